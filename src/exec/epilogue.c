@@ -3,14 +3,12 @@
 #include <string.h>
 
 struct dv_finish {
-    const dv_op *op; // the one that has the reduction
+    const dv_op *op; // the op whose reduction precedes the epilogue
     dv_vec_op *vec;
-    const int64_t *steps; // of sums, in bytes
-    int32_t n_reads;      // of others
-    int32_t *read;        // their numbers in the op
+    const int64_t *steps; // strides of the sums, in bytes
+    int32_t n_reads;      // number of reads besides the sums
+    int32_t *read;        // read numbers of these reads in `op`
 };
-
-// -- Making ------------------------------------------------------------------
 
 static int32_t find(const dv_finish *f, int32_t read)
 {
@@ -20,7 +18,7 @@ static int32_t find(const dv_finish *f, int32_t read)
     return i;
 }
 
-// The reads outside of the reduction.
+// Collects the reads outside of the reduction, each once.
 static void list_reads(dv_finish *f, const dv_expr *e)
 {
     if (e->kind == DV_EXPR_READ && find(f, e->read) == f->n_reads)
@@ -37,7 +35,8 @@ static dv_expr *new_expr(dv_arena *arena, dv_expr like)
     return e;
 }
 
-// The sum, or the mean, as a read of what is summed. NULL: out of memory.
+// Returns an expression that replaces the reduction `e`: a read of the finished
+// sums, divided by the element count for a mean. NULL: out of memory.
 static const dv_expr *read_sum(const dv_finish *f, const dv_expr *e,
                                dv_arena *arena)
 {
@@ -63,7 +62,8 @@ static const dv_expr *read_sum(const dv_finish *f, const dv_expr *e,
     return over;
 }
 
-// The expression over those, and sums behind them. NULL: out of memory.
+// Copies the op's body for the epilogue: reads are renumbered by f->read, and
+// the reduction becomes a read of the sums. NULL: out of memory.
 static const dv_expr *copy_expr(const dv_finish *f, const dv_expr *e,
                                 dv_arena *arena)
 {
@@ -78,7 +78,7 @@ static const dv_expr *copy_expr(const dv_finish *f, const dv_expr *e,
     return to;
 }
 
-// What the op is made from.
+// The program and the op that describe the epilogue to dv_vec_op_create.
 typedef struct parts {
     dv_program p;
     dv_op op;
@@ -104,7 +104,8 @@ static int have(parts *x, const dv_finish *f, const dv_finish_how *how)
            x->steps && x->op.body;
 }
 
-// Tensor number `at` of the new program is this one.
+// Copies an access and its tensor; the tensor gets number `at` in the
+// epilogue's program.
 static void take_access(parts *x, int32_t at, const dv_finish_how *how,
                         const dv_access *from, dv_access *to)
 {
@@ -113,8 +114,8 @@ static void take_access(parts *x, int32_t at, const dv_finish_how *how,
     x->tensors[at] = how->p->tensors[from->tensor];
 }
 
-// The program has the tensors that are read, then sums, then the result; what
-// is reduced over has one point.
+// Fills in the epilogue's program and op. Its tensors are the tensors that are
+// read, then the sums, then the result. Reduced variables get extent 1.
 static void fill(parts *x, const dv_finish *f, const dv_finish_how *how)
 {
     int32_t n = f->n_reads;
@@ -160,12 +161,14 @@ dv_status dv_finish_create(dv_finish **out, const dv_finish_how *how,
     list_reads(f, f->op->body);
     for (int32_t i = 0; i < f->n_reads; i++)
         if (dv_access_is_indirect(&f->op->reads[f->read[i]]))
-            return DV_OK; // indices are not among these
+            // Indirect reads are not supported: the index tensors are not among
+            // the reads of the epilogue.
+            return DV_OK;
     if (!have(&x, f, how))
         return dv_nomem(diag);
     fill(&x, f, how);
     f->steps = x.steps;
-    // Whether whole numbers fit is known of the op.
+    // The caller has already checked the op itself for 32-bit integer overflow.
     dv_vec_how vec = {.p = &x.p,
                       .op = &x.op,
                       .reads = x.flats,
@@ -177,8 +180,6 @@ dv_status dv_finish_create(dv_finish **out, const dv_finish_how *how,
     *out = f->vec ? f : NULL;
     return DV_OK;
 }
-
-// -- Running -----------------------------------------------------------------
 
 void dv_finish_run(const dv_finish *f, void *const *at, const int64_t *begin,
                    const int64_t *end, void *sums)
@@ -193,7 +194,9 @@ void dv_finish_run(const dv_finish *f, void *const *at, const int64_t *begin,
     }
     for (int32_t i = 0; i < f->n_reads; i++)
         of[i] = at[f->read[i]];
-    // Outside of the memory; what is in the box is inside again.
+    // Kernels add the offset of `begin` to the base address of an operand. The
+    // sums start at `begin`, so their base is moved back, possibly to before
+    // the buffer; elements inside the box are then addressed correctly.
     of[f->n_reads] = (void *)((uintptr_t)sums - (uintptr_t)first);
     of[f->n_reads + 1] = at[f->op->n_reads];
     dv_vec_op_run(f->vec, of, from, to);

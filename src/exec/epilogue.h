@@ -1,11 +1,11 @@
-// What an op does to its sums when they are whole, as an op of its own that
-// reads them:
+// The epilogue of a reduction: the part of an op that follows its finished
+// sums, as an op of its own that reads these sums.
 //
 //   y[i,j] = gelu(b[j] + sum[k] x[i,k] * w[k,j])
 //   y[i,j] = gelu(b[j] + sums[i,j])                 on any box of i and j
 //
-// So it has loops of its own, whatever the sum's are, and can be run on parts
-// of the results as soon as these are there.
+// The epilogue has its own loops, independent of the loops of the reduction,
+// and can run on each block of results as soon as the block is complete.
 #ifndef DV_FINISH_H
 #define DV_FINISH_H
 #include "exec/vec_op.h"
@@ -14,18 +14,23 @@ typedef struct dv_finish dv_finish;
 
 typedef struct dv_finish_how {
     const dv_program *p;
-    const dv_kernel *kernel; // of the op, which has one reduction
-    dv_dtype type;           // of sums
-    const int64_t *steps;    // from sum to sum along each variable, in elements
+    // The op's interpreter data; the op has one reduction.
+    const dv_kernel *kernel;
+    dv_dtype type; // type of the sums
+    // Strides of the sums along each variable, in elements.
+    const int64_t *steps;
     dv_jit *jit;
     dv_arena *arena;
 } dv_finish_how;
 
-// *out is the arena's; NULL with DV_OK when there is no kernel for it.
+// Creates an epilogue in the arena. *out is NULL with DV_OK if no kernel
+// supports it.
 dv_status dv_finish_create(dv_finish **out, const dv_finish_how *how,
                            dv_diag *diag);
-// On the box begin..end, of which the reduced variables do not count. `at` as
-// for the op; `sums` is where the sum of begin is. They may lie in the result.
+// Runs the epilogue on the box begin..end; its extents along reduced variables
+// are ignored. `at` holds the op's operands as in dv_vec_op_run and `sums`
+// points to the sum at `begin`. The sums may be stored in the op's output
+// tensor.
 void dv_finish_run(const dv_finish *f, void *const *at, const int64_t *begin,
                    const int64_t *end, void *sums);
 #endif

@@ -1,4 +1,4 @@
-// The sequential executor: binding buffers and walking the plan.
+// Creates an exec, binds buffers and runs a plan sequentially.
 #include "base/math.h"
 #include "exec/state.h"
 #include <inttypes.h>
@@ -32,8 +32,6 @@ void dv_exec_time_groups(dv_exec *x, double *seconds)
     x->spent = seconds;
 }
 
-// -- Creating --------------------------------------------------------------
-
 static dv_status own_tensors(dv_exec *x, dv_diag *diag)
 {
     const dv_program *p = x->plan->ops;
@@ -46,7 +44,8 @@ static dv_status own_tensors(dv_exec *x, dv_diag *diag)
         const dv_tensor *t = &p->tensors[i];
         if (t->is_output || (t->is_input && !written[i]) ||
             (x->strides && x->strides[i]))
-            continue; // the user's own memory, or in threads' tiles
+            // The user's buffer or the threads' tile buffers hold this tensor.
+            continue;
         x->owned[i] = x->data[i] = dv_alloc((size_t)dv_tensor_bytes(t));
         if (!x->owned[i])
             return dv_nomem(diag);
@@ -54,8 +53,9 @@ static dv_status own_tensors(dv_exec *x, dv_diag *diag)
     return DV_OK;
 }
 
-// Ops of one group may be under way together: each has its own snapshot.
-// Groups run one after the other and share the memory.
+// Allocates the snapshots. Tiles of several ops of one group may run at the
+// same time, so each op has its own snapshot; groups run one after the other
+// and share the memory.
 static dv_status make_snapshots(dv_exec *x, dv_diag *diag)
 {
     const dv_program *p = x->plan->ops;
@@ -94,7 +94,8 @@ static dv_status make_kernels(dv_exec *x, dv_diag *diag)
 
 static void let_go(dv_exec *x)
 {
-    int whole = x->owned && x->data && x->bound; // or creating it failed
+    // An exec whose creation failed may lack these arrays.
+    int whole = x->owned && x->data && x->bound;
     for (int32_t i = 0; whole && i < x->n_owned; i++) {
         dv_release(x->owned[i]);
         x->owned[i] = NULL;
@@ -140,7 +141,7 @@ dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
     x->arena = arena;
     x->plan = plan;
     dv_status st = DV_OK;
-    st = dv_plan_check(plan, diag); // what is wrong does not run
+    st = dv_plan_check(plan, diag); // an invalid plan is not run
     size_t n = st == DV_OK ? (size_t)plan->ops->n_tensors : 0;
     x->data = DV_NEW(&x->arena, void *, n);
     x->owned = DV_NEW(&x->arena, void *, n);
@@ -201,8 +202,8 @@ dv_status dv_exec_bind(dv_exec *x, const char *tensor, void *data,
     return DV_OK;
 }
 
-// No output shares memory with anything else: it would be read after it is
-// overwritten.
+// Fails if a bound output overlaps any other bound tensor in memory, because an
+// element could then be read after it was overwritten.
 static dv_status check_overlaps(dv_exec *x, dv_diag *diag)
 {
     const dv_program *p = x->plan->ops;
@@ -219,16 +220,16 @@ static dv_status check_overlaps(dv_exec *x, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Running ---------------------------------------------------------------
-
 static void run_tile(dv_exec *x, dv_strips *s, int32_t op, int64_t tile)
 {
     const dv_op *o = &x->plan->ops->ops[op];
     dv_tile t;
     dv_plan_tile(&t, x->plan, op, tile);
     for (int v = 0; v < o->n_vars; v++) {
-        // Parts of one result: here the first part takes the others along, so
-        // that they are combined in their order and nothing is stored between.
+        // The reduction is split over several tiles. The tile of the first
+        // slice computes the whole reduction, in the order of the slices, so
+        // that no partial sums are stored; the tiles of the other slices do
+        // nothing.
         if (o->vars[v].reduce && t.slot[v] > 0)
             return;
         if (o->vars[v].reduce)
@@ -237,7 +238,8 @@ static void run_tile(dv_exec *x, dv_strips *s, int32_t op, int64_t tile)
     dv_strips_run(s, t.begin, t.end);
 }
 
-// The op about to start; its snapshot is taken before its first tile.
+// Makes `op` the current op and, before its first tile, takes the snapshot of
+// the tensor that it both reads and overwrites.
 static void start_op(dv_exec *x, dv_strips *s, int32_t op, int first)
 {
     s->k = &x->kernels[op];
@@ -252,7 +254,7 @@ static void start_op(dv_exec *x, dv_strips *s, int32_t op, int first)
                (size_t)dv_tensor_bytes(&x->plan->ops->tensors[t]));
 }
 
-// The share of the work that is done, while `part` of it is under way.
+// Progress of the run while one tile, which is `part` of all work, is running.
 typedef struct ticker {
     dv_exec *x;
     double part;
@@ -264,7 +266,8 @@ static void tick(void *user, double share)
     t->x->progress(t->x->user, (t->x->done + share * t->part) / t->x->total);
 }
 
-// Ops first_op..end_op of a group: tile by tile, all of them in each tile.
+// Runs ops first_op..end_op of a group, tile by tile, all of these ops for one
+// tile before the next tile.
 static dv_status run_tiles(dv_exec *x, dv_strips *s, const dv_group *g,
                            int32_t first_op, int32_t end_op)
 {
@@ -288,8 +291,9 @@ static dv_status run_tiles(dv_exec *x, dv_strips *s, const dv_group *g,
     return DV_OK;
 }
 
-// run_tile computes a sum that is in parts with its first part, and reads what
-// the other parts' tiles of earlier ops have written: those must be complete.
+// Runs a group. If a reduction is split over tiles, the ops run one by one:
+// run_tile computes the whole reduction in its first tile and therefore reads
+// elements that earlier ops compute in other tiles.
 static dv_status run_group(dv_exec *x, dv_strips *s, const dv_group *g)
 {
     if (!dv_group_in_parts(x->plan, (int32_t)(g - x->plan->groups)))
@@ -307,8 +311,9 @@ static dv_status simulate_group(dv_exec *x, dv_strips *s, const dv_group *g)
     return DV_OK;
 }
 
-// Groups from number `g` on whose ops lie before `end`; repeats from number
-// `next` on may lie in them. *g moves behind the last one run.
+// Runs the groups from number *g on whose ops come before `end`, including the
+// repeats from number `next` on that lie within these ops. *g becomes the
+// number of the group after the last one that was run.
 static dv_status run_ops(dv_exec *x, dv_strips *s, int32_t *g, int32_t end,
                          int32_t next)
 {
@@ -333,7 +338,7 @@ static dv_status run_ops(dv_exec *x, dv_strips *s, int32_t *g, int32_t end,
             DV_TRY(run_ops(x, s, g, stop, next + 1));
         }
         while (*g < plan->n_groups && plan->groups[*g].first_op < stop)
-            ++*g; // a repeat of 0 times
+            ++*g; // skips the groups of a repeat of 0 times
         while (next < p->n_repeats && p->repeats[next].first_op < stop)
             next++;
     }
@@ -348,7 +353,8 @@ dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
         if ((t->is_input || t->is_output) && !x->bound[i])
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is not bound",
                            t->name);
-        if (t->is_input && x->owned[i]) // updated, but not given back
+        // An input that is updated but is not an output is copied first.
+        if (t->is_input && x->owned[i])
             memcpy(x->owned[i], x->bound[i], (size_t)dv_tensor_bytes(t));
     }
     DV_TRY(check_overlaps(x, diag));

@@ -1,126 +1,138 @@
-// Running plans. The sequential executor walks the plan as it stands: group by
-// group, core by core, tile by tile, op by op; a group with sums in parts runs
-// op by op, all tiles of each. It computes in the machine's own types (f32 for
-// f16, bf16 and f32; f64; i64 for all integers), a strip of elements at a time,
-// and shares no code with the oracle. Threads do the same side by side
-// (threads.c).
+// Executors of plans. The sequential executor follows the plan in order: group
+// by group, core by core, tile by tile, op by op; a group whose reductions are
+// split over tiles runs op by op, all tiles of one op before the next op. It
+// computes in f32 (for f16, bf16 and f32), f64 or i64 (for all integers), one
+// strip of elements at a time, and shares no code with the oracle. The thread
+// executor (threads.c) runs the same groups and tiles in parallel.
 //
-// Memory: an exec borrows its plan and the bound buffers, and owns the
-// temporaries, a copy of every input that is updated but not given back, and
-// a snapshot for every update that reads what it overwrites. A run allocates
-// nothing.
+// Memory: an exec borrows its plan and the bound buffers. It owns the
+// temporaries, a copy of every input that is updated but is not an output, and
+// a snapshot of the written tensor for every update that reads the tensor it
+// overwrites. A run allocates nothing.
 //
 //   exec.[ch]       creates an exec, binds buffers, runs plans sequentially
 //   prepare.c       prepares a run on threads: schedules, kernels, memory
 //   threads.c       runs the groups of a plan on threads
 //   local.c         finds temporaries that live within one tile
-//   state.h         private to these four: an exec and its threads
+//   state.h         private to the four files above: an exec and its threads
 //   pin.[ch]        binds threads to cores
 //   product.[ch]    runs sums of products, each tile as a contraction
-//   epilogue.[ch]   runs what an op computes from its finished sums
+//   epilogue.[ch]   runs the part of an op that follows its finished reduction
 //   widen.[ch]      copies operands of products into the type of the kernel
 //   vec_op.[ch]     runs an op as calls of vector kernels
 //   vec_range.[ch]  decides whether integers can be computed in 32 bits
 //   rows.[ch]       runs the ops of a group together, row by row
-//   fill.c          makes up input data from a seed
+//   fill.c          generates input data from a seed
 //   verify.c        compares results with the oracle
 //   rate.c          measures the peak rates of the machine
 #ifndef DV_EXEC_H
 #define DV_EXEC_H
 #include "sim/sim.h"
 
-// Called now and then during a run with the share done, 0 to 1.
+// Progress callback, called from time to time during a run; `done` is the
+// completed share of the work, 0 to 1.
 typedef void (*dv_progress)(void *user, double done);
 void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user);
-// Runs behind this on threads add to seconds[g] what group g takes; NULL: no
-// more. The groups are the plan's.
+// Makes later runs on threads add the wall time of each group g of the plan to
+// seconds[g]; NULL turns the timing off.
 void dv_exec_time_groups(dv_exec *x, double *seconds);
-// Who runs it. By default what the target is: threads where it is this
-// machine, else the simulator; seq is plain and slow, to hold others against.
+// The executor of a plan. The default depends on the target: threads if the
+// target is this machine, otherwise the simulator. DV_RUN_SEQ is simple and
+// slow; it serves as a reference for the other two.
 typedef enum dv_run_kind { DV_RUN_SEQ, DV_RUN_THREADS, DV_RUN_SIM } dv_run_kind;
-// Choose before the first run.
+// Selects the executor; must be called before the first run.
 dv_status dv_exec_use(dv_exec *x, dv_run_kind kind, dv_diag *diag);
 dv_run_kind dv_exec_kind(const dv_exec *x);
-int32_t dv_exec_threads(const dv_exec *x); // that a run takes
-// The type that an op's multiply-adds are of: bf16 or i8 where the machine
-// multiplies them as they are, else what they are widened to; i32 for all
-// other integers.
+// Returns the number of threads that a run uses.
+int32_t dv_exec_threads(const dv_exec *x);
+// Returns the type in which the op's multiply-adds are computed: bf16 or i8 if
+// the machine multiplies these types directly, otherwise the type they are
+// widened to; i32 for all other integers.
 dv_dtype dv_exec_type(const dv_exec *x, int32_t op);
-// How each op is run, and the kernels that were made so far.
+// Prints which executor code runs each op (contraction, vector kernel, strips),
+// followed by the listing of all kernels generated so far.
 void dv_exec_list(const dv_exec *x, dv_text *out);
-// How each op is run, without the code.
+// Prints which executor code runs each op, without the kernel listing.
 void dv_exec_ways(const dv_exec *x, dv_text *out);
-const char *dv_exec_name(const dv_exec *x); // "seq", "threads" or "sim"
+// Returns "seq", "threads" or "sim".
+const char *dv_exec_name(const dv_exec *x);
 
-// Of the last run; NULL when it was not simulated.
+// Returns the data traffic of the last run; NULL if the run was not simulated.
 const dv_moved *dv_exec_moved(const dv_exec *x);
-// The same for one op on one core.
+// Returns the simulated data traffic that one op caused on one core.
 const dv_moved *dv_exec_moved_by(const dv_exec *x, int32_t op, int64_t core);
 
-// -- Data (fill.c, verify.c) ------------------------------------------------
+// The functions from here to dv_verify are implemented in fill.c and verify.c.
 
-// Fill a tensor with values that depend on the seed, the tensor's name and the
-// element's number alone: the same on every machine, for any division. Floats
-// are spread evenly over low..high; integers over -8..8, or, in a tensor that
-// the program uses as an index, over what that index may be.
+// Fills a tensor with values that depend only on the seed, the tensor's name
+// and the element's index, so that they are the same on every machine and for
+// any division of the program. Floats are uniformly distributed over low..high.
+// Integers are uniformly distributed over -8..8 or, in a tensor that the
+// program uses as an index, over the valid range of that index.
 void dv_fill(const dv_program *p, int32_t tensor, uint64_t seed, double low,
              double high, void *data);
-// The same for a box, in memory that has the elements of `in` in rows.
+// Fills only the elements of `box`; `data` holds the elements of the box `in`
+// in row-major order. The values are those that dv_fill gives the same
+// elements.
 void dv_fill_box(const dv_program *p, int32_t tensor, uint64_t seed, double low,
                  double high, const dv_box *box, const dv_box *in, void *data);
 
 typedef struct dv_verdict {
     int ok;
-    // The element of the outputs that comes nearest to failing, by how much it
-    // is off, and by how much it may be; NULL: there is none.
+    // The output element with the largest ratio of error to tolerance: its
+    // tensor (NULL if there is no such element), its index, its error and its
+    // tolerance.
     const char *tensor;
     int64_t element;
     double residual, threshold;
-    // Undecided elements: they have no bound (what they are divided by may be
-    // zero, or they may overflow), or one that is more than an eighth of the
-    // largest value of their tensor; and they are off by more than 64 units in
-    // the last place of that value.
+    // Number of undecided elements. An element is undecided if its error bound
+    // is missing (its divisor may be zero, or it may overflow) or exceeds an
+    // eighth of the largest magnitude in its tensor, and if its error exceeds
+    // 64 units in the last place of that magnitude.
     int64_t n_unknown;
-    int decided;      // at most half of each output is undecided
-    int own_ops_only; // the plan has no section `source`
-    // The machine stores intermediate results, and they may have been rounded
-    // to this type; NULL: they are not.
+    int decided;      // 1 if at most half of each output is undecided
+    int own_ops_only; // 1 if the plan has no section `source` to compare with
+    // The narrow type to which the target may have rounded stored intermediate
+    // results; NULL if no such rounding happens.
     const char *rounded_to;
-    // The largest error of that tensor, or of the one whose error is largest
-    // for its size, and its largest magnitude.
+    // An output tensor `of`, its largest error and its largest magnitude: the
+    // same tensor as `tensor` or, if that is NULL, the one with the largest
+    // relative error.
     const char *of;
     double off, size;
 } dv_verdict;
 
-// Hold outputs against the oracle. `before` has the inputs as they were before
-// the run, `after` the outputs, by tensor of `plan->ops`. There are two
-// references: the program as written, which is `source` or, where that is NULL,
-// what the plan carries; and, where lowering changed anything, the plan's own
-// ops. Both round floats to the types of the program's tensors, and nowhere
-// else; integers are exact.
+// Compares the outputs of a run with the oracle. `before` holds the inputs as
+// they were before the run and `after` the outputs, both indexed by tensor
+// number of `plan->ops`. There are two references: the program as written
+// (`source` or, if that is NULL, the text that the plan carries) and, if
+// lowering changed the program, the plan's own ops. Both references round
+// floats to the types of the program's tensors and nowhere else; their integers
+// are exact.
 //
-// Every element has a bound of its own, from a running error analysis beside
-// the oracle (ir/error.h): copies, gathers, maxima and integers must be equal,
-// a sum may be off by four times the root of its length in eps of what it adds
-// up, signs aside. Where the target stores intermediate results, the bound for
-// the program as written allows for rounding each of them.
-// It evaluates every point of the program one at a time, some 20 million a
-// second; dv_verify_points says how many there are.
+// Every element has its own error bound, from a running error analysis beside
+// the oracle (ir/error.h): copies, gathers, maxima and integers must be equal;
+// a sum of n terms may differ by 4 * sqrt(n) * eps times the sum of the terms'
+// magnitudes. If the target stores intermediate results, the bound for the
+// program as written also allows for rounding each of them.
+//
+// The oracle evaluates one point at a time, about 20 million points per second;
+// dv_verify_points returns the number of points.
 double dv_verify_points(const dv_program *source, const dv_plan *plan);
 dv_status dv_verify(dv_verdict *out, const dv_program *source,
                     const dv_plan *plan, void *const *before,
                     void *const *after, dv_progress progress, void *user,
                     dv_diag *diag);
 
-// -- The rates of the machine (rate.c) --------------------------------------
+// The two functions below (rate.c) measure the machine's peak rates:
+// multiply-adds in registers and copies in memory. Benchmarks report their
+// timings relative to these rates.
 
-// What the machine can do, measured: multiply-adds in registers and copies in
-// memory. Everything that is timed is held against these.
-
-// GFLOP/s of so many threads at once in products of a type, in their own time;
-// 0 when there are no kernels for it. The best of several short tries.
+// Returns the peak GFLOP/s of products of a type with `threads` threads at
+// once, measured in the threads' CPU time; 0 if there are no kernels for the
+// type. The result is the best of several short tries.
 double dv_rate_peak(dv_dtype dtype, int32_t threads);
-// GB/s, read and written, of copying between arrays of so many bytes each; 0
-// when out of memory. Small ones stay in caches.
+// Returns the GB/s, reads plus writes, of copying between two arrays of `bytes`
+// bytes each; 0 when out of memory. Small arrays stay in the caches.
 double dv_rate_copy(int64_t bytes, int32_t threads);
 #endif

@@ -1,9 +1,9 @@
-// Made-up inputs; exec.h says which values they have.
+// Generates input tensors from a seed; exec.h describes the values.
 #include "base/math.h"
 #include "exec/exec.h"
 #include <math.h>
 
-// SplitMix64's finisher: every bit of the input moves every bit of the output.
+// SplitMix64's finalizer: every input bit affects every output bit.
 static uint64_t mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -12,7 +12,8 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-// The least extent that values of the tensor index anywhere, or 0.
+// Returns the smallest extent of all dimensions that the tensor's values are
+// used to index; 0 if the tensor is not used as an index.
 static int64_t index_limit(const dv_program *p, int32_t tensor)
 {
     int64_t limit = 0;
@@ -32,7 +33,7 @@ static int64_t index_limit(const dv_program *p, int32_t tensor)
     return limit;
 }
 
-// Elements number `from`..from + n into `data`, from its first element on.
+// Stores elements `from` .. `from` + n of the tensor to data[0] .. data[n - 1].
 static void fill_run(const dv_tensor *t, uint64_t key, int64_t limit,
                      double low, double high, int64_t from, int64_t n,
                      void *data)

@@ -1,6 +1,7 @@
-// Temporaries that live in tiles. In a group whose ops go tile by tile, what
-// only its ops touch need not exist whole: a thread keeps the tile at hand, in
-// memory that is used again for the next one and stays in its cache.
+// Finds temporaries that need only one tile of memory. If a temporary is read
+// and written only by the ops of one group that runs tile by tile, each thread
+// keeps just the current tile, in a buffer that it reuses for the next tile and
+// that stays in its cache.
 #include "base/math.h"
 #include "exec/state.h"
 
@@ -9,9 +10,11 @@ enum { ALIGN_BYTES = 64, MANY = 64 };
 typedef struct finder {
     dv_exec *x;
     const dv_program *p;
-    int32_t *group_of; // by op
-    int32_t *home;     // by tensor: its group; -1 none yet, -2 several
-    int32_t *writer;   // by tensor: the op that defines it, or -1
+    int32_t *group_of; // group number, by op
+    // By tensor: the one group that uses it; -1: no use found yet; -2: several
+    // groups, or the tensor must be stored as a whole.
+    int32_t *home;
+    int32_t *writer; // by tensor: the op that defines it, or -1
 } finder;
 
 static void touch(finder *f, int32_t op, const dv_access *a)
@@ -53,8 +56,9 @@ static int find_homes(finder *f)
     return 1;
 }
 
-// One variable a dim, step 1: a tile of the op is a box of the tensor. Its
-// sides, the longest a tile has.
+// Finds the extents of the largest tile of the tensor that the op writes.
+// Returns 0 if a tile of the op is not a box of the tensor: every dimension
+// must be indexed by at most one variable, with coefficient 1.
 static int tile_box(const dv_plan *plan, int32_t op, int64_t *sides)
 {
     const dv_op *o = &plan->ops->ops[op];
@@ -75,8 +79,9 @@ static int tile_box(const dv_plan *plan, int32_t op, int64_t *sides)
     return 1;
 }
 
-// One number for many: all of them are little, and a row may go on from tile
-// to tile.
+// Returns 1 for a reduction to a vector over at least MANY elements each. The
+// result is too small for a tile buffer to pay, and storing it whole lets rows
+// continue across tiles (dv_rows_across).
 static int is_little(const dv_program *p, int32_t op)
 {
     const dv_op *o = &p->ops[op];

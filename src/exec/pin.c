@@ -1,8 +1,9 @@
-// Threads on cores; pin.h says what for.
+// Binds threads to cores; pin.h gives the reason.
 //
-// hwloc allocates a set whenever a thread is bound, and a run must allocate
-// nothing: on Linux its sets are turned into the system's when they are made.
-#define _GNU_SOURCE // sched_setaffinity
+// hwloc allocates a set whenever it binds a thread, but a run must not
+// allocate. On Linux the hwloc sets are therefore converted to cpu_set_t when
+// they are created.
+#define _GNU_SOURCE // declares sched_setaffinity
 #include "exec/pin.h"
 #include "base/mem.h"
 #include "target/host.h"
@@ -14,18 +15,19 @@
 #endif
 
 struct dv_pins {
-    hwloc_topology_t topo; // the process's
-    hwloc_cpuset_t *core;  // one hardware thread of each; owned
+    hwloc_topology_t topo; // topology of the host; not owned
+    hwloc_cpuset_t *core;  // one hardware thread of each core; owned
     hwloc_cpuset_t before;
     int32_t n;
-    int bound; // `before` is the user's thread's own set
+    int bound; // 1 if `before` holds the affinity of the user's thread
 #ifdef __linux__
-    size_t set_bytes; // of each of
-    char *sets;       // n cores, then `before`; owned
+    size_t set_bytes; // bytes of one cpu_set_t in `sets`
+    char *sets;       // the sets of n cores, then `before`; owned
 #endif
 };
 
-static _Thread_local const dv_pins *pinned; // by whom this thread is bound
+// The dv_pins that last bound this thread; NULL: none.
+static _Thread_local const dv_pins *pinned;
 static _Thread_local int32_t pinned_to;
 
 static void forget_cores(dv_pins *p)
@@ -34,7 +36,7 @@ static void forget_cores(dv_pins *p)
         hwloc_bitmap_free(p->core[--p->n]);
 }
 
-// The first n cores of a set: are there as many?
+// Collects the first n cores of a set; returns 1 if there are n.
 static int find_in(dv_pins *p, hwloc_const_cpuset_t all, int32_t n)
 {
     hwloc_obj_t core = NULL;
@@ -54,8 +56,9 @@ static int find_in(dv_pins *p, hwloc_const_cpuset_t all, int32_t n)
     return p->n == n;
 }
 
-// Where the user's thread may run; where there are too few, all that the
-// process may run on, which has to be read of each of its threads.
+// Picks n cores among those that the user's thread may run on. If they are too
+// few, picks among all cores of the process, which hwloc finds by reading the
+// affinity of each of its threads.
 static int find_cores(dv_pins *p, int32_t n)
 {
     hwloc_bitmap_t all = hwloc_bitmap_alloc();
@@ -73,19 +76,18 @@ static int find_cores(dv_pins *p, int32_t n)
     return found;
 }
 
-// -- The system's sets -------------------------------------------------------
-
 #ifdef __linux__
 static cpu_set_t *set_of(const dv_pins *p, int32_t i)
 {
     return (cpu_set_t *)(void *)(p->sets + (size_t)i * p->set_bytes);
 }
 
-// A set smaller than the system's own is refused, and how large that is only a
-// trial tells. 0: there is no memory. *made: the system has told.
+// Converts the hwloc sets to cpu_set_t. The kernel refuses a set smaller than
+// its own, and only trying tells that size. Returns 0 when out of memory; *made
+// is 1 if the kernel accepted a size.
 static int make_sets(dv_pins *p, int *made)
 {
-    enum { MOST_BYTES = 1 << 17 }; // a million processors
+    enum { MOST_BYTES = 1 << 17 }; // room for a million processors
     for (size_t bytes = sizeof(cpu_set_t);; bytes *= 2) {
         p->sets = dv_alloc((size_t)(p->n + 1) * bytes);
         p->set_bytes = bytes;
@@ -150,8 +152,6 @@ static void let_go(dv_pins *p)
     hwloc_set_cpubind(p->topo, p->before, HWLOC_CPUBIND_THREAD);
 }
 #endif
-
-// -- Pins --------------------------------------------------------------------
 
 int dv_pins_create(dv_pins **out, int32_t n)
 {

@@ -1,17 +1,17 @@
-// Which core a thread runs on, through hwloc: threads that wander take their
-// caches' contents along too late.
+// Binds threads to cores through hwloc, because a thread that migrates leaves
+// its cached data behind.
 #ifndef DV_PIN_H
 #define DV_PIN_H
 #include <stdint.h>
 
 typedef struct dv_pins dv_pins;
-// Cores this process may use, one for each of n threads; *out is NULL when
-// there are fewer, or hwloc cannot tell: threads then run where the system
-// likes. 0 when out of memory.
+// Picks n cores that this process may use, one for each thread. *out is NULL if
+// there are fewer cores or hwloc cannot tell; the operating system then places
+// the threads. Returns 0 when out of memory.
 int dv_pins_create(dv_pins **out, int32_t n);
 void dv_pins_destroy(dv_pins *p);
-// Bind the calling thread to core number i; the first one of a run is the
-// user's and is let go afterwards.
+// Binds the calling thread to core number i of p. Thread 0 of a run belongs to
+// the user; dv_unpin restores its binding after the run.
 void dv_pin(dv_pins *p, int32_t i);
 void dv_unpin(dv_pins *p);
 #endif

@@ -1,5 +1,5 @@
-// Making a crew: its workers, the kernels of their tiles, and memory for all
-// that a run needs.
+// Prepares a run on threads: the workers (one per core of the plan), the
+// kernels of their tiles, and all memory that a run needs.
 #include "base/math.h"
 #include "grid/grid.h"
 #include "nest/sums.h"
@@ -10,8 +10,6 @@
 #include <omp.h>
 #endif
 
-// -- Sums in parts -----------------------------------------------------------
-
 int dv_group_in_parts(const dv_plan *plan, int32_t group)
 {
     const dv_group *g = &plan->groups[group];
@@ -21,7 +19,8 @@ int dv_group_in_parts(const dv_plan *plan, int32_t group)
     return 0;
 }
 
-// How the tiles of a group come to the threads.
+// Determines how the threads get the tiles of a group: from its deals (ranges
+// of tiles per core), its grid or a work queue.
 static void find_loop(const dv_plan *plan, int32_t number, dv_group_plan *run)
 {
     const dv_group *g = &plan->groups[number];
@@ -44,7 +43,8 @@ static void find_loop(const dv_plan *plan, int32_t number, dv_group_plan *run)
     run->steal = p == DV_POLICY_STEAL;
 }
 
-// Accumulators of sums in parts of a group: how many, and bytes of each.
+// Computes how many blocks of accumulators a group needs for partial sums, and
+// the bytes of one block.
 static void part_needs(const dv_plan *plan, int32_t number,
                        const dv_group_plan *run, int64_t *slots, int64_t *bytes)
 {
@@ -75,7 +75,8 @@ static int grid_in_parts(const dv_group_grid *g)
     return 0;
 }
 
-// What is known of the groups, and memory for parts of sums.
+// Fills in the run-time data of all groups and allocates the accumulators of
+// partial sums. Returns 0 when out of memory.
 static int find_parts(dv_exec *x)
 {
     const dv_plan *plan = x->plan;
@@ -103,9 +104,8 @@ static int find_parts(dv_exec *x)
     return x->parts != NULL;
 }
 
-// -- Kernels -----------------------------------------------------------------
-
-// For the worker of the deal, or for number `id` (not -1).
+// Prepares a product for all tiles of a deal (a core's range of tiles), for
+// worker `id` or, if that is -1, for the worker of the deal's core.
 static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
                               const dv_deal *deal, int32_t id, dv_diag *diag)
 {
@@ -119,8 +119,8 @@ static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
     return DV_OK;
 }
 
-// Contractions for all tiles of an op; of every worker that may have to do with
-// them.
+// Prepares the contractions of all tiles of an op for every worker that may run
+// them: with a work queue, any worker may run any tile.
 static dv_status prepare_tiles(dv_exec *x, const dv_way *way, int32_t op,
                                int32_t number, dv_diag *diag)
 {
@@ -133,7 +133,8 @@ static dv_status prepare_tiles(dv_exec *x, const dv_way *way, int32_t op,
     return DV_OK;
 }
 
-// What no kernel can do is done the other way, in all tiles alike.
+// Prepares a product. If kernels for one tile exceed a limit, way->product
+// becomes NULL and all tiles of the op use its other schedule.
 static dv_status prepare_product(dv_exec *x, dv_way *way, int32_t op,
                                  int32_t number, dv_diag *diag)
 {
@@ -144,11 +145,14 @@ static dv_status prepare_product(dv_exec *x, dv_way *way, int32_t op,
         way->product = NULL;
         return DV_OK;
     }
-    DV_TRY(prepare_tiles(x, way, op, number, diag)); // once more, to say why
-    return dv_nomem(diag); // then there was none a moment ago
+    // The call is repeated to record its error message.
+    DV_TRY(prepare_tiles(x, way, op, number, diag));
+    // The second call succeeded, so the first one failed for lack of memory.
+    return dv_nomem(diag);
 }
 
-// Kernels of its own for an op; none where they would be too long.
+// Generates the op's vector kernels; way->vec becomes NULL if a kernel would
+// exceed the size limit.
 static dv_status make_kernels(dv_exec *x, dv_way *way, const dv_vec_how *how,
                               dv_diag *diag)
 {
@@ -166,8 +170,9 @@ static dv_status make_kernels(dv_exec *x, dv_way *way, const dv_vec_how *how,
     return st != DV_OK && !own ? dv_nomem(diag) : st;
 }
 
-// Kernels for an op, where there are any; else it is done in strips. Those of
-// its own only if it does not become a product.
+// Chooses the schedule of an op: a product, vector kernels or, if neither has
+// kernels, the interpreter. Vector kernels are generated only if the op does
+// not become a product.
 static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[number];
@@ -201,7 +206,9 @@ static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
                           .jit = x->jit,
                           .arena = &x->arena};
     if (run->grid)
-        return DV_OK; // contractions are of slices, not of a machine's tiles
+        // Grids use tiles of their own, for which contractions are not
+        // prepared.
+        return DV_OK;
     DV_TRY(dv_product_create(&way->product, &how, diag));
     if (way->product)
         DV_TRY(prepare_product(x, way, op, number, diag));
@@ -212,7 +219,8 @@ static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
     return DV_OK;
 }
 
-// Ops that are all vector kernels, on row after row where that is better.
+// Prepares the row-by-row execution of a group if all of its ops run as
+// unconditional vector kernels and dv_rows_create finds it faster.
 static dv_status find_rows(dv_exec *x, int32_t number, dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[number];
@@ -256,7 +264,8 @@ static dv_status find_ways(dv_exec *x, dv_diag *diag)
     if (!x->jit)
         caches = (dv_caches){0};
     else if (!caches.l1_bytes && !x->own_jit)
-        caches = dv_host_caches(); // not described: as they are
+        // Use the host's caches, because the target does not describe its own.
+        caches = dv_host_caches();
     for (int32_t i = 0; i < x->n_workers; i++) {
         x->workers[i].set.l1_bytes = caches.l1_bytes;
         x->workers[i].set.l2_bytes = caches.l2_bytes;
@@ -284,8 +293,6 @@ static dv_status find_ways(dv_exec *x, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Workers -----------------------------------------------------------------
-
 static int make_worker(dv_exec *x, int32_t id)
 {
     dv_worker *w = &x->workers[id];
@@ -293,7 +300,7 @@ static int make_worker(dv_exec *x, int32_t id)
     w->id = id;
     w->data = DV_NEW(&x->arena, void *, x->plan->ops->n_tensors);
     w->local = dv_alloc((size_t)x->local_bytes + 64);
-    // One strip more than slots: the accumulators.
+    // The strip after the n_slots operand strips holds the accumulators.
     w->buf = dv_alloc(((size_t)x->n_slots + 1) * DV_STRIP * 8);
     w->diag = dv_diag_create();
     int32_t most = 0;
@@ -310,7 +317,8 @@ static int make_worker(dv_exec *x, int32_t id)
     return 1;
 }
 
-// Threads of their own choice where the user has not bound them.
+// Returns 1 if this library may bind threads to cores because the user has not
+// done so through OpenMP (OMP_PROC_BIND).
 static int may_pin(void)
 {
 #ifdef _OPENMP
@@ -320,7 +328,8 @@ static int may_pin(void)
 #endif
 }
 
-// Cores that the plan gives anything to, counted from 0 on.
+// Returns the number of cores that the plan may use: the highest core number
+// with work plus one, or the tile count of a group with a work queue.
 static int64_t most_cores(const dv_plan *plan)
 {
     int64_t most = 1;
@@ -337,7 +346,7 @@ static int64_t most_cores(const dv_plan *plan)
     return most;
 }
 
-// A queue for groups that have one.
+// Creates the work queue if any group needs one. Returns 0 when out of memory.
 static int make_queue(dv_exec *x)
 {
     for (int32_t g = 0; g < x->plan->n_groups; g++)
@@ -393,7 +402,9 @@ void dv_exec_ways(const dv_exec *x, dv_text *out)
                x->ways[i].looks ? x->ways[i].looks : "");
 }
 
-// Whose kernels begin with this one? Those of several: the last one's.
+// Prints the op or group for which kernel number `number` of the listing was
+// generated, if it is the first of these kernels. If several ops start at the
+// same number, all but the last have no kernels of their own.
 static void put_owner(const void *user, int64_t number, dv_text *out)
 {
     const dv_exec *x = user;

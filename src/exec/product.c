@@ -1,5 +1,5 @@
-// Products: which ops are such, how their sums are finished, and the
-// contractions that compute their tiles; product.h says more.
+// Recognises products, chooses how their epilogue runs, and prepares and runs
+// the contractions of their tiles; product.h has the overview.
 #include "exec/product.h"
 #include "base/dtype.h"
 #include "base/math.h"
@@ -11,48 +11,51 @@
 
 enum { ALIGN_BYTES = 64 };
 
-// What tiles of a shape are computed with.
+// The contraction and the epilogue that compute all tiles of one shape.
 typedef struct product_made {
-    dv_contract *c;    // of a set
-    dv_finish *finish; // NULL: the contraction writes results, or parts
-    int64_t steps[DV_MAX_VARS]; // of sums that are finished
-    // The variables of rows and columns of blocks that are finished while they
-    // are near; -1: the tile is, as a whole.
+    dv_contract *c; // the contraction, owned by a dv_product_set
+    // The epilogue; NULL: the contraction writes final results or partial sums.
+    dv_finish *finish;
+    int64_t steps[DV_MAX_VARS]; // strides of the sums that the epilogue reads
+    // The variables along the rows and columns of the blocks on which the
+    // epilogue runs while they are in cache; -1: it runs once, on the whole
+    // tile.
     int32_t row, col;
 } product_made;
 
 struct dv_product {
     dv_product_how how;
     const dv_op *o;
-    dv_nest nest; // of the whole op
+    dv_nest nest; // the nest of the whole op
     int32_t var[DV_NEST_MAX_DIMS];
-    int32_t access[DV_N_OPERANDS]; // reads, then n_reads
+    int32_t access[DV_N_OPERANDS]; // read numbers of the factors, then n_reads
     const dv_flat *flat[DV_N_OPERANDS];
-    int64_t elem_bytes[DV_N_OPERANDS]; // as stored
-    int64_t sum_bytes;                 // of an element of the contraction
-    int copied[2]; // the factor is copied first, widened or with k together
+    int64_t elem_bytes[DV_N_OPERANDS]; // bytes of a stored element
+    int64_t sum_bytes;                 // bytes of one sum
+    // 1 if the factor is copied first, to widen it or to make k contiguous.
+    int copied[2];
     dv_widen copy[2];
-    int direct; // sums go straight to the tensor
-    int there;  // or wait there to be finished
-    // Or kernels may finish them where they can: round them to what is stored,
-    // and add a value for each row or column, a read, before the last touch.
+    int direct; // 1 if the kernel writes final results to the output tensor
+    int there;  // 1 if the output tensor holds the sums until the epilogue
+    // `inside` is 1 if the kernel can apply the epilogue: it rounds to the
+    // stored type and adds the read `bias`, one value per row or column, before
+    // applying the function `inside_last`.
     int inside, inside_last;
-    int32_t bias; // -1: there is none
+    int32_t bias; // read number of the bias; -1: none
     int bias_type;
     dv_dtype stored;
-    const dv_sums *sums; // the order of additions, for all tiles
-    // Variables that are written, those with larger steps in the tensor first.
+    const dv_sums *sums; // order of additions, the same for all tiles
+    // The written variables, in order of decreasing stride in the output.
     int32_t written[DV_MAX_VARS], n_written;
-    // By thread and shape: bit i of a shape says that the slice of the i-th
-    // variable in this list is the last, shorter one. There are as many tiles
-    // as shapes, or more.
+    // `made` is indexed by thread and tile shape. Bit i of a shape says that
+    // the tile has the last, shorter slice of variable shorts[i]. There are
+    // never more shapes than tiles.
     int32_t shorts[DV_MAX_VARS], n_shorts;
     product_made *made;
 };
 
-// -- Which ops ---------------------------------------------------------------
-
-// The two reads that are multiplied and summed; 0: it is something else.
+// Finds the two reads whose product is summed. Returns 0 if the op is not such
+// a sum.
 static int find_factors(const dv_op *o, const dv_expr *sum, int32_t *factor)
 {
     const dv_expr *e = sum ? sum->arg[0] : NULL;
@@ -82,7 +85,8 @@ static int is_apply(const dv_expr *e, dv_fn fn)
     return e->kind == DV_EXPR_APPLY && e->fn == fn;
 }
 
-// What happens to the sum, as a touch of the nest; -1: something else.
+// Returns the function that the op applies to the finished sum, as a nest
+// primitive (none or relu); -1: anything else.
 static int last_touch(const dv_op *o, const dv_expr *sum)
 {
     const dv_expr *e = o->body;
@@ -93,7 +97,8 @@ static int last_touch(const dv_op *o, const dv_expr *sum)
     return is_apply(e, DV_FN_RELU) && e->arg[0] == sum ? DV_PRIM_RELU : -1;
 }
 
-// The same behind an addition: *r is the read that is added.
+// Recognises an epilogue with a bias, sum + read or relu(sum + read). Returns
+// the function applied last and sets *r to the read; -1: anything else.
 static int last_behind(const dv_op *o, const dv_expr *sum, int32_t *r)
 {
     const dv_expr *e = o->body;
@@ -106,8 +111,6 @@ static int last_behind(const dv_op *o, const dv_expr *sum, int32_t *r)
         }
     return -1;
 }
-
-// -- Making ------------------------------------------------------------------
 
 static int fill_nest(dv_product *p)
 {
@@ -136,7 +139,8 @@ static int fill_nest(dv_product *p)
     return n->n_dims > 0;
 }
 
-// The reduced variables in the order of the sums, those inside the kernel.
+// Lists the reduction variables that the plan places inside the kernel, in the
+// order of summation. Returns their number.
 static int32_t inside_of(const dv_sums *s, int32_t *vars)
 {
     int32_t n = 0;
@@ -146,8 +150,9 @@ static int32_t inside_of(const dv_sums *s, int32_t *vars)
     return n;
 }
 
-// Are these variables one in an operand, in all tiles: does each step over the
-// next, and none but the first is cut? What has one point is no matter.
+// Can these variables be collapsed into one dimension of the operand in all
+// tiles? Each must step over the extent of the next, and only the first may be
+// sliced. Variables of extent 1 are ignored.
 static int is_one(const dv_product *p, const dv_flat *flat, const int32_t *vars,
                   int32_t n)
 {
@@ -166,8 +171,9 @@ static int is_one(const dv_product *p, const dv_flat *flat, const int32_t *vars,
     return 1;
 }
 
-// The nest's type of the one variable that a read steps along, by 1, if no
-// other has that type; -1: it is no bias.
+// Returns the nest type (m or n) of the one variable along which the read is
+// contiguous, provided that the nest has no other dimension of that type; -1:
+// the read is not a bias.
 static int bias_type(const dv_product *p, int32_t read)
 {
     const dv_flat *f = &p->how.kernel->reads[read];
@@ -185,7 +191,8 @@ static int bias_type(const dv_product *p, int32_t read)
     return others == 1 && (type == DV_NEST_M || type == DV_NEST_N) ? type : -1;
 }
 
-// Plans round sums of f32 that they make of narrow factors.
+// Can kernels store sums in the output's type? Only the kernels for narrow
+// factors round their f32 sums to f16 or bf16.
 static int may_store(const dv_product *p)
 {
     return p->stored == p->nest.dtype ||
@@ -213,7 +220,8 @@ static void find_inside(dv_product *p)
     p->inside = 1;
 }
 
-// A factor that is not what the kernel reads is copied. 0: it cannot be.
+// Sets up a copy of factor i if the kernel cannot read it in place. Returns 0
+// if no kernel can make the copy.
 static int fill_copy(dv_product *p, int i, dv_dtype t)
 {
     int32_t last[DV_MAX_VARS];
@@ -242,14 +250,14 @@ static int fill_operands(dv_product *p, const int32_t *factor)
         p->access[i] = i < 2 ? factor[i] : p->o->n_reads;
         p->flat[i] = i < 2 ? &k->reads[factor[i]] : &k->write;
         p->elem_bytes[i] = dv_dtype_get(t)->size_bytes;
-        p->stored = t; // that of the last stays
+        p->stored = t; // the last iteration sets the output's type
         if (i < 2 && !fill_copy(p, i, t))
             return 0;
     }
     return 1;
 }
 
-// Variables whose last slice is shorter.
+// Lists the variables whose last slice is shorter.
 static void fill_shorts(dv_product *p)
 {
     for (int v = 0; v < p->o->n_vars; v++) {
@@ -284,11 +292,13 @@ static int fill_product(dv_product *p)
         dv_dtype t =
             p->how.plan->ops->tensors[p->o->reads[factor[0]].tensor].dtype;
         if (dv_isa_has(dv_jit_isa(p->how.jit), (int)t) &&
-            !(t == DV_I8 && p->how.parts)) // those are added in i64, or f32
+            // Partial sums of i8 are added in i64 or f32, not i32.
+            !(t == DV_I8 && p->how.parts))
             p->nest.narrow = (uint8_t)t;
     }
-    // Integers: a vector kernel is there only if sums may wrap around in 32
-    // bits. Those of i8 that plans have pairs for fit.
+    // Integers are summed in 32 bits. That is exact if a vector kernel exists,
+    // because it is created only if wrap-around does not change the result, and
+    // for i8 pairs, because plans choose these only if the sums fit.
     if (k->compute == DV_IN_I64 && p->nest.narrow != DV_I8 && !p->how.vec)
         return 0;
     int last = last_touch(p->o, k->reduce);
@@ -298,7 +308,7 @@ static int fill_product(dv_product *p)
     p->there = whole && p->stored == p->nest.dtype;
     p->direct = last >= 0 && p->there;
     if (!p->direct && !p->how.vec)
-        return 0; // there are no vector kernels for it
+        return 0; // no vector kernel can run the epilogue
     if (whole && !p->direct)
         find_inside(p);
     fill_shorts(p);
@@ -307,8 +317,8 @@ static int fill_product(dv_product *p)
     return 1;
 }
 
-// Find the order in which the products are summed: from the plan's section
-// `nest`, or, where a plan has none, what the pass `loops` would choose.
+// Finds the order in which the products are summed: from the plan's section
+// `nest` or, if the plan has none, as the pass `loops` would choose it.
 static dv_status find_sums(dv_product *p, int *found, dv_diag *diag)
 {
     const dv_plan *plan = p->how.plan;
@@ -337,7 +347,7 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
     p->o = how->kernel->op;
     p->bias = -1;
     if (how->vec && !dv_sums_reuse(how->plan->ops, p->o))
-        return DV_OK; // better in one pass
+        return DV_OK; // no operand is reused: one vector pass is faster
     DV_TRY(find_sums(p, &found, diag));
     if (!found || !fill_product(p))
         return DV_OK;
@@ -353,8 +363,6 @@ dv_dtype dv_product_type(const dv_product *p)
 {
     return p->nest.narrow ? (dv_dtype)p->nest.narrow : p->nest.dtype;
 }
-
-// -- The contractions of tiles -----------------------------------------------
 
 static product_made *made_for(const dv_product *p, const dv_tile *t,
                               int32_t thread)
@@ -384,8 +392,8 @@ static int same_nest(const dv_nest *a, const dv_nest *b)
     return 1;
 }
 
-// Room for one more; 0 when out of memory. Arrays that are outgrown stay in
-// the arena.
+// Makes room for one more contraction in the set. Returns 0 when out of memory.
+// Outgrown arrays remain in the arena.
 static int make_room(dv_product_set *s, dv_arena *arena)
 {
     if (s->n < s->cap)
@@ -410,8 +418,9 @@ void dv_product_set_free(dv_product_set *s)
     *s = (dv_product_set){0};
 }
 
-// Where sums wait to be finished: in the tensor, or in room of their own in
-// the same order. Returns the room's bytes.
+// Computes the strides of the sums that the epilogue reads: those of the output
+// tensor, or those of a separate buffer with the same order of variables.
+// Returns the bytes of that buffer, 0 if there is none.
 static int64_t sum_steps(const dv_product *p, const dv_tile *t, int64_t *steps)
 {
     int64_t n = 1;
@@ -424,7 +433,8 @@ static int64_t sum_steps(const dv_product *p, const dv_tile *t, int64_t *steps)
     return p->there ? 0 : dv_round_up(p->sum_bytes * n, ALIGN_BYTES);
 }
 
-// A k of one point would stand between others that are one.
+// Removes k dimensions of size 1, because they would prevent their neighbours
+// from being collapsed into one.
 static void drop_points(dv_nest *n)
 {
     int32_t kept = 0;
@@ -434,8 +444,9 @@ static void drop_points(dv_nest *n)
     n->n_dims = kept;
 }
 
-// The nest of a tile, with the strides of what is copied together; and with
-// what finishes sums inside, then straight to the tensor.
+// Returns the nest of a tile. Operands that are copied have the strides of
+// their copies. With `inside` the epilogue is fused into the kernel, which then
+// writes the output tensor. *bytes is the scratch memory that the tile needs.
 static dv_nest nest_of(const dv_product *p, const dv_tile *t, int inside,
                        int64_t *bytes)
 {
@@ -468,7 +479,8 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int inside,
             if (d->stride[k] && (k < 2 ? p->copied[k] : !direct))
                 d->stride[k] = steps[k][v];
     }
-    // A step along what has one point leads nowhere, but must not be none.
+    // The stride of a size-1 dimension is never used, but it must not become 0,
+    // which would mean that the operand lacks the dimension.
     for (int i = 0; i < n.n_dims; i++)
         for (int k = 0; k < DV_N_OPERANDS; k++)
             if (p->nest.dims[i].stride[k] && !n.dims[i].stride[k])
@@ -500,7 +512,9 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
     *to = find_made(set, &n);
     if (*to)
         return DV_OK;
-    const dv_contract *like = NULL; // what another thread has
+    // Another thread's contraction of the same nest, from which this one is
+    // cloned.
+    const dv_contract *like = NULL;
     for (const dv_product_set *s = set->other; s && !like; s = s->other)
         like = find_made(s, &n);
     dv_contract_options options = {.threads = 1,
@@ -518,16 +532,15 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
     return DV_OK;
 }
 
-// -- Finishing the sums of tiles ---------------------------------------------
-
-// The one variable of each factor alone that a tile has more than one point of:
-// results along `col` are neighbours. None where a factor has two such, or the
-// results' order is not that of their steps: blocks would be no boxes of the
-// op, or not be found by where they are (finish_block).
+// Finds the one m variable and the one n variable along which the tile has more
+// than one point; the sums are contiguous along `col`. They remain -1 if a
+// factor has two such variables, because blocks would then not be boxes of the
+// op, or if the strides do not nest in the order of p->written, because
+// finish_block could then not compute a block's position from its address.
 static void find_blocks(const dv_product *p, const dv_tile *t, product_made *to)
 {
     int32_t one[2] = {-1, -1};
-    int64_t reach = 1; // of steps below
+    int64_t reach = 1; // elements spanned by the inner variables
     to->row = to->col = -1;
     for (int32_t i = p->n_written - 1; i >= 0; i--) {
         int32_t v = p->written[i];
@@ -556,7 +569,8 @@ static void find_blocks(const dv_product *p, const dv_tile *t, product_made *to)
     to->col = one[second];
 }
 
-// What another tile with such steps has: of another thread, or shape.
+// Returns the epilogue of another tile shape or thread whose sums have the same
+// strides; NULL: none.
 static dv_finish *find_finish(const dv_product *p, const product_made *of)
 {
     size_t n = (size_t)p->how.n_threads << p->n_shorts;
@@ -604,9 +618,8 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
     return contract_for(p, t, 0, &to->c, set, diag);
 }
 
-// -- Running -----------------------------------------------------------------
-
-// Where a read is that a tile begins with.
+// Returns the address of the first element that a tile accesses in a tensor;
+// `at` is the address of the tensor's element 0.
 static char *begin_of(const dv_flat *flat, int32_t n_vars, const dv_tile *t,
                       void *at, int64_t elem_bytes)
 {
@@ -616,7 +629,7 @@ static char *begin_of(const dv_flat *flat, int32_t n_vars, const dv_tile *t,
     return (char *)at + off * elem_bytes;
 }
 
-// A run whose sums are finished.
+// The arguments of a running tile whose sums need an epilogue.
 typedef struct ending {
     const dv_product *p;
     const product_made *made;
@@ -625,7 +638,8 @@ typedef struct ending {
     char *sums;
 } ending;
 
-// A block of sums that is done.
+// Runs the epilogue on a completed block of rows x cols sums; the callback of
+// dv_contract_then.
 static void finish_block(void *user, void *sums, int32_t rows, int32_t cols)
 {
     const ending *e = user;

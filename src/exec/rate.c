@@ -1,5 +1,5 @@
-// The rates of the machine; exec.h says which.
-#define _POSIX_C_SOURCE 200809L // clock_gettime
+// Measures the peak rates of the machine; exec.h describes them.
+#define _POSIX_C_SOURCE 200809L // declares clock_gettime
 #include "exec/exec.h"
 #include "base/fork.h"
 #include "base/mem.h"
@@ -10,7 +10,8 @@
 #include <omp.h>
 #endif
 
-// Many short tries: one of them is between the turns of others.
+// There are many short tries, so that at least one falls between the time
+// slices of other processes.
 enum { PEAK_TRIES = 25, COPY_TRIES = 9 };
 
 static double now_of(clockid_t clock)
@@ -25,7 +26,7 @@ static double now(void)
     return now_of(CLOCK_MONOTONIC);
 }
 
-// A thread's number and how many there are.
+// Returns the number of the calling thread and the number of threads.
 static void who(int32_t *id, int32_t *n)
 {
     *id = 0;
@@ -36,8 +37,8 @@ static void who(int32_t *id, int32_t *n)
 #endif
 }
 
-// Turns of the loop a second of the calling thread's own time: what others
-// take of its core in the meantime does not count.
+// Returns the iterations per second of the calling thread's CPU time, which
+// excludes the time that other processes take on its core.
 static double turn_rate(const dv_peak *p, int64_t turns)
 {
     double start = now_of(CLOCK_THREAD_CPUTIME_ID);
@@ -46,7 +47,7 @@ static double turn_rate(const dv_peak *p, int64_t turns)
     return s > 0 ? (double)turns / s : 0;
 }
 
-// The same on all threads at once, in sum.
+// Returns the sum of turn_rate over all threads, which run at the same time.
 static double turn_rates(const dv_peak *p, int64_t turns, int32_t threads)
 {
     double sum = 0;
@@ -56,7 +57,7 @@ static double turn_rates(const dv_peak *p, int64_t turns, int32_t threads)
     {
         double mine = turn_rate(p, turns);
 #pragma omp atomic
-        sum += mine; // a reduction would export a symbol of clang's
+        sum += mine; // an OpenMP reduction would export a symbol with clang
     }
     return sum;
 }
@@ -71,7 +72,8 @@ double dv_rate_peak(dv_dtype dtype, int32_t threads)
     for (int k = 0; k < PEAK_TRIES;) {
         double start = now();
         double rate = turn_rates(p, turns, threads);
-        if (now() - start < 2e-3 && turns < INT64_MAX / 4) { // too short
+        // The run was too short to measure.
+        if (now() - start < 2e-3 && turns < INT64_MAX / 4) {
             turns *= 2;
             continue;
         }
@@ -80,14 +82,16 @@ double dv_rate_peak(dv_dtype dtype, int32_t threads)
     }
     best *= dv_peak_flops(p) / 1e9;
 #ifdef _OPENMP
-    if (threads > omp_get_num_procs()) // they take turns
+    // There are more threads than processors, so each runs only part of the
+    // time.
+    if (threads > omp_get_num_procs())
         best *= (double)omp_get_num_procs() / threads;
 #endif
     dv_peak_destroy(p);
     return best;
 }
 
-// A thread's part of the copy, some times over.
+// Copies the share of thread `id` of n threads, `times` times.
 static void copy_part(char *to, const char *from, int64_t bytes, int64_t times,
                       int32_t id, int32_t n)
 {

@@ -1,24 +1,28 @@
-// Groups in rows; rows.h says what that is.
+// Runs groups row by row; rows.h has the overview.
 //
-// First the ops of the group are put in terms of rows, and small temporaries
-// are inlined where they are read. The ops that remain are the statements,
-// which are cut into units. A unit is one kernel: of one statement, or of
-// several side by side. In step t, one unit after the other runs its statements
-// on row t - delay of each, so that what a statement needs was there before.
+// First the ops of the group are expressed in terms of rows, and small
+// temporaries are inlined where they are read. The remaining ops are the
+// statements, which are divided into units. A unit is one kernel, of one
+// statement or of several side by side. In step t the units run one after the
+// other, each statement on row t - delay, so that the rows a statement reads
+// were computed before.
 #include "exec/rows.h"
 #include "base/math.h"
 #include <stdlib.h>
 
 enum {
-    MAX_OPS = 16,   // of a group that is run in rows
-    MAX_LEVELS = 4, // variables that go over rows: x[h,i,j] has those of h, i
-    MAX_INLINED = 2 // operations of a temporary that is inlined
+    MAX_OPS = 16, // most ops of a group that runs row by row
+    // Most variables that enumerate rows: the rows of x[h,i,j] have h and i.
+    MAX_LEVELS = 4,
+    MAX_INLINED = 2 // most operations of a temporary that is inlined
 };
-// Kernels of rows shorter than this are called too often.
+// If rows are shorter than SHORT_BYTES, the overhead of calls dominates.
+// FEW_OPERANDS limits the operands of a statement. MANY is the least number of
+// statements that prefetch side by side.
 enum { SHORT_BYTES = 1024, FEW_OPERANDS = 64, MANY = 3 };
 
-// The variables of an op that go over rows, outermost first; all ops of a group
-// have as many, with the same ranges.
+// The variables of an op that enumerate rows, outermost first; all ops of a
+// group have the same number of them, with the same ranges.
 typedef struct row_vars {
     int32_t n, v[MAX_LEVELS];
 } row_vars;
@@ -35,14 +39,13 @@ typedef struct inliner {
     const dv_rows_how *how;
     const dv_program *p;
     dv_arena *arena;
-    dv_op *ops; // of the group, rewritten as far as `n`
+    dv_op *ops; // the group's ops; inlining rewrites them one by one
     int32_t n;
     int failed;
 } inliner;
 
-// -- Which ops ---------------------------------------------------------------
-
-// The one variable of an op that its tiles cut, or -1.
+// Returns the one variable of an op that its tiles slice; -1 if there is none
+// or more than one.
 static int32_t cut_var(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
@@ -57,8 +60,8 @@ static int32_t cut_var(const dv_plan *plan, int32_t op)
     return found;
 }
 
-// The dim of an access that is variable v and nothing else, on which no other
-// dim depends; -1: there is none.
+// Returns the dimension of an access whose index is exactly variable v, if no
+// other dimension depends on v; -1: there is none.
 static int dim_of(const dv_op *o, const dv_access *a, int32_t v)
 {
     int found = -1;
@@ -86,8 +89,8 @@ static int32_t writer_of(const inliner *f, int32_t tensor, int32_t before)
     return -1;
 }
 
-// Do ops i and w, which writes what i reads through `a`, mean the same row by
-// number k of their variables?
+// Op w writes the tensor that op i reads through `a`. Returns 1 if both use the
+// same row of it with respect to their k-th row variable.
 static int same_row(const inliner *f, const row_vars *row, int32_t i, int32_t w,
                     const dv_access *a, int k)
 {
@@ -97,8 +100,8 @@ static int same_row(const inliner *f, const row_vars *row, int32_t i, int32_t w,
     return d >= 0 && d == e && a->index[d].base == b->index[e].base;
 }
 
-// Does op number i need of earlier ones what they write in the same row, and
-// write what none of them touches?
+// Returns 1 if op i reads only the same row of tensors that earlier ops write,
+// and writes a tensor that no earlier op uses.
 static int row_by_row(const inliner *f, const row_vars *row, int32_t i)
 {
     const dv_op *o = &f->ops[i];
@@ -126,12 +129,11 @@ static int row_by_row(const inliner *f, const row_vars *row, int32_t i)
     return 1;
 }
 
-// -- Inlining temporaries ----------------------------------------------------
-
 enum { EXPENSIVE = 100 };
 
-// Operations of an expression; EXPENSIVE where one is not quick, or would be
-// computed in another way elsewhere: a division by what is steady.
+// Returns the number of operations of an expression; EXPENSIVE if one is slow
+// or would be computed differently elsewhere: a division by a loop-invariant
+// value is hoisted as a reciprocal.
 static int cost_of(const dv_expr *e)
 {
     int n = e->kind == DV_EXPR_APPLY;
@@ -145,7 +147,7 @@ static int cost_of(const dv_expr *e)
     return n;
 }
 
-// Is what op w writes stored as it was computed?
+// Returns 1 if storing the result of op o does not round it.
 static int is_stored_whole(const inliner *f, const dv_op *o)
 {
     const dv_tensor *t = &f->p->tensors[o->write.tensor];
@@ -162,7 +164,8 @@ static int reads(const dv_op *o, int32_t tensor)
     return 0;
 }
 
-// Do only later ops of the group read it, in the same type?
+// Returns 1 if op w's result is a temporary that only later ops of the group
+// read, computing in the same type.
 static int is_own(const inliner *f, int32_t w)
 {
     const dv_op *o = &f->ops[w], *all = f->p->ops;
@@ -180,7 +183,8 @@ static int is_own(const inliner *f, int32_t w)
     return found;
 }
 
-// Each dim written is a variable of its own: what is read says which point.
+// Returns 1 if each written dimension is a different variable, so that the
+// index of a read determines the point that wrote the element.
 static int is_map(const dv_op *o)
 {
     uint32_t seen = 0;
@@ -197,8 +201,8 @@ static int is_map(const dv_op *o)
     return seen == dv_all_vars(o);
 }
 
-// A product may be added to a sum without being rounded first; one that is
-// stored is rounded.
+// Returns 1 if op w can be inlined without changing bits. A product cannot:
+// storing rounds it, but inlined it may become part of a fused multiply-add.
 static int may_inline(const inliner *f, int32_t w)
 {
     const dv_op *o = &f->ops[w];
@@ -208,8 +212,8 @@ static int may_inline(const inliner *f, int32_t w)
            is_stored_whole(f, o) && is_own(f, w);
 }
 
-// What op w reads through `a` at the point that wrote what `from` reads: the
-// access in variables of op `o`.
+// Composes two accesses: op o reads through `from` what op w wrote, and op w
+// reads through `a`. *out is the access of op o that reads a's tensor directly.
 static int compose(inliner *f, dv_access *out, const dv_access *a,
                    const dv_op *w, const dv_op *o, const dv_access *from)
 {
@@ -235,7 +239,7 @@ static int compose(inliner *f, dv_access *out, const dv_access *a,
     return x != NULL;
 }
 
-// The number of a read in `o`, added where it is not there yet.
+// Returns the number of a read in op o; appends the read if it is new.
 static int32_t add_read(dv_op *o, dv_access *reads, const dv_access *a)
 {
     for (int32_t r = 0; r < o->n_reads; r++)
@@ -245,8 +249,8 @@ static int32_t add_read(dv_op *o, dv_access *reads, const dv_access *a)
     return o->n_reads++;
 }
 
-// A copy of an expression, reads renumbered; or those of them that `with` has
-// another expression for are that.
+// Copies an expression with renumbered reads; reads for which `with` has an
+// expression are replaced by that expression.
 static const dv_expr *copy(inliner *f, const dv_expr *e, const int32_t *number,
                            const dv_expr *const *with)
 {
@@ -265,7 +269,8 @@ static const dv_expr *copy(inliner *f, const dv_expr *e, const int32_t *number,
     return x;
 }
 
-// The body of op w, for what op `o` reads through `from`.
+// Returns the body of op w in terms of op o's variables, to replace the read
+// `from` of op o.
 static const dv_expr *inlined_body(inliner *f, const dv_op *w, dv_op *o,
                                    dv_access *reads, const dv_access *from)
 {
@@ -280,7 +285,7 @@ static const dv_expr *inlined_body(inliner *f, const dv_op *w, dv_op *o,
     return f->failed ? w->body : copy(f, w->body, number, NULL);
 }
 
-// Op i with inlined bodies in the place of reads.
+// Replaces the reads of inlined temporaries in op i by their expressions.
 static void rewrite(inliner *f, const uint8_t *inlined, int32_t i)
 {
     dv_op *o = &f->ops[i], was = *o;
@@ -310,9 +315,8 @@ static void rewrite(inliner *f, const uint8_t *inlined, int32_t i)
     o->body = f->failed ? was.body : copy(f, was.body, number, with);
 }
 
-// -- All of a group ----------------------------------------------------------
-
-// The one variable that tiles cut, or the first where there is one tile.
+// Returns the one variable that the tiles slice, or the first variable if there
+// is only one tile.
 static row_vars pick_row(const inliner *f, int32_t i)
 {
     const dv_plan *plan = f->how->plan;
@@ -323,7 +327,8 @@ static row_vars pick_row(const inliner *f, int32_t i)
     return (row_vars){v >= 0, {v}};
 }
 
-// The first n, or as many as there are.
+// Returns the first n variables as row variables, or as many as precede the
+// first reduced variable.
 static row_vars pick_rows(const dv_op *o, int n)
 {
     row_vars x = {0, {0}};
@@ -332,7 +337,8 @@ static row_vars pick_rows(const dv_op *o, int n)
     return x;
 }
 
-// Variables in front of the one along the row: as many as a reducer leaves.
+// Returns the number of variables that enumerate rows: those before the first
+// reduced variable or, without a reduction, all but the last.
 static int count_rows(const inliner *f)
 {
     int n = 0;
@@ -347,8 +353,8 @@ static int count_rows(const inliner *f)
     return n - 1;
 }
 
-// Are tiles rows one after the other: points of the outer variables, then some
-// of one, then all of those further in?
+// Are the rows of consecutive tiles consecutive? Tiles must have one point of
+// the outer variables, a range of one variable, and all of the inner ones.
 static int in_order(const inliner *f, const row_vars *row)
 {
     const dv_op *o = &f->ops[0];
@@ -376,7 +382,8 @@ static int same_range(const inliner *f, const row_vars *row, int32_t i)
     return 1;
 }
 
-// Are rows whole in tiles: is no other variable cut?
+// Returns 1 if the tiles of op i contain whole rows, that is, only its row
+// variables are sliced.
 static int is_whole(const inliner *f, const row_vars *row, int32_t i)
 {
     const int64_t *slices = f->how->plan->slices[f->how->group->first_op + i];
@@ -387,8 +394,8 @@ static int is_whole(const inliner *f, const row_vars *row, int32_t i)
     return 1;
 }
 
-// The same rows in all ops, and nothing but the same row needed of others. With
-// `many`, rows of several variables.
+// Picks the row variables of all ops, several with `many`, else one. Returns 0
+// unless all ops have the same rows and each needs only the same row of others.
 static int all_in_rows(const inliner *f, row_vars *row, int many)
 {
     int n = many ? count_rows(f) : 1;
@@ -403,10 +410,11 @@ static int all_in_rows(const inliner *f, row_vars *row, int many)
     return 1;
 }
 
-// The ops of the group as they are run, in order: those whose tensor is
-// computed where it is read are left out. *n is 0 where they cannot be taken
-// row by row; row[i] are op i's variables, *first those of the group's first.
-// *even: tiles are rows that follow each other. 0: out of memory.
+// Rewrites the ops of a group for row-by-row execution and removes the ops that
+// are inlined. *n is the number of remaining ops, or 0 if the group cannot run
+// row by row; row[i] holds the row variables of op i and *first those of the
+// group's first op. *even is 1 if consecutive tiles have consecutive rows.
+// Returns 0 when out of memory.
 static int inline_ops(const dv_rows_how *how, dv_arena *arena, dv_op **ops,
                       row_vars *row, row_vars *first, int *even, int32_t *n)
 {
@@ -438,36 +446,38 @@ static int inline_ops(const dv_rows_how *how, dv_arena *arena, dv_op **ops,
     return !f.failed;
 }
 
-// -- Statements --------------------------------------------------------------
-
 typedef struct statement {
     const dv_op *op;
     row_vars rows;
-    int32_t row, unit; // row: the innermost of them
-    int64_t delay;     // rows
-    dv_vec_fn alone;   // its own kernel
+    int32_t row, unit; // innermost variable of `rows`; the statement's unit
+    int64_t delay;     // rows by which it lags behind the current step
+    dv_vec_fn alone;   // the statement's own kernel
     int64_t n;         // elements of a row
-    int64_t n_bytes;   // of the longest of its operands' rows
+    int64_t n_bytes;   // bytes of its longest operand row
     dv_vec_shape shape;
-    dv_vec_operand *operand;    // the shape's
-    const int32_t *tensor;      // of each operand
-    const int64_t *base, *step; // bytes, to row 0 and from row to row
-    const int64_t *far; // the same of the outer variables, `n_operands` each
+    dv_vec_operand *operand; // operands of `shape`, writable
+    const int32_t *tensor;   // tensor of each operand
+    // Byte offsets of row 0 and byte strides between rows, of each operand.
+    const int64_t *base, *step;
+    // Byte strides along the outer row variables, n_operands for each variable.
+    const int64_t *far;
 } statement;
 
 typedef struct unit {
-    int32_t n, s[DV_VEC_MAX_BESIDE]; // statements
-    dv_vec_fn joined;                // NULL: one of them
+    int32_t n, s[DV_VEC_MAX_BESIDE]; // numbers of the unit's statements
+    // Kernel of all statements; NULL: the unit has one statement.
+    dv_vec_fn joined;
 } unit;
 
 struct dv_rows {
     const dv_plan *plan;
-    int32_t op; // that tells the rows of a tile
+    int32_t op; // the op whose tiles define the ranges of rows
     row_vars rows;
-    int even; // tiles are rows one step from each other
+    // 1 if all rows are equally spaced in memory, across tiles too.
+    int even;
     int32_t n, n_units;
-    int64_t last; // the greatest delay
-    int across;   // the edges of tiles are of no account
+    int64_t last; // the largest delay of any statement
+    int across;   // 1 if consecutive tiles may run as one
     statement s[MAX_OPS];
     unit units[MAX_OPS];
 };
@@ -484,8 +494,9 @@ static int64_t length(const dv_op *o, int v)
     return o->vars[v].end - o->vars[v].begin;
 }
 
-// Where the operands' rows are; the shape's strides from row to row. *ok is 0
-// where they are too far apart.
+// Fills in the operands of a statement: addresses of rows, strides within and
+// between rows. *ok becomes 0 if a stride is too large. Returns 0 when out of
+// memory.
 static int set_operands(maker *m, statement *s, const dv_kernel *k,
                         const dv_vec_look *look, int *ok)
 {
@@ -530,7 +541,7 @@ static int set_operands(maker *m, statement *s, const dv_kernel *k,
     return 1;
 }
 
-// Does e divide by an element that is the same for all values of `var`? A
+// Returns 1 if e divides by a value that is the same for all values of `var`. A
 // kernel that loops over `var` then multiplies by the reciprocal.
 static int divides_by_invariant(const dv_op *o, const dv_expr *e, int var)
 {
@@ -544,8 +555,8 @@ static int divides_by_invariant(const dv_op *o, const dv_expr *e, int var)
     return 0;
 }
 
-// Row by row, an op has one loop along the row, or none. *ok is 0 where it has
-// more, or no kernel.
+// Prepares an op for rows. *ok is 0 if the op has more than one loop within a
+// row or no kernel.
 static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
 {
     const dv_op *o = s->op;
@@ -567,14 +578,16 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
         return DV_OK;
     dv_vec_op_look(v, &look);
     int once = look.inner == s->row;
-    // One element at a time, it would divide, and round otherwise than alone.
+    // One element at a time, the kernel would divide and thus round differently
+    // than when it runs alone.
     if (once && divides_by_invariant(o, o->body, look.inner))
         return DV_OK;
     if (!once && has_var(&s->rows, look.inner))
         return DV_OK;
     if (look.reduce == DV_VEC_OUTER || look.reduce == DV_VEC_BOTH ||
         look.inner < 0 || (once && look.reduce != DV_VEC_EACH) ||
-        look.shape->n_operands != o->n_reads + 1) // a window
+        // An op with more operands than accesses is an unrolled window.
+        look.shape->n_operands != o->n_reads + 1)
         return DV_OK;
     for (int i = 0; i < o->n_vars; i++)
         if (!has_var(&s->rows, i) && i != look.inner && length(o, i) != 1)
@@ -588,10 +601,8 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
     return set_operands(m, s, &k, &look, ok) ? DV_OK : dv_nomem(diag);
 }
 
-// -- Units -------------------------------------------------------------------
-
-// The statements of a unit as one kernel's; the last one first, whose stores
-// then wait for nothing.
+// Links the shapes of a unit's statements into one kernel shape. The last
+// statement comes first, so that its stores do not wait for the others.
 static const dv_vec_shape *side_by_side(dv_rows *r, const unit *u)
 {
     for (int32_t i = 0; i < u->n; i++)
@@ -599,7 +610,8 @@ static const dv_vec_shape *side_by_side(dv_rows *r, const unit *u)
     return &r->s[u->s[u->n - 1]].shape;
 }
 
-// Is there room for one more, and does it go along rows as long?
+// Returns 1 if statement s can join the unit: its rows have the same length and
+// the kernel has room for it.
 static int may_join(const maker *m, const unit *u, int32_t s)
 {
     dv_rows *r = m->r;
@@ -640,16 +652,16 @@ static int needs(const statement *s, const statement *of)
     return 0;
 }
 
-// Do several of its rows fit the nearest cache?
+// Returns 1 if several rows of the statement fit into L1.
 static int is_short(const maker *m, const statement *s)
 {
     return 8 * s->n_bytes <= m->how->l1_bytes;
 }
 
-// How far behind `a`, which it needs, s must be: in its own unit or an earlier
-// one, a row. A sum is there some time after its row: where rows are short,
-// what needs it is two rows behind, and does not wait. Long ones would fill
-// the cache.
+// Returns the number of rows that s must stay behind statement a, whose result
+// it reads: 0 if a is in an earlier unit, else 1. The result of a reduction is
+// available some time after its row; if rows are short, s stays 2 rows behind
+// so that it does not wait. Long rows would then not fit the cache.
 static int64_t behind(const maker *m, const statement *s, const statement *a)
 {
     if (a->unit < s->unit)
@@ -688,10 +700,11 @@ static int is_read_after(const dv_rows *r, int32_t tensor, int32_t i)
     return 0;
 }
 
-// The row after this is fetched meanwhile: by a statement that takes its time,
-// what none needs later; by many side by side, what the first of them read,
-// where rows are short. Long ones would drive each other out, and a few have no
-// time for it.
+// Makes statement i prefetch the next row of its operands. A statement alone
+// prefetches operands that no later statement reads. Of statements side by
+// side, those that run first prefetch, if rows are short, there is one unit and
+// at least MANY statements: long rows would evict each other, and few
+// statements leave no time for it.
 static void fetch_ahead(const maker *m, int32_t i, int beside)
 {
     statement *s = &m->r->s[i];
@@ -719,8 +732,8 @@ static dv_status make_units(maker *m, dv_diag *diag)
     return DV_OK;
 }
 
-// Rows that are worth it: not so short that calls count, not so long that
-// those under way at once do not fit the cache.
+// Returns 1 if running row by row pays: rows are not so short that call
+// overhead dominates, nor so long that the rows in progress do not fit L2.
 static int worth_it(const maker *m)
 {
     const dv_rows *r = m->r;
@@ -772,13 +785,11 @@ dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
     return DV_OK;
 }
 
-// -- Running -----------------------------------------------------------------
-
-// Rows begin..end of a point of the outer variables, or of no point: then they
-// are counted through all of them.
+// A range of rows: begin..end of the innermost row variable at one point of the
+// outer ones or, if `point` is NULL, numbered through all points.
 typedef struct stretch {
     void *const *data;
-    const int64_t *point; // NULL: none
+    const int64_t *point; // values of the outer row variables, or NULL
     int64_t begin, end;
 } stretch;
 
@@ -801,8 +812,8 @@ static void run_alone(const statement *s, const stretch *x, int64_t row)
     s->alone(&(dv_vec_args){1, s->n, at, NULL});
 }
 
-// The unit in `steps` steps from t on, in all of which its statements have
-// rows.
+// Runs a unit's kernel for `steps` steps from t on; in each of them all of its
+// statements have rows.
 static void run_joined(const dv_rows *r, const unit *u, const stretch *x,
                        int64_t t, int64_t steps)
 {
@@ -817,8 +828,8 @@ static void run_joined(const dv_rows *r, const unit *u, const stretch *x,
     u->joined(&(dv_vec_args){steps, n, at, NULL});
 }
 
-// A unit in step t. Returns how many steps it took: all that are alike where
-// it is the only one.
+// Runs a unit in step t. Returns the number of steps done: if it is the only
+// unit, all steps in which every statement has a row.
 static int64_t run_unit(const dv_rows *r, const unit *u, const stretch *x,
                         int64_t t)
 {
@@ -852,7 +863,7 @@ static void run_stretch(const dv_rows *r, const stretch *x)
             steps = run_unit(r, &r->units[u], x, t);
 }
 
-// The number of a row, counted through all points.
+// Returns the number of a row, counted through all row variables.
 static int64_t number(const dv_rows *r, const int64_t *at)
 {
     const dv_op *o = &r->plan->ops->ops[r->op];
@@ -862,7 +873,7 @@ static int64_t number(const dv_rows *r, const int64_t *at)
     return n;
 }
 
-// One tile, point by point.
+// Runs one tile, for one point of the outer row variables after the other.
 static void run_points(const dv_rows *r, void *const *data, const dv_tile *t)
 {
     int64_t at[MAX_LEVELS];
@@ -883,7 +894,8 @@ void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n)
     dv_plan_tile(&first, r->plan, r->op, tile);
     dv_plan_tile(&last, r->plan, r->op, tile + n - 1);
     for (int k = 0; k < r->rows.n; k++)
-        last.end[r->rows.v[k]]--; // to the last row
+        // Now inclusive: the last row of the last tile.
+        last.end[r->rows.v[k]]--;
     stretch x = {data, NULL, number(r, first.begin), number(r, last.end) + 1};
     if (r->even) {
         run_stretch(r, &x);

@@ -1,38 +1,41 @@
-// Rows: the ops of a group, statement by statement on one row after the other,
-// where each needs of the others no more than the same row.
+// Runs the ops of a group together, row by row, if each op needs only the same
+// row of the tensors that other ops write.
 //
 //   m[i]   = mean[j] x[i,j]                      row i + 2
 //   v[i]   = mean[j] (x[i,j] - m[i])^2           row i + 1
 //   y[i,j] = (x[i,j] - m[i]) * rsqrt(v[i] + e)   row i
 //
-// Statements that are quick to compute are one kernel: a loop that works on
-// several rows at once, each at another statement, so that none waits for the
-// sum of the row before. What is computed, to the bit, is what ops compute one
-// by one: the first and last rows of a tile are done that way.
+// Statements that are cheap to compute share one kernel: its loop works on
+// several rows at once, a different row for each statement, so that no
+// statement waits for the reduction of the row before. The results are bitwise
+// those of running the ops one by one; the first and last rows of a tile, where
+// some statements have no row, run that way.
 //
-// A temporary that is a few operations on what there is anyway is computed
-// where it is read, and not stored: c[i,j] = x[i,j] - m[i].
+// A temporary that takes a few operations on available values, such as c[i,j] =
+// x[i,j] - m[i], is inlined where it is read and is not stored.
 #ifndef DV_ROWS_H
 #define DV_ROWS_H
 #include "exec/vec_op.h"
 
 typedef struct dv_rows dv_rows;
 
-// What to make it from. Arrays are borrowed; `strides` as dv_kernel_init has
-// it.
+// The description of the group. Arrays are borrowed; `strides` is the argument
+// of dv_kernel_init.
 typedef struct dv_rows_how {
     const dv_plan *plan;
     const dv_group *group;
     int64_t *const *strides;
-    int64_t l1_bytes, l2_bytes; // of a core's caches; 0: not known
+    int64_t l1_bytes, l2_bytes; // cache sizes of a core; 0: unknown
 } dv_rows_how;
 
-// *out is the arena's; NULL with DV_OK where ops are better run one by one.
+// Creates the row-by-row execution in the arena. *out is NULL with DV_OK if it
+// is not possible or running the ops one by one is faster.
 dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
                          dv_arena *arena, dv_diag *diag);
-// Run all ops of n tiles that follow each other. `data` has where element 0 of
-// each tensor is. Any thread, no memory.
+// Runs all ops on n consecutive tiles, on any thread, without allocating.
+// `data` holds the address of element 0 of each tensor.
 void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n);
-// May tiles be run as one? Not where a thread has but one tile of a temporary.
+// Returns 1 if consecutive tiles may run as one; not if a thread has a buffer
+// for only one tile of a temporary.
 int dv_rows_across(const dv_rows *r);
 #endif

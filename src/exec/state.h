@@ -1,4 +1,5 @@
-// Private to exec.c, threads.c, prepare.c and local.c: an exec and its threads.
+// The data structures of an exec and its threads, private to exec.c, threads.c,
+// prepare.c and local.c.
 #ifndef DV_EXEC_STATE_H
 #define DV_EXEC_STATE_H
 #include "grid/queue.h"
@@ -9,91 +10,107 @@
 #include "sim/sim.h"
 #include <stdatomic.h>
 
-// A temporary that lives and dies within the tiles of one group: every thread
-// has one tile of it, at its own strides.
+// A temporary whose lifetime lies within the tiles of one group: every thread
+// has a buffer for one tile of it, with its own strides.
 typedef struct dv_tile_temp {
-    int32_t tensor, op; // the op that writes it
-    int64_t off_bytes;  // in a thread's memory for them
-    int64_t *strides;   // in elements
+    int32_t tensor, op; // the tensor's number, and the op that writes it
+    int64_t off_bytes;  // offset of the buffer in dv_worker.local
+    int64_t *strides;   // strides of the buffer, in elements
 } dv_tile_temp;
 
-// What a run knows of a group.
+// What the thread executor knows of a group before a run.
 typedef struct dv_group_plan {
     dv_tile_temp *locals;
     int32_t n_locals;
-    int snapshots;   // an op of it reads what it overwrites
-    int parts;       // its op sums in parts: two phases
-    dv_rows *rows;   // its ops on row after row; NULL: one after the other
-    int64_t kernels; // that were there before those of the rows
-    // Its tiles are those of a grid; NULL: those it is dealt.
+    int snapshots; // 1 if an op of the group reads the tensor it overwrites
+    int parts; // 1 if a reduction is split over tiles, which takes two phases
+    // Runs the group's ops together, row by row; NULL: the ops run one by one.
+    dv_rows *rows;
+    // Number of kernels in the cache before those of `rows` were generated.
+    int64_t kernels;
+    // The grid that assigns the group's tiles to cores; NULL: the group's deals
+    // (ranges of tiles per core) assign them.
     const dv_group_grid *grid;
-    dv_order order; // of the grid
-    // How tiles are handed out: n of them, `chunk` at a time; 0: they are
-    // dealt.
+    dv_order order; // order in which the grid enumerates its tiles
+    // Dynamic scheduling: number of tiles in the queue (0: static assignment),
+    // tiles taken at a time, and whether threads steal from each other.
     int64_t n_queued, chunk;
     int steal;
 } dv_group_plan;
 
-// How an op is run. Neither: in strips.
+// The schedule of an op: as a matrix product, else by vector kernels, else, if
+// both pointers are NULL, by the interpreter (strip/).
 typedef struct dv_way {
     dv_product *product;
-    dv_vec_op *vec;    // also finishes a product
-    const char *looks; // in strips where this does not hold (vec_range.h)
-    int64_t kernels;   // that were there before its own
+    // Vector kernels; also the epilogue of partial sums of a product.
+    dv_vec_op *vec;
+    // Condition on the values that a tile reads, in words; a tile that violates
+    // it runs in the interpreter (vec_range.h). NULL: no condition.
+    const char *looks;
+    // Number of kernels in the cache before this op's were generated.
+    int64_t kernels;
 } dv_way;
 
 typedef struct dv_worker {
     dv_exec *x;
     int32_t id;
     dv_strips strips;
-    void **data;          // the tensors as this thread sees them
-    unsigned char *local; // tiles of temporaries; owned
-    void *buf;            // of the strips; owned
-    dv_product_set set;   // owned
-    void *memory;         // that tiles of products need; owned
-    void **at;            // where the accesses of the op at hand begin
-    dv_diag *diag;        // owned
+    void **data; // address of each tensor; temporaries point into `local`
+    unsigned char *local; // buffers for one tile of each temporary; owned
+    void *buf;            // operand strips of the interpreter; owned
+    dv_product_set set;   // prepared contractions of this thread; owned
+    // Scratch memory for tiles of matrix products; owned.
+    void *memory;
+    void **at;     // address of element 0 of each access of the current op
+    dv_diag *diag; // error messages of this thread; owned
 } dv_worker;
 
 struct dv_exec {
-    dv_arena arena; // small things; the exec itself lives in it
+    dv_arena arena; // holds the exec itself and all small arrays
     const dv_plan *plan;
     dv_run_kind kind;
-    dv_kernel *kernels;   // one per op
-    dv_way *ways;         // one per op
-    dv_jit *jit;          // NULL: no kernels for this machine
-    dv_jit *own_jit;      // that, where the target names its instruction set
-    int64_t **strides;    // of each tensor that has its own; NULL: rows
-    dv_group_plan *group; // one per group
-    int64_t local_bytes;  // of one thread
-    void **data;          // one per tensor
-    void **owned;         // what of that is ours
-    void **bound;         // what the user gave
-    int rebound;          // some of it since the last run
-    void *snapshot;       // owned
-    dv_sim *sim;          // owned; NULL: run on this machine
+    dv_kernel *kernels; // interpreter data, one per op
+    dv_way *ways;       // schedules, one per op
+    // Cache of kernels; NULL: no kernels for this machine.
+    dv_jit *jit;
+    // Cache of kernels for the instruction set that the target names; NULL:
+    // `jit` is the cache that all execs share. Owned.
+    dv_jit *own_jit;
+    // Strides of tensors that are kept per tile; NULL entries: row-major.
+    int64_t **strides;
+    dv_group_plan *group; // run-time data, one entry per group
+    int64_t local_bytes;  // bytes of dv_worker.local in each thread
+    void **data;          // address of each tensor
+    void **owned;         // the tensors of `data` that this exec allocated
+    void **bound;         // the buffers that the user bound
+    int rebound;          // 1 if a buffer was bound since the last run
+    // Snapshots of tensors that an op both reads and overwrites; owned.
+    void *snapshot;
+    dv_sim *sim; // simulator; owned; NULL: the plan runs on this machine
     int32_t n_owned, n_slots;
-    // The team.
+    // The threads of a run.
     dv_worker *workers;
     int32_t n_workers;
-    unsigned char *parts; // accumulators of sums in parts, by tile; owned
-    int64_t part_bytes;   // of one tile
-    dv_pins *pins;        // owned; NULL: threads run where they like
-    dv_queue queue;       // of the group at hand; owned
+    // Accumulators of partial sums, one block per tile; owned.
+    unsigned char *parts;
+    int64_t part_bytes; // bytes of one tile's accumulators
+    dv_pins *pins;      // cores to bind threads to; owned; NULL: not bound
+    dv_queue queue;     // work queue of the current group; owned
     atomic_int failed, arrived, round;
     dv_progress progress;
     void *user;
     double done, total;
-    double *spent; // borrowed, by dv_exec_time_groups; NULL: nobody asks
+    // Seconds per group, borrowed from dv_exec_time_groups; NULL: not timed.
+    double *spent;
 };
 
-// Find temporaries that may live in tiles; fills strides, group and
-// local_bytes. 0 when out of memory.
+// Finds temporaries that can be kept one tile at a time; fills `strides`,
+// `group` and `local_bytes`. Returns 0 when out of memory.
 int dv_exec_localise(dv_exec *x);
-// Does an op sum in parts; does an op of the group?
+// Returns 1 if the reduction of an op in the group is split over tiles.
 int dv_group_in_parts(const dv_plan *plan, int32_t group);
-// Everything the threads need (prepare.c), and the run of all groups
-// (threads.c).
+// Creates and destroys the threads' state (prepare.c) and runs all groups on
+// the threads (threads.c). A crew is the set of threads of one exec.
 dv_status dv_crew_create(dv_exec *x, dv_diag *diag);
 void dv_crew_destroy(dv_exec *x);
 dv_status dv_crew_run(dv_exec *x, dv_diag *diag);

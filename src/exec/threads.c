@@ -1,22 +1,23 @@
-// The thread executor: one thread is one core of the plan. All of them walk
-// the plan side by side in one parallel region; each runs the tiles that the
-// plan deals to its core, and they wait for each other where a group ends (and
-// within one where it has sums in parts, or reads what it writes). Nothing is
-// allocated or locked on the way; kernels and places are known before.
+// The thread executor: each thread is one core of the plan. All threads follow
+// the plan in one parallel region; each runs the tiles that the plan assigns to
+// its core, and they synchronise at the end of each group (and within a group
+// if a reduction is split over tiles or an op reads what it writes). A run
+// allocates nothing and takes no locks; kernels and addresses are known before.
 //
-// What a core has is a loop over numbers: for id in start..start+count, and the
-// place of a number says which tile. Numbers are those of the plan's deal, or
-// of its grid, whose order is then undone; or they are handed out as threads
-// ask for them, and every tile is still computed the same way, once.
+// The work of a core is a loop over tile numbers: start..start+count. The
+// numbers are those of the plan's deals or of its grid, whose order maps them
+// to tiles; or threads take them from a work queue, and every tile is still
+// computed in the same way, once.
 //
-// Sums in parts take two phases: each thread computes the parts it was dealt,
-// then whoever has the first part of a result adds the others to it, in their
-// order, and finishes it. So results depend on the plan alone.
+// A reduction that is split over tiles takes two phases: each thread computes
+// the partial sums of its tiles; then the thread that owns the first part of a
+// result adds the other parts in their order and finishes the result. So
+// results depend on the plan alone.
 //
-// A worker is a core's memory and kernels. OpenMP may give fewer threads than
-// there are workers (a limit, a region around this one): a thread then plays
-// several of them, one after the other.
-#define _POSIX_C_SOURCE 200809L // sched_yield, getpid, clock_gettime
+// A worker is the memory and the kernels of a core. OpenMP may provide fewer
+// threads than there are workers (because of a limit or an enclosing parallel
+// region); a thread then runs several workers one after the other.
+#define _POSIX_C_SOURCE 200809L // declares sched_yield, clock_gettime
 #include "base/fork.h"
 #include "base/math.h"
 #include "exec/state.h"
@@ -32,11 +33,9 @@
 #include <pthread.h>
 #endif
 
-enum { SPINS = 2000 }; // before a waiting thread lets others run
+enum { SPINS = 2000 }; // spins of a waiting thread before it yields
 
-// -- Waiting ---------------------------------------------------------------
-
-// All threads of the run arrive here before any goes on.
+// Waits until all n threads of the run have arrived; a barrier.
 static void wait_all(dv_exec *x, int32_t n)
 {
     if (n == 1)
@@ -54,8 +53,6 @@ static void wait_all(dv_exec *x, int32_t n)
             sched_yield();
 }
 
-// -- Tiles -----------------------------------------------------------------
-
 static void run_box(dv_strips *s, const dv_tile *t)
 {
     s->n_parts = 0;
@@ -71,7 +68,7 @@ static void start_op(dv_worker *w, int32_t op)
     s->part = DV_WHOLE;
 }
 
-// Where element 0 of each read is, then of the write.
+// Fills w->at with the addresses of element 0 of each read and of the write.
 static void find_tensors(dv_worker *w)
 {
     const dv_op *o = w->strips.k->op;
@@ -80,7 +77,7 @@ static void find_tensors(dv_worker *w)
     w->at[o->n_reads] = w->data[o->write.tensor];
 }
 
-// The op that was started, on one tile.
+// Runs the op that start_op selected on one tile, by its schedule.
 static void run_op(dv_worker *w, int32_t op, const dv_tile *t)
 {
     const dv_way *way = &w->x->ways[op];
@@ -98,8 +95,8 @@ static void run_op(dv_worker *w, int32_t op, const dv_tile *t)
         dv_vec_op_run(way->vec, w->at, t->begin, t->end);
 }
 
-// The thread's tiles of temporaries, where the tile at hand would be in the
-// whole tensor.
+// Sets the addresses of the temporaries of a group: this thread's tile buffers,
+// moved back so that indices of the whole tensor address the current tile.
 static void place_locals(dv_worker *w, const dv_group_plan *g, int64_t tile)
 {
     const dv_plan *plan = w->x->plan;
@@ -117,13 +114,14 @@ static void place_locals(dv_worker *w, const dv_group_plan *g, int64_t tile)
         }
         dv_dtype dtype = plan->ops->tensors[l->tensor].dtype;
         int64_t bytes = l->off_bytes - first * dv_dtype_get(dtype)->size_bytes;
-        // Outside of the memory; what is in the tile is inside again.
+        // The base address may lie outside of the buffer; the tile's elements
+        // lie inside.
         w->data[l->tensor] = (void *)((uintptr_t)w->local + (uintptr_t)bytes);
     }
 }
 
-// The part that a tile is of its results, and the tile that has part number
-// `part` of them.
+// Returns the number of the part of the reduction that a tile computes;
+// *n_parts is the number of parts.
 static int64_t part_of(const dv_op *o, const dv_tile *t, int64_t *n_parts)
 {
     int64_t part = 0;
@@ -151,7 +149,8 @@ static int64_t tile_of_part(const dv_op *o, const dv_tile *t, int64_t part)
     return tile;
 }
 
-// The sums of a box, as accumulators number `slot`.
+// Computes the partial sums of a box and stores them as accumulator block
+// number `slot`.
 static void sum_part(dv_worker *w, int32_t op, const dv_tile *t, int64_t slot)
 {
     start_op(w, op);
@@ -177,7 +176,8 @@ static void compute_part(dv_worker *w, int32_t op, int64_t tile)
     sum_part(w, op, &t, tile);
 }
 
-// The accumulators s->parts are whole sums: finish and store them.
+// Computes the results of a tile from s->parts, which now hold the complete
+// sums, and stores them.
 static void finish_sums(dv_worker *w, int32_t op, const dv_tile *t)
 {
     dv_strips *s = &w->strips;
@@ -199,7 +199,8 @@ static int64_t n_results(const dv_op *o, const dv_tile *t)
     return n;
 }
 
-// Add accumulators to those of s->parts, as whoever made them has them.
+// Adds the accumulators x to those of s->parts. Their format depends on whether
+// a vector kernel or the interpreter computed them.
 static void add_part(dv_worker *w, int32_t op, const void *x, const dv_tile *t)
 {
     const dv_strips *s = &w->strips;
@@ -211,7 +212,8 @@ static void add_part(dv_worker *w, int32_t op, const void *x, const dv_tile *t)
         dv_strips_add(s->k, s->parts, x, n);
 }
 
-// The owner of a tile adds what other cores have of it, in their order.
+// Finishes a tile of the grid that several cores summed: the owner of its first
+// part adds the other cores' partial sums, in order.
 static void finish_range(dv_worker *w, int32_t op, const dv_tile *t, int32_t at)
 {
     const dv_exec *x = w->x;
@@ -241,16 +243,14 @@ static void combine_parts(dv_worker *w, int32_t op, int64_t tile)
     finish_sums(w, op, &t);
 }
 
-// -- Groups ----------------------------------------------------------------
-
-// A thread of the run: number `id` of n.
+// A thread of a run: its exec, its number `id` and the number n of threads.
 typedef struct thread {
     dv_exec *x;
     int32_t id, n;
 } thread;
 
-// The tensor an op updates as it is before, where the op reads what it
-// overwrites: the id-th of n shares of it.
+// Copies the id-th of n shares of the tensor that an op both reads and
+// overwrites to its snapshot.
 static void take_snapshot(dv_exec *x, int32_t op, int32_t id, int32_t n)
 {
     if (x->kernels[op].old_off < 0)
@@ -263,8 +263,9 @@ static void take_snapshot(dv_exec *x, int32_t op, int32_t id, int32_t n)
            (char *)x->data[t] + from, (size_t)len);
 }
 
-// Of several tiles, none touches what another op updates: all snapshots may be
-// taken before. Ops of a single tile may do so, and take their own (run_tile).
+// Returns 1 if the snapshots of a group can be taken before it starts. With
+// several tiles, no op uses a tensor that another op updates; the ops of a
+// single tile may, so that run_tile takes each snapshot just before its op.
 static int snapshots_before(const dv_group *g)
 {
     return g->n_tiles > 1 || g->end_op - g->first_op == 1;
@@ -309,7 +310,8 @@ static void run_number(dv_worker *w, int32_t group, phase what, int32_t first,
         combine_parts(w, first, tile);
 }
 
-// Numbers begin..begin+n of a range of the grid, or of all tiles (range NULL).
+// Runs tiles begin..begin+n of a range of the grid or, if `range` is NULL, of
+// all tiles.
 static void run_range(dv_worker *w, int32_t group, phase what, int32_t op,
                       const dv_tile_range *range, int64_t begin, int64_t n)
 {
@@ -335,7 +337,8 @@ static void run_range(dv_worker *w, int32_t group, phase what, int32_t op,
     }
 }
 
-// What the grid gives a worker. Whole tiles are run with the first phase.
+// Runs the ranges that the grid assigns to a worker. Whole tiles are computed
+// in the first phase.
 static void run_grid(dv_worker *w, int32_t group, phase what, int32_t op)
 {
     const dv_group_grid *g = w->x->group[group].grid;
@@ -347,7 +350,7 @@ static void run_grid(dv_worker *w, int32_t group, phase what, int32_t op)
     }
 }
 
-// Whatever is left, until nothing is.
+// Takes tiles from the work queue and runs them until the queue is empty.
 static void run_queued(dv_worker *w, int32_t group, phase what, int32_t first,
                        int32_t end)
 {
@@ -367,7 +370,8 @@ static void run_queued(dv_worker *w, int32_t group, phase what, int32_t first,
     }
 }
 
-// The tiles of ops first..end of a group that a worker is dealt.
+// Runs ops first..end of a group on the tiles that its deals assign to a
+// worker.
 static void run_worker(dv_worker *w, int32_t group, phase what, int32_t first,
                        int32_t end)
 {
@@ -393,7 +397,7 @@ static void run_worker(dv_worker *w, int32_t group, phase what, int32_t first,
     }
 }
 
-// Ops first..end of a group, all tiles.
+// Runs ops first..end of a group on all tiles; every thread calls it.
 static void run_phase(const thread *me, int32_t group, phase what,
                       int32_t first, int32_t end)
 {
@@ -423,7 +427,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// All wait for each other at its end: one has the time of all.
+// Runs one group. The threads synchronise at its end, so thread 0 measures the
+// time of all.
 static void run_group(const thread *me, int32_t number)
 {
     dv_exec *x = me->x;
@@ -434,7 +439,8 @@ static void run_group(const thread *me, int32_t number)
         take_snapshots(me, g);
     if (!x->group[number].parts)
         run_phase(me, number, WHOLE, g->first_op, g->end_op);
-    // Ops with sums in parts need nothing of one another: one by one.
+    // Ops of a group with split reductions do not depend on one another, so
+    // they run one by one.
     for (int32_t op = g->first_op; op < g->end_op && x->group[number].parts;
          op++) {
         if (x->group[number].grid || dv_plan_in_parts(x->plan, op)) {
@@ -452,8 +458,8 @@ static void run_group(const thread *me, int32_t number)
         x->progress(x->user, x->done / x->total);
 }
 
-// Groups from number *g on whose ops lie before `end`; repeats from number
-// `next` on may lie in them.
+// Runs the groups from number *g on whose ops come before `end`, including the
+// repeats from number `next` on that lie within these ops.
 static void run_ops(const thread *me, int32_t *g, int32_t end, int32_t next)
 {
     const dv_plan *plan = me->x->plan;
@@ -473,13 +479,11 @@ static void run_ops(const thread *me, int32_t *g, int32_t end, int32_t next)
             run_ops(me, g, stop, next + 1);
         }
         while (*g < plan->n_groups && plan->groups[*g].first_op < stop)
-            ++*g; // a repeat of 0 times
+            ++*g; // skips the groups of a repeat of 0 times
         while (next < p->n_repeats && p->repeats[next].first_op < stop)
             next++;
     }
 }
-
-// -- The crew --------------------------------------------------------------
 
 static void work(dv_exec *x, int32_t id, int32_t n)
 {
@@ -499,8 +503,8 @@ static void work(dv_exec *x, int32_t id, int32_t n)
 }
 
 #if defined(__SANITIZE_THREAD__)
-// The sanitizer does not see what OpenMP's runtime does between threads, and
-// would find races everywhere; it sees these.
+// The thread sanitizer does not see the synchronisation inside OpenMP's runtime
+// and would report false races; it understands pthreads.
 typedef struct member {
     dv_exec *x;
     int32_t id;
@@ -552,8 +556,9 @@ dv_status dv_crew_run(dv_exec *x, dv_diag *diag)
         dv_worker *w = &x->workers[i];
         if (w->strips.status == DV_OK)
             continue;
-        // One speaks for all; what the others have to say is not kept for the
-        // next run.
+        // The first failing worker's message is reported; the messages of the
+        // other workers are discarded, so that they do not appear in the next
+        // run.
         dv_diag_move(first == DV_OK ? diag : NULL, w->diag);
         if (first == DV_OK)
             first = w->strips.status;

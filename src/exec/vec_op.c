@@ -1,5 +1,5 @@
-// Ops as calls of vector kernels; vec_op.h says how. GNU C has a builtin for
-// prefetching.
+// Runs ops as calls of vector kernels; vec_op.h has the overview. Prefetching
+// uses a GNU C builtin.
 #include "exec/vec_op.h"
 #include "base/dtype.h"
 #include "base/math.h"
@@ -7,61 +7,75 @@
 #include "jit/backend.h"
 #include <stdlib.h>
 
-// A long column is taken so many rows at a time, all columns before the next:
-// more rows at once would be more pages than the machine follows.
+// A long reduction over rows processes CHUNK rows of all columns before the
+// next CHUNK rows, because more rows at once would touch more pages at a time
+// than the hardware handles well.
 enum { CHUNK = 8, LONG = 4 * CHUNK, WIDE = 64 };
-enum { SCRATCH = 2048 }; // accumulators that a run keeps for itself
+// Number of accumulators on the stack of reduce_pieces.
+enum { SCRATCH = 2048 };
 
-// A block is so high and wide, or of the other size where less is left; what is
-// less than that is left to the op as it is.
+// A block for transposing has BLOCK or, near the edges, SMALL rows and columns.
+// Anything smaller runs without transposing.
 enum { BLOCK = 32, SMALL = 8, SIZES = 2 };
-enum { MOST_TRANSPOSED = 4, MOST_BYTES = 4 }; // operands, bytes of an element
+// The most operands that are transposed, and the most bytes of one element.
+enum { MOST_TRANSPOSED = 4, MOST_BYTES = 4 };
 enum { BLOCK_BYTES = BLOCK * BLOCK * MOST_BYTES };
 static const int sizes[SIZES] = {BLOCK, SMALL};
 
-// Moves that transpose the blocks of some reads, and the kernel of a block.
+// Transpose kernels for the blocks of some reads, and the vector kernel that
+// computes a block.
 typedef struct transpose {
-    int32_t row, col; // variables: results along col are neighbours
+    // Variables of a block; the result is contiguous along col.
+    int32_t row, col;
     int32_t n_transposed, operand[MOST_TRANSPOSED];
-    dv_move_fn move[MOST_TRANSPOSED][SIZES][SIZES]; // of rows, of columns
-    dv_vec_fn run; // NULL: a move is all, into the result
+    // Transpose kernels by operand and by the block's size in rows and columns.
+    dv_move_fn move[MOST_TRANSPOSED][SIZES][SIZES];
+    // The vector kernel of a block; NULL: the op is a copy, which the transpose
+    // kernel completes alone.
+    dv_vec_fn run;
 } transpose;
 
 enum { NEW_ACC, OLD_ACC };
 enum { FINISHED, UNFINISHED };
 
-// Elements of an operand are so many bytes farther for each unit of what a
-// read finds.
+// An indirect index of an operand: the index value that read `via` supplies,
+// times `apart` bytes, is added to the operand's address.
 typedef struct vec_index {
     int32_t operand, via;
     int64_t apart;
-    dv_dtype dtype; // of the index
+    dv_dtype dtype; // type of the index tensor
 } vec_index;
 
 struct dv_vec_op {
     int32_t n_vars, n_operands;
-    int32_t inner, outer; // variables; -1: a loop of one step
-    uint8_t reduce;       // dv_vec_reduce
+    int32_t inner, outer; // variables of the loops; -1: a loop of one iteration
+    uint8_t reduce;       // which loops reduce: a dv_vec_reduce
     int32_t acc_bytes;
-    // The other variables, the last one innermost.
+    // The variables outside the kernel's loops, the innermost last.
     int32_t written[DV_MAX_VARS], reduced[DV_MAX_VARS];
     int32_t n_written, n_reduced;
-    int64_t chunk; // rows of a call; 0: all
-    // Both loops are one when the inner has so many steps; 0: never.
+    int64_t chunk; // outer iterations per kernel call; 0: all
+    // If the inner loop has this many iterations, the outer loop continues it
+    // in memory, and both run as one loop; 0: never.
     int64_t fuse;
-    // Operands are reads, then the write; of a window they are its points'.
+    // The read number of each operand. Operands are the reads, then the write;
+    // for a window they are the reads of each of its points.
     int32_t *read;
-    int64_t *base, *step; // bytes; step[operand * n_vars + var]
-    dv_vec_fn call[2][2]; // [OLD_ACC][UNFINISHED]
+    // Byte offset and byte strides of each operand; step[operand * n_vars +
+    // var].
+    int64_t *base, *step;
+    // Kernels, indexed by [starts from accumulators][leaves accumulators].
+    dv_vec_fn call[2][2];
     dv_vec_shape shape;
     vec_index *indices;
     int32_t n_indices;
-    const char *looks;    // what for; NULL: it is not looked at before
-    int blocks;           // a read is transposed
-    transpose *transpose; // NULL: where the elements are, none is
+    // The condition that dv_vec_op_looks returns, or NULL.
+    const char *looks;
+    int blocks; // 1 if the program transposes a read
+    // The transpose kernels; NULL: no read is transposed in the actual memory
+    // layout.
+    transpose *transpose;
 };
-
-// -- Expressions -------------------------------------------------------------
 
 typedef struct maker {
     const dv_vec_how *how;
@@ -70,8 +84,10 @@ typedef struct maker {
     int32_t n, cap;
     dv_vec_shape shape;
     int failed, too_much;
-    // A window is one expression: its points, the one at hand, and by point
-    // and read the operand. 0, NULL: it is no window, operands are reads.
+    // A window (a small stencil or pooling reduction) is unrolled into one
+    // expression: its number of points, the current point, and the operand for
+    // each point and read. points is 0 and operand_of NULL if the op is not a
+    // window; operand numbers are then read numbers.
     int32_t points, point;
     uint16_t *operand_of;
 } maker;
@@ -89,8 +105,8 @@ static uint16_t add(maker *m, dv_vec_node n)
 
 static uint16_t node_of(maker *m, const dv_expr *e);
 
-// What a reducer makes of a window, point by point. Sums start at 0, as others
-// do, which is not -0.
+// Unrolls a reduction over the points of a window. Sums start at +0, as in
+// reduction loops, so that a sum of -0 is +0.
 static uint16_t steps_of(maker *m, const dv_expr *reduce, uint16_t all)
 {
     dv_vec_node n = {.kind = DV_VEC_STEP, .arg = {0, all, 0}};
@@ -144,8 +160,6 @@ static uint16_t node_of(maker *m, const dv_expr *e)
     return add(m, n);
 }
 
-// -- Which ops ---------------------------------------------------------------
-
 static int n_reducers(const dv_expr *e)
 {
     int n = e->kind == DV_EXPR_REDUCE;
@@ -185,7 +199,8 @@ static int types_agree(const dv_vec_how *how, const dv_isa *isa,
             dv_vec_op_fit(p, op) >= (some ? DV_FITS_SOME : DV_FITS_ALL));
 }
 
-// Indices that are themselves read directly.
+// Returns 1 if every tensor that supplies an index of the access is itself read
+// without an index.
 static int plain_indices(const dv_op *op, const dv_access *a)
 {
     for (int d = 0; d < a->n_dims; d++)
@@ -214,15 +229,13 @@ static int possible(const dv_vec_how *how, const dv_isa *isa, dv_dtype *compute)
     return types_agree(how, isa, *compute);
 }
 
-// -- Which loops -------------------------------------------------------------
-
 static int64_t length(const dv_op *op, int v)
 {
     return op->vars[v].end - op->vars[v].begin;
 }
 
-// How far apart elements are along a variable, in tensors that lie as the
-// program has them; access n_reads is the write.
+// Returns the stride of an access along a variable, in elements of a row-major
+// tensor; access number n_reads is the write.
 static int64_t access_step(const dv_vec_how *how, int access, int v)
 {
     const dv_op *op = how->op;
@@ -230,8 +243,8 @@ static int64_t access_step(const dv_vec_how *how, int access, int v)
         how->p, access < op->n_reads ? &op->reads[access] : &op->write, v);
 }
 
-// What one element costs with v as the inner loop: strided accesses go one by
-// one, and a short loop is mostly its ends.
+// Estimates the cost of one element with v as the inner loop: strided accesses
+// are scalar, and a short loop is mostly prologue and tail.
 static double badness(const maker *m, int v)
 {
     const dv_vec_how *how = m->how;
@@ -248,7 +261,7 @@ static double badness(const maker *m, int v)
     return n < 16 ? sum * (1 + 16 / (double)n) : sum;
 }
 
-// Does what an index finds depend on it?
+// Returns 1 if an index value of the op depends on variable v.
 static int steers(const dv_vec_how *how, int v)
 {
     const dv_op *op = how->op;
@@ -261,7 +274,8 @@ static int steers(const dv_vec_how *how, int v)
     return 0;
 }
 
-// Can it be one of the kernel's loops? Those of a window are none.
+// Returns 1 if v can be a loop of the kernel; the reduced variables of a
+// window, which are unrolled, cannot.
 static int may_loop(const maker *m, int v)
 {
     const dv_op *op = m->how->op;
@@ -278,9 +292,8 @@ static int32_t pick_inner(const maker *m)
     return best;
 }
 
-// Around a reduced loop another reduced one, so that the sum stays in
-// registers; around a written one a reduced one for the same reason. Else the
-// longest, for few calls.
+// Picks the outer loop: preferably a reduced variable, because the accumulators
+// then stay in registers; otherwise the longest variable, for few calls.
 static int32_t pick_outer(const maker *m, int32_t inner)
 {
     const dv_op *op = m->how->op;
@@ -304,8 +317,6 @@ static dv_vec_reduce kind_of(const dv_op *op, int32_t inner, int32_t outer)
     return in && out ? DV_VEC_BOTH : in ? DV_VEC_INNER : DV_VEC_OUTER;
 }
 
-// -- What the next tile will want --------------------------------------------
-
 static int reads(const dv_op *op, int32_t tensor)
 {
     for (int r = 0; r < op->n_reads; r++)
@@ -314,9 +325,10 @@ static int reads(const dv_op *op, int32_t tensor)
     return 0;
 }
 
-// Is this op the last of several in its group that read a tensor, which the
-// group does not write? The first of them waits for memory, and by now the
-// memory has nothing to do.
+// Is this op the last of several ops in its group that read the tensor, and
+// does the group not write it? The first reader waits for memory, while the
+// memory is idle during the last one, which can therefore prefetch the next
+// tile.
 static int last_reader(const dv_vec_how *how, int32_t tensor)
 {
     const dv_op *ops = how->p->ops;
@@ -330,7 +342,8 @@ static int last_reader(const dv_vec_how *how, int32_t tensor)
     return before;
 }
 
-// From one tile to the next where they follow along one variable, in elements.
+// Returns the distance in elements from a read to the same read of the next
+// tile, which is prefetched; 0 if tiles differ in more than one variable.
 static int64_t ahead_of(const dv_vec_how *how, int read)
 {
     const dv_op *op = how->op;
@@ -349,9 +362,7 @@ static int64_t ahead_of(const dv_vec_how *how, int read)
     return llabs(ahead) <= DV_VEC_MAX_STRIDE ? ahead : 0;
 }
 
-// -- Transposed reads --------------------------------------------------------
-
-// The length of a full block along a variable.
+// Returns the length of a full block along a variable.
 static int64_t widest(const dv_vec_how *how, int v)
 {
     return dv_min_i64(length(how->op, v), BLOCK);
@@ -365,8 +376,8 @@ static int is_copy(const dv_vec_how *how)
                how->p->tensors[op->write.tensor].dtype;
 }
 
-// Does a read of these steps go by one along the row, and from block to block
-// along the column?
+// Returns 1 if a read with these strides is transposed: it is contiguous along
+// the block's rows, and its stride along the columns spans a block.
 static int across(const dv_vec_how *how, int read, int64_t along_row,
                   int64_t along_col, int row)
 {
@@ -376,7 +387,7 @@ static int across(const dv_vec_how *how, int read, int64_t along_row,
            (is_copy(how) || dv_dtype_get(t)->size_bytes <= MOST_BYTES);
 }
 
-// Does any read lie across, as the program has it?
+// Returns 1 if any read is transposed when tensors are row-major.
 static int any_across(const dv_vec_how *how, int row, int col)
 {
     for (int i = 0; i < how->op->n_reads; i++)
@@ -386,9 +397,10 @@ static int any_across(const dv_vec_how *how, int row, int col)
     return 0;
 }
 
-// The variables of blocks: results along `col` are neighbours, what is read
-// across along `row`. The op's loops are these, in all of it, whether its
-// elements lie so that blocks can be transposed or not. 0: there are none.
+// Finds the variables of blocks: the result is contiguous along `col` and a
+// transposed read along `row`. They become the op's loops even if the actual
+// memory layout does not permit transposing, so that results do not depend on
+// the layout. Returns 0 if there are none.
 static int find_block_loops(const dv_vec_how *how, int32_t *row, int32_t *col)
 {
     const dv_op *op = how->op;
@@ -411,7 +423,7 @@ static int find_block_loops(const dv_vec_how *how, int32_t *row, int32_t *col)
     return 0;
 }
 
-// List the reads that are transposed where the elements lie in memory.
+// Lists the reads that are transposed in the actual memory layout.
 static void list_transposed(transpose *t, const dv_vec_how *how)
 {
     for (int i = 0; i < how->op->n_reads && t->n_transposed < MOST_TRANSPOSED;
@@ -444,7 +456,8 @@ static dv_status make_moves(transpose *t, const dv_vec_how *how, dv_jit *jit,
     return DV_OK;
 }
 
-// The op's kernel, with other strides.
+// Generates the op's vector kernel for a block, with the strides of the
+// transposed copies.
 static dv_status make_kernel(transpose *t, const dv_vec_op *v,
                              const dv_vec_how *how, dv_jit *jit,
                              dv_arena *arena, dv_diag *diag)
@@ -469,8 +482,9 @@ static dv_status make_kernel(transpose *t, const dv_vec_op *v,
     return dv_jit_vec(jit, &s, &t->run, diag);
 }
 
-// Make the blocks of an op that has such loops. *out is the arena's; NULL with
-// DV_OK where its elements lie another way, or no move does it.
+// Creates the transpose kernels of an op whose loops are block loops. *out, in
+// the arena, is NULL with DV_OK if the actual memory layout does not permit
+// them or no transpose kernel exists.
 static dv_status make_transpose(transpose **out, const dv_vec_op *v,
                                 const dv_vec_how *how, dv_jit *jit,
                                 dv_arena *arena, dv_diag *diag)
@@ -489,12 +503,11 @@ static dv_status make_transpose(transpose **out, const dv_vec_op *v,
     if (s == DV_OK && !is_copy(how))
         s = make_kernel(t, v, how, jit, arena, diag);
     if (s == DV_E_LIMIT || s == DV_E_DTYPE)
-        return DV_OK; // strides that do not fit encodings
+        // A stride does not fit into the instruction encodings.
+        return DV_OK;
     *out = s ? NULL : t;
     return s;
 }
-
-// -- Making ------------------------------------------------------------------
 
 static void set_loops(dv_vec_op *v, const maker *m)
 {
@@ -509,8 +522,8 @@ static void set_loops(dv_vec_op *v, const maker *m)
     }
 }
 
-// Of a window, the elements from where its first variable values are 0 to a
-// point, numbered with the last variable running fastest.
+// Returns the offset in elements from value 0 of the window's variables to a
+// point of the window. Points are numbered with the last variable fastest.
 static int64_t to_point(const dv_op *op, const dv_flat *f, int32_t point)
 {
     int64_t off = 0;
@@ -552,8 +565,9 @@ static void set_operand(dv_vec_op *v, const maker *m, dv_vec_operand *o, int i,
             m->points && op->vars[k].reduce ? 0 : f->coef[k] * es;
 }
 
-// Of a window, an operand for each read at each point, or one for all where
-// points have no part in it.
+// Creates one operand per read, or, for a window, one per read and point; a
+// read that does not depend on the window's variables has one operand for all
+// points.
 static int set_operands(dv_vec_op *v, maker *m)
 {
     const dv_op *op = m->how->op;
@@ -605,7 +619,7 @@ static void list_indices(dv_vec_op *v, const dv_vec_how *how)
 
 static int set_indices(dv_vec_op *v, maker *m)
 {
-    list_indices(v, m->how); // how many
+    list_indices(v, m->how); // the first call only counts the indices
     v->indices = DV_NEW(m->arena, vec_index, v->n_indices);
     if (!v->indices)
         return 0;
@@ -618,8 +632,8 @@ static int set_indices(dv_vec_op *v, maker *m)
     return 1;
 }
 
-// The length of inner loops that the outer one continues, in all operands; 0:
-// there is none.
+// Returns the inner extent at which the outer loop continues the inner one in
+// memory, for all operands; 0: there is none.
 static int64_t fuse_length(const dv_vec_operand *operands, int n_operands)
 {
     int64_t n = 0;
@@ -635,8 +649,9 @@ static int64_t fuse_length(const dv_vec_operand *operands, int n_operands)
     return n;
 }
 
-// Of a sum it is another order: it must be so in the program, too, not only
-// where a rank or a tile has its elements.
+// Finds the inner extent at which both loops can run as one. Fusing the loops
+// of a reduction changes the order of additions, so it must also be possible
+// with row-major tensors, not only in the layout of this rank or tile.
 static int64_t find_fuse(const dv_vec_op *v, const dv_vec_how *how)
 {
     dv_vec_operand as[DV_VEC_MAX_OPERANDS] = {{0}};
@@ -667,7 +682,7 @@ dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_how *how, dv_jit *jit,
     int parts = v->reduce && (!how->whole || v->n_reduced > 0 || v->chunk > 0);
     dv_vec_shape shape = v->shape;
     if (v->call[0][0])
-        return DV_OK; // they are there
+        return DV_OK; // The kernels were generated when the op was created.
     for (int old = 0; old <= parts; old++)
         for (int un = 0; un <= parts; un++) {
             shape.from_acc = (uint8_t)old;
@@ -678,7 +693,8 @@ dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_how *how, dv_jit *jit,
                      : DV_OK;
 }
 
-// Operations of an expression, about; the long functions are many each.
+// Estimates the operations of an expression; transcendental functions count as
+// many.
 static int32_t size_of(const dv_expr *e)
 {
     enum { LONG_FN = 200 };
@@ -690,8 +706,8 @@ static int32_t size_of(const dv_expr *e)
     return n;
 }
 
-// Of a window that is not too much for one expression, as no product is; 0: it
-// is no window.
+// Returns the number of points of the op's window if the unrolled expression is
+// not too large; 0: the op has no window or it is too large.
 static int64_t points_of(const maker *m)
 {
     enum { MOST_NODES = 320, MOST_READS = 128 };
@@ -720,10 +736,13 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         v->outer = pick_outer(m, v->inner);
     }
     if (v->inner < 0 && gathers(op))
-        return DV_OK; // one by one
+        // An indirect read without a kernel loop reads single elements, which
+        // the interpreter does as well.
+        return DV_OK;
     v->reduce =
         m->points ? DV_VEC_EACH : (uint8_t)kind_of(op, v->inner, v->outer);
-    // Reduced over variables of one step each: a column of one row.
+    // All reduced variables have one iteration: reduce over an outer loop of
+    // one row.
     if (v->reduce == DV_VEC_OUTER && v->outer >= 0 &&
         !op->vars[v->outer].reduce)
         v->outer = -1;
@@ -745,7 +764,7 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         v->chunk = CHUNK;
     v->shape = m->shape;
     v->fuse = find_fuse(v, m->how);
-    // Of what is long it depends on the kernels whether it can be run at all.
+    // For a long expression only generating the kernels shows whether it fits.
     if (!m->how->later || size_of(op->body) > SHORT)
         DV_TRY(dv_vec_op_kernels(v, m->how, jit, m->arena, diag));
     *out = v;
@@ -762,7 +781,8 @@ dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
     maker m = {.how = how, .arena = arena};
     m.shape.compute = (uint8_t)compute;
     dv_status s = make(out, &m, jit, diag);
-    return s == DV_E_LIMIT ? DV_OK : s; // too long for one kernel
+    // The op runs in the interpreter if its kernel would be too long.
+    return s == DV_E_LIMIT ? DV_OK : s;
 }
 
 const char *dv_vec_op_looks(const dv_vec_op *v)
@@ -775,8 +795,6 @@ void dv_vec_op_look(const dv_vec_op *v, dv_vec_look *out)
     *out = (dv_vec_look){&v->shape, v->inner, v->outer, v->reduce,
                          v->call[NEW_ACC][FINISHED]};
 }
-
-// -- Accumulators ------------------------------------------------------------
 
 int64_t dv_vec_op_acc_bytes(const dv_vec_op *v)
 {
@@ -832,8 +850,6 @@ void dv_vec_op_acc_steps(const dv_vec_op *v, const int64_t *begin,
     }
 }
 
-// -- Calls -------------------------------------------------------------------
-
 typedef struct runner {
     const dv_vec_op *v;
     const int64_t *begin, *end;
@@ -849,8 +865,8 @@ static void advance(runner *r, int var, int64_t by)
         r->at[i] += by * v->step[i * v->n_vars + var];
 }
 
-// Step to the next point of some variables; 0 after the last, back at the
-// first.
+// Advances to the next point of the given variables. Returns 0 after the last
+// point and resets them to the first.
 static int next_point(runner *r, const int32_t *vars, int n)
 {
     for (int k = n - 1; k >= 0; k--) {
@@ -865,7 +881,8 @@ static int next_point(runner *r, const int32_t *vars, int n)
     return 0;
 }
 
-// Where an operand is at this point, or at the next one along `var`.
+// Returns the address of an operand at the current point or, if `next` is 1, at
+// the next point along `var`.
 static char *found_at(const runner *r, int32_t operand, int var, int next)
 {
     const dv_vec_op *v = r->v;
@@ -880,8 +897,9 @@ static char *found_at(const runner *r, int32_t operand, int var, int next)
     return p;
 }
 
-// Prefetch the next row of an indirect read while this one is computed: the
-// hardware prefetcher cannot predict an address that comes from an index.
+// Prefetches the next row of an indirect read while the current one is
+// computed, because the hardware prefetcher cannot predict an address that
+// comes from an index.
 static void ask_next(const runner *r, const int32_t *vars, int n)
 {
     enum { LINE = 64, MOST_LINES = 32 };
@@ -913,8 +931,8 @@ static void call(runner *r, int old, int un, int64_t rows, int64_t n, void *acc)
     v->call[old][un](&(dv_vec_args){rows, n, at, acc});
 }
 
-// The same with rows in chunks. Accumulators are there when it takes more than
-// one call.
+// Calls the kernel, at most v->chunk rows at a time. `acc` must be given if
+// that takes more than one call.
 static void call_rows(runner *r, int old, int un, int64_t rows, int64_t n,
                       void *acc)
 {
@@ -933,8 +951,8 @@ static void call_rows(runner *r, int old, int un, int64_t rows, int64_t n,
     advance(r, v->outer, -rows);
 }
 
-// The points of the reduced variables around the kernel, for `rows` by `n`
-// elements from where the pointers are.
+// Reduces over all points of the reduced variables outside the kernel, for
+// `rows` by `n` elements from the current addresses.
 static void reduce(runner *r, int64_t rows, int64_t n, void *acc)
 {
     const dv_vec_op *v = r->v;
@@ -950,7 +968,8 @@ static void reduce(runner *r, int64_t rows, int64_t n, void *acc)
     } while (next_point(r, v->reduced, v->n_reduced));
 }
 
-// Accumulators for a piece at a time, where there is more than one call.
+// Runs a reduction that takes several calls per result, with accumulators on
+// the stack for SCRATCH results at a time.
 static void reduce_pieces(runner *r)
 {
     const dv_vec_op *v = r->v;
@@ -986,7 +1005,7 @@ static void set_out(runner *r, const dv_vec_op *v, void *const *at,
     }
 }
 
-// Without transposing anything.
+// Runs a box without transposing any read.
 static void run_plain(const dv_vec_op *v, void *const *at, const int64_t *begin,
                       const int64_t *end)
 {
@@ -1002,13 +1021,12 @@ static void run_plain(const dv_vec_op *v, void *const *at, const int64_t *begin,
     } while (next_point(&r, v->written, v->n_written));
 }
 
-// -- Running blocks ----------------------------------------------------------
-
 typedef struct block_runner {
     const transpose *t;
     const dv_vec_op *v;
     void *const *at;
-    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS]; // of the block at hand
+    // Ranges of the variables in the current block.
+    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
 } block_runner;
 
 static int find_size(int64_t left)
@@ -1016,7 +1034,7 @@ static int find_size(int64_t left)
     return left >= BLOCK ? 0 : left >= SMALL ? 1 : -1;
 }
 
-// Where the block begins in an operand.
+// Returns the address of the current block in an operand.
 static char *block_at(const block_runner *r, int32_t operand)
 {
     const dv_vec_op *v = r->v;
@@ -1026,7 +1044,7 @@ static char *block_at(const block_runner *r, int32_t operand)
     return p;
 }
 
-// One block of these sizes.
+// Runs one block; rows and cols are indices of `sizes`.
 static void run_block(const block_runner *r, int rows, int cols)
 {
     const transpose *t = r->t;
@@ -1047,7 +1065,8 @@ static void run_block(const block_runner *r, int rows, int cols)
     t->run(&(dv_vec_args){sizes[rows], sizes[cols], at, NULL});
 }
 
-// All columns of the rows that are set.
+// Runs all columns of the current block row; `rows` is an index of `sizes`, or
+// -1 if too few rows remain for a block.
 static void run_columns(block_runner *r, int rows, int64_t begin, int64_t end)
 {
     int col = r->t->col;
@@ -1062,7 +1081,8 @@ static void run_columns(block_runner *r, int rows, int64_t begin, int64_t end)
     }
 }
 
-// Step to the next point of the variables around blocks; 0 after the last.
+// Advances to the next point of the variables other than row and col. Returns 0
+// after the last one.
 static int next_outer_point(block_runner *r, const int64_t *begin,
                             const int64_t *end)
 {
@@ -1079,7 +1099,8 @@ static int next_outer_point(block_runner *r, const int64_t *begin,
     return 0;
 }
 
-// As dv_vec_op_run: whole blocks by moves, and the remainder plainly.
+// Runs a box in blocks; the edges that are too small for a block run without
+// transposing.
 static void run_blocks(const transpose *t, const dv_vec_op *v, void *const *at,
                        const int64_t *begin, const int64_t *end)
 {
@@ -1097,8 +1118,6 @@ static void run_blocks(const transpose *t, const dv_vec_op *v, void *const *at,
         }
     } while (next_outer_point(&r, begin, end));
 }
-
-// -- Running -----------------------------------------------------------------
 
 void dv_vec_op_run(const dv_vec_op *v, void *const *at, const int64_t *begin,
                    const int64_t *end)
@@ -1119,7 +1138,7 @@ void dv_vec_op_part(const dv_vec_op *v, void *const *at, const int64_t *begin,
     char *to = acc;
     do {
         if (part == DV_FINISH) {
-            // No steps of what is reduced: only the end.
+            // Runs the epilogue alone: the reduced loops get no iterations.
             call(&r, OLD_ACC, FINISHED,
                  outer  ? 0
                  : both ? 1

@@ -1,13 +1,12 @@
-// Ranges of integers; vec_range.h says what for.
+// Computes ranges of integer expressions; vec_range.h describes the purpose.
 #include "exec/vec_range.h"
 #include "jit/vec/vec.h"
 #include <math.h>
 #include <stdlib.h>
 
-// -- Expressions -------------------------------------------------------------
-
-// Kernels compute modulo 2^32, which is exact as long as values fit, and
-// enough as long as only sums and products are made of them.
+// The range of an integer expression. Kernels compute modulo 2^32; `ok` is 1 if
+// that yields the exact result: values that do not fit 32 bits may only be
+// added, subtracted or multiplied.
 typedef struct range {
     double lo, hi;
     int ok;
@@ -18,8 +17,8 @@ static int fits(range r)
     return r.ok && r.lo >= INT32_MIN && r.hi <= INT32_MAX;
 }
 
-// Bounds that doubles may have rounded say nothing any more, nor does what is
-// made of them: nan is such a one.
+// Returns an unlimited range if a bound is not below 2^53 in magnitude, because
+// doubles then round, or is nan.
 static range bounded(double lo, double hi, int ok)
 {
     const double most = 0x1p53;
@@ -36,7 +35,7 @@ static range either(range x, range y)
 static range product(range x, range y)
 {
     double a = x.lo * y.lo, b = x.lo * y.hi, c = x.hi * y.lo, d = x.hi * y.hi;
-    if (isinf(x.lo) || isinf(y.lo)) // 0 times it is no number
+    if (isinf(x.lo) || isinf(y.lo)) // 0 * infinity would be nan
         return (range){-INFINITY, INFINITY, x.ok && y.ok};
     return bounded(fmin(fmin(a, b), fmin(c, d)), fmax(fmax(a, b), fmax(c, d)),
                    x.ok && y.ok);
@@ -66,12 +65,12 @@ static range apply_range(dv_fn fn, const range *x)
     case DV_FN_MIN:
     case DV_FN_MAX:
         return fits(x[0]) && fits(x[1]) ? either(x[0], x[1]) : none;
-    default: // comparisons
+    default: // the remaining functions of integers are comparisons
         return (range){0, 1, fits(x[0]) && fits(x[1]) && fn <= DV_FN_NE};
     }
 }
 
-// `reads` has the range of each read.
+// Returns the range of an expression; reads[i] is the range of read i.
 static range range_of(const dv_op *op, const dv_expr *e, const range *reads)
 {
     range x[3] = {{0}}, none = {0};
@@ -114,11 +113,10 @@ dv_vec_fit dv_vec_op_fit(const dv_program *p, const dv_op *op)
     return range_of(op, op->body, least).ok ? DV_FITS_SOME : DV_FITS_NEVER;
 }
 
-// -- Values ------------------------------------------------------------------
-
-// The elements that a box reads, each at least once: loops, the nearest first.
+// Loops that visit every element that a box reads at least once, ordered by
+// increasing stride.
 typedef struct walk {
-    int64_t first; // element
+    int64_t first; // offset of the first element
     int64_t n[DV_MAX_VARS], step[DV_MAX_VARS];
     int n_loops;
 } walk;
@@ -134,8 +132,8 @@ static void add_loop(walk *w, int64_t n, int64_t step)
     w->step[at] = step;
 }
 
-// Loops that go on where others end, or before, are one: rows of a matrix,
-// windows of a convolution.
+// Collapses a loop into the inner one if it continues where the inner loop ends
+// or overlaps it, as rows of a matrix and windows of a convolution do.
 static void join_loops(walk *w)
 {
     int last = 0;
@@ -168,7 +166,8 @@ static walk walk_of(const dv_flat *f, int n_vars, const int64_t *begin,
     return w;
 }
 
-// Plain loops over whole rows, which compilers make vectors of.
+// Defines a scan for the minimum and maximum of strided elements; the loops are
+// simple so that the compiler vectorizes them.
 #define LOOK(name, type)                                                       \
     static void name(const type *x, int64_t n, int64_t step, int64_t *lo,      \
                      int64_t *hi)                                              \
@@ -218,7 +217,7 @@ static range range_at(const walk *w, dv_dtype t, const void *data)
     }
 }
 
-// What read number r finds in a box.
+// Returns the range of the values that read number r finds in a box.
 static range found_by(const dv_program *p, const dv_kernel *k, int r,
                       void *const *at, const int64_t *begin, const int64_t *end)
 {

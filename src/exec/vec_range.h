@@ -1,22 +1,24 @@
-// Can an op on integers be computed in 32 bits, with the exact result? By the
-// types of what it reads it can where nothing but sums and products is made of
-// them: y = sum[k] a[k] * b[k]. Where something compares what need not fit, it
-// depends on the values that there are: y = relu(sum[k] a[k] * b[k]). A tile
-// is looked at then before it is computed, which takes little beside a sum.
+// Decides whether an op on integers can be computed in 32 bits with the exact
+// result. It always can if only sums and products are formed, y = sum[k] a[k] *
+// b[k], because these are exact modulo 2^32. If a value that may not fit is
+// compared, y = relu(sum[k] a[k] * b[k]), the answer depends on the actual
+// values; each tile is then scanned before it is computed, which costs little
+// compared with the reduction.
 #ifndef DV_VEC_RANGE_H
 #define DV_VEC_RANGE_H
 #include "exec/exec.h"
 
 typedef enum dv_vec_fit {
     DV_FITS_NEVER,
-    DV_FITS_SOME, // ask dv_vec_op_fits
+    DV_FITS_SOME, // depends on the values: ask dv_vec_op_fits
     DV_FITS_ALL
 } dv_vec_fit;
 dv_vec_fit dv_vec_op_fit(const dv_program *p, const dv_op *op);
 
-// Does it fit with what the box begin..end of an op reads? Of one whose reads
-// go by indices, whose values always fit: are these in range? `at` has where
-// element 0 of each read's tensor is. The box has all that is reduced.
+// Returns 1 if 32 bits suffice for the values that the box begin..end of an op
+// reads; for an op with indirect reads, whose values always fit, if all indices
+// are in range. `at` holds the address of element 0 of each read. The box must
+// contain the full range of every reduced variable.
 int dv_vec_op_fits(const dv_program *p, const dv_kernel *k, void *const *at,
                    const int64_t *begin, const int64_t *end);
 #endif

@@ -1,4 +1,4 @@
-// Results held against the oracle; exec.h says how.
+// Compares results with the oracle; exec.h describes the rules.
 #include "base/math.h"
 #include "ir/error.h"
 #include "ir/eval.h"
@@ -7,9 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-// -- The oracle ------------------------------------------------------------
-
-// Of every tensor of a program: values, and how far off a machine's may be.
+// The values of all tensors of a program, and the error bound of each element.
 typedef struct oracle {
     const dv_program *p;
     dv_number **values;
@@ -30,11 +28,12 @@ static dv_number load(dv_dtype t, const void *data, int64_t i)
 {
     if (t == DV_I64)
         return (dv_number){.i = ((const int64_t *)data)[i]};
-    double v = dv_load(t, data, i); // exact for every other type
+    double v = dv_load(t, data, i); // exact for all types but i64
     return dv_is_float(t) ? (dv_number){.f = v} : (dv_number){.i = (int64_t)v};
 }
 
-// Inputs are filled from `before`, which is indexed by tensor of `ops`.
+// Allocates the oracle's tensors and fills the inputs from `before`, which is
+// indexed by tensor number of `ops`.
 static dv_status new_oracle(oracle *o, const dv_program *ops,
                             void *const *before, dv_diag *diag)
 {
@@ -72,8 +71,6 @@ static dv_status evaluate(oracle *o, const dv_program *ops, void *const *before,
     return dv_eval(o->p, o->values, &options, diag);
 }
 
-// -- Comparing -------------------------------------------------------------
-
 static double gap(dv_dtype t, dv_number got, dv_number want)
 {
     if (dv_is_float(t))
@@ -88,13 +85,15 @@ static double magnitude(dv_dtype t, dv_number x)
     return isfinite(v) ? v : 0;
 }
 
-// The error divided by its tolerance; infinity where it exceeds that.
+// Returns the error divided by its tolerance; infinity if the error exceeds the
+// tolerance.
 static double share(double off, double limit)
 {
     return off == 0 ? 0 : off <= limit ? off / limit : INFINITY;
 }
 
-// Elements with a loose bound are reported only where they fail.
+// Records an element in the verdict if it is the worst so far. Elements with a
+// loose bound are recorded only if they fail.
 static void judge(dv_verdict *v, const dv_tensor *t, int64_t i, double off,
                   double limit, int loose)
 {
@@ -112,7 +111,7 @@ static void judge(dv_verdict *v, const dv_tensor *t, int64_t i, double off,
     v->ok = v->ok && off <= limit;
 }
 
-// An output with its largest difference and its largest number.
+// Records an output's largest error and largest magnitude.
 static void note_size(dv_verdict *v, const dv_tensor *t, double off,
                       double size)
 {
@@ -133,8 +132,8 @@ static double largest(const oracle *o, int32_t tensor)
     return size;
 }
 
-// A bound so wide that a wrong value could well be within it, and a value that
-// does not agree with the reference in nearly all of its digits.
+// Returns 1 if the bound is so wide that a wrong value could be within it, and
+// the value does not agree with the reference in nearly all of its digits.
 static int is_undecided(dv_dtype t, double off, double limit, double size)
 {
     enum { SHARE = 8, ULPS = 64 };
@@ -143,9 +142,9 @@ static int is_undecided(dv_dtype t, double off, double limit, double size)
     return limit > 0 && !(limit * SHARE <= size) && !agrees;
 }
 
-// Hold one output of a run against the oracle. `unknown` marks its elements
-// that are undecided; they count once, whatever the number of references that
-// say so. Returns 1 if at most half of them are undecided.
+// Compares one output of a run with the oracle. `unknown` marks its undecided
+// elements; an element counts once, even if both references leave it undecided.
+// Returns 1 if at most half of the elements are undecided.
 static int compare_tensor(dv_verdict *v, const oracle *o, int32_t tensor,
                           const void *data, unsigned char *unknown)
 {
@@ -167,15 +166,15 @@ static int compare_tensor(dv_verdict *v, const oracle *o, int32_t tensor,
     return n_loose <= t->n_elems / 2;
 }
 
-// -- The references --------------------------------------------------------
-
 typedef struct verification {
     const dv_plan *plan;
     void *const *before, *const *after;
-    unsigned char **unknown; // of each output, its elements
+    unsigned char **unknown; // marks the undecided elements of each output
     dv_progress progress;
     void *user;
-    double from, until; // share of the progress bar of the current reference
+    // Share of all verification work that is done before and after the current
+    // reference program, 0 to 1.
+    double from, until;
 } verification;
 
 static void report(void *user, double done)
@@ -204,7 +203,7 @@ static dv_status compare(dv_verdict *v, verification *c, const dv_program *p,
     return st;
 }
 
-// Do two programs have the same statements, word for word?
+// Returns 1 if the two programs print as the same text.
 static int same_text(const dv_program *a, const dv_program *b)
 {
     dv_text x = {0}, y = {0};
@@ -216,10 +215,10 @@ static int same_text(const dv_program *a, const dv_program *b)
     return same;
 }
 
-// Which ops may go through bf16 matrix instructions, which take denormals for
-// zero? Where the plan does not say how an op adds up, it may. `of` is the
-// plan's program or the one as written, whose statements may have become any of
-// the ops.
+// Finds the ops that may use bf16 matrix instructions, which treat denormals as
+// zero. If the plan does not specify an op's order of additions, it may. `of`
+// is the plan's program or the program as written, whose statements may have
+// become any of the plan's ops.
 static void find_flushes(const dv_plan *plan, const dv_program *of,
                          unsigned char *flushes)
 {
@@ -255,8 +254,8 @@ static dv_status compare_with(dv_verdict *v, verification *c,
     return st;
 }
 
-// The narrowest float type that a part of the expression has, of those that are
-// narrower than `narrowest`.
+// Returns the narrowest float type of any subexpression, or `narrowest` if none
+// is narrower.
 static dv_dtype narrow_type(const dv_expr *e, dv_dtype narrowest)
 {
     for (int i = 0; i < e->n_args; i++)
@@ -269,9 +268,9 @@ static dv_dtype narrow_type(const dv_expr *e, dv_dtype narrowest)
                : narrowest;
 }
 
-// The type that intermediate results may be rounded to on a machine that stores
-// them; NULL where no statement has any that is narrower than what it is
-// computed in.
+// Returns the name of the type to which a machine that stores intermediate
+// results may round them; NULL if no statement has intermediate results
+// narrower than the type in which it is computed.
 static const char *rounded_to(const dv_program *p)
 {
     dv_dtype narrowest = DV_F64;
@@ -285,8 +284,8 @@ static const char *rounded_to(const dv_program *p)
     return narrowest == DV_F64 ? NULL : dv_dtype_get(narrowest)->name;
 }
 
-// What the run is held against: its own ops, and, where lowering changed
-// anything, the program as written.
+// Compares a run with the plan's own ops and, if lowering changed the program,
+// with the program as written.
 static dv_status compare_all(dv_verdict *v, verification *c,
                              const dv_program *source, dv_diag *diag)
 {
@@ -359,7 +358,7 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
     if (st == DV_OK)
         st = compare_all(out, &c, source ? source : carried, diag);
     free_marks(plan->ops, c.unknown);
-    // The verdict outlives the program that the plan carries.
+    // The verdict must not refer to `carried`, which is freed below.
     if (out->tensor)
         out->tensor = name_in(plan->ops, out->tensor);
     if (out->of)

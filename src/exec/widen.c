@@ -17,8 +17,9 @@ static void put(dv_widen *w, const dv_widen_how *how, int32_t v)
     w->var[w->n_vars++] = v;
 }
 
-// Long steps first: rows are read in order, and what lies together stays
-// together.
+// Orders the variables by decreasing stride, so that the source is read
+// sequentially and contiguous elements stay contiguous, and then appends the
+// variables that must be innermost.
 static void order_vars(dv_widen *w, const dv_widen_how *how)
 {
     for (int32_t v = 0; v < how->n_vars; v++) {

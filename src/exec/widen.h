@@ -1,6 +1,7 @@
-// Operands of products as kernels want them: the part of a tensor that a tile
-// reads, copied together, row after row; in the type that they are multiplied
-// in, or in their own narrow type with some variables innermost.
+// Copies operands of products into the form that kernels read: the box of the
+// tensor that a tile reads, packed row by row, either converted to the type in
+// which it is multiplied, or in its own narrow type with given variables
+// innermost.
 #ifndef DV_WIDEN_H
 #define DV_WIDEN_H
 #include "jit/vec/vec.h"
@@ -8,29 +9,33 @@
 
 typedef struct dv_widen {
     dv_vec_fn copy;
-    int32_t n_vars;           // of the op that the operand has
-    int32_t var[DV_MAX_VARS]; // outermost first; the last one is the kernel's
+    int32_t n_vars; // number of variables that the operand depends on
+    // The variables, outermost first; the copy kernel loops over the last one.
+    int32_t var[DV_MAX_VARS];
     int64_t coef[DV_MAX_VARS];
-    int64_t elem_bytes; // as it is stored
-    int64_t copy_bytes; // in the copy
+    int64_t elem_bytes; // bytes of a stored element
+    int64_t copy_bytes; // bytes of an element of the copy
 } dv_widen;
 
-// What a copy is made of, and what it is to be.
+// The operand to be copied and the wanted form of the copy.
 typedef struct dv_widen_how {
-    const dv_flat *flat; // as it lies in memory
-    int32_t n_vars;      // of the op
+    const dv_flat *flat; // the operand's base and strides in memory
+    int32_t n_vars;      // number of variables of the op
     dv_dtype dtype, to;
-    const int32_t *last; // variables that go innermost, in this order
+    // Variables that become innermost, in this order.
+    const int32_t *last;
     int32_t n_last;
 } dv_widen_how;
 
-// 0: it cannot be done.
+// Initialises a copy and its kernel. Returns 0 if no kernel can make it.
 int dv_widen_init(dv_widen *w, const dv_widen_how *how, dv_jit *jit);
-// How far apart elements are in the copy of a box, along each variable of the
-// op; and how many there are.
+// Computes the strides of the copy of the box begin..end along each variable of
+// the op, in elements; 0 for variables that the operand lacks. Returns the
+// number of elements.
 int64_t dv_widen_steps(const dv_widen *w, const int64_t *begin,
                        const int64_t *end, int32_t n_vars, int64_t *steps);
-// `from` is where the box begins.
+// Copies the box begin..end to `to`; `from` is the address of the box's first
+// element.
 void dv_widen_run(const dv_widen *w, const int64_t *begin, const int64_t *end,
                   const void *from, void *to);
 #endif

@@ -1,4 +1,4 @@
-// The simulated machine; sim.h says what it is.
+// The simulated machine; sim.h has the overview.
 #include "sim/sim.h"
 #include "base/math.h"
 #include "layout/layout.h"
@@ -12,38 +12,43 @@ struct dv_sim {
     dv_arena arena;
     const dv_plan *plan;
     const dv_kernel *kernels;
-    dv_layout *layouts;     // the plan's, or rows where it has none
-    unsigned char **memory; // of each tensor, in its layout; owned
-    unsigned char *old;     // a tensor before an update; owned
-    unsigned char **images; // per access, host order; owned, grown once
-    unsigned char *seen;    // marks of the access being copied; owned
-    void *parts;            // accumulators of a result in parts; owned
-    void *peer;             // the same of the part at hand; owned
-    int64_t *core_of;       // by tile of the group at hand; owned
+    // Layout of each tensor: the plan's, or the target's default if the plan
+    // has none.
+    dv_layout *layouts;
+    unsigned char **memory; // main memory of each tensor, in its layout; owned
+    // Snapshot of a tensor from before an update; owned.
+    unsigned char *old;
+    // The core's copy of each access, in host order; owned, allocated once.
+    unsigned char **images;
+    // Marks the elements that were already copied; owned.
+    unsigned char *seen;
+    // Accumulators of a result that is computed in parts; owned.
+    void *parts;
+    void *peer;       // accumulators of the current part; owned
+    int64_t *core_of; // core number by tile of the current group; owned
     int n_images;
-    dv_moved moved;   // in all
-    dv_moved *by;     // by op, then core; owned
-    dv_moved *counts; // where the core at work is counted
-    int64_t core;     // the core at work
-    // Scratchpads, one behind the other; owned, NULL: no home is planned.
+    dv_moved moved;   // data movement of the whole run
+    dv_moved *by;     // data movement by op, then core; owned
+    dv_moved *counts; // entry of `by` for the current core
+    int64_t core;     // the core that is being simulated
+    // The scratchpads of all cores, one after the other; owned. NULL: the plan
+    // keeps no tensor resident in them.
     unsigned char *scratch;
-    int64_t scratch_bytes; // of one core
+    int64_t scratch_bytes; // bytes of one core's scratchpad
 };
 
-// -- Places ------------------------------------------------------------------
-
-// Where elements are: in main memory, or in a core's scratchpad. Those of one
-// row lie evenly apart as far as a stick, a row of a tile, or the row itself
-// goes: that run is remembered.
-
-// Elements of a tensor: a box of it on one core, or all of it in main memory.
+// The addresses of a tensor's elements: of a box of it in a core's scratchpad,
+// or of all of it in main memory. Elements of one row are equally spaced up to
+// the end of a stick, a row of a tile, or the row itself; the last such run is
+// cached.
 typedef struct place {
     const dv_tensor *t;
     const dv_layout *l;
     unsigned char *start;
-    int is_home, any; // any: the box is not empty
+    int is_home, any; // `any` is 1 if the box is not empty
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
-    // Elements last found: so many from number `first` on, `step` bytes apart.
+    // The cached run: n elements from element number `first` on, `step` bytes
+    // apart, starting at address `run`.
     int64_t first, step;
     uint64_t n;
     unsigned char *run;
@@ -76,7 +81,8 @@ static int64_t place_of(const place *p, const int64_t *at)
                                           : dv_layout_place(p->l, at));
 }
 
-// Positions of the tensor's last dim that follow each other in the layout.
+// Returns the number of consecutive positions of the tensor's last dimension
+// that the layout spaces equally.
 static int64_t even_length(const place *p)
 {
     for (int32_t i = p->l->n_dims - 1; i >= 0; i--)
@@ -85,7 +91,8 @@ static int64_t even_length(const place *p)
     return 1;
 }
 
-// Find the run that has the element; NULL: it is not in the box.
+// Finds and caches the run that contains element `at`. Returns the element's
+// address; NULL: it is not in the box.
 static unsigned char *find_run(place *p, int64_t at)
 {
     int64_t coords[DV_MAX_DIMS], rest = at;
@@ -116,19 +123,16 @@ static unsigned char *find_run(place *p, int64_t at)
     return p->run + (c - first) * p->step;
 }
 
-// Element number `at` of the tensor; NULL: it is not in the box.
+// Returns the address of element number `at` of the tensor; NULL: it is not in
+// the box.
 static inline unsigned char *element_at(place *p, int64_t at)
 {
     uint64_t i = (uint64_t)(at - p->first);
     return i < p->n ? p->run + (int64_t)i * p->step : find_run(p, at);
 }
 
-// -- Scratchpads -------------------------------------------------------------
-
-// Every home is at its planned address on every core; copies fill and store
-// homes.
-
-// 0 when out of memory.
+// Allocates the scratchpads. A resident tensor's place (its home) has the same
+// address on every core. Returns 0 when out of memory.
 static int create_scratch(dv_sim *m)
 {
     const dv_scratch *s = &m->plan->scratch;
@@ -153,7 +157,7 @@ static void wipe_scratch(dv_sim *m)
                (size_t)m->scratch_bytes * (size_t)m->plan->target.cores);
 }
 
-// The box that two have in common, as `a` has it; 0: there is none.
+// Reduces box `a` to its intersection with box `b`. Returns 0 if it is empty.
 static int meet(place *a, const place *b)
 {
     int any = a->any && b->any;
@@ -165,7 +169,7 @@ static int meet(place *a, const place *b)
     return any;
 }
 
-// Copies all elements of a box from one place to another; how many they are.
+// Copies all elements of a box from one place to another. Returns their number.
 static int64_t copy_box(const place *box, place *to, place *from)
 {
     int32_t last = box->t->n_dims - 1;
@@ -193,7 +197,8 @@ static dv_moved *counts_of(const dv_sim *m, int32_t op, int64_t core)
     return &m->by[op * m->plan->target.cores + core];
 }
 
-// Between a core's home and main memory.
+// Copies a core's part of a resident tensor from main memory to its home in the
+// scratchpad or, with `store`, back.
 static void exchange_home(dv_sim *m, int32_t op, int32_t home, int64_t core,
                           int store)
 {
@@ -210,7 +215,8 @@ static void exchange_home(dv_sim *m, int32_t op, int32_t home, int64_t core,
     }
 }
 
-// Within a core. Homes that are cut alike may overlap.
+// Moves a resident tensor to another address in a core's scratchpad. Both homes
+// hold the same elements, and their addresses may overlap.
 static void move_home(dv_sim *m, int32_t home, int64_t core)
 {
     const dv_home *h = &m->plan->scratch.homes[home];
@@ -220,7 +226,8 @@ static void move_home(dv_sim *m, int32_t home, int64_t core)
             (size_t)dv_min_i64(h->core_bytes, from->core_bytes));
 }
 
-// From the homes of all cores that have something of what this one needs.
+// Fills a core's part of a resident tensor with elements that other cores hold
+// in their scratchpads.
 static void gather_home(dv_sim *m, int32_t op, int32_t home, int64_t core)
 {
     const dv_home *h = &m->plan->scratch.homes[home];
@@ -239,7 +246,8 @@ static void gather_home(dv_sim *m, int32_t op, int32_t home, int64_t core)
     }
 }
 
-// What comes into scratchpads before an op.
+// Fills the homes of the tensors that become resident in scratchpads with this
+// op.
 static void fill_homes(dv_sim *m, int32_t op)
 {
     const dv_scratch *s = &m->plan->scratch;
@@ -259,7 +267,8 @@ static void fill_homes(dv_sim *m, int32_t op)
     }
 }
 
-// What goes from scratchpads to memory after an op.
+// Copies the resident tensors that this op writes to main memory, if the plan
+// says so.
 static void store_homes(dv_sim *m, int32_t op)
 {
     const dv_scratch *s = &m->plan->scratch;
@@ -271,9 +280,7 @@ static void store_homes(dv_sim *m, int32_t op)
                 exchange_home(m, op, s->fill_order[i], c, 1);
 }
 
-// -- Creating ----------------------------------------------------------------
-
-// The most that any op needs at once.
+// The largest buffer sizes and counts that any op needs.
 typedef struct needs {
     int64_t image_bytes, marks, parts, tiles;
     int images;
@@ -331,7 +338,7 @@ static int get_memory(dv_sim *m)
     if (!m->memory || !m->images)
         return 0;
     m->n_images = n.images;
-    int64_t old_bytes = 1; // for a copy of any tensor, padding included
+    int64_t old_bytes = 1; // bytes of the largest tensor with its padding
     for (int32_t i = 0; i < tensors; i++) {
         old_bytes = dv_max_i64(old_bytes, m->layouts[i].bytes);
         if (!(m->memory[i] = dv_alloc((size_t)m->layouts[i].bytes)))
@@ -411,10 +418,8 @@ const dv_moved *dv_sim_moved(const dv_sim *m)
     return &m->moved;
 }
 
-// -- Elements ----------------------------------------------------------------
-
-// A machine may store 64-bit integers in four bytes. Returns 0 where the
-// machine's bytes do not hold the value.
+// Copies an element from the host's format to the machine's, which may store
+// 64-bit integers in four bytes. Returns 0 if the value does not fit.
 static int copy_in(unsigned char *to, const unsigned char *from, int host,
                    int64_t device)
 {
@@ -422,7 +427,7 @@ static int copy_in(unsigned char *to, const unsigned char *from, int host,
     if (host <= device)
         return 1;
     int64_t value;
-    memcpy(&value, from, sizeof value); // no other type is stored narrower
+    memcpy(&value, from, sizeof value); // only i64 is stored in fewer bytes
     return value >= INT32_MIN && value <= INT32_MAX;
 }
 
@@ -484,11 +489,9 @@ void dv_sim_store(const dv_sim *m, void *const *host)
     }
 }
 
-// -- Copies of a core --------------------------------------------------------
-
 typedef enum { FETCH, STORE, FORGET } purpose;
 
-// An access of the op at hand, and where its elements are.
+// Enumerates the elements of one access of the current op in a tile.
 typedef struct visitor {
     dv_sim *m;
     dv_strips *s;
@@ -497,11 +500,13 @@ typedef struct visitor {
     purpose why;
     place p;
     unsigned char *image;
-    int size;                // of an element here
-    int64_t n;               // elements so far
-    int each;                // what an index finds moves for every index
-    int n_vars;              // it depends on,
-    int8_t var[DV_MAX_VARS]; // those with long steps first
+    int size;  // bytes of an element in host format
+    int64_t n; // elements counted so far
+    // 1 for an indirect access, whose elements count once per index.
+    int each;
+    int n_vars; // number of variables that the access depends on
+    // The variables of the access, by decreasing stride.
+    int8_t var[DV_MAX_VARS];
 } visitor;
 
 static void order_vars(visitor *w, const dv_op *op)
@@ -536,8 +541,8 @@ static visitor visitor_of(dv_sim *m, dv_strips *s, int k, purpose why)
     return w;
 }
 
-// An element for the first time: fetch it into the image, store it back, or
-// poison it again.
+// Handles an element that is visited for the first time: copies it into the
+// core's copy, stores it back, or poisons the copy again.
 static void touch(visitor *w, int64_t at)
 {
     unsigned char *here = w->image + at * w->size;
@@ -552,7 +557,7 @@ static void touch(visitor *w, int64_t at)
         memset(here, DV_POISON, (size_t)w->size);
 }
 
-// Elements `step` apart; `wipe`: what marks those that were seen.
+// Visits n elements `step` apart; with `wipe`, clears their marks instead.
 static void visit_row(visitor *w, int64_t at, int64_t step, int64_t n, int wipe)
 {
     unsigned char *seen = w->m->seen;
@@ -568,12 +573,13 @@ static void visit_row(visitor *w, int64_t at, int64_t step, int64_t n, int wipe)
     }
 }
 
-// Visit every element that access k touches in the box, once.
+// Visits every element that access k uses in the box once, and counts them.
 static void visit(dv_sim *m, dv_strips *s, int k, const dv_tile *b, purpose why)
 {
     visitor w = visitor_of(m, s, k, why);
     int64_t point[DV_MAX_VARS];
-    int row = w.each ? -1 : w.n_vars - 1; // along which the steps are even
+    // Variable along which elements are equally spaced; -1: none.
+    int row = w.each ? -1 : w.n_vars - 1;
     int64_t step = row < 0 ? 0 : w.f->coef[w.var[row]];
     int64_t n = row < 0 ? 1 : b->end[w.var[row]] - b->begin[w.var[row]];
     for (int wipe = 0; wipe < 2; wipe++) {
@@ -598,7 +604,8 @@ static void visit(dv_sim *m, dv_strips *s, int k, const dv_tile *b, purpose why)
     }
 }
 
-// Indices that reads and the write go through come first: they are looked up.
+// Orders the reads so that index tensors precede the indirect reads that use
+// them.
 static int in_order(const dv_op *op, int32_t *order)
 {
     int n = 0;
@@ -615,7 +622,8 @@ static void run_box(dv_strips *s, const dv_tile *b)
     dv_strips_run(s, b->begin, b->end);
 }
 
-// One core's share: fetch, compute, and, if the result is whole, store.
+// Simulates one core's work on a box: copies the operands in, computes and,
+// with `stores`, finishes the result and stores it.
 static void run_core(dv_sim *m, dv_strips *s, const dv_tile *b, int stores)
 {
     const dv_op *op = s->k->op;
@@ -636,8 +644,6 @@ static void run_core(dv_sim *m, dv_strips *s, const dv_tile *b, int stores)
         visit(m, s, order[i], b, FORGET);
 }
 
-// -- Ops ---------------------------------------------------------------------
-
 static int64_t count_parts(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
@@ -649,7 +655,7 @@ static int64_t count_parts(const dv_plan *plan, int32_t op)
     return n;
 }
 
-// The tile that has the same results as `tile` and is part number `part`.
+// Returns the tile that computes part number `part` of the results of `tile`.
 static int64_t sibling(const dv_plan *plan, int32_t op, int64_t tile,
                        int64_t part)
 {
@@ -669,13 +675,14 @@ static int64_t sibling(const dv_plan *plan, int32_t op, int64_t tile,
     return out;
 }
 
-// All parts of the results of a tile, in order; each core hands what it has to
-// the next, and the last one finishes and stores.
+// Runs all parts of the results of a tile, in order. Each core passes its
+// accumulators to the next; the last core finishes the results and stores them.
 static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
 {
     int64_t parts = count_parts(m->plan, op);
     if (sibling(m->plan, op, tile, 0) != tile)
-        return; // comes with the first part
+        // This part runs together with the first part of its tile's results.
+        return;
     for (int64_t k = 0; k < parts && s->status == DV_OK; k++) {
         int64_t here = sibling(m->plan, op, tile, k);
         dv_tile b;
@@ -694,15 +701,13 @@ static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
     }
 }
 
-// -- By a grid ---------------------------------------------------------------
-
 static void be_core(dv_sim *m, int32_t op, int64_t core)
 {
     m->core = core;
     m->counts = &m->by[op * m->plan->target.cores + core];
 }
 
-// One core's part of a tile's sums, into `acc`.
+// Computes one core's partial sums of a tile into `acc`.
 static void run_part(dv_sim *m, dv_strips *s, const dv_tile *b, void *acc)
 {
     s->part = DV_FIRST_PART;
@@ -710,8 +715,9 @@ static void run_part(dv_sim *m, dv_strips *s, const dv_tile *b, void *acc)
     run_core(m, s, b, 0);
 }
 
-// The sums of a tile are there: its owner finishes and stores it. What it reads
-// for that it has read before, and does not count again.
+// Finishes a tile whose sums are complete, on its owner, and stores it. The
+// operands that are copied in for that were counted before and are not counted
+// again.
 static void finish_part(dv_sim *m, dv_strips *s, const dv_tile *b)
 {
     dv_moved all = m->moved, own = *m->counts;
@@ -731,8 +737,9 @@ static void finish_part(dv_sim *m, dv_strips *s, const dv_tile *b)
         visit(m, s, order[i], b, FORGET);
 }
 
-// A tile that is cut along its depth, from the range of its owner on: the other
-// cores hand their sums to it, in rising order of steps.
+// Runs a tile whose reduction is split over several cores, starting with the
+// range `at` of its owner: the other cores send their partial sums to the
+// owner, in increasing order of steps.
 static void run_cut_tile(dv_sim *m, dv_strips *s, const dv_group_grid *g,
                          int32_t op, int32_t at)
 {
@@ -762,7 +769,7 @@ static void run_cut_tile(dv_sim *m, dv_strips *s, const dv_group_grid *g,
         finish_part(m, s, &own);
 }
 
-// The persistent loop of every core: its tiles, in the order of the grid.
+// Runs the tiles of a group on all cores, in the order that its grid gives.
 static void run_grid(dv_sim *m, dv_strips *s, const dv_group_grid *g,
                      int32_t op)
 {
@@ -787,9 +794,8 @@ static void run_grid(dv_sim *m, dv_strips *s, const dv_group_grid *g,
     }
 }
 
-// -- Groups ------------------------------------------------------------------
-
-// Who has which tile. A plan that was not checked may say anything.
+// Finds the core of each tile. The plan may not have been checked, so its deals
+// (ranges of tiles per core) are validated here.
 static dv_status find_cores(dv_sim *m, const dv_group *g, dv_diag *diag)
 {
     for (int64_t i = 0; i < g->n_tiles; i++)
@@ -824,7 +830,7 @@ dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
     for (int32_t op = g->first_op; op < g->end_op; op++) {
         s->k = &m->kernels[op];
         s->images = (void *const *)m->images;
-        // The write's copy is the last image of this op.
+        // The last image of this op is the core's copy of the written tensor.
         s->old = NULL;
         int32_t t = s->k->op->write.tensor;
         if (s->k->old_off >= 0) {
@@ -832,7 +838,7 @@ dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
             s->old = m->old;
         }
         if (s->k->op->is_extern)
-            wipe_scratch(m); // it may use them as it likes
+            wipe_scratch(m); // an extern op may use the scratchpads freely
         fill_homes(m, op);
         if (grid)
             run_grid(m, s, grid, op);

@@ -1,44 +1,50 @@
 // The simulator: runs a plan on a described machine with real bytes. Main
-// memory holds every tensor in the target's layout, poisoned before the run;
-// each core works on copies of just what its slices touch, poisoned around
-// that. A wrong plan gives wrong numbers, not just a wrong report.
+// memory holds every tensor in the target's layout and is poisoned before the
+// run; each core works on copies of just the elements that its slices access,
+// surrounded by poison. A wrong plan therefore gives wrong numbers, not just a
+// wrong report.
 //
-// It counts what moves: an element is counted once per access, op and tile;
-// what an index that is read finds, once for every index.
+// The simulator counts data movement: an element counts once per access, op and
+// tile; an element of an indirect access counts once per index.
 //
-//   sim.[ch]  the whole simulator: places of elements, scratchpads, cores
+//   sim.[ch]  the simulator: addresses of elements, scratchpads, cores
 #ifndef DV_SIM_H
 #define DV_SIM_H
 #include "strip/strip.h"
 
-// What memory holds that nothing was written to.
+// The byte that fills memory to which nothing was written.
 enum { DV_POISON = 0xff }; // nan in every float type, -1 in integers
 
-// What the simulator saw move.
+// The data movement that the simulator counted.
 typedef struct dv_moved {
-    int64_t read_elems, write_elems; // in main memory
+    // Elements read from and written to main memory.
+    int64_t read_elems, write_elems;
     int64_t read_bytes, write_bytes;
-    int64_t ring_bytes; // partial results between cores
+    int64_t ring_bytes; // bytes sent between cores: partial sums, resident data
 } dv_moved;
 
 typedef struct dv_sim dv_sim;
 
-// Everything a run needs. The plan and the kernels (one per op) are borrowed.
+// Allocates everything that a run needs. The plan and the kernels (one per op)
+// are borrowed.
 dv_status dv_sim_create(dv_sim **out, const dv_plan *plan,
                         const dv_kernel *kernels, dv_diag *diag);
 void dv_sim_destroy(dv_sim *m);
 
-// Inputs into the machine's memory; all else is poisoned. `host` is by tensor.
+// Copies the inputs to the simulated main memory and poisons all other memory.
+// `host` is indexed by tensor number.
 dv_status dv_sim_load(dv_sim *m, void *const *host, dv_diag *diag);
-// Run one group. The strips' buffers are used.
+// Runs one group, using the buffers of `s`.
 dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s);
-// Outputs out of the machine's memory.
+// Copies the outputs from the simulated main memory to `host`.
 void dv_sim_store(const dv_sim *m, void *const *host);
 
-// In all, and by one op on one core.
+// Return the data movement of the whole run, and of one op on one core.
 const dv_moved *dv_sim_moved(const dv_sim *m);
 const dv_moved *dv_sim_moved_by(const dv_sim *m, int32_t op, int64_t core);
-// The scratchpad of a core, as far as homes reach; NULL: no home is planned.
+// Returns the scratchpad of a core, up to the end of its last home (the place
+// of a resident tensor); NULL: the plan has no homes.
 const unsigned char *dv_sim_scratch(const dv_sim *m, int64_t core);
-int64_t dv_sim_scratch_bytes(const dv_sim *m); // of one core
+// Returns the bytes of one core's scratchpad up to the end of its last home.
+int64_t dv_sim_scratch_bytes(const dv_sim *m);
 #endif

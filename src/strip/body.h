@@ -1,14 +1,14 @@
-// The strip kernels for one type; included once per type with these set:
+// The interpreter's loops for one type; types.c includes this file once per
+// type with these macros defined:
 //   T       the type            NAME(x)  x with the type's suffix
 //   REAL    1 for floats        FN(x)    the C function x for the type
 //
-// A value is a strip of `n` elements, or one element for all of them.
+// A value is a strip of `n` elements, or one element that stands for all of
+// them.
 typedef struct NAME(value) {
     const T *p;
-    int each; // 1: one per element; 0: the same for all
+    int each; // 1: one element each; 0: one for the whole strip
 } NAME(value);
-
-// -- Loads -----------------------------------------------------------------
 
 #define LOAD(ctype, convert)                                                   \
     if (w.found)                                                               \
@@ -55,17 +55,17 @@ static NAME(value) NAME(read)(dv_strips *s, int32_t read, T *buf)
     return (NAME(value)){buf, each};
 }
 
-// -- Functions -------------------------------------------------------------
-
 #if REAL
-// Below -EXP_MOST, where exp(-x) may be infinite, 1 + exp(x) rounds to 1.
+// Computes 1 / (1 + exp(-x)). Below -EXP_MOST, where exp(-x) may overflow, the
+// result is exp(x), because 1 + exp(x) rounds to 1.
 static T NAME(sigmoid)(T x)
 {
     return x < -EXP_MOST ? FN(exp)(x) : 1 / (1 + FN(exp)(-x));
 }
 
-// There exp(x) may be denormal and lack bits: x exp(x/2) exp(x/2) rounds once
-// into the denormals.
+// Computes x * sigmoid(x). Between -2 EXP_MOST and -EXP_MOST exp(x) may be
+// denormal and lack bits; x * exp(x/2) * exp(x/2) rounds only once to a
+// denormal.
 static T NAME(silu)(T x)
 {
     if (!(x < -EXP_MOST) || x < -2 * EXP_MOST)
@@ -75,8 +75,9 @@ static T NAME(silu)(T x)
 }
 #endif
 
-// Loops over the operands, with the ones that are the same for all elements
-// taken out, so that the compiler sees plain vector loops.
+// The loop bodies of unary and binary functions. An operand that is the same
+// for all elements is loaded outside of the loop, so that the compiler
+// vectorizes it.
 #define ONE(expr)                                                              \
     for (int64_t i = 0; i < n; i++) {                                          \
         T x = a[i];                                                            \
@@ -137,7 +138,7 @@ static void NAME(apply)(dv_fn fn, T *out, const NAME(value) * v, int64_t n)
     case DV_FN_ABS:
         ONE(ABS(x));
     case DV_FN_SELECT: {
-        T first = a[0]; // out may be where a lies
+        T first = a[0]; // loaded before the loop, because out may overlap a
         for (int64_t i = 0; i < n; i++)
             out[i] = (v[0].each ? a[i] : first) != 0 ? b[v[1].each ? i : 0]
                                                      : c[v[2].each ? i : 0];
@@ -165,7 +166,7 @@ static void NAME(apply)(dv_fn fn, T *out, const NAME(value) * v, int64_t n)
     case DV_FN_GELU:
         ONE(x * (T)0.5 * FN(erfc)(x * (T)-0.70710678118654752440));
 #else
-    default: // the dtype rules let no integers in
+    default: // the other functions do not take integers
         break;
 #endif
     }
@@ -184,7 +185,7 @@ static NAME(value) NAME(eval)(dv_strips *s, const dv_expr *e, int slot)
         return (NAME(value)){buf, 0};
     case DV_EXPR_READ:
         return NAME(read)(s, e->read, buf);
-    case DV_EXPR_REDUCE: // done: its result is in the accumulators
+    case DV_EXPR_REDUCE: // the accumulators already hold its result
         return (NAME(value)){(const T *)s->acc, 1};
     case DV_EXPR_APPLY:
         break;
@@ -196,8 +197,6 @@ static NAME(value) NAME(eval)(dv_strips *s, const dv_expr *e, int slot)
     NAME(apply)((dv_fn)e->fn, buf, v, each ? s->n : 1);
     return (NAME(value)){buf, each};
 }
-
-// -- Reductions ------------------------------------------------------------
 
 static T NAME(step)(dv_reducer r, T acc, T x)
 {
@@ -215,7 +214,8 @@ static T NAME(step)(dv_reducer r, T acc, T x)
     return acc;
 }
 
-// acc[i] = acc[i] (+) v[i], with the reducer's choice outside the loop.
+// Combines acc[i] with v[i] by the reducer. The switch is outside of the loops,
+// so that the compiler vectorizes them.
 static void NAME(accumulate)(dv_reducer r, T *acc, NAME(value) v, int64_t n)
 {
 #define EACH(fn)                                                               \
@@ -239,8 +239,6 @@ static void NAME(accumulate)(dv_reducer r, T *acc, NAME(value) v, int64_t n)
     }
 #undef EACH
 }
-
-// -- Stores ----------------------------------------------------------------
 
 #define STORE(ctype, convert)                                                  \
     if (w.found)                                                               \
@@ -284,10 +282,9 @@ static void NAME(write)(dv_strips *s, NAME(value) v)
         NAME(put)(t, data, w, v, s->n);
 }
 
-// -- One box ---------------------------------------------------------------
-
-// All points of the reduced variables except the strip's own, accumulated
-// into acc; strips along a reduced variable land in the same accumulators.
+// Accumulates over all points of the reduced variables in `loops` and, if
+// strips run along a reduced variable, over all strips, which share the
+// accumulators acc[0..width].
 static void NAME(reduce_all)(dv_strips *s, const int64_t *begin,
                              const int64_t *end, uint32_t loops, T *acc,
                              int64_t width)
@@ -315,7 +312,7 @@ static void NAME(reduce_all)(dv_strips *s, const int64_t *begin,
     } while (next_point(s, begin, end, loops));
 }
 
-// What is left to do when all parts are together.
+// Finishes complete sums: divides a mean by its element count.
 static void NAME(finish)(const dv_strips *s, T *acc, int64_t n)
 {
     (void)s, (void)acc, (void)n;
@@ -328,7 +325,8 @@ static void NAME(finish)(const dv_strips *s, T *acc, int64_t n)
 #endif
 }
 
-// The next n accumulators of a result that is computed in parts.
+// Stores the next n accumulators of a partial result to s->parts, adds them to
+// s->parts, or loads them from s->parts, as s->part says.
 static void NAME(pass_part)(dv_strips *s, T *acc, int64_t n)
 {
     T *parts = (T *)s->parts + s->n_parts;

@@ -1,10 +1,9 @@
-// What the strip kernels of all types share: preparing an op, and offsets.
+// The type-independent part of the interpreter: prepares ops and computes
+// offsets.
 #include "strip/strip.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-// -- Preparing -------------------------------------------------------------
 
 static void flatten(dv_flat *f, const dv_program *p, const dv_op *op,
                     const dv_access *a, int64_t *const *strides)
@@ -45,8 +44,8 @@ static int slots_of(const dv_expr *e)
     return most;
 }
 
-// How badly strips along v would use memory: elements apart, summed over all
-// accesses, none counted for more than a cache line's worth.
+// Estimates the memory cost of strips along v: the sum of the strides of all
+// accesses, each counted as at most 16 elements, about a cache line.
 static int64_t badness(const dv_kernel *k, int v)
 {
     int64_t sum = 0;
@@ -58,12 +57,13 @@ static int64_t badness(const dv_kernel *k, int v)
         sum += apart > 16 ? 16 : apart;
     }
     int64_t len = k->op->vars[v].end - k->op->vars[v].begin;
-    // Short strips cost their overhead again and again.
+    // Short strips pay the overhead per strip more often.
     return len >= 16 ? sum : sum + 40 / len;
 }
 
-// Points that write through an index may meet; the last one must stay the
-// last, so such an op keeps the order of its points.
+// Returns 1 if strips along `strip` visit the written elements in program
+// order. An op that writes through an index must keep that order, because
+// several points may write the same element and the last one must win.
 static int keeps_order(const dv_op *op, int strip)
 {
     for (int v = strip + 1; v < op->n_vars; v++)
@@ -97,15 +97,14 @@ int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
     for (int i = 0; i < op->n_reads; i++)
         if (!(k->reads[i].coef = DV_NEW(arena, int64_t, op->n_vars)))
             return 0;
-    // Sums in strips have an order, in which no tile's memory has a say.
+    // The strip variable determines the order of additions, so it is chosen for
+    // row-major tensors, independently of the strides of a tile's buffers.
     flatten_all(k, p, NULL);
     k->strip = pick_strip(k);
     if (strides)
         flatten_all(k, p, strides);
     return 1;
 }
-
-// -- Offsets ---------------------------------------------------------------
 
 static int64_t load_index(dv_strips *s, int32_t read, const int64_t *point)
 {
@@ -115,7 +114,8 @@ static int64_t load_index(dv_strips *s, int32_t read, const int64_t *point)
                        dv_strips_source(s, read), off);
 }
 
-// An index that may be used in place of i: 0 where that is out of range.
+// Returns index i if it is in range; otherwise reports an error and returns 0,
+// which is a valid index.
 static int64_t checked(dv_strips *s, const dv_access *a, int d, int64_t i)
 {
     const dv_tensor *t = &s->p->tensors[a->tensor];

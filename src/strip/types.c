@@ -1,9 +1,10 @@
-// The strip kernels in f32, f64 and i64.
+// Instantiates the interpreter's loops for f32, f64 and i64.
 #include "strip/strip.h"
 #include <math.h>
 #include <string.h>
 
-// Step to the next point of the variables in the mask; 0 after the last.
+// Advances s->at to the next point of the variables in the mask. Returns 0
+// after the last point and resets them to the first.
 static int next_point(dv_strips *s, const int64_t *begin, const int64_t *end,
                       uint32_t vars)
 {
@@ -17,9 +18,12 @@ static int next_point(dv_strips *s, const int64_t *begin, const int64_t *end,
     return 0;
 }
 
-// Where the elements of a strip are: one after the other, or as indices say.
+// The location of a strip's elements: at a constant stride, or at the offsets
+// that indirect indices give.
 typedef struct where {
-    const int64_t *found; // NULL: from off on, stride apart
+    // Offset of each element; NULL: the elements start at `off`, `stride`
+    // apart.
+    const int64_t *found;
     int64_t off, stride;
 } where;
 
@@ -35,8 +39,8 @@ static where where_is(dv_strips *s, const dv_access *a, const dv_flat *f,
                    .stride = strip < 0 ? 0 : f->coef[strip]};
 }
 
-// Floats into integers: the fraction is cut off, nan is 0, and what is out of
-// range stops at the ends.
+// Converts a float to an integer: truncates, maps nan to 0, and saturates
+// values out of range.
 static int64_t whole(double v)
 {
     if (v != v)
@@ -46,10 +50,8 @@ static int64_t whole(double v)
     return v <= -0x1p63 ? INT64_MIN : (int64_t)v;
 }
 
-// -- f32 -------------------------------------------------------------------
-
-// minimum and maximum of IEEE 754-2019: -0 is less than 0, and a nan stays.
-// Without short cuts, so that compilers make vector loops of it.
+// Minimum and maximum of IEEE 754-2019: -0 is less than +0, and nan propagates.
+// They use no short-circuit operators, so that compilers vectorize the loops.
 static inline uint32_t bits_f32(float x)
 {
     uint32_t u;
@@ -84,7 +86,7 @@ static int64_t whole_f32(float v)
 #define FN(x)     x##f
 #define REAL      1
 #define DTYPE     DV_F32
-#define EXP_MOST  88 // exp() of it is finite
+#define EXP_MOST  88 // largest integer whose exp() is finite in f32
 #define ADD(x, y) ((x) + (y))
 #define SUB(x, y) ((x) - (y))
 #define MUL(x, y) ((x) * (y))
@@ -100,8 +102,6 @@ static int64_t whole_f32(float v)
 #undef EXP_MOST
 #undef TO_F16
 #undef TO_BF16
-
-// -- f64 -------------------------------------------------------------------
 
 static inline uint64_t bits_f64(double x)
 {
@@ -168,8 +168,6 @@ static uint16_t f64_to_bf16(double v)
 #undef TO_F16
 #undef TO_BF16
 
-// -- i64 -------------------------------------------------------------------
-
 static inline int64_t min_i64(int64_t x, int64_t y)
 {
     return x < y ? x : y;
@@ -182,7 +180,8 @@ static inline int64_t max_i64(int64_t x, int64_t y)
 
 static int64_t constant_i64(double v)
 {
-    return whole(v); // ±inf, what max and min start from, stop at the ends
+    // The infinities from which max and min start become the limits of int64_t.
+    return whole(v);
 }
 
 static int64_t whole_i64(int64_t v)
@@ -200,7 +199,7 @@ static uint16_t i64_to_bf16(int64_t v)
     return f64_to_bf16((double)v);
 }
 
-// Integers wrap around; unsigned arithmetic is how C says that.
+// Integers wrap around on overflow. Only unsigned arithmetic does so in C.
 #define T         int64_t
 #define NAME(x)   x##_i64
 #define FN(x)     x

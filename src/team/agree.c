@@ -1,4 +1,4 @@
-// How a team comes to one answer about what went wrong.
+// Makes all ranks of a team agree on one status and one error message.
 #include "team/team.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ dv_status dv_comm_error(dv_comm *c, dv_status st, dv_diag *diag)
                    c->why[0] ? c->why : "another rank failed");
 }
 
-// What the first rank that failed has to say.
+// The status and message of the lowest rank that failed.
 typedef struct note {
     int64_t status;
     char text[1024];
@@ -58,8 +58,8 @@ dv_status dv_comm_settle(dv_comm *c, dv_status st, dv_diag *mine, dv_diag *diag)
                    "rank %" PRId64 ": %s", who, n.text);
 }
 
-// The value that more than half of the ranks have, if one has that many:
-// pairs of different values go out, what is left is it.
+// Finds the value that more than half of the ranks have, if there is one, by
+// the Boyer-Moore majority vote.
 static dv_status common(dv_comm *c, uint64_t hash, uint64_t *out)
 {
     int64_t votes = 0;
@@ -76,8 +76,8 @@ static dv_status common(dv_comm *c, uint64_t hash, uint64_t *out)
 dv_status dv_comm_same(dv_comm *c, uint64_t hash, const char *what,
                        dv_diag *diag)
 {
-    // The largest and, as the largest of the complements, the least; 63 bits,
-    // since agree compares signed numbers.
+    // Find the maximum of all hashes, and their minimum as the maximum of the
+    // negated values; 63 bits, because agree compares signed numbers.
     int64_t most = (int64_t)(hash >> 1), least = -most;
     dv_status st = c->ops->agree(c, &most);
     if (st == DV_OK)
@@ -87,7 +87,7 @@ dv_status dv_comm_same(dv_comm *c, uint64_t hash, const char *what,
     uint64_t usual = hash;
     if (st == DV_OK)
         st = common(c, hash, &usual);
-    // The first one that differs from it.
+    // Find the lowest rank whose hash is not that of the majority.
     int64_t who = usual == hash ? 0 : c->size - c->rank;
     if (st == DV_OK)
         st = c->ops->agree(c, &who);

@@ -1,11 +1,12 @@
-// Checkpoints: everything a program has, where it stands.
+// Saves and restores checkpoints: all tensors of a program and the current
+// iteration.
 //
 //   0    magic, version
-//   16   the header: program, place, tensors, checksums
-//   off  the elements of each tensor, in rows, one tensor after the other
+//   16   the header: program, iteration, tensors, checksums
+//   off  the elements of each tensor, row-major, one tensor after the other
 //
-// The checksum of the elements is a sum over elements of a mix of their bits
-// with where they stand: every rank adds up its own, in any order.
+// The checksum of the elements is the sum of a hash of each element's bits and
+// file offset, so that every rank can sum its own elements in any order.
 #define _POSIX_C_SOURCE 200809L
 #include "base/math.h"
 #include "base/file.h"
@@ -23,15 +24,16 @@ enum { ALIGN = 64 };
 
 typedef struct header {
     char magic[16];
-    uint64_t program; // the program it is of
+    uint64_t program; // hash of the program
     int64_t repeat, round;
     int64_t n_tensors;
-    int64_t size_bytes; // of the whole file
+    int64_t size_bytes; // size of the whole file
     uint64_t elements;  // checksum of all elements
-    uint64_t self;      // of the header, with this field 0
+    uint64_t self;      // checksum of the header with this field 0
 } header;
 
-// Where a tensor's elements begin; for one past the last, the end of the file.
+// Returns the file offset of a tensor's elements; for the number after the last
+// tensor, the size of the file.
 static int64_t offset_of(const dv_program *p, int32_t tensor)
 {
     int64_t off = dv_round_up((int64_t)sizeof(header), ALIGN);
@@ -71,7 +73,7 @@ static dv_mpi_part part_of(const dv_rank *r, int32_t tensor)
     return x;
 }
 
-// Over the elements that the rank gives.
+// Returns the checksum of the elements that this rank saves.
 static uint64_t sum_own(const dv_rank *r, int32_t tensor, int64_t rank)
 {
     dv_mpi_part x = part_of(r, tensor);
@@ -111,8 +113,6 @@ static dv_status sum_all(const dv_rank *r, uint64_t *sum, dv_diag *diag)
     return dv_mpi_sum(c, sum, diag);
 }
 
-// -- Saving ----------------------------------------------------------------
-
 typedef struct place {
     int failed;
     char path[1024];
@@ -124,7 +124,7 @@ static dv_status begin(dv_writer **w, place *at, header *h, const char *path,
     DV_TRY(dv_writer_open(w, path, diag));
     h->self = dv_hash(DV_HASH, h, sizeof *h);
     dv_writer_put(*w, h, sizeof *h);
-    // All of it, so that what is no part of any tensor is there too.
+    // Reserve the whole file, including the padding between tensors.
     dv_writer_reserve(*w, h->size_bytes);
     const char *temp = dv_writer_temp(*w);
     dv_source src = {path, "", 0};
@@ -188,8 +188,6 @@ dv_status dv_checkpoint_save(dv_rank *r, const char *path, int32_t repeat,
     return st;
 }
 
-// -- Loading ---------------------------------------------------------------
-
 static dv_status read_header(const char *path, header *h, int64_t *size,
                              dv_diag *diag)
 {
@@ -247,7 +245,8 @@ static dv_status check_header(const dv_rank *r, const char *path, header *h,
     return DV_OK;
 }
 
-// What a rank borrowed lies in the file as well, as its owner had it.
+// Loads all local boxes, including the elements that this rank receives from
+// others, whose owners saved them.
 static dv_status load_parts(const dv_rank *r, const char *path, dv_diag *diag)
 {
     dv_comm *c;
@@ -272,7 +271,7 @@ dv_status dv_checkpoint_load(dv_rank *r, const char *path, dv_diag *diag)
     int64_t size = 0;
     dv_diag *mine = dv_diag_create();
     if (c->rank == 0)
-        dv_writers_clean(path); // of the run that did not come to its end
+        dv_writers_clean(path); // remove temporary files of an interrupted save
     dv_status st = c->rank == 0 ? read_header(path, &h, &size, mine) : DV_OK;
     if (st == DV_OK && c->rank == 0)
         st = check_header(r, path, &h, size, mine);

@@ -1,16 +1,17 @@
-// Adding up the parts of results.
+// Adds up partial sums over ranks; combine.h has the overview.
 #include "team/combine.h"
 #include "exec/exec.h"
 #include <string.h>
 
 struct dv_combine {
-    int64_t n_members, me; // number of this rank among them
-    int64_t n_parts;       // accumulators
-    int64_t bytes;         // of one
+    int64_t n_members, me; // size of the group, this rank's number in it
+    int64_t n_parts;       // number of accumulators of one rank
+    int64_t bytes;         // bytes of one accumulator
     dv_compute compute;
     dv_reducer reducer;
-    char *parts;  // the rank's, then everybody's
-    char *shares; // of each member, the accumulators of our share
+    char *parts; // this rank's accumulators, then the group's sums
+    // The accumulators of this rank's share, from each rank of the group.
+    char *shares;
     dv_wire *scatter, *gather;
 };
 
@@ -19,9 +20,8 @@ static dv_range share_of(const dv_combine *c, int64_t member)
     return dv_dist_part(c->n_parts, c->n_members, member);
 }
 
-// -- Adding up -------------------------------------------------------------
-
-// Our share of all members, in order, into ours of the parts.
+// Adds up this rank's share over all ranks of the group, in order, and stores
+// the sums in its place in c->parts.
 static void add_up(dv_combine *c)
 {
     dv_range mine = share_of(c, c->me);
@@ -56,9 +56,8 @@ dv_status dv_combine_run(dv_combine *c, dv_comm *comm)
     return carry(comm, c->gather);
 }
 
-// -- Creating --------------------------------------------------------------
-
-// Ranks that differ from this one along the reduced axes alone, in order.
+// Lists the ranks of the group in order: those that differ from this rank only
+// along grid axes that split the reduction. Sets c->me.
 static int64_t *members_of(dv_combine *c, const dv_team *t,
                            const dv_bind *binds, int64_t rank, dv_arena *arena)
 {

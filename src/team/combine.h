@@ -1,25 +1,29 @@
-// Results that several ranks hold parts of: each rank's accumulators, added up
-// over the ranks of a group in the order of their numbers, so that all of them
-// have the same bits, run after run.
+// Combines results of which several ranks hold partial sums: adds the
+// accumulators of the ranks of a group in the order of their numbers, so that
+// all of them get the same bits in every run.
 //
-// Two rounds of messages, each between all of the group: first everybody gets
-// everybody's accumulators of its own share and adds them up, then shares go
-// to all. A rank moves 2 (g - 1) / g of its accumulators, which is the least.
+// This is a reduce-scatter followed by an allgather among the group: first
+// every rank receives all ranks' accumulators of its own share and adds them
+// up, then it sends its share to all. A rank sends 2 (g - 1) / g of its
+// accumulators, where g is the size of the group, which is the minimum.
 #ifndef DV_COMBINE_H
 #define DV_COMBINE_H
 #include "team/team.h"
 
 typedef struct dv_combine dv_combine;
 
-// What an op needs; *out is NULL when its results are whole, or when nobody of
-// the group has any. Takes numbers for its wires on every rank alike.
+// Prepares the sum over ranks for an op; *out is NULL if the op's reduction is
+// not split over ranks, or if this rank's group has no results. Takes two
+// numbers for dv_wires on every rank if the reduction is split.
 dv_status dv_combine_create(dv_combine **out, const dv_plan *plan, int32_t op,
                             dv_comm *comm, const dv_space *target,
                             int has_target, int32_t *n_wires, dv_arena *arena,
                             dv_diag *diag);
-// Where this rank's accumulators go, in rows over the variables written.
+// Returns the buffer for this rank's accumulators, row-major over the written
+// variables.
 char *dv_combine_parts(dv_combine *c);
-// Add up everybody's; all have the sums afterwards.
+// Adds up the accumulators of all ranks of the group; afterwards all of them
+// have the sums.
 dv_status dv_combine_run(dv_combine *c, dv_comm *comm);
 void dv_combine_close(dv_combine *c, dv_comm *comm);
 #endif

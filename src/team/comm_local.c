@@ -1,6 +1,6 @@
-// A team inside one process: every rank is a thread, every message a slot that
-// is filled by one and emptied by the other. One lock: it is for tests and for
-// looking at what a team would do, not for speed.
+// A team inside one process: every rank is a thread, and every message has a
+// slot that the sender fills and the receiver empties. A single lock protects
+// everything: this communicator serves tests and dry runs, not speed.
 #define _POSIX_C_SOURCE 200809L
 #include "base/mem.h"
 #include "team/team.h"
@@ -11,13 +11,14 @@
 typedef struct slot {
     int64_t from, to;
     int32_t number, full;
-    int32_t n_closed; // ends that are done with it; both: it goes
+    // Number of ranks that have closed the slot; after both have, it is freed.
+    int32_t n_closed;
     int64_t bytes;
     char data[];
 } slot;
 
 typedef struct end {
-    dv_comm comm; // first: the user's pointer is this one's
+    dv_comm comm; // first member: callers hold a pointer to it
     dv_local *team;
 } end;
 
@@ -25,25 +26,27 @@ struct dv_local {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     end *ends;
-    slot **slots; // of open wires
+    slot **slots; // slots of all open wires
     int32_t n_slots, cap_slots;
     int64_t size, bytes, messages, n_left;
     int failed;
-    // agree: how many are there, what they brought, and in which round.
+    // State of `agree`: ranks that have arrived, the maximum of their values so
+    // far, the result of the last round, and the number of rounds.
     int64_t n_here, largest, result, round;
-    const void *shared; // the root's data
-    // Teams made of ranks of this one: they fail with it.
+    const void *shared; // the root's data of a broadcast
+    // The team that this one is a part of, and the list of its own subteams,
+    // which fail with it.
     dv_local *parent, *first_part, *next_part;
     dv_arena arena;
 };
 
 typedef struct local_wire {
-    dv_wire wire; // first: callers have a pointer to this
+    dv_wire wire; // first member: callers hold a pointer to it
     dv_link *sends, *receives;
     slot **out, **in;
     char *there;
     int32_t n_sends, n_receives;
-    dv_arena arena; // it lives in it
+    dv_arena arena; // holds the wire itself
 } local_wire;
 
 static dv_local *team_of(dv_comm *c)
@@ -51,7 +54,8 @@ static dv_local *team_of(dv_comm *c)
     return ((end *)c)->team;
 }
 
-// The slot of a message, made by whoever comes first; NULL: no memory.
+// Returns the slot of a message; the first of the two ranks to open it
+// allocates it. NULL: out of memory.
 static slot *find_slot(dv_local *l, int64_t from, int64_t to, int32_t number,
                        int64_t bytes)
 {
@@ -76,7 +80,8 @@ static slot *find_slot(dv_local *l, int64_t from, int64_t to, int32_t number,
     return s;
 }
 
-// One end is done with a slot. What it sent stays until the other is, too.
+// Releases one rank's hold on a slot; the slot is freed when both ranks have
+// released it, so that a message stays until it is received.
 static void drop_slot(dv_local *l, slot *s)
 {
     if (!s || ++s->n_closed < 2)
@@ -87,8 +92,8 @@ static void drop_slot(dv_local *l, slot *s)
     dv_release(s);
 }
 
-// The slot of one end of a message. Both ends must have the same size in mind:
-// whoever came first has allocated it.
+// Finds or creates the slot of a message and fails if the other rank opened it
+// with another size.
 static dv_status join_slot(slot **out, dv_local *l, int64_t from, int64_t to,
                            int32_t number, int64_t bytes, dv_diag *diag)
 {
@@ -179,7 +184,8 @@ static dv_status local_start(dv_comm *c, dv_wire *wire)
         memset(w->there, 0, (size_t)w->n_receives);
     for (int32_t i = 0; i < w->n_sends && !l->failed; i++) {
         slot *s = w->out[i];
-        while (s->full && !l->failed) // the last one is still to be fetched
+        // Wait until the receiver has emptied the slot of the previous message.
+        while (s->full && !l->failed)
             pthread_cond_wait(&l->moved, &l->lock);
         memcpy(s->data, w->sends[i].data, (size_t)s->bytes);
         s->full = 1;
@@ -194,7 +200,8 @@ static dv_status local_start(dv_comm *c, dv_wire *wire)
     return failed ? DV_E_SYSTEM : DV_OK;
 }
 
-// A receive that can be taken; -1: none yet, -2: all have been.
+// Returns a receive whose message has arrived; -1: none yet; -2: all were
+// received.
 static int32_t ready(const local_wire *w)
 {
     int32_t left = 0;
@@ -229,7 +236,7 @@ static int32_t local_next(dv_comm *c, dv_wire *wire)
 static dv_status local_finish(dv_comm *c, dv_wire *wire)
 {
     local_wire *w = (local_wire *)wire;
-    (void)w; // what was sent lies in slots
+    (void)w; // Nothing to wait for: local_start has copied the data into slots.
     dv_local *l = team_of(c);
     pthread_mutex_lock(&l->lock);
     int failed = l->failed;
@@ -252,15 +259,16 @@ static dv_status local_agree(dv_comm *c, int64_t *value)
     }
     while (l->round == round && !l->failed)
         pthread_cond_wait(&l->moved, &l->lock);
-    // Nobody can be a round ahead before all have read this one's result:
-    // the next one ends when all have come again.
+    // No rank can finish the next round before all ranks have read the result
+    // of this one, because a round ends only when all have arrived.
     *value = l->result;
     int failed = l->round == round;
     pthread_mutex_unlock(&l->lock);
     return failed ? DV_E_SYSTEM : DV_OK;
 }
 
-// One after the other: the root's data are there between two meetings.
+// Broadcasts through memory: the root publishes the address of its data before
+// the first synchronisation, and all ranks have copied it at the second.
 static dv_status local_share(dv_comm *c, int64_t root, void *data,
                              int64_t bytes)
 {
@@ -277,7 +285,8 @@ static dv_status local_share(dv_comm *c, int64_t root, void *data,
     return local_agree(c, &none);
 }
 
-// Teams lie in one another a few deep at most.
+// Marks a team and its subteams as failed and wakes all waiting ranks. The
+// recursion is shallow, because teams are nested only a few levels deep.
 static void fail_team(dv_local *l)
 {
     pthread_mutex_lock(&l->lock);

@@ -1,10 +1,11 @@
 // Messages over MPI: every message of a wire is a persistent request, or
-// several where it is longer than one may be.
+// several if it exceeds the largest message size.
 //
-// Errors come back as statuses (the communicator's handler returns), with
-// MPI's own words in `why`. With a time-out nothing blocks inside MPI: requests
-// are tested until the time is over, and `why` names who was waited for. So it
-// is where ranks are more than cores: in MPI they would wait at full speed.
+// MPI errors are returned as statuses (the communicator's error handler is
+// MPI_ERRORS_RETURN), with MPI's message in `why`. With a time-out, no call
+// blocks inside MPI: requests are tested until the time is over, and `why`
+// names the rank that was waited for. The same is done if there are more ranks
+// than cores, because MPI's blocking calls would busy-wait.
 #define _POSIX_C_SOURCE 200809L
 #include "base/mem.h"
 #include "team/comm_mpi.h"
@@ -16,27 +17,28 @@
 #include <time.h>
 #include <unistd.h>
 
-// Tests between two looks at the clock; where ranks are more than cores each
-// may take as long as another process runs.
+// Number of MPI tests between two readings of the clock; it is smaller if there
+// are more ranks than cores, because a test may then take a whole time slice of
+// another process.
 enum { SPINS = 64, SPINS_SHARED = 4 };
-#define YIELD_S     100e-6 // a wait that yields; a longer one sleeps
+// A wait shorter than this yields the core; a longer one sleeps.
+#define YIELD_S     100e-6
 #define MAX_SLEEP_S 500e-6
-static const int64_t default_bytes = (int64_t)1 << 30; // of a message
+// Default of dv_mpi.max_bytes.
+static const int64_t default_bytes = (int64_t)1 << 30;
 
 typedef struct mpi_wire {
-    dv_wire wire;                  // first: callers have a pointer to this
-    MPI_Request *sends, *receives; // parts of messages, in order
-    int32_t *link_of;              // the message that a part received is of
+    dv_wire wire;                  // first member: callers hold a pointer to it
+    MPI_Request *sends, *receives; // requests of the parts of all messages
+    int32_t *link_of;              // message number of each received part
     int32_t *left;                 // parts of each message still to come
-    int32_t *parts;                // parts of each message
-    int64_t *from, *to;            // partners of parts
+    int32_t *parts;                // number of parts of each message
+    int64_t *from, *to;            // the other rank of each part
     int n_sends, n_receives;
-    int32_t n_links, n_sent; // messages
+    int32_t n_links, n_sent; // number of messages received and sent
     int64_t sent_bytes;
-    dv_arena arena; // it lives in it
+    dv_arena arena; // holds the wire itself
 } mpi_wire;
-
-// -- Failing -----------------------------------------------------------------
 
 static dv_status say(dv_mpi *m, int code, const char *doing)
 {
@@ -57,10 +59,10 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-// Let others run. A rank that only yields uses up its share of the core beside
-// processes that compute, and is then late when its message comes; one that
-// sleeps is woken up at once. Short waits do not sleep, and long ones for at
-// most a sixteenth of what they have waited so far.
+// Lets other processes run. A rank that only yields uses up its time share
+// beside processes that compute, and is then scheduled late when its message
+// arrives; a rank that sleeps is scheduled at once. Short waits only yield, and
+// long waits sleep for at most a sixteenth of the time waited so far.
 static void let_run(const dv_mpi *m, double waited_s)
 {
     double sleep_s = waited_s / 16;
@@ -72,7 +74,8 @@ static void let_run(const dv_mpi *m, double waited_s)
     nanosleep(&(struct timespec){0, (long)(sleep_s * 1e9)}, NULL);
 }
 
-// Time since the first call with *start 0 has run out.
+// Yields or sleeps once, then returns 1 if the time-out has passed since the
+// first call, when *start was 0.
 static int too_late(const dv_mpi *m, double *start)
 {
     double t = now();
@@ -97,8 +100,6 @@ static dv_status waited(dv_mpi *m, const char *what, int64_t who,
     return DV_E_SYSTEM;
 }
 
-// -- Waiting -----------------------------------------------------------------
-
 static int spins(const dv_mpi *m)
 {
     return m->yields ? SPINS_SHARED : SPINS;
@@ -109,7 +110,8 @@ static int may_block(const dv_mpi *m)
     return m->timeout_s <= 0 && !m->yields;
 }
 
-// One more of the requests; *at is MPI_UNDEFINED when there is none left.
+// Waits until one more of the requests completes; *at is its number, or
+// MPI_UNDEFINED if none is left.
 static dv_status wait_any(dv_mpi *m, const mpi_wire *w, MPI_Request *requests,
                           int n, int *at)
 {
@@ -127,7 +129,7 @@ static dv_status wait_any(dv_mpi *m, const mpi_wire *w, MPI_Request *requests,
             return DV_OK;
         if (!too_late(m, &start))
             continue;
-        // Whoever is first among those that are not done.
+        // Report the first request that has not completed.
         int sending = requests == w->sends;
         for (int i = 0; i < n; i++) {
             MPI_Request_get_status(requests[i], &done, MPI_STATUS_IGNORE);
@@ -151,8 +153,6 @@ dv_status dv_mpi_wait(dv_mpi *m, MPI_Request *r, const char *doing)
     }
     return DV_OK;
 }
-
-// -- Wires -------------------------------------------------------------------
 
 static void mpi_close(dv_comm *c, dv_wire *wire)
 {
@@ -198,8 +198,8 @@ static int get_arrays(mpi_wire *w, int64_t n_sends, int64_t n_receives)
            w->left && w->parts;
 }
 
-// Requests of one message. Parts have the same tag: what is started first is
-// matched first.
+// Creates the requests of one message. All parts have the same tag: MPI matches
+// messages of one tag in the order in which they are started.
 static dv_status make_parts(dv_mpi *m, mpi_wire *w, const dv_link *l, int send)
 {
     int tag = (int)(w->wire.number % ((int64_t)m->max_tag + 1));
@@ -264,7 +264,8 @@ static dv_status mpi_open(dv_comm *c, dv_wire **out, int32_t number,
     return DV_OK;
 }
 
-// One by one: MPI_Startall may start them in any order.
+// Starts the requests one by one, because MPI_Startall may start them in any
+// order.
 static dv_status mpi_start(dv_comm *c, dv_wire *wire)
 {
     mpi_wire *w = (mpi_wire *)wire;
@@ -310,7 +311,7 @@ static dv_status mpi_finish(dv_comm *c, dv_wire *wire)
     return DV_OK;
 }
 
-// Let messages go on; MPI may move them only while it is called.
+// Lets messages progress; MPI may move data only during its calls.
 static void mpi_poke(dv_comm *c, dv_wire *wire)
 {
     mpi_wire *w = (mpi_wire *)wire;
@@ -321,8 +322,6 @@ static void mpi_poke(dv_comm *c, dv_wire *wire)
     else if (w->n_receives)
         MPI_Request_get_status(w->receives[0], &done, MPI_STATUS_IGNORE);
 }
-
-// -- All together ------------------------------------------------------------
 
 static dv_status mpi_agree(dv_comm *c, int64_t *value)
 {
@@ -364,7 +363,8 @@ dv_status dv_mpi_sum(dv_comm *c, uint64_t *value, dv_diag *diag)
     return st == DV_OK ? DV_OK : dv_comm_error(c, st, diag);
 }
 
-// Nobody can be woken up from here: the caller has `why`, and may end all.
+// Records the failure. Other ranks cannot be woken through MPI; the caller
+// reports `why` and may abort all processes.
 static void mpi_fail(dv_comm *c)
 {
     ((dv_mpi *)c)->failed = DV_E_SYSTEM;
@@ -373,8 +373,6 @@ static void mpi_fail(dv_comm *c)
 static const dv_comm_ops mpi_ops = {"mpi",      mpi_open,  mpi_start, mpi_next,
                                     mpi_finish, mpi_close, mpi_agree, mpi_share,
                                     mpi_fail,   mpi_poke};
-
-// -- The process -------------------------------------------------------------
 
 dv_status dv_mpi_begin(int64_t size, int *started, dv_diag *diag)
 {
@@ -413,9 +411,8 @@ void dv_mpi_abort(dv_comm *c, int code)
     _Exit(code);
 }
 
-// -- Creating ----------------------------------------------------------------
-
-// Ranks that share this one's machine.
+// Returns the number of ranks on this rank's machine, itself included; 0:
+// unknown.
 static int64_t count_near(dv_mpi *m)
 {
     MPI_Comm near = MPI_COMM_NULL;
@@ -449,8 +446,9 @@ static dv_status set_up(dv_mpi *m, const dv_mpi_options *o)
     return DV_OK;
 }
 
-// Ranks that cut messages differently, or of which only some compare what they
-// are about to do, would wait for each other for ever.
+// Sets the options that must be the same on all ranks. Ranks that split
+// messages differently, or of which only some compare exchanges first, would
+// deadlock.
 static dv_status set_options(dv_mpi *m, const dv_mpi_options *o, dv_diag *diag)
 {
     int64_t most = o && o->max_bytes > 0 ? o->max_bytes : default_bytes;
@@ -477,7 +475,8 @@ dv_status dv_mpi_create(dv_comm **out, const void *mpi_comm,
                        over ? "finalized already" : "not initialized");
     MPI_Comm from = mpi_comm ? *(const MPI_Comm *)mpi_comm : MPI_COMM_WORLD;
     dv_mpi *m = dv_alloc(sizeof *m);
-    // Somebody without memory would leave the others alone in MPI_Comm_dup.
+    // Agree first: a rank that is out of memory would not call MPI_Comm_dup, in
+    // which the others would then wait forever.
     int mine = m != NULL, all = 0;
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, from);
     if (!all) {
@@ -510,13 +509,12 @@ void dv_mpi_destroy(dv_comm *c)
     dv_release(m);
 }
 
-// -- Parts of a team ---------------------------------------------------------
-
-// The processes of a part have a communicator of their own.
+// Splits a team: each subteam gets its own MPI communicator.
 dv_status dv_mpi_split(dv_comm **out, dv_comm *c, int64_t colour, dv_diag *diag)
 {
     dv_mpi *m = (dv_mpi *)c;
-    // MPI's colours are small: the number of the first rank that has ours.
+    // MPI colours are non-negative ints, so the colour that is passed to MPI is
+    // the lowest rank with the same 64-bit colour.
     int64_t first = -1;
     for (int64_t r = 0; r < c->size; r++) {
         int64_t theirs = colour;
@@ -531,7 +529,8 @@ dv_status dv_mpi_split(dv_comm **out, dv_comm *c, int64_t colour, dv_diag *diag)
     if (code != MPI_SUCCESS)
         return dv_comm_error(c, say(m, code, "splitting a team"), diag);
     dv_mpi_options o = {m->max_bytes, m->timeout_s, c->checked};
-    dv_status st = dv_mpi_create(out, &part, &o, diag); // has its own copy
+    // This duplicates the communicator `part`.
+    dv_status st = dv_mpi_create(out, &part, &o, diag);
     MPI_Comm_free(&part);
     return st;
 }

@@ -1,7 +1,7 @@
-// Do all ranks have alike what they must have alike? A rank lists facts as
-// pairs of a name and a value. The hash of the list is compared by everybody at
-// the cost of two reductions; only where it differs do ranks look at the values
-// themselves, to name the first difference.
+// Checks that all ranks have the same settings. A rank lists its settings as
+// pairs of a name and a value. All ranks compare the hash of the list, at the
+// cost of two reductions; only if it differs do they exchange the values, to
+// name the first difference.
 #include "base/mem.h"
 #include "base/text.h"
 #include "team/team.h"
@@ -10,13 +10,12 @@
 #include <string.h>
 
 enum {
-    MAX_BYTES = 1 << 16, // of a list that is sent; what is longer is cut off
-    MAX_SHOWN = 200,     // characters of a value in a message
+    // Most bytes of a list that is sent; a longer list is truncated.
+    MAX_BYTES = 1 << 16,
+    MAX_SHOWN = 200, // most characters of a value in an error message
 };
 
-// -- A list as text --------------------------------------------------------
-
-// "NAME\0+VALUE\0" for each fact, or "NAME\0-\0" where there is no value.
+// Prints each setting as "NAME\0+VALUE\0", or as "NAME\0-\0" without a value.
 static void put_facts(dv_text *out, const dv_fact *facts, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
@@ -28,13 +27,16 @@ static void put_facts(dv_text *out, const dv_fact *facts, int32_t n)
     }
 }
 
-// A list that is read: the fact at hand, empty behind the last one.
+// A parser of a printed list of settings: its position and the current setting,
+// whose name is empty after the last.
 typedef struct reader {
     const char *at, *end;
-    const char *name, *value; // value: with its sign
+    // Strings of the current setting; value starts with '+' or '-'.
+    const char *name, *value;
 } reader;
 
-// Lists that were cut off end in the middle of a string.
+// Returns the next string of the list; "" at the end, and if the list was
+// truncated within the string.
 static const char *next_string(reader *r)
 {
     const char *s = r->at;
@@ -64,7 +66,8 @@ static void show(char *out, size_t room, const reader *r)
                  strlen(value) > MAX_SHOWN ? "..." : "");
 }
 
-// The first fact that differs between rank 0's list and this rank's, in words.
+// Describes the first setting that differs between rank 0's list and this
+// rank's.
 static void first_difference(char *out, size_t room, int64_t rank,
                              const char *how, reader theirs, reader mine)
 {
@@ -82,10 +85,9 @@ static void first_difference(char *out, size_t room, int64_t rank,
              b);
 }
 
-// -- Comparing -------------------------------------------------------------
-
-// The same on all ranks? 63 bits of the hash, since agree compares signed
-// numbers; the least as the largest of the negated.
+// Sets *same to 1 if the hash is the same on all ranks. It uses 63 bits,
+// because agree compares signed numbers, and finds the minimum as the maximum
+// of the negated values.
 static dv_status same_hash(dv_comm *c, uint64_t hash, int *same)
 {
     int64_t most = (int64_t)(hash >> 1), least = -most;
@@ -99,7 +101,8 @@ typedef struct answer {
     char text[1024];
 } answer;
 
-// Rank 0 sends its list; the first rank whose own differs says how.
+// Rank 0 broadcasts its list; the lowest rank whose list differs describes the
+// difference to all.
 static dv_status find_difference(dv_comm *c, const dv_text *mine,
                                  const char *how, answer *out)
 {
@@ -109,7 +112,7 @@ static dv_status find_difference(dv_comm *c, const dv_text *mine,
     DV_TRY(c->ops->share(c, 0, &n, (int64_t)sizeof n));
     char *list = dv_alloc((size_t)n + 1);
     without = !list;
-    // Where one rank has no memory, all skip the broadcast.
+    // If any rank is out of memory, all ranks skip the broadcast.
     dv_status st = c->ops->agree(c, &without);
     if (st == DV_OK && !without && n) {
         if (c->rank == 0)
@@ -154,8 +157,6 @@ dv_status dv_comm_compare(dv_comm *c, const dv_fact *facts, int32_t n,
     return same ? DV_OK : dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s", a.text);
 }
 
-// -- Plans -----------------------------------------------------------------
-
 static uint64_t hash_cuts(const dv_program *p, const dv_team *t)
 {
     uint64_t h = DV_HASH;
@@ -171,8 +172,8 @@ static uint64_t hash_cuts(const dv_program *p, const dv_team *t)
     return h;
 }
 
-// Of what all ranks have alike of an exchange; the messages are each rank's
-// own.
+// Returns a hash of the part of each exchange that is the same on all ranks;
+// the messages differ from rank to rank.
 static uint64_t hash_swaps(const dv_team *t)
 {
     uint64_t h = DV_HASH;

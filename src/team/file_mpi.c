@@ -1,10 +1,11 @@
-// Tensors in files, all ranks together through MPI-IO.
+// Reads and writes tensors in files, collectively, through MPI-IO.
 //
-// A box is moved in slabs, so that no call has more bytes than MPI's counts
-// hold. Slab and file are described by the same nest of vectors, innermost dim
-// first; in a file in Fortran's order the nest is turned around, which lets the
-// file's offsets grow while memory's jump.
-#define _POSIX_C_SOURCE 200809L // access
+// A box is transferred in slabs, so that no call exceeds the range of MPI's int
+// counts. The memory and the file side of a slab are described by nested MPI
+// vector types, innermost dimension first. For a file in Fortran order the
+// dimensions are reversed, so that file offsets increase while memory offsets
+// jump.
+#define _POSIX_C_SOURCE 200809L // declares access
 #include "base/math.h"
 #include "base/mem.h"
 #include "team/comm_mpi.h"
@@ -35,7 +36,8 @@ static dv_status told(dv_mpi_file *f, int code, const char *doing,
                    (dv_loc){&src, DV_FILE}, "%s", words);
 }
 
-// Each rank's own result, until all agree.
+// Converts this rank's MPI error code to a status, and agrees on one status for
+// all ranks.
 static dv_status settle(dv_mpi_file *f, int code, const char *doing,
                         dv_diag *diag)
 {
@@ -56,8 +58,8 @@ dv_status dv_mpi_open(dv_mpi_file **out, dv_comm *c, const char *path,
         st = dv_fail(mine, DV_E_LIMIT, DV_NOWHERE,
                      "the file's name has %zu bytes, at most %zu are possible",
                      strlen(path), sizeof f->path - 1);
-    // Where one rank cannot open the file, MPI_File_open may never return on
-    // the others.
+    // If one rank cannot open the file, MPI_File_open may never return on the
+    // other ranks, so access is checked first.
     if (st == DV_OK && access(path, write ? W_OK : R_OK) != 0) {
         dv_source src = {path, "", 0};
         st = dv_fail(mine, write ? DV_E_OUTPUT : DV_E_FILE,
@@ -95,18 +97,18 @@ dv_status dv_mpi_close(dv_mpi_file *f, dv_diag *diag)
     return st;
 }
 
-// -- Slabs -----------------------------------------------------------------
-
-// A box as it is walked: dims in the order of the file, outermost first.
+// A box as it is traversed: its dimensions in file order, outermost first.
 typedef struct walk {
     int n_dims;
     int64_t size[DV_MAX_DIMS];
-    int64_t memory[DV_MAX_DIMS], file[DV_MAX_DIMS]; // bytes of one step
-    int64_t memory_off, file_off;                   // of the first element
+    // Byte strides in memory and in the file.
+    int64_t memory[DV_MAX_DIMS], file[DV_MAX_DIMS];
+    int64_t memory_off, file_off; // offsets of the first element
     int64_t elem_bytes;
-    int cut;         // the dim that slabs are cut from; -1: one element
-    int64_t rows;    // of it in a slab
-    int64_t n_slabs; // 0: the box is empty
+    // The dimension that is divided into slabs; -1: there are no dimensions.
+    int cut;
+    int64_t rows;    // rows of the dimension `cut` per slab
+    int64_t n_slabs; // number of slabs; 0: the box is empty
 } walk;
 
 static walk walk_of(const dv_mpi_part *p, int64_t max_bytes)
@@ -151,7 +153,8 @@ static walk walk_of(const dv_mpi_part *p, int64_t max_bytes)
     return w;
 }
 
-// Where slab number n begins, and how many rows it has.
+// Finds the memory and file offsets of slab number n. Returns its number of
+// rows.
 static int64_t slab(const walk *w, int64_t n, int64_t *memory_off,
                     int64_t *file_off)
 {
@@ -172,7 +175,8 @@ static int64_t slab(const walk *w, int64_t n, int64_t *memory_off,
     return dv_min_i64(w->rows, w->size[w->cut] - first);
 }
 
-// `rows` rows of the slab's dim with all that is inside.
+// Creates the MPI type of `rows` rows of the sliced dimension with all inner
+// dimensions; `steps` are its byte strides.
 static int slab_type(const walk *w, const int64_t *steps, int64_t rows,
                      MPI_Datatype *out)
 {
@@ -203,18 +207,19 @@ static int move_slab(dv_mpi_file *f, const dv_mpi_part *p, const walk *w,
         if (!code)
             code = slab_type(w, w->file, rows, &file);
     }
-    // Whoever has no slab left takes part with nothing.
+    // A rank that has no slab left takes part in the collective calls with
+    // count 0.
     int set = MPI_File_set_view(f->file, (MPI_Offset)file_off, MPI_BYTE, file,
                                 "native", MPI_INFO_NULL);
     char *at = (char *)p->data + memory_off;
     MPI_Status got;
     if (code || set)
         count = 0;
-    // Parts that are read overlap where a rank borrows elements, and Open MPI
-    // 4.1 mixes such parts up when all ranks read together.
+    // Reads are not collective: the parts that ranks read overlap in their
+    // halos, and Open MPI 4.1 mixes up such parts in collective reads.
     int moved = f->write ? MPI_File_write_all(f->file, at, count, memory, &got)
                          : MPI_File_read(f->file, at, count, memory, &got);
-    // Not every MPI fails when the disk does.
+    // Check the element count, because not every MPI reports a failing disk.
     int whole = 1;
     if (!moved && !code && !set)
         MPI_Get_count(&got, memory, &whole);

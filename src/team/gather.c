@@ -1,5 +1,5 @@
-// Between what a rank has and whole tensors; all of one on rank 0: every rank
-// that gives it sends its own box.
+// Copies between a rank's boxes and whole tensors, and gathers a whole tensor
+// on rank 0, to which one rank per distinct box sends it.
 #include "team/team.h"
 #include <string.h>
 
@@ -13,8 +13,6 @@ int dv_rank_gives(const dv_plan *plan, int32_t tensor, int64_t rank)
             return 0;
     return 1;
 }
-
-// -- Boxes -----------------------------------------------------------------
 
 char *dv_box_copy(char *run, char *data, const dv_box *in, const dv_box *b,
                   int64_t bytes, int into_run)
@@ -44,7 +42,8 @@ char *dv_box_copy(char *run, char *data, const dv_box *in, const dv_box *b,
     return run;
 }
 
-// Own rows, one after the other, between the whole and the local tensor.
+// Copies the rank's own elements between the whole tensor and its local memory,
+// row by row; `put` copies into the local memory.
 static void move_own(const dv_rank *r, int32_t t, char *whole, int put)
 {
     const dv_program *p = dv_rank_plan(r, NULL)->ops;
@@ -86,13 +85,11 @@ void dv_rank_get(const dv_rank *r, int32_t tensor, void *whole)
     move_own(r, tensor, whole, 0);
 }
 
-// -- Gathering -------------------------------------------------------------
-
 typedef struct gatherer {
     const dv_plan *plan;
     dv_comm *comm;
     int32_t tensor;
-    int64_t bytes; // of an element
+    int64_t bytes; // bytes of an element
     dv_link *receives;
     dv_link send;
     int32_t n_receives, n_sends;
@@ -104,7 +101,8 @@ static dv_box own_of(const gatherer *g, int64_t rank)
     return dv_dist_own(&g->plan->team.tensors[g->tensor], rank);
 }
 
-// Buffers, and who they are for.
+// Allocates the buffers and lists the messages: on rank 0 the receives,
+// elsewhere the send, whose buffer is filled. Returns 0 when out of memory.
 static int prepare(gatherer *g, const dv_rank *r)
 {
     dv_box local, own;

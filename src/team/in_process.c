@@ -1,4 +1,4 @@
-// A whole team in this process: a thread per rank.
+// Runs a whole team in this process, one thread per rank.
 #define _POSIX_C_SOURCE 200809L
 #include "team/team.h"
 #include <pthread.h>
@@ -8,8 +8,9 @@ enum { MAX_THREADS = 256 };
 typedef struct member {
     const dv_plan *plan;
     const dv_rank_options *options;
-    void *const *data;   // whole tensors
-    dv_carried *carried; // to this rank, by swap; NULL: nobody asks
+    void *const *data; // the whole tensors, by number
+    // Messages received by this rank, per exchange; NULL: not requested.
+    dv_carried *carried;
     dv_comm *comm;
     dv_status status;
     dv_diag *diag;
@@ -22,14 +23,15 @@ static dv_status work(member *m)
     dv_rank *r = NULL;
     int64_t none = 0;
     dv_diag *mine = dv_diag_create();
-    // Nobody starts unless all can.
+    // No rank starts unless all could be created.
     dv_status st = dv_rank_create(&r, m->plan, m->comm, m->options, mine);
     st = dv_comm_settle(m->comm, st, mine, m->diag);
     dv_diag_destroy(mine);
     for (int32_t i = 0; st == DV_OK && i < p->n_tensors; i++)
         if (p->tensors[i].is_input)
             dv_rank_put(r, i, m->data[i]);
-    // An input may be an output: all have read before anybody writes.
+    // An input may also be an output: wait until all ranks have read their
+    // inputs before any writes.
     if (st == DV_OK)
         st = m->comm->ops->agree(m->comm, &none);
     if (st == DV_OK)
@@ -50,7 +52,8 @@ static void *run_member(void *user)
     return NULL;
 }
 
-// They have agreed; only one who could not hear the others differs.
+// Returns the status and message of the team. The ranks have agreed on one;
+// only a rank whose communication failed may have another, DV_E_SYSTEM.
 static dv_status verdict(const member *m, int64_t n, dv_diag *diag)
 {
     const member *bad = NULL;
@@ -120,7 +123,7 @@ dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
                        "a team of %d in one process: at most %d are possible",
                        (int)n, MAX_THREADS);
-    DV_TRY(dv_plan_check(plan, diag)); // what is wrong does not run
+    DV_TRY(dv_plan_check(plan, diag)); // an invalid plan is not run
     DV_TRY(dv_local_create(&team, n, diag));
     int by_swap = moved && moved->swaps;
     member like = {.plan = plan, .options = options, .data = data};

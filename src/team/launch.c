@@ -1,10 +1,10 @@
-// What launchers tell the processes they start.
+// Reads the environment variables that MPI launchers set.
 #include "team/team.h"
 #include <stdlib.h>
 
 int64_t dv_mpi_launched(int64_t *rank)
 {
-    // Open MPI; MPICH and what speaks its PMI.
+    // Open MPI, then MPICH and other launchers that use PMI.
     static const char *const names[][2] = {
         {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
         {"PMI_SIZE", "PMI_RANK"}};

@@ -1,4 +1,4 @@
-// The public face of a rank: a plan, a communicator, own data.
+// The public API of a rank: a plan, a communicator and the rank's data.
 #include "team/team.h"
 #include <string.h>
 
@@ -11,7 +11,7 @@ static dv_status make(dv_member *m, const dv_plan *plan,
                       const dv_rank_options *options, dv_diag *diag)
 {
     dv_diag *mine = dv_diag_create();
-    dv_status st = dv_plan_check(plan, mine); // what is wrong does not run
+    dv_status st = dv_plan_check(plan, mine); // an invalid plan is not run
     if (st == DV_OK)
         st = dv_rank_create(&m->rank, plan, m->comm, options, mine);
     st = dv_comm_settle(m->comm, st, mine, diag);

@@ -1,4 +1,4 @@
-// Where divvy is built without MPI.
+// Replaces the MPI functions in builds without MPI; all report an error.
 #include "team/team.h"
 #include <stdlib.h>
 

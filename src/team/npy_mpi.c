@@ -1,5 +1,6 @@
-// .npy files of tensors that no rank has whole: every rank reads or writes its
-// own boxes; rank 0 writes the header. The file is the same for any team.
+// Reads and writes .npy files of tensors that no rank holds whole: every rank
+// transfers its own box; rank 0 writes the header. The file does not depend on
+// the team.
 #include "base/file.h"
 #include "base/npy.h"
 #include "base/text.h"
@@ -20,13 +21,14 @@ static dv_mpi_part part_of(const dv_rank *r, int32_t tensor)
     return x;
 }
 
-// What a rank found in the header.
+// The facts that a rank found in the header.
 typedef struct found {
     int64_t data_off;
     int64_t fortran;
 } found;
 
-// The bytes of a file; 0 where it cannot be read, which reading it will tell.
+// Returns a hash of the bytes of a file; 0 if it cannot be read, which reading
+// it later reports.
 static uint64_t hash_file(const char *path)
 {
     enum { BLOCK = 1 << 16 };
@@ -42,9 +44,9 @@ static uint64_t hash_file(const char *path)
     return h;
 }
 
-// Has this rank's file the bytes of rank 0's? They are read only where the file
-// system does not say that all ranks have the same file. A rank whose header
-// differs takes part as well: *same is then 0 before and after.
+// Sets *same to 0 if this rank's file differs from rank 0's, collectively. The
+// bytes are read only if the file system does not show that all ranks have the
+// same file. A rank whose header differs takes part with *same 0.
 static dv_status compare_files(const char *path, dv_comm *c, int *same,
                                dv_diag *diag)
 {
@@ -56,7 +58,8 @@ static dv_status compare_files(const char *path, dv_comm *c, int *same,
     dv_status status = c->ops->share(c, 0, first, (int64_t)sizeof first);
     differs |= memcmp(own, first, sizeof own) != 0;
     if (status == DV_OK)
-        status = c->ops->agree(c, &differs); // the largest of all ranks
+        // The maximum over all ranks tells whether any file differs.
+        status = c->ops->agree(c, &differs);
     if (status == DV_OK && differs) {
         uint64_t mine = hash_file(path), of_first = mine;
         status = c->ops->share(c, 0, &of_first, (int64_t)sizeof of_first);
@@ -65,8 +68,9 @@ static dv_status compare_files(const char *path, dv_comm *c, int *same,
     return status == DV_OK ? DV_OK : dv_comm_error(c, status, diag);
 }
 
-// Does every rank see the same file? One of another directory, or another
-// machine, may have none, or another of the same name.
+// Reads the header and checks that every rank sees the same file: in another
+// directory or on another machine there may be none, or another file of the
+// same name.
 static dv_status look(const dv_tensor *t, const char *path, dv_comm *c,
                       found *f, dv_diag *diag)
 {
@@ -112,12 +116,10 @@ dv_status dv_rank_read_npy(dv_rank *r, int32_t tensor, const char *path,
     return st == DV_OK ? closed : st;
 }
 
-// -- Writing ---------------------------------------------------------------
-
-// The file under its name until the commit, for all.
+// The temporary file that all ranks write into before the commit.
 typedef struct place {
     int64_t data_off;
-    int direct; // no file that all can write into
+    int direct; // 1 if the ranks cannot write into one file, as for a pipe
     char path[1024];
 } place;
 
@@ -133,7 +135,7 @@ static dv_status begin(dv_writer **w, place *at, const dv_tensor *t,
             dv_writer_reserve(*w, (int64_t)head.len + dv_tensor_bytes(t));
         const char *temp = dv_writer_temp(*w);
         at->data_off = (int64_t)head.len;
-        at->direct = !temp; // or it failed, which the commit tells
+        at->direct = !temp; // Also 1 after a failure, which the commit reports.
         if (temp && strlen(temp) < sizeof at->path)
             memcpy(at->path, temp, strlen(temp) + 1);
         else if (temp)
@@ -144,7 +146,7 @@ static dv_status begin(dv_writer **w, place *at, const dv_tensor *t,
     return st;
 }
 
-// A pipe: rank 0 puts it all.
+// Writes a tensor to a pipe: gathers it on rank 0, which writes all of it.
 static dv_status write_directly(dv_rank *r, int32_t tensor, dv_writer *w,
                                 dv_comm *c, dv_diag *diag)
 {

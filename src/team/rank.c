@@ -1,18 +1,19 @@
-// One rank of a distributed run: its memory, messages, ops and threads, and its
-// way through the program.
+// One rank of a distributed run: its memory, messages, ops and threads, and the
+// loop that runs the program.
 //
-// What a rank computes of an op is a few boxes (a core, edges), a box is cut
-// into tiles, and tiles are shared among the rank's threads:
+// The part of an op that a rank computes consists of a few boxes: an interior
+// (the core), which reads no received elements, and edges. A box is cut into
+// tiles, which the rank's threads share:
 //
 //   target  i 170..341, j 2..510
 //   core    i 172..339            tiles i 172..255, i 255..339
-//   edges   i 170..172, i 339..341, each of one tile: too little to share
+//   edges   i 170..172, i 339..341, each of one tile: too small to share
 //
-// A tile is a product, a call of a vector kernel, or strips, as in a run of one
-// process. Messages leave before the op that needs them, its core is computed
-// while they travel, its edges as they arrive. All is made before the first
-// run.
-#define _POSIX_C_SOURCE 200809L // sysconf, clock_gettime
+// A tile is computed by a product, a vector kernel or the interpreter, as in a
+// run on one process. Messages are sent before the op that needs them; its
+// interior is computed while they travel, its edges as they arrive. Everything
+// is prepared before the first run.
+#define _POSIX_C_SOURCE 200809L // declares sysconf, clock_gettime
 #include "base/fork.h"
 #include "base/math.h"
 #include "base/together.h"
@@ -29,100 +30,126 @@
 #endif
 
 enum {
-    MIN_POINTS = 4096, // of a tile: less is not worth a thread
+    // Fewest points of a tile that is worth a thread.
+    MIN_POINTS = 4096,
     MAX_THREADS = 1024,
-    PIECES = 8, // of a thread's share of a core, while messages travel
-    // Sums that several ranks or tiles have parts of are cut by numbers that
-    // no rank or thread has a say in, so that results do not depend on them.
+    // Tiles per thread of an interior that is computed while messages travel:
+    // MPI is called between tiles so that the messages progress.
+    PIECES = 8,
+    // A reduction that is split over ranks or tiles is cut into parts whose
+    // number depends on neither, so that results do not depend on the numbers
+    // of ranks and threads.
     MAX_PARTS = 16,
-    FEW_RESULTS = 64, // so few are not shared among threads: sums are cut
+    // An op with at most this many results is parallelised over its reduction
+    // instead of its results.
+    FEW_RESULTS = 64,
 };
 
-// Messages of one swap: one buffer per partner, filled box by box.
+// The messages of one exchange (swap): one buffer per partner, packed box by
+// box.
 typedef struct post {
     dv_swap swap;
     dv_link *sends, *receives;
-    int32_t *send_at, *receive_at; // first piece of each partner, and the end
+    // Index of each partner's first piece, then the number of pieces.
+    int32_t *send_at, *receive_at;
     int32_t n_sends, n_receives;
     dv_wire *wire;
-    dv_carried carried; // so far, to this rank
+    dv_carried carried; // traffic received by this rank so far
 } post;
 
-// A box of an op, computed as soon as the messages are there that it needs.
+// A work item: a box of an op that is computed as soon as the messages it needs
+// have arrived.
 typedef struct work {
     dv_space box;
-    int32_t n_waits; // messages
-    dv_tile *tiles;  // each for one thread; threads have runs of them
-    int64_t *acc_at; // first accumulator of each
-    int32_t n_tiles, first_tile; // number of tiles[0] among all of the op
+    int32_t n_waits; // number of messages that the box needs
+    // The tiles, each for one thread; a thread has consecutive tiles.
+    dv_tile *tiles;
+    int64_t *acc_at; // offset of each tile's accumulators
+    // first_tile is the number of tiles[0] among all tiles of the op.
+    int32_t n_tiles, first_tile;
 } work;
 
 typedef struct rank_op {
     dv_kernel k;
     dv_space target;
     int has_target;
-    work *works; // the core first, where there is one
+    work *works; // work items, the interior first if the op has one
     int32_t n_works, n_tiles;
-    // Of message m of the op's exchanges, in order, work w needs something:
-    // needs[m * n_works + w].
+    // needs[m * n_works + w] is 1 if work item w reads data of message m,
+    // counted over all exchanges of the op.
     char *needs;
-    int32_t *left; // messages that each work waits for in this run
-    post **from;   // its exchanges
+    // Number of messages that each work item still waits for in this run.
+    int32_t *left;
+    post **from; // the exchanges whose messages the op reads
     int32_t n_from;
-    // Results that are sums of several ranks', or of several tiles': first all
-    // parts go to accumulators.
-    dv_combine *sum; // NULL: nothing is combined between ranks
-    int in_parts;    // tiles are parts of the same results
-    char *acc;       // in_parts: of all tiles
+    // If the reduction is split over ranks or tiles, all parts first go to
+    // accumulators.
+    dv_combine *sum; // combines partial sums of ranks; NULL: not split
+    int in_parts;    // 1 if the reduction is split over this rank's tiles
+    char *acc;       // accumulators of all tiles if in_parts
     int64_t n_results;
-    char *raw; // accumulators as kernels leave them; NULL: as all ranks do
-    // How a tile is computed; neither: in strips.
+    // Accumulators in the order of the kernel; NULL: that order is row-major,
+    // as ranks exchange them.
+    char *raw;
+    // The schedule of a tile; if both pointers are NULL, the interpreter runs
+    // it.
     dv_product *product;
     dv_vec_op *vec;
-    int looks; // in strips where values are not as they must be (vec_range.h)
-    void **at; // of its accesses: reads, then the write
+    // 1 if a tile whose values violate the kernel's condition runs in the
+    // interpreter (vec_range.h).
+    int looks;
+    void **at; // addresses of element 0 of each read, then of the write
 } rank_op;
 
-// One thread of a rank and what it works with.
+// One thread of a rank with its buffers.
 typedef struct rank_thread {
     dv_strips strips;
-    dv_product_set set; // owned
-    void *memory;       // that tiles of products need
-    dv_diag *diag;      // owned
+    dv_product_set set; // prepared contractions; owned
+    // Scratch memory for tiles of matrix products.
+    void *memory;
+    dv_diag *diag; // error messages of this thread; owned
 } rank_thread;
 
 struct dv_rank {
-    dv_arena arena; // it lives in it
+    dv_arena arena; // holds the rank itself
     const dv_plan *plan;
     const dv_program *p;
     dv_comm *comm;
-    int overlap;         // compute while messages travel
-    int64_t min_points;  // of a tile
-    dv_box *own, *local; // per tensor
+    int overlap;         // 1 if interiors are computed while messages travel
+    int64_t min_points;  // fewest points of a tile that is worth a thread
+    dv_box *own, *local; // each tensor's owned box, and its box in memory
     void **data;
     rank_op *ops;
-    post *exchanges; // one per swap
-    void *snapshot;  // of the largest tensor an update reads
+    post *exchanges; // messages of each exchange (swap) of the plan
+    // Snapshot memory for the largest tensor that an op both reads and updates.
+    void *snapshot;
     int32_t n_slots, n_wires;
-    // Threads; the first one is the caller's and alone speaks to others.
+    // The first thread is the caller's, and only it communicates.
     rank_thread *threads;
     int32_t n_threads;
-    dv_plan whole;       // nothing is sliced: for products
-    dv_jit *jit;         // NULL: no machine for it, all goes in strips
-    dv_wire *travelling; // messages under way that move only when poked
-    dv_status status;    // of this rank alone, until all agree
-    dv_diag *trouble;    // in words
-    dv_diag *diag;       // the caller's
-    // Called after each round of an outermost repeat; where to go on.
+    // A copy of the plan in which no op is sliced, for creating products.
+    dv_plan whole;
+    // Cache of kernels; NULL: none for this machine, all ops run in the
+    // interpreter.
+    dv_jit *jit;
+    // Messages in flight that progress only when ops->poke is called; NULL:
+    // none.
+    dv_wire *travelling;
+    dv_status status; // status of this rank alone, until all agree
+    dv_diag *trouble; // error message that belongs to `status`
+    dv_diag *diag;    // the caller's error messages
+    // Callback after each iteration of an outermost repeat, and the iteration
+    // at which the next run continues.
     dv_rank_step step;
     void *user;
-    int32_t from_repeat; // -1: from the start
+    int32_t from_repeat; // repeat at which the next run continues; -1: start
     int64_t from_round;
     int32_t depth;
-    int64_t round;          // of the current repeat
-    uint64_t hash, program; // of the plan, of its program alone
-    uint64_t n_done;        // exchanges so far
-    double exchange_s;      // of the last run: in exchanges, not computing
+    int64_t round;          // iteration of the current repeat
+    uint64_t hash, program; // hashes of the plan and of its program alone
+    uint64_t n_done;        // number of exchanges so far
+    // Seconds of the last run spent in exchanges instead of computing.
+    double exchange_s;
 };
 
 static int64_t elem_bytes(const dv_rank *r, int32_t tensor)
@@ -130,9 +157,9 @@ static int64_t elem_bytes(const dv_rank *r, int32_t tensor)
     return dv_elem_bytes(r->p, tensor);
 }
 
-// -- Messages ----------------------------------------------------------------
-
-// Cut pieces, which are sorted by rank (C20), into one message per partner.
+// Groups the pieces of an exchange, which are sorted by rank (rule C20), into
+// one message per partner, and allocates the buffers. Returns 0 when out of
+// memory.
 static int make_links(dv_rank *r, const dv_piece *l, int32_t n, int64_t bytes,
                       dv_link **links, int32_t **at, int32_t *n_links)
 {
@@ -180,7 +207,8 @@ static dv_status create_posts(dv_rank *r, dv_diag *diag)
     return DV_OK;
 }
 
-// With --checked: is it the same exchange everywhere, for the same time?
+// With --checked, verifies that all ranks are at the same exchange and
+// iteration.
 static dv_status compare(dv_rank *r, const post *e)
 {
     uint64_t what[4] = {r->hash, (uint64_t)(e - r->exchanges), r->n_done++,
@@ -205,8 +233,9 @@ static dv_status start_post(dv_rank *r, post *e)
     return r->comm->ops->start(r->comm, e->wire);
 }
 
-// Unpack the next message into the tensor, and into its snapshot if one is
-// read. Returns its number, or -1 when all have been.
+// Waits for the next message and unpacks it into the tensor and, if `old` is
+// not NULL, into the tensor's snapshot. Returns the number of the message, or
+// -1 after the last.
 static int32_t next_message(dv_rank *r, post *e, void *old)
 {
     int32_t t = e->swap.tensor, i = r->comm->ops->next(r->comm, e->wire);
@@ -229,8 +258,6 @@ static dv_status finish_post(dv_rank *r, post *e)
     return r->comm->ops->finish(r->comm, e->wire);
 }
 
-// -- Side by side ------------------------------------------------------------
-
 typedef struct job {
     dv_rank *r;
     const rank_op *o;
@@ -239,7 +266,7 @@ typedef struct job {
     char *acc;
 } job;
 
-// What thread `id` of n does of a job.
+// Does the share of thread `id` of n threads in a job.
 typedef void (*share)(const job *j, int32_t id, int32_t n);
 
 typedef struct shared {
@@ -253,7 +280,7 @@ static void run_thread(void *arg, int32_t id)
     s->run(s->j, id, s->j->r->n_threads);
 }
 
-// All threads, if there is so much to do; else the caller alone.
+// Runs a job on all threads if `much` is 1, else on the caller's thread alone.
 static void together(const job *j, share run, int much)
 {
     shared s = {j, run};
@@ -263,15 +290,14 @@ static void together(const job *j, share run, int much)
         run(j, 0, 1);
 }
 
-// -- Computing ---------------------------------------------------------------
-
 static int64_t acc_bytes(const rank_op *o)
 {
     return o->k.compute == DV_IN_F32 ? 4 : 8;
 }
 
-// How far apart accumulators of a tile are along each variable, as kernels or
-// strips leave them, and as all ranks pass them on: in rows.
+// Compute the strides of a tile's accumulators along each variable:
+// kernel_steps as a kernel or the interpreter stores them, row_steps in
+// row-major order, in which ranks exchange them.
 static void kernel_steps(const rank_op *o, const dv_tile *t, int64_t *steps)
 {
     const dv_op *op = o->k.op;
@@ -281,7 +307,8 @@ static void kernel_steps(const rank_op *o, const dv_tile *t, int64_t *steps)
         return;
     }
     memset(steps, 0, sizeof *steps * (size_t)op->n_vars);
-    for (int k = op->n_vars; k >= 0; k--) { // the strip's variable is innermost
+    // The interpreter stores accumulators with the strip's variable innermost.
+    for (int k = op->n_vars; k >= 0; k--) {
         int v = k == op->n_vars ? o->k.strip : k;
         if (v < 0 || op->vars[v].reduce || (k == o->k.strip && v == k))
             continue;
@@ -299,7 +326,7 @@ static void row_steps(const rank_op *o, const dv_tile *t, int64_t *steps)
     }
 }
 
-// Between the kernel's order and rows.
+// Copies a tile's accumulators between the kernel's order and row-major order.
 static void reorder(const rank_op *o, const dv_tile *t, char *raw, char *rows,
                     int into_rows)
 {
@@ -371,7 +398,7 @@ static void compute_tile(const job *j, rank_thread *h, int32_t i)
         dv_strips_run(&h->strips, t->begin, t->end);
 }
 
-// The first of n tiles that is not for a thread before this one.
+// Returns the first of n tiles that belongs to `thread` or a later thread.
 static int32_t first_tile(const dv_rank *r, int32_t n, int32_t thread)
 {
     return (int32_t)dv_ceil_div((int64_t)thread * n, r->n_threads);
@@ -391,8 +418,9 @@ static void compute_share(const job *j, int32_t id, int32_t n)
     }
 }
 
-// All tiles of a work. DV_WHOLE: results; else accumulators from or to `acc`. A
-// rank in trouble computes no more, and goes on sending what it has.
+// Computes all tiles of a work item: final results with DV_WHOLE, else
+// accumulators to or from `acc`. A rank that has failed computes nothing more,
+// but continues to send its data.
 static void compute_work(dv_rank *r, const rank_op *o, const work *w, int part,
                          char *acc)
 {
@@ -420,7 +448,8 @@ static void copy_share(const job *j, int32_t id, int32_t n)
            (size_t)mine.size);
 }
 
-// Copy what an op overwrites, if it reads that too: it reads the copy.
+// Copies the tensor that an op both reads and overwrites to the snapshot, from
+// which the op then reads.
 static void take_snapshot(dv_rank *r, const rank_op *o)
 {
     job j = {.r = r, .o = o};
@@ -429,8 +458,6 @@ static void take_snapshot(dv_rank *r, const rank_op *o)
     together(&j, copy_share,
              dv_box_elems(&r->local[o->k.op->write.tensor]) >= r->min_points);
 }
-
-// -- Tiles -------------------------------------------------------------------
 
 static int64_t span(const dv_space *box, int v)
 {
@@ -445,8 +472,8 @@ static int64_t points(const dv_op *op, const dv_space *box, int reduced)
     return n;
 }
 
-// The variable to cut into `want` slices: the first one that is long enough, so
-// that rows stay whole; else the longest. -1: none may be cut.
+// Returns the variable to cut into `want` slices: the first one that is long
+// enough, so that rows stay whole, else the longest; -1: none may be cut.
 static int pick_cut(const dv_op *op, const dv_space *box, int reduced,
                     int64_t want)
 {
@@ -465,7 +492,7 @@ static int pick_cut(const dv_op *op, const dv_space *box, int reduced,
     return best;
 }
 
-// How many tiles a box is cut into at most.
+// Returns the number of tiles that a box is cut into at most.
 static int64_t tiles_wanted(const dv_rank *r, const rank_op *o, const work *w)
 {
     const dv_op *op = o->k.op;
@@ -512,7 +539,8 @@ static int cut(dv_rank *r, rank_op *o, work *w)
     return 1;
 }
 
-// Few results of many points: threads share the sums, not the results.
+// Returns 1 if the op has few results of many points each, so that threads
+// share the reduction instead of the results.
 static int shares_sums(const dv_rank *r, const rank_op *o)
 {
     const dv_op *op = o->k.op;
@@ -550,9 +578,8 @@ static int cut_all(dv_rank *r, rank_op *o)
     return !o->in_parts || o->acc;
 }
 
-// -- Kernels -----------------------------------------------------------------
-
-// Where element 0 of each access is. Snapshots do not move.
+// Finds the addresses of element 0 of each access. The snapshot has a fixed
+// address.
 static int find_data(dv_rank *r, rank_op *o)
 {
     const dv_op *op = o->k.op;
@@ -575,7 +602,8 @@ static dv_status make_vec(dv_rank *r, rank_op *o, dv_diag *diag)
                       .whole = !parts,
                       .copied = o->k.old_off >= 0,
                       .looks = !parts};
-    // Parts are added up as the strips do it, which compute integers in i64.
+    // Partial sums are added by the interpreter's functions, which use i64 for
+    // integers, while vector kernels use i32.
     if (parts && o->k.compute == DV_IN_I64)
         return DV_OK;
     DV_TRY(dv_vec_op_create(&o->vec, &how, r->jit, &r->arena, diag));
@@ -585,7 +613,7 @@ static dv_status make_vec(dv_rank *r, rank_op *o, dv_diag *diag)
     return DV_OK;
 }
 
-// A contraction for each tile, on the thread that has it.
+// Prepares a contraction for each tile, for the thread that computes it.
 static dv_status prepare(dv_rank *r, rank_op *o, dv_diag *diag)
 {
     for (int32_t k = 0; k < o->n_works; k++) {
@@ -600,8 +628,8 @@ static dv_status prepare(dv_rank *r, rank_op *o, dv_diag *diag)
     return DV_OK;
 }
 
-// After its tiles are known. What no kernel can do is done the other way, in
-// all tiles alike.
+// Creates the product of an op whose tiles are known. If kernels for one tile
+// exceed a limit, o->product becomes NULL and all tiles use the other schedule.
 static dv_status make_product(dv_rank *r, int32_t op, dv_diag *diag)
 {
     rank_op *o = &r->ops[op];
@@ -619,7 +647,8 @@ static dv_status make_product(dv_rank *r, int32_t op, dv_diag *diag)
         o->product = NULL;
         return DV_OK;
     }
-    return st == DV_OK ? DV_OK : prepare(r, o, diag); // once more, to say why
+    // Repeat the failing call to record its error message.
+    return st == DV_OK ? DV_OK : prepare(r, o, diag);
 }
 
 static dv_status make_op(dv_rank *r, int32_t op, dv_diag *diag)
@@ -634,8 +663,6 @@ static dv_status make_op(dv_rank *r, int32_t op, dv_diag *diag)
         return dv_nomem(diag);
     return r->jit ? make_product(r, op, diag) : DV_OK;
 }
-
-// -- Threads -----------------------------------------------------------------
 
 static int make_thread(dv_rank *r, rank_thread *h, dv_caches caches)
 {
@@ -673,7 +700,8 @@ static int slice_nothing(dv_rank *r)
     return r->whole.slices != NULL;
 }
 
-// Threads, kernels and tiles; memory and messages are there already.
+// Creates the threads, kernels and tiles. The tensors' memory and the messages
+// must exist already.
 static dv_status create_threads(dv_rank *r, int32_t n, dv_diag *diag)
 {
 #ifndef _OPENMP
@@ -712,10 +740,8 @@ static void destroy_threads(dv_rank *r)
     }
 }
 
-// -- Memory ------------------------------------------------------------------
-
-// An index found by a read may lie anywhere, and the kernels look it up in a
-// tensor that is whole.
+// Returns 1 if a tensor is accessed through an index. Such an index may point
+// anywhere, so that every rank needs memory for the whole tensor.
 static int kept_whole(const dv_program *p, int32_t tensor)
 {
     for (int32_t i = 0; i < p->n_ops; i++) {
@@ -756,7 +782,9 @@ static dv_status get_memory(dv_rank *r, dv_diag *diag)
         r->data[t] = dv_arena_alloc(&r->arena, (size_t)bytes + 1, 1);
         if (!r->data[t])
             return dv_nomem(diag);
-        memset(r->data[t], 0, (size_t)bytes); // the run finds pages, too
+        // Writing the memory also makes the system map its pages before the
+        // run.
+        memset(r->data[t], 0, (size_t)bytes);
     }
     for (int32_t i = 0; i < r->p->n_ops; i++) {
         const dv_op *op = &r->p->ops[i];
@@ -770,7 +798,7 @@ static dv_status get_memory(dv_rank *r, dv_diag *diag)
     return r->snapshot ? DV_OK : dv_nomem(diag);
 }
 
-// An access in the rank's own memory.
+// Computes the base and strides of an access in the rank's local box.
 static void flatten(const dv_rank *r, dv_flat *f, const dv_op *op,
                     const dv_access *a)
 {
@@ -808,17 +836,16 @@ static void localize(dv_rank *r)
 {
     for (int32_t i = 0; i < r->p->n_ops; i++) {
         const dv_op *op = &r->p->ops[i];
-        // Which variable strips run along was decided on the whole program,
-        // so that sums add up in the same order on any team.
+        // k.strip remains as chosen for the whole program, so that sums are
+        // added in the same order on any team.
         flatten(r, &r->ops[i].k.write, op, &op->write);
         for (int k = 0; k < op->n_reads; k++)
             flatten(r, &r->ops[i].k.reads[k], op, &op->reads[k]);
     }
 }
 
-// -- Works -------------------------------------------------------------------
-
-// Exchanges that an op waits for.
+// Lists the exchanges that an op waits for and counts their messages. Returns 0
+// when out of memory.
 static int find_exchanges(dv_rank *r, int32_t op, int32_t *n_messages)
 {
     rank_op *o = &r->ops[op];
@@ -834,7 +861,7 @@ static int find_exchanges(dv_rank *r, int32_t op, int32_t *n_messages)
     return o->from != NULL;
 }
 
-// Does a box of an op read something that a message brings?
+// Returns 1 if a box of an op reads data that a message delivers.
 static int reads_of(const dv_rank *r, const dv_op *op, const dv_space *box,
                     const post *e, int32_t message)
 {
@@ -864,8 +891,9 @@ static void find_needs(dv_rank *r, rank_op *o)
             }
 }
 
-// All at once, or its core and what is around it. Parts of sums are computed
-// when everything is there.
+// Divides the rank's part of an op into work items: an interior and its edges
+// if computation and messages overlap, else one box. A reduction that is split
+// into parts is one box, computed after all messages have arrived.
 static int make_works(dv_rank *r, int32_t op)
 {
     rank_op *o = &r->ops[op];
@@ -903,8 +931,6 @@ static dv_status make_all_works(dv_rank *r, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Creating ----------------------------------------------------------------
-
 static dv_status make_sums(dv_rank *r, dv_diag *diag)
 {
     for (int32_t i = 0; i < r->p->n_ops; i++)
@@ -919,8 +945,8 @@ static uint64_t hash_int(uint64_t h, int64_t n)
     return dv_hash(h, &n, sizeof n);
 }
 
-// Which sums are cut, and what travels before which op. Ranks open the wires
-// of exchanges and of combined sums in this order.
+// Hashes the split reductions and the exchanges before each op; ranks open the
+// message sets (wires) of both in this order.
 static uint64_t hash_messages(uint64_t h, const dv_team *t)
 {
     for (int32_t i = 0; i < t->n_follows; i++) {
@@ -937,7 +963,8 @@ static uint64_t hash_messages(uint64_t h, const dv_team *t)
     return h;
 }
 
-// What all ranks must have alike: the program, who owns what, and what travels.
+// Hashes what must be the same on all ranks: the program, the distribution of
+// its tensors, and the exchanges.
 static dv_status hash_plan(dv_rank *r, dv_diag *diag)
 {
     dv_text text = {0};
@@ -979,8 +1006,8 @@ static dv_status make_rank(dv_rank *r, int32_t n_threads, dv_diag *diag)
     return hash_plan(r, diag);
 }
 
-// Threads that a rank gets by itself: its share of the cores, where it is not
-// bound to some of them.
+// Returns the default number of threads: the rank's share of the machine's
+// cores, or the cores that the rank is bound to.
 static int32_t usual_threads(const dv_comm *comm)
 {
 #ifdef _OPENMP
@@ -1050,8 +1077,6 @@ void dv_rank_destroy(dv_rank *r)
     dv_arena_free(&arena);
 }
 
-// -- Timed exchanges ---------------------------------------------------------
-
 static double seconds(void)
 {
     struct timespec t;
@@ -1059,8 +1084,9 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-// Packing, sending, waiting and unpacking are timed. Time that messages take
-// while the rank computes is not counted: it costs nothing.
+// The *_timed functions add the time for packing, sending, waiting and
+// unpacking to r->exchange_s. Transfer time that overlaps computation is not
+// counted.
 static dv_status start_timed(dv_rank *r, post *e)
 {
     double before = seconds();
@@ -1101,8 +1127,6 @@ static dv_status settle_timed(dv_rank *r, dv_diag *diag)
     return st;
 }
 
-// -- Ops ---------------------------------------------------------------------
-
 static dv_status start_op(dv_rank *r, rank_op *o)
 {
     for (int32_t i = 0; i < o->n_from; i++)
@@ -1111,20 +1135,21 @@ static dv_status start_op(dv_rank *r, rank_op *o)
     return DV_OK;
 }
 
-// Works that wait for nothing any more.
+// Computes all work items whose messages have all arrived.
 static void compute_ready(dv_rank *r, rank_op *o)
 {
     for (int32_t w = 0; w < o->n_works; w++)
         if (o->left[w] == 0) {
-            o->left[w] = -1; // once
+            o->left[w] = -1; // marks the work item as computed
             compute_work(r, o, &o->works[w], DV_WHOLE, NULL);
         }
 }
 
-// Take in what arrives; `edges`: and compute what waited for it.
+// Receives the messages of the op's exchanges and, with `edges`, computes each
+// work item as soon as its last message has arrived.
 static dv_status arrive(dv_rank *r, rank_op *o, int edges)
 {
-    int32_t before = 0; // messages of earlier exchanges
+    int32_t before = 0; // number of messages of earlier exchanges
     for (int32_t k = 0; k < o->n_from; k++) {
         post *e = o->from[k];
         int copied =
@@ -1143,10 +1168,10 @@ static dv_status arrive(dv_rank *r, rank_op *o, int edges)
     return DV_OK;
 }
 
-// Run an op whose reduction is cut into parts: compute the partial results of
-// all tiles, combine them over tiles and ranks, then apply the rest of the
-// body. That last step ignores reduced variables, so the box of the first part
-// serves.
+// Runs an op whose reduction is split into parts: computes the partial sums of
+// all tiles, combines them over tiles and ranks, then computes the results.
+// That last step ignores the reduced variables, so the box of the first tile
+// serves for it.
 static dv_status run_parts(dv_rank *r, rank_op *o)
 {
     DV_TRY(arrive(r, o, 0));
@@ -1164,7 +1189,7 @@ static dv_status run_parts(dv_rank *r, rank_op *o)
             memcpy(acc, o->acc, (size_t)(o->n_results * bytes));
         finish.n_tiles = 1;
     }
-    // After trouble of its own a rank sends what is there.
+    // A rank that has failed still sends its accumulators.
     if (o->sum)
         DV_TRY(combine_timed(r, o->sum));
     compute_work(r, o, &finish, DV_FINISH, acc);
@@ -1185,9 +1210,8 @@ static dv_status run_op(dv_rank *r, int32_t op)
     return arrive(r, o, 1);
 }
 
-// -- Repeats -----------------------------------------------------------------
-
-// What a repeat reads and does not write is fetched once.
+// Runs the exchanges that take place once, before a repeat: of tensors that the
+// repeat reads but does not write.
 static dv_status enter_repeat(dv_rank *r, int32_t repeat)
 {
     for (int32_t i = 0; i < r->plan->team.n_swaps; i++) {
@@ -1204,7 +1228,8 @@ static dv_status enter_repeat(dv_rank *r, int32_t repeat)
 
 static dv_status run_repeat(dv_rank *r, int32_t repeat);
 
-// Ops from..end; repeats from number `next` on may lie among them.
+// Runs ops from..end, including the repeats from number `next` on that lie
+// within them.
 static dv_status run_ops(dv_rank *r, int32_t from, int32_t end, int32_t next)
 {
     const dv_program *p = r->p;
@@ -1226,7 +1251,9 @@ static dv_status run_repeat(dv_rank *r, int32_t repeat)
 {
     const dv_repeat *p = &r->p->repeats[repeat];
     int64_t n = 0, outer = r->round;
-    if (r->from_repeat == repeat) { // with all that was brought, then
+    // A restored run continues here; the local boxes already hold received
+    // elements.
+    if (r->from_repeat == repeat) {
         n = r->from_round;
         r->from_repeat = -1;
     } else {
@@ -1259,9 +1286,11 @@ dv_status dv_rank_run(dv_rank *r, dv_diag *diag)
         st = settle_timed(r, diag);
     } else {
         r->comm->ops->fail(r->comm);
-        st = dv_comm_error(r->comm, st, diag); // unless there are words
+        // Reports the reason, unless diag already has an error.
+        st = dv_comm_error(r->comm, st, diag);
     }
-    if (r->status != DV_OK) { // the next run begins without it
+    // Clear the error for the next run.
+    if (r->status != DV_OK) {
         dv_diag_destroy(r->trouble);
         r->trouble = dv_diag_create();
     }
@@ -1279,8 +1308,6 @@ void dv_rank_go_on(dv_rank *r, int32_t repeat, int64_t round)
     r->from_repeat = repeat;
     r->from_round = round;
 }
-
-// -- What callers ask of a rank ----------------------------------------------
 
 void *dv_rank_data(const dv_rank *r, int32_t tensor, dv_box *local, dv_box *own)
 {
