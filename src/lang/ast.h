@@ -70,7 +70,8 @@ typedef enum dv_node_kind {
     DV_NODE_NAME,   // name: a variable or a param
     DV_NODE_ACCESS, // name: the tensor; args: one index per dim
     DV_NODE_APPLY,  // op: a dv_fn; args: its operands
-    // Op: a dv_reducer; args: the operand, then the variables as NAME nodes.
+    // `op` is a dv_reducer; args: the operand, then the variables as NAME
+    // nodes.
     DV_NODE_REDUCE,
 } dv_node_kind;
 
