@@ -21,7 +21,8 @@ int dv_cpu_has(const char *name)
                                      (getauxval(AT_HWCAP2) & BOTH) == BOTH);
 }
 #elif defined(__x86_64__)
-// Bits of cpuid, and (KEPT_*) of XCR0: register state saved by the system.
+// Feature bits of cpuid leaves (C1_*, B7_*, ...), and bits of XCR0 (KEPT_*),
+// which say which vector registers the system saves at context switches.
 enum {
     C1_FMA = 1 << 12,
     C1_OSXSAVE = 1 << 27,

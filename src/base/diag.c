@@ -14,7 +14,7 @@ struct dv_diag {
     dv_message error, note;
     int has_note;
     int ignored; // a later error was ignored, so notes after it are ignored too
-    dv_message *warnings; // owned
+    dv_message *warnings; // array owned by the dv_diag
     int32_t n_warnings;   // number of warnings, stored or not
     const char *pass;
     char *rendered; // owned; last result of dv_diag_text

@@ -59,7 +59,8 @@ typedef struct dv_message {
     uint32_t caret;    // column of the caret in excerpt
     const char *pass;
 } dv_message;
-const dv_message *dv_diag_error(const dv_diag *d); // NULL if there is none
+// Returns NULL if no error was recorded.
+const dv_message *dv_diag_error(const dv_diag *d);
 const dv_message *dv_diag_warning(const dv_diag *d, int32_t i);
 int32_t dv_diag_n_warnings(const dv_diag *d);
 

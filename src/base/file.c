@@ -1,4 +1,4 @@
-// File access with POSIX calls: fstat, rename, fsync.
+// Reads and writes whole files with POSIX calls (fstat, rename, fsync).
 #define _XOPEN_SOURCE   700 // for realpath
 #define _DEFAULT_SOURCE     // for flock
 #include "base/file.h"
@@ -328,7 +328,7 @@ dv_status dv_writer_commit(dv_writer *w, dv_diag *diag)
         w->error = errno;
     if (!w->error && w->temp && fsync(fileno(w->file)) != 0)
         w->error = errno;
-    // Keeps the lock until the rename.
+    // Keep the lock on the temporary file after fclose, until it is renamed.
     int lock = w->temp ? dup(fileno(w->file)) : -1;
     if (fclose(w->file) != 0 && !w->error)
         w->error = errno;

@@ -19,8 +19,8 @@ typedef struct dv_writer dv_writer;
 dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag);
 // Appends bytes. Errors are remembered: after a failed write, commit fails.
 void dv_writer_put(dv_writer *w, const void *bytes, size_t n);
-dv_status dv_writer_commit(dv_writer *w, dv_diag *diag); // frees w
-void dv_writer_abort(dv_writer *w); // frees w; w may be NULL
+dv_status dv_writer_commit(dv_writer *w, dv_diag *diag); // frees the writer w
+void dv_writer_abort(dv_writer *w); // frees the writer w, which may be NULL
 
 // Flushes the writer and returns the name of its temporary file, for other
 // processes that write into it; NULL if it is written directly, or failed.

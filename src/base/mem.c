@@ -41,7 +41,7 @@ static void *alloc_large(size_t size_bytes)
 #ifdef MADV_HUGEPAGE
     if (posix_memalign(&p, LARGE_PAGE, size_bytes) != 0)
         return NULL;
-    // Only a hint.
+    // Huge pages are only a hint, so errors of madvise are ignored.
     madvise(p, size_bytes / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
 #else
     p = malloc(size_bytes);

@@ -25,7 +25,7 @@ int64_t dv_mem_calls(void);
 
 typedef struct dv_chunk dv_chunk;
 typedef struct dv_arena {
-    dv_chunk *chunks;              // newest first; owned
+    dv_chunk *chunks; // list of chunks owned by the arena, newest first
     size_t used_bytes, size_bytes; // fill level and size of the newest chunk
 } dv_arena;
 

@@ -44,8 +44,8 @@ static int count_bytes(int64_t *out, dv_dtype t, int n_dims,
 }
 
 typedef struct parser {
-    const char *at, *end; // remaining text of the dict
-    dv_source src;        // all bytes, for error positions
+    const char *at, *end; // remaining text of the dict being parsed
+    dv_source src; // all bytes of the file read so far, for error positions
     dv_diag *diag;
     dv_npy_header *out;
     int seen; // bit mask of the keys seen

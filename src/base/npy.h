@@ -24,7 +24,7 @@ enum { DV_NPY_MAX_HEAD = 12 + DV_NPY_MAX_DICT };
 
 typedef struct dv_npy_header {
     dv_dtype dtype;
-    int n_dims; // 0 for a scalar, whose shape is ()
+    int n_dims; // number of dims; 0 for a scalar, whose shape is ()
     int64_t shape[DV_MAX_DIMS];
     int fortran;        // 1 if the first dim varies fastest
     int64_t size_bytes; // bytes of all elements

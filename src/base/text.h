@@ -31,7 +31,7 @@ double dv_parse_double(const char *s, size_t len);
 // A hash table from strings to integers. Keys are borrowed and must outlive the
 // table.
 typedef struct dv_table {
-    struct dv_slot *slots; // owned by the arena
+    struct dv_slot *slots; // array allocated in the arena
     size_t n, cap;         // number of entries; capacity, 0 or a power of two
 } dv_table;
 

@@ -10,7 +10,7 @@ typedef struct dv_builder {
     // The type of a tensor computed from float (or integer) constants alone:
     // the widest type of the inputs.
     dv_dtype float_type, int_type;
-    int in_dead_repeat; // 1 while inside a `repeat 0`
+    int in_dead_repeat; // 1 while resolving statements inside a `repeat 0`
 } dv_builder;
 
 dv_loc dv_build_at(const dv_builder *b, uint32_t off);

@@ -93,9 +93,9 @@ typedef struct spot {
 // only once.
 typedef struct memo {
     const dv_expr *reducer;
-    uint32_t vars;            // mask of variables that it depends on
-    int64_t at[DV_MAX_VARS];  // the point for which the result holds
-    int has_whole, has_value; // which of the two results below are valid
+    uint32_t vars;            // mask of variables that the reducer depends on
+    int64_t at[DV_MAX_VARS];  // point for which the stored result is valid
+    int has_whole, has_value; // 1 if `whole` or `value` below is valid
     int64_t whole;
     dv_approx value;
     int index_inexact, uncertain;
@@ -108,11 +108,11 @@ typedef struct evaluator {
     const dv_eval_options *options;
     dv_diag *diag;
     dv_status status;        // first failure; values are 0 from then on
-    int64_t at[DV_MAX_VARS]; // the current point
-    spot *spots;             // the write's, then one per read
-    memo *memos;             // one per reducer of the op
+    int64_t at[DV_MAX_VARS]; // current value of each variable of the op
+    spot *spots;             // state of the write, then of each read
+    memo *memos;             // stored result of each reducer of the op
     int n_memos;
-    double done, total; // number of points evaluated, and of all points
+    double done, total; // number of points evaluated so far, and of all points
     // State of the current op if error bounds are wanted. `index_inexact`: an
     // index that was read may have an error; `write_inexact`: such an index was
     // used to select the element to write.
@@ -361,7 +361,7 @@ static int64_t whole_step(dv_fn fn, int64_t x, int64_t y)
         return x == y;
     case DV_FN_NE:
         return x != y;
-    default: // functions of reals, which have no integer arguments
+    default: // functions of floats, which never have integer arguments
         return 0;
     }
 }
@@ -465,7 +465,7 @@ typedef struct gathered {
     double n;
     // Sums of absolute values: of the terms, of the partial sums.
     double size, partial;
-    double largest; // product of all absolute values above 1
+    double largest; // product of all absolute values that exceed 1
     // For a sum of products that may be regrouped: the sum of the products with
     // every factor raised to at least 1. It bounds the product of any subset of
     // the factors.
@@ -554,7 +554,7 @@ static double gathered_error(const evaluator *ev, const gathered *g,
                              const dv_expr *e, dv_approx sum)
 {
     double factors = count_factors(e->arg[0]);
-    // An underflow is scaled by the factors that follow.
+    // A product: an underflow is scaled by the factors multiplied after it.
     if (e->fn == DV_RED_PROD)
         return g->largest > ev->in.most
                    ? INFINITY
@@ -641,8 +641,8 @@ static dv_approx term(evaluator *ev, const dv_expr *e, int contracted,
     dv_approx x[3] = {term(ev, e->arg[0], contracted, spread),
                       term(ev, e->arg[1], contracted, spread)};
     dv_approx r = function_of(ev, e, x);
-    // With fused multiply-add the machine's product does not overflow before
-    // the addition.
+    // The product overflows here, but need not on a machine with fused
+    // multiply-add, so there is no bound on the difference.
     if (!isfinite(r.v) && isfinite(x[0].v) && isfinite(x[1].v))
         r.e = INFINITY;
     return in_range(ev, contracted ? r : maybe_rounded(ev, e, r));
@@ -860,7 +860,7 @@ static dv_status run_op(evaluator *ev)
     return ev->status;
 }
 
-// Runs ops first..end; repeats from number `next` on may lie among them.
+// Runs ops first..end; the repeats among them have numbers `next` and above.
 static dv_status run_ops(evaluator *ev, int first, int end, int next)
 {
     for (int i = first; i < end;) {

@@ -103,7 +103,7 @@ static int join(int a, int b)
         return dv_is_float(x) ? a : b;
     int sx = dv_dtype_get(x)->size_bytes, sy = dv_dtype_get(y)->size_bytes;
     if (sx == sy && x != y)
-        return DV_F32; // f16 combined with bf16
+        return DV_F32; // f16 combined with bf16 gives f32
     return sx >= sy ? a : b;
 }
 

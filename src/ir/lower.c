@@ -94,7 +94,7 @@ static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
 {
     double x[3] = {0}, v = 0;
     if (!is_integer(e))
-        return 0; // a float can only be the condition of a select here
+        return 0; // reached only by the float condition of a select
     // The condition of a select does not contribute to its value. If the
     // condition is a plain read, its magnitude is ignored as well, because
     // rounding does not turn a nonzero integer into 0.
@@ -233,7 +233,7 @@ static int is_contraction(const dv_lowering *lw, const dv_expr *e)
     if (e->kind != DV_EXPR_REDUCE || e->fn != DV_RED_SUM)
         return 0;
     const dv_expr *x = e->arg[0];
-    if (lw->grain == DV_GRAIN_FUNCTION) // exactly two operands
+    if (lw->grain == DV_GRAIN_FUNCTION) // this grain needs exactly two operands
         return dv_lower_is_product(x) && !is_constant(x->arg[0]) &&
                !is_constant(x->arg[1]);
     return count_factors(x) >= 2;
@@ -522,7 +522,7 @@ dv_status dv_program_renumber(dv_program *p, int32_t **new_of, dv_diag *diag)
     p->tensor_ids = (dv_table){0};
     for (int i = 0; i < p->n_tensors; i++) {
         if (to[i] < 0)
-            continue; // declared and never defined
+            continue; // the tensor is declared but never defined
         tensors[to[i]] = old[i];
         if (!dv_table_set(&p->tensor_ids, &p->arena, old[i].name,
                           strlen(old[i].name), to[i]))
@@ -531,7 +531,7 @@ dv_status dv_program_renumber(dv_program *p, int32_t **new_of, dv_diag *diag)
     for (int i = 0; i < p->n_ops; i++) {
         dv_op *op = &p->ops[i];
         op->write.tensor = to[op->write.tensor];
-        // Cast is safe: the array belongs to the program.
+        // The cast is safe, because the program owns the array of reads.
         dv_access *reads = (dv_access *)op->reads;
         for (int r = 0; r < op->n_reads; r++)
             reads[r].tensor = to[reads[r].tensor];
@@ -583,7 +583,7 @@ static dv_status copy_tensors(dv_lowering *lw)
 static dv_status own_names(dv_lowering *lw)
 {
     for (int i = 0; i < lw->out->n_ops; i++) {
-        // Cast is safe: allocated by map_vars.
+        // The cast is safe, because map_vars allocated the array.
         dv_var *vars = (dv_var *)lw->out->ops[i].vars;
         for (int v = 0; v < lw->out->ops[i].n_vars; v++) {
             vars[v].name = dv_arena_copy(&lw->out->arena, vars[v].name,

@@ -21,7 +21,7 @@ typedef struct window {
     // `along` the variable of the results.
     int across, along;
     dv_access from;
-    // Range of each dim that is read.
+    // Range of indices that is read in each dim.
     int64_t begin[DV_MAX_DIMS], end[DV_MAX_DIMS];
 } window;
 

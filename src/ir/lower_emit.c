@@ -24,7 +24,7 @@ uint32_t dv_lower_free_vars(const dv_lowering *lw, const dv_expr *e)
 // Maps variables and reads of the op being lowered to those of the new op.
 typedef struct mapping {
     int8_t var[DV_MAX_VARS];
-    dv_op op; // the new op
+    dv_op op; // the op that is being built
     dv_access *reads;
     int32_t cap_reads;
 } mapping;
@@ -150,7 +150,7 @@ static dv_status grow_map(dv_lowering *lw)
                       (size_t)cap, sizeof *stamp);
     if (!map || !stamp)
         return dv_nomem(lw->diag);
-    lw->map = map; // needs no copy: it is filled per emission
+    lw->map = map; // old contents need no copy: each emission fills the map
     lw->stamp = stamp;
     lw->cap_map = cap;
     return DV_OK;
@@ -260,7 +260,8 @@ dv_status dv_lower_temp(dv_lowering *lw, const int64_t *shape, int n,
                        "dimensions, at most %d are supported",
                        n, (int)DV_MAX_DIMS);
     for (int d = 0; d < n; d++) {
-        t.n_elems *= shape[d]; // fits: the iteration count fits 64 bits
+        // Cannot overflow: a statement's point count fits 64 bits.
+        t.n_elems *= shape[d];
         if (!dv_mul_i64(&bytes, bytes, shape[d]))
             return dv_fail(
                 lw->diag, DV_E_OVERFLOW, at,

@@ -51,7 +51,8 @@ static double points(const dv_lowering *lw, const dv_expr *read)
     return dv_op_many_points(&lw->work, dv_lower_free_vars(lw, read));
 }
 
-// Returns the mask of reduced variables whose direction must be reversed.
+// Returns the mask of reduced variables whose direction must be reversed so
+// that the larger factor is read forwards.
 static uint32_t choose(const dv_lowering *lw, const dv_expr *large,
                        const dv_expr *small, uint32_t reduced)
 {

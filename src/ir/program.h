@@ -50,9 +50,9 @@ typedef struct dv_tensor {
     const int64_t *shape;
     int64_t n_elems;
     uint8_t is_input, is_output;
-    uint8_t is_temp;        // 1 if declared with `temp`
-    uint8_t is_defined;     // 1 if an input, or written with `=`
-    uint8_t is_dead;        // 1 if defined only inside a `repeat 0`
+    uint8_t is_temp;    // 1 if declared with `temp`
+    uint8_t is_defined; // 1 if an input, or written with `=`
+    uint8_t is_dead; // 1 if defined only inside a `repeat 0`, which never runs
     const dv_spread *place; // requested distribution over ranks; NULL if none
     uint32_t off;           // source offset of its declaration or definition
 } dv_tensor;
@@ -69,15 +69,15 @@ typedef struct dv_var {
 // of the op.
 typedef struct dv_index {
     int64_t base;
-    const int64_t *coef; // one coefficient per variable of the op
+    const int64_t *coef; // coefficients, one per variable of the op
     int32_t via;
 } dv_index;
 
 typedef struct dv_access {
     int32_t tensor;
-    int32_t n_dims; // number of dims of the tensor
+    int32_t n_dims; // number of dims of the accessed tensor
     uint32_t off;
-    const dv_index *index; // one index per dim
+    const dv_index *index; // indices, one per dim
 } dv_access;
 
 typedef enum dv_expr_kind {
@@ -106,13 +106,15 @@ typedef struct dv_expr {
 } dv_expr;
 
 typedef struct dv_op {
-    // Name of the tensor; .2, .3 … is appended for its later writers.
+    // Name of the written tensor, with .2, .3 … appended for its second, third
+    // … writer.
     const char *name;
-    // Written variables first, in the order of the write's indices.
+    // Variables of the op: written ones first, in the order of the write's
+    // indices.
     const dv_var *vars;
     int32_t n_vars, n_reads;
     dv_access write;
-    const dv_access *reads; // no two reads are equal
+    const dv_access *reads; // the distinct read accesses
     const dv_expr *body;
     // 1 for `<-`: reads of the written tensor see its values from before the
     // op.

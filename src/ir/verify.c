@@ -159,7 +159,7 @@ static dv_status check_write(const verifier *vf, const dv_op *op)
     const dv_tensor *t = &vf->p->tensors[op->write.tensor];
     if (dv_access_is_indirect(&op->write)) {
         if (op->update)
-            return DV_OK; // the elements written are known only at run time
+            return DV_OK; // an indirect write selects its elements at run time
         return dv_fail(vf->diag, DV_E_WRITE, at(vf, op->write.off),
                        "%s is defined through an index that is read: which "
                        "elements that leaves out cannot be known; define all "
@@ -254,7 +254,7 @@ static void forget(const dv_program *p, int32_t repeat, unsigned char *defined)
 static dv_status check_order(const verifier *vf, unsigned char *defined)
 {
     const dv_program *p = vf->p;
-    // Outermost repeat of 0 times around op i, or -1.
+    // `dead` is the outermost repeat of 0 times around op i, or -1.
     int32_t next = 0, dead = -1;
     for (int i = 0; i < p->n_tensors; i++)
         defined[i] = p->tensors[i].is_input;

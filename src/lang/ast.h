@@ -67,11 +67,13 @@ typedef enum dv_node_kind {
     DV_NODE_INT,
     DV_NODE_FLOAT,
     DV_NODE_INF,
-    DV_NODE_NAME,   // name: a variable or a param
-    DV_NODE_ACCESS, // name: the tensor; args: one index per dim
-    DV_NODE_APPLY,  // op: a dv_fn; args: its operands
-    // `op` is a dv_reducer; args: the operand, then the variables as NAME
-    // nodes.
+    DV_NODE_NAME, // an identifier, a variable or a param, in `name`
+    // An access: the tensor in `name`, one index per dim in `args`.
+    DV_NODE_ACCESS,
+    // A function call or operator: a dv_fn in `op`, operands in `args`.
+    DV_NODE_APPLY,
+    // A reduction: a dv_reducer in `op`; in `args` the operand, then the
+    // variables as NAME nodes.
     DV_NODE_REDUCE,
 } dv_node_kind;
 
@@ -89,17 +91,17 @@ typedef struct dv_node {
 } dv_node;
 
 typedef enum dv_stmt_kind {
-    DV_STMT_PARAM,  // uses name, value
-    DV_STMT_INPUT,  // uses name, dtype, dims, place
-    DV_STMT_TEMP,   // uses name, dtype, dims
-    DV_STMT_OUTPUT, // uses dims: the output tensors as NAME nodes
-    DV_STMT_ASSIGN, // uses lhs, value, ranges
-    DV_STMT_REPEAT, // uses value (the trip count) and body
+    DV_STMT_PARAM,  // fields used: name, value
+    DV_STMT_INPUT,  // fields used: name, dtype, dims, place
+    DV_STMT_TEMP,   // fields used: name, dtype, dims
+    DV_STMT_OUTPUT, // fields used: dims, the output tensors as NAME nodes
+    DV_STMT_ASSIGN, // fields used: lhs, value, ranges
+    DV_STMT_REPEAT, // fields used: value, the trip count, and body
 } dv_stmt_kind;
 
 typedef enum dv_place_kind {
     DV_PLACE_NONE,
-    DV_PLACE_SPLIT, // divided along the listed dims
+    DV_PLACE_SPLIT, // divided along the dims listed in dv_spread
     DV_PLACE_REPLICATE,
 } dv_place_kind;
 
@@ -120,7 +122,7 @@ typedef struct dv_for {
 typedef struct dv_stmt {
     uint8_t kind;
     uint8_t update;    // 1 for `<-`, 0 for `=`
-    uint8_t is_extern; // 1 for an opaque statement
+    uint8_t is_extern; // 1 for an opaque (extern) statement
     int8_t dtype;      // a dv_dtype; -1 if not given
     uint32_t off;
     dv_str name;
@@ -139,8 +141,8 @@ typedef struct dv_ast {
 } dv_ast;
 
 enum {
-    DV_MAX_NESTING = 200, // nesting depth of brackets, calls and repeats
-    // Height of an expression tree; each + of a + b + c + … adds one.
+    DV_MAX_NESTING = 200, // maximum nesting of brackets, calls and repeats
+    // Maximum height of an expression tree; each + of a + b + c + … adds one.
     DV_MAX_DEPTH = 1000,
 };
 

@@ -26,13 +26,13 @@ typedef struct dv_token {
     int32_t kind;      // a dv_tok, or a character code
     uint32_t off, len; // position and length in bytes of the source
     int64_t i;         // value if DV_TOK_INT
-    double f;          // value if DV_TOK_INT or DV_TOK_FLOAT
+    double f;          // value as a double if DV_TOK_INT or DV_TOK_FLOAT
     int glued; // 1 if no white space precedes it: 2MiB is two glued tokens
 } dv_token;
 
 typedef struct dv_lexer {
-    const dv_source *src; // borrowed from the caller
-    dv_diag *diag;        // borrowed from the caller
+    const dv_source *src; // text to scan, borrowed from the caller
+    dv_diag *diag;        // receives errors, borrowed from the caller
     dv_token tok;         // the current token
     uint32_t next;        // offset from which the next token is scanned
 } dv_lexer;

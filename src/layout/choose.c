@@ -36,12 +36,14 @@ typedef struct step {
 } step;
 
 typedef struct state {
-    double bytes; // cost so far
+    double bytes; // cost of the state so far, in bytes
     const step *last;
-    int way; // way of the current op, not yet in `last`
-    int seq; // number among the states of that op, for tie-breaks
+    // Choice for the current op (index into dv_ways), not yet in `last`.
+    int way;
+    // Number of the state among those of the current op, for tie-breaks.
+    int seq;
     int n;
-    entry *at; // sorted by tensor, its own entry first, then by stick dim
+    entry *at; // entries sorted by tensor, own entry first, then by stick dim
 } state;
 
 typedef struct loop {
@@ -54,15 +56,16 @@ typedef struct loop {
 typedef struct search {
     const dv_program *p;
     const dv_target *t;
-    dv_arena *arena;  // holds the result
-    dv_arena pool[2]; // hold the states of this op and of the previous one
+    dv_arena *arena;  // arena of the result
+    dv_arena pool[2]; // arenas of the states of the current and the previous op
     dv_sticks *out;
     // write_ops[writes[t]] .. write_ops[writes[t + 1] - 1] are the ops that
     // write tensor t.
     int32_t *last_use, *writes, *write_ops;
     uint8_t *updated;
-    double *bytes;   // by tensor and stick dim; 0 if not computed yet
-    entry **settled; // by tensor: entries on which all states agree
+    // Bytes of each tensor with each stick dim; 0 if not computed yet.
+    double *bytes;
+    entry **settled; // per tensor, the entries on which all states agree
     uint8_t *n_settled;
     int32_t *copied; // tensors that have settled copies
     int32_t n_copied, cap_copied;
@@ -210,7 +213,7 @@ static void forget(search *s, int32_t tensor, const dv_repeat *r, int depth)
         int n = s->n_settled[t];
         forget_in(s, s->settled[t], &n, tensor, r, depth);
         s->n_settled[t] = (uint8_t)n;
-        if (n > 1) // the first entry is the tensor's own
+        if (n > 1) // the first entry is the tensor's own, the others are copies
             s->copied[kept++] = t;
     }
     s->n_copied = kept;
@@ -222,7 +225,7 @@ static int fits(const dv_access *a, int have, int want)
         return 1;
     if (want != DV_STICK_NONE || a->index[have].via >= 0)
         return 0;
-    return 2; // possible if only one lane of each stick is accessed
+    return 2; // usable only if the access stays in one lane of each stick
 }
 
 static int is_constant(const dv_op *op, const dv_index *x)
@@ -305,7 +308,8 @@ static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
             add_move(s, x, i, a->tensor, want[r], note);
             takes = want[r];
         }
-        // Reads with ANY cost the same in every way.
+        // Reads that accept any stick dim cost the same for every choice, so
+        // they are not counted.
         if (want[r] != DV_STICK_ANY)
             x->bytes += here * bytes_of(s, a->tensor, takes);
         if (note && takes != own(s, x, a->tensor))
@@ -318,7 +322,8 @@ static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
         put(x, (entry){t, (int8_t)to, 0, 0});
         x->bytes += here * bytes_of(s, t, to);
     } else if (!serves(op, &op->write, own(s, x, t), to)) {
-        // The update rewrites its tensor lane by lane.
+        // Charge a copy: the update has to access its tensor lane by lane,
+        // because the tensor has other sticks than the op needs.
         x->bytes += here * move_cost(s, x, t, to);
     }
 }
@@ -443,7 +448,7 @@ static void enter_loops(search *s, int32_t op, int32_t *next_repeat)
     }
 }
 
-// Extends every state by every way of the op.
+// Extends every state by every choice of stick dims for the op.
 static int spread(search *s, int32_t op, const dv_ways *w)
 {
     dv_arena *pool = &s->pool[op & 1];
@@ -486,7 +491,7 @@ static int walk(search *s, const int *ways)
         dv_ways w;
         enter_loops(s, i, &next_repeat);
         ok = dv_stick_ways(&w, s->t, s->p, op, &scratch);
-        if (ok && ways) { // second pass: follow the chosen ways
+        if (ok && ways) { // second pass: follow the choices that were made
             state *x = &s->states[0];
             x->at = DV_NEW(&scratch, entry, w.n_operands);
             ok = x->at != NULL;

@@ -50,7 +50,7 @@ static int32_t primary(const dv_layout *l, int64_t step)
 }
 
 typedef struct item {
-    int32_t var; // a variable; -1 for the constant
+    int32_t var; // number of the variable; -1 for the constant
     int64_t step, limit;
 } item;
 

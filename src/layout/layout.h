@@ -38,10 +38,10 @@ int64_t dv_device_bytes(const dv_target *t, dv_dtype dtype);
 // Returns the number of elements in one stick.
 int64_t dv_stick_elems(const dv_target *t, dv_dtype dtype);
 
-// Input of dv_layout_make.
+// Describes the layout that dv_layout_make makes.
 typedef struct dv_layout_spec {
     int32_t n_dims;       // number of host dims
-    const int64_t *shape; // host extents, row-major
+    const int64_t *shape; // host extents of the row-major tensor
     // Order of the host dims, the last being the innermost (the stick dim);
     // NULL for the order of the tensor.
     const int32_t *order;
@@ -77,7 +77,8 @@ typedef struct dv_coords {
     dv_layout_term terms[DV_MAX_TERMS];
 } dv_coords;
 
-// Returns 0 if there are too many terms or one overflows.
+// Converts an access to device coordinates. Returns 0 if there are too many
+// terms or one overflows.
 int dv_coords_make(dv_coords *out, const dv_layout *l, const dv_op *op,
                    const dv_access *a, const dv_tensor *t);
 int64_t dv_term_at(const dv_layout_term *t, int64_t v);

@@ -24,7 +24,7 @@ typedef struct maker {
     dv_arena *arena;
     dv_ways *out;
     int cap;
-    // Bit mask of operands whose sticks are irrelevant.
+    // Bit mask of operands for which any stick dim is acceptable.
     uint32_t skip[DV_MAX_READS / 32 + 1];
 } maker;
 
@@ -55,7 +55,8 @@ static int skips(const maker *m, int k)
     return m->skip[k / 32] >> k % 32 & 1;
 }
 
-// Appends a new way in which every operand accepts any stick dim.
+// Appends a combination of stick dims (a way) in which every operand accepts
+// any dim.
 static int8_t *new_way(maker *m)
 {
     size_t row = (size_t)m->out->n_operands;

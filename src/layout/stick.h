@@ -19,8 +19,9 @@
 #include "layout/layout.h"
 
 enum {
-    DV_STICK_NONE = -1, // sparse, or divided along a dim of extent 1
-    DV_STICK_ANY = -2,  // any stick dim is acceptable
+    // The tensor is sparse, or divided along a dim of extent 1.
+    DV_STICK_NONE = -1,
+    DV_STICK_ANY = -2, // any stick dim is acceptable
 };
 
 // want[w * n_operands + k] is the stick dim that way w requires of operand k
@@ -30,7 +31,8 @@ typedef struct dv_ways {
     int8_t *want;
 } dv_ways;
 
-// Lists the ways of an op. Returns 0 if out of memory.
+// Lists the ways of an op: the combinations of stick dims of its operands with
+// which it can run. Returns 0 if out of memory.
 int dv_stick_ways(dv_ways *out, const dv_target *t, const dv_program *p,
                   const dv_op *op, dv_arena *arena);
 
@@ -57,12 +59,13 @@ typedef struct dv_restick {
 
 typedef struct dv_sticks {
     int8_t *stick; // stick dim of each tensor
-    // Of each read, op by op: stick dim of the copy it reads, or ANY.
+    // Stick dim of the copy that each read uses, op by op; DV_STICK_ANY if it
+    // reads the tensor itself.
     int8_t *want;
     int32_t *first;    // index in `want` of the first read of each op
-    dv_restick *moves; // sorted by `user`
+    dv_restick *moves; // moves, sorted by the op that needs them
     int32_t n_moves, cap_moves;
-    int exact; // 1 if every possibility was considered
+    int exact; // 1 if the search was exhaustive, so the choice is optimal
 } dv_sticks;
 
 // Chooses the stick dims of all tensors, and the moves, so that the fewest

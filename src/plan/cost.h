@@ -5,13 +5,13 @@
 #define DV_COST_H
 #include "target/target.h"
 
-// The work of the busiest core of one op.
+// The work of the core that has most to do for one op.
 typedef struct dv_cost_work {
     double macs;          // multiply-adds of a contraction
     double ops;           // other scalar operations
     double memory_bytes;  // bytes read and written in main memory
     double partial_bytes; // bytes of one partial result
-    int64_t partials;     // cores that share one result; 1 if it is not shared
+    int64_t partials; // number of cores that share one result; 1 if not shared
 } dv_cost_work;
 
 // Returns the time of the arithmetic on one core.

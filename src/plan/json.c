@@ -294,7 +294,8 @@ char *dv_plan_json(const dv_plan *plan)
     dv_json_close(&j);
     dv_status check = dv_plan_check(plan, NULL);
     if (check == DV_E_NOMEM)
-        out.failed = 1; // out of memory says nothing about the plan
+        // An out-of-memory check result says nothing about the plan.
+        out.failed = 1;
     dv_json_string(&j, "check", dv_status_name(check));
     dv_json_close(&j);
     return dv_text_take(&out);

@@ -30,7 +30,7 @@ typedef struct dv_order {
     dv_order_kind kind;
     int64_t mt, nt; // number of tile rows and columns, both above 0
     int64_t size;   // parameter: rows of a group, or side of a block
-    int64_t sm, sn; // match_shard: tiles of a shard; they divide mt and nt
+    int64_t sm, sn; // match_shard: tile rows and columns of a shard
 } dv_order;
 
 const char *dv_order_name(dv_order_kind k);

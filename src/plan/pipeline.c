@@ -148,7 +148,7 @@ static dv_status limit_cores(dv_plan *plan, const dv_plan_options *options,
                        "%" PRId64 " threads: there may be 1 to %d",
                        options->threads, (int)MAX_THREADS);
     if (options->threads && options->threads != plan->target.cores) {
-        // Threads have no grid positions.
+        // The grid is dropped, because threads have no grid positions.
         plan->target.core_grid = (dv_core_grid){0, 0};
         plan->target.holes.n = 0;
     }

@@ -56,24 +56,26 @@ typedef struct dv_group {
     // stealing (DV_STEAL). The deals then only give each core's first tiles.
     enum { DV_DEALT, DV_TICKET, DV_STEAL } queue;
     int64_t chunk;
-    uint32_t off; // source position, in a plan that was parsed
+    uint32_t off; // byte offset in the text of a parsed plan
 } dv_group;
 
 enum { DV_MAX_DEVICE_DIMS = DV_MAX_DIMS + 2 };
 
-// How a tensor is stored in the target's memory; see layout/layout.h.
+// How a tensor is stored in the target's memory; see layout/layout.h. A stick
+// is the smallest unit of that memory, e.g. 128 bytes.
 typedef struct dv_layout {
     int32_t n_dims; // number of device dims, outermost first
     // Host dim each device dim comes from, or -1.
     int32_t host[DV_MAX_DEVICE_DIMS];
     int64_t size[DV_MAX_DEVICE_DIMS];
-    int64_t stride[DV_MAX_DEVICE_DIMS]; // host elements per step, or -1
+    // Host elements per step of each device dim, or -1.
+    int64_t stride[DV_MAX_DEVICE_DIMS];
     int32_t stick_dim; // host dim that is divided into sticks, or -1
     int32_t sparse;    // 1 if each stick holds one element
     int32_t n_inner;   // number of dims inside a stick (1) or a tile (2)
     int64_t eps;       // elements per stick, or columns of a tile
     int64_t elem_bytes;
-    int64_t n_elems, bytes; // padding included
+    int64_t n_elems, bytes; // number of elements and bytes, including padding
 } dv_layout;
 
 // Results of the pass divide for one op besides its slices, for reports.
@@ -118,12 +120,12 @@ typedef struct dv_home {
     // Each core holds the box that op as_op accesses on this core by its write
     // of the tensor, or by its first read if it does not write it.
     int32_t as_op;
-    int32_t from;        // RING, MOVED: the home that is the source of the copy
+    int32_t from;        // source of the copy, if fill is RING or MOVED
     int32_t in_place_of; // the home whose memory it reuses, or -1
-    int stored;       // WRITTEN: 1 if the tensor is also stored to main memory
-    int32_t *readers; // ops that read the tensor from this home
+    int stored;          // 1 if the tensor is also stored to main memory
+    int32_t *readers;    // ops that read the tensor from this home
     int32_t n_readers;
-    uint32_t off; // source position, in a plan that was parsed
+    uint32_t off; // byte offset in the text of a parsed plan
 } dv_home;
 
 // Report of the pass scratch on one tensor, resident or not.
@@ -132,7 +134,7 @@ typedef struct dv_resident {
     int32_t tensor, home;
     int32_t first_op, end_op;
     int64_t core_bytes, saved_bytes;
-    int crowded; // 1 if it was a valid candidate but did not fit
+    int crowded; // 1 if the tensor could be resident but did not fit
     const char *reason;
 } dv_resident;
 
@@ -151,7 +153,7 @@ typedef struct dv_scratch {
     // fill_order[fill_at[i]] up to fill_order[fill_at[i + 1] - 1]: moves within
     // a core first, then copies between cores, then loads.
     int32_t *fill_at, *fill_order;
-    // For reports only; empty in a plan that was parsed.
+    // Reports for all tensors; empty in a plan that was parsed.
     dv_resident *residents;
     int32_t n_residents;
     // Upper bound on the main-memory traffic that can be saved.
@@ -164,18 +166,21 @@ typedef struct dv_scratch {
 // shard.
 typedef struct dv_tile_range {
     int64_t x, y, first, n;
-    // Range of k tiles; less than 0..kt for a partial sum of one tile.
+    // Range of k tiles; smaller than 0..kt if the core computes a partial sum
+    // of one tile.
     int64_t k0, k1;
-    // Policy rect: rows and columns of tiles, in every batch.
+    // With policy rect: range of tile rows and columns, in every batch.
     int64_t m0, m1, n0, n1;
-    int64_t sy, sx; // local_shard: row and column of the shard
+    int64_t sy, sx; // with local_shard: row and column of the shard
 } dv_tile_range;
 
-// A group's result in the machine's tiles, on its grid of cores; see
-// grid/grid.h. Core number c of the deals is column c mod cols, row c div cols.
+// How the result of a group is divided into the machine's tiles and distributed
+// over its grid of cores; see grid/grid.h. Core numbers of the deals run row by
+// row over the grid (dv_target_core).
 typedef struct dv_group_grid {
     int32_t group, tensor;
-    int local_shard; // 1 if each core computes the shard in its own scratchpad
+    // 1 if each core computes the shard that its scratchpad holds.
+    int local_shard;
     int64_t batch, mt, nt, kt;
     // With local_shard: number of shard rows and columns, tile rows and columns
     // of one shard.
@@ -186,7 +191,7 @@ typedef struct dv_group_grid {
     int rect;           // 1 if the policy is rect
     dv_tile_range *ranges;
     int32_t n_ranges;
-    uint32_t off; // source position, in a plan that was parsed
+    uint32_t off; // byte offset in the text of a parsed plan
 } dv_group_grid;
 
 // One level of the loops over a reduced variable: a loop around the kernel, or
@@ -195,7 +200,7 @@ typedef struct dv_group_grid {
 typedef struct dv_sum_level {
     int32_t var;
     int64_t size;
-    int inside; // 1 if the kernel runs this level
+    int inside; // 1 if the kernel contains this loop
 } dv_sum_level;
 
 // The order in which an op adds up its products, the same in all of its tiles;
@@ -206,7 +211,7 @@ typedef struct dv_sums {
     int pairs; // 1 if the kernel uses matrix instructions for bf16 or i8
     dv_sum_level *levels;
     int32_t n_levels;
-    uint32_t off; // source position, in a plan that was parsed
+    uint32_t off; // byte offset in the text of a parsed plan
 } dv_sums;
 
 enum {
@@ -229,7 +234,8 @@ typedef enum dv_pass_id {
 
 struct dv_plan {
     dv_arena arena;
-    // The text it was parsed from; empty for a plan that was created.
+    // The text that the plan was parsed from; empty if it was created from a
+    // program.
     dv_source src;
     dv_target target; // the target, with its cores limited as the options say
     uint32_t facts;
@@ -248,7 +254,7 @@ struct dv_plan {
     // parsed plan), the slices and the divisions.
     const char *divide_method;
     int64_t **slices;       // slices[op][var] is the length of one slice
-    dv_division *divisions; // one per op; NULL in a plan that was parsed
+    dv_division *divisions; // one report per op; NULL in a plan that was parsed
     // Set by pass group: the groups, in order.
     dv_group *groups;
     int32_t n_groups;
@@ -301,7 +307,8 @@ typedef struct dv_pass {
     dv_status (*run)(dv_pass_cx *cx, dv_plan *plan);
     dv_status (*verify)(const dv_plan *plan, dv_diag *diag);
     void (*print)(dv_text *out, const dv_plan *plan);
-    // Parses the section; the lexer is after the section's name.
+    // Parses the pass's section of a plan; the lexer is after the section's
+    // name.
     dv_status (*read)(dv_plan *plan, dv_lexer *lx);
 } dv_pass;
 

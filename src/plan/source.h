@@ -7,7 +7,7 @@
 dv_status dv_source_set(dv_plan *plan, const dv_program *program,
                         dv_diag *diag);
 void dv_source_print(dv_text *out, const dv_plan *plan);
-// Parses the section; the lexer is at its name.
+// Parses the section `source`; the lexer is at this word.
 dv_status dv_source_read(dv_plan *plan, dv_lexer *lx);
 // Checks that the section has the same inputs and outputs as the plan's
 // program.

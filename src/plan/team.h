@@ -37,9 +37,10 @@ typedef struct dv_team {
     int64_t grid[DV_MAX_AXES];
     dv_dist *tensors; // one distribution per tensor
     dv_follow *follows;
-    dv_swap *swaps; // sorted by op
+    dv_swap *swaps; // exchanges, sorted by op
     int32_t n_follows, n_swaps;
-    // Hash of the program it was computed for, to detect changes.
+    // Hash of the program for which the section was computed, to detect
+    // changes.
     uint64_t program;
 } dv_team;
 

@@ -36,7 +36,7 @@ const dv_group_grid *dv_grid_of(const dv_plan *plan, int32_t group)
     if (!plan->n_grids || g->end_op - g->first_op != 1 || op->is_extern ||
         !writes_whole(plan->ops, op))
         return NULL;
-    // Binary search: grids are sorted by group.
+    // Binary search, because grids are sorted by group.
     int32_t lo = 0, hi = plan->n_grids;
     while (lo < hi) {
         int32_t mid = lo + (hi - lo) / 2;
@@ -87,7 +87,7 @@ int32_t dv_range_next(const dv_group_grid *g, int32_t at)
 {
     const dv_tile_range *r = &g->ranges[at];
     for (int32_t i = 1; i < g->n_ranges && r->k1 < g->kt; i++) {
-        int32_t k = (at + i) % g->n_ranges; // usually the next one
+        int32_t k = (at + i) % g->n_ranges; // usually the range after `at`
         if (g->ranges[k].first == r->first && g->ranges[k].k0 == r->k1)
             return k;
     }

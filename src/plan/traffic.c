@@ -28,10 +28,12 @@ static int64_t distinct_sums(run *runs, int n)
     for (int i = 0; i < n; i++) {
         int64_t f = runs[i].factor, k = runs[i].n;
         if (!gaps && f % step == 0 && f / step <= count)
-            // The shifted ranges overlap or touch.
+            // The ranges of the smaller terms, shifted by multiples of f,
+            // overlap or touch.
             count += (k - 1) * (f / step);
         else if (!gaps && f > (count - 1) * step) {
-            count *= k; // disjoint copies of the range, with gaps
+            // Copies of the range of the smaller terms, disjoint and with gaps.
+            count *= k;
             gaps = i + 1 < n;
         } else {
             return -1;
@@ -113,7 +115,7 @@ int64_t dv_touched(const dv_program *p, const dv_op *op, const dv_access *a,
             n *= vars >> v & 1 ? end[v] - begin[v] : 1;
         return n;
     }
-    if (dims_share(op, a)) { // count linear element offsets instead of dims
+    if (dims_share(op, a)) { // count values of the linear element offset
         int64_t factor[DV_MAX_VARS] = {0}, stride = 1;
         for (int d = a->n_dims - 1; d >= 0; d--) {
             for (int v = 0; v < op->n_vars; v++)

@@ -53,7 +53,8 @@ const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t group,
     const dv_access *a = k < o->n_reads ? &o->reads[k] : &o->write;
     const dv_tensor *t = &plan->ops->tensors[a->tensor];
     uint32_t seen = 0;
-    out->plan = plan; // set field by field, because the struct is large
+    // The fields are set one by one, because the struct is large.
+    out->plan = plan;
     out->group = &plan->groups[group];
     out->op = op;
     out->n_dims = a->n_dims;

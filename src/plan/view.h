@@ -21,10 +21,10 @@ typedef struct dv_view {
     const dv_group *group;
     int32_t op, n_dims;
     int is_write;
-    // Variable that indexes each dim; -1 if one element.
+    // Variable that indexes each dim; -1 if the dim has one element.
     int8_t var[DV_MAX_DIMS];
-    dv_view_cut cut[DV_MAX_DIMS]; // slicing of that variable
-    // Of a write: slicing of the reduced variables that are sliced.
+    dv_view_cut cut[DV_MAX_DIMS]; // how the variable of each dim is sliced
+    // For a write: how each of the sliced reduced variables is sliced.
     dv_view_cut parts[DV_MAX_VARS];
     int n_parts;
 } dv_view;

@@ -5,7 +5,7 @@
 
 struct dv_builtin {
     const char *name;  // file name without .dv; NULL ends the table
-    const char *about; // value of its property `about`
+    const char *about; // value of the target's property `about`
     const char *text;
     size_t len;
 };

@@ -42,7 +42,7 @@ typedef struct dv_target_field {
 } dv_target_field;
 extern const dv_target_field dv_target_fields[];
 
-// Row numbers of the table, e.g. DV_AT_cores for the property `cores`.
+// Row numbers of dv_target_fields, e.g. DV_AT_cores for the property `cores`.
 enum {
 #define TARGET_FIELD(name, type, def, least, most, text) DV_AT_##name,
 #include "target/target.def"

@@ -15,7 +15,7 @@
 enum { ASSUMED_LINE_BYTES = 64, ASSUMED_L2_BYTES = 256 << 10 };
 
 typedef struct machine {
-    int64_t cores, line_bytes; // 0 if not found
+    int64_t cores, line_bytes; // 0 if hwloc does not report it
     dv_caches share;
 } machine;
 
@@ -117,8 +117,8 @@ dv_caches dv_host_caches(void)
     return caches;
 }
 
-// Returns the vector width of the widest instruction set that divvy has kernels
-// for.
+// Returns the vector width of the widest instruction set that both this machine
+// and divvy's kernels support.
 static int64_t vector_bytes(void)
 {
 #ifdef __x86_64__
@@ -158,7 +158,8 @@ void dv_host_from(dv_target *out, struct hwloc_topology *topo, dv_diag *diag)
     if (line < 8 || line > 1 << 20 || (line & (line - 1)))
         line = ASSUMED_LINE_BYTES;
     int64_t share = m.share.l2_bytes ? m.share.l2_bytes : ASSUMED_L2_BYTES;
-    share = dv_min_i64(share, (int64_t)1 << 40); // limit of property `scratch`
+    // Limit the share to the maximum of the property `scratch`.
+    share = dv_min_i64(share, (int64_t)1 << 40);
     dv_target_init(out, "host");
     memcpy(out->about, DV_HOST_ABOUT, sizeof DV_HOST_ABOUT);
     out->cores = dv_min_i64(dv_max_i64(m.cores, 1), 1 << 20);
