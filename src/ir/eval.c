@@ -144,7 +144,7 @@ static int64_t found(evaluator *ev, const dv_access *a)
         if (x->via >= 0) {
             const dv_access *from = &op->reads[x->via];
             int64_t k = element(ev, from, x->via + 1);
-            // The builder checked that the type is integer.
+            // The value is an integer: the builder checked the index tensor.
             i = ev->values[from->tensor][k].i;
             if (ev->options->errors && ev->options->errors[from->tensor][k] > 0)
                 ev->index_inexact = 1;

@@ -27,8 +27,8 @@ typedef struct dv_lowering {
     // arrays grow and are never cleared.
     int32_t *map, *stamp;
     int32_t cap_map, emission;
-    // Number of temporaries made so far, per tensor whose statement needed
-    // them.
+    // n_temps[t] is the number of temporaries made so far for statements that
+    // write tensor t; it numbers their names.
     int32_t *n_temps;
 } dv_lowering;
 

@@ -236,8 +236,8 @@ static int is_constant(const dv_op *op, const dv_index *x)
     return 1;
 }
 
-// Returns whether the access can run as wanted if its tensor has the stick dim
-// `have`.
+// Returns whether an access that needs its tensor with stick dim `want` can use
+// a tensor with stick dim `have`.
 static int serves(const dv_op *op, const dv_access *a, int have, int want)
 {
     int how = fits(a, have, want);

@@ -38,7 +38,8 @@ static int64_t next_stride(const dv_layout *l, int32_t d)
     return next;
 }
 
-// Returns the dim with the largest stride not above `step`, or -1.
+// Returns the dim with the largest stride not above `step`, or -1 if
+// there is none.
 static int32_t primary(const dv_layout *l, int64_t step)
 {
     int32_t best = -1;

@@ -1,4 +1,5 @@
-// Section `source` of a plan; see plan/source.c. It belongs to no pass.
+// Section `source` of a plan: the program as written (see plan/source.c). It
+// belongs to no pass.
 #ifndef DV_PLAN_SOURCE_H
 #define DV_PLAN_SOURCE_H
 #include "plan/plan.h"

@@ -1,6 +1,7 @@
-// Groups that run as their grid says: which groups these are, and the boxes of
-// their tiles. A tile here is one of the machine's, e.g. 32x32 elements,
-// whereas a group's own tiles are the slices of its ops.
+// Groups whose tiles are assigned to cores by a dv_group_grid instead of by
+// deals: which groups these are, and the boxes of their tiles. A tile here is
+// one of the machine's, e.g. 32x32 elements, whereas a group's own tiles are
+// the slices of its ops.
 //
 // A core computes its ranges in order; a range is whole tiles, or some of the k
 // steps of one tile. If several ranges share a tile, the core with step 0 owns

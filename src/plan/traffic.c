@@ -271,9 +271,9 @@ static int64_t part_traffic(const dv_plan *plan, const dv_group_grid *g,
     return n;
 }
 
-// Traffic of the tiles of a grid, which have at most four shapes: of[m][n] is
-// for the last row if m is 1, and for the last column if n is 1, which may both
-// be shorter.
+// Traffic of one tile of a grid for each of the four tile shapes: of[1][n] is a
+// tile in the last row, of[m][1] one in the last column; these may be shorter
+// than the others.
 typedef struct shapes {
     dv_traffic of[2][2];
 } shapes;

@@ -28,7 +28,7 @@ typedef struct dv_target_kind_info {
     const char *name, *example;
     const char *unit; // unit without prefix; NULL if none
     int per_second;   // 1 if /s follows the unit
-    // The two words of an enumerated kind, in the order least, most.
+    // The two words of an enumerated kind: for its least value, then its most.
     const char *word[2];
 } dv_target_kind_info;
 extern const dv_target_kind_info dv_target_kinds[];
