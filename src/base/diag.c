@@ -1,5 +1,5 @@
-// Recording and rendering of diagnostics. Records have a fixed size, so that
-// "out of memory" can be recorded when there is none.
+// Records and prints diagnostics. Records have a fixed size, so that running
+// out of memory can be recorded without allocating.
 #include "base/diag.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -7,17 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_WARNINGS = 20 }; // kept; the rest is counted
+enum { MAX_WARNINGS = 20 }; // warnings stored; more are only counted
 
 struct dv_diag {
     dv_status status;
     dv_message error, note;
     int has_note;
-    int ignored;          // a later error came: notes from here on are not ours
-    dv_message *warnings; // owned
-    int32_t n_warnings;   // counted, kept or not
+    int ignored; // a later error was ignored, so notes after it are ignored too
+    dv_message *warnings; // array owned by the dv_diag
+    int32_t n_warnings;   // number of warnings, stored or not
     const char *pass;
-    char *rendered; // owned; what dv_diag_text last returned
+    char *rendered; // owned; last result of dv_diag_text
 };
 
 static const struct {
@@ -89,10 +89,9 @@ void dv_diag_pass(dv_diag *d, const char *name)
         d->pass = name;
 }
 
-// -- Positions ---------------------------------------------------------------
-
-// Copy the line around `off`, cut to the excerpt's size with the caret inside,
-// and everything unprintable made a blank so that the caret stays in place.
+// Copies the line around `off`, truncated to the excerpt's size with the caret
+// inside. Unprintable characters become blanks, so that the caret stays in
+// place.
 static void excerpt(dv_message *m, const dv_source *s, size_t begin, size_t off)
 {
     size_t end = off;
@@ -140,8 +139,6 @@ record(dv_message *m, const char *severity, const char *kind, dv_loc at,
     vsnprintf(m->text, sizeof m->text, fmt, ap);
     place(m, at);
 }
-
-// -- Recording ---------------------------------------------------------------
 
 dv_status dv_fail(dv_diag *d, dv_status s, dv_loc at, const char *fmt, ...)
 {
@@ -191,8 +188,6 @@ dv_status dv_nomem(dv_diag *d)
 {
     return dv_fail(d, DV_E_NOMEM, DV_NOWHERE, "out of memory");
 }
-
-// -- Reading -----------------------------------------------------------------
 
 const dv_message *dv_diag_error(const dv_diag *d)
 {

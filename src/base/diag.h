@@ -1,63 +1,66 @@
-// Diagnostics: one status, one message with the user's position in it.
+// Diagnostics: one status and one message with the position in the user's text.
 //
 //   mm.dv:2:15: error[shape]: b has 7 rows, a has 8 columns
 //       c[m,n] = sum[k] a[m,k] * b[k,n]
 //                                ^
 //
-// A dv_diag is passed in by the caller, so it belongs to that call and to no
-// thread. The first error wins; later ones are ignored. A note adds a second
-// place to the error; warnings pile up beside it. All of it is copied: a diag
-// outlives the text it speaks of. Every function takes a NULL diag.
+// A dv_diag is passed in by the caller, so it belongs to that call and not to a
+// thread. Only the first error is recorded; later ones are ignored. A note adds
+// a second position to the error; warnings are collected separately. All text
+// is copied, so a diag may outlive the source it refers to. Every function
+// accepts a NULL diag.
 #ifndef DV_DIAG_H
 #define DV_DIAG_H
 #include "divvy/divvy.h"
 
-// A text that positions refer to. Borrowed by whoever points into it.
+// A text that positions refer to; borrowed by everything that points into it.
 typedef struct dv_source {
     const char *name; // file name as the user gave it
     const char *text;
     size_t len;
 } dv_source;
 
-// A byte of a source. `src` may be NULL: nowhere in particular.
+// A byte position in a source. `src` is NULL if there is no position.
 typedef struct dv_loc {
     const dv_source *src;
     uint32_t off;
 } dv_loc;
 
 #define DV_NOWHERE ((dv_loc){NULL, 0})
-// A whole file, when no line of it is to blame.
+// Offset that means the whole file, if no line of it is to blame.
 #define DV_FILE ((uint32_t)-1)
 
-// Record the failure and return its status.
+// Records an error and returns its status.
 dv_status dv_fail(dv_diag *d, dv_status s, dv_loc at, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-// Add the second place of the error just recorded.
+// Adds a second position to the error just recorded.
 void dv_note(dv_diag *d, dv_loc at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-// Record something the user should know that is no error. `kind` is the word
-// in brackets.
+// Records a warning. `kind` is the word printed in brackets.
 void dv_warn(dv_diag *d, const char *kind, dv_loc at, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-// Out of memory, said once for all callers.
+// Records an out-of-memory error and returns its status.
 dv_status dv_nomem(dv_diag *d);
-// Hand an error on, unless there is one already; `from` is empty afterwards.
+// Moves an error from `from` to `to` unless `to` has one already; `from` has
+// none afterwards.
 void dv_diag_move(dv_diag *to, dv_diag *from);
-// Name the pass that runs from here on; NULL for none. The name is borrowed.
+// Sets the name of the pass that is running, or NULL for none. The name is
+// borrowed.
 void dv_diag_pass(dv_diag *d, const char *name);
 
-// Errors and notes (what == 'e') or warnings ('w') as JSON-ready records.
+// An error, a note or a warning, as it is printed or written as JSON.
 typedef struct dv_message {
-    const char *severity; // error, note, warning
+    const char *severity; // error, note or warning
     char kind[12];        // status name or warning kind
     char file[256];
-    uint32_t line, col; // from 1; 0 when there is none
+    uint32_t line, col; // counted from 1; 0 if there is no position
     char text[512];
-    char excerpt[160]; // the source line, cut to fit
+    char excerpt[160]; // the source line, truncated to fit
     uint32_t caret;    // column of the caret in excerpt
     const char *pass;
 } dv_message;
-const dv_message *dv_diag_error(const dv_diag *d); // NULL when there is none
+// Returns NULL if no error was recorded.
+const dv_message *dv_diag_error(const dv_diag *d);
 const dv_message *dv_diag_warning(const dv_diag *d, int32_t i);
 int32_t dv_diag_n_warnings(const dv_diag *d);
 

@@ -30,8 +30,6 @@ double dv_dtype_eps(dv_dtype t)
     return bits ? ldexp(1.0, 1 - bits) : 0.0;
 }
 
-// -- 16-bit floats -----------------------------------------------------------
-
 static uint32_t bits_of(float f)
 {
     uint32_t u;
@@ -55,7 +53,7 @@ uint16_t dv_f32_to_bf16(float f)
 {
     uint32_t u = bits_of(f);
     if (f != f)
-        return (uint16_t)(u >> 16 | 0x40); // a quiet nan keeps its sign
+        return (uint16_t)(u >> 16 | 0x40); // a quiet NaN that keeps its sign
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
@@ -77,10 +75,10 @@ uint16_t dv_f32_to_f16(float f)
     u &= 0x7fffffff;
     if (u > 0x7f800000)
         return (uint16_t)(sign | 0x7e00);
-    if (u >= 0x477ff000) // 65520 and up round to infinity
+    if (u >= 0x477ff000) // 65520 and above round to infinity
         return (uint16_t)(sign | 0x7c00);
     if (u < 0x38800000) {
-        // Subnormal: adding 0.5 lets the float adder round at 2^-24.
+        // Subnormal result: adding 0.5 makes the float adder round at 2^-24.
         float shifted = float_of(u) + 0.5f;
         return (uint16_t)(sign | (bits_of(shifted) - 0x3f000000));
     }
@@ -88,8 +86,8 @@ uint16_t dv_f32_to_f16(float f)
     return (uint16_t)(sign | (u - 0x38000000) >> 13);
 }
 
-// Round a double to `bits` bits of mantissa with the least exponent `low`, so
-// that the step through float below cannot round a second time.
+// Rounds a double to a mantissa of `bits` bits with the least exponent `low`,
+// so that the conversion through float cannot round a second time.
 static double round_mantissa(double v, int bits, int low)
 {
     int e;
@@ -100,8 +98,6 @@ static double round_mantissa(double v, int bits, int low)
     return ldexp(nearbyint(ldexp(v, -unit)), unit);
 }
 
-// -- Loads and stores --------------------------------------------------------
-
 static int64_t to_int(double v, double lo, double hi)
 {
     if (v != v)
@@ -110,7 +106,8 @@ static int64_t to_int(double v, double lo, double hi)
     return v <= lo ? (int64_t)lo : v >= hi ? (int64_t)(hi - 1) : (int64_t)v;
 }
 
-// Values of up to 64 bits wrap into narrower integers, as in C.
+// Converts to a 64-bit integer, saturating; narrower integers are then
+// truncated from it, i.e. they wrap as in C.
 static int64_t to_wrapped(double v)
 {
     if (v >= 0x1p63)

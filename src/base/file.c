@@ -1,6 +1,6 @@
-// POSIX file calls: fstat, rename, fsync.
-#define _XOPEN_SOURCE   700 // POSIX, and realpath
-#define _DEFAULT_SOURCE     // flock
+// Reads and writes whole files with POSIX calls (fstat, rename, fsync).
+#define _XOPEN_SOURCE   700 // for realpath
+#define _DEFAULT_SOURCE     // for flock
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -14,8 +14,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-// -- Reading -----------------------------------------------------------------
 
 static dv_status too_large(const dv_source *src, int64_t size, int64_t max,
                            dv_diag *diag)
@@ -44,7 +42,8 @@ static dv_status read_all(int fd, char **out, size_t *len, const dv_source *src,
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         if (st.st_size > max)
             return too_large(src, (int64_t)st.st_size, max, diag);
-        cap = (size_t)st.st_size + 1; // so that one read sees the end
+        // One byte more, so that the first read can find the end.
+        cap = (size_t)st.st_size + 1;
     }
     for (;;) {
         if (!buf || n + 1 >= cap) {
@@ -93,16 +92,14 @@ dv_status dv_file_read(char **out, size_t *len, const char *path,
     return s;
 }
 
-// -- Writing -----------------------------------------------------------------
-
 struct dv_writer {
     FILE *file;
-    char *path, *temp; // owned; temp is NULL when written directly
+    char *path, *temp; // owned; temp is NULL if written directly
     int error;         // errno of the first failure
 };
 
-// Names of files that are being written, for whom a signal hits. There is no
-// other way for a handler to know them; more than fit are not removed then.
+// Names of temporary files, for signal handlers, which have no other way to
+// find them. Names beyond MAX_PENDING are not removed by a signal.
 enum { MAX_PENDING = 32 };
 static _Atomic(const char *) pending[MAX_PENDING];
 
@@ -160,11 +157,13 @@ static dv_status cannot_write(const char *path, int error, dv_diag *diag)
                    "cannot write the file: %s", strerror(error));
 }
 
-// Files are called so until they are whole: FILE, this, and six characters.
+// Name of a temporary file: the final name, this suffix, and six random
+// characters.
 static const char suffix[] = ".divvy-";
 
-// A lock says that the writer lives; where there are no locks, nothing does.
-// 0: somebody who cleans up was faster.
+// Locks a temporary file, which shows other processes that its writer is alive;
+// file systems without locks are accepted. Returns 0 if another process removed
+// the file first.
 static int lock_temp(int fd)
 {
     struct stat st;
@@ -173,7 +172,7 @@ static int lock_temp(int fd)
     return fstat(fd, &st) == 0 && st.st_nlink > 0;
 }
 
-// mkstemp with the permissions that a plain open gives. Asking for the umask
+// Like mkstemp, but with the permissions of a plain open. Reading the umask
 // instead would change it for other threads for a moment.
 static int open_temp(char *temp)
 {
@@ -237,7 +236,7 @@ int dv_writers_clean(const char *path)
     return ok;
 }
 
-// Where a link leads that leads nowhere yet; NULL: it is no link.
+// Returns the target of a dangling symbolic link; NULL if path is not a link.
 static char *link_target(const char *path)
 {
     char to[4096];
@@ -262,7 +261,7 @@ dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
     if (!w)
         return dv_nomem(diag);
     *w = (dv_writer){0};
-    // Through a link to the file it names: a rename would replace the link.
+    // Resolve symbolic links first, because a rename would replace the link.
     char *real = realpath(path, NULL);
     char *link = real ? NULL : link_target(path);
     w->path = joined(real ? real : link ? link : path, "");
@@ -277,7 +276,7 @@ dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
         return dv_nomem(diag);
     }
     int fd = direct ? open(path, O_WRONLY | O_CLOEXEC) : open_temp(w->temp);
-    // A file that is replaced keeps its permissions, where that is allowed.
+    // A replaced file keeps its permissions if the system allows it.
     if (fd >= 0 && !direct && stat(path, &st) == 0 &&
         fchmod(fd, st.st_mode & 07777) != 0)
         errno = 0;
@@ -310,7 +309,7 @@ void dv_writer_reserve(dv_writer *w, int64_t size_bytes)
     if (!dv_writer_temp(w))
         return;
     int error = posix_fallocate(fileno(w->file), 0, (off_t)size_bytes);
-    // Where space cannot be reserved, at least the size is right.
+    // If space cannot be reserved, at least set the size.
     if ((error == EINVAL || error == EOPNOTSUPP) &&
         ftruncate(fileno(w->file), (off_t)size_bytes) == 0)
         error = 0;
@@ -329,7 +328,8 @@ dv_status dv_writer_commit(dv_writer *w, dv_diag *diag)
         w->error = errno;
     if (!w->error && w->temp && fsync(fileno(w->file)) != 0)
         w->error = errno;
-    int lock = w->temp ? dup(fileno(w->file)) : -1; // until the rename
+    // Keep the lock on the temporary file after fclose, until it is renamed.
+    int lock = w->temp ? dup(fileno(w->file)) : -1;
     if (fclose(w->file) != 0 && !w->error)
         w->error = errno;
     if (!w->error && w->temp && rename(w->temp, w->path) != 0)

@@ -1,37 +1,40 @@
-// Files: read whole, written whole. A reader never sees half a file.
+// Files are read and written as a whole. A reader never sees a partially
+// written file.
 #ifndef DV_FILE_H
 #define DV_FILE_H
 #include "base/diag.h"
 
-// Largest program, target or plan text that is read.
+// Maximum size of a program, target or plan text.
 #define DV_MAX_TEXT_BYTES ((int64_t)64 << 20)
 
-// Read all of `path` ("-": standard input), NUL-terminated; dv_release it.
+// Reads all of `path` ("-" is standard input) into a NUL-terminated buffer that
+// the caller frees with dv_release.
 dv_status dv_file_read(char **out, size_t *len, const char *path,
                        int64_t max_bytes, dv_diag *diag);
 
-// A file being written beside its final name. Commit renames it into place;
-// abort (or a failed commit) leaves nothing behind. What exists and is no
-// regular file (a pipe, /dev/stdout) is written directly.
+// A writer creates a temporary file next to the final one. Commit renames it
+// into place; abort (or a failed commit) removes it. If the path exists and is
+// not a regular file (a pipe, /dev/stdout), it is written directly.
 typedef struct dv_writer dv_writer;
 dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag);
-// Sticky: a failed write makes commit fail.
+// Appends bytes. Errors are remembered: after a failed write, commit fails.
 void dv_writer_put(dv_writer *w, const void *bytes, size_t n);
-dv_status dv_writer_commit(dv_writer *w, dv_diag *diag); // frees w
-void dv_writer_abort(dv_writer *w);                      // frees w; takes NULL
+dv_status dv_writer_commit(dv_writer *w, dv_diag *diag); // frees the writer w
+void dv_writer_abort(dv_writer *w); // frees the writer w, which may be NULL
 
-// Push out what was put and name the file as it is called until the commit,
-// for others who write into it; NULL: it is written directly, or failed.
+// Flushes the writer and returns the name of its temporary file, for other
+// processes that write into it; NULL if it is written directly, or failed.
 const char *dv_writer_temp(dv_writer *w);
-// See to it that the file can have so many bytes, before others write them.
+// Allocates disk space for size_bytes before other processes write to the file.
 void dv_writer_reserve(dv_writer *w, int64_t size_bytes);
-// Remove all files that are being written. For handlers of signals that end
-// the process: calls nothing that they may not.
+// Removes all temporary files of this process. It is async-signal-safe, for
+// handlers of signals that terminate the process.
 void dv_writers_remove(void);
 
-// Remove what writers of `path` left behind that were killed. Opening one does
-// so, too. Files of writers that live are locked and stay.
-int dv_writers_clean(const char *path); // 0: no memory
+// Removes temporary files of `path` left by writers that were killed; opening a
+// writer does this too. Files of live writers are locked and are kept. Returns
+// 0 if out of memory.
+int dv_writers_clean(const char *path);
 
 dv_status dv_file_write(const char *path, const char *bytes, size_t n,
                         dv_diag *diag);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-// Length of the UTF-8 sequence at s, or 0 when there is none. Refuses
+// Returns the length of the UTF-8 sequence at s, or 0 if it is invalid. Rejects
 // overlong forms, surrogates and code points above U+10FFFF.
 static int utf8_len(const unsigned char *s)
 {
@@ -27,7 +27,7 @@ static void quoted(dv_text *out, const char *text)
     const unsigned char *s = (const unsigned char *)text;
     dv_put_bytes(out, "\"", 1);
     while (*s) {
-        size_t plain = 0; // most of a text needs nothing
+        size_t plain = 0; // characters that need no escape
         while (s[plain] >= 32 && s[plain] < 127 && s[plain] != '"' &&
                s[plain] != '\\')
             plain++;
@@ -101,7 +101,8 @@ void dv_json_close(dv_json *j)
         dv_put(j->out, "\n");
 }
 
-// Tables of numbers are most of what is written: no format is parsed for them.
+// Converts the digits by hand, because most of the output is integers and
+// printf formats are slow to parse.
 void dv_json_int(dv_json *j, const char *key, int64_t v)
 {
     char digits[24];
@@ -120,7 +121,7 @@ void dv_json_double(dv_json *j, const char *key, double v)
 {
     item(j, key);
     if (v == floor(v) && fabs(v) < 1e15)
-        dv_put(j->out, "%.0f", v); // counts look like counts
+        dv_put(j->out, "%.0f", v); // print integral values without a fraction
     else if (isfinite(v))
         dv_put_double(j->out, v);
     else

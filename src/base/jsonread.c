@@ -29,8 +29,6 @@ static void blanks(reader *r)
         r->at++;
 }
 
-// -- Strings -----------------------------------------------------------------
-
 static int hex4(const reader *r, uint32_t at, uint32_t *out)
 {
     *out = 0;
@@ -47,7 +45,8 @@ static int hex4(const reader *r, uint32_t at, uint32_t *out)
     return 1;
 }
 
-// One character outside of ASCII becomes '?': names here are ASCII.
+// Parses an escape sequence. Characters outside ASCII become '?', because names
+// here are ASCII.
 static dv_status escape(reader *r, char *out)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -92,8 +91,6 @@ static dv_status read_string(reader *r, const char **out)
     return DV_OK;
 }
 
-// -- Values ------------------------------------------------------------------
-
 static dv_status read_number(reader *r, dv_jval *out)
 {
     uint32_t from = r->at;
@@ -135,7 +132,8 @@ static int word(reader *r, const char *text)
 
 static dv_status read_value(reader *r, dv_jval *out, int depth);
 
-// The items of an array or members of an object, behind the bracket.
+// Parses the items of an array or the members of an object, from the opening
+// bracket on.
 static dv_status read_items(reader *r, dv_jval *out, int depth)
 {
     char close = out->kind == DV_JARRAY ? ']' : '}';

@@ -1,5 +1,6 @@
-// A JSON reader: the whole text as a tree in an arena. Numbers without point
-// and exponent that fit are integers; everything keeps its place in the text.
+// A JSON reader: parses a text into a tree in an arena. Numbers without point
+// and exponent that fit 64 bits are integers; every value keeps its position in
+// the text.
 //
 //   const dv_jval *v;
 //   DV_TRY(dv_json_parse(&v, &src, &arena, diag));
@@ -22,17 +23,17 @@ typedef enum dv_jkind {
 typedef struct dv_jval {
     dv_jkind kind;
     uint32_t off;
-    const char *key; // in an object; NUL-terminated
-    int64_t i;       // JBOOL, JINT
-    double f;        // JINT, JFLOAT
-    const char *s;   // JSTRING; NUL-terminated
+    const char *key; // key in the enclosing object; NUL-terminated
+    int64_t i;       // value of JBOOL, JINT
+    double f;        // value of JINT, JFLOAT
+    const char *s;   // value of JSTRING; NUL-terminated
     struct dv_jval *items;
     int32_t n, cap;
 } dv_jval;
 
 dv_status dv_json_parse(const dv_jval **out, const dv_source *src,
                         dv_arena *arena, dv_diag *diag);
-// The member of an object, the last of that name. NULL: there is none, or v is
-// no object.
+// Returns the last member of an object with this key. Returns NULL if there is
+// none, or if v is not an object.
 const dv_jval *dv_jget(const dv_jval *v, const char *key);
 #endif

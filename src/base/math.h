@@ -1,10 +1,11 @@
-// Checked 64-bit integers. Each returns 1 and writes *out, or returns 0 when
-// the result does not fit; *out may alias an operand.
+// 64-bit integer arithmetic with overflow checks. The checked functions return
+// 1 and write *out, or return 0 if the result does not fit; *out may alias an
+// operand.
 #ifndef DV_MATH_H
 #define DV_MATH_H
 #include <stdint.h>
 
-// The overflow builtins are GNU C; gcc and clang both have them.
+// The overflow builtins are GNU C extensions that gcc and clang provide.
 static inline int dv_add_i64(int64_t *out, int64_t a, int64_t b)
 {
     return !__builtin_add_overflow(a, b, out);
@@ -20,7 +21,7 @@ static inline int dv_mul_i64(int64_t *out, int64_t a, int64_t b)
     return !__builtin_mul_overflow(a, b, out);
 }
 
-// Division that rounds down and up. b > 0.
+// Division rounded down, and rounded up. b must be positive.
 static inline int64_t dv_floor_div(int64_t a, int64_t b)
 {
     return a / b - (a % b < 0);

@@ -1,6 +1,7 @@
-// Arenas over malloc. In a build with DV_ARENA_DEBUG every object is its own
-// malloc, so address sanitizer and valgrind see each one's true end.
-#define _GNU_SOURCE // madvise
+// Arenas on top of malloc. If built with DV_ARENA_DEBUG, every object is a
+// separate malloc, so that address sanitizer and valgrind know the exact end of
+// each object.
+#define _GNU_SOURCE // for madvise
 #include "base/mem.h"
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -32,15 +33,16 @@ static int refused(void)
     return at >= 0 && n >= at;
 }
 
-// Large memory in large pages, where the system has them: a product that walks
-// down a matrix of small ones looks up a page a row.
+// Allocates large memory in huge pages if the system has them: with small
+// pages, a matrix product that walks down the rows takes a TLB miss per row.
 static void *alloc_large(size_t size_bytes)
 {
     void *p = NULL;
 #ifdef MADV_HUGEPAGE
     if (posix_memalign(&p, LARGE_PAGE, size_bytes) != 0)
         return NULL;
-    madvise(p, size_bytes / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE); // a wish
+    // Huge pages are only a hint, so errors of madvise are ignored.
+    madvise(p, size_bytes / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
 #else
     p = malloc(size_bytes);
 #endif
@@ -55,7 +57,8 @@ void *dv_alloc(size_t size_bytes)
                                     : malloc(size_bytes ? size_bytes : 1);
 }
 
-// Fresh pages of the system are zero already; calloc knows.
+// Allocates zeroed memory. calloc does not clear fresh pages, which are zero
+// already.
 static void *alloc_zeroed(size_t size_bytes)
 {
     return refused() ? NULL : calloc(1, size_bytes ? size_bytes : 1);

@@ -1,6 +1,6 @@
-// Memory: every allocation of the library goes through dv_alloc, and almost
-// all of it through arenas. An arena hands out zeroed memory and frees it all
-// at once; nothing in it is freed one by one.
+// Memory: every allocation of the library goes through dv_alloc, and almost all
+// of it through arenas. An arena returns zeroed memory and frees it all at
+// once; objects in it are not freed individually.
 //
 //   dv_arena a = {0};
 //   dv_var *v = DV_NEW(&a, dv_var, n);   // NULL when out of memory
@@ -10,27 +10,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// malloc, except that tests can make the n-th call fail (dv_mem_fail_at).
+// Like malloc, realloc and free, except that tests can make the n-th call fail
+// (dv_mem_fail_at).
 void *dv_alloc(size_t size_bytes);
 void *dv_realloc(void *p, size_t size_bytes);
 void dv_release(void *p);
 
-// Make allocation number `nth` from now (0 = the next) and all after it fail;
-// a negative number switches that off. For the out-of-memory tests.
+// Makes allocation number `nth` from now (0 is the next) and all later ones
+// fail; a negative number switches this off. For the out-of-memory tests.
 void dv_mem_fail_at(int64_t nth);
-// Allocations asked for since dv_mem_fail_at was last called.
+// Returns the number of allocations requested since dv_mem_fail_at was last
+// called.
 int64_t dv_mem_calls(void);
 
 typedef struct dv_chunk dv_chunk;
 typedef struct dv_arena {
-    dv_chunk *chunks;              // newest first; owned
-    size_t used_bytes, size_bytes; // of the newest chunk
+    dv_chunk *chunks; // list of chunks owned by the arena, newest first
+    size_t used_bytes, size_bytes; // fill level and size of the newest chunk
 } dv_arena;
 
-// Zeroed, aligned for any type. NULL when out of memory or n * size overflows.
+// Returns zeroed memory for n objects, aligned for any type; NULL if out of
+// memory or if n * size_bytes overflows.
 void *dv_arena_alloc(dv_arena *a, size_t n, size_t size_bytes);
 char *dv_arena_copy(dv_arena *a, const char *text, size_t len);
-// Grow an array of `old_n` items to `new_n`; the old one is abandoned.
+// Grows an array from `old_n` to `new_n` items by copying it; the old one stays
+// in the arena unused.
 void *dv_arena_grow(dv_arena *a, const void *old, size_t old_n, size_t new_n,
                     size_t size_bytes);
 void dv_arena_free(dv_arena *a);
@@ -38,9 +42,9 @@ void dv_arena_free(dv_arena *a);
 #define DV_NEW(arena, type, n)                                                 \
     ((type *)dv_arena_alloc((arena), (size_t)(n), sizeof(type)))
 
-// Append room for one item to an arena array that doubles: evaluates to the
-// new item's address, or NULL when out of memory. `items`, `n` and `cap` are
-// lvalues; `n` counts up only on success.
+// Appends an item to a growable array in an arena, doubling its capacity if
+// necessary. Evaluates to the new item's address, or NULL if out of memory.
+// `items`, `n` and `cap` are lvalues; `n` is incremented only on success.
 #define DV_PUSH(arena, type, items, n, cap)                                    \
     (((n) == (cap) && !dv_push_room((arena), (void **)&(items), (size_t)(n),   \
                                     &(cap), sizeof(type)))                     \

@@ -1,4 +1,4 @@
-// Reading and writing .npy files; npy.h has the format.
+// Reads and writes .npy files; npy.h describes the format.
 #define _POSIX_C_SOURCE 200809L
 #include "base/npy.h"
 #include "base/dtype.h"
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Elements go from file to memory as they are.
+// Elements are copied between file and memory without byte swapping.
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                ".npy files are read and written on little-endian hosts only");
 
@@ -26,8 +26,9 @@ enum {
     BLOCK_BYTES = 1 << 16
 };
 
-// Bytes of a dense tensor. 0 when they do not fit 64 bits. Dims of 0 count as
-// 1 until the end, so that their place does not matter.
+// Computes the bytes of a dense tensor. Returns 0 if they do not fit 64 bits.
+// Dims of 0 count as 1 in the product, so that overflow does not depend on
+// their position.
 static int count_bytes(int64_t *out, dv_dtype t, int n_dims,
                        const int64_t *shape)
 {
@@ -42,17 +43,15 @@ static int count_bytes(int64_t *out, dv_dtype t, int n_dims,
     return 1;
 }
 
-// -- The dict ----------------------------------------------------------------
-
 typedef struct parser {
-    const char *at, *end; // what is left of the dict
-    dv_source src;        // all bytes, for positions
+    const char *at, *end; // remaining text of the dict being parsed
+    dv_source src; // all bytes of the file read so far, for error positions
     dv_diag *diag;
     dv_npy_header *out;
-    int seen; // a bit for each key
+    int seen; // bit mask of the keys seen
 } parser;
 
-// A string of the file as it may stand in a message.
+// A string from the file, made printable for a message.
 typedef struct shown {
     char text[44];
 } shown;
@@ -98,7 +97,7 @@ static dv_status malformed(parser *p, const char *wanted)
                    p->at < p->end ? "'" : " end");
 }
 
-// A Python string without escapes, which no header needs.
+// Parses a Python string without escapes, which headers never need.
 static dv_status take_string(parser *p, const char *wanted, const char **s,
                              size_t *len)
 {
@@ -183,7 +182,7 @@ static dv_status parse_dim(parser *p)
     if (h->n_dims == DV_MAX_DIMS)
         return dv_fail(p->diag, DV_E_LIMIT, loc_of(p, s),
                        "the shape has more than %d dims", DV_MAX_DIMS);
-    // Python 2 wrote its long integers as 8L.
+    // Python 2 wrote long integers as 8L.
     if (p->at < p->end && *p->at == 'L')
         p->at++;
     h->shape[h->n_dims++] = v;
@@ -199,7 +198,7 @@ static dv_status parse_shape(parser *p)
             return malformed(p, "',' or ')'");
         DV_TRY(parse_dim(p));
         comma = take(p, ',');
-        // (4) is a number to Python, and numpy does not take it either.
+        // (4) is a number in Python, not a tuple; numpy rejects it as well.
         if (!comma && p->out->n_dims == 1)
             return malformed(p, "','");
     }
@@ -259,8 +258,6 @@ static dv_status parse_dict(parser *p)
     return DV_OK;
 }
 
-// -- The header --------------------------------------------------------------
-
 static dv_status wrong_magic(const unsigned char *b, dv_loc at, dv_diag *diag)
 {
     return dv_fail(diag, DV_E_FORMAT, at,
@@ -269,7 +266,7 @@ static dv_status wrong_magic(const unsigned char *b, dv_loc at, dv_diag *diag)
                    b[0], b[1], b[2], b[3], b[4], b[5]);
 }
 
-// Find the dict: *begin and *end are its place in the file.
+// Finds the dict: *begin and *end are its byte range in the file.
 static dv_status find_dict(const unsigned char *b, size_t len, size_t *begin,
                            size_t *end, dv_loc at, dv_diag *diag)
 {
@@ -321,15 +318,13 @@ dv_status dv_npy_parse(const void *bytes, size_t len, dv_npy_header *out,
     return DV_OK;
 }
 
-// -- Reading -----------------------------------------------------------------
-
 typedef struct input {
     int fd;
     dv_source src;
     dv_diag *diag;
 } input;
 
-// Read until `n` bytes are there or the file ends.
+// Reads `n` bytes, or fewer if the file ends.
 static dv_status read_some(input *in, void *out, size_t n, size_t *got)
 {
     for (*got = 0; *got < n;) {
@@ -355,7 +350,7 @@ static dv_status wrong_size(input *in, int64_t claimed, int64_t has)
                    has);
 }
 
-// A tensor as programs declare it: f32[4, 8].
+// Prints a tensor type as programs declare it, e.g. f32[4, 8].
 static void put_type(dv_text *t, dv_dtype dtype, int n_dims,
                      const int64_t *shape)
 {
@@ -392,15 +387,16 @@ static dv_status read_rows(input *in, const dv_npy_header *h, void *data)
 {
     size_t n = (size_t)h->size_bytes, got;
     DV_TRY(read_some(in, data, n, &got));
-    // The file had the right size a moment ago: somebody cut it.
+    // The size was checked before, so the file was truncated meanwhile.
     return got < n ? wrong_size(in, h->size_bytes, (int64_t)got) : DV_OK;
 }
 
-// Where the next element of a file in Fortran's order goes.
+// Iterates over the elements of a file in Fortran order and their positions in
+// memory.
 typedef struct walk {
     int64_t index[DV_MAX_DIMS];
-    int64_t stride_elems[DV_MAX_DIMS]; // in memory, row-major
-    int64_t at_elems;                  // sum of index * stride
+    int64_t stride_elems[DV_MAX_DIMS]; // strides in memory, row-major
+    int64_t at_elems;                  // current offset: sum of index * stride
 } walk;
 
 static void step(walk *w, const dv_npy_header *h)
@@ -438,7 +434,8 @@ static dv_status read_fortran(input *in, const dv_npy_header *h, char *block,
     return DV_OK;
 }
 
-// The header of an open file, held against what the tensor wants.
+// Reads the header of an open file and checks it against the tensor's dtype and
+// shape.
 static dv_status look(input *in, char *head, const char *tensor, dv_dtype dtype,
                       int n_dims, const int64_t *shape, dv_npy_header *h)
 {
@@ -470,7 +467,7 @@ static dv_status read_elements(input *in, const dv_npy_header *h, char *head,
                                        : read_rows(in, h, data);
 }
 
-// `data` NULL: the header alone.
+// Reads the header of a file, and its elements unless `data` is NULL.
 static dv_status read_file(const char *path, const char *tensor, dv_dtype dtype,
                            int n_dims, const int64_t *shape, dv_npy_header *h,
                            void *data, dv_diag *diag)
@@ -481,8 +478,8 @@ static dv_status read_file(const char *path, const char *tensor, dv_dtype dtype,
     char *head = dv_alloc(DV_NPY_MAX_HEAD);
     if (!head)
         return dv_nomem(diag);
-    // Without O_NONBLOCK, opening a pipe waits for its writer; regular files
-    // do not mind it.
+    // Without O_NONBLOCK, opening a pipe would wait for its writer; it has no
+    // effect on regular files.
     in.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     dv_status s = in.fd < 0
                       ? dv_fail(diag, DV_E_FILE, (dv_loc){&in.src, DV_FILE},
@@ -511,10 +508,8 @@ dv_status dv_npy_look(const char *path, const char *tensor, dv_dtype dtype,
     return read_file(path, tensor, dtype, n_dims, shape, out, NULL, diag);
 }
 
-// -- Writing -----------------------------------------------------------------
-
-// All of the header. The blanks at its end put the elements on a multiple of
-// DATA_ALIGN, so that they can be mapped.
+// Writes the header. It is padded with blanks so that the elements start at a
+// multiple of DATA_ALIGN and can be memory-mapped.
 void dv_npy_put_header(dv_text *t, dv_dtype dtype, int n_dims,
                        const int64_t *shape)
 {

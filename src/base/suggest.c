@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_NAME = 32 }; // longer words resemble nothing
+enum { MAX_NAME = 32 }; // longer words are not compared
 
-// How many letters must be changed, added, removed or exchanged with their
-// neighbour (optimal string alignment).
+// Returns the edit distance: the number of letters changed, inserted, removed
+// or swapped with their neighbour (optimal string alignment).
 static size_t distance(const char *a, size_t n, const char *b)
 {
     size_t rows[3][MAX_NAME + 1], m = strlen(b);

@@ -1,5 +1,5 @@
-// "Did you mean": of the words that would be right, the one that is spelt most
-// like a wrong one.
+// Suggestions for misspelt words ("did you mean"): finds the valid word that is
+// most similar to a given one.
 //
 //   dv_suggestion s = {"sofmax", 6};
 //   dv_suggest(&s, "max");
@@ -12,14 +12,15 @@
 enum { DV_SUGGESTION_BYTES = 64 };
 
 typedef struct dv_suggestion {
-    const char *word; // borrowed, as are candidates
+    const char *word; // the misspelt word; borrowed, as are candidates
     size_t len;
-    const char *best; // NULL: none is similar
+    const char *best; // best candidate so far; NULL if none is similar
     size_t distance;
 } dv_suggestion;
 
 void dv_suggest(dv_suggestion *s, const char *candidate);
-// The end of a message, in buf; empty where there is nothing to suggest.
+// Writes the suggestion, to be appended to a message, into buf; empty if there
+// is none.
 const char *dv_suggestion_text(const dv_suggestion *s,
                                char buf[DV_SUGGESTION_BYTES]);
 #endif

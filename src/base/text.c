@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- The string --------------------------------------------------------------
-
 static int room(dv_text *t, size_t more)
 {
     if (t->failed)
@@ -71,9 +69,7 @@ void dv_text_free(dv_text *t)
     *t = (dv_text){0};
 }
 
-// -- Numbers -----------------------------------------------------------------
-
-// The locale's decimal point, which may have several bytes.
+// Returns the locale's decimal point, which may have several bytes.
 static const char *point(void)
 {
     const char *p = localeconv()->decimal_point;
@@ -88,12 +84,13 @@ double dv_parse_double(const char *s, size_t len)
     while (whole < len && whole < 15 && s[whole] >= '0' && s[whole] <= '9')
         sum = sum * 10 + (s[whole++] - '0');
     if (whole == len && len > 0)
-        return (double)sum; // exact, and most numbers are counts
+        // Fast path for integers of up to 15 digits, which are exact.
+        return (double)sum;
     const char *p = point();
     size_t point_len = strlen(p);
     if (len + point_len >= sizeof small) {
-        // More digits than a double can tell apart: the tail only matters for
-        // the exponent, so let malloc carry it.
+        // Too long for the stack buffer: copy the digits to the heap, since
+        // digits beyond a double's precision still affect the exponent.
         buf = dv_alloc(len + point_len + 1);
         if (!buf)
             return NAN;
@@ -115,8 +112,8 @@ double dv_parse_double(const char *s, size_t len)
     return v;
 }
 
-// The fewest digits that read back as v, without a point, and the power of ten
-// of the first: 0.125 is "125" and -1.
+// Finds the fewest digits that read back as v, without a point, and returns the
+// power of ten of the first digit: 0.125 gives "125" and -1.
 static int shortest(double v, char digits[24])
 {
     char buf[48];
@@ -168,7 +165,8 @@ void dv_put_bytes_of_memory(dv_text *t, int64_t bytes)
         div *= 1024;
         u++;
     }
-    // Two digits, cut, without the locale; a last 0 is dropped.
+    // Two truncated decimals, independent of the locale; a trailing 0 is
+    // dropped.
     int64_t part = bytes % div * 100 / div;
     dv_put(t, "%" PRId64, bytes / div);
     if (bytes % div && part % 10)
@@ -177,8 +175,6 @@ void dv_put_bytes_of_memory(dv_text *t, int64_t bytes)
         dv_put(t, ".%" PRId64, part / 10);
     dv_put(t, "%s", unit[u]);
 }
-
-// -- The table ---------------------------------------------------------------
 
 struct dv_slot {
     const char *key;
@@ -195,7 +191,7 @@ static uint64_t hash_of(const char *key, size_t len)
     return h ^ h >> 32;
 }
 
-// The slot of a key: its own, or the empty one where it would go.
+// Returns the slot of a key, or the empty slot where it would be inserted.
 static struct dv_slot *find(const dv_table *t, const char *key, size_t len,
                             uint64_t hash)
 {

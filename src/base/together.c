@@ -5,8 +5,8 @@
 #endif
 
 #if defined(__SANITIZE_THREAD__)
-// The sanitizer does not see what OpenMP's runtime does between threads; it
-// sees these.
+// Under thread sanitizer, pthreads are used, because the sanitizer does not see
+// the synchronisation inside the OpenMP runtime.
 typedef struct hand {
     pthread_t thread;
     void (*part)(void *job, int32_t i);

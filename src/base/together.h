@@ -1,14 +1,14 @@
-// Work in parts that wait for nothing of each other, side by side.
+// Runs independent parts of a job in parallel.
 #ifndef DV_TOGETHER_H
 #define DV_TOGETHER_H
 #include <stdint.h>
 
-// Parts 0..n of a job, each once, on up to n threads, part 0 on the caller's;
-// one behind the other where there are none (fork.h). Returns when all are
-// done.
+// Runs parts 0..n of a job, each once, on up to n threads, part 0 on the
+// calling thread; runs them one after another if threads cannot be used
+// (fork.h). Returns when all are done.
 void dv_together(void (*part)(void *job, int32_t i), void *job, int32_t n);
-// Several jobs one behind the other, with the same threads: all parts of one
-// are done before the next begins.
+// Runs several jobs one after another on the same threads: all parts of one job
+// are done before the next job starts.
 typedef struct dv_together_step {
     void (*part)(void *job, int32_t i);
     void *job;

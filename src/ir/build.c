@@ -1,5 +1,5 @@
-// From the AST to the program: params, declarations, repeats. Assignments are
-// in build_op.c.
+// Resolves an AST into a program: params, declarations, repeats. Assignments
+// are resolved in build_op.c.
 #include "ir/build.h"
 #include "base/math.h"
 #include "base/suggest.h"
@@ -11,19 +11,17 @@ dv_loc dv_build_at(const dv_builder *b, uint32_t off)
     return (dv_loc){&b->p->src, off};
 }
 
-// -- Params ------------------------------------------------------------------
-
 const dv_param_value *dv_build_param(const dv_builder *b, dv_str name)
 {
     int32_t i = dv_table_get(&b->param_ids, name.at, name.len, -1);
     return i < 0 ? NULL : &b->p->params[i];
 }
 
-// A number being worked out: an integer until a float takes part.
+// Value of a constant expression: an integer until a float operand occurs.
 typedef struct number {
     int is_float;
     int64_t i;
-    double f; // kept for integers too
+    double f; // value as a double, also set for integers
 } number;
 
 static dv_status overflow(dv_builder *b, const dv_node *n)
@@ -124,7 +122,7 @@ static int is_literal(const dv_node *n)
     return n->kind == DV_NODE_INT || n->kind == DV_NODE_FLOAT;
 }
 
-// The value given from outside for a param, if there is one.
+// Replaces a param's default *out by the value given with --set.
 static dv_status from_outside(dv_builder *b, const dv_stmt *s,
                               const dv_param *given, number *out)
 {
@@ -152,7 +150,8 @@ static dv_status from_outside(dv_builder *b, const dv_stmt *s,
     return DV_OK;
 }
 
-// The program's text shows the value it has: put it in place of the default.
+// Replaces the default of a param statement by its new value x, so that the
+// printed program shows the value in use.
 static dv_status replace_default(dv_builder *b, dv_stmt *s, number x)
 {
     dv_node *n = DV_NEW(&b->p->arena, dv_node, 2);
@@ -165,7 +164,8 @@ static dv_status replace_default(dv_builder *b, dv_stmt *s, number x)
     if (x.is_float)
         n[0].f = negative ? -x.f : x.f;
     else
-        n[0].i = negative ? -x.i : x.i; // INT64_MIN has no literal
+        // INT64_MIN cannot occur: it has no literal.
+        n[0].i = negative ? -x.i : x.i;
     n[0].depth = 1;
     arg[0] = &n[0];
     n[1].kind = DV_NODE_APPLY;
@@ -193,7 +193,7 @@ static dv_status add_param(dv_builder *b, dv_stmt *s, const dv_param *given,
                        "inf is infinity; a param needs another name");
     number x = {0};
     DV_TRY(evaluate(b, s->value, &x));
-    for (size_t i = n_given; i-- > 0;) { // the last one said counts
+    for (size_t i = n_given; i-- > 0;) { // the last --set of a param wins
         if (dv_str_is(s->name, given[i].name)) {
             DV_TRY(from_outside(b, s, &given[i], &x));
             DV_TRY(replace_default(b, s, x));
@@ -210,8 +210,6 @@ static dv_status add_param(dv_builder *b, dv_stmt *s, const dv_param *given,
     *v = (dv_param_value){name, x.is_float, x.i, x.f, s->off};
     return DV_OK;
 }
-
-// -- Tensors -----------------------------------------------------------------
 
 dv_status dv_build_tensor(dv_builder *b, dv_tensor t, int32_t *id)
 {
@@ -323,8 +321,6 @@ static dv_status mark_outputs(dv_builder *b, const dv_stmt *s)
     return DV_OK;
 }
 
-// -- Statements --------------------------------------------------------------
-
 static dv_status statement(dv_builder *b, dv_stmt *s, const dv_param *given,
                            size_t n_given);
 
@@ -377,7 +373,10 @@ static dv_status statement(dv_builder *b, dv_stmt *s, const dv_param *given,
     return dv_build_assign(b, s);
 }
 
-// What constants alone become: see DV_WEAK_FLOAT.
+// Chooses the types of tensors computed from constants alone (see
+// DV_WEAK_FLOAT): the widest float type of the inputs; for integer constants of
+// a program without float inputs, their widest integer type. f32 if there is no
+// such input.
 static void weak_types(dv_builder *b, const dv_ast *ast)
 {
     int f = -1, i = -1;

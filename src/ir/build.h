@@ -1,4 +1,4 @@
-// Inside ir/build*.c: what is known while an AST is resolved.
+// State shared by ir/build*.c while an AST is resolved into a program.
 #ifndef DV_BUILD_H
 #define DV_BUILD_H
 #include "ir/program.h"
@@ -6,27 +6,29 @@
 typedef struct dv_builder {
     dv_program *p;
     dv_diag *diag;
-    dv_table param_ids; // name to number in p->params
-    // What a tensor made of constants alone is: the widest type of the inputs.
+    dv_table param_ids; // maps a param's name to its index in p->params
+    // The type of a tensor computed from float (or integer) constants alone:
+    // the widest type of the inputs.
     dv_dtype float_type, int_type;
-    int in_dead_repeat; // inside a `repeat 0`
+    int in_dead_repeat; // 1 while resolving statements inside a `repeat 0`
 } dv_builder;
 
 dv_loc dv_build_at(const dv_builder *b, uint32_t off);
-// Fail with a name that no tensor has, and suggest a similar one.
+// Fails with a message that no tensor has this name, and suggests a similar
+// name.
 dv_status dv_build_no_tensor(dv_builder *b, dv_loc at, dv_str name);
-// The value of an expression of whole numbers and params.
+// Evaluates an expression of integers and params.
 dv_status dv_build_int(dv_builder *b, const dv_node *n, int64_t *out);
-// The param of a name, or NULL.
+// Returns the param with this name, or NULL.
 const dv_param_value *dv_build_param(const dv_builder *b, dv_str name);
-// Make a tensor; fails when it is too large to count.
+// Adds a tensor to the program. Fails if its size in bytes does not fit 64
+// bits.
 dv_status dv_build_tensor(dv_builder *b, dv_tensor t, int32_t *id);
-// Resolve one assignment (ir/build_op.c).
+// Resolves one assignment into an op (ir/build_op.c).
 dv_status dv_build_assign(dv_builder *b, const dv_stmt *s);
 
-// -- One assignment --------------------------------------------------------
-
-// A place that says something about a variable's range.
+// A range of a variable inferred from an index of a tensor, and where that
+// index is in the source.
 typedef struct dv_range_place {
     int known;
     int64_t begin, end;
@@ -38,7 +40,7 @@ typedef struct dv_binding {
     dv_var var;
     dv_str name;
     int in_scope;
-    const dv_for *range; // NULL: none given
+    const dv_for *range; // range given by `for`; NULL if none
     dv_range_place plain, derived;
 } dv_binding;
 
@@ -46,19 +48,23 @@ typedef struct dv_opbuild {
     dv_builder *b;
     const dv_stmt *s;
     dv_binding vars[DV_MAX_VARS];
-    int n_vars; // bound so far
-    int width;  // length of coefficient arrays: all that will be bound
+    int n_vars; // number of variables bound so far
+    // Length of coefficient arrays: number of variables the whole statement
+    // will bind.
+    int width;
     dv_access *reads;
     int32_t n_reads, cap_reads;
 } dv_opbuild;
 
-// Fail with a name in front of the text.
+// Fails with a message that starts with `name` and goes on with `text`.
 dv_status dv_opbuild_fail(const dv_opbuild *o, dv_status st, uint32_t off,
                           const char *text, dv_str name);
 
-// Variables (ir/build_index.c): find one in scope, or -1; the range `for`
-// gives, or NULL; bind one; bind what an index of the left side names; does a
-// reducer below n bind the name; work out a range once all accesses are known.
+// Variables of a statement (ir/build_index.c). dv_bound_find returns a variable
+// in scope, or -1; dv_bound_for the range given by `for`, or NULL; dv_bound_add
+// binds one variable; dv_bound_index binds the names in an index of the left
+// side; dv_bound_reduced tells whether a reducer below n binds the name;
+// dv_bound_range computes a variable's range once all accesses are known.
 int dv_bound_find(const dv_opbuild *o, dv_str name);
 const dv_for *dv_bound_for(const dv_stmt *s, dv_str name);
 dv_status dv_bound_add(dv_opbuild *o, dv_str name, uint32_t off, int reduce);
@@ -66,8 +72,9 @@ dv_status dv_bound_index(dv_opbuild *o, const dv_node *n, int alone);
 int dv_bound_reduced(const dv_node *n, dv_str name);
 dv_status dv_bound_range(dv_opbuild *o, dv_binding *v);
 
-// Accesses (ir/build_index.c): the tensor a node names; an access to it; an
-// access among the op's reads, each kept once.
+// Accesses of a statement (ir/build_index.c). dv_access_tensor returns the
+// tensor that a node names; dv_access_make builds an access to a tensor;
+// dv_access_read adds an access to the op's reads unless an equal one is there.
 dv_status dv_access_tensor(const dv_opbuild *o, const dv_node *n, int32_t *id);
 dv_status dv_access_make(dv_opbuild *o, const dv_node *n, int32_t tensor,
                          dv_access *out);

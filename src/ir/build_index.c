@@ -1,9 +1,10 @@
-// Names and indices of one assignment: which names are variables, what each
-// index is as an affine form, and which range each variable has.
+// Names and indices of one assignment: which names are variables, the affine
+// form of each index, and the range of each variable.
 //
 // A variable is bound by the left side, by a reducer or by `for`. Its range
-// comes from `for`; else from the tensors it indexes alone (x[i]), which must
-// agree; else from the one index it is alone in (a[3*i+2], a[N-1-i]).
+// comes from `for` if given; otherwise from the dims it indexes alone (x[i]),
+// which must agree; otherwise from indices with no other variable (a[3*i+2],
+// a[N-1-i]).
 #include "ir/build.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -21,8 +22,6 @@ dv_status dv_opbuild_fail(const dv_opbuild *o, dv_status st, uint32_t off,
     return dv_fail(o->b->diag, st, dv_build_at(o->b, off), "%.*s %s", len,
                    name.at, text);
 }
-
-// -- Variables ---------------------------------------------------------------
 
 int dv_bound_find(const dv_opbuild *o, dv_str name)
 {
@@ -55,8 +54,9 @@ dv_status dv_bound_add(dv_opbuild *o, dv_str name, uint32_t off, int reduce)
     return v->var.name ? DV_OK : dv_nomem(o->b->diag);
 }
 
-// Bind what an index of the left side names: a name alone always, a name in a
-// larger index unless it is a param.
+// Binds the variables in an index of the left side. A name that is the whole
+// index is always a variable; a name inside a larger index is one unless it is
+// a param.
 dv_status dv_bound_index(dv_opbuild *o, const dv_node *n, int alone)
 {
     if (n->kind == DV_NODE_NAME) {
@@ -108,8 +108,6 @@ static dv_status unknown_name(const dv_opbuild *o, const dv_node *n)
         n->name);
 }
 
-// -- Affine forms ------------------------------------------------------------
-
 static int is_constant(const form *f, int n)
 {
     for (int v = 0; v < n; v++)
@@ -126,7 +124,7 @@ static dv_status overflow(const dv_opbuild *o, const dv_node *n)
 
 static dv_status affine(dv_opbuild *o, const dv_node *n, form *out);
 
-// out = x + scale * y, overflow checked.
+// Computes out = x + scale * y. Returns 0 on overflow.
 static int add_scaled(form *out, const form *x, const form *y, int64_t scale)
 {
     int64_t t;
@@ -197,8 +195,6 @@ static dv_status affine(dv_opbuild *o, const dv_node *n, form *out)
                    "an index is made of variables, whole numbers and + - *");
 }
 
-// -- What accesses say about ranges ------------------------------------------
-
 static dv_status disagree(const dv_opbuild *o, const dv_binding *v,
                           const dv_range_place *a, const dv_range_place *b)
 {
@@ -223,7 +219,9 @@ static dv_status say(const dv_opbuild *o, const dv_binding *v,
     return DV_OK;
 }
 
-// Index `f` of dim `dim` stays inside the tensor: what does that tell?
+// Infers a variable's range from index `f` of dim `dim`, given that the index
+// must stay inside the tensor. Does nothing unless exactly one variable occurs
+// in it.
 static dv_status learn(dv_opbuild *o, const dv_node *n, const form *f,
                        int32_t tensor, int dim)
 {
@@ -241,7 +239,7 @@ static dv_status learn(dv_opbuild *o, const dv_node *n, const form *f,
     dv_range_place here = {1, 0, extent, n->off, tensor, dim};
     if (n->kind == DV_NODE_NAME)
         return say(o, v, &v->plain, here);
-    int64_t low, high; // low <= c * v <= high
+    int64_t low, high; // bounds: low <= c * v <= high
     if (c == INT64_MIN || !dv_sub_i64(&low, 0, f->base) ||
         !dv_sub_i64(&high, extent - 1, f->base))
         return overflow(o, n);
@@ -251,7 +249,8 @@ static dv_status learn(dv_opbuild *o, const dv_node *n, const form *f,
         return overflow(o, n);
     if (v->plain.known)
         return DV_OK;
-    // Kept without complaint: a plain place may still come and decide.
+    // Conflicting derived ranges are only marked (known = 2) and not reported,
+    // because a later index that is the variable alone takes precedence.
     if (!v->derived.known)
         v->derived = here;
     else if (v->derived.begin != here.begin || v->derived.end != here.end)
@@ -297,8 +296,6 @@ dv_status dv_bound_range(dv_opbuild *o, dv_binding *v)
     return DV_OK;
 }
 
-// -- Accesses ----------------------------------------------------------------
-
 static const dv_stmt *defined_later(const dv_stmt *s, dv_str name)
 {
     for (; s; s = s->next) {
@@ -333,7 +330,7 @@ dv_status dv_access_tensor(const dv_opbuild *o, const dv_node *n, int32_t *id)
     return st;
 }
 
-// One index into x.
+// Resolves one index expression of dim `dim` of a tensor into *x.
 static dv_status index_of(dv_opbuild *o, const dv_node *n, int32_t tensor,
                           int dim, dv_index *x)
 {
@@ -378,7 +375,8 @@ dv_status dv_access_make(dv_opbuild *o, const dv_node *n, int32_t tensor,
     return DV_OK;
 }
 
-// Note an access among the op's reads, once, and give its number.
+// Adds an access to the op's reads unless an equal one is already there, and
+// returns its number in *read.
 dv_status dv_access_read(dv_opbuild *o, const dv_node *n, int32_t *read)
 {
     int32_t tensor;

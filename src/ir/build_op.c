@@ -1,9 +1,7 @@
-// One assignment: its expression, its types, its left side. Names, indices and
-// ranges are in build_index.c.
+// Resolves one assignment: its expression, its types, its left side. Names,
+// indices and ranges are resolved in build_index.c.
 #include "ir/build.h"
 #include <inttypes.h>
-
-// -- Types -------------------------------------------------------------------
 
 static dv_status need_real(const dv_opbuild *o, const char *what, int type,
                            uint32_t off)
@@ -34,12 +32,11 @@ static dv_status type_of(const dv_opbuild *o, dv_expr *e)
     return DV_OK;
 }
 
-// -- Expressions -------------------------------------------------------------
-
 static dv_status expression(dv_opbuild *o, const dv_node *n,
                             const dv_expr **out);
 
-// Values are doubles here: a whole number that none holds is refused.
+// Fails if an integer constant exceeds 2^53, because constants are stored as
+// doubles.
 static dv_status check_whole(const dv_opbuild *o, const dv_node *n, int64_t i)
 {
     int64_t most = (int64_t)1 << 53;
@@ -59,7 +56,8 @@ static dv_status constant(dv_opbuild *o, const dv_node *n, dv_expr *e)
     else if (n->kind == DV_NODE_FLOAT)
         e->value = n->f;
     else
-        e->value = dv_reducer_get(DV_RED_MIN)->zero; // inf
+        // The constant is inf, which is the initial value of a minimum.
+        e->value = dv_reducer_get(DV_RED_MIN)->zero;
     if (n->kind == DV_NODE_INT)
         return check_whole(o, n, n->i);
     if (n->kind != DV_NODE_NAME)
@@ -109,8 +107,8 @@ static dv_status reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
     return type_of(o, e);
 }
 
-// A minus before a number is part of the number, so that printed constants
-// read back as what they were.
+// Makes a negated constant a constant of its own, so that printed negative
+// constants parse back to the same tree.
 static const dv_expr *negated(dv_expr *e, const dv_expr *x)
 {
     int8_t type = x->dtype;
@@ -156,8 +154,6 @@ static dv_status expression(dv_opbuild *o, const dv_node *n,
     return reduction(o, n, e);
 }
 
-// -- The left side -----------------------------------------------------------
-
 static dv_status check_redefinition(const dv_opbuild *o, int32_t id)
 {
     const dv_stmt *s = o->s;
@@ -174,7 +170,8 @@ static dv_status check_redefinition(const dv_opbuild *o, int32_t id)
     return st;
 }
 
-// A tensor that no declaration names takes its shape from the variables.
+// Creates an undeclared output tensor; its shape is given by the ranges of the
+// variables on the left side.
 static dv_status define(dv_opbuild *o, int type, int32_t *id)
 {
     dv_builder *b = o->b;
@@ -274,9 +271,8 @@ static dv_status bind_left(dv_opbuild *o)
     return DV_OK;
 }
 
-// -- The statement -----------------------------------------------------------
-
-// Do the points of every reducer, with the loops around it, fit 64 bits?
+// Returns whether the iteration count of every reducer, including the loops
+// around it, fits 64 bits.
 static int can_count(const dv_op *op, const dv_expr *e, uint32_t vars)
 {
     uint32_t inner = e->kind == DV_EXPR_REDUCE ? vars | e->vars : vars;
@@ -324,7 +320,8 @@ dv_status dv_build_assign(dv_builder *b, const dv_stmt *s)
     if (id >= 0 || s->update)
         DV_TRY(dv_access_tensor(&o, s->lhs, &id));
     DV_TRY(bind_left(&o));
-    // What exists already says something about the left side's ranges.
+    // The shape of an existing tensor gives ranges to the variables of the left
+    // side.
     if (id >= 0)
         DV_TRY(dv_access_make(&o, s->lhs, id, &write));
     DV_TRY(expression(&o, s->value, &body));

@@ -1,7 +1,7 @@
-// How far off a machine's values may be, beside the oracle's: every value goes
-// with a bound, and every rule here says what becomes of it. All functions of
-// the language but a few are monotone in each argument, so that the ends of
-// the arguments' ranges tell the range of the result.
+// Error bounds of a machine's values relative to the oracle's: every value
+// carries a bound, and the rules here propagate bounds through functions.
+// Nearly all functions of the language are monotone in each argument, so the
+// range of the result follows from the endpoints of the arguments' ranges.
 #include "ir/error.h"
 #include <math.h>
 
@@ -47,9 +47,10 @@ double dv_fn_error(dv_fn fn, const dv_approx *x, double r)
     if (fn == DV_FN_EQ || fn == DV_FN_NE)
         return fabs(x[0].v - x[1].v) <= sum;
     if (fn == DV_FN_DIV && x[1].e > 0 && fabs(x[1].v) <= x[1].e)
-        return INFINITY; // by what may be zero
+        return INFINITY; // the divisor may be zero
     if ((fn == DV_FN_SILU || fn == DV_FN_GELU) && isfinite(x[0].v))
-        return 1.2 * sum; // they dip; no slope is more than 1.13
+        // SiLU and GELU are not monotone; their slope never exceeds 1.13.
+        return 1.2 * sum;
     return at_corners(fn, x, r);
 }
 
@@ -81,7 +82,7 @@ static int ulps(dv_fn fn)
     case DV_FN_RSQRT:
     case DV_FN_TANH:
     case DV_FN_ERF:
-        return 5; // 4 at most, and the oracle's own
+        return 5; // up to 4 ulps by the machine, 1 by the oracle itself
     case DV_FN_SIGMOID:
     case DV_FN_SILU:
     case DV_FN_GELU:
@@ -98,7 +99,7 @@ double dv_fn_rounding(dv_fn fn, double x, double r, const dv_arithmetic *a)
     double e = n * (a->eps * fabs(r) + a->least);
     if (!isfinite(x))
         return e;
-    if (fn == DV_FN_SILU || fn == DV_FN_GELU) // exp(x) may be denormal
+    if (fn == DV_FN_SILU || fn == DV_FN_GELU) // exp(x) inside may be denormal
         e += 64 * fabs(x) * a->least;
     return fn == DV_FN_GELU ? e + 4 * a->eps * fabs(x) : e;
 }
@@ -109,7 +110,8 @@ double dv_stored_error(dv_dtype t, dv_approx x)
         return 0;
     if (!isfinite(x.e))
         return INFINITY;
-    // Whole numbers wrap around, and anything lies between.
+    // Integers that may leave the type's range wrap around, so there is no
+    // bound.
     double end = t == DV_I8    ? 0x1p7
                  : t == DV_I32 ? 0x1p31
                  : t == DV_I64 ? 0x1p63

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-// -- Scalars -----------------------------------------------------------------
-
 double dv_fn_apply(dv_fn fn, double x, double y, double z)
 {
     switch (fn) {
@@ -80,26 +78,24 @@ double dv_reducer_step(dv_reducer r, double acc, double x)
     return NAN;
 }
 
-// -- One op ------------------------------------------------------------------
-
-// One access of the op, the write or a read.
+// State of one access of the op, the write or a read.
 typedef struct spot {
-    int64_t at; // row-major offset at the point, unless
-    int found;  // an index is read
-    // The values read may have errors, or get them when they are converted to
-    // the type that the op is computed in.
+    int64_t at; // row-major offset at the current point, unless `found`
+    int found;  // 1 if an index is read from a tensor; `at` is then unused
+    // 1 if the values read may have errors, or get them when they are converted
+    // to the type that the op is computed in.
     int inexact;
-    int64_t step[DV_MAX_VARS]; // of `at`
+    int64_t step[DV_MAX_VARS]; // change of `at` per step of each variable
 } spot;
 
-// The last result of a reducer. It holds for as long as the variables that the
-// reducer depends on do not move, so that `x[i,j] / (sum[k] x[i,k])` sums every
-// row once.
+// The last result of a reducer. It stays valid until a variable that the
+// reducer depends on changes, so that `x[i,j] / (sum[k] x[i,k])` sums every row
+// only once.
 typedef struct memo {
     const dv_expr *reducer;
-    uint32_t vars;            // that it depends on
-    int64_t at[DV_MAX_VARS];  // where they were
-    int has_whole, has_value; // the results that there are
+    uint32_t vars;            // mask of variables that the reducer depends on
+    int64_t at[DV_MAX_VARS];  // point for which the stored result is valid
+    int has_whole, has_value; // 1 if `whole` or `value` below is valid
     int64_t whole;
     dv_approx value;
     int index_inexact, uncertain;
@@ -112,24 +108,26 @@ typedef struct evaluator {
     const dv_eval_options *options;
     dv_diag *diag;
     dv_status status;        // first failure; values are 0 from then on
-    int64_t at[DV_MAX_VARS]; // the point
-    spot *spots;             // the write's, then one per read
-    memo *memos;             // one per reducer of the op
+    int64_t at[DV_MAX_VARS]; // current value of each variable of the op
+    spot *spots;             // state of the write, then of each read
+    memo *memos;             // stored result of each reducer of the op
     int n_memos;
-    double done, total; // points
-    // Of the op, where errors are wanted. `index_inexact`: an index that was
-    // read may be off; `write_inexact`: one that is written through.
+    double done, total; // number of points evaluated so far, and of all points
+    // State of the current op if error bounds are wanted. `index_inexact`: an
+    // index that was read may have an error; `write_inexact`: such an index was
+    // used to select the element to write.
     dv_arithmetic in;
     int flushes;
     int index_inexact, write_inexact;
-    // An integer that was computed may differ, since what it depends on has an
-    // error.
+    // 1 if an integer that was computed may differ on the machine, because it
+    // depends on a value with an error.
     int uncertain;
 } evaluator;
 
 static int64_t found(evaluator *ev, const dv_access *a);
 
-// Element number of an access at the current point. `n` counts the write as 0.
+// Returns the element number of an access at the current point. `n` is 0 for
+// the write and 1 + r for read r.
 static inline int64_t element(evaluator *ev, const dv_access *a, int n)
 {
     return ev->spots[n].found ? found(ev, a) : ev->spots[n].at;
@@ -146,10 +144,13 @@ static int64_t found(evaluator *ev, const dv_access *a)
         if (x->via >= 0) {
             const dv_access *from = &op->reads[x->via];
             int64_t k = element(ev, from, x->via + 1);
-            i = ev->values[from->tensor][k].i; // an integer, by its type
+            // The value is an integer: the builder checked the index tensor.
+            i = ev->values[from->tensor][k].i;
             if (ev->options->errors && ev->options->errors[from->tensor][k] > 0)
                 ev->index_inexact = 1;
-            if (ev->index_inexact) // the machine's index may be inside: clamp
+            // The machine's index may be in bounds even if this one is not:
+            // clamp it.
+            if (ev->index_inexact)
                 i = i < 0 ? 0 : i >= t->shape[d] ? t->shape[d] - 1 : i;
         }
         for (int v = 0; x->via < 0 && v < op->n_vars; v++)
@@ -181,7 +182,8 @@ static void start(evaluator *ev, uint32_t vars)
             move(ev, v, ev->op->vars[v].begin - ev->at[v]);
 }
 
-// Step to the next point of the vars in the mask; 0 after the last.
+// Advances to the next point of the variables in the mask. Returns 0 after the
+// last point.
 static int next_point(evaluator *ev, uint32_t vars)
 {
     for (int v = ev->op->n_vars - 1; v >= 0; v--) {
@@ -195,14 +197,12 @@ static int next_point(evaluator *ev, uint32_t vars)
     return 0;
 }
 
-// Integers wrap around in 64 bits.
+// Returns whether e is evaluated in 64-bit integers, which wrap around.
 static int is_whole(const dv_expr *e)
 {
     return e->dtype == DV_WEAK_INT || e->dtype == DV_I64 ||
            e->dtype == DV_I32 || e->dtype == DV_I8;
 }
-
-// -- Errors ------------------------------------------------------------------
 
 static int has_floats(const dv_expr *e)
 {
@@ -212,7 +212,7 @@ static int has_floats(const dv_expr *e)
     return !is_whole(e);
 }
 
-// Does a part of it have a float type with fewer bits than f64?
+// Returns whether a part of e has a float type narrower than f64.
 static int has_narrow(const dv_expr *e)
 {
     for (int i = 0; i < e->n_args; i++)
@@ -227,8 +227,9 @@ static int is_wide_integer(dv_dtype t)
     return t == DV_I32 || t == DV_I64;
 }
 
-// A statement is computed in f64 where one of its tensors is f64, or i32 or i64
-// (those that are only indices do not count), otherwise in f32.
+// Sets the precision that the op is computed in: f64 if one of its tensors is
+// f64, i32 or i64 (tensors that only supply indices do not count), otherwise
+// f32.
 static void set_arithmetic(evaluator *ev)
 {
     const dv_op *op = ev->op;
@@ -266,8 +267,8 @@ static void set_arithmetic(evaluator *ev)
     ev->in.most = f64 ? DBL_MAX : (double)FLT_MAX;
 }
 
-// Convert a value to the type that the op is computed in; adds the error of
-// that.
+// Converts a value to the type that the op is computed in, and adds the
+// rounding error of the conversion to its bound.
 static dv_approx to_compute_type(const evaluator *ev, double v, double error)
 {
     int narrow = ev->in.most < DBL_MAX && (double)(float)v != v;
@@ -277,8 +278,6 @@ static dv_approx to_compute_type(const evaluator *ev, double v, double error)
         v, error + (narrow ? dv_fn_rounding(DV_FN_ADD, v, v, &ev->in) : 0)};
 }
 
-// -- Values ------------------------------------------------------------------
-
 static dv_approx computed(evaluator *ev, const dv_expr *e);
 
 static double error_of(evaluator *ev, const dv_access *a, int32_t read)
@@ -286,7 +285,7 @@ static double error_of(evaluator *ev, const dv_access *a, int32_t read)
     return ev->options->errors[a->tensor][element(ev, a, read + 1)];
 }
 
-// An integer as a double, and by how much it may be off as one.
+// Returns an integer as a double, with the error of that conversion.
 static dv_approx of_whole(int64_t i)
 {
     double v = (double)i;
@@ -311,8 +310,8 @@ static inline dv_approx value(evaluator *ev, const dv_expr *e)
     return e->kind == DV_EXPR_READ ? loaded(ev, e->read) : computed(ev, e);
 }
 
-// A value that is computed with further: where it may exceed the largest number
-// of the arithmetic, it has no bound.
+// Returns an operand whose bound is infinite if the value may overflow in the
+// machine's arithmetic.
 static dv_approx in_range(const evaluator *ev, dv_approx x)
 {
     if (fabs(x.v) + x.e > ev->in.most && isfinite(x.v))
@@ -362,7 +361,7 @@ static int64_t whole_step(dv_fn fn, int64_t x, int64_t y)
         return x == y;
     case DV_FN_NE:
         return x != y;
-    default: // functions of reals, which have no integer arguments
+    default: // functions of floats, which never have integer arguments
         return 0;
     }
 }
@@ -420,8 +419,8 @@ static int64_t whole_read(evaluator *ev, int32_t read)
     return i;
 }
 
-// The exact value of an integer; ev->uncertain is set where that depends on
-// what has an error.
+// Returns the exact value of an integer expression. Sets ev->uncertain if the
+// value depends on something that has an error.
 static int64_t whole(evaluator *ev, const dv_expr *e)
 {
     if (is_whole(e) && e->kind == DV_EXPR_READ)
@@ -443,7 +442,8 @@ static int64_t whole(evaluator *ev, const dv_expr *e)
                       e->n_args > 1 ? whole(ev, e->arg[1]) : 0);
 }
 
-// The same; returns whether it is certain.
+// Computes the exact value of an integer expression and returns whether it is
+// certain, i.e. does not depend on a value with an error.
 static int certain_whole(evaluator *ev, const dv_expr *e, int64_t *out)
 {
     int before = ev->uncertain;
@@ -454,23 +454,24 @@ static int certain_whole(evaluator *ev, const dv_expr *e, int64_t *out)
     return certain;
 }
 
-// -- Reductions --------------------------------------------------------------
-
 enum {
     LANES = 16,
-    LONG_SUM = 4096, // terms from which on a sum is also taken in f32
+    LONG_SUM = 4096, // number of terms from which a sum is also computed in f32
 };
 
 // Statistics from which the rounding error of a reduction in any order is
 // bounded.
 typedef struct gathered {
     double n;
-    double size, partial; // sums of absolute values: of terms, of partial sums
-    double largest;       // the product of what is above 1
-    // Of a sum of products that may be regrouped: the sum of products in which
-    // every factor is at least 1. No product of some of the factors is larger.
+    // Sums of absolute values: of the terms, of the partial sums.
+    double size, partial;
+    double largest; // product of all absolute values that exceed 1
+    // For a sum of products that may be regrouped: the sum of the products with
+    // every factor raised to at least 1. It bounds the product of any subset of
+    // the factors.
     double regrouped;
-    // The sum in f32, in one accumulator and in as many as a vector has.
+    // The sum in f32, with one accumulator and with LANES accumulators as in a
+    // vector.
     float plain, lane[LANES];
 } gathered;
 
@@ -495,7 +496,8 @@ static int count_factors(const dv_expr *e)
                          : 1;
 }
 
-// Does every factor depend on all of the variables?
+// Returns whether every factor of the product e depends on all variables in the
+// mask.
 static int all_depend(const dv_op *op, const dv_expr *e, uint32_t vars)
 {
     if (is_product(e))
@@ -504,9 +506,8 @@ static int all_depend(const dv_op *op, const dv_expr *e, uint32_t vars)
     return (vars & ~dv_expr_free_vars(op, e)) == 0;
 }
 
-// A sum of products may be taken in another order of sums and
-// products, where there are more than two factors or one that can be multiplied
-// in afterwards.
+// Returns whether lowering may regroup a sum of products: it has more than two
+// factors, or one that can be multiplied after the sum.
 static int may_regroup(const dv_op *op, const dv_expr *e)
 {
     return (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN) &&
@@ -521,8 +522,9 @@ static void add_in_f32(gathered *g, double x)
     g->lane[(int64_t)g->n % LANES] += (float)x;
 }
 
-// The error of the f32 sum, measured against the sum in double, for the worse
-// of the two orders. Twice that allows for the orders that executors use.
+// Returns twice the error of the f32 sums, measured against the sum in double,
+// for the worse of the two summation orders. The factor 2 allows for the orders
+// that executors use.
 static double bias(const gathered *g, double sum)
 {
     float lanes = 0;
@@ -531,10 +533,11 @@ static double bias(const gathered *g, double sum)
     return 2 * fmax(dv_gap((double)g->plain, sum), dv_gap((double)lanes, sum));
 }
 
-// Most rounding errors of a sum are random: they grow with the square root of
-// its length, in proportion to the terms. Where all are rounded in the same
-// direction, half a unit in the last place of every partial sum is the most.
-// For long sums that bound is too loose: the sums in f32 measure the bias.
+// Returns the rounding error of a sum. Most rounding errors are random: they
+// grow with the square root of the length, in proportion to the terms. If all
+// roundings go in the same direction, the error is at most half a unit in the
+// last place of every partial sum. That bound is too loose for long sums, for
+// which the bias is measured by the sums in f32.
 static double sum_error(const evaluator *ev, const gathered *g, double sum)
 {
     int in_f32 = ev->in.most < DBL_MAX && g->n >= LONG_SUM;
@@ -551,7 +554,8 @@ static double gathered_error(const evaluator *ev, const gathered *g,
                              const dv_expr *e, dv_approx sum)
 {
     double factors = count_factors(e->arg[0]);
-    if (e->fn == DV_RED_PROD) // the factors that follow scale an underflow
+    // A product: an underflow is scaled by the factors multiplied after it.
+    if (e->fn == DV_RED_PROD)
         return g->largest > ev->in.most
                    ? INFINITY
                    : sum.e + g->n * ev->in.least * g->largest;
@@ -599,16 +603,16 @@ static int is_constant(const dv_expr *e)
     return e->kind == DV_EXPR_CONST || e->kind == DV_EXPR_APPLY;
 }
 
-// A sum of products of two or more operands.
+// Returns whether e is a sum of products of two or more operands.
 static int is_contraction(const dv_expr *e)
 {
     return e->fn == DV_RED_SUM && is_product(e->arg[0]) &&
            !is_constant(e->arg[0]->arg[0]) && !is_constant(e->arg[0]->arg[1]);
 }
 
-// The machine may round an intermediate result to the type that its operands
-// give it, or may not: take the larger error. What is made of numbers alone has
-// the type of the tensor that the op writes.
+// Returns r with the larger of two error bounds: the machine may or may not
+// round an intermediate result to the type given by its operands. Expressions
+// of constants alone have the type of the tensor that the op writes.
 static dv_approx maybe_rounded(const evaluator *ev, const dv_expr *e,
                                dv_approx r)
 {
@@ -622,8 +626,9 @@ static dv_approx maybe_rounded(const evaluator *ev, const dv_expr *e,
     return r;
 }
 
-// An operand of a reducer. No machine stores the products that a contraction
-// sums. *spread is multiplied by every factor that is larger than 1.
+// Evaluates the operand of a reducer. Products summed by a contraction are
+// never rounded to a storage type. *spread is multiplied by every factor larger
+// than 1.
 static dv_approx term(evaluator *ev, const dv_expr *e, int contracted,
                       double *spread)
 {
@@ -636,7 +641,8 @@ static dv_approx term(evaluator *ev, const dv_expr *e, int contracted,
     dv_approx x[3] = {term(ev, e->arg[0], contracted, spread),
                       term(ev, e->arg[1], contracted, spread)};
     dv_approx r = function_of(ev, e, x);
-    // A machine with fused multiply-add need not overflow in the product.
+    // The product overflows here, but need not on a machine with fused
+    // multiply-add, so there is no bound on the difference.
     if (!isfinite(r.v) && isfinite(x[0].v) && isfinite(x[1].v))
         r.e = INFINITY;
     return in_range(ev, contracted ? r : maybe_rounded(ev, e, r));
@@ -700,13 +706,14 @@ static dv_approx computed(evaluator *ev, const dv_expr *e)
     if (e->kind == DV_EXPR_CONST)
         return to_compute_type(ev, e->value, 0);
     dv_approx r = e->kind == DV_EXPR_REDUCE ? reduced(ev, e) : applied(ev, e);
-    if (is_int) // wraps around: the exact value, with the error of floats
+    if (is_int) // integers wrap: return the exact value with the float error
         return (dv_approx){(double)i,
                            fabs(r.v) + r.e < 0x1p62 ? r.e : INFINITY};
     return maybe_rounded(ev, e, r);
 }
 
-// An integer as a tensor of the type holds it.
+// Returns an integer wrapped or rounded to the type of the tensor that stores
+// it.
 static dv_number wrapped(dv_dtype t, int64_t v)
 {
     if (t == DV_I32)
@@ -717,7 +724,8 @@ static dv_number wrapped(dv_dtype t, int64_t v)
                        : (dv_number){.f = dv_round_to(t, (double)v)};
 }
 
-// A float, which an integer tensor holds without its fraction.
+// Returns a float converted to the type of the tensor that stores it; an
+// integer tensor drops the fraction.
 static dv_number stored(const evaluator *ev, dv_dtype t, double v)
 {
     if (!dv_is_float(t))
@@ -752,7 +760,8 @@ static void report_progress(evaluator *ev, double points)
         ev->options->progress(ev->options->user, ev->done / ev->total);
 }
 
-// One element of the result, and where it goes.
+// One element of the result, its error bound, and the offset where it is
+// stored.
 typedef struct outcome {
     dv_number value;
     double error;
@@ -811,8 +820,8 @@ static void list_reducers(evaluator *ev, const dv_expr *e)
         list_reducers(ev, e->arg[i]);
 }
 
-// All results and places first, then the stores: an update reads the old
-// values, also where an index goes through them.
+// Evaluates an op: computes all results and their positions first, then stores
+// them, because an update reads the old values, also through indirect indices.
 static dv_status run_op(evaluator *ev)
 {
     const dv_op *op = ev->op;
@@ -851,9 +860,7 @@ static dv_status run_op(evaluator *ev)
     return ev->status;
 }
 
-// -- The program -------------------------------------------------------------
-
-// Run ops first..end, in which repeats from number `next` on may lie.
+// Runs ops first..end; the repeats among them have numbers `next` and above.
 static dv_status run_ops(evaluator *ev, int first, int end, int next)
 {
     for (int i = first; i < end;) {
@@ -873,8 +880,8 @@ static dv_status run_ops(evaluator *ev, int first, int end, int next)
     return DV_OK;
 }
 
-// Each reducer is evaluated once for every combination of the variables that it
-// depends on.
+// Returns the number of points evaluated by all reducers in e. Each reducer is
+// evaluated once for every combination of the variables that it depends on.
 static double reducer_points(const dv_op *op, const dv_expr *e)
 {
     double n = 0;

@@ -1,4 +1,4 @@
-// What can be derived from a program and is therefore not stored.
+// Derives properties of ops and tensors that are not stored in the program.
 #include "ir/program.h"
 #include "base/math.h"
 #include <string.h>
@@ -47,9 +47,8 @@ const dv_expr *dv_op_reduce(const dv_op *op)
     return find_reduce(op->body);
 }
 
-// -- Kinds -------------------------------------------------------------------
-
-// Factors of a product that read a tensor; -1 when it is no plain product.
+// Counts the factors of a product that read a tensor; -1 if e is not a product
+// of reads and constants only.
 static int product_reads(const dv_expr *e)
 {
     if (e->kind == DV_EXPR_READ)
@@ -88,10 +87,8 @@ int dv_op_is_copy(const dv_op *op)
     return 1;
 }
 
-// -- Types -----------------------------------------------------------------
-
-// The type of two values that meet: the wider; a float wins over an integer;
-// constants take the other's.
+// Returns the common type of two operands: the wider type; a float has
+// precedence over an integer; a weak constant takes the other operand's type.
 static int join(int a, int b)
 {
     if (a < 0 && b < 0)
@@ -106,7 +103,7 @@ static int join(int a, int b)
         return dv_is_float(x) ? a : b;
     int sx = dv_dtype_get(x)->size_bytes, sy = dv_dtype_get(y)->size_bytes;
     if (sx == sy && x != y)
-        return DV_F32; // f16 and bf16
+        return DV_F32; // f16 combined with bf16 gives f32
     return sx >= sy ? a : b;
 }
 
@@ -118,15 +115,13 @@ int8_t dv_expr_type(const dv_expr *e)
         t = join(t, e->arg[i]->dtype);
     if (e->kind == DV_EXPR_REDUCE) {
         if (t == DV_I8 && (e->fn == DV_RED_SUM || e->fn == DV_RED_PROD))
-            t = DV_I32; // i8 is too narrow to add up in
+            t = DV_I32; // i8 is too narrow for an accumulator
         real = dv_reducer_get((dv_reducer)e->fn)->real;
     } else {
         real = dv_fn_get((dv_fn)e->fn)->real;
     }
     return (int8_t)(real && t == DV_WEAK_INT ? DV_WEAK_FLOAT : t);
 }
-
-// -- Variables ---------------------------------------------------------------
 
 uint32_t dv_access_vars(const dv_op *op, const dv_access *a)
 {
@@ -219,8 +214,6 @@ int64_t dv_op_points(const dv_op *op, uint32_t vars)
     return n;
 }
 
-// -- Counts ------------------------------------------------------------------
-
 double dv_op_many_points(const dv_op *op, uint32_t vars)
 {
     double n = 1;
@@ -269,8 +262,8 @@ double dv_program_points(const dv_program *p)
     return sum;
 }
 
-// Uses of functions in e, each weighted with the points of the box it runs on.
-// `vars` are the variables that loop around e.
+// Counts the function applications in e, each weighted by the number of points
+// it is evaluated on. `vars` is the mask of variables that loop around e.
 static double flops_of(const dv_op *op, const dv_expr *e, uint32_t vars)
 {
     double n = 0;
@@ -290,8 +283,9 @@ double dv_op_flops(const dv_op *op)
     return flops_of(op, op->body, dv_written_vars(op));
 }
 
-// Distinct elements an access touches: at most one per point of the variables
-// in it, and at most the box spanned by its indices.
+// Returns a bound on the number of distinct elements an access touches: at most
+// one per point of the variables in it, and at most the size of the box spanned
+// by its indices.
 static double touched(const dv_program *p, const dv_op *op, const dv_access *a)
 {
     const dv_tensor *t = &p->tensors[a->tensor];
@@ -312,8 +306,9 @@ static double touched(const dv_program *p, const dv_op *op, const dv_access *a)
     return box < points ? box : points;
 }
 
-// Elements in the box around all reads of one tensor; a stencil's reads
-// overlap, and what they share is moved once.
+// Returns the number of elements in the bounding box of all reads of one
+// tensor. It counts elements shared by overlapping reads, as in a stencil, only
+// once.
 static double box_around(const dv_program *p, const dv_op *op, int32_t tensor)
 {
     const dv_tensor *t = &p->tensors[tensor];
@@ -376,8 +371,6 @@ int dv_op_reads_own_write(const dv_op *op)
     return 0;
 }
 
-// -- What ops compute in ---------------------------------------------------
-
 static int has_fraction(const dv_expr *e)
 {
     if (e->dtype == DV_WEAK_FLOAT ||
@@ -426,7 +419,7 @@ dv_compute dv_op_compute(const dv_program *p, const dv_op *op)
         if ((t == DV_I32 || t == DV_I64) && !wide)
             wide = i < 0 || !dv_op_is_index(op, i);
     }
-    // A constant alone is whatever is written.
+    // A constant alone has the type of the tensor that is written.
     dv_dtype out = p->tensors[op->write.tensor].dtype;
     if (op->n_reads == 0)
         floats |= dv_is_float(out);
@@ -441,8 +434,6 @@ int64_t dv_op_part_bytes(const dv_program *p, const dv_op *op)
 {
     return dv_op_compute(p, op) == DV_IN_F32 ? 4 : 8;
 }
-
-// -- Containers --------------------------------------------------------------
 
 dv_program *dv_program_new(void)
 {
@@ -500,8 +491,6 @@ int32_t dv_program_find(const dv_program *p, const char *name)
 {
     return dv_table_get(&p->tensor_ids, name, strlen(name), -1);
 }
-
-// -- Equality ----------------------------------------------------------------
 
 static int same_expr(const dv_expr *a, const dv_expr *b)
 {

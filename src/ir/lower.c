@@ -1,15 +1,8 @@
-// Lowering: cut statements into ops of the target's grain.
+// Lowering: splits statements into ops of the target's grain.
 //
 //   fused      y[i,j] = x[i,j] / (sum[k] x[i,k])
-//              ->  y_1[i] = sum[k] x[i,k]        a reducer that does not need
-//                  y[i,j] = x[i,j] / y_1[i]      every index is computed once,
-//                                                and so is a factor of a
-//                                                product; three factors and
-//                                                more are cut in lower_sums.c,
-//                                                what is read backwards,
-//                                                across or by steps is turned
-//                                                in lower_flip.c,
-//                                                lower_across.c, lower_apart.c
+//              ->  y_1[i] = sum[k] x[i,k]
+//                  y[i,j] = x[i,j] / y_1[i]
 //
 //   primitive  y[i] = relu(sum[k] a[i,k] * b[k]) + c[i]
 //              ->  y_1[i] = relu(sum[k] a[i,k] * b[k])
@@ -20,23 +13,28 @@
 //                  y_2[i]   = sum[k] y_1[i,k] * c[k]
 //                  y[i]     = 2 * y_2[i]
 //
-// A contraction keeps its product and its reducer together, and a function of
-// its result alone becomes its last touch (of one argument, where functions are
-// cut up). A part that is cut out ("hoisted") becomes an op over just the
-// variables it depends on, and writes a temporary of its own dtype. Opaque
-// (extern) statements are cut only where one op could not hold them, and what
-// is cut out stays opaque.
+// In the fused grain, a reducer or a factor of a product that does not depend
+// on every index is computed once, in an op of its own. Products of three or
+// more factors are split in lower_sums.c; operands that are read backwards,
+// transposed or with a stride are copied in lower_flip.c, lower_across.c and
+// lower_apart.c.
 //
-// Requires a verified program. Establishes: at most one REDUCE an op; tensors
-// numbered in the order the printed text names them. Cost: linear.
+// In all grains, a contraction keeps its product and its reducer in one op, and
+// a function of its result alone becomes its epilogue (in the function grain
+// only a function of one argument). A part that is split off ("hoisted")
+// becomes an op over just the variables it depends on, and writes a temporary.
+// Opaque (extern) statements are split only where one op could not hold them,
+// and the hoisted parts are opaque too.
+//
+// Requires a verified program. Guarantees at most one REDUCE per op, and
+// tensors numbered in the order in which the printed text names them. Run time
+// is linear.
 #include "ir/lower.h"
 #include <math.h>
 #include <string.h>
 
-// -- Expressions -------------------------------------------------------------
-
-// What `e`, whose arguments are constants, comes to; nan when that has no
-// literal and must be computed when it runs.
+// Returns the value of `e`, whose arguments are constants; NaN if the value
+// cannot be written as a literal and must be computed at run time.
 static double folded(const dv_lowering *lw, const dv_expr *e)
 {
     double x[3] = {0}, v;
@@ -52,11 +50,12 @@ static double folded(const dv_lowering *lw, const dv_expr *e)
         v = x[0];
     if (e->dtype != DV_WEAK_INT)
         return v;
-    // 2^53 may be 2^53 + 1 that was rounded. Whole numbers have no -0.
+    // From 2^53 on, a double may be a rounded integer. Adding 0.0 turns -0,
+    // which integers do not have, into 0.
     return fabs(v) >= 0x1p53 ? NAN : v + 0.0;
 }
 
-// `like` with other arguments; constants fold.
+// Makes a copy of `like` with other arguments; folds it if all are constants.
 static dv_status rebuild(dv_lowering *lw, const dv_expr *like,
                          const dv_expr *const *args, const dv_expr **out)
 {
@@ -77,8 +76,6 @@ static dv_status rebuild(dv_lowering *lw, const dv_expr *like,
     return DV_OK;
 }
 
-// -- Integers among floats ---------------------------------------------------
-
 static int is_integer(const dv_expr *e)
 {
     return e->dtype == DV_WEAK_INT ||
@@ -91,15 +88,16 @@ static int is_comparison(dv_fn fn)
            fn == DV_FN_GE || fn == DV_FN_EQ || fn == DV_FN_NE;
 }
 
-// The largest magnitude that an integer expression can have. *most grows to the
-// largest one on the way to it.
+// Returns the largest magnitude that the integer expression e can have. *most
+// is raised to the largest magnitude of any intermediate value.
 static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
 {
     double x[3] = {0}, v = 0;
     if (!is_integer(e))
-        return 0; // the condition of a select
-    // The condition of a select is no part of the value; one that is only read
-    // need not be exact to differ from 0.
+        return 0; // reached only by the float condition of a select
+    // The condition of a select does not contribute to its value. If the
+    // condition is a plain read, its magnitude is ignored as well, because
+    // rounding does not turn a nonzero integer into 0.
     int select = e->kind == DV_EXPR_APPLY && e->fn == DV_FN_SELECT;
     for (int i = select && !e->arg[0]->n_args; i < e->n_args; i++)
         x[i] = magnitude(lw, e->arg[i], most);
@@ -117,7 +115,7 @@ static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
         v = x[0] * x[1];
     else if (e->kind == DV_EXPR_APPLY && is_comparison((dv_fn)e->fn))
         v = 1;
-    else // sums, differences, and what chooses one of its arguments
+    else // sums, differences, and functions that select an argument
         v = x[0] + x[1] + x[2];
     *most = fmax(*most, v);
     return v;
@@ -130,16 +128,18 @@ static int computes_in_f32(const dv_lowering *lw)
     return dv_op_compute(lw->out, &op) == DV_IN_F32;
 }
 
-// Up to here, the type that the statement is computed in holds all integers.
+// Returns the largest magnitude up to which the type that the statement is
+// computed in holds all integers.
 static double largest_exact(const dv_lowering *lw)
 {
     return computes_in_f32(lw) ? 0x1p24 : 0x1p53;
 }
 
-// Integers are computed in 64 bits, floats in f32 or f64: an integer part of a
-// float expression that may be too large for the float type to hold exactly is
-// computed in an op of its own, in 32 bits where they are enough: kernels sum
-// i8 into them. A function of real numbers reads the result as a float.
+// Hoists an integer part *e of a float expression into an op of its own if its
+// value may be too large for the float type to hold exactly. The temporary is
+// i32 if that is wide enough, because kernels sum i8 products into i32,
+// otherwise i64. If `real` is set, the function that uses *e takes floats only,
+// so an integer read is converted to a float tensor first.
 static dv_status exact_integer(dv_lowering *lw, int real, const dv_expr **e)
 {
     if (!is_integer(*e) || (*e)->kind == DV_EXPR_CONST)
@@ -166,8 +166,9 @@ static dv_status exact_integers(dv_lowering *lw, const dv_expr *e,
     return DV_OK;
 }
 
-// Compute a part of a statement by an op of its own: in integers, if it is made
-// of whole numbers that the float type of the statement might not hold.
+// Hoists a part of a statement into an op of its own. A part made of integer
+// constants is computed in integers if the statement's float type might not
+// hold its values.
 static dv_status hoist_part(dv_lowering *lw, const dv_expr *e,
                             const dv_expr **out)
 {
@@ -177,8 +178,9 @@ static dv_status hoist_part(dv_lowering *lw, const dv_expr *e,
     return (*out)->n_args ? dv_lower_hoist(lw, *out, out) : DV_OK;
 }
 
-// A select of integers is computed in integers, where a condition of floats has
-// no place: it becomes 1 or 0, in an op of its own unless it is a constant.
+// Prepares a select of integers, which is computed in integers and cannot have
+// a float condition: the condition is replaced by 1 or 0, computed in an op of
+// its own unless it is a constant.
 static dv_status whole_condition(dv_lowering *lw, const dv_expr *e,
                                  const dv_expr **args)
 {
@@ -208,7 +210,7 @@ static dv_status whole_condition(dv_lowering *lw, const dv_expr *e,
     return dv_lower_hoist_as(lw, both, DV_I64, &args[0]);
 }
 
-// A constant, or a function or reduction of such: it folds.
+// Returns whether e contains no reads, so that it can be folded.
 static int is_constant(const dv_expr *e)
 {
     for (int i = 0; i < e->n_args; i++)
@@ -217,7 +219,8 @@ static int is_constant(const dv_expr *e)
     return e->kind != DV_EXPR_READ;
 }
 
-// Factors of a product that are no constants: two make a contraction.
+// Counts the factors of a product that are not constants; two or more make a
+// contraction.
 static int count_factors(const dv_expr *e)
 {
     if (dv_lower_is_product(e))
@@ -230,16 +233,14 @@ static int is_contraction(const dv_lowering *lw, const dv_expr *e)
     if (e->kind != DV_EXPR_REDUCE || e->fn != DV_RED_SUM)
         return 0;
     const dv_expr *x = e->arg[0];
-    if (lw->grain == DV_GRAIN_FUNCTION) // of two operands
+    if (lw->grain == DV_GRAIN_FUNCTION) // this grain needs exactly two operands
         return dv_lower_is_product(x) && !is_constant(x->arg[0]) &&
                !is_constant(x->arg[1]);
     return count_factors(x) >= 2;
 }
 
-// -- Fused grain -------------------------------------------------------------
-
-// The reducer that stays in the op: the largest of those that depend on every
-// written variable. Any other would be computed again for each point.
+// Finds the reducer that stays in the op: the largest one that depends on every
+// written variable. Any other reducer would be recomputed for each point.
 static void pick(const dv_lowering *lw, const dv_expr *e, uint32_t written,
                  const dv_expr **best, int64_t *best_points)
 {
@@ -255,7 +256,8 @@ static void pick(const dv_lowering *lw, const dv_expr *e, uint32_t written,
         pick(lw, e->arg[i], written, best, best_points);
 }
 
-// Is it no larger than one of its factors? Others could be of any size.
+// Returns whether one factor of the product e depends on all variables of e, so
+// that the product is no larger than that factor.
 static int is_scaled(const dv_lowering *lw, const dv_expr *e)
 {
     uint32_t vars = dv_lower_free_vars(lw, e);
@@ -284,8 +286,8 @@ dv_status dv_lower_factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
     return DV_OK;
 }
 
-// The sum of a product, which stays in the op if it may (`keep`); `inner` are
-// the variables of the loops in it.
+// Lowers e, the sum or mean of `product`. `keep` is 1 if the reducer may stay
+// in the op; `inner` is the mask of the op's loop variables.
 static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
                           const dv_expr *product, int keep, uint32_t inner,
                           const dv_expr **out)
@@ -295,7 +297,7 @@ static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
                               .n_args = 2,
                               .off = e->off};
     const dv_expr *outside;
-    // Hoisted, a reducer loops over what it depends on and no more.
+    // A hoisted reducer loops only over the variables it depends on.
     uint32_t loops = keep ? inner : dv_lower_free_vars(lw, e) | e->vars;
     uint32_t written = loops & ~e->vars;
     DV_TRY(dv_lower_split(lw, (dv_reducer)e->fn, &product, &left.vars, loops,
@@ -303,10 +305,13 @@ static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
     DV_TRY(dv_lower_factors(lw, product, written | left.vars, &product));
     DV_TRY(dv_lower_forwards(lw, &product, left.vars, written | left.vars));
     DV_TRY(dv_lower_apart(lw, &product, left.vars, written | left.vars));
-    *out = product; // all its sums are ops of their own
+    // Right if no variable is left to sum over: all sums became ops of their
+    // own.
+    *out = product;
     if (left.vars)
         DV_TRY(rebuild(lw, &left, &product, out));
-    // Without what is outside, it may not need every index any more.
+    // Without the factors outside, the sum may no longer depend on every
+    // written variable; it is then hoisted, so that it is computed once.
     if (outside && (*out)->kind == DV_EXPR_REDUCE &&
         (!keep || dv_lower_free_vars(lw, *out) != written))
         DV_TRY(dv_lower_hoist_wide(lw, *out, out));
@@ -340,8 +345,6 @@ static dv_status fuse(dv_lowering *lw, const dv_expr *e, const dv_expr *keep,
     return DV_OK;
 }
 
-// -- Primitive grain ---------------------------------------------------------
-
 static dv_status atom(dv_lowering *lw, const dv_expr *e, const dv_expr **out);
 
 static dv_status product(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
@@ -357,7 +360,8 @@ static dv_status product(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
     return rebuild(lw, e, args, out);
 }
 
-// Does e use nothing but constants and the result of one contraction?
+// Returns whether e uses only constants and the result of one contraction, so
+// that it can be the contraction's epilogue.
 static int is_last_touch(const dv_lowering *lw, const dv_expr *e)
 {
     if (e->kind != DV_EXPR_APPLY)
@@ -373,7 +377,8 @@ static int is_last_touch(const dv_lowering *lw, const dv_expr *e)
     return touched;
 }
 
-// e as the body of one op, its parts computed by others before.
+// Makes e the body of one op; parts that do not fit are hoisted into ops before
+// it.
 static dv_status one_op(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 {
     const dv_expr *args[3];
@@ -396,8 +401,8 @@ static dv_status one_op(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
     return rebuild(lw, e, args, out);
 }
 
-// Can an op take it as it is: is it a constant or a read? A read through
-// another tensor (a gather) is work of its own.
+// Returns whether e can be an operand of any op as it is: a constant or a
+// direct read. A read through an index tensor (a gather) gets an op of its own.
 static int is_atom(const dv_lowering *lw, const dv_expr *e)
 {
     return e->kind == DV_EXPR_CONST ||
@@ -410,8 +415,9 @@ static dv_status atom(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
     *out = e;
     if (is_atom(lw, e))
         return DV_OK;
-    // A function of whole numbers has no type yet. Where the float type of the
-    // statement may not hold its value, all of it is computed in integers.
+    // An expression of integer constants has no type yet. If the float type of
+    // the statement may not hold its value, all of its parts are computed in
+    // integers.
     double most = 0;
     int before = lw->keep_whole;
     if (e->dtype == DV_WEAK_INT && magnitude(lw, e, &most) >= 0)
@@ -423,10 +429,9 @@ static dv_status atom(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
     return DV_OK;
 }
 
-// -- One statement -----------------------------------------------------------
-
-// Is it made of what the op writes? There each element may find what the last
-// one left.
+// Returns whether e reads the tensor that the op writes. Such an expression
+// must not be hoisted from an update, because each element may depend on
+// earlier stores.
 static int reads_written(const dv_lowering *lw, const dv_expr *e)
 {
     if (e->kind == DV_EXPR_READ &&
@@ -438,7 +443,8 @@ static int reads_written(const dv_lowering *lw, const dv_expr *e)
     return 0;
 }
 
-// What an index scatters is an op of its own, where functions are cut up.
+// In the function grain, computes the values that an indirect write scatters in
+// an op of their own.
 static dv_status scattered(dv_lowering *lw, const dv_expr **body)
 {
     const dv_expr *e = *body;
@@ -473,8 +479,6 @@ static dv_status lower_op(dv_lowering *lw, const dv_op *op)
         DV_TRY(exact_integer(lw, 0, &body));
     return dv_lower_emit(lw, &op->write, body, op->update);
 }
-
-// -- The program -------------------------------------------------------------
 
 static int is_plain_write(const dv_op *op)
 {
@@ -518,7 +522,7 @@ dv_status dv_program_renumber(dv_program *p, int32_t **new_of, dv_diag *diag)
     p->tensor_ids = (dv_table){0};
     for (int i = 0; i < p->n_tensors; i++) {
         if (to[i] < 0)
-            continue; // declared and never defined
+            continue; // the tensor is declared but never defined
         tensors[to[i]] = old[i];
         if (!dv_table_set(&p->tensor_ids, &p->arena, old[i].name,
                           strlen(old[i].name), to[i]))
@@ -527,7 +531,8 @@ dv_status dv_program_renumber(dv_program *p, int32_t **new_of, dv_diag *diag)
     for (int i = 0; i < p->n_ops; i++) {
         dv_op *op = &p->ops[i];
         op->write.tensor = to[op->write.tensor];
-        dv_access *reads = (dv_access *)op->reads; // the program's own
+        // The cast is safe, because the program owns the array of reads.
+        dv_access *reads = (dv_access *)op->reads;
         for (int r = 0; r < op->n_reads; r++)
             reads[r].tensor = to[reads[r].tensor];
     }
@@ -537,7 +542,7 @@ dv_status dv_program_renumber(dv_program *p, int32_t **new_of, dv_diag *diag)
     return DV_OK;
 }
 
-// What the params were stays known, for reports.
+// Copies the values of the params to the new program, for reports.
 static dv_status copy_params(dv_lowering *lw)
 {
     int32_t n = lw->src->n_params;
@@ -573,11 +578,13 @@ static dv_status copy_tensors(dv_lowering *lw)
     return DV_OK;
 }
 
-// Variable names point into the source program; give the new one its own.
+// Copies variable names into the new program, since they still point into the
+// source program.
 static dv_status own_names(dv_lowering *lw)
 {
     for (int i = 0; i < lw->out->n_ops; i++) {
-        dv_var *vars = (dv_var *)lw->out->ops[i].vars; // made by map_vars
+        // The cast is safe, because map_vars allocated the array.
+        dv_var *vars = (dv_var *)lw->out->ops[i].vars;
         for (int v = 0; v < lw->out->ops[i].n_vars; v++) {
             vars[v].name = dv_arena_copy(&lw->out->arena, vars[v].name,
                                          strlen(vars[v].name));

@@ -1,4 +1,5 @@
-// Inside ir/lower*.c: an op being lowered, and making new ones of its parts.
+// State shared by ir/lower*.c: the op being lowered, and functions that make
+// new ops out of its parts.
 #ifndef DV_IR_LOWER_H
 #define DV_IR_LOWER_H
 #include "ir/program.h"
@@ -8,19 +9,27 @@ typedef struct dv_lowering {
     dv_program *out;
     dv_diag *diag;
     dv_grain grain;
-    int here;   // for this machine, which packs what it multiplies
-    int stored; // temporaries have the program's types, not the computed ones
-    int keep_whole; // parts made of whole numbers alone become i64, not floats
-    // The op being lowered: its variables, and its reads, which grow by the
-    // temporaries that its parts were hoisted into.
+    // 1 when lowering for the host, which packs the operands of matrix
+    // products.
+    int here;
+    // 1 if temporaries have the program's types instead of the type of the
+    // computation.
+    int stored;
+    // 1 if parts made of integer constants alone become i64 instead of floats.
+    int keep_whole;
+    // The op being lowered, with its variables. `reads` are its reads; they
+    // grow by one for each temporary that a part of the op is hoisted into.
     dv_op work;
     dv_access *reads;
     int32_t cap_reads;
-    // Which number a read has in the op being emitted: map[r], valid when
-    // stamp[r] is the emission's number. Grown, never wiped.
+    // map[r] is the number that read r has in the op being emitted; it is valid
+    // if stamp[r] equals `emission`, the number of the current emission. The
+    // arrays grow and are never cleared.
     int32_t *map, *stamp;
     int32_t cap_map, emission;
-    int32_t *n_temps; // made of each tensor's statements so far, by tensor
+    // n_temps[t] is the number of temporaries made so far for statements that
+    // write tensor t; it numbers their names.
+    int32_t *n_temps;
 } dv_lowering;
 
 static inline int dv_lower_is_product(const dv_expr *e)
@@ -28,74 +37,87 @@ static inline int dv_lower_is_product(const dv_expr *e)
     return e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL;
 }
 
-enum { DV_LOWER_MANY = 8 }; // results that what is turned serves
+// Minimum number of results that must use each element of a transposed copy for
+// the copy to pay off.
+enum { DV_LOWER_MANY = 8 };
 
-static inline int dv_lower_is_float(int type) // weak ones are none
+// Returns whether the type is a float dtype; weak constants have none.
+static inline int dv_lower_is_float(int type)
 {
     return type >= 0 && dv_is_float((dv_dtype)type);
 }
 
-// A copy of an expression's node.
+// Allocates a copy of one expression node; its arguments are shared.
 dv_status dv_lower_expr(dv_lowering *lw, const dv_expr *like, dv_expr **out);
-// Vars that e, in terms of lw->work, depends on.
+// Returns the mask of variables that e depends on, numbered as in lw->work.
 uint32_t dv_lower_free_vars(const dv_lowering *lw, const dv_expr *e);
-// Is e a product of two reads, each of which serves many results of the other's
-// variables, and has many terms? Sums of a few are no faster as products of
-// matrices.
+// Returns whether e is a product of two direct reads worth running as a matrix
+// product: the sum has at least DV_LOWER_MANY terms, and each factor is reused
+// for at least DV_LOWER_MANY results along variables of the other. Shorter sums
+// are no faster that way.
 int dv_lower_is_matrix(const dv_lowering *lw, const dv_expr *e,
                        uint32_t reduced, uint32_t written);
-// A new tensor of the op's own, shape borrowed from the arena of lw->out.
+// Adds a temporary tensor named after the op's output. `shape` must be
+// allocated in the arena of lw->out.
 dv_status dv_lower_temp(dv_lowering *lw, const int64_t *shape, int n,
                         dv_dtype dtype, int32_t *out);
-// The index base + v, of an op of so many variables. 0: out of memory.
+// Makes the affine index base + v for an op of n_vars variables. Returns 0 if
+// out of memory.
 int dv_lower_index(dv_lowering *lw, dv_index *x, int n_vars, int v,
                    int64_t base);
-// Append an op that writes `body` to `write`, both in terms of lw->work.
+// Appends an op that computes `body` and writes it to `write`; both use the
+// variables and reads of lw->work.
 dv_status dv_lower_emit(dv_lowering *lw, const dv_access *write,
                         const dv_expr *body, int update);
-// An expression that reads elements of this type.
+// Adds access a to the reads of lw->work and returns an expression of this type
+// that reads it.
 dv_status dv_lower_access(dv_lowering *lw, const dv_access *a, dv_dtype type,
                           uint32_t off, const dv_expr **out);
-// Compute e by an op of its own; *out reads the result. The temporary has the
-// type that the statement is computed in, so that nothing is rounded or wrapped
-// that the program does not store; on a machine that stores intermediates in
-// the program's types, floats have the type of e; they do everywhere where that
-// type holds all values of e, such as a maximum, exactly.
+// Computes e in an op of its own; *out reads the result. A float temporary has
+// the type that the statement is computed in, so that no value is rounded that
+// the program does not store. It has the type of e on machines that store
+// intermediates in the program's types (lw->stored), and where that type holds
+// all values of e exactly, e.g. for a maximum. An integer temporary is i64.
 dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e,
                          const dv_expr **out);
-// The same, into a temporary of this type.
+// Same as dv_lower_hoist, with a temporary of the given type.
 dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,
                             const dv_expr **out);
-// The same, of a float, in the type that the op computes in: nothing is rounded
-// to a narrower one.
+// Same as dv_lower_hoist for a float, with a temporary of the type (f32 or f64)
+// that the op computes in, so that nothing is rounded to a narrower type.
 dv_status dv_lower_hoist_wide(dv_lowering *lw, const dv_expr *e,
                               const dv_expr **out);
-// A read as a tensor of its own that lies along variable v (-1: any); and
-// whether that is worth it: it serves many of the results over `written`, and
-// is about as large as what it reads.
+// dv_lower_turn copies a read into a temporary whose innermost dimension is
+// variable v (-1: no preference). dv_lower_may_turn returns whether such a
+// transposed copy pays off: each element is used by many of the results over
+// `written`, and the copy is at most twice as large as the tensor read.
 dv_status dv_lower_turn(dv_lowering *lw, const dv_expr *read, int v,
                         const dv_expr **out);
 int dv_lower_may_turn(const dv_lowering *lw, const dv_expr *read,
                       uint32_t written);
-// Factors of a product that do not depend on every variable around are computed
-// once, not once per point.
+// Hoists factors of the product e that do not depend on every variable in
+// `around`, so that they are computed once and not once per point.
 dv_status dv_lower_factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
                            const dv_expr **out);
-// Of the sum or mean of a product over `reduced`, some of the loops `all`: what
-// is better multiplied after it (*outside, NULL: nothing) is, and of a sum what
-// is better summed before. The body and the variables become what is left.
+// Splits the sum or mean of a product over the variables `reduced` (a subset of
+// the loop variables `all`). Factors that are better multiplied after the
+// reduction become *outside (NULL if none); for a sum, partial sums that are
+// better computed before become ops of their own. *body and *reduced receive
+// the remaining reduction.
 dv_status dv_lower_split(dv_lowering *lw, dv_reducer reducer,
                          const dv_expr **body, uint32_t *reduced, uint32_t all,
                          const dv_expr **outside);
-// A product that is summed over `reduced`, some of the loops `all`, becomes one
-// of factors that are read forwards, where it is one of matrices.
+// If the product, summed over `reduced` (a subset of the loop variables `all`),
+// is a matrix product, rewrites it so that no factor is read with a negative
+// stride.
 dv_status dv_lower_forwards(dv_lowering *lw, const dv_expr **product,
                             uint32_t reduced, uint32_t all);
-// The same of factors whose neighbours lie apart, in windows that overlap.
+// If the product is a matrix product, copies factors that are read with a
+// stride of 2 to 4 in overlapping windows into temporaries with unit stride.
 dv_status dv_lower_apart(dv_lowering *lw, const dv_expr **product,
                          uint32_t reduced, uint32_t all);
-// In the body of an op that writes `write`, transpose what is reduced and lies
-// across the results.
+// In the body of an op that writes `write`, transposes operands of the reducer
+// that have no unit stride along the innermost dimension of the results.
 dv_status dv_lower_across(dv_lowering *lw, const dv_access *write,
                           const dv_expr **body);
 #endif

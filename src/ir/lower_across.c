@@ -1,12 +1,13 @@
-// Reducers of pairs of rows, with one side turned so that results which lie
-// beside each other are computed beside each other:
+// Transposes one operand of a reduction over pairs of rows, so that adjacent
+// results read adjacent elements and can be computed in vector lanes:
 //
 //   d[i,j] = sum[k] abs(x[i,k] - y[j,k])
 //   ->  d_1[k,j] = y[j,k]
 //       d[i,j]   = sum[k] abs(x[i,k] - d_1[k,j])
 //
-// Along short rows there is little to sum at a time, and what is summed has to
-// be put together. Products of matrices have kernels that do as well.
+// Vectorising along k instead is slow for short rows: each has few terms and
+// ends with a horizontal reduction. Matrix products are left alone, since their
+// kernels read either order equally fast.
 #include "ir/lower.h"
 
 enum { LONG = 256, MOST_READS = 8 };
@@ -14,7 +15,7 @@ enum { LONG = 256, MOST_READS = 8 };
 typedef struct turning {
     dv_lowering *lw;
     uint32_t written;
-    int var; // along which results lie
+    int var; // variable along which the results have unit stride
     int n;
     dv_access from[MOST_READS];
     const dv_expr *to[MOST_READS];
@@ -26,7 +27,8 @@ static int is_matrix(const dv_expr *e)
            e->arg[1]->kind == DV_EXPR_READ;
 }
 
-// The variable along which results follow each other; -1: they do not.
+// Returns the variable with unit stride in access `a` and at least
+// DV_LOWER_MANY values; -1 if there is none.
 static int find_var(const dv_lowering *lw, const dv_access *a)
 {
     for (int v = 0; v < lw->work.n_vars && !dv_access_is_indirect(a); v++)
@@ -43,7 +45,8 @@ static int is_across(const turning *t, const dv_expr *read)
     return step != 0 && step != 1;
 }
 
-// How many reads lie across; -1: one of them has to stay.
+// Counts the reads that have no unit stride along t->var and must be
+// transposed; -1 if one of them cannot be.
 static int count(const turning *t, const dv_expr *e)
 {
     int n = 0;
@@ -77,7 +80,8 @@ static dv_status turn(turning *t, const dv_expr *read, const dv_expr **out)
     return DV_OK;
 }
 
-// e with what lies across turned, below the reducer.
+// Copies e; reads below the reducer that have no unit stride along t->var are
+// replaced by reads of transposed copies.
 static dv_status rewrite(turning *t, const dv_expr *e, int below,
                          const dv_expr **out)
 {

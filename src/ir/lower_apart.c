@@ -1,24 +1,28 @@
-// Products of windows that go on by more than one and overlap, with what lies
-// apart brought beside each other:
+// Gives strided convolutions unit stride: in a sum of products that reads
+// overlapping windows which advance by more than one element, the input is
+// first copied so that adjacent results read adjacent elements.
 //
 //   y[o,i,j] = sum[c,a,b] w[o,c,a,b] * x[c,2*i+a,2*j+b]      b in 0..3
 //   ->  y_1[d0,d1,b,j] = x[d0,d1,2*j+b]
 //       y[o,i,j]       = sum[c,a,b] w[o,c,a,b] * y_1[c,2*i+a,b,j]
 //
-// This machine packs a matrix whose rows overlap by steps element by element
-// otherwise, for every block that needs it. Windows that hardly overlap are
-// rows of a matrix already; without a window, x[c,2*i,2*j], all is brought:
-// y_1[c,i,j]. Never more than the product has to pack.
+// Without the copy the host would pack such a matrix element by element, for
+// every block that needs it. Windows that hardly overlap are left alone,
+// because they are rows of a matrix already. A strided read without a window,
+// x[c,2*i,2*j], is copied whole to y_1[c,i,j]. The copy is never larger than
+// what the matrix product would pack.
 #include "base/math.h"
 #include "ir/lower.h"
 #include <stdio.h>
 #include <string.h>
 
 typedef struct window {
-    int across, along; // the variable of the window (-1: there is none), that
-                       // of the results
+    // `across` is the reduced variable of the window (-1 if there is none),
+    // `along` the variable of the results.
+    int across, along;
     dv_access from;
-    int64_t begin[DV_MAX_DIMS], end[DV_MAX_DIMS]; // of each dim, what is read
+    // Range of indices that is read in each dim.
+    int64_t begin[DV_MAX_DIMS], end[DV_MAX_DIMS];
 } window;
 
 static int64_t length(const dv_lowering *lw, int v)
@@ -26,7 +30,7 @@ static int64_t length(const dv_lowering *lw, int v)
     return lw->work.vars[v].end - lw->work.vars[v].begin;
 }
 
-// Does no dim but the last depend on v?
+// Returns whether no dim except the last depends on variable v.
 static int is_only_last(const dv_access *a, int v)
 {
     for (int d = 0; d + 1 < a->n_dims; d++)
@@ -35,7 +39,7 @@ static int is_only_last(const dv_access *a, int v)
     return 1;
 }
 
-// What of dim d is read; 0: that is no number.
+// Computes the range of dim d that is read. Returns 0 on overflow.
 static int set_range(const dv_lowering *lw, window *w, int d)
 {
     return dv_index_bounds(&lw->work, &w->from.index[d], &w->begin[d],
@@ -43,8 +47,8 @@ static int set_range(const dv_lowering *lw, window *w, int d)
            dv_add_i64(&w->end[d], w->end[d], 1);
 }
 
-// Is what is brought no more than what the product packs anyway, which fits,
-// and not many times what is read?
+// Returns whether the copy is small enough: no more elements than the product
+// packs anyway, and at most MOST_TIMES as many as are read.
 static int is_little(const dv_lowering *lw, window *w, const dv_expr *read)
 {
     enum { MOST_TIMES = 4 };
@@ -61,8 +65,9 @@ static int is_little(const dv_lowering *lw, window *w, const dv_expr *read)
     return all <= dv_op_many_points(&lw->work, dv_lower_free_vars(lw, read));
 }
 
-// Is the last index step * along + across, with rows that overlap, or without a
-// window?
+// Returns whether the last index of the read is step * along + across with a
+// step of 2 to 4, where the windows overlap or there is no window; describes it
+// in *out.
 static int find(const dv_lowering *lw, const dv_expr *read, uint32_t reduced,
                 uint32_t written, window *out)
 {
@@ -89,7 +94,8 @@ static int find(const dv_lowering *lw, const dv_expr *read, uint32_t reduced,
            2 * length(lw, out->across) >= 3 * step && is_little(lw, out, read);
 }
 
-// d0, d1, ..., but for names that the window's variables have.
+// Returns a new variable name d0, d1, ... that differs from the names of the
+// window's variables.
 static const char *name_of(const dv_lowering *lw, const window *w, int *number)
 {
     char *name = DV_NEW(&lw->out->arena, char, 16);
@@ -102,7 +108,8 @@ static const char *name_of(const dv_lowering *lw, const window *w, int *number)
     return name;
 }
 
-// Variables of the op that brings it: of every dim but the last, the window's.
+// Sets the variables of the copying op: one for every dim except the last, then
+// the window's two variables.
 static dv_status make_vars(dv_lowering *lw, const window *w, dv_var *vars)
 {
     int n = w->from.n_dims - 1, number = 0;
@@ -120,7 +127,7 @@ static dv_status make_vars(dv_lowering *lw, const window *w, dv_var *vars)
     return DV_OK;
 }
 
-// y_1[d0,d1,b,j] = x[d0,d1,2*j+b]
+// Emits the op that copies the input, e.g. y_1[d0,d1,b,j] = x[d0,d1,2*j+b].
 static dv_status bring(dv_lowering *lw, const window *w, const dv_expr *read,
                        int32_t to)
 {
@@ -155,7 +162,8 @@ static dv_status bring(dv_lowering *lw, const window *w, const dv_expr *read,
     return dv_program_add_op(lw->out, &op) ? DV_OK : dv_nomem(lw->diag);
 }
 
-// What is read instead: y_1[c,2*i+a,b,j].
+// Makes the read of the copy that replaces the strided read, e.g.
+// y_1[c,2*i+a,b,j].
 static dv_status replace(dv_lowering *lw, const window *w, const dv_expr *read,
                          int32_t tensor, const dv_expr **out)
 {

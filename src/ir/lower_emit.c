@@ -1,5 +1,5 @@
-// Making ops out of parts of an op: which variables and reads a part takes
-// along, and the temporary it writes.
+// Makes new ops out of parts of an op: selects the variables and reads that a
+// part needs, and creates the temporary that it writes.
 #include "base/math.h"
 #include "ir/lower.h"
 #include <stdio.h>
@@ -21,12 +21,10 @@ uint32_t dv_lower_free_vars(const dv_lowering *lw, const dv_expr *e)
     return dv_expr_free_vars(&probe, e);
 }
 
-// -- Emitting an op ----------------------------------------------------------
-
-// How variables and reads of the op at hand map to those of the new one.
+// Maps variables and reads of the op being lowered to those of the new op.
 typedef struct mapping {
     int8_t var[DV_MAX_VARS];
-    dv_op op; // the new one
+    dv_op op; // the op that is being built
     dv_access *reads;
     int32_t cap_reads;
 } mapping;
@@ -61,7 +59,8 @@ static dv_status map_access(dv_lowering *lw, mapping *m, const dv_access *a,
     return DV_OK;
 }
 
-// Take a read over once, after the reads its indices go through.
+// Copies a read to the new op, once, after the reads that supply its indirect
+// indices.
 static dv_status map_read(dv_lowering *lw, mapping *m, int32_t read)
 {
     if (lw->stamp[read] == lw->emission)
@@ -115,8 +114,9 @@ static void map_var(const dv_lowering *lw, mapping *m, dv_var *vars, int v,
     vars[m->op.n_vars++].reduce = (uint8_t)reduce;
 }
 
-// Number the new op's variables as if it were read from its text: written ones
-// first, in the order of the indices, then reduced ones in the order they had.
+// Numbers the new op's variables as parsing its printed text would: written
+// variables first, in the order of the indices, then reduced variables in their
+// old order.
 static dv_status map_vars(dv_lowering *lw, mapping *m, const dv_access *write,
                           uint32_t reduced)
 {
@@ -150,13 +150,12 @@ static dv_status grow_map(dv_lowering *lw)
                       (size_t)cap, sizeof *stamp);
     if (!map || !stamp)
         return dv_nomem(lw->diag);
-    lw->map = map; // of no emission yet
+    lw->map = map; // old contents need no copy: each emission fills the map
     lw->stamp = stamp;
     lw->cap_map = cap;
     return DV_OK;
 }
 
-// Append an op that writes `body` to `write`, both in terms of lw->work.
 dv_status dv_lower_emit(dv_lowering *lw, const dv_access *write,
                         const dv_expr *body, int update)
 {
@@ -172,8 +171,6 @@ dv_status dv_lower_emit(dv_lowering *lw, const dv_access *write,
     return dv_program_add_op(lw->out, &m.op) ? DV_OK : dv_nomem(lw->diag);
 }
 
-// -- Hoisting ----------------------------------------------------------------
-
 static char *fresh_name(dv_lowering *lw)
 {
     int32_t tensor = lw->work.write.tensor;
@@ -188,8 +185,8 @@ static char *fresh_name(dv_lowering *lw)
     return name;
 }
 
-// Does an access have these variables as its indices, each once? They are
-// listed in its order.
+// Returns whether the indices of access `a` are exactly the variables in the
+// mask, each once, and lists them in `order`.
 static int list_vars(const dv_op *op, const dv_access *a, uint32_t vars,
                      int *order)
 {
@@ -204,8 +201,9 @@ static int list_vars(const dv_op *op, const dv_access *a, uint32_t vars,
     return seen == vars;
 }
 
-// What is computed element by element lies as what it is computed from, where
-// something has all of its indices; then nothing goes across.
+// Finds a read in the element-wise expression e that has all variables in the
+// mask as its indices, and returns 1 and their order: a temporary with the
+// dimension order of its operand needs no transposed access.
 static int follow(const dv_lowering *lw, const dv_expr *e, uint32_t vars,
                   int *order)
 {
@@ -217,7 +215,9 @@ static int follow(const dv_lowering *lw, const dv_expr *e, uint32_t vars,
     return 0;
 }
 
-// `last` comes last, unless it is -1. What is read lies as it did but for that.
+// Chooses the order of a temporary's dimensions. Variable `last` becomes the
+// innermost (-1: no preference); a temporary that copies a read otherwise keeps
+// the read's order.
 static void order_dims(const dv_lowering *lw, const dv_expr *e, uint32_t vars,
                        int last, int *order)
 {
@@ -260,7 +260,8 @@ dv_status dv_lower_temp(dv_lowering *lw, const int64_t *shape, int n,
                        "dimensions, at most %d are supported",
                        n, (int)DV_MAX_DIMS);
     for (int d = 0; d < n; d++) {
-        t.n_elems *= shape[d]; // fits: bytes did so far
+        // Cannot overflow: a statement's point count fits 64 bits.
+        t.n_elems *= shape[d];
         if (!dv_mul_i64(&bytes, bytes, shape[d]))
             return dv_fail(
                 lw->diag, DV_E_OVERFLOW, at,
@@ -281,7 +282,8 @@ int dv_lower_index(dv_lowering *lw, dv_index *x, int n_vars, int v,
     return 1;
 }
 
-// A temporary for e, over the variables in the mask, and how to access it.
+// Creates a temporary for e over the variables in the mask, and the access to
+// it, *out. Variable `last` is its innermost dimension (-1: no preference).
 static dv_status new_temp(dv_lowering *lw, const dv_expr *e, uint32_t vars,
                           dv_dtype dtype, int last, dv_access *out)
 {
@@ -320,7 +322,8 @@ dv_status dv_lower_access(dv_lowering *lw, const dv_access *a, dv_dtype type,
     return DV_OK;
 }
 
-// The temporary lies along variable v; -1: as it comes.
+// Hoists e into a temporary whose innermost dimension is variable v (-1: no
+// preference).
 static dv_status hoist_along(dv_lowering *lw, const dv_expr *e, dv_dtype type,
                              int v, const dv_expr **out)
 {
@@ -337,9 +340,9 @@ static dv_status hoist_along(dv_lowering *lw, const dv_expr *e, dv_dtype type,
     return dv_lower_access(lw, &a, type, e->off, out);
 }
 
-// Is every value of e one that its own type holds exactly? So it is where e
-// only copies or chooses elements of float tensors; an integer that it may
-// choose need not fit the float type that the two have in common.
+// Returns whether the type of e holds all values of e exactly, because e only
+// copies, negates or selects elements of float tensors. Integers that e may
+// select do not qualify, since they need not fit the common float type.
 static int only_chooses(const dv_expr *e)
 {
     if (e->kind == DV_EXPR_REDUCE)
@@ -355,11 +358,10 @@ static int only_chooses(const dv_expr *e)
     return e->kind == DV_EXPR_READ && dv_is_float((dv_dtype)e->dtype);
 }
 
-// Compute e by an op of its own; *out reads the result.
 dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 {
-    // Constants that did not fold have no type: they get the statement's, where
-    // that holds them.
+    // A constant expression that was not folded has no type: it gets the type
+    // of the statement's output tensor if that can hold it.
     dv_dtype type = lw->src->tensors[lw->work.write.tensor].dtype;
     if (e->dtype >= 0)
         type = (dv_dtype)e->dtype;

@@ -1,12 +1,14 @@
-// Products of matrices that are read backwards, as convolutions are written:
+// Reverses factors of matrix products that are read backwards, as convolutions
+// are commonly written:
 //
 //   y[o,i] = sum[c,a] x[c,i+2-a] * w[o,c,a]
 //   ->  y_1[o,c,a] = w[o,c,2-a]
 //       y[o,i]     = sum[c,a] x[c,i+a] * y_1[o,c,a]
 //
-// Sums may take their variables from either end: the larger factor is read
-// forwards then, the smaller one is turned round. A turned factor is no larger
-// than the tensor it comes from, and serves many results.
+// A sum may run over its variables in either direction: the direction is chosen
+// so that the larger factor is read forwards, and the smaller one is copied in
+// reverse if necessary. A copy is at most twice as large as the tensor it is
+// made from, and is reused for many results.
 #include "base/math.h"
 #include "ir/lower.h"
 #include <stdlib.h>
@@ -49,7 +51,8 @@ static double points(const dv_lowering *lw, const dv_expr *read)
     return dv_op_many_points(&lw->work, dv_lower_free_vars(lw, read));
 }
 
-// The variables to be taken from their ends.
+// Returns the mask of reduced variables whose direction must be reversed so
+// that the larger factor is read forwards.
 static uint32_t choose(const dv_lowering *lw, const dv_expr *large,
                        const dv_expr *small, uint32_t reduced)
 {
@@ -64,8 +67,8 @@ static uint32_t choose(const dv_lowering *lw, const dv_expr *large,
     return flipped;
 }
 
-// A var's place from the other end: base + c (begin + end - 1 - v); 0 if that
-// is no number.
+// Reverses a variable in an index: replaces c * v by c * (begin + end - 1 - v).
+// Returns 0 on overflow.
 static int flip_index(const dv_var *var, int64_t c, dv_index *x, int64_t *coef)
 {
     int64_t ends, far;
@@ -99,7 +102,8 @@ static dv_status flip(dv_lowering *lw, const dv_expr *read, uint32_t flipped,
     return dv_lower_access(lw, &a, (dv_dtype)read->dtype, read->off, out);
 }
 
-// It lies as it did: along the variable that goes to neighbours.
+// Copies a read into a temporary whose innermost dimension is the variable that
+// has stride 1 or -1 in the read.
 static dv_status turn(dv_lowering *lw, const dv_expr **read)
 {
     int along = lw->work.n_vars;

@@ -1,15 +1,16 @@
-// Sums of products of three factors and more, as sums of two where that is less
-// work:
+// Splits sums of products of three or more factors into sums of two factors, if
+// that takes fewer operations:
 //
 //   y[a,b,k] = sum[i,j] x[i,j,k] * u[a,i] * v[b,j]
-//   ->  y_1[a,j,k] = sum[i] x[i,j,k] * u[a,i]      i is in these alone
+//   ->  y_1[a,j,k] = sum[i] x[i,j,k] * u[a,i]      only these depend on i
 //       y[a,b,k]   = sum[j] y_1[a,j,k] * v[b,j]
 //
 //   y[i,j] = sum[k] c[i,j] * a[i,k] * b[k,j]
 //   ->  y[i,j] = c[i,j] * (sum[k] a[i,k] * b[k,j])
 //
-// Temporaries are no larger than what is read or written anyway, or a few times
-// as large and little beside the work, and as wide as the op computes.
+// A temporary is no larger than the largest tensor read or written by the
+// statement, or up to 8 times as large if the operation count is at least 64
+// times its size. It has the type that the op computes in.
 #include "ir/lower.h"
 
 enum { MOST_FACTORS = 16 };
@@ -17,13 +18,16 @@ enum { MOST_FACTORS = 16 };
 typedef struct product {
     dv_lowering *lw;
     const dv_expr *at[MOST_FACTORS];
-    uint32_t vars[MOST_FACTORS]; // that each depends on
+    // Mask of variables that each factor depends on.
+    uint32_t vars[MOST_FACTORS];
     int n;
-    uint32_t reduced, all; // variables
+    // Masks of reduced variables and of all loop variables.
+    uint32_t reduced, all;
 } product;
 
-// 0: there are too many, or whole numbers among them, whose mean would be one,
-// or some are found by indices.
+// Lists the factors of the product e. Returns 0 if there are too many, if a
+// factor is an integer expression (its mean would be rounded to an integer), or
+// if one is read through an index tensor.
 static int list(product *p, const dv_expr *e)
 {
     if (dv_lower_is_product(e))
@@ -43,7 +47,8 @@ static double points(const product *p, uint32_t vars)
     return dv_op_many_points(&p->lw->work, vars);
 }
 
-// The product of some factors, by bits, in their order; NULL: of none.
+// Builds the product of the factors in the mask `which`, in their order; NULL
+// if the mask is empty.
 static dv_status multiply(product *p, uint32_t which, const dv_expr *like,
                           const dv_expr **out)
 {
@@ -68,12 +73,11 @@ static dv_status multiply(product *p, uint32_t which, const dv_expr *like,
     return DV_OK;
 }
 
-// -- What to sum first -------------------------------------------------------
-
-// Factors, by bits, and the reduced variables that are in these alone.
+// A candidate for the partial sum to compute first: a mask of factors, and the
+// mask of reduced variables that occur in no other factor.
 typedef struct choice {
     uint32_t factors, sum;
-    double cost; // points of the two sums
+    double cost; // points of the partial sum plus points of the remaining sum
 } choice;
 
 static uint32_t with_var(const product *p, int v)
@@ -92,7 +96,8 @@ static uint32_t vars_of(const product *p, uint32_t which)
     return vars;
 }
 
-// Two factors, each of which serves many results of the other's variables?
+// Returns whether the candidate is a matrix product: two factors, a sum of at
+// least MANY terms, and each factor reused for at least MANY results.
 static int is_matrix(const product *p, const choice *c)
 {
     enum { MANY = 8 };
@@ -139,8 +144,6 @@ static int choose(const product *p, choice *best)
     return best->factors != 0;
 }
 
-// -- Summing it --------------------------------------------------------------
-
 static dv_status sum_first(product *p, const choice *c, const dv_expr *like)
 {
     dv_expr *e, sum = {.kind = DV_EXPR_REDUCE,
@@ -176,7 +179,8 @@ static dv_status sum_first(product *p, const choice *c, const dv_expr *like)
     return DV_OK;
 }
 
-// Factors that no reduced variable is in, unless they are nearly all.
+// Returns the factors that depend on no reduced variable and can be multiplied
+// after the sum; none unless at least two factors remain inside the sum.
 static uint32_t find_outside(const product *p)
 {
     uint32_t which = 0;

@@ -1,15 +1,14 @@
-// A program as statements with every number resolved. What it prints parses
-// to the same program: inputs first, then temps, then the ops in order.
+// Prints a program as statements with all params replaced by numbers. The text
+// parses to the same program: inputs first, then temps, then the ops in order.
 #include "ir/program.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// -- Variables ---------------------------------------------------------------
-
-// Reducers side by side may use one name, each for a variable of its own. The
-// text may do the same where their ranges are the same: a `for` speaks of all
+// Returns whether variables u and v have the same name and range. Reducers side
+// by side may use one name, each for a variable of its own; the text may keep
+// that name only if their ranges agree, because a `for` clause applies to all
 // variables of a name.
 static int alike(const dv_op *op, int u, int v)
 {
@@ -18,7 +17,7 @@ static int alike(const dv_op *op, int u, int v)
            op->vars[u].end == op->vars[v].end;
 }
 
-// The first of the variables that share a name in the text with variable v.
+// Returns the first variable that shares its printed name with variable v.
 static int first_alike(const dv_op *op, int v)
 {
     int u = 0;
@@ -35,7 +34,8 @@ static int is_taken(const dv_op *op, const char *name)
     return 0;
 }
 
-// Variables of one name and several ranges are told apart by numbers.
+// Prints a variable's name, with a number appended if variables of the same
+// name have different ranges.
 static void put_var(dv_text *out, const dv_op *op, int v)
 {
     const char *plain = op->vars[v].name;
@@ -50,14 +50,12 @@ static void put_var(dv_text *out, const dv_op *op, int v)
     do {
         dv_text_free(&name);
         dv_put(&name, "%s_%d", plain, n);
-        n += DV_MAX_VARS; // no two variables try the same number
+        n += DV_MAX_VARS; // so that no two variables try the same number
     } while (!name.failed && is_taken(op, name.at));
     dv_put(out, "%s", name.failed ? "" : name.at);
     out->failed |= name.failed;
     dv_text_free(&name);
 }
-
-// -- Indices and accesses ----------------------------------------------------
 
 void dv_index_print(dv_text *out, const dv_program *p, const dv_op *op,
                     const dv_index *x)
@@ -104,8 +102,6 @@ void dv_element_print(dv_text *out, const dv_tensor *t, int64_t element)
     if (t->n_dims)
         dv_put(out, "]");
 }
-
-// -- Expressions -------------------------------------------------------------
 
 typedef struct printer {
     dv_text *out;
@@ -181,11 +177,9 @@ void dv_expr_print(dv_text *out, const dv_program *p, const dv_op *op,
     expr(&pr, e, 0);
 }
 
-// -- Statements --------------------------------------------------------------
-
-// Would the reader of this text find the variable's range without `for`? The
-// mirror of find_range in build_op.c: only places where the variable stands
-// alone count here.
+// Returns whether parsing the printed text infers the variable's range without
+// a `for` clause. This mirrors dv_bound_range in build_index.c: only indices
+// that are the variable alone count.
 static int range_is_clear(const dv_program *p, const dv_op *op, int v)
 {
     int places = 0;
@@ -242,8 +236,9 @@ static void declaration(dv_text *out, const dv_tensor *t, int indent)
     dv_put(out, "\n");
 }
 
-// In the order in which the printed text names them, so that the text reads
-// back to the same text: inputs, declared temporaries, then the others.
+// Prints the outputs in the order in which the printed text names the tensors
+// (inputs, declared temporaries, then the others), so that printing the parsed
+// text gives the same text.
 static void put_outputs(dv_text *out, const dv_program *p, int indent)
 {
     int n = 0;

@@ -1,4 +1,5 @@
-// Programs as objects of the API: from text, to text, to JSON.
+// Program objects of the API: created from text, printed as text, converted to
+// JSON.
 #include "ir/program.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -14,8 +15,6 @@ void dv_free(void *p)
 {
     dv_release(p);
 }
-
-// -- From text ---------------------------------------------------------------
 
 static dv_status parse_into(dv_program *p, const char *text, size_t len,
                             const char *name, const dv_param *params,
@@ -68,11 +67,9 @@ void dv_program_destroy(dv_program *p)
 {
     if (!p)
         return;
-    dv_arena arena = p->arena; // p itself lives in it
+    dv_arena arena = p->arena; // copied because p itself lives in the arena
     dv_arena_free(&arena);
 }
-
-// -- Questions ---------------------------------------------------------------
 
 int dv_program_n_tensors(const dv_program *p)
 {
@@ -104,9 +101,8 @@ char *dv_program_text(const dv_program *p)
     return dv_text_take(&out);
 }
 
-// -- JSON --------------------------------------------------------------------
-
-// A text that was put together on the way; out of memory stays known.
+// Prints an assembled text as a JSON string and frees it. If building it ran
+// out of memory, the output is marked as failed too.
 static void text_json(dv_json *j, const char *key, dv_text *text)
 {
     if (text->failed)

@@ -1,6 +1,6 @@
-// What every program promises, checked on the program alone (invariants P1…
-// in docs/invariants.md). Build makes most of it true; plans written by hand
-// and programs put together by code come here too.
+// Checks the invariants of a program, P1 to P4 of docs/invariants.md, using the
+// program alone. ir/build.c establishes most of them; this also checks plans
+// written by hand and programs assembled by code.
 #include "ir/program.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -16,7 +16,7 @@ static dv_loc at(const verifier *v, uint32_t off)
     return (dv_loc){v->p->src.text ? &v->p->src : NULL, off};
 }
 
-// -- P1: every access stays inside its tensor ------------------------------
+// P1: every access stays inside its tensor.
 
 static dv_status check_bounds(const verifier *vf, const dv_op *op,
                               const dv_access *a)
@@ -43,18 +43,20 @@ static dv_status check_bounds(const verifier *vf, const dv_op *op,
     return DV_OK;
 }
 
-// -- P2: no element is written twice; `=` writes all -----------------------
+// P2: no element is written twice, and `=` writes all elements.
 
-// One dim of a write as a mixed-radix number: sorted by factor, each variable
-// must step over all that the smaller ones reach.
+// One term factor * v of a write index, v having n values. The terms of an
+// index form a mixed-radix number: sorted by factor, each factor must exceed
+// the sum that the smaller terms can reach.
 typedef struct digit {
     int64_t factor, n;
 } digit;
 
-// 1: distinct points give distinct values; 0: perhaps not.
+// Returns 1 if distinct points give distinct index values, 0 if that is not
+// proved.
 static int is_injective(digit *digits, int n)
 {
-    for (int i = 1; i < n; i++) // insertion sort, n is small
+    for (int i = 1; i < n; i++) // insertion sort, because n is small
         for (int k = i; k > 0 && digits[k].factor < digits[k - 1].factor; k--) {
             digit t = digits[k];
             digits[k] = digits[k - 1];
@@ -71,8 +73,9 @@ static int is_injective(digit *digits, int n)
     return 1;
 }
 
-// Each dim in turn: variables it shares with no other dim must be told apart
-// by it. Sufficient, and exact for what people write.
+// Checks dim by dim that the write is injective: each dim must distinguish the
+// variables that occur in no earlier dim. The test is sufficient, not
+// necessary; it is exact for common index forms.
 static int dims_are_injective(const dv_op *op)
 {
     uint32_t seen = 0;
@@ -88,8 +91,8 @@ static int dims_are_injective(const dv_op *op)
                 return 0;
             digits[n++] = (digit){c < 0 ? -c : c, points};
         }
-        // A dim whose variables also move other dims tells nothing safely
-        // unless all of them are new here.
+        // Variables shared with earlier dims make this dim's test unsafe,
+        // unless the dim adds no new variable.
         uint32_t here = 0;
         for (int v = 0; v < op->n_vars; v++)
             if (op->write.index[d].coef[v])
@@ -107,7 +110,7 @@ static int dims_are_injective(const dv_op *op)
     return 1;
 }
 
-enum { MAX_COUNTED = 1 << 26 }; // points that are counted one by one
+enum { MAX_COUNTED = 1 << 26 }; // maximum number of elements marked one by one
 
 static int64_t write_offset(const dv_tensor *t, const dv_op *op,
                             const int64_t *point)
@@ -122,8 +125,9 @@ static int64_t write_offset(const dv_tensor *t, const dv_op *op,
     return off;
 }
 
-// The slow way, for the odd write: mark each element. 1 injective, 0 not,
-// -1 out of memory. Bounds hold already.
+// Slow path for writes with unusual indices: marks each element written.
+// Returns 1 if no element is written twice, 0 if one is, -1 if out of memory.
+// Bounds have been checked.
 static int count_writes(const dv_tensor *t, const dv_op *op, int64_t points)
 {
     unsigned char *marks = dv_alloc((size_t)t->n_elems);
@@ -155,7 +159,7 @@ static dv_status check_write(const verifier *vf, const dv_op *op)
     const dv_tensor *t = &vf->p->tensors[op->write.tensor];
     if (dv_access_is_indirect(&op->write)) {
         if (op->update)
-            return DV_OK; // where it goes is known only when it runs
+            return DV_OK; // an indirect write selects its elements at run time
         return dv_fail(vf->diag, DV_E_WRITE, at(vf, op->write.off),
                        "%s is defined through an index that is read: which "
                        "elements that leaves out cannot be known; define all "
@@ -186,7 +190,7 @@ static dv_status check_write(const verifier *vf, const dv_op *op)
     return DV_OK;
 }
 
-// -- P3: shape of an op ----------------------------------------------------
+// P3: the loops, scopes and reducers of an op are well-formed.
 
 static dv_status check_expr(const verifier *vf, const dv_op *op,
                             const dv_expr *e, uint32_t scope, int *reduces)
@@ -232,9 +236,10 @@ static dv_status check_op(const verifier *vf, const dv_op *op)
     return check_write(vf, op);
 }
 
-// -- P4: definitions and uses ----------------------------------------------
+// P4: tensors are defined once and before they are used.
 
-// What a repeat of 0 times defines is defined in it alone.
+// Marks tensors defined inside a repeat of 0 times as undefined again, since
+// their definition never runs.
 static void forget(const dv_program *p, int32_t repeat, unsigned char *defined)
 {
     if (repeat < 0)
@@ -245,11 +250,12 @@ static void forget(const dv_program *p, int32_t repeat, unsigned char *defined)
             defined[p->ops[i].write.tensor] = 0;
 }
 
-// Each tensor is defined once, before it is read or updated.
+// Checks that each tensor is defined once, before it is read or updated.
 static dv_status check_order(const verifier *vf, unsigned char *defined)
 {
     const dv_program *p = vf->p;
-    int32_t next = 0, dead = -1; // the outermost repeat of 0 times around op i
+    // `dead` is the outermost repeat of 0 times around op i, or -1.
+    int32_t next = 0, dead = -1;
     for (int i = 0; i < p->n_tensors; i++)
         defined[i] = p->tensors[i].is_input;
     for (int i = 0; i < p->n_ops; i++) {
@@ -282,9 +288,9 @@ static dv_status check_order(const verifier *vf, unsigned char *defined)
     return DV_OK;
 }
 
-// An op is live when what it writes can reach an output. A tensor is wanted
-// when it is one or a live op reads it. `list` has room for a number per op
-// (the op that writes the same tensor before it) and two per tensor.
+// Marks live ops and wanted tensors: a tensor is wanted if it is an output or a
+// live op reads it; an op is live if it writes a wanted tensor. `list` is
+// scratch space of n_ops + 2 * n_tensors numbers.
 static void find_live(const dv_program *p, unsigned char *wanted,
                       unsigned char *live, int32_t *list)
 {

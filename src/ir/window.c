@@ -1,4 +1,4 @@
-// Reducers over windows.
+// Recognises reductions over small windows, such as filters and pools.
 #include "ir/program.h"
 #include "base/dtype.h"
 #include "base/math.h"
@@ -10,14 +10,17 @@ int64_t dv_access_step(const dv_program *p, const dv_access *a, int var)
         if (a->index[d].via < 0 &&
             (!dv_mul_i64(&by, a->index[d].coef[var], stride) ||
              !dv_add_i64(&step, step, by)))
-            return INT64_MAX; // of a variable of one point
+            // The stride overflows, which only happens for a variable with one
+            // value.
+            return INT64_MAX;
         stride *= p->tensors[a->tensor].shape[d];
     }
     return step;
 }
 
-// Do all accesses go to neighbours along it, or stay? Or to every other
-// element, where that is as wide as lanes are.
+// Returns whether the write has stride 1 along the variable and every read has
+// stride 0 or 1. A stride of 2 is allowed for elements of 4 bytes or more,
+// since those fill whole vector lanes.
 static int goes_by_one(const dv_program *p, const dv_op *op, int var)
 {
     for (int i = 0; i < op->n_reads; i++) {

@@ -1,5 +1,6 @@
-// Which instruction sets this machine has, of those that there are kernels for.
-#define _GNU_SOURCE // syscall
+// Detects which of the instruction sets that divvy has kernels for this machine
+// supports.
+#define _GNU_SOURCE // for syscall
 #include "kernel/cpu.h"
 #include <string.h>
 #if defined(__x86_64__)
@@ -20,7 +21,9 @@ int dv_cpu_has(const char *name)
                                      (getauxval(AT_HWCAP2) & BOTH) == BOTH);
 }
 #elif defined(__x86_64__)
-enum { // bits of cpuid and of what the system keeps across switches
+// Feature bits of cpuid leaves (C1_*, B7_*, ...), and bits of XCR0 (KEPT_*),
+// which say which vector registers the system saves at context switches.
+enum {
     C1_FMA = 1 << 12,
     C1_OSXSAVE = 1 << 27,
     C1_F16C = 1 << 29,
@@ -30,7 +33,7 @@ enum { // bits of cpuid and of what the system keeps across switches
     B7_AVX512DQ = 1 << 17,
     B7_AVX512BW = 1 << 30,
     C7_VNNI = 1 << 11,
-    D7_AMX = 1 << 22 | 1 << 24 | 1 << 25, // of bf16, tiles, of i8
+    D7_AMX = 1 << 22 | 1 << 24 | 1 << 25, // AMX-BF16, AMX-TILE, AMX-INT8
     A71_BF16 = 1 << 5,
     KEPT_AVX = 0x6,
     KEPT_AVX512 = 0xe6,
@@ -50,11 +53,13 @@ static int all(unsigned v, unsigned bits)
     return (v & bits) == bits;
 }
 
-// Registers of tiles are large: the system keeps them for whoever asks.
+// Requests permission to use AMX tile registers; Linux enables their large
+// state only for processes that ask.
 static int may_use_tiles(void)
 {
 #ifdef __linux__
-    enum { REQUEST = 0x1023, TILES = 18 }; // of arch_prctl
+    // Arguments of arch_prctl: ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA.
+    enum { REQUEST = 0x1023, TILES = 18 };
     return all(kept(), KEPT_TILES) &&
            syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
 #else

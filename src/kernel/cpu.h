@@ -1,7 +1,9 @@
-// Instruction sets by name, as DIVVY_CPU has them (isa.c lists them).
+// Instruction sets by name, with the names that the environment variable
+// DIVVY_CPU accepts (listed in isa.c).
 #ifndef DV_CPU_H
 #define DV_CPU_H
 
-// Has the machine got it? On a virtual one this may take long: ask once.
+// Returns whether the machine has this instruction set. The query may be slow
+// on a virtual machine, so callers should cache the result.
 int dv_cpu_has(const char *name);
 #endif

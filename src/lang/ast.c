@@ -1,4 +1,4 @@
-// The tables of op.def, and equality of trees.
+// The run-time tables generated from op.def, and equality of trees.
 #include "lang/ast.h"
 #include <math.h>
 #include <string.h>
@@ -60,8 +60,6 @@ int dv_reducer_find(dv_str name)
             return i;
     return -1;
 }
-
-// -- Equality ----------------------------------------------------------------
 
 static int same_node(const dv_node *a, const dv_node *b)
 {

@@ -1,6 +1,6 @@
-// The program as written: a list of statements over expression trees. Params
-// are still names here; ir/build resolves them. Everything lives in the arena
-// given to the parser and points into the source text.
+// The syntax tree of a program: a list of statements over expression trees.
+// Params are still names here; ir/build.c resolves them. All nodes live in the
+// arena given to the parser, and names point into the source text.
 //
 //   y[i] = 0.5 * (sum[k] a[i,k])
 //
@@ -10,8 +10,8 @@
 //                              └ ACCESS a [NAME i, NAME k]
 //
 //   ast.[ch]    the syntax tree, the tables of op.def, equality of trees
-//   op.def      functions and reducers, the only list of them
-//   lexer.[ch]  tokens of programs, target descriptions and plans
+//   op.def      the only list of functions and reducers
+//   lexer.[ch]  splits programs, target descriptions and plans into tokens
 //   parser.c    parses programs by recursive descent
 //   printer.c   prints a tree as canonical text
 #ifndef DV_AST_H
@@ -20,7 +20,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-// A piece of the source text; not NUL-terminated.
+// A substring of the source text; not NUL-terminated.
 typedef struct dv_str {
     const char *at;
     uint32_t len;
@@ -52,13 +52,14 @@ typedef struct dv_fn_info {
 
 typedef struct dv_reducer_info {
     const char *text;
-    double zero; // what reducing nothing gives
+    double zero; // initial accumulator, the result for an empty range
     int real;
 } dv_reducer_info;
 
 const dv_fn_info *dv_fn_get(dv_fn f);
 const dv_reducer_info *dv_reducer_get(dv_reducer r);
-// By name, for calls; -1 when there is none.
+// Find a function that is called by name, or a reducer. Return -1 if there is
+// none.
 int dv_fn_find(dv_str name);
 int dv_reducer_find(dv_str name);
 
@@ -66,15 +67,19 @@ typedef enum dv_node_kind {
     DV_NODE_INT,
     DV_NODE_FLOAT,
     DV_NODE_INF,
-    DV_NODE_NAME,   // a variable or a param
-    DV_NODE_ACCESS, // name, args: one index each
-    DV_NODE_APPLY,  // op: dv_fn, args
-    DV_NODE_REDUCE, // op: dv_reducer, args: operand, then the variables' names
+    DV_NODE_NAME, // an identifier, a variable or a param, in `name`
+    // An access: the tensor in `name`, one index per dim in `args`.
+    DV_NODE_ACCESS,
+    // A function call or operator: a dv_fn in `op`, operands in `args`.
+    DV_NODE_APPLY,
+    // A reduction: a dv_reducer in `op`; in `args` the operand, then the
+    // variables as NAME nodes.
+    DV_NODE_REDUCE,
 } dv_node_kind;
 
 typedef struct dv_node {
     uint8_t kind, op;
-    uint16_t depth; // of the tree below, leaves have 1
+    uint16_t depth; // height of the tree; a leaf has 1
     uint32_t off;
     uint32_t n_args;
     dv_str name;
@@ -86,28 +91,28 @@ typedef struct dv_node {
 } dv_node;
 
 typedef enum dv_stmt_kind {
-    DV_STMT_PARAM,  // name, value
-    DV_STMT_INPUT,  // name, dtype, dims, place
-    DV_STMT_TEMP,   // name, dtype, dims
-    DV_STMT_OUTPUT, // dims: the names
-    DV_STMT_ASSIGN, // lhs, value, ranges
-    DV_STMT_REPEAT, // value: how often; body
+    DV_STMT_PARAM,  // fields used: name, value
+    DV_STMT_INPUT,  // fields used: name, dtype, dims, place
+    DV_STMT_TEMP,   // fields used: name, dtype, dims
+    DV_STMT_OUTPUT, // fields used: dims, the output tensors as NAME nodes
+    DV_STMT_ASSIGN, // fields used: lhs, value, ranges
+    DV_STMT_REPEAT, // fields used: value, the trip count, and body
 } dv_stmt_kind;
 
 typedef enum dv_place_kind {
     DV_PLACE_NONE,
-    DV_PLACE_SPLIT, // over the listed dims
+    DV_PLACE_SPLIT, // divided along the dims listed in dv_spread
     DV_PLACE_REPLICATE,
 } dv_place_kind;
 
-// A wish of the user's about how processes share a tensor.
+// A user's request for how a tensor is distributed over ranks.
 typedef struct dv_spread {
     dv_place_kind kind;
     int32_t n_dims;
     int32_t dims[8];
 } dv_spread;
 
-// One `i in begin..end` of a `for`.
+// One `i in begin..end` of a `for` clause.
 typedef struct dv_for {
     dv_str name;
     uint32_t off;
@@ -116,17 +121,17 @@ typedef struct dv_for {
 
 typedef struct dv_stmt {
     uint8_t kind;
-    uint8_t update;    // <- instead of =
-    uint8_t is_extern; // opaque
-    int8_t dtype;      // -1: not given
+    uint8_t update;    // 1 for `<-`, 0 for `=`
+    uint8_t is_extern; // 1 for an opaque (extern) statement
+    int8_t dtype;      // a dv_dtype; -1 if not given
     uint32_t off;
     dv_str name;
     dv_node *lhs, *value;
     dv_node **dims;
     int32_t n_dims, n_ranges;
     dv_for *ranges;
-    const dv_spread *place; // NULL: none
-    struct dv_stmt *body;   // first of a repeat
+    const dv_spread *place; // distribution over ranks; NULL if none
+    struct dv_stmt *body;   // first statement inside a repeat
     struct dv_stmt *next;
 } dv_stmt;
 
@@ -136,24 +141,26 @@ typedef struct dv_ast {
 } dv_ast;
 
 enum {
-    DV_MAX_NESTING = 200, // brackets, calls and repeats inside one another
-    DV_MAX_DEPTH = 1000,  // of an expression tree: a + b + c + … counts
+    DV_MAX_NESTING = 200, // maximum nesting of brackets, calls and repeats
+    // Maximum height of an expression tree; each + of a + b + c + … adds one.
+    DV_MAX_DEPTH = 1000,
 };
 
 struct dv_lexer;
 
-// Parse a whole text.
+// Parses a whole program text.
 dv_status dv_parse(dv_ast *out, const dv_source *src, dv_arena *arena,
                    dv_diag *diag);
-// Parse statements up to the closing brace of a block (not stepping over it);
-// the plan reader uses this for a program inside a plan.
+// Parses statements up to, but not including, the closing brace of a block. The
+// plan reader uses it for a program inside a plan.
 dv_status dv_parse_block(dv_ast *out, struct dv_lexer *lx, dv_arena *arena);
-// Parse one value on its own, as `--set` takes them: an integer or a float.
+// Parses a single number, integer or float, as given to `--set`.
 dv_status dv_parse_number(dv_node *out, const dv_source *src, dv_arena *arena,
                           dv_diag *diag);
 
 void dv_ast_print(dv_text *out, const dv_ast *ast);
 void dv_spread_print(dv_text *out, const dv_spread *p);
-// Same statements, wherever they stand in their texts.
+// Returns whether two trees have the same statements, ignoring source
+// positions.
 int dv_ast_equal(const dv_ast *a, const dv_ast *b);
 #endif

@@ -14,7 +14,7 @@ static int is_digit(int c)
     return c >= '0' && c <= '9';
 }
 
-// The byte at an offset; 0 past the end.
+// Returns the byte at an offset, or 0 past the end.
 static int byte(const dv_source *s, size_t off)
 {
     return off < s->len ? (unsigned char)s->text[off] : 0;
@@ -33,8 +33,8 @@ static uint32_t skip_blank(const dv_source *s, uint32_t off)
     }
 }
 
-// Digits, then a fraction if a digit follows the point (0..30 is a range),
-// then an exponent if it is whole (2e is a number and a name).
+// Scans a number: digits, then a fraction if a digit follows the point (0..30
+// is a range), then an exponent if it has digits (2e is a number and a name).
 static dv_status number(dv_token *t, const dv_source *s, dv_diag *diag)
 {
     uint32_t p = t->off;
@@ -120,7 +120,7 @@ static dv_status scan(dv_token *t, uint32_t from, const dv_source *s,
     uint32_t off = skip_blank(s, from);
     *t = (dv_token){.kind = DV_TOK_END, .off = off, .glued = off == from};
     if (off >= s->len) {
-        t->off = from; // messages point behind the last token
+        t->off = from; // error messages point after the last token
         return DV_OK;
     }
     int c = byte(s, off);
@@ -169,7 +169,8 @@ dv_token dv_lex_peek(const dv_lexer *lx)
 
 dv_loc dv_lex_at(const dv_lexer *lx)
 {
-    // A string's own offset is inside its quotes.
+    // The offset of a string token is inside its quotes; report the opening
+    // quote.
     return (dv_loc){lx->src, lx->tok.off - (lx->tok.kind == DV_TOK_STRING)};
 }
 

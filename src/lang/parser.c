@@ -1,4 +1,4 @@
-// Recursive descent; each function is named after what it reads.
+// Recursive-descent parser; each function is named after the rule it parses.
 //
 //   program   = { statement }
 //   statement = param NAME = expr
@@ -16,8 +16,9 @@
 //             | FUNCTION ( expr { , expr } )
 //             | REDUCER "[" NAME { , NAME } "]" term
 //
-// Lines mean nothing: a statement ends where the next word cannot go on. No
-// word is reserved except where its place makes it one.
+// Line breaks are not significant: a statement ends where the next word cannot
+// continue it. Keywords are not reserved; a word is a keyword only in the
+// position of one.
 #include "lang/ast.h"
 #include "base/dtype.h"
 #include "lang/lexer.h"
@@ -28,14 +29,13 @@ typedef struct parser {
     dv_lexer *lx;
     dv_arena *arena;
     int nesting;
-    dv_str
-        bare; // the last reducer without variables; a param may have its name
+    // Name of the last reducer that was given no variables, for error messages;
+    // it may also be a param of that name.
+    dv_str bare;
 } parser;
 
 static dv_status parse_expr(parser *p, dv_node **out);
 static dv_status parse_term(parser *p, dv_node **out);
-
-// -- Helpers -----------------------------------------------------------------
 
 static dv_str text_of(const parser *p)
 {
@@ -83,7 +83,7 @@ static dv_status new_node(parser *p, dv_node **out, dv_node_kind kind,
     return DV_OK;
 }
 
-// Give a node its arguments (copied) and its depth.
+// Sets a node's arguments (the array is copied) and its depth.
 static dv_status set_args(parser *p, dv_node *n, dv_node *const *args,
                           uint32_t n_args)
 {
@@ -112,9 +112,7 @@ static dv_status apply(parser *p, dv_node **out, dv_fn fn, uint32_t off,
     return set_args(p, *out, args, n_args);
 }
 
-// -- Lists -------------------------------------------------------------------
-
-// A list of expressions up to `close`, which is stepped over.
+// Parses expressions separated by commas up to `close`, which is consumed.
 static dv_status expr_list(parser *p, dv_node ***out, int32_t *n, int32_t close,
                            const char *what)
 {
@@ -134,7 +132,7 @@ static dv_status expr_list(parser *p, dv_node ***out, int32_t *n, int32_t close,
     return dv_lex(p->lx);
 }
 
-// `name[...]`; the name is the current token.
+// Parses `name[...]`; the name is the current token.
 static dv_status access(parser *p, dv_node **out)
 {
     DV_TRY(new_node(p, out, DV_NODE_ACCESS, p->lx->tok.off));
@@ -148,24 +146,23 @@ static dv_status access(parser *p, dv_node **out)
     return set_args(p, *out, args, (uint32_t)n);
 }
 
-// -- Expressions -------------------------------------------------------------
-
-// `sum[k,l] term`: the reducer takes in products but ends before + and -.
+// Parses `sum[k,l] term`. The reducer's operand includes products but ends
+// before + and -.
 static dv_status reduce(parser *p, dv_node **out, int reducer)
 {
     DV_TRY(new_node(p, out, DV_NODE_REDUCE, p->lx->tok.off));
     (*out)->op = (uint8_t)reducer;
-    DV_TRY(dv_lex(p->lx)); // the reducer's name
-    DV_TRY(dv_lex(p->lx)); // [
+    DV_TRY(dv_lex(p->lx)); // consumes the reducer's name
+    DV_TRY(dv_lex(p->lx)); // consumes '['
     dv_node **args = NULL;
     int32_t n = 0, cap = 0;
     do {
         if (n > 0)
-            DV_TRY(dv_lex(p->lx)); // ,
+            DV_TRY(dv_lex(p->lx)); // consumes ','
         dv_node **slot = DV_PUSH(p->arena, dv_node *, args, n, cap);
         if (!slot)
             return dv_nomem(p->lx->diag);
-        if (n == 1) // room for the operand, which goes first
+        if (n == 1) // slot 0 is for the operand, parsed later
             slot = DV_PUSH(p->arena, dv_node *, args, n, cap);
         if (!slot)
             return dv_nomem(p->lx->diag);
@@ -184,7 +181,7 @@ static dv_status no_function(parser *p, dv_str name)
     dv_text all = {0};
     for (int i = 0; i <= DV_FN_SELECT; i++) {
         const dv_fn_info *f = dv_fn_get((dv_fn)i);
-        if (!f->prec) // not an operator
+        if (!f->prec) // called by name, not an operator
             dv_put(&all, " %s", f->text);
     }
     dv_status st =
@@ -204,7 +201,7 @@ static dv_status call(parser *p, dv_node **out)
     if (fn < 0)
         return no_function(p, fn_name);
     DV_TRY(dv_lex(p->lx));
-    DV_TRY(dv_lex(p->lx)); // (
+    DV_TRY(dv_lex(p->lx)); // consumes '('
     dv_node **args;
     int32_t n;
     DV_TRY(enter(p));
@@ -237,7 +234,8 @@ static dv_status word(parser *p, dv_node **out)
     dv_str s = text_of(p);
     dv_token after = dv_lex_peek(p->lx);
     int32_t next = after.kind, reducer = dv_reducer_find(s);
-    // A statement's word before a name: the value before it is missing.
+    // A statement keyword followed by a name begins the next statement, so an
+    // operand is missing here.
     if (next == DV_TOK_NAME && starts_statement(s))
         return unexpected(p, "a value");
     if (next == '[')
@@ -287,7 +285,7 @@ static dv_status parse_factor(parser *p, dv_node **out)
     return DV_OK;
 }
 
-// The infix operator the current token is, or -1.
+// Returns the function of the infix operator that is the current token, or -1.
 static int infix(const parser *p)
 {
     switch (p->lx->tok.kind) {
@@ -316,7 +314,7 @@ static int infix(const parser *p)
     }
 }
 
-// A chain of operators of one precedence, grouped from the left.
+// Parses operators of one precedence, left-associative.
 static dv_status chain(parser *p, dv_node **out, int prec)
 {
     dv_status (*operand)(parser *, dv_node **) =
@@ -355,8 +353,6 @@ static dv_status parse_expr(parser *p, dv_node **out)
     return apply(p, out, (dv_fn)fn, off, args, 2);
 }
 
-// -- Statements --------------------------------------------------------------
-
 static dv_status dtype(parser *p, int8_t *out)
 {
     dv_str s = text_of(p);
@@ -373,7 +369,7 @@ static dv_status place(parser *p, dv_stmt *s)
     if (!pl)
         return dv_nomem(p->lx->diag);
     s->place = pl;
-    DV_TRY(dv_lex(p->lx)); // @
+    DV_TRY(dv_lex(p->lx)); // consumes '@'
     if (dv_lex_is(p->lx, "replicate")) {
         pl->kind = DV_PLACE_REPLICATE;
         return dv_lex(p->lx);
@@ -385,7 +381,7 @@ static dv_status place(parser *p, dv_stmt *s)
     DV_TRY(dv_lex_expect(p->lx, '(', "'('"));
     do {
         if (pl->n_dims > 0)
-            DV_TRY(dv_lex(p->lx)); // ,
+            DV_TRY(dv_lex(p->lx)); // consumes ','
         if (!at(p, DV_TOK_INT))
             return unexpected(p, "the number of a dimension");
         if (pl->n_dims == (int)(sizeof pl->dims / sizeof *pl->dims) ||
@@ -399,7 +395,7 @@ static dv_status place(parser *p, dv_stmt *s)
     return dv_lex_expect(p->lx, ')', "',' or ')'");
 }
 
-// `x: f16[M, N]`, after the word input or temp.
+// Parses `x: f16[M, N]` after the keyword input or temp.
 static dv_status declaration(parser *p, dv_stmt *s)
 {
     s->off = p->lx->tok.off;
@@ -421,7 +417,7 @@ static dv_status output(parser *p, dv_stmt *s)
     int32_t cap = 0;
     do {
         if (s->n_dims > 0)
-            DV_TRY(dv_lex(p->lx)); // ,
+            DV_TRY(dv_lex(p->lx)); // consumes ','
         dv_node **slot = DV_PUSH(p->arena, dv_node *, s->dims, s->n_dims, cap);
         if (!slot)
             return dv_nomem(p->lx->diag);
@@ -435,7 +431,7 @@ static dv_status ranges(parser *p, dv_stmt *s)
 {
     int32_t cap = 0;
     do {
-        DV_TRY(dv_lex(p->lx)); // for or ,
+        DV_TRY(dv_lex(p->lx)); // consumes 'for' or ','
         dv_for *f = DV_PUSH(p->arena, dv_for, s->ranges, s->n_ranges, cap);
         if (!f)
             return dv_nomem(p->lx->diag);
@@ -451,7 +447,8 @@ static dv_status ranges(parser *p, dv_stmt *s)
     return DV_OK;
 }
 
-// What stands there is no statement: it may be what a reducer was meant for.
+// Reports a missing '=' or '<-'. If a reducer without variables came before, a
+// note points to it, because this text may have been meant as its operand.
 static dv_status no_assignment(parser *p)
 {
     dv_status st = unexpected(p, "'=' or '<-'");
@@ -557,7 +554,7 @@ static dv_status statement(parser *p, dv_stmt *s, int64_t *n_stmts)
     return assign(p, s);
 }
 
-// Statements up to a '}' or the end.
+// Parses statements up to a '}' or the end of the text.
 static dv_status block(parser *p, dv_ast *out)
 {
     dv_stmt **link = &out->first;
@@ -572,8 +569,6 @@ static dv_status block(parser *p, dv_ast *out)
     }
     return DV_OK;
 }
-
-// -- Entries -----------------------------------------------------------------
 
 dv_status dv_parse_block(dv_ast *out, dv_lexer *lx, dv_arena *arena)
 {

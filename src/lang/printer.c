@@ -1,12 +1,13 @@
-// Prints a program so that it parses to the same tree, always the same way:
-// canonical spaces, only the parentheses that are needed, and parentheses
-// around every reducer that is an operand.
+// Prints a syntax tree as canonical text that parses to the same tree: fixed
+// spacing, only the parentheses that are needed, and parentheses around every
+// reducer that is an operand.
 #include "lang/ast.h"
 #include "base/dtype.h"
 #include <inttypes.h>
 
-// What a parent lets stand without parentheses: only what binds at least so
-// tightly. ALONE is a place of its own, such as between brackets.
+// Minimum precedence that a child may have without parentheses, by the parent's
+// context. ALONE means that any expression may stand there, e.g. between
+// brackets.
 enum { ALONE = 0, OPERAND_OF_REDUCER = 3, TIGHT = 5 };
 
 static void node(dv_text *out, const dv_node *n, int prec);
@@ -35,7 +36,7 @@ static void apply(dv_text *out, const dv_node *n)
         dv_put(out, "%s", f->text);
         node(out, n->args[0], f->prec);
     } else {
-        // Operators group from the left; comparisons do not chain at all.
+        // Operators are left-associative; comparisons do not chain at all.
         node(out, n->args[0], f->prec + (f->prec == 1));
         dv_put(out, " %s ", f->text);
         node(out, n->args[1], f->prec + 1);
@@ -45,7 +46,8 @@ static void apply(dv_text *out, const dv_node *n)
 static int binds(const dv_node *n)
 {
     if (n->kind == DV_NODE_REDUCE)
-        return 1; // see OPERAND_OF_REDUCER in node()
+        // Below every operator, so a reducer as operand gets parentheses.
+        return 1;
     if (n->kind == DV_NODE_APPLY && dv_fn_get((dv_fn)n->op)->prec)
         return dv_fn_get((dv_fn)n->op)->prec;
     return TIGHT;

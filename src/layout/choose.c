@@ -1,17 +1,18 @@
-// The sticks of all tensors, chosen over the whole program.
+// Chooses the stick dims of all tensors over the whole program by beam search.
 //
-// A state says, for the tensors still to be read, along which dim their sticks
-// are and of which ones copies exist. Op by op every state goes on in every
-// way of the op. It pays for the bytes of all that the op reads and writes,
-// padding included (one element a stick is dear), for those of the moves that
-// the way needs, and MOVE_BYTES for each: a move is an op more. A state that a
-// cheaper one could turn into by moves alone, at no higher price, is dropped:
-// nothing is lost by that. What then is left, beyond WIDTH states (fewer when
-// they hold much), is cut off; `exact` says whether that ever happened.
+// A state records, for the tensors that are still to be read, their stick dims
+// and which copies exist. Op by op, every state is extended by every way
+// (combination of stick dims) of the op. It pays for the bytes that the op
+// reads and writes, padding included (so sparse tensors are expensive), for the
+// bytes of the moves that the way needs, and DV_MOVE_BYTES per move, because a
+// move is an extra op. A state is dropped if a cheaper one can be turned into
+// it by moves at no higher total cost; this loses no solution. Of the remaining
+// states only the best WIDTH are kept (fewer if they are large); `exact` says
+// whether any were cut off.
 //
 // In a repeat, a copy is made outside of all loops in which its tensor is not
-// written. Where one state remains its choices are final: states hold only
-// what they may still differ in.
+// written. If only one state remains, its choices are final: states hold only
+// the tensors on which they may still differ.
 #include "layout/stick.h"
 #include "base/math.h"
 #include <float.h>
@@ -19,9 +20,9 @@
 #include <string.h>
 
 enum { WIDTH = 64, MAX_WORK = 1 << 14, NEEDS_MOVE = -3 };
-static const double HUGE_BYTES = 1e30; // what no memory holds
+static const double HUGE_BYTES = 1e30; // more than any memory holds
 
-// What a state knows of a tensor: its own sticks, or those of a copy.
+// A known stick dim of a tensor: its own, or that of a copy.
 typedef struct entry {
     int32_t tensor;
     int8_t stick;
@@ -35,32 +36,38 @@ typedef struct step {
 } step;
 
 typedef struct state {
-    double bytes; // paid so far
+    double bytes; // cost of the state so far, in bytes
     const step *last;
-    int way; // of the op at hand, on top of `last`
-    int seq; // among the states of that op
+    // Choice for the current op (index into dv_ways), not yet in `last`.
+    int way;
+    // Number of the state among those of the current op, for tie-breaks.
+    int seq;
     int n;
-    entry *at; // by tensor, own first, then by stick
+    entry *at; // entries sorted by tensor, own entry first, then by stick dim
 } state;
 
 typedef struct loop {
     int32_t end;
     const dv_repeat *r;
-    double times; // of all loops around and this one
+    // Product of the trip counts of this loop and all loops around it.
+    double times;
 } loop;
 
 typedef struct search {
     const dv_program *p;
     const dv_target *t;
-    dv_arena *arena;  // of the result
-    dv_arena pool[2]; // of the states of this op, and of the one before
+    dv_arena *arena;  // arena of the result
+    dv_arena pool[2]; // arenas of the states of the current and the previous op
     dv_sticks *out;
-    int32_t *last_use, *writes, *write_ops; // writes: first write of a tensor
+    // write_ops[writes[t]] .. write_ops[writes[t + 1] - 1] are the ops that
+    // write tensor t.
+    int32_t *last_use, *writes, *write_ops;
     uint8_t *updated;
-    double *bytes;   // by tensor and sticks; 0: not known yet
-    entry **settled; // by tensor: what all states agree on
+    // Bytes of each tensor with each stick dim; 0 if not computed yet.
+    double *bytes;
+    entry **settled; // per tensor, the entries on which all states agree
     uint8_t *n_settled;
-    int32_t *copied; // tensors with settled copies
+    int32_t *copied; // tensors that have settled copies
     int32_t n_copied, cap_copied;
     loop loops[DV_MAX_NESTING + 1];
     int depth;
@@ -69,9 +76,8 @@ typedef struct search {
     int nomem;
 } search;
 
-// -- Prices ----------------------------------------------------------------
-
-// Of a tensor with such sticks, DV_STICK_NONE or a dim; computed once.
+// Returns the bytes of a tensor with this stick dim (or DV_STICK_NONE);
+// computed only once.
 static double bytes_of(const search *s, int32_t tensor, int stick)
 {
     double *known = &s->bytes[tensor * (DV_MAX_DIMS + 1) + stick + 1];
@@ -84,9 +90,8 @@ static double bytes_of(const search *s, int32_t tensor, int stick)
     return *known;
 }
 
-// -- What a state knows ----------------------------------------------------
-
-// Entries are sorted by tensor.
+// Finds the entry of a tensor in a sorted array by binary search: its own (copy
+// 0), or a copy with this stick dim.
 static const entry *find_in(const entry *at, int n, int32_t tensor, int copy,
                             int stick)
 {
@@ -104,7 +109,8 @@ static const entry *find_in(const entry *at, int n, int32_t tensor, int copy,
     return NULL;
 }
 
-// The tensor's own sticks (copy 0), or those of a copy if there is one.
+// Finds the entry of a tensor's own stick dim (copy 0), or of a copy with dim
+// `stick` (copy 1), in the state or among the settled entries.
 static const entry *find(const search *s, const state *x, int32_t tensor,
                          int copy, int stick)
 {
@@ -119,7 +125,8 @@ static int own(const search *s, const state *x, int32_t tensor)
     return find(s, x, tensor, 0, 0)->stick;
 }
 
-// The smallest of a tensor and its copies: what to make another one from.
+// Returns the stick dim of the smallest of a tensor and its copies, from which
+// the next copy is made.
 static int source(const search *s, const state *x, int32_t tensor)
 {
     int from = own(s, x, tensor);
@@ -154,8 +161,6 @@ static void put(state *x, entry e)
     x->at[i] = e;
 }
 
-// -- Loops -----------------------------------------------------------------
-
 static int written_in(const search *s, int32_t tensor, const dv_repeat *r)
 {
     for (int32_t i = s->writes[tensor]; i < s->writes[tensor + 1]; i++)
@@ -164,7 +169,8 @@ static int written_in(const search *s, int32_t tensor, const dv_repeat *r)
     return 0;
 }
 
-// How deep a copy of the tensor must be made, and how often it then is.
+// Returns at which repeat depth a copy of the tensor must be made, and how
+// often it then runs (*times).
 static int copy_depth(const search *s, int32_t tensor, double *times)
 {
     int d = s->depth;
@@ -174,8 +180,9 @@ static int copy_depth(const search *s, int32_t tensor, double *times)
     return d;
 }
 
-// Forget copies that are no longer good: `tensor` >= 0 was written; else those
-// of what repeat r writes, or those made `depth` deep or deeper.
+// Returns whether a copy is out of date: its tensor is `tensor` (if >= 0),
+// which was just written; or repeat r writes its tensor; or, if r is NULL, it
+// was made at repeat depth `depth` or deeper.
 static int is_stale(const search *s, const entry *e, int32_t tensor,
                     const dv_repeat *r, int depth)
 {
@@ -206,13 +213,11 @@ static void forget(search *s, int32_t tensor, const dv_repeat *r, int depth)
         int n = s->n_settled[t];
         forget_in(s, s->settled[t], &n, tensor, r, depth);
         s->n_settled[t] = (uint8_t)n;
-        if (n > 1) // the first is its own
+        if (n > 1) // the first entry is the tensor's own, the others are copies
             s->copied[kept++] = t;
     }
     s->n_copied = kept;
 }
-
-// -- Going on --------------------------------------------------------------
 
 static int fits(const dv_access *a, int have, int want)
 {
@@ -220,7 +225,7 @@ static int fits(const dv_access *a, int have, int want)
         return 1;
     if (want != DV_STICK_NONE || a->index[have].via >= 0)
         return 0;
-    return 2; // one lane of each stick, if no variable moves along it
+    return 2; // usable only if the access stays in one lane of each stick
 }
 
 static int is_constant(const dv_op *op, const dv_index *x)
@@ -231,7 +236,8 @@ static int is_constant(const dv_op *op, const dv_index *x)
     return 1;
 }
 
-// Does the access run as wanted when its tensor's sticks are `have`?
+// Returns whether an access that needs its tensor with stick dim `want` can use
+// a tensor with stick dim `have`.
 static int serves(const dv_op *op, const dv_access *a, int have, int want)
 {
     int how = fits(a, have, want);
@@ -246,8 +252,8 @@ static int new_sticks(const dv_tensor *t, int want)
                                                     : DV_STICK_NONE;
 }
 
-// The sticks of what a read takes: the tensor itself or a copy, whatever does
-// and is smallest; NEEDS_MOVE when nothing does.
+// Returns the stick dim of the copy that a read uses: the smallest one that
+// serves it, the tensor itself included; NEEDS_MOVE if none does.
 static int taken(const search *s, const state *x, const dv_op *op,
                  const dv_access *a, int want)
 {
@@ -263,7 +269,7 @@ static int taken(const search *s, const state *x, const dv_op *op,
     return best;
 }
 
-// Add a move to the state; `note`: and to the result.
+// Adds a move to the state, and to the result if `note` is set.
 static void add_move(search *s, state *x, int32_t i, int32_t tensor, int want,
                      int note)
 {
@@ -288,8 +294,9 @@ static void add_move(search *s, state *x, int32_t i, int32_t tensor, int want,
     s->nomem |= !m;
 }
 
-// What the way costs a state, and the state after it. `note`: keep the moves,
-// and what every read takes.
+// Applies a way of op i to a state: adds its cost and updates the state. If
+// `note` is set, the moves and the copy that every read uses are recorded in
+// the result.
 static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
 {
     const dv_op *op = &s->p->ops[i];
@@ -301,7 +308,9 @@ static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
             add_move(s, x, i, a->tensor, want[r], note);
             takes = want[r];
         }
-        if (want[r] != DV_STICK_ANY) // the others cost what they cost
+        // Reads that accept any stick dim cost the same for every choice, so
+        // they are not counted.
+        if (want[r] != DV_STICK_ANY)
             x->bytes += here * bytes_of(s, a->tensor, takes);
         if (note && takes != own(s, x, a->tensor))
             s->out->want[s->out->first[i] + r] = (int8_t)takes;
@@ -313,13 +322,14 @@ static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
         put(x, (entry){t, (int8_t)to, 0, 0});
         x->bytes += here * bytes_of(s, t, to);
     } else if (!serves(op, &op->write, own(s, x, t), to)) {
-        x->bytes += here * move_cost(s, x, t, to); // lane by lane
+        // Charge a copy: the update has to access its tensor lane by lane,
+        // because the tensor has other sticks than the op needs.
+        x->bytes += here * move_cost(s, x, t, to);
     }
 }
 
-// -- Keeping the best ------------------------------------------------------
-
-// Can x do all that y can, and not pay more? Moves turn it into y.
+// Returns whether state x can be turned into state y by moves without costing
+// more than y.
 static int can_become(const search *s, const state *x, const state *y)
 {
     double sum = x->bytes;
@@ -358,7 +368,7 @@ static void drop_dead(const search *s, state *x, int32_t op)
     x->n = kept;
 }
 
-// What one state alone knows is certain.
+// Moves the entries of the only remaining state to the settled ones.
 static int settle(search *s, state *x)
 {
     for (int i = 0; i < x->n; i++) {
@@ -382,7 +392,8 @@ static int settle(search *s, state *x)
     return 1;
 }
 
-// How many states to go on with: fewer, the more they hold.
+// Returns the beam width: smaller if the states have many entries, to bound the
+// work.
 static int width_for(const search *s)
 {
     int n = 1, width = WIDTH;
@@ -419,8 +430,6 @@ static int keep_best(search *s, int32_t op)
     return s->n_states > 1 || settle(s, &s->states[0]);
 }
 
-// -- Op by op --------------------------------------------------------------
-
 static void enter_loops(search *s, int32_t op, int32_t *next_repeat)
 {
     while (s->depth && s->loops[s->depth - 1].end == op) {
@@ -439,7 +448,7 @@ static void enter_loops(search *s, int32_t op, int32_t *next_repeat)
     }
 }
 
-// Every state in every way.
+// Extends every state by every choice of stick dims for the op.
 static int spread(search *s, int32_t op, const dv_ways *w)
 {
     dv_arena *pool = &s->pool[op & 1];
@@ -482,7 +491,7 @@ static int walk(search *s, const int *ways)
         dv_ways w;
         enter_loops(s, i, &next_repeat);
         ok = dv_stick_ways(&w, s->t, s->p, op, &scratch);
-        if (ok && ways) { // the second time: as decided
+        if (ok && ways) { // second pass: follow the choices that were made
             state *x = &s->states[0];
             x->at = DV_NEW(&scratch, entry, w.n_operands);
             ok = x->at != NULL;
@@ -503,7 +512,7 @@ static int walk(search *s, const int *ways)
     return ok && !s->nomem;
 }
 
-// Inputs come as they are by default.
+// Starts the search: inputs have their default stick dim, the innermost one.
 static int begin(search *s)
 {
     s->depth = 0;
@@ -581,7 +590,7 @@ static int decide(search *s)
     int *ways = DV_NEW(s->arena, int, s->p->n_ops + 1);
     if (!ways)
         return 0;
-    // The first of several states is the cheapest.
+    // States are sorted by cost, so the first one is the cheapest.
     for (const step *st = s->states[0].last; st; st = st->before)
         ways[st->op] = st->way;
     return begin(s) && walk(s, ways);

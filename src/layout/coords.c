@@ -1,9 +1,10 @@
-// Accesses in device coordinates.
+// Converts accesses to device coordinates.
 //
-// An access is a host index c0 + sum of c * v. It is taken apart into one
-// coordinate per device dim, so that the coordinates times the strides give
-// the index back: each variable goes to the dim with the largest stride that
-// its step reaches, and to every dim between its step and its whole way.
+// An access is a linear host index c0 + sum of c * v. It is decomposed into one
+// coordinate per device dim, so that the sum of coordinates times strides is
+// the index again: each variable contributes to the dim with the largest stride
+// not above its step, and to every dim whose stride lies between its step and
+// its total range.
 #include "layout/layout.h"
 #include "base/math.h"
 
@@ -27,7 +28,7 @@ static int takes_part(const dv_layout *l, int32_t d)
     return l->size[d] != 1 && l->stride[d] > 0;
 }
 
-// The least stride above that of dim d; INT64_MAX: none.
+// Returns the smallest stride above that of dim d; INT64_MAX if there is none.
 static int64_t next_stride(const dv_layout *l, int32_t d)
 {
     int64_t next = INT64_MAX;
@@ -37,7 +38,8 @@ static int64_t next_stride(const dv_layout *l, int32_t d)
     return next;
 }
 
-// The dim with the largest stride up to `step`, or -1.
+// Returns the dim with the largest stride not above `step`, or -1 if
+// there is none.
 static int32_t primary(const dv_layout *l, int64_t step)
 {
     int32_t best = -1;
@@ -49,11 +51,12 @@ static int32_t primary(const dv_layout *l, int64_t step)
 }
 
 typedef struct item {
-    int32_t var; // -1: the constant
+    int32_t var; // number of the variable; -1 for the constant
     int64_t step, limit;
 } item;
 
-// The access as a sum of items; -1 when it has no such form.
+// Writes the access as a sum of items, each a variable times a step. Returns
+// their number, or -1 if it overflows or has a negative offset.
 static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
                     item *items)
 {
@@ -65,7 +68,8 @@ static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
             if (op->vars[v].end - op->vars[v].begin > 1)
                 factor[v] += coef * stride;
             else if (!dv_mul_i64(&x, coef, op->vars[v].begin) ||
-                     !dv_add_i64(&at, at, x)) // a step that nobody takes
+                     // A variable with one value only adds a constant.
+                     !dv_add_i64(&at, at, x))
                 return -1;
         }
         if (a->index[d].via < 0)
@@ -80,7 +84,7 @@ static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
             continue;
         if (factor[v] == INT64_MIN || !dv_mul_i64(&x, factor[v], range - 1))
             return -1;
-        if (factor[v] < 0) { // from the other end
+        if (factor[v] < 0) { // count the variable from its upper end
             base += x;
             factor[v] = -factor[v];
         }
@@ -95,7 +99,8 @@ static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
     return n;
 }
 
-// The constant in dim d: what of it is left below the next stride.
+// Returns the part of the constant that belongs to dim d: the remainder modulo
+// the next larger stride, in steps of dim d.
 static int64_t constant_at(const dv_layout *l, int32_t d, int64_t base)
 {
     int64_t next = next_stride(l, d);

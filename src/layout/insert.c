@@ -1,4 +1,5 @@
-// Putting the moves into the program.
+// Inserts the chosen moves (copies with another stick dim) into the program,
+// outside of repeats if possible:
 //
 //   repeat 5 {                    w_1[d0,d1] = w[d0,d1]
 //       y[i,j] = sum[k] ...       repeat 5 {
@@ -8,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A name that no tensor has: stem, and a number.
+// Returns a name that no tensor has: the stem, `between`, and the first free
+// number.
 static char *fresh_name(dv_program *p, const char *stem, const char *between,
                         int number)
 {
@@ -21,7 +23,8 @@ static char *fresh_name(dv_program *p, const char *stem, const char *between,
     return name;
 }
 
-// One variable per dim, and the index that is just it.
+// Makes one variable per dim of a tensor, and the index that is this variable
+// alone.
 static int make_vars(dv_program *p, const dv_tensor *t, dv_var *vars,
                      dv_index *index)
 {
@@ -40,7 +43,7 @@ static int make_vars(dv_program *p, const dv_tensor *t, dv_var *vars,
     return 1;
 }
 
-// x_1[d0,d1] = x[d0,d1]
+// Makes the op that copies a whole tensor, e.g. x_1[d0,d1] = x[d0,d1].
 static int make_move(dv_program *p, int32_t from, dv_op *op)
 {
     dv_arena *a = &p->arena;
@@ -70,16 +73,16 @@ static int make_move(dv_program *p, int32_t from, dv_op *op)
     return id >= 0;
 }
 
-// -- Reads -----------------------------------------------------------------
-
-// The copies made so far: of each move its tensor and the move of the same
-// tensor before it (-1: none), and of each tensor the newest move.
+// The copies made so far: id[k] is the tensor that move k creates, before[k]
+// the previous move of the same tensor (-1 if none), newest[t] the latest move
+// of tensor t.
 typedef struct copies {
     const dv_sticks *s;
     int32_t *id, *before, *newest;
 } copies;
 
-// The newest copy of a tensor with these sticks, or, there being none, itself.
+// Returns the newest copy of a tensor with this stick dim, or the tensor itself
+// if there is none.
 static int32_t find_copy(const copies *c, int32_t tensor, int stick)
 {
     int32_t k = c->newest[tensor];
@@ -88,7 +91,7 @@ static int32_t find_copy(const copies *c, int32_t tensor, int stick)
     return k < 0 ? tensor : c->id[k];
 }
 
-// Let an op's reads take the copies. 0 when out of memory.
+// Redirects an op's reads to the copies. Returns 0 if out of memory.
 static int redirect(dv_program *p, dv_op *op, const copies *c,
                     const int8_t *want)
 {
@@ -108,8 +111,6 @@ static int redirect(dv_program *p, dv_op *op, const copies *c,
     return 1;
 }
 
-// -- Order -----------------------------------------------------------------
-
 typedef struct slot {
     int32_t before, number;
     uint8_t depth;
@@ -125,8 +126,8 @@ static int by_place(const void *a, const void *b)
     return x->number - y->number;
 }
 
-// Moves that stand before op `op`, or right before it and not deeper than
-// `depth`.
+// Counts the moves inserted before an op earlier than `op`, or directly before
+// `op` at a repeat depth of at most `depth`.
 static int32_t count_before(const slot *slots, int32_t n, int32_t op, int depth)
 {
     int32_t lo = 0, hi = n;
@@ -142,8 +143,9 @@ static int32_t count_before(const slot *slots, int32_t n, int32_t op, int depth)
     return lo;
 }
 
-// Moves before an op stand in front of the repeats that begin there, except
-// those deep enough to be inside.
+// Adjusts the op ranges of repeats for the inserted moves. A move before an op
+// that begins a repeat is outside that repeat unless its depth says that it is
+// inside.
 static void shift_repeats(dv_program *p, const slot *slots, int32_t n)
 {
     int32_t ends[DV_MAX_NESTING + 2], depth = 0;

@@ -1,4 +1,4 @@
-// Making layouts, and the identity they keep.
+// Makes layouts, and computes positions of elements in them.
 #include "layout/layout.h"
 #include "base/math.h"
 #include <string.h>
@@ -15,14 +15,14 @@ int64_t dv_stick_elems(const dv_target *t, dv_dtype dtype)
     return t->stick_bytes / dv_device_bytes(t, dtype);
 }
 
-// A device dim being laid out: which host dim (-1: none) in blocks of what.
+// A device dim under construction: its host dim (-1 if none) and its size.
 typedef struct part {
     int32_t host;
     int64_t size;
 } part;
 
-// The dims outermost first, the host dims they come from and their sizes. The
-// sizes of outer occurrences are filled in afterwards.
+// The device dims, outermost first. Sizes of outer occurrences of a host dim
+// are 0 until fill() computes them.
 typedef struct parts {
     part at[DV_MAX_DEVICE_DIMS];
     int32_t n;
@@ -38,7 +38,9 @@ static int32_t order_at(const dv_layout_spec *s, int32_t i)
     return s->order ? s->order[i] : i;
 }
 
-// o1, …, o(r-1), o0, and the stick: the innermost dim again, or, sparse, none.
+// Lists the device dims of a stick layout for the host dims o0 .. o(r-1): o1,
+// …, o(r-1), o0, and the stick, which is the innermost dim o(r-1) again, or
+// none if sparse.
 static void stick_parts(parts *p, const dv_layout_spec *s, int64_t eps)
 {
     int32_t r = s->n_dims;
@@ -50,7 +52,8 @@ static void stick_parts(parts *p, const dv_layout_spec *s, int64_t eps)
     add(p, s->sparse || r == 0 ? -1 : order_at(s, r - 1), eps);
 }
 
-// Rows and columns of tiles, then the tile.
+// Lists the device dims of a tiled layout: all host dims as counts of tiles,
+// then the rows and columns inside a tile.
 static void tile_parts(parts *p, const dv_layout_spec *s, int64_t rows,
                        int64_t cols)
 {
@@ -67,8 +70,9 @@ static void row_parts(parts *p, const dv_layout_spec *s)
         add(p, order_at(s, i), 0);
 }
 
-// Sizes and strides, right to left: the first occurrence of a host dim has its
-// host stride, the next one steps over all of that.
+// Computes sizes and strides from right to left: the innermost occurrence of a
+// host dim has its host stride, the next one steps over all elements of the
+// inner one.
 static int fill(dv_layout *l, const parts *p, const dv_layout_spec *s)
 {
     int64_t host[DV_MAX_DIMS], block[DV_MAX_DIMS], elems = 1;
@@ -129,8 +133,9 @@ int dv_layout_make(dv_layout *out, const dv_target *t, dv_dtype dtype,
     return 1;
 }
 
-// Each host coordinate is written in the blocks of its occurrences, the
-// innermost being the lowest digit.
+// Returns the offset of an element on the device. Each host coordinate is
+// decomposed into digits, one per device dim that the host dim occurs in, the
+// innermost being the least significant.
 int64_t dv_layout_place(const dv_layout *l, const int64_t *at)
 {
     int64_t rest[DV_MAX_DIMS], place = 0, weight = 1;

@@ -1,4 +1,4 @@
-// Pass layout: how every tensor lies in the target's memory.
+// Pass layout: chooses how every tensor is stored in the target's memory.
 //
 //   layout {
 //       x: size [16, 512, 64] stride [64, 1024, 1] stick 1
@@ -6,14 +6,13 @@
 //       s: size [1, 512, 64] stride [-1, 1, -1] sparse
 //   }
 //
-// Inputs have their innermost dim in the sticks. For the rest see
-// layout/stick.h; moves that it takes are put into the plan's program.
+// Inputs have their sticks along the innermost dim. Stick dims of other tensors
+// are chosen as described in layout/stick.h; the copies that this requires are
+// inserted into the plan's program.
 #include "base/math.h"
 #include "layout/stick.h"
 #include <inttypes.h>
 #include <string.h>
-
-// -- Running ---------------------------------------------------------------
 
 static dv_status make(dv_plan *plan, int32_t tensor, int stick, dv_diag *diag)
 {
@@ -51,9 +50,8 @@ dv_status dv_layout_run(dv_pass_cx *cx, dv_plan *plan)
     return st;
 }
 
-// -- Verifying: L1, L2, L3 -------------------------------------------------
-
-// Digits of every host dim: how far its occurrences reach.
+// Returns whether the device dims made from a host dim have consistent strides
+// and cover its extent (invariants L1, L2).
 static int covers(const dv_layout *l, const dv_tensor *t, int32_t host)
 {
     int64_t block = 1, stride = 1;
@@ -94,8 +92,6 @@ dv_status dv_layout_verify(const dv_plan *plan, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Printing --------------------------------------------------------------
-
 static void print_list(dv_text *out, const char *word, const int64_t *v, int n)
 {
     dv_put(out, " %s [", word);
@@ -121,8 +117,6 @@ void dv_layout_print(dv_text *out, const dv_plan *plan)
     dv_put(out, "}\n");
 }
 
-// -- Reading ---------------------------------------------------------------
-
 static dv_status read_list(dv_lexer *lx, const char *word, int64_t *out, int *n)
 {
     *n = 0;
@@ -145,7 +139,8 @@ static dv_status read_list(dv_lexer *lx, const char *word, int64_t *out, int *n)
     return dv_lex(lx);
 }
 
-// Only layouts that this target makes are read.
+// Parses the layout of one tensor. Only layouts that this target can make are
+// accepted.
 static dv_status read_one(dv_plan *plan, dv_lexer *lx, int32_t tensor)
 {
     const dv_tensor *t = &plan->ops->tensors[tensor];

@@ -1,4 +1,5 @@
-// The ways of an op, from its accesses alone.
+// Lists the possible stick dims of an op's operands (its ways), derived from
+// its accesses.
 #include "layout/stick.h"
 #include <string.h>
 
@@ -23,14 +24,16 @@ typedef struct maker {
     dv_arena *arena;
     dv_ways *out;
     int cap;
-    uint32_t skip[DV_MAX_READS / 32 + 1]; // operands that do not matter
+    // Bit mask of operands for which any stick dim is acceptable.
+    uint32_t skip[DV_MAX_READS / 32 + 1];
 } maker;
 
 enum { NEVER = -3 };
 
-// The last dim that a variable moves along from lane to lane; DV_STICK_NONE:
-// it does not occur. One that goes from stick to stick only, as h in
-// x[64*h + d], cannot be in the lanes: NEVER.
+// Returns the last dim of operand k along which a variable moves from lane to
+// lane; DV_STICK_NONE if the variable does not occur. A variable that moves by
+// whole sticks only, as h in x[64*h + d], cannot be the stick variable: returns
+// NEVER.
 static int dim_of(const maker *m, int k, int var)
 {
     const dv_access *a = operand(m->op, k);
@@ -52,7 +55,8 @@ static int skips(const maker *m, int k)
     return m->skip[k / 32] >> k % 32 & 1;
 }
 
-// A new row, all ANY.
+// Appends a combination of stick dims (a way) in which every operand accepts
+// any dim.
 static int8_t *new_way(maker *m)
 {
     size_t row = (size_t)m->out->n_operands;
@@ -70,7 +74,8 @@ static int8_t *new_way(maker *m)
     return want;
 }
 
-// All operands along one variable; -1: along none.
+// Adds the way with the sticks of all operands along one variable; if var is
+// -1, with all operands sparse.
 static int add_along(maker *m, int var)
 {
     int8_t *want = new_way(m);
@@ -89,7 +94,8 @@ static int add_along(maker *m, int var)
     return 1;
 }
 
-// a along the reduced variable k, b and the result along n.
+// Adds the way of a contraction with factor a along the reduced variable k, and
+// factor b and the result along n.
 static int add_product(maker *m, int a, int b, int k, int n)
 {
     int of_a = dim_of(m, a, k), of_b = dim_of(m, b, n);
@@ -110,8 +116,9 @@ static int is_long(const dv_op *op, int v)
     return op->vars[v].end - op->vars[v].begin > 1;
 }
 
-// Of two factors that share a reduced variable, when one has a variable of
-// the result to itself. How many ways, or -1.
+// Adds the ways of a contraction: two factors share a reduced variable, and one
+// of them has a variable of the result that the other has not. Returns the
+// number of ways, or -1 if out of memory.
 static int add_products(maker *m)
 {
     const dv_op *op = m->op;
@@ -132,7 +139,8 @@ static int add_products(maker *m)
     return m->out->n - before;
 }
 
-// Any dim of the result, the innermost first, or none.
+// Adds the ways of a move: sticks along any dim of the result, the innermost
+// first, or sparse.
 static int add_moves(maker *m)
 {
     const dv_tensor *t = &m->p->tensors[m->op->write.tensor];
@@ -174,8 +182,8 @@ int dv_stick_ways(dv_ways *out, const dv_target *t, const dv_program *p,
         if (n)
             return n > 0;
     }
-    // The innermost variable of the result first: it wins where all cost the
-    // same.
+    // The innermost variable of the result comes first, so that it wins ties in
+    // cost.
     for (int d = op->write.n_dims - 1; d >= DV_STICK_NONE; d--)
         for (int v = op->n_vars - 1; v >= 0; v--)
             if (dim_of(&m, op->n_reads, v) == d && is_long(op, v) &&
@@ -183,8 +191,6 @@ int dv_stick_ways(dv_ways *out, const dv_target *t, const dv_program *p,
                 return 0;
     return add_along(&m, -1);
 }
-
-// -- Layouts ---------------------------------------------------------------
 
 int dv_stick_layout(dv_layout *out, const dv_target *t, const dv_tensor *x,
                     int stick)

@@ -1,9 +1,9 @@
 #include "plan/cost.h"
 #include <math.h>
 
-// Stand-ins for what a target does not say, per core and second.
+// Default rates per core and second, for targets that do not give one.
 static const double some_macs = 8e9, some_bytes = 5e9;
-// Threads of this machine that wait for each other's parts of a sum.
+// Time for threads of the host to wait for each other's partial sums.
 static const double meeting_us = 2;
 
 static double mac_rate(const dv_target *t)
@@ -11,7 +11,8 @@ static double mac_rate(const dv_target *t)
     return t->mac_rate_per_s > 0 ? t->mac_rate_per_s : some_macs;
 }
 
-// A vector unit is taken to be a matrix unit's edge: 64 lanes of it.
+// Returns the rate of non-matmul operations; by default 1/64 of the matrix
+// unit's rate, as if the vector unit were one 64-lane edge of it.
 static double vector_rate(const dv_target *t)
 {
     return t->vector_rate_per_s > 0 ? t->vector_rate_per_s
@@ -40,7 +41,8 @@ double dv_cost_combine_us(const dv_target *t, const dv_cost_work *w)
 {
     double steps = (double)(w->partials - 1);
     double wait = t->here && w->partials > 1 ? meeting_us : 0;
-    // Over the ring once; without one, out to memory and back.
+    // A partial result crosses the ring once; without a ring it is written to
+    // memory and read back.
     if (t->ring && t->ring_bandwidth_bytes_per_s > 0)
         return 1e6 * steps * w->partial_bytes / t->ring_bandwidth_bytes_per_s;
     return wait + 1e6 * steps * 2 * w->partial_bytes / memory_rate(t);

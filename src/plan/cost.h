@@ -1,26 +1,27 @@
-// What a division costs, in microseconds: one function each, all rates from
-// the target. Where a target gives no rate, a stand-in keeps divisions
-// comparable; the times are then in no real unit.
+// Cost model of a division, in microseconds, with all rates from the target. If
+// a target does not give a rate, a default value keeps divisions comparable;
+// the times then have no real unit.
 #ifndef DV_COST_H
 #define DV_COST_H
 #include "target/target.h"
 
-// The share of one op that its busiest core has.
+// The work of the core that has most to do for one op.
 typedef struct dv_cost_work {
     double macs;          // multiply-adds of a contraction
     double ops;           // other scalar operations
-    double memory_bytes;  // read and written in main memory
-    double partial_bytes; // of one partial result
-    int64_t partials;     // cores that share one result; 1: nobody does
+    double memory_bytes;  // bytes read and written in main memory
+    double partial_bytes; // bytes of one partial result
+    int64_t partials; // number of cores that share one result; 1 if not shared
 } dv_cost_work;
 
-// On the core alone.
+// Returns the time of the arithmetic on one core.
 double dv_cost_compute_us(const dv_target *t, const dv_cost_work *w);
-// Main memory, a core having its share of the bandwidth whether the others
-// use theirs or not: that is what makes idle cores expensive.
+// Returns the time of main-memory traffic. A core has a fixed share of the
+// bandwidth even if other cores are idle, so idle cores make a division
+// expensive.
 double dv_cost_memory_us(const dv_target *t, const dv_cost_work *w);
-// Handing partial results from core to core until one has the whole.
+// Returns the time to reduce partial results from core to core.
 double dv_cost_combine_us(const dv_target *t, const dv_cost_work *w);
-// Compute and memory overlap; combining comes after.
+// Returns the total: compute and memory overlap, combining comes after.
 double dv_cost_us(const dv_target *t, const dv_cost_work *w);
 #endif

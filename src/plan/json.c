@@ -1,4 +1,4 @@
-// A plan as JSON: the program's fields, then what the passes decided.
+// Prints a plan as JSON: the program's fields, then the results of the passes.
 #include "ir/json.h"
 #include "base/math.h"
 #include "plan/traffic.h"
@@ -20,7 +20,8 @@ static void layout_json(dv_json *j, const void *of, int32_t i)
     dv_json_close(j);
 }
 
-// Slices per variable, and whether the last are as long as the others.
+// Prints the number of slices per variable. Returns whether all slices of each
+// variable have the same length.
 static int splits_json(dv_json *j, const dv_plan *plan, int32_t i)
 {
     const dv_op *op = &plan->ops->ops[i];
@@ -35,7 +36,7 @@ static int splits_json(dv_json *j, const dv_plan *plan, int32_t i)
     return even;
 }
 
-// Names of the reduced variables that are cut, or null.
+// Prints the names of the reduced variables that are sliced, or null.
 static void reduction_json(dv_json *j, const dv_plan *plan, int32_t i)
 {
     const dv_op *op = &plan->ops->ops[i];
@@ -153,7 +154,8 @@ static void buffers_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
 }
 
-// Which core of the machine's grid has which tiles of a group's result.
+// Prints which core of the machine's grid computes which tiles of a group's
+// result.
 static void grid_json(dv_json *j, const dv_plan *plan)
 {
     dv_json_open(j, "grid", '[');
@@ -217,14 +219,14 @@ static void scratch_json(dv_json *j, const dv_plan *plan)
     dv_json_int(j, "hbm_elements", t.read_elems + t.write_elems);
     dv_json_int(j, "hbm_bytes", t.read_bytes + t.write_bytes);
     dv_json_int(j, "ring_bytes", t.ring_bytes);
-    // 0: an access was too odd to count.
+    // `exact` is false if an access could not be counted.
     dv_json_bool(j, "exact", t.exact);
     buffers_json(j, plan);
     moves_json(j, plan);
     dv_json_close(j);
 }
 
-// How the products of an op are summed.
+// Prints the order in which the products of each op are summed.
 static void nest_json(dv_json *j, const dv_plan *plan)
 {
     dv_json_open(j, "nest", '[');
@@ -292,7 +294,8 @@ char *dv_plan_json(const dv_plan *plan)
     dv_json_close(&j);
     dv_status check = dv_plan_check(plan, NULL);
     if (check == DV_E_NOMEM)
-        out.failed = 1; // it says nothing about the plan
+        // An out-of-memory check result says nothing about the plan.
+        out.failed = 1;
     dv_json_string(&j, "check", dv_status_name(check));
     dv_json_close(&j);
     return dv_text_take(&out);

@@ -1,5 +1,5 @@
-// Pass lower: the program's statements as ops of the target's grain. Its
-// section of a plan is the lowered program:
+// Pass lower: converts the program's statements to ops of the target's grain.
+// Its section of a plan is the lowered program:
 //
 //   program primitive {
 //       input x: f16[512, 1024]
@@ -56,7 +56,8 @@ dv_status dv_program_read_block(dv_program *p, dv_lexer *lx)
     DV_TRY(dv_parse_block(&p->ast, lx, &p->arena));
     DV_TRY(dv_lex_expect(lx, '}', "a statement or '}'"));
     DV_TRY(dv_program_build(p, NULL, 0, diag));
-    p->ast = (dv_ast){0}; // from here on the ops are the program
+    // The AST is no longer needed, since the program has been resolved to ops.
+    p->ast = (dv_ast){0};
     return dv_program_verify(p, 0, diag);
 }
 

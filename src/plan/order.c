@@ -1,16 +1,16 @@
-// Orders of the tiles of a matrix: the tile at a place, and the place of a
-// tile. All are bijective on any rectangle; none keeps a list.
+// Traversal orders of the tiles of a matrix: converts a position to a tile and
+// back. All orders are bijective on any rectangle and need no table.
 //
-//   grouped(3), 5x4:   0  3  6  9      The last group has the rows that are
-//                      1  4  7 10      left, here two.
+//   grouped(3), 5x4:   0  3  6  9      The last group has the remaining
+//                      1  4  7 10      rows, here two.
 //                      2  5  8 11
 //                     12 14 16 18
 //                     13 15 17 19
 //
-// Curves (morton, hilbert) are those of the square of a power of two that
-// holds the rectangle, with the tiles outside left out. How many of a quadrant
-// are inside is a product of two clipped sides, so that the search for a place
-// goes down one quadrant a bit and counts what it passes.
+// Curves (morton, hilbert) are those of the enclosing power-of-two square,
+// skipping tiles outside the matrix. The number of tiles of a quadrant that are
+// inside is a product of two clipped sides, so the search descends one quadrant
+// per bit and adds up the tiles of the quadrants it skips.
 #include "plan/order.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -55,8 +55,6 @@ void dv_order_print(dv_text *out, const dv_order *o)
         dv_put(out, "(%" PRId64 ")", o->size);
 }
 
-// -- Groups and blocks -------------------------------------------------------
-
 static void grouped_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
 {
     int64_t size = dv_min_i64(o->size, o->mt), width = size * o->nt;
@@ -73,7 +71,8 @@ static int64_t grouped_id(const dv_order *o, int64_t m, int64_t n)
     return first * o->nt + n * rows + (m - first);
 }
 
-// Blocks along a row of blocks are all as high; only the last is narrower.
+// Finds the tile at position id, block by block. Blocks in one row of blocks
+// have the same height; only the last one is narrower.
 static void block_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
 {
     int64_t side_m = dv_min_i64(o->size, o->mt);
@@ -111,8 +110,9 @@ static int64_t shard_id(const dv_order *o, int64_t m, int64_t n)
     return s * o->sm * o->sn + m % o->sm * o->sn + n % o->sn;
 }
 
-// Blocks of columns, row by row in each; the last block is narrower. This is
-// the raster along rows of a known library; along columns it is grouped.
+// Finds the tile at position id: blocks of columns, each traversed row by row;
+// the last block is narrower. The order `grouped` is the same with rows and
+// columns exchanged.
 static void swizzle_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
 {
     int64_t size = dv_min_i64(o->size, o->nt), left = id / (size * o->mt);
@@ -129,8 +129,9 @@ static int64_t swizzle_id(const dv_order *o, int64_t m, int64_t n)
     return left * o->mt + m * width + (n - left);
 }
 
-// Rows from both ends in turn: 0, last, 1, last but one. Where later rows have
-// more to do, as in causal attention, neighbours make even pairs.
+// Returns the row at a position. Rows alternate from both ends: 0, last, 1, ...
+// If later rows have more work, as in causal attention, adjacent rows form
+// balanced pairs.
 static int64_t zigzag_row(const dv_order *o, int64_t place)
 {
     return place % 2 ? o->mt - 1 - place / 2 : place / 2;
@@ -142,8 +143,6 @@ static int64_t zigzag_place(const dv_order *o, int64_t m)
     return m <= back ? 2 * m : 2 * back + 1;
 }
 
-// -- Curves ------------------------------------------------------------------
-
 static int64_t side_of(const dv_order *o)
 {
     int64_t side = 1;
@@ -152,21 +151,22 @@ static int64_t side_of(const dv_order *o)
     return side;
 }
 
-// Tiles of the square at (m,n) that are inside the matrix.
+// Returns how many tiles of the square at (m,n) are inside the matrix.
 static int64_t inside(const dv_order *o, int64_t m, int64_t n, int64_t side)
 {
     int64_t h = dv_min_i64(o->mt - m, side), w = dv_min_i64(o->nt - n, side);
     return h > 0 && w > 0 ? h * w : 0;
 }
 
-// A square on the way down: where it is and, for Hilbert's curve, how the curve
-// lies in it: turned about the diagonal, turned by half.
+// A square during the descent: its position and, for the Hilbert curve, the
+// orientation of the curve in it: transposed about the diagonal (swap), rotated
+// by 180 degrees (flip).
 typedef struct square {
     int64_t m, n, side;
     int swap, flip;
 } square;
 
-// Quadrant number q of the curve through s.
+// Returns the q-th quadrant of square s that the curve visits.
 static square quadrant(const dv_order *o, const square *s, int q)
 {
     square c = {s->m, s->n, s->side / 2, s->swap, s->flip};
@@ -190,7 +190,7 @@ static square quadrant(const dv_order *o, const square *s, int q)
 
 static void curve_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
 {
-    square s = {0, 0, side_of(o), 1, 0}; // the first step goes right
+    square s = {0, 0, side_of(o), 1, 0}; // swap = 1: the first step goes right
     while (s.side > 1) {
         square c = quadrant(o, &s, 0);
         for (int q = 0; q < 3; q++) {
@@ -208,7 +208,7 @@ static void curve_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
 
 static int64_t curve_id(const dv_order *o, int64_t m, int64_t n)
 {
-    square s = {0, 0, side_of(o), 1, 0}; // the first step goes right
+    square s = {0, 0, side_of(o), 1, 0}; // swap = 1: the first step goes right
     int64_t id = 0;
     while (s.side > 1)
         for (int q = 0; q < 4; q++) {
@@ -221,8 +221,6 @@ static int64_t curve_id(const dv_order *o, int64_t m, int64_t n)
         }
     return id;
 }
-
-// -- All of them -------------------------------------------------------------
 
 void dv_order_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
 {

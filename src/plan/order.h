@@ -1,11 +1,12 @@
-// Orders of the tiles of a matrix: a tile's number is its place in one. Plans
-// name them, and every level that walks tiles recovers rows and columns here.
+// Traversal orders of the tiles of a matrix: a tile's id is its position in the
+// order. Plans name an order, and every level that iterates over tiles converts
+// ids to rows and columns here.
 #ifndef DV_ORDER_H
 #define DV_ORDER_H
 #include "base/text.h"
 #include <stdint.h>
 
-// ORDER(NAME, word, what its number is called or NULL)
+// ORDER(NAME, word, meaning of its parameter or NULL if it has none)
 #define DV_ORDERS(ORDER)                                                       \
     ORDER(ROW_MAJOR, row_major, NULL)                                          \
     ORDER(COLUMN_MAJOR, column_major, NULL)                                    \
@@ -27,18 +28,19 @@ typedef enum dv_order_kind {
 
 typedef struct dv_order {
     dv_order_kind kind;
-    int64_t mt, nt; // rows and columns of tiles, both above 0
-    int64_t size;   // rows of a group, or side of a block
-    int64_t sm, sn; // match_shard: tiles of a shard; they divide mt and nt
+    int64_t mt, nt; // number of tile rows and columns, both above 0
+    int64_t size;   // parameter: rows of a group, or side of a block
+    int64_t sm, sn; // match_shard: tile rows and columns of a shard
 } dv_order;
 
 const char *dv_order_name(dv_order_kind k);
-// "grouped(4)" or "row_major". 0: there is no such order, or its number is
-// missing, too many or not above 0.
+// Parses e.g. "grouped(4)" or "row_major". Returns 0 if there is no such order,
+// or if its parameter is missing, not positive, or not expected.
 int dv_order_parse(dv_order *out, const char *text);
 void dv_order_print(dv_text *out, const dv_order *o);
-// The tile that comes at place id, and the place of a tile. Both take at most
-// a step per bit of a side.
+// dv_order_tile returns the row and column of the tile at position id;
+// dv_order_id is its inverse. Both take at most one step per bit of the matrix
+// side.
 void dv_order_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n);
 int64_t dv_order_id(const dv_order *o, int64_t m, int64_t n);
 #endif

@@ -1,6 +1,6 @@
-// The driver of the passes: runs, verifies, times and reports each, so that
-// no pass can forget to.
-#define _POSIX_C_SOURCE 200809L // clock_gettime
+// Runs the passes: executes, verifies, times and reports each of them, so that
+// no pass has to do this itself.
+#define _POSIX_C_SOURCE 200809L // for clock_gettime
 #include "base/file.h"
 #include "plan/source.h"
 #include <inttypes.h>
@@ -61,11 +61,10 @@ void dv_plan_destroy(dv_plan *plan)
     if (!plan)
         return;
     dv_program_destroy(plan->ops);
-    dv_arena arena = plan->arena; // the plan itself lives in it
+    // Copied because the plan itself lives in the arena.
+    dv_arena arena = plan->arena;
     dv_arena_free(&arena);
 }
-
-// -- Running -----------------------------------------------------------------
 
 static dv_status find_pass(const char *name, int if_null, int *out,
                            dv_diag *diag)
@@ -126,8 +125,8 @@ static dv_status choose_cores(dv_target *t, const dv_plan_options *options,
                        options->cores);
     if (options->cores)
         DV_TRY(dv_target_first(t, options->cores, diag));
-    // Each core keeps its share of the memory's bandwidth, and no more: fewer
-    // cores must not look as fast as all of them.
+    // Scale the memory bandwidth with the number of cores, so that each core
+    // keeps its share and fewer cores do not look as fast as all of them.
     t->memory_bandwidth_bytes_per_s *= (double)t->cores / (double)all;
     return DV_OK;
 }
@@ -149,7 +148,8 @@ static dv_status limit_cores(dv_plan *plan, const dv_plan_options *options,
                        "%" PRId64 " threads: there may be 1 to %d",
                        options->threads, (int)MAX_THREADS);
     if (options->threads && options->threads != plan->target.cores) {
-        plan->target.core_grid = (dv_core_grid){0, 0}; // threads have no places
+        // The grid is dropped, because threads have no grid positions.
+        plan->target.core_grid = (dv_core_grid){0, 0};
         plan->target.holes.n = 0;
     }
     if (options->threads)
@@ -179,8 +179,6 @@ dv_status dv_plan_create(dv_plan **out, const dv_program *program,
     return st;
 }
 
-// -- Reading -----------------------------------------------------------------
-
 static dv_status read_section(dv_plan *plan, dv_lexer *lx)
 {
     char buf[48];
@@ -193,8 +191,8 @@ static dv_status read_section(dv_plan *plan, dv_lexer *lx)
         if (plan->facts & pass->gives)
             return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
                            "a second section %s", pass->section);
-        // A plan that was written by hand may leave out what it does not
-        // say anything about; it cannot speak of ops before they are there.
+        // A plan written by hand may omit sections, but no section can refer to
+        // ops before the section with the program.
         if (i > 0 && !(plan->facts & DV_FACT_LOWERED))
             return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
                            "section %s stands before what it needs",
@@ -241,7 +239,7 @@ static dv_status read_plan(dv_plan *plan, const char *text, size_t len,
     return dv_source_verify(plan, diag);
 }
 
-// Forget what the passes from `first` on have given.
+// Marks the results of the passes from `first` on as not present.
 static void forget(dv_plan *plan, int first)
 {
     for (int i = first; i < DV_N_PASSES; i++)
@@ -264,7 +262,7 @@ static dv_status resume(dv_plan *plan, const char *start_at,
     dv_program *source = plan->ops;
     dv_status st = run_passes(&cx, plan, first);
     if (plan->ops != source)
-        dv_program_destroy(source); // lowering made a new one
+        dv_program_destroy(source); // lowering made a new program
     return st;
 }
 
@@ -285,8 +283,6 @@ dv_status dv_plan_parse(dv_plan **out, const char *text, size_t len,
         dv_plan_destroy(plan);
     return st;
 }
-
-// -- Printing ----------------------------------------------------------------
 
 dv_loc dv_plan_at(const dv_plan *plan, uint32_t off)
 {

@@ -1,43 +1,45 @@
 // The plan: a program, a target, and one section per level that says how the
 // program is divided for the target.
 //
-// The unit of execution is the group: a run of ops that share one tile space.
-// Its tiles are dealt to cores; each core loops over its tiles; for each tile
-// it runs the group's ops in order.
+// The unit of execution is the group: consecutive ops that share one tile
+// space. Its tiles are dealt (assigned) to cores; each core loops over its
+// tiles and runs the group's ops in order for each tile.
 //
 //   op c  vars m 0..6, n 0..8     slices m 2, n 8  ->  tiles 0 1 2
 //   group tiles 3                 core 0: 0..2         m 0..2, m 2..4
 //                                 core 1: 2..3         m 4..6
 //
-// Tile number t of an op is the box whose slice numbers are the digits of t,
-// the last variable running fastest. The last slice of a variable may be
-// shorter.
+// Tile number t of an op is the box whose slice numbers are the digits of t in
+// mixed radix, the last variable being the least significant. The last slice of
+// a variable may be shorter.
 //
-// Invariants (docs/invariants.md): G1 groups hold all ops, in order, each
+// Invariants (docs/invariants.md): G1 groups contain all ops, in order, each
 // once; G2 all ops of a group have the group's number of tiles; G3 every tile
-// is dealt once, to a core the target has; G4 no group crosses the edge of a
-// repeat, and an extern op is alone in its group and whole on one core. Where a
-// reduced variable is sliced, tiles that differ in nothing else are parts of
-// one result and are combined in their order. Memory: a plan owns its target,
-// its ops and its arena; dv_plan_destroy is one call.
+// is dealt once, to a core that the target has; G4 no group crosses the
+// boundary of a repeat, and an extern op is alone in its group and runs whole
+// on one core. If a reduced variable is sliced, the tiles that differ only in
+// it are partial results of one output box and are combined in their order. A
+// plan owns its target, its ops and its arena; dv_plan_destroy frees all of
+// them.
 //
-//   plan.h, team.h  the plan as data; team.h is its section of a team
-//   pass.def        the passes, in running order
+//   plan.h, team.h  the plan as data; team.h has the section of a team of ranks
+//   pass.def        lists the passes in running order
 //   pipeline.c      runs, verifies, times and dumps the passes
 //   lower.c         the pass "lower"
 //   source.[ch]     section "source": the program as written
 //   json.c          prints a plan as JSON
-//   cost.[ch]       the cost of a division in microseconds
+//   cost.[ch]       estimates the cost of a division in microseconds
 //   traffic.[ch]    counts the elements that a plan moves, by formula
-//   order.[ch]      orders of the tiles of a matrix
+//   order.[ch]      traversal orders of the tiles of a matrix
 //   tiles.[ch]      the tiles of groups that run by their grid
-//   view.[ch]       which box of a tensor each core has
+//   view.[ch]       which box of a tensor each core holds
 #ifndef DV_PLAN_H
 #define DV_PLAN_H
 #include "plan/team.h"
 #include "target/target.h"
 
-// Tiles first..first+n of a group run on this core, in order.
+// Core `core` runs tiles first_tile to first_tile + n_tiles - 1 of a group, in
+// order.
 typedef struct dv_deal {
     int64_t core, first_tile, n_tiles;
 } dv_deal;
@@ -47,155 +49,180 @@ typedef struct dv_group {
     int64_t n_tiles;
     dv_deal *deals;
     int32_t n_deals;
-    int non_terminal; // what is in scratchpads must survive its end
-    // Tiles handed out while they run: `chunk` at a time, from one counter, or
-    // from a queue a core that others may take from. Deals then say only who
-    // begins where.
+    // 1 if scratchpad contents must survive the end of the group.
+    int non_terminal;
+    // If not DV_DEALT, cores fetch tiles at run time, `chunk` at a time: from
+    // one shared counter (DV_TICKET), or from per-core queues with work
+    // stealing (DV_STEAL). The deals then only give each core's first tiles.
     enum { DV_DEALT, DV_TICKET, DV_STEAL } queue;
     int64_t chunk;
-    uint32_t off; // where it stands, in a plan that was read
+    uint32_t off; // byte offset in the text of a parsed plan
 } dv_group;
 
 enum { DV_MAX_DEVICE_DIMS = DV_MAX_DIMS + 2 };
 
-// How a tensor lies in the target's memory; see layout/layout.h.
+// How a tensor is stored in the target's memory; see layout/layout.h. A stick
+// is the smallest unit of that memory, e.g. 128 bytes.
 typedef struct dv_layout {
-    int32_t n_dims;                   // device dims, outermost first
-    int32_t host[DV_MAX_DEVICE_DIMS]; // the host dim each comes from, or -1
+    int32_t n_dims; // number of device dims, outermost first
+    // Host dim each device dim comes from, or -1.
+    int32_t host[DV_MAX_DEVICE_DIMS];
     int64_t size[DV_MAX_DEVICE_DIMS];
-    int64_t stride[DV_MAX_DEVICE_DIMS]; // host elements one step goes, or -1
-    int32_t stick_dim; // host dim that is cut into sticks, or -1
-    int32_t sparse;    // one element per stick
-    int32_t n_inner;   // dims inside a stick (1) or a tile (2)
+    // Host elements per step of each device dim, or -1.
+    int64_t stride[DV_MAX_DEVICE_DIMS];
+    int32_t stick_dim; // host dim that is divided into sticks, or -1
+    int32_t sparse;    // 1 if each stick holds one element
+    int32_t n_inner;   // number of dims inside a stick (1) or a tile (2)
     int64_t eps;       // elements per stick, or columns of a tile
     int64_t elem_bytes;
-    int64_t n_elems, bytes; // padding included
+    int64_t n_elems, bytes; // number of elements and bytes, including padding
 } dv_layout;
 
-// What the divide pass knows of an op beside its slices.
+// Results of the pass divide for one op besides its slices, for reports.
 typedef struct dv_division {
     double cost_us;
-    int64_t candidates; // divisions that were priced
-    int claimed;        // by Torch-Spyre's matmul cost
-    int pinned;         // the user insists on it
-    int followed; // cut as an operand lies on the cores; the runner is its own
-    int64_t *forced;      // slices that the span limit demands, per variable
-    int64_t *spans_bytes; // what one core reaches: reads in order, then write
-    int64_t *whole_bytes; // the same before any cut
-    int64_t *runner;      // slices of the second best, or NULL
+    int64_t candidates; // number of divisions whose cost was computed
+    int claimed;        // 1 if chosen by Torch-Spyre's matmul cost model
+    int pinned;         // 1 if the user fixed this division
+    // 1 if divided to match the placement of an operand on the cores; `runner`
+    // is then the op's own best division.
+    int followed;
+    // Number of slices required by the span limit, per variable.
+    int64_t *forced;
+    // Bytes one core addresses, per access: reads in order, then the write.
+    int64_t *spans_bytes;
+    // Bytes addressed if the op were not divided, per access.
+    int64_t *whole_bytes;
+    int64_t *runner; // slices of the second-best division, or NULL
     double runner_us;
-    int64_t over_span; // divisions that the span limit ruled out
-    double compute_us, memory_us, combine_us; // what cost_us is made of
-    const char **why_whole; // per variable: why it may not be cut, or NULL
+    int64_t over_span; // number of divisions excluded by the span limit
+    double compute_us, memory_us, combine_us; // components of cost_us
+    // Reason why a variable must not be divided, per variable, or NULL.
+    const char **why_whole;
 } dv_division;
 
-// How the bytes of a home come into it.
+// How a home (the place of a resident tensor in the scratchpads) is filled.
 typedef enum dv_home_fill {
-    DV_FILL_WRITTEN, // the first op writes them
-    DV_FILL_LOADED,  // from main memory, before the first op
-    DV_FILL_RING,    // from other cores' homes of the tensor
-    DV_FILL_MOVED,   // from another home of the tensor on the same core
+    DV_FILL_WRITTEN, // the first op writes the tensor into it
+    DV_FILL_LOADED,  // loaded from main memory before the first op
+    DV_FILL_RING,    // copied from other cores' homes of the tensor
+    DV_FILL_MOVED,   // copied from another home of the tensor on the same core
 } dv_home_fill;
 
-// A tensor in the cores' scratchpads for some ops, at the same address on all
-// of them; see scratch/scratch.h.
+// A home: a tensor that is resident in the scratchpads for some consecutive
+// ops, at the same address on all cores; see scratch/scratch.h.
 typedef struct dv_home {
     int32_t tensor;
-    int32_t first_op, end_op; // from the start of one to the start of the other
+    // Lifetime: from the start of first_op to the start of end_op.
+    int32_t first_op, end_op;
     int64_t address, core_bytes;
     dv_home_fill fill;
-    // Each core has what this op touches there with its first access of the
-    // tensor (its write, where it writes it).
+    // Each core holds the box that op as_op accesses on this core by its write
+    // of the tensor, or by its first read if it does not write it.
     int32_t as_op;
-    int32_t from;        // RING, MOVED: the home it comes from
-    int32_t in_place_of; // the home whose bytes it takes over, or -1
-    int stored;          // WRITTEN: main memory gets it too
-    int32_t *readers;    // ops that read it here
+    int32_t from;        // source of the copy, if fill is RING or MOVED
+    int32_t in_place_of; // the home whose memory it reuses, or -1
+    int stored;          // 1 if the tensor is also stored to main memory
+    int32_t *readers;    // ops that read the tensor from this home
     int32_t n_readers;
-    uint32_t off; // where it stands, in a plan that was read
+    uint32_t off; // byte offset in the text of a parsed plan
 } dv_home;
 
-// What the scratch pass knows of a tensor, resident or not.
+// Report of the pass scratch on one tensor, resident or not.
 typedef struct dv_resident {
-    int32_t tensor, home; // -1: it has none, for this reason
+    // `home` is -1 if the tensor is not resident; `reason` then says why.
+    int32_t tensor, home;
     int32_t first_op, end_op;
     int64_t core_bytes, saved_bytes;
-    int crowded; // it might have stayed, there was no room
+    int crowded; // 1 if the tensor could be resident but did not fit
     const char *reason;
 } dv_resident;
 
 typedef struct dv_scratch {
     int64_t capacity_bytes;
     const char *solver;
-    int tenants; // every boundary of groups wipes the scratchpads
+    // 1 if the scratchpads are wiped at every boundary between groups.
+    int tenants;
     dv_home *homes;
     int32_t n_homes;
-    // home_of[op][k]: where access k (reads, then the write) finds its tensor;
-    // -1: in main memory. NULL for an op that uses none.
+    // home_of[op][k] is the home from which access k (reads, then the write)
+    // takes its tensor, or -1 for main memory. NULL for an op that uses no
+    // home.
     int32_t **home_of;
-    // Homes by their first op: op i fills fill_order[fill_at[i]..fill_at[i +
-    // 1]], moves within a core first, then copies between cores, then loads.
+    // Homes sorted by their first op: op i fills the homes
+    // fill_order[fill_at[i]] up to fill_order[fill_at[i + 1] - 1]: moves within
+    // a core first, then copies between cores, then loads.
     int32_t *fill_at, *fill_order;
-    // For reports; nothing of it in a plan that was read.
+    // Reports for all tensors; empty in a plan that was parsed.
     dv_resident *residents;
     int32_t n_residents;
-    int64_t bound_bytes; // main memory cannot be spared more than this
+    // Upper bound on the main-memory traffic that can be saved.
+    int64_t bound_bytes;
     int64_t saved_bytes;
 } dv_scratch;
 
-// What core (x,y) has of a group's result: steps k0..k1 of the tiles
-// first..first+n in the order; or a rectangle of it; or one shard.
+// The part of a group's result that core (x,y) computes: k steps k0..k1 of the
+// tiles first..first+n in the traversal order; or a rectangle of tiles; or one
+// shard.
 typedef struct dv_tile_range {
     int64_t x, y, first, n;
-    int64_t k0, k1;         // 0..kt, or less of one tile: a part of its sums
-    int64_t m0, m1, n0, n1; // rect: rows and columns, in every batch
-    int64_t sy, sx;         // local_shard
+    // Range of k tiles; smaller than 0..kt if the core computes a partial sum
+    // of one tile.
+    int64_t k0, k1;
+    // With policy rect: range of tile rows and columns, in every batch.
+    int64_t m0, m1, n0, n1;
+    int64_t sy, sx; // with local_shard: row and column of the shard
 } dv_tile_range;
 
-// A group's result in tiles of the machine, on its grid of cores; see
-// grid/grid.h. Core number c of the deals is column c mod cols, row c div cols.
+// How the result of a group is divided into the machine's tiles and distributed
+// over its grid of cores; see grid/grid.h. Core numbers of the deals run row by
+// row over the grid (dv_target_core).
 typedef struct dv_group_grid {
     int32_t group, tensor;
-    int local_shard; // each core has the shard it keeps in its scratchpad
+    // 1 if each core computes the shard that its scratchpad holds.
+    int local_shard;
     int64_t batch, mt, nt, kt;
-    int64_t gy, gx, sm, sn; // local_shard
-    const char *order;      // a word of plan/order.h; row_major for shards
-    const char *policy;     // a word of grid/grid.h; static for shards
-    int rect;               // policy is rect
+    // With local_shard: number of shard rows and columns, tile rows and columns
+    // of one shard.
+    int64_t gy, gx, sm, sn;
+    // Name of a tile order of plan/order.h; row_major for shards.
+    const char *order;
+    const char *policy; // name of a policy of grid/grid.h; static for shards
+    int rect;           // 1 if the policy is rect
     dv_tile_range *ranges;
     int32_t n_ranges;
-    uint32_t off; // where it stands, in a plan that was read
+    uint32_t off; // byte offset in the text of a parsed plan
 } dv_group_grid;
 
-// One level of the loops over a reduced variable: a loop, or what the kernel
-// takes inside. Levels of one variable are tiles of each other, outermost
-// first.
+// One level of the loops over a reduced variable: a loop around the kernel, or
+// the range that the kernel reduces itself. Levels of one variable are nested
+// tiles, outermost first.
 typedef struct dv_sum_level {
     int32_t var;
     int64_t size;
-    int inside; // the kernel
+    int inside; // 1 if the kernel contains this loop
 } dv_sum_level;
 
-// In which order an op adds its products up, in all of its tiles; see
-// nest/sums.h.
+// The order in which an op adds up its products, the same in all of its tiles;
+// see nest/sums.h.
 typedef struct dv_sums {
     int32_t op;
-    int dot;   // the kernel sums in the lanes of vectors along k
-    int pairs; // it has instructions for small matrices of bf16 or i8
+    int dot;   // 1 if the kernel accumulates in vector lanes along k
+    int pairs; // 1 if the kernel uses matrix instructions for bf16 or i8
     dv_sum_level *levels;
     int32_t n_levels;
-    uint32_t off; // where it stands, in a plan that was read
+    uint32_t off; // byte offset in the text of a parsed plan
 } dv_sums;
 
 enum {
-    DV_FACT_LOWERED = 1,      // plan->ops
-    DV_FACT_GROUPED = 2,      // plan->groups, plan->slices
-    DV_FACT_LAID_OUT = 4,     // plan->layouts
-    DV_FACT_DIVIDED = 8,      // plan->slices, plan->divisions
-    DV_FACT_PLACED = 16,      // plan->scratch
-    DV_FACT_DISTRIBUTED = 32, // plan->team
-    DV_FACT_GRIDDED = 64,     // plan->grids
-    DV_FACT_LOOPED = 128,     // plan->sums
+    DV_FACT_LOWERED = 1,      // plan->ops is set
+    DV_FACT_GROUPED = 2,      // plan->groups and slices are set
+    DV_FACT_LAID_OUT = 4,     // plan->layouts is set
+    DV_FACT_DIVIDED = 8,      // plan->slices and divisions are set
+    DV_FACT_PLACED = 16,      // plan->scratch is set
+    DV_FACT_DISTRIBUTED = 32, // plan->team is set
+    DV_FACT_GRIDDED = 64,     // plan->grids is set
+    DV_FACT_LOOPED = 128,     // plan->sums is set
 };
 
 typedef enum dv_pass_id {
@@ -207,59 +234,67 @@ typedef enum dv_pass_id {
 
 struct dv_plan {
     dv_arena arena;
-    dv_source src;    // the text it was read from; empty for a made plan
-    dv_target target; // cores as limited for this plan
+    // The text that the plan was parsed from; empty if it was created from a
+    // program.
+    dv_source src;
+    dv_target target; // the target, with its cores limited as the options say
     uint32_t facts;
-    double pass_ms[DV_N_PASSES]; // negative: did not run
-    // The statements of the program as written, numbers in place of params;
-    // NULL: not known. In the arena.
+    // Run time of each pass; negative if it did not run.
+    double pass_ms[DV_N_PASSES];
+    // The statements of the program as written, with numbers in place of
+    // params, in the arena; NULL if not known.
     const char *source;
-    // lower
-    dv_program *ops; // owned
-    // dist
+    dv_program *ops; // set by pass lower: the lowered program, owned
+    // Set by pass dist: the distribution over ranks.
     dv_team team;
-    // layout
-    dv_layout *layouts; // one per tensor
-    int sticks_exact;   // no better sticks exist; 0: not all were tried
-    // divide
-    const char *divide_method; // best, seed, seed+cost, or a reader's word
-    int64_t **slices;          // length of one slice: slices[op][var]
-    dv_division *divisions;    // one per op; NULL in a plan that was read
-    // group
+    dv_layout *layouts; // set by pass layout: one layout per tensor
+    // 1 if the choice of sticks is optimal; 0 if the search was not exhaustive.
+    int sticks_exact;
+    // Set by pass divide: the method (best, seed, seed+cost, or a word from a
+    // parsed plan), the slices and the divisions.
+    const char *divide_method;
+    int64_t **slices;       // slices[op][var] is the length of one slice
+    dv_division *divisions; // one report per op; NULL in a plan that was parsed
+    // Set by pass group: the groups, in order.
     dv_group *groups;
     int32_t n_groups;
-    // scratch
+    // Set by pass scratch: the resident tensors.
     dv_scratch scratch;
-    // grid
-    dv_group_grid *grids; // of groups whose result is in tiles, in order
+    // Set by pass grid: one per group whose result is in tiles, in order of
+    // groups.
+    dv_group_grid *grids;
     int32_t n_grids;
-    // loops
-    dv_sums *sums; // of products that run on this machine, in order of ops
+    // Set by pass loops: one per contraction that runs on this machine, in
+    // order of ops.
+    dv_sums *sums;
     int32_t n_sums;
 };
 
-// Every op in one slice, for what nothing divides.
+// Makes every op a single slice, for plans that are not divided.
 dv_status dv_plan_whole(dv_plan *plan, dv_diag *diag);
-// The box of one tile of an op, and the number of its slice per variable.
+// The box of one tile of an op, and per variable the number of its slice and
+// the number of slices.
 typedef struct dv_tile {
     int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
     int64_t slot[DV_MAX_VARS], n_slots[DV_MAX_VARS];
 } dv_tile;
 void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile);
-// Tiles that the slices of an op make; 0 when they overflow.
+// Returns the number of tiles that the slices of an op make, or 0 on overflow.
 int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op);
-// Are its tiles parts of sums: is a reduced variable cut?
+// Returns whether the tiles of an op are partial sums, i.e. a reduced variable
+// is sliced.
 int dv_plan_in_parts(const dv_plan *plan, int32_t op);
 
-// Deal the tiles of op i, alone in its group: one a core where that is enough,
-// else ranges that differ by one.
+// Deals the tiles of op i, alone in its group: one tile per core if there are
+// enough cores, else ranges whose lengths differ by at most one.
 dv_status dv_plan_deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag);
 
-// The group an op is in, and whether cores have the same tiles of two groups.
+// dv_group_of returns the group of an op; dv_same_deals returns whether each
+// core has the same tiles of both groups.
 int32_t dv_group_of(const dv_plan *plan, int32_t op);
 int dv_same_deals(const dv_group *a, const dv_group *b);
 
-// What a pass may use beside the plan.
+// What a pass may use besides the plan.
 typedef struct dv_pass_cx {
     const dv_program *source; // the program as written; borrowed
     const dv_plan_options *options;
@@ -272,12 +307,13 @@ typedef struct dv_pass {
     dv_status (*run)(dv_pass_cx *cx, dv_plan *plan);
     dv_status (*verify)(const dv_plan *plan, dv_diag *diag);
     void (*print)(dv_text *out, const dv_plan *plan);
-    // Read the section; the lexer stands behind the section's name.
+    // Parses the pass's section of a plan; the lexer is after the section's
+    // name.
     dv_status (*read)(dv_plan *plan, dv_lexer *lx);
 } dv_pass;
 
 const dv_pass *dv_pass_get(dv_pass_id id);
-// The pass of a name, or -1.
+// Returns the pass with this name, or -1.
 int dv_pass_find(const char *name);
 
 #define PASS(name, section, needs, gives, about)                               \
@@ -288,28 +324,30 @@ int dv_pass_find(const char *name);
 #include "plan/pass.def"
 #undef PASS
 
-// Of a large team dv_plan_check proves the plan's own rank alone. This proves
-// another one, of a plan that dv_plan_check accepts.
+// Checks one rank of a plan that dv_plan_check accepts. For a
+// large team dv_plan_check itself checks only the plan's own rank.
 dv_status dv_plan_check_rank(const dv_plan *plan, int64_t rank, dv_diag *diag);
-// Does the user want a team, or has the plan one that is to be made again?
+// Returns whether pass dist must run: the options ask for a team, or the plan
+// has one that must be recomputed.
 int dv_team_wanted(const dv_pass_cx *cx, const dv_plan *plan);
-// Its section as JSON.
+// Prints the section dist as JSON.
 void dv_dist_json(struct dv_json *j, const dv_plan *plan);
-// Distribute again when a later pass has changed the program.
+// Runs pass dist again if a later pass has changed the program.
 dv_status dv_team_follow(dv_pass_cx *cx, dv_plan *plan);
 
-// Where access k of an op finds its tensor: a home's number, or -1.
+// Returns the home from which access k of an op takes its tensor, or -1 for
+// main memory.
 static inline int32_t dv_home_of(const dv_plan *plan, int32_t op, int k)
 {
     int32_t **homes = plan->scratch.home_of;
     return homes && homes[op] ? homes[op][k] : -1;
 }
 
-// The program as written, parsed anew; *out is NULL where the plan does not
-// carry it. The caller destroys it.
+// Parses the program as written from the plan's section source; *out is NULL if
+// the plan has none. The caller destroys it.
 dv_status dv_plan_source(const dv_plan *plan, dv_program **out, dv_diag *diag);
 
-// Position in the plan's own text, if it was read from one.
+// Returns a position in the text that the plan was parsed from, if any.
 dv_loc dv_plan_at(const dv_plan *plan, uint32_t off);
 void dv_plan_print(dv_text *out, const dv_plan *plan);
 #endif

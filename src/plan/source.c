@@ -1,6 +1,6 @@
-// Section `source` of a plan: the program as it was written, which lowering has
-// cut into ops and layout has added moves to. It is the reference that results
-// are verified against, also where a plan is read from a file.
+// Section `source` of a plan: the program as written, before lowering split it
+// into ops and layout inserted copies. It is the reference that results are
+// verified against, also if the plan is read from a file.
 //
 //   source {
 //       input x: f16[4, 1000]
@@ -15,7 +15,7 @@ dv_status dv_source_set(dv_plan *plan, const dv_program *program, dv_diag *diag)
 {
     dv_text text = {0};
     dv_program_print(&text, program, 4);
-    int empty = !text.failed && text.len == 0; // there are no statements
+    int empty = !text.failed && text.len == 0; // the program has no statements
     plan->source = text.failed || empty
                        ? NULL
                        : dv_arena_copy(&plan->arena, text.at, text.len);
@@ -56,7 +56,8 @@ static int same_kind(const dv_tensor *a, const dv_tensor *b)
                 0);
 }
 
-// Every input and output of one section is the same in the other.
+// Checks that every input and output of program `from` exists in program `in`
+// with the same type and shape.
 static dv_status find_all(const dv_program *from, const dv_program *in,
                           const char *section, const char *other, dv_diag *diag)
 {
@@ -92,7 +93,7 @@ dv_status dv_plan_source(const dv_plan *plan, dv_program **out, dv_diag *diag)
     *out = NULL;
     if (!plan->source)
         return DV_OK;
-    // It was verified when it was set; warnings of it were given then.
+    // The text was verified when it was set, and warnings were given then.
     dv_status st = dv_program_parse(out, plan->source, strlen(plan->source),
                                     "source", NULL, 0, NULL);
     return st == DV_OK ? DV_OK

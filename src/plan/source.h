@@ -1,17 +1,19 @@
-// Section `source` of a plan; see plan/source.c. It belongs to no pass.
+// Section `source` of a plan: the program as written (see plan/source.c). It
+// belongs to no pass.
 #ifndef DV_PLAN_SOURCE_H
 #define DV_PLAN_SOURCE_H
 #include "plan/plan.h"
 
-// Keep a copy of the program's statements in the plan.
+// Stores a copy of the program's statements in the plan.
 dv_status dv_source_set(dv_plan *plan, const dv_program *program,
                         dv_diag *diag);
 void dv_source_print(dv_text *out, const dv_plan *plan);
-// Read the section; the lexer stands at its name.
+// Parses the section `source`; the lexer is at this word.
 dv_status dv_source_read(dv_plan *plan, dv_lexer *lx);
-// The inputs and outputs of the section are those of the plan's program.
+// Checks that the section has the same inputs and outputs as the plan's
+// program.
 dv_status dv_source_verify(const dv_plan *plan, dv_diag *diag);
-// A block of statements in braces, resolved and verified, into an empty program
-// whose grain is set (plan/lower.c).
+// Parses a block of statements in braces, resolves and verifies it, into an
+// empty program whose grain is set (plan/lower.c).
 dv_status dv_program_read_block(dv_program *p, dv_lexer *lx);
 #endif

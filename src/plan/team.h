@@ -1,28 +1,31 @@
-// The dist section of a plan: a grid of ranks, who owns what, and what travels
-// before which op. See dist/dist.h for how it is found.
+// The dist section of a plan: a grid of ranks, the distribution of tensors over
+// ranks, and the messages before each op. See dist/dist.h for how it is
+// computed.
 //
-// It is symbolic in the rank: boxes follow from it by formula for any rank.
-// Messages are written out for the plan's own rank, so that a plan on paper
-// says all that this rank does; dv_team_messages gives those of the others.
+// Boxes are symbolic: they follow from the rank by formula. Messages are stored
+// for the plan's own rank only, so that a printed plan shows all that this rank
+// does; dv_team_messages computes those of other ranks.
 #ifndef DV_PLAN_TEAM_H
 #define DV_PLAN_TEAM_H
 #include "ir/program.h"
 
-// A reduced variable that is cut: a rank sums over those of its values for
-// which it owns index `dim` of read `read`. The parts of all ranks along that
-// dim's axis are combined.
+// A reduced variable that is distributed: each rank reduces over the values for
+// which it owns index `dim` of read `read`, and the partial results of all
+// ranks along that dim's grid axis are combined.
 typedef struct dv_follow {
     int32_t op, var, read, dim;
     uint32_t off;
 } dv_follow;
 
-// What an op reads of a tensor beyond what ranks own.
+// An exchange of messages: the elements of a tensor that an op reads and its
+// rank does not own.
 typedef struct dv_swap {
     int32_t op, tensor;
-    int32_t repeat; // once, before this repeat begins; -1: before the op
-    int32_t *prior; // ops whose reads of the tensor are still at hand
+    int32_t repeat; // runs once before this repeat begins; -1: before the op
+    // Earlier ops whose received elements of the tensor are still valid.
+    int32_t *prior;
     int32_t n_prior;
-    // Of the plan's rank, by rank and then place.
+    // The messages of the plan's rank, sorted by rank and then position.
     dv_piece *sends, *receives;
     int32_t n_sends, n_receives;
     uint32_t off;
@@ -30,18 +33,20 @@ typedef struct dv_swap {
 
 typedef struct dv_team {
     int64_t rank;
-    int n_axes; // 0: the plan is for one process
+    int n_axes; // number of grid axes; 0 if the plan is for one process
     int64_t grid[DV_MAX_AXES];
-    dv_dist *tensors; // one per tensor
+    dv_dist *tensors; // one distribution per tensor
     dv_follow *follows;
-    dv_swap *swaps; // in the order of their ops
+    dv_swap *swaps; // exchanges, sorted by op
     int32_t n_follows, n_swaps;
-    uint64_t program; // what it was made for, so that changes are seen
+    // Hash of the program for which the section was computed, to detect
+    // changes.
+    uint64_t program;
 } dv_team;
 
 int64_t dv_team_size(const dv_team *t);
-// Messages of one swap for any rank, into the arena (dist/need.c). 0: no
-// memory.
+// Computes the messages of one swap for any rank, allocated in the arena
+// (dist/need.c). Returns 0 if out of memory.
 int dv_team_messages(dv_swap *out, const dv_program *p, const dv_team *t,
                      int32_t swap, int64_t rank, dv_arena *arena);
 #endif

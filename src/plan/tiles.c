@@ -13,7 +13,8 @@ int dv_one_depth(const dv_op *op)
     return 1;
 }
 
-// Does the op write every dim by a variable of its own, from end to end?
+// Returns whether the op writes every dim by a variable of its own, over the
+// whole extent.
 static int writes_whole(const dv_program *p, const dv_op *op)
 {
     const dv_tensor *t = &p->tensors[op->write.tensor];
@@ -35,7 +36,8 @@ const dv_group_grid *dv_grid_of(const dv_plan *plan, int32_t group)
     if (!plan->n_grids || g->end_op - g->first_op != 1 || op->is_extern ||
         !writes_whole(plan->ops, op))
         return NULL;
-    int32_t lo = 0, hi = plan->n_grids; // in order of groups
+    // Binary search, because grids are sorted by group.
+    int32_t lo = 0, hi = plan->n_grids;
     while (lo < hi) {
         int32_t mid = lo + (hi - lo) / 2;
         if (plan->grids[mid].group < group)
@@ -85,7 +87,7 @@ int32_t dv_range_next(const dv_group_grid *g, int32_t at)
 {
     const dv_tile_range *r = &g->ranges[at];
     for (int32_t i = 1; i < g->n_ranges && r->k1 < g->kt; i++) {
-        int32_t k = (at + i) % g->n_ranges; // usually the very next
+        int32_t k = (at + i) % g->n_ranges; // usually the range after `at`
         if (g->ranges[k].first == r->first && g->ranges[k].k0 == r->k1)
             return k;
     }

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- Distinct elements of an access ----------------------------------------
-
 typedef struct run {
     int64_t factor, n;
 } run;
@@ -17,9 +15,10 @@ static int by_factor(const void *a, const void *b)
     return x->factor < y->factor ? -1 : x->factor > y->factor;
 }
 
-// Values of a sum of variables that each take n values, `factor` apart. As
-// long as steps fit into what the smaller ones cover without gaps, or step over
-// all of it, the number has a formula; else the values are marked one by one.
+// Counts the distinct values of a sum of terms, term i taking runs[i].n values
+// that are runs[i].factor apart. There is a formula as long as each factor
+// either fits into the gap-free range covered by the smaller terms, or exceeds
+// that range. Otherwise returns -1, and count_sums marks the values one by one.
 static int64_t distinct_sums(run *runs, int n)
 {
     int64_t step = 1, count = 1, gaps = 0;
@@ -29,9 +28,12 @@ static int64_t distinct_sums(run *runs, int n)
     for (int i = 0; i < n; i++) {
         int64_t f = runs[i].factor, k = runs[i].n;
         if (!gaps && f % step == 0 && f / step <= count)
-            count += (k - 1) * (f / step); // the covers join
+            // The ranges of the smaller terms, shifted by multiples of f,
+            // overlap or touch.
+            count += (k - 1) * (f / step);
         else if (!gaps && f > (count - 1) * step) {
-            count *= k; // copies side by side, apart
+            // Copies of the range of the smaller terms, disjoint and with gaps.
+            count *= k;
             gaps = i + 1 < n;
         } else {
             return -1;
@@ -70,7 +72,7 @@ static int64_t count_sums(const run *runs, int n)
     return count;
 }
 
-// Do two dims of the access move with the same variable?
+// Returns whether two dims of the access depend on the same variable.
 static int dims_share(const dv_op *op, const dv_access *a)
 {
     uint32_t seen = 0;
@@ -106,14 +108,14 @@ int64_t dv_touched(const dv_program *p, const dv_op *op, const dv_access *a,
 {
     const dv_tensor *t = &p->tensors[a->tensor];
     run runs[DV_MAX_VARS];
-    if (dv_access_is_indirect(a)) { // for every index that is read
+    if (dv_access_is_indirect(a)) { // one element per index that is read
         int64_t n = 1;
         uint32_t vars = dv_access_vars(op, a);
         for (int v = 0; v < op->n_vars; v++)
             n *= vars >> v & 1 ? end[v] - begin[v] : 1;
         return n;
     }
-    if (dims_share(op, a)) { // as one sum of element numbers
+    if (dims_share(op, a)) { // count values of the linear element offset
         int64_t factor[DV_MAX_VARS] = {0}, stride = 1;
         for (int d = a->n_dims - 1; d >= 0; d--) {
             for (int v = 0; v < op->n_vars; v++)
@@ -132,8 +134,6 @@ int64_t dv_touched(const dv_program *p, const dv_op *op, const dv_access *a,
     }
     return n;
 }
-
-// -- Of ops and plans ------------------------------------------------------
 
 static int64_t elem_bytes(const dv_plan *plan, int32_t tensor)
 {
@@ -166,7 +166,8 @@ static int64_t core_of(const dv_group *g, int64_t tile)
     return -1;
 }
 
-// The tile with the part before that of tile `t`; -1: it is the first.
+// Returns the tile with the partial sum that precedes the one of tile `t`; -1
+// if it is the first.
 static int64_t part_before(const dv_op *op, const dv_tile *t)
 {
     int64_t slot[DV_MAX_VARS], tile = 0;
@@ -206,7 +207,8 @@ static void add_tile(dv_traffic *sum, const dv_plan *plan, const dv_group *g,
         sum->ring_bytes += results * dv_op_part_bytes(plan->ops, op);
 }
 
-// Copies that fill the homes an op begins with, and store those it writes.
+// Adds the copies that fill the homes starting at an op, and the stores of
+// homes that it writes through to main memory.
 static void add_homes(dv_traffic *sum, const dv_plan *plan, int32_t op,
                       int64_t core)
 {
@@ -228,8 +230,6 @@ static void add_homes(dv_traffic *sum, const dv_plan *plan, int32_t op,
     }
 }
 
-// -- By a grid -------------------------------------------------------------
-
 static void add_sum(dv_traffic *sum, const dv_traffic *t, int64_t times)
 {
     sum->read_elems += times * t->read_elems;
@@ -240,8 +240,8 @@ static void add_sum(dv_traffic *sum, const dv_traffic *t, int64_t times)
     sum->exact = sum->exact && t->exact;
 }
 
-// Steps k0..k1 of a tile; the core with the last step of it stores nothing of a
-// part, the core with the first does.
+// Counts the traffic of k steps k0..k1 of a tile. Only the core with step 0
+// stores the result of a tile.
 static dv_traffic tile_traffic(const dv_plan *plan, const dv_group_grid *g,
                                int32_t i, const int64_t bmn[3], int64_t k0,
                                int64_t k1)
@@ -257,7 +257,8 @@ static dv_traffic tile_traffic(const dv_plan *plan, const dv_group_grid *g,
     return sum;
 }
 
-// What the sums of a part have, in bytes, when they go to another core.
+// Returns the bytes of the partial sums of a tile, when they are sent to
+// another core.
 static int64_t part_traffic(const dv_plan *plan, const dv_group_grid *g,
                             int32_t i, const int64_t bmn[3])
 {
@@ -270,8 +271,9 @@ static int64_t part_traffic(const dv_plan *plan, const dv_group_grid *g,
     return n;
 }
 
-// Tiles of a grid have at most four shapes: with a short last row, a short last
-// column, both or neither. shape[0] has row 0, shape[1] the last row.
+// Traffic of one tile of a grid for each of the four tile shapes: of[1][n] is a
+// tile in the last row, of[m][1] one in the last column; these may be shorter
+// than the others.
 typedef struct shapes {
     dv_traffic of[2][2];
 } shapes;
@@ -287,7 +289,7 @@ static shapes shapes_of(const dv_plan *plan, const dv_group_grid *g, int32_t op)
     return s;
 }
 
-// The owner of a part that does not begin with step 0.
+// Returns the core that owns the tile of a partial range, i.e. has its step 0.
 static int64_t owner_of(const dv_plan *plan, const dv_group_grid *g, int32_t at)
 {
     for (int32_t i = 0; i < g->n_ranges; i++)
@@ -318,7 +320,9 @@ static void add_range(dv_traffic *sum, const dv_plan *plan,
     }
 }
 
-// All cores: shapes are counted, not walked; what is cut is put right.
+// Adds the traffic of all cores: multiplies the four tile shapes by their
+// counts, then replaces the tiles that are split along k by the traffic of
+// their parts.
 static void add_grid(dv_traffic *sum, const dv_plan *plan,
                      const dv_group_grid *g, int32_t op, const shapes *shape)
 {

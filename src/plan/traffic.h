@@ -1,26 +1,27 @@
-// What a plan moves, by formula: elements that each access of each op touches
-// on the core that has a tile. The simulator counts the same by doing it; the
-// two must be equal.
+// Counts the memory traffic of a plan by formula: the elements that each access
+// of each op touches on the core that runs a tile. The simulator counts the
+// same by executing the plan; the two counts must be equal.
 #ifndef DV_TRAFFIC_H
 #define DV_TRAFFIC_H
 #include "plan/plan.h"
 
-// Distinct elements an access touches over the box begin..end of the op's
-// variables; through an index that is read, one for every index. -1 when they
-// cannot be counted without going through them all.
+// Returns the number of distinct elements an access touches over the box
+// begin..end of the op's variables; for an indirect access, one per index read.
+// Returns -1 if they cannot be counted without enumerating them all.
 int64_t dv_touched(const dv_program *p, const dv_op *op, const dv_access *a,
                    const int64_t *begin, const int64_t *end);
 
 typedef struct dv_traffic {
-    int64_t read_elems, write_elems; // in main memory
+    int64_t read_elems, write_elems; // elements moved from and to main memory
     int64_t read_bytes, write_bytes;
-    int64_t ring_bytes; // partial results handed on, and copies between cores
-    int exact;          // 0: something was too odd to count
+    // Bytes of partial results and copies sent between cores.
+    int64_t ring_bytes;
+    int exact; // 0 if an access could not be counted
 } dv_traffic;
 
-// Of the whole plan, repeats included.
+// Returns the traffic of the whole plan, with repeats multiplied in.
 dv_traffic dv_plan_traffic(const dv_plan *plan);
-// Of one op on one core; core -1: on all of them.
+// Returns the traffic of one op on one core, or on all cores if core is -1.
 dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
                          int64_t core);
 #endif

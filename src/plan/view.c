@@ -2,10 +2,8 @@
 #include "base/math.h"
 #include <string.h>
 
-// -- Which core has what ---------------------------------------------------
-
-// The one variable of an index that takes a dim of `extent` whole; -1: the dim
-// has one element; -2: neither.
+// Returns the only variable of an index that covers a dim of `extent`
+// completely; -1 if the dim has one element; -2 if neither holds.
 static int whole_var(const dv_op *op, const dv_index *x, int64_t extent)
 {
     int var = -1;
@@ -30,7 +28,8 @@ static int one_tile_a_core(const dv_group *g)
     return 1;
 }
 
-// The digits of a tile number, the last variable being the lowest.
+// Decomposes tile numbers into slice numbers per variable, the last variable
+// being the least significant.
 static void find_cuts(dv_view *v, const dv_op *o)
 {
     int64_t weight = 1;
@@ -54,7 +53,8 @@ const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t group,
     const dv_access *a = k < o->n_reads ? &o->reads[k] : &o->write;
     const dv_tensor *t = &plan->ops->tensors[a->tensor];
     uint32_t seen = 0;
-    out->plan = plan; // field by field: it is large, and most stays unused
+    // The fields are set one by one, because the struct is large.
+    out->plan = plan;
     out->group = &plan->groups[group];
     out->op = op;
     out->n_dims = a->n_dims;
@@ -104,8 +104,6 @@ int dv_view_box(const dv_view *v, int64_t core, int64_t *lo, int64_t *hi)
     }
     return 1;
 }
-
-// -- Comparing -------------------------------------------------------------
 
 int dv_view_holds(const dv_view *a, const dv_view *b)
 {
@@ -169,8 +167,6 @@ int64_t dv_view_missing(const dv_view *a, const dv_view *b)
     return sum;
 }
 
-// -- Homes -----------------------------------------------------------------
-
 int dv_access_of(const dv_op *op, int32_t tensor)
 {
     if (op->write.tensor == tensor)
@@ -205,10 +201,9 @@ int64_t dv_home_missing(const dv_plan *plan, const dv_home *h, int64_t core)
     return missing_on(&from, &to, core);
 }
 
-// -- Bytes of a box --------------------------------------------------------
-
-// Device dim i of a box: how many positions, and which the first is. Only the
-// outermost dim of a host dim is cut; what is inside stays whole.
+// Returns the number of positions of a box along device dim i, and the first
+// position. Only the outermost device dim of a host dim is divided; the inner
+// ones are always whole.
 static int64_t positions(const dv_layout *l, int32_t i, const int64_t *lo,
                          const int64_t *hi, int64_t *first)
 {

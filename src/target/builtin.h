@@ -1,12 +1,11 @@
-// The descriptions of targets/*.dv as text, built into the library by
-// cmake/embed.cmake.
+// The text of targets/*.dv, compiled into the library by cmake/embed.cmake.
 #ifndef DV_BUILTIN_H
 #define DV_BUILTIN_H
 #include <stddef.h>
 
 struct dv_builtin {
-    const char *name;  // of the file, without .dv; NULL ends the table
-    const char *about; // its property of that name
+    const char *name;  // file name without .dv; NULL ends the table
+    const char *about; // value of the target's property `about`
     const char *text;
     size_t len;
 };

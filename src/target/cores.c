@@ -1,4 +1,5 @@
-// Cores by number and by place, and machines of which some are not used.
+// Maps core numbers to grid positions, and restricts targets to some of their
+// cores.
 #include "base/math.h"
 #include "target/target.h"
 #include <inttypes.h>
@@ -9,10 +10,8 @@ dv_core_grid dv_target_grid(const dv_target *t)
     return t->core_grid.cols ? t->core_grid : (dv_core_grid){t->cores, 1};
 }
 
-// -- Numbers -----------------------------------------------------------------
-
-// Holes among the cores that come before x,y in their rows. No two holes share
-// a core, so they add up.
+// Counts the holes that precede position x,y in row-major order. Holes are
+// disjoint rectangles, so their counts add up.
 static int64_t holes_before(const dv_target *t, int64_t x, int64_t y)
 {
     int64_t n = 0;
@@ -39,8 +38,8 @@ int64_t dv_target_core(const dv_target *t, int64_t x, int64_t y)
     return y * g.cols + x - holes_before(t, x, y);
 }
 
-// Before a core stand as many cores as its number says, and before the holes in
-// front of it: it is the last place of that kind.
+// Finds the position by binary search: the core is at the last position that
+// has at most `core` usable cores before it.
 void dv_target_place(const dv_target *t, int64_t core, int64_t *x, int64_t *y)
 {
     dv_core_grid g = dv_target_grid(t);
@@ -56,8 +55,6 @@ void dv_target_place(const dv_target *t, int64_t core, int64_t *x, int64_t *y)
     *x = lo % g.cols;
     *y = lo / g.cols;
 }
-
-// -- Holes -------------------------------------------------------------------
 
 dv_status dv_target_on_grid(const dv_target *t, const dv_core_rect *r,
                             dv_loc at, dv_diag *diag)
@@ -82,8 +79,9 @@ static void mark(uint8_t *cores, int64_t cols, const dv_core_rect *r, int value)
         memset(&cores[y * cols + r->x0], value, (size_t)(r->x1 - r->x0 + 1));
 }
 
-// A run of holes in row y makes a rectangle that ends above it one longer, or
-// begins one. 0: there are too many.
+// Adds a run of holes x0..x1 in row y: extends a rectangle of the same columns
+// that ends in the row above, or starts a new one. Returns 0 if there are too
+// many rectangles.
 static int add_run(dv_core_rects *to, int32_t x0, int32_t x1, int32_t y)
 {
     for (int32_t i = 0; i < to->n; i++) {
@@ -99,7 +97,8 @@ static int add_run(dv_core_rects *to, int32_t x0, int32_t x1, int32_t y)
     return 1;
 }
 
-// The holes are the cores that are marked; `cores` is what is left.
+// Sets t->holes to the marked cores, as rectangles, and t->cores to the number
+// of unmarked cores.
 static dv_status close_marked(dv_target *t, const uint8_t *gone, dv_loc at,
                               dv_diag *diag)
 {
@@ -169,7 +168,8 @@ dv_status dv_target_first(dv_target *t, int64_t n, dv_diag *diag)
         t->cores = n;
         return DV_OK;
     }
-    // Behind the last that is used: the rest of its row, and the rows below.
+    // The unused cores are the remainder of the row of core n - 1, and all rows
+    // below it.
     dv_target_place(t, n - 1, &x, &y);
     dv_core_rect rest[2];
     size_t n_rest = 0;

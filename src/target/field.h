@@ -1,8 +1,8 @@
-// The table of target.def at run time, for the files of this folder only.
+// The rows of target.def as a run-time table, private to this folder.
 //
-// Whatever the type of a property, its value passes through here as a double:
-// the limits of target.def keep all of them below 2^53, where a double is
-// exact. Only grids, rectangles and texts are handled on their own.
+// The value of a property of any type is passed as a double: the limits in
+// target.def keep all values below 2^53, where doubles hold integers exactly.
+// Only grids, rectangles and texts are handled separately.
 #ifndef DV_FIELD_H
 #define DV_FIELD_H
 #include "target/target.h"
@@ -23,12 +23,12 @@ typedef enum dv_target_kind {
     DV_KIND_text,
 } dv_target_kind;
 
-// What a kind of value looks like, and its unit where it takes one.
+// How values of a kind are written, and their unit if they have one.
 typedef struct dv_target_kind_info {
     const char *name, *example;
-    const char *unit; // without a prefix; NULL for none
-    int per_second;   // the unit goes on with /s
-    // The two values of a kind that is a choice: least, then most.
+    const char *unit; // unit without prefix; NULL if none
+    int per_second;   // 1 if /s follows the unit
+    // The two words of an enumerated kind: for its least value, then its most.
     const char *word[2];
 } dv_target_kind_info;
 extern const dv_target_kind_info dv_target_kinds[];
@@ -36,13 +36,13 @@ extern const dv_target_kind_info dv_target_kinds[];
 typedef struct dv_target_field {
     const char *name;
     dv_target_kind kind;
-    size_t offset; // in dv_target
+    size_t offset; // offset of the field in dv_target
     double def, least, most;
     const char *meaning;
 } dv_target_field;
 extern const dv_target_field dv_target_fields[];
 
-// DV_AT_cores is the row of cores.
+// Row numbers of dv_target_fields, e.g. DV_AT_cores for the property `cores`.
 enum {
 #define TARGET_FIELD(name, type, def, least, most, text) DV_AT_##name,
 #include "target/target.def"
@@ -52,8 +52,10 @@ enum {
 
 void *dv_field_of(dv_target *t, const dv_target_field *f);
 void dv_field_set(dv_target *t, const dv_target_field *f, double v);
-// Print a value of a kind; not of a grid, rectangles or text.
+// Prints a value of a numeric or enumerated kind (not a grid, rectangles or
+// text).
 void dv_value_print(dv_text *out, dv_target_kind k, double v);
-// What a unit stands for, GB or MiB; 0 when it is none of this kind.
+// Returns the factor of a unit with prefix, e.g. 1e9 for GB, or 0 if the text
+// is no unit of this kind.
 double dv_unit_scale(dv_target_kind k, const char *text, size_t len);
 #endif

@@ -1,5 +1,5 @@
-// The host probe. What counts are the cores this process may run on, and per
-// core its share of the L2 cache, which is what a plan treats as scratchpad:
+// Probes the host. It counts the cores this process may run on, and computes
+// each core's share of the L2 cache, which plans treat as its scratchpad:
 //
 //   package  L2 2MiB     L2 2MiB         cores = 3, scratch = 1MiB
 //            core core   core core
@@ -15,11 +15,11 @@
 enum { ASSUMED_LINE_BYTES = 64, ASSUMED_L2_BYTES = 256 << 10 };
 
 typedef struct machine {
-    int64_t cores, line_bytes; // 0: not found
+    int64_t cores, line_bytes; // 0 if hwloc does not report it
     dv_caches share;
 } machine;
 
-// How many objects of a type touch the set.
+// Counts the objects of a type whose cpuset intersects the given set.
 static int64_t count(hwloc_topology_t topo, hwloc_const_cpuset_t set,
                      hwloc_obj_type_t type)
 {
@@ -30,15 +30,17 @@ static int64_t count(hwloc_topology_t topo, hwloc_const_cpuset_t set,
     return n;
 }
 
-// Physical cores, or threads where the system does not tell cores.
+// Counts physical cores, or hardware threads if the system does not report
+// cores.
 static int64_t count_cores(hwloc_topology_t topo, hwloc_const_cpuset_t set)
 {
     int64_t n = count(topo, set, HWLOC_OBJ_CORE);
     return n ? n : count(topo, set, HWLOC_OBJ_PU);
 }
 
-// The smallest share of a cache at this level among the cores of the set. All
-// cores below a cache share it, also those this process may not use.
+// Finds the smallest per-core share of a cache of this level among the cores of
+// the set. A cache is shared by all cores below it, including those this
+// process may not use.
 static void probe_cache(machine *m, hwloc_topology_t topo,
                         hwloc_const_cpuset_t set, hwloc_obj_type_t type,
                         int64_t *least)
@@ -73,7 +75,7 @@ static void probe_topology(machine *m, hwloc_topology_t topo)
     hwloc_bitmap_free(set);
 }
 
-static hwloc_topology_t topology; // NULL: hwloc cannot read this machine
+static hwloc_topology_t topology; // NULL if hwloc cannot read this machine
 
 static void load(void)
 {
@@ -131,7 +133,8 @@ void dv_host_from(dv_target *out, struct hwloc_topology *topo, dv_diag *diag)
     if (line < 8 || line > 1 << 20 || (line & (line - 1)))
         line = ASSUMED_LINE_BYTES;
     int64_t share = m.share.l2_bytes ? m.share.l2_bytes : ASSUMED_L2_BYTES;
-    share = dv_min_i64(share, (int64_t)1 << 40); // the most of its row
+    // Limit the share to the maximum of the property `scratch`.
+    share = dv_min_i64(share, (int64_t)1 << 40);
     dv_target_init(out, "host");
     memcpy(out->about, DV_HOST_ABOUT, sizeof DV_HOST_ABOUT);
     out->cores = dv_min_i64(dv_max_i64(m.cores, 1), 1 << 20);

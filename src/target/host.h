@@ -5,22 +5,24 @@
 
 #define DV_HOST_ABOUT "this machine, as hwloc sees it"
 
-// Probe the machine. Always gives a target that works: what cannot be found
-// out is assumed, and a warning says so when nothing can.
+// Probes the machine and always returns a usable target: properties that cannot
+// be found get default values, and if hwloc finds nothing there is a warning.
 void dv_host_probe(dv_target *out, dv_diag *diag);
 
-// A core's share of each level of data caches, L1 first; 0: not known. Looked
-// up once for the process.
+// Per-core share of each level of data cache; 0 if unknown. dv_host_caches
+// probes the machine once per process.
 typedef struct dv_caches {
     int64_t l1_bytes, l2_bytes, l3_bytes;
 } dv_caches;
 dv_caches dv_host_caches(void);
 
-// What hwloc sees, NULL if it sees nothing. Reading it opens hundreds of files,
-// so that the process does so once and keeps it to its end; many threads may
-// ask and bind themselves through it.
+// Returns the hwloc topology of this machine, or NULL if hwloc cannot read it.
+// Loading it opens hundreds of files, so it is done once per process and never
+// freed; it is safe to call from many threads, and to bind threads with the
+// result.
 struct hwloc_topology *dv_host_topology(void);
 
-// The target of such a machine; NULL: nothing is known of it.
+// Makes the target of the machine with this topology; NULL means that nothing
+// is known about it.
 void dv_host_from(dv_target *out, struct hwloc_topology *topo, dv_diag *diag);
 #endif

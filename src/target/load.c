@@ -1,4 +1,5 @@
-// Loading: built-in names, files, and what to say when a name is neither.
+// Loads targets by built-in name or from a file, and reports names that are
+// neither.
 #include "base/file.h"
 #include "base/suggest.h"
 #include "target/builtin.h"
@@ -8,9 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// -- Built-in targets --------------------------------------------------------
-
-// The host is number 0 and not in the table: its numbers are probed.
+// Built-in target 0 is the host. It is not in the table, because its properties
+// are probed.
 static const char host[] = "host";
 
 const char *dv_target_builtin(int i)
@@ -30,9 +30,7 @@ const char *dv_target_summary(int i)
     return i == 0 ? DV_HOST_ABOUT : dv_builtins[i - 1].about;
 }
 
-// -- Making and loading ------------------------------------------------------
-
-// Copy a target to memory of its own.
+// Allocates a copy of a target.
 static dv_status make(dv_target **out, const dv_target *t, dv_diag *diag)
 {
     dv_target *made = dv_alloc(sizeof *made);
@@ -99,7 +97,8 @@ static dv_status load_file(dv_target **out, const char *path, dv_diag *diag)
 {
     char *text = NULL;
     size_t len = 0;
-    // Read in silence first: that there is no such file is said better here.
+    // Errors are suppressed at first, because for a missing file unknown_target
+    // gives a better message.
     dv_status s = dv_file_read(&text, &len, path, DV_MAX_TEXT_BYTES, NULL);
     if (s == DV_E_FILE && is_missing(path))
         return unknown_target(path, diag);

@@ -1,6 +1,6 @@
-// Reading a description. Values come as tokens glued together: 2MiB is the
-// number 2 and the name MiB, 204.8GB/s is four tokens, 13x10 is the number 13
-// and the name x10.
+// Parses a target description. A value is a sequence of tokens without white
+// space between them: 2MiB is the number 2 and the name MiB, 204.8GB/s is four
+// tokens, 13x10 is the number 13 and the name x10.
 #include "base/suggest.h"
 #include "target/field.h"
 #include <inttypes.h>
@@ -11,9 +11,9 @@ typedef struct reader {
     dv_lexer *lx;
     dv_target t;
     dv_loc name_at;
-    // Where each property was given; without a source where it was not.
+    // Position where each property was given; src is NULL if it was not.
     dv_loc seen[DV_N_FIELDS];
-    uint32_t value_off, value_end; // bytes of the value being read
+    uint32_t value_off, value_end; // byte range of the value being parsed
     uint32_t hole_off[DV_TARGET_MAX_RECTS];
 } reader;
 
@@ -25,14 +25,15 @@ static dv_status wrong_kind(const reader *r, const dv_target_field *f)
                    dv_target_kinds[f->kind].example, dv_lex_show(r->lx, buf));
 }
 
-// Step over a token of the value.
+// Consumes a token that is part of the value.
 static dv_status take(reader *r)
 {
     r->value_end = r->lx->tok.off + r->lx->tok.len;
     return dv_lex(r->lx);
 }
 
-// The value as the user wrote it, for %.*s.
+// Returns the length of the value's source text, at most 60, for printing with
+// %.*s.
 static int value_len(const reader *r)
 {
     uint32_t len = r->value_end - r->value_off;
@@ -56,7 +57,7 @@ static dv_status check_range(const reader *r, const dv_target_field *f,
     return s;
 }
 
-// A number without its unit, or with a wrong one: all of it is to blame.
+// Reports a missing or wrong unit, quoting the whole value.
 static dv_status wrong_unit(const reader *r, const dv_target_field *f)
 {
     const dv_token *t = &r->lx->tok;
@@ -68,7 +69,7 @@ static dv_status wrong_unit(const reader *r, const dv_target_field *f)
                    r->lx->src->text + r->value_off);
 }
 
-// The unit glued to a number. Bytes go without one if they like.
+// Parses the unit that directly follows a number. It is optional for bytes.
 static dv_status read_unit(reader *r, const dv_target_field *f, double *scale)
 {
     const dv_token *t = &r->lx->tok;
@@ -128,7 +129,7 @@ static dv_status read_word(reader *r, const dv_target_field *f)
     return take(r);
 }
 
-// 13x10 comes as the number 13 and the name x10.
+// Parses a grid: 13x10 is the token 13 followed by the name x10.
 static dv_status read_grid(reader *r, const dv_target_field *f)
 {
     const dv_token *t = &r->lx->tok;
@@ -171,7 +172,8 @@ static dv_status read_place(reader *r, const dv_target_field *f, int32_t *x,
     return DV_OK;
 }
 
-// "0,7-7,7 3,2": rectangles and single cores up to the next property.
+// Parses rectangles and single cores, e.g. "0,7-7,7 3,2", up to the next
+// property.
 static dv_status read_rects(reader *r, const dv_target_field *f)
 {
     dv_core_rects *to = dv_field_of(&r->t, f);
@@ -240,14 +242,13 @@ static dv_status read_value(reader *r, const dv_target_field *f)
     default:
         DV_TRY(read_number(r, f));
     }
-    // What sticks to a value was meant to be part of it: 32cores, 8%%.
+    // A token glued to the value was meant to be part of it, e.g. 32cores or
+    // 8%%.
     if (r->lx->tok.glued && r->lx->tok.kind != '}' &&
         r->lx->tok.kind != DV_TOK_END)
         return wrong_kind(r, f);
     return DV_OK;
 }
-
-// -- Properties --------------------------------------------------------------
 
 static dv_status unknown_property(const reader *r)
 {
@@ -286,15 +287,15 @@ static dv_status read_property(reader *r)
     return read_value(r, &dv_target_fields[i]);
 }
 
-// -- Properties that must agree ----------------------------------------------
-
-// Where a property was given, or else the name of the target.
+// Returns the position where property i was given, or else that of the target's
+// name.
 static dv_loc where(const reader *r, int i)
 {
     return r->seen[i].src ? r->seen[i] : r->name_at;
 }
 
-// Holes as they were written become those of the target.
+// Converts the holes as written into the target's disjoint holes, and checks
+// the core count.
 static dv_status check_holes(reader *r)
 {
     dv_target *t = &r->t;
@@ -320,7 +321,8 @@ static dv_status check_holes(reader *r)
     return DV_E_TARGET;
 }
 
-// cores may be left out where the grid tells them.
+// Checks that cores, core_grid and holes agree. `cores` may be omitted if there
+// is a grid.
 static dv_status check_cores(reader *r)
 {
     dv_target *t = &r->t;

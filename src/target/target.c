@@ -1,5 +1,5 @@
 // Targets as values: the table of properties, equality, units and printing.
-// Reading is in read.c, loading in load.c.
+// Parsing is in read.c, loading in load.c.
 #include "base/math.h"
 #include "target/field.h"
 #include <inttypes.h>
@@ -38,8 +38,6 @@ const dv_target_field dv_target_fields[] = {
 #include "target/target.def"
 #undef TARGET_FIELD
 };
-
-// -- Fields ------------------------------------------------------------------
 
 void *dv_field_of(dv_target *t, const dv_target_field *f)
 {
@@ -145,8 +143,6 @@ int64_t dv_target_usable_bytes(const dv_target *t)
     return dv_min_i64(dv_ceil_div(share, align), rest / align) * align;
 }
 
-// -- Units -------------------------------------------------------------------
-
 typedef struct prefix {
     char text[3];
     double scale;
@@ -154,7 +150,8 @@ typedef struct prefix {
 
 enum { N_PREFIXES = 6 };
 
-// Memory counts in powers of two, everything else in powers of ten.
+// Returns the unit prefixes of a kind: powers of two for memory sizes, powers
+// of ten for everything else.
 static const prefix *prefixes(dv_target_kind k)
 {
     static const prefix two[N_PREFIXES] = {{"", 1},        {"Ki", 0x1p10},
@@ -178,8 +175,6 @@ double dv_unit_scale(dv_target_kind k, const char *text, size_t len)
     return 0;
 }
 
-// -- Printing ----------------------------------------------------------------
-
 static void put_number(dv_text *out, double v)
 {
     if (v == floor(v) && fabs(v) < 1e15)
@@ -188,8 +183,8 @@ static void put_number(dv_text *out, double v)
         dv_put_double(out, v);
 }
 
-// In the largest unit that reads back as exactly `v`. For bytes that is one
-// that divides them, and plain bytes go without.
+// Prints `v` in the largest unit that reads back to exactly the same value.
+// Byte counts use only units that divide them, and no unit for plain bytes.
 static void put_quantity(dv_text *out, dv_target_kind k, double v)
 {
     const prefix *p = prefixes(k);

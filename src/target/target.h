@@ -1,6 +1,6 @@
-// Targets: a machine as a list of properties. No pass asks for a machine by
-// name; it asks for the property. target.def is the list and says what each
-// one means; the field of a property is its name with the unit behind it:
+// Targets: a machine described as a list of properties. Passes never test the
+// name of a machine, only its properties. target.def lists the properties and
+// their meanings; the C field of a property is its name followed by its unit:
 //
 //   target spyre {
 //       cores            = 24        # t->cores
@@ -11,22 +11,22 @@
 //       memory_bandwidth = 204.8GB/s # t->memory_bandwidth_bytes_per_s
 //   }
 //
-// Invariants of every dv_target: each property is within the limits of its
-// row; core_grid is 0x0, or has as many cores as there are cores and holes;
-// holes are on it, and dv_target_choose made their rectangles, which have no
-// core in common; tile_rows and tile_cols are both 0 or both not; stick is a
-// multiple of 8, the widest element; span_limit is 0 or holds a stick;
-// scratch_align is a power of two; scratch_program is within scratch. Memory: a
-// target is flat. It owns nothing and is copied by assignment.
+// Invariants of every dv_target: each property is within the limits of its row;
+// core_grid is 0x0, or its size is the number of cores plus the number of
+// holes; holes lie on the grid, as disjoint rectangles made by
+// dv_target_choose; tile_rows and tile_cols are both 0 or both nonzero; stick
+// is a multiple of 8, the size of the widest element; span_limit is 0 or at
+// least one stick; scratch_align is a power of two; scratch_program is at most
+// scratch. A target owns no memory and is copied by assignment.
 //
 //   target.[ch]  targets as values: equality, units, printing
-//   target.def   the properties, the only list of them
-//   field.h      private to the folder: target.def as a table
-//   read.c       reads descriptions
+//   target.def   the only list of properties
+//   field.h      target.def as a table, private to the folder
+//   read.c       parses target descriptions
 //   load.c       finds targets by name or file
-//   builtin.h    the descriptions of targets/*.dv, built into the library
-//   host.[ch]    probes this machine
-//   cores.c      numbers the cores of a grid without its holes
+//   builtin.h    the text of targets/*.dv, compiled into the library
+//   host.[ch]    probes the machine divvy runs on
+//   cores.c      numbers the cores of a grid, skipping holes
 #ifndef DV_TARGET_H
 #define DV_TARGET_H
 #include "base/json.h"
@@ -48,7 +48,8 @@ typedef struct dv_core_rects {
     dv_core_rect at[DV_TARGET_MAX_RECTS];
 } dv_core_rects;
 
-// What a property of each type is in C, and what its field is called.
+// The C type of a property of each kind (DV_CTYPE_*), and the name of its field
+// (DV_MEMBER_*).
 typedef char dv_target_label[DV_TARGET_TEXT_BYTES];
 #define DV_CTYPE_count            int64_t
 #define DV_CTYPE_bytes            int64_t
@@ -85,51 +86,54 @@ struct dv_target {
 #undef TARGET_FIELD
 };
 
-// A machine of defaults. The name is cut to fit.
+// Initialises a target with default values. The name is truncated to fit.
 void dv_target_init(dv_target *t, const char *name);
-// Read one description; the lexer stands on its word `target` and ends behind
-// the closing brace. *out is left alone on failure.
+// Parses one description. The lexer is at the word `target` before and after
+// the closing brace afterwards. *out is unchanged on failure.
 dv_status dv_target_read(dv_lexer *lx, dv_target *out);
-// Print what differs from the defaults, `indent` blanks in front of each line.
+// Prints the properties that differ from the defaults; each line is indented by
+// `indent` spaces.
 void dv_target_print(dv_text *out, const dv_target *t, int indent);
-// Print every property with its type, default and meaning.
+// Prints every property with its type, default and meaning.
 void dv_target_print_properties(dv_text *out);
-// Every property as JSON: numbers in their base unit (bytes, per second, Hz).
+// Prints every property as JSON, numbers in their base unit (bytes, per second,
+// Hz).
 void dv_target_json(dv_json *j, const dv_target *t);
-// Rectangles as [[x0, y0, x1, y1], …].
+// Prints rectangles as a JSON array [[x0, y0, x1, y1], …].
 void dv_target_rects_json(dv_json *j, const char *key, const dv_core_rects *r);
 int dv_target_equal(const dv_target *a, const dv_target *b);
-// One line about built-in number i, NULL past the last.
+// Returns a one-line description of built-in target i, or NULL past the last.
 const char *dv_target_summary(int i);
 
-// -- Cores by number and by place (cores.c) ----------------------------------
-//
-// A plan's cores have numbers 0..cores: those of the grid, row by row, holes
-// left out. A machine without a grid has one row.
+// Core numbers and grid positions (cores.c). The cores of a plan are numbered
+// 0..cores: row by row over the grid, skipping holes. A machine without a grid
+// counts as one row.
 //
 //   0  1  2       core_grid = 3x3, holes = 1,1 0,2
 //   3  .  4
 //   .  5  6
 
 dv_core_grid dv_target_grid(const dv_target *t);
-// The number of the core at column x, row y; -1: there is none.
+// Returns the number of the core at column x, row y, or -1 if there is none.
 int64_t dv_target_core(const dv_target *t, int64_t x, int64_t y);
-// Where core number 0..cores is.
+// Returns the column and row of a core, given its number.
 void dv_target_place(const dv_target *t, int64_t core, int64_t *x, int64_t *y);
-// Are these cores of the grid?
+// Fails unless all cores of the rectangle lie on the grid.
 dv_status dv_target_on_grid(const dv_target *t, const dv_core_rect *r,
                             dv_loc at, dv_diag *diag);
-// Use only these cores of the grid (none given: all), and not the holes; what
-// was a hole stays one. Holes become rectangles of their own making, `cores`
-// is what is left. `at` is for messages.
+// Restricts the target to the `allowed` cores of the grid (all if none are
+// given), without `holes`; existing holes remain. Sets t->holes to new disjoint
+// rectangles and t->cores to the number of remaining cores. `at` is the
+// position for error messages.
 dv_status dv_target_choose(dv_target *t, const dv_core_rect *allowed,
                            size_t n_allowed, const dv_core_rect *holes,
                            size_t n_holes, dv_loc at, dv_diag *diag);
-// Use only the first n cores. A machine without a grid has no others then.
+// Restricts the target to its first n cores.
 dv_status dv_target_first(dv_target *t, int64_t n, dv_diag *diag);
 
-// What a plan may use of a core's scratchpad, a multiple of scratch_align:
-// scratch less the program, less the reserved share, rounded up but not past
-// the end. Spyre: (2MiB - 64KiB) * 0.8 is 1625292.8, which makes 1625344.
+// Returns the bytes of a core's scratchpad that a plan may use, a multiple of
+// scratch_align: scratch minus the program, minus the reserved percentage,
+// rounded up but not past the end. For spyre, (2MiB - 64KiB) * 0.8 = 1625292.8,
+// rounded up to 1625344.
 int64_t dv_target_usable_bytes(const dv_target *t);
 #endif
