@@ -145,7 +145,7 @@ static int64_t span_of(const checker *c, const dv_op *o, const dv_access *a,
     for (int d = 0; d < a->n_dims; d++) {
         lo[d] = hi[d] = a->index[d].via < 0 ? a->index[d].base : 0;
         if (a->index[d].via >= 0)
-            hi[d] = c->p->tensors[a->tensor].shape[d] - 1; // any value
+            hi[d] = c->p->tensors[a->tensor].shape[d] - 1; // index is data
         for (int v = 0; v < o->n_vars && a->index[d].via < 0; v++) {
             int64_t k = a->index[d].coef[v];
             lo[d] += k * (k < 0 ? end[v] - 1 : begin[v]);
