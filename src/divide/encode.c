@@ -1,3 +1,4 @@
+// Converts divisions to and from Torch-Spyre's encoding; see encode.h.
 #include "divide/encode.h"
 #include <inttypes.h>
 
