@@ -230,7 +230,7 @@ static dv_status check_life(const checker *c, int32_t i, const facts *f)
 }
 
 // Checks that the last group of a repeat is non_terminal if the next iteration
-// reads a home that was filled before the repeat.
+// reads a scratchpad home that was filled before the repeat.
 static dv_status check_passes(const checker *c, int32_t *oldest)
 {
     const dv_program *p = c->plan->ops;
@@ -257,8 +257,9 @@ static dv_status check_passes(const checker *c, int32_t *oldest)
     return DV_OK;
 }
 
-// Returns whether home h is valid at op `use` in every iteration of the loops
-// around `use`: a home filled outside a loop must last until the loop's end.
+// Returns whether scratchpad home h is valid at op `use` in every iteration of
+// the loops around `use`: a home filled outside a loop must last until the
+// loop's end.
 static int lasts(const checker *c, const dv_home *h, int32_t use)
 {
     const dv_program *p = c->plan->ops;
@@ -269,7 +270,7 @@ static int lasts(const checker *c, const dv_home *h, int32_t use)
         if (around_use && !around_fill && h->end_op < r->end_op)
             return 0;
         if (around_fill && !around_use && r->times == 0)
-            return 0; // the home is never filled
+            return 0; // the scratchpad home is never filled
     }
     return 1;
 }
@@ -300,8 +301,8 @@ static dv_status check_reader(const checker *c, int32_t i, int32_t op)
     return DV_OK;
 }
 
-// Checks C15. hidden[t] is the home to which the op that defines tensor t
-// writes without storing it to main memory, or -1.
+// Checks C15. hidden[t] is the scratchpad home to which the op that defines
+// tensor t writes without storing it to main memory, or -1.
 static dv_status check_memory(const checker *c, int32_t *hidden)
 {
     const dv_program *p = c->plan->ops;
@@ -390,7 +391,7 @@ static dv_status check_copy(const checker *c, int32_t i)
     return DV_OK;
 }
 
-// Checks that a home is loaded only after its tensor was written.
+// Checks that a scratchpad home is loaded only after its tensor was written.
 static dv_status check_load(const checker *c, int32_t i, const int32_t *def)
 {
     const dv_home *h = &c->s->homes[i];

@@ -40,8 +40,8 @@ static int reads_its_own(const dv_op *o, int32_t tensor)
     return reads;
 }
 
-// Returns whether home h is filled again in every iteration of every loop
-// around the op.
+// Returns whether scratchpad home h is filled again in every iteration of every
+// loop around the op.
 static int is_refilled(const checker *c, const dv_home *h, int32_t op)
 {
     const dv_program *p = c->plan->ops;
@@ -105,8 +105,9 @@ int dv_homes_share(const dv_home *a, const dv_home *b)
            b->address < a->address + a->core_bytes;
 }
 
-// Sweeps over the homes sorted by first op. `alive` lists the homes that have
-// not ended; taken[i] is the home that reuses the bytes of home i, or -1.
+// Sweeps over the scratchpad homes sorted by first op. `alive` lists the homes
+// that have not ended; taken[i] is the home that reuses the bytes of home i, or
+// -1.
 static dv_status sweep(const checker *c, edge *edges, int32_t *alive,
                        int32_t *taken)
 {

@@ -123,8 +123,8 @@ int cli_bench_more(const job *j, double spent_s)
            (j->n_runs < j->least_runs || spent_s < j->least_s);
 }
 
-// Copies half of the program's bytes from one array to another, limited to 16
-// KiB..256 MiB.
+// Returns half of the program's bytes, since a copy reads one array and writes
+// another, limited to 16 KiB..256 MiB.
 int64_t cli_bench_copy_bytes(double bytes)
 {
     bytes /= 2;

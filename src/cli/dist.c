@@ -920,7 +920,7 @@ static dv_status put_arange(call *c)
     const table *by = in(c, "step");
     int whole = from->whole && to->whole && by->whole;
     int64_t num = dv_arange_size(from->f[0], to->f[0], by->f[0]);
-    // Integer arithmetic is exact beyond 2^53, too.
+    // Count in integers, which is exact beyond 2^53, too.
     if (whole) {
         int64_t way = to->v[0] - from->v[0], step = by->v[0];
         num = step > 0 ? dv_ceil_div(way, step) : dv_ceil_div(-way, -step);

@@ -68,8 +68,8 @@ static void put_tensors(dv_text *out, const dv_plan *plan)
                    s->residents[i].reason);
 }
 
-// Draws the homes with the drawing function of `divvy place`, as stays of
-// buffers.
+// Draws the scratchpad homes with the drawing function of `divvy place`, as
+// stays of buffers.
 static void put_picture(dv_text *out, const dv_plan *plan)
 {
     const dv_scratch *s = &plan->scratch;

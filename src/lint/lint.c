@@ -1,12 +1,13 @@
 // Lint: finds what is wrong with an assignment of tiles to cores.
 //
 //   lost        tiles or k steps that no core computes
-//   duplicate   tiles or k steps that two cores compute, or a core with two
-//   rows outside     tiles that the result does not have off-grid    cores that
-//   the target does not have ranges      rectangles of cores that overlap or
-//   contain the wrong cores arguments   kernel arguments that contradict the
-//   listed work or the sizes memory      buffers that are too small, too large
-//   for a core, or ambiguous format      content that cannot be understood
+//   duplicate   tiles or k steps on two cores, or a core that has two rows
+//   outside     tiles that the result does not have
+//   off-grid    cores that the target does not have
+//   ranges      rectangles of cores that overlap or contain the wrong cores
+//   arguments   kernel arguments that contradict the listed work or the sizes
+//   memory      buffers that are too small, too large for a core, or ambiguous
+//   format      content that cannot be understood
 #include "lint/lint.h"
 #include "base/math.h"
 #include "plan/plan.h"

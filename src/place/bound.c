@@ -130,7 +130,7 @@ static void add_up(dv_prices *p)
         p->cost[k + 1] = p->cost[k] + p->price[k];
 }
 
-// The size, weight and sections of an item or of one item of a group.
+// The size, weight and time sections of an item or of one item of a group.
 typedef struct bid {
     double size, weight;
     int32_t first, last;
@@ -188,7 +188,7 @@ static double worth(const bid *b, const double *cost)
 }
 
 // Returns the bound for the current prices. Sets m->load to the bytes that the
-// items worth placing need in each section.
+// items worth placing need in each time section.
 static double evaluate(const market *m, const dv_prices *p)
 {
     double bound = m->fixed, *load = m->load;
@@ -221,8 +221,8 @@ static double evaluate(const market *m, const dv_prices *p)
     return bound;
 }
 
-// Makes a subgradient step: raises the prices of overloaded sections and lowers
-// those with free bytes. Returns 0 when the subgradient is zero.
+// Makes a subgradient step: raises the prices of overloaded time sections and
+// lowers those with free bytes. Returns 0 when the subgradient is zero.
 static int step(dv_prices *p, const double *load, double length)
 {
     double norm = 0;
@@ -279,8 +279,8 @@ static double balance(const market *m, dv_prices *p, double known, int steps)
     return lowest;
 }
 
-// Each section takes the sum of the prices of the sections of `from` that it
-// covers.
+// Each time section takes the sum of the prices of the sections of `from` that
+// it covers.
 void dv_prices_take(dv_prices *p, const dv_prices *from)
 {
     int32_t k = 0;

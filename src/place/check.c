@@ -1,6 +1,7 @@
-// Verifies placements with simple loops over pairs of stays that overlap in
-// time, using only the buffers and the placement. It shares no code with the
-// solvers. The rules S1 to S5 are in docs/invariants.md.
+// Verifies placements with simple loops over pairs of stays (intervals of a
+// buffer at one address) that overlap in time, using only the buffers and the
+// placement. It shares no code with the solvers. The rules S1 to S5 are in
+// docs/invariants.md.
 #include "divvy/divvy.h"
 #include "base/diag.h"
 #include "base/mem.h"
@@ -51,8 +52,8 @@ static dv_status check_stay(const judge *j, const dv_stay *s)
     return DV_OK;
 }
 
-// Checks that a stay covers the buffer's whole lifetime or, if eviction is
-// allowed, begins and ends at uses.
+// Checks that a stay (an interval at one address) covers the buffer's whole
+// lifetime or, if eviction is allowed, begins and ends at uses.
 static dv_status check_span(const judge *j, const dv_stay *s)
 {
     const dv_buffer *b = &j->in[s->buffer];
@@ -80,8 +81,8 @@ static dv_status check_order(const judge *j, const dv_stay *s)
     return WRONG(j, "the stays of %s are out of order", name_of(j, s->buffer));
 }
 
-// Checks that the address and reason of every buffer agree with its stays (rule
-// S5).
+// Checks that the address and reason of every buffer agree with its stays (its
+// intervals at one address), rule S5.
 static dv_status check_lists(const judge *j)
 {
     const dv_placement *p = j->p;

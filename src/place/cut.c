@@ -1,8 +1,8 @@
 // Decides where a buffer may be spilled to main memory, and what that costs.
 //
 //   uses     w   r   r       w   r          w overwrites the buffer, r reads it
-//   epochs  [===========)   [=====)         no value lives across a gap before
-//   w gaps     [===)
+//   epochs  [===========)   [=====)         no value is live in a gap before w
+//   gaps     [===)
 //                [===)       [====)         each resident gap saves one read
 //
 // A write begins an epoch: the previous contents are dead, so the epochs of a

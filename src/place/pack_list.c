@@ -28,9 +28,10 @@ typedef struct list {
     int32_t *rank, *order;
     int64_t *at;
     int32_t *next, head; // linked list of the placed items by rising address
-    int early;    // nonzero if items are placed in order of their first section
-    int64_t work; // remaining steps
-    int64_t *high;  // segment tree over sections: highest floor in the
+    int early;      // nonzero if items are placed in order of their first time
+                    // section
+    int64_t work;   // remaining steps
+    int64_t *high;  // segment tree over time sections: highest floor in the
                     // node's range
     int64_t *whole; // segment tree: floor to which the node's whole range
                     // was raised
@@ -109,7 +110,7 @@ static int64_t fit(list *l)
     return top;
 }
 
-// Returns the highest floor in sections a..z, where `node` covers sections
+// Returns the highest floor in time sections a..z, where `node` covers sections
 // lo..hi.
 static int64_t highest(const list *l, int64_t node, int32_t lo, int32_t hi,
                        int32_t a, int32_t z)
@@ -184,22 +185,22 @@ typedef struct fill {
     dv_arena arena;
     const dv_part *p;
     int64_t *at;
-    // A run is a maximal range of sections with equal floor, identified by its
-    // first section.
+    // A run is a maximal range of time sections with equal floor, identified by
+    // its first section.
     int64_t *floor;
-    int32_t *last;   // last section of the run that starts here, or -1 if none
-                     // does
-    int32_t *start;  // first section of the run that ends here
+    int32_t *last;   // last time section of the run that starts here, or -1 if
+                     // none does
+    int32_t *start;  // first time section of the run that ends here
     heap_node *heap; // runs with the lowest floor first; may contain stale
                      // entries
     int32_t n_heap, max_heap;
-    // The items that start in section s are begin[s]..begin[s + 1], longest
-    // first.
+    // The items that start in time section s are begin[s]..begin[s + 1],
+    // longest first.
     int32_t *begin;
     int32_t *next; // union-find: next unplaced item at or after this one; n:
                    // none
-    int32_t *tail; // one past the shortest unplaced item of each section
-    int32_t *ends; // min-tree over sections: last section of the shortest
+    int32_t *tail; // one past the shortest unplaced item of each time section
+    int32_t *ends; // min-tree over time sections: last section of the shortest
                    // unplaced item
     int32_t leaves;
 } fill;
@@ -211,7 +212,7 @@ static int32_t next_open(fill *f, int32_t i)
     return i;
 }
 
-// Updates the tree after the shortest unplaced item of section s may have
+// Updates the tree after the shortest unplaced item of time section s may have
 // changed.
 static void update_ends(fill *f, int32_t s)
 {
@@ -226,8 +227,8 @@ static void update_ends(fill *f, int32_t s)
             f->ends[k] < f->ends[k ^ 1] ? f->ends[k] : f->ends[k ^ 1];
 }
 
-// Returns the first section in from..to in which an unplaced item starts that
-// ends by `to`, or -1 if there is none.
+// Returns the first time section in from..to in which an unplaced item starts
+// that ends by `to`, or -1 if there is none.
 static int32_t first_start(const fill *f, int32_t from, int32_t to)
 {
     int32_t k = f->leaves + from;
@@ -244,8 +245,8 @@ static int32_t first_start(const fill *f, int32_t from, int32_t to)
     return k - f->leaves <= to ? k - f->leaves : -1;
 }
 
-// Returns the longest unplaced item of section s that ends by `to`. The caller
-// has checked that there is one.
+// Returns the longest unplaced item of time section s that ends by `to`. The
+// caller has checked that there is one.
 static int32_t longest(fill *f, int32_t s, int32_t to)
 {
     int32_t lo = f->begin[s], hi = f->begin[s + 1];

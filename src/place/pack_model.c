@@ -18,7 +18,8 @@
 enum { MAX_ROUNDS = 32 }; // limit of nested splitting
 
 typedef struct dv_pack_item {
-    int64_t start, end; // time, replaced by section numbers in the first sweep
+    int64_t start, end; // time, replaced by time section numbers in the first
+                        // sweep
     int64_t life;
     int64_t size, align, fixed; // in units once scale() has run
     int32_t rect;
@@ -149,8 +150,8 @@ static event *sort_events(const item *items, int32_t n)
     return events;
 }
 
-// Replaces the times of all items by section numbers; a new section begins with
-// a start that follows an end. *load is the largest sum of live sizes.
+// Replaces the times of all items by time section numbers; a new section begins
+// with a start that follows an end. *load is the largest sum of live sizes.
 // DV_FIT_NO: that sum overflows.
 static dv_fit sweep(item *items, int32_t n, int64_t *load)
 {

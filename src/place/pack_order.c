@@ -37,11 +37,11 @@ struct dv_pack_order {
     int64_t *size, *align;
     unsigned char *fixed;
     unsigned char *twin; // nonzero if identical to the item of previous rank
-    int64_t *room;       // per section: highest possible floor for its unplaced
-                         // items
-    int32_t *cross;      // number of unplaced items that are in both section s
-                         // and s + 1
-    int32_t *skip;       // union-find: next section whose floor is not
+    int64_t *room;       // per time section: highest possible floor for its
+                         // unplaced items
+    int32_t *cross;      // number of unplaced items that are in both time
+                         // section s and s + 1
+    int32_t *skip;       // union-find: next time section whose floor is not
                          // determined yet
     entry *stack;
     int64_t max_stack;
@@ -51,8 +51,8 @@ struct dv_pack_order {
 
 typedef enum end { END_FAIL, END_SOLVED, END_STOP } end;
 
-// A search state: the unplaced items of sections lo..hi, sorted by (offset,
-// rank).
+// A search state: the unplaced items of time sections lo..hi, sorted by
+// (offset, rank).
 typedef struct state {
     entry *list;
     int32_t n, lo, hi;
@@ -159,12 +159,12 @@ static int lift_list(const dv_pack_order *o, const state *from, int32_t k,
     return 1;
 }
 
-// Returns whether every section has room for its unplaced items.
+// Returns whether every time section has room for its unplaced items.
 static int has_room(dv_pack_order *o, const state *st)
 {
     int32_t *skip = o->skip;
-    int32_t left = 0; // number of sections with unplaced items whose floor is
-                      // not known yet
+    int32_t left = 0; // number of time sections with unplaced items whose floor
+                      // is not known yet
     for (int32_t s = st->lo; s <= st->hi + 1; s++) {
         int open = s <= st->hi && o->room[s] < o->p->cap;
         skip[s] = s > st->hi || open ? s : s + 1;
@@ -199,7 +199,7 @@ static int falls_apart(const dv_pack_order *o, int32_t a, int32_t z)
     return apart;
 }
 
-// Solves the ranges of sections that no unplaced item connects one by one.
+// Solves the ranges of time sections that no unplaced item connects one by one.
 static end solve_ranges(dv_pack_order *o, const state *st, int32_t depth)
 {
     for (int32_t s = st->lo, lo = s; s <= st->hi; s++) {

@@ -15,10 +15,11 @@
 #define DV_PACK_STATE_H
 #include "place/pack.h"
 
-// A connected component of items that overlap in time, sorted by first section.
+// A connected component of items that overlap in time, sorted by first time
+// section.
 typedef struct dv_part {
     int32_t n, n_secs;
-    int32_t *first, *last; // first and last section of each item, both
+    int32_t *first, *last; // first and last time section of each item, both
                            // inclusive
     int64_t *life;         // length of each item's lifetime in ticks
     int64_t *size;
@@ -57,8 +58,9 @@ typedef enum dv_pack_key {
     DV_KEY_LIFE,  // length of the lifetime
     DV_KEY_AREA,  // lifetime times size
     DV_KEY_SIZE,  // size in units
-    DV_KEY_TOTAL, // largest load of any section that the item is in
-    DV_KEY_EARLY, // minus the first section, so that early items come first
+    DV_KEY_TOTAL, // largest load of any time section that the item is in
+    DV_KEY_EARLY, // minus the first time section, so that early items come
+                  // first
     DV_KEY_FIXED, // fixed items by rising address, then all other items
 } dv_pack_key;
 

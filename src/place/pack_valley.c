@@ -30,12 +30,12 @@
 
 enum { MAX_DEPTH = 4096 };
 
-// A range of sections, both ends inclusive.
+// A range of time sections, both ends inclusive.
 typedef struct span {
     int32_t from, to;
 } span;
 
-// Returns the sections of the valley l..r and of the walls beside it.
+// Returns the time sections of the valley l..r and of the walls beside it.
 static inline span span_around(int32_t l, int32_t r)
 {
     return (span){l - 1, r + 1};
@@ -94,7 +94,7 @@ static inline int32_t *bucket_of(const failed_states *f, uint64_t hash)
 }
 
 // Returns whether a state with this hash has failed on floors that were nowhere
-// higher. *why is the range of sections that caused that failure.
+// higher. *why is the range of time sections that caused that failure.
 static int find_failed(const failed_states *f, uint64_t hash,
                        const int64_t *floors, int32_t n_secs, span *why)
 {
@@ -181,9 +181,9 @@ static void add_failed(failed_states *f, uint64_t hash, const int64_t *floors,
     f->n_pool += n_secs;
 }
 
-// What is known about the run of equal floors that starts at a section.
+// What is known about the run of equal floors that starts at a time section.
 typedef struct spot {
-    int32_t last;      // last section of the run
+    int32_t last;      // last time section of the run
     int32_t n_options; // number of options at its better edge; -1: the run is
                        // not a valley
     int32_t right;     // nonzero if the better edge is the right one
@@ -194,13 +194,13 @@ typedef struct spot {
 
 typedef struct move {
     int32_t item; // the placed item; -1: the move raises a floor
-    int32_t a, z; // first and last section changed
-    span why;     // sections whose state forced or suggested the move
-    int64_t from; // floor of the sections before the move; -1: the item was
-                  // melted
+    int32_t a, z; // first and last time section changed
+    span why;     // time sections whose state forced or suggested the move
+    int64_t from; // floor of the time sections before the move; -1: the item
+                  // was melted
 } move;
 
-// A range of sections that can be solved independently.
+// A range of time sections that can be solved independently.
 typedef struct range {
     int32_t lo, hi, n_open;
     uint64_t hash;
@@ -209,29 +209,31 @@ typedef struct range {
 struct dv_valley {
     dv_arena arena;
     const dv_part *p;
-    int32_t *begin; // items that start in section s are begin[s]..begin[s + 1]
-    int32_t *ends;  // items that end in section s are ends[end_of[s]..end_of[s
-                    // + 1]]
+    int32_t *begin; // items that start in time section s are begin[s]..begin[s
+                    // + 1]
+    int32_t *ends;  // items that end in time section s are
+                    // ends[end_of[s]..end_of[s + 1]]
     int32_t *end_of;
     uint64_t *open; // bit set of unplaced items
     uint64_t *key;  // hash of each item; identical items have equal hashes
     int32_t *rank, *order;
     unsigned char *twin; // per item: nonzero if the previous item is identical
     int64_t *floor, *slack, *load;
-    int32_t *cross; // number of unplaced items in both section s and s + 1
+    int32_t *cross; // number of unplaced items in both time section s and s + 1
     spot *spots;
-    unsigned char *dirty; // nonzero if the section's spot must be reevaluated
-    int32_t *fails;       // number of failed branches at each section
+    unsigned char *dirty; // nonzero if the time section's spot must be
+                          // reevaluated
+    int32_t *fails;       // number of failed branches at each time section
     move *trail;
     int32_t n_trail, max_trail;
     range *ranges;
     int32_t n_ranges;
-    // The range of sections lo..hi being solved, its number of unplaced items
-    // and the hash of their set.
+    // The range of time sections lo..hi being solved, its number of unplaced
+    // items and the hash of their set.
     int32_t lo, hi, n_open;
     uint64_t hash;
     int64_t lift; // total size of the items melted into the floors
-    span why;     // sections that caused the last failure; others are
+    span why;     // time sections that caused the last failure; others are
                   // irrelevant to it
     failed_states failed;
     // The parameters of the current try.
@@ -269,7 +271,7 @@ static int32_t run_start(const dv_valley *v, int32_t s)
     return s;
 }
 
-// Marks the run of sections a..z and the two neighbouring runs for
+// Marks the run of time sections a..z and the two neighbouring runs for
 // reevaluation.
 static void touch(dv_valley *v, int32_t a, int32_t z)
 {
@@ -334,8 +336,8 @@ static void melt(dv_valley *v, int32_t i)
     v->lift += v->p->size[i];
 }
 
-// Raises sections a..z, which have one floor, to the floor `to`, since no item
-// rests on them. Returns 0 if a section has too little slack.
+// Raises time sections a..z, which have one floor, to the floor `to`, since no
+// item rests on them. Returns 0 if a section has too little slack.
 static int raise_floor(dv_valley *v, int32_t a, int32_t z, int64_t to, span why)
 {
     int64_t f = v->floor[a], by = to - f;
@@ -387,9 +389,9 @@ typedef struct fitting {
     int32_t item_left, item_right; // one item that touches the left, right edge
     int64_t low_left, low_right;   // least size of the items that do not touch
                                    // that edge
-    int32_t widest;                // width of the widest item, in sections
+    int32_t widest;                // width of the widest item, in time sections
     int32_t rank_left, rank_right;
-    int32_t gap_a, gap_z; // first range of sections that no fitting item
+    int32_t gap_a, gap_z; // first range of time sections that no fitting item
                           // covers; gap_a is -1 if none
 } fitting;
 
@@ -419,10 +421,10 @@ static void add_fitting(const dv_valley *v, fitting *fit, int32_t i, int32_t l,
 }
 
 // Finds the unplaced items that fit in the valley l..r. Stops at the first gap,
-// a range of sections that none of them covers.
+// a range of time sections that none of them covers.
 static void find_fitting(const dv_valley *v, int32_t l, int32_t r, fitting *fit)
 {
-    int32_t reach = l - 1; // last section covered so far
+    int32_t reach = l - 1; // last time section covered so far
     int32_t begin = v->begin[l], end = v->begin[r + 1];
     fit->gap_a = -1;
     for (int32_t w = begin >> 6; w <= (end - 1) >> 6 && begin < end; w++) {

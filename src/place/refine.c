@@ -84,8 +84,8 @@ static int choose(refiner *r, double share, int32_t width, int64_t *value)
         if (!dv_select(r->t, r->prices, share, width, r->effort, &r->choice))
             return 0;
         *value = value_of(r);
-        // An exhaustive choice among all items with the full capacity is an
-        // upper bound.
+        // The value of an exhaustive choice among all items with the full
+        // capacity is an upper bound of any placement's value.
         if (first && share == 1 && r->choice.complete && r->exact_choice &&
             r->all_offered && *value < r->prices->bound)
             r->prices->bound = *value;

@@ -36,10 +36,10 @@ typedef struct beam {
     node *nodes;
     int32_t *table; // hash table of state numbers by state hash
     int32_t table_size;
-    int32_t *order; // items sorted by first section
+    int32_t *order; // items sorted by first time section
     int32_t *slot;  // bit number of each item, unique while the item is live
     int32_t n_order;
-    int32_t *by_last; // the same items, sorted by last section
+    int32_t *by_last; // the same items, sorted by last time section
     double *scores;
     const char *offered; // nonzero if the item may be chosen
     int pruned; // nonzero if states were dropped: the result may not be optimal
@@ -57,7 +57,7 @@ static int64_t size_of(const beam *b, int32_t i)
     return dv_align_up(b->t->items[i].size, b->t->unit);
 }
 
-// Sorts the items by `key` (first or last section) with a counting sort.
+// Sorts the items by `key` (first or last time section) with a counting sort.
 static void sort_by(const beam *b, const int32_t *key, int32_t *count,
                     const int32_t *items, int32_t *out)
 {
@@ -136,8 +136,8 @@ static void retire(beam *b, int32_t i)
     }
 }
 
-// Leaves section k: adds its price back to the scores, because the score only
-// subtracts the price of future sections.
+// Leaves time section k: adds its price back to the scores, because the score
+// only subtracts the price of future sections.
 static void leave(beam *b, int32_t k)
 {
     for (int32_t s = 0; s < b->n_states; s++)
@@ -241,8 +241,8 @@ static void flip(beam *b, int32_t s, int32_t i, int64_t size)
     set_of(b, s)[b->slot[i] / 64] ^= (uint64_t)1 << (b->slot[i] % 64);
 }
 
-// Extends every state without item i and, if the section has free bytes or a
-// parent's bytes can be reused, also with item i.
+// Extends every state without item i and, if the time section has free bytes or
+// a parent's bytes can be reused, also with item i.
 static void decide(beam *b, int32_t i)
 {
     int64_t size = size_of(b, i);

@@ -1,6 +1,6 @@
-// Chooses homes, then tries whether another order of ops, or recomputing some
-// tensors, saves more main memory traffic. The effort is limited by a count,
-// not by time; the plan never gets worse.
+// Chooses scratchpad homes, then tries whether another order of ops, or
+// recomputing some tensors, saves more main memory traffic. The effort is
+// limited by a count, not by time; the plan never gets worse.
 #include "plan/traffic.h"
 #include "scratch/scratch.h"
 #include <string.h>
@@ -14,7 +14,7 @@ typedef struct improver {
     const dv_scratch_rules *rules;
     dv_arena *arena;
     dv_diag *diag;
-    dv_fork best; // the best plan so far, before homes were chosen
+    dv_fork best; // the best plan so far, before scratchpad homes were chosen
     double bytes; // main memory traffic of the best plan
     int changed;
     int64_t work;
@@ -34,8 +34,8 @@ static dv_status keep(dv_plan *plan, const dv_scratch_rules *rules,
     return dv_group_on_core(plan, life.loop_of, life.arena, diag);
 }
 
-// Marks in `cuts` the starts of groups that a home lives across. Returns the
-// number of new marks.
+// Marks in `cuts` the starts of groups that a scratchpad home lives across.
+// Returns the number of new marks.
 static int32_t cut_homes(const dv_plan *plan, int32_t *crossed, uint8_t *cuts)
 {
     int32_t n = 0, alive = 0, at = 0;
@@ -56,9 +56,9 @@ static int32_t cut_homes(const dv_plan *plan, int32_t *crossed, uint8_t *cuts)
     return n;
 }
 
-// Chooses homes. With tenants, homes may not outlive their group, but the
-// groups depend on the homes: homes that cross the start of a group are cut
-// there, and the choice is repeated until none does.
+// Chooses scratchpad homes. With tenants, homes may not outlive their group,
+// but the groups depend on the homes: homes that cross the start of a group are
+// cut there, and the choice is repeated until none does.
 dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,
                           dv_arena *arena, dv_diag *diag)
 {
@@ -83,8 +83,8 @@ static double memory_bytes(const dv_plan *plan)
     return (double)t.read_bytes + (double)t.write_bytes;
 }
 
-// Chooses homes and measures the traffic; keeps the plan if it is the best so
-// far.
+// Chooses scratchpad homes and measures the traffic; keeps the plan if it is
+// the best so far.
 static dv_status assess(improver *x)
 {
     dv_fork now;

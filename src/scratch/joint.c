@@ -238,8 +238,8 @@ dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
     return ok ? DV_OK : dv_nomem(diag);
 }
 
-// Returns the predicted time of one op with its actual traffic, homes
-// considered.
+// Returns the predicted time of one op with its actual traffic, scratchpad
+// homes considered.
 static double op_us(const dv_plan *plan, int32_t g, int32_t i)
 {
     const dv_target *t = &plan->target;

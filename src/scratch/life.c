@@ -1,5 +1,5 @@
 // Computes live ranges and readers of tensors, and finds the candidates for
-// homes.
+// scratchpad homes.
 #include "base/math.h"
 #include "scratch/scratch.h"
 #include <string.h>
@@ -98,8 +98,8 @@ int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use)
     return end;
 }
 
-// Returns whether a home filled at op `first` is still valid at op `use`: no
-// extern op, and with tenants no group boundary, is in between.
+// Returns whether a scratchpad home filled at op `first` is still valid at op
+// `use`: no extern op, and with tenants no group boundary, is in between.
 static int survives(const dv_life *l, int32_t first, int32_t use)
 {
     int32_t end = dv_life_end(l, first, use);
@@ -366,8 +366,8 @@ static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
     return NULL;
 }
 
-// Adds an entry for a tensor that cannot be a home, with the reason for the
-// report.
+// Adds an entry for a tensor that cannot be a scratchpad home, with the reason
+// for the report.
 static void add_barred(dv_life *l, int32_t t, const char *why)
 {
     int32_t first = l->def[t] < 0 ? 0 : l->def[t], end = first + 1;

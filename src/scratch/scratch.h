@@ -33,8 +33,8 @@
 
 // The transformations that the options allow.
 typedef struct dv_scratch_rules {
-    int off, reductions; // no homes at all; only results of reductions become
-                         // homes
+    int off, reductions; // no scratchpad homes at all; only results of
+                         // reductions become homes
     int in_place, clones, ring, evict, reorder, recompute;
     int tenants; // scratchpads do not survive the end of a group
     const char *solver;
@@ -49,16 +49,16 @@ typedef struct dv_cand {
     int32_t from; // RING: the candidate that it is copied from
     int64_t core_bytes;
     int64_t gain_bytes;   // main memory traffic saved if the candidate becomes
-                          // a home
+                          // a scratchpad home
     int64_t price_bytes;  // cost of the ring copy, already subtracted from
                           // gain_bytes
     int32_t uses, n_uses; // range in life->uses: the ops that would read it
     int stored;           // WRITTEN: the tensor is needed in main memory as
                           // well
-    int32_t group;        // all candidates of a group become homes or none; 0:
-                          // no group
+    int32_t group;        // all candidates of a group become scratchpad homes
+                          // or none; 0: no group
     int32_t parent[2], n_parents;
-    const char *barred; // reason why it cannot be a home, or NULL
+    const char *barred; // reason why it cannot be a scratchpad home, or NULL
 } dv_cand;
 
 typedef struct dv_life {
@@ -84,27 +84,28 @@ typedef struct dv_life {
 } dv_life;
 
 // Finds all candidates. `cuts` is NULL or, with tenants, marks ops at whose
-// start no home may be live. Returns 0 when out of memory.
+// start no scratchpad home may be live. Returns 0 when out of memory.
 int dv_life_make(dv_life *out, const dv_plan *plan,
                  const dv_scratch_rules *rules, const uint8_t *cuts,
                  dv_arena *arena);
-// Returns the end op of a home that is filled at op `first` and last read by op
-// `use`; later than use + 1 if a repeat reads it again.
+// Returns the end op of a scratchpad home that is filled at op `first` and last
+// read by op `use`; later than use + 1 if a repeat reads it again.
 int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use);
-// Chooses homes and assigns addresses. Homes and reports go to *out, allocated
-// in the arena.
+// Chooses scratchpad homes and assigns addresses. Homes and reports go to *out,
+// allocated in the arena.
 dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
                            const dv_life *life, dv_arena *arena, dv_diag *diag);
 // Changes divisions and deals of the plan so that more operands are found on
 // their cores (joint.c): op by op following the operands, or by a search as in
-// Torch-Spyre. Homes are not changed.
+// Torch-Spyre. Scratchpad homes are not changed.
 dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
                           dv_arena *arena, dv_diag *diag);
 dv_status dv_joint_seed(dv_plan *plan, const dv_scratch_rules *rules,
                         dv_diag *diag);
-// Returns the plan's predicted time in microseconds, given its homes.
+// Returns the plan's predicted time in microseconds, given its scratchpad
+// homes.
 double dv_joint_us(const dv_plan *plan);
-// Chooses homes and forms groups for the plan as it is divided;
+// Chooses scratchpad homes and forms groups for the plan as it is divided;
 // dv_scratch_improve also tries other orders of ops and recomputation
 // (improve.c).
 dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,
@@ -132,7 +133,7 @@ int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor);
 // recomputation is accepted.
 dv_status dv_reorder_settle(dv_plan *plan, dv_diag *diag);
 
-// Builds the table of which home every access uses, from the homes' readers.
-// Returns 0 when out of memory.
+// Builds the table of which scratchpad home every access uses, from the homes'
+// readers. Returns 0 when out of memory.
 int dv_scratch_index(dv_scratch *s, const dv_plan *plan, dv_arena *arena);
 #endif

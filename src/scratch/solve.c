@@ -1,5 +1,5 @@
-// Chooses homes among the candidates and assigns their addresses, with
-// dv_place.
+// Chooses scratchpad homes among the candidates and assigns their addresses,
+// with dv_place.
 #include "base/math.h"
 #include "scratch/scratch.h"
 #include <string.h>
@@ -12,9 +12,9 @@ typedef struct solver {
     dv_placement *placed;
     dv_scratch *out;
     int32_t cap_homes;
-    int32_t *home_of_cand; // per candidate: its first home, or -1
-    int32_t *n_homes_of;   // per candidate: number of its homes, which are
-                           // consecutive
+    int32_t *home_of_cand; // per candidate: its first scratchpad home, or -1
+    int32_t *n_homes_of;   // per candidate: number of its scratchpad homes,
+                           // which are consecutive
     int64_t moved_at;      // op of the last move between addresses
     dv_diag *diag;
 } solver;
@@ -100,8 +100,8 @@ static dv_status place(solver *s, int evict)
                     s->diag);
 }
 
-// Adds a home of a candidate for ops first..end - 1. Returns NULL when out of
-// memory.
+// Adds a scratchpad home of a candidate for ops first..end - 1. Returns NULL
+// when out of memory.
 static dv_home *add_home(solver *s, const dv_cand *c, int32_t first,
                          int32_t end, int64_t address)
 {
@@ -131,8 +131,8 @@ static dv_home *add_home(solver *s, const dv_cand *c, int32_t first,
     return h;
 }
 
-// Adds the homes of a placement without evictions. Returns 0 when out of
-// memory.
+// Adds the scratchpad homes of a placement without evictions. Returns 0 when
+// out of memory.
 static int add_whole(solver *s)
 {
     const dv_life *l = s->life;
@@ -149,7 +149,7 @@ static int add_whole(solver *s)
     return 1;
 }
 
-// Sets the source home of each copy over the ring.
+// Sets the source scratchpad home of each copy over the ring.
 static void link_rings(solver *s)
 {
     for (int32_t i = 0; i < s->life->n_cands; i++) {
@@ -159,7 +159,8 @@ static void link_rings(solver *s)
     }
 }
 
-// Sets in_place_of for homes that were placed at the address of a parent.
+// Sets in_place_of for scratchpad homes that were placed at the address of a
+// parent.
 static void find_shared(solver *s)
 {
     const dv_life *l = s->life;
@@ -180,9 +181,9 @@ static void find_shared(solver *s)
     }
 }
 
-// Adds the home for one stay of a candidate. If it directly follows another
-// stay, it is moved from there, at most one move per op; otherwise it is loaded
-// again. Returns NULL when out of memory.
+// Adds the scratchpad home for one stay of a candidate. If it directly follows
+// another stay, it is moved from there, at most one move per op; otherwise it
+// is loaded again. Returns NULL when out of memory.
 static dv_home *add_stay(solver *s, int32_t cand, const dv_stay *stay,
                          const dv_stay *before)
 {
@@ -206,8 +207,8 @@ static dv_home *add_stay(solver *s, int32_t cand, const dv_stay *stay,
     return h;
 }
 
-// Returns whether a home saves traffic: a load needs at least two readers, a
-// written home one. The source of a move is always needed.
+// Returns whether a scratchpad home saves traffic: a load needs at least two
+// readers, a written home one. The source of a move is always needed.
 static int pays(const dv_home *h, int moved_from)
 {
     if (moved_from || h->fill == DV_FILL_MOVED)
@@ -215,8 +216,8 @@ static int pays(const dv_home *h, int moved_from)
     return h->n_readers >= (h->fill == DV_FILL_LOADED ? 2 : 1);
 }
 
-// Adds the homes for all n stays of one candidate. Returns 0 when out of
-// memory.
+// Adds the scratchpad homes for all n stays of one candidate. Returns 0 when
+// out of memory.
 static int add_visits(solver *s, int32_t cand, const dv_stay *stays, size_t n)
 {
     const dv_cand *c = &s->life->cands[cand];
@@ -289,7 +290,7 @@ static double op_bytes(const solver *s, int32_t op, int k)
            s->life->times[op];
 }
 
-// Returns the bytes of main memory traffic that a home saves.
+// Returns the bytes of main memory traffic that a scratchpad home saves.
 static double spares(const solver *s, const dv_home *h)
 {
     double sum = 0;
@@ -350,7 +351,7 @@ static int report(solver *s)
     return 1;
 }
 
-// Returns whether any candidate that could be a home was not placed.
+// Returns whether any candidate that could be a scratchpad home was not placed.
 static int leaves_out(const solver *s)
 {
     for (int32_t i = 0; i < s->life->n_cands; i++)
@@ -385,8 +386,8 @@ static int64_t bound(const solver *s)
     return sum;
 }
 
-// Places the candidates, with or without evictions, and builds the homes.
-// *saved is the traffic saved.
+// Places the candidates, with or without evictions, and builds the scratchpad
+// homes. *saved is the traffic saved.
 static dv_status try_one(solver *s, int evict, double *saved)
 {
     s->out->homes = NULL;
@@ -462,8 +463,8 @@ static int fill_rank(const dv_home *h)
     return h->fill == DV_FILL_MOVED ? 0 : h->fill == DV_FILL_RING ? 1 : 2;
 }
 
-// Sorts the homes that each op fills: moves first, then ring copies, then loads
-// and writes, so that no fill overwrites the source of another one.
+// Sorts the scratchpad homes that each op fills: moves first, then ring copies,
+// then loads and writes, so that no fill overwrites the source of another one.
 static int sort_fills(dv_scratch *s, int32_t n_ops, dv_arena *arena)
 {
     int32_t *next = DV_NEW(arena, int32_t, n_ops + 1);
