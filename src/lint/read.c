@@ -340,8 +340,8 @@ static void guess_grid(lint *l)
 
 static void read_partition(lint *l, const dv_jval *v, const dv_jval *work)
 {
-    // The schema of a whole plan requires a version; function attributes have
-    // none.
+    // The schema of a whole plan requires a version; a file with only the
+    // attributes of a function has none.
     if (dv_jget(v, "layouts") && !dv_jget(v, "schema_version"))
         lint_say(l, "format", "schema_version is missing");
     for (int32_t i = 0; work->kind == DV_JOBJECT && i < work->n; i++) {

@@ -31,10 +31,10 @@ typedef struct list {
     int early;      // nonzero if items are placed in order of their first time
                     // section
     int64_t work;   // remaining steps
-    int64_t *high;  // segment tree over time sections: highest floor in the
-                    // node's range
-    int64_t *whole; // segment tree: floor to which the node's whole range
-                    // was raised
+    int64_t *high;  // segment tree over time sections: highest skyline floor in
+                    // the node's range
+    int64_t *whole; // segment tree: skyline floor to which the node's whole
+                    // range was raised
 } list;
 
 // Returns the lowest aligned address >= `at` for item i, or -1 if its end would
@@ -110,8 +110,8 @@ static int64_t fit(list *l)
     return top;
 }
 
-// Returns the highest floor in time sections a..z, where `node` covers sections
-// lo..hi.
+// Returns the highest skyline floor in time sections a..z, where `node` covers
+// sections lo..hi.
 static int64_t highest(const list *l, int64_t node, int32_t lo, int32_t hi,
                        int32_t a, int32_t z)
 {
@@ -185,14 +185,14 @@ typedef struct fill {
     dv_arena arena;
     const dv_part *p;
     int64_t *at;
-    // A run is a maximal range of time sections with equal floor, identified by
-    // its first section.
+    // A run is a maximal range of time sections with equal skyline floor,
+    // identified by its first section.
     int64_t *floor;
-    int32_t *last;   // last time section of the run that starts here, or -1 if
-                     // none does
-    int32_t *start;  // first time section of the run that ends here
-    heap_node *heap; // runs with the lowest floor first; may contain stale
-                     // entries
+    int32_t *last;   // last time section of the skyline run that starts here,
+                     // or -1 if none does
+    int32_t *start;  // first time section of the skyline run that ends here
+    heap_node *heap; // runs with the lowest skyline floor first; may contain
+                     // stale entries
     int32_t n_heap, max_heap;
     // The items that start in time section s are begin[s]..begin[s + 1],
     // longest first.
@@ -288,8 +288,8 @@ static heap_node pop_run(fill *f)
     return top;
 }
 
-// Adds a run a..z and merges it with neighbouring runs of the same floor.
-// Returns 0 when out of memory.
+// Adds a skyline run a..z and merges it with neighbouring runs of the same
+// floor. Returns 0 when out of memory.
 static int add_run(fill *f, int32_t a, int32_t z, int64_t floor)
 {
     if (a > 0 && f->floor[f->start[a - 1]] == floor) {
@@ -315,14 +315,15 @@ static int add_run(fill *f, int32_t a, int32_t z, int64_t floor)
     return 1;
 }
 
-// Splits the run that starts at `from`, so that a..z is a run of its own with
-// the same floor. Returns 0 when out of memory.
+// Splits the skyline run that starts at `from`, so that a..z is a run of its
+// own with the same floor. Returns 0 when out of memory.
 static int cut_run(fill *f, int32_t from, int32_t a, int32_t z)
 {
     int32_t to = f->last[from];
     int64_t floor = f->floor[from];
     f->last[from] = -1;
-    f->floor[a] = -1; // a floor that no neighbour has, to prevent merging
+    f->floor[a] = -1; // a skyline floor that no neighbour has, to prevent
+                      // merging
     f->last[a] = z;
     f->start[z] = a;
     if (a > from && !add_run(f, from, a - 1, floor))
@@ -330,8 +331,9 @@ static int cut_run(fill *f, int32_t from, int32_t a, int32_t z)
     return z == to || add_run(f, z + 1, to, floor);
 }
 
-// Raises the run that starts at `a` to the lower of its neighbours, since no
-// item fits on it. A run without neighbours is removed from further use.
+// Raises the skyline run that starts at `a` to the lower of its neighbours,
+// since no item fits on it. A run without neighbours is removed from further
+// use.
 static int raise_run(fill *f, int32_t a)
 {
     int32_t z = f->last[a];

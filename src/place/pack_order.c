@@ -37,12 +37,12 @@ struct dv_pack_order {
     int64_t *size, *align;
     unsigned char *fixed;
     unsigned char *twin; // nonzero if identical to the item of previous rank
-    int64_t *room;       // per time section: highest possible floor for its
-                         // unplaced items
+    int64_t *room;       // per time section: highest possible skyline floor for
+                         // its unplaced items
     int32_t *cross;      // number of unplaced items that are in both time
                          // section s and s + 1
-    int32_t *skip;       // union-find: next time section whose floor is not
-                         // determined yet
+    int32_t *skip;       // union-find: next time section whose skyline floor is
+                         // not determined yet
     entry *stack;
     int64_t max_stack;
     int64_t budget;
@@ -163,8 +163,8 @@ static int lift_list(const dv_pack_order *o, const state *from, int32_t k,
 static int has_room(dv_pack_order *o, const state *st)
 {
     int32_t *skip = o->skip;
-    int32_t left = 0; // number of time sections with unplaced items whose floor
-                      // is not known yet
+    int32_t left = 0; // number of time sections with unplaced items whose
+                      // skyline floor is not known yet
     for (int32_t s = st->lo; s <= st->hi + 1; s++) {
         int open = s <= st->hi && o->room[s] < o->p->cap;
         skip[s] = s > st->hi || open ? s : s + 1;

@@ -35,7 +35,8 @@ typedef struct span {
     int32_t from, to;
 } span;
 
-// Returns the time sections of the valley l..r and of the walls beside it.
+// Returns the time sections of the skyline valley l..r and of the walls beside
+// it.
 static inline span span_around(int32_t l, int32_t r)
 {
     return (span){l - 1, r + 1};
@@ -61,15 +62,15 @@ typedef struct failure {
     int32_t next; // next failure in the hash bucket, or -1
     int32_t n_secs;
     span why;
-    int64_t floors; // index of the floors in the pool
+    int64_t floors; // index of the skyline floors in the pool
 } failure;
 
-// The failed states: floors on which the unplaced items with a given hash could
-// not be placed.
+// The failed states: skyline floors on which the unplaced items with a given
+// hash could not be placed.
 typedef struct failed_states {
     int32_t *bucket;
     failure *all;
-    int64_t *pool;  // floors of all failures, one after another
+    int64_t *pool;  // skyline floors of all failures, one after another
     int32_t n, max; // number of failures, and their limit, which is also the
                     // bucket count
     int64_t n_pool, max_pool;
@@ -77,7 +78,7 @@ typedef struct failed_states {
 
 enum {
     MAX_FAILURES = 1 << 20,
-    MAX_POOL = 1 << 25 // maximum number of floors
+    MAX_POOL = 1 << 25 // maximum number of skyline floors
 };
 
 static int nowhere_higher(const int64_t *a, const int64_t *b, int32_t n)
@@ -93,8 +94,8 @@ static inline int32_t *bucket_of(const failed_states *f, uint64_t hash)
     return &f->bucket[hash & (uint64_t)(f->max - 1)];
 }
 
-// Returns whether a state with this hash has failed on floors that were nowhere
-// higher. *why is the range of time sections that caused that failure.
+// Returns whether a state with this hash has failed on skyline floors that were
+// nowhere higher. *why is the range of time sections that caused that failure.
 static int find_failed(const failed_states *f, uint64_t hash,
                        const int64_t *floors, int32_t n_secs, span *why)
 {
@@ -181,23 +182,24 @@ static void add_failed(failed_states *f, uint64_t hash, const int64_t *floors,
     f->n_pool += n_secs;
 }
 
-// What is known about the run of equal floors that starts at a time section.
+// What is known about the run of equal skyline floors that starts at a time
+// section.
 typedef struct spot {
     int32_t last;      // last time section of the run
     int32_t n_options; // number of options at its better edge; -1: the run is
-                       // not a valley
+                       // not a skyline valley
     int32_t right;     // nonzero if the better edge is the right one
-    int64_t up;        // floor of that edge after a raise; -1: it cannot be
-                       // raised
+    int64_t up;        // skyline floor of that edge after a raise; -1: it
+                       // cannot be raised
     int64_t score;     // priority for branching; the lowest score is chosen
 } spot;
 
 typedef struct move {
-    int32_t item; // the placed item; -1: the move raises a floor
+    int32_t item; // the placed item; -1: the move raises a skyline floor
     int32_t a, z; // first and last time section changed
     span why;     // time sections whose state forced or suggested the move
-    int64_t from; // floor of the time sections before the move; -1: the item
-                  // was melted
+    int64_t from; // skyline floor of the time sections before the move; -1: the
+                  // item was melted
 } move;
 
 // A range of time sections that can be solved independently.
@@ -232,7 +234,7 @@ struct dv_valley {
     // items and the hash of their set.
     int32_t lo, hi, n_open;
     uint64_t hash;
-    int64_t lift; // total size of the items melted into the floors
+    int64_t lift; // total size of the items melted into the skyline floors
     span why;     // time sections that caused the last failure; others are
                   // irrelevant to it
     failed_states failed;
@@ -271,8 +273,8 @@ static int32_t run_start(const dv_valley *v, int32_t s)
     return s;
 }
 
-// Marks the run of time sections a..z and the two neighbouring runs for
-// reevaluation.
+// Marks the skyline run that contains time sections a..z, and the two runs
+// beside it, for reevaluation.
 static void touch(dv_valley *v, int32_t a, int32_t z)
 {
     if (a > v->lo)
@@ -324,8 +326,8 @@ static void place_item(dv_valley *v, int32_t i, int64_t f, span why)
     set_floor(v, a, z, f + v->p->size[i]);
 }
 
-// Places an item that spans the whole range at the ceiling, and adds its size
-// to all floors.
+// Places an item that spans the whole range of time sections at the ceiling,
+// and adds its size to all skyline floors.
 static void melt(dv_valley *v, int32_t i)
 {
     v->p->at[i] = v->p->cap - v->lift - v->p->size[i];
@@ -336,8 +338,8 @@ static void melt(dv_valley *v, int32_t i)
     v->lift += v->p->size[i];
 }
 
-// Raises time sections a..z, which have one floor, to the floor `to`, since no
-// item rests on them. Returns 0 if a section has too little slack.
+// Raises time sections a..z, which have one skyline floor, to the floor `to`,
+// since no item rests on them. Returns 0 if a section has too little slack.
 static int raise_floor(dv_valley *v, int32_t a, int32_t z, int64_t to, span why)
 {
     int64_t f = v->floor[a], by = to - f;
@@ -382,7 +384,7 @@ typedef enum outcome { END_FAIL, END_SOLVED, END_STOP, END_OPEN } outcome;
 
 typedef enum look { LOOK_FAIL, LOOK_MOVED, LOOK_DONE } look;
 
-// The unplaced items that fit in a valley, counted by edge.
+// The unplaced items that fit in a skyline valley, counted by edge.
 typedef struct fitting {
     int32_t n_left, n_right;       // number of items that touch the left, right
                                    // edge
@@ -420,8 +422,8 @@ static void add_fitting(const dv_valley *v, fitting *fit, int32_t i, int32_t l,
     }
 }
 
-// Finds the unplaced items that fit in the valley l..r. Stops at the first gap,
-// a range of time sections that none of them covers.
+// Finds the unplaced items that fit in the skyline valley l..r. Stops at the
+// first gap, a range of time sections that none of them covers.
 static void find_fitting(const dv_valley *v, int32_t l, int32_t r, fitting *fit)
 {
     int32_t reach = l - 1; // last time section covered so far
@@ -453,7 +455,8 @@ static void find_fitting(const dv_valley *v, int32_t l, int32_t r, fitting *fit)
     }
 }
 
-// Returns the branching priority of a valley according to the rule of this try.
+// Returns the branching priority of a skyline valley according to the rule of
+// this try.
 static int64_t score_of(const dv_valley *v, const spot *s, int32_t l,
                         const fitting *fit)
 {
@@ -472,8 +475,8 @@ static int64_t score_of(const dv_valley *v, const spot *s, int32_t l,
     }
 }
 
-// Evaluates the valley l..r: makes a move if it is forced, else records its
-// options in v->spots.
+// Evaluates the skyline valley l..r: makes a move if it is forced, else records
+// its options in v->spots.
 static look look_at(dv_valley *v, int32_t l, int32_t r, int64_t wall)
 {
     spot *s = &v->spots[l];
@@ -554,8 +557,8 @@ static outcome settle(dv_valley *v)
     return v->n_open ? END_OPEN : END_SOLVED;
 }
 
-// Returns the valley to branch on. A settled range with unplaced items always
-// has one.
+// Returns the skyline valley to branch on. There always is one if unplaced
+// items are left and no move is forced.
 static int32_t best_valley(const dv_valley *v)
 {
     int32_t best = -1;
@@ -572,7 +575,7 @@ static int32_t best_valley(const dv_valley *v)
 }
 
 // Returns the next unplaced item by rank, after rank `after`, that fits at the
-// left or right edge of the valley l..r, or -1.
+// left or right edge of the skyline valley l..r, or -1.
 static int32_t next_item(const dv_valley *v, int32_t l, int32_t r, int right,
                          int32_t after)
 {
@@ -593,8 +596,9 @@ static int32_t next_item(const dv_valley *v, int32_t l, int32_t r, int right,
 
 static outcome solve(dv_valley *v, int32_t depth);
 
-// Appends the independent ranges of the current range to v->ranges, those with
-// the fewest items first. Returns their number.
+// Splits the current range of time sections where no unplaced item crosses, and
+// appends the parts to v->ranges, those with the fewest items first. Returns
+// their number.
 static int32_t find_ranges(dv_valley *v)
 {
     range *all = v->ranges + v->n_ranges;
@@ -632,7 +636,8 @@ static void enter(dv_valley *v, const range *x)
             melt(v, i);
 }
 
-// Solves the independent ranges of the current range one by one.
+// Solves the independent parts of the current range of time sections one by
+// one.
 static outcome solve_ranges(dv_valley *v, int32_t depth)
 {
     range outer = {v->lo, v->hi, v->n_open, v->hash};
@@ -718,8 +723,8 @@ static int falls_apart(const dv_valley *v)
     return apart;
 }
 
-// Solves a settled range that does not split, by branching, unless an equal or
-// easier state has already failed.
+// Solves a range of time sections without forced moves that does not split, by
+// branching, unless an equal or easier state has already failed.
 static outcome search_on(dv_valley *v, int32_t depth)
 {
     const int64_t *floors = v->floor + v->lo;
@@ -732,8 +737,8 @@ static outcome search_on(dv_valley *v, int32_t depth)
     return e;
 }
 
-// Tries to place all unplaced items of the current range. On failure all its
-// moves are undone.
+// Tries to place all unplaced items of the current range of time sections. On
+// failure all its moves are undone.
 static outcome solve(dv_valley *v, int32_t depth)
 {
     int32_t mark = v->n_trail;

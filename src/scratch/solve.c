@@ -181,9 +181,10 @@ static void find_shared(solver *s)
     }
 }
 
-// Adds the scratchpad home for one stay of a candidate. If it directly follows
-// another stay, it is moved from there, at most one move per op; otherwise it
-// is loaded again. Returns NULL when out of memory.
+// Adds the scratchpad home for one stay (interval at one address) of a
+// candidate. If it directly follows another stay, it is moved from there, at
+// most one move per op; otherwise it is loaded again. Returns NULL when out of
+// memory.
 static dv_home *add_stay(solver *s, int32_t cand, const dv_stay *stay,
                          const dv_stay *before)
 {
@@ -216,8 +217,8 @@ static int pays(const dv_home *h, int moved_from)
     return h->n_readers >= (h->fill == DV_FILL_LOADED ? 2 : 1);
 }
 
-// Adds the scratchpad homes for all n stays of one candidate. Returns 0 when
-// out of memory.
+// Adds the scratchpad homes for all n stays (intervals at one address) of one
+// candidate. Returns 0 when out of memory.
 static int add_visits(solver *s, int32_t cand, const dv_stay *stays, size_t n)
 {
     const dv_cand *c = &s->life->cands[cand];
