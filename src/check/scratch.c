@@ -83,7 +83,8 @@ static int touches(const checker *c, int32_t op, const dv_access *a, int write,
     for (int v = 0; v < o->n_vars && write; v++) {
         int64_t len = o->vars[v].end - o->vars[v].begin;
         if (o->vars[v].reduce && slot[v] != (len - 1) / c->plan->slices[op][v])
-            // an earlier part of a split sum: the result is on another core
+            // This is an earlier part of a split sum; the result is on another
+            // core.
             b->any = 0;
     }
     for (int d = 0; d < a->n_dims; d++) {

@@ -89,7 +89,7 @@ int cli_put(char *text, const char *path, dv_diag *diag);
 // reports it and returns the exit code.
 int cli_replaces(const cli_command *c, const char *option, const char *path,
                  const char *other, const char *what);
-// nonzero if --json was given. main sets it before parsing, so that usage
+// Nonzero if --json was given. main sets it before parsing, so that usage
 // errors are reported as JSON too.
 extern int cli_json;
 // Number of processes and own rank if started by mpirun, else 0 and 0. Only

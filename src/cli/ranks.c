@@ -21,7 +21,7 @@
 static int begun, met;    // starting MPI was tried; the comparison was made
 static dv_status outcome; // status of starting MPI
 static char why[512];     // message if MPI could not be started
-// nonzero if MPI was started here and must be ended here
+// Nonzero if MPI was started here and must be ended here.
 static int owned;
 static char mistake[1024]; // usage error of this rank, reported by rank 0
 

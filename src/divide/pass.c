@@ -430,7 +430,7 @@ dv_status dv_divide_read(dv_plan *plan, dv_lexer *lx)
     uint32_t len = word.len;
     while (lx->tok.glued &&
            (lx->tok.kind == '+' || lx->tok.kind == DV_TOK_NAME)) {
-        // a method with a suffix, such as seed+cost
+        // Include a suffix, as in seed+cost.
         len = lx->tok.off + lx->tok.len - word.off;
         DV_TRY(dv_lex(lx));
     }

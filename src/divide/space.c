@@ -84,7 +84,7 @@ static void find_outputs(dv_divide_space *s)
 int dv_space_make(dv_divide_space *s, const dv_target *t, const dv_program *p,
                   const dv_op *op, const dv_layout *layouts, dv_arena *arena)
 {
-    // several adjacent cache lines are fetched together
+    // The host fetches several adjacent cache lines together.
     enum { CACHES_BYTES = 256 };
     *s = (dv_divide_space){.op = op, .n_vars = op->n_vars};
     s->line = t->here ? CACHES_BYTES : 1;
@@ -188,7 +188,8 @@ int64_t dv_span(const dv_divide_space *s, int i, const dv_splits *d, int even)
 {
     const dv_layout *l = s->layouts[i];
     if (!s->coords[i])
-        // the accessed part is known only at run time: count all
+        // The accessed part is known only at run time, so count the whole
+        // tensor.
         return l->bytes;
     int64_t inside = l->bytes;
     for (int32_t dim = 0; dim < l->n_dims - l->n_inner; dim++) {

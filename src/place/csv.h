@@ -32,8 +32,8 @@ typedef struct dv_csv {
 // Parses a table. `text` and `name` are borrowed until dv_csv_free.
 dv_status dv_csv_parse(dv_csv *out, const char *text, size_t len,
                        const char *name, dv_diag *diag);
-// Prints the same rows with the given offsets, -1 for buffers that were not
-// placed.
+// Prints the rows of the parsed table with the given offsets, -1 for buffers
+// that were not placed.
 void dv_csv_print(dv_text *out, const dv_csv *csv, const int64_t *offsets);
 void dv_csv_free(dv_csv *csv);
 #endif

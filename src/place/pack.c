@@ -42,7 +42,8 @@ static const struct {
     {0, DV_RULE_RANK, {DV_KEY_TOTAL, DV_KEY_LIFE, DV_KEY_AREA}},
 };
 enum { N_TRIES = sizeof tries / sizeof *tries };
-// The order of tries for large parts: canonical searches first.
+// The order of tries for large parts, as indices into tries[]: canonical
+// searches come first.
 static const unsigned char large_first[N_TRIES] = {10, 7, 4, 0, 1, 2,
                                                    3,  5, 6, 8, 9, 11};
 

@@ -4,9 +4,10 @@
 //
 //   address
 //   capacity ------------------------
-//            |      |    b    |     |     c takes over the address of a in
-//            |  a   |---------|  c  |     the tick that reads a for the last
-//          0 ------------------------ tick   time and writes c (in-place reuse)
+//            |      |    b    |     |     In-place reuse: c takes over the
+//            |  a   |---------|  c  |     address of a in the tick that reads a
+//          0 ------------------------     for the last time and writes c.
+//                                 tick
 //
 // A task (dv_task) is the checked input plus the indexes that solvers need. An
 // answer (dv_answer) is an address for every item, or -1 for an item that is
@@ -183,15 +184,15 @@ int dv_near_init(dv_near *near, const dv_task *task, int64_t most,
 // byte for every section of time, where a section is a tick at which a maximal
 // set of items is live.
 typedef struct dv_prices {
-    int32_t n;             // number of sections
-    int32_t *first, *last; // item i occupies bytes in sections
+    int32_t n;             // number of time sections
+    int32_t *first, *last; // item i occupies bytes in time sections
                            // first[i]..last[i] - 1
-    int32_t *begin;        // first section in which item i is live; before
+    int32_t *begin;        // first time section where item i is live; before
                            // first[i] it may share a parent's bytes
-    int64_t *tick;         // tick of each section
-    int64_t *room;         // bytes of each section that no fixed item occupies
+    int64_t *tick;         // tick of each time section
+    int64_t *room; // bytes of each time section that no fixed item occupies
     double *price;
-    double *cost; // prefix sum of the prices: cost[k] adds sections 0..k - 1
+    double *cost; // prefix sum of the prices: cost[k] adds those before k
     int64_t bound;
 } dv_prices;
 

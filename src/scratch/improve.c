@@ -153,7 +153,7 @@ static dv_status improve(improver *x)
     if (x->rules->reorder)
         DV_TRY(try_change(x, -1));
     for (int32_t t; x->rules->recompute && x->work < MAX_WORK;) {
-        // use the candidates that the first choice left out
+        // Look for tensors that the first choice of homes left out.
         x->plan->scratch = first;
         t = most_missed(x->plan, tried);
         if (t < 0)

@@ -301,7 +301,7 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     mark_uses(l, &c, done);
     dv_cand *x = push_cand(l, c);
     int32_t number = l->n_cands - 1;
-    // with tenants a ring copy would start a new group
+    // With tenants a ring copy would start a new group, where no home survives.
     if (x && l->rules->ring && !l->rules->tenants)
         add_rings(l, number, &v, done);
     if (!x || l->nomem)

@@ -423,7 +423,7 @@ static dv_status solve(solver *s)
     dv_scratch before = *s->out;
     DV_TRY(try_one(s, 1, &more));
     if (more > saved)
-        // the bound with evictions is per core, not in total bytes
+        // The bound of the try with evictions is per core, not in total bytes.
         s->out->bound_bytes = before.bound_bytes;
     else
         *s->out = before;
