@@ -13,7 +13,7 @@ typedef struct cli_bench_rank {
     double peak, copy;                      // measured peak in GFLOP/s and copy
                                             // bandwidth in GB/s
     int64_t threads;
-    int64_t bytes, messages; // total sent in all timed runs
+    int64_t bytes, messages; // bytes and messages sent in all timed runs
 } cli_bench_rank;
 
 typedef struct cli_bench_job {
@@ -38,8 +38,8 @@ typedef struct cli_bench_job {
     double peak, copy;
     const char *executor;
     int64_t threads;       // number of threads of one rank
-    cli_bench_rank *ranks; // per rank of a team; NULL for a single process;
-                           // owned
+    cli_bench_rank *ranks; // measurements of each rank of a team, or NULL for
+                           // a single process; owned
     int64_t n_ranks;
     dv_diag *diag;
 } cli_bench_job;

@@ -56,7 +56,8 @@ typedef struct call {
     int n_dists;
     dv_range *own, *want; // rows that each of n ranks owns and needs
     int64_t n, *m;        // m[r * n + s] elements go from rank r to rank s
-    int64_t moved[5];     // totals of m; see sum_up
+    int64_t moved[5];     // elements in all, moved, moved after relabelling the
+                          // ranks, most sent and most received by a rank
     dv_exchange *e;
     dv_box_list *boxes;
     level levels[8];

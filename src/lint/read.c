@@ -411,7 +411,8 @@ static void read_assignments(lint *l, const dv_jval *grid, const dv_jval *cores)
         else
             add_range(l, id, start, count);
     }
-    // Some files have no list of assignments but an empty array.
+    // If the list of assignments is missing or empty, the stated number of
+    // cores cannot be checked.
     l->n_cores = list && list->n ? l->n_cores : -1;
 }
 

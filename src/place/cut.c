@@ -116,7 +116,8 @@ static void cut_buffer(cutter *c, int32_t i)
     }
 }
 
-// Replaces parent buffers by their last pieces, if these end with a read.
+// Makes the first piece of each buffer the in-place child of the last pieces of
+// its parent buffers, if these pieces end with a read.
 static void link_parents(cutter *c, int32_t *room)
 {
     for (int32_t k = 0; k < c->out->n; k++) {

@@ -56,7 +56,8 @@ static int32_t cut_homes(const dv_plan *plan, int32_t *crossed, uint8_t *cuts)
     return n;
 }
 
-// Chooses scratchpad homes. With tenants, homes may not outlive their group,
+// Chooses scratchpad homes. With tenants (scratchpads wiped after each
+// group), homes may not outlive their group,
 // but the groups depend on the homes: homes that cross the start of a group are
 // cut there, and the choice is repeated until none does.
 dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,

@@ -99,7 +99,8 @@ int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use)
 }
 
 // Returns whether a scratchpad home filled at op `first` is still valid at op
-// `use`: no extern op, and with tenants no group boundary, is in between.
+// `use`: no extern op is in between and, if the end of a group wipes
+// scratchpads (tenants), no group boundary either.
 static int survives(const dv_life *l, int32_t first, int32_t use)
 {
     int32_t end = dv_life_end(l, first, use);

@@ -78,13 +78,15 @@ typedef struct dv_life {
     int32_t n_cands, cap_cands;
     int32_t *uses;
     int32_t n_uses, cap_uses;
-    int32_t *run_of; // per op, only with tenants: number of its run of ops that
-                     // may form a group
+    // Number of the run of consecutive ops, to which each op belongs, that may
+    // form one group; only set with tenants.
+    int32_t *run_of;
     int nomem;
 } dv_life;
 
-// Finds all candidates. `cuts` is NULL or, with tenants, marks ops at whose
-// start no scratchpad home may be live. Returns 0 when out of memory.
+// Finds all candidates for scratchpad homes. `cuts` is NULL or, if the end of a
+// group wipes scratchpads (tenants), marks ops at whose start no home may be
+// live. Returns 0 when out of memory.
 int dv_life_make(dv_life *out, const dv_plan *plan,
                  const dv_scratch_rules *rules, const uint8_t *cuts,
                  dv_arena *arena);
