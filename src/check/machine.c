@@ -17,10 +17,10 @@ typedef struct checker {
 
 enum { NO_LANES = -1, ANY_LANES = -2 };
 
-// Returns the variable that runs along the stick of an operand. NO_LANES: no
-// variable does, because each stick holds one element or is accessed in one
-// lane only. ANY_LANES: the tensor has a single element, or the index is too
-// complex to decide.
+// Returns the variable that runs along the stick (smallest memory unit) of an
+// operand. NO_LANES: no variable does, because each stick holds one element or
+// is accessed in one lane only. ANY_LANES: the tensor has a single element, or
+// the index is too complex to decide.
 static int lanes_of(const checker *c, const dv_op *o, const dv_access *a)
 {
     const dv_layout *l = &c->plan->layouts[a->tensor];

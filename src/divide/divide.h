@@ -20,7 +20,8 @@
 #include "layout/layout.h"
 #include "plan/cost.h"
 
-// What the planners need to know of an op.
+// The properties of an op that the planners of divisions need: the extents and
+// limits of its variables and the layouts of its tensors.
 typedef struct dv_divide_space {
     const dv_op *op;
     int n_vars;

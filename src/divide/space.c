@@ -27,8 +27,9 @@ static int32_t only_var(const dv_coords *c, int32_t dim)
     return var;
 }
 
-// Finds the stick variables: those that run inside a stick (or a tile) of some
-// tensor. If tensors have sticks of different lengths, eps is the longest.
+// Finds the stick variables: those that run inside a stick (the smallest unit
+// of the target's memory) or a tile of some tensor. If tensors have sticks of
+// different lengths, eps is the longest.
 static void find_sticks(dv_divide_space *s)
 {
     for (int i = 0; i < s->n_tensors; i++) {

@@ -398,7 +398,7 @@ static int place_cut(result *res, const solver *s, const dv_task *whole,
         return 0;
     }
     int ok = start(&r, &t, o, &a) && solve(&r, s);
-    r.proven = 0; // a proof about whole epochs does not hold for their pieces
+    r.proven = 0; // a proof for uncut epochs does not hold for their pieces
     if (ok && r.answer.value < total_weight(&t))
         ok = cut_further(&r, in, n, &cut, s->improves);
     ok = ok && fill(res, whole, in, &cut, r.answer.at);
