@@ -1,28 +1,32 @@
-// The checker: proves a plan from the plan alone. It shares no code with the
-// passes that build plans, nor with ir/verify; where they reason dimension by
-// dimension it works on element numbers.
+// The checker proves a plan from the plan alone. It shares no code with the
+// passes that build plans, nor with ir/verify.c: where these reason dimension
+// by dimension, the checker works on linear element offsets.
 //
-//   C1  every op runs, once, in the order of the program
-//   C2  every tile of a group is dealt to one core, and the core exists
+//   C1  every op runs once, in the order of the program
+//   C2  every tile of a group is dealt to exactly one core, which exists
 //   C3  every access of every tile stays inside its tensor
-//   C4  no op writes an element twice; what is defined is defined whole
-//   C5  every read finds a tensor that was written before
+//   C4  no op writes an element twice; an op that defines a tensor writes all
+//       of its elements
+//   C5  every tensor is written before it is read
 //   C6  an op's slices make as many tiles as its group deals, so that every
-//       part of a reduced result arrives; extern ops have none
-//   C7  opaque ops, and ops that write through an index that is read (whose
-//       points may meet), are alone and whole; no group crosses a repeat's edge
-//   C8  in a group of several tiles, no op touches what another one writes,
-//       except that it reads what the same tile of an earlier one wrote whole:
-//       a tile may not need what another tile leaves
-//   C9  on a machine of sticks, the lanes of an op's operands are lanes of the
-//       same variable (of a product: of the reduced one in one factor, of one
-//       the other factor brings in the rest); only moves change that
-//   C10 what a tile reaches of a tensor, from its first stick to its last, is
-//       within the target's span limit; opaque ops see to that themselves
+//       partial result of a reduction is computed
+//   C7  opaque (extern) ops, and ops that write through an index read from a
+//       tensor (whose points may collide), are alone in their group and have
+//       one tile; no group crosses the begin or end of a repeat
+//   C8  in a group of several tiles, no op accesses a tensor that another op
+//       of the group writes, unless the same tile of that op wrote all that
+//       is read: tiles may not depend on each other
+//   C9  on a target with sticks, the lanes of all operands of an op run along
+//       the same variable; in a product, the lanes of one factor run along
+//       the reduction variable, those of the other factor and of the result
+//       along a variable that the first factor lacks; only moves change lanes
+//   C10 the bytes between the first and the last stick that a tile accesses
+//       of a tensor are within the target's span limit, except in opaque ops
 //
-// Cost: near-linear in ops and deals, and in the tiles of ops with tensors that
-// are larger than the span limit. A write whose element numbers cannot be told
-// apart by their factors is counted point by point, up to MAX_COUNTED.
+// The run time is near-linear in the number of ops and deals, and in the tiles
+// of ops on tensors larger than the span limit. If strides alone cannot prove
+// that the points of a write are distinct, the points are enumerated, up to
+// MAX_COUNTED elements.
 #include "base/math.h"
 #include "check/check.h"
 #include <inttypes.h>
@@ -37,7 +41,8 @@ typedef struct checker {
     dv_diag *diag;
 } checker;
 
-// No place in particular: the plan's file, or the program's it was made from.
+// Returns a location for messages about the plan as a whole: the plan's file,
+// or the file of the program it was made from.
 static dv_loc whole(const checker *c)
 {
     const dv_source *src = c->plan->src.text ? &c->plan->src : NULL;
@@ -45,8 +50,6 @@ static dv_loc whole(const checker *c)
         src = &c->p->src;
     return (dv_loc){src, DV_FILE};
 }
-
-// -- C1, C7: the order of ops ----------------------------------------------
 
 static dv_status check_order(const checker *c)
 {
@@ -74,8 +77,7 @@ static int is_indivisible(const dv_op *op)
     return op->is_extern;
 }
 
-// Edges of repeats, as marks between ops: edge[i] set when one begins or ends
-// before op i.
+// Checks C7. edge[i] is 1 if a repeat begins or ends before op i.
 static dv_status check_edges(const checker *c)
 {
     unsigned char *edge = dv_alloc((size_t)c->p->n_ops + 1);
@@ -112,8 +114,6 @@ static dv_status check_edges(const checker *c)
     dv_release(edge);
     return st;
 }
-
-// -- C2: the deal ----------------------------------------------------------
 
 static int by_first_tile(const void *a, const void *b)
 {
@@ -170,8 +170,6 @@ static dv_status check_deals(const checker *c, int32_t i)
     return st;
 }
 
-// -- C6: tiles of one op ---------------------------------------------------
-
 static dv_status check_tiles(const checker *c, int32_t i, int32_t op)
 {
     const dv_group *g = &c->plan->groups[i];
@@ -194,16 +192,15 @@ static dv_status check_tiles(const checker *c, int32_t i, int32_t op)
     return DV_OK;
 }
 
-// -- C3, C4: accesses as element numbers -----------------------------------
-
-// Corner by corner: the least and greatest index in each dim.
+// Checks that the least and the greatest index in each dimension are inside the
+// tensor (C3).
 static dv_status check_inside(const checker *c, const dv_op *o,
                               const dv_access *a)
 {
     const dv_tensor *t = &c->p->tensors[a->tensor];
     for (int d = 0; d < a->n_dims; d++) {
         if (a->index[d].via >= 0)
-            continue; // checked when it runs
+            continue; // an index read from a tensor is checked at run time
         int64_t ends[2] = {a->index[d].base, a->index[d].base};
         for (int v = 0; v < o->n_vars; v++) {
             int64_t k = a->index[d].coef[v], at_begin, at_last;
@@ -235,8 +232,9 @@ static int by_factor(const void *a, const void *b)
     return x->factor < y->factor ? -1 : x->factor > y->factor;
 }
 
-// The write as one sum of steps in element numbers. Returns how many steps,
-// or -1 when a factor overflows.
+// Writes the op's write access as a linear function of its variables: a stride
+// in elements and an extent for each variable. Returns their number, or -1 when
+// a stride overflows.
 static int steps_of(const dv_tensor *t, const dv_op *o, step *steps)
 {
     int n = 0;
@@ -249,7 +247,8 @@ static int steps_of(const dv_tensor *t, const dv_op *o, step *steps)
             if (!dv_mul_i64(&x, stride, o->write.index[d].coef[v]) ||
                 !dv_add_i64(&factor, factor, x))
                 return -1;
-            stride *= t->shape[d]; // fits: the tensor's size does
+            stride *= t->shape[d]; // no overflow: the tensor's element count
+                                   // fits in int64_t
         }
         if (factor == INT64_MIN)
             return -1;
@@ -258,8 +257,9 @@ static int steps_of(const dv_tensor *t, const dv_op *o, step *steps)
     return n;
 }
 
-// Do the steps reach every sum at most once? Enough: each step is longer than
-// all smaller ones together reach.
+// Returns whether all combinations of the steps have different sums. A
+// sufficient condition is tested: each stride exceeds the greatest sum of all
+// smaller strides.
 static int steps_apart(step *steps, int n)
 {
     int64_t reach = 0, x;
@@ -272,8 +272,8 @@ static int steps_apart(step *steps, int n)
     return 1;
 }
 
-// Count every write. 1 once each, 0 not, -1 out of memory. Elements are in
-// bounds by C3, so their numbers are too.
+// Enumerates all points of the write. Returns 1 if each element is written at
+// most once, 0 if not, -1 when out of memory. Offsets are in bounds by C3.
 static int count_once(const dv_tensor *t, const dv_op *o, int64_t points)
 {
     uint8_t *seen = dv_alloc((size_t)t->n_elems);
@@ -309,7 +309,8 @@ static dv_status check_write(const checker *c, const dv_op *o)
     for (int d = 0; d < o->write.n_dims; d++)
         if (o->write.index[d].via >= 0)
             return o->update
-                       ? DV_OK // where it goes is known only when it runs
+                       ? DV_OK // the written elements are known only at run
+                               // time
                        : dv_fail(c->diag, DV_E_CHECK, whole(c),
                                  "op %s defines %s through an index that is "
                                  "read",
@@ -338,10 +339,9 @@ static dv_status check_write(const checker *c, const dv_op *o)
     return DV_OK;
 }
 
-// -- C5: reads find their writers ------------------------------------------
-
-// dead[i]: where the longest repeat of 0 times that ends before op i begins;
-// i when there is none. What such a loop writes is written in it alone.
+// Returns an array: dead[i] is the first op of the longest repeat with 0
+// iterations that ends before op i, or i if there is none. Tensors that such a
+// repeat defines stay undefined after it.
 static int32_t *dead_loops(const dv_program *p)
 {
     int32_t *dead = dv_alloc(((size_t)p->n_ops + 1) * sizeof *dead);
@@ -378,7 +378,8 @@ static dv_status check_reads(const checker *c)
     for (int i = 0; i < c->p->n_ops && st == DV_OK; i++) {
         const dv_op *o = &c->p->ops[i];
         for (int r = -1; r < o->n_reads && st == DV_OK; r++) {
-            // An update leaves what it does not write: it needs the old one.
+            // An update keeps the elements that it does not write, so it needs
+            // the old contents.
             int32_t t = r < 0 ? o->write.tensor : o->reads[r].tensor;
             if ((r >= 0 || o->update) && !written[t])
                 st = dv_fail(c->diag, DV_E_CHECK, whole(c),
@@ -401,10 +402,9 @@ static dv_status check_reads(const checker *c)
     return st;
 }
 
-// -- C8: tiles do not depend on one another --------------------------------
-
-// Does op i find what op `from` of its group wrote in the core's scratchpad?
-// That it has there what it needs is C14.
+// Returns whether op i finds the tensor written by op `from` of its group
+// resident in the core's scratchpad. C14 proves that it finds all it needs
+// there.
 static int handed_over(const checker *c, int32_t i, int read, int32_t from)
 {
     int32_t home = read < 0 ? -1 : dv_home_of(c->plan, i, read);
@@ -412,7 +412,7 @@ static int handed_over(const checker *c, int32_t i, int read, int32_t from)
            c->plan->scratch.homes[home].first_op == from;
 }
 
-// The points of variable v that a tile has.
+// Computes the range of variable v that belongs to a tile.
 static void tile_range(const checker *c, int32_t op, int64_t tile, int v,
                        int64_t *begin, int64_t *end)
 {
@@ -428,8 +428,8 @@ static void tile_range(const checker *c, int32_t op, int64_t tile, int v,
     *end = dv_min_i64(*begin + slice, o->vars[v].end);
 }
 
-// Does a tile of op `from` write all that the same tile of op i reads, in dim
-// d? Indices are in bounds by C3.
+// Returns whether a tile of op `from` writes, in dimension d, all that the same
+// tile of op i reads. Indices are in bounds by C3.
 static int covers(const checker *c, int32_t from, int32_t i, int read, int d,
                   int64_t tile)
 {
@@ -464,9 +464,9 @@ static int in_parts(const checker *c, int32_t op)
     return 0;
 }
 
-// Does every tile of op i find what it reads in what the same tile of op
-// `from`, which runs before it, wrote? That must be a box without gaps, and
-// results, not parts of sums.
+// Returns whether every tile of op i reads only elements that the same tile of
+// the earlier op `from` wrote. These must form a dense box and be final
+// results, not partial sums.
 static int in_same_tile(const checker *c, const dv_group *g, int32_t i,
                         int read, int32_t from)
 {
@@ -491,7 +491,8 @@ static int in_same_tile(const checker *c, const dv_group *g, int32_t i,
     return 1;
 }
 
-// `writer[t]` is the op of this group that writes tensor t, or -1.
+// Checks C8 for one group. writer[t] is set here to the op of the group that
+// writes tensor t; it is -1 for all tensors on entry and on return.
 static dv_status check_apart(const checker *c, const dv_group *g,
                              int32_t *writer)
 {
@@ -533,9 +534,9 @@ static dv_status check_independence(const checker *c)
     return st;
 }
 
-// -- The proof -------------------------------------------------------------
-
-// Lanes and spans cannot be shown without; rows are rows.
+// Returns whether the plan lacks the section `layout` that rules C9 and C10
+// need. Targets with neither sticks nor a span limit store plain rows and need
+// no layout.
 static int lacks_layout(const dv_plan *plan)
 {
     return (plan->target.sticks || plan->target.span_limit_bytes) &&

@@ -1,26 +1,27 @@
-// The checker: proves a plan from the plan alone, rule by rule. It shares no
-// code with the passes that build plans.
+// The checker: proves rules C1 to C24 from the plan alone. It shares no code
+// with the passes that build plans.
 //
 //   check.h       private to the folder: one function for each file
 //   check.c       C1 to C8: ops, tiles, accesses; dv_plan_check
-//   machine.c     C9, C10, C24: sticks, spans, holes
-//   scratch.[ch]  C11, C13 to C15: homes in scratchpads
-//   sharing.c     C12: homes that share bytes
-//   dist.c        C16 to C20: teams
-//   grid.c        C21, C23: grids of cores
-//   nest.c        C22: orders of sums
+//   machine.c     C9, C10, C24: stick lanes, address spans, missing cores
+//   scratch.[ch]  C11, C13 to C15: tensors resident in scratchpads
+//   sharing.c     C12: in-place reuse of scratchpad bytes
+//   dist.c        C16 to C20: tensors cut over ranks, and messages
+//   grid.c        C21, C23: assignment of tiles to grids of cores
+//   nest.c        C22: loops over reduction variables
 #ifndef DV_CHECK_H
 #define DV_CHECK_H
 #include "plan/plan.h"
 
-// C9 and C10, once C1 to C8 hold; `at` is no place in particular.
+// Checks C9, C10 and C24; C1 to C8 must hold. `at` is the location for messages
+// that have no better one, here and in the functions below.
 dv_status dv_check_machine(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// C11 to C15, once the others hold.
+// Checks C11 to C15; C1 to C10 must hold.
 dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// C16 to C20, of a plan for a team.
+// Checks C16 to C20 of a plan for a team of ranks.
 dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// C21 and C23, once the others hold.
+// Checks C21 and C23; C1 to C15 must hold.
 dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// C22, once the others hold.
+// Checks C22; all other rules must hold.
 dv_status dv_check_nest(const dv_plan *plan, dv_loc at, dv_diag *diag);
 #endif

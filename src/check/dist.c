@@ -1,22 +1,24 @@
-// The checker's rules about teams. It shares no code with dist/: parts are
-// counted from the end, targets are searched instead of divided, and coverage
-// is counted on the cells between all edges of all boxes.
+// The checker's rules about teams of ranks. It shares no code with dist/: parts
+// are counted from the end, iteration ranges are found by bisection instead of
+// division, and coverage is checked on the cells between all edges of all
+// boxes.
 //
-//   C16 an axis cuts at most one dim of a tensor; where it cuts what an op
-//       writes, one variable of the op runs over that dim, so that every
-//       element is computed by its owner and by its copies alone
-//   C17 a reduced variable is cut by an axis that does not cut the result, once
-//       an axis, where an operand is cut
-//   C18 whatever a rank reads it owns, or a message has brought it since the
-//       tensor was last written; repeats are gone through twice
-//   C19 what comes in one exchange is read by its op, is not owned, comes once,
-//       and comes from a rank that owns it
-//   C20 messages are listed by rank, and what is sent to a rank is what that
-//       rank receives, box by box and in the same order
+//   C16 an axis of the team cuts at most one dimension of a tensor; if it cuts
+//       a tensor that an op writes, one variable of the op runs over that
+//       dimension, so that every element is computed only by the ranks that
+//       own it or a copy of it
+//   C17 a reduction variable is cut by an axis that cuts an operand but not the
+//       result, and each axis cuts at most one variable of an op
+//   C18 a rank reads only elements that it owns or that it received since the
+//       tensor was last written; repeats are walked through twice
+//   C19 elements received in an exchange are read by its op, are not owned by
+//       the receiver, are received once, and come from a rank that owns them
+//   C20 messages are listed by rank, and the boxes sent to a rank are those
+//       that it receives, in the same order
 //
-// Small teams are proved rank by rank. Of a large team, the plan's own rank is
-// proved, and its messages are compared with those that its partners expect;
-// any other rank is proved before it runs (dv_plan_check_rank).
+// In small teams every rank is checked. In a large team only the plan's own
+// rank is checked, and its messages are compared with those that its partners
+// expect; every other rank checks itself before it runs (dv_plan_check_rank).
 #include "base/math.h"
 #include "check/check.h"
 #include <inttypes.h>
@@ -25,7 +27,7 @@
 
 enum { ALL_RANKS = 16, MAX_CELLS = 1 << 22 };
 
-// One rank's walk through the program.
+// The state of a walk through the program on behalf of one rank.
 typedef struct walk {
     const dv_plan *plan;
     const dv_program *p;
@@ -34,14 +36,13 @@ typedef struct walk {
     dv_loc at;
     dv_diag *diag;
     dv_arena arena;
-    dv_swap *swaps; // this rank's
-    dv_box **hand;  // per tensor: what has come since it was written
+    dv_swap *swaps; // the messages of this rank, one exchange per entry
+    dv_box **hand;  // per tensor: boxes received since it was last written
     int32_t *n_hand, *cap_hand;
 } walk;
 
-// -- Parts and targets -----------------------------------------------------
-
-// Where part c of n_parts begins: the ones from c on, counted from the end.
+// Returns the index where part c of n_parts of n elements begins, counted from
+// the end.
 static int64_t begins(int64_t n, int64_t n_parts, int64_t c)
 {
     int64_t left = n_parts - c, longer = n % n_parts;
@@ -68,8 +69,8 @@ static dv_box owned(const dv_team *t, int32_t tensor, const int64_t *coord)
     return b;
 }
 
-// The least v in begin..end from which on `coef * v + base` is not below (or,
-// falling, not above) a bound.
+// Returns, by bisection, the least v in begin..end with coef * v + base >=
+// bound, or <= bound if coef is negative.
 static int64_t first_from(int64_t begin, int64_t end, int64_t coef,
                           int64_t base, int64_t bound)
 {
@@ -84,7 +85,8 @@ static int64_t first_from(int64_t begin, int64_t end, int64_t coef,
     return begin;
 }
 
-// Keep the values of a variable whose index is in lo..hi.
+// Restricts a variable's range to the values whose index coef * v + base is in
+// lo..hi - 1.
 static void keep(int64_t *begin, int64_t *end, int64_t coef, int64_t base,
                  int64_t lo, int64_t hi)
 {
@@ -104,7 +106,8 @@ static int var_of(const dv_op *op, const dv_index *x)
     return found;
 }
 
-// 0: a constant that is in another part.
+// Restricts the range of the index's variable to `part`. Returns 0 if the index
+// is a constant outside `part`.
 static int keep_index(int64_t *begin, int64_t *end, const dv_op *op,
                       const dv_index *x, dv_range part)
 {
@@ -116,7 +119,8 @@ static int keep_index(int64_t *begin, int64_t *end, const dv_op *op,
     return v >= 0 || here;
 }
 
-// What the rank computes of an op; 0: nothing.
+// Computes the iteration ranges of an op on this rank. Returns 0 if the rank
+// computes nothing of the op.
 static int target(const walk *w, int32_t op, int64_t *begin, int64_t *end)
 {
     const dv_op *o = &w->p->ops[op];
@@ -141,8 +145,6 @@ static int target(const walk *w, int32_t op, int64_t *begin, int64_t *end)
         any &= begin[v] < end[v];
     return any;
 }
-
-// -- C16, C17 --------------------------------------------------------------
 
 static dv_status check_cuts(const walk *w)
 {
@@ -186,7 +188,9 @@ static dv_status check_follows(const walk *w)
                  a->index[f->dim].via < 0 && !op->is_extern &&
                  var_of(op, &a->index[f->dim]) == f->var &&
                  !dv_access_is_indirect(&op->write);
-        if (ok) { // no rank is left without a part of it
+        // Also require that every rank gets a non-empty part of the reduction
+        // variable.
+        if (ok) {
             int64_t begin = op->vars[f->var].begin, end = op->vars[f->var].end;
             int64_t n = w->t->tensors[a->tensor].shape[f->dim];
             ok = a->index[f->dim].coef[f->var] == 1 && begin == 0 &&
@@ -209,8 +213,6 @@ static dv_status check_follows(const walk *w)
     }
     return DV_OK;
 }
-
-// -- Cells -----------------------------------------------------------------
 
 typedef struct cover {
     const dv_box *need, *have, *come;
@@ -239,7 +241,8 @@ static int count(const dv_box *l, int32_t n, const int64_t *at)
     return k;
 }
 
-// All places where a box begins or ends, per dim, sorted, each once.
+// Collects all begins and ends of the boxes in dimension d, sorted and without
+// duplicates. Returns their number.
 static int32_t edges_of(int64_t *out, const cover *c, int d)
 {
     const dv_box *lists[3] = {c->need, c->have, c->come};
@@ -256,7 +259,8 @@ static int32_t edges_of(int64_t *out, const cover *c, int d)
     return m;
 }
 
-// What is wrong with a cell, in words; NULL: nothing.
+// Returns what is wrong with a cell as a text for the message, or NULL if
+// nothing is.
 static const char *judge(const cover *c, const int64_t *at)
 {
     int need = count(c->need, c->n_need, at) > 0;
@@ -273,7 +277,8 @@ static const char *judge(const cover *c, const int64_t *at)
     return NULL;
 }
 
-// Go through the cells; the first that is wrong is told.
+// Checks every cell between the edges of all boxes and reports the first that
+// violates C18 or C19.
 static dv_status check_cover(walk *w, const cover *c, int32_t op,
                              int32_t tensor)
 {
@@ -317,9 +322,7 @@ static dv_status check_cover(walk *w, const cover *c, int32_t op,
     return st;
 }
 
-// -- C18, C19: the walk ----------------------------------------------------
-
-// What an op of the rank reads of a tensor.
+// Computes the boxes of a tensor that an op reads on this rank.
 static dv_status reads_of(walk *w, int32_t op, int32_t tensor, dv_box **out,
                           int32_t *n)
 {
@@ -354,7 +357,8 @@ static dv_status reads_of(walk *w, int32_t op, int32_t tensor, dv_box **out,
     return DV_OK;
 }
 
-// What is there of a tensor: the own box first, if it has elements.
+// Lists the boxes of a tensor that the rank has: its own box first, then those
+// received.
 static dv_status have_of(walk *w, int32_t tensor, cover *c)
 {
     dv_box own = owned(w->t, tensor, w->coord);
@@ -429,7 +433,8 @@ static dv_status walk_op(walk *w, int32_t op)
     return DV_OK;
 }
 
-// Ops from..end; repeats from number `next` on may lie among them.
+// Walks through ops from..end - 1 and the repeats among them, which are
+// numbered from `next` on.
 static dv_status walk_ops(walk *w, int32_t from, int32_t end, int32_t next)
 {
     const dv_program *p = w->p;
@@ -452,8 +457,6 @@ static dv_status walk_ops(walk *w, int32_t from, int32_t end, int32_t next)
     return DV_OK;
 }
 
-// -- C20 -------------------------------------------------------------------
-
 static int same_box(const dv_box *a, const dv_box *b)
 {
     for (int d = 0; d < a->n_dims; d++)
@@ -462,7 +465,8 @@ static int same_box(const dv_box *a, const dv_box *b)
     return 1;
 }
 
-// The next message of a list from number i on that has this partner; n: none.
+// Returns the index >= i of the next message with the given partner rank, or n
+// if there is none.
 static int32_t next_of(const dv_piece *l, int32_t n, int32_t i, int64_t rank)
 {
     while (i < n && l[i].rank != rank)
@@ -470,8 +474,8 @@ static int32_t next_of(const dv_piece *l, int32_t n, int32_t i, int64_t rank)
     return i;
 }
 
-// Does one list have the same boxes for partner `a` as the other has for
-// partner `b`, in the same order?
+// Returns whether list l has the same boxes for partner `a`, in the same order,
+// as list m has for partner `b`.
 static int same_boxes(const dv_piece *l, int32_t n, int64_t a,
                       const dv_piece *m, int32_t n_m, int64_t b)
 {
@@ -497,7 +501,8 @@ static dv_status check_pair(const dv_plan *plan, int32_t swap, int64_t from,
                    plan->ops->tensors[w->tensor].name);
 }
 
-// All boxes for one partner are one message, so they must stand together.
+// Returns whether the list is sorted by rank. All boxes for one partner form
+// one message, so they must be consecutive.
 static int by_rank(const dv_piece *l, int32_t n)
 {
     for (int32_t i = 1; i < n; i++)
@@ -520,9 +525,8 @@ static dv_status check_listed(const walk *w)
     return DV_OK;
 }
 
-// -- All of it -------------------------------------------------------------
-
-// The messages of a rank: as the plan lists them, or as that rank would.
+// Gets the messages of a rank: from the plan for the plan's own rank, else
+// derived by dv_team_messages as that rank would. Returns 0 when out of memory.
 static int messages_of(const dv_plan *plan, int64_t rank, dv_swap *out,
                        dv_arena *arena)
 {
@@ -553,7 +557,8 @@ static dv_status walk_rank(walk *w, int64_t rank, dv_swap *swaps)
     return st;
 }
 
-// Every rank of a small team, and every pair of them.
+// Checks every rank of a small team, and the messages between every pair of
+// ranks.
 static dv_status check_all(walk *w, dv_arena *arena)
 {
     const dv_team *t = w->t;
@@ -575,7 +580,8 @@ static dv_status check_all(walk *w, dv_arena *arena)
     return DV_OK;
 }
 
-// Compare the messages of the rank at hand with those of a partner.
+// Compares the messages of the current rank with those of a partner, in both
+// directions.
 static dv_status check_partner(const walk *w, int32_t swap, int64_t rank)
 {
     dv_arena arena = {0};
@@ -594,7 +600,8 @@ static dv_status check_partner(const walk *w, int32_t swap, int64_t rank)
     return st;
 }
 
-// The lowest rank above `last` in lists that are sorted by rank, or -1.
+// Returns the lowest rank above `last` in the four lists, which are sorted by
+// rank, or -1.
 static int64_t next_partner(const dv_piece *const *lists, const int32_t *n,
                             int32_t *at, int64_t last)
 {
@@ -608,8 +615,9 @@ static int64_t next_partner(const dv_piece *const *lists, const int32_t *n,
     return next;
 }
 
-// The partners are those that the plan lists, and those that the rank has by
-// formula: a message that was left out has a partner who waits for it.
+// Checks the messages of all partners of the rank: those that the plan lists,
+// and those derived by dv_team_messages, because a partner would wait for a
+// message that the plan lacks.
 static dv_status check_partners(const walk *w, dv_arena *arena)
 {
     const dv_team *t = w->t;
@@ -628,7 +636,7 @@ static dv_status check_partners(const walk *w, dv_arena *arena)
     return DV_OK;
 }
 
-// One rank of a large team, and its partners.
+// Checks one rank of a large team and its messages.
 static dv_status check_rank(walk *w, int64_t rank, dv_arena *arena)
 {
     dv_swap *mine = DV_NEW(arena, dv_swap, w->t->n_swaps);
@@ -657,7 +665,7 @@ dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag)
 dv_status dv_plan_check_rank(const dv_plan *plan, int64_t rank, dv_diag *diag)
 {
     if (dv_team_size(&plan->team) <= ALL_RANKS || rank == plan->team.rank)
-        return DV_OK; // dv_plan_check has proved it
+        return DV_OK; // dv_plan_check has checked this rank already
     walk w = {.plan = plan, .p = plan->ops, .t = &plan->team};
     w.at = (dv_loc){plan->src.text ? &plan->src : NULL, DV_FILE};
     w.diag = diag;

@@ -1,14 +1,16 @@
-// The checker's part for grids of cores. It uses nothing of grid/: tiles are
-// counted here once more, from shapes, slices and deals.
+// The checker's rules for grids of cores. It shares no code with grid/: tiles
+// are recomputed here from shapes, slices and deals.
 //
-//   C21 a group's grid has the tiles of the group's result; every step of every
-//       tile, or every shard, is on one core; every core is on the grid and no
-//       hole of it; a core has one line, or, where tiles are cut along their
-//       depth, lines one after another; rectangles of cores in one line have
-//       the same rows, of cores above one another the same columns; a shard is
-//       on the core that the group's deal gave those slices
-//   C23 where any core may have any tile, nothing is found or left on cores: in
-//       groups with a grid of tiles, and in those whose tiles are handed out
+//   C21 a group's grid has the tiles of the group's result; every k step of
+//       every tile, or every shard, is on exactly one core; every core is on
+//       the grid and not in a hole; each core is listed once, or, if tiles are
+//       split along k, in consecutive lines; rectangles of cores in the same
+//       core row have the same tile rows, those in the same core column the
+//       same tile columns; a shard is on the core to which the group's deal
+//       gave its slices
+//   C23 where a tile may run on any core (in groups with a grid of tiles, and
+//       in groups whose tiles are scheduled dynamically), no op reads or writes
+//       tensors resident in scratchpads
 #include "base/math.h"
 #include "check/check.h"
 #include <inttypes.h>
@@ -19,7 +21,8 @@
     return dv_fail(diag, DV_E_CHECK, g->off ? dv_plan_at(plan, g->off) : at,   \
                    __VA_ARGS__)
 
-// Tiles along dim `back` from the end, as the tensor's shape has it.
+// Returns the number of tiles along the dimension `back` places from the last
+// one, or 1 if the tensor has fewer dimensions.
 static int64_t tiles_along(const dv_tensor *t, int back, int64_t tile)
 {
     if (t->n_dims <= back)
@@ -59,8 +62,6 @@ static dv_status check_size(const dv_plan *plan, const dv_group_grid *g,
     return DV_OK;
 }
 
-// -- Ranges ------------------------------------------------------------------
-
 static int by_first(const void *a, const void *b)
 {
     const dv_tile_range *x = a, *y = b;
@@ -88,7 +89,7 @@ static int by_shard(const void *a, const void *b)
                           : (x->sx > y->sx) - (x->sx < y->sx);
 }
 
-// Is any tile cut along its depth?
+// Returns whether any tile may be split along k over several cores.
 static int is_cut(const dv_group_grid *g)
 {
     for (int32_t i = 0; i < g->n_ranges; i++)
@@ -98,7 +99,8 @@ static int is_cut(const dv_group_grid *g)
            strncmp(g->policy, "split", 5) == 0;
 }
 
-// The hole that a core is in; NULL: none.
+// Returns the hole (rectangle of missing cores) that contains the range's core,
+// or NULL.
 static const dv_core_rect *hole_at(const dv_target *t, const dv_tile_range *r)
 {
     for (int32_t i = 0; i < t->holes.n; i++) {
@@ -115,7 +117,8 @@ static dv_status check_cores(const dv_plan *plan, const dv_group_grid *g,
     int64_t cols = plan->target.core_grid.cols, rows;
     rows = cols ? plan->target.core_grid.rows : 1;
     cols = cols ? cols : plan->target.cores;
-    // Lines of one core stand together: count them, then look for others.
+    // Consecutive lines of one core count as one line; a core that occurs again
+    // after sorting is an error.
     int32_t n = 0;
     for (int32_t i = 0; i < g->n_ranges; i++)
         if (!i || by_core(&r[n - 1], &r[i]) != 0 || g->rect || g->local_shard)
@@ -140,8 +143,9 @@ static dv_status check_cores(const dv_plan *plan, const dv_group_grid *g,
     return DV_OK;
 }
 
-// Ranges by tile and step: each begins where the one before ends. `k` is how
-// much of tile `next` is there.
+// Checks that the ranges, sorted by tile and k step, cover all steps of all
+// tiles without gap or overlap. `next` is the first tile not covered
+// completely, `k` the number of its steps covered.
 static dv_status check_tiles(const dv_plan *plan, const dv_group_grid *g,
                              dv_tile_range *r, dv_loc at, dv_diag *diag)
 {
@@ -177,8 +181,6 @@ static dv_status check_tiles(const dv_plan *plan, const dv_group_grid *g,
     return DV_OK;
 }
 
-// -- Rectangles --------------------------------------------------------------
-
 static int by_corner(const void *a, const void *b)
 {
     const dv_tile_range *x = a, *y = b;
@@ -186,9 +188,10 @@ static int by_corner(const void *a, const void *b)
                           : (x->n0 > y->n0) - (x->n0 < y->n0);
 }
 
-// They are the cells of a table: as many in every band of rows, the same
-// columns in each, the core's row going with the rows and its column with the
-// columns. So everything is there once, and panels have one way to go.
+// Checks that the rectangles form a table: every band of tile rows has the same
+// columns, the core's row depends only on the tile rows and its column only on
+// the tile columns. Then each tile occurs once, and panels are shared along
+// core rows and columns.
 static dv_status check_rects(const dv_plan *plan, const dv_group_grid *g,
                              dv_tile_range *r, dv_loc at, dv_diag *diag)
 {
@@ -219,9 +222,8 @@ static dv_status check_rects(const dv_plan *plan, const dv_group_grid *g,
     return DV_OK;
 }
 
-// -- Shards ------------------------------------------------------------------
-
-// The number of the slice of dim `back` that a tile of the group has.
+// Returns which slice of the dimension `back` places from the last one a tile
+// of the group covers.
 static int64_t slot_of(const dv_plan *plan, const dv_group_grid *g, int back,
                        int64_t tile)
 {
@@ -241,7 +243,8 @@ static int64_t slot_of(const dv_plan *plan, const dv_group_grid *g, int back,
     return 0;
 }
 
-// The numbers of cores at all places, row by row: holes have none.
+// Returns the core number of each grid position in row-major order, -1 for
+// holes. NULL when out of memory.
 static int64_t *number_cores(const dv_target *t, int64_t cols, int64_t rows)
 {
     int64_t *number = dv_alloc((size_t)(cols * rows) * sizeof *number), n = 0;
@@ -259,7 +262,7 @@ static int64_t *number_cores(const dv_target *t, int64_t cols, int64_t rows)
     return number;
 }
 
-// A shard is where the deal has the slices it stands for.
+// Checks that each shard is on the core to which the deal gives its slices.
 static dv_status check_deals(const dv_plan *plan, const dv_group_grid *g,
                              const dv_tile_range *r, const int64_t *number,
                              int64_t cols, dv_loc at, dv_diag *diag)
@@ -305,8 +308,6 @@ static dv_status check_shards(const dv_plan *plan, const dv_group_grid *g,
     dv_release(number);
     return st;
 }
-
-// -- All of it ---------------------------------------------------------------
 
 static dv_status check_group(const dv_plan *plan, const dv_group_grid *g,
                              dv_loc at, dv_diag *diag)

@@ -1,8 +1,8 @@
-// The checker's part for how the machine stores and reaches data, C9 and C10
-// of check.c, and for the cores it has:
+// The checker's rules about how the target stores and addresses data, C9 and
+// C10 of check.c, and about its cores:
 //
-//   C24 a machine's holes are on its grid of cores, no core is in two of them,
-//       and all others are the cores that work is dealt to
+//   C24 the holes of a target (missing cores) are on its grid of cores and do
+//       not overlap, and all other cores are those that work is dealt to
 #include "base/math.h"
 #include "check/check.h"
 #include <inttypes.h>
@@ -15,12 +15,12 @@ typedef struct checker {
     dv_diag *diag;
 } checker;
 
-// -- C9: lanes agree -------------------------------------------------------
-
 enum { NO_LANES = -1, ANY_LANES = -2 };
 
-// The variable that runs along the sticks of an operand. One element, one lane
-// of each stick, or one element a stick: none. An index too odd to say: any.
+// Returns the variable that runs along the stick (smallest memory unit) of an
+// operand. NO_LANES: no variable does, because each stick holds one element or
+// is accessed in one lane only. ANY_LANES: the tensor has a single element, or
+// the index is too complex to decide.
 static int lanes_of(const checker *c, const dv_op *o, const dv_access *a)
 {
     const dv_layout *l = &c->plan->layouts[a->tensor];
@@ -34,7 +34,7 @@ static int lanes_of(const checker *c, const dv_op *o, const dv_access *a)
     for (int v = 0; v < o->n_vars; v++) {
         int64_t k = a->index[l->stick_dim].coef[v];
         if (k % l->eps == 0 || o->vars[v].end - o->vars[v].begin == 1)
-            continue; // stays in its lane
+            continue; // the variable does not change the lane
         if (var >= 0 || k != 1)
             return ANY_LANES;
         var = v;
@@ -50,7 +50,9 @@ static int moves_along(const dv_access *a, int var)
     return 0;
 }
 
-// a's lanes are summed over, b's and the result's are the same.
+// Returns whether the op is a product in which the lanes of read a run along a
+// reduction variable, and those of read b and of the result along the same
+// other variable.
 static int is_product(const checker *c, const dv_op *o, int a, int b)
 {
     const dv_access *x = &o->reads[a], *y = &o->reads[b];
@@ -107,12 +109,11 @@ static dv_status check_lanes(const checker *c, const dv_op *o)
     return DV_OK;
 }
 
-// -- C10: spans ------------------------------------------------------------
-
 enum { MAX_TILES_SHOWN = 1 << 20 };
 
-// The stick (or tile, or element) that has the element at host indices `at`:
-// each index is the digits of the device dims that come from its dim.
+// Returns the number of the stick (or tile, or element) that holds the element
+// at host indices `at`. Each host index is split into mixed-radix digits, one
+// for each device dimension that comes from it.
 static int64_t stick_at(const dv_layout *l, const int64_t *at)
 {
     int64_t rest[DV_MAX_DIMS], stick = 0, weight = 1;
@@ -126,14 +127,16 @@ static int64_t stick_at(const dv_layout *l, const int64_t *at)
             rest[l->host[i]] /= l->size[i];
         }
         if (i >= l->n_dims - l->n_inner)
-            continue; // inside
+            continue; // the dimension is inside the stick
         stick += digit * weight;
         weight *= l->size[i];
     }
     return stick;
 }
 
-// The place grows with every index, so the ends are at the box's corners.
+// Returns the bytes from the first to the last stick that an access of a tile
+// touches. The stick number is monotonic in every index, so both are at corners
+// of the box.
 static int64_t span_of(const checker *c, const dv_op *o, const dv_access *a,
                        const int64_t *begin, const int64_t *end)
 {
@@ -142,7 +145,7 @@ static int64_t span_of(const checker *c, const dv_op *o, const dv_access *a,
     for (int d = 0; d < a->n_dims; d++) {
         lo[d] = hi[d] = a->index[d].via < 0 ? a->index[d].base : 0;
         if (a->index[d].via >= 0)
-            hi[d] = c->p->tensors[a->tensor].shape[d] - 1; // may be any
+            hi[d] = c->p->tensors[a->tensor].shape[d] - 1; // index is data
         for (int v = 0; v < o->n_vars && a->index[d].via < 0; v++) {
             int64_t k = a->index[d].coef[v];
             lo[d] += k * (k < 0 ? end[v] - 1 : begin[v]);
@@ -198,8 +201,6 @@ static dv_status check_spans(const checker *c)
         }
     return DV_OK;
 }
-
-// -- C24: cores that are there ----------------------------------------------
 
 static dv_status count_cores(const checker *c, uint8_t *hole)
 {

@@ -1,12 +1,13 @@
-// The checker's part for loops over what is summed. It uses nothing of nest/.
+// The checker's rules for loops over reduction variables. It shares no code
+// with nest/.
 //
-//   C22 an op that has loops is a sum of products of two reads, on the machine
-//       divvy runs on; its levels go over every point of the reduced variables
-//       once, no loop inside the kernel, and there of each variable one level
-//       at most; where the kernel sums in lanes, the last level goes on by one
-//       element in both factors; and matrix instructions, on a machine that
-//       has them, are for two factors of bf16, or of i8 into i32, all of k
-//       inside but for tiles of the first variable
+//   C22 an op with loops is a sum of products of two reads, on the machine
+//       divvy runs on; its loop levels cover every point of the reduction
+//       variables once; kernel levels are innermost, at most one per variable;
+//       if the kernel accumulates in vector lanes (`dot`), the last level has
+//       stride 1 in both factors; matrix instructions (`pairs`) need a target
+//       that has them, factors of bf16, or of i8 summed in i32, and all
+//       of k in the kernel except tiles of the first variable
 #include "base/dtype.h"
 #include "base/math.h"
 #include "check/check.h"
@@ -16,7 +17,8 @@
     return dv_fail(diag, DV_E_CHECK, s->off ? dv_plan_at(plan, s->off) : at,   \
                    __VA_ARGS__)
 
-// The factors of the op's sum; 0: it is none.
+// Finds the two factors of the op's sum of products. Returns 0 if the op is
+// none.
 static int factors_of(const dv_op *o, const dv_access *of[2])
 {
     const dv_expr *sum = o->is_extern ? NULL : dv_op_reduce(o);
@@ -33,8 +35,7 @@ static int factors_of(const dv_op *o, const dv_access *of[2])
     return 1;
 }
 
-// Does variable v go on by one element of the tensor? A variable of one point
-// may have any coefficient.
+// Returns whether variable v has a stride of one element in the access.
 static int goes_by_one(const dv_program *p, const dv_access *a, int v)
 {
     const dv_tensor *t = &p->tensors[a->tensor];
@@ -43,13 +44,15 @@ static int goes_by_one(const dv_program *p, const dv_access *a, int v)
         if (!dv_mul_i64(&part, a->index[d].coef[v], row) ||
             !dv_add_i64(&elems, elems, part))
             return 0;
-        row *= t->shape[d]; // the tensor's elements have been counted
+        row *= t->shape[d]; // no overflow: the tensor's element count fits in
+                            // int64_t
     }
     return elems == 1;
 }
 
-// All points of a variable once: the inner levels are tiles, of which the
-// outermost has as many as it takes.
+// Checks that the levels of variable v cover all its points exactly once.
+// Levels are nested tiles; only the outermost may have a partial last tile, and
+// it may not be empty.
 static dv_status check_variable(const dv_plan *plan, const dv_sums *s, int v,
                                 dv_loc at, dv_diag *diag)
 {
@@ -127,7 +130,8 @@ static dv_status check_pairs(const dv_plan *plan, const dv_sums *s, dv_loc at,
         (in == DV_IN_F32 ? dv_is_float(out) || out == t
                          : in == DV_IN_I64 && (out == DV_I32 || out == t));
     int64_t n = dv_op_points(o, dv_op_reduce(o)->vars);
-    int64_t most = INT32_MAX / (128 * 128); // products, if all are -128
+    int64_t most = INT32_MAX / (128 * 128); // largest number of i8 products
+                                            // whose sum surely fits in i32
     if (whole && n > most)
         WRONG("op %s sums %" PRId64 " products of i8, %" PRId64
               " are sure to fit i32",

@@ -1,21 +1,22 @@
-// The checker's part for scratchpads. Like the rest of it, it uses nothing of
-// the passes: which core has which box is worked out here once more, from
-// slices and deals.
+// The checker's rules for scratchpads. Like the other checks it shares no code
+// with the passes: which core holds which box is recomputed here from slices
+// and deals. A home is the residency of a tensor in the scratchpads during some
+// consecutive ops.
 //
-//   C11 every home is aligned, within what a plan may use, and large enough for
-//       the most that any core keeps in it
-//   C12 homes alive in the same op share no byte, except that one takes the
-//       place of another that its first op reads for the last time, and that
-//       every pass of a loop fills anew: at the same address, cut alike,
-//       element by element
-//   C13 a tensor with a home is never updated, and no opaque op runs while the
-//       home lives; groups that end meanwhile say so (non_terminal), and with
-//       tenants none does
-//   C14 whoever reads a home does so while it lives, in every pass of a loop,
-//       and each core has there what it needs
-//   C15 what is in main memory is current wherever it is read, loaded, or an
-//       output: a home that keeps it from there is stored; copies between
-//       homes find all they need
+//   C11 every home is aligned, below the usable capacity, and large enough for
+//       what any core holds in it
+//   C12 homes with overlapping lifetimes share no byte, except for in-place
+//       reuse: a home may take the bytes of one that its first op reads for
+//       the last time and that every loop iteration fills again, at the same
+//       address, cut in the same way, element by element
+//   C13 a tensor with a home is never updated, and no opaque op runs during
+//       the home's lifetime; groups that end meanwhile are non_terminal, and
+//       with `tenants` no group may end meanwhile
+//   C14 homes are read only during their lifetime, in every loop iteration, and
+//       each core holds all elements that it reads
+//   C15 main memory is current wherever a tensor is read from or loaded from it
+//       or is an output: otherwise the home is stored; copies between homes
+//       find all elements that they need
 #include "check/scratch.h"
 #include "base/math.h"
 #include "check/check.h"
@@ -40,12 +41,12 @@ dv_status dv_home_wrong(const checker *c, int32_t home, const char *form, ...)
 typedef struct facts {
     uint8_t *updated;
     int32_t *externs, *hidden, *def, *oldest;
-    int32_t *ends; // groups that end up to op i and need not keep anything
+    int32_t *ends; // per op: number of groups that ended before it and are not
+                   // non_terminal
 } facts;
 
-// -- Boxes -----------------------------------------------------------------
-
-// The slots of the one tile of an op that a core has. 0: none, -1: several.
+// Finds the one tile of an op that a core computes, as a slice number per
+// variable. Returns 1, 0 if the core has no tile, -1 if it has several.
 static int slots_on(const checker *c, int32_t op, int64_t core, int64_t *slot)
 {
     const dv_group *g = &c->plan->groups[c->group_of[op]];
@@ -67,7 +68,8 @@ static int slots_on(const checker *c, int32_t op, int64_t core, int64_t *slot)
     return tile >= 0;
 }
 
-// What a core touches with an access, if that is a box; -1: it is not.
+// Computes the box that a core accesses. Returns 1, 0 if it accesses nothing,
+// -1 if the elements do not form a box.
 static int touches(const checker *c, int32_t op, const dv_access *a, int write,
                    int64_t core, box *b)
 {
@@ -81,7 +83,9 @@ static int touches(const checker *c, int32_t op, const dv_access *a, int write,
     for (int v = 0; v < o->n_vars && write; v++) {
         int64_t len = o->vars[v].end - o->vars[v].begin;
         if (o->vars[v].reduce && slot[v] != (len - 1) / c->plan->slices[op][v])
-            b->any = 0; // an earlier part: the sum is elsewhere
+            // This is an earlier part of a split sum; the result is on another
+            // core.
+            b->any = 0;
     }
     for (int d = 0; d < a->n_dims; d++) {
         int64_t first = a->index[d].base, last = first;
@@ -95,7 +99,7 @@ static int touches(const checker *c, int32_t op, const dv_access *a, int write,
             if (k == 0)
                 continue;
             if (k != 1 || moving++)
-                return -1; // has gaps, or is slanted
+                return -1; // the elements have gaps or form a slanted shape
             first += from;
             last += to;
         }
@@ -107,7 +111,8 @@ static int touches(const checker *c, int32_t op, const dv_access *a, int write,
     return b->any;
 }
 
-// A variable in two dims makes a diagonal, not a box.
+// Returns whether a variable occurs in two dimensions, which makes the access a
+// diagonal and not a box.
 static int is_slanted(const dv_op *o, const dv_access *a)
 {
     for (int v = 0; v < o->n_vars; v++) {
@@ -155,7 +160,7 @@ static int64_t elems(const box *b, int n_dims)
     return n;
 }
 
-// Blocks of each host dim that a box meets, times what is inside them.
+// Returns the bytes of all layout blocks that a box touches.
 static int64_t bytes_of(const dv_layout *l, const box *b, int n_dims)
 {
     int64_t n = l->bytes / l->n_elems;
@@ -176,8 +181,6 @@ static int64_t bytes_of(const dv_layout *l, const box *b, int n_dims)
     }
     return n;
 }
-
-// -- C11, C13: one home ----------------------------------------------------
 
 static dv_status check_size(const checker *c, int32_t i)
 {
@@ -227,7 +230,8 @@ static dv_status check_life(const checker *c, int32_t i, const facts *f)
     return DV_OK;
 }
 
-// The next pass of a repeat reads what was filled before it.
+// Checks that the last group of a repeat is non_terminal if the next iteration
+// reads a scratchpad home that was filled before the repeat.
 static dv_status check_passes(const checker *c, int32_t *oldest)
 {
     const dv_program *p = c->plan->ops;
@@ -254,10 +258,9 @@ static dv_status check_passes(const checker *c, int32_t *oldest)
     return DV_OK;
 }
 
-// -- C14: reading ----------------------------------------------------------
-
-// Does it last for every pass of every loop around op `use` that it was filled
-// outside of?
+// Returns whether scratchpad home h is valid at op `use` in every iteration of
+// the loops around `use`: a home filled outside a loop must last until the
+// loop's end.
 static int lasts(const checker *c, const dv_home *h, int32_t use)
 {
     const dv_program *p = c->plan->ops;
@@ -268,7 +271,7 @@ static int lasts(const checker *c, const dv_home *h, int32_t use)
         if (around_use && !around_fill && h->end_op < r->end_op)
             return 0;
         if (around_fill && !around_use && r->times == 0)
-            return 0; // it is never filled
+            return 0; // the scratchpad home is never filled
     }
     return 1;
 }
@@ -299,9 +302,8 @@ static dv_status check_reader(const checker *c, int32_t i, int32_t op)
     return DV_OK;
 }
 
-// -- C15: main memory and copies -------------------------------------------
-
-// Homes of a tensor that its defining op fills, just one, and does not store.
+// Checks C15. hidden[t] is the scratchpad home to which the op that defines
+// tensor t writes without storing it to main memory, or -1.
 static dv_status check_memory(const checker *c, int32_t *hidden)
 {
     const dv_program *p = c->plan->ops;
@@ -390,7 +392,7 @@ static dv_status check_copy(const checker *c, int32_t i)
     return DV_OK;
 }
 
-// A load must come after what it loads was written.
+// Checks that a scratchpad home is loaded only after its tensor was written.
 static dv_status check_load(const checker *c, int32_t i, const int32_t *def)
 {
     const dv_home *h = &c->s->homes[i];
@@ -398,8 +400,6 @@ static dv_status check_load(const checker *c, int32_t i, const int32_t *def)
         return dv_home_wrong(c, i, "it is loaded before it is written");
     return DV_OK;
 }
-
-// -- All of it -------------------------------------------------------------
 
 static void gather_facts(const checker *c, facts *f)
 {

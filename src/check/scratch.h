@@ -1,4 +1,5 @@
-// What the two files of the checker that look at scratchpads share.
+// Declarations shared by scratch.c and sharing.c, the checks of scratchpad
+// residency.
 #ifndef DV_PLAN_CHECK_SCRATCH_H
 #define DV_PLAN_CHECK_SCRATCH_H
 
@@ -9,7 +10,7 @@ typedef struct checker {
     const dv_scratch *s;
     dv_loc at;
     dv_diag *diag;
-    int32_t *group_of; // by op
+    int32_t *group_of; // group number of each op
 } checker;
 
 typedef struct box {
@@ -17,18 +18,19 @@ typedef struct box {
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
 } box;
 
-// Fails with DV_E_CHECK, at the home.
+// Fails with DV_E_CHECK and a message at the location of the scratchpad home.
 __attribute__((format(printf, 3, 4))) dv_status
 dv_home_wrong(const checker *c, int32_t home, const char *form, ...);
 
-// What a core has of a home. 0: nothing, -1: no box.
+// Computes the box of the scratchpad home's tensor that a core holds. Returns
+// 1, 0 if the core holds nothing, or -1 if what it holds is not a box.
 int dv_home_box(const checker *c, const dv_home *h, int64_t core, box *b);
 
 int dv_box_inside(const box *outer, const box *inner, int n_dims);
 
 int dv_homes_share(const dv_home *a, const dv_home *b);
 
-// C12.
+// Checks C12.
 dv_status dv_check_sharing(const checker *c);
 
 #endif

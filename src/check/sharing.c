@@ -1,5 +1,6 @@
-// C12: homes alive in the same op share no byte; which may take the place of
-// which.
+// Checks C12: homes (residencies of tensors in scratchpads) with overlapping
+// lifetimes share no byte, unless one legally reuses the bytes of the other in
+// place.
 #include "base/math.h"
 #include "check/scratch.h"
 #include <inttypes.h>
@@ -14,7 +15,8 @@ static int same_layout(const dv_layout *a, const dv_layout *b)
            !memcmp(a->host, b->host, n * sizeof *a->host);
 }
 
-// Does the op read the tensor only where it writes?
+// Returns whether the op reads the tensor only at the index that it writes, so
+// that an in-place write is safe.
 static int reads_its_own(const dv_op *o, int32_t tensor)
 {
     int reads = 0;
@@ -38,7 +40,8 @@ static int reads_its_own(const dv_op *o, int32_t tensor)
     return reads;
 }
 
-// Is it filled in every pass of every loop around an op?
+// Returns whether scratchpad home h is filled again in every iteration of every
+// loop around the op.
 static int is_refilled(const checker *c, const dv_home *h, int32_t op)
 {
     const dv_program *p = c->plan->ops;
@@ -102,7 +105,9 @@ int dv_homes_share(const dv_home *a, const dv_home *b)
            b->address < a->address + a->core_bytes;
 }
 
-// Sweep over the ops; `alive` are the homes that have not ended.
+// Sweeps over the scratchpad homes sorted by first op. `alive` lists the homes
+// that have not ended; taken[i] is the home that reuses the bytes of home i, or
+// -1.
 static dv_status sweep(const checker *c, edge *edges, int32_t *alive,
                        int32_t *taken)
 {

@@ -1,4 +1,5 @@
-// divvy bench: runs of a program, timed, beside what the machine can do.
+// divvy bench: times runs of a program and compares them with the machine's
+// measured peak and copy bandwidth.
 #include "cli/bench.h"
 #include "cli/run.h"
 #include "exec/exec.h"
@@ -9,9 +10,8 @@
 
 typedef cli_bench_job job;
 
-// -- What a run does -------------------------------------------------------
-
-// Bytes in and out; of an input that is gathered from, what is found.
+// Counts the bytes of inputs and outputs. Of an input read through indices,
+// only the elements that are read count.
 static dv_status count_bytes(job *j, dv_diag *diag)
 {
     const dv_program *p = j->p;
@@ -36,7 +36,7 @@ static dv_status count_bytes(job *j, dv_diag *diag)
     return DV_OK;
 }
 
-// Of an op, as often as it is repeated.
+// Returns the flops of an op times the iterations of the repeats around it.
 static double flops_of(const dv_program *p, int32_t i)
 {
     double flops = dv_op_flops(&p->ops[i]);
@@ -66,12 +66,13 @@ dv_status cli_bench_count(job *j, dv_diag *diag)
     return count_bytes(j, diag);
 }
 
-// Indices of a float op are not meant.
+// Takes the type of the first read that is float if and only if the op computes
+// in float, so that integer index tensors of a float op are ignored.
 void cli_bench_types(job *j, dv_dtype in)
 {
     const dv_op *o = &j->p->ops[j->op];
     if (j->p->n_ops == 0)
-        return; // f32 then
+        return; // no ops: keep f32
     j->dtype = j->in = in;
     for (int i = o->n_reads - 1; i >= 0; i--) {
         dv_dtype t = j->p->tensors[o->reads[i].tensor].dtype;
@@ -106,9 +107,8 @@ static dv_status get_ready(job *j)
     return DV_OK;
 }
 
-// -- Timing ----------------------------------------------------------------
-
-// Before the runs and behind them: others may have the cores for a while.
+// Measures the peak and keeps the maximum. It is called before and after the
+// runs, because other processes may use the cores for a while.
 static void see_peak(job *j)
 {
     double rate = 0;
@@ -123,7 +123,8 @@ int cli_bench_more(const job *j, double spent_s)
            (j->n_runs < j->least_runs || spent_s < j->least_s);
 }
 
-// As far apart as what the program reads and writes, within reason.
+// Returns half of the program's bytes, since a copy reads one array and writes
+// another, limited to 16 KiB..256 MiB.
 int64_t cli_bench_copy_bytes(double bytes)
 {
     bytes /= 2;
@@ -131,7 +132,8 @@ int64_t cli_bench_copy_bytes(double bytes)
     return (int64_t)bytes;
 }
 
-// One run to warm up, then until both the time and the number are reached.
+// Times runs after one warm-up run, until both the minimal time and the minimal
+// number are reached.
 static dv_status measure(job *j)
 {
     cli_progress progress;
@@ -156,7 +158,7 @@ static dv_status measure(job *j)
     return DV_OK;
 }
 
-// Some runs more, with a clock between groups.
+// Makes additional runs with a timer between groups.
 static dv_status measure_groups(job *j)
 {
     int32_t n = j->l.plan->n_groups;
@@ -180,8 +182,6 @@ static double at(const job *j, double share)
 {
     return j->seconds[(int64_t)(share * (double)(j->n_runs - 1))];
 }
-
-// -- The report ------------------------------------------------------------
 
 static double group_flops(const job *j, int32_t g)
 {
@@ -207,7 +207,8 @@ static void groups_json(const job *j, dv_json *w)
     dv_json_close(w);
 }
 
-// A line a group: its share of the time, what it does, its ops.
+// Prints a line per group: its time, its share of the total, its GFLOP/s and
+// its ops.
 static void groups_text(const job *j)
 {
     double all = 0;
@@ -294,8 +295,6 @@ static void report_text(const job *j)
         groups_text(j);
 }
 
-// -- The command -----------------------------------------------------------
-
 static void report(const job *j)
 {
     if (j->json)
@@ -325,7 +324,7 @@ static int work(job *j, const cli_plan_args *args)
     return 0;
 }
 
-// This process's part under mpirun.
+// Runs this process's part under mpirun.
 static int work_as_rank(job *j, const char *path, cli_plan_args *args)
 {
     static cli_params params;

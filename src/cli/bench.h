@@ -1,4 +1,4 @@
-// A call of `divvy bench`: what was asked for and what was measured.
+// The state of a call of `divvy bench`: its options and measurements.
 #ifndef DV_CLI_BENCH_H
 #define DV_CLI_BENCH_H
 #include "cli/load.h"
@@ -6,51 +6,57 @@
 
 enum { CLI_BENCH_MAX_RUNS = 100000 };
 
-// What one rank of a team has measured; sent as it is.
+// The measurements of one rank of a team; sent to rank 0 as raw bytes.
 typedef struct cli_bench_rank {
-    double median_s, compute_s, exchange_s; // medians over the runs
-    double peak, copy;                      // GFLOP/s, GB/s
+    double median_s, compute_s, exchange_s; // medians over the timed runs, in
+                                            // seconds
+    double peak, copy;                      // measured peak in GFLOP/s and copy
+                                            // bandwidth in GB/s
     int64_t threads;
-    int64_t bytes, messages; // sent in all timed runs
+    int64_t bytes, messages; // bytes and messages sent in all timed runs
 } cli_bench_rank;
 
 typedef struct cli_bench_job {
     const cli_command *c;
     cli_loaded l;
     const dv_program *p;
-    void **data; // inputs and outputs, by tensor; owned
+    void **data; // per tensor: input and output data; owned
     dv_exec *exec;
-    double *seconds; // of each run, of a team its slowest rank's; owned
+    double *seconds; // time of each run, of a team that of its slowest rank;
+                     // owned
     int64_t n_runs, least_runs;
-    double least_s; // time to spend
+    double least_s; // minimal total time of the timed runs
     int json, ops;
-    double low, high; // of made-up inputs
-    double *spent;    // of each group in all `n_more` runs of theirs; owned
+    double low, high; // range of random inputs
+    double *spent;    // per group: time in all `n_more` additional runs; owned
     int64_t n_more;
-    double flops, bytes; // of one run: of its ops; in and out
-    int32_t op;          // with the most work; its type and the one that it
-    dv_dtype dtype, in;  // is computed in, which is the peak's
+    double flops, bytes; // work of one run: flops of all ops, bytes of inputs
+                         // and outputs
+    int32_t op;          // the op with the most flops
+    dv_dtype dtype, in;  // element type that op reads, and type it computes in,
+                         // for which the peak is measured
     double peak, copy;
     const char *executor;
-    int64_t threads;       // of one rank
-    cli_bench_rank *ranks; // of a team, by rank; NULL: one process; owned
+    int64_t threads;       // number of threads of one rank
+    cli_bench_rank *ranks; // measurements of each rank of a team, or NULL for
+                           // a single process; owned
     int64_t n_ranks;
     dv_diag *diag;
 } cli_bench_job;
 
-// Is another timed run needed after `spent_s` seconds?
+// Returns whether another timed run is needed after `spent_s` seconds.
 int cli_bench_more(const cli_bench_job *j, double spent_s);
-// Floating-point operations and bytes of one run, as the plan counts them.
+// Computes the flops and bytes of one run from the plan.
 dv_status cli_bench_count(cli_bench_job *j, dv_diag *diag);
-// What the largest op reads, when it is known what it is computed in.
+// Sets the types of the largest op, given the type `in` that it computes in.
 void cli_bench_types(cli_bench_job *j, dv_dtype in);
-// Size of each array of the copy whose bandwidth `bytes` is compared with.
+// Returns the array size of the copy whose bandwidth is compared with a program
+// that transfers `bytes`.
 int64_t cli_bench_copy_bytes(double bytes);
 
-// -- A team (bench_team.c) -------------------------------------------------
-
-// Time a plan for a team: the processes of this mpirun, or threads of this
-// process. Every rank times itself; the results are all ranks'.
+// Time a plan for a team: cli_bench_processes with the processes of this
+// mpirun, cli_bench_threads with threads of this process as ranks. Every rank
+// times itself; rank 0 collects the results (bench_team.c).
 dv_status cli_bench_processes(cli_bench_job *j, const char *path,
                               const cli_plan_args *args,
                               const cli_params *params);

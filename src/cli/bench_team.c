@@ -1,11 +1,11 @@
-// divvy bench of a divided run: every rank times its part, and a run takes as
-// long as its slowest rank.
+// divvy bench over ranks: every rank times its part, and the time of a run is
+// that of its slowest rank.
 //
-//   all ranks meet | rank 0  compute  exchange  compute ...   |
-//                  | rank 1  compute      exchange  compute   | <- this run
+//   all ranks start | rank 0  compute  exchange  compute ...   |
+//   together        | rank 1  compute      exchange  compute   | <- time
 //
-// What a rank does not spend in exchanges it computes.
-#define _POSIX_C_SOURCE 200809L // sysconf
+// The compute time of a rank is its total time minus the time in exchanges.
+#define _POSIX_C_SOURCE 200809L // for sysconf
 #include "cli/bench.h"
 #include "cli/run.h"
 #include "darray/darray.h"
@@ -17,20 +17,20 @@
 #include <string.h>
 #include <unistd.h>
 
-// One rank's end of it.
+// The benchmark state of one rank.
 typedef struct side {
-    cli_bench_job *j; // threads share it; rank 0 alone writes to it
+    cli_bench_job *j; // shared by ranks that are threads; only rank 0 writes to
+                      // it
     dv_comm *comm;
     dv_rank *rank;
-    dv_dtype in;              // that the largest op is computed in
-    double *total, *exchange; // of each run; owned
-    double *slowest;          // of each run, over all ranks; owned
+    dv_dtype in;              // type in which the largest op is computed
+    double *total, *exchange; // total and exchange time of each run; owned
+    double *slowest;          // time of the slowest rank in each run; owned
     int64_t n_runs;
     cli_bench_rank mine;
-    dv_diag *trouble, *diag; // of this rank alone, of all
+    dv_diag *trouble, *diag; // errors of this rank alone; errors agreed on by
+                             // all ranks
 } side;
-
-// -- Measuring -------------------------------------------------------------
 
 static void fill_inputs(side *s)
 {
@@ -57,8 +57,8 @@ static dv_status get_ready(side *s, const dv_rank_options *how)
     return DV_OK;
 }
 
-// This rank's share of what it has measured for itself: where threads are more
-// than cores each has a part of the time only.
+// Scales a measured rate down if the ranks of this machine have more threads
+// than it has cores, because each then gets only part of the time.
 static double share_of(const side *s, double rate)
 {
     double threads = (double)s->comm->near * (double)s->mine.threads;
@@ -66,7 +66,7 @@ static double share_of(const side *s, double rate)
     return threads > cores && cores >= 1 ? rate * cores / threads : rate;
 }
 
-// Measure the peak on all ranks at the same time, as a run uses them.
+// Measures the peak on all ranks at the same time, as a run uses them.
 static dv_status see_peak(side *s)
 {
     int64_t none = 0;
@@ -109,13 +109,14 @@ static dv_status one_run(side *s)
     return DV_OK;
 }
 
-// All ranks count the same seconds, so that they stop after the same run.
+// Times runs until enough are made. All ranks count the time of the slowest
+// rank, so that they stop after the same run.
 static dv_status time_runs(side *s)
 {
     cli_bench_job count = *s->j;
     cli_progress progress;
     double spent = 0;
-    DV_TRY(one_run(s)); // to warm up
+    DV_TRY(one_run(s)); // warm-up run, not counted
     s->n_runs = 0;
     s->comm->bytes = s->comm->messages = 0;
     cli_progress_begin(&progress, "timing");
@@ -141,7 +142,8 @@ static double median(double *times, int64_t n)
 static void summarise(side *s)
 {
     int64_t n = s->n_runs;
-    double *compute = s->slowest; // kept by rank 0 alone, which copied it
+    double *compute = s->slowest; // reuse the array: rank 0 has copied the
+                                  // times of the slowest rank
     for (int64_t i = 0; i < n; i++)
         compute[i] = s->total[i] - s->exchange[i];
     s->mine.compute_s = median(compute, n);
@@ -149,7 +151,7 @@ static void summarise(side *s)
     s->mine.median_s = median(s->total, n);
 }
 
-// Everybody's figures to rank 0, one rank after the other.
+// Collects the measurements of all ranks on rank 0, one rank after the other.
 static dv_status collect(side *s)
 {
     cli_bench_job *j = s->j;
@@ -174,7 +176,8 @@ static dv_status collect(side *s)
     return DV_OK;
 }
 
-// What ranks measure in is what rank 0's part of the largest op is computed in.
+// Makes all ranks measure the peak for the type in which rank 0 computes the
+// largest op.
 static dv_status agree_on_type(side *s)
 {
     int64_t in = DV_F32;
@@ -192,7 +195,7 @@ static dv_status agree_on_type(side *s)
     return DV_OK;
 }
 
-// A rank's way through all of it; `ready`: how its start went.
+// Runs all measurements of one rank; `ready` is the status of its preparation.
 static dv_status measure(side *s, dv_status ready)
 {
     DV_TRY(dv_comm_settle(s->comm, ready, s->trouble, s->diag));
@@ -225,8 +228,6 @@ static dv_status get_results(cli_bench_job *j, int64_t n_ranks, dv_diag *diag)
     return j->ranks && j->seconds ? DV_OK : dv_nomem(diag);
 }
 
-// -- Processes -------------------------------------------------------------
-
 static dv_status prepare(side *s, const char *path, const cli_plan_args *args,
                          const cli_params *params)
 {
@@ -257,8 +258,6 @@ dv_status cli_bench_processes(cli_bench_job *j, const char *path,
     return st;
 }
 
-// -- Threads ---------------------------------------------------------------
-
 typedef struct local_team {
     cli_bench_job *j;
     const cli_plan_args *args;
@@ -284,9 +283,8 @@ dv_status cli_bench_threads(cli_bench_job *j, const cli_plan_args *args)
     return dv_peers_local(n, as_thread, &t, j->diag);
 }
 
-// -- The report ------------------------------------------------------------
-
-// The rank with the most seconds, and the median over ranks.
+// Returns the rank with the longest compute or exchange time; *middle is the
+// median over ranks.
 static int64_t most(const cli_bench_job *j, int exchange, double *middle)
 {
     double *s = malloc((size_t)j->n_ranks * sizeof *s);

@@ -1,4 +1,5 @@
-// divvy check: parse and verify; print the ops with their iteration spaces.
+// divvy check: parses and verifies a program, and prints its ops with their
+// iteration spaces.
 #include "cli/cli.h"
 #include "ir/program.h"
 #include <inttypes.h>

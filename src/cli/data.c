@@ -1,5 +1,6 @@
-// What commands that run share: memory, ranges, results in a line.
-#define _POSIX_C_SOURCE 200809L // sysconf
+// Helpers of commands that run programs: memory checks, ranges of random
+// inputs, one-line results and verdicts.
+#define _POSIX_C_SOURCE 200809L // for sysconf
 #include "base/math.h"
 #include "cli/load.h"
 #include <inttypes.h>
@@ -35,7 +36,8 @@ dv_status cli_check_memory(const dv_program *p, int verify, dv_diag *diag)
         if (!dv_mul_i64(&n, dv_tensor_bytes(t), copies) ||
             !dv_add_i64(&need, need, n))
             need = INT64_MAX;
-        // Values and errors, of the ops and of the program as written.
+        // The oracle stores values and error bounds as doubles, both for the
+        // plan's ops and for the source program.
         if (verify &&
             (!dv_mul_i64(&n, t->n_elems, 32) || !dv_add_i64(&need, need, n)))
             need = INT64_MAX;
@@ -71,7 +73,7 @@ int cli_range(const cli_command *c, const char *text, double *low_out,
 typedef struct summary {
     double sum;
     int64_t n_nan;
-    uint64_t hash; // FNV-1a of the bytes
+    uint64_t hash; // FNV-1a hash of the data
 } summary;
 
 static summary summarize(const dv_tensor *t, const void *data)
@@ -108,13 +110,12 @@ int64_t cli_result_text(const dv_tensor *t, const void *data)
     printf("  %s: %s[", t->name, dv_dtype_get(t->dtype)->name);
     for (int d = 0; d < t->n_dims; d++)
         printf("%s%" PRId64, d ? ", " : "", t->shape[d]);
-    // The sign of a nan means nothing and differs between machines.
+    // Print no sign for NaN, because it has no meaning and differs between
+    // machines.
     printf("]  sum %.9g  hash %016" PRIx64 "\n",
            isnan(s.sum) ? fabs(s.sum) : s.sum, s.hash);
     return s.n_nan;
 }
-
-// -- Verdicts ----------------------------------------------------------------
 
 void cli_announce_verify(const dv_program *source, const dv_plan *plan)
 {
@@ -129,7 +130,9 @@ void cli_announce_verify(const dv_program *source, const dv_plan *plan)
 
 void cli_verdict_text(const dv_verdict *v)
 {
-    enum { LOOSE = 100 }; // a bound that is so small a part of what it bounds
+    // The error bound is also printed if it exceeds 1 / LOOSE of the values'
+    // size.
+    enum { LOOSE = 100 };
     printf("verify: %s", !v->ok ? "FAILED" : !v->decided ? "undecided" : "ok");
     if (v->tensor)
         printf(", %s is %.3g off the oracle, %.3g allowed", v->tensor,

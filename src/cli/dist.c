@@ -1,9 +1,9 @@
-// divvy dist: the arithmetic of distribution on its own, one question a call.
+// divvy dist: answers questions about distributions, one operation per call.
 //
-// An operation is a row of dist.def: steps that read its parameters and put the
-// numbers of its answer, and the form in which these print. A parameter is
-// KEY=VALUE. Nearly every value is a table of numbers: 1,2;3,4 has two lists of
-// two.
+// An operation is a row of dist.def: steps that read its parameters and output
+// the numbers of its answer, and the format in which these are printed. A
+// parameter is KEY=VALUE. Nearly every value is a table of numbers: 1,2;3,4 has
+// two lists of two numbers.
 #include "base/math.h"
 #include "cli/cli.h"
 #include "dist/dist.h"
@@ -17,41 +17,47 @@ enum { MAX_WORDS = 32, MAX_VALUES = 1 << 20 };
 
 typedef struct table {
     int64_t *v;
-    double *f; // holds the same numbers, and those that are not whole
+    double *f; // the same numbers as doubles, including those that are not
+               // integers
     int32_t n, n_rows;
-    int32_t *start; // says where each list begins, and where the last one ends
-    int whole;      // says whether all numbers are whole
+    int32_t *start; // start[i] is the index of the first number of list i;
+                    // start[n_rows] is n
+    int whole;      // nonzero if all numbers are integers
 } table;
 
 typedef struct word {
     char key[32];
     const char *value;
     int used;
-    table in; // is empty until the value is read
+    table in; // the parsed value; empty until it is read
 } word;
 
-// These stand for the end of a list, the end of a list of lists, null and two
-// words among the numbers of an answer.
+// Markers among the numbers of an answer: the end of a list, the end of a list
+// of lists, null, and the words "left" and "right".
 static const int64_t END = INT64_MIN, LAST = INT64_MIN + 1,
                      NONE = INT64_MIN + 2, LEFT = INT64_MIN + 3,
                      RIGHT = INT64_MIN + 4;
 
-// A level of the answer that is open: a list, an object or a pair of numbers.
+// An open level of the printed answer: a list, an object or a pair of numbers.
 typedef struct level {
-    char kind;      // is [, { or 2
-    const char *at; // is the type of the items, or the next field
-    int n;          // counts the numbers of a pair
+    char kind;      // kind of the level: [ for a list, { for an object, 2 for a
+                    // pair
+    const char *at; // position in the format: type of the items, or the next
+                    // field
+    int n;          // number of values printed at this level
 } level;
 
 typedef struct call {
     word words[MAX_WORDS];
     int n_words;
-    table *t;     // points to the value that was read last
-    dv_dist d[2]; // are the shapes that were read, and how they are cut
+    table *t;     // the value that was read last
+    dv_dist d[2]; // distributions read so far: their shapes and how they are
+                  // cut
     int n_dists;
-    dv_range *own, *want; // are the rows that each of n ranks has and needs
+    dv_range *own, *want; // rows that each of n ranks owns and needs
     int64_t n, *m;        // m[r * n + s] elements go from rank r to rank s
-    int64_t moved[5];     // sums up m
+    int64_t moved[5];     // elements in all, moved, moved after relabelling the
+                          // ranks, most sent and most received by a rank
     dv_exchange *e;
     dv_box_list *boxes;
     level levels[8];
@@ -67,8 +73,6 @@ typedef struct call {
 #define MUST(...) DV_TRY(NEED(__VA_ARGS__))
 #define I64       "%" PRId64
 
-// -- Parameters ------------------------------------------------------------
-
 static word *find(call *c, const char *key)
 {
     for (int i = 0; i < c->n_words; i++)
@@ -77,7 +81,7 @@ static word *find(call *c, const char *key)
     return NULL;
 }
 
-// Returns the word if its value is not `-`, and allows it in either case.
+// Returns the parameter if it is present and not `-`, and marks it as used.
 static word *given(call *c, const char *key)
 {
     word *w = find(c, key);
@@ -86,7 +90,8 @@ static word *given(call *c, const char *key)
     return w && strcmp(w->value, "-") != 0 ? w : NULL;
 }
 
-// Returns what was read of a word, or an empty table if it was not read.
+// Returns the parsed value of a parameter, or an empty table if it was not
+// read.
 static const table *in(call *c, const char *key)
 {
     static const table empty;
@@ -99,7 +104,7 @@ static int64_t get(call *c, const char *key)
     return in(c, key)->n ? in(c, key)->v[0] : 0;
 }
 
-// Sums and products of two values up to this limit fit 64 bits.
+// Largest accepted value: sums of two such values fit in int64_t.
 static const int64_t most = INT64_C(1) << 61;
 
 static dv_status read_numbers(call *c, const char *key)
@@ -112,7 +117,8 @@ static dv_status read_numbers(call *c, const char *key)
     t->f = DV_NEW(&c->arena, double, len + 1);
     t->start = DV_NEW(&c->arena, int32_t, len + 2);
     MUST(t->v && t->f && t->start, NOMEM, "out of memory");
-    for (const char *s = w->value; len; s++) { // Each turn reads a list.
+    // Each iteration reads one list.
+    for (const char *s = w->value; len; s++) {
         for (int more = *s && *s != ';'; more; s += more) {
             size_t n = strcspn(s, ",;");
             char *end;
@@ -134,7 +140,8 @@ static dv_status read_numbers(call *c, const char *key)
     return DV_OK;
 }
 
-// Reads `rows` lists, or ONE list that may be empty, of `cols` whole numbers.
+// Reads `rows` lists of `cols` integers in low..high; ONE list may be empty,
+// ANY means no check.
 enum { ANY = -1, ONE = -2 };
 static dv_status read_table(call *c, const char *key, int64_t rows,
                             int64_t cols, int64_t low, int64_t high)
@@ -161,8 +168,9 @@ static dv_status read_table(call *c, const char *key, int64_t rows,
     return DV_OK;
 }
 
-// Reads a name as a number: `names` has those of 0, a bar, those of 1, and so
-// on. The message for an unknown name puts it between `before` and `after`.
+// Reads a name as a number: `names` lists the names of 0, a bar, the names of
+// 1, and so on. The message for an unknown name puts it between `before` and
+// `after`.
 static dv_status read_name(call *c, const char *key, const char *names,
                            const char *before, const char *after)
 {
@@ -194,7 +202,7 @@ static dv_status shape(call *c, const char *key)
     return DV_OK;
 }
 
-// Cuts the first dims of the shape that was read last over a grid.
+// Reads a grid of ranks and cuts the first dims of the last shape over it.
 static dv_status grid(call *c, const char *key, int log2_ranks)
 {
     dv_dist *d = &c->d[c->n_dists - 1];
@@ -215,7 +223,7 @@ static dv_status grid(call *c, const char *key, int log2_ranks)
     return DV_OK;
 }
 
-// Cuts dim 0 of the shape that was read last over as many ranks as were read.
+// Cuts dim 0 of the last shape over the number of ranks that was read last.
 static dv_status cut(call *c)
 {
     dv_dist *d = &c->d[c->n_dists - 1];
@@ -223,8 +231,8 @@ static dv_status cut(call *c)
     return DV_OK;
 }
 
-// Reads where the parts of each dim begin and the last one ends, as in
-// starts=0,1,7,10;; where an empty list means equal parts.
+// Reads the boundaries of the parts of each dim, as in starts=0,1,7,10;; where
+// an empty list means equal parts.
 static dv_status starts(call *c, const char *key, dv_dist *d)
 {
     if (!given(c, key))
@@ -241,7 +249,7 @@ static dv_status starts(call *c, const char *key, dv_dist *d)
     return dv_dist_check(d, c->diag);
 }
 
-// Checks that the rows of the ranks follow each other.
+// Checks that the rows owned by the ranks are contiguous and complete.
 static dv_status check_owned(call *c)
 {
     int64_t at = 0, rows = c->d[0].shape[0];
@@ -295,7 +303,8 @@ static dv_slice dim_slice(call *c, int i)
                       in(c, "strides")->v[i]};
 }
 
-// Checks a slice of each dim, up to the end of its target if there is one.
+// Checks the slices of all dims, or with `target` the slices up to the end of
+// their targets.
 static dv_status check_dim_slices(call *c, int target)
 {
     MUST(c->t->n >= 1 && c->t->n <= DV_MAX_DIMS, LIMIT,
@@ -309,7 +318,7 @@ static dv_status check_dim_slices(call *c, int target)
     return DV_OK;
 }
 
-// Makes the shape a view of itself, with a slice of each dim.
+// Replaces the shape by a view of itself, with a slice in each dim.
 static dv_status view(call *c)
 {
     dv_dist *d = &c->d[0];
@@ -330,14 +339,12 @@ static dv_box box_at(const int64_t *v, int n_dims)
     return b;
 }
 
-// -- Printing --------------------------------------------------------------
-//
-// The form of an answer is a list of fields NAME:TYPE. No type means a number,
-// 2 a list of two numbers, *TYPE a list on one line, +TYPE a list with a line
-// for each item, {fields} an object on one line, and <fields> an object with a
-// line for each field. Fields for which no numbers come are left out.
+// The format of an answer is a list of fields NAME:TYPE. No type means a
+// number, 2 a list of two numbers, *TYPE a list on one line, +TYPE a list with
+// a line for each item, {fields} an object on one line, and <fields> an object
+// with a line for each field. Fields that get no numbers are omitted.
 
-// Returns where a type ends.
+// Returns the end of a type in the format.
 static const char *behind(const char *type)
 {
     type += strspn(type, "*+");
@@ -358,7 +365,8 @@ static void show(call *c, const char *key, int64_t v, const double *real)
         dv_json_int(&c->j, key, v);
 }
 
-// Prints the next number of the answer, or closes a list.
+// Prints the next number of the answer, or closes a list if it is an end
+// marker.
 static void feed(call *c, int64_t v, const double *real)
 {
     level *l = &c->levels[c->depth];
@@ -413,16 +421,15 @@ static dv_status put_real(call *c, double x, int as_int)
     return DV_OK;
 }
 
-// Puts the columns of a record that the form names: NAME.a is the first one.
+// Outputs those columns of a record that the format names: NAME.a is the first
+// one.
 static void put_record(call *c, const int64_t *columns)
 {
     for (const char *at = c->form; (at = strchr(at, '.')); at++)
         put(c, &columns[at[1] - 'a'], at[2] == ':' ? 2 : 1);
 }
 
-// -- Answers ---------------------------------------------------------------
-
-// Puts the sizes of a box, or its offsets.
+// Outputs the sizes of a box, or its offsets.
 static dv_status put_side(call *c, dv_box b, int sizes)
 {
     for (int i = 0; i < b.n_dims; i++)
@@ -478,7 +485,8 @@ static dv_status put_bounds(call *c)
     return put_side(c, b, 1);
 }
 
-// Puts what each part has of a slice; the parts follow each other in dim 0.
+// Outputs the range of a slice in each part; the parts are consecutive in dim
+// 0.
 static dv_status put_subview(call *c)
 {
     const table *parts = in(c, "parts"), *crop = in(c, "toffs");
@@ -508,7 +516,8 @@ static dv_status put_subview(call *c)
 static dv_status put_partition(call *c)
 {
     int64_t n = dv_dist_n_ranks(&c->d[0]), rows = c->d[0].shape[0];
-    for (int64_t r = 0; r <= n; r++) // Part n begins behind the last row.
+    // Part n begins after the last row.
+    for (int64_t r = 0; r <= n; r++)
         PUT(c, dv_dist_target(dv_dist_part(rows, n, r), dim_slice(c, 0)).off);
     return PUT(c, END);
 }
@@ -521,8 +530,8 @@ static dv_status alloc_ranks(call *c, int64_t n)
     return NEED(c->own && c->want, NOMEM, "out of memory");
 }
 
-// Puts a record for each rank: what it owns of dim 0, computes of the slice
-// `dest`, and needs of the slices in `read`.
+// Outputs a record for each rank: which rows of dim 0 it owns, which of the
+// slice `dest` it computes, and which of the slices in `read` it needs.
 static dv_status put_ranks(call *c, int64_t n, dv_slice dest, const table *read)
 {
     const table *had = in(c, "owned"), *halo = in(c, "row_elems");
@@ -552,7 +561,7 @@ static dv_status put_ranks(call *c, int64_t n, dv_slice dest, const table *read)
     return PUT(c, END);
 }
 
-// Puts, for each rank, the rows that it wants and other ranks own.
+// Outputs, for each rank, the rows that it needs and other ranks own.
 static dv_status put_transfers(call *c, int64_t row_elems)
 {
     int64_t total = 0;
@@ -583,8 +592,8 @@ static dv_status put_halo_sizes(call *c)
     return DV_OK;
 }
 
-// Puts the core, and then the ranges between the places where a part or the
-// core begins or ends.
+// Outputs the core range, then the ranges between the boundaries of the parts
+// and the core.
 static dv_status put_loops(call *c)
 {
     const table *parts[] = {in(c, "lhs_part_rows"), in(c, "rhs_part_rows")};
@@ -631,7 +640,7 @@ static dv_status put_balanced(call *c)
     return PUT(c, LAST);
 }
 
-// Counts the elements that boxes of d[0] and boxes of d[1] share.
+// Counts the elements shared by each box of d[0] and each box of d[1].
 static dv_status overlaps(call *c, int64_t n_from, int64_t n_to)
 {
     int64_t n = c->n = dv_max_i64(n_from, n_to);
@@ -646,7 +655,7 @@ static dv_status overlaps(call *c, int64_t n_from, int64_t n_to)
     return DV_OK;
 }
 
-// Counts the same where the blocks of each dim go to ranks in turn.
+// Counts the shared elements for block-cyclic distributions.
 static dv_status cyclic_overlaps(call *c)
 {
     const dv_dist *from = &c->d[0], *to = &c->d[1];
@@ -682,7 +691,8 @@ static dv_status put_matrix(call *c)
     return PUT(c, LAST, moved);
 }
 
-// Makes one dim of all elements out of a shape that is cut in dim 0.
+// Converts a shape cut in dim 0 to a one-dimensional shape with the same number
+// of elements on each rank.
 static dv_status flatten(call *c, dv_dist *d)
 {
     int64_t n = d->grid[0], *begin = DV_NEW(&c->arena, int64_t, n + 1);
@@ -697,8 +707,8 @@ static dv_status flatten(call *c, dv_dist *d)
     return PUT(c, END);
 }
 
-// Distribute the transposed array, whose dim 0 is cut over the ranks, and store
-// the result in d[1], with the dims in the order of the original array.
+// Stores in d[1] the distribution of the transposed array, whose dim 0 is cut
+// over the ranks, with the dims in the order of the array before transposing.
 static dv_status permute(call *c)
 {
     const table *axes = in(c, "axes");
@@ -733,8 +743,9 @@ static dv_status put_volume(call *c, int corners)
     return put(c, sum, 4);
 }
 
-// Sums up m: all elements, those that change ranks, those that change ranks
-// after the best renaming, and the most that a rank sends and receives.
+// Computes the totals of m: all elements, elements that change ranks, elements
+// that change ranks after the best relabelling of ranks, and the maxima that a
+// rank sends and receives.
 static dv_status sum_up(call *c)
 {
     int64_t n = c->n, *v = c->moved, stays = 0, best;
@@ -772,7 +783,7 @@ static void put_pieces(call *c, const dv_piece *p, size_t n)
     PUT(c, END);
 }
 
-// Puts an exchange, in which all pieces for a rank are one message.
+// Outputs an exchange, in which all pieces for one rank form one message.
 static dv_status put_exchange(call *c)
 {
     const dv_exchange *e = c->e;
@@ -790,7 +801,7 @@ static dv_status put_exchange(call *c)
     return PUT(c, received, sent);
 }
 
-// Adds the boxes of list i to `boxes`, or takes them away from it.
+// Adds the boxes of list i to `boxes`, or subtracts them if `less` is set.
 static dv_status use_boxes(call *c, const char *key, int64_t i, int n_dims,
                            dv_box_list *boxes, int less)
 {
@@ -814,7 +825,7 @@ static dv_status use_boxes(call *c, const char *key, int64_t i, int n_dims,
     return DV_OK;
 }
 
-// Is a dv_wants. The call's diag takes the message, and not the one given.
+// Callback of type dv_wants. Errors go to the call's diag, not to `diag`.
 static dv_status wants(void *user, int64_t rank, dv_box_list *out,
                        dv_diag *diag)
 {
@@ -853,8 +864,8 @@ static dv_status put_edges(call *c)
     return PUT(c, LAST);
 }
 
-// Puts start + step * i as a list for each rank, in whole numbers if `exact`
-// has both.
+// Outputs start + step * i as a list for each rank; computed in integers if
+// `exact`, which has start and step, is given.
 enum { F64, F32, INTS };
 static dv_status put_line(call *c, int64_t num, double step,
                           const int64_t *exact)
@@ -881,7 +892,8 @@ static double line_step(call *c)
                         get(c, "num"), (int)get(c, "endpoint"));
 }
 
-// Puts, for some teams, how many values have other bits than on one process.
+// Outputs, for several team sizes, how many values differ in bits from those
+// computed on one process.
 static dv_status put_dependence(call *c)
 {
     static const int teams[] = {1, 2, 3, 4, 7, 8};
@@ -909,7 +921,8 @@ static dv_status put_arange(call *c)
     const table *by = in(c, "step");
     int whole = from->whole && to->whole && by->whole;
     int64_t num = dv_arange_size(from->f[0], to->f[0], by->f[0]);
-    if (whole) { // The count is exact beyond 2^53, too.
+    // Count in integers, which is exact beyond 2^53, too.
+    if (whole) {
         int64_t way = to->v[0] - from->v[0], step = by->v[0];
         num = step > 0 ? dv_ceil_div(way, step) : dv_ceil_div(-way, -step);
         num = dv_max_i64(num, 0);
@@ -936,12 +949,11 @@ static dv_status put_reductions(call *c)
     double n = (double)all.n, v[] = {all.sum, all.max, all.min, all.prod};
     for (int i = 0; i < 4; i++)
         put_real(c, v[i], t->whole && fabs(v[i]) < 0x1p53);
-    // The sum is exact more often than the mean that ranks merge.
+    // Compute the mean from the sum, which is exact more often than the merged
+    // mean.
     put_real(c, all.n ? all.sum / n : NAN, 0);
     return put_real(c, all.n ? all.spread / n : NAN, 0);
 }
-
-// -- The command -----------------------------------------------------------
 
 #define OP(name, args, form, steps)                                            \
     static int name##_op(call *c)                                              \
@@ -953,7 +965,7 @@ static dv_status put_reductions(call *c)
 
 typedef struct op {
     const char *name, *args, *form;
-    int (*steps)(call *c); // returns 0 if the answer is there
+    int (*steps)(call *c); // returns 0 if it computed the answer
 } op;
 
 static const op ops[] = {
@@ -963,8 +975,8 @@ static const op ops[] = {
 };
 enum { N_OPS = sizeof ops / sizeof *ops };
 
-// Takes the words of a call, in which `note` may say anything. Returns -1 or an
-// exit code.
+// Splits the words of a call into keys and values; the key `note` is ignored.
+// Returns -1 or an exit code.
 static int take_words(const cli_command *cmd, call *c, const char *const *words,
                       int n)
 {
@@ -984,7 +996,8 @@ static int take_words(const cli_command *cmd, call *c, const char *const *words,
     return -1;
 }
 
-// Returns 0 if the answer is in c->j, and leaves a message otherwise.
+// Computes the answer into c->j. Returns 0, or nonzero with a message in
+// c->diag.
 static int answer(call *c, const op *o)
 {
     c->form = o->form;
@@ -1016,7 +1029,7 @@ int cli_dist_main(const cli_command *cmd, int argc, char **argv)
     if (n == 0)
         return cli_put(dv_text_take(&out), NULL, NULL);
     call c = {.j.out = &out,
-              .j.bare = 1, // the answer of one function
+              .j.bare = 1, // omit the version field
               .diag = dv_diag_create()};
     code = take_words(cmd, &c, words + 1, n - 1);
     while (i < N_OPS && strcmp(ops[i].name, words[0]) != 0)

@@ -1,5 +1,5 @@
-// divvy einsum: an expression and shapes, or a tree and sizes; show the order
-// and the program, or run it.
+// divvy einsum: takes an expression and shapes, or a contraction tree and
+// sizes; shows the contraction order and the program, or runs it.
 #include "base/math.h"
 #include "base/npy.h"
 #include "cli/load.h"
@@ -13,7 +13,8 @@
 
 typedef struct job {
     const cli_command *c;
-    const char *words[DV_MAX_OPERANDS + 1]; // the expression, then shapes
+    const char *words[DV_MAX_OPERANDS + 1]; // the expression, then the shapes
+                                            // of the operands
     int n_words;
     const char *tree, *sizes, *dtype, *result, *order, *out, *target_name;
     const char *random;
@@ -22,7 +23,7 @@ typedef struct job {
     int64_t max_elems, seed;
     double low, high;
     dv_plan_options plan;
-    // Of each operand: its descriptor, shape, file and memory.
+    // For each operand: its descriptor, shape, file and data.
     int n_in;
     dv_array arrays[DV_MAX_OPERANDS];
     int64_t shapes[DV_MAX_OPERANDS][DV_MAX_DIMS];
@@ -32,13 +33,11 @@ typedef struct job {
     dv_einsum_exec *exec;
     dv_tensor y;
     void *result_data;
-    double seconds; // of the run; with --time, their median
+    double seconds; // time of the run; with --time, the median of all runs
     int n_runs;
     dv_verdict verdict;
     dv_diag *diag;
 } job;
-
-// -- Shapes ------------------------------------------------------------------
 
 static int read_dtype(const job *j, const char *text, dv_dtype *out)
 {
@@ -52,7 +51,8 @@ static int read_dtype(const job *j, const char *text, dv_dtype *out)
     return -1;
 }
 
-// A whole number that ends at one of `ends` or with the text.
+// Parses an integer that is followed by one of `ends` or the end of the text.
+// Returns 0 on failure.
 static int read_number(const char **at, const char *ends, int64_t *out)
 {
     char *end;
@@ -64,7 +64,7 @@ static int read_number(const char **at, const char *ends, int64_t *out)
     return errno == 0 && (!*end || strchr(ends, *end));
 }
 
-// 64x32, 64x32:f16; - is a scalar.
+// Parses a shape such as 64x32 or 64x32:f16; - is a scalar.
 static int read_shape(job *j, int i, const char *text)
 {
     dv_array *a = &j->arrays[i];
@@ -86,7 +86,7 @@ static int read_shape(job *j, int i, const char *text)
     return *at == ':' ? read_dtype(j, at + 1, &a->dtype) : -1;
 }
 
-// The operand an --in names.
+// Finds the operands that the --in options name.
 static int read_ins(job *j)
 {
     for (int i = 0; i < j->in.n; i++) {
@@ -109,7 +109,7 @@ static int read_ins(job *j)
     return -1;
 }
 
-// Shape and type as a file has them.
+// Takes shape and type from the header of a .npy file.
 static dv_status shape_from_file(job *j, int i)
 {
     static char head[DV_NPY_MAX_HEAD];
@@ -129,9 +129,7 @@ static dv_status shape_from_file(job *j, int i)
     return DV_OK;
 }
 
-// -- Trees -------------------------------------------------------------------
-
-// The size of every index of a tree, by number.
+// Parses --sizes: the size of every index of a tree, by number.
 static int read_sizes(const job *j, int64_t *sizes, int *n)
 {
     const char *at = j->sizes;
@@ -147,7 +145,7 @@ static int read_sizes(const job *j, int64_t *sizes, int *n)
     }
 }
 
-// Operands of a tree have the sizes of their indices.
+// Sets the shapes of the operands of a tree from the sizes of their indices.
 static dv_status shapes_from_tree(job *j, const int64_t *sizes, int n)
 {
     dv_arena arena = {0};
@@ -175,8 +173,6 @@ static dv_status shapes_from_tree(job *j, const int64_t *sizes, int n)
     dv_arena_free(&arena);
     return st;
 }
-
-// -- What the call says ------------------------------------------------------
 
 static int read_tree(job *j)
 {
@@ -225,7 +221,7 @@ static int read_operands(job *j)
     return code;
 }
 
-// Elements of a shape; 0 when they do not fit 64 bits.
+// Counts the elements of a shape. Returns 0 if they do not fit in int64_t.
 static int count(int64_t *elems, const int64_t *shape, int n)
 {
     int fits = 1, empty = 0;
@@ -270,8 +266,6 @@ static int create(job *j)
     return -1;
 }
 
-// -- The run -----------------------------------------------------------------
-
 static dv_status get_operand(job *j, int i, const dv_program *p)
 {
     const dv_array *a = &j->arrays[i];
@@ -280,7 +274,7 @@ static dv_status get_operand(job *j, int i, const dv_program *p)
     if (!count(&bytes, a->shape, a->n_dims) ||
         !dv_mul_i64(&bytes, bytes, dv_dtype_get(a->dtype)->size_bytes))
         return dv_nomem(j->diag);
-    j->data[i] = dv_alloc((size_t)bytes + 1); // there may be no bytes
+    j->data[i] = dv_alloc((size_t)bytes + 1); // avoid a zero-byte allocation
     if (!j->data[i])
         return dv_nomem(j->diag);
     memset(j->data[i], 0, (size_t)bytes);
@@ -311,9 +305,10 @@ static dv_status get_data(job *j)
                           j->diag);
 }
 
-// What the oracle is asked: the formula in one nest of loops, where that is
-// not too much; else the steps. Integers from files may be too large for the
-// oracle's doubles unless they wrap around at every step.
+// Makes the program that the oracle evaluates: the whole formula in one loop
+// nest if that is not too much work, else none, and the pairwise steps are
+// used. Integers from files also use the steps, because the oracle's doubles
+// may be too small for them unless they wrap around at every step.
 static dv_status make_source(const job *j, dv_program **out)
 {
     enum { MAX_POINTS = 100000000 };
@@ -371,7 +366,7 @@ static dv_status run_once(job *j, double *seconds)
     return st;
 }
 
-// One run to warm up, then a few, and for half a second.
+// Makes one warm-up run, then at least FEW runs and for half a second.
 static dv_status run_often(job *j)
 {
     enum { FEW = 5, MANY = 10000 };
@@ -405,8 +400,6 @@ static dv_status run(job *j)
                           j->result_data, j->diag);
     return st;
 }
-
-// -- The report --------------------------------------------------------------
 
 static int report_json(const job *j)
 {

@@ -1,4 +1,4 @@
-// divvy emit: text from a plan.
+// divvy emit: writes a plan as C, OpenMP, TT-Metalium kernels or tables.
 #include "cli/load.h"
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,8 @@ int cli_emit(const cli_command *c, int argc, char **argv)
         return cli_usage(c, "a file is needed");
     if (!dir)
         return cli_usage(c, "-o says which folder is written");
-    // Kernels hand everything on through main memory, one op after another.
+    // The TT-Metalium kernels pass all tensors through main memory, one op
+    // after another, so no tensor may be resident.
     if (!strcmp(as, "tt-metalium") && !a.options.scratch)
         a.usual_scratch = "off";
     dv_diag *diag = dv_diag_create();

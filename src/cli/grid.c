@@ -1,4 +1,4 @@
-// divvy grid: tiles on the cores of a machine, without a program.
+// divvy grid: assigns tiles to the cores of a target, without a program.
 #include "cli/cli.h"
 #include "target/target.h"
 #include <stdio.h>
@@ -20,7 +20,7 @@ typedef struct numbers {
     int n;
 } numbers;
 
-// "2x8x8" as numbers. 0: it is none of that, or too long.
+// Parses "2x8x8" into numbers. Returns 0 on other text or too many numbers.
 static int read_dims(const char *text, numbers *out)
 {
     out->n = 0;
@@ -47,7 +47,7 @@ static int read_rects(const cli_command *c, const char *option,
     return -1;
 }
 
-// What the task points to.
+// The storage that the grid task points to.
 typedef struct job {
     numbers shape;
     dv_core_rect allow[CLI_MAX_LIST], holes[CLI_MAX_LIST];
@@ -55,7 +55,8 @@ typedef struct job {
     dv_target *target;
 } job;
 
-// The last two of --tiles are tiles, the others batches, which have no tiles.
+// Reads the shape. With --tiles the last two numbers count tiles, the others
+// are batch dimensions.
 static int read_shape(const cli_command *c, const args *a, job *j,
                       dv_grid_task *t)
 {
@@ -78,7 +79,7 @@ static int read_shape(const cli_command *c, const args *a, job *j,
     }
     if (a->k == 0)
         return cli_usage(c, "--k takes 1 or more, not 0");
-    t->depth = a->k < 0 ? 0 : a->k; // 0: not said
+    t->depth = a->k < 0 ? 0 : a->k; // a depth of 0 means that none is given
     if (a->tiles) {
         j->shape.at[j->shape.n - 2] *= t->tile_rows;
         j->shape.at[j->shape.n - 1] *= t->tile_cols;

@@ -1,4 +1,4 @@
-// divvy lint: defects of a plan of tiles on cores.
+// divvy lint: reports defects in an assignment of tiles to cores.
 #include "base/file.h"
 #include "cli/cli.h"
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 enum { EXIT_DEFECTS = 4 };
 
-// The report line by line: {"kind": …, "text": …}.
+// Converts the report to JSON: each line becomes {"kind": …, "text": …}.
 static char *as_json(const char *file, const char *report, int64_t n_defects)
 {
     dv_text out = {0};

@@ -1,3 +1,5 @@
+// Loads plans for the commands that use them, and applies environment
+// variables.
 #include "cli/load.h"
 #include "base/file.h"
 #include "lang/lexer.h"
@@ -5,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Does the text start with `plan 1`? No program does.
+// Returns whether the text starts with `plan 1`, which no program does.
 static int is_plan(const char *text, size_t len)
 {
     dv_source src = {"", text, len};
@@ -14,8 +16,8 @@ static int is_plan(const char *text, size_t len)
            dv_lex_peek(&lx).kind == DV_TOK_INT;
 }
 
-// A target may name a variable of the environment that chooses fewer cores
-// (SENCORES). --cores goes before it.
+// Applies the environment variable that limits the number of cores, if the
+// target names one (such as SENCORES). --cores has precedence.
 static dv_status cores_from_outside(const dv_target *t,
                                     dv_plan_options *options, dv_diag *diag)
 {
@@ -32,8 +34,8 @@ static dv_status cores_from_outside(const dv_target *t,
     return DV_OK;
 }
 
-// A target may name the variable with the share of its scratchpads that the
-// back end keeps (DXP_LX_FRAC_AVAIL).
+// Applies the environment variable with the fraction of the scratchpads that
+// the back end reserves, if the target names one (such as DXP_LX_FRAC_AVAIL).
 static dv_status share_from_outside(dv_target *t, dv_diag *diag)
 {
     const char *name = t->scratch_variable;
@@ -59,7 +61,7 @@ static dv_status zero_or_one(const char *name, const char *value, int *out,
                    value);
 }
 
-// What Torch-Spyre's other variables say, where no option does.
+// Applies Torch-Spyre's other environment variables where no option is given.
 static dv_status switches_from_outside(dv_plan_options *o, dv_diag *diag)
 {
     static const char *const solvers[][2] = {{"greedy", "greedy"},
@@ -111,7 +113,7 @@ static dv_status read_time_limit(const char *text, double *out, dv_diag *diag)
     return DV_OK;
 }
 
-// The cores of --allow and --holes.
+// The rectangles of cores of --allow and --holes.
 typedef struct chosen {
     dv_core_rect allowed[CLI_MAX_LIST], holes[CLI_MAX_LIST];
 } chosen;
@@ -142,8 +144,8 @@ static dv_status read_options(const cli_plan_args *args, chosen *cores,
     return read_time_limit(args->time_limit, &out->time_limit_s, diag);
 }
 
-// Options that only some passes look at, and the last of these: given with a
-// plan for which it is not run again, they would have no effect.
+// Rejects options that would have no effect, because the file is a plan and the
+// last pass that reads the option is not run again.
 static dv_status check_effects(const char *path, const cli_plan_args *args,
                                dv_diag *diag)
 {
@@ -205,7 +207,7 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
     chosen cores;
     dv_status st = read_options(args, &cores, &options, diag);
     if (st != DV_OK) {
-        // nothing was read that matters
+        // The error is returned below.
     } else if (is_plan(text, len)) {
         st = read_plan(path, text, len, args, params, &options, out, diag);
     } else if (args->start_at) {

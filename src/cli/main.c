@@ -1,4 +1,5 @@
-#define _POSIX_C_SOURCE 200809L // sigaction
+// The divvy command: the table of subcommands, and main.
+#define _POSIX_C_SOURCE 200809L // for sigaction
 #include "base/file.h"
 #include "base/suggest.h"
 #include "cli/cli.h"
@@ -52,8 +53,9 @@ static void help(FILE *out)
             "refused, 4 a check failed\n");
 }
 
-// A set that this machine lacks is another machine's; a name that no set has is
-// a slip. -1, or an exit code.
+// Checks that DIVVY_CPU names a known instruction set. A known set that this
+// machine lacks is no error, since the variable may be meant for another
+// machine. Returns -1, or an exit code.
 static int check_cpu(const cli_command *c)
 {
     const char *wish = getenv("DIVVY_CPU");
@@ -113,15 +115,16 @@ static int dispatch(int argc, char **argv)
     return 2;
 }
 
-// Launchers kill the others when the first is gone, and rank 0 has the files
-// and says what is wrong.
+// Delays the end of other ranks, because launchers kill all processes when the
+// first one ends, and rank 0 still has to write files and report errors.
 static void let_rank_0_end(void)
 {
     if (cli_rank)
         nanosleep(&(struct timespec){0, 300000000}, NULL);
 }
 
-// Nothing half written stays behind; then the signal does what it would.
+// Signal handler: removes partly written files, then raises the signal again
+// with its default action.
 static void on_end(int signal)
 {
     dv_writers_remove();
@@ -137,7 +140,7 @@ static void catch_ends(void)
     sigemptyset(&act.sa_mask);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct sigaction old;
-        // What is ignored (nohup) stays so.
+        // Signals that are ignored, as under nohup, stay ignored.
         if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             sigaction(ends[i], &act, NULL);
     }
@@ -148,14 +151,15 @@ int main(int argc, char **argv)
     catch_ends();
     cli_ranks = dv_mpi_launched(&cli_rank);
     cli_ranks_begin();
-    if (cli_rank && !freopen("/dev/null", "w", stdout)) { // rank 0 speaks
+    // Only rank 0 prints; the other ranks' output is discarded.
+    if (cli_rank && !freopen("/dev/null", "w", stdout)) {
         cli_ranks_mistake("/dev/null cannot be opened");
         return cli_ranks_end(3);
     }
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         cli_json |= !strcmp(argv[i], "--json");
     int code = cli_ranks_end(dispatch(argc, argv));
-    // A full disk shows when the last of the output leaves.
+    // A full disk may be detected only when the last output is flushed.
     int failed = ferror(stdout);
     if (fflush(stdout) != 0 || failed) {
         fprintf(stderr, "divvy: error[output]: cannot write the output: %s\n",

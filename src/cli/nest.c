@@ -1,5 +1,5 @@
-// divvy nest: a loop nest from its text or from an op of a program; passes over
-// it, its rules, a run of it.
+// divvy nest: reads a loop nest from its text or derives it from an op of a
+// program; runs passes over it, checks its rules and runs it.
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/load.h"
@@ -20,14 +20,13 @@ typedef struct args {
 typedef struct job {
     args a;
     dv_source src;
-    char *text;    // owned
-    dv_program *p; // NULL when the file is a nest; owned
+    char *text;    // the file's text; owned
+    dv_program *p; // the program, or NULL if the file is a nest; owned
     dv_nest nest;
-    int packs; // its loops were decided, not what it packs
+    int packs; // nonzero if the nest's loops are given but the run chooses the
+               // packing
     cli_nest_result r;
 } job;
-
-// -- The call ----------------------------------------------------------------
 
 static int no_pass(const cli_command *c, const char *option, const char *name,
                    size_t len)
@@ -41,7 +40,7 @@ static int no_pass(const cli_command *c, const char *option, const char *name,
     return code;
 }
 
-// The words of the call. -1, or an exit code.
+// Checks the arguments of the call. Returns -1, or an exit code.
 static int understand(const cli_command *c, args *a)
 {
     if (a->passes && a->list)
@@ -77,9 +76,7 @@ static int understand(const cli_command *c, args *a)
     return -1;
 }
 
-// -- Getting a nest ----------------------------------------------------------
-
-// Does the text start with `nest NAME TYPE {`? No program does.
+// Returns whether the text starts with `nest NAME`, which no program does.
 static int is_nest(const dv_source *src)
 {
     dv_lexer lx;
@@ -139,8 +136,6 @@ static dv_status load(job *j, const cli_params *params, dv_diag *diag)
     return dv_nest_of_op(&j->nest, &where, j->p, op, diag);
 }
 
-// -- Work --------------------------------------------------------------------
-
 static void dump(void *user, const char *pass, const dv_nest *n)
 {
     args *a = user;
@@ -154,14 +149,14 @@ static void dump(void *user, const char *pass, const dv_nest *n)
     dv_text_free(&out);
 }
 
-// Is there anything that was decided about it?
+// Returns whether the nest already has scheduling decisions or tiles.
 static int is_laid_out(const dv_nest *n)
 {
     return dv_nest_is_decided(n) || dv_nest_is_tiled(n);
 }
 
-// What the nest must be in the end. Halfway between passes, and as a program
-// has it, a nest has no kernel yet; then it must only mean something.
+// Checks the final nest. A nest after an explicit list of passes, or straight
+// from a program, has no kernel yet; then only its meaning is checked.
 static dv_status check(const job *j, const char *passes, dv_diag *diag)
 {
     const dv_nest *n = &j->nest;
@@ -219,9 +214,8 @@ static dv_status run(job *j, dv_diag *diag)
     return cli_nest_run(&j->r, &j->nest, &how, diag);
 }
 
-// -- Answers -----------------------------------------------------------------
-
-// What no loop of the nest shows: a kernel of a whole product cuts it itself.
+// Prints the blocking inside a kernel that takes a whole product, which the
+// nest's loops do not show.
 static void explain(const job *j, dv_text *out)
 {
     cli_nest_how how = how_of(j);
@@ -287,7 +281,7 @@ static void json_dims(dv_json *w, const dv_nest *n)
     dv_json_close(w);
 }
 
-// What operands have of their own.
+// Prints the constants, element types and indirect index of the operands.
 static void json_operands(dv_json *w, const dv_nest *n)
 {
     for (int o = 0; o < DV_MAX_OPERANDS; o++) {
@@ -349,7 +343,7 @@ static char *as_json(const job *j)
     return dv_text_take(&out);
 }
 
-// All that the call asks for; an exit code.
+// Executes the call and returns the exit code.
 static int answer(job *j, const cli_params *params)
 {
     int code;

@@ -1,5 +1,5 @@
-// Runs a nest on made-up numbers: by kernels where there are some, else by the
-// loops of the reference, which can also say what kernels should have made.
+// Runs a nest on generated data: with kernels if the nest and the machine have
+// them, else with the reference loops, which also verify the kernels' results.
 #include "cli/nest_run.h"
 #include "base/math.h"
 #include "cli/cli.h"
@@ -14,9 +14,11 @@ typedef struct job {
     const dv_nest *n;
     const cli_nest_how *how;
     cli_nest_result *r;
-    void *data[DV_MAX_OPERANDS]; // owned; NULL: it has none
-    void *at[DV_MAX_OPERANDS];   // the element of index 0
-    void *work[2];               // owned; out before a run, and behind it
+    void *data[DV_MAX_OPERANDS]; // allocated data of each operand, or NULL;
+                                 // owned
+    void *at[DV_MAX_OPERANDS];   // address of the element with index 0
+    void *work[2];               // copies of out before and after the run;
+                                 // owned
 } job;
 
 static int64_t elem_bytes(const dv_nest *n, int o)
@@ -24,9 +26,8 @@ static int64_t elem_bytes(const dv_nest *n, int o)
     return dv_dtype_get(dv_nest_dtype(n, o))->size_bytes;
 }
 
-// -- Memory ------------------------------------------------------------------
-
-// Of an operand; INT64_MAX: more than can be counted.
+// Returns the bytes of an operand, or INT64_MAX on overflow. *lo is its lowest
+// element offset.
 static int64_t bytes_of(const dv_nest *n, int o, int64_t *lo)
 {
     int64_t hi, bytes;
@@ -37,7 +38,7 @@ static int64_t bytes_of(const dv_nest *n, int o, int64_t *lo)
     return bytes;
 }
 
-// Indices that are some, in no order, and some of them more than once.
+// Fills an index operand with valid indices, unordered and with repetitions.
 static void fill_index(const dv_nest *n, void *data, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
@@ -45,7 +46,7 @@ static void fill_index(const dv_nest *n, void *data, int64_t count)
                  (double)((i * 7 + i / 3) % dv_min_i64(n->look_size, 127)));
 }
 
-// An operand with made-up numbers.
+// Allocates an operand and fills it with generated numbers.
 static dv_status make_up(job *j, int o, dv_diag *diag)
 {
     const dv_nest *n = j->n;
@@ -61,7 +62,8 @@ static dv_status make_up(job *j, int o, dv_diag *diag)
     return DV_OK;
 }
 
-// Out is there three times: it is run again, and compared.
+// Checks that all operands fit in memory. `out` counts three times, because it
+// is also copied for repeated runs and for the comparison.
 static dv_status check_memory(const dv_nest *n, dv_diag *diag)
 {
     int64_t need = 0, lo;
@@ -85,11 +87,10 @@ static size_t bytes_of_out(const dv_nest *n)
     return (size_t)bytes_of(n, DV_OUT, &lo);
 }
 
-// -- Runs --------------------------------------------------------------------
-
 enum { REPEATS = 9 };
 
-// With kernels. The first run is the answer; others are for the time.
+// Runs the kernels; repeats the run if it is timed, each time from the same
+// initial output.
 static dv_status run_kernels(job *j, dv_contract *c, dv_diag *diag)
 {
     double t[REPEATS];
@@ -116,9 +117,7 @@ static dv_status run_loops(job *j, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Comparing ---------------------------------------------------------------
-
-// Is it a function that kernels compute to some last places only?
+// Returns whether kernels compute the function only approximately.
 static int is_rounded(dv_prim p)
 {
     int fn = dv_prim_get(p)->fn;
@@ -128,15 +127,17 @@ static int is_rounded(dv_prim p)
             dv_prim_get(p)->kind == DV_PRIM_IS_UNARY);
 }
 
-// How far off an element may be. Sums of whole numbers are the same in any
-// order; what functions made of them is not, nor are sums that begin with it.
+// Returns the allowed deviation of an element from `want`. It is 0 if only
+// integers are added, which is exact in any order; approximated functions, and
+// sums of their results, may deviate.
 static double allowed(const dv_nest *n, double want)
 {
     double eps = dv_dtype_eps(n->dtype), steps = 8;
     dv_nest all = *n;
     if (!is_rounded(n->first) && !is_rounded(n->main) && !is_rounded(n->last))
         return 0;
-    if (!dv_is_float(n->dtype)) // cut off on this side of it, or on that
+    // Rounding to an integer may fall on either side.
+    if (!dv_is_float(n->dtype))
         return 1 + 0x1p-20 * fabs(want);
     dv_nest_unite(&all);
     for (int i = 0; i < all.n_dims; i++)
@@ -164,7 +165,8 @@ static dv_status compare(job *j, const void *got, const void *want,
     return DV_OK;
 }
 
-// What the loops make of the same. Out stays what kernels made it.
+// Compares the kernels' output with that of the loops; j->data[DV_OUT] keeps
+// the kernels' output.
 static dv_status verify(job *j, dv_diag *diag)
 {
     cli_nest_result kernels = *j->r;
@@ -194,7 +196,7 @@ void cli_nest_tell(dv_text *out, const dv_nest *n, const cli_nest_how *how)
     dv_contract_destroy(c);
 }
 
-// Kernels where there are some for the nest and the machine, else the loops.
+// Runs kernels if there are some for this nest and machine, else the loops.
 static dv_status run_one(job *j, dv_diag *diag)
 {
     dv_contract_options o = options_of(j->how);
@@ -215,16 +217,14 @@ static dv_status run_one(job *j, dv_diag *diag)
     return st;
 }
 
-// -- All ---------------------------------------------------------------------
-
-// Zeros count as one: sums that begin with a product may be -0 where those that
-// begin with 0 are not.
+// Computes the sum and the hash of the output. -0 is replaced by 0, because a
+// sum that starts with a product may be -0 where one that starts with 0 is not.
 static void summarize(job *j)
 {
     unsigned char *bytes = j->data[DV_OUT];
     cli_nest_result *r = j->r;
     r->n_out = count_out(j->n);
-    r->hash = 0xcbf29ce484222325u; // FNV-1a
+    r->hash = 0xcbf29ce484222325u; // FNV-1a offset basis
     for (int64_t i = 0; i < r->n_out; i++) {
         double v = dv_load(dv_nest_dtype(j->n, DV_OUT), bytes, i);
         r->sum += v;

@@ -1,4 +1,4 @@
-// Running a nest on made-up numbers, for divvy nest --run.
+// Runs a nest on generated data, for divvy nest --run.
 #ifndef DV_CLI_NEST_RUN_H
 #define DV_CLI_NEST_RUN_H
 #include "nest/nest.h"
@@ -6,20 +6,21 @@
 typedef struct cli_nest_how {
     int32_t threads;
     int verify, time;
-    int packs; // what it packs is chosen for the run
+    int packs; // nonzero if the run may choose what is packed
 } cli_nest_how;
 
 typedef struct cli_nest_result {
-    int64_t n_out; // what it made of out
+    int64_t n_out; // number of elements of the output
     double sum, seconds;
     uint64_t hash;
-    const char *how;   // kernels or loops
-    int64_t n_checked; // elements that agree with the loops
+    const char *how;   // what ran: "kernels" or "loops"
+    int64_t n_checked; // number of elements compared with the loops
 } cli_nest_result;
 
 dv_status cli_nest_run(cli_nest_result *out, const dv_nest *n,
                        const cli_nest_how *how, dv_diag *diag);
-// How kernels cut what they get, in a line; nothing where there is none to say.
+// Prints one line about how kernels block a product internally, or nothing if
+// they do not.
 void cli_nest_tell(dv_text *out, const dv_nest *n, const cli_nest_how *how);
 double cli_nest_gflops(const dv_nest *n, double seconds);
 #endif

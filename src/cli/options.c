@@ -1,4 +1,4 @@
-// Options: one table serves parsing and the help text.
+// Parses options and prints the help text, both from one table per command.
 #include "cli/cli.h"
 #include "base/suggest.h"
 #include "target/field.h"
@@ -91,9 +91,9 @@ static int store(const cli_command *c, const cli_option *o, const char *value)
     return -1;
 }
 
-// An option is - or -- and a letter. Other words that begin with - are
-// operands: a lone -, the einsum expression ->, a scalar of a type (-:f16), a
-// number.
+// Returns whether a word is an option: - or -- and a letter. Other words that
+// begin with - are operands: a lone -, the einsum expression ->, a typed scalar
+// (-:f16), a number.
 static int is_option(const char *word)
 {
     return word[0] == '-' &&

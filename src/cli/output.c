@@ -1,5 +1,5 @@
-// What goes to the user: results, errors, progress.
-#define _POSIX_C_SOURCE 200809L // isatty, clock_gettime
+// Prints results, errors and progress.
+#define _POSIX_C_SOURCE 200809L // for isatty and clock_gettime
 #include "base/file.h"
 #include "cli/cli.h"
 #include <stdarg.h>
@@ -18,7 +18,7 @@ int cli_put(char *text, const char *path, dv_diag *diag)
     }
     dv_status st = DV_OK;
     if (!path || !strcmp(path, "-"))
-        fwrite(text, 1, strlen(text), stdout); // main reports a full disk
+        fwrite(text, 1, strlen(text), stdout); // main reports write errors
     else
         st = dv_file_write(path, text, strlen(text), diag);
     dv_free(text);
@@ -42,7 +42,8 @@ int cli_replaces(const cli_command *c, const char *option, const char *path,
 int cli_json;
 int64_t cli_ranks, cli_rank;
 
-// `m` may be NULL: the mistake is in the call and nowhere in a file.
+// Prints an error as JSON. `m` is NULL for usage errors, which have no position
+// in a file.
 static void error_json(const char *kind, const char *text, const dv_message *m)
 {
     dv_text out = {0};
@@ -90,7 +91,8 @@ int cli_fail(dv_diag *diag)
     const dv_message *m = dv_diag_error(diag);
     if (cli_rank)
         return dv_status_exit(m ? dv_diag_status(diag) : DV_E_NOMEM);
-    if (!m) { // not even the diag could be had
+    // There is no message because even the diag could not be allocated.
+    if (!m) {
         fprintf(stderr, "divvy: error[nomem]: out of memory\n");
         return dv_status_exit(DV_E_NOMEM);
     }
@@ -105,8 +107,6 @@ void cli_warnings(dv_diag *diag)
     if (!cli_rank && (dv_diag_n_warnings(diag) || dv_diag_error(diag)))
         fputs(dv_diag_text(diag), stderr);
 }
-
-// -- Progress --------------------------------------------------------------
 
 double cli_seconds(void)
 {

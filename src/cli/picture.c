@@ -1,4 +1,4 @@
-// Drawing placements, as SVG and as letters in the terminal.
+// Draws placements, as SVG and as letters for the terminal.
 #include "cli/picture.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@ typedef struct extent {
     int64_t from, to;
 } extent;
 
-// First and last tick of all stays.
+// Returns the first and the last tick of all stays.
 static extent time_of(const dv_placement *p)
 {
     extent e = {0, 1};
@@ -21,8 +21,6 @@ static extent time_of(const dv_placement *p)
     }
     return e;
 }
-
-// -- SVG ---------------------------------------------------------------------
 
 enum { WIDTH = 1200, HEIGHT = 700, LEFT = 110, TOP = 20, BOTTOM = 40 };
 
@@ -55,7 +53,7 @@ static void put_stay(dv_text *out, const dv_stay *s, const dv_buffer *b,
     double w = (double)(s->end - s->start) * per_tick;
     double h = (double)b->size_bytes * per_byte;
     double y = TOP + HEIGHT - (double)s->address * per_byte - h;
-    // Neighbouring numbers get colours far apart.
+    // Consecutive buffers get hues that are far apart.
     int hue = (int)((int64_t)s->buffer * 137 % 360);
     dv_put(out,
            "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" "
@@ -101,8 +99,6 @@ void cli_draw_svg(dv_text *out, const dv_placement *p, const dv_buffer *b,
            time.to);
 }
 
-// -- Letters -----------------------------------------------------------------
-
 enum { COLUMNS = 64, ROWS = 16 };
 
 char cli_letter(int32_t i)
@@ -110,8 +106,8 @@ char cli_letter(int32_t i)
     return "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[i % 52];
 }
 
-// The first and the last cell of 0..n that begin..end of 0..all reaches into
-// its middle.
+// Returns the range of cells, out of n, whose centres are in begin..end, where
+// all n cells cover 0..all.
 static extent cells(int64_t begin, int64_t end, int64_t all, int n)
 {
     double scale = n / (double)all;

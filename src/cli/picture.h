@@ -1,4 +1,4 @@
-// Pictures of a placement: time from left to right, addresses upwards.
+// Draws placements of buffers: time runs from left to right, addresses upwards.
 #ifndef DV_CLI_PICTURE_H
 #define DV_CLI_PICTURE_H
 #include "base/text.h"
@@ -6,7 +6,7 @@
 
 void cli_draw_svg(dv_text *out, const dv_placement *p, const dv_buffer *b,
                   int64_t capacity);
-// The letter of buffer number i in the picture below.
+// Returns the letter that stands for buffer i in the drawing of cli_draw_text.
 char cli_letter(int32_t i);
 void cli_draw_text(dv_text *out, const dv_placement *p, const dv_buffer *b,
                    int64_t capacity);

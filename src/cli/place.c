@@ -1,5 +1,5 @@
-// divvy place: addresses for the buffers of a CSV table.
-#define _POSIX_C_SOURCE 200809L // isatty
+// divvy place: assigns addresses to the buffers of a CSV table.
+#define _POSIX_C_SOURCE 200809L // for isatty
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/picture.h"
@@ -17,21 +17,20 @@ typedef struct args {
     dv_place_options options;
 } args;
 
-// What was asked and what came of it.
+// The options of the call and its results.
 typedef struct job {
     args a;
     dv_csv csv;
     dv_placement *p;
-    int64_t proven; // no less memory will do, as far as is known
-    int64_t load;   // most bytes alive at once
+    int64_t proven; // proven lower bound of the capacity
+    int64_t load;   // largest number of live bytes at any tick
     int64_t n_out, out_bytes;
     double seconds;
-    int from_name; // the capacity is from the file's name
+    int from_name; // nonzero if the capacity is from the file's name
 } job;
 
-// -- The call ----------------------------------------------------------------
-
-// NAME.1048576.csv says 1048576; 0 when it says nothing.
+// Returns the capacity in a file name such as NAME.1048576.csv, or 0 if there
+// is none.
 static int64_t capacity_of_name(const char *path)
 {
     size_t len = strlen(path);
@@ -61,7 +60,8 @@ static int check_solver(const cli_command *c, const char *name)
     return code;
 }
 
-// The words of the call as numbers. -1, or an exit code.
+// Checks the arguments of the call and parses the numbers. Returns -1, or an
+// exit code.
 static int understand(const cli_command *c, job *j)
 {
     args *a = &j->a;
@@ -98,8 +98,6 @@ static int understand(const cli_command *c, job *j)
     return cli_usage(c, "--capacity is needed; the file's name has none");
 }
 
-// -- Facts -------------------------------------------------------------------
-
 typedef struct event {
     int64_t tick, bytes;
 } event;
@@ -109,10 +107,11 @@ static int by_tick(const void *x, const void *y)
     const event *a = x, *b = y;
     if (a->tick != b->tick)
         return a->tick < b->tick ? -1 : 1;
-    return a->bytes < b->bytes ? -1 : a->bytes > b->bytes; // ends first
+    // Ends sort before starts, because their bytes are negative.
+    return a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
 }
 
-// The most bytes that are alive at once.
+// Returns the largest number of bytes that are live at any tick.
 static int64_t largest_load(const dv_csv *csv)
 {
     size_t n = 2 * (size_t)csv->n;
@@ -159,10 +158,8 @@ static dv_status place(job *j, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Answers -----------------------------------------------------------------
-
-// Share by which the answer may be worse than the best one: of the weight that
-// can be kept, or, with --minimize, of the least capacity.
+// Returns by which fraction the result may be worse than the optimum: of the
+// placed weight or, with --minimize, of the capacity.
 static double gap_of(const job *j)
 {
     double capacity = (double)j->a.options.capacity_bytes;
@@ -280,7 +277,8 @@ static int64_t weight_of(const dv_buffer *b)
     return ((int64_t)b->n_uses - b->first_use_is_read) * b->size_bytes;
 }
 
-// Not all fit and all were asked for.
+// Reports that not all buffers fit although --spill was not given. Returns the
+// exit code.
 static int no_fit(const job *j, dv_diag *diag)
 {
     const dv_placement *p = j->p;

@@ -1,4 +1,5 @@
-// divvy plan: divide, check, print. Also goes on with a plan that was printed.
+// divvy plan: makes, checks and prints a plan; it also continues with a printed
+// plan.
 #include "base/math.h"
 #include "cli/load.h"
 #include "exec/exec.h"
@@ -7,9 +8,9 @@
 #include <string.h>
 
 typedef struct watcher {
-    const char *dump_after; // a pass, "all" or NULL
+    const char *dump_after; // a pass, "all", or NULL
     int times, dumped;
-    dv_text ran; // the passes; owned
+    dv_text ran; // names of the passes that ran; owned
 } watcher;
 
 static void after_pass(void *user, const char *pass, double ms,
@@ -28,7 +29,7 @@ static void after_pass(void *user, const char *pass, double ms,
     dv_free(text);
 }
 
-// The plan, and under it what was proved.
+// Returns the plan's text, followed by a line about what was proved.
 static char *text_of(const dv_plan *plan, int checked)
 {
     dv_text out = {0};
@@ -54,7 +55,7 @@ static int no_pass(const cli_command *c, const char *name)
     return code;
 }
 
-// How ops are run on this machine, and the kernels that were made for them.
+// Prints how ops are run on the host, and the machine code of their kernels.
 static int dump_code(const dv_plan *plan, dv_diag *diag)
 {
     dv_exec *x = NULL;
@@ -72,7 +73,7 @@ static int dump_code(const dv_plan *plan, dv_diag *diag)
     return cli_put(dv_text_take(&out), NULL, diag);
 }
 
-// A pass that the target, or the call, has no use for.
+// Reports that the pass of --dump-after does not run for this target or call.
 static int not_run(watcher *w, dv_diag *diag)
 {
     dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
@@ -80,8 +81,6 @@ static int not_run(watcher *w, dv_diag *diag)
             w->dump_after, w->ran.at ? w->ran.at : " none");
     return cli_fail(diag);
 }
-
-// -- Explaining ------------------------------------------------------------
 
 static void put_splits(dv_text *out, const dv_op *op, const int64_t *n)
 {
@@ -113,7 +112,7 @@ static void put_spans(dv_text *out, const dv_plan *plan, const dv_op *op,
     dv_put(out, "\n");
 }
 
-// How the products of an op are added up.
+// Prints the loops over the reduction variables of an op.
 static void put_sums(dv_text *out, const dv_plan *plan, int32_t i)
 {
     const dv_op *op = &plan->ops->ops[i];
@@ -188,7 +187,8 @@ static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
     put_spans(out, plan, op, d);
 }
 
-// Moves that change nothing but sticks are the layout pass's.
+// Prints the number of copies that only change the stick dimension, which the
+// layout pass inserted.
 static void explain_sticks(dv_text *out, const dv_plan *plan)
 {
     int64_t n = 0, bytes = 0;
@@ -261,7 +261,7 @@ int cli_plan(const cli_command *c, int argc, char **argv)
     if (w.dump_after && strcmp(w.dump_after, "all") != 0 && !code_too &&
         dv_pass_find(w.dump_after) < 0)
         return no_pass(c, w.dump_after);
-    // What `run` would do with as many processes.
+    // Make the plan that `run` would make with the same number of processes.
     if (cli_ranks > 1 && !args.options.team && !args.options.grid) {
         args.options.team = cli_ranks;
         args.team_of_ranks = 1;

@@ -1,16 +1,16 @@
-// Several processes of one mpirun: what they compare before they do anything.
+// Compares the options of the processes of one mpirun before they do anything.
 //
-// Every rank starts MPI before it parses its arguments, whatever they are, and
-// takes part in one comparison: with its options when they are parsed, or with
-// its usage error. So no rank waits for one that has ended, and ranks
-// that were started differently stop with one message.
+// Every rank starts MPI before it parses its arguments, and takes part in one
+// comparison: with its options when they are parsed, or with its usage error.
+// So no rank waits for one that has ended, and ranks that were started with
+// different arguments stop with one message.
 //
 //   main       cli_ranks_begin         MPI starts
 //   cli_parse  cli_ranks_compare       all arguments parsed: are they the same?
 //   main       cli_ranks_end           ranks that have not compared do so now
 //
-// Commands that a team of processes does together go on as such; any other is
-// done by rank 0 alone, and the other ranks end.
+// Commands that a team of processes executes together continue on all ranks;
+// any other command is executed by rank 0 alone, and the other ranks end.
 #include "cli/cli.h"
 #include "team/team.h"
 #include <inttypes.h>
@@ -18,11 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int begun, met;     // MPI was tried; the ranks have met
-static dv_status outcome;  // of starting MPI
-static char why[512];      // it failed
-static int owned;          // MPI is ours to end
-static char mistake[1024]; // of this rank, which rank 0 is to say
+static int begun, met;    // starting MPI was tried; the comparison was made
+static dv_status outcome; // status of starting MPI
+static char why[512];     // message if MPI could not be started
+// Nonzero if MPI was started here and must be ended here.
+static int owned;
+static char mistake[1024]; // usage error of this rank, reported by rank 0
 
 dv_status cli_mpi_begin(dv_diag *diag)
 {
@@ -56,15 +57,13 @@ void cli_ranks_mistake(const char *text)
     snprintf(mistake, sizeof mistake, "%s", text);
 }
 
-// -- Facts -----------------------------------------------------------------
-
 enum { MAX_FACTS = 2048 };
 
 typedef struct facts {
     dv_fact at[MAX_FACTS];
     int32_t n;
-    char numbers[128][24]; // values that are no texts
-    char names[128][40];   // options with their dashes
+    char numbers[128][24]; // values that are numbers, as text
+    char names[128][40];   // option names with their dashes
     int n_numbers, n_names;
 } facts;
 
@@ -83,7 +82,8 @@ static const char *number(facts *f, int64_t value)
     return text;
 }
 
-// Ranks may have machines of their own, and only rank 0 prints.
+// Returns whether ranks may have different values of an option: each may have
+// its own machine, and only rank 0 prints.
 static int may_differ(const cli_option *o)
 {
     return !strcmp(o->name, "threads") || !strcmp(o->name, "json");
@@ -115,7 +115,7 @@ static void add_option(facts *f, const cli_option *o)
     case CLI_LIST:
         for (int i = 0; i < list->n; i++)
             add(f, name, list->at[i]);
-        // Where a shorter list ends.
+        // An end marker, which differs if another rank has a longer list.
         add(f, list->n ? another : name, NULL);
         break;
     }
@@ -138,10 +138,9 @@ static facts *collect(const cli_command *c, const cli_option *options,
     return f;
 }
 
-// -- Meeting ---------------------------------------------------------------
-
-// Once, on all ranks: with facts, or with a mistake of this rank. The exit
-// code, or -1 to go on.
+// Compares this rank's facts with those of all others, or reports its usage
+// error if `wrong` is set. Called once on every rank. Returns the exit code, or
+// -1 to continue.
 static int meet(const facts *f, int wrong)
 {
     dv_comm *comm = NULL;
@@ -157,7 +156,8 @@ static int meet(const facts *f, int wrong)
     if (st == DV_OK)
         st = dv_comm_compare(comm, f->at, f->n, "started", diag);
     int code = st == DV_OK ? -1 : dv_status_exit(st);
-    if (st != DV_OK && !wrong) // who is wrong has said so, if it is rank 0
+    // A rank with a usage error has already reported it if it is rank 0.
+    if (st != DV_OK && !wrong)
         code = cli_fail(diag);
     dv_mpi_destroy(comm);
     dv_diag_destroy(diag);

@@ -1,4 +1,5 @@
-// divvy run: plan, check, run; verify and write what was asked for.
+// divvy run: makes, checks and runs a plan; verifies and writes the outputs if
+// asked to.
 #include "base/npy.h"
 #include "cli/run.h"
 #include <inttypes.h>
@@ -6,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-// -- Memory ----------------------------------------------------------------
 
 dv_status cli_run_memory(cli_job *j)
 {
@@ -26,8 +25,6 @@ dv_status cli_run_memory(cli_job *j)
     }
     return DV_OK;
 }
-
-// -- Data in ---------------------------------------------------------------
 
 static void list_tensors(dv_text *out, const dv_program *p, int inputs)
 {
@@ -84,9 +81,7 @@ dv_status cli_run_inputs(cli_job *j)
     return st;
 }
 
-// -- The run ---------------------------------------------------------------
-
-// The ranks of a plan for a team, all in this process.
+// Runs all ranks of a plan for a team in this process.
 static dv_status run_team(cli_job *j)
 {
     size_t n = (size_t)j->p->n_tensors;
@@ -155,21 +150,21 @@ static dv_status put_outputs(const cli_job *j)
     return DV_OK;
 }
 
-// -- The report ------------------------------------------------------------
-
 static int is_team(const cli_job *j)
 {
     return j->l.plan->team.n_axes > 0;
 }
 
-// The traffic that the simulator counted; NULL if nothing was simulated.
+// Returns the traffic that the simulator counted, or NULL if nothing was
+// simulated.
 static const dv_moved *moved_of(const cli_job *j)
 {
     return j->exec && !is_team(j) ? dv_exec_moved(j->exec) : NULL;
 }
 
-// Is it an input that no --in names and no checkpoint has? A checkpoint has
-// what inputs have become since; the oracle begins with what they were.
+// Returns whether the tensor is an input with generated data: no --in names it
+// and no checkpoint contains it. With --verify it counts even if a checkpoint
+// is resumed, because the oracle starts from the initial inputs.
 static int is_made_up(const cli_job *j, const dv_tensor *t)
 {
     size_t len = strlen(t->name);
@@ -289,7 +284,7 @@ static void report_text(const cli_job *j)
         cli_verdict_text(&j->verdict);
 }
 
-// No input is read twice, and no file is written twice.
+// Checks that no input is read twice and no file is written twice.
 dv_status cli_check_twice(const cli_job *j)
 {
     for (int k = 0; k < 2; k++) {
@@ -314,7 +309,8 @@ dv_status cli_check_twice(const cli_job *j)
 static int work(cli_job *j)
 {
     j->p = j->l.plan->ops;
-    for (int i = 0; i < j->out.n; i++) { // before the work, not after it
+    // Check the outputs' names before the run, not after it.
+    for (int i = 0; i < j->out.n; i++) {
         int32_t tensor = -1;
         const char *path = NULL;
         if (cli_find_pair(j, j->out.at[i], 0, &tensor, &path))
@@ -340,7 +336,7 @@ int cli_run_report(const cli_job *j)
         int32_t t =
             j->verdict.ok ? 0 : dv_program_find(j->p, j->verdict.tensor);
         cli_not_verified(&j->verdict, &j->p->tensors[t], j->diag);
-        cli_warnings(j->diag); // the report is out; say it in words
+        cli_warnings(j->diag); // the report is printed; add the reason as text
         if (j->resume)
             fputs("The oracle begins with the inputs of this command (--in, "
                   "--seed): are they those of the run that wrote the "
@@ -351,8 +347,8 @@ int cli_run_report(const cli_job *j)
     return 0;
 }
 
-// Would an output take the place of the program, or of another file that this
-// run needs or writes? -1: no.
+// Checks that no output would overwrite the program or another file that this
+// run needs or writes. Returns -1 if none would, else an exit code.
 static int check_paths(const cli_job *j, const char *program)
 {
     int code = cli_replaces(j->c, "--checkpoint", j->checkpoint, program,

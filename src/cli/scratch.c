@@ -1,14 +1,13 @@
-// What stays on the cores, for people: the scratch part of --explain.
+// Prints the part of --explain about scratchpads: traffic, resident tensors and
+// a drawing.
 #include "base/math.h"
 #include "cli/load.h"
 #include "cli/picture.h"
 #include "plan/traffic.h"
 #include <inttypes.h>
 
-// -- Totals ----------------------------------------------------------------
-
-// Bytes of main memory when every input is read once and every output written
-// once.
+// Returns the main memory traffic if every input is read once and every output
+// written once.
 static int64_t least_bytes(const dv_plan *plan)
 {
     const dv_program *p = plan->ops;
@@ -40,8 +39,6 @@ static void put_totals(dv_text *out, const dv_plan *plan)
            plan->scratch.solver, plan->scratch.capacity_bytes);
 }
 
-// -- One tensor ------------------------------------------------------------
-
 static void put_home(dv_text *out, const dv_plan *plan, const dv_home *h,
                      const char *name)
 {
@@ -71,9 +68,8 @@ static void put_tensors(dv_text *out, const dv_plan *plan)
                    s->residents[i].reason);
 }
 
-// -- The picture -----------------------------------------------------------
-
-// Homes as stays of buffers, for the picture that `divvy place` draws.
+// Draws the scratchpad homes with the drawing function of `divvy place`, as
+// stays of buffers.
 static void put_picture(dv_text *out, const dv_plan *plan)
 {
     const dv_scratch *s = &plan->scratch;

@@ -1,4 +1,5 @@
-// divvy targets: list the built-in machines, print one, or explain properties.
+// divvy targets: lists the built-in targets, prints one, or explains the
+// properties.
 #include "cli/cli.h"
 #include "target/target.h"
 #include <stdio.h>

@@ -1,9 +1,10 @@
 // divvy run under mpirun: this process is one rank of a team.
 //
-// Whatever one rank alone may meet (no memory, no file) is settled with the
-// others before anything that waits for them, so that all end the same way.
-// What fails between ranks cannot be settled: it is said, and the job ends.
-#define _POSIX_C_SOURCE 200809L // nanosleep
+// An error that only one rank has (no memory, no file) is agreed on with the
+// other ranks before any call that waits for them, so that all ranks end in the
+// same way. A communication error cannot be agreed on: it is reported, and the
+// job is aborted.
+#define _POSIX_C_SOURCE 200809L // for nanosleep
 #include "base/file.h"
 #include "cli/run.h"
 #include "team/team.h"
@@ -14,14 +15,14 @@
 #include <string.h>
 #include <time.h>
 
-// Outputs of more bytes are not brought together just to be summed up.
+// Larger outputs are not gathered on rank 0 just to print their sums.
 static const int64_t gather_bytes = (int64_t)1 << 30;
 
 typedef struct team {
     cli_job *j;
     dv_comm *comm;
     dv_rank *rank;
-    dv_diag *mine; // trouble of this rank
+    dv_diag *mine; // errors of this rank alone
 } team;
 
 int cli_team_options(cli_job *j)
@@ -64,8 +65,6 @@ static dv_status settle(team *t, dv_status st)
     return dv_comm_settle(t->comm, st, t->mine, t->j->diag);
 }
 
-// -- Before ----------------------------------------------------------------
-
 static dv_status check_pairs(const cli_job *j, dv_diag *diag)
 {
     cli_job with = *j;
@@ -105,7 +104,8 @@ static int64_t output_bytes(const dv_program *p)
     return sum;
 }
 
-// Whole tensors, on rank 0: outputs to be summed up, and what verifying takes.
+// Allocates whole tensors on rank 0: the outputs for the report, and with
+// --verify also the inputs.
 static dv_status whole_tensors(team *t)
 {
     cli_job *j = t->j;
@@ -158,8 +158,6 @@ static dv_status own_inputs(team *t)
     return DV_OK;
 }
 
-// -- The run ---------------------------------------------------------------
-
 static dv_status step(void *user, int32_t repeat, int64_t round, dv_status mine,
                       dv_diag *trouble, dv_diag *diag)
 {
@@ -181,7 +179,7 @@ static dv_status run(team *t)
         DV_TRY(own_inputs(t));
     if (j->checkpoint)
         dv_rank_on_step(t->rank, step, t);
-    DV_TRY(settle(t, DV_OK)); // all are ready
+    DV_TRY(settle(t, DV_OK)); // wait until all ranks are ready
     t->comm->bytes = t->comm->messages = 0;
     double start = cli_seconds();
     DV_TRY(dv_rank_run(t->rank, j->diag));
@@ -194,8 +192,6 @@ static dv_status run(team *t)
     j->team_messages = (int64_t)messages;
     return DV_OK;
 }
-
-// -- After -----------------------------------------------------------------
 
 static dv_status put_outputs(team *t)
 {
@@ -214,7 +210,7 @@ static dv_status put_outputs(team *t)
     return DV_OK;
 }
 
-// Rank 0's answer is everybody's.
+// Verifies and reports on rank 0, and gives all ranks its exit code.
 static dv_status judge(team *t, int *code)
 {
     cli_job *j = t->j;
@@ -229,8 +225,6 @@ static dv_status judge(team *t, int *code)
     return st == DV_OK ? DV_OK : dv_comm_error(t->comm, st, j->diag);
 }
 
-// -- All of it -------------------------------------------------------------
-
 static dv_status work(team *t, const char *path, const cli_plan_args *args,
                       const cli_params *params, int *code)
 {
@@ -242,8 +236,8 @@ static dv_status work(team *t, const char *path, const cli_plan_args *args,
     return judge(t, code);
 }
 
-// The ranks cannot hear each other any more: each says what it knows, leaves
-// the others a moment to do the same, and ends the job.
+// Prints the communication error, gives the other ranks a moment to do the
+// same, and aborts the job.
 void cli_team_give_up(dv_comm *comm)
 {
     fprintf(stderr, "divvy: error[system]: %s\n", comm->why);
@@ -285,7 +279,8 @@ int cli_team_run(cli_job *j, const char *path, cli_plan_args *args)
         cli_team_give_up(t.comm);
     if (st != DV_OK)
         code = cli_fail(j->diag);
-    else if (code == 0) // else the report has said it all
+    // Otherwise the report has already printed the warnings.
+    else if (code == 0)
         cli_warnings(j->diag);
     dv_rank_destroy(t.rank);
     dv_mpi_destroy(t.comm);

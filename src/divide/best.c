@@ -1,20 +1,20 @@
-// The division, done better: every division that the limits allow is priced
-// and the cheapest taken. Slices need not be equal: a variable of u units cut
-// into slices of l units has ceil(u / l) of them, the last one shorter.
+// The planner `best`: predicts the cost of every division that the limits allow
+// and takes the cheapest. Slices need not be equal: a variable of u units cut
+// into slices of l units has ceil(u / l) slices, the last of which may be
+// shorter.
 //
 //   67 rows, 4 sticks, 32 cores: rows in slices of 9 (8 of them) times sticks
-//   one by one (4): 32 cores busy, where divisors allow 4
+//   one by one (4): 32 cores busy, where divisors allow only 4
 //
-// Candidates are all slice lengths that make different numbers of slices, for
-// every variable, with the product of those numbers at most the cores. The
-// first of the cheapest wins, fewer cores first (on this machine, fewer lines
-// of caches before that, and what is cut further out behind it), so the choice
-// is the same everywhere. Cost: the number of candidates times the number of
-// tensors.
+// Candidates are, for every variable, all slice lengths that give different
+// numbers of slices, with a product of at most `cores`. Ties are broken by
+// fewer cores (on the host, first by fewer bytes of cache lines, and last by
+// cutting outer variables), so the choice is deterministic. The run time is the
+// number of candidates times the number of tensors.
 //
-// Where the span limit leaves no division for so few cores, the op runs in
-// rounds: more slices than cores, several on each core one after another, about
-// as few rounds as it takes.
+// If the span limit allows no division with at most `cores` tiles, the op runs
+// in rounds: each core computes several tiles one after another, with about as
+// few rounds as possible.
 #include "base/math.h"
 #include "divide/divide.h"
 #include <inttypes.h>
@@ -30,23 +30,23 @@ typedef struct best {
     double cost, bytes, runner_cost;
     dv_splits runner;
     int64_t candidates, cores, over_span;
-    int64_t rounds; // slices of one core
+    int64_t rounds; // number of tiles that a core may compute
     int any;
-    // The nearest miss, for the message when nothing is legal.
+    // The division that misses the span limit by the least, for the message
+    // when no division is legal.
     int64_t over;
     int over_tensor;
     dv_splits near;
 } best;
 
-// -- The price of a division -----------------------------------------------
-
-// Elements of the longest slice, whole units.
+// Returns the elements of the longest of n slices, in whole units.
 static int64_t longest(const dv_divide_space *s, int v, int64_t n)
 {
     return dv_ceil_div(s->units[v], n) * s->eps[v];
 }
 
-// Device positions along a dim that the busiest core touches.
+// Returns the number of positions along a device dimension that the core with
+// the longest slices accesses.
 static int64_t along(const dv_divide_space *s, int i, const dv_splits *d,
                      int32_t dim)
 {
@@ -114,8 +114,6 @@ double dv_divide_cost(const dv_divide_space *s, const dv_target *t,
     return dv_cost_us(t, &w);
 }
 
-// -- The search ------------------------------------------------------------
-
 static int legal(best *b)
 {
     for (int i = 0; i < b->s->n_tensors && b->r->span_limit_bytes; i++) {
@@ -133,8 +131,9 @@ static int legal(best *b)
     return 1;
 }
 
-// Does it cut further out than what was found: into whole rows, which follow
-// each other in memory? Cores of other machines have their own.
+// Returns whether the current division cuts an outer variable more than the
+// best one so far. On the host that gives threads contiguous rows; cores of
+// other targets have their own memory, so it does not matter there.
 static int cuts_further_out(const best *b)
 {
     for (int v = 0; v < b->s->n_vars && b->t->here; v++)
@@ -143,8 +142,8 @@ static int cuts_further_out(const best *b)
     return 0;
 }
 
-// Is a division that costs so much, on so many cores, no better than what was
-// found?
+// Returns whether a division with this cost, traffic and number of cores is not
+// better than the best one so far.
 static int no_better(const best *b, double cost, double bytes, int64_t cores)
 {
     if (cost != b->cost)
@@ -154,14 +153,15 @@ static int no_better(const best *b, double cost, double bytes, int64_t cores)
     return cores != b->cores ? cores > b->cores : !cuts_further_out(b);
 }
 
-// Sums in parts have other bits for each number of threads: they must be better
-// by more than the price is sure of.
+// Returns a cost factor against split reductions on the host: their rounding
+// depends on the number of threads, so they must be faster by more than the
+// cost model's error.
 static double dislike(const best *b, const dv_cost_work *w)
 {
     return b->t->here && w->partials > 1 ? 1.25 : 1;
 }
 
-// What it costs without that.
+// Returns the cost without that factor, for the report.
 static double price(const best *b, double cost, const dv_splits *d)
 {
     dv_cost_work w = dv_divide_work(b->s, d);
@@ -176,7 +176,8 @@ static void consider(best *b, int64_t cores)
     dv_cost_work w = dv_divide_work(b->s, &b->now);
     double cost = dv_cost_us(b->t, &w) *
                   (double)dv_ceil_div(cores, b->r->cores) * dislike(b, &w);
-    // Threads of this machine share its caches: of one price, what moves least.
+    // Threads of the host share caches, so ties are broken by the least
+    // traffic.
     double bytes = b->t->here ? w.memory_bytes : 0;
     if (b->any && no_better(b, cost, bytes, cores)) {
         if (b->runner_cost < 0 || cost < b->runner_cost) {
@@ -213,7 +214,7 @@ static void search(best *b, int v, int64_t used)
     int64_t units = b->s->units[v], pin = pinned(b, v), last = 0;
     int64_t most = b->s->blocked >> v & 1 ? 1 : b->rounds * b->r->cores / used;
     for (int64_t n = 1; n <= most && n <= units; n++) {
-        // Only numbers of slices that a slice length really gives.
+        // Skip numbers of slices that no slice length produces.
         int64_t got = dv_ceil_div(units, dv_ceil_div(units, n));
         if (got == last || got != n || (pin && n != pin))
             continue;

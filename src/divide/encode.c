@@ -1,7 +1,8 @@
+// Converts divisions to and from Torch-Spyre's encoding; see encode.h.
 #include "divide/encode.h"
 #include <inttypes.h>
 
-// What one step of v moves in the host index of an access.
+// Returns the stride of variable v in the linear host index of an access.
 static int64_t factor_of(const dv_program *p, const dv_access *a, int v)
 {
     const dv_tensor *t = &p->tensors[a->tensor];
@@ -14,8 +15,8 @@ static int64_t factor_of(const dv_program *p, const dv_access *a, int v)
     return f;
 }
 
-// The factor that names v: in the write, or, if it is not in that, in the first
-// read. *written says which. 0: nothing names it.
+// Returns the stride that is the key of v: its stride in the write (*written is
+// 1) or else in the first read. Returns 0 if v has no key.
 static int64_t name_of(const dv_program *p, const dv_op *op, int v,
                        int *written)
 {
@@ -31,7 +32,7 @@ static int64_t points(const dv_op *op, int v)
     return op->vars[v].end - op->vars[v].begin;
 }
 
-// Another variable that the same factor names, or -1.
+// Returns another variable with the same key as v, or -1.
 static int twin_of(const dv_program *p, const dv_op *op, int v)
 {
     int written, other;

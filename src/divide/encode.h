@@ -1,13 +1,13 @@
-// Torch-Spyre's way to write a division down: splits keyed by the factor that
-// a variable has in the host index, since its loop variables do not outlive a
-// pass. Written variables by their factor in the write, reduced ones by that in
-// the first read; only splits above 1.
+// Torch-Spyre's encoding of a division: splits keyed by the stride of a
+// variable in the host index, because its loop variables do not outlive a pass.
+// Variables of the output are keyed by their stride in the write, reduction
+// variables by their stride in the first read; only splits above 1 are listed.
 //
 //   c[m,n] of 4 columns = sum[k] …, m 4 x n 2 x k 8   ->   {4: 4, 1: 2}, {1: 8}
 //
-// The form loses divisions: variables with equal factors collide, and a
-// reduced variable that the first read does not have cannot be named. Both are
-// reported here, never passed over. divvy itself keys by variable.
+// The encoding is ambiguous: variables with equal strides collide, and a
+// reduction variable that is not in the first read has no key. Both are
+// reported as errors here. divvy's own plans are keyed by variable.
 #ifndef DV_ENCODE_H
 #define DV_ENCODE_H
 #include "plan/plan.h"
@@ -18,13 +18,14 @@ typedef struct dv_coded {
 
 typedef struct dv_encoded {
     dv_coded written[DV_MAX_VARS], reduced[DV_MAX_VARS];
-    int n_written, n_reduced; // in order of the variables
+    int n_written, n_reduced; // number of entries, in the order of the
+                              // variables
 } dv_encoded;
 
 dv_status dv_encode(dv_encoded *out, const dv_program *p, const dv_op *op,
                     const int64_t *splits, dv_diag *diag);
-// Splits per variable; a factor that no variable has, or that several have, is
-// an error.
+// Converts the encoding to splits per variable. A stride that no variable or
+// several variables have is an error.
 dv_status dv_decode(int64_t *splits, const dv_program *p, const dv_op *op,
                     const dv_encoded *e, dv_diag *diag);
 #endif

@@ -1,22 +1,21 @@
-// Pass divide: into which slices every op is cut.
+// Pass divide: decides into which slices every op is cut.
 //
 //   divide best {
 //       0: j 64            # m, 16 slices
 //       1: i 64, j 256     # d, 32 slices
 //   }
 //
-// Numbers are lengths; a variable that is not named is whole. Where a reduced
-// variable is cut, the slices' partial results are combined in the order of
-// the slices.
+// The numbers are slice lengths; a variable that is not listed is not cut. If a
+// reduction variable is cut, the partial results of the slices are combined in
+// the order of the slices.
 //
-// Ops of the same shape are divided once: a model repeats its layers.
+// Ops of the same shape are divided only once, because models repeat their
+// layers.
 #include "base/math.h"
 #include "divide/divide.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-// -- One op ----------------------------------------------------------------
 
 static const char *const methods[] = {"best", "seed", "seed+cost"};
 
@@ -36,7 +35,7 @@ static dv_status find_method(const char *name, int *out, dv_diag *diag)
                    name);
 }
 
-// "op:variable=number", taken apart. The op's number, or -1.
+// Parses "op:variable=number" and finds the op and the variable.
 static dv_status read_pin(const dv_plan *plan, const char *text, int32_t *op,
                           dv_pin *pin, dv_diag *diag)
 {
@@ -72,7 +71,7 @@ typedef struct pinned_op {
     dv_pin pin;
 } pinned_op;
 
-// All pins, their ops found.
+// Parses all pins given by the user; a variable may be pinned only once.
 static dv_status read_pins(const dv_plan *plan, const dv_plan_options *o,
                            pinned_op *out, dv_diag *diag)
 {
@@ -87,7 +86,7 @@ static dv_status read_pins(const dv_plan *plan, const dv_plan_options *o,
     return DV_OK;
 }
 
-// The pins of one op: at most one per variable. How many there are.
+// Collects the pins of one op, at most one per variable. Returns their number.
 static int pins_of(const pinned_op *all, size_t n_all, int32_t op, dv_pin *pins)
 {
     int n = 0;
@@ -110,7 +109,8 @@ static dv_status decide(const dv_plan *plan, int method,
     if (method == 0)
         return dv_divide_best(out, s, &plan->target, &r, diag);
     DV_TRY(dv_divide_seed(out, s, &r, diag));
-    // Torch-Spyre counts slices cut down; the machine has what they are.
+    // Torch-Spyre rounds slice lengths down; check the limit with the true
+    // lengths.
     for (int i = 0; i < s->n_tensors && r.span_limit_bytes; i++) {
         int64_t span = dv_span(s, i, &out->splits, 0);
         if (span > r.span_limit_bytes)
@@ -121,12 +121,13 @@ static dv_status decide(const dv_plan *plan, int method,
                            s->op->name, span, s->tensors[i]->name,
                            r.span_limit_bytes);
     }
-    // Whatever Torch-Spyre went by, one formula reports.
+    // Report the cost by divvy's model, whatever Torch-Spyre's planner
+    // minimised.
     out->cost_us = dv_divide_cost(s, &plan->target, &out->splits);
     return DV_OK;
 }
 
-// Spans and the parts of the price.
+// Stores the spans and the components of the predicted time.
 static void measure(dv_division *x, const dv_divide_space *s,
                     const dv_target *t, const dv_splits *d)
 {
@@ -138,7 +139,7 @@ static void measure(dv_division *x, const dv_divide_space *s,
     x->combine_us = dv_cost_combine_us(t, &w);
 }
 
-// Keep what was decided: slice lengths, and for reports the rest.
+// Stores the decided slice lengths in the plan, and the details for reports.
 static dv_status keep(dv_plan *plan, int32_t i, const dv_divide_space *s,
                       const dv_divided *d, dv_diag *diag)
 {
@@ -198,8 +199,6 @@ dv_status dv_divide_refresh(dv_plan *plan, int32_t i, const int64_t *before,
     return DV_OK;
 }
 
-// -- Ops of the same shape -------------------------------------------------
-
 static uint64_t mix(uint64_t h, uint64_t x)
 {
     h = (h ^ x) * 0x9e3779b97f4a7c15u;
@@ -222,7 +221,7 @@ static uint64_t access_shape(uint64_t h, const dv_plan *plan, const dv_op *op,
     return h;
 }
 
-// All that a division depends on, in one number.
+// Returns a hash of all properties of the op that its division depends on.
 static uint64_t shape_of(const dv_plan *plan, const dv_op *op)
 {
     uint64_t h = mix((uint64_t)op->n_vars, (uint64_t)dv_op_kind(op));
@@ -264,11 +263,12 @@ static int same_shape(const dv_plan *plan, const dv_op *a, const dv_op *b)
 }
 
 typedef struct known {
-    int32_t *op; // first op of a shape, by hash; -1: none
-    size_t cap;  // a power of two
+    int32_t *op; // hash table: first op of each shape, or -1
+    size_t cap;  // table size, a power of two
 } known;
 
-// An earlier op of this shape, or -1; the op is remembered if there is none.
+// Returns an earlier op of the same shape, or -1 after adding op i to the
+// table.
 static int32_t find_known(const dv_plan *plan, known *k, int32_t i)
 {
     const dv_op *ops = plan->ops->ops;
@@ -282,8 +282,6 @@ static int32_t find_known(const dv_plan *plan, known *k, int32_t i)
             return k->op[at];
     }
 }
-
-// -- Running ---------------------------------------------------------------
 
 static dv_status divide_op(dv_plan *plan, int32_t i, int method,
                            const dv_pin *pins, int n_pins, dv_arena *work,
@@ -305,7 +303,7 @@ static dv_status divide_all(dv_plan *plan, int method, const pinned_op *pinned,
     for (int32_t i = 0; i < plan->ops->n_ops; i++) {
         const dv_op *op = &plan->ops->ops[i];
         if (op->is_extern)
-            continue; // opaque: whole, on one core
+            continue; // an opaque op is one tile on one core
         dv_pin pins[DV_MAX_VARS];
         int n_pins = pins_of(pinned, n_pinned, i, pins);
         int32_t same = n_pins ? -1 : find_known(plan, k, i);
@@ -363,8 +361,6 @@ dv_status dv_divide_verify(const dv_plan *plan, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Printing --------------------------------------------------------------
-
 void dv_divide_print(dv_text *out, const dv_plan *plan)
 {
     dv_put(out, "divide %s {\n", plan->divide_method);
@@ -387,9 +383,7 @@ void dv_divide_print(dv_text *out, const dv_plan *plan)
     dv_put(out, "}\n");
 }
 
-// -- Reading ---------------------------------------------------------------
-
-// `3: i 16, j 4`
+// Parses the slices of one op, such as `3: i 16, j 4`.
 static dv_status read_slices(dv_plan *plan, dv_lexer *lx)
 {
     char buf[48];
@@ -436,7 +430,8 @@ dv_status dv_divide_read(dv_plan *plan, dv_lexer *lx)
     uint32_t len = word.len;
     while (lx->tok.glued &&
            (lx->tok.kind == '+' || lx->tok.kind == DV_TOK_NAME)) {
-        len = lx->tok.off + lx->tok.len - word.off; // seed+cost
+        // Include a suffix, as in seed+cost.
+        len = lx->tok.off + lx->tok.len - word.off;
         DV_TRY(dv_lex(lx));
     }
     plan->divide_method =

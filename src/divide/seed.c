@@ -1,9 +1,11 @@
-// The division as Torch-Spyre makes it: first the cuts that the span limit
-// demands, tensor by tensor from the outside in; then, for a matmul, a fitted
-// cost; then the cores that are left, by decreasing size.
+// The planner `seed` divides as Torch-Spyre does: first the cuts that the span
+// limit requires, tensor by tensor from the outermost dimension in; then, for a
+// matmul, a fitted cost model; then the remaining cores are distributed by
+// decreasing size.
 //
-// Kept for comparison, with its rules: divisors only, a variable that the span
-// limit cut is never cut further, at most one reduced variable is cut.
+// It exists for comparison and keeps Torch-Spyre's rules: only divisors, a
+// variable cut for the span limit is never cut further, and at most one
+// reduction variable is cut.
 #include "base/math.h"
 #include "divide/divide.h"
 #include <inttypes.h>
@@ -14,8 +16,8 @@ typedef struct seed {
     const dv_divide_space *s;
     const dv_divide_request *r;
     dv_diag *diag;
-    dv_splits acc;      // committed
-    uint32_t committed; // variables in it
+    dv_splits acc;      // slices decided so far
+    uint32_t committed; // bit set of the variables with decided slices
 } seed;
 
 static int fits(const seed *d, int64_t span)
@@ -23,10 +25,8 @@ static int fits(const seed *d, int64_t span)
     return d->r->span_limit_bytes == 0 || span <= d->r->span_limit_bytes;
 }
 
-// -- Pass 1: what the span limit demands -----------------------------------
-
-// The best cut found for one device dim: the widest span within the limit, or
-// else the narrowest above it.
+// The best cut found for one device dimension: the widest span within the
+// limit, or else the narrowest above it.
 typedef struct search {
     int tensor;
     int vars[DV_MAX_VARS], n_vars;
@@ -101,7 +101,8 @@ static dv_status no_divisor(const seed *d, const search *se)
     return DV_OK;
 }
 
-// Positions in the dim that a core still moves over.
+// Returns the number of positions along the device dimension that a core still
+// accesses.
 static int64_t positions(const seed *d, int tensor, int32_t dim)
 {
     const dv_coords *c = d->s->coords[tensor];
@@ -149,8 +150,6 @@ static dv_status must_split(seed *d)
     return DV_OK;
 }
 
-// -- Pins ------------------------------------------------------------------
-
 static dv_status pin(seed *d)
 {
     for (int i = 0; i < d->r->n_pins; i++) {
@@ -197,9 +196,8 @@ static dv_status one_reduced(const seed *d)
                    d->s->op->name, d->r->span_limit_bytes, cut);
 }
 
-// -- Pass 3: the cores that are left ---------------------------------------
-
-// Variables of a mask by decreasing size, ties in order.
+// Lists the variables of a bit set by decreasing size; ties keep their order.
+// Returns their number.
 static int by_size(const dv_divide_space *s, uint32_t mask, int *list)
 {
     int n = 0;
@@ -250,15 +248,15 @@ static void distribute(const seed *d, dv_splits *out)
         out->n[best_var] = best;
 }
 
-// -- Pass 2: the matmul cost -----------------------------------------------
-
 static double log2_up(double x)
 {
     return x > 1 ? log2(x) : 0;
 }
 
-// A fit of measured times: multiply-adds at 1.536e6 per us and core, memory at
-// 204800 bytes per us, and penalties for tiles of the wrong shape.
+// Returns Torch-Spyre's estimate of a matmul's time in microseconds, a fit of
+// measured times: multiply-adds at 1.536e6 per us and core, memory at 204800
+// bytes per us, and penalties for unsuitable tile shapes. b, m, n and k are the
+// numbers of slices.
 double dv_matmul_cost(const dv_matmul *mm, int64_t b, int64_t m, int64_t n,
                       int64_t k, int64_t cores)
 {
@@ -291,7 +289,7 @@ double dv_matmul_cost(const dv_matmul *mm, int64_t b, int64_t m, int64_t n,
     return cost;
 }
 
-// The op's variables as those of a matmul, if it is one the model knows.
+// The roles of the op's variables in a matmul, if the cost model applies to it.
 typedef struct roles {
     int batch[DV_MAX_VARS], n_batch;
     int m, n, k;
@@ -364,7 +362,8 @@ typedef struct cheapest {
     int found;
 } cheapest;
 
-// Batch, m, n, k, each ascending; the first of the cheapest wins.
+// Tries all divisions of m, n and k in ascending order after the batch was cut
+// into b slices; the first of the cheapest wins.
 static void try_rest(cheapest *c, dv_splits *t, int64_t b)
 {
     const dv_divide_space *s = c->d->s;
@@ -411,8 +410,8 @@ static void try_batch(cheapest *c, dv_splits *t, int i, int64_t b)
     t->n[v] = 1;
 }
 
-// Let the cost model claim the op: only when it keeps as many cores busy and
-// differs from what would be done anyway.
+// Replaces the division by the cost model's choice, if that keeps at least as
+// many cores busy and differs.
 static void claim(const seed *d, dv_divided *out)
 {
     roles r;
@@ -435,8 +434,6 @@ static void claim(const seed *d, dv_divided *out)
     out->splits = c.best;
     out->claimed = 1;
 }
-
-// -- The whole -------------------------------------------------------------
 
 static dv_status check_spans(const seed *d, const dv_splits *splits)
 {

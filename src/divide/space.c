@@ -1,4 +1,4 @@
-// What the planners need to know of an op, and spans.
+// Analyses an op for the planners of divisions, and computes spans.
 #include "divide/divide.h"
 #include "base/math.h"
 #include <math.h>
@@ -13,7 +13,7 @@ static void block(dv_divide_space *s, uint32_t vars, const char *why)
     }
 }
 
-// The one variable that moves along a device dim, or -1.
+// Returns the only variable in the coordinates of a device dimension, or -1.
 static int32_t only_var(const dv_coords *c, int32_t dim)
 {
     int32_t var = -1;
@@ -27,9 +27,9 @@ static int32_t only_var(const dv_coords *c, int32_t dim)
     return var;
 }
 
-// Stick variables: those that move inside a stick (or a tile) of some tensor.
-// Where tensors disagree about how many elements that is, the most stay
-// together.
+// Finds the stick variables: those that run inside a stick (the smallest unit
+// of the target's memory) or a tile of some tensor. If tensors have sticks of
+// different lengths, eps is the longest.
 static void find_sticks(dv_divide_space *s)
 {
     for (int i = 0; i < s->n_tensors; i++) {
@@ -61,7 +61,8 @@ static void find_blocked(dv_divide_space *s)
         block(
             s, UINT32_MAX,
             "it writes where an index that is read says, and points may meet");
-    // Torch-Spyre cuts nothing that reads through an index or backwards.
+    // Torch-Spyre does not divide an op with an indirect index or a negative
+    // stride.
     for (int r = 0; r <= op->n_reads; r++) {
         const dv_access *a = r < op->n_reads ? &op->reads[r] : &op->write;
         for (int d = 0; d < a->n_dims; d++) {
@@ -84,7 +85,8 @@ static void find_outputs(dv_divide_space *s)
 int dv_space_make(dv_divide_space *s, const dv_target *t, const dv_program *p,
                   const dv_op *op, const dv_layout *layouts, dv_arena *arena)
 {
-    enum { CACHES_BYTES = 256 }; // lines come in rows of a few
+    // The host fetches several adjacent cache lines together.
+    enum { CACHES_BYTES = 256 };
     *s = (dv_divide_space){.op = op, .n_vars = op->n_vars};
     s->line = t->here ? CACHES_BYTES : 1;
     for (int v = 0; v < op->n_vars; v++) {
@@ -118,7 +120,7 @@ int64_t dv_splits_cores(const dv_divide_space *s, const dv_splits *d)
     return n;
 }
 
-// Elements of the longest slice.
+// Returns the elements of the longest of n slices.
 static int64_t slice_len(const dv_divide_space *s, int v, int64_t n, int even)
 {
     if (even)
@@ -132,8 +134,9 @@ static int64_t gcd(int64_t a, int64_t b)
     return b == 0 ? a : gcd(b, a % b);
 }
 
-// Positions of an outer device dim that one core moves over, at most. Where a
-// slice does not start with a block, it may reach into one more:
+// Returns the maximal number of positions of an outer device dimension that one
+// core accesses. A slice that does not start at a block boundary may reach into
+// one more block:
 //
 //   x[j+32], slices of 64 of j, sticks of 64: 2 sticks each
 static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
@@ -150,7 +153,8 @@ static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
     int64_t block = 1, way = 0, start = a->index[h].base;
     for (int32_t k = dim + 1; k < l->n_dims; k++)
         block *= l->host[k] == h ? l->size[k] : 1;
-    int64_t grain = block; // slices start this far apart, or a multiple
+    int64_t grain = block; // the starts of slices are multiples of this,
+                           // relative to `start`
     for (int v = 0; v < s->n_vars; v++) {
         int64_t c = a->index[h].coef[v];
         if (c == 0)
@@ -165,7 +169,7 @@ static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
     return dv_min_i64(n, l->size[dim]);
 }
 
-// The same as Torch-Spyre counts it.
+// Returns the number of positions as Torch-Spyre counts it.
 static int64_t positions_even(const dv_divide_space *s, int i, int32_t dim,
                               const dv_splits *d)
 {
@@ -185,7 +189,9 @@ int64_t dv_span(const dv_divide_space *s, int i, const dv_splits *d, int even)
 {
     const dv_layout *l = s->layouts[i];
     if (!s->coords[i])
-        return l->bytes; // all of it: which part is known only when it runs
+        // The accessed part is known only at run time, so count the whole
+        // tensor.
+        return l->bytes;
     int64_t inside = l->bytes;
     for (int32_t dim = 0; dim < l->n_dims - l->n_inner; dim++) {
         int64_t n =
@@ -194,7 +200,7 @@ int64_t dv_span(const dv_divide_space *s, int i, const dv_splits *d, int even)
         if (n > 1)
             return n * inside;
     }
-    // A core that stays in one stick; Torch-Spyre counts one element.
+    // The core stays in one stick, for which Torch-Spyre counts one element.
     return even ? l->elem_bytes : inside;
 }
 

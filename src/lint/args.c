@@ -1,5 +1,5 @@
-// Lint: the arguments of cores against the work listed for them, against sizes,
-// and against each other.
+// Checks the kernel arguments of cores against the work listed for them,
+// against the sizes, and against each other.
 #include "lint/lint.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -54,7 +54,8 @@ int lint_work_of_args(lint *l, int32_t core, lint_span spans[2], lint_box *box)
     return 1;
 }
 
-// What every row says must be what the file says.
+// Checks that arguments that repeat sizes of the plan have the plan's values,
+// and that there are not too many arguments.
 static void check_constants(lint *l, int32_t i)
 {
     const struct {
@@ -79,7 +80,8 @@ static void check_constants(lint *l, int32_t i)
                  l->args_limit);
 }
 
-// A kernel reads as many as there are names, whatever its core was given.
+// Checks that the core has as many arguments as there are names, because the
+// kernel reads that many.
 static void check_number(lint *l, int32_t i)
 {
     char who[48];
@@ -119,7 +121,7 @@ static void check_rect_args(lint *l, int32_t i)
         return;
     int64_t tiles = (m1 - m0) * (n1 - n0);
     if (!dv_mul_i64(&tiles, tiles, l->batch))
-        tiles = -1; // wrong whatever is stated
+        tiles = -1; // overflow: report whatever count is stated
     if (count != tiles || start != m0 * l->nt + n0)
         lint_say(l, "arguments",
                  "%s has %" PRId64 " tiles from %" PRId64
@@ -128,8 +130,9 @@ static void check_rect_args(lint *l, int32_t i)
                  m0 * l->nt + n0);
 }
 
-// Of the cores that share rows, the one with the first columns reads the panel
-// of A for all; of those that share columns, the one with the first rows B's.
+// Checks which core multicasts panels: of the cores with the same tile rows,
+// the one with the first columns reads the panel of A for all; of those with
+// the same columns, the one with the first rows reads the panel of B.
 static void check_roles(lint *l, int32_t i)
 {
     int64_t box[4], sends[2];
@@ -165,7 +168,8 @@ static void check_stream_args(lint *l, int32_t i)
                  lint_core_name(l, i, who), count, k0, k1, l->kt);
 }
 
-// Sort, drop what is empty and join what touches. Returns how many are left.
+// Sorts the spans, drops empty ones and merges adjacent ones. Returns the
+// number that is left.
 static int32_t merge(lint_span *s, int32_t n)
 {
     int32_t left = 0;
@@ -182,7 +186,8 @@ static int32_t merge(lint_span *s, int32_t n)
     return left;
 }
 
-// Room for n spans, kept from one comparison to the next. NULL: none is left.
+// Returns scratch space for n spans, which is reused between comparisons, or
+// NULL when out of memory.
 static lint_span *room_for(lint *l, int64_t n)
 {
     if (n >= l->cap_room) {
@@ -219,11 +224,12 @@ static int same_box(const lint_box *a, const lint_box *b)
     return a->m0 == b->m0 && a->m1 == b->m1 && a->n0 == b->n0 && a->n1 == b->n1;
 }
 
-// The work listed for one core; a core's stand together in the lists.
+// The work that the file lists for one core. The spans and boxes of a core are
+// consecutive in the lists.
 typedef struct own_work {
     const lint_span *spans;
     int32_t n_spans;
-    const lint_box *box; // NULL: none is listed
+    const lint_box *box; // NULL if no box is listed
 } own_work;
 
 static own_work next_work(const lint *l, int32_t i, int32_t *span_at,
@@ -239,7 +245,8 @@ static own_work next_work(const lint *l, int32_t i, int32_t *span_at,
     return w;
 }
 
-// Is it what the arguments say, n spans or (-1) a box?
+// Returns whether the listed work equals the work that the arguments describe:
+// n spans, or a box if n is -1.
 static int same_work(lint *l, const own_work *w, const lint_span *s, int n,
                      const lint_box *b)
 {
@@ -250,8 +257,9 @@ static int same_work(lint *l, const own_work *w, const lint_span *s, int n,
     return w->n_spans > 0 || b->m0 == b->m1 || b->n0 == b->n1;
 }
 
-// The arguments of every core against the work listed for it. What runs is
-// what the arguments say, so that this is what is judged afterwards.
+// Checks the arguments of every core against the work listed for it. Kernels
+// execute the arguments, so the later checks use the work that the arguments
+// describe.
 static void check_args(lint *l)
 {
     int32_t span_at = 0, box_at = 0, n_spans = 0, n_boxes = 0, known = 0;
@@ -292,8 +300,8 @@ static void check_args(lint *l)
     l->boxes = boxes, l->n_boxes = n_boxes;
 }
 
-// Parts of tiles that begin before a step, where parts are as equal as can be,
-// the larger first.
+// Returns the number of parts of tiles that begin before a step, where k is
+// split into nearly equal parts with the larger ones first.
 static int64_t parts_before(const lint *l, int64_t step)
 {
     int64_t size = l->kt / l->split, larger = l->kt % l->split;
@@ -317,7 +325,7 @@ int lint_units(const lint *l, int32_t core, int64_t *out)
     int cut =
         lint_arg(l, core, "k_first", &k0) && lint_arg(l, core, "k_last", &k1);
     if (cut != l->streams)
-        return 0; // of which policy it is is not clear
+        return 0; // the arguments do not match the stated policy
     *out = count;
     if (!cut || !count)
         return 1;
@@ -327,7 +335,7 @@ int lint_units(const lint *l, int32_t core, int64_t *out)
     return 1;
 }
 
-// What streams of a core say about parts of tiles.
+// The arguments of a core that computes parts of tiles (streamk, splitk).
 typedef struct part_args {
     int64_t start, count, k0, k1, peers, x, y;
 } part_args;
@@ -343,8 +351,9 @@ static int read_part(const lint *l, int32_t i, part_args *a)
            lint_arg(l, i, "k_last", &a->k1);
 }
 
-// Cores with parts, by the steps they begin with; the others have nothing to
-// give or to wait for. Returns how many.
+// Lists the cores with parts of tiles, sorted by their first step, and checks
+// that the other cores neither send nor await partial sums. Returns the number
+// of cores listed.
 static int32_t list_parts(lint *l, lint_span *list)
 {
     int32_t n = 0;
@@ -369,7 +378,8 @@ static int32_t list_parts(lint *l, lint_span *list)
     return n;
 }
 
-// Who adds what to a tile that several cores have parts of.
+// Checks that for each tile split over several cores, all parts are sent to the
+// same owner and the owner waits for the right number of parts.
 static void check_peers(lint *l)
 {
     int64_t owner_x = -1, owner_y = -1, tile = -1, left = 0;
@@ -414,8 +424,8 @@ static void check_peers(lint *l)
                  owner_x, owner_y, left);
 }
 
-// Panels travel along rows and columns of cores: cores of one row have the same
-// rows of tiles, those of one column the same columns.
+// Checks that cores in one row of the grid have the same tile rows, and those
+// in one column the same tile columns, because panels are multicast along them.
 static void check_lines(lint *l)
 {
     lint_span *list = DV_NEW(&l->arena, lint_span, (size_t)l->n + 1);

@@ -1,4 +1,5 @@
-// Lint: cores, the rectangles and groups they are in, and holes among them.
+// Checks the cores, the rectangles and groups that contain them, and the holes
+// (missing cores).
 #include "lint/lint.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -22,7 +23,7 @@ static int overlap(const lint_rect *a, const lint_rect *b)
            dv_max_i64(a->y0, b->y0) <= dv_min_i64(a->y1, b->y1);
 }
 
-// Not a rectangle of cores that the grid has.
+// Returns whether the rectangle is malformed or outside the grid of cores.
 static int off_grid(const lint *l, const lint_rect *a)
 {
     return a->x0 > a->x1 || a->y0 > a->y1 || a->x0 < 0 || a->y0 < 0 ||
@@ -70,15 +71,15 @@ static int is_in(const lint_rects *r, const lint_core *c)
 
 static double cores_in(const lint_rects *r)
 {
-    double sum = 0; // off-grid ones may be huge
+    double sum = 0; // double, because rectangles outside the grid may be huge
     for (int32_t i = 0; i < r->n; i++)
         sum += (double)(r->at[i].x1 - r->at[i].x0 + 1) *
                (double)(r->at[i].y1 - r->at[i].y0 + 1);
     return sum;
 }
 
-// Cores with work are in the ranges; ranges with other cores launch kernels
-// that have no arguments.
+// Checks that all cores with work are in the ranges. Ranges that contain other
+// cores would launch kernels without arguments.
 static void check_ranges(lint *l, const lint_rects *r, const char *name,
                          const lint_core *cores, int32_t n)
 {
@@ -97,7 +98,8 @@ static void check_ranges(lint *l, const lint_rects *r, const char *name,
                  name, in_ranges, found);
 }
 
-// Every core is in one of the two groups, and groups have no other cores.
+// Checks that every core is in exactly one of the two groups, and that the
+// groups contain no other cores.
 static void check_members(lint *l)
 {
     int64_t found = 0;
@@ -117,7 +119,7 @@ static void check_members(lint *l)
                  found);
 }
 
-// Cores of a group all have its number of units.
+// Checks that all cores of group g have the stated number of units.
 static void check_units(lint *l, int g)
 {
     int32_t members = 0;
@@ -146,12 +148,13 @@ static void check_groups(lint *l)
     for (int g = 0; g < 2; g++) {
         check_rects(l, &l->group[g],
                     g ? "range of group_2" : "range of group_1");
-        if (l->units[g] >= 0) // the file says it
+        if (l->units[g] >= 0) // the file states the units
             check_units(l, g);
     }
 }
 
-// Those of the file. The machine's may be beyond the part that a plan uses.
+// Checks that the file's holes are on the grid. The target's holes are not
+// checked, because they may be outside the part of the grid that the plan uses.
 static void check_holes(lint *l)
 {
     for (int32_t i = l->n_given; i < l->holes.n; i++)
@@ -170,7 +173,7 @@ static void check_cores(lint *l)
     for (int32_t i = 0; i < l->n; i++) {
         const lint_core *c = &l->cores[i];
         if (c->x == -1 && c->y == -1)
-            continue; // a table without places
+            continue; // the table does not say where the core is
         sorted[n++] = *c;
         if (c->x < 0 || c->y < 0 ||
             (l->cols >= 0 && (c->x >= l->cols || c->y >= l->rows)))

@@ -1,5 +1,6 @@
-// Tables of arguments that lint reads: a column an argument, a row a core.
-#define _POSIX_C_SOURCE 200809L // strtok_r
+// Reads tables of kernel arguments as CSV: one column per argument, one row per
+// core.
+#define _POSIX_C_SOURCE 200809L // for strtok_r
 #include "lint/lint.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@ void lint_sizes_of_args(lint *l)
     l->local_shard |= l->n && lint_arg(l, 0, "Sm", &n);
 }
 
-// Columns beside the arguments: the core, where its shard lies, batches.
+// Returns the number of a column name that is not an argument (the core, its
+// shard, the batch), or -1 if the name is an argument.
 static int32_t beside(const char *name)
 {
     static const char *const known[] = {"core_x", "core_y", "shard_y",
@@ -33,8 +35,9 @@ dv_status lint_read_csv(lint *l, const dv_source *src)
     if (!text)
         return dv_nomem(l->diag);
     int32_t line = 0, columns = 0;
-    int32_t to[LINT_MAX_NAMES]; // which argument a column is, or -1 - which
-                                // of the names that are none
+    // For each column its argument number, or -1 - k for the k-th non-argument
+    // name of beside().
+    int32_t to[LINT_MAX_NAMES];
     for (char *row = strtok_r(text, "\r\n", &save); row;
          row = strtok_r(NULL, "\r\n", &save), line++) {
         lint_core *c = line ? lint_add_core(l, -1, -1) : NULL;

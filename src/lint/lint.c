@@ -1,13 +1,13 @@
-// Lint: what is wrong with a plan of tiles on cores.
+// Lint: finds what is wrong with an assignment of tiles to cores.
 //
-//   lost        tiles or steps that no core does
-//   duplicate   tiles or steps that two cores do, or a core that has two rows
-//   outside     tiles that the result has not
-//   off-grid    cores that the machine has not
-//   ranges      rectangles of cores that overlap, or name other cores than work
-//   arguments   rows that say something else than the work listed, or sizes
-//   memory      buffers that are too small, too large for a core, or one twice
-//   format      what cannot be read as intended
+//   lost        tiles or k steps that no core computes
+//   duplicate   tiles or k steps on two cores, or a core that has two rows
+//   outside     tiles that the result does not have
+//   off-grid    cores that the target does not have
+//   ranges      rectangles of cores that overlap or contain the wrong cores
+//   arguments   kernel arguments that contradict the listed work or the sizes
+//   memory      buffers that are too small, too large for a core, or ambiguous
+//   format      content that cannot be understood
 #include "lint/lint.h"
 #include "base/math.h"
 #include "plan/plan.h"
@@ -28,8 +28,6 @@ void lint_say(lint *l, const char *kind, const char *fmt, ...)
     va_end(ap);
     dv_put(&l->report, "%s: %s\n", kind, text);
 }
-
-// -- Adding to it ------------------------------------------------------------
 
 lint_core *lint_add_core(lint *l, int64_t x, int64_t y)
 {
@@ -69,8 +67,6 @@ void lint_add_rect(lint *l, lint_rects *to, lint_rect r)
         *at = r;
 }
 
-// -- Words about it ----------------------------------------------------------
-
 const char *lint_core_name(const lint *l, int32_t i, char buf[48])
 {
     if (l->cores[i].x < 0 && l->cores[i].y < 0)
@@ -93,8 +89,6 @@ static void say_steps(lint *l, const char *kind, int64_t begin, int64_t end,
                  ", from step %" PRId64 ") %s",
                  begin, end, begin / l->kt, begin % l->kt, what);
 }
-
-// -- Cover -------------------------------------------------------------------
 
 int lint_by_begin(const void *a, const void *b)
 {
@@ -134,14 +128,16 @@ static void check_spans(lint *l)
         say_steps(l, "lost", at, total, "are on no core");
 }
 
-// Tiles of a small plane one by one: who has each, and how often.
+// Checks coverage tile by tile for a small tile grid: owner[t] is the number of
+// the core that has tile t, plus one.
 static void mark_boxes(lint *l, int64_t rows, int32_t *owner)
 {
     char a[48], b[48];
     for (int32_t i = 0; i < l->n_boxes; i++) {
         const lint_box *x = &l->boxes[i];
         if (x->n0 >= x->n1)
-            continue; // however many rows of nothing
+            continue; // skip a box without columns, which may have any number
+                      // of rows
         for (int64_t m = x->m0; m < x->m1; m++)
             for (int64_t n = x->n0; n < x->n1; n++) {
                 if (m < 0 || n < 0 || m >= rows || n >= l->nt) {
@@ -149,7 +145,7 @@ static void mark_boxes(lint *l, int64_t rows, int32_t *owner)
                              "tile (%" PRId64 ",%" PRId64 ") of %s is not "
                              "among %" PRId64 "x%" PRId64,
                              m, n, lint_core_name(l, x->core, a), rows, l->nt);
-                    m = x->m1; // one line a box is enough
+                    m = x->m1; // report each box only once
                     break;
                 }
                 int32_t *o = &owner[m * l->nt + n];
@@ -167,10 +163,11 @@ static void mark_boxes(lint *l, int64_t rows, int32_t *owner)
                      t / l->nt, t % l->nt);
 }
 
-// Of a large one only areas: boxes that do not overlap and add up.
+// Checks coverage of a large tile grid by area: the boxes must be disjoint and
+// their areas must add up to the grid's.
 static void add_boxes(lint *l, int64_t rows)
 {
-    double area = 0; // exact up to 2^53 tiles
+    double area = 0; // a double counts up to 2^53 tiles exactly
     char a[48], b[48];
     for (int32_t i = 0; i < l->n_boxes; i++) {
         const lint_box *x = &l->boxes[i];
@@ -208,9 +205,7 @@ static void check_boxes(lint *l)
         l->failed = 1;
 }
 
-// -- Memory ------------------------------------------------------------------
-
-// Tiles that a buffer must hold at least, by its name.
+// Returns the minimal number of tiles that the buffer of this name must hold.
 static int64_t least_tiles(const lint *l, const char *name)
 {
     int shard = l->local_shard && l->shards[2] > 0;
@@ -226,7 +221,8 @@ static int64_t least_tiles(const lint *l, const char *name)
     return 1;
 }
 
-// A kernel knows a buffer by its index alone.
+// Checks that buffer indices are unique, because kernels refer to buffers only
+// by index.
 static void check_indices(lint *l)
 {
     lint_span *list = DV_NEW(&l->arena, lint_span, (size_t)l->n_buffers + 1);
@@ -257,7 +253,7 @@ static void check_memory(lint *l, int64_t tiles)
                      "buffer %s has %" PRId64 " bytes for %" PRId64
                      " tiles of %" PRId64,
                      b->name, b->bytes, b->tiles, b->page_bytes);
-        // Sums under way are f32 whatever the elements are.
+        // Partial sums are f32, whatever the element type is.
         int64_t page = strcmp(b->name, "partial") ? l->elem_bytes : 4;
         if (!dv_mul_i64(&page, page, l->tile_elems))
             page = INT64_MAX;
@@ -282,9 +278,8 @@ static void check_memory(lint *l, int64_t tiles)
                  l->memory_limit);
 }
 
-// -- All of it ---------------------------------------------------------------
-
-// The machine has the cores that a plan speaks of. Its holes are in the list.
+// Checks that the target has the cores that the file assumes. The target's
+// holes are already in l->holes.
 static void check_target(lint *l)
 {
     if (!l->target)
@@ -331,7 +326,7 @@ void lint_judge(lint *l)
     check_memory(l, tiles);
 }
 
-// A plan in our own words is proved by the checker.
+// Checks a plan in divvy's own format with divvy's checker.
 static dv_status lint_plan(lint *l, const dv_source *src)
 {
     dv_plan *plan = NULL;

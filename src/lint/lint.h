@@ -1,12 +1,12 @@
-// Lint: judges a plan of tiles on cores as its file says it. Nothing of the
-// partitioner (grid/) is used here.
+// Lint: finds defects in an assignment of tiles to cores, as a file describes
+// it. It shares no code with the partitioner (grid/).
 //
 //   lint.h   private to the folder; the public API is in divvy/divvy.h
-//   lint.c   runs all checks and reports what is wrong
+//   lint.c   runs all checks and reports the defects
 //   read.c   reads JSON files of divvy and of TileLang's stage B
-//   csv.c    reads tables of arguments as CSV
-//   cores.c  checks cores, the rectangles they are in, and holes
-//   args.c   checks the arguments of cores against their work
+//   csv.c    reads tables of kernel arguments as CSV
+//   cores.c  checks cores, the rectangles they are in, and missing cores
+//   args.c   checks the kernel arguments of cores against their work
 #ifndef DV_LINT_H
 #define DV_LINT_H
 #include "base/diag.h"
@@ -16,27 +16,30 @@
 
 enum { LINT_MAX_NAMES = 32, LINT_MAX_LINES = 100 };
 
-// Numbers in a file are believed up to here, so that products of two and sums
-// of those fit.
+// Larger numbers in a file are rejected, so that products of two numbers, and
+// sums of such products, fit in int64_t.
 static const int64_t LINT_MOST = (int64_t)1 << 30;
 
-// Steps begin..end, numbered through the tiles, on a core.
+// The k steps begin..end - 1, numbered consecutively over all tiles, that a
+// core computes.
 typedef struct lint_span {
     int64_t begin, end;
     int32_t core;
 } lint_span;
 
-// Tiles of rows m0..m1 and columns n0..n1 on a core.
+// The rectangle of tiles in rows m0..m1 - 1 and columns n0..n1 - 1 that a core
+// computes.
 typedef struct lint_box {
     int64_t m0, m1, n0, n1;
     int32_t core;
 } lint_box;
 
 typedef struct lint_core {
-    int64_t x, y; // -1, -1: the file does not say
+    int64_t x, y; // position of the core; -1, -1 if the file does not say
     int64_t args[LINT_MAX_NAMES];
     int32_t n_args;
-    int listed; // its work is listed beside the arguments, if only as none
+    int listed; // nonzero if the file also lists the core's work, even if that
+                // list is empty
     int64_t sy, sx;
 } lint_core;
 
@@ -57,70 +60,80 @@ typedef struct lint_buffer {
 typedef struct lint {
     dv_arena arena;
     dv_diag *diag;
-    const dv_target *target; // whose cores they must be; NULL: the file's
-    // Sizes; -1: the file does not say.
-    int64_t cols, rows; // of cores
+    const dv_target *target; // the target whose cores are used; NULL: any
+                             // target
+    // The sizes below are -1 where the file does not say.
+    int64_t cols, rows; // columns and rows of the grid of cores
     int64_t batch, mt, nt, kt;
-    int64_t shards[4]; // Gy, Gx, Sm, Sn
+    int64_t shards[4]; // shard grid Gy, Gx and shard size in tiles Sm, Sn
     int local_shard, streams;
-    int64_t split;            // parts of the depth of a tile; 0: it has none
-    int64_t n_cores, n_tiles; // as stated
+    int64_t split;            // splitk: parts into which k is split; 0: other
+                              // policies
+    int64_t n_cores, n_tiles; // numbers of cores and tiles that the file states
     const char *names[LINT_MAX_NAMES];
     int32_t n_names;
     lint_core *cores;
     int32_t n, cap;
-    lint_span *spans; // as listed
+    lint_span *spans; // the work of all cores as listed in the file
     int32_t n_spans, cap_spans;
-    lint_span *room; // to compare spans in
+    lint_span *room; // scratch space for comparing lists of spans
     int64_t cap_room;
-    lint_box *boxes; // as listed
+    lint_box *boxes; // the work as rectangles, as listed in the file
     int32_t n_boxes, cap_boxes;
     lint_rects ranges, all, holes, group[2];
-    int32_t n_given; // holes of the machine, which come first
-    int has_ranges, has_all, has_groups; // the file has them, if only empty
-    int64_t units[2]; // of a core of a group; -1: the file does not say
-    int64_t chunk;    // of a queue; -1: there is none
+    int32_t n_given; // number of holes given by the target; they come first
+    int has_ranges, has_all, has_groups; // nonzero if the file has these lists,
+                                         // even empty ones
+    int64_t units[2]; // stated units per core of group_1 and group_2; -1: not
+                      // stated
+    int64_t chunk;    // tiles per request of a dynamic queue; -1: no queue
     lint_buffer *buffers;
     int32_t n_buffers, cap_buffers;
     int64_t core_bytes, memory_limit, args_limit, tile_elems, elem_bytes;
-    int64_t block[3]; // rows, columns and depth of tiles that stay
-    // What was found.
+    int64_t block[3]; // rows, columns and k depth of the resident block, in
+                      // tiles
+    // The results of the checks.
     dv_text report;
     int64_t n_defects;
-    int n_parts; // devices, which are judged as they are read
-    int failed;  // out of memory
+    int n_parts; // number of devices of the file, which are checked while
+                 // reading
+    int failed;  // nonzero when out of memory
 } lint;
 
-// One defect: a kind and a line about it.
+// Reports one defect: its kind and a line of text.
 void lint_say(lint *l, const char *kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-// The tiles and steps that the arguments of a core stand for: up to two spans
-// (into spans, returning how many) or a box (returning -1). -2: no names that
-// are known.
+// Computes the work that a core's arguments describe: up to two spans (the
+// result is their number) or a box (the result is -1). Returns -2 if the
+// argument names are unknown.
 int lint_work_of_args(lint *l, int32_t core, lint_span spans[2], lint_box *box);
-// Read a file into an empty lint (read.c, csv.c).
+// Read a JSON or CSV file into an empty lint (read.c, csv.c).
 dv_status lint_read(lint *l, const dv_source *src);
 dv_status lint_read_csv(lint *l, const dv_source *src);
-// What arguments say of sizes, where nothing else does.
+// Takes sizes from the arguments where the file states none.
 void lint_sizes_of_args(lint *l);
-// Value of an argument by its name or its older name; 0: there is none.
+// Finds the value of a core's argument by its name or its older name. Returns 0
+// if there is none.
 int lint_arg(const lint *l, int32_t core, const char *name, int64_t *out);
-// The units of a core that groups count, and the word for them: its tiles, of
-// streams steps (streamk) or parts of tiles (splitk). 0: it does not say.
+// Computes how many units a core has: its tiles, or with streamk its k steps,
+// or with splitk its parts of tiles. Returns 0 if the arguments do not say.
+// lint_unit_name returns the word for these units.
 int lint_units(const lint *l, int32_t core, int64_t *out);
 const char *lint_unit_name(const lint *l);
-// Do two lists have the same steps?
+// Returns whether two lists of spans contain the same steps.
 int lint_same_spans(lint *l, const lint_span *a, int32_t n_a,
                     const lint_span *b, int32_t n_b);
-// Arguments (args.c); what they say is the work that is judged then.
+// Checks the arguments (args.c). All later checks use the work that the
+// arguments describe.
 void lint_judge_args(lint *l);
-// Cores, ranges, groups and holes (cores.c).
+// Checks cores, ranges, groups and holes (cores.c).
 void lint_judge_cores(lint *l);
-// Look at everything (lint.c).
+// Runs all checks (lint.c).
 void lint_judge(lint *l);
 
 const char *lint_core_name(const lint *l, int32_t i, char buf[48]);
-int lint_by_begin(const void *a, const void *b); // spans, for qsort
+// Compares spans by begin, then end, for qsort.
+int lint_by_begin(const void *a, const void *b);
 lint_core *lint_add_core(lint *l, int64_t x, int64_t y);
 void lint_add_span(lint *l, int64_t begin, int64_t end, int32_t core);
 void lint_add_box(lint *l, int64_t m0, int64_t m1, int64_t n0, int64_t n1,

@@ -1,14 +1,15 @@
-// The files that lint reads: our JSON, that of TileLang's stage in its three
-// generations, and tables of arguments, which may be CSV (csv.c).
+// Reads the files that lint checks: divvy's JSON, that of TileLang's stage B in
+// its three generations, and tables of arguments, which may also be CSV
+// (csv.c).
 //
-//   ours         {"grid_tiles": [5, 13], "rows": [{"core_xy": …, "args": …}]}
-//   partition    {"work_partition": {"core_0_1": [[0, 1], …]}, …}, and with
-//                "(x,y)" for names and {"io": 0, "jo": 1} for tiles
+//   divvy        {"grid_tiles": [5, 13], "rows": [{"core_xy": …, "args": …}]}
+//   partition    {"work_partition": {"core_0_1": [[0, 1], …]}, …}, or with
+//                names "(x,y)" and tiles {"io": 0, "jo": 1}
 //   tiles        {"tt_grid_x": 8, "tt_tiles_per_core": [[0, 1], …]}
 //   assignments  {"grid": {…}, "cores": {"assignments": [{…}]}}
 //   table        {"runtime_args": [names], "rows": [[values], …]}, or CSV
 //
-// Keys may have TileLang's prefix, tt. or tt_.
+// Keys may have TileLang's prefix tt. or tt_.
 #include "base/jsonread.h"
 #include "base/math.h"
 #include "lint/lint.h"
@@ -16,8 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-// -- Members -----------------------------------------------------------------
 
 static const dv_jval *get(const dv_jval *v, const char *key)
 {
@@ -38,8 +37,8 @@ static int number(const dv_jval *v, int64_t *out)
     return 1;
 }
 
-// The numbers of an array, exactly n. 0: it is none, which is no defect if it
-// is not there at all.
+// Reads an array of exactly n numbers. Returns 0 if there is none; a missing
+// array is not reported as a defect.
 static int numbers(lint *l, const dv_jval *v, const char *key, int n,
                    int64_t *out)
 {
@@ -59,7 +58,8 @@ static int64_t count_of(const dv_jval *v, const char *key, int64_t missing)
     return number(get(v, key), &n) && n >= 0 ? n : missing;
 }
 
-// Bytes, which are only added up; lint.c multiplies them with care.
+// Reads a byte count. It may exceed LINT_MOST, because byte counts are only
+// added; lint.c checks their products for overflow.
 static int64_t bytes_of(const dv_jval *v, const char *key, int64_t missing)
 {
     const dv_jval *n = get(v, key);
@@ -77,8 +77,6 @@ static int read_names(lint *l, const dv_jval *v)
             v->items[i].kind == DV_JSTRING ? v->items[i].s : "";
     return l->n_names > 0;
 }
-
-// -- Sizes -------------------------------------------------------------------
 
 static void read_sizes(lint *l, const dv_jval *v)
 {
@@ -107,8 +105,8 @@ static void read_sizes(lint *l, const dv_jval *v)
     }
 }
 
-// Rectangles as [x0,y0,x1,y1] or {"start": [x,y], "extent": [w,h]}.
-// Returns whether there are any, or a list that has none.
+// Reads rectangles given as [x0,y0,x1,y1] or {"start": [x,y], "extent": [w,h]}.
+// Returns whether the list exists, even if empty.
 static int read_rects(lint *l, const dv_jval *v, const char *key,
                       lint_rects *to)
 {
@@ -133,8 +131,6 @@ static int read_rects(lint *l, const dv_jval *v, const char *key,
     return 1;
 }
 
-// -- Ours --------------------------------------------------------------------
-
 static void read_args(lint *l, lint_core *c, const dv_jval *v)
 {
     for (int32_t i = 0; v && v->kind == DV_JARRAY && i < v->n; i++) {
@@ -149,7 +145,8 @@ static void read_args(lint *l, lint_core *c, const dv_jval *v)
     }
 }
 
-// Steps k0..k1 of each of the tiles first..first+count.
+// Adds steps k0..k1 - 1 of each of the tiles first..first + count - 1 to a
+// core's work.
 static void add_work(lint *l, int64_t first, int64_t count, int64_t k0,
                      int64_t k1, int32_t core)
 {
@@ -166,7 +163,8 @@ static void add_work(lint *l, int64_t first, int64_t count, int64_t k0,
         lint_add_span(l, (first + i) * kt + k0, (first + i) * kt + k1, core);
 }
 
-// A list of work, [first, count, k0, k1] or [tile, k0, k1]. 0: there is none.
+// Reads a list of work items [first, count, k0, k1] or [tile, k0, k1]. Returns
+// 0 if there is no list.
 static int read_list(lint *l, const dv_jval *v, int n, const char *what,
                      int32_t core)
 {
@@ -185,8 +183,8 @@ static int read_list(lint *l, const dv_jval *v, int n, const char *what,
     return 1;
 }
 
-// What a row says that its core does. The list of single tiles is there for
-// reading, and the work itself only where nothing else is.
+// Reads the work that a row lists for its core. If the row has segments, its
+// list of single tiles is only compared with them.
 static void read_work(lint *l, const dv_jval *row, int32_t core)
 {
     int64_t a[4];
@@ -238,7 +236,8 @@ static void read_buffers(lint *l, const dv_jval *v)
     l->block[2] = count_of(v, "block_depth", 1);
 }
 
-// Only compared, so that they may be large. -1: the file does not say.
+// Reads a count of units, which may be large because it is only compared.
+// Returns -1 if the file has none.
 static int64_t read_units(lint *l, const dv_jval *v)
 {
     int good = v && v->kind == DV_JINT && v->i >= 0;
@@ -278,9 +277,7 @@ static void read_ours(lint *l, const dv_jval *v, const dv_jval *rows)
     }
 }
 
-// -- TileLang's ----------------------------------------------------------
-
-// "core_1_2" is y 1, x 2; "(2,1)" is x 2, y 1.
+// Parses the name of a core: "core_1_2" is y 1, x 2; "(2,1)" is x 2, y 1.
 static int core_key(const char *key, int64_t *x, int64_t *y)
 {
     int a, b, end = 0;
@@ -303,8 +300,8 @@ static int read_tile(const dv_jval *v, int64_t *m, int64_t *n)
     return number(dv_jget(v, "io"), m) && number(dv_jget(v, "jo"), n);
 }
 
-// Tiles of a core; those of a shard are counted from the shard's corner, and
-// the shard of core (x,y) is row y, column x of the shards.
+// Reads the tiles of a core. Tiles of a shard are relative to the shard's
+// corner; core (x,y) has the shard in row y, column x.
 static void read_tiles(lint *l, const dv_jval *list, const lint_core *c,
                        int32_t core)
 {
@@ -325,7 +322,7 @@ static void read_tiles(lint *l, const dv_jval *list, const lint_core *c,
     }
 }
 
-// Without a tile grid the tiles themselves say how large it is.
+// If the file does not state the tile grid, derives its size from the tiles.
 static void guess_grid(lint *l)
 {
     if (l->mt >= 0)
@@ -343,7 +340,8 @@ static void guess_grid(lint *l)
 
 static void read_partition(lint *l, const dv_jval *v, const dv_jval *work)
 {
-    // The plan's schema asks for a version; attributes of a function have none.
+    // The schema of a whole plan requires a version; a file with only the
+    // attributes of a function has none.
     if (dv_jget(v, "layouts") && !dv_jget(v, "schema_version"))
         lint_say(l, "format", "schema_version is missing");
     for (int32_t i = 0; work->kind == DV_JOBJECT && i < work->n; i++) {
@@ -360,7 +358,8 @@ static void read_partition(lint *l, const dv_jval *v, const dv_jval *work)
     guess_grid(l);
 }
 
-// Cores i with tiles start..start+count, in rows of the grid.
+// Adds core i, numbered row by row in the grid, with tiles start..start + count
+// - 1.
 static void add_range(lint *l, int64_t i, int64_t start, int64_t count)
 {
     lint_core *c = lint_add_core(l, l->cols > 0 ? i % l->cols : -1,
@@ -412,11 +411,12 @@ static void read_assignments(lint *l, const dv_jval *grid, const dv_jval *cores)
         else
             add_range(l, id, start, count);
     }
-    // Some have no list, and say so by an empty one.
+    // If the list of assignments is missing or empty, the stated number of
+    // cores cannot be checked.
     l->n_cores = list && list->n ? l->n_cores : -1;
 }
 
-// Rows x0, y0, x1, y1, start, count.
+// Reads rows of x0, y0, x1, y1, start, count.
 static int read_six(lint *l, const dv_jval *ranges)
 {
     for (int32_t i = 0; i < ranges->n; i++) {
@@ -447,8 +447,6 @@ static void read_table(lint *l, const dv_jval *rows)
     }
     lint_sizes_of_args(l);
 }
-
-// -- Objects -----------------------------------------------------------------
 
 static int is_rows_of(const dv_jval *v, dv_jkind kind)
 {
@@ -488,8 +486,6 @@ static void read_object(lint *l, const dv_jval *v)
         lint_say(l, "format", "nothing in it is known as a plan of tiles");
 }
 
-// -- Either ------------------------------------------------------------------
-
 static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list);
 
 dv_status lint_read(lint *l, const dv_source *src)
@@ -519,7 +515,8 @@ static int64_t overlap(const int64_t *a, const int64_t *b)
     return n;
 }
 
-// Every device is a plan of its own; their boxes make up the whole.
+// Checks every device as a plan of its own, and that the devices' boxes cover
+// the whole tile grid.
 static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
 {
     int64_t whole[2] = {0, 0}, kt = count_of(v, "Kt", 1);
@@ -566,7 +563,7 @@ static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
                      (int)i, part.mt, part.nt, part.kt, b[1] - b[0],
                      b[3] - b[2], b[5] - b[4]);
         lint_judge(&part);
-        l->arena = part.arena; // it may have grown
+        l->arena = part.arena; // the arena may have grown
         l->report = part.report;
         l->n_defects = part.n_defects;
         l->failed |= part.failed;

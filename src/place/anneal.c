@@ -1,14 +1,15 @@
-// anneal: a walk over the orders in which items are stacked, after the
-// original (and Imanishi and Xu).
+// Solver anneal: simulated annealing over the order in which items are stacked,
+// after Torch-Spyre's solver (and Imanishi and Xu).
 //
-// A state is an order. The stacker takes items in that order; each goes on top
-// of all earlier ones that it meets in time, or onto the base of a parent or
-// child if nothing else stands there. What would end above the capacity is
-// out, and so is all that meets an item that is out. The quality is the bytes
-// placed, times the uses, and half a use more if the first one writes. A step
-// moves one item to another place in the order; worse orders are taken now and
-// then, less often as the temperature falls, in four cycles. The start is
-// first fit's order of addresses.
+// A state is an order of the items. They are stacked in that order: each item
+// goes on top of all earlier items that overlap it in time, or to the base
+// address of a parent or child if no other item is there. An item that would
+// exceed the capacity is not placed, and neither is any later item that
+// overlaps an unplaced one. The quality is the sum over placed items of bytes
+// times uses, with half a use more if the first use writes. A step moves one
+// item to another position in the order; worse orders are accepted with a
+// probability that falls with the temperature, in four cycles. The start is the
+// order of first fit's addresses.
 #include "place/place.h"
 #include <math.h>
 #include <stdlib.h>
@@ -24,8 +25,8 @@ typedef struct walk {
     int32_t n;
     int32_t *order;
     int64_t *at, *best_at;
-    char *gone; // out in this order
-    char *done; // had its turn
+    char *gone; // per item: not placed in the current order
+    char *done; // per item: already considered in the current pass
 } walk;
 
 static uint64_t draw(walk *w)
@@ -42,9 +43,7 @@ static int32_t draw_below(walk *w, int32_t n)
     return (int32_t)((draw(w) >> 32) * (uint64_t)n >> 32);
 }
 
-// -- Stacking ----------------------------------------------------------------
-
-// Clear of fixed items, upwards from `at`.
+// Returns the lowest address >= `at` at which the item overlaps no fixed item.
 static int64_t clear_of_fixed(const walk *w, const dv_item *it, int64_t at)
 {
     for (int32_t k = 0; k < w->t->n_fixed; k++) {
@@ -56,7 +55,7 @@ static int64_t clear_of_fixed(const walk *w, const dv_item *it, int64_t at)
     return at;
 }
 
-// Where item i goes; -1: out.
+// Returns the address at which item i is stacked, or -1 if it cannot be placed.
 static int64_t stack(const walk *w, int32_t i)
 {
     const dv_item *it = &w->t->items[i];
@@ -82,7 +81,7 @@ static int64_t stack(const walk *w, int32_t i)
     return at + it->size <= w->t->capacity ? at : -1;
 }
 
-// Place everything in order; the quality.
+// Stacks all items in the current order and returns the quality.
 static double stack_all(walk *w)
 {
     double quality = 0;
@@ -105,8 +104,6 @@ static double stack_all(walk *w)
     return quality;
 }
 
-// -- Walking -----------------------------------------------------------------
-
 static void shift(int32_t *order, int32_t from, int32_t to)
 {
     int32_t v = order[from];
@@ -119,7 +116,8 @@ static void shift(int32_t *order, int32_t from, int32_t to)
     order[to] = v;
 }
 
-// What is out is drawn as often as all that is in together.
+// Draws a position in the order: with probability 1/2 that of an unplaced item,
+// if there are any, else any position.
 static int32_t draw_item(walk *w, int32_t n_out)
 {
     int want_out = n_out && draw_below(w, 2);
@@ -156,7 +154,8 @@ static void anneal(walk *w)
         double then = stack_all(w), loss = now - then;
         if (loss != 0)
             usual = usual == 0 ? fabs(loss) : 0.99 * usual + 0.01 * fabs(loss);
-        // A usual loss is taken with 80 % at first, 1 % at the end.
+        // The average loss is accepted with probability 80 % at the beginning
+        // of a cycle and 1 % at its end.
         double heat = usual / (0.223 + 4.382 * cycle * cycle);
         double chance = (double)(draw(w) >> 11) * 0x1p-53;
         if (loss > 0 && !(chance < dv_decay(-loss / heat))) {
@@ -172,8 +171,6 @@ static void anneal(walk *w)
     }
 }
 
-// -- The entry ---------------------------------------------------------------
-
 typedef struct rank {
     int64_t at;
     int32_t item;
@@ -182,7 +179,8 @@ typedef struct rank {
 static int by_address(const void *a, const void *b)
 {
     const rank *x = a, *y = b;
-    uint64_t p = (uint64_t)x->at, q = (uint64_t)y->at; // -1 is last
+    // Compare as unsigned, so that -1 (not placed) sorts last.
+    uint64_t p = (uint64_t)x->at, q = (uint64_t)y->at;
     if (p != q)
         return p < q ? -1 : 1;
     return x->item - y->item;

@@ -1,14 +1,15 @@
-// auto: the best list solver's answer, improved.
+// Solver auto: improves the answer of the best list heuristic.
 //
-//   1. greedy, first fit and best fit; the best one is the start.
-//   2. Prices give the bound, and tell what is worth keeping.
-//   3. Time is cut into pieces where little is alive at the cut. For each
-//      piece, what to keep is chosen and packed anew (refine.c); the result is
-//      offered to the whole, where what crosses the cut finds a new place.
-//   4. Local search with what is left of the effort.
+//   1. Run greedy, first fit and best fit; start from the best answer.
+//   2. Compute prices (bound.c), which give the upper bound and tell which
+//      items are worth placing.
+//   3. Cut time into pieces, at ticks where little weight is live. For each
+//      piece, choose and pack items anew (refine.c) and propose the result to
+//      the local search, which moves the items that cross the cuts.
+//   4. Spend the remaining effort on local search (search.c).
 //
-// It ends as soon as the value reaches the bound. Each part gets a share of
-// the effort, so that the whole grows with n.
+// The solver ends as soon as the value reaches the bound. Each step gets a
+// share of the effort, so that the run time grows linearly with n.
 #include "place/search.h"
 #include "base/math.h"
 #include <stdlib.h>
@@ -16,11 +17,14 @@
 
 enum {
     MOST_NEIGHBOURS = 1 << 24,
-    WHOLE = 1200,        // items are not cut into pieces
-    PIECE = 500,         // items
-    PART_STEPS = 2000,   // of prices that start from those of the whole
-    SEARCH_SHARE = 6,    // of the effort, a sixth goes to step 4,
-    SEARCH_ITEM = 50000, // but at most so many units an item
+    WHOLE = 1200,        // tasks of up to this many items are not cut into
+                         // pieces
+    PIECE = 500,         // approximate number of items in a piece
+    PART_STEPS = 2000,   // price steps for a piece, which starts from the whole
+                         // task's prices
+    SEARCH_SHARE = 6,    // 1 / SEARCH_SHARE of the effort is reserved for step
+                         // 4,
+    SEARCH_ITEM = 50000, // but step 4 uses at most this many units per item
 };
 
 static int best_list(const dv_task *t, dv_answer *out, const char **who,
@@ -43,10 +47,9 @@ static int best_list(const dv_task *t, dv_answer *out, const char **who,
     return 1;
 }
 
-// -- Cutting time ------------------------------------------------------------
-
 typedef struct when {
-    int64_t tick, weight; // of what starts, or less what ends
+    int64_t tick, weight; // positive: weight + 1 of an item that starts;
+                          // negative: that of one that ends
 } when;
 
 static int by_tick(const void *a, const void *b)
@@ -55,8 +58,9 @@ static int by_tick(const void *a, const void *b)
     return x->tick < y->tick ? -1 : x->tick > y->tick;
 }
 
-// Ticks where time is cut: every so many starts, where the least weight is
-// alive across. The number of cuts.
+// Finds the ticks at which time is cut: one per about PIECE item starts, where
+// the least weight is live across the cut. Returns the number of cuts, or -1
+// when out of memory.
 static int32_t find_cuts(const dv_task *t, int64_t *cuts, dv_arena *a)
 {
     if (t->n <= WHOLE)
@@ -75,7 +79,8 @@ static int32_t find_cuts(const dv_task *t, int64_t *cuts, dv_arena *a)
     for (int32_t k = 0; k < n;) {
         int64_t tick = w[k].tick, before = alive;
         for (; k < n && w[k].tick == tick; k++) {
-            // What ends here does not cross; what starts here neither.
+            // An item that starts or ends at this tick does not cross a cut
+            // here.
             before += w[k].weight < 0 ? w[k].weight : 0;
             alive += w[k].weight;
             starts += w[k].weight > 0;
@@ -93,9 +98,8 @@ static int32_t find_cuts(const dv_task *t, int64_t *cuts, dv_arena *a)
     return n_cuts;
 }
 
-// -- A piece as a task of its own --------------------------------------------
-
-// Is a group whole inside the piece? Others stay as they are.
+// Returns whether all items of group g are inside the piece. A group that
+// crosses a cut is not changed.
 static int group_inside(const dv_task *t, int32_t g, int64_t from, int64_t to)
 {
     for (int32_t k = t->group_at[g]; k < t->group_at[g + 1]; k++) {
@@ -115,8 +119,8 @@ static int inside(const dv_task *t, int32_t i, int64_t from, int64_t to)
            (it->group < 0 || group_inside(t, it->group, from, to));
 }
 
-// The items as a task. `place` has room for all items of t and is -1 where an
-// item is not among them.
+// Builds a task of the given items. `place` is a scratch array with an entry
+// for every item of t, -1 on entry and on return.
 static int make_part(dv_task *out, const dv_task *t, const int32_t *items,
                      int32_t n, int32_t *place)
 {
@@ -155,8 +159,6 @@ static int make_part(dv_task *out, const dv_task *t, const int32_t *items,
     return ok;
 }
 
-// -- Refining ----------------------------------------------------------------
-
 typedef struct planner {
     const dv_task *t;
     dv_search *search;
@@ -170,7 +172,8 @@ typedef struct planner {
     dv_arena arena;
 } planner;
 
-// Improve a part that starts from what the lists found for it.
+// Improves the answer of one piece, starting from the list heuristic's
+// addresses, and proposes the result to the local search.
 static int refine_part(planner *p, const dv_task *part, int32_t n,
                        int64_t effort)
 {

@@ -1,24 +1,27 @@
-// How much can be kept at most: a price for every section of time.
+// Computes an upper bound of the weight that can be placed, by Lagrangian
+// relaxation.
 //
-// Addresses are forgotten; what remains is that the items kept may nowhere
-// need more than the capacity. A price per byte and section turns that into a
-// sum: an item is worth keeping if its weight is above what its bytes cost,
-// and for any prices
+// Addresses are ignored; what remains is that the placed items need at most the
+// capacity at any time. A price per byte and section of time relaxes that
+// constraint: an item is worth placing if its weight exceeds the price of its
+// bytes, and for any non-negative prices
 //
-//   bound = capacity x prices + sum of what items are worth above their cost
+//   bound = sum of capacity x price + sum of positive (weight - item's price)
 //
-// is no less than what any placement keeps. The prices are found by walking
-// against the slack (subgradient steps, the length after Polyak); the best
-// bound seen is the answer, and its prices tell which items are cheap.
+// is at least the weight of any placement. The prices are found by subgradient
+// steps with Polyak's step length. The least bound seen is the result, and its
+// prices tell which items are worth placing.
 //
-// A section is a tick where the set of live items is maximal. A child may
-// lie on its parent in the tick they share, so it is counted from the next.
+// A section is a tick where the set of live items is maximal. A child may share
+// its parent's bytes in the tick in which both are live, so it is counted from
+// the next tick on.
 #include "place/place.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATIENCE = 200 }; // steps without much progress
+// The step length is reduced after this many steps without enough progress.
+enum { PATIENCE = 200 };
 
 static int ascending(const void *a, const void *b)
 {
@@ -37,7 +40,7 @@ static int32_t unique(int64_t *v, int32_t n)
     return m;
 }
 
-// How many of the sorted ticks are below `tick`.
+// Returns the number of the sorted ticks that are below `tick`.
 static int32_t below(const int64_t *ticks, int32_t n, int64_t tick)
 {
     int32_t lo = 0, hi = n;
@@ -56,7 +59,8 @@ static int64_t counted_from(const dv_item *it)
     return it->start + (it->n_parents > 0);
 }
 
-// Ticks at which something starts and before whose successor something ends.
+// Finds the ticks at which some item starts and before whose successor some
+// item ends. There the set of live items is maximal. Returns their number.
 static int32_t find_sections(const dv_task *t, int64_t *ticks, char *ends)
 {
     int32_t n = 0, m = 0;
@@ -126,20 +130,19 @@ static void add_up(dv_prices *p)
         p->cost[k + 1] = p->cost[k] + p->price[k];
 }
 
-// -- Balancing ---------------------------------------------------------------
-
-// An item, or one of a group, as the bound sees it.
+// The size, weight and time sections of an item or of one item of a group.
 typedef struct bid {
     double size, weight;
     int32_t first, last;
 } bid;
 
-// All that compete for room: singles, then groups one after another.
+// All items that compete for memory: single items first, then the items of each
+// group.
 typedef struct market {
     bid *bids;
     int32_t n_singles, n_groups;
     int32_t *group_at; // group g is bids[group_at[g]..group_at[g + 1]]
-    double fixed;      // weight that is kept anyway
+    double fixed;      // total weight of the fixed items
     double *load, *best;
 } market;
 
@@ -184,8 +187,8 @@ static double worth(const bid *b, const double *cost)
     return b->weight - (cost[b->last] - cost[b->first]) * b->size;
 }
 
-// The bound these prices give; the load becomes what the items worth keeping
-// would need.
+// Returns the bound for the current prices. Sets m->load to the bytes that the
+// items worth placing need in each time section.
 static double evaluate(const market *m, const dv_prices *p)
 {
     double bound = m->fixed, *load = m->load;
@@ -218,7 +221,8 @@ static double evaluate(const market *m, const dv_prices *p)
     return bound;
 }
 
-// Move the prices by `length` against the slack; 0 when all is balanced.
+// Makes a subgradient step: raises the prices of overloaded time sections and
+// lowers those with free bytes. Returns 0 when the subgradient is zero.
 static int step(dv_prices *p, const double *load, double length)
 {
     double norm = 0;
@@ -242,7 +246,9 @@ static void save(double *to, const double *from, int32_t n)
     memcpy(to, from, (size_t)n * sizeof *to);
 }
 
-// Aim for `reach` below the lowest bound; come closer when that fails.
+// Minimises the bound by subgradient steps that aim at `reach` below the lowest
+// bound so far; `reach` is reduced when PATIENCE steps bring too little
+// progress. Returns the lowest bound.
 static double balance(const market *m, dv_prices *p, double known, int steps)
 {
     double lowest = INFINITY, reach = 0, mark = INFINITY;
@@ -273,7 +279,8 @@ static double balance(const market *m, dv_prices *p, double known, int steps)
     return lowest;
 }
 
-// A section asks what the sections it stands for ask together.
+// Each time section takes the sum of the prices of the sections of `from` that
+// it covers.
 void dv_prices_take(dv_prices *p, const dv_prices *from)
 {
     int32_t k = 0;
@@ -292,7 +299,7 @@ int dv_price_steps(const dv_task *t, const dv_prices *p)
     return steps < 60 ? 60 : steps > 20000 ? 20000 : (int)steps;
 }
 
-// What divides the value of every answer.
+// Returns the gcd of all weights, which divides the value of every answer.
 static int64_t value_unit(const dv_task *t)
 {
     int64_t unit = 0;

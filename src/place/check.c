@@ -1,6 +1,7 @@
-// The judge of placements: simple loops over pairs of stays that are near in
-// time, from the buffers and the placement alone. It shares no code with the
-// solvers. S1 to S5 are in docs/invariants.md.
+// Verifies placements with simple loops over pairs of stays (intervals of a
+// buffer at one address) that overlap in time, using only the buffers and the
+// placement. It shares no code with the solvers. The rules S1 to S5 are in
+// docs/invariants.md.
 #include "divvy/divvy.h"
 #include "base/diag.h"
 #include "base/mem.h"
@@ -12,7 +13,7 @@ typedef struct judge {
     const dv_buffer *in;
     const dv_place_options *o;
     dv_diag *diag;
-    char *handed; // a buffer's place has been taken over
+    char *handed; // per buffer: a child already reuses its address
 } judge;
 
 static const char *name_of(const judge *j, int32_t b)
@@ -21,8 +22,6 @@ static const char *name_of(const judge *j, int32_t b)
 }
 
 #define WRONG(j, ...) dv_fail((j)->diag, DV_E_CHECK, DV_NOWHERE, __VA_ARGS__)
-
-// -- Stays by themselves (S2, S3, S4) ----------------------------------------
 
 static dv_status check_stay(const judge *j, const dv_stay *s)
 {
@@ -53,8 +52,8 @@ static dv_status check_stay(const judge *j, const dv_stay *s)
     return DV_OK;
 }
 
-// Without evictions a buffer stays for all of its life or not at all; with
-// them a stay begins and ends at uses.
+// Checks that a stay (an interval at one address) covers the buffer's whole
+// lifetime or, if eviction is allowed, begins and ends at uses.
 static dv_status check_span(const judge *j, const dv_stay *s)
 {
     const dv_buffer *b = &j->in[s->buffer];
@@ -82,7 +81,8 @@ static dv_status check_order(const judge *j, const dv_stay *s)
     return WRONG(j, "the stays of %s are out of order", name_of(j, s->buffer));
 }
 
-// Addresses and reasons say what the stays say (S5).
+// Checks that the address and reason of every buffer agree with its stays (its
+// intervals at one address), rule S5.
 static dv_status check_lists(const judge *j)
 {
     const dv_placement *p = j->p;
@@ -105,8 +105,6 @@ static dv_status check_lists(const judge *j)
     }
     return DV_OK;
 }
-
-// -- Groups (S3) -------------------------------------------------------------
 
 typedef struct member {
     int32_t group;
@@ -144,8 +142,6 @@ static dv_status check_groups(const judge *j)
     return st;
 }
 
-// -- Pairs (S1) --------------------------------------------------------------
-
 static int declares(const dv_buffer *child, int32_t parent)
 {
     for (size_t k = 0; k < child->n_parents; k++)
@@ -154,9 +150,10 @@ static int declares(const dv_buffer *child, int32_t parent)
     return 0;
 }
 
-// The one exception: a parent's last tick is its child's first, they have the
-// same base, and nobody else takes the place over. Two stays of one buffer
-// meet in the same way.
+// Returns whether two overlapping stays are a legal in-place reuse: the last
+// tick of `from` is the first tick of `to`, both have the same address, `to`
+// declares `from` as parent, and no other child has reused that address. Two
+// consecutive stays of one buffer may overlap in the same way.
 static int hands_over(const judge *j, const dv_stay *from, const dv_stay *to)
 {
     if (from->address != to->address || from->end != to->start + 1)
@@ -193,7 +190,8 @@ static int by_start(const void *a, const void *b)
     return x->buffer - y->buffer;
 }
 
-// Walk through the stays by start, with a list of those still alive.
+// Checks all pairs of stays that overlap in time (rule S1), by a sweep over
+// stays sorted by start with a list of those still live.
 static dv_status check_pairs(const judge *j)
 {
     size_t n = j->p->n_stays, n_alive = 0;
@@ -217,8 +215,6 @@ static dv_status check_pairs(const judge *j)
     dv_release(alive);
     return st;
 }
-
-// -- Totals ------------------------------------------------------------------
 
 static dv_status check_peak(const judge *j)
 {

@@ -1,4 +1,4 @@
-// Reading and writing tables of buffers.
+// Reads and writes tables of buffers as CSV; the format is described in csv.h.
 #include "place/csv.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 
 enum { MAX_COLUMNS = 64, MOST_ROWS = 1 << 24 };
 
-// What a column means. ORDER as in `names`.
+// The meanings that a column can have.
 typedef enum column {
     ID,
     LOWER,
@@ -42,7 +42,7 @@ static const struct {
     {"group", GROUP},   {"barred", BARRED},
 };
 
-// A field: bytes of the text, spaces around it left out.
+// A field of a row: its bytes in the text without surrounding blanks.
 typedef struct field {
     const char *at;
     size_t len;
@@ -51,11 +51,12 @@ typedef struct field {
 typedef struct reader {
     dv_csv *csv;
     dv_diag *diag;
-    const char *now, *limit; // the rest of the text
+    const char *now, *limit; // read position in the text, and its end
     field row[MAX_COLUMNS];
     int n_row;
-    column columns[MAX_COLUMNS]; // what each means
-    int where[N_COLUMNS];        // and where each is; -1: nowhere
+    column columns[MAX_COLUMNS]; // meaning of each column
+    int where[N_COLUMNS];        // column of each meaning, or -1 if the table
+                                 // has none
     dv_table ids;
 } reader;
 
@@ -67,13 +68,11 @@ static dv_loc loc_of(const reader *r, const char *at)
 #define WRONG(r, status, f, ...)                                               \
     dv_fail((r)->diag, status, loc_of(r, (f).at), __VA_ARGS__)
 
-// As %.*s takes it, cut to a line's length.
+// Returns the field's length for printf's %.*s, limited to 60 characters.
 static int shown(field f)
 {
     return f.len > 60 ? 60 : (int)f.len;
 }
-
-// -- Rows --------------------------------------------------------------------
 
 static field trim(const char *from, const char *to)
 {
@@ -84,7 +83,8 @@ static field trim(const char *from, const char *to)
     return (field){from, (size_t)(to - from)};
 }
 
-// The next line into r->row; 0 at an empty line or the end.
+// Splits the next line into r->row. Returns 0 at an empty line, at the end of
+// the text, or on an error, which is stored in *st.
 static int next_row(reader *r, const char **from, const char **to,
                     dv_status *st)
 {
@@ -114,8 +114,6 @@ static int next_row(reader *r, const char **from, const char **to,
             return 1;
     }
 }
-
-// -- The header --------------------------------------------------------------
 
 static column meaning(field f)
 {
@@ -172,15 +170,14 @@ static dv_status read_header(reader *r)
     return DV_OK;
 }
 
-// -- Fields ------------------------------------------------------------------
-
 static field get(const reader *r, column c)
 {
     int k = r->where[c];
     return k < 0 ? (field){r->now, 0} : r->row[k];
 }
 
-// A whole number from the front of f.
+// Parses an integer at the front of *f and advances *f past it. `what` names
+// the value in messages.
 static dv_status take_int(const reader *r, field *f, const char *what,
                           int64_t *out)
 {
@@ -218,14 +215,15 @@ static dv_status read_int(const reader *r, column c, const char *what,
     return DV_OK;
 }
 
-// The same, where an empty field changes nothing.
+// Parses the column like read_int; an empty field leaves *out unchanged.
 static dv_status read_option(const reader *r, column c, const char *what,
                              int64_t *out)
 {
     return get(r, c).len ? read_int(r, c, what, out) : DV_OK;
 }
 
-// The next word of a list; 0 when there is none.
+// Takes the next word from a list separated by blanks. Returns 0 when the list
+// is empty.
 static int next_word(field *list, field *word)
 {
     *list = trim(list->at, list->at + list->len);
@@ -333,7 +331,8 @@ static dv_status read_row(reader *r, int32_t i)
     return read_uses(r, b);
 }
 
-// Ids of parents become numbers once all rows are known.
+// Reads row i again to convert parent ids to buffer numbers. This is done after
+// all rows are read, because a parent may come after its child.
 static dv_status read_parents(reader *r, int32_t i)
 {
     dv_csv *csv = r->csv;
@@ -357,8 +356,6 @@ static dv_status read_parents(reader *r, int32_t i)
     b->n_parents = (size_t)n;
     return DV_OK;
 }
-
-// -- The table ---------------------------------------------------------------
 
 static dv_status read_table(reader *r)
 {
@@ -410,9 +407,8 @@ void dv_csv_free(dv_csv *csv)
     dv_arena_free(&csv->arena);
 }
 
-// -- Writing -----------------------------------------------------------------
-
-// A row with `value` as its offset: in the column it has, or as a last one.
+// Prints a row with `value` in the offset column, or appended as a last column
+// if the table has none.
 static void print_row(dv_text *out, const dv_csv *csv, int32_t from, int32_t to,
                       const char *value)
 {

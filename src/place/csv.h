@@ -1,13 +1,14 @@
-// Buffers as CSV, the form MiniMalloc reads and writes.
+// Reads and writes buffers as CSV, in the format of MiniMalloc.
 //
 //   id,lower,upper,size          columns in any order; `upper` is the first
-//   b1,0,3,4                     tick after, `end` would be the last one
-//   b2,3,9,4
+//   b1,0,3,4                     tick after the lifetime; a column `end`
+//   b2,3,9,4                     instead of it is the last tick
 //
-// More columns: alignment; offset, a fixed address; hint, which is ignored;
-// gaps, which must be empty. Our own: weight; uses, ticks with a w behind those
-// that write ("0w 3 7"); parents, ids of buffers whose place it may take over;
-// group, a number; barred, a reason. A list is separated by spaces. The table
+// Optional columns of MiniMalloc: alignment; offset, a fixed address; hint,
+// which is ignored; gaps, which must be empty. Columns added by divvy: weight;
+// uses, ticks with a suffix w if the use writes ("0w 3 7"); parents, the ids of
+// buffers whose address this one may reuse; group, a number; barred, the reason
+// why the buffer may not be placed. Lists are separated by spaces. The table
 // ends at the first empty line.
 #ifndef DV_CSV_H
 #define DV_CSV_H
@@ -16,21 +17,23 @@
 #include "base/text.h"
 
 typedef struct dv_csv {
-    dv_arena arena; // everything below but the text
-    dv_source src;  // borrowed text
+    dv_arena arena; // owns all arrays below; the text is borrowed
+    dv_source src;  // the text, borrowed from the caller
     dv_buffer *buffers;
-    dv_loc *locs;  // where each buffer's row begins
-    int32_t *ends; // where it ends, in bytes of the text
+    dv_loc *locs;  // position of each buffer's row in the text
+    int32_t *ends; // end of each buffer's row, as a byte offset in the text
     int32_t n, cap_locs, cap_buffers, cap_ends;
-    int32_t header, header_end; // the header's row
-    int32_t offset_column;      // which column is the offset; -1: none
+    int32_t header, header_end; // byte range of the header row in the text
+    int32_t offset_column;      // number of the offset column, or -1 if there
+                                // is none
     int n_columns;
 } dv_csv;
 
-// Read a table. The text and the name are borrowed until dv_csv_free.
+// Parses a table. `text` and `name` are borrowed until dv_csv_free.
 dv_status dv_csv_parse(dv_csv *out, const char *text, size_t len,
                        const char *name, dv_diag *diag);
-// The same rows with an offset for each, -1 for what was left out.
+// Prints the rows of the parsed table with the given offsets, -1 for buffers
+// that were not placed.
 void dv_csv_print(dv_text *out, const dv_csv *csv, const int64_t *offsets);
 void dv_csv_free(dv_csv *csv);
 #endif

@@ -1,34 +1,35 @@
-// Where a buffer may leave memory, and what that costs.
+// Decides where a buffer may be spilled to main memory, and what that costs.
 //
-//   uses     w   r   r       w   r          w writes all of it, r reads it
-//   epochs  [===========)   [=====)         nothing crosses a gap before a w
+//   uses     w   r   r       w   r          w overwrites the buffer, r reads it
+//   epochs  [===========)   [=====)         no value is live in a gap before w
 //   gaps     [===)
-//                [===)       [====)         each kept gap saves one read
+//                [===)       [====)         each resident gap saves one read
 //
-// A write begins an epoch: what was there before is not needed any more, so
-// epochs of a buffer are as independent as different buffers are. In an epoch,
-// memory kept over the gap before a read saves that read. The write is saved
-// too if all gaps of its epoch are kept; otherwise its value must also be in
-// main memory, for those who read it there. A value that comes from outside is
-// there already.
+// A write begins an epoch: the previous contents are dead, so the epochs of a
+// buffer are as independent as different buffers. Within an epoch, staying
+// resident over the gap before a read saves that read from main memory. The
+// write to main memory is saved too if all gaps of its epoch are resident;
+// otherwise the value must also be in main memory for the reads that fetch it
+// from there. A value that comes from outside is in main memory already.
 //
-// Pieces that meet in a use hand their place over as in-place parent and child
-// do, or the value moves inside memory, which costs nothing in main memory.
-// The write that is saved only by a whole epoch is counted with its first
-// piece: more than true for parts of an epoch, so that a bound on the pieces
-// is one on the buffers.
+// Two pieces that share a use either hand over their address, as in-place
+// parent and child do, or the value is copied within the memory, which causes
+// no main memory traffic. The saved write, which needs the whole epoch, is
+// counted in the weight of the epoch's first piece. That overestimates partly
+// placed epochs, so an upper bound for the pieces is also one for the buffers.
 #include "place/cut.h"
 
 typedef struct cutter {
     dv_place_cut *out;
     const dv_buffer *in;
     int gaps;
-    int32_t *first_piece; // of each buffer
-    int32_t *links;       // room for one parent of every piece
+    int32_t *first_piece; // index of each buffer's first piece
+    int32_t *links;       // storage for one parent index per piece
     int32_t n_epochs;
 } cutter;
 
-// May it be cut? Its life must be its uses, and its weight theirs.
+// Returns whether the buffer may be cut: its lifetime must start at its first
+// use and end at its last, and its weight must be derived from its uses.
 static int can_be_cut(const dv_buffer *b)
 {
     return b->n_uses > 1 && b->weight < 0 && b->fixed < 0 && !b->group &&
@@ -36,7 +37,8 @@ static int can_be_cut(const dv_buffer *b)
            b->uses[b->n_uses - 1].tick + 1 == b->end;
 }
 
-// The first use after `u` that begins a new epoch.
+// Returns the index of the first use after `u` that writes and so begins a new
+// epoch.
 static size_t epoch_end(const dv_buffer *b, size_t u)
 {
     for (u++; u < b->n_uses && !b->uses[u].writes; u++)
@@ -56,7 +58,7 @@ static dv_buffer *add(cutter *c, int32_t owner)
     return p;
 }
 
-// Uses from..to of a buffer as one piece worth `weight`.
+// Adds uses from..to - 1 of buffer i as one piece with the given weight.
 static dv_buffer *add_piece(cutter *c, int32_t i, size_t from, size_t to,
                             int64_t weight)
 {
@@ -90,7 +92,8 @@ static void cut_epoch(cutter *c, int32_t i, size_t from, size_t to)
             c->out->bonus[k] = written * size;
             continue;
         }
-        p->first_use_is_read = 0; // it comes from the piece before
+        p->first_use_is_read = 0; // the value comes from the previous piece,
+                                  // not from outside
         c->links[k] = k - 1;
         p->parents = &c->links[k];
         p->n_parents = 1;
@@ -113,8 +116,8 @@ static void cut_buffer(cutter *c, int32_t i)
     }
 }
 
-// Parents were buffers; they become those buffers' last pieces, where these
-// end with a read.
+// Makes the first piece of each buffer the in-place child of the last pieces of
+// its parent buffers, if these pieces end with a read.
 static void link_parents(cutter *c, int32_t *room)
 {
     for (int32_t k = 0; k < c->out->n; k++) {

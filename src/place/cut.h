@@ -1,20 +1,25 @@
-// Buffers cut where they may leave memory and come back: see cut.c.
+// Cuts buffers into pieces at the uses where they may be spilled and reloaded.
+// The rules are explained in cut.c.
 #ifndef DV_CUT_H
 #define DV_CUT_H
 #include "place/place.h"
 
 typedef struct dv_place_cut {
-    dv_buffer *pieces; // each with its own weight
-    int32_t *owner;    // the buffer each is a piece of; pieces are in order
-    int32_t *epoch;    // number of the epoch each belongs to
-    int64_t *bonus;    // on an epoch's first piece: counted if all are kept
+    dv_buffer *pieces; // pieces as buffers, each with its own weight
+    int32_t *owner;    // the buffer that each piece belongs to; pieces are
+                       // sorted by owner and time
+    int32_t *epoch;    // number of the write-to-last-read epoch that each piece
+                       // belongs to
+    int64_t *bonus;    // on an epoch's first piece: weight that counts only if
+                       // all its pieces are placed
     int32_t n;
 } dv_place_cut;
 
-// At writes only: pieces are epochs. With `gaps` also between all uses.
-// 0 when out of memory.
+// Cuts every buffer at its writes, so that each piece is an epoch; with `gaps`,
+// also cuts between all uses. Returns 0 when out of memory.
 int dv_cut_make(dv_place_cut *out, const dv_buffer *buffers, size_t n, int gaps,
                 dv_arena *arena);
-// What the pieces that are kept are worth.
+// Returns the total weight of the pieces that have an address, without the
+// bonus of epochs that are only partly placed.
 int64_t dv_cut_value(const dv_place_cut *cut, const int64_t *at);
 #endif

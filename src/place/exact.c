@@ -1,16 +1,16 @@
-// exact: branch and bound over placements.
+// Solver exact: branch and bound over placements.
 //
-// Items are placed from the bottom up. In a layout where nothing can be moved
-// further down, taken by rising address, every item is at the lowest place
-// above all that was placed before it and meets it in time; or on the base of
-// a parent or child. So each item has one candidate, and one more for each
-// partner that is placed; where partners have other alignments, or fixed items
-// stand about, also the places that would suit those. Any subset may stay out:
-// every node is an answer.
+// Items are placed in order of rising address. In a layout where no item can be
+// moved down, every item is at the lowest address above all previously placed
+// items that overlap it in time, or at the base of a parent or child. So each
+// item has one candidate address, plus one for each placed parent or child; if
+// parents or children have other alignments, or if there are fixed items, also
+// the addresses that suit those. Any subset of items may remain unplaced: every
+// node of the search tree is an answer.
 //
-// A node is cut when what is placed and the worth of what may still come, at
-// the prices of bound.c, cannot beat the best answer. If the search ends
-// before its effort, the best answer is optimal.
+// A node is pruned when the placed weight plus the weight that can still be
+// gained, at the prices of bound.c, cannot beat the best answer. If the search
+// ends before its effort is spent, the best answer is optimal.
 #include "base/math.h"
 #include "place/place.h"
 #include <string.h>
@@ -24,23 +24,24 @@ typedef struct branch {
     dv_effort *effort;
     dv_answer *best;
     int64_t *at;
-    int32_t *order; // items in play, dear ones first
+    int32_t *order; // placeable items, heaviest first
     int32_t n_order;
-    double *worth;   // weight less price
-    int64_t *common; // an alignment that suits an item and its partners
-    double reserve;  // what all room costs
-    int64_t kept;    // weight placed, fixed items included
+    double *worth;   // per item: weight minus price
+    int64_t *common; // per item: common multiple of its own and its partners'
+                     // alignments
+    double reserve;  // price of the whole free memory plus the weight of fixed
+                     // items
+    int64_t kept;    // weight placed so far, including fixed items
     int stopped;
 } branch;
 
-// -- Candidates --------------------------------------------------------------
-
-// The lowest place for item i from `from` on that is clear of fixed items.
+// Returns the lowest address >= `from` with the given alignment at which item i
+// overlaps no fixed item, or -1 if it would exceed the capacity.
 static int64_t above(const branch *b, int32_t i, int64_t from, int64_t align)
 {
     const dv_item *it = &b->t->items[i];
     int64_t at = dv_align_up(from, align);
-    for (int32_t k = 0; k < b->t->n_fixed; k++) { // by rising address
+    for (int32_t k = 0; k < b->t->n_fixed; k++) { // in order of rising address
         const dv_item *f = &b->t->items[b->t->fixed[k]];
         if (f->start < it->end && it->start < f->end &&
             f->fixed < at + it->size && at < f->fixed + f->size)
@@ -49,7 +50,8 @@ static int64_t above(const branch *b, int32_t i, int64_t from, int64_t align)
     return at + it->size <= b->t->capacity ? at : -1;
 }
 
-// The top of everything placed that meets item i and is not fixed.
+// Returns the highest end of all placed, not fixed items that overlap item i in
+// time.
 static int64_t ground(const branch *b, int32_t i)
 {
     int64_t top = 0;
@@ -61,7 +63,8 @@ static int64_t ground(const branch *b, int32_t i)
     return top;
 }
 
-// May item i lie at `at`, on the base of placed partner j?
+// Returns whether item i may be at `at`, the base address of its placed parent
+// or child j.
 static int fits_on(const branch *b, int32_t i, int64_t at, int32_t j)
 {
     const dv_item *it = &b->t->items[i];
@@ -111,9 +114,7 @@ static int candidates(const branch *b, int32_t i, int64_t *list)
     return n;
 }
 
-// -- Bounding ----------------------------------------------------------------
-
-// Can item i still be placed anywhere?
+// Returns whether item i is not placed yet and has a candidate address.
 static int open(const branch *b, int32_t i)
 {
     int64_t list[MAX_CANDIDATES];
@@ -137,7 +138,8 @@ static int hopeless(const branch *b)
            priced * (1 + 1e-12) < (double)b->best->value + 1;
 }
 
-// What counts of the layout: groups only when they are whole.
+// Copies the layout to `at` without the groups that are only partly placed, and
+// returns its value.
 static int64_t counted(const branch *b, int64_t *at)
 {
     const dv_task *t = b->t;
@@ -152,8 +154,6 @@ static int64_t counted(const branch *b, int64_t *at)
     return dv_value(t, at);
 }
 
-// -- Branching ---------------------------------------------------------------
-
 static void note_answer(branch *b, int64_t *scratch)
 {
     if (b->kept <= b->best->value)
@@ -165,8 +165,9 @@ static void note_answer(branch *b, int64_t *scratch)
     memcpy(b->best->at, scratch, (size_t)b->t->n * sizeof *scratch);
 }
 
-// Place further items at `from` or above. Of items without partners at the
-// same address the later one follows the earlier.
+// Places further items at addresses >= `from`. Items without parents or
+// children at the same address are placed in list order only, to avoid
+// permutations of the same layout.
 static void descend(branch *b, int64_t from, int32_t last, int64_t *scratch)
 {
     b->effort->nodes++;
@@ -193,10 +194,9 @@ static void descend(branch *b, int64_t from, int32_t last, int64_t *scratch)
     }
 }
 
-// -- The entry ---------------------------------------------------------------
-
-// The least common multiple of the alignments of all that hang together by
-// in-place links, as long as it is small.
+// Sets common[i] to the least common multiple of the alignments in the
+// connected component of in-place links of item i, unless that exceeds the
+// capacity.
 static void find_common(branch *b)
 {
     const dv_task *t = b->t;

@@ -1,6 +1,6 @@
-// From buffers to a task: every rule the input must keep is checked here,
-// once, so that solvers may rely on it.
-#define _POSIX_C_SOURCE 200809L // clock_gettime
+// Builds a task from the caller's buffers. All rules of the input are checked
+// here, so that solvers may rely on them.
+#define _POSIX_C_SOURCE 200809L // for clock_gettime
 #include "base/math.h"
 #include "place/place.h"
 #include <inttypes.h>
@@ -11,7 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-// Sums of two such numbers, and one of them rounded up to another, fit.
+// Upper limit of all input numbers: sums of two of them, and one rounded up to
+// a multiple of another, fit in int64_t.
 #define MOST ((int64_t)1 << 60)
 enum { MOST_BUFFERS = 1 << 28 };
 
@@ -39,8 +40,6 @@ wrong(const reader *r, size_t i, dv_status status, const char *fmt, ...)
     return dv_fail(r->diag, status, at, "buffer number %zu: %s", i, text);
 }
 
-// -- One buffer --------------------------------------------------------------
-
 static dv_status check_uses(const reader *r, size_t i)
 {
     const dv_buffer *b = &r->in[i];
@@ -50,8 +49,8 @@ static dv_status check_uses(const reader *r, size_t i)
                          "uses must be strictly increasing, and %" PRId64
                          " comes after %" PRId64,
                          b->uses[u].tick, b->uses[u - 1].tick);
-    // A lifetime that is empty is check_range's to report; its last tick,
-    // end - 1, might not fit 64 bits.
+    // check_range reports an empty lifetime. It is not examined here, because
+    // its last tick, end - 1, might overflow.
     if (b->start < b->end &&
         (b->uses[0].tick < b->start || b->uses[b->n_uses - 1].tick >= b->end))
         return wrong(r, i, DV_E_BUFFER,
@@ -108,8 +107,9 @@ static dv_status check_fixed(const reader *r, size_t i, const dv_item *it)
     return DV_OK;
 }
 
-// What keeping it saves: every use is a transfer of all of it; but what comes
-// from outside must be fetched once.
+// Computes the main memory traffic saved by keeping the buffer resident: one
+// transfer of the whole buffer per use, except the first read of a value that
+// comes from outside. Returns 0 on overflow.
 static int weigh(const dv_buffer *b, int64_t *weight)
 {
     int64_t n = (int64_t)b->n_uses - (b->first_use_is_read != 0);
@@ -142,10 +142,9 @@ static dv_status read_one(const reader *r, size_t i)
     return check_fixed(r, i, it);
 }
 
-// -- Parents and groups ------------------------------------------------------
-
-// A parent is read for the last time in the tick that writes the child. So no
-// place is handed over twice in one tick, and parents form no circle.
+// Checks that parent p is read for the last time in the tick that writes child
+// i. It follows that an address is not handed over twice in one tick and that
+// parent links form no cycle.
 static dv_status check_parent(const reader *r, size_t i, int32_t p)
 {
     if (p < 0 || (size_t)p >= r->n || (size_t)p == i)
@@ -170,7 +169,8 @@ static dv_status check_parent(const reader *r, size_t i, int32_t p)
     return DV_OK;
 }
 
-// Can these two ever share a place? Both may be in memory.
+// Returns whether buffer i and its parent p can ever share an address: both
+// must be placeable or fixed.
 static int linked(const dv_task *t, size_t i, int32_t p)
 {
     const dv_item *c = &t->items[i], *q = &t->items[p];
@@ -228,7 +228,7 @@ static int by_group(const void *a, const void *b)
                                 : x->item - y->item;
 }
 
-// A group with one that cannot be placed is out as a whole.
+// Excludes a whole group if any of its items cannot be placed.
 static void close_group(dv_task *t, int32_t g)
 {
     int in_play = 1;
@@ -266,8 +266,6 @@ static dv_status read_groups(const reader *r)
     return DV_OK;
 }
 
-// -- The task ----------------------------------------------------------------
-
 static int is_parent(const dv_task *t, int32_t p, int32_t child)
 {
     const dv_item *it = &t->items[child];
@@ -277,7 +275,8 @@ static int is_parent(const dv_task *t, int32_t p, int32_t child)
     return 0;
 }
 
-// Two fixed buffers may share bytes only where one hands over to the other.
+// Reports two fixed buffers with overlapping lifetimes and bytes, unless one is
+// the in-place parent of the other at the same address.
 static dv_status check_collision(const reader *r, int32_t i, int32_t k)
 {
     const dv_item *a = &r->task->items[i], *b = &r->task->items[k];

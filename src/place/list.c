@@ -1,14 +1,14 @@
-// The three list solvers, with Torch-Spyre's addresses.
+// Three list heuristics, which choose the same addresses as Torch-Spyre.
 //
-//   greedy    walks through time: what ends is freed, what starts goes, in
-//             input order, to its parent's place, to 0, on top of everything
-//             alive, or into the first gap.
-//   firstfit  takes short-lived and often used buffers first, parents before
-//   bestfit   children, and looks for the first or the tightest gap among all
+//   greedy    sweeps over time: buffers that end are freed; buffers that
+//             start are placed, in input order, at their parent's address,
+//             at 0, on top of all live buffers, or in the first gap.
+//   firstfit  take short-lived and often used buffers first, parents before
+//   bestfit   children, and choose the first or the tightest gap among all
 //             placed buffers that overlap in time.
 //
-// Cost: n log n, and for every buffer the number of placed ones that overlap
-// it in time.
+// The run time is n log n, plus for every buffer the number of placed buffers
+// that overlap it in time.
 #include "place/place.h"
 #include <stdlib.h>
 
@@ -16,21 +16,20 @@ typedef struct span {
     int64_t lo, hi;
 } span;
 
-// What a run of one solver works with; all from one arena.
+// The working state of one heuristic run; all arrays come from one arena.
 typedef struct run {
     const dv_task *task;
     dv_list_rule rule;
     dv_live live;
     int64_t *at;
-    int32_t *order; // in which items are placed
+    int32_t *order; // order in which items are placed
     int32_t *by_end;
-    int32_t *near; // items found alive
-    span *spans;   // what they occupy, by address; later merged
-    char *out;     // groups that have been given up
-    char *handed;  // the item's place has been taken over
+    int32_t *near; // items that are live together with the current item
+    span *spans;   // address ranges of those items, sorted by address
+    char *out;     // per group: it could not be placed as a whole and is
+                   // excluded
+    char *handed;  // per item: a child already reuses its address
 } run;
-
-// -- Spans -------------------------------------------------------------------
 
 static int by_lo(const void *a, const void *b)
 {
@@ -40,7 +39,8 @@ static int by_lo(const void *a, const void *b)
 
 static void sort_spans(span *s, int32_t n)
 {
-    int32_t sorted = 1; // often all are
+    int32_t sorted = 1; // length of the sorted prefix; the spans are often
+                        // sorted already
     while (sorted < n && s[sorted - 1].lo <= s[sorted].lo)
         sorted++;
     if (n - sorted > 40) {
@@ -64,8 +64,6 @@ static int is_parent_of(const dv_task *t, int32_t p, const dv_item *it)
     return 0;
 }
 
-// -- First fit and best fit --------------------------------------------------
-
 static int64_t waste(const run *r, int64_t lo, int64_t hi, const dv_item *it)
 {
     if (r->rule == DV_FIRST_FIT)
@@ -73,7 +71,8 @@ static int64_t waste(const run *r, int64_t lo, int64_t hi, const dv_item *it)
     return hi - dv_align_up(lo, it->align) - it->size;
 }
 
-// The first declared parent that lies whole in [lo, hi); -1: none.
+// Returns the address of the first declared parent that lies completely in [lo,
+// hi), or -1 if there is none.
 static int64_t parent_in(const run *r, const dv_item *it, int64_t lo,
                          int64_t hi)
 {
@@ -87,8 +86,9 @@ static int64_t parent_in(const run *r, const dv_item *it, int64_t lo,
     return -1;
 }
 
-// Walk the gaps between sorted spans and choose one. With `in_place` only
-// gaps with a parent count, and its address is the answer.
+// Chooses a gap between the sorted spans and returns an address for the item in
+// it, or -1. With `in_place`, only gaps that contain a parent count, and the
+// parent's address is returned.
 static int64_t choose_gap(const run *r, const dv_item *it, const span *s,
                           int32_t n, int in_place)
 {
@@ -184,8 +184,9 @@ static void sift(int32_t *heap, int32_t n, int32_t k)
     }
 }
 
-// Sorted ranks into an order where parents come first, always the smallest
-// rank that is free to go. waits and heap have room for all.
+// Converts items sorted by key to an order in which parents precede children,
+// always taking the smallest key whose parents are all placed. `rank`, `waits`
+// and `heap` are scratch arrays of t->n elements.
 static void parents_first(const dv_task *t, const keyed *sorted, int32_t *rank,
                           int32_t *waits, int32_t *heap, int32_t *order)
 {
@@ -194,7 +195,8 @@ static void parents_first(const dv_task *t, const keyed *sorted, int32_t *rank,
         rank[sorted[k].item] = k;
     for (int32_t k = 0; k < t->n; k++)
         if ((waits[k] = t->items[sorted[k].item].n_parents) == 0)
-            heap[n++] = k; // ascending: a heap already
+            heap[n++] = k; // ranks are pushed in ascending order, so the array
+                           // is already a heap
     while (n) {
         int32_t i = sorted[heap[0]].item;
         order[m++] = i;
@@ -233,8 +235,6 @@ static int order_fit(run *r, dv_arena *a)
     return 1;
 }
 
-// -- Greedy ------------------------------------------------------------------
-
 typedef struct when {
     int64_t tick;
     int32_t item;
@@ -267,7 +267,8 @@ static int order_greedy(run *r, dv_arena *a)
     return 1;
 }
 
-// Is the item's range at `address` free of fixed items other than `but`?
+// Returns whether the item at `address` overlaps no fixed item other than
+// `but`.
 static int clear_of_fixed(const run *r, const dv_item *it, int64_t address,
                           int32_t but)
 {
@@ -296,8 +297,9 @@ static int64_t take_over(run *r, const dv_item *it)
     return -1;
 }
 
-// What is in the item's way: everything alive, by address, and fixed items
-// that come later.
+// Stores in r->spans the address ranges that the item may not use: those of all
+// live items and of all fixed items that overlap it in time, sorted by address.
+// Returns their number.
 static int32_t occupied(run *r, const dv_item *it, int32_t n_live)
 {
     const dv_task *t = r->task;
@@ -340,7 +342,7 @@ static int64_t greedy_place(run *r, const dv_item *it, int32_t n_live)
     return -1;
 }
 
-// Keep r->near, the live items, sorted by address.
+// Inserts item i into r->near, the live items sorted by address.
 static void enter(run *r, int32_t *n_live, int32_t i)
 {
     int32_t k = (*n_live)++;
@@ -349,7 +351,8 @@ static void enter(run *r, int32_t *n_live, int32_t i)
     r->near[k] = i;
 }
 
-// Drop what ends by `tick` from r->near; `next` walks through r->by_end.
+// Removes the items that end by `tick` from r->near; *next is the position in
+// r->by_end.
 static void leave(run *r, int32_t *n_live, int32_t *next, int64_t tick)
 {
     const dv_item *items = r->task->items;
@@ -383,15 +386,14 @@ static void run_greedy(run *r)
     }
 }
 
-// -- Groups, and the entry ---------------------------------------------------
-
 static void clear(run *r)
 {
     for (int32_t i = 0; i < r->task->n; i++)
         r->at[i] = r->task->items[i].fixed;
 }
 
-// Give up the first group that came out in part, or all of them.
+// Excludes the first group that was only partly placed, or all such groups if
+// `all` is set. Returns whether there was one.
 static int broken_group(run *r, int all)
 {
     const dv_task *t = r->task;
@@ -425,7 +427,8 @@ static int prepare(run *r, dv_arena *a)
 
 int dv_list(const dv_task *task, dv_list_rule rule, dv_answer *out)
 {
-    enum { ONE_BY_ONE = 30 }; // groups given up singly before all at once
+    // Exclude one group per pass at first; after this many passes, all at once.
+    enum { ONE_BY_ONE = 30 };
     dv_arena arena = {0};
     run r = {.task = task, .rule = rule, .at = out->at};
     int ok = task->n == 0 || prepare(&r, &arena);

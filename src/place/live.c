@@ -1,6 +1,7 @@
-// Items by time: a tree over the items in order of their start, where every
-// node knows the latest end of what was added below it. A search goes down
-// only where something is still alive: about log n steps for each item found.
+// An index of items by time: a tree over the items sorted by start, where every
+// node stores the latest end of the items added below it. A search only
+// descends where a node's latest end is after the searched start: about log n
+// steps for each item found.
 #include "place/place.h"
 #include <stdlib.h>
 
@@ -64,7 +65,7 @@ void dv_live_remove(dv_live *live, int32_t item)
     set(live, item, INT64_MIN);
 }
 
-// Number of items that start before `tick`.
+// Returns the number of items that start before `tick`.
 static int32_t started(const dv_live *live, int64_t tick)
 {
     int32_t lo = 0, hi = live->task->n;
@@ -82,7 +83,8 @@ int32_t dv_live_find(const dv_live *live, int64_t start, int64_t end,
                      int32_t *out)
 {
     struct {
-        int32_t node, first, count; // leaves below a node
+        int32_t node, first, count; // tree node, its first leaf and its number
+                                    // of leaves
     } stack[64];
     int32_t n = 0, depth = 0, limit = started(live, end);
     if (live->task->n == 0)

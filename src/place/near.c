@@ -1,5 +1,5 @@
-// Who is alive together with whom, listed once, for searches that place the
-// same items again and again.
+// Lists for every item the items with overlapping lifetimes, once, for searches
+// that place the same items many times.
 #include "place/place.h"
 
 static int linked(const dv_task *t, int32_t i, int32_t k)
@@ -14,7 +14,8 @@ static int linked(const dv_task *t, int32_t i, int32_t k)
     return 0;
 }
 
-// Count the neighbours of all items; with `fill` list them too.
+// Counts the neighbours of all items and, if `fill` is set, also stores them in
+// near->items. Returns the count.
 static int64_t walk(dv_near *near, const dv_task *t, const dv_live *live,
                     int32_t *found, int fill)
 {
@@ -25,7 +26,7 @@ static int64_t walk(dv_near *near, const dv_task *t, const dv_live *live,
         if (!it->in_play)
             continue;
         int32_t k = dv_live_find(live, it->start, it->end, found);
-        n += k - 1; // without itself
+        n += k - 1; // item i finds itself, which is not counted
         if (!fill)
             continue;
         int32_t *to = near->items + near->first[i];

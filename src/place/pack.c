@@ -1,30 +1,28 @@
-// Packing: who searches how long.
+// Schedules the packing searches and their budgets.
 //
-// Every part gets tries in turn: the valley search under several rules and
-// the canonical search, with budgets that double each round, and as much work
-// goes to short tries with orders shaken at random. Which of them is quick
-// depends on the case, and none is always. Budgets count nodes, never
-// seconds, so the answer is the same on every machine.
+// Every part is searched by turns with the skyline search under several rules
+// and with the canonical search. The budget of a try doubles each round, and
+// the same amount of work goes to short tries with randomly perturbed orders.
+// Which try is fast depends on the problem; none always is. Budgets count nodes
+// and never seconds, so the result is the same on every machine.
 //
-// The least capacity is between the largest live sum and the best simple
-// layout. The lower end is tried first, being the likely answer and tight
-// (which prunes well); then the gap is halved as long as budgets allow. Large
-// parts begin with the halving, and with the canonical search, which then finds
-// layouts that are about a percent above the lower end.
+// The least capacity lies between the largest sum of live sizes and the height
+// of the best simple layout. The lower end is tried first, because it is the
+// likely answer and a tight capacity prunes well; then the interval is bisected
+// as long as the budget lasts. Large parts start with the bisection and the
+// canonical search, which finds layouts about a percent above the lower end.
 #include "place/pack_state.h"
 #include "base/math.h"
 #include <string.h>
 
 enum {
-    MAX_SEARCH = 4096, // items; more are not searched
-    LARGE = 1000,      // items: a long try seldom gets through
-    HALVINGS = 5       // of the gap, with one budget
+    MAX_SEARCH = 4096, // largest number of items of a part that is searched
+    LARGE = 1000,      // parts with more items seldom finish a long try
+    HALVINGS = 5       // bisection steps per budget
 };
 #define FIRST_BUDGET 20000
 
-// -- Searching a part --------------------------------------------------------
-
-// One round of long tries, those that most often succeed soon first.
+// The long tries of one round; those that most often succeed early come first.
 static const struct {
     int canonical;
     dv_valley_rule rule;
@@ -44,17 +42,19 @@ static const struct {
     {0, DV_RULE_RANK, {DV_KEY_TOTAL, DV_KEY_LIFE, DV_KEY_AREA}},
 };
 enum { N_TRIES = sizeof tries / sizeof *tries };
-// The same with the canonical ones first, for large parts.
+// The order of tries for large parts, as indices into tries[]: canonical
+// searches come first.
 static const unsigned char large_first[N_TRIES] = {10, 7, 4, 0, 1, 2,
                                                    3,  5, 6, 8, 9, 11};
 
-// A search of one part.
+// The state of the search for a layout of one part.
 typedef struct hunt {
     const dv_part *p;
-    dv_valley *v;              // plain parts
-    dv_pack_order *o;          // made when it is first wanted
-    int32_t n_long, n_short;   // tries done
-    int64_t in_long, in_short; // nodes spent in them
+    dv_valley *v;              // skyline search; only for parts without
+                               // alignments and fixed items
+    dv_pack_order *o;          // canonical search; created when first needed
+    int32_t n_long, n_short;   // number of long and short tries so far
+    int64_t in_long, in_short; // nodes spent in long and short tries
     dv_pack_run *run;
 } hunt;
 
@@ -63,14 +63,15 @@ static int64_t short_budget(const hunt *h)
     return 2 * (int64_t)h->p->n + 1000;
 }
 
-// A node of the canonical search looks at all open items, one of the valley
-// search at the neighbours of a valley.
+// Sets the work units per node: a node of the canonical search examines all
+// unplaced items, a node of the skyline search only those near one valley.
 static void set_cost(dv_pack_run *run, const dv_part *p, int canonical)
 {
     run->cost = 1 + (canonical ? (p->n + p->n_secs) / 200 : p->n / 2000);
 }
 
-// Tries whose budget doubles each round.
+// Makes the next long try; the budget doubles after each round of N_TRIES
+// tries.
 static dv_fit try_long(hunt *h)
 {
     int32_t round = h->n_long / N_TRIES, which = h->n_long % N_TRIES;
@@ -88,7 +89,8 @@ static dv_fit try_long(hunt *h)
     return dv_order_try(h->o, keys, budget, h->run);
 }
 
-// 1 1 2 1 1 2 4 1 1 2 ...: budgets that are never far from the best one.
+// Returns element k of the Luby sequence 1 1 2 1 1 2 4 1 1 2 ..., a restart
+// schedule that is within a logarithmic factor of the best one.
 static int64_t luby(int64_t k)
 {
     int64_t size = 1;
@@ -101,7 +103,7 @@ static int64_t luby(int64_t k)
     return (size + 1) / 2;
 }
 
-// Many short tries: sometimes luck is all it takes.
+// Makes the next short try, with a randomly perturbed order of the items.
 static dv_fit try_short(hunt *h)
 {
     static const dv_pack_key keys[][3] = {
@@ -117,7 +119,8 @@ static dv_fit try_short(hunt *h)
                          h->run);
 }
 
-// Search with about `budget` nodes; 0: as many as the run has.
+// Searches a part with about `budget` nodes, or with the whole budget of the
+// run if `budget` is 0.
 static dv_fit search(const dv_part *p, int64_t budget, dv_pack_run *run)
 {
     if (p->load > p->cap)
@@ -141,8 +144,6 @@ static dv_fit search(const dv_part *p, int64_t budget, dv_pack_run *run)
     dv_order_destroy(h.o);
     return fit;
 }
-
-// -- A given capacity --------------------------------------------------------
 
 static dv_pack_run start_run(const dv_pack_limits *limits)
 {
@@ -203,16 +204,16 @@ dv_fit dv_pack(dv_rect *rects, int32_t n, int64_t capacity,
     return fit;
 }
 
-// -- The least capacity ------------------------------------------------------
-
-// What is known of a part: a layout that ends at `top`, and that none ends
-// below `low`. Below `open` nothing was found with the present budget.
+// What is known about a part: the layout `at` ends at `top`, and no layout ends
+// below `low`. Capacities below `open` were tried with the current budget
+// without result.
 typedef struct known {
     int64_t *at;
     int64_t top, low, open;
 } known;
 
-// Is there a layout that ends at `cap`? Whatever comes out is noted.
+// Searches for a layout that ends at or below `cap` and records the result in
+// *x.
 static dv_fit ask(dv_part *p, known *x, int64_t cap, int64_t budget,
                   dv_pack_run *run)
 {
@@ -231,7 +232,8 @@ static dv_fit ask(dv_part *p, known *x, int64_t cap, int64_t budget,
     return fit;
 }
 
-// Bring a part's layout down to `goal` or as near as the budget lets it.
+// Lowers a part's layout to `goal`, or as close to it as the budget allows, by
+// bisection.
 static dv_fit narrow(dv_part *p, known *x, int64_t goal, int64_t budget,
                      dv_pack_run *run)
 {
@@ -266,7 +268,7 @@ static dv_fit first_layouts(dv_model *m, known *all)
     return DV_FIT_YES;
 }
 
-// Where all parts end, and where they end at least.
+// Computes the capacity of the best layouts of all parts, and its lower bound.
 static void sum_up(const dv_model *m, const known *all, int64_t *cap,
                    int64_t *bound)
 {
@@ -277,7 +279,8 @@ static void sum_up(const dv_model *m, const known *all, int64_t *cap,
     }
 }
 
-// Narrow all parts that end above the bound with budgets that grow.
+// Improves all parts that end above the bound, with growing budgets, until the
+// capacity is proven or the run is stopped.
 static dv_fit least(dv_model *m, int64_t *cap, int64_t *bound, dv_pack_run *run)
 {
     known *all = DV_NEW(&m->arena, known, m->n_parts);

@@ -1,48 +1,55 @@
-// Packing: do all these rectangles fit below a capacity?
+// Decides whether all given rectangles fit below a capacity.
 //
-// A rectangle is alive in [start, end) and `size` high; two that are alive
-// together may not share a byte. An exact search: it finds addresses, or
-// proves that there are none, or stops when its budget of nodes is spent.
+// A rectangle is live in [start, end) and `size` bytes high; two rectangles
+// that are live at the same time may not share a byte. The search is exact: it
+// finds addresses, or proves that there are none, or stops when its node budget
+// is spent.
 #ifndef DV_PACK_H
 #define DV_PACK_H
 #include "base/mem.h"
 #include <stdint.h>
 
 typedef struct dv_rect {
-    int64_t start, end; // alive in [start, end)
+    int64_t start, end; // the rectangle is live in [start, end)
     int64_t size;
-    int64_t align;   // a power of two or any number; 1: none
-    int64_t fixed;   // its address, or -1
-    int64_t address; // out
+    int64_t align;   // alignment of the address, not necessarily a power of
+                     // two; 1: none
+    int64_t fixed;   // the fixed address, or -1 if it may be chosen
+    int64_t address; // output: the chosen address
 } dv_rect;
 
 typedef enum dv_fit { DV_FIT_YES, DV_FIT_NO, DV_FIT_OPEN, DV_FIT_NOMEM } dv_fit;
 
 typedef struct dv_pack_limits {
-    int64_t max_nodes; // 0: no limit
-    // Like nodes, but those of large parts count for more, as they take longer:
-    // a million are about half a second. 0: no limit.
+    int64_t max_nodes; // limit of search nodes; 0: no limit
+    // Limit of work units: search nodes weighted by the size of their part,
+    // since nodes of large parts take longer. A million units take about half a
+    // second. 0: no limit.
     int64_t max_work;
-    // Asked now and then; nonzero stops the search. NULL: never.
+    // Called about every thousand nodes; a nonzero result stops the search. May
+    // be NULL.
     int (*stop)(void *cx);
     void *stop_cx;
 } dv_pack_limits;
 
 typedef struct dv_pack_stats {
     int64_t nodes, restarts;
-    int64_t bound; // least capacity that can do: the largest live sum
+    int64_t bound; // proven lower bound of the capacity, at least the largest
+                   // sum of live sizes
 } dv_pack_stats;
 
-// Addresses below `capacity` for all rectangles. One without size or lifetime
-// takes no room; a fixed one need not be aligned. DV_FIT_NO is proven; unless
-// the answer is DV_FIT_YES the addresses mean nothing. Same input, same answer.
+// Finds addresses below `capacity` for all rectangles. A rectangle with no size
+// or no lifetime takes no room; a fixed one need not be aligned. DV_FIT_NO is
+// proven. The addresses are valid only for DV_FIT_YES. The result is
+// deterministic.
 dv_fit dv_pack(dv_rect *rects, int32_t n, int64_t capacity,
                const dv_pack_limits *limits, dv_pack_stats *stats);
 
-// The least capacity found for all rectangles, with their addresses, and in
-// stats->bound what is proven to be needed. DV_FIT_YES: the two are equal.
-// DV_FIT_OPEN: a layout that may not be the least. DV_FIT_NO: no capacity will
-// do (fixed rectangles overlap). Without limits it goes on until it is proven.
+// Searches for the least capacity in which all rectangles fit, and their
+// addresses; stats->bound is the proven lower bound. DV_FIT_YES: the capacity
+// equals the bound. DV_FIT_OPEN: the layout may not be optimal. DV_FIT_NO: no
+// capacity suffices, since fixed rectangles overlap. Without limits the search
+// runs until the result is proven optimal.
 dv_fit dv_pack_least(dv_rect *rects, int32_t n, int64_t *capacity,
                      const dv_pack_limits *limits, dv_pack_stats *stats);
 #endif

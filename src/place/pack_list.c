@@ -1,23 +1,25 @@
-// Simple layouts: items one by one, each at a free place.
+// Simple layouts, which place the items one by one without backtracking.
 //
-//          .....####   fit: x goes to the lowest gap among what it meets;
-//          ..x......        every item looks at all that are placed
-//          #########   stack: x goes on top of the highest one it meets;
-//                           a logarithm per item
-//                      fill: the lowest place first, whatever the order
+//          .....####   fit: item x goes to the lowest gap among the items that
+//          ..x......        overlap it; each item examines all placed items
+//          #########   stack: x goes on top of the highest item that overlaps
+//                           it; O(log n) per item
+//                      fill: places items at the lowest free address first
 //
-// Orders: large first, long-lived first, early first, those of the most loaded
-// sections first. The best layout counts. Fixed items come first, from low to
-// high.
+// The orders tried are: largest first, longest lifetime first, earliest first,
+// most loaded sections first. The lowest layout is kept. Fixed items come
+// first, by rising address.
 #include "place/pack_state.h"
 #include "base/math.h"
 #include <string.h>
 
 enum {
-    MANY = 20000,        // items: the first two layouts have to do
-    SOME = 10000,        // items: those by the largest load are left out
-    MAX_WORK = 50000000, // steps of a layout by fit
-    CLASH = -2           // fixed items overlap
+    MANY = 20000,        // above this many items only the first two layouts are
+                         // tried
+    SOME = 10000,        // above this many items the DV_KEY_TOTAL orders are
+                         // skipped
+    MAX_WORK = 50000000, // limit of steps of one layout by fit
+    CLASH = -2           // result of a layout: fixed items overlap
 };
 
 typedef struct list {
@@ -25,14 +27,18 @@ typedef struct list {
     const dv_part *p;
     int32_t *rank, *order;
     int64_t *at;
-    int32_t *next, head; // what is placed, by address
-    int early;           // items come in order of their first section
-    int64_t work;        // steps left
-    int64_t *high;       // tree of floors: the highest in a node's sections
-    int64_t *whole;      // ... and the least they all have
+    int32_t *next, head; // linked list of the placed items by rising address
+    int early;      // nonzero if items are placed in order of their first time
+                    // section
+    int64_t work;   // remaining steps
+    int64_t *high;  // segment tree over time sections: highest skyline floor in
+                    // the node's range
+    int64_t *whole; // segment tree: skyline floor to which the node's whole
+                    // range was raised
 } list;
 
-// Where an item can lie, at `at` or above. -1: beyond all integers.
+// Returns the lowest aligned address >= `at` for item i, or -1 if its end would
+// overflow.
 static int64_t aligned(const dv_part *p, int32_t i, int64_t at)
 {
     int64_t over = at % p->align[i];
@@ -46,20 +52,20 @@ static int64_t top_of(const list *l, int32_t i)
     return l->at[i] + l->p->size[i];
 }
 
-// -- Fit ---------------------------------------------------------------------
-
-// Does j end before all that are still to come?
+// Returns whether item j ends before item i and all later items start, so that
+// it can be removed from the list.
 static int is_past(const list *l, int32_t j, int32_t i)
 {
     return l->early && l->p->last[j] < l->p->first[i];
 }
 
-// Put item i at the lowest free place. 0: there is none, or no work left.
+// Places item i at the lowest free address. Returns 0 if a fixed address is
+// occupied, on overflow, or if the step limit is reached.
 static int put_lowest(list *l, int32_t i)
 {
     const dv_part *p = l->p;
     int64_t at = p->fixed[i] >= 0 ? p->fixed[i] : 0;
-    int32_t low = -1; // the last one that begins not above `at`
+    int32_t low = -1; // last placed item that begins at or below `at`
     for (int32_t j = l->head, before = -1, next; j >= 0; j = next) {
         next = l->next[j];
         if (l->work-- <= 0)
@@ -89,7 +95,8 @@ static int put_lowest(list *l, int32_t i)
     return 1;
 }
 
-// Where the layout ends, -1: there is none.
+// Places all items in order at their lowest free address. Returns the layout's
+// height, or -1 if it failed.
 static int64_t fit(list *l)
 {
     int64_t top = 0;
@@ -103,9 +110,8 @@ static int64_t fit(list *l)
     return top;
 }
 
-// -- Stack -------------------------------------------------------------------
-
-// The highest floor in sections a..z, of the node that has sections lo..hi.
+// Returns the highest skyline floor in time sections a..z, where `node` covers
+// sections lo..hi.
 static int64_t highest(const list *l, int64_t node, int32_t lo, int32_t hi,
                        int32_t a, int32_t z)
 {
@@ -135,7 +141,9 @@ static void lift(list *l, int64_t node, int32_t lo, int32_t hi, int32_t a,
         lift(l, 2 * node + 1, mid + 1, hi, a, z, to);
 }
 
-// Fixed items have come from low to high: what is in their way is fixed too.
+// Stacks all items in order and returns the layout's height. Fixed items come
+// first by rising address, so any item already above a fixed address is fixed
+// too and the two overlap.
 static int64_t stack(list *l)
 {
     const dv_part *p = l->p;
@@ -158,15 +166,15 @@ static int64_t stack(list *l)
     return top;
 }
 
-// -- Filling -----------------------------------------------------------------
-
-// A layout of a plain part from low to high, a logarithm per item.
+// The state of fill, which lays out a part without alignments and fixed items
+// from low to high in O(log n) per item.
 //
 //   ##       ###     The lowest run of the skyline gets the leftmost item
-//   ##[==]   ###     that fits it, of those that start there the longest.
-//   ############     When none fits, the run is raised to its lower wall.
+//   ##[==]   ###     that fits it; of those with equal start, the longest.
+//   ############     If none fits, the run is raised to its lower wall.
 //
-// Unlike a stack it fills holes, and unlike a search it never looks back.
+// Unlike stack it fills holes, and unlike the exact searches it never
+// backtracks.
 
 typedef struct heap_node {
     int64_t floor;
@@ -177,21 +185,25 @@ typedef struct fill {
     dv_arena arena;
     const dv_part *p;
     int64_t *at;
-    // Runs of the skyline, each known by its first section.
+    // A run is a maximal range of time sections with equal skyline floor,
+    // identified by its first section.
     int64_t *floor;
-    int32_t *last;   // of the run that starts here, -1: none does
-    int32_t *start;  // of the run that ends here
-    heap_node *heap; // runs, lowest first; some are out of date
+    int32_t *last;   // last time section of the skyline run that starts here,
+                     // or -1 if none does
+    int32_t *start;  // first time section of the skyline run that ends here
+    heap_node *heap; // runs with the lowest skyline floor first; may contain
+                     // stale entries
     int32_t n_heap, max_heap;
-    // Items that start in a section, the longest first.
+    // The items that start in time section s are begin[s]..begin[s + 1],
+    // longest first.
     int32_t *begin;
-    int32_t *next; // open item not before this one, n: none
-    int32_t *tail; // the shortest open one is before this
-    int32_t *ends; // tree: where the shortest open item ends, at least
+    int32_t *next; // union-find: next unplaced item at or after this one; n:
+                   // none
+    int32_t *tail; // one past the shortest unplaced item of each time section
+    int32_t *ends; // min-tree over time sections: last section of the shortest
+                   // unplaced item
     int32_t leaves;
 } fill;
-
-// -- Filling: items ----------------------------------------------------------
 
 static int32_t next_open(fill *f, int32_t i)
 {
@@ -200,7 +212,8 @@ static int32_t next_open(fill *f, int32_t i)
     return i;
 }
 
-// The end of the shortest open item of section s has changed.
+// Updates the tree after the shortest unplaced item of time section s may have
+// changed.
 static void update_ends(fill *f, int32_t s)
 {
     int32_t end = INT32_MAX, k = f->leaves + s;
@@ -214,11 +227,13 @@ static void update_ends(fill *f, int32_t s)
             f->ends[k] < f->ends[k ^ 1] ? f->ends[k] : f->ends[k ^ 1];
 }
 
-// The first section from..to in which an item starts that ends by `to`, or -1.
+// Returns the first time section in from..to in which an unplaced item starts
+// that ends by `to`, or -1 if there is none.
 static int32_t first_start(const fill *f, int32_t from, int32_t to)
 {
     int32_t k = f->leaves + from;
-    while (f->ends[k] > to) { // go on to the right
+    // Move to the next subtree on the right.
+    while (f->ends[k] > to) {
         while (k & 1)
             k /= 2;
         if (k == 0)
@@ -230,7 +245,8 @@ static int32_t first_start(const fill *f, int32_t from, int32_t to)
     return k - f->leaves <= to ? k - f->leaves : -1;
 }
 
-// The longest open item of section s that ends by `to`; there is one.
+// Returns the longest unplaced item of time section s that ends by `to`. The
+// caller has checked that there is one.
 static int32_t longest(fill *f, int32_t s, int32_t to)
 {
     int32_t lo = f->begin[s], hi = f->begin[s + 1];
@@ -243,8 +259,6 @@ static int32_t longest(fill *f, int32_t s, int32_t to)
     }
     return next_open(f, lo);
 }
-
-// -- Filling: runs -----------------------------------------------------------
 
 static int below(const heap_node *a, const heap_node *b)
 {
@@ -274,7 +288,8 @@ static heap_node pop_run(fill *f)
     return top;
 }
 
-// A run a..z, joined with neighbours of the same floor. 0: out of memory.
+// Adds a skyline run a..z and merges it with neighbouring runs of the same
+// floor. Returns 0 when out of memory.
 static int add_run(fill *f, int32_t a, int32_t z, int64_t floor)
 {
     if (a > 0 && f->floor[f->start[a - 1]] == floor) {
@@ -300,13 +315,15 @@ static int add_run(fill *f, int32_t a, int32_t z, int64_t floor)
     return 1;
 }
 
-// Cut the run at `a` so that a..z stands alone, with the floor it has.
+// Splits the skyline run that starts at `from`, so that a..z is a run of its
+// own with the same floor. Returns 0 when out of memory.
 static int cut_run(fill *f, int32_t from, int32_t a, int32_t z)
 {
     int32_t to = f->last[from];
     int64_t floor = f->floor[from];
     f->last[from] = -1;
-    f->floor[a] = -1; // no neighbour is like it
+    f->floor[a] = -1; // a skyline floor that no neighbour has, to prevent
+                      // merging
     f->last[a] = z;
     f->start[z] = a;
     if (a > from && !add_run(f, from, a - 1, floor))
@@ -314,9 +331,9 @@ static int cut_run(fill *f, int32_t from, int32_t a, int32_t z)
     return z == to || add_run(f, z + 1, to, floor);
 }
 
-// -- Filling: the layout -----------------------------------------------------
-
-// Nothing fits the run: up to the lower wall, or out of the way.
+// Raises the skyline run that starts at `a` to the lower of its neighbours,
+// since no item fits on it. A run without neighbours is removed from further
+// use.
 static int raise_run(fill *f, int32_t a)
 {
     int32_t z = f->last[a];
@@ -373,7 +390,8 @@ static void index_items(fill *f)
         update_ends(f, s);
 }
 
-// DV_FIT_OPEN: the layout ends beyond all integers, or out of memory.
+// Computes the fill layout and its height *top. Returns DV_FIT_OPEN if an
+// address overflows or memory runs out.
 static dv_fit fill_low(const dv_part *p, int64_t *at, int64_t *top)
 {
     fill f = {.p = p, .at = at};
@@ -396,7 +414,7 @@ static dv_fit fill_low(const dv_part *p, int64_t *at, int64_t *top)
         int32_t i = longest(&f, s, f.last[a]);
         ok = low.floor <= INT64_MAX - p->size[i];
         if (!ok)
-            break; // beyond all integers
+            break; // the address would overflow
         n++;
         ok = place_item(&f, a, i);
         if (at[i] + p->size[i] > *top)
@@ -406,7 +424,8 @@ static dv_fit fill_low(const dv_part *p, int64_t *at, int64_t *top)
     return ok ? DV_FIT_YES : DV_FIT_OPEN;
 }
 
-// The lowest place first, whatever the order. Plain parts only.
+// Computes the fill layout, which ignores the sort order. Returns -1 if the
+// part has alignments or fixed items, or on failure.
 static int64_t low_first(list *l)
 {
     int64_t top;
@@ -414,8 +433,6 @@ static int64_t low_first(list *l)
         return -1;
     return top;
 }
-
-// -- The best of some --------------------------------------------------------
 
 static int allocate_list(list *l)
 {

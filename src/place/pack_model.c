@@ -1,29 +1,29 @@
-// From rectangles to parts.
+// Converts rectangles to independent parts.
 //
 //   rectangles --scale--> units --sweep--> sections --split--> parts
 //
-// - Sizes are divided by what divides all of them; an alignment that divides
-//   that too is no constraint at all.
-// - Parts are groups that never meet. In a part, a rectangle that is alive
-//   all the time goes to the bottom, which may split the rest further.
-// - A part's items are sorted, and time runs in the direction that sorts
-//   first: neither the order of the rectangles nor the direction of time
-//   matters for what is found.
+// - Sizes are divided by their common divisor; an alignment that divides the
+//   unit is no constraint.
+// - Items of different parts never overlap in time. In a part, a rectangle
+//   that is live all the time is placed at the bottom, which may split the
+//   remaining items further.
+// - A part's items are sorted, and time is reversed if the reversed part sorts
+//   first, so that the result depends neither on the order of the rectangles
+//   nor on the direction of time.
 #include "place/pack_state.h"
 #include "base/math.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ROUNDS = 32 }; // of splitting
+enum { MAX_ROUNDS = 32 }; // limit of nested splitting
 
 typedef struct dv_pack_item {
-    int64_t start, end; // time; sections after the first sweep
+    int64_t start, end; // time, replaced by time section numbers in the first
+                        // sweep
     int64_t life;
-    int64_t size, align, fixed; // units
+    int64_t size, align, fixed; // in units once scale() has run
     int32_t rect;
 } item;
-
-// -- Scaling -----------------------------------------------------------------
 
 static int64_t gcd(int64_t a, int64_t b)
 {
@@ -35,8 +35,8 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-// The largest unit that all sizes and fixed addresses are multiples of, and
-// that every alignment divides or is a multiple of.
+// Returns the largest unit that divides all sizes and fixed addresses and that
+// divides, or is divided by, every alignment.
 static int64_t find_unit(const dv_model *m)
 {
     int64_t unit = 0;
@@ -58,8 +58,8 @@ static int64_t find_unit(const dv_model *m)
     return unit;
 }
 
-// All free rectangles have one alignment and the capacity is a multiple of
-// it: sizes can be rounded up.
+// Rounds sizes up to the alignment if all rectangles are free, have the same
+// alignment, and the capacity is a multiple of it.
 static void round_sizes(dv_model *m, int64_t cap)
 {
     int64_t align = m->n ? m->items[0].align : 1;
@@ -88,8 +88,8 @@ static void scale(dv_model *m)
     }
 }
 
-// Keep the rectangles that take room; the others are placed at once.
-// DV_FIT_NO: one ends beyond all integers.
+// Stores the rectangles that take room in m->items and assigns an address to
+// all others. DV_FIT_NO: the end of a fixed rectangle overflows.
 static dv_fit take_items(dv_model *m, dv_rect *rects, int32_t n)
 {
     m->rects = rects;
@@ -104,7 +104,7 @@ static dv_fit take_items(dv_model *m, dv_rect *rects, int32_t n)
         }
         if (r->fixed > INT64_MAX - r->size)
             return DV_FIT_NO;
-        // Times so far apart that they have no difference are both huge.
+        // Saturate a lifetime that overflows int64_t.
         int64_t life;
         if (!dv_sub_i64(&life, r->end, r->start))
             life = INT64_MAX;
@@ -121,12 +121,10 @@ static dv_fit take_items(dv_model *m, dv_rect *rects, int32_t n)
     return DV_FIT_YES;
 }
 
-// -- Sections ----------------------------------------------------------------
-
 typedef struct event {
     int64_t time;
     int32_t item;
-    int32_t starts; // ends come first
+    int32_t starts; // 1 for a start, 0 for an end; ends sort before starts
 } event;
 
 static int compare_events(const void *pa, const void *pb)
@@ -152,8 +150,9 @@ static event *sort_events(const item *items, int32_t n)
     return events;
 }
 
-// Replace times by sections: a new one begins with a start after an end.
-// *load is the largest sum of live sizes. DV_FIT_NO: that is no integer.
+// Replaces the times of all items by time section numbers; a new section begins
+// with a start that follows an end. *load is the largest sum of live sizes.
+// DV_FIT_NO: that sum overflows.
 static dv_fit sweep(item *items, int32_t n, int64_t *load)
 {
     event *events = sort_events(items, n);
@@ -198,7 +197,7 @@ static int compare_items(const void *pa, const void *pb)
     return 0;
 }
 
-// Turn time round if that sorts before.
+// Reverses time if the reversed items sort before the original ones.
 static dv_fit choose_direction(item *items, int32_t n)
 {
     int64_t from = items[0].start, to = 0;
@@ -221,8 +220,6 @@ static dv_fit choose_direction(item *items, int32_t n)
     dv_release(turned);
     return DV_FIT_YES;
 }
-
-// -- Parts -------------------------------------------------------------------
 
 static dv_fit add_part(dv_model *m, item *items, int32_t n, int64_t base,
                        int64_t load)
@@ -257,7 +254,8 @@ static dv_fit add_part(dv_model *m, item *items, int32_t n, int64_t base,
 static dv_fit split(dv_model *m, item *items, int32_t n, int64_t base,
                     int round);
 
-// What is alive all the time goes to the bottom. How many items are left?
+// Places items that are live in the whole group at the bottom, and returns the
+// number of items that are left.
 static int32_t sink(dv_model *m, item *items, int32_t n, int64_t *base)
 {
     int64_t from = items[0].start, to = from;
@@ -275,7 +273,7 @@ static int32_t sink(dv_model *m, item *items, int32_t n, int64_t *base)
     return n_left;
 }
 
-// A group that hangs together.
+// Splits a connected group of items further, or adds it as a part.
 static dv_fit split_group(dv_model *m, item *items, int32_t n, int64_t base,
                           int round)
 {
@@ -303,8 +301,6 @@ static dv_fit split(dv_model *m, item *items, int32_t n, int64_t base,
     }
     return fit;
 }
-
-// -- The model ---------------------------------------------------------------
 
 dv_fit dv_model_init(dv_model *m, dv_rect *rects, int32_t n, int64_t cap)
 {
@@ -334,8 +330,6 @@ void dv_model_put(const dv_model *m, const dv_part *p, const int64_t *at)
     for (int32_t i = 0; i < p->n; i++)
         m->rects[p->rect[i]].address = (p->base + at[i]) * m->unit;
 }
-
-// -- Ranks -------------------------------------------------------------------
 
 typedef struct ranked {
     int64_t value[3];

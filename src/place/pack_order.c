@@ -1,41 +1,48 @@
-// Canonical search: items are placed from low to high, each resting on what
-// is below it. The method is that of MiniMalloc (Moffitt, ASPLOS 2023).
+// Canonical search: items are placed from low to high, each resting on the
+// items below it. This is the method of MiniMalloc (Moffitt, ASPLOS 2023).
 //
-//   open items, by (offset, rank):   a@0  c@0 | b@16  e@16 | d@40
-//                                    too low    next ones    above a top
+//   unplaced items, by (offset, rank):   a@0  c@0 | b@16  e@16 | d@40
+//                                        too low    next ones    above a top
 //
-// An item's offset is the top of what is placed under it, rounded up to its
-// alignment. Along a path (offset, rank) only grows, so that every layout is
-// met in one order. Next may come any item
-// - not below the last one,
-// - below every open item's top: else that one would have fitted underneath,
-// - nothing fixed is passed by: a fixed item is placed at its address.
-// A state fails when a section is too low for what it has still to hold: its
-// floor is the least offset of its open items, but not below the last one
-// placed. Open items in sections that share none are solved one by one.
+// An item's offset is the top of the items placed below it, rounded up to its
+// alignment. Along a search path (offset, rank) only grows, so that every
+// layout is reached in only one order. An item may be placed next if
+// - it is not below the last placed item,
+// - it is below the top of every unplaced item, which would otherwise have
+//   fitted underneath,
+// - no fixed item is skipped: a fixed item is placed at its address.
+// A state fails when a section has too little room for its unplaced items: the
+// section's floor is the least offset of its unplaced items, but at least that
+// of the last placed item. Unplaced items in disjoint ranges of sections are
+// solved independently.
 #include "place/pack_state.h"
 #include "base/math.h"
 #include <string.h>
 
 typedef struct entry {
     int64_t off;
-    int32_t item; // in the order of rank
+    int32_t item; // index of the item in rank order
 } entry;
 
-// A path through 4096 items has half the square of that many entries.
+// A search path through 4096 items needs half the square of that number of
+// stack entries.
 enum { MAX_DEPTH = 8192, MAX_STACK = 9 << 20 };
 
 struct dv_pack_order {
     dv_arena arena;
     const dv_part *p;
-    // The items by rank; which[] tells the part's own index.
+    // Copies of the item data in rank order; which[] maps a rank to the part's
+    // item index.
     int32_t *first, *last, *which, *rank;
     int64_t *size, *align;
     unsigned char *fixed;
-    unsigned char *twin; // the item before it is the same
-    int64_t *room;       // of a section: the highest its floor may be
-    int32_t *cross;      // open items in both s and s + 1
-    int32_t *skip;       // next section without a floor yet
+    unsigned char *twin; // nonzero if identical to the item of previous rank
+    int64_t *room;       // per time section: highest possible skyline floor for
+                         // its unplaced items
+    int32_t *cross;      // number of unplaced items that are in both time
+                         // section s and s + 1
+    int32_t *skip;       // union-find: next time section whose skyline floor is
+                         // not determined yet
     entry *stack;
     int64_t max_stack;
     int64_t budget;
@@ -44,11 +51,12 @@ struct dv_pack_order {
 
 typedef enum end { END_FAIL, END_SOLVED, END_STOP } end;
 
-// Where the search stands: what is open in sections lo..hi, sorted.
+// A search state: the unplaced items of time sections lo..hi, sorted by
+// (offset, rank).
 typedef struct state {
     entry *list;
     int32_t n, lo, hi;
-    entry last; // placed last
+    entry last; // the item placed last
 } state;
 
 static inline int before(const entry *a, const entry *b)
@@ -87,7 +95,8 @@ static void insert(entry *list, int32_t n, entry x)
     list[n] = x;
 }
 
-// Merge sort; what is in order already is not moved. tmp has room for n.
+// Merge sort that does not move input that is already sorted. `tmp` has room
+// for n entries.
 static void sort(entry *list, int32_t n, entry *tmp)
 {
     enum { FEW = 8 };
@@ -106,15 +115,16 @@ static void sort(entry *list, int32_t n, entry *tmp)
         list[w] = j == n || before(&tmp[i], &list[j]) ? tmp[i++] : list[j++];
 }
 
-// The open items after entry k is placed: those over it rise to its top.
-// 0: something has no room left. *hat: something is over it.
+// Computes the unplaced items after entry k is placed: items above it rise to
+// its top. Returns 0 if an item no longer fits below the capacity. *hat is set
+// if any unplaced item lies above entry k.
 static int lift_list(const dv_pack_order *o, const state *from, int32_t k,
                      entry *to, int *hat)
 {
     entry x = from->list[k];
     int32_t a = o->first[x.item], z = o->last[x.item], n = 0, n_up = 0;
     int64_t top = x.off + o->size[x.item];
-    entry *up = to + from->n; // those that rise
+    entry *up = to + from->n; // the entries that rise
     int32_t j = 0;
     *hat = 0;
     for (; j < from->n && from->list[j].off < top; j++) {
@@ -132,14 +142,16 @@ static int lift_list(const dv_pack_order *o, const state *from, int32_t k,
             to[n++] = y;
         }
     }
-    // Those from its top on stay where they are; k is below.
+    // Entries at or above the top of entry k keep their offsets; entry k itself
+    // is below them.
     for (int32_t i = j; i < from->n && !*hat; i++)
         *hat = o->first[from->list[i].item] <= z &&
                o->last[from->list[i].item] >= a;
     memcpy(to + n, from->list + j, (size_t)(from->n - j) * sizeof *to);
     n += from->n - j;
     sort(up, n_up, up + from->n);
-    // Merge from the back; what has risen is near its end already.
+    // Merge from the back, which moves few entries because the raised ones are
+    // near the end already.
     for (int32_t w = n + n_up; n_up; w--) {
         int low = n == 0 || before(&to[n - 1], &up[n_up - 1]);
         to[w - 1] = low ? up[--n_up] : to[--n];
@@ -147,11 +159,12 @@ static int lift_list(const dv_pack_order *o, const state *from, int32_t k,
     return 1;
 }
 
-// Has every section room for what is still to come?
+// Returns whether every time section has room for its unplaced items.
 static int has_room(dv_pack_order *o, const state *st)
 {
     int32_t *skip = o->skip;
-    int32_t left = 0; // sections with open items whose floor is not known yet
+    int32_t left = 0; // number of time sections with unplaced items whose
+                      // skyline floor is not known yet
     for (int32_t s = st->lo; s <= st->hi + 1; s++) {
         int open = s <= st->hi && o->room[s] < o->p->cap;
         skip[s] = s > st->hi || open ? s : s + 1;
@@ -186,7 +199,7 @@ static int falls_apart(const dv_pack_order *o, int32_t a, int32_t z)
     return apart;
 }
 
-// Solve the sections between borders that nothing crosses one by one.
+// Solves the ranges of time sections that no unplaced item connects one by one.
 static end solve_ranges(dv_pack_order *o, const state *st, int32_t depth)
 {
     for (int32_t s = st->lo, lo = s; s <= st->hi; s++) {
@@ -202,7 +215,7 @@ static end solve_ranges(dv_pack_order *o, const state *st, int32_t depth)
         end e = solve(o, &x, depth + 1);
         if (e == END_SOLVED)
             continue;
-        // What was solved before is to be open again.
+        // Mark the items of the ranges solved before as unplaced again.
         for (int32_t k = 0; k < st->n && e == END_FAIL; k++)
             if (o->last[st->list[k].item] < x.lo)
                 put_back(o, st->list[k].item);
@@ -211,7 +224,7 @@ static end solve_ranges(dv_pack_order *o, const state *st, int32_t depth)
     return END_SOLVED;
 }
 
-// Place entry k and all that follows. *hat: see lift_list.
+// Places entry k and then all other items. *hat is set as in lift_list.
 static end solve_with(dv_pack_order *o, const state *st, int32_t k,
                       int32_t depth, int *hat)
 {
@@ -230,14 +243,16 @@ static end solve_with(dv_pack_order *o, const state *st, int32_t k,
     return e;
 }
 
-// Is the entry before the same? Then that one comes first.
+// Returns whether entry k is identical to the previous entry, which is then
+// placed first to avoid equivalent layouts.
 static int is_second(const dv_pack_order *o, const state *st, int32_t k)
 {
     int32_t i = st->list[k].item;
     return o->twin[i] && k > 0 && st->list[k - 1].item == i - 1;
 }
 
-// Can the open items be placed? If not, all is as it was.
+// Tries to place all unplaced items of the state. On failure the state of `o`
+// is restored.
 static end solve(dv_pack_order *o, const state *st, int32_t depth)
 {
     if (!st->n)
@@ -262,9 +277,7 @@ static end solve(dv_pack_order *o, const state *st, int32_t depth)
     return END_FAIL;
 }
 
-// -- Tries -------------------------------------------------------------------
-
-// The items by rank, fixed ones before all others.
+// Copies the items in rank order, fixed items before all others.
 static void sort_items(dv_pack_order *o)
 {
     const dv_part *p = o->p;
@@ -318,8 +331,6 @@ dv_fit dv_order_try(dv_pack_order *o, const dv_pack_key keys[3], int64_t budget,
            : e == END_FAIL ? DV_FIT_NO
                            : DV_FIT_OPEN;
 }
-
-// -- Memory ------------------------------------------------------------------
 
 static int allocate(dv_pack_order *o)
 {

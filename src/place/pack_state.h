@@ -1,76 +1,80 @@
-// Private header of pack*.c and of test_pack.c, which tests each search alone:
-// the parts of a problem, and the searches that work on one.
+// Private header of pack*.c and of test_pack.c, which tests each search alone.
+// It declares the parts of a packing problem and the searches on one part.
 //
-// A section is a moment at which a maximal set of rectangles is alive; two
-// rectangles meet exactly if they share a section. Time is gone from here on:
+// A section is a moment at which a maximal set of rectangles is live; two
+// rectangles overlap in time exactly if they share a section. From here on,
+// sections replace time:
 //
 //   time  0   1   2   3   4            section  0   1
 //   a     [=======)                    a        x
 //   b         [===========)            b        x   x
 //   c                 [===)            c            x
 //
-// Sizes and addresses are in units: bytes divided by what divides them all.
+// Sizes and addresses are in units: bytes divided by their common divisor.
 #ifndef DV_PACK_STATE_H
 #define DV_PACK_STATE_H
 #include "place/pack.h"
 
-// -- The problem (pack_model.c) ----------------------------------------------
-
-// Items that hang together, sorted by first section.
+// A connected component of items that overlap in time, sorted by first time
+// section.
 typedef struct dv_part {
     int32_t n, n_secs;
-    int32_t *first, *last; // sections, both included
-    int64_t *life;         // time alive
+    int32_t *first, *last; // first and last time section of each item, both
+                           // inclusive
+    int64_t *life;         // length of each item's lifetime in ticks
     int64_t *size;
-    int64_t *align; // 1: none
-    int64_t *fixed; // -1: free
-    int64_t *at;    // out
-    int32_t *rect;  // the rectangle an item stands for
-    int64_t base;   // what is below the part, everywhere
-    int64_t load;   // largest sum of live sizes; base not counted
-    int64_t cap;    // where the part has to end; base not counted
-    int plain;      // no alignment, nothing fixed
+    int64_t *align; // alignment of each item; 1: none
+    int64_t *fixed; // fixed address of each item; -1: not fixed
+    int64_t *at;    // output: address of each item
+    int32_t *rect;  // number of the rectangle that each item was made from
+    int64_t base;   // offset of the part: items below it span the whole part
+    int64_t load;   // largest sum of live sizes, without `base`
+    int64_t cap;    // capacity of the part, without `base`
+    int plain;      // nonzero if no item has an alignment or fixed address
 } dv_part;
 
 typedef struct dv_model {
     dv_arena arena;
-    struct dv_pack_item *items; // rectangles that take room
+    struct dv_pack_item *items; // rectangles with nonzero size and lifetime
     int32_t n;
-    int64_t unit;  // bytes
-    int64_t bound; // units that are needed at least
+    int64_t unit;  // bytes per unit
+    int64_t bound; // lower bound of the capacity, in units
     int plain;
     dv_part *parts;
     int32_t n_parts, max_parts;
-    dv_rect *rects; // borrowed
+    dv_rect *rects; // the caller's rectangles, borrowed
 } dv_model;
 
-// Rectangles to parts. `cap` matters only for whether sizes may be rounded up
-// to a common alignment. DV_FIT_NO: the sum of live sizes is no integer.
+// Splits rectangles into parts. The capacity `cap` only decides whether sizes
+// may be rounded up to a common alignment. DV_FIT_NO: a sum of live sizes or an
+// end address overflows.
 dv_fit dv_model_init(dv_model *m, dv_rect *rects, int32_t n, int64_t cap);
 void dv_model_free(dv_model *m);
-// Copy the addresses of a part to its rectangles.
+// Copies the addresses of a part's items to their rectangles.
 void dv_model_put(const dv_model *m, const dv_part *p, const int64_t *at);
 
-// Orders in which items are tried; each puts large values first.
+// Sort keys for the order in which items are tried; larger values come first.
 typedef enum dv_pack_key {
-    DV_KEY_LIFE,  // time
-    DV_KEY_AREA,  // time times size
-    DV_KEY_SIZE,  // units
-    DV_KEY_TOTAL, // largest load of a section it is in
-    DV_KEY_EARLY, // minus the first section
-    DV_KEY_FIXED, // fixed ones from low to high, then all others
+    DV_KEY_LIFE,  // length of the lifetime
+    DV_KEY_AREA,  // lifetime times size
+    DV_KEY_SIZE,  // size in units
+    DV_KEY_TOTAL, // largest load of any time section that the item is in
+    DV_KEY_EARLY, // minus the first time section, so that early items come
+                  // first
+    DV_KEY_FIXED, // fixed items by rising address, then all other items
 } dv_pack_key;
 
-// rank[i] of every item when sorted by keys[0], then keys[1], then keys[2].
+// Computes rank[i], the position of each item when sorted by keys[0], with
+// keys[1] and keys[2] as tie-breaks.
 dv_fit dv_pack_rank(const dv_part *p, const dv_pack_key keys[3], int32_t *rank);
 
-// -- Budgets -----------------------------------------------------------------
-
-// What a search may still spend, and where it counts what it spent.
+// The budget of a packing run and the counters of what was spent.
 typedef struct dv_pack_run {
-    int64_t nodes, max_nodes; // 0: no limit
-    int64_t work, max_work;   // nodes times their cost; 0: no limit
-    int64_t cost;             // of a node of the search that is run
+    int64_t nodes, max_nodes; // search nodes so far and their limit; 0: no
+                              // limit
+    int64_t work, max_work;   // nodes times their cost, and its limit; 0: no
+                              // limit
+    int64_t cost;             // work units per node of the current search
     int64_t restarts;
     int64_t next_ask;
     int (*stop)(void *cx);
@@ -78,7 +82,8 @@ typedef struct dv_pack_run {
     int stopped;
 } dv_pack_run;
 
-// Count a node. Nonzero: the budget is spent or the caller wants to stop.
+// Counts a search node. Returns nonzero if the budget is spent or the caller
+// wants to stop.
 static inline int dv_pack_tick(dv_pack_run *run)
 {
     run->nodes++;
@@ -94,37 +99,38 @@ static inline int dv_pack_tick(dv_pack_run *run)
     return run->stopped;
 }
 
-// -- Valley search (pack_valley.c): plain parts only -------------------------
-
 typedef struct dv_valley dv_valley;
-dv_valley *dv_valley_create(const dv_part *p); // NULL: out of memory
+// Creates a skyline search (pack_valley.c) for a part without alignments and
+// fixed items. Returns NULL when out of memory.
+dv_valley *dv_valley_create(const dv_part *p);
 void dv_valley_destroy(dv_valley *v);
 
-// Which valley is taken next.
+// Rules for choosing the next valley of the skyline to branch on.
 typedef enum dv_valley_rule {
-    DV_RULE_LOW,   // the lowest
-    DV_RULE_RANK,  // where the item of best rank can go
-    DV_RULE_FAILS, // few options, often failed
-    DV_RULE_WIDE,  // the widest item
+    DV_RULE_LOW,   // the lowest valley
+    DV_RULE_RANK,  // the valley where the item of best rank fits
+    DV_RULE_FAILS, // the valley with few options and many failures so far
+    DV_RULE_WIDE,  // the valley where the widest item fits
 } dv_valley_rule;
 
-// Items are tried by keys, shaken if seed is not 0. All tries of one search
-// must have the same capacity: what has failed stays known.
+// Searches for a layout with up to `budget` nodes. Items are tried in the order
+// of the keys, randomly perturbed if `seed` is not 0. All calls for one
+// dv_valley must use the same capacity, because failed states are remembered
+// between calls.
 dv_fit dv_valley_try(dv_valley *v, dv_valley_rule rule,
                      const dv_pack_key keys[3], uint64_t seed, int64_t budget,
                      dv_pack_run *run);
 
-// -- Canonical search (pack_order.c): any part -------------------------------
-
 typedef struct dv_pack_order dv_pack_order;
-dv_pack_order *dv_order_create(const dv_part *p); // NULL: out of memory
+// Creates a canonical-order search (pack_order.c) for any part. Returns NULL
+// when out of memory.
+dv_pack_order *dv_order_create(const dv_part *p);
 void dv_order_destroy(dv_pack_order *o);
 dv_fit dv_order_try(dv_pack_order *o, const dv_pack_key keys[3], int64_t budget,
                     dv_pack_run *run);
 
-// -- Heuristics (pack_list.c): any part --------------------------------------
-
-// The best of a few simple layouts; *top is where it ends. DV_FIT_NO: fixed
-// items clash. DV_FIT_OPEN: a layout ends beyond all integers.
+// Computes several simple layouts (pack_list.c) and keeps the lowest in p->at;
+// *top is its height. DV_FIT_NO: fixed items overlap. DV_FIT_OPEN: every layout
+// overflows int64_t.
 dv_fit dv_pack_list(const dv_part *p, int64_t *top);
 #endif

@@ -1,40 +1,42 @@
-// Valley search: an exact search on the skyline of what is placed.
+// Valley search: an exact packing search on the skyline of the placed items.
 //
-// State: the floor of every section and the set of items not yet placed. A
+// The state is the floor of every section and the set of unplaced items. A
 // valley is a run of sections with one floor and higher walls on both sides:
 //
-//   #              ##     Whatever comes lowest over the valley's leftmost
-//   ##            ###     section x either rests on the floor, and then it
-//   ##            ###     starts at x and ends inside the valley; or nothing
-//   ##x...........###     rests there, and x's floor can be raised to the
-//   #################     lower wall or the top of something inside.
+//   #              ##     The lowest item above the valley's leftmost section
+//   ##            ###     x either rests on the floor, and then it starts at x
+//   ##            ###     and ends inside the valley; or nothing rests there,
+//   ##x...........###     and x's floor can be raised to the lower wall or to
+//   #################     the top of an item inside the valley.
 //
-// So a branch has a few options: the items that start at x and fit, and "x is
-// raised". The same holds at the right edge, and any valley may be taken. A
-// raise eats a section's slack (capacity - floor - what is still to come
-// there), which starts at zero in a full section: most raises fail at once.
+// So a branch has few options: the items that start at x and fit, and raising
+// x. The same holds at the right edge, and any valley may be chosen. A raise
+// reduces a section's slack (capacity - floor - sizes of its unplaced items),
+// which is zero in a full section from the start, so most raises fail at once.
 //
-// - A section that nothing fitting the valley covers is raised without a
-//   branch, and so is any edge that has one option only.
-// - Where no open item crosses a border the problem falls apart; in a part,
-//   an item that spans the whole part goes to the ceiling: whatever was above
-//   it can be swapped with it. It is "melted" into all floors instead.
-// - Failed states are kept. A state fails if one with the same open items
-//   has failed with floors that were nowhere higher.
-// - Run times have long tails, so a try has a budget and the next one uses
-//   another rule; what failed stays known.
+// - A section that no unplaced item fitting in the valley covers is raised
+//   without branching, and an edge with only one option is resolved at once.
+// - Where no unplaced item crosses a border between sections, the problem
+//   splits into independent parts. An item that spans a whole part is placed
+//   at the ceiling, because it can be swapped with the items above it. It is
+//   "melted": its size is added to all floors instead.
+// - Failed states are remembered. A state fails if a state with the same
+//   unplaced items has failed with floors that were nowhere higher.
+// - Run times have long tails, so a try has a budget, and the next try uses
+//   another rule; failed states are kept between tries.
 #include "place/pack_state.h"
 #include "base/math.h"
 #include <string.h>
 
 enum { MAX_DEPTH = 4096 };
 
-// Sections from..to.
+// A range of time sections, both ends inclusive.
 typedef struct span {
     int32_t from, to;
 } span;
 
-// A valley and its walls.
+// Returns the time sections of the skyline valley l..r and of the walls beside
+// it.
 static inline span span_around(int32_t l, int32_t r)
 {
     return (span){l - 1, r + 1};
@@ -48,35 +50,35 @@ static inline void widen_span(span *to, span by)
         to->to = by.to;
 }
 
-// -- Failed states -----------------------------------------------------------
-
-// A hash table of skylines.
+// A hash table of failed states.
 //
-//   open items  {b, d, e}     floors  3 3 0 4     have failed; so will
-//                                     3 3 1 4     and whatever is higher
+//   unplaced items {b, d, e}  floors  3 3 0 4     failed, so these fail too:
+//                                     3 3 1 4     and all higher floors
 //
-// Two sets of open items are taken for the same when their 64-bit hashes are.
+// Two sets of unplaced items are considered equal if their 64-bit hashes are.
 
 typedef struct failure {
     uint64_t hash;
-    int32_t next; // in its bucket, -1: none
+    int32_t next; // next failure in the hash bucket, or -1
     int32_t n_secs;
     span why;
-    int64_t floors; // index in the pool
+    int64_t floors; // index of the skyline floors in the pool
 } failure;
 
-// Floors above which the open items with some hash could not be placed.
+// The failed states: skyline floors on which the unplaced items with a given
+// hash could not be placed.
 typedef struct failed_states {
     int32_t *bucket;
     failure *all;
-    int64_t *pool;  // floors
-    int32_t n, max; // failures; as many buckets
+    int64_t *pool;  // skyline floors of all failures, one after another
+    int32_t n, max; // number of failures, and their limit, which is also the
+                    // bucket count
     int64_t n_pool, max_pool;
 } failed_states;
 
 enum {
     MAX_FAILURES = 1 << 20,
-    MAX_POOL = 1 << 25 // floors
+    MAX_POOL = 1 << 25 // maximum number of skyline floors
 };
 
 static int nowhere_higher(const int64_t *a, const int64_t *b, int32_t n)
@@ -92,7 +94,8 @@ static inline int32_t *bucket_of(const failed_states *f, uint64_t hash)
     return &f->bucket[hash & (uint64_t)(f->max - 1)];
 }
 
-// Has a state with this hash failed on floors nowhere higher? *why: where.
+// Returns whether a state with this hash has failed on skyline floors that were
+// nowhere higher. *why is the range of time sections that caused that failure.
 static int find_failed(const failed_states *f, uint64_t hash,
                        const int64_t *floors, int32_t n_secs, span *why)
 {
@@ -117,7 +120,7 @@ static void fill_buckets(failed_states *f)
     }
 }
 
-// Room for twice as many failures. 0: there is none.
+// Doubles the room for failures. Returns 0 at the limit or when out of memory.
 static int grow(failed_states *f)
 {
     int32_t max = f->max ? f->max * 2 : 256;
@@ -148,7 +151,7 @@ static int grow_pool(failed_states *f, int64_t max)
     return 1;
 }
 
-// 0: out of memory.
+// Allocates an empty table. Returns 0 when out of memory.
 static int init_failed(failed_states *f, int32_t n_secs)
 {
     *f = (failed_states){0};
@@ -162,7 +165,7 @@ static void free_failed(failed_states *f)
     dv_release(f->pool);
 }
 
-// When the room is used up, all is forgotten.
+// Adds a failure. If the table is full, all older failures are discarded.
 static void add_failed(failed_states *f, uint64_t hash, const int64_t *floors,
                        int32_t n_secs, span why)
 {
@@ -179,25 +182,27 @@ static void add_failed(failed_states *f, uint64_t hash, const int64_t *floors,
     f->n_pool += n_secs;
 }
 
-// -- The state ---------------------------------------------------------------
-
-// What is known about the run of equal floors that starts at a section.
+// What is known about the run of equal skyline floors that starts at a time
+// section.
 typedef struct spot {
-    int32_t last;      // its right end
-    int32_t n_options; // of its better edge, -1: not a valley
-    int32_t right;     // that edge is the right one
-    int64_t up;        // the edge raised, -1: no room for that
-    int64_t score;     // the lowest is taken
+    int32_t last;      // last time section of the run
+    int32_t n_options; // number of options at its better edge; -1: the run is
+                       // not a skyline valley
+    int32_t right;     // nonzero if the better edge is the right one
+    int64_t up;        // skyline floor of that edge after a raise; -1: it
+                       // cannot be raised
+    int64_t score;     // priority for branching; the lowest score is chosen
 } spot;
 
 typedef struct move {
-    int32_t item; // -1: a raise
-    int32_t a, z; // sections
-    span why;     // what made it
-    int64_t from; // their floor before, -1: melted
+    int32_t item; // the placed item; -1: the move raises a skyline floor
+    int32_t a, z; // first and last time section changed
+    span why;     // time sections whose state forced or suggested the move
+    int64_t from; // skyline floor of the time sections before the move; -1: the
+                  // item was melted
 } move;
 
-// A part that stands alone.
+// A range of time sections that can be solved independently.
 typedef struct range {
     int32_t lo, hi, n_open;
     uint64_t hash;
@@ -206,29 +211,34 @@ typedef struct range {
 struct dv_valley {
     dv_arena arena;
     const dv_part *p;
-    int32_t *begin; // items that start in s: begin[s]..begin[s+1]
-    int32_t *ends;  // items that end in s: ends[end_of[s]..end_of[s+1])
+    int32_t *begin; // items that start in time section s are begin[s]..begin[s
+                    // + 1]
+    int32_t *ends;  // items that end in time section s are
+                    // ends[end_of[s]..end_of[s + 1]]
     int32_t *end_of;
-    uint64_t *open; // a bit per item
-    uint64_t *key;  // hash of an item; equal items have equal keys
+    uint64_t *open; // bit set of unplaced items
+    uint64_t *key;  // hash of each item; identical items have equal hashes
     int32_t *rank, *order;
-    unsigned char *twin; // the item before it is the same
+    unsigned char *twin; // per item: nonzero if the previous item is identical
     int64_t *floor, *slack, *load;
-    int32_t *cross; // open items in both s and s + 1
+    int32_t *cross; // number of unplaced items in both time section s and s + 1
     spot *spots;
-    unsigned char *dirty; // the spot must be looked at again
-    int32_t *fails;       // failed branches at a section
+    unsigned char *dirty; // nonzero if the time section's spot must be
+                          // reevaluated
+    int32_t *fails;       // number of failed branches at each time section
     move *trail;
     int32_t n_trail, max_trail;
     range *ranges;
     int32_t n_ranges;
-    // The part worked on.
+    // The range of time sections lo..hi being solved, its number of unplaced
+    // items and the hash of their set.
     int32_t lo, hi, n_open;
     uint64_t hash;
-    int64_t lift; // melted into the floors
-    span why;     // the last failure: nothing else has to do with it
+    int64_t lift; // total size of the items melted into the skyline floors
+    span why;     // time sections that caused the last failure; others are
+                  // irrelevant to it
     failed_states failed;
-    // This try.
+    // The parameters of the current try.
     dv_valley_rule rule;
     int64_t budget;
     dv_pack_run *run;
@@ -239,21 +249,22 @@ static inline int is_open(const dv_valley *v, int32_t i)
     return (int)(v->open[i >> 6] >> (i & 63) & 1);
 }
 
-// Among equal items only the first open one is tried.
+// Returns whether item i is a branch option: of identical unplaced items only
+// the first is tried.
 static inline int is_choice(const dv_valley *v, int32_t i)
 {
     return is_open(v, i) && !(v->twin[i] && is_open(v, i - 1));
 }
 
-// -- Moves on the skyline ----------------------------------------------------
-
-//   #              ##     A place fills a valley's edge, a raise gives up
-//   ##            ###     what is below a height. Both change a run of
-//   ##x..........y###     sections with one floor, so that taking them back
-//   #################     needs no more than the floor before.
+// The two kinds of moves on the skyline.
 //
-// Of each valley is kept how many options its edges x and y have. A move
-// touches its run and the neighbours of that; only these are looked at again.
+//   #              ##     Placing fills a valley's edge with an item; raising
+//   ##            ###     gives up the space below a height. Both change
+//   ##x..........y###     sections with one common floor, so that undoing a
+//   #################     move needs only that floor.
+//
+// For each valley the number of options at its edges x and y is cached. A move
+// invalidates only its own run and the two neighbouring runs.
 
 static int32_t run_start(const dv_valley *v, int32_t s)
 {
@@ -262,7 +273,8 @@ static int32_t run_start(const dv_valley *v, int32_t s)
     return s;
 }
 
-// Sections a..z have changed: so have their run and its neighbours.
+// Marks the skyline run that contains time sections a..z, and the two runs
+// beside it, for reevaluation.
 static void touch(dv_valley *v, int32_t a, int32_t z)
 {
     if (a > v->lo)
@@ -314,7 +326,8 @@ static void place_item(dv_valley *v, int32_t i, int64_t f, span why)
     set_floor(v, a, z, f + v->p->size[i]);
 }
 
-// An item that spans the part goes to the ceiling.
+// Places an item that spans the whole range of time sections at the ceiling,
+// and adds its size to all skyline floors.
 static void melt(dv_valley *v, int32_t i)
 {
     v->p->at[i] = v->p->cap - v->lift - v->p->size[i];
@@ -325,7 +338,8 @@ static void melt(dv_valley *v, int32_t i)
     v->lift += v->p->size[i];
 }
 
-// Nothing rests on sections a..z: all have one floor. 0: no room for that.
+// Raises time sections a..z, which have one skyline floor, to the floor `to`,
+// since no item rests on them. Returns 0 if a section has too little slack.
 static int raise_floor(dv_valley *v, int32_t a, int32_t z, int64_t to, span why)
 {
     int64_t f = v->floor[a], by = to - f;
@@ -342,7 +356,7 @@ static int raise_floor(dv_valley *v, int32_t a, int32_t z, int64_t to, span why)
     return 1;
 }
 
-// Take back all moves after the first n_trail.
+// Undoes all moves after the first n_trail.
 static void undo(dv_valley *v, int32_t n_trail)
 {
     while (v->n_trail > n_trail) {
@@ -354,7 +368,8 @@ static void undo(dv_valley *v, int32_t n_trail)
             for (int32_t s = m->a; s <= m->z; s++)
                 v->floor[s] -= size;
             v->lift -= size;
-            continue; // its part is left, which makes all of it dirty
+            continue; // solve_ranges marks the whole range dirty when it leaves
+                      // it
         }
         if (m->item < 0) {
             int64_t by = v->floor[m->a] - m->from;
@@ -365,20 +380,21 @@ static void undo(dv_valley *v, int32_t n_trail)
     }
 }
 
-// -- Valleys of the skyline --------------------------------------------------
-
 typedef enum outcome { END_FAIL, END_SOLVED, END_STOP, END_OPEN } outcome;
 
 typedef enum look { LOOK_FAIL, LOOK_MOVED, LOOK_DONE } look;
 
-// What fits a valley, counted from the open items that start in it.
+// The unplaced items that fit in a skyline valley, counted by edge.
 typedef struct fitting {
-    int32_t n_left, n_right;       // touch the edge
-    int32_t item_left, item_right; // one of them
-    int64_t low_left, low_right;   // least size of those that do not
-    int32_t widest;                // sections
+    int32_t n_left, n_right;       // number of items that touch the left, right
+                                   // edge
+    int32_t item_left, item_right; // one item that touches the left, right edge
+    int64_t low_left, low_right;   // least size of the items that do not touch
+                                   // that edge
+    int32_t widest;                // width of the widest item, in time sections
     int32_t rank_left, rank_right;
-    int32_t gap_a, gap_z; // sections that nothing covers
+    int32_t gap_a, gap_z; // first range of time sections that no fitting item
+                          // covers; gap_a is -1 if none
 } fitting;
 
 static void add_fitting(const dv_valley *v, fitting *fit, int32_t i, int32_t l,
@@ -406,10 +422,11 @@ static void add_fitting(const dv_valley *v, fitting *fit, int32_t i, int32_t l,
     }
 }
 
-// Stops at the first gap.
+// Finds the unplaced items that fit in the skyline valley l..r. Stops at the
+// first gap, a range of time sections that none of them covers.
 static void find_fitting(const dv_valley *v, int32_t l, int32_t r, fitting *fit)
 {
-    int32_t reach = l - 1; // covered up to here
+    int32_t reach = l - 1; // last time section covered so far
     int32_t begin = v->begin[l], end = v->begin[r + 1];
     fit->gap_a = -1;
     for (int32_t w = begin >> 6; w <= (end - 1) >> 6 && begin < end; w++) {
@@ -438,7 +455,8 @@ static void find_fitting(const dv_valley *v, int32_t l, int32_t r, fitting *fit)
     }
 }
 
-// How a valley compares with others; the rule of this try decides.
+// Returns the branching priority of a skyline valley according to the rule of
+// this try.
 static int64_t score_of(const dv_valley *v, const spot *s, int32_t l,
                         const fitting *fit)
 {
@@ -457,7 +475,8 @@ static int64_t score_of(const dv_valley *v, const spot *s, int32_t l,
     }
 }
 
-// Look at the valley l..r: do what is forced, or note its options.
+// Evaluates the skyline valley l..r: makes a move if it is forced, else records
+// its options in v->spots.
 static look look_at(dv_valley *v, int32_t l, int32_t r, int64_t wall)
 {
     spot *s = &v->spots[l];
@@ -517,7 +536,7 @@ static look look_run(dv_valley *v, int32_t l)
     return look_at(v, l, r, dv_min_i64(left, right));
 }
 
-// Do all that is forced.
+// Makes all forced moves.
 static outcome settle(dv_valley *v)
 {
     for (int32_t s = v->lo; s <= v->hi && v->n_open;) {
@@ -538,7 +557,8 @@ static outcome settle(dv_valley *v)
     return v->n_open ? END_OPEN : END_SOLVED;
 }
 
-// The valley to branch on; there is one in a settled part that is open.
+// Returns the skyline valley to branch on. There always is one if unplaced
+// items are left and no move is forced.
 static int32_t best_valley(const dv_valley *v)
 {
     int32_t best = -1;
@@ -554,7 +574,8 @@ static int32_t best_valley(const dv_valley *v)
     return best;
 }
 
-// The next item by rank that rests at the edge of the valley l..r, or -1.
+// Returns the next unplaced item by rank, after rank `after`, that fits at the
+// left or right edge of the skyline valley l..r, or -1.
 static int32_t next_item(const dv_valley *v, int32_t l, int32_t r, int right,
                          int32_t after)
 {
@@ -573,11 +594,11 @@ static int32_t next_item(const dv_valley *v, int32_t l, int32_t r, int right,
     return best;
 }
 
-// -- The search --------------------------------------------------------------
-
 static outcome solve(dv_valley *v, int32_t depth);
 
-// Note the ranges into which the part falls, few items first.
+// Splits the current range of time sections where no unplaced item crosses, and
+// appends the parts to v->ranges, those with the fewest items first. Returns
+// their number.
 static int32_t find_ranges(dv_valley *v)
 {
     range *all = v->ranges + v->n_ranges;
@@ -615,7 +636,8 @@ static void enter(dv_valley *v, const range *x)
             melt(v, i);
 }
 
-// Solve the ranges into which the part has fallen one by one.
+// Solves the independent parts of the current range of time sections one by
+// one.
 static outcome solve_ranges(dv_valley *v, int32_t depth)
 {
     range outer = {v->lo, v->hi, v->n_open, v->hash};
@@ -649,7 +671,9 @@ static int touches(const move *m, span x)
     return m->a <= x.to && m->z >= x.from;
 }
 
-// The last failure, in terms of the state before the moves after `n_trail`.
+// Extends the cause of the last failure, v->why, by the causes of those moves
+// after `n_trail` that it depends on, so that it refers to the state before
+// these moves.
 static void explain(dv_valley *v, int32_t n_trail)
 {
     for (int32_t k = v->n_trail - 1; k >= n_trail; k--)
@@ -683,7 +707,7 @@ static outcome branch(dv_valley *v, int32_t depth)
         int guilty = touches(&v->trail[mark], v->why);
         undo(v, mark);
         if (!guilty)
-            return END_FAIL; // whatever is done here
+            return END_FAIL; // the failure does not depend on this branch
         widen_span(&why, v->why);
     }
     v->fails[x]++;
@@ -699,7 +723,8 @@ static int falls_apart(const dv_valley *v)
     return apart;
 }
 
-// A settled part that hangs together.
+// Solves a range of time sections without forced moves that does not split, by
+// branching, unless an equal or easier state has already failed.
 static outcome search_on(dv_valley *v, int32_t depth)
 {
     const int64_t *floors = v->floor + v->lo;
@@ -712,7 +737,8 @@ static outcome search_on(dv_valley *v, int32_t depth)
     return e;
 }
 
-// Can the rest of the part be placed? If not, all is as it was.
+// Tries to place all unplaced items of the current range of time sections. On
+// failure all its moves are undone.
 static outcome solve(dv_valley *v, int32_t depth)
 {
     int32_t mark = v->n_trail;
@@ -731,9 +757,8 @@ static outcome solve(dv_valley *v, int32_t depth)
     return e;
 }
 
-// -- Tries -------------------------------------------------------------------
-
-// Numbers that look random, the same on every machine.
+// Mixes the bits of x (splitmix64): pseudorandom, and the same on every
+// machine.
 static uint64_t mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -742,8 +767,8 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-// Swap items that are near in the order at random, how near and how many
-// depending on the seed as well.
+// Perturbs the rank order by swapping items that are near each other; the
+// distance and the number of swaps also depend on the seed.
 static void shake(dv_valley *v, uint64_t seed)
 {
     int32_t n = v->p->n, *at = v->order;
@@ -802,8 +827,6 @@ dv_fit dv_valley_try(dv_valley *v, dv_valley_rule rule,
            : e == END_FAIL ? DV_FIT_NO
                            : DV_FIT_OPEN;
 }
-
-// -- Memory ------------------------------------------------------------------
 
 static int allocate(dv_valley *v)
 {

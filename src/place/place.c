@@ -1,4 +1,5 @@
-// dv_place: check the input, run a solver, say what came of it.
+// dv_place: validates the input, runs a solver, cuts buffers for spilling if
+// asked to, and builds the public result.
 #include "place/cut.h"
 #include "place/rects.h"
 #include "place/search.h"
@@ -8,22 +9,22 @@
 
 enum { MOST_NEIGHBOURS = 1 << 26 };
 
-// One run of a solver on a task.
+// The state of one solver run on a task.
 typedef struct run {
     const dv_task *t;
     const dv_place_options *o;
     dv_effort effort;
     dv_prices prices;
     dv_answer answer;
-    const char *who; // that found the answer
-    int proven;      // and there is none better
-    int64_t most;    // what all items weigh, or less if they cannot all be kept
+    const char *who; // name of the solver that found the answer
+    int proven;      // set if no better answer exists
+    int64_t most;    // upper bound of the value: weight of all items, or less
+                     // if a proof shows that they do not all fit
     dv_arena *arena;
 } run;
 
-// -- Solvers -----------------------------------------------------------------
-
-// Each fills the run's answer; 0 when out of memory.
+// The three list heuristics and the solvers below fill the run's answer and
+// return 0 when out of memory.
 static int greedy(run *r)
 {
     return dv_list(r->t, DV_GREEDY, &r->answer);
@@ -39,7 +40,8 @@ static int bestfit(run *r)
     return dv_list(r->t, DV_BEST_FIT, &r->answer);
 }
 
-// Branch and bound from the answer on.
+// Runs branch and bound from the current answer, unless the answer already
+// reaches the bound.
 static int prove(run *r)
 {
     dv_near near;
@@ -78,7 +80,8 @@ static int exact(run *r)
     return prove(r);
 }
 
-// It has its own number of steps; a budget can only make it less.
+// Runs simulated annealing, which has its own step count; a budget given by the
+// caller can only shorten it.
 static int anneal(run *r)
 {
     dv_near near;
@@ -95,7 +98,8 @@ static int anneal(run *r)
 typedef struct solver {
     const char *name;
     int (*solve)(run *r);
-    int improves; // goes on searching, so it may cut buffers as well
+    int improves; // set if the solver searches, so it may also place the pieces
+                  // of cut buffers
 } solver;
 
 static const solver solvers[] = {
@@ -117,8 +121,8 @@ static const solver *find_solver(const char *name)
     return NULL;
 }
 
-// Small tasks are hard to pack and cheap to try; large ones get a fixed number
-// of units an item.
+// Returns the default budget: large for small tasks, which are hard to pack and
+// cheap to try, and a fixed number of steps per item for large tasks.
 static int64_t usual_budget(int64_t n)
 {
     int64_t extra = 50000000 - 50000 * n;
@@ -145,7 +149,8 @@ static int64_t total_weight(const dv_task *t)
     return all;
 }
 
-// The least weight that is lost when not all can be kept.
+// Returns the least weight of any placeable item: at least that much is lost
+// when not all items fit.
 static int64_t least_weight(const dv_task *t)
 {
     int64_t least = INT64_MAX;
@@ -155,7 +160,8 @@ static int64_t least_weight(const dv_task *t)
     return least < INT64_MAX ? least : 0;
 }
 
-// All items, or a proof that it cannot be. -1: out of memory; 1: done.
+// Tries to pack all items, and lowers r->most if it is proven that they do not
+// all fit. Returns 1 if all were packed, 0 if not, -1 when out of memory.
 static int try_whole(run *r)
 {
     enum { FEW = 300 };
@@ -181,7 +187,8 @@ static int solve(run *r, const solver *s)
     r->who = s->name;
     if (!s->solve(r))
         return 0;
-    // A simple solver's bound is a rough one: it should not take longer.
+    // List heuristics find no bound of their own. Compute a rough one with few
+    // steps, so that it takes no longer than the heuristic.
     int steps = dv_price_steps(r->t, &r->prices) / 8 + 10;
     if (!r->prices.bound &&
         !dv_prices_find(&r->prices, r->t, r->answer.value, steps))
@@ -193,9 +200,8 @@ static int solve(run *r, const solver *s)
     return 1;
 }
 
-// -- The result --------------------------------------------------------------
-
-// The public struct first, so that a pointer to one is a pointer to both.
+// The public struct must be the first member, because dv_placement_destroy
+// casts a pointer to it back to a result.
 typedef struct result {
     dv_placement out;
     dv_arena arena;
@@ -215,7 +221,8 @@ static const char *too_large(dv_arena *a, const dv_buffer *b, int64_t capacity)
     return say(a, text);
 }
 
-// Why buffer i is out. NULL when out of memory.
+// Returns the message that says why buffer i was not placed, or NULL when out
+// of memory.
 static const char *reason(dv_arena *a, const dv_task *t, const dv_buffer *in,
                           int32_t i)
 {
@@ -228,7 +235,8 @@ static const char *reason(dv_arena *a, const dv_task *t, const dv_buffer *in,
     return say(a, t->items[i].group >= 0 ? "no room for its group" : "no room");
 }
 
-// The stays of placed pieces; those that touch at one address are one.
+// Converts placed pieces to stays (intervals at an address). Consecutive pieces
+// of a buffer at the same address become one stay.
 static int fill_stays(result *r, const dv_place_cut *cut, const int64_t *at)
 {
     dv_stay *stays = DV_NEW(&r->arena, dv_stay, cut->n), *last = NULL;
@@ -293,9 +301,7 @@ void dv_placement_destroy(dv_placement *placement)
     dv_arena_free(&arena);
 }
 
-// -- Whole buffers -----------------------------------------------------------
-
-// Every buffer as its own only piece.
+// Fills a dv_place_cut in which every buffer is its own single piece.
 static int no_cut(dv_place_cut *out, const dv_buffer *in, int32_t n,
                   dv_arena *a)
 {
@@ -325,9 +331,7 @@ static int place_whole(result *res, const solver *s, const dv_task *t,
     return ok;
 }
 
-// -- Cut buffers -------------------------------------------------------------
-
-// What the epochs found, for their pieces.
+// Gives every piece the address of the epoch that it belongs to.
 static void spread(const dv_place_cut *pieces, const int64_t *epochs,
                    int64_t *at)
 {
@@ -335,8 +339,8 @@ static void spread(const dv_place_cut *pieces, const int64_t *epochs,
         at[k] = epochs[pieces->epoch[k]];
 }
 
-// Cut epochs at their gaps and let the search move the pieces. The answer is
-// left alone where that gains nothing.
+// Cuts epochs further, at every gap between uses, and lets local search move
+// the pieces. Leaves the answer unchanged if that gains nothing.
 static int cut_further(run *r, const dv_buffer *in, size_t n, dv_place_cut *cut,
                        int improves)
 {
@@ -394,7 +398,7 @@ static int place_cut(result *res, const solver *s, const dv_task *whole,
         return 0;
     }
     int ok = start(&r, &t, o, &a) && solve(&r, s);
-    r.proven = 0; // of epochs, not of their pieces
+    r.proven = 0; // a proof for uncut epochs does not hold for their pieces
     if (ok && r.answer.value < total_weight(&t))
         ok = cut_further(&r, in, n, &cut, s->improves);
     ok = ok && fill(res, whole, in, &cut, r.answer.at);
@@ -404,8 +408,6 @@ static int place_cut(result *res, const solver *s, const dv_task *whole,
     dv_arena_free(&a);
     return ok;
 }
-
-// -- The entries -------------------------------------------------------------
 
 static result *new_result(void)
 {
@@ -445,8 +447,9 @@ dv_status dv_place(dv_placement **out, const dv_buffer *buffers,
     return dv_place_at(out, buffers, n_buffers, options, NULL, diag);
 }
 
-// Small tasks are worth a proof; with many buffers the gap is small after a
-// second or two, and more effort seldom closes it.
+// Returns the default budget of dv_place_least. Tasks with few buffers are
+// worth a proof; with many buffers the gap is small after a second or two, and
+// more effort seldom closes it.
 static int64_t least_budget(int64_t n)
 {
     enum { FEW = 300 };

@@ -1,44 +1,47 @@
-// Placing: give buffers addresses in one memory, so that two that are alive
-// together never share a byte, and keep as much weight as fits.
+// Assigns buffers addresses in one memory, so that two buffers with overlapping
+// lifetimes never share a byte, and the total weight of the placed buffers is
+// as large as possible.
 //
 //   address
 //   capacity ------------------------
-//            |      |    b    |     |     a hands its place over to c in the
-//            |  a   |---------|  c  |     tick that reads a last and writes c
-//          0 ------------------------ tick
+//            |      |    b    |     |     In-place reuse: c takes over the
+//            |  a   |---------|  c  |     address of a in the tick that reads a
+//          0 ------------------------     for the last time and writes c.
+//                                 tick
 //
-// A task is the input, checked and with everything looked up that solvers
-// need; a layout is an answer: an address for every item, or -1. Solvers take
-// a task and fill a layout. They share no code with check.c, which judges
-// them.
+// A task (dv_task) is the checked input plus the indexes that solvers need. An
+// answer (dv_answer) is an address for every item, or -1 for an item that is
+// not placed. Solvers read a task and fill an answer. They share no code with
+// check.c, which verifies their results.
 //
-// What every layout keeps: fixed items are at their address; an item that is
-// out of play is at -1; addresses are multiples of the item's alignment; a
-// group is placed whole or not at all; a child that shares bytes with a parent
-// is exactly at its base, and no other child of it is.
+// Every answer satisfies these rules: fixed items are at their fixed address;
+// an item that cannot be placed (in_play is 0) is at -1; addresses are
+// multiples of the item's alignment; a group is placed as a whole or not at
+// all; a child that reuses the bytes of a parent is exactly at the parent's
+// base, and at most one child does so per parent.
 //
 //   place.[ch]     dv_place: checks the input, runs a solver, builds the result
-//   input.c        makes a task of the input, checking every rule
-//   check.c        judges placements
+//   input.c        builds a task from the input buffers and validates them
+//   check.c        verifies placements independently of the solvers
 //   csv.[ch]       reads and writes buffers as CSV
 //   list.c         Torch-Spyre's solvers greedy, firstfit and bestfit
-//   anneal.c       solver anneal: simulated annealing over orders
+//   anneal.c       solver anneal: simulated annealing over placement orders
 //   exact.c        solver exact: branch and bound
 //   auto.c         solver auto: improves the best answer of list.c
-//   whole.c        places everything or nothing, finds the least capacity
-//   bound.c        an upper bound of the weight that fits, by prices
-//   select.c       chooses what to keep at those prices, by beam search
-//   refine.c       chooses and packs in turns
-//   search.[ch]    local search on a placement
+//   whole.c        packs all items or fails; finds the least capacity
+//   bound.c        upper bound of the placed weight by Lagrange multipliers
+//   select.c       chooses which items to place, by beam search
+//   refine.c       alternates between choosing items and packing them
+//   search.[ch]    local search on an answer
 //   cut.[ch]       cuts buffers where they may be spilled and reloaded
-//   live.c         finds items by time
-//   near.c         lists which items are live together
-//   rects.[ch]     turns chosen items into rectangles, and back
-//   pack.[ch]      packs rectangles: schedules the searches below
+//   live.c         finds the items that are live in a range of ticks
+//   near.c         lists, per item, the items with overlapping lifetimes
+//   rects.[ch]     converts chosen items to rectangles, and addresses back
+//   pack.[ch]      packs rectangles: runs the searches of the pack_* files
 //   pack_model.c   splits a packing problem into independent parts
-//   pack_list.c    simple layouts: fit, stack, fill
-//   pack_valley.c  exact search on the skyline
-//   pack_order.c   exact search in canonical order (MiniMalloc)
+//   pack_list.c    simple packing heuristics: fit, stack, fill
+//   pack_valley.c  exact packing search on the skyline
+//   pack_order.c   exact packing search in canonical order (MiniMalloc)
 //   pack_state.h   private to pack*.c: parts of a problem, the searches
 #ifndef DV_PLACE_H
 #define DV_PLACE_H
@@ -46,52 +49,61 @@
 #include "base/mem.h"
 
 typedef struct dv_item {
-    int64_t start, end; // alive in [start, end)
+    int64_t start, end; // the item is live in ticks [start, end)
     int64_t size, align;
-    int64_t fixed;   // or -1
-    int64_t weight;  // gained when it is kept
-    int64_t uses_x2; // number of uses, doubled; one more if written first
-    int32_t parents, n_parents;   // in task->links; those in play
-    int32_t children, n_children; // in task->links; those in play
-    int32_t group;                // its number from 0, or -1
-    int in_play; // to be placed: neither barred, too large nor fixed
+    int64_t fixed;   // the fixed address, or -1 if the item has none
+    int64_t weight;  // value gained when the item is placed
+    int64_t uses_x2; // twice the number of uses, plus one if the first use is a
+                     // write
+    int32_t parents, n_parents;   // range of task->links; placeable or fixed
+                                  // parents only
+    int32_t children, n_children; // range of task->links; placeable or fixed
+                                  // children only
+    int32_t group;                // group number from 0, or -1 if the item is
+                                  // in no group
+    int in_play; // solvers may place it: not barred, not too large and not
+                 // fixed
 } dv_item;
 
 typedef struct dv_task {
-    dv_arena arena; // everything below
+    dv_arena arena; // owns all arrays below
     int32_t n, n_fixed, n_groups;
     dv_item *items;
-    int32_t *links;    // parents and children of all items
-    int32_t *fixed;    // the fixed items, by address
-    int32_t *members;  // items by group
+    int32_t *links;    // parent and child item numbers of all items
+    int32_t *fixed;    // the fixed items, sorted by address
+    int32_t *members;  // item numbers, sorted by group
     int32_t *group_at; // group g is members[group_at[g]..group_at[g + 1]]
     int64_t capacity;
-    // The least capacity is wanted, and `capacity` is only a limit: no size may
-    // be rounded up to the unit, since the topmost item need not be.
+    // Set when the least capacity is searched for and `capacity` is only an
+    // upper limit. Sizes are then not rounded up to the unit, because the
+    // topmost item may end at any byte.
     int seeks_capacity;
-    int64_t unit; // divides every address: the gcd of the alignments
+    int64_t unit; // gcd of all alignments; it divides every address
 } dv_task;
 
-// An answer. Arrays belong to whoever made it.
+// A placement found by a solver. The arrays belong to the caller that allocated
+// them.
 typedef struct dv_answer {
-    int64_t *at; // address of each item; -1: left out
+    int64_t *at; // address of each item, or -1 if the item is not placed
     int64_t value;
 } dv_answer;
 
-// Steps of search, counted, and the clock for people in a hurry.
+// The search budget: a deterministic step count and an optional time limit.
 typedef struct dv_effort {
     int64_t left;   // steps that may still be made
-    int64_t nodes;  // steps made
-    double until_s; // by dv_clock_s; 0: no limit
+    int64_t nodes;  // steps made so far
+    double until_s; // deadline in dv_clock_s seconds; 0: no time limit
 } dv_effort;
 
-// Check the buffers and make a task of them. `locs` says where each stands in
-// a file; NULL: nowhere. The task borrows nothing.
+// Validates the buffers and builds a task from them. `locs` holds each buffer's
+// position in a source file for messages, or is NULL. The task copies all it
+// needs.
 dv_status dv_task_create(dv_task *out, const dv_buffer *buffers, size_t n,
                          const dv_place_options *options, const dv_loc *locs,
                          dv_diag *diag);
 void dv_task_free(dv_task *task);
-// dv_place and dv_place_least for buffers that stand in a file.
+// Do the same as dv_place and dv_place_least, and report errors at the buffers'
+// file positions `locs` (NULL: none).
 dv_status dv_place_at(dv_placement **out, const dv_buffer *buffers, size_t n,
                       const dv_place_options *options, const dv_loc *locs,
                       dv_diag *diag);
@@ -100,11 +112,11 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
                             const dv_place_options *options, const dv_loc *locs,
                             dv_diag *diag);
 int64_t dv_value(const dv_task *task, const int64_t *at);
-// Bytes of `taken`, a share of 0..1 of the memory, are someone else's: what
-// is left, rounded up to the alignment. -1: that is no share.
+// Returns the bytes of a memory that are left when a fraction `taken` (0..1) is
+// reserved, rounded up to `align`. Returns -1 if `taken` is not in 0..1.
 int64_t dv_place_capacity(int64_t memory_bytes, double taken, int64_t align);
 double dv_clock_s(void);
-// Has the time run out? Asks the clock.
+// Returns whether the effort's deadline has passed, by reading the clock.
 int dv_late(const dv_effort *effort);
 
 static inline int64_t dv_align_up(int64_t v, int64_t align)
@@ -122,8 +134,8 @@ static inline int64_t dv_gcd(int64_t a, int64_t b)
     return a;
 }
 
-// e to the x for x <= 0, roughly, and the same on every machine, which exp is
-// not.
+// Approximates exp(x) for x <= 0 with the same result on every machine, which
+// libm's exp does not guarantee.
 static inline double dv_decay(double x)
 {
     double y = 1 + x / 1024;
@@ -134,95 +146,105 @@ static inline double dv_decay(double x)
     return y;
 }
 
-// -- Items alive in a range of ticks (live.c) --------------------------------
-
-// Those items of a task that have been added, searched by time.
+// An index over the items of a task that were added with dv_live_add, searched
+// by tick (live.c).
 typedef struct dv_live {
     const dv_task *task;
-    int32_t *by_start; // items, and where each is in there
+    int32_t *by_start; // all items, sorted by start
     int32_t *rank;
-    int64_t *last; // a tree of the latest ends; leaf `leaves + rank`
+    int64_t *last; // max-tree of lifetime ends; item i is leaf `leaves +
+                   // rank[i]`
     int32_t leaves;
 } dv_live;
 
-// 0 when out of memory.
+// Allocates an empty index for the task's items. Returns 0 when out of memory.
 int dv_live_init(dv_live *live, const dv_task *task, dv_arena *arena);
 void dv_live_add(dv_live *live, int32_t item);
 void dv_live_remove(dv_live *live, int32_t item);
-// Items alive somewhere in [start, end), into `out`, which has room for all.
+// Writes to `out` all added items that are live anywhere in [start, end) and
+// returns their number. `out` needs room for all items of the task.
 int32_t dv_live_find(const dv_live *live, int64_t start, int64_t end,
                      int32_t *out);
 
-// -- Neighbours in time (near.c) ---------------------------------------------
-
-// The neighbours of item i in play are items[first[i]..first[i + 1]]; one that
-// may share its base with i is kept as ~neighbour.
+// For each placeable item the items with overlapping lifetimes, its neighbours
+// (near.c). The neighbours of item i are items[first[i]..first[i + 1]]; a
+// neighbour j that is a parent or child of i, and so may share its base
+// address, is stored as ~j.
 typedef struct dv_near {
     int64_t *first;
-    int32_t *items; // NULL: there are more than `most`
+    int32_t *items; // NULL if all lists together exceed the limit `most`
 } dv_near;
 
-// 0 when out of memory.
+// Builds the neighbour lists, unless they have more than `most` entries in
+// total. Returns 0 when out of memory.
 int dv_near_init(dv_near *near, const dv_task *task, int64_t most,
                  dv_arena *arena);
 
-// -- What can be kept at most (bound.c) --------------------------------------
-
-// A price per byte for every section of time.
+// The Lagrangian relaxation of the placement problem (bound.c): a price per
+// byte for every section of time, where a section is a tick at which a maximal
+// set of items is live.
 typedef struct dv_prices {
-    int32_t n;             // sections
-    int32_t *first, *last; // item i is counted in sections first[i]..last[i]
-    int32_t *begin;        // alive from here; before first[i] it may lie on a
-                           // parent
-    int64_t *tick;         // of each section
-    int64_t *room;         // bytes of each section that are not reserved
+    int32_t n;             // number of time sections
+    int32_t *first, *last; // item i occupies bytes in time sections
+                           // first[i]..last[i] - 1
+    int32_t *begin;        // first time section where item i is live; before
+                           // first[i] it may share a parent's bytes
+    int64_t *tick;         // tick of each time section
+    int64_t *room; // bytes of each time section that no fixed item occupies
     double *price;
-    double *cost; // of one byte from the first section up to k
+    double *cost; // prefix sum of the prices: cost[k] adds those before k
     int64_t bound;
 } dv_prices;
 
-// 0 when out of memory.
+// Finds the sections of the task and sets all prices to 0. Returns 0 when out
+// of memory.
 int dv_prices_init(dv_prices *p, const dv_task *task, dv_arena *arena);
-// Improve the prices from where they stand; `known` is kept by some answer.
+// Improves the prices by up to `steps` subgradient steps and stores the best
+// upper bound in p->bound. `known` is the value of an answer already found.
+// Returns 0 when out of memory.
 int dv_prices_find(dv_prices *p, const dv_task *task, int64_t known, int steps);
-// Start from the prices of a task that this one is a part of.
+// Initialises the prices of a sub-task from the prices of the whole task.
 void dv_prices_take(dv_prices *p, const dv_prices *from);
-// As many steps as a task of this size is worth.
+// Returns a number of subgradient steps that suits the size of the task.
 int dv_price_steps(const dv_task *task, const dv_prices *p);
-// What all bytes of item i cost.
+// Returns the price of item i: its bytes times the prices of the sections that
+// it occupies.
 double dv_price_of(const dv_prices *p, const dv_task *task, int32_t i);
 
-// -- Which items to keep (select.c) ------------------------------------------
-
-// Which items to keep.
+// A set of items to place, found by dv_select (select.c).
 typedef struct dv_choice {
-    char *keep;    // in: items to choose from; out: items chosen
-    int32_t *over; // parent of the same size whose place it takes; -1: none
-    int complete;  // out: no set is better
+    char *keep;    // in: items that may be chosen; out: items that were chosen
+    int32_t *over; // per item, the parent of the same size whose address it
+                   // reuses, or -1
+    int complete;  // out: nonzero if exhaustive, so that no better set exists
 } dv_choice;
 
-// The best set that nowhere needs more than `share` of the room, addresses
-// aside. 0 when out of memory.
+// Chooses the set of greatest weight whose live bytes nowhere exceed the
+// fraction `share` of the free bytes; addresses are ignored. `width` is the
+// width of the beam search. Returns 0 when out of memory.
 int dv_select(const dv_task *task, const dv_prices *prices, double share,
               int32_t width, dv_effort *effort, dv_choice *io);
 
-// -- Solvers -----------------------------------------------------------------
-
 typedef enum dv_list_rule { DV_GREEDY, DV_FIRST_FIT, DV_BEST_FIT } dv_list_rule;
 
-// As Torch-Spyre does it. 0 when out of memory.
+// Places the items with one of Torch-Spyre's list heuristics, at the addresses
+// that Torch-Spyre would choose. Returns 0 when out of memory.
 int dv_list(const dv_task *task, dv_list_rule rule, dv_answer *out);
 
-// Improve an answer by choosing what to keep and packing that, until the
-// effort is spent; it never gets worse. A complete choice lowers the bound.
+// Improves an answer by repeatedly choosing which items to place and packing
+// them, until the effort is spent. The answer never gets worse. An exhaustive
+// choice also lowers prices->bound. Returns 0 when out of memory.
 int dv_refine(const dv_task *task, dv_prices *prices, dv_effort *effort,
               dv_answer *io);
-// Branch and bound from an answer on; *proven: nothing is better.
+// Runs branch and bound starting from the answer *io. Sets *proven if no better
+// answer exists. Returns 0 when out of memory.
 int dv_exact(const dv_task *task, const dv_near *near, const dv_prices *prices,
              dv_effort *effort, dv_answer *io, int *proven);
 int dv_anneal(const dv_task *task, const dv_near *near, uint64_t seed,
               dv_effort *effort, dv_answer *out);
-// The best of everything.
+// Combines the list heuristics, dv_refine and local search, and returns their
+// best answer. *who is the name of the solver that found it. Returns 0 when out
+// of memory.
 int dv_auto(const dv_task *task, uint64_t seed, dv_prices *prices,
             dv_effort *effort, dv_answer *out, const char **who);
 

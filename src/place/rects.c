@@ -1,6 +1,6 @@
-// Rectangles of items. If the unit of all addresses divides the capacity, all
-// sizes are rounded up to it, and an alignment that is the unit no longer
-// matters; otherwise the packing sees to it.
+// Converts items to rectangles. If the capacity is a multiple of the task's
+// address unit, sizes are rounded up to the unit, and an alignment equal to the
+// unit needs no further care; otherwise the packing search handles alignments.
 #include "place/rects.h"
 #include <stdlib.h>
 
@@ -87,7 +87,7 @@ int dv_rects_choose_all(const dv_rects *r, dv_choice *out)
 {
     const dv_task *t = r->t;
     int any = 0;
-    // While this runs, keep is 2 where the place has been taken over.
+    // In this loop keep[i] is 2 if a child already reuses item i's address.
     for (int32_t k = 0; k < t->n; k++) {
         int32_t i = r->chain[k];
         const dv_item *it = &t->items[i];

@@ -1,4 +1,5 @@
-// From a choice of items to rectangles that can be packed, and back.
+// Converts chosen items to rectangles that can be packed, and the packed
+// addresses back to items.
 #ifndef DV_RECTS_H
 #define DV_RECTS_H
 #include "place/pack.h"
@@ -8,26 +9,28 @@ typedef struct dv_rects {
     const dv_task *t;
     dv_rect *rects;
     int32_t n;
-    int32_t *rect_of; // the rectangle of an item; -1: none
-    int32_t *chain;   // items by start, parents before children
+    int32_t *rect_of; // number of each item's rectangle, or -1 if it has none
+    int32_t *chain;   // items sorted by start, parents before children
 } dv_rects;
 
-// 0 when out of memory.
+// Allocates the arrays and sorts the items. Returns 0 when out of memory.
 int dv_rects_init(dv_rects *r, const dv_task *task, dv_arena *arena);
-// Rectangles of the chosen and the fixed items; a child that takes over a
-// place makes its parent's rectangle longer.
+// Makes rectangles of the chosen and the fixed items. A child that reuses its
+// parent's address extends the parent's rectangle in time instead.
 void dv_rects_make(dv_rects *r, const dv_choice *choice);
-// Choose everything in play; every child takes the place of the first parent
-// of its size that is free. Returns whether any does.
+// Chooses all placeable items. Every child reuses the address of its first
+// parent of equal size that no other child reuses. Returns whether any child
+// does.
 int dv_rects_choose_all(const dv_rects *r, dv_choice *out);
-// The addresses of the rectangles as addresses of items.
+// Copies the packed rectangles' addresses to their items; -1 for items without
+// a rectangle.
 void dv_rects_read(const dv_rects *r, int64_t *at);
 
-// -- All items at once (whole.c) ---------------------------------------------
-
-// Pack everything. DV_FIT_NO is proven; the effort counts nodes.
+// Packs all items into the task's capacity (whole.c). DV_FIT_NO means it is
+// proven impossible. Adds the search nodes to effort->nodes.
 dv_fit dv_pack_all(const dv_task *task, dv_effort *effort, dv_answer *out);
-// The same in as little memory as can be found; no less than `proven` will do.
+// Packs all items into the least capacity that the search finds. *proven is the
+// proven lower bound of that capacity, or 0 if none is known.
 dv_fit dv_pack_all_least(const dv_task *task, dv_effort *effort, dv_answer *out,
                          int64_t *proven);
 #endif

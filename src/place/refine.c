@@ -1,10 +1,11 @@
-// Choose, pack, repeat: for tasks of up to a few thousand items.
+// Alternates between choosing and packing items, for tasks of up to a few
+// thousand items.
 //
-// The beam chooses what to keep without looking at addresses; the exact
-// search for a packing then finds addresses for all of it, or gives up. A
-// choice that fills memory to the last byte is hard to pack, so each failure
-// leaves a little more room free, and each success a little less, until the
-// effort is spent. What a choice left out is put into gaps afterwards.
+// The beam search (select.c) chooses which items to place without regard to
+// addresses; the exact packing search then finds addresses for all of them or
+// gives up. A choice that fills the memory to the last byte is hard to pack, so
+// each failure lowers the fraction of the memory that may be used, and each
+// success raises it, until the effort is spent.
 #include "base/math.h"
 #include "place/rects.h"
 #include <string.h>
@@ -14,14 +15,15 @@ enum { MAX_WIDTH = 2000 };
 typedef struct refiner {
     const dv_task *t;
     dv_prices *prices;
-    int exact_choice; // the beam knows all that may share a place
+    int exact_choice; // nonzero if the beam search models all possible in-place
+                      // reuse
     dv_effort *effort;
     dv_answer *best;
     dv_choice choice;
     dv_rects rects;
     int64_t *at;
-    char *offered;   // items a choice may take
-    int all_offered; // and that is all of them
+    char *offered;   // per item: nonzero if it may be chosen
+    int all_offered; // nonzero if all placeable items may be chosen
 } refiner;
 
 static int out_of_time(void *effort)
@@ -29,9 +31,8 @@ static int out_of_time(void *effort)
     return dv_late(effort);
 }
 
-// -- Packing a choice --------------------------------------------------------
-
-// 1: packed into r->at, 0: not, -1: out of memory.
+// Packs the chosen items into r->at. Returns 1 if packed, 0 if not, -1 when out
+// of memory.
 static int pack(refiner *r, int64_t max_nodes)
 {
     dv_rects *x = &r->rects;
@@ -41,16 +42,15 @@ static int pack(refiner *r, int64_t max_nodes)
     dv_pack_stats stats = {0};
     dv_fit fit = dv_pack(x->rects, x->n, r->t->capacity, &limits, &stats);
     r->effort->nodes += stats.nodes;
-    r->effort->left -= stats.nodes * (x->n / 20 + 20); // units a node
+    r->effort->left -= stats.nodes * (x->n / 20 + 20); // cost per node
     if (fit != DV_FIT_YES)
         return fit == DV_FIT_NOMEM ? -1 : 0;
     dv_rects_read(x, r->at);
     return 1;
 }
 
-// -- Choosing ----------------------------------------------------------------
-
-// A group of which some are chosen and some not is no longer offered.
+// Excludes groups that were only partly chosen from further choices. Returns
+// whether there were any.
 static int broken_groups(refiner *r)
 {
     const dv_task *t = r->t;
@@ -84,7 +84,8 @@ static int choose(refiner *r, double share, int32_t width, int64_t *value)
         if (!dv_select(r->t, r->prices, share, width, r->effort, &r->choice))
             return 0;
         *value = value_of(r);
-        // Of all items and all room, the best choice is a bound.
+        // The value of an exhaustive choice among all items with the full
+        // capacity is an upper bound of any placement's value.
         if (first && share == 1 && r->choice.complete && r->exact_choice &&
             r->all_offered && *value < r->prices->bound)
             r->prices->bound = *value;
@@ -94,8 +95,9 @@ static int choose(refiner *r, double share, int32_t width, int64_t *value)
     }
 }
 
-// Does the beam see every place that can be shared? Only parents of the same
-// size, one for each child and one child for each.
+// Returns whether the beam search models every possible in-place reuse: each
+// item has at most one parent and one child, and linked items have the same
+// size and compatible alignments.
 static int knows_links(const dv_task *t)
 {
     for (int32_t i = 0; i < t->n; i++) {
@@ -112,7 +114,8 @@ static int knows_links(const dv_task *t)
     return 1;
 }
 
-// One round: 1 packed, 0 not, -1 out of memory, 2 not worth packing.
+// Makes one round of choosing and packing. Returns 1 if packed, 0 if not, -1
+// when out of memory, 2 if the choice is no better than the best answer.
 static int round_of(refiner *r, double share, int32_t width, int64_t nodes)
 {
     int64_t value;
@@ -127,8 +130,6 @@ static int round_of(refiner *r, double share, int32_t width, int64_t nodes)
     }
     return packed;
 }
-
-// -- The entry ---------------------------------------------------------------
 
 static int prepare(refiner *r, dv_arena *a)
 {

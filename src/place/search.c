@@ -1,16 +1,16 @@
-// Local search on a placement: bring something in, push out what is in its
-// way, find that another place.
+// Local search on an answer: insert an unplaced item, evict the items that
+// overlap it, and try to place those elsewhere.
 //
-//   1. Draw a unit that is out: an item, or all items of a group.
-//   2. For each of its items choose an address. What is in the way there costs
-//      its weight, times a random factor; the cheapest address is taken and
-//      everything in the way goes out.
-//   3. What went out is put back into gaps where it fits, heaviest first.
-//   4. The result is kept if it is no worse, or a little worse and the
-//      temperature allows it; otherwise every change is undone.
+//   1. Draw an unplaced unit: an item, or all items of a group.
+//   2. Choose an address for each of its items. The cost of an address is the
+//      weight of the items that overlap it, times a random factor; the cheapest
+//      address is taken and the overlapping units are evicted.
+//   3. Put evicted units back into gaps where they fit, heaviest first.
+//   4. Keep the result if it is no worse, or with a probability that depends
+//      on the loss and the temperature; otherwise undo all changes.
 //
-// A step costs the number of neighbours in time that it looks at, which is
-// what the effort counts: the same input takes the same steps everywhere.
+// The effort of a step is the number of overlapping items that it examines, not
+// time, so that the same input takes the same steps on every machine.
 #include "place/search.h"
 #include <math.h>
 #include <string.h>
@@ -25,12 +25,12 @@ typedef struct top {
     double weight;
 } top;
 
-// The weight of what cannot be pushed out: above all others together.
+// Weight of items that cannot be evicted: more than all other items together.
 static const double FIRM = 0x1p80;
 
 typedef struct change {
     int32_t item;
-    int64_t at; // before
+    int64_t at; // the item's address before the change
 } change;
 
 struct dv_search {
@@ -42,23 +42,25 @@ struct dv_search {
     int64_t *at;
     int64_t value, best_value;
     int64_t *best_at;
-    // Units 0..n_groups are groups; unit n_groups + i is item i.
-    int64_t *weight; // of units
-    int32_t *self;   // self[i] = i, the members of a single
-    int32_t *out;    // units that are out, and where each is in there
-    int32_t *out_at; // -1: it is in
+    // A unit is evicted and placed as a whole. Units 0..n_groups - 1 are the
+    // groups; unit n_groups + i is item i.
+    int64_t *weight; // weight of each unit
+    int32_t *self;   // self[i] = i, the member list of a unit that is a single
+                     // item
+    int32_t *out;    // list of unplaced units
+    int32_t *out_at; // each unit's position in `out`, or -1 if it is placed
     int32_t n_out;
-    change *changes; // of the step
+    change *changes; // undo log of the current step
     int32_t n_changes;
-    int32_t *lost; // units of the step that went out
+    int32_t *lost; // units evicted in the current step
     int32_t n_lost;
-    int32_t *came;  // units of an offer that came in
-    int32_t *moved; // items that differ from best_at, perhaps
+    int32_t *came;  // units that a proposal places
+    int32_t *moved; // items whose address may differ from best_at
     char *is_moved;
     int32_t n_moved;
     span *spans;
     top *tops;
-    double *weights; // of the spans
+    double *weights; // weight of each span
 };
 
 static uint64_t draw(dv_search *s)
@@ -75,12 +77,11 @@ static int32_t draw_below(dv_search *s, int32_t n)
     return (int32_t)((draw(s) >> 32) * (uint64_t)n >> 32);
 }
 
-static double draw_real(dv_search *s) // in [0, 1)
+// Returns a random number in [0, 1).
+static double draw_real(dv_search *s)
 {
     return (double)(draw(s) >> 11) * 0x1p-53;
 }
-
-// -- Units and changes -------------------------------------------------------
 
 static int32_t unit_of(const dv_search *s, int32_t i)
 {
@@ -113,7 +114,7 @@ static void undo_to(dv_search *s, int32_t n)
     }
 }
 
-// Take all of a unit out.
+// Evicts all items of a unit.
 static void lose(dv_search *s, int32_t unit)
 {
     const int32_t *m;
@@ -137,9 +138,8 @@ static void set_in(dv_search *s, int32_t unit)
     s->out_at[unit] = -1;
 }
 
-// -- Addresses ---------------------------------------------------------------
-
-// What the placed neighbours of item i occupy, into s->spans.
+// Stores in s->spans the address ranges of all placed neighbours of item i and
+// returns their number.
 static int32_t occupied(dv_search *s, int32_t i)
 {
     const dv_near *near = s->near;
@@ -157,7 +157,8 @@ static int32_t occupied(dv_search *s, int32_t i)
 
 static void sort_spans(span *v, int32_t n)
 {
-    while (n > 12) { // quicksort, the smaller part by recursion
+    // Quicksort; recurse into the smaller half only, to bound the stack depth.
+    while (n > 12) {
         int64_t a = v[0].lo, b = v[n / 2].lo, c = v[n - 1].lo;
         int64_t mid = a < b ? (b < c   ? b
                                : a < c ? c
@@ -195,8 +196,9 @@ static void sort_spans(span *v, int32_t n)
     }
 }
 
-// Weight of what a span would push out, and one more: nothing is free to push
-// out. More than there is if it must stay.
+// Returns the weight lost by evicting the item of span v, plus one so that
+// eviction is never free. Returns FIRM if the item is fixed or belongs to the
+// unit being placed.
 static double weight_of(const dv_search *s, const span *v, int32_t unit)
 {
     int32_t other = unit_of(s, v->item);
@@ -205,8 +207,9 @@ static double weight_of(const dv_search *s, const span *v, int32_t unit)
     return (double)s->weight[other] + 1;
 }
 
-// What item i would cost at `address`: the weight in the way there. Item `but`
-// may share the base.
+// Returns the cost of placing item i at `address`: the weight of the
+// overlapping items, except item `but`, which may share the base. INFINITY: an
+// overlapping item cannot be evicted.
 static double cost_at(const dv_search *s, int32_t i, int64_t address,
                       int32_t but, int32_t n)
 {
@@ -220,7 +223,8 @@ static double cost_at(const dv_search *s, int32_t i, int64_t address,
     return cost < FIRM / 2 ? cost : INFINITY;
 }
 
-// The best base to share with a parent or child, -1: none.
+// Returns the cheapest base address of a placed parent or child that item i can
+// share, or -1 if there is none. *with is that parent or child.
 static int64_t shared_base(dv_search *s, int32_t i, int32_t n, double *cost,
                            int32_t *with)
 {
@@ -242,7 +246,8 @@ static int64_t shared_base(dv_search *s, int32_t i, int32_t n, double *cost,
     return best;
 }
 
-// Put item i where nothing is in its way; 0 when there is no such place.
+// Places item i where it overlaps nothing: in the tightest gap if `tightest` is
+// set, else in the lowest. Returns 0 if there is no gap.
 static int put_in_gap(dv_search *s, int32_t i, int tightest)
 {
     const dv_item *it = &s->t->items[i];
@@ -291,9 +296,10 @@ static void sort_tops(top *v, int32_t n)
     }
 }
 
-// The address where the least weight is in the way, roughly: 0, or on top of
-// a neighbour. Both ends of the window [base, base + size) only rise, so the
-// weight inside is kept up to date.
+// Returns the address where the overlapping weight, times a random factor, is
+// least. Candidates are 0, the ends of neighbours, and bases shared with a
+// parent or child. Both ends of the window [base, base + size) only rise, so
+// the weight inside is updated incrementally.
 static int64_t cheapest(dv_search *s, int32_t i, int32_t *with)
 {
     const dv_item *it = &s->t->items[i];
@@ -326,7 +332,8 @@ static int64_t cheapest(dv_search *s, int32_t i, int32_t *with)
     return found;
 }
 
-// Put item i somewhere and push out what is in its way.
+// Places item i at the cheapest address and evicts the units that overlap it.
+// Returns 0 if no address is possible.
 static int push_in(dv_search *s, int32_t i)
 {
     const dv_item *it = &s->t->items[i];
@@ -345,9 +352,8 @@ static int push_in(dv_search *s, int32_t i)
     return 1;
 }
 
-// -- Steps -------------------------------------------------------------------
-
-// Put a unit that is out back into gaps, all of it or nothing.
+// Places all items of an unplaced unit into gaps, or none of them. Returns
+// whether it succeeded.
 static int put_back(dv_search *s, int32_t unit, int tightest)
 {
     const int32_t *m;
@@ -370,8 +376,8 @@ static void heaviest_first(dv_search *s)
     }
 }
 
-// Keep what the step did. s->lost are the units that went out, `in` is the one
-// that came in, or -1.
+// Commits the step. s->lost are the evicted units; `in` is the unit that was
+// placed, or -1.
 static void accept(dv_search *s, int32_t in, int64_t gain)
 {
     if (in >= 0)
@@ -396,7 +402,8 @@ static void accept(dv_search *s, int32_t in, int64_t gain)
     s->n_moved = 0;
 }
 
-// Put back what can be put back; the weight of the rest, which stays in lost.
+// Puts evicted units back into gaps where possible. Returns the total weight of
+// the units that remain evicted, which stay in s->lost.
 static int64_t put_back_lost(dv_search *s)
 {
     int64_t weight = 0;
@@ -430,9 +437,7 @@ static void step(dv_search *s, double heat)
         undo_to(s, 0);
 }
 
-// -- Offers ------------------------------------------------------------------
-
-// What stands in the way of item i where it is now goes out.
+// Evicts the items that overlap item i at its new address.
 static void clear_way(dv_search *s, int32_t i)
 {
     const dv_near *near = s->near;
@@ -447,7 +452,8 @@ static void clear_way(dv_search *s, int32_t i)
     }
 }
 
-// Is this the item by which its unit is counted?
+// Returns whether item i is the first of its group, or in no group, so that
+// each unit is counted once.
 static int speaks(const dv_search *s, int32_t i)
 {
     int32_t g = s->t->items[i].group;
@@ -486,8 +492,6 @@ void dv_search_offer(dv_search *s, const int32_t *items, const int64_t *at,
         set_in(s, s->came[k]);
     accept(s, -1, gain);
 }
-
-// -- The object --------------------------------------------------------------
 
 static int prepare(dv_search *s)
 {

@@ -1,23 +1,25 @@
-// Local search on one answer: see search.c. An object, so that other solvers
-// can offer it better places for some of the items.
+// Local search on one answer (see search.c). The search is an object, so that
+// other solvers can propose better addresses for some items while it runs.
 #ifndef DV_SEARCH_H
 #define DV_SEARCH_H
 #include "place/place.h"
 
 typedef struct dv_search dv_search;
 
-// Start from the answer. NULL when out of memory.
+// Creates a search that starts from the answer `from`. Returns NULL when out of
+// memory.
 dv_search *dv_search_open(const dv_task *task, const dv_near *near,
                           uint64_t seed, dv_effort *effort,
                           const dv_answer *from);
-// These items at these addresses (-1: out), legal among themselves; what is in
-// their way goes elsewhere or out. Taken if the whole is no worse.
+// Proposes addresses `at` for `items` (-1: not placed) that do not conflict
+// with each other. Items that overlap them are moved or evicted. The proposal
+// is accepted if the total value does not fall.
 void dv_search_offer(dv_search *s, const int32_t *items, const int64_t *at,
                      int32_t n);
-// Steps until `effort` more units are spent.
+// Makes local search steps until `effort` more units are spent.
 void dv_search_run(dv_search *s, int64_t effort);
-// The value of the best answer seen.
+// Returns the value of the best answer found so far.
 int64_t dv_search_value(const dv_search *s);
-// The best answer seen; frees the search.
+// Copies the best answer found to *out and frees the search.
 void dv_search_close(dv_search *s, dv_answer *out);
 #endif

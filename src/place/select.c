@@ -1,45 +1,48 @@
-// Which items to keep, addresses aside: a beam through time.
+// Chooses which items to place, ignoring addresses, by a beam search through
+// time.
 //
-// Items are decided one by one in order of their first section. A state is a
-// set of kept items that are still alive and the bytes they take; two states
-// with the same set are one. Its score is what it keeps, less what its live
-// items will cost at the given prices from here on, so that states which have
-// filled cheap room compare fairly with states that have hoarded dear room.
-// A child takes over the room of a live parent of its size. The best `width`
-// states go on; with a wide enough beam the result is optimal.
+// Items are decided one by one in order of their first section. A state is the
+// set of chosen items that are still live, and their bytes; states with equal
+// sets are merged. A state's score is the weight chosen so far minus the price
+// of the future sections of its live items, so that states that filled cheap
+// sections compare fairly with states that filled expensive ones. A child may
+// reuse the bytes of a live parent of its size. The best `width` states survive
+// each step; with a wide enough beam the result is optimal.
 #include "place/place.h"
 #include <string.h>
 
-typedef struct node { // one kept item
+// A chosen item, linked to the item chosen before it (`before`) in the same
+// state.
+typedef struct node {
     int32_t item, before;
-    int32_t over; // parent whose room it took; -1: none
+    int32_t over; // parent whose bytes the item reuses, or -1
 } node;
 
 typedef struct state {
     double score;
     int64_t load;
-    uint64_t hash; // of the live set
-    int32_t trail; // last item kept, in nodes; -1: none
+    uint64_t hash; // hash of the set of live chosen items
+    int32_t trail; // index in `nodes` of the last item chosen, or -1
 } state;
 
 typedef struct beam {
     const dv_task *t;
     const dv_prices *p;
-    double share; // of the room that may be used
+    double share; // fraction of the free bytes that may be used
     int32_t width, n_states, max_nodes, n_nodes;
     state *states;
-    uint64_t *sets; // words of each state, in the states' order
+    uint64_t *sets; // bit sets of live chosen items, `words` words per state
     int32_t words;
     node *nodes;
-    int32_t *table; // states by hash
+    int32_t *table; // hash table of state numbers by state hash
     int32_t table_size;
-    int32_t *order; // items in order of time
-    int32_t *slot;  // each item's bit while it is alive
+    int32_t *order; // items sorted by first time section
+    int32_t *slot;  // bit number of each item, unique while the item is live
     int32_t n_order;
-    int32_t *by_last; // the same items by last section
+    int32_t *by_last; // the same items, sorted by last time section
     double *scores;
-    const char *offered; // items to choose from
-    int pruned;          // states were dropped that might have been better
+    const char *offered; // nonzero if the item may be chosen
+    int pruned; // nonzero if states were dropped: the result may not be optimal
 } beam;
 
 static uint64_t mix(uint64_t z)
@@ -54,9 +57,7 @@ static int64_t size_of(const beam *b, int32_t i)
     return dv_align_up(b->t->items[i].size, b->t->unit);
 }
 
-// -- Preparing ---------------------------------------------------------------
-
-// Items by first or last section, by counting.
+// Sorts the items by `key` (first or last time section) with a counting sort.
 static void sort_by(const beam *b, const int32_t *key, int32_t *count,
                     const int32_t *items, int32_t *out)
 {
@@ -69,7 +70,8 @@ static void sort_by(const beam *b, const int32_t *key, int32_t *count,
         out[count[key[items[k]]]++] = items[k];
 }
 
-// Give every item a bit that no other live item has; the number of bits.
+// Assigns every item a bit number that no item live at the same time has.
+// Returns the number of bits.
 static int32_t give_slots(beam *b, int32_t *free_slots)
 {
     int32_t n = 0, n_free = 0, ended = 0;
@@ -113,8 +115,6 @@ static int prepare(beam *b, const char *keep, dv_arena *a)
     return b->states && b->sets && b->nodes && b->table && b->scores;
 }
 
-// -- Walking -----------------------------------------------------------------
-
 static uint64_t *set_of(const beam *b, int32_t s)
 {
     return b->sets + (size_t)s * (size_t)b->words;
@@ -136,7 +136,8 @@ static void retire(beam *b, int32_t i)
     }
 }
 
-// Leave section k: what is still alive there has paid for it.
+// Leaves time section k: adds its price back to the scores, because the score
+// only subtracts the price of future sections.
 static void leave(beam *b, int32_t k)
 {
     for (int32_t s = 0; s < b->n_states; s++)
@@ -151,7 +152,7 @@ static void drop_state(beam *b, int32_t s)
            (size_t)b->words * sizeof *b->sets);
 }
 
-// Of states with the same live set only the best goes on.
+// Merges states with the same set of live items: only the best one survives.
 static void merge(beam *b)
 {
     uint64_t mask = (uint64_t)b->table_size - 1;
@@ -172,7 +173,7 @@ static void merge(beam *b)
     }
 }
 
-// The k-th largest score (k from 0), by partitioning.
+// Returns the k-th largest score (k from 0) by quickselect.
 static double kth_largest(double *v, int32_t n, int32_t k)
 {
     int32_t lo = 0, hi = n - 1;
@@ -219,7 +220,7 @@ static int is_in(const beam *b, int32_t s, int32_t i)
     return (int)(set_of(b, s)[b->slot[i] / 64] >> (b->slot[i] % 64) & 1);
 }
 
-// A live parent of the item's size in state s, or -1.
+// Returns a live parent of item i in state s with the same size, or -1.
 static int32_t parent_in(const beam *b, int32_t s, int32_t i)
 {
     const dv_item *it = &b->t->items[i];
@@ -240,7 +241,8 @@ static void flip(beam *b, int32_t s, int32_t i, int64_t size)
     set_of(b, s)[b->slot[i] / 64] ^= (uint64_t)1 << (b->slot[i] % 64);
 }
 
-// Every state goes on without item i and, where there is room, with it.
+// Extends every state without item i and, if the time section has free bytes or
+// a parent's bytes can be reused, also with item i.
 static void decide(beam *b, int32_t i)
 {
     int64_t size = size_of(b, i);

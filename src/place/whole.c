@@ -1,5 +1,5 @@
-// Everything or nothing: one packing of all items, and the least capacity
-// that has one.
+// Packs all items or none, and finds the least capacity for which all items
+// fit.
 #include "place/rects.h"
 #include "base/math.h"
 
@@ -13,7 +13,7 @@ typedef struct whole {
     dv_choice choice;
     dv_pack_limits limits;
     dv_pack_stats stats;
-    int shares; // some children were laid on their parents
+    int shares; // nonzero if some children reuse a parent's address
 } whole;
 
 static int prepare(whole *w, const dv_task *t, dv_effort *effort, dv_arena *a)
@@ -46,7 +46,8 @@ dv_fit dv_pack_all(const dv_task *t, dv_effort *effort, dv_answer *out)
         dv_rects_read(&w.rects, out->at);
         out->value = dv_value(t, out->at);
     }
-    // With other parents, or none, they might yet fit.
+    // With other choices of which child reuses which parent, the items might
+    // still fit, so the failure is no proof.
     if (fit == DV_FIT_NO && w.shares)
         fit = DV_FIT_OPEN;
     dv_arena_free(&a);

@@ -1,22 +1,24 @@
-// Keeping tensors on the cores, and then trying whether another order of ops,
-// or running some of them twice, spares main memory more. What is tried is
-// counted, not timed; the plan is never worse than without.
+// Chooses scratchpad homes, then tries whether another order of ops, or
+// recomputing some tensors, saves more main memory traffic. The effort is
+// limited by a count, not by time; the plan never gets worse.
 #include "plan/traffic.h"
 #include "scratch/scratch.h"
 #include <string.h>
 
-enum { MAX_WORK = 2000, MAX_OPS = 4000 }; // candidates looked at; ops at all
+// Limits of the candidates examined in all tries, and of the ops of a plan that
+// is improved.
+enum { MAX_WORK = 2000, MAX_OPS = 4000 };
 
 typedef struct improver {
     dv_plan *plan;
     const dv_scratch_rules *rules;
     dv_arena *arena;
     dv_diag *diag;
-    dv_fork best; // before homes were chosen
-    double bytes; // of main memory with it
+    dv_fork best; // the best plan so far, before scratchpad homes were chosen
+    double bytes; // main memory traffic of the best plan
     int changed;
     int64_t work;
-    dv_life life; // of the best, once known
+    dv_life life; // live ranges of the best plan; valid if `known`
     int known;
 } improver;
 
@@ -32,7 +34,8 @@ static dv_status keep(dv_plan *plan, const dv_scratch_rules *rules,
     return dv_group_on_core(plan, life.loop_of, life.arena, diag);
 }
 
-// Mark the starts of groups that homes live across; how many are new.
+// Marks in `cuts` the starts of groups that a scratchpad home lives across.
+// Returns the number of new marks.
 static int32_t cut_homes(const dv_plan *plan, int32_t *crossed, uint8_t *cuts)
 {
     int32_t n = 0, alive = 0, at = 0;
@@ -53,8 +56,10 @@ static int32_t cut_homes(const dv_plan *plan, int32_t *crossed, uint8_t *cuts)
     return n;
 }
 
-// With tenants, which ops become a group is known only when homes are, and
-// homes may not outlive their group: those that do end there the next time.
+// Chooses scratchpad homes. With tenants (scratchpads wiped after each
+// group), homes may not outlive their group,
+// but the groups depend on the homes: homes that cross the start of a group are
+// cut there, and the choice is repeated until none does.
 dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,
                           dv_arena *arena, dv_diag *diag)
 {
@@ -79,7 +84,8 @@ static double memory_bytes(const dv_plan *plan)
     return (double)t.read_bytes + (double)t.write_bytes;
 }
 
-// Keep what fits and see what it takes; the better of this and the best.
+// Chooses scratchpad homes and measures the traffic; keeps the plan if it is
+// the best so far.
 static dv_status assess(improver *x)
 {
     dv_fork now;
@@ -97,7 +103,8 @@ static dv_status assess(improver *x)
     return DV_OK;
 }
 
-// The tensor that found no room and would spare most, of those not tried yet.
+// Returns the largest tensor that found no room and has not been tried yet, or
+// -1.
 static int32_t most_missed(const dv_plan *plan, const uint8_t *tried)
 {
     const dv_scratch *s = &plan->scratch;
@@ -113,7 +120,7 @@ static int32_t most_missed(const dv_plan *plan, const uint8_t *tried)
     return best;
 }
 
-// Back to the best, and its lifetimes if they are not known.
+// Restores the best plan, and computes its live ranges if they are not known.
 static dv_status go_back(improver *x)
 {
     dv_fork_restore(&x->best, x->plan);
@@ -125,7 +132,7 @@ static dv_status go_back(improver *x)
     return DV_OK;
 }
 
-// Another order (tensor < 0), or a tensor computed twice.
+// Tries another order of ops (tensor < 0), or recomputing a tensor.
 static dv_status try_change(improver *x, int32_t tensor)
 {
     DV_TRY(go_back(x));
@@ -143,11 +150,12 @@ static dv_status improve(improver *x)
     if (!tried)
         return dv_nomem(x->diag);
     if (most_missed(x->plan, tried) < 0)
-        return DV_OK; // everything that could stays
+        return DV_OK; // all candidates are resident already
     if (x->rules->reorder)
         DV_TRY(try_change(x, -1));
     for (int32_t t; x->rules->recompute && x->work < MAX_WORK;) {
-        x->plan->scratch = first; // what was missed at first
+        // Look for tensors that the first choice of homes left out.
+        x->plan->scratch = first;
         t = most_missed(x->plan, tried);
         if (t < 0)
             break;

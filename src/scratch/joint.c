@@ -1,32 +1,32 @@
-// Division and scratchpads together.
+// Chooses divisions together with scratchpad residency.
 //
-// `follow`: op by op, a division is considered that cuts the op as an operand
-// already lies on the cores, with the tiles dealt so that each core finds its
-// own. It is taken when the op is predicted to be faster that way, counting no
-// traffic for operands that are there.
+// dv_joint_follow: for each op, a division is considered that cuts the op in
+// the same way as an operand is already distributed on the cores, and deals the
+// tiles so that each core finds its part. It is taken if the predicted time is
+// lower when operands found on the core cause no traffic.
 //
-//   d = x - m, 32 slices of its own choice:   x 2 ms, m, d in memory
-//   cut as x lies there from the op before:   x there, same 32 cores
+//   d = x - m, 32 slices of its own choice:   x, m and d in main memory
+//   cut as x is distributed by the op before: x resident, same 32 cores
 #include "base/math.h"
 #include "divide/divide.h"
 #include "plan/traffic.h"
 #include "scratch/scratch.h"
 #include <string.h>
 
-// -- Prices ----------------------------------------------------------------
-
 typedef struct follower {
     dv_plan *plan;
     const dv_scratch_rules *rules;
     dv_arena *arena;
-    int32_t *def, *last_reader; // by tensor; -1: none
-    uint8_t *odd;               // by tensor: updated
+    int32_t *def, *last_reader; // per tensor: defining op and last reading op
+                                // so far, or -1
+    uint8_t *odd;               // per tensor: nonzero if it is updated
     int64_t capacity;
     dv_divide_space space;
     int32_t op;
 } follower;
 
-// The view that says where a tensor lies before the op; 0: nowhere.
+// Finds the view that describes how a tensor is distributed on the cores before
+// the op. Returns 0 if it is not resident.
 static int lies(const follower *f, int32_t tensor, dv_view *v)
 {
     int32_t from = f->def[tensor];
@@ -62,7 +62,8 @@ static int spans_fit(const dv_plan *plan, const dv_divide_space *s,
     return 1;
 }
 
-// The op as it is divided now, nothing counted that is on the cores.
+// Returns the predicted time of the op with its current division, without
+// traffic for operands that are resident.
 static double price(const follower *f)
 {
     const dv_plan *plan = f->plan;
@@ -84,9 +85,8 @@ static double price(const follower *f)
     return rounds * dv_cost_us(&plan->target, &w);
 }
 
-// -- Divisions that follow an operand --------------------------------------
-
-// Cut the op as `has` cuts the tensor of its read r. 0: that is not legal.
+// Cuts the op in the same way as the view `has` cuts the tensor of its read r.
+// Returns 0 if that division is not legal.
 static int cut_alike(const follower *f, int r, const dv_view *has)
 {
     const dv_plan *plan = f->plan;
@@ -111,8 +111,8 @@ static int cut_alike(const follower *f, int r, const dv_view *has)
     return spans_fit(plan, &f->space, &s);
 }
 
-// Deal each core the tile whose box of the operand it has. 0: some tile has no
-// core; -1: out of memory.
+// Deals each core the tile whose part of the operand it holds. Returns 1, 0 if
+// some tile has no core, -1 when out of memory.
 static int deal_alike(const follower *f, int r, const dv_view *has)
 {
     const dv_plan *plan = f->plan;
@@ -149,8 +149,6 @@ static int deal_alike(const follower *f, int r, const dv_view *has)
     g->n_tiles = tiles;
     return 1;
 }
-
-// -- Op by op --------------------------------------------------------------
 
 typedef struct choice {
     int64_t slices[DV_MAX_VARS];
@@ -240,9 +238,8 @@ dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
     return ok ? DV_OK : dv_nomem(diag);
 }
 
-// -- The whole plan --------------------------------------------------------
-
-// One op with what it moves, homes counted.
+// Returns the predicted time of one op with its actual traffic, scratchpad
+// homes considered.
 static double op_us(const dv_plan *plan, int32_t g, int32_t i)
 {
     const dv_target *t = &plan->target;
@@ -257,7 +254,7 @@ static double op_us(const dv_plan *plan, int32_t g, int32_t i)
         dv_cost_work w = dv_divide_work(s, &d);
         dv_traffic moved = dv_op_traffic(plan, g, i, -1);
         double used = (double)dv_min_i64(plan->groups[g].n_tiles, t->cores);
-        w.partials = 1; // they are in what moves over the ring
+        w.partials = 1; // the ring traffic already includes partial results
         w.memory_bytes = (double)(moved.read_bytes + moved.write_bytes) / used;
         us = dv_cost_us(t, &w);
         if (t->ring_bandwidth_bytes_per_s > 0)
@@ -278,10 +275,9 @@ double dv_joint_us(const dv_plan *plan)
     return sum;
 }
 
-// -- As Torch-Spyre does it -----------------------------------------------
-
-// Variants of an op: its one cut output variable, moved to another one that
-// can be cut into as many.
+// The variants of an op in dv_joint_seed, which searches as Torch-Spyre does:
+// the op's only cut output variable is replaced by another one that can be cut
+// into as many slices.
 enum { MAX_VARIANTS = 6, MAX_LEAVES = 4096 };
 
 typedef struct variants {
@@ -294,7 +290,7 @@ typedef struct seeder {
     dv_scratch_rules rules;
     variants *ops;
     int64_t leaves, best_bytes;
-    int *best; // variant of each op
+    int *best; // chosen variant of each op
     dv_diag *diag;
 } seeder;
 
@@ -348,7 +344,8 @@ static dv_status set_variant(seeder *s, int32_t i, int k)
     return dv_plan_deal(s->plan, i, &s->plan->groups[i], s->diag);
 }
 
-// Bytes that would not be kept.
+// Counts the candidate bytes that would not be resident, and records the
+// variants if that is the best result so far.
 static dv_status score(seeder *s)
 {
     dv_arena arena = {0};
@@ -372,7 +369,8 @@ static dv_status score(seeder *s)
     return st;
 }
 
-// All variants of op i and the ops behind it, its own first.
+// Tries all variants of op i and of the ops after it, starting with the current
+// division.
 static dv_status try_from(seeder *s, int32_t i)
 {
     while (i < s->plan->ops->n_ops && s->ops[i].n == 1)

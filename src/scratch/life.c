@@ -1,9 +1,8 @@
-// When tensors live, who reads them, and what could be a home.
+// Computes live ranges and readers of tensors, and finds the candidates for
+// scratchpad homes.
 #include "base/math.h"
 #include "scratch/scratch.h"
 #include <string.h>
-
-// -- The program, looked up ------------------------------------------------
 
 static int find_loops(dv_life *l)
 {
@@ -14,7 +13,7 @@ static int find_loops(dv_life *l)
             open = l->loop_in[open];
         for (; next < p->n_repeats && p->repeats[next].first_op <= i; next++) {
             if (p->repeats[next].end_op <= i)
-                continue; // has no ops
+                continue; // the repeat contains no ops
             l->loop_in[next] = open;
             open = next;
         }
@@ -27,7 +26,7 @@ static int find_loops(dv_life *l)
     return 1;
 }
 
-// Ops that read each tensor, each once.
+// Lists for each tensor the ops that read it, each op once.
 static int find_reads(dv_life *l)
 {
     const dv_program *p = l->plan->ops;
@@ -89,8 +88,6 @@ static int look_up(dv_life *l)
     return find_loops(l) && find_reads(l);
 }
 
-// -- Lifetimes -------------------------------------------------------------
-
 int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use)
 {
     const dv_program *p = l->plan->ops;
@@ -101,7 +98,9 @@ int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use)
     return end;
 }
 
-// May a home that op `first` fills still be there for op `use`?
+// Returns whether a scratchpad home filled at op `first` is still valid at op
+// `use`: no extern op is in between and, if the end of a group wipes
+// scratchpads (tenants), no group boundary either.
 static int survives(const dv_life *l, int32_t first, int32_t use)
 {
     int32_t end = dv_life_end(l, first, use);
@@ -110,10 +109,9 @@ static int survives(const dv_life *l, int32_t first, int32_t use)
     return l->externs[end] == l->externs[first];
 }
 
-// -- Uses ------------------------------------------------------------------
-
-// Elements that an op takes of a tensor, all cores together, each access
-// counted; -1: not as boxes. `owner` NULL or a view that must hold them.
+// Returns the elements of a tensor that an op reads on all cores, counting each
+// access, or -1 if they do not form boxes or exceed the view `owner` (NULL: any
+// view).
 static int64_t takes(const dv_life *l, int32_t op, int32_t tensor,
                      const dv_view *owner)
 {
@@ -156,8 +154,8 @@ static int64_t elem_bytes(const dv_life *l, int32_t tensor)
     return l->plan->layouts[tensor].elem_bytes;
 }
 
-// Add the ops that can read the candidate: those its view holds, of the ones
-// that `done` has not marked. Returns bytes of main memory they do not read.
+// Adds the ops that can read the candidate: those not marked in `done` whose
+// reads are within its view. Returns the main memory traffic that they save.
 static double add_uses(dv_life *l, dv_cand *c, const dv_view *owner,
                        int same_loop, uint8_t *done)
 {
@@ -192,13 +190,12 @@ static void mark_uses(const dv_life *l, const dv_cand *c, uint8_t *done)
         }
 }
 
-// Readers whose views are tried for a copy of a tensor: enough, and linear.
+// Limit of readers whose views are tried for a copy of a tensor, to keep the
+// run time linear.
 enum { MAX_VIEWS = 8 };
 
-// -- Copies from core to core ----------------------------------------------
-
-// What a copy over the ring takes, in bytes of main memory it could move
-// meanwhile; negative: there is no ring, or too many sources.
+// Returns the cost of a copy over the ring, as the main memory bytes that could
+// be transferred in the same time, or -1 if there is no ring.
 static double ring_price(const dv_life *l, const dv_view *from,
                          const dv_view *to, int64_t bytes_each)
 {
@@ -213,8 +210,8 @@ static double ring_price(const dv_life *l, const dv_view *from,
            t->ring_bandwidth_bytes_per_s;
 }
 
-// Copies of candidate number `from` for the readers it does not serve, one per
-// view. Each must spare more than it takes.
+// Adds ring copies of candidate `from` for the readers that it does not serve,
+// one per view. Each copy must save more than it costs.
 static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
                       uint8_t *done)
 {
@@ -247,7 +244,7 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
                      .core_bytes = dv_view_bytes(&v, &l->plan->layouts[t])};
         if (c.core_bytes + l->cands[from].core_bytes >
             l->plan->scratch.capacity_bytes)
-            continue; // both are there while it is copied
+            continue; // source and copy are resident at the same time
         double gain = add_uses(l, &c, &v, 1, done) - price;
         if (gain <= 0) {
             l->n_uses = c.uses;
@@ -266,8 +263,6 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
     }
 }
 
-// -- Candidates of a tensor ------------------------------------------------
-
 static int left_over(const dv_life *l, int32_t t, const uint8_t *done)
 {
     for (int32_t i = 0; i < l->read_at[t + 1] - l->read_at[t]; i++)
@@ -281,7 +276,8 @@ static int reduces(const dv_op *op)
     return dv_op_reduce(op) != NULL;
 }
 
-// By the op that writes it.
+// Adds a candidate that is filled by the op that writes tensor t. Returns NULL,
+// or the reason why there is none.
 static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
 {
     const dv_plan *plan = l->plan;
@@ -306,7 +302,8 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     mark_uses(l, &c, done);
     dv_cand *x = push_cand(l, c);
     int32_t number = l->n_cands - 1;
-    if (x && l->rules->ring && !l->rules->tenants) // a copy starts a group
+    // With tenants a ring copy would start a new group, where no home survives.
+    if (x && l->rules->ring && !l->rules->tenants)
         add_rings(l, number, &v, done);
     if (!x || l->nomem)
         return NULL;
@@ -326,7 +323,8 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     return NULL;
 }
 
-// From main memory, for two readers or more: the view that spares most.
+// Adds a candidate that is loaded from main memory for two or more readers,
+// with the view that saves most. Returns NULL, or the reason why there is none.
 static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
 {
     dv_cand best = {.n_uses = 0};
@@ -369,7 +367,8 @@ static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
     return NULL;
 }
 
-// One that is not to be, and why; for the report.
+// Adds an entry for a tensor that cannot be a scratchpad home, with the reason
+// for the report.
 static void add_barred(dv_life *l, int32_t t, const char *why)
 {
     int32_t first = l->def[t] < 0 ? 0 : l->def[t], end = first + 1;
@@ -410,17 +409,16 @@ static void add_tensor(dv_life *l, int32_t t)
         add_barred(l, t, why);
 }
 
-// -- In place --------------------------------------------------------------
-
-// Is it filled anew in every pass of the loops around an op?
+// Returns whether the candidate is filled again in every iteration of the loop
+// around the op.
 static int is_refilled(const dv_life *l, const dv_cand *c, int32_t op)
 {
     int32_t loop = l->loop_of[op];
     return loop < 0 || c->first_op >= l->plan->ops->repeats[loop].first_op;
 }
 
-// May what the candidate holds be overwritten by op i with its result, element
-// by element?
+// Returns whether the op that writes `child` may overwrite `parent` element by
+// element.
 static int may_overwrite(const dv_life *l, const dv_cand *parent,
                          const dv_cand *child)
 {
@@ -450,7 +448,8 @@ static int may_overwrite(const dv_life *l, const dv_cand *parent,
            dv_view_same(&x, &y);
 }
 
-// Candidates by tensor, to find the parents of each written one.
+// Finds, for each written candidate, the candidates whose bytes it may reuse in
+// place. Returns 0 when out of memory.
 static int find_parents(dv_life *l)
 {
     const dv_program *p = l->plan->ops;
@@ -481,9 +480,8 @@ static int find_parents(dv_life *l)
     return 1;
 }
 
-// -- Tenants ---------------------------------------------------------------
-
-// Runs of ops that could be one group: cores have the same tile numbers.
+// Numbers the runs of consecutive ops that could form one group, because every
+// core has the same tile numbers in them.
 static int find_runs(dv_life *l, const uint8_t *cuts)
 {
     const dv_plan *plan = l->plan;

@@ -1,17 +1,15 @@
-// Another order of ops, and ops run a second time, where that lets more stay on
+// Reorders ops, and recomputes tensors, so that more tensors can be resident on
 // the cores.
 //
-// Within a stretch of ops that no loop edge, no opaque op and no update parts,
-// any order that computes before it reads will do. The one tried here takes,
-// of the ops that could run next, the one after which the least is alive.
+// Within a stretch of ops without loop boundaries, opaque ops and updates, any
+// order that respects data dependences is legal. The order tried here always
+// takes the ready op that leaves the fewest bytes live.
 //
-// A tensor that found no room may be computed again for its late readers, if
-// the op is one of elements alone: its operands are then read instead of it,
-// and it is not stored.
+// A tensor that found no room may be recomputed for its late readers, if its op
+// is elementwise: its operands are then read instead, and the tensor is not
+// stored.
 #include "scratch/scratch.h"
 #include <string.h>
-
-// -- Plans that can be put back --------------------------------------------
 
 int dv_fork_save(dv_fork *f, dv_plan *plan, dv_arena *arena)
 {
@@ -39,7 +37,7 @@ void dv_fork_restore(const dv_fork *f, dv_plan *plan)
     dv_arena plan_arena = plan->arena, program_arena = p->arena;
     *plan = f->plan;
     *p = f->program;
-    plan->arena = plan_arena; // has grown since
+    plan->arena = plan_arena; // both arenas have grown since the plan was saved
     p->arena = program_arena;
     if (p->n_repeats)
         memcpy(p->repeats, f->repeats,
@@ -52,8 +50,9 @@ void dv_fork_restore(const dv_fork *f, dv_plan *plan)
                (size_t)p->ops[i].n_vars * sizeof *plan->slices[i]);
 }
 
-// Ops in another order, some of them more than once: old numbers. Their groups
-// must be of one op each.
+// Reorders the ops of the plan; `order` lists old op numbers and may contain an
+// op more than once. Groups must have one op each. Returns 0 when out of
+// memory.
 static int rearrange(dv_plan *plan, const int32_t *order, int32_t n)
 {
     dv_arena *a = &plan->arena;
@@ -85,21 +84,23 @@ static int rearrange(dv_plan *plan, const int32_t *order, int32_t n)
     return 1;
 }
 
-// -- Another order ---------------------------------------------------------
-
 typedef struct scheduler {
     const dv_plan *plan;
     const dv_life *life;
-    int64_t *bytes;            // by tensor: of one core, as its writer cuts it
-    int32_t *readers;          // by tensor: readers still to come
-    int32_t *waits;            // by op: what must run before it
-    int32_t *edges_at, *edges; // by op: ops that wait for it
+    int64_t *bytes;            // per tensor: bytes on one core, as its writer
+                               // divides it
+    int32_t *readers;          // per tensor: number of readers that have not
+                               // run yet
+    int32_t *waits;            // per op: number of unscheduled ops that it
+                               // depends on
+    int32_t *edges_at, *edges; // per op: the ops that depend on it
     int32_t *ready, n_ready;
     int32_t *order, n;
-    int32_t end; // of the stretch at hand
+    int32_t end; // end of the current stretch
 } scheduler;
 
-// A stretch ends where the order means more than what reads what.
+// Returns whether ops i - 1 and i may not be swapped for reasons other than
+// data dependences.
 static int ends_stretch(const dv_life *l, int32_t i)
 {
     const dv_op *a = &l->plan->ops->ops[i - 1], *b = &l->plan->ops->ops[i];
@@ -107,7 +108,7 @@ static int ends_stretch(const dv_life *l, int32_t i)
            l->loop_of[i] != l->loop_of[i - 1];
 }
 
-// What is alive more after the op than before it.
+// Returns by how many bytes the live tensors grow when the op runs next.
 static int64_t growth(const scheduler *s, int32_t op)
 {
     const dv_op *o = &s->plan->ops->ops[op];
@@ -163,7 +164,8 @@ static int make_scheduler(scheduler *s, const dv_life *l)
     if (!s->bytes || !s->readers || !s->waits || !s->edges_at || !s->edges ||
         !s->ready || !s->order)
         return 0;
-    for (int32_t i = 0; i < l->n_cands; i++) // what could stay counts
+    // Only tensors that could be resident count.
+    for (int32_t i = 0; i < l->n_cands; i++)
         if (!l->cands[i].barred && l->cands[i].fill == DV_FILL_WRITTEN)
             s->bytes[l->cands[i].tensor] = l->cands[i].core_bytes;
     for (size_t k = 0; k < t; k++)
@@ -181,7 +183,7 @@ static int make_scheduler(scheduler *s, const dv_life *l)
     return 1;
 }
 
-// Ops of one stretch that wait for each other.
+// Orders the ops of one stretch by list scheduling.
 static void schedule(scheduler *s, int32_t first, int32_t end)
 {
     s->end = end;
@@ -219,10 +221,8 @@ int dv_reorder(dv_plan *plan, const dv_life *life)
     return rearrange(plan, s.order, n) ? 1 : -1;
 }
 
-// -- Running an op again ---------------------------------------------------
-
-// A copy of a tensor, written by a copy of its op; the op's number is the one
-// it will have.
+// Adds a copy of a tensor with a new name and the same layout, for the
+// recomputed op to write. Returns its number, or -1 when out of memory.
 static int32_t twin_of(dv_plan *plan, int32_t tensor)
 {
     dv_program *p = plan->ops;
@@ -249,14 +249,14 @@ static int32_t twin_of(dv_plan *plan, int32_t tensor)
     t.is_output = 0;
     tensors[n] = t;
     layouts[n] = layouts[tensor];
-    // The table of names is made anew when the plan is kept.
+    // The name table is rebuilt when the plan is accepted.
     p->tensors = tensors;
     p->n_tensors = p->cap_tensors = n + 1;
     plan->layouts = layouts;
     return ok ? n : -1;
 }
 
-// May the op be run a second time without harm, and cheaply?
+// Returns whether recomputing the op is legal and cheap.
 static int is_cheap(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
@@ -264,7 +264,7 @@ static int is_cheap(const dv_plan *plan, int32_t op)
            o->n_reads > 0 && o->n_reads <= 2;
 }
 
-// Let readers from op `from` on take `twin` instead.
+// Makes all readers from op `from` on read tensor `twin` instead.
 static int redirect(dv_plan *plan, int32_t tensor, int32_t twin, int32_t from)
 {
     for (int32_t i = from; i < plan->ops->n_ops; i++) {
@@ -294,7 +294,7 @@ int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor)
     if (op < 0 || end - first < 2 || life->updated[tensor] ||
         !is_cheap(plan, op))
         return 0;
-    // Where it is idle longest, its life is cut in two.
+    // Split the live range at the longest gap between two readers.
     int32_t cut = -1, longest = 1;
     for (int32_t i = first + 1; i < end; i++)
         if (life->reads[i] - life->reads[i - 1] > longest) {
@@ -325,8 +325,6 @@ int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor)
     return 1;
 }
 
-// -- Keeping it ------------------------------------------------------------
-
 dv_status dv_reorder_settle(dv_plan *plan, dv_diag *diag)
 {
     dv_program *p = plan->ops;
@@ -334,7 +332,8 @@ dv_status dv_reorder_settle(dv_plan *plan, dv_diag *diag)
     dv_layout *layouts = DV_NEW(&plan->arena, dv_layout, n);
     if (!layouts)
         return dv_nomem(diag);
-    // Ops may share their reads with the plan before: they get their own.
+    // Ops may share their read lists with the saved plan, so copy them before
+    // renumbering.
     for (int32_t i = 0; i < p->n_ops; i++) {
         dv_op *o = &p->ops[i];
         o->reads = dv_arena_grow(&p->arena, o->reads, (size_t)o->n_reads,

@@ -1,4 +1,4 @@
-// Pass scratch: what stays on the cores, and where.
+// Pass scratch: decides which tensors are resident on the cores, and where.
 //
 //   scratch auto capacity 1625344 {
 //       0: x ops 0..2 at 2048 size 1048576 loaded as 0 read by 0, 1
@@ -7,15 +7,13 @@
 //       3: k ops 5..6 at 0 size 4096 ring 2 as 5 read by 5
 //   }
 //
-// Sizes are of the core with the most. What is written here and needed in main
-// memory as well is "stored".
+// Sizes are those of the core with the largest part. "stored" marks a home that
+// is also written to main memory.
 #include "base/math.h"
 #include "divide/divide.h"
 #include "scratch/scratch.h"
 #include <inttypes.h>
 #include <string.h>
-
-// -- Options ---------------------------------------------------------------
 
 static dv_status on_off(const char *name, const char *value, int *out,
                         dv_diag *diag)
@@ -75,9 +73,8 @@ static dv_status read_rules(const dv_plan_options *o, dv_scratch_rules *r,
     return DV_OK;
 }
 
-// -- Running ---------------------------------------------------------------
-
-// Ops that were cut another way than the divide pass did.
+// Updates the reported divisions of ops that were cut differently than by the
+// divide pass.
 static dv_status note_changes(dv_plan *plan, const dv_fork *before,
                               dv_diag *diag)
 {
@@ -93,13 +90,15 @@ static dv_status note_changes(dv_plan *plan, const dv_fork *before,
     return st;
 }
 
-// The division as it is, or the one that follows what is on the cores,
-// whichever is faster. The plan is left without homes.
+// Keeps the current division or replaces it by the one that follows resident
+// operands, whichever is predicted to be faster. The plan is left without
+// homes.
 static dv_status divide_faster(dv_plan *plan, const dv_scratch_rules *rules,
                                dv_arena *arena, dv_diag *diag)
 {
     dv_fork before, follows;
-    dv_scratch_rules quick = *rules; // enough to tell them apart
+    dv_scratch_rules quick = *rules; // placement without evictions suffices for
+                                     // the comparison
     quick.evict = 0;
     rules = &quick;
     if (!dv_fork_save(&before, plan, arena))
@@ -130,7 +129,7 @@ static dv_status run_joint(dv_plan *plan, const char *joint,
                            const dv_scratch_rules *rules, dv_arena *arena,
                            dv_diag *diag)
 {
-    // A plan that was read has no divisions of its own choice.
+    // A plan that was parsed has no divisions that may be changed.
     int may = plan->divisions && plan->n_groups == plan->ops->n_ops;
     if (may && joint && !strcmp(joint, "seed"))
         DV_TRY(seed(plan, rules, arena, diag));
@@ -152,8 +151,8 @@ dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
         !(plan->facts & DV_FACT_LAID_OUT))
         return DV_OK;
     dv_status st = DV_OK;
-    // The caches of the machine we run on keep what they like; a plan that
-    // was read has no divisions of its own choice.
+    // On the host, caches take the place of scratchpads, so ops are grouped for
+    // caches instead. A plan that was parsed is not regrouped.
     if (!plan->target.here)
         st = run_joint(plan, cx->options->joint, &rules, &arena, cx->diag);
     else if (plan->divisions && plan->n_groups == plan->ops->n_ops)
@@ -161,8 +160,6 @@ dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
     dv_arena_free(&arena);
     return st;
 }
-
-// -- Verifying -------------------------------------------------------------
 
 static int op_fits(const dv_plan *plan, int32_t op)
 {
@@ -204,7 +201,7 @@ static const char *home_wrong(const dv_plan *plan, int32_t i)
     return NULL;
 }
 
-// What later code relies on; the checker proves the rest.
+// Checks what later code relies on; the checker proves everything else.
 dv_status dv_scratch_verify(const dv_plan *plan, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->scratch.n_homes; i++) {
@@ -217,8 +214,6 @@ dv_status dv_scratch_verify(const dv_plan *plan, dv_diag *diag)
     }
     return DV_OK;
 }
-
-// -- Printing --------------------------------------------------------------
 
 static void print_home(dv_text *out, const dv_plan *plan, int32_t i)
 {
@@ -249,8 +244,6 @@ void dv_scratch_print(dv_text *out, const dv_plan *plan)
         print_home(out, plan, i);
     dv_put(out, "}\n");
 }
-
-// -- Reading ---------------------------------------------------------------
 
 static dv_status read_number(dv_lexer *lx, int32_t *out, const char *what)
 {

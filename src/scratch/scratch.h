@@ -1,25 +1,27 @@
-// The scratch level: which tensors stay on the cores, when and where.
+// The scratchpad level of a plan: which tensors are resident on the cores, when
+// and where.
 //
-// A home is a tensor in the scratchpads for a run of ops, each core having the
-// box that one op's view gives it. It is filled by the op that writes the
-// tensor, by a load from main memory, by a copy from other cores' homes, or by
-// a move; ops whose cores need no more than they have read it there. Main
-// memory is spared those reads, and the write when nobody reads it there.
+// A home is a tensor that is resident in the scratchpads for consecutive ops,
+// where each core holds the box that one op's view gives it. A home is filled
+// by the op that writes the tensor, by a load from main memory, by a copy from
+// other cores' homes over the ring, or by a move within the scratchpad. Ops
+// whose cores need only what they hold read it there. That saves those reads
+// from main memory, and the write if no op reads the tensor there.
 //
 //   op        0    1    2    3    4
 //   x loaded  [---------)
-//   d         .    [---------)            in place of x: op 1 reads x last
+//   d         .    [---------)     reuses x's bytes: op 1 reads x last
 //   m         [---------)
 //
-// Ops are ticks. A home is alive from the start of its first op to the start of
-// its end op. One that is read in a repeat and filled before lives to the end
-// of the repeat; an extern op wipes all scratchpads.
+// Time is counted in ops. A home is live from the start of its first op to the
+// start of its end op. A home that is filled before a repeat and read in it
+// lives until the end of the repeat; an extern op clobbers all scratchpads.
 //
-// Candidates are what could be a home (life.c); dv_place chooses among them and
-// gives addresses (solve.c); homes follow from that.
+// life.c finds the candidates for homes; dv_place chooses among them and
+// assigns addresses (solve.c).
 //
 //   life.c     computes live ranges and finds candidates for homes
-//   solve.c    chooses homes among the candidates and gives them addresses
+//   solve.c    chooses homes among the candidates and assigns addresses
 //   joint.c    divides ops so that they find operands on their core
 //   order.c    reorders ops, recomputes tensors for late readers
 //   improve.c  tries orders and recomputation, keeps what saves traffic
@@ -29,11 +31,12 @@
 #include "group/group.h"
 #include "plan/view.h"
 
-// What may be done; from the options.
+// The transformations that the options allow.
 typedef struct dv_scratch_rules {
-    int off, reductions; // nothing stays, or only what a reduction leaves
+    int off, reductions; // no scratchpad homes at all; only results of
+                         // reductions become homes
     int in_place, clones, ring, evict, reorder, recompute;
-    int tenants; // nothing survives the end of a group
+    int tenants; // scratchpads do not survive the end of a group
     const char *solver;
     int64_t budget;
     double time_limit_s;
@@ -43,66 +46,76 @@ typedef struct dv_cand {
     int32_t tensor, as_op, as_k;
     int32_t first_op, end_op;
     dv_home_fill fill;
-    int32_t from; // RING: candidate it comes from
+    int32_t from; // RING: the candidate that it is copied from
     int64_t core_bytes;
-    int64_t gain_bytes;   // of main memory, when it is a home
-    int64_t price_bytes;  // taken off that for a copy over the ring
-    int32_t uses, n_uses; // in life->uses: ops that would read it
-    int stored;           // WRITTEN: main memory needs it all the same
-    int32_t group;        // with these or not at all; 0: alone
+    int64_t gain_bytes;   // main memory traffic saved if the candidate becomes
+                          // a scratchpad home
+    int64_t price_bytes;  // cost of the ring copy, already subtracted from
+                          // gain_bytes
+    int32_t uses, n_uses; // range in life->uses: the ops that would read it
+    int stored;           // WRITTEN: the tensor is needed in main memory as
+                          // well
+    int32_t group;        // all candidates of a group become scratchpad homes
+                          // or none; 0: no group
     int32_t parent[2], n_parents;
-    const char *barred; // why not, or NULL
+    const char *barred; // reason why it cannot be a scratchpad home, or NULL
 } dv_cand;
 
 typedef struct dv_life {
     const dv_plan *plan;
     const dv_scratch_rules *rules;
     dv_arena *arena;
-    int32_t *group_of; // by op
-    int32_t *loop_of;  // by op: the innermost repeat around it, or -1
-    int32_t *loop_in;  // by repeat: the one around it, or -1
-    int32_t *externs;  // extern ops before op i
-    double *times;     // by op: how often it runs
-    int32_t *read_at;  // by tensor: where its reading ops begin in `reads`
-    int32_t *reads;    // ops, each once per tensor
-    int32_t *def;      // by tensor: the op that writes it, or -1
+    int32_t *group_of; // per op: its group
+    int32_t *loop_of;  // per op: the innermost repeat around it, or -1
+    int32_t *loop_in;  // per repeat: the repeat around it, or -1
+    int32_t *externs;  // number of extern ops before op i
+    double *times;     // per op: how often it is executed
+    int32_t *read_at;  // per tensor: index of its first reading op in `reads`
+    int32_t *reads;    // reading ops of all tensors, each op once per tensor
+    int32_t *def;      // per tensor: the op that defines it, or -1
     uint8_t *updated;
     dv_cand *cands;
     int32_t n_cands, cap_cands;
     int32_t *uses;
     int32_t n_uses, cap_uses;
-    int32_t *run_of; // by op, with tenants: which run of ops; else NULL
+    // Number of the run of consecutive ops, to which each op belongs, that may
+    // form one group; only set with tenants.
+    int32_t *run_of;
     int nomem;
 } dv_life;
 
-// Find all candidates. 0 when out of memory. `cuts` NULL or, with tenants, by
-// op: nothing survives its start.
+// Finds all candidates for scratchpad homes. `cuts` is NULL or, if the end of a
+// group wipes scratchpads (tenants), marks ops at whose start no home may be
+// live. Returns 0 when out of memory.
 int dv_life_make(dv_life *out, const dv_plan *plan,
                  const dv_scratch_rules *rules, const uint8_t *cuts,
                  dv_arena *arena);
-// When a home that is filled at `first` may go, if op `use` reads it last.
+// Returns the end op of a scratchpad home that is filled at op `first` and last
+// read by op `use`; later than use + 1 if a repeat reads it again.
 int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use);
-// Choose and place; homes and reports go to out, their memory to the arena.
+// Chooses scratchpad homes and assigns addresses. Homes and reports go to *out,
+// allocated in the arena.
 dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
                            const dv_life *life, dv_arena *arena, dv_diag *diag);
-// Divide again with an eye on what stays on the cores (joint.c); the divisions
-// and deals of the plan change, its homes do not.
+// Changes divisions and deals of the plan so that more operands are found on
+// their cores (joint.c): op by op following the operands, or by a search as in
+// Torch-Spyre. Scratchpad homes are not changed.
 dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
                           dv_arena *arena, dv_diag *diag);
 dv_status dv_joint_seed(dv_plan *plan, const dv_scratch_rules *rules,
                         dv_diag *diag);
-// Microseconds that the plan takes by its cost model, homes counted.
+// Returns the plan's predicted time in microseconds, given its scratchpad
+// homes.
 double dv_joint_us(const dv_plan *plan);
-// Homes and groups for the plan as it is divided, and the same with other
-// orders tried as well (improve.c).
+// Chooses scratchpad homes and forms groups for the plan as it is divided;
+// dv_scratch_improve also tries other orders of ops and recomputation
+// (improve.c).
 dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,
                           dv_arena *arena, dv_diag *diag);
 dv_status dv_scratch_improve(dv_plan *plan, const dv_scratch_rules *rules,
                              dv_arena *arena, dv_diag *diag);
 
-// -- Other orders (order.c) ------------------------------------------------
-
-// A plan as it was, to be put back; its groups are of one op each.
+// A saved plan that can be restored; its groups must have one op each.
 typedef struct dv_fork {
     dv_plan plan;
     dv_program program;
@@ -112,15 +125,17 @@ typedef struct dv_fork {
 } dv_fork;
 int dv_fork_save(dv_fork *f, dv_plan *plan, dv_arena *arena);
 void dv_fork_restore(const dv_fork *f, dv_plan *plan);
-// Put ops into an order that keeps less alive. 1 done, 0 nothing to do, -1 out
-// of memory.
+// Reorders ops so that fewer bytes are live (order.c). Returns 1 if the order
+// changed, 0 if not, -1 when out of memory.
 int dv_reorder(dv_plan *plan, const dv_life *life);
-// Compute a tensor a second time for its late readers; the same.
+// Recomputes a tensor for its late readers. Returns 1 if the plan changed, 0 if
+// not, -1 when out of memory.
 int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor);
-// Once such a change stays: number and name everything as it is printed.
+// Renumbers tensors and renames ops as they are printed, once a reordering or
+// recomputation is accepted.
 dv_status dv_reorder_settle(dv_plan *plan, dv_diag *diag);
 
-// Which home every access takes, from the homes' readers. 0 when out of
-// memory.
+// Builds the table of which scratchpad home every access uses, from the homes'
+// readers. Returns 0 when out of memory.
 int dv_scratch_index(dv_scratch *s, const dv_plan *plan, dv_arena *arena);
 #endif

@@ -1,4 +1,5 @@
-// From candidates to homes: what to keep, and where.
+// Chooses scratchpad homes among the candidates and assigns their addresses,
+// with dv_place.
 #include "base/math.h"
 #include "scratch/scratch.h"
 #include <string.h>
@@ -6,21 +7,20 @@
 typedef struct solver {
     const dv_plan *plan;
     const dv_life *life;
-    dv_arena *arena; // of the answer
+    dv_arena *arena; // arena of the result
     dv_buffer *buffers;
     dv_placement *placed;
     dv_scratch *out;
     int32_t cap_homes;
-    int32_t *home_of_cand; // its first home, or -1
-    int32_t *n_homes_of;   // they stand one behind the other
-    int64_t moved_at;      // the tick of the last move
+    int32_t *home_of_cand; // per candidate: its first scratchpad home, or -1
+    int32_t *n_homes_of;   // per candidate: number of its scratchpad homes,
+                           // which are consecutive
+    int64_t moved_at;      // op of the last move between addresses
     dv_diag *diag;
 } solver;
 
-// -- The question ----------------------------------------------------------
-
-// Does it only ever pass through one loop body, so that it may leave between
-// two uses and come back?
+// Returns whether the candidate may be evicted between two uses: all its uses
+// are in the same loop body.
 static int may_leave(const dv_life *l, const dv_cand *c)
 {
     if (c->group || c->n_uses == 0)
@@ -84,8 +84,9 @@ static dv_status place(solver *s, int evict)
     o.time_limit_s = r->time_limit_s;
     o.evict = evict;
     for (int32_t i = 0; i < s->life->n_cands && evict; i++) {
-        // What may leave is worth its uses, a core's bytes each; what may not
-        // has no uses to leave between, and its worth is a core's share.
+        // The weight of a candidate that may be evicted follows from its uses,
+        // in bytes of one core. For others no uses are given, and their weight
+        // is converted to bytes per core.
         dv_buffer *b = &s->buffers[i];
         if (may_leave(s->life, &s->life->cands[i])) {
             b->weight = -1;
@@ -99,9 +100,8 @@ static dv_status place(solver *s, int evict)
                     s->diag);
 }
 
-// -- The answer ------------------------------------------------------------
-
-// The home of a candidate from `first` to `end`; NULL when out of memory.
+// Adds a scratchpad home of a candidate for ops first..end - 1. Returns NULL
+// when out of memory.
 static dv_home *add_home(solver *s, const dv_cand *c, int32_t first,
                          int32_t end, int64_t address)
 {
@@ -131,7 +131,8 @@ static dv_home *add_home(solver *s, const dv_cand *c, int32_t first,
     return h;
 }
 
-// Homes of what was placed for good.
+// Adds the scratchpad homes of a placement without evictions. Returns 0 when
+// out of memory.
 static int add_whole(solver *s)
 {
     const dv_life *l = s->life;
@@ -148,7 +149,7 @@ static int add_whole(solver *s)
     return 1;
 }
 
-// A copy over the ring comes from the home of another candidate.
+// Sets the source scratchpad home of each copy over the ring.
 static void link_rings(solver *s)
 {
     for (int32_t i = 0; i < s->life->n_cands; i++) {
@@ -158,7 +159,8 @@ static void link_rings(solver *s)
     }
 }
 
-// A child that lies on its parent took its place.
+// Sets in_place_of for scratchpad homes that were placed at the address of a
+// parent.
 static void find_shared(solver *s)
 {
     const dv_life *l = s->life;
@@ -179,10 +181,10 @@ static void find_shared(solver *s)
     }
 }
 
-// -- What comes and goes ---------------------------------------------------
-
-// The home that a stay of a candidate becomes. Where it follows on another one
-// it is moved from there, once a tick; else it is loaded again.
+// Adds the scratchpad home for one stay (interval at one address) of a
+// candidate. If it directly follows another stay, it is moved from there, at
+// most one move per op; otherwise it is loaded again. Returns NULL when out of
+// memory.
 static dv_home *add_stay(solver *s, int32_t cand, const dv_stay *stay,
                          const dv_stay *before)
 {
@@ -206,8 +208,8 @@ static dv_home *add_stay(solver *s, int32_t cand, const dv_stay *stay,
     return h;
 }
 
-// Is it worth having? What is loaded for one reader, or written for none, is
-// not; what another one is moved from is.
+// Returns whether a scratchpad home saves traffic: a load needs at least two
+// readers, a written home one. The source of a move is always needed.
 static int pays(const dv_home *h, int moved_from)
 {
     if (moved_from || h->fill == DV_FILL_MOVED)
@@ -215,7 +217,8 @@ static int pays(const dv_home *h, int moved_from)
     return h->n_readers >= (h->fill == DV_FILL_LOADED ? 2 : 1);
 }
 
-// All stays of one candidate, `n` of them.
+// Adds the scratchpad homes for all n stays (intervals at one address) of one
+// candidate. Returns 0 when out of memory.
 static int add_visits(solver *s, int32_t cand, const dv_stay *stays, size_t n)
 {
     const dv_cand *c = &s->life->cands[cand];
@@ -236,7 +239,7 @@ static int add_visits(solver *s, int32_t cand, const dv_stay *stays, size_t n)
         if (!next_moves && h->n_readers)
             h->end_op = h->readers[h->n_readers - 1] + 1;
         if (h->fill == DV_FILL_WRITTEN || h->fill == DV_FILL_MOVED)
-            read += h->n_readers; // without main memory
+            read += h->n_readers; // read without a load from main memory
         s->out->homes[kept] = *h;
         if (h->fill == DV_FILL_MOVED)
             s->out->homes[kept].from = kept - 1;
@@ -277,8 +280,6 @@ static int add_stays(solver *s)
     return 1;
 }
 
-// -- What it is worth ------------------------------------------------------
-
 static double op_bytes(const solver *s, int32_t op, int k)
 {
     const dv_op *o = &s->plan->ops->ops[op];
@@ -290,7 +291,7 @@ static double op_bytes(const solver *s, int32_t op, int k)
            s->life->times[op];
 }
 
-// Bytes of main memory that a home spares.
+// Returns the bytes of main memory traffic that a scratchpad home saves.
 static double spares(const solver *s, const dv_home *h)
 {
     double sum = 0;
@@ -351,7 +352,7 @@ static int report(solver *s)
     return 1;
 }
 
-// Did anything that could be a home find no room?
+// Returns whether any candidate that could be a scratchpad home was not placed.
 static int leaves_out(const solver *s)
 {
     for (int32_t i = 0; i < s->life->n_cands; i++)
@@ -365,9 +366,10 @@ static int can_fit(const solver *s, const dv_cand *c)
     return !c->barred && c->core_bytes <= s->out->capacity_bytes;
 }
 
-// What could be spared at most, as ops are cut and ordered. The solver's bound
-// holds for whole lives; what comes and goes may spare as much as if all that
-// fits alone stayed. Prices of ring copies are no bytes of main memory.
+// Returns an upper bound of the bytes saved for the current division and order.
+// The placement's bound only holds without evictions; with them, the bound is
+// the gain of all candidates that fit alone. Costs of ring copies are added
+// back, since they are no main memory traffic.
 static int64_t bound(const solver *s)
 {
     const dv_life *l = s->life;
@@ -385,7 +387,8 @@ static int64_t bound(const solver *s)
     return sum;
 }
 
-// One way of keeping; what it spares, or a status.
+// Places the candidates, with or without evictions, and builds the scratchpad
+// homes. *saved is the traffic saved.
 static dv_status try_one(solver *s, int evict, double *saved)
 {
     s->out->homes = NULL;
@@ -420,7 +423,8 @@ static dv_status solve(solver *s)
     dv_scratch before = *s->out;
     DV_TRY(try_one(s, 1, &more));
     if (more > saved)
-        s->out->bound_bytes = before.bound_bytes; // in bytes, not a core's
+        // The bound of the try with evictions is per core, not in total bytes.
+        s->out->bound_bytes = before.bound_bytes;
     else
         *s->out = before;
     return DV_OK;
@@ -435,8 +439,6 @@ dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
     dv_placement_destroy(s.placed);
     return st;
 }
-
-// -- Which home each access takes ------------------------------------------
 
 static int enter(dv_scratch *s, const dv_plan *plan, int32_t op, int32_t tensor,
                  int32_t home, int write, dv_arena *arena)
@@ -462,7 +464,8 @@ static int fill_rank(const dv_home *h)
     return h->fill == DV_FILL_MOVED ? 0 : h->fill == DV_FILL_RING ? 1 : 2;
 }
 
-// None may overwrite what another one reads: see fill_at.
+// Sorts the scratchpad homes that each op fills: moves first, then ring copies,
+// then loads and writes, so that no fill overwrites the source of another one.
 static int sort_fills(dv_scratch *s, int32_t n_ops, dv_arena *arena)
 {
     int32_t *next = DV_NEW(arena, int32_t, n_ops + 1);
