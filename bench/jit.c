@@ -19,7 +19,7 @@
 #include "usage.h"
 #include "jit/vec/vec.h"
 #include "contract/contract.h"
-#include <divvy/divvy.h>
+#include <divvy/einsum.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // Arrays over a team of ranks: who owns which box, what lies around it, and
-// what travels when boxes change hands. Goes with divvy.h, which has the
-// arithmetic (dv_dist_part, dv_dist_own, dv_dist_halo, dv_dist_move, …).
+// what travels when boxes change hands. Also
+// runs plans on teams (dv_member).
 //
 // A team is a number of ranks that make the same calls in the same order: the
 // processes of MPI, threads of one process, or one rank alone. A complete
@@ -74,6 +74,186 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+// -- Dividing over processes -------------------------------------------------
+//
+// The arithmetic of who owns what, without processes: every rank of a team can
+// work out its own part and everybody else's. Each function speaks of one
+// system of coordinates, named in the parameter: global_ is an index of the
+// whole tensor, slice_ one among the elements of a slice, target_ one among
+// the elements of the slice that a rank has to compute.
+//
+//   dv_dist u = {.n_dims = 2, .shape = {512, 512}, .axis = {0, 1},
+//                .n_axes = 2, .grid = {2, 3}};
+//   int64_t one[2] = {1, 1};
+//   dv_exchange *e = NULL;
+//   if (dv_dist_halo(&e, &u, 4, one, one, 0, NULL) == DV_OK)
+//       use(dv_dist_own(&u, 4), e->receives, e->n_receives);
+//   dv_exchange_destroy(e);
+
+typedef struct dv_range {
+    int64_t off, size; // [off, off + size)
+} dv_range;
+
+// Elements off + k * stride for k in 0..size; stride is 1 or more.
+typedef struct dv_slice {
+    int64_t off, size, stride;
+} dv_slice;
+
+typedef struct dv_box {
+    int n_dims;
+    dv_range dim[DV_MAX_DIMS];
+} dv_box;
+
+// What of a slice lies in a range.
+typedef struct dv_overlap {
+    int64_t slice_off;    // elements of the slice before it
+    int64_t size;         // elements in it
+    int64_t global_first; // first element of the slice at or behind its start
+} dv_overlap;
+
+// 0..n cut into as many parts as there are ranks; where they cannot be equal
+// the last ones have one element more.
+DV_API dv_range dv_dist_part(int64_t n, int64_t n_ranks, int64_t rank);
+// The rank whose part an index of 0..n is in.
+DV_API int64_t dv_dist_owner(int64_t n, int64_t n_ranks, int64_t global_off);
+DV_API dv_overlap dv_dist_overlap(dv_range global_part, dv_slice slice);
+// The elements of a slice that the owner of a part computes, as slice_off.
+DV_API dv_range dv_dist_target(dv_range global_own, dv_slice slice);
+// What of the tensor these elements of the slice touch, gaps included.
+DV_API dv_range dv_dist_bounds(dv_slice slice, dv_range slice_target);
+// The least range with both in it (an empty one counts for nothing), and the
+// range in both.
+DV_API dv_range dv_dist_hull(dv_range global_a, dv_range global_b);
+DV_API dv_range dv_dist_inner(dv_range global_a, dv_range global_b);
+// The part of `target_core` whose elements of the slice are all owned: what can
+// be computed before anything arrives. Chain it over the operands, starting
+// with {0, slice_target.size}.
+DV_API dv_range dv_dist_core(dv_range global_own, dv_slice slice,
+                             dv_range slice_target, dv_range target_core);
+
+// The first `left` rows of a box come from ranks before, the last `right` from
+// ranks behind; `own` of them, from `own_off` of the owned part on, are there.
+typedef struct dv_sides {
+    int64_t left, own_off, own, right;
+} dv_sides;
+DV_API dv_sides dv_dist_sides(dv_range global_own, dv_range global_box);
+
+// A box less another that lies in it, as boxes that do not meet; at most two a
+// dim. Returns their number.
+DV_API int dv_dist_edges(dv_box out[2 * DV_MAX_DIMS], const dv_box *target,
+                         const dv_box *core);
+
+enum { DV_MAX_AXES = 4 };
+
+// A tensor over a grid of ranks; the last axis runs fastest. Along axes that
+// cut none of its dims, ranks have copies.
+typedef struct dv_dist {
+    int n_dims;
+    int64_t shape[DV_MAX_DIMS];
+    int axis[DV_MAX_DIMS]; // that cuts the dim; -1: none
+    // Where the parts begin, grid[axis] numbers, and one more where the last
+    // ends; NULL: equal parts.
+    const int64_t *starts[DV_MAX_DIMS];
+    int n_axes;
+    int64_t grid[DV_MAX_AXES];
+    // The dim is a slice of a longer one of `whole` elements, and its elements
+    // belong to whom those belong: starts are the longer one's. Stride 0: not.
+    dv_slice slice[DV_MAX_DIMS];
+    int64_t whole[DV_MAX_DIMS];
+} dv_dist;
+
+DV_API dv_status dv_dist_check(const dv_dist *d, dv_diag *diag);
+DV_API int64_t dv_dist_n_ranks(const dv_dist *d);
+DV_API dv_box dv_dist_own(const dv_dist *d, int64_t rank);
+
+// A box that goes to a rank or comes from one.
+typedef struct dv_piece {
+    int64_t rank;
+    dv_box box; // global
+} dv_piece;
+
+// What one rank sends and receives, by rank and then place.
+typedef struct dv_exchange {
+    const dv_piece *sends, *receives;
+    size_t n_sends, n_receives;
+    int64_t sent_elems, received_elems;
+    int64_t n_sent_to, n_received_from; // ranks
+} dv_exchange;
+
+// What each rank lacks of its own box made wider by `before` and `after`
+// elements per dim (inside the tensor; as wide as one likes), with corners or
+// along one dim at a time.
+DV_API dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
+                              const int64_t *before, const int64_t *after,
+                              int corners, dv_diag *diag);
+// From one distribution of a shape to another on as many ranks, whose grids may
+// differ: exactly the elements whose owner changes.
+DV_API dv_status dv_dist_move(dv_exchange **out, const dv_dist *from,
+                              const dv_dist *to, int64_t rank, dv_diag *diag);
+DV_API void dv_exchange_destroy(dv_exchange *e);
+
+// -- Running on a team of processes ------------------------------------------
+//
+// Over MPI, where divvy was built with one (DV_E_SYSTEM: it was not). Every
+// process makes the same plan for the team, fills what it owns of the inputs,
+// and runs; all calls are made by all ranks together, and all return the same.
+//
+//   MPI_Init(&argc, &argv);
+//   dv_plan_options options = DV_PLAN_OPTIONS_INIT;
+//   options.team = size;               // of MPI_COMM_WORLD
+//   options.rank = rank;
+//   …                                  // dv_plan_create as for one process
+//   MPI_Comm world = MPI_COMM_WORLD;
+//   dv_member *m = NULL;
+//   if (dv_member_create(&m, plan, &world, NULL, diag) ||
+//       dv_member_data(m, "u", &data, &local, &own, diag))
+//       return fail(diag);
+//   …                                  // fill the elements of `own` in data
+//   if (dv_member_run(m, diag))
+//       return fail(diag);
+//   dv_member_destroy(m);
+
+typedef struct dv_member dv_member; // this process's part of a plan
+
+typedef struct dv_member_options {
+    // Fail with words instead of waiting longer for another rank; 0: wait.
+    double timeout_s;
+    // Compare what ranks are about to do before they do it together. This and
+    // max_message_bytes are the same on all ranks, which is checked.
+    int checked;
+    int64_t max_message_bytes; // longer ones are cut; 0: 2^30
+    // 0: this process's share of its machine's cores. More than one needs MPI
+    // initialized with MPI_THREAD_FUNNELED; only the caller's thread calls MPI.
+    int32_t threads;
+    int no_overlap; // compute when all messages are there, not while they come
+} dv_member_options;
+#define DV_MEMBER_OPTIONS_INIT                                                 \
+    {                                                                          \
+        0, 0, 0, 0, 0                                                          \
+    }
+
+// Get this process ready. `mpi_comm` points to an MPI_Comm (NULL: all
+// processes), which is copied; MPI is initialized already. The plan is borrowed
+// until dv_member_destroy, which comes before MPI_Finalize. After DV_E_SYSTEM
+// ranks no longer hear each other: MPI_Abort is what is left.
+DV_API dv_status dv_member_create(dv_member **out, const dv_plan *plan,
+                                  const void *mpi_comm,
+                                  const dv_member_options *options,
+                                  dv_diag *diag);
+DV_API void dv_member_destroy(dv_member *member);
+DV_API int64_t dv_member_rank(const dv_member *member);
+// A tensor as this rank has it: elements of `local` in rows, of which `own` are
+// its own; NULL: it owns none. Lives as long as the member.
+DV_API dv_status dv_member_data(const dv_member *member, const char *tensor,
+                                void **data, dv_box *local, dv_box *own,
+                                dv_diag *diag);
+// Run once, on own elements. Allocates nothing.
+DV_API dv_status dv_member_run(dv_member *member, dv_diag *diag);
+// All of a tensor on rank 0; `whole` counts there alone. All ranks name the
+// same one, which is checked.
+DV_API dv_status dv_member_gather(dv_member *member, const char *tensor,
+                                  void *whole, dv_diag *diag);
 
 // -- Boxes -------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 // divvy grid: assigns tiles to the cores of a target, without a program.
 #include "cli/cli.h"
+#include "divvy/grid.h"
 #include "target/target.h"
 #include <stdio.h>
 #include <stdlib.h>

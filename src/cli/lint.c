@@ -1,5 +1,6 @@
 // divvy lint: reports defects in an assignment of tiles to cores.
 #include "base/file.h"
+#include "divvy/grid.h"
 #include "cli/cli.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,7 +46,7 @@ static int lint_file(const char *file, const dv_target *target,
     int64_t n = 0;
     dv_status st = dv_file_read(&text, &len, file, DV_MAX_TEXT_BYTES, diag);
     if (st == DV_OK)
-        st = dv_lint_for(target, text, len, file, tiles, &n, &report, diag);
+        st = dv_lint(target, text, len, file, tiles, &n, &report, diag);
     dv_release(text);
     if (st != DV_OK)
         return cli_fail(diag);

@@ -2,7 +2,7 @@
 #ifndef DV_CLI_PICTURE_H
 #define DV_CLI_PICTURE_H
 #include "base/text.h"
-#include "divvy/divvy.h"
+#include "divvy/place.h"
 
 void cli_draw_svg(dv_text *out, const dv_placement *p, const dv_buffer *b,
                   int64_t capacity);

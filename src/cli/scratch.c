@@ -1,6 +1,7 @@
 // Prints the part of --explain about scratchpads: traffic, resident tensors and
 // a drawing.
 #include "base/math.h"
+#include "divvy/place.h"
 #include "cli/load.h"
 #include "cli/picture.h"
 #include "plan/traffic.h"

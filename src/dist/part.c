@@ -7,7 +7,7 @@
 // The results are exact for values below 2^62; callers check the values that
 // users supply.
 #include "base/math.h"
-#include "divvy/divvy.h"
+#include "divvy/dist.h"
 
 dv_range dv_dist_part(int64_t n, int64_t n_ranks, int64_t rank)
 {

@@ -2,7 +2,7 @@
 // of reductions that ranks can merge.
 #ifndef DV_DIST_VALUE_H
 #define DV_DIST_VALUE_H
-#include "divvy/divvy.h"
+#include "divvy/dist.h"
 #include <math.h>
 
 // A sequence of num values from start to stop: dv_line_step returns its step,

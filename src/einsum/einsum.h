@@ -35,6 +35,7 @@
 //   cache.c    caches plans
 #ifndef DV_EINSUM_H
 #define DV_EINSUM_H
+#include "divvy/einsum.h"
 #include "exec/exec.h"
 #include <stdatomic.h>
 

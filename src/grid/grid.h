@@ -30,7 +30,7 @@
 #include "base/diag.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "divvy/divvy.h"
+#include "divvy/grid.h"
 #include "plan/order.h"
 
 // The functions of cores.c list cores and cover sets of cores with rectangles.

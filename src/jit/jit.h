@@ -31,6 +31,7 @@
 //   vec/          kernels of pointwise statements and reductions
 #ifndef DV_JIT_H
 #define DV_JIT_H
+#include "divvy/nest.h"
 #include "base/diag.h"
 #include "base/text.h"
 

@@ -9,6 +9,7 @@
 //   memory      buffers that are too small, too large for a core, or ambiguous
 //   format      content that cannot be understood
 #include "lint/lint.h"
+#include "divvy/grid.h"
 #include "base/math.h"
 #include "plan/plan.h"
 #include <inttypes.h>
@@ -357,16 +358,9 @@ static int is_plan(const dv_source *src)
     return end - at > 5 && !strncmp(at, "plan ", 5);
 }
 
-dv_status dv_lint(const char *text, size_t len, const char *name,
-                  const int64_t *tiles, int64_t *n_defects, char **report,
-                  dv_diag *diag)
-{
-    return dv_lint_for(NULL, text, len, name, tiles, n_defects, report, diag);
-}
-
-dv_status dv_lint_for(const dv_target *target, const char *text, size_t len,
-                      const char *name, const int64_t *tiles,
-                      int64_t *n_defects, char **report, dv_diag *diag)
+dv_status dv_lint(const dv_target *target, const char *text, size_t len,
+                  const char *name, const int64_t *tiles, int64_t *n_defects,
+                  char **report, dv_diag *diag)
 {
     dv_source src = {name, text, len};
     lint l = {.diag = diag,

@@ -101,6 +101,7 @@
 //   section.c           the pass "loops" and section "nest" of a plan
 #ifndef DV_NEST_H
 #define DV_NEST_H
+#include "divvy/nest.h"
 #include "ir/program.h"
 #include "lang/lexer.h"
 #include <string.h>

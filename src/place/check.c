@@ -2,7 +2,7 @@
 // buffer at one address) that overlap in time, using only the buffers and the
 // placement. It shares no code with the solvers. The rules S1 to S5 are in
 // docs/invariants.md.
-#include "divvy/divvy.h"
+#include "divvy/place.h"
 #include "base/diag.h"
 #include "base/mem.h"
 #include <inttypes.h>

@@ -12,6 +12,7 @@
 // ends at the first empty line.
 #ifndef DV_CSV_H
 #define DV_CSV_H
+#include "divvy/place.h"
 #include "base/diag.h"
 #include "base/mem.h"
 #include "base/text.h"

@@ -45,6 +45,7 @@
 //   pack_state.h   private to pack*.c: parts of a problem, the searches
 #ifndef DV_PLACE_H
 #define DV_PLACE_H
+#include "divvy/place.h"
 #include "base/diag.h"
 #include "base/mem.h"
 

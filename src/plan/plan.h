@@ -35,6 +35,7 @@
 //   view.[ch]       which box of a tensor each core holds
 #ifndef DV_PLAN_H
 #define DV_PLAN_H
+#include "divvy/dist.h"
 #include "plan/team.h"
 #include "target/target.h"
 

@@ -10,6 +10,7 @@
 // Sizes are those of the core with the largest part. "stored" marks a home that
 // is also written to main memory.
 #include "base/math.h"
+#include "divvy/place.h"
 #include "divide/divide.h"
 #include "scratch/scratch.h"
 #include <inttypes.h>

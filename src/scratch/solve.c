@@ -1,6 +1,7 @@
 // Chooses scratchpad homes among the candidates and assigns their addresses,
 // with dv_place.
 #include "base/math.h"
+#include "divvy/place.h"
 #include "scratch/scratch.h"
 #include <string.h>
 

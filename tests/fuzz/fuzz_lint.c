@@ -1,6 +1,7 @@
 // Any bytes as a plan of tiles on cores: lint answers with a report or fails
 // with a message, and says the same twice.
 #include "fuzz.h"
+#include "divvy/grid.h"
 #include "base/diag.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         dv_diag *diag = dv_diag_create();
         if (!diag)
             return 0;
-        dv_status s = dv_lint((const char *)data, size, "fuzz",
+        dv_status s = dv_lint(NULL, (const char *)data, size, "fuzz",
                               size % 2 ? tiles : NULL, &n[i], &report[i], diag);
         must(s == dv_diag_status(diag));
         must((s == DV_OK) == (report[i] != NULL));

@@ -3,7 +3,7 @@
 // where one ends.
 #ifndef DV_SYNTH_H
 #define DV_SYNTH_H
-#include "divvy/divvy.h"
+#include "divvy/place.h"
 #include <stdlib.h>
 
 enum { SYNTH_CAPACITY = 1625344, SYNTH_ALIGN = 128 };

@@ -186,7 +186,8 @@ static int64_t defects(const dv_grid *g, char **report)
     dv_text text = {0};
     int64_t n = -1;
     dv_grid_put_json(&text, g, 0);
-    if (dv_lint(text.at, text.len, "plan", NULL, &n, report, NULL) != DV_OK)
+    if (dv_lint(NULL, text.at, text.len, "plan", NULL, &n, report, NULL) !=
+        DV_OK)
         n = -1;
     dv_text_free(&text);
     return n;

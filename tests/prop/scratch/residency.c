@@ -6,6 +6,7 @@
 // every function and reducer of the language, one by one, before pointwise and
 // reducing ops, under every switch.
 #include "harness/test.h"
+#include "divvy/place.h"
 #include "harness/property.h"
 #include "plan/traffic.h"
 #include <inttypes.h>

@@ -3,6 +3,7 @@
 // and do its work once there is enough.
 #define _POSIX_C_SOURCE 200809L // mkdtemp
 #include "harness/test.h"
+#include "divvy/grid.h"
 #include "base/diag.h"
 #include "base/mem.h"
 #include "base/npy.h"
@@ -278,7 +279,7 @@ static dv_status with_holes(dv_diag *diag)
     if (st == DV_OK && !(words = dv_plan_text(made)))
         st = dv_nomem(diag);
     if (st == DV_OK)
-        st = dv_lint_for(t, words, strlen(words), "w", NULL, &n, &report, diag);
+        st = dv_lint(t, words, strlen(words), "w", NULL, &n, &report, diag);
     if (st == DV_OK)
         assert_int_equal(n, 0);
     dv_free(words);

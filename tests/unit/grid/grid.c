@@ -331,8 +331,8 @@ static void memory(void **unused)
             if (st == DV_OK)
                 json = dv_grid_json(g);
             if (json)
-                st = dv_lint(json, strlen(json), "g", NULL, &defects, &report,
-                             NULL);
+                st = dv_lint(NULL, json, strlen(json), "g", NULL, &defects,
+                             &report, NULL);
             dv_mem_fail_at(-1);
             done = st == DV_OK && json;
             assert_true(st == DV_OK || st == DV_E_NOMEM);

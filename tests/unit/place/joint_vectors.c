@@ -7,7 +7,7 @@
 // Not held here, because divisions are not chosen: the proven optima of the
 // instances, and that a smaller division is picked where that fits.
 #include "harness/test.h"
-#include "divvy/divvy.h"
+#include "divvy/place.h"
 #include <inttypes.h>
 
 enum { MAX = 64, MAX_USES = 8, MAX_LINES = 8 };
