@@ -19,7 +19,7 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static int measure(const synth *s, const char *solver)
+static int measure(const synth *s, dv_solver solver)
 {
     dv_place_options o = DV_PLACE_OPTIONS_INIT;
     double best = -1;
@@ -46,12 +46,13 @@ static int measure(const synth *s, const char *solver)
         gap = p->gap;
         dv_placement_destroy(p);
     }
-    printf("%9d %-9s %9.4f %9d %12" PRId64 " %7.4f\n", s->n, solver, best,
-           placed, left, gap);
+    printf("%9d %-9s %9.4f %9d %12" PRId64 " %7.4f\n", s->n,
+           dv_solver_name(solver), best, placed, left, gap);
     return 0;
 }
 
-static const char *const all[] = {"greedy", "firstfit", "bestfit", "auto"};
+static const dv_solver all[] = {DV_SOLVER_GREEDY, DV_SOLVER_FIRSTFIT,
+                                DV_SOLVER_BESTFIT, DV_SOLVER_AUTO};
 
 static int usage(int asked)
 {
@@ -68,7 +69,7 @@ int main(int argc, char **argv)
         else
             return usage(opt == 'h');
     for (int k = 0; k < 4; k++)
-        known |= !only || !strcmp(only, all[k]);
+        known |= !only || !strcmp(only, dv_solver_name(all[k]));
     for (int a = optind; a < argc; a++)
         known &= atoi(argv[a]) > 0;
     if (!known || optind == argc)
@@ -78,7 +79,8 @@ int main(int argc, char **argv)
     for (int a = optind; a < argc; a++) {
         synth s = synth_make(atoi(argv[a]));
         for (int k = 0; k < 4; k++)
-            if ((!only || !strcmp(only, all[k])) && measure(&s, all[k]))
+            if ((!only || !strcmp(only, dv_solver_name(all[k]))) &&
+                measure(&s, all[k]))
                 return 4;
         synth_free(&s);
     }

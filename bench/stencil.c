@@ -7,7 +7,7 @@
 //
 //   mpirun -n 2 bench_stencil [N [ROUNDS]]
 #define _POSIX_C_SOURCE 200809L
-#include "divvy/divvy.h"
+#include "divvy/dist.h"
 #include "usage.h"
 #include <mpi.h>
 #include <stdio.h>

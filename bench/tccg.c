@@ -155,7 +155,8 @@ static double measure(dv_jit *jit, const contraction *x, const char *name,
 {
     static double t[MAX_REPEATS];
     dv_nest n = nest_of(x);
-    dv_contract_options o = {.threads = threads};
+    dv_contract_options o = {.size = sizeof(dv_contract_options),
+                             .threads = threads};
     dv_contract *c;
     dv_diag *diag = dv_diag_create();
     double begin = seconds(1), flop = 2, bytes = 0;

@@ -217,6 +217,7 @@ DV_API void dv_exchange_destroy(dv_exchange *e);
 typedef struct dv_member dv_member; // this process's part of a plan
 
 typedef struct dv_member_options {
+    size_t size;
     // Fail with words instead of waiting longer for another rank; 0: wait.
     double timeout_s;
     // Compare what ranks are about to do before they do it together. This and
@@ -230,7 +231,7 @@ typedef struct dv_member_options {
 } dv_member_options;
 #define DV_MEMBER_OPTIONS_INIT                                                 \
     {                                                                          \
-        0, 0, 0, 0, 0                                                          \
+        sizeof(dv_member_options), 0, 0, 0, 0, 0                               \
     }
 
 // Get this process ready. `mpi_comm` points to an MPI_Comm (NULL: all

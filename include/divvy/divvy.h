@@ -188,40 +188,90 @@ typedef struct dv_core_rect {
     int32_t x0, y0, x1, y1;
 } dv_core_rect;
 
+// Switches of a plan. The value 0 of each, which INIT sets, is the default that
+// is named here.
+typedef enum dv_switch { DV_SWITCH_DEFAULT, DV_ON, DV_OFF } dv_switch; // on
+// How ops are cut: by the cost model, by Torch-Spyre's rules, or by these rules
+// with the cost model between equals.
+typedef enum dv_divide {
+    DV_DIVIDE_DEFAULT, // best
+    DV_DIVIDE_BEST,
+    DV_DIVIDE_SEED,
+    DV_DIVIDE_SEED_COST,
+} dv_divide;
+// Whether division and scratchpads are planned together: as the cost model
+// finds best, as Torch-Spyre does it, or not.
+typedef enum dv_joint {
+    DV_JOINT_DEFAULT, // auto
+    DV_JOINT_AUTO,
+    DV_JOINT_SEED,
+    DV_JOINT_OFF,
+} dv_joint;
+// Which tensors may be resident in scratchpads.
+typedef enum dv_residents {
+    DV_RESIDENTS_DEFAULT, // all
+    DV_RESIDENTS_ALL,
+    DV_RESIDENTS_REDUCTIONS, // only results of reductions
+    DV_RESIDENTS_NONE,
+} dv_residents;
+// Who else uses the scratchpads: with many tenants, nothing that one group of
+// ops leaves there is found by the next.
+typedef enum dv_tenants {
+    DV_TENANTS_DEFAULT, // one
+    DV_TENANTS_ONE,
+    DV_TENANTS_MANY,
+} dv_tenants;
+// The solver that places buffers (divvy/place.h describes them).
+typedef enum dv_solver {
+    DV_SOLVER_DEFAULT, // auto
+    DV_SOLVER_AUTO,
+    DV_SOLVER_EXACT,
+    DV_SOLVER_ANNEAL,
+    DV_SOLVER_BESTFIT,
+    DV_SOLVER_FIRSTFIT,
+    DV_SOLVER_GREEDY,
+} dv_solver;
+
+// Every options struct of this API begins with its size, which its INIT macro
+// sets, so that fields can be added at its end without breaking callers that
+// were compiled before.
 typedef struct dv_plan_options {
-    int64_t cores; // use at most so many; 0: all of the target's
-    // Threads on this machine, also more than it has cores; 0: one a core.
+    size_t size;
+    int64_t cores; // use at most this many; 0: all of the target's
+    // Threads on this machine, also more than it has cores; 0: one per core.
     int64_t threads;
-    const char *stop_after; // name of a pass; NULL: run them all
-    const char *divide;     // best (NULL), seed or seed+cost
-    // Numbers of slices the user insists on, as "op:variable=number".
+    const char *stop_after; // name of the last pass to run; NULL: run them all
+    dv_divide divide;
+    // Numbers of slices that the caller insists on, as "op:variable=number".
     const char *const *pins;
     size_t n_pins;
-    // Division and scratchpads planned together: auto (NULL), seed (as the
-    // original does it) or off.
-    const char *joint;
-    // What stays in scratchpads: all (NULL), reductions or off; then parts of
-    // it that can be switched, on (NULL) or off.
-    const char *scratch;
-    const char *in_place, *clone_inputs, *ring, *evict, *reorder, *recompute;
-    const char *tenants;  // one (NULL), or many: no group finds what one left
-    const char *solver;   // of dv_place; NULL: auto
-    int64_t place_budget; // steps of that; 0: the usual
-    double time_limit_s;  // for that; 0: none
-    // Called after every pass with the plan as text so far; NULL: not called.
+    dv_joint joint;
+    dv_residents scratch;
+    dv_switch in_place;     // a result may take the place of an operand
+    dv_switch clone_inputs; // an input that is read twice is loaded once
+    dv_switch ring;         // tensors may be copied from core to core
+    dv_switch evict;        // tensors may be spilled and reloaded
+    dv_switch reorder;      // ops may run in another order
+    dv_switch recompute;    // ops may run twice instead of keeping a result
+    dv_tenants tenants;
+    dv_solver solver;     // places the resident tensors
+    int64_t place_budget; // steps of the solver; 0: the usual number
+    double time_limit_s;  // of the solver; 0: none
+    // Called after every pass with the plan so far; NULL: not called.
     void (*after_pass)(void *user, const char *pass, double ms,
                        const dv_plan *plan);
     void *user;
-    // Divide over this many processes first; 0: none, the plan is for one.
+    // Divide over this many processes first; 0: the plan is for one process.
     int64_t team;
-    int64_t rank;     // whose messages the plan lists
+    int64_t rank;     // the rank whose messages the plan lists
     const char *grid; // of the team, as "2x3"; NULL: the best one
-    // Who computes which tiles: static (NULL), ticket, steal, dynamic (steal);
-    // on machines that compute on tiles also rect, streamk, streamk1, streamk2,
-    // splitk(N), and the order of tiles: auto (NULL) or as divvy grid has.
+    // Which core computes which tiles: static (NULL), ticket, steal, dynamic
+    // (steal); on machines that compute on tiles also rect, streamk, streamk1,
+    // streamk2, splitk(N). The order of tiles: auto (NULL) or one of those that
+    // divvy/grid.h lists.
     const char *policy, *order;
-    // Of a machine with a grid of cores use only these (NULL: all), and not
-    // the holes.
+    // On a machine with a grid of cores, use only these cores (NULL: all), and
+    // not the holes.
     const dv_core_rect *allowed;
     size_t n_allowed;
     const dv_core_rect *holes;
@@ -229,8 +279,11 @@ typedef struct dv_plan_options {
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
-        0, 0, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL,   \
-            NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL,  \
+        sizeof(dv_plan_options), 0, 0, NULL, DV_DIVIDE_DEFAULT, NULL, 0,       \
+            DV_JOINT_DEFAULT, DV_RESIDENTS_DEFAULT, DV_SWITCH_DEFAULT,         \
+            DV_SWITCH_DEFAULT, DV_SWITCH_DEFAULT, DV_SWITCH_DEFAULT,           \
+            DV_SWITCH_DEFAULT, DV_SWITCH_DEFAULT, DV_TENANTS_DEFAULT,          \
+            DV_SOLVER_DEFAULT, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, \
             0, NULL, 0                                                         \
     }
 
@@ -266,9 +319,17 @@ DV_API dv_status dv_exec_bind(dv_exec *exec, const char *tensor, void *data,
 DV_API dv_status dv_exec_run(dv_exec *exec, dv_diag *diag);
 DV_API void dv_exec_destroy(dv_exec *exec);
 
-// Write a checked plan as programs into a folder, which is made if need be: as
-// c, openmp, tt-metalium, json or csv.
-DV_API dv_status dv_plan_emit(const dv_plan *plan, const char *as,
+// What a plan is written as.
+typedef enum dv_emit_format {
+    DV_EMIT_C,
+    DV_EMIT_OPENMP,
+    DV_EMIT_TT_METALIUM,
+    DV_EMIT_JSON,
+    DV_EMIT_CSV,
+} dv_emit_format;
+// Checks a plan and writes it as source files or tables into a folder, which is
+// made if it does not exist.
+DV_API dv_status dv_plan_emit(const dv_plan *plan, dv_emit_format format,
                               const char *dir, dv_diag *diag);
 
 #ifdef __cplusplus

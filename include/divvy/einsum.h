@@ -35,12 +35,19 @@ typedef struct dv_array {
 typedef struct dv_einsum_exec dv_einsum_exec;   // an einsum ready to run
 typedef struct dv_einsum_cache dv_einsum_cache; // plans made before
 
+// How the order of the products is found: exactly up to 10 operands and
+// greedily beyond, or always one way. A tree gives its own order.
+typedef enum dv_path_search {
+    DV_PATH_AUTO,
+    DV_PATH_EXACT,
+    DV_PATH_GREEDY,
+} dv_path_search;
+
 typedef struct dv_einsum_options {
+    size_t size;
     const dv_target *target;     // NULL: host
     const dv_plan_options *plan; // NULL: the usual
-    // Order of the products: exact up to 10 operands and greedy beyond (NULL),
-    // or exact or greedy. Not for trees.
-    const char *path;
+    dv_path_search path;
     int64_t max_elems; // of a result between products; 0: no limit
     int dtype;         // of the result, a dv_dtype; -1: what operands give
     // Plans by expression, dtypes, shapes and these options; NULL: none. Only
@@ -49,7 +56,7 @@ typedef struct dv_einsum_options {
 } dv_einsum_options;
 #define DV_EINSUM_OPTIONS_INIT                                                 \
     {                                                                          \
-        NULL, NULL, NULL, 0, -1, NULL                                          \
+        sizeof(dv_einsum_options), NULL, NULL, DV_PATH_AUTO, 0, -1, NULL       \
     }
 
 // One call. The result has out's dtype; its shape must be out's. Operands and

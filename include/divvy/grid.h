@@ -25,7 +25,14 @@ typedef struct dv_shard_spec {
     int64_t tiles[2];   // rows and columns of tiles in one
 } dv_shard_spec;
 
+// Which cores get the first tiles.
+typedef enum dv_core_order {
+    DV_CORES_BY_COLUMN,
+    DV_CORES_BY_ROW
+} dv_core_order;
+
 typedef struct dv_grid_task {
+    size_t size;
     const int64_t *shape; // of the result, in elements
     int n_dims;           // the last two are cut into tiles, others are batches
     int64_t depth;        // of the reduced dim; 0: nothing is reduced
@@ -39,7 +46,7 @@ typedef struct dv_grid_task {
     size_t n_holes;
     const dv_shard_spec *shards; // NULL: everything is in main memory
     size_t n_shards;
-    const char *split; // which cores come first: column (NULL) or row
+    dv_core_order split;
     // row_major (NULL), column_major, snake, grouped(G), block_linear(K),
     // morton, hilbert, match_shard, or auto
     const char *order;
@@ -50,8 +57,8 @@ typedef struct dv_grid_task {
 } dv_grid_task;
 #define DV_GRID_TASK_INIT                                                      \
     {                                                                          \
-        NULL, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, 0, NULL, 0, NULL, 0, NULL,      \
-            NULL, NULL,                                                        \
+        sizeof(dv_grid_task), NULL, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, 0, NULL,  \
+            0, NULL, 0, DV_CORES_BY_COLUMN, NULL, NULL,                        \
         {                                                                      \
             0, 0, 0                                                            \
         }                                                                      \

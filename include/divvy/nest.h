@@ -28,6 +28,7 @@ extern "C" {
 typedef struct dv_nest dv_nest;
 
 typedef struct dv_nest_options {
+    size_t size;
     int64_t threads;                      // to share loops among; 0 means 1
     int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
     // Called behind each pass; NULL: not called.
@@ -39,7 +40,7 @@ typedef struct dv_nest_options {
 } dv_nest_options;
 #define DV_NEST_OPTIONS_INIT                                                   \
     {                                                                          \
-        0, 0, 0, 0, NULL, NULL, 0, 0, 0                                        \
+        sizeof(dv_nest_options), 0, 0, 0, 0, NULL, NULL, 0, 0, 0               \
     }
 
 // Read a text that is one nest. The text is copied. Nothing is checked but the
@@ -95,6 +96,7 @@ typedef enum dv_as_is {
 } dv_as_is;
 
 typedef struct dv_contract_options {
+    size_t size;
     int32_t threads;                      // 0 means 1
     int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
     int as_is;                            // dv_as_is
@@ -104,7 +106,7 @@ typedef struct dv_contract_options {
 } dv_contract_options;
 #define DV_CONTRACT_OPTIONS_INIT                                               \
     {                                                                          \
-        0, 0, 0, 0, 0, 0                                                       \
+        sizeof(dv_contract_options), 0, 0, 0, 0, 0, 0                          \
     }
 
 // Lay a product out, make its kernels and get its buffers; or make those of a

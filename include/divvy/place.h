@@ -51,10 +51,10 @@ typedef struct dv_buffer {
     }
 
 typedef struct dv_place_options {
+    size_t size;
     int64_t capacity_bytes;
     int64_t align_bytes; // of every address; 0: 1
-    // auto (NULL), exact, anneal, bestfit, firstfit, greedy.
-    const char *solver;
+    dv_solver solver;
     int64_t budget;      // steps of search, the same everywhere; 0: the usual
     double time_limit_s; // stop earlier, whatever is left of it; 0: never
     uint64_t seed;
@@ -67,7 +67,7 @@ typedef struct dv_place_options {
 } dv_place_options;
 #define DV_PLACE_OPTIONS_INIT                                                  \
     {                                                                          \
-        0, 0, NULL, 0, 0, 0, 0, 0                                              \
+        sizeof(dv_place_options), 0, 0, DV_SOLVER_DEFAULT, 0, 0, 0, 0, 0       \
     }
 
 // A buffer at an address for some time.
@@ -91,8 +91,9 @@ typedef struct dv_placement {
     int64_t nodes;      // steps of search that were made
 } dv_placement;
 
-// Solver number i, NULL past the last.
-DV_API const char *dv_place_solver(int i);
+// Returns the name of a solver, as plans and the command use it; NULL: there is
+// none.
+DV_API const char *dv_solver_name(dv_solver solver);
 // Place buffers. Strings (names, barred) are borrowed until
 // dv_placement_destroy.
 DV_API dv_status dv_place(dv_placement **out, const dv_buffer *buffers,

@@ -35,10 +35,19 @@ typedef struct cli_option {
                        // flag
     const char *help;
     // CLI_COUNT is an integer >= 0, CLI_SIZE one >= 1, CLI_BYTES a byte count
-    // that may have a unit.
-    enum { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_SIZE, CLI_BYTES, CLI_LIST } kind;
-    void *to; // destination: int (CLI_FLAG), const char * (CLI_TEXT), cli_list
-              // (CLI_LIST), else int64_t
+    // that may have a unit. CLI_CHOICE is one of the words of `value`, which |
+    // separates; its number is stored, counted from 1.
+    enum {
+        CLI_FLAG,
+        CLI_TEXT,
+        CLI_COUNT,
+        CLI_SIZE,
+        CLI_BYTES,
+        CLI_LIST,
+        CLI_CHOICE
+    } kind;
+    void *to; // destination: int or enum (CLI_FLAG, CLI_CHOICE), const char *
+              // (CLI_TEXT), cli_list (CLI_LIST), else int64_t
 } cli_option;
 
 // The values of an option that may be given several times.

@@ -16,10 +16,11 @@ typedef struct job {
     const char *words[DV_MAX_OPERANDS + 1]; // the expression, then the shapes
                                             // of the operands
     int n_words;
-    const char *tree, *sizes, *dtype, *result, *order, *out, *target_name;
+    const char *tree, *sizes, *dtype, *result, *out, *target_name;
     const char *random;
     cli_list in;
     int print, path, json, verify, time;
+    int order; // a dv_path_search, counted from 1; 0: not given
     int64_t max_elems, seed;
     double low, high;
     dv_plan_options plan;
@@ -250,8 +251,10 @@ static int create(job *j)
         cli_from_outside(j->target, &j->plan, j->diag))
         return cli_fail(j->diag);
     o.target = j->target;
+    j->plan.size = sizeof j->plan;
     o.plan = &j->plan;
-    o.path = j->order;
+    if (j->order)
+        o.path = (dv_path_search)(j->order - 1);
     o.max_elems = j->max_elems;
     if (dv_einsum_create(&j->exec, j->tree ? j->tree : j->words[0], j->arrays,
                          (size_t)j->n_in, &o, j->diag))
@@ -513,8 +516,9 @@ int cli_einsum(const cli_command *c, int argc, char **argv)
         {"in", 0, "N=FILE.npy", "read operand N, counted from 0", CLI_LIST,
          &j.in},
         {"out", 'o', "FILE.npy", "write the result", CLI_TEXT, &j.out},
-        {"order", 0, "HOW", "of products: auto (default), exact or greedy",
-         CLI_TEXT, &j.order},
+        {"order", 0, "auto|exact|greedy",
+         "how the order of products is found (default: auto)", CLI_CHOICE,
+         &j.order},
         {"max-elements", 0, "N", "of a result between", CLI_SIZE, &j.max_elems},
         {"tree", 0, "TEXT", "[[0,1],[1,2]->[0,2]],[2,3]->[0,3]: a given order",
          CLI_TEXT, &j.tree},

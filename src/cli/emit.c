@@ -6,7 +6,8 @@
 int cli_emit(const cli_command *c, int argc, char **argv)
 {
     cli_plan_args a = {.options = DV_PLAN_OPTIONS_INIT};
-    const char *as = "c", *dir = NULL, *operands[1];
+    const char *dir = NULL, *operands[1];
+    int as = 1 + DV_EMIT_C;
     int n_operands;
     const cli_option options[] = {
         {"target", 't', "NAME", "a target's name or file", CLI_TEXT, &a.target},
@@ -24,10 +25,11 @@ int cli_emit(const cli_command *c, int argc, char **argv)
          CLI_TEXT, &a.options.policy},
         {"order", 0, "ORDER", "of tiles (default: auto)", CLI_TEXT,
          &a.options.order},
-        {"scratch", 0, "WHAT",
-         "stays on cores: all, reductions or off (tt-metalium: off)", CLI_TEXT,
-         &a.options.scratch},
-        {"as", 0, "HOW", "c, openmp, tt-metalium, json or csv", CLI_TEXT, &as},
+        {"scratch", 0, "all|reductions|off",
+         "what may be resident on cores (default: all; tt-metalium: off)",
+         CLI_CHOICE, &a.options.scratch},
+        {"as", 0, "c|openmp|tt-metalium|json|csv",
+         "what the plan is written as (default: c)", CLI_CHOICE, &as},
         {"out", 'o', "DIR", "the folder that is written", CLI_TEXT, &dir},
         {0},
     };
@@ -40,14 +42,14 @@ int cli_emit(const cli_command *c, int argc, char **argv)
         return cli_usage(c, "-o says which folder is written");
     // The TT-Metalium kernels pass all tensors through main memory, one op
     // after another, so no tensor may be resident.
-    if (!strcmp(as, "tt-metalium") && !a.options.scratch)
-        a.usual_scratch = "off";
+    if (as == 1 + DV_EMIT_TT_METALIUM && !a.options.scratch)
+        a.usual_scratch = DV_RESIDENTS_NONE;
     dv_diag *diag = dv_diag_create();
     cli_loaded l = {0};
     code = cli_load(c, operands[0], &a, &l, diag);
     if (code < 0) {
         code = 0;
-        if (dv_plan_emit(l.plan, as, dir, diag) != DV_OK)
+        if (dv_plan_emit(l.plan, (dv_emit_format)(as - 1), dir, diag) != DV_OK)
             code = cli_fail(diag);
         else
             cli_warnings(diag);

@@ -9,11 +9,11 @@
 enum { MAX_DIMS = 8 };
 
 typedef struct args {
-    const char *tiles, *shape, *tile, *target, *cores, *split, *order, *policy,
+    const char *tiles, *shape, *tile, *target, *cores, *order, *policy,
         *devices, *dtype, *out;
     cli_list shards, shard_tiles, allow, holes;
     int64_t k;
-    int json;
+    int json, split;
 } args;
 
 typedef struct numbers {
@@ -186,7 +186,7 @@ static int run(const cli_command *c, const args *a, job *j, dv_diag *diag)
     t.n_holes = (size_t)a->holes.n;
     t.shards = j->shards;
     t.n_shards = (size_t)a->shards.n;
-    t.split = a->split;
+    t.split = a->split == 2 ? DV_CORES_BY_ROW : DV_CORES_BY_COLUMN;
     t.order = a->order;
     t.policy = a->policy;
     return answer(a, &t, diag);
@@ -212,8 +212,8 @@ int cli_grid(const cli_command *c, int argc, char **argv)
          CLI_LIST, &a.allow},
         {"holes", 0, "X0,Y0-X1,Y1", "these are not there; may be given again",
          CLI_LIST, &a.holes},
-        {"split", 0, "column|row", "which cores come first", CLI_TEXT,
-         &a.split},
+        {"split", 0, "column|row", "which cores get the first tiles",
+         CLI_CHOICE, &a.split},
         {"order", 0, "ORDER",
          "row_major, column_major, snake, grouped(G), block_linear(K), "
          "swizzle(S), morton, hilbert, zigzag, match_shard, auto",

@@ -64,26 +64,29 @@ static dv_status zero_or_one(const char *name, const char *value, int *out,
 // Applies Torch-Spyre's other environment variables where no option is given.
 static dv_status switches_from_outside(dv_plan_options *o, dv_diag *diag)
 {
-    static const char *const solvers[][2] = {{"greedy", "greedy"},
-                                             {"firstfit", "firstfit"},
-                                             {"bestfit", "bestfit"},
-                                             {"simulated_annealing", "anneal"},
-                                             {"cpsat", "exact"}};
+    static const struct {
+        const char *name;
+        dv_solver solver;
+    } solvers[] = {{"greedy", DV_SOLVER_GREEDY},
+                   {"firstfit", DV_SOLVER_FIRSTFIT},
+                   {"bestfit", DV_SOLVER_BESTFIT},
+                   {"simulated_annealing", DV_SOLVER_ANNEAL},
+                   {"cpsat", DV_SOLVER_EXACT}};
     const char *planning = getenv("LX_PLANNING");
     const char *solver = getenv("LAYOUT_SOLVER");
     const char *joint = getenv("CO_OPTIMIZING_LX_PLANNING");
     int on;
     DV_TRY(zero_or_one("LX_PLANNING", planning, &on, diag));
     if (planning && !on && !o->scratch)
-        o->scratch = "off";
+        o->scratch = DV_RESIDENTS_NONE;
     DV_TRY(zero_or_one("CO_OPTIMIZING_LX_PLANNING", joint, &on, diag));
     if (joint && !o->joint)
-        o->joint = on ? "seed" : "off";
+        o->joint = on ? DV_JOINT_SEED : DV_JOINT_OFF;
     if (!solver || o->solver)
         return DV_OK;
     for (size_t i = 0; i < sizeof solvers / sizeof *solvers; i++)
-        if (!strcmp(solver, solvers[i][0]))
-            o->solver = solvers[i][1];
+        if (!strcmp(solver, solvers[i].name))
+            o->solver = solvers[i].solver;
     if (!o->solver)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "LAYOUT_SOLVER=%s: there are greedy, firstfit, "
@@ -133,6 +136,7 @@ static dv_status read_options(const cli_plan_args *args, chosen *cores,
                               dv_plan_options *out, dv_diag *diag)
 {
     *out = args->options;
+    out->size = sizeof *out;
     out->pins = args->pins.at;
     out->n_pins = (size_t)args->pins.n;
     DV_TRY(read_rects(&args->allow, "allow", cores->allowed, diag));
@@ -157,18 +161,18 @@ static dv_status check_effects(const char *path, const cli_plan_args *args,
         {"team", "dist", o->team > 0 && !args->team_of_ranks},
         {"rank", "dist", o->rank > 0 && !args->team_of_ranks},
         {"grid", "dist", o->grid != NULL},
-        {"divide", "divide", o->divide != NULL},
+        {"divide", "divide", o->divide != 0},
         {"pin", "divide", args->pins.n > 0},
-        {"joint", "scratch", o->joint != NULL},
-        {"scratch", "scratch", o->scratch != NULL},
-        {"solver", "scratch", o->solver != NULL},
-        {"in-place", "scratch", o->in_place != NULL},
-        {"clone-inputs", "scratch", o->clone_inputs != NULL},
-        {"ring", "scratch", o->ring != NULL},
-        {"evict", "scratch", o->evict != NULL},
-        {"reorder", "scratch", o->reorder != NULL},
-        {"recompute", "scratch", o->recompute != NULL},
-        {"tenants", "scratch", o->tenants != NULL},
+        {"joint", "scratch", o->joint != 0},
+        {"scratch", "scratch", o->scratch != 0},
+        {"solver", "scratch", o->solver != 0},
+        {"in-place", "scratch", o->in_place != 0},
+        {"clone-inputs", "scratch", o->clone_inputs != 0},
+        {"ring", "scratch", o->ring != 0},
+        {"evict", "scratch", o->evict != 0},
+        {"reorder", "scratch", o->reorder != 0},
+        {"recompute", "scratch", o->recompute != 0},
+        {"tenants", "scratch", o->tenants != 0},
         {"time-limit", "scratch", args->time_limit != NULL},
         {"policy", "grid", o->policy != NULL},
         {"order", "grid", o->order != NULL},

@@ -8,8 +8,8 @@
 
 typedef struct cli_plan_args {
     const char *target, *start_at, *time_limit;
-    const char *usual_scratch; // value of --scratch for programs if the option
-                               // is not given
+    dv_residents usual_scratch; // value of --scratch for programs if the
+                                // option is not given
     cli_list sets, pins, allow, holes;
     dv_plan_options options;
     int team_of_ranks; // nonzero if options.team and options.rank come from

@@ -179,7 +179,8 @@ static dv_status optimise(job *j, dv_diag *diag)
         passes = dv_nest_list(a->list);
     else if (!passes && !is_laid_out(&j->nest))
         passes = dv_nest_list("best");
-    dv_nest_options options = {.threads = a->threads,
+    dv_nest_options options = {.size = sizeof(dv_nest_options),
+                               .threads = a->threads,
                                .after = dump,
                                .user = a,
                                .l1_bytes = a->l1,

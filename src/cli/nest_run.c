@@ -182,7 +182,8 @@ static dv_status verify(job *j, dv_diag *diag)
 
 static dv_contract_options options_of(const cli_nest_how *how)
 {
-    return (dv_contract_options){.threads = how->threads,
+    return (dv_contract_options){.size = sizeof(dv_contract_options),
+                                 .threads = how->threads,
                                  .as_is = how->packs ? DV_LOOPS_AS_THEY_ARE
                                                      : DV_AS_IT_IS};
 }

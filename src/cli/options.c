@@ -15,13 +15,18 @@ static void help(const cli_command *c, const cli_option *options)
         printf("    divvy %s %s\n", c->name, c->example);
     printf("\n");
     for (const cli_option *o = options; o->name; o++) {
-        char left[48];
+        char left[80];
         snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? " " : "",
                  o->value ? o->value : "");
         if (o->letter)
-            printf("  -%c, %-24s %s\n", o->letter, left, o->help);
+            printf("  -%c, ", o->letter);
         else
-            printf("      %-24s %s\n", left, o->help);
+            printf("      ");
+        // A long left column has the help text below it.
+        if (strlen(left) > 24)
+            printf("%s\n%-31s%s\n", left, "", o->help);
+        else
+            printf("%-24s %s\n", left, o->help);
     }
     printf("  -h, %-24s %s\n", "--help", "this text");
 }
@@ -47,6 +52,32 @@ int64_t cli_bytes(const char *text)
         scale = dv_unit_scale(DV_KIND_bytes, text + n, strlen(text + n));
     v *= scale;
     return v >= 1 && v <= 0x1p60 && v == (double)(int64_t)v ? (int64_t)v : 0;
+}
+
+// Stores the number of a word among the choices of an option.
+static int choose(const cli_command *c, const cli_option *o, const char *value)
+{
+    size_t len = strlen(value);
+    int number = 1;
+    for (const char *at = o->value; at; number++) {
+        const char *end = strchr(at, '|');
+        size_t n = end ? (size_t)(end - at) : strlen(at);
+        if (n == len && !strncmp(at, value, n)) {
+            *(int *)o->to = number;
+            return -1;
+        }
+        at = end ? end + 1 : NULL;
+    }
+    dv_text words = {0};
+    for (const char *at = o->value; *at; at++)
+        if (*at != '|')
+            dv_put(&words, "%c", *at);
+        else
+            dv_put(&words, strchr(at + 1, '|') ? ", " : " or ");
+    int code = cli_usage(c, "--%s takes %s, not '%s'", o->name,
+                         words.at ? words.at : o->value, value);
+    dv_text_free(&words);
+    return code;
 }
 
 static int store(const cli_command *c, const cli_option *o, const char *value)
@@ -81,6 +112,8 @@ static int store(const cli_command *c, const cli_option *o, const char *value)
                              "KiB, MiB, GiB, not '%s'",
                              o->name, value);
         break;
+    case CLI_CHOICE:
+        return choose(c, o, value);
     case CLI_LIST:
         if (list->n == CLI_MAX_LIST)
             return cli_usage(c, "--%s can be given %d times at most", o->name,

@@ -44,31 +44,12 @@ static int64_t capacity_of_name(const char *path)
     return strtoll(path + at, NULL, 10);
 }
 
-static int check_solver(const cli_command *c, const char *name)
-{
-    dv_text list = {0};
-    for (int i = 0; dv_place_solver(i); i++) {
-        if (!name || !strcmp(name, dv_place_solver(i))) {
-            dv_text_free(&list);
-            return -1;
-        }
-        dv_put(&list, " %s", dv_place_solver(i));
-    }
-    int code = cli_usage(c, "there is no solver %s; there are:%s", name,
-                         list.at ? list.at : "");
-    dv_text_free(&list);
-    return code;
-}
-
 // Checks the arguments of the call and parses the numbers. Returns -1, or an
 // exit code.
 static int understand(const cli_command *c, job *j)
 {
     args *a = &j->a;
     dv_place_options *o = &a->options;
-    int code = check_solver(c, o->solver);
-    if (code >= 0)
-        return code;
     if (a->minimize && (a->spill || o->evict || a->capacity))
         return cli_usage(c, "--minimize finds a capacity for all; it takes no "
                             "--capacity, --spill or --evict");
@@ -369,10 +350,8 @@ int cli_place(const cli_command *c, int argc, char **argv)
          &a->minimize},
         {"align", 0, "BYTES", "of every address", CLI_SIZE,
          &a->options.align_bytes},
-        {"solver", 0, "NAME",
-         "auto (default), exact, anneal, bestfit, "
-         "firstfit, greedy",
-         CLI_TEXT, &a->options.solver},
+        {"solver", 0, "auto|exact|anneal|bestfit|firstfit|greedy",
+         "the method (default: auto)", CLI_CHOICE, &a->options.solver},
         {"budget", 0, "STEPS", "of search; the same answer everywhere",
          CLI_SIZE, &a->options.budget},
         {"time-limit", 0, "SECONDS", "stop earlier, with what was found",

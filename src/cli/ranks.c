@@ -82,6 +82,21 @@ static const char *number(facts *f, int64_t value)
     return text;
 }
 
+// Returns word number n, counted from 1, of a list that | separates; NULL for
+// 0.
+static const char *word(facts *f, const char *list, int n)
+{
+    if (n == 0)
+        return NULL;
+    if (f->n_numbers == 128)
+        return "";
+    for (; n > 1; n--)
+        list = strchr(list, '|') + 1;
+    char *text = f->numbers[f->n_numbers++];
+    snprintf(text, sizeof f->numbers[0], "%.*s", (int)strcspn(list, "|"), list);
+    return text;
+}
+
 // Returns whether ranks may have different values of an option: each may have
 // its own machine, and only rank 0 prints.
 static int may_differ(const cli_option *o)
@@ -104,6 +119,9 @@ static void add_option(facts *f, const cli_option *o)
         break;
     case CLI_TEXT:
         add(f, name, *(const char *const *)o->to);
+        break;
+    case CLI_CHOICE:
+        add(f, name, word(f, o->value, *(const int *)o->to));
         break;
     case CLI_COUNT:
     case CLI_SIZE:

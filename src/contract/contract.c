@@ -2,6 +2,7 @@
 // overview.
 #define _GNU_SOURCE
 #include "base/dtype.h"
+#include "base/options.h"
 #include "base/math.h"
 #include "jit/backend.h"
 #include "nest/sums.h"
@@ -52,7 +53,8 @@ static int is_wide(const dv_isa *isa)
 static dv_nest_options options_of(const dv_contract *c, const dv_isa *isa,
                                   const dv_contract_options *o)
 {
-    dv_nest_options options = {.threads = c->threads,
+    dv_nest_options options = {.size = sizeof(dv_nest_options),
+                               .threads = c->threads,
                                .l1_bytes = o->l1_bytes,
                                .l2_bytes = o->l2_bytes,
                                .l3_bytes = o->l3_bytes};
@@ -235,7 +237,9 @@ static dv_status make(dv_contract **out, dv_jit *jit, const dv_nest *n,
 dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
                              const dv_contract_options *options, dv_diag *diag)
 {
-    dv_status s = dv_contract_create_in(out, jit, n, options, diag);
+    dv_contract_options o = DV_CONTRACT_OPTIONS_INIT;
+    DV_TRY(dv_options_read(&o, sizeof o, options, "dv_contract_options", diag));
+    dv_status s = dv_contract_create_in(out, jit, n, &o, diag);
     dv_jit_seal(jit);
     return s;
 }

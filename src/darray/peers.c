@@ -1,6 +1,7 @@
 // Connects a rank to its team: over MPI, as one of several threads, or alone.
 #define _POSIX_C_SOURCE 200809L
 #include "darray/darray.h"
+#include "base/options.h"
 #include <inttypes.h>
 #include <pthread.h>
 
@@ -61,12 +62,13 @@ dv_status dv_peers_alone(dv_peers **out, dv_diag *diag)
 dv_status dv_peers_mpi(dv_peers **out, const void *mpi_comm,
                        const dv_member_options *options, dv_diag *diag)
 {
+    dv_member_options given = DV_MEMBER_OPTIONS_INIT;
     dv_mpi_options o = {0};
-    if (options) {
-        o.timeout_s = options->timeout_s;
-        o.checked = options->checked;
-        o.max_bytes = options->max_message_bytes;
-    }
+    DV_TRY(dv_options_read(&given, sizeof given, options, "dv_member_options",
+                           diag));
+    o.timeout_s = given.timeout_s;
+    o.checked = given.checked;
+    o.max_bytes = given.max_message_bytes;
     dv_comm *comm = NULL;
     dv_peers *p = NULL;
     DV_TRY(dv_mpi_create(&comm, mpi_comm, &o, diag));

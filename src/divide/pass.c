@@ -17,23 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const methods[] = {"best", "seed", "seed+cost"};
-
-static dv_status find_method(const char *name, int *out, dv_diag *diag)
-{
-    *out = 0;
-    for (int i = 0; name && i < 3; i++) {
-        *out = i;
-        if (!strcmp(name, methods[i]))
-            return DV_OK;
-    }
-    if (!name)
-        return DV_OK;
-    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                   "there is no way %s to divide; there are best, seed and "
-                   "seed+cost",
-                   name);
-}
+static const char *const methods[] = {[DV_DIVIDE_DEFAULT] = "best",
+                                      [DV_DIVIDE_BEST] = "best",
+                                      [DV_DIVIDE_SEED] = "seed",
+                                      [DV_DIVIDE_SEED_COST] = "seed+cost"};
 
 // Parses "op:variable=number" and finds the op and the variable.
 static dv_status read_pin(const dv_plan *plan, const char *text, int32_t *op,
@@ -96,7 +83,7 @@ static int pins_of(const pinned_op *all, size_t n_all, int32_t op, dv_pin *pins)
     return n;
 }
 
-static dv_status decide(const dv_plan *plan, int method,
+static dv_status decide(const dv_plan *plan, dv_divide method,
                         const dv_divide_space *s, const dv_pin *pins,
                         int n_pins, dv_divided *out, dv_diag *diag)
 {
@@ -104,9 +91,9 @@ static dv_status decide(const dv_plan *plan, int method,
                            .n_pins = n_pins,
                            .cores = plan->target.cores,
                            .span_limit_bytes = plan->target.span_limit_bytes,
-                           .cost = method == 2,
+                           .cost = method == DV_DIVIDE_SEED_COST,
                            .at = {&plan->ops->src, s->op->off}};
-    if (method == 0)
+    if (method == DV_DIVIDE_DEFAULT || method == DV_DIVIDE_BEST)
         return dv_divide_best(out, s, &plan->target, &r, diag);
     DV_TRY(dv_divide_seed(out, s, &r, diag));
     // Torch-Spyre rounds slice lengths down; check the limit with the true
@@ -283,7 +270,7 @@ static int32_t find_known(const dv_plan *plan, known *k, int32_t i)
     }
 }
 
-static dv_status divide_op(dv_plan *plan, int32_t i, int method,
+static dv_status divide_op(dv_plan *plan, int32_t i, dv_divide method,
                            const dv_pin *pins, int n_pins, dv_arena *work,
                            dv_diag *diag)
 {
@@ -297,8 +284,9 @@ static dv_status divide_op(dv_plan *plan, int32_t i, int method,
     return keep(plan, i, s, &d, diag);
 }
 
-static dv_status divide_all(dv_plan *plan, int method, const pinned_op *pinned,
-                            size_t n_pinned, known *k, dv_diag *diag)
+static dv_status divide_all(dv_plan *plan, dv_divide method,
+                            const pinned_op *pinned, size_t n_pinned, known *k,
+                            dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->ops->n_ops; i++) {
         const dv_op *op = &plan->ops->ops[i];
@@ -324,8 +312,7 @@ static dv_status divide_all(dv_plan *plan, int method, const pinned_op *pinned,
 
 dv_status dv_divide_run(dv_pass_cx *cx, dv_plan *plan)
 {
-    int method = 0;
-    DV_TRY(find_method(cx->options->divide, &method, cx->diag));
+    dv_divide method = cx->options->divide;
     DV_TRY(dv_plan_whole(plan, cx->diag));
     plan->divide_method = methods[method];
     plan->divisions = DV_NEW(&plan->arena, dv_division, plan->ops->n_ops);

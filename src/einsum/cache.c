@@ -40,10 +40,14 @@ static void put_plan_options(dv_text *key, const dv_plan_options *o)
 {
     if (!o)
         return;
-    const char *const texts[] = {
-        o->stop_after,   o->divide, o->joint,  o->scratch, o->in_place,
-        o->clone_inputs, o->ring,   o->evict,  o->reorder, o->recompute,
-        o->tenants,      o->solver, o->policy, o->order,   o->grid};
+    const char *const texts[] = {o->stop_after, o->policy, o->order, o->grid};
+    const int enums[] = {
+        (int)o->divide,       (int)o->joint,   (int)o->scratch,
+        (int)o->in_place,     (int)o->ring,    (int)o->evict,
+        (int)o->clone_inputs, (int)o->reorder, (int)o->recompute,
+        (int)o->tenants,      (int)o->solver};
+    for (size_t i = 0; i < sizeof enums / sizeof *enums; i++)
+        dv_put(key, "%d ", enums[i]);
     dv_put(key, "plan %" PRId64 " %" PRId64 " %" PRId64 " %.17g ", o->cores,
            o->threads, o->place_budget, o->time_limit_s);
     dv_put(key, "%" PRId64 " %" PRId64 " ", o->team, o->rank);
@@ -66,7 +70,7 @@ static void put_key(dv_text *key, const char *expression, const dv_array *in,
         dv_put(key, ";");
     }
     dv_put(key, "%d %" PRId64 " ", o->dtype, o->max_elems);
-    put_text(key, o->path);
+    dv_put(key, "%d ", (int)o->path);
     put_plan_options(key, o->plan);
     if (o->target)
         dv_target_print(key, o->target, 0);

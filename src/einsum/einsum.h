@@ -212,10 +212,9 @@ typedef struct dv_path {
     double naive_flops;
 } dv_path;
 
-// Finds a path. `how` is exact, greedy or auto (NULL); it must be NULL for
-// trees, which have an order. max_elems limits the size of intermediate
-// results; 0: no limit.
-dv_status dv_path_find(dv_path *out, const dv_formula *f, const char *how,
+// Finds a path. `how` must be DV_PATH_AUTO for trees, which have an order.
+// max_elems limits the size of intermediate results; 0: no limit.
+dv_status dv_path_find(dv_path *out, const dv_formula *f, dv_path_search how,
                        int64_t max_elems, dv_arena *arena, dv_diag *diag);
 // Returns the term of an operand or of a step's result, by its number.
 const dv_einsum_term *dv_path_term(const dv_formula *f, const dv_path *p,

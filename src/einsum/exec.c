@@ -2,6 +2,7 @@
 // it, and the single call that does both. Strided operands are packed into
 // dense memory before a run, and a strided output is unpacked after it.
 #include "einsum/einsum.h"
+#include "base/options.h"
 #include "base/math.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -203,16 +204,23 @@ dv_status dv_einsum_exec_create(dv_einsum_exec **out, dv_einsum_core *core,
     return st;
 }
 
+static dv_status read_options(dv_einsum_options *o,
+                              const dv_einsum_options *given, dv_diag *diag)
+{
+    DV_TRY(dv_options_read(o, sizeof *o, given, "dv_einsum_options", diag));
+    return dv_options_enum((int)o->path, DV_PATH_GREEDY + 1, "path", diag);
+}
+
 dv_status dv_einsum_create(dv_einsum_exec **out, const char *expression,
                            const dv_array *in, size_t n_in,
                            const dv_einsum_options *options, dv_diag *diag)
 {
-    const dv_einsum_options usual = DV_EINSUM_OPTIONS_INIT;
-    const dv_einsum_options *o = options ? options : &usual;
+    dv_einsum_options o = DV_EINSUM_OPTIONS_INIT;
     dv_einsum_core *core = NULL;
-    DV_TRY(o->cache
-               ? dv_einsum_cache_core(&core, expression, in, n_in, o, diag)
-               : dv_einsum_core_create(&core, expression, in, n_in, o, diag));
+    DV_TRY(read_options(&o, options, diag));
+    DV_TRY(o.cache
+               ? dv_einsum_cache_core(&core, expression, in, n_in, &o, diag)
+               : dv_einsum_core_create(&core, expression, in, n_in, &o, diag));
     return dv_einsum_exec_create(out, core, diag);
 }
 
@@ -385,8 +393,7 @@ dv_status dv_einsum(const char *expression, const dv_array *in, size_t n_in,
 {
     dv_einsum_options o = DV_EINSUM_OPTIONS_INIT;
     dv_einsum_exec *e = NULL;
-    if (options)
-        o = *options;
+    DV_TRY(read_options(&o, options, diag));
     if (!out || (out->n_dims > 0 && !out->shape))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "the output %s",
                        out ? "has no shape" : "is NULL");

@@ -162,7 +162,7 @@ static dv_status no_order(const work *w, const dv_einsum_order *o,
                    o->max_elems);
 }
 
-static dv_status find_order(work *w, const char *how, int64_t max_elems,
+static dv_status find_order(work *w, dv_path_search how, int64_t max_elems,
                             dv_arena *arena)
 {
     const dv_formula *f = w->f;
@@ -172,7 +172,8 @@ static dv_status find_order(work *w, const char *how, int64_t max_elems,
     dv_pair *pairs = DV_NEW(arena, dv_pair, f->n_in);
     if (!pairs)
         return dv_nomem(w->diag);
-    int exact = how ? !strcmp(how, "exact") : f->n_in <= DV_MAX_EXACT;
+    int exact =
+        how == DV_PATH_AUTO ? f->n_in <= DV_MAX_EXACT : how == DV_PATH_EXACT;
     if (exact && f->n_in > DV_MAX_EXACT)
         return dv_fail(w->diag, DV_E_LIMIT, DV_NOWHERE,
                        "the exact search takes up to %d operands, there are %d",
@@ -196,7 +197,7 @@ static double naive_flops(const dv_formula *f)
     return dv_ids_points(box, f->extent) * (f->n_in - 1 + sums);
 }
 
-static dv_status find(work *w, const char *how, int64_t max_elems,
+static dv_status find(work *w, dv_path_search how, int64_t max_elems,
                       dv_arena *arena)
 {
     const dv_formula *f = w->f;
@@ -217,23 +218,17 @@ static dv_status find(work *w, const char *how, int64_t max_elems,
     return find_order(w, how, max_elems, arena);
 }
 
-dv_status dv_path_find(dv_path *out, const dv_formula *f, const char *how,
+dv_status dv_path_find(dv_path *out, const dv_formula *f, dv_path_search how,
                        int64_t max_elems, dv_arena *arena, dv_diag *diag)
 {
     work w = {.f = f, .path = out, .diag = diag};
-    if (how && !strcmp(how, "auto"))
-        how = NULL;
-    if (how && strcmp(how, "exact") && strcmp(how, "greedy"))
-        return dv_fail(
-            diag, DV_E_USAGE, DV_NOWHERE,
-            "there is no order '%s': there are auto, exact and greedy", how);
     if (max_elems < 0)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "a limit of %" PRId64 " elements", max_elems);
-    if (how && f->is_tree)
+    if (how != DV_PATH_AUTO && f->is_tree)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "a tree has its order, path '%s' is for expressions",
-                       how);
+                       how == DV_PATH_EXACT ? "exact" : "greedy");
     *out = (dv_path){.how = "exact"};
     out->steps =
         DV_NEW(arena, dv_einsum_step, f->is_tree ? f->n_given : 2 * f->n_in);

@@ -1,6 +1,7 @@
 // Writes the emitted files into a folder, in the requested format.
 #define _POSIX_C_SOURCE 200809L // for mkdir
 #include "emit/emit.h"
+#include "base/options.h"
 #include "base/file.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -71,34 +72,25 @@ void dv_emit_read(emitter *e, const dv_tensor *t, const char *ctype,
            t->n_dims, data, t->n_elems, ctype);
 }
 
-static dv_status emit_as(emitter *e, const char *as)
+static dv_status emit_as(emitter *e, dv_emit_format format)
 {
-    static const struct {
-        const char *name;
-        dv_status (*run)(emitter *);
-        int openmp;
-    } ways[] = {{"c", dv_emit_c, 0},
-                {"openmp", dv_emit_c, 1},
-                {"tt-metalium", dv_emit_metal, 0},
-                {"json", dv_emit_json, 0},
-                {"csv", dv_emit_csv, 0}};
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        if (!strcmp(as, ways[i].name)) {
-            e->openmp = ways[i].openmp;
-            return ways[i].run(e);
-        }
-    return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
-                   "programs are emitted as c, openmp, tt-metalium, json or "
-                   "csv, not '%s'",
-                   as);
+    static dv_status (*const emitters[])(emitter *) = {
+        [DV_EMIT_C] = dv_emit_c,
+        [DV_EMIT_OPENMP] = dv_emit_c,
+        [DV_EMIT_TT_METALIUM] = dv_emit_metal,
+        [DV_EMIT_JSON] = dv_emit_json,
+        [DV_EMIT_CSV] = dv_emit_csv};
+    DV_TRY(dv_options_enum((int)format, DV_EMIT_CSV + 1, "format", e->diag));
+    e->openmp = format == DV_EMIT_OPENMP;
+    return emitters[format](e);
 }
 
-dv_status dv_plan_emit(const dv_plan *plan, const char *as, const char *dir,
-                       dv_diag *diag)
+dv_status dv_plan_emit(const dv_plan *plan, dv_emit_format format,
+                       const char *dir, dv_diag *diag)
 {
     emitter e = {.plan = plan, .p = plan->ops, .dir = dir, .diag = diag};
     DV_TRY(dv_plan_check(plan, diag));
-    dv_status st = emit_as(&e, as);
+    dv_status st = emit_as(&e, format);
     if (st == DV_OK)
         st = write_files(&e);
     for (int32_t i = 0; i < e.n_files; i++)

@@ -517,7 +517,8 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
     const dv_contract *like = NULL;
     for (const dv_product_set *s = set->other; s && !like; s = s->other)
         like = find_made(s, &n);
-    dv_contract_options options = {.threads = 1,
+    dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                   .threads = 1,
                                    .l1_bytes = set->l1_bytes,
                                    .l2_bytes = set->l2_bytes,
                                    .l3_bytes = set->l3_bytes};

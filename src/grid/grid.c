@@ -1,6 +1,7 @@
 // Creates a grid: checks the problem and the machine, chooses order and policy,
 // assigns tiles to cores and checks the machine's limits.
 #include "base/math.h"
+#include "base/options.h"
 #include "grid/grid.h"
 #include "target/target.h"
 #include <inttypes.h>
@@ -166,10 +167,7 @@ static dv_status read_machine(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
         g->max_cbs = t->target->buffers_per_core;
         memcpy(g->target, t->target->name, sizeof g->target);
     }
-    if (t->split && strcmp(t->split, "column") && strcmp(t->split, "row"))
-        FAIL(DV_E_USAGE, "cores are split by column or row, not by '%s'",
-             t->split);
-    g->by_row = t->split && !strcmp(t->split, "row");
+    g->by_row = t->split == DV_CORES_BY_ROW;
     return DV_OK;
 }
 
@@ -375,12 +373,19 @@ static dv_status make(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
 
 dv_status dv_grid_create(dv_grid **out, const dv_grid_task *task, dv_diag *diag)
 {
+    dv_grid_task t = DV_GRID_TASK_INIT;
+    DV_TRY(dv_options_read(&t, sizeof t, task, "dv_grid_task", diag));
+    DV_TRY(dv_options_enum((int)t.split, DV_CORES_BY_ROW + 1, "split", diag));
+    if (t.n_dims < 0 || t.n_dims > DV_MAX_DIMS || (t.n_dims && !t.shape))
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "a result of %d dims%s: there may be %d", t.n_dims,
+                       t.shape ? "" : " without a shape", (int)DV_MAX_DIMS);
     dv_arena arena = {0};
     dv_grid *g = DV_NEW(&arena, dv_grid, 1);
     if (!g)
         return dv_nomem(diag);
     g->arena = arena;
-    dv_status st = make(g, task, diag);
+    dv_status st = make(g, &t, diag);
     if (st == DV_OK)
         *out = g;
     else

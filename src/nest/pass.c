@@ -1,6 +1,7 @@
 // The table of passes over nests, and the lists of passes that run one after
 // the other.
 #include "nest/best.h"
+#include "base/options.h"
 #include <string.h>
 
 static const dv_nest_pass passes[] = {
@@ -102,8 +103,8 @@ static dv_status check_options(const dv_nest_options *o, dv_diag *diag)
 dv_status dv_nest_optimise(dv_nest *n, const char *list,
                            const dv_nest_options *options, dv_diag *diag)
 {
-    static const dv_nest_options none = DV_NEST_OPTIONS_INIT;
-    dv_nest_options o = options ? *options : none;
+    dv_nest_options o = DV_NEST_OPTIONS_INIT;
+    DV_TRY(dv_options_read(&o, sizeof o, options, "dv_nest_options", diag));
     if (!list || dv_nest_list(list))
         list = dv_nest_list(list ? list : "best");
     DV_TRY(check_options(&o, diag));

@@ -10,7 +10,8 @@
 
 dv_sums_machine dv_sums_machine_of(const dv_target *t)
 {
-    dv_nest_options o = {.l1_bytes = t->l1_bytes,
+    dv_nest_options o = {.size = sizeof(dv_nest_options),
+                         .l1_bytes = t->l1_bytes,
                          .l2_bytes = t->l2_bytes,
                          .l3_bytes = t->l3_bytes};
     return (dv_sums_machine){dv_nest_caches_of(&o), t->vector_bytes, t->matrix};
@@ -359,7 +360,8 @@ dv_status dv_sums_choose(dv_sums *out, int *found, const dv_program *p,
 {
     dv_nest whole, n, tried;
     dv_nest_form f;
-    dv_nest_options o = {.threads = 1,
+    dv_nest_options o = {.size = sizeof(dv_nest_options),
+                         .threads = 1,
                          .l1_bytes = machine->caches.l1,
                          .l2_bytes = machine->caches.l2,
                          .l3_bytes = machine->caches.l3};

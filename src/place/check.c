@@ -3,6 +3,7 @@
 // placement. It shares no code with the solvers. The rules S1 to S5 are in
 // docs/invariants.md.
 #include "divvy/place.h"
+#include "base/options.h"
 #include "base/diag.h"
 #include "base/mem.h"
 #include <inttypes.h>
@@ -247,7 +248,9 @@ dv_status dv_placement_check(const dv_placement *placement,
                              const dv_buffer *buffers,
                              const dv_place_options *options, dv_diag *diag)
 {
-    judge j = {placement, buffers, options, diag, NULL};
+    dv_place_options o = DV_PLACE_OPTIONS_INIT;
+    DV_TRY(dv_options_read(&o, sizeof o, options, "dv_place_options", diag));
+    judge j = {placement, buffers, &o, diag, NULL};
     j.handed = dv_alloc(placement->n_buffers);
     if (!j.handed)
         return dv_nomem(diag);

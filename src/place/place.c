@@ -1,6 +1,7 @@
 // dv_place: validates the input, runs a solver, cuts buffers for spilling if
 // asked to, and builds the public result.
 #include "place/cut.h"
+#include "base/options.h"
 #include "place/rects.h"
 #include "place/search.h"
 #include <inttypes.h>
@@ -103,22 +104,19 @@ typedef struct solver {
 } solver;
 
 static const solver solvers[] = {
-    {"auto", best, 1},       {"exact", exact, 1},       {"anneal", anneal, 0},
-    {"bestfit", bestfit, 0}, {"firstfit", firstfit, 0}, {"greedy", greedy, 0},
+    [DV_SOLVER_DEFAULT] = {"auto", best, 1},
+    [DV_SOLVER_AUTO] = {"auto", best, 1},
+    [DV_SOLVER_EXACT] = {"exact", exact, 1},
+    [DV_SOLVER_ANNEAL] = {"anneal", anneal, 0},
+    [DV_SOLVER_BESTFIT] = {"bestfit", bestfit, 0},
+    [DV_SOLVER_FIRSTFIT] = {"firstfit", firstfit, 0},
+    [DV_SOLVER_GREEDY] = {"greedy", greedy, 0},
 };
+enum { N_SOLVERS = sizeof solvers / sizeof *solvers };
 
-const char *dv_place_solver(int i)
+const char *dv_solver_name(dv_solver s)
 {
-    int n = sizeof solvers / sizeof *solvers;
-    return i >= 0 && i < n ? solvers[i].name : NULL;
-}
-
-static const solver *find_solver(const char *name)
-{
-    for (int i = 0; dv_place_solver(i); i++)
-        if (!name || !strcmp(solvers[i].name, name))
-            return &solvers[i];
-    return NULL;
+    return (int)s >= 0 && (int)s < N_SOLVERS ? solvers[s].name : NULL;
 }
 
 // Returns the default budget: large for small tasks, which are hard to pack and
@@ -421,15 +419,14 @@ dv_status dv_place_at(dv_placement **out, const dv_buffer *buffers, size_t n,
                       const dv_place_options *options, const dv_loc *locs,
                       dv_diag *diag)
 {
-    const solver *s = find_solver(options->solver);
-    if (!s)
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "there is no solver %.60s",
-                       options->solver);
+    dv_place_options o = DV_PLACE_OPTIONS_INIT;
+    DV_TRY(dv_options_read(&o, sizeof o, options, "dv_place_options", diag));
+    DV_TRY(dv_options_enum((int)o.solver, N_SOLVERS, "solver", diag));
     dv_task task;
-    DV_TRY(dv_task_create(&task, buffers, n, options, locs, diag));
+    DV_TRY(dv_task_create(&task, buffers, n, &o, locs, diag));
     result *r = new_result();
-    int ok = r && (options->evict ? place_cut : place_whole)(r, s, &task,
-                                                             buffers, options);
+    int ok = r && (o.evict ? place_cut : place_whole)(r, &solvers[o.solver],
+                                                      &task, buffers, &o);
     dv_task_free(&task);
     if (ok) {
         *out = &r->out;
@@ -461,8 +458,9 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
                             const dv_place_options *options, const dv_loc *locs,
                             dv_diag *diag)
 {
-    dv_place_options o = *options;
+    dv_place_options o = DV_PLACE_OPTIONS_INIT;
     dv_task task;
+    DV_TRY(dv_options_read(&o, sizeof o, options, "dv_place_options", diag));
     o.capacity_bytes = (int64_t)1 << 60;
     DV_TRY(dv_task_create(&task, buffers, n, &o, locs, diag));
     task.seeks_capacity = 1;

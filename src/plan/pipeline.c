@@ -2,6 +2,7 @@
 // no pass has to do this itself.
 #define _POSIX_C_SOURCE 200809L // for clock_gettime
 #include "base/file.h"
+#include "base/options.h"
 #include "plan/source.h"
 #include <inttypes.h>
 #include <string.h>
@@ -157,17 +158,48 @@ static dv_status limit_cores(dv_plan *plan, const dv_plan_options *options,
     return choose_cores(&plan->target, options, diag);
 }
 
+// Copies the caller's options and checks their enums.
+static dv_status read_options(dv_plan_options *o, const dv_plan_options *given,
+                              dv_diag *diag)
+{
+    DV_TRY(dv_options_read(o, sizeof *o, given, "dv_plan_options", diag));
+    const struct {
+        const char *field;
+        int value, n;
+    } enums[] = {
+        {"divide", (int)o->divide, DV_DIVIDE_SEED_COST + 1},
+        {"joint", (int)o->joint, DV_JOINT_OFF + 1},
+        {"scratch", (int)o->scratch, DV_RESIDENTS_NONE + 1},
+        {"in_place", (int)o->in_place, DV_OFF + 1},
+        {"clone_inputs", (int)o->clone_inputs, DV_OFF + 1},
+        {"ring", (int)o->ring, DV_OFF + 1},
+        {"evict", (int)o->evict, DV_OFF + 1},
+        {"reorder", (int)o->reorder, DV_OFF + 1},
+        {"recompute", (int)o->recompute, DV_OFF + 1},
+        {"tenants", (int)o->tenants, DV_TENANTS_MANY + 1},
+        {"solver", (int)o->solver, DV_SOLVER_GREEDY + 1},
+    };
+    for (size_t i = 0; i < sizeof enums / sizeof *enums; i++)
+        DV_TRY(
+            dv_options_enum(enums[i].value, enums[i].n, enums[i].field, diag));
+    if (o->time_limit_s < 0)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "a time limit of %g seconds", o->time_limit_s);
+    return DV_OK;
+}
+
 dv_status dv_plan_create(dv_plan **out, const dv_program *program,
                          const dv_target *target,
                          const dv_plan_options *options, dv_diag *diag)
 {
-    const dv_plan_options none = DV_PLAN_OPTIONS_INIT;
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    DV_TRY(read_options(&o, options, diag));
     dv_plan *plan = new_plan();
     if (!plan)
         return dv_nomem(diag);
     plan->target = *target;
-    dv_pass_cx cx = {program, options ? options : &none, diag};
-    dv_status st = limit_cores(plan, cx.options, diag);
+    dv_pass_cx cx = {program, &o, diag};
+    dv_status st = limit_cores(plan, &o, diag);
     if (st == DV_OK)
         st = dv_source_set(plan, program, diag);
     if (st == DV_OK)
@@ -270,13 +302,14 @@ dv_status dv_plan_parse(dv_plan **out, const char *text, size_t len,
                         const char *name, const char *start_at,
                         const dv_plan_options *options, dv_diag *diag)
 {
-    const dv_plan_options none = DV_PLAN_OPTIONS_INIT;
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    DV_TRY(read_options(&o, options, diag));
     dv_plan *plan = new_plan();
     if (!plan)
         return dv_nomem(diag);
     dv_status st = read_plan(plan, text, len, name, diag);
     if (st == DV_OK)
-        st = resume(plan, start_at, options ? options : &none, diag);
+        st = resume(plan, start_at, &o, diag);
     if (st == DV_OK)
         *out = plan;
     else

@@ -16,62 +16,21 @@
 #include <inttypes.h>
 #include <string.h>
 
-static dv_status on_off(const char *name, const char *value, int *out,
-                        dv_diag *diag)
+static dv_scratch_rules rules_of(const dv_plan_options *o)
 {
-    if (!value)
-        return DV_OK;
-    *out = !strcmp(value, "on");
-    if (*out || !strcmp(value, "off"))
-        return DV_OK;
-    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is on or off, not '%s'",
-                   name, value);
-}
-
-static dv_status read_rules(const dv_plan_options *o, dv_scratch_rules *r,
-                            dv_diag *diag)
-{
-    *r = (dv_scratch_rules){.in_place = 1,
-                            .clones = 1,
-                            .ring = 1,
-                            .evict = 1,
-                            .reorder = 1,
-                            .recompute = 1,
-                            .solver = o->solver,
-                            .budget = o->place_budget,
-                            .time_limit_s = o->time_limit_s};
-    if (o->scratch && !strcmp(o->scratch, "off"))
-        r->off = 1;
-    else if (o->scratch && !strcmp(o->scratch, "reductions"))
-        r->reductions = 1;
-    else if (o->scratch && strcmp(o->scratch, "all"))
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "scratch is off, reductions or all, not '%s'",
-                       o->scratch);
-    DV_TRY(on_off("in-place", o->in_place, &r->in_place, diag));
-    DV_TRY(on_off("clone-inputs", o->clone_inputs, &r->clones, diag));
-    DV_TRY(on_off("ring", o->ring, &r->ring, diag));
-    DV_TRY(on_off("evict", o->evict, &r->evict, diag));
-    DV_TRY(on_off("reorder", o->reorder, &r->reorder, diag));
-    DV_TRY(on_off("recompute", o->recompute, &r->recompute, diag));
-    if (o->tenants && !strcmp(o->tenants, "many"))
-        r->tenants = 1;
-    else if (o->tenants && strcmp(o->tenants, "one"))
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "tenants are one or many, not '%s'", o->tenants);
-    if (o->joint && strcmp(o->joint, "auto") && strcmp(o->joint, "seed") &&
-        strcmp(o->joint, "off"))
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "joint is auto, seed or off, not '%s'", o->joint);
-    if (o->solver) {
-        int known = 0;
-        for (int i = 0; dv_place_solver(i); i++)
-            known |= !strcmp(dv_place_solver(i), o->solver);
-        if (!known)
-            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                           "there is no solver %s", o->solver);
-    }
-    return DV_OK;
+    return (dv_scratch_rules){.off = o->scratch == DV_RESIDENTS_NONE,
+                              .reductions =
+                                  o->scratch == DV_RESIDENTS_REDUCTIONS,
+                              .in_place = o->in_place != DV_OFF,
+                              .clones = o->clone_inputs != DV_OFF,
+                              .ring = o->ring != DV_OFF,
+                              .evict = o->evict != DV_OFF,
+                              .reorder = o->reorder != DV_OFF,
+                              .recompute = o->recompute != DV_OFF,
+                              .tenants = o->tenants == DV_TENANTS_MANY,
+                              .solver = o->solver,
+                              .budget = o->place_budget,
+                              .time_limit_s = o->time_limit_s};
 }
 
 // Updates the reported divisions of ops that were cut differently than by the
@@ -126,24 +85,23 @@ static dv_status seed(dv_plan *plan, const dv_scratch_rules *rules,
     return note_changes(plan, &before, diag);
 }
 
-static dv_status run_joint(dv_plan *plan, const char *joint,
+static dv_status run_joint(dv_plan *plan, dv_joint joint,
                            const dv_scratch_rules *rules, dv_arena *arena,
                            dv_diag *diag)
 {
     // A plan that was parsed has no divisions that may be changed.
     int may = plan->divisions && plan->n_groups == plan->ops->n_ops;
-    if (may && joint && !strcmp(joint, "seed"))
+    if (may && joint == DV_JOINT_SEED)
         DV_TRY(seed(plan, rules, arena, diag));
-    else if (may && (!joint || !strcmp(joint, "auto")))
+    else if (may && joint != DV_JOINT_OFF)
         DV_TRY(divide_faster(plan, rules, arena, diag));
     return dv_scratch_improve(plan, rules, arena, diag);
 }
 
 dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
 {
-    dv_scratch_rules rules;
+    dv_scratch_rules rules = rules_of(cx->options);
     dv_arena arena = {0};
-    DV_TRY(read_rules(cx->options, &rules, cx->diag));
     plan->scratch =
         (dv_scratch){.capacity_bytes = dv_target_usable_bytes(&plan->target),
                      .tenants = rules.tenants,

@@ -37,7 +37,7 @@ typedef struct dv_scratch_rules {
                          // reductions become homes
     int in_place, clones, ring, evict, reorder, recompute;
     int tenants; // scratchpads do not survive the end of a group
-    const char *solver;
+    dv_solver solver;
     int64_t budget;
     double time_limit_s;
 } dv_scratch_rules;

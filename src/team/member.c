@@ -1,5 +1,6 @@
 // The public API of a rank: a plan, a communicator and the rank's data.
 #include "team/team.h"
+#include "base/options.h"
 #include <string.h>
 
 struct dv_member {
@@ -24,15 +25,16 @@ dv_status dv_member_create(dv_member **out, const dv_plan *plan,
                            const void *mpi_comm,
                            const dv_member_options *options, dv_diag *diag)
 {
+    dv_member_options given = DV_MEMBER_OPTIONS_INIT;
     dv_mpi_options o = {0};
     dv_rank_options how = {0};
-    if (options) {
-        how.threads = options->threads;
-        how.no_overlap = options->no_overlap;
-        o.timeout_s = options->timeout_s;
-        o.checked = options->checked;
-        o.max_bytes = options->max_message_bytes;
-    }
+    DV_TRY(dv_options_read(&given, sizeof given, options, "dv_member_options",
+                           diag));
+    how.threads = given.threads;
+    how.no_overlap = given.no_overlap;
+    o.timeout_s = given.timeout_s;
+    o.checked = given.checked;
+    o.max_bytes = given.max_message_bytes;
     dv_comm *comm = NULL;
     DV_TRY(dv_mpi_create(&comm, mpi_comm, &o, diag));
     dv_diag *mine = dv_diag_create();

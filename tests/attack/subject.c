@@ -104,7 +104,6 @@ static void choose_options(rng *r, dv_plan_options *o, int64_t team)
     static const char *const policies[] = {"static",   "ticket",  "steal",
                                            "rect",     "streamk", "streamk2",
                                            "splitk(2)"};
-    static const char *const divides[] = {"best", "seed", "seed+cost"};
     if (team != 0) {
         if (team > 0) {
             o->team = team;
@@ -122,9 +121,9 @@ static void choose_options(rng *r, dv_plan_options *o, int64_t team)
     if (rng_percent(r, 30))
         o->policy = policies[rng_below(r, 7)];
     if (rng_percent(r, 30))
-        o->divide = divides[rng_below(r, 3)];
+        o->divide = (dv_divide)(DV_DIVIDE_BEST + rng_below(r, 3));
     if (rng_percent(r, 10))
-        o->scratch = "off";
+        o->scratch = DV_RESIDENTS_NONE;
 }
 
 static dv_plan *make_plan(const subject *s, const dv_target *t, rng *r,

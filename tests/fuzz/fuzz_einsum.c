@@ -48,7 +48,7 @@ static void build(const dv_formula *f, const shapes *s, dv_arena *arena)
     dv_text text = {0};
     dv_program *p = NULL;
     dv_diag *diag = dv_diag_create();
-    dv_status st = dv_path_find(&path, f, NULL, 0, arena, diag);
+    dv_status st = dv_path_find(&path, f, DV_PATH_AUTO, 0, arena, diag);
     must(st == DV_OK || st == DV_E_LIMIT);
     if (st == DV_OK && !dv_formula_is_empty(f)) {
         dv_path_program(&text, f, &path, s->at, DV_F32);

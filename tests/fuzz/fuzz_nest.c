@@ -38,7 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     for (int i = 0; i < 3 && st == DV_OK; i++) {
         dv_nest work = n;
-        dv_nest_options options = {.threads = 3, .after = after};
+        dv_nest_options options = {
+            .size = sizeof(dv_nest_options), .threads = 3, .after = after};
         st = dv_nest_optimise(&work, dv_nest_list(lists[i]), &options, diag);
         if (st == DV_E_NEST && dv_nest_is_tiled(&n))
             break; // It was laid out before.

@@ -33,7 +33,9 @@ static inline void agrees(dv_jit *jit, const char *text, int threads, int as_is)
     dv_nest *n = parse(text);
     operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
     operand want = made_up(n, DV_OUT), got = made_up(n, DV_OUT);
-    dv_contract_options options = {.threads = threads, .as_is = as_is != 0};
+    dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                   .threads = threads,
+                                   .as_is = as_is != 0};
     options.l3_bytes = as_is == SMALL_CACHE;
     if (as_is == LOOPS)
         options.as_is = DV_LOOPS_AS_THEY_ARE;

@@ -36,10 +36,10 @@ dv_plan *plan_on(const char *text, const char *target, const char *const *pins,
 }
 
 dv_plan *division_of(const char *text, const char *target, int64_t cores,
-                     const char *how, const char *const *pins)
+                     dv_divide how, const char *const *pins)
 {
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    o.scratch = "off";
+    o.scratch = DV_RESIDENTS_NONE;
     o.cores = cores;
     o.divide = how;
     return plan_on(text, target, pins, &o);

@@ -11,7 +11,7 @@ dv_plan *plan_on(const char *text, const char *target, const char *const *pins,
                  const dv_plan_options *how);
 // The division alone, without scratchpads: it must be right by itself.
 dv_plan *division_of(const char *text, const char *target, int64_t cores,
-                     const char *how, const char *const *pins);
+                     dv_divide how, const char *const *pins);
 
 int32_t op_named(const dv_plan *plan, const char *name);
 int32_t tensor_named(const dv_plan *plan, const char *name);

@@ -132,7 +132,7 @@ expect 2 'there is no type f8' "$divvy" einsum i 2 --result f8
 expect 2 '--in takes NUMBER=FILE.npy' "$divvy" einsum i 2 --in x=a.npy
 expect 2 '--in 1: there is no such operand' "$divvy" einsum i 2 --in 1=a.npy
 expect 2 'operand 0 has neither a shape nor a file' "$divvy" einsum i,i --in 1=a.npy
-expect 2 "there is no order 'best'" "$divvy" einsum i,i 2 2 --order best
+expect 2 "--order takes auto, exact or greedy, not 'best'" "$divvy" einsum i,i 2 2 --order best
 expect 2 'there is no option --frob' "$divvy" einsum i 2 --frob
 expect 1 'more than 2^63 - 1 bytes' "$divvy" einsum ij,jk 4000000000x4000000000 4000000000x2
 expect 3 'this machine has' "$divvy" einsum ij,jk 4000000x4000000 4000000x2

@@ -320,7 +320,9 @@ static int agrees(dv_jit *jit, const dv_nest *n, int threads, int as_is,
                   int at_end)
 {
     operand in0, in1, want, got;
-    dv_contract_options options = {.threads = threads, .as_is = as_is};
+    dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                   .threads = threads,
+                                   .as_is = as_is};
     // Small caches, so that small sizes are cut.
     if (!as_is && at_end)
         options.l1_bytes = 4096, options.l2_bytes = 16384;
@@ -468,7 +470,8 @@ static void test_bits(void **state)
         }
         int split = 0;
         for (int t = 0; t < 2; t++) {
-            dv_contract_options options = {.threads = t ? 2 + i % 6 : 1};
+            dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                           .threads = t ? 2 + i % 6 : 1};
             if (i % 2) // small caches, for many ways to pack
                 options.l1_bytes = 2048, options.l2_bytes = 8192,
                 options.l3_bytes = 65536;

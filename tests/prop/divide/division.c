@@ -79,8 +79,8 @@ static double cost_of(const dv_plan *plan)
 }
 
 // 1 when it holds, or when the machine rightly refuses.
-static int divides(const dv_program *p, const dv_target *t, const char *how,
-                   const char *joint, double *cost)
+static int divides(const dv_program *p, const dv_target *t, dv_divide how,
+                   dv_joint joint, double *cost)
 {
     dv_plan_options options = DV_PLAN_OPTIONS_INIT;
     dv_plan *plan = NULL;
@@ -89,12 +89,13 @@ static int divides(const dv_program *p, const dv_target *t, const char *how,
     options.joint = joint;
     dv_status st = dv_plan_create(&plan, p, t, &options, diag);
     *cost = -1;
-    int ok = st == DV_OK || st == DV_E_CAPACITY ||
-             case_no("%s: %s", how, dv_diag_text(diag));
+    int ok =
+        st == DV_OK || st == DV_E_CAPACITY || case_no("%s", dv_diag_text(diag));
     if (st == DV_OK) {
         ok = case_keeps(p, plan);
         // seed counts spans as Torch-Spyre does, cut down: not ours to hold.
-        ok = ok && (how[0] == 's' || joint[0] != 'o' || keeps_limits(plan));
+        ok = ok && (how == DV_DIVIDE_SEED || joint != DV_JOINT_OFF ||
+                    keeps_limits(plan));
         *cost = cost_of(plan);
     }
     dv_plan_destroy(plan);
@@ -109,10 +110,10 @@ static int holds(const dv_program *p, uint64_t seed)
     double seed_cost, best_cost;
     case_target(&r, &t);
     double any;
-    int ok = divides(p, &t, "seed", "off", &seed_cost) &&
-             divides(p, &t, "best", "off", &best_cost) &&
-             divides(p, &t, "best", "auto", &any) &&
-             divides(p, &t, "best", "seed", &any);
+    int ok = divides(p, &t, DV_DIVIDE_SEED, DV_JOINT_OFF, &seed_cost) &&
+             divides(p, &t, DV_DIVIDE_BEST, DV_JOINT_OFF, &best_cost) &&
+             divides(p, &t, DV_DIVIDE_BEST, DV_JOINT_AUTO, &any) &&
+             divides(p, &t, DV_DIVIDE_BEST, DV_JOINT_SEED, &any);
     if (ok && seed_cost >= 0 && best_cost > seed_cost * (1 + 1e-9))
         ok = case_no("best costs %g, seed %g", best_cost, seed_cost);
     return ok;

@@ -341,7 +341,7 @@ static int call(rng *r, const char *text, const formula *f, const dv_array *in,
     dv_diag *diag = dv_diag_create();
     o.target = targets[rng_percent(r, 3)];
     o.cache = rng_percent(r, 30) ? cache : NULL;
-    o.path = rng_percent(r, 10) && *text != '[' ? "greedy" : NULL;
+    o.path = rng_percent(r, 10) && *text != '[' ? DV_PATH_GREEDY : DV_PATH_AUTO;
     dv_status st = dv_einsum(text, in, (size_t)f->n_in, out, &o, diag);
     int ok = st == DV_OK ? compare(out, want, text)
                          : no("%s: %s", text, dv_diag_text(diag));
@@ -450,7 +450,7 @@ static int call_tree(rng *r, const formula *f, const data *x)
         !dv_formula_parse(&parsed, f->text, strlen(f->text), &arena, NULL) &&
         !dv_formula_resolve(&parsed, x->arrays, (size_t)f->n_in, &arena,
                             NULL) &&
-        !dv_path_find(&path, &parsed, NULL, 0, &arena, NULL);
+        !dv_path_find(&path, &parsed, DV_PATH_AUTO, 0, &arena, NULL);
     int broadcasts = 0;
     for (int i = 0; ok && i < f->n_in; i++)
         for (int d = 0; d < f->in[i].n; d++)

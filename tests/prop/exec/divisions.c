@@ -127,7 +127,7 @@ static dv_plan *make_plan(const dv_program *p, const dv_target *t)
     dv_plan *plan = NULL;
     dv_diag *diag = dv_diag_create();
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    o.scratch = "off"; // homes would not fit slices made up below
+    o.scratch = DV_RESIDENTS_NONE; // homes would not fit slices made up below
     if (dv_plan_create(&plan, p, t, &o, diag))
         case_no("no plan: %s", dv_diag_text(diag));
     else if (dv_plan_check(plan, diag)) {

@@ -97,7 +97,7 @@ static int teardown(void **state)
 // -- Runs --------------------------------------------------------------------
 
 static dv_plan *make_plan(const dv_program *p, int64_t threads,
-                          const char *scratch)
+                          dv_residents scratch)
 {
     dv_plan *plan = NULL;
     dv_diag *diag = dv_diag_create();
@@ -216,8 +216,9 @@ static void try(int which, const char *dtype, const case_size *z, int oracle,
     dv_program *p = parse(which, dtype, z);
     snprintf(what, sizeof what, "%s of %s, %dx%d, %d in front",
              programs[which].name, dtype, z->rows, z->cols, z->front);
-    dv_plan *one = make_plan(p, 1, NULL), *off = make_plan(p, 1, "off");
-    dv_plan *three = make_plan(p, 3, NULL);
+    dv_plan *one = make_plan(p, 1, DV_RESIDENTS_DEFAULT),
+            *off = make_plan(p, 1, DV_RESIDENTS_NONE);
+    dv_plan *three = make_plan(p, 3, DV_RESIDENTS_DEFAULT);
     void **a = run(one, in_rows), **b = run(off, NULL), **c = run(three, NULL);
     if (oracle)
         matches_oracle(what, p, one, a);

@@ -94,7 +94,7 @@ static int matches_oracle(const char *what, const dv_program *p,
 // -- Plans -------------------------------------------------------------------
 
 static dv_plan *make_plan(const dv_program *p, int64_t threads,
-                          const char *scratch)
+                          dv_residents scratch)
 {
     dv_plan *plan = NULL;
     dv_diag *diag = dv_diag_create();
@@ -246,7 +246,7 @@ static int divided_runs(const dv_program *p, uint64_t seed)
     for (int k = 0; ok && k < 3; k++) {
         int parts = rng_percent(&r, 50);
         int64_t threads = 1 + rng_below(&r, MAX_THREADS);
-        dv_plan *plan = make_plan(p, threads, "off");
+        dv_plan *plan = make_plan(p, threads, DV_RESIDENTS_NONE);
         if (!plan)
             return 0;
         for (int32_t i = 0; i < plan->n_groups; i++)
@@ -268,12 +268,13 @@ static int64_t some_threads(rng *r)
 static int any_number_is_the_same(const dv_program *p, uint64_t seed)
 {
     rng r = {seed ^ 0xc2b2ae35};
-    dv_plan *one = make_plan(p, 1, NULL);
+    dv_plan *one = make_plan(p, 1, DV_RESIDENTS_DEFAULT);
     void **want = one ? run(one, DV_RUN_THREADS) : NULL;
     int ok = want && !in_parts(one) && matches_oracle("1", p, one, want);
     for (int k = 0; ok && k < 3; k++) {
         int64_t threads = some_threads(&r);
-        dv_plan *plan = make_plan(p, threads, k == 0 ? "off" : NULL);
+        dv_plan *plan = make_plan(
+            p, threads, k == 0 ? DV_RESIDENTS_NONE : DV_RESIDENTS_DEFAULT);
         void **got = plan ? run(plan, DV_RUN_THREADS) : NULL;
         ok = got && matches_oracle("many", p, plan, got) &&
              (in_parts(plan) ||
@@ -328,7 +329,7 @@ static int any_order_is_followed(const dv_program *p, uint64_t seed)
     void **got[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++) {
         rng r = {seed ^ 0x165667b1};
-        plan[i] = make_plan(p, i ? 5 : 1, NULL);
+        plan[i] = make_plan(p, i ? 5 : 1, DV_RESIDENTS_DEFAULT);
         for (int32_t k = 0; plan[i] && k < plan[i]->n_sums; k++)
             shuffle_sums(&r, plan[i], &plan[i]->sums[k]);
         if (plan[i] && dv_plan_check(plan[i], NULL) == DV_OK)

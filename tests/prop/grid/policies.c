@@ -62,7 +62,7 @@ static void pick(sample *s, uint64_t seed)
     int large = rng_percent(&r, 10); // small ones are as hard and faster
     t->core_cols = rng_below(&r, large ? 10 : 5) + 1;
     t->core_rows = rng_below(&r, large ? 9 : 5) + 1;
-    t->split = rng_percent(&r, 50) ? "row" : NULL;
+    t->split = rng_percent(&r, 50) ? DV_CORES_BY_ROW : DV_CORES_BY_COLUMN;
     pick_words(s, &r, kt);
     if (rng_percent(&r, 15)) { // shards, which say how large the result is
         s->shard = (dv_shard_spec){

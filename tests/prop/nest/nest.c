@@ -211,7 +211,10 @@ static int passes_keep(const dv_nest *n, const char *list, int64_t threads,
 {
     watch w = {.ok = 1};
     dv_nest work = *n;
-    dv_nest_options options = {.threads = threads, .after = after, .user = &w};
+    dv_nest_options options = {.size = sizeof(dv_nest_options),
+                               .threads = threads,
+                               .after = after,
+                               .user = &w};
     dv_diag *diag = dv_diag_create();
     void *want = result(n, &w.bytes);
     w.want = want;
@@ -482,7 +485,7 @@ static int as_the_oracle(const dv_program *p, dv_diag *diag, int *ready)
     if (!ok)
         no("%s", dv_diag_text(diag));
     ok = ok && agrees(&n, &where, p, before, after[out]);
-    dv_nest_options passes = {.threads = 2};
+    dv_nest_options passes = {.size = sizeof(dv_nest_options), .threads = 2};
     if (ok && dv_nest_optimise(&n, dv_nest_list("seed"), &passes, diag))
         ok = no("a pass fails: %s", dv_diag_text(diag));
     ok = ok && agrees(&n, &where, p, before, after[out]);

@@ -318,7 +318,8 @@ static int kernels_agree(dv_jit *jit, const dv_nest *n,
                          double *const *before, const double *want,
                          int32_t threads, int *ran)
 {
-    dv_contract_options o = {.threads = threads};
+    dv_contract_options o = {.size = sizeof(dv_contract_options),
+                             .threads = threads};
     dv_contract *c = NULL;
     dv_diag *diag = dv_diag_create();
     dv_status st = dv_contract_create(&c, jit, n, &o, diag);
@@ -397,7 +398,8 @@ static int op_holds(dv_jit *jit, const maker *m, const dv_program *p,
     ok = ok && reads_back(&n) && loops_agree(&n, &w, p, before, want);
     for (int i = 0; i < 2 && ok; i++) {
         laid = n;
-        dv_nest_options passes = {.threads = threads};
+        dv_nest_options passes = {.size = sizeof(dv_nest_options),
+                                  .threads = threads};
         ok = dv_nest_optimise(&laid, lists[i], &passes, diag) == DV_OK ||
              no("%s: %s", lists[i], dv_diag_text(diag));
         ok = ok && reads_back(&laid) && loops_agree(&laid, &w, p, before, want);

@@ -302,13 +302,14 @@ static int same(const dv_placement *p, const dv_placement *q)
 }
 
 // One solver: legal, bounded, and the same twice. Its value through `value`.
-static int solver_holds(const instance *x, const char *solver, int evict,
+static int solver_holds(const instance *x, dv_solver method, int evict,
                         int64_t *value)
 {
+    const char *solver = dv_solver_name(method);
     dv_place_options o = x->options;
     dv_placement *p = NULL, *q = NULL;
     dv_diag *diag = dv_diag_create();
-    o.solver = solver;
+    o.solver = method;
     o.evict = evict;
     o.budget = 300000;
     int ok = 1;
@@ -333,15 +334,14 @@ static int solver_holds(const instance *x, const char *solver, int evict,
 static int holds(const instance *x)
 {
     int64_t best = 0, value, evicting;
-    for (int i = 0; dv_place_solver(i); i++) {
-        const char *name = dv_place_solver(i);
-        if (!solver_holds(x, name, 0, &value) ||
-            !solver_holds(x, name, 1, &evicting))
+    for (dv_solver i = DV_SOLVER_AUTO; dv_solver_name(i); i++) {
+        if (!solver_holds(x, i, 0, &value) || !solver_holds(x, i, 1, &evicting))
             return 0;
-        if (i == 0)
+        if (i == DV_SOLVER_AUTO)
             best = value;
-        if (value > best && strcmp(name, "exact") && strcmp(name, "anneal"))
-            return no("auto keeps %" PRId64 ", %s %" PRId64, best, name, value);
+        if (value > best && i != DV_SOLVER_EXACT && i != DV_SOLVER_ANNEAL)
+            return no("auto keeps %" PRId64 ", %s %" PRId64, best,
+                      dv_solver_name(i), value);
     }
     return 1;
 }
@@ -353,7 +353,7 @@ static int exact_holds(const instance *x)
     dv_diag *diag = dv_diag_create();
     int64_t want = brute_force(x);
     int ok = 1;
-    o.solver = "exact";
+    o.solver = DV_SOLVER_EXACT;
     if (dv_place(&p, x->buffers, (size_t)x->n, &o, diag) ||
         dv_placement_check(p, x->buffers, &o, diag))
         ok = no("%s", dv_diag_text(diag));

@@ -14,32 +14,28 @@
 
 // -- Switches --------------------------------------------------------------
 
-static const char *on_off(rng *r)
+static dv_switch on_off(rng *r)
 {
-    int64_t n = rng_below(r, 3);
-    return n == 0 ? "off" : n == 1 ? "on" : NULL;
+    return (dv_switch)rng_below(r, 3);
 }
 
 static dv_plan_options random_options(rng *r, int64_t cores)
 {
-    static const char *const scratch[] = {NULL, "all", "all", "reductions"};
-    static const char *const joint[] = {NULL, "off", "off", "auto", "seed"};
-    static const char *const divide[] = {NULL, "best", "seed", "seed+cost"};
+    static const dv_joint joint[] = {DV_JOINT_DEFAULT, DV_JOINT_OFF,
+                                     DV_JOINT_OFF, DV_JOINT_AUTO,
+                                     DV_JOINT_SEED};
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    int n_solvers = 0;
-    while (dv_place_solver(n_solvers))
-        n_solvers++;
-    o.scratch = scratch[rng_below(r, 4)];
+    o.scratch = (dv_residents)rng_below(r, DV_RESIDENTS_NONE);
     o.joint = joint[rng_below(r, 5)];
-    o.divide = divide[rng_below(r, 4)];
+    o.divide = (dv_divide)rng_below(r, DV_DIVIDE_SEED_COST + 1);
     o.in_place = on_off(r);
     o.clone_inputs = on_off(r);
     o.ring = on_off(r);
     o.evict = on_off(r);
     o.reorder = on_off(r);
     o.recompute = on_off(r);
-    o.tenants = rng_percent(r, 25) ? "many" : rng_percent(r, 50) ? "one" : NULL;
-    o.solver = dv_place_solver((int)rng_below(r, n_solvers + 1));
+    o.tenants = rng_percent(r, 25) ? DV_TENANTS_MANY : DV_TENANTS_ONE;
+    o.solver = (dv_solver)rng_below(r, DV_SOLVER_GREEDY + 1);
     o.cores = rng_percent(r, 30) ? 1 + rng_below(r, cores) : 0;
     return o;
 }
@@ -61,7 +57,7 @@ static void random_policy(rng *r, const dv_target *t, dv_plan_options *o)
     o->policy = policies[rng_below(r, 10)];
     o->order = orders[rng_below(r, 10)];
     if (rng_percent(r, 50))
-        o->scratch = "off";
+        o->scratch = DV_RESIDENTS_NONE;
 }
 
 static const char *said(const char *s)
@@ -73,14 +69,13 @@ static const char *options_text(const dv_plan_options *o)
 {
     static char text[300];
     snprintf(text, sizeof text,
-             "cores %d divide %s joint %s scratch %s in-place %s clone-inputs "
-             "%s ring %s evict %s reorder %s recompute %s tenants %s "
+             "cores %d divide %d joint %d scratch %d in-place %d clone-inputs "
+             "%d ring %d evict %d reorder %d recompute %d tenants %d "
              "solver %s policy %s order %s",
-             (int)o->cores, said(o->divide), said(o->joint), said(o->scratch),
-             said(o->in_place), said(o->clone_inputs), said(o->ring),
-             said(o->evict), said(o->reorder), said(o->recompute),
-             said(o->tenants), said(o->solver), said(o->policy),
-             said(o->order));
+             (int)o->cores, (int)o->divide, (int)o->joint, (int)o->scratch,
+             (int)o->in_place, (int)o->clone_inputs, (int)o->ring,
+             (int)o->evict, (int)o->reorder, (int)o->recompute, (int)o->tenants,
+             dv_solver_name(o->solver), said(o->policy), said(o->order));
     return text;
 }
 
@@ -115,7 +110,7 @@ static int spares(const dv_plan *plan, const dv_program *p, const dv_target *t,
 {
     dv_plan_options bare = *o;
     dv_plan *off = NULL;
-    bare.scratch = "off";
+    bare.scratch = DV_RESIDENTS_NONE;
     if (dv_plan_create(&off, p, t, &bare, NULL))
         return case_no("with scratch off there is no plan");
     int64_t more = memory_bytes(off), less = memory_bytes(plan);
@@ -148,7 +143,7 @@ static int holds(const dv_program *p, uint64_t seed)
         st == DV_OK || st == DV_E_CAPACITY || case_no("%s", dv_diag_text(diag));
     if (st == DV_OK)
         ok = case_keeps(p, plan) && same_again(plan, p, &t, &o) &&
-             (said(o.joint)[0] != 'o' || spares(plan, p, &t, &o));
+             (o.joint != DV_JOINT_OFF || spares(plan, p, &t, &o));
     if (!ok)
         fprintf(stderr, "%s\n", options_text(&o));
     dv_plan_destroy(plan);
@@ -261,22 +256,31 @@ static const struct {
     dv_plan_options o;
 } switches[] = {
     {"as usual", DV_PLAN_OPTIONS_INIT},
-    {"scratch off", {.scratch = "off"}},
-    {"scratch reductions", {.scratch = "reductions"}},
-    {"in-place off", {.in_place = "off"}},
-    {"clone-inputs off", {.clone_inputs = "off"}},
-    {"ring off", {.ring = "off"}},
-    {"evict off", {.evict = "off"}},
-    {"reorder off", {.reorder = "off"}},
-    {"recompute off", {.recompute = "off"}},
-    {"tenants many", {.tenants = "many"}},
-    {"joint off", {.joint = "off"}},
-    {"joint seed", {.joint = "seed"}},
-    {"seed, greedy", {.divide = "seed", .joint = "off", .solver = "greedy"}},
-    {"firstfit", {.solver = "firstfit"}},
-    {"bestfit", {.solver = "bestfit"}},
-    {"anneal", {.solver = "anneal"}},
-    {"exact", {.solver = "exact"}},
+    {"scratch off",
+     {.size = sizeof(dv_plan_options), .scratch = DV_RESIDENTS_NONE}},
+    {"scratch reductions",
+     {.size = sizeof(dv_plan_options), .scratch = DV_RESIDENTS_REDUCTIONS}},
+    {"in-place off", {.size = sizeof(dv_plan_options), .in_place = DV_OFF}},
+    {"clone-inputs off",
+     {.size = sizeof(dv_plan_options), .clone_inputs = DV_OFF}},
+    {"ring off", {.size = sizeof(dv_plan_options), .ring = DV_OFF}},
+    {"evict off", {.size = sizeof(dv_plan_options), .evict = DV_OFF}},
+    {"reorder off", {.size = sizeof(dv_plan_options), .reorder = DV_OFF}},
+    {"recompute off", {.size = sizeof(dv_plan_options), .recompute = DV_OFF}},
+    {"tenants many",
+     {.size = sizeof(dv_plan_options), .tenants = DV_TENANTS_MANY}},
+    {"joint off", {.size = sizeof(dv_plan_options), .joint = DV_JOINT_OFF}},
+    {"joint seed", {.size = sizeof(dv_plan_options), .joint = DV_JOINT_SEED}},
+    {"seed, greedy",
+     {.size = sizeof(dv_plan_options),
+      .divide = DV_DIVIDE_SEED,
+      .joint = DV_JOINT_OFF,
+      .solver = DV_SOLVER_GREEDY}},
+    {"firstfit",
+     {.size = sizeof(dv_plan_options), .solver = DV_SOLVER_FIRSTFIT}},
+    {"bestfit", {.size = sizeof(dv_plan_options), .solver = DV_SOLVER_BESTFIT}},
+    {"anneal", {.size = sizeof(dv_plan_options), .solver = DV_SOLVER_ANNEAL}},
+    {"exact", {.size = sizeof(dv_plan_options), .solver = DV_SOLVER_EXACT}},
 };
 
 enum { N_SWITCHES = sizeof switches / sizeof *switches };

@@ -453,7 +453,7 @@ static const char table[] = "id,lower,upper,size,uses,parents,group,offset\n"
                             "g,0,9,10,0 8,,,90\n"
                             "h,5,8,45,5w 7,,,\n";
 
-static dv_status place_table(dv_diag *diag, const char *solver, int evict,
+static dv_status place_table(dv_diag *diag, dv_solver solver, int evict,
                              int must_fit)
 {
     dv_csv csv;
@@ -476,17 +476,17 @@ static dv_status place_table(dv_diag *diag, const char *solver, int evict,
 
 static dv_status place_auto(dv_diag *diag)
 {
-    return place_table(diag, NULL, 0, 1);
+    return place_table(diag, DV_SOLVER_DEFAULT, 0, 1);
 }
 
 static dv_status place_evict(dv_diag *diag)
 {
-    return place_table(diag, "exact", 1, 0);
+    return place_table(diag, DV_SOLVER_EXACT, 1, 0);
 }
 
 static dv_status place_anneal(dv_diag *diag)
 {
-    return place_table(diag, "anneal", 0, 0);
+    return place_table(diag, DV_SOLVER_ANNEAL, 0, 0);
 }
 
 static dv_status place_least(dv_diag *diag)

@@ -116,7 +116,8 @@ static dv_nest *derive(const char *text, const char *op, dv_nest_place *at)
 
 static dv_contract *create(const dv_nest *n, int32_t threads)
 {
-    dv_contract_options options = {.threads = threads};
+    dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                   .threads = threads};
     dv_contract *c = NULL;
     assert_int_equal(dv_contract_create(&c, NULL, n, &options, NULL), DV_OK);
     return c;

@@ -250,7 +250,8 @@ static void in_place(void **state)
             other[k] = (float)(k % 31) + 0.7f;
         }
         dv_contract *c = NULL;
-        dv_contract_options options = {.threads = 2};
+        dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                       .threads = 2};
         assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
                          DV_OK);
         int swap = cases[i].at_in1;
@@ -337,7 +338,8 @@ static void touches_are_near(void **state)
     assert_int_equal(dv_nest_run(n, in0.at, in1.at, want.at, NULL), DV_OK);
     for (int threads = 1; threads < 5; threads++) {
         operand got = made_up(n, DV_OUT);
-        dv_contract_options options = {.threads = threads};
+        dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                       .threads = threads};
         dv_contract *c = NULL;
         assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
                          DV_OK);
@@ -363,7 +365,9 @@ static void refuses(dv_jit *jit, const char *text, int threads, int as_is,
                     dv_status want)
 {
     dv_nest *n = parse(text);
-    dv_contract_options options = {.threads = threads, .as_is = as_is};
+    dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                   .threads = threads,
+                                   .as_is = as_is};
     dv_contract *c = NULL;
     assert_int_equal(dv_contract_create(&c, jit, n, &options, NULL), want);
     assert_null(c);
@@ -506,7 +510,8 @@ static void k_around(void **state)
                        " k 8 seq: in0 1024, in1 1024 m 32 prim: in0 1, out 1"
                        " n 32 prim: in1 32, out 32"
                        " k 32 prim: in0 32, in1 1 }");
-    dv_contract_options options = {.as_is = DV_LOOPS_AS_THEY_ARE};
+    dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                   .as_is = DV_LOOPS_AS_THEY_ARE};
     dv_contract *c = NULL;
     assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL), DV_OK);
     assert_int_equal(dv_contract_nest(c)->main, DV_PRIM_BRGEMM);
@@ -530,7 +535,8 @@ static void parts(void **state)
     dv_nest *n = parse("nest k f64 { first zero main gemm last relu"
                        " m 3 seq: in0 1, out 1 n 5 seq: in1 30011, out 3"
                        " k 30011 seq: in0 3, in1 1 }");
-    dv_contract_options options = {.threads = 3};
+    dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                   .threads = 3};
     dv_contract *c = NULL;
     assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL), DV_OK);
     assert_int_equal(dv_contract_threads(c), 3);

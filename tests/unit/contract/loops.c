@@ -8,7 +8,8 @@
 static int at_once(dv_jit *jit, const char *text)
 {
     dv_nest *n = parse(text);
-    dv_contract_options options = {.threads = 1, .as_is = 1};
+    dv_contract_options options = {
+        .size = sizeof(dv_contract_options), .threads = 1, .as_is = 1};
     dv_contract *c = NULL;
     assert_int_equal(dv_contract_create(&c, jit, n, &options, NULL), DV_OK);
     int turns = c->at_once;
@@ -101,7 +102,8 @@ static void packed_loops(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dv_nest *n = parse(cases[i].text);
-        dv_contract_options options = {.as_is = DV_LOOPS_AS_THEY_ARE};
+        dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                       .as_is = DV_LOOPS_AS_THEY_ARE};
         dv_contract *c = NULL;
         assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
                          DV_OK);

@@ -391,9 +391,9 @@ static void limits(void **state)
     o.max_elems = -1;
     path_of("ij,jk->ik", "2x2 2x2", &o, DV_E_USAGE);
     o = (dv_einsum_options)DV_EINSUM_OPTIONS_INIT;
-    o.path = "best";
+    o.path = (dv_path_search)3;
     path_of("ij,jk->ik", "2x2 2x2", &o, DV_E_USAGE);
-    o.path = "exact";
+    o.path = DV_PATH_EXACT;
     path_of("a,a,a,a,a,a,a,a,a,a,a", "2 2 2 2 2 2 2 2 2 2 2", &o, DV_E_LIMIT);
     dv_free(path_of("a,a,a,a,a,a,a,a,a,a", "2 2 2 2 2 2 2 2 2 2", &o, DV_OK));
     // Four tensors of 15 dims, every two of which share five: any product has

@@ -25,7 +25,7 @@ static void run(job *j, const char *text, const char *by, const char *order,
                 dv_run_kind kind, size_t n_holes)
 {
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    o.scratch = "off";
+    o.scratch = DV_RESIDENTS_NONE;
     o.policy = by;
     o.order = order;
     o.holes = holes;

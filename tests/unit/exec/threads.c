@@ -312,7 +312,7 @@ static void a_child_multiplies_alone(void **state)
     dv_jit *jit = dv_jit_shared();
     if (!jit)
         skip_test("no kernels for this machine");
-    dv_contract_options o = {.threads = 3};
+    dv_contract_options o = {.size = sizeof(dv_contract_options), .threads = 3};
     dv_gemm_options g = {.threads = 3};
     dv_gemm_shape s = {.m = N, .n = N, .k = K, .dtype = DV_F32};
     dv_contract *c = NULL;

@@ -26,7 +26,7 @@ static int split_line(const char *line, dv_text *out)
         return 0;
     int64_t shape[] = {32, 32 * units};
     dv_grid_task t = matrix_task(shape, cols, rows);
-    t.split = way[0] == 'r' ? "row" : "column";
+    t.split = way[0] == 'r' ? DV_CORES_BY_ROW : DV_CORES_BY_COLUMN;
     dv_grid *g = grid_of(&t);
     dv_put(out, "split %" PRId64 " %" PRId64 " %" PRId64 " %s : %d", cols, rows,
            units, way, g->n_cores);

@@ -167,7 +167,7 @@ static void passes(void **state)
 {
     (void)state;
     dv_nest n = gemm();
-    dv_nest_options options = {.threads = 2};
+    dv_nest_options options = {.size = sizeof(dv_nest_options), .threads = 2};
     assert_int_equal(dv_nest_optimise(&n, "split,nothing", &options, NULL),
                      DV_E_USAGE);
     assert_null(dv_nest_list("nothing"));

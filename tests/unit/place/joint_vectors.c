@@ -61,7 +61,7 @@ static void read_buffer(state *s, const char *line)
             s->parents[i][b->n_parents++] = (int32_t)find(s, p);
 }
 
-static dv_placement *place(const state *s, const char *solver)
+static dv_placement *place(const state *s, dv_solver solver)
 {
     dv_place_options o = s->options;
     dv_placement *p = NULL, *again = NULL;
@@ -70,7 +70,8 @@ static dv_placement *place(const state *s, const char *solver)
     if (dv_place(&p, s->buffers, (size_t)s->n, &o, diag) ||
         dv_placement_check(p, s->buffers, &o, diag) ||
         dv_place(&again, s->buffers, (size_t)s->n, &o, diag))
-        fail_msg("%s, %s: %s", s->name, solver, dv_diag_text(diag));
+        fail_msg("%s, %s: %s", s->name, dv_solver_name(solver),
+                 dv_diag_text(diag));
     for (int i = 0; i < s->n; i++) {
         assert_int_equal(p->addresses[i], again->addresses[i]);
         assert_int_equal(p->addresses[i] < 0, p->reasons[i] != NULL);
@@ -117,14 +118,14 @@ static void end_case(state *s)
 {
     if (!s->name[0])
         return;
-    dv_placement *best = place(s, "auto");
+    dv_placement *best = place(s, DV_SOLVER_AUTO);
     for (int k = 0; k < s->n_lines; k++)
         hold(s, best, s->lines[k]);
-    for (int i = 0; dv_place_solver(i); i++) {
-        dv_placement *p = place(s, dv_place_solver(i));
+    for (dv_solver i = DV_SOLVER_AUTO; dv_solver_name(i); i++) {
+        dv_placement *p = place(s, i);
         if (p->value > best->value)
             fail_msg("%s: %s keeps %" PRId64 ", auto %" PRId64, s->name,
-                     dv_place_solver(i), p->value, best->value);
+                     dv_solver_name(i), p->value, best->value);
         dv_placement_destroy(p);
     }
     dv_placement_destroy(best);

@@ -92,10 +92,11 @@ static int64_t traffic(const state *s, const dv_placement *p, int64_t outside)
 }
 
 // One solver on the case: legal, and everything its lines ask for.
-static void check_solver(state *s, const char *solver)
+static void check_solver(state *s, dv_solver method)
 {
+    const char *solver = dv_solver_name(method);
     dv_placement *p = NULL;
-    s->options.solver = solver;
+    s->options.solver = method;
     dv_diag *diag = dv_diag_create();
     dv_status st = dv_place(&p, s->buffers, (size_t)s->n, &s->options, diag);
     int n_any = 0, any = 0;
@@ -158,7 +159,7 @@ static void check_score(state *s)
     if (good < 0)
         return;
     dv_placement *p = NULL;
-    s->options.solver = NULL;
+    s->options.solver = DV_SOLVER_DEFAULT;
     s->options.evict = 1;
     assert_int_equal(dv_place(&p, s->buffers, (size_t)s->n, &s->options, NULL),
                      DV_OK);
@@ -176,8 +177,8 @@ static void end_case(state *s)
 {
     if (!s->name[0])
         return;
-    for (int i = 0; dv_place_solver(i); i++)
-        check_solver(s, dv_place_solver(i));
+    for (dv_solver i = DV_SOLVER_AUTO; dv_solver_name(i); i++)
+        check_solver(s, i);
     check_score(s);
     s->n = s->n_lines = 0;
     s->n_cases++;
@@ -387,7 +388,8 @@ static void plain_greedy(const synth *s, int64_t *at)
 static void test_twins(void **unused)
 {
     (void)unused;
-    static const char *const names[] = {"greedy", "firstfit", "bestfit"};
+    static const dv_solver names[] = {DV_SOLVER_GREEDY, DV_SOLVER_FIRSTFIT,
+                                      DV_SOLVER_BESTFIT};
     synth s = synth_make(1000);
     int64_t *at = malloc((size_t)s.n * sizeof *at);
     dv_place_options o = DV_PLACE_OPTIONS_INIT;
@@ -403,8 +405,8 @@ static void test_twins(void **unused)
         assert_int_equal(dv_place(&p, s.buffers, (size_t)s.n, &o, NULL), DV_OK);
         for (int i = 0; i < s.n; i++)
             if (p->addresses[i] != at[i])
-                fail_msg("%s: buffer %d at %" PRId64 ", not %" PRId64, names[k],
-                         i, p->addresses[i], at[i]);
+                fail_msg("%s: buffer %d at %" PRId64 ", not %" PRId64,
+                         dv_solver_name(names[k]), i, p->addresses[i], at[i]);
         dv_placement_destroy(p);
     }
     free(at);
@@ -415,17 +417,17 @@ static void test_twins(void **unused)
 
 static const struct {
     int n;
-    const char *solver;
+    dv_solver solver;
     int placed;
     int64_t unplaced, spilled; // bytes, and bytes times uses
 } figures[] = {
-    {100, "greedy", 100, 0, 0},
-    {1000, "greedy", 973, 8976640, 23379968},
-    {1000, "firstfit", 980, 2812544, 8311680},
-    {1000, "bestfit", 980, 3418240, 9821568},
-    {10000, "greedy", 9682, 112324864, 292484608},
-    {10000, "firstfit", 9849, 31527680, 86885760},
-    {10000, "bestfit", 9819, 34890368, 97052416},
+    {100, DV_SOLVER_GREEDY, 100, 0, 0},
+    {1000, DV_SOLVER_GREEDY, 973, 8976640, 23379968},
+    {1000, DV_SOLVER_FIRSTFIT, 980, 2812544, 8311680},
+    {1000, DV_SOLVER_BESTFIT, 980, 3418240, 9821568},
+    {10000, DV_SOLVER_GREEDY, 9682, 112324864, 292484608},
+    {10000, DV_SOLVER_FIRSTFIT, 9849, 31527680, 86885760},
+    {10000, DV_SOLVER_BESTFIT, 9819, 34890368, 97052416},
 };
 
 static void test_figures(void **unused)

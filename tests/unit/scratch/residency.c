@@ -85,14 +85,34 @@ static const char opaque[] = "input x: f16[64, 128]\n"
 static const example examples[] = {
     {"softmax", softmax, 1, 0, {0}, DV_PLAN_OPTIONS_INIT},
     {"softmax, 4 cores", softmax, 4, 0, {0}, DV_PLAN_OPTIONS_INIT},
-    {"two ways", two_ways, 4, 0, {"t:i=4", "u:i=4", "s:j=4"}, {.joint = "off"}},
-    {"leaves", leaves, 1, 99, {0}, {.reorder = "off", .recompute = "off"}},
+    {"two ways",
+     two_ways,
+     4,
+     0,
+     {"t:i=4", "u:i=4", "s:j=4"},
+     {.size = sizeof(dv_plan_options), .joint = DV_JOINT_OFF}},
+    {"leaves",
+     leaves,
+     1,
+     99,
+     {0},
+     {.size = sizeof(dv_plan_options), .reorder = DV_OFF, .recompute = DV_OFF}},
     {"kept too", kept_too, 2, 0, {0}, DV_PLAN_OPTIONS_INIT},
     {"loop", loop, 1, 0, {0}, DV_PLAN_OPTIONS_INIT},
     {"loop, 2 cores", loop, 2, 0, {0}, DV_PLAN_OPTIONS_INIT},
-    {"parts", parts, 4, 0, {"s:k=4", "y:k=4", "r:i=1"}, {.joint = "off"}},
+    {"parts",
+     parts,
+     4,
+     0,
+     {"s:k=4", "y:k=4", "r:i=1"},
+     {.size = sizeof(dv_plan_options), .joint = DV_JOINT_OFF}},
     {"opaque", opaque, 1, 0, {0}, DV_PLAN_OPTIONS_INIT},
-    {"tenants", softmax, 1, 0, {0}, {.tenants = "many"}},
+    {"tenants",
+     softmax,
+     1,
+     0,
+     {0},
+     {.size = sizeof(dv_plan_options), .tenants = DV_TENANTS_MANY}},
 };
 
 enum { N_EXAMPLES = sizeof examples / sizeof *examples };
@@ -261,7 +281,8 @@ static void completed_sums_are_copied_once(void **unused)
                                "y[k] = x[k] * s[]\n"
                                "output y\n";
     const char *pins[] = {"s:k=4", "y:k=4", NULL};
-    dv_plan_options o = {.cores = 4, .joint = "off"};
+    dv_plan_options o = {
+        .size = sizeof(dv_plan_options), .cores = 4, .joint = DV_JOINT_OFF};
     dv_plan *plan = plan_on(text, "spyre", pins, &o);
     int32_t sum = tensor_named(plan, "s"), x[512], y[512], rings = 0;
     for (int32_t i = 0; i < plan->scratch.n_homes; i++) {
@@ -390,7 +411,8 @@ static void assert_no_heir(const char *text, const char *const *pins)
     static const char rows[] =
         "target rows { cores = 4 scratch = 1MiB scratch_align = 64 "
         "grain = primitive memory_bandwidth = 1GB/s }\n";
-    dv_plan_options o = {.joint = "off"};
+    dv_plan_options o = {.size = sizeof(dv_plan_options),
+                         .joint = DV_JOINT_OFF};
     dv_plan *plan = plan_on(text, rows, pins, &o);
     dv_scratch *s = &plan->scratch;
     assert_int_equal(s->n_homes, 2);
@@ -437,7 +459,8 @@ static void one_cores_scalar_is_not_all_cores(void **unused)
                                "y[i,j] = x[i,j] * r[i]\n"
                                "output y\n";
     const char *pins[] = {"s:j=1", "y:j=4", NULL};
-    dv_plan_options o = {.cores = 4, .joint = "off"};
+    dv_plan_options o = {
+        .size = sizeof(dv_plan_options), .cores = 4, .joint = DV_JOINT_OFF};
     dv_plan *plan = plan_on(text, "spyre", pins, &o);
     dv_scratch *s = &plan->scratch;
     int32_t r = tensor_named(plan, "r");
@@ -465,7 +488,8 @@ static void sizes_are_the_writers(void **unused)
                                "m[j] = max[i] t[i,j]\n"
                                "output u, m\n";
     const char *pins[] = {"t:i=4", "u:i=4", "m:i=1", "m:j=1", NULL};
-    dv_plan_options o = {.cores = 4, .joint = "off"};
+    dv_plan_options o = {
+        .size = sizeof(dv_plan_options), .cores = 4, .joint = DV_JOINT_OFF};
     dv_plan *plan = plan_on(text, "spyre", pins, &o);
     const dv_scratch *s = &plan->scratch;
     int32_t t = tensor_named(plan, "t");

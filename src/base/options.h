@@ -1,0 +1,16 @@
+// Reads the options structs of the public API, whose first member is their
+// size.
+#ifndef DV_OPTIONS_H
+#define DV_OPTIONS_H
+#include "base/diag.h"
+
+// Copies the caller's options over the defaults in `out`, which has `size`
+// bytes. A caller that was compiled with an older header has a shorter struct:
+// the fields it does not know keep their defaults. A longer struct comes from a
+// newer header and is accepted if the fields that are unknown here are zero.
+// `given` may be NULL: all defaults. `type` is the struct's name for messages.
+dv_status dv_options_read(void *out, size_t size, const void *given,
+                          const char *type, dv_diag *diag);
+// Fails unless an enum of the options has one of its `n` values.
+dv_status dv_options_enum(int value, int n, const char *field, dv_diag *diag);
+#endif
