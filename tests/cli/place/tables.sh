@@ -187,7 +187,7 @@ expect 2 "--capacity takes a number of bytes above 0, .*not '0'" "$divvy" place 
 expect 2 "not '-5'" "$divvy" place t.csv --capacity=-5
 expect 2 "not '4XiB'" "$divvy" place t.csv --capacity=4XiB
 expect 2 "not '1.5'" "$divvy" place t.csv --capacity=1.5
-expect 2 '--solver takes auto, exact, anneal, bestfit, firstfit or greedy, not 'best'' "$divvy" place t.csv -c 10 --solver best
+expect 2 '--solver takes auto, exact, anneal, bestfit, firstfit or greedy, not .best.' "$divvy" place t.csv -c 10 --solver best
 expect 2 '--minimize finds a capacity for all' "$divvy" place t.csv -c 10 --minimize
 expect 2 '--json lists them, -o cannot' "$divvy" place t.csv -c 10 --evict -o x.csv
 expect 2 "--time-limit takes seconds, not 'soon'" "$divvy" place t.csv -c 10 --time-limit soon
