@@ -157,9 +157,33 @@ static dv_status cannot_write(const char *path, int error, dv_diag *diag)
                    "cannot write the file: %s", strerror(error));
 }
 
-// Name of a temporary file: the final name, this suffix, and six random
-// characters.
+// The name of a temporary file is the final name, this suffix, eight random hex
+// digits, and eight hex digits computed from all of that. So a leftover of a
+// killed writer can be told from a user's file with a similar name.
 static const char suffix[] = ".divvy-";
+enum { RANDOM_LEN = 8, TEMP_LEN = sizeof suffix - 1 + 2 * RANDOM_LEN };
+
+// Computes the digits that complete the name of a temporary file: a hash
+// (FNV-1a) of its first n characters.
+static void complete_name(const char *name, size_t n, char out[RANDOM_LEN + 1])
+{
+    uint32_t h = 0x811c9dc5u;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (unsigned char)name[i]) * 0x01000193u;
+    snprintf(out, RANDOM_LEN + 1, "%08x", (unsigned)h);
+}
+
+// Returns whether `name` is that of a temporary file of `base`.
+static int is_temp_name(const char *name, const char *base)
+{
+    size_t n = strlen(base), made = n + TEMP_LEN - RANDOM_LEN;
+    char digits[RANDOM_LEN + 1];
+    if (strlen(name) != n + TEMP_LEN || memcmp(name, base, n) != 0 ||
+        memcmp(name + n, suffix, sizeof suffix - 1) != 0)
+        return 0;
+    complete_name(name, made, digits);
+    return strcmp(name + made, digits) == 0;
+}
 
 // Locks a temporary file, which shows other processes that its writer is alive;
 // file systems without locks are accepted. Returns 0 if another process removed
@@ -176,15 +200,14 @@ static int lock_temp(int fd)
 // instead would change it for other threads for a moment.
 static int open_temp(char *temp)
 {
-    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
-    char *x = temp + strlen(temp) - 6;
+    char *slash = strrchr(temp, '/'), *base = slash ? slash + 1 : temp;
+    char *x = temp + strlen(temp) - 2 * RANDOM_LEN;
     uint64_t seed = (uint64_t)getpid() << 32 ^ (uintptr_t)temp;
     int fd = -1;
     for (int i = 0; i < 1000; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
-        uint64_t v = seed >> 24;
-        for (int k = 0; k < 6; k++, v /= 36)
-            x[k] = digits[v % 36];
+        snprintf(x, RANDOM_LEN + 1, "%08x", (unsigned)(seed >> 32));
+        complete_name(base, (size_t)(x + RANDOM_LEN - base), x + RANDOM_LEN);
         fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST)
             break;
@@ -210,7 +233,7 @@ static void remove_dead(const char *temp)
 int dv_writers_clean(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    size_t dir_len = (size_t)(base - path), n = strlen(base);
+    size_t dir_len = (size_t)(base - path);
     char *dir = dv_alloc(dir_len + 2);
     int ok = 1;
     if (!dir)
@@ -220,9 +243,7 @@ int dv_writers_clean(const char *path)
     DIR *d = opendir(dir);
     dir[dir_len] = 0;
     for (const struct dirent *e; ok && d && (e = readdir(d));) {
-        if (strlen(e->d_name) != n + sizeof suffix - 1 + 6 ||
-            memcmp(e->d_name, base, n) != 0 ||
-            memcmp(e->d_name + n, suffix, sizeof suffix - 1) != 0)
+        if (!is_temp_name(e->d_name, base))
             continue;
         char *temp = joined(dir, e->d_name);
         ok = temp != NULL;
@@ -270,7 +291,7 @@ dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
     struct stat st;
     int direct = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
     if (!direct)
-        w->temp = w->path ? joined(w->path, ".divvy-XXXXXX") : NULL;
+        w->temp = w->path ? joined(w->path, ".divvy-0123456701234567") : NULL;
     if (!w->path || (!direct && (!w->temp || !dv_writers_clean(w->path)))) {
         writer_free(w);
         return dv_nomem(diag);
@@ -354,6 +375,48 @@ void dv_writer_abort(dv_writer *w)
     if (w->temp)
         unlink(w->temp);
     writer_free(w);
+}
+
+// Returns the absolute path of a file that need not exist, with symbolic links
+// resolved; NULL if its folder does not exist either, or out of memory.
+static char *resolve(const char *path, int depth)
+{
+    char *real = realpath(path, NULL);
+    char *link = real || depth == 0 ? NULL : link_target(path);
+    char *out = NULL;
+    if (real || link) {
+        out = real ? joined(real, "") : resolve(link, depth - 1);
+        free(real);
+        dv_release(link);
+        return out;
+    }
+    const char *slash = strrchr(path, '/');
+    char *dir = joined(slash ? path : ".", "");
+    if (dir && slash)
+        dir[slash - path + 1] = 0;
+    real = dir ? realpath(dir, NULL) : NULL;
+    char *folder = real ? joined(real, "/") : NULL;
+    if (folder)
+        out = joined(folder, slash ? slash + 1 : path);
+    free(real);
+    dv_release(dir);
+    dv_release(folder);
+    return out;
+}
+
+int dv_file_same(const char *a, const char *b)
+{
+    struct stat s, t;
+    if (!strcmp(a, b))
+        return 1;
+    if (stat(a, &s) == 0 && stat(b, &t) == 0)
+        return s.st_dev == t.st_dev && s.st_ino == t.st_ino &&
+               S_ISREG(s.st_mode);
+    char *x = resolve(a, 8), *y = resolve(b, 8);
+    int same = x && y && !strcmp(x, y);
+    dv_release(x);
+    dv_release(y);
+    return same;
 }
 
 dv_status dv_file_write(const char *path, const char *bytes, size_t n,

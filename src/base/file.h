@@ -36,6 +36,10 @@ void dv_writers_remove(void);
 // 0 if out of memory.
 int dv_writers_clean(const char *path);
 
+// Returns whether two paths name one regular file, however they are spelled.
+// The files need not exist yet.
+int dv_file_same(const char *a, const char *b);
+
 dv_status dv_file_write(const char *path, const char *bytes, size_t n,
                         dv_diag *diag);
 #endif

@@ -540,6 +540,9 @@ int cli_einsum(const cli_command *c, int argc, char **argv)
                          DV_MAX_OPERANDS + 1);
     if (code < 0 && j.random)
         code = cli_range(c, j.random, &j.low, &j.high);
+    if (code < 0)
+        code = cli_replaces(c, "-o", j.out, j.target_name,
+                            "the target's description");
     if (code < 0 && (j.path || j.print) && (j.verify || j.time || j.out))
         code = cli_usage(c, "--%s runs nothing that --%s could be of",
                          j.path ? "path" : "print",

@@ -149,6 +149,9 @@ static void catch_ends(void)
 int main(int argc, char **argv)
 {
     catch_ends();
+    // With SIGXFSZ ignored, a write beyond the limit on file sizes fails with
+    // an error that is reported, and the temporary file is removed.
+    signal(SIGXFSZ, SIG_IGN);
     cli_ranks = dv_mpi_launched(&cli_rank);
     cli_ranks_begin();
     // Only rank 0 prints; the other ranks' output is discarded.

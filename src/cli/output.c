@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,13 +27,7 @@ int cli_put(char *text, const char *path, dv_diag *diag)
 int cli_replaces(const cli_command *c, const char *option, const char *path,
                  const char *other, const char *what)
 {
-    struct stat a, b;
-    int same =
-        path && other &&
-        (!strcmp(path, other) ||
-         (stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
-          a.st_ino == b.st_ino && S_ISREG(a.st_mode)));
-    if (!same || !strcmp(path, "-"))
+    if (!path || !other || !strcmp(path, "-") || !dv_file_same(path, other))
         return -1;
     return cli_usage(c, "%s %s would replace %s", option, path, what);
 }

@@ -255,6 +255,9 @@ int cli_plan(const cli_command *c, int argc, char **argv)
     if (n_files != 1)
         return cli_usage(c, "a program or a plan is needed");
     code = cli_replaces(c, "-o", output, files[0], "the file that it reads");
+    if (code < 0)
+        code = cli_replaces(c, "-o", output, args.target,
+                            "the target's description");
     if (code >= 0)
         return code;
     int code_too = w.dump_after && !strcmp(w.dump_after, "jit");

@@ -1,5 +1,6 @@
 // divvy run: makes, checks and runs a plan; verifies and writes the outputs if
 // asked to.
+#include "base/file.h"
 #include "base/npy.h"
 #include "cli/run.h"
 #include <inttypes.h>
@@ -295,7 +296,7 @@ dv_status cli_check_twice(const cli_job *j)
                 const char *one = NULL, *other = NULL;
                 DV_TRY(cli_find_pair(j, l->at[i], !k, &a, &one));
                 DV_TRY(cli_find_pair(j, l->at[o], !k, &b, &other));
-                if (a == b || (k && !strcmp(one, other)))
+                if (a == b || (k && dv_file_same(one, other)))
                     return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
                                    "%s %s and %s %s: %s", k ? "--out" : "--in",
                                    l->at[o], k ? "--out" : "--in", l->at[i],
@@ -349,14 +350,25 @@ int cli_run_report(const cli_job *j)
 
 // Checks that no output would overwrite the program or another file that this
 // run needs or writes. Returns -1 if none would, else an exit code.
-static int check_paths(const cli_job *j, const char *program)
+static int check_paths(const cli_job *j, const char *program,
+                       const char *target)
 {
     int code = cli_replaces(j->c, "--checkpoint", j->checkpoint, program,
                             "the program");
+    if (code < 0)
+        code = cli_replaces(j->c, "--checkpoint", j->checkpoint, target,
+                            "the target's description");
     for (int i = 0; i < j->out.n && code < 0; i++) {
         const char *path = strchr(j->out.at[i], '=');
         path = path ? path + 1 : NULL;
-        code = cli_replaces(j->c, "--out", path, program, "the program");
+        const struct {
+            const char *path, *what;
+        } read[] = {{program, "the program"},
+                    {target, "the target's description"},
+                    {j->resume, "the checkpoint that the run resumes from"}};
+        for (size_t k = 0; k < sizeof read / sizeof *read && code < 0; k++)
+            code =
+                cli_replaces(j->c, "--out", path, read[k].path, read[k].what);
         if (code < 0)
             code = cli_replaces(j->c, "--checkpoint", j->checkpoint, path,
                                 "an output");
@@ -431,7 +443,7 @@ int cli_run(const cli_command *c, int argc, char **argv)
         return cli_usage(c, "a program or a plan is needed");
     code = cli_team_options(&j);
     if (code < 0)
-        code = check_paths(&j, files[0]);
+        code = check_paths(&j, files[0], args.target);
     if (code >= 0)
         return code;
     j.diag = dv_diag_create();

@@ -304,6 +304,11 @@ static dv_status check_words(const dv_plan *plan, const dv_plan_options *how,
                        "the policy %s is for machines that compute on tiles; "
                        "%s takes static, ticket, steal or dynamic",
                        how->policy, plan->target.name);
+    if (how->order && !tiles)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "the order of tiles is for machines that compute on "
+                       "tiles; %s does not",
+                       plan->target.name);
     if (how->order && strcmp(how->order, "auto") &&
         (!dv_order_parse(&o, how->order) || o.kind == DV_ORDER_MATCH_SHARD))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,

@@ -364,6 +364,10 @@ static dv_status read_all(const reader *r)
         return dv_fail(r->diag, DV_E_USAGE, DV_NOWHERE,
                        "the alignment is %" PRId64 ", not in 0..2^60",
                        o->align_bytes);
+    if (o->budget < 0 || !(o->time_limit_s >= 0))
+        return dv_fail(r->diag, DV_E_USAGE, DV_NOWHERE,
+                       "a budget of %" PRId64 " steps and %g seconds",
+                       o->budget, o->time_limit_s);
     if (r->n > MOST_BUFFERS)
         return dv_fail(r->diag, DV_E_LIMIT, DV_NOWHERE,
                        "%zu buffers are more than %d", r->n, MOST_BUFFERS);

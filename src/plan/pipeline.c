@@ -182,7 +182,20 @@ static dv_status read_options(dv_plan_options *o, const dv_plan_options *given,
     for (size_t i = 0; i < sizeof enums / sizeof *enums; i++)
         DV_TRY(
             dv_options_enum(enums[i].value, enums[i].n, enums[i].field, diag));
-    if (o->time_limit_s < 0)
+    const struct {
+        const char *field;
+        int64_t value;
+    } counts[] = {{"cores", o->cores},
+                  {"threads", o->threads},
+                  {"place_budget", o->place_budget},
+                  {"team", o->team},
+                  {"rank", o->rank}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (counts[i].value < 0)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "option %s is %" PRId64 ", less than 0",
+                           counts[i].field, counts[i].value);
+    if (!(o->time_limit_s >= 0))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "a time limit of %g seconds", o->time_limit_s);
     return DV_OK;

@@ -893,7 +893,8 @@ static void find_needs(dv_rank *r, rank_op *o)
 
 // Divides the rank's part of an op into work items: an interior and its edges
 // if computation and messages overlap, else one box. A reduction that is split
-// into parts is one box, computed after all messages have arrived.
+// into parts is one box, computed after all messages have arrived. So is a
+// scatter: its points may write the same element, and the last one must stay.
 static int make_works(dv_rank *r, int32_t op)
 {
     rank_op *o = &r->ops[op];
@@ -905,7 +906,8 @@ static int make_works(dv_rank *r, int32_t op)
     if (!o->has_target)
         return 1;
     o->in_parts = shares_sums(r, o);
-    if (r->overlap && o->n_from && !o->sum && !o->in_parts)
+    if (r->overlap && o->n_from && !o->sum && !o->in_parts &&
+        !dv_access_is_indirect(&o->k.op->write))
         apart = dv_team_core(&core, r->p, &r->plan->team, op, r->comm->rank,
                              &o->target);
     if (apart)

@@ -62,4 +62,33 @@ printf 'input x: f32[4]\nouput x\n' | "$divvy" check - >.out 2>.err
 judge 1 ':2:1: error\[syntax\]' $? 'an error on standard input'
 "$divvy" check - <&- >.out 2>.err
 judge 1 'error\[' $? 'a closed standard input'
+
+# No two outputs are one file, and none is a file that is read, however the
+# paths are spelled and whether or not the files exist yet.
+printf 'input x: f32[4]\ny[i] = x[i] * 2.0\nz[i] = x[i]\noutput y, z\n' >two.dv
+mkdir -p sub
+ln -s s.npy link.npy
+for other in ./s.npy "$PWD/s.npy" sub/../s.npy link.npy; do
+    expect 2 'the same file twice' "$divvy" run two.dv --out y=s.npy --out "z=$other"
+    [ -e s.npy ] && complain "y=s.npy, z=$other: a file was written"
+done
+: >s.npy
+expect 2 'the same file twice' "$divvy" run two.dv --out y=s.npy --out z=./s.npy
+"$divvy" targets spyre >own.dv
+expect 2 'would replace the target' "$divvy" plan two.dv -t own.dv -o ./own.dv
+expect 2 'would replace the target' "$divvy" run two.dv -t own.dv --out y=own.dv
+expect 2 'would replace the target' "$divvy" einsum 'i->i' 4 -t own.dv -o own.dv
+expect 2 'would replace the output of -o' "$divvy" place "$source/tests/data/placement/A.1048576.csv" -o q1 --svg ./q1
+
+# Files of a user whose names are like those of temporary files are kept.
+for ending in backup old-v1 0123456789abcdef; do echo keep >"r.npy.divvy-$ending"; done
+expect 0 '' "$divvy" run two.dv --out y=r.npy
+for ending in backup old-v1 0123456789abcdef; do
+    [ -s "r.npy.divvy-$ending" ] || complain "r.npy.divvy-$ending was removed"
+done
+
+# A limit on the size of files is an error, and leaves nothing behind.
+printf 'input x: f32[1000000]\ny[i] = x[i] * 2.0\noutput y\n' >large.dv
+expect 3 'File too large' sh -c "ulimit -f 1000; exec '$divvy' run large.dv --out y=large.npy"
+ls large.npy* >/dev/null 2>&1 && complain 'a temporary file is left behind'
 finish
