@@ -56,8 +56,11 @@
 // Calls that can fail return a dv_status and take a dv_diag last (NULL: do not
 // tell). The result comes first, through `out`, and is left alone on failure.
 // Inputs are borrowed for the call; what outlives it says so. destroy takes
-// NULL. There is no global state: different objects may be used by different
-// threads at once.
+// NULL. Different objects may be used by different threads at once. The only
+// global state is a cache of generated kernels, which all execs share: it is
+// replaced when its code exceeds 64 MiB, and dv_kernels_drop empties it. The
+// library reads the environment variables DIVVY_CPU (the instruction set),
+// DIVVY_PERF_MAP and DIVVY_JIT_ONE_VIEW (docs/cli.md).
 #ifndef DIVVY_DIVVY_H
 #define DIVVY_DIVVY_H
 #include <stddef.h>
@@ -91,7 +94,7 @@ typedef struct dv_plan dv_plan;       // the division
 typedef struct dv_exec dv_exec;       // a plan ready to run
 typedef struct dv_diag dv_diag;       // what went wrong, and where
 
-// -- The library -------------------------------------------------------------
+// -- The library and diagnostics ---------------------------------------------
 
 DV_API const char *dv_version(void); // "0.1.0"
 // Free a string that the library handed out.
@@ -100,8 +103,6 @@ DV_API const char *dv_status_name(dv_status s);
 // What a command should exit with: 0 done, 1 wrong input, 2 wrong usage,
 // 3 the machine refused, 4 a check failed.
 DV_API int dv_status_exit(dv_status s);
-
-// -- Diagnostics -------------------------------------------------------------
 
 DV_API dv_diag *dv_diag_create(void); // NULL when out of memory
 DV_API void dv_diag_destroy(dv_diag *d);
@@ -188,48 +189,39 @@ typedef struct dv_core_rect {
     int32_t x0, y0, x1, y1;
 } dv_core_rect;
 
-// Switches of a plan. The value 0 of each, which INIT sets, is the default that
-// is named here.
-typedef enum dv_switch { DV_SWITCH_DEFAULT, DV_ON, DV_OFF } dv_switch; // on
+// Switches of a plan; INIT sets 0, which stands for the default.
+typedef enum dv_switch { DV_ON = 1, DV_OFF } dv_switch; // default: on
 // How ops are cut: by the cost model, by Torch-Spyre's rules, or by these rules
 // with the cost model between equals.
 typedef enum dv_divide {
-    DV_DIVIDE_DEFAULT, // best
-    DV_DIVIDE_BEST,
+    DV_DIVIDE_BEST = 1, // the default
     DV_DIVIDE_SEED,
-    DV_DIVIDE_SEED_COST,
+    DV_DIVIDE_SEED_COST
 } dv_divide;
 // Whether division and scratchpads are planned together: as the cost model
 // finds best, as Torch-Spyre does it, or not.
 typedef enum dv_joint {
-    DV_JOINT_DEFAULT, // auto
-    DV_JOINT_AUTO,
+    DV_JOINT_AUTO = 1, // the default
     DV_JOINT_SEED,
-    DV_JOINT_OFF,
+    DV_JOINT_OFF
 } dv_joint;
 // Which tensors may be resident in scratchpads.
 typedef enum dv_residents {
-    DV_RESIDENTS_DEFAULT, // all
-    DV_RESIDENTS_ALL,
+    DV_RESIDENTS_ALL = 1,    // the default
     DV_RESIDENTS_REDUCTIONS, // only results of reductions
-    DV_RESIDENTS_NONE,
+    DV_RESIDENTS_NONE
 } dv_residents;
 // Who else uses the scratchpads: with many tenants, nothing that one group of
 // ops leaves there is found by the next.
-typedef enum dv_tenants {
-    DV_TENANTS_DEFAULT, // one
-    DV_TENANTS_ONE,
-    DV_TENANTS_MANY,
-} dv_tenants;
+typedef enum dv_tenants { DV_TENANTS_ONE = 1, DV_TENANTS_MANY } dv_tenants;
 // The solver that places buffers (divvy/place.h describes them).
 typedef enum dv_solver {
-    DV_SOLVER_DEFAULT, // auto
-    DV_SOLVER_AUTO,
+    DV_SOLVER_AUTO = 1, // the default
     DV_SOLVER_EXACT,
     DV_SOLVER_ANNEAL,
     DV_SOLVER_BESTFIT,
     DV_SOLVER_FIRSTFIT,
-    DV_SOLVER_GREEDY,
+    DV_SOLVER_GREEDY
 } dv_solver;
 
 // Every options struct of this API begins with its size, which its INIT macro
@@ -279,12 +271,11 @@ typedef struct dv_plan_options {
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
-        sizeof(dv_plan_options), 0, 0, NULL, DV_DIVIDE_DEFAULT, NULL, 0,       \
-            DV_JOINT_DEFAULT, DV_RESIDENTS_DEFAULT, DV_SWITCH_DEFAULT,         \
-            DV_SWITCH_DEFAULT, DV_SWITCH_DEFAULT, DV_SWITCH_DEFAULT,           \
-            DV_SWITCH_DEFAULT, DV_SWITCH_DEFAULT, DV_TENANTS_DEFAULT,          \
-            DV_SOLVER_DEFAULT, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, \
-            0, NULL, 0                                                         \
+        sizeof(dv_plan_options), 0, 0, NULL, (dv_divide)0, NULL, 0,            \
+            (dv_joint)0, (dv_residents)0, (dv_switch)0, (dv_switch)0,          \
+            (dv_switch)0, (dv_switch)0, (dv_switch)0, (dv_switch)0,            \
+            (dv_tenants)0, (dv_solver)0, 0, 0, NULL, NULL, 0, 0, NULL, NULL,   \
+            NULL, NULL, 0, NULL, 0                                             \
     }
 
 // Divide a program for a target. The plan borrows neither: it has its own
@@ -301,6 +292,7 @@ DV_API dv_status dv_plan_parse(dv_plan **out, const char *text, size_t len,
 DV_API dv_status dv_plan_check(const dv_plan *plan, dv_diag *diag);
 DV_API char *dv_plan_text(const dv_plan *plan); // parses to the same plan
 DV_API char *dv_plan_json(const dv_plan *plan);
+DV_API int32_t dv_plan_n_groups(const dv_plan *plan); // groups of ops
 DV_API void dv_plan_destroy(dv_plan *plan);
 
 // -- Running -----------------------------------------------------------------
@@ -318,6 +310,23 @@ DV_API dv_status dv_exec_bind(dv_exec *exec, const char *tensor, void *data,
 // Run once. Every input and output must be bound.
 DV_API dv_status dv_exec_run(dv_exec *exec, dv_diag *diag);
 DV_API void dv_exec_destroy(dv_exec *exec);
+
+// What runs a plan. The default depends on the target: threads if it is this
+// machine, otherwise the simulator, which moves real bytes through the memories
+// of the machine that is described. The sequential executor is a slow
+// reference.
+typedef enum dv_executor { DV_RUN_SEQ, DV_RUN_THREADS, DV_RUN_SIM } dv_executor;
+// Selects the executor; must be called before the first run.
+DV_API dv_status dv_exec_use(dv_exec *exec, dv_executor executor,
+                             dv_diag *diag);
+DV_API dv_executor dv_exec_executor(const dv_exec *exec);
+// Makes later runs on threads add the seconds that each group of ops takes to
+// an array of dv_plan_n_groups numbers; NULL: no longer.
+DV_API void dv_exec_time_groups(dv_exec *exec, double *seconds);
+
+// Drops the kernels that this process has generated. Execs that use them keep
+// them until they are destroyed.
+DV_API void dv_kernels_drop(void);
 
 // What a plan is written as.
 typedef enum dv_emit_format {

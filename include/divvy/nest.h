@@ -67,6 +67,9 @@ DV_API char *dv_nest_text(const dv_nest *n); // parses to the same nest
 // Does it mean something: sizes, strides and primitives agree, and no element
 // is written by two points? DV_E_NEST names the rule that is broken.
 DV_API dv_status dv_nest_check(const dv_nest *n, dv_diag *diag);
+// Returns the number of the rule that a nest breaks (docs/cli.md lists them),
+// if the error is DV_E_NEST; 0: none.
+DV_API int dv_diag_rule(const dv_diag *d);
 // Beyond that, has it the form of mini_jit's kernels: shared, then seq,
 // then prim; one m, one n and the k of its primitive inside, unit strides? What
 // the seed passes lead to; contractions take more than this.

@@ -67,7 +67,7 @@ typedef struct dv_place_options {
 } dv_place_options;
 #define DV_PLACE_OPTIONS_INIT                                                  \
     {                                                                          \
-        sizeof(dv_place_options), 0, 0, DV_SOLVER_DEFAULT, 0, 0, 0, 0, 0       \
+        sizeof(dv_place_options), 0, 0, (dv_solver)0, 0, 0, 0, 0, 0            \
     }
 
 // A buffer at an address for some time.

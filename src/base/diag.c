@@ -1,6 +1,7 @@
 // Records and prints diagnostics. Records have a fixed size, so that running
 // out of memory can be recorded without allocating.
 #include "base/diag.h"
+#include "divvy/nest.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include <stdarg.h>
@@ -17,6 +18,7 @@ struct dv_diag {
     dv_message *warnings; // array owned by the dv_diag
     int32_t n_warnings;   // number of warnings, stored or not
     const char *pass;
+    int rule;       // of the error, if it is DV_E_NEST
     char *rendered; // owned; last result of dv_diag_text
 };
 
@@ -252,4 +254,15 @@ const char *dv_diag_text(dv_diag *d)
     if (d->rendered)
         return d->rendered;
     return d->status == DV_OK ? "" : d->error.text;
+}
+
+void dv_diag_set_rule(dv_diag *d, int rule)
+{
+    if (d && !d->ignored)
+        d->rule = rule;
+}
+
+int dv_diag_rule(const dv_diag *d)
+{
+    return d ? d->rule : 0;
 }

@@ -70,4 +70,7 @@ int32_t dv_diag_n_warnings(const dv_diag *d);
         if (try_status_ != DV_OK)                                              \
             return try_status_;                                                \
     } while (0)
+// Records the number of the rule that the last error is about, unless that
+// error was ignored because of an earlier one.
+void dv_diag_set_rule(dv_diag *d, int rule);
 #endif

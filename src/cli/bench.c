@@ -112,7 +112,7 @@ static dv_status get_ready(job *j)
 static void see_peak(job *j)
 {
     double rate = 0;
-    if (dv_exec_kind(j->exec) != DV_RUN_SIM)
+    if (dv_exec_executor(j->exec) != DV_RUN_SIM)
         rate = dv_rate_peak(j->in, dv_exec_threads(j->exec));
     j->peak = rate > j->peak ? rate : j->peak;
 }
@@ -152,7 +152,7 @@ static dv_status measure(job *j)
     cli_progress_end(&progress);
     cli_sort(j->seconds, j->n_runs);
     see_peak(j);
-    if (dv_exec_kind(j->exec) != DV_RUN_SIM)
+    if (dv_exec_executor(j->exec) != DV_RUN_SIM)
         j->copy =
             dv_rate_copy(cli_bench_copy_bytes(j->bytes), (int32_t)j->threads);
     return DV_OK;
@@ -315,7 +315,7 @@ static int work(job *j, const cli_plan_args *args)
     }
     if (cli_check_memory(j->p, 0, j->diag) || get_ready(j))
         return cli_fail(j->diag);
-    if (j->ops && dv_exec_kind(j->exec) != DV_RUN_THREADS)
+    if (j->ops && dv_exec_executor(j->exec) != DV_RUN_THREADS)
         return cli_usage(j->c, "--ops times threads, %s is simulated",
                          j->l.plan->target.name);
     if (measure(j) || (j->ops && measure_groups(j)))

@@ -109,8 +109,8 @@ static dv_status run(cli_job *j)
     DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
     if (j->kind < 0 && j->usual >= 0 && j->l.plan->target.here)
         j->kind = j->usual;
-    if (j->kind >= 0 && (int)dv_exec_kind(j->exec) != j->kind)
-        DV_TRY(dv_exec_use(j->exec, (dv_run_kind)j->kind, j->diag));
+    if (j->kind >= 0 && (int)dv_exec_executor(j->exec) != j->kind)
+        DV_TRY(dv_exec_use(j->exec, (dv_executor)j->kind, j->diag));
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
         size_t bytes = (size_t)dv_tensor_bytes(t);

@@ -8,7 +8,7 @@
 typedef struct cli_job {
     const cli_command *c;
     cli_list in, out;
-    int kind;  // executor, a dv_run_kind; -1: chosen by the target
+    int kind;  // executor, a dv_executor; -1: chosen by the target
     int usual; // default executor on the host, from DIVVY_EXECUTOR; -1: threads
     int json, verify;
     int64_t seed;

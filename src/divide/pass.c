@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const methods[] = {[DV_DIVIDE_DEFAULT] = "best",
+static const char *const methods[] = {[0] = "best",
                                       [DV_DIVIDE_BEST] = "best",
                                       [DV_DIVIDE_SEED] = "seed",
                                       [DV_DIVIDE_SEED_COST] = "seed+cost"};
@@ -93,7 +93,7 @@ static dv_status decide(const dv_plan *plan, dv_divide method,
                            .span_limit_bytes = plan->target.span_limit_bytes,
                            .cost = method == DV_DIVIDE_SEED_COST,
                            .at = {&plan->ops->src, s->op->off}};
-    if (method == DV_DIVIDE_DEFAULT || method == DV_DIVIDE_BEST)
+    if (!method || method == DV_DIVIDE_BEST)
         return dv_divide_best(out, s, &plan->target, &r, diag);
     DV_TRY(dv_divide_seed(out, s, &r, diag));
     // Torch-Spyre rounds slice lengths down; check the limit with the true

@@ -11,7 +11,7 @@ const char *dv_exec_name(const dv_exec *x)
     return kinds[x->kind];
 }
 
-dv_run_kind dv_exec_kind(const dv_exec *x)
+dv_executor dv_exec_executor(const dv_exec *x)
 {
     return x->kind;
 }
@@ -106,7 +106,7 @@ static void let_go(dv_exec *x)
     dv_crew_destroy(x);
 }
 
-dv_status dv_exec_use(dv_exec *x, dv_run_kind kind, dv_diag *diag)
+dv_status dv_exec_use(dv_exec *x, dv_executor kind, dv_diag *diag)
 {
     let_go(x);
     x->kind = kind;

@@ -33,16 +33,6 @@
 // completed share of the work, 0 to 1.
 typedef void (*dv_progress)(void *user, double done);
 void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user);
-// Makes later runs on threads add the wall time of each group g of the plan to
-// seconds[g]; NULL turns the timing off.
-void dv_exec_time_groups(dv_exec *x, double *seconds);
-// The executor of a plan. The default depends on the target: threads if the
-// target is this machine, otherwise the simulator. DV_RUN_SEQ is simple and
-// slow; it serves as a reference for the other two.
-typedef enum dv_run_kind { DV_RUN_SEQ, DV_RUN_THREADS, DV_RUN_SIM } dv_run_kind;
-// Selects the executor; must be called before the first run.
-dv_status dv_exec_use(dv_exec *x, dv_run_kind kind, dv_diag *diag);
-dv_run_kind dv_exec_kind(const dv_exec *x);
 // Returns the number of threads that a run uses.
 int32_t dv_exec_threads(const dv_exec *x);
 // Returns the type in which the op's multiply-adds are computed: bf16 or i8 if

@@ -447,6 +447,8 @@ void dv_crew_destroy(dv_exec *x)
     dv_queue_free(&x->queue);
     dv_pins_destroy(x->pins);
     x->pins = NULL;
+    if (!x->own_jit)
+        dv_jit_release(x->jit);
     dv_jit_destroy(x->own_jit);
-    x->own_jit = NULL;
+    x->own_jit = x->jit = NULL;
 }

@@ -68,7 +68,7 @@ typedef struct dv_worker {
 struct dv_exec {
     dv_arena arena; // holds the exec itself and all small arrays
     const dv_plan *plan;
-    dv_run_kind kind;
+    dv_executor kind;
     dv_kernel *kernels; // interpreter data, one per op
     dv_way *ways;       // schedules, one per op
     // Cache of kernels; NULL: no kernels for this machine.

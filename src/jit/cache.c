@@ -61,6 +61,7 @@ typedef struct table {
 } table;
 
 struct dv_jit {
+    atomic_int users; // of the shared cache: the execs that hold it, and itself
     _Atomic(table *) table;
     pthread_mutex_t lock; // protects all fields below it
     dv_arena arena;       // owns the entries
@@ -559,19 +560,44 @@ void dv_jit_destroy(dv_jit *jit)
     dv_release(jit);
 }
 
+// The cache of kernels of this process.
 static dv_jit *shared;
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void make_shared(void)
+// Replaces the shared cache by an empty one when it has this much code.
+enum { MAX_SHARED_BYTES = 64 << 20 };
+
+void dv_jit_release(dv_jit *jit)
 {
-    if (dv_jit_create(&shared, NULL) != DV_OK)
-        shared = NULL;
+    if (jit && atomic_fetch_sub(&jit->users, 1) == 1)
+        dv_jit_destroy(jit);
 }
 
 dv_jit *dv_jit_shared(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_shared);
-    return shared;
+    pthread_mutex_lock(&shared_lock);
+    dv_jit_stats stats = {0};
+    if (shared)
+        dv_jit_stats_get(shared, &stats);
+    if (stats.code_bytes > MAX_SHARED_BYTES) {
+        dv_jit_release(shared);
+        shared = NULL;
+    }
+    if (!shared && dv_jit_create(&shared, NULL) == DV_OK)
+        atomic_store(&shared->users, 1);
+    if (shared)
+        atomic_fetch_add(&shared->users, 1);
+    dv_jit *jit = shared;
+    pthread_mutex_unlock(&shared_lock);
+    return jit;
+}
+
+void dv_kernels_drop(void)
+{
+    pthread_mutex_lock(&shared_lock);
+    dv_jit_release(shared);
+    shared = NULL;
+    pthread_mutex_unlock(&shared_lock);
 }
 
 void dv_jit_seal(dv_jit *jit)

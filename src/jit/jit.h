@@ -183,11 +183,12 @@ typedef struct dv_move_shape {
 
 typedef void (*dv_move_fn)(const void *src, void *dst);
 
-// Returns the kernel cache of this process, which is created on first use and
-// never destroyed, so that all users share its kernels. Returns NULL if there
-// are no kernels for this machine. (dv_jit_create and dv_jit_destroy are
-// declared in divvy.h.)
+// Returns the kernel cache of this process, so that all users share its
+// kernels, or NULL if there are no kernels for this machine. It is kept until
+// every user has called dv_jit_release, also when it is replaced because it is
+// full. (dv_jit_create and dv_jit_destroy are declared in divvy/nest.h.)
 dv_jit *dv_jit_shared(void);
+void dv_jit_release(dv_jit *jit); // jit may be NULL
 
 // Creates a kernel cache for the instruction set with the name `kernels`, ""
 // meaning this machine's best one. Kernels of another machine's instruction set

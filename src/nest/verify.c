@@ -13,6 +13,11 @@ static const char *const rule_names[] = {
 #include "nest/rule.def"
 #undef NEST_RULE
 };
+static const int rule_numbers[] = {
+#define NEST_RULE(NAME, name, number, text) number,
+#include "nest/rule.def"
+#undef NEST_RULE
+};
 typedef enum rule {
 #define NEST_RULE(NAME, name, number, text) RULE_##NAME,
 #include "nest/rule.def"
@@ -30,7 +35,9 @@ broken(const dv_nest *n, int dim, dv_diag *diag, rule r, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     dv_loc at = {n->src, dim < 0 ? n->off : n->dims[dim].off};
-    return dv_fail(diag, DV_E_NEST, at, "%s: %s", rule_names[r], text);
+    dv_status st = dv_fail(diag, DV_E_NEST, at, "%s: %s", rule_names[r], text);
+    dv_diag_set_rule(diag, rule_numbers[r]);
+    return st;
 }
 
 static int is_product(dv_prim p)

@@ -104,7 +104,7 @@ typedef struct solver {
 } solver;
 
 static const solver solvers[] = {
-    [DV_SOLVER_DEFAULT] = {"auto", best, 1},
+    [0] = {"auto", best, 1},
     [DV_SOLVER_AUTO] = {"auto", best, 1},
     [DV_SOLVER_EXACT] = {"exact", exact, 1},
     [DV_SOLVER_ANNEAL] = {"anneal", anneal, 0},

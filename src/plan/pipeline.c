@@ -330,6 +330,11 @@ dv_status dv_plan_parse(dv_plan **out, const char *text, size_t len,
     return st;
 }
 
+int32_t dv_plan_n_groups(const dv_plan *plan)
+{
+    return plan->n_groups;
+}
+
 dv_loc dv_plan_at(const dv_plan *plan, uint32_t off)
 {
     return (dv_loc){plan->src.text ? &plan->src : NULL, off};

@@ -1074,6 +1074,7 @@ void dv_rank_destroy(dv_rank *r)
     for (int32_t i = 0; r->ops && i < r->p->n_ops; i++)
         dv_combine_close(r->ops[i].sum, r->comm);
     destroy_threads(r);
+    dv_jit_release(r->jit);
     dv_diag_destroy(r->trouble);
     dv_arena arena = r->arena;
     dv_arena_free(&arena);

@@ -171,12 +171,12 @@ static dv_status run_team(const dv_plan *plan, rng *r, void *const *data,
     return dv_ranks_run_as(plan, &how, data, NULL, diag);
 }
 
-static dv_status run_as(const dv_plan *plan, dv_run_kind kind,
+static dv_status run_as(const dv_plan *plan, dv_executor kind,
                         void *const *data, dv_diag *diag)
 {
     dv_exec *x = NULL;
     dv_status st = dv_exec_create(&x, plan, diag);
-    if (st == DV_OK && kind != dv_exec_kind(x))
+    if (st == DV_OK && kind != dv_exec_executor(x))
         st = dv_exec_use(x, kind, diag);
     if (st == DV_OK)
         st = case_bind(x, plan->ops, data, diag);
@@ -215,7 +215,7 @@ int subject_right(const subject *s, const dv_plan *plan, void *const *after)
 }
 
 static fate run_plan(const subject *s, const dv_plan *plan, rng *r,
-                     dv_run_kind kind, void ***kept)
+                     dv_executor kind, void ***kept)
 {
     void **data = case_buffers(plan->ops);
     dv_diag *diag = dv_diag_create();
@@ -255,7 +255,7 @@ fate subject_try(const subject *s, const char *text, rng *r)
     dv_plan *plan = subject_accept(text, &f);
     if (!plan)
         return f;
-    static const dv_run_kind kinds[] = {DV_RUN_SIM, DV_RUN_THREADS, DV_RUN_SEQ};
+    static const dv_executor kinds[] = {DV_RUN_SIM, DV_RUN_THREADS, DV_RUN_SEQ};
     int n = plan->team.n_axes ? 1 : 3;
     f = FATE_SAME;
     for (int i = 0; i < n && f == FATE_SAME; i++)

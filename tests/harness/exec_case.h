@@ -20,7 +20,7 @@ typedef struct job {
 static const char *policy; // of the plans that are made
 
 static inline void start_on(job *j, const char *target, const char *text,
-                            const dv_plan_options *o, dv_run_kind kind)
+                            const dv_plan_options *o, dv_executor kind)
 {
     *j = (job){.diag = dv_diag_create()};
     if (dv_program_parse(&j->p, text, strlen(text), "t.dv", NULL, 0, j->diag))
@@ -46,7 +46,7 @@ static inline void start_on(job *j, const char *target, const char *text,
 }
 
 static inline void start(job *j, const char *text, int64_t threads,
-                         dv_run_kind kind)
+                         dv_executor kind)
 {
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     o.threads = threads;

@@ -216,9 +216,9 @@ static void try(int which, const char *dtype, const case_size *z, int oracle,
     dv_program *p = parse(which, dtype, z);
     snprintf(what, sizeof what, "%s of %s, %dx%d, %d in front",
              programs[which].name, dtype, z->rows, z->cols, z->front);
-    dv_plan *one = make_plan(p, 1, DV_RESIDENTS_DEFAULT),
+    dv_plan *one = make_plan(p, 1, (dv_residents)0),
             *off = make_plan(p, 1, DV_RESIDENTS_NONE);
-    dv_plan *three = make_plan(p, 3, DV_RESIDENTS_DEFAULT);
+    dv_plan *three = make_plan(p, 3, (dv_residents)0);
     void **a = run(one, in_rows), **b = run(off, NULL), **c = run(three, NULL);
     if (oracle)
         matches_oracle(what, p, one, a);

@@ -33,7 +33,7 @@ static int teardown(void **state)
 
 // What a plan gives; NULL when it does not run. Inputs that are outputs too
 // are updated in place.
-static void **run(const dv_plan *plan, dv_run_kind kind)
+static void **run(const dv_plan *plan, dv_executor kind)
 {
     dv_exec *x = NULL;
     dv_diag *diag = dv_diag_create();
@@ -268,13 +268,13 @@ static int64_t some_threads(rng *r)
 static int any_number_is_the_same(const dv_program *p, uint64_t seed)
 {
     rng r = {seed ^ 0xc2b2ae35};
-    dv_plan *one = make_plan(p, 1, DV_RESIDENTS_DEFAULT);
+    dv_plan *one = make_plan(p, 1, (dv_residents)0);
     void **want = one ? run(one, DV_RUN_THREADS) : NULL;
     int ok = want && !in_parts(one) && matches_oracle("1", p, one, want);
     for (int k = 0; ok && k < 3; k++) {
         int64_t threads = some_threads(&r);
-        dv_plan *plan = make_plan(
-            p, threads, k == 0 ? DV_RESIDENTS_NONE : DV_RESIDENTS_DEFAULT);
+        dv_plan *plan =
+            make_plan(p, threads, k == 0 ? DV_RESIDENTS_NONE : (dv_residents)0);
         void **got = plan ? run(plan, DV_RUN_THREADS) : NULL;
         ok = got && matches_oracle("many", p, plan, got) &&
              (in_parts(plan) ||
@@ -329,7 +329,7 @@ static int any_order_is_followed(const dv_program *p, uint64_t seed)
     void **got[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++) {
         rng r = {seed ^ 0x165667b1};
-        plan[i] = make_plan(p, i ? 5 : 1, DV_RESIDENTS_DEFAULT);
+        plan[i] = make_plan(p, i ? 5 : 1, (dv_residents)0);
         for (int32_t k = 0; plan[i] && k < plan[i]->n_sums; k++)
             shuffle_sums(&r, plan[i], &plan[i]->sums[k]);
         if (plan[i] && dv_plan_check(plan[i], NULL) == DV_OK)

@@ -21,9 +21,8 @@ static dv_switch on_off(rng *r)
 
 static dv_plan_options random_options(rng *r, int64_t cores)
 {
-    static const dv_joint joint[] = {DV_JOINT_DEFAULT, DV_JOINT_OFF,
-                                     DV_JOINT_OFF, DV_JOINT_AUTO,
-                                     DV_JOINT_SEED};
+    static const dv_joint joint[] = {(dv_joint)0, DV_JOINT_OFF, DV_JOINT_OFF,
+                                     DV_JOINT_AUTO, DV_JOINT_SEED};
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     o.scratch = (dv_residents)rng_below(r, DV_RESIDENTS_NONE);
     o.joint = joint[rng_below(r, 5)];

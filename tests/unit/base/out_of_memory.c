@@ -476,7 +476,7 @@ static dv_status place_table(dv_diag *diag, dv_solver solver, int evict,
 
 static dv_status place_auto(dv_diag *diag)
 {
-    return place_table(diag, DV_SOLVER_DEFAULT, 0, 1);
+    return place_table(diag, (dv_solver)0, 0, 1);
 }
 
 static dv_status place_evict(dv_diag *diag)

@@ -296,7 +296,7 @@ static void every_guard_rejects(void **unused)
     for (size_t i = 0; i < sizeof guards / sizeof *guards; i++) {
         const struct guard *g = &guards[i];
         const char *pins[] = {g->pin, NULL};
-        dv_plan *plan = division_of(g->program, g->target, 0, DV_DIVIDE_DEFAULT,
+        dv_plan *plan = division_of(g->program, g->target, 0, (dv_divide)0,
                                     g->pin ? pins : NULL);
         dv_diag *diag = dv_diag_create();
         g->spoil(plan);

@@ -185,8 +185,8 @@ static void deals_are_obeyed(void **unused)
 {
     (void)unused;
     const char *pins[] = {"a:i=3", "a:j=2", "c:j=3", "d:i=2", "e:i=4", NULL};
-    dv_plan *plan = division_of(users, "spyre", 8, DV_DIVIDE_DEFAULT, pins);
-    dv_plan *other = division_of(users, "spyre", 8, DV_DIVIDE_DEFAULT, pins);
+    dv_plan *plan = division_of(users, "spyre", 8, (dv_divide)0, pins);
+    dv_plan *other = division_of(users, "spyre", 8, (dv_divide)0, pins);
     job one = make_job(plan);
     assert_int_equal(dv_exec_run(one.x, NULL), DV_OK);
     assert_owners(&one);
@@ -220,7 +220,7 @@ static void bad_deals_do_not_run(void **unused)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dv_plan *plan = division_of("input x: f32[4]\ny[i] = x[i] + 1.0\n"
                                     "output y\n",
-                                    small, 0, DV_DIVIDE_DEFAULT,
+                                    small, 0, (dv_divide)0,
                                     (const char *const[]){"y:i=2", NULL});
         job j = make_job(plan);
         assert_int_equal(dv_exec_run(j.x, NULL), DV_OK);
@@ -241,7 +241,7 @@ static void more_readers_than_writers(void **unused)
         "input x: f16[64, 256]\n"
         "a[i,j] = relu(x[i,j])\n"
         "b[i,j] = exp(a[i,j])\noutput b\n",
-        "spyre", 8, DV_DIVIDE_DEFAULT,
+        "spyre", 8, (dv_divide)0,
         (const char *const[]){"a:i=4", "a:j=1", "b:i=8", "b:j=1", NULL});
     job j = make_job(plan);
     assert_int_equal(dv_exec_run(j.x, NULL), DV_OK);
@@ -269,7 +269,7 @@ static void equal_counts_are_not_equal_owners(void **unused)
                                "a[i,j] = relu(x[i,j])\n"
                                "b[i,j] = abs(a[i,j])\noutput b\n";
     dv_plan *plan = division_of(
-        text, "spyre", 8, DV_DIVIDE_DEFAULT,
+        text, "spyre", 8, (dv_divide)0,
         (const char *const[]){"a:i=4", "a:j=2", "b:i=2", "b:j=4", NULL});
     int32_t a = op_named(plan, "a"), b = op_named(plan, "b");
     int64_t *by_a = calloc(65536, sizeof *by_a);
@@ -302,7 +302,7 @@ static void memory_is_poisoned(void **unused)
     (void)unused;
     dv_plan *plan = division_of("input x: f16[5, 65]\ny[i,j] = x[i,j] * 0.0\n"
                                 "output y\n",
-                                "spyre", 4, DV_DIVIDE_DEFAULT, NULL);
+                                "spyre", 4, (dv_divide)0, NULL);
     dv_sim *m = NULL;
     uint16_t x[325], y[325];
     void *host[2] = {x, y};
@@ -328,7 +328,7 @@ static void layouts_cover(void **unused)
         dv_plan *plan =
             division_of("input x: f16[5, 65]\ny[i,j] = x[i,j] * 0.5\n"
                         "output y\n",
-                        "spyre", 4, DV_DIVIDE_DEFAULT, NULL);
+                        "spyre", 4, (dv_divide)0, NULL);
         dv_layout *l = &plan->layouts[0];
         assert_int_equal(dv_layout_verify(plan, NULL), DV_OK);
         switch (i) {
@@ -373,7 +373,7 @@ static void contributions_arrive_once(void **unused)
                                "output s, t, c\n";
     const char *pins[] = {"s:k=4", "t:i=4", "c:k=4", "c:m=2", NULL};
     static const uint16_t f16[] = {0x3c00, 0x4000, 0x4400, 0x4800}; // 1 2 4 8
-    dv_plan *plan = division_of(text, "spyre", 8, DV_DIVIDE_DEFAULT, pins);
+    dv_plan *plan = division_of(text, "spyre", 8, (dv_divide)0, pins);
     dv_group *g = &plan->groups[op_named(plan, "s")];
     assert_int_equal(g->n_deals, 4);
     for (int turn = 0; turn < 8; turn++) {
@@ -503,8 +503,8 @@ static void pins_stay_with_their_op(void **unused)
     for (int k = 0; k < 3; k++)
         for (int cores = 8; cores <= 32; cores *= 4) {
             dv_plan *free =
-                division_of(text, "spyre", cores, DV_DIVIDE_DEFAULT, NULL);
-            dv_plan *plan = division_of(text, "spyre", cores, DV_DIVIDE_DEFAULT,
+                division_of(text, "spyre", cores, (dv_divide)0, NULL);
+            dv_plan *plan = division_of(text, "spyre", cores, (dv_divide)0,
                                         (const char *const[]){which[k], NULL});
             assert_int_equal(dv_plan_n_tiles(free, 0), cores);
             assert_int_not_equal(free->slices[0][0], 16);

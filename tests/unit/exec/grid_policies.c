@@ -22,7 +22,7 @@ static const char *const programs[] = {
 static const dv_core_rect holes[] = {{0, 3, 7, 3}, {5, 0, 5, 1}};
 
 static void run(job *j, const char *text, const char *by, const char *order,
-                dv_run_kind kind, size_t n_holes)
+                dv_executor kind, size_t n_holes)
 {
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     o.scratch = DV_RESIDENTS_NONE;

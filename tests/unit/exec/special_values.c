@@ -71,7 +71,7 @@ static void expect_bits(const job *j, double *const *values, void *const *data,
 }
 
 static void run_one(const char *target, const char *text, int64_t threads,
-                    dv_run_kind kind, const char *who)
+                    dv_executor kind, const char *who)
 {
     job j;
     double *values[MAX_TENSORS] = {0};
@@ -249,7 +249,7 @@ static void test_functions(void **unused)
     (void)unused;
     static const char *const fns[] = {"exp", "log",     "sqrt", "rsqrt", "tanh",
                                       "erf", "sigmoid", "silu", "gelu"};
-    static const dv_run_kind kinds[] = {DV_RUN_SEQ, DV_RUN_THREADS, DV_RUN_SIM};
+    static const dv_executor kinds[] = {DV_RUN_SEQ, DV_RUN_THREADS, DV_RUN_SIM};
     for (int i = 0; i < 9; i++)
         for (int k = 0; k < 12; k++) {
             char text[200];

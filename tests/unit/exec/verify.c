@@ -218,7 +218,7 @@ static void test_right(void **state)
          "s[i] = sum[k] (q[i,k] * 0.1 + 0.8)\nn[i]: i32 = s[i]\n"
          "u[i,n[i]] <- d[i]\noutput u\n",
          -1, 1}};
-    static const dv_run_kind kinds[] = {DV_RUN_THREADS, DV_RUN_SEQ};
+    static const dv_executor kinds[] = {DV_RUN_THREADS, DV_RUN_SEQ};
     (void)state;
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         job j;

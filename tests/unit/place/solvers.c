@@ -159,7 +159,7 @@ static void check_score(state *s)
     if (good < 0)
         return;
     dv_placement *p = NULL;
-    s->options.solver = DV_SOLVER_DEFAULT;
+    s->options.solver = (dv_solver)0;
     s->options.evict = 1;
     assert_int_equal(dv_place(&p, s->buffers, (size_t)s->n, &s->options, NULL),
                      DV_OK);
