@@ -4,14 +4,7 @@
 attack=$1
 mpirun=$2
 mutants=${3:-$((${DV_CASES:-100}))}
-case $("$mpirun" --version 2>&1) in
-*"Open MPI"* | *OpenRTE* | *open-mpi*)
-    more="--oversubscribe"
-    [ "$(id -u)" -ne 0 ] || more="$more --allow-run-as-root"
-    ;;
-*) more= ;;
-esac
-bad=0
+. "$(dirname "$0")/../mpi/common.inc"
 for n in 2 3 4 6; do
     # shellcheck disable=SC2086
     "$mpirun" $more -n "$n" "$attack" "$(((mutants + 3) / 4))" || bad=1

@@ -7,6 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+// -- Why a case fails --------------------------------------------------------
+
+static char noted[1200];
+
+int case_no(const char *form, ...)
+{
+    char text[sizeof noted]; // the note may be one of the arguments
+    va_list ap;
+    va_start(ap, form);
+    vsnprintf(text, sizeof text, form, ap);
+    va_end(ap);
+    memcpy(noted, text, sizeof noted);
+    return 0;
+}
+
+const char *case_why(void)
+{
+    return noted;
+}
+
+// -- Programs ----------------------------------------------------------------
+
 enum {
     MAX_TENSORS = 40,
     MAX_VARS = 30,

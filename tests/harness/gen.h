@@ -9,6 +9,10 @@
 #define DV_GEN_H
 #include <stdint.h>
 
+// Notes why a case fails and returns 0; case_why() returns the note.
+__attribute__((format(printf, 1, 2))) int case_no(const char *form, ...);
+const char *case_why(void);
+
 // SplitMix64.
 typedef struct rng {
     uint64_t state;

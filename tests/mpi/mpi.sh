@@ -5,16 +5,7 @@ divvy=$1
 src=$2
 mpirun=$3
 team=$4
-tmp=$(mktemp -d) || exit 2
-trap 'rm -rf "$tmp"' EXIT
-bad=0
-case $("$mpirun" --version 2>&1) in
-*"Open MPI"* | *OpenRTE* | *open-mpi*)
-    more="--oversubscribe"
-    [ "$(id -u)" -ne 0 ] || more="$more --allow-run-as-root"
-    ;;
-*) more= ;;
-esac
+. "$(dirname "$0")/common.inc"
 # shellcheck disable=SC2086
 run() {
     n=$1

@@ -4,16 +4,7 @@
 divvy=$1
 plan=$2/tests/golden/dist/C20_order.plan
 mpirun=$3
-tmp=$(mktemp -d) || exit 2
-trap 'rm -rf "$tmp"' EXIT
-bad=0
-case $("$mpirun" --version 2>&1) in
-*"Open MPI"* | *OpenRTE* | *open-mpi*)
-    more="--oversubscribe"
-    [ "$(id -u)" -ne 0 ] || more="$more --allow-run-as-root"
-    ;;
-*) more= ;;
-esac
+. "$(dirname "$0")/common.inc"
 fail() {
     echo "FAILED: $*"
     cat "$tmp/out"

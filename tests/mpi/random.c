@@ -4,7 +4,6 @@
 #include "random.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "harness/case.h"
 #include "harness/teams.h"
 #include "team/team.h"
 #include "witness.h"
@@ -69,10 +68,10 @@ static int as_alone(const team *t, const dv_program *p, const dv_plan *one,
              case_no("alone it does not run: %s", dv_diag_text(t->diag));
     // An error that a repeat carries backwards from a narrow type is not in the
     // oracle's estimate: where one rank is off, so may several be.
-    if (ok && teams_right(p, one, before, alone, t->diag))
-        ok = teams_right(p, t->plan, before, after, t->diag);
+    if (ok && case_right(p, one, before, alone))
+        ok = case_right(p, t->plan, before, after);
     if (ok && (whole || t->plan->team.n_follows == 0))
-        ok = teams_same_bits(one->ops, alone, after);
+        ok = case_same_values(one->ops, alone, t->plan->ops, after);
     case_free(alone, one->ops);
     return ok;
 }
@@ -89,7 +88,7 @@ static int run_team(team *t, const dv_program *p, const dv_plan *one, int whole)
     ok &= sum_moved(t, &moved) && teams_carried(t->plan, &moved);
     ok &= run_once(t, before, again);
     if (ok && t->comm->rank == 0)
-        ok = teams_same_bits(ops, after, again) &&
+        ok = case_same_values(ops, after, ops, again) &&
              as_alone(t, p, one, whole, before, after);
     free(swaps);
     case_free(before, ops);

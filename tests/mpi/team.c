@@ -2,8 +2,7 @@
 // cut into parts, everybody returning the same error. Run by mpi.sh under
 // mpirun with any number of ranks.
 #include "random.h"
-#include "exec/exec.h"
-#include "team/team.h"
+#include "harness/teams.h"
 #include "witness.h"
 #include <mpi.h>
 #include <stdio.h>
@@ -138,15 +137,11 @@ static const char look[] = "input v: f64[8]\ninput p: i64[8]\n"
 
 static dv_plan *plan_for(const char *text, int64_t n, int64_t r)
 {
-    dv_program *p = NULL;
     dv_target *t = NULL;
-    dv_plan *plan = NULL;
-    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    o.team = n;
-    o.rank = r;
-    if (!dv_program_parse(&p, text, strlen(text), "test", NULL, 0, NULL) &&
-        !dv_target_load(&t, "host", NULL))
-        dv_plan_create(&plan, p, t, &o, NULL);
+    dv_program *p = case_program(text);
+    dv_plan *plan = !p || dv_target_load(&t, "host", NULL)
+                        ? NULL
+                        : teams_plan(p, t, n, r, NULL);
     dv_program_destroy(p);
     dv_target_destroy(t);
     return plan;

@@ -5,6 +5,7 @@
 // `best` is never dearer than `seed`.
 #include "harness/test.h"
 #include "harness/property.h"
+#include "harness/random.h"
 #include "divide/divide.h"
 
 // -- What every divided plan keeps -----------------------------------------
@@ -107,7 +108,7 @@ static int holds(const dv_program *p, uint64_t seed)
     rng r = {seed ^ 0x5eed};
     dv_target t;
     double seed_cost, best_cost;
-    case_target(&r, &t);
+    random_target(&r, &t);
     double any;
     int ok = divides(p, &t, "seed", "off", &seed_cost) &&
              divides(p, &t, "best", "off", &best_cost) &&

@@ -5,7 +5,7 @@
 // the same bits.
 #include "harness/test.h"
 #include "einsum/einsum.h"
-#include "harness/gen.h"
+#include "harness/case.h"
 #include <math.h>
 
 enum { MAX_IN = 6, MAX_RANK = 6, DOT = 256, MAX_LABELS = 24 };
@@ -255,19 +255,7 @@ static void evaluate(const formula *f, loops *l, void *const *data,
 
 // -- One case ----------------------------------------------------------------
 
-static dv_target *targets[2];
 static dv_einsum_cache *cache;
-static char why[600];
-
-static int no(const char *form, ...) __attribute__((format(printf, 1, 2)));
-static int no(const char *form, ...)
-{
-    va_list ap;
-    va_start(ap, form);
-    vsnprintf(why, sizeof why, form, ap);
-    va_end(ap);
-    return 0;
-}
 
 // A dense tensor in memory with other strides: dims in another order, some
 // turned around, with gaps.
@@ -328,8 +316,8 @@ static int compare(const dv_array *out, const double *want, const char *text)
                     out->strides ? 0 : k);
         double wanted = dv_round_to(out->dtype, want[k]);
         if (got != wanted && !(isnan(got) && isnan(wanted)))
-            return no("%s: element %d is %g, not %g", text, (int)k, got,
-                      wanted);
+            return case_no("%s: element %d is %g, not %g", text, (int)k, got,
+                           wanted);
     }
     return 1;
 }
@@ -339,12 +327,12 @@ static int call(rng *r, const char *text, const formula *f, const dv_array *in,
 {
     dv_einsum_options o = DV_EINSUM_OPTIONS_INIT;
     dv_diag *diag = dv_diag_create();
-    o.target = targets[rng_percent(r, 3)];
+    o.target = rng_percent(r, 3) ? case_spyre : case_host;
     o.cache = rng_percent(r, 30) ? cache : NULL;
     o.path = rng_percent(r, 10) && *text != '[' ? "greedy" : NULL;
     dv_status st = dv_einsum(text, in, (size_t)f->n_in, out, &o, diag);
     int ok = st == DV_OK ? compare(out, want, text)
-                         : no("%s: %s", text, dv_diag_text(diag));
+                         : case_no("%s: %s", text, dv_diag_text(diag));
     dv_diag_destroy(diag);
     return ok;
 }
@@ -462,7 +450,7 @@ static int call_tree(rng *r, const formula *f, const data *x)
             in[i] = x->arrays[leaf[i]];
         ok = call(r, text, f, in, &x->result, x->want);
     } else if (!ok) {
-        no("%s: no path", f->text);
+        case_no("%s: no path", f->text);
     }
     dv_arena_free(&arena);
     return ok;
@@ -472,19 +460,13 @@ static int call_tree(rng *r, const formula *f, const data *x)
 
 static int setup(void **state)
 {
-    (void)state;
-    return dv_target_load(&targets[0], "host", NULL) ||
-           dv_target_load(&targets[1], "spyre", NULL) ||
-           dv_einsum_cache_create(&cache, 8, NULL);
+    return case_set_up(state) || dv_einsum_cache_create(&cache, 8, NULL);
 }
 
 static int teardown(void **state)
 {
-    (void)state;
-    dv_target_destroy(targets[0]);
-    dv_target_destroy(targets[1]);
     dv_einsum_cache_destroy(cache);
-    return 0;
+    return case_tear_down(state);
 }
 
 static void equals_loops(void **state)
@@ -511,7 +493,7 @@ static void equals_loops(void **state)
             ok = call_tree(&r, &f, &x);
         if (!ok)
             fprintf(stderr, "DV_SEED=%llu: %s\n",
-                    (unsigned long long)(seed + (uint64_t)i), why);
+                    (unsigned long long)(seed + (uint64_t)i), case_why());
         free_data(&f, &x);
         assert_true(ok);
     }

@@ -3,192 +3,48 @@
 // what is no division is refused.
 #include "harness/test.h"
 #include "harness/property.h"
-#include "plan/plan.h"
-#include "exec/exec.h"
-#include <inttypes.h>
-
-static dv_target *targets[2];
-
-static int setup(void **state)
-{
-    (void)state;
-    return dv_target_load(&targets[0], "host", NULL) ||
-           dv_target_load(&targets[1], "spyre", NULL);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    dv_target_destroy(targets[0]);
-    dv_target_destroy(targets[1]);
-    return 0;
-}
-
-// -- Buffers -----------------------------------------------------------------
-
-static int run(const dv_plan *plan, void *const *data, dv_diag *diag)
-{
-    dv_exec *x = NULL;
-    dv_status st = dv_exec_create(&x, plan, diag);
-    if (st == DV_OK)
-        st = case_bind(x, plan->ops, data, diag);
-    if (st == DV_OK)
-        st = dv_exec_run(x, diag);
-    dv_exec_destroy(x);
-    return st == DV_OK || case_no("it does not run: %s", dv_diag_text(diag));
-}
-
-static int same_bits(const dv_program *p, void *const *a, void *const *b)
-{
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        size_t size = (size_t)dv_dtype_get(t->dtype)->size_bytes;
-        for (int64_t k = 0; t->is_output && k < t->n_elems; k++) {
-            const char *x = (const char *)a[i] + (size_t)k * size;
-            const char *y = (const char *)b[i] + (size_t)k * size;
-            double v = dv_load(t->dtype, x, 0), w = dv_load(t->dtype, y, 0);
-            if (memcmp(x, y, size) != 0 && !(v != v && w != w))
-                return case_no("%s: element %d is %.17g, was %.17g", t->name,
-                               (int)k, w, v);
-        }
-    }
-    return 1;
-}
+#include "harness/job.h"
+#include "harness/random.h"
 
 // -- Random divisions --------------------------------------------------------
-
-// Cut some variables, but none that is reduced over: parts of a sum that are
-// combined later round otherwise. The op's number of tiles.
-static int64_t cut(rng *r, dv_plan *plan, int32_t op)
-{
-    const dv_op *o = &plan->ops->ops[op];
-    int whole = o->is_extern || dv_access_is_indirect(&o->write);
-    for (int v = 0; v < o->n_vars && !whole; v++) {
-        int64_t len = o->vars[v].end - o->vars[v].begin;
-        if (!o->vars[v].reduce && rng_percent(r, 60))
-            plan->slices[op][v] = 1 + rng_below(r, len);
-    }
-    return dv_plan_n_tiles(plan, op);
-}
-
-// Deal n tiles in random ranges, in random order, to random cores.
-static void deal(rng *r, dv_plan *plan, dv_group *g, int64_t n)
-{
-    g->n_tiles = n;
-    g->n_deals = 0;
-    g->deals = DV_NEW(&plan->arena, dv_deal, n);
-    for (int64_t at = 0; at < n;) {
-        int64_t len = 1 + rng_below(r, n - at);
-        len = rng_percent(r, 50) ? 1 : len;
-        g->deals[g->n_deals++] =
-            (dv_deal){rng_below(r, plan->target.cores), at, len};
-        at += len;
-    }
-    for (int32_t i = g->n_deals - 1; i > 0; i--) {
-        int32_t k = (int32_t)rng_below(r, i + 1);
-        dv_deal t = g->deals[i];
-        g->deals[i] = g->deals[k];
-        g->deals[k] = t;
-    }
-}
-
-// Put neighbours of as many tiles into one group wherever the checker lets it.
-static void merge(rng *r, dv_plan *plan)
-{
-    for (int32_t i = 0; i + 1 < plan->n_groups;) {
-        dv_group *a = &plan->groups[i], was = *a, next = a[1];
-        if (a->n_tiles != next.n_tiles || !rng_percent(r, 80)) {
-            i++;
-            continue;
-        }
-        a->end_op = next.end_op;
-        size_t rest = (size_t)(plan->n_groups - i - 2) * sizeof *a;
-        memmove(a + 1, a + 2, rest);
-        plan->n_groups--;
-        if (dv_plan_check(plan, NULL) == DV_OK)
-            continue;
-        memmove(a + 2, a + 1, rest);
-        plan->n_groups++;
-        a[0] = was;
-        a[1] = next;
-        i++;
-    }
-}
 
 static void divide(rng *r, dv_plan *plan)
 {
     for (int32_t i = 0; i < plan->n_groups; i++)
-        deal(r, plan, &plan->groups[i], cut(r, plan, i));
-    merge(r, plan);
+        random_deal(r, plan, &plan->groups[i], random_slices(r, plan, i, 0));
+    random_merge(r, plan);
 }
 
 static dv_plan *make_plan(const dv_program *p, const dv_target *t)
 {
-    dv_plan *plan = NULL;
-    dv_diag *diag = dv_diag_create();
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    o.scratch = "off"; // homes would not fit slices made up below
-    if (dv_plan_create(&plan, p, t, &o, diag))
-        case_no("no plan: %s", dv_diag_text(diag));
-    else if (dv_plan_check(plan, diag)) {
-        case_no("a plan fails its check: %s", dv_diag_text(diag));
-        dv_plan_destroy(plan);
-        plan = NULL;
-    }
-    dv_diag_destroy(diag);
-    return plan;
+    o.scratch = "off"; // homes would not fit the random slices
+    return case_plan(p, t, &o);
 }
 
-static void add_text(const dv_plan *plan)
-{
-    char *text = dv_plan_text(plan);
-    const char *at = text ? strstr(text, "program ") : NULL;
-    fprintf(stderr, "\n%s\n%s", case_why(), at ? at : "");
-    dv_free(text);
-}
-
+// A random division of the program reads back, and what was read gives the
+// results of the plan as it was made, bit by bit.
 static int divided_runs_the_same(rng *r, const dv_program *p,
-                                 const dv_target *t, void *const *want)
+                                 const dv_target *t, const job *want)
 {
     dv_diag *diag = dv_diag_create();
     dv_plan *plan = make_plan(p, t), *read = NULL;
+    job got = {0};
     divide(r, plan);
     char *text = dv_plan_text(plan);
-    void **got = case_buffers(plan->ops);
     int ok = !dv_plan_check(plan, diag) ||
              case_no("a division fails its check: %s", dv_diag_text(diag));
+    ok = ok && case_reads_back(plan);
     ok = ok &&
-         (!dv_plan_parse(&read, text, strlen(text), "divided", NULL, NULL,
-                         diag) ||
-          case_no("a division does not read back: %s", dv_diag_text(diag)));
-    ok = ok && (!dv_plan_check(read, diag) || case_no("read back, it fails"));
-    ok = ok && run(read, got, diag) && same_bits(plan->ops, want, got);
+         !dv_plan_parse(&read, text, strlen(text), "divided", NULL, NULL, NULL);
+    ok = ok && job_done(&got, read, RUN_AS_PLANNED) &&
+         job_same_values(want, &got);
     if (!ok)
-        add_text(plan);
-    case_free(got, plan->ops);
+        case_show(plan);
+    job_stop(&got);
     dv_free(text);
     dv_plan_destroy(plan);
     dv_plan_destroy(read);
-    dv_diag_destroy(diag);
-    return ok;
-}
-
-// -- The oracle --------------------------------------------------------------
-
-static int matches_oracle(const dv_program *p, const dv_plan *plan,
-                          void *const *got)
-{
-    dv_verdict verdict;
-    dv_diag *diag = dv_diag_create();
-    void **before = case_buffers(plan->ops);
-    int ok = !dv_verify(&verdict, p, plan, before, got, NULL, NULL, diag) ||
-             case_no("the oracle fails: %s", dv_diag_text(diag));
-    if (ok && !verdict.ok)
-        ok = case_no("%s is %g off, %g is allowed", verdict.tensor,
-                     verdict.residual, verdict.threshold);
-    if (!ok)
-        add_text(plan);
-    case_free(before, plan->ops);
     dv_diag_destroy(diag);
     return ok;
 }
@@ -199,20 +55,20 @@ static int runs(const dv_program *p, uint64_t seed, const dv_target *t)
     dv_plan *plan = make_plan(p, t);
     if (!plan)
         return 0;
-    dv_diag *diag = dv_diag_create();
-    void **want = case_buffers(plan->ops);
-    int ok = run(plan, want, diag) && matches_oracle(p, plan, want);
+    job want = {0};
+    int ok = job_done(&want, plan, RUN_AS_PLANNED) && job_right(&want, p);
+    if (!ok)
+        case_show(plan);
     for (int i = 0; ok && i < 2; i++)
-        ok = divided_runs_the_same(&r, p, t, want);
-    case_free(want, plan->ops);
+        ok = divided_runs_the_same(&r, p, t, &want);
+    job_stop(&want);
     dv_plan_destroy(plan);
-    dv_diag_destroy(diag);
     return ok;
 }
 
 static int runs_however_divided(const dv_program *p, uint64_t seed)
 {
-    return runs(p, seed, targets[0]) && runs(p, seed, targets[1]);
+    return runs(p, seed, case_host) && runs(p, seed, case_spyre);
 }
 
 // -- What is no division -----------------------------------------------------
@@ -301,7 +157,7 @@ static int slice_extern(rng *r, dv_plan *plan)
             o->vars[0].end - o->vars[0].begin < 2)
             continue;
         plan->slices[g->first_op][0] = 1;
-        deal(r, plan, g, dv_plan_n_tiles(plan, g->first_op));
+        random_deal(r, plan, g, dv_plan_n_tiles(plan, g->first_op));
         return 1;
     }
     return 0;
@@ -311,7 +167,7 @@ static int wrong_tiles(rng *r, dv_plan *plan)
 {
     dv_group *g = some_group(r, plan);
     g->n_tiles++;
-    deal(r, plan, g, g->n_tiles);
+    random_deal(r, plan, g, g->n_tiles);
     return 1;
 }
 
@@ -333,20 +189,18 @@ static int is_refused(const dv_plan *plan)
 {
     char *text = dv_plan_text(plan);
     dv_plan *read = NULL;
-    dv_diag *diag = dv_diag_create();
     int refused = dv_plan_check(plan, NULL) == DV_E_CHECK;
     if (!refused)
         case_no("the checker accepts it");
     if (!dv_plan_parse(&read, text, strlen(text), "wrong", NULL, NULL, NULL)) {
         if (dv_plan_check(read, NULL) != DV_E_CHECK)
             refused = case_no("the checker accepts it as text");
-        void **data = case_buffers(read->ops);
-        run(read, data, diag);
-        case_free(data, read->ops);
+        job j;
+        job_done(&j, read, RUN_AS_PLANNED);
+        job_stop(&j);
     }
     dv_plan_destroy(read);
     dv_free(text);
-    dv_diag_destroy(diag);
     return refused;
 }
 
@@ -355,7 +209,7 @@ static int wrong_plans_are_refused(const dv_program *p, uint64_t seed)
     rng r = {seed ^ 0x9747b28c};
     int ok = 1;
     for (size_t i = 0; ok && i < sizeof mutations / sizeof *mutations; i++) {
-        dv_plan *plan = make_plan(p, targets[seed % 2]);
+        dv_plan *plan = make_plan(p, seed % 2 ? case_spyre : case_host);
         if (!plan)
             return 0;
         if (plan->n_groups)
@@ -363,10 +217,8 @@ static int wrong_plans_are_refused(const dv_program *p, uint64_t seed)
         if (plan->n_groups && mutations[i].apply(&r, plan)) {
             ok = is_refused(plan);
             if (!ok) {
-                char was[200];
-                snprintf(was, sizeof was, "%.190s", case_why());
-                case_no("%s: %s", mutations[i].name, was);
-                add_text(plan);
+                case_no("%s: %s", mutations[i].name, case_why());
+                case_show(plan);
             }
         }
         dv_plan_destroy(plan);
@@ -447,11 +299,9 @@ static void outputs_do_not_overlap(void **state)
     static const char text[] = "input x: f32[8]\ninput w: f32[8]\n"
                                "y[i] = x[i] + w[7-i]\noutput y\n";
     float a[16] = {0};
-    dv_program *p = NULL;
     dv_exec *x = NULL;
-    assert_int_equal(
-        dv_program_parse(&p, text, sizeof text - 1, "t", NULL, 0, NULL), DV_OK);
-    dv_plan *plan = make_plan(p, targets[0]);
+    dv_program *p = case_program(text);
+    dv_plan *plan = make_plan(p, case_host);
     assert_int_equal(dv_exec_create(&x, plan, NULL), DV_OK);
     assert_int_equal(dv_exec_bind(x, "x", a, 32, NULL), DV_OK);
     assert_int_equal(dv_exec_bind(x, "w", a, 32, NULL), DV_OK);
@@ -528,5 +378,5 @@ int main(void)
         cmocka_unit_test(scatter_keeps_the_last),
         cmocka_unit_test(quotients_keep_their_bits),
     };
-    return run_group(tests, setup, teardown);
+    return run_group(tests, case_set_up, case_tear_down);
 }

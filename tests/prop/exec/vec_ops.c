@@ -1,25 +1,15 @@
 // Ops of random programs as calls of vector kernels give what the strips give,
 // on any boxes, also when a reduction is done in parts.
 #include "harness/test.h"
-#include "harness/gen.h"
+#include "harness/unit.h"
 #include "jit/backend.h"
 #include "exec/exec.h"
 #include "exec/vec_op.h"
 #include <inttypes.h>
 #include <math.h>
 
-static char why[700];
 static dv_jit *jit;
 static int n_done, n_left; // ops that became kernels, and that did not
-
-__attribute__((format(printf, 1, 2))) static int no(const char *form, ...)
-{
-    va_list ap;
-    va_start(ap, form);
-    vsnprintf(why, sizeof why, form, ap);
-    va_end(ap);
-    return 0;
-}
 
 static int setup(void **state)
 {
@@ -110,7 +100,7 @@ static int op_is_float(const dv_program *p, const dv_op *op)
 }
 
 // As close as roundings in another order let them be.
-static int same(world *w, const dv_op *op, const void *a, const void *b)
+static int same_op(world *w, const dv_op *op, const void *a, const void *b)
 {
     const dv_tensor *t = &w->p->tensors[op->write.tensor];
     double most = 0;
@@ -126,8 +116,8 @@ static int same(world *w, const dv_op *op, const void *a, const void *b)
     for (int64_t i = 0; i < t->n_elems; i++) {
         double x = dv_load(t->dtype, a, i), y = dv_load(t->dtype, b, i);
         if (!(x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= slack))
-            return no("%s: element %" PRId64 " is %.17g, strips say %.17g",
-                      op->name, i, y, x);
+            return case_no("%s: element %" PRId64 " is %.17g, strips say %.17g",
+                           op->name, i, y, x);
     }
     return 1;
 }
@@ -148,7 +138,7 @@ static int one_op(world *w, const dv_op *op)
                       .write = &k.write,
                       .whole = rng_percent(&w->r, 50)};
     if (dv_vec_op_create(&v, &how, jit, &w->arena, NULL) != DV_OK)
-        return no("%s: no kernel was made", op->name);
+        return case_no("%s: no kernel was made", op->name);
     void *old = malloc(bytes), *mine = malloc(bytes);
     memcpy(old, w->data[op->write.tensor], bytes);
     memcpy(mine, old, bytes);
@@ -166,7 +156,7 @@ static int one_op(world *w, const dv_op *op)
             end[i] = op->vars[i].end;
         }
         run_pieces(w, v, op, at, begin, end, how.whole, 0);
-        ok = same(w, op, w->data[op->write.tensor], mine);
+        ok = same_op(w, op, w->data[op->write.tensor], mine);
         free(at);
     }
     n_done += v != NULL;
@@ -205,15 +195,12 @@ static void sweep(gen_mode mode, int usual)
     n_done = n_left = 0;
     for (int i = 0; i < gen_cases(usual); i++) {
         char *text = gen_program(first + (uint64_t)i, mode);
-        dv_program *p = NULL, *ops = NULL;
-        assert_int_equal(
-            dv_program_parse(&p, text, strlen(text), "gen", NULL, 0, NULL),
-            DV_OK);
+        dv_program *p = program_of(text), *ops = NULL;
         static const dv_grain grains[] = {DV_GRAIN_FUSED, DV_GRAIN_PRIMITIVE};
         assert_int_equal(dv_program_lower(&ops, p, grains[i % 2], NULL), DV_OK);
         int ok = one_program(ops, first + (uint64_t)i);
         if (!ok)
-            gen_report("vec", first + (uint64_t)i, mode, text, why);
+            gen_report("vec", first + (uint64_t)i, mode, text, case_why());
         dv_program_destroy(ops);
         dv_program_destroy(p);
         free(text);
@@ -257,17 +244,14 @@ static void large(void **state)
         skip_test("no kernels for this machine");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         for (uint64_t seed = 1; seed <= 12; seed++) {
-            dv_program *p = NULL, *ops = NULL;
-            assert_int_equal(dv_program_parse(&p, texts[i], strlen(texts[i]),
-                                              "large", NULL, 0, NULL),
-                             DV_OK);
+            dv_program *p = program_of(texts[i]), *ops = NULL;
             assert_int_equal(dv_program_lower(&ops, p, DV_GRAIN_FUSED, NULL),
                              DV_OK);
             int before = n_left, ok = one_program(ops, seed);
             dv_program_destroy(ops);
             dv_program_destroy(p);
             if (!ok)
-                fail_msg("%s%s", texts[i], why);
+                fail_msg("%s%s", texts[i], case_why());
             assert_int_equal(n_left, before); // all by kernels
         }
 }

@@ -13,16 +13,6 @@ static int same_text(const char *a, const char *b)
     return a && b && strcmp(a, b) == 0;
 }
 
-static dv_program *parse(const char *text)
-{
-    dv_program *p = NULL;
-    dv_diag *diag = dv_diag_create();
-    if (dv_program_parse(&p, text, strlen(text), "random", NULL, 0, diag))
-        case_no("it does not parse: %s", dv_diag_text(diag));
-    dv_diag_destroy(diag);
-    return p;
-}
-
 static dv_program *lower(const dv_program *p, dv_grain grain)
 {
     dv_program *out = NULL;
@@ -50,7 +40,7 @@ static int reads_back(const dv_program *p, uint64_t seed)
 {
     (void)seed;
     char *text = dv_program_text(p), *again = NULL;
-    dv_program *q = text ? parse(text) : NULL;
+    dv_program *q = text ? case_program(text) : NULL;
     int ok = q != NULL;
     if (ok && !dv_ast_equal(&p->ast, &q->ast))
         ok = case_no("it prints to another tree:\n%s", text);
@@ -204,9 +194,7 @@ static int means_the_same(const dv_program *p, double *const *want,
     }
     if (!ok) {
         char *text = dv_program_text(a);
-        char was[300];
-        snprintf(was, sizeof was, "%s", case_why());
-        case_no("%s\nlowered (%s):\n%s", was, grain_name(grain), text);
+        case_no("%s\nlowered (%s):\n%s", case_why(), grain_name(grain), text);
         dv_free(text);
     }
     free_values(got, a);
@@ -233,79 +221,27 @@ static int lowering_keeps_values(const dv_program *p, uint64_t seed)
 
 // -- Plans -------------------------------------------------------------------
 
-static dv_target *targets[2];
-
-static int setup(void **state)
-{
-    (void)state;
-    return dv_target_load(&targets[0], "host", NULL) ||
-           dv_target_load(&targets[1], "spyre", NULL);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    dv_target_destroy(targets[0]);
-    dv_target_destroy(targets[1]);
-    return 0;
-}
-
-static dv_plan *make_plan(const dv_program *p, const dv_target *target)
-{
-    dv_plan *plan = NULL;
-    dv_diag *diag = dv_diag_create();
-    if (dv_plan_create(&plan, p, target, NULL, diag))
-        case_no("no plan: %s", dv_diag_text(diag));
-    dv_diag_destroy(diag);
-    return plan;
-}
-
-static dv_plan *parse_plan(const char *text)
-{
-    dv_plan *plan = NULL;
-    dv_diag *diag = dv_diag_create();
-    if (dv_plan_parse(&plan, text, strlen(text), "again", NULL, NULL, diag))
-        case_no("the plan does not read back: %s", dv_diag_text(diag));
-    dv_diag_destroy(diag);
-    return plan;
-}
-
-static int plan_reads_back(const dv_program *p, const dv_target *target)
-{
-    dv_plan *a = make_plan(p, target), *b = NULL;
-    char *text = a ? dv_plan_text(a) : NULL, *again = NULL;
-    if (text)
-        b = parse_plan(text);
-    int ok = b != NULL;
-    if (ok && !dv_program_equal(a->ops, b->ops))
-        ok = case_no("the plan reads back with other ops:\n%s", text);
-    if (ok) {
-        again = dv_plan_text(b);
-        if (!same_text(text, again))
-            ok = case_no("the plan prints differently the second time:\n%s",
-                         again);
-    }
-    if (ok && dv_plan_check(b, NULL))
-        ok = case_no("the plan that was read fails its check");
-    dv_free(text);
-    dv_free(again);
-    dv_plan_destroy(a);
-    dv_plan_destroy(b);
-    return ok;
-}
-
+// T1, for the targets host and spyre.
 static int plans_read_back(const dv_program *p, uint64_t seed)
 {
     (void)seed;
-    return plan_reads_back(p, targets[0]) && plan_reads_back(p, targets[1]);
+    int ok = 1;
+    for (int i = 0; ok && i < 2; i++) {
+        dv_plan *plan = case_plan(p, i ? case_spyre : case_host, NULL);
+        ok = plan && case_reads_back(plan);
+        dv_plan_destroy(plan);
+    }
+    return ok;
 }
 
+// T2: the same program and target give the same text.
 static int plans_are_deterministic(const dv_program *p, uint64_t seed)
 {
     (void)seed;
     int ok = 1;
     for (int i = 0; ok && i < 2; i++) {
-        dv_plan *a = make_plan(p, targets[i]), *b = make_plan(p, targets[i]);
+        const dv_target *t = i ? case_spyre : case_host;
+        dv_plan *a = case_plan(p, t, NULL), *b = case_plan(p, t, NULL);
         char *ta = a ? dv_plan_text(a) : NULL;
         char *tb = b ? dv_plan_text(b) : NULL;
         ok = same_text(ta, tb) || (ta && tb && case_no("two plans differ"));
@@ -405,7 +341,7 @@ static void still_variables_keep_values(void **state)
         "y[p[0*i]] <- x[i]\noutput y\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        dv_program *p = parse(texts[i]);
+        dv_program *p = case_program(texts[i]);
         assert_true(!p ||
                     (lowering_keeps_values(p, 1) && plans_read_back(p, 1)));
         dv_program_destroy(p);
@@ -425,7 +361,7 @@ static void dead_definitions_are_not_read(void **state)
         "repeat 2 {\n    x[i] <- t[i]\n}\noutput x\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        dv_program *p = parse(texts[i]);
+        dv_program *p = case_program(texts[i]);
         if (p)
             fprintf(stderr, "accepted:\n%s", texts[i]);
         assert_null(p);
@@ -438,7 +374,7 @@ static void large_constants_read_back(void **state)
     (void)state;
     static const char text[] = "input x: f32[3]\n"
                                "y[i] = x[i] + 9223372036854775807\noutput y\n";
-    dv_program *p = parse(text);
+    dv_program *p = case_program(text);
     assert_true(!p || plans_read_back(p, 1));
     dv_program_destroy(p);
 }
@@ -455,7 +391,7 @@ static void set_params_are_in_the_text(void **state)
     assert_int_equal(
         dv_program_parse(&p, text, sizeof text - 1, "set", set, 2, NULL), 0);
     char *printed = dv_program_text(p);
-    dv_program *q = parse(printed);
+    dv_program *q = case_program(printed);
     assert_non_null(q);
     assert_true(dv_program_equal(p, q));
     dv_free(printed);
@@ -517,5 +453,5 @@ int main(void)
         cmocka_unit_test(hoisted_parts_are_lowered_fully),
         cmocka_unit_test(chosen_numbers_read_back),
     };
-    return run_group(tests, setup, teardown);
+    return run_group(tests, case_set_up, case_tear_down);
 }

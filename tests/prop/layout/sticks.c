@@ -3,7 +3,7 @@
 // sticks take as few bytes, moves and all, as the best of all combinations of
 // ways, and the plan with its moves checks, runs and is right.
 #include "harness/test.h"
-#include "harness/gen.h"
+#include "harness/unit.h"
 #include "layout/stick.h"
 #include <inttypes.h>
 
@@ -192,19 +192,19 @@ static void check_one(uint64_t seed, const dv_target *t)
     rng r = {seed};
     dv_text text = {0};
     dv_arena a = {0};
-    dv_program *p = NULL, *ops = NULL;
-    dv_plan *plan = NULL;
+    dv_program *ops = NULL;
     dv_diag *diag = dv_diag_create();
     write_program(&r, &text);
-    if (dv_program_parse(&p, text.at, text.len, "random", NULL, 0, diag) ||
-        dv_program_lower(&ops, p, DV_GRAIN_PRIMITIVE, diag))
+    dv_program *p = program_of(text.at);
+    if (dv_program_lower(&ops, p, DV_GRAIN_PRIMITIVE, diag))
         fail_msg("%s\n%s", text.at, dv_diag_text(diag));
     double found = chosen(ops, t, &a), best = least(ops, t, &a);
     if (best >= 0 && found != best)
         fail_msg("DV_SEED=%d takes %g bytes, %g do:\n%s", (int)seed, found,
                  best, text.at);
-    if (dv_plan_create(&plan, p, t, NULL, diag) || dv_plan_check(plan, diag))
-        fail_msg("DV_SEED=%d %s\n%s", (int)seed, dv_diag_text(diag), text.at);
+    dv_plan *plan = case_plan(p, t, NULL);
+    if (!plan)
+        fail_msg("DV_SEED=%d %s\n%s", (int)seed, case_why(), text.at);
     dv_plan_destroy(plan);
     dv_program_destroy(ops);
     dv_program_destroy(p);
@@ -216,8 +216,7 @@ static void check_one(uint64_t seed, const dv_target *t)
 static void least_bytes(void **state)
 {
     (void)state;
-    dv_target *t = NULL;
-    assert_int_equal(dv_target_load(&t, "spyre", NULL), DV_OK);
+    dv_target *t = target_of("spyre");
     int n = gen_cases(400);
     for (int i = 0; i < n; i++)
         check_one(gen_seed() + (uint64_t)i, t);

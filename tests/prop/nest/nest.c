@@ -7,17 +7,6 @@
 #include "nest/nest.h"
 #include <inttypes.h>
 
-static char why[1200];
-
-__attribute__((format(printf, 1, 2))) static int no(const char *form, ...)
-{
-    va_list ap;
-    va_start(ap, form);
-    vsnprintf(why, sizeof why, form, ap);
-    va_end(ap);
-    return 0;
-}
-
 // -- Random nests ------------------------------------------------------------
 
 static void shuffle(rng *r, int *a, int n)
@@ -183,7 +172,7 @@ static int reads_back(const dv_nest *n)
     ok = ok && strcmp(a.at, b.at) == 0;
     dv_text_free(&a);
     dv_text_free(&b);
-    return ok || no("it does not read back");
+    return ok || case_no("it does not read back");
 }
 
 typedef struct watch {
@@ -200,7 +189,7 @@ static void after(void *user, const char *pass, const dv_nest *n)
         return;
     void *got = result(n, &bytes);
     if (bytes != w->bytes || memcmp(got, w->want, bytes) != 0)
-        w->ok = no("%s changes the result", pass);
+        w->ok = case_no("%s changes the result", pass);
     w->ok = w->ok && reads_back(n);
     free(got);
 }
@@ -216,16 +205,16 @@ static int passes_keep(const dv_nest *n, const char *list, int64_t threads,
     void *want = result(n, &w.bytes);
     w.want = want;
     if (dv_nest_optimise(&work, list, &options, diag))
-        w.ok = no("a pass fails: %s", dv_diag_text(diag));
+        w.ok = case_no("a pass fails: %s", dv_diag_text(diag));
     int best = !strncmp(list, "join", 4) && dv_nest_is_product(n);
     dv_nest_form form;
     if (w.ok && best &&
         (dv_nest_check_order(&work, diag) ||
          dv_nest_form_of(&work, &form, diag)))
-        w.ok = no("it has no form: %s", dv_diag_text(diag));
+        w.ok = case_no("it has no form: %s", dv_diag_text(diag));
     dv_status st = w.ok && !best ? dv_nest_verify(&work, diag) : DV_OK;
     if (st != DV_OK && st != DV_E_NEST)
-        w.ok = no("it cannot be verified: %s", dv_diag_text(diag));
+        w.ok = case_no("it cannot be verified: %s", dv_diag_text(diag));
     *ready += w.ok && st == DV_OK;
     free(want);
     dv_diag_destroy(diag);
@@ -236,7 +225,7 @@ static void report(const char *what, uint64_t seed, const dv_nest *n)
 {
     dv_text text = {0};
     dv_nest_print(&text, n);
-    gen_report(what, seed, GEN_FLOATS, text.at, why);
+    gen_report(what, seed, GEN_FLOATS, text.at, case_why());
     dv_text_free(&text);
     fail();
 }
@@ -458,9 +447,9 @@ static int agrees(const dv_nest *n, const dv_nest_operands *w,
     for (int o = 0; o < DV_N_OPERANDS; o++)
         free(data[o]);
     if (st != DV_OK)
-        return no("it does not run");
-    return bad < 0 || no("element %" PRId64 " is %g, the oracle has %g", bad,
-                         got, want[bad]);
+        return case_no("it does not run");
+    return bad < 0 || case_no("element %" PRId64 " is %g, the oracle has %g",
+                              bad, got, want[bad]);
 }
 
 static int as_the_oracle(const dv_program *p, dv_diag *diag, int *ready)
@@ -480,11 +469,11 @@ static int as_the_oracle(const dv_program *p, dv_diag *diag, int *ready)
     int ok = eval_in_doubles(p, after, &options, diag) == DV_OK &&
              dv_nest_of_op(&n, &where, p, 0, diag) == DV_OK;
     if (!ok)
-        no("%s", dv_diag_text(diag));
+        case_no("%s", dv_diag_text(diag));
     ok = ok && agrees(&n, &where, p, before, after[out]);
     dv_nest_options passes = {.threads = 2};
     if (ok && dv_nest_optimise(&n, dv_nest_list("seed"), &passes, diag))
-        ok = no("a pass fails: %s", dv_diag_text(diag));
+        ok = case_no("a pass fails: %s", dv_diag_text(diag));
     ok = ok && agrees(&n, &where, p, before, after[out]);
     *ready += ok && dv_nest_verify(&n, NULL) == DV_OK;
     for (int t = 0; t < p->n_tensors; t++) {
@@ -508,17 +497,17 @@ static void ops(void **state)
                      DV_OK &&
                  dv_program_lower(&q, p, DV_GRAIN_FUSED, diag) == DV_OK;
         if (!ok)
-            no("%s", dv_diag_text(diag));
+            case_no("%s", dv_diag_text(diag));
         // More: factors that go back are turned round first; as it is written
         // it has a nest, too.
-        ok = ok && (q->n_ops <= 3 || no("%d ops", (int)q->n_ops)) &&
+        ok = ok && (q->n_ops <= 3 || case_no("%d ops", (int)q->n_ops)) &&
              as_the_oracle(q->n_ops == 1 ? q : p, diag, &ready);
         dv_program_destroy(p);
         dv_program_destroy(q);
         dv_diag_destroy(diag);
         if (!ok) {
             gen_report("the nest of an op", seed + (uint64_t)i, GEN_FLOATS,
-                       m.text, why);
+                       m.text, case_why());
             fail();
         }
     }

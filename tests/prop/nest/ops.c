@@ -245,17 +245,6 @@ static void make_program(maker *m)
 
 // -- Running nests -----------------------------------------------------------
 
-static char why[1200];
-
-__attribute__((format(printf, 1, 2))) static int no(const char *form, ...)
-{
-    va_list ap;
-    va_start(ap, form);
-    vsnprintf(why, sizeof why, form, ap);
-    va_end(ap);
-    return 0;
-}
-
 typedef struct memory {
     char *data[DV_MAX_OPERANDS];
     void *at[DV_MAX_OPERANDS];
@@ -290,8 +279,8 @@ static int same(const dv_nest *n, const memory *d, const double *want,
     for (int64_t i = 0; i < count; i++) {
         double got = dv_load(n->dtype, d->data[DV_OUT], i);
         if (got != want[i] && !(isnan(got) && isnan(want[i])))
-            return no("%s: element %" PRId64 " is %g, the oracle has %g", how,
-                      i, got, want[i]);
+            return case_no("%s: element %" PRId64 " is %g, the oracle has %g",
+                           how, i, got, want[i]);
     }
     return 1;
 }
@@ -304,7 +293,7 @@ static int loops_agree(const dv_nest *n, const dv_nest_operands *w,
     fill(&d, n, w, p, before);
     dv_diag *diag = dv_diag_create();
     int ok = dv_nest_run_all(n, d.at, diag) == DV_OK ||
-             no("loops: %s", dv_diag_text(diag));
+             case_no("loops: %s", dv_diag_text(diag));
     ok =
         ok && same(n, &d, want, p->tensors[w->tensor[DV_OUT]].n_elems, "loops");
     dv_diag_destroy(diag);
@@ -324,7 +313,7 @@ static int kernels_agree(dv_jit *jit, const dv_nest *n,
     dv_status st = dv_contract_create(&c, jit, n, &o, diag);
     int typed = st == DV_E_DTYPE ||
                 (st == DV_E_NEST && strstr(dv_diag_text(diag), "wrong_dtype"));
-    int ok = st == DV_OK || typed || no("%s", dv_diag_text(diag));
+    int ok = st == DV_OK || typed || case_no("%s", dv_diag_text(diag));
     memory d;
     fill(&d, n, w, p, before);
     if (c) {
@@ -338,7 +327,7 @@ static int kernels_agree(dv_jit *jit, const dv_nest *n,
             for (int32_t i = 0; dv_contract_phases(c) == 2 && i < threads; i++)
                 dv_contract_combine(c, i, d.at[DV_OUT]);
         }
-        ok = dv_contract_found(c, NULL) == DV_OK || no("an index is none");
+        ok = dv_contract_found(c, NULL) == DV_OK || case_no("an index is none");
         ok = ok && same(n, &d, want, p->tensors[w->tensor[DV_OUT]].n_elems,
                         "kernels");
         *ran += 1;
@@ -357,7 +346,7 @@ static int reads_back(const dv_nest *n)
         dv_nest_parse(&again, text, strlen(text), "again", NULL) == DV_OK &&
         dv_nest_equal(n, again);
     dv_nest_destroy(again);
-    ok = ok || no("it does not read back:\n%s", text);
+    ok = ok || case_no("it does not read back:\n%s", text);
     dv_free(text);
     return ok;
 }
@@ -393,13 +382,13 @@ static int op_holds(dv_jit *jit, const maker *m, const dv_program *p,
     dv_nest n, laid;
     dv_nest_operands w;
     int ok = dv_nest_of_op(&n, &w, p, op, diag) == DV_OK ||
-             no("%s", dv_diag_text(diag));
+             case_no("%s", dv_diag_text(diag));
     ok = ok && reads_back(&n) && loops_agree(&n, &w, p, before, want);
     for (int i = 0; i < 2 && ok; i++) {
         laid = n;
         dv_nest_options passes = {.threads = threads};
         ok = dv_nest_optimise(&laid, lists[i], &passes, diag) == DV_OK ||
-             no("%s: %s", lists[i], dv_diag_text(diag));
+             case_no("%s: %s", lists[i], dv_diag_text(diag));
         ok = ok && reads_back(&laid) && loops_agree(&laid, &w, p, before, want);
         all->ready += i == 0 && ok && dv_nest_verify(&laid, NULL) == DV_OK;
     }
@@ -420,7 +409,7 @@ static int holds(dv_jit *jit, const maker *m, const dv_program *p,
     assert_true(p->n_tensors <= MAX_TENSORS);
     make_values(p, before, after, m->rows);
     int ok = eval_in_doubles(p, after, &options, diag) == DV_OK ||
-             no("%s", dv_diag_text(diag));
+             case_no("%s", dv_diag_text(diag));
     for (int32_t i = 0; i < p->n_ops && ok; i++) {
         int32_t out = p->ops[i].write.tensor;
         memcpy(at, after, sizeof at);
@@ -448,14 +437,14 @@ static void ops(void **state)
                      DV_OK &&
                  dv_program_lower(&q, p, DV_GRAIN_FUSED, diag) == DV_OK;
         if (!ok)
-            no("%s", dv_diag_text(diag));
+            case_no("%s", dv_diag_text(diag));
         ok = ok && holds(*state, &m, q, diag, &all);
         dv_program_destroy(p);
         dv_program_destroy(q);
         dv_diag_destroy(diag);
         if (!ok) {
             gen_report("the nest of an op", seed + (uint64_t)i, GEN_FLOATS,
-                       m.text, why);
+                       m.text, case_why());
             fail_msg("DV_SEED=%" PRIu64, seed + (uint64_t)i);
         }
     }

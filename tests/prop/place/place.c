@@ -21,17 +21,6 @@ typedef struct instance {
     dv_place_options options;
 } instance;
 
-static char why[700];
-
-__attribute__((format(printf, 1, 2))) static int no(const char *form, ...)
-{
-    va_list ap;
-    va_start(ap, form);
-    vsnprintf(why, sizeof why, form, ap);
-    va_end(ap);
-    return 0;
-}
-
 // -- Making instances --------------------------------------------------------
 
 static void make_uses(rng *r, instance *x, int i, int64_t ticks)
@@ -314,15 +303,15 @@ static int solver_holds(const instance *x, const char *solver, int evict,
     int ok = 1;
     if (dv_place(&p, x->buffers, (size_t)x->n, &o, diag) ||
         dv_placement_check(p, x->buffers, &o, diag))
-        ok = no("%s: %s", solver, dv_diag_text(diag));
+        ok = case_no("%s: %s", solver, dv_diag_text(diag));
     else if (dv_place(&q, x->buffers, (size_t)x->n, &o, diag) || !same(p, q))
-        ok = no("%s: not the same twice", solver);
+        ok = case_no("%s: not the same twice", solver);
     else if (p->value > p->bound)
-        ok = no("%s: value %" PRId64 " above the bound %" PRId64, solver,
-                p->value, p->bound);
+        ok = case_no("%s: value %" PRId64 " above the bound %" PRId64, solver,
+                     p->value, p->bound);
     else if (p->value != (evict ? sum_spared(x, p) : sum(x, p)))
-        ok = no("%s: value %" PRId64 ", not %" PRId64 " or %" PRId64, solver,
-                p->value, sum(x, p), sum_spared(x, p));
+        ok = case_no("%s: value %" PRId64 ", not %" PRId64 " or %" PRId64,
+                     solver, p->value, sum(x, p), sum_spared(x, p));
     *value = p ? p->value : 0;
     dv_placement_destroy(p);
     dv_placement_destroy(q);
@@ -341,7 +330,8 @@ static int holds(const instance *x)
         if (i == 0)
             best = value;
         if (value > best && strcmp(name, "exact") && strcmp(name, "anneal"))
-            return no("auto keeps %" PRId64 ", %s %" PRId64, best, name, value);
+            return case_no("auto keeps %" PRId64 ", %s %" PRId64, best, name,
+                           value);
     }
     return 1;
 }
@@ -356,12 +346,13 @@ static int exact_holds(const instance *x)
     o.solver = "exact";
     if (dv_place(&p, x->buffers, (size_t)x->n, &o, diag) ||
         dv_placement_check(p, x->buffers, &o, diag))
-        ok = no("%s", dv_diag_text(diag));
+        ok = case_no("%s", dv_diag_text(diag));
     else if (p->value != want)
-        ok = no("exact keeps %" PRId64 ", every address tried %" PRId64,
-                p->value, want);
+        ok = case_no("exact keeps %" PRId64 ", every address tried %" PRId64,
+                     p->value, want);
     else if (p->bound != want)
-        ok = no("the bound is %" PRId64 ", the best %" PRId64, p->bound, want);
+        ok = case_no("the bound is %" PRId64 ", the best %" PRId64, p->bound,
+                     want);
     dv_placement_destroy(p);
     dv_diag_destroy(diag);
     return ok;
@@ -375,7 +366,8 @@ static void check(int cases, int most, int64_t capacity, const char *name,
         instance *x = make(seed + (uint64_t)i, most, capacity);
         if (!property(x)) {
             char *text = as_text(x);
-            gen_report(name, seed + (uint64_t)i, GEN_INTEGERS, text, why);
+            gen_report(name, seed + (uint64_t)i, GEN_INTEGERS, text,
+                       case_why());
             dv_release(text);
             free(x);
             fail();

@@ -4,6 +4,7 @@
 // changes that must be refused.)
 #include "harness/test.h"
 #include "harness/property.h"
+#include "harness/random.h"
 #include "scratch/scratch.h"
 
 static int n_spoiled, n_accepted;
@@ -132,7 +133,7 @@ static int holds(const dv_program *p, uint64_t seed)
     rng r = {seed ^ 0x5b011ed};
     dv_target t;
     int ok = 1;
-    case_target(&r, &t);
+    random_target(&r, &t);
     t.scratch_bytes = (int64_t)1024 << rng_below(&r, 5);
     t.cores = 1 + rng_below(&r, 6);
     t.ring = 1;

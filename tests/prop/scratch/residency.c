@@ -7,6 +7,8 @@
 // reducing ops, under every switch.
 #include "harness/test.h"
 #include "harness/property.h"
+#include "harness/unit.h"
+#include "harness/random.h"
 #include "plan/traffic.h"
 #include <inttypes.h>
 #include <math.h>
@@ -136,7 +138,7 @@ static int holds(const dv_program *p, uint64_t seed)
     rng r = {seed ^ 0x5c7a7c4};
     dv_target t;
     dv_plan *plan = NULL;
-    case_target(&r, &t);
+    random_target(&r, &t);
     if (t.scratch_bytes == 0)
         t.scratch_bytes = 4096;
     dv_plan_options o = random_options(&r, t.cores);
@@ -289,13 +291,9 @@ static void run_switch(suite *s, const dv_program *p, const char *text, int k,
                        int64_t cores)
 {
     dv_plan_options o = switches[k].o;
-    dv_plan *plan = NULL;
-    dv_diag *diag = dv_diag_create();
     o.cores = cores;
-    if (dv_plan_create(&plan, p, s->spyre, &o, diag))
-        fail_msg("%s, %d cores: %s\n%s", switches[k].name, (int)cores,
-                 dv_diag_text(diag), text);
-    if (!case_keeps(p, plan))
+    dv_plan *plan = case_plan(p, s->spyre, &o);
+    if (!plan || !case_keeps(p, plan))
         fail_msg("%s, %d cores: %s\n%s", switches[k].name, (int)cores,
                  case_why(), text);
     // On one core nothing stands in the way of what is written and read.
@@ -304,22 +302,17 @@ static void run_switch(suite *s, const dv_program *p, const char *text, int k,
     s->n_runs++;
     s->n_homes += plan->scratch.n_homes;
     dv_plan_destroy(plan);
-    dv_diag_destroy(diag);
 }
 
 // One program under every switch, on 1, 3 and 32 cores.
-static void run_all(suite *s, const char *text, size_t len)
+static void run_all(suite *s, const char *text)
 {
     static const int64_t cores[] = {1, 3, 32};
-    dv_program *p = NULL;
-    dv_diag *diag = dv_diag_create();
-    if (dv_program_parse(&p, text, len, "suite", NULL, 0, diag))
-        fail_msg("%s\n%s", dv_diag_text(diag), text);
+    dv_program *p = program_of(text);
     for (int c = 0; c < 3; c++)
         for (int k = 0; k < N_SWITCHES; k++)
             run_switch(s, p, text, k, cores[c]);
     dv_program_destroy(p);
-    dv_diag_destroy(diag);
 }
 
 // `share` of 100 of the programs, spread over the table.
@@ -329,7 +322,7 @@ static void every_op(void **state)
     static const char *const dtypes[] = {"f16", "f32", "i32"};
     suite s = {0};
     int n = 0, share = gen_cases(100);
-    assert_int_equal(dv_target_load(&s.spyre, "spyre", NULL), DV_OK);
+    s.spyre = target_of("spyre");
     for (int i = 0; i < N_FNS + N_REDUCERS; i++)
         for (int t = 0; t < 3; t++)
             for (int reduces = 0; reduces < 2; reduces++) {
@@ -342,7 +335,7 @@ static void every_op(void **state)
                     put_fn(&text, f, dtypes[t], reduces);
                 else
                     put_reducer(&text, f, dtypes[t], reduces);
-                run_all(&s, text.at, text.len);
+                run_all(&s, text.at);
                 dv_text_free(&text);
             }
     printf("%d plans, %d homes\n", s.n_runs, s.n_homes);

@@ -3,50 +3,9 @@
 // parts within the residual of the oracle, and the same run after run), every
 // exchange carries what is needed, and messages that are wrong are refused.
 #include "harness/test.h"
-#include "harness/case.h"
 #include "harness/teams.h"
-#include "exec/exec.h"
-#include "team/team.h"
-#include <inttypes.h>
-
-static dv_target *host;
-
-static int setup(void **state)
-{
-    (void)state;
-    return dv_target_load(&host, "host", NULL) != DV_OK;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    dv_target_destroy(host);
-    return 0;
-}
 
 // -- One team --------------------------------------------------------------
-
-static int reads_back(const dv_plan *plan)
-{
-    char *text = dv_plan_text(plan), *again = NULL;
-    dv_plan *read = NULL;
-    dv_diag *diag = dv_diag_create();
-    int ok =
-        !dv_plan_parse(&read, text, strlen(text), "again", NULL, NULL, diag) ||
-        case_no("its text is refused: %s", dv_diag_text(diag));
-    if (ok) {
-        again = dv_plan_text(read);
-        ok = !strcmp(text, again) || case_no("it reads back as another plan");
-    }
-    if (ok)
-        ok = !dv_plan_check(read, diag) ||
-             case_no("read back it fails: %s", dv_diag_text(diag));
-    dv_free(text);
-    dv_free(again);
-    dv_plan_destroy(read);
-    dv_diag_destroy(diag);
-    return ok;
-}
 
 // Once more with the same options: the same bits, parts of sums included.
 static int same_again(const dv_plan *plan, const dv_rank_options *how,
@@ -56,7 +15,7 @@ static int same_again(const dv_plan *plan, const dv_rank_options *how,
     dv_diag *diag = dv_diag_create();
     int ok = !dv_ranks_run_as(plan, how, again, NULL, diag) ||
              case_no("it does not run again: %s", dv_diag_text(diag));
-    ok = ok && teams_same_bits(plan->ops, after, again);
+    ok = ok && case_same_values(plan->ops, after, plan->ops, again);
     dv_diag_destroy(diag);
     case_free(again, plan->ops);
     return ok;
@@ -69,31 +28,28 @@ static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
                       const char *grid, int whole, int judged,
                       const dv_rank_options *how, void *const *alone)
 {
-    dv_plan *plan = teams_plan(p, host, size, rank, grid);
+    dv_plan *plan = teams_plan(p, case_host, size, rank, grid);
     if (!plan)
         return 0;
     dv_diag *diag = dv_diag_create();
     void **before = case_buffers(plan->ops), **after = case_buffers(plan->ops);
     dv_carried *swaps = calloc((size_t)plan->team.n_swaps + 1, sizeof *swaps);
     dv_moved_all moved = {.swaps = swaps};
-    int ok = reads_back(plan);
+    int ok = case_reads_back(plan);
     if (ok)
         ok = !dv_ranks_run_as(plan, how, after, &moved, diag) ||
              case_no("it does not run: %s", dv_diag_text(diag));
     if (ok && judged)
-        ok = teams_right(p, plan, before, after, diag);
+        ok = case_right(p, plan, before, after);
     if (ok && alone && (whole || plan->team.n_follows == 0))
-        ok = teams_same_bits(plan->ops, alone, after);
+        ok = case_same_values(plan->ops, alone, plan->ops, after);
     if (ok)
         ok = teams_carried(plan, &moved);
     if (ok)
         ok = same_again(plan, how, after);
     free(swaps);
-    if (!ok) {
-        char *text = dv_plan_text(plan);
-        fprintf(stderr, "\n%s\n%s", case_why(), strstr(text, "program "));
-        dv_free(text);
-    }
+    if (!ok)
+        case_show(plan);
     case_free(before, plan->ops);
     case_free(after, plan->ops);
     dv_diag_destroy(diag);
@@ -106,14 +62,11 @@ static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
 static int teams_agree(const char *text, int whole, rng *r)
 {
     static const char *const grids[] = {"2x2", "2x3", "3x1x2", "1x4", "2x2x2"};
-    dv_program *p = NULL;
-    dv_diag *diag = dv_diag_create();
-    if (dv_program_parse(&p, text, strlen(text), "random", NULL, 0, diag)) {
-        case_no("%s", dv_diag_text(diag));
-        dv_diag_destroy(diag);
+    dv_program *p = case_program(text);
+    if (!p)
         return 0;
-    }
-    dv_plan *one = teams_plan(p, host, 1, 0, NULL);
+    dv_diag *diag = dv_diag_create();
+    dv_plan *one = teams_plan(p, case_host, 1, 0, NULL);
     int ok = one != NULL;
     // Tiles so small that even these programs have several.
     dv_rank_options how = {.threads = (int32_t)(1 + rng_below(r, 3)),
@@ -126,7 +79,7 @@ static int teams_agree(const char *text, int whole, rng *r)
     int judged = 0;
     if (ok) {
         void **before = case_buffers(one->ops);
-        judged = teams_right(p, one, before, alone, diag);
+        judged = case_right(p, one, before, alone);
         case_free(before, one->ops);
     }
     for (int i = 0; ok && i < 2; i++) {
@@ -281,13 +234,10 @@ static void test_wrong(void **unused)
     int tried = 0;
     for (uint64_t k = 0; k < 300; k++) {
         rng r = {k};
-        dv_program *p = NULL;
-        const char *text = hard[rng_below(&r, 3)];
-        assert_int_equal(
-            dv_program_parse(&p, text, strlen(text), "hard", NULL, 0, NULL),
-            DV_OK);
+        dv_program *p = case_program(hard[rng_below(&r, 3)]);
         int64_t size = 2 + rng_below(&r, 5);
-        dv_plan *plan = teams_plan(p, host, size, rng_below(&r, size), NULL);
+        dv_plan *plan =
+            teams_plan(p, case_host, size, rng_below(&r, size), NULL);
         assert_non_null(plan);
         int32_t n = plan->team.n_swaps;
         dv_swap *s = n ? &plan->team.swaps[rng_below(&r, n)] : NULL;
@@ -306,5 +256,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hard), cmocka_unit_test(test_wrong),
         cmocka_unit_test(test_integers), cmocka_unit_test(test_floats)};
-    return run_group(tests, setup, teardown);
+    return run_group(tests, case_set_up, case_tear_down);
 }

@@ -2,8 +2,8 @@
 // meaning; every other change of them is refused, in teams that the checker
 // proves rank by rank and in larger ones, of which it proves the plan's rank.
 #include "harness/test.h"
+#include "harness/unit.h"
 #include "dist/dist.h"
-#include "exec/exec.h"
 #include "team/team.h"
 
 // Each rank receives two boxes from each of its two neighbours.
@@ -17,21 +17,13 @@ enum { Y = 1, N_Y = 80 * 4, N_MESSAGES = 8, SMALL = 3, LARGE = 20 };
 
 static dv_plan *make_plan(int64_t team)
 {
-    dv_program *p = NULL;
-    dv_target *host = NULL;
-    dv_plan *plan = NULL;
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     o.team = team;
     o.rank = 1;
-    assert_int_equal(
-        dv_program_parse(&p, text, sizeof text - 1, "a", NULL, 0, NULL), DV_OK);
-    assert_int_equal(dv_target_load(&host, "host", NULL), DV_OK);
-    assert_int_equal(dv_plan_create(&plan, p, host, &o, NULL), DV_OK);
+    dv_plan *plan = plan_on(text, "host", NULL, &o);
     assert_int_equal(plan->team.n_swaps, 1);
     assert_int_equal(plan->team.swaps[0].n_sends, N_MESSAGES / 2);
     assert_int_equal(plan->team.swaps[0].n_receives, N_MESSAGES / 2);
-    dv_program_destroy(p);
-    dv_target_destroy(host);
     return plan;
 }
 

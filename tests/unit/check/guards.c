@@ -1,6 +1,6 @@
 // H4: every guard of the plan's checker, each with a plan that only it refuses.
 #include "harness/test.h"
-#include "harness/plans.h"
+#include "harness/unit.h"
 #include <inttypes.h>
 
 static const char small[] = "target small { cores = 2 }\n";

@@ -5,58 +5,23 @@
 #include "divide/divide.h"
 #include "exec/exec.h"
 #include "sim/sim.h"
-#include "harness/plans.h"
+#include "harness/unit.h"
 #include <inttypes.h>
 
 // -- Plans and runs --------------------------------------------------------
 
 static const char small[] = "target small { cores = 2 }\n";
 
-// A run of a plan with its data, by tensor.
-typedef struct job {
-    const dv_plan *plan;
-    dv_exec *x;
-    void **data;
-} job;
-
 static job make_job(const dv_plan *plan)
 {
-    const dv_program *p = plan->ops;
-    job j = {.plan = plan,
-             .data = calloc((size_t)p->n_tensors, sizeof(void *))};
-    dv_diag *diag = dv_diag_create();
-    if (dv_exec_create(&j.x, plan, diag) || dv_exec_use(j.x, DV_RUN_SIM, diag))
-        fail_msg("%s", dv_diag_text(diag));
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        size_t bytes = (size_t)dv_tensor_bytes(t);
-        j.data[i] = calloc(1, bytes);
-        if (t->is_input)
-            dv_fill(p, i, 7, -1, 1, j.data[i]);
-        if (t->is_input || t->is_output)
-            assert_int_equal(dv_exec_bind(j.x, t->name, j.data[i], bytes, diag),
-                             DV_OK);
-    }
-    dv_diag_destroy(diag);
+    job j;
+    must(job_start(&j, plan, DV_RUN_SIM));
     return j;
-}
-
-static void end_job(job *j)
-{
-    for (int i = 0; i < j->plan->ops->n_tensors; i++)
-        free(j->data[i]);
-    free(j->data);
-    dv_exec_destroy(j->x);
 }
 
 static void *data_of(const job *j, const char *name)
 {
-    const dv_program *p = j->plan->ops;
-    for (int i = 0; i < p->n_tensors; i++)
-        if (!strcmp(p->tensors[i].name, name))
-            return j->data[i];
-    fail_msg("no tensor %s", name);
-    return NULL;
+    return j->data[tensor_named(j->plan, name)];
 }
 
 // -- H1, H2, H3, H19: owners -----------------------------------------------
@@ -170,15 +135,6 @@ static const char users[] = "input x: f16[96, 192]\n"
                             "f[i] = sum[j] a[i,j]\n"
                             "output c, d, e, f\n";
 
-static void assert_same_results(const job *a, const job *b)
-{
-    const dv_program *p = a->plan->ops;
-    for (int i = 0; i < p->n_tensors; i++)
-        if (p->tensors[i].is_output)
-            assert_memory_equal(a->data[i], b->data[i],
-                                (size_t)dv_tensor_bytes(&p->tensors[i]));
-}
-
 // H1, H2: the deals say who computes what, for every order of variables. Other
 // deals, other owners, the same numbers; nobody derives them anew.
 static void deals_are_obeyed(void **unused)
@@ -188,7 +144,7 @@ static void deals_are_obeyed(void **unused)
     dv_plan *plan = division_of(users, "spyre", 8, NULL, pins);
     dv_plan *other = division_of(users, "spyre", 8, NULL, pins);
     job one = make_job(plan);
-    assert_int_equal(dv_exec_run(one.x, NULL), DV_OK);
+    must(job_run(&one));
     assert_owners(&one);
     for (int turn = 1; turn < 8; turn++) {
         for (int32_t i = 0; i < other->n_groups; i++) // each op by its own turn
@@ -196,12 +152,12 @@ static void deals_are_obeyed(void **unused)
                 other->groups[i].deals[d].core =
                     (plan->groups[i].deals[d].core * 5 + turn * (i + 1)) % 8;
         job two = make_job(other);
-        assert_int_equal(dv_exec_run(two.x, NULL), DV_OK);
+        must(job_run(&two));
         assert_owners(&two);
-        assert_same_results(&one, &two);
-        end_job(&two);
+        must(job_same_bits(&one, &two));
+        job_stop(&two);
     }
-    end_job(&one);
+    job_stop(&one);
     dv_plan_destroy(plan);
     dv_plan_destroy(other);
 }
@@ -223,12 +179,12 @@ static void bad_deals_do_not_run(void **unused)
                         "output y\n",
                         small, 0, NULL, (const char *const[]){"y:i=2", NULL});
         job j = make_job(plan);
-        assert_int_equal(dv_exec_run(j.x, NULL), DV_OK);
+        must(job_run(&j));
         plan->groups[0].deals[0] = cases[i].deal;
         plan->slices[0][0] = cases[i].slice;
         if (dv_exec_run(j.x, NULL) != DV_E_CHECK)
             fail_msg("case %d ran", (int)i);
-        end_job(&j);
+        job_stop(&j);
         dv_plan_destroy(plan);
     }
 }
@@ -244,7 +200,7 @@ static void more_readers_than_writers(void **unused)
         "spyre", 8, NULL,
         (const char *const[]){"a:i=4", "a:j=1", "b:i=8", "b:j=1", NULL});
     job j = make_job(plan);
-    assert_int_equal(dv_exec_run(j.x, NULL), DV_OK);
+    must(job_run(&j));
     assert_owners(&j);
     for (int c = 0; c < 8; c++) {
         const dv_moved *a = dv_exec_moved_by(j.x, op_named(plan, "a"), c);
@@ -255,7 +211,7 @@ static void more_readers_than_writers(void **unused)
     const uint16_t *b = data_of(&j, "b");
     for (int i = 0; i < 64 * 256; i++)
         assert_true(b[i] != 0xffff && b[i] >= 0x3c00); // exp of at least 0
-    end_job(&j);
+    job_stop(&j);
     dv_plan_destroy(plan);
 }
 
@@ -285,9 +241,9 @@ static void equal_counts_are_not_equal_owners(void **unused)
     }
     assert_int_equal(differ, 65536 * 6 / 8);
     job j = make_job(plan);
-    assert_int_equal(dv_exec_run(j.x, NULL), DV_OK);
+    must(job_run(&j));
     assert_owners(&j);
-    end_job(&j);
+    job_stop(&j);
     free(by_a);
     free(by_b);
     dv_plan_destroy(plan);
@@ -392,14 +348,14 @@ static void contributions_arrive_once(void **unused)
             for (int m = 0; m < 64; m++)
                 a[m * 256 + 64 * part + (m + part) % 64] = f16[part];
         }
-        assert_int_equal(dv_exec_run(j.x, NULL), DV_OK);
+        must(job_run(&j));
         assert_int_equal(*(int32_t *)data_of(&j, "s"), 15);
         for (int i = 0; i < 256; i++)
             assert_int_equal(((int32_t *)data_of(&j, "t"))[i], 15);
         for (int i = 0; i < 64 * 64; i++)
             assert_int_equal(((uint16_t *)data_of(&j, "c"))[i], 0x4b80);
         assert_owners(&j);
-        end_job(&j);
+        job_stop(&j);
     }
     dv_plan_destroy(plan);
 }

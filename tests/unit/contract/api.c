@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "contract/contract.h"
 #include "harness/contract_case.h"
+#include "harness/unit.h"
 
 // -- The public calls --------------------------------------------------------
 
@@ -66,10 +67,8 @@ static void derived(void **state)
                                "p[i,j] = relu(sum[k] a[i,k] * b[k,j])\n"
                                "m[i] = max[j] p[i,j]\n"
                                "y[i,j] = exp(p[i,j] - m[i])\noutput y\n";
-    dv_program *p = NULL;
+    dv_program *p = program_of(text);
     dv_nest *n = NULL;
-    assert_int_equal(
-        dv_program_parse(&p, text, sizeof text - 1, "t", NULL, 0, NULL), DV_OK);
     assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_FUSED, "no", NULL),
                      DV_E_USAGE);
     assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_FUSED, "y", NULL),
@@ -104,10 +103,8 @@ static void derived(void **state)
 
 static dv_nest *derive(const char *text, const char *op, dv_nest_place *at)
 {
-    dv_program *p = NULL;
+    dv_program *p = program_of(text);
     dv_nest *n = NULL;
-    assert_int_equal(
-        dv_program_parse(&p, text, strlen(text), "t", NULL, 0, NULL), DV_OK);
     assert_int_equal(dv_nest_derive(&n, at, p, DV_GRAIN_FUSED, op, NULL),
                      DV_OK);
     dv_program_destroy(p);

@@ -38,6 +38,7 @@
 // cmocka wants these before it.
 
 #include "harness/test.h"
+#include "harness/unit.h"
 #include "darray/darray.h"
 #include <math.h>
 #include <stdatomic.h>
@@ -260,16 +261,9 @@ static void bug_unary_ignores_target(void **unused)
                                "y[i] <- exp(a[i+3]) for i in 2..11\n"
                                "output y\n";
     for (int64_t n = 1; n <= 6; n++) {
-        dv_program *prog = NULL;
-        dv_target *host = NULL;
-        dv_plan *plan = NULL;
         dv_plan_options o = DV_PLAN_OPTIONS_INIT;
         o.team = n;
-        assert_int_equal(
-            dv_program_parse(&prog, text, sizeof text - 1, "t", NULL, 0, NULL),
-            DV_OK);
-        assert_int_equal(dv_target_load(&host, "host", NULL), DV_OK);
-        assert_int_equal(dv_plan_create(&plan, prog, host, &o, NULL), DV_OK);
+        dv_plan *plan = plan_on(text, "host", NULL, &o);
         int64_t points = 0;
         for (int64_t r = 0; r < n; r++)
             for (int32_t op = 0; op < plan->ops->n_ops; op++) {
@@ -279,8 +273,6 @@ static void bug_unary_ignores_target(void **unused)
             }
         assert_int_equal(points, 9);
         dv_plan_destroy(plan);
-        dv_target_destroy(host);
-        dv_program_destroy(prog);
     }
 }
 

@@ -6,6 +6,7 @@
 // device, bool 1 and 2 (it stands for f16 here). For those two ops layouts and
 // stick counts are compared, and the spans after scaling; splits are not.
 #include "harness/test.h"
+#include "harness/unit.h"
 #include "divide/divide.h"
 #include "divide/encode.h"
 #include <inttypes.h>
@@ -372,12 +373,8 @@ static void collisions(void **unused)
                   {2, 2, 2}}};
     static const dv_status want[] = {DV_E_CHECK, DV_E_CHECK, DV_OK};
     for (int i = 0; i < 3; i++) {
-        dv_program *p = NULL;
+        dv_program *p = program_of(cases[i].text);
         dv_encoded e;
-        assert_int_equal(dv_program_parse(&p, cases[i].text,
-                                          strlen(cases[i].text), "t", NULL, 0,
-                                          NULL),
-                         DV_OK);
         assert_int_equal(dv_encode(&e, p, &p->ops[0], cases[i].splits, NULL),
                          want[i]);
         dv_encoded wrong = {.written = {{12345, 2}}, .n_written = 1};
@@ -395,25 +392,17 @@ static void more_cores_cost_less(void **unused)
     (void)unused;
     static const char text[] = "input x: f16[4096, 4096]\n"
                                "y[i,j] = relu(x[i,j])\noutput y\n";
-    dv_program *p = NULL;
-    dv_target *t = NULL;
-    assert_int_equal(
-        dv_program_parse(&p, text, sizeof text - 1, "t", NULL, 0, NULL), DV_OK);
-    assert_int_equal(dv_target_load(&t, "spyre", NULL), DV_OK);
     double before = INFINITY;
     for (int cores = 1; cores <= 32; cores *= 2) {
         dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-        dv_plan *plan = NULL;
         o.cores = cores;
-        assert_int_equal(dv_plan_create(&plan, p, t, &o, NULL), DV_OK);
+        dv_plan *plan = plan_on(text, "spyre", NULL, &o);
         double cost = plan->divisions[0].cost_us;
         if (!(cost < 0.6 * before))
             fail_msg("%d cores cost %g, half as many %g", cores, cost, before);
         before = cost;
         dv_plan_destroy(plan);
     }
-    dv_target_destroy(t);
-    dv_program_destroy(p);
 }
 
 int main(void)

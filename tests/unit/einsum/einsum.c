@@ -126,16 +126,22 @@ static const char *const meanings[][3] = {
     {"zZ,Zy->zy", "1x2 2x1", "1x1: 5"},
 };
 
+// Each case has an expression, the shapes of its operands and the result.
+static void check_meanings(const char *const (*cases)[3], size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char got[500];
+        run(cases[i][0], cases[i][1], got, sizeof got);
+        if (strcmp(got, cases[i][2]) != 0)
+            fail_msg("%s of %s is %s, not %s", cases[i][0], cases[i][1], got,
+                     cases[i][2]);
+    }
+}
+
 static void meaning(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++) {
-        char got[500];
-        run(meanings[i][0], meanings[i][1], got, sizeof got);
-        if (strcmp(got, meanings[i][2]) != 0)
-            fail_msg("%s of %s is %s, not %s", meanings[i][0], meanings[i][1],
-                     got, meanings[i][2]);
-    }
+    check_meanings(meanings, sizeof meanings / sizeof *meanings);
 }
 
 // -- Mistakes ----------------------------------------------------------------
@@ -321,13 +327,7 @@ static void trees(void **state)
         // An index that is gone may be used again.
         {"[[0,1],[1]->[0]],[1]->[0,1]", "2x2 2 2", "2x2: 5 10 11 22"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char got[500];
-        run(cases[i][0], cases[i][1], got, sizeof got);
-        if (strcmp(got, cases[i][2]) != 0)
-            fail_msg("%s of %s is %s, not %s", cases[i][0], cases[i][1], got,
-                     cases[i][2]);
-    }
+    check_meanings(cases, sizeof cases / sizeof *cases);
 }
 
 // -- Paths -------------------------------------------------------------------

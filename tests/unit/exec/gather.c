@@ -1,17 +1,18 @@
 // Reads that go by indices: rows that they find are computed by kernels, to the
 // bit as the oracle has it where nothing is rounded; of all types of tables and
 // indices; and an index that is out of range is an error, not a read.
-#include "harness/exec_case.h"
+#include "harness/test.h"
+#include "harness/unit.h"
 
 static void try(const char *text, int exact, const char *how)
 {
     for (int64_t threads = 1; threads <= 4; threads++) {
         job j;
         start(&j, text, threads, DV_RUN_THREADS);
-        goes(&j, text, threads, how);
-        is_right(&j, text, threads, exact);
-        is_right(&j, text, threads, exact); // and once more
-        stop(&j);
+        goes(&j, how);
+        is_right(&j, exact);
+        is_right(&j, exact); // and once more
+        job_stop(&j);
     }
     same_for_all(text);
 }
@@ -124,8 +125,8 @@ static void out_of_range(void **state)
                      (long long)bad[i]);
             assert_non_null(strstr(dv_diag_text(j.diag), want));
             p[20] = was;
-            is_right(&j, text, threads, 1);
-            stop(&j);
+            is_right(&j, 1);
+            job_stop(&j);
         }
 }
 

@@ -1,7 +1,8 @@
 // Integers in the thread executor: what is computed in 32 bits is what the
 // oracle computes in 64, to the bit, also where sums do not fit; and ops get
 // the kernels that there are for them.
-#include "harness/exec_case.h"
+#include "harness/test.h"
+#include "harness/unit.h"
 #include "base/dtype.h"
 
 // How large inputs are: as dv_fill has them, or of all their bits; small with
@@ -34,7 +35,7 @@ static void begin(job *j, const example *e, int64_t threads, values v)
         if (j->plan->ops->tensors[t].is_input)
             fill(j, t, v);
     if (e->how)
-        goes(j, e->text, threads, e->how);
+        goes(j, e->how);
 }
 
 // One thread is right, others give the same; and are right once more.
@@ -44,17 +45,17 @@ static void try_all(const example *e, size_t n)
         for (int v = SMALL; v <= EDGE; v++) {
             job one;
             begin(&one, &e[i], 1, (values)v);
-            is_right(&one, e[i].text, 1, 1);
+            is_right(&one, 1);
             for (int threads = 2; threads <= 3; threads++) {
                 job j;
                 begin(&j, &e[i], threads, (values)v);
-                assert_int_equal(dv_exec_run(j.x, j.diag), DV_OK);
-                same(&one, &j, e[i].text, threads);
+                must(job_run(&j));
+                same(&one, &j);
                 if (threads == 3)
-                    is_right(&j, e[i].text, threads, 1);
-                stop(&j);
+                    is_right(&j, 1);
+                job_stop(&j);
             }
-            stop(&one);
+            job_stop(&one);
         }
 }
 
@@ -214,12 +215,12 @@ static void bytes(void **state)
                         (float)((int)(bits >> 20) - 2048) *
                         (i % 2 ? .25f : 1.75f);
             }
-            assert_int_equal(dv_exec_run(j[e].x, j[e].diag), DV_OK);
+            must(job_run(&j[e]));
         }
-        goes(&j[0], text[k], 1, "a vector kernel");
-        same(&j[0], &j[1], text[k], 1);
-        stop(&j[0]);
-        stop(&j[1]);
+        goes(&j[0], "a vector kernel");
+        same(&j[0], &j[1]);
+        job_stop(&j[0]);
+        job_stop(&j[1]);
     }
 }
 
@@ -237,9 +238,9 @@ static void bytes_again(void **state)
         for (int64_t threads = 1; threads <= 3; threads++) {
             job j;
             start(&j, text[i], threads, DV_RUN_THREADS);
-            goes(&j, text[i], threads, "a contraction");
-            is_right(&j, text[i], threads, 0);
-            stop(&j);
+            goes(&j, "a contraction");
+            is_right(&j, 0);
+            job_stop(&j);
         }
 }
 

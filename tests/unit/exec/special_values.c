@@ -1,11 +1,14 @@
 // Special values: -0, nan, inf and denormals. For functions that round nothing
 // every executor gives the oracle's bits, signs of zeros included; for the
 // others it stays within the oracle's tolerance over the whole range of a type.
-#include "harness/exec_case.h"
+#include "harness/test.h"
+#include "harness/unit.h"
 #include "base/dtype.h"
 #include "harness/doubles.h"
 #include "team/team.h"
 #include <math.h>
+
+enum { MAX_TENSORS = 16 };
 
 static uint64_t seed = 88172645463325252u;
 
@@ -80,12 +83,11 @@ static void run_one(const char *target, const char *text, int64_t threads,
     start_on(&j, target, text, &o, kind);
     fill(&j);
     ask_oracle(&j, values);
-    if (dv_exec_run(j.x, j.diag))
-        fail_msg("%s", dv_diag_text(j.diag));
+    must(job_run(&j));
     expect_bits(&j, values, j.data, who, text);
     for (int i = 0; i < MAX_TENSORS; i++)
         free(values[i]);
-    stop(&j);
+    job_stop(&j);
 }
 
 // Ranks that are threads of this process.
@@ -104,7 +106,7 @@ static void run_team(const char *text, int64_t size)
     expect_bits(&j, values, j.data, "a team", text);
     for (int i = 0; i < MAX_TENSORS; i++)
         free(values[i]);
-    stop(&j);
+    job_stop(&j);
 }
 
 // @ is the type, M and N get random sizes.
@@ -213,8 +215,7 @@ static void test_products(void **unused)
             for (int64_t e = 0; e < j.plan->ops->tensors[i].n_elems; e++)
                 dv_store(j.plan->ops->tensors[i].dtype, j.data[i], e,
                          (pick(2) ? 1 : -1) * (is64 ? 1e-200 : 1e-30));
-        if (dv_exec_run(j.x, j.diag))
-            fail_msg("%s", dv_diag_text(j.diag));
+        must(job_run(&j));
         int y = (int)dv_program_find(j.plan->ops, "y");
         const dv_tensor *t = &j.plan->ops->tensors[y];
         for (int64_t e = 0; e < t->n_elems; e++) {
@@ -222,7 +223,7 @@ static void test_products(void **unused)
             if (v != 0 || signbit(v))
                 fail_msg("element %d is %g:\n%s", (int)e, v, text);
         }
-        stop(&j);
+        job_stop(&j);
     }
 }
 
@@ -262,8 +263,8 @@ static void test_functions(void **unused)
             for (int64_t e = 0; e < 561; e++)
                 dv_store(j.plan->ops->tensors[0].dtype, j.data[0], e,
                          extreme(e));
-            is_right(&j, text, 0, 0);
-            stop(&j);
+            is_right(&j, 0);
+            job_stop(&j);
         }
 }
 
@@ -283,7 +284,7 @@ static void test_sigmoid(void **unused)
         for (int64_t e = 0; e < 65; e++)
             dv_store(t, j.data[0], e,
                      is64 ? -700 - (double)e * 0.7 : -86 - (double)e * 0.3);
-        assert_int_equal(dv_exec_run(j.x, j.diag), DV_OK);
+        must(job_run(&j));
         for (int64_t e = 0; e < 65; e++) {
             double x = dv_load(t, j.data[0], e);
             long double s = expl(x) / (1 + expl(x));
@@ -296,7 +297,7 @@ static void test_sigmoid(void **unused)
                     fail_msg("%s of %g is off by %Lg", k ? "silu" : "sigmoid",
                              x, off[k]);
         }
-        stop(&j);
+        job_stop(&j);
     }
 }
 

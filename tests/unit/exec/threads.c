@@ -4,17 +4,13 @@
 #include "jit/gemm/gemm.h"
 #include "contract/contract.h"
 #include "exec/exec.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-#include "harness/exec_case.h"
+#include "harness/test.h"
+#include "harness/unit.h"
 
 static const char *const programs[] = {
     // A chain whose tiles hand data on, with temporaries that exist in tiles.
@@ -48,16 +44,14 @@ static void any_number_gives_the_same_bits(void **state)
     static const int counts[] = {2, 3, 4, 7, 16};
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         job one;
-        start(&one, programs[i], 1, DV_RUN_THREADS);
-        assert_int_equal(dv_exec_run(one.x, one.diag), DV_OK);
+        start_and_run(&one, programs[i], 1);
         for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
             job many;
-            start(&many, programs[i], counts[k], DV_RUN_THREADS);
-            assert_int_equal(dv_exec_run(many.x, many.diag), DV_OK);
-            same(&one, &many, programs[i], counts[k]);
-            stop(&many);
+            start_and_run(&many, programs[i], counts[k]);
+            same(&one, &many);
+            job_stop(&many);
         }
-        stop(&one);
+        job_stop(&one);
     }
 }
 
@@ -109,7 +103,7 @@ static void a_bias_is_added_last(void **state)
                  in, strcmp(cases[c].type, "f64") ? "f32" : "f64", sum,
                  cases[c].type, f, v);
         for (int threads = 1; threads < 4; threads++)
-            same_y((const char *const[]){text[0], text[1]}, threads);
+            same_y(text[0], text[1], threads);
     }
 }
 
@@ -133,7 +127,7 @@ static void results_are_rounded_once(void **state)
                  "y[m,n]: %s = %s(c[m,n])\noutput c, y\n",
                  in, to, f);
         for (int threads = 1; threads < 4; threads++)
-            same_y((const char *const[]){text[0], text[1]}, threads);
+            same_y(text[0], text[1], threads);
     }
 }
 
@@ -146,15 +140,15 @@ static void handed_out_tiles_give_the_same_bits(void **state)
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
         for (size_t k = 0; k < 3; k++) {
             job dealt, queued;
-            start(&dealt, programs[i], 4, DV_RUN_THREADS);
-            assert_int_equal(dv_exec_run(dealt.x, dealt.diag), DV_OK);
-            policy = policies[k];
-            start(&queued, programs[i], 4, DV_RUN_THREADS);
-            policy = NULL;
-            assert_int_equal(dv_exec_run(queued.x, queued.diag), DV_OK);
-            same(&dealt, &queued, programs[i], 4);
-            stop(&dealt);
-            stop(&queued);
+            start_and_run(&dealt, programs[i], 4);
+            dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+            o.threads = 4;
+            o.policy = policies[k];
+            start_on(&queued, "host", programs[i], &o, DV_RUN_THREADS);
+            must(job_run(&queued));
+            same(&dealt, &queued);
+            job_stop(&dealt);
+            job_stop(&queued);
         }
 }
 
@@ -172,18 +166,14 @@ static void parts_are_combined_in_order(void **state)
         start(&a, text, threads, DV_RUN_THREADS);
         start(&b, text, threads, DV_RUN_THREADS);
         assert_true(a.plan->slices[0][0] < 100000); // it is in parts
-        assert_int_equal(dv_exec_run(a.x, a.diag), DV_OK);
+        must(job_run(&a));
         for (int k = 0; k < 20; k++) {
-            assert_int_equal(dv_exec_run(b.x, b.diag), DV_OK);
-            same(&a, &b, text, (int)threads);
+            must(job_run(&b));
+            same(&a, &b);
         }
-        dv_verdict v;
-        assert_int_equal(
-            dv_verify(&v, a.p, a.plan, a.data, a.data, NULL, NULL, a.diag),
-            DV_OK);
-        assert_true(v.ok);
-        stop(&a);
-        stop(&b);
+        must(job_right(&a, a.program));
+        job_stop(&a);
+        job_stop(&b);
     }
 }
 
@@ -205,7 +195,7 @@ static void an_error_of_one_thread_is_the_runs(void **state)
     assert_int_equal(dv_exec_run(j.x, diag), DV_OK);
     assert_int_equal(dv_diag_status(diag), DV_OK);
     dv_diag_destroy(diag);
-    stop(&j);
+    job_stop(&j);
 }
 
 // Every thread finds an error; a later run tells its own, not one of those.
@@ -231,7 +221,7 @@ static void errors_are_not_kept(void **state)
         assert_non_null(strstr(dv_diag_text(diag), want));
         dv_diag_destroy(diag);
     }
-    stop(&j);
+    job_stop(&j);
 }
 
 // OpenMP may give fewer threads than the plan has cores: one plays several,
@@ -249,13 +239,13 @@ static void fewer_threads_than_cores(void **state)
         job all, one;
         start(&all, text, threads, DV_RUN_THREADS);
         start(&one, text, threads, DV_RUN_THREADS);
-        assert_int_equal(dv_exec_run(all.x, all.diag), DV_OK);
+        must(job_run(&all));
         omp_set_max_active_levels(0);
-        assert_int_equal(dv_exec_run(one.x, one.diag), DV_OK);
+        must(job_run(&one));
         omp_set_max_active_levels(levels);
-        same(&all, &one, text, (int)threads);
-        stop(&all);
-        stop(&one);
+        same(&all, &one);
+        job_stop(&all);
+        job_stop(&one);
     }
 #else
     skip_test("built without OpenMP");
@@ -270,8 +260,7 @@ static void a_child_runs_alone(void **state)
     skip_test("a forked child may not start threads here");
 #endif
     job j;
-    start(&j, programs[0], 3, DV_RUN_THREADS);
-    assert_int_equal(dv_exec_run(j.x, j.diag), DV_OK);
+    start_and_run(&j, programs[0], 3);
     int32_t y = dv_program_find(j.plan->ops, "y");
     size_t bytes = (size_t)dv_tensor_bytes(&j.plan->ops->tensors[y]);
     void *want = malloc(bytes);
@@ -290,7 +279,7 @@ static void a_child_runs_alone(void **state)
     assert_true(WIFEXITED(how));
     assert_int_equal(WEXITSTATUS(how), 0);
     free(want);
-    stop(&j);
+    job_stop(&j);
 }
 
 // The products and the measurements that have threads of their own: a child
@@ -347,14 +336,10 @@ static void odd_counts_are_refused(void **state)
 {
     (void)state;
     static const char text[] = "input x: f32[4]\ny[i] = x[i]\noutput y\n";
-    dv_program *p = NULL;
-    dv_target *host = NULL, *spyre = NULL;
+    dv_program *p = program_of(text);
+    dv_target *host = target_of("host"), *spyre = target_of("spyre");
     dv_plan *plan = NULL;
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    assert_int_equal(
-        dv_program_parse(&p, text, strlen(text), "t.dv", NULL, 0, NULL), DV_OK);
-    assert_int_equal(dv_target_load(&host, "host", NULL), DV_OK);
-    assert_int_equal(dv_target_load(&spyre, "spyre", NULL), DV_OK);
     o.threads = -1;
     assert_int_equal(dv_plan_create(&plan, p, host, &o, NULL), DV_E_USAGE);
     o.threads = 5000;

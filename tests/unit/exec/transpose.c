@@ -1,15 +1,16 @@
 // Ops whose reads lie across their results: copies to the bit, functions as the
 // oracle has them; of all types, on all edges of blocks, in any order of
 // dimensions.
-#include "harness/exec_case.h"
+#include "harness/test.h"
+#include "harness/unit.h"
 #include <stdio.h>
 
 static void try(const char *text, int64_t threads, int exact)
 {
     job j;
     start(&j, text, threads, DV_RUN_THREADS);
-    is_right(&j, text, threads, exact);
-    stop(&j);
+    is_right(&j, exact);
+    job_stop(&j);
 }
 
 static void edges(void **state)

@@ -1,7 +1,8 @@
 // Reducers over a few neighbours of each result, as filters and pools have
 // them, are one expression of a kernel: right for all reducers and types, where
 // windows begin and end anywhere, and the same bits for any number of threads.
-#include "harness/exec_case.h"
+#include "harness/test.h"
+#include "harness/unit.h"
 
 static const char kernel[] = "a vector kernel";
 

@@ -1,6 +1,7 @@
 // Reducers of pairs of rows: what lies across the results is turned first,
 // once, and they are right.
-#include "harness/exec_case.h"
+#include "harness/test.h"
+#include "harness/unit.h"
 
 static void try(const char *text, int n_ops, int exact)
 {
@@ -8,7 +9,7 @@ static void try(const char *text, int n_ops, int exact)
     start(&j, text, 1, DV_RUN_THREADS);
     if (j.plan->ops->n_ops != n_ops)
         fail_msg("%d ops, not %d:\n%s", (int)j.plan->ops->n_ops, n_ops, text);
-    stop(&j);
+    job_stop(&j);
     runs_right(text, 2, exact, "a vector kernel");
 }
 

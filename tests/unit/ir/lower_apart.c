@@ -1,6 +1,7 @@
 // Products of windows that go on by more than one: where they overlap, what
 // lies apart is brought beside each other once.
-#include "harness/exec_case.h"
+#include "harness/test.h"
+#include "harness/unit.h"
 
 static void brought(void **state)
 {
@@ -43,7 +44,7 @@ static void brought(void **state)
         start(&j, text[i], 1, DV_RUN_THREADS);
         int32_t last = j.plan->ops->n_ops - 1;
         assert_non_null(strstr(j.plan->ops->ops[last - 1].name, "y_1"));
-        stop(&j);
+        job_stop(&j);
         runs_right(text[i], 3, 0, "a contraction");
     }
     runs_right("input x: i8[4, 31, 33] input w: i8[9, 4, 3, 3] y[o,i,j]: i32 = "
@@ -64,7 +65,7 @@ static void a_part(void **state)
     const dv_tensor *t =
         &j.plan->ops->tensors[j.plan->ops->ops[0].write.tensor];
     assert_int_equal(t->n_elems, 8 * 3 * 30);
-    stop(&j);
+    job_stop(&j);
     runs_right(text, 2, 0, "a contraction");
 }
 

@@ -1,15 +1,16 @@
 // Sums of products of three factors and more, cut into sums of two: as right as
 // the oracle's one sum, of all floats, and the same bits for any number of
 // threads.
-#include "harness/exec_case.h"
+#include "harness/test.h"
+#include "harness/unit.h"
 
 static void try(const char *text)
 {
     for (int64_t threads = 1; threads <= 3; threads++) {
         job j;
         start(&j, text, threads, DV_RUN_THREADS);
-        is_right(&j, text, threads, 0);
-        stop(&j);
+        is_right(&j, 0);
+        job_stop(&j);
     }
     same_for_all(text);
 }

@@ -1,6 +1,7 @@
 // Products whose factors are read backwards, as convolutions are written: they
 // are contractions all the same, and right.
-#include "harness/exec_case.h"
+#include "harness/test.h"
+#include "harness/unit.h"
 
 static void try(const char *text, int exact, const char *how)
 {

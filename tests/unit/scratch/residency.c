@@ -6,7 +6,7 @@
 #include "exec/exec.h"
 #include "sim/sim.h"
 #include "scratch/scratch.h"
-#include "harness/plans.h"
+#include "harness/unit.h"
 #include "harness/spoil.h"
 #include <inttypes.h>
 
@@ -100,23 +100,20 @@ enum { N_EXAMPLES = sizeof examples / sizeof *examples };
 static dv_plan *make_plan(const example *e)
 {
     dv_plan_options o = e->o;
-    dv_diag *diag = dv_diag_create();
-    dv_target *t = NULL;
-    dv_plan *plan = NULL;
+    dv_target *t = target_of("spyre");
     dv_program *p = program_of(e->text);
-    assert_int_equal(dv_target_load(&t, "spyre", diag), DV_OK);
     if (e->reserved > 0)
         t->scratch_reserved_percent = e->reserved;
     o.cores = e->cores;
     o.pins = e->pins;
     while (e->pins[o.n_pins])
         o.n_pins++;
-    if (dv_plan_create(&plan, p, t, &o, diag) || dv_plan_check(plan, diag))
-        fail_msg("%s: %s", e->name, dv_diag_text(diag));
+    dv_plan *plan = case_plan(p, t, &o);
+    if (!plan)
+        fail_msg("%s: %s", e->name, case_why());
     assert_true(plan->scratch.n_homes > 0);
     dv_target_destroy(t);
     dv_program_destroy(p);
-    dv_diag_destroy(diag);
     return plan;
 }
 

@@ -1,8 +1,6 @@
 // The examples of teams, for teams of several sizes, against what is known of
 // their results: exact numbers, a published pair, a factor per step, what is
 // conserved.
-// cmocka wants these before it.
-
 #include "harness/test.h"
 #include "base/file.h"
 #include "team/team.h"

@@ -2,9 +2,8 @@
 // a standing wave, 451 steps of 128 x 128 cells (benchmark_golden-180 and
 // -181). Fields have 128 and 129 rows, so that their parts do not lie side by
 // side.
-// cmocka wants these before it.
-
 #include "harness/test.h"
+#include "harness/unit.h"
 #include "base/dtype.h"
 #include "team/team.h"
 #include <math.h>
@@ -61,9 +60,6 @@ static char *text_of(const char *name, const char *type)
 static double error_after(const char *name, const char *type, field f,
                           int64_t team, const char *grid)
 {
-    dv_program *p = NULL;
-    dv_target *host = NULL;
-    dv_plan *plan = NULL;
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     dv_dtype t = type[1] == '3' ? DV_F32 : DV_F64;
     char *text = text_of(name, type);
@@ -71,10 +67,7 @@ static double error_after(const char *name, const char *type, field f,
     double sum = 0;
     o.team = team;
     o.grid = grid;
-    assert_int_equal(
-        dv_program_parse(&p, text, strlen(text), name, NULL, 0, NULL), DV_OK);
-    assert_int_equal(dv_target_load(&host, "host", NULL), DV_OK);
-    assert_int_equal(dv_plan_create(&plan, p, host, &o, NULL), DV_OK);
+    dv_plan *plan = plan_on(text, "host", NULL, &o);
     for (const char *which = "euv"; *which; which++) {
         const char one[2] = {*which, 0};
         int32_t at = dv_program_find(plan->ops, one);
@@ -97,8 +90,6 @@ static double error_after(const char *name, const char *type, field f,
         free(data[i]);
     free(text);
     dv_plan_destroy(plan);
-    dv_target_destroy(host);
-    dv_program_destroy(p);
     return sqrt(sum);
 }
 

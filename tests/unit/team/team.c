@@ -1,26 +1,16 @@
 // Teams: halo bytes of a thousand ranks against the formula, a published pair
 // of numbers, failing ranks, and running out of memory anywhere.
-// cmocka wants these before it.
-
 #include "harness/test.h"
+#include "harness/unit.h"
 #include "team/team.h"
 #include <math.h>
 
 static dv_plan *plan_for(const char *text, int64_t team, const char *grid)
 {
-    dv_program *p = NULL;
-    dv_target *host = NULL;
-    dv_plan *plan = NULL;
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     o.team = team;
     o.grid = grid;
-    if (dv_program_parse(&p, text, strlen(text), "test", NULL, 0, NULL) ==
-            DV_OK &&
-        dv_target_load(&host, "host", NULL) == DV_OK)
-        dv_plan_create(&plan, p, host, &o, NULL);
-    dv_target_destroy(host);
-    dv_program_destroy(p);
-    return plan;
+    return plan_on(text, "host", NULL, &o);
 }
 
 static int64_t received(const dv_plan *plan)
@@ -53,13 +43,11 @@ static void test_thousand(void **unused)
 {
     (void)unused;
     dv_plan *plan = plan_for(heat, 1024, NULL);
-    assert_non_null(plan);
     assert_int_equal(plan->team.grid[0], 32);
     assert_int_equal(plan->team.grid[1], 32);
     assert_int_equal(received(plan), 2 * 2 * 31 * 1022);
     dv_plan_destroy(plan);
     plan = plan_for(heat, 1024, "1024x1");
-    assert_non_null(plan);
     // The first and the last row are not computed, so not everybody asks.
     assert_int_equal(received(plan), 2 * 1022 * 1022);
     dv_plan_destroy(plan);
@@ -73,7 +61,6 @@ static void test_no_hull(void **unused)
                              "y[i] <- a[i] + a[i+90] for i in 0..10\n"
                              "output y\n",
                              4, NULL);
-    assert_non_null(plan);
     assert_int_equal(received(plan), 10); // 75 with one hull
     dv_plan_destroy(plan);
 }
@@ -96,7 +83,6 @@ static void test_options(void **unused)
     (void)unused;
     for (int64_t team = 1; team <= 7; team++) {
         dv_plan *plan = plan_for(options, team, NULL);
-        assert_non_null(plan);
         double s[5], x[5], t[5], call[5], put[5];
         for (int i = 0; i < 5; i++) {
             s[i] = 49.81959369901096;
@@ -129,7 +115,6 @@ static void test_failing_rank(void **unused)
                              "v[i] <- y[7-i] for i in 0..8\n}\n"
                              "output v\n",
                              4, NULL);
-    assert_non_null(plan);
     double v[8] = {0};
     int64_t p[8] = {0, 1, 2, 3, 4, 99, 6, 7};
     void *data[8] = {0};
@@ -186,12 +171,8 @@ static dv_status all_of_it(const dv_program *p, const dv_target *t)
 static void test_oom(void **unused)
 {
     (void)unused;
-    dv_program *p = NULL;
-    dv_target *host = NULL;
-    assert_int_equal(
-        dv_program_parse(&p, mixed, strlen(mixed), "oom", NULL, 0, NULL),
-        DV_OK);
-    assert_int_equal(dv_target_load(&host, "host", NULL), DV_OK);
+    dv_program *p = program_of(mixed);
+    dv_target *host = target_of("host");
     dv_status st = DV_E_NOMEM;
     int64_t n = 0;
     for (; st != DV_OK; n++) {
