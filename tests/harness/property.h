@@ -3,6 +3,7 @@
 #ifndef DV_PROPERTY_H
 #define DV_PROPERTY_H
 #include "harness/case.h"
+#include "harness/test.h"
 
 // The plan passes its check, has no tile in a hole of the grid (C21), reads
 // back (T1), gives what the oracle gives, and moves the elements and bytes that
@@ -24,19 +25,16 @@ void case_hard(const char *name, case_property *f, const char *const *texts,
 // Defines the tests f_hard, f_floats and f_integers of a property f; `hard` is
 // an array of texts.
 #define CASE_PROPERTY(f, usual, seeds)                                         \
-    static void f##_floats(void **state)                                       \
+    TEST(f##_floats)                                                           \
     {                                                                          \
-        (void)state;                                                           \
         case_random(#f, f, GEN_FLOATS, usual);                                 \
     }                                                                          \
-    static void f##_integers(void **state)                                     \
+    TEST(f##_integers)                                                         \
     {                                                                          \
-        (void)state;                                                           \
         case_random(#f, f, GEN_INTEGERS, (usual) / 2);                         \
     }                                                                          \
-    static void f##_hard(void **state)                                         \
+    TEST(f##_hard)                                                             \
     {                                                                          \
-        (void)state;                                                           \
         case_hard(#f, f, hard, sizeof hard / sizeof *hard, seeds);             \
     }
 #define CASE_TESTS(f)                                                          \

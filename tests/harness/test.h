@@ -13,6 +13,9 @@
 
 #include <cmocka.h>
 
+// Begins the definition of a test that does not use cmocka's state.
+#define TEST(name) static void name(__attribute__((unused)) void **cmocka_state)
+
 // Set by skip_test.
 static int dv_skipped_tests;
 

@@ -119,15 +119,13 @@ static int holds(const dv_program *p, uint64_t seed)
     return ok;
 }
 
-static void floats(void **state)
+TEST(floats)
 {
-    (void)state;
     case_random("divides", holds, GEN_FLOATS, 200);
 }
 
-static void integers(void **state)
+TEST(integers)
 {
-    (void)state;
     case_random("divides", holds, GEN_INTEGERS, 100);
 }
 

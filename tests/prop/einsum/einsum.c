@@ -469,9 +469,8 @@ static int teardown(void **state)
     return case_tear_down(state);
 }
 
-static void equals_loops(void **state)
+TEST(equals_loops)
 {
-    (void)state;
     uint64_t seed = gen_seed();
     int n = gen_cases(10000), too_large = 0;
     for (int i = 0; i < n + too_large; i++) {

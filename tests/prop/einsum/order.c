@@ -86,9 +86,8 @@ static int same(dv_order_cost a, dv_order_cost b)
     return !dv_order_less(a, b) && !dv_order_less(b, a);
 }
 
-static void exact_is_cheapest(void **state)
+TEST(exact_is_cheapest)
 {
-    (void)state;
     uint64_t seed = gen_seed();
     for (int i = 0; i < gen_cases(1500); i++) {
         rng r = {seed + (uint64_t)i};

@@ -274,9 +274,8 @@ CASE_PROPERTY(wrong_plans_are_refused, 300, 19)
 
 // A plan without groups is refused by the executor, and nothing is touched
 // that is not there.
-static void unfinished_plan_does_not_run(void **state)
+TEST(unfinished_plan_does_not_run)
 {
-    (void)state;
     static const char text[] =
         "plan 1\ntarget t {\n}\nprogram fused {\n"
         "    input x: f32[4]\n    y[i]: f32 = x[i]\n    output y\n}\n";
@@ -293,9 +292,8 @@ static void unfinished_plan_does_not_run(void **state)
 
 // An output that shares memory with another tensor is refused when it runs, in
 // whatever order they are bound; inputs may share theirs.
-static void outputs_do_not_overlap(void **state)
+TEST(outputs_do_not_overlap)
 {
-    (void)state;
     static const char text[] = "input x: f32[8]\ninput w: f32[8]\n"
                                "y[i] = x[i] + w[7-i]\noutput y\n";
     float a[16] = {0};
@@ -315,9 +313,8 @@ static void outputs_do_not_overlap(void **state)
 }
 
 // Elements that several points of a scatter meet: tiles would race for them.
-static void scatter_is_not_divided(void **state)
+TEST(scatter_is_not_divided)
 {
-    (void)state;
     static const char text[] =
         "plan 1\ntarget t {\n    cores = 2\n}\nprogram fused {\n"
         "    input p: i32[4]\n    input b: f32[4]\n    input x: f32[4]\n"
@@ -335,9 +332,8 @@ static void scatter_is_not_divided(void **state)
 
 // Of several points that write one element the last one stays, in the order
 // of the oracle.
-static void scatter_keeps_the_last(void **state)
+TEST(scatter_keeps_the_last)
 {
-    (void)state;
     static const char text[] =
         "input p: i32[40, 3]\ninput b: f32[2]\ninput x: f32[3, 40]\n"
         "b[p[i,j]] <- x[j,i]\noutput b\n";
@@ -349,9 +345,8 @@ static void scatter_keeps_the_last(void **state)
 
 // A quotient has the same bits whether its op runs alone, over a whole row, or
 // one element at a time beside the ops of its group.
-static void quotients_keep_their_bits(void **state)
+TEST(quotients_keep_their_bits)
 {
-    (void)state;
     for (int k = 0; k < 40; k++) {
         char text[256];
         snprintf(text, sizeof text,

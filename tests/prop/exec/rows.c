@@ -156,9 +156,8 @@ static void try(int which, const char *dtype, const case_size *z, int oracle,
 
 // -- Cases -------------------------------------------------------------------
 
-static void any_shape(void **state)
+TEST(any_shape)
 {
-    (void)state;
     static const int rows[] = {1, 2, 3, 5, 17, 61};
     static const int cols[] = {1, 2, 31, 64, 257, 300, 1031};
     rng r = {12};
@@ -175,9 +174,8 @@ static void any_shape(void **state)
 }
 
 // Tiles of several rows, and more than one of them; the oracle is slow.
-static void many_rows(void **state)
+TEST(many_rows)
 {
-    (void)state;
     dv_jit *jit = dv_jit_shared();
     if (!jit)
         skip_test("no kernels for this machine");
@@ -194,9 +192,8 @@ static void many_rows(void **state)
 }
 
 // Caches that do not hold a row, or a few: rows are cut themselves, or not.
-static void small_caches(void **state)
+TEST(small_caches)
 {
-    (void)state;
     static const int64_t sizes[] = {4 << 10, 16 << 10, 64 << 10};
     int64_t before = case_host->scratch_bytes;
     for (size_t i = 0; i < 3 * (sizeof programs / sizeof *programs); i++)

@@ -244,15 +244,13 @@ static void try_products(case_property *f, int usual)
     assert_int_equal(failed, 0);
 }
 
-static void products_are_the_same(void **state)
+TEST(products_are_the_same)
 {
-    (void)state;
     try_products(any_number_is_the_same, 100);
 }
 
-static void products_follow(void **state)
+TEST(products_follow)
 {
-    (void)state;
     try_products(any_order_is_followed, 60);
 }
 

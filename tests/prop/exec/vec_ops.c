@@ -209,23 +209,20 @@ static void sweep(gen_mode mode, int usual)
     print_message("%d ops by kernels, %d left to the strips\n", n_done, n_left);
 }
 
-static void floats(void **state)
+TEST(floats)
 {
-    (void)state;
     sweep(GEN_FLOATS, 300);
 }
 
-static void integers(void **state)
+TEST(integers)
 {
-    (void)state;
     sweep(GEN_INTEGERS, 150);
 }
 
 // Shapes that random programs are too small for: long columns, more results
 // than a run has accumulators for, several reduced variables.
-static void large(void **state)
+TEST(large)
 {
-    (void)state;
     static const char *const texts[] = {
         "input a: f32[101, 130]\ny[j] = sum[i] a[i,j] * a[i,j]\noutput y\n",
         "input a: f32[40, 5000]\ny[j] = max[i] a[i,j]\noutput y\n",

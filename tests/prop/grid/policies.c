@@ -279,9 +279,8 @@ static int break_it(dv_grid *g, rng *r)
     }
 }
 
-static void plans(void **unused)
+TEST(plans)
 {
-    (void)unused;
     uint64_t seed = gen_seed();
     int n = gen_cases(106000), broken = 0, made = 0;
     for (int i = 0; i < n; i++) {

@@ -303,9 +303,8 @@ CASE_PROPERTY(plans_are_deterministic, 300, 1)
 
 // What a narrow integer is in the middle of an expression may not depend on
 // the grain.
-static void narrow_integers_keep_values(void **state)
+TEST(narrow_integers_keep_values)
 {
-    (void)state;
     static const char *const texts[] = {
         "input a: i8[4]\ny[i]: i32 = min(a[i] * 50 * 50, 100)\noutput y\n",
         "input a: i8[4]\n"
@@ -327,9 +326,8 @@ static void narrow_integers_keep_values(void **state)
 }
 
 // A variable that moves nothing on the left side: refused, or lowered right.
-static void still_variables_keep_values(void **state)
+TEST(still_variables_keep_values)
 {
-    (void)state;
     static const char *const texts[] = {
         "input x: f32[5]\ntemp y: f32[1]\n"
         "y[0*i] = x[i]  for i in 3..4\noutput y\n",
@@ -349,9 +347,8 @@ static void still_variables_keep_values(void **state)
 }
 
 // What a repeat of 0 times defines has no value for others to read.
-static void dead_definitions_are_not_read(void **state)
+TEST(dead_definitions_are_not_read)
 {
-    (void)state;
     static const char *const texts[] = {
         "input x: f32[2]\nrepeat 0 {\n    t[i] = x[i]\n}\n"
         "y[i] = t[i]\noutput y\n",
@@ -369,9 +366,8 @@ static void dead_definitions_are_not_read(void **state)
 }
 
 // An integer constant that no double holds is refused or kept, never changed.
-static void large_constants_read_back(void **state)
+TEST(large_constants_read_back)
 {
-    (void)state;
     static const char text[] = "input x: f32[3]\n"
                                "y[i] = x[i] + 9223372036854775807\noutput y\n";
     dv_program *p = case_program(text);
@@ -381,9 +377,8 @@ static void large_constants_read_back(void **state)
 
 // -- Params given from outside -----------------------------------------------
 
-static void set_params_are_in_the_text(void **state)
+TEST(set_params_are_in_the_text)
 {
-    (void)state;
     static const char text[] = "param N = 4\nparam s = 0.5\n"
                                "input x: f32[N]\ny[i] = s * x[i]\noutput y\n";
     const dv_param set[] = {{"N", "7"}, {"s", "-2"}};
@@ -401,9 +396,8 @@ static void set_params_are_in_the_text(void **state)
 
 // A part that becomes an op of its own is lowered as far as a statement that
 // the user wrote.
-static void hoisted_parts_are_lowered_fully(void **state)
+TEST(hoisted_parts_are_lowered_fully)
 {
-    (void)state;
     static const char text[] =
         "input u: i32[3, 3, 9]\ninput t: i32[3, 9]\n"
         "y[]: i64 = min[k,p] (max[n] (u[n,n,8-p] > t[n,k]))  for p in 0..9\n"
@@ -415,9 +409,8 @@ static void hoisted_parts_are_lowered_fully(void **state)
 }
 
 // Whole numbers that are chosen, and then used by functions of real numbers.
-static void chosen_numbers_read_back(void **state)
+TEST(chosen_numbers_read_back)
 {
-    (void)state;
     static const char *const texts[] = {
         "input t: f32[9]\ny[i] = t[i] / select(t[i], 1, 2)\noutput y\n",
         "input t: f32[9]\n"

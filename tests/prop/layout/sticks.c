@@ -213,9 +213,8 @@ static void check_one(uint64_t seed, const dv_target *t)
     dv_text_free(&text);
 }
 
-static void least_bytes(void **state)
+TEST(least_bytes)
 {
-    (void)state;
     dv_target *t = target_of("spyre");
     int n = gen_cases(400);
     for (int i = 0; i < n; i++)

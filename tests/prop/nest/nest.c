@@ -230,9 +230,8 @@ static void report(const char *what, uint64_t seed, const dv_nest *n)
     fail();
 }
 
-static void passes(void **state)
+TEST(passes)
 {
-    (void)state;
     uint64_t seed = gen_seed();
     int cases = gen_cases(3000), ready = 0, sound = 0;
     for (int i = 0; i < cases; i++) {
@@ -483,9 +482,8 @@ static int as_the_oracle(const dv_program *p, dv_diag *diag, int *ready)
     return ok;
 }
 
-static void ops(void **state)
+TEST(ops)
 {
-    (void)state;
     uint64_t seed = gen_seed();
     int cases = gen_cases(1500), ready = 0;
     for (int i = 0; i < cases; i++) {

@@ -191,9 +191,8 @@ static void tile_by_all(dv_nest *n, const dv_nest_caches *c)
     *n = best;
 }
 
-static void tiles_are_those_of_all(void **state)
+TEST(tiles_are_those_of_all)
 {
-    (void)state;
     for (int i = 0; i < gen_cases(200); i++) {
         rng r = {gen_seed() + (uint64_t)i};
         const dv_nest_options *o = &machines[i % N_MACHINES];
@@ -312,9 +311,8 @@ static void check_most(const dv_nest *n, const dv_nest_caches *c)
     assert_true(dv_nest_cost(&a, c) == cost);
 }
 
-static void bounds_hold(void **state)
+TEST(bounds_hold)
 {
-    (void)state;
     int met = 0, cases = gen_cases(8000);
     for (int i = 0; i < cases; i++) {
         rng r = {gen_seed() + (uint64_t)i};
@@ -354,9 +352,8 @@ static void look_on(void *user, const char *pass, const dv_nest *n)
     ++*(int *)user;
 }
 
-static void together_is_one_by_one(void **state)
+TEST(together_is_one_by_one)
 {
-    (void)state;
     for (int i = 0; i < gen_cases(800); i++) {
         rng r = {gen_seed() + (uint64_t)i};
         dv_nest_options o = machines[i % N_MACHINES];

@@ -376,15 +376,13 @@ static void check(int cases, int most, int64_t capacity, const char *name,
     }
 }
 
-static void test_solvers(void **unused)
+TEST(test_solvers)
 {
-    (void)unused;
     check(120, 40, 64, "solvers", holds);
 }
 
-static void test_exact(void **unused)
+TEST(test_exact)
 {
-    (void)unused;
     check(1500, 6, 9, "exact", exact_holds);
     check(60, 9, 7, "exact", exact_holds);
 }

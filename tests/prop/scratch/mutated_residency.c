@@ -160,15 +160,13 @@ static int holds(const dv_program *p, uint64_t seed)
     return ok;
 }
 
-static void floats(void **state)
+TEST(floats)
 {
-    (void)state;
     case_random("accepted is right", holds, GEN_FLOATS, 250);
 }
 
-static void integers(void **state)
+TEST(integers)
 {
-    (void)state;
     case_random("accepted is right", holds, GEN_INTEGERS, 120);
 }
 

@@ -157,15 +157,13 @@ static int holds(const dv_program *p, uint64_t seed)
     return ok;
 }
 
-static void floats(void **state)
+TEST(floats)
 {
-    (void)state;
     case_random("stays", holds, GEN_FLOATS, 600);
 }
 
-static void integers(void **state)
+TEST(integers)
 {
-    (void)state;
     case_random("stays", holds, GEN_INTEGERS, 300);
 }
 
@@ -316,9 +314,8 @@ static void run_all(suite *s, const char *text)
 }
 
 // `share` of 100 of the programs, spread over the table.
-static void every_op(void **state)
+TEST(every_op)
 {
-    (void)state;
     static const char *const dtypes[] = {"f16", "f32", "i32"};
     suite s = {0};
     int n = 0, share = gen_cases(100);

@@ -113,15 +113,13 @@ static void try_random(gen_mode mode, int cases)
     }
 }
 
-static void test_integers(void **unused)
+TEST(test_integers)
 {
-    (void)unused;
     try_random(GEN_INTEGERS, 250);
 }
 
-static void test_floats(void **unused)
+TEST(test_floats)
 {
-    (void)unused;
     try_random(GEN_FLOATS, 250);
 }
 
@@ -165,9 +163,8 @@ static const char *const hard[] = {
     "0..2\nw[i,j] = z[i,j] + z[i,2-j]\noutput y, w\n",
 };
 
-static void test_hard(void **unused)
+TEST(test_hard)
 {
-    (void)unused;
     for (size_t i = 0; i < sizeof hard / sizeof *hard; i++)
         for (uint64_t k = 0; k < 8; k++) {
             rng r = {k * 977 + i};
@@ -227,9 +224,8 @@ static int send_less(rng *r, dv_swap *s)
     return 1;
 }
 
-static void test_wrong(void **unused)
+TEST(test_wrong)
 {
-    (void)unused;
     breaker *const breakers[] = {lose, twice, shift, other_rank, send_less};
     int tried = 0;
     for (uint64_t k = 0; k < 300; k++) {

@@ -1,6 +1,6 @@
 // The ground floor: arenas, text, tables, JSON, checked integers, element
 // types.
-#define _POSIX_C_SOURCE 200809L
+#define _POSIX_C_SOURCE 200809L // mkdtemp, setenv
 #include "harness/test.h"
 #include "base/diag.h"
 #include "base/dtype.h"
@@ -22,9 +22,8 @@ static uint64_t next_random(uint64_t *s)
 
 // -- Arenas ------------------------------------------------------------------
 
-static void arena_memory(void **state)
+TEST(arena_memory)
 {
-    (void)state;
     dv_arena a = {0};
     for (size_t n = 1; n < 300; n++) {
         unsigned char *p = dv_arena_alloc(&a, n, 1);
@@ -46,9 +45,8 @@ static void arena_memory(void **state)
     assert_null(a.chunks);
 }
 
-static void arena_nothing(void **state)
+TEST(arena_nothing)
 {
-    (void)state;
     dv_arena a = {0};
     void *p = dv_arena_alloc(&a, 0, 8);
     assert_non_null(p);
@@ -58,9 +56,8 @@ static void arena_nothing(void **state)
     dv_arena_free(&a);
 }
 
-static void arena_refuses(void **state)
+TEST(arena_refuses)
 {
-    (void)state;
     dv_arena a = {0};
     assert_null(dv_arena_alloc(&a, SIZE_MAX, 2));
     assert_null(dv_arena_alloc(&a, SIZE_MAX / 4, 8));
@@ -74,9 +71,8 @@ static void arena_refuses(void **state)
     dv_arena_free(&a);
 }
 
-static void arena_push(void **state)
+TEST(arena_push)
 {
-    (void)state;
     dv_arena a = {0};
     int64_t *items = NULL;
     int32_t n = 0, cap = 0;
@@ -100,9 +96,8 @@ static void arena_push(void **state)
 
 // -- Text --------------------------------------------------------------------
 
-static void text_long(void **state)
+TEST(text_long)
 {
-    (void)state;
     dv_text t = {0};
     char s[1001] = {0};
     for (int n = 0; n <= 1000; n += 50) { // around the 256 of the small buffer
@@ -123,9 +118,8 @@ static void text_long(void **state)
     dv_release(p);
 }
 
-static void text_fails_once(void **state)
+TEST(text_fails_once)
 {
-    (void)state;
     dv_text t = {0};
     dv_put(&t, "kept");
     dv_mem_fail_at(0);
@@ -183,9 +177,8 @@ static void check_doubles(void)
     }
 }
 
-static void text_doubles(void **state)
+TEST(text_doubles)
 {
-    (void)state;
     check_doubles();
     // More digits than any small buffer has.
     char s[200] = "0.";
@@ -194,9 +187,8 @@ static void text_doubles(void **state)
     assert_true(dv_parse_double("1.25e2", 4) == 1.25);
 }
 
-static void text_memory_sizes(void **state)
+TEST(text_memory_sizes)
 {
-    (void)state;
     dv_text t = {0};
     static const int64_t sizes[] = {0, 17, 1023, 1024, 2 << 20, 1025};
     for (int i = 0; i < 6; i++) {
@@ -208,9 +200,9 @@ static void text_memory_sizes(void **state)
     dv_text_free(&t);
 }
 
-// A comma in a number would make every dump a syntax error. Pashto has a point
-// of two bytes.
-static void text_in_other_locales(void **state)
+// Repeats the tests of texts in every locale of the list that can be set and
+// that does not write numbers with a point. Returns how many there were.
+static int try_locales(void **state)
 {
     static const char *const names[] = {"de_DE.UTF-8", "de_DE", "fr_FR.UTF-8",
                                         "nl_NL.UTF-8", "ps_AF.UTF-8"};
@@ -219,20 +211,47 @@ static void text_in_other_locales(void **state)
         if (!setlocale(LC_NUMERIC, names[i]) ||
             strcmp(localeconv()->decimal_point, ".") == 0)
             continue;
-        found = 1;
+        found++;
         check_doubles();
         text_memory_sizes(state);
     }
     setlocale(LC_NUMERIC, "C");
+    return found;
+}
+
+// Numbers are written with a point in every locale: a comma would make every
+// dump a syntax error. Tried are the locales that are installed and those that
+// localedef makes in a temporary folder: German has a comma, Pashto a point of
+// two bytes.
+static void text_in_other_locales(void **state)
+{
+    static const struct {
+        const char *from, *charmap, *name;
+    } made[] = {{"de_DE", "ISO-8859-1", "de_DE"},
+                {"ps_AF", "UTF-8", "ps_AF.UTF-8"}};
+    char folder[] = "/tmp/divvy-locales-XXXXXX", command[200];
+    int found = try_locales(state);
+    assert_non_null(mkdtemp(folder));
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        snprintf(command, sizeof command,
+                 "localedef -c -i %s -f %s %s/%s >%s/log 2>&1", made[i].from,
+                 made[i].charmap, folder, made[i].name, folder);
+        if (system(command) != 0)
+            printf("localedef does not make %s\n", made[i].name);
+    }
+    setenv("LOCPATH", folder, 1);
+    found += try_locales(state);
+    unsetenv("LOCPATH");
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
     if (!found)
-        skip_test("no locale with a decimal comma is installed");
+        skip_test("no locale with a decimal comma, nor sources to make one of");
 }
 
 // -- Tables ------------------------------------------------------------------
 
-static void table_of_many(void **state)
+TEST(table_of_many)
 {
-    (void)state;
     enum { N = 10000 };
     dv_arena a = {0};
     dv_table t = {0};
@@ -259,9 +278,8 @@ static void table_of_many(void **state)
 
 // -- JSON --------------------------------------------------------------------
 
-static void json_values(void **state)
+TEST(json_values)
 {
-    (void)state;
     dv_text t = {0};
     dv_json j = {.out = &t};
     dv_json_open(&j, NULL, '{');
@@ -302,9 +320,8 @@ static void json_values(void **state)
     dv_text_free(&t);
 }
 
-static void json_strings(void **state)
+TEST(json_strings)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"", "\"\""},
         {"a\"b\\c/", "\"a\\\"b\\\\c/\""},
@@ -328,9 +345,8 @@ static void json_strings(void **state)
     }
 }
 
-static void json_nesting(void **state)
+TEST(json_nesting)
 {
-    (void)state;
     dv_text t = {0};
     dv_json j = {.out = &t};
     for (int i = 0; i < DV_JSON_DEPTH; i++)
@@ -345,9 +361,8 @@ static void json_nesting(void **state)
 
 // -- Checked integers --------------------------------------------------------
 
-static void math_checked(void **state)
+TEST(math_checked)
 {
-    (void)state;
     int64_t v = INT64_MAX;
     assert_false(dv_add_i64(&v, INT64_MAX, 1));
     assert_true(dv_add_i64(&v, INT64_MAX, INT64_MIN) && v == -1);
@@ -472,9 +487,8 @@ static void check_half(const half *t)
     check_store(t, (double)INFINITY);
 }
 
-static void dtype_halves(void **state)
+TEST(dtype_halves)
 {
-    (void)state;
     check_half(&f16);
     check_half(&bf16);
     // As a float this is 1 + 2^-11, half way, and goes to the even 1.
@@ -482,9 +496,8 @@ static void dtype_halves(void **state)
     assert_true(dv_round_to(DV_BF16, 1 + 0x1p-8 + 0x1p-40) == 1 + 0x1p-7);
 }
 
-static void dtype_integers(void **state)
+TEST(dtype_integers)
 {
-    (void)state;
     static const struct {
         double v, i64, i32, i8;
     } cases[] = {{2.9, 2, 2, 2},
@@ -508,9 +521,8 @@ static void dtype_integers(void **state)
     assert_true(most == INT64_MAX);
 }
 
-static void dtype_names(void **state)
+TEST(dtype_names)
 {
-    (void)state;
     assert_int_equal(dv_dtype_find("bf16", 4), DV_BF16);
     assert_int_equal(dv_dtype_find("f16x", 3), DV_F16);
     assert_int_equal(dv_dtype_find("f1", 2), -1);

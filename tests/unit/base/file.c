@@ -52,9 +52,8 @@ static void file_holds(const char *want)
     dv_release(bytes);
 }
 
-static void file_whole(void **state)
+TEST(file_whole)
 {
-    (void)state;
     mode_t mask = umask(027);
     assert_int_equal(dv_file_write(path, "first", 5, NULL), DV_OK);
     umask(mask);
@@ -85,9 +84,8 @@ static void leave(const char *ending)
 
 // What a killed writer left goes with the next one; what a living one writes
 // stays, and so does what is not of a writer.
-static void file_left_behind(void **state)
+TEST(file_left_behind)
 {
-    (void)state;
     dv_writer *w = NULL;
     assert_int_equal(dv_file_write(path, "first", 5, NULL), DV_OK);
     leave(".backup");
@@ -111,9 +109,8 @@ static void file_left_behind(void **state)
 }
 
 // Without room for all of it the old file stays, and nothing lies beside it.
-static void file_no_room(void **state)
+TEST(file_no_room)
 {
-    (void)state;
     char *big = calloc(1, 100000);
     struct rlimit old, small;
     assert_non_null(big);
@@ -132,9 +129,8 @@ static void file_no_room(void **state)
     assert_int_equal(n_files(), 1);
 }
 
-static void file_errors(void **state)
+TEST(file_errors)
 {
-    (void)state;
     char gone[sizeof path + 8];
     char *bytes = NULL;
     size_t len = 0;
@@ -159,9 +155,8 @@ static void file_errors(void **state)
 
 // -- Diagnostics -------------------------------------------------------------
 
-static void diag_places(void **state)
+TEST(diag_places)
 {
-    (void)state;
     static const char text[] = "one\n\ta = b\xff + c\nlast";
     static const dv_source src = {"p.dv", text, sizeof text - 1};
     static const struct {
@@ -183,9 +178,8 @@ static void diag_places(void **state)
 }
 
 // However long the line, its excerpt is short and the caret under its byte.
-static void diag_long_lines(void **state)
+TEST(diag_long_lines)
 {
-    (void)state;
     char text[1000];
     for (uint32_t off = 0; off < sizeof text; off++) {
         memset(text, '.', sizeof text);
@@ -202,9 +196,8 @@ static void diag_long_lines(void **state)
     }
 }
 
-static void diag_order(void **state)
+TEST(diag_order)
 {
-    (void)state;
     dv_source src = {"p", "ab", 2};
     dv_diag *d = dv_diag_create();
     assert_string_equal(dv_diag_text(d), "");
@@ -231,9 +224,8 @@ static void diag_order(void **state)
     dv_diag_destroy(d);
 }
 
-static void diag_many_warnings(void **state)
+TEST(diag_many_warnings)
 {
-    (void)state;
     dv_diag *d = dv_diag_create();
     for (int i = 0; i < 25; i++)
         dv_warn(d, "slow", DV_NOWHERE, "number %d", i);
@@ -247,9 +239,8 @@ static void diag_many_warnings(void **state)
 }
 
 // Nobody listens, and nothing is stored: both must be as good as any other.
-static void diag_without(void **state)
+TEST(diag_without)
 {
-    (void)state;
     assert_int_equal(dv_fail(NULL, DV_E_NAME, DV_NOWHERE, "x"), DV_E_NAME);
     dv_note(NULL, DV_NOWHERE, "x");
     dv_warn(NULL, "slow", DV_NOWHERE, "x");

@@ -396,9 +396,8 @@ static dv_status verify(dv_diag *diag)
 // -- Diagnostics and files ---------------------------------------------------
 
 // A diag that cannot render still says what went wrong.
-static void diag_text(void **state)
+TEST(diag_text)
 {
-    (void)state;
     static const char wrong[] = "input a: f32[2]\ninput unused: f32[2]\n"
                                 "y[i] = a[i]\nz[i] = a[i+1]  for i in 0..2\n";
     int done = 0;
@@ -537,38 +536,38 @@ SWEEP(place_evict)
 SWEEP(place_anneal)
 SWEEP(place_least)
 
-#define TEST(f) cmocka_unit_test(f##_without_memory)
+#define OOM_TEST(f) cmocka_unit_test(f##_without_memory)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(parse),
-        TEST(to_text),
-        TEST(to_json),
-        TEST(lower_fused),
-        TEST(lower_primitive),
-        TEST(load_spyre),
-        TEST(load_host),
-        TEST(target_to_text),
-        TEST(create_plan),
-        TEST(plan_to_text),
-        TEST(plan_to_json),
-        TEST(parse_plan),
-        TEST(resume_plan),
-        TEST(with_holes),
-        TEST(check_plan),
-        TEST(check_counting),
-        TEST(execute),
-        TEST(execute_primitive),
-        TEST(execute_rows),
-        TEST(verify),
+        OOM_TEST(parse),
+        OOM_TEST(to_text),
+        OOM_TEST(to_json),
+        OOM_TEST(lower_fused),
+        OOM_TEST(lower_primitive),
+        OOM_TEST(load_spyre),
+        OOM_TEST(load_host),
+        OOM_TEST(target_to_text),
+        OOM_TEST(create_plan),
+        OOM_TEST(plan_to_text),
+        OOM_TEST(plan_to_json),
+        OOM_TEST(parse_plan),
+        OOM_TEST(resume_plan),
+        OOM_TEST(with_holes),
+        OOM_TEST(check_plan),
+        OOM_TEST(check_counting),
+        OOM_TEST(execute),
+        OOM_TEST(execute_primitive),
+        OOM_TEST(execute_rows),
+        OOM_TEST(verify),
         cmocka_unit_test(diag_text),
-        TEST(write_npy),
-        TEST(read_npy),
-        TEST(place_auto),
-        TEST(place_evict),
-        TEST(place_anneal),
-        TEST(place_least),
+        OOM_TEST(write_npy),
+        OOM_TEST(read_npy),
+        OOM_TEST(place_auto),
+        OOM_TEST(place_evict),
+        OOM_TEST(place_anneal),
+        OOM_TEST(place_least),
     };
     return run_group(tests, setup, teardown);
 }

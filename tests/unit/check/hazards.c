@@ -137,9 +137,8 @@ static const char users[] = "input x: f16[96, 192]\n"
 
 // H1, H2: the deals say who computes what, for every order of variables. Other
 // deals, other owners, the same numbers; nobody derives them anew.
-static void deals_are_obeyed(void **unused)
+TEST(deals_are_obeyed)
 {
-    (void)unused;
     const char *pins[] = {"a:i=3", "a:j=2", "c:j=3", "d:i=2", "e:i=4", NULL};
     dv_plan *plan = division_of(users, "spyre", 8, NULL, pins);
     dv_plan *other = division_of(users, "spyre", 8, NULL, pins);
@@ -164,9 +163,8 @@ static void deals_are_obeyed(void **unused)
 
 // H2: an owner table that goes bad after it was checked is noticed where it is
 // used.
-static void bad_deals_do_not_run(void **unused)
+TEST(bad_deals_do_not_run)
 {
-    (void)unused;
     static const struct {
         dv_deal deal;
         int64_t slice;
@@ -190,9 +188,8 @@ static void bad_deals_do_not_run(void **unused)
 }
 
 // H3: four cores write, eight read: each of the eight fetches what it needs.
-static void more_readers_than_writers(void **unused)
+TEST(more_readers_than_writers)
 {
-    (void)unused;
     dv_plan *plan = division_of(
         "input x: f16[64, 256]\n"
         "a[i,j] = relu(x[i,j])\n"
@@ -218,9 +215,8 @@ static void more_readers_than_writers(void **unused)
 // H19: 4 x 2 and 2 x 4 are both 8 slices of one square, of the same size, and
 // give most elements to different cores; so do equal slices dealt in another
 // order. Only the tables tell.
-static void equal_counts_are_not_equal_owners(void **unused)
+TEST(equal_counts_are_not_equal_owners)
 {
-    (void)unused;
     static const char text[] = "input x: f16[256, 256]\n"
                                "a[i,j] = relu(x[i,j])\n"
                                "b[i,j] = abs(a[i,j])\noutput b\n";
@@ -253,9 +249,8 @@ static void equal_counts_are_not_equal_owners(void **unused)
 
 // What a run has not written is poison, padding included, and comes out as
 // nan. A plan that leaves a hole cannot pass by luck.
-static void memory_is_poisoned(void **unused)
+TEST(memory_is_poisoned)
 {
-    (void)unused;
     dv_plan *plan = division_of("input x: f16[5, 65]\ny[i,j] = x[i,j] * 0.0\n"
                                 "output y\n",
                                 "spyre", 4, NULL, NULL);
@@ -277,9 +272,8 @@ static void memory_is_poisoned(void **unused)
 }
 
 // H13: a layout that does not hold its tensor, or says so wrongly, is found.
-static void layouts_cover(void **unused)
+TEST(layouts_cover)
 {
-    (void)unused;
     for (int i = 0; i < 6; i++) {
         dv_plan *plan =
             division_of("input x: f16[5, 65]\ny[i,j] = x[i,j] * 0.5\n"
@@ -318,9 +312,8 @@ static void layouts_cover(void **unused)
 
 // Each quarter of k brings 1, 2, 4 or 8 and every subset has another sum: 15
 // is all of them, once. Read by every core afterwards, whoever owns the parts.
-static void contributions_arrive_once(void **unused)
+TEST(contributions_arrive_once)
 {
-    (void)unused;
     static const char text[] = "input x: i32[128]\ninput z: i32[256]\n"
                                "input a: f16[64, 256]\ninput b: f16[256, 64]\n"
                                "s[] = sum[k] x[k]\n"
@@ -403,9 +396,8 @@ static int same_layouts(const dv_plan *x, int32_t a, const dv_plan *y,
     return 1;
 }
 
-static void twins_are_divided_alone(void **unused)
+TEST(twins_are_divided_alone)
 {
-    (void)unused;
     static const char *const how[] = {"best", "seed"};
     for (int m = 0; m < 4; m++) {
         const char *target = m < 2 ? "spyre" : "wormhole";
@@ -448,9 +440,8 @@ static void twins_are_divided_alone(void **unused)
 
 // H38: what was decided for a pinned op is not known for its twin, nor for
 // another number of cores.
-static void pins_stay_with_their_op(void **unused)
+TEST(pins_stay_with_their_op)
 {
-    (void)unused;
     static const char text[] = "input x: f16[64, 256]\n"
                                "a[i,j] = relu(x[i,j])\n"
                                "b[i,j] = relu(x[i,j])\n"
@@ -474,9 +465,8 @@ static void pins_stay_with_their_op(void **unused)
 // -- H39: one cost ---------------------------------------------------------
 
 // What a plan says an op costs is what the formula says of its slices.
-static void costs_are_reproduced(void **unused)
+TEST(costs_are_reproduced)
 {
-    (void)unused;
     static const char *const how[] = {"best", "seed", "seed+cost"};
     static const char text[] = "input x: f16[300, 4096]\n"
                                "input w: f16[4096, 1024]\n"

@@ -13,9 +13,8 @@ static void count_passes(void *user, const char *pass, const dv_nest *n)
     (*(int *)user)++;
 }
 
-static void public_calls(void **state)
+TEST(public_calls)
 {
-    (void)state;
     dv_nest *n = parse("nest c f32 {\n    first zero\n    main gemm\n"
                        "    m 64 seq: in0 1, out 1\n"
                        "    n 48 seq: in1 32, out 64\n"
@@ -60,9 +59,8 @@ static void public_calls(void **state)
 }
 
 // Ops of a program, each with a nest of its own that outlives the program.
-static void derived(void **state)
+TEST(derived)
 {
-    (void)state;
     static const char text[] = "input a: f32[6, 8]\ninput b: f32[8, 5]\n"
                                "p[i,j] = relu(sum[k] a[i,k] * b[k,j])\n"
                                "m[i] = max[j] p[i,j]\n"
@@ -120,9 +118,8 @@ static dv_contract *create(const dv_nest *n, int32_t threads)
 }
 
 // A select reads three; m is of a type of its own.
-static void three(void **state)
+TEST(three)
 {
-    (void)state;
     dv_nest_place at[DV_NEST_PLACES];
     dv_nest *n = derive("input m: i8[6]\ninput a: f32[6]\ninput b: f32[6]\n"
                         "y[i] = select(m[i], a[i], b[i])\noutput y\n",
@@ -145,9 +142,8 @@ static void three(void **state)
 }
 
 // Rows by an index; one that is none is left out and reported once.
-static void looked_up(void **state)
+TEST(looked_up)
 {
-    (void)state;
     dv_nest *n = derive("input t: f32[5, 4]\ninput i: i32[3]\n"
                         "y[r,x] = t[i[r],x]\noutput y\n",
                         "y", NULL);
@@ -178,9 +174,8 @@ static void looked_up(void **state)
 }
 
 // A sum to one element is shared, and has the same bits however it is.
-static void one_element(void **state)
+TEST(one_element)
 {
-    (void)state;
     enum { N = 200003 };
     dv_nest *n = derive("input a: f32[1, 200003]\n"
                         "y[q] = mean[k] a[q,k]\noutput y\n",
@@ -231,9 +226,8 @@ static void runs_out(const char *text)
     }
 }
 
-static void out_of_memory(void **state)
+TEST(out_of_memory)
 {
-    (void)state;
     runs_out("nest k f32 { main gemm m 3 seq: in0 1, out 1"
              " m 7 seq: in0 40, out 200 n 50 seq: in1 1,"
              " out 3 k 11 seq: in0 3, in1 50 }");
@@ -249,14 +243,13 @@ static void out_of_memory(void **state)
 }
 
 // A type that kernels do not store is called by its name.
-static void no_such_type(void **state)
+TEST(no_such_type)
 {
     static const char text[] = "nest t i32 { main copy in0 f32"
                                " m 3 seq: in0 1, out 1 }";
     dv_nest *n = NULL;
     dv_contract *c = NULL;
     dv_diag *diag = dv_diag_create();
-    (void)state;
     assert_int_equal(dv_nest_parse(&n, text, sizeof text - 1, "t", diag),
                      DV_OK);
     assert_int_equal(dv_contract_create(&c, NULL, n, NULL, diag), DV_E_DTYPE);

@@ -19,9 +19,8 @@ static dv_status do_all(void *user, dv_peers *p, dv_diag *diag)
     return DV_OK;
 }
 
-static void test_teams(void **unused)
+TEST(test_teams)
 {
-    (void)unused;
     uint64_t alone = 0;
     for (int64_t n = 1; n <= 9; n++) {
         all a = {.seed = 1, .turns = 40};
@@ -108,9 +107,8 @@ static dv_status do_refuse(void *user, dv_peers *p, dv_diag *diag)
     return DV_OK;
 }
 
-static void test_refused(void **unused)
+TEST(test_refused)
 {
-    (void)unused;
     for (int64_t n = 1; n <= 4; n++) {
         int bad[4] = {0};
         assert_int_equal(dv_peers_local(n, do_refuse, bad, NULL), DV_OK);
@@ -157,9 +155,8 @@ static dv_status do_odd(void *user, dv_peers *p, dv_diag *diag)
     return DV_OK;
 }
 
-static void test_odd_views(void **unused)
+TEST(test_odd_views)
 {
-    (void)unused;
     for (int64_t n = 1; n <= 7; n++) {
         int bad[7] = {0};
         assert_int_equal(dv_peers_local(n, do_odd, bad, NULL), DV_OK);
@@ -200,9 +197,8 @@ static dv_status do_zeros(void *user, dv_peers *p, dv_diag *diag)
     return DV_OK;
 }
 
-static void test_zeros(void **unused)
+TEST(test_zeros)
 {
-    (void)unused;
     for (int64_t n = 1; n <= 5; n++) {
         int bad[5] = {0};
         assert_int_equal(dv_peers_local(n, do_zeros, bad, NULL), DV_OK);
@@ -267,9 +263,8 @@ static dv_status do_join(void *user, dv_peers *p, dv_diag *diag)
     return st;
 }
 
-static void test_strays(void **unused)
+TEST(test_strays)
 {
-    (void)unused;
     dv_diag *diag = dv_diag_create();
     int dim = 0;
     assert_int_equal(dv_peers_local(3, do_join, &dim, diag), DV_E_SHAPE);
@@ -326,9 +321,8 @@ static dv_status do_little(void *user, dv_peers *p, dv_diag *diag)
     return st;
 }
 
-static void test_no_memory(void **unused)
+TEST(test_no_memory)
 {
-    (void)unused;
     dv_status st = DV_E_NOMEM;
     int tries = 0;
     for (; st != DV_OK && tries < 2000; tries += 1 + tries / 60) {

@@ -5,9 +5,8 @@
 #include "harness/test.h"
 #include "harness/dist_case.h"
 
-static void test_lists(void **unused)
+TEST(test_lists)
 {
-    (void)unused;
     for (int turn = 0; turn < 500; turn++) {
         dv_box_list *l = NULL;
         dv_box b[3];
@@ -68,9 +67,8 @@ static int make_wanted(dv_exchange **out, void *user, int64_t rank)
 }
 
 // Any boxes, also beyond the tensor: what is not there is not fetched.
-static void test_wants(void **unused)
+TEST(test_wants)
 {
-    (void)unused;
     for (int turn = 0; turn < 500; turn++) {
         int64_t starts[2][8];
         want_case w = {.all = turn % 2, .fails = -1};
@@ -116,9 +114,8 @@ static void test_wants(void **unused)
 }
 
 // A slice of a cut dim: elements stay with their owners, in one step or two.
-static void test_slices_of_dims(void **unused)
+TEST(test_slices_of_dims)
 {
-    (void)unused;
     for (int turn = 0; turn < 3000; turn++) {
         int64_t starts[2][8];
         dv_dist d, v;
@@ -155,9 +152,8 @@ static void test_slices_of_dims(void **unused)
 }
 
 // Between grids of as many ranks that are no grid of one another.
-static void test_moves_of_grids(void **unused)
+TEST(test_moves_of_grids)
 {
-    (void)unused;
     static const int64_t grids[][2] = {{1, 12}, {2, 6}, {3, 4},
                                        {4, 3},  {6, 2}, {12, 1}};
     for (int turn = 0; turn < 500; turn++) {
@@ -177,9 +173,8 @@ static void test_moves_of_grids(void **unused)
 }
 
 // The grid with the fewest halo elements, counted rank by rank.
-static void test_blocks(void **unused)
+TEST(test_blocks)
 {
-    (void)unused;
     for (int turn = 0; turn < 60; turn++) {
         int64_t n = 1 + random_to(24), one[2] = {1, 1}, got = 0, best = -1;
         int64_t shape[2] = {24 + random_to(40), 24 + random_to(40)};

@@ -9,9 +9,8 @@
 
 // -- One dim, element by element -------------------------------------------
 
-static void test_parts(void **unused)
+TEST(test_parts)
 {
-    (void)unused;
     for (int64_t n = 0; n < 40; n++)
         for (int64_t ranks = 1; ranks < 50; ranks++) {
             int64_t at = 0;
@@ -27,9 +26,8 @@ static void test_parts(void **unused)
         }
 }
 
-static void test_slices(void **unused)
+TEST(test_slices)
 {
-    (void)unused;
     for (int turn = 0; turn < 20000; turn++) {
         dv_slice s = {random_to(20), random_to(12), 1 + random_to(5)};
         dv_range part = {random_to(40), random_to(20)};
@@ -52,9 +50,8 @@ static void test_slices(void **unused)
     }
 }
 
-static void test_core(void **unused)
+TEST(test_core)
 {
-    (void)unused;
     for (int turn = 0; turn < 20000; turn++) {
         dv_range own = {random_to(40), random_to(20)};
         int64_t n = 1 + random_to(14);
@@ -87,9 +84,8 @@ static int list_has(const dv_boxes *l, const int64_t *at)
     return n;
 }
 
-static void test_boxes(void **unused)
+TEST(test_boxes)
 {
-    (void)unused;
     for (int turn = 0; turn < 3000; turn++) {
         dv_arena arena = {0};
         dv_box b[4];
@@ -140,9 +136,8 @@ static int near_own(const halo_case *h, const dv_box *own, const int64_t *at)
     return outside == 1 || (outside == 2 && h->corners);
 }
 
-static void test_halos(void **unused)
+TEST(test_halos)
 {
-    (void)unused;
     for (int turn = 0; turn < 3000; turn++) {
         int64_t starts[2][8];
         halo_case h;
@@ -168,9 +163,8 @@ static void test_halos(void **unused)
     }
 }
 
-static void test_moves(void **unused)
+TEST(test_moves)
 {
-    (void)unused;
     for (int turn = 0; turn < 3000; turn++) {
         int64_t a[2][8], b[2][8];
         move_case m;
@@ -184,9 +178,8 @@ static void test_moves(void **unused)
 }
 
 // A rank of a million has a handful of partners and asks nobody else.
-static void test_million(void **unused)
+TEST(test_million)
 {
-    (void)unused;
     dv_dist d = {.n_dims = 2,
                  .shape = {100000, 100000},
                  .axis = {0, 1},
@@ -204,9 +197,8 @@ static void test_million(void **unused)
 }
 
 // The assignment against all renamings of five ranks.
-static void test_relabel(void **unused)
+TEST(test_relabel)
 {
-    (void)unused;
     for (int turn = 0; turn < 300; turn++) {
         int64_t m[25], best = 0, got;
         for (int i = 0; i < 25; i++)
@@ -226,9 +218,8 @@ static void test_relabel(void **unused)
 }
 
 // The bound against the cases that are known in closed form.
-static void test_product_bound(void **unused)
+TEST(test_product_bound)
 {
-    (void)unused;
     double n = 1024, p = 64;
     double cube = 3 * pow(n * n * n / p, 2. / 3) - 3 * n * n / p;
     assert_true(fabs(dv_dist_product_bound(n, n, n, p) - cube) < 1e-6 * cube);
@@ -242,9 +233,8 @@ static void test_product_bound(void **unused)
 // ------------------------------------------
 
 // Owned data before what is needed: its formula has a core of -2.
-static void bug_negative_core(void **unused)
+TEST(bug_negative_core)
 {
-    (void)unused;
     dv_range own = dv_dist_part(16, 4, 1);
     dv_slice dest = {2, 4, 1}, source = {10, 4, 1};
     dv_range target = dv_dist_target(own, dest);
@@ -256,9 +246,8 @@ static void bug_negative_core(void **unused)
 }
 
 // A core is told from owned elements alone, whatever halo lies before them.
-static void bug_halo_counts_as_owned(void **unused)
+TEST(bug_halo_counts_as_owned)
 {
-    (void)unused;
     dv_slice s = {0, 16, 1};
     dv_range own = {4, 4}, target = {2, 8};
     dv_range core = dv_dist_core(own, s, target, (dv_range){0, 8});
@@ -268,9 +257,8 @@ static void bug_halo_counts_as_owned(void **unused)
 
 // A tensor that already has a halo is moved by what it owns: starts say where
 // that is, and the halo's width does not come into it.
-static void bug_repartition_with_halo(void **unused)
+TEST(bug_repartition_with_halo)
 {
-    (void)unused;
     static const int64_t uneven[] = {0, 1, 7, 10};
     move_case m = {
         {.n_dims = 1,
@@ -290,26 +278,23 @@ static void bug_repartition_with_halo(void **unused)
 }
 
 // Views of other dims are relative to the part, not to the tensor.
-static void bug_view_of_other_dims(void **unused)
+TEST(bug_view_of_other_dims)
 {
-    (void)unused;
     dv_sides s = dv_dist_sides((dv_range){1, 3}, (dv_range){1, 2});
     assert_int_equal(s.own_off, 0);
     assert_int_equal(s.own, 2);
 }
 
-static void bug_inner_unimplemented(void **unused)
+TEST(bug_inner_unimplemented)
 {
-    (void)unused;
     dv_range r = dv_dist_inner((dv_range){0, 3}, (dv_range){7, 2});
     assert_int_equal(r.off, 7);
     assert_int_equal(r.size, 0);
 }
 
 // Reductions begin with their own neutral value, on empty ranks too.
-static void bug_reductions_seeded_with_zero(void **unused)
+TEST(bug_reductions_seeded_with_zero)
 {
-    (void)unused;
     dv_moments all = DV_MOMENTS_INIT, none = DV_MOMENTS_INIT;
     dv_moments part = DV_MOMENTS_INIT;
     dv_moments_add(&part, -4);
@@ -322,9 +307,8 @@ static void bug_reductions_seeded_with_zero(void **unused)
 }
 
 // Bits do not depend on the team; whole numbers do not go through f32.
-static void bug_linspace_depends_on_team(void **unused)
+TEST(bug_linspace_depends_on_team)
 {
-    (void)unused;
     double step = dv_line_step(0.1, 64.3, 111, 1), alone[111], here[111];
     dv_line_fill(alone, 0.1, step, (dv_range){0, 111});
     for (int64_t ranks = 1; ranks <= 9; ranks++)
@@ -340,9 +324,8 @@ static void bug_linspace_depends_on_team(void **unused)
 }
 
 // Counts beyond 2^31 elements, and offsets that a 32-bit product would wrap.
-static void bug_int_counts(void **unused)
+TEST(bug_int_counts)
 {
-    (void)unused;
     dv_dist d = {.n_dims = 2,
                  .shape = {1 << 20, 1 << 20},
                  .axis = {0, -1},
@@ -357,9 +340,8 @@ static void bug_int_counts(void **unused)
 }
 
 // One hull of two far views would fetch what lies between them.
-static void bug_hull_blow_up(void **unused)
+TEST(bug_hull_blow_up)
 {
-    (void)unused;
     dv_arena arena = {0};
     dv_boxes need = {0};
     dv_box own = {1, {{0, 25}}}, a = {1, {{0, 10}}}, b = {1, {{90, 10}}};

@@ -115,9 +115,8 @@ static void rank_move_with_halo(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(c);
 }
 
-static void bug_move_with_halo(void **unused)
+TEST(bug_move_with_halo)
 {
-    (void)unused;
     on_teams(rank_move_with_halo);
 }
 
@@ -135,9 +134,8 @@ static void rank_view_of_other_dims(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(a);
 }
 
-static void bug_view_of_other_dims(void **unused)
+TEST(bug_view_of_other_dims)
 {
-    (void)unused;
     on_teams(rank_view_of_other_dims);
 }
 
@@ -159,9 +157,8 @@ static void rank_view_of_nothing(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(a);
 }
 
-static void bug_view_of_nothing(void **unused)
+TEST(bug_view_of_nothing)
 {
-    (void)unused;
     on_teams(rank_view_of_nothing);
 }
 
@@ -180,9 +177,8 @@ static void rank_view_forgets_shape(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(a);
 }
 
-static void bug_view_forgets_shape(void **unused)
+TEST(bug_view_forgets_shape)
 {
-    (void)unused;
     on_teams(rank_view_forgets_shape);
 }
 
@@ -211,9 +207,8 @@ static void rank_two_under_way(dv_peers *p, atomic_int *bad)
     }
 }
 
-static void bug_two_under_way(void **unused)
+TEST(bug_two_under_way)
 {
-    (void)unused;
     on_teams(rank_two_under_way);
 }
 
@@ -247,16 +242,14 @@ static void rank_team_ignored(dv_peers *p, atomic_int *bad)
     dv_peers_destroy(half);
 }
 
-static void bug_team_ignored(void **unused)
+TEST(bug_team_ignored)
 {
-    (void)unused;
     on_teams(rank_team_ignored);
 }
 
 // A statement of one operand computes its target: every element once.
-static void bug_unary_ignores_target(void **unused)
+TEST(bug_unary_ignores_target)
 {
-    (void)unused;
     static const char text[] = "input a: f64[16]\ninput y: f64[16]\n"
                                "y[i] <- exp(a[i+3]) for i in 2..11\n"
                                "output y\n";
@@ -297,9 +290,8 @@ static void rank_linspace(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(b);
 }
 
-static void bug_linspace(void **unused)
+TEST(bug_linspace)
 {
-    (void)unused;
     on_teams(rank_linspace);
 }
 
@@ -320,9 +312,8 @@ static void rank_whole_numbers(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(b);
 }
 
-static void bug_whole_numbers(void **unused)
+TEST(bug_whole_numbers)
 {
-    (void)unused;
     on_teams(rank_whole_numbers);
 }
 
@@ -346,9 +337,8 @@ static void rank_negative_arange(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(b);
 }
 
-static void bug_negative_arange(void **unused)
+TEST(bug_negative_arange)
 {
-    (void)unused;
     on_teams(rank_negative_arange);
 }
 
@@ -394,16 +384,14 @@ static void rank_cyclic_permute(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(a);
 }
 
-static void bug_cyclic_permute(void **unused)
+TEST(bug_cyclic_permute)
 {
-    (void)unused;
     on_teams(rank_cyclic_permute);
 }
 
 // A thousand ranks, 2^40 elements: what is planned are boxes, one a partner.
-static void bug_permute_cost(void **unused)
+TEST(bug_permute_cost)
 {
-    (void)unused;
     const int64_t shape[2] = {1 << 20, 1 << 20};
     dv_dist from = dv_dist_rows(2, shape, 1000), to = from;
     to.axis[0] = -1;
@@ -448,9 +436,8 @@ static void rank_seeds(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(none);
 }
 
-static void bug_seeds(void **unused)
+TEST(bug_seeds)
 {
-    (void)unused;
     on_teams(rank_seeds);
 }
 
@@ -468,9 +455,8 @@ static void rank_moments(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(i);
 }
 
-static void bug_moments(void **unused)
+TEST(bug_moments)
 {
-    (void)unused;
     on_teams(rank_moments);
 }
 
@@ -498,9 +484,8 @@ static void rank_unsigned(dv_peers *p, atomic_int *bad)
     }
 }
 
-static void bug_unsigned(void **unused)
+TEST(bug_unsigned)
 {
-    (void)unused;
     on_teams(rank_unsigned);
 }
 
@@ -530,9 +515,8 @@ static void rank_sixteen_bits(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(b);
 }
 
-static void bug_sixteen_bits(void **unused)
+TEST(bug_sixteen_bits)
 {
-    (void)unused;
     on_teams(rank_sixteen_bits);
 }
 

@@ -334,9 +334,8 @@ static void read_line(state *s, char *line)
     }
 }
 
-static void vectors(void **unused)
+TEST(vectors)
 {
-    (void)unused;
     static state s;
     static char line[4096];
     FILE *f = fopen(DV_SOURCE_DIR "/tests/vectors/divide.txt", "r");
@@ -356,9 +355,8 @@ static void vectors(void **unused)
 }
 
 // What the encoding cannot say is an error, not another division.
-static void collisions(void **unused)
+TEST(collisions)
 {
-    (void)unused;
     static const struct {
         const char *text;
         int64_t splits[3];
@@ -387,9 +385,8 @@ static void collisions(void **unused)
 
 // H24: idle cores are not free. The more cores, the cheaper, until all are
 // busy.
-static void more_cores_cost_less(void **unused)
+TEST(more_cores_cost_less)
 {
-    (void)unused;
     static const char text[] = "input x: f16[4096, 4096]\n"
                                "y[i,j] = relu(x[i,j])\noutput y\n";
     double before = INFINITY;

@@ -4,9 +4,8 @@
 
 // -- Types -------------------------------------------------------------------
 
-static void types(void **state)
+TEST(types)
 {
-    (void)state;
     static const struct {
         dv_dtype a, b, want;
     } cases[] = {
@@ -43,9 +42,8 @@ static void types(void **state)
 
 // -- The API -----------------------------------------------------------------
 
-static void strides(void **state)
+TEST(strides)
 {
-    (void)state;
     // Every second column of a, b turned around, c by columns.
     double a[2][4] = {{1, 0, 2, 0}, {3, 0, 4, 0}}, b[2] = {20, 10};
     double c[4] = {-1, -1, -1, -1};
@@ -65,9 +63,8 @@ static void strides(void **state)
     assert_int_equal(dv_einsum("i->i", &x, 1, &y, NULL, NULL), DV_E_USAGE);
 }
 
-static void wrong_calls(void **state)
+TEST(wrong_calls)
 {
-    (void)state;
     double a[4] = {1, 2, 3, 4}, y[4];
     const int64_t two[] = {2}, three[] = {3};
     dv_array in = {DV_F64, 1, two, NULL, a}, out = {DV_F64, 1, two, NULL, y};
@@ -102,9 +99,8 @@ static void wrong_calls(void **state)
 
 // Where operands lie in the output, nothing is computed; one between the
 // elements of the other is well. A diag that was cleared is as new.
-static void overlaps(void **state)
+TEST(overlaps)
 {
-    (void)state;
     double a[6] = {1, 2, 3, 4, 5, 6};
     const int64_t three[] = {3}, two[] = {2};
     dv_array in = {DV_F64, 1, three, NULL, a}, out = {DV_F64, 1, three, two, a};
@@ -132,9 +128,8 @@ static void overlaps(void **state)
 }
 
 // A plan is found again for the same call, and for no other.
-static void caches(void **state)
+TEST(caches)
 {
-    (void)state;
     dv_einsum_cache *cache = NULL;
     dv_einsum_options o = DV_EINSUM_OPTIONS_INIT;
     dv_einsum_exec *e[9] = {NULL};
@@ -210,9 +205,8 @@ static dv_status everything(const char *expression, dv_diag *diag)
     return st;
 }
 
-static void without_memory(void **state)
+TEST(without_memory)
 {
-    (void)state;
     static const char *const expressions[] = {
         "iij,jk,kl->il", "[[0,0,1],[1,2]->[0,2]],[2,3]->[0,3]"};
     for (int i = 0; i < 2; i++)

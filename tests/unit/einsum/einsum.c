@@ -138,9 +138,8 @@ static void check_meanings(const char *const (*cases)[3], size_t n)
     }
 }
 
-static void meaning(void **state)
+TEST(meaning)
 {
-    (void)state;
     check_meanings(meanings, sizeof meanings / sizeof *meanings);
 }
 
@@ -231,17 +230,15 @@ static const mistake wrong_expressions[] = {
      "the output has 17 dims, at most 16 are supported"},
 };
 
-static void mistakes(void **state)
+TEST(mistakes)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof wrong_expressions / sizeof *wrong_expressions;
          i++)
         check_mistake(&wrong_expressions[i]);
 }
 
-static void tree_mistakes(void **state)
+TEST(tree_mistakes)
 {
-    (void)state;
     static const mistake all[] = {
         {"[0,1]", "2x2", DV_E_SYNTAX, 6,
          "a '->' is missing at the end of the tree"},
@@ -294,9 +291,8 @@ static void tree_mistakes(void **state)
         check_mistake(&all[i]);
 }
 
-static void deep_tree(void **state)
+TEST(deep_tree)
 {
-    (void)state;
     char text[4000] = "";
     for (int i = 0; i < 250; i++)
         strcat(text, "[");
@@ -311,9 +307,8 @@ static void deep_tree(void **state)
     dv_diag_destroy(diag);
 }
 
-static void trees(void **state)
+TEST(trees)
 {
-    (void)state;
     static const char *const cases[][3] = {
         {"[0,1],[1,2]->[0,2]", "2x2 2x2", "2x2: 7 10 15 22"},
         {" [ 0 , 1 ] , [ 1 , 2 ] -> [ 0 , 2 ] ", "2x2 2x2", "2x2: 7 10 15 22"},
@@ -357,9 +352,8 @@ static void has(const char *expression, const char *shapes, const char *line)
     dv_free(text);
 }
 
-static void paths(void **state)
+TEST(paths)
 {
-    (void)state;
     has("ij,jk,kl->il", "8x9 9x100 100x2", "3888 flop in 2 steps, exact order");
     has("ij,jk,kl->il", "8x9 9x100 100x2", "11.11 times fewer");
     has("ij,jk,kl->il", "8x9 9x100 100x2", "largest between 18 elements");
@@ -380,9 +374,8 @@ static void paths(void **state)
     dv_free(text);
 }
 
-static void limits(void **state)
+TEST(limits)
 {
-    (void)state;
     dv_einsum_options o = DV_EINSUM_OPTIONS_INIT;
     o.max_elems = 10;
     path_of("ij,jk,kl->il", "8x9 9x100 100x2", &o, DV_E_CAPACITY);
@@ -405,9 +398,8 @@ static void limits(void **state)
 }
 
 // A chain of 20 matrices: greedy, and each is the identity but for one.
-static void many(void **state)
+TEST(many)
 {
-    (void)state;
     char text[200] = "", shapes[200] = "", got[200];
     for (int i = 0; i < 20; i++) {
         size_t n = strlen(text);

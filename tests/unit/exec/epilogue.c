@@ -106,9 +106,8 @@ static void texts_of(int i, char (*text)[400])
              cases[i].sum, cases[i].write, rest);
 }
 
-static void finished_as_by_a_statement(void **state)
+TEST(finished_as_by_a_statement)
 {
-    (void)state;
     char text[2][400];
     for (int i = 0; i < N_CASES; i++) {
         texts_of(i, text);
@@ -125,9 +124,8 @@ enum { ORACLE_STEP = 5 };
 enum { ORACLE_STEP = 1 };
 #endif
 
-static void finished_as_by_the_oracle(void **state)
+TEST(finished_as_by_the_oracle)
 {
-    (void)state;
     char text[2][400];
     for (int i = 0; i < N_CASES; i += ORACLE_STEP) {
         job j;
@@ -139,9 +137,8 @@ static void finished_as_by_the_oracle(void **state)
 }
 
 // A mean is a sum, divided.
-static void means(void **state)
+TEST(means)
 {
-    (void)state;
     static const char in[] = "input a: f32[410, 40]\ninput b: f32[300, 40]\n";
     char text[2][400];
     for (int i = 0; i < 2; i++)
@@ -159,9 +156,8 @@ static void means(void **state)
 }
 
 // The result is read, too, as it was before; or some of it stays.
-static void updates_find_what_was_there(void **state)
+TEST(updates_find_what_was_there)
 {
-    (void)state;
     static const char *const updates[][2] = {
         {"y[m,n] <- gelu(y[m,n] + sum[k] a[m,k] * b[n,k])\noutput y\n",
          "c[m,n] = sum[k] a[m,k] * b[n,k]\n"
@@ -190,9 +186,8 @@ static void updates_find_what_was_there(void **state)
 
 // What is the same along a row is divided by as one value: rows may not depend
 // on how the op is cut.
-static void any_number_gives_the_same_bits(void **state)
+TEST(any_number_gives_the_same_bits)
 {
-    (void)state;
     static const char *const texts[] = {
         "input a: f32[28, 64]\ninput b: f32[2, 170, 64]\ninput w: f32[170]\n"
         "input y: f32[28, 170, 2]\n"

@@ -19,9 +19,8 @@ static void try(const char *text, int exact, const char *how)
 
 static const char kernel[] = "a vector kernel, where indices are in range";
 
-static void types(void **state)
+TEST(types)
 {
-    (void)state;
     static const char *const tables[] = {"f64",  "f32", "f16",
                                          "bf16", "i32", "i8"};
     static const char *const indices[] = {"i64", "i32", "i8"};
@@ -35,9 +34,8 @@ static void types(void **state)
     }
 }
 
-static void forms(void **state)
+TEST(forms)
 {
-    (void)state;
     static const char *const exact[] = {
         // The last of two dims; both of three; none but one of four.
         "input t: f32[37, 70] input p: i32[41] y[i,j] = t[j,p[i]] output y",
@@ -91,9 +89,8 @@ static void forms(void **state)
 }
 
 // Elements one by one; indices of indices; integers that may not fit.
-static void others(void **state)
+TEST(others)
 {
-    (void)state;
     static const char *const text[] = {
         "input t: f32[40] input p: i32[33] y[i] = t[p[i]] output y",
         "input t: f32[40, 9] input p: i32[33] input q: i32[50]"
@@ -106,9 +103,8 @@ static void others(void **state)
         try(text[i], 1, "in strips, no kernel");
 }
 
-static void out_of_range(void **state)
+TEST(out_of_range)
 {
-    (void)state;
     static const int64_t bad[] = {70, -1, INT64_MAX, INT64_MIN, INT32_MAX};
     static const char text[] = "input t: f32[70, 45] input p: i64[33]"
                                " y[i,j] = t[p[i],j] output y";

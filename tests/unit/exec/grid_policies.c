@@ -84,9 +84,8 @@ static void counts_agree(const job *j, const char *what)
 // the plan reads back, the simulator and the threads compute the right results,
 // and the simulator moves what was predicted. A policy that keeps tiles whole
 // gives the same bits as a plan without a grid.
-static void everyone_follows(void **unused)
+TEST(everyone_follows)
 {
-    (void)unused;
     for (size_t i = 0; i < 2; i++) {
         job plain, threads;
         run(&plain, programs[i], NULL, NULL, DV_RUN_SIM, 0);
@@ -121,9 +120,8 @@ static void finds(const job *j, const char *words)
     check_finds(j->plan, words);
 }
 
-static void mistakes_are_found(void **unused)
+TEST(mistakes_are_found)
 {
-    (void)unused;
     job j;
     run(&j, programs[0], "streamk", NULL, DV_RUN_SIM, 0);
     dv_group_grid *g = &j.own->grids[0];
@@ -161,9 +159,8 @@ static void mistakes_are_found(void **unused)
 
 // -- Cores that are not there ------------------------------------------------
 
-static void holes_are_kept_free(void **unused)
+TEST(holes_are_kept_free)
 {
-    (void)unused;
     for (size_t k = 0; k < N_POLICIES; k++) {
         job j;
         run(&j, programs[0], policies[k].name, NULL, DV_RUN_SIM, 2);
@@ -184,9 +181,8 @@ static void holes_are_kept_free(void **unused)
 }
 
 // What the target says of its cores must hold, whoever wrote it.
-static void machine_is_checked(void **unused)
+TEST(machine_is_checked)
 {
-    (void)unused;
     job j;
     run(&j, programs[0], "static", NULL, DV_RUN_SIM, 2);
     dv_target *t = &j.own->target, keep = *t;

@@ -64,9 +64,8 @@ static void try_all(const example *e, size_t n)
     "[M, K] input b: " #b "[K, N] "
 
 // Sums that wrap around where they are stored may as well do so before.
-static void sums_wrap(void **state)
+TEST(sums_wrap)
 {
-    (void)state;
     static const example e[] = {
         {MATMUL(i32, i32, 67, 45,
                 131) "c[m,n] = sum[k] a[m,k] * b[k,n] output c",
@@ -119,9 +118,8 @@ static void sums_wrap(void **state)
 }
 
 // Parts of reductions are kernels' as well, in i32.
-static void parts_wrap(void **state)
+TEST(parts_wrap)
 {
-    (void)state;
     static const example e[] = {
         {"input x: i32[300001] s[] = sum[i] x[i] output s", "a vector kernel"},
         {"input x: i32[300001] s[] = min[i] x[i] output s", "a vector kernel"},
@@ -143,9 +141,8 @@ static void parts_wrap(void **state)
 #define VECTOR  "a vector kernel, where values fit 32 bits"
 
 // What compares sums or products must see all of their 64 bits.
-static void comparisons_look(void **state)
+TEST(comparisons_look)
 {
-    (void)state;
     static const example e[] = {
         {MATMUL(i32, i32, 67, 45,
                 131) "c[m,n] = relu(sum[k] a[m,k] * b[k,n]) output c",
@@ -190,9 +187,8 @@ static void comparisons_look(void **state)
 
 // Floats that are stored in bytes: what kernels make of them is what strips
 // do, of every size, whether they fit or not.
-static void bytes(void **state)
+TEST(bytes)
 {
-    (void)state;
     static const char *const text[] = {
         "input x: f32[4, 1031] y[i,j]: i8 = x[i,j] output y",
         "input x: f32[4, 1031] y[i,j]: i8 = x[i,j] * 0.7 output y",
@@ -225,9 +221,8 @@ static void bytes(void **state)
 }
 
 // Products of i8 that are scaled back to i8.
-static void bytes_again(void **state)
+TEST(bytes_again)
 {
-    (void)state;
     static const char *const text[] = {
         MATMUL(i8, i8, 64, 64, 64) "y[i,j]: i8 = (sum[k] a[i,k] * b[k,j]) *"
                                    " 0.01 output y",
@@ -246,9 +241,8 @@ static void bytes_again(void **state)
 
 // Integers are exact in 64 bits: what a select chooses, whatever its condition
 // is made of, and what a float tensor stores.
-static void integers_are_exact(void **state)
+TEST(integers_are_exact)
 {
-    (void)state;
     static const example of[] = {
         {"input a: i32[64] y[i] = select(0.5, a[i] * a[i], 1) output y", NULL},
         {"input a: i64[64] y[i] = select(0.5, a[i] + 1, 1) output y", NULL},

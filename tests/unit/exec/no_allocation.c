@@ -96,9 +96,8 @@ static void run_with(int64_t threads)
     dv_diag_destroy(diag);
 }
 
-static void runs_allocate_nothing(void **state)
+TEST(runs_allocate_nothing)
 {
-    (void)state;
     long before = n_allocated;
     void *volatile some = malloc(10); // the compiler may not leave it out
     free(some);

@@ -156,9 +156,8 @@ static void write_program(char *text, size_t room, const char *form,
     }
 }
 
-static void test_bits(void **unused)
+TEST(test_bits)
 {
-    (void)unused;
     char text[500];
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
         for (int k = 0; k < 24; k++) {
@@ -176,9 +175,8 @@ static void test_bits(void **unused)
 }
 
 // Long reductions that are cut into parts, which are combined.
-static void test_parts(void **unused)
+TEST(test_parts)
 {
-    (void)unused;
     static const char *const forms[] = {
         "input a: @[N] y[] = max[i] a[i] z[] = min[i] a[i] output y, z",
         "input a: @[N, 3] y[j] = max[i] a[i,j] z[j] = min[i] a[i,j]"
@@ -195,9 +193,8 @@ static void test_parts(void **unused)
 }
 
 // relu after a product: sums that underflow to -0 become 0.
-static void test_products(void **unused)
+TEST(test_products)
 {
-    (void)unused;
     static const char form[] =
         "input a: @[M,4] input b: @[4,N]"
         " y[i,j] = relu(sum[k] a[i,k] * b[k,j]) output y";
@@ -245,9 +242,8 @@ static double extreme(int64_t k)
     return k == 1 ? NAN : k % 2 ? -v : v;
 }
 
-static void test_functions(void **unused)
+TEST(test_functions)
 {
-    (void)unused;
     static const char *const fns[] = {"exp", "log",     "sqrt", "rsqrt", "tanh",
                                       "erf", "sigmoid", "silu", "gelu"};
     static const dv_run_kind kinds[] = {DV_RUN_SEQ, DV_RUN_THREADS, DV_RUN_SIM};
@@ -269,9 +265,8 @@ static void test_functions(void **unused)
 }
 
 // The sequential executor is as good where exp(-x) is infinite.
-static void test_sigmoid(void **unused)
+TEST(test_sigmoid)
 {
-    (void)unused;
     static const char form[] =
         "input x: @[65] y[i] = sigmoid(x[i]) z[i] = silu(x[i]) output y, z";
     for (int is64 = 0; is64 < 2; is64++) {

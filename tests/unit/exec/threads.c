@@ -38,9 +38,8 @@ static const char *const programs[] = {
     "output y, z, r\n",
 };
 
-static void any_number_gives_the_same_bits(void **state)
+TEST(any_number_gives_the_same_bits)
 {
-    (void)state;
     static const int counts[] = {2, 3, 4, 7, 16};
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         job one;
@@ -58,9 +57,8 @@ static void any_number_gives_the_same_bits(void **state)
 // What kernels add to their sums is what is added behind them: of rows, of
 // columns, in blocks of k, of one row, of narrow factors, rounded to narrow
 // results; and what is no bias.
-static void a_bias_is_added_last(void **state)
+TEST(a_bias_is_added_last)
 {
-    (void)state;
     static const struct {
         const char *type, *a, *b, *v, *sum, *bias;
     } cases[] = {
@@ -109,9 +107,8 @@ static void a_bias_is_added_last(void **state)
 
 // Narrow results are rounded once, by whoever finishes the sums; k is longer
 // than one block.
-static void results_are_rounded_once(void **state)
+TEST(results_are_rounded_once)
 {
-    (void)state;
     static const char *const types[] = {"bf16", "f16", "f32"};
     for (int i = 0; i < 3 * 3 * 2; i++) {
         const char *from = types[i % 3], *to = types[i / 3 % 3];
@@ -133,9 +130,8 @@ static void results_are_rounded_once(void **state)
 
 // Tiles that threads take as they come: which thread has which is chance, what
 // is computed is not. Repeats fill the queues again.
-static void handed_out_tiles_give_the_same_bits(void **state)
+TEST(handed_out_tiles_give_the_same_bits)
 {
-    (void)state;
     static const char *const policies[] = {"ticket", "steal(2)", "dynamic"};
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
         for (size_t k = 0; k < 3; k++) {
@@ -154,9 +150,8 @@ static void handed_out_tiles_give_the_same_bits(void **state)
 
 // A sum that is divided among threads: whatever the plan chose, two runs of it
 // are equal, and the oracle is not far.
-static void parts_are_combined_in_order(void **state)
+TEST(parts_are_combined_in_order)
 {
-    (void)state;
     static const char text[] = "input x: f32[100000]\n"
                                "s[] = sum[i] x[i] * x[i]\n"
                                "m[] = max[i] x[i]\nq[] = mean[i] abs(x[i])\n"
@@ -177,9 +172,8 @@ static void parts_are_combined_in_order(void **state)
     }
 }
 
-static void an_error_of_one_thread_is_the_runs(void **state)
+TEST(an_error_of_one_thread_is_the_runs)
 {
-    (void)state;
     static const char text[] =
         "input t: f32[50]\ninput k: i32[1000]\ny[i] = t[k[i]]\n"
         "repeat 3 {\ny[i] <- y[i] + 1.0\n}\noutput y\n";
@@ -199,9 +193,8 @@ static void an_error_of_one_thread_is_the_runs(void **state)
 }
 
 // Every thread finds an error; a later run tells its own, not one of those.
-static void errors_are_not_kept(void **state)
+TEST(errors_are_not_kept)
 {
-    (void)state;
     static const char text[] =
         "input t: f32[50]\ninput k: i32[4000]\ny[i] = t[k[i]]\noutput y\n";
     job j;
@@ -226,9 +219,8 @@ static void errors_are_not_kept(void **state)
 
 // OpenMP may give fewer threads than the plan has cores: one plays several,
 // each with the kernels of its own tiles.
-static void fewer_threads_than_cores(void **state)
+TEST(fewer_threads_than_cores)
 {
-    (void)state;
 #ifdef _OPENMP
     static const char text[] =
         "input a: f32[131, 131]\ninput b: f32[131, 131]\n"
@@ -253,9 +245,8 @@ static void fewer_threads_than_cores(void **state)
 }
 
 // A child of fork has its parent's exec, but not its threads.
-static void a_child_runs_alone(void **state)
+TEST(a_child_runs_alone)
 {
-    (void)state;
 #if defined(__SANITIZE_THREAD__)
     skip_test("a forked child may not start threads here");
 #endif
@@ -284,9 +275,8 @@ static void a_child_runs_alone(void **state)
 
 // The products and the measurements that have threads of their own: a child
 // does them alone, to the same bits.
-static void a_child_multiplies_alone(void **state)
+TEST(a_child_multiplies_alone)
 {
-    (void)state;
 #if defined(__SANITIZE_THREAD__)
     skip_test("a forked child may not start threads here");
 #endif
@@ -332,9 +322,8 @@ static void a_child_multiplies_alone(void **state)
     dv_gemm_plan_destroy(p);
 }
 
-static void odd_counts_are_refused(void **state)
+TEST(odd_counts_are_refused)
 {
-    (void)state;
     static const char text[] = "input x: f32[4]\ny[i] = x[i]\noutput y\n";
     dv_program *p = program_of(text);
     dv_target *host = target_of("host"), *spyre = target_of("spyre");

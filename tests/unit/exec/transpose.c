@@ -13,9 +13,8 @@ static void try(const char *text, int64_t threads, int exact)
     job_stop(&j);
 }
 
-static void edges(void **state)
+TEST(edges)
 {
-    (void)state;
     static const int sizes[] = {7, 8, 9, 31, 32, 33, 39, 40, 41, 72, 100};
     enum { N = sizeof sizes / sizeof *sizes };
     char text[300];
@@ -30,9 +29,8 @@ static void edges(void **state)
     }
 }
 
-static void types(void **state)
+TEST(types)
 {
-    (void)state;
     static const char *const names[] = {"f64",  "f32", "f16",
                                         "bf16", "i32", "i8"};
     char text[300];
@@ -46,9 +44,8 @@ static void types(void **state)
         }
 }
 
-static void orders(void **state)
+TEST(orders)
 {
-    (void)state;
     static const char *const texts[] = {
         "input x: f32[20, 3, 40, 33]\ny[a,b,c,d] = x[d,c,b,a]\noutput y\n",
         "input x: f32[20, 3, 40, 33]\ny[a,b,c,d] = x[c,b,a,d]\noutput y\n",
@@ -78,9 +75,8 @@ static void orders(void **state)
 }
 
 // Edges of blocks compute as blocks do, wherever tiles end.
-static void any_number_gives_the_same_bits(void **state)
+TEST(any_number_gives_the_same_bits)
 {
-    (void)state;
     static const char *const texts[] = {
         "input x: f32[101, 77]\ninput v: f32[77]\ninput w: f32[101]\n"
         "y[i,j] = x[j,i] / v[i] + exp(w[j])\nz[i,j] = x[j,i] / w[j]\n"

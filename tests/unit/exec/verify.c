@@ -46,9 +46,8 @@ static dv_verdict with(job *j, float *at, float x)
 // -----------------------------------------------------------
 
 // A wrong element beside one that is 1e9 times as large.
-static void test_small(void **state)
+TEST(test_small)
 {
-    (void)state;
     job j;
     begin(&j, "input x: f32[16]\ny[i] = x[i] * 3\noutput y\n");
     tensor(&j, "x")[7] = 1e9f;
@@ -63,14 +62,13 @@ static void test_small(void **state)
 }
 
 // No rounding, no error: copies, gathers, maxima, relu.
-static void test_exact(void **state)
+TEST(test_exact)
 {
     static const char *const text[] = {
         "input x: f32[8, 8]\ny[i,j] = x[j,i]\noutput y\n",
         "input x: f32[8, 8]\ny[i,j] = relu(-x[i,7-j])\noutput y\n",
         "input x: f32[8, 8]\ny[i] = max[j] abs(x[i,j])\noutput y\n",
         "input x: f32[8, 8]\ny[i,j] = max(x[i,j], 0.25)\noutput y\n"};
-    (void)state;
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
         job j;
         begin(&j, text[i]);
@@ -85,9 +83,8 @@ static void test_exact(void **state)
 }
 
 // One addend of so many that is left out, or there twice.
-static void test_sum(void **state)
+TEST(test_sum)
 {
-    (void)state;
     job j;
     begin(&j, "input x: f32[4, 4096]\ny[i] = sum[k] x[i,k]\noutput y\n");
     run(&j);
@@ -102,9 +99,8 @@ static void test_sum(void **state)
     job_stop(&j);
 }
 
-static void test_infinite(void **state)
+TEST(test_infinite)
 {
-    (void)state;
     job j;
     begin(&j, "input x: f32[8]\ny[i] = x[i] * x[i]\noutput y\n");
     float *x = tensor(&j, "x"), *y = tensor(&j, "y");
@@ -124,9 +120,8 @@ static void test_infinite(void **state)
 // ---------------------------------------------------------------
 
 // A difference of large sums: what is left is their error.
-static void test_cancelled(void **state)
+TEST(test_cancelled)
 {
-    (void)state;
     job j;
     begin(&j, "input x: f32[4, 1000]\ns[i] = sum[k] x[i,k]\n"
               "t[i] = sum[k] x[i,999-k]\ny[i] = s[i] - t[i]\noutput y\n");
@@ -140,9 +135,8 @@ static void test_cancelled(void **state)
 }
 
 // By a difference that is nearly nothing, then into a function that is bounded.
-static void test_bounded(void **state)
+TEST(test_bounded)
 {
-    (void)state;
     job j;
     begin(&j, "input x: f32[64]\n"
               "y[i] = tanh(1 / (exp(x[i]) * exp(-x[i]) - 1.0000001))\n"
@@ -152,9 +146,8 @@ static void test_bounded(void **state)
 }
 
 // Where two values may be equal, either side of a choice is right.
-static void test_choice(void **state)
+TEST(test_choice)
 {
-    (void)state;
     job j;
     begin(&j, "input x: f32[64]\n"
               "y[i] = select(exp(x[i]) * exp(-x[i]) > 1, 5, 7)\n"
@@ -168,9 +161,8 @@ static void test_choice(void **state)
 }
 
 // A float that is cut off just beside a whole number, and one that is not.
-static void test_cut(void **state)
+TEST(test_cut)
 {
-    (void)state;
     job j;
     begin(&j, "input x: f32[8]\n"
               "n[i]: i32 = exp(x[i]) * exp(-x[i]) * 3 * x[i]\noutput n\n");
@@ -191,7 +183,7 @@ static void test_cut(void **state)
 // Right results that a simpler analysis refuses: roundings that all go the same
 // way, products that overflow in one order, functions that do inside, numbers
 // that wrap around, whole inputs that are computed with in floats.
-static void test_right(void **state)
+TEST(test_right)
 {
     static const struct {
         const char *text;
@@ -221,7 +213,6 @@ static void test_right(void **state)
          "u[i,n[i]] <- d[i]\noutput u\n",
          -1, 1}};
     static const dv_run_kind kinds[] = {DV_RUN_THREADS, DV_RUN_SEQ};
-    (void)state;
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         job j;
         start(&j, cases[i / 2].text, 2, kinds[i % 2]);
@@ -236,9 +227,8 @@ static void test_right(void **state)
 }
 
 // An element that neither the run nor the lowering can tell counts once.
-static void test_unknown_once(void **state)
+TEST(test_unknown_once)
 {
-    (void)state;
     job j;
     begin(&j,
           "input x: f32[4, 2]\ninput w: f32[2]\n"
@@ -259,12 +249,11 @@ static void test_unknown_once(void **state)
 
 // A program that was changed on the way, no op more: it is held against what
 // was written.
-static void test_changed(void **state)
+TEST(test_changed)
 {
     static const char written[] =
         "input x: i32[16,20] input w: i32[20,16] "
         "y[i,j] = sum[k] x[i,19-k] * w[19-k,j] for k in 0..20 output y";
-    (void)state;
     job j, other;
     begin(&j, written);
     begin(&other, "input x: i32[16,20] input w: i32[20,16] "

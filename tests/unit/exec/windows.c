@@ -11,9 +11,8 @@ static void try(const char *text, int exact, const char *how)
     runs_right(text, 3, exact, how);
 }
 
-static void reducers(void **state)
+TEST(reducers)
 {
-    (void)state;
     static const char *const reducer[] = {"sum", "mean", "max", "min", "prod"};
     static const char *const type[] = {"f64", "f32", "f16", "bf16"};
     char text[300];
@@ -29,9 +28,8 @@ static void reducers(void **state)
 }
 
 // Windows that go on by two.
-static void by_two(void **state)
+TEST(by_two)
 {
-    (void)state;
     static const char *const reducer[] = {"sum", "mean", "max", "min"};
     static const char *const type[] = {"f64", "f32", "i32", "f16", "i8"};
     char text[300];
@@ -56,9 +54,8 @@ static void by_two(void **state)
         0, kernel);
 }
 
-static void whole_numbers(void **state)
+TEST(whole_numbers)
 {
-    (void)state;
     static const char *const text[] = {
         "input x: i8[5, 21, 39] y[c,i,j]: i32 = sum[a,b] x[c,i+a,j+b] "
         "for i in 0..19, j in 0..37, a in 0..3, b in 0..3 output y",
@@ -76,9 +73,8 @@ static void whole_numbers(void **state)
         1, "a vector kernel, where values fit 32 bits");
 }
 
-static void filters(void **state)
+TEST(filters)
 {
-    (void)state;
     static const char *const text[] = {
         // Of each channel its own, channels first and last.
         "input x: f32[6, 34, 37] input w: f32[6, 3, 5] y[c,i,j] = "
@@ -159,9 +155,8 @@ static void filters(void **state)
 
 // Both factors serve many results; or there are too many points, or none that
 // are neighbours.
-static void others(void **state)
+TEST(others)
 {
-    (void)state;
     try("input x: f32[4, 30, 30] input w: f32[9, 4, 3, 3] y[o,i,j] = "
         "sum[c,a,b] x[c,i+a,j+b] * w[o,c,a,b] for i in 0..28, j in 0..28 "
         "output y",

@@ -23,9 +23,8 @@ static int64_t tiles_of(const dv_grid *g, int32_t *busy)
     return sum;
 }
 
-static void losses(void **unused)
+TEST(losses)
 {
-    (void)unused;
     int32_t busy;
     // Shards that are not a square: all 8 cores, all 64 tiles.
     for (int turned = 0; turned < 2; turned++) {
@@ -70,9 +69,8 @@ static void losses(void **unused)
     }
 }
 
-static void edges(void **unused)
+TEST(edges)
 {
-    (void)unused;
     int64_t shape[] = {100, 70}, h, w;
     dv_grid_task t = matrix_task(shape, 8, 8);
     dv_grid *g = grid_of(&t);
@@ -83,9 +81,8 @@ static void edges(void **unused)
     dv_grid_destroy(g);
 }
 
-static void limits(void **unused)
+TEST(limits)
 {
-    (void)unused;
     int64_t shape[] = {256, 256};
     dv_target *wormhole = NULL;
     assert_int_equal(dv_target_load(&wormhole, "wormhole", NULL), DV_OK);
@@ -131,9 +128,8 @@ static void limits(void **unused)
 }
 
 // A target's holes and the caller's; none is left on the corner of the grid.
-static void target_holes(void **unused)
+TEST(target_holes)
 {
-    (void)unused;
     const int64_t shape[] = {256, 256};
     const dv_core_rect row = {0, 3, 7, 3}, corner = {0, 0, 7, 2};
     dv_target *wormhole = NULL;
@@ -155,9 +151,8 @@ static void target_holes(void **unused)
 }
 
 // Panels that an independent count gives, for static ranges.
-static void panels(void **unused)
+TEST(panels)
 {
-    (void)unused;
     static const struct {
         int64_t mt, nt, cols, rows;
         const char *order;
@@ -199,9 +194,8 @@ static void panels(void **unused)
 }
 
 // Every tile has one place, and the place leads back.
-static void orders(void **unused)
+TEST(orders)
 {
-    (void)unused;
     static const char *const words[] = {
         "row_major",       "column_major", "snake",      "grouped(1)",
         "grouped(3)",      "grouped(99)",  "morton",     "block_linear(1)",
@@ -250,9 +244,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void queues(void **unused)
+TEST(queues)
 {
-    (void)unused;
     static _Atomic int owned[QUEUE_TILES];
     for (int steal = 0; steal < 2; steal++)
         for (int64_t chunk = 1; chunk < 9; chunk += 7) {
@@ -283,9 +276,8 @@ static void queues(void **unused)
 }
 
 // A million tiles are planned as quickly as ten: nothing is listed.
-static void large(void **unused)
+TEST(large)
 {
-    (void)unused;
     int64_t shape[] = {32000, 32000};
     static const char *const words[] = {"row_major", "hilbert", "morton",
                                         "grouped(8)"};
@@ -307,9 +299,8 @@ static void large(void **unused)
 }
 
 // Every allocation fails once: a status, nothing half made.
-static void memory(void **unused)
+TEST(memory)
 {
-    (void)unused;
     int64_t shape[] = {160, 416};
     static const char *const policies[] = {"static", "rect", "streamk"};
     for (int i = 0; i < 6; i++) {

@@ -188,9 +188,8 @@ static int page_line(const char *line, dv_text *out)
     return 1;
 }
 
-static void vectors(void **unused)
+TEST(vectors)
 {
-    (void)unused;
     FILE *f = fopen(DV_SOURCE_DIR "/tests/vectors/grid.txt", "r");
     assert_non_null(f);
     dv_text want = {0}, got = {0};
@@ -302,9 +301,8 @@ static void judge_error(char *text)
     grid_refused(&k.task, DV_E_SHAPE, text);
 }
 
-static void cases(void **unused)
+TEST(cases)
 {
-    (void)unused;
     FILE *f = fopen(DV_SOURCE_DIR "/tests/vectors/grid_cases.txt", "r");
     assert_non_null(f);
     char line[512];

@@ -13,9 +13,8 @@ static void try(const char *text, int n_ops, int exact)
     runs_right(text, 2, exact, "a vector kernel");
 }
 
-static void turned(void **state)
+TEST(turned)
 {
-    (void)state;
     static const char *const text[] = {
         "input x: f32[20, 16] input y: f32[33, 16] d[i,j] = "
         "sum[k] (x[i,k] - y[j,k]) * (x[i,k] - y[j,k]) output d",
@@ -57,9 +56,8 @@ static void turned(void **state)
         3, 0);
 }
 
-static void left_alone(void **state)
+TEST(left_alone)
 {
-    (void)state;
     static const char *const text[] = {
         // Long rows; few of them; once each; as they should lie.
         "input x: f32[20, 300] input y: f32[33, 300] d[i,j] = "

@@ -3,9 +3,8 @@
 #include "harness/test.h"
 #include "harness/unit.h"
 
-static void brought(void **state)
+TEST(brought)
 {
-    (void)state;
     static const char *const text[] = {
         "input x: f32[4, 31, 33] input w: f32[9, 4, 3, 3] y[o,i,j] = "
         "sum[c,a,b] w[o,c,a,b] * x[c,2*i+a,2*j+b] "
@@ -54,9 +53,8 @@ static void brought(void **state)
 }
 
 // What is not read is not brought.
-static void a_part(void **state)
+TEST(a_part)
 {
-    (void)state;
     const char *text = "input x: f32[90, 8, 70] input w: f32[12, 8, 3] "
                        "y[o,j] = sum[c,b] w[o,c,b] * x[7,c,2*j+b+9] "
                        "for j in 0..30 output y";
@@ -71,9 +69,8 @@ static void a_part(void **state)
 
 // Windows that do not overlap or hardly do, channels that come last, few
 // results, and what would be much more than there was or is read.
-static void left_alone(void **state)
+TEST(left_alone)
 {
-    (void)state;
     static const char *const text[] = {
         "input x: f32[4, 30, 32] input w: f32[9, 4, 2, 2] y[o,i,j] = "
         "sum[c,a,b] w[o,c,a,b] * x[c,2*i+a,2*j+b] "

@@ -15,9 +15,8 @@ static void try(const char *text)
     same_for_all(text);
 }
 
-static void types(void **state)
+TEST(types)
 {
-    (void)state;
     static const char *const type[] = {"f64", "f32", "f16", "bf16"};
     char text[400];
     for (int t = 0; t < 4; t++) {
@@ -35,9 +34,8 @@ static void types(void **state)
     }
 }
 
-static void forms(void **state)
+TEST(forms)
 {
-    (void)state;
     static const char *const text[] = {
         // Of all its factors only one is summed, then no sum is left.
         "input a: f64[7] input b: f64[7] input c: f64[9] "

@@ -8,9 +8,8 @@ static void try(const char *text, int exact, const char *how)
     runs_right(text, 2, exact, how);
 }
 
-static void turned(void **state)
+TEST(turned)
 {
-    (void)state;
     static const char *const text[] = {
         "input x: f32[4, 30, 30] input w: f32[9, 4, 3, 3] y[o,i,j] = "
         "sum[c,a,b] x[c,i+2-a,j+2-b] * w[o,c,a,b] "
@@ -53,9 +52,8 @@ static void turned(void **state)
 
 // Sums of a few; what a window makes of a tensor is not written down, nor is a
 // vector turned.
-static void left_alone(void **state)
+TEST(left_alone)
 {
-    (void)state;
     static const char *const text[] = {
         "input x: f32[30, 4] input w: f32[4, 30] y[i,j] = "
         "sum[k] x[29-i,k] * w[3-k,j] for i in 0..30, k in 0..4 output y",

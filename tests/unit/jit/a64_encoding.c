@@ -60,9 +60,8 @@ static void assemble(const char *const *lines, uint32_t *words, int *n)
     unlink(path);
 }
 
-static void insn_rows(void **state)
+TEST(insn_rows)
 {
-    (void)state;
     const char *lines[N_SAMPLES];
     uint32_t words[N_SAMPLES];
     int n = N_SAMPLES;
@@ -122,9 +121,8 @@ static uint32_t random_word(const sample *s)
 }
 
 // What a listing says is what llvm-mc makes the same word of.
-static void listings(void **state)
+TEST(listings)
 {
-    (void)state;
     enum { EACH = 24, N = EACH * N_SAMPLES };
     static uint32_t want[N], got[N];
     static char *lines[N];
@@ -157,9 +155,8 @@ static int encodes(dv_insn op, int64_t a, int64_t b, int64_t c, int64_t d)
     return ok;
 }
 
-static void insn_ranges(void **state)
+TEST(insn_ranges)
 {
-    (void)state;
     assert_true(encodes(DV_INSN_add_x, 31, 31, 31, 0));
     assert_false(encodes(DV_INSN_add_x, 32, 0, 0, 0));
     assert_false(encodes(DV_INSN_add_x, 0, -1, 0, 0));
@@ -190,9 +187,8 @@ static void insn_ranges(void **state)
 // Much code, with pages of either size, through one view or two, sealed now and
 // then or not: code that goes over the end of a page that was ready stays as it
 // was written.
-static void arena_grows(void **state)
+TEST(arena_grows)
 {
-    (void)state;
     enum { N = 96, WORDS = 40000 };
     static uint32_t code[WORDS];
     const unsigned char *at_[N];
@@ -219,9 +215,8 @@ static void arena_grows(void **state)
 
 // Nothing is taken before it is asked for; what is taken is seen through the
 // other view and stays.
-static void arena_room(void **state)
+TEST(arena_room)
 {
-    (void)state;
     for (int one_view = 0; one_view < 2; one_view++) {
         dv_code_arena a = {.one_view = one_view};
         size_t room = 0, again = 0, large = 0;
@@ -266,9 +261,8 @@ static int parts_are(const unsigned char **parts, int byte)
 
 // A child of fork sees the memory that its parent writes to: what one of them
 // adds must not lie where the other one does.
-static void arena_forks(void **state)
+TEST(arena_forks)
 {
-    (void)state;
     for (int how = 0; how < 8; how++) {
         dv_code_arena a = {.one_view = how & 1, .small_pages = how >> 1 & 1};
         const unsigned char *first[FORK_PARTS], *parts[FORK_PARTS];
@@ -300,9 +294,8 @@ static void arena_forks(void **state)
 
 // Files may not be larger than some bytes, from the start or from when there
 // is code: to try is to be ended by a signal.
-static void arena_of_short_files(void **state)
+TEST(arena_of_short_files)
 {
-    (void)state;
     for (int late = 0; late < 2; late++) {
         int end = 0;
         pid_t child = fork();

@@ -52,9 +52,8 @@ static void vary(dv_gemm_shape *s, const dv_isa *isa, int how)
 }
 
 // One kernel after another, each with one thing changed.
-static void in_turn(void **state)
+TEST(in_turn)
 {
-    (void)state;
     for (int i = 0; i < dv_n_isas; i++) {
         memset(keep, 0, DV_CODE_ZEROS);
         for (int n = 0; has_patterns(&dv_isas[i]) && n < 30 * 21 / SHARE; n++) {
@@ -120,9 +119,8 @@ static int tell_apart(dv_gemm_shape *a, dv_gemm_shape *b, int how)
     }
 }
 
-static void apart(void **state)
+TEST(apart)
 {
-    (void)state;
     static const int ms[] = {1, 3, 4, 8}, ns[] = {4, 16, 20, 24},
                      ks[] = {2, 4, 8, 16, 20, 33, 40};
     for (int i = 0; i < dv_n_isas; i++)

@@ -105,9 +105,8 @@ static void brings(dv_jit *jit, dv_gemm_shape s)
     unfence(&next);
 }
 
-static void kernels(void **state)
+TEST(kernels)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     const dv_isa *isa = isa_of(jit);
     int n = 0;
@@ -126,9 +125,8 @@ static void kernels(void **state)
 
 // The patterns of steps that kernels leave for later ones change none of them,
 // whether they bring rows or not.
-static void patterns(void **state)
+TEST(patterns)
 {
-    (void)state;
     enum { MOST_CODE = 1 << 18 };
     static unsigned char alone[MOST_CODE], behind[MOST_CODE];
     static uint64_t keep[DV_CODE_KEEP / 8];
@@ -156,9 +154,8 @@ static void patterns(void **state)
 }
 
 // What none can do is said.
-static void refused(void **state)
+TEST(refused)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     isa_of(jit);
     dv_gemm_fn run;
@@ -262,9 +259,8 @@ static void agrees(dv_jit *jit, const char *text, int as_is)
     " m 48 prim: in0 1, out 11520 n 24 prim: in1 48, out 480"                  \
     " k 48 prim: in0 1440, in1 1 }"
 
-static void contractions(void **state)
+TEST(contractions)
 {
-    (void)state;
     static const char *const free_ones[] = {
         "nest zero f32 { first zero main gemm m 16 seq: in0 69120, out 1"
         " m 5 seq: in0 288, out 16 m 6 seq: in0 48, out 80"
@@ -305,9 +301,8 @@ static void contractions(void **state)
 }
 
 // Tiles of results further apart than kernels step: these bring nothing then.
-static void far_tiles(void **state)
+TEST(far_tiles)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     isa_of(jit);
     dv_nest *n = parse(
@@ -355,9 +350,8 @@ static void is_priced(dv_jit *jit, const char *type, int m, int n, int k)
     dv_nest_destroy(nest);
 }
 
-static void prices(void **state)
+TEST(prices)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     isa_of(jit);
     for (int m = 36; m <= 128; m += 4)

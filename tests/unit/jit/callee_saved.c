@@ -28,9 +28,8 @@ static void try_saves(dv_jit *jit, const dv_gemm_shape *s)
 }
 
 // Products of a batch that follow each other are one to the kernel.
-static void batches(void **state)
+TEST(batches)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 12 * 30 * 12 * 2; i++) {
         int m = 1 + i % 12, n = 1 + i / 12 % 30, k = 1 + i / 360 % 12;
@@ -46,9 +45,8 @@ static void batches(void **state)
     dv_jit_destroy(jit);
 }
 
-static void all_kinds(void **state)
+TEST(all_kinds)
 {
-    (void)state;
     static const int types[] = {DV_F32, DV_F64, DV_I32};
     dv_jit *jit = new_jit();
     for (int i = 0; i < 3000 / SHARE; i++) {

@@ -6,9 +6,8 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-static void gemm_small(void **state)
+TEST(gemm_small)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int t = 0; t < 4; t++)
         for (int m = 1; m <= 9; m++)
@@ -29,9 +28,8 @@ static void gemm_small(void **state)
     dv_jit_destroy(jit);
 }
 
-static void gemm_random(void **state)
+TEST(gemm_random)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 3000 / SHARE; i++) {
         dv_gemm_shape s =
@@ -44,9 +42,8 @@ static void gemm_random(void **state)
 
 // Batches of short products, whose loops are as long as k: rings of registers
 // close after any number of steps, or not soon.
-static void gemm_batches(void **state)
+TEST(gemm_batches)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int k = 1; k <= 40; k++)
         for (int m = 1; m <= 5; m++)
@@ -64,9 +61,8 @@ static void gemm_batches(void **state)
     dv_jit_destroy(jit);
 }
 
-static void gemm_nan(void **state)
+TEST(gemm_nan)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 800 / SHARE; i++)
         try_gemm(jit, random_shape(20, i % 3 ? DV_F32 : DV_F64), 1);
@@ -84,9 +80,8 @@ static void gemm_nan(void **state)
 }
 
 // relu of sums that underflow to -0 is 0, also where C or a bias is -0.
-static void gemm_minus_0(void **state)
+TEST(gemm_minus_0)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 600 / SHARE; i++) {
         dv_gemm_shape s = random_shape(20, i % 2 ? DV_F32 : DV_F64);
@@ -119,9 +114,8 @@ static void gemm_minus_0(void **state)
 }
 
 // A in panels, as jit/gemm/plan.c packs it.
-static void gemm_panel(void **state)
+TEST(gemm_panel)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 300; i++) {
         dv_gemm_shape s = random_shape(40, i % 2 ? DV_F32 : DV_F64), t;
@@ -166,9 +160,8 @@ static void gemm_panel(void **state)
 // A and B packed on the way, all four ways to have them: as stored and packed,
 // or packed already. Packed bytes are read back by the kernels without the
 // sources.
-static void gemm_packs(void **state)
+TEST(gemm_packs)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     const dv_isa *isa = dv_jit_isa(jit);
     for (int i = 0; i < 800 / SHARE; i++) {
@@ -214,9 +207,8 @@ static void gemm_packs(void **state)
     dv_jit_destroy(jit);
 }
 
-static void gemm_refuses(void **state)
+TEST(gemm_refuses)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     dv_gemm_fn run;
     dv_gemm_shape s = {.m = 0, .n = 1, .k = 1, .dtype = DV_F32};
@@ -247,9 +239,8 @@ static void gemm_refuses(void **state)
 
 // -- Whole products ----------------------------------------------------------
 
-static void plans(void **state)
+TEST(plans)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 700 / SHARE; i++) {
         dv_gemm_shape s =
@@ -268,9 +259,8 @@ static void plans(void **state)
 }
 
 // Any number of threads and parts, in any order: the same bits.
-static void plans_repeat(void **state)
+TEST(plans_repeat)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 20; i++) {
         dv_gemm_shape s = random_shape(90, DV_F32);
@@ -310,9 +300,8 @@ static void plans_repeat(void **state)
 }
 
 // A small product is the first thread's alone; a large one is not.
-static void plans_keep_small_ones(void **state)
+TEST(plans_keep_small_ones)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int size = 16; size <= 128; size *= 8) {
         dv_gemm_shape s = {.m = size, .n = size, .k = size, .dtype = DV_F32};
@@ -336,9 +325,8 @@ static void plans_keep_small_ones(void **state)
     dv_jit_destroy(jit);
 }
 
-static void plans_refuse(void **state)
+TEST(plans_refuse)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     dv_gemm_plan *plan;
     dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .panel_a = 4, .dtype = DV_F32};
@@ -367,9 +355,8 @@ static void plans_refuse(void **state)
 
 // One chain of additions an element, whatever the shape: also where all that
 // is added is -0, which a sum that starts at 0 would lose.
-static void one_sum_keeps_signs(void **state)
+TEST(one_sum_keeps_signs)
 {
-    (void)state;
     static const int32_t ks[] = {1, 3, 8, 20, 30, 64, 100};
     static const int32_t ns[] = {1, 3, 4, 8, 13, 20, 24};
     static const int32_t ms[] = {1, 2, 4, 5, 12};
@@ -407,9 +394,8 @@ static void one_sum_keeps_signs(void **state)
     }
 }
 
-static void moves(void **state)
+TEST(moves)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 1000 / SHARE; i++) {
         dv_move_shape s = {.rows = 1 + pick(40), .cols = 1 + pick(40)};
@@ -461,9 +447,8 @@ static int pages_both(void)
     return n;
 }
 
-static void never_both(void **state)
+TEST(never_both)
 {
-    (void)state;
     int before = pages_both();
     unsetenv("DIVVY_JIT_ONE_VIEW");
     for (int one = 0; one < 2; one++) {
@@ -502,9 +487,8 @@ static int writable_code(void)
 
 // Once kernels are made nothing can write to them; more can be made, in the
 // same memory.
-static void sealed_code(void **state)
+TEST(sealed_code)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     int before = writable_code();
     dv_gemm_fn first = NULL;
@@ -536,9 +520,8 @@ static void sealed_code(void **state)
 
 // A map for perf has a name that others can foresee: no link is followed, and
 // no file of another name is written to.
-static void perf_map(void **state)
+TEST(perf_map)
 {
-    (void)state;
     char path[64], other[64], line[64] = "";
     struct stat st;
     snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
@@ -598,9 +581,8 @@ static void *many_lookups(void *arg)
     return jit;
 }
 
-static void cache_threads(void **state)
+TEST(cache_threads)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     pthread_t t[4];
     for (int i = 0; i < 4; i++)
@@ -616,9 +598,8 @@ static void cache_threads(void **state)
     dv_jit_destroy(jit);
 }
 
-static void listing(void **state)
+TEST(listing)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .dtype = DV_F32, .beta = 1};
     dv_gemm_fn f, again;
@@ -633,9 +614,8 @@ static void listing(void **state)
     dv_jit_destroy(jit);
 }
 
-static void other_machines(void **state)
+TEST(other_machines)
 {
-    (void)state;
     dv_jit *jit;
     dv_status s = dv_jit_create(&jit, NULL);
     assert_int_equal(s, dv_isa_host() ? DV_OK : DV_E_SYSTEM);
@@ -644,9 +624,8 @@ static void other_machines(void **state)
 }
 
 // Code that does not fit into what is left of the memory is made again.
-static void memory_fills_up(void **state)
+TEST(memory_fills_up)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     dv_jit_stats at = {0};
     int n = 0;

@@ -35,15 +35,13 @@ static void random_plans(int dtype, int n, int odd)
     }
 }
 
-static void plans_bf16(void **state)
+TEST(plans_bf16)
 {
-    (void)state;
     random_plans(DV_BF16, 700, 1);
 }
 
-static void plans_f16(void **state)
+TEST(plans_f16)
 {
-    (void)state;
     random_plans(DV_F16, 500, 1);
 }
 
@@ -53,28 +51,24 @@ static void plans_f32(void **state) // with C narrow
     random_plans(DV_F32, 300, 1);
 }
 
-static void plans_f64(void **state)
+TEST(plans_f64)
 {
-    (void)state;
     random_plans(DV_F64, 300, 1);
 }
 
-static void plans_i8(void **state)
+TEST(plans_i8)
 {
-    (void)state;
     random_plans(DV_I8, 700, 0);
 }
 
-static void plans_i32(void **state)
+TEST(plans_i32)
 {
-    (void)state;
     random_plans(DV_I32, 400, 1);
 }
 
 // Every small size: all tails of pairs, fours and steps.
-static void plans_small(void **state)
+TEST(plans_small)
 {
-    (void)state;
     static const int types[] = {DV_BF16, DV_I8, DV_F16};
     dv_jit *jit = new_jit();
     for (int t = 0; t < 12; t++)
@@ -93,9 +87,8 @@ static void plans_small(void **state)
 }
 
 // Sizes around those of tiles and of what is packed together.
-static void plans_edges(void **state)
+TEST(plans_edges)
 {
-    (void)state;
     static const int sizes[] = {1, 8, 15, 16, 17, 31, 32, 33, 49, 64, 65};
     static const int longs[] = {1, 3, 4, 15, 31, 32, 33, 63, 64, 65, 130};
     enum { N = sizeof sizes / sizeof *sizes };
@@ -120,9 +113,8 @@ static void plans_edges(void **state)
     }
 }
 
-static void kernels_i32(void **state)
+TEST(kernels_i32)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 1000 / SHARE; i++)
         try_gemm(jit, random_shape(40, DV_I32), i % 2);
@@ -130,9 +122,8 @@ static void kernels_i32(void **state)
 }
 
 // The same bits from any number of threads.
-static void plans_repeat(void **state)
+TEST(plans_repeat)
 {
-    (void)state;
     static const int types[] = {DV_BF16, DV_F16, DV_I8};
     dv_jit *jit = new_jit();
     for (int i = 0; i < 30; i++) {
@@ -162,9 +153,8 @@ static void plans_repeat(void **state)
     dv_jit_destroy(jit);
 }
 
-static void plans_refuse(void **state)
+TEST(plans_refuse)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     dv_gemm_plan *plan;
     dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .dtype = DV_I8};
@@ -229,9 +219,8 @@ static void convert(dv_jit *jit, int type, int narrow)
     unfence(&dst);
 }
 
-static void converts(void **state)
+TEST(converts)
 {
-    (void)state;
     for (int c = 0; c < dv_n_isas; c++) {
         dv_jit *jit = jit_for(c);
         if (!jit)
@@ -292,9 +281,8 @@ static void try_move(dv_jit *jit, int type, int move, int rows, int cols)
 }
 
 // All tails of blocks and vectors, and some that take many of them.
-static void moves(void **state)
+TEST(moves)
 {
-    (void)state;
     static const int types[] = {DV_F16, DV_I8, DV_BF16, DV_I32, DV_F32, DV_F64};
     for (int c = 0; c < dv_n_isas; c++) {
         dv_jit *jit = jit_for(c);
@@ -309,9 +297,8 @@ static void moves(void **state)
     }
 }
 
-static void moves_refuse(void **state)
+TEST(moves_refuse)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     dv_move_fn run;
     dv_move_shape s = {.rows = 4, .cols = 4, .dtype = DV_F16};

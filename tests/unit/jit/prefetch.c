@@ -38,9 +38,8 @@ static int has_neon(void)
 }
 
 // Kernels that read from memory ask for what comes next, while k runs.
-static void gemm_asks(void **state)
+TEST(gemm_asks)
 {
-    (void)state;
     if (!has_neon())
         skip_test("the kernels are not for NEON");
     dv_gemm_shape s = {.m = 24, .n = 24, .k = 48, .dtype = DV_F32};
@@ -62,9 +61,8 @@ static void gemm_asks(void **state)
 
 // Each of four tiles asks for a quarter of the lines behind the rows: a quarter
 // of the steps look as far ahead as the tile is from its line's end.
-static void gemm_asks_in_turns(void **state)
+TEST(gemm_asks_in_turns)
 {
-    (void)state;
     if (!has_neon())
         skip_test("the kernels are not for NEON");
     int ahead[MOST_ASKS], found[4] = {0};

@@ -75,9 +75,8 @@ static int try_shares(dv_jit *jit, dv_gemm_shape s, const dv_gemm_options *o)
     return shares;
 }
 
-static void same_bits(void **state)
+TEST(same_bits)
 {
-    (void)state;
     static const int types[] = {DV_F32, DV_F64, DV_F32,  DV_F16,
                                 DV_I32, DV_F32, DV_BF16, DV_I8};
     dv_jit *jit = new_jit();
@@ -109,9 +108,8 @@ static void see_flags(dv_gemm_plan *plan, int chunks)
     }
 }
 
-static void one_after_the_other(void **state)
+TEST(one_after_the_other)
 {
-    (void)state;
 #if defined(__SANITIZE_THREAD__)
     skip_test("a forked child may not start threads here");
 #endif
@@ -159,9 +157,8 @@ static void one_after_the_other(void **state)
 
 // Parts that are cut unevenly, too few panels, rows for one thread only: they
 // work, shared or not.
-static void odd_sizes(void **state)
+TEST(odd_sizes)
 {
-    (void)state;
     static const int sizes[][3] = {
         {9, 200, 30},   {200, 9, 30},    {5, 81, 17},   {64, 83, 33},
         {161, 161, 1},  {333, 163, 40},  {41, 1001, 9}, {130, 130, 70},

@@ -57,9 +57,8 @@ static void function(int fn, int t, int64_t rows, int64_t cols)
     solve(&q, tolerance(fn, q.s.compute), scale, dv_fn_get((dv_fn)fn)->text);
 }
 
-static void functions(void **state)
+TEST(functions)
 {
-    (void)state;
     skip_without_kernels();
     for (int fn = 0; fn <= DV_FN_SELECT; fn++)
         for (int t = 0; t < N_TYPES; t++) {
@@ -74,9 +73,8 @@ static void functions(void **state)
 
 // -- Integers ----------------------------------------------------------------
 
-static void integers(void **state)
+TEST(integers)
 {
-    (void)state;
     skip_without_kernels();
     static const int fns[] = {DV_FN_LT,  DV_FN_LE,  DV_FN_GT,    DV_FN_GE,
                               DV_FN_EQ,  DV_FN_NE,  DV_FN_ADD,   DV_FN_SUB,
@@ -103,9 +101,8 @@ static void integers(void **state)
 }
 
 // Reads of all types beside each other.
-static void mixed_types(void **state)
+TEST(mixed_types)
 {
-    (void)state;
     skip_without_kernels();
     static problem q;
     for (int i = 0; i < 200 / SHARE; i++) {
@@ -136,9 +133,8 @@ static void mixed_types(void **state)
 
 // A balanced tree keeps many values alive at once, a chain none; both with
 // more operands than there are pointers.
-static void long_expressions(void **state)
+TEST(long_expressions)
 {
-    (void)state;
     skip_without_kernels();
     static problem q;
     for (int i = 0; i < 60 / SHARE; i++) {
@@ -176,9 +172,8 @@ static void long_expressions(void **state)
 }
 
 // Functions inside each other, invariants of the row among them.
-static void nested(void **state)
+TEST(nested)
 {
-    (void)state;
     skip_without_kernels();
     static problem q;
     for (int i = 0; i < 80 / SHARE; i++) {
@@ -213,9 +208,8 @@ static void nested(void **state)
 }
 
 // What is written may be what is read, element for element.
-static void in_place(void **state)
+TEST(in_place)
 {
-    (void)state;
     skip_without_kernels();
     float x[100], y[100];
     dv_vec_operand o[2] = {{.inner = 1, .dtype = DV_F32},
@@ -263,9 +257,8 @@ static void store_as(dv_dtype t, double *x, void *y, int n)
 
 // Numbers halfway between two of a type, and the nearest ones beside them:
 // rounding to f32 on the way must not show.
-static void rounded_once(void **state)
+TEST(rounded_once)
 {
-    (void)state;
     skip_without_kernels();
     enum { N = 1023 };
     static const struct {
@@ -302,9 +295,8 @@ static void rounded_once(void **state)
 }
 
 // Between -0 and 0, min takes -0 and max takes 0; nan stays.
-static void signed_zeros(void **state)
+TEST(signed_zeros)
 {
-    (void)state;
     skip_without_kernels();
     float a[] = {-0.0f, 0.0f, -0.0f, 0.0f, NAN, 1, -1, NAN, -2};
     float b[] = {0.0f, -0.0f, -0.0f, 0.0f, 1, NAN, -0.0f, NAN, -3}, y[9];
@@ -342,9 +334,8 @@ static void signed_zeros(void **state)
 
 // -- What is refused, and names ----------------------------------------------
 
-static void refused(void **state)
+TEST(refused)
 {
-    (void)state;
     skip_without_kernels();
     dv_vec_operand o[2] = {{.inner = 1, .dtype = DV_F32},
                            {.inner = 1, .dtype = DV_F32}};
@@ -469,9 +460,8 @@ static void random_statement(problem *q)
 }
 
 // Shapes with other strides than those before.
-static void plans_for_strides(void **state)
+TEST(plans_for_strides)
 {
-    (void)state;
     static problem q;
     for (int i = 0; i < dv_n_isas; i++) {
         const dv_vec_isa *isa = dv_backend_vec(&dv_isas[i]);
@@ -523,9 +513,8 @@ static void wide_statement(problem *q, dv_vec_operand *o, dv_vec_node *nodes,
 }
 
 // Each operand's rows in turn; of one statement and of two side by side.
-static void plans_for_rows(void **state)
+TEST(plans_for_rows)
 {
-    (void)state;
     enum { MOST = 14 };
     static const int64_t far[] = {1, -3, 5000000};
     static problem q[2];

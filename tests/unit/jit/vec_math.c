@@ -161,9 +161,8 @@ static void one_f32(dv_fn fn, double bound)
                   w.at);
 }
 
-static void f32(void **state)
+TEST(f32)
 {
-    (void)state;
     // Where erf was off by 2.02, seen among all patterns; and is by most now.
     static const uint32_t far[] = {0x3f6bcdcf, 0x3f846693};
     if (!jit)
@@ -277,9 +276,8 @@ static void one_f64(dv_fn fn, double bound, uint64_t points)
                   at);
 }
 
-static void f64(void **state)
+TEST(f64)
 {
-    (void)state;
     if (!jit)
         skip_test("no kernels for this machine");
     // Where long double is no wider, the bound says little.
@@ -288,9 +286,8 @@ static void f64(void **state)
 }
 
 // -0 and 0 become what the plain formulas make of them, sign and all.
-static void zeros(void **state)
+TEST(zeros)
 {
-    (void)state;
     if (!jit)
         skip_test("no kernels for this machine");
     for (int i = 0; i < N_BOUNDS; i++) {
@@ -343,9 +340,8 @@ static int same(float a, float b)
 
 // What a number becomes does not depend on those beside it, nor on where it is
 // in a row.
-static void neighbours(void **state)
+TEST(neighbours)
 {
-    (void)state;
     static float x[CHUNK], y[CHUNK], alone[CHUNK];
     if (!jit)
         skip_test("no kernels for this machine");
@@ -404,9 +400,8 @@ static dv_vec_fn kernel_of_rows(dv_fn fn, int sums)
 
 // A crowd of numbers out of range ends, as it begins, anywhere in rows of any
 // length: their elements, and their largest, are what they are alone.
-static void crowds(void **state)
+TEST(crowds)
 {
-    (void)state;
     static float x[ROWS * APART], y[ROWS * APART], alone[ROWS * APART];
     static float most[ROWS * APART];
     if (!jit)
@@ -476,9 +471,8 @@ static double error_quotient(float x, float by, float y)
     return fabs((double)y - want) / ulp_f32(want);
 }
 
-static void division(void **state)
+TEST(division)
 {
-    (void)state;
     static const float by[] = {1,         3,           -49,       7e-4F,
                                0,         -0.0F,       INFINITY,  -INFINITY,
                                NAN,       0x1p-149F,   0x3p-149F, 0x1.8p-130F,
@@ -530,9 +524,8 @@ static void divide_by(float by)
             fail_msg("%a / %a is %a", (double)x[i], (double)by, (double)y[i]);
 }
 
-static void division_by_numbers(void **state)
+TEST(division_by_numbers)
 {
-    (void)state;
     static const float by[] = {41,        1024,      0.125F,     -64,
                                1,         0x1p126F,  0x1p127F,   -0x1p-126F,
                                0x1p-127F, 0x1p-149F, -0x1p-125F, 0x1.8p10F};

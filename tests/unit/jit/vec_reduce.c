@@ -57,9 +57,8 @@ static const struct {
             {DV_BF16, DV_F32}, {DV_F32, DV_F64}, {DV_I32, DV_I32},
             {DV_I8, DV_I32}};
 
-static void reductions(void **state)
+TEST(reductions)
 {
-    (void)state;
     skip_without_kernels();
     static problem q;
     for (int i = 0; i < 3000 / SHARE; i++) {
@@ -114,9 +113,8 @@ static void solve_in_parts(problem *q, double ulps)
     free_operands(q);
 }
 
-static void parts(void **state)
+TEST(parts)
 {
-    (void)state;
     skip_without_kernels();
     static problem q;
     for (int i = 0; i < 600 / SHARE; i++) {
@@ -131,9 +129,8 @@ static void parts(void **state)
 
 // Down columns, what a row has one of is read and computed once for all of
 // them: max[k] a[k,j] * sqrt(x[k]).
-static void once_a_row(void **state)
+TEST(once_a_row)
 {
-    (void)state;
     static problem q;
     skip_without_kernels();
     set_reduction(&q, DV_VEC_OUTER, DV_RED_MAX, DV_F32, DV_F32);
@@ -166,9 +163,8 @@ static void once_a_row(void **state)
 
 // Between -0 and 0, min takes -0 and max takes 0, in whatever order and lane
 // they come; nan stays.
-static void signed_zeros(void **state)
+TEST(signed_zeros)
 {
-    (void)state;
     skip_without_kernels();
     enum { ROWS = 5, COLS = 70 };
     static double x[ROWS * COLS], y[COLS]; // f32 has room too

@@ -145,9 +145,8 @@ static void write_joined(const dv_vec_shape *s)
     }
 }
 
-static void side_by_side(void **state)
+TEST(side_by_side)
 {
-    (void)state;
     skip_without_kernels();
     static kernel_case c;
     static const int cols[] = {1, 2, 3, 7, 31, 32, 61, 64, 67, 97, 128, 131};
@@ -210,9 +209,8 @@ static void set_norm(dv_vec_shape *s)
 // With NEON's registers a turn's copies are computed together: their loads
 // stand side by side, nothing goes to the stack, and a sum has four registers.
 // Half of what sums end with comes after the stores.
-static void together(void **state)
+TEST(together)
 {
-    (void)state;
     enum { COPIES = 8 };
     dv_vec_shape s[3];
     dv_arena scratch = {0};
@@ -261,9 +259,8 @@ static void together(void **state)
 }
 
 // What is no set of statements is said to be none.
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     skip_without_kernels();
     static kernel_case c;
     dv_vec_fn fn;

@@ -70,18 +70,16 @@ static void window(int t)
           "window");
 }
 
-static void windows(void **state)
+TEST(windows)
 {
-    (void)state;
     skip_without_kernels();
     for (int i = 0; i < 4000 / SHARE; i++)
         window(i % N_TYPES);
 }
 
 // An operand that is not what it is said to be.
-static void refused(void **state)
+TEST(refused)
 {
-    (void)state;
     skip_without_kernels();
     dv_vec_operand o[3] = {{.inner = 1, .outer = 9, .dtype = DV_F32},
                            {.inner = 1, .outer = 9, .dtype = DV_F32},

@@ -345,9 +345,8 @@ static void check_line(const sample *s, const char *at_)
     fail_msg("accepted %d; llvm-mc says %s", ok, at_);
 }
 
-static void rows(void **state)
+TEST(rows)
 {
-    (void)state;
     if (system("llvm-mc --version >/dev/null 2>&1")) {
         skip_test("llvm-mc is not installed");
     }
@@ -384,9 +383,8 @@ static void rows(void **state)
 // -- Listings ----------------------------------------------------------------
 
 // What is listed is what was asked for, of all rows, whatever follows.
-static void listings(void **state)
+TEST(listings)
 {
-    (void)state;
     n_samples = 0;
     add_rows();
     assert_true(n_samples > 100000);
@@ -425,9 +423,8 @@ static void list_is(const char *bytes, size_t n, size_t at, const char *want,
     dv_text_free(&got);
 }
 
-static void odd_listings(void **state)
+TEST(odd_listings)
 {
-    (void)state;
     // Jumps name where they go; constants begin where they are first read.
     list_is("\xc3\x0f\x85\xf9\xff\xff\xff", 7, 1, "jne 0x0", 1000);
     list_is("\xe9\x10\x01\x00\x00", 5, 0, "jmp 0x115", 1000);
@@ -452,9 +449,8 @@ static int encodes(sample s)
     return ok;
 }
 
-static void ranges(void **state)
+TEST(ranges)
 {
-    (void)state;
     dv_x_rm mem = dv_x_mem(0, 0), splat = mem, sp = mem;
     splat.splat = 1;
     sp.index = 4;

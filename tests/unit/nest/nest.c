@@ -30,9 +30,8 @@ static void breaks(const dv_nest *n, dv_status want, const char *rule)
     dv_diag_destroy(diag);
 }
 
-static void rules(void **state)
+TEST(rules)
 {
-    (void)state;
     dv_nest n = gemm();
     assert_int_equal(dv_nest_verify(&n, NULL), DV_OK);
     n.dims[1].exec = (dv_nest_exec)3;
@@ -55,9 +54,8 @@ static void rules(void **state)
 }
 
 // out = relu(out + in0 * in1), in columns.
-static void runs(void **state)
+TEST(runs)
 {
-    (void)state;
     float a[4] = {1, 2, 3, 4}, b[4] = {1, 0, 0, -1}, c[4] = {10, 0, 0, 3};
     dv_nest n = gemm();
     n.last = DV_PRIM_RELU;
@@ -73,9 +71,8 @@ static void runs(void **state)
 
 // The touches come once, around all k; a first touch of relu sees what is
 // there before anything is added.
-static void touches(void **state)
+TEST(touches)
 {
-    (void)state;
     double a[4] = {1, 1, 1, 1}, b[4] = {-1, 2, -1, 2}, c[4] = {-9, 1, -9, 1};
     dv_nest n = gemm();
     n.dtype = DV_F64;
@@ -91,9 +88,8 @@ static void touches(void **state)
 }
 
 // out = in0 / in1, where in1 has one row alone.
-static void binaries(void **state)
+TEST(binaries)
 {
-    (void)state;
     float a[4] = {8, 9, -6, 1}, b[2] = {2, 4}, c[4] = {0};
     dv_nest n = {.name = "x", .dtype = DV_F32, .main = DV_PRIM_DIV};
     n.n_dims = 2;
@@ -124,9 +120,8 @@ static void binaries(void **state)
 }
 
 // Rows are reduced, from nothing or from what is there, and touched once.
-static void reductions(void **state)
+TEST(reductions)
 {
-    (void)state;
     double a[6] = {3, -7, 2, -1, 5, -2};
     dv_nest n = {.name = "x", .dtype = DV_F64, .main = DV_PRIM_SUM};
     n.n_dims = 2;
@@ -163,9 +158,8 @@ static void reductions(void **state)
     breaks(&n, DV_E_NEST, "wrong_marks: min_over packs and combines nothing");
 }
 
-static void passes(void **state)
+TEST(passes)
 {
-    (void)state;
     dv_nest n = gemm();
     dv_nest_options options = {.threads = 2};
     assert_int_equal(dv_nest_optimise(&n, "split,nothing", &options, NULL),

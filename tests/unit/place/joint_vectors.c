@@ -132,9 +132,8 @@ static void end_case(state *s)
     s->n_cases++;
 }
 
-static void test_vectors(void **unused)
+TEST(test_vectors)
 {
-    (void)unused;
     static state s;
     FILE *f = fopen(DV_SOURCE_DIR "/tests/vectors/joint.txt", "r");
     assert_non_null(f);

@@ -80,9 +80,8 @@ static void print_rects(const dv_rect *r, int32_t n, int64_t cap)
 
 // -- Hand-made cases ---------------------------------------------------------
 
-static void test_nothing(void **state)
+TEST(test_nothing)
 {
-    (void)state;
     dv_pack_stats stats;
     int64_t cap = -1;
     assert_int_equal(dv_pack(NULL, 0, 0, NULL, NULL), DV_FIT_YES);
@@ -92,9 +91,8 @@ static void test_nothing(void **state)
     assert_int_equal(cap, 0);
 }
 
-static void test_odd_rects(void **state)
+TEST(test_odd_rects)
 {
-    (void)state;
     // No size and no lifetime: they take no room.
     dv_rect r[] = {rect(0, 4, 0), rect(3, 3, 9), rect(5, 2, 9), rect(0, 9, 3)};
     assert_int_equal(dv_pack(r, 4, 3, NULL, NULL), DV_FIT_YES);
@@ -107,9 +105,8 @@ static void test_odd_rects(void **state)
     assert_int_equal(dv_pack(r, 3, 0, NULL, NULL), DV_FIT_YES);
 }
 
-static void test_huge(void **state)
+TEST(test_huge)
 {
-    (void)state;
     int64_t big = (int64_t)1 << 62;
     dv_pack_stats stats;
     dv_rect r[] = {rect(INT64_MIN, INT64_MAX, big), rect(-1, 1, big - 1),
@@ -132,9 +129,8 @@ static void test_huge(void **state)
     assert_int_equal(dv_pack(r, 1, INT64_MAX, NULL, &stats), DV_FIT_NO);
 }
 
-static void test_fixed_and_aligned(void **state)
+TEST(test_fixed_and_aligned)
 {
-    (void)state;
     dv_rect r[] = {rect(0, 4, 4), rect(2, 6, 3), rect(1, 3, 2)};
     r[0].fixed = 3;
     // Below the fixed one is room for one of the others only.
@@ -163,9 +159,8 @@ static int always(void *cx)
 
 static int32_t read_case(const char *name, dv_rect *r);
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
-    (void)state;
     static dv_rect r[MAX];
     int asked = 0;
     int32_t n = read_case("K.1048576.csv", r);
@@ -200,9 +195,8 @@ static int32_t random_rects(dv_rect *r, int64_t cap, int kind)
     return n;
 }
 
-static void test_against_every_address(void **state)
+TEST(test_against_every_address)
 {
-    (void)state;
     int answers[2] = {0};
     random_state = 1;
     for (int t = 0; t < 12000; t++) {
@@ -222,9 +216,8 @@ static void test_against_every_address(void **state)
     assert_true(answers[0] > 1000 && answers[1] > 1000);
 }
 
-static void test_least_against_every_address(void **state)
+TEST(test_least_against_every_address)
 {
-    (void)state;
     random_state = 2;
     for (int t = 0; t < 1500; t++) {
         dv_rect r[8], every[8];
@@ -332,9 +325,8 @@ static int32_t fill_up(dv_rect *r, int32_t n, int64_t cap)
     return all;
 }
 
-static void test_each_search(void **state)
+TEST(test_each_search)
 {
-    (void)state;
     int answers[2] = {0};
     random_state = 3;
     for (int t = 0; t < 3000; t++) {
@@ -391,9 +383,8 @@ static int32_t read_case(const char *name, dv_rect *r)
     return n;
 }
 
-static void test_known_cases(void **state)
+TEST(test_known_cases)
 {
-    (void)state;
     static const struct {
         const char *name;
         int64_t cap, least;
@@ -433,9 +424,8 @@ static void shuffle(dv_rect *r, int32_t n)
 }
 
 // Shuffled, scaled and with time reversed the work is the same.
-static void test_same_work(void **state)
+TEST(test_same_work)
 {
-    (void)state;
     static dv_rect r[MAX];
     int32_t n = read_case("C.1048576.csv", r);
     dv_pack_stats first, other;
@@ -471,9 +461,8 @@ static int32_t dissect(dv_rect *r, int32_t n, int64_t time, int64_t size)
     return n;
 }
 
-static void test_dissections(void **state)
+TEST(test_dissections)
 {
-    (void)state;
     random_state = 5;
     for (int t = 0; t < 60; t++) {
         static dv_rect r[MAX];
@@ -493,9 +482,8 @@ static void test_dissections(void **state)
 }
 
 // Whatever the budget, the layout is legal and not far from the bound.
-static void test_simple_layouts(void **state)
+TEST(test_simple_layouts)
 {
-    (void)state;
     enum { MANY = 5000 };
     dv_rect *r = malloc(MANY * sizeof *r);
     assert_non_null(r);
@@ -525,9 +513,8 @@ static void test_simple_layouts(void **state)
 
 // -- Memory ------------------------------------------------------------------
 
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
-    (void)state;
     static dv_rect r[MAX];
     int32_t n = read_case("A.1048576.csv", r);
     dv_fit fit = DV_FIT_NOMEM;

@@ -194,9 +194,8 @@ static void check_capacity(const char *line)
     assert_int_equal(dv_place_capacity(memory, taken, 128), want);
 }
 
-static void test_vectors(void **unused)
+TEST(test_vectors)
 {
-    (void)unused;
     static state s;
     FILE *f = fopen(DV_SOURCE_DIR "/tests/vectors/place.txt", "r");
     assert_non_null(f);
@@ -384,9 +383,8 @@ static void plain_greedy(const synth *s, int64_t *at)
     free(handed);
 }
 
-static void test_twins(void **unused)
+TEST(test_twins)
 {
-    (void)unused;
     static const char *const names[] = {"greedy", "firstfit", "bestfit"};
     synth s = synth_make(1000);
     int64_t *at = malloc((size_t)s.n * sizeof *at);
@@ -428,9 +426,8 @@ static const struct {
     {10000, "bestfit", 9819, 34890368, 97052416},
 };
 
-static void test_figures(void **unused)
+TEST(test_figures)
 {
-    (void)unused;
     for (size_t k = 0; k < sizeof figures / sizeof *figures; k++) {
         synth s = synth_make(figures[k].n);
         dv_place_options o = DV_PLACE_OPTIONS_INIT;
@@ -479,9 +476,8 @@ static void check_auto(int n, int64_t most)
     synth_free(&s);
 }
 
-static void test_auto(void **unused)
+TEST(test_auto)
 {
-    (void)unused;
     check_auto(100, 1);
     check_auto(1000, 1747200);
     check_auto(10000, 31527680);
@@ -489,9 +485,8 @@ static void test_auto(void **unused)
 
 // The least capacity for many buffers: the effort is bounded, counted in nodes,
 // and what is left of the gap is small.
-static void test_least_of_many(void **unused)
+TEST(test_least_of_many)
 {
-    (void)unused;
     enum { MOST = 2000 };
     static dv_buffer b[MOST];
     static const struct {
@@ -536,9 +531,8 @@ static void test_least_of_many(void **unused)
 
 // Ticks at the ends of 64 bits: refused, without undefined behaviour (which the
 // sanitizer build sees).
-static void test_extreme_ticks(void **unused)
+TEST(test_extreme_ticks)
 {
-    (void)unused;
     static const int64_t ends[] = {INT64_MIN, INT64_MIN + 1, -1,       0,
                                    1,         INT64_MAX - 1, INT64_MAX};
     enum { N = sizeof ends / sizeof *ends };
@@ -563,9 +557,8 @@ static void test_extreme_ticks(void **unused)
 
 // At three quarters of their capacity the hard instances keep at least 98 %
 // of what the prices allow.
-static void test_spill(void **unused)
+TEST(test_spill)
 {
-    (void)unused;
     static const char names[] = "ADFK";
     for (int k = 0; names[k]; k++) {
         char path[512], *text = NULL;
@@ -603,9 +596,8 @@ static void expect_wrong(const dv_placement *p, const dv_buffer *b,
 }
 
 // Two buffers, the second a child of the first, and what can be wrong.
-static void test_judge(void **unused)
+TEST(test_judge)
 {
-    (void)unused;
     dv_buffer b[2] = {DV_BUFFER_INIT, DV_BUFFER_INIT};
     int32_t parents[] = {0};
     b[0].name = "a", b[1].name = "b";

@@ -153,9 +153,8 @@ static int attack(const example *e, int k, int32_t home)
 }
 
 // H33: every guard refuses something, every spoiler finds something to spoil.
-static void every_mutant_is_refused(void **unused)
+TEST(every_mutant_is_refused)
 {
-    (void)unused;
     int total = 0;
     for (int k = 0; k < n_spoilers; k++) {
         int n = 0;
@@ -174,9 +173,8 @@ static void every_mutant_is_refused(void **unused)
 }
 
 // The examples have what they are for.
-static void every_kind_is_there(void **unused)
+TEST(every_kind_is_there)
 {
-    (void)unused;
     int fills[4] = {0}, stored = 0, in_place = 0, reloaded = 0;
     for (int e = 0; e < N_EXAMPLES; e++) {
         dv_plan *plan = plan_of(&examples[e]);
@@ -236,9 +234,8 @@ static dv_status check_moved(int64_t to, int32_t source_end)
 // A move inside a core's scratchpad: to bytes of its own while the source is
 // there, to any that are free when it goes, even those it leaves: it is cut
 // alike and moved as a whole.
-static void moves(void **unused)
+TEST(moves)
 {
-    (void)unused;
     assert_int_equal(check_moved(65536, 4), DV_OK);
     assert_int_equal(check_moved(65536, 5), DV_OK);
     assert_int_equal(check_moved(65536, 3), DV_E_CHECK); // gone too early
@@ -250,9 +247,8 @@ static void moves(void **unused)
 
 // H6, H7: parts 1, 2, 4 and 8 arrive as 15, once, at every core that asks; the
 // cores with earlier parts have nothing to give.
-static void completed_sums_are_copied_once(void **unused)
+TEST(completed_sums_are_copied_once)
 {
-    (void)unused;
     static const char text[] = "input x: i32[512]\n"
                                "s[] = sum[k] x[k]\n"
                                "y[k] = x[k] * s[]\n"
@@ -330,9 +326,8 @@ static dv_sim *simulate(dv_plan *plan, int64_t spare, dv_arena *arena)
 }
 
 // H14: nothing is written between homes or above them.
-static void canaries(void **unused)
+TEST(canaries)
 {
-    (void)unused;
     for (int e = 0; e < N_EXAMPLES; e++) {
         dv_plan *plan = plan_of(&examples[e]);
         const dv_scratch *s = &plan->scratch;
@@ -360,9 +355,8 @@ static void canaries(void **unused)
 }
 
 // H17: the result may not overwrite what is read at another place.
-static void in_place_reads_where_it_writes(void **unused)
+TEST(in_place_reads_where_it_writes)
 {
-    (void)unused;
     static const char rows[] = "target rows { scratch = 1MiB "
                                "scratch_align = 64 grain = primitive }\n";
     static const char text[] = "input x: f32[32, 32]\n"
@@ -404,9 +398,8 @@ static void assert_no_heir(const char *text, const char *const *pins)
 
 // H17: every core has all of x and a quarter of y; smaller elements lie in
 // other places.
-static void in_place_is_cut_and_laid_out_alike(void **unused)
+TEST(in_place_is_cut_and_laid_out_alike)
 {
-    (void)unused;
     const char *quarters[] = {"a:i=4", "y:k=4", "z:k=4", NULL};
     assert_no_heir("input x: f32[64]\n"
                    "input w: f32[64, 64]\n"
@@ -425,9 +418,8 @@ static void in_place_is_cut_and_laid_out_alike(void **unused)
 }
 
 // H5: one core has the scalar; four that read it there would read poison.
-static void one_cores_scalar_is_not_all_cores(void **unused)
+TEST(one_cores_scalar_is_not_all_cores)
 {
-    (void)unused;
     static const char text[] = "input x: f16[1, 256]\n"
                                "s[i] = mean[j] x[i,j]\n"
                                "r[i] = rsqrt(s[i] + 1.5)\n"
@@ -453,9 +445,8 @@ static void one_cores_scalar_is_not_all_cores(void **unused)
 
 // H13, H18, H22: what the writer's slices take on a core, whole sticks, padding
 // and all; not what a reader takes, not what fills the last stick.
-static void sizes_are_the_writers(void **unused)
+TEST(sizes_are_the_writers)
 {
-    (void)unused;
     static const char text[] = "input x: f16[64, 67]\n"
                                "t[i,j] = exp(x[i,j])\n"
                                "u[i,j] = t[i,j] * 2.0\n"

@@ -4,9 +4,8 @@
 
 // -- Cores that are not there ------------------------------------------------
 
-static void holes(void **state)
+TEST(holes)
 {
-    (void)state;
     // Rows and single cores, in any order and overlapping: one way to say it.
     dv_target *t = read_one("core_grid = 4x4 holes = 0,3-3,3 1,0 0,2-3,3");
     assert_int_equal(t->cores, 7);
@@ -33,9 +32,8 @@ static void holes(void **state)
     dv_target_destroy(t);
 }
 
-static void wrong_holes(void **state)
+TEST(wrong_holes)
 {
-    (void)state;
     property_fails("holes = 1,1", 3,
                    "holes are cores of a grid, core_grid is 0x0");
     property_fails("core_grid = 4x3 holes = 1,1 0,3-3,3", 31,

@@ -31,9 +31,8 @@ static void check_round_trip(const dv_target *t)
 
 // -- Built-in targets --------------------------------------------------------
 
-static void builtins_load(void **state)
+TEST(builtins_load)
 {
-    (void)state;
     int n = 0;
     for (const char *name; (name = dv_target_builtin(n)) != NULL; n++) {
         dv_target *t = NULL;
@@ -53,9 +52,8 @@ static void builtins_load(void **state)
     assert_null(dv_target_summary(n));
 }
 
-static void spyre_numbers(void **state)
+TEST(spyre_numbers)
 {
-    (void)state;
     dv_target *t = NULL;
     assert_int_equal(dv_target_load(&t, "spyre", NULL), DV_OK);
     assert_int_equal(t->cores, 32);
@@ -75,9 +73,8 @@ static void spyre_numbers(void **state)
     dv_target_destroy(t);
 }
 
-static void grid_numbers(void **state)
+TEST(grid_numbers)
 {
-    (void)state;
     dv_target *t = NULL;
     assert_int_equal(dv_target_load(&t, "wormhole", NULL), DV_OK);
     assert_int_equal(t->scratch_bytes, 1499136);
@@ -96,9 +93,8 @@ static void grid_numbers(void **state)
 
 // -- The host ----------------------------------------------------------------
 
-static void host_is_sane(void **state)
+TEST(host_is_sane)
 {
-    (void)state;
     dv_target t;
     dv_host_probe(&t, NULL);
     assert_true(t.cores >= 1);
@@ -121,9 +117,8 @@ static void host_of(dv_target *t, const char *machine)
     check_round_trip(t);
 }
 
-static void host_shares_caches(void **state)
+TEST(host_shares_caches)
 {
-    (void)state;
     dv_target t;
     host_of(&t, "pack:2 l2:2(size=4194304) core:4 l1d:1(size=32768) pu:2");
     assert_int_equal(t.cores, 16);
@@ -140,9 +135,8 @@ static void host_shares_caches(void **state)
 
 // -- Values ------------------------------------------------------------------
 
-static void bytes_are_exact(void **state)
+TEST(bytes_are_exact)
 {
-    (void)state;
     static const struct {
         const char *text;
         int64_t bytes;
@@ -165,9 +159,8 @@ static void bytes_are_exact(void **state)
     }
 }
 
-static void units_scale(void **state)
+TEST(units_scale)
 {
-    (void)state;
     dv_target *t = read_ok("target t { memory_bandwidth = 204.8GB/s\n"
                            "ring_bandwidth = 2.5kB/s mac_rate = 98.3Tmac/s\n"
                            "vector_rate=64Gop/s clock=1e3MHz\n"
@@ -185,9 +178,8 @@ static void units_scale(void **state)
     dv_target_destroy(t);
 }
 
-static void prints_plainly(void **state)
+TEST(prints_plainly)
 {
-    (void)state;
     dv_target *t = read_ok("target t { stick = 64 scratch = 2048KiB ring = yes"
                            " ring_bandwidth = 166000MB/s core_grid = 2x1 }");
     dv_text out = {0};
@@ -203,9 +195,8 @@ static void prints_plainly(void **state)
     dv_target_destroy(t);
 }
 
-static void properties_are_listed(void **state)
+TEST(properties_are_listed)
 {
-    (void)state;
     dv_text out = {0};
     dv_target_print_properties(&out);
     assert_int_equal(out.failed, 0);
@@ -216,9 +207,8 @@ static void properties_are_listed(void **state)
 
 // -- Errors ------------------------------------------------------------------
 
-static void wrong_values(void **state)
+TEST(wrong_values)
 {
-    (void)state;
     property_fails("cores = yes", 11, "cores takes a whole number");
     property_fails("cores = 2.5", 11, "cores takes a whole number");
     property_fails("cores = -1", 11, "found '-'");
@@ -233,9 +223,8 @@ static void wrong_values(void **state)
     property_fails("scratch_reserved = 20 }", 22, "such as 20%, found '20'");
 }
 
-static void wrong_units(void **state)
+TEST(wrong_units)
 {
-    (void)state;
     property_fails("scratch_reserved = 101%", 22, "101%, the most is 100%");
     property_fails("ring_bandwidth = 1.5 }", 20, "204.8GB/s, found '1.5'");
     property_fails("ring_bandwidth = 1.5GB }", 20, "found '1.5GB'");
@@ -255,9 +244,8 @@ static void wrong_units(void **state)
     property_fails("about = \"a\tb\"", 13, "control character 0x09");
 }
 
-static void wrong_lengths(void **state)
+TEST(wrong_lengths)
 {
-    (void)state;
     char text[256], name[100];
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = 0;
@@ -267,9 +255,8 @@ static void wrong_lengths(void **state)
     fails_at(text, DV_E_TARGET, 1, 8, "99 letters, the most is 63");
 }
 
-static void wrong_properties(void **state)
+TEST(wrong_properties)
 {
-    (void)state;
     property_fails("coers = 4", 3, "no property 'coers'; did you mean 'cores'");
     property_fails("scratch_aling = 4", 3, "did you mean 'scratch_align'?");
     property_fails("colour = 4", 3, "no property 'colour'\n");
@@ -278,9 +265,8 @@ static void wrong_properties(void **state)
                    "t:2:3: note: the first one is here");
 }
 
-static void wrong_together(void **state)
+TEST(wrong_together)
 {
-    (void)state;
     property_fails("cores = 7 core_grid = 2x4", 13,
                    "core_grid has 8 cores, cores is 7");
     property_fails("cores = 7 core_grid = 2x4", 13, "t:2:3: note");
@@ -294,9 +280,8 @@ static void wrong_together(void **state)
     property_fails("scratch = 8 scratch_program = 9", 15, "scratch has 8");
 }
 
-static void wrong_syntax(void **state)
+TEST(wrong_syntax)
 {
-    (void)state;
     fails_at("", DV_E_SYNTAX, 1, 1, "expected the word target");
     fails_at("machine t {}", DV_E_SYNTAX, 1, 1, "expected the word target");
     fails_at("target { }", DV_E_SYNTAX, 1, 8, "the name of the target");
@@ -310,9 +295,8 @@ static void wrong_syntax(void **state)
              "2^63");
 }
 
-static void unknown_names(void **state)
+TEST(unknown_names)
 {
-    (void)state;
     dv_diag *diag = dv_diag_create();
     dv_target *t = NULL;
     assert_int_equal(dv_target_load(&t, "spyer", diag), DV_E_TARGET);
@@ -325,9 +309,8 @@ static void unknown_names(void **state)
     assert_null(t);
 }
 
-static void files_load(void **state)
+TEST(files_load)
 {
-    (void)state;
     char path[] = "/tmp/divvy_targetXXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -343,9 +326,8 @@ static void files_load(void **state)
 }
 
 // A plan holds a description among other text: the lexer ends behind it.
-static void reads_in_place(void **state)
+TEST(reads_in_place)
 {
-    (void)state;
     static const char text[] = "target a { cores = 2 } groups";
     dv_source src = {"plan", text, sizeof text - 1};
     dv_lexer lx;
@@ -358,9 +340,8 @@ static void reads_in_place(void **state)
 
 // -- Out of memory -----------------------------------------------------------
 
-static void out_of_memory(void **state)
+TEST(out_of_memory)
 {
-    (void)state;
     static const char *const names[] = {"spyre", "host", "no/such/target"};
     for (size_t i = 0; i < 3; i++) {
         dv_status want = i < 2 ? DV_OK : DV_E_TARGET, got = DV_E_NOMEM;
@@ -498,9 +479,8 @@ static void check_numbers(const dv_target *t)
     assert_int_equal(t->core_grid.cols ? n : t->cores, t->cores);
 }
 
-static void random_round_trips(void **state)
+TEST(random_round_trips)
 {
-    (void)state;
     const char *given = getenv("DV_SEED");
     seed = given ? strtoull(given, NULL, 10) : 1;
     seed = seed ? seed : 1;

@@ -64,9 +64,8 @@ static void run_team(example *x, dv_moved_all *moved)
 
 // -- 2 * T, exactly --------------------------------------------------------
 
-static void test_prk(void **unused)
+TEST(test_prk)
 {
-    (void)unused;
     enum { N = 41, T = 7 };
     const dv_param params[] = {{"N", "41"}, {"T", "7"}};
     static double a[N][N], o[N][N];
@@ -95,9 +94,8 @@ static void test_prk(void **unused)
 
 // The mean of four neighbours takes sin(pi i / (N - 1)) sin(pi j / (N - 1)) to
 // cos(pi / (N - 1)) times itself.
-static void test_heat(void **unused)
+TEST(test_heat)
 {
-    (void)unused;
     enum { N = 33, T = 20 };
     const dv_param params[] = {{"N", "33"}, {"T", "20"}};
     static double u[N][N];
@@ -151,9 +149,8 @@ static void run_water(water *w, example *x, int64_t team)
 }
 
 // Elements are the same on any team; sums add up in another order.
-static void test_water(void **unused)
+TEST(test_water)
 {
-    (void)unused;
     const dv_param params[] = {{"N", "24"}, {"T", "20"}};
     static water one, more;
     example x;
@@ -185,9 +182,8 @@ static double lost_energy(const char *steps, const char *dt)
 }
 
 // Half the step, an eighth of the loss: none of it comes from space.
-static void test_energy(void **unused)
+TEST(test_energy)
 {
-    (void)unused;
     double lost = lost_energy("20", "0.01"), less = lost_energy("40", "0.005");
     double least = lost_energy("80", "0.0025");
     assert_true(lost < 1e-3);

@@ -99,9 +99,8 @@ static void expect_near(double got, double want, double relative)
         fail_msg("%.16g, not %.16g", got, want);
 }
 
-static void test_gyre(void **unused)
+TEST(test_gyre)
 {
-    (void)unused;
     double one = error_after("shallow_water.dv", "f64", gyre, 1, NULL);
     double four = error_after("shallow_water.dv", "f64", gyre, 4, "2x2");
     // The publishers ask for 1e-8 in all; this is 4e-12.
@@ -109,9 +108,8 @@ static void test_gyre(void **unused)
     assert_true(one == four);
 }
 
-static void test_wave(void **unused)
+TEST(test_wave)
 {
-    (void)unused;
     double one = error_after("wave.dv", "f64", wave, 1, NULL);
     double three = error_after("wave.dv", "f64", wave, 3, NULL);
     expect_near(one, 0.007224068445111, 1e-11);
@@ -119,9 +117,8 @@ static void test_wave(void **unused)
 }
 
 // In f32 the order of operations shows: as near as the publishers ask for.
-static void test_narrow(void **unused)
+TEST(test_narrow)
 {
-    (void)unused;
     expect_near(error_after("wave.dv", "f32", wave, 2, NULL), 0.0072235471,
                 1e-4);
     expect_near(error_after("shallow_water.dv", "f32", gyre, 3, NULL),

@@ -39,9 +39,8 @@ static const char heat[] =
     "for i in 1..1023, j in 1..1023\n}\noutput u\n";
 
 // Every cut of a dim moves two rows of what is read there, 1022 elements.
-static void test_thousand(void **unused)
+TEST(test_thousand)
 {
-    (void)unused;
     dv_plan *plan = plan_for(heat, 1024, NULL);
     assert_int_equal(plan->team.grid[0], 32);
     assert_int_equal(plan->team.grid[1], 32);
@@ -54,9 +53,8 @@ static void test_thousand(void **unused)
 }
 
 // Two far views of one tensor: what is between them stays where it is.
-static void test_no_hull(void **unused)
+TEST(test_no_hull)
 {
-    (void)unused;
     dv_plan *plan = plan_for("input a: f64[100]\ninput y: f64[100]\n"
                              "y[i] <- a[i] + a[i+90] for i in 0..10\n"
                              "output y\n",
@@ -78,9 +76,8 @@ static const char options[] =
     "output call, put\n";
 
 // benchmark_golden-182.
-static void test_options(void **unused)
+TEST(test_options)
 {
-    (void)unused;
     for (int64_t team = 1; team <= 7; team++) {
         dv_plan *plan = plan_for(options, team, NULL);
         double s[5], x[5], t[5], call[5], put[5];
@@ -106,9 +103,8 @@ static void test_options(void **unused)
 }
 
 // An index out of bounds on one rank: all of them stop, and it is told.
-static void test_failing_rank(void **unused)
+TEST(test_failing_rank)
 {
-    (void)unused;
     dv_plan *plan = plan_for("input v: f64[8]\ninput p: i64[8]\n"
                              "repeat 3 {\n"
                              "y[i] = v[p[i]]\n"
@@ -168,9 +164,8 @@ static dv_status all_of_it(const dv_program *p, const dv_target *t)
     return st;
 }
 
-static void test_oom(void **unused)
+TEST(test_oom)
 {
-    (void)unused;
     dv_program *p = program_of(mixed);
     dv_target *host = target_of("host");
     dv_status st = DV_E_NOMEM;
