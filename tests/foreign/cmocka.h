@@ -13,7 +13,7 @@ struct CMUnitTest {
 };
 
 enum { DV_TEST_FAILED = 1, DV_TEST_SKIPPED = 2 };
-static jmp_buf dv_test_end;
+__attribute__((weak)) jmp_buf dv_test_end; // one for all objects
 
 #define cmocka_unit_test(f)                                                    \
     {                                                                          \

@@ -17,7 +17,7 @@
 #define TEST(name) static void name(__attribute__((unused)) void **cmocka_state)
 
 // Set by skip_test.
-static int dv_skipped_tests;
+__attribute__((weak)) int dv_skipped_tests;
 
 // Ends the running test, because this machine cannot run it.
 #define skip_test(reason)                                                      \

@@ -2,7 +2,11 @@
 // threads, with the same results. Prints their hash; alone, with threads first.
 // Run by array.sh under mpirun with any number of ranks.
 #include "harness/array_case.h"
+#include <inttypes.h>
 #include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { TURNS = 2 };
 

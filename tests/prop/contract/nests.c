@@ -8,7 +8,7 @@
 #include "harness/test.h"
 #include "harness/gen.h"
 #include "contract/contract.h"
-#include "harness/with_jit.h"
+#include "harness/kernels.h"
 #include <inttypes.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -503,5 +503,5 @@ int main(void)
         cmocka_unit_test(test_long), cmocka_unit_test(test_mangled),
         cmocka_unit_test(test_bits),
     };
-    return run_group(tests, begin, end);
+    return run_group(tests, jit_begin, jit_end);
 }

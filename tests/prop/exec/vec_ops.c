@@ -1,6 +1,6 @@
 // Ops of random programs as calls of vector kernels give what the strips give,
 // on any boxes, also when a reduction is done in parts.
-#include "harness/test.h"
+#include "harness/kernels.h"
 #include "harness/unit.h"
 #include "jit/backend.h"
 #include "exec/exec.h"
@@ -8,22 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-static dv_jit *jit;
 static int n_done, n_left; // ops that became kernels, and that did not
-
-static int setup(void **state)
-{
-    (void)state;
-    const dv_isa *isa = dv_isa_host();
-    return isa ? dv_jit_create(&jit, NULL) != DV_OK : 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    dv_jit_destroy(jit);
-    return 0;
-}
 
 // -- One op ------------------------------------------------------------------
 
@@ -137,7 +122,7 @@ static int one_op(world *w, const dv_op *op)
                       .reads = k.reads,
                       .write = &k.write,
                       .whole = rng_percent(&w->r, 50)};
-    if (dv_vec_op_create(&v, &how, jit, &w->arena, NULL) != DV_OK)
+    if (dv_vec_op_create(&v, &how, test_jit, &w->arena, NULL) != DV_OK)
         return case_no("%s: no kernel was made", op->name);
     void *old = malloc(bytes), *mine = malloc(bytes);
     memcpy(old, w->data[op->write.tensor], bytes);
@@ -189,8 +174,7 @@ static int one_program(const dv_program *p, uint64_t seed)
 
 static void sweep(gen_mode mode, int usual)
 {
-    if (!jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     uint64_t first = gen_seed();
     n_done = n_left = 0;
     for (int i = 0; i < gen_cases(usual); i++) {
@@ -237,8 +221,7 @@ TEST(large)
         "y[i,k] = e[i,k] / s[i]\noutput y\n",
         "input a: i8[50, 80]\ninput b: i8[50, 80]\n"
         "y[j] = sum[i] a[i,j] * b[i,j]\noutput y\n"};
-    if (!jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         for (uint64_t seed = 1; seed <= 12; seed++) {
             dv_program *p = program_of(texts[i]), *ops = NULL;
@@ -258,5 +241,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(floats),
                                        cmocka_unit_test(large),
                                        cmocka_unit_test(integers)};
-    return run_group(tests, setup, teardown);
+    return run_group(tests, jit_set_up, jit_tear_down);
 }

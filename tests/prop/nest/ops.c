@@ -7,7 +7,7 @@
 #include "harness/gen.h"
 #include "harness/doubles.h"
 #include "contract/contract.h"
-#include "harness/with_jit.h"
+#include "harness/kernels.h"
 #include <inttypes.h>
 #include <math.h>
 
@@ -33,7 +33,7 @@ __attribute__((format(printf, 2, 3))) static void put(maker *m,
     assert_true(m->len < sizeof m->text);
 }
 
-static const char *pick(maker *m, const char *const *of, int n)
+static const char *pick_word(maker *m, const char *const *of, int n)
 {
     return of[rng_below(&m->r, n)];
 }
@@ -42,25 +42,25 @@ static const char *some_type(maker *m)
 {
     static const char *const types[] = {"f32",  "f32", "f64", "f16",
                                         "bf16", "i32", "i8",  "i64"};
-    return pick(m, types, 8);
+    return pick_word(m, types, 8);
 }
 
 static const char *some_float(maker *m)
 {
     static const char *const types[] = {"f32", "f32", "f64", "f16", "bf16"};
-    return pick(m, types, 5);
+    return pick_word(m, types, 5);
 }
 
 static const char *some_index(maker *m)
 {
     static const char *const types[] = {"i32", "i32", "i64", "i8"};
-    return pick(m, types, 4);
+    return pick_word(m, types, 4);
 }
 
 static const char *some_number(maker *m)
 {
     static const char *const values[] = {"0", "1", "3", "0.5", "-2", "inf"};
-    return pick(m, values, 6);
+    return pick_word(m, values, 6);
 }
 
 static void make_fill(maker *m)
@@ -103,7 +103,7 @@ static void make_mean(maker *m)
         form == 1 ? m->x : m->y);
     if (product)
         put(m, "input b: %s[%d]\n", of, m->y);
-    const char *fn = pick(m, last, 4);
+    const char *fn = pick_word(m, last, 4);
     if (form == 0)
         put(m, "c[x]: %s = %s(mean[k] a[x,k])\n", to, fn);
     else if (form == 1)
@@ -153,7 +153,7 @@ static void make_spread(maker *m)
                                         "-a[0]"};
     int n = m->x > m->y ? m->x : m->y;
     put(m, "input a: %s[%d]\nc[x,y]: %s = %s  for x in 0..%d, y in 0..%d\n",
-        some_float(m), n, some_float(m), pick(m, reads, 4), m->x, m->y);
+        some_float(m), n, some_float(m), pick_word(m, reads, 4), m->x, m->y);
 }
 
 static void make_gather(maker *m)
@@ -459,5 +459,5 @@ static void ops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(ops)};
-    return run_group(tests, begin, end);
+    return run_group(tests, jit_begin, jit_end);
 }

@@ -15,10 +15,10 @@ static void count_passes(void *user, const char *pass, const dv_nest *n)
 
 TEST(public_calls)
 {
-    dv_nest *n = parse("nest c f32 {\n    first zero\n    main gemm\n"
-                       "    m 64 seq: in0 1, out 1\n"
-                       "    n 48 seq: in1 32, out 64\n"
-                       "    k 32 seq: in0 64, in1 1\n}\n");
+    dv_nest *n = nest_of("nest c f32 {\n    first zero\n    main gemm\n"
+                         "    m 64 seq: in0 1, out 1\n"
+                         "    n 48 seq: in1 32, out 64\n"
+                         "    k 32 seq: in0 64, in1 1\n}\n");
     dv_nest *again;
     int passes = 0;
     dv_nest_options options = DV_NEST_OPTIONS_INIT;
@@ -37,7 +37,7 @@ TEST(public_calls)
     assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_OK);
     assert_int_equal(passes, 6);
     char *text = dv_nest_text(n);
-    again = parse(text);
+    again = nest_of(text);
     assert_true(dv_nest_equal(n, again));
     dv_contract *c = NULL;
     static float a[32 * 64], b[48 * 32], out[48 * 64];
@@ -275,7 +275,7 @@ static void whole_numbers(void **state)
     for (int i = 0; i < 2; i++) {
         void *const at[DV_MAX_OPERANDS] = {
             [DV_IN0] = in, [DV_OUT] = i ? (void *)&narrow : (void *)&wide};
-        dv_nest *n = parse(texts[i]);
+        dv_nest *n = nest_of(texts[i]);
         assert_int_equal(dv_nest_run_all(n, at, NULL), DV_OK);
         dv_nest_destroy(n);
     }

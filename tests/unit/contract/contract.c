@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "contract/contract.h"
-#include "harness/contract_run.h"
+#include "harness/contract_case.h"
 #include <math.h>
 
 static void original(void **state)
@@ -243,7 +243,7 @@ static void in_place(void **state)
                   " c 45 seq: in0 1, in1 1, out 1 }",
                   1}};
     for (int i = 0; i < 4; i++) {
-        dv_nest *n = parse(cases[i].text);
+        dv_nest *n = nest_of(cases[i].text);
         float other[350], got[350], want[350];
         for (int k = 0; k < 350; k++) {
             got[k] = want[k] = (float)(k % 23) - 7.5f;
@@ -329,9 +329,9 @@ static void narrow_moves(void **state)
 // what the loops have.
 static void touches_are_near(void **state)
 {
-    dv_nest *n = parse("nest g f32 { first exp main gemm last gelu"
-                       " m 70 seq: in0 1, out 1 n 33 seq: in1 40, out 70"
-                       " k 40 seq: in0 70, in1 1 }");
+    dv_nest *n = nest_of("nest g f32 { first exp main gemm last gelu"
+                         " m 70 seq: in0 1, out 1 n 33 seq: in1 40, out 70"
+                         " k 40 seq: in0 70, in1 1 }");
     operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
     operand want = made_up(n, DV_OUT), once = made_up(n, DV_OUT);
     assert_int_equal(dv_nest_run(n, in0.at, in1.at, want.at, NULL), DV_OK);
@@ -362,7 +362,7 @@ static void touches_are_near(void **state)
 static void refuses(dv_jit *jit, const char *text, int threads, int as_is,
                     dv_status want)
 {
-    dv_nest *n = parse(text);
+    dv_nest *n = nest_of(text);
     dv_contract_options options = {.threads = threads, .as_is = as_is};
     dv_contract *c = NULL;
     assert_int_equal(dv_contract_create(&c, jit, n, &options, NULL), want);
@@ -405,8 +405,8 @@ static void wrong(void **state)
 // Sums of narrow types have zero and relu inside, and no pass of their own.
 static void touches_of_narrow(void **state)
 {
-    dv_nest *n = parse("nest b f32 { main gemm m 8 seq: in0 8, out 8"
-                       " n 8 seq: in1 8, out 1 k 8 seq: in0 1, in1 1 }");
+    dv_nest *n = nest_of("nest b f32 { main gemm m 8 seq: in0 8, out 8"
+                         " n 8 seq: in1 8, out 1 k 8 seq: in0 1, in1 1 }");
     n->narrow = DV_BF16;
     for (int last = 0; last < 2; last++) {
         dv_contract *c = NULL;
@@ -501,11 +501,11 @@ static void k_around(void **state)
            " k 128 seq: in0 64, in1 512 m 4 prim: in0 16384, out 8"
            " n 8 prim: in1 2, out 1 k 64 prim: in0 2, in1 16 }",
            1, LOOPS);
-    dv_nest *n = parse("nest g f32 { main gemm m 4 seq: in0 8192, out 4096"
-                       " n 4 seq: in1 8192, out 1024"
-                       " k 8 seq: in0 1024, in1 1024 m 32 prim: in0 1, out 1"
-                       " n 32 prim: in1 32, out 32"
-                       " k 32 prim: in0 32, in1 1 }");
+    dv_nest *n = nest_of("nest g f32 { main gemm m 4 seq: in0 8192, out 4096"
+                         " n 4 seq: in1 8192, out 1024"
+                         " k 8 seq: in0 1024, in1 1024 m 32 prim: in0 1, out 1"
+                         " n 32 prim: in1 32, out 32"
+                         " k 32 prim: in0 32, in1 1 }");
     dv_contract_options options = {.as_is = DV_LOOPS_AS_THEY_ARE};
     dv_contract *c = NULL;
     assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL), DV_OK);
@@ -513,10 +513,10 @@ static void k_around(void **state)
     dv_contract_destroy(c);
     dv_nest_destroy(n);
     // Too far apart for all of k to be packed at once.
-    n = parse("nest h f32 { first zero main gemm m 8 seq: in0 64, out 32768"
-              " n 8 seq: in1 64, out 64 k 192 seq: in0 131072, in1 131072"
-              " m 64 prim: in0 1, out 512 n 64 prim: in1 1, out 1"
-              " k 256 prim: in0 512, in1 512 }");
+    n = nest_of("nest h f32 { first zero main gemm m 8 seq: in0 64, out 32768"
+                " n 8 seq: in1 64, out 64 k 192 seq: in0 131072, in1 131072"
+                " m 64 prim: in0 1, out 512 n 64 prim: in1 1, out 1"
+                " k 256 prim: in0 512, in1 512 }");
     assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL), DV_OK);
     assert_int_equal(dv_nest_packed(dv_contract_nest(c)) & 3, 3);
     dv_contract_destroy(c);
@@ -527,9 +527,9 @@ static void k_around(void **state)
 
 static void parts(void **state)
 {
-    dv_nest *n = parse("nest k f64 { first zero main gemm last relu"
-                       " m 3 seq: in0 1, out 1 n 5 seq: in1 30011, out 3"
-                       " k 30011 seq: in0 3, in1 1 }");
+    dv_nest *n = nest_of("nest k f64 { first zero main gemm last relu"
+                         " m 3 seq: in0 1, out 1 n 5 seq: in1 30011, out 3"
+                         " k 30011 seq: in0 3, in1 1 }");
     dv_contract_options options = {.threads = 3};
     dv_contract *c = NULL;
     assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL), DV_OK);
@@ -562,5 +562,5 @@ int main(void)
         cmocka_unit_test(long_products),     cmocka_unit_test(k_around),
         cmocka_unit_test(narrow_moves),      cmocka_unit_test(parts),
     };
-    return run_group(tests, begin, end);
+    return run_group(tests, jit_begin, jit_end);
 }

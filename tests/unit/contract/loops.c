@@ -2,12 +2,12 @@
 // what is packed for them, sums of parts of k.
 #include "harness/test.h"
 #include "contract/state.h"
-#include "harness/contract_run.h"
+#include "harness/contract_case.h"
 
 // Turns of the innermost loop that a kernel of the nest, as it is, takes.
 static int at_once(dv_jit *jit, const char *text)
 {
-    dv_nest *n = parse(text);
+    dv_nest *n = nest_of(text);
     dv_contract_options options = {.threads = 1, .as_is = 1};
     dv_contract *c = NULL;
     assert_int_equal(dv_contract_create(&c, jit, n, &options, NULL), DV_OK);
@@ -100,7 +100,7 @@ static void packed_loops(void **state)
             " n 64 prim: in1 64, out 64 k 64 prim: in0 64, in1 1 }"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dv_nest *n = parse(cases[i].text);
+        dv_nest *n = nest_of(cases[i].text);
         dv_contract_options options = {.as_is = DV_LOOPS_AS_THEY_ARE};
         dv_contract *c = NULL;
         assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
@@ -252,5 +252,5 @@ int main(void)
                                        cmocka_unit_test(one_tile),
                                        cmocka_unit_test(wide_panels),
                                        cmocka_unit_test(windows)};
-    return run_group(tests, begin, end);
+    return run_group(tests, jit_begin, jit_end);
 }

@@ -5,6 +5,7 @@
 
 #include "harness/test.h"
 #include "harness/array_case.h"
+#include <math.h>
 
 typedef struct all {
     uint64_t seed, hash[16];

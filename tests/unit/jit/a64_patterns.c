@@ -1,7 +1,7 @@
 // The patterns of steps that earlier kernels of aarch64 made change no later
 // kernel.
 #define _GNU_SOURCE
-#include "harness/jit_problem.h"
+#include "harness/gemm_case.h"
 
 enum { MOST_CODE = 1 << 18 };
 static uint64_t keep[DV_CODE_KEEP / 8];
@@ -59,7 +59,7 @@ TEST(in_turn)
         for (int n = 0; has_patterns(&dv_isas[i]) && n < 30 * 21 / SHARE; n++) {
             static dv_gemm_shape first;
             if (n % 21 == 0)
-                first = random_shape(60, n % 2 ? DV_F32 : DV_F64);
+                first = random_gemm(60, n % 2 ? DV_F32 : DV_F64);
             dv_gemm_shape s = first;
             s.batch = s.batch ? s.batch : 1;
             vary(&s, &dv_isas[i], n % 21 - 1); // the first stays as it is

@@ -4,7 +4,7 @@
 #include "nest/cost.h"
 #include "contract/state.h"
 #include "harness/contract_case.h"
-#include "harness/jit_problem.h"
+#include "harness/gemm_case.h"
 
 static const dv_isa *isa_of(dv_jit *jit)
 {
@@ -61,19 +61,19 @@ static void only_rows(const dv_gemm_shape *s, const unsigned char *c,
 static void brings(dv_jit *jit, dv_gemm_shape s)
 {
     int64_t step = s.step_c ? s.step_c : 4 * s.ldc, tight = (int64_t)s.m * s.k;
-    int64_t n_c = (s.m / 4 - 1) * step + span(4, 24, s.ldc);
-    int64_t n_next = span(s.k, s.m, s.lda);
+    int64_t n_c = (s.m / 4 - 1) * step + gemm_span(4, 24, s.ldc);
+    int64_t n_next = gemm_span(s.k, s.m, s.lda);
     fenced a = fence((size_t)tight * 4, pick(2)),
            to = fence((size_t)tight * 4, pick(2)),
-           b = fence((size_t)span(s.k, 24, s.ldb) * 4, pick(2)),
+           b = fence((size_t)gemm_span(s.k, 24, s.ldb) * 4, pick(2)),
            c = fence((size_t)n_c * 4, pick(2)),
            next = fence((size_t)n_next * 4, pick(2));
     size_t row = (size_t)s.m * 4, out = 24 * row;
     float *got = malloc(out), *want = malloc(out);
-    fill(s.dtype, a.data, tight, 0);
-    fill(s.dtype, b.data, span(s.k, 24, s.ldb), 0);
-    fill(s.dtype, c.data, n_c, 0);
-    fill(s.dtype, next.data, n_next, 0);
+    gemm_fill(s.dtype, a.data, tight, 0);
+    gemm_fill(s.dtype, b.data, gemm_span(s.k, 24, s.ldb), 0);
+    gemm_fill(s.dtype, c.data, n_c, 0);
+    gemm_fill(s.dtype, next.data, n_next, 0);
     by_rows(&s, (float *)c.data, step, want);
     unsigned char *before = malloc((size_t)n_c * 4);
     memcpy(before, c.data, (size_t)n_c * 4);
@@ -194,31 +194,14 @@ TEST(refused)
 
 // -- Contractions ------------------------------------------------------------
 
-typedef struct operand {
-    char *data, *at;
-    int64_t n;
-} operand;
-
-static operand made_up(const dv_nest *n, int o, uint64_t of)
-{
-    int64_t lo, hi;
-    operand x;
-    assert_true(dv_nest_extent(n, o, &lo, &hi));
-    x.n = hi - lo + 1;
-    x.data = malloc((size_t)x.n * 4);
-    x.at = x.data - lo * 4;
-    dv_nest_fill(n->dtype, of, x.data, x.n);
-    return x;
-}
-
 // Twice with the same memory for rows, but not the same rows.
 static void compare_run(dv_contract *c, const operand *in, const operand *want,
                         const char *text)
 {
     const dv_nest *n = dv_contract_nest(c);
-    operand got = made_up(n, DV_OUT, 2);
+    operand got = made_up(n, DV_OUT);
     dv_contract_run(c, in[0].at, in[1].at, got.at);
-    for (int64_t i = 0; i < want->n; i++) // -0 is 0
+    for (int64_t i = 0; i < (int64_t)want->bytes / 4; i++) // -0 is 0
         if (dv_load(n->dtype, want->data, i) != dv_load(n->dtype, got.data, i))
             fail_msg("%s: element %d", text, (int)i);
     free(got.data);
@@ -226,9 +209,9 @@ static void compare_run(dv_contract *c, const operand *in, const operand *want,
 
 enum { TEAMS = 3 }; // of one thread and more
 
-static void agrees(dv_jit *jit, const char *text, int as_is)
+static void agree_all(dv_jit *jit, const char *text, int as_is)
 {
-    dv_nest *n = parse(text);
+    dv_nest *n = nest_of(text);
     dv_contract *c[TEAMS];
     dv_diag *diag = dv_diag_create();
     for (int i = 0; i < TEAMS; i++) {
@@ -237,10 +220,10 @@ static void agrees(dv_jit *jit, const char *text, int as_is)
             fail_msg("%s", dv_diag_text(diag));
         assert_true(c[i]->near_bytes > 0);
     }
-    operand in[] = {made_up(n, DV_IN0, 0), made_up(n, DV_IN1, 1)};
+    operand in[] = {made_up(n, DV_IN0), made_up(n, DV_IN1)};
     for (uint64_t turn = 0; turn < 2; turn++) {
-        operand want = made_up(n, DV_OUT, 2);
-        dv_nest_fill(n->dtype, 3 + turn, in[0].data, in[0].n);
+        operand want = made_up(n, DV_OUT);
+        dv_nest_fill(n->dtype, 3 + turn, in[0].data, (int64_t)in[0].bytes / 4);
         assert_int_equal(dv_nest_run(n, in[0].at, in[1].at, want.at, NULL),
                          DV_OK);
         for (int i = 0; i < TEAMS; i++)
@@ -294,9 +277,9 @@ TEST(contractions)
     dv_jit *jit = new_jit();
     isa_of(jit);
     for (size_t i = 0; i < sizeof free_ones / sizeof *free_ones; i++)
-        agrees(jit, free_ones[i], 0);
+        agree_all(jit, free_ones[i], 0);
     for (size_t i = 0; i < sizeof laid_out / sizeof *laid_out; i++)
-        agrees(jit, laid_out[i], 1);
+        agree_all(jit, laid_out[i], 1);
     dv_jit_destroy(jit);
 }
 
@@ -305,7 +288,7 @@ TEST(far_tiles)
 {
     dv_jit *jit = new_jit();
     isa_of(jit);
-    dv_nest *n = parse(
+    dv_nest *n = nest_of(
         "nest far f32 { first zero main gemm pack in1 out"
         " m 3000000 seq: in0 48, out 1 m 48 prim: in0 1, out 3000000"
         " n 24 prim: in1 48, out 144000000 k 48 prim: in0 144000000, in1 1 }");
@@ -331,7 +314,7 @@ static void is_priced(dv_jit *jit, const char *type, int m, int n, int k)
              " n %d prim: in1 %d, out %d k %d prim: in0 %d, in1 1 }",
              type, RUN * m * k, RUN, m, m, RUN * 16, n, k, RUN * 16 * m, k,
              RUN * m);
-    dv_nest *nest = parse(text);
+    dv_nest *nest = nest_of(text);
     dv_nest_caches caches = dv_nest_caches_of(&(dv_nest_options){.threads = 1});
     dv_contract *c = NULL;
     dv_nest_count count;

@@ -2,7 +2,7 @@
 // operands that end and begin at pages that may not be touched; code memory;
 // the cache.
 #define _GNU_SOURCE
-#include "harness/jit_problem.h"
+#include "harness/gemm_case.h"
 #include <pthread.h>
 #include <sys/stat.h>
 
@@ -33,7 +33,7 @@ TEST(gemm_random)
     dv_jit *jit = new_jit();
     for (int i = 0; i < 3000 / SHARE; i++) {
         dv_gemm_shape s =
-            random_shape(i < 2500 / SHARE ? 40 : 90, i % 3 ? DV_F32 : DV_F64);
+            random_gemm(i < 2500 / SHARE ? 40 : 90, i % 3 ? DV_F32 : DV_F64);
         s.ahead_a = s.trans_a && !s.trans_b && pick(2);
         try_gemm(jit, s, 0);
     }
@@ -65,7 +65,7 @@ TEST(gemm_nan)
 {
     dv_jit *jit = new_jit();
     for (int i = 0; i < 800 / SHARE; i++)
-        try_gemm(jit, random_shape(20, i % 3 ? DV_F32 : DV_F64), 1);
+        try_gemm(jit, random_gemm(20, i % 3 ? DV_F32 : DV_F64), 1);
     // beta 0 does not read C, and NaN survives relu.
     float a = 1, b = 2, c = NAN;
     dv_gemm_fn run;
@@ -84,14 +84,14 @@ TEST(gemm_minus_0)
 {
     dv_jit *jit = new_jit();
     for (int i = 0; i < 600 / SHARE; i++) {
-        dv_gemm_shape s = random_shape(20, i % 2 ? DV_F32 : DV_F64);
+        dv_gemm_shape s = random_gemm(20, i % 2 ? DV_F32 : DV_F64);
         double tiny = s.dtype == DV_F32 ? 1e-30 : 1e-200;
         dv_dtype t = (dv_dtype)s.dtype;
-        problem q = {.s = s};
+        gemm_problem q = {.s = s};
         dv_gemm_fn run;
         q.s.relu = 1;
         assert_int_equal(dv_jit_gemm(jit, &q.s, &run, NULL), DV_OK);
-        set_up(&q, 0);
+        gemm_start(&q, 0);
         for (int64_t k = 0; k < q.n_a; k++)
             dv_store(t, q.a.data, k, -tiny);
         for (int64_t k = 0; k < q.n_b; k++)
@@ -103,12 +103,12 @@ TEST(gemm_minus_0)
         q.args.beta = 0.75;
         run(q.a.data, q.b.data, q.c.data, &q.args);
         for (int64_t k = 0; k < q.n_c; k++) {
-            double c = at(t, q.c.data, k);
+            double c = dv_load((dv_dtype)t, q.c.data, k);
             if (k % s.ldc < s.n && (c != 0 || signbit(c)))
                 fail_msg("%dx%dx%d: [%d][%d] is %g", s.m, s.n, s.k,
                          (int)(k / s.ldc), (int)(k % s.ldc), c);
         }
-        tear_down(&q);
+        gemm_stop(&q);
     }
     dv_jit_destroy(jit);
 }
@@ -118,7 +118,7 @@ TEST(gemm_panel)
 {
     dv_jit *jit = new_jit();
     for (int i = 0; i < 300; i++) {
-        dv_gemm_shape s = random_shape(40, i % 2 ? DV_F32 : DV_F64), t;
+        dv_gemm_shape s = random_gemm(40, i % 2 ? DV_F32 : DV_F64), t;
         dv_dtype dt = (dv_dtype)s.dtype;
         size_t es = (size_t)dv_dtype_get(dt)->size_bytes, lanes = 16 / es;
         s.m = 1 + pick(8);
@@ -126,8 +126,8 @@ TEST(gemm_panel)
         s.batch = 1;
         s.lda = s.k + pick(5);
         s.ldb = s.n + pick(5);
-        problem q = {.s = s};
-        set_up(&q, 0);
+        gemm_problem q = {.s = s};
+        gemm_start(&q, 0);
         size_t size = ((size_t)s.k + lanes - 1) / lanes * 16 * (size_t)s.m;
         fenced panel = fence(size, 1);
         dv_move_shape move = {.lds = s.lda, .rows = s.m, .cols = s.k};
@@ -143,16 +143,16 @@ TEST(gemm_panel)
         for (size_t j = 0; j < size / es; j++) {
             size_t row = j / lanes % (size_t)s.m;
             size_t col = j / lanes / (size_t)s.m * lanes + j % lanes;
-            double want =
-                col < (size_t)s.k
-                    ? at(dt, q.a.data, (int64_t)row * s.lda + (int64_t)col)
-                    : 0;
-            assert_true(at(dt, panel.data, (int64_t)j) == want);
+            double want = col < (size_t)s.k
+                              ? dv_load((dv_dtype)dt, q.a.data,
+                                        (int64_t)row * s.lda + (int64_t)col)
+                              : 0;
+            assert_true(dv_load((dv_dtype)dt, panel.data, (int64_t)j) == want);
         }
         run(panel.data, q.b.data, q.c.data, &q.args);
-        compare(&q);
+        gemm_compare(&q);
         unfence(&panel);
-        tear_down(&q);
+        gemm_stop(&q);
     }
     dv_jit_destroy(jit);
 }
@@ -165,7 +165,7 @@ TEST(gemm_packs)
     dv_jit *jit = new_jit();
     const dv_isa *isa = dv_jit_isa(jit);
     for (int i = 0; i < 800 / SHARE; i++) {
-        dv_gemm_shape s = random_shape(45, i % 2 ? DV_F32 : DV_F64), t;
+        dv_gemm_shape s = random_gemm(45, i % 2 ? DV_F32 : DV_F64), t;
         size_t es = i % 2 ? 4 : 8, wide = (size_t)isa->vector_bytes / es;
         s.trans_b = 0;
         s.batch = 0;
@@ -173,8 +173,8 @@ TEST(gemm_packs)
         s.ldb = s.n + (pick(3) ? pick(9) : 1100);
         s.ldc = s.n + pick(9);
         s.panel_a = (uint8_t)(1 + pick(4));
-        problem q = {.s = s};
-        set_up(&q, 0);
+        gemm_problem q = {.s = s};
+        gemm_start(&q, 0);
         size_t cols = ((size_t)s.n + wide - 1) / wide * wide;
         size_t quad = 16 / es, k = (size_t)s.k;
         size_t deep = s.trans_a ? k : (k + quad - 1) / quad * quad;
@@ -197,12 +197,12 @@ TEST(gemm_packs)
             memcpy(q.c.data, start, size);
             run(t.pack_a ? q.a.data : a.data, t.pack_b ? q.b.data : b.data,
                 q.c.data, &q.args);
-            compare(&q);
+            gemm_compare(&q);
         }
         free(start);
         unfence(&a);
         unfence(&b);
-        tear_down(&q);
+        gemm_stop(&q);
     }
     dv_jit_destroy(jit);
 }
@@ -244,7 +244,7 @@ TEST(plans)
     dv_jit *jit = new_jit();
     for (int i = 0; i < 700 / SHARE; i++) {
         dv_gemm_shape s =
-            random_shape(i % 7 ? 60 : 150, i % 3 ? DV_F32 : DV_F64);
+            random_gemm(i % 7 ? 60 : 150, i % 3 ? DV_F32 : DV_F64);
         s.batch = 0;
         s.stride_a = s.stride_b = 0;
         // Small caches, so that there are many chunks and blocks.
@@ -263,11 +263,11 @@ TEST(plans_repeat)
 {
     dv_jit *jit = new_jit();
     for (int i = 0; i < 20; i++) {
-        dv_gemm_shape s = random_shape(90, DV_F32);
+        dv_gemm_shape s = random_gemm(90, DV_F32);
         s.batch = 0;
         s.stride_a = s.stride_b = 0;
-        problem q = {.s = s};
-        set_up(&q, 0);
+        gemm_problem q = {.s = s};
+        gemm_start(&q, 0);
         size_t size = (size_t)q.n_c * 4;
         void *start = malloc(size), *first = malloc(size);
         memcpy(start, q.c.data, size);
@@ -294,7 +294,7 @@ TEST(plans_repeat)
         }
         free(start);
         free(first);
-        tear_down(&q);
+        gemm_stop(&q);
     }
     dv_jit_destroy(jit);
 }
@@ -307,8 +307,8 @@ TEST(plans_keep_small_ones)
         dv_gemm_shape s = {.m = size, .n = size, .k = size, .dtype = DV_F32};
         dv_gemm_options o = {.threads = 2};
         s.lda = s.ldb = s.ldc = size;
-        problem q = {.s = s};
-        set_up(&q, 0);
+        gemm_problem q = {.s = s};
+        gemm_start(&q, 0);
         dv_gemm_plan *plan;
         assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_OK);
         for (int64_t i = 0; i < q.n_c; i++)
@@ -320,7 +320,7 @@ TEST(plans_keep_small_ones)
         assert_int_equal(left > 0, size == 128);
         assert_int_equal(dv_gemm_plan_busy(plan), size == 128 ? 2 : 1);
         dv_gemm_plan_destroy(plan);
-        tear_down(&q);
+        gemm_stop(&q);
     }
     dv_jit_destroy(jit);
 }
@@ -407,11 +407,11 @@ TEST(moves)
         int rows = turn ? s.cols : s.rows, cols = turn ? s.rows : s.cols;
         s.lds = s.cols + pick(2) * pick(2000);
         s.ldd = cols + pick(2) * pick(2000);
-        int64_t n_src = span(s.rows, s.cols, s.lds),
-                n_dst = span(rows, cols, s.ldd);
+        int64_t n_src = gemm_span(s.rows, s.cols, s.lds),
+                n_dst = gemm_span(rows, cols, s.ldd);
         fenced src = fence((size_t)n_src * es, pick(2));
         fenced dst = fence((size_t)n_dst * es, pick(2));
-        fill(s.dtype, src.data, n_src, 0);
+        gemm_fill(s.dtype, src.data, n_src, 0);
         for (int64_t j = 0; j < n_dst; j++)
             dv_store(dt, dst.data, j, -9);
         dv_move_fn run;
@@ -421,9 +421,10 @@ TEST(moves)
             int64_t r = j / s.ldd, c = j % s.ldd;
             double want = c >= cols                ? -9
                           : s.move == DV_MOVE_ZERO ? 0
-                          : turn ? at(dt, src.data, c * s.lds + r)
-                                 : at(dt, src.data, r * s.lds + c);
-            assert_true(at(dt, dst.data, j) == want);
+                          : turn
+                              ? dv_load((dv_dtype)dt, src.data, c * s.lds + r)
+                              : dv_load((dv_dtype)dt, src.data, r * s.lds + c);
+            assert_true(dv_load((dv_dtype)dt, dst.data, j) == want);
         }
         unfence(&src);
         unfence(&dst);
@@ -457,7 +458,7 @@ TEST(never_both)
         dv_jit *jit = new_jit();
         unsetenv("DIVVY_JIT_ONE_VIEW");
         for (int i = 0; i < 200; i++)
-            try_gemm(jit, random_shape(30, DV_F32), 0);
+            try_gemm(jit, random_gemm(30, DV_F32), 0);
         dv_jit_stats st;
         dv_jit_stats_get(jit, &st);
         assert_int_equal(st.two_views, !one);

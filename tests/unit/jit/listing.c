@@ -1,7 +1,7 @@
 // Listings: every instruction of every kind of kernel is told, byte after byte,
 // and what is not code lies behind it.
 #define _GNU_SOURCE
-#include "harness/jit_problem.h"
+#include "harness/gemm_case.h"
 #include "jit/vec/vec.h"
 
 // -- What a listing must be --------------------------------------------------
@@ -94,7 +94,7 @@ static void make_products(dv_jit *jit)
     static const int types[] = {DV_F32, DV_F64, DV_I32};
     dv_gemm_fn fn;
     for (int i = 0; i < 60 / SHARE; i++) {
-        dv_gemm_shape s = random_shape(i % 3 ? 30 : 70, types[i % 3]);
+        dv_gemm_shape s = random_gemm(i % 3 ? 30 : 70, types[i % 3]);
         dv_jit_gemm(jit, &s, &fn, NULL); // some have no kernel of their own
     }
 }

@@ -2,7 +2,7 @@
 // options, with matrix instructions and without, against plain loops; moves
 // between types.
 #define _GNU_SOURCE
-#include "harness/jit_problem.h"
+#include "harness/gemm_case.h"
 
 // The JIT for instruction set i; NULL where the machine does not have it.
 static dv_jit *jit_for(int i)
@@ -23,8 +23,8 @@ static void random_plans(int dtype, int n, int odd)
         if (!jit)
             continue;
         for (int i = 0; i < n / SHARE; i++) {
-            dv_gemm_shape s = random_shape(i % 5 ? 30 : 100, dtype);
-            if (type_sum(&s) == DV_F32 && s.batch < 2 && pick(3) == 0)
+            dv_gemm_shape s = random_gemm(i % 5 ? 30 : 100, dtype);
+            if (gemm_type_sum(&s) == DV_F32 && s.batch < 2 && pick(3) == 0)
                 s.ctype = (uint8_t)(pick(2) ? DV_F16 : DV_BF16);
             dv_gemm_options o = {.threads = 1 + pick(3), .work = 1};
             o.l1_bytes = pick(2) ? 0 : 300 + pick(2000);
@@ -117,7 +117,7 @@ TEST(kernels_i32)
 {
     dv_jit *jit = new_jit();
     for (int i = 0; i < 1000 / SHARE; i++)
-        try_gemm(jit, random_shape(40, DV_I32), i % 2);
+        try_gemm(jit, random_gemm(40, DV_I32), i % 2);
     dv_jit_destroy(jit);
 }
 
@@ -127,9 +127,9 @@ TEST(plans_repeat)
     static const int types[] = {DV_BF16, DV_F16, DV_I8};
     dv_jit *jit = new_jit();
     for (int i = 0; i < 30; i++) {
-        dv_gemm_shape s = random_shape(90, types[i % 3]);
-        problem q = {.s = s};
-        set_up(&q, 0);
+        dv_gemm_shape s = random_gemm(90, types[i % 3]);
+        gemm_problem q = {.s = s};
+        gemm_start(&q, 0);
         size_t size = (size_t)q.n_c * 4;
         void *start = malloc(size), *first = malloc(size);
         memcpy(start, q.c.data, size);
@@ -148,7 +148,7 @@ TEST(plans_repeat)
         }
         free(start);
         free(first);
-        tear_down(&q);
+        gemm_stop(&q);
     }
     dv_jit_destroy(jit);
 }
@@ -193,8 +193,8 @@ static void convert(dv_jit *jit, int type, int narrow)
     s.move = narrow ? DV_MOVE_NARROW : DV_MOVE_WIDEN;
     s.lds = s.cols + pick(4);
     s.ldd = s.cols + pick(4);
-    int64_t n_src = span(s.rows, s.cols, s.lds),
-            n_dst = span(s.rows, s.cols, s.ldd);
+    int64_t n_src = gemm_span(s.rows, s.cols, s.lds),
+            n_dst = gemm_span(s.rows, s.cols, s.ldd);
     fenced src = fence((size_t)(n_src * dv_dtype_get(from)->size_bytes), 1);
     fenced dst = fence((size_t)(n_dst * dv_dtype_get(to)->size_bytes), pick(2));
     for (int64_t i = 0; i < n_src; i++)
@@ -240,8 +240,8 @@ static void move_bits(dv_jit *jit, const dv_move_shape *s)
     int turn = s->move == DV_MOVE_TRANSPOSE;
     int rows = turn ? s->cols : s->rows, cols = turn ? s->rows : s->cols;
     int es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
-    size_t n_src = (size_t)(span(s->rows, s->cols, s->lds) * es),
-           n_dst = (size_t)(span(rows, cols, s->ldd) * es);
+    size_t n_src = (size_t)(gemm_span(s->rows, s->cols, s->lds) * es),
+           n_dst = (size_t)(gemm_span(rows, cols, s->ldd) * es);
     fenced src = fence(n_src, pick(2)), dst = fence(n_dst, pick(2));
     unsigned char *want = malloc(n_dst);
     for (size_t i = 0; i < n_src; i++)

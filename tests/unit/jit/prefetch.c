@@ -1,6 +1,6 @@
 // Kernels that ask for what is read next, by their prefetches.
 #define _GNU_SOURCE
-#include "harness/jit_problem.h"
+#include "harness/gemm_case.h"
 
 enum { MOST_ASKS = 512 };
 

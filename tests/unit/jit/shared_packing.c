@@ -2,14 +2,14 @@
 // thread, whoever is ahead, run after run; and that they do share.
 #define _GNU_SOURCE // MAP_ANONYMOUS, fork
 #include "jit/gemm/plan.h"
-#include "harness/jit_problem.h"
+#include "harness/gemm_case.h"
 #include <sys/wait.h>
 
 // A shape with panels for several threads, and options that cut it in many
 // chunks and blocks.
 static dv_gemm_shape wide_shape(int dtype)
 {
-    dv_gemm_shape s = random_shape(90, dtype);
+    dv_gemm_shape s = random_gemm(90, dtype);
     s.batch = 0;
     s.stride_a = s.stride_b = s.stream = 0;
     s.m += 300; // threads are one below the other
@@ -26,7 +26,7 @@ static dv_gemm_options options_of(int threads)
 }
 
 // What one thread makes of it, in the chunks of `o`.
-static void once(dv_jit *jit, problem *q, const dv_gemm_options *o)
+static void once(dv_jit *jit, gemm_problem *q, const dv_gemm_options *o)
 {
     dv_gemm_options alone = *o;
     dv_gemm_plan *plan;
@@ -37,10 +37,10 @@ static void once(dv_jit *jit, problem *q, const dv_gemm_options *o)
     dv_gemm_plan_destroy(plan);
 }
 
-static size_t bytes_c(const problem *q)
+static size_t bytes_c(const gemm_problem *q)
 {
     return (size_t)q->n_c *
-           (size_t)dv_dtype_get((dv_dtype)type_c(&q->s))->size_bytes;
+           (size_t)dv_dtype_get((dv_dtype)gemm_type_c(&q->s))->size_bytes;
 }
 
 // Runs with other operands each time: nothing is left of those before. Parts by
@@ -51,13 +51,13 @@ static int try_shares(dv_jit *jit, dv_gemm_shape s, const dv_gemm_options *o)
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, o, NULL), DV_OK);
     int shares = plan->common != NULL;
     s = plan->s; // with its distances of rows
-    problem q = {.s = s};
-    set_up(&q, 0);
+    gemm_problem q = {.s = s};
+    gemm_start(&q, 0);
     size_t size = bytes_c(&q);
     void *start = malloc(size), *want = malloc(size);
     memcpy(start, q.c.data, size);
     for (int run = 0; run < 4; run++) {
-        fill(s.dtype, q.b.data, q.n_b, 0);
+        gemm_fill(s.dtype, q.b.data, q.n_b, 0);
         memcpy(q.c.data, start, size);
         once(jit, &q, o);
         memcpy(want, q.c.data, size);
@@ -70,7 +70,7 @@ static int try_shares(dv_jit *jit, dv_gemm_shape s, const dv_gemm_options *o)
     }
     free(start);
     free(want);
-    tear_down(&q);
+    gemm_stop(&q);
     dv_gemm_plan_destroy(plan);
     return shares;
 }
@@ -126,8 +126,8 @@ TEST(one_after_the_other)
         o.k_block = 16;
         assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_OK);
         assert_non_null(plan->common);
-        problem q = {.s = plan->s};
-        set_up(&q, 0);
+        gemm_problem q = {.s = plan->s};
+        gemm_start(&q, 0);
         once(jit, &q, &o);
         void *want = malloc(bytes_c(&q));
         memcpy(want, q.c.data, bytes_c(&q));
@@ -149,7 +149,7 @@ TEST(one_after_the_other)
         assert_true(WIFEXITED(how));
         assert_int_equal(WEXITSTATUS(how), 0);
         free(want);
-        tear_down(&q);
+        gemm_stop(&q);
         dv_gemm_plan_destroy(plan);
     }
     dv_jit_destroy(jit);

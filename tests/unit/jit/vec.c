@@ -28,7 +28,7 @@ static double tolerance(int fn, unsigned compute)
 
 static void function(int fn, int t, int64_t rows, int64_t cols)
 {
-    static problem q;
+    static vec_problem q;
     int n = dv_fn_get((dv_fn)fn)->n_args;
     memset(&q, 0, sizeof q);
     q.rows = rows;
@@ -44,7 +44,8 @@ static void function(int fn, int t, int64_t rows, int64_t cols)
         if (n > 1 && pick(4) == 0) // the same for a row, a column or all
             q.o[i].inner = 0, q.o[i].outer = pick(2);
         else if (n > 1 && pick(5) == 0)
-            q.n[i] = (dv_vec_node){.kind = DV_VEC_CONST, .value = input(&q)};
+            q.n[i] =
+                (dv_vec_node){.kind = DV_VEC_CONST, .value = vec_input(&q)};
     }
     q.n[n] = apply_node((dv_fn)fn, 0, n > 1, n > 2 ? 2 : 0);
     q.s.n_operands = (uint16_t)(n + 1);
@@ -54,7 +55,8 @@ static void function(int fn, int t, int64_t rows, int64_t cols)
     double scale = fn == DV_FN_GELU && q.s.compute == DV_F32 ? 5
                    : fn == DV_FN_SILU ? (q.s.compute == DV_F32 ? 1e-35 : 1e-304)
                                       : 0;
-    solve(&q, tolerance(fn, q.s.compute), scale, dv_fn_get((dv_fn)fn)->text);
+    vec_solve(&q, tolerance(fn, q.s.compute), scale,
+              dv_fn_get((dv_fn)fn)->text);
 }
 
 TEST(functions)
@@ -80,7 +82,7 @@ TEST(integers)
                               DV_FN_EQ,  DV_FN_NE,  DV_FN_ADD,   DV_FN_SUB,
                               DV_FN_MUL, DV_FN_NEG, DV_FN_RELU,  DV_FN_ABS,
                               DV_FN_MIN, DV_FN_MAX, DV_FN_SELECT};
-    static problem q;
+    static vec_problem q;
     for (int k = 0; k < 15; k++)
         for (int cols = 1; cols <= 40; cols += 1 + pick(2 * SHARE - 1)) {
             int fn = fns[k], n = dv_fn_get((dv_fn)fn)->n_args;
@@ -96,7 +98,7 @@ TEST(integers)
             q.n[n] = apply_node((dv_fn)fn, 0, n > 1, n > 2 ? 2 : 0);
             q.s.n_operands = q.s.n_nodes = (uint16_t)(n + 1);
             q.s.result = (uint16_t)n;
-            solve(&q, 0, 0, dv_fn_get((dv_fn)fn)->text);
+            vec_solve(&q, 0, 0, dv_fn_get((dv_fn)fn)->text);
         }
 }
 
@@ -104,7 +106,7 @@ TEST(integers)
 TEST(mixed_types)
 {
     skip_without_kernels();
-    static problem q;
+    static vec_problem q;
     for (int i = 0; i < 200 / SHARE; i++) {
         memset(&q, 0, sizeof q);
         q.rows = 1 + pick(3);
@@ -125,7 +127,7 @@ TEST(mixed_types)
         q.n[4] = apply_node(DV_FN_SUB, 3, 2, 0);
         q.s.n_nodes = 5;
         q.s.result = 4;
-        solve(&q, 0, 0, "mixed");
+        vec_solve(&q, 0, 0, "mixed");
     }
 }
 
@@ -136,7 +138,7 @@ TEST(mixed_types)
 TEST(long_expressions)
 {
     skip_without_kernels();
-    static problem q;
+    static vec_problem q;
     for (int i = 0; i < 60 / SHARE; i++) {
         memset(&q, 0, sizeof q);
         int tree = pick(2), n_in = 1 + pick(MAX_AT - 1), n = 0;
@@ -167,7 +169,7 @@ TEST(long_expressions)
         }
         q.s.n_nodes = (uint16_t)n;
         q.s.result = (uint16_t)(n - 1);
-        solve(&q, 0, 0, tree ? "tree" : "chain");
+        vec_solve(&q, 0, 0, tree ? "tree" : "chain");
     }
 }
 
@@ -175,7 +177,7 @@ TEST(long_expressions)
 TEST(nested)
 {
     skip_without_kernels();
-    static problem q;
+    static vec_problem q;
     for (int i = 0; i < 80 / SHARE; i++) {
         memset(&q, 0, sizeof q);
         q.rows = 1 + pick(4);
@@ -203,7 +205,7 @@ TEST(nested)
         q.n[12] = apply_node(DV_FN_ADD, 11, 8, 0);
         q.s.n_nodes = 13;
         q.s.result = 12;
-        solve(&q, 8, 1, "nested");
+        vec_solve(&q, 8, 1, "nested");
     }
 }
 
@@ -222,8 +224,8 @@ TEST(in_place)
                       .result = 1,
                       .compute = DV_F32};
     dv_vec_fn fn, again;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_OK);
-    assert_int_equal(dv_jit_vec(jit, &s, &again, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &again, NULL), DV_OK);
     assert_true(fn == again);
     for (int cols = 1; cols <= 100; cols++) {
         for (int i = 0; i < 100; i++)
@@ -251,7 +253,7 @@ static void store_as(dv_dtype t, double *x, void *y, int n)
                       .result = 2,
                       .compute = DV_F64};
     dv_vec_fn fn;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
     fn(&(dv_vec_args){1, n, (void *[]){x, y}, NULL});
 }
 
@@ -314,7 +316,7 @@ TEST(signed_zeros)
                           .result = 2,
                           .compute = DV_F32};
         dv_vec_fn fn;
-        assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_OK);
+        assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
         fn(&(dv_vec_args){1, 9, (void *[]){a, b, y}, NULL});
         for (int i = 0; i < 9; i++) {
             float c = k < 2 ? b[i] : 0, want = k ? fmaxf(a[i], c) : 0;
@@ -349,33 +351,33 @@ TEST(refused)
     dv_vec_shape s = good;
     dv_vec_fn fn;
     s.compute = DV_F16;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_DTYPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_DTYPE);
     s = good;
     s.result = 2;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     s = good;
     s.to_acc = 1;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     s = good;
     s.reduce = DV_VEC_INNER; // but what is written moves along
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     s = good;
     o[0].inner = (int64_t)DV_VEC_MAX_STRIDE + 1;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_LIMIT);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_LIMIT);
     o[0].inner = 1;
     o[0].dtype = DV_I64;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_DTYPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_DTYPE);
     s.compute = o[0].dtype = o[1].dtype = DV_I32; // exp of integers
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_DTYPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_DTYPE);
     o[0].dtype = o[1].dtype = DV_F32;
     s = good;
     n[1].arg[0] = 1; // of itself
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     n[1].arg[0] = 0;
     n[0].arg[0] = 2;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     n[0].arg[0] = 0;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
     dv_jit *own; // a list is long where there are many kernels
     assert_int_equal(dv_jit_create(&own, NULL), DV_OK);
     assert_int_equal(dv_jit_vec(own, &s, &fn, NULL), DV_OK);
@@ -427,7 +429,7 @@ static int64_t pick_step(int64_t like)
     return step;
 }
 
-static void random_statement(problem *q)
+static void random_statement(vec_problem *q)
 {
     int n = 1 + pick(3);
     memset(q, 0, sizeof *q);
@@ -462,7 +464,7 @@ static void random_statement(problem *q)
 // Shapes with other strides than those before.
 TEST(plans_for_strides)
 {
-    static problem q;
+    static vec_problem q;
     for (int i = 0; i < dv_n_isas; i++) {
         const dv_vec_isa *isa = dv_backend_vec(&dv_isas[i]);
         dv_vec_plans plans = {0};
@@ -487,8 +489,8 @@ TEST(plans_for_strides)
 }
 
 // A sum of all operands but the last: more of them than there are pointers.
-static void wide_statement(problem *q, dv_vec_operand *o, dv_vec_node *nodes,
-                           int n, int reduce)
+static void wide_statement(vec_problem *q, dv_vec_operand *o,
+                           dv_vec_node *nodes, int n, int reduce)
 {
     memset(q, 0, sizeof *q);
     int last = 2 * n - 2, fold = reduce != DV_VEC_EACH;
@@ -517,7 +519,7 @@ TEST(plans_for_rows)
 {
     enum { MOST = 14 };
     static const int64_t far[] = {1, -3, 5000000};
-    static problem q[2];
+    static vec_problem q[2];
     static dv_vec_operand o[2][MOST + 1];
     static dv_vec_node nodes[2][2 * MOST + 1];
     for (int t = 0; t < dv_n_isas * 4 * MOST; t++) {
@@ -555,8 +557,6 @@ int main(void)
                                        cmocka_unit_test(plans_for_strides),
                                        cmocka_unit_test(plans_for_rows),
                                        cmocka_unit_test(refused)};
-    values = malloc(DV_VEC_MAX_NODES * sizeof *values);
-    int code = run_group(tests, set_up, tear_down);
-    free(values);
+    int code = run_group(tests, jit_set_up, jit_tear_down);
     return code;
 }

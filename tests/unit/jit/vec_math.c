@@ -3,7 +3,7 @@
 //
 //   unit_jit_vec_math      a prime stride over the patterns of f32
 //   unit_jit_vec_math 1    every one of them; prints what was measured
-#include "harness/test.h"
+#include "harness/kernels.h"
 #include "ir/program.h"
 #include "jit/backend.h"
 #include "jit/vec/vec.h"
@@ -12,7 +12,6 @@
 
 enum { CHUNK = 4096 };
 
-static dv_jit *jit;
 // Primes, and points of f64; fewer for emulators, which are slow.
 #ifdef DV_EMULATED
 static uint32_t stride = 31337;
@@ -57,20 +56,6 @@ static long double wide(dv_fn fn, long double x)
     }
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    const dv_isa *isa = dv_isa_host();
-    return isa ? dv_jit_create(&jit, NULL) != DV_OK : 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    dv_jit_destroy(jit);
-    return 0;
-}
-
 static dv_vec_fn kernel(dv_fn fn, dv_dtype t)
 {
     dv_vec_operand o[2] = {{.inner = 1, .dtype = (uint8_t)t},
@@ -84,7 +69,7 @@ static dv_vec_fn kernel(dv_fn fn, dv_dtype t)
                       .result = 1,
                       .compute = (uint8_t)t};
     dv_vec_fn out;
-    assert_int_equal(dv_jit_vec(jit, &s, &out, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &out, NULL), DV_OK);
     return out;
 }
 
@@ -165,7 +150,7 @@ TEST(f32)
 {
     // Where erf was off by 2.02, seen among all patterns; and is by most now.
     static const uint32_t far[] = {0x3f6bcdcf, 0x3f846693};
-    if (!jit)
+    if (!test_jit)
         skip_test("no kernels for this machine");
     for (int i = 0; i < N_BOUNDS; i++)
         one_f32(bounds[i].fn, bounds[i].f32);
@@ -174,16 +159,6 @@ TEST(f32)
 }
 
 // -- f64 ---------------------------------------------------------------------
-
-static uint64_t seed = 1;
-
-static uint64_t rnd(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed;
-}
 
 // Any pattern, numbers around 1, and around where functions change.
 static double point(uint64_t i)
@@ -278,7 +253,7 @@ static void one_f64(dv_fn fn, double bound, uint64_t points)
 
 TEST(f64)
 {
-    if (!jit)
+    if (!test_jit)
         skip_test("no kernels for this machine");
     // Where long double is no wider, the bound says little.
     for (int i = 0; i < N_BOUNDS; i++)
@@ -288,7 +263,7 @@ TEST(f64)
 // -0 and 0 become what the plain formulas make of them, sign and all.
 TEST(zeros)
 {
-    if (!jit)
+    if (!test_jit)
         skip_test("no kernels for this machine");
     for (int i = 0; i < N_BOUNDS; i++) {
         dv_fn fn = bounds[i].fn;
@@ -343,7 +318,7 @@ static int same(float a, float b)
 TEST(neighbours)
 {
     static float x[CHUNK], y[CHUNK], alone[CHUNK];
-    if (!jit)
+    if (!test_jit)
         skip_test("no kernels for this machine");
     for (int k = 0; k < N_BOUNDS; k++) {
         dv_vec_fn run = kernel(bounds[k].fn, DV_F32);
@@ -394,7 +369,7 @@ static dv_vec_fn kernel_of_rows(dv_fn fn, int sums)
                       .reduce = sums ? DV_VEC_INNER : DV_VEC_EACH,
                       .reducer = DV_RED_MAX};
     dv_vec_fn out;
-    assert_int_equal(dv_jit_vec(jit, &s, &out, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &out, NULL), DV_OK);
     return out;
 }
 
@@ -404,7 +379,7 @@ TEST(crowds)
 {
     static float x[ROWS * APART], y[ROWS * APART], alone[ROWS * APART];
     static float most[ROWS * APART];
-    if (!jit)
+    if (!test_jit)
         skip_test("no kernels for this machine");
     for (int k = 0; k < N_BOUNDS; k++) {
         dv_fn fn = bounds[k].fn;
@@ -455,7 +430,7 @@ static dv_vec_fn quotient(dv_dtype t)
                       .result = 2,
                       .compute = (uint8_t)t};
     dv_vec_fn out;
-    assert_int_equal(dv_jit_vec(jit, &s, &out, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &out, NULL), DV_OK);
     return out;
 }
 
@@ -479,7 +454,7 @@ TEST(division)
                                0x1p-126F, 0x1.5p-65F,  0x1p64F,   0x1.23p65F,
                                FLT_MAX,   -0x1.7p126F, 0x1p100F,  0x1.9p-100F};
     static float x[CHUNK], y[CHUNK];
-    if (!jit)
+    if (!test_jit)
         skip_test("no kernels for this machine");
     dv_vec_fn run = quotient(DV_F32);
     for (size_t k = 0; k < sizeof by / sizeof *by; k++) {
@@ -515,7 +490,7 @@ static void divide_by(float by)
                       .result = 2,
                       .compute = DV_F32};
     dv_vec_fn run;
-    assert_int_equal(dv_jit_vec(jit, &s, &run, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &run, NULL), DV_OK);
     for (int i = 0; i < CHUNK; i++)
         x[i] = i % 2 ? (float)i : among(i);
     run(&(dv_vec_args){1, CHUNK, (void *[]){x, y}, NULL});
@@ -529,7 +504,7 @@ TEST(division_by_numbers)
     static const float by[] = {41,        1024,      0.125F,     -64,
                                1,         0x1p126F,  0x1p127F,   -0x1p-126F,
                                0x1p-127F, 0x1p-149F, -0x1p-125F, 0x1.8p10F};
-    if (!jit)
+    if (!test_jit)
         skip_test("no kernels for this machine");
     for (size_t i = 0; i < sizeof by / sizeof *by; i++)
         divide_by(by[i]);
@@ -548,5 +523,5 @@ int main(int argc, char **argv)
         stride = (uint32_t)strtoul(argv[1], NULL, 10);
     if (stride == 0)
         return 2;
-    return run_group(tests, set_up, tear_down);
+    return run_group(tests, jit_set_up, jit_tear_down);
 }

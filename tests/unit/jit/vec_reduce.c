@@ -6,8 +6,8 @@
 // -- Reductions --------------------------------------------------------------
 
 // relu(reduce[..] a * b) + c, with a and b of any strides that make sense.
-static void set_reduction(problem *q, int reduce, int reducer, unsigned element,
-                          unsigned compute)
+static void set_reduction(vec_problem *q, int reduce, int reducer,
+                          unsigned element, unsigned compute)
 {
     int inner = reduce != DV_VEC_OUTER, outer = reduce != DV_VEC_INNER;
     memset(q, 0, sizeof *q);
@@ -42,7 +42,7 @@ static void set_reduction(problem *q, int reduce, int reducer, unsigned element,
     q->s.result = 6;
 }
 
-static double sum_ulps(const problem *q)
+static double sum_ulps(const vec_problem *q)
 {
     int reducer = q->s.reducer;
     if (q->s.compute == DV_I32)
@@ -60,36 +60,38 @@ static const struct {
 TEST(reductions)
 {
     skip_without_kernels();
-    static problem q;
+    static vec_problem q;
     for (int i = 0; i < 3000 / SHARE; i++) {
         int t = i % 7, reduce = 1 + i % 3, reducer = pick(4);
         if (!dv_vec_stores((dv_dtype)sums[t].element,
                            (dv_dtype)sums[t].compute))
             continue;
         set_reduction(&q, reduce, reducer, sums[t].element, sums[t].compute);
-        solve(&q, sum_ulps(&q), 1, dv_reducer_get((dv_reducer)reducer)->text);
+        vec_solve(&q, sum_ulps(&q), 1,
+                  dv_reducer_get((dv_reducer)reducer)->text);
     }
 }
 
 // The same in three calls: begun, continued, finished.
-static void solve_in_parts(problem *q, double ulps)
+static void solve_in_parts(vec_problem *q, double ulps)
 {
     dv_vec_fn fn[3];
-    make_operands(q);
-    double *want = expected(q);
+    vec_make(q);
+    double *want = vec_expected(q);
     int outer = q->s.reduce != DV_VEC_INNER;
     int64_t all = outer ? q->rows : q->cols, cut = pick((int)all + 1), done = 0;
     int64_t width = q->s.reduce == DV_VEC_OUTER   ? q->cols
                     : q->s.reduce == DV_VEC_INNER ? q->rows
                                                   : 1;
-    fenced acc = fence(width * es_of(q->s.compute), pick(2));
+    fenced acc =
+        fence_in((size_t)(width * es_of(q->s.compute)), pick(2), PROT_NONE);
     int64_t piece[3] = {cut, all - cut, 0};
     if (q->s.reduce == DV_VEC_BOTH) // rows of it are at least one
         piece[0] = all, piece[1] = all;
     for (int i = 0; i < 3; i++) {
         q->s.from_acc = i > 0;
         q->s.to_acc = i < 2;
-        assert_int_equal(dv_jit_vec(jit, &q->s, &fn[i], NULL), DV_OK);
+        assert_int_equal(dv_jit_vec(test_jit, &q->s, &fn[i], NULL), DV_OK);
         void *at[MAX_AT];
         for (int k = 0; k < q->s.n_operands; k++) {
             int64_t by = q->s.reduce == DV_VEC_BOTH ? 0
@@ -97,7 +99,7 @@ static void solve_in_parts(problem *q, double ulps)
                                                     : q->o[k].inner;
             at[k] = (char *)q->at[k] + done * by * es_of(q->o[k].dtype);
         }
-        dv_vec_args args = {q->rows, q->cols, at, acc.low};
+        dv_vec_args args = {q->rows, q->cols, at, acc.data};
         if (q->s.reduce == DV_VEC_BOTH) { // all of it once, then nothing
             args.n = i == 0 ? q->cols : 0;
             args.rows = i == 0 ? q->rows : 1;
@@ -107,16 +109,16 @@ static void solve_in_parts(problem *q, double ulps)
         }
         fn[i](&args);
     }
-    check(q, want, ulps, 1, "in parts");
+    vec_check(q, want, ulps, 1, "in parts");
     unfence(&acc);
     free(want);
-    free_operands(q);
+    vec_free(q);
 }
 
 TEST(parts)
 {
     skip_without_kernels();
-    static problem q;
+    static vec_problem q;
     for (int i = 0; i < 600 / SHARE; i++) {
         int t = i % 7, reduce = 1 + i % 3, reducer = pick(4);
         if (!dv_vec_stores((dv_dtype)sums[t].element,
@@ -131,7 +133,7 @@ TEST(parts)
 // them: max[k] a[k,j] * sqrt(x[k]).
 TEST(once_a_row)
 {
-    static problem q;
+    static vec_problem q;
     skip_without_kernels();
     set_reduction(&q, DV_VEC_OUTER, DV_RED_MAX, DV_F32, DV_F32);
     q.rows = 9;
@@ -142,7 +144,7 @@ TEST(once_a_row)
     q.n[3] = apply_node(DV_FN_MUL, 0, 2, 0);
     q.n[6] = apply_node(DV_FN_ADD, 5, 5, 0);
     q.low = 0;
-    solve(&q, 2, 1, "once a row");
+    vec_solve(&q, 2, 1, "once a row");
     for (int i = 0; i < dv_n_isas; i++) {
         dv_vec_plan plan;
         dv_arena scratch = {0};
@@ -186,7 +188,7 @@ TEST(signed_zeros)
                           .reducer = max ? DV_RED_MAX : DV_RED_MIN,
                           .compute = (uint8_t)t};
         dv_vec_fn fn;
-        assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_OK);
+        assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
         int rare = 1 + pick(80); // the sign that wins
         for (int64_t k = 0; k < rows * cols; k++) {
             double v = (pick(rare) == 0) == max ? 0.0 : -0.0;
@@ -220,8 +222,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions), cmocka_unit_test(signed_zeros),
         cmocka_unit_test(parts), cmocka_unit_test(once_a_row)};
-    values = malloc(DV_VEC_MAX_NODES * sizeof *values);
-    int code = run_group(tests, set_up, tear_down);
-    free(values);
+    int code = run_group(tests, jit_set_up, jit_tear_down);
     return code;
 }

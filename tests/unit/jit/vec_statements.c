@@ -14,13 +14,13 @@ static const struct {
 typedef struct kernel_case {
     int64_t rows, cols;
     unsigned element, compute;
-    problem q[MOST];
+    vec_problem q[MOST];
     dv_vec_shape s[MOST]; // linked, the first one first
     int n;
 } kernel_case;
 
 // max(reduce[..] (a - m) * (a - m)), c) with steady m and c, or of a alone.
-static void set_sum(problem *q, int reducer)
+static void set_sum(vec_problem *q, int reducer)
 {
     q->s.reduce = DV_VEC_INNER;
     q->s.reducer = (uint8_t)reducer;
@@ -41,7 +41,7 @@ static void set_sum(problem *q, int reducer)
 }
 
 // select(a < b, (a - b) * 3, min(a, c)), with b steady or not.
-static void set_map(problem *q)
+static void set_map(vec_problem *q)
 {
     q->s.reduce = DV_VEC_EACH;
     q->s.n_operands = 4;
@@ -61,7 +61,7 @@ static void set_map(problem *q)
 
 static void set_statement(kernel_case *c, int k)
 {
-    problem *q = &c->q[k];
+    vec_problem *q = &c->q[k];
     int once = k > 0 && pick(4) == 0, reducer = pick(3);
     memset(q, 0, sizeof *q);
     q->rows = c->rows;
@@ -79,7 +79,7 @@ static void set_statement(kernel_case *c, int k)
         set_map(q);
     for (int i = 0; once && i < 4; i++)
         q->o[i].inner = 0;
-    make_operands(q);
+    vec_make(q);
     c->s[k] = q->s;
     c->s[k].beside = NULL;
     if (once)
@@ -88,7 +88,7 @@ static void set_statement(kernel_case *c, int k)
         c->s[k - 1].beside = &c->s[k];
 }
 
-static double ulps_of(const problem *q)
+static double ulps_of(const vec_problem *q)
 {
     if (q->s.compute == DV_I32)
         return 0;
@@ -102,25 +102,25 @@ static void solve_all(kernel_case *c)
     unsigned char *bits[MOST];
     double *want[MOST];
     for (int k = 0; k < c->n; k++) {
-        problem *q = &c->q[k];
+        vec_problem *q = &c->q[k];
         fenced *to = &q->f[3];
-        want[k] = expected(q);
-        assert_int_equal(dv_jit_vec(jit, &q->s, &alone, NULL), DV_OK);
+        want[k] = vec_expected(q);
+        assert_int_equal(dv_jit_vec(test_jit, &q->s, &alone, NULL), DV_OK);
         alone(&(dv_vec_args){q->rows, q->cols, q->at, NULL});
         bits[k] = malloc((size_t)to->bytes);
-        memcpy(bits[k], to->low, (size_t)to->bytes);
-        check(q, want[k], ulps_of(q), 1, "alone");
-        for (int64_t r = 0; r < written_rows(q); r++)
-            for (int64_t i = 0; i < written_cols(q); i++)
+        memcpy(bits[k], to->data, (size_t)to->bytes);
+        vec_check(q, want[k], ulps_of(q), 1, "alone");
+        for (int64_t r = 0; r < vec_rows(q); r++)
+            for (int64_t i = 0; i < vec_cols(q); i++)
                 dv_store((dv_dtype)q->o[3].dtype, q->at[3],
                          r * q->o[3].outer + i * q->o[3].inner, 77);
         memcpy(at + 4 * k, q->at, 4 * sizeof *at);
     }
-    assert_int_equal(dv_jit_vec(jit, c->s, &joined, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, c->s, &joined, NULL), DV_OK);
     joined(&(dv_vec_args){c->rows, c->cols, at, NULL});
     for (int k = 0; k < c->n; k++) {
-        check(&c->q[k], want[k], ulps_of(&c->q[k]), 1, "side by side");
-        assert_memory_equal(bits[k], c->q[k].f[3].low,
+        vec_check(&c->q[k], want[k], ulps_of(&c->q[k]), 1, "side by side");
+        assert_memory_equal(bits[k], c->q[k].f[3].data,
                             (size_t)c->q[k].f[3].bytes);
         free(bits[k]);
         free(want[k]);
@@ -164,12 +164,12 @@ TEST(side_by_side)
         for (int k = 0; k < c.n; k++)
             set_statement(&c, k);
         write_joined(c.s);
-        if (dv_vec_joins(jit, c.s)) {
+        if (dv_vec_joins(test_jit, c.s)) {
             joined++;
             solve_all(&c);
         }
         for (int k = 0; k < c.n; k++)
-            free_operands(&c.q[k]);
+            vec_free(&c.q[k]);
     }
     assert_true(joined > cases / 5);
 }
@@ -270,20 +270,20 @@ TEST(refusals)
     for (int k = 0; k < 2; k++)
         set_statement(&c, k);
     c.s[1].compute = DV_F64; // two types
-    assert_int_equal(dv_jit_vec(jit, c.s, &fn, NULL), DV_E_SHAPE);
-    assert_false(dv_vec_joins(jit, c.s));
+    assert_int_equal(dv_jit_vec(test_jit, c.s, &fn, NULL), DV_E_SHAPE);
+    assert_false(dv_vec_joins(test_jit, c.s));
     c.s[1].compute = DV_F32;
     c.s[1].reduce = DV_VEC_OUTER; // another loop
     c.q[1].o[3].outer = 0;
-    assert_int_equal(dv_jit_vec(jit, c.s, &fn, NULL), DV_E_SHAPE);
-    assert_false(dv_vec_joins(jit, c.s));
+    assert_int_equal(dv_jit_vec(test_jit, c.s, &fn, NULL), DV_E_SHAPE);
+    assert_false(dv_vec_joins(test_jit, c.s));
     c.s[0].beside = NULL;
     c.s[0].reduce = DV_VEC_ONCE; // alone
     for (int i = 0; i < 4; i++)
         c.q[0].o[i].inner = 0;
-    assert_int_equal(dv_jit_vec(jit, c.s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, c.s, &fn, NULL), DV_E_SHAPE);
     for (int k = 0; k < 2; k++)
-        free_operands(&c.q[k]);
+        vec_free(&c.q[k]);
 }
 
 int main(void)
@@ -291,8 +291,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(side_by_side),
                                        cmocka_unit_test(together),
                                        cmocka_unit_test(refusals)};
-    values = malloc(DV_VEC_MAX_NODES * sizeof *values);
-    int code = run_group(tests, set_up, tear_down);
-    free(values);
+    int code = run_group(tests, jit_set_up, jit_tear_down);
     return code;
 }

@@ -29,7 +29,7 @@ static int32_t distance(void)
 // Sums, products and extremes of points of two operands.
 static void window(int t)
 {
-    static problem q;
+    static vec_problem q;
     int points = 1 + pick(12), n = 0, all = 0;
     memset(&q, 0, sizeof q);
     q.rows = 1 + pick(4);
@@ -66,8 +66,8 @@ static void window(int t)
         .inner = 1, .outer = 80, .dtype = (uint8_t)types[t].compute};
     q.s.n_nodes = (uint16_t)n;
     q.s.result = (uint16_t)(n - 1);
-    solve(&q, 4.0 * points, q.s.reducer == DV_RED_PROD ? 0 : 4.0 * points,
-          "window");
+    vec_solve(&q, 4.0 * points, q.s.reducer == DV_RED_PROD ? 0 : 4.0 * points,
+              "window");
 }
 
 TEST(windows)
@@ -95,31 +95,29 @@ TEST(refused)
     dv_vec_fn fn;
     o[1].lead = 1;
     o[1].behind = 5;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
     o[1].outer = 8;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     o[1].outer = 9;
     o[1].dtype = DV_F16;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     o[1].dtype = DV_F32;
     o[1].lead = 2; // itself
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     o[1].lead = 0;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     o[1].behind = 0;
     o[2].lead = 1; // what is written
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     o[2].lead = 0;
     n[2].arg[1] = 2;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(windows),
                                        cmocka_unit_test(refused)};
-    values = malloc(DV_VEC_MAX_NODES * sizeof *values);
-    int code = run_group(tests, set_up, tear_down);
-    free(values);
+    int code = run_group(tests, jit_set_up, jit_tear_down);
     return code;
 }
