@@ -1,6 +1,7 @@
 #!/bin/sh
-# Changed plans for teams of 2 to 6 processes, one mpirun a size; the mutants
-# are shared among them. mpi.sh ATTACK MPIRUN [MUTANTS]
+# Altered plans for teams of 2 to 6 processes, with one mpirun for each size;
+# the mutants are divided among the sizes.
+# mpi.sh ATTACK MPIRUN [MUTANTS]
 attack=$1
 mpirun=$2
 mutants=${3:-$((${DV_CASES:-100}))}

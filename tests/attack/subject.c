@@ -5,18 +5,18 @@
 #include <string.h>
 
 static const char *const programs[] = {
-    // Two boxes from each neighbour.
+    // Every rank receives two boxes from each neighbour.
     "input a: f32[12, 64] @ split(0)\ninput y: f32[12, 4] @ split(0)\n"
     "y[i,j] <- a[i,j] + a[i+1,j] - 3*a[i+1,j+40] + 5*a[i-1,j] - 7*a[i-1,j+40] "
     "for i in 1..11, j in 0..4\noutput y\n",
-    // Stencils, wider than parts, in repeats.
+    // Stencils in repeats that reach further than a rank's part.
     "input u: f64[11, 9]\nrepeat 4 {\nu[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + "
     "u[i,j-1] + u[i,j+1]) for i in 1..10, j in 1..8\n}\noutput u\n",
     "input u: f32[13, 12]\nv[i,j] = u[i,j] + u[i+8,j+6] + u[i+4,j+3] for i in "
     "0..5, j in 0..6\noutput v\n",
     "input x: f32[10, 10]\ninput k: f32[10, 10]\nrepeat 3 {\nx[i,j] <- "
     "x[i,j-1] * k[j,i] for i in 0..10, j in 1..10\n}\noutput x\n",
-    // Two ops read the same neighbours; one of them in a repeat.
+    // Two ops read the same halo, one of them in a repeat.
     "input x: f32[16, 8]\ninput y: f32[16, 8]\nz[i,j] = x[i,j] + x[i+1,j] for "
     "i in 0..15, j in 0..8\nrepeat 2 {\ny[i,j] <- y[i,j] + x[i+1,j] - x[i+2,j] "
     "for i in 0..14, j in 0..8\nx[i,j] <- 0.5 * y[i,j]\n}\noutput y, z\n",
@@ -31,7 +31,7 @@ static const char *const programs[] = {
     "y[i,j] = (x[i,j] - r[i]) * c[j] + s[] - t[]\noutput y, r, c, s, t\n",
     "input x: i64[8, 24]\ns[] = sum[i,j] x[i,j]\ny[i,j] = x[i,j] - s[]\n"
     "output y\n",
-    // Products.
+    // Matrix products.
     "input a: f32[12, 20]\ninput b: f32[20, 16]\ninput d: f32[16, 5]\nc[m,n] = "
     "sum[k] a[m,k] * b[k,n]\ne[m,n] = relu(sum[k] c[m,k] * d[k,n])\noutput e\n",
     "input a: f32[64, 64]\ninput b: f32[64, 64]\nc[m,n] = relu(sum[k] a[m,k] * "
@@ -40,7 +40,7 @@ static const char *const programs[] = {
     "a[b0,m,k] * b[b0,k,n]\nd[b0,m,n] = exp(c[b0,m,n] * 0.1)\noutput d\n",
     "input a: i64[9, 11]\ninput b: i64[11, 7]\nc[m,n] = sum[k] a[m,k] * b[k,n]"
     "\noutput c\n",
-    // Normalisation and softmax, which stay in scratchpads.
+    // Normalisation and softmax, whose tensors are resident in scratchpads.
     "input x: f32[64, 96]\ninput g: f32[96]\nu[i] = (sum[j] x[i,j]) / 96\n"
     "c[i,j] = x[i,j] - u[i]\nv[i] = (sum[j] c[i,j] * c[i,j]) / 96\n"
     "y[i,j] = c[i,j] * rsqrt(v[i] + 1e-5) * g[j]\noutput y\n",
@@ -73,7 +73,7 @@ static int make_program(subject *s, rng *r, uint64_t seed)
     return s->program != NULL;
 }
 
-// A random machine, or one of those that are built in.
+// Makes a random machine or loads a built-in one.
 static int make_target(dv_target **t, rng *r)
 {
     static const char *const names[] = {"host", "spyre", "wormhole"};
@@ -129,7 +129,7 @@ static dv_plan *make_plan(const subject *s, const dv_target *t, rng *r,
 {
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     choose_options(r, &o, team);
-    if (t->here && !team) { // cores are threads there
+    if (t->here && !team) { // on the host the cores are threads
         o.threads = o.cores;
         o.cores = 0;
     }

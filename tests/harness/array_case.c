@@ -12,8 +12,8 @@ enum { MAX_DIMS = 3, MAX_ELEMS = 9 * 9 * 9 };
 typedef struct tester {
     dv_peers *p;
     dv_diag *diag;
-    uint64_t what, layout; // random numbers
-    uint64_t hash;         // of results that no team changes
+    uint64_t what, layout; // two streams of random numbers
+    uint64_t hash;         // of the results that do not depend on the team
     int bad;
 } tester;
 
@@ -45,8 +45,8 @@ static int64_t bytes_of(dv_elem t)
     return dv_elem_get(t)->bytes;
 }
 
-// Elements that all types hold exactly; unsigned ones are at the upper end,
-// where a signed reading of them is negative.
+// Stores a value that every type holds exactly. Unsigned values are at the
+// upper end, where a signed reading of them is negative.
 static void value_of(dv_elem t, int64_t flat, void *elem)
 {
     int64_t v = flat * 7 % 23 - 11;
@@ -111,8 +111,8 @@ typedef struct layout {
     int64_t starts[MAX_DIMS][32];
 } layout;
 
-// Any grid of the team's ranks, axes to any dims or to none, parts as they
-// come.
+// Makes a random grid of the team's ranks, cuts any dims by its axes, and
+// chooses random parts.
 static void make_layout(tester *t, layout *l, int n_dims, const int64_t *shape)
 {
     int64_t left = dv_peers_size(t->p);
@@ -177,7 +177,7 @@ static dv_darray *new_array(tester *t, plain *like, const dv_halo *halo)
     return a;
 }
 
-// All of it, on all ranks, is what the plain one has.
+// Every rank gathers the whole array, and it equals the plain one.
 static void expect_same(tester *t, const dv_darray *a, const plain *want)
 {
     plain got = {0};
@@ -187,7 +187,7 @@ static void expect_same(tester *t, const dv_darray *a, const plain *want)
     t->hash = dv_hash(t->hash, got.data, bytes);
 }
 
-// Sum of a number over the team, by way of an array of one each.
+// Sums a number over the team, with an array of one element per rank.
 static int64_t team_sum(tester *t, int64_t mine)
 {
     int64_t n = dv_peers_size(t->p), sum = -1;
@@ -209,7 +209,8 @@ static int64_t sent(const tester *t)
     return bytes;
 }
 
-// One result by hand, from the elements where `at` agrees in dims that stay.
+// Computes one element of a reduction with plain loops, over the elements that
+// agree with `at` in the dims that are kept.
 static void plain_reduce(const plain *w, dv_reduction op, const int *over,
                          const int64_t *at, double *f, uint64_t *u)
 {
@@ -308,7 +309,8 @@ static void case_boxes(tester *t)
 
 // -- Halos -----------------------------------------------------------------
 
-// How many dims an element is outside the own box in; -1: not in the halo.
+// Returns in how many dims an element lies outside the own box, or -1 if it is
+// not in the halo.
 static int beyond(const dv_box *own, const dv_halo *h, const int64_t *at)
 {
     int n = 0;
@@ -343,7 +345,8 @@ static void case_halo(tester *t)
     for (int round = 0; round < 2; round++) {
         int64_t before = sent(t), calls = 0;
         needed = 0;
-        // In two steps, and with other values the second time.
+        // Exchanges the halo in two steps, start and wait; in the second round
+        // with other values.
         for (int64_t i = 0; round && i < w.n; i++)
             value_of(w.type, i + 5, w.data + i * (int64_t)b);
         EXPECT(t, !dv_darray_map(a, put_value, &w, t->diag));
@@ -374,7 +377,7 @@ static dv_slice random_slice(tester *t, int64_t n, int64_t size, int64_t stride)
     return (dv_slice){pick(&t->what, n - reach + 1), size, stride};
 }
 
-// to[slices] = from[slices], by hand.
+// Computes to[slices] = from[slices] with plain loops.
 static void plain_copy(plain *to, const dv_slice *ts, const plain *from,
                        const dv_slice *fs, const int64_t *shape)
 {
@@ -395,7 +398,7 @@ static void plain_copy(plain *to, const dv_slice *ts, const plain *from,
     }
 }
 
-// Slices of two arrays, or of one that they share.
+// dv_darray_copy between slices of two arrays, or of one and the same array.
 static void case_copy(tester *t, int same)
 {
     int64_t shape[MAX_DIMS], more[MAX_DIMS] = {0}, sizes[MAX_DIMS];
@@ -421,7 +424,7 @@ static void case_copy(tester *t, int same)
     if (!a || !b)
         return;
     EXPECT(t, !dv_darray_view(&from, a, fs, t->diag));
-    // The same view in two steps.
+    // Makes the view of the target in two steps, as a view of a view.
     dv_slice outer[MAX_DIMS], inner[MAX_DIMS];
     for (int d = 0; d < n; d++) {
         outer[d] = (dv_slice){0, more[d], 1};
@@ -439,13 +442,13 @@ static void case_copy(tester *t, int same)
     expect_same(t, b, same ? &x : &y);
     dv_darray_destroy(half);
     dv_darray_destroy(to);
-    dv_darray_destroy(a); // before a view of it
+    dv_darray_destroy(a); // the view of it is still alive
     dv_darray_destroy(from);
     if (!same)
         dv_darray_destroy(b);
 }
 
-// Any order of dims, also those that go round, and any extents.
+// dv_darray_permute with any order of dims, also cyclic ones, and any extents.
 static void case_permute(tester *t)
 {
     int64_t shape[MAX_DIMS], new_shape[MAX_DIMS], at[MAX_DIMS], x[MAX_DIMS];
@@ -486,7 +489,8 @@ static void case_permute(tester *t)
     dv_darray_destroy(b);
 }
 
-// To another layout, from one with halos: only what a rank has not travels.
+// dv_darray_move to another layout, from an array with a halo: only elements
+// that a rank does not have are sent.
 static void case_move(tester *t)
 {
     int64_t shape[MAX_DIMS], at[MAX_DIMS], lacks = 0;
@@ -515,8 +519,8 @@ static void case_move(tester *t)
     dv_darray_destroy(b);
 }
 
-// Another shape for the elements of a slice, counted in rows; the first example
-// of the Dist dialect among them.
+// dv_darray_reshape: elements keep their row-major numbers. The first example
+// of the Dist dialect is among the shapes.
 static void case_reshape(tester *t)
 {
     static const int64_t shapes[][2][MAX_DIMS] = {
@@ -528,9 +532,9 @@ static void case_reshape(tester *t)
     static _Thread_local plain w, y;
     dv_elem type = random_type(t);
     if (from[2] == 1)
-        n[0] = 2; // a dim of one may as well not be there
+        n[0] = 2; // a dim of extent 1 may be left out
     make_plain(&w, type, n[0], from);
-    make_plain(&y, type, n[1], to); // the same elements, by number
+    make_plain(&y, type, n[1], to); // the same elements, by row-major number
     dv_halo h = {.before = {1, 0, 1}, .after = {0, 2, 1}};
     dv_darray *a = new_array(t, &w, &h), *b = new_array(t, &y, &h);
     const double zero = 0;
@@ -587,7 +591,7 @@ static void case_boxes_in_and_out(tester *t)
     EXPECT(t, !dv_darray_get(a, &box, root, here ? got.data : NULL, t->diag));
     EXPECT(t, !here || !memcmp(got.data, part.data, (size_t)(part.n * b)));
     expect_same(t, a, &w);
-    // All of it from one rank.
+    // dv_darray_scatter from one rank.
     for (int64_t i = 0; i < w.n; i++)
         value_of(w.type, 2 * i, w.data + i * b);
     EXPECT(t, !dv_darray_scatter(a, root, here ? w.data : NULL, t->diag));
@@ -622,7 +626,8 @@ static void case_lines(tester *t)
     }
     EXPECT(t, !dv_darray_linspace(a, start, stop, end, t->diag));
     expect_same(t, a, &w);
-    // Whole numbers beyond what a float holds, down as well as up.
+    // Integers beyond the precision of a float, descending as well as
+    // ascending.
     int64_t first = INT64_C(1) << 60, by = pick(&t->what, 2) ? -3 : 5;
     for (int64_t i = 0; i < n; i++) {
         uint64_t u = (uint64_t)(first + by * i);
@@ -647,7 +652,7 @@ static void case_join(tester *t)
     static _Thread_local plain w;
     make_plain(&w, random_type(t), 2, (int64_t[]){total, cols});
     int64_t b = bytes_of(w.type);
-    // Everybody has so many, which the others are not told.
+    // Every rank has a random number of rows, which the others do not know.
     for (int64_t r = 0; r < size; r++) {
         int64_t n = r == size - 1 ? left : pick(&t->layout, left + 1);
         if (r < rank)
@@ -673,7 +678,8 @@ static void case_join(tester *t)
     dv_darray_destroy(even);
 }
 
-// Columns of the caller's memory, with gaps, and a halo in it.
+// dv_darray_adopt: columns of the caller's memory, with gaps between them and
+// room for a halo.
 static void case_adopt(tester *t)
 {
     int64_t shape[2] = {1 + pick(&t->what, 8), 1 + pick(&t->what, 8)};
@@ -693,7 +699,8 @@ static void case_adopt(tester *t)
         expect_same(t, a, &w);
         dv_box in = dv_darray_local(a), own = dv_darray_own(a);
         int64_t at[2] = {in.dim[0].off, own.dim[1].off};
-        if (!dv_box_empty(&in)) { // a halo row, or the first own one
+        if (!dv_box_empty(
+                &in)) { // the first row of the halo, or the first own row
             int64_t off = (at[1] - in.dim[1].off) * stride[1];
             EXPECT(t, !memcmp(room + off * b,
                               w.data + flat_of(shape, 2, at) * b, (size_t)b));
@@ -739,7 +746,7 @@ static void expect_reduced(tester *t, const plain *w, dv_darray *r,
         double x, y, eps = dv_dtype_eps((dv_dtype)type);
         dv_elem_load(type, have, 0, 1, &x);
         dv_elem_load(type, want, 0, 1, &y);
-        // A variance is as exact as squares of the values are.
+        // A variance is only as exact as the squares of the values.
         double m = 0, slack = 1e-12 * fabs(y) + 1e-12;
         if (op >= DV_VAR)
             plain_reduce(w, DV_MEAN, over, full, &m, &u);
@@ -761,7 +768,8 @@ static void case_reduce(tester *t)
     make_plain(&w, random_type(t), n, shape);
     dv_slice s[MAX_DIMS];
     int64_t sizes[MAX_DIMS] = {0};
-    for (int d = 0; d < n; d++) { // every other element or all, of every dim
+    for (int d = 0; d < n;
+         d++) { // of every dim, all elements or every other one
         over[d] = (int)pick(&t->what, 2);
         int64_t stride = 1 + pick(&t->what, 2);
         sizes[d] = dv_ceil_div(shape[d], stride);

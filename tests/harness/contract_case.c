@@ -41,7 +41,7 @@ void agrees(dv_jit *on, const char *text, int threads, int as_is)
     assert_int_equal(dv_nest_run(n, in0.at, in1.at, want.at, NULL), DV_OK);
     dv_contract_run(c, in0.at, in1.at, got.at);
     int64_t elems = (int64_t)want.bytes / dv_dtype_get(n->dtype)->size_bytes;
-    for (int64_t i = 0; i < elems; i++) // -0 is 0
+    for (int64_t i = 0; i < elems; i++) // -0 equals 0
         assert_true(dv_load(n->dtype, want.data, i) ==
                     dv_load(n->dtype, got.data, i));
     dv_contract_destroy(c);

@@ -27,7 +27,7 @@ void gemm_fill(int dtype, void *p, int64_t n, int odd)
     int whole = !dv_is_float((dv_dtype)dtype);
     for (int64_t i = 0; i < n; i++) {
         double v = pick(2001) * 0.002 - 2;
-        if (whole) // sums wrap when odd, and i8 sees all its values
+        if (whole) // i8 takes all its values; i32 wraps around if odd
             v = odd && dtype == DV_I32 ? (double)(int32_t)(uint32_t)rnd()
                                        : pick(256) - 128;
         else if (odd && pick(40) == 0)
@@ -52,16 +52,17 @@ void gemm_start(gemm_problem *q, int odd)
     q->a = fence((size_t)q->n_a * es, pick(2));
     q->b = fence((size_t)q->n_b * es, pick(2));
     q->c = fence((size_t)q->n_c * es_c, pick(2));
-    size_t es_sum = (size_t)dv_dtype_get((dv_dtype)gemm_type_sum(s))->size_bytes;
+    size_t es_sum =
+        (size_t)dv_dtype_get((dv_dtype)gemm_type_sum(s))->size_bytes;
     q->bias =
         fence((size_t)(s->bias == DV_BIAS_M ? s->m : s->n) * es_sum, pick(2));
     gemm_fill(s->dtype, q->a.data, q->n_a, odd);
     gemm_fill(s->dtype, q->b.data, q->n_b, odd);
     gemm_fill((int)gemm_type_c(s), q->c.data, q->n_c, odd);
-    gemm_fill((int)gemm_type_sum(s), q->bias.data, s->bias == DV_BIAS_M ? s->m : s->n,
-         odd);
+    gemm_fill((int)gemm_type_sum(s), q->bias.data,
+              s->bias == DV_BIAS_M ? s->m : s->n, odd);
     q->args = (dv_gemm_args){.alpha = 1.5, .beta = -0.75, .bias = q->bias.data};
-    if (!dv_is_float((dv_dtype)s->dtype)) { // which wrap
+    if (!dv_is_float((dv_dtype)s->dtype)) { // integers wrap around
         q->args.alpha = pick(2) ? -3 : INT32_MAX - pick(1000);
         q->args.beta = pick(2) ? 5 : INT32_MIN + pick(1000);
     }
@@ -82,13 +83,13 @@ void gemm_stop(gemm_problem *q)
     free(q->size);
 }
 
-// Row i of A or column i of B, one batch behind the other: the numbers along
-// k, read once and not for each element that they are summed for.
+// Collects row i of A or column i of B along k, one batch after the other, once
+// for all the elements that use it.
 static void along_k(const gemm_problem *q, int of_b, int i, double *x)
 {
     const dv_gemm_shape *s = &q->s;
     int batch = s->batch ? s->batch : 1;
-    int apart = of_b ? !s->trans_b : s->trans_a; // a row of memory each
+    int apart = of_b ? !s->trans_b : s->trans_a; // elements are `ld` apart
     int64_t ld = of_b ? s->ldb : s->lda;
     const void *data = of_b ? q->b.data : q->a.data;
     for (int b = 0; b < batch; b++) {
@@ -99,9 +100,9 @@ static void along_k(const gemm_problem *q, int of_b, int i, double *x)
     }
 }
 
-// The sum for whole numbers, which wrap.
-static double sum_whole(const gemm_problem *q, const double *x,
-                               const double *y, int64_t n, int i, int j)
+// The element (i, j) in integers, which wrap around.
+static double sum_whole(const gemm_problem *q, const double *x, const double *y,
+                        int64_t n, int i, int j)
 {
     const dv_gemm_shape *s = &q->s;
     uint32_t sum = 0;
@@ -118,10 +119,10 @@ static double sum_whole(const gemm_problem *q, const double *x,
     return s->relu && (int32_t)sum < 0 ? 0 : (int32_t)sum;
 }
 
-// What element (i, j) should be, and the size of what was added up.
+// The element (i, j) in floats; *size is the sum of the magnitudes of its
+// terms.
 static double sum_floats(const gemm_problem *q, const double *x,
-                                const double *y, int64_t n, int i, int j,
-                                double *size)
+                         const double *y, int64_t n, int i, int j, double *size)
 {
     const dv_gemm_shape *s = &q->s;
     double sum = 0, mag = 0;
@@ -169,14 +170,15 @@ void gemm_compare(gemm_problem *q)
 {
     const dv_gemm_shape *s = &q->s;
     int whole = !dv_is_float((dv_dtype)s->dtype);
-    double eps = dv_dtype_eps((dv_dtype)gemm_type_sum(s)) * (2 + sqrt((double)s->k));
+    double eps =
+        dv_dtype_eps((dv_dtype)gemm_type_sum(s)) * (2 + sqrt((double)s->k));
     double round = s->ctype ? dv_dtype_eps((dv_dtype)s->ctype) : 0;
     if (!q->want)
         solve(q);
     for (int64_t i = 0; i < q->n_c; i++) {
         int row = (int)(i / s->ldc), col = (int)(i % s->ldc);
         double got = at(gemm_type_c(s), q->c.data, i), want = q->before[i];
-        if (col >= s->n) { // between the rows: untouched
+        if (col >= s->n) { // between the rows of C: must be untouched
             if (!(got == want || (isnan(got) && isnan(want))))
                 fail_msg("element %d,%d outside was written", row, col);
             continue;
@@ -231,7 +233,7 @@ dv_gemm_shape random_gemm(int most, int dtype)
     s.ldc = s.n + (pick(2) ? pick(9) : 0);
     if (pick(8) == 0)
         s.ldc = s.n + 1100 + pick(100);
-    if (s.stream && pick(2)) // rows of whole lines, or one behind the other
+    if (s.stream && pick(2)) // rows of whole cache lines, or without gaps
         s.ldc = s.n + 16 * pick(2);
     if (pick(8) == 0)
         s.lda += 1100 + pick(100);
@@ -251,8 +253,7 @@ dv_gemm_shape random_gemm(int most, int dtype)
     return s;
 }
 
-void try_plan(dv_jit *jit, dv_gemm_shape s,
-                            const dv_gemm_options *o, int odd)
+void try_plan(dv_jit *jit, dv_gemm_shape s, const dv_gemm_options *o, int odd)
 {
     gemm_problem q = {.s = s};
     dv_gemm_plan *plan;

@@ -6,7 +6,7 @@
 
 // -- What every plan keeps ---------------------------------------------------
 
-// No tile is on a core that is not there.
+// No tile is on an absent core (C21).
 static int avoids_holes(const dv_plan *plan)
 {
     const dv_core_rects *holes = &plan->target.holes;
@@ -23,7 +23,7 @@ static int avoids_holes(const dv_plan *plan)
     return 1;
 }
 
-// How often the repeats around an op run it.
+// Returns how often the repeats around an op run it.
 static int64_t times_of(const dv_program *p, int32_t op)
 {
     int64_t n = 1;

@@ -32,7 +32,7 @@ void check_finds(const dv_plan *plan, const char *words);
 
 void start_on(job *j, const char *target, const char *text,
               const dv_plan_options *o, dv_run_kind kind);
-// The same on this machine, as a plan for so many threads.
+// The same on this machine, with a plan for this number of threads.
 void start(job *j, const char *text, int64_t threads, dv_run_kind kind);
 // start() and a run on threads.
 void start_and_run(job *j, const char *text, int64_t threads);

@@ -1,14 +1,15 @@
 #include "harness/vec_case.h"
 #include "harness/saves.h"
 
-static double values[DV_VEC_MAX_NODES]; // of the nodes of one element
+static double values[DV_VEC_MAX_NODES]; // of one element
 
 int es_of(unsigned t)
 {
     return dv_dtype_get((dv_dtype)t)->size_bytes;
 }
 
-// Lowest and highest element number of an operand and of those behind it.
+// The lowest and the highest element number of an operand and of the operands
+// that lie at an offset from it (`lead`).
 static void span(const vec_problem *q, int i, int64_t *lo, int64_t *hi)
 {
     int64_t a = q->o[i].inner * (q->cols - 1),
@@ -57,7 +58,7 @@ void vec_free(vec_problem *q)
             unfence(&q->f[i]);
 }
 
-// Rounded as the type computed in; errors of functions are not modelled.
+// Rounds to the type of the computation; errors of functions are not modelled.
 static double rounded(const vec_problem *q, double v)
 {
     if (q->s.compute == DV_F32)
@@ -139,7 +140,8 @@ double *vec_expected(const vec_problem *q)
     return w;
 }
 
-// Off by at most `ulps` of the coarser of the two types, or nan alike.
+// The difference is at most `ulps` units in the last place of the coarser of
+// the two types, or both are nan.
 static int close_to(const vec_problem *q, double got, double want, double ulps,
                     double scale)
 {
@@ -153,7 +155,7 @@ static int close_to(const vec_problem *q, double got, double want, double ulps,
         return isnan(want) && isnan(got);
     if (got == kept || got == want)
         return 1;
-    // Near overflow one rounds to inf and the other does not.
+    // Near overflow one result may round to inf and the other not.
     if (isinf(kept) || isinf(got))
         return ulps > 0 && fabs(isinf(kept) ? got : kept) >
                                0.99 * (t == DV_F16 ? 65504 : 3.4e38);
@@ -184,7 +186,8 @@ void vec_check(const vec_problem *q, const double *want, double ulps,
         }
 }
 
-// The back ends of other machines can at least write it.
+// The back ends of all instruction sets, also of other machines, can generate
+// the kernel.
 static void write_for_all(const dv_vec_shape *s)
 {
     static unsigned char bytes[1 << 18];

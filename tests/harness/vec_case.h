@@ -26,9 +26,9 @@ typedef struct vec_problem {
     dv_vec_node n[DV_VEC_MAX_NODES];
     int64_t rows, cols;
     fenced f[MAX_AT];
-    void *at[MAX_AT]; // of element (0, 0)
-    double low, high; // of inputs
-    int odd;          // some inputs are inf, nan, -0 or denormal
+    void *at[MAX_AT]; // the address of element (0, 0)
+    double low, high; // the range of the inputs
+    int odd;          // some inputs are inf, nan, -0 or subnormal
 } vec_problem;
 
 int es_of(unsigned t); // bytes of an element

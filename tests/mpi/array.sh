@@ -1,5 +1,6 @@
 #!/bin/sh
-# Arrays of processes: right, and the same bits for any team and for threads.
+# Arrays over processes are right, with the same bits for any team and for
+# threads.
 # array.sh ARRAY MPIRUN
 array=$1
 mpirun=$2

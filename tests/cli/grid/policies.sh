@@ -2,7 +2,7 @@
 # divvy grid: names of the result, the map, mistakes.
 . "$(dirname "$0")/../common.inc"
 
-# has PATTERN…: lines like these are in .out.
+# grid ARGUMENT…: the command succeeds.
 grid() {
     expect 0 '' "$divvy" grid "$@"
 }

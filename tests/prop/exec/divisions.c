@@ -1,6 +1,6 @@
-// Properties of plans that run: however a plan is divided, the checker accepts
-// it, the executor gives the same bits, and they are those of the oracle. And
-// what is no division is refused.
+// Properties of plans that run: whatever the division, the checker accepts the
+// plan and the executor gives the same bits, within the oracle's bounds (C1 to
+// C8). An invalid division is refused.
 #include "harness/test.h"
 #include "harness/property.h"
 #include "harness/job.h"
@@ -73,7 +73,7 @@ static int runs_however_divided(const dv_program *p, uint64_t seed)
 
 // -- What is no division -----------------------------------------------------
 
-typedef int mutation(rng *r, dv_plan *plan); // 0: not possible here
+typedef int mutation(rng *r, dv_plan *plan); // 0: not possible for this plan
 
 static dv_group *some_group(rng *r, dv_plan *plan)
 {
@@ -183,8 +183,8 @@ static const struct {
                  {"extern op sliced", slice_extern},
                  {"one tile too many", wrong_tiles}};
 
-// Refused when it is read, or when it is checked; run all the same, it may
-// give anything but must not crash.
+// The plan is refused when its text is read, or when it is checked. If it is
+// run all the same, it may compute anything but must not crash.
 static int is_refused(const dv_plan *plan)
 {
     char *text = dv_plan_text(plan);
@@ -229,7 +229,7 @@ static int wrong_plans_are_refused(const dv_program *p, uint64_t seed)
 // -- Programs that were hard to get right ------------------------------------
 
 static const char *const hard[] = {
-    // A condition that is the same for the whole strip.
+    // A condition that is the same for all elements of a strip.
     "input s: f32[]\ninput x: f32[9]\ninput z: f32[9]\n"
     "a[i] = select(s[] > 2.0, x[i], z[i])\n"
     "b[i] = select(0 * s[], x[i], z[i])\n"
@@ -237,24 +237,25 @@ static const char *const hard[] = {
     "d[i,j] = select(x[i], x[j], z[j])\noutput a, b, c, d\n",
     "input s: i32[4]\ninput x: i32[9]\n"
     "a[j,i] = select(s[j] > 0, x[i], 2 - x[i])\noutput a\n",
-    // Two updates in one group, each with its own old values.
+    // G6: two updates in one group, each of which reads the old values of its
+    // own tensor.
     "input u: f32[8]\ninput v: f32[8]\n"
     "u[i] <- u[i-1] + u[i+1]  for i in 1..7\n"
     "v[i] <- v[i-1] - v[i+1]  for i in 1..7\noutput u, v\n",
     "input u: i32[6]\ninput v: i64[6]\ninput w: f64[6]\n"
     "repeat 2 {\n    u[i] <- u[5-i]\n    v[i] <- v[5-i] + 1\n"
     "    w[i] <- w[5-i] * 0.5\n}\noutput u, v, w\n",
-    // Real functions of integers, and constants alone.
+    // Real functions of integers, and expressions of constants alone.
     "input x: i32[3]\ny[i]: f32 = x[i] + 0 / 0\noutput y\n",
     "input x: i32[3]\ny[i]: f64 = x[i] + 7 / 2\noutput y\n",
     "y[]: i32 = mean[k] 3  for k in 0..4\noutput y\n",
     "input x: i8[3]\ny[i] = x[i] + (mean[k] 3)  for k in 0..4\noutput y\n",
     "y[i]: i32 = exp(2)  for i in 0..3\noutput y\n",
     "y[i]: i8 = sqrt(-1)  for i in 0..3\noutput y\n",
-    // An index that is read from the tensor that is written.
+    // An index that is read from the tensor that is updated.
     "input p: i32[5]\ninput x: f32[5]\n"
     "x[i] <- x[p[i]]\ny[i] = x[p[p[i]]]\noutput x, y\n",
-    // More than one strip, with and without a reducer.
+    // Rows longer than one strip, with and without a reducer.
     "input x: f32[600]\ninput a: f32[3, 600]\n"
     "s[] = sum[k] x[k]\nm[i] = max[k] a[i,k] * x[k]\n"
     "x[i] <- x[599-i] * 0.5\nt[i,j] = a[i,599-j] + m[i]\n"
@@ -272,8 +273,8 @@ CASE_PROPERTY(wrong_plans_are_refused, 300, 19)
 
 // -- Plans that are not finished ---------------------------------------------
 
-// A plan without groups is refused by the executor, and nothing is touched
-// that is not there.
+// C1: the executor refuses a plan without groups, and accesses nothing that is
+// missing.
 TEST(unfinished_plan_does_not_run)
 {
     static const char text[] =
@@ -290,8 +291,8 @@ TEST(unfinished_plan_does_not_run)
     dv_plan_destroy(plan);
 }
 
-// An output that shares memory with another tensor is refused when it runs, in
-// whatever order they are bound; inputs may share theirs.
+// A run refuses an output that shares memory with another tensor, in whatever
+// order they are bound; inputs may share memory.
 TEST(outputs_do_not_overlap)
 {
     static const char text[] = "input x: f32[8]\ninput w: f32[8]\n"
@@ -312,7 +313,8 @@ TEST(outputs_do_not_overlap)
     dv_program_destroy(p);
 }
 
-// Elements that several points of a scatter meet: tiles would race for them.
+// C7: a scatter is not divided, because several points may write the same
+// element and tiles would race for it.
 TEST(scatter_is_not_divided)
 {
     static const char text[] =
@@ -330,8 +332,8 @@ TEST(scatter_is_not_divided)
     dv_plan_destroy(plan);
 }
 
-// Of several points that write one element the last one stays, in the order
-// of the oracle.
+// Of several points that write one element the last one in the oracle's order
+// determines its value.
 TEST(scatter_keeps_the_last)
 {
     static const char text[] =
@@ -344,7 +346,7 @@ TEST(scatter_keeps_the_last)
 }
 
 // A quotient has the same bits whether its op runs alone, over a whole row, or
-// one element at a time beside the ops of its group.
+// one element at a time together with the ops of its group.
 TEST(quotients_keep_their_bits)
 {
     for (int k = 0; k < 40; k++) {

@@ -1,18 +1,19 @@
-// Properties of groups that run in rows: programs of many kinds, of any shape
-// and type, give what the oracle gives and the very bits that their ops give
-// one by one, for any number of threads; and those that are meant to run so do.
-// The same of arrays of more dims: heads of rows, and groups of heads.
+// Properties of groups that run row by row: programs of many kinds, of any
+// shape and type, give what the oracle gives and the same bits as their ops
+// give one by one, for any number of threads (N8); and the programs that are
+// expected to run row by row do. The same for arrays of more dims.
 #include "harness/test.h"
 #include "harness/unit.h"
 #include "jit/vec/vec.h"
 
 enum { IN_ROWS = 1, ONE_BY_ONE = 0, EITHER = -1 };
 
-// Of x[M,N], or with dims in front: @ are their variables, ~ the same the other
-// way round behind one, $ and ^ their sizes.
+// Programs over x[M,N], or with more dims in front of M. In the texts @ stands
+// for the variables of these dims, ~ for the same in reverse order behind an
+// index, $ and ^ for their extents.
 static const struct {
     const char *name;
-    int way; // where rows are long and there are many
+    int way; // expected if rows are long and many
     const char *text;
 } programs[] = {
     {"layernorm", IN_ROWS,
@@ -72,7 +73,7 @@ static const struct {
 };
 
 typedef struct case_size {
-    int rows, cols, front; // dims in front: 0 to 2
+    int rows, cols, front; // front: the number of dims in front, 0 to 2
 } case_size;
 
 static const char *const floats[] = {"f32", "f16", "bf16", "f64"};
@@ -128,7 +129,8 @@ static dv_program *parse(int which, const char *dtype, const case_size *z)
     return program_of(text);
 }
 
-// *in_rows: whether one thread ran it in rows.
+// Compares one program on one thread, without scratchpads, and on three
+// threads. *in_rows: whether one thread ran it row by row.
 static void try(int which, const char *dtype, const case_size *z, int oracle,
                 int *in_rows)
 {
@@ -173,7 +175,7 @@ TEST(any_shape)
         }
 }
 
-// Tiles of several rows, and more than one of them; the oracle is slow.
+// Several tiles of several rows each. The oracle would be too slow here.
 TEST(many_rows)
 {
     dv_jit *jit = dv_jit_shared();
@@ -191,7 +193,7 @@ TEST(many_rows)
         }
 }
 
-// Caches that do not hold a row, or a few: rows are cut themselves, or not.
+// Caches that do not hold a row, or only a few rows: rows are cut, or not.
 TEST(small_caches)
 {
     static const int64_t sizes[] = {4 << 10, 16 << 10, 64 << 10};

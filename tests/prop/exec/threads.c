@@ -1,8 +1,8 @@
-// Properties of the thread executor: however a plan is divided, and however
-// many threads there are, it gives what the sequential executor gives, within
-// what the oracle allows; the same bits from run to run and with fewer threads
-// than the plan has cores; and unless sums are in parts, the same bits for any
-// number of threads, with groups of ops or without.
+// Properties of the thread executor. Whatever the division and the number of
+// threads, it gives what the sequential executor gives, within the oracle's
+// bounds, and the same bits from run to run and with fewer threads than the
+// plan has cores. Unless sums are in parts, it gives the same bits for any
+// number of threads, with groups of ops or without (N8).
 #include "harness/test.h"
 #include "harness/property.h"
 #include "harness/products.h"
@@ -25,8 +25,8 @@ static dv_plan *make_plan(const dv_program *p, int64_t threads,
     return case_plan(p, case_host, &o);
 }
 
-// Cut an op like the one before it where they have as many variables, so that
-// tiles can hand data on.
+// Slices an op like the one before it in the variables that both have, so that
+// its tiles can use the data of the same tiles.
 static int64_t cut_alike(rng *r, dv_plan *plan, int32_t op, int parts)
 {
     const dv_op *o = &plan->ops->ops[op], *b = o - 1;
@@ -45,7 +45,8 @@ static int64_t cut_alike(rng *r, dv_plan *plan, int32_t op, int parts)
 
 // -- The properties ----------------------------------------------------------
 
-// As if the system had no more threads: one thread plays all cores.
+// Runs as if the system had no more threads: one thread does the work of all
+// cores.
 static int done_alone(job *j, const dv_plan *plan)
 {
 #ifdef _OPENMP
@@ -102,7 +103,7 @@ static int divided_runs(const dv_program *p, uint64_t seed)
     return ok;
 }
 
-// Few, odd, and more than there are cores.
+// Small and odd numbers, and more than there are cores.
 static int64_t some_threads(rng *r)
 {
     static const int64_t n[] = {2, 3, 7, 4, 16, 5};
@@ -135,7 +136,7 @@ static int any_number_is_the_same(const dv_program *p, uint64_t seed)
     return ok;
 }
 
-// Another order of sums: some of the reduced variables in any order, some cut,
+// Chooses another order of sums: the reduced variables in any order, some cut,
 // the last ones inside the kernel.
 static void shuffle_sums(rng *r, dv_plan *plan, dv_sums *s)
 {
@@ -166,7 +167,7 @@ static void shuffle_sums(rng *r, dv_plan *plan, dv_sums *s)
             (dv_sum_level){order[i], tile[i], i >= n - inside};
 }
 
-// Whatever a plan says about sums, all tiles follow it.
+// N8: all tiles follow the order of sums that the plan's section `nest` gives.
 static int any_order_is_followed(const dv_program *p, uint64_t seed)
 {
     dv_plan *plan[2];
@@ -194,26 +195,29 @@ static int any_order_is_followed(const dv_program *p, uint64_t seed)
 // -- Programs that were hard to get right ------------------------------------
 
 static const char *const hard[] = {
-    // Two updates of one tensor, the second of what the first left: in a group
-    // of one tile the second finds it only if its copy is taken late.
+    // Two updates of one tensor, of which the second reads what the first
+    // wrote: in a group of one tile its copy of the old values must be taken
+    // after the first (G6).
     "input v: f32[64]\ninput u: f32[64]\n"
     "u[i] <- v[i] * 2.0\nu[i] <- u[63-i] + 1.0\noutput u\n",
-    // Products whose last tiles are shorter in every direction.
+    // Products with remainders in every dimension.
     "input a: f32[37, 41]\ninput b: f32[41, 29]\n"
     "c[m,n] = relu(sum[k] a[m,k] * b[k,n])\n"
     "d[m,n] = c[m,n] + sum[k] b[k,n] * a[m,k]\noutput d\n",
     "input a: bf16[19, 23]\ninput b: f16[23, 31]\n"
     "c[m,n]: f16 = tanh(sum[k] a[m,k] * b[k,n])\noutput c\n",
-    // A chain down to tiles of temporaries, with an offset and a mirror.
+    // Temporaries that exist only in tiles, with an offset and a reversed
+    // index.
     "input x: f32[33, 17]\nt[i,j] = x[i,16-j] * 2.0\n"
     "m[i] = max[j] t[i,j]\ny[i,j] = t[i,16-j] - m[i]\noutput y\n",
     "input x: f64[40]\nt[i] = x[i] + 1.0\ny[i] = t[i] + t[i+1]  for i in "
     "0..39\n"
     "output y\n",
-    // A diagonal, a turned write, integers in parts.
+    // A diagonal, a transposed write, sums of integers in parts.
     "input a: f32[21, 21]\nd[i] = a[i,i]\nb[j,i] = a[i,j] * d[j]\n"
     "s[] = sum[i,j] b[i,j]\noutput d, b, s\n",
-    // A write with two variables in a dim is no box, though it is whole.
+    // A write with two variables in one dim: it covers the tensor, but a tile
+    // of it is not a box.
     "input u: f32[2, 4]\ninput v: f32[64]\n"
     "temp x: f32[64, 8]\nx[j,2*q+m] = u[m,q] * v[j]\nN[p,n] = x[p,7-n]  for n "
     "in 0..8\n"
@@ -229,7 +233,7 @@ static void try_products(case_property *f, int usual)
 {
     uint64_t seed = gen_seed();
 #if defined(__SANITIZE_THREAD__)
-    usual = 8; // kernels' buffers leave it without memory
+    usual = 8; // more would run out of memory, because of the kernels' buffers
 #endif
     int failed = 0, n = gen_cases(usual);
     for (int i = 0; i < n && failed < 3; i++) {

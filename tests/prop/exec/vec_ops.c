@@ -1,5 +1,6 @@
-// Ops of random programs as calls of vector kernels give what the strips give,
-// on any boxes, also when a reduction is done in parts.
+// Ops of random programs run as calls of vector kernels give what the
+// interpreter of strips gives, on any boxes, also when a reduction is done in
+// parts.
 #include "harness/kernels.h"
 #include "harness/unit.h"
 #include "jit/backend.h"
@@ -8,13 +9,13 @@
 #include <inttypes.h>
 #include <math.h>
 
-static int n_done, n_left; // ops that became kernels, and that did not
+static int n_done, n_left; // ops with and without a kernel
 
 // -- One op ------------------------------------------------------------------
 
 typedef struct world {
     const dv_program *p;
-    void **data; // of each tensor
+    void **data; // by tensor
     dv_arena arena;
     rng r;
 } world;
@@ -40,8 +41,8 @@ static void run_strips(world *w, const dv_kernel *k, const void *old)
     free(buf);
 }
 
-// The written variables' box, cut at random; each piece whole or, if it may be,
-// in parts.
+// Cuts the box of the written variables at random and runs each piece, as a
+// whole or, if allowed, in parts of the reduction.
 static void run_pieces(world *w, const dv_vec_op *v, const dv_op *op, void **at,
                        int64_t *begin, int64_t *end, int whole, int depth)
 {
@@ -84,7 +85,7 @@ static int op_is_float(const dv_program *p, const dv_op *op)
     return dv_op_compute(p, op) != DV_IN_I64;
 }
 
-// As close as roundings in another order let them be.
+// The results differ at most by roundings in another order.
 static int same_op(world *w, const dv_op *op, const void *a, const void *b)
 {
     const dv_tensor *t = &w->p->tensors[op->write.tensor];
@@ -203,8 +204,8 @@ TEST(integers)
     sweep(GEN_INTEGERS, 150);
 }
 
-// Shapes that random programs are too small for: long columns, more results
-// than a run has accumulators for, several reduced variables.
+// Shapes that random programs do not have: long columns, more results than
+// there are accumulators, several reduced variables.
 TEST(large)
 {
     static const char *const texts[] = {
@@ -232,7 +233,7 @@ TEST(large)
             dv_program_destroy(p);
             if (!ok)
                 fail_msg("%s%s", texts[i], case_why());
-            assert_int_equal(n_left, before); // all by kernels
+            assert_int_equal(n_left, before); // all ops have kernels
         }
 }
 

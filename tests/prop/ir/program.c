@@ -1,6 +1,6 @@
-// Properties of programs: they print and read back, lowering keeps what they
-// mean, planning is deterministic. Each property is tried on programs that
-// were hard to get right, then on random ones.
+// Properties of programs: they print and read back (T1), lowering keeps their
+// values and is idempotent (T3), planning is deterministic (T2). Each property
+// is tried on programs that were hard to get right, then on random ones.
 #include "harness/test.h"
 #include "harness/property.h"
 #include "harness/doubles.h"
@@ -94,7 +94,8 @@ static int n_applies(const dv_expr *e)
     return n;
 }
 
-// A product of things that are there, as a contraction takes it.
+// Returns whether this is a product of constants and reads, as a contraction
+// takes it.
 static int is_product(const dv_expr *e)
 {
     if (e->kind == DV_EXPR_CONST || e->kind == DV_EXPR_READ)
@@ -111,7 +112,8 @@ static int is_primitive(const dv_op *op)
     if (!r)
         return 0;
     if (r->fn == DV_RED_SUM && r->arg[0]->kind == DV_EXPR_APPLY)
-        return is_product(r->arg[0]); // a contraction; its last touch is free
+        return is_product(
+            r->arg[0]); // a contraction; its epilogue may be anything
     return n_applies(op->body) == 0;
 }
 
@@ -141,7 +143,7 @@ static void free_values(double **values, const dv_program *p)
     free(values);
 }
 
-// All tensors of p, inputs made up as `like` has them.
+// Allocates all tensors of p; inputs have the values that they have in `like`.
 static double **new_values(const dv_program *p, const dv_program *like)
 {
     double **values = calloc((size_t)p->n_tensors + 1, sizeof *values);
@@ -256,7 +258,7 @@ static int plans_are_deterministic(const dv_program *p, uint64_t seed)
 // -- Programs that were hard to get right ------------------------------------
 
 static const char *const hard[] = {
-    // Reducers of constants alone have no type of their own.
+    // Reducers over constants alone have no type of their own.
     "input x: f32[3]\n"
     "y[i] = x[i] + (sum[k] 0.5)  for k in 0..4\noutput y\n",
     "input x: i32[3]\n"
@@ -265,28 +267,28 @@ static const char *const hard[] = {
     "y[i] = (sum[k] 0.5 * 3.0) * x[i]  for k in 0..4\noutput y\n",
     "y[i] = (mean[k] 3) + (max[l] 0.5)  for i in 0..2, k in 0..4, l in 0..3\n"
     "output y\n",
-    // What has no literal: folding it is not possible.
+    // Values without a literal, which cannot be folded into one.
     "input x: f32[3]\ny[] = sum[k] (0.0 / 0.0) * x[k]\noutput y\n",
     "input x: i32[3]\ny[i]: f32 = x[i] + 0 / 0\noutput y\n",
     "input x: i32[3]\ny[i]: f64 = x[i] * log(-1)\noutput y\n",
-    // Constants that fold to what an integer cannot be written as.
+    // Constants that fold to a value that is no integer literal.
     "input x: f32[3]\ny[i] = x[i] + 0 * (-3)\noutput y\n",
     "input x: f32[3]\n"
     "y[i] = x[i] * (4503599627370496 * 4503599627370496)\noutput y\n",
     "input x: f32[3]\ny[i] = min(x[i], inf) - max(x[i], -inf)\noutput y\n",
-    // Parts that are cut out of a loop that never runs.
+    // Parts that are hoisted out of a loop that never runs.
     "input u: f32[4]\n"
     "repeat 0 {\n    u[i] <- u[i] / (1.0 + (sum[k] u[k]))\n}\noutput u\n",
-    // One name, two reducers, two ranges.
+    // Two reducers whose variables have the same name and different ranges.
     "input a: f32[2, 3]\ninput b: f32[2, 5]\n"
     "y[i] = (sum[k] a[i,k]) * (max[k] b[i,k])\noutput y\n",
-    // Names that the language uses itself.
+    // Keywords of the language as names.
     "param for = 3\ninput for: f32[for]\n"
     "in[for] = for[for]  for for in 0..for\n"
     "for[in] <- in[in] * for\noutput for, in\n",
     "input y: f32[2]\ninput y_1: f32[2]\n"
     "y[i] <- y[i] / (1.0 + (sum[y_1] y[y_1] * y_1[y_1]))\noutput y\n",
-    // Many vars, one of them through an index that is read.
+    // Indirect indices, one inside another, and of a scalar.
     "input a: f32[4, 4]\ninput p: i8[4]\n"
     "y[i] = sum[k] a[p[k],i] * a[p[p[i]],k]\noutput y\n",
     "input b: i32[6]\ninput p: i64[]\nb[p[]] <- b[p[]] + 1\noutput b\n",
@@ -301,8 +303,8 @@ CASE_PROPERTY(lowering_keeps_values, 300, 1)
 CASE_PROPERTY(plans_read_back, 300, 1)
 CASE_PROPERTY(plans_are_deterministic, 300, 1)
 
-// What a narrow integer is in the middle of an expression may not depend on
-// the grain.
+// The value of a narrow integer inside an expression does not depend on the
+// grain.
 TEST(narrow_integers_keep_values)
 {
     static const char *const texts[] = {
@@ -325,7 +327,8 @@ TEST(narrow_integers_keep_values)
     assert_int_equal(failed, 0);
 }
 
-// A variable that moves nothing on the left side: refused, or lowered right.
+// A variable that occurs nowhere on the left side: the program is refused or
+// lowered correctly (P2).
 TEST(still_variables_keep_values)
 {
     static const char *const texts[] = {
@@ -346,7 +349,7 @@ TEST(still_variables_keep_values)
     }
 }
 
-// What a repeat of 0 times defines has no value for others to read.
+// P4: a tensor that only a repeat of 0 times defines cannot be read.
 TEST(dead_definitions_are_not_read)
 {
     static const char *const texts[] = {
@@ -394,8 +397,8 @@ TEST(set_params_are_in_the_text)
     dv_program_destroy(q);
 }
 
-// A part that becomes an op of its own is lowered as far as a statement that
-// the user wrote.
+// A part that lowering makes an op of its own is lowered as far as a statement
+// that the user wrote (T3).
 TEST(hoisted_parts_are_lowered_fully)
 {
     static const char text[] =
@@ -408,7 +411,7 @@ TEST(hoisted_parts_are_lowered_fully)
     assert_true(ok);
 }
 
-// Whole numbers that are chosen, and then used by functions of real numbers.
+// Integers that a select chooses and functions of real numbers then use.
 TEST(chosen_numbers_read_back)
 {
     static const char *const texts[] = {

@@ -1,6 +1,6 @@
-// Properties of nests: texts read back; no pass changes the result; the nest of
-// an op computes what the oracle says the op means. All numbers are small and
-// whole, so that results are equal to the bit in any order of adding.
+// Properties of nests: texts read back (T1); no pass changes the result (N7);
+// the nest of an op computes what the oracle computes. All numbers are small
+// integers, so that results do not depend on the order of adding.
 #include "harness/test.h"
 #include "harness/gen.h"
 #include "harness/doubles.h"
@@ -18,8 +18,8 @@ static void shuffle(rng *r, int *a, int n)
     }
 }
 
-// Lay an operand out: a random order of its dimensions, now and then with
-// gaps. One dimension of type `unit` comes first where one is there, mostly.
+// Lays an operand out: its dimensions in random order, sometimes with gaps.
+// Mostly a dimension of type `unit` gets stride 1, if there is one.
 static void lay_out(rng *r, dv_nest *n, int o, const char *has, int unit)
 {
     int order[DV_NEST_MAX_DIMS], count = 0;
@@ -41,7 +41,7 @@ static void lay_out(rng *r, dv_nest *n, int o, const char *has, int unit)
     }
 }
 
-// Cut some dimensions in two, so that there is something to fuse.
+// Splits some dimensions in two, so that passes have something to fuse.
 static void cut_some(rng *r, dv_nest *n)
 {
     for (int i = 0, end = n->n_dims; i < end; i++) {
@@ -133,7 +133,7 @@ static void random_nest(rng *r, dv_nest *n)
 
 // -- What must hold ----------------------------------------------------------
 
-// Memory with made-up numbers; *at is the element of index 0.
+// Returns memory with made-up numbers; *at is the element with all indices 0.
 static void *made_up(const dv_nest *n, int o, char **at, size_t *bytes)
 {
     int64_t lo, hi, size = dv_dtype_get(n->dtype)->size_bytes;
@@ -145,7 +145,7 @@ static void *made_up(const dv_nest *n, int o, char **at, size_t *bytes)
     return data;
 }
 
-// What out is after a run; from malloc.
+// Returns the operand out after a run, from malloc.
 static void *result(const dv_nest *n, size_t *bytes)
 {
     void *data[DV_N_OPERANDS];
@@ -194,7 +194,8 @@ static void after(void *user, const char *pass, const dv_nest *n)
     free(got);
 }
 
-// Every pass keeps the result. *ready: the nest then has a kernel's form.
+// N7: every pass keeps the result. *ready: the nest then has the form of a
+// kernel (N6).
 static int passes_keep(const dv_nest *n, const char *list, int64_t threads,
                        int *ready)
 {
@@ -251,13 +252,14 @@ TEST(passes)
     printf("%d of %d nests, %d get a kernel\n", sound, cases, ready);
     if (cases > 100)
         assert_true(sound > cases / 2 &&
-                    ready > cases / 10); // the form of a kernel is no accident
+                    ready >
+                        cases / 10); // enough nests get the form of a kernel
 }
 
 // -- Ops of programs ---------------------------------------------------------
 
 typedef struct variable {
-    char type; // of cmnk
+    char type; // c, m, n or k
     int size;
 } variable;
 
@@ -279,7 +281,8 @@ __attribute__((format(printf, 2, 3))) static void put(maker *m,
     va_end(ap);
 }
 
-// An access and the shape it needs, over the variables of some types.
+// Writes an access over the variables of some types, and the shape that it
+// needs.
 static void tensor(maker *m, const char *types, char *shape, char *access)
 {
     int order[8], n = 0,
@@ -336,7 +339,7 @@ static void make_product(maker *m, const char *type)
     ranges(m);
 }
 
-// What is reduced is read; what is not, read and written.
+// Reduced variables are read; the others are read and written.
 static void make_reduction(maker *m, const char *type)
 {
     static const char *const main[][3] = {
@@ -372,7 +375,7 @@ static void make_unary(maker *m, const char *type)
     ranges(m);
 }
 
-// Every variable is in one of the operands at least, the first in both.
+// Every variable is in at least one of the operands, the first in both.
 static void make_binary(maker *m, const char *type)
 {
     static const char *const main[][3] = {{"", "+", ""},
@@ -406,7 +409,7 @@ static void make_binary(maker *m, const char *type)
 static void make_program(maker *m)
 {
     const char *type = rng_percent(&m->r, 50) ? "f32" : "f64";
-    // One is written, and one is summed over.
+    // At least one variable is written and one is summed over.
     m->v[m->n_vars++].type = "cmn"[rng_below(&m->r, 3)];
     m->v[m->n_vars++].type = 'k';
     while (m->n_vars < 7 && rng_percent(&m->r, 70))
@@ -421,7 +424,7 @@ static void make_program(maker *m)
     }
 }
 
-// Does a run of the nest leave in its out what the oracle has there?
+// The nest's loops leave in out what the oracle computes.
 static int agrees(const dv_nest *n, const dv_nest_operands *w,
                   const dv_program *p, double *const *before,
                   const double *want)
@@ -496,8 +499,8 @@ TEST(ops)
                  dv_program_lower(&q, p, DV_GRAIN_FUSED, diag) == DV_OK;
         if (!ok)
             case_no("%s", dv_diag_text(diag));
-        // More: factors that go back are turned round first; as it is written
-        // it has a nest, too.
+        // If lowering makes several ops, because factors that are read
+        // backwards are reversed first, the op as written has a nest, too.
         ok = ok && (q->n_ops <= 3 || case_no("%d ops", (int)q->n_ops)) &&
              as_the_oracle(q->n_ops == 1 ? q : p, diag, &ready);
         dv_program_destroy(p);

@@ -1,8 +1,8 @@
-// Nests of ops with constants, means, several types, selects and indices that
-// are read: the reference loops make of each what the oracle makes of the op,
-// before and behind the passes, and kernels make the same of it with any number
-// of threads. All numbers are small and whole, so that results are equal in any
-// order of adding.
+// N2, N3, N4, N7: nests of ops with constants, means, several types, selects
+// and indices that are read. For each, the reference loops compute what the
+// oracle computes, before and after the passes, and kernels compute the same
+// with any number of threads. All numbers are small integers, so that results
+// do not depend on the order of adding.
 #include "harness/test.h"
 #include "harness/gen.h"
 #include "harness/doubles.h"
@@ -19,7 +19,7 @@ typedef struct maker {
     rng r;
     char text[800];
     size_t len;
-    int x, y, z, rows; // sizes; rows: of what is looked up
+    int x, y, z, rows; // extents; rows: of the tensor that is indexed
 } maker;
 
 __attribute__((format(printf, 2, 3))) static void put(maker *m,
@@ -79,7 +79,7 @@ static const char *some_binary(maker *m, const char **open, const char **end)
     return f[1];
 }
 
-// With a constant before it or behind it; a is turned now and then.
+// A binary with a constant on either side; a is sometimes transposed.
 static void make_constant(maker *m)
 {
     const char *open, *end, *fn = some_binary(m, &open, &end);
@@ -112,7 +112,7 @@ static void make_mean(maker *m)
         put(m, "c[x]: %s = %s(mean[k] a[x,k] * b[k])\n", to, fn);
 }
 
-// Moves and functions from one type to another, sums as well.
+// Copies, functions and sums from one type to another.
 static void make_types(maker *m)
 {
     const char *open, *end, *fn = some_binary(m, &open, &end);
@@ -194,7 +194,8 @@ static void make_gather(maker *m)
     }
 }
 
-// Products whose variables are in one of three alone, and of several types.
+// Products whose variables are in only one of the operands, and of several
+// types.
 static void make_dot(maker *m)
 {
     static const char *const forms[][2] = {
@@ -215,7 +216,7 @@ static void make_dot(maker *m)
     put(m, "\n");
 }
 
-// Indices come again: what is written last stays.
+// A scatter with repeated indices: the last write determines the value (N4).
 static void make_scatter(maker *m)
 {
     const char *type = some_type(m);
@@ -301,7 +302,8 @@ static int loops_agree(const dv_nest *n, const dv_nest_operands *w,
     return ok;
 }
 
-// What has no kernel says so by its type.
+// Kernels compute what the oracle computes; a nest without a kernel is refused
+// because of its type.
 static int kernels_agree(dv_jit *jit, const dv_nest *n,
                          const dv_nest_operands *w, const dv_program *p,
                          double *const *before, const double *want,
@@ -371,8 +373,7 @@ typedef struct count {
     int derived, kernels, ready;
 } count;
 
-// One op, given all tensors as they are before it, and what it makes of its
-// own.
+// Checks one op: `before` holds all tensors before it, `want` what it writes.
 static int op_holds(dv_jit *jit, const maker *m, const dv_program *p,
                     int32_t op, double *const *before, const double *want,
                     dv_diag *diag, count *all)
@@ -398,7 +399,7 @@ static int op_holds(dv_jit *jit, const maker *m, const dv_program *p,
     return ok;
 }
 
-// What a reducer does not need is taken out of it: there may be two ops. No
+// Lowering may move a factor out of a reducer, so that there are two ops. No
 // tensor is written twice.
 static int holds(dv_jit *jit, const maker *m, const dv_program *p,
                  dv_diag *diag, count *all)

@@ -1,8 +1,8 @@
-// Properties of placements: random buffers with in-place parents, groups,
-// fixed addresses, alignments and bars. Every solver's answer is legal and its
-// value is at most the bound; auto is no worse than any simple solver; exact
-// finds what trying every address finds; stays save what a walk through the
-// uses says they save; the same call gives the same bytes.
+// Properties of placements of random buffers with in-place parents, groups,
+// fixed addresses, alignments and bars. Every solver's answer is legal (S1 to
+// S5) and its value is at most the bound (S6); auto is no worse than any simple
+// solver; exact finds what trying every address finds; stays save what a walk
+// through the uses says they save; the same call gives the same answer.
 #include "harness/test.h"
 #include "harness/gen.h"
 #include "base/diag.h"
@@ -40,7 +40,7 @@ static void make_uses(rng *r, instance *x, int i, int64_t ticks)
     x->uses[i][0].writes = !b->first_use_is_read;
 }
 
-// Earlier buffers whose last use is this one's first.
+// Chooses earlier buffers as parents whose last use is this buffer's first.
 static void make_parents(rng *r, instance *x, int i)
 {
     dv_buffer *b = &x->buffers[i];
@@ -58,7 +58,7 @@ static void make_parents(rng *r, instance *x, int i)
             continue;
         x->parents[i][b->n_parents++] = p;
     }
-    // A later size may have made an earlier parent too small.
+    // Drops parents that have become too small.
     size_t kept = 0;
     for (size_t k = 0; k < b->n_parents; k++)
         if (x->buffers[x->parents[i][k]].size_bytes >= b->size_bytes)
@@ -71,7 +71,7 @@ static int meets(const dv_buffer *a, const dv_buffer *b)
     return a->start < b->end && b->start < a->end;
 }
 
-// A fixed address that no other fixed buffer stands at.
+// Fixes the buffer at an address where no other fixed buffer is.
 static void fix(rng *r, instance *x, int i)
 {
     dv_buffer *b = &x->buffers[i];
@@ -238,7 +238,7 @@ static int64_t sum(const instance *x, const dv_placement *p)
     return value;
 }
 
-// Is buffer i in memory without a break from tick a to tick b?
+// Returns whether buffer i is in memory from tick a to tick b without a break.
 static int stays(const dv_placement *p, int i, int64_t a, int64_t b)
 {
     for (size_t k = 0; k < p->n_stays; k++) {
@@ -251,12 +251,12 @@ static int stays(const dv_placement *p, int i, int64_t a, int64_t b)
     return 0;
 }
 
-// Transfers of a whole buffer that main memory is spared.
+// Returns how many transfers of the whole buffer main memory is spared.
 static int64_t spared(const instance *x, const dv_placement *p, int i)
 {
     const dv_buffer *b = &x->buffers[i];
     int64_t cost = 0;
-    int in_main = b->first_use_is_read; // main memory has the value
+    int in_main = b->first_use_is_read; // main memory has the current value
     for (size_t u = 0; u < b->n_uses; u++) {
         int64_t tick = b->uses[u].tick;
         int writes = u ? b->uses[u].writes : !b->first_use_is_read;
@@ -264,7 +264,7 @@ static int64_t spared(const instance *x, const dv_placement *p, int i)
             in_main = !stays(p, i, tick, tick);
             cost += in_main;
         } else if (u == 0 || !stays(p, i, b->uses[u - 1].tick, tick)) {
-            cost += 1 + !in_main; // read it, and once write it back
+            cost += 1 + !in_main; // read it and, the first time, write it back
             in_main = 1;
         }
     }
@@ -290,7 +290,8 @@ static int same(const dv_placement *p, const dv_placement *q)
            memcmp(p->stays, q->stays, p->n_stays * sizeof *p->stays) == 0;
 }
 
-// One solver: legal, bounded, and the same twice. Its value through `value`.
+// One solver's answer is legal, within the bound, and the same twice; *value is
+// its value.
 static int solver_holds(const instance *x, const char *solver, int evict,
                         int64_t *value)
 {

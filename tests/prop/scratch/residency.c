@@ -1,10 +1,11 @@
-// Properties of what stays on the cores. Random programs on random machines
-// under random switches: the plan checks and reads back, gives what the oracle
-// gives, moves what was predicted, is the same when it is made again; with the
-// division left alone, scratchpads change no bit of the results, never make
-// main memory move more, and spare just what the plan says they spare. Then
-// every function and reducer of the language, one by one, before pointwise and
-// reducing ops, under every switch.
+// Properties of residency in scratchpads (C11 to C15). For random programs on
+// random machines with random options, the plan passes its check and reads
+// back, gives what the oracle gives, moves the predicted bytes and is the same
+// when it is made again. With the division unchanged, scratchpads change no bit
+// of the results, never increase the traffic of main memory, and save exactly
+// the bytes that the plan states. Then every function and reducer of the
+// language is tried with every option, before pointwise and before reducing
+// ops.
 #include "harness/test.h"
 #include "harness/property.h"
 #include "harness/unit.h"
@@ -45,8 +46,9 @@ static dv_plan_options random_options(rng *r, int64_t cores)
     return o;
 }
 
-// Who computes which tiles, on machines that compute on tiles; there half of
-// the programs keep nothing on cores, so that any core may have any tile.
+// Chooses a policy and an order, on machines that compute on tiles. Half of the
+// programs there keep nothing in scratchpads, so that any core may have any
+// tile.
 static void random_policy(rng *r, const dv_target *t, dv_plan_options *o)
 {
     static const char *const policies[] = {
@@ -87,7 +89,8 @@ static const char *options_text(const dv_plan_options *o)
 
 // -- Random programs -------------------------------------------------------
 
-// As the groups are dealt: grids give what does not stay on cores to others.
+// Counts the traffic with the tiles as the groups deal them, without grids,
+// which may give tiles to other cores.
 static int64_t memory_bytes(const dv_plan *plan)
 {
     dv_plan dealt = *plan;
@@ -110,7 +113,7 @@ static int same_again(const dv_plan *plan, const dv_program *p,
     return ok || case_no("another plan the second time");
 }
 
-// Against the same division with nothing on the cores.
+// Compares with the same division with nothing in scratchpads.
 static int spares(const dv_plan *plan, const dv_program *p, const dv_target *t,
                   const dv_plan_options *o)
 {
@@ -196,8 +199,8 @@ enum {
     N_REDUCERS = sizeof reducers / sizeof *reducers
 };
 
-// What a function is given: plain inputs, or numbers above 0 for one that needs
-// real numbers. Nothing that was rounded is ever compared.
+// Writes a call with plain inputs, or with positive numbers for a function of
+// real numbers. No rounded value is ever compared.
 static void put_call(dv_text *out, const fn *f)
 {
     static const char *const plain[] = {"x[i,j]", "w[i,j]", "x[i,j]"};
@@ -254,7 +257,7 @@ static void put_reducer(dv_text *out, const fn *f, const char *dtype,
                     "output z\n");
 }
 
-// One switch turned at a time.
+// One option is changed at a time.
 static const struct {
     const char *name;
     dv_plan_options o;
@@ -282,7 +285,7 @@ enum { N_SWITCHES = sizeof switches / sizeof *switches };
 
 typedef struct suite {
     dv_target *spyre;
-    int n_runs, n_homes; // plans simulated, homes in them
+    int n_runs, n_homes; // simulated plans, and the homes in them
 } suite;
 
 static void run_switch(suite *s, const dv_program *p, const char *text, int k,
@@ -294,7 +297,7 @@ static void run_switch(suite *s, const dv_program *p, const char *text, int k,
     if (!plan || !case_keeps(p, plan))
         fail_msg("%s, %d cores: %s\n%s", switches[k].name, (int)cores,
                  case_why(), text);
-    // On one core nothing stands in the way of what is written and read.
+    // On one core everything that is written and read again can be resident.
     if (k == 0 && cores == 1 && plan->scratch.n_homes == 0)
         fail_msg("nothing stays on the core\n%s", text);
     s->n_runs++;
@@ -302,7 +305,7 @@ static void run_switch(suite *s, const dv_program *p, const char *text, int k,
     dv_plan_destroy(plan);
 }
 
-// One program under every switch, on 1, 3 and 32 cores.
+// One program with every option, on 1, 3 and 32 cores.
 static void run_all(suite *s, const char *text)
 {
     static const int64_t cores[] = {1, 3, 32};
@@ -313,7 +316,8 @@ static void run_all(suite *s, const char *text)
     dv_program_destroy(p);
 }
 
-// `share` of 100 of the programs, spread over the table.
+// Every function and reducer with every option; with DV_CASES below 100 only
+// that share of the programs, spread over the table.
 TEST(every_op)
 {
     static const char *const dtypes[] = {"f16", "f32", "i32"};

@@ -1,13 +1,14 @@
-// Properties of plans for teams: every one checks and reads back, every team of
-// 1 to 9 ranks gives the same bits as one of 1 (results that are combined from
-// parts within the residual of the oracle, and the same run after run), every
-// exchange carries what is needed, and messages that are wrong are refused.
+// Properties of plans for teams (C16 to C20): every plan passes its check and
+// reads back; every team of 1 to 9 ranks gives the same bits as one rank
+// (results combined from partial sums: within the oracle's bounds, and the same
+// run after run); every exchange carries what is needed; wrong messages are
+// refused.
 #include "harness/test.h"
 #include "harness/teams.h"
 
 // -- One team --------------------------------------------------------------
 
-// Once more with the same options: the same bits, parts of sums included.
+// A second run with the same options gives the same bits, also of partial sums.
 static int same_again(const dv_plan *plan, const dv_rank_options *how,
                       void *const *after)
 {
@@ -21,9 +22,9 @@ static int same_again(const dv_plan *plan, const dv_rank_options *how,
     return ok;
 }
 
-// `judged`: the oracle's threshold holds for the program on one rank. (An error
-// that a repeat carries backwards, from a narrow type into a wide one, is not
-// in its estimate.)
+// Checks one team. `judged`: on one rank the results are within the oracle's
+// bound, which does not include an error that a repeat carries from a narrow
+// type into a wide one.
 static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
                       const char *grid, int whole, int judged,
                       const dv_rank_options *how, void *const *alone)
@@ -68,7 +69,7 @@ static int teams_agree(const char *text, int whole, rng *r)
     dv_diag *diag = dv_diag_create();
     dv_plan *one = teams_plan(p, case_host, 1, 0, NULL);
     int ok = one != NULL;
-    // Tiles so small that even these programs have several.
+    // Tiles are so small that even these programs have several.
     dv_rank_options how = {.threads = (int32_t)(1 + rng_below(r, 3)),
                            .no_overlap = rng_percent(r, 30),
                            .min_points = rng_percent(r, 70) ? 4 : 0};
@@ -124,38 +125,39 @@ TEST(test_floats)
 }
 
 static const char *const hard[] = {
-    // Star and box stencils, wider than parts, in a repeat.
+    // Star and box stencils that reach further than a rank's part, in a repeat.
     "input u: f64[11, 9]\nrepeat 4 {\nu[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + "
     "u[i,j-1] + u[i,j+1]) for i in 1..10, j in 1..8\n}\noutput u\n",
     "input u: f32[13, 12]\nv[i,j] = u[i,j] + u[i+8,j+6] + u[i+4,j+3] for i in "
     "0..5, j in 0..6\noutput v\n",
-    // Far views, strides, other ways round, transposed.
+    // Strided, reversed and transposed reads of distant elements.
     "input a: f64[100]\nw[i] = a[3*i+2] for i in 0..30\nr[i] = a[99-i] for i "
     "in 0..100\ny[i] = r[i] + a[i]\noutput y, w\n",
     "input x: f64[7, 12]\ny[i,j] = x[j,i]\nz[i] = y[i,3] + y[i,0]\noutput z, "
     "y\n",
-    // What is not written in a repeat is fetched once.
+    // A tensor that is not written in a repeat is fetched once.
     "input x: f32[10, 10]\ninput k: f32[10, 10]\nrepeat 3 {\nx[i,j] <- "
     "x[i,j-1] * k[j,i] for i in 0..10, j in 1..10\n}\noutput x\n",
-    // Reductions over each dim and over all; a scalar for everybody.
+    // Reductions over each dim and over all; a scalar that every rank reads.
     "input x: f64[9, 14]\nr[i] = sum[j] x[i,j]\nc[j] = max[i] x[i,j]\n"
     "s[] = min[i,j] x[i,j]\nt[] = mean[i,j] x[i,j]\n"
     "y[i,j] = (x[i,j] - r[i]) * c[j] + s[] - t[]\noutput y, r, c, s, t\n",
-    // Products, one after the other.
+    // Two products, of which the second reads the first.
     "input a: f32[12, 20]\ninput b: f32[20, 16]\ninput d: f32[16, 5]\nc[m,n] = "
     "sum[k] a[m,k] * b[k,n]\ne[m,n] = relu(sum[k] c[m,k] * d[k,n])\noutput e\n",
-    // Indices that are read keep their dims whole.
+    // A dim that is read through an index is not cut.
     "input t: f32[8, 6]\ninput p: i32[10]\ny[i,j] = t[p[i],j]\nz[i,j] = "
     "y[9-i,j]\noutput z\n",
-    // Read across and divided by what is the same along a row: which rows they
-    // are is not for a rank's strides to say.
+    // A transposed read divided by a value that is constant along a row: a
+    // rank's own strides must not decide what counts as a row.
     "input x: f32[9, 9, 4, 16]\ninput s: f32[9]\ny[i,j,k,l] = x[l,k,j,i] / "
     "s[l] for i in 0..16, j in 0..4, k in 0..9, l in 0..9\noutput y\n",
     "input x: f32[36, 36]\ninput s: f32[36]\ny[i,j] = x[j,i] / s[i]\n"
     "z[i,j] = x[j,i] / s[j]\noutput y, z\n",
     "input x: f32[36, 36]\ninput s: f32[36]\nt[i,j] = x[i,j] * 0.3\n"
     "y[i,j] = t[j,i] / s[i]\noutput y\n",
-    // Sums over two variables, whose rows follow each other in a part alone.
+    // Sums over two variables whose rows are adjacent only within a rank's
+    // part.
     "input x: f32[12, 3, 37] @ split(1)\ninput z: f32[40]\ny[b,c] = sum[i,j] "
     "exp(x[i,b,j] * z[c])\noutput y\n",
     // Fewer elements than ranks.

@@ -1,5 +1,4 @@
-// The ground floor: arenas, text, tables, JSON, checked integers, element
-// types.
+// Arenas, text, tables, JSON, checked integers and element types.
 #define _POSIX_C_SOURCE 200809L // mkdtemp, setenv
 #include "harness/test.h"
 #include "base/diag.h"
@@ -33,7 +32,7 @@ TEST(arena_memory)
             assert_int_equal(p[i], 0);
         memset(p, 0xff, n); // the next object must not see this
     }
-    // Larger than any chunk, and small ones again after it.
+    // An object larger than any chunk, and a small one after it.
     static const size_t big = (size_t)5 << 20;
     char *p = DV_NEW(&a, char, big), *q = DV_NEW(&a, char, 8);
     assert_true(p && q);
@@ -51,7 +50,7 @@ TEST(arena_nothing)
     void *p = dv_arena_alloc(&a, 0, 8);
     assert_non_null(p);
     assert_int_equal((uintptr_t)p % _Alignof(max_align_t), 0);
-    assert_non_null(a.chunks); // it points into the arena
+    assert_non_null(a.chunks); // the name points into the arena
     assert_string_equal(dv_arena_copy(&a, "", 0), "");
     dv_arena_free(&a);
 }
@@ -86,7 +85,7 @@ TEST(arena_push)
         assert_int_equal(items[i], i);
     n = cap;
     dv_mem_fail_at(0);
-    // What is left of the chunk may do for some; the rest is refused.
+    // What is left of the chunk may suffice for some; then allocation fails.
     while (DV_PUSH(&a, int64_t, items, n, cap))
         n = cap;
     dv_mem_fail_at(-1);
@@ -100,7 +99,8 @@ TEST(text_long)
 {
     dv_text t = {0};
     char s[1001] = {0};
-    for (int n = 0; n <= 1000; n += 50) { // around the 256 of the small buffer
+    for (int n = 0; n <= 1000;
+         n += 50) { // around the 256 bytes of the small buffer
         memset(s, 'x', (size_t)n);
         dv_put(&t, "<%s>", s);
     }
@@ -140,7 +140,8 @@ static void check_double(double v, const char *want)
         assert_string_equal(t.at, want);
     double back = dv_parse_double(t.at, t.len);
     if (v == v)
-        assert_memory_equal(&back, &v, sizeof v); // tells -0.0 from 0.0
+        assert_memory_equal(&back, &v,
+                            sizeof v); // also distinguishes -0.0 from 0.0
     assert_non_null(strpbrk(t.at, ".en"));
     dv_text_free(&t);
 }
@@ -180,7 +181,7 @@ static void check_doubles(void)
 TEST(text_doubles)
 {
     check_doubles();
-    // More digits than any small buffer has.
+    // More digits than any internal buffer holds.
     char s[200] = "0.";
     memset(s + 2, '3', 197);
     assert_true(dv_parse_double(s, 199) == 1.0 / 3);
@@ -262,13 +263,13 @@ TEST(table_of_many)
         size_t len = (size_t)snprintf(keys[i], sizeof *keys, "k%d", i);
         assert_true(dv_table_set(&t, &a, keys[i], len, i));
     }
-    for (int i = 0; i < N; i += 2) // change every other one
+    for (int i = 0; i < N; i += 2) // overwrite every other one
         assert_true(dv_table_set(&t, &a, keys[i], strlen(keys[i]), -i));
     assert_int_equal(t.n, N);
     for (int i = 0; i < N; i++)
         assert_int_equal(dv_table_get(&t, keys[i], strlen(keys[i]), -1),
                          i % 2 ? i : -i);
-    // Only so many bytes count: "k12" of "k123" is another key.
+    // Keys are compared by length, too: "k12" in "k123" is another key.
     assert_int_equal(dv_table_get(&t, "k123", 3, 0), -12);
     assert_int_equal(dv_table_get(&t, "k10000", 6, -1), -1);
     assert_int_equal(dv_table_get(&t, "", 0, -1), -1);
@@ -296,7 +297,7 @@ TEST(json_values)
     dv_json_open(&j, "list", '[');
     dv_json_open_flat(&j, NULL, '{');
     dv_json_int(&j, "a", 1);
-    dv_json_open(&j, "b", '['); // flat, for what is around it is
+    dv_json_open(&j, "b", '['); // on one line, because its parent is
     dv_json_int(&j, NULL, 2);
     dv_json_close(&j);
     dv_json_close(&j);
@@ -333,7 +334,7 @@ TEST(json_strings)
         {"\xe0\x9f\xbf", "\"\\ufffd\\ufffd\\ufffd\""},
         {"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""}, // a surrogate
         {"\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""},
-        {"\xe2\x82", "\"\\ufffd\\ufffd\""}, // cut off by the end
+        {"\xe2\x82", "\"\\ufffd\\ufffd\""}, // truncated
         {"\xc3(", "\"\\ufffd(\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -390,12 +391,12 @@ TEST(math_checked)
 
 // -- Element types -----------------------------------------------------------
 
-// A 16-bit float, described by its widths only, so that the reference below
-// shares nothing with the code it checks.
+// A 16-bit float type described only by its widths, so that the reference below
+// shares no code with what it checks.
 typedef struct half {
     dv_dtype dtype;
     int fraction_bits, bias;
-    uint16_t infinity; // as bits; the next power of two to the rounding
+    uint16_t infinity; // its bits; rounding treats it as the next power of two
 } half;
 static const half f16 = {DV_F16, 10, 15, 0x7c00};
 static const half bf16 = {DV_BF16, 7, 127, 0x7f80};
@@ -410,7 +411,7 @@ static double value_of(const half *t, uint16_t h)
     return h & 0x8000 ? -v : v;
 }
 
-// The nearest by search, the even one of two.
+// Returns the nearest number by search, with ties to even.
 static uint16_t nearest(const half *t, double v)
 {
     uint16_t sign = signbit(v) ? 0x8000 : 0;
@@ -438,7 +439,7 @@ static void check_store(const half *t, double v)
         if (got != want)
             print_error("%a: got %04x, want %04x\n", v, got, want);
         assert_int_equal(got, want);
-        // A float goes through one rounding less, and must agree.
+        // Storing a float, which is rounded once less, gives the same bits.
         float f = (float)v;
         if ((double)f != v)
             continue;
@@ -464,8 +465,8 @@ static void check_half(const half *t)
         else
             assert_true(v == value_of(t, h));
     }
-    // Every midpoint between two neighbours, and the doubles beside it, which
-    // a float cannot tell from it; then the floats beside it.
+    // Every midpoint between two neighbours, the doubles next to it, which are
+    // equal to it as floats, and the floats next to it.
     for (uint16_t h = 0; h < t->infinity; h++) {
         double mid = (value_of(t, h) + value_of(t, (uint16_t)(h + 1))) / 2;
         check_store(t, mid);
@@ -491,7 +492,8 @@ TEST(dtype_halves)
 {
     check_half(&f16);
     check_half(&bf16);
-    // As a float this is 1 + 2^-11, half way, and goes to the even 1.
+    // Rounded to a float first, this would be 1 + 2^-11, a tie, and go to the
+    // even 1.
     assert_true(dv_round_to(DV_F16, 1 + 0x1p-11 + 0x1p-40) == 1 + 0x1p-10);
     assert_true(dv_round_to(DV_BF16, 1 + 0x1p-8 + 0x1p-40) == 1 + 0x1p-7);
 }

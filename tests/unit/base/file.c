@@ -1,4 +1,4 @@
-// Files that are there whole or not at all, and diagnostics.
+// F1: files that appear as a whole or not at all; and diagnostics.
 #define _POSIX_C_SOURCE 200809L
 #include "harness/test.h"
 #include "base/diag.h"
@@ -82,8 +82,8 @@ static void leave(const char *ending)
     fclose(f);
 }
 
-// What a killed writer left goes with the next one; what a living one writes
-// stays, and so does what is not of a writer.
+// F1: the temporary file of a killed writer is removed by the next writer; that
+// of a live writer and any other file stay.
 TEST(file_left_behind)
 {
     dv_writer *w = NULL;
@@ -94,7 +94,7 @@ TEST(file_left_behind)
     assert_int_equal(n_files(), 4);
     assert_int_equal(dv_writer_open(&w, path, NULL), DV_OK);
     dv_writer_put(w, "second", 6);
-    assert_int_equal(n_files(), 4); // one gone, one more
+    assert_int_equal(n_files(), 4); // one file removed, one added
     dv_writers_clean(path);
     assert_int_equal(n_files(), 4);
     assert_int_equal(dv_file_write(path, "third", 5, NULL), DV_OK);
@@ -108,7 +108,8 @@ TEST(file_left_behind)
     remove(name);
 }
 
-// Without room for all of it the old file stays, and nothing lies beside it.
+// F1: if there is no room for the whole file, the old file stays and nothing is
+// left beside it.
 TEST(file_no_room)
 {
     char *big = calloc(1, 100000);
@@ -177,7 +178,8 @@ TEST(diag_places)
     }
 }
 
-// However long the line, its excerpt is short and the caret under its byte.
+// The excerpt of a line is short, however long the line is, and the caret is
+// below the right byte.
 TEST(diag_long_lines)
 {
     char text[1000];
@@ -215,7 +217,8 @@ TEST(diag_order)
                         "divvy: error[shape]: first (in pass divide)\n"
                         "p:1:2: note: see here\n    ab\n     ^\n");
     dv_diag_destroy(d);
-    // A note belongs to its own error, even when that was not the first.
+    // A note belongs to the error before it, even if that was not the first
+    // error.
     d = dv_diag_create();
     dv_fail(d, DV_E_SHAPE, DV_NOWHERE, "first");
     dv_fail(d, DV_E_NAME, DV_NOWHERE, "second");
@@ -238,7 +241,7 @@ TEST(diag_many_warnings)
     dv_diag_destroy(d);
 }
 
-// Nobody listens, and nothing is stored: both must be as good as any other.
+// Errors can be reported without a diag, and to a diag without memory.
 TEST(diag_without)
 {
     assert_int_equal(dv_fail(NULL, DV_E_NAME, DV_NOWHERE, "x"), DV_E_NAME);

@@ -1,5 +1,5 @@
 // .npy files: what is written is read back, what numpy writes is read, and
-// every file that lies about itself is refused for its own reason.
+// every inconsistent file is refused with its own message.
 #define _POSIX_C_SOURCE 200809L
 #include "harness/test.h"
 #include "base/dtype.h"
@@ -21,7 +21,7 @@ static int make_dir(void **state)
     return 0;
 }
 
-// rmdir fails when a test left anything but t.npy behind.
+// Removes the folder; rmdir fails if a test left anything but t.npy there.
 static int remove_dir(void **state)
 {
     (void)state;
@@ -38,7 +38,7 @@ static void put_file(const void *head, size_t n, const void *data, size_t m)
     assert_int_equal(fclose(f), 0);
 }
 
-// A file of version 1 or 2 whose dict is `dict`, padded to `dict_len` bytes.
+// Writes a file of version 1 or 2 with this dict, padded to `dict_len` bytes.
 static void put_npy(int version, const char *dict, size_t dict_len,
                     const void *data, size_t m)
 {
@@ -63,7 +63,7 @@ static int contains(const char *text, const char *part)
     return 0;
 }
 
-// Read t.npy as `x: f32[2, 3]`, which must fail with this message.
+// Reading t.npy as `x: f32[2, 3]` fails with this message.
 static void refused(dv_status status, const char *message)
 {
     float x[6];
@@ -101,7 +101,7 @@ TEST(round_trips)
     }
 }
 
-// Byte for byte what numpy.save writes.
+// The bytes are exactly those that numpy.save writes.
 TEST(as_numpy_writes)
 {
     static const char start[] =
@@ -143,7 +143,7 @@ TEST(data_is_aligned)
     }
 }
 
-// More than one block, so that blocks end in the middle of everything.
+// Data of more than one block, so that blocks end in the middle of rows.
 TEST(fortran_order)
 {
     enum { A = 7, B = 5, C = 11, D = 97, N = A * B * C * D };
@@ -184,7 +184,7 @@ TEST(fortran_small)
     }
 }
 
-// Python takes more than numpy writes; so does the reader.
+// The reader accepts Python dicts that numpy does not write.
 TEST(other_spellings)
 {
     static const char *const dicts[] = {
@@ -345,7 +345,7 @@ TEST(other_tensors)
     }
 }
 
-// The header is text, so its errors have a place in it.
+// Errors in the header have a position in its text.
 TEST(positions)
 {
     float x[6];

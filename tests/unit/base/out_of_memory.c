@@ -1,6 +1,6 @@
-// Out of memory at every single allocation: each call must fail cleanly with
-// DV_E_NOMEM, leave its result alone, leak nothing (address sanitizer sees),
-// and do its work once there is enough.
+// Every single allocation fails once: each call fails cleanly with DV_E_NOMEM,
+// leaves its result alone, leaks nothing (which the address sanitizer sees),
+// and succeeds once there is enough memory.
 #define _POSIX_C_SOURCE 200809L // mkdtemp
 #include "harness/test.h"
 #include "base/diag.h"
@@ -10,7 +10,7 @@
 #include "exec/exec.h"
 #include <unistd.h>
 
-// Everything the language has, small.
+// A small program with everything that the language has.
 static const char text[] =
     "param N = 4\n"
     "param s = 0.5\n"
@@ -31,7 +31,7 @@ static const char text[] =
     "n[] = sum[i] e[i] * g[i]\n"
     "output y, x, n, b, p\n";
 
-// Ops that run row by row, one of them folded into others.
+// Ops that run row by row, one of them inlined into others.
 static const char rows_text[] = "input x: f32[9, 70]\n"
                                 "m[i] = mean[j] x[i,j]\n"
                                 "c[i,j] = x[i,j] - m[i]\n"
@@ -93,10 +93,10 @@ static int teardown(void **state)
 
 typedef dv_status attempt(dv_diag *diag);
 
-// Fail allocation 0, 1, 2, … until the call succeeds.
+// Fails allocation 0, 1, 2, … until the call succeeds.
 static void sweep(attempt *f)
 {
-    dv_mem_fail_at(-1); // where the test before may have left it
+    dv_mem_fail_at(-1); // the test before may have left another value
     for (int64_t n = 0;; n++) {
         assert_true(n < 200000);
         dv_diag *diag = dv_diag_create();
@@ -106,7 +106,7 @@ static void sweep(attempt *f)
         int64_t calls = dv_mem_calls();
         dv_mem_fail_at(-1);
         if (st == DV_OK) {
-            assert_true(calls <= n); // nothing was refused on the way
+            assert_true(calls <= n); // no allocation failed
             dv_diag_destroy(diag);
             return;
         }
@@ -118,7 +118,7 @@ static void sweep(attempt *f)
     }
 }
 
-// A text that must be whole or not there at all.
+// Checks that a text is complete or NULL.
 static dv_status whole(char *got, const char *want)
 {
     if (!got)
@@ -128,7 +128,7 @@ static dv_status whole(char *got, const char *want)
     return st;
 }
 
-// Strings have no diag; their failure is NULL.
+// Functions that return strings have no diag; they fail with NULL.
 static dv_status told(dv_diag *diag, dv_status st)
 {
     return st == DV_E_NOMEM ? dv_nomem(diag) : st;
@@ -250,7 +250,7 @@ static dv_status resume_plan(dv_diag *diag)
     return read_plan(diag, "lower");
 }
 
-// A machine with holes, a plan for it, and lint for the machine.
+// A machine with holes, a plan for it, and lint of its grids.
 static const char holed[] = "target t { core_grid = 4x3 holes = 0,1-3,1 2,0 "
                             "tile_rows = 8 tile_cols = 8 scratch = 4KiB }";
 
@@ -294,7 +294,7 @@ static dv_status check_plan(dv_diag *diag)
     return dv_plan_check(plan, diag);
 }
 
-// A write that only counting can tell apart.
+// A write whose uniqueness (C4) only counting can show.
 static dv_status check_counting(dv_diag *diag)
 {
     static const char skew[] = "input b: i8[4, 7]\n"
@@ -395,7 +395,7 @@ static dv_status verify(dv_diag *diag)
 
 // -- Diagnostics and files ---------------------------------------------------
 
-// A diag that cannot render still says what went wrong.
+// A diag that cannot allocate its text still names the error.
 TEST(diag_text)
 {
     static const char wrong[] = "input a: f32[2]\ninput unused: f32[2]\n"

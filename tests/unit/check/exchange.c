@@ -1,6 +1,7 @@
-// The messages that a plan lists for its rank. Their order in the text has no
-// meaning; every other change of them is refused, in teams that the checker
-// proves rank by rank and in larger ones, of which it proves the plan's rank.
+// C18, C19, C20: the messages that a plan lists for its rank. Their order in
+// the text has no meaning; every other change of them is refused, in teams that
+// the checker proves for all ranks and in larger ones, where it proves the
+// plan's own rank.
 #include "harness/test.h"
 #include "harness/unit.h"
 #include "dist/dist.h"
@@ -38,8 +39,8 @@ static void run_plan(const dv_plan *plan, float *y)
     assert_int_equal(dv_ranks_run(plan, data, NULL, NULL, NULL), DV_OK);
 }
 
-// The lines of the one exchange in another order: number i of the result is
-// line order[i].
+// Returns the plan's text with the lines of its exchange in another order: line
+// i of the result is line order[i].
 static char *reordered(const char *plan, const int *order)
 {
     const char *at = strchr(strstr(plan, "exchange "), '\n') + 1;
@@ -147,7 +148,7 @@ static void less_sent(dv_swap *s)
     s->sends[0].box.dim[1].size--;
 }
 
-// A list with one more piece: number i is cut in two along dim 1.
+// Returns a list with one more piece: piece i is cut in two along dim 1.
 static dv_piece *split(const dv_piece *l, int32_t *n, int32_t i)
 {
     static dv_piece longer[N_MESSAGES];
@@ -188,8 +189,8 @@ TEST(test_refused)
         }
 }
 
-// Ranks compare this number before they run. It must tell plans apart that
-// exchange something else.
+// Ranks compare this hash before they run: it differs for plans with different
+// exchanges.
 TEST(test_hash)
 {
     uint64_t hash[2], program[2];

@@ -1,6 +1,5 @@
-// Hazards of such planners, by their numbers, that need more than a command to
-// show: who computes what, element by element; what the machine's memory holds
-// before it is written. (H4, every guard of the checker, is guards.c.)
+// Hazards (docs/invariants.md) that a command cannot show: which core computes
+// each element, and what memory holds before it is written. H4 is in guards.c.
 #include "harness/test.h"
 #include "divide/divide.h"
 #include "exec/exec.h"
@@ -26,8 +25,8 @@ static void *data_of(const job *j, const char *name)
 
 // -- H1, H2, H3, H19: owners -----------------------------------------------
 
-// The tile of a point, from the slices alone: slice numbers are digits, the
-// last variable's the lowest.
+// Returns the tile of a point, computed from the slices alone: slice numbers
+// are digits, that of the last variable the lowest.
 static int64_t tile_at(const dv_plan *plan, int32_t op, const int64_t *point,
                        int *last_part)
 {
@@ -77,8 +76,8 @@ static int next_point(const dv_op *o, int64_t *point)
     return 0;
 }
 
-// The core that writes each element, and what an access moves on each core:
-// point by point. `owner` may be NULL.
+// Counts point by point what an access moves on each core, and finds the core
+// that writes each element; `owner` may be NULL.
 static void count_access(const dv_plan *plan, int32_t op, const dv_access *a,
                          int64_t *moved, int64_t *owner)
 {
@@ -102,7 +101,7 @@ static void count_access(const dv_plan *plan, int32_t op, const dv_access *a,
     free(seen);
 }
 
-// The machine moved, op by op and core by core, what the table says.
+// The simulator moved, op by op and core by core, what the deals say.
 static void assert_owners(const job *j)
 {
     const dv_plan *plan = j->plan;
@@ -125,7 +124,8 @@ static void assert_owners(const job *j)
     }
 }
 
-// One tensor, users whose variables stand in other orders, sums over either.
+// One tensor with readers whose variables have other orders, and sums over
+// either variable.
 static const char users[] = "input x: f16[96, 192]\n"
                             "a[i,j] = x[i,j] * 2.0\n"
                             "b[j,i] = a[i,j]\n"
@@ -135,8 +135,8 @@ static const char users[] = "input x: f16[96, 192]\n"
                             "f[i] = sum[j] a[i,j]\n"
                             "output c, d, e, f\n";
 
-// H1, H2: the deals say who computes what, for every order of variables. Other
-// deals, other owners, the same numbers; nobody derives them anew.
+// H1, H2: the deals alone decide which core computes what, for every order of
+// variables. With other deals other cores compute the same results.
 TEST(deals_are_obeyed)
 {
     const char *pins[] = {"a:i=3", "a:j=2", "c:j=3", "d:i=2", "e:i=4", NULL};
@@ -146,7 +146,8 @@ TEST(deals_are_obeyed)
     must(job_run(&one));
     assert_owners(&one);
     for (int turn = 1; turn < 8; turn++) {
-        for (int32_t i = 0; i < other->n_groups; i++) // each op by its own turn
+        for (int32_t i = 0; i < other->n_groups;
+             i++) // another rotation for each op
             for (int d = 0; d < other->groups[i].n_deals; d++)
                 other->groups[i].deals[d].core =
                     (plan->groups[i].deals[d].core * 5 + turn * (i + 1)) % 8;
@@ -161,8 +162,8 @@ TEST(deals_are_obeyed)
     dv_plan_destroy(other);
 }
 
-// H2: an owner table that goes bad after it was checked is noticed where it is
-// used.
+// H2: deals that are changed after the plan was checked are refused when it
+// runs.
 TEST(bad_deals_do_not_run)
 {
     static const struct {
@@ -187,7 +188,7 @@ TEST(bad_deals_do_not_run)
     }
 }
 
-// H3: four cores write, eight read: each of the eight fetches what it needs.
+// H3: four cores write and eight read: each of the eight fetches what it needs.
 TEST(more_readers_than_writers)
 {
     dv_plan *plan = division_of(
@@ -212,9 +213,8 @@ TEST(more_readers_than_writers)
     dv_plan_destroy(plan);
 }
 
-// H19: 4 x 2 and 2 x 4 are both 8 slices of one square, of the same size, and
-// give most elements to different cores; so do equal slices dealt in another
-// order. Only the tables tell.
+// H19: 4 x 2 and 2 x 4 slices of a square are equally many and equally large,
+// but give most elements to different cores; only the deals tell.
 TEST(equal_counts_are_not_equal_owners)
 {
     static const char text[] = "input x: f16[256, 256]\n"
@@ -229,7 +229,8 @@ TEST(equal_counts_are_not_equal_owners)
     count_access(plan, a, &plan->ops->ops[a].write, moved, by_a);
     count_access(plan, b, &plan->ops->ops[b].reads[0], moved, by_b);
     for (int i = 0; i < 65536; i++) {
-        // i and j of the element; the first variable's slices run fastest.
+        // The row and the column of the element; slices of the first variable
+        // vary fastest.
         int64_t row = i / 256, col = i % 256;
         assert_int_equal(by_a[i], row / 64 + 4 * (col / 128));
         assert_int_equal(by_b[i], row / 128 + 2 * (col / 64));
@@ -247,8 +248,8 @@ TEST(equal_counts_are_not_equal_owners)
 
 // -- H5, H13: memory that nobody wrote -------------------------------------
 
-// What a run has not written is poison, padding included, and comes out as
-// nan. A plan that leaves a hole cannot pass by luck.
+// H5: what a run has not written, padding included, is poison and reads as nan,
+// so that a plan which leaves a gap cannot pass by luck.
 TEST(memory_is_poisoned)
 {
     dv_plan *plan = division_of("input x: f16[5, 65]\ny[i,j] = x[i,j] * 0.0\n"
@@ -261,17 +262,18 @@ TEST(memory_is_poisoned)
     memset(y, 0, sizeof y);
     assert_int_equal(dv_sim_create(&m, plan, NULL, NULL), DV_OK);
     assert_int_equal(dv_sim_load(m, host, NULL), DV_OK);
-    dv_sim_store(m, host); // nothing has run
+    dv_sim_store(m, host); // before anything has run
     for (int i = 0; i < 325; i++)
         assert_int_equal(y[i], 0xffff);
     dv_sim_destroy(m);
-    // The footprint is what is stored: 2 sticks x 5 rows x 64 elements.
+    // A layout's size includes padding: 2 sticks x 5 rows x 64 elements (L3).
     assert_int_equal(plan->layouts[0].bytes, 2 * 5 * 64 * 2);
     assert_int_equal(plan->layouts[0].n_elems, 640);
     dv_plan_destroy(plan);
 }
 
-// H13: a layout that does not hold its tensor, or says so wrongly, is found.
+// H13, L1, L2, L3: a layout that does not cover its tensor, overlaps or states
+// a wrong size is refused.
 TEST(layouts_cover)
 {
     for (int i = 0; i < 6; i++) {
@@ -282,13 +284,14 @@ TEST(layouts_cover)
         dv_layout *l = &plan->layouts[0];
         assert_int_equal(dv_layout_verify(plan, NULL), DV_OK);
         switch (i) {
-        case 0: // one stick of two, and bytes to match
+        case 0: // one stick instead of two, and bytes to match
             l->size[0] = 1;
             l->n_elems /= 2;
             l->bytes /= 2;
             break;
         case 1:
-            l->bytes = 5 * 65 * 2; // of the elements, not of the sticks
+            l->bytes =
+                5 * 65 * 2; // bytes of the elements instead of the sticks
             break;
         case 2:
             l->n_elems = 5 * 65;
@@ -310,8 +313,9 @@ TEST(layouts_cover)
 
 // -- H7: contributions arrive once -----------------------------------------
 
-// Each quarter of k brings 1, 2, 4 or 8 and every subset has another sum: 15
-// is all of them, once. Read by every core afterwards, whoever owns the parts.
+// H7, G5: the four parts of k contribute 1, 2, 4 and 8, of which every subset
+// has another sum: 15 means all of them, once. Every core reads the sum
+// afterwards, whichever core has it.
 TEST(contributions_arrive_once)
 {
     static const char text[] = "input x: i32[128]\ninput z: i32[256]\n"
@@ -355,8 +359,8 @@ TEST(contributions_arrive_once)
 
 // -- H32, H38: nothing is copied by position -------------------------------
 
-// Ops that are alike but for one thing, each with the pins of the rest left
-// out. Dividing them together gives what dividing each alone does.
+// H32: ops that differ in one thing each. Dividing them in one program gives
+// what dividing each alone gives.
 static const char *const alike[] = {
     "y[i,j] = x[i,j] * 2.0",
     "y[i,j] = x[j,i] * 2.0",
@@ -378,7 +382,7 @@ static const char alike_inputs[] = "input x: f16[512, 512]\n"
                                    "input v: f16[512]\n"
                                    "input w: f32[512, 512]\n";
 
-// Sticks are chosen over the whole program, so they may differ.
+// Sticks are chosen for the whole program, so layouts may differ.
 static int same_layouts(const dv_plan *x, int32_t a, const dv_plan *y,
                         int32_t b)
 {
@@ -438,7 +442,7 @@ TEST(twins_are_divided_alone)
     }
 }
 
-// H38: what was decided for a pinned op is not known for its twin, nor for
+// H38: the division of a pinned op is not reused for an equal op, nor for
 // another number of cores.
 TEST(pins_stay_with_their_op)
 {
@@ -464,7 +468,8 @@ TEST(pins_stay_with_their_op)
 
 // -- H39: one cost ---------------------------------------------------------
 
-// What a plan says an op costs is what the formula says of its slices.
+// H39: the cost that a plan states for an op is what the cost model gives for
+// its slices.
 TEST(costs_are_reproduced)
 {
     static const char *const how[] = {"best", "seed", "seed+cost"};

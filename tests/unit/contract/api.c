@@ -1,4 +1,4 @@
-// Nests and contractions through the public calls, and running out of memory.
+// Nests and contractions through the public API, and running out of memory.
 #include "base/mem.h"
 #include "contract/contract.h"
 #include "harness/contract_case.h"
@@ -25,9 +25,10 @@ TEST(public_calls)
     options.after = count_passes;
     options.user = &passes;
     assert_int_equal(dv_nest_check(n, NULL), DV_OK);
-    assert_int_equal(dv_nest_verify(n, NULL), DV_E_NEST); // nothing is prim
+    assert_int_equal(dv_nest_verify(n, NULL),
+                     DV_E_NEST); // no dimension is prim
     assert_int_equal(dv_nest_optimise(n, "nothing", NULL, NULL), DV_E_USAGE);
-    options.vector_bytes = -1; // no machine's
+    options.vector_bytes = -1; // no machine has this
     assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_E_USAGE);
     options.vector_bytes = 0, options.tile_rows = -1;
     assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_E_USAGE);
@@ -58,7 +59,7 @@ TEST(public_calls)
     assert_int_equal(dv_nest_parse(&n, "nest", 4, "x", NULL), DV_E_SYNTAX);
 }
 
-// Ops of a program, each with a nest of its own that outlives the program.
+// Ops of a program: each gets a nest that outlives the program.
 TEST(derived)
 {
     static const char text[] = "input a: f32[6, 8]\ninput b: f32[8, 5]\n"
@@ -70,7 +71,7 @@ TEST(derived)
     assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_FUSED, "no", NULL),
                      DV_E_USAGE);
     assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_FUSED, "y", NULL),
-                     DV_E_NEST); // two functions
+                     DV_E_NEST); // its body has two functions
     assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_PRIMITIVE, "y", NULL),
                      DV_OK);
     dv_nest_destroy(n);
@@ -85,7 +86,7 @@ TEST(derived)
     dv_program_destroy(p);
     float a[6 * 8], b[8 * 5], out[6 * 5];
     for (int i = 0; i < 6 * 8; i++)
-        a[i] = i % 8 == 3 ? -1 : 0; // takes row 3 of b, negated
+        a[i] = i % 8 == 3 ? -1 : 0; // selects row 3 of b, negated
     for (int i = 0; i < 8 * 5; i++)
         b[i] = (float)(i % 5 - 2);
     dv_contract *c = NULL;
@@ -117,7 +118,7 @@ static dv_contract *create(const dv_nest *n, int32_t threads)
     return c;
 }
 
-// A select reads three; m is of a type of its own.
+// A select reads three operands; m has a type of its own.
 TEST(three)
 {
     dv_nest_place at[DV_NEST_PLACES];
@@ -141,7 +142,7 @@ TEST(three)
     dv_nest_destroy(n);
 }
 
-// Rows by an index; one that is none is left out and reported once.
+// Rows selected by an index; an invalid index is skipped and reported once.
 TEST(looked_up)
 {
     dv_nest *n = derive("input t: f32[5, 4]\ninput i: i32[3]\n"
@@ -173,7 +174,8 @@ TEST(looked_up)
     dv_nest_destroy(n);
 }
 
-// A sum to one element is shared, and has the same bits however it is.
+// A sum to one element is divided among threads and has the same bits for any
+// number of them.
 TEST(one_element)
 {
     enum { N = 200003 };
@@ -242,7 +244,7 @@ TEST(out_of_memory)
              " k 200000 seq: in0 1 }");
 }
 
-// A type that kernels do not store is called by its name.
+// The message about a type that kernels do not have names the type.
 TEST(no_such_type)
 {
     static const char text[] = "nest t i32 { main copy in0 f32"
@@ -258,7 +260,7 @@ TEST(no_such_type)
     dv_diag_destroy(diag);
 }
 
-// Whole numbers wrap around in 64 bits, and are cut where they are stored.
+// Integers wrap around in 64 bits and are truncated when they are stored.
 static void whole_numbers(void **state)
 {
     int64_t in[16], wide = 0;

@@ -1,6 +1,5 @@
-// The arithmetic of distribution against plain enumeration, and the mistakes
-// of the Dist dialect, one test each.
-// cmocka wants these before it.
+// The arithmetic of distribution compared with plain enumeration, and the
+// errors of the Dist dialect, one test each.
 
 #include "harness/test.h"
 #include "dist/value.h"
@@ -41,7 +40,7 @@ TEST(test_slices)
         assert_int_equal(o.slice_off, before);
         if (size)
             assert_int_equal(o.global_first, s.off + before * s.stride);
-        // What the target touches is from its first element to its last.
+        // The bounds of a target reach from its first element to its last.
         dv_range target = dv_dist_target(part, s);
         dv_range b = dv_dist_bounds(s, target);
         assert_int_equal(b.size, size ? (size - 1) * s.stride + 1 : 0);
@@ -177,7 +176,7 @@ TEST(test_moves)
     }
 }
 
-// A rank of a million has a handful of partners and asks nobody else.
+// One of a million ranks has a few partners and looks at no others.
 TEST(test_million)
 {
     dv_dist d = {.n_dims = 2,
@@ -196,7 +195,7 @@ TEST(test_million)
     dv_exchange_destroy(e);
 }
 
-// The assignment against all renamings of five ranks.
+// The assignment of ranks compared with all permutations of five ranks.
 TEST(test_relabel)
 {
     for (int turn = 0; turn < 300; turn++) {
@@ -217,13 +216,14 @@ TEST(test_relabel)
     }
 }
 
-// The bound against the cases that are known in closed form.
+// The lower bound of a product's traffic compared with cases known in closed
+// form.
 TEST(test_product_bound)
 {
     double n = 1024, p = 64;
     double cube = 3 * pow(n * n * n / p, 2. / 3) - 3 * n * n / p;
     assert_true(fabs(dv_dist_product_bound(n, n, n, p) - cube) < 1e-6 * cube);
-    // A tall matrix and few ranks: the small factor goes everywhere.
+    // A tall matrix and few ranks: the small factor is sent to all.
     double got = dv_dist_product_bound(1e6, 10, 20, 4);
     assert_true(fabs(got - (10 * 20 * (1 - 1. / 4))) < 1e-6);
     assert_true(dv_dist_product_bound(n, n, n, 1) < 1e-6);
@@ -232,7 +232,8 @@ TEST(test_product_bound)
 // -- What the Dist dialect gets wrong
 // ------------------------------------------
 
-// Owned data before what is needed: its formula has a core of -2.
+// Owned elements that lie before the needed ones: the dialect's formula gives a
+// core of size -2.
 TEST(bug_negative_core)
 {
     dv_range own = dv_dist_part(16, 4, 1);
@@ -245,7 +246,7 @@ TEST(bug_negative_core)
     assert_int_equal(core.size, 0);
 }
 
-// A core is told from owned elements alone, whatever halo lies before them.
+// A core consists of owned elements only, whatever halo lies before them.
 TEST(bug_halo_counts_as_owned)
 {
     dv_slice s = {0, 16, 1};
@@ -255,8 +256,8 @@ TEST(bug_halo_counts_as_owned)
     assert_int_equal(core.size, 4);
 }
 
-// A tensor that already has a halo is moved by what it owns: starts say where
-// that is, and the halo's width does not come into it.
+// Moving a tensor with a halo moves its owned elements: the starts of parts say
+// where these are, the width of the halo does not matter.
 TEST(bug_repartition_with_halo)
 {
     static const int64_t uneven[] = {0, 1, 7, 10};
@@ -270,7 +271,7 @@ TEST(bug_repartition_with_halo)
         {.n_dims = 1, .shape = {10}, .axis = {0}, .n_axes = 1, .grid = {3}}};
     dv_exchange *e;
     assert_int_equal(make_move(&e, &m, 0), DV_OK);
-    assert_int_equal(e->n_receives, 1); // 1..3 from rank 1
+    assert_int_equal(e->n_receives, 1); // elements 1..3 from rank 1
     assert_int_equal(e->receives[0].rank, 1);
     assert_int_equal(e->receives[0].box.dim[0].off, 1);
     assert_int_equal(e->received_elems, 2);
@@ -292,7 +293,7 @@ TEST(bug_inner_unimplemented)
     assert_int_equal(r.size, 0);
 }
 
-// Reductions begin with their own neutral value, on empty ranks too.
+// Reductions begin with their own neutral element, on empty ranks too.
 TEST(bug_reductions_seeded_with_zero)
 {
     dv_moments all = DV_MOMENTS_INIT, none = DV_MOMENTS_INIT;
@@ -306,7 +307,8 @@ TEST(bug_reductions_seeded_with_zero)
     assert_true(all.sum == -6 && all.mean == -3 && all.spread == 2);
 }
 
-// Bits do not depend on the team; whole numbers do not go through f32.
+// The bits of linspace do not depend on the team; integers are not converted to
+// f32.
 TEST(bug_linspace_depends_on_team)
 {
     double step = dv_line_step(0.1, 64.3, 111, 1), alone[111], here[111];
@@ -323,7 +325,7 @@ TEST(bug_linspace_depends_on_team)
     assert_int_equal(dv_steps_to(10, 0, -3), 4);
 }
 
-// Counts beyond 2^31 elements, and offsets that a 32-bit product would wrap.
+// More than 2^31 elements, and offsets that would wrap around in 32 bits.
 TEST(bug_int_counts)
 {
     dv_dist d = {.n_dims = 2,
@@ -339,7 +341,7 @@ TEST(bug_int_counts)
     dv_exchange_destroy(e);
 }
 
-// One hull of two far views would fetch what lies between them.
+// One bounding box of two distant views would fetch everything between them.
 TEST(bug_hull_blow_up)
 {
     dv_arena arena = {0};
@@ -348,7 +350,7 @@ TEST(bug_hull_blow_up)
     assert_true(dv_boxes_add(&need, &a, &arena));
     assert_true(dv_boxes_add(&need, &b, &arena));
     assert_true(dv_boxes_less(&need, &own, &arena));
-    assert_int_equal(dv_boxes_elems(&need), 10); // 75 with the hull
+    assert_int_equal(dv_boxes_elems(&need), 10); // 75 with the bounding box
     dv_arena_free(&arena);
 }
 

@@ -35,7 +35,6 @@
 // (nothing is computed on pieces as if they were the whole), keys of call sites
 // (an exchange belongs to its array), requests kept as 32-bit numbers, and a
 // need of MPI_THREAD_MULTIPLE (mpi runs after a plain MPI_Init).
-// cmocka wants these before it.
 
 #include "harness/test.h"
 #include "harness/unit.h"
@@ -43,7 +42,7 @@
 #include <math.h>
 #include <stdatomic.h>
 
-// Each is done by every rank of teams of 1 to 6; ranks count what is wrong.
+// Every rank of teams of 1 to 6 runs the test and counts what is wrong.
 typedef struct bug {
     void (*rank)(dv_peers *p, atomic_int *bad);
     atomic_int bad;
@@ -96,7 +95,7 @@ static dv_darray *new_rows(dv_peers *p, dv_elem type, int64_t n)
 
 // -- Halos and moves -------------------------------------------------------
 
-// The halo's rows are not the owned ones: what is moved is what is owned.
+// What is moved is what is owned, not the rows of the halo.
 static void rank_move_with_halo(dv_peers *p, atomic_int *bad)
 {
     int64_t shape[2] = {11, 7};
@@ -120,7 +119,7 @@ TEST(bug_move_with_halo)
     on_teams(rank_move_with_halo);
 }
 
-// Columns of a box are columns of the tensor, whatever part a rank has.
+// The columns of a box are columns of the tensor, whichever part a rank has.
 static void rank_view_of_other_dims(dv_peers *p, atomic_int *bad)
 {
     int64_t shape[2] = {6, 12};
@@ -139,7 +138,7 @@ TEST(bug_view_of_other_dims)
     on_teams(rank_view_of_other_dims);
 }
 
-// A view that a rank has nothing of is empty there, and stays inside.
+// A view of which a rank has no element is empty there, and stays inside.
 static void rank_view_of_nothing(dv_peers *p, atomic_int *bad)
 {
     dv_darray *a = new_rows(p, DV_ELEM_F64, 24), *v = NULL, *s = NULL;
@@ -162,7 +161,7 @@ TEST(bug_view_of_nothing)
     on_teams(rank_view_of_nothing);
 }
 
-// A view has the slice's shape on every rank, not that of its part.
+// A view has the shape of the slice on every rank, not that of the rank's part.
 static void rank_view_forgets_shape(dv_peers *p, atomic_int *bad)
 {
     dv_darray *a = new_rows(p, DV_ELEM_I32, 16), *v = NULL;
@@ -182,7 +181,8 @@ TEST(bug_view_forgets_shape)
     on_teams(rank_view_forgets_shape);
 }
 
-// Two exchanges of different shapes at once, awaited in the other order, twice.
+// Two exchanges of different shapes at the same time, completed in the other
+// order, twice.
 static void rank_two_under_way(dv_peers *p, atomic_int *bad)
 {
     int64_t small[2] = {9, 4}, large[2] = {13, 10}, *shape[2] = {small, large};
@@ -214,7 +214,8 @@ TEST(bug_two_under_way)
 
 // -- Teams -----------------------------------------------------------------
 
-// Each half has an array of its own size, and hears nothing of the other half.
+// Each half of the team has an array of its own size and exchanges nothing with
+// the other half.
 static void rank_team_ignored(dv_peers *p, atomic_int *bad)
 {
     int64_t colour = dv_peers_rank(p) % 2, rows = colour ? 5 : 9;
@@ -231,7 +232,7 @@ static void rank_team_ignored(dv_peers *p, atomic_int *bad)
     WANT(!dv_darray_reduce(&s, a, DV_SUM, NULL, 0, NULL));
     double all = (double)(rows * 6);
     WANT(*(double *)dv_darray_data(s, NULL) == all * (all - 1) / 2);
-    // An array of one team is none of the other's.
+    // A distribution for one team is refused by another.
     dv_dist d = dv_dist_rows(2, shape, dv_peers_size(p));
     dv_darray *wrong = NULL;
     if (n > 1)
@@ -247,7 +248,7 @@ TEST(bug_team_ignored)
     on_teams(rank_team_ignored);
 }
 
-// A statement of one operand computes its target: every element once.
+// P2: a statement with one operand computes each element of its target once.
 TEST(bug_unary_ignores_target)
 {
     static const char text[] = "input a: f64[16]\ninput y: f64[16]\n"
@@ -295,7 +296,7 @@ TEST(bug_linspace)
     on_teams(rank_linspace);
 }
 
-// 2^24 + 1 is no f32, 2^53 + 1 no f64.
+// 2^24 + 1 is not an f32, 2^53 + 1 not an f64.
 static void rank_whole_numbers(dv_peers *p, atomic_int *bad)
 {
     int32_t got[9];
@@ -323,7 +324,7 @@ static void rank_negative_arange(dv_peers *p, atomic_int *bad)
     double f[5] = {0};
     WANT(n == 5 && dv_arange_size(-4, -4, 1) == 0 &&
          dv_arange_size(0, 5, -1) == 0);
-    // Not none of them: too many, and no end.
+    // An arange with too many elements, or without an end, is not an empty one.
     WANT(dv_arange_size(0, 1e300, 1) == -1 && dv_arange_size(0, 5, 0) == -1);
     dv_darray *a = new_rows(p, DV_ELEM_F64, n);
     dv_darray *b = new_rows(p, DV_ELEM_I64, n);
@@ -351,7 +352,7 @@ static void put_three(void *user, const int64_t *at, void *elem)
     memcpy(elem, &v, sizeof v);
 }
 
-// 2 x 3 x 4 by [1, 2, 0], and by its inverse.
+// A permutation of 2 x 3 x 4 by [1, 2, 0], and by its inverse.
 static void rank_cyclic_permute(dv_peers *p, atomic_int *bad)
 {
     static const int axes[2][3] = {{1, 2, 0}, {2, 0, 1}};
@@ -389,7 +390,7 @@ TEST(bug_cyclic_permute)
     on_teams(rank_cyclic_permute);
 }
 
-// A thousand ranks, 2^40 elements: what is planned are boxes, one a partner.
+// A thousand ranks, 2^40 elements: the messages are boxes, one per partner.
 TEST(bug_permute_cost)
 {
     const int64_t shape[2] = {1 << 20, 1 << 20};
@@ -416,7 +417,7 @@ static double reduced(dv_darray *a, dv_reduction op, atomic_int *bad)
     return v;
 }
 
-// Negative numbers, positive ones, and ranks that have none.
+// Negative numbers, positive ones, and ranks without elements.
 static void rank_seeds(dv_peers *p, atomic_int *bad)
 {
     dv_darray *a = new_rows(p, DV_ELEM_F64, 3);
@@ -428,7 +429,7 @@ static void rank_seeds(dv_peers *p, atomic_int *bad)
     WANT(reduced(a, DV_MIN, bad) == 5);
     WANT(reduced(a, DV_MAX, bad) == 7);
     dv_darray_destroy(a);
-    // Of nothing: a sum is 0, a product 1, and a maximum is none.
+    // Without elements a sum is 0, a product 1, and there is no maximum.
     dv_darray *none = new_rows(p, DV_ELEM_F64, 0), *s = NULL;
     WANT(reduced(none, DV_SUM, bad) == 0 && reduced(none, DV_PROD, bad) == 1);
     WANT(isnan(reduced(none, DV_MEAN, bad)));
@@ -449,7 +450,7 @@ static void rank_moments(dv_peers *p, atomic_int *bad)
     WANT(fabs(reduced(a, DV_VAR, bad) - 850) < 1e-6);
     WANT(fabs(reduced(a, DV_STD, bad) - sqrt(850)) < 1e-8);
     dv_darray_destroy(a);
-    dv_darray *i = new_rows(p, DV_ELEM_I8, 4); // f64 of whole numbers
+    dv_darray *i = new_rows(p, DV_ELEM_I8, 4); // an f64 mean of integers
     WANT(i && !dv_darray_arange(i, 1, 1, NULL));
     WANT(reduced(i, DV_MEAN, bad) == 2.5 && reduced(i, DV_VAR, bad) == 1.25);
     dv_darray_destroy(i);
@@ -460,7 +461,8 @@ TEST(bug_moments)
     on_teams(rank_moments);
 }
 
-// Max and min of elements that are negative when read as signed ones.
+// The maximum and the minimum of elements that would be negative as signed
+// ones.
 static void rank_unsigned(dv_peers *p, atomic_int *bad)
 {
     static const dv_elem types[] = {DV_ELEM_U8, DV_ELEM_U16, DV_ELEM_U32,
@@ -489,7 +491,7 @@ TEST(bug_unsigned)
     on_teams(rank_unsigned);
 }
 
-// i16 and u16: carried, and summed wider than they are.
+// i16 and u16 are sent, and summed in a wider type.
 static void rank_sixteen_bits(dv_peers *p, atomic_int *bad)
 {
     int16_t got[9];

@@ -1,10 +1,12 @@
-// Torch-Spyre's division on its own vectors (tests/vectors/divide.txt): each
-// op becomes a program; layouts, stick counts, spans and splits must be those.
+// Torch-Spyre's division on its own test vectors (tests/vectors/divide.txt):
+// each op becomes a program; layouts, numbers of sticks, spans and splits must
+// be equal.
 //
-// Where they differ on purpose: spans count bytes as the device stores them,
-// Torch-Spyre counts the host's. int64 takes 8 on the host and 4 on the
-// device, bool 1 and 2 (it stands for f16 here). For those two ops layouts and
-// stick counts are compared, and the spans after scaling; splits are not.
+// They differ on purpose in one thing: spans count bytes as the device stores
+// them, Torch-Spyre counts those of the host. An int64 takes 8 bytes on the
+// host and 4 on the device, a bool 1 and 2 (it becomes f16 here). For those two
+// ops layouts and numbers of sticks are compared, and the spans after scaling;
+// splits are not.
 #include "harness/test.h"
 #include "harness/unit.h"
 #include "divide/divide.h"
@@ -18,7 +20,7 @@ typedef struct tensor {
     char name[16], dtype[16], shape[64], axes[64];
 } tensor;
 
-// The op being read, and what has been made of it.
+// The op that is being read, and what has been made of it.
 typedef struct state {
     char name[64], kind[16], vars[MAX][8];
     long long extents[MAX];
@@ -31,7 +33,7 @@ typedef struct state {
     dv_arena arena;
     dv_divided got;
     int ok;
-    int host_bytes; // what Torch-Spyre counts for an element; 0: as we do
+    int host_bytes; // bytes that Torch-Spyre counts per element; 0: as we do
     int n_ops, n_plans, n_errors, n_costs;
 } state;
 
@@ -50,7 +52,7 @@ static int device_dtype(const char *name)
     return -1;
 }
 
-// "c0,-,c2" as "c0,0,c2"; "." as nothing.
+// Writes "c0,-,c2" as "c0,0,c2", and "." as nothing.
 static void put_axes(dv_text *out, const char *axes)
 {
     for (; *axes && *axes != '.'; axes++)
@@ -181,7 +183,7 @@ static void read_layout(state *s, const char *line)
     assert_int_equal(as_original(s, i, dv_span(&s->space, i, &whole, 1)), span);
 }
 
-// "c0:32 c1:1" as splits; variables that are not named stay at 1.
+// Reads splits like "c0:32 c1:1"; variables that are not named have 1.
 static dv_splits read_splits(const state *s, const char *text)
 {
     dv_splits d;
@@ -246,8 +248,8 @@ static void read_span(const state *s, char *line)
     }
 }
 
-// "1024:32 / -": written and reduced splits by factor. Ours must be those, and
-// must decode to where they came from.
+// Reads "1024:32 / -", the written and reduced splits by factor. Our encoding
+// must be equal, and must decode to the splits that it was made of.
 static void read_encoded(const state *s, char *line)
 {
     dv_encoded e;
@@ -354,7 +356,8 @@ TEST(vectors)
     assert_int_equal(s.n_errors, 25);
 }
 
-// What the encoding cannot say is an error, not another division.
+// A division that cannot be encoded is an error, and not encoded as another
+// division.
 TEST(collisions)
 {
     static const struct {
@@ -383,8 +386,8 @@ TEST(collisions)
     }
 }
 
-// H24: idle cores are not free. The more cores, the cheaper, until all are
-// busy.
+// H24: idle cores are not free: with more cores the cost decreases, until all
+// are busy.
 TEST(more_cores_cost_less)
 {
     static const char text[] = "input x: f16[4096, 4096]\n"

@@ -1,4 +1,5 @@
-// Einsums from C: types, strides, wrong calls, caches, and no memory.
+// Einsums through the C API: types, strides, wrong calls, caches, and no
+// memory.
 #include "harness/test.h"
 #include "einsum/einsum.h"
 
@@ -20,7 +21,7 @@ TEST(types)
         const dv_array in[] = {{.dtype = cases[i].a}, {.dtype = cases[i].b}};
         assert_int_equal(dv_einsum_dtype(in, 2), cases[i].want);
     }
-    // Bytes add up in more than a byte; halves are not rounded in between.
+    // Sums of i8 are wider than i8; sums of f16 are not rounded in between.
     signed char a[4] = {100, 100, 100, 100}, b[4] = {100, 100, 100, 100};
     int32_t y = 0;
     const int64_t shape[] = {4};
@@ -29,7 +30,7 @@ TEST(types)
     const dv_array out = {DV_I32, 0, NULL, NULL, &y};
     assert_int_equal(dv_einsum("i,i->", in, 2, &out, NULL, NULL), DV_OK);
     assert_int_equal(y, 40000);
-    // No type of 32 bits holds both.
+    // No 32-bit type holds both numbers.
     int32_t many = 16777217;
     float one = 1;
     double both = 0;
@@ -44,7 +45,7 @@ TEST(types)
 
 TEST(strides)
 {
-    // Every second column of a, b turned around, c by columns.
+    // Every second column of a, b reversed, c stored by columns.
     double a[2][4] = {{1, 0, 2, 0}, {3, 0, 4, 0}}, b[2] = {20, 10};
     double c[4] = {-1, -1, -1, -1};
     const int64_t sa[] = {2, 2}, sb[] = {2}, sc[] = {2, 2};
@@ -53,7 +54,8 @@ TEST(strides)
     const dv_array out = {DV_F64, 2, sc, tc, c};
     assert_int_equal(dv_einsum("ij,j->ij", in, 2, &out, NULL, NULL), DV_OK);
     assert_true(c[0] == 10 && c[1] == 30 && c[2] == 40 && c[3] == 80);
-    // A stride of 0 repeats an input, but not an output.
+    // A stride of 0 repeats an element of an input; it is refused for an
+    // output.
     double one[1] = {5}, sum[2] = {0};
     const int64_t zero[] = {0}, dense[] = {1};
     dv_array x = {DV_F64, 1, sb, zero, one}, y = {DV_F64, 1, sb, dense, sum};
@@ -97,8 +99,9 @@ TEST(wrong_calls)
     dv_einsum_cache_destroy(NULL);
 }
 
-// Where operands lie in the output, nothing is computed; one between the
-// elements of the other is well. A diag that was cleared is as new.
+// If an operand overlaps the output, nothing is computed; an operand between
+// the elements of the output is accepted. A diag that was cleared can be used
+// again.
 TEST(overlaps)
 {
     double a[6] = {1, 2, 3, 4, 5, 6};
@@ -116,7 +119,7 @@ TEST(overlaps)
         assert_string_equal(dv_diag_text(diag), "");
     }
     assert_true(a[0] == 1 && a[3] == 4);
-    out.data = a + 3; // behind it
+    out.data = a + 3; // right behind it
     assert_int_equal(dv_einsum("i->i", &in, 1, &out, NULL, diag), DV_OK);
     assert_true(a[3] == 1 && a[5] == 3);
     in.strides = out.strides = two;
@@ -127,7 +130,7 @@ TEST(overlaps)
     dv_diag_destroy(diag);
 }
 
-// A plan is found again for the same call, and for no other.
+// A cached plan is found again by an equal call, and by no other.
 TEST(caches)
 {
     dv_einsum_cache *cache = NULL;
@@ -143,7 +146,7 @@ TEST(caches)
     in.shape = three;
     assert_int_equal(dv_einsum_create(&e[2], "i->", &in, 1, &o, NULL), DV_OK);
     assert_ptr_not_equal(dv_einsum_plan(e[0]), dv_einsum_plan(e[2]));
-    o.dtype = DV_F32; // the third plan: the first has to go
+    o.dtype = DV_F32; // the third plan: the first one is dropped
     assert_int_equal(dv_einsum_create(&e[3], "i->", &in, 1, &o, NULL), DV_OK);
     assert_ptr_not_equal(dv_einsum_plan(e[2]), dv_einsum_plan(e[3]));
     o.dtype = -1;
@@ -157,14 +160,14 @@ TEST(caches)
     plan.threads = 2;
     assert_int_equal(dv_einsum_create(&e[6], "i->", &in, 1, &o, NULL), DV_OK);
     assert_ptr_not_equal(dv_einsum_plan(e[5]), dv_einsum_plan(e[6]));
-    plan.team = 2; // for processes: the same with the cache and without
+    plan.team = 2; // for processes: the same error with and without the cache
     o.cache = NULL;
     dv_status st = dv_einsum_create(&e[7], "i->", &in, 1, &o, NULL);
     o.cache = cache;
     assert_int_equal(dv_einsum_create(&e[8], "i->", &in, 1, &o, NULL), st);
     if (st == DV_OK)
         assert_ptr_not_equal(dv_einsum_plan(e[6]), dv_einsum_plan(e[8]));
-    dv_einsum_cache_destroy(cache); // execs go on
+    dv_einsum_cache_destroy(cache); // execs stay valid
     double x[2] = {3, 4}, y = 0;
     assert_int_equal(dv_einsum_bind(e[0], 0, x, NULL, NULL), DV_OK);
     assert_int_equal(dv_einsum_bind(e[0], 1, &y, NULL, NULL), DV_OK);

@@ -1,6 +1,6 @@
-// Reads that go by indices: rows that they find are computed by kernels, to the
-// bit as the oracle has it where nothing is rounded; of all types of tables and
-// indices; and an index that is out of range is an error, not a read.
+// Reads through indices (gathers): kernels compute the rows, with the oracle's
+// bits where nothing is rounded, for all types of tables and indices; an index
+// that is out of range is an error (P1).
 #include "harness/test.h"
 #include "harness/unit.h"
 
@@ -11,7 +11,7 @@ static void try(const char *text, int exact, const char *how)
         start(&j, text, threads, DV_RUN_THREADS);
         goes(&j, how);
         is_right(&j, exact);
-        is_right(&j, exact); // and once more
+        is_right(&j, exact); // a second run
         job_stop(&j);
     }
     same_for_all(text);
@@ -37,26 +37,27 @@ TEST(types)
 TEST(forms)
 {
     static const char *const exact[] = {
-        // The last of two dims; both of three; none but one of four.
+        // An index in the last of two dims, in two of three, in one of four.
         "input t: f32[37, 70] input p: i32[41] y[i,j] = t[j,p[i]] output y",
         "input t: f32[9, 7, 37] input p: i32[41] input q: i64[41]"
         " y[i,j] = t[p[i],q[i],j] output y",
         "input t: f32[5, 9, 7, 12] input p: i32[6]"
         " y[b,i,j,k] = t[j,p[b],i,k] output y",
-        // Indices of two variables, of every second element, from the end.
+        // Indices that depend on two variables, that are every second element,
+        // or that are reversed.
         "input t: f32[19, 65] input p: i8[11, 3]"
         " y[i,l,j] = t[p[i,l],j] output y",
         "input t: f32[19, 65] input p: i32[30]"
         " y[i,j] = t[p[2*i+1],j] for i in 0..15 output y",
         "input t: f32[19, 65] input p: i32[30]"
         " y[i,j] = t[p[29-i],64-j] for i in 0..30, j in 0..65 output y",
-        // The one index of all rows.
+        // One index for all rows.
         "input t: f32[19, 8, 65] input p: i32[1]"
         " y[i,j] = t[p[0],i,j] output y",
-        // An index that is a value as well.
+        // An index that is also used as a value.
         "input t: f32[19, 65] input p: i32[30]"
         " y[i,j]: f64 = t[p[i],j] + p[i] output y",
-        // What it overwrites.
+        // Updates that read their own tensor through an index.
         "input t: f32[30, 65] input p: i32[30]"
         " t[i,j] <- t[p[i],j] for i in 0..30, j in 0..65 output t",
         "input t: f32[30, 65] input p: i32[30]"
@@ -72,7 +73,7 @@ TEST(forms)
         " y[i,j] = gelu(t[p[i],j] * s[i] + u[q[i],j]) output y",
         "input t: f32[40, 65] input p: i32[33] input s: f32[33]"
         " y[i,j] = t[p[i],j] / s[i] output y",
-        // Bags: sums of rows that are found, of parts of rows.
+        // Sums of gathered rows (embedding bags), and of parts of rows.
         "input t: f32[40, 65] input p: i32[33, 6]"
         " y[i,j] = sum[l] t[p[i,l],j] output y",
         "input t: f16[40, 65] input p: i32[33, 6] input w: f32[33, 6]"
@@ -88,7 +89,8 @@ TEST(forms)
         try(rounded[i], 0, kernel);
 }
 
-// Elements one by one; indices of indices; integers that may not fit.
+// Single elements; indices of indices; integers that may not fit 32 bits: these
+// have no kernel.
 TEST(others)
 {
     static const char *const text[] = {

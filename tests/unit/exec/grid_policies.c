@@ -8,16 +8,16 @@
 #include "plan/traffic.h"
 
 static const char *const programs[] = {
-    // Batches, edges, a vector behind the sum; then one pointwise.
+    // Batches, remainders, a vector in the epilogue; then a pointwise op.
     "input a: f32[2, 70, 200]\ninput b: f32[200, 130]\ninput c: f32[70]\n"
     "t[z,m,n] = relu(sum[k] a[z,m,k] * b[k,n] - c[m])\n"
     "y[z,m,n] = t[z,m,n] * 0.5\noutput y\n",
-    // Sums of rows, a largest of all.
+    // Row sums, and a maximum over everything.
     "input a: f32[100, 333]\ns[i] = sum[k] a[i,k]\nh[] = max[i,k] a[i,k]\n"
     "y[i] = s[i] + h[]\noutput y\n",
 };
 
-// A row, and two single cores above one another: 54 of 64 are left.
+// A row of cores, and two cores in one column: 54 of 64 cores are left.
 static const dv_core_rect holes[] = {{0, 3, 7, 3}, {5, 0, 5, 1}};
 
 static void run(job *j, const char *text, const char *by, const char *order,
@@ -165,7 +165,7 @@ TEST(holes_are_kept_free)
         job j;
         run(&j, programs[0], policies[k].name, NULL, DV_RUN_SIM, 2);
         assert_int_equal(j.plan->target.cores, 54);
-        // Every core of every line, moved into each of the holes.
+        // Moves the core of every seventh range into each of the holes.
         dv_group_grid *g = &j.own->grids[0];
         for (int32_t i = 0; i < g->n_ranges; i += 7) {
             dv_tile_range keep = g->ranges[i];
@@ -180,7 +180,7 @@ TEST(holes_are_kept_free)
     }
 }
 
-// What the target says of its cores must hold, whoever wrote it.
+// C24: the checker proves what the target says of its cores.
 TEST(machine_is_checked)
 {
     job j;
@@ -201,7 +201,7 @@ TEST(machine_is_checked)
     t->core_grid = (dv_core_grid){0, 0};
     finds(&j, "is not on the grid of 0x0 cores");
     *t = keep;
-    // A hole where there is work: the plan was made for other cores.
+    // C21: a hole where there is work: the plan was made for other cores.
     t->holes.at[0] = (dv_core_rect){0, 0, 0, 1};
     finds(&j, "is in the hole 0,0 to 0,1");
     *t = keep;

@@ -1,12 +1,12 @@
-// Integers in the thread executor: what is computed in 32 bits is what the
-// oracle computes in 64, to the bit, also where sums do not fit; and ops get
-// the kernels that there are for them.
+// Integers in the thread executor: what is computed in 32 bits equals what the
+// oracle computes in 64 bits, also where sums overflow; and ops get the kernels
+// that exist for them.
 #include "harness/test.h"
 #include "harness/unit.h"
 #include "base/dtype.h"
 
-// How large inputs are: as dv_fill has them, or of all their bits; small with
-// a few large ones, so that some tiles fit 32 bits; where squares just do.
+// The inputs: those of dv_fill; random bits; mostly small numbers with a few
+// large ones, so that some tiles fit 32 bits; numbers whose squares just fit.
 typedef enum values { SMALL, LARGE, MIXED, EDGE } values;
 
 static void fill(const job *j, int32_t tensor, values v)
@@ -25,7 +25,7 @@ static void fill(const job *j, int32_t tensor, values v)
 }
 
 typedef struct example {
-    const char *text, *how; // of the last op; NULL: any
+    const char *text, *how; // how the last op runs; NULL: not checked
 } example;
 
 static void begin(job *j, const example *e, int64_t threads, values v)
@@ -38,7 +38,8 @@ static void begin(job *j, const example *e, int64_t threads, values v)
         goes(j, e->how);
 }
 
-// One thread is right, others give the same; and are right once more.
+// One thread gives the right results and several give the same; with three
+// threads a second run is right, too.
 static void try_all(const example *e, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -63,7 +64,7 @@ static void try_all(const example *e, size_t n)
     "param M = " #m " param N = " #n " param K = " #k " input a: " #a          \
     "[M, K] input b: " #b "[K, N] "
 
-// Sums that wrap around where they are stored may as well do so before.
+// A sum that wraps around when it is stored may wrap around before.
 TEST(sums_wrap)
 {
     static const example e[] = {
@@ -82,11 +83,11 @@ TEST(sums_wrap)
         {"input a: i32[40, 9] input b: i32[9] c[m] = sum[k] a[m,k] * b[k] "
          "output c",
          "a contraction"},
-        // No kernel: with two threads all is one point.
+        // No kernel: with two threads each has a single point.
         {"input a: i32[1, 1] input b: i32[1, 2] "
          "c[m,n] = sum[k] a[m,k] * b[k,n] output c",
          "a contraction"},
-        // What follows is right in 32 bits, too.
+        // Epilogues that are correct in 32 bits, too.
         {MATMUL(i32, i32, 33, 29, 50) "input d: i32[N] c[m,n] = d[n] - 3 * "
                                       "sum[k] a[m,k] * b[k,n] output c",
          "a contraction"},
@@ -106,7 +107,7 @@ TEST(sums_wrap)
         {MATMUL(i8, i8, 33, 29,
                 70) "c[m,n] = 2 + sum[k] a[m,k] * b[k,n] output c",
          "a contraction"},
-        // Eight bits times eight fit: relu sees what it should.
+        // Products of i8 fit 32 bits, so that relu sees the right sign.
         {MATMUL(i8, i8, 33, 5,
                 50) "c[m,n] = relu(sum[k] a[m,k] * b[k,n]) output c",
          "a contraction"},
@@ -117,7 +118,7 @@ TEST(sums_wrap)
     try_all(e, sizeof e / sizeof *e);
 }
 
-// Parts of reductions are kernels' as well, in i32.
+// Kernels compute parts of reductions, too, in i32.
 TEST(parts_wrap)
 {
     static const example e[] = {
@@ -140,7 +141,7 @@ TEST(parts_wrap)
 #define PRODUCT "a contraction, where values fit 32 bits"
 #define VECTOR  "a vector kernel, where values fit 32 bits"
 
-// What compares sums or products must see all of their 64 bits.
+// Comparisons of sums or products must see all 64 bits.
 TEST(comparisons_look)
 {
     static const example e[] = {
@@ -166,11 +167,12 @@ TEST(comparisons_look)
         {MATMUL(i32, i32, 67, 45,
                 31) "c[m,n]: i8 = abs(min[k] a[m,k] * b[k,n]) output c",
          VECTOR},
-        // Bounds that are no longer exact: squares are lost beside them.
+        // The bound of the range is no longer exact: squares are rounded away
+        // in it.
         {"input a: i32[] input d: i32[64] y[i] = relu(a[]*a[]*a[]*a[]*a[] + "
          "d[i]*d[i] - a[]*a[]*a[]*a[]*a[]) output y",
          NULL},
-        // Windows, backwards, columns, diagonals, one element.
+        // Windows, reversed reads, columns, diagonals, a single element.
         {"input x: i32[500] input w: i32[9] y[i] = relu(sum[k] x[i+k] * w[k]) "
          " for i in 0..492 output y",
          VECTOR},
@@ -185,8 +187,8 @@ TEST(comparisons_look)
     try_all(e, sizeof e / sizeof *e);
 }
 
-// Floats that are stored in bytes: what kernels make of them is what strips
-// do, of every size, whether they fit or not.
+// Floats that are stored as i8: kernels give what the interpreter of strips
+// gives, for numbers of every magnitude, whether they fit or not.
 TEST(bytes)
 {
     static const char *const text[] = {
@@ -200,13 +202,15 @@ TEST(bytes)
             start(&j[e], text[k], 1, e ? DV_RUN_SEQ : DV_RUN_THREADS);
             uint32_t bits = 7;
             for (int i = 0; i < 4 * 1031; i++) {
-                bits = bits * 1664525u + 1013904223u; // all exponents, nan, inf
+                bits =
+                    bits * 1664525u + 1013904223u; // all exponents, nan and inf
                 uint32_t odd = bits >> 8 & 1 ? bits : (bits & 0xff7fffff);
                 if (k == 3)
                     ((uint16_t *)j[e].data[0])[i] = (uint16_t)(bits >> 16);
                 else if (i % 3)
                     memcpy((float *)j[e].data[0] + i, &odd, 4);
-                else // beside whole numbers, halves, ends
+                else // numbers next to integers, halves and the ends of the
+                     // range
                     ((float *)j[e].data[0])[i] =
                         (float)((int)(bits >> 20) - 2048) *
                         (i % 2 ? .25f : 1.75f);
@@ -239,8 +243,8 @@ TEST(bytes_again)
         }
 }
 
-// Integers are exact in 64 bits: what a select chooses, whatever its condition
-// is made of, and what a float tensor stores.
+// Integers are exact in 64 bits: also in a select with any condition, and when
+// a float tensor stores them.
 TEST(integers_are_exact)
 {
     static const example of[] = {

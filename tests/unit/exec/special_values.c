@@ -1,6 +1,7 @@
-// Special values: -0, nan, inf and denormals. For functions that round nothing
-// every executor gives the oracle's bits, signs of zeros included; for the
-// others it stays within the oracle's tolerance over the whole range of a type.
+// Special values: -0, nan, inf and subnormal numbers. For functions without
+// rounding every executor gives the oracle's bits, signs of zeros included; for
+// the others it stays within the oracle's bounds over the whole range of a
+// type.
 #include "harness/test.h"
 #include "harness/unit.h"
 #include "base/dtype.h"
@@ -24,7 +25,7 @@ static const char *const types[] = {"f32", "f64", "f16", "bf16"};
 
 // -- Bits --------------------------------------------------------------------
 
-// Many zeros of both signs, so that they meet.
+// Returns a special value; most are zeros of both signs, so that they meet.
 static double special(void)
 {
     static const double values[] = {0.0,  -0.0,     0.0,       -0.0, 0.0,
@@ -43,7 +44,7 @@ static void fill(job *j)
             dv_store(p->tensors[i].dtype, j->data[i], k, special());
 }
 
-// Outputs of the oracle, rounded as they are stored, by tensor of the plan.
+// Computes the oracle's outputs, rounded to their types, by tensor of the plan.
 static void ask_oracle(const job *j, double **values)
 {
     const dv_program *p = j->plan->ops;
@@ -90,7 +91,7 @@ static void run_one(const char *target, const char *text, int64_t threads,
     job_stop(&j);
 }
 
-// Ranks that are threads of this process.
+// Runs on ranks that are threads of this process.
 static void run_team(const char *text, int64_t size)
 {
     job j;
@@ -109,7 +110,7 @@ static void run_team(const char *text, int64_t size)
     job_stop(&j);
 }
 
-// @ is the type, M and N get random sizes.
+// In these programs @ stands for the type; M and N get random values.
 static const char *const exact[] = {
     "input a: @[M,N] input b: @[M,N] y[i,j] = max(a[i,j], b[i,j])"
     " z[i,j] = min(a[i,j], b[i,j]) output y, z",
@@ -127,7 +128,7 @@ static const char *const exact[] = {
     " v[i,j] = select(a[i,j], a[i,j], b[i,j]) output y, z, v",
     "input a: @[M,N] y[i,j] = 1 / max(a[i,j], 0.0)"
     " z[i,j] = 1 / min(0.0, a[i,j]) output y, z",
-    // Reducers: along rows, columns, both, a window; of functions.
+    // Reducers along rows, columns, both, and windows; and of functions.
     "input a: @[M,N] y[i] = max[j] a[i,j] z[i] = min[j] a[i,j] output y, z",
     "input a: @[M,N] y[j] = max[i] a[i,j] z[j] = min[i] a[i,j] output y, z",
     "input a: @[M,N] y[] = max[i,j] a[i,j] z[] = min[i,j] a[i,j] output y, z",
@@ -174,7 +175,7 @@ TEST(test_bits)
         }
 }
 
-// Long reductions that are cut into parts, which are combined.
+// G5: long reductions that are cut into parts and combined.
 TEST(test_parts)
 {
     static const char *const forms[] = {
@@ -226,7 +227,8 @@ TEST(test_products)
 
 // -- Functions ---------------------------------------------------------------
 
-// Around every place where a function changes its form or leaves its range.
+// Returns a number near a point where a function changes its form or leaves its
+// range.
 static double extreme(int64_t k)
 {
     static const double at[] = {
@@ -264,7 +266,7 @@ TEST(test_functions)
         }
 }
 
-// The sequential executor is as good where exp(-x) is infinite.
+// The sequential executor is as exact where exp(-x) overflows.
 TEST(test_sigmoid)
 {
     static const char form[] =

@@ -1,5 +1,5 @@
-// The thread executor: the same bits for any number of threads, parts of sums,
-// updates, repeats, errors found by one thread among many.
+// The thread executor: the same bits for any number of threads (N8), partial
+// sums, updates, repeats, and errors that one of several threads finds.
 #define _POSIX_C_SOURCE 200809L // fork
 #include "jit/gemm/gemm.h"
 #include "contract/contract.h"
@@ -13,26 +13,26 @@
 #include "harness/unit.h"
 
 static const char *const programs[] = {
-    // A chain whose tiles hand data on, with temporaries that exist in tiles.
+    // Ops that share tiles, with temporaries that exist only in tiles.
     "input x: f32[67, 129]\nm[i] = max[j] x[i,j]\n"
     "e[i,j] = exp(x[i,j] - m[i])\ns[i] = sum[j] e[i,j]\n"
     "y[i,j] = e[i,j] / s[i]\noutput y\n",
-    // The same down the columns: tiles of temporaries have other strides.
+    // The same along columns: the temporaries of tiles have other strides.
     "input x: f16[67, 131]\nm[j] = max[i] x[i,j]\n"
     "e[i,j] = exp(x[i,j] - m[j])\ns[j] = sum[i] e[i,j]\n"
     "y[i,j] = e[i,j] / s[j]\noutput y\n",
-    // Rows of a sum that follow each other in a tile's temporary alone.
+    // A sum whose rows are adjacent only in the temporary of a tile.
     "input x: f32[12, 5, 37]\nt[i,b,j] = x[i,b,j] * 0.3\n"
     "y[b] = sum[i,j] exp(t[i,b,j])\noutput y\n",
-    // Products of odd sizes, with something done to them.
+    // Products of odd sizes with epilogues.
     "input a: f32[33, 65]\ninput b: f32[65, 47]\n"
     "c[m,n] = relu(sum[k] a[m,k] * b[k,n])\nd[m,n] = c[m,n] * 2.0\n"
     "output c, d\n",
-    // Updates that read their neighbours, in a loop.
+    // Updates that read their neighbours, in a repeat (G6).
     "input u: f64[40, 30]\nrepeat 5 {\n"
     "u[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + u[i,j-1] + u[i,j+1])"
     "  for i in 1..39, j in 1..29\nv[i] = max[j] u[i,j]\n}\noutput u, v\n",
-    // An index that is read, integers, one element.
+    // A gather, integers, a scalar.
     "input t: f32[50]\ninput k: i32[20]\ninput n: i32[20]\n"
     "y[i] = t[k[i]] * 3.0\nz[i] = n[i] * n[i] - k[i]\nr[] = 2.0\n"
     "output y, z, r\n",
@@ -54,9 +54,10 @@ TEST(any_number_gives_the_same_bits)
     }
 }
 
-// What kernels add to their sums is what is added behind them: of rows, of
-// columns, in blocks of k, of one row, of narrow factors, rounded to narrow
-// results; and what is no bias.
+// A bias that a kernel adds to its sums gives the same bits as one added by a
+// statement of its own: for rows, for columns, with blocks of k, for one row,
+// for narrow factors and narrow results; and for vectors that cannot be a
+// kernel's bias.
 TEST(a_bias_is_added_last)
 {
     static const struct {
@@ -105,8 +106,8 @@ TEST(a_bias_is_added_last)
     }
 }
 
-// Narrow results are rounded once, by whoever finishes the sums; k is longer
-// than one block.
+// Narrow results are rounded once, when the sums are finished; k is longer than
+// one block.
 TEST(results_are_rounded_once)
 {
     static const char *const types[] = {"bf16", "f16", "f32"};
@@ -128,8 +129,8 @@ TEST(results_are_rounded_once)
     }
 }
 
-// Tiles that threads take as they come: which thread has which is chance, what
-// is computed is not. Repeats fill the queues again.
+// N8: tiles that threads take from queues give the same bits as dealt tiles,
+// whichever thread takes which. Repeats fill the queues again.
 TEST(handed_out_tiles_give_the_same_bits)
 {
     static const char *const policies[] = {"ticket", "steal(2)", "dynamic"};
@@ -148,8 +149,8 @@ TEST(handed_out_tiles_give_the_same_bits)
         }
 }
 
-// A sum that is divided among threads: whatever the plan chose, two runs of it
-// are equal, and the oracle is not far.
+// G5: a sum that is divided among threads: two runs give the same bits, within
+// the oracle's bounds.
 TEST(parts_are_combined_in_order)
 {
     static const char text[] = "input x: f32[100000]\n"
@@ -183,7 +184,7 @@ TEST(an_error_of_one_thread_is_the_runs)
     ((int32_t *)j.data[k])[900] = 50;
     assert_int_equal(dv_exec_run(j.x, j.diag), DV_E_BOUNDS);
     assert_non_null(strstr(dv_diag_text(j.diag), "an index found 50"));
-    // The next run starts afresh.
+    // The next run starts without the error.
     ((int32_t *)j.data[k])[900] = 49;
     dv_diag *diag = dv_diag_create();
     assert_int_equal(dv_exec_run(j.x, diag), DV_OK);
@@ -192,7 +193,8 @@ TEST(an_error_of_one_thread_is_the_runs)
     job_stop(&j);
 }
 
-// Every thread finds an error; a later run tells its own, not one of those.
+// Every thread finds an error; a later run reports its own error, not one of
+// those.
 TEST(errors_are_not_kept)
 {
     static const char text[] =
@@ -202,7 +204,7 @@ TEST(errors_are_not_kept)
     int32_t *k = j.data[dv_program_find(j.plan->ops, "k")];
     for (int i = 0; i < 4000; i += 4000 / 4)
         k[i] = 70;
-    for (int turn = 0; turn < 8; turn++) // how many get that far is chance
+    for (int turn = 0; turn < 8; turn++) // how many threads find one is chance
         assert_int_equal(dv_exec_run(j.x, NULL), DV_E_BOUNDS);
     for (int at = 0; at < 4; at++) {
         for (int i = 0; i < 4; i++)
@@ -217,8 +219,8 @@ TEST(errors_are_not_kept)
     job_stop(&j);
 }
 
-// OpenMP may give fewer threads than the plan has cores: one plays several,
-// each with the kernels of its own tiles.
+// OpenMP may give fewer threads than the plan has cores: a thread then does the
+// work of several, with the kernels of their tiles.
 TEST(fewer_threads_than_cores)
 {
 #ifdef _OPENMP
@@ -244,7 +246,7 @@ TEST(fewer_threads_than_cores)
 #endif
 }
 
-// A child of fork has its parent's exec, but not its threads.
+// A child process has its parent's exec, but not its threads.
 TEST(a_child_runs_alone)
 {
 #if defined(__SANITIZE_THREAD__)
@@ -260,7 +262,7 @@ TEST(a_child_runs_alone)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        alarm(60); // or it would hang with us
+        alarm(60); // in case it hangs
         int ok = dv_exec_run(j.x, j.diag) == DV_OK &&
                  !memcmp(want, j.data[y], bytes);
         _exit(ok ? 0 : 1);
@@ -273,8 +275,8 @@ TEST(a_child_runs_alone)
     job_stop(&j);
 }
 
-// The products and the measurements that have threads of their own: a child
-// does them alone, to the same bits.
+// Products and measurements that have threads of their own: a child process
+// runs them alone, with the same bits.
 TEST(a_child_multiplies_alone)
 {
 #if defined(__SANITIZE_THREAD__)
@@ -307,7 +309,7 @@ TEST(a_child_multiplies_alone)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        alarm(60); // or it would hang with us
+        alarm(60); // in case it hangs
         dv_contract_run(c, b, a, got[0]);
         dv_gemm_run(p, a, b, got[1], NULL);
         int ok = !memcmp(want, got, sizeof want) && dv_rate_copy(4096, 2) > 0 &&

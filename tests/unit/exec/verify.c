@@ -1,5 +1,5 @@
-// What --verify takes and what it refuses: right results with all the errors
-// they may have, wrong ones however small they are.
+// What --verify accepts and refuses: right results with any error that they may
+// have, and wrong results, however small the difference.
 #include "harness/test.h"
 #include "harness/unit.h"
 #include <math.h>
@@ -32,7 +32,7 @@ static void run(job *j)
                  v.residual, v.threshold);
 }
 
-// Puts x in, takes it out again, and has the verdict in between.
+// Returns the verdict with x in place of an element, which is then restored.
 static dv_verdict with(job *j, float *at, float x)
 {
     float kept = *at;
@@ -45,7 +45,7 @@ static dv_verdict with(job *j, float *at, float x)
 // -- What is refused
 // -----------------------------------------------------------
 
-// A wrong element beside one that is 1e9 times as large.
+// A wrong element beside one that is 1e9 times as large is found.
 TEST(test_small)
 {
     job j;
@@ -61,7 +61,7 @@ TEST(test_small)
     job_stop(&j);
 }
 
-// No rounding, no error: copies, gathers, maxima, relu.
+// Without rounding there is no tolerance: copies, gathers, maxima, relu.
 TEST(test_exact)
 {
     static const char *const text[] = {
@@ -82,7 +82,7 @@ TEST(test_exact)
     }
 }
 
-// One addend of so many that is left out, or there twice.
+// A sum in which one of many terms is missing, or counted twice, is refused.
 TEST(test_sum)
 {
     job j;
@@ -104,10 +104,10 @@ TEST(test_infinite)
     job j;
     begin(&j, "input x: f32[8]\ny[i] = x[i] * x[i]\noutput y\n");
     float *x = tensor(&j, "x"), *y = tensor(&j, "y");
-    x[1] = 1e30f; // its square is more than f32 holds
+    x[1] = 1e30f; // its square overflows f32
     x[2] = INFINITY;
     x[3] = NAN;
-    x[4] = 1.844674e19f; // just less
+    x[4] = 1.844674e19f; // its square just fits
     run(&j);
     assert_true(isinf(y[1]) && isinf(y[2]) && isnan(y[3]) && isfinite(y[4]));
     for (int i = 1; i < 5; i++)
@@ -119,7 +119,7 @@ TEST(test_infinite)
 // -- What is taken
 // ---------------------------------------------------------------
 
-// A difference of large sums: what is left is their error.
+// A difference of large sums may consist of their error alone.
 TEST(test_cancelled)
 {
     job j;
@@ -134,7 +134,7 @@ TEST(test_cancelled)
     job_stop(&j);
 }
 
-// By a difference that is nearly nothing, then into a function that is bounded.
+// Division by a difference that is nearly 0, followed by a bounded function.
 TEST(test_bounded)
 {
     job j;
@@ -145,7 +145,7 @@ TEST(test_bounded)
     job_stop(&j);
 }
 
-// Where two values may be equal, either side of a choice is right.
+// Where two values may be equal, either result of a select is right.
 TEST(test_choice)
 {
     job j;
@@ -160,7 +160,8 @@ TEST(test_choice)
     job_stop(&j);
 }
 
-// A float that is cut off just beside a whole number, and one that is not.
+// A float that is truncated next to an integer may go either way; another may
+// not.
 TEST(test_cut)
 {
     job j;
@@ -168,11 +169,11 @@ TEST(test_cut)
               "n[i]: i32 = exp(x[i]) * exp(-x[i]) * 3 * x[i]\noutput n\n");
     float *x = tensor(&j, "x");
     for (int i = 0; i < 8; i++)
-        x[i] = i ? .5f : 1; // 3 or nearly 3, and 1.5
+        x[i] = i ? .5f : 1; // exactly or nearly 3, and 1.5
     run(&j);
     int32_t *n = j.data[dv_program_find(j.plan->ops, "n")];
     int32_t kept = n[0];
-    n[0] = 5 - kept; // 2 for 3, or 3 for 2
+    n[0] = 5 - kept; // 2 instead of 3, or 3 instead of 2
     assert_true(judged(&j).ok);
     n[0] = kept;
     n[1] = 2;
@@ -180,9 +181,9 @@ TEST(test_cut)
     job_stop(&j);
 }
 
-// Right results that a simpler analysis refuses: roundings that all go the same
-// way, products that overflow in one order, functions that do inside, numbers
-// that wrap around, whole inputs that are computed with in floats.
+// Right results that a simpler error analysis would refuse: roundings in the
+// same direction, products that overflow in one order, functions that overflow
+// inside, integers that wrap around, integer inputs of float computations.
 TEST(test_right)
 {
     static const struct {
@@ -226,7 +227,7 @@ TEST(test_right)
     }
 }
 
-// An element that neither the run nor the lowering can tell counts once.
+// An element that neither reference can decide counts once as undecided.
 TEST(test_unknown_once)
 {
     job j;
@@ -240,15 +241,16 @@ TEST(test_unknown_once)
         x[i] = 0.3f;
     x[5] = -0.3f;
     run(&j);
-    assert_int_equal(judged(&j).n_unknown, 0); // the run agrees all the same
+    assert_int_equal(judged(&j).n_unknown, 0); // the result agrees all the same
     float *y = tensor(&j, "y");
     assert_int_equal(with(&j, &y[2], 7).n_unknown, 1);
     assert_true(with(&j, &y[2], 7).ok);
     job_stop(&j);
 }
 
-// A program that was changed on the way, no op more: it is held against what
-// was written.
+// O1: a plan whose ops are not those of the program as written, although there
+// are equally many: its results are compared with the program as written, and
+// refused.
 TEST(test_changed)
 {
     static const char written[] =

@@ -1,5 +1,6 @@
-// Tiles on cores: what a known implementation loses; limits; orders both ways;
-// queues between threads. (Known vectors: vectors.c.)
+// C21: tiles on cores: cases in which a known implementation loses tiles;
+// limits; orders in both directions; queues between threads. Known vectors are
+// in vectors.c.
 #define _POSIX_C_SOURCE 200809L // strtok_r
 #include "harness/test.h"
 #include "base/diag.h"
@@ -26,7 +27,7 @@ static int64_t tiles_of(const dv_grid *g, int32_t *busy)
 TEST(losses)
 {
     int32_t busy;
-    // Shards that are not a square: all 8 cores, all 64 tiles.
+    // Shards that are not square use all 8 cores and all 64 tiles.
     for (int turned = 0; turned < 2; turned++) {
         int64_t shape[] = {256, 256};
         dv_shard_spec s = {"c", {2, 4}, {4, 2}};
@@ -44,7 +45,8 @@ TEST(losses)
         }
         dv_grid_destroy(g);
     }
-    // Uneven division keeps every core busy; dims, edges and names are real.
+    // Uneven division keeps every core busy; dims, remainders and names are
+    // supported.
     static const struct {
         int64_t shape[3];
         int n_dims;
@@ -110,7 +112,7 @@ TEST(limits)
     grid_refused(&t, DV_E_CAPACITY, "is for core 1,0");
     t.holes = &out;
     grid_refused(&t, DV_E_CAPACITY, "not on the grid of 8x4 cores");
-    // A shard larger than a core's memory.
+    // A shard larger than the memory of a core is refused.
     int64_t large[] = {4096, 4096};
     dv_shard_spec one = {"c", {2, 2}, {64, 64}};
     t = matrix_task(large, 0, 0);
@@ -127,7 +129,8 @@ TEST(limits)
     dv_target_destroy(wormhole);
 }
 
-// A target's holes and the caller's; none is left on the corner of the grid.
+// Holes of the target and of the caller are combined; no corner of the grid is
+// left over.
 TEST(target_holes)
 {
     const int64_t shape[] = {256, 256};
@@ -150,7 +153,7 @@ TEST(target_holes)
     dv_target_destroy(wormhole);
 }
 
-// Panels that an independent count gives, for static ranges.
+// The numbers of panels of static ranges equal an independent count.
 TEST(panels)
 {
     static const struct {
@@ -193,7 +196,8 @@ TEST(panels)
     assert_int_equal(dv_banks_touched(12, 13, 5), 5);
 }
 
-// Every tile has one place, and the place leads back.
+// Every tile has one position in an order, and the position leads back to the
+// tile.
 TEST(orders)
 {
     static const char *const words[] = {
@@ -237,7 +241,7 @@ static void *work(void *arg)
         for (int64_t i = 0; i < count; i++) {
             atomic_fetch_add(&w->owned[first + i], 1);
             w->ran++;
-            // Some cores are slow, so that others take their tiles.
+            // Some threads are slow, so that others steal their tiles.
             for (volatile int k = 0; w->core % 4 == 0 && k < 2000; k++)
                 ;
         }
@@ -275,7 +279,7 @@ TEST(queues)
     assert_false(dv_queue_init(&q, (int64_t)1 << 40, 4, 1, 1));
 }
 
-// A million tiles are planned as quickly as ten: nothing is listed.
+// A million tiles are planned as quickly as ten, because they are not listed.
 TEST(large)
 {
     int64_t shape[] = {32000, 32000};
@@ -298,7 +302,8 @@ TEST(large)
     }
 }
 
-// Every allocation fails once: a status, nothing half made.
+// Every allocation fails once: a status is returned, and nothing is left half
+// made.
 TEST(memory)
 {
     int64_t shape[] = {160, 416};

@@ -1,5 +1,5 @@
-// Products of windows that go on by more than one: where they overlap, what
-// lies apart is brought beside each other once.
+// Products of strided windows: where windows overlap, lowering copies the
+// strided elements next to each other once.
 #include "harness/test.h"
 #include "harness/unit.h"
 
@@ -9,7 +9,7 @@ TEST(brought)
         "input x: f32[4, 31, 33] input w: f32[9, 4, 3, 3] y[o,i,j] = "
         "sum[c,a,b] w[o,c,a,b] * x[c,2*i+a,2*j+b] "
         "for i in 0..15, j in 0..16 output y",
-        // The factors swapped; by three; in batches; one dim.
+        // The factors swapped; a stride of three; batches; one dim.
         "input x: f32[2, 4, 40, 41] input w: f32[9, 4, 4, 5] y[n,o,i,j] = "
         "mean[c,a,b] x[n,c,3*i+a,3*j+b] * w[o,c,a,b] "
         "for i in 0..13, j in 0..13 output y",
@@ -17,19 +17,19 @@ TEST(brought)
         "relu(sum[c,a] w[o,c,a] * x[c,2*i+a]) for i in 0..50 output y",
         "input x: f32[101] input w: f32[17, 8] y[o,i] = "
         "sum[a] w[o,a] * x[2*i+a] for i in 0..40 output y",
-        // From somewhere on; names that the new ones must not have.
+        // Windows with an offset; names that new variables must avoid.
         "input x: f32[4, 50, 70] input w: f32[9, 4, 3, 9] y[o,i,j] = "
         "sum[c,a,b] w[o,c,a,b] * x[c,i+a,2*j+b-3] "
         "for i in 0..48, j in 0..30, b in 3..9 output y",
         "input x: f32[4, 31, 33] input w: f32[9, 4, 3, 3] y[d1,d2,d0] = "
         "sum[c,a,d3] w[d1,c,a,d3] * x[c,2*d2+a,2*d0+d3] "
         "for d2 in 0..15, d0 in 0..16 output y",
-        // Without a window; along one of two.
+        // Windows of one element; windows along one of two dims.
         "input x: f32[20, 31, 33] input w: f32[9, 20] y[o,i,j] = "
         "sum[c] w[o,c] * x[c,2*i+1,2*j] for i in 0..15, j in 0..17 output y",
         "input x: f32[20, 31, 33] input w: f32[9, 20, 3] y[o,i,j] = "
         "sum[c,a] w[o,c,a] * x[c,i+a,3*j] for i in 0..29, j in 0..11 output y",
-        // What is computed before, and updated; narrow types.
+        // A computed and updated factor; narrow types.
         "input x: f32[4, 31, 33] input w: f32[9, 4, 3, 3] "
         "z[c,i,j] = 2 * x[c,i,j] repeat 2 { z[c,i,j] <- z[c,i,j] + 1 "
         "y[o,i,j] = sum[c,a,b] w[o,c,a,b] * z[c,2*i+a,2*j+b] "
@@ -52,7 +52,7 @@ TEST(brought)
                2, 1, "a contraction");
 }
 
-// What is not read is not brought.
+// Elements that are not read are not copied.
 TEST(a_part)
 {
     const char *text = "input x: f32[90, 8, 70] input w: f32[12, 8, 3] "
@@ -67,8 +67,9 @@ TEST(a_part)
     runs_right(text, 2, 0, "a contraction");
 }
 
-// Windows that do not overlap or hardly do, channels that come last, few
-// results, and what would be much more than there was or is read.
+// Not copied: windows that overlap little or not at all, channels in the last
+// dim, few results, and copies that would be much larger than the tensor or
+// than what is read.
 TEST(left_alone)
 {
     static const char *const text[] = {

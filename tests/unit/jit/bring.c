@@ -1,5 +1,6 @@
-// Kernels that bring the rows which the next one reads: every shape there is,
-// between pages that may not be touched; and contractions made of them.
+// Kernels that prefetch the rows which the next one reads: every shape, with
+// operands between pages that may not be touched; and contractions made of
+// them.
 #define _GNU_SOURCE
 #include "nest/cost.h"
 #include "contract/state.h"
@@ -36,7 +37,7 @@ static dv_gemm_shape shape_of(int m, int k)
     return s;
 }
 
-// C of a kernel whose tiles are `step` apart as one whose rows follow.
+// Copies C of a kernel with tiles `step` apart to adjacent rows.
 static void by_rows(const dv_gemm_shape *s, const float *c, int64_t step,
                     float *out)
 {
@@ -45,7 +46,7 @@ static void by_rows(const dv_gemm_shape *s, const float *c, int64_t step,
                24 * sizeof *out);
 }
 
-// What is not of C's rows, `c` has as it was.
+// Everything outside the rows of C is unchanged.
 static void only_rows(const dv_gemm_shape *s, const unsigned char *c,
                       const unsigned char *before, int64_t step, int64_t n)
 {
@@ -57,7 +58,8 @@ static void only_rows(const dv_gemm_shape *s, const unsigned char *c,
     }
 }
 
-// The same bits as a kernel that brings nothing, and the next rows, tight.
+// The result has the same bits as that of a kernel without prefetching, and the
+// next rows are copied without gaps.
 static void brings(dv_jit *jit, dv_gemm_shape s)
 {
     int64_t step = s.step_c ? s.step_c : 4 * s.ldc, tight = (int64_t)s.m * s.k;
@@ -123,8 +125,8 @@ TEST(kernels)
     dv_jit_destroy(jit);
 }
 
-// The patterns of steps that kernels leave for later ones change none of them,
-// whether they bring rows or not.
+// Patterns of steps that kernels leave for later ones change none of them,
+// whether they prefetch rows or not.
 TEST(patterns)
 {
     enum { MOST_CODE = 1 << 18 };
@@ -153,7 +155,7 @@ TEST(patterns)
     dv_jit_destroy(jit);
 }
 
-// What none can do is said.
+// Shapes that no kernel supports are refused.
 TEST(refused)
 {
     dv_jit *jit = new_jit();
@@ -177,11 +179,11 @@ TEST(refused)
         assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     }
     dv_gemm_shape s = {.m = 48, .n = 24, .k = 48, .dtype = DV_F32};
-    s.step_c = 200; // brings nothing
+    s.step_c = 200; // without prefetching
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     s.trans_a = 1;
     s.ahead_a = DV_AHEAD_BRING;
-    s.ldc = INT64_MAX / 2; // nor do products of these wrap
+    s.ldc = INT64_MAX / 2; // products of these do not wrap around
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     s.ldc = 24;
     s.ldb = INT64_MAX / 2;
@@ -194,20 +196,21 @@ TEST(refused)
 
 // -- Contractions ------------------------------------------------------------
 
-// Twice with the same memory for rows, but not the same rows.
+// Runs the contraction and compares; called again with the same memory but
+// other rows.
 static void compare_run(dv_contract *c, const operand *in, const operand *want,
                         const char *text)
 {
     const dv_nest *n = dv_contract_nest(c);
     operand got = made_up(n, DV_OUT);
     dv_contract_run(c, in[0].at, in[1].at, got.at);
-    for (int64_t i = 0; i < (int64_t)want->bytes / 4; i++) // -0 is 0
+    for (int64_t i = 0; i < (int64_t)want->bytes / 4; i++) // -0 equals 0
         if (dv_load(n->dtype, want->data, i) != dv_load(n->dtype, got.data, i))
             fail_msg("%s: element %d", text, (int)i);
     free(got.data);
 }
 
-enum { TEAMS = 3 }; // of one thread and more
+enum { TEAMS = 3 }; // of one to three threads
 
 static void agree_all(dv_jit *jit, const char *text, int as_is)
 {
@@ -253,18 +256,18 @@ TEST(contractions)
         " m 5 seq: in0 288, out 17 m 6 seq: in0 48, out 85"
         " m 48 seq: in0 1, out 12240 n 24 seq: in1 48, out 510"
         " k 48 seq: in0 1440, in1 1 }",
-        // One loop continues rows and lines; half a row at a time.
+        // One loop over rows and lines; half a row at a time.
         "nest half f32 { first zero main gemm m 12 seq: in0 110592, out 1"
         " m 12 seq: in0 96, out 12 m 96 seq: in0 1, out 3456"
         " n 24 seq: in1 96, out 144 k 96 seq: in0 1152, in1 1 }",
     };
     static const char *const laid_out[] = {
-        // Loops that do not divide, in another order.
+        // Loops with remainders, in another order.
         "nest odd f32 { first zero main gemm pack in1"
         " m 2 seq pack out: in0 192, out 320 m 2 seq: in0 864, out 48"
         " m 16 seq: in0 69120, out 1 m 3 of 5 seq: in0 288, out 16"
         " m 4 of 6 seq: in0 48, out 80" KERNEL,
-        // Shared ones, and columns around.
+        // Shared loops, and loops over columns around.
         "nest shared f32 { main gemm pack in1 m 6 shared: in0 48, out 80"
         " m 5 seq pack out: in0 288, out 16 m 16 seq: in0 69120, out 1" KERNEL,
         // Half of the rows, and k in two parts.
@@ -283,7 +286,7 @@ TEST(contractions)
     dv_jit_destroy(jit);
 }
 
-// Tiles of results further apart than kernels step: these bring nothing then.
+// Tiles of results further apart than kernels can step: no prefetching then.
 TEST(far_tiles)
 {
     dv_jit *jit = new_jit();
@@ -295,15 +298,15 @@ TEST(far_tiles)
     dv_contract_options options = {.threads = 1, .as_is = 1};
     dv_contract *c = NULL;
     dv_status s = dv_contract_create(&c, jit, n, &options, NULL);
-    if (s != DV_E_NOMEM) // the buffer is large, and never touched
+    if (s != DV_E_NOMEM) // the buffer is large and never touched
         assert_int_equal(s, DV_OK);
     dv_contract_destroy(c);
     dv_nest_destroy(n);
     dv_jit_destroy(jit);
 }
 
-// What the search for loops takes for rows that are brought are brought, if
-// they are not few.
+// Rows that the cost model counts as prefetched are prefetched, unless they are
+// few.
 static void is_priced(dv_jit *jit, const char *type, int m, int n, int k)
 {
     enum { PACKED = 1 << DV_IN1 | 1 << DV_OUT, RUN = 96 };

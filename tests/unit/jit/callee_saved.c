@@ -1,4 +1,4 @@
-// Kernels leave the registers alone that belong to their caller.
+// Kernels preserve the callee-saved registers.
 #define _GNU_SOURCE // MAP_ANONYMOUS
 #include "harness/gemm_case.h"
 #include "harness/saves.h"
@@ -27,7 +27,7 @@ static void try_saves(dv_jit *jit, const dv_gemm_shape *s)
     gemm_stop(&q);
 }
 
-// Products of a batch that follow each other are one to the kernel.
+// Products of a batch that are adjacent are one product to the kernel.
 TEST(batches)
 {
     dv_jit *jit = new_jit();
@@ -51,7 +51,7 @@ TEST(all_kinds)
     dv_jit *jit = new_jit();
     for (int i = 0; i < 3000 / SHARE; i++) {
         dv_gemm_shape s = random_gemm(i % 9 ? 40 : 90, types[i % 3]);
-        if (s.dtype == DV_I32) // which is not scaled
+        if (s.dtype == DV_I32) // i32 is not scaled
             s.alpha = s.beta = 0;
         try_saves(jit, &s);
     }
@@ -67,6 +67,6 @@ int main(void)
 #else
 int main(void)
 {
-    return 77; // its callers have no such vector registers
+    return 77; // on this machine no vector registers are callee-saved
 }
 #endif

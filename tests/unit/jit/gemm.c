@@ -1,6 +1,6 @@
-// The JIT: every kernel against plain loops, on shapes with all tails, with
-// operands that end and begin at pages that may not be touched; code memory;
-// the cache.
+// The JIT: every kernel compared with plain loops, on shapes with all
+// remainders, with operands that begin and end at pages that may not be
+// touched; memory for code; the cache of kernels.
 #define _GNU_SOURCE
 #include "harness/gemm_case.h"
 #include <pthread.h>
@@ -40,8 +40,8 @@ TEST(gemm_random)
     dv_jit_destroy(jit);
 }
 
-// Batches of short products, whose loops are as long as k: rings of registers
-// close after any number of steps, or not soon.
+// Batches of short products, whose loops are as long as k: the rotation of
+// registers repeats after any number of steps.
 TEST(gemm_batches)
 {
     dv_jit *jit = new_jit();
@@ -66,7 +66,7 @@ TEST(gemm_nan)
     dv_jit *jit = new_jit();
     for (int i = 0; i < 800 / SHARE; i++)
         try_gemm(jit, random_gemm(20, i % 3 ? DV_F32 : DV_F64), 1);
-    // beta 0 does not read C, and NaN survives relu.
+    // With beta 0 the kernel does not read C; relu keeps nan.
     float a = 1, b = 2, c = NAN;
     dv_gemm_fn run;
     dv_gemm_shape s = {.m = 1, .n = 1, .k = 1, .dtype = DV_F32, .relu = 1};
@@ -79,7 +79,7 @@ TEST(gemm_nan)
     dv_jit_destroy(jit);
 }
 
-// relu of sums that underflow to -0 is 0, also where C or a bias is -0.
+// relu of sums that underflow to -0 is 0, also if C or a bias is -0.
 TEST(gemm_minus_0)
 {
     dv_jit *jit = new_jit();
@@ -113,7 +113,7 @@ TEST(gemm_minus_0)
     dv_jit_destroy(jit);
 }
 
-// A in panels, as jit/gemm/plan.c packs it.
+// A packed into panels, as jit/gemm/plan.c packs it.
 TEST(gemm_panel)
 {
     dv_jit *jit = new_jit();
@@ -157,9 +157,9 @@ TEST(gemm_panel)
     dv_jit_destroy(jit);
 }
 
-// A and B packed on the way, all four ways to have them: as stored and packed,
-// or packed already. Packed bytes are read back by the kernels without the
-// sources.
+// A and B packed by the kernel, in all four combinations: in place and packed
+// on the way, or packed already. Kernels that read packed operands do not read
+// the sources.
 TEST(gemm_packs)
 {
     dv_jit *jit = new_jit();
@@ -182,7 +182,7 @@ TEST(gemm_packs)
         fenced b = fence(cols * k * es, 1);
         q.args.pack_a = a.data;
         q.args.pack_b = b.data;
-        q.args.next = q.b.data; // asked for, not read
+        q.args.next = q.b.data; // prefetched, not read
         size_t size = (size_t)q.n_c * es;
         void *start = malloc(size);
         memcpy(start, q.c.data, size);
@@ -227,7 +227,7 @@ TEST(gemm_refuses)
     s.batch = 2;
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     s.batch = 1;
-    s.n = 1000; // packed by no one kernel
+    s.n = 1000; // no single kernel packs this
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
     s.pack_b = 1;
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_LIMIT);
@@ -258,7 +258,7 @@ TEST(plans)
     dv_jit_destroy(jit);
 }
 
-// Any number of threads and parts, in any order: the same bits.
+// N8: any number of threads and parts, in any order, gives the same bits.
 TEST(plans_repeat)
 {
     dv_jit *jit = new_jit();
@@ -299,7 +299,7 @@ TEST(plans_repeat)
     dv_jit_destroy(jit);
 }
 
-// A small product is the first thread's alone; a large one is not.
+// The first thread computes a small product alone, but not a large one.
 TEST(plans_keep_small_ones)
 {
     dv_jit *jit = new_jit();
@@ -353,18 +353,19 @@ TEST(plans_refuse)
 
 // -- Moves -------------------------------------------------------------------
 
-// One chain of additions an element, whatever the shape: also where all that
-// is added is -0, which a sum that starts at 0 would lose.
+// Every element is one chain of additions, whatever the shape: also if all
+// terms are -0, which a sum that begins with 0 would lose.
 TEST(one_sum_keeps_signs)
 {
     static const int32_t ks[] = {1, 3, 8, 20, 30, 64, 100};
     static const int32_t ns[] = {1, 3, 4, 8, 13, 20, 24};
     static const int32_t ms[] = {1, 2, 4, 5, 12};
-    static double a[12 * 100], b[100 * 24], c[12 * 24]; // f32 has room too
+    static double a[12 * 100], b[100 * 24],
+        c[12 * 24]; // large enough for f32, too
     dv_jit *jit = dv_jit_shared();
     if (!jit)
         skip_test("no kernels for this machine");
-    for (int i = 0; i < 7 * 7 * 5 * 4; i++) { // the second half is clamped
+    for (int i = 0; i < 7 * 7 * 5 * 4; i++) { // the second half has relu
         dv_gemm_shape s = {.m = ms[i % 5], .n = ns[i / 5 % 7], .one_sum = 1};
         dv_gemm_fn f;
         uint64_t want = 0, got = 0;
@@ -467,7 +468,7 @@ TEST(never_both)
     }
 }
 
-// Views of code memory that can be written, and files of it that are open.
+// Counts the writable mappings of memory for code, and its open files.
 static int writable_code(void)
 {
     int n = 0;
@@ -519,8 +520,8 @@ TEST(sealed_code)
     assert_int_equal(writable_code(), before);
 }
 
-// A map for perf has a name that others can foresee: no link is followed, and
-// no file of another name is written to.
+// The name of the map for perf is predictable: no link is followed, and no file
+// of another name is written.
 TEST(perf_map)
 {
     char path[64], other[64], line[64] = "";
@@ -533,7 +534,7 @@ TEST(perf_map)
         assert_non_null(f);
         fputs("mine\n", f);
         fclose(f);
-        if (how == 0) // symbolic, to a file, to none, and another name
+        if (how == 0) // a symbolic link to a file, to nothing; a hard link
             assert_int_equal(symlink(other, path), 0);
         if (how == 1)
             assert_int_equal(symlink("/tmp/divvy-no-such-file", path), 0);
@@ -624,13 +625,15 @@ TEST(other_machines)
     dv_jit_destroy(jit);
 }
 
-// Code that does not fit into what is left of the memory is made again.
+// Code that does not fit into the rest of the memory is generated again
+// elsewhere.
 TEST(memory_fills_up)
 {
     dv_jit *jit = new_jit();
     dv_jit_stats at = {0};
     int n = 0;
-    for (; at.code_bytes < 600 << 10; n++) { // more than the first memory
+    for (; at.code_bytes < 600 << 10;
+         n++) { // more than the first block of memory
         dv_gemm_shape s = {.m = 23, .n = 23, .k = 23, .dtype = DV_F32};
         dv_gemm_fn run;
         s.lda = 23 + n;

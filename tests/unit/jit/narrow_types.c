@@ -1,10 +1,11 @@
-// Products of narrow types and of whole numbers: plans for any shape and all
-// options, with matrix instructions and without, against plain loops; moves
-// between types.
+// Products of narrow types and of integers: plans for any shape and all
+// options, with and without matrix instructions, compared with plain loops; and
+// conversions between types.
 #define _GNU_SOURCE
 #include "harness/gemm_case.h"
 
-// The JIT for instruction set i; NULL where the machine does not have it.
+// Returns the JIT for instruction set i, or NULL if the machine does not have
+// it.
 static dv_jit *jit_for(int i)
 {
     setenv("DIVVY_CPU", dv_isas[i].name, 1);
@@ -45,7 +46,7 @@ TEST(plans_f16)
     random_plans(DV_F16, 500, 1);
 }
 
-static void plans_f32(void **state) // with C narrow
+static void plans_f32(void **state) // also with a narrow C
 {
     (void)state;
     random_plans(DV_F32, 300, 1);
@@ -66,7 +67,7 @@ TEST(plans_i32)
     random_plans(DV_I32, 400, 1);
 }
 
-// Every small size: all tails of pairs, fours and steps.
+// Every small size: all remainders of pairs, of fours and of steps.
 TEST(plans_small)
 {
     static const int types[] = {DV_BF16, DV_I8, DV_F16};
@@ -104,7 +105,8 @@ TEST(plans_edges)
             s.ldb = (s.trans_b ? s.k : s.n) + pick(3);
             s.ldc = s.n + pick(3);
             s.beta = (uint8_t)pick(2);
-            if (s.dtype == DV_BF16 && pick(2)) // kernels round some of them
+            if (s.dtype == DV_BF16 &&
+                pick(2)) // kernels round some results themselves
                 s.ctype = DV_BF16;
             dv_gemm_options o = {.l1_bytes = pick(3) ? 0 : 2000};
             try_plan(jit, s, &o, 0);
@@ -121,7 +123,7 @@ TEST(kernels_i32)
     dv_jit_destroy(jit);
 }
 
-// The same bits from any number of threads.
+// N8: any number of threads gives the same bits.
 TEST(plans_repeat)
 {
     static const int types[] = {DV_BF16, DV_F16, DV_I8};
@@ -169,15 +171,15 @@ TEST(plans_refuse)
 
 // -- Moves -------------------------------------------------------------------
 
-// Numbers of all kinds: random bits, so that there are nan, infinities, ties
-// and numbers too large and too small.
+// Returns a number of any kind: random bits, so that there are nan, infinities,
+// ties, and numbers too large and too small.
 static double any_value(void)
 {
     union {
         uint32_t u;
         float f;
     } x = {.u = (uint32_t)rnd()};
-    if (pick(3) == 0) // halfway between two of the narrow ones
+    if (pick(3) == 0) // halfway between two numbers of the narrow type
         x.u = (x.u & 0xffff0000u) | 0x8000u;
     if (pick(3) == 0) // near the range of f16
         x.u = (x.u & 0x807fffffu) | (uint32_t)(100 + pick(50)) << 23;
@@ -234,7 +236,7 @@ TEST(converts)
     }
 }
 
-// Zero, copy and transpose take bits as they are: any, nan too, stay the same.
+// Zero, copy and transpose move bits: any bits, also of nan, stay the same.
 static void move_bits(dv_jit *jit, const dv_move_shape *s)
 {
     int turn = s->move == DV_MOVE_TRANSPOSE;
@@ -280,7 +282,7 @@ static void try_move(dv_jit *jit, int type, int move, int rows, int cols)
     move_bits(jit, &s);
 }
 
-// All tails of blocks and vectors, and some that take many of them.
+// All remainders of blocks and vectors, and some sizes of many blocks.
 TEST(moves)
 {
     static const int types[] = {DV_F16, DV_I8, DV_BF16, DV_I32, DV_F32, DV_F64};

@@ -1,18 +1,18 @@
-// Threads that pack panels of B for each other: the same bits as from one
-// thread, whoever is ahead, run after run; and that they do share.
+// N8: threads that pack panels of B for each other give the same bits as one
+// thread, whichever is ahead, run after run; and they do share panels.
 #define _GNU_SOURCE // MAP_ANONYMOUS, fork
 #include "jit/gemm/plan.h"
 #include "harness/gemm_case.h"
 #include <sys/wait.h>
 
-// A shape with panels for several threads, and options that cut it in many
-// chunks and blocks.
+// Makes a shape with panels for several threads, and options that cut it into
+// many chunks and blocks.
 static dv_gemm_shape wide_shape(int dtype)
 {
     dv_gemm_shape s = random_gemm(90, dtype);
     s.batch = 0;
     s.stride_a = s.stride_b = s.stream = 0;
-    s.m += 300; // threads are one below the other
+    s.m += 300; // so that threads have different rows
     s.n = 170 + pick(130);
     s.lda = s.ldb = s.ldc = 0;
     return s;
@@ -25,7 +25,7 @@ static dv_gemm_options options_of(int threads)
     return o;
 }
 
-// What one thread makes of it, in the chunks of `o`.
+// Computes the product on one thread, in the chunks of `o`.
 static void once(dv_jit *jit, gemm_problem *q, const dv_gemm_options *o)
 {
     dv_gemm_options alone = *o;
@@ -43,14 +43,14 @@ static size_t bytes_c(const gemm_problem *q)
            (size_t)dv_dtype_get((dv_dtype)gemm_type_c(&q->s))->size_bytes;
 }
 
-// Runs with other operands each time: nothing is left of those before. Parts by
-// themselves, in between, share nothing.
+// Runs with other operands each time, so that nothing of an earlier run may be
+// left. Parts that are run by themselves in between share nothing.
 static int try_shares(dv_jit *jit, dv_gemm_shape s, const dv_gemm_options *o)
 {
     dv_gemm_plan *plan;
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, o, NULL), DV_OK);
     int shares = plan->common != NULL;
-    s = plan->s; // with its distances of rows
+    s = plan->s; // with its strides of rows
     gemm_problem q = {.s = s};
     gemm_start(&q, 0);
     size_t size = bytes_c(&q);
@@ -92,9 +92,10 @@ TEST(same_bits)
     dv_jit_destroy(jit);
 }
 
-// One after the other, as without threads: the second finds what the first has
-// packed, the first does all of the second's itself. From the third chunk on
-// the first finds that the second is behind and keeps to itself.
+// The parts run one after the other, as without threads: the second finds what
+// the first has packed; the first packs what the second would have packed. From
+// the third chunk on the first finds that the second is behind and packs for
+// itself alone.
 static void see_flags(dv_gemm_plan *plan, int chunks)
 {
     const dv_gemm_share *p = plan->parts;
@@ -155,8 +156,8 @@ TEST(one_after_the_other)
     dv_jit_destroy(jit);
 }
 
-// Parts that are cut unevenly, too few panels, rows for one thread only: they
-// work, shared or not.
+// Uneven parts, too few panels, rows for one thread only: the results are
+// right, shared or not.
 TEST(odd_sizes)
 {
     static const int sizes[][3] = {

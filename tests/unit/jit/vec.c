@@ -1,6 +1,6 @@
-// Kernels of whole statements against plain loops: every function and type,
-// all tails and strides, with operands that end and begin at pages that may
-// not be touched.
+// Kernels of whole statements compared with plain loops: every function and
+// type, all remainders and strides, with operands that begin and end at pages
+// that may not be touched.
 #define _GNU_SOURCE
 #include "harness/vec_case.h"
 
@@ -18,7 +18,7 @@ static int is_math(int fn)
     return (fn >= DV_FN_EXP && fn <= DV_FN_GELU) || fn == DV_FN_DIV;
 }
 
-// In f64 it is the plain formula of gelu that is far off in its tail.
+// In f64 the plain formula of gelu, the reference, is inexact in its tail.
 static double tolerance(int fn, unsigned compute)
 {
     if (fn == DV_FN_GELU)
@@ -41,7 +41,7 @@ static void function(int fn, int t, int64_t rows, int64_t cols)
         set_strides(&q, i, types[t].element);
     for (int i = 0; i < n; i++) {
         q.n[i] = load_node(i);
-        if (n > 1 && pick(4) == 0) // the same for a row, a column or all
+        if (n > 1 && pick(4) == 0) // constant along a row, a column or both
             q.o[i].inner = 0, q.o[i].outer = pick(2);
         else if (n > 1 && pick(5) == 0)
             q.n[i] =
@@ -51,7 +51,8 @@ static void function(int fn, int t, int64_t rows, int64_t cols)
     q.s.n_operands = (uint16_t)(n + 1);
     q.s.n_nodes = (uint16_t)(n + 1);
     q.s.result = (uint16_t)n;
-    // gelu's error in f32 is one of x; silu is coarse where e^x is denormal.
+    // The error of gelu in f32 is relative to x; silu is inexact where e^x is
+    // subnormal.
     double scale = fn == DV_FN_GELU && q.s.compute == DV_F32 ? 5
                    : fn == DV_FN_SILU ? (q.s.compute == DV_F32 ? 1e-35 : 1e-304)
                                       : 0;
@@ -102,7 +103,7 @@ TEST(integers)
         }
 }
 
-// Reads of all types beside each other.
+// Operands of all types in one statement.
 TEST(mixed_types)
 {
     skip_without_kernels();
@@ -133,8 +134,8 @@ TEST(mixed_types)
 
 // -- Long ones ---------------------------------------------------------------
 
-// A balanced tree keeps many values alive at once, a chain none; both with
-// more operands than there are pointers.
+// A balanced tree has many live values, a chain one; both have more operands
+// than there are pointers.
 TEST(long_expressions)
 {
     skip_without_kernels();
@@ -173,7 +174,8 @@ TEST(long_expressions)
     }
 }
 
-// Functions inside each other, invariants of the row among them.
+// Functions inside functions, with values that are constant along a row among
+// them.
 TEST(nested)
 {
     skip_without_kernels();
@@ -193,7 +195,7 @@ TEST(nested)
         q.o[2].inner = q.o[2].outer = 0;
         for (int k = 0; k < 3; k++)
             q.n[k] = load_node(k);
-        q.n[3] = apply_node(DV_FN_RSQRT, 1, 0, 0); // of the row
+        q.n[3] = apply_node(DV_FN_RSQRT, 1, 0, 0); // constant along a row
         q.n[4] = apply_node(DV_FN_SIGMOID, 2, 0, 0);
         q.n[5] = apply_node(DV_FN_MUL, 0, 3, 0);
         q.n[6] = apply_node(DV_FN_TANH, 5, 0, 0);
@@ -209,7 +211,7 @@ TEST(nested)
     }
 }
 
-// What is written may be what is read, element for element.
+// The result may overwrite an operand, element by element.
 TEST(in_place)
 {
     skip_without_kernels();
@@ -238,7 +240,7 @@ TEST(in_place)
 
 // -- Rounding and signs ------------------------------------------------------
 
-// x * 1, from f64 to a narrow type.
+// Stores x * 1, computed in f64, as a narrow type.
 static void store_as(dv_dtype t, double *x, void *y, int n)
 {
     dv_vec_operand o[2] = {{.inner = 1, .dtype = DV_F64},
@@ -257,15 +259,15 @@ static void store_as(dv_dtype t, double *x, void *y, int n)
     fn(&(dv_vec_args){1, n, (void *[]){x, y}, NULL});
 }
 
-// Numbers halfway between two of a type, and the nearest ones beside them:
-// rounding to f32 on the way must not show.
+// Numbers halfway between two of a type, and the doubles next to them: they
+// must not be rounded to f32 first.
 TEST(rounded_once)
 {
     skip_without_kernels();
     enum { N = 1023 };
     static const struct {
         dv_dtype t;
-        int bits, least; // of the significand; exponent of the last bit
+        int bits, least; // bits of the significand; exponent of the last bit
     } types_[] = {{DV_F16, 11, -24}, {DV_BF16, 8, -133}, {DV_F32, 24, -149}};
     static double x[N];
     static unsigned char y[4 * N], want[4 * N];
@@ -296,7 +298,7 @@ TEST(rounded_once)
     }
 }
 
-// Between -0 and 0, min takes -0 and max takes 0; nan stays.
+// Of -0 and 0, min returns -0 and max returns 0; nan stays.
 TEST(signed_zeros)
 {
     skip_without_kernels();
@@ -359,7 +361,7 @@ TEST(refused)
     s.to_acc = 1;
     assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     s = good;
-    s.reduce = DV_VEC_INNER; // but what is written moves along
+    s.reduce = DV_VEC_INNER; // but the result has a stride in the reduced loop
     assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     s = good;
     o[0].inner = (int64_t)DV_VEC_MAX_STRIDE + 1;
@@ -378,7 +380,8 @@ TEST(refused)
     assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     n[0].arg[0] = 0;
     assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
-    dv_jit *own; // a list is long where there are many kernels
+    dv_jit
+        *own; // a JIT of its own, because the listing of many kernels is long
     assert_int_equal(dv_jit_create(&own, NULL), DV_OK);
     assert_int_equal(dv_jit_vec(own, &s, &fn, NULL), DV_OK);
     dv_text list = {0};
@@ -405,7 +408,8 @@ static size_t written(const dv_vec_isa *isa, const dv_vec_shape *s,
     return code.n;
 }
 
-// With them the code is what it is by itself. Is there one for it?
+// With the plans of earlier statements the code is the same as alone. Returns
+// whether one of them was used.
 static int try_plans(const dv_vec_isa *isa, const dv_vec_shape *s,
                      dv_vec_plans *plans)
 {
@@ -461,7 +465,7 @@ static void random_statement(vec_problem *q)
     q->s.from_acc = q->s.reduce && pick(3) == 0;
 }
 
-// Shapes with other strides than those before.
+// Statements that differ in strides from the ones before.
 TEST(plans_for_strides)
 {
     static vec_problem q;
@@ -477,7 +481,8 @@ TEST(plans_for_strides)
                 q.o[o].outer = q.o[o].outer ? pick_step(7) : 0;
                 q.o[o].ahead = pick(3) * 16;
             }
-            if (t % 4 == 3) { // one stays where it is, or no longer
+            if (t % 4 ==
+                3) { // one operand stays where it is, or no longer does
                 dv_vec_operand *o = &q.o[pick(q.s.n_operands - 1)];
                 o->outer = o->outer ? 0 : 7;
             }
@@ -488,7 +493,7 @@ TEST(plans_for_strides)
     }
 }
 
-// A sum of all operands but the last: more of them than there are pointers.
+// Makes a sum of all operands but the last: more than there are pointers.
 static void wide_statement(vec_problem *q, dv_vec_operand *o,
                            dv_vec_node *nodes, int n, int reduce)
 {
@@ -514,7 +519,8 @@ static void wide_statement(vec_problem *q, dv_vec_operand *o,
     q->s.reduce = (uint8_t)reduce;
 }
 
-// Each operand's rows in turn; of one statement and of two side by side.
+// Changes the rows of each operand in turn, for one statement and for two side
+// by side.
 TEST(plans_for_rows)
 {
     enum { MOST = 14 };
@@ -538,7 +544,7 @@ TEST(plans_for_rows)
             }
         o[0][0].ahead = 64;
         assert_true(try_plans(isa, &q[0].s, &plans));
-        o[0][0].inner = 3; // no longer side by side
+        o[0][0].inner = 3; // no longer dense
         assert_false(try_plans(isa, &q[0].s, &plans));
         dv_vec_plans_free(&plans);
     }

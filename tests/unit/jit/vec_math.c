@@ -1,8 +1,9 @@
-// Errors of the vector functions: f32 over all bit patterns by a stride, f64 on
-// many points and all edges, against the C library in a wider type.
+// Errors of the vector functions, compared with the C library in a wider type:
+// f32 over all bit patterns with a stride, f64 on many points and all special
+// ones.
 //
-//   unit_jit_vec_math      a prime stride over the patterns of f32
-//   unit_jit_vec_math 1    every one of them; prints what was measured
+//   unit_jit_vec_math      a prime stride over the bit patterns of f32
+//   unit_jit_vec_math 1    all of them; prints the errors that were measured
 #include "harness/kernels.h"
 #include "ir/program.h"
 #include "jit/backend.h"
@@ -12,7 +13,7 @@
 
 enum { CHUNK = 4096 };
 
-// Primes, and points of f64; fewer for emulators, which are slow.
+// Prime strides, and numbers of f64 points; fewer in emulators, which are slow.
 #ifdef DV_EMULATED
 static uint32_t stride = 31337;
 enum { OFTEN = 251, SOME = 1 << 16 };
@@ -21,8 +22,8 @@ static uint32_t stride = 7919;
 enum { OFTEN = 61, SOME = 1 << 18 };
 #endif
 
-// The bound in units of the last place of the result. gelu's in f32 is one of
-// x instead; silu's holds down to where e^x is denormal.
+// The bounds, in units in the last place of the result. That of gelu in f32 is
+// relative to x instead; that of silu holds as long as e^x is not subnormal.
 static const struct {
     dv_fn fn;
     double f32, f64;
@@ -75,7 +76,7 @@ static dv_vec_fn kernel(dv_fn fn, dv_dtype t)
 
 // -- f32 ---------------------------------------------------------------------
 
-// Distance of floats around |v|, denormals included.
+// Returns the distance between floats around |v|, subnormal ones included.
 static double ulp_f32(double v)
 {
     int e;
@@ -95,7 +96,7 @@ static double error_f32(dv_fn fn, float x, float y, double want)
     if ((double)y == want || y == (float)want)
         return fabs((double)y - want) <= 0.5 * ulp_f32(size)
                    ? fabs((double)y - want) / ulp_f32(size)
-                   : 0; // inf for what is beyond the largest
+                   : 0; // the reference may exceed the largest float
     if (isinf(y) || isinf(want))
         return INFINITY;
     return fabs((double)y - want) / ulp_f32(size);
@@ -105,7 +106,7 @@ typedef struct largest {
     double error, at;
 } largest;
 
-// Patterns from one to another, all or some.
+// Measures the bit patterns from one to another, all or some.
 static largest sweep_f32(dv_fn fn, double bound, uint64_t from, uint64_t to,
                          uint32_t by)
 {
@@ -132,8 +133,8 @@ static largest sweep_f32(dv_fn fn, double bound, uint64_t from, uint64_t to,
     return w;
 }
 
-// A few patterns of all, and more of those from 1/4 to 4, where functions pass
-// from one form to another: what is worst is rare.
+// A few of all patterns, and more of those from 1/4 to 4, where functions
+// change from one formula to another: the largest errors are rare.
 static void one_f32(dv_fn fn, double bound)
 {
     enum { QUARTER = 0x3e800000, FOUR = 0x40800000 };
@@ -148,7 +149,8 @@ static void one_f32(dv_fn fn, double bound)
 
 TEST(f32)
 {
-    // Where erf was off by 2.02, seen among all patterns; and is by most now.
+    // Points where the error of erf was 2.02, found among all patterns, and
+    // where it is largest now.
     static const uint32_t far[] = {0x3f6bcdcf, 0x3f846693};
     if (!test_jit)
         skip_test("no kernels for this machine");
@@ -160,7 +162,7 @@ TEST(f32)
 
 // -- f64 ---------------------------------------------------------------------
 
-// Any pattern, numbers around 1, and around where functions change.
+// Returns any bit pattern, a number around 1, or one where a function changes.
 static double point(uint64_t i)
 {
     static const double edges[] = {0,
@@ -255,12 +257,12 @@ TEST(f64)
 {
     if (!test_jit)
         skip_test("no kernels for this machine");
-    // Where long double is no wider, the bound says little.
+    // If long double is no wider than double, the bound says little.
     for (int i = 0; i < N_BOUNDS; i++)
         one_f64(bounds[i].fn, bounds[i].f64, stride == 1 ? 8 << 20 : SOME);
 }
 
-// -0 and 0 become what the plain formulas make of them, sign and all.
+// -0 and 0 give what the plain formulas give, with the same sign.
 TEST(zeros)
 {
     if (!test_jit)
@@ -290,7 +292,7 @@ TEST(zeros)
 
 enum { BLOCK = 64 };
 
-// Blocks of small numbers, of larger ones, of small ones with one that is not,
+// Blocks of small numbers, of larger ones, of small ones with one exception,
 // and of anything.
 static float among(int i)
 {
@@ -313,7 +315,7 @@ static int same(float a, float b)
     return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
 }
 
-// What a number becomes does not depend on those beside it, nor on where it is
+// The result of a number does not depend on its neighbours or on its position
 // in a row.
 TEST(neighbours)
 {
@@ -337,7 +339,7 @@ TEST(neighbours)
 
 enum { APART = 701, ROWS = 3 };
 
-// Rows of near and far numbers, in crowds of any length.
+// Makes rows with runs of numbers in and out of range, of any length.
 static void crowds_of(float *x)
 {
     static const float far[] = {-INFINITY, -1e9F, 100, NAN, -95};
@@ -373,8 +375,8 @@ static dv_vec_fn kernel_of_rows(dv_fn fn, int sums)
     return out;
 }
 
-// A crowd of numbers out of range ends, as it begins, anywhere in rows of any
-// length: their elements, and their largest, are what they are alone.
+// A run of numbers out of range may begin and end anywhere in rows of any
+// length: the elements, and their maximum, are the same as alone.
 TEST(crowds)
 {
     static float x[ROWS * APART], y[ROWS * APART], alone[ROWS * APART];
@@ -473,8 +475,9 @@ TEST(division)
     }
 }
 
-// A constant divides exactly, powers of two, which multiply, among them: those
-// whose reciprocals are out of range, and quotients that are.
+// Division by a constant is exact, also by powers of two, which becomes a
+// multiplication, by constants whose reciprocals are out of range, and for
+// quotients that are.
 static void divide_by(float by)
 {
     static float x[CHUNK], y[CHUNK];

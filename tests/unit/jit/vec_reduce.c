@@ -1,11 +1,11 @@
-// Reductions of vector kernels against plain loops: every reducer and type,
-// over the inner loop, the outer one and both, whole and in parts.
+// Reductions of vector kernels compared with plain loops: every reducer and
+// type, over the inner loop, the outer loop and both, as a whole and in parts.
 #define _GNU_SOURCE
 #include "harness/vec_case.h"
 
 // -- Reductions --------------------------------------------------------------
 
-// relu(reduce[..] a * b) + c, with a and b of any strides that make sense.
+// Makes relu(reduce[..] a * b) + c, with any valid strides of a and b.
 static void set_reduction(vec_problem *q, int reduce, int reducer,
                           unsigned element, unsigned compute)
 {
@@ -72,7 +72,7 @@ TEST(reductions)
     }
 }
 
-// The same in three calls: begun, continued, finished.
+// Computes the same in three calls: the first, a next and the last part.
 static void solve_in_parts(vec_problem *q, double ulps)
 {
     dv_vec_fn fn[3];
@@ -86,7 +86,7 @@ static void solve_in_parts(vec_problem *q, double ulps)
     fenced acc =
         fence_in((size_t)(width * es_of(q->s.compute)), pick(2), PROT_NONE);
     int64_t piece[3] = {cut, all - cut, 0};
-    if (q->s.reduce == DV_VEC_BOTH) // rows of it are at least one
+    if (q->s.reduce == DV_VEC_BOTH) // its parts have at least one row
         piece[0] = all, piece[1] = all;
     for (int i = 0; i < 3; i++) {
         q->s.from_acc = i > 0;
@@ -100,7 +100,7 @@ static void solve_in_parts(vec_problem *q, double ulps)
             at[k] = (char *)q->at[k] + done * by * es_of(q->o[k].dtype);
         }
         dv_vec_args args = {q->rows, q->cols, at, acc.data};
-        if (q->s.reduce == DV_VEC_BOTH) { // all of it once, then nothing
+        if (q->s.reduce == DV_VEC_BOTH) { // everything at once, then nothing
             args.n = i == 0 ? q->cols : 0;
             args.rows = i == 0 ? q->rows : 1;
         } else {
@@ -129,8 +129,8 @@ TEST(parts)
     }
 }
 
-// Down columns, what a row has one of is read and computed once for all of
-// them: max[k] a[k,j] * sqrt(x[k]).
+// A reduction along columns computes what is constant along a row once per row:
+// max[k] a[k,j] * sqrt(x[k]).
 TEST(once_a_row)
 {
     static vec_problem q;
@@ -163,18 +163,18 @@ TEST(once_a_row)
     }
 }
 
-// Between -0 and 0, min takes -0 and max takes 0, in whatever order and lane
-// they come; nan stays.
+// Of -0 and 0, min returns -0 and max returns 0, in any order and lane; nan
+// stays.
 TEST(signed_zeros)
 {
     skip_without_kernels();
     enum { ROWS = 5, COLS = 70 };
-    static double x[ROWS * COLS], y[COLS]; // f32 has room too
+    static double x[ROWS * COLS], y[COLS]; // large enough for f32, too
     for (int i = 0; i < 4000 / SHARE; i++) {
         int is64 = i % 2, max = i / 2 % 2, inner = i / 4 % 2;
         dv_dtype t = is64 ? DV_F64 : DV_F32;
         int64_t rows = 1 + pick(ROWS), cols = 1 + pick(COLS);
-        int nans = pick(4) == 0 ? 30 : 0; // one in so many
+        int nans = pick(4) == 0 ? 30 : 0; // one in so many is nan
         dv_vec_operand o[2] = {
             {.inner = 1, .outer = cols, .dtype = (uint8_t)t},
             {.inner = !inner, .outer = inner, .dtype = (uint8_t)t}};
@@ -189,7 +189,7 @@ TEST(signed_zeros)
                           .compute = (uint8_t)t};
         dv_vec_fn fn;
         assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
-        int rare = 1 + pick(80); // the sign that wins
+        int rare = 1 + pick(80); // one in so many has the sign that wins
         for (int64_t k = 0; k < rows * cols; k++) {
             double v = (pick(rare) == 0) == max ? 0.0 : -0.0;
             v = pick(9) == 0 ? max ? -1 : 1 : v;

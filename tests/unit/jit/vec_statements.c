@@ -1,5 +1,5 @@
-// Statements side by side in one kernel: each gives what plain loops give, and
-// the very bits that its own kernel gives, whatever stands beside it.
+// Several statements in one kernel: each gives what plain loops give, and the
+// same bits as its own kernel, whatever the other statements are.
 #define _GNU_SOURCE
 #include "harness/vec_case.h"
 
@@ -15,11 +15,12 @@ typedef struct kernel_case {
     int64_t rows, cols;
     unsigned element, compute;
     vec_problem q[MOST];
-    dv_vec_shape s[MOST]; // linked, the first one first
+    dv_vec_shape s[MOST]; // linked, beginning with the first
     int n;
 } kernel_case;
 
-// max(reduce[..] (a - m) * (a - m)), c) with steady m and c, or of a alone.
+// Makes max(reduce[..] (a - m) * (a - m)), c) with m and c constant along a
+// row, or a reduction of a alone.
 static void set_sum(vec_problem *q, int reducer)
 {
     q->s.reduce = DV_VEC_INNER;
@@ -40,7 +41,8 @@ static void set_sum(vec_problem *q, int reducer)
     q->s.result = 6;
 }
 
-// select(a < b, (a - b) * 3, min(a, c)), with b steady or not.
+// Makes select(a < b, (a - b) * 3, min(a, c)), with b constant along a row or
+// not.
 static void set_map(vec_problem *q)
 {
     q->s.reduce = DV_VEC_EACH;
@@ -127,7 +129,8 @@ static void solve_all(kernel_case *c)
     }
 }
 
-// Those that can join on other machines can be written there.
+// The back ends of other machines can generate the kernels of statements that
+// they can join.
 static void write_joined(const dv_vec_shape *s)
 {
     static unsigned char bytes[1 << 18];
@@ -174,7 +177,7 @@ TEST(side_by_side)
     assert_true(joined > cases / 5);
 }
 
-// Rows of (x - m) * r, sum (x - m)^2 and sum x.
+// Makes the statements (x - m) * r, sum (x - m)^2 and sum x of rows.
 static void set_norm(dv_vec_shape *s)
 {
     static dv_vec_operand o[3][4];
@@ -206,9 +209,9 @@ static void set_norm(dv_vec_shape *s)
     }
 }
 
-// With NEON's registers a turn's copies are computed together: their loads
-// stand side by side, nothing goes to the stack, and a sum has four registers.
-// Half of what sums end with comes after the stores.
+// With NEON's registers the unrolled copies of a loop body are computed
+// together: their loads are adjacent, nothing is spilled to the stack, and a
+// sum has four accumulators. Half of the final additions follow the stores.
 TEST(together)
 {
     enum { COPIES = 8 };
@@ -224,7 +227,7 @@ TEST(together)
     int32_t at = 0, vectors = 0, fetches = 0;
     while (plan.ops[at].op != DV_V_LOOP)
         at++;
-    // Bodies behind one another, each with its own vectors.
+    // Unrolled bodies one after the other, each with its own vectors.
     int32_t in_turn = plan.ops[at].imm / 4;
     for (at++; plan.ops[at].op != DV_V_LOOP_END; at++) {
         vectors += plan.ops[at].op == DV_V_STORE &&
@@ -258,7 +261,7 @@ TEST(together)
     dv_arena_free(&scratch);
 }
 
-// What is no set of statements is said to be none.
+// Statements that cannot be joined are refused.
 TEST(refusals)
 {
     skip_without_kernels();
@@ -278,7 +281,7 @@ TEST(refusals)
     assert_int_equal(dv_jit_vec(test_jit, c.s, &fn, NULL), DV_E_SHAPE);
     assert_false(dv_vec_joins(test_jit, c.s));
     c.s[0].beside = NULL;
-    c.s[0].reduce = DV_VEC_ONCE; // alone
+    c.s[0].reduce = DV_VEC_ONCE; // only alone
     for (int i = 0; i < 4; i++)
         c.q[0].o[i].inner = 0;
     assert_int_equal(dv_jit_vec(test_jit, c.s, &fn, NULL), DV_E_SHAPE);

@@ -1,6 +1,6 @@
-// Kernels with operands that lie near others, as points of a window do, and
-// with steps of reducers: at all distances, in all types, with no byte touched
-// beside their elements.
+// Kernels with operands at a fixed offset from others, like the points of a
+// window, and with steps of reducers: at all offsets, in all types, without
+// touching a byte beside their elements.
 #define _GNU_SOURCE
 #include "harness/vec_case.h"
 
@@ -11,7 +11,7 @@ static const struct {
              {DV_I8, DV_I32},  {DV_I8, DV_F32}};
 enum { N_TYPES = sizeof types / sizeof *types };
 
-// Near, in whole vectors, rows apart, or anywhere.
+// Returns an offset: small, of whole vectors, of rows, or any.
 static int32_t distance(void)
 {
     switch (pick(4)) {
@@ -77,7 +77,7 @@ TEST(windows)
         window(i % N_TYPES);
 }
 
-// An operand that is not what it is said to be.
+// Operands whose `lead` is invalid are refused.
 TEST(refused)
 {
     skip_without_kernels();
@@ -107,7 +107,7 @@ TEST(refused)
     o[1].lead = 0;
     assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     o[1].behind = 0;
-    o[2].lead = 1; // what is written
+    o[2].lead = 1; // the result
     assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     o[2].lead = 0;
     n[2].arg[1] = 2;

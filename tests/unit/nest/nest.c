@@ -1,4 +1,5 @@
-// Nests made in C: what no text can say, and what passes and runs refuse.
+// N1 to N6: nests made in C, with mistakes that no text can have, and what
+// passes and runs refuse.
 #include "harness/test.h"
 #include "nest/nest.h"
 
@@ -46,14 +47,15 @@ TEST(rules)
     breaks(&n, DV_E_NEST, "wrong_dimension: there are 65 dimensions");
     n = gemm();
     n.dims[0].stride[DV_IN0] = INT64_MIN;
-    n.dims[0].exec = DV_NEST_SEQ; // rules of the kernel come first
+    n.dims[0].exec =
+        DV_NEST_SEQ; // otherwise the rules of kernels are broken first
     assert_int_equal(dv_nest_check(&n, NULL), DV_E_OVERFLOW);
     n = gemm();
     n.dims[1].size = DV_NEST_MAX_SIZE + 1;
     breaks(&n, DV_E_NEST, "wrong_dimension: dimension 1 has size");
 }
 
-// out = relu(out + in0 * in1), in columns.
+// out = relu(out + in0 * in1), stored by columns.
 TEST(runs)
 {
     float a[4] = {1, 2, 3, 4}, b[4] = {1, 0, 0, -1}, c[4] = {10, 0, 0, 3};
@@ -69,8 +71,8 @@ TEST(runs)
     assert_int_equal(dv_nest_run(&n, a, b, c, NULL), DV_E_NEST);
 }
 
-// The touches come once, around all k; a first touch of relu sees what is
-// there before anything is added.
+// N3: touches are applied once, before and after all k; a first touch of relu
+// sees out before anything is added.
 TEST(touches)
 {
     double a[4] = {1, 1, 1, 1}, b[4] = {-1, 2, -1, 2}, c[4] = {-9, 1, -9, 1};
@@ -87,7 +89,7 @@ TEST(touches)
     assert_memory_equal(c, want, sizeof want);
 }
 
-// out = in0 / in1, where in1 has one row alone.
+// out = in0 / in1, where in1 has only one row.
 TEST(binaries)
 {
     float a[4] = {8, 9, -6, 1}, b[2] = {2, 4}, c[4] = {0};
@@ -119,7 +121,7 @@ TEST(binaries)
     breaks(&n, DV_E_NEST, "wrong_marks: sub packs and combines nothing");
 }
 
-// Rows are reduced, from nothing or from what is there, and touched once.
+// Rows are reduced, beginning with zero or with out, and touched once.
 TEST(reductions)
 {
     double a[6] = {3, -7, 2, -1, 5, -2};
@@ -170,7 +172,7 @@ TEST(passes)
     while (dv_nest_pass_get(count))
         count++;
     assert_int_equal(count, 13);
-    // No room for one more.
+    // There is no room for another dimension.
     n = gemm();
     for (n.n_dims = 0; n.n_dims < DV_NEST_MAX_DIMS; n.n_dims++)
         n.dims[n.n_dims] = (dv_nest_dim){.type = DV_NEST_C,

@@ -1,18 +1,18 @@
-// Torch-Spyre's instances of joint division and placement, with the divisions
-// fixed (tests/vectors/joint.txt). What a division decides is in the sizes and
-// in who is barred: an edge whose two ends are cut in different ways bars its
-// producer, whose bytes the reader would not find; Torch-Spyre's own search
-// bars the consumer (spec, 3.7).
+// Torch-Spyre's instances of joint division and placement, with fixed divisions
+// (tests/vectors/joint.txt). A division shows in the sizes and in the barred
+// buffers: an edge whose two ends are cut in different ways bars its producer,
+// because the reader would not find its bytes; Torch-Spyre's own search bars
+// the consumer (spec, 3.7).
 //
-// Not held here, because divisions are not chosen: the proven optima of the
-// instances, and that a smaller division is picked where that fits.
+// Not compared, because divisions are not chosen here: the proven optima of the
+// instances, and that a smaller division is chosen where it fits.
 #include "harness/test.h"
 #include "divvy/divvy.h"
 #include <inttypes.h>
 
 enum { MAX = 64, MAX_USES = 8, MAX_LINES = 8 };
 
-// The case being read.
+// The case that is being read.
 typedef struct state {
     char name[80];
     char names[MAX][32], barred[MAX][80];
@@ -20,7 +20,7 @@ typedef struct state {
     dv_use uses[MAX][MAX_USES];
     int32_t parents[MAX][4];
     dv_place_options options;
-    char lines[MAX_LINES][256]; // what must hold
+    char lines[MAX_LINES][256]; // the conditions of the case
     int n, n_lines, n_cases;
 } state;
 
@@ -83,7 +83,7 @@ static dv_placement *place(const state *s, const char *solver)
     return p;
 }
 
-// One line of what must hold of the best placement.
+// Checks one condition of the best placement.
 static void hold(const state *s, const dv_placement *p, const char *line)
 {
     char text[256], *word = text;

@@ -1,5 +1,6 @@
-// Packing: the answers of both searches against trying every address, every
-// layout checked pair by pair, known cases, and input that is odd or bad.
+// Packing: the results of both searches compared with trying every address,
+// every layout checked pair by pair (S1, S2), known cases, and unusual or
+// invalid input.
 #include "harness/test.h"
 #include "base/mem.h"
 #include "place/pack_state.h"
@@ -49,7 +50,7 @@ static int legal(const dv_rect *r, int32_t n, int64_t cap)
     return 1;
 }
 
-// Every address for every rectangle.
+// Tries every address for every rectangle.
 static int fits(dv_rect *r, int32_t n, int32_t k, int64_t cap)
 {
     if (k == n)
@@ -93,7 +94,7 @@ TEST(test_nothing)
 
 TEST(test_odd_rects)
 {
-    // No size and no lifetime: they take no room.
+    // Rectangles without size or without lifetime take no room.
     dv_rect r[] = {rect(0, 4, 0), rect(3, 3, 9), rect(5, 2, 9), rect(0, 9, 3)};
     assert_int_equal(dv_pack(r, 4, 3, NULL, NULL), DV_FIT_YES);
     assert_true(legal(r, 4, 3));
@@ -133,20 +134,20 @@ TEST(test_fixed_and_aligned)
 {
     dv_rect r[] = {rect(0, 4, 4), rect(2, 6, 3), rect(1, 3, 2)};
     r[0].fixed = 3;
-    // Below the fixed one is room for one of the others only.
+    // There is room for only one of the others below the fixed one.
     assert_int_equal(dv_pack(r, 3, 9, NULL, NULL), DV_FIT_YES);
     assert_true(legal(r, 3, 9));
     assert_int_equal(dv_pack(r, 3, 8, NULL, NULL), DV_FIT_NO);
     r[2].align = 8;
     assert_int_equal(dv_pack(r, 3, 10, NULL, NULL), DV_FIT_YES);
     assert_true(legal(r, 3, 10));
-    // One alignment for all: sizes are rounded up, but not past the top.
+    // With one alignment for all, sizes are rounded up, but not beyond the top.
     dv_rect a[] = {rect(0, 2, 3), rect(0, 2, 3), rect(0, 2, 3)};
     a[0].align = a[1].align = a[2].align = 4;
     assert_int_equal(dv_pack(a, 3, 11, NULL, NULL), DV_FIT_YES);
     assert_true(legal(a, 3, 11));
     assert_int_equal(dv_pack(a, 3, 10, NULL, NULL), DV_FIT_NO);
-    // Two that are fixed on each other.
+    // Two rectangles that are fixed at overlapping addresses.
     r[1].fixed = 4;
     assert_int_equal(dv_pack(r, 2, 100, NULL, NULL), DV_FIT_NO);
 }
@@ -253,7 +254,7 @@ typedef struct small {
     int64_t life[24], size[24], align[24], fixed[24], at[24];
 } small;
 
-// The same as a part whose sections are the moments of time.
+// Makes a part of the same rectangles whose sections are the points in time.
 static dv_part make_part(small *m, dv_rect *r, int32_t n, int64_t cap)
 {
     dv_part p = {.n = n,
@@ -311,7 +312,8 @@ static void check_search(dv_rect *r, int32_t n, const dv_part *p, int want,
     }
 }
 
-// Fill every moment to the capacity: what fitted loosely may fit no more.
+// Adds rectangles until every point in time is full, so that a loose fit
+// becomes a tight one.
 static int32_t fill_up(dv_rect *r, int32_t n, int64_t cap)
 {
     int32_t all = n;
@@ -423,7 +425,7 @@ static void shuffle(dv_rect *r, int32_t n)
     }
 }
 
-// Shuffled, scaled and with time reversed the work is the same.
+// Shuffling, scaling and reversing time do not change the effort of the search.
 TEST(test_same_work)
 {
     static dv_rect r[MAX];
@@ -444,7 +446,8 @@ TEST(test_same_work)
     assert_int_equal(first.restarts, other.restarts);
 }
 
-// Cut a full rectangle at random: it fits, and not into less.
+// Cuts a full rectangle at random: the pieces fit into its capacity, and into
+// no less.
 static int32_t dissect(dv_rect *r, int32_t n, int64_t time, int64_t size)
 {
     r[0] = rect(0, time, size);
@@ -481,7 +484,7 @@ TEST(test_dissections)
     }
 }
 
-// Whatever the budget, the layout is legal and not far from the bound.
+// With any budget, the layout is legal and close to the bound.
 TEST(test_simple_layouts)
 {
     enum { MANY = 5000 };

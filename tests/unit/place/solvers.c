@@ -1,5 +1,6 @@
-// Placement: Torch-Spyre's vectors (tests/vectors/place.txt), its figures on
-// synthetic instances, and plain quadratic twins of the list solvers.
+// Placement (S1 to S6): Torch-Spyre's vectors (tests/vectors/place.txt), its
+// figures on synthetic instances, and plain quadratic versions of the list
+// solvers.
 #include "harness/test.h"
 #include "base/file.h"
 #include "place/csv.h"
@@ -11,7 +12,7 @@ enum { MAX = 40, MAX_USES = 40, MAX_LINES = 64 };
 
 // -- Vectors -----------------------------------------------------------------
 
-// The case being read.
+// The case that is being read.
 typedef struct state {
     char name[80];
     char names[MAX][32], barred[MAX][160];
@@ -19,9 +20,9 @@ typedef struct state {
     dv_use uses[MAX][MAX_USES];
     int32_t parents[MAX][4];
     dv_place_options options;
-    char lines[MAX_LINES][512]; // what must hold
+    char lines[MAX_LINES][512]; // the conditions of the case
     int n, n_lines, n_cases;
-    int64_t total; // bytes moved, of the patterns
+    int64_t total; // bytes moved by the patterns
 } state;
 
 static int find(const state *s, const char *name)
@@ -74,8 +75,8 @@ static int matches(const dv_placement *p, const char *list)
     return i == p->n_buffers;
 }
 
-// Bytes of main memory traffic: what is outside, and every use of a buffer
-// that is not in place then.
+// Returns the traffic of main memory in bytes: buffers that are outside, and
+// every use of a buffer that is not in memory at that time.
 static int64_t traffic(const state *s, const dv_placement *p, int64_t outside)
 {
     int64_t bytes = outside;
@@ -91,7 +92,7 @@ static int64_t traffic(const state *s, const dv_placement *p, int64_t outside)
     return bytes;
 }
 
-// One solver on the case: legal, and everything its lines ask for.
+// One solver on the case: legal, and all conditions hold.
 static void check_solver(state *s, const char *solver)
 {
     dv_placement *p = NULL;
@@ -151,7 +152,7 @@ static int64_t line_value(const state *s, const char *word)
     return -1;
 }
 
-// With evictions a pattern moves no more than its good plan.
+// With evictions, a pattern moves no more than its known good plan.
 static void check_score(state *s)
 {
     int64_t good = line_value(s, "score");
@@ -237,7 +238,7 @@ static int64_t up(int64_t v)
     return (v + SYNTH_ALIGN - 1) / SYNTH_ALIGN * SYNTH_ALIGN;
 }
 
-// The lowest byte from `lo` on that none of the obstacles covers.
+// Returns the lowest byte from `lo` on that no obstacle covers.
 static int64_t rise(const synth *s, const int64_t *at, const char *in_way,
                     int64_t lo)
 {
@@ -253,7 +254,7 @@ static int64_t rise(const synth *s, const int64_t *at, const char *in_way,
     return lo;
 }
 
-// Where the obstacles above `lo` begin.
+// Returns where the next obstacle above `lo` begins.
 static int64_t ceiling(const synth *s, const int64_t *at, const char *in_way,
                        int64_t lo)
 {
@@ -314,7 +315,7 @@ static double key(const synth *s, int i)
            ((double)b->n_uses + 0.5);
 }
 
-// Always the least key of those whose parent has had its turn.
+// Always takes the least key among the buffers whose parent is placed.
 static void plain_fit(const synth *s, int64_t *at, int best)
 {
     double *keys = malloc((size_t)s->n * sizeof *keys);
@@ -378,7 +379,7 @@ static int64_t plain_greedy_place(const synth *s, int64_t *at, int i,
 static void plain_greedy(const synth *s, int64_t *at)
 {
     char *handed = calloc((size_t)s->n, 1);
-    for (int i = 0; i < s->n; i++) // by start is input order here
+    for (int i = 0; i < s->n; i++) // here the input is sorted by start
         at[i] = plain_greedy_place(s, at, i, handed);
     free(handed);
 }
@@ -483,8 +484,8 @@ TEST(test_auto)
     check_auto(10000, 31527680);
 }
 
-// The least capacity for many buffers: the effort is bounded, counted in nodes,
-// and what is left of the gap is small.
+// The least capacity for many buffers: the effort, counted in nodes, is
+// bounded, and the remaining gap is small.
 TEST(test_least_of_many)
 {
     enum { MOST = 2000 };
@@ -529,8 +530,8 @@ TEST(test_least_of_many)
     }
 }
 
-// Ticks at the ends of 64 bits: refused, without undefined behaviour (which the
-// sanitizer build sees).
+// Ticks at the ends of 64 bits are refused without undefined behaviour, which
+// the sanitizer build sees.
 TEST(test_extreme_ticks)
 {
     static const int64_t ends[] = {INT64_MIN, INT64_MIN + 1, -1,       0,
@@ -555,8 +556,8 @@ TEST(test_extreme_ticks)
     }
 }
 
-// At three quarters of their capacity the hard instances keep at least 98 %
-// of what the prices allow.
+// At three quarters of their capacity the hard instances keep at least 98 % of
+// the value that the bound allows.
 TEST(test_spill)
 {
     static const char names[] = "ADFK";
@@ -595,7 +596,8 @@ static void expect_wrong(const dv_placement *p, const dv_buffer *b,
     dv_diag_destroy(diag);
 }
 
-// Two buffers, the second a child of the first, and what can be wrong.
+// S1 to S5: two buffers, the second a child of the first, with each possible
+// mistake.
 TEST(test_judge)
 {
     dv_buffer b[2] = {DV_BUFFER_INIT, DV_BUFFER_INIT};

@@ -1,4 +1,5 @@
-// Targets: what reads, what does not, and that print and read are inverse.
+// T1: targets: what can be read, what cannot, and that what is printed reads
+// back.
 #define _POSIX_C_SOURCE 200809L // mkstemp
 #include "base/file.h"
 #include "target/builtin.h"
@@ -129,7 +130,7 @@ TEST(host_shares_caches)
     assert_int_equal(t.stick_bytes, 64);
     host_of(&t, "pu:5"); // not even cores are known
     assert_int_equal(t.cores, 5);
-    dv_host_from(&t, NULL, NULL); // nothing is
+    dv_host_from(&t, NULL, NULL); // nothing is known
     assert_int_equal(t.cores, 1);
 }
 
@@ -173,7 +174,7 @@ TEST(units_scale)
     assert_true(t->scratch_reserved_percent == 12.5);
     assert_int_equal(t->core_grid.cols, 4);
     assert_int_equal(t->core_grid.rows, 3);
-    assert_int_equal(t->cores, 12); // told by the grid
+    assert_int_equal(t->cores, 12); // from the grid
     check_round_trip(t);
     dv_target_destroy(t);
 }
@@ -325,7 +326,7 @@ TEST(files_load)
     remove(path);
 }
 
-// A plan holds a description among other text: the lexer ends behind it.
+// A plan contains a description among other text: the lexer stops behind it.
 TEST(reads_in_place)
 {
     static const char text[] = "target a { cores = 2 } groups";
@@ -372,7 +373,7 @@ static uint64_t rnd(void)
     return seed * 0x2545f4914f6cdd1du;
 }
 
-// Between two numbers, often a limit, and of any magnitude.
+// Returns a number between two limits, often a limit itself, of any magnitude.
 static double pick(double least, double most)
 {
     double u = (double)(rnd() >> 11) * 0x1p-53;
@@ -397,7 +398,7 @@ static void random_text(char *out, int most)
     }
 }
 
-// Holes of a grid of 1x1 to 64x64 cores: some places, or none.
+// Gives a target a grid of 1x1 to 64x64 cores with some holes or none.
 static void random_holes(dv_target *t)
 {
     dv_core_rect holes[6];
@@ -415,11 +416,11 @@ static void random_holes(dv_target *t)
         if (rnd() % 2)
             h->y1 = h->y0;
     }
-    // All cores gone: it stays as it was.
+    // If all cores would be holes, the target stays as it was.
     dv_target_choose(t, NULL, 0, holes, n, DV_NOWHERE, NULL);
 }
 
-// Make properties agree that must.
+// Makes properties consistent that depend on each other.
 static void reconcile(dv_target *t)
 {
     int64_t cols = 1 + (int64_t)(rnd() % 64);
@@ -456,7 +457,7 @@ static void random_target(dv_target *t)
     reconcile(t);
 }
 
-// Cores by number and by place, counted one by one.
+// The numbers and places of cores equal a count one by one.
 static void check_numbers(const dv_target *t)
 {
     int64_t n = 0;

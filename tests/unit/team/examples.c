@@ -1,6 +1,6 @@
-// The examples of teams, for teams of several sizes, against what is known of
-// their results: exact numbers, a published pair, a factor per step, what is
-// conserved.
+// The examples for teams, on teams of several sizes, compared with known
+// results: exact numbers, published ones, a factor per step, conserved
+// quantities.
 #include "harness/test.h"
 #include "base/file.h"
 #include "team/team.h"
@@ -92,8 +92,8 @@ TEST(test_prk)
 
 // -- A factor per step -----------------------------------------------------
 
-// The mean of four neighbours takes sin(pi i / (N - 1)) sin(pi j / (N - 1)) to
-// cos(pi / (N - 1)) times itself.
+// One step multiplies sin(pi i / (N - 1)) sin(pi j / (N - 1)) by cos(pi / (N -
+// 1)).
 TEST(test_heat)
 {
     enum { N = 33, T = 20 };
@@ -148,7 +148,7 @@ static void run_water(water *w, example *x, int64_t team)
     assert_true(team == 1 ? moved.bytes == 0 : moved.bytes > 0);
 }
 
-// Elements are the same on any team; sums add up in another order.
+// Elements are the same on any team; sums are added in another order.
 TEST(test_water)
 {
     const dv_param params[] = {{"N", "24"}, {"T", "20"}};
@@ -164,7 +164,7 @@ TEST(test_water)
         assert_true(fabs(more.mass - more.mass0) < 1e-15);
         assert_true(fabs(more.energy / one.energy - 1) < 1e-13);
     }
-    // It moves, and turns: a corner is no longer what it was.
+    // The water moves and turns.
     assert_true(fabs(one.u[N_WATER / 2][2]) > 1e-6);
     close_example(&x);
 }
@@ -181,7 +181,8 @@ static double lost_energy(const char *steps, const char *dt)
     return fabs(w.energy / w.energy0 - 1);
 }
 
-// Half the step, an eighth of the loss: none of it comes from space.
+// Half the time step loses an eighth of the energy: none is lost by the
+// discretisation in space.
 TEST(test_energy)
 {
     double lost = lost_energy("20", "0.01"), less = lost_energy("40", "0.005");

@@ -1,7 +1,6 @@
-// Published results of programs over teams: a gyre that should stand still, and
+// Published results of programs over teams: a gyre that should stand still and
 // a standing wave, 451 steps of 128 x 128 cells (benchmark_golden-180 and
-// -181). Fields have 128 and 129 rows, so that their parts do not lie side by
-// side.
+// -181). Fields have 128 and 129 rows, so that their parts do not coincide.
 #include "harness/test.h"
 #include "harness/unit.h"
 #include "base/dtype.h"
@@ -15,8 +14,8 @@ static const double gravity = 9.81, side = 2.0 / N, pi = 3.14159265358979323846;
 
 typedef double (*field)(char which, double x, double y, double t);
 
-// Height 0.02 exp(-r^2 / 0.4^2), and the velocity that Coriolis' force of 10
-// balances it with.
+// The height 0.02 exp(-r^2 / 0.4^2), and the velocity that balances it with a
+// Coriolis parameter of 10.
 static double gyre(char which, double x, double y, double t)
 {
     (void)t;
@@ -42,7 +41,7 @@ static double at_cell(field f, char which, int64_t i, int64_t j, double t)
 
 // -- The programs ----------------------------------------------------------
 
-// examples/NAME, with all of it in another type if need be.
+// Returns examples/NAME, with another type if needed.
 static char *text_of(const char *name, const char *type)
 {
     char path[512];
@@ -79,7 +78,8 @@ static double error_after(const char *name, const char *type, field f,
                      at_cell(f, *which, k / x->shape[1], k % x->shape[1], 0));
     }
     assert_int_equal(dv_ranks_run(plan, data, NULL, NULL, NULL), DV_OK);
-    // As published, 451 steps are held against where 450 lead.
+    // As published, the result of 451 steps is compared with the solution after
+    // 450.
     const void *e = data[dv_program_find(plan->ops, "e")];
     for (int64_t k = 0; k < N * N; k++) {
         double want = at_cell(f, 'e', k / N, k % N, 450 * (0.02 / 9));
@@ -103,7 +103,7 @@ TEST(test_gyre)
 {
     double one = error_after("shallow_water.dv", "f64", gyre, 1, NULL);
     double four = error_after("shallow_water.dv", "f64", gyre, 4, "2x2");
-    // The publishers ask for 1e-8 in all; this is 4e-12.
+    // The publishers ask for a relative 1e-7, which is 4e-12 here.
     expect_near(one, 4.315799035627906e-05, 1e-7);
     assert_true(one == four);
 }
@@ -116,7 +116,7 @@ TEST(test_wave)
     assert_true(one == three);
 }
 
-// In f32 the order of operations shows: as near as the publishers ask for.
+// In f32 the order of operations shows: as close as the publishers ask for.
 TEST(test_narrow)
 {
     expect_near(error_after("wave.dv", "f32", wave, 2, NULL), 0.0072235471,

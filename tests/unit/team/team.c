@@ -1,5 +1,5 @@
-// Teams: halo bytes of a thousand ranks against the formula, a published pair
-// of numbers, failing ranks, and running out of memory anywhere.
+// Teams: the halo bytes of a thousand ranks compared with a formula, a
+// published pair of numbers, failing ranks, and running out of memory anywhere.
 #include "harness/test.h"
 #include "harness/unit.h"
 #include "team/team.h"
@@ -38,7 +38,7 @@ static const char heat[] =
     "u[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + u[i,j-1] + u[i,j+1]) "
     "for i in 1..1023, j in 1..1023\n}\noutput u\n";
 
-// Every cut of a dim moves two rows of what is read there, 1022 elements.
+// Every cut of a dim moves two rows of 1022 elements.
 TEST(test_thousand)
 {
     dv_plan *plan = plan_for(heat, 1024, NULL);
@@ -47,19 +47,20 @@ TEST(test_thousand)
     assert_int_equal(received(plan), 2 * 2 * 31 * 1022);
     dv_plan_destroy(plan);
     plan = plan_for(heat, 1024, "1024x1");
-    // The first and the last row are not computed, so not everybody asks.
+    // The first and the last row are not computed, so that some ranks need no
+    // row.
     assert_int_equal(received(plan), 2 * 1022 * 1022);
     dv_plan_destroy(plan);
 }
 
-// Two far views of one tensor: what is between them stays where it is.
+// C19: two distant reads of one tensor: the elements between them are not sent.
 TEST(test_no_hull)
 {
     dv_plan *plan = plan_for("input a: f64[100]\ninput y: f64[100]\n"
                              "y[i] <- a[i] + a[i+90] for i in 0..10\n"
                              "output y\n",
                              4, NULL);
-    assert_int_equal(received(plan), 10); // 75 with one hull
+    assert_int_equal(received(plan), 10); // 75 with one bounding box
     dv_plan_destroy(plan);
 }
 
@@ -75,7 +76,7 @@ static const char options[] =
     "put[i] = f[i] * (1.0 - n2[i]) - s[i] * (1.0 - n1[i])\n"
     "output call, put\n";
 
-// benchmark_golden-182.
+// The published prices of a call and a put option (benchmark_golden-182).
 TEST(test_options)
 {
     for (int64_t team = 1; team <= 7; team++) {
@@ -102,7 +103,8 @@ TEST(test_options)
     }
 }
 
-// An index out of bounds on one rank: all of them stop, and it is told.
+// An index is out of bounds on one rank: all ranks stop, and the error is
+// reported.
 TEST(test_failing_rank)
 {
     dv_plan *plan = plan_for("input v: f64[8]\ninput p: i64[8]\n"
@@ -130,7 +132,7 @@ static const char mixed[] = "input x: f64[9, 6]\n"
                             "y[i,j] <- y[i-1,j] for i in 1..9, j in 0..6\n}\n"
                             "output y\n";
 
-// Plan, check, read back, and get a rank ready.
+// Plans, checks, reads back and prepares a rank.
 static dv_status all_of_it(const dv_program *p, const dv_target *t)
 {
     dv_plan *plan = NULL, *again = NULL;
