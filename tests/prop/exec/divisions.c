@@ -80,6 +80,7 @@ static dv_group *some_group(rng *r, dv_plan *plan)
     return &plan->groups[rng_below(r, plan->n_groups)];
 }
 
+// G3, C2: a tile is dealt to no core.
 static int drop_tile(rng *r, dv_plan *plan)
 {
     dv_group *g = some_group(r, plan);
@@ -91,6 +92,7 @@ static int drop_tile(rng *r, dv_plan *plan)
     return 1;
 }
 
+// G3, C2: a tile is dealt twice.
 static int deal_twice(rng *r, dv_plan *plan)
 {
     dv_group *g = some_group(r, plan);
@@ -102,6 +104,7 @@ static int deal_twice(rng *r, dv_plan *plan)
     return 1;
 }
 
+// G3, C2: a tile is dealt to a core that the target does not have.
 static int no_such_core(rng *r, dv_plan *plan)
 {
     dv_group *g = some_group(r, plan);
@@ -110,6 +113,7 @@ static int no_such_core(rng *r, dv_plan *plan)
     return 1;
 }
 
+// G1, C1: an op is in no group.
 static int miss_op(rng *r, dv_plan *plan)
 {
     int64_t i = rng_below(r, plan->n_groups);
@@ -119,6 +123,7 @@ static int miss_op(rng *r, dv_plan *plan)
     return 1;
 }
 
+// G1, C1: two groups are in the wrong order.
 static int swap_ops(rng *r, dv_plan *plan)
 {
     if (plan->n_groups < 2)
@@ -130,6 +135,7 @@ static int swap_ops(rng *r, dv_plan *plan)
     return 1;
 }
 
+// G4, C7: a group crosses the edge of a repeat.
 static int cross_repeat(rng *r, dv_plan *plan)
 {
     (void)r;
@@ -148,6 +154,7 @@ static int cross_repeat(rng *r, dv_plan *plan)
     return 0;
 }
 
+// G4, C7: an extern op is sliced.
 static int slice_extern(rng *r, dv_plan *plan)
 {
     for (int32_t i = 0; i < plan->n_groups; i++) {
@@ -163,6 +170,7 @@ static int slice_extern(rng *r, dv_plan *plan)
     return 0;
 }
 
+// G2, C6: the group deals more tiles than its ops have.
 static int wrong_tiles(rng *r, dv_plan *plan)
 {
     dv_group *g = some_group(r, plan);

@@ -13,6 +13,7 @@ static int same_text(const char *a, const char *b)
     return a && b && strcmp(a, b) == 0;
 }
 
+// Lowers a program; the result must be valid (P1 to P4).
 static dv_program *lower(const dv_program *p, dv_grain grain)
 {
     dv_program *out = NULL;

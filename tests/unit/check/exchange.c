@@ -189,6 +189,34 @@ TEST(test_refused)
         }
 }
 
+// C16, C17: an axis that cuts two dims of a tensor, a cut dim of a result over
+// which two variables run, and a reduced variable that two cuts follow.
+TEST(test_cuts)
+{
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    o.grid = "2x2";
+    dv_plan *plan = plan_on("input u: f64[12, 12]\nv[i,j] = u[j,i]\noutput v\n",
+                            "host", NULL, &o);
+    dv_dist *u = &plan->team.tensors[tensor_named(plan, "u")];
+    u->axis[0] = u->axis[1] = 0;
+    check_finds(plan, "axis 0 cuts u twice");
+    dv_plan_destroy(plan);
+    plan = plan_on("input u: f64[2, 8]\ntemp x: f64[16]\nx[2*q+m] = u[m,q]\n"
+                   "output x\n",
+                   "host", NULL, &o);
+    plan->team.tensors[tensor_named(plan, "x")].axis[0] = 0;
+    check_finds(plan, "op x cannot be cut along dim 0 of x");
+    dv_plan_destroy(plan);
+    plan = plan_on("input x: f64[16]\ns[] = sum[i] x[i]\noutput s\n", "host",
+                   NULL, &o);
+    assert_int_equal(plan->team.n_follows, 1);
+    dv_follow twice[] = {plan->team.follows[0], plan->team.follows[0]};
+    plan->team.follows = twice;
+    plan->team.n_follows = 2;
+    check_finds(plan, "i of op s cannot be cut as dim 0 of x is");
+    dv_plan_destroy(plan);
+}
+
 // Ranks compare this hash before they run: it differs for plans with different
 // exchanges.
 TEST(test_hash)
@@ -216,8 +244,8 @@ TEST(test_hash)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_any_order),
-                                       cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_hash)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_any_order), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_cuts), cmocka_unit_test(test_hash)};
     return run_group(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
-// What the Dist dialect does wrong, each with the test that keeps it from
-// coming back. `dist` is unit/dist/arithmetic.c, `here` this file, `mpi`
-// tests/mpi.
+// The errors of the Dist dialect, each with the test that shows its absence.
+// `dist` is unit/dist/arithmetic.c, `here` this file, `mpi` tests/mpi.
 //
 //   in the Dist dialect                              test
 //   a core of negative size                      dist bug_negative_core

@@ -248,6 +248,17 @@ TEST(moves)
     assert_int_equal(check_moved(128, 4), DV_OK);      // onto itself
 }
 
+// C23: a group whose tiles are handed out as they run has no homes, because any
+// core may have any tile.
+TEST(handed_out_tiles_have_no_homes)
+{
+    dv_plan *plan = plan_of(&examples[0]);
+    int32_t op = plan->scratch.homes[0].first_op;
+    plan->groups[dv_group_of(plan, op)].queue = DV_TICKET;
+    check_finds(plan, "but its tiles are handed out");
+    dv_plan_destroy(plan);
+}
+
 // -- Hazards ---------------------------------------------------------------
 
 // H6, H7: partial sums 1, 2, 4 and 8 arrive as 15, once, at every core that
@@ -485,6 +496,7 @@ int main(void)
         cmocka_unit_test(every_kind_is_there),
         cmocka_unit_test(every_mutant_is_refused),
         cmocka_unit_test(moves),
+        cmocka_unit_test(handed_out_tiles_have_no_homes),
         cmocka_unit_test(completed_sums_are_copied_once),
         cmocka_unit_test(in_place_reads_where_it_writes),
         cmocka_unit_test(in_place_is_cut_and_laid_out_alike),
