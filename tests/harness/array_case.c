@@ -642,7 +642,7 @@ static void case_lines(tester *t)
     dv_darray_destroy(a);
 }
 
-// -- Rows that are there already -------------------------------------------
+// -- Arrays in the caller's memory ------------------------------------------
 
 static void case_join(tester *t)
 {

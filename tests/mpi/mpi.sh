@@ -19,17 +19,17 @@ fail() {
     bad=1
 }
 
-# -- the library, with a program's own MPI_Init: many cases in one mpirun, random
-# programs and examples among them
+# -- the library in a program that calls MPI_Init itself: many cases in one mpirun,
+# random programs and examples among them
 for n in 1 2 3 4; do
     run $n "$team" "$tmp/team" "$src/examples" || fail "team of $n"
 done
 
 run 2 "$team" single || fail "MPI for one thread"
 
-# -- programs: verified, one voice, the same bits. The library has been tried
-# with the other numbers of ranks above.
-# Scalars are sums over all ranks, which add up in another order.
+# -- programs: verified, reported by rank 0 alone, with the same bits. Other
+# numbers of ranks have been tried above.
+# Scalars are sums over all ranks, which are added in another order.
 state() { sed -n '/\[\] /d; s/.*hash //p' "$1"; }
 for args in "heat.dv --set N=65 --set T=9" "prk_stencil.dv --set N=41" \
     "blackscholes.dv --set N=1000 --random 1..2" "matmul.dv --set M=40 --set N=36 --set K=30" \
@@ -83,8 +83,8 @@ END
     cmp "$tmp/00.npy" "$tmp/n.npy" || fail "Fortran's order: another file"
 fi
 
-# -- wrong calls: everybody agrees, rank 0 says it
-# Open MPI's launcher waits seconds for those that have ended.
+# -- wrong calls: all ranks fail, and rank 0 says why
+# Open MPI's launcher waits seconds for ranks that have ended.
 ends() { # code, words, call
     code=$1
     words=$2
@@ -158,13 +158,13 @@ done
 ends 2 'times one process' 2 "$divvy" bench "$p" --ops
 ends 1 'cannot open' 2 "$divvy" bench "$tmp/none.dv"
 
-# -- what is not divided is done once, by rank 0, which says so
+# -- commands that are not divided are done by rank 0 alone, which says so
 run 3 "$divvy" check "$p" || fail "check"
 [ "$(grep -c ': ok, ' "$tmp/out")" = 1 ] && grep -q 'rank 0 of 3 does this alone' "$tmp/err" || fail "check: not once"
 run 3 "$divvy" plan "$p" && cp "$tmp/out" "$tmp/plan" || fail "plan"
 "$divvy" plan "$p" --team 3 >"$tmp/out" && cmp "$tmp/plan" "$tmp/out" || fail "plan: not the team's"
 
-# -- checkpoints: another team goes on; what is damaged is refused
+# -- checkpoints: another team resumes; damaged ones are refused
 run 3 "$divvy" run "$p" --checkpoint "$tmp/state" --every 20 || fail "--checkpoint"
 for n in 1 2 4; do
     run $n "$divvy" run "$p" --resume "$tmp/state" --verify --out "u=$tmp/n.npy" || fail "$n: --resume"
@@ -191,7 +191,7 @@ grep -q 'made up u (--seed 3' "$tmp/out" || fail "--resume: nothing names the in
 ends 2 'the ranks of a team run on threads' 2 "$divvy" run "$p" --executor seq
 ends 1 'another program' 2 "$divvy" run "$p" --set N=50 --resume "$tmp/state"
 
-# -- a full disk, where we may make one
+# -- a full disk, if this user may make one
 if [ "$(id -u)" = 0 ] && mkdir "$tmp/small" && mount -t tmpfs -o size=16k none "$tmp/small" 2>/dev/null; then
     run 2 "$divvy" run "$p" --checkpoint "$tmp/small/state" --every 20
     [ $? = 3 ] || fail "a full disk"
@@ -200,9 +200,9 @@ if [ "$(id -u)" = 0 ] && mkdir "$tmp/small" && mount -t tmpfs -o size=16k none "
     umount "$tmp/small"
 fi
 
-# -- signals: a job that takes a while, for all its checkpoints. Patience is
-# long where nothing depends on it: other tests run beside this one.
-soon() { # a command that is true within a minute
+# -- signals, during a run that takes a while because of its checkpoints. Time
+# limits are long, because other tests may run at the same time.
+soon() { # COMMAND: it succeeds within a minute
     tries=0
     until "$@"; do
         tries=$((tries + 1))
@@ -243,7 +243,7 @@ gone "kill -9 of a rank"
 # here.
 run 2 "$divvy" run "$p" --set T=40000 --resume "$tmp/state" --timeout 90 --out "u=$tmp/n.npy" || fail "resumed after a kill"
 cmp "$tmp/0.npy" "$tmp/n.npy" || fail "resumed after a kill, another file"
-clean "a kill and a resume" # MPICH's launcher kills all as hard
+clean "a kill and a resume" # MPICH's launcher kills all ranks with SIGKILL
 
 # A rank that stops in a loop. On a busy machine the loop begins late, and MPI
 # itself has no time-out while it starts and reads files.

@@ -251,8 +251,9 @@ static void mangle(rng *r, dv_nest *n)
 // -- Memory ------------------------------------------------------------------
 
 typedef struct operand {
-    char *map, *data, *at; // at: the element with all indices 0
-    size_t map_bytes, bytes;
+    fenced f;
+    char *data, *at; // at: the element with all indices 0
+    size_t bytes;
 } operand;
 
 // An emulator may read whole vectors where a masked load touches only a part of
@@ -268,17 +269,10 @@ static void map_operand(const dv_nest *n, int o, int at_end, operand *out)
 {
     dv_dtype type = dv_nest_dtype(n, o);
     int64_t lo, hi, size = dv_dtype_get(type)->size_bytes;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     assert_true(dv_nest_extent(n, o, &lo, &hi));
     out->bytes = (size_t)((hi - lo + 1) * size);
-    size_t body = (out->bytes + page - 1) / page * page;
-    out->map_bytes = body + 2 * page;
-    out->map =
-        mmap(NULL, out->map_bytes, AROUND, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(out->map != MAP_FAILED);
-    assert_int_equal(mprotect(out->map + page, body, PROT_READ | PROT_WRITE),
-                     0);
-    out->data = out->map + page + (at_end ? body - out->bytes : 0);
+    out->f = fence_in(out->bytes, at_end, AROUND);
+    out->data = (char *)out->f.data;
     dv_nest_fill(type, (uint64_t)o + 7, out->data, hi - lo + 1);
     out->at = out->data - lo * size;
 }
@@ -359,7 +353,7 @@ static int agrees(dv_jit *jit, const dv_nest *n, int threads, int as_is,
         show(n, dv_contract_nest(c), threads);
     operand *all[] = {&in0, &in1, &want, &got};
     for (int i = 0; i < 4; i++)
-        munmap(all[i]->map, all[i]->map_bytes);
+        unfence(&all[i]->f);
     dv_contract_destroy(c);
     dv_diag_destroy(diag);
     return ok;
@@ -500,8 +494,8 @@ static void test_bits(void **state)
         }
         compared += !split;
         for (int t = 0; t < 2; t++) {
-            munmap(in[t].map, in[t].map_bytes);
-            munmap(out[t].map, out[t].map_bytes);
+            unfence(&in[t].f);
+            unfence(&out[t].f);
         }
     }
     if (cases > 100)

@@ -229,8 +229,7 @@ TEST(test_product_bound)
     assert_true(dv_dist_product_bound(n, n, n, 1) < 1e-6);
 }
 
-// -- What the Dist dialect gets wrong
-// ------------------------------------------
+// -- Errors of the Dist dialect ----------------------------------------------
 
 // Owned elements that lie before the needed ones: the dialect's formula gives a
 // core of size -2.

@@ -157,7 +157,7 @@ TEST(mistakes_are_found)
     job_stop(&j);
 }
 
-// -- Cores that are not there ------------------------------------------------
+// -- Absent cores ------------------------------------------------------------
 
 TEST(holes_are_kept_free)
 {

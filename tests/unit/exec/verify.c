@@ -42,8 +42,7 @@ static dv_verdict with(job *j, float *at, float x)
     return v;
 }
 
-// -- What is refused
-// -----------------------------------------------------------
+// -- What is refused ---------------------------------------------------------
 
 // A wrong element beside one that is 1e9 times as large is found.
 TEST(test_small)
@@ -116,8 +115,7 @@ TEST(test_infinite)
     job_stop(&j);
 }
 
-// -- What is taken
-// ---------------------------------------------------------------
+// -- What is accepted --------------------------------------------------------
 
 // A difference of large sums may consist of their error alone.
 TEST(test_cancelled)

@@ -152,8 +152,7 @@ TEST(f32)
     // Points where the error of erf was 2.02, found among all patterns, and
     // where it is largest now.
     static const uint32_t far[] = {0x3f6bcdcf, 0x3f846693};
-    if (!test_jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     for (int i = 0; i < N_BOUNDS; i++)
         one_f32(bounds[i].fn, bounds[i].f32);
     for (int i = 0; i < 2; i++)
@@ -255,8 +254,7 @@ static void one_f64(dv_fn fn, double bound, uint64_t points)
 
 TEST(f64)
 {
-    if (!test_jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     // If long double is no wider than double, the bound says little.
     for (int i = 0; i < N_BOUNDS; i++)
         one_f64(bounds[i].fn, bounds[i].f64, stride == 1 ? 8 << 20 : SOME);
@@ -265,8 +263,7 @@ TEST(f64)
 // -0 and 0 give what the plain formulas give, with the same sign.
 TEST(zeros)
 {
-    if (!test_jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     for (int i = 0; i < N_BOUNDS; i++) {
         dv_fn fn = bounds[i].fn;
         const float x[] = {0, -0.0F, 0, -0.0F, -0.0F};
@@ -320,8 +317,7 @@ static int same(float a, float b)
 TEST(neighbours)
 {
     static float x[CHUNK], y[CHUNK], alone[CHUNK];
-    if (!test_jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     for (int k = 0; k < N_BOUNDS; k++) {
         dv_vec_fn run = kernel(bounds[k].fn, DV_F32);
         for (int i = 0; i < CHUNK; i++) {
@@ -381,8 +377,7 @@ TEST(crowds)
 {
     static float x[ROWS * APART], y[ROWS * APART], alone[ROWS * APART];
     static float most[ROWS * APART];
-    if (!test_jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     for (int k = 0; k < N_BOUNDS; k++) {
         dv_fn fn = bounds[k].fn;
         dv_vec_fn run = kernel_of_rows(fn, 0), of = kernel_of_rows(fn, 1);
@@ -456,8 +451,7 @@ TEST(division)
                                0x1p-126F, 0x1.5p-65F,  0x1p64F,   0x1.23p65F,
                                FLT_MAX,   -0x1.7p126F, 0x1p100F,  0x1.9p-100F};
     static float x[CHUNK], y[CHUNK];
-    if (!test_jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     dv_vec_fn run = quotient(DV_F32);
     for (size_t k = 0; k < sizeof by / sizeof *by; k++) {
         for (int i = 0; i < CHUNK; i++) {
@@ -507,8 +501,7 @@ TEST(division_by_numbers)
     static const float by[] = {41,        1024,      0.125F,     -64,
                                1,         0x1p126F,  0x1p127F,   -0x1p-126F,
                                0x1p-127F, 0x1p-149F, -0x1p-125F, 0x1.8p10F};
-    if (!test_jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     for (size_t i = 0; i < sizeof by / sizeof *by; i++)
         divide_by(by[i]);
 }

@@ -6,60 +6,17 @@
 #include "place/csv.h"
 #include "place/place.h"
 #include "harness/synth.h"
-#include <inttypes.h>
-
-enum { MAX = 40, MAX_USES = 40, MAX_LINES = 64 };
+#include "harness/place_case.h"
 
 // -- Vectors -----------------------------------------------------------------
 
-// The case that is being read.
-typedef struct state {
-    char name[80];
-    char names[MAX][32], barred[MAX][160];
-    dv_buffer buffers[MAX];
-    dv_use uses[MAX][MAX_USES];
-    int32_t parents[MAX][4];
-    dv_place_options options;
-    char lines[MAX_LINES][512]; // the conditions of the case
-    int n, n_lines, n_cases;
-    int64_t total; // bytes moved by the patterns
-} state;
+static int64_t pattern_bytes; // moved by all patterns together
 
-static int find(const state *s, const char *name)
+static const char *read_tail(dv_buffer *b, const char *text)
 {
-    for (int i = 0; i < s->n; i++)
-        if (!strcmp(s->names[i], name))
-            return i;
-    fail_msg("%s: no buffer %s", s->name, name);
-    return -1;
-}
-
-static void read_buffer(state *s, const char *line)
-{
-    char first, uses[256], parents[128];
-    int i = s->n++;
-    assert_true(i < MAX);
-    dv_buffer *b = &s->buffers[i];
-    *b = (dv_buffer)DV_BUFFER_INIT;
-    assert_int_equal(sscanf(line,
-                            "buffer %31s %" SCNd64 " %" SCNd64 " %" SCNd64
-                            " %c %255s %127s %" SCNd32 " %159s",
-                            s->names[i], &b->size_bytes, &b->start, &b->end,
-                            &first, uses, parents, &b->group, s->barred[i]),
-                     9);
-    b->name = s->names[i];
-    b->first_use_is_read = first == 'r';
-    b->barred = strcmp(s->barred[i], "-") ? s->barred[i] : NULL;
-    b->uses = s->uses[i];
-    for (char *u = strtok(uses, ","); u; u = strtok(NULL, ",")) {
-        dv_use *use = &s->uses[i][b->n_uses++];
-        use->tick = atoll(u);
-        use->writes = strchr(u, 'w') != NULL;
-    }
-    b->parents = s->parents[i];
-    if (strcmp(parents, "-"))
-        for (char *p = strtok(parents, ","); p; p = strtok(NULL, ","))
-            s->parents[i][b->n_parents++] = (int32_t)find(s, p);
+    int used = 0;
+    assert_int_equal(sscanf(text, "%" SCNd32 " %n", &b->group, &used), 1);
+    return text + used;
 }
 
 static int matches(const dv_placement *p, const char *list)
@@ -77,7 +34,8 @@ static int matches(const dv_placement *p, const char *list)
 
 // Returns the traffic of main memory in bytes: buffers that are outside, and
 // every use of a buffer that is not in memory at that time.
-static int64_t traffic(const state *s, const dv_placement *p, int64_t outside)
+static int64_t traffic(const place_case *s, const dv_placement *p,
+                       int64_t outside)
 {
     int64_t bytes = outside;
     for (int i = 0; i < s->n; i++)
@@ -93,7 +51,7 @@ static int64_t traffic(const state *s, const dv_placement *p, int64_t outside)
 }
 
 // One solver on the case: legal, and all conditions hold.
-static void check_solver(state *s, const char *solver)
+static void check_solver(place_case *s, const char *solver)
 {
     dv_placement *p = NULL;
     s->options.solver = solver;
@@ -126,11 +84,11 @@ static void check_solver(state *s, const char *solver)
         if (!strcmp(word, "same") && !strcmp(who, solver) && !matches(p, rest))
             fail_msg("%s: %s is not at %s", s->name, solver, rest);
         if (!strcmp(word, "reason"))
-            assert_string_equal(p->reasons[find(s, who)], rest);
+            assert_string_equal(p->reasons[place_find(s, who)], rest);
         if (!strcmp(word, "in"))
-            assert_true(p->addresses[find(s, who)] >= 0);
+            assert_true(p->addresses[place_find(s, who)] >= 0);
         if (!strcmp(word, "out"))
-            assert_true(p->addresses[find(s, who)] < 0);
+            assert_true(p->addresses[place_find(s, who)] < 0);
         if (!strcmp(word, "traffic") && !strcmp(who, solver) &&
             (want = atoll(rest)) != traffic(s, p, outside) &&
             (strcmp(solver, "anneal") || traffic(s, p, outside) > want))
@@ -143,7 +101,7 @@ static void check_solver(state *s, const char *solver)
     dv_diag_destroy(diag);
 }
 
-static int64_t line_value(const state *s, const char *word)
+static int64_t line_value(const place_case *s, const char *word)
 {
     size_t len = strlen(word);
     for (int k = 0; k < s->n_lines; k++)
@@ -153,7 +111,7 @@ static int64_t line_value(const state *s, const char *word)
 }
 
 // With evictions, a pattern moves no more than its known good plan.
-static void check_score(state *s)
+static void check_score(place_case *s)
 {
     int64_t good = line_value(s, "score");
     if (good < 0)
@@ -169,23 +127,21 @@ static void check_score(state *s)
     if (bytes > good)
         fail_msg("%s: %" PRId64 " bytes, a good plan moves %" PRId64, s->name,
                  bytes, good);
-    s->total += bytes;
+    pattern_bytes += bytes;
     dv_placement_destroy(p);
 }
 
-static void end_case(state *s)
+static void check_case(place_case *s)
 {
-    if (!s->name[0])
-        return;
     for (int i = 0; dv_place_solver(i); i++)
         check_solver(s, dv_place_solver(i));
     check_score(s);
-    s->n = s->n_lines = 0;
-    s->n_cases++;
 }
 
-static void check_capacity(const char *line)
+static int check_capacity(const char *line)
 {
+    if (strncmp(line, "capacity ", 9))
+        return 0;
     double taken;
     char bytes[32];
     long long memory;
@@ -193,40 +149,18 @@ static void check_capacity(const char *line)
         sscanf(line, "capacity %lld %lf %31s", &memory, &taken, bytes), 3);
     int64_t want = strcmp(bytes, "error") ? atoll(bytes) : -1;
     assert_int_equal(dv_place_capacity(memory, taken, 128), want);
+    return 1;
 }
 
 TEST(test_vectors)
 {
-    static state s;
-    FILE *f = fopen(DV_SOURCE_DIR "/tests/vectors/place.txt", "r");
-    assert_non_null(f);
-    for (char line[512]; fgets(line, sizeof line, f);) {
-        line[strcspn(line, "\n")] = 0;
-        if (line[0] == '#')
-            continue;
-        if (!strncmp(line, "capacity ", 9)) {
-            check_capacity(line);
-        } else if (!strncmp(line, "buffer ", 7)) {
-            read_buffer(&s, line);
-        } else if (!strncmp(line, "case ", 5)) {
-            end_case(&s);
-            s.options = (dv_place_options)DV_PLACE_OPTIONS_INIT;
-            assert_int_equal(sscanf(line, "case %79s %" SCNd64 " %" SCNd64,
-                                    s.name, &s.options.capacity_bytes,
-                                    &s.options.align_bytes),
-                             3);
-        } else {
-            assert_true(s.n_lines < MAX_LINES);
-            strcpy(s.lines[s.n_lines++], line);
-        }
-    }
-    end_case(&s);
-    fclose(f);
-    assert_int_equal(s.n_cases, 48);
-    assert_true(s.total <= 40112896);
+    const place_reader how = {read_tail, check_case, check_capacity};
+    assert_int_equal(place_read(DV_SOURCE_DIR "/tests/vectors/place.txt", &how),
+                     48);
+    assert_true(pattern_bytes <= 40112896);
 }
 
-// -- Plain twins of the list solvers -----------------------------------------
+// -- Plain versions of the list solvers --------------------------------------
 
 static int overlap(const dv_buffer *a, const dv_buffer *b)
 {

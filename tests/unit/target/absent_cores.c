@@ -2,7 +2,7 @@
 // are numbered. Random ones are in target.c.
 #include "harness/target_case.h"
 
-// -- Cores that are not there ------------------------------------------------
+// -- Absent cores ------------------------------------------------------------
 
 TEST(holes)
 {
