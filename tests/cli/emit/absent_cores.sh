@@ -82,7 +82,7 @@ wrong 's/"core_xy": \[4, 4\]/"core_xy": [4, 3]/' 'off-grid: core 4,3 is one of t
 wrong 's/"core_ranges": \[.*\]/"core_ranges": [[0, 0, 7, 7]]/' 'off-grid: range (0,0)-(7,7) goes over the hole (2,5)-(2,5)'
 wrong 's/"group_1": \[.*\]/"group_1": [[0, 0, 7, 7]]/' 'off-grid: range of group_1 (0,0)-(7,7) goes over the hole (0,3)-(7,3)'
 
-# -- What another machine's plan says to this one
+# -- A plan for a machine without these holes
 expect 0 '' "$divvy" emit p.dv -t wormhole --scratch off --as csv -o out
 "$divvy" lint out/group_0.csv -t wormhole >.out || complain "lint: $(head -3 .out)"
 "$divvy" lint out/group_0.csv -t "$row" >.out
@@ -98,7 +98,7 @@ grep -q 'off-grid: a grid of 13x10 cores, wormhole has 8x8' .out || complain "no
 [ $? = 4 ] || complain 'devices with cores in holes pass'
 grep -q 'off-grid: range (0,0)-(7,7) goes over the hole (0,3)-(7,3)' .out || complain "not that range: $(head -3 .out)"
 
-# -- Plans in words: a core, and the target's cores, that are not there
+# -- Absent cores in the text of a plan
 "$divvy" plan p.dv -t "$row" --scratch off >p.plan
 expect 0 '' "$divvy" lint p.plan
 sed 's/core 4,4: /core 4,3: /' p.plan >x.plan

@@ -27,7 +27,7 @@ program() {
         $judge y $shape
     done
 }
-# -- Products, with edges and batches: every bit
+# -- Products with remainders and batches: the same bits
 printf 'input a: f32[100, 70]\ninput b: f32[70, 130]\ny[m,n] = relu(sum[k] a[m,k] * b[k,n])\noutput y\n' >p.dv
 whole a 100,70 1
 whole b 70,130 2
@@ -41,7 +41,7 @@ whole a 3,40,70 3
 whole b 3,70,65 4
 want a=a.npy b=b.npy
 program openmp wormhole same a=a.npy b=b.npy
-# -- Policies: rectangles, tiles cut along their depth and put together again
+# -- Policies: rectangles, and tiles that are cut along k and combined
 printf 'input a: f32[2, 96, 250]\ninput b: f32[250, 416]\ninput c: f32[96]\ny[z,m,n] = relu(sum[k] a[z,m,k] * b[k,n] - c[m])\noutput y\n' >p.dv
 whole a 2,96,250 1
 whole b 250,416 2
@@ -53,7 +53,7 @@ done
 policy=streamk2
 program c blackhole same a=a.npy b=b.npy c=c.npy
 policy=
-# -- Parts of sums, updates that read what they replace, repeats, indices
+# -- Partial sums, updates that read old values (G6), repeats, indices
 printf 'input a: f32[9, 4000]\ny[m] = sum[k] a[m,k]\noutput y\n' >p.dv
 whole a 9,4000 5
 want a=a.npy
@@ -68,7 +68,7 @@ printf 'input a: f32[40]\nq[i]: i32 = abs(a[i])\ny[i] = a[q[i]]\noutput y\n' >p.
 whole a 40 7
 want a=a.npy
 program c wormhole same a=a.npy
-# -- Zeros of both signs, told apart by 1 / x; sigmoid where exp(-x) is infinite
+# -- Zeros of both signs, told apart by 1 / x; sigmoid where exp(-x) overflows
 whole a 40,30 4
 whole b 40,30 5
 for e in 'max(-a[i,j], b[i,j])' 'max(a[i,j], -b[i,j])' 'min(-a[i,j], b[i,j])' 'min(a[i,j], -b[i,j])' 'relu(-a[i,j])'; do
@@ -86,7 +86,7 @@ printf 'input a: f64[99]\ny[i] = select(sigmoid(a[i] * 184) > 0, 1, 0) + select(
 want a=a.npy
 program c spyre same a=a.npy
 
-# -- Functions: close
+# -- Functions: close results
 shape=60,90
 printf 'input a: f32[60, 90]\nm[i] = max[j] a[i,j]\ne[i,j] = exp(a[i,j] - m[i])\ns[i] = sum[j] e[i,j]\ny[i,j] = e[i,j] / s[i] + gelu(a[i,j]) * 0.01\noutput y\n' >p.dv
 whole a 60,90 8

@@ -113,7 +113,7 @@ narrow x 90,75 1 f16
 kernels 'softmax of f16' 8x8 close x -t wormhole
 build_and_run
 
-# -- What has no kernels, and why
+# -- Programs without kernels, with the reason
 no_kernel() {
     printf "$1\noutput y\n" >p.dv
     expect 2 "$2" "$divvy" emit p.dv -t wormhole --as tt-metalium -o none

@@ -17,7 +17,7 @@ file() {
     cat >plan.json
 }
 
-# -- Ours
+# -- Files that divvy wrote
 for p in static rect streamk streamk1 streamk2 'splitk(4)' 'ticket(3)' steal auto; do
     "$divvy" grid --tiles 5x13 --k 8 --target wormhole --policy "$p" --order hilbert --json >plan.json
     lint 0 'no defects'
@@ -87,8 +87,9 @@ lint 0 'no defects'
 sed 's/"core_bytes": [0-9]*/&,\n  "memory_limit": 3221225472/' plan.json >x && mv x plan.json
 lint 4 'a core has 3221225472'
 
-# -- Ours, where a part of a row, a list or a number is gone or wrong
-# spoil FROM TO PATTERN: plan.json with FROM, which it has, as TO.
+# -- The same with a missing or wrong part of a row, list or number
+# spoil FROM TO PATTERN: lint finds PATTERN after FROM, which must occur, was
+# replaced by TO.
 spoil() {
     sed "s/$1/$2/" sound.json >plan.json
     cmp -s sound.json plan.json && complain "nothing like '$1' to spoil"
@@ -148,7 +149,7 @@ spoil '"work_tile_k0_k1": \[.*\]\], "first"' '"work_tile_k0_k1": [], "first"' 'w
 sed 's/"segments": \[.*\]\], "iter_range"/"iter_range"/' sound.json >plan.json
 lint 0 'no defects'
 
-# -- TileLang's partition: shards that are no square lose half
+# -- TileLang's partition, which loses half of shards that are not square
 file <<'F'
 {"tt.partition_mode": "local_shard", "tt.core_grid": [2, 4], "tt.grid_tiles": [8, 8],
  "tt.shard_grid": [2, 4], "tt.local_shape_tiles": [4, 2],
@@ -202,7 +203,7 @@ lint 0 'no defects'
 printf 'core_x,core_y,start_id,count,Mt,Kt,Nt\n0,0,0,3,2,4,3\n1,0,4,2,2,4,3\n' >plan.json
 lint 4 'lost: tiles 3..4'
 
-# -- Our plans in words
+# -- Plans of divvy as text
 "$divvy" plan "$source/examples/matmul.dv" --target wormhole >plan.json
 lint 0 'no defects'
 sed 's/core 1: 8\.\.9/core 1: 9..10/' plan.json >x && mv x plan.json

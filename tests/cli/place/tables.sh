@@ -79,7 +79,7 @@ good 'id,lower,upper,size,uses\na,0,9,100,0w 1 2 6w 7 8\nb,3,6,100,3w 4 5\n' -c 
 has '"id": "a", "lower": 0, "upper": 3, "offset": 0' '"id": "a", "lower": 6, "upper": 9, "offset": 0' \
     '"id": "b", "lower": 3, "upper": 6, "offset": 0' '"gap": 0'
 
-# -- The hard ones, and the same answer again
+# -- The hard instances; the same call gives the same answer
 for name in A B C D F H K; do
     expect 0 '' "$divvy" place "$data/$name.1048576.csv" -o $name.csv
     expect 0 '' "$divvy" place "$data/$name.1048576.csv" -o again.csv

@@ -5,7 +5,7 @@
 data=$2/tests/data/found
 
 # -- Reducers that are computed first ----------------------------------------
-# A sum of f16 that is a part of an expression is an f32: it is stored nowhere.
+# A sum of f16 inside an expression is an f32, because it is not stored.
 cat >hoisted.dv <<'END'
 input h: f16[1000]
 input x: f32[4]
