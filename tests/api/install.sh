@@ -1,6 +1,7 @@
 #!/bin/sh
-# What `make install` puts down can be used: the tour is compiled against it with
-# pkg-config, shared and static, and with CMake's package; the man page is there.
+# What `make install` installs can be used: the tour is compiled against it with
+# pkg-config, shared and static, and with CMake's package; and there is a man
+# page.
 # install.sh SOURCE LIBRARY COMPILER
 command -v pkg-config >/dev/null || exit 77
 build=$(dirname "$2")
@@ -8,7 +9,7 @@ cc=$3
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 cmake --install "$build" --prefix "$tmp/inst" >/dev/null || exit 1
-# A sanitized library wants its runtime in the program too.
+# Programs that use a sanitized library need the sanitizer's runtime, too.
 flags=$(sed -n 's/^DV_SANITIZE:STRING=\(..*\)/-fsanitize=\1/p' "$build/CMakeCache.txt")
 pc=$(find "$tmp/inst" -name divvy.pc) && lib=$(dirname "$(dirname "$pc")")
 export PKG_CONFIG_PATH="${pc%/*}" LD_LIBRARY_PATH="$lib" ASAN_OPTIONS=detect_leaks=0

@@ -1,7 +1,7 @@
 #!/bin/sh
 # No type name is defined twice in src/ and include/: a reader, a debugger and a
-# linker that optimises across files must know which one is meant. Types that a
-# file keeps to itself (without the prefix dv_) do not count.
+# linker that optimises across files must know which one is meant. Types that
+# are private to a file (without the prefix dv_) do not count.
 # names.sh SOURCE
 cd "$1" || exit 2
 find src include -name '*.[ch]' -exec awk '

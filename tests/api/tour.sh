@@ -1,6 +1,7 @@
 #!/bin/sh
-# The programs at the top of the public headers are those that are built and
-# run. tour.sh SOURCE
+# The example programs at the top of the public headers are those that are built
+# and run.
+# tour.sh SOURCE
 bad=0
 same() { # header, the line behind its program, program
     awk -v behind="$2" '/^\/\/   #include <divvy/ {on = 1}

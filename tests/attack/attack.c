@@ -23,7 +23,7 @@
 
 enum {
     PER_PLAN = 25,
-    HANGS_S = 120, // a mutant that takes longer is taken to hang
+    HANGS_S = 120, // a mutant that takes longer counts as hanging
     MAX_FAILURES = 5,
 };
 
@@ -31,8 +31,8 @@ enum {
 typedef struct report {
     int64_t count[N_FATES];
     int64_t no_plan; // seeds without a plan that can be judged
-    int mutant;      // at hand
-    int running;     // it is not over
+    int mutant;      // the number of the mutant that runs
+    int running;     // the mutant has not ended
     char text[1 << 20];
 } report;
 
@@ -80,7 +80,8 @@ static int one_plan(report *out, const char *stage, uint64_t seed)
     return wrong;
 }
 
-// 1: something is wrong with a mutant of this plan.
+// Lets a child process try the mutants of one plan. Returns 1 if one of them
+// crashed, hung or computed wrong numbers.
 static int attack_plan(report *shared, const char *stage, uint64_t seed)
 {
     int status = 0;
@@ -96,7 +97,7 @@ static int attack_plan(report *shared, const char *stage, uint64_t seed)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return 0;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 3)
-        return 1; // it has told
+        return 1; // the child has reported it
     const char *what = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM
                            ? "it hangs"
                            : "it crashes";
@@ -139,7 +140,7 @@ int main(int argc, char **argv)
     }
     int failed = 0;
     int64_t told = 0;
-    // Where plans are hard to come by, seeds run out.
+    // Some seeds give no plan: try more seeds than there are mutants to make.
     for (int64_t i = 0; tried(r) < n && i < 20 + n && failed < MAX_FAILURES;
          i++) {
         failed += attack_plan(r, stage, gen_seed() + (uint64_t)i);

@@ -21,7 +21,8 @@ typedef struct tally {
     int64_t mutants, refused, other_team, not_run, right;
 } tally;
 
-// Whole inputs in, whole outputs out, on rank 0. All ranks return the same.
+// Runs the plan on all ranks: rank 0 has the whole inputs and receives the
+// whole outputs. All ranks return the same status.
 static dv_status run_rank(const dv_plan *plan, dv_comm *comm, rng *r,
                           void *const *data, dv_diag *diag)
 {
@@ -46,7 +47,8 @@ static dv_status run_rank(const dv_plan *plan, dv_comm *comm, rng *r,
     return st;
 }
 
-// 1: right, or not run by anybody for a stated reason.
+// Returns 1 if the results are right, or if no rank ran the plan for a stated
+// reason.
 static int try_mutant(const subject *s, const char *text, dv_comm *comm, rng *r,
                       tally *t)
 {
@@ -65,7 +67,7 @@ static int try_mutant(const subject *s, const char *text, dv_comm *comm, rng *r,
     dv_diag *diag = dv_diag_create();
     dv_status st = run_rank(plan, comm, r, data, diag);
     int ok = st != DV_OK || comm->rank > 0 || subject_right(s, plan, data);
-    if (st == DV_E_SYSTEM) // a message that never came
+    if (st == DV_E_SYSTEM) // a message did not arrive
         ok = case_no("%s", dv_diag_text(diag));
     t->not_run += st != DV_OK;
     t->right += st == DV_OK && ok;
@@ -103,7 +105,7 @@ int main(int argc, char **argv)
     int got;
     dv_comm *comm = NULL;
     tally t = {0};
-    // With a time-out a rank that would wait for ever fails instead.
+    // With a time-out, a rank that would wait for ever fails instead.
     dv_mpi_options o = {.timeout_s = TIMEOUT_S};
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &got);
     if (dv_mpi_create(&comm, NULL, &o, NULL))
@@ -118,7 +120,7 @@ int main(int argc, char **argv)
                " accepted, not run, %" PRId64 " accepted, right\n",
                (int)comm->size, t.mutants, t.refused, t.other_team, t.not_run,
                t.right);
-    if (!ok) // the others may wait
+    if (!ok) // other ranks may be waiting
         MPI_Abort(MPI_COMM_WORLD, 1);
     dv_mpi_destroy(comm);
     MPI_Finalize();

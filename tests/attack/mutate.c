@@ -13,7 +13,7 @@ typedef struct lines {
     int n;
 } lines;
 
-// Lines first..end.
+// The lines first..end, without end.
 typedef struct span {
     int first, end;
 } span;
@@ -33,7 +33,8 @@ static char *same_line(const char *s)
     return copy_of(s, strlen(s));
 }
 
-// Comments repeat in words what the lines say. '#' occurs in nothing else.
+// Splits a text into lines without their comments, which only repeat in words
+// what the lines say. A '#' begins nothing but a comment.
 static lines split_text(const char *text)
 {
     lines l = {malloc(MAX_LINES * sizeof *l.at), 0};
@@ -81,7 +82,7 @@ static void remove_lines(lines *l, span s)
     l->n -= n;
 }
 
-// Copies of lines of another text, or of the same, before line `to`.
+// Inserts copies of lines of another text, or of the same, before line `to`.
 static void insert_copy(lines *l, const lines *from, span s, int to)
 {
     int n = s.end - s.first;
@@ -105,7 +106,8 @@ static void exchange_lines(lines *l, int a, int b)
 
 // -- Sections --------------------------------------------------------------
 
-// Sections begin with a word in the first column and end with '}' there.
+// Does this line begin a section that may be changed? Sections begin with a
+// word in the first column and end with '}' there.
 static int wanted(const char *line, int sections)
 {
     if (!isalpha((unsigned char)line[0]) || !strchr(line, '{'))
@@ -141,7 +143,7 @@ static int closes(const char *line)
     return line[strspn(line, " ")] == '}';
 }
 
-// The line, or the block that it opens or closes.
+// Returns the line, or the block that it opens or closes.
 static span block_at(const lines *l, span in, int i)
 {
     span b = {i, i + 1};
@@ -162,14 +164,14 @@ static int is_word(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '+';
 }
 
-// A dash in place of a number: no axis.
+// A dash in place of a number means that there is no axis.
 static int is_dash(const char *line, int i)
 {
     return line[i] == '-' && i > 0 &&
            (line[i - 1] == '[' || line[i - 1] == ' ');
 }
 
-// Words of a line that begin with a letter, or numbers.
+// Finds the words of a line that begin with a letter, or its numbers.
 static int tokens_of(const char *line, int numbers, span *out, int most)
 {
     int n = 0;
@@ -199,7 +201,8 @@ static void replace(char **line, span at, const char *by)
     *line = out;
 }
 
-// A random token of a random line of a section; 0: the line has none.
+// Picks a random token of a random line of a section; returns 0 if that line
+// has none.
 static int pick_token(rng *r, const lines *l, span in, int numbers, int *line,
                       span *token)
 {
@@ -231,7 +234,7 @@ static int64_t other_number(rng *r, int64_t n)
     }
 }
 
-// A number of another value, in one place or wherever the section has it.
+// Changes a number, in one place or wherever the section has the same number.
 static void change_number(rng *r, lines *l, span in)
 {
     int line;
@@ -260,7 +263,7 @@ static void change_number(rng *r, lines *l, span in)
     }
 }
 
-// Two tokens of the section change places, or one replaces the other.
+// Swaps two tokens of the section, or replaces one by the other.
 static void exchange_tokens(rng *r, lines *l, span in, int numbers)
 {
     int a, b;
@@ -274,7 +277,8 @@ static void exchange_tokens(rng *r, lines *l, span in, int numbers)
     char *one = copy_of(l->at[a] + x.first, (size_t)(x.end - x.first));
     char *two = copy_of(l->at[b] + y.first, (size_t)(y.end - y.first));
     int both = rng_percent(r, 70);
-    if (a == b && x.first > y.first) { // the later one first
+    if (a == b && x.first > y.first) { // replace the later token first, so that
+                                       // positions stay valid
         replace(&l->at[a], x, two);
         if (both)
             replace(&l->at[b], y, one);
@@ -289,7 +293,8 @@ static void exchange_tokens(rng *r, lines *l, span in, int numbers)
 
 // -- Ranges ----------------------------------------------------------------
 
-// A line with a range a..b becomes two lines that share it, or loses an end.
+// Splits a line with a range a..b into two lines that share it, or shortens the
+// range.
 static void split_range(rng *r, lines *l, span in)
 {
     int line = in.first + (int)rng_below(r, in.end - in.first);
@@ -322,7 +327,7 @@ static void shuffle(rng *r, lines *l, span in)
         exchange_lines(l, i, in.first + (int)rng_below(r, i - in.first + 1));
 }
 
-// The lines inside a block, without those that open and close it.
+// Shuffles the lines inside a block, without those that open and close it.
 static void shuffle_block(rng *r, lines *l, span in, int i)
 {
     span b = block_at(l, in, i);
@@ -330,8 +335,8 @@ static void shuffle_block(rng *r, lines *l, span in, int i)
         shuffle(r, l, (span){b.first + 1, b.end - 1});
 }
 
-// Another line inside the section: most of the time one that begins as line i
-// does, so that the text stays readable.
+// Returns another line inside the section: most of the time one with the same
+// first word as line i, so that the text stays readable.
 static int line_like(rng *r, const lines *l, span in, int i)
 {
     int k = i, n = in.end - in.first - 2;
@@ -360,8 +365,8 @@ static void move_block(rng *r, lines *l, span in, int i, int keep)
     remove_lines(l, (span){b.first + n, b.end + n});
 }
 
-// Take the section of the same name from another plan of the program, or a line
-// or block of it.
+// Replaces the section, or a line or block of it, by that of another plan of
+// the program.
 static void borrow(rng *r, lines *l, span in, const lines *donor, int sections)
 {
     span found[16], from = {0, 0};
@@ -385,7 +390,8 @@ static void borrow(rng *r, lines *l, span in, const lines *donor, int sections)
         remove_lines(l, old);
 }
 
-// The ops a..b of a group's first line; 0: it is none.
+// Finds the ops a..b in the first line of a group; returns 0 if the line is not
+// the first of a group.
 static int ops_of(const char *line, span at[2], int *a, int *b)
 {
     span found[8];
@@ -406,8 +412,8 @@ static void set_number(char **line, span at, int n)
     replace(line, at, by);
 }
 
-// One group of two that follow each other, with the tiles of the first; or two
-// groups of one, with the same tiles.
+// Merges two neighbouring groups into one with the tiles of the first, or
+// splits a group into two with the same tiles.
 static void regroup(rng *r, lines *l, span in)
 {
     span at[2], next_at[2];
@@ -436,7 +442,7 @@ static void change_section(rng *r, lines *l, span in)
         regroup(r, l, in);
         return;
     }
-    int last = in.end - in.first - 2; // lines inside
+    int last = in.end - in.first - 2; // inside the section
     int i = in.first + 1 + (last > 0 ? (int)rng_below(r, last) : 0);
     int what = (int)rng_below(r, 100);
     if (what < 35)
@@ -463,8 +469,8 @@ static void change_section(rng *r, lines *l, span in)
         remove_lines(l, in);
 }
 
-// Homes are numbered in turn, and refused otherwise: number them again, so that
-// other rules have to find what is wrong.
+// Renumbers the homes: the reader refuses homes that are not numbered in order,
+// and other rules should have to find the mistake.
 static void number_homes(lines *l)
 {
     span found[16];
@@ -481,8 +487,8 @@ static void number_homes(lines *l)
     }
 }
 
-// One change most of the time; several may make up for each other. 0: the text
-// has no such section.
+// Makes one change most of the time, sometimes several, which may cancel each
+// other. Returns 0 if the text has no such section.
 static int change_text(rng *r, lines *l, const lines *donor, int sections)
 {
     span found[16];
@@ -493,7 +499,7 @@ static int change_text(rng *r, lines *l, const lines *donor, int sections)
             return i > 0;
         span in = found[rng_below(r, n)];
         if (!strncmp(l->at[in.first], "target ", 7) && rng_percent(r, 80))
-            in = found[n - 1]; // most of the target is not the plan's
+            in = found[n - 1]; // the plan uses little of the section target
         if (rng_percent(r, 20))
             borrow(r, l, in, donor, sections);
         else
@@ -508,7 +514,7 @@ char *mutate_plan(rng *r, const char *text, const char *donor, int sections)
 {
     lines l = split_text(text), other = split_text(donor);
     char *before = join_lines(&l), *after = NULL;
-    // Some changes change nothing: try others.
+    // Some changes leave the text as it is: try again.
     for (int i = 0; i < 100 && !after; i++) {
         if (!change_text(r, &l, &other, sections))
             break;

@@ -1,21 +1,22 @@
 #include "subject.h"
-#include "harness/teams.h"
+#include "harness/job.h"
+#include "harness/random.h"
 #include <stdlib.h>
 #include <string.h>
 
 static const char *const programs[] = {
-    // Two boxes from each neighbour.
+    // Every rank receives two boxes from each neighbour.
     "input a: f32[12, 64] @ split(0)\ninput y: f32[12, 4] @ split(0)\n"
     "y[i,j] <- a[i,j] + a[i+1,j] - 3*a[i+1,j+40] + 5*a[i-1,j] - 7*a[i-1,j+40] "
     "for i in 1..11, j in 0..4\noutput y\n",
-    // Stencils, wider than parts, in repeats.
+    // Stencils in repeats that reach further than a rank's part.
     "input u: f64[11, 9]\nrepeat 4 {\nu[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + "
     "u[i,j-1] + u[i,j+1]) for i in 1..10, j in 1..8\n}\noutput u\n",
     "input u: f32[13, 12]\nv[i,j] = u[i,j] + u[i+8,j+6] + u[i+4,j+3] for i in "
     "0..5, j in 0..6\noutput v\n",
     "input x: f32[10, 10]\ninput k: f32[10, 10]\nrepeat 3 {\nx[i,j] <- "
     "x[i,j-1] * k[j,i] for i in 0..10, j in 1..10\n}\noutput x\n",
-    // Two ops read the same neighbours; one of them in a repeat.
+    // Two ops read the same halo, one of them in a repeat.
     "input x: f32[16, 8]\ninput y: f32[16, 8]\nz[i,j] = x[i,j] + x[i+1,j] for "
     "i in 0..15, j in 0..8\nrepeat 2 {\ny[i,j] <- y[i,j] + x[i+1,j] - x[i+2,j] "
     "for i in 0..14, j in 0..8\nx[i,j] <- 0.5 * y[i,j]\n}\noutput y, z\n",
@@ -30,7 +31,7 @@ static const char *const programs[] = {
     "y[i,j] = (x[i,j] - r[i]) * c[j] + s[] - t[]\noutput y, r, c, s, t\n",
     "input x: i64[8, 24]\ns[] = sum[i,j] x[i,j]\ny[i,j] = x[i,j] - s[]\n"
     "output y\n",
-    // Products.
+    // Matrix products.
     "input a: f32[12, 20]\ninput b: f32[20, 16]\ninput d: f32[16, 5]\nc[m,n] = "
     "sum[k] a[m,k] * b[k,n]\ne[m,n] = relu(sum[k] c[m,k] * d[k,n])\noutput e\n",
     "input a: f32[64, 64]\ninput b: f32[64, 64]\nc[m,n] = relu(sum[k] a[m,k] * "
@@ -39,7 +40,7 @@ static const char *const programs[] = {
     "a[b0,m,k] * b[b0,k,n]\nd[b0,m,n] = exp(c[b0,m,n] * 0.1)\noutput d\n",
     "input a: i64[9, 11]\ninput b: i64[11, 7]\nc[m,n] = sum[k] a[m,k] * b[k,n]"
     "\noutput c\n",
-    // Normalisation and softmax, which stay in scratchpads.
+    // Normalisation and softmax, whose tensors are resident in scratchpads.
     "input x: f32[64, 96]\ninput g: f32[96]\nu[i] = (sum[j] x[i,j]) / 96\n"
     "c[i,j] = x[i,j] - u[i]\nv[i] = (sum[j] c[i,j] * c[i,j]) / 96\n"
     "y[i,j] = c[i,j] * rsqrt(v[i] + 1e-5) * g[j]\noutput y\n",
@@ -67,16 +68,12 @@ static int make_program(subject *s, rng *r, uint64_t seed)
                          : gen_program(seed, rng_percent(r, 70) ? GEN_FLOATS
                                                                 : GEN_INTEGERS);
     const char *text = fixed ? programs[rng_below(r, n)] : random;
-    dv_diag *diag = dv_diag_create();
-    int ok = !dv_program_parse(&s->program, text, strlen(text), "subject", NULL,
-                               0, diag) ||
-             case_no("%s", dv_diag_text(diag));
-    dv_diag_destroy(diag);
+    s->program = case_program(text);
     free(random);
-    return ok;
+    return s->program != NULL;
 }
 
-// A random machine, or one of those that are built in.
+// Makes a random machine or loads a built-in one.
 static int make_target(dv_target **t, rng *r)
 {
     static const char *const names[] = {"host", "spyre", "wormhole"};
@@ -84,7 +81,7 @@ static int make_target(dv_target **t, rng *r)
     if (dv_target_load(t, names[n < 3 ? n : 0], NULL))
         return case_no("no target");
     if (n == 3)
-        case_target(r, *t);
+        random_target(r, *t);
     return 1;
 }
 
@@ -129,22 +126,13 @@ static void choose_options(rng *r, dv_plan_options *o, int64_t team)
 static dv_plan *make_plan(const subject *s, const dv_target *t, rng *r,
                           int64_t team)
 {
-    dv_plan *plan = NULL;
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    dv_diag *diag = dv_diag_create();
     choose_options(r, &o, team);
-    if (t->here && !team) { // cores are threads there
+    if (t->here && !team) { // on the host the cores are threads
         o.threads = o.cores;
         o.cores = 0;
     }
-    if (dv_plan_create(&plan, s->program, t, &o, diag) ||
-        dv_plan_check(plan, diag)) {
-        case_no("no plan: %s", dv_diag_text(diag));
-        dv_plan_destroy(plan);
-        plan = NULL;
-    }
-    dv_diag_destroy(diag);
-    return plan;
+    return case_plan(s->program, t, &o);
 }
 
 static int make_plans(subject *s, rng *r, int64_t team)
@@ -171,68 +159,38 @@ static dv_status run_team(const dv_plan *plan, rng *r, void *const *data,
     return dv_ranks_run_as(plan, &how, data, NULL, diag);
 }
 
-static dv_status run_as(const dv_plan *plan, dv_executor kind,
-                        void *const *data, dv_diag *diag)
-{
-    dv_exec *x = NULL;
-    dv_status st = dv_exec_create(&x, plan, diag);
-    if (st == DV_OK && kind != dv_exec_executor(x))
-        st = dv_exec_use(x, kind, diag);
-    if (st == DV_OK)
-        st = case_bind(x, plan->ops, data, diag);
-    if (st == DV_OK)
-        st = dv_exec_run(x, diag);
-    dv_exec_destroy(x);
-    return st;
-}
-
-// Outputs of the subject and of a changed plan by name: the same to the bit.
-static int same_bits(const subject *s, const dv_plan *plan, void *const *after)
-{
-    const dv_program *p = s->plan->ops, *q = plan->ops;
-    for (int32_t i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        int32_t k = t->is_output ? dv_program_find(q, t->name) : -1;
-        if (t->is_output &&
-            (k < 0 || !after[k] ||
-             dv_tensor_bytes(t) != dv_tensor_bytes(&q->tensors[k]) ||
-             memcmp(s->right[i], after[k], (size_t)dv_tensor_bytes(t)) != 0))
-            return 0;
-    }
-    return 1;
-}
-
 int subject_right(const subject *s, const dv_plan *plan, void *const *after)
 {
-    if (s->right && same_bits(s, plan, after))
+    if (s->right && case_same_bits(s->plan->ops, s->right, plan->ops, after))
         return 1;
-    dv_diag *diag = dv_diag_create();
     void **before = case_buffers(plan->ops);
-    int ok = teams_right(s->program, plan, before, after, diag);
+    int ok = case_right(s->program, plan, before, after);
     case_free(before, plan->ops);
-    dv_diag_destroy(diag);
     return ok;
 }
 
 static fate run_plan(const subject *s, const dv_plan *plan, rng *r,
                      dv_executor kind, void ***kept)
 {
-    void **data = case_buffers(plan->ops);
-    dv_diag *diag = dv_diag_create();
-    dv_status st = plan->team.n_axes ? run_team(plan, r, data, diag)
-                                     : run_as(plan, kind, data, diag);
-    fate f = FATE_SAME;
-    if (st != DV_OK) {
-        f = FATE_NOT_RUN;
-        case_no("it does not run: %s", dv_diag_text(diag));
-    } else if (!subject_right(s, plan, data)) {
-        f = FATE_WRONG;
+    job j = {0};
+    int ran;
+    if (plan->team.n_axes) {
+        j = (job){.plan = plan,
+                  .diag = dv_diag_create(),
+                  .data = case_buffers(plan->ops)};
+        ran = !run_team(plan, r, j.data, j.diag) ||
+              case_no("it does not run: %s", dv_diag_text(j.diag));
+    } else {
+        ran = job_done(&j, plan, kind);
     }
-    if (kept && f == FATE_SAME)
-        *kept = data;
-    else
-        case_free(data, plan->ops);
-    dv_diag_destroy(diag);
+    fate f = !ran                             ? FATE_NOT_RUN
+             : subject_right(s, plan, j.data) ? FATE_SAME
+                                              : FATE_WRONG;
+    if (kept && f == FATE_SAME) {
+        *kept = j.data;
+        j.data = NULL;
+    }
+    job_stop(&j);
     return f;
 }
 

@@ -8,7 +8,7 @@
 typedef struct subject {
     dv_program *program; // as written
     dv_plan *plan;
-    char *text;   // of the plan; dv_free
+    char *text;   // of the plan; freed with dv_free
     char *donor;  // of another plan of the program, made with other options
     void **right; // outputs of the plan, which agree with the oracle
 } subject;
@@ -23,15 +23,17 @@ typedef enum fate {
     N_FATES
 } fate;
 
-// A plan that runs and agrees with the oracle. `team`: 0 for one process, else
-// so many ranks, or with -1 a random number of them. The plan of a team is that
-// of a random rank. Returns 0 when there is none for this seed.
+// Makes a plan that runs and agrees with the oracle. `team` is 0 for one
+// process, else the number of ranks, or -1 for a random number of ranks. The
+// plan of a team is that of a random rank. Returns 0 if there is no such plan
+// for this seed.
 int subject_make(subject *s, uint64_t seed, int64_t team);
 void subject_free(subject *s);
-// Run it: on the ranks of a team, else in the simulator, on threads and by the
-// sequential executor.
+// Reads a changed plan, checks it and runs it if it is accepted: on the ranks
+// of a team, or else in the simulator, on threads and by the sequential
+// executor.
 fate subject_try(const subject *s, const char *text, rng *r);
-// Read and check a changed plan; NULL unless it is accepted.
+// Reads and checks a changed plan; returns NULL unless it is accepted.
 dv_plan *subject_accept(const char *text, fate *out);
 // Are these outputs of a plan of the same program right?
 int subject_right(const subject *s, const dv_plan *plan, void *const *after);

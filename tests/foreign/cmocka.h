@@ -1,5 +1,6 @@
-// As much of cmocka as tests need that are compiled for another machine, where
-// only the compiler and its C library are: a failed check ends its test.
+// The part of cmocka that the tests compiled for another instruction set use,
+// where only a compiler and its C library are available. A failed check ends
+// its test.
 #ifndef DV_FOREIGN_CMOCKA_H
 #define DV_FOREIGN_CMOCKA_H
 #include <setjmp.h>
@@ -13,7 +14,7 @@ struct CMUnitTest {
 };
 
 enum { DV_TEST_FAILED = 1, DV_TEST_SKIPPED = 2 };
-static jmp_buf dv_test_end;
+__attribute__((weak)) jmp_buf dv_test_end; // shared by all objects
 
 #define cmocka_unit_test(f)                                                    \
     {                                                                          \

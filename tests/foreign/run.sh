@@ -1,5 +1,6 @@
 #!/bin/sh
-# Run a program of another machine: run.sh COMPILER EMULATOR TRIPLE CPU PROGRAM
+# Runs a program of another machine.
+# run.sh COMPILER EMULATOR TRIPLE CPU PROGRAM
 # Without the tools it says so and skips (77); with them it must succeed.
 case $1$2 in
 *NOTFOUND* | '')

@@ -1,4 +1,4 @@
-// The one entry of every fuzzer.
+// The entry point of every fuzzer.
 #ifndef DV_FUZZ_H
 #define DV_FUZZ_H
 #include <stddef.h>

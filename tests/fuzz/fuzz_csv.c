@@ -1,5 +1,5 @@
-// Any bytes as a table of buffers: they parse to a table that prints and reads
-// back, and whose placement is legal, or fail with a message.
+// Reads any bytes as a table of buffers: either it fails with a message, or the
+// table prints, reads back, and has a valid placement.
 #include "fuzz.h"
 #include "place/csv.h"
 #include <stdlib.h>
@@ -10,7 +10,8 @@ static void must(int holds)
         abort();
 }
 
-// The table with offsets reads back with as many rows, all of them fixed.
+// The table with offsets reads back with the same number of rows, all of them
+// fixed.
 static void print_and_read(const dv_csv *csv, const dv_placement *p)
 {
     dv_text out = {0};

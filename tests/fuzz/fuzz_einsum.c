@@ -1,5 +1,5 @@
-// Any bytes as an expression or a tree: they parse, take shapes, and become a
-// program that is valid, or fail with a message.
+// Reads any bytes as an einsum expression or tree: either it fails with a
+// message, or it takes shapes and becomes a valid program.
 #include "einsum/einsum.h"
 #include "fuzz.h"
 #include <stdlib.h>
@@ -17,8 +17,8 @@ typedef struct shapes {
     int64_t extent[MAX_IN][DV_MAX_DIMS];
 } shapes;
 
-// Extents that follow from the letters, so that most of them agree; 1 here
-// and there.
+// Extents are a function of the letters, so that most of them agree; some are
+// 1.
 static void make_shapes(const dv_formula *f, shapes *s)
 {
     for (int32_t i = 0; i < f->n_in; i++) {

@@ -1,5 +1,5 @@
-// Any bytes as a plan of tiles on cores: lint answers with a report or fails
-// with a message, and says the same twice.
+// Reads any bytes as a plan of tiles on cores: lint answers with a report or
+// fails with a message, and gives the same answer twice.
 #include "fuzz.h"
 #include "divvy/grid.h"
 #include "base/diag.h"

@@ -1,6 +1,6 @@
-// Fuzzing the reader and the passes of nests: what is read prints to a text
-// that reads back as the same nest; passes take what means something and leave
-// it that way.
+// Fuzzes the reader and the passes of nests: a nest that is read prints to a
+// text that reads back as the same nest (T1), and passes keep a valid nest
+// valid.
 #include "fuzz.h"
 #include "nest/nest.h"
 #include <stdlib.h>

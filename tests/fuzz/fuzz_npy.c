@@ -1,5 +1,5 @@
-// Any bytes as the start of a .npy file: they parse to a header that keeps its
-// promises, or fail with a message.
+// Reads any bytes as the start of a .npy file: either it fails with a message,
+// or the header is consistent.
 #include "fuzz.h"
 #include "base/dtype.h"
 #include "base/math.h"

@@ -1,5 +1,5 @@
-// Fuzzing the plan reader and the checker: a plan that checks must print to a
-// text that reads back and prints the same, and run when it is small.
+// Fuzzes the plan reader and the checker: a plan that passes its check prints
+// to a text that reads back and prints the same (T1), and runs if it is small.
 #include "base/math.h"
 #include "fuzz_run.h"
 #include "plan/plan.h"
@@ -37,7 +37,7 @@ static void read_again(const dv_plan *plan)
     dv_plan_destroy(read);
 }
 
-// Going on from a plan, as `--start-at` does.
+// Resumes planning from a plan, as `--start-at` does.
 static void start_at(const uint8_t *data, size_t size, const char *pass)
 {
     dv_plan *plan = NULL;

@@ -1,6 +1,6 @@
-// Fuzzing everything a program's text can reach: what parses must print to
-// the same program, lower to a program that holds, and plan to a plan that
-// checks and reads back. Small ones run.
+// Fuzzes everything that the text of a program can reach: a program that parses
+// prints to the same program (T1), lowers to a valid program, and gets a plan
+// that passes its check and reads back. Small ones run.
 #include "base/math.h"
 #include "fuzz_run.h"
 #include "plan/plan.h"
@@ -9,7 +9,7 @@
 
 enum { MAX_POINTS = 100000, MAX_BYTES = 1 << 20 };
 
-// Limits that a text may run into without being wrong.
+// Returns whether the text ran into a limit, which is no error.
 static int gave_up(dv_status st)
 {
     return st == DV_E_LIMIT || st == DV_E_OVERFLOW || st == DV_E_NOMEM;
@@ -64,7 +64,7 @@ static void plan_and_run(const dv_program *p, const char *target_name)
     dv_plan *plan = NULL, *read = NULL;
     must(!dv_target_load(&target, target_name, NULL));
     dv_status st = dv_plan_create(&plan, p, target, NULL, NULL);
-    // A machine may be too small for a program.
+    // A machine may be too small for the program.
     must(st == DV_OK || gave_up(st) || st == DV_E_CAPACITY);
     dv_target_destroy(target);
     if (st != DV_OK)
@@ -72,7 +72,8 @@ static void plan_and_run(const dv_program *p, const char *target_name)
     must(!dv_plan_check(plan, NULL));
     char *text = dv_plan_text(plan);
     must(text != NULL);
-    // A program at the limit of nesting may be past it once indices are sorted.
+    // A program at the limit of nesting may exceed it once its indices are
+    // sorted.
     st = dv_plan_parse(&read, text, strlen(text), "again", NULL, NULL, NULL);
     must(st == DV_OK || st == DV_E_LIMIT);
     char *again = read ? dv_plan_text(read) : NULL;

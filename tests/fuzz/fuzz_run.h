@@ -1,4 +1,4 @@
-// For fuzzers that run plans.
+// Runs plans, for fuzzers.
 #ifndef DV_FUZZ_RUN_H
 #define DV_FUZZ_RUN_H
 #include "fuzz.h"
@@ -12,7 +12,8 @@ static void must(int holds)
         abort();
 }
 
-// Made-up inputs; an index that is read may be out of range, nothing else.
+// Runs a plan on made-up inputs; it may fail only because an index that is read
+// is out of range or an integer overflows.
 static void run_once(const dv_plan *plan)
 {
     const dv_program *p = plan->ops;
@@ -30,7 +31,7 @@ static void run_once(const dv_plan *plan)
                            NULL));
     }
     dv_status st = dv_exec_run(x, NULL);
-    // A machine may have too few bits for an integer.
+    // The target may have too few bits for an integer.
     must(st == DV_OK || st == DV_E_BOUNDS || st == DV_E_OVERFLOW);
     dv_exec_destroy(x);
     for (size_t i = 0; i < n; i++)

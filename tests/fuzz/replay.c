@@ -1,5 +1,5 @@
-// Runs a fuzzer's entry on every file of the folders given, so that the corpus
-// is tested where no fuzzer is.
+// Runs a fuzzer's entry point on every file of the given folders, so that the
+// corpus is tested without a fuzzer.
 #define _POSIX_C_SOURCE 200809L // opendir
 #include "fuzz.h"
 #include <dirent.h>
@@ -14,7 +14,8 @@ static int replay(const char *path)
     uint8_t *data = malloc(1 << 20);
     size_t n = data ? fread(data, 1, 1 << 20, f) : 0;
     fclose(f);
-    // A copy of just the size, so that reading past the end is seen.
+    // A copy of exactly the right size, so that a sanitizer sees reads past the
+    // end.
     uint8_t *exact = malloc(n ? n : 1);
     for (size_t i = 0; exact && i < n; i++)
         exact[i] = data[i];

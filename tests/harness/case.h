@@ -1,29 +1,43 @@
-// One case of the property tests of plans: random machines, and what every
-// plan keeps, however it came about.
+// Programs, plans and their data: what the tests of plans have in common. Every
+// function that judges returns 1 if the rule holds and otherwise 0, after
+// case_no() has noted the reason. None of these functions needs cmocka; those
+// that end the running test are in unit.h.
 #ifndef DV_CASE_H
 #define DV_CASE_H
 #include "harness/gen.h"
 #include "exec/exec.h"
 
-// Note why a case fails; returns 0. case_why() gives it back.
-__attribute__((format(printf, 1, 2))) int case_no(const char *form, ...);
-const char *case_why(void);
+// The targets `host` and `spyre`, which the two functions below load and
+// destroy. They are the set-up and the tear-down of a cmocka group.
+extern dv_target *case_host, *case_spyre;
+int case_set_up(void **state);
+int case_tear_down(void **state);
 
-// 1 to 64 cores, sticks of 32 to 256 bytes, scratchpads so small that little
-// fits, span limits so tight that they bite; cores often on a grid with holes.
-void case_target(rng *r, dv_target *t);
+// Parses the text of a program; NULL if it is wrong.
+dv_program *case_program(const char *text);
+// Makes a plan and checks it; NULL if there is none or if it fails its check.
+dv_plan *case_plan(const dv_program *p, const dv_target *t,
+                   const dv_plan_options *o);
+// T1: the plan's text is read back to an equal plan with the same text, and the
+// plan that was read passes its check.
+int case_reads_back(const dv_plan *plan);
+// Prints the note of case_no() and the plan, without its target, to stderr.
+void case_show(const dv_plan *plan);
+// Does some op combine partial results (G5)? Their sums round differently.
+int case_in_parts(const dv_plan *plan);
 
-// It checks, reads back to the same text, gives what the oracle gives, and
-// moves what was predicted, op by op and core by core. `p` is the program as
-// written.
-int case_keeps(const dv_program *p, const dv_plan *plan);
-// Two plans of one program give the same outputs, bit by bit.
-int case_same_results(const dv_plan *a, const dv_plan *b);
-
-// One buffer per tensor of p, inputs filled; NULL for what an executor owns.
+// Returns one buffer per tensor of p that is an input or an output, inputs
+// filled from a fixed seed; NULL for all other tensors.
 void **case_buffers(const dv_program *p);
 void case_free(void **data, const dv_program *p);
-// Bind those that are there.
-dv_status case_bind(dv_exec *x, const dv_program *p, void *const *data,
-                    dv_diag *diag);
+// Are the outputs of p, whose data is `a`, equal in every bit to those of q,
+// whose data is `b`? Outputs are matched by name.
+int case_same_bits(const dv_program *p, void *const *a, const dv_program *q,
+                   void *const *b);
+// The same, except that any nan equals any other nan.
+int case_same_values(const dv_program *p, void *const *a, const dv_program *q,
+                     void *const *b);
+// Are the outputs within the oracle's bounds? `p` is the program as written.
+int case_right(const dv_program *p, const dv_plan *plan, void *const *before,
+               void *const *after);
 #endif

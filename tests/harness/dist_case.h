@@ -1,5 +1,5 @@
-// Random boxes, distributions and exchanges of small tensors, looked at element
-// by element. Included after cmocka.
+// Random boxes, distributions and exchanges of small tensors, checked element
+// by element. Include cmocka first.
 #ifndef DV_DIST_CASE_H
 #define DV_DIST_CASE_H
 #include "base/math.h"
@@ -37,7 +37,8 @@ static dv_box random_box(void)
 
 enum { SIDE = 9 };
 
-// A distribution of a small tensor, some of its parts given, some empty.
+// Makes a random distribution of a small tensor; some parts are given
+// explicitly, some are empty.
 static void random_dist(dv_dist *d, int64_t starts[2][8])
 {
     *d = (dv_dist){.n_dims = 2, .n_axes = 2};
@@ -62,7 +63,7 @@ static void random_dist(dv_dist *d, int64_t starts[2][8])
     assert_int_equal(dv_dist_check(d, NULL), DV_OK);
 }
 
-// What rank r gets, as counts per element; what is sent must be the same.
+// Counts for every element how often this rank receives it.
 static void deliver(const dv_exchange *e, int counts[SIDE][SIDE])
 {
     memset(counts, 0, sizeof(int[SIDE][SIDE]));
@@ -75,7 +76,8 @@ static void deliver(const dv_exchange *e, int counts[SIDE][SIDE])
 
 typedef int (*maker)(dv_exchange **out, void *user, int64_t rank);
 
-// Everything received is sent, by somebody who owns it, and the other way.
+// Every message that a rank receives is sent by a rank that owns it, and there
+// are no other messages.
 static void check_pairs(const dv_dist *d, maker make, void *user)
 {
     int64_t n = dv_dist_n_ranks(d);
@@ -114,7 +116,8 @@ static int make_move(dv_exchange **out, void *user, int64_t rank)
     return (int)dv_dist_move(out, &m->from, &m->to, rank, NULL);
 }
 
-// Every pair of ranks agrees, and each rank is sent what it has not, once.
+// Every pair of ranks agrees on its messages, and each rank receives every
+// element that it lacks once.
 static void check_move(move_case *m)
 {
     check_pairs(&m->from, make_move, m);

@@ -7,10 +7,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+// -- Why a case fails --------------------------------------------------------
+
+static char noted[1200];
+
+int case_no(const char *form, ...)
+{
+    char text[sizeof noted]; // the note may be one of the arguments
+    va_list ap;
+    va_start(ap, form);
+    vsnprintf(text, sizeof text, form, ap);
+    va_end(ap);
+    memcpy(noted, text, sizeof noted);
+    return 0;
+}
+
+const char *case_why(void)
+{
+    return noted;
+}
+
+// -- Programs ----------------------------------------------------------------
+
 enum {
     MAX_TENSORS = 40,
     MAX_VARS = 30,
-    MAX_POINTS = 1500, // of one statement, all reducers inside one another
+    MAX_POINTS = 1500, // of one statement, with all its reducers
     MAX_ELEMS = 300,   // of one tensor
 };
 enum { WEAK_FLOAT = -1, WEAK_INT = -2 };
@@ -21,9 +43,9 @@ typedef struct tensor {
     dv_dtype dtype;
     int n_dims;
     int64_t shape[4];
-    double bound;  // no value is larger
-    int64_t limit; // above 0: the values are indices 0..limit
-    int fixed;     // nothing updates it
+    double bound;  // the largest magnitude of its values
+    int64_t limit; // if above 0, the values are valid indices 0..limit
+    int fixed;     // no statement updates it
     int written;
 } tensor;
 
@@ -31,8 +53,8 @@ typedef struct var {
     const char *name;
     int64_t begin, end;
     int in_scope;
-    int plain; // stands alone in an index that has just its range
-    int need;  // has a place that says otherwise: wants a `for`
+    int plain; // it is the whole index of a dim whose extent is its range
+    int need;  // some use needs another range: the statement needs a `for`
 } var;
 
 typedef struct value {
@@ -49,14 +71,14 @@ typedef struct gen {
     tensor tensors[MAX_TENSORS];
     int n_tensors;
     int64_t extents[4];
-    const char *params[4]; // names, or NULL: params[i] is extents[i]
-    const char *scale;     // a float param, or NULL
+    const char *params[4]; // the name of extents[i], or NULL
+    const char *scale;     // the name of a float param, or NULL
     double scale_value;
-    // The statement at hand.
+    // The statement that is being written.
     var vars[MAX_VARS];
     int n_vars;
     int64_t points;
-    int own; // the tensor it updates, or -1
+    int own; // the tensor that the statement updates, or -1
     int indent, dead;
 } gen;
 
@@ -108,7 +130,7 @@ fmt(gen *g, const char *form, ...)
     return s;
 }
 
-// A line of the program, now and then with something that means nothing.
+// Writes a line of the program, sometimes with a comment or blanks.
 static void line(gen *g, const char *text)
 {
     if (percent(g, 4))
@@ -119,7 +141,8 @@ static void line(gen *g, const char *text)
         dv_put(&g->out, "\n");
 }
 
-// An operand that binds at least as tightly as `prec`.
+// Returns the text of an operand, in parentheses unless it binds at least as
+// tightly as `prec`.
 static const char *operand(gen *g, value v, int prec)
 {
     if (v.prec < prec || percent(g, 8))
@@ -134,7 +157,7 @@ static int is_real(int type)
     return type == WEAK_FLOAT || (type >= 0 && dv_is_float((dv_dtype)type));
 }
 
-// The rules of the language, said once more.
+// The language's rule for the type of an operation, written independently.
 static int join(int a, int b)
 {
     if (a < 0 && b < 0)
@@ -177,7 +200,8 @@ static int tensor_of(const gen *g, const char *name)
     return -1;
 }
 
-// Words of the language are good names too; y_1 is what lowering would take.
+// Returns a new name. Keywords are valid names, and y_1 is a name that lowering
+// would choose itself.
 static const char *tensor_name(gen *g)
 {
     static const char *const names[] = {
@@ -199,8 +223,8 @@ static int in_scope(const gen *g, const char *name)
     return -1;
 }
 
-// Bind a new variable over begin..end. A name that another reducer of the
-// statement has used keeps its range, as one `for` must serve both.
+// Binds a new variable over begin..end. A name that another reducer of the
+// statement has used keeps its range, since one `for` serves both.
 static int bind(gen *g, int64_t begin, int64_t end)
 {
     static const char *const names[] = {"i", "j", "k", "l", "m",   "n",
@@ -254,7 +278,7 @@ static const char *affine(gen *g, const char *name, int64_t c, int64_t base)
     return base ? fmt(g, "%s+%" PRId64, part, base) : part;
 }
 
-// c * v + base inside 0..extent, or NULL.
+// Returns an index c * v + base that stays inside 0..extent, or NULL.
 static const char *strided(gen *g, int64_t extent)
 {
     static const int64_t coefs[] = {1, 1, -1, -1, 2, -2, 3};
@@ -358,8 +382,8 @@ static value constant(gen *g, int real)
     return (value){fmt(g, "%d", c), WEAK_INT, c < 0 ? 4 : 5, 4};
 }
 
-// A read of some tensor of the class; a constant when there is none.
-// `exact`: of one whose values no rounding can have touched.
+// Returns a read of a random tensor of the class, or a constant if there is
+// none. `exact`: only of a tensor whose values were not rounded.
 static value leaf(gen *g, int real, int exact)
 {
     int at = below(g, g->n_tensors);
@@ -415,7 +439,7 @@ static value infix(gen *g, char op, value a, value b)
         type, prec, bound};
 }
 
-// Keep a value below a bound.
+// Limits the magnitude of a value.
 static value tamed(gen *g, value v, double bound)
 {
     if (v.bound <= bound)
@@ -428,8 +452,8 @@ static value tamed(gen *g, value v, double bound)
     return v;
 }
 
-// New variables for a reducer; how many points they have together, or 0 when
-// the statement would get too large. *first is the first one.
+// Makes new variables for a reducer, from *first on; returns the number of
+// their points, or 0 if the statement would get too large.
 static int64_t reduced_vars(gen *g, int *first)
 {
     int n = 1 + percent(g, 25);
@@ -471,7 +495,7 @@ static value reduce(gen *g, int real, int depth)
         v.text = fmt(g, "(1.0 + 0.125 * tanh(%s))", v.text);
         v.prec = 5;
     }
-    // A reducer of constants alone takes the type of nothing; give it one.
+    // A reducer over constants alone has no type: add something that has one.
     if (v.type < 0)
         v = infix(g, '+', v, leaf(g, real, 0));
     const char *list = g->vars[first].name;
@@ -495,12 +519,13 @@ static value reduce(gen *g, int real, int depth)
 
 // -- Floats ------------------------------------------------------------------
 
-// One function of one argument, guarded so that it stays tame.
+// Calls a function of one argument, whose value is limited to the function's
+// domain.
 static value real_call(gen *g, value a)
 {
     static const struct {
         const char *form;
-        double bound; // 0: that of the argument
+        double bound; // of the result; 0: as large as the argument
     } calls[] = {{"exp(min(%s, 1.0))", 3},
                  {"exp(tanh(%s))", 3},
                  {"log(abs(%s) + 1.0)", 0},
@@ -518,7 +543,8 @@ static value real_call(gen *g, value a)
                  {"exp(max(min(%s, 1.0), -inf))", 3}};
     int i = below(g, 15);
     const char *form = calls[i].form, *hole = strstr(form, "%s");
-    // The hole of a call is filled by hand: the form is no literal.
+    // The argument is put in by hand, because the form is not a literal of
+    // printf.
     value out = {fmt(g, "%.*s%s%s", (int)(hole - form), form, a.text, hole + 2),
                  a.type == WEAK_INT ? WEAK_FLOAT : a.type, 5,
                  calls[i].bound > 0 ? calls[i].bound : a.bound + 1};
@@ -669,7 +695,7 @@ static void input(gen *g, int index)
     add_tensor(g, t);
 }
 
-// Four extents, some of them params, and perhaps a float param.
+// Chooses four extents, some of them params, and sometimes a float param.
 static void params(gen *g)
 {
     static const int64_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 5, 7};
@@ -701,7 +727,7 @@ static void start(gen *g)
     g->own = -1;
 }
 
-// Every variable has a range: its own place, or a `for`.
+// Returns the `for` clause of the variables that need one.
 static const char *ranges(gen *g)
 {
     const char *s = "";
@@ -727,7 +753,8 @@ static const char *prefix(gen *g)
     return percent(g, 8) ? "extern " : "";
 }
 
-// The type of a definition: what the language would say, or one spelt out.
+// Returns the type of a definition: sometimes the one that the language infers,
+// sometimes an explicit one.
 static const char *spelt_type(gen *g, value v, dv_dtype *out)
 {
     int real_value = is_real(v.type);
@@ -761,8 +788,8 @@ static void define(gen *g)
     add_tensor(g, t);
 }
 
-// temp b: T[c*n], defined whole through an index that the language cannot
-// turn around.
+// Defines a declared temporary b: T[c*n] as a whole through a strided index
+// that the language cannot invert.
 static void define_temp(gen *g)
 {
     int64_t n = g->extents[below(g, 4)], c = 2 + below(g, 2);
@@ -798,11 +825,13 @@ static void define_temp(gen *g)
     add_tensor(g, t);
 }
 
-// One index of the left side of an update: a new variable in most cases.
+// Returns one index of the left side of an update, in most cases a new
+// variable.
 static const char *left_index(gen *g, int64_t extent)
 {
     int kind = below(g, 12);
-    // Only a lone index is safe: two that are equal would race.
+    // Only a single indirect index is safe: two equal ones would write the same
+    // element twice.
     const char *s = kind == 0 && !g->n_vars ? indirect(g, extent) : NULL;
     if (s)
         return s;

@@ -1,6 +1,6 @@
 // Random sums of products: many indices, thin shapes, operands and results with
-// their dims in any order, all types, what is done to the sums. The same seed
-// gives the same text.
+// their dims in any order, all types, and epilogues. The same seed gives the
+// same text.
 #ifndef DV_TEST_PRODUCTS_H
 #define DV_TEST_PRODUCTS_H
 #include "harness/gen.h"
@@ -9,7 +9,7 @@
 
 enum { MAX_LETTERS = 8 };
 
-// Letters of `from` in random order, with commas.
+// Writes the letters of `from` in random order, separated by commas.
 static void shuffle(rng *r, const char *from, char *to)
 {
     char left[MAX_LETTERS + 1];
@@ -23,7 +23,7 @@ static void shuffle(rng *r, const char *from, char *to)
     }
 }
 
-// "a,c" with the sizes of the letters.
+// Declares an input whose index is a list like "a,c", with the letters' sizes.
 static int declare(char *to, size_t room, const char *dtype, char name,
                    const char *index, const int *size)
 {
@@ -35,10 +35,11 @@ static int declare(char *to, size_t room, const char *dtype, char name,
     return n + snprintf(to + n, room - (size_t)n, "]\n");
 }
 
-// Index letters by who has them: batch, both factors' own, summed over.
+// Index letters by operand: each is a batch index of all three, an index of one
+// factor and the result, or summed over.
 typedef struct letters {
     char x[MAX_LETTERS + 1], y[MAX_LETTERS + 1], z[MAX_LETTERS + 1];
-    char sum[2 * MAX_LETTERS + 1]; // with commas
+    char sum[2 * MAX_LETTERS + 1]; // separated by commas
     int size[MAX_LETTERS];
 } letters;
 
@@ -49,13 +50,15 @@ static void append(char *to, char c)
     to[n + 1] = 0;
 }
 
-// Up to seven, of sizes that kernels like and dislike; thin ones and long sums
-// among them. All points together stay few enough for the oracle.
+// Chooses up to seven letters, with sizes that fit kernels and sizes that do
+// not, thin ones and long sums among them. The number of points stays small
+// enough for the oracle.
 static letters some_letters(rng *r)
 {
     static const int sizes[] = {1,  2,  3,  4,  5,  7,   8,   13,  16,  17,
                                 29, 37, 64, 65, 96, 130, 200, 513, 1100};
-    static const int at_least[] = {0, 1, 1, 1}; // of c, m, n, k
+    static const int at_least[] = {0, 1, 1,
+                                   1}; // of each type of dimension: c, m, n, k
     letters l = {0};
     int64_t points = 1;
     int n = 0;
@@ -83,8 +86,8 @@ static letters some_letters(rng *r)
     return l;
 }
 
-// Factors and result with their dims in any order, what is done to the sums and
-// what they are stored as.
+// Writes a product with the dims of its factors and its result in any order, an
+// epilogue, and a type of the result.
 static void some_product(uint64_t seed, char *text, size_t room)
 {
     static const char *const types[] = {"f32",  "f32", "f32", "f64",

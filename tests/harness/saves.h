@@ -1,10 +1,11 @@
-// On aarch64: which registers of its caller a kernel has changed.
+// Finds out which registers of its caller a kernel changes, on aarch64.
 #ifndef DV_TEST_SAVES_H
 #define DV_TEST_SAVES_H
 #include <stdint.h>
 #if defined(__aarch64__)
-// Calls f(a, b, c, args) with a number in each of x19 to x28 and d8 to d15: the
-// bits of those that have another one behind it, d at its number, x at its own.
+// Calls f(a, b, c, args) with a known number in each of the callee-saved
+// registers x19 to x28 and d8 to d15. Returns the bits of those that have
+// changed: bit n for xn, bit n for dn.
 uint64_t called_with_numbers(void *f, const void *a, const void *b, void *c,
                              const void *args);
 __asm__(".text\n"

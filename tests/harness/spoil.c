@@ -1,5 +1,6 @@
-// Ways to spoil a plan with homes, for unit/scratch/residency.c: a guard of the
-// checker for each.
+// Ways to break the section `scratch` of a plan, for unit/scratch/residency.c:
+// each must be found by the rules of the checker that stand beside its
+// function.
 #include "harness/spoil.h"
 #include "base/math.h"
 #include "scratch/scratch.h"
@@ -35,7 +36,8 @@ static int meet(const dv_home *a, const dv_home *b)
     return a->first_op < b->end_op && b->first_op < a->end_op;
 }
 
-// Another home that is alive while `h` is, and no relation of it; NULL: none.
+// Returns another home with an overlapping lifetime that is neither in place of
+// `h` nor replaced by it; NULL if there is none.
 static dv_home *neighbour(const victim *v)
 {
     for (int32_t k = 0; k < v->s->n_homes; k++)
@@ -120,7 +122,7 @@ static int begins_late(victim *v) // C14
            (v->h->n_readers > 0 && v->h->readers[0] < v->h->first_op);
 }
 
-// Before what it comes from is there.
+// Begins before the home that it is copied from is filled.
 static int begins_early(victim *v) // C15
 {
     int32_t def = writer_of(v->plan, v->h->tensor);
@@ -160,7 +162,7 @@ static int read_by_a_stranger(victim *v)
     return 0;
 }
 
-// Read in the loop, but gone before its next pass. (H16)
+// H16: read in the loop, but released before the next pass reads it.
 static int gone_in_the_next_pass(victim *v) // C14
 {
     const dv_program *p = v->plan->ops;
@@ -175,7 +177,7 @@ static int gone_in_the_next_pass(victim *v) // C14
     return 0;
 }
 
-// Cut as by an op that cuts it in another way. (H10, H19)
+// H10, H19: cut by the slices of an op that cuts the tensor in another way.
 static int cut_another_way(victim *v) // C11, C14
 {
     dv_view a, b;
@@ -210,7 +212,8 @@ static int not_stored(victim *v) // C15
     return was;
 }
 
-// Whoever is no reader reads main memory, where it never was.
+// An op that is not listed as a reader reads main memory, where the tensor was
+// never stored.
 static int forgotten_reader(victim *v) // C15
 {
     if (v->h->fill != DV_FILL_WRITTEN || v->h->stored || !v->h->n_readers)
@@ -227,7 +230,7 @@ static int no_hand_over(victim *v) // C12
     return was;
 }
 
-// In place of one that is read later. (H17)
+// H17: in place of a home that is read later.
 static int place_still_in_use(victim *v) // C12
 {
     dv_home *n = neighbour(v);
@@ -239,7 +242,7 @@ static int place_still_in_use(victim *v) // C12
     return 1;
 }
 
-// In place of one that is smaller than it, or of another cut. (H17)
+// H17: in place of a home that is smaller or cut in another way.
 static int place_too_small(victim *v) // C12
 {
     for (int32_t k = 0; k < v->s->n_homes; k++) {
@@ -295,7 +298,8 @@ static int copied_from_another(victim *v)
     return v->h->fill == DV_FILL_RING || v->h->fill == DV_FILL_MOVED;
 }
 
-// What another core has does not come by a move. (H5)
+// H5: a home that is moved within each core does not receive what another core
+// has.
 static int moved_not_copied(victim *v) // C15
 {
     int ring = v->h->fill == DV_FILL_RING;
@@ -332,7 +336,7 @@ static int no_ring(victim *v) // C15
     return v->h->fill == DV_FILL_RING;
 }
 
-// The same tensor written to two homes: only one gets it.
+// The same tensor is written to two homes; an op writes only one.
 int written_twice(victim *v) // C15
 {
     dv_home *homes = DV_NEW(&v->plan->arena, dv_home, v->s->n_homes + 1);
@@ -346,7 +350,7 @@ int written_twice(victim *v) // C15
     return v->h->fill == DV_FILL_WRITTEN;
 }
 
-// Two take the place of one.
+// Two homes take the place of one.
 static int two_heirs(victim *v) // C12
 {
     int was = v->h->in_place_of >= 0;
@@ -356,7 +360,7 @@ static int two_heirs(victim *v) // C12
     return was;
 }
 
-// The opaque op after it runs while it lives. (H15)
+// H15: an opaque op runs while the home is alive.
 static int across_an_opaque_op(victim *v) // C13
 {
     for (int32_t op = v->h->end_op; op < v->plan->ops->n_ops; op++)
@@ -367,7 +371,8 @@ static int across_an_opaque_op(victim *v) // C13
     return 0;
 }
 
-// Nothing outlives a group when others run in between. (H44)
+// H44: no home may outlive its group when other programs run between groups
+// (tenants).
 static int many_tenants(victim *v) // C13
 {
     v->s->tenants = 1;
@@ -396,7 +401,8 @@ static int of_an_updated_tensor(victim *v) // C13
     return 0;
 }
 
-// Other cores have its parts than those who read them. (H1, H19)
+// H1, H19: the parts of the tensor are on other cores than those that read
+// them.
 static int turned_owners(victim *v) // C14, C15
 {
     int32_t g = group_of(v->plan, v->h->as_op), last = 0;
@@ -412,7 +418,7 @@ static int turned_owners(victim *v) // C14, C15
     return 1;
 }
 
-// As many slices, of another variable. (H10)
+// H10: the same number of slices, of another variable.
 static int turned_slices(victim *v) // C14, C15
 {
     int32_t g = group_of(v->plan, v->h->as_op);

@@ -3,7 +3,7 @@
 
 #include "plan/plan.h"
 
-// What a spoiler has to work with.
+// A plan and one of its homes, number i.
 typedef struct victim {
     dv_plan *plan;
     dv_scratch *s;
@@ -13,17 +13,17 @@ typedef struct victim {
 
 typedef struct spoiler {
     const char *name;
-    int (*spoil)(victim *v); // 1 when there was something to spoil
+    int (*spoil)(victim *v); // returns 1 if there was something to break
 } spoiler;
 
 extern const spoiler spoilers[];
 extern const int n_spoilers;
 
-void set_reader(victim *v, int32_t op); // one more
+void set_reader(victim *v, int32_t op); // adds a reader
 
-// The home once more, as the last one.
+// Adds the home a second time, as the last one.
 int written_twice(victim *v);
 
-int32_t writer_of(const dv_plan *plan, int32_t tensor); // -1: no op
+int32_t writer_of(const dv_plan *plan, int32_t tensor); // -1 if no op writes it
 
 #endif

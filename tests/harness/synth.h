@@ -1,6 +1,6 @@
-// The synthetic instances of the solvers' measurements: splitmix64 from
-// 0x5EED, lifetimes of mostly a few ticks, a quarter with an in-place parent
-// where one ends.
+// The synthetic instances with which solvers are measured: random numbers from
+// splitmix64 with the seed 0x5EED, lifetimes of mostly a few ticks, and a
+// quarter of the buffers with an in-place parent whose lifetime ends there.
 #ifndef DV_SYNTH_H
 #define DV_SYNTH_H
 #include "divvy/place.h"
@@ -26,7 +26,7 @@ static uint64_t synth_below(uint64_t k)
     return (z ^ (z >> 31)) % k;
 }
 
-// Two to five uses of buffer i, sorted, each once.
+// Makes two to five uses of buffer i, sorted and without repetitions.
 static void synth_uses(synth *s, int i)
 {
     uint64_t c = synth_below(100);
@@ -40,7 +40,7 @@ static void synth_uses(synth *s, int i)
     u[m++].tick = last;
     for (uint64_t k = synth_below(3); k > 0; k--)
         u[m++].tick = i + 1 + (int64_t)synth_below((uint64_t)(last - i));
-    for (size_t a = 1; a < m; a++) // sort by insertion
+    for (size_t a = 1; a < m; a++) // insertion sort
         for (size_t b = a; b > 0 && u[b].tick < u[b - 1].tick; b--) {
             dv_use v = u[b];
             u[b] = u[b - 1];
@@ -69,7 +69,9 @@ static synth synth_make(int n)
     synth s = {malloc(room * sizeof *s.buffers),
                calloc(5 * room, sizeof *s.uses),
                malloc(room * sizeof *s.parents), n};
-    int *first = malloc((room + 1) * sizeof *first); // whose last use is i
+    int *first =
+        malloc((room + 1) *
+               sizeof *first); // by tick: the first buffer whose last use it is
     for (int i = 0; i <= n; i++)
         first[i] = -1;
     synth_state = 0x5EED;

@@ -1,4 +1,4 @@
-// Reading targets in tests.
+// Reads targets in tests.
 #ifndef DV_TARGET_CASE_H
 #define DV_TARGET_CASE_H
 #include "harness/test.h"
@@ -15,7 +15,7 @@ static dv_target *read_ok(const char *text)
     return t;
 }
 
-// Read one property.
+// Reads a target with one property.
 static dv_target *read_one(const char *property)
 {
     char text[256];
@@ -23,7 +23,8 @@ static dv_target *read_one(const char *property)
     return read_ok(text);
 }
 
-// A text must fail with this status at this place and say these words.
+// Reading the text fails with this status at this line and column, with a
+// message that contains these words.
 static void fails_at(const char *text, dv_status status, int line, int col,
                      const char *words)
 {
@@ -39,7 +40,7 @@ static void fails_at(const char *text, dv_status status, int line, int col,
     dv_diag_destroy(diag);
 }
 
-// The same for one property, in line 2 behind two blanks.
+// The same for one property, which stands in line 2 behind two blanks.
 static void property_fails(const char *property, int col, const char *words)
 {
     char text[512];

@@ -1,20 +1,15 @@
-// What holds for every team, whoever carries its messages. Functions that
-// judge return 0 after case_no().
+// What holds for every team, whoever carries its messages.
 #ifndef DV_TEAMS_H
 #define DV_TEAMS_H
-#include "exec/exec.h"
+#include "harness/case.h"
 #include "team/team.h"
 
-// A plan that checks; NULL: there is none.
+// case_plan() of one rank of a team.
 dv_plan *teams_plan(const dv_program *p, const dv_target *t, int64_t size,
                     int64_t rank, const char *grid);
-// Are outputs `a` and `b` the same, nan like nan?
-int teams_same_bits(const dv_program *p, void *const *a, void *const *b);
-// Bytes that all ranks together lack before a swap.
+// Returns the bytes that all ranks together lack before an exchange.
 int64_t teams_needed(const dv_plan *plan, int32_t swap);
-// Every exchange carried what was needed, each time, and nothing else did.
+// Every exchange carried exactly the bytes that were needed, each time, and no
+// bytes moved otherwise.
 int teams_carried(const dv_plan *plan, const dv_moved_all *moved);
-// What the oracle says.
-int teams_right(const dv_program *p, const dv_plan *plan, void *const *before,
-                void *const *after, dv_diag *diag);
 #endif

@@ -1,6 +1,6 @@
-// What every test program begins with: cmocka, the headers it needs before it,
-// and skipping that shows. A program in which a test was skipped, and none
-// failed, ends with 77, which ctest reports as skipped instead of passed.
+// What every test program begins with: cmocka, the headers that must precede
+// it, and tests that can be skipped. A program in which a test was skipped and
+// none failed ends with 77, which ctest reports as skipped instead of passed.
 #ifndef DV_TESTS_TEST_H
 #define DV_TESTS_TEST_H
 #include <setjmp.h>
@@ -13,8 +13,11 @@
 
 #include <cmocka.h>
 
-// Set by skip_test.
-static int dv_skipped_tests;
+// Begins the definition of a test that does not use cmocka's state.
+#define TEST(name) static void name(__attribute__((unused)) void **cmocka_state)
+
+// The number of tests that skip_test ended; the same variable in all objects.
+__attribute__((weak)) int dv_skipped_tests;
 
 // Ends the running test, because this machine cannot run it.
 #define skip_test(reason)                                                      \

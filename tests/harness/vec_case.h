@@ -1,347 +1,57 @@
-// What the tests of vector kernels share: problems between pages that may not
-// be touched, and plain loops that solve them.
-#ifndef DV_VEC_CASE_H
-#define DV_VEC_CASE_H
-#include "harness/test.h"
-#include "base/dtype.h"
+// What the tests of vector kernels share: problems with operands between pages
+// that may not be touched, and plain loops that solve them.
+#ifndef DV_TESTS_VEC_CASE_H
+#define DV_TESTS_VEC_CASE_H
+#include "harness/kernels.h"
 #include "ir/program.h"
+#include "base/dtype.h"
 #include "jit/backend.h"
-#include "jit/vec/vec.h"
 #include "jit/vec/ir.h"
-#include "harness/saves.h"
+#include "jit/vec/vec.h"
 #include <math.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #ifdef DV_EMULATED
-enum { SHARE = 4 }; // of the random cases: emulators are slow
+enum { SHARE = 4 }; // one in so many random cases is tried: emulators are slow
 #else
 enum { SHARE = 1 };
 #endif
 
-static uint64_t seed = 88172645463325252u;
-
-static inline uint64_t rnd(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed;
-}
-
-static inline int pick(int n)
-{
-    return (int)((rnd() >> 33) % (uint64_t)n);
-}
-
-static dv_jit *jit;
-
-static inline int set_up(void **state)
-{
-    (void)state;
-    const dv_isa *isa = dv_isa_host();
-    return isa ? dv_jit_create(&jit, NULL) != DV_OK : 0;
-}
-
-static inline int tear_down(void **state)
-{
-    (void)state;
-    dv_jit_destroy(jit);
-    return 0;
-}
-
-// -- Operands between pages that may not be touched --------------------------
-
 enum { MAX_AT = 40 };
 
-typedef struct fenced {
-    unsigned char *map, *low;
-    int64_t bytes;
-} fenced;
-
-// `bytes` that begin or end at a forbidden page.
-static inline fenced fence(int64_t bytes, int at_end)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t body = ((size_t)bytes + page - 1) / page * page;
-    fenced f = {.bytes = bytes};
-    f.map = mmap(NULL, body + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
-                 -1, 0);
-    assert_true(f.map != MAP_FAILED);
-    assert_int_equal(mprotect(f.map + page, body, PROT_READ | PROT_WRITE), 0);
-    f.low = f.map + page + (at_end ? body - (size_t)bytes : 0);
-    return f;
-}
-
-static inline void unfence(fenced *f)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t body = ((size_t)f->bytes + page - 1) / page * page;
-    munmap(f->map, body + 2 * page);
-}
-
-// -- The plain loops ---------------------------------------------------------
-
-typedef struct problem {
+typedef struct vec_problem {
     dv_vec_shape s;
     dv_vec_operand o[MAX_AT];
     dv_vec_node n[DV_VEC_MAX_NODES];
     int64_t rows, cols;
     fenced f[MAX_AT];
-    void *at[MAX_AT]; // of element (0, 0)
-    double low, high; // of inputs
-    int odd;          // some inputs are inf, nan, -0 or denormal
-} problem;
+    void *at[MAX_AT]; // the address of element (0, 0)
+    double low, high; // the range of the inputs
+    int odd;          // some inputs are inf, nan, -0 or subnormal
+} vec_problem;
 
-static inline int es_of(unsigned t)
-{
-    return dv_dtype_get((dv_dtype)t)->size_bytes;
-}
+int es_of(unsigned t); // bytes of an element
 
-// Lowest and highest element number of an operand and of those behind it.
-static inline void span(const problem *q, int i, int64_t *lo, int64_t *hi)
-{
-    int64_t a = q->o[i].inner * (q->cols - 1),
-            b = q->o[i].outer * (q->rows - 1), first = 0, last = 0;
-    for (int k = i + 1; k < q->s.n_operands; k++)
-        if (q->o[k].lead == i + 1) {
-            first = q->o[k].behind < first ? q->o[k].behind : first;
-            last = q->o[k].behind > last ? q->o[k].behind : last;
-        }
-    *lo = (a < 0 ? a : 0) + (b < 0 ? b : 0) + first;
-    *hi = (a > 0 ? a : 0) + (b > 0 ? b : 0) + last;
-}
+// Allocates and fills the operands of q->s; vec_free() frees them.
+void vec_make(vec_problem *q);
+void vec_free(vec_problem *q);
+double vec_input(const vec_problem *q); // a random element of an input
+// The rows and columns of the result: one where they are reduced.
+int64_t vec_rows(const vec_problem *q);
+int64_t vec_cols(const vec_problem *q);
+// Returns what the plain loops compute, from malloc.
+double *vec_expected(const vec_problem *q);
+// Every element of the result differs from `want` by at most `ulps` units in
+// the last place of the coarser of the two types, of numbers as large as the
+// element or as `scale`. Any nan equals any other nan.
+void vec_check(const vec_problem *q, const double *want, double ulps,
+               double scale, const char *what);
+// Makes a kernel and the operands, runs it and checks the result.
+void vec_solve(vec_problem *q, double ulps, double scale, const char *what);
 
-static inline double input(const problem *q)
-{
-    static const double odd[] = {INFINITY, -INFINITY, NAN,    0.0, -0.0,
-                                 1e-41,    -1e-41,    1e-310, 88,  -103.5};
-    if (q->odd && pick(10) == 0)
-        return odd[pick(10)];
-    return q->low + (q->high - q->low) * (double)(rnd() >> 11) * 0x1p-53;
-}
-
-static inline void make_operands(problem *q)
-{
-    q->s.operands = q->o;
-    q->s.nodes = q->n;
-    for (int i = 0; i < q->s.n_operands; i++) {
-        int64_t lo, hi;
-        span(q, i, &lo, &hi);
-        int es = es_of(q->o[i].dtype), lead = q->o[i].lead;
-        if (lead) {
-            q->at[i] = (char *)q->at[lead - 1] + q->o[i].behind * es;
-            continue;
-        }
-        q->f[i] = fence((hi - lo + 1) * es, pick(2));
-        q->at[i] = q->f[i].low - lo * es;
-        for (int64_t k = 0; k <= hi - lo; k++)
-            dv_store((dv_dtype)q->o[i].dtype, q->f[i].low, k, input(q));
-    }
-}
-
-static inline void free_operands(problem *q)
-{
-    for (int i = 0; i < q->s.n_operands; i++)
-        if (!q->o[i].lead)
-            unfence(&q->f[i]);
-}
-
-// Rounded as the type computed in; errors of functions are not modelled.
-static inline double rounded(const problem *q, double v)
-{
-    if (q->s.compute == DV_F32)
-        return (double)(float)v;
-    if (q->s.compute == DV_I32)
-        return (double)(int32_t)(uint32_t)(uint64_t)(int64_t)v;
-    return v;
-}
-
-static inline double node(const problem *q, int i, int64_t r, int64_t c,
-                          double acc, double *value)
-{
-    for (int k = 0; k <= i; k++) {
-        const dv_vec_node *n = &q->n[k];
-        const dv_vec_operand *o = q->o;
-        switch ((dv_vec_kind)n->kind) {
-        case DV_VEC_LOAD:
-            o += n->arg[0];
-            value[k] = dv_load((dv_dtype)o->dtype, q->at[n->arg[0]],
-                               r * o->outer + c * o->inner);
-            break;
-        case DV_VEC_CONST:
-            value[k] = rounded(q, n->value);
-            break;
-        case DV_VEC_REDUCED:
-            value[k] = acc;
-            break;
-        case DV_VEC_STEP:
-            value[k] =
-                rounded(q, dv_reducer_step((dv_reducer)q->s.reducer,
-                                           value[n->arg[0]], value[n->arg[1]]));
-            break;
-        case DV_VEC_APPLY:
-            value[k] =
-                rounded(q, dv_fn_apply((dv_fn)n->fn, value[n->arg[0]],
-                                       value[n->arg[1]], value[n->arg[2]]));
-        }
-    }
-    return value[i];
-}
-
-static double *values;
-
-static inline double reduced(const problem *q, int64_t r, int64_t c)
-{
-    double acc = dv_reducer_get((dv_reducer)q->s.reducer)->zero;
-    if (q->s.compute == DV_I32 && isinf(acc))
-        acc = acc < 0 ? INT32_MIN : INT32_MAX;
-    int in = q->s.reduce != DV_VEC_OUTER, out = q->s.reduce != DV_VEC_INNER;
-    for (int64_t i = out ? 0 : r; i < (out ? q->rows : r + 1); i++)
-        for (int64_t k = in ? 0 : c; k < (in ? q->cols : c + 1); k++) {
-            double v = node(q, q->s.value, i, k, 0, values);
-            acc = dv_reducer_step((dv_reducer)q->s.reducer, acc, v);
-            if (q->s.compute == DV_I32)
-                acc = rounded(q, acc);
-        }
-    return acc;
-}
-
-static inline int64_t written_rows(const problem *q)
-{
-    return q->s.reduce == DV_VEC_OUTER || q->s.reduce == DV_VEC_BOTH ? 1
-                                                                     : q->rows;
-}
-
-static inline int64_t written_cols(const problem *q)
-{
-    return q->s.reduce == DV_VEC_INNER || q->s.reduce == DV_VEC_BOTH ? 1
-                                                                     : q->cols;
-}
-
-static inline double *expected(const problem *q)
-{
-    int64_t rows = written_rows(q), cols = written_cols(q);
-    double *w = malloc((size_t)(rows * cols) * sizeof *w);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < cols; c++) {
-            double acc = q->s.reduce ? reduced(q, r, c) : 0;
-            w[r * cols + c] = node(q, q->s.result, r, c, acc, values);
-        }
-    return w;
-}
-
-// Off by at most `ulps` of the coarser of the two types, or nan alike.
-static inline int close_to(const problem *q, double got, double want,
-                           double ulps, double scale)
-{
-    unsigned t = q->o[q->s.n_operands - 1].dtype;
-    if (!dv_is_float((dv_dtype)t))
-        return got == dv_round_to((dv_dtype)t, want);
-    double eps =
-        fmax(dv_dtype_eps((dv_dtype)t), dv_dtype_eps((dv_dtype)q->s.compute));
-    double kept = dv_round_to((dv_dtype)t, want);
-    if (isnan(want) || isnan(got))
-        return isnan(want) && isnan(got);
-    if (got == kept || got == want)
-        return 1;
-    // Near overflow one rounds to inf and the other does not.
-    if (isinf(kept) || isinf(got))
-        return ulps > 0 && fabs(isinf(kept) ? got : kept) >
-                               0.99 * (t == DV_F16 ? 65504 : 3.4e38);
-    double tiny = t == DV_F64    ? 0x1p-1074
-                  : t == DV_F16  ? 0x1p-24
-                  : t == DV_BF16 ? 0x1p-133
-                                 : 0x1p-149;
-    return fabs(got - want) <= ulps * fmax(eps * fmax(fabs(want), scale), tiny);
-}
-
-static inline void check(const problem *q, const double *want, double ulps,
-                         double scale, const char *what)
-{
-    const dv_vec_operand *o = &q->o[q->s.n_operands - 1];
-    int64_t rows = written_rows(q), cols = written_cols(q);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < cols; c++) {
-            double got = dv_load((dv_dtype)o->dtype, q->at[q->s.n_operands - 1],
-                                 r * o->outer + c * o->inner);
-            if (!close_to(q, got, want[r * cols + c], ulps, scale))
-                fail_msg("%s: %s in %s, %dx%d, strides %d %d: element %d,%d "
-                         "is %.9g, want %.9g",
-                         what, dv_dtype_get((dv_dtype)o->dtype)->name,
-                         dv_dtype_get((dv_dtype)q->s.compute)->name,
-                         (int)q->rows, (int)q->cols, (int)q->o[0].inner,
-                         (int)q->o[0].outer, (int)r, (int)c, got,
-                         want[r * cols + c]);
-        }
-}
-
-// The back ends of other machines can at least write it.
-static inline void write_for_all(const dv_vec_shape *s)
-{
-    static unsigned char bytes[1 << 18];
-    for (int i = 0; i < dv_n_isas; i++) {
-        dv_code code = {.at = bytes, .cap = sizeof bytes};
-        dv_arena scratch = {0};
-        dv_vec_plan plan;
-        dv_vec_plan_make(&plan, s, dv_backend_vec(&dv_isas[i]), &scratch);
-        assert_false(plan.failed);
-        dv_backend_vec(&dv_isas[i])->emit(&code, &plan);
-        dv_arena_free(&scratch);
-        if (code.failed)
-            fail_msg("%s cannot write it", dv_isas[i].name);
-    }
-}
-
-static inline void solve(problem *q, double ulps, double scale,
-                         const char *what)
-{
-    dv_vec_fn fn;
-    make_operands(q);
-    double *want = expected(q);
-    if (pick(4) == 0)
-        write_for_all(&q->s);
-    assert_int_equal(dv_jit_vec(jit, &q->s, &fn, NULL), DV_OK);
-    dv_vec_args args = {q->rows, q->cols, q->at, NULL};
-#if defined(__aarch64__)
-    void *code;
-    memcpy(&code, &fn, sizeof code);
-    assert_int_equal(called_with_numbers(code, &args, NULL, NULL, NULL), 0);
-#else
-    fn(&args);
-#endif
-    check(q, want, ulps, scale, what);
-    free(want);
-    free_operands(q);
-}
-
-static inline void skip_without_kernels(void)
-{
-    if (!jit)
-        skip_test("no kernels for this machine");
-}
-
-static inline dv_vec_node load_node(int operand)
-{
-    return (dv_vec_node){.kind = DV_VEC_LOAD, .arg = {(uint16_t)operand}};
-}
-
-static inline dv_vec_node apply_node(dv_fn fn, int a, int b, int c)
-{
-    return (dv_vec_node){.kind = DV_VEC_APPLY,
-                         .fn = (uint8_t)fn,
-                         .arg = {(uint16_t)a, (uint16_t)b, (uint16_t)c}};
-}
-
-static inline void set_strides(problem *q, int i, unsigned dtype)
-{
-    static const int inner[] = {1, 1, 1, 2, 3, -1, 7};
-    q->o[i].dtype = (uint8_t)dtype;
-    q->o[i].inner = inner[pick(7)];
-    int64_t row = llabs(q->o[i].inner) * q->cols;
-    q->o[i].outer = pick(3) ? row : row + pick(5);
-    if (q->o[i].inner == 1 && pick(4) == 0)
-        q->o[i].outer = -q->o[i].outer;
-}
-
+dv_vec_node load_node(int operand);
+dv_vec_node apply_node(dv_fn fn, int a, int b, int c);
+// Gives operand i a type and random strides.
+void set_strides(vec_problem *q, int i, unsigned dtype);
 #endif

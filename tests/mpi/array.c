@@ -1,8 +1,13 @@
-// Arrays over processes of MPI: what tests/unit/darray/array.c does with
-// threads, with the same results. Prints their hash; alone, with threads first.
-// Run by array.sh under mpirun with any number of ranks.
+// Arrays over processes of MPI: the checks that tests/unit/darray/array.c makes
+// with threads, with the same results. Prints their hash; with an argument, it
+// runs on so many threads instead. Run by array.sh under mpirun with any number
+// of ranks.
 #include "harness/array_case.h"
+#include <inttypes.h>
 #include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { TURNS = 2 };
 
@@ -15,7 +20,7 @@ static dv_status run(void *user, dv_peers *p, dv_diag *diag)
     return bad ? DV_E_VERIFY : DV_OK;
 }
 
-// A part of the ranks has arrays of its own; the others do something else.
+// dv_peers_split: the ranks of each part have arrays of their own.
 static int in_parts(dv_peers *p, dv_diag *diag)
 {
     dv_peers *part = NULL;
@@ -31,7 +36,8 @@ static int in_parts(dv_peers *p, dv_diag *diag)
     return bad;
 }
 
-// One rank does something else than the others: all are told, and go on.
+// One rank calls with other arguments than the others: all ranks get an error
+// and can go on.
 static int goes_astray(dv_peers *p)
 {
     int64_t n = 8 + (dv_peers_rank(p) == dv_peers_size(p) - 1), ok = 0;
@@ -47,7 +53,7 @@ static int goes_astray(dv_peers *p)
     return !ok;
 }
 
-// What MPI does about errors elsewhere is the program's own business.
+// The library leaves the error handler of MPI_COMM_WORLD as it was.
 static int keeps_handler(void)
 {
     MPI_Errhandler mine, now;
@@ -66,7 +72,7 @@ int main(int argc, char **argv)
 {
     uint64_t hash = 0;
     dv_diag *diag = dv_diag_create();
-    if (argc > 1) { // threads
+    if (argc > 1) { // run on threads instead
         dv_status st =
             dv_peers_local(strtoll(argv[1], NULL, 10), run, &hash, diag);
         printf("%016" PRIx64 "\n", hash);
@@ -75,7 +81,8 @@ int main(int argc, char **argv)
     }
     MPI_Init(&argc, &argv);
     int bad = keeps_handler(), any = 0;
-    for (int i = 0; i < 2; i++) { // as it comes; cut to pieces and checked
+    for (int i = 0; i < 2;
+         i++) { // with the default options; in small messages, checked
         dv_peers *p = NULL;
         dv_member_options o = DV_MEMBER_OPTIONS_INIT;
         o.max_message_bytes = i ? 20 : 0;

@@ -1,20 +1,12 @@
 #!/bin/sh
-# The command under mpirun: right, the same for any team, and ending well when
-# something ends badly. mpi.sh DIVVY SOURCE MPIRUN TEAM
+# The command under mpirun: results are right and the same for any team, and all
+# ranks end when something fails.
+# mpi.sh DIVVY SOURCE MPIRUN TEAM
 divvy=$1
 src=$2
 mpirun=$3
 team=$4
-tmp=$(mktemp -d) || exit 2
-trap 'rm -rf "$tmp"' EXIT
-bad=0
-case $("$mpirun" --version 2>&1) in
-*"Open MPI"* | *OpenRTE* | *open-mpi*)
-    more="--oversubscribe"
-    [ "$(id -u)" -ne 0 ] || more="$more --allow-run-as-root"
-    ;;
-*) more= ;;
-esac
+. "$(dirname "$0")/common.inc"
 # shellcheck disable=SC2086
 run() {
     n=$1
@@ -27,17 +19,17 @@ fail() {
     bad=1
 }
 
-# -- the library, with a program's own MPI_Init: many cases in one mpirun, random
-# programs and examples among them
+# -- the library in a program that calls MPI_Init itself: many cases in one mpirun,
+# random programs and examples among them
 for n in 1 2 3 4; do
     run $n "$team" "$tmp/team" "$src/examples" || fail "team of $n"
 done
 
 run 2 "$team" single || fail "MPI for one thread"
 
-# -- programs: verified, one voice, the same bits. The library has been tried
-# with the other numbers of ranks above.
-# Scalars are sums over all ranks, which add up in another order.
+# -- programs: verified, reported by rank 0 alone, with the same bits. Other
+# numbers of ranks have been tried above.
+# Scalars are sums over all ranks, which are added in another order.
 state() { sed -n '/\[\] /d; s/.*hash //p' "$1"; }
 for args in "heat.dv --set N=65 --set T=9" "prk_stencil.dv --set N=41" \
     "blackscholes.dv --set N=1000 --random 1..2" "matmul.dv --set M=40 --set N=36 --set K=30" \
@@ -77,7 +69,7 @@ for n in 2 4; do
     cmp "$tmp/00.npy" "$tmp/n.npy" || fail "$n: another file from a file"
 done
 if python3 -c '' 2>/dev/null; then
-    # The same elements column by column; the header stays as long.
+    # The same elements in Fortran order; the header keeps its length.
     python3 - "$tmp/0.npy" "$tmp/f.npy" 60 63 <<'END' || fail "no file in Fortran's order"
 import sys
 whole, rows, cols = open(sys.argv[1], "rb").read(), int(sys.argv[3]), int(sys.argv[4])
@@ -91,8 +83,8 @@ END
     cmp "$tmp/00.npy" "$tmp/n.npy" || fail "Fortran's order: another file"
 fi
 
-# -- wrong calls: everybody agrees, rank 0 says it
-# Open MPI's launcher waits seconds for those that have ended.
+# -- wrong calls: all ranks fail, and rank 0 says why
+# Open MPI's launcher waits seconds for ranks that have ended.
 ends() { # code, words, call
     code=$1
     words=$2
@@ -128,7 +120,7 @@ ends 2 'rank 1 was started with a program with hash' \
 rm "$tmp/there/q.dv"
 ends 1 'rank 1: .*cannot open' \
     1 -wdir "$tmp/here" "$divvy" run q.dv : -n 1 -wdir "$tmp/there" "$divvy" run q.dv
-# Files that are not the same for all ranks: each rank has a folder of its own.
+# Files that differ between ranks: each rank has a folder of its own.
 cp "$p" "$tmp/there/q.dv"
 cp "$tmp/0.npy" "$tmp/here/u.npy"
 apart() { # code, words, options
@@ -141,7 +133,7 @@ if [ -f "$tmp/f.npy" ]; then
     cp "$tmp/f.npy" "$tmp/there/u.npy"
     apart 1 'the file of rank 1 is not the file of rank 0' "--in u=u.npy"
 fi
-# The same header, other numbers.
+# The same header with other numbers.
 "$divvy" run "$p" --seed 5 --out "u=$tmp/there/u.npy" >"$tmp/out" || fail "other numbers"
 apart 1 'the file of rank 1 is not the file of rank 0' "--in u=u.npy"
 cp "$tmp/here/u.npy" "$tmp/there/u.npy"
@@ -150,7 +142,7 @@ run 1 -wdir "$tmp/here" "$divvy" run q.dv --in u=u.npy : -n 1 -wdir "$tmp/there"
 apart 3 'rank 1: .*cannot open' "--out u=o.npy"
 [ ! -e "$tmp/here/o.npy" ] || fail "a file of one rank alone"
 apart 3 'rank 1: .*cannot open' "--checkpoint state --every 10"
-# What may differ: how many threads a rank has, and how the words are written.
+# These may differ: the number of threads of a rank, and the order of arguments.
 run 1 "$divvy" run "$p" --seed 0 --threads 1 : -n 1 "$divvy" run --threads=2 "$p" || fail "threads differ"
 
 # -- bench times the divided run, and rank 0 reports it once
@@ -166,19 +158,19 @@ done
 ends 2 'times one process' 2 "$divvy" bench "$p" --ops
 ends 1 'cannot open' 2 "$divvy" bench "$tmp/none.dv"
 
-# -- what is not divided is done once, by rank 0, which says so
+# -- commands that are not divided are done by rank 0 alone, which says so
 run 3 "$divvy" check "$p" || fail "check"
 [ "$(grep -c ': ok, ' "$tmp/out")" = 1 ] && grep -q 'rank 0 of 3 does this alone' "$tmp/err" || fail "check: not once"
 run 3 "$divvy" plan "$p" && cp "$tmp/out" "$tmp/plan" || fail "plan"
 "$divvy" plan "$p" --team 3 >"$tmp/out" && cmp "$tmp/plan" "$tmp/out" || fail "plan: not the team's"
 
-# -- checkpoints: another team goes on; what is damaged is refused
+# -- checkpoints: another team resumes; damaged ones are refused
 run 3 "$divvy" run "$p" --checkpoint "$tmp/state" --every 20 || fail "--checkpoint"
 for n in 1 2 4; do
     run $n "$divvy" run "$p" --resume "$tmp/state" --verify --out "u=$tmp/n.npy" || fail "$n: --resume"
     cmp "$tmp/0.npy" "$tmp/n.npy" || fail "$n: resumed, another file"
 done
-# Ranks that borrow an element from afar read parts that overlap.
+# Ranks that need a distant element read overlapping parts of a checkpoint.
 printf 'input x: f64[10]\nrepeat 4 { x[i] <- x[i]*0.5 + x[3] }\noutput x\n' >"$tmp/far.dv"
 run 2 "$divvy" run "$tmp/far.dv" --checkpoint "$tmp/far" || fail "far: --checkpoint"
 for n in 3 5; do
@@ -192,14 +184,14 @@ cp "$tmp/state" "$tmp/wrong" && printf 'xyz' | dd of="$tmp/wrong" bs=1 seek=7000
 ends 1 'checksum' 2 "$divvy" run "$p" --resume "$tmp/wrong"
 cp "$tmp/state" "$tmp/wrong" && printf 'x' | dd of="$tmp/wrong" bs=1 seek=33 conv=notrunc 2>/dev/null
 ends 1 'checksum' 2 "$divvy" run "$p" --resume "$tmp/wrong"
-# Of other inputs: it goes on with those of the file, which is said once.
+# Resuming with other inputs continues with those of the file, and says so once.
 ends 4 'differs from the oracle' 2 "$divvy" run "$p" --seed 3 --resume "$tmp/state" --verify
 grep -q 'are they those of the run that wrote the checkpoint' "$tmp/err" || fail "--resume: the inputs of the oracle"
 grep -q 'made up u (--seed 3' "$tmp/out" || fail "--resume: nothing names the inputs of the oracle"
 ends 2 'the ranks of a team run on threads' 2 "$divvy" run "$p" --executor seq
 ends 1 'another program' 2 "$divvy" run "$p" --set N=50 --resume "$tmp/state"
 
-# -- a full disk, where we may make one
+# -- a full disk, if this user may make one
 if [ "$(id -u)" = 0 ] && mkdir "$tmp/small" && mount -t tmpfs -o size=16k none "$tmp/small" 2>/dev/null; then
     run 2 "$divvy" run "$p" --checkpoint "$tmp/small/state" --every 20
     [ $? = 3 ] || fail "a full disk"
@@ -208,9 +200,9 @@ if [ "$(id -u)" = 0 ] && mkdir "$tmp/small" && mount -t tmpfs -o size=16k none "
     umount "$tmp/small"
 fi
 
-# -- signals: a job that takes a while, for all its checkpoints. Patience is
-# long where nothing depends on it: other tests run beside this one.
-soon() { # a command that is true within a minute
+# -- signals, during a run that takes a while because of its checkpoints. Time
+# limits are long, because other tests may run at the same time.
+soon() { # COMMAND: it succeeds within a minute
     tries=0
     until "$@"; do
         tries=$((tries + 1))
@@ -245,15 +237,16 @@ kill -9 "$victim"
 wait $job && fail "a killed rank is no failure"
 gone "kill -9 of a rank"
 [ -s "$tmp/err" ] || [ -s "$tmp/out" ] || fail "a killed rank is not reported"
-# The last checkpoint is whole, and another team ends what was begun.
+# The last checkpoint is complete, and another team finishes the run.
 "$divvy" run "$p" --set T=40000 --out "u=$tmp/0.npy" >"$tmp/out" || fail "the long one alone"
-# With a time-out ranks let others run while they wait, which may be many here.
+# With a time-out, waiting ranks let others run, of which there may be many
+# here.
 run 2 "$divvy" run "$p" --set T=40000 --resume "$tmp/state" --timeout 90 --out "u=$tmp/n.npy" || fail "resumed after a kill"
 cmp "$tmp/0.npy" "$tmp/n.npy" || fail "resumed after a kill, another file"
-clean "a kill and a resume" # MPICH's launcher kills all as hard
+clean "a kill and a resume" # MPICH's launcher kills all ranks with SIGKILL
 
-# A rank that stops while it is in a loop, which on a busy machine begins late;
-# MPI waits without us while it starts and in its files.
+# A rank that stops in a loop. On a busy machine the loop begins late, and MPI
+# itself has no time-out while it starts and reads files.
 for after in 3 10 30; do
     # shellcheck disable=SC2086
     timeout $((after + 40)) "$mpirun" $more -n 3 "$divvy" run "$p" --set T=40000 --set N=1500 \

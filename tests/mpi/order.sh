@@ -1,19 +1,11 @@
 #!/bin/sh
-# Plans with messages in another order than they are printed in, under mpirun;
-# and ranks whose plans differ in what they exchange. order.sh DIVVY SOURCE MPIRUN
+# C20: plans whose messages are in another order than the printed one, under
+# mpirun; and ranks whose plans have different exchanges.
+# order.sh DIVVY SOURCE MPIRUN
 divvy=$1
 plan=$2/tests/golden/dist/C20_order.plan
 mpirun=$3
-tmp=$(mktemp -d) || exit 2
-trap 'rm -rf "$tmp"' EXIT
-bad=0
-case $("$mpirun" --version 2>&1) in
-*"Open MPI"* | *OpenRTE* | *open-mpi*)
-    more="--oversubscribe"
-    [ "$(id -u)" -ne 0 ] || more="$more --allow-run-as-root"
-    ;;
-*) more= ;;
-esac
+. "$(dirname "$0")/common.inc"
 fail() {
     echo "FAILED: $*"
     cat "$tmp/out"
@@ -24,7 +16,7 @@ fail() {
 timeout 120 "$mpirun" $more -n 3 "$divvy" run "$plan" --verify >"$tmp/out" 2>&1 || fail 'another order'
 grep -q 'verify: ok' "$tmp/out" || fail 'another order: not verified'
 
-# The same messages in two exchanges: valid, but not what rank 0 does.
+# The same messages in two exchanges: valid, but different from rank 0's plan.
 awk '/exchange 0/ { f = 1 } { print } f { b = b $0 "\n" }
     f && /^    }/ { printf "%s", b; f = 0 }' "$plan" >"$tmp/twice.plan"
 # shellcheck disable=SC2086

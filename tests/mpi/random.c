@@ -1,10 +1,9 @@
-// Random programs over MPI: every one gives the bits it gives on one rank
-// (parts of sums within the oracle's residual, and the same run after run),
-// exchanges carry what is needed, and MPI was given no other bytes.
+// Random programs over MPI: each gives the same bits as on one rank (results
+// combined from partial sums: within the oracle's bounds, and the same run
+// after run), exchanges carry what is needed, and MPI was given no other bytes.
 #include "random.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "harness/case.h"
 #include "harness/teams.h"
 #include "team/team.h"
 #include "witness.h"
@@ -16,15 +15,16 @@
 
 typedef struct team {
     dv_comm *comm;
-    const dv_plan *plan; // this rank's
+    const dv_plan *plan; // of this rank
     dv_rank *rank;
     dv_rank_options how;
-    int64_t bytes; // that the last run of this rank sent
+    int64_t bytes; // sent by the last run of this rank
     dv_diag *diag;
 } team;
 
-// Whole inputs in, whole outputs out, on rank 0. All that others wait for is
-// done, whatever this rank thinks of it.
+// Runs the plan: rank 0 has the whole inputs and receives the whole outputs.
+// Also after a failure this rank takes part in everything that other ranks wait
+// for.
 static int run_once(team *t, void *const *before, void *const *after)
 {
     const dv_program *p = t->plan->ops;
@@ -45,7 +45,7 @@ static int run_once(team *t, void *const *before, void *const *after)
                    t->bytes);
 }
 
-// What was carried to all ranks together, swap by swap.
+// Sums over all ranks what each exchange carried.
 static int sum_moved(team *t, dv_moved_all *moved)
 {
     uint64_t sum = (uint64_t)t->bytes;
@@ -60,19 +60,20 @@ static int sum_moved(team *t, dv_moved_all *moved)
     return ok || case_no("no sums");
 }
 
-// Against one rank alone, in this process.
+// Compares with a run of one rank in this process.
 static int as_alone(const team *t, const dv_program *p, const dv_plan *one,
                     int whole, void *const *before, void *const *after)
 {
     void **alone = case_buffers(one->ops);
     int ok = !dv_ranks_run_as(one, &t->how, alone, NULL, t->diag) ||
              case_no("alone it does not run: %s", dv_diag_text(t->diag));
-    // An error that a repeat carries backwards from a narrow type is not in the
-    // oracle's estimate: where one rank is off, so may several be.
-    if (ok && teams_right(p, one, before, alone, t->diag))
-        ok = teams_right(p, t->plan, before, after, t->diag);
+    // The oracle's bound does not include an error that a repeat carries from a
+    // narrow type into a wide one: only if one rank is within the bound must
+    // several be.
+    if (ok && case_right(p, one, before, alone))
+        ok = case_right(p, t->plan, before, after);
     if (ok && (whole || t->plan->team.n_follows == 0))
-        ok = teams_same_bits(one->ops, alone, after);
+        ok = case_same_values(one->ops, alone, t->plan->ops, after);
     case_free(alone, one->ops);
     return ok;
 }
@@ -89,7 +90,7 @@ static int run_team(team *t, const dv_program *p, const dv_plan *one, int whole)
     ok &= sum_moved(t, &moved) && teams_carried(t->plan, &moved);
     ok &= run_once(t, before, again);
     if (ok && t->comm->rank == 0)
-        ok = teams_same_bits(ops, after, again) &&
+        ok = case_same_values(ops, after, ops, again) &&
              as_alone(t, p, one, whole, before, after);
     free(swaps);
     case_free(before, ops);
@@ -131,8 +132,8 @@ int random_programs(int cases)
 {
     dv_comm *comm = NULL;
     dv_target *host = NULL;
-    // Messages are cut: none of these programs' is 2^31 bytes long. With a
-    // time-out ranks let each other run while they wait.
+    // Messages are cut into pieces of 24 bytes, since none of these programs
+    // has one of 2^31 bytes. With a time-out, waiting ranks let others run.
     dv_mpi_options o = {.max_bytes = 24, .timeout_s = 100};
     if (dv_mpi_create(&comm, NULL, &o, NULL) ||
         dv_target_load(&host, "host", NULL))

@@ -1,9 +1,8 @@
-// What a program that has MPI for itself sees: its own communicator, messages
-// cut into parts, everybody returning the same error. Run by mpi.sh under
-// mpirun with any number of ranks.
+// The library in a program that uses MPI itself: its own communicator, messages
+// cut into pieces, and errors that all ranks return. Run by mpi.sh under mpirun
+// with any number of ranks.
 #include "random.h"
-#include "exec/exec.h"
-#include "team/team.h"
+#include "harness/teams.h"
 #include "witness.h"
 #include <mpi.h>
 #include <stdio.h>
@@ -22,7 +21,8 @@ static void expect(int ok, const char *what)
 
 // -- Wires -----------------------------------------------------------------
 
-// Around the ring, so many bytes, several times over the same wire.
+// Sends so many bytes around the ring of ranks, several times with the same
+// persistent requests.
 static void ring(dv_comm *c, int64_t bytes)
 {
     int64_t next = (c->rank + 1) % c->size;
@@ -93,7 +93,7 @@ static void test_settle(void)
     st = dv_comm_same(c, 5, "step", all);
     expect(st == DV_OK, "the same");
     st = dv_comm_same(c, rank == size - 1 ? 6 : 5, "step", all);
-    // Of two ranks neither is the odd one.
+    // With two ranks nobody can tell which one differs.
     snprintf(want, sizeof want, "rank %d has gone another way", size - 1);
     expect(size == 1 || st == DV_E_USAGE, "not the same");
     expect(size < 3 || strstr(dv_diag_text(all), want), "who it is");
@@ -102,7 +102,8 @@ static void test_settle(void)
     dv_mpi_destroy(c);
 }
 
-// Ranks that cut messages differently would wait for each other for ever.
+// Ranks that would cut messages differently, and so wait for each other for
+// ever, are told so.
 static void test_options(void)
 {
     dv_diag *diag = dv_diag_create();
@@ -138,21 +139,17 @@ static const char look[] = "input v: f64[8]\ninput p: i64[8]\n"
 
 static dv_plan *plan_for(const char *text, int64_t n, int64_t r)
 {
-    dv_program *p = NULL;
     dv_target *t = NULL;
-    dv_plan *plan = NULL;
-    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    o.team = n;
-    o.rank = r;
-    if (!dv_program_parse(&p, text, strlen(text), "test", NULL, 0, NULL) &&
-        !dv_target_load(&t, "host", NULL))
-        dv_plan_create(&plan, p, t, &o, NULL);
+    dv_program *p = case_program(text);
+    dv_plan *plan = !p || dv_target_load(&t, "host", NULL)
+                        ? NULL
+                        : teams_plan(p, t, n, r, NULL);
     dv_program_destroy(p);
     dv_target_destroy(t);
     return plan;
 }
 
-// Own elements from their numbers.
+// Fills the own elements with a function of their numbers.
 static void fill(dv_member *m, const char *name, int64_t cols)
 {
     dv_box l, own;
@@ -167,7 +164,7 @@ static void fill(dv_member *m, const char *name, int64_t cols)
         }
 }
 
-// On a part of the processes, in messages of 100 bytes, twice in a row.
+// Runs a plan on some of the ranks, in messages of 100 bytes, twice in a row.
 static void test_member(MPI_Comm part)
 {
     int r, n;
@@ -194,7 +191,8 @@ static void test_member(MPI_Comm part)
         expect(!dv_member_gather(m, "u", r ? NULL : got, NULL), "gather");
         expect(r || !memcmp(got, want, 37 * 29 * 8), "the same bits as alone");
     }
-    // Another tensor on the last rank, which there is or is not.
+    // The last rank asks for another tensor than the others, whether it exists
+    // or not.
     if (n > 1)
         expect(dv_member_gather(m, r == n - 1 ? "w" : "u", r ? NULL : got,
                                 NULL) == DV_E_USAGE,
@@ -206,7 +204,8 @@ static void test_member(MPI_Comm part)
     dv_plan_destroy(one);
 }
 
-// Plans of different programs, or cut differently, on the last rank.
+// The last rank has the plan of another program, or one that is cut
+// differently: all ranks refuse.
 static void test_plans(void)
 {
     int odd = size > 1 && rank == size - 1;
@@ -227,7 +226,8 @@ static void test_plans(void)
     }
 }
 
-// An index out of bounds on the last rank: all return it, and can go on.
+// An index is out of bounds on the last rank: all ranks return the error and
+// can go on.
 static void test_trouble(void)
 {
     dv_plan *plan = plan_for(look, size, rank);
@@ -256,8 +256,8 @@ static void test_trouble(void)
 
 // -- Files -----------------------------------------------------------------
 
-// In calls of 100 bytes each: written, read back, and a checkpoint gone on
-// with.
+// Files in calls of 100 bytes: written, read back, and a run resumed from a
+// checkpoint.
 static void test_files(const char *path)
 {
     dv_comm *c = NULL;
@@ -301,8 +301,8 @@ static void test_files(const char *path)
 
 // -- What a loop costs -----------------------------------------------------
 
-// Everything a run may do in a repeat: a stencil, a product, sums of several
-// ranks, sums of many points.
+// Everything that a run may do in a repeat: a stencil, a product, sums over
+// several ranks, sums over many points.
 static const char busy[] =
     "input u: f64[64, 96]\ninput a: f32[64, 40]\ninput b: f32[40, 64]\n"
     "repeat 9 {\n"
@@ -348,8 +348,8 @@ static void test_loop(int32_t threads)
     dv_plan_destroy(plan);
 }
 
-// One rank goes on in another round than the others: checking names it before
-// anything is sent that nobody waits for.
+// One rank is in another round of the repeat than the others: the check of
+// calls names it before anything is sent that nobody receives.
 static void test_diverged(void)
 {
     dv_comm *c = NULL;
@@ -375,7 +375,7 @@ static void test_diverged(void)
     dv_plan_destroy(plan);
 }
 
-// MPI that was initialized for one thread gets no others beside it.
+// If MPI was initialized for one thread, a run uses no other threads.
 static void test_one_thread(void)
 {
     int level;

@@ -90,7 +90,9 @@ int __wrap_posix_memalign(void **out, size_t align, size_t n);
 
 static void count(void)
 {
-    __atomic_fetch_add(&seen.allocated, 1, __ATOMIC_RELAXED); // threads, too
+    __atomic_fetch_add(
+        &seen.allocated, 1,
+        __ATOMIC_RELAXED); // threads may do this at the same time
 }
 
 void *__wrap_malloc(size_t n)

@@ -1,9 +1,9 @@
-// Ranks that wait for a message do so at full speed inside MPI. With more of
-// them than cores, or beside other tests, every message then takes a slice of
-// the scheduler's time. In the test programs idle ranks sleep instead: MPICH
-// calls ucp_worker_progress, which never lets another process run; Open MPI
-// calls sched_yield (with mpi_yield_when_idle), after which the kernel lets all
-// processes that compute run first. One that wakes up from a sleep goes first.
+// MPI waits for messages in a busy loop. With more ranks than cores, or beside
+// other tests, every message then costs a time slice of the scheduler. In the
+// test programs idle ranks sleep instead: MPICH calls ucp_worker_progress,
+// which never yields; Open MPI calls sched_yield (with mpi_yield_when_idle),
+// after which the kernel runs all computing processes first. A process that
+// wakes up from a sleep runs first.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sched.h>

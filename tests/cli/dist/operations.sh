@@ -2,7 +2,7 @@
 # divvy dist: every vector of tests/vectors/dist.txt, and wrong calls.
 . "$(dirname "$0")/../common.inc"
 
-# JSON without spaces, numbers like 2.0 as 2.
+# Writes JSON without spaces, and numbers like 2.0 as 2.
 plain() {
     tr -d ' \n' | sed 's/\([0-9]\)\.0\([],}]\)/\1\2/g'
 }
@@ -19,7 +19,7 @@ while IFS= read -r line; do
 done <"$source/tests/vectors/dist.txt"
 [ "$n" = 145 ] || complain "$n vectors, not 132 and 13 of our own"
 
-# An answer is one object even when it is refused.
+# Wrong calls exit with 2.
 wrong() {
     expect 2 "$@"
 }
@@ -56,7 +56,7 @@ wrong 'dtype f8 is not known' "$divvy" dist arange start=0 stop=4 step=1 nprocs=
 "$divvy" dist >.out 2>.err
 judge 0 '' $? 'dist'
 grep -q '^halo_plan ' .out || complain 'dist alone does not list the operations'
-# Every operation takes parameters, and refuses a word that is none of them.
+# Every operation takes parameters and refuses a word that is not one of them.
 ops=$(cut -d ' ' -f 1 .out)
 [ "$(echo "$ops" | wc -l)" = 32 ] || complain "operations: $ops, not 32"
 for op in $ops; do
@@ -65,7 +65,7 @@ for op in $ops; do
     # shellcheck disable=SC2086
     wrong "$op takes no colour; it takes " "$divvy" dist $call colour=red
 done
-# One rank of a trillion is as cheap as one of two.
+# One rank of a trillion is as fast as one of two.
 got=$("$divvy" dist default_partition nprocs=1000000000000 rank=999999999999 gshape=3000000000001 --json | plain)
 [ "$got" = '{"loffs":[2999999999997],"lshape":[4]}' ] || complain "a trillion ranks: $got"
 finish

@@ -21,7 +21,7 @@ shown=0
 plain=0
 spans=0
 
-# The arrays that the commands of the documents read.
+# Makes the arrays that the commands of the documents read.
 make_array() { # name, shape
     printf 'input x: f32[%s]\ny[%s] = x[%s]\noutput y\n' "$2" "$3" "$3" |
         "$divvy" run - --out "y=$1.npy" >/dev/null || exit 2
@@ -32,7 +32,7 @@ make_array x '1024, 1024' i,j
 make_array g 1024 i
 make_array b 1024 i
 
-# Is file $2 the lines of file $1, where … is any number of lines?
+# Does file $2 consist of the lines of file $1, where … stands for any lines?
 matches() {
     awk 'NR == FNR {want[++n] = $0; next} {got[++m] = $0}
          END {
@@ -59,11 +59,11 @@ try() {
     case $command in
     cat*)
         sh -c "$command" >"$tmp/got" 2>&1
-        # The blank line behind the block is not the file's.
+        # The blank line behind the block does not belong to the file.
         sed -i '${/^$/d}' "$tmp/want" ;;
     *) sh -c "$divvy ${command#divvy }" 2>&1 | sed "$blank" >"$tmp/got" ;;
     esac
-    # A command without any output below it only has to succeed.
+    # A command without output below it only has to succeed.
     if [ ! -s "$tmp/want" ]; then
         sh -c "$divvy ${command#divvy }" >"$tmp/got" 2>&1 || { cat "$tmp/got"; echo "in $doc: \$ $command"; bad=1; }
     elif ! matches "$tmp/want" "$tmp/got"; then
@@ -95,7 +95,7 @@ run_plain() { # a line without output
     fi
 }
 
-# Commands within sentences.
+# Runs the commands within sentences.
 try_spans() {
     grep -o '`divvy [^`]*`' "$src/$doc" | tr -d '`' | sort -u | sed 's/FILE\.dv/FILE/; s#FILE\( \|$\)#examples/matmul.dv\1#' |
         grep 'examples/\|[0-9]x[0-9]\|targets' | grep -v '[A-Z][A-Z]\|…\|\.npy\|my\.dv\|emit' >"$tmp/spans"
@@ -118,7 +118,7 @@ for doc in README.md ARCHITECTURE.md docs/arrays.md docs/cli.md docs/language.md
         '    mpirun '* | '    divvy '*) run_plain "${line#    }" ;;
         '    '*)
             [ -z "$command" ] || printf '%s\n' "${line#    }" | sed "$blank" >>"$tmp/want" ;;
-        # A file that is shown has blank lines.
+        # A file that is shown may have blank lines.
         '') case $command in cat*) printf '\n' >>"$tmp/want" ;; *) try ;; esac ;;
         *) try ;;
         esac
@@ -127,5 +127,5 @@ for doc in README.md ARCHITECTURE.md docs/arrays.md docs/cli.md docs/language.md
     try_spans
 done
 echo "$shown commands with output, $plain without, $spans within sentences"
-# As many as the documents have today, at least: none is lost unnoticed.
+# At least as many as the documents have today, so that none is lost unnoticed.
 [ "$shown" -ge 16 ] && [ "$spans" -ge 15 ] && [ "$bad" = 0 ]

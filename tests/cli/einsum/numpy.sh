@@ -21,7 +21,8 @@ for d in f64 f32 f16 bf16 i64 i32 i8; do
     good 'ij,jk,kl->il' 4x5 5x6 6x7 --dtype $d --verify
     has "y: $d\\[4, 7\\]" 'verify: ok'
 done
-# Operands and options that begin with a dash: numpy takes the same expressions.
+# Operands and options that begin with a dash: numpy accepts the same
+# expressions.
 good '->' - --verify
 has '^-> on host' 'y: f32\[\]' 'verify: ok'
 good '' - --verify
@@ -139,8 +140,8 @@ expect 3 'this machine has' "$divvy" einsum ij,jk 4000000x4000000 4000000x2
 "$divvy" einsum --help >.out 2>.err
 has '--tree' '--sizes' '--verify'
 nothing_but p.dv a.npy b.npy c.npy one two
-# Integers beside floats are converted before they are multiplied and summed, as
-# numpy does: 2^62 four times is no 0.
+# Integers are converted before they are multiplied with floats and summed, as
+# in numpy: four times 2^62 does not wrap around to 0.
 printf 'input n: i64[2]\ninput q: f64[2]\na[i] = n[i] * 0 + 2147483648 * 2147483648\nf[i] = q[i] * 0.0 + 1.0\noutput a, f\n' >big.dv
 expect 0 '' "$divvy" run big.dv --out a=a.npy --out f=f.npy
 expect 0 '' "$divvy" einsum 'a,b->' --in 0=a.npy --in 1=f.npy --verify

@@ -1,6 +1,7 @@
 #!/bin/sh
-# divvy emit for machines with cores that are not there: kernels run on the others,
-# every tile is written once, and results are those of divvy run. Tables pass lint.
+# divvy emit for machines with absent cores: kernels run on the other cores,
+# every tile is written once, and the results are those of divvy run. Tables
+# pass lint.
 . "$(dirname "$0")/../common.inc"
 . "$source/tests/cli/emit.inc"
 . "$source/tests/cli/kernels.inc"
@@ -14,11 +15,11 @@ inputs() {
     whole b 70,260 2
     whole c 250 3
 }
-# A row of the target's own; its cores in two rectangles
+# The target lacks a row of cores; the others are two rectangles.
 inputs
 kernels 'a row' 8x8:0,3-7,3 same 'a b c' -t "$row"
 grep -q 'CoreRange({0, 0}, {7, 2}), CoreRange({0, 4}, {7, 7})' p$n/host.cpp || complain 'not the cores above and below'
-# Panels are shared within rectangles without holes only
+# Panels are shared only within rectangles without holes.
 inputs
 kernels 'rectangles beside a row' 8x8:0,3-7,3 same 'a b c' -t "$row" --policy rect
 grep -q 'CoreRange({0, 4}, {7, 7})});' p$n/host.cpp || complain 'not the rectangle below the row'
@@ -26,12 +27,12 @@ inputs
 kernels 'a stream around a core' 8x8:0,3-7,3+2,5-2,5 same 'a b c' -t "$row" --holes 2,5 --policy streamk
 inputs
 kernels 'columns' 13x10:11,0-12,9+4,4-4,4 same 'a b c' -t blackhole --holes 11,0-12,9 --holes 4,4 --policy 'splitk(2)'
-# A user's cores, and the first of them; a device that has no more rows
+# Cores that the user chose, the first of them, and a device with fewer rows.
 inputs
 kernels 'a set of cores' 6x6:0,0-7,1+0,0-1,7+3,3-3,3 same 'a b c' -t wormhole --allow 2,2-5,5 --holes 3,3
 inputs
 kernels 'the first cores' 8x3:4,2-7,2 same 'a b c' -t wormhole --cores 20
-# Shards: what stays on the cores is on those that are left
+# Shards: tensors that are resident on cores are on the cores that exist.
 printf 'input a: f32[256, 64]\ninput b: f32[64, 512]\ninput c: f32[512, 512]\nh[m,n] = relu(sum[k] a[m,k] * b[k,n])\ny[m,n] = sum[k] h[m,k] * c[k,n]\noutput y\n' >p.dv
 whole a 256,64 8
 whole b 64,512 9
@@ -68,7 +69,7 @@ for p in static rect streamk 'splitk(2)' steal; do
     done
     grep -q '"holes": \[\[0, 3, 7, 3\], \[2, 5, 2, 5\]\]' out/group_0.json || complain "no holes in the table of $p"
 done
-# wrong EDIT WORDS: of the table of static ranges.
+# wrong EDIT WORDS: lint finds the edited table of static ranges wrong.
 expect 0 '' "$divvy" emit p.dv -t "$row" --holes 2,5 --scratch off --as json -o out
 wrong() {
     sed "$1" out/group_0.json >x.json
@@ -81,7 +82,7 @@ wrong 's/"core_xy": \[4, 4\]/"core_xy": [4, 3]/' 'off-grid: core 4,3 is one of t
 wrong 's/"core_ranges": \[.*\]/"core_ranges": [[0, 0, 7, 7]]/' 'off-grid: range (0,0)-(7,7) goes over the hole (2,5)-(2,5)'
 wrong 's/"group_1": \[.*\]/"group_1": [[0, 0, 7, 7]]/' 'off-grid: range of group_1 (0,0)-(7,7) goes over the hole (0,3)-(7,3)'
 
-# -- What another machine's plan says to this one
+# -- A plan for a machine without these holes
 expect 0 '' "$divvy" emit p.dv -t wormhole --scratch off --as csv -o out
 "$divvy" lint out/group_0.csv -t wormhole >.out || complain "lint: $(head -3 .out)"
 "$divvy" lint out/group_0.csv -t "$row" >.out
@@ -97,7 +98,7 @@ grep -q 'off-grid: a grid of 13x10 cores, wormhole has 8x8' .out || complain "no
 [ $? = 4 ] || complain 'devices with cores in holes pass'
 grep -q 'off-grid: range (0,0)-(7,7) goes over the hole (0,3)-(7,3)' .out || complain "not that range: $(head -3 .out)"
 
-# -- Plans in words: a core, and the target's cores, that are not there
+# -- Absent cores in the text of a plan
 "$divvy" plan p.dv -t "$row" --scratch off >p.plan
 expect 0 '' "$divvy" lint p.plan
 sed 's/core 4,4: /core 4,3: /' p.plan >x.plan
@@ -107,12 +108,12 @@ grep -q 'check: .*core 4,3 is in the hole 0,3 to 7,3' .out || complain "not that
 expect 4 'core 4,3 is in the hole 0,3 to 7,3' "$divvy" plan x.plan
 expect 4 'core 4,3 is in the hole 0,3 to 7,3' "$divvy" run x.plan
 expect 4 'core 4,3 is in the hole 0,3 to 7,3' "$divvy" emit x.plan --as c -o out
-# A plan that was made before the hole
+# A plan that was made for the whole grid.
 "$divvy" plan p.dv -t wormhole --scratch off >x.plan
 "$divvy" lint x.plan -t "$row" >.out
 [ $? = 4 ] || complain 'a plan of the whole grid passes'
 expect 4 'is in the hole 2,5 to 2,5' "$divvy" run p.plan --holes 2,5
-# Old plans have none
+# Plans for machines without holes do not mention holes.
 "$divvy" plan p.dv -t wormhole --scratch off >p.plan
 grep -q holes p.plan && complain 'holes where there are none'
 expect 0 '' "$divvy" plan p.plan

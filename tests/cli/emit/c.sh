@@ -1,10 +1,10 @@
 #!/bin/sh
-# divvy emit: text in C and OpenMP, compiled by every compiler there is and run;
-# results are those of divvy run. Tables pass lint.
+# divvy emit: C and OpenMP, compiled by every compiler that is installed and
+# run; the results are those of divvy run. Tables pass lint.
 . "$(dirname "$0")/../common.inc"
 . "$source/tests/cli/emit.inc"
 
-# program HOW TARGET JUDGE [NAME=FILE…]: emit p.dv, build it, run it.
+# program HOW TARGET JUDGE [NAME=FILE…]: emits p.dv, compiles it and runs it.
 program() {
     how=$1
     target=$2
@@ -17,7 +17,7 @@ program() {
         what="$how by $cc for $target $policy"
         [ "$how" = openmp ] && flags=-fopenmp
         if ! $cc -std=c11 -O1 -Wall -Wextra -Werror $flags out/program.c -lm -o prog 2>.err; then
-            # A compiler without OpenMP's headers or library is not the text's fault.
+            # A compiler may lack the headers or the library of OpenMP.
             [ "$how" = openmp ] && grep -q 'omp' .err && continue
             complain "$what does not compile"
             continue
@@ -27,7 +27,7 @@ program() {
         $judge y $shape
     done
 }
-# -- Products, with edges and batches: every bit
+# -- Products with remainders and batches: the same bits
 printf 'input a: f32[100, 70]\ninput b: f32[70, 130]\ny[m,n] = relu(sum[k] a[m,k] * b[k,n])\noutput y\n' >p.dv
 whole a 100,70 1
 whole b 70,130 2
@@ -41,7 +41,7 @@ whole a 3,40,70 3
 whole b 3,70,65 4
 want a=a.npy b=b.npy
 program openmp wormhole same a=a.npy b=b.npy
-# -- Policies: rectangles, tiles cut along their depth and put together again
+# -- Policies: rectangles, and tiles that are cut along k and combined
 printf 'input a: f32[2, 96, 250]\ninput b: f32[250, 416]\ninput c: f32[96]\ny[z,m,n] = relu(sum[k] a[z,m,k] * b[k,n] - c[m])\noutput y\n' >p.dv
 whole a 2,96,250 1
 whole b 250,416 2
@@ -53,7 +53,7 @@ done
 policy=streamk2
 program c blackhole same a=a.npy b=b.npy c=c.npy
 policy=
-# -- Parts of sums, updates that read what they replace, repeats, indices
+# -- Partial sums, updates that read old values (G6), repeats, indices
 printf 'input a: f32[9, 4000]\ny[m] = sum[k] a[m,k]\noutput y\n' >p.dv
 whole a 9,4000 5
 want a=a.npy
@@ -68,7 +68,7 @@ printf 'input a: f32[40]\nq[i]: i32 = abs(a[i])\ny[i] = a[q[i]]\noutput y\n' >p.
 whole a 40 7
 want a=a.npy
 program c wormhole same a=a.npy
-# -- Zeros of both signs, told apart by 1 / x; sigmoid where exp(-x) is infinite
+# -- Zeros of both signs, told apart by 1 / x; sigmoid where exp(-x) overflows
 whole a 40,30 4
 whole b 40,30 5
 for e in 'max(-a[i,j], b[i,j])' 'max(a[i,j], -b[i,j])' 'min(-a[i,j], b[i,j])' 'min(a[i,j], -b[i,j])' 'relu(-a[i,j])'; do
@@ -86,7 +86,7 @@ printf 'input a: f64[99]\ny[i] = select(sigmoid(a[i] * 184) > 0, 1, 0) + select(
 want a=a.npy
 program c spyre same a=a.npy
 
-# -- Functions: close
+# -- Functions: close results
 shape=60,90
 printf 'input a: f32[60, 90]\nm[i] = max[j] a[i,j]\ne[i,j] = exp(a[i,j] - m[i])\ns[i] = sum[j] e[i,j]\ny[i,j] = e[i,j] / s[i] + gelu(a[i,j]) * 0.01\noutput y\n' >p.dv
 whole a 60,90 8
@@ -124,7 +124,7 @@ expect 0 '' "$divvy" emit p.dv -t wormhole --as json -o out
 for key in '"core_ranges": \[\[0, 0, 1, 7\], \[2, 0, 2, 3\]\]' '"group_2": \[\]' '"units_group_1": 1'; do
     grep -q "$key" out/group_0.json || complain "no $key: $(grep core_ranges out/group_0.json)"
 done
-# Batches, and shards that lie where the plan put them, in a table of arguments
+# Batches, and shards where the plan placed them, in a table of arguments.
 printf 'input a: f32[3, 40, 70]\ninput b: f32[3, 70, 65]\ny[z,m,n] = sum[k] a[z,m,k] * b[z,k,n]\noutput y\n' >q.dv
 expect 0 '' "$divvy" emit q.dv -t wormhole --as csv -o batch
 "$divvy" lint batch/group_0.csv >.out || complain "lint finds fault with batches: $(head -3 .out)"
@@ -139,12 +139,13 @@ for p in rect streamk streamk1 streamk2 'splitk(2)' 'steal(2)'; do
     expect 0 '' "$divvy" emit p.dv -t wormhole --scratch off --policy "$p" --as csv -o out
     "$divvy" lint out/group_0.csv >.out || complain "lint finds fault with our csv of $p: $(head -3 .out)"
 done
-# A core whose whole tile lies before the tile it has the last steps of
+# A core whose whole tile precedes the tile of which it has the last steps.
 for how in csv json; do
     expect 0 '' "$divvy" emit "$source/examples/matmul.dv" --set M=130 --set N=1 --set K=97 -t wormhole --cores 4 --scratch off --policy streamk1 --as $how -o out
     "$divvy" lint out/group_0.$how >.out || complain "lint finds fault with streams in $how: $(head -3 .out)"
 done
-# Two cores that would wait for each other, and lines that arguments cannot say
+# Two cores that would wait for each other, and ranges that arguments cannot
+# express.
 cat >wait.plan <<'EOF'
 plan 1
 target wormhole {

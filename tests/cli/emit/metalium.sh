@@ -1,12 +1,13 @@
 #!/bin/sh
-# divvy emit --as tt-metalium: products, with every policy: every tile is written
-# once, results are those of divvy run.
+# divvy emit --as tt-metalium: products with every policy: every tile is written
+# once, and the results are those of divvy run.
 . "$(dirname "$0")/../common.inc"
 . "$source/tests/cli/emit.inc"
 . "$source/tests/cli/kernels.inc"
 
 shape=
-# Products: edges, batches, functions behind them, vectors, a matrix that lies across
+# Products with remainders, batches, epilogues, vectors, and a transposed
+# matrix.
 printf 'input a: f32[100, 70]\ninput b: f32[70, 130]\ny[m,n] = relu(sum[k] a[m,k] * b[k,n])\noutput y\n' >p.dv
 whole a 100,70 1
 whole b 70,130 2
@@ -27,7 +28,8 @@ printf 'input a: f32[3, 50, 40]\ninput b: f32[3, 60, 40]\ny[z,m,n] = sum[k] a[z,
 whole a 3,50,40 1
 whole b 3,60,40 2
 kernels 'a matrix that lies across' 8x8 same 'a b' -t wormhole
-# Left factors that lie across are turned tile by tile, also beside right ones that do
+# Transposed left factors are transposed tile by tile, also with transposed
+# right factors.
 for how in 'b[k,n] 330,90 --cores 2' 'b[n,k] 90,330 --cores 4' 'b[k,n] 330,90 --policy rect' 'b[n,k] 90,330 --policy streamk'; do
     set -- $how
     printf 'input a: f32[330, 70]\ninput b: f32[%s]\ninput c: f32[70]\ny[m,n] = relu(sum[k] a[k,m] * %s + c[m])\noutput y\n' $2 $1 >p.dv
@@ -45,7 +47,7 @@ whole a 90,70 1
 whole x 70 2
 kernels 'a matrix and a vector' 8x8 same 'a x' -t wormhole
 
-# Rectangles that share panels; tiles cut along their depth
+# Rectangles that share panels; tiles that are cut along k.
 printf 'input a: f32[300, 200]\ninput b: f32[200, 500]\ninput c: f32[300]\ny[m,n] = relu(sum[k] a[m,k] * b[k,n] + c[m])\noutput y\n' >p.dv
 whole a 300,200 1
 whole b 200,500 2
@@ -66,7 +68,7 @@ printf 'input a: f32[64, 2000]\ny[m] = max[k] a[m,k] - 3\noutput y\n' >p.dv
 whole a 64,2000 1
 kernels 'a stream of maxima' 13x10 same 'a' -t blackhole --policy streamk
 
-# Shards: what stays on the cores is computed where it stays
+# Shards: resident tensors are computed on the cores where they stay.
 printf 'input a: f32[256, 64]\ninput b: f32[64, 512]\ninput c: f32[512, 512]\nh[m,n] = relu(sum[k] a[m,k] * b[k,n])\ny[m,n] = sum[k] h[m,k] * c[k,n]\noutput y\n' >p.dv
 whole a 256,64 8
 whole b 64,512 9

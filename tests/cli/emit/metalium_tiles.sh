@@ -1,11 +1,12 @@
 #!/bin/sh
-# divvy emit --as tt-metalium: functions, sums, broadcasts on tiles, what is beyond
-# the edge left out; and what has no kernels.
+# divvy emit --as tt-metalium: functions, sums and broadcasts on tiles, without
+# the elements beyond the edge of a tensor; and programs without kernels.
 . "$(dirname "$0")/../common.inc"
 . "$source/tests/cli/emit.inc"
 . "$source/tests/cli/kernels.inc"
 
-# Sums of rows, columns and all; what is beyond the edge does not count
+# Sums of rows, of columns and of everything, without the elements beyond the
+# edge.
 shape=90,75
 printf 'input x: f32[90, 75]\nhi[i] = max[j] x[i,j]\ne[i,j] = exp(x[i,j] - hi[i])\ns[i] = sum[j] e[i,j]\ny[i,j] = e[i,j] / s[i]\noutput y\n' >p.dv
 real x 90,75 1
@@ -14,7 +15,7 @@ shape=75
 printf 'input x: f32[90, 75]\nlo[] = min[i,j] x[i,j]\nm[j] = mean[i] (x[i,j] - 7)\ny[j] = select(m[j] < lo[], lo[], sqrt(abs(m[j])) + 2)\noutput y\n' >p.dv
 real x 90,75 2
 kernels 'columns and all' 8x8 close x -t wormhole
-# Functions, one after another, on tiles with edges
+# Several functions, on tiles with remainders.
 shape=40,70
 printf 'input x: f32[40, 70]\ninput v: f32[40]\na[i,j] = exp(tanh(x[i,j])) * gelu(x[i,j]) + silu(-x[i,j])\nb[i,j] = sigmoid(x[i,j]) / rsqrt(abs(x[i,j]) + 0.5) - erf(x[j - j,0 * j] + 0 * x[i,j])\nc[i,j] = log(min(max(x[i,j], 0.25), 4)) + sqrt(relu(x[i,j]))\ny[i,j] = select(a[i,j] >= b[i,j], c[i,j], v[i] * x[i,j])\noutput y\n' >p.dv
 sed 's/erf(x\[j - j,0 \* j\] + 0 \* x\[i,j\])/erf(x[i,j])/' p.dv >q.dv && mv q.dv p.dv
@@ -27,7 +28,7 @@ whole x 70,40 1
 whole r 1,70 2
 kernels 'a matrix on its side' 8x8 same 'x r' -t wormhole
 
-# Odd ones: scalars, one step, one row, two types, parts of bf16
+# Special cases: scalars, one step, one row, two types, parts of bf16.
 shape=1
 printf 'input x: f32[100]\ny[i] = (sum[k] x[k]) for i in 0..1\noutput y\n' >p.dv
 real x 100 1
@@ -90,7 +91,8 @@ shape=300
 printf 'input x: f32[300, 700]\nm[i] = min[j] (x[i,j] + 3)\ny[i] = m[i] * 2\noutput y\n' >p.dv
 real x 300,700 1
 kernels 'a stream of minima' 13x10 close x -t blackhole --policy streamk2
-# f16: operands as they are; results by way of bf16, which keeps these numbers
+# f16 operands are used as they are; results are converted by way of bf16, which
+# holds these numbers.
 shape=
 printf 'input a: f16[100, 70]\ninput b: f16[70, 130]\ny[m,n]: f32 = relu(sum[k] a[m,k] * b[k,n])\noutput y\n' >p.dv
 narrow a 100,70 1 f16
@@ -111,7 +113,7 @@ narrow x 90,75 1 f16
 kernels 'softmax of f16' 8x8 close x -t wormhole
 build_and_run
 
-# -- What has no kernels, and why
+# -- Programs without kernels, with the reason
 no_kernel() {
     printf "$1\noutput y\n" >p.dv
     expect 2 "$2" "$divvy" emit p.dv -t wormhole --as tt-metalium -o none

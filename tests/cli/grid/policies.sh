@@ -2,12 +2,12 @@
 # divvy grid: names of the result, the map, mistakes.
 . "$(dirname "$0")/../common.inc"
 
-# has PATTERN…: lines like these are in .out.
+# grid ARGUMENT…: the command succeeds.
 grid() {
     expect 0 '' "$divvy" grid "$@"
 }
 
-# -- The vendor's split, by its names
+# -- The vendor's split, with the vendor's names
 grid --tiles 5x13 --cores 8x8 --json
 has '"num_cores": 64' '"all_cores": \[\[0, 0, 7, 7\]\]' '"group_1": \[\[0, 0, 0, 0\]\]' \
     '"group_2": \[\[0, 1, 0, 7\], \[1, 0, 7, 7\]\]' '"units_group_1": 2' '"units_group_2": 1' \
@@ -39,7 +39,7 @@ has '"needs_padding": true' '"padded_shape": \[128, 128\]' '"edge_tile": \[4, 4\
 grid --tiles 8x8 --k 4 --cores 4x4 --devices 2x2x2 --json
 has '"device_grid": \[2, 2, 2\]' '"box_mnk": \[4, 8, 4, 8, 2, 4\]'
 
-# -- For people, with cores that are not there
+# -- The printed map, with absent cores
 grid --tiles 4x4 --cores 4x3 --holes 1,1 --holes 3,0-3,2
 has '^  2  2  2  #$' '^  2  #  2  #$' '8 of 8 cores busy'
 grid --tiles 1x3 --cores 3x2 --allow 0,0-1,1
@@ -47,7 +47,7 @@ has '^  1  1  #$' '^  1  \.  #$'
 grid --tiles 128x128 --k 4 --cores 13x10 --order auto
 has 'grouped(12): 128x128 tiles'
 
-# -- The target's own holes, a part of its grid, more of them
+# -- Holes of the target, a part of its grid, and further holes
 row=$source/examples/targets/harvested.dv
 grid --tiles 8x7 --target "$row"
 has '^  1  1  1  1  1  1  1  1$' '^  #  #  #  #  #  #  #  #$' '56 of 56 cores busy'

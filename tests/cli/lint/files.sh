@@ -1,8 +1,9 @@
 #!/bin/sh
-# divvy lint: sound plans pass, known defects of other tools' files are named.
+# divvy lint: valid plans pass, and known defects of other tools' files are
+# named.
 . "$(dirname "$0")/../common.inc"
 
-# lint CODE PATTERN [OPTION…]: of plan.json.
+# lint CODE PATTERN [OPTION…]: the result of linting plan.json.
 lint() {
     code=$1
     pattern=$2
@@ -16,7 +17,7 @@ file() {
     cat >plan.json
 }
 
-# -- Ours
+# -- Files that divvy wrote
 for p in static rect streamk streamk1 streamk2 'splitk(4)' 'ticket(3)' steal auto; do
     "$divvy" grid --tiles 5x13 --k 8 --target wormhole --policy "$p" --order hilbert --json >plan.json
     lint 0 'no defects'
@@ -26,7 +27,8 @@ lint 0 'no defects'
 sed 's/"args": \[0, 8, 8, 1, 8, 4, 2, 2, 4, 1, 2\]/"args": [0, 8, 8, 1, 8, 4, 2, 2, 4, 0, 2]/' plan.json >x && mv x plan.json
 lint 4 'lost: tile (4,4) is on no core'
 "$divvy" grid --tiles 5x13 --k 8 --target wormhole --json >whole.json
-# A tile lost, one twice, two cores' arguments swapped, a buffer a byte short.
+# A missing tile, a tile twice, swapped arguments of two cores, a buffer that is
+# one byte too small.
 sed 's/"args": \[64, 1, 5, 8, 13\]/"args": [64, 0, 5, 8, 13]/' whole.json >plan.json
 lint 4 'lost: tiles 64..65 are on no core'
 sed 's/"args": \[63, 1, 5, 8, 13\]/"args": [63, 2, 5, 8, 13]/' whole.json >plan.json
@@ -41,7 +43,7 @@ sed 's/"core_xy": \[7, 7\]/"core_xy": [8, 7]/' whole.json >plan.json
 lint 4 'off-grid: core 8,7 on a grid of 8x8'
 sed 's/"Kt": 8/"Kt": 9/' whole.json >plan.json
 lint 4 'has Kt 8, the plan has 9'
-# Ranges and groups that leave cores out, also when none is left of them.
+# Ranges and groups that lack cores, also all of them.
 sed 's/"core_ranges": .*/"core_ranges": [],/' whole.json >plan.json
 lint 4 'ranges: core 0,0 has work and is in no range'
 sed 's/"all_cores": .*/"all_cores": [[0, 0, 7, 6]],/' whole.json >plan.json
@@ -50,7 +52,7 @@ sed 's/"group_1": .*/"group_1": [],/' whole.json >plan.json
 lint 4 'ranges: core 0,0 is in no group'
 sed 's/"group_1": .*/"group_1": [[0, 0, 0, 1]],/' whole.json >plan.json
 lint 4 'ranges: core 0,1 is in both groups'
-# Cores that are not there, roles, chunks, owners.
+# Absent cores, roles, chunks, owners.
 "$divvy" grid --tiles 4x4 --cores 4x3 --holes 1,1 --holes 3,0-3,2 --json >plan.json
 grep -q '"holes": \[\[3, 0, 3, 0\], \[1, 1, 1, 1\], \[3, 1, 3, 1\], \[3, 2, 3, 2\]\]' plan.json || complain 'no holes in the plan'
 lint 0 'no defects'
@@ -77,7 +79,7 @@ for p in rect streamk 'splitk(3)'; do
         lint 0 'no defects'
     done
 done
-# Nothing to do is no defect; large buffers are read as they are.
+# An empty plan has no defect; large buffers are read as they are.
 "$divvy" grid --tiles 0x4x4 --cores 2x2 --policy rect --json >plan.json
 lint 0 'no defects'
 "$divvy" grid --tiles 100000x1000 --cores 2x2 --policy rect --json >plan.json
@@ -85,14 +87,15 @@ lint 0 'no defects'
 sed 's/"core_bytes": [0-9]*/&,\n  "memory_limit": 3221225472/' plan.json >x && mv x plan.json
 lint 4 'a core has 3221225472'
 
-# -- Ours, where a part of a row, a list or a number is gone or wrong
-# spoil FROM TO PATTERN: plan.json with FROM, which it has, as TO.
+# -- The same with a missing or wrong part of a row, list or number
+# spoil FROM TO PATTERN: lint finds PATTERN after FROM, which must occur, was
+# replaced by TO.
 spoil() {
     sed "s/$1/$2/" sound.json >plan.json
     cmp -s sound.json plan.json && complain "nothing like '$1' to spoil"
     lint 4 "$3"
 }
-# rows POLICY: of sound.json, a plan with core 0,0 in it.
+# rows POLICY: changes the row of core 0,0 in sound.json.
 rows() {
     row='\("core_xy": \[0, 0\], \)'
     args='"args": [^]]*\]'
@@ -132,7 +135,7 @@ rect 8x15 6 ranges: core 0,0 has 6 tiles, its group has 77 each
 F
 "$divvy" grid --tiles 4x4 --cores 2x2 --json >sound.json
 spoil '"units_group_2": 0' '"units_group_2": 3' 'ranges: units_group_2 is 3, no core is in group_2'
-# Holes that are none, or where no cores are; buffers at one place.
+# Invalid holes, holes outside the grid; overlapping buffers.
 "$divvy" grid --tiles 4x4 --cores 8x8 --holes 7,7 --json >sound.json
 spoil '"holes": .*' '"holes": "x",' 'format: holes is no list of rectangles'
 spoil '"holes": .*' '"holes": [[9, 9, 9, 9]],' 'off-grid: hole (9,9)-(9,9) on a grid of 8x8 cores'
@@ -146,7 +149,7 @@ spoil '"work_tile_k0_k1": \[.*\]\], "first"' '"work_tile_k0_k1": [], "first"' 'w
 sed 's/"segments": \[.*\]\], "iter_range"/"iter_range"/' sound.json >plan.json
 lint 0 'no defects'
 
-# -- TileLang's partition: shards that are no square lose half
+# -- TileLang's partition, which loses half of shards that are not square
 file <<'F'
 {"tt.partition_mode": "local_shard", "tt.core_grid": [2, 4], "tt.grid_tiles": [8, 8],
  "tt.shard_grid": [2, 4], "tt.local_shape_tiles": [4, 2],
@@ -200,7 +203,7 @@ lint 0 'no defects'
 printf 'core_x,core_y,start_id,count,Mt,Kt,Nt\n0,0,0,3,2,4,3\n1,0,4,2,2,4,3\n' >plan.json
 lint 4 'lost: tiles 3..4'
 
-# -- Our plans in words
+# -- Plans of divvy as text
 "$divvy" plan "$source/examples/matmul.dv" --target wormhole >plan.json
 lint 0 'no defects'
 sed 's/core 1: 8\.\.9/core 1: 9..10/' plan.json >x && mv x plan.json

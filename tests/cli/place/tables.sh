@@ -1,23 +1,23 @@
 #!/bin/sh
-# divvy place: tables in, offsets out; every mistake has a message with its
-# line and column.
+# S1 to S5: divvy place reads tables and writes offsets; every mistake has a
+# message with its line and column.
 . "$(dirname "$0")/../common.inc"
 data=$source/tests/data/placement
 
-# bad PATTERN TABLE [OPTION…]: exit 1 and the message.
+# bad PATTERN TABLE [OPTION…]: the command exits with 1 and this message.
 bad() {
     pattern=$1
     printf "$2" >t.csv
     shift 2
     expect 1 "$pattern" "$divvy" place t.csv -c 100 "$@"
 }
-# good TABLE [OPTION…]: exit 0; the result is in .out.
+# good TABLE [OPTION…]: the command succeeds; its output is in .out.
 good() {
     printf "$1" >t.csv
     shift
     expect 0 '' "$divvy" place t.csv "$@"
 }
-# has PATTERN…: lines like these are in .out.
+# has PATTERN…: lines of .out match.
 has() {
     for pattern in "$@"; do
         grep -q -- "$pattern" .out || complain "nothing like '$pattern' in the output"
@@ -79,12 +79,12 @@ good 'id,lower,upper,size,uses\na,0,9,100,0w 1 2 6w 7 8\nb,3,6,100,3w 4 5\n' -c 
 has '"id": "a", "lower": 0, "upper": 3, "offset": 0' '"id": "a", "lower": 6, "upper": 9, "offset": 0' \
     '"id": "b", "lower": 3, "upper": 6, "offset": 0' '"gap": 0'
 
-# -- The hard ones, and the same answer again
+# -- The hard instances; the same call gives the same answer
 for name in A B C D F H K; do
     expect 0 '' "$divvy" place "$data/$name.1048576.csv" -o $name.csv
     expect 0 '' "$divvy" place "$data/$name.1048576.csv" -o again.csv
     cmp -s $name.csv again.csv || complain "$name: another answer the second time"
-    # Its own answer is a table of fixed buffers that fits.
+    # The written table, in which all buffers are fixed, fits.
     expect 0 '' "$divvy" place $name.csv -c 1048576
     rm $name.csv again.csv
 done
@@ -104,7 +104,7 @@ least 15 '0,7,11,8,8\n1,5,10,7,2'
 least 21 '0,2,3,4,4\n1,1,6,5,8\n2,3,6,16,8'
 least 5 '0,0,2,2,4\n1,0,2,3,2'
 least 5 '0,0,1,3,2\n1,4,5,5,2'
-# What is not proved is said, with the gap
+# If the optimum is not proved, the gap is stated.
 awk 'BEGIN { print "id,lower,upper,size"; for (i = 0; i < 1500; i++) { s = (s * 16807 + 11) % 2147483647; a = s % 1500
     s = (s * 16807 + 11) % 2147483647; l = s % 370; s = (s * 16807 + 11) % 2147483647; print i "," a "," a + 1 + l "," 500 + s % 1000000 } }' >many.csv
 expect 0 '' "$divvy" place many.csv --minimize --budget 200000
@@ -112,8 +112,8 @@ has '1500 of 1500 buffers placed in [0-9]* bytes, [0-9]* are needed: at most [0-
 expect 0 '' "$divvy" place many.csv --minimize --budget 200000 --json
 has '"gap": 0\.[0-9]*[1-9]'
 rm many.csv
-# 2000 buffers of which none can be proved quickly: the search ends after a
-# bounded effort, and says how far above the bound it is.
+# 2000 buffers whose optimum cannot be proved quickly: the search ends after a
+# bounded effort and states the gap.
 expect 0 '' "$divvy" place "$data/../found/minimize_2000.csv" --minimize
 has '2000 of 2000 buffers placed' 'at most 0\.[0-9]*% above the least'
 nodes=$(sed -n 's/.* \([0-9]*\) nodes.*/\1/p' .out)

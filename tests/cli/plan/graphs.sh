@@ -1,6 +1,7 @@
 #!/bin/sh
-# Every model graph plans and checks on spyre with 1, 4 and 32 cores, as the
-# original divides and as divvy does; small ones run and agree with the oracle.
+# Every model graph gets a plan that passes its check on spyre with 1, 4 and 32
+# cores, divided as Torch-Spyre does and as divvy does; small ones run and agree
+# with the oracle.
 # graphs.sh DIVVY SOURCE
 divvy=$1
 cd "$2/tests/programs/graphs" || exit 2

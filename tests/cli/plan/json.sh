@@ -1,5 +1,5 @@
 #!/bin/sh
-# What --json prints is JSON, for results and for errors of every kind.
+# --json prints valid JSON, for results and for errors of every kind.
 . "$(dirname "$0")/../common.inc"
 python3 -c 'import json' 2>/dev/null || exit 77
 printf 'param N = 4\nparam h = 0.5\ninput x: f32[N]\ny[i] = x[i] * h\noutput y\n' >p.dv
@@ -56,7 +56,7 @@ json 0 "$divvy" nest p.dv
 printf 'input x: f32[4]\ny[i] = exp(x[i]) * 2\noutput y\n' >two.dv
 json 1 "$divvy" nest two.dv
 json 2 "$divvy" nest x.nest --op y
-# A file's name may hold anything.
+# The name of a file may contain anything.
 name=$(printf 'a"b\\c\td.dv')
 cp p.dv "$name"
 json 0 "$divvy" check "$name"
@@ -64,7 +64,7 @@ name=$(printf 'bad\377.dv')
 cp p.dv "$name" 2>/dev/null && json 0 "$divvy" check "$name"
 rm -f "$name"
 
-# The fields that programs rely on.
+# The fields that other programs rely on.
 "$divvy" run p.dv -t spyre --verify --json >.out
 python3 - .out <<'PYTHON' || complain 'run --json: fields'
 import json, sys

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Very deep, very long and very wide programs: a limit, never a crash.
+# Very deep, very long and very wide programs reach a limit, but never crash.
 . "$(dirname "$0")/../common.inc"
 
-# many N TEXT
+# many N TEXT: prints TEXT N times.
 many() {
     awk -v n="$1" -v t="$2" 'BEGIN { for (i = 0; i < n; i++) printf "%s", t }'
 }
@@ -33,7 +33,7 @@ expect 1 'error\[limit\]' "$divvy" check repeats.dv
 { echo "param N = $(many $deep '1+')1"; echo 'input a: f32[N]'; } >param.dv
 expect 1 'error\[limit\]' "$divvy" check param.dv
 
-# At the limits all of it still works, in both grains, and is still right.
+# At the limits everything still works, in both grains, with right results.
 { echo "$head$(many 190 '(')a[i]$(many 190 ')')$tail"; } >p.dv
 expect 0 '' "$divvy" run p.dv -t spyre --verify
 { echo "$head$(many 900 'a[i]+')a[i]$tail"; } >t.dv
@@ -45,14 +45,14 @@ expect 0 '' "$divvy" run r.dv -t wormhole --verify
 judge 0 '' $? 'plan of deep repeats'
 expect 0 '' "$divvy" run r.plan --verify
 
-# Numbers too small to be normal have fewer digits; that is no error of the run.
+# Subnormal numbers have fewer digits; that is no error of the run.
 printf 'input a: f32[4, 64]\ninput b: f32[64, 4]\ny[m,n] = sum[k] a[m,k] * b[k,n]\noutput y\n' >small.dv
 expect 4 'undecided: for more than half' "$divvy" run small.dv --random 0..1e-22 --verify
 for top in 1e-19 1e-21; do
     expect 0 '' "$divvy" run small.dv --random 0..$top --verify
 done
 
-# A line of 4 MB, with the error at its end: the excerpt is cut around the caret.
+# A line of 4 MB with an error at its end: the excerpt is cut around the caret.
 { printf 'input a: f32[4] '; many 250000 'temp b: f32[4] ' | head -c 4000000; printf ' ?'; } >line.dv
 expect 1 'line.dv:1:[0-9]*: error\[' "$divvy" check line.dv
 [ "$(wc -c <.err)" -lt 1000 ] || complain 'the excerpt of a long line is long'
@@ -72,7 +72,7 @@ expect 1 'name.dv:2:8: error\[name\]: there is no tensor nothing' "$divvy" check
 expect 1 'name.dv:2:10: error\[name\]' "$divvy" check name.dv
 [ "$(wc -c <.err)" -lt 1000 ] || complain 'a long name makes a long message'
 
-# One statement with more reads than are taken.
+# One statement with more reads than the limit.
 awk 'BEGIN {
     print "input a: f32[3000]"
     print "y[] = 0.0"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Numbers at the edge of 64 bits: accepted or refused with the reason, never
-# wrapped around.
+# P1: numbers at the limits of 64 bits are accepted or refused with a reason,
+# never wrapped around.
 . "$(dirname "$0")/../common.inc"
 max=9223372036854775807
 echo 'target plain { cores = 2 grain = primitive }' >plain
@@ -33,7 +33,7 @@ expect 1 'error\[overflow\]' "$divvy" check x.dv
 program 'input x: f16[4611686018427387903]' 'output x'
 expect 0 '' "$divvy" check x.dv
 
-# Derived ranges.
+# Ranges that are derived from accesses.
 program "input x: i8[$max]" 'y[] = max[i] x[i - 1]' 'output y'
 expect 1 'error\[overflow\]' "$divvy" check x.dv
 program "input x: i8[$max]" "y[] = max[i] x[$max - i]" 'output y'
@@ -53,7 +53,7 @@ program 'input x: i8[4]' "y[] = max[i] x[(-$max - 1) * i]" 'output y'
 code=$?
 [ $code = 0 ] || judge 1 'error\[' $code 'a factor of -2^63'
 
-# Points of a statement, and what lowering makes of it.
+# The points of a statement, and of what lowering makes of it.
 program 'input x: i8[3037000500]' 'y[] = max[i,j] (x[i] + x[j])' 'output y'
 expect 1 'error\[overflow\]: .*points' "$divvy" check x.dv
 program 'input x: i8[3037000499]' 'y[] = max[i,j] (x[i] + x[j])' 'output y'

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Input files that are no programs: one message each, at once, exit 1.
+# Input files that are no programs: one message each, immediately, and exit 1.
 . "$(dirname "$0")/../common.inc"
 
 : >empty.dv
@@ -34,7 +34,7 @@ if [ "$(id -u)" != 0 ]; then
     expect 1 'secret.dv: error\[file\]: .*Permission denied' "$divvy" check secret.dv
 fi
 
-# A large file is refused by its size, an endless one when it is too long.
+# A large file is refused by its size, an endless one once it is too long.
 if dd if=/dev/zero of=large.dv bs=1 count=1 seek=1073741823 2>/dev/null; then
     expect 1 'large.dv: error\[limit\]: .*1 \{0,1\}GiB.*64 \{0,1\}MiB' \
         "$divvy" check large.dv

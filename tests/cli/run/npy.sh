@@ -1,6 +1,6 @@
 #!/bin/sh
-# .npy files that are not what they say: one message with both values, exit 1.
-# An emitted C program takes and refuses the same files.
+# Invalid .npy files: one message with both values, and exit 1. An emitted C
+# program accepts and refuses the same files.
 . "$(dirname "$0")/../common.inc"
 printf 'input x: f32[2, 3]\ny[j,i] = x[i,j]\noutput x, y\n' >p.dv
 expect 0 '' "$divvy" emit p.dv -t spyre --as c -o c
@@ -9,7 +9,8 @@ for cc in gcc clang cc; do
 done
 $cc -std=c11 -Wall -Wextra -Werror c/program.c -lm -o prog 2>.err || complain 'the emitted program does not compile'
 
-# npy FILE HEADER DATA [VERSION]: the length is that of HEADER, below 256.
+# npy FILE HEADER DATA [VERSION]: writes a file; HEADER is shorter than 256
+# bytes.
 npy() {
     len=$(printf '%s' "$2" | wc -c)
     case ${4:-1} in
@@ -34,7 +35,7 @@ run() {
     fi
     rm -f y.npy z.npy
 }
-# 0 1 2 3 4 5 as f32
+# 0 1 2 3 4 5 as f32.
 six='\000\000\000\000\000\000\200\077\000\000\000\100\000\000\100\100\000\000\200\100\000\000\240\100'
 
 npy x.npy "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }" "$six"
@@ -44,7 +45,7 @@ run 0 ''
 "$divvy" run p.dv -t spyre --in x=x.npy | grep '  x:' >rows.txt
 npy x.npy '{"shape":(2,3),"descr":"<f4","fortran_order":False}' "$six"
 run 0 ''
-# In Fortran's order the same matrix has its columns one after another.
+# In Fortran order the columns of the same matrix follow each other.
 npy x.npy "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }" \
     '\000\000\000\000\000\000\100\100\000\000\200\077\000\000\200\100\000\000\000\100\000\000\240\100'
 run 0 ''
@@ -86,7 +87,7 @@ run 1 'no .npy file'
 npy x.npy "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }" "$six" 3
 run 1 'version 3.0 of the .npy format'
 
-# Headers that lie or make no sense.
+# Inconsistent and meaningless headers.
 npy x.npy "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9), }" "$six"
 run 1 'error\[format\]'
 npy x.npy "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }" "$six"
@@ -106,7 +107,7 @@ run 1 "unknown key 'order'"
 npy x.npy '' ''
 run 1 'error\[format\]'
 
-# One dim: both orders are the same. A scalar has the shape ().
+# With one dim both orders are the same. A scalar has the shape ().
 printf 'input x: f32[6]\ny[i] = x[5 - i] for i in 0..6\noutput y\n' >p.dv
 expect 0 '' "$divvy" emit p.dv -t spyre --as c -o c
 $cc -std=c11 -Wall -Wextra -Werror c/program.c -lm -o prog 2>.err || complain 'the emitted program does not compile'
@@ -125,7 +126,7 @@ npy a.npy "{'descr': '|i1', 'fortran_order': False, 'shape': (2,), }" '\001\377'
 [ "$(tail -c 16 y.npy | od -An -tx1 | tr -d ' \n')" = 000000000000f03f000000000000f0bf ] || complain 'another scalar'
 npy a.npy "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }" '\001\377'
 ./progq x=q.npy a=a.npy y=y.npy 2>/dev/null && complain 'unsigned bytes are read as signed ones'
-# An argument that names no tensor is an error, not ignored.
+# An argument that names no tensor is an error, and not ignored.
 for arg in z=y.npy y y= =y.npy --help; do
     ./progq x=q.npy a=a.npy $arg 2>.err
     [ $? = 2 ] && grep -q "not '$arg'; names are: x a y" .err || complain "the emitted program takes $arg"

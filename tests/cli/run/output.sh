@@ -1,6 +1,6 @@
 #!/bin/sh
-# Output that cannot be written: exit 3, one message, nothing half-written and
-# no temporary left; what was there before stays.
+# F1: if output cannot be written, the command exits with 3 and one message; no
+# partial and no temporary file is left, and an existing file stays.
 . "$(dirname "$0")/../common.inc"
 printf 'input x: f32[2000, 30]\ny[j,i] = x[i,j]\noutput x, y\n' >p.dv
 
@@ -22,11 +22,11 @@ for command in 'check p.dv' 'plan p.dv -t spyre' 'run p.dv -t spyre' --version; 
 done
 "$divvy" check missing.dv 2>&- >.out
 [ $? = 1 ] || complain 'an error, standard error closed: another exit code'
-# A reader that goes away is no crash.
+# A reader that closes the pipe causes no crash.
 "$divvy" plan p.dv -t spyre 2>.err | head -n1 >.out
 grep -q 'runtime error\|Sanitizer' .err && complain 'a closed pipe'
 
-# A file system that is full in the middle of a file.
+# F1: the file system is full in the middle of a file.
 (
     ulimit -f 8 2>/dev/null || exit 0 # blocks of 512 or 1024 bytes
     trap '' XFSZ 2>/dev/null
@@ -53,12 +53,13 @@ if [ "$(id -u)" != 0 ]; then
     [ "$(cat folder/y.npy)" = before ] || complain 'a file in a read-only folder changed'
     chmod u+w folder
 fi
-# The second of two outputs fails: the first is whole, the second is not there.
+# F1: the second of two outputs fails: the first is complete, the second does
+# not exist.
 expect 3 'no/x.npy: error\[output\]' \
     "$divvy" run p.dv -t spyre --out y=y.npy --out x=no/x.npy
 [ ! -e y.npy ] || [ "$(wc -c <y.npy)" = 240128 ] || complain 'half of an output'
 rm -f y.npy
-# A run that fails writes nothing.
+# F1: a run that fails writes nothing.
 printf 'input p: i32[4]\ninput x: f32[3]\nq[i] = p[i] * 0 + 7\ny[i] = x[q[i]]\noutput y\n' >bad.dv
 echo before >y.npy
 expect 1 'error\[bounds\]' "$divvy" run bad.dv -t spyre --out y=y.npy
@@ -66,7 +67,7 @@ expect 1 'error\[bounds\]' "$divvy" run bad.dv -t spyre --out y=y.npy
 rm y.npy bad.dv
 nothing_but p.dv folder
 
-# Through a link the file behind it is written, and the link stays one.
+# A symbolic link stays one; the file that it points to is written.
 mkdir real
 echo before >real/y.npy
 ln -s real/y.npy link.npy
@@ -78,17 +79,17 @@ ln -s real/new.npy link.npy
 expect 0 '' "$divvy" run p.dv -t spyre --out y=link.npy
 [ -e real/new.npy ] || complain 'the file a dangling link names was not made'
 rm -rf link.npy real
-# What was there keeps its permissions.
+# An existing file keeps its permissions.
 echo before >a.plan
 chmod 600 a.plan
 expect 0 '' "$divvy" plan p.dv -t spyre -o a.plan
 case $(ls -l a.plan) in -rw-------*) ;; *) complain "permissions changed: $(ls -l a.plan)" ;; esac
 rm a.plan
-# A new file has those of a plain open.
+# A new file has the permissions of a plain open.
 (umask 027 && "$divvy" plan p.dv -t spyre -o a.plan)
 case $(ls -l a.plan) in -rw-r-----*) ;; *) complain "permissions of a new file: $(ls -l a.plan)" ;; esac
 rm a.plan
-# An input may be its own output; '-' is standard output.
+# An input may also be an output; '-' is standard output.
 expect 0 '' "$divvy" run p.dv -t spyre --out x=x.npy
 expect 0 '' "$divvy" run p.dv -t spyre --in x=x.npy --out x=x.npy
 expect 0 '' "$divvy" plan p.dv -t spyre -o -

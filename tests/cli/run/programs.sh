@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every program that comes with divvy: printing is stable, and the text of its
-# plan reads back as the same plan, on two machines.
+# T1: for every program that comes with divvy printing is stable, and the text
+# of its plan reads back as the same plan, on two machines.
 . "$(dirname "$0")/../common.inc"
 for f in "$source"/examples/*.dv "$source"/tests/programs/graphs/*.dv; do
     expect 0 '' "$divvy" check "$f" --print

@@ -1,11 +1,11 @@
 #!/bin/sh
-# What results are verified against: the program as written, with roundings only
-# where the language has them, and integers that are exact in 64 bits.
+# O1: results are verified against the program as written, with rounding only
+# where the language has it, and integers that are exact in 64 bits.
 . "$(dirname "$0")/../common.inc"
 data=$2/tests/data/found
 
 # -- Reducers that are computed first ----------------------------------------
-# A sum of f16 that is a part of an expression is an f32: it is stored nowhere.
+# A sum of f16 inside an expression is an f32, because it is not stored.
 cat >hoisted.dv <<'END'
 input h: f16[1000]
 input x: f32[4]
@@ -36,23 +36,25 @@ done
 expect 0 '' "$divvy" run rows.dv -t wormhole --random 80..120 --verify
 has 'sum \(3.999999\|4.000000\|4 \)' 'verify: ok'
 
-# A plan that stores the sum in f16 fails: its own ops are computed as they say,
-# and that is not what the program says.
+# O1: a plan that stores the sum in f16 fails, although it computes its own ops
+# correctly.
 "$divvy" plan rows.dv --stop-after lower >p.plan 2>.err
 sed '/^program/,/^}/s/y_1\[i\]: f32/y_1[i]: f16/' p.plan >narrow.plan
 if cmp -s p.plan narrow.plan; then complain 'the plan has no y_1'; fi
 expect 0 '' "$divvy" plan narrow.plan --start-at layout
 cp .out narrow.plan
 expect 4 'y.* differs from the oracle' "$divvy" run narrow.plan --random 80..120 --verify
-# Without its source it can only be held against itself, and says so.
+# O1: without the section `source` a plan can only be compared with its own ops,
+# and the message says so.
 sed '/^source {/,/^}/d' narrow.plan >alone.plan
 expect 0 '' "$divvy" run alone.plan --random 80..120 --verify
 has 'verified against its own ops only'
 expect 0 '' "$divvy" run alone.plan --random 80..120 --verify --json
 has '"reference": "own ops"'
 
-# A machine that stores intermediates in the program's types says which rounding
-# was allowed for, or that nothing can be said.
+# For a machine that stores intermediate results in the program's types, the
+# message names the rounding that was allowed for, or says that nothing can be
+# decided.
 expect 0 '' "$divvy" run rows.dv -t spyre --random 0..1 --verify
 has 'verify: ok' 'may be rounded to f16'
 expect 4 'undecided: for more than half' "$divvy" run rows.dv -t spyre --random 80..120 --verify
@@ -72,7 +74,7 @@ sed '/^source/,/^}/s/sum\[k\]/max[k]/' p.plan >other.plan
 expect 4 'y.* differs from the oracle' "$divvy" run other.plan --random 1..2 --verify
 { cat p.plan; sed -n '/^source/,/^}/p' p.plan; } >other.plan
 expect 1 'a second section source' "$divvy" plan other.plan
-# Two reducers may share the name of a variable and differ in its range.
+# Two reducers may have variables with the same name and different ranges.
 cat >names.dv <<'END'
 input x: f32[8, 3]
 input z: f32[4]
@@ -100,7 +102,7 @@ for executor in threads seq sim; do
     expect 0 '' "$divvy" run wide.dv --in a="$data/i64.npy" --executor $executor --verify
     has 'y: i64\[4\] ' 'verify: ok'
 done
-# A product of integers in a float expression does not lose its last digits.
+# An integer product in a float expression keeps its last digits.
 cat >mixed.dv <<'END'
 input a: i64[4]
 d[i]: f64 = (a[i] * 8193 + 1 - a[i] * 8193) * 1.0
@@ -125,7 +127,7 @@ for executor in threads seq sim; do
     expect 0 '' "$divvy" run larger.dv --executor $executor --verify
     has 'verify: ok'
 done
-# Floats that meet i32 are computed in f64: the tolerance is that of f64.
+# Floats combined with i32 are computed in f64: the tolerance is that of f64.
 cat >meet.dv <<'END'
 input a: i32[64]
 t[i]: i32 = a[i] * 99999999
@@ -137,7 +139,8 @@ expect 0 '' "$divvy" run meet.dv --verify --json
 has '"ok": true'
 sed -n 's/.*"threshold": \([^,]*\),.*/\1/p' .out | awk '{ exit !($1 < 0.01) }' ||
     complain 'the tolerance of a difference of an i32 and an f32 is too large'
-# A machine with 32-bit integers refuses what does not fit, by name and element.
+# A machine with 32-bit integers refuses a value that does not fit, by name and
+# element.
 printf 'input a: i64[4]\ny[i] = a[i] + 1\noutput y\n' >i64.dv
 expect 1 'error\[overflow\]: a\[0\] is 1099511627776, and spyre stores i64 in 32 bits' \
     "$divvy" run i64.dv --in a="$data/i64.npy" -t spyre
@@ -146,7 +149,7 @@ expect 1 'error\[overflow\]: y_1\[0\] is 4294967296, and spyre stores i64 in 32 
     "$divvy" run i32.dv --in a="$data/ia.npy" --in b="$data/ib.npy" -t spyre
 expect 0 '' "$divvy" run i32.dv --in a="$data/ia.npy" --in b="$data/ib.npy" --verify
 has 'verify: ok'
-# An index that is computed is stored as well.
+# A computed index is stored, too.
 cat >index.dv <<'END'
 input a: i32[4]
 input x: f32[8]

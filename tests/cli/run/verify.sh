@@ -1,6 +1,6 @@
 #!/bin/sh
-# What --verify says: it never says ok where there is nothing to hold a result
-# against, and machines that take denormal numbers for 0 are right.
+# What --verify says: it never says ok if there is nothing to compare a result
+# with, and machines that flush subnormal numbers to 0 are right.
 . "$(dirname "$0")/../common.inc"
 
 cat >un.dv <<'EOF'
@@ -13,7 +13,7 @@ has 'undecided, 4 elements undecided' 'its values reach'
 expect 4 'undecided: for more than half' "$divvy" run un.dv --verify --json
 has '"ok": false, .*"unknown": 4'
 
-# One of two outputs is known: that is not enough.
+# One of two outputs is decided, which is not enough.
 sed 's/output y/z[i] = x[i] + 1\noutput y, z/' un.dv >two.dv
 expect 4 'undecided: for more than half' "$divvy" run two.dv --verify
 has 'verify: undecided, z is .* 4 elements undecided'
@@ -29,10 +29,10 @@ for range in 1e-39..2e-39 1.2e-38..2e-38; do
     expect 0 '' "$divvy" run small.dv --verify --random=$range
     has 'verify: ok'
 done
-# A machine that has no denormals may have 0 here, or not: no result is wrong.
+# A machine without subnormal numbers may have 0 here: no result is wrong.
 expect 4 'undecided: for more than half' "$divvy" run small.dv --verify --random=1e-20..2e-20
 
-# What is known of the program as written does not make the run's known.
+# What the program as written decides does not decide the run's own ops.
 cat >lowered.dv <<'EOF'
 input x: f32[64]
 y[i] = 1 / (1e9*exp(x[i]) + 1 - 1e9*exp(x[i])) + max[k] x[k]
@@ -40,7 +40,7 @@ output y
 EOF
 expect 4 'undecided: for more than half' "$divvy" run lowered.dv --verify
 
-# Sums of i8 are exact: what is compared with them is.
+# Sums of i8 are exact, and so are comparisons with them.
 cat >whole.dv <<'EOF'
 input a: i8[16, 64]
 input b: i8[64, 16]
@@ -51,7 +51,7 @@ EOF
 expect 0 '' "$divvy" run whole.dv --verify
 has 'verify: ok, y is 0 off the oracle, 0 allowed'
 
-# Kernels that differ in strides share what they can, and no more.
+# Kernels that differ in strides share only what they may.
 cat >steps.dv <<'EOF'
 input x: f32[600]
 input y: f32[3000]
@@ -66,7 +66,7 @@ for n in 1 2; do
     has 'verify: ok'
 done
 
-# Long expressions of a sum are run in one way, by threads and by a team.
+# A long epilogue of a sum is run in the same way by threads and by a team.
 long='sum[k] a[i,k] * b[k,j]'
 for i in $(seq 95); do long="erf($long*1.1+s[j])"; done
 printf 'input a: f32[17, 130]\ninput b: f32[130, 16]\ninput s: f32[16]\ny[i,j] = %s\noutput y\n' "$long" >long.dv

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Wrong calls: exit 2, a message that names the word, nothing on the output.
+# Wrong calls exit with 2 and a message that names the word, with nothing on
+# standard output.
 . "$(dirname "$0")/../common.inc"
 printf 'param N = 4\ninput x: f32[N]\ny[i] = x[i]\noutput y\n' >p.dv
 
@@ -15,7 +16,8 @@ grep -q 'divvy check' .err || complain 'no command: no help'
 "$divvy" --frobnicate >.out 2>.err
 [ $? = 2 ] && grep -q -- 'frobnicate' .err || complain 'an unknown option before the command'
 
-# An instruction set that there is not; one of another machine is no matter.
+# An unknown instruction set is refused; one that this machine does not have is
+# ignored.
 wrong "DIVVY_CPU is 'noen'; there are: .* neon .* avx2" env DIVVY_CPU=noen "$divvy" run p.dv
 for cpu in neon avx2; do
     expect 0 '' env DIVVY_CPU=$cpu "$divvy" run p.dv
@@ -69,14 +71,14 @@ judge 0 '' $? 'check -- -p.dv'
 "$divvy" plan -t spyre --cores=2 p.dv >.out 2>.err
 judge 0 '' $? 'plan, the operand last'
 expect 2 'the ranks of a team run on threads' "$divvy" run p.dv --team 2 --executor seq
-# No output takes the place of what is read.
+# No output replaces a file that is read.
 cp p.dv own.dv
 expect 2 'would replace the program' "$divvy" run own.dv --out y=own.dv
 expect 2 'would replace the file that it reads' "$divvy" plan own.dv -o ./own.dv
 cmp p.dv own.dv || complain 'a program was replaced'
 printf 'id,lower,upper,size\na,0,3,4\n' >t.csv
 expect 2 'would replace the table that it reads' "$divvy" place t.csv -c 100 --svg t.csv
-# What was asked for is written even when a dump is printed.
+# The output that was asked for is written even if a dump is printed.
 "$divvy" plan p.dv -t spyre --dump-after all -o a.plan >.out 2>.err
 judge 0 '' $? 'plan --dump-after all -o'
 [ -s a.plan ] || complain '--dump-after makes -o do nothing'

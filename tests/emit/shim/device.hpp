@@ -1,4 +1,4 @@
-// The kernels' side of the API, as far as emitted kernels use it.
+// The part of the TT-Metalium API for kernels that emitted kernels use.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -54,7 +54,8 @@ inline void cb_pop_front(uint32_t cb, uint32_t pages) {
     shim::here.on->changed.notify_all();
 }
 
-// Only one thread pushes and one pops, so each may read its own counter.
+// Only one thread pushes and only one pops, so each may read its own counter
+// without a lock.
 inline uint32_t get_write_ptr(uint32_t cb) {
     auto& c = cb_of(cb);
     return c.base + c.pushed % c.n_pages * c.page_bytes;
@@ -112,8 +113,8 @@ inline void noc_async_write_barrier() {}
 
 // -- Other cores
 
-// Places of the network and an address in one number: two corners of a
-// rectangle, which are the same for one core.
+// Packs two corners of a rectangle of cores and an address into one number; the
+// corners are equal for a single core.
 inline uint64_t get_noc_multicast_addr(uint32_t x0, uint32_t y0, uint32_t x1, uint32_t y1, uint64_t address) {
     return uint64_t{x0} << 56 | uint64_t{y0} << 48 | uint64_t{x1} << 40 | uint64_t{y1} << 32 | address;
 }
@@ -121,7 +122,7 @@ inline uint64_t get_noc_addr(uint32_t x, uint32_t y, uint64_t address) {
     return get_noc_multicast_addr(x, y, x, y, address);
 }
 
-// Every core of the rectangle but the own one.
+// Calls f for every core of the rectangle except the calling one.
 template <typename F>
 uint32_t for_cores(uint64_t to, F f) {
     uint32_t n = 0;
@@ -198,7 +199,7 @@ inline float* reg(uint32_t i) {
     c.fresh[i] = false;
     return c.dst[i];
 }
-// Nothing but what was put there is in a register, except that products and
+// Registers hold garbage until something is put there, except that products and
 // sums find zeros.
 inline void tile_regs_acquire() {
     auto& c = *shim::here.on;
@@ -280,7 +281,7 @@ inline void mm_init(uint32_t a, uint32_t b, uint32_t, uint32_t swapped) {
 }
 inline void unary_op_init_common(uint32_t a, uint32_t) { reconfig_data_format(a, a); }
 
-// Adds to what is in the register, as the machine does.
+// Adds the product to the register, as the machine does.
 inline void matmul_tiles(uint32_t a, uint32_t b, uint32_t ta, uint32_t tb, uint32_t r) {
     float x[1024], y[1024];
     const bool swapped = shim::here.on->engine.find("swapped") != std::string::npos;
@@ -334,8 +335,8 @@ template <PoolType P, ReduceDim D>
 void reduce_init(uint32_t cb, uint32_t scaler, uint32_t) { set_up("reduce", static_cast<int>(cb), static_cast<int>(scaler)); }
 inline void reduce_uninit() { set_up("", -1); }
 
-// The result is in the first row, column or element; what else is in the tile
-// nobody knows.
+// The result is in the first row, column or element; the rest of the tile is
+// undefined.
 template <PoolType P, ReduceDim D>
 void reduce_tile(uint32_t cb, uint32_t scaler, uint32_t tile, uint32_t ts, uint32_t r) {
     float x[1024], s[1024];
@@ -381,7 +382,8 @@ SHIM_UNARY(relu, std::isnan(x) || x > 0 ? x : 0)
 SHIM_UNARY(abs, std::fabs(x))
 SHIM_UNARY(erf_exact, std::erf(x))
 SHIM_UNARY(gelu_exact, 0.5 * x * std::erfc(x * -0.70710678118654752440))
-// Fast or exact, as the machine has them; only the exact one is used.
+// The machine has a fast and an exact version; emitted kernels use only the
+// exact one.
 template <bool fast>
 void erf_tile_init() { static_assert(!fast); }
 template <bool fast>

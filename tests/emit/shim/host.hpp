@@ -1,4 +1,5 @@
-// The host's side of the API, as far as emitted host programs use it.
+// The part of the TT-Metalium API for host programs that emitted host programs
+// use.
 #pragma once
 #include <initializer_list>
 #include <utility>

@@ -1,4 +1,4 @@
-// Runs programs of the host's side: three threads a core.
+// Runs the programs of host.hpp with three threads per core.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -75,7 +75,8 @@ void wait_semaphore(uint32_t address, uint32_t value) {
         }
 }
 
-// A kernel that waits for long will wait forever: say who it is.
+// A kernel that waits for a long time will wait for ever: report which one it
+// is.
 void wait_for(int cb, bool (*ready)(const circular&, uint32_t), uint32_t pages, const char* what) {
     core& c = *here.on;
     std::unique_lock<std::mutex> lock(c.mutex);
@@ -123,7 +124,7 @@ std::shared_ptr<MeshBuffer> MeshBuffer::create(ReplicatedBufferConfig size, Devi
     auto d = std::make_unique<shim::dram>();
     d->address = next;
     d->page_bytes = pages.page_size;
-    d->bytes.resize(size.size, 0xee); // not zeros: what is never written shows
+    d->bytes.resize(size.size, 0xee); // not zeros, so that pages that are never written show
     d->writes = std::make_unique<std::atomic<int>[]>(d->pages());
     for (uint32_t i = 0; i < d->pages(); i++)
         d->writes[i] = 0;
@@ -134,7 +135,7 @@ std::shared_ptr<MeshBuffer> MeshBuffer::create(ReplicatedBufferConfig size, Devi
     return b;
 }
 
-// The buffers of a core, from the bottom of its memory.
+// Places the circular buffers of a core, from the bottom of its memory.
 static void lay_out(shim::core& c, const Program& p) {
     for (const auto& config : p.cbs)
         for (const auto& [index, format] : config.formats) {
@@ -147,7 +148,7 @@ static void lay_out(shim::core& c, const Program& p) {
             cb.fmt = format == DataFormat::Float32 ? shim::format::f32 : format == DataFormat::Float16 ? shim::format::f16 : shim::format::bf16;
             c.used += config.bytes;
         }
-    bool narrow = false, wide = false; // exponents of 5 and of 8 bits
+    bool narrow = false, wide = false; // formats with 5 and with 8 bits of exponent
     for (const auto& cb : c.cbs) {
         narrow |= cb.n_pages && cb.fmt == shim::format::f16;
         wide |= cb.n_pages && cb.fmt == shim::format::bf16;
@@ -162,7 +163,8 @@ static void lay_out(shim::core& c, const Program& p) {
     c.n_regs = p.full_sync ? 8 : 4;
 }
 
-// Every page of what was written at all must be written once.
+// In a buffer that was written at all, every page must have been written
+// exactly once.
 static void check_writes() {
     for (auto& [address, d] : shim::memory()) {
         long total = 0, wrong = 0;
@@ -178,7 +180,8 @@ static void check_writes() {
     }
 }
 
-// Is there a core? SHIM_HOLES says where there is none: 0,3-7,3+5,5-5,5.
+// Fails if there is no core at this place. SHIM_HOLES lists rectangles without
+// cores: 0,3-7,3+5,5-5,5.
 static void check_core(size_t x, size_t y) {
     const CoreCoord grid = MeshDevice().compute_with_storage_grid_size();
     if (x >= grid.x || y >= grid.y)
@@ -196,7 +199,7 @@ static void check_core(size_t x, size_t y) {
 static void run(const Program& p) {
     std::vector<std::unique_ptr<shim::core>> cores;
     std::vector<std::thread> threads;
-    std::vector<std::function<void()>> work; // begins when all cores are there
+    std::vector<std::function<void()>> work; // starts when all cores exist
     shim::places().clear();
     for (const auto& r : p.cores)
         for (size_t y = r.start.y; y <= r.end.y; y++)
@@ -223,7 +226,7 @@ static void run(const Program& p) {
         threads.emplace_back(w);
     for (auto& t : threads)
         t.join();
-    // What was pushed was popped: nobody left a tile behind.
+    // Everything that was pushed was popped: no tile is left in a buffer.
     for (const auto& c : cores)
         for (const auto& cb : c->cbs)
             if (cb.pushed != cb.popped)

@@ -1,6 +1,6 @@
-// A machine for emitted kernels: cores with a real array of memory each, blocking
-// circular buffers in it, main memory that counts writes of its pages. One
-// thread runs one kernel of one core.
+// A machine for emitted kernels: every core has a real array of memory with
+// blocking circular buffers in it, and main memory counts the writes of its
+// pages. One thread runs one kernel of one core.
 #pragma once
 #include <atomic>
 #include <cmath>
@@ -17,7 +17,7 @@
 
 namespace shim {
 
-constexpr uint32_t l1_bytes = 1499136; // of a core
+constexpr uint32_t l1_bytes = 1499136; // memory of one core
 constexpr uint32_t max_args = 341;
 constexpr int n_cbs = 32;
 
@@ -28,7 +28,7 @@ enum class format { f32, f16, bf16 };
     exit(5);
 }
 
-// A buffer in main memory; pages know how often they were written.
+// A buffer in main memory, which counts the writes of each page.
 struct dram {
     uint32_t address = 0, page_bytes = 0;
     std::vector<uint8_t> bytes;
@@ -39,10 +39,10 @@ struct dram {
 struct circular {
     uint32_t base = 0, page_bytes = 0, n_pages = 0;
     format fmt = format::f32;
-    uint32_t pushed = 0, popped = 0; // pages, since the start
+    uint32_t pushed = 0, popped = 0; // numbers of pages since the start
 };
 
-// A core's memory; pages that nobody touches cost nothing.
+// The memory of a core; calloc lets pages that nobody touches cost nothing.
 struct memory_of_core {
     uint8_t* at = static_cast<uint8_t*>(calloc(l1_bytes, 1));
     memory_of_core() = default;
@@ -60,13 +60,14 @@ struct core {
     uint32_t used = 0, semaphores = 0, n_semaphores = 0;
     float dst[8][1024]; // registers of the compute kernel
     int n_regs = 4;
-    bool held = false, fresh[8]; // registers are acquired; nothing is in one
-    // What units of the core are set up for. Calls must find their own.
+    bool held = false, fresh[8]; // the registers are acquired; a register is still empty
+    // What the units of the core are configured for; every call checks that it
+    // finds its own configuration.
     std::string engine;
     int source_a = -1, source_b = -1, pack_to = -1;
 };
 
-// What the kernel that runs in this thread sees.
+// The state of the kernel that runs in this thread.
 struct context {
     core* on = nullptr;
     const std::vector<uint32_t>* args = nullptr;
@@ -76,14 +77,15 @@ struct context {
 extern thread_local context here;
 
 dram& buffer_at(uint32_t address);
-// The core at a place of the network, which is not its place in the grid.
+// Returns the core at network coordinates, which differ from its coordinates in
+// the grid.
 core& core_at(uint32_t x, uint32_t y);
-constexpr size_t network_x = 1, network_y = 2; // how much further it is
-// The semaphore at an address of the own core.
+constexpr size_t network_x = 1, network_y = 2; // network minus grid coordinates
+// Waits for the semaphore at an address of the calling core.
 void wait_semaphore(uint32_t address, uint32_t value);
 void wait_for(int cb, bool (*ready)(const circular&, uint32_t), uint32_t pages, const char* what);
 
-// d += x * y of tiles, or of x and y with its rows as columns.
+// d += x * y for tiles; `swapped`: with y transposed.
 void add_product(float* d, const float* x, const float* y, bool swapped);
 
 using kernel_fn = void (*)();
@@ -91,7 +93,8 @@ struct registered {
     registered(const char* file, kernel_fn fn);
 };
 
-// Where element (i,j) of a 32x32 tile is: four faces of 16x16.
+// The position of element (i,j) in a 32x32 tile, which is stored as four faces
+// of 16x16.
 inline int at(int i, int j) {
     return (i / 16 * 2 + j / 16) * 256 + i % 16 * 16 + j % 16;
 }
@@ -115,8 +118,9 @@ inline float from_f16(uint16_t h) {
     return h & 0x8000 ? -v : v;
 }
 
-// By way of bf16, as f32 registers are packed: what is left has 8 bits, which
-// only the smallest numbers cannot keep; those are rounded to even.
+// Converts by way of bf16, as the machine packs f32 registers. The 8 bits that
+// are left fit f16 exactly, except in the smallest numbers, which are rounded
+// to even.
 inline uint16_t to_f16(float f) {
     const float v = from_bf16(to_bf16(f));
     const uint16_t sign = std::signbit(v) ? 0x8000 : 0;

@@ -1,14 +1,15 @@
-// Contractions against the reference loops: random nests of all types of
-// dimensions, sizes 1 and primes, permuted and gapped operands, both types,
-// touches, threads; laid out by the passes, and cut and packed at random; and
-// unaries, binaries and reductions. All numbers are small and whole, so that
-// results are equal in any order. Operands end at a page that faults, or begin
-// behind one.
+// N5, N6, N7: contractions give what the reference loops give. Random nests
+// have all types of dimensions, sizes 1 and primes, permuted operands with
+// gaps, all element types, touches and threads; they are laid out by the
+// passes, or cut and packed at random; and there are unaries, binaries and
+// reductions. All numbers are small integers, so that results do not depend on
+// the order of adding. Operands end right before a page that faults, or begin
+// right behind one.
 #define _GNU_SOURCE
 #include "harness/test.h"
 #include "harness/gen.h"
 #include "contract/contract.h"
-#include "harness/with_jit.h"
+#include "harness/kernels.h"
 #include <inttypes.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -33,7 +34,7 @@ static void lay_out(rng *r, dv_nest *n, int o, const char *has)
         order[i] = order[j];
         order[j] = t;
     }
-    int64_t step = rng_percent(r, 10) ? 2 : 1; // 2: unit stride nowhere
+    int64_t step = rng_percent(r, 10) ? 2 : 1; // 2: no operand has unit stride
     for (int i = 0; i < count; i++) {
         n->dims[order[i]].stride[o] = rng_percent(r, 3) ? -step : step;
         step = step * n->dims[order[i]].size + (rng_percent(r, 10) ? 3 : 0);
@@ -48,7 +49,8 @@ static double points(const dv_nest *n)
     return all;
 }
 
-// Touches that kernels have inside, and exact functions that they have not.
+// Chooses touches that kernels compute inside, and exact functions that they do
+// not have.
 static void random_touches(rng *r, dv_nest *n)
 {
     static const dv_prim first[] = {DV_PRIM_NONE, DV_PRIM_ZERO, DV_PRIM_COPY};
@@ -63,8 +65,9 @@ static void random_touches(rng *r, dv_nest *n)
         n->last = other[rng_below(r, 4)];
 }
 
-// Factors and results as kernels of products have them. Sums are whole, and
-// rounded once where they are stored. 1: they are narrow.
+// Chooses types of factors and results that kernels of products have. Sums are
+// integers, and rounded once when they are stored. Returns 1 if the types are
+// narrow.
 static int random_types(rng *r, dv_nest *n)
 {
     static const dv_dtype some[] = {DV_F16, DV_BF16, DV_I8, DV_I32};
@@ -113,7 +116,8 @@ static void random_nest(rng *r, dv_nest *n)
                                              .stride = {1, 1, 0}};
 }
 
-// Copies and functions of in0; wide enough that blocks of several are turned.
+// Copies and functions of in0, wide enough that several blocks are transposed
+// at once.
 static void random_unary(rng *r, dv_nest *n)
 {
     static const dv_prim mains[] = {DV_PRIM_COPY, DV_PRIM_RELU, DV_PRIM_NEG,
@@ -131,7 +135,7 @@ static void random_unary(rng *r, dv_nest *n)
     lay_out(r, n, DV_OUT, "cmn");
 }
 
-// Functions of in0 and in1, whose results are whole as well.
+// Functions of in0 and in1 whose results are integers as well.
 static void random_binary(rng *r, dv_nest *n)
 {
     static const dv_prim mains[] = {DV_PRIM_ADD, DV_PRIM_SUB, DV_PRIM_MUL,
@@ -143,11 +147,12 @@ static void random_binary(rng *r, dv_nest *n)
         n->dims[i].stride[DV_IN0] = 0;
     lay_out(r, n, DV_IN0, "cm");
     lay_out(r, n, DV_IN1, "cn");
-    if (rng_percent(r, 20) && n->dims[0].size > 2) // tiles, cut short
+    if (rng_percent(r, 20) && n->dims[0].size > 2) // tiles with a remainder
         dv_nest_cut(n, 0, 1 + rng_below(r, n->dims[0].size - 1));
 }
 
-// Reductions, with touches of all kinds. A product is exact while it is short.
+// Reductions with touches of all kinds. Products are short, so that they are
+// exact.
 static void random_reduce(rng *r, dv_nest *n)
 {
     static const dv_prim mains[] = {DV_PRIM_SUM, DV_PRIM_MIN_OVER,
@@ -169,11 +174,11 @@ static void random_reduce(rng *r, dv_nest *n)
     }
     lay_out(r, n, DV_IN0, "cmnk");
     lay_out(r, n, DV_OUT, "cmn");
-    if (rng_percent(r, 20) && n->dims[0].size > 2) // tiles, cut short
+    if (rng_percent(r, 20) && n->dims[0].size > 2) // tiles with a remainder
         dv_nest_cut(n, 0, 1 + rng_below(r, n->dims[0].size - 1));
 }
 
-// Long ones to few elements, which are cut into blocks.
+// Long reductions to few elements, which are cut into blocks.
 static void random_long_reduce(rng *r, dv_nest *n)
 {
     static const int64_t few[] = {1, 1, 2, 3, 7, 40, 64};
@@ -195,7 +200,8 @@ static void random_long_reduce(rng *r, dv_nest *n)
         n->mean = 1;
 }
 
-// Cut and mark a nest as no pass would, but so that it still has a form.
+// Cuts and marks a nest as no pass would, but so that it is still valid (N5,
+// N6).
 static void mangle(rng *r, dv_nest *n)
 {
     for (int i = 0; i < n->n_dims && n->n_dims < 20; i++)
@@ -206,14 +212,16 @@ static void mangle(rng *r, dv_nest *n)
                 exec == DV_NEST_PRIM ? DV_NEST_SEQ : n->dims[i].exec;
             i++;
         }
-    int seen[3] = {0}, at = n->n_dims; // prims are moved to the end
+    int seen[3] = {0},
+        at = n->n_dims; // dimensions inside the kernel move to the end
     for (int i = n->n_dims - 1; i >= 0; i--) {
         dv_nest_dim d = n->dims[i];
         dv_nest_tiles t;
         int bad;
         if (!dv_nest_tiles_of(n, &t, &bad))
             return;
-        int tiles = t.inner[i] >= 0; // of k they may be the kernel's, too
+        int tiles = t.inner[i] >=
+                    0; // loops over tiles of k may be inside the kernel, too
         if (d.type == DV_NEST_C ||
             (tiles && (d.type != DV_NEST_K || rng_percent(r, 70))) ||
             (d.type != DV_NEST_K && seen[d.type - 1]++))
@@ -243,33 +251,28 @@ static void mangle(rng *r, dv_nest *n)
 // -- Memory ------------------------------------------------------------------
 
 typedef struct operand {
-    char *map, *data, *at; // *at: the element where all indices are 0
-    size_t map_bytes, bytes;
+    fenced f;
+    char *data, *at; // at: the element with all indices 0
+    size_t bytes;
 } operand;
 
-// An emulator may read whole vectors where a masked load touches a part.
+// An emulator may read whole vectors where a masked load touches only a part of
+// one.
 #if defined(DV_EMULATED) && defined(__x86_64__)
 enum { AROUND = PROT_READ };
 #else
 enum { AROUND = PROT_NONE };
 #endif
 
-// The data end right before a page that faults, or begin right behind one.
+// Places the data right before a page that faults, or right behind one.
 static void map_operand(const dv_nest *n, int o, int at_end, operand *out)
 {
     dv_dtype type = dv_nest_dtype(n, o);
     int64_t lo, hi, size = dv_dtype_get(type)->size_bytes;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     assert_true(dv_nest_extent(n, o, &lo, &hi));
     out->bytes = (size_t)((hi - lo + 1) * size);
-    size_t body = (out->bytes + page - 1) / page * page;
-    out->map_bytes = body + 2 * page;
-    out->map =
-        mmap(NULL, out->map_bytes, AROUND, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(out->map != MAP_FAILED);
-    assert_int_equal(mprotect(out->map + page, body, PROT_READ | PROT_WRITE),
-                     0);
-    out->data = out->map + page + (at_end ? body - out->bytes : 0);
+    out->f = fence_in(out->bytes, at_end, AROUND);
+    out->data = (char *)out->f.data;
     dv_nest_fill(type, (uint64_t)o + 7, out->data, hi - lo + 1);
     out->at = out->data - lo * size;
 }
@@ -284,7 +287,7 @@ static void show(const dv_nest *n, const dv_nest *ran, int threads)
     dv_text_free(&text);
 }
 
-// Same values; -0 and 0 are the same.
+// The results are equal, where -0 equals 0.
 static int same(const dv_nest *n, const operand *a, const operand *b)
 {
     int64_t size = dv_dtype_get(n->dtype)->size_bytes;
@@ -294,7 +297,8 @@ static int same(const dv_nest *n, const operand *a, const operand *b)
     return 1;
 }
 
-// By threads of its own, or part by part, last ones first.
+// Runs a contraction on its own threads, or part by part, beginning with the
+// last part.
 static void run(dv_contract *c, int in_parts, const operand *in0,
                 const operand *in1, const operand *out)
 {
@@ -309,13 +313,14 @@ static void run(dv_contract *c, int in_parts, const operand *in0,
         dv_contract_combine(c, i, out->at);
 }
 
-// What is done to sums of i32 is done to whole ones, which no kernel has.
+// No kernel applies touches to finished i32 sums.
 static int has_no_kernel(const dv_nest *n, dv_status st)
 {
     return st == DV_E_DTYPE && n->dtype == DV_I32 && (n->first || n->last);
 }
 
-// Run it and compare; out again at the other side of its page.
+// Runs the contraction and compares with the reference loops; then again with
+// the result at the other end of its page.
 static int agrees(dv_jit *jit, const dv_nest *n, int threads, int as_is,
                   int at_end)
 {
@@ -350,7 +355,7 @@ static int agrees(dv_jit *jit, const dv_nest *n, int threads, int as_is,
         show(n, dv_contract_nest(c), threads);
     operand *all[] = {&in0, &in1, &want, &got};
     for (int i = 0; i < 4; i++)
-        munmap(all[i]->map, all[i]->map_bytes);
+        unfence(&all[i]->f);
     dv_contract_destroy(c);
     dv_diag_destroy(diag);
     return ok;
@@ -374,7 +379,7 @@ static void test_best(void **state)
     }
 }
 
-// Nests as `make` has them, against the reference loops.
+// Compares random nests that `make` makes with the reference loops (N7).
 static void hold(void **state, int cases, void (*make)(rng *, dv_nest *))
 {
     uint64_t seed = gen_seed();
@@ -405,7 +410,7 @@ static void random_function(rng *r, dv_nest *n)
     static const dv_dtype narrow[] = {DV_F16, DV_BF16, DV_I8};
     int64_t kind = rng_below(r, 3);
     some[kind](r, n);
-    if (kind < 2 && rng_percent(r, 40)) // sums would not be exact
+    if (kind < 2 && rng_percent(r, 40)) // otherwise sums would not be exact
         n->dtype = narrow[rng_below(r, 3)];
 }
 
@@ -444,8 +449,9 @@ static void test_mangled(void **state)
         assert_true(ran > cases / 10);
 }
 
-// Numbers that are not whole, so that every order of adding shows: the same
-// bits for any number of threads and from run to run, unless k was split.
+// N8: with numbers that are not integers, so that every order of adding shows,
+// the bits are the same for any number of threads and from run to run, unless k
+// is split.
 static void test_bits(void **state)
 {
     uint64_t seed = gen_seed();
@@ -472,7 +478,7 @@ static void test_bits(void **state)
         for (int t = 0; t < 2; t++) {
             dv_contract_options options = {.size = sizeof(dv_contract_options),
                                            .threads = t ? 2 + i % 6 : 1};
-            if (i % 2) // small caches, for many ways to pack
+            if (i % 2) // small caches, for many ways of packing
                 options.l1_bytes = 2048, options.l2_bytes = 8192,
                 options.l3_bytes = 65536;
             dv_contract *c = NULL;
@@ -491,8 +497,8 @@ static void test_bits(void **state)
         }
         compared += !split;
         for (int t = 0; t < 2; t++) {
-            munmap(in[t].map, in[t].map_bytes);
-            munmap(out[t].map, out[t].map_bytes);
+            unfence(&in[t].f);
+            unfence(&out[t].f);
         }
     }
     if (cases > 100)
@@ -506,5 +512,5 @@ int main(void)
         cmocka_unit_test(test_long), cmocka_unit_test(test_mangled),
         cmocka_unit_test(test_bits),
     };
-    return run_group(tests, begin, end);
+    return run_group(tests, jit_begin, jit_end);
 }

@@ -1,19 +1,19 @@
 // Properties of einsums: random expressions give what plain loops give, and so
-// does a path written as a tree.
+// does a contraction path written as a tree.
 //
-// Elements are small whole numbers, so that every type and every order gives
-// the same bits.
+// Elements are small integers, so that every type and every order gives the
+// same bits.
 #include "harness/test.h"
 #include "einsum/einsum.h"
-#include "harness/gen.h"
+#include "harness/case.h"
 #include <math.h>
 
 enum { MAX_IN = 6, MAX_RANK = 6, DOT = 256, MAX_LABELS = 24 };
 
 // -- Random expressions ------------------------------------------------------
 
-// A term as the loops see it. An id is a letter, or DOT and the place of a dim
-// under the ellipsis, counted from the right.
+// A term of an expression for the plain loops. An id is a letter, or DOT plus
+// the position of a dim under the ellipsis, counted from the right.
 typedef struct term {
     int n, id[MAX_RANK * 4];
     int64_t shape[MAX_RANK];
@@ -68,8 +68,8 @@ static void make_pool(rng *r, pool *p)
             p->extent[i] = 0;
 }
 
-// One operand: letters with an ellipsis somewhere among them. The dims of one
-// letter are equally long.
+// Makes an operand: letters with an ellipsis somewhere among them. Dims with
+// the same letter have the same extent.
 static void make_operand(rng *r, formula *f, const pool *p, term *t, int dots)
 {
     int n = (int)rng_below(r, 5), at = dots ? (int)rng_below(r, n + 1) : -1;
@@ -112,7 +112,7 @@ static void put_dots(const formula *f, term *t)
         t->id[t->n++] = DOT + k;
 }
 
-// What numpy makes of an expression without an arrow.
+// Chooses the output that numpy chooses for an expression without an arrow.
 static void implicit_output(formula *f)
 {
     put_dots(f, &f->out);
@@ -155,7 +155,7 @@ static void make_types(rng *r, formula *f)
     for (int i = 0; i < f->n_in; i++)
         f->dtype[i] = mixed ? (dv_dtype)rng_below(r, DV_I8 + 1) : all;
     f->result = rng_percent(r, 70) ? all : (dv_dtype)rng_below(r, DV_I8 + 1);
-    if (mixed) // a float in between must not be rounded away by the result
+    if (mixed) // an intermediate float must not be rounded away by the result
         f->result = DV_F64;
 }
 
@@ -199,7 +199,8 @@ static int find(const loops *l, int id)
     return -1;
 }
 
-// 1 goes with anything; else all are the same.
+// Finds the extent of each letter: extents of 1 broadcast, all others are
+// equal.
 static void make_loops(const formula *f, loops *l)
 {
     *l = (loops){.points = 1};
@@ -255,22 +256,10 @@ static void evaluate(const formula *f, loops *l, void *const *data,
 
 // -- One case ----------------------------------------------------------------
 
-static dv_target *targets[2];
 static dv_einsum_cache *cache;
-static char why[600];
 
-static int no(const char *form, ...) __attribute__((format(printf, 1, 2)));
-static int no(const char *form, ...)
-{
-    va_list ap;
-    va_start(ap, form);
-    vsnprintf(why, sizeof why, form, ap);
-    va_end(ap);
-    return 0;
-}
-
-// A dense tensor in memory with other strides: dims in another order, some
-// turned around, with gaps.
+// A tensor in memory with random strides: dims in any order, some reversed,
+// with gaps.
 typedef struct strided {
     int64_t strides[DV_MAX_DIMS];
     char *memory;
@@ -300,7 +289,7 @@ static void scatter(rng *r, const dv_array *dense, strided *s)
     s->array.data = s->memory + (size_t)base * size;
 }
 
-// Element k of a strided tensor, k counted row by row.
+// Returns element k, in row-major order, of a strided tensor.
 static char *element(const dv_array *a, int64_t k)
 {
     int64_t off = 0;
@@ -328,8 +317,8 @@ static int compare(const dv_array *out, const double *want, const char *text)
                     out->strides ? 0 : k);
         double wanted = dv_round_to(out->dtype, want[k]);
         if (got != wanted && !(isnan(got) && isnan(wanted)))
-            return no("%s: element %d is %g, not %g", text, (int)k, got,
-                      wanted);
+            return case_no("%s: element %d is %g, not %g", text, (int)k, got,
+                           wanted);
     }
     return 1;
 }
@@ -339,12 +328,12 @@ static int call(rng *r, const char *text, const formula *f, const dv_array *in,
 {
     dv_einsum_options o = DV_EINSUM_OPTIONS_INIT;
     dv_diag *diag = dv_diag_create();
-    o.target = targets[rng_percent(r, 3)];
+    o.target = rng_percent(r, 3) ? case_spyre : case_host;
     o.cache = rng_percent(r, 30) ? cache : NULL;
     o.path = rng_percent(r, 10) && *text != '[' ? DV_PATH_GREEDY : DV_PATH_AUTO;
     dv_status st = dv_einsum(text, in, (size_t)f->n_in, out, &o, diag);
     int ok = st == DV_OK ? compare(out, want, text)
-                         : no("%s: %s", text, dv_diag_text(diag));
+                         : case_no("%s: %s", text, dv_diag_text(diag));
     dv_diag_destroy(diag);
     return ok;
 }
@@ -380,7 +369,7 @@ static void free_data(const formula *f, data *x)
     free(x->want);
 }
 
-// The same with operands and output strided at random.
+// Calls the einsum with random strides of the operands and the output.
 static int call_strided(rng *r, const formula *f, const data *x)
 {
     strided s[MAX_IN + 1] = {{{0}, NULL, {0}}};
@@ -437,7 +426,8 @@ static void put_node(char *out, size_t room, const dv_formula *f,
     snprintf(out + n, room - n, "]");
 }
 
-// The path as a tree: its operands in the order of its leaves.
+// Calls the einsum with its path written as a tree, and the operands in the
+// order of the tree's leaves.
 static int call_tree(rng *r, const formula *f, const data *x)
 {
     char text[2000] = "";
@@ -462,7 +452,7 @@ static int call_tree(rng *r, const formula *f, const data *x)
             in[i] = x->arrays[leaf[i]];
         ok = call(r, text, f, in, &x->result, x->want);
     } else if (!ok) {
-        no("%s: no path", f->text);
+        case_no("%s: no path", f->text);
     }
     dv_arena_free(&arena);
     return ok;
@@ -472,24 +462,17 @@ static int call_tree(rng *r, const formula *f, const data *x)
 
 static int setup(void **state)
 {
-    (void)state;
-    return dv_target_load(&targets[0], "host", NULL) ||
-           dv_target_load(&targets[1], "spyre", NULL) ||
-           dv_einsum_cache_create(&cache, 8, NULL);
+    return case_set_up(state) || dv_einsum_cache_create(&cache, 8, NULL);
 }
 
 static int teardown(void **state)
 {
-    (void)state;
-    dv_target_destroy(targets[0]);
-    dv_target_destroy(targets[1]);
     dv_einsum_cache_destroy(cache);
-    return 0;
+    return case_tear_down(state);
 }
 
-static void equals_loops(void **state)
+TEST(equals_loops)
 {
-    (void)state;
     uint64_t seed = gen_seed();
     int n = gen_cases(10000), too_large = 0;
     for (int i = 0; i < n + too_large; i++) {
@@ -511,7 +494,7 @@ static void equals_loops(void **state)
             ok = call_tree(&r, &f, &x);
         if (!ok)
             fprintf(stderr, "DV_SEED=%llu: %s\n",
-                    (unsigned long long)(seed + (uint64_t)i), why);
+                    (unsigned long long)(seed + (uint64_t)i), case_why());
         free_data(&f, &x);
         assert_true(ok);
     }

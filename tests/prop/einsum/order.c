@@ -1,5 +1,6 @@
 // Properties of orders of products: the exact search finds the cheapest of all
-// orders, the greedy one none that is cheaper, and both say what theirs costs.
+// orders, the greedy search none that is cheaper than that, and both report the
+// cost of the order that they return.
 #include "harness/test.h"
 #include "einsum/einsum.h"
 #include "harness/gen.h"
@@ -7,7 +8,8 @@
 
 enum { MAX_IN = 6 };
 
-// Every order there is: the cheapest continuation of what is left.
+// Returns the cost of the cheapest of all orders, by recursion over the tensors
+// that are left.
 static dv_order_cost all_orders(const dv_einsum_order *o, const dv_ids *ids,
                                 int n)
 {
@@ -36,7 +38,8 @@ static dv_order_cost all_orders(const dv_einsum_order *o, const dv_ids *ids,
     return best;
 }
 
-// Tensors without an index of their own alone.
+// Makes random tensors, none of which has an index that no other tensor or the
+// output has.
 static void make_order(rng *r, dv_einsum_order *o, dv_ids *ids, int64_t *extent)
 {
     int n_ids = 1 + (int)rng_below(r, 8);
@@ -44,7 +47,7 @@ static void make_order(rng *r, dv_einsum_order *o, dv_ids *ids, int64_t *extent)
     o->n = 2 + (int32_t)rng_below(r, MAX_IN - 1);
     memset(ids, 0, MAX_IN * sizeof *ids);
     for (int k = 0; k < n_ids; k++) {
-        int id = k * 15, n = 0; // beyond one word of the set
+        int id = k * 15, n = 0; // beyond one word of the bit set
         extent[id] = 1 + rng_below(r, 9);
         for (int i = 0; i < o->n; i++)
             if (rng_percent(r, 40)) {
@@ -57,7 +60,7 @@ static void make_order(rng *r, dv_einsum_order *o, dv_ids *ids, int64_t *extent)
     o->max_elems = rng_percent(r, 20) ? (double)(20 + rng_below(r, 400)) : 0;
 }
 
-// The price of an order that was written down.
+// Returns the cost of a given order.
 static dv_order_cost cost_of(const dv_einsum_order *o, const dv_pair *pairs)
 {
     dv_ids ids[2 * MAX_IN];
@@ -86,9 +89,8 @@ static int same(dv_order_cost a, dv_order_cost b)
     return !dv_order_less(a, b) && !dv_order_less(b, a);
 }
 
-static void exact_is_cheapest(void **state)
+TEST(exact_is_cheapest)
 {
-    (void)state;
     uint64_t seed = gen_seed();
     for (int i = 0; i < gen_cases(1500); i++) {
         rng r = {seed + (uint64_t)i};

@@ -1,20 +1,19 @@
-// Properties of groups that run in rows: programs of many kinds, of any shape
-// and type, give what the oracle gives and the very bits that their ops give
-// one by one, for any number of threads; and those that are meant to run so do.
-// The same of arrays of more dims: heads of rows, and groups of heads.
+// Properties of groups that run row by row: programs of many kinds, of any
+// shape and type, give what the oracle gives and the same bits as their ops
+// give one by one, for any number of threads (N8); and the programs that are
+// expected to run row by row do. The same for arrays of more dims.
 #include "harness/test.h"
-#include "harness/case.h"
+#include "harness/unit.h"
 #include "jit/vec/vec.h"
-#include "plan/plan.h"
-#include "exec/exec.h"
 
 enum { IN_ROWS = 1, ONE_BY_ONE = 0, EITHER = -1 };
 
-// Of x[M,N], or with dims in front: @ are their variables, ~ the same the other
-// way round behind one, $ and ^ their sizes.
+// Programs over x[M,N], or with more dims in front of M. In the texts @ stands
+// for the variables of these dims, ~ for the same in reverse order behind an
+// index, $ and ^ for their extents.
 static const struct {
     const char *name;
-    int way; // where rows are long and there are many
+    int way; // expected if rows are long and many
     const char *text;
 } programs[] = {
     {"layernorm", IN_ROWS,
@@ -74,39 +73,22 @@ static const struct {
 };
 
 typedef struct case_size {
-    int rows, cols, front; // dims in front: 0 to 2
+    int rows, cols, front; // front: the number of dims in front, 0 to 2
 } case_size;
 
 static const char *const floats[] = {"f32", "f16", "bf16", "f64"};
 static const char *const integers[] = {"i8", "i32"};
-static dv_target *host;
-
-static int setup(void **state)
-{
-    (void)state;
-    return dv_target_load(&host, "host", NULL) != DV_OK;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    dv_target_destroy(host);
-    return 0;
-}
 
 // -- Runs --------------------------------------------------------------------
 
 static dv_plan *make_plan(const dv_program *p, int64_t threads,
                           dv_residents scratch)
 {
-    dv_plan *plan = NULL;
-    dv_diag *diag = dv_diag_create();
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     o.threads = threads;
     o.scratch = scratch;
-    if (dv_plan_create(&plan, p, host, &o, diag))
-        fail_msg("%s", dv_diag_text(diag));
-    dv_diag_destroy(diag);
+    dv_plan *plan = case_plan(p, case_host, &o);
+    must(plan != NULL);
     return plan;
 }
 
@@ -117,53 +99,6 @@ static int lists_rows(const dv_exec *x)
     int found = strstr(list.at, "row by row") != NULL;
     dv_text_free(&list);
     return found;
-}
-
-// What a plan gives; *in_rows, where asked for, says whether some of it ran in
-// rows.
-static void **run(const dv_plan *plan, int *in_rows)
-{
-    dv_exec *x = NULL;
-    dv_diag *diag = dv_diag_create();
-    void **data = case_buffers(plan->ops);
-    dv_status st = dv_exec_create(&x, plan, diag);
-    if (st == DV_OK)
-        st = case_bind(x, plan->ops, data, diag);
-    if (st == DV_OK)
-        st = dv_exec_run(x, diag);
-    if (st != DV_OK)
-        fail_msg("it does not run: %s", dv_diag_text(diag));
-    if (in_rows)
-        *in_rows = lists_rows(x);
-    dv_exec_destroy(x);
-    dv_diag_destroy(diag);
-    return data;
-}
-
-static void same_bits(const char *what, const dv_program *p, void *const *a,
-                      const dv_program *q, void *const *b)
-{
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        int32_t k = t->is_output ? dv_program_find(q, t->name) : -1;
-        if (k >= 0 && memcmp(a[i], b[k], (size_t)dv_tensor_bytes(t)) != 0)
-            fail_msg("%s: other bits in %s", what, t->name);
-    }
-}
-
-static void matches_oracle(const char *what, const dv_program *p,
-                           const dv_plan *plan, void *const *got)
-{
-    dv_verdict verdict;
-    dv_diag *diag = dv_diag_create();
-    void **before = case_buffers(plan->ops);
-    if (dv_verify(&verdict, p, plan, before, got, NULL, NULL, diag))
-        fail_msg("the oracle fails: %s", dv_diag_text(diag));
-    if (!verdict.ok)
-        fail_msg("%s: %s is %g off, %g is allowed", what, verdict.tensor,
-                 verdict.residual, verdict.threshold);
-    case_free(before, plan->ops);
-    dv_diag_destroy(diag);
 }
 
 static void put_program(char *out, size_t size, const char *text, int front)
@@ -185,30 +120,17 @@ static void put_program(char *out, size_t size, const char *text, int front)
 static dv_program *parse(int which, const char *dtype, const case_size *z)
 {
     char text[1000];
-    dv_program *p = NULL;
-    dv_diag *diag = dv_diag_create();
     snprintf(text, sizeof text, "param M = %d\nparam N = %d\n", z->rows,
              z->cols);
     put_program(text, sizeof text, "input x: ", 0);
     put_program(text, sizeof text, dtype, 0);
     put_program(text, sizeof text, "[$M, N]\n", z->front);
     put_program(text, sizeof text, programs[which].text, z->front);
-    if (dv_program_parse(&p, text, strlen(text), programs[which].name, NULL, 0,
-                         diag))
-        fail_msg("%s", dv_diag_text(diag));
-    dv_diag_destroy(diag);
-    return p;
+    return program_of(text);
 }
 
-static int in_parts(const dv_plan *plan)
-{
-    for (int32_t i = 0; i < plan->ops->n_ops; i++)
-        if (dv_plan_in_parts(plan, i))
-            return 1;
-    return 0;
-}
-
-// *in_rows: whether one thread ran it in rows.
+// Compares one program on one thread, without scratchpads, and on three
+// threads. *in_rows: whether one thread ran it row by row.
 static void try(int which, const char *dtype, const case_size *z, int oracle,
                 int *in_rows)
 {
@@ -216,29 +138,29 @@ static void try(int which, const char *dtype, const case_size *z, int oracle,
     dv_program *p = parse(which, dtype, z);
     snprintf(what, sizeof what, "%s of %s, %dx%d, %d in front",
              programs[which].name, dtype, z->rows, z->cols, z->front);
-    dv_plan *one = make_plan(p, 1, (dv_residents)0),
-            *off = make_plan(p, 1, DV_RESIDENTS_NONE);
-    dv_plan *three = make_plan(p, 3, (dv_residents)0);
-    void **a = run(one, in_rows), **b = run(off, NULL), **c = run(three, NULL);
-    if (oracle)
-        matches_oracle(what, p, one, a);
-    same_bits(what, one->ops, a, off->ops, b);
-    if (!in_parts(three)) // sums in parts are other sums
-        same_bits(what, one->ops, a, three->ops, c);
-    case_free(a, one->ops);
-    case_free(b, off->ops);
-    case_free(c, three->ops);
-    dv_plan_destroy(one);
-    dv_plan_destroy(off);
-    dv_plan_destroy(three);
+    const dv_plan *plans[] = {make_plan(p, 1, DV_RESIDENTS_ALL),
+                              make_plan(p, 1, DV_RESIDENTS_NONE),
+                              make_plan(p, 3, DV_RESIDENTS_ALL)};
+    job j[3];
+    for (int i = 0; i < 3; i++)
+        must(job_done(&j[i], plans[i], RUN_AS_PLANNED));
+    if (in_rows)
+        *in_rows = lists_rows(j[0].x);
+    int ok = (!oracle || job_right(&j[0], p)) && job_same_bits(&j[0], &j[1]) &&
+             (case_in_parts(plans[2]) || job_same_bits(&j[0], &j[2]));
+    if (!ok)
+        fail_msg("%s: %s", what, case_why());
+    for (int i = 0; i < 3; i++) {
+        job_stop(&j[i]);
+        dv_plan_destroy((dv_plan *)plans[i]);
+    }
     dv_program_destroy(p);
 }
 
 // -- Cases -------------------------------------------------------------------
 
-static void any_shape(void **state)
+TEST(any_shape)
 {
-    (void)state;
     static const int rows[] = {1, 2, 3, 5, 17, 61};
     static const int cols[] = {1, 2, 31, 64, 257, 300, 1031};
     rng r = {12};
@@ -254,10 +176,9 @@ static void any_shape(void **state)
         }
 }
 
-// Tiles of several rows, and more than one of them; the oracle is slow.
-static void many_rows(void **state)
+// Several tiles of several rows each. The oracle would be too slow here.
+TEST(many_rows)
 {
-    (void)state;
     dv_jit *jit = dv_jit_shared();
     if (!jit)
         skip_test("no kernels for this machine");
@@ -273,20 +194,19 @@ static void many_rows(void **state)
         }
 }
 
-// Caches that do not hold a row, or a few: rows are cut themselves, or not.
-static void small_caches(void **state)
+// Caches that do not hold a row, or only a few rows: rows are cut, or not.
+TEST(small_caches)
 {
-    (void)state;
     static const int64_t sizes[] = {4 << 10, 16 << 10, 64 << 10};
-    int64_t before = host->scratch_bytes;
+    int64_t before = case_host->scratch_bytes;
     for (size_t i = 0; i < 3 * (sizeof programs / sizeof *programs); i++)
         for (int front = 0; front < 3; front++) {
             const char *name = programs[i / 3].name;
-            host->scratch_bytes = sizes[i % 3];
+            case_host->scratch_bytes = sizes[i % 3];
             try((int)i / 3, strcmp(name, "integers") ? "f32" : "i32",
                 &(case_size){5, 1200 + 700 * (int)(i % 3), front}, 0, NULL);
         }
-    host->scratch_bytes = before;
+    case_host->scratch_bytes = before;
 }
 
 int main(void)
@@ -294,5 +214,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_shape),
                                        cmocka_unit_test(many_rows),
                                        cmocka_unit_test(small_caches)};
-    return run_group(tests, setup, teardown);
+    return run_group(tests, case_set_up, case_tear_down);
 }

@@ -1,45 +1,21 @@
-// Ops of random programs as calls of vector kernels give what the strips give,
-// on any boxes, also when a reduction is done in parts.
-#include "harness/test.h"
-#include "harness/gen.h"
+// Ops of random programs run as calls of vector kernels give what the
+// interpreter of strips gives, on any boxes, also when a reduction is done in
+// parts.
+#include "harness/kernels.h"
+#include "harness/unit.h"
 #include "jit/backend.h"
 #include "exec/exec.h"
 #include "exec/vec_op.h"
 #include <inttypes.h>
 #include <math.h>
 
-static char why[700];
-static dv_jit *jit;
-static int n_done, n_left; // ops that became kernels, and that did not
-
-__attribute__((format(printf, 1, 2))) static int no(const char *form, ...)
-{
-    va_list ap;
-    va_start(ap, form);
-    vsnprintf(why, sizeof why, form, ap);
-    va_end(ap);
-    return 0;
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    const dv_isa *isa = dv_isa_host();
-    return isa ? dv_jit_create(&jit, NULL) != DV_OK : 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    dv_jit_destroy(jit);
-    return 0;
-}
+static int n_done, n_left; // ops with and without a kernel
 
 // -- One op ------------------------------------------------------------------
 
 typedef struct world {
     const dv_program *p;
-    void **data; // of each tensor
+    void **data; // by tensor
     dv_arena arena;
     rng r;
 } world;
@@ -65,8 +41,8 @@ static void run_strips(world *w, const dv_kernel *k, const void *old)
     free(buf);
 }
 
-// The written variables' box, cut at random; each piece whole or, if it may be,
-// in parts.
+// Cuts the box of the written variables at random and runs each piece, as a
+// whole or, if allowed, in parts of the reduction.
 static void run_pieces(world *w, const dv_vec_op *v, const dv_op *op, void **at,
                        int64_t *begin, int64_t *end, int whole, int depth)
 {
@@ -109,8 +85,8 @@ static int op_is_float(const dv_program *p, const dv_op *op)
     return dv_op_compute(p, op) != DV_IN_I64;
 }
 
-// As close as roundings in another order let them be.
-static int same(world *w, const dv_op *op, const void *a, const void *b)
+// The results differ at most by roundings in another order.
+static int same_op(world *w, const dv_op *op, const void *a, const void *b)
 {
     const dv_tensor *t = &w->p->tensors[op->write.tensor];
     double most = 0;
@@ -126,8 +102,8 @@ static int same(world *w, const dv_op *op, const void *a, const void *b)
     for (int64_t i = 0; i < t->n_elems; i++) {
         double x = dv_load(t->dtype, a, i), y = dv_load(t->dtype, b, i);
         if (!(x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= slack))
-            return no("%s: element %" PRId64 " is %.17g, strips say %.17g",
-                      op->name, i, y, x);
+            return case_no("%s: element %" PRId64 " is %.17g, strips say %.17g",
+                           op->name, i, y, x);
     }
     return 1;
 }
@@ -147,8 +123,8 @@ static int one_op(world *w, const dv_op *op)
                       .reads = k.reads,
                       .write = &k.write,
                       .whole = rng_percent(&w->r, 50)};
-    if (dv_vec_op_create(&v, &how, jit, &w->arena, NULL) != DV_OK)
-        return no("%s: no kernel was made", op->name);
+    if (dv_vec_op_create(&v, &how, test_jit, &w->arena, NULL) != DV_OK)
+        return case_no("%s: no kernel was made", op->name);
     void *old = malloc(bytes), *mine = malloc(bytes);
     memcpy(old, w->data[op->write.tensor], bytes);
     memcpy(mine, old, bytes);
@@ -166,7 +142,7 @@ static int one_op(world *w, const dv_op *op)
             end[i] = op->vars[i].end;
         }
         run_pieces(w, v, op, at, begin, end, how.whole, 0);
-        ok = same(w, op, w->data[op->write.tensor], mine);
+        ok = same_op(w, op, w->data[op->write.tensor], mine);
         free(at);
     }
     n_done += v != NULL;
@@ -199,21 +175,17 @@ static int one_program(const dv_program *p, uint64_t seed)
 
 static void sweep(gen_mode mode, int usual)
 {
-    if (!jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     uint64_t first = gen_seed();
     n_done = n_left = 0;
     for (int i = 0; i < gen_cases(usual); i++) {
         char *text = gen_program(first + (uint64_t)i, mode);
-        dv_program *p = NULL, *ops = NULL;
-        assert_int_equal(
-            dv_program_parse(&p, text, strlen(text), "gen", NULL, 0, NULL),
-            DV_OK);
+        dv_program *p = program_of(text), *ops = NULL;
         static const dv_grain grains[] = {DV_GRAIN_FUSED, DV_GRAIN_PRIMITIVE};
         assert_int_equal(dv_program_lower(&ops, p, grains[i % 2], NULL), DV_OK);
         int ok = one_program(ops, first + (uint64_t)i);
         if (!ok)
-            gen_report("vec", first + (uint64_t)i, mode, text, why);
+            gen_report("vec", first + (uint64_t)i, mode, text, case_why());
         dv_program_destroy(ops);
         dv_program_destroy(p);
         free(text);
@@ -222,23 +194,20 @@ static void sweep(gen_mode mode, int usual)
     print_message("%d ops by kernels, %d left to the strips\n", n_done, n_left);
 }
 
-static void floats(void **state)
+TEST(floats)
 {
-    (void)state;
     sweep(GEN_FLOATS, 300);
 }
 
-static void integers(void **state)
+TEST(integers)
 {
-    (void)state;
     sweep(GEN_INTEGERS, 150);
 }
 
-// Shapes that random programs are too small for: long columns, more results
-// than a run has accumulators for, several reduced variables.
-static void large(void **state)
+// Shapes that random programs do not have: long columns, more results than
+// there are accumulators, several reduced variables.
+TEST(large)
 {
-    (void)state;
     static const char *const texts[] = {
         "input a: f32[101, 130]\ny[j] = sum[i] a[i,j] * a[i,j]\noutput y\n",
         "input a: f32[40, 5000]\ny[j] = max[i] a[i,j]\noutput y\n",
@@ -253,22 +222,18 @@ static void large(void **state)
         "y[i,k] = e[i,k] / s[i]\noutput y\n",
         "input a: i8[50, 80]\ninput b: i8[50, 80]\n"
         "y[j] = sum[i] a[i,j] * b[i,j]\noutput y\n"};
-    if (!jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         for (uint64_t seed = 1; seed <= 12; seed++) {
-            dv_program *p = NULL, *ops = NULL;
-            assert_int_equal(dv_program_parse(&p, texts[i], strlen(texts[i]),
-                                              "large", NULL, 0, NULL),
-                             DV_OK);
+            dv_program *p = program_of(texts[i]), *ops = NULL;
             assert_int_equal(dv_program_lower(&ops, p, DV_GRAIN_FUSED, NULL),
                              DV_OK);
             int before = n_left, ok = one_program(ops, seed);
             dv_program_destroy(ops);
             dv_program_destroy(p);
             if (!ok)
-                fail_msg("%s%s", texts[i], why);
-            assert_int_equal(n_left, before); // all by kernels
+                fail_msg("%s%s", texts[i], case_why());
+            assert_int_equal(n_left, before); // all ops have kernels
         }
 }
 
@@ -277,5 +242,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(floats),
                                        cmocka_unit_test(large),
                                        cmocka_unit_test(integers)};
-    return run_group(tests, setup, teardown);
+    return run_group(tests, jit_set_up, jit_tear_down);
 }

@@ -1,6 +1,7 @@
-// Random plans of tiles on cores against a count of every step: each is done
-// once, on a core that may be used, and the arguments alone lead to the same
-// work. Lint agrees on each, and finds what is then broken.
+// Random plans of tiles on cores, checked by counting every step: each is done
+// once, on a core that may be used (C21), and a core's arguments alone describe
+// the same work. Lint accepts each plan, and finds a defect that is then put
+// in.
 #include "harness/test.h"
 #include "grid/grid.h"
 #include "harness/gen.h"
@@ -28,7 +29,7 @@ static void pick_words(sample *s, rng *r, int64_t kt)
         "splitk(%d)", "ticket(%d)", "steal(%d)", "auto",     "dynamic"};
     const char *order = orders[rng_below(r, 9)];
     const char *policy = policies[rng_below(r, 10)];
-    // The formats are those above, each with at most one number.
+    // Puts a random number into the names above that have a %d.
     int64_t most = policy[0] == 's' && policy[1] == 'p' ? kt : 5;
     const char *at = strchr(order, '(');
     snprintf(s->order, sizeof s->order, "%.*s",
@@ -59,12 +60,12 @@ static void pick(sample *s, uint64_t seed)
     t->shape = s->shape;
     t->n_dims = 3;
     t->depth = kt * 8 - rng_below(&r, 8);
-    int large = rng_percent(&r, 10); // small ones are as hard and faster
+    int large = rng_percent(&r, 10); // small ones find as much and are faster
     t->core_cols = rng_below(&r, large ? 10 : 5) + 1;
     t->core_rows = rng_below(&r, large ? 9 : 5) + 1;
     t->split = rng_percent(&r, 50) ? DV_CORES_BY_ROW : DV_CORES_BY_COLUMN;
     pick_words(s, &r, kt);
-    if (rng_percent(&r, 15)) { // shards, which say how large the result is
+    if (rng_percent(&r, 15)) { // shards, which determine the size of the result
         s->shard = (dv_shard_spec){
             "c",
             {rng_below(&r, t->core_rows) + 1, rng_below(&r, t->core_cols) + 1},
@@ -111,7 +112,7 @@ static int count_id(const dv_grid *g, uint8_t *done, int64_t id, int64_t k0,
     return count_tile(g, done, bmn[0], bmn[1], bmn[2], k0, k1);
 }
 
-// What a kernel would do that knows its arguments and nothing else.
+// Counts the steps that a kernel would do which knows only its arguments.
 static int count_args(const dv_grid *g, const dv_grid_core *c, uint8_t *done)
 {
     const int64_t *a = c->args;
@@ -193,7 +194,7 @@ static int64_t defects(const dv_grid *g, char **report)
     return n;
 }
 
-// A core that may not be used. 0: all may.
+// Finds a core that may not be used; returns 0 if all may be used.
 static int find_hole(const dv_grid *g, rng *r, int32_t *x, int32_t *y)
 {
     int64_t n = (int64_t)g->set.cols * g->set.rows, at = rng_below(r, n);
@@ -206,7 +207,7 @@ static int find_hole(const dv_grid *g, rng *r, int32_t *x, int32_t *y)
     return 0;
 }
 
-// One defect of a kind that fits the plan. 0: there is no room for it.
+// Puts one defect into the plan; returns 0 if the plan has no place for it.
 static int break_it(dv_grid *g, rng *r)
 {
     dv_grid_core *c = &g->cores[rng_below(r, g->n_cores)];
@@ -215,39 +216,39 @@ static int break_it(dv_grid *g, rng *r)
     int64_t t;
     int32_t x, y;
     switch (rng_below(r, 14)) {
-    case 0: // lose a tile
+    case 0: // a tile is missing
         c->args[1]--;
         return 1;
-    case 1: // do one twice
+    case 1: // a tile is done twice
         c->args[1]++;
         return 1;
-    case 2: // swap what two cores are told
+    case 2: // the arguments of two cores are swapped
         if (!memcmp(c->args, d->args, sizeof c->args))
             return 0;
         for (int i = 0; i < DV_GRID_MAX_ARGS; i++)
             t = c->args[i], c->args[i] = d->args[i], d->args[i] = t;
         return 1;
-    case 3: // a buffer too small by a byte
+    case 3: // a buffer is one byte too small
         b->page_bytes--;
         g->core_bytes -= b->tiles;
         return 1;
-    case 4: // a core that is not there
+    case 4: // a core outside the grid
         c->x = g->set.cols;
         return 1;
-    case 5: // a rectangle of cores that is not launched
+    case 5: // a rectangle of cores is not launched
         g->all.n--;
         return 1;
-    case 6: // or is in no group
+    case 6: // cores that are in no group
         if (g->policy == DV_POLICY_RECT && !g->local_shard)
-            return 0; // which may have none
+            return 0; // these policies may have none
         g->group_1.n--;
         return 1;
-    case 7: // the last argument: a role, a chunk, an owner, a size
+    case 7: // the last argument is wrong: a role, a chunk, an owner or a size
         c->args[g->n_args - 1]++;
         return 1;
     case 8: // work in a hole
         return find_hole(g, r, &c->x, &c->y);
-    case 9: // a launch that reaches into a hole
+    case 9: // a launch includes a hole
         if (!g->all.n || !find_hole(g, r, &x, &y))
             return 0;
         g->all.at[0].x0 = x < g->all.at[0].x0 ? x : g->all.at[0].x0;
@@ -255,23 +256,23 @@ static int break_it(dv_grid *g, rng *r)
         g->all.at[0].y0 = y < g->all.at[0].y0 ? y : g->all.at[0].y0;
         g->all.at[0].y1 = y > g->all.at[0].y1 ? y : g->all.at[0].y1;
         return 1;
-    case 10: // arguments for work that the list has not
+    case 10: // arguments for work that the list does not have
         if (!c->n_segments)
             return 0;
         c->n_segments = 0;
         c->steps = 0;
         return 1;
-    case 11: // a unit more than cores of a group have
+    case 11: // one unit more than the cores of a group have
         if (g->policy == DV_POLICY_RECT && !g->local_shard)
-            return 0; // which may have none
+            return 0; // these policies may have none
         g->units_1++;
         return 1;
-    case 12: // two buffers at one place
+    case 12: // two buffers overlap
         if (b == g->cbs)
             return 0;
         b->index = g->cbs[0].index;
         return 1;
-    default: // another core's place
+    default: // the coordinates of another core
         if (c == d)
             return 0;
         c->x = d->x;
@@ -280,9 +281,8 @@ static int break_it(dv_grid *g, rng *r)
     }
 }
 
-static void plans(void **unused)
+TEST(plans)
 {
-    (void)unused;
     uint64_t seed = gen_seed();
     int n = gen_cases(106000), broken = 0, made = 0;
     for (int i = 0; i < n; i++) {
@@ -291,7 +291,7 @@ static void plans(void **unused)
         char *report = NULL;
         pick(&s, seed + (uint64_t)i);
         if (dv_grid_create(&g, &s.task, NULL) != DV_OK)
-            continue; // holes everywhere
+            continue; // there are only holes
         made++;
         const char *why = wrong_with(g);
         int64_t found = defects(g, &report);

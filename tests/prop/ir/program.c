@@ -1,6 +1,6 @@
-// Properties of programs: they print and read back, lowering keeps what they
-// mean, planning is deterministic. Each property is tried on programs that
-// were hard to get right, then on random ones.
+// Properties of programs: they print and read back (T1), lowering keeps their
+// values and is idempotent (T3), planning is deterministic (T2). Each property
+// is tried on programs that were hard to get right, then on random ones.
 #include "harness/test.h"
 #include "harness/property.h"
 #include "harness/doubles.h"
@@ -13,16 +13,7 @@ static int same_text(const char *a, const char *b)
     return a && b && strcmp(a, b) == 0;
 }
 
-static dv_program *parse(const char *text)
-{
-    dv_program *p = NULL;
-    dv_diag *diag = dv_diag_create();
-    if (dv_program_parse(&p, text, strlen(text), "random", NULL, 0, diag))
-        case_no("it does not parse: %s", dv_diag_text(diag));
-    dv_diag_destroy(diag);
-    return p;
-}
-
+// Lowers a program; the result must be valid (P1 to P4).
 static dv_program *lower(const dv_program *p, dv_grain grain)
 {
     dv_program *out = NULL;
@@ -50,7 +41,7 @@ static int reads_back(const dv_program *p, uint64_t seed)
 {
     (void)seed;
     char *text = dv_program_text(p), *again = NULL;
-    dv_program *q = text ? parse(text) : NULL;
+    dv_program *q = text ? case_program(text) : NULL;
     int ok = q != NULL;
     if (ok && !dv_ast_equal(&p->ast, &q->ast))
         ok = case_no("it prints to another tree:\n%s", text);
@@ -104,7 +95,8 @@ static int n_applies(const dv_expr *e)
     return n;
 }
 
-// A product of things that are there, as a contraction takes it.
+// Returns whether this is a product of constants and reads, as a contraction
+// takes it.
 static int is_product(const dv_expr *e)
 {
     if (e->kind == DV_EXPR_CONST || e->kind == DV_EXPR_READ)
@@ -121,7 +113,8 @@ static int is_primitive(const dv_op *op)
     if (!r)
         return 0;
     if (r->fn == DV_RED_SUM && r->arg[0]->kind == DV_EXPR_APPLY)
-        return is_product(r->arg[0]); // a contraction; its last touch is free
+        return is_product(
+            r->arg[0]); // a contraction; its epilogue may be anything
     return n_applies(op->body) == 0;
 }
 
@@ -151,7 +144,7 @@ static void free_values(double **values, const dv_program *p)
     free(values);
 }
 
-// All tensors of p, inputs made up as `like` has them.
+// Allocates all tensors of p; inputs have the values that they have in `like`.
 static double **new_values(const dv_program *p, const dv_program *like)
 {
     double **values = calloc((size_t)p->n_tensors + 1, sizeof *values);
@@ -204,9 +197,7 @@ static int means_the_same(const dv_program *p, double *const *want,
     }
     if (!ok) {
         char *text = dv_program_text(a);
-        char was[300];
-        snprintf(was, sizeof was, "%s", case_why());
-        case_no("%s\nlowered (%s):\n%s", was, grain_name(grain), text);
+        case_no("%s\nlowered (%s):\n%s", case_why(), grain_name(grain), text);
         dv_free(text);
     }
     free_values(got, a);
@@ -233,79 +224,27 @@ static int lowering_keeps_values(const dv_program *p, uint64_t seed)
 
 // -- Plans -------------------------------------------------------------------
 
-static dv_target *targets[2];
-
-static int setup(void **state)
-{
-    (void)state;
-    return dv_target_load(&targets[0], "host", NULL) ||
-           dv_target_load(&targets[1], "spyre", NULL);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    dv_target_destroy(targets[0]);
-    dv_target_destroy(targets[1]);
-    return 0;
-}
-
-static dv_plan *make_plan(const dv_program *p, const dv_target *target)
-{
-    dv_plan *plan = NULL;
-    dv_diag *diag = dv_diag_create();
-    if (dv_plan_create(&plan, p, target, NULL, diag))
-        case_no("no plan: %s", dv_diag_text(diag));
-    dv_diag_destroy(diag);
-    return plan;
-}
-
-static dv_plan *parse_plan(const char *text)
-{
-    dv_plan *plan = NULL;
-    dv_diag *diag = dv_diag_create();
-    if (dv_plan_parse(&plan, text, strlen(text), "again", NULL, NULL, diag))
-        case_no("the plan does not read back: %s", dv_diag_text(diag));
-    dv_diag_destroy(diag);
-    return plan;
-}
-
-static int plan_reads_back(const dv_program *p, const dv_target *target)
-{
-    dv_plan *a = make_plan(p, target), *b = NULL;
-    char *text = a ? dv_plan_text(a) : NULL, *again = NULL;
-    if (text)
-        b = parse_plan(text);
-    int ok = b != NULL;
-    if (ok && !dv_program_equal(a->ops, b->ops))
-        ok = case_no("the plan reads back with other ops:\n%s", text);
-    if (ok) {
-        again = dv_plan_text(b);
-        if (!same_text(text, again))
-            ok = case_no("the plan prints differently the second time:\n%s",
-                         again);
-    }
-    if (ok && dv_plan_check(b, NULL))
-        ok = case_no("the plan that was read fails its check");
-    dv_free(text);
-    dv_free(again);
-    dv_plan_destroy(a);
-    dv_plan_destroy(b);
-    return ok;
-}
-
+// T1, for the targets host and spyre.
 static int plans_read_back(const dv_program *p, uint64_t seed)
 {
     (void)seed;
-    return plan_reads_back(p, targets[0]) && plan_reads_back(p, targets[1]);
+    int ok = 1;
+    for (int i = 0; ok && i < 2; i++) {
+        dv_plan *plan = case_plan(p, i ? case_spyre : case_host, NULL);
+        ok = plan && case_reads_back(plan);
+        dv_plan_destroy(plan);
+    }
+    return ok;
 }
 
+// T2: the same program and target give the same text.
 static int plans_are_deterministic(const dv_program *p, uint64_t seed)
 {
     (void)seed;
     int ok = 1;
     for (int i = 0; ok && i < 2; i++) {
-        dv_plan *a = make_plan(p, targets[i]), *b = make_plan(p, targets[i]);
+        const dv_target *t = i ? case_spyre : case_host;
+        dv_plan *a = case_plan(p, t, NULL), *b = case_plan(p, t, NULL);
         char *ta = a ? dv_plan_text(a) : NULL;
         char *tb = b ? dv_plan_text(b) : NULL;
         ok = same_text(ta, tb) || (ta && tb && case_no("two plans differ"));
@@ -320,7 +259,7 @@ static int plans_are_deterministic(const dv_program *p, uint64_t seed)
 // -- Programs that were hard to get right ------------------------------------
 
 static const char *const hard[] = {
-    // Reducers of constants alone have no type of their own.
+    // Reducers over constants alone have no type of their own.
     "input x: f32[3]\n"
     "y[i] = x[i] + (sum[k] 0.5)  for k in 0..4\noutput y\n",
     "input x: i32[3]\n"
@@ -329,28 +268,28 @@ static const char *const hard[] = {
     "y[i] = (sum[k] 0.5 * 3.0) * x[i]  for k in 0..4\noutput y\n",
     "y[i] = (mean[k] 3) + (max[l] 0.5)  for i in 0..2, k in 0..4, l in 0..3\n"
     "output y\n",
-    // What has no literal: folding it is not possible.
+    // Values without a literal, which cannot be folded into one.
     "input x: f32[3]\ny[] = sum[k] (0.0 / 0.0) * x[k]\noutput y\n",
     "input x: i32[3]\ny[i]: f32 = x[i] + 0 / 0\noutput y\n",
     "input x: i32[3]\ny[i]: f64 = x[i] * log(-1)\noutput y\n",
-    // Constants that fold to what an integer cannot be written as.
+    // Constants that fold to a value that is no integer literal.
     "input x: f32[3]\ny[i] = x[i] + 0 * (-3)\noutput y\n",
     "input x: f32[3]\n"
     "y[i] = x[i] * (4503599627370496 * 4503599627370496)\noutput y\n",
     "input x: f32[3]\ny[i] = min(x[i], inf) - max(x[i], -inf)\noutput y\n",
-    // Parts that are cut out of a loop that never runs.
+    // Parts that are hoisted out of a loop that never runs.
     "input u: f32[4]\n"
     "repeat 0 {\n    u[i] <- u[i] / (1.0 + (sum[k] u[k]))\n}\noutput u\n",
-    // One name, two reducers, two ranges.
+    // Two reducers whose variables have the same name and different ranges.
     "input a: f32[2, 3]\ninput b: f32[2, 5]\n"
     "y[i] = (sum[k] a[i,k]) * (max[k] b[i,k])\noutput y\n",
-    // Names that the language uses itself.
+    // Keywords of the language as names.
     "param for = 3\ninput for: f32[for]\n"
     "in[for] = for[for]  for for in 0..for\n"
     "for[in] <- in[in] * for\noutput for, in\n",
     "input y: f32[2]\ninput y_1: f32[2]\n"
     "y[i] <- y[i] / (1.0 + (sum[y_1] y[y_1] * y_1[y_1]))\noutput y\n",
-    // Many vars, one of them through an index that is read.
+    // Indirect indices, one inside another, and of a scalar.
     "input a: f32[4, 4]\ninput p: i8[4]\n"
     "y[i] = sum[k] a[p[k],i] * a[p[p[i]],k]\noutput y\n",
     "input b: i32[6]\ninput p: i64[]\nb[p[]] <- b[p[]] + 1\noutput b\n",
@@ -365,11 +304,10 @@ CASE_PROPERTY(lowering_keeps_values, 300, 1)
 CASE_PROPERTY(plans_read_back, 300, 1)
 CASE_PROPERTY(plans_are_deterministic, 300, 1)
 
-// What a narrow integer is in the middle of an expression may not depend on
-// the grain.
-static void narrow_integers_keep_values(void **state)
+// The value of a narrow integer inside an expression does not depend on the
+// grain.
+TEST(narrow_integers_keep_values)
 {
-    (void)state;
     static const char *const texts[] = {
         "input a: i8[4]\ny[i]: i32 = min(a[i] * 50 * 50, 100)\noutput y\n",
         "input a: i8[4]\n"
@@ -390,10 +328,10 @@ static void narrow_integers_keep_values(void **state)
     assert_int_equal(failed, 0);
 }
 
-// A variable that moves nothing on the left side: refused, or lowered right.
-static void still_variables_keep_values(void **state)
+// A variable that occurs nowhere on the left side: the program is refused or
+// lowered correctly (P2).
+TEST(still_variables_keep_values)
 {
-    (void)state;
     static const char *const texts[] = {
         "input x: f32[5]\ntemp y: f32[1]\n"
         "y[0*i] = x[i]  for i in 3..4\noutput y\n",
@@ -405,17 +343,16 @@ static void still_variables_keep_values(void **state)
         "y[p[0*i]] <- x[i]\noutput y\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        dv_program *p = parse(texts[i]);
+        dv_program *p = case_program(texts[i]);
         assert_true(!p ||
                     (lowering_keeps_values(p, 1) && plans_read_back(p, 1)));
         dv_program_destroy(p);
     }
 }
 
-// What a repeat of 0 times defines has no value for others to read.
-static void dead_definitions_are_not_read(void **state)
+// P4: a tensor that only a repeat of 0 times defines cannot be read.
+TEST(dead_definitions_are_not_read)
 {
-    (void)state;
     static const char *const texts[] = {
         "input x: f32[2]\nrepeat 0 {\n    t[i] = x[i]\n}\n"
         "y[i] = t[i]\noutput y\n",
@@ -425,7 +362,7 @@ static void dead_definitions_are_not_read(void **state)
         "repeat 2 {\n    x[i] <- t[i]\n}\noutput x\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        dv_program *p = parse(texts[i]);
+        dv_program *p = case_program(texts[i]);
         if (p)
             fprintf(stderr, "accepted:\n%s", texts[i]);
         assert_null(p);
@@ -433,21 +370,19 @@ static void dead_definitions_are_not_read(void **state)
 }
 
 // An integer constant that no double holds is refused or kept, never changed.
-static void large_constants_read_back(void **state)
+TEST(large_constants_read_back)
 {
-    (void)state;
     static const char text[] = "input x: f32[3]\n"
                                "y[i] = x[i] + 9223372036854775807\noutput y\n";
-    dv_program *p = parse(text);
+    dv_program *p = case_program(text);
     assert_true(!p || plans_read_back(p, 1));
     dv_program_destroy(p);
 }
 
 // -- Params given from outside -----------------------------------------------
 
-static void set_params_are_in_the_text(void **state)
+TEST(set_params_are_in_the_text)
 {
-    (void)state;
     static const char text[] = "param N = 4\nparam s = 0.5\n"
                                "input x: f32[N]\ny[i] = s * x[i]\noutput y\n";
     const dv_param set[] = {{"N", "7"}, {"s", "-2"}};
@@ -455,7 +390,7 @@ static void set_params_are_in_the_text(void **state)
     assert_int_equal(
         dv_program_parse(&p, text, sizeof text - 1, "set", set, 2, NULL), 0);
     char *printed = dv_program_text(p);
-    dv_program *q = parse(printed);
+    dv_program *q = case_program(printed);
     assert_non_null(q);
     assert_true(dv_program_equal(p, q));
     dv_free(printed);
@@ -463,11 +398,10 @@ static void set_params_are_in_the_text(void **state)
     dv_program_destroy(q);
 }
 
-// A part that becomes an op of its own is lowered as far as a statement that
-// the user wrote.
-static void hoisted_parts_are_lowered_fully(void **state)
+// A part that lowering makes an op of its own is lowered as far as a statement
+// that the user wrote (T3).
+TEST(hoisted_parts_are_lowered_fully)
 {
-    (void)state;
     static const char text[] =
         "input u: i32[3, 3, 9]\ninput t: i32[3, 9]\n"
         "y[]: i64 = min[k,p] (max[n] (u[n,n,8-p] > t[n,k]))  for p in 0..9\n"
@@ -478,10 +412,9 @@ static void hoisted_parts_are_lowered_fully(void **state)
     assert_true(ok);
 }
 
-// Whole numbers that are chosen, and then used by functions of real numbers.
-static void chosen_numbers_read_back(void **state)
+// Integers that a select chooses and functions of real numbers then use.
+TEST(chosen_numbers_read_back)
 {
-    (void)state;
     static const char *const texts[] = {
         "input t: f32[9]\ny[i] = t[i] / select(t[i], 1, 2)\noutput y\n",
         "input t: f32[9]\n"
@@ -517,5 +450,5 @@ int main(void)
         cmocka_unit_test(hoisted_parts_are_lowered_fully),
         cmocka_unit_test(chosen_numbers_read_back),
     };
-    return run_group(tests, setup, teardown);
+    return run_group(tests, case_set_up, case_tear_down);
 }

@@ -1,22 +1,11 @@
-// Properties of nests: texts read back; no pass changes the result; the nest of
-// an op computes what the oracle says the op means. All numbers are small and
-// whole, so that results are equal to the bit in any order of adding.
+// Properties of nests: texts read back (T1); no pass changes the result (N7);
+// the nest of an op computes what the oracle computes. All numbers are small
+// integers, so that results do not depend on the order of adding.
 #include "harness/test.h"
 #include "harness/gen.h"
 #include "harness/doubles.h"
 #include "nest/nest.h"
 #include <inttypes.h>
-
-static char why[1200];
-
-__attribute__((format(printf, 1, 2))) static int no(const char *form, ...)
-{
-    va_list ap;
-    va_start(ap, form);
-    vsnprintf(why, sizeof why, form, ap);
-    va_end(ap);
-    return 0;
-}
 
 // -- Random nests ------------------------------------------------------------
 
@@ -29,8 +18,8 @@ static void shuffle(rng *r, int *a, int n)
     }
 }
 
-// Lay an operand out: a random order of its dimensions, now and then with
-// gaps. One dimension of type `unit` comes first where one is there, mostly.
+// Lays an operand out: its dimensions in random order, sometimes with gaps.
+// Mostly a dimension of type `unit` gets stride 1, if there is one.
 static void lay_out(rng *r, dv_nest *n, int o, const char *has, int unit)
 {
     int order[DV_NEST_MAX_DIMS], count = 0;
@@ -52,7 +41,7 @@ static void lay_out(rng *r, dv_nest *n, int o, const char *has, int unit)
     }
 }
 
-// Cut some dimensions in two, so that there is something to fuse.
+// Splits some dimensions in two, so that passes have something to fuse.
 static void cut_some(rng *r, dv_nest *n)
 {
     for (int i = 0, end = n->n_dims; i < end; i++) {
@@ -144,7 +133,7 @@ static void random_nest(rng *r, dv_nest *n)
 
 // -- What must hold ----------------------------------------------------------
 
-// Memory with made-up numbers; *at is the element of index 0.
+// Returns memory with made-up numbers; *at is the element with all indices 0.
 static void *made_up(const dv_nest *n, int o, char **at, size_t *bytes)
 {
     int64_t lo, hi, size = dv_dtype_get(n->dtype)->size_bytes;
@@ -156,7 +145,7 @@ static void *made_up(const dv_nest *n, int o, char **at, size_t *bytes)
     return data;
 }
 
-// What out is after a run; from malloc.
+// Returns the operand out after a run, from malloc.
 static void *result(const dv_nest *n, size_t *bytes)
 {
     void *data[DV_N_OPERANDS];
@@ -183,7 +172,7 @@ static int reads_back(const dv_nest *n)
     ok = ok && strcmp(a.at, b.at) == 0;
     dv_text_free(&a);
     dv_text_free(&b);
-    return ok || no("it does not read back");
+    return ok || case_no("it does not read back");
 }
 
 typedef struct watch {
@@ -200,12 +189,13 @@ static void after(void *user, const char *pass, const dv_nest *n)
         return;
     void *got = result(n, &bytes);
     if (bytes != w->bytes || memcmp(got, w->want, bytes) != 0)
-        w->ok = no("%s changes the result", pass);
+        w->ok = case_no("%s changes the result", pass);
     w->ok = w->ok && reads_back(n);
     free(got);
 }
 
-// Every pass keeps the result. *ready: the nest then has a kernel's form.
+// N7: every pass keeps the result. *ready: the nest then has the form of a
+// kernel (N6).
 static int passes_keep(const dv_nest *n, const char *list, int64_t threads,
                        int *ready)
 {
@@ -219,16 +209,16 @@ static int passes_keep(const dv_nest *n, const char *list, int64_t threads,
     void *want = result(n, &w.bytes);
     w.want = want;
     if (dv_nest_optimise(&work, list, &options, diag))
-        w.ok = no("a pass fails: %s", dv_diag_text(diag));
+        w.ok = case_no("a pass fails: %s", dv_diag_text(diag));
     int best = !strncmp(list, "join", 4) && dv_nest_is_product(n);
     dv_nest_form form;
     if (w.ok && best &&
         (dv_nest_check_order(&work, diag) ||
          dv_nest_form_of(&work, &form, diag)))
-        w.ok = no("it has no form: %s", dv_diag_text(diag));
+        w.ok = case_no("it has no form: %s", dv_diag_text(diag));
     dv_status st = w.ok && !best ? dv_nest_verify(&work, diag) : DV_OK;
     if (st != DV_OK && st != DV_E_NEST)
-        w.ok = no("it cannot be verified: %s", dv_diag_text(diag));
+        w.ok = case_no("it cannot be verified: %s", dv_diag_text(diag));
     *ready += w.ok && st == DV_OK;
     free(want);
     dv_diag_destroy(diag);
@@ -239,14 +229,13 @@ static void report(const char *what, uint64_t seed, const dv_nest *n)
 {
     dv_text text = {0};
     dv_nest_print(&text, n);
-    gen_report(what, seed, GEN_FLOATS, text.at, why);
+    gen_report(what, seed, GEN_FLOATS, text.at, case_why());
     dv_text_free(&text);
     fail();
 }
 
-static void passes(void **state)
+TEST(passes)
 {
-    (void)state;
     uint64_t seed = gen_seed();
     int cases = gen_cases(3000), ready = 0, sound = 0;
     for (int i = 0; i < cases; i++) {
@@ -266,13 +255,14 @@ static void passes(void **state)
     printf("%d of %d nests, %d get a kernel\n", sound, cases, ready);
     if (cases > 100)
         assert_true(sound > cases / 2 &&
-                    ready > cases / 10); // the form of a kernel is no accident
+                    ready >
+                        cases / 10); // enough nests get the form of a kernel
 }
 
 // -- Ops of programs ---------------------------------------------------------
 
 typedef struct variable {
-    char type; // of cmnk
+    char type; // c, m, n or k
     int size;
 } variable;
 
@@ -294,7 +284,8 @@ __attribute__((format(printf, 2, 3))) static void put(maker *m,
     va_end(ap);
 }
 
-// An access and the shape it needs, over the variables of some types.
+// Writes an access over the variables of some types, and the shape that it
+// needs.
 static void tensor(maker *m, const char *types, char *shape, char *access)
 {
     int order[8], n = 0,
@@ -351,7 +342,7 @@ static void make_product(maker *m, const char *type)
     ranges(m);
 }
 
-// What is reduced is read; what is not, read and written.
+// Reduced variables are read; the others are read and written.
 static void make_reduction(maker *m, const char *type)
 {
     static const char *const main[][3] = {
@@ -387,7 +378,7 @@ static void make_unary(maker *m, const char *type)
     ranges(m);
 }
 
-// Every variable is in one of the operands at least, the first in both.
+// Every variable is in at least one of the operands, the first in both.
 static void make_binary(maker *m, const char *type)
 {
     static const char *const main[][3] = {{"", "+", ""},
@@ -421,7 +412,7 @@ static void make_binary(maker *m, const char *type)
 static void make_program(maker *m)
 {
     const char *type = rng_percent(&m->r, 50) ? "f32" : "f64";
-    // One is written, and one is summed over.
+    // At least one variable is written and one is summed over.
     m->v[m->n_vars++].type = "cmn"[rng_below(&m->r, 3)];
     m->v[m->n_vars++].type = 'k';
     while (m->n_vars < 7 && rng_percent(&m->r, 70))
@@ -436,7 +427,7 @@ static void make_program(maker *m)
     }
 }
 
-// Does a run of the nest leave in its out what the oracle has there?
+// The nest's loops leave in out what the oracle computes.
 static int agrees(const dv_nest *n, const dv_nest_operands *w,
                   const dv_program *p, double *const *before,
                   const double *want)
@@ -461,9 +452,9 @@ static int agrees(const dv_nest *n, const dv_nest_operands *w,
     for (int o = 0; o < DV_N_OPERANDS; o++)
         free(data[o]);
     if (st != DV_OK)
-        return no("it does not run");
-    return bad < 0 || no("element %" PRId64 " is %g, the oracle has %g", bad,
-                         got, want[bad]);
+        return case_no("it does not run");
+    return bad < 0 || case_no("element %" PRId64 " is %g, the oracle has %g",
+                              bad, got, want[bad]);
 }
 
 static int as_the_oracle(const dv_program *p, dv_diag *diag, int *ready)
@@ -483,11 +474,11 @@ static int as_the_oracle(const dv_program *p, dv_diag *diag, int *ready)
     int ok = eval_in_doubles(p, after, &options, diag) == DV_OK &&
              dv_nest_of_op(&n, &where, p, 0, diag) == DV_OK;
     if (!ok)
-        no("%s", dv_diag_text(diag));
+        case_no("%s", dv_diag_text(diag));
     ok = ok && agrees(&n, &where, p, before, after[out]);
     dv_nest_options passes = {.size = sizeof(dv_nest_options), .threads = 2};
     if (ok && dv_nest_optimise(&n, dv_nest_list("seed"), &passes, diag))
-        ok = no("a pass fails: %s", dv_diag_text(diag));
+        ok = case_no("a pass fails: %s", dv_diag_text(diag));
     ok = ok && agrees(&n, &where, p, before, after[out]);
     *ready += ok && dv_nest_verify(&n, NULL) == DV_OK;
     for (int t = 0; t < p->n_tensors; t++) {
@@ -497,9 +488,8 @@ static int as_the_oracle(const dv_program *p, dv_diag *diag, int *ready)
     return ok;
 }
 
-static void ops(void **state)
+TEST(ops)
 {
-    (void)state;
     uint64_t seed = gen_seed();
     int cases = gen_cases(1500), ready = 0;
     for (int i = 0; i < cases; i++) {
@@ -511,17 +501,17 @@ static void ops(void **state)
                      DV_OK &&
                  dv_program_lower(&q, p, DV_GRAIN_FUSED, diag) == DV_OK;
         if (!ok)
-            no("%s", dv_diag_text(diag));
-        // More: factors that go back are turned round first; as it is written
-        // it has a nest, too.
-        ok = ok && (q->n_ops <= 3 || no("%d ops", (int)q->n_ops)) &&
+            case_no("%s", dv_diag_text(diag));
+        // If lowering makes several ops, because factors that are read
+        // backwards are reversed first, the op as written has a nest, too.
+        ok = ok && (q->n_ops <= 3 || case_no("%d ops", (int)q->n_ops)) &&
              as_the_oracle(q->n_ops == 1 ? q : p, diag, &ready);
         dv_program_destroy(p);
         dv_program_destroy(q);
         dv_diag_destroy(diag);
         if (!ok) {
             gen_report("the nest of an op", seed + (uint64_t)i, GEN_FLOATS,
-                       m.text, why);
+                       m.text, case_why());
             fail();
         }
     }

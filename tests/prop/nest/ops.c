@@ -1,13 +1,13 @@
-// Nests of ops with constants, means, several types, selects and indices that
-// are read: the reference loops make of each what the oracle makes of the op,
-// before and behind the passes, and kernels make the same of it with any number
-// of threads. All numbers are small and whole, so that results are equal in any
-// order of adding.
+// N2, N3, N4, N7: nests of ops with constants, means, several types, selects
+// and indices that are read. For each, the reference loops compute what the
+// oracle computes, before and after the passes, and kernels compute the same
+// with any number of threads. All numbers are small integers, so that results
+// do not depend on the order of adding.
 #include "harness/test.h"
 #include "harness/gen.h"
 #include "harness/doubles.h"
 #include "contract/contract.h"
-#include "harness/with_jit.h"
+#include "harness/kernels.h"
 #include <inttypes.h>
 #include <math.h>
 
@@ -19,7 +19,7 @@ typedef struct maker {
     rng r;
     char text[800];
     size_t len;
-    int x, y, z, rows; // sizes; rows: of what is looked up
+    int x, y, z, rows; // extents; rows: of the tensor that is indexed
 } maker;
 
 __attribute__((format(printf, 2, 3))) static void put(maker *m,
@@ -33,7 +33,7 @@ __attribute__((format(printf, 2, 3))) static void put(maker *m,
     assert_true(m->len < sizeof m->text);
 }
 
-static const char *pick(maker *m, const char *const *of, int n)
+static const char *pick_word(maker *m, const char *const *of, int n)
 {
     return of[rng_below(&m->r, n)];
 }
@@ -42,25 +42,25 @@ static const char *some_type(maker *m)
 {
     static const char *const types[] = {"f32",  "f32", "f64", "f16",
                                         "bf16", "i32", "i8",  "i64"};
-    return pick(m, types, 8);
+    return pick_word(m, types, 8);
 }
 
 static const char *some_float(maker *m)
 {
     static const char *const types[] = {"f32", "f32", "f64", "f16", "bf16"};
-    return pick(m, types, 5);
+    return pick_word(m, types, 5);
 }
 
 static const char *some_index(maker *m)
 {
     static const char *const types[] = {"i32", "i32", "i64", "i8"};
-    return pick(m, types, 4);
+    return pick_word(m, types, 4);
 }
 
 static const char *some_number(maker *m)
 {
     static const char *const values[] = {"0", "1", "3", "0.5", "-2", "inf"};
-    return pick(m, values, 6);
+    return pick_word(m, values, 6);
 }
 
 static void make_fill(maker *m)
@@ -79,7 +79,7 @@ static const char *some_binary(maker *m, const char **open, const char **end)
     return f[1];
 }
 
-// With a constant before it or behind it; a is turned now and then.
+// A binary with a constant on either side; a is sometimes transposed.
 static void make_constant(maker *m)
 {
     const char *open, *end, *fn = some_binary(m, &open, &end);
@@ -103,7 +103,7 @@ static void make_mean(maker *m)
         form == 1 ? m->x : m->y);
     if (product)
         put(m, "input b: %s[%d]\n", of, m->y);
-    const char *fn = pick(m, last, 4);
+    const char *fn = pick_word(m, last, 4);
     if (form == 0)
         put(m, "c[x]: %s = %s(mean[k] a[x,k])\n", to, fn);
     else if (form == 1)
@@ -112,7 +112,7 @@ static void make_mean(maker *m)
         put(m, "c[x]: %s = %s(mean[k] a[x,k] * b[k])\n", to, fn);
 }
 
-// Moves and functions from one type to another, sums as well.
+// Copies, functions and sums from one type to another.
 static void make_types(maker *m)
 {
     const char *open, *end, *fn = some_binary(m, &open, &end);
@@ -153,7 +153,7 @@ static void make_spread(maker *m)
                                         "-a[0]"};
     int n = m->x > m->y ? m->x : m->y;
     put(m, "input a: %s[%d]\nc[x,y]: %s = %s  for x in 0..%d, y in 0..%d\n",
-        some_float(m), n, some_float(m), pick(m, reads, 4), m->x, m->y);
+        some_float(m), n, some_float(m), pick_word(m, reads, 4), m->x, m->y);
 }
 
 static void make_gather(maker *m)
@@ -194,7 +194,8 @@ static void make_gather(maker *m)
     }
 }
 
-// Products whose variables are in one of three alone, and of several types.
+// Products whose variables are in only one of the operands, and of several
+// types.
 static void make_dot(maker *m)
 {
     static const char *const forms[][2] = {
@@ -215,7 +216,7 @@ static void make_dot(maker *m)
     put(m, "\n");
 }
 
-// Indices come again: what is written last stays.
+// A scatter with repeated indices: the last write determines the value (N4).
 static void make_scatter(maker *m)
 {
     const char *type = some_type(m);
@@ -244,17 +245,6 @@ static void make_program(maker *m)
 }
 
 // -- Running nests -----------------------------------------------------------
-
-static char why[1200];
-
-__attribute__((format(printf, 1, 2))) static int no(const char *form, ...)
-{
-    va_list ap;
-    va_start(ap, form);
-    vsnprintf(why, sizeof why, form, ap);
-    va_end(ap);
-    return 0;
-}
 
 typedef struct memory {
     char *data[DV_MAX_OPERANDS];
@@ -290,8 +280,8 @@ static int same(const dv_nest *n, const memory *d, const double *want,
     for (int64_t i = 0; i < count; i++) {
         double got = dv_load(n->dtype, d->data[DV_OUT], i);
         if (got != want[i] && !(isnan(got) && isnan(want[i])))
-            return no("%s: element %" PRId64 " is %g, the oracle has %g", how,
-                      i, got, want[i]);
+            return case_no("%s: element %" PRId64 " is %g, the oracle has %g",
+                           how, i, got, want[i]);
     }
     return 1;
 }
@@ -304,7 +294,7 @@ static int loops_agree(const dv_nest *n, const dv_nest_operands *w,
     fill(&d, n, w, p, before);
     dv_diag *diag = dv_diag_create();
     int ok = dv_nest_run_all(n, d.at, diag) == DV_OK ||
-             no("loops: %s", dv_diag_text(diag));
+             case_no("loops: %s", dv_diag_text(diag));
     ok =
         ok && same(n, &d, want, p->tensors[w->tensor[DV_OUT]].n_elems, "loops");
     dv_diag_destroy(diag);
@@ -312,7 +302,8 @@ static int loops_agree(const dv_nest *n, const dv_nest_operands *w,
     return ok;
 }
 
-// What has no kernel says so by its type.
+// Kernels compute what the oracle computes; a nest without a kernel is refused
+// because of its type.
 static int kernels_agree(dv_jit *jit, const dv_nest *n,
                          const dv_nest_operands *w, const dv_program *p,
                          double *const *before, const double *want,
@@ -325,7 +316,7 @@ static int kernels_agree(dv_jit *jit, const dv_nest *n,
     dv_status st = dv_contract_create(&c, jit, n, &o, diag);
     int typed = st == DV_E_DTYPE ||
                 (st == DV_E_NEST && strstr(dv_diag_text(diag), "wrong_dtype"));
-    int ok = st == DV_OK || typed || no("%s", dv_diag_text(diag));
+    int ok = st == DV_OK || typed || case_no("%s", dv_diag_text(diag));
     memory d;
     fill(&d, n, w, p, before);
     if (c) {
@@ -339,7 +330,7 @@ static int kernels_agree(dv_jit *jit, const dv_nest *n,
             for (int32_t i = 0; dv_contract_phases(c) == 2 && i < threads; i++)
                 dv_contract_combine(c, i, d.at[DV_OUT]);
         }
-        ok = dv_contract_found(c, NULL) == DV_OK || no("an index is none");
+        ok = dv_contract_found(c, NULL) == DV_OK || case_no("an index is none");
         ok = ok && same(n, &d, want, p->tensors[w->tensor[DV_OUT]].n_elems,
                         "kernels");
         *ran += 1;
@@ -358,7 +349,7 @@ static int reads_back(const dv_nest *n)
         dv_nest_parse(&again, text, strlen(text), "again", NULL) == DV_OK &&
         dv_nest_equal(n, again);
     dv_nest_destroy(again);
-    ok = ok || no("it does not read back:\n%s", text);
+    ok = ok || case_no("it does not read back:\n%s", text);
     dv_free(text);
     return ok;
 }
@@ -383,8 +374,7 @@ typedef struct count {
     int derived, kernels, ready;
 } count;
 
-// One op, given all tensors as they are before it, and what it makes of its
-// own.
+// Checks one op: `before` holds all tensors before it, `want` what it writes.
 static int op_holds(dv_jit *jit, const maker *m, const dv_program *p,
                     int32_t op, double *const *before, const double *want,
                     dv_diag *diag, count *all)
@@ -394,14 +384,14 @@ static int op_holds(dv_jit *jit, const maker *m, const dv_program *p,
     dv_nest n, laid;
     dv_nest_operands w;
     int ok = dv_nest_of_op(&n, &w, p, op, diag) == DV_OK ||
-             no("%s", dv_diag_text(diag));
+             case_no("%s", dv_diag_text(diag));
     ok = ok && reads_back(&n) && loops_agree(&n, &w, p, before, want);
     for (int i = 0; i < 2 && ok; i++) {
         laid = n;
         dv_nest_options passes = {.size = sizeof(dv_nest_options),
                                   .threads = threads};
         ok = dv_nest_optimise(&laid, lists[i], &passes, diag) == DV_OK ||
-             no("%s: %s", lists[i], dv_diag_text(diag));
+             case_no("%s: %s", lists[i], dv_diag_text(diag));
         ok = ok && reads_back(&laid) && loops_agree(&laid, &w, p, before, want);
         all->ready += i == 0 && ok && dv_nest_verify(&laid, NULL) == DV_OK;
     }
@@ -411,7 +401,7 @@ static int op_holds(dv_jit *jit, const maker *m, const dv_program *p,
     return ok;
 }
 
-// What a reducer does not need is taken out of it: there may be two ops. No
+// Lowering may move a factor out of a reducer, so that there are two ops. No
 // tensor is written twice.
 static int holds(dv_jit *jit, const maker *m, const dv_program *p,
                  dv_diag *diag, count *all)
@@ -422,7 +412,7 @@ static int holds(dv_jit *jit, const maker *m, const dv_program *p,
     assert_true(p->n_tensors <= MAX_TENSORS);
     make_values(p, before, after, m->rows);
     int ok = eval_in_doubles(p, after, &options, diag) == DV_OK ||
-             no("%s", dv_diag_text(diag));
+             case_no("%s", dv_diag_text(diag));
     for (int32_t i = 0; i < p->n_ops && ok; i++) {
         int32_t out = p->ops[i].write.tensor;
         memcpy(at, after, sizeof at);
@@ -450,14 +440,14 @@ static void ops(void **state)
                      DV_OK &&
                  dv_program_lower(&q, p, DV_GRAIN_FUSED, diag) == DV_OK;
         if (!ok)
-            no("%s", dv_diag_text(diag));
+            case_no("%s", dv_diag_text(diag));
         ok = ok && holds(*state, &m, q, diag, &all);
         dv_program_destroy(p);
         dv_program_destroy(q);
         dv_diag_destroy(diag);
         if (!ok) {
             gen_report("the nest of an op", seed + (uint64_t)i, GEN_FLOATS,
-                       m.text, why);
+                       m.text, case_why());
             fail_msg("DV_SEED=%" PRIu64, seed + (uint64_t)i);
         }
     }
@@ -472,5 +462,5 @@ static void ops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(ops)};
-    return run_group(tests, begin, end);
+    return run_group(tests, jit_begin, jit_end);
 }

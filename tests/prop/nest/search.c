@@ -1,6 +1,5 @@
-// Properties of the search for kernels, tiles and orders: what is left out by
-// its bounds makes no difference. Nests are random contractions; nothing is
-// run.
+// Properties of the search for kernels, tiles and orders: pruning by bounds
+// does not change its result. Nests are random contractions; nothing is run.
 #include "harness/test.h"
 #include "base/dtype.h"
 #include "harness/gen.h"
@@ -70,7 +69,7 @@ static void contraction(rng *r, dv_nest *n)
     dv_nest_join(n, &machines[0], NULL);
 }
 
-// One m, one n and some k go inside, the first of each that are met.
+// Puts one m, one n and some k inside the kernel, the first of each.
 static void mark_prims(rng *r, dv_nest *n)
 {
     dv_nest_dim inside[DV_NEST_MAX_DIMS];
@@ -90,9 +89,9 @@ static void mark_prims(rng *r, dv_nest *n)
     n->k_order = DV_K_AS_IT_IS; // it is not cut
 }
 
-// A contraction whose rows of k lie far apart in in0 (or in1), side by side
-// what a kernel reads of each, and which has the sizes of kernels that bring
-// such rows. Loops may be longer than any buffer is.
+// Makes a contraction whose rows of k are far apart in in0 (or in1), with
+// adjacent elements in each row, and with sizes for which there are kernels
+// that prefetch such rows. Loops may be longer than any buffer.
 static void far_contraction(rng *r, dv_nest *n)
 {
     static const int64_t rows[] = {32, 36, 48, 64, 96}, loops[] = {2, 5, 6, 16};
@@ -138,8 +137,8 @@ static void far_contraction(rng *r, dv_nest *n)
 
 enum { LINES = 2, BLOCKS = 8 };
 
-// The nest with lines, sizes and blocks cut as they are numbered; 0: there is
-// no such.
+// Cuts the nest by the given numbers of a kernel, of sizes and of a block;
+// returns 0 if there is no such cut.
 static int cut(dv_nest *n, const dv_nest_caches *c, int line, int m, int k_n,
                int block)
 {
@@ -170,7 +169,7 @@ static double price(const dv_nest *n, const dv_nest_caches *c, double *least)
     return cost;
 }
 
-// What the pass tile must find, by going through everything.
+// Finds what the pass `tile` must find, by trying everything.
 static void tile_by_all(dv_nest *n, const dv_nest_caches *c)
 {
     dv_nest best = *n;
@@ -191,9 +190,8 @@ static void tile_by_all(dv_nest *n, const dv_nest_caches *c)
     *n = best;
 }
 
-static void tiles_are_those_of_all(void **state)
+TEST(tiles_are_those_of_all)
 {
-    (void)state;
     for (int i = 0; i < gen_cases(200); i++) {
         rng r = {gen_seed() + (uint64_t)i};
         const dv_nest_options *o = &machines[i % N_MACHINES];
@@ -213,7 +211,7 @@ static void tiles_are_those_of_all(void **state)
 
 // -- Bounds ------------------------------------------------------------------
 
-// Do kernels bring rows in some way of packing?
+// Returns whether kernels prefetch rows with some way of packing.
 static int may_bring(dv_nest_count *c)
 {
     for (int i = 0; i < DV_NEST_WAYS; i++) {
@@ -227,8 +225,8 @@ static int may_bring(dv_nest_count *c)
     return 0;
 }
 
-// With its loops as they are, packed in any one way. What is added to large
-// numbers and taken away again is rounded there.
+// The cost with the loops as they are, for each way of packing, is not below
+// its bound. Large terms that cancel leave a rounding error.
 static void check_ways(const dv_nest *n, const dv_nest_caches *c,
                        const double *least, int seed)
 {
@@ -245,7 +243,8 @@ static void check_ways(const dv_nest *n, const dv_nest_caches *c,
     }
 }
 
-// Packing an operand, in any loop whose block of it fits.
+// Packing an operand in any loop whose block of it fits costs no less than the
+// bound.
 static void check_moves(dv_nest_count *c, int seed)
 {
     for (int way = 0; way < DV_NEST_WAYS; way++) {
@@ -265,8 +264,8 @@ static void check_moves(dv_nest_count *c, int seed)
     }
 }
 
-// Of the sizes before they are cut, and of the nest that is; 1: rows may be
-// brought there.
+// Checks the bounds of the sizes before they are cut, and of the nest after.
+// Returns 1 if rows may be prefetched there.
 static int check_bounds(const dv_nest *given, const dv_nest *n,
                         const dv_nest_caches *c, int seed)
 {
@@ -294,7 +293,7 @@ static int check_bounds(const dv_nest *given, const dv_nest *n,
     return may_bring(&count);
 }
 
-// What is known to cost no less is not looked for, and nothing else.
+// A search with a given limit finds exactly the results below the limit.
 static void check_most(const dv_nest *n, const dv_nest_caches *c)
 {
     dv_nest a = *n, b = *n, x = *n;
@@ -307,14 +306,13 @@ static void check_most(const dv_nest *n, const dv_nest_caches *c)
     assert_true(dv_nest_equal(&a, &b));
     assert_memory_equal(all.packs.at, near.packs.at, sizeof near.packs.at);
     assert_true(dv_nest_put_in_order(&x, c, cost, &none) >= most);
-    // As it is priced once it is marked.
+    // Marking the packed operands gives the same cost.
     dv_nest_mark(&a, &all.packs);
     assert_true(dv_nest_cost(&a, c) == cost);
 }
 
-static void bounds_hold(void **state)
+TEST(bounds_hold)
 {
-    (void)state;
     int met = 0, cases = gen_cases(8000);
     for (int i = 0; i < cases; i++) {
         rng r = {gen_seed() + (uint64_t)i};
@@ -332,7 +330,7 @@ static void bounds_hold(void **state)
             block = (int)rng_below(&r, BLOCKS);
         int m = (int)rng_below(&r, DV_NEST_WIDTHS);
         int k_n = (int)rng_below(&r, DV_NEST_WIDTHS);
-        if (far) // mostly whole
+        if (far) // mostly without remainders
             m = rng_percent(&r, 20) ? m : 0,
             k_n = rng_percent(&r, 10) ? k_n : 0;
         given = n;
@@ -354,9 +352,8 @@ static void look_on(void *user, const char *pass, const dv_nest *n)
     ++*(int *)user;
 }
 
-static void together_is_one_by_one(void **state)
+TEST(together_is_one_by_one)
 {
-    (void)state;
     for (int i = 0; i < gen_cases(800); i++) {
         rng r = {gen_seed() + (uint64_t)i};
         dv_nest_options o = machines[i % N_MACHINES];

@@ -1,8 +1,8 @@
-// Properties of placements: random buffers with in-place parents, groups,
-// fixed addresses, alignments and bars. Every solver's answer is legal and its
-// value is at most the bound; auto is no worse than any simple solver; exact
-// finds what trying every address finds; stays save what a walk through the
-// uses says they save; the same call gives the same bytes.
+// Properties of placements of random buffers with in-place parents, groups,
+// fixed addresses, alignments and bars. Every solver's answer is legal (S1 to
+// S5) and its value is at most the bound (S6); auto is no worse than any simple
+// solver; exact finds what trying every address finds; stays save what a walk
+// through the uses says they save; the same call gives the same answer.
 #include "harness/test.h"
 #include "harness/gen.h"
 #include "base/diag.h"
@@ -20,17 +20,6 @@ typedef struct instance {
     int n;
     dv_place_options options;
 } instance;
-
-static char why[700];
-
-__attribute__((format(printf, 1, 2))) static int no(const char *form, ...)
-{
-    va_list ap;
-    va_start(ap, form);
-    vsnprintf(why, sizeof why, form, ap);
-    va_end(ap);
-    return 0;
-}
 
 // -- Making instances --------------------------------------------------------
 
@@ -51,7 +40,7 @@ static void make_uses(rng *r, instance *x, int i, int64_t ticks)
     x->uses[i][0].writes = !b->first_use_is_read;
 }
 
-// Earlier buffers whose last use is this one's first.
+// Chooses earlier buffers as parents whose last use is this buffer's first.
 static void make_parents(rng *r, instance *x, int i)
 {
     dv_buffer *b = &x->buffers[i];
@@ -69,7 +58,7 @@ static void make_parents(rng *r, instance *x, int i)
             continue;
         x->parents[i][b->n_parents++] = p;
     }
-    // A later size may have made an earlier parent too small.
+    // Drops parents that have become too small.
     size_t kept = 0;
     for (size_t k = 0; k < b->n_parents; k++)
         if (x->buffers[x->parents[i][k]].size_bytes >= b->size_bytes)
@@ -82,7 +71,7 @@ static int meets(const dv_buffer *a, const dv_buffer *b)
     return a->start < b->end && b->start < a->end;
 }
 
-// A fixed address that no other fixed buffer stands at.
+// Fixes the buffer at an address where no other fixed buffer is.
 static void fix(rng *r, instance *x, int i)
 {
     dv_buffer *b = &x->buffers[i];
@@ -249,7 +238,7 @@ static int64_t sum(const instance *x, const dv_placement *p)
     return value;
 }
 
-// Is buffer i in memory without a break from tick a to tick b?
+// Returns whether buffer i is in memory from tick a to tick b without a break.
 static int stays(const dv_placement *p, int i, int64_t a, int64_t b)
 {
     for (size_t k = 0; k < p->n_stays; k++) {
@@ -262,12 +251,12 @@ static int stays(const dv_placement *p, int i, int64_t a, int64_t b)
     return 0;
 }
 
-// Transfers of a whole buffer that main memory is spared.
+// Returns how many transfers of the whole buffer main memory is spared.
 static int64_t spared(const instance *x, const dv_placement *p, int i)
 {
     const dv_buffer *b = &x->buffers[i];
     int64_t cost = 0;
-    int in_main = b->first_use_is_read; // main memory has the value
+    int in_main = b->first_use_is_read; // main memory has the current value
     for (size_t u = 0; u < b->n_uses; u++) {
         int64_t tick = b->uses[u].tick;
         int writes = u ? b->uses[u].writes : !b->first_use_is_read;
@@ -275,7 +264,7 @@ static int64_t spared(const instance *x, const dv_placement *p, int i)
             in_main = !stays(p, i, tick, tick);
             cost += in_main;
         } else if (u == 0 || !stays(p, i, b->uses[u - 1].tick, tick)) {
-            cost += 1 + !in_main; // read it, and once write it back
+            cost += 1 + !in_main; // read it and, the first time, write it back
             in_main = 1;
         }
     }
@@ -301,7 +290,8 @@ static int same(const dv_placement *p, const dv_placement *q)
            memcmp(p->stays, q->stays, p->n_stays * sizeof *p->stays) == 0;
 }
 
-// One solver: legal, bounded, and the same twice. Its value through `value`.
+// One solver's answer is legal, within the bound, and the same twice; *value is
+// its value.
 static int solver_holds(const instance *x, dv_solver method, int evict,
                         int64_t *value)
 {
@@ -315,15 +305,15 @@ static int solver_holds(const instance *x, dv_solver method, int evict,
     int ok = 1;
     if (dv_place(&p, x->buffers, (size_t)x->n, &o, diag) ||
         dv_placement_check(p, x->buffers, &o, diag))
-        ok = no("%s: %s", solver, dv_diag_text(diag));
+        ok = case_no("%s: %s", solver, dv_diag_text(diag));
     else if (dv_place(&q, x->buffers, (size_t)x->n, &o, diag) || !same(p, q))
-        ok = no("%s: not the same twice", solver);
+        ok = case_no("%s: not the same twice", solver);
     else if (p->value > p->bound)
-        ok = no("%s: value %" PRId64 " above the bound %" PRId64, solver,
-                p->value, p->bound);
+        ok = case_no("%s: value %" PRId64 " above the bound %" PRId64, solver,
+                     p->value, p->bound);
     else if (p->value != (evict ? sum_spared(x, p) : sum(x, p)))
-        ok = no("%s: value %" PRId64 ", not %" PRId64 " or %" PRId64, solver,
-                p->value, sum(x, p), sum_spared(x, p));
+        ok = case_no("%s: value %" PRId64 ", not %" PRId64 " or %" PRId64,
+                     solver, p->value, sum(x, p), sum_spared(x, p));
     *value = p ? p->value : 0;
     dv_placement_destroy(p);
     dv_placement_destroy(q);
@@ -340,8 +330,8 @@ static int holds(const instance *x)
         if (i == DV_SOLVER_AUTO)
             best = value;
         if (value > best && i != DV_SOLVER_EXACT && i != DV_SOLVER_ANNEAL)
-            return no("auto keeps %" PRId64 ", %s %" PRId64, best,
-                      dv_solver_name(i), value);
+            return case_no("auto keeps %" PRId64 ", %s %" PRId64, best,
+                           dv_solver_name(i), value);
     }
     return 1;
 }
@@ -356,12 +346,13 @@ static int exact_holds(const instance *x)
     o.solver = DV_SOLVER_EXACT;
     if (dv_place(&p, x->buffers, (size_t)x->n, &o, diag) ||
         dv_placement_check(p, x->buffers, &o, diag))
-        ok = no("%s", dv_diag_text(diag));
+        ok = case_no("%s", dv_diag_text(diag));
     else if (p->value != want)
-        ok = no("exact keeps %" PRId64 ", every address tried %" PRId64,
-                p->value, want);
+        ok = case_no("exact keeps %" PRId64 ", every address tried %" PRId64,
+                     p->value, want);
     else if (p->bound != want)
-        ok = no("the bound is %" PRId64 ", the best %" PRId64, p->bound, want);
+        ok = case_no("the bound is %" PRId64 ", the best %" PRId64, p->bound,
+                     want);
     dv_placement_destroy(p);
     dv_diag_destroy(diag);
     return ok;
@@ -375,7 +366,8 @@ static void check(int cases, int most, int64_t capacity, const char *name,
         instance *x = make(seed + (uint64_t)i, most, capacity);
         if (!property(x)) {
             char *text = as_text(x);
-            gen_report(name, seed + (uint64_t)i, GEN_INTEGERS, text, why);
+            gen_report(name, seed + (uint64_t)i, GEN_INTEGERS, text,
+                       case_why());
             dv_release(text);
             free(x);
             fail();
@@ -384,15 +376,13 @@ static void check(int cases, int most, int64_t capacity, const char *name,
     }
 }
 
-static void test_solvers(void **unused)
+TEST(test_solvers)
 {
-    (void)unused;
     check(120, 40, 64, "solvers", holds);
 }
 
-static void test_exact(void **unused)
+TEST(test_exact)
 {
-    (void)unused;
     check(1500, 6, 9, "exact", exact_holds);
     check(60, 9, 7, "exact", exact_holds);
 }

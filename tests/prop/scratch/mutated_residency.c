@@ -1,9 +1,10 @@
-// Spoiled plans: homes of random plans are changed at random. What the checker
-// refuses is well; what it accepts must still read back, give what the oracle
-// gives and move what is predicted. (tests/unit/scratch/residency.c has the
-// changes that must be refused.)
+// The homes of random plans are changed at random. The checker may refuse the
+// change; if it accepts the plan, it must still read back, give what the oracle
+// gives and move the predicted bytes (C11 to C15).
+// tests/unit/scratch/residency.c has changes that must be refused.
 #include "harness/test.h"
 #include "harness/property.h"
+#include "harness/random.h"
 #include "scratch/scratch.h"
 
 static int n_spoiled, n_accepted;
@@ -18,12 +19,12 @@ static int32_t any(rng *r, int32_t n)
 static void change_readers(rng *r, dv_plan *plan, dv_home *h)
 {
     int32_t n = h->n_readers, op = any(r, plan->ops->n_ops);
-    if (rng_percent(r, 30) && n > 0) { // one less
+    if (rng_percent(r, 30) && n > 0) { // remove a reader
         h->readers[any(r, n)] = h->readers[n - 1];
         h->n_readers--;
-    } else if (rng_percent(r, 50) && n > 0) { // another one
+    } else if (rng_percent(r, 50) && n > 0) { // replace a reader
         h->readers[any(r, n)] = op;
-    } else { // one more
+    } else { // add a reader
         int32_t *more = DV_NEW(&plan->arena, int32_t, n + 1);
         if (n)
             memcpy(more, h->readers, (size_t)n * sizeof *more);
@@ -33,7 +34,7 @@ static void change_readers(rng *r, dv_plan *plan, dv_home *h)
     }
 }
 
-// Another home beside the others, much like one of them.
+// Adds a home that is a copy of another one, at a random address.
 static void add_home(rng *r, dv_plan *plan)
 {
     dv_scratch *s = &plan->scratch;
@@ -118,7 +119,7 @@ static void spoil(rng *r, dv_plan *plan)
 
 // -- One case --------------------------------------------------------------
 
-// What a plan that is read would be: refused, or with its homes looked up.
+// Verifies and indexes the section as reading a plan would, then checks it.
 static int accepted(dv_plan *plan)
 {
     if (dv_scratch_verify(plan, NULL) ||
@@ -132,7 +133,7 @@ static int holds(const dv_program *p, uint64_t seed)
     rng r = {seed ^ 0x5b011ed};
     dv_target t;
     int ok = 1;
-    case_target(&r, &t);
+    random_target(&r, &t);
     t.scratch_bytes = (int64_t)1024 << rng_below(&r, 5);
     t.cores = 1 + rng_below(&r, 6);
     t.ring = 1;
@@ -159,15 +160,13 @@ static int holds(const dv_program *p, uint64_t seed)
     return ok;
 }
 
-static void floats(void **state)
+TEST(floats)
 {
-    (void)state;
     case_random("accepted is right", holds, GEN_FLOATS, 250);
 }
 
-static void integers(void **state)
+TEST(integers)
 {
-    (void)state;
     case_random("accepted is right", holds, GEN_INTEGERS, 120);
 }
 

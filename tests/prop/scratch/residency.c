@@ -1,13 +1,16 @@
-// Properties of what stays on the cores. Random programs on random machines
-// under random switches: the plan checks and reads back, gives what the oracle
-// gives, moves what was predicted, is the same when it is made again; with the
-// division left alone, scratchpads change no bit of the results, never make
-// main memory move more, and spare just what the plan says they spare. Then
-// every function and reducer of the language, one by one, before pointwise and
-// reducing ops, under every switch.
+// Properties of residency in scratchpads (C11 to C15). For random programs on
+// random machines with random options, the plan passes its check and reads
+// back, gives what the oracle gives, moves the predicted bytes and is the same
+// when it is made again. With the division unchanged, scratchpads change no bit
+// of the results, never increase the traffic of main memory, and save exactly
+// the bytes that the plan states. Then every function and reducer of the
+// language is tried with every option, before pointwise and before reducing
+// ops.
 #include "harness/test.h"
 #include "divvy/place.h"
 #include "harness/property.h"
+#include "harness/unit.h"
+#include "harness/random.h"
 #include "plan/traffic.h"
 #include <inttypes.h>
 #include <math.h>
@@ -39,8 +42,9 @@ static dv_plan_options random_options(rng *r, int64_t cores)
     return o;
 }
 
-// Who computes which tiles, on machines that compute on tiles; there half of
-// the programs keep nothing on cores, so that any core may have any tile.
+// Chooses a policy and an order, on machines that compute on tiles. Half of the
+// programs there keep nothing in scratchpads, so that any core may have any
+// tile.
 static void random_policy(rng *r, const dv_target *t, dv_plan_options *o)
 {
     static const char *const policies[] = {
@@ -80,7 +84,8 @@ static const char *options_text(const dv_plan_options *o)
 
 // -- Random programs -------------------------------------------------------
 
-// As the groups are dealt: grids give what does not stay on cores to others.
+// Counts the traffic with the tiles as the groups deal them, without grids,
+// which may give tiles to other cores.
 static int64_t memory_bytes(const dv_plan *plan)
 {
     dv_plan dealt = *plan;
@@ -103,7 +108,7 @@ static int same_again(const dv_plan *plan, const dv_program *p,
     return ok || case_no("another plan the second time");
 }
 
-// Against the same division with nothing on the cores.
+// Compares with the same division with nothing in scratchpads.
 static int spares(const dv_plan *plan, const dv_program *p, const dv_target *t,
                   const dv_plan_options *o)
 {
@@ -131,7 +136,7 @@ static int holds(const dv_program *p, uint64_t seed)
     rng r = {seed ^ 0x5c7a7c4};
     dv_target t;
     dv_plan *plan = NULL;
-    case_target(&r, &t);
+    random_target(&r, &t);
     if (t.scratch_bytes == 0)
         t.scratch_bytes = 4096;
     dv_plan_options o = random_options(&r, t.cores);
@@ -150,15 +155,13 @@ static int holds(const dv_program *p, uint64_t seed)
     return ok;
 }
 
-static void floats(void **state)
+TEST(floats)
 {
-    (void)state;
     case_random("stays", holds, GEN_FLOATS, 600);
 }
 
-static void integers(void **state)
+TEST(integers)
 {
-    (void)state;
     case_random("stays", holds, GEN_INTEGERS, 300);
 }
 
@@ -191,8 +194,8 @@ enum {
     N_REDUCERS = sizeof reducers / sizeof *reducers
 };
 
-// What a function is given: plain inputs, or numbers above 0 for one that needs
-// real numbers. Nothing that was rounded is ever compared.
+// Writes a call with plain inputs, or with positive numbers for a function of
+// real numbers. No rounded value is ever compared.
 static void put_call(dv_text *out, const fn *f)
 {
     static const char *const plain[] = {"x[i,j]", "w[i,j]", "x[i,j]"};
@@ -249,7 +252,7 @@ static void put_reducer(dv_text *out, const fn *f, const char *dtype,
                     "output z\n");
 }
 
-// One switch turned at a time.
+// One option is changed at a time.
 static const struct {
     const char *name;
     dv_plan_options o;
@@ -286,54 +289,45 @@ enum { N_SWITCHES = sizeof switches / sizeof *switches };
 
 typedef struct suite {
     dv_target *spyre;
-    int n_runs, n_homes; // plans simulated, homes in them
+    int n_runs, n_homes; // simulated plans, and the homes in them
 } suite;
 
 static void run_switch(suite *s, const dv_program *p, const char *text, int k,
                        int64_t cores)
 {
     dv_plan_options o = switches[k].o;
-    dv_plan *plan = NULL;
-    dv_diag *diag = dv_diag_create();
     o.cores = cores;
-    if (dv_plan_create(&plan, p, s->spyre, &o, diag))
-        fail_msg("%s, %d cores: %s\n%s", switches[k].name, (int)cores,
-                 dv_diag_text(diag), text);
-    if (!case_keeps(p, plan))
+    dv_plan *plan = case_plan(p, s->spyre, &o);
+    if (!plan || !case_keeps(p, plan))
         fail_msg("%s, %d cores: %s\n%s", switches[k].name, (int)cores,
                  case_why(), text);
-    // On one core nothing stands in the way of what is written and read.
+    // On one core everything that is written and read again can be resident.
     if (k == 0 && cores == 1 && plan->scratch.n_homes == 0)
         fail_msg("nothing stays on the core\n%s", text);
     s->n_runs++;
     s->n_homes += plan->scratch.n_homes;
     dv_plan_destroy(plan);
-    dv_diag_destroy(diag);
 }
 
-// One program under every switch, on 1, 3 and 32 cores.
-static void run_all(suite *s, const char *text, size_t len)
+// One program with every option, on 1, 3 and 32 cores.
+static void run_all(suite *s, const char *text)
 {
     static const int64_t cores[] = {1, 3, 32};
-    dv_program *p = NULL;
-    dv_diag *diag = dv_diag_create();
-    if (dv_program_parse(&p, text, len, "suite", NULL, 0, diag))
-        fail_msg("%s\n%s", dv_diag_text(diag), text);
+    dv_program *p = program_of(text);
     for (int c = 0; c < 3; c++)
         for (int k = 0; k < N_SWITCHES; k++)
             run_switch(s, p, text, k, cores[c]);
     dv_program_destroy(p);
-    dv_diag_destroy(diag);
 }
 
-// `share` of 100 of the programs, spread over the table.
-static void every_op(void **state)
+// Every function and reducer with every option; with DV_CASES below 100 only
+// that share of the programs, spread over the table.
+TEST(every_op)
 {
-    (void)state;
     static const char *const dtypes[] = {"f16", "f32", "i32"};
     suite s = {0};
     int n = 0, share = gen_cases(100);
-    assert_int_equal(dv_target_load(&s.spyre, "spyre", NULL), DV_OK);
+    s.spyre = target_of("spyre");
     for (int i = 0; i < N_FNS + N_REDUCERS; i++)
         for (int t = 0; t < 3; t++)
             for (int reduces = 0; reduces < 2; reduces++) {
@@ -346,7 +340,7 @@ static void every_op(void **state)
                     put_fn(&text, f, dtypes[t], reduces);
                 else
                     put_reducer(&text, f, dtypes[t], reduces);
-                run_all(&s, text.at, text.len);
+                run_all(&s, text.at);
                 dv_text_free(&text);
             }
     printf("%d plans, %d homes\n", s.n_runs, s.n_homes);

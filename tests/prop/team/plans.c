@@ -1,54 +1,14 @@
-// Properties of plans for teams: every one checks and reads back, every team of
-// 1 to 9 ranks gives the same bits as one of 1 (results that are combined from
-// parts within the residual of the oracle, and the same run after run), every
-// exchange carries what is needed, and messages that are wrong are refused.
+// Properties of plans for teams (C16 to C20): every plan passes its check and
+// reads back; every team of 1 to 9 ranks gives the same bits as one rank
+// (results combined from partial sums: within the oracle's bounds, and the same
+// run after run); every exchange carries what is needed; wrong messages are
+// refused.
 #include "harness/test.h"
-#include "harness/case.h"
 #include "harness/teams.h"
-#include "exec/exec.h"
-#include "team/team.h"
-#include <inttypes.h>
-
-static dv_target *host;
-
-static int setup(void **state)
-{
-    (void)state;
-    return dv_target_load(&host, "host", NULL) != DV_OK;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    dv_target_destroy(host);
-    return 0;
-}
 
 // -- One team --------------------------------------------------------------
 
-static int reads_back(const dv_plan *plan)
-{
-    char *text = dv_plan_text(plan), *again = NULL;
-    dv_plan *read = NULL;
-    dv_diag *diag = dv_diag_create();
-    int ok =
-        !dv_plan_parse(&read, text, strlen(text), "again", NULL, NULL, diag) ||
-        case_no("its text is refused: %s", dv_diag_text(diag));
-    if (ok) {
-        again = dv_plan_text(read);
-        ok = !strcmp(text, again) || case_no("it reads back as another plan");
-    }
-    if (ok)
-        ok = !dv_plan_check(read, diag) ||
-             case_no("read back it fails: %s", dv_diag_text(diag));
-    dv_free(text);
-    dv_free(again);
-    dv_plan_destroy(read);
-    dv_diag_destroy(diag);
-    return ok;
-}
-
-// Once more with the same options: the same bits, parts of sums included.
+// A second run with the same options gives the same bits, also of partial sums.
 static int same_again(const dv_plan *plan, const dv_rank_options *how,
                       void *const *after)
 {
@@ -56,44 +16,41 @@ static int same_again(const dv_plan *plan, const dv_rank_options *how,
     dv_diag *diag = dv_diag_create();
     int ok = !dv_ranks_run_as(plan, how, again, NULL, diag) ||
              case_no("it does not run again: %s", dv_diag_text(diag));
-    ok = ok && teams_same_bits(plan->ops, after, again);
+    ok = ok && case_same_values(plan->ops, after, plan->ops, again);
     dv_diag_destroy(diag);
     case_free(again, plan->ops);
     return ok;
 }
 
-// `judged`: the oracle's threshold holds for the program on one rank. (An error
-// that a repeat carries backwards, from a narrow type into a wide one, is not
-// in its estimate.)
+// Checks one team. `judged`: on one rank the results are within the oracle's
+// bound, which does not include an error that a repeat carries from a narrow
+// type into a wide one.
 static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
                       const char *grid, int whole, int judged,
                       const dv_rank_options *how, void *const *alone)
 {
-    dv_plan *plan = teams_plan(p, host, size, rank, grid);
+    dv_plan *plan = teams_plan(p, case_host, size, rank, grid);
     if (!plan)
         return 0;
     dv_diag *diag = dv_diag_create();
     void **before = case_buffers(plan->ops), **after = case_buffers(plan->ops);
     dv_carried *swaps = calloc((size_t)plan->team.n_swaps + 1, sizeof *swaps);
     dv_moved_all moved = {.swaps = swaps};
-    int ok = reads_back(plan);
+    int ok = case_reads_back(plan);
     if (ok)
         ok = !dv_ranks_run_as(plan, how, after, &moved, diag) ||
              case_no("it does not run: %s", dv_diag_text(diag));
     if (ok && judged)
-        ok = teams_right(p, plan, before, after, diag);
+        ok = case_right(p, plan, before, after);
     if (ok && alone && (whole || plan->team.n_follows == 0))
-        ok = teams_same_bits(plan->ops, alone, after);
+        ok = case_same_values(plan->ops, alone, plan->ops, after);
     if (ok)
         ok = teams_carried(plan, &moved);
     if (ok)
         ok = same_again(plan, how, after);
     free(swaps);
-    if (!ok) {
-        char *text = dv_plan_text(plan);
-        fprintf(stderr, "\n%s\n%s", case_why(), strstr(text, "program "));
-        dv_free(text);
-    }
+    if (!ok)
+        case_show(plan);
     case_free(before, plan->ops);
     case_free(after, plan->ops);
     dv_diag_destroy(diag);
@@ -106,16 +63,13 @@ static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
 static int teams_agree(const char *text, int whole, rng *r)
 {
     static const char *const grids[] = {"2x2", "2x3", "3x1x2", "1x4", "2x2x2"};
-    dv_program *p = NULL;
-    dv_diag *diag = dv_diag_create();
-    if (dv_program_parse(&p, text, strlen(text), "random", NULL, 0, diag)) {
-        case_no("%s", dv_diag_text(diag));
-        dv_diag_destroy(diag);
+    dv_program *p = case_program(text);
+    if (!p)
         return 0;
-    }
-    dv_plan *one = teams_plan(p, host, 1, 0, NULL);
+    dv_diag *diag = dv_diag_create();
+    dv_plan *one = teams_plan(p, case_host, 1, 0, NULL);
     int ok = one != NULL;
-    // Tiles so small that even these programs have several.
+    // Tiles are so small that even these programs have several.
     dv_rank_options how = {.threads = (int32_t)(1 + rng_below(r, 3)),
                            .no_overlap = rng_percent(r, 30),
                            .min_points = rng_percent(r, 70) ? 4 : 0};
@@ -126,7 +80,7 @@ static int teams_agree(const char *text, int whole, rng *r)
     int judged = 0;
     if (ok) {
         void **before = case_buffers(one->ops);
-        judged = teams_right(p, one, before, alone, diag);
+        judged = case_right(p, one, before, alone);
         case_free(before, one->ops);
     }
     for (int i = 0; ok && i < 2; i++) {
@@ -160,51 +114,50 @@ static void try_random(gen_mode mode, int cases)
     }
 }
 
-static void test_integers(void **unused)
+TEST(test_integers)
 {
-    (void)unused;
     try_random(GEN_INTEGERS, 250);
 }
 
-static void test_floats(void **unused)
+TEST(test_floats)
 {
-    (void)unused;
     try_random(GEN_FLOATS, 250);
 }
 
 static const char *const hard[] = {
-    // Star and box stencils, wider than parts, in a repeat.
+    // Star and box stencils that reach further than a rank's part, in a repeat.
     "input u: f64[11, 9]\nrepeat 4 {\nu[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + "
     "u[i,j-1] + u[i,j+1]) for i in 1..10, j in 1..8\n}\noutput u\n",
     "input u: f32[13, 12]\nv[i,j] = u[i,j] + u[i+8,j+6] + u[i+4,j+3] for i in "
     "0..5, j in 0..6\noutput v\n",
-    // Far views, strides, other ways round, transposed.
+    // Strided, reversed and transposed reads of distant elements.
     "input a: f64[100]\nw[i] = a[3*i+2] for i in 0..30\nr[i] = a[99-i] for i "
     "in 0..100\ny[i] = r[i] + a[i]\noutput y, w\n",
     "input x: f64[7, 12]\ny[i,j] = x[j,i]\nz[i] = y[i,3] + y[i,0]\noutput z, "
     "y\n",
-    // What is not written in a repeat is fetched once.
+    // A tensor that is not written in a repeat is fetched once.
     "input x: f32[10, 10]\ninput k: f32[10, 10]\nrepeat 3 {\nx[i,j] <- "
     "x[i,j-1] * k[j,i] for i in 0..10, j in 1..10\n}\noutput x\n",
-    // Reductions over each dim and over all; a scalar for everybody.
+    // Reductions over each dim and over all; a scalar that every rank reads.
     "input x: f64[9, 14]\nr[i] = sum[j] x[i,j]\nc[j] = max[i] x[i,j]\n"
     "s[] = min[i,j] x[i,j]\nt[] = mean[i,j] x[i,j]\n"
     "y[i,j] = (x[i,j] - r[i]) * c[j] + s[] - t[]\noutput y, r, c, s, t\n",
-    // Products, one after the other.
+    // Two products, of which the second reads the first.
     "input a: f32[12, 20]\ninput b: f32[20, 16]\ninput d: f32[16, 5]\nc[m,n] = "
     "sum[k] a[m,k] * b[k,n]\ne[m,n] = relu(sum[k] c[m,k] * d[k,n])\noutput e\n",
-    // Indices that are read keep their dims whole.
+    // A dim that is read through an index is not cut.
     "input t: f32[8, 6]\ninput p: i32[10]\ny[i,j] = t[p[i],j]\nz[i,j] = "
     "y[9-i,j]\noutput z\n",
-    // Read across and divided by what is the same along a row: which rows they
-    // are is not for a rank's strides to say.
+    // A transposed read divided by a value that is constant along a row: a
+    // rank's own strides must not decide what counts as a row.
     "input x: f32[9, 9, 4, 16]\ninput s: f32[9]\ny[i,j,k,l] = x[l,k,j,i] / "
     "s[l] for i in 0..16, j in 0..4, k in 0..9, l in 0..9\noutput y\n",
     "input x: f32[36, 36]\ninput s: f32[36]\ny[i,j] = x[j,i] / s[i]\n"
     "z[i,j] = x[j,i] / s[j]\noutput y, z\n",
     "input x: f32[36, 36]\ninput s: f32[36]\nt[i,j] = x[i,j] * 0.3\n"
     "y[i,j] = t[j,i] / s[i]\noutput y\n",
-    // Sums over two variables, whose rows follow each other in a part alone.
+    // Sums over two variables whose rows are adjacent only within a rank's
+    // part.
     "input x: f32[12, 3, 37] @ split(1)\ninput z: f32[40]\ny[b,c] = sum[i,j] "
     "exp(x[i,b,j] * z[c])\noutput y\n",
     // Fewer elements than ranks.
@@ -212,9 +165,8 @@ static const char *const hard[] = {
     "0..2\nw[i,j] = z[i,j] + z[i,2-j]\noutput y, w\n",
 };
 
-static void test_hard(void **unused)
+TEST(test_hard)
 {
-    (void)unused;
     for (size_t i = 0; i < sizeof hard / sizeof *hard; i++)
         for (uint64_t k = 0; k < 8; k++) {
             rng r = {k * 977 + i};
@@ -274,20 +226,16 @@ static int send_less(rng *r, dv_swap *s)
     return 1;
 }
 
-static void test_wrong(void **unused)
+TEST(test_wrong)
 {
-    (void)unused;
     breaker *const breakers[] = {lose, twice, shift, other_rank, send_less};
     int tried = 0;
     for (uint64_t k = 0; k < 300; k++) {
         rng r = {k};
-        dv_program *p = NULL;
-        const char *text = hard[rng_below(&r, 3)];
-        assert_int_equal(
-            dv_program_parse(&p, text, strlen(text), "hard", NULL, 0, NULL),
-            DV_OK);
+        dv_program *p = case_program(hard[rng_below(&r, 3)]);
         int64_t size = 2 + rng_below(&r, 5);
-        dv_plan *plan = teams_plan(p, host, size, rng_below(&r, size), NULL);
+        dv_plan *plan =
+            teams_plan(p, case_host, size, rng_below(&r, size), NULL);
         assert_non_null(plan);
         int32_t n = plan->team.n_swaps;
         dv_swap *s = n ? &plan->team.swaps[rng_below(&r, n)] : NULL;
@@ -306,5 +254,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hard), cmocka_unit_test(test_wrong),
         cmocka_unit_test(test_integers), cmocka_unit_test(test_floats)};
-    return run_group(tests, setup, teardown);
+    return run_group(tests, case_set_up, case_tear_down);
 }

@@ -1,6 +1,5 @@
-// The ground floor: arenas, text, tables, JSON, checked integers, element
-// types.
-#define _POSIX_C_SOURCE 200809L
+// Arenas, text, tables, JSON, checked integers and element types.
+#define _POSIX_C_SOURCE 200809L // mkdtemp, setenv
 #include "harness/test.h"
 #include "base/diag.h"
 #include "base/dtype.h"
@@ -22,9 +21,8 @@ static uint64_t next_random(uint64_t *s)
 
 // -- Arenas ------------------------------------------------------------------
 
-static void arena_memory(void **state)
+TEST(arena_memory)
 {
-    (void)state;
     dv_arena a = {0};
     for (size_t n = 1; n < 300; n++) {
         unsigned char *p = dv_arena_alloc(&a, n, 1);
@@ -34,7 +32,7 @@ static void arena_memory(void **state)
             assert_int_equal(p[i], 0);
         memset(p, 0xff, n); // the next object must not see this
     }
-    // Larger than any chunk, and small ones again after it.
+    // An object larger than any chunk, and a small one after it.
     static const size_t big = (size_t)5 << 20;
     char *p = DV_NEW(&a, char, big), *q = DV_NEW(&a, char, 8);
     assert_true(p && q);
@@ -46,21 +44,19 @@ static void arena_memory(void **state)
     assert_null(a.chunks);
 }
 
-static void arena_nothing(void **state)
+TEST(arena_nothing)
 {
-    (void)state;
     dv_arena a = {0};
     void *p = dv_arena_alloc(&a, 0, 8);
     assert_non_null(p);
     assert_int_equal((uintptr_t)p % _Alignof(max_align_t), 0);
-    assert_non_null(a.chunks); // it points into the arena
+    assert_non_null(a.chunks); // the name points into the arena
     assert_string_equal(dv_arena_copy(&a, "", 0), "");
     dv_arena_free(&a);
 }
 
-static void arena_refuses(void **state)
+TEST(arena_refuses)
 {
-    (void)state;
     dv_arena a = {0};
     assert_null(dv_arena_alloc(&a, SIZE_MAX, 2));
     assert_null(dv_arena_alloc(&a, SIZE_MAX / 4, 8));
@@ -74,9 +70,8 @@ static void arena_refuses(void **state)
     dv_arena_free(&a);
 }
 
-static void arena_push(void **state)
+TEST(arena_push)
 {
-    (void)state;
     dv_arena a = {0};
     int64_t *items = NULL;
     int32_t n = 0, cap = 0;
@@ -90,7 +85,7 @@ static void arena_push(void **state)
         assert_int_equal(items[i], i);
     n = cap;
     dv_mem_fail_at(0);
-    // What is left of the chunk may do for some; the rest is refused.
+    // What is left of the chunk may suffice for some; then allocation fails.
     while (DV_PUSH(&a, int64_t, items, n, cap))
         n = cap;
     dv_mem_fail_at(-1);
@@ -100,12 +95,12 @@ static void arena_push(void **state)
 
 // -- Text --------------------------------------------------------------------
 
-static void text_long(void **state)
+TEST(text_long)
 {
-    (void)state;
     dv_text t = {0};
     char s[1001] = {0};
-    for (int n = 0; n <= 1000; n += 50) { // around the 256 of the small buffer
+    for (int n = 0; n <= 1000;
+         n += 50) { // around the 256 bytes of the small buffer
         memset(s, 'x', (size_t)n);
         dv_put(&t, "<%s>", s);
     }
@@ -123,9 +118,8 @@ static void text_long(void **state)
     dv_release(p);
 }
 
-static void text_fails_once(void **state)
+TEST(text_fails_once)
 {
-    (void)state;
     dv_text t = {0};
     dv_put(&t, "kept");
     dv_mem_fail_at(0);
@@ -146,7 +140,8 @@ static void check_double(double v, const char *want)
         assert_string_equal(t.at, want);
     double back = dv_parse_double(t.at, t.len);
     if (v == v)
-        assert_memory_equal(&back, &v, sizeof v); // tells -0.0 from 0.0
+        assert_memory_equal(&back, &v,
+                            sizeof v); // also distinguishes -0.0 from 0.0
     assert_non_null(strpbrk(t.at, ".en"));
     dv_text_free(&t);
 }
@@ -183,20 +178,18 @@ static void check_doubles(void)
     }
 }
 
-static void text_doubles(void **state)
+TEST(text_doubles)
 {
-    (void)state;
     check_doubles();
-    // More digits than any small buffer has.
+    // More digits than any internal buffer holds.
     char s[200] = "0.";
     memset(s + 2, '3', 197);
     assert_true(dv_parse_double(s, 199) == 1.0 / 3);
     assert_true(dv_parse_double("1.25e2", 4) == 1.25);
 }
 
-static void text_memory_sizes(void **state)
+TEST(text_memory_sizes)
 {
-    (void)state;
     dv_text t = {0};
     static const int64_t sizes[] = {0, 17, 1023, 1024, 2 << 20, 1025};
     for (int i = 0; i < 6; i++) {
@@ -208,9 +201,9 @@ static void text_memory_sizes(void **state)
     dv_text_free(&t);
 }
 
-// A comma in a number would make every dump a syntax error. Pashto has a point
-// of two bytes.
-static void text_in_other_locales(void **state)
+// Repeats the tests of texts in every locale of the list that can be set and
+// that does not write numbers with a point. Returns how many there were.
+static int try_locales(void **state)
 {
     static const char *const names[] = {"de_DE.UTF-8", "de_DE", "fr_FR.UTF-8",
                                         "nl_NL.UTF-8", "ps_AF.UTF-8"};
@@ -219,20 +212,47 @@ static void text_in_other_locales(void **state)
         if (!setlocale(LC_NUMERIC, names[i]) ||
             strcmp(localeconv()->decimal_point, ".") == 0)
             continue;
-        found = 1;
+        found++;
         check_doubles();
         text_memory_sizes(state);
     }
     setlocale(LC_NUMERIC, "C");
+    return found;
+}
+
+// Numbers are written with a point in every locale: a comma would make every
+// dump a syntax error. Tried are the locales that are installed and those that
+// localedef makes in a temporary folder: German has a comma, Pashto a point of
+// two bytes.
+static void text_in_other_locales(void **state)
+{
+    static const struct {
+        const char *from, *charmap, *name;
+    } made[] = {{"de_DE", "ISO-8859-1", "de_DE"},
+                {"ps_AF", "UTF-8", "ps_AF.UTF-8"}};
+    char folder[] = "/tmp/divvy-locales-XXXXXX", command[200];
+    int found = try_locales(state);
+    assert_non_null(mkdtemp(folder));
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        snprintf(command, sizeof command,
+                 "localedef -c -i %s -f %s %s/%s >%s/log 2>&1", made[i].from,
+                 made[i].charmap, folder, made[i].name, folder);
+        if (system(command) != 0)
+            printf("localedef does not make %s\n", made[i].name);
+    }
+    setenv("LOCPATH", folder, 1);
+    found += try_locales(state);
+    unsetenv("LOCPATH");
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
     if (!found)
-        skip_test("no locale with a decimal comma is installed");
+        skip_test("no locale with a decimal comma, nor sources to make one of");
 }
 
 // -- Tables ------------------------------------------------------------------
 
-static void table_of_many(void **state)
+TEST(table_of_many)
 {
-    (void)state;
     enum { N = 10000 };
     dv_arena a = {0};
     dv_table t = {0};
@@ -243,13 +263,13 @@ static void table_of_many(void **state)
         size_t len = (size_t)snprintf(keys[i], sizeof *keys, "k%d", i);
         assert_true(dv_table_set(&t, &a, keys[i], len, i));
     }
-    for (int i = 0; i < N; i += 2) // change every other one
+    for (int i = 0; i < N; i += 2) // overwrite every other one
         assert_true(dv_table_set(&t, &a, keys[i], strlen(keys[i]), -i));
     assert_int_equal(t.n, N);
     for (int i = 0; i < N; i++)
         assert_int_equal(dv_table_get(&t, keys[i], strlen(keys[i]), -1),
                          i % 2 ? i : -i);
-    // Only so many bytes count: "k12" of "k123" is another key.
+    // Keys are compared by length, too: "k12" in "k123" is another key.
     assert_int_equal(dv_table_get(&t, "k123", 3, 0), -12);
     assert_int_equal(dv_table_get(&t, "k10000", 6, -1), -1);
     assert_int_equal(dv_table_get(&t, "", 0, -1), -1);
@@ -259,9 +279,8 @@ static void table_of_many(void **state)
 
 // -- JSON --------------------------------------------------------------------
 
-static void json_values(void **state)
+TEST(json_values)
 {
-    (void)state;
     dv_text t = {0};
     dv_json j = {.out = &t};
     dv_json_open(&j, NULL, '{');
@@ -278,7 +297,7 @@ static void json_values(void **state)
     dv_json_open(&j, "list", '[');
     dv_json_open_flat(&j, NULL, '{');
     dv_json_int(&j, "a", 1);
-    dv_json_open(&j, "b", '['); // flat, for what is around it is
+    dv_json_open(&j, "b", '['); // on one line, because its parent is
     dv_json_int(&j, NULL, 2);
     dv_json_close(&j);
     dv_json_close(&j);
@@ -302,9 +321,8 @@ static void json_values(void **state)
     dv_text_free(&t);
 }
 
-static void json_strings(void **state)
+TEST(json_strings)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"", "\"\""},
         {"a\"b\\c/", "\"a\\\"b\\\\c/\""},
@@ -316,7 +334,7 @@ static void json_strings(void **state)
         {"\xe0\x9f\xbf", "\"\\ufffd\\ufffd\\ufffd\""},
         {"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""}, // a surrogate
         {"\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""},
-        {"\xe2\x82", "\"\\ufffd\\ufffd\""}, // cut off by the end
+        {"\xe2\x82", "\"\\ufffd\\ufffd\""}, // truncated
         {"\xc3(", "\"\\ufffd(\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -328,9 +346,8 @@ static void json_strings(void **state)
     }
 }
 
-static void json_nesting(void **state)
+TEST(json_nesting)
 {
-    (void)state;
     dv_text t = {0};
     dv_json j = {.out = &t};
     for (int i = 0; i < DV_JSON_DEPTH; i++)
@@ -345,9 +362,8 @@ static void json_nesting(void **state)
 
 // -- Checked integers --------------------------------------------------------
 
-static void math_checked(void **state)
+TEST(math_checked)
 {
-    (void)state;
     int64_t v = INT64_MAX;
     assert_false(dv_add_i64(&v, INT64_MAX, 1));
     assert_true(dv_add_i64(&v, INT64_MAX, INT64_MIN) && v == -1);
@@ -375,12 +391,12 @@ static void math_checked(void **state)
 
 // -- Element types -----------------------------------------------------------
 
-// A 16-bit float, described by its widths only, so that the reference below
-// shares nothing with the code it checks.
+// A 16-bit float type described only by its widths, so that the reference below
+// shares no code with what it checks.
 typedef struct half {
     dv_dtype dtype;
     int fraction_bits, bias;
-    uint16_t infinity; // as bits; the next power of two to the rounding
+    uint16_t infinity; // its bits; rounding treats it as the next power of two
 } half;
 static const half f16 = {DV_F16, 10, 15, 0x7c00};
 static const half bf16 = {DV_BF16, 7, 127, 0x7f80};
@@ -395,7 +411,7 @@ static double value_of(const half *t, uint16_t h)
     return h & 0x8000 ? -v : v;
 }
 
-// The nearest by search, the even one of two.
+// Returns the nearest number by search, with ties to even.
 static uint16_t nearest(const half *t, double v)
 {
     uint16_t sign = signbit(v) ? 0x8000 : 0;
@@ -423,7 +439,7 @@ static void check_store(const half *t, double v)
         if (got != want)
             print_error("%a: got %04x, want %04x\n", v, got, want);
         assert_int_equal(got, want);
-        // A float goes through one rounding less, and must agree.
+        // Storing a float, which is rounded once less, gives the same bits.
         float f = (float)v;
         if ((double)f != v)
             continue;
@@ -449,8 +465,8 @@ static void check_half(const half *t)
         else
             assert_true(v == value_of(t, h));
     }
-    // Every midpoint between two neighbours, and the doubles beside it, which
-    // a float cannot tell from it; then the floats beside it.
+    // Every midpoint between two neighbours, the doubles next to it, which are
+    // equal to it as floats, and the floats next to it.
     for (uint16_t h = 0; h < t->infinity; h++) {
         double mid = (value_of(t, h) + value_of(t, (uint16_t)(h + 1))) / 2;
         check_store(t, mid);
@@ -472,19 +488,18 @@ static void check_half(const half *t)
     check_store(t, (double)INFINITY);
 }
 
-static void dtype_halves(void **state)
+TEST(dtype_halves)
 {
-    (void)state;
     check_half(&f16);
     check_half(&bf16);
-    // As a float this is 1 + 2^-11, half way, and goes to the even 1.
+    // Rounded to a float first, this would be 1 + 2^-11, a tie, and go to the
+    // even 1.
     assert_true(dv_round_to(DV_F16, 1 + 0x1p-11 + 0x1p-40) == 1 + 0x1p-10);
     assert_true(dv_round_to(DV_BF16, 1 + 0x1p-8 + 0x1p-40) == 1 + 0x1p-7);
 }
 
-static void dtype_integers(void **state)
+TEST(dtype_integers)
 {
-    (void)state;
     static const struct {
         double v, i64, i32, i8;
     } cases[] = {{2.9, 2, 2, 2},
@@ -508,9 +523,8 @@ static void dtype_integers(void **state)
     assert_true(most == INT64_MAX);
 }
 
-static void dtype_names(void **state)
+TEST(dtype_names)
 {
-    (void)state;
     assert_int_equal(dv_dtype_find("bf16", 4), DV_BF16);
     assert_int_equal(dv_dtype_find("f16x", 3), DV_F16);
     assert_int_equal(dv_dtype_find("f1", 2), -1);

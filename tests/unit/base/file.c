@@ -1,4 +1,4 @@
-// Files that are there whole or not at all, and diagnostics.
+// F1: files that appear as a whole or not at all; and diagnostics.
 #define _POSIX_C_SOURCE 200809L
 #include "harness/test.h"
 #include "base/diag.h"
@@ -53,9 +53,8 @@ static void file_holds(const char *want)
     dv_release(bytes);
 }
 
-static void file_whole(void **state)
+TEST(file_whole)
 {
-    (void)state;
     mode_t mask = umask(027);
     assert_int_equal(dv_file_write(path, "first", 5, NULL), DV_OK);
     umask(mask);
@@ -98,40 +97,38 @@ static void leave_temporary(void)
     assert_int_equal(code, 0);
 }
 
-// What a killed writer left goes with the next one; what a living one writes
-// stays, and so does what is not of a writer.
-static void file_left_behind(void **state)
+// F1: the temporary file of a killed writer is removed by the next writer; that
+// of a live writer and any other file stay, also if its name is similar.
+TEST(file_left_behind)
 {
-    (void)state;
+    static const char *const kept[] = {".backup", ".divvy-abc123",
+                                       ".divvy-0123456789abcdef"};
     dv_writer *w = NULL;
     assert_int_equal(dv_file_write(path, "first", 5, NULL), DV_OK);
-    leave(".backup");
-    leave(".divvy-abc123");
-    leave(".divvy-0123456789abcdef");
+    for (int i = 0; i < 3; i++)
+        leave(kept[i]);
     leave_temporary();
     assert_int_equal(n_files(), 5);
     assert_int_equal(dv_writer_open(&w, path, NULL), DV_OK);
     dv_writer_put(w, "second", 6);
-    assert_int_equal(n_files(), 5); // one gone, one more
+    assert_int_equal(n_files(), 5); // one file removed, one added
     dv_writers_clean(path);
     assert_int_equal(n_files(), 5);
     assert_int_equal(dv_file_write(path, "third", 5, NULL), DV_OK);
     assert_int_equal(dv_writer_commit(w, NULL), DV_OK);
     file_holds("second");
     assert_int_equal(n_files(), 4);
-    static const char *const kept[] = {"backup", "divvy-abc123",
-                                       "divvy-0123456789abcdef"};
     for (int i = 0; i < 3; i++) {
         char name[600];
-        snprintf(name, sizeof name, "%s.%s", path, kept[i]);
+        snprintf(name, sizeof name, "%s%s", path, kept[i]);
         assert_int_equal(remove(name), 0);
     }
 }
 
-// Without room for all of it the old file stays, and nothing lies beside it.
-static void file_no_room(void **state)
+// F1: if there is no room for the whole file, the old file stays and nothing is
+// left beside it.
+TEST(file_no_room)
 {
-    (void)state;
     char *big = calloc(1, 100000);
     struct rlimit old, small;
     assert_non_null(big);
@@ -150,9 +147,8 @@ static void file_no_room(void **state)
     assert_int_equal(n_files(), 1);
 }
 
-static void file_errors(void **state)
+TEST(file_errors)
 {
-    (void)state;
     char gone[sizeof path + 8];
     char *bytes = NULL;
     size_t len = 0;
@@ -177,9 +173,8 @@ static void file_errors(void **state)
 
 // -- Diagnostics -------------------------------------------------------------
 
-static void diag_places(void **state)
+TEST(diag_places)
 {
-    (void)state;
     static const char text[] = "one\n\ta = b\xff + c\nlast";
     static const dv_source src = {"p.dv", text, sizeof text - 1};
     static const struct {
@@ -200,10 +195,10 @@ static void diag_places(void **state)
     }
 }
 
-// However long the line, its excerpt is short and the caret under its byte.
-static void diag_long_lines(void **state)
+// The excerpt of a line is short, however long the line is, and the caret is
+// below the right byte.
+TEST(diag_long_lines)
 {
-    (void)state;
     char text[1000];
     for (uint32_t off = 0; off < sizeof text; off++) {
         memset(text, '.', sizeof text);
@@ -220,9 +215,8 @@ static void diag_long_lines(void **state)
     }
 }
 
-static void diag_order(void **state)
+TEST(diag_order)
 {
-    (void)state;
     dv_source src = {"p", "ab", 2};
     dv_diag *d = dv_diag_create();
     assert_string_equal(dv_diag_text(d), "");
@@ -240,7 +234,8 @@ static void diag_order(void **state)
                         "divvy: error[shape]: first (in pass divide)\n"
                         "p:1:2: note: see here\n    ab\n     ^\n");
     dv_diag_destroy(d);
-    // A note belongs to its own error, even when that was not the first.
+    // A note belongs to the error before it, even if that was not the first
+    // error.
     d = dv_diag_create();
     dv_fail(d, DV_E_SHAPE, DV_NOWHERE, "first");
     dv_fail(d, DV_E_NAME, DV_NOWHERE, "second");
@@ -249,9 +244,8 @@ static void diag_order(void **state)
     dv_diag_destroy(d);
 }
 
-static void diag_many_warnings(void **state)
+TEST(diag_many_warnings)
 {
-    (void)state;
     dv_diag *d = dv_diag_create();
     for (int i = 0; i < 25; i++)
         dv_warn(d, "slow", DV_NOWHERE, "number %d", i);
@@ -264,10 +258,9 @@ static void diag_many_warnings(void **state)
     dv_diag_destroy(d);
 }
 
-// Nobody listens, and nothing is stored: both must be as good as any other.
-static void diag_without(void **state)
+// Errors can be reported without a diag, and to a diag without memory.
+TEST(diag_without)
 {
-    (void)state;
     assert_int_equal(dv_fail(NULL, DV_E_NAME, DV_NOWHERE, "x"), DV_E_NAME);
     dv_note(NULL, DV_NOWHERE, "x");
     dv_warn(NULL, "slow", DV_NOWHERE, "x");

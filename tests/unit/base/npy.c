@@ -1,5 +1,5 @@
 // .npy files: what is written is read back, what numpy writes is read, and
-// every file that lies about itself is refused for its own reason.
+// every inconsistent file is refused with its own message.
 #define _POSIX_C_SOURCE 200809L
 #include "harness/test.h"
 #include "base/dtype.h"
@@ -21,7 +21,7 @@ static int make_dir(void **state)
     return 0;
 }
 
-// rmdir fails when a test left anything but t.npy behind.
+// Removes the folder; rmdir fails if a test left anything but t.npy there.
 static int remove_dir(void **state)
 {
     (void)state;
@@ -38,7 +38,7 @@ static void put_file(const void *head, size_t n, const void *data, size_t m)
     assert_int_equal(fclose(f), 0);
 }
 
-// A file of version 1 or 2 whose dict is `dict`, padded to `dict_len` bytes.
+// Writes a file of version 1 or 2 with this dict, padded to `dict_len` bytes.
 static void put_npy(int version, const char *dict, size_t dict_len,
                     const void *data, size_t m)
 {
@@ -63,7 +63,7 @@ static int contains(const char *text, const char *part)
     return 0;
 }
 
-// Read t.npy as `x: f32[2, 3]`, which must fail with this message.
+// Reading t.npy as `x: f32[2, 3]` fails with this message.
 static void refused(dv_status status, const char *message)
 {
     float x[6];
@@ -78,9 +78,8 @@ static void refused(dv_status status, const char *message)
 
 // -- Files that are right ----------------------------------------------------
 
-static void round_trips(void **state)
+TEST(round_trips)
 {
-    (void)state;
     static const int64_t shape[] = {3, 1, 5, 2};
     for (int t = DV_F64; t <= DV_I8; t++) {
         int64_t bytes = dv_dtype_get((dv_dtype)t)->size_bytes;
@@ -102,10 +101,9 @@ static void round_trips(void **state)
     }
 }
 
-// Byte for byte what numpy.save writes.
-static void as_numpy_writes(void **state)
+// The bytes are exactly those that numpy.save writes.
+TEST(as_numpy_writes)
 {
-    (void)state;
     static const char start[] =
         "\x93NUMPY\x01\x00\x76\x00"
         "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }   ";
@@ -123,9 +121,8 @@ static void as_numpy_writes(void **state)
     dv_release(bytes);
 }
 
-static void data_is_aligned(void **state)
+TEST(data_is_aligned)
 {
-    (void)state;
     int64_t shape[DV_MAX_DIMS];
     for (int n_dims = 0; n_dims <= DV_MAX_DIMS; n_dims++) {
         for (int d = 0; d < n_dims; d++)
@@ -146,10 +143,9 @@ static void data_is_aligned(void **state)
     }
 }
 
-// More than one block, so that blocks end in the middle of everything.
-static void fortran_order(void **state)
+// Data of more than one block, so that blocks end in the middle of rows.
+TEST(fortran_order)
 {
-    (void)state;
     enum { A = 7, B = 5, C = 11, D = 97, N = A * B * C * D };
     int64_t *file = malloc(N * sizeof *file);
     int64_t(*x)[B][C][D] = malloc(N * sizeof *file);
@@ -168,9 +164,8 @@ static void fortran_order(void **state)
     free(x);
 }
 
-static void fortran_small(void **state)
+TEST(fortran_small)
 {
-    (void)state;
     static const char *const dicts[] = {
         "{'shape':(),'fortran_order':True,'descr':'|i1'}",
         "{'shape':(6,),'fortran_order':True,'descr':'<i1'}",
@@ -189,10 +184,9 @@ static void fortran_small(void **state)
     }
 }
 
-// Python takes more than numpy writes; so does the reader.
-static void other_spellings(void **state)
+// The reader accepts Python dicts that numpy does not write.
+TEST(other_spellings)
 {
-    (void)state;
     static const char *const dicts[] = {
         "{\"descr\": \"<f4\", \"fortran_order\": False, \"shape\": (2, 3)}",
         "{'descr':'=f4','fortran_order':False,'shape':(2,3,),}\n",
@@ -214,9 +208,8 @@ static void other_spellings(void **state)
 static const char good[] =
     "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n";
 
-static void long_header(void **state)
+TEST(long_header)
 {
-    (void)state;
     const float data[6] = {1, 2, 3, 4, 5, 6};
     float x[6] = {0};
     put_npy(2, good, DV_NPY_MAX_DICT, data, sizeof data);
@@ -277,18 +270,16 @@ static const struct {
 };
 #undef DICT
 
-static void bad_dicts(void **state)
+TEST(bad_dicts)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         put_npy(1, bad[i].dict, strlen(bad[i].dict), NULL, 0);
         refused(DV_E_FORMAT, bad[i].message);
     }
 }
 
-static void too_many_dims(void **state)
+TEST(too_many_dims)
 {
-    (void)state;
     put_npy(1,
             "{'descr': '<f4', 'fortran_order': False, 'shape': "
             "(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1)}",
@@ -296,9 +287,8 @@ static void too_many_dims(void **state)
     refused(DV_E_LIMIT, "the shape has more than 16 dims");
 }
 
-static void bad_prefixes(void **state)
+TEST(bad_prefixes)
 {
-    (void)state;
     put_file("", 0, NULL, 0);
     refused(DV_E_FORMAT, "the file has 0 bytes, a .npy header at least 10");
     put_file("\x93NUMPY\x01\x00\x01", 9, NULL, 0);
@@ -320,9 +310,8 @@ static void bad_prefixes(void **state)
             "the header claims 4294967295 bytes, the file has 2 left");
 }
 
-static void wrong_sizes(void **state)
+TEST(wrong_sizes)
 {
-    (void)state;
     const float data[7] = {0};
     put_npy(1, good, 118, data, 23);
     refused(DV_E_FORMAT, "truncated: the header promises 24 bytes of "
@@ -334,9 +323,8 @@ static void wrong_sizes(void **state)
     refused(DV_E_FORMAT, "the file has 0");
 }
 
-static void other_tensors(void **state)
+TEST(other_tensors)
 {
-    (void)state;
     static const struct {
         const char *dict, *message;
     } cases[] = {
@@ -357,10 +345,9 @@ static void other_tensors(void **state)
     }
 }
 
-// The header is text, so its errors have a place in it.
-static void positions(void **state)
+// Errors in the header have a position in its text.
+TEST(positions)
 {
-    (void)state;
     float x[6];
     dv_diag *d = dv_diag_create();
     put_npy(1, "{'descr': '<f4', 'color': 1}", 30, NULL, 0);
@@ -370,9 +357,8 @@ static void positions(void **state)
     dv_diag_destroy(d);
 }
 
-static void no_such_files(void **state)
+TEST(no_such_files)
 {
-    (void)state;
     unlink(path);
     refused(DV_E_FILE, "cannot open the file: No such file or directory");
     assert_int_equal(mkdir(path, 0777), 0);
@@ -387,9 +373,8 @@ static void no_such_files(void **state)
     unlink(path);
 }
 
-static void out_of_memory(void **state)
+TEST(out_of_memory)
 {
-    (void)state;
     float x[6] = {0};
     int64_t shape[] = {2, 3};
     dv_status s = DV_E_NOMEM;

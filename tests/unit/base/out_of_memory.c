@@ -1,6 +1,6 @@
-// Out of memory at every single allocation: each call must fail cleanly with
-// DV_E_NOMEM, leave its result alone, leak nothing (address sanitizer sees),
-// and do its work once there is enough.
+// Every single allocation fails once: each call fails cleanly with DV_E_NOMEM,
+// leaves its result alone, leaks nothing (which the address sanitizer sees),
+// and succeeds once there is enough memory.
 #define _POSIX_C_SOURCE 200809L // mkdtemp
 #include "harness/test.h"
 #include "divvy/grid.h"
@@ -11,7 +11,7 @@
 #include "exec/exec.h"
 #include <unistd.h>
 
-// Everything the language has, small.
+// A small program with everything that the language has.
 static const char text[] =
     "param N = 4\n"
     "param s = 0.5\n"
@@ -32,7 +32,7 @@ static const char text[] =
     "n[] = sum[i] e[i] * g[i]\n"
     "output y, x, n, b, p\n";
 
-// Ops that run row by row, one of them folded into others.
+// Ops that run row by row, one of them inlined into others.
 static const char rows_text[] = "input x: f32[9, 70]\n"
                                 "m[i] = mean[j] x[i,j]\n"
                                 "c[i,j] = x[i,j] - m[i]\n"
@@ -94,10 +94,10 @@ static int teardown(void **state)
 
 typedef dv_status attempt(dv_diag *diag);
 
-// Fail allocation 0, 1, 2, … until the call succeeds.
+// Fails allocation 0, 1, 2, … until the call succeeds.
 static void sweep(attempt *f)
 {
-    dv_mem_fail_at(-1); // where the test before may have left it
+    dv_mem_fail_at(-1); // the test before may have left another value
     for (int64_t n = 0;; n++) {
         assert_true(n < 200000);
         dv_diag *diag = dv_diag_create();
@@ -107,7 +107,7 @@ static void sweep(attempt *f)
         int64_t calls = dv_mem_calls();
         dv_mem_fail_at(-1);
         if (st == DV_OK) {
-            assert_true(calls <= n); // nothing was refused on the way
+            assert_true(calls <= n); // no allocation failed
             dv_diag_destroy(diag);
             return;
         }
@@ -119,7 +119,7 @@ static void sweep(attempt *f)
     }
 }
 
-// A text that must be whole or not there at all.
+// Checks that a text is complete or NULL.
 static dv_status whole(char *got, const char *want)
 {
     if (!got)
@@ -129,7 +129,7 @@ static dv_status whole(char *got, const char *want)
     return st;
 }
 
-// Strings have no diag; their failure is NULL.
+// Functions that return strings have no diag; they fail with NULL.
 static dv_status told(dv_diag *diag, dv_status st)
 {
     return st == DV_E_NOMEM ? dv_nomem(diag) : st;
@@ -251,7 +251,7 @@ static dv_status resume_plan(dv_diag *diag)
     return read_plan(diag, "lower");
 }
 
-// A machine with holes, a plan for it, and lint for the machine.
+// A machine with holes, a plan for it, and lint of its grids.
 static const char holed[] = "target t { core_grid = 4x3 holes = 0,1-3,1 2,0 "
                             "tile_rows = 8 tile_cols = 8 scratch = 4KiB }";
 
@@ -295,7 +295,7 @@ static dv_status check_plan(dv_diag *diag)
     return dv_plan_check(plan, diag);
 }
 
-// A write that only counting can tell apart.
+// A write whose uniqueness (C4) only counting can show.
 static dv_status check_counting(dv_diag *diag)
 {
     static const char skew[] = "input b: i8[4, 7]\n"
@@ -396,10 +396,9 @@ static dv_status verify(dv_diag *diag)
 
 // -- Diagnostics and files ---------------------------------------------------
 
-// A diag that cannot render still says what went wrong.
-static void diag_text(void **state)
+// A diag that cannot allocate its text still names the error.
+TEST(diag_text)
 {
-    (void)state;
     static const char wrong[] = "input a: f32[2]\ninput unused: f32[2]\n"
                                 "y[i] = a[i]\nz[i] = a[i+1]  for i in 0..2\n";
     int done = 0;
@@ -538,38 +537,38 @@ SWEEP(place_evict)
 SWEEP(place_anneal)
 SWEEP(place_least)
 
-#define TEST(f) cmocka_unit_test(f##_without_memory)
+#define OOM_TEST(f) cmocka_unit_test(f##_without_memory)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(parse),
-        TEST(to_text),
-        TEST(to_json),
-        TEST(lower_fused),
-        TEST(lower_primitive),
-        TEST(load_spyre),
-        TEST(load_host),
-        TEST(target_to_text),
-        TEST(create_plan),
-        TEST(plan_to_text),
-        TEST(plan_to_json),
-        TEST(parse_plan),
-        TEST(resume_plan),
-        TEST(with_holes),
-        TEST(check_plan),
-        TEST(check_counting),
-        TEST(execute),
-        TEST(execute_primitive),
-        TEST(execute_rows),
-        TEST(verify),
+        OOM_TEST(parse),
+        OOM_TEST(to_text),
+        OOM_TEST(to_json),
+        OOM_TEST(lower_fused),
+        OOM_TEST(lower_primitive),
+        OOM_TEST(load_spyre),
+        OOM_TEST(load_host),
+        OOM_TEST(target_to_text),
+        OOM_TEST(create_plan),
+        OOM_TEST(plan_to_text),
+        OOM_TEST(plan_to_json),
+        OOM_TEST(parse_plan),
+        OOM_TEST(resume_plan),
+        OOM_TEST(with_holes),
+        OOM_TEST(check_plan),
+        OOM_TEST(check_counting),
+        OOM_TEST(execute),
+        OOM_TEST(execute_primitive),
+        OOM_TEST(execute_rows),
+        OOM_TEST(verify),
         cmocka_unit_test(diag_text),
-        TEST(write_npy),
-        TEST(read_npy),
-        TEST(place_auto),
-        TEST(place_evict),
-        TEST(place_anneal),
-        TEST(place_least),
+        OOM_TEST(write_npy),
+        OOM_TEST(read_npy),
+        OOM_TEST(place_auto),
+        OOM_TEST(place_evict),
+        OOM_TEST(place_anneal),
+        OOM_TEST(place_least),
     };
     return run_group(tests, setup, teardown);
 }

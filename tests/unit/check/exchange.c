@@ -1,9 +1,10 @@
-// The messages that a plan lists for its rank. Their order in the text has no
-// meaning; every other change of them is refused, in teams that the checker
-// proves rank by rank and in larger ones, of which it proves the plan's rank.
+// C18, C19, C20: the messages that a plan lists for its rank. Their order in
+// the text has no meaning; every other change of them is refused, in teams that
+// the checker proves for all ranks and in larger ones, where it proves the
+// plan's own rank.
 #include "harness/test.h"
+#include "harness/unit.h"
 #include "dist/dist.h"
-#include "exec/exec.h"
 #include "team/team.h"
 
 // Each rank receives two boxes from each of its two neighbours.
@@ -17,21 +18,13 @@ enum { Y = 1, N_Y = 80 * 4, N_MESSAGES = 8, SMALL = 3, LARGE = 20 };
 
 static dv_plan *make_plan(int64_t team)
 {
-    dv_program *p = NULL;
-    dv_target *host = NULL;
-    dv_plan *plan = NULL;
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     o.team = team;
     o.rank = 1;
-    assert_int_equal(
-        dv_program_parse(&p, text, sizeof text - 1, "a", NULL, 0, NULL), DV_OK);
-    assert_int_equal(dv_target_load(&host, "host", NULL), DV_OK);
-    assert_int_equal(dv_plan_create(&plan, p, host, &o, NULL), DV_OK);
+    dv_plan *plan = plan_on(text, "host", NULL, &o);
     assert_int_equal(plan->team.n_swaps, 1);
     assert_int_equal(plan->team.swaps[0].n_sends, N_MESSAGES / 2);
     assert_int_equal(plan->team.swaps[0].n_receives, N_MESSAGES / 2);
-    dv_program_destroy(p);
-    dv_target_destroy(host);
     return plan;
 }
 
@@ -46,8 +39,8 @@ static void run_plan(const dv_plan *plan, float *y)
     assert_int_equal(dv_ranks_run(plan, data, NULL, NULL, NULL), DV_OK);
 }
 
-// The lines of the one exchange in another order: number i of the result is
-// line order[i].
+// Returns the plan's text with the lines of its exchange in another order: line
+// i of the result is line order[i].
 static char *reordered(const char *plan, const int *order)
 {
     const char *at = strchr(strstr(plan, "exchange "), '\n') + 1;
@@ -100,9 +93,8 @@ static void any_order(int64_t team)
     dv_plan_destroy(plan);
 }
 
-static void test_any_order(void **unused)
+TEST(test_any_order)
 {
-    (void)unused;
     any_order(SMALL);
     any_order(LARGE);
 }
@@ -156,7 +148,7 @@ static void less_sent(dv_swap *s)
     s->sends[0].box.dim[1].size--;
 }
 
-// A list with one more piece: number i is cut in two along dim 1.
+// Returns a list with one more piece: piece i is cut in two along dim 1.
 static dv_piece *split(const dv_piece *l, int32_t *n, int32_t i)
 {
     static dv_piece longer[N_MESSAGES];
@@ -180,9 +172,8 @@ static void receive_split(dv_swap *s)
     s->receives = split(s->receives, &s->n_receives, 1);
 }
 
-static void test_refused(void **unused)
+TEST(test_refused)
 {
-    (void)unused;
     static void (*const changes[])(dv_swap *) = {
         boxes_of_a_message, boxes_that_come, partners_mixed,  sent_twice,
         send_dropped,       partner_dropped, receive_dropped, less_sent,
@@ -198,11 +189,38 @@ static void test_refused(void **unused)
         }
 }
 
-// Ranks compare this number before they run. It must tell plans apart that
-// exchange something else.
-static void test_hash(void **unused)
+// C16, C17: an axis that cuts two dims of a tensor, a cut dim of a result over
+// which two variables run, and a reduced variable that two cuts follow.
+TEST(test_cuts)
 {
-    (void)unused;
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    o.grid = "2x2";
+    dv_plan *plan = plan_on("input u: f64[12, 12]\nv[i,j] = u[j,i]\noutput v\n",
+                            "host", NULL, &o);
+    dv_dist *u = &plan->team.tensors[tensor_named(plan, "u")];
+    u->axis[0] = u->axis[1] = 0;
+    check_finds(plan, "axis 0 cuts u twice");
+    dv_plan_destroy(plan);
+    plan = plan_on("input u: f64[2, 8]\ntemp x: f64[16]\nx[2*q+m] = u[m,q]\n"
+                   "output x\n",
+                   "host", NULL, &o);
+    plan->team.tensors[tensor_named(plan, "x")].axis[0] = 0;
+    check_finds(plan, "op x cannot be cut along dim 0 of x");
+    dv_plan_destroy(plan);
+    plan = plan_on("input x: f64[16]\ns[] = sum[i] x[i]\noutput s\n", "host",
+                   NULL, &o);
+    assert_int_equal(plan->team.n_follows, 1);
+    dv_follow twice[] = {plan->team.follows[0], plan->team.follows[0]};
+    plan->team.follows = twice;
+    plan->team.n_follows = 2;
+    check_finds(plan, "i of op s cannot be cut as dim 0 of x is");
+    dv_plan_destroy(plan);
+}
+
+// Ranks compare this hash before they run: it differs for plans with different
+// exchanges.
+TEST(test_hash)
+{
     uint64_t hash[2], program[2];
     int32_t op = 0;
     for (int i = 0; i < 2; i++) {
@@ -226,8 +244,8 @@ static void test_hash(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_any_order),
-                                       cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_hash)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_any_order), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_cuts), cmocka_unit_test(test_hash)};
     return run_group(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
-// H4: every guard of the plan's checker, each with a plan that only it refuses.
+// H4, C1 to C10: every rule of the checker, each with a broken plan that only
+// this rule refuses.
 #include "harness/test.h"
-#include "harness/plans.h"
+#include "harness/unit.h"
 #include <inttypes.h>
 
 static const char small[] = "target small { cores = 2 }\n";
@@ -12,8 +13,8 @@ static const char three[] = "input x: f32[4]\ninput z: f32[4]\n"
                             "w[i] = y[i] * 2.0\n"
                             "z[i] <- w[i]\n"
                             "output w, z, q\n";
-// Ops that cannot go tile by tile: one needs another tile, one what is written
-// only later, one all parts of a sum.
+// Groups that cannot run tile by tile: one op needs another tile, one needs
+// what is written later, one needs all parts of a sum.
 static const char backwards[] = "input x: f32[4]\ny[i] = x[i] + 1.0\n"
                                 "w[i] = y[3 - i] * 2.0\noutput w\n";
 static const char later[] = "input x: f32[4]\ninput z: f32[4]\n"
@@ -39,7 +40,7 @@ static dv_op *op(dv_plan *p, int i)
     return &p->ops->ops[i];
 }
 
-// Ops are read-only to all but who spoils them: new parts in the plan's arena.
+// The parts of an op are const: to change one, copy it into the plan's arena.
 static dv_access *read_of(dv_plan *p, int i)
 {
     dv_op *o = op(p, i);
@@ -290,9 +291,8 @@ static const struct guard {
      small, NULL, "too many to show"},
 };
 
-static void every_guard_rejects(void **unused)
+TEST(every_guard_rejects)
 {
-    (void)unused;
     for (size_t i = 0; i < sizeof guards / sizeof *guards; i++) {
         const struct guard *g = &guards[i];
         const char *pins[] = {g->pin, NULL};

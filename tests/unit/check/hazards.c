@@ -1,68 +1,32 @@
-// Hazards of such planners, by their numbers, that need more than a command to
-// show: who computes what, element by element; what the machine's memory holds
-// before it is written. (H4, every guard of the checker, is guards.c.)
+// Hazards (docs/invariants.md) that a command cannot show: which core computes
+// each element, and what memory holds before it is written. H4 is in guards.c.
 #include "harness/test.h"
 #include "divide/divide.h"
 #include "exec/exec.h"
 #include "sim/sim.h"
-#include "harness/plans.h"
+#include "harness/unit.h"
 #include <inttypes.h>
 
 // -- Plans and runs --------------------------------------------------------
 
 static const char small[] = "target small { cores = 2 }\n";
 
-// A run of a plan with its data, by tensor.
-typedef struct job {
-    const dv_plan *plan;
-    dv_exec *x;
-    void **data;
-} job;
-
 static job make_job(const dv_plan *plan)
 {
-    const dv_program *p = plan->ops;
-    job j = {.plan = plan,
-             .data = calloc((size_t)p->n_tensors, sizeof(void *))};
-    dv_diag *diag = dv_diag_create();
-    if (dv_exec_create(&j.x, plan, diag) || dv_exec_use(j.x, DV_RUN_SIM, diag))
-        fail_msg("%s", dv_diag_text(diag));
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        size_t bytes = (size_t)dv_tensor_bytes(t);
-        j.data[i] = calloc(1, bytes);
-        if (t->is_input)
-            dv_fill(p, i, 7, -1, 1, j.data[i]);
-        if (t->is_input || t->is_output)
-            assert_int_equal(dv_exec_bind(j.x, t->name, j.data[i], bytes, diag),
-                             DV_OK);
-    }
-    dv_diag_destroy(diag);
+    job j;
+    must(job_start(&j, plan, DV_RUN_SIM));
     return j;
-}
-
-static void end_job(job *j)
-{
-    for (int i = 0; i < j->plan->ops->n_tensors; i++)
-        free(j->data[i]);
-    free(j->data);
-    dv_exec_destroy(j->x);
 }
 
 static void *data_of(const job *j, const char *name)
 {
-    const dv_program *p = j->plan->ops;
-    for (int i = 0; i < p->n_tensors; i++)
-        if (!strcmp(p->tensors[i].name, name))
-            return j->data[i];
-    fail_msg("no tensor %s", name);
-    return NULL;
+    return j->data[tensor_named(j->plan, name)];
 }
 
 // -- H1, H2, H3, H19: owners -----------------------------------------------
 
-// The tile of a point, from the slices alone: slice numbers are digits, the
-// last variable's the lowest.
+// Returns the tile of a point, computed from the slices alone: slice numbers
+// are digits, that of the last variable the lowest.
 static int64_t tile_at(const dv_plan *plan, int32_t op, const int64_t *point,
                        int *last_part)
 {
@@ -112,8 +76,8 @@ static int next_point(const dv_op *o, int64_t *point)
     return 0;
 }
 
-// The core that writes each element, and what an access moves on each core:
-// point by point. `owner` may be NULL.
+// Counts point by point what an access moves on each core, and finds the core
+// that writes each element; `owner` may be NULL.
 static void count_access(const dv_plan *plan, int32_t op, const dv_access *a,
                          int64_t *moved, int64_t *owner)
 {
@@ -137,7 +101,7 @@ static void count_access(const dv_plan *plan, int32_t op, const dv_access *a,
     free(seen);
 }
 
-// The machine moved, op by op and core by core, what the table says.
+// The simulator moved, op by op and core by core, what the deals say.
 static void assert_owners(const job *j)
 {
     const dv_plan *plan = j->plan;
@@ -160,7 +124,8 @@ static void assert_owners(const job *j)
     }
 }
 
-// One tensor, users whose variables stand in other orders, sums over either.
+// One tensor with readers whose variables have other orders, and sums over
+// either variable.
 static const char users[] = "input x: f16[96, 192]\n"
                             "a[i,j] = x[i,j] * 2.0\n"
                             "b[j,i] = a[i,j]\n"
@@ -170,47 +135,37 @@ static const char users[] = "input x: f16[96, 192]\n"
                             "f[i] = sum[j] a[i,j]\n"
                             "output c, d, e, f\n";
 
-static void assert_same_results(const job *a, const job *b)
+// H1, H2: the deals alone decide which core computes what, for every order of
+// variables. With other deals other cores compute the same results.
+TEST(deals_are_obeyed)
 {
-    const dv_program *p = a->plan->ops;
-    for (int i = 0; i < p->n_tensors; i++)
-        if (p->tensors[i].is_output)
-            assert_memory_equal(a->data[i], b->data[i],
-                                (size_t)dv_tensor_bytes(&p->tensors[i]));
-}
-
-// H1, H2: the deals say who computes what, for every order of variables. Other
-// deals, other owners, the same numbers; nobody derives them anew.
-static void deals_are_obeyed(void **unused)
-{
-    (void)unused;
     const char *pins[] = {"a:i=3", "a:j=2", "c:j=3", "d:i=2", "e:i=4", NULL};
     dv_plan *plan = division_of(users, "spyre", 8, (dv_divide)0, pins);
     dv_plan *other = division_of(users, "spyre", 8, (dv_divide)0, pins);
     job one = make_job(plan);
-    assert_int_equal(dv_exec_run(one.x, NULL), DV_OK);
+    must(job_run(&one));
     assert_owners(&one);
     for (int turn = 1; turn < 8; turn++) {
-        for (int32_t i = 0; i < other->n_groups; i++) // each op by its own turn
+        for (int32_t i = 0; i < other->n_groups;
+             i++) // another rotation for each op
             for (int d = 0; d < other->groups[i].n_deals; d++)
                 other->groups[i].deals[d].core =
                     (plan->groups[i].deals[d].core * 5 + turn * (i + 1)) % 8;
         job two = make_job(other);
-        assert_int_equal(dv_exec_run(two.x, NULL), DV_OK);
+        must(job_run(&two));
         assert_owners(&two);
-        assert_same_results(&one, &two);
-        end_job(&two);
+        must(job_same_bits(&one, &two));
+        job_stop(&two);
     }
-    end_job(&one);
+    job_stop(&one);
     dv_plan_destroy(plan);
     dv_plan_destroy(other);
 }
 
-// H2: an owner table that goes bad after it was checked is noticed where it is
-// used.
-static void bad_deals_do_not_run(void **unused)
+// H2: deals that are changed after the plan was checked are refused when it
+// runs.
+TEST(bad_deals_do_not_run)
 {
-    (void)unused;
     static const struct {
         dv_deal deal;
         int64_t slice;
@@ -223,20 +178,19 @@ static void bad_deals_do_not_run(void **unused)
                                     small, 0, (dv_divide)0,
                                     (const char *const[]){"y:i=2", NULL});
         job j = make_job(plan);
-        assert_int_equal(dv_exec_run(j.x, NULL), DV_OK);
+        must(job_run(&j));
         plan->groups[0].deals[0] = cases[i].deal;
         plan->slices[0][0] = cases[i].slice;
         if (dv_exec_run(j.x, NULL) != DV_E_CHECK)
             fail_msg("case %d ran", (int)i);
-        end_job(&j);
+        job_stop(&j);
         dv_plan_destroy(plan);
     }
 }
 
-// H3: four cores write, eight read: each of the eight fetches what it needs.
-static void more_readers_than_writers(void **unused)
+// H3: four cores write and eight read: each of the eight fetches what it needs.
+TEST(more_readers_than_writers)
 {
-    (void)unused;
     dv_plan *plan = division_of(
         "input x: f16[64, 256]\n"
         "a[i,j] = relu(x[i,j])\n"
@@ -244,7 +198,7 @@ static void more_readers_than_writers(void **unused)
         "spyre", 8, (dv_divide)0,
         (const char *const[]){"a:i=4", "a:j=1", "b:i=8", "b:j=1", NULL});
     job j = make_job(plan);
-    assert_int_equal(dv_exec_run(j.x, NULL), DV_OK);
+    must(job_run(&j));
     assert_owners(&j);
     for (int c = 0; c < 8; c++) {
         const dv_moved *a = dv_exec_moved_by(j.x, op_named(plan, "a"), c);
@@ -255,16 +209,14 @@ static void more_readers_than_writers(void **unused)
     const uint16_t *b = data_of(&j, "b");
     for (int i = 0; i < 64 * 256; i++)
         assert_true(b[i] != 0xffff && b[i] >= 0x3c00); // exp of at least 0
-    end_job(&j);
+    job_stop(&j);
     dv_plan_destroy(plan);
 }
 
-// H19: 4 x 2 and 2 x 4 are both 8 slices of one square, of the same size, and
-// give most elements to different cores; so do equal slices dealt in another
-// order. Only the tables tell.
-static void equal_counts_are_not_equal_owners(void **unused)
+// H19: 4 x 2 and 2 x 4 slices of a square are equally many and equally large,
+// but give most elements to different cores; only the deals tell.
+TEST(equal_counts_are_not_equal_owners)
 {
-    (void)unused;
     static const char text[] = "input x: f16[256, 256]\n"
                                "a[i,j] = relu(x[i,j])\n"
                                "b[i,j] = abs(a[i,j])\noutput b\n";
@@ -277,7 +229,8 @@ static void equal_counts_are_not_equal_owners(void **unused)
     count_access(plan, a, &plan->ops->ops[a].write, moved, by_a);
     count_access(plan, b, &plan->ops->ops[b].reads[0], moved, by_b);
     for (int i = 0; i < 65536; i++) {
-        // i and j of the element; the first variable's slices run fastest.
+        // The row and the column of the element; slices of the first variable
+        // vary fastest.
         int64_t row = i / 256, col = i % 256;
         assert_int_equal(by_a[i], row / 64 + 4 * (col / 128));
         assert_int_equal(by_b[i], row / 128 + 2 * (col / 64));
@@ -285,9 +238,9 @@ static void equal_counts_are_not_equal_owners(void **unused)
     }
     assert_int_equal(differ, 65536 * 6 / 8);
     job j = make_job(plan);
-    assert_int_equal(dv_exec_run(j.x, NULL), DV_OK);
+    must(job_run(&j));
     assert_owners(&j);
-    end_job(&j);
+    job_stop(&j);
     free(by_a);
     free(by_b);
     dv_plan_destroy(plan);
@@ -295,11 +248,10 @@ static void equal_counts_are_not_equal_owners(void **unused)
 
 // -- H5, H13: memory that nobody wrote -------------------------------------
 
-// What a run has not written is poison, padding included, and comes out as
-// nan. A plan that leaves a hole cannot pass by luck.
-static void memory_is_poisoned(void **unused)
+// H5: what a run has not written, padding included, is poison and reads as nan,
+// so that a plan which leaves a gap cannot pass by luck.
+TEST(memory_is_poisoned)
 {
-    (void)unused;
     dv_plan *plan = division_of("input x: f16[5, 65]\ny[i,j] = x[i,j] * 0.0\n"
                                 "output y\n",
                                 "spyre", 4, (dv_divide)0, NULL);
@@ -310,20 +262,20 @@ static void memory_is_poisoned(void **unused)
     memset(y, 0, sizeof y);
     assert_int_equal(dv_sim_create(&m, plan, NULL, NULL), DV_OK);
     assert_int_equal(dv_sim_load(m, host, NULL), DV_OK);
-    dv_sim_store(m, host); // nothing has run
+    dv_sim_store(m, host); // before anything has run
     for (int i = 0; i < 325; i++)
         assert_int_equal(y[i], 0xffff);
     dv_sim_destroy(m);
-    // The footprint is what is stored: 2 sticks x 5 rows x 64 elements.
+    // A layout's size includes padding: 2 sticks x 5 rows x 64 elements (L3).
     assert_int_equal(plan->layouts[0].bytes, 2 * 5 * 64 * 2);
     assert_int_equal(plan->layouts[0].n_elems, 640);
     dv_plan_destroy(plan);
 }
 
-// H13: a layout that does not hold its tensor, or says so wrongly, is found.
-static void layouts_cover(void **unused)
+// H13, L1, L2, L3: a layout that does not cover its tensor, overlaps or states
+// a wrong size is refused.
+TEST(layouts_cover)
 {
-    (void)unused;
     for (int i = 0; i < 6; i++) {
         dv_plan *plan =
             division_of("input x: f16[5, 65]\ny[i,j] = x[i,j] * 0.5\n"
@@ -332,13 +284,14 @@ static void layouts_cover(void **unused)
         dv_layout *l = &plan->layouts[0];
         assert_int_equal(dv_layout_verify(plan, NULL), DV_OK);
         switch (i) {
-        case 0: // one stick of two, and bytes to match
+        case 0: // one stick instead of two, and bytes to match
             l->size[0] = 1;
             l->n_elems /= 2;
             l->bytes /= 2;
             break;
         case 1:
-            l->bytes = 5 * 65 * 2; // of the elements, not of the sticks
+            l->bytes =
+                5 * 65 * 2; // bytes of the elements instead of the sticks
             break;
         case 2:
             l->n_elems = 5 * 65;
@@ -360,11 +313,11 @@ static void layouts_cover(void **unused)
 
 // -- H7: contributions arrive once -----------------------------------------
 
-// Each quarter of k brings 1, 2, 4 or 8 and every subset has another sum: 15
-// is all of them, once. Read by every core afterwards, whoever owns the parts.
-static void contributions_arrive_once(void **unused)
+// H7, G5: the four parts of k contribute 1, 2, 4 and 8, of which every subset
+// has another sum: 15 means all of them, once. Every core reads the sum
+// afterwards, whichever core has it.
+TEST(contributions_arrive_once)
 {
-    (void)unused;
     static const char text[] = "input x: i32[128]\ninput z: i32[256]\n"
                                "input a: f16[64, 256]\ninput b: f16[256, 64]\n"
                                "s[] = sum[k] x[k]\n"
@@ -392,22 +345,22 @@ static void contributions_arrive_once(void **unused)
             for (int m = 0; m < 64; m++)
                 a[m * 256 + 64 * part + (m + part) % 64] = f16[part];
         }
-        assert_int_equal(dv_exec_run(j.x, NULL), DV_OK);
+        must(job_run(&j));
         assert_int_equal(*(int32_t *)data_of(&j, "s"), 15);
         for (int i = 0; i < 256; i++)
             assert_int_equal(((int32_t *)data_of(&j, "t"))[i], 15);
         for (int i = 0; i < 64 * 64; i++)
             assert_int_equal(((uint16_t *)data_of(&j, "c"))[i], 0x4b80);
         assert_owners(&j);
-        end_job(&j);
+        job_stop(&j);
     }
     dv_plan_destroy(plan);
 }
 
 // -- H32, H38: nothing is copied by position -------------------------------
 
-// Ops that are alike but for one thing, each with the pins of the rest left
-// out. Dividing them together gives what dividing each alone does.
+// H32: ops that differ in one thing each. Dividing them in one program gives
+// what dividing each alone gives.
 static const char *const alike[] = {
     "y[i,j] = x[i,j] * 2.0",
     "y[i,j] = x[j,i] * 2.0",
@@ -429,7 +382,7 @@ static const char alike_inputs[] = "input x: f16[512, 512]\n"
                                    "input v: f16[512]\n"
                                    "input w: f32[512, 512]\n";
 
-// Sticks are chosen over the whole program, so they may differ.
+// Sticks are chosen for the whole program, so layouts may differ.
 static int same_layouts(const dv_plan *x, int32_t a, const dv_plan *y,
                         int32_t b)
 {
@@ -447,9 +400,8 @@ static int same_layouts(const dv_plan *x, int32_t a, const dv_plan *y,
     return 1;
 }
 
-static void twins_are_divided_alone(void **unused)
+TEST(twins_are_divided_alone)
 {
-    (void)unused;
     static dv_divide how[] = {DV_DIVIDE_BEST, DV_DIVIDE_SEED};
     for (int m = 0; m < 4; m++) {
         const char *target = m < 2 ? "spyre" : "wormhole";
@@ -490,11 +442,10 @@ static void twins_are_divided_alone(void **unused)
     }
 }
 
-// H38: what was decided for a pinned op is not known for its twin, nor for
+// H38: the division of a pinned op is not reused for an equal op, nor for
 // another number of cores.
-static void pins_stay_with_their_op(void **unused)
+TEST(pins_stay_with_their_op)
 {
-    (void)unused;
     static const char text[] = "input x: f16[64, 256]\n"
                                "a[i,j] = relu(x[i,j])\n"
                                "b[i,j] = relu(x[i,j])\n"
@@ -518,10 +469,10 @@ static void pins_stay_with_their_op(void **unused)
 
 // -- H39: one cost ---------------------------------------------------------
 
-// What a plan says an op costs is what the formula says of its slices.
-static void costs_are_reproduced(void **unused)
+// H39: the cost that a plan states for an op is what the cost model gives for
+// its slices.
+TEST(costs_are_reproduced)
 {
-    (void)unused;
     static dv_divide how[] = {DV_DIVIDE_BEST, DV_DIVIDE_SEED,
                               DV_DIVIDE_SEED_COST};
     static const char text[] = "input x: f16[300, 4096]\n"

@@ -1,7 +1,8 @@
-// Nests and contractions through the public calls, and running out of memory.
+// Nests and contractions through the public API, and running out of memory.
 #include "base/mem.h"
 #include "contract/contract.h"
 #include "harness/contract_case.h"
+#include "harness/unit.h"
 
 // -- The public calls --------------------------------------------------------
 
@@ -12,22 +13,22 @@ static void count_passes(void *user, const char *pass, const dv_nest *n)
     (*(int *)user)++;
 }
 
-static void public_calls(void **state)
+TEST(public_calls)
 {
-    (void)state;
-    dv_nest *n = parse("nest c f32 {\n    first zero\n    main gemm\n"
-                       "    m 64 seq: in0 1, out 1\n"
-                       "    n 48 seq: in1 32, out 64\n"
-                       "    k 32 seq: in0 64, in1 1\n}\n");
+    dv_nest *n = nest_of("nest c f32 {\n    first zero\n    main gemm\n"
+                         "    m 64 seq: in0 1, out 1\n"
+                         "    n 48 seq: in1 32, out 64\n"
+                         "    k 32 seq: in0 64, in1 1\n}\n");
     dv_nest *again;
     int passes = 0;
     dv_nest_options options = DV_NEST_OPTIONS_INIT;
     options.after = count_passes;
     options.user = &passes;
     assert_int_equal(dv_nest_check(n, NULL), DV_OK);
-    assert_int_equal(dv_nest_verify(n, NULL), DV_E_NEST); // nothing is prim
+    assert_int_equal(dv_nest_verify(n, NULL),
+                     DV_E_NEST); // no dimension is prim
     assert_int_equal(dv_nest_optimise(n, "nothing", NULL, NULL), DV_E_USAGE);
-    options.vector_bytes = -1; // no machine's
+    options.vector_bytes = -1; // no machine has this
     assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_E_USAGE);
     options.vector_bytes = 0, options.tile_rows = -1;
     assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_E_USAGE);
@@ -37,7 +38,7 @@ static void public_calls(void **state)
     assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_OK);
     assert_int_equal(passes, 6);
     char *text = dv_nest_text(n);
-    again = parse(text);
+    again = nest_of(text);
     assert_true(dv_nest_equal(n, again));
     dv_contract *c = NULL;
     static float a[32 * 64], b[48 * 32], out[48 * 64];
@@ -58,22 +59,19 @@ static void public_calls(void **state)
     assert_int_equal(dv_nest_parse(&n, "nest", 4, "x", NULL), DV_E_SYNTAX);
 }
 
-// Ops of a program, each with a nest of its own that outlives the program.
-static void derived(void **state)
+// Ops of a program: each gets a nest that outlives the program.
+TEST(derived)
 {
-    (void)state;
     static const char text[] = "input a: f32[6, 8]\ninput b: f32[8, 5]\n"
                                "p[i,j] = relu(sum[k] a[i,k] * b[k,j])\n"
                                "m[i] = max[j] p[i,j]\n"
                                "y[i,j] = exp(p[i,j] - m[i])\noutput y\n";
-    dv_program *p = NULL;
+    dv_program *p = program_of(text);
     dv_nest *n = NULL;
-    assert_int_equal(
-        dv_program_parse(&p, text, sizeof text - 1, "t", NULL, 0, NULL), DV_OK);
     assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_FUSED, "no", NULL),
                      DV_E_USAGE);
     assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_FUSED, "y", NULL),
-                     DV_E_NEST); // two functions
+                     DV_E_NEST); // its body has two functions
     assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_PRIMITIVE, "y", NULL),
                      DV_OK);
     dv_nest_destroy(n);
@@ -88,7 +86,7 @@ static void derived(void **state)
     dv_program_destroy(p);
     float a[6 * 8], b[8 * 5], out[6 * 5];
     for (int i = 0; i < 6 * 8; i++)
-        a[i] = i % 8 == 3 ? -1 : 0; // takes row 3 of b, negated
+        a[i] = i % 8 == 3 ? -1 : 0; // selects row 3 of b, negated
     for (int i = 0; i < 8 * 5; i++)
         b[i] = (float)(i % 5 - 2);
     dv_contract *c = NULL;
@@ -104,10 +102,8 @@ static void derived(void **state)
 
 static dv_nest *derive(const char *text, const char *op, dv_nest_place *at)
 {
-    dv_program *p = NULL;
+    dv_program *p = program_of(text);
     dv_nest *n = NULL;
-    assert_int_equal(
-        dv_program_parse(&p, text, strlen(text), "t", NULL, 0, NULL), DV_OK);
     assert_int_equal(dv_nest_derive(&n, at, p, DV_GRAIN_FUSED, op, NULL),
                      DV_OK);
     dv_program_destroy(p);
@@ -123,10 +119,9 @@ static dv_contract *create(const dv_nest *n, int32_t threads)
     return c;
 }
 
-// A select reads three; m is of a type of its own.
-static void three(void **state)
+// A select reads three operands; m has a type of its own.
+TEST(three)
 {
-    (void)state;
     dv_nest_place at[DV_NEST_PLACES];
     dv_nest *n = derive("input m: i8[6]\ninput a: f32[6]\ninput b: f32[6]\n"
                         "y[i] = select(m[i], a[i], b[i])\noutput y\n",
@@ -148,10 +143,9 @@ static void three(void **state)
     dv_nest_destroy(n);
 }
 
-// Rows by an index; one that is none is left out and reported once.
-static void looked_up(void **state)
+// Rows selected by an index; an invalid index is skipped and reported once.
+TEST(looked_up)
 {
-    (void)state;
     dv_nest *n = derive("input t: f32[5, 4]\ninput i: i32[3]\n"
                         "y[r,x] = t[i[r],x]\noutput y\n",
                         "y", NULL);
@@ -181,10 +175,10 @@ static void looked_up(void **state)
     dv_nest_destroy(n);
 }
 
-// A sum to one element is shared, and has the same bits however it is.
-static void one_element(void **state)
+// A sum to one element is divided among threads and has the same bits for any
+// number of them.
+TEST(one_element)
 {
-    (void)state;
     enum { N = 200003 };
     dv_nest *n = derive("input a: f32[1, 200003]\n"
                         "y[q] = mean[k] a[q,k]\noutput y\n",
@@ -235,9 +229,8 @@ static void runs_out(const char *text)
     }
 }
 
-static void out_of_memory(void **state)
+TEST(out_of_memory)
 {
-    (void)state;
     runs_out("nest k f32 { main gemm m 3 seq: in0 1, out 1"
              " m 7 seq: in0 40, out 200 n 50 seq: in1 1,"
              " out 3 k 11 seq: in0 3, in1 50 }");
@@ -252,15 +245,14 @@ static void out_of_memory(void **state)
              " k 200000 seq: in0 1 }");
 }
 
-// A type that kernels do not store is called by its name.
-static void no_such_type(void **state)
+// The message about a type that kernels do not have names the type.
+TEST(no_such_type)
 {
     static const char text[] = "nest t i32 { main copy in0 f32"
                                " m 3 seq: in0 1, out 1 }";
     dv_nest *n = NULL;
     dv_contract *c = NULL;
     dv_diag *diag = dv_diag_create();
-    (void)state;
     assert_int_equal(dv_nest_parse(&n, text, sizeof text - 1, "t", diag),
                      DV_OK);
     assert_int_equal(dv_contract_create(&c, NULL, n, NULL, diag), DV_E_DTYPE);
@@ -269,7 +261,7 @@ static void no_such_type(void **state)
     dv_diag_destroy(diag);
 }
 
-// Whole numbers wrap around in 64 bits, and are cut where they are stored.
+// Integers wrap around in 64 bits and are truncated when they are stored.
 static void whole_numbers(void **state)
 {
     int64_t in[16], wide = 0;
@@ -286,7 +278,7 @@ static void whole_numbers(void **state)
     for (int i = 0; i < 2; i++) {
         void *const at[DV_MAX_OPERANDS] = {
             [DV_IN0] = in, [DV_OUT] = i ? (void *)&narrow : (void *)&wide};
-        dv_nest *n = parse(texts[i]);
+        dv_nest *n = nest_of(texts[i]);
         assert_int_equal(dv_nest_run_all(n, at, NULL), DV_OK);
         dv_nest_destroy(n);
     }

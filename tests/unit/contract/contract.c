@@ -1,16 +1,16 @@
 // Contractions: mini_jit's worked example and benchmark configurations,
-// products of all the odd kinds, wrong input, threads of the caller's own.
+// products of unusual forms, invalid input, threads of the caller's own.
 #include "harness/test.h"
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "contract/contract.h"
-#include "harness/contract_run.h"
+#include "harness/contract_case.h"
 #include <math.h>
 
 static void original(void **state)
 {
     static const char *const texts[] = {
-        // The worked example before and behind its passes.
+        // The worked example before and after its passes.
         "nest worked f32 { main gemm n 32 seq: in1 8192, out 1024"
         " k 8 seq: in0 1024, in1 1024 m 32 seq: in0 1, out 1"
         " n 5 seq: in1 262144, out 32768 n 32 seq: in1 32, out 32"
@@ -34,7 +34,7 @@ static void original(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         for (int threads = 1; threads < 4; threads++)
             agrees(*state, texts[i], threads, 0);
-    // Its own layout, k in two dimensions inside the kernel.
+    // With its own layout, and k in two dimensions inside the kernel.
     agrees(*state,
            "nest own f32 { first zero main brgemm last relu"
            " m 4 shared: in0 8192, out 4096 n 4 shared: in1 8192, out 1024"
@@ -43,8 +43,8 @@ static void original(void **state)
            2, 1);
 }
 
-// Results that may go around the caches: rows that follow each other, rows of
-// whole lines, tiles cut short, no lines at all.
+// Results that are stored past the caches: adjacent rows, rows of whole cache
+// lines, tiles with remainders, and rows that are not whole lines.
 static void large_results(void **state)
 {
     static const char *const texts[] = {
@@ -70,9 +70,10 @@ static void large_results(void **state)
         agrees(*state, texts[i], 1, SMALL_CACHE);
 }
 
-// A large operand that meets few columns, and results with another unit stride:
-// packed by the kernel as it reads, or read in place, rows far apart; put back
-// as whole lines. With tails, panels of all widths, sums in two parts.
+// A large operand with few columns on the other side, and results with another
+// unit stride: packed by the kernel while it reads, or read in place with
+// distant rows; stored as whole cache lines. With remainders, panels of all
+// widths, and sums in two parts.
 static void large_operands(void **state)
 {
     static const char *const texts[] = {
@@ -98,7 +99,8 @@ static void large_operands(void **state)
         " m 19 seq pack out: in0 53, out 1 m 3 seq: in0 20, out 380"
         " m 20 of 53 prim: in0 1, out 19 n 11 prim: in1 33, out 4000"
         " k 33 prim: in0 50000, in1 1 }",
-        // turned, with loops on one page and on many, tiles of both and of rows
+        // Transposed, with loops within one page and over many, and tiles of
+        // both and of rows.
         "nest turned f32 { first zero main gemm pack in1"
         " m 2 seq: in0 15000, out 38 m 2 seq pack out: in0 144, out 1140"
         " m 19 seq: in0 900, out 1 m 2 of 4 seq: in0 7500, out 19"
@@ -129,7 +131,8 @@ static void large_operands(void **state)
 static void odd_kinds(void **state)
 {
     static const char *const texts[] = {
-        // elementwise; a dot product; a batch of them; an outer product
+        // Elementwise; a dot product; a batch of dot products; an outer
+        // product.
         "nest e f32 { first zero main gemm c 37 seq: in0 1, in1 1, out 1 }",
         "nest e f64 { main gemm last relu c 9 seq: in0 5, in1 1, out 1"
         " c 5 seq: in0 1, in1 9, out 9 }",
@@ -139,24 +142,24 @@ static void odd_kinds(void **state)
         " k 31 seq: in0 1, in1 1 }",
         "nest o f32 { first zero main gemm m 41 seq: in0 1, out 1"
         " n 43 seq: in1 1, out 41 }",
-        // matrix times vector, each way round
+        // Matrix times vector, with the matrix in either order.
         "nest v f32 { first zero main gemm m 129 seq: in0 1, out 1"
         " k 131 seq: in0 129, in1 1 }",
         "nest v f32 { first zero main gemm m 129 seq: in0 131, out 1"
         " k 131 seq: in0 1, in1 1 }",
         "nest v f64 { main gemm n 67 seq: in1 71, out 2"
         " k 71 seq: in0 1, in1 1 }",
-        // unit stride nowhere; backwards; a window that overlaps itself
+        // No unit stride; negative strides; overlapping windows.
         "nest s f32 { first zero main gemm m 9 seq: in0 2, out 3"
         " n 11 seq: in1 3, out 40 k 13 seq: in0 30, in1 50 }",
         "nest r f32 { first zero main gemm m 9 seq: in0 -1, out 1"
         " n 11 seq: in1 13, out 9 k 13 seq: in0 9, in1 -1 }",
         "nest w f32 { first zero main gemm m 30 seq: in0 1, out 1"
         " n 8 seq: in1 5, out 30 k 5 seq: in0 1, in1 1 }",
-        // one number in in1
+        // A single element in in1.
         "nest n f32 { first zero main gemm m 30 seq: in0 1, out 1"
         " k 1 seq: in0 1, in1 1 }",
-        // split k
+        // A split k.
         "nest k f32 { main gemm last relu m 3 seq: in0 1, out 1"
         " n 5 seq: in1 30011, out 3 k 30011 seq: in0 3, in1 1 }",
     };
@@ -165,8 +168,8 @@ static void odd_kinds(void **state)
             agrees(*state, texts[i], threads, 0);
 }
 
-// All touches of mini_jit, before and behind both its products, with loops
-// of k around the kernel and without; and what its kernels did alone.
+// All touches of mini_jit, before and after both its products, with and without
+// loops over k around the kernel; and primitives that its kernels had alone.
 static void touches(void **state)
 {
     static const char *const kinds[] = {"none", "zero", "copy", "relu", "neg"};
@@ -199,8 +202,8 @@ static void touches(void **state)
             agrees(*state, alone[i], threads, 0);
 }
 
-// All functions of two operands; operands that lack dimensions, lie otherwise
-// than out does or go backwards; tiles that are cut short.
+// All functions of two operands; operands that lack dimensions, have another
+// order than out or negative strides; tiles with remainders.
 static void binaries(void **state)
 {
     static const char *const mains[] = {"add", "sub", "mul", "min", "max", "lt",
@@ -223,13 +226,13 @@ static void binaries(void **state)
         }
 }
 
-// Where in0 or in1 is out itself. A divisor that is the same along a row may be
+// In0 or in1 is out itself. A divisor that is constant along a row may be
 // inverted once.
 static void in_place(void **state)
 {
     static const struct {
         const char *text;
-        int at_in1; // in1 is out, else in0
+        int at_in1; // in1 is out; otherwise in0
     } cases[] = {{"nest b f32 { main div c 7 seq: in0 50, in1 50, out 50"
                   " c 45 seq: in0 1, in1 1, out 1 }",
                   0},
@@ -243,7 +246,7 @@ static void in_place(void **state)
                   " c 45 seq: in0 1, in1 1, out 1 }",
                   1}};
     for (int i = 0; i < 4; i++) {
-        dv_nest *n = parse(cases[i].text);
+        dv_nest *n = nest_of(cases[i].text);
         float other[350], got[350], want[350];
         for (int k = 0; k < 350; k++) {
             got[k] = want[k] = (float)(k % 23) - 7.5f;
@@ -264,8 +267,8 @@ static void in_place(void **state)
     }
 }
 
-// Rows, columns, all of it, windows, k in parts that lie apart; with touches,
-// of which constants are some.
+// Reductions of rows, of columns, of everything, of windows, and of k in
+// distant parts; with touches, constants among them.
 static void reductions(void **state)
 {
     static const char *const mains[] = {
@@ -298,8 +301,8 @@ static void reductions(void **state)
         }
 }
 
-// Narrow types are moved as others are: what lies across is turned in blocks,
-// not read element by element.
+// Copies of narrow types are transposed in blocks like others, not read element
+// by element.
 static void narrow_moves(void **state)
 {
     static const char *const types[] = {"f16", "i8", "bf16"};
@@ -326,13 +329,13 @@ static void narrow_moves(void **state)
     dv_text_free(&list);
 }
 
-// Functions that are rounded: the same bits for any number of threads, near
-// what the loops have.
+// Touches that round: the same bits for any number of threads (N8), close to
+// the loops' results.
 static void touches_are_near(void **state)
 {
-    dv_nest *n = parse("nest g f32 { first exp main gemm last gelu"
-                       " m 70 seq: in0 1, out 1 n 33 seq: in1 40, out 70"
-                       " k 40 seq: in0 70, in1 1 }");
+    dv_nest *n = nest_of("nest g f32 { first exp main gemm last gelu"
+                         " m 70 seq: in0 1, out 1 n 33 seq: in1 40, out 70"
+                         " k 40 seq: in0 70, in1 1 }");
     operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
     operand want = made_up(n, DV_OUT), once = made_up(n, DV_OUT);
     assert_int_equal(dv_nest_run(n, in0.at, in1.at, want.at, NULL), DV_OK);
@@ -364,7 +367,7 @@ static void touches_are_near(void **state)
 static void refuses(dv_jit *jit, const char *text, int threads, int as_is,
                     dv_status want)
 {
-    dv_nest *n = parse(text);
+    dv_nest *n = nest_of(text);
     dv_contract_options options = {.size = sizeof(dv_contract_options),
                                    .threads = threads,
                                    .as_is = as_is};
@@ -382,7 +385,8 @@ static void wrong(void **state)
     refuses(*state, good, 2000, 0, DV_E_USAGE);
     refuses(*state, "nest t i64 { main gemm k 4 seq: in0 4, in1 1 }", 1, 0,
             DV_E_NEST);
-    // As it is: loops behind prims, two m inside, an operand out of reach.
+    // N5, N6: refused with its own loops: loops behind prims, two m inside, an
+    // operand whose elements cannot be counted.
     refuses(*state,
             "nest u f32 { main relu m 4 prim: in0 1, out 1"
             " n 4 seq: in0 4, out 4 }",
@@ -399,18 +403,19 @@ static void wrong(void **state)
             "nest s f32 { main gemm m 4 prim: in0 2, out 1"
             " n 4 prim: in1 4, out 4 k 4 prim: in0 9, in1 1 }",
             1, 1, DV_E_NEST);
-    // Threads of k without `combine`.
+    // N5: threads share k, without `combine`.
     refuses(*state,
             "nest k f32 { main gemm k 4 shared: in0 4, in1 1"
             " m 4 prim: in0 1, out 1 }",
             1, 1, DV_E_NEST);
 }
 
-// Sums of narrow types have zero and relu inside, and no pass of their own.
+// Kernels of narrow types apply zero and relu themselves; other touches are
+// refused.
 static void touches_of_narrow(void **state)
 {
-    dv_nest *n = parse("nest b f32 { main gemm m 8 seq: in0 8, out 8"
-                       " n 8 seq: in1 8, out 1 k 8 seq: in0 1, in1 1 }");
+    dv_nest *n = nest_of("nest b f32 { main gemm m 8 seq: in0 8, out 8"
+                         " n 8 seq: in1 8, out 1 k 8 seq: in0 1, in1 1 }");
     n->narrow = DV_BF16;
     for (int last = 0; last < 2; last++) {
         dv_contract *c = NULL;
@@ -429,8 +434,9 @@ static void touches_of_narrow(void **state)
     dv_nest_destroy(n);
 }
 
-// Matrices as they are; dimensions that copies join, with out and without it;
-// dimensions that stay apart in out; few rows; k apart and backwards; a batch.
+// Products of narrow types: matrices in place; dimensions that copies merge,
+// with out and without it; dimensions that stay separate in out; few rows; k
+// with gaps and backwards; a batch.
 static void narrow_products(void **state)
 {
     static const char *const types[] = {"f32 { in0 bf16 in1 bf16",
@@ -461,7 +467,7 @@ static void narrow_products(void **state)
     char text[400];
     for (int i = 0; i < 7 * 6 * 6; i++) {
         int t = i % 7, touch = i / 7 % 6, whole = t >= 5;
-        if (whole && touch > 7 - t) // sums that may not fit: no kernel has them
+        if (whole && touch > 7 - t) // sums that may not fit have no kernel
             continue;
         snprintf(text, sizeof text, "nest p %s %s main gemm %s }", types[t],
                  touches[touch], dims[i / 42]);
@@ -470,8 +476,8 @@ static void narrow_products(void **state)
     }
 }
 
-// Sums that k could be shared for, but not of narrow factors; and rows of k
-// that are far apart, packed where they are asked for otherwise.
+// Sums whose k could be shared by threads, except for narrow factors; and
+// distant rows of k, which are packed where they would otherwise be prefetched.
 static void long_products(void **state)
 {
     static const char *const texts[] = {
@@ -496,8 +502,8 @@ static void long_products(void **state)
             agrees(*state, texts[i], threads, 0);
 }
 
-// A k around the kernel is taken inside, but not where that leaves operands in
-// places that kernels cannot read.
+// A loop over k around the kernel is moved inside, unless kernels could not
+// read the operands then.
 static void k_around(void **state)
 {
     agrees(*state,
@@ -505,11 +511,11 @@ static void k_around(void **state)
            " k 128 seq: in0 64, in1 512 m 4 prim: in0 16384, out 8"
            " n 8 prim: in1 2, out 1 k 64 prim: in0 2, in1 16 }",
            1, LOOPS);
-    dv_nest *n = parse("nest g f32 { main gemm m 4 seq: in0 8192, out 4096"
-                       " n 4 seq: in1 8192, out 1024"
-                       " k 8 seq: in0 1024, in1 1024 m 32 prim: in0 1, out 1"
-                       " n 32 prim: in1 32, out 32"
-                       " k 32 prim: in0 32, in1 1 }");
+    dv_nest *n = nest_of("nest g f32 { main gemm m 4 seq: in0 8192, out 4096"
+                         " n 4 seq: in1 8192, out 1024"
+                         " k 8 seq: in0 1024, in1 1024 m 32 prim: in0 1, out 1"
+                         " n 32 prim: in1 32, out 32"
+                         " k 32 prim: in0 32, in1 1 }");
     dv_contract_options options = {.size = sizeof(dv_contract_options),
                                    .as_is = DV_LOOPS_AS_THEY_ARE};
     dv_contract *c = NULL;
@@ -517,11 +523,11 @@ static void k_around(void **state)
     assert_int_equal(dv_contract_nest(c)->main, DV_PRIM_BRGEMM);
     dv_contract_destroy(c);
     dv_nest_destroy(n);
-    // Too far apart for all of k to be packed at once.
-    n = parse("nest h f32 { first zero main gemm m 8 seq: in0 64, out 32768"
-              " n 8 seq: in1 64, out 64 k 192 seq: in0 131072, in1 131072"
-              " m 64 prim: in0 1, out 512 n 64 prim: in1 1, out 1"
-              " k 256 prim: in0 512, in1 512 }");
+    // Too distant for all of k to be packed at once.
+    n = nest_of("nest h f32 { first zero main gemm m 8 seq: in0 64, out 32768"
+                " n 8 seq: in1 64, out 64 k 192 seq: in0 131072, in1 131072"
+                " m 64 prim: in0 1, out 512 n 64 prim: in1 1, out 1"
+                " k 256 prim: in0 512, in1 512 }");
     assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL), DV_OK);
     assert_int_equal(dv_nest_packed(dv_contract_nest(c)) & 3, 3);
     dv_contract_destroy(c);
@@ -532,20 +538,20 @@ static void k_around(void **state)
 
 static void parts(void **state)
 {
-    dv_nest *n = parse("nest k f64 { first zero main gemm last relu"
-                       " m 3 seq: in0 1, out 1 n 5 seq: in1 30011, out 3"
-                       " k 30011 seq: in0 3, in1 1 }");
+    dv_nest *n = nest_of("nest k f64 { first zero main gemm last relu"
+                         " m 3 seq: in0 1, out 1 n 5 seq: in1 30011, out 3"
+                         " k 30011 seq: in0 3, in1 1 }");
     dv_contract_options options = {.size = sizeof(dv_contract_options),
                                    .threads = 3};
     dv_contract *c = NULL;
     assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL), DV_OK);
     assert_int_equal(dv_contract_threads(c), 3);
-    assert_int_equal(dv_contract_phases(c), 2); // k is all there is
+    assert_int_equal(dv_contract_phases(c), 2); // only k is divided
     assert_true(dv_contract_nest(c)->combine);
     operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
     double want[15], got[15];
     assert_int_equal(dv_nest_run(n, in0.at, in1.at, want, NULL), DV_OK);
-    for (int32_t t = 2; t >= 0; t--) // in any order
+    for (int32_t t = 2; t >= 0; t--) // parts in any order
         dv_contract_part(c, t, in0.at, in1.at, got);
     for (int32_t t = 2; t >= 0; t--)
         dv_contract_combine(c, t, got);
@@ -568,5 +574,5 @@ int main(void)
         cmocka_unit_test(long_products),     cmocka_unit_test(k_around),
         cmocka_unit_test(narrow_moves),      cmocka_unit_test(parts),
     };
-    return run_group(tests, begin, end);
+    return run_group(tests, jit_begin, jit_end);
 }

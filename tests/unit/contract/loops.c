@@ -1,13 +1,13 @@
-// Contractions whose loops are given: which blocks of rows are one kernel's,
-// what is packed for them, sums of parts of k.
+// Contractions with given loops: which blocks of rows one kernel call computes,
+// what is packed for them, and sums of parts of k.
 #include "harness/test.h"
 #include "contract/state.h"
-#include "harness/contract_run.h"
+#include "harness/contract_case.h"
 
-// Turns of the innermost loop that a kernel of the nest, as it is, takes.
+// Returns how many turns of the innermost loop one kernel call takes.
 static int at_once(dv_jit *jit, const char *text)
 {
-    dv_nest *n = parse(text);
+    dv_nest *n = nest_of(text);
     dv_contract_options options = {
         .size = sizeof(dv_contract_options), .threads = 1, .as_is = 1};
     dv_contract *c = NULL;
@@ -18,8 +18,8 @@ static int at_once(dv_jit *jit, const char *text)
     return turns;
 }
 
-// Blocks of rows in a buffer are one kernel's, if their results follow each
-// other and none is cut short.
+// One kernel call computes several blocks of rows in a buffer if their results
+// are adjacent and no block has a remainder.
 static void joined(void **state)
 {
     static const struct {
@@ -82,8 +82,8 @@ static void joined(void **state)
     }
 }
 
-// Of loops that are kept, what is packed is chosen; not where that is, too, and
-// of one product it is its plan's.
+// With given loops the operands to pack are chosen, unless they are given, too;
+// a single product leaves that to its plan.
 static void packed_loops(void **state)
 {
     static const struct {
@@ -101,7 +101,7 @@ static void packed_loops(void **state)
             " n 64 prim: in1 64, out 64 k 64 prim: in0 64, in1 1 }"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dv_nest *n = parse(cases[i].text);
+        dv_nest *n = nest_of(cases[i].text);
         dv_contract_options options = {.size = sizeof(dv_contract_options),
                                        .as_is = DV_LOOPS_AS_THEY_ARE};
         dv_contract *c = NULL;
@@ -122,7 +122,8 @@ static void packed_loops(void **state)
     }
 }
 
-// Parts of k where rows or columns are one, so that both are dense in a part.
+// Parts of k with a single row or column, so that both operands are dense
+// within a part.
 static void parts_of_lines(void **state)
 {
     static const char *const texts[] = {
@@ -141,8 +142,8 @@ static void parts_of_lines(void **state)
             agrees(*state, texts[i], threads, 1);
 }
 
-// Tiles of one turn stay around what they are made of, in packing as well: the
-// last one inside is cut short.
+// A tile loop of one turn stays around the loops of its tile, also for packing,
+// because the innermost tile has a remainder.
 static void one_tile(void **state)
 {
     agrees(*state,
@@ -154,7 +155,7 @@ static void one_tile(void **state)
            2, 1);
 }
 
-// Results that are added to what is there want room in L1 beside a panel.
+// Results that are added to existing values need room in L1 beside a panel.
 static void wide_panels(void **state)
 {
     enum { L1 = 64 << 10 };
@@ -191,9 +192,9 @@ static void wide_panels(void **state)
            1, 1);
 }
 
-// A touch goes over blocks as they are done, whoever did them: several of rows
-// and of columns, panels that threads pack for each other, batches, parts of k
-// behind each other, a mean.
+// A touch is applied to blocks when they are finished, whichever thread
+// finished them: several blocks of rows and columns, panels that threads pack
+// for each other, batches, successive parts of k, a mean.
 static void touches_of_blocks(void **state)
 {
     static const char *const nests[] = {
@@ -224,8 +225,8 @@ static void touches_of_blocks(void **state)
             agrees(*state, nests[i], threads, i % 7 == 6);
 }
 
-// Windows of rows that overlap: what is packed of a row is longer than the way
-// to the next one.
+// Overlapping windows of rows: the packed part of a row is longer than the
+// distance to the next row.
 static void windows(void **state)
 {
     static const int channels[] = {1, 5, 8, 13, 64};
@@ -254,5 +255,5 @@ int main(void)
                                        cmocka_unit_test(one_tile),
                                        cmocka_unit_test(wide_panels),
                                        cmocka_unit_test(windows)};
-    return run_group(tests, begin, end);
+    return run_group(tests, jit_begin, jit_end);
 }

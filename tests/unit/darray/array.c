@@ -1,10 +1,10 @@
-// Arrays over teams of threads: every operation for 1 to 9 ranks against plain
-// arrays, the same results for all of them; wrong calls; no memory; ranks that
-// leave; and what the Dist dialect gets wrong.
-// cmocka wants these before it.
+// Arrays over teams of threads: every operation for 1 to 9 ranks compared with
+// plain arrays, with the same results for all of them; wrong calls; no memory;
+// ranks that leave.
 
 #include "harness/test.h"
 #include "harness/array_case.h"
+#include <math.h>
 
 typedef struct all {
     uint64_t seed, hash[16];
@@ -19,9 +19,8 @@ static dv_status do_all(void *user, dv_peers *p, dv_diag *diag)
     return DV_OK;
 }
 
-static void test_teams(void **unused)
+TEST(test_teams)
 {
-    (void)unused;
     uint64_t alone = 0;
     for (int64_t n = 1; n <= 9; n++) {
         all a = {.seed = 1, .turns = 40};
@@ -43,7 +42,8 @@ static void test_teams(void **unused)
 
 // -- Wrong calls -----------------------------------------------------------
 
-// Found before anything is sent, on all ranks alike, in words.
+// Wrong calls are refused before anything is sent, on all ranks alike, with a
+// message.
 static void refuse(dv_peers *p, int *bad)
 {
     int64_t n = 12, size = dv_peers_size(p);
@@ -90,7 +90,7 @@ static void refuse(dv_peers *p, int *bad)
            DV_E_USAGE, "no reduction 9");
     REFUSE(dv_darray_halo_wait(a, diag[k]), DV_E_USAGE, "under way");
 #undef REFUSE
-    // An empty slice at the end is one; its halo is the array's business.
+    // An empty slice at the end is valid; a view has no halo of its own.
     *bad += dv_darray_view(&v, a, &none, NULL) != DV_OK;
     *bad += dv_darray_halo(v, diag[k]) != DV_E_USAGE;
     *bad += dv_darray_copy(v, a, diag[k + 1]) != DV_E_SHAPE;
@@ -108,9 +108,8 @@ static dv_status do_refuse(void *user, dv_peers *p, dv_diag *diag)
     return DV_OK;
 }
 
-static void test_refused(void **unused)
+TEST(test_refused)
 {
-    (void)unused;
     for (int64_t n = 1; n <= 4; n++) {
         int bad[4] = {0};
         assert_int_equal(dv_peers_local(n, do_refuse, bad, NULL), DV_OK);
@@ -123,8 +122,8 @@ static void test_refused(void **unused)
 
 // -- Odd views -------------------------------------------------------------
 
-// A halo is waited for by the array, not by a view of it; a stride that leads
-// nowhere may be as long as it likes.
+// A halo exchange is completed by the array, not by a view of it; the stride of
+// a slice of one element may have any length.
 static dv_status do_odd(void *user, dv_peers *p, dv_diag *diag)
 {
     int *bad = &((int *)user)[dv_peers_rank(p)];
@@ -157,9 +156,8 @@ static dv_status do_odd(void *user, dv_peers *p, dv_diag *diag)
     return DV_OK;
 }
 
-static void test_odd_views(void **unused)
+TEST(test_odd_views)
 {
-    (void)unused;
     for (int64_t n = 1; n <= 7; n++) {
         int bad[7] = {0};
         assert_int_equal(dv_peers_local(n, do_odd, bad, NULL), DV_OK);
@@ -170,7 +168,7 @@ static void test_odd_views(void **unused)
 
 // -- Zeros of both signs ---------------------------------------------------
 
-// The maximum is -0 only where all elements are, the minimum where one is.
+// The maximum is -0 only if all elements are -0, the minimum if one is.
 static dv_status do_zeros(void *user, dv_peers *p, dv_diag *diag)
 {
     int *bad = (int *)user + dv_peers_rank(p);
@@ -200,9 +198,8 @@ static dv_status do_zeros(void *user, dv_peers *p, dv_diag *diag)
     return DV_OK;
 }
 
-static void test_zeros(void **unused)
+TEST(test_zeros)
 {
-    (void)unused;
     for (int64_t n = 1; n <= 5; n++) {
         int bad[5] = {0};
         assert_int_equal(dv_peers_local(n, do_zeros, bad, NULL), DV_OK);
@@ -213,7 +210,8 @@ static void test_zeros(void **unused)
 
 // -- Ranks that go another way ---------------------------------------------
 
-// Checked: who calls something else is named, and everybody returns.
+// With checked calls, a rank that calls another function is named, and all
+// ranks return.
 static dv_status do_stray(void *user, dv_peers *p, dv_diag *diag)
 {
     (void)user;
@@ -230,7 +228,7 @@ static dv_status do_stray(void *user, dv_peers *p, dv_diag *diag)
     return st;
 }
 
-// One leaves without a word, in a part of the team: the others are woken up.
+// One rank of a part of the team leaves: the others are woken up and return.
 static dv_status do_leave(void *user, dv_peers *p, dv_diag *diag)
 {
     (void)user;
@@ -253,7 +251,8 @@ static dv_status do_leave(void *user, dv_peers *p, dv_diag *diag)
     return st;
 }
 
-// Rows of different lengths are no array, nor are fewer than none.
+// dv_darray_join refuses rows of different lengths and a negative number of
+// rows.
 static dv_status do_join(void *user, dv_peers *p, dv_diag *diag)
 {
     int wrong_dim = *(int *)user;
@@ -267,9 +266,8 @@ static dv_status do_join(void *user, dv_peers *p, dv_diag *diag)
     return st;
 }
 
-static void test_strays(void **unused)
+TEST(test_strays)
 {
-    (void)unused;
     dv_diag *diag = dv_diag_create();
     int dim = 0;
     assert_int_equal(dv_peers_local(3, do_join, &dim, diag), DV_E_SHAPE);
@@ -292,7 +290,7 @@ static void test_strays(void **unused)
 
 // -- No memory -------------------------------------------------------------
 
-// A little of everything.
+// A few calls of every kind.
 static dv_status do_little(void *user, dv_peers *p, dv_diag *diag)
 {
     (void)user;
@@ -326,9 +324,8 @@ static dv_status do_little(void *user, dv_peers *p, dv_diag *diag)
     return st;
 }
 
-static void test_no_memory(void **unused)
+TEST(test_no_memory)
 {
-    (void)unused;
     dv_status st = DV_E_NOMEM;
     int tries = 0;
     for (; st != DV_OK && tries < 2000; tries += 1 + tries / 60) {

@@ -1,13 +1,12 @@
-// What divvy/dist.h has without arrays, against plain enumeration: lists of
-// boxes, wants of any kind, slices of dims, moves between grids, the best grid.
-// cmocka wants these before it.
+// The functions of divvy/dist.h without arrays, compared with plain
+// enumeration: lists of boxes, arbitrary requests, slices of dims, moves
+// between grids, the best grid.
 
 #include "harness/test.h"
 #include "harness/dist_case.h"
 
-static void test_lists(void **unused)
+TEST(test_lists)
 {
-    (void)unused;
     for (int turn = 0; turn < 500; turn++) {
         dv_box_list *l = NULL;
         dv_box b[3];
@@ -43,10 +42,11 @@ static void test_lists(void **unused)
 
 typedef struct want_case {
     dv_dist d;
-    dv_box boxes[16][2]; // of every rank
-    dv_box around[16];   // where those live who want something of a rank
-    int all;             // do not say where
-    int64_t fails;       // a rank that cannot say what it wants; -1: none
+    dv_box boxes[16][2]; // that each rank requests
+    dv_box around[16]; // a box around the ranks that request something of this
+                       // rank
+    int all;           // pass no such box
+    int64_t fails;     // the rank whose request fails; -1: none
 } want_case;
 
 static dv_status wants(void *user, int64_t rank, dv_box_list *out,
@@ -67,10 +67,10 @@ static int make_wanted(dv_exchange **out, void *user, int64_t rank)
                                  w->all ? NULL : &w->around[rank], NULL);
 }
 
-// Any boxes, also beyond the tensor: what is not there is not fetched.
-static void test_wants(void **unused)
+// Requests of any boxes, also beyond the tensor: elements that do not exist are
+// not fetched.
+TEST(test_wants)
 {
-    (void)unused;
     for (int turn = 0; turn < 500; turn++) {
         int64_t starts[2][8];
         want_case w = {.all = turn % 2, .fails = -1};
@@ -86,7 +86,8 @@ static void test_wants(void **unused)
                 dv_box theirs = dv_dist_own(&w.d, s);
                 dv_box a = dv_box_inner(&w.boxes[s][0], &own);
                 dv_box b = dv_box_inner(&w.boxes[s][1], &own);
-                if (dv_box_empty(&theirs)) // then nobody finds them there
+                if (dv_box_empty(&theirs)) // the box around them would not
+                                           // contain such a rank
                     w.all = 1;
                 if (!dv_box_empty(&a) || !dv_box_empty(&b))
                     w.around[r] = dv_box_hull(&w.around[r], &theirs);
@@ -115,10 +116,9 @@ static void test_wants(void **unused)
     }
 }
 
-// A slice of a cut dim: elements stay with their owners, in one step or two.
-static void test_slices_of_dims(void **unused)
+// A slice of a cut dim: elements stay with their owners, in one step or in two.
+TEST(test_slices_of_dims)
 {
-    (void)unused;
     for (int turn = 0; turn < 3000; turn++) {
         int64_t starts[2][8];
         dv_dist d, v;
@@ -154,10 +154,10 @@ static void test_slices_of_dims(void **unused)
     }
 }
 
-// Between grids of as many ranks that are no grid of one another.
-static void test_moves_of_grids(void **unused)
+// Moves between grids of the same number of ranks, neither of which refines the
+// other.
+TEST(test_moves_of_grids)
 {
-    (void)unused;
     static const int64_t grids[][2] = {{1, 12}, {2, 6}, {3, 4},
                                        {4, 3},  {6, 2}, {12, 1}};
     for (int turn = 0; turn < 500; turn++) {
@@ -176,10 +176,10 @@ static void test_moves_of_grids(void **unused)
     }
 }
 
-// The grid with the fewest halo elements, counted rank by rank.
-static void test_blocks(void **unused)
+// dv_dist_blocks finds the grid with the fewest halo elements, counted rank by
+// rank.
+TEST(test_blocks)
 {
-    (void)unused;
     for (int turn = 0; turn < 60; turn++) {
         int64_t n = 1 + random_to(24), one[2] = {1, 1}, got = 0, best = -1;
         int64_t shape[2] = {24 + random_to(40), 24 + random_to(40)};
@@ -189,7 +189,7 @@ static void test_blocks(void **unused)
         for (int64_t rows = 0; rows <= n; rows++) {
             dv_dist x = d;
             int64_t sum = 0;
-            if (rows) { // 0 is the one that was found
+            if (rows) { // 0 is the grid that was found
                 if (n % rows)
                     continue;
                 x.grid[0] = rows, x.grid[1] = n / rows;

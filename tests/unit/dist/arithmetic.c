@@ -1,6 +1,5 @@
-// The arithmetic of distribution against plain enumeration, and the mistakes
-// of the Dist dialect, one test each.
-// cmocka wants these before it.
+// The arithmetic of distribution compared with plain enumeration, and the
+// errors of the Dist dialect, one test each.
 
 #include "harness/test.h"
 #include "dist/value.h"
@@ -9,9 +8,8 @@
 
 // -- One dim, element by element -------------------------------------------
 
-static void test_parts(void **unused)
+TEST(test_parts)
 {
-    (void)unused;
     for (int64_t n = 0; n < 40; n++)
         for (int64_t ranks = 1; ranks < 50; ranks++) {
             int64_t at = 0;
@@ -27,9 +25,8 @@ static void test_parts(void **unused)
         }
 }
 
-static void test_slices(void **unused)
+TEST(test_slices)
 {
-    (void)unused;
     for (int turn = 0; turn < 20000; turn++) {
         dv_slice s = {random_to(20), random_to(12), 1 + random_to(5)};
         dv_range part = {random_to(40), random_to(20)};
@@ -43,7 +40,7 @@ static void test_slices(void **unused)
         assert_int_equal(o.slice_off, before);
         if (size)
             assert_int_equal(o.global_first, s.off + before * s.stride);
-        // What the target touches is from its first element to its last.
+        // The bounds of a target reach from its first element to its last.
         dv_range target = dv_dist_target(part, s);
         dv_range b = dv_dist_bounds(s, target);
         assert_int_equal(b.size, size ? (size - 1) * s.stride + 1 : 0);
@@ -52,9 +49,8 @@ static void test_slices(void **unused)
     }
 }
 
-static void test_core(void **unused)
+TEST(test_core)
 {
-    (void)unused;
     for (int turn = 0; turn < 20000; turn++) {
         dv_range own = {random_to(40), random_to(20)};
         int64_t n = 1 + random_to(14);
@@ -87,9 +83,8 @@ static int list_has(const dv_boxes *l, const int64_t *at)
     return n;
 }
 
-static void test_boxes(void **unused)
+TEST(test_boxes)
 {
-    (void)unused;
     for (int turn = 0; turn < 3000; turn++) {
         dv_arena arena = {0};
         dv_box b[4];
@@ -140,9 +135,8 @@ static int near_own(const halo_case *h, const dv_box *own, const int64_t *at)
     return outside == 1 || (outside == 2 && h->corners);
 }
 
-static void test_halos(void **unused)
+TEST(test_halos)
 {
-    (void)unused;
     for (int turn = 0; turn < 3000; turn++) {
         int64_t starts[2][8];
         halo_case h;
@@ -168,9 +162,8 @@ static void test_halos(void **unused)
     }
 }
 
-static void test_moves(void **unused)
+TEST(test_moves)
 {
-    (void)unused;
     for (int turn = 0; turn < 3000; turn++) {
         int64_t a[2][8], b[2][8];
         move_case m;
@@ -183,10 +176,9 @@ static void test_moves(void **unused)
     }
 }
 
-// A rank of a million has a handful of partners and asks nobody else.
-static void test_million(void **unused)
+// One of a million ranks has a few partners and looks at no others.
+TEST(test_million)
 {
-    (void)unused;
     dv_dist d = {.n_dims = 2,
                  .shape = {100000, 100000},
                  .axis = {0, 1},
@@ -203,10 +195,9 @@ static void test_million(void **unused)
     dv_exchange_destroy(e);
 }
 
-// The assignment against all renamings of five ranks.
-static void test_relabel(void **unused)
+// The assignment of ranks compared with all permutations of five ranks.
+TEST(test_relabel)
 {
-    (void)unused;
     for (int turn = 0; turn < 300; turn++) {
         int64_t m[25], best = 0, got;
         for (int i = 0; i < 25; i++)
@@ -225,26 +216,25 @@ static void test_relabel(void **unused)
     }
 }
 
-// The bound against the cases that are known in closed form.
-static void test_product_bound(void **unused)
+// The lower bound of a product's traffic compared with cases known in closed
+// form.
+TEST(test_product_bound)
 {
-    (void)unused;
     double n = 1024, p = 64;
     double cube = 3 * pow(n * n * n / p, 2. / 3) - 3 * n * n / p;
     assert_true(fabs(dv_dist_product_bound(n, n, n, p) - cube) < 1e-6 * cube);
-    // A tall matrix and few ranks: the small factor goes everywhere.
+    // A tall matrix and few ranks: the small factor is sent to all.
     double got = dv_dist_product_bound(1e6, 10, 20, 4);
     assert_true(fabs(got - (10 * 20 * (1 - 1. / 4))) < 1e-6);
     assert_true(dv_dist_product_bound(n, n, n, 1) < 1e-6);
 }
 
-// -- What the Dist dialect gets wrong
-// ------------------------------------------
+// -- Errors of the Dist dialect ----------------------------------------------
 
-// Owned data before what is needed: its formula has a core of -2.
-static void bug_negative_core(void **unused)
+// Owned elements that lie before the needed ones: the dialect's formula gives a
+// core of size -2.
+TEST(bug_negative_core)
 {
-    (void)unused;
     dv_range own = dv_dist_part(16, 4, 1);
     dv_slice dest = {2, 4, 1}, source = {10, 4, 1};
     dv_range target = dv_dist_target(own, dest);
@@ -255,10 +245,9 @@ static void bug_negative_core(void **unused)
     assert_int_equal(core.size, 0);
 }
 
-// A core is told from owned elements alone, whatever halo lies before them.
-static void bug_halo_counts_as_owned(void **unused)
+// A core consists of owned elements only, whatever halo lies before them.
+TEST(bug_halo_counts_as_owned)
 {
-    (void)unused;
     dv_slice s = {0, 16, 1};
     dv_range own = {4, 4}, target = {2, 8};
     dv_range core = dv_dist_core(own, s, target, (dv_range){0, 8});
@@ -266,11 +255,10 @@ static void bug_halo_counts_as_owned(void **unused)
     assert_int_equal(core.size, 4);
 }
 
-// A tensor that already has a halo is moved by what it owns: starts say where
-// that is, and the halo's width does not come into it.
-static void bug_repartition_with_halo(void **unused)
+// Moving a tensor with a halo moves its owned elements: the starts of parts say
+// where these are, the width of the halo does not matter.
+TEST(bug_repartition_with_halo)
 {
-    (void)unused;
     static const int64_t uneven[] = {0, 1, 7, 10};
     move_case m = {
         {.n_dims = 1,
@@ -282,7 +270,7 @@ static void bug_repartition_with_halo(void **unused)
         {.n_dims = 1, .shape = {10}, .axis = {0}, .n_axes = 1, .grid = {3}}};
     dv_exchange *e;
     assert_int_equal(make_move(&e, &m, 0), DV_OK);
-    assert_int_equal(e->n_receives, 1); // 1..3 from rank 1
+    assert_int_equal(e->n_receives, 1); // elements 1..3 from rank 1
     assert_int_equal(e->receives[0].rank, 1);
     assert_int_equal(e->receives[0].box.dim[0].off, 1);
     assert_int_equal(e->received_elems, 2);
@@ -290,26 +278,23 @@ static void bug_repartition_with_halo(void **unused)
 }
 
 // Views of other dims are relative to the part, not to the tensor.
-static void bug_view_of_other_dims(void **unused)
+TEST(bug_view_of_other_dims)
 {
-    (void)unused;
     dv_sides s = dv_dist_sides((dv_range){1, 3}, (dv_range){1, 2});
     assert_int_equal(s.own_off, 0);
     assert_int_equal(s.own, 2);
 }
 
-static void bug_inner_unimplemented(void **unused)
+TEST(bug_inner_unimplemented)
 {
-    (void)unused;
     dv_range r = dv_dist_inner((dv_range){0, 3}, (dv_range){7, 2});
     assert_int_equal(r.off, 7);
     assert_int_equal(r.size, 0);
 }
 
-// Reductions begin with their own neutral value, on empty ranks too.
-static void bug_reductions_seeded_with_zero(void **unused)
+// Reductions begin with their own neutral element, on empty ranks too.
+TEST(bug_reductions_seeded_with_zero)
 {
-    (void)unused;
     dv_moments all = DV_MOMENTS_INIT, none = DV_MOMENTS_INIT;
     dv_moments part = DV_MOMENTS_INIT;
     dv_moments_add(&part, -4);
@@ -321,10 +306,10 @@ static void bug_reductions_seeded_with_zero(void **unused)
     assert_true(all.sum == -6 && all.mean == -3 && all.spread == 2);
 }
 
-// Bits do not depend on the team; whole numbers do not go through f32.
-static void bug_linspace_depends_on_team(void **unused)
+// The bits of linspace do not depend on the team; integers are not converted to
+// f32.
+TEST(bug_linspace_depends_on_team)
 {
-    (void)unused;
     double step = dv_line_step(0.1, 64.3, 111, 1), alone[111], here[111];
     dv_line_fill(alone, 0.1, step, (dv_range){0, 111});
     for (int64_t ranks = 1; ranks <= 9; ranks++)
@@ -339,10 +324,9 @@ static void bug_linspace_depends_on_team(void **unused)
     assert_int_equal(dv_steps_to(10, 0, -3), 4);
 }
 
-// Counts beyond 2^31 elements, and offsets that a 32-bit product would wrap.
-static void bug_int_counts(void **unused)
+// More than 2^31 elements, and offsets that would wrap around in 32 bits.
+TEST(bug_int_counts)
 {
-    (void)unused;
     dv_dist d = {.n_dims = 2,
                  .shape = {1 << 20, 1 << 20},
                  .axis = {0, -1},
@@ -356,17 +340,16 @@ static void bug_int_counts(void **unused)
     dv_exchange_destroy(e);
 }
 
-// One hull of two far views would fetch what lies between them.
-static void bug_hull_blow_up(void **unused)
+// One bounding box of two distant views would fetch everything between them.
+TEST(bug_hull_blow_up)
 {
-    (void)unused;
     dv_arena arena = {0};
     dv_boxes need = {0};
     dv_box own = {1, {{0, 25}}}, a = {1, {{0, 10}}}, b = {1, {{90, 10}}};
     assert_true(dv_boxes_add(&need, &a, &arena));
     assert_true(dv_boxes_add(&need, &b, &arena));
     assert_true(dv_boxes_less(&need, &own, &arena));
-    assert_int_equal(dv_boxes_elems(&need), 10); // 75 with the hull
+    assert_int_equal(dv_boxes_elems(&need), 10); // 75 with the bounding box
     dv_arena_free(&arena);
 }
 

@@ -1,6 +1,5 @@
-// What the Dist dialect does wrong, each with the test that keeps it from
-// coming back. `dist` is unit/dist/arithmetic.c, `here` this file, `mpi`
-// tests/mpi.
+// The errors of the Dist dialect, each with the test that shows its absence.
+// `dist` is unit/dist/arithmetic.c, `here` this file, `mpi` tests/mpi.
 //
 //   in the Dist dialect                              test
 //   a core of negative size                      dist bug_negative_core
@@ -35,14 +34,14 @@
 // (nothing is computed on pieces as if they were the whole), keys of call sites
 // (an exchange belongs to its array), requests kept as 32-bit numbers, and a
 // need of MPI_THREAD_MULTIPLE (mpi runs after a plain MPI_Init).
-// cmocka wants these before it.
 
 #include "harness/test.h"
+#include "harness/unit.h"
 #include "darray/darray.h"
 #include <math.h>
 #include <stdatomic.h>
 
-// Each is done by every rank of teams of 1 to 6; ranks count what is wrong.
+// Every rank of teams of 1 to 6 runs the test and counts what is wrong.
 typedef struct bug {
     void (*rank)(dv_peers *p, atomic_int *bad);
     atomic_int bad;
@@ -95,7 +94,7 @@ static dv_darray *new_rows(dv_peers *p, dv_elem type, int64_t n)
 
 // -- Halos and moves -------------------------------------------------------
 
-// The halo's rows are not the owned ones: what is moved is what is owned.
+// What is moved is what is owned, not the rows of the halo.
 static void rank_move_with_halo(dv_peers *p, atomic_int *bad)
 {
     int64_t shape[2] = {11, 7};
@@ -114,13 +113,12 @@ static void rank_move_with_halo(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(c);
 }
 
-static void bug_move_with_halo(void **unused)
+TEST(bug_move_with_halo)
 {
-    (void)unused;
     on_teams(rank_move_with_halo);
 }
 
-// Columns of a box are columns of the tensor, whatever part a rank has.
+// The columns of a box are columns of the tensor, whichever part a rank has.
 static void rank_view_of_other_dims(dv_peers *p, atomic_int *bad)
 {
     int64_t shape[2] = {6, 12};
@@ -134,13 +132,12 @@ static void rank_view_of_other_dims(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(a);
 }
 
-static void bug_view_of_other_dims(void **unused)
+TEST(bug_view_of_other_dims)
 {
-    (void)unused;
     on_teams(rank_view_of_other_dims);
 }
 
-// A view that a rank has nothing of is empty there, and stays inside.
+// A view of which a rank has no element is empty there, and stays inside.
 static void rank_view_of_nothing(dv_peers *p, atomic_int *bad)
 {
     dv_darray *a = new_rows(p, DV_ELEM_F64, 24), *v = NULL, *s = NULL;
@@ -158,13 +155,12 @@ static void rank_view_of_nothing(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(a);
 }
 
-static void bug_view_of_nothing(void **unused)
+TEST(bug_view_of_nothing)
 {
-    (void)unused;
     on_teams(rank_view_of_nothing);
 }
 
-// A view has the slice's shape on every rank, not that of its part.
+// A view has the shape of the slice on every rank, not that of the rank's part.
 static void rank_view_forgets_shape(dv_peers *p, atomic_int *bad)
 {
     dv_darray *a = new_rows(p, DV_ELEM_I32, 16), *v = NULL;
@@ -179,13 +175,13 @@ static void rank_view_forgets_shape(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(a);
 }
 
-static void bug_view_forgets_shape(void **unused)
+TEST(bug_view_forgets_shape)
 {
-    (void)unused;
     on_teams(rank_view_forgets_shape);
 }
 
-// Two exchanges of different shapes at once, awaited in the other order, twice.
+// Two exchanges of different shapes at the same time, completed in the other
+// order, twice.
 static void rank_two_under_way(dv_peers *p, atomic_int *bad)
 {
     int64_t small[2] = {9, 4}, large[2] = {13, 10}, *shape[2] = {small, large};
@@ -210,15 +206,15 @@ static void rank_two_under_way(dv_peers *p, atomic_int *bad)
     }
 }
 
-static void bug_two_under_way(void **unused)
+TEST(bug_two_under_way)
 {
-    (void)unused;
     on_teams(rank_two_under_way);
 }
 
 // -- Teams -----------------------------------------------------------------
 
-// Each half has an array of its own size, and hears nothing of the other half.
+// Each half of the team has an array of its own size and exchanges nothing with
+// the other half.
 static void rank_team_ignored(dv_peers *p, atomic_int *bad)
 {
     int64_t colour = dv_peers_rank(p) % 2, rows = colour ? 5 : 9;
@@ -235,7 +231,7 @@ static void rank_team_ignored(dv_peers *p, atomic_int *bad)
     WANT(!dv_darray_reduce(&s, a, DV_SUM, NULL, 0, NULL));
     double all = (double)(rows * 6);
     WANT(*(double *)dv_darray_data(s, NULL) == all * (all - 1) / 2);
-    // An array of one team is none of the other's.
+    // A distribution for one team is refused by another.
     dv_dist d = dv_dist_rows(2, shape, dv_peers_size(p));
     dv_darray *wrong = NULL;
     if (n > 1)
@@ -246,30 +242,21 @@ static void rank_team_ignored(dv_peers *p, atomic_int *bad)
     dv_peers_destroy(half);
 }
 
-static void bug_team_ignored(void **unused)
+TEST(bug_team_ignored)
 {
-    (void)unused;
     on_teams(rank_team_ignored);
 }
 
-// A statement of one operand computes its target: every element once.
-static void bug_unary_ignores_target(void **unused)
+// P2: a statement with one operand computes each element of its target once.
+TEST(bug_unary_ignores_target)
 {
-    (void)unused;
     static const char text[] = "input a: f64[16]\ninput y: f64[16]\n"
                                "y[i] <- exp(a[i+3]) for i in 2..11\n"
                                "output y\n";
     for (int64_t n = 1; n <= 6; n++) {
-        dv_program *prog = NULL;
-        dv_target *host = NULL;
-        dv_plan *plan = NULL;
         dv_plan_options o = DV_PLAN_OPTIONS_INIT;
         o.team = n;
-        assert_int_equal(
-            dv_program_parse(&prog, text, sizeof text - 1, "t", NULL, 0, NULL),
-            DV_OK);
-        assert_int_equal(dv_target_load(&host, "host", NULL), DV_OK);
-        assert_int_equal(dv_plan_create(&plan, prog, host, &o, NULL), DV_OK);
+        dv_plan *plan = plan_on(text, "host", NULL, &o);
         int64_t points = 0;
         for (int64_t r = 0; r < n; r++)
             for (int32_t op = 0; op < plan->ops->n_ops; op++) {
@@ -279,8 +266,6 @@ static void bug_unary_ignores_target(void **unused)
             }
         assert_int_equal(points, 9);
         dv_plan_destroy(plan);
-        dv_target_destroy(host);
-        dv_program_destroy(prog);
     }
 }
 
@@ -305,13 +290,12 @@ static void rank_linspace(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(b);
 }
 
-static void bug_linspace(void **unused)
+TEST(bug_linspace)
 {
-    (void)unused;
     on_teams(rank_linspace);
 }
 
-// 2^24 + 1 is no f32, 2^53 + 1 no f64.
+// 2^24 + 1 is not an f32, 2^53 + 1 not an f64.
 static void rank_whole_numbers(dv_peers *p, atomic_int *bad)
 {
     int32_t got[9];
@@ -328,9 +312,8 @@ static void rank_whole_numbers(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(b);
 }
 
-static void bug_whole_numbers(void **unused)
+TEST(bug_whole_numbers)
 {
-    (void)unused;
     on_teams(rank_whole_numbers);
 }
 
@@ -340,7 +323,7 @@ static void rank_negative_arange(dv_peers *p, atomic_int *bad)
     double f[5] = {0};
     WANT(n == 5 && dv_arange_size(-4, -4, 1) == 0 &&
          dv_arange_size(0, 5, -1) == 0);
-    // Not none of them: too many, and no end.
+    // An arange with too many elements, or without an end, is not an empty one.
     WANT(dv_arange_size(0, 1e300, 1) == -1 && dv_arange_size(0, 5, 0) == -1);
     dv_darray *a = new_rows(p, DV_ELEM_F64, n);
     dv_darray *b = new_rows(p, DV_ELEM_I64, n);
@@ -354,9 +337,8 @@ static void rank_negative_arange(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(b);
 }
 
-static void bug_negative_arange(void **unused)
+TEST(bug_negative_arange)
 {
-    (void)unused;
     on_teams(rank_negative_arange);
 }
 
@@ -369,7 +351,7 @@ static void put_three(void *user, const int64_t *at, void *elem)
     memcpy(elem, &v, sizeof v);
 }
 
-// 2 x 3 x 4 by [1, 2, 0], and by its inverse.
+// A permutation of 2 x 3 x 4 by [1, 2, 0], and by its inverse.
 static void rank_cyclic_permute(dv_peers *p, atomic_int *bad)
 {
     static const int axes[2][3] = {{1, 2, 0}, {2, 0, 1}};
@@ -402,16 +384,14 @@ static void rank_cyclic_permute(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(a);
 }
 
-static void bug_cyclic_permute(void **unused)
+TEST(bug_cyclic_permute)
 {
-    (void)unused;
     on_teams(rank_cyclic_permute);
 }
 
-// A thousand ranks, 2^40 elements: what is planned are boxes, one a partner.
-static void bug_permute_cost(void **unused)
+// A thousand ranks, 2^40 elements: the messages are boxes, one per partner.
+TEST(bug_permute_cost)
 {
-    (void)unused;
     const int64_t shape[2] = {1 << 20, 1 << 20};
     dv_dist from = dv_dist_rows(2, shape, 1000), to = from;
     to.axis[0] = -1;
@@ -436,7 +416,7 @@ static double reduced(dv_darray *a, dv_reduction op, atomic_int *bad)
     return v;
 }
 
-// Negative numbers, positive ones, and ranks that have none.
+// Negative numbers, positive ones, and ranks without elements.
 static void rank_seeds(dv_peers *p, atomic_int *bad)
 {
     dv_darray *a = new_rows(p, DV_ELEM_F64, 3);
@@ -448,7 +428,7 @@ static void rank_seeds(dv_peers *p, atomic_int *bad)
     WANT(reduced(a, DV_MIN, bad) == 5);
     WANT(reduced(a, DV_MAX, bad) == 7);
     dv_darray_destroy(a);
-    // Of nothing: a sum is 0, a product 1, and a maximum is none.
+    // Without elements a sum is 0, a product 1, and there is no maximum.
     dv_darray *none = new_rows(p, DV_ELEM_F64, 0), *s = NULL;
     WANT(reduced(none, DV_SUM, bad) == 0 && reduced(none, DV_PROD, bad) == 1);
     WANT(isnan(reduced(none, DV_MEAN, bad)));
@@ -456,9 +436,8 @@ static void rank_seeds(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(none);
 }
 
-static void bug_seeds(void **unused)
+TEST(bug_seeds)
 {
-    (void)unused;
     on_teams(rank_seeds);
 }
 
@@ -470,19 +449,19 @@ static void rank_moments(dv_peers *p, atomic_int *bad)
     WANT(fabs(reduced(a, DV_VAR, bad) - 850) < 1e-6);
     WANT(fabs(reduced(a, DV_STD, bad) - sqrt(850)) < 1e-8);
     dv_darray_destroy(a);
-    dv_darray *i = new_rows(p, DV_ELEM_I8, 4); // f64 of whole numbers
+    dv_darray *i = new_rows(p, DV_ELEM_I8, 4); // an f64 mean of integers
     WANT(i && !dv_darray_arange(i, 1, 1, NULL));
     WANT(reduced(i, DV_MEAN, bad) == 2.5 && reduced(i, DV_VAR, bad) == 1.25);
     dv_darray_destroy(i);
 }
 
-static void bug_moments(void **unused)
+TEST(bug_moments)
 {
-    (void)unused;
     on_teams(rank_moments);
 }
 
-// Max and min of elements that are negative when read as signed ones.
+// The maximum and the minimum of elements that would be negative as signed
+// ones.
 static void rank_unsigned(dv_peers *p, atomic_int *bad)
 {
     static const dv_elem types[] = {DV_ELEM_U8, DV_ELEM_U16, DV_ELEM_U32,
@@ -506,13 +485,12 @@ static void rank_unsigned(dv_peers *p, atomic_int *bad)
     }
 }
 
-static void bug_unsigned(void **unused)
+TEST(bug_unsigned)
 {
-    (void)unused;
     on_teams(rank_unsigned);
 }
 
-// i16 and u16: carried, and summed wider than they are.
+// i16 and u16 are sent, and summed in a wider type.
 static void rank_sixteen_bits(dv_peers *p, atomic_int *bad)
 {
     int16_t got[9];
@@ -538,9 +516,8 @@ static void rank_sixteen_bits(dv_peers *p, atomic_int *bad)
     dv_darray_destroy(b);
 }
 
-static void bug_sixteen_bits(void **unused)
+TEST(bug_sixteen_bits)
 {
-    (void)unused;
     on_teams(rank_sixteen_bits);
 }
 

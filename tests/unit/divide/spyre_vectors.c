@@ -1,11 +1,14 @@
-// Torch-Spyre's division on its own vectors (tests/vectors/divide.txt): each
-// op becomes a program; layouts, stick counts, spans and splits must be those.
+// Torch-Spyre's division on its own test vectors (tests/vectors/divide.txt):
+// each op becomes a program; layouts, numbers of sticks, spans and splits must
+// be equal.
 //
-// Where they differ on purpose: spans count bytes as the device stores them,
-// Torch-Spyre counts the host's. int64 takes 8 on the host and 4 on the
-// device, bool 1 and 2 (it stands for f16 here). For those two ops layouts and
-// stick counts are compared, and the spans after scaling; splits are not.
+// They differ on purpose in one thing: spans count bytes as the device stores
+// them, Torch-Spyre counts those of the host. An int64 takes 8 bytes on the
+// host and 4 on the device, a bool 1 and 2 (it becomes f16 here). For those two
+// ops layouts and numbers of sticks are compared, and the spans after scaling;
+// splits are not.
 #include "harness/test.h"
+#include "harness/unit.h"
 #include "divide/divide.h"
 #include "divide/encode.h"
 #include <inttypes.h>
@@ -17,7 +20,7 @@ typedef struct tensor {
     char name[16], dtype[16], shape[64], axes[64];
 } tensor;
 
-// The op being read, and what has been made of it.
+// The op that is being read, and what has been made of it.
 typedef struct state {
     char name[64], kind[16], vars[MAX][8];
     long long extents[MAX];
@@ -30,7 +33,7 @@ typedef struct state {
     dv_arena arena;
     dv_divided got;
     int ok;
-    int host_bytes; // what Torch-Spyre counts for an element; 0: as we do
+    int host_bytes; // bytes that Torch-Spyre counts per element; 0: as we do
     int n_ops, n_plans, n_errors, n_costs;
 } state;
 
@@ -49,7 +52,7 @@ static int device_dtype(const char *name)
     return -1;
 }
 
-// "c0,-,c2" as "c0,0,c2"; "." as nothing.
+// Writes "c0,-,c2" as "c0,0,c2", and "." as nothing.
 static void put_axes(dv_text *out, const char *axes)
 {
     for (; *axes && *axes != '.'; axes++)
@@ -180,7 +183,7 @@ static void read_layout(state *s, const char *line)
     assert_int_equal(as_original(s, i, dv_span(&s->space, i, &whole, 1)), span);
 }
 
-// "c0:32 c1:1" as splits; variables that are not named stay at 1.
+// Reads splits like "c0:32 c1:1"; variables that are not named have 1.
 static dv_splits read_splits(const state *s, const char *text)
 {
     dv_splits d;
@@ -245,8 +248,8 @@ static void read_span(const state *s, char *line)
     }
 }
 
-// "1024:32 / -": written and reduced splits by factor. Ours must be those, and
-// must decode to where they came from.
+// Reads "1024:32 / -", the written and reduced splits by factor. Our encoding
+// must be equal, and must decode to the splits that it was made of.
 static void read_encoded(const state *s, char *line)
 {
     dv_encoded e;
@@ -333,9 +336,8 @@ static void read_line(state *s, char *line)
     }
 }
 
-static void vectors(void **unused)
+TEST(vectors)
 {
-    (void)unused;
     static state s;
     static char line[4096];
     FILE *f = fopen(DV_SOURCE_DIR "/tests/vectors/divide.txt", "r");
@@ -354,10 +356,10 @@ static void vectors(void **unused)
     assert_int_equal(s.n_errors, 25);
 }
 
-// What the encoding cannot say is an error, not another division.
-static void collisions(void **unused)
+// A division that cannot be encoded is an error, and not encoded as another
+// division.
+TEST(collisions)
 {
-    (void)unused;
     static const struct {
         const char *text;
         int64_t splits[3];
@@ -372,12 +374,8 @@ static void collisions(void **unused)
                   {2, 2, 2}}};
     static const dv_status want[] = {DV_E_CHECK, DV_E_CHECK, DV_OK};
     for (int i = 0; i < 3; i++) {
-        dv_program *p = NULL;
+        dv_program *p = program_of(cases[i].text);
         dv_encoded e;
-        assert_int_equal(dv_program_parse(&p, cases[i].text,
-                                          strlen(cases[i].text), "t", NULL, 0,
-                                          NULL),
-                         DV_OK);
         assert_int_equal(dv_encode(&e, p, &p->ops[0], cases[i].splits, NULL),
                          want[i]);
         dv_encoded wrong = {.written = {{12345, 2}}, .n_written = 1};
@@ -388,32 +386,23 @@ static void collisions(void **unused)
     }
 }
 
-// H24: idle cores are not free. The more cores, the cheaper, until all are
-// busy.
-static void more_cores_cost_less(void **unused)
+// H24: idle cores are not free: with more cores the cost decreases, until all
+// are busy.
+TEST(more_cores_cost_less)
 {
-    (void)unused;
     static const char text[] = "input x: f16[4096, 4096]\n"
                                "y[i,j] = relu(x[i,j])\noutput y\n";
-    dv_program *p = NULL;
-    dv_target *t = NULL;
-    assert_int_equal(
-        dv_program_parse(&p, text, sizeof text - 1, "t", NULL, 0, NULL), DV_OK);
-    assert_int_equal(dv_target_load(&t, "spyre", NULL), DV_OK);
     double before = INFINITY;
     for (int cores = 1; cores <= 32; cores *= 2) {
         dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-        dv_plan *plan = NULL;
         o.cores = cores;
-        assert_int_equal(dv_plan_create(&plan, p, t, &o, NULL), DV_OK);
+        dv_plan *plan = plan_on(text, "spyre", NULL, &o);
         double cost = plan->divisions[0].cost_us;
         if (!(cost < 0.6 * before))
             fail_msg("%d cores cost %g, half as many %g", cores, cost, before);
         before = cost;
         dv_plan_destroy(plan);
     }
-    dv_target_destroy(t);
-    dv_program_destroy(p);
 }
 
 int main(void)

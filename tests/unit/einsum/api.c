@@ -1,12 +1,12 @@
-// Einsums from C: types, strides, wrong calls, caches, and no memory.
+// Einsums through the C API: types, strides, wrong calls, caches, and no
+// memory.
 #include "harness/test.h"
 #include "einsum/einsum.h"
 
 // -- Types -------------------------------------------------------------------
 
-static void types(void **state)
+TEST(types)
 {
-    (void)state;
     static const struct {
         dv_dtype a, b, want;
     } cases[] = {
@@ -21,7 +21,7 @@ static void types(void **state)
         const dv_array in[] = {{.dtype = cases[i].a}, {.dtype = cases[i].b}};
         assert_int_equal(dv_einsum_dtype(in, 2), cases[i].want);
     }
-    // Bytes add up in more than a byte; halves are not rounded in between.
+    // Sums of i8 are wider than i8; sums of f16 are not rounded in between.
     signed char a[4] = {100, 100, 100, 100}, b[4] = {100, 100, 100, 100};
     int32_t y = 0;
     const int64_t shape[] = {4};
@@ -30,7 +30,7 @@ static void types(void **state)
     const dv_array out = {DV_I32, 0, NULL, NULL, &y};
     assert_int_equal(dv_einsum("i,i->", in, 2, &out, NULL, NULL), DV_OK);
     assert_int_equal(y, 40000);
-    // No type of 32 bits holds both.
+    // No 32-bit type holds both numbers.
     int32_t many = 16777217;
     float one = 1;
     double both = 0;
@@ -43,10 +43,9 @@ static void types(void **state)
 
 // -- The API -----------------------------------------------------------------
 
-static void strides(void **state)
+TEST(strides)
 {
-    (void)state;
-    // Every second column of a, b turned around, c by columns.
+    // Every second column of a, b reversed, c stored by columns.
     double a[2][4] = {{1, 0, 2, 0}, {3, 0, 4, 0}}, b[2] = {20, 10};
     double c[4] = {-1, -1, -1, -1};
     const int64_t sa[] = {2, 2}, sb[] = {2}, sc[] = {2, 2};
@@ -55,7 +54,8 @@ static void strides(void **state)
     const dv_array out = {DV_F64, 2, sc, tc, c};
     assert_int_equal(dv_einsum("ij,j->ij", in, 2, &out, NULL, NULL), DV_OK);
     assert_true(c[0] == 10 && c[1] == 30 && c[2] == 40 && c[3] == 80);
-    // A stride of 0 repeats an input, but not an output.
+    // A stride of 0 repeats an element of an input; it is refused for an
+    // output.
     double one[1] = {5}, sum[2] = {0};
     const int64_t zero[] = {0}, dense[] = {1};
     dv_array x = {DV_F64, 1, sb, zero, one}, y = {DV_F64, 1, sb, dense, sum};
@@ -65,9 +65,8 @@ static void strides(void **state)
     assert_int_equal(dv_einsum("i->i", &x, 1, &y, NULL, NULL), DV_E_USAGE);
 }
 
-static void wrong_calls(void **state)
+TEST(wrong_calls)
 {
-    (void)state;
     double a[4] = {1, 2, 3, 4}, y[4];
     const int64_t two[] = {2}, three[] = {3};
     dv_array in = {DV_F64, 1, two, NULL, a}, out = {DV_F64, 1, two, NULL, y};
@@ -100,11 +99,11 @@ static void wrong_calls(void **state)
     dv_einsum_cache_destroy(NULL);
 }
 
-// Where operands lie in the output, nothing is computed; one between the
-// elements of the other is well. A diag that was cleared is as new.
-static void overlaps(void **state)
+// If an operand overlaps the output, nothing is computed; an operand between
+// the elements of the output is accepted. A diag that was cleared can be used
+// again.
+TEST(overlaps)
 {
-    (void)state;
     double a[6] = {1, 2, 3, 4, 5, 6};
     const int64_t three[] = {3}, two[] = {2};
     dv_array in = {DV_F64, 1, three, NULL, a}, out = {DV_F64, 1, three, two, a};
@@ -120,7 +119,7 @@ static void overlaps(void **state)
         assert_string_equal(dv_diag_text(diag), "");
     }
     assert_true(a[0] == 1 && a[3] == 4);
-    out.data = a + 3; // behind it
+    out.data = a + 3; // right behind it
     assert_int_equal(dv_einsum("i->i", &in, 1, &out, NULL, diag), DV_OK);
     assert_true(a[3] == 1 && a[5] == 3);
     in.strides = out.strides = two;
@@ -131,10 +130,9 @@ static void overlaps(void **state)
     dv_diag_destroy(diag);
 }
 
-// A plan is found again for the same call, and for no other.
-static void caches(void **state)
+// A cached plan is found again by an equal call, and by no other.
+TEST(caches)
 {
-    (void)state;
     dv_einsum_cache *cache = NULL;
     dv_einsum_options o = DV_EINSUM_OPTIONS_INIT;
     dv_einsum_exec *e[9] = {NULL};
@@ -148,7 +146,7 @@ static void caches(void **state)
     in.shape = three;
     assert_int_equal(dv_einsum_create(&e[2], "i->", &in, 1, &o, NULL), DV_OK);
     assert_ptr_not_equal(dv_einsum_plan(e[0]), dv_einsum_plan(e[2]));
-    o.dtype = DV_F32; // the third plan: the first has to go
+    o.dtype = DV_F32; // the third plan: the first one is dropped
     assert_int_equal(dv_einsum_create(&e[3], "i->", &in, 1, &o, NULL), DV_OK);
     assert_ptr_not_equal(dv_einsum_plan(e[2]), dv_einsum_plan(e[3]));
     o.dtype = -1;
@@ -162,14 +160,14 @@ static void caches(void **state)
     plan.threads = 2;
     assert_int_equal(dv_einsum_create(&e[6], "i->", &in, 1, &o, NULL), DV_OK);
     assert_ptr_not_equal(dv_einsum_plan(e[5]), dv_einsum_plan(e[6]));
-    plan.team = 2; // for processes: the same with the cache and without
+    plan.team = 2; // for processes: the same error with and without the cache
     o.cache = NULL;
     dv_status st = dv_einsum_create(&e[7], "i->", &in, 1, &o, NULL);
     o.cache = cache;
     assert_int_equal(dv_einsum_create(&e[8], "i->", &in, 1, &o, NULL), st);
     if (st == DV_OK)
         assert_ptr_not_equal(dv_einsum_plan(e[6]), dv_einsum_plan(e[8]));
-    dv_einsum_cache_destroy(cache); // execs go on
+    dv_einsum_cache_destroy(cache); // execs stay valid
     double x[2] = {3, 4}, y = 0;
     assert_int_equal(dv_einsum_bind(e[0], 0, x, NULL, NULL), DV_OK);
     assert_int_equal(dv_einsum_bind(e[0], 1, &y, NULL, NULL), DV_OK);
@@ -210,9 +208,8 @@ static dv_status everything(const char *expression, dv_diag *diag)
     return st;
 }
 
-static void without_memory(void **state)
+TEST(without_memory)
 {
-    (void)state;
     static const char *const expressions[] = {
         "iij,jk,kl->il", "[[0,0,1],[1,2]->[0,2]],[2,3]->[0,3]"};
     for (int i = 0; i < 2; i++)

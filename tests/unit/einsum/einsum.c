@@ -1,5 +1,6 @@
-// Einsums: what expressions mean, every mistake with its text and place, paths,
-// trees. Random ones are in prop/einsum/einsum.c, calls in unit/einsum/api.c.
+// Einsums: the meaning of expressions, every error with its text and position,
+// paths, trees. Random expressions are in prop/einsum/einsum.c, the API in
+// unit/einsum/api.c.
 #include "harness/test.h"
 #include "einsum/einsum.h"
 
@@ -7,7 +8,7 @@ enum { MAX_IN = 24 };
 
 // -- Operands from text ------------------------------------------------------
 
-// "2x3 - 4" are three shapes; elements count up from 1.
+// Operands from a text: "2x3 - 4" are three shapes; elements count from 1.
 typedef struct operands {
     size_t n;
     dv_array at[MAX_IN];
@@ -47,7 +48,7 @@ static void unmake(operands *o)
 
 // -- Meaning -----------------------------------------------------------------
 
-// The result as text: "2x2: 1 2 3 4".
+// Runs an einsum and writes the result as text: "2x2: 1 2 3 4".
 static void run(const char *expression, const char *shapes, char *got,
                 size_t room)
 {
@@ -82,7 +83,8 @@ static void run(const char *expression, const char *shapes, char *got,
 static const char *const meanings[][3] = {
     {"ij,jk->ik", "2x2 2x2", "2x2: 7 10 15 22"},
     {"ij,jk", "2x2 2x2", "2x2: 7 10 15 22"},
-    {"ba", "2x3", "3x2: 1 4 2 5 3 6"}, // an output in order is a transpose
+    {"ba", "2x3",
+     "3x2: 1 4 2 5 3 6"}, // an implicit output is in alphabetical order
     {"Ba", "2x3", "2x3: 1 2 3 4 5 6"}, // capitals come first
     {"ii", "3x3", "-: 15"},
     {"ii->i", "3x3", "3: 1 5 9"},
@@ -111,31 +113,36 @@ static const char *const meanings[][3] = {
     {"...i->...", "2x2", "2: 3 7"},
     {"i...->...", "2x2", "2: 4 6"},
     {"...ij->...ji", "1x2x2", "1x2x2: 1 3 2 4"},
-    {"...,...", "2x2 2", "2x2: 1 4 3 8"},        // counted from the right
-    {"...,...->...", "2x1 1x2", "2x2: 1 2 2 4"}, // and broadcast
+    {"...,...", "2x2 2", "2x2: 1 4 3 8"}, // dims are counted from the right
+    {"...,...->...", "2x1 1x2", "2x2: 1 2 2 4"}, // dims of extent 1 broadcast
     {"...i,i...->...", "2x2 2x2", "2: 7 22"},
     {"a...b,b...->a...", "1x1x2 2x2", "1x2: 7 10"},
-    {"...i,...i->...", "2 2", "-: 5"}, // nothing under it
-    {"i->...i", "2", "2: 1 2"},        // nor in any operand
+    {"...i,...i->...", "2 2", "-: 5"}, // no dims under the ellipsis
+    {"i->...i", "2", "2: 1 2"},        // no operand has an ellipsis
     {"i...->i", "2", "2: 1 2"},
-    {"i,i->i", "1 3", "3: 1 2 3"}, // letters broadcast too
+    {"i,i->i", "1 3", "3: 1 2 3"}, // letters broadcast, too
     {"ij,jk->ik", "2x1 2x2", "2x2: 4 6 8 12"},
-    {"ij->i", "3x0", "3: 0 0 0"}, // a sum of nothing
+    {"ij->i", "3x0", "3: 0 0 0"}, // a sum without terms
     {"ij,jk->ik", "0x2 2x3", "0x3:"},
     {"i,i->", "1 0", "-: 0"},
     {"zZ,Zy->zy", "1x2 2x1", "1x1: 5"},
 };
 
-static void meaning(void **state)
+// Each case has an expression, the shapes of its operands and the result.
+static void check_meanings(const char *const (*cases)[3], size_t n)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++) {
+    for (size_t i = 0; i < n; i++) {
         char got[500];
-        run(meanings[i][0], meanings[i][1], got, sizeof got);
-        if (strcmp(got, meanings[i][2]) != 0)
-            fail_msg("%s of %s is %s, not %s", meanings[i][0], meanings[i][1],
-                     got, meanings[i][2]);
+        run(cases[i][0], cases[i][1], got, sizeof got);
+        if (strcmp(got, cases[i][2]) != 0)
+            fail_msg("%s of %s is %s, not %s", cases[i][0], cases[i][1], got,
+                     cases[i][2]);
     }
+}
+
+TEST(meaning)
+{
+    check_meanings(meanings, sizeof meanings / sizeof *meanings);
 }
 
 // -- Mistakes ----------------------------------------------------------------
@@ -143,7 +150,7 @@ static void meaning(void **state)
 typedef struct mistake {
     const char *expression, *shapes;
     dv_status status;
-    int column; // 0: nowhere
+    int column; // 0: no position
     const char *text;
 } mistake;
 
@@ -225,17 +232,15 @@ static const mistake wrong_expressions[] = {
      "the output has 17 dims, at most 16 are supported"},
 };
 
-static void mistakes(void **state)
+TEST(mistakes)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof wrong_expressions / sizeof *wrong_expressions;
          i++)
         check_mistake(&wrong_expressions[i]);
 }
 
-static void tree_mistakes(void **state)
+TEST(tree_mistakes)
 {
-    (void)state;
     static const mistake all[] = {
         {"[0,1]", "2x2", DV_E_SYNTAX, 6,
          "a '->' is missing at the end of the tree"},
@@ -288,9 +293,8 @@ static void tree_mistakes(void **state)
         check_mistake(&all[i]);
 }
 
-static void deep_tree(void **state)
+TEST(deep_tree)
 {
-    (void)state;
     char text[4000] = "";
     for (int i = 0; i < 250; i++)
         strcat(text, "[");
@@ -305,9 +309,8 @@ static void deep_tree(void **state)
     dv_diag_destroy(diag);
 }
 
-static void trees(void **state)
+TEST(trees)
 {
-    (void)state;
     static const char *const cases[][3] = {
         {"[0,1],[1,2]->[0,2]", "2x2 2x2", "2x2: 7 10 15 22"},
         {" [ 0 , 1 ] , [ 1 , 2 ] -> [ 0 , 2 ] ", "2x2 2x2", "2x2: 7 10 15 22"},
@@ -318,16 +321,10 @@ static void trees(void **state)
         {"[],[3]->[3]", "- 2", "2: 1 2"},
         {"[[0,1],[1,2]->[2,0]],[[7]->[7]]->[0,2,7]", "1x2 2x2 2",
          "1x2x2: 7 14 10 20"},
-        // An index that is gone may be used again.
+        // An index that was summed over may be used again.
         {"[[0,1],[1]->[0]],[1]->[0,1]", "2x2 2 2", "2x2: 5 10 11 22"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char got[500];
-        run(cases[i][0], cases[i][1], got, sizeof got);
-        if (strcmp(got, cases[i][2]) != 0)
-            fail_msg("%s of %s is %s, not %s", cases[i][0], cases[i][1], got,
-                     cases[i][2]);
-    }
+    check_meanings(cases, sizeof cases / sizeof *cases);
 }
 
 // -- Paths -------------------------------------------------------------------
@@ -357,21 +354,21 @@ static void has(const char *expression, const char *shapes, const char *line)
     dv_free(text);
 }
 
-static void paths(void **state)
+TEST(paths)
 {
-    (void)state;
     has("ij,jk,kl->il", "8x9 9x100 100x2", "3888 flop in 2 steps, exact order");
     has("ij,jk,kl->il", "8x9 9x100 100x2", "11.11 times fewer");
     has("ij,jk,kl->il", "8x9 9x100 100x2", "largest between 18 elements");
     has("ij,jk,kl->il", "2x9 9x2 2x9", "t0   = x0 * x1      ij,jk->ik");
-    // The lone index goes first, then the rest is cheap.
+    // An index of one operand alone is summed first, which makes the rest
+    // cheap.
     has("ij,jk->k", "100x3 3x4", "t0   = x0           ij->j");
     has("ij,kl->il", "3x9 9x4", "y    = t0 * t1      i,l->il");
-    // A diagonal is taken out and costs nothing.
+    // Taking a diagonal costs nothing.
     has("iij,jk->ik", "3x3x4 4x5", "iij->ij                          0 flop");
-    // Outer products where nothing else is left, small ones first.
+    // Outer products are taken when nothing else is left, small ones first.
     has("i,j,k->ijk", "100 2 3", "t0   = x1 * x2      j,k->jk");
-    // And where they are cheaper: two small vectors against a large tensor.
+    // Or where they are cheaper: two small vectors before a large tensor.
     has("a,b,abcd->cd", "2 2 2x2x50x50", "a,b->ab");
     char *text = path_of("ij->ji", "2x3", NULL, DV_OK);
     assert_string_equal(text, "y    = x0           ij->ji                   "
@@ -380,9 +377,8 @@ static void paths(void **state)
     dv_free(text);
 }
 
-static void limits(void **state)
+TEST(limits)
 {
-    (void)state;
     dv_einsum_options o = DV_EINSUM_OPTIONS_INIT;
     o.max_elems = 10;
     path_of("ij,jk,kl->il", "8x9 9x100 100x2", &o, DV_E_CAPACITY);
@@ -396,7 +392,7 @@ static void limits(void **state)
     o.path = DV_PATH_EXACT;
     path_of("a,a,a,a,a,a,a,a,a,a,a", "2 2 2 2 2 2 2 2 2 2 2", &o, DV_E_LIMIT);
     dv_free(path_of("a,a,a,a,a,a,a,a,a,a", "2 2 2 2 2 2 2 2 2 2", &o, DV_OK));
-    // Four tensors of 15 dims, every two of which share five: any product has
+    // Four tensors of 15 dims, each two of which share five: every product has
     // twenty.
     path_of("abcdefghijklmno,abcdepqrstuvwxy,fghijpqrstABCDE,klmnouvwxyABCDE",
             "1x1x1x1x1x1x1x1x1x1x1x1x1x1x1 1x1x1x1x1x1x1x1x1x1x1x1x1x1x1 "
@@ -404,10 +400,10 @@ static void limits(void **state)
             NULL, DV_E_LIMIT);
 }
 
-// A chain of 20 matrices: greedy, and each is the identity but for one.
-static void many(void **state)
+// A chain of 20 matrices: too many for the exact search, so the order is
+// greedy. All elements but one vector's are 1.
+TEST(many)
 {
-    (void)state;
     char text[200] = "", shapes[200] = "", got[200];
     for (int i = 0; i < 20; i++) {
         size_t n = strlen(text);

@@ -1,26 +1,26 @@
-// Reads that go by indices: rows that they find are computed by kernels, to the
-// bit as the oracle has it where nothing is rounded; of all types of tables and
-// indices; and an index that is out of range is an error, not a read.
-#include "harness/exec_case.h"
+// Reads through indices (gathers): kernels compute the rows, with the oracle's
+// bits where nothing is rounded, for all types of tables and indices; an index
+// that is out of range is an error (P1).
+#include "harness/test.h"
+#include "harness/unit.h"
 
 static void try(const char *text, int exact, const char *how)
 {
     for (int64_t threads = 1; threads <= 4; threads++) {
         job j;
         start(&j, text, threads, DV_RUN_THREADS);
-        goes(&j, text, threads, how);
-        is_right(&j, text, threads, exact);
-        is_right(&j, text, threads, exact); // and once more
-        stop(&j);
+        goes(&j, how);
+        is_right(&j, exact);
+        is_right(&j, exact); // a second run
+        job_stop(&j);
     }
     same_for_all(text);
 }
 
 static const char kernel[] = "a vector kernel, where indices are in range";
 
-static void types(void **state)
+TEST(types)
 {
-    (void)state;
     static const char *const tables[] = {"f64",  "f32", "f16",
                                          "bf16", "i32", "i8"};
     static const char *const indices[] = {"i64", "i32", "i8"};
@@ -34,30 +34,30 @@ static void types(void **state)
     }
 }
 
-static void forms(void **state)
+TEST(forms)
 {
-    (void)state;
     static const char *const exact[] = {
-        // The last of two dims; both of three; none but one of four.
+        // An index in the last of two dims, in two of three, in one of four.
         "input t: f32[37, 70] input p: i32[41] y[i,j] = t[j,p[i]] output y",
         "input t: f32[9, 7, 37] input p: i32[41] input q: i64[41]"
         " y[i,j] = t[p[i],q[i],j] output y",
         "input t: f32[5, 9, 7, 12] input p: i32[6]"
         " y[b,i,j,k] = t[j,p[b],i,k] output y",
-        // Indices of two variables, of every second element, from the end.
+        // Indices that depend on two variables, that are every second element,
+        // or that are reversed.
         "input t: f32[19, 65] input p: i8[11, 3]"
         " y[i,l,j] = t[p[i,l],j] output y",
         "input t: f32[19, 65] input p: i32[30]"
         " y[i,j] = t[p[2*i+1],j] for i in 0..15 output y",
         "input t: f32[19, 65] input p: i32[30]"
         " y[i,j] = t[p[29-i],64-j] for i in 0..30, j in 0..65 output y",
-        // The one index of all rows.
+        // One index for all rows.
         "input t: f32[19, 8, 65] input p: i32[1]"
         " y[i,j] = t[p[0],i,j] output y",
-        // An index that is a value as well.
+        // An index that is also used as a value.
         "input t: f32[19, 65] input p: i32[30]"
         " y[i,j]: f64 = t[p[i],j] + p[i] output y",
-        // What it overwrites.
+        // Updates that read their own tensor through an index.
         "input t: f32[30, 65] input p: i32[30]"
         " t[i,j] <- t[p[i],j] for i in 0..30, j in 0..65 output t",
         "input t: f32[30, 65] input p: i32[30]"
@@ -73,7 +73,7 @@ static void forms(void **state)
         " y[i,j] = gelu(t[p[i],j] * s[i] + u[q[i],j]) output y",
         "input t: f32[40, 65] input p: i32[33] input s: f32[33]"
         " y[i,j] = t[p[i],j] / s[i] output y",
-        // Bags: sums of rows that are found, of parts of rows.
+        // Sums of gathered rows (embedding bags), and of parts of rows.
         "input t: f32[40, 65] input p: i32[33, 6]"
         " y[i,j] = sum[l] t[p[i,l],j] output y",
         "input t: f16[40, 65] input p: i32[33, 6] input w: f32[33, 6]"
@@ -89,10 +89,10 @@ static void forms(void **state)
         try(rounded[i], 0, kernel);
 }
 
-// Elements one by one; indices of indices; integers that may not fit.
-static void others(void **state)
+// Single elements; indices of indices; integers that may not fit 32 bits: these
+// have no kernel.
+TEST(others)
 {
-    (void)state;
     static const char *const text[] = {
         "input t: f32[40] input p: i32[33] y[i] = t[p[i]] output y",
         "input t: f32[40, 9] input p: i32[33] input q: i32[50]"
@@ -105,9 +105,8 @@ static void others(void **state)
         try(text[i], 1, "in strips, no kernel");
 }
 
-static void out_of_range(void **state)
+TEST(out_of_range)
 {
-    (void)state;
     static const int64_t bad[] = {70, -1, INT64_MAX, INT64_MIN, INT32_MAX};
     static const char text[] = "input t: f32[70, 45] input p: i64[33]"
                                " y[i,j] = t[p[i],j] output y";
@@ -124,8 +123,8 @@ static void out_of_range(void **state)
                      (long long)bad[i]);
             assert_non_null(strstr(dv_diag_text(j.diag), want));
             p[20] = was;
-            is_right(&j, text, threads, 1);
-            stop(&j);
+            is_right(&j, 1);
+            job_stop(&j);
         }
 }
 

@@ -1,11 +1,12 @@
-// Integers in the thread executor: what is computed in 32 bits is what the
-// oracle computes in 64, to the bit, also where sums do not fit; and ops get
-// the kernels that there are for them.
-#include "harness/exec_case.h"
+// Integers in the thread executor: what is computed in 32 bits equals what the
+// oracle computes in 64 bits, also where sums overflow; and ops get the kernels
+// that exist for them.
+#include "harness/test.h"
+#include "harness/unit.h"
 #include "base/dtype.h"
 
-// How large inputs are: as dv_fill has them, or of all their bits; small with
-// a few large ones, so that some tiles fit 32 bits; where squares just do.
+// The inputs: those of dv_fill; random bits; mostly small numbers with a few
+// large ones, so that some tiles fit 32 bits; numbers whose squares just fit.
 typedef enum values { SMALL, LARGE, MIXED, EDGE } values;
 
 static void fill(const job *j, int32_t tensor, values v)
@@ -24,7 +25,7 @@ static void fill(const job *j, int32_t tensor, values v)
 }
 
 typedef struct example {
-    const char *text, *how; // of the last op; NULL: any
+    const char *text, *how; // how the last op runs; NULL: not checked
 } example;
 
 static void begin(job *j, const example *e, int64_t threads, values v)
@@ -34,27 +35,28 @@ static void begin(job *j, const example *e, int64_t threads, values v)
         if (j->plan->ops->tensors[t].is_input)
             fill(j, t, v);
     if (e->how)
-        goes(j, e->text, threads, e->how);
+        goes(j, e->how);
 }
 
-// One thread is right, others give the same; and are right once more.
+// One thread gives the right results and several give the same; with three
+// threads a second run is right, too.
 static void try_all(const example *e, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         for (int v = SMALL; v <= EDGE; v++) {
             job one;
             begin(&one, &e[i], 1, (values)v);
-            is_right(&one, e[i].text, 1, 1);
+            is_right(&one, 1);
             for (int threads = 2; threads <= 3; threads++) {
                 job j;
                 begin(&j, &e[i], threads, (values)v);
-                assert_int_equal(dv_exec_run(j.x, j.diag), DV_OK);
-                same(&one, &j, e[i].text, threads);
+                must(job_run(&j));
+                same(&one, &j);
                 if (threads == 3)
-                    is_right(&j, e[i].text, threads, 1);
-                stop(&j);
+                    is_right(&j, 1);
+                job_stop(&j);
             }
-            stop(&one);
+            job_stop(&one);
         }
 }
 
@@ -62,10 +64,9 @@ static void try_all(const example *e, size_t n)
     "param M = " #m " param N = " #n " param K = " #k " input a: " #a          \
     "[M, K] input b: " #b "[K, N] "
 
-// Sums that wrap around where they are stored may as well do so before.
-static void sums_wrap(void **state)
+// A sum that wraps around when it is stored may wrap around before.
+TEST(sums_wrap)
 {
-    (void)state;
     static const example e[] = {
         {MATMUL(i32, i32, 67, 45,
                 131) "c[m,n] = sum[k] a[m,k] * b[k,n] output c",
@@ -82,11 +83,11 @@ static void sums_wrap(void **state)
         {"input a: i32[40, 9] input b: i32[9] c[m] = sum[k] a[m,k] * b[k] "
          "output c",
          "a contraction"},
-        // No kernel: with two threads all is one point.
+        // No kernel: with two threads each has a single point.
         {"input a: i32[1, 1] input b: i32[1, 2] "
          "c[m,n] = sum[k] a[m,k] * b[k,n] output c",
          "a contraction"},
-        // What follows is right in 32 bits, too.
+        // Epilogues that are correct in 32 bits, too.
         {MATMUL(i32, i32, 33, 29, 50) "input d: i32[N] c[m,n] = d[n] - 3 * "
                                       "sum[k] a[m,k] * b[k,n] output c",
          "a contraction"},
@@ -106,7 +107,7 @@ static void sums_wrap(void **state)
         {MATMUL(i8, i8, 33, 29,
                 70) "c[m,n] = 2 + sum[k] a[m,k] * b[k,n] output c",
          "a contraction"},
-        // Eight bits times eight fit: relu sees what it should.
+        // Products of i8 fit 32 bits, so that relu sees the right sign.
         {MATMUL(i8, i8, 33, 5,
                 50) "c[m,n] = relu(sum[k] a[m,k] * b[k,n]) output c",
          "a contraction"},
@@ -117,10 +118,9 @@ static void sums_wrap(void **state)
     try_all(e, sizeof e / sizeof *e);
 }
 
-// Parts of reductions are kernels' as well, in i32.
-static void parts_wrap(void **state)
+// Kernels compute parts of reductions, too, in i32.
+TEST(parts_wrap)
 {
-    (void)state;
     static const example e[] = {
         {"input x: i32[300001] s[] = sum[i] x[i] output s", "a vector kernel"},
         {"input x: i32[300001] s[] = min[i] x[i] output s", "a vector kernel"},
@@ -141,10 +141,9 @@ static void parts_wrap(void **state)
 #define PRODUCT "a contraction, where values fit 32 bits"
 #define VECTOR  "a vector kernel, where values fit 32 bits"
 
-// What compares sums or products must see all of their 64 bits.
-static void comparisons_look(void **state)
+// Comparisons of sums or products must see all 64 bits.
+TEST(comparisons_look)
 {
-    (void)state;
     static const example e[] = {
         {MATMUL(i32, i32, 67, 45,
                 131) "c[m,n] = relu(sum[k] a[m,k] * b[k,n]) output c",
@@ -168,11 +167,12 @@ static void comparisons_look(void **state)
         {MATMUL(i32, i32, 67, 45,
                 31) "c[m,n]: i8 = abs(min[k] a[m,k] * b[k,n]) output c",
          VECTOR},
-        // Bounds that are no longer exact: squares are lost beside them.
+        // The bound of the range is no longer exact: squares are rounded away
+        // in it.
         {"input a: i32[] input d: i32[64] y[i] = relu(a[]*a[]*a[]*a[]*a[] + "
          "d[i]*d[i] - a[]*a[]*a[]*a[]*a[]) output y",
          NULL},
-        // Windows, backwards, columns, diagonals, one element.
+        // Windows, reversed reads, columns, diagonals, a single element.
         {"input x: i32[500] input w: i32[9] y[i] = relu(sum[k] x[i+k] * w[k]) "
          " for i in 0..492 output y",
          VECTOR},
@@ -187,11 +187,10 @@ static void comparisons_look(void **state)
     try_all(e, sizeof e / sizeof *e);
 }
 
-// Floats that are stored in bytes: what kernels make of them is what strips
-// do, of every size, whether they fit or not.
-static void bytes(void **state)
+// Floats that are stored as i8: kernels give what the interpreter of strips
+// gives, for numbers of every magnitude, whether they fit or not.
+TEST(bytes)
 {
-    (void)state;
     static const char *const text[] = {
         "input x: f32[4, 1031] y[i,j]: i8 = x[i,j] output y",
         "input x: f32[4, 1031] y[i,j]: i8 = x[i,j] * 0.7 output y",
@@ -203,30 +202,31 @@ static void bytes(void **state)
             start(&j[e], text[k], 1, e ? DV_RUN_SEQ : DV_RUN_THREADS);
             uint32_t bits = 7;
             for (int i = 0; i < 4 * 1031; i++) {
-                bits = bits * 1664525u + 1013904223u; // all exponents, nan, inf
+                bits =
+                    bits * 1664525u + 1013904223u; // all exponents, nan and inf
                 uint32_t odd = bits >> 8 & 1 ? bits : (bits & 0xff7fffff);
                 if (k == 3)
                     ((uint16_t *)j[e].data[0])[i] = (uint16_t)(bits >> 16);
                 else if (i % 3)
                     memcpy((float *)j[e].data[0] + i, &odd, 4);
-                else // beside whole numbers, halves, ends
+                else // numbers next to integers, halves and the ends of the
+                     // range
                     ((float *)j[e].data[0])[i] =
                         (float)((int)(bits >> 20) - 2048) *
                         (i % 2 ? .25f : 1.75f);
             }
-            assert_int_equal(dv_exec_run(j[e].x, j[e].diag), DV_OK);
+            must(job_run(&j[e]));
         }
-        goes(&j[0], text[k], 1, "a vector kernel");
-        same(&j[0], &j[1], text[k], 1);
-        stop(&j[0]);
-        stop(&j[1]);
+        goes(&j[0], "a vector kernel");
+        same(&j[0], &j[1]);
+        job_stop(&j[0]);
+        job_stop(&j[1]);
     }
 }
 
 // Products of i8 that are scaled back to i8.
-static void bytes_again(void **state)
+TEST(bytes_again)
 {
-    (void)state;
     static const char *const text[] = {
         MATMUL(i8, i8, 64, 64, 64) "y[i,j]: i8 = (sum[k] a[i,k] * b[k,j]) *"
                                    " 0.01 output y",
@@ -237,17 +237,16 @@ static void bytes_again(void **state)
         for (int64_t threads = 1; threads <= 3; threads++) {
             job j;
             start(&j, text[i], threads, DV_RUN_THREADS);
-            goes(&j, text[i], threads, "a contraction");
-            is_right(&j, text[i], threads, 0);
-            stop(&j);
+            goes(&j, "a contraction");
+            is_right(&j, 0);
+            job_stop(&j);
         }
 }
 
-// Integers are exact in 64 bits: what a select chooses, whatever its condition
-// is made of, and what a float tensor stores.
-static void integers_are_exact(void **state)
+// Integers are exact in 64 bits: also in a select with any condition, and when
+// a float tensor stores them.
+TEST(integers_are_exact)
 {
-    (void)state;
     static const example of[] = {
         {"input a: i32[64] y[i] = select(0.5, a[i] * a[i], 1) output y", NULL},
         {"input a: i64[64] y[i] = select(0.5, a[i] + 1, 1) output y", NULL},

@@ -1,10 +1,10 @@
-// A run allocates nothing, on one thread and on several, pinned or
-// not; the first run of a number of threads is let off, because OpenMP makes
-// its threads then.
+// A run allocates nothing, on one thread and on several, pinned or not. The
+// first run with a number of threads is exempt, because OpenMP creates its
+// threads then.
 //
-// Every allocation of the process is counted, whoever makes it, in place of
-// the C library's: sanitizers do the same, and there the test has nothing to
-// say.
+// Every allocation of the process is counted, by functions that replace those
+// of the C library. Sanitizers replace them, too, so that the test is skipped
+// there.
 #include "harness/test.h"
 #include "divvy/divvy.h"
 #include <stdatomic.h>
@@ -25,7 +25,8 @@ extern void *__libc_realloc(void *p, size_t bytes);
 extern void *__libc_memalign(size_t align, size_t bytes);
 
 static _Atomic long n_allocated;
-#define FOR_ALL __attribute__((visibility("default"))) // libraries too
+#define FOR_ALL                                                                \
+    __attribute__((visibility("default"))) // also for calls from libraries
 
 FOR_ALL void *malloc(size_t bytes)
 {
@@ -51,7 +52,7 @@ FOR_ALL void *aligned_alloc(size_t align, size_t bytes)
     return __libc_memalign(align, bytes);
 }
 
-// A product with what follows it, rows with reductions, and a repeat.
+// A product with an epilogue, rows with reductions, and a repeat.
 static const char text[] = "param N = 512\n"
                            "input a: f32[N, N]\n"
                            "input b: f32[N, N]\n"
@@ -96,13 +97,12 @@ static void run_with(int64_t threads)
     dv_diag_destroy(diag);
 }
 
-static void runs_allocate_nothing(void **state)
+TEST(runs_allocate_nothing)
 {
-    (void)state;
     long before = n_allocated;
-    void *volatile some = malloc(10); // the compiler may not leave it out
+    void *volatile some = malloc(10); // the compiler may not remove it
     free(some);
-    assert_true(n_allocated > before); // they are counted
+    assert_true(n_allocated > before); // allocations are counted
     for (int64_t threads = 1; threads <= 4; threads++)
         run_with(threads);
 }

@@ -1,11 +1,15 @@
-// Special values: -0, nan, inf and denormals. For functions that round nothing
-// every executor gives the oracle's bits, signs of zeros included; for the
-// others it stays within the oracle's tolerance over the whole range of a type.
-#include "harness/exec_case.h"
+// Special values: -0, nan, inf and subnormal numbers. For functions without
+// rounding every executor gives the oracle's bits, signs of zeros included; for
+// the others it stays within the oracle's bounds over the whole range of a
+// type.
+#include "harness/test.h"
+#include "harness/unit.h"
 #include "base/dtype.h"
 #include "harness/doubles.h"
 #include "team/team.h"
 #include <math.h>
+
+enum { MAX_TENSORS = 16 };
 
 static uint64_t seed = 88172645463325252u;
 
@@ -21,7 +25,7 @@ static const char *const types[] = {"f32", "f64", "f16", "bf16"};
 
 // -- Bits --------------------------------------------------------------------
 
-// Many zeros of both signs, so that they meet.
+// Returns a special value; most are zeros of both signs, so that they meet.
 static double special(void)
 {
     static const double values[] = {0.0,  -0.0,     0.0,       -0.0, 0.0,
@@ -40,7 +44,7 @@ static void fill(job *j)
             dv_store(p->tensors[i].dtype, j->data[i], k, special());
 }
 
-// Outputs of the oracle, rounded as they are stored, by tensor of the plan.
+// Computes the oracle's outputs, rounded to their types, by tensor of the plan.
 static void ask_oracle(const job *j, double **values)
 {
     const dv_program *p = j->plan->ops;
@@ -80,15 +84,14 @@ static void run_one(const char *target, const char *text, int64_t threads,
     start_on(&j, target, text, &o, kind);
     fill(&j);
     ask_oracle(&j, values);
-    if (dv_exec_run(j.x, j.diag))
-        fail_msg("%s", dv_diag_text(j.diag));
+    must(job_run(&j));
     expect_bits(&j, values, j.data, who, text);
     for (int i = 0; i < MAX_TENSORS; i++)
         free(values[i]);
-    stop(&j);
+    job_stop(&j);
 }
 
-// Ranks that are threads of this process.
+// Runs on ranks that are threads of this process.
 static void run_team(const char *text, int64_t size)
 {
     job j;
@@ -104,10 +107,10 @@ static void run_team(const char *text, int64_t size)
     expect_bits(&j, values, j.data, "a team", text);
     for (int i = 0; i < MAX_TENSORS; i++)
         free(values[i]);
-    stop(&j);
+    job_stop(&j);
 }
 
-// @ is the type, M and N get random sizes.
+// In these programs @ stands for the type; M and N get random values.
 static const char *const exact[] = {
     "input a: @[M,N] input b: @[M,N] y[i,j] = max(a[i,j], b[i,j])"
     " z[i,j] = min(a[i,j], b[i,j]) output y, z",
@@ -125,7 +128,7 @@ static const char *const exact[] = {
     " v[i,j] = select(a[i,j], a[i,j], b[i,j]) output y, z, v",
     "input a: @[M,N] y[i,j] = 1 / max(a[i,j], 0.0)"
     " z[i,j] = 1 / min(0.0, a[i,j]) output y, z",
-    // Reducers: along rows, columns, both, a window; of functions.
+    // Reducers along rows, columns, both, and windows; and of functions.
     "input a: @[M,N] y[i] = max[j] a[i,j] z[i] = min[j] a[i,j] output y, z",
     "input a: @[M,N] y[j] = max[i] a[i,j] z[j] = min[i] a[i,j] output y, z",
     "input a: @[M,N] y[] = max[i,j] a[i,j] z[] = min[i,j] a[i,j] output y, z",
@@ -154,9 +157,8 @@ static void write_program(char *text, size_t room, const char *form,
     }
 }
 
-static void test_bits(void **unused)
+TEST(test_bits)
 {
-    (void)unused;
     char text[500];
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
         for (int k = 0; k < 24; k++) {
@@ -173,10 +175,9 @@ static void test_bits(void **unused)
         }
 }
 
-// Long reductions that are cut into parts, which are combined.
-static void test_parts(void **unused)
+// G5: long reductions that are cut into parts and combined.
+TEST(test_parts)
 {
-    (void)unused;
     static const char *const forms[] = {
         "input a: @[N] y[] = max[i] a[i] z[] = min[i] a[i] output y, z",
         "input a: @[N, 3] y[j] = max[i] a[i,j] z[j] = min[i] a[i,j]"
@@ -193,9 +194,8 @@ static void test_parts(void **unused)
 }
 
 // relu after a product: sums that underflow to -0 become 0.
-static void test_products(void **unused)
+TEST(test_products)
 {
-    (void)unused;
     static const char form[] =
         "input a: @[M,4] input b: @[4,N]"
         " y[i,j] = relu(sum[k] a[i,k] * b[k,j]) output y";
@@ -213,8 +213,7 @@ static void test_products(void **unused)
             for (int64_t e = 0; e < j.plan->ops->tensors[i].n_elems; e++)
                 dv_store(j.plan->ops->tensors[i].dtype, j.data[i], e,
                          (pick(2) ? 1 : -1) * (is64 ? 1e-200 : 1e-30));
-        if (dv_exec_run(j.x, j.diag))
-            fail_msg("%s", dv_diag_text(j.diag));
+        must(job_run(&j));
         int y = (int)dv_program_find(j.plan->ops, "y");
         const dv_tensor *t = &j.plan->ops->tensors[y];
         for (int64_t e = 0; e < t->n_elems; e++) {
@@ -222,13 +221,14 @@ static void test_products(void **unused)
             if (v != 0 || signbit(v))
                 fail_msg("element %d is %g:\n%s", (int)e, v, text);
         }
-        stop(&j);
+        job_stop(&j);
     }
 }
 
 // -- Functions ---------------------------------------------------------------
 
-// Around every place where a function changes its form or leaves its range.
+// Returns a number near a point where a function changes its form or leaves its
+// range.
 static double extreme(int64_t k)
 {
     static const double at[] = {
@@ -244,9 +244,8 @@ static double extreme(int64_t k)
     return k == 1 ? NAN : k % 2 ? -v : v;
 }
 
-static void test_functions(void **unused)
+TEST(test_functions)
 {
-    (void)unused;
     static const char *const fns[] = {"exp", "log",     "sqrt", "rsqrt", "tanh",
                                       "erf", "sigmoid", "silu", "gelu"};
     static const dv_executor kinds[] = {DV_RUN_SEQ, DV_RUN_THREADS, DV_RUN_SIM};
@@ -262,15 +261,14 @@ static void test_functions(void **unused)
             for (int64_t e = 0; e < 561; e++)
                 dv_store(j.plan->ops->tensors[0].dtype, j.data[0], e,
                          extreme(e));
-            is_right(&j, text, 0, 0);
-            stop(&j);
+            is_right(&j, 0);
+            job_stop(&j);
         }
 }
 
-// The sequential executor is as good where exp(-x) is infinite.
-static void test_sigmoid(void **unused)
+// The sequential executor is as exact where exp(-x) overflows.
+TEST(test_sigmoid)
 {
-    (void)unused;
     static const char form[] =
         "input x: @[65] y[i] = sigmoid(x[i]) z[i] = silu(x[i]) output y, z";
     for (int is64 = 0; is64 < 2; is64++) {
@@ -283,7 +281,7 @@ static void test_sigmoid(void **unused)
         for (int64_t e = 0; e < 65; e++)
             dv_store(t, j.data[0], e,
                      is64 ? -700 - (double)e * 0.7 : -86 - (double)e * 0.3);
-        assert_int_equal(dv_exec_run(j.x, j.diag), DV_OK);
+        must(job_run(&j));
         for (int64_t e = 0; e < 65; e++) {
             double x = dv_load(t, j.data[0], e);
             long double s = expl(x) / (1 + expl(x));
@@ -296,7 +294,7 @@ static void test_sigmoid(void **unused)
                     fail_msg("%s of %g is off by %Lg", k ? "silu" : "sigmoid",
                              x, off[k]);
         }
-        stop(&j);
+        job_stop(&j);
     }
 }
 

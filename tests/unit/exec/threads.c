@@ -1,72 +1,65 @@
-// The thread executor: the same bits for any number of threads, parts of sums,
-// updates, repeats, errors found by one thread among many.
+// The thread executor: the same bits for any number of threads (N8), partial
+// sums, updates, repeats, and errors that one of several threads finds.
 #define _POSIX_C_SOURCE 200809L // fork
 #include "jit/gemm/gemm.h"
 #include "contract/contract.h"
 #include "exec/exec.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-#include "harness/exec_case.h"
+#include "harness/test.h"
+#include "harness/unit.h"
 
 static const char *const programs[] = {
-    // A chain whose tiles hand data on, with temporaries that exist in tiles.
+    // Ops that share tiles, with temporaries that exist only in tiles.
     "input x: f32[67, 129]\nm[i] = max[j] x[i,j]\n"
     "e[i,j] = exp(x[i,j] - m[i])\ns[i] = sum[j] e[i,j]\n"
     "y[i,j] = e[i,j] / s[i]\noutput y\n",
-    // The same down the columns: tiles of temporaries have other strides.
+    // The same along columns: the temporaries of tiles have other strides.
     "input x: f16[67, 131]\nm[j] = max[i] x[i,j]\n"
     "e[i,j] = exp(x[i,j] - m[j])\ns[j] = sum[i] e[i,j]\n"
     "y[i,j] = e[i,j] / s[j]\noutput y\n",
-    // Rows of a sum that follow each other in a tile's temporary alone.
+    // A sum whose rows are adjacent only in the temporary of a tile.
     "input x: f32[12, 5, 37]\nt[i,b,j] = x[i,b,j] * 0.3\n"
     "y[b] = sum[i,j] exp(t[i,b,j])\noutput y\n",
-    // Products of odd sizes, with something done to them.
+    // Products of odd sizes with epilogues.
     "input a: f32[33, 65]\ninput b: f32[65, 47]\n"
     "c[m,n] = relu(sum[k] a[m,k] * b[k,n])\nd[m,n] = c[m,n] * 2.0\n"
     "output c, d\n",
-    // Updates that read their neighbours, in a loop.
+    // Updates that read their neighbours, in a repeat (G6).
     "input u: f64[40, 30]\nrepeat 5 {\n"
     "u[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + u[i,j-1] + u[i,j+1])"
     "  for i in 1..39, j in 1..29\nv[i] = max[j] u[i,j]\n}\noutput u, v\n",
-    // An index that is read, integers, one element.
+    // A gather, integers, a scalar.
     "input t: f32[50]\ninput k: i32[20]\ninput n: i32[20]\n"
     "y[i] = t[k[i]] * 3.0\nz[i] = n[i] * n[i] - k[i]\nr[] = 2.0\n"
     "output y, z, r\n",
 };
 
-static void any_number_gives_the_same_bits(void **state)
+TEST(any_number_gives_the_same_bits)
 {
-    (void)state;
     static const int counts[] = {2, 3, 4, 7, 16};
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         job one;
-        start(&one, programs[i], 1, DV_RUN_THREADS);
-        assert_int_equal(dv_exec_run(one.x, one.diag), DV_OK);
+        start_and_run(&one, programs[i], 1);
         for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
             job many;
-            start(&many, programs[i], counts[k], DV_RUN_THREADS);
-            assert_int_equal(dv_exec_run(many.x, many.diag), DV_OK);
-            same(&one, &many, programs[i], counts[k]);
-            stop(&many);
+            start_and_run(&many, programs[i], counts[k]);
+            same(&one, &many);
+            job_stop(&many);
         }
-        stop(&one);
+        job_stop(&one);
     }
 }
 
-// What kernels add to their sums is what is added behind them: of rows, of
-// columns, in blocks of k, of one row, of narrow factors, rounded to narrow
-// results; and what is no bias.
-static void a_bias_is_added_last(void **state)
+// A bias that a kernel adds to its sums gives the same bits as one added by a
+// statement of its own: for rows, for columns, with blocks of k, for one row,
+// for narrow factors and narrow results; and for vectors that cannot be a
+// kernel's bias.
+TEST(a_bias_is_added_last)
 {
-    (void)state;
     static const struct {
         const char *type, *a, *b, *v, *sum, *bias;
     } cases[] = {
@@ -109,15 +102,14 @@ static void a_bias_is_added_last(void **state)
                  in, strcmp(cases[c].type, "f64") ? "f32" : "f64", sum,
                  cases[c].type, f, v);
         for (int threads = 1; threads < 4; threads++)
-            same_y((const char *const[]){text[0], text[1]}, threads);
+            same_y(text[0], text[1], threads);
     }
 }
 
-// Narrow results are rounded once, by whoever finishes the sums; k is longer
-// than one block.
-static void results_are_rounded_once(void **state)
+// Narrow results are rounded once, when the sums are finished; k is longer than
+// one block.
+TEST(results_are_rounded_once)
 {
-    (void)state;
     static const char *const types[] = {"bf16", "f16", "f32"};
     for (int i = 0; i < 3 * 3 * 2; i++) {
         const char *from = types[i % 3], *to = types[i / 3 % 3];
@@ -133,36 +125,34 @@ static void results_are_rounded_once(void **state)
                  "y[m,n]: %s = %s(c[m,n])\noutput c, y\n",
                  in, to, f);
         for (int threads = 1; threads < 4; threads++)
-            same_y((const char *const[]){text[0], text[1]}, threads);
+            same_y(text[0], text[1], threads);
     }
 }
 
-// Tiles that threads take as they come: which thread has which is chance, what
-// is computed is not. Repeats fill the queues again.
-static void handed_out_tiles_give_the_same_bits(void **state)
+// N8: tiles that threads take from queues give the same bits as dealt tiles,
+// whichever thread takes which. Repeats fill the queues again.
+TEST(handed_out_tiles_give_the_same_bits)
 {
-    (void)state;
     static const char *const policies[] = {"ticket", "steal(2)", "dynamic"};
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
         for (size_t k = 0; k < 3; k++) {
             job dealt, queued;
-            start(&dealt, programs[i], 4, DV_RUN_THREADS);
-            assert_int_equal(dv_exec_run(dealt.x, dealt.diag), DV_OK);
-            policy = policies[k];
-            start(&queued, programs[i], 4, DV_RUN_THREADS);
-            policy = NULL;
-            assert_int_equal(dv_exec_run(queued.x, queued.diag), DV_OK);
-            same(&dealt, &queued, programs[i], 4);
-            stop(&dealt);
-            stop(&queued);
+            start_and_run(&dealt, programs[i], 4);
+            dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+            o.threads = 4;
+            o.policy = policies[k];
+            start_on(&queued, "host", programs[i], &o, DV_RUN_THREADS);
+            must(job_run(&queued));
+            same(&dealt, &queued);
+            job_stop(&dealt);
+            job_stop(&queued);
         }
 }
 
-// A sum that is divided among threads: whatever the plan chose, two runs of it
-// are equal, and the oracle is not far.
-static void parts_are_combined_in_order(void **state)
+// G5: a sum that is divided among threads: two runs give the same bits, within
+// the oracle's bounds.
+TEST(parts_are_combined_in_order)
 {
-    (void)state;
     static const char text[] = "input x: f32[100000]\n"
                                "s[] = sum[i] x[i] * x[i]\n"
                                "m[] = max[i] x[i]\nq[] = mean[i] abs(x[i])\n"
@@ -172,24 +162,19 @@ static void parts_are_combined_in_order(void **state)
         start(&a, text, threads, DV_RUN_THREADS);
         start(&b, text, threads, DV_RUN_THREADS);
         assert_true(a.plan->slices[0][0] < 100000); // it is in parts
-        assert_int_equal(dv_exec_run(a.x, a.diag), DV_OK);
+        must(job_run(&a));
         for (int k = 0; k < 20; k++) {
-            assert_int_equal(dv_exec_run(b.x, b.diag), DV_OK);
-            same(&a, &b, text, (int)threads);
+            must(job_run(&b));
+            same(&a, &b);
         }
-        dv_verdict v;
-        assert_int_equal(
-            dv_verify(&v, a.p, a.plan, a.data, a.data, NULL, NULL, a.diag),
-            DV_OK);
-        assert_true(v.ok);
-        stop(&a);
-        stop(&b);
+        must(job_right(&a, a.program));
+        job_stop(&a);
+        job_stop(&b);
     }
 }
 
-static void an_error_of_one_thread_is_the_runs(void **state)
+TEST(an_error_of_one_thread_is_the_runs)
 {
-    (void)state;
     static const char text[] =
         "input t: f32[50]\ninput k: i32[1000]\ny[i] = t[k[i]]\n"
         "repeat 3 {\ny[i] <- y[i] + 1.0\n}\noutput y\n";
@@ -199,19 +184,19 @@ static void an_error_of_one_thread_is_the_runs(void **state)
     ((int32_t *)j.data[k])[900] = 50;
     assert_int_equal(dv_exec_run(j.x, j.diag), DV_E_BOUNDS);
     assert_non_null(strstr(dv_diag_text(j.diag), "an index found 50"));
-    // The next run starts afresh.
+    // The next run starts without the error.
     ((int32_t *)j.data[k])[900] = 49;
     dv_diag *diag = dv_diag_create();
     assert_int_equal(dv_exec_run(j.x, diag), DV_OK);
     assert_int_equal(dv_diag_status(diag), DV_OK);
     dv_diag_destroy(diag);
-    stop(&j);
+    job_stop(&j);
 }
 
-// Every thread finds an error; a later run tells its own, not one of those.
-static void errors_are_not_kept(void **state)
+// Every thread finds an error; a later run reports its own error, not one of
+// those.
+TEST(errors_are_not_kept)
 {
-    (void)state;
     static const char text[] =
         "input t: f32[50]\ninput k: i32[4000]\ny[i] = t[k[i]]\noutput y\n";
     job j;
@@ -219,7 +204,7 @@ static void errors_are_not_kept(void **state)
     int32_t *k = j.data[dv_program_find(j.plan->ops, "k")];
     for (int i = 0; i < 4000; i += 4000 / 4)
         k[i] = 70;
-    for (int turn = 0; turn < 8; turn++) // how many get that far is chance
+    for (int turn = 0; turn < 8; turn++) // how many threads find one is chance
         assert_int_equal(dv_exec_run(j.x, NULL), DV_E_BOUNDS);
     for (int at = 0; at < 4; at++) {
         for (int i = 0; i < 4; i++)
@@ -231,14 +216,13 @@ static void errors_are_not_kept(void **state)
         assert_non_null(strstr(dv_diag_text(diag), want));
         dv_diag_destroy(diag);
     }
-    stop(&j);
+    job_stop(&j);
 }
 
-// OpenMP may give fewer threads than the plan has cores: one plays several,
-// each with the kernels of its own tiles.
-static void fewer_threads_than_cores(void **state)
+// OpenMP may give fewer threads than the plan has cores: a thread then does the
+// work of several, with the kernels of their tiles.
+TEST(fewer_threads_than_cores)
 {
-    (void)state;
 #ifdef _OPENMP
     static const char text[] =
         "input a: f32[131, 131]\ninput b: f32[131, 131]\n"
@@ -249,29 +233,27 @@ static void fewer_threads_than_cores(void **state)
         job all, one;
         start(&all, text, threads, DV_RUN_THREADS);
         start(&one, text, threads, DV_RUN_THREADS);
-        assert_int_equal(dv_exec_run(all.x, all.diag), DV_OK);
+        must(job_run(&all));
         omp_set_max_active_levels(0);
-        assert_int_equal(dv_exec_run(one.x, one.diag), DV_OK);
+        must(job_run(&one));
         omp_set_max_active_levels(levels);
-        same(&all, &one, text, (int)threads);
-        stop(&all);
-        stop(&one);
+        same(&all, &one);
+        job_stop(&all);
+        job_stop(&one);
     }
 #else
     skip_test("built without OpenMP");
 #endif
 }
 
-// A child of fork has its parent's exec, but not its threads.
-static void a_child_runs_alone(void **state)
+// A child process has its parent's exec, but not its threads.
+TEST(a_child_runs_alone)
 {
-    (void)state;
 #if defined(__SANITIZE_THREAD__)
     skip_test("a forked child may not start threads here");
 #endif
     job j;
-    start(&j, programs[0], 3, DV_RUN_THREADS);
-    assert_int_equal(dv_exec_run(j.x, j.diag), DV_OK);
+    start_and_run(&j, programs[0], 3);
     int32_t y = dv_program_find(j.plan->ops, "y");
     size_t bytes = (size_t)dv_tensor_bytes(&j.plan->ops->tensors[y]);
     void *want = malloc(bytes);
@@ -280,7 +262,7 @@ static void a_child_runs_alone(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        alarm(60); // or it would hang with us
+        alarm(60); // in case it hangs
         int ok = dv_exec_run(j.x, j.diag) == DV_OK &&
                  !memcmp(want, j.data[y], bytes);
         _exit(ok ? 0 : 1);
@@ -290,14 +272,13 @@ static void a_child_runs_alone(void **state)
     assert_true(WIFEXITED(how));
     assert_int_equal(WEXITSTATUS(how), 0);
     free(want);
-    stop(&j);
+    job_stop(&j);
 }
 
-// The products and the measurements that have threads of their own: a child
-// does them alone, to the same bits.
-static void a_child_multiplies_alone(void **state)
+// Products and measurements that have threads of their own: a child process
+// runs them alone, with the same bits.
+TEST(a_child_multiplies_alone)
 {
-    (void)state;
 #if defined(__SANITIZE_THREAD__)
     skip_test("a forked child may not start threads here");
 #endif
@@ -328,7 +309,7 @@ static void a_child_multiplies_alone(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        alarm(60); // or it would hang with us
+        alarm(60); // in case it hangs
         dv_contract_run(c, b, a, got[0]);
         dv_gemm_run(p, a, b, got[1], NULL);
         int ok = !memcmp(want, got, sizeof want) && dv_rate_copy(4096, 2) > 0 &&
@@ -343,18 +324,13 @@ static void a_child_multiplies_alone(void **state)
     dv_gemm_plan_destroy(p);
 }
 
-static void odd_counts_are_refused(void **state)
+TEST(odd_counts_are_refused)
 {
-    (void)state;
     static const char text[] = "input x: f32[4]\ny[i] = x[i]\noutput y\n";
-    dv_program *p = NULL;
-    dv_target *host = NULL, *spyre = NULL;
+    dv_program *p = program_of(text);
+    dv_target *host = target_of("host"), *spyre = target_of("spyre");
     dv_plan *plan = NULL;
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    assert_int_equal(
-        dv_program_parse(&p, text, strlen(text), "t.dv", NULL, 0, NULL), DV_OK);
-    assert_int_equal(dv_target_load(&host, "host", NULL), DV_OK);
-    assert_int_equal(dv_target_load(&spyre, "spyre", NULL), DV_OK);
     o.threads = -1;
     assert_int_equal(dv_plan_create(&plan, p, host, &o, NULL), DV_E_USAGE);
     o.threads = 5000;

@@ -1,6 +1,7 @@
-// What --verify takes and what it refuses: right results with all the errors
-// they may have, wrong ones however small they are.
-#include "harness/exec_case.h"
+// What --verify accepts and refuses: right results with any error that they may
+// have, and wrong results, however small the difference.
+#include "harness/test.h"
+#include "harness/unit.h"
 #include <math.h>
 
 static float *tensor(job *j, const char *name)
@@ -11,7 +12,8 @@ static float *tensor(job *j, const char *name)
 static dv_verdict judged(job *j)
 {
     dv_verdict v;
-    if (dv_verify(&v, j->p, j->plan, j->data, j->data, NULL, NULL, j->diag))
+    if (dv_verify(&v, j->program, j->plan, j->data, j->data, NULL, NULL,
+                  j->diag))
         fail_msg("%s", dv_diag_text(j->diag));
     return v;
 }
@@ -23,14 +25,14 @@ static void begin(job *j, const char *text)
 
 static void run(job *j)
 {
-    assert_int_equal(dv_exec_run(j->x, j->diag), DV_OK);
+    must(job_run(j));
     dv_verdict v = judged(j);
     if (!v.ok)
         fail_msg("%s[%d] is %g off, %g allowed", v.tensor, (int)v.element,
                  v.residual, v.threshold);
 }
 
-// Puts x in, takes it out again, and has the verdict in between.
+// Returns the verdict with x in place of an element, which is then restored.
 static dv_verdict with(job *j, float *at, float x)
 {
     float kept = *at;
@@ -40,13 +42,11 @@ static dv_verdict with(job *j, float *at, float x)
     return v;
 }
 
-// -- What is refused
-// -----------------------------------------------------------
+// -- What is refused ---------------------------------------------------------
 
-// A wrong element beside one that is 1e9 times as large.
-static void test_small(void **state)
+// A wrong element beside one that is 1e9 times as large is found.
+TEST(test_small)
 {
-    (void)state;
     job j;
     begin(&j, "input x: f32[16]\ny[i] = x[i] * 3\noutput y\n");
     tensor(&j, "x")[7] = 1e9f;
@@ -57,18 +57,17 @@ static void test_small(void **state)
     assert_int_equal(v.element, 2);
     assert_true(v.threshold < 1e-6);
     assert_true(with(&j, &y[2], nextafterf(y[2], 9)).ok);
-    stop(&j);
+    job_stop(&j);
 }
 
-// No rounding, no error: copies, gathers, maxima, relu.
-static void test_exact(void **state)
+// Without rounding there is no tolerance: copies, gathers, maxima, relu.
+TEST(test_exact)
 {
     static const char *const text[] = {
         "input x: f32[8, 8]\ny[i,j] = x[j,i]\noutput y\n",
         "input x: f32[8, 8]\ny[i,j] = relu(-x[i,7-j])\noutput y\n",
         "input x: f32[8, 8]\ny[i] = max[j] abs(x[i,j])\noutput y\n",
         "input x: f32[8, 8]\ny[i,j] = max(x[i,j], 0.25)\noutput y\n"};
-    (void)state;
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
         job j;
         begin(&j, text[i]);
@@ -78,14 +77,13 @@ static void test_exact(void **state)
         assert_false(v.ok);
         assert_int_equal(v.element, 1);
         assert_true(v.threshold == 0);
-        stop(&j);
+        job_stop(&j);
     }
 }
 
-// One addend of so many that is left out, or there twice.
-static void test_sum(void **state)
+// A sum in which one of many terms is missing, or counted twice, is refused.
+TEST(test_sum)
 {
-    (void)state;
     job j;
     begin(&j, "input x: f32[4, 4096]\ny[i] = sum[k] x[i,k]\noutput y\n");
     run(&j);
@@ -97,34 +95,31 @@ static void test_sum(void **state)
     assert_false(with(&j, &y[0], y[0] + x[k]).ok);
     assert_false(with(&j, &y[0], NAN).ok);
     assert_false(with(&j, &y[0], INFINITY).ok);
-    stop(&j);
+    job_stop(&j);
 }
 
-static void test_infinite(void **state)
+TEST(test_infinite)
 {
-    (void)state;
     job j;
     begin(&j, "input x: f32[8]\ny[i] = x[i] * x[i]\noutput y\n");
     float *x = tensor(&j, "x"), *y = tensor(&j, "y");
-    x[1] = 1e30f; // its square is more than f32 holds
+    x[1] = 1e30f; // its square overflows f32
     x[2] = INFINITY;
     x[3] = NAN;
-    x[4] = 1.844674e19f; // just less
+    x[4] = 1.844674e19f; // its square just fits
     run(&j);
     assert_true(isinf(y[1]) && isinf(y[2]) && isnan(y[3]) && isfinite(y[4]));
     for (int i = 1; i < 5; i++)
         assert_false(with(&j, &y[i], 1).ok);
     assert_false(with(&j, &y[1], NAN).ok);
-    stop(&j);
+    job_stop(&j);
 }
 
-// -- What is taken
-// ---------------------------------------------------------------
+// -- What is accepted --------------------------------------------------------
 
-// A difference of large sums: what is left is their error.
-static void test_cancelled(void **state)
+// A difference of large sums may consist of their error alone.
+TEST(test_cancelled)
 {
-    (void)state;
     job j;
     begin(&j, "input x: f32[4, 1000]\ns[i] = sum[k] x[i,k]\n"
               "t[i] = sum[k] x[i,999-k]\ny[i] = s[i] - t[i]\noutput y\n");
@@ -134,25 +129,23 @@ static void test_cancelled(void **state)
     run(&j);
     assert_true(judged(&j).threshold > 1e-3);
     assert_false(with(&j, &y[1], 100).ok);
-    stop(&j);
+    job_stop(&j);
 }
 
-// By a difference that is nearly nothing, then into a function that is bounded.
-static void test_bounded(void **state)
+// Division by a difference that is nearly 0, followed by a bounded function.
+TEST(test_bounded)
 {
-    (void)state;
     job j;
     begin(&j, "input x: f32[64]\n"
               "y[i] = tanh(1 / (exp(x[i]) * exp(-x[i]) - 1.0000001))\n"
               "output y\n");
     run(&j);
-    stop(&j);
+    job_stop(&j);
 }
 
-// Where two values may be equal, either side of a choice is right.
-static void test_choice(void **state)
+// Where two values may be equal, either result of a select is right.
+TEST(test_choice)
 {
-    (void)state;
     job j;
     begin(&j, "input x: f32[64]\n"
               "y[i] = select(exp(x[i]) * exp(-x[i]) > 1, 5, 7)\n"
@@ -162,34 +155,34 @@ static void test_choice(void **state)
     assert_true(with(&j, &y[3], 12 - y[3]).ok);
     assert_false(with(&j, &y[3], 6 - 12).ok);
     assert_false(with(&j, &z[3], 7).ok);
-    stop(&j);
+    job_stop(&j);
 }
 
-// A float that is cut off just beside a whole number, and one that is not.
-static void test_cut(void **state)
+// A float that is truncated next to an integer may go either way; another may
+// not.
+TEST(test_cut)
 {
-    (void)state;
     job j;
     begin(&j, "input x: f32[8]\n"
               "n[i]: i32 = exp(x[i]) * exp(-x[i]) * 3 * x[i]\noutput n\n");
     float *x = tensor(&j, "x");
     for (int i = 0; i < 8; i++)
-        x[i] = i ? .5f : 1; // 3 or nearly 3, and 1.5
+        x[i] = i ? .5f : 1; // exactly or nearly 3, and 1.5
     run(&j);
     int32_t *n = j.data[dv_program_find(j.plan->ops, "n")];
     int32_t kept = n[0];
-    n[0] = 5 - kept; // 2 for 3, or 3 for 2
+    n[0] = 5 - kept; // 2 instead of 3, or 3 instead of 2
     assert_true(judged(&j).ok);
     n[0] = kept;
     n[1] = 2;
     assert_false(judged(&j).ok);
-    stop(&j);
+    job_stop(&j);
 }
 
-// Right results that a simpler analysis refuses: roundings that all go the same
-// way, products that overflow in one order, functions that do inside, numbers
-// that wrap around, whole inputs that are computed with in floats.
-static void test_right(void **state)
+// Right results that a simpler error analysis would refuse: roundings in the
+// same direction, products that overflow in one order, functions that overflow
+// inside, integers that wrap around, integer inputs of float computations.
+TEST(test_right)
 {
     static const struct {
         const char *text;
@@ -219,7 +212,6 @@ static void test_right(void **state)
          "u[i,n[i]] <- d[i]\noutput u\n",
          -1, 1}};
     static const dv_executor kinds[] = {DV_RUN_THREADS, DV_RUN_SEQ};
-    (void)state;
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         job j;
         start(&j, cases[i / 2].text, 2, kinds[i % 2]);
@@ -228,55 +220,54 @@ static void test_right(void **state)
             if (p->tensors[t].is_input)
                 dv_fill(p, t, 1, cases[i / 2].low, cases[i / 2].high,
                         j.data[t]);
-        is_right(&j, cases[i / 2].text, 2, 0);
-        stop(&j);
+        is_right(&j, 0);
+        job_stop(&j);
     }
 }
 
-// An element that neither the run nor the lowering can tell counts once.
-static void test_unknown_once(void **state)
+// An element that neither reference can decide counts once as undecided.
+TEST(test_unknown_once)
 {
-    (void)state;
     job j;
     begin(&j,
           "input x: f32[4, 2]\ninput w: f32[2]\n"
           "y[i] = 1 / (sum[j] x[i,j] * w[j]) + (max[j] x[i,j])\noutput y\n");
-    assert_true(j.p->n_ops < j.plan->ops->n_ops);
+    assert_true(j.program->n_ops < j.plan->ops->n_ops);
     float *x = tensor(&j, "x"), *w = tensor(&j, "w");
     w[0] = w[1] = 0.1f;
     for (int i = 0; i < 8; i++)
         x[i] = 0.3f;
     x[5] = -0.3f;
     run(&j);
-    assert_int_equal(judged(&j).n_unknown, 0); // the run agrees all the same
+    assert_int_equal(judged(&j).n_unknown, 0); // the result agrees all the same
     float *y = tensor(&j, "y");
     assert_int_equal(with(&j, &y[2], 7).n_unknown, 1);
     assert_true(with(&j, &y[2], 7).ok);
-    stop(&j);
+    job_stop(&j);
 }
 
-// A program that was changed on the way, no op more: it is held against what
-// was written.
-static void test_changed(void **state)
+// O1: a plan whose ops are not those of the program as written, although there
+// are equally many: its results are compared with the program as written, and
+// refused.
+TEST(test_changed)
 {
     static const char written[] =
         "input x: i32[16,20] input w: i32[20,16] "
         "y[i,j] = sum[k] x[i,19-k] * w[19-k,j] for k in 0..20 output y";
-    (void)state;
     job j, other;
     begin(&j, written);
     begin(&other, "input x: i32[16,20] input w: i32[20,16] "
                   "y[i,j] = sum[k] x[i,0] * w[k,j] output y");
-    assert_int_equal(dv_exec_run(other.x, other.diag), DV_OK);
-    assert_int_equal(j.p->n_ops, other.plan->ops->n_ops);
+    must(job_run(&other));
+    assert_int_equal(j.program->n_ops, other.plan->ops->n_ops);
     dv_verdict v;
-    assert_int_equal(dv_verify(&v, j.p, other.plan, other.data, other.data,
-                               NULL, NULL, other.diag),
+    assert_int_equal(dv_verify(&v, j.program, other.plan, other.data,
+                               other.data, NULL, NULL, other.diag),
                      DV_OK);
     assert_false(v.ok);
     run(&j);
-    stop(&j);
-    stop(&other);
+    job_stop(&j);
+    job_stop(&other);
 }
 
 int main(void)

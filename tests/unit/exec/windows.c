@@ -1,7 +1,9 @@
-// Reducers over a few neighbours of each result, as filters and pools have
-// them, are one expression of a kernel: right for all reducers and types, where
-// windows begin and end anywhere, and the same bits for any number of threads.
-#include "harness/exec_case.h"
+// Reducers over a few neighbours of each result, as in filters and pools, are
+// one expression of a vector kernel: right for all reducers and types and for
+// windows that begin and end anywhere, with the same bits for any number of
+// threads (N8).
+#include "harness/test.h"
+#include "harness/unit.h"
 
 static const char kernel[] = "a vector kernel";
 
@@ -10,9 +12,8 @@ static void try(const char *text, int exact, const char *how)
     runs_right(text, 3, exact, how);
 }
 
-static void reducers(void **state)
+TEST(reducers)
 {
-    (void)state;
     static const char *const reducer[] = {"sum", "mean", "max", "min", "prod"};
     static const char *const type[] = {"f64", "f32", "f16", "bf16"};
     char text[300];
@@ -27,17 +28,16 @@ static void reducers(void **state)
         }
 }
 
-// Windows that go on by two.
-static void by_two(void **state)
+// Windows with a stride of two.
+TEST(by_two)
 {
-    (void)state;
     static const char *const reducer[] = {"sum", "mean", "max", "min"};
     static const char *const type[] = {"f64", "f32", "i32", "f16", "i8"};
     char text[300];
     for (int r = 0; r < 4; r++)
         for (int t = 0; t < 5; t++) {
             if (r == 1 && (t == 2 || t == 4))
-                continue; // no whole number
+                continue; // a mean is no integer
             snprintf(text, sizeof text,
                      "input x: %s[3, 42, %d] y[c,i,j] = "
                      "%s[a,b] x[c,2*i+a,2*j+b] "
@@ -55,9 +55,8 @@ static void by_two(void **state)
         0, kernel);
 }
 
-static void whole_numbers(void **state)
+TEST(whole_numbers)
 {
-    (void)state;
     static const char *const text[] = {
         "input x: i8[5, 21, 39] y[c,i,j]: i32 = sum[a,b] x[c,i+a,j+b] "
         "for i in 0..19, j in 0..37, a in 0..3, b in 0..3 output y",
@@ -75,16 +74,15 @@ static void whole_numbers(void **state)
         1, "a vector kernel, where values fit 32 bits");
 }
 
-static void filters(void **state)
+TEST(filters)
 {
-    (void)state;
     static const char *const text[] = {
-        // Of each channel its own, channels first and last.
+        // One filter per channel, with channels first and last.
         "input x: f32[6, 34, 37] input w: f32[6, 3, 5] y[c,i,j] = "
         "sum[a,b] x[c,i+a,j+b] * w[c,a,b] for i in 0..32, j in 0..33 output y",
         "input x: f32[34, 37, 19] input w: f32[3, 5, 19] y[i,j,c] = "
         "sum[a,b] x[i+a,j+b,c] * w[a,b,c] for i in 0..32, j in 0..33 output y",
-        // One dimension; from its end; with holes; far apart; one tap.
+        // One dim; reversed; dilated; far apart; a single tap.
         "input x: f32[1000] input w: f32[32] y[i] = sum[a] x[i+a] * w[a] "
         "for i in 0..969 output y",
         "input x: f32[1000] input w: f32[32] input b: f32[969] input s: f32 "
@@ -98,7 +96,8 @@ static void filters(void **state)
         "sum[a,b] x[3*a+i,b+j,k] * w[a,b] for i in 0..3, j in 0..7 output y",
         "input x: f32[100] input w: f32[1] y[i] = sum[a] x[i+a] * w[a] "
         "for i in 0..100 output y",
-        // As many as there can be, one more, and many; of a plane.
+        // The largest possible number of taps, one more, and many;
+        // two-dimensional windows.
         "input x: f32[1000] input w: f32[64] y[i] = sum[a] x[i+a] * w[a] "
         "for i in 0..937 output y",
         "input x: f32[1000] input w: f32[65] y[i] = sum[a] x[i+a] * w[a] "
@@ -116,7 +115,7 @@ static void filters(void **state)
         "for i in 0..80, a in 3..8 output y",
         "input x: f32[30, 90] y[i,j] = mean[a,b] x[i+a-2,j+b-1] "
         "for i in 0..20, j in 0..80, a in 2..5, b in 1..3 output y",
-        // What is made of it, and of what is beside it.
+        // Epilogues, also with other operands.
         "input x: f32[100] input w: f32[5] input b: f32[96] y[i] = "
         "relu(b[i] + sum[a] x[i+a] * w[a]) for i in 0..96 output y",
         "input x: f32[100] y[i] = 0.5 * x[i+2] - 0.1 * (mean[a] x[i+a]) "
@@ -126,26 +125,26 @@ static void filters(void **state)
         "for i in 0..96, a in 0..5 output y",
         "input x: f32[20, 60] y[i,j] = sum[a] exp(x[i+a,j]) / 3 "
         "for i in 0..18, a in 0..3 output y",
-        // Without overlap; of all that there is; of one point.
+        // Windows without overlap, of a whole dim, of one point.
         "input x: f32[8, 5, 70] y[i,j] = sum[k] x[i,k,j] output y",
         "input x: f32[4, 70] input s: f32[4] y[j] = sum[k] s[k] * x[k,j] "
         "output y",
         "input x: f32[1, 70] y[j] = sum[k] x[k,j] output y",
-        // Small products side by side.
+        // Many small products at once.
         "input a: f32[3, 4, 70] input b: f32[4, 5, 70] y[i,j,z] = "
         "sum[k] a[i,k,z] * b[k,j,z] output y",
         "input a: f64[8, 9, 16] input b: f64[9, 8, 16] y[i,j,z] = "
         "sum[k] a[i,k,z] * b[k,j,z] output y",
         "input a: f16[3, 100, 50] input b: f16[100, 3, 50] y[j,i,z]: f32 = "
         "sum[k] a[i,k,z] * b[k,j,z] output y",
-        // Types that meet.
+        // Mixed types.
         "input x: bf16[20, 70] input w: f32[3] y[i,j]: f32 = "
         "sum[a] x[i+a,j] * w[a] for i in 0..18 output y",
         "input x: f16[100] input w: f16[5] y[i] = sum[a] x[i+a] * w[a] "
         "for i in 0..96 output y",
         "input x: f32[100] input w: f64[5] y[i]: f32 = sum[a] x[i+a] * w[a] "
         "for i in 0..96 output y",
-        // What is overwritten is read as it was.
+        // G6: an update reads the old values.
         "input x: f32[100] y[i] = x[i] for i in 0..96 "
         "repeat 3 { y[i] <- y[i] + sum[a] x[i+a] for i in 0..96, a in 0..5 } "
         "output y",
@@ -156,11 +155,10 @@ static void filters(void **state)
         try(text[i], 0, kernel);
 }
 
-// Both factors serve many results; or there are too many points, or none that
-// are neighbours.
-static void others(void **state)
+// Not windows: both factors serve many results, or there are too many points,
+// or no neighbours. These run otherwise.
+TEST(others)
 {
-    (void)state;
     try("input x: f32[4, 30, 30] input w: f32[9, 4, 3, 3] y[o,i,j] = "
         "sum[c,a,b] x[c,i+a,j+b] * w[o,c,a,b] for i in 0..28, j in 0..28 "
         "output y",

@@ -1,5 +1,6 @@
-// Tiles on cores: what a known implementation loses; limits; orders both ways;
-// queues between threads. (Known vectors: vectors.c.)
+// C21: tiles on cores: cases in which a known implementation loses tiles;
+// limits; orders in both directions; queues between threads. Known vectors are
+// in vectors.c.
 #define _POSIX_C_SOURCE 200809L // strtok_r
 #include "harness/test.h"
 #include "base/diag.h"
@@ -23,11 +24,10 @@ static int64_t tiles_of(const dv_grid *g, int32_t *busy)
     return sum;
 }
 
-static void losses(void **unused)
+TEST(losses)
 {
-    (void)unused;
     int32_t busy;
-    // Shards that are not a square: all 8 cores, all 64 tiles.
+    // Shards that are not square use all 8 cores and all 64 tiles.
     for (int turned = 0; turned < 2; turned++) {
         int64_t shape[] = {256, 256};
         dv_shard_spec s = {"c", {2, 4}, {4, 2}};
@@ -45,7 +45,8 @@ static void losses(void **unused)
         }
         dv_grid_destroy(g);
     }
-    // Uneven division keeps every core busy; dims, edges and names are real.
+    // Uneven division keeps every core busy; dims, remainders and names are
+    // supported.
     static const struct {
         int64_t shape[3];
         int n_dims;
@@ -70,9 +71,8 @@ static void losses(void **unused)
     }
 }
 
-static void edges(void **unused)
+TEST(edges)
 {
-    (void)unused;
     int64_t shape[] = {100, 70}, h, w;
     dv_grid_task t = matrix_task(shape, 8, 8);
     dv_grid *g = grid_of(&t);
@@ -83,9 +83,8 @@ static void edges(void **unused)
     dv_grid_destroy(g);
 }
 
-static void limits(void **unused)
+TEST(limits)
 {
-    (void)unused;
     int64_t shape[] = {256, 256};
     dv_target *wormhole = NULL;
     assert_int_equal(dv_target_load(&wormhole, "wormhole", NULL), DV_OK);
@@ -113,7 +112,7 @@ static void limits(void **unused)
     grid_refused(&t, DV_E_CAPACITY, "is for core 1,0");
     t.holes = &out;
     grid_refused(&t, DV_E_CAPACITY, "not on the grid of 8x4 cores");
-    // A shard larger than a core's memory.
+    // A shard larger than the memory of a core is refused.
     int64_t large[] = {4096, 4096};
     dv_shard_spec one = {"c", {2, 2}, {64, 64}};
     t = matrix_task(large, 0, 0);
@@ -130,10 +129,10 @@ static void limits(void **unused)
     dv_target_destroy(wormhole);
 }
 
-// A target's holes and the caller's; none is left on the corner of the grid.
-static void target_holes(void **unused)
+// Holes of the target and of the caller are combined; no corner of the grid is
+// left over.
+TEST(target_holes)
 {
-    (void)unused;
     const int64_t shape[] = {256, 256};
     const dv_core_rect row = {0, 3, 7, 3}, corner = {0, 0, 7, 2};
     dv_target *wormhole = NULL;
@@ -154,10 +153,9 @@ static void target_holes(void **unused)
     dv_target_destroy(wormhole);
 }
 
-// Panels that an independent count gives, for static ranges.
-static void panels(void **unused)
+// The numbers of panels of static ranges equal an independent count.
+TEST(panels)
 {
-    (void)unused;
     static const struct {
         int64_t mt, nt, cols, rows;
         const char *order;
@@ -198,10 +196,10 @@ static void panels(void **unused)
     assert_int_equal(dv_banks_touched(12, 13, 5), 5);
 }
 
-// Every tile has one place, and the place leads back.
-static void orders(void **unused)
+// Every tile has one position in an order, and the position leads back to the
+// tile.
+TEST(orders)
 {
-    (void)unused;
     static const char *const words[] = {
         "row_major",       "column_major", "snake",      "grouped(1)",
         "grouped(3)",      "grouped(99)",  "morton",     "block_linear(1)",
@@ -243,16 +241,15 @@ static void *work(void *arg)
         for (int64_t i = 0; i < count; i++) {
             atomic_fetch_add(&w->owned[first + i], 1);
             w->ran++;
-            // Some cores are slow, so that others take their tiles.
+            // Some threads are slow, so that others steal their tiles.
             for (volatile int k = 0; w->core % 4 == 0 && k < 2000; k++)
                 ;
         }
     return NULL;
 }
 
-static void queues(void **unused)
+TEST(queues)
 {
-    (void)unused;
     static _Atomic int owned[QUEUE_TILES];
     for (int steal = 0; steal < 2; steal++)
         for (int64_t chunk = 1; chunk < 9; chunk += 7) {
@@ -282,10 +279,9 @@ static void queues(void **unused)
     assert_false(dv_queue_init(&q, (int64_t)1 << 40, 4, 1, 1));
 }
 
-// A million tiles are planned as quickly as ten: nothing is listed.
-static void large(void **unused)
+// A million tiles are planned as quickly as ten, because they are not listed.
+TEST(large)
 {
-    (void)unused;
     int64_t shape[] = {32000, 32000};
     static const char *const words[] = {"row_major", "hilbert", "morton",
                                         "grouped(8)"};
@@ -306,10 +302,10 @@ static void large(void **unused)
     }
 }
 
-// Every allocation fails once: a status, nothing half made.
-static void memory(void **unused)
+// Every allocation fails once: a status is returned, and nothing is left half
+// made.
+TEST(memory)
 {
-    (void)unused;
     int64_t shape[] = {160, 416};
     static const char *const policies[] = {"static", "rect", "streamk"};
     for (int i = 0; i < 6; i++) {

@@ -1,5 +1,5 @@
-// Known vectors of tiles on cores (tests/vectors/grid.txt), each as the line we
-// would have written; and that every one of them is compared, or says why not.
+// Known vectors of tiles on cores (tests/vectors/grid.txt): each is compared
+// with the line that this library writes, or the reason why not is listed.
 #define _POSIX_C_SOURCE 200809L // strtok_r
 #include "harness/test.h"
 #include "harness/grids.h"
@@ -57,7 +57,7 @@ static int order_line(const char *line, dv_text *out)
     return 1;
 }
 
-// A line with its rows: all of them are ours.
+// Writes a line and its rows as this library computes them.
 static int shard_line(const char *line, dv_text *out)
 {
     int64_t mt, nt, sm, sn, gy, gx;
@@ -188,9 +188,8 @@ static int page_line(const char *line, dv_text *out)
     return 1;
 }
 
-static void vectors(void **unused)
+TEST(vectors)
 {
-    (void)unused;
     FILE *f = fopen(DV_SOURCE_DIR "/tests/vectors/grid.txt", "r");
     assert_non_null(f);
     dv_text want = {0}, got = {0};
@@ -202,7 +201,7 @@ static void vectors(void **unused)
             continue;
         dv_put(&want, "%s%s", want.len ? "\n" : "", line);
         if (!strncmp(line, "row ", 4) || !strncmp(line, "core ", 5))
-            continue; // made with the line they belong to
+            continue; // written with the line they belong to
         if (got.len)
             dv_put(&got, "\n");
         assert_true(split_line(line, &got) || order_line(line, &got) ||
@@ -225,7 +224,7 @@ static void vectors(void **unused)
 
 // -- Every vector by its name ------------------------------------------------
 
-// "2x256x256" as numbers.
+// Reads "2x256x256" as numbers.
 static int dims(const char *text, int64_t *out)
 {
     int n = 0;
@@ -243,7 +242,7 @@ typedef struct known {
     dv_grid_task task;
 } known;
 
-// SHAPE COLSxROWS SHARDS, where shards are GYxGX/SMxSN joined by +, or -.
+// Reads SHAPE COLSxROWS SHARDS, where shards are GYxGX/SMxSN joined by +, or -.
 static void read_case(const char *text, known *k)
 {
     char shape[32], cores[32], shards[64];
@@ -302,9 +301,8 @@ static void judge_error(char *text)
     grid_refused(&k.task, DV_E_SHAPE, text);
 }
 
-static void cases(void **unused)
+TEST(cases)
 {
-    (void)unused;
     FILE *f = fopen(DV_SOURCE_DIR "/tests/vectors/grid_cases.txt", "r");
     assert_non_null(f);
     char line[512];

@@ -1,6 +1,7 @@
-// Reducers of pairs of rows: what lies across the results is turned first,
-// once, and they are right.
-#include "harness/exec_case.h"
+// Reducers over pairs of rows: lowering transposes the operand that lies across
+// the results once, and the results are right.
+#include "harness/test.h"
+#include "harness/unit.h"
 
 static void try(const char *text, int n_ops, int exact)
 {
@@ -8,13 +9,12 @@ static void try(const char *text, int n_ops, int exact)
     start(&j, text, 1, DV_RUN_THREADS);
     if (j.plan->ops->n_ops != n_ops)
         fail_msg("%d ops, not %d:\n%s", (int)j.plan->ops->n_ops, n_ops, text);
-    stop(&j);
+    job_stop(&j);
     runs_right(text, 2, exact, "a vector kernel");
 }
 
-static void turned(void **state)
+TEST(turned)
 {
-    (void)state;
     static const char *const text[] = {
         "input x: f32[20, 16] input y: f32[33, 16] d[i,j] = "
         "sum[k] (x[i,k] - y[j,k]) * (x[i,k] - y[j,k]) output d",
@@ -24,7 +24,7 @@ static void turned(void **state)
         "sum[k] abs(x[i,k] - y[j,k]) output d",
         "input x: bf16[20, 16] input y: bf16[33, 16] d[i,j] = "
         "prod[k] (1.5 - x[i,k] * y[j,k]) output d",
-        // The same tensor; for each of several; weights; from the end.
+        // The same tensor twice; batches; weights; reversed.
         "input x: f32[40, 9] d[i,j] = sum[k] abs(x[i,k] - x[j,k]) output d",
         "input x: f32[3, 20, 9] input y: f32[3, 30, 9] d[b,i,j] = "
         "sum[k] abs(x[b,i,k] - y[b,j,k]) output d",
@@ -36,7 +36,7 @@ static void turned(void **state)
         "sum[k] abs(x[i,k] - y[j,k]) for k in 2..7, j in 0..30 output d",
         "input x: f32[20, 4, 5] input y: f32[33, 4, 5] d[i,j] = "
         "sum[k,l] abs(x[i,k,l] - y[j,k,l]) output d",
-        // What is beside the sum; what is updated.
+        // Other operands beside the sum; an update.
         "input x: f32[20, 9] input y: f32[33, 9] input b: f32[33, 20] "
         "d[i,j] = b[j,i] + sum[k] abs(x[i,k] - y[j,k]) output d",
         "input x: f32[20, 9] input d: f32[20, 20] repeat 2 { "
@@ -50,17 +50,17 @@ static void turned(void **state)
     try("input x: i32[20, 16] input y: i32[33, 16] d[i,j]: i32 = "
         "max[k] min(x[i,k], y[j,k]) output d",
         2, 1);
-    // Two of them.
+    // Two operands are transposed.
     try("input x: f32[20, 16] input y: f32[33, 16] input z: f32[33, 16] "
         "d[i,j] = sum[k] abs(x[i,k] - y[j,k]) * z[j,k] output d",
         3, 0);
 }
 
-static void left_alone(void **state)
+TEST(left_alone)
 {
-    (void)state;
     static const char *const text[] = {
-        // Long rows; few of them; once each; as they should lie.
+        // Not transposed: long rows; few rows; rows that are read once; rows
+        // that already have the right order.
         "input x: f32[20, 300] input y: f32[33, 300] d[i,j] = "
         "sum[k] abs(x[i,k] - y[j,k]) output d",
         "input x: f32[3, 9] input y: f32[33, 9] d[i,j] = "

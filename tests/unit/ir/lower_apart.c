@@ -1,15 +1,15 @@
-// Products of windows that go on by more than one: where they overlap, what
-// lies apart is brought beside each other once.
-#include "harness/exec_case.h"
+// Products of strided windows: where windows overlap, lowering copies the
+// strided elements next to each other once.
+#include "harness/test.h"
+#include "harness/unit.h"
 
-static void brought(void **state)
+TEST(brought)
 {
-    (void)state;
     static const char *const text[] = {
         "input x: f32[4, 31, 33] input w: f32[9, 4, 3, 3] y[o,i,j] = "
         "sum[c,a,b] w[o,c,a,b] * x[c,2*i+a,2*j+b] "
         "for i in 0..15, j in 0..16 output y",
-        // The factors swapped; by three; in batches; one dim.
+        // The factors swapped; a stride of three; batches; one dim.
         "input x: f32[2, 4, 40, 41] input w: f32[9, 4, 4, 5] y[n,o,i,j] = "
         "mean[c,a,b] x[n,c,3*i+a,3*j+b] * w[o,c,a,b] "
         "for i in 0..13, j in 0..13 output y",
@@ -17,19 +17,19 @@ static void brought(void **state)
         "relu(sum[c,a] w[o,c,a] * x[c,2*i+a]) for i in 0..50 output y",
         "input x: f32[101] input w: f32[17, 8] y[o,i] = "
         "sum[a] w[o,a] * x[2*i+a] for i in 0..40 output y",
-        // From somewhere on; names that the new ones must not have.
+        // Windows with an offset; names that new variables must avoid.
         "input x: f32[4, 50, 70] input w: f32[9, 4, 3, 9] y[o,i,j] = "
         "sum[c,a,b] w[o,c,a,b] * x[c,i+a,2*j+b-3] "
         "for i in 0..48, j in 0..30, b in 3..9 output y",
         "input x: f32[4, 31, 33] input w: f32[9, 4, 3, 3] y[d1,d2,d0] = "
         "sum[c,a,d3] w[d1,c,a,d3] * x[c,2*d2+a,2*d0+d3] "
         "for d2 in 0..15, d0 in 0..16 output y",
-        // Without a window; along one of two.
+        // Windows of one element; windows along one of two dims.
         "input x: f32[20, 31, 33] input w: f32[9, 20] y[o,i,j] = "
         "sum[c] w[o,c] * x[c,2*i+1,2*j] for i in 0..15, j in 0..17 output y",
         "input x: f32[20, 31, 33] input w: f32[9, 20, 3] y[o,i,j] = "
         "sum[c,a] w[o,c,a] * x[c,i+a,3*j] for i in 0..29, j in 0..11 output y",
-        // What is computed before, and updated; narrow types.
+        // A computed and updated factor; narrow types.
         "input x: f32[4, 31, 33] input w: f32[9, 4, 3, 3] "
         "z[c,i,j] = 2 * x[c,i,j] repeat 2 { z[c,i,j] <- z[c,i,j] + 1 "
         "y[o,i,j] = sum[c,a,b] w[o,c,a,b] * z[c,2*i+a,2*j+b] "
@@ -43,7 +43,7 @@ static void brought(void **state)
         start(&j, text[i], 1, DV_RUN_THREADS);
         int32_t last = j.plan->ops->n_ops - 1;
         assert_non_null(strstr(j.plan->ops->ops[last - 1].name, "y_1"));
-        stop(&j);
+        job_stop(&j);
         runs_right(text[i], 3, 0, "a contraction");
     }
     runs_right("input x: i8[4, 31, 33] input w: i8[9, 4, 3, 3] y[o,i,j]: i32 = "
@@ -52,10 +52,9 @@ static void brought(void **state)
                2, 1, "a contraction");
 }
 
-// What is not read is not brought.
-static void a_part(void **state)
+// Elements that are not read are not copied.
+TEST(a_part)
 {
-    (void)state;
     const char *text = "input x: f32[90, 8, 70] input w: f32[12, 8, 3] "
                        "y[o,j] = sum[c,b] w[o,c,b] * x[7,c,2*j+b+9] "
                        "for j in 0..30 output y";
@@ -64,15 +63,15 @@ static void a_part(void **state)
     const dv_tensor *t =
         &j.plan->ops->tensors[j.plan->ops->ops[0].write.tensor];
     assert_int_equal(t->n_elems, 8 * 3 * 30);
-    stop(&j);
+    job_stop(&j);
     runs_right(text, 2, 0, "a contraction");
 }
 
-// Windows that do not overlap or hardly do, channels that come last, few
-// results, and what would be much more than there was or is read.
-static void left_alone(void **state)
+// Not copied: windows that overlap little or not at all, channels in the last
+// dim, few results, and copies that would be much larger than the tensor or
+// than what is read.
+TEST(left_alone)
 {
-    (void)state;
     static const char *const text[] = {
         "input x: f32[4, 30, 32] input w: f32[9, 4, 2, 2] y[o,i,j] = "
         "sum[c,a,b] w[o,c,a,b] * x[c,2*i+a,2*j+b] "

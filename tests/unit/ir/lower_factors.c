@@ -1,22 +1,22 @@
-// Sums of products of three factors and more, cut into sums of two: as right as
-// the oracle's one sum, of all floats, and the same bits for any number of
-// threads.
-#include "harness/exec_case.h"
+// Sums of products of three or more factors are lowered to sums of two: as
+// exact as the oracle's single sum, for all float types, with the same bits for
+// any number of threads (N8).
+#include "harness/test.h"
+#include "harness/unit.h"
 
 static void try(const char *text)
 {
     for (int64_t threads = 1; threads <= 3; threads++) {
         job j;
         start(&j, text, threads, DV_RUN_THREADS);
-        is_right(&j, text, threads, 0);
-        stop(&j);
+        is_right(&j, 0);
+        job_stop(&j);
     }
     same_for_all(text);
 }
 
-static void types(void **state)
+TEST(types)
 {
-    (void)state;
     static const char *const type[] = {"f64", "f32", "f16", "bf16"};
     char text[400];
     for (int t = 0; t < 4; t++) {
@@ -34,11 +34,10 @@ static void types(void **state)
     }
 }
 
-static void forms(void **state)
+TEST(forms)
 {
-    (void)state;
     static const char *const text[] = {
-        // Of all its factors only one is summed, then no sum is left.
+        // Only one factor is summed over; then no sum is left.
         "input a: f64[7] input b: f64[7] input c: f64[9] "
         "y[i] = max((sum[k] a[i] * b[i] * c[k]), a[i]) output y",
         "input a: f32[7] input c: f32[9] y[i] = sum[k] a[i] * a[i] * c[k] "
@@ -49,7 +48,7 @@ static void forms(void **state)
         "y[i,l] = sum[j,k] x[i,j,k] * b[j,l] * c[k,l] output y",
         "input u: f32[40, 30] input w: f32[30, 50] input v: f32[40, 50] "
         "y[n] = relu(sum[i,j] u[n,i] * w[i,j] * v[n,j]) output y",
-        // Chains; all in one number; a diagonal; a factor twice.
+        // Chains; a result of one number; a diagonal; a factor twice.
         "input a: f32[10, 11] input b: f32[11, 12] input c: f32[12, 13] "
         "input d: f32[13, 14] y[i,m] = sum[j,k,l] a[i,j] * b[j,k] * c[k,l] * "
         "d[l,m] output y",
@@ -59,26 +58,28 @@ static void forms(void **state)
         "y[i] = sum[j,k] a[i,i] * b[i,j] * a[j,k] * b[k,i] output y",
         "input a: f32[20, 20] y[i,l] = sum[j,k] a[i,j] * a[j,k] * a[k,l] "
         "output y",
-        // What is multiplied after needs other indices, or all of them.
+        // A factor that is multiplied afterwards has other indices, or all of
+        // them.
         "input a: f32[30, 40] input b: f32[40] input c: f32[30, 50] "
         "y[i,j] = sum[k] c[i,j] * a[i,k] * b[k] output y",
         "input a: f32[40, 50] input b: f32[40] input u: f32[30] "
         "y[i,j] = sum[k] u[i] * b[k] * a[k,j] output y",
         "input a: f32[40, 50] input b: f32[40] input u: f32[30] input o: f32 "
         "y[i,j] = 2 * (sum[k] o[] * u[i] * 3 * b[k] * a[k,j]) - u[i] output y",
-        // A factor alone, that becomes a number or a row.
+        // A factor that is summed alone and becomes a scalar or a row.
         "input a: f32 input b: f32[9, 8] input c: f32[8] input d: f32[2, 9] "
         "y[j,n] = 1 + (sum[i,m] a[] * b[m,j] * c[i] * d[n,m]) output y",
         "input a: f32[5, 6, 7] input b: f32[8] input c: f32[9] "
         "y[] = sum[i,j,k,l,m] (a[i,j,k] + 0.5) * b[l] * c[m] output y",
         "input a: f32[20, 30] input b: f32[20, 8] input c: f32[20, 9] "
         "y[l,m] = sum[i,j] a[i,j] * b[i,l] * c[i,m] output y",
-        // Whole numbers among them, of which none is a mean.
+        // Integer factors, whose partial results are not means.
         "input a: i32[11, 8] input b: i32[8, 11] input c: f32[11, 16] "
         "y[l,m] = mean[j] a[l,j] * b[j,l] * c[l,m] output y",
         "input a: i8[11, 8] input b: i8[8, 12] input c: f32[11, 12] "
         "y[l,m] = sum[j] a[l,j] * b[j,m] * c[l,m] output y",
-        // Functions of factors, sums among them, one beside another.
+        // Functions of factors, sums among them; two such sums in one
+        // expression.
         "input a: f32[15, 20] input b: f32[20, 10] input c: f32[10, 17] "
         "y[i,l] = sum[j,k] exp(a[i,j]) * tanh(b[j,k]) * c[k,l] output y",
         "input a: f32[15, 20] input b: f32[20, 10] input c: f32[10, 17] "
@@ -87,13 +88,13 @@ static void forms(void **state)
         "input a: f32[15, 20] input b: f32[20, 10] input c: f32[10, 17] "
         "y[i,l] = (sum[j,k] a[i,j] * b[j,k] * c[k,l]) / "
         "(2 + (max[j] a[i,j])) output y",
-        // Windows and slopes; what is overwritten.
+        // Windows and diagonal indices; an update.
         "input x: f32[40, 40] input w: f32[5] input s: f32[36, 12] "
         "y[i,l] = sum[a,j] x[i+a,j+l] * w[a] * s[i,l] "
         "for i in 0..36, j in 0..20 output y",
         "input y: f32[20, 20] input a: f32[20, 20] repeat 2 { "
         "y[i,l] <- 0.01 * (sum[j,k] y[i,j] * a[j,k] * y[k,l]) } output y",
-        // Means; what is computed of a factor lies as it does.
+        // Means; a computed factor keeps the order of its dims.
         "input x: f32[90, 24] m[j] = mean[i] x[i,j] "
         "y[j,k] = mean[i] (x[i,j] - m[j]) * (x[i,k] - m[k]) output y",
         "input a: f32[15, 20] input b: f32[20, 10] input c: f32[10, 17] "

@@ -1,5 +1,5 @@
-// Encoding: every row of the instruction table against llvm-mc, operands out of
-// range, and memory for code.
+// Instruction encodings: every row of the table compared with llvm-mc, operands
+// out of range, and the memory for code.
 #define _GNU_SOURCE
 #include "harness/test.h"
 #include "jit/a64/insn.h"
@@ -23,8 +23,8 @@ static const sample samples[] = {
 };
 enum { N_SAMPLES = sizeof samples / sizeof *samples };
 
-// Words that llvm-mc makes of lines of assembly; skips the test without it.
-// n is what there is room for, and how many there were.
+// Assembles lines with llvm-mc, without which the test is skipped. *n is the
+// room for words and becomes their number.
 static void assemble(const char *const *lines, uint32_t *words, int *n)
 {
     if (system("llvm-mc --version >/dev/null 2>&1")) {
@@ -60,9 +60,8 @@ static void assemble(const char *const *lines, uint32_t *words, int *n)
     unlink(path);
 }
 
-static void insn_rows(void **state)
+TEST(insn_rows)
 {
-    (void)state;
     const char *lines[N_SAMPLES];
     uint32_t words[N_SAMPLES];
     int n = N_SAMPLES;
@@ -83,8 +82,8 @@ static void insn_rows(void **state)
 
 static uint64_t seed = 88172645463325252u;
 
-// Another operand that a row may have, near its sample's. What its text does
-// not show stays.
+// Returns another operand that a row may have, near that of its sample. Bits
+// that the text does not show stay.
 static int64_t other(int64_t near, int shift)
 {
     seed ^= seed << 13;
@@ -94,7 +93,7 @@ static int64_t other(int64_t near, int shift)
     return near < 0 ? -(v << shift) : v << shift;
 }
 
-// A word of the row with operands of all kinds, as far as it has them.
+// Returns a word of the row with random operands.
 static uint32_t random_word(const sample *s)
 {
     for (int tries = 0; tries < 1000; tries++) {
@@ -112,7 +111,7 @@ static uint32_t random_word(const sample *s)
             dv_insn_rows[s->op].form == DV_FORM_P16)
             b = a ^ 1; // two registers
         if (s->op == DV_INSN_shl_v || s->op == DV_INSN_ushr_v)
-            c = 33 + c % 31; // shifts of four bytes
+            c = 33 + c % 31; // shifts of four-byte elements
         uint32_t w = dv_insn_word(s->op, a, b, c, d, &ok);
         if (ok)
             return w;
@@ -121,10 +120,9 @@ static uint32_t random_word(const sample *s)
     return 0;
 }
 
-// What a listing says is what llvm-mc makes the same word of.
-static void listings(void **state)
+// A listing of a word is what llvm-mc disassembles it to.
+TEST(listings)
 {
-    (void)state;
     enum { EACH = 24, N = EACH * N_SAMPLES };
     static uint32_t want[N], got[N];
     static char *lines[N];
@@ -157,9 +155,8 @@ static int encodes(dv_insn op, int64_t a, int64_t b, int64_t c, int64_t d)
     return ok;
 }
 
-static void insn_ranges(void **state)
+TEST(insn_ranges)
 {
-    (void)state;
     assert_true(encodes(DV_INSN_add_x, 31, 31, 31, 0));
     assert_false(encodes(DV_INSN_add_x, 32, 0, 0, 0));
     assert_false(encodes(DV_INSN_add_x, 0, -1, 0, 0));
@@ -187,12 +184,11 @@ static void insn_ranges(void **state)
 
 // -- Code memory -------------------------------------------------------------
 
-// Much code, with pages of either size, through one view or two, sealed now and
-// then or not: code that goes over the end of a page that was ready stays as it
-// was written.
-static void arena_grows(void **state)
+// Much code, with pages of either size, one or two mappings, sealed sometimes
+// or never: code that crosses the end of a prepared page stays as it was
+// written.
+TEST(arena_grows)
 {
-    (void)state;
     enum { N = 96, WORDS = 40000 };
     static uint32_t code[WORDS];
     const unsigned char *at_[N];
@@ -217,11 +213,10 @@ static void arena_grows(void **state)
     }
 }
 
-// Nothing is taken before it is asked for; what is taken is seen through the
-// other view and stays.
-static void arena_room(void **state)
+// No memory is committed before it is needed; what is written through one
+// mapping is seen through the other and stays.
+TEST(arena_room)
 {
-    (void)state;
     for (int one_view = 0; one_view < 2; one_view++) {
         dv_code_arena a = {.one_view = one_view};
         size_t room = 0, again = 0, large = 0;
@@ -243,7 +238,7 @@ static void arena_room(void **state)
     }
 }
 
-// Code of one byte over and over, more than is ready at first.
+// Code that repeats one byte, more than is committed at first.
 enum { FORK_PARTS = 9, FORK_BYTES = 60000 };
 
 static void add_parts(dv_code_arena *a, int byte, const unsigned char **out)
@@ -254,7 +249,7 @@ static void add_parts(dv_code_arena *a, int byte, const unsigned char **out)
         out[i] = dv_code_arena_add(a, code, sizeof code);
 }
 
-// 0: some are not there, or another process has written over them.
+// Returns 0 if a part is missing or another process has overwritten it.
 static int parts_are(const unsigned char **parts, int byte)
 {
     for (int i = 0; i < FORK_PARTS; i++)
@@ -264,11 +259,10 @@ static int parts_are(const unsigned char **parts, int byte)
     return 1;
 }
 
-// A child of fork sees the memory that its parent writes to: what one of them
-// adds must not lie where the other one does.
-static void arena_forks(void **state)
+// After fork, parent and child share the memory for code: what one adds must
+// not overwrite what the other adds.
+TEST(arena_forks)
 {
-    (void)state;
     for (int how = 0; how < 8; how++) {
         dv_code_arena a = {.one_view = how & 1, .small_pages = how >> 1 & 1};
         const unsigned char *first[FORK_PARTS], *parts[FORK_PARTS];
@@ -280,7 +274,7 @@ static void arena_forks(void **state)
         assert_int_equal(pipe(go), 0);
         pid_t child = fork();
         assert_true(child >= 0);
-        if (child == 0) { // behind the parent, which closes the pipe
+        if (child == 0) { // after the parent, which closes the pipe
             alarm(60);
             close(go[1]);
             int ok = read(go[0], &none, 1) == 0;
@@ -298,11 +292,10 @@ static void arena_forks(void **state)
     }
 }
 
-// Files may not be larger than some bytes, from the start or from when there
-// is code: to try is to be ended by a signal.
-static void arena_of_short_files(void **state)
+// A limit on the size of files, from the start or once there is code: exceeding
+// it would end the process by a signal.
+TEST(arena_of_short_files)
 {
-    (void)state;
     for (int late = 0; late < 2; late++) {
         int end = 0;
         pid_t child = fork();

@@ -1,7 +1,7 @@
-// The patterns of steps that earlier kernels of aarch64 made change no later
-// kernel.
+// Patterns of steps that earlier kernels of aarch64 left for reuse do not
+// change later kernels.
 #define _GNU_SOURCE
-#include "harness/jit_problem.h"
+#include "harness/gemm_case.h"
 
 enum { MOST_CODE = 1 << 18 };
 static uint64_t keep[DV_CODE_KEEP / 8];
@@ -11,7 +11,7 @@ static int has_patterns(const dv_isa *isa)
     return isa->family == DV_ISA_A64;
 }
 
-// With those patterns a kernel is what it is by itself.
+// With the patterns of other kernels a kernel has the same code as alone.
 static void try_kernel(const dv_isa *isa, const dv_gemm_shape *s)
 {
     static unsigned char alone[MOST_CODE], after[MOST_CODE];
@@ -24,7 +24,7 @@ static void try_kernel(const dv_isa *isa, const dv_gemm_shape *s)
     assert_memory_equal(alone, after, a.n);
 }
 
-// Almost the same product.
+// Changes one thing of a product.
 static void vary(dv_gemm_shape *s, const dv_isa *isa, int how)
 {
     int panels = !s->trans_b && s->m >= 4;
@@ -41,7 +41,7 @@ static void vary(dv_gemm_shape *s, const dv_isa *isa, int how)
     s->bias = how == 13 ? (uint8_t)pick(3) : s->bias;
     s->ahead_a = how == 14 && s->trans_a && !s->trans_b;
     s->batch += how == 15;
-    if (how > 15 && panels) { // in panels, and packed on the way
+    if (how > 15 && panels) { // in panels that are packed on the way
         s->batch = 1;
         s->panel_a = 4;
         s->pack_a = how == 17 || how == 19;
@@ -52,36 +52,35 @@ static void vary(dv_gemm_shape *s, const dv_isa *isa, int how)
 }
 
 // One kernel after another, each with one thing changed.
-static void in_turn(void **state)
+TEST(in_turn)
 {
-    (void)state;
     for (int i = 0; i < dv_n_isas; i++) {
         memset(keep, 0, DV_CODE_ZEROS);
         for (int n = 0; has_patterns(&dv_isas[i]) && n < 30 * 21 / SHARE; n++) {
             static dv_gemm_shape first;
             if (n % 21 == 0)
-                first = random_shape(60, n % 2 ? DV_F32 : DV_F64);
+                first = random_gemm(60, n % 2 ? DV_F32 : DV_F64);
             dv_gemm_shape s = first;
             s.batch = s.batch ? s.batch : 1;
-            vary(&s, &dv_isas[i], n % 21 - 1); // the first stays as it is
+            vary(&s, &dv_isas[i], n % 21 - 1); // the first is unchanged
             try_kernel(&dv_isas[i], &s);
         }
     }
 }
 
-// Two products whose steps one thing tells apart. 0: there are none of the
-// kind.
+// Makes two products whose steps differ in one thing; returns 0 if there are
+// none of this kind.
 static int tell_apart(dv_gemm_shape *a, dv_gemm_shape *b, int how)
 {
     *b = *a;
     switch (how) {
-    case 0: // rows of k, rows of m
+    case 0: // rows of k, or rows of m
         b->trans_a ^= 1;
         return 1;
-    case 1: // several sums of an element, one
+    case 1: // several accumulators per element, or one
         b->one_sum = 1;
         return 1;
-    case 2: // as many bytes from row to row
+    case 2: // the same distance in bytes between rows
         a->n = b->n = a->n / 8 + 1;
         b->dtype = DV_F64;
         b->lda /= 2;
@@ -91,22 +90,22 @@ static int tell_apart(dv_gemm_shape *a, dv_gemm_shape *b, int how)
     case 3:
         b->dtype = DV_I32;
         return 1;
-    case 4: // the pointer moves with each step
+    case 4: // the pointer advances with each step
         b->ldb += 1;
         return 1;
     case 5:
         b->lda += 1;
         return 1;
-    case 6: // in place, in panels
+    case 6: // in place, or in panels
         b->panel_a = 4;
         return a->m >= 4;
-    case 7: // a loop that goes on into the next product
+    case 7: // a loop that continues into the next product
         b->batch = 2;
         return 1;
     case 8:
         b->n += 8;
         return 1;
-    default: // pairs, as many steps
+    default: // pairs, with the same number of steps
         a->m = 8;
         a->n = 12;
         a->trans_a = 0;
@@ -120,9 +119,8 @@ static int tell_apart(dv_gemm_shape *a, dv_gemm_shape *b, int how)
     }
 }
 
-static void apart(void **state)
+TEST(apart)
 {
-    (void)state;
     static const int ms[] = {1, 3, 4, 8}, ns[] = {4, 16, 20, 24},
                      ks[] = {2, 4, 8, 16, 20, 33, 40};
     for (int i = 0; i < dv_n_isas; i++)

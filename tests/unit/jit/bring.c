@@ -1,10 +1,11 @@
-// Kernels that bring the rows which the next one reads: every shape there is,
-// between pages that may not be touched; and contractions made of them.
+// Kernels that prefetch the rows which the next one reads: every shape, with
+// operands between pages that may not be touched; and contractions made of
+// them.
 #define _GNU_SOURCE
 #include "nest/cost.h"
 #include "contract/state.h"
 #include "harness/contract_case.h"
-#include "harness/jit_problem.h"
+#include "harness/gemm_case.h"
 
 static const dv_isa *isa_of(dv_jit *jit)
 {
@@ -36,7 +37,7 @@ static dv_gemm_shape shape_of(int m, int k)
     return s;
 }
 
-// C of a kernel whose tiles are `step` apart as one whose rows follow.
+// Copies C of a kernel with tiles `step` apart to adjacent rows.
 static void by_rows(const dv_gemm_shape *s, const float *c, int64_t step,
                     float *out)
 {
@@ -45,7 +46,7 @@ static void by_rows(const dv_gemm_shape *s, const float *c, int64_t step,
                24 * sizeof *out);
 }
 
-// What is not of C's rows, `c` has as it was.
+// Everything outside the rows of C is unchanged.
 static void only_rows(const dv_gemm_shape *s, const unsigned char *c,
                       const unsigned char *before, int64_t step, int64_t n)
 {
@@ -57,23 +58,24 @@ static void only_rows(const dv_gemm_shape *s, const unsigned char *c,
     }
 }
 
-// The same bits as a kernel that brings nothing, and the next rows, tight.
+// The result has the same bits as that of a kernel without prefetching, and the
+// next rows are copied without gaps.
 static void brings(dv_jit *jit, dv_gemm_shape s)
 {
     int64_t step = s.step_c ? s.step_c : 4 * s.ldc, tight = (int64_t)s.m * s.k;
-    int64_t n_c = (s.m / 4 - 1) * step + span(4, 24, s.ldc);
-    int64_t n_next = span(s.k, s.m, s.lda);
+    int64_t n_c = (s.m / 4 - 1) * step + gemm_span(4, 24, s.ldc);
+    int64_t n_next = gemm_span(s.k, s.m, s.lda);
     fenced a = fence((size_t)tight * 4, pick(2)),
            to = fence((size_t)tight * 4, pick(2)),
-           b = fence((size_t)span(s.k, 24, s.ldb) * 4, pick(2)),
+           b = fence((size_t)gemm_span(s.k, 24, s.ldb) * 4, pick(2)),
            c = fence((size_t)n_c * 4, pick(2)),
            next = fence((size_t)n_next * 4, pick(2));
     size_t row = (size_t)s.m * 4, out = 24 * row;
     float *got = malloc(out), *want = malloc(out);
-    fill(s.dtype, a.data, tight, 0);
-    fill(s.dtype, b.data, span(s.k, 24, s.ldb), 0);
-    fill(s.dtype, c.data, n_c, 0);
-    fill(s.dtype, next.data, n_next, 0);
+    gemm_fill(s.dtype, a.data, tight, 0);
+    gemm_fill(s.dtype, b.data, gemm_span(s.k, 24, s.ldb), 0);
+    gemm_fill(s.dtype, c.data, n_c, 0);
+    gemm_fill(s.dtype, next.data, n_next, 0);
     by_rows(&s, (float *)c.data, step, want);
     unsigned char *before = malloc((size_t)n_c * 4);
     memcpy(before, c.data, (size_t)n_c * 4);
@@ -105,9 +107,8 @@ static void brings(dv_jit *jit, dv_gemm_shape s)
     unfence(&next);
 }
 
-static void kernels(void **state)
+TEST(kernels)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     const dv_isa *isa = isa_of(jit);
     int n = 0;
@@ -124,11 +125,10 @@ static void kernels(void **state)
     dv_jit_destroy(jit);
 }
 
-// The patterns of steps that kernels leave for later ones change none of them,
-// whether they bring rows or not.
-static void patterns(void **state)
+// Patterns of steps that kernels leave for later ones change none of them,
+// whether they prefetch rows or not.
+TEST(patterns)
 {
-    (void)state;
     enum { MOST_CODE = 1 << 18 };
     static unsigned char alone[MOST_CODE], behind[MOST_CODE];
     static uint64_t keep[DV_CODE_KEEP / 8];
@@ -155,10 +155,9 @@ static void patterns(void **state)
     dv_jit_destroy(jit);
 }
 
-// What none can do is said.
-static void refused(void **state)
+// Shapes that no kernel supports are refused.
+TEST(refused)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     isa_of(jit);
     dv_gemm_fn run;
@@ -180,11 +179,11 @@ static void refused(void **state)
         assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     }
     dv_gemm_shape s = {.m = 48, .n = 24, .k = 48, .dtype = DV_F32};
-    s.step_c = 200; // brings nothing
+    s.step_c = 200; // without prefetching
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     s.trans_a = 1;
     s.ahead_a = DV_AHEAD_BRING;
-    s.ldc = INT64_MAX / 2; // nor do products of these wrap
+    s.ldc = INT64_MAX / 2; // products of these do not wrap around
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     s.ldc = 24;
     s.ldb = INT64_MAX / 2;
@@ -197,41 +196,25 @@ static void refused(void **state)
 
 // -- Contractions ------------------------------------------------------------
 
-typedef struct operand {
-    char *data, *at;
-    int64_t n;
-} operand;
-
-static operand made_up(const dv_nest *n, int o, uint64_t of)
-{
-    int64_t lo, hi;
-    operand x;
-    assert_true(dv_nest_extent(n, o, &lo, &hi));
-    x.n = hi - lo + 1;
-    x.data = malloc((size_t)x.n * 4);
-    x.at = x.data - lo * 4;
-    dv_nest_fill(n->dtype, of, x.data, x.n);
-    return x;
-}
-
-// Twice with the same memory for rows, but not the same rows.
+// Runs the contraction and compares; called again with the same memory but
+// other rows.
 static void compare_run(dv_contract *c, const operand *in, const operand *want,
                         const char *text)
 {
     const dv_nest *n = dv_contract_nest(c);
-    operand got = made_up(n, DV_OUT, 2);
+    operand got = made_up(n, DV_OUT);
     dv_contract_run(c, in[0].at, in[1].at, got.at);
-    for (int64_t i = 0; i < want->n; i++) // -0 is 0
+    for (int64_t i = 0; i < (int64_t)want->bytes / 4; i++) // -0 equals 0
         if (dv_load(n->dtype, want->data, i) != dv_load(n->dtype, got.data, i))
             fail_msg("%s: element %d", text, (int)i);
     free(got.data);
 }
 
-enum { TEAMS = 3 }; // of one thread and more
+enum { TEAMS = 3 }; // of one to three threads
 
-static void agrees(dv_jit *jit, const char *text, int as_is)
+static void agree_all(dv_jit *jit, const char *text, int as_is)
 {
-    dv_nest *n = parse(text);
+    dv_nest *n = nest_of(text);
     dv_contract *c[TEAMS];
     dv_diag *diag = dv_diag_create();
     for (int i = 0; i < TEAMS; i++) {
@@ -242,10 +225,10 @@ static void agrees(dv_jit *jit, const char *text, int as_is)
             fail_msg("%s", dv_diag_text(diag));
         assert_true(c[i]->near_bytes > 0);
     }
-    operand in[] = {made_up(n, DV_IN0, 0), made_up(n, DV_IN1, 1)};
+    operand in[] = {made_up(n, DV_IN0), made_up(n, DV_IN1)};
     for (uint64_t turn = 0; turn < 2; turn++) {
-        operand want = made_up(n, DV_OUT, 2);
-        dv_nest_fill(n->dtype, 3 + turn, in[0].data, in[0].n);
+        operand want = made_up(n, DV_OUT);
+        dv_nest_fill(n->dtype, 3 + turn, in[0].data, (int64_t)in[0].bytes / 4);
         assert_int_equal(dv_nest_run(n, in[0].at, in[1].at, want.at, NULL),
                          DV_OK);
         for (int i = 0; i < TEAMS; i++)
@@ -264,9 +247,8 @@ static void agrees(dv_jit *jit, const char *text, int as_is)
     " m 48 prim: in0 1, out 11520 n 24 prim: in1 48, out 480"                  \
     " k 48 prim: in0 1440, in1 1 }"
 
-static void contractions(void **state)
+TEST(contractions)
 {
-    (void)state;
     static const char *const free_ones[] = {
         "nest zero f32 { first zero main gemm m 16 seq: in0 69120, out 1"
         " m 5 seq: in0 288, out 16 m 6 seq: in0 48, out 80"
@@ -276,18 +258,18 @@ static void contractions(void **state)
         " m 5 seq: in0 288, out 17 m 6 seq: in0 48, out 85"
         " m 48 seq: in0 1, out 12240 n 24 seq: in1 48, out 510"
         " k 48 seq: in0 1440, in1 1 }",
-        // One loop continues rows and lines; half a row at a time.
+        // One loop over rows and lines; half a row at a time.
         "nest half f32 { first zero main gemm m 12 seq: in0 110592, out 1"
         " m 12 seq: in0 96, out 12 m 96 seq: in0 1, out 3456"
         " n 24 seq: in1 96, out 144 k 96 seq: in0 1152, in1 1 }",
     };
     static const char *const laid_out[] = {
-        // Loops that do not divide, in another order.
+        // Loops with remainders, in another order.
         "nest odd f32 { first zero main gemm pack in1"
         " m 2 seq pack out: in0 192, out 320 m 2 seq: in0 864, out 48"
         " m 16 seq: in0 69120, out 1 m 3 of 5 seq: in0 288, out 16"
         " m 4 of 6 seq: in0 48, out 80" KERNEL,
-        // Shared ones, and columns around.
+        // Shared loops, and loops over columns around.
         "nest shared f32 { main gemm pack in1 m 6 shared: in0 48, out 80"
         " m 5 seq pack out: in0 288, out 16 m 16 seq: in0 69120, out 1" KERNEL,
         // Half of the rows, and k in two parts.
@@ -300,19 +282,18 @@ static void contractions(void **state)
     dv_jit *jit = new_jit();
     isa_of(jit);
     for (size_t i = 0; i < sizeof free_ones / sizeof *free_ones; i++)
-        agrees(jit, free_ones[i], 0);
+        agree_all(jit, free_ones[i], 0);
     for (size_t i = 0; i < sizeof laid_out / sizeof *laid_out; i++)
-        agrees(jit, laid_out[i], 1);
+        agree_all(jit, laid_out[i], 1);
     dv_jit_destroy(jit);
 }
 
-// Tiles of results further apart than kernels step: these bring nothing then.
-static void far_tiles(void **state)
+// Tiles of results further apart than kernels can step: no prefetching then.
+TEST(far_tiles)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     isa_of(jit);
-    dv_nest *n = parse(
+    dv_nest *n = nest_of(
         "nest far f32 { first zero main gemm pack in1 out"
         " m 3000000 seq: in0 48, out 1 m 48 prim: in0 1, out 3000000"
         " n 24 prim: in1 48, out 144000000 k 48 prim: in0 144000000, in1 1 }");
@@ -320,15 +301,15 @@ static void far_tiles(void **state)
         .size = sizeof(dv_contract_options), .threads = 1, .as_is = 1};
     dv_contract *c = NULL;
     dv_status s = dv_contract_create(&c, jit, n, &options, NULL);
-    if (s != DV_E_NOMEM) // the buffer is large, and never touched
+    if (s != DV_E_NOMEM) // the buffer is large and never touched
         assert_int_equal(s, DV_OK);
     dv_contract_destroy(c);
     dv_nest_destroy(n);
     dv_jit_destroy(jit);
 }
 
-// What the search for loops takes for rows that are brought are brought, if
-// they are not few.
+// Rows that the cost model counts as prefetched are prefetched, unless they are
+// few.
 static void is_priced(dv_jit *jit, const char *type, int m, int n, int k)
 {
     enum { PACKED = 1 << DV_IN1 | 1 << DV_OUT, RUN = 96 };
@@ -339,7 +320,7 @@ static void is_priced(dv_jit *jit, const char *type, int m, int n, int k)
              " n %d prim: in1 %d, out %d k %d prim: in0 %d, in1 1 }",
              type, RUN * m * k, RUN, m, m, RUN * 16, n, k, RUN * 16 * m, k,
              RUN * m);
-    dv_nest *nest = parse(text);
+    dv_nest *nest = nest_of(text);
     dv_nest_caches caches = dv_nest_caches_of(&(dv_nest_options){.threads = 1});
     dv_contract *c = NULL;
     dv_nest_count count;
@@ -359,9 +340,8 @@ static void is_priced(dv_jit *jit, const char *type, int m, int n, int k)
     dv_nest_destroy(nest);
 }
 
-static void prices(void **state)
+TEST(prices)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     isa_of(jit);
     for (int m = 36; m <= 128; m += 4)

@@ -1,6 +1,6 @@
-// Kernels leave the registers alone that belong to their caller.
+// Kernels preserve the callee-saved registers.
 #define _GNU_SOURCE // MAP_ANONYMOUS
-#include "harness/jit_problem.h"
+#include "harness/gemm_case.h"
 #include "harness/saves.h"
 
 #if defined(__aarch64__)
@@ -13,24 +13,23 @@ static void *address(dv_gemm_fn run)
 
 static void try_saves(dv_jit *jit, const dv_gemm_shape *s)
 {
-    problem q = {.s = *s};
+    gemm_problem q = {.s = *s};
     dv_gemm_fn run;
     assert_int_equal(dv_jit_gemm(jit, s, &run, NULL), DV_OK);
-    set_up(&q, 0);
+    gemm_start(&q, 0);
     uint64_t lost = called_with_numbers(address(run), q.a.data, q.b.data,
                                         q.c.data, &q.args);
     if (lost)
         fail_msg("%dx%dx%d b%d trans %d %d dtype %d beta %d: lost %llx", s->m,
                  s->n, s->k, s->batch, s->trans_a, s->trans_b, s->dtype,
                  s->beta, (unsigned long long)lost);
-    compare(&q);
-    tear_down(&q);
+    gemm_compare(&q);
+    gemm_stop(&q);
 }
 
-// Products of a batch that follow each other are one to the kernel.
-static void batches(void **state)
+// Products of a batch that are adjacent are one product to the kernel.
+TEST(batches)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 12 * 30 * 12 * 2; i++) {
         int m = 1 + i % 12, n = 1 + i / 12 % 30, k = 1 + i / 360 % 12;
@@ -46,14 +45,13 @@ static void batches(void **state)
     dv_jit_destroy(jit);
 }
 
-static void all_kinds(void **state)
+TEST(all_kinds)
 {
-    (void)state;
     static const int types[] = {DV_F32, DV_F64, DV_I32};
     dv_jit *jit = new_jit();
     for (int i = 0; i < 3000 / SHARE; i++) {
-        dv_gemm_shape s = random_shape(i % 9 ? 40 : 90, types[i % 3]);
-        if (s.dtype == DV_I32) // which is not scaled
+        dv_gemm_shape s = random_gemm(i % 9 ? 40 : 90, types[i % 3]);
+        if (s.dtype == DV_I32) // i32 is not scaled
             s.alpha = s.beta = 0;
         try_saves(jit, &s);
     }
@@ -69,6 +67,6 @@ int main(void)
 #else
 int main(void)
 {
-    return 77; // its callers have no such vector registers
+    return 77; // on this machine no vector registers are callee-saved
 }
 #endif

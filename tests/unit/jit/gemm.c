@@ -1,14 +1,13 @@
-// The JIT: every kernel against plain loops, on shapes with all tails, with
-// operands that end and begin at pages that may not be touched; code memory;
-// the cache.
+// The JIT: every kernel compared with plain loops, on shapes with all
+// remainders, with operands that begin and end at pages that may not be
+// touched; memory for code; the cache of kernels.
 #define _GNU_SOURCE
-#include "harness/jit_problem.h"
+#include "harness/gemm_case.h"
 #include <pthread.h>
 #include <sys/stat.h>
 
-static void gemm_small(void **state)
+TEST(gemm_small)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int t = 0; t < 4; t++)
         for (int m = 1; m <= 9; m++)
@@ -29,24 +28,22 @@ static void gemm_small(void **state)
     dv_jit_destroy(jit);
 }
 
-static void gemm_random(void **state)
+TEST(gemm_random)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 3000 / SHARE; i++) {
         dv_gemm_shape s =
-            random_shape(i < 2500 / SHARE ? 40 : 90, i % 3 ? DV_F32 : DV_F64);
+            random_gemm(i < 2500 / SHARE ? 40 : 90, i % 3 ? DV_F32 : DV_F64);
         s.ahead_a = s.trans_a && !s.trans_b && pick(2);
         try_gemm(jit, s, 0);
     }
     dv_jit_destroy(jit);
 }
 
-// Batches of short products, whose loops are as long as k: rings of registers
-// close after any number of steps, or not soon.
-static void gemm_batches(void **state)
+// Batches of short products, whose loops are as long as k: the rotation of
+// registers repeats after any number of steps.
+TEST(gemm_batches)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int k = 1; k <= 40; k++)
         for (int m = 1; m <= 5; m++)
@@ -64,13 +61,12 @@ static void gemm_batches(void **state)
     dv_jit_destroy(jit);
 }
 
-static void gemm_nan(void **state)
+TEST(gemm_nan)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 800 / SHARE; i++)
-        try_gemm(jit, random_shape(20, i % 3 ? DV_F32 : DV_F64), 1);
-    // beta 0 does not read C, and NaN survives relu.
+        try_gemm(jit, random_gemm(20, i % 3 ? DV_F32 : DV_F64), 1);
+    // With beta 0 the kernel does not read C; relu keeps nan.
     float a = 1, b = 2, c = NAN;
     dv_gemm_fn run;
     dv_gemm_shape s = {.m = 1, .n = 1, .k = 1, .dtype = DV_F32, .relu = 1};
@@ -83,20 +79,19 @@ static void gemm_nan(void **state)
     dv_jit_destroy(jit);
 }
 
-// relu of sums that underflow to -0 is 0, also where C or a bias is -0.
-static void gemm_minus_0(void **state)
+// relu of sums that underflow to -0 is 0, also if C or a bias is -0.
+TEST(gemm_minus_0)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 600 / SHARE; i++) {
-        dv_gemm_shape s = random_shape(20, i % 2 ? DV_F32 : DV_F64);
+        dv_gemm_shape s = random_gemm(20, i % 2 ? DV_F32 : DV_F64);
         double tiny = s.dtype == DV_F32 ? 1e-30 : 1e-200;
         dv_dtype t = (dv_dtype)s.dtype;
-        problem q = {.s = s};
+        gemm_problem q = {.s = s};
         dv_gemm_fn run;
         q.s.relu = 1;
         assert_int_equal(dv_jit_gemm(jit, &q.s, &run, NULL), DV_OK);
-        set_up(&q, 0);
+        gemm_start(&q, 0);
         for (int64_t k = 0; k < q.n_a; k++)
             dv_store(t, q.a.data, k, -tiny);
         for (int64_t k = 0; k < q.n_b; k++)
@@ -108,23 +103,22 @@ static void gemm_minus_0(void **state)
         q.args.beta = 0.75;
         run(q.a.data, q.b.data, q.c.data, &q.args);
         for (int64_t k = 0; k < q.n_c; k++) {
-            double c = at(t, q.c.data, k);
+            double c = dv_load((dv_dtype)t, q.c.data, k);
             if (k % s.ldc < s.n && (c != 0 || signbit(c)))
                 fail_msg("%dx%dx%d: [%d][%d] is %g", s.m, s.n, s.k,
                          (int)(k / s.ldc), (int)(k % s.ldc), c);
         }
-        tear_down(&q);
+        gemm_stop(&q);
     }
     dv_jit_destroy(jit);
 }
 
-// A in panels, as jit/gemm/plan.c packs it.
-static void gemm_panel(void **state)
+// A packed into panels, as jit/gemm/plan.c packs it.
+TEST(gemm_panel)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 300; i++) {
-        dv_gemm_shape s = random_shape(40, i % 2 ? DV_F32 : DV_F64), t;
+        dv_gemm_shape s = random_gemm(40, i % 2 ? DV_F32 : DV_F64), t;
         dv_dtype dt = (dv_dtype)s.dtype;
         size_t es = (size_t)dv_dtype_get(dt)->size_bytes, lanes = 16 / es;
         s.m = 1 + pick(8);
@@ -132,8 +126,8 @@ static void gemm_panel(void **state)
         s.batch = 1;
         s.lda = s.k + pick(5);
         s.ldb = s.n + pick(5);
-        problem q = {.s = s};
-        set_up(&q, 0);
+        gemm_problem q = {.s = s};
+        gemm_start(&q, 0);
         size_t size = ((size_t)s.k + lanes - 1) / lanes * 16 * (size_t)s.m;
         fenced panel = fence(size, 1);
         dv_move_shape move = {.lds = s.lda, .rows = s.m, .cols = s.k};
@@ -149,30 +143,29 @@ static void gemm_panel(void **state)
         for (size_t j = 0; j < size / es; j++) {
             size_t row = j / lanes % (size_t)s.m;
             size_t col = j / lanes / (size_t)s.m * lanes + j % lanes;
-            double want =
-                col < (size_t)s.k
-                    ? at(dt, q.a.data, (int64_t)row * s.lda + (int64_t)col)
-                    : 0;
-            assert_true(at(dt, panel.data, (int64_t)j) == want);
+            double want = col < (size_t)s.k
+                              ? dv_load((dv_dtype)dt, q.a.data,
+                                        (int64_t)row * s.lda + (int64_t)col)
+                              : 0;
+            assert_true(dv_load((dv_dtype)dt, panel.data, (int64_t)j) == want);
         }
         run(panel.data, q.b.data, q.c.data, &q.args);
-        compare(&q);
+        gemm_compare(&q);
         unfence(&panel);
-        tear_down(&q);
+        gemm_stop(&q);
     }
     dv_jit_destroy(jit);
 }
 
-// A and B packed on the way, all four ways to have them: as stored and packed,
-// or packed already. Packed bytes are read back by the kernels without the
-// sources.
-static void gemm_packs(void **state)
+// A and B packed by the kernel, in all four combinations: in place and packed
+// on the way, or packed already. Kernels that read packed operands do not read
+// the sources.
+TEST(gemm_packs)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     const dv_isa *isa = dv_jit_isa(jit);
     for (int i = 0; i < 800 / SHARE; i++) {
-        dv_gemm_shape s = random_shape(45, i % 2 ? DV_F32 : DV_F64), t;
+        dv_gemm_shape s = random_gemm(45, i % 2 ? DV_F32 : DV_F64), t;
         size_t es = i % 2 ? 4 : 8, wide = (size_t)isa->vector_bytes / es;
         s.trans_b = 0;
         s.batch = 0;
@@ -180,8 +173,8 @@ static void gemm_packs(void **state)
         s.ldb = s.n + (pick(3) ? pick(9) : 1100);
         s.ldc = s.n + pick(9);
         s.panel_a = (uint8_t)(1 + pick(4));
-        problem q = {.s = s};
-        set_up(&q, 0);
+        gemm_problem q = {.s = s};
+        gemm_start(&q, 0);
         size_t cols = ((size_t)s.n + wide - 1) / wide * wide;
         size_t quad = 16 / es, k = (size_t)s.k;
         size_t deep = s.trans_a ? k : (k + quad - 1) / quad * quad;
@@ -189,7 +182,7 @@ static void gemm_packs(void **state)
         fenced b = fence(cols * k * es, 1);
         q.args.pack_a = a.data;
         q.args.pack_b = b.data;
-        q.args.next = q.b.data; // asked for, not read
+        q.args.next = q.b.data; // prefetched, not read
         size_t size = (size_t)q.n_c * es;
         void *start = malloc(size);
         memcpy(start, q.c.data, size);
@@ -204,19 +197,18 @@ static void gemm_packs(void **state)
             memcpy(q.c.data, start, size);
             run(t.pack_a ? q.a.data : a.data, t.pack_b ? q.b.data : b.data,
                 q.c.data, &q.args);
-            compare(&q);
+            gemm_compare(&q);
         }
         free(start);
         unfence(&a);
         unfence(&b);
-        tear_down(&q);
+        gemm_stop(&q);
     }
     dv_jit_destroy(jit);
 }
 
-static void gemm_refuses(void **state)
+TEST(gemm_refuses)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     dv_gemm_fn run;
     dv_gemm_shape s = {.m = 0, .n = 1, .k = 1, .dtype = DV_F32};
@@ -235,7 +227,7 @@ static void gemm_refuses(void **state)
     s.batch = 2;
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     s.batch = 1;
-    s.n = 1000; // packed by no one kernel
+    s.n = 1000; // no single kernel packs this
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
     s.pack_b = 1;
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_LIMIT);
@@ -247,13 +239,12 @@ static void gemm_refuses(void **state)
 
 // -- Whole products ----------------------------------------------------------
 
-static void plans(void **state)
+TEST(plans)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 700 / SHARE; i++) {
         dv_gemm_shape s =
-            random_shape(i % 7 ? 60 : 150, i % 3 ? DV_F32 : DV_F64);
+            random_gemm(i % 7 ? 60 : 150, i % 3 ? DV_F32 : DV_F64);
         s.batch = 0;
         s.stride_a = s.stride_b = 0;
         // Small caches, so that there are many chunks and blocks.
@@ -267,17 +258,16 @@ static void plans(void **state)
     dv_jit_destroy(jit);
 }
 
-// Any number of threads and parts, in any order: the same bits.
-static void plans_repeat(void **state)
+// N8: any number of threads and parts, in any order, gives the same bits.
+TEST(plans_repeat)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 20; i++) {
-        dv_gemm_shape s = random_shape(90, DV_F32);
+        dv_gemm_shape s = random_gemm(90, DV_F32);
         s.batch = 0;
         s.stride_a = s.stride_b = 0;
-        problem q = {.s = s};
-        set_up(&q, 0);
+        gemm_problem q = {.s = s};
+        gemm_start(&q, 0);
         size_t size = (size_t)q.n_c * 4;
         void *start = malloc(size), *first = malloc(size);
         memcpy(start, q.c.data, size);
@@ -304,22 +294,21 @@ static void plans_repeat(void **state)
         }
         free(start);
         free(first);
-        tear_down(&q);
+        gemm_stop(&q);
     }
     dv_jit_destroy(jit);
 }
 
-// A small product is the first thread's alone; a large one is not.
-static void plans_keep_small_ones(void **state)
+// The first thread computes a small product alone, but not a large one.
+TEST(plans_keep_small_ones)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int size = 16; size <= 128; size *= 8) {
         dv_gemm_shape s = {.m = size, .n = size, .k = size, .dtype = DV_F32};
         dv_gemm_options o = {.threads = 2};
         s.lda = s.ldb = s.ldc = size;
-        problem q = {.s = s};
-        set_up(&q, 0);
+        gemm_problem q = {.s = s};
+        gemm_start(&q, 0);
         dv_gemm_plan *plan;
         assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_OK);
         for (int64_t i = 0; i < q.n_c; i++)
@@ -331,14 +320,13 @@ static void plans_keep_small_ones(void **state)
         assert_int_equal(left > 0, size == 128);
         assert_int_equal(dv_gemm_plan_busy(plan), size == 128 ? 2 : 1);
         dv_gemm_plan_destroy(plan);
-        tear_down(&q);
+        gemm_stop(&q);
     }
     dv_jit_destroy(jit);
 }
 
-static void plans_refuse(void **state)
+TEST(plans_refuse)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     dv_gemm_plan *plan;
     dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .panel_a = 4, .dtype = DV_F32};
@@ -365,19 +353,19 @@ static void plans_refuse(void **state)
 
 // -- Moves -------------------------------------------------------------------
 
-// One chain of additions an element, whatever the shape: also where all that
-// is added is -0, which a sum that starts at 0 would lose.
-static void one_sum_keeps_signs(void **state)
+// Every element is one chain of additions, whatever the shape: also if all
+// terms are -0, which a sum that begins with 0 would lose.
+TEST(one_sum_keeps_signs)
 {
-    (void)state;
     static const int32_t ks[] = {1, 3, 8, 20, 30, 64, 100};
     static const int32_t ns[] = {1, 3, 4, 8, 13, 20, 24};
     static const int32_t ms[] = {1, 2, 4, 5, 12};
-    static double a[12 * 100], b[100 * 24], c[12 * 24]; // f32 has room too
+    static double a[12 * 100], b[100 * 24],
+        c[12 * 24]; // large enough for f32, too
     dv_jit *jit = dv_jit_shared();
     if (!jit)
         skip_test("no kernels for this machine");
-    for (int i = 0; i < 7 * 7 * 5 * 4; i++) { // the second half is clamped
+    for (int i = 0; i < 7 * 7 * 5 * 4; i++) { // the second half has relu
         dv_gemm_shape s = {.m = ms[i % 5], .n = ns[i / 5 % 7], .one_sum = 1};
         dv_gemm_fn f;
         uint64_t want = 0, got = 0;
@@ -407,9 +395,8 @@ static void one_sum_keeps_signs(void **state)
     }
 }
 
-static void moves(void **state)
+TEST(moves)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 1000 / SHARE; i++) {
         dv_move_shape s = {.rows = 1 + pick(40), .cols = 1 + pick(40)};
@@ -421,11 +408,11 @@ static void moves(void **state)
         int rows = turn ? s.cols : s.rows, cols = turn ? s.rows : s.cols;
         s.lds = s.cols + pick(2) * pick(2000);
         s.ldd = cols + pick(2) * pick(2000);
-        int64_t n_src = span(s.rows, s.cols, s.lds),
-                n_dst = span(rows, cols, s.ldd);
+        int64_t n_src = gemm_span(s.rows, s.cols, s.lds),
+                n_dst = gemm_span(rows, cols, s.ldd);
         fenced src = fence((size_t)n_src * es, pick(2));
         fenced dst = fence((size_t)n_dst * es, pick(2));
-        fill(s.dtype, src.data, n_src, 0);
+        gemm_fill(s.dtype, src.data, n_src, 0);
         for (int64_t j = 0; j < n_dst; j++)
             dv_store(dt, dst.data, j, -9);
         dv_move_fn run;
@@ -435,9 +422,10 @@ static void moves(void **state)
             int64_t r = j / s.ldd, c = j % s.ldd;
             double want = c >= cols                ? -9
                           : s.move == DV_MOVE_ZERO ? 0
-                          : turn ? at(dt, src.data, c * s.lds + r)
-                                 : at(dt, src.data, r * s.lds + c);
-            assert_true(at(dt, dst.data, j) == want);
+                          : turn
+                              ? dv_load((dv_dtype)dt, src.data, c * s.lds + r)
+                              : dv_load((dv_dtype)dt, src.data, r * s.lds + c);
+            assert_true(dv_load((dv_dtype)dt, dst.data, j) == want);
         }
         unfence(&src);
         unfence(&dst);
@@ -461,9 +449,8 @@ static int pages_both(void)
     return n;
 }
 
-static void never_both(void **state)
+TEST(never_both)
 {
-    (void)state;
     int before = pages_both();
     unsetenv("DIVVY_JIT_ONE_VIEW");
     for (int one = 0; one < 2; one++) {
@@ -472,7 +459,7 @@ static void never_both(void **state)
         dv_jit *jit = new_jit();
         unsetenv("DIVVY_JIT_ONE_VIEW");
         for (int i = 0; i < 200; i++)
-            try_gemm(jit, random_shape(30, DV_F32), 0);
+            try_gemm(jit, random_gemm(30, DV_F32), 0);
         dv_jit_stats st;
         dv_jit_stats_get(jit, &st);
         assert_int_equal(st.two_views, !one);
@@ -481,7 +468,7 @@ static void never_both(void **state)
     }
 }
 
-// Views of code memory that can be written, and files of it that are open.
+// Counts the writable mappings of memory for code, and its open files.
 static int writable_code(void)
 {
     int n = 0;
@@ -502,9 +489,8 @@ static int writable_code(void)
 
 // Once kernels are made nothing can write to them; more can be made, in the
 // same memory.
-static void sealed_code(void **state)
+TEST(sealed_code)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     int before = writable_code();
     dv_gemm_fn first = NULL;
@@ -534,11 +520,10 @@ static void sealed_code(void **state)
     assert_int_equal(writable_code(), before);
 }
 
-// A map for perf has a name that others can foresee: no link is followed, and
-// no file of another name is written to.
-static void perf_map(void **state)
+// The name of the map for perf is predictable: no link is followed, and no file
+// of another name is written.
+TEST(perf_map)
 {
-    (void)state;
     char path[64], other[64], line[64] = "";
     struct stat st;
     snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
@@ -549,7 +534,7 @@ static void perf_map(void **state)
         assert_non_null(f);
         fputs("mine\n", f);
         fclose(f);
-        if (how == 0) // symbolic, to a file, to none, and another name
+        if (how == 0) // a symbolic link to a file, to nothing; a hard link
             assert_int_equal(symlink(other, path), 0);
         if (how == 1)
             assert_int_equal(symlink("/tmp/divvy-no-such-file", path), 0);
@@ -598,9 +583,8 @@ static void *many_lookups(void *arg)
     return jit;
 }
 
-static void cache_threads(void **state)
+TEST(cache_threads)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     pthread_t t[4];
     for (int i = 0; i < 4; i++)
@@ -616,9 +600,8 @@ static void cache_threads(void **state)
     dv_jit_destroy(jit);
 }
 
-static void listing(void **state)
+TEST(listing)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .dtype = DV_F32, .beta = 1};
     dv_gemm_fn f, again;
@@ -633,9 +616,8 @@ static void listing(void **state)
     dv_jit_destroy(jit);
 }
 
-static void other_machines(void **state)
+TEST(other_machines)
 {
-    (void)state;
     dv_jit *jit;
     dv_status s = dv_jit_create(&jit, NULL);
     assert_int_equal(s, dv_isa_host() ? DV_OK : DV_E_SYSTEM);
@@ -643,14 +625,15 @@ static void other_machines(void **state)
     dv_jit_destroy(jit);
 }
 
-// Code that does not fit into what is left of the memory is made again.
-static void memory_fills_up(void **state)
+// Code that does not fit into the rest of the memory is generated again
+// elsewhere.
+TEST(memory_fills_up)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     dv_jit_stats at = {0};
     int n = 0;
-    for (; at.code_bytes < 600 << 10; n++) { // more than the first memory
+    for (; at.code_bytes < 600 << 10;
+         n++) { // more than the first block of memory
         dv_gemm_shape s = {.m = 23, .n = 23, .k = 23, .dtype = DV_F32};
         dv_gemm_fn run;
         s.lda = 23 + n;

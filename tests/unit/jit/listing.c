@@ -1,7 +1,7 @@
-// Listings: every instruction of every kind of kernel is told, byte after byte,
-// and what is not code lies behind it.
+// Listings: every instruction of every kind of kernel is listed, byte by byte,
+// and data stands behind the code.
 #define _GNU_SOURCE
-#include "harness/jit_problem.h"
+#include "harness/gemm_case.h"
 #include "jit/vec/vec.h"
 
 // -- What a listing must be --------------------------------------------------
@@ -15,7 +15,8 @@ typedef struct line {
 
 static line lines[MOST_LINES];
 
-// The next kernel's lines; 0: there is none. *p goes on behind it.
+// Reads the lines of the next kernel and moves *p behind it; returns 0 at the
+// end.
 static int read_kernel(const char **p, size_t *size)
 {
     int n = 0;
@@ -40,7 +41,8 @@ static int is_data(const line *l)
     return l->text[0] == '.';
 }
 
-// Jumps of x86-64 name a byte of the listing. Is it an instruction's first?
+// A jump of x86-64 names a byte of the listing: it must be the first of an
+// instruction.
 static int lands(const line *l, int n)
 {
     size_t to;
@@ -74,7 +76,7 @@ static void check_kernel(int n, size_t size, int *data)
     *data += n - code;
 }
 
-// Returns how many kernels there are, in `data` lines that are none of theirs.
+// Returns the number of kernels; *data is the number of lines that are data.
 static int check_listing(dv_jit *jit, int *data)
 {
     dv_text t = {0};
@@ -94,8 +96,9 @@ static void make_products(dv_jit *jit)
     static const int types[] = {DV_F32, DV_F64, DV_I32};
     dv_gemm_fn fn;
     for (int i = 0; i < 60 / SHARE; i++) {
-        dv_gemm_shape s = random_shape(i % 3 ? 30 : 70, types[i % 3]);
-        dv_jit_gemm(jit, &s, &fn, NULL); // some have no kernel of their own
+        dv_gemm_shape s = random_gemm(i % 3 ? 30 : 70, types[i % 3]);
+        dv_jit_gemm(jit, &s, &fn,
+                    NULL); // some shapes have no kernel of their own
     }
 }
 
@@ -111,7 +114,7 @@ static void make_moves(dv_jit *jit)
     }
 }
 
-// Every function, of rows and of strided ones, and sums of them.
+// Every function, of dense and of strided rows, and sums of them.
 static void make_statements(dv_jit *jit)
 {
     dv_vec_operand o[4] = {{0}};
@@ -138,9 +141,8 @@ static void make_statements(dv_jit *jit)
     assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_OK);
 }
 
-static void all_is_told(void **state)
+TEST(all_is_told)
 {
-    (void)state;
     int n_sets = 0;
     for (int i = 0; i < dv_n_isas; i++) {
         setenv("DIVVY_CPU", dv_isas[i].name, 1);

@@ -1,10 +1,11 @@
-// Products of narrow types and of whole numbers: plans for any shape and all
-// options, with matrix instructions and without, against plain loops; moves
-// between types.
+// Products of narrow types and of integers: plans for any shape and all
+// options, with and without matrix instructions, compared with plain loops; and
+// conversions between types.
 #define _GNU_SOURCE
-#include "harness/jit_problem.h"
+#include "harness/gemm_case.h"
 
-// The JIT for instruction set i; NULL where the machine does not have it.
+// Returns the JIT for instruction set i, or NULL if the machine does not have
+// it.
 static dv_jit *jit_for(int i)
 {
     setenv("DIVVY_CPU", dv_isas[i].name, 1);
@@ -23,8 +24,8 @@ static void random_plans(int dtype, int n, int odd)
         if (!jit)
             continue;
         for (int i = 0; i < n / SHARE; i++) {
-            dv_gemm_shape s = random_shape(i % 5 ? 30 : 100, dtype);
-            if (type_sum(&s) == DV_F32 && s.batch < 2 && pick(3) == 0)
+            dv_gemm_shape s = random_gemm(i % 5 ? 30 : 100, dtype);
+            if (gemm_type_sum(&s) == DV_F32 && s.batch < 2 && pick(3) == 0)
                 s.ctype = (uint8_t)(pick(2) ? DV_F16 : DV_BF16);
             dv_gemm_options o = {.threads = 1 + pick(3), .work = 1};
             o.l1_bytes = pick(2) ? 0 : 300 + pick(2000);
@@ -35,46 +36,40 @@ static void random_plans(int dtype, int n, int odd)
     }
 }
 
-static void plans_bf16(void **state)
+TEST(plans_bf16)
 {
-    (void)state;
     random_plans(DV_BF16, 700, 1);
 }
 
-static void plans_f16(void **state)
+TEST(plans_f16)
 {
-    (void)state;
     random_plans(DV_F16, 500, 1);
 }
 
-static void plans_f32(void **state) // with C narrow
+static void plans_f32(void **state) // also with a narrow C
 {
     (void)state;
     random_plans(DV_F32, 300, 1);
 }
 
-static void plans_f64(void **state)
+TEST(plans_f64)
 {
-    (void)state;
     random_plans(DV_F64, 300, 1);
 }
 
-static void plans_i8(void **state)
+TEST(plans_i8)
 {
-    (void)state;
     random_plans(DV_I8, 700, 0);
 }
 
-static void plans_i32(void **state)
+TEST(plans_i32)
 {
-    (void)state;
     random_plans(DV_I32, 400, 1);
 }
 
-// Every small size: all tails of pairs, fours and steps.
-static void plans_small(void **state)
+// Every small size: all remainders of pairs, of fours and of steps.
+TEST(plans_small)
 {
-    (void)state;
     static const int types[] = {DV_BF16, DV_I8, DV_F16};
     dv_jit *jit = new_jit();
     for (int t = 0; t < 12; t++)
@@ -93,9 +88,8 @@ static void plans_small(void **state)
 }
 
 // Sizes around those of tiles and of what is packed together.
-static void plans_edges(void **state)
+TEST(plans_edges)
 {
-    (void)state;
     static const int sizes[] = {1, 8, 15, 16, 17, 31, 32, 33, 49, 64, 65};
     static const int longs[] = {1, 3, 4, 15, 31, 32, 33, 63, 64, 65, 130};
     enum { N = sizeof sizes / sizeof *sizes };
@@ -111,7 +105,8 @@ static void plans_edges(void **state)
             s.ldb = (s.trans_b ? s.k : s.n) + pick(3);
             s.ldc = s.n + pick(3);
             s.beta = (uint8_t)pick(2);
-            if (s.dtype == DV_BF16 && pick(2)) // kernels round some of them
+            if (s.dtype == DV_BF16 &&
+                pick(2)) // kernels round some results themselves
                 s.ctype = DV_BF16;
             dv_gemm_options o = {.l1_bytes = pick(3) ? 0 : 2000};
             try_plan(jit, s, &o, 0);
@@ -120,25 +115,23 @@ static void plans_edges(void **state)
     }
 }
 
-static void kernels_i32(void **state)
+TEST(kernels_i32)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     for (int i = 0; i < 1000 / SHARE; i++)
-        try_gemm(jit, random_shape(40, DV_I32), i % 2);
+        try_gemm(jit, random_gemm(40, DV_I32), i % 2);
     dv_jit_destroy(jit);
 }
 
-// The same bits from any number of threads.
-static void plans_repeat(void **state)
+// N8: any number of threads gives the same bits.
+TEST(plans_repeat)
 {
-    (void)state;
     static const int types[] = {DV_BF16, DV_F16, DV_I8};
     dv_jit *jit = new_jit();
     for (int i = 0; i < 30; i++) {
-        dv_gemm_shape s = random_shape(90, types[i % 3]);
-        problem q = {.s = s};
-        set_up(&q, 0);
+        dv_gemm_shape s = random_gemm(90, types[i % 3]);
+        gemm_problem q = {.s = s};
+        gemm_start(&q, 0);
         size_t size = (size_t)q.n_c * 4;
         void *start = malloc(size), *first = malloc(size);
         memcpy(start, q.c.data, size);
@@ -157,14 +150,13 @@ static void plans_repeat(void **state)
         }
         free(start);
         free(first);
-        tear_down(&q);
+        gemm_stop(&q);
     }
     dv_jit_destroy(jit);
 }
 
-static void plans_refuse(void **state)
+TEST(plans_refuse)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     dv_gemm_plan *plan;
     dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .dtype = DV_I8};
@@ -179,15 +171,15 @@ static void plans_refuse(void **state)
 
 // -- Moves -------------------------------------------------------------------
 
-// Numbers of all kinds: random bits, so that there are nan, infinities, ties
-// and numbers too large and too small.
+// Returns a number of any kind: random bits, so that there are nan, infinities,
+// ties, and numbers too large and too small.
 static double any_value(void)
 {
     union {
         uint32_t u;
         float f;
     } x = {.u = (uint32_t)rnd()};
-    if (pick(3) == 0) // halfway between two of the narrow ones
+    if (pick(3) == 0) // halfway between two numbers of the narrow type
         x.u = (x.u & 0xffff0000u) | 0x8000u;
     if (pick(3) == 0) // near the range of f16
         x.u = (x.u & 0x807fffffu) | (uint32_t)(100 + pick(50)) << 23;
@@ -203,8 +195,8 @@ static void convert(dv_jit *jit, int type, int narrow)
     s.move = narrow ? DV_MOVE_NARROW : DV_MOVE_WIDEN;
     s.lds = s.cols + pick(4);
     s.ldd = s.cols + pick(4);
-    int64_t n_src = span(s.rows, s.cols, s.lds),
-            n_dst = span(s.rows, s.cols, s.ldd);
+    int64_t n_src = gemm_span(s.rows, s.cols, s.lds),
+            n_dst = gemm_span(s.rows, s.cols, s.ldd);
     fenced src = fence((size_t)(n_src * dv_dtype_get(from)->size_bytes), 1);
     fenced dst = fence((size_t)(n_dst * dv_dtype_get(to)->size_bytes), pick(2));
     for (int64_t i = 0; i < n_src; i++)
@@ -229,9 +221,8 @@ static void convert(dv_jit *jit, int type, int narrow)
     unfence(&dst);
 }
 
-static void converts(void **state)
+TEST(converts)
 {
-    (void)state;
     for (int c = 0; c < dv_n_isas; c++) {
         dv_jit *jit = jit_for(c);
         if (!jit)
@@ -245,14 +236,14 @@ static void converts(void **state)
     }
 }
 
-// Zero, copy and transpose take bits as they are: any, nan too, stay the same.
+// Zero, copy and transpose move bits: any bits, also of nan, stay the same.
 static void move_bits(dv_jit *jit, const dv_move_shape *s)
 {
     int turn = s->move == DV_MOVE_TRANSPOSE;
     int rows = turn ? s->cols : s->rows, cols = turn ? s->rows : s->cols;
     int es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
-    size_t n_src = (size_t)(span(s->rows, s->cols, s->lds) * es),
-           n_dst = (size_t)(span(rows, cols, s->ldd) * es);
+    size_t n_src = (size_t)(gemm_span(s->rows, s->cols, s->lds) * es),
+           n_dst = (size_t)(gemm_span(rows, cols, s->ldd) * es);
     fenced src = fence(n_src, pick(2)), dst = fence(n_dst, pick(2));
     unsigned char *want = malloc(n_dst);
     for (size_t i = 0; i < n_src; i++)
@@ -291,10 +282,9 @@ static void try_move(dv_jit *jit, int type, int move, int rows, int cols)
     move_bits(jit, &s);
 }
 
-// All tails of blocks and vectors, and some that take many of them.
-static void moves(void **state)
+// All remainders of blocks and vectors, and some sizes of many blocks.
+TEST(moves)
 {
-    (void)state;
     static const int types[] = {DV_F16, DV_I8, DV_BF16, DV_I32, DV_F32, DV_F64};
     for (int c = 0; c < dv_n_isas; c++) {
         dv_jit *jit = jit_for(c);
@@ -309,9 +299,8 @@ static void moves(void **state)
     }
 }
 
-static void moves_refuse(void **state)
+TEST(moves_refuse)
 {
-    (void)state;
     dv_jit *jit = new_jit();
     dv_move_fn run;
     dv_move_shape s = {.rows = 4, .cols = 4, .dtype = DV_F16};

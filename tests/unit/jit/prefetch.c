@@ -1,10 +1,11 @@
-// Kernels that ask for what is read next, by their prefetches.
+// Kernels that prefetch what is read next.
 #define _GNU_SOURCE
-#include "harness/jit_problem.h"
+#include "harness/gemm_case.h"
 
 enum { MOST_ASKS = 512 };
 
-// The prefetches of a kernel of NEON: how many, and how far ahead, in bytes.
+// Lists the prefetches of a NEON kernel: their number, and how far ahead they
+// are in bytes.
 static int list_asks(dv_gemm_shape s, int *ahead)
 {
     dv_jit *jit = new_jit();
@@ -37,10 +38,9 @@ static int has_neon(void)
     return neon;
 }
 
-// Kernels that read from memory ask for what comes next, while k runs.
-static void gemm_asks(void **state)
+// Kernels that read from memory prefetch what comes next while k runs.
+TEST(gemm_asks)
 {
-    (void)state;
     if (!has_neon())
         skip_test("the kernels are not for NEON");
     dv_gemm_shape s = {.m = 24, .n = 24, .k = 48, .dtype = DV_F32};
@@ -56,21 +56,21 @@ static void gemm_asks(void **state)
     s.pack_b = 1;
     s.next_b = DV_NEXT_SPREAD;
     int spread = count_asks(s);
-    s.m = 4; // the only tile asks for every row
+    s.m = 4; // the only tile prefetches every row
     assert_true(spread > 0 && count_asks(s) > 0);
 }
 
-// Each of four tiles asks for a quarter of the lines behind the rows: a quarter
-// of the steps look as far ahead as the tile is from its line's end.
-static void gemm_asks_in_turns(void **state)
+// Each of four tiles prefetches a quarter of the lines behind the rows: a
+// quarter of the steps look ahead as far as the tile is from the end of its
+// line.
+TEST(gemm_asks_in_turns)
 {
-    (void)state;
     if (!has_neon())
         skip_test("the kernels are not for NEON");
     int ahead[MOST_ASKS], found[4] = {0};
     dv_gemm_shape s = {.m = 48, .n = 24, .k = 48, .dtype = DV_F32};
     s.trans_a = s.ahead_a = 1;
-    s.lda = 5000; // rows of k are walked: offsets are within a row
+    s.lda = 5000; // a pointer walks over rows of k: offsets are within a row
     int n = list_asks(s, ahead), near = 0;
     for (int i = 0; i < n; i++)
         if (ahead[i] >= 64 && ahead[i] < 128) {

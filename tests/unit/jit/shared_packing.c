@@ -1,18 +1,18 @@
-// Threads that pack panels of B for each other: the same bits as from one
-// thread, whoever is ahead, run after run; and that they do share.
+// N8: threads that pack panels of B for each other give the same bits as one
+// thread, whichever is ahead, run after run; and they do share panels.
 #define _GNU_SOURCE // MAP_ANONYMOUS, fork
 #include "jit/gemm/plan.h"
-#include "harness/jit_problem.h"
+#include "harness/gemm_case.h"
 #include <sys/wait.h>
 
-// A shape with panels for several threads, and options that cut it in many
-// chunks and blocks.
+// Makes a shape with panels for several threads, and options that cut it into
+// many chunks and blocks.
 static dv_gemm_shape wide_shape(int dtype)
 {
-    dv_gemm_shape s = random_shape(90, dtype);
+    dv_gemm_shape s = random_gemm(90, dtype);
     s.batch = 0;
     s.stride_a = s.stride_b = s.stream = 0;
-    s.m += 300; // threads are one below the other
+    s.m += 300; // so that threads have different rows
     s.n = 170 + pick(130);
     s.lda = s.ldb = s.ldc = 0;
     return s;
@@ -25,8 +25,8 @@ static dv_gemm_options options_of(int threads)
     return o;
 }
 
-// What one thread makes of it, in the chunks of `o`.
-static void once(dv_jit *jit, problem *q, const dv_gemm_options *o)
+// Computes the product on one thread, in the chunks of `o`.
+static void once(dv_jit *jit, gemm_problem *q, const dv_gemm_options *o)
 {
     dv_gemm_options alone = *o;
     dv_gemm_plan *plan;
@@ -37,27 +37,27 @@ static void once(dv_jit *jit, problem *q, const dv_gemm_options *o)
     dv_gemm_plan_destroy(plan);
 }
 
-static size_t bytes_c(const problem *q)
+static size_t bytes_c(const gemm_problem *q)
 {
     return (size_t)q->n_c *
-           (size_t)dv_dtype_get((dv_dtype)type_c(&q->s))->size_bytes;
+           (size_t)dv_dtype_get((dv_dtype)gemm_type_c(&q->s))->size_bytes;
 }
 
-// Runs with other operands each time: nothing is left of those before. Parts by
-// themselves, in between, share nothing.
+// Runs with other operands each time, so that nothing of an earlier run may be
+// left. Parts that are run by themselves in between share nothing.
 static int try_shares(dv_jit *jit, dv_gemm_shape s, const dv_gemm_options *o)
 {
     dv_gemm_plan *plan;
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, o, NULL), DV_OK);
     int shares = plan->common != NULL;
-    s = plan->s; // with its distances of rows
-    problem q = {.s = s};
-    set_up(&q, 0);
+    s = plan->s; // with its strides of rows
+    gemm_problem q = {.s = s};
+    gemm_start(&q, 0);
     size_t size = bytes_c(&q);
     void *start = malloc(size), *want = malloc(size);
     memcpy(start, q.c.data, size);
     for (int run = 0; run < 4; run++) {
-        fill(s.dtype, q.b.data, q.n_b, 0);
+        gemm_fill(s.dtype, q.b.data, q.n_b, 0);
         memcpy(q.c.data, start, size);
         once(jit, &q, o);
         memcpy(want, q.c.data, size);
@@ -70,14 +70,13 @@ static int try_shares(dv_jit *jit, dv_gemm_shape s, const dv_gemm_options *o)
     }
     free(start);
     free(want);
-    tear_down(&q);
+    gemm_stop(&q);
     dv_gemm_plan_destroy(plan);
     return shares;
 }
 
-static void same_bits(void **state)
+TEST(same_bits)
 {
-    (void)state;
     static const int types[] = {DV_F32, DV_F64, DV_F32,  DV_F16,
                                 DV_I32, DV_F32, DV_BF16, DV_I8};
     dv_jit *jit = new_jit();
@@ -93,9 +92,10 @@ static void same_bits(void **state)
     dv_jit_destroy(jit);
 }
 
-// One after the other, as without threads: the second finds what the first has
-// packed, the first does all of the second's itself. From the third chunk on
-// the first finds that the second is behind and keeps to itself.
+// The parts run one after the other, as without threads: the second finds what
+// the first has packed; the first packs what the second would have packed. From
+// the third chunk on the first finds that the second is behind and packs for
+// itself alone.
 static void see_flags(dv_gemm_plan *plan, int chunks)
 {
     const dv_gemm_share *p = plan->parts;
@@ -109,9 +109,8 @@ static void see_flags(dv_gemm_plan *plan, int chunks)
     }
 }
 
-static void one_after_the_other(void **state)
+TEST(one_after_the_other)
 {
-    (void)state;
 #if defined(__SANITIZE_THREAD__)
     skip_test("a forked child may not start threads here");
 #endif
@@ -128,8 +127,8 @@ static void one_after_the_other(void **state)
         o.k_block = 16;
         assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_OK);
         assert_non_null(plan->common);
-        problem q = {.s = plan->s};
-        set_up(&q, 0);
+        gemm_problem q = {.s = plan->s};
+        gemm_start(&q, 0);
         once(jit, &q, &o);
         void *want = malloc(bytes_c(&q));
         memcpy(want, q.c.data, bytes_c(&q));
@@ -151,17 +150,16 @@ static void one_after_the_other(void **state)
         assert_true(WIFEXITED(how));
         assert_int_equal(WEXITSTATUS(how), 0);
         free(want);
-        tear_down(&q);
+        gemm_stop(&q);
         dv_gemm_plan_destroy(plan);
     }
     dv_jit_destroy(jit);
 }
 
-// Parts that are cut unevenly, too few panels, rows for one thread only: they
-// work, shared or not.
-static void odd_sizes(void **state)
+// Uneven parts, too few panels, rows for one thread only: the results are
+// right, shared or not.
+TEST(odd_sizes)
 {
-    (void)state;
     static const int sizes[][3] = {
         {9, 200, 30},   {200, 9, 30},    {5, 81, 17},   {64, 83, 33},
         {161, 161, 1},  {333, 163, 40},  {41, 1001, 9}, {130, 130, 70},

@@ -1,6 +1,6 @@
-// Kernels of whole statements against plain loops: every function and type,
-// all tails and strides, with operands that end and begin at pages that may
-// not be touched.
+// Kernels of whole statements compared with plain loops: every function and
+// type, all remainders and strides, with operands that begin and end at pages
+// that may not be touched.
 #define _GNU_SOURCE
 #include "harness/vec_case.h"
 
@@ -18,7 +18,7 @@ static int is_math(int fn)
     return (fn >= DV_FN_EXP && fn <= DV_FN_GELU) || fn == DV_FN_DIV;
 }
 
-// In f64 it is the plain formula of gelu that is far off in its tail.
+// In f64 the plain formula of gelu, the reference, is inexact in its tail.
 static double tolerance(int fn, unsigned compute)
 {
     if (fn == DV_FN_GELU)
@@ -28,7 +28,7 @@ static double tolerance(int fn, unsigned compute)
 
 static void function(int fn, int t, int64_t rows, int64_t cols)
 {
-    static problem q;
+    static vec_problem q;
     int n = dv_fn_get((dv_fn)fn)->n_args;
     memset(&q, 0, sizeof q);
     q.rows = rows;
@@ -41,25 +41,27 @@ static void function(int fn, int t, int64_t rows, int64_t cols)
         set_strides(&q, i, types[t].element);
     for (int i = 0; i < n; i++) {
         q.n[i] = load_node(i);
-        if (n > 1 && pick(4) == 0) // the same for a row, a column or all
+        if (n > 1 && pick(4) == 0) // constant along a row, a column or both
             q.o[i].inner = 0, q.o[i].outer = pick(2);
         else if (n > 1 && pick(5) == 0)
-            q.n[i] = (dv_vec_node){.kind = DV_VEC_CONST, .value = input(&q)};
+            q.n[i] =
+                (dv_vec_node){.kind = DV_VEC_CONST, .value = vec_input(&q)};
     }
     q.n[n] = apply_node((dv_fn)fn, 0, n > 1, n > 2 ? 2 : 0);
     q.s.n_operands = (uint16_t)(n + 1);
     q.s.n_nodes = (uint16_t)(n + 1);
     q.s.result = (uint16_t)n;
-    // gelu's error in f32 is one of x; silu is coarse where e^x is denormal.
+    // The error of gelu in f32 is relative to x; silu is inexact where e^x is
+    // subnormal.
     double scale = fn == DV_FN_GELU && q.s.compute == DV_F32 ? 5
                    : fn == DV_FN_SILU ? (q.s.compute == DV_F32 ? 1e-35 : 1e-304)
                                       : 0;
-    solve(&q, tolerance(fn, q.s.compute), scale, dv_fn_get((dv_fn)fn)->text);
+    vec_solve(&q, tolerance(fn, q.s.compute), scale,
+              dv_fn_get((dv_fn)fn)->text);
 }
 
-static void functions(void **state)
+TEST(functions)
 {
-    (void)state;
     skip_without_kernels();
     for (int fn = 0; fn <= DV_FN_SELECT; fn++)
         for (int t = 0; t < N_TYPES; t++) {
@@ -74,15 +76,14 @@ static void functions(void **state)
 
 // -- Integers ----------------------------------------------------------------
 
-static void integers(void **state)
+TEST(integers)
 {
-    (void)state;
     skip_without_kernels();
     static const int fns[] = {DV_FN_LT,  DV_FN_LE,  DV_FN_GT,    DV_FN_GE,
                               DV_FN_EQ,  DV_FN_NE,  DV_FN_ADD,   DV_FN_SUB,
                               DV_FN_MUL, DV_FN_NEG, DV_FN_RELU,  DV_FN_ABS,
                               DV_FN_MIN, DV_FN_MAX, DV_FN_SELECT};
-    static problem q;
+    static vec_problem q;
     for (int k = 0; k < 15; k++)
         for (int cols = 1; cols <= 40; cols += 1 + pick(2 * SHARE - 1)) {
             int fn = fns[k], n = dv_fn_get((dv_fn)fn)->n_args;
@@ -98,16 +99,15 @@ static void integers(void **state)
             q.n[n] = apply_node((dv_fn)fn, 0, n > 1, n > 2 ? 2 : 0);
             q.s.n_operands = q.s.n_nodes = (uint16_t)(n + 1);
             q.s.result = (uint16_t)n;
-            solve(&q, 0, 0, dv_fn_get((dv_fn)fn)->text);
+            vec_solve(&q, 0, 0, dv_fn_get((dv_fn)fn)->text);
         }
 }
 
-// Reads of all types beside each other.
-static void mixed_types(void **state)
+// Operands of all types in one statement.
+TEST(mixed_types)
 {
-    (void)state;
     skip_without_kernels();
-    static problem q;
+    static vec_problem q;
     for (int i = 0; i < 200 / SHARE; i++) {
         memset(&q, 0, sizeof q);
         q.rows = 1 + pick(3);
@@ -128,19 +128,18 @@ static void mixed_types(void **state)
         q.n[4] = apply_node(DV_FN_SUB, 3, 2, 0);
         q.s.n_nodes = 5;
         q.s.result = 4;
-        solve(&q, 0, 0, "mixed");
+        vec_solve(&q, 0, 0, "mixed");
     }
 }
 
 // -- Long ones ---------------------------------------------------------------
 
-// A balanced tree keeps many values alive at once, a chain none; both with
-// more operands than there are pointers.
-static void long_expressions(void **state)
+// A balanced tree has many live values, a chain one; both have more operands
+// than there are pointers.
+TEST(long_expressions)
 {
-    (void)state;
     skip_without_kernels();
-    static problem q;
+    static vec_problem q;
     for (int i = 0; i < 60 / SHARE; i++) {
         memset(&q, 0, sizeof q);
         int tree = pick(2), n_in = 1 + pick(MAX_AT - 1), n = 0;
@@ -171,16 +170,16 @@ static void long_expressions(void **state)
         }
         q.s.n_nodes = (uint16_t)n;
         q.s.result = (uint16_t)(n - 1);
-        solve(&q, 0, 0, tree ? "tree" : "chain");
+        vec_solve(&q, 0, 0, tree ? "tree" : "chain");
     }
 }
 
-// Functions inside each other, invariants of the row among them.
-static void nested(void **state)
+// Functions inside functions, with values that are constant along a row among
+// them.
+TEST(nested)
 {
-    (void)state;
     skip_without_kernels();
-    static problem q;
+    static vec_problem q;
     for (int i = 0; i < 80 / SHARE; i++) {
         memset(&q, 0, sizeof q);
         q.rows = 1 + pick(4);
@@ -196,7 +195,7 @@ static void nested(void **state)
         q.o[2].inner = q.o[2].outer = 0;
         for (int k = 0; k < 3; k++)
             q.n[k] = load_node(k);
-        q.n[3] = apply_node(DV_FN_RSQRT, 1, 0, 0); // of the row
+        q.n[3] = apply_node(DV_FN_RSQRT, 1, 0, 0); // constant along a row
         q.n[4] = apply_node(DV_FN_SIGMOID, 2, 0, 0);
         q.n[5] = apply_node(DV_FN_MUL, 0, 3, 0);
         q.n[6] = apply_node(DV_FN_TANH, 5, 0, 0);
@@ -208,14 +207,13 @@ static void nested(void **state)
         q.n[12] = apply_node(DV_FN_ADD, 11, 8, 0);
         q.s.n_nodes = 13;
         q.s.result = 12;
-        solve(&q, 8, 1, "nested");
+        vec_solve(&q, 8, 1, "nested");
     }
 }
 
-// What is written may be what is read, element for element.
-static void in_place(void **state)
+// The result may overwrite an operand, element by element.
+TEST(in_place)
 {
-    (void)state;
     skip_without_kernels();
     float x[100], y[100];
     dv_vec_operand o[2] = {{.inner = 1, .dtype = DV_F32},
@@ -228,8 +226,8 @@ static void in_place(void **state)
                       .result = 1,
                       .compute = DV_F32};
     dv_vec_fn fn, again;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_OK);
-    assert_int_equal(dv_jit_vec(jit, &s, &again, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &again, NULL), DV_OK);
     assert_true(fn == again);
     for (int cols = 1; cols <= 100; cols++) {
         for (int i = 0; i < 100; i++)
@@ -242,7 +240,7 @@ static void in_place(void **state)
 
 // -- Rounding and signs ------------------------------------------------------
 
-// x * 1, from f64 to a narrow type.
+// Stores x * 1, computed in f64, as a narrow type.
 static void store_as(dv_dtype t, double *x, void *y, int n)
 {
     dv_vec_operand o[2] = {{.inner = 1, .dtype = DV_F64},
@@ -257,20 +255,19 @@ static void store_as(dv_dtype t, double *x, void *y, int n)
                       .result = 2,
                       .compute = DV_F64};
     dv_vec_fn fn;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
     fn(&(dv_vec_args){1, n, (void *[]){x, y}, NULL});
 }
 
-// Numbers halfway between two of a type, and the nearest ones beside them:
-// rounding to f32 on the way must not show.
-static void rounded_once(void **state)
+// Numbers halfway between two of a type, and the doubles next to them: they
+// must not be rounded to f32 first.
+TEST(rounded_once)
 {
-    (void)state;
     skip_without_kernels();
     enum { N = 1023 };
     static const struct {
         dv_dtype t;
-        int bits, least; // of the significand; exponent of the last bit
+        int bits, least; // bits of the significand; exponent of the last bit
     } types_[] = {{DV_F16, 11, -24}, {DV_BF16, 8, -133}, {DV_F32, 24, -149}};
     static double x[N];
     static unsigned char y[4 * N], want[4 * N];
@@ -301,10 +298,9 @@ static void rounded_once(void **state)
     }
 }
 
-// Between -0 and 0, min takes -0 and max takes 0; nan stays.
-static void signed_zeros(void **state)
+// Of -0 and 0, min returns -0 and max returns 0; nan stays.
+TEST(signed_zeros)
 {
-    (void)state;
     skip_without_kernels();
     float a[] = {-0.0f, 0.0f, -0.0f, 0.0f, NAN, 1, -1, NAN, -2};
     float b[] = {0.0f, -0.0f, -0.0f, 0.0f, 1, NAN, -0.0f, NAN, -3}, y[9];
@@ -322,7 +318,7 @@ static void signed_zeros(void **state)
                           .result = 2,
                           .compute = DV_F32};
         dv_vec_fn fn;
-        assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_OK);
+        assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
         fn(&(dv_vec_args){1, 9, (void *[]){a, b, y}, NULL});
         for (int i = 0; i < 9; i++) {
             float c = k < 2 ? b[i] : 0, want = k ? fmaxf(a[i], c) : 0;
@@ -342,9 +338,8 @@ static void signed_zeros(void **state)
 
 // -- What is refused, and names ----------------------------------------------
 
-static void refused(void **state)
+TEST(refused)
 {
-    (void)state;
     skip_without_kernels();
     dv_vec_operand o[2] = {{.inner = 1, .dtype = DV_F32},
                            {.inner = 1, .dtype = DV_F32}};
@@ -358,34 +353,35 @@ static void refused(void **state)
     dv_vec_shape s = good;
     dv_vec_fn fn;
     s.compute = DV_F16;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_DTYPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_DTYPE);
     s = good;
     s.result = 2;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     s = good;
     s.to_acc = 1;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     s = good;
-    s.reduce = DV_VEC_INNER; // but what is written moves along
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    s.reduce = DV_VEC_INNER; // but the result has a stride in the reduced loop
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     s = good;
     o[0].inner = (int64_t)DV_VEC_MAX_STRIDE + 1;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_LIMIT);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_LIMIT);
     o[0].inner = 1;
     o[0].dtype = DV_I64;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_DTYPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_DTYPE);
     s.compute = o[0].dtype = o[1].dtype = DV_I32; // exp of integers
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_DTYPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_DTYPE);
     o[0].dtype = o[1].dtype = DV_F32;
     s = good;
     n[1].arg[0] = 1; // of itself
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     n[1].arg[0] = 0;
     n[0].arg[0] = 2;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     n[0].arg[0] = 0;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_OK);
-    dv_jit *own; // a list is long where there are many kernels
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
+    dv_jit
+        *own; // a JIT of its own, because the listing of many kernels is long
     assert_int_equal(dv_jit_create(&own, NULL), DV_OK);
     assert_int_equal(dv_jit_vec(own, &s, &fn, NULL), DV_OK);
     dv_text list = {0};
@@ -412,7 +408,8 @@ static size_t written(const dv_vec_isa *isa, const dv_vec_shape *s,
     return code.n;
 }
 
-// With them the code is what it is by itself. Is there one for it?
+// With the plans of earlier statements the code is the same as alone. Returns
+// whether one of them was used.
 static int try_plans(const dv_vec_isa *isa, const dv_vec_shape *s,
                      dv_vec_plans *plans)
 {
@@ -436,7 +433,7 @@ static int64_t pick_step(int64_t like)
     return step;
 }
 
-static void random_statement(problem *q)
+static void random_statement(vec_problem *q)
 {
     int n = 1 + pick(3);
     memset(q, 0, sizeof *q);
@@ -468,11 +465,10 @@ static void random_statement(problem *q)
     q->s.from_acc = q->s.reduce && pick(3) == 0;
 }
 
-// Shapes with other strides than those before.
-static void plans_for_strides(void **state)
+// Statements that differ in strides from the ones before.
+TEST(plans_for_strides)
 {
-    (void)state;
-    static problem q;
+    static vec_problem q;
     for (int i = 0; i < dv_n_isas; i++) {
         const dv_vec_isa *isa = dv_backend_vec(&dv_isas[i]);
         dv_vec_plans plans = {0};
@@ -485,7 +481,8 @@ static void plans_for_strides(void **state)
                 q.o[o].outer = q.o[o].outer ? pick_step(7) : 0;
                 q.o[o].ahead = pick(3) * 16;
             }
-            if (t % 4 == 3) { // one stays where it is, or no longer
+            if (t % 4 ==
+                3) { // one operand stays where it is, or no longer does
                 dv_vec_operand *o = &q.o[pick(q.s.n_operands - 1)];
                 o->outer = o->outer ? 0 : 7;
             }
@@ -496,9 +493,9 @@ static void plans_for_strides(void **state)
     }
 }
 
-// A sum of all operands but the last: more of them than there are pointers.
-static void wide_statement(problem *q, dv_vec_operand *o, dv_vec_node *nodes,
-                           int n, int reduce)
+// Makes a sum of all operands but the last: more than there are pointers.
+static void wide_statement(vec_problem *q, dv_vec_operand *o,
+                           dv_vec_node *nodes, int n, int reduce)
 {
     memset(q, 0, sizeof *q);
     int last = 2 * n - 2, fold = reduce != DV_VEC_EACH;
@@ -522,13 +519,13 @@ static void wide_statement(problem *q, dv_vec_operand *o, dv_vec_node *nodes,
     q->s.reduce = (uint8_t)reduce;
 }
 
-// Each operand's rows in turn; of one statement and of two side by side.
-static void plans_for_rows(void **state)
+// Changes the rows of each operand in turn, for one statement and for two side
+// by side.
+TEST(plans_for_rows)
 {
-    (void)state;
     enum { MOST = 14 };
     static const int64_t far[] = {1, -3, 5000000};
-    static problem q[2];
+    static vec_problem q[2];
     static dv_vec_operand o[2][MOST + 1];
     static dv_vec_node nodes[2][2 * MOST + 1];
     for (int t = 0; t < dv_n_isas * 4 * MOST; t++) {
@@ -547,7 +544,7 @@ static void plans_for_rows(void **state)
             }
         o[0][0].ahead = 64;
         assert_true(try_plans(isa, &q[0].s, &plans));
-        o[0][0].inner = 3; // no longer side by side
+        o[0][0].inner = 3; // no longer dense
         assert_false(try_plans(isa, &q[0].s, &plans));
         dv_vec_plans_free(&plans);
     }
@@ -566,8 +563,6 @@ int main(void)
                                        cmocka_unit_test(plans_for_strides),
                                        cmocka_unit_test(plans_for_rows),
                                        cmocka_unit_test(refused)};
-    values = malloc(DV_VEC_MAX_NODES * sizeof *values);
-    int code = run_group(tests, set_up, tear_down);
-    free(values);
+    int code = run_group(tests, jit_set_up, jit_tear_down);
     return code;
 }

@@ -1,9 +1,10 @@
-// Errors of the vector functions: f32 over all bit patterns by a stride, f64 on
-// many points and all edges, against the C library in a wider type.
+// Errors of the vector functions, compared with the C library in a wider type:
+// f32 over all bit patterns with a stride, f64 on many points and all special
+// ones.
 //
-//   unit_jit_vec_math      a prime stride over the patterns of f32
-//   unit_jit_vec_math 1    every one of them; prints what was measured
-#include "harness/test.h"
+//   unit_jit_vec_math      a prime stride over the bit patterns of f32
+//   unit_jit_vec_math 1    all of them; prints the errors that were measured
+#include "harness/kernels.h"
 #include "ir/program.h"
 #include "jit/backend.h"
 #include "jit/vec/vec.h"
@@ -12,8 +13,7 @@
 
 enum { CHUNK = 4096 };
 
-static dv_jit *jit;
-// Primes, and points of f64; fewer for emulators, which are slow.
+// Prime strides, and numbers of f64 points; fewer in emulators, which are slow.
 #ifdef DV_EMULATED
 static uint32_t stride = 31337;
 enum { OFTEN = 251, SOME = 1 << 16 };
@@ -22,8 +22,8 @@ static uint32_t stride = 7919;
 enum { OFTEN = 61, SOME = 1 << 18 };
 #endif
 
-// The bound in units of the last place of the result. gelu's in f32 is one of
-// x instead; silu's holds down to where e^x is denormal.
+// The bounds, in units in the last place of the result. That of gelu in f32 is
+// relative to x instead; that of silu holds as long as e^x is not subnormal.
 static const struct {
     dv_fn fn;
     double f32, f64;
@@ -57,20 +57,6 @@ static long double wide(dv_fn fn, long double x)
     }
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    const dv_isa *isa = dv_isa_host();
-    return isa ? dv_jit_create(&jit, NULL) != DV_OK : 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    dv_jit_destroy(jit);
-    return 0;
-}
-
 static dv_vec_fn kernel(dv_fn fn, dv_dtype t)
 {
     dv_vec_operand o[2] = {{.inner = 1, .dtype = (uint8_t)t},
@@ -84,13 +70,13 @@ static dv_vec_fn kernel(dv_fn fn, dv_dtype t)
                       .result = 1,
                       .compute = (uint8_t)t};
     dv_vec_fn out;
-    assert_int_equal(dv_jit_vec(jit, &s, &out, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &out, NULL), DV_OK);
     return out;
 }
 
 // -- f32 ---------------------------------------------------------------------
 
-// Distance of floats around |v|, denormals included.
+// Returns the distance between floats around |v|, subnormal ones included.
 static double ulp_f32(double v)
 {
     int e;
@@ -110,7 +96,7 @@ static double error_f32(dv_fn fn, float x, float y, double want)
     if ((double)y == want || y == (float)want)
         return fabs((double)y - want) <= 0.5 * ulp_f32(size)
                    ? fabs((double)y - want) / ulp_f32(size)
-                   : 0; // inf for what is beyond the largest
+                   : 0; // the reference may exceed the largest float
     if (isinf(y) || isinf(want))
         return INFINITY;
     return fabs((double)y - want) / ulp_f32(size);
@@ -120,7 +106,7 @@ typedef struct largest {
     double error, at;
 } largest;
 
-// Patterns from one to another, all or some.
+// Measures the bit patterns from one to another, all or some.
 static largest sweep_f32(dv_fn fn, double bound, uint64_t from, uint64_t to,
                          uint32_t by)
 {
@@ -147,8 +133,8 @@ static largest sweep_f32(dv_fn fn, double bound, uint64_t from, uint64_t to,
     return w;
 }
 
-// A few patterns of all, and more of those from 1/4 to 4, where functions pass
-// from one form to another: what is worst is rare.
+// A few of all patterns, and more of those from 1/4 to 4, where functions
+// change from one formula to another: the largest errors are rare.
 static void one_f32(dv_fn fn, double bound)
 {
     enum { QUARTER = 0x3e800000, FOUR = 0x40800000 };
@@ -161,13 +147,12 @@ static void one_f32(dv_fn fn, double bound)
                   w.at);
 }
 
-static void f32(void **state)
+TEST(f32)
 {
-    (void)state;
-    // Where erf was off by 2.02, seen among all patterns; and is by most now.
+    // Points where the error of erf was 2.02, found among all patterns, and
+    // where it is largest now.
     static const uint32_t far[] = {0x3f6bcdcf, 0x3f846693};
-    if (!jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     for (int i = 0; i < N_BOUNDS; i++)
         one_f32(bounds[i].fn, bounds[i].f32);
     for (int i = 0; i < 2; i++)
@@ -176,17 +161,7 @@ static void f32(void **state)
 
 // -- f64 ---------------------------------------------------------------------
 
-static uint64_t seed = 1;
-
-static uint64_t rnd(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed;
-}
-
-// Any pattern, numbers around 1, and around where functions change.
+// Returns any bit pattern, a number around 1, or one where a function changes.
 static double point(uint64_t i)
 {
     static const double edges[] = {0,
@@ -277,22 +252,18 @@ static void one_f64(dv_fn fn, double bound, uint64_t points)
                   at);
 }
 
-static void f64(void **state)
+TEST(f64)
 {
-    (void)state;
-    if (!jit)
-        skip_test("no kernels for this machine");
-    // Where long double is no wider, the bound says little.
+    skip_without_kernels();
+    // If long double is no wider than double, the bound says little.
     for (int i = 0; i < N_BOUNDS; i++)
         one_f64(bounds[i].fn, bounds[i].f64, stride == 1 ? 8 << 20 : SOME);
 }
 
-// -0 and 0 become what the plain formulas make of them, sign and all.
-static void zeros(void **state)
+// -0 and 0 give what the plain formulas give, with the same sign.
+TEST(zeros)
 {
-    (void)state;
-    if (!jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     for (int i = 0; i < N_BOUNDS; i++) {
         dv_fn fn = bounds[i].fn;
         const float x[] = {0, -0.0F, 0, -0.0F, -0.0F};
@@ -318,7 +289,7 @@ static void zeros(void **state)
 
 enum { BLOCK = 64 };
 
-// Blocks of small numbers, of larger ones, of small ones with one that is not,
+// Blocks of small numbers, of larger ones, of small ones with one exception,
 // and of anything.
 static float among(int i)
 {
@@ -341,14 +312,12 @@ static int same(float a, float b)
     return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
 }
 
-// What a number becomes does not depend on those beside it, nor on where it is
+// The result of a number does not depend on its neighbours or on its position
 // in a row.
-static void neighbours(void **state)
+TEST(neighbours)
 {
-    (void)state;
     static float x[CHUNK], y[CHUNK], alone[CHUNK];
-    if (!jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     for (int k = 0; k < N_BOUNDS; k++) {
         dv_vec_fn run = kernel(bounds[k].fn, DV_F32);
         for (int i = 0; i < CHUNK; i++) {
@@ -366,7 +335,7 @@ static void neighbours(void **state)
 
 enum { APART = 701, ROWS = 3 };
 
-// Rows of near and far numbers, in crowds of any length.
+// Makes rows with runs of numbers in and out of range, of any length.
 static void crowds_of(float *x)
 {
     static const float far[] = {-INFINITY, -1e9F, 100, NAN, -95};
@@ -398,19 +367,17 @@ static dv_vec_fn kernel_of_rows(dv_fn fn, int sums)
                       .reduce = sums ? DV_VEC_INNER : DV_VEC_EACH,
                       .reducer = DV_RED_MAX};
     dv_vec_fn out;
-    assert_int_equal(dv_jit_vec(jit, &s, &out, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &out, NULL), DV_OK);
     return out;
 }
 
-// A crowd of numbers out of range ends, as it begins, anywhere in rows of any
-// length: their elements, and their largest, are what they are alone.
-static void crowds(void **state)
+// A run of numbers out of range may begin and end anywhere in rows of any
+// length: the elements, and their maximum, are the same as alone.
+TEST(crowds)
 {
-    (void)state;
     static float x[ROWS * APART], y[ROWS * APART], alone[ROWS * APART];
     static float most[ROWS * APART];
-    if (!jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     for (int k = 0; k < N_BOUNDS; k++) {
         dv_fn fn = bounds[k].fn;
         dv_vec_fn run = kernel_of_rows(fn, 0), of = kernel_of_rows(fn, 1);
@@ -460,7 +427,7 @@ static dv_vec_fn quotient(dv_dtype t)
                       .result = 2,
                       .compute = (uint8_t)t};
     dv_vec_fn out;
-    assert_int_equal(dv_jit_vec(jit, &s, &out, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &out, NULL), DV_OK);
     return out;
 }
 
@@ -476,17 +443,15 @@ static double error_quotient(float x, float by, float y)
     return fabs((double)y - want) / ulp_f32(want);
 }
 
-static void division(void **state)
+TEST(division)
 {
-    (void)state;
     static const float by[] = {1,         3,           -49,       7e-4F,
                                0,         -0.0F,       INFINITY,  -INFINITY,
                                NAN,       0x1p-149F,   0x3p-149F, 0x1.8p-130F,
                                0x1p-126F, 0x1.5p-65F,  0x1p64F,   0x1.23p65F,
                                FLT_MAX,   -0x1.7p126F, 0x1p100F,  0x1.9p-100F};
     static float x[CHUNK], y[CHUNK];
-    if (!jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     dv_vec_fn run = quotient(DV_F32);
     for (size_t k = 0; k < sizeof by / sizeof *by; k++) {
         for (int i = 0; i < CHUNK; i++) {
@@ -504,8 +469,9 @@ static void division(void **state)
     }
 }
 
-// A constant divides exactly, powers of two, which multiply, among them: those
-// whose reciprocals are out of range, and quotients that are.
+// Division by a constant is exact, also by powers of two, which becomes a
+// multiplication, by constants whose reciprocals are out of range, and for
+// quotients that are.
 static void divide_by(float by)
 {
     static float x[CHUNK], y[CHUNK];
@@ -521,7 +487,7 @@ static void divide_by(float by)
                       .result = 2,
                       .compute = DV_F32};
     dv_vec_fn run;
-    assert_int_equal(dv_jit_vec(jit, &s, &run, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &run, NULL), DV_OK);
     for (int i = 0; i < CHUNK; i++)
         x[i] = i % 2 ? (float)i : among(i);
     run(&(dv_vec_args){1, CHUNK, (void *[]){x, y}, NULL});
@@ -530,14 +496,12 @@ static void divide_by(float by)
             fail_msg("%a / %a is %a", (double)x[i], (double)by, (double)y[i]);
 }
 
-static void division_by_numbers(void **state)
+TEST(division_by_numbers)
 {
-    (void)state;
     static const float by[] = {41,        1024,      0.125F,     -64,
                                1,         0x1p126F,  0x1p127F,   -0x1p-126F,
                                0x1p-127F, 0x1p-149F, -0x1p-125F, 0x1.8p10F};
-    if (!jit)
-        skip_test("no kernels for this machine");
+    skip_without_kernels();
     for (size_t i = 0; i < sizeof by / sizeof *by; i++)
         divide_by(by[i]);
 }
@@ -555,5 +519,5 @@ int main(int argc, char **argv)
         stride = (uint32_t)strtoul(argv[1], NULL, 10);
     if (stride == 0)
         return 2;
-    return run_group(tests, set_up, tear_down);
+    return run_group(tests, jit_set_up, jit_tear_down);
 }

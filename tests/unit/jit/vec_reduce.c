@@ -1,13 +1,13 @@
-// Reductions of vector kernels against plain loops: every reducer and type,
-// over the inner loop, the outer one and both, whole and in parts.
+// Reductions of vector kernels compared with plain loops: every reducer and
+// type, over the inner loop, the outer loop and both, as a whole and in parts.
 #define _GNU_SOURCE
 #include "harness/vec_case.h"
 
 // -- Reductions --------------------------------------------------------------
 
-// relu(reduce[..] a * b) + c, with a and b of any strides that make sense.
-static void set_reduction(problem *q, int reduce, int reducer, unsigned element,
-                          unsigned compute)
+// Makes relu(reduce[..] a * b) + c, with any valid strides of a and b.
+static void set_reduction(vec_problem *q, int reduce, int reducer,
+                          unsigned element, unsigned compute)
 {
     int inner = reduce != DV_VEC_OUTER, outer = reduce != DV_VEC_INNER;
     memset(q, 0, sizeof *q);
@@ -42,7 +42,7 @@ static void set_reduction(problem *q, int reduce, int reducer, unsigned element,
     q->s.result = 6;
 }
 
-static double sum_ulps(const problem *q)
+static double sum_ulps(const vec_problem *q)
 {
     int reducer = q->s.reducer;
     if (q->s.compute == DV_I32)
@@ -57,40 +57,41 @@ static const struct {
             {DV_BF16, DV_F32}, {DV_F32, DV_F64}, {DV_I32, DV_I32},
             {DV_I8, DV_I32}};
 
-static void reductions(void **state)
+TEST(reductions)
 {
-    (void)state;
     skip_without_kernels();
-    static problem q;
+    static vec_problem q;
     for (int i = 0; i < 3000 / SHARE; i++) {
         int t = i % 7, reduce = 1 + i % 3, reducer = pick(4);
         if (!dv_vec_stores((dv_dtype)sums[t].element,
                            (dv_dtype)sums[t].compute))
             continue;
         set_reduction(&q, reduce, reducer, sums[t].element, sums[t].compute);
-        solve(&q, sum_ulps(&q), 1, dv_reducer_get((dv_reducer)reducer)->text);
+        vec_solve(&q, sum_ulps(&q), 1,
+                  dv_reducer_get((dv_reducer)reducer)->text);
     }
 }
 
-// The same in three calls: begun, continued, finished.
-static void solve_in_parts(problem *q, double ulps)
+// Computes the same in three calls: the first, a next and the last part.
+static void solve_in_parts(vec_problem *q, double ulps)
 {
     dv_vec_fn fn[3];
-    make_operands(q);
-    double *want = expected(q);
+    vec_make(q);
+    double *want = vec_expected(q);
     int outer = q->s.reduce != DV_VEC_INNER;
     int64_t all = outer ? q->rows : q->cols, cut = pick((int)all + 1), done = 0;
     int64_t width = q->s.reduce == DV_VEC_OUTER   ? q->cols
                     : q->s.reduce == DV_VEC_INNER ? q->rows
                                                   : 1;
-    fenced acc = fence(width * es_of(q->s.compute), pick(2));
+    fenced acc =
+        fence_in((size_t)(width * es_of(q->s.compute)), pick(2), PROT_NONE);
     int64_t piece[3] = {cut, all - cut, 0};
-    if (q->s.reduce == DV_VEC_BOTH) // rows of it are at least one
+    if (q->s.reduce == DV_VEC_BOTH) // its parts have at least one row
         piece[0] = all, piece[1] = all;
     for (int i = 0; i < 3; i++) {
         q->s.from_acc = i > 0;
         q->s.to_acc = i < 2;
-        assert_int_equal(dv_jit_vec(jit, &q->s, &fn[i], NULL), DV_OK);
+        assert_int_equal(dv_jit_vec(test_jit, &q->s, &fn[i], NULL), DV_OK);
         void *at[MAX_AT];
         for (int k = 0; k < q->s.n_operands; k++) {
             int64_t by = q->s.reduce == DV_VEC_BOTH ? 0
@@ -98,8 +99,8 @@ static void solve_in_parts(problem *q, double ulps)
                                                     : q->o[k].inner;
             at[k] = (char *)q->at[k] + done * by * es_of(q->o[k].dtype);
         }
-        dv_vec_args args = {q->rows, q->cols, at, acc.low};
-        if (q->s.reduce == DV_VEC_BOTH) { // all of it once, then nothing
+        dv_vec_args args = {q->rows, q->cols, at, acc.data};
+        if (q->s.reduce == DV_VEC_BOTH) { // everything at once, then nothing
             args.n = i == 0 ? q->cols : 0;
             args.rows = i == 0 ? q->rows : 1;
         } else {
@@ -108,17 +109,16 @@ static void solve_in_parts(problem *q, double ulps)
         }
         fn[i](&args);
     }
-    check(q, want, ulps, 1, "in parts");
+    vec_check(q, want, ulps, 1, "in parts");
     unfence(&acc);
     free(want);
-    free_operands(q);
+    vec_free(q);
 }
 
-static void parts(void **state)
+TEST(parts)
 {
-    (void)state;
     skip_without_kernels();
-    static problem q;
+    static vec_problem q;
     for (int i = 0; i < 600 / SHARE; i++) {
         int t = i % 7, reduce = 1 + i % 3, reducer = pick(4);
         if (!dv_vec_stores((dv_dtype)sums[t].element,
@@ -129,12 +129,11 @@ static void parts(void **state)
     }
 }
 
-// Down columns, what a row has one of is read and computed once for all of
-// them: max[k] a[k,j] * sqrt(x[k]).
-static void once_a_row(void **state)
+// A reduction along columns computes what is constant along a row once per row:
+// max[k] a[k,j] * sqrt(x[k]).
+TEST(once_a_row)
 {
-    (void)state;
-    static problem q;
+    static vec_problem q;
     skip_without_kernels();
     set_reduction(&q, DV_VEC_OUTER, DV_RED_MAX, DV_F32, DV_F32);
     q.rows = 9;
@@ -145,7 +144,7 @@ static void once_a_row(void **state)
     q.n[3] = apply_node(DV_FN_MUL, 0, 2, 0);
     q.n[6] = apply_node(DV_FN_ADD, 5, 5, 0);
     q.low = 0;
-    solve(&q, 2, 1, "once a row");
+    vec_solve(&q, 2, 1, "once a row");
     for (int i = 0; i < dv_n_isas; i++) {
         dv_vec_plan plan;
         dv_arena scratch = {0};
@@ -164,19 +163,18 @@ static void once_a_row(void **state)
     }
 }
 
-// Between -0 and 0, min takes -0 and max takes 0, in whatever order and lane
-// they come; nan stays.
-static void signed_zeros(void **state)
+// Of -0 and 0, min returns -0 and max returns 0, in any order and lane; nan
+// stays.
+TEST(signed_zeros)
 {
-    (void)state;
     skip_without_kernels();
     enum { ROWS = 5, COLS = 70 };
-    static double x[ROWS * COLS], y[COLS]; // f32 has room too
+    static double x[ROWS * COLS], y[COLS]; // large enough for f32, too
     for (int i = 0; i < 4000 / SHARE; i++) {
         int is64 = i % 2, max = i / 2 % 2, inner = i / 4 % 2;
         dv_dtype t = is64 ? DV_F64 : DV_F32;
         int64_t rows = 1 + pick(ROWS), cols = 1 + pick(COLS);
-        int nans = pick(4) == 0 ? 30 : 0; // one in so many
+        int nans = pick(4) == 0 ? 30 : 0; // one in so many is nan
         dv_vec_operand o[2] = {
             {.inner = 1, .outer = cols, .dtype = (uint8_t)t},
             {.inner = !inner, .outer = inner, .dtype = (uint8_t)t}};
@@ -190,8 +188,8 @@ static void signed_zeros(void **state)
                           .reducer = max ? DV_RED_MAX : DV_RED_MIN,
                           .compute = (uint8_t)t};
         dv_vec_fn fn;
-        assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_OK);
-        int rare = 1 + pick(80); // the sign that wins
+        assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
+        int rare = 1 + pick(80); // one in so many has the sign that wins
         for (int64_t k = 0; k < rows * cols; k++) {
             double v = (pick(rare) == 0) == max ? 0.0 : -0.0;
             v = pick(9) == 0 ? max ? -1 : 1 : v;
@@ -224,8 +222,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions), cmocka_unit_test(signed_zeros),
         cmocka_unit_test(parts), cmocka_unit_test(once_a_row)};
-    values = malloc(DV_VEC_MAX_NODES * sizeof *values);
-    int code = run_group(tests, set_up, tear_down);
-    free(values);
+    int code = run_group(tests, jit_set_up, jit_tear_down);
     return code;
 }

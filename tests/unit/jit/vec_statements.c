@@ -1,5 +1,5 @@
-// Statements side by side in one kernel: each gives what plain loops give, and
-// the very bits that its own kernel gives, whatever stands beside it.
+// Several statements in one kernel: each gives what plain loops give, and the
+// same bits as its own kernel, whatever the other statements are.
 #define _GNU_SOURCE
 #include "harness/vec_case.h"
 
@@ -14,13 +14,14 @@ static const struct {
 typedef struct kernel_case {
     int64_t rows, cols;
     unsigned element, compute;
-    problem q[MOST];
-    dv_vec_shape s[MOST]; // linked, the first one first
+    vec_problem q[MOST];
+    dv_vec_shape s[MOST]; // linked, beginning with the first
     int n;
 } kernel_case;
 
-// max(reduce[..] (a - m) * (a - m)), c) with steady m and c, or of a alone.
-static void set_sum(problem *q, int reducer)
+// Makes max(reduce[..] (a - m) * (a - m)), c) with m and c constant along a
+// row, or a reduction of a alone.
+static void set_sum(vec_problem *q, int reducer)
 {
     q->s.reduce = DV_VEC_INNER;
     q->s.reducer = (uint8_t)reducer;
@@ -40,8 +41,9 @@ static void set_sum(problem *q, int reducer)
     q->s.result = 6;
 }
 
-// select(a < b, (a - b) * 3, min(a, c)), with b steady or not.
-static void set_map(problem *q)
+// Makes select(a < b, (a - b) * 3, min(a, c)), with b constant along a row or
+// not.
+static void set_map(vec_problem *q)
 {
     q->s.reduce = DV_VEC_EACH;
     q->s.n_operands = 4;
@@ -61,7 +63,7 @@ static void set_map(problem *q)
 
 static void set_statement(kernel_case *c, int k)
 {
-    problem *q = &c->q[k];
+    vec_problem *q = &c->q[k];
     int once = k > 0 && pick(4) == 0, reducer = pick(3);
     memset(q, 0, sizeof *q);
     q->rows = c->rows;
@@ -79,7 +81,7 @@ static void set_statement(kernel_case *c, int k)
         set_map(q);
     for (int i = 0; once && i < 4; i++)
         q->o[i].inner = 0;
-    make_operands(q);
+    vec_make(q);
     c->s[k] = q->s;
     c->s[k].beside = NULL;
     if (once)
@@ -88,7 +90,7 @@ static void set_statement(kernel_case *c, int k)
         c->s[k - 1].beside = &c->s[k];
 }
 
-static double ulps_of(const problem *q)
+static double ulps_of(const vec_problem *q)
 {
     if (q->s.compute == DV_I32)
         return 0;
@@ -102,32 +104,33 @@ static void solve_all(kernel_case *c)
     unsigned char *bits[MOST];
     double *want[MOST];
     for (int k = 0; k < c->n; k++) {
-        problem *q = &c->q[k];
+        vec_problem *q = &c->q[k];
         fenced *to = &q->f[3];
-        want[k] = expected(q);
-        assert_int_equal(dv_jit_vec(jit, &q->s, &alone, NULL), DV_OK);
+        want[k] = vec_expected(q);
+        assert_int_equal(dv_jit_vec(test_jit, &q->s, &alone, NULL), DV_OK);
         alone(&(dv_vec_args){q->rows, q->cols, q->at, NULL});
         bits[k] = malloc((size_t)to->bytes);
-        memcpy(bits[k], to->low, (size_t)to->bytes);
-        check(q, want[k], ulps_of(q), 1, "alone");
-        for (int64_t r = 0; r < written_rows(q); r++)
-            for (int64_t i = 0; i < written_cols(q); i++)
+        memcpy(bits[k], to->data, (size_t)to->bytes);
+        vec_check(q, want[k], ulps_of(q), 1, "alone");
+        for (int64_t r = 0; r < vec_rows(q); r++)
+            for (int64_t i = 0; i < vec_cols(q); i++)
                 dv_store((dv_dtype)q->o[3].dtype, q->at[3],
                          r * q->o[3].outer + i * q->o[3].inner, 77);
         memcpy(at + 4 * k, q->at, 4 * sizeof *at);
     }
-    assert_int_equal(dv_jit_vec(jit, c->s, &joined, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, c->s, &joined, NULL), DV_OK);
     joined(&(dv_vec_args){c->rows, c->cols, at, NULL});
     for (int k = 0; k < c->n; k++) {
-        check(&c->q[k], want[k], ulps_of(&c->q[k]), 1, "side by side");
-        assert_memory_equal(bits[k], c->q[k].f[3].low,
+        vec_check(&c->q[k], want[k], ulps_of(&c->q[k]), 1, "side by side");
+        assert_memory_equal(bits[k], c->q[k].f[3].data,
                             (size_t)c->q[k].f[3].bytes);
         free(bits[k]);
         free(want[k]);
     }
 }
 
-// Those that can join on other machines can be written there.
+// The back ends of other machines can generate the kernels of statements that
+// they can join.
 static void write_joined(const dv_vec_shape *s)
 {
     static unsigned char bytes[1 << 18];
@@ -145,9 +148,8 @@ static void write_joined(const dv_vec_shape *s)
     }
 }
 
-static void side_by_side(void **state)
+TEST(side_by_side)
 {
-    (void)state;
     skip_without_kernels();
     static kernel_case c;
     static const int cols[] = {1, 2, 3, 7, 31, 32, 61, 64, 67, 97, 128, 131};
@@ -165,17 +167,17 @@ static void side_by_side(void **state)
         for (int k = 0; k < c.n; k++)
             set_statement(&c, k);
         write_joined(c.s);
-        if (dv_vec_joins(jit, c.s)) {
+        if (dv_vec_joins(test_jit, c.s)) {
             joined++;
             solve_all(&c);
         }
         for (int k = 0; k < c.n; k++)
-            free_operands(&c.q[k]);
+            vec_free(&c.q[k]);
     }
     assert_true(joined > cases / 5);
 }
 
-// Rows of (x - m) * r, sum (x - m)^2 and sum x.
+// Makes the statements (x - m) * r, sum (x - m)^2 and sum x of rows.
 static void set_norm(dv_vec_shape *s)
 {
     static dv_vec_operand o[3][4];
@@ -207,12 +209,11 @@ static void set_norm(dv_vec_shape *s)
     }
 }
 
-// With NEON's registers a turn's copies are computed together: their loads
-// stand side by side, nothing goes to the stack, and a sum has four registers.
-// Half of what sums end with comes after the stores.
-static void together(void **state)
+// With NEON's registers the unrolled copies of a loop body are computed
+// together: their loads are adjacent, nothing is spilled to the stack, and a
+// sum has four accumulators. Half of the final additions follow the stores.
+TEST(together)
 {
-    (void)state;
     enum { COPIES = 8 };
     dv_vec_shape s[3];
     dv_arena scratch = {0};
@@ -226,7 +227,7 @@ static void together(void **state)
     int32_t at = 0, vectors = 0, fetches = 0;
     while (plan.ops[at].op != DV_V_LOOP)
         at++;
-    // Bodies behind one another, each with its own vectors.
+    // Unrolled bodies one after the other, each with its own vectors.
     int32_t in_turn = plan.ops[at].imm / 4;
     for (at++; plan.ops[at].op != DV_V_LOOP_END; at++) {
         vectors += plan.ops[at].op == DV_V_STORE &&
@@ -260,10 +261,9 @@ static void together(void **state)
     dv_arena_free(&scratch);
 }
 
-// What is no set of statements is said to be none.
-static void refusals(void **state)
+// Statements that cannot be joined are refused.
+TEST(refusals)
 {
-    (void)state;
     skip_without_kernels();
     static kernel_case c;
     dv_vec_fn fn;
@@ -273,20 +273,20 @@ static void refusals(void **state)
     for (int k = 0; k < 2; k++)
         set_statement(&c, k);
     c.s[1].compute = DV_F64; // two types
-    assert_int_equal(dv_jit_vec(jit, c.s, &fn, NULL), DV_E_SHAPE);
-    assert_false(dv_vec_joins(jit, c.s));
+    assert_int_equal(dv_jit_vec(test_jit, c.s, &fn, NULL), DV_E_SHAPE);
+    assert_false(dv_vec_joins(test_jit, c.s));
     c.s[1].compute = DV_F32;
     c.s[1].reduce = DV_VEC_OUTER; // another loop
     c.q[1].o[3].outer = 0;
-    assert_int_equal(dv_jit_vec(jit, c.s, &fn, NULL), DV_E_SHAPE);
-    assert_false(dv_vec_joins(jit, c.s));
+    assert_int_equal(dv_jit_vec(test_jit, c.s, &fn, NULL), DV_E_SHAPE);
+    assert_false(dv_vec_joins(test_jit, c.s));
     c.s[0].beside = NULL;
-    c.s[0].reduce = DV_VEC_ONCE; // alone
+    c.s[0].reduce = DV_VEC_ONCE; // only alone
     for (int i = 0; i < 4; i++)
         c.q[0].o[i].inner = 0;
-    assert_int_equal(dv_jit_vec(jit, c.s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, c.s, &fn, NULL), DV_E_SHAPE);
     for (int k = 0; k < 2; k++)
-        free_operands(&c.q[k]);
+        vec_free(&c.q[k]);
 }
 
 int main(void)
@@ -294,8 +294,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(side_by_side),
                                        cmocka_unit_test(together),
                                        cmocka_unit_test(refusals)};
-    values = malloc(DV_VEC_MAX_NODES * sizeof *values);
-    int code = run_group(tests, set_up, tear_down);
-    free(values);
+    int code = run_group(tests, jit_set_up, jit_tear_down);
     return code;
 }

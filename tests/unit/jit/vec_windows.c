@@ -1,6 +1,6 @@
-// Kernels with operands that lie near others, as points of a window do, and
-// with steps of reducers: at all distances, in all types, with no byte touched
-// beside their elements.
+// Kernels with operands at a fixed offset from others, like the points of a
+// window, and with steps of reducers: at all offsets, in all types, without
+// touching a byte beside their elements.
 #define _GNU_SOURCE
 #include "harness/vec_case.h"
 
@@ -11,7 +11,7 @@ static const struct {
              {DV_I8, DV_I32},  {DV_I8, DV_F32}};
 enum { N_TYPES = sizeof types / sizeof *types };
 
-// Near, in whole vectors, rows apart, or anywhere.
+// Returns an offset: small, of whole vectors, of rows, or any.
 static int32_t distance(void)
 {
     switch (pick(4)) {
@@ -29,7 +29,7 @@ static int32_t distance(void)
 // Sums, products and extremes of points of two operands.
 static void window(int t)
 {
-    static problem q;
+    static vec_problem q;
     int points = 1 + pick(12), n = 0, all = 0;
     memset(&q, 0, sizeof q);
     q.rows = 1 + pick(4);
@@ -66,22 +66,20 @@ static void window(int t)
         .inner = 1, .outer = 80, .dtype = (uint8_t)types[t].compute};
     q.s.n_nodes = (uint16_t)n;
     q.s.result = (uint16_t)(n - 1);
-    solve(&q, 4.0 * points, q.s.reducer == DV_RED_PROD ? 0 : 4.0 * points,
-          "window");
+    vec_solve(&q, 4.0 * points, q.s.reducer == DV_RED_PROD ? 0 : 4.0 * points,
+              "window");
 }
 
-static void windows(void **state)
+TEST(windows)
 {
-    (void)state;
     skip_without_kernels();
     for (int i = 0; i < 4000 / SHARE; i++)
         window(i % N_TYPES);
 }
 
-// An operand that is not what it is said to be.
-static void refused(void **state)
+// Operands whose `lead` is invalid are refused.
+TEST(refused)
 {
-    (void)state;
     skip_without_kernels();
     dv_vec_operand o[3] = {{.inner = 1, .outer = 9, .dtype = DV_F32},
                            {.inner = 1, .outer = 9, .dtype = DV_F32},
@@ -97,31 +95,29 @@ static void refused(void **state)
     dv_vec_fn fn;
     o[1].lead = 1;
     o[1].behind = 5;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_OK);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
     o[1].outer = 8;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     o[1].outer = 9;
     o[1].dtype = DV_F16;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     o[1].dtype = DV_F32;
     o[1].lead = 2; // itself
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     o[1].lead = 0;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     o[1].behind = 0;
-    o[2].lead = 1; // what is written
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    o[2].lead = 1; // the result
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     o[2].lead = 0;
     n[2].arg[1] = 2;
-    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(windows),
                                        cmocka_unit_test(refused)};
-    values = malloc(DV_VEC_MAX_NODES * sizeof *values);
-    int code = run_group(tests, set_up, tear_down);
-    free(values);
+    int code = run_group(tests, jit_set_up, jit_tear_down);
     return code;
 }

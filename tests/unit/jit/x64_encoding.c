@@ -1,5 +1,5 @@
-// Encoding x86-64: every row of the table with many operands against llvm-mc,
-// operands that no instruction has, and listing what was encoded.
+// Encodings of x86-64: every row of the table with many operands compared with
+// llvm-mc, operands that no instruction has, and listings of what was encoded.
 #define _GNU_SOURCE
 #include "harness/test.h"
 #include "jit/x64/insn.h"
@@ -69,7 +69,7 @@ static void put_mem(FILE *f, const sample *s, char kind)
         fprintf(f, "{1to%d}", s->vl / (row->w ? 8 : 4));
 }
 
-// A line, without its end.
+// Writes a line of assembly, without its end.
 static void put_sample(FILE *f, const sample *s)
 {
     for (const char *t = texts[s->op]; *t; t++) {
@@ -101,7 +101,7 @@ static void add(sample s)
     samples[n_samples++] = s;
 }
 
-// The kind letter of operand `who` in the row's text; ' ' without.
+// Returns the letter of the kind of operand `who` in the row's text, or ' '.
 static char kind_of(dv_x_insn op, char who)
 {
     const char *t =
@@ -143,7 +143,7 @@ static void add_general(dv_x_insn op)
         for (int i = 0; i < (has_i ? 6 : 1); i++) {
             sample s = {.op = op, .a = a};
             s.more.imm = has_i ? imms[i] + (big ? 1LL << 40 : 0) : 0;
-            // The accumulator has forms of its own with an immediate.
+            // The accumulator has encodings of its own with an immediate.
             s.m = dv_x_reg(has_i ? 1 + (a + 3) % 15 : (a + 5) % 16);
             if (kind_of(op, 'M') != 'm')
                 add(s);
@@ -154,14 +154,14 @@ static void add_general(dv_x_insn op)
         }
 }
 
-// Single elements and halves have none.
+// Instructions on single elements and halves have no masks.
 static int maskable(dv_x_insn op)
 {
     return dv_x_rows[op].form != DV_X_VK && op != DV_X_vextractps &&
            op != DV_X_vmovhpd_s && op != DV_X_vmovntps;
 }
 
-// Masks and splats of one choice of registers.
+// Adds the variants with masks and broadcasts for one choice of registers.
 static void add_masked(sample s)
 {
     const dv_x_row *row = &dv_x_rows[s.op];
@@ -195,7 +195,7 @@ static void add_regs(dv_x_insn op, int vl, int a, int b, int c)
     s.more.imm = has_imm ? a % 2 + 16 * !imm : 0;
     s.a = kind_of(op, 'A') == 'k' ? a % 8 : a;
     s.m = dv_x_reg(kind_of(op, 'M') == 'k' ? c % 8 : c);
-    // The assembler turns moves of registers around where that is shorter.
+    // The assembler swaps the operands of register moves where that is shorter.
     int turned = (op == DV_X_vmovups || op == DV_X_vmovupd) && c >= 8 && a < 8;
     if (!gather && kind_of(op, 'M') != 'm' && !turned)
         add_masked(s);
@@ -229,7 +229,7 @@ static void add_vector(dv_x_insn op)
     }
 }
 
-// Three tiles that differ, or one, or one and memory.
+// Adds three different tiles, or one, or one and memory.
 static void add_tiles(dv_x_insn op)
 {
     int form = dv_x_rows[op].form, three = strchr(texts[op], 'B') != NULL;
@@ -273,7 +273,7 @@ static void add_rows(void)
 
 // -- Against the assembler ---------------------------------------------------
 
-// The shorter way to write it; 0: there is none.
+// Encodes by the shorter function; returns 0 if there is none.
 static int write_short(dv_code *code, const sample *s)
 {
     int form = dv_x_rows[s->op].form, memory = s->m.reg == DV_X_NONE;
@@ -304,7 +304,7 @@ static int write_short(dv_code *code, const sample *s)
     return 1;
 }
 
-// What the shorter ways make of it is the same.
+// The shorter functions give the same bytes.
 static void check_short(const sample *s, const dv_code *code)
 {
     unsigned char out[32];
@@ -345,9 +345,8 @@ static void check_line(const sample *s, const char *at_)
     fail_msg("accepted %d; llvm-mc says %s", ok, at_);
 }
 
-static void rows(void **state)
+TEST(rows)
 {
-    (void)state;
     if (system("llvm-mc --version >/dev/null 2>&1")) {
         skip_test("llvm-mc is not installed");
     }
@@ -383,10 +382,9 @@ static void rows(void **state)
 
 // -- Listings ----------------------------------------------------------------
 
-// What is listed is what was asked for, of all rows, whatever follows.
-static void listings(void **state)
+// The listing of every row says what was encoded, whatever follows.
+TEST(listings)
 {
-    (void)state;
     n_samples = 0;
     add_rows();
     assert_true(n_samples > 100000);
@@ -407,7 +405,7 @@ static void listings(void **state)
         int known = s->m.reg < 0 && s->m.base == DV_X_RIP;
         size_t to = n + (size_t)s->m.disp;
         assert_int_equal(data, known && to < sizeof code ? to : sizeof code);
-        // One byte less is no instruction.
+        // With one byte less it is no instruction.
         assert_int_equal(dv_x_list(&got, code, 0, n - 1, &data), 0);
         dv_text_free(&got);
     }
@@ -425,10 +423,9 @@ static void list_is(const char *bytes, size_t n, size_t at, const char *want,
     dv_text_free(&got);
 }
 
-static void odd_listings(void **state)
+TEST(odd_listings)
 {
-    (void)state;
-    // Jumps name where they go; constants begin where they are first read.
+    // Jumps name their target; data begins at the first constant that is read.
     list_is("\xc3\x0f\x85\xf9\xff\xff\xff", 7, 1, "jne 0x0", 1000);
     list_is("\xe9\x10\x01\x00\x00", 5, 0, "jmp 0x115", 1000);
     list_is("\x4c\x8d\x2d\x5f\x05\x00\x00", 7, 0, "leaq 1375(%rip), %r13",
@@ -436,7 +433,7 @@ static void odd_listings(void **state)
     list_is("\x4c\x8d\x2d\x5f\x01\x00\x00", 7, 0, "leaq 351(%rip), %r13", 358);
     list_is("\x00\x00\x00\x00", 4, 0, NULL, 1000);
     list_is("\x90", 1, 0, NULL, 1000);                      // nop
-    list_is("\x62", 1, 0, NULL, 1000);                      // cut off
+    list_is("\x62", 1, 0, NULL, 1000);                      // truncated
     list_is("\x48\x8b\x04\x25\x08\x00\x00\x00", 8, 0, NULL, // no base
             1000);
     list_is("\x62\xf1\x7c\x58\x58\xc0", 6, 0, NULL, 1000); // rounding
@@ -452,9 +449,8 @@ static int encodes(sample s)
     return ok;
 }
 
-static void ranges(void **state)
+TEST(ranges)
 {
-    (void)state;
     dv_x_rm mem = dv_x_mem(0, 0), splat = mem, sp = mem;
     splat.splat = 1;
     sp.index = 4;

@@ -1,4 +1,5 @@
-// Nests made in C: what no text can say, and what passes and runs refuse.
+// N1 to N6: nests made in C, with mistakes that no text can have, and what
+// passes and runs refuse.
 #include "harness/test.h"
 #include "nest/nest.h"
 
@@ -30,9 +31,8 @@ static void breaks(const dv_nest *n, dv_status want, const char *rule)
     dv_diag_destroy(diag);
 }
 
-static void rules(void **state)
+TEST(rules)
 {
-    (void)state;
     dv_nest n = gemm();
     assert_int_equal(dv_nest_verify(&n, NULL), DV_OK);
     n.dims[1].exec = (dv_nest_exec)3;
@@ -47,17 +47,17 @@ static void rules(void **state)
     breaks(&n, DV_E_NEST, "wrong_dimension: there are 65 dimensions");
     n = gemm();
     n.dims[0].stride[DV_IN0] = INT64_MIN;
-    n.dims[0].exec = DV_NEST_SEQ; // rules of the kernel come first
+    n.dims[0].exec =
+        DV_NEST_SEQ; // otherwise the rules of kernels are broken first
     assert_int_equal(dv_nest_check(&n, NULL), DV_E_OVERFLOW);
     n = gemm();
     n.dims[1].size = DV_NEST_MAX_SIZE + 1;
     breaks(&n, DV_E_NEST, "wrong_dimension: dimension 1 has size");
 }
 
-// out = relu(out + in0 * in1), in columns.
-static void runs(void **state)
+// out = relu(out + in0 * in1), stored by columns.
+TEST(runs)
 {
-    (void)state;
     float a[4] = {1, 2, 3, 4}, b[4] = {1, 0, 0, -1}, c[4] = {10, 0, 0, 3};
     dv_nest n = gemm();
     n.last = DV_PRIM_RELU;
@@ -71,11 +71,10 @@ static void runs(void **state)
     assert_int_equal(dv_nest_run(&n, a, b, c, NULL), DV_E_NEST);
 }
 
-// The touches come once, around all k; a first touch of relu sees what is
-// there before anything is added.
-static void touches(void **state)
+// N3: touches are applied once, before and after all k; a first touch of relu
+// sees out before anything is added.
+TEST(touches)
 {
-    (void)state;
     double a[4] = {1, 1, 1, 1}, b[4] = {-1, 2, -1, 2}, c[4] = {-9, 1, -9, 1};
     dv_nest n = gemm();
     n.dtype = DV_F64;
@@ -90,10 +89,9 @@ static void touches(void **state)
     assert_memory_equal(c, want, sizeof want);
 }
 
-// out = in0 / in1, where in1 has one row alone.
-static void binaries(void **state)
+// out = in0 / in1, where in1 has only one row.
+TEST(binaries)
 {
-    (void)state;
     float a[4] = {8, 9, -6, 1}, b[2] = {2, 4}, c[4] = {0};
     dv_nest n = {.name = "x", .dtype = DV_F32, .main = DV_PRIM_DIV};
     n.n_dims = 2;
@@ -123,10 +121,9 @@ static void binaries(void **state)
     breaks(&n, DV_E_NEST, "wrong_marks: sub packs and combines nothing");
 }
 
-// Rows are reduced, from nothing or from what is there, and touched once.
-static void reductions(void **state)
+// Rows are reduced, beginning with zero or with out, and touched once.
+TEST(reductions)
 {
-    (void)state;
     double a[6] = {3, -7, 2, -1, 5, -2};
     dv_nest n = {.name = "x", .dtype = DV_F64, .main = DV_PRIM_SUM};
     n.n_dims = 2;
@@ -163,9 +160,8 @@ static void reductions(void **state)
     breaks(&n, DV_E_NEST, "wrong_marks: min_over packs and combines nothing");
 }
 
-static void passes(void **state)
+TEST(passes)
 {
-    (void)state;
     dv_nest n = gemm();
     dv_nest_options options = {.size = sizeof(dv_nest_options), .threads = 2};
     assert_int_equal(dv_nest_optimise(&n, "split,nothing", &options, NULL),
@@ -176,7 +172,7 @@ static void passes(void **state)
     while (dv_nest_pass_get(count))
         count++;
     assert_int_equal(count, 13);
-    // No room for one more.
+    // There is no room for another dimension.
     n = gemm();
     for (n.n_dims = 0; n.n_dims < DV_NEST_MAX_DIMS; n.n_dims++)
         n.dims[n.n_dims] = (dv_nest_dim){.type = DV_NEST_C,

@@ -1,5 +1,6 @@
-// Packing: the answers of both searches against trying every address, every
-// layout checked pair by pair, known cases, and input that is odd or bad.
+// Packing: the results of both searches compared with trying every address,
+// every layout checked pair by pair (S1, S2), known cases, and unusual or
+// invalid input.
 #include "harness/test.h"
 #include "base/mem.h"
 #include "place/pack_state.h"
@@ -49,7 +50,7 @@ static int legal(const dv_rect *r, int32_t n, int64_t cap)
     return 1;
 }
 
-// Every address for every rectangle.
+// Tries every address for every rectangle.
 static int fits(dv_rect *r, int32_t n, int32_t k, int64_t cap)
 {
     if (k == n)
@@ -80,9 +81,8 @@ static void print_rects(const dv_rect *r, int32_t n, int64_t cap)
 
 // -- Hand-made cases ---------------------------------------------------------
 
-static void test_nothing(void **state)
+TEST(test_nothing)
 {
-    (void)state;
     dv_pack_stats stats;
     int64_t cap = -1;
     assert_int_equal(dv_pack(NULL, 0, 0, NULL, NULL), DV_FIT_YES);
@@ -92,10 +92,9 @@ static void test_nothing(void **state)
     assert_int_equal(cap, 0);
 }
 
-static void test_odd_rects(void **state)
+TEST(test_odd_rects)
 {
-    (void)state;
-    // No size and no lifetime: they take no room.
+    // Rectangles without size or without lifetime take no room.
     dv_rect r[] = {rect(0, 4, 0), rect(3, 3, 9), rect(5, 2, 9), rect(0, 9, 3)};
     assert_int_equal(dv_pack(r, 4, 3, NULL, NULL), DV_FIT_YES);
     assert_true(legal(r, 4, 3));
@@ -107,9 +106,8 @@ static void test_odd_rects(void **state)
     assert_int_equal(dv_pack(r, 3, 0, NULL, NULL), DV_FIT_YES);
 }
 
-static void test_huge(void **state)
+TEST(test_huge)
 {
-    (void)state;
     int64_t big = (int64_t)1 << 62;
     dv_pack_stats stats;
     dv_rect r[] = {rect(INT64_MIN, INT64_MAX, big), rect(-1, 1, big - 1),
@@ -132,25 +130,24 @@ static void test_huge(void **state)
     assert_int_equal(dv_pack(r, 1, INT64_MAX, NULL, &stats), DV_FIT_NO);
 }
 
-static void test_fixed_and_aligned(void **state)
+TEST(test_fixed_and_aligned)
 {
-    (void)state;
     dv_rect r[] = {rect(0, 4, 4), rect(2, 6, 3), rect(1, 3, 2)};
     r[0].fixed = 3;
-    // Below the fixed one is room for one of the others only.
+    // There is room for only one of the others below the fixed one.
     assert_int_equal(dv_pack(r, 3, 9, NULL, NULL), DV_FIT_YES);
     assert_true(legal(r, 3, 9));
     assert_int_equal(dv_pack(r, 3, 8, NULL, NULL), DV_FIT_NO);
     r[2].align = 8;
     assert_int_equal(dv_pack(r, 3, 10, NULL, NULL), DV_FIT_YES);
     assert_true(legal(r, 3, 10));
-    // One alignment for all: sizes are rounded up, but not past the top.
+    // With one alignment for all, sizes are rounded up, but not beyond the top.
     dv_rect a[] = {rect(0, 2, 3), rect(0, 2, 3), rect(0, 2, 3)};
     a[0].align = a[1].align = a[2].align = 4;
     assert_int_equal(dv_pack(a, 3, 11, NULL, NULL), DV_FIT_YES);
     assert_true(legal(a, 3, 11));
     assert_int_equal(dv_pack(a, 3, 10, NULL, NULL), DV_FIT_NO);
-    // Two that are fixed on each other.
+    // Two rectangles that are fixed at overlapping addresses.
     r[1].fixed = 4;
     assert_int_equal(dv_pack(r, 2, 100, NULL, NULL), DV_FIT_NO);
 }
@@ -163,9 +160,8 @@ static int always(void *cx)
 
 static int32_t read_case(const char *name, dv_rect *r);
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
-    (void)state;
     static dv_rect r[MAX];
     int asked = 0;
     int32_t n = read_case("K.1048576.csv", r);
@@ -200,9 +196,8 @@ static int32_t random_rects(dv_rect *r, int64_t cap, int kind)
     return n;
 }
 
-static void test_against_every_address(void **state)
+TEST(test_against_every_address)
 {
-    (void)state;
     int answers[2] = {0};
     random_state = 1;
     for (int t = 0; t < 12000; t++) {
@@ -222,9 +217,8 @@ static void test_against_every_address(void **state)
     assert_true(answers[0] > 1000 && answers[1] > 1000);
 }
 
-static void test_least_against_every_address(void **state)
+TEST(test_least_against_every_address)
 {
-    (void)state;
     random_state = 2;
     for (int t = 0; t < 1500; t++) {
         dv_rect r[8], every[8];
@@ -260,7 +254,7 @@ typedef struct small {
     int64_t life[24], size[24], align[24], fixed[24], at[24];
 } small;
 
-// The same as a part whose sections are the moments of time.
+// Makes a part of the same rectangles whose sections are the points in time.
 static dv_part make_part(small *m, dv_rect *r, int32_t n, int64_t cap)
 {
     dv_part p = {.n = n,
@@ -318,7 +312,8 @@ static void check_search(dv_rect *r, int32_t n, const dv_part *p, int want,
     }
 }
 
-// Fill every moment to the capacity: what fitted loosely may fit no more.
+// Adds rectangles until every point in time is full, so that a loose fit
+// becomes a tight one.
 static int32_t fill_up(dv_rect *r, int32_t n, int64_t cap)
 {
     int32_t all = n;
@@ -332,9 +327,8 @@ static int32_t fill_up(dv_rect *r, int32_t n, int64_t cap)
     return all;
 }
 
-static void test_each_search(void **state)
+TEST(test_each_search)
 {
-    (void)state;
     int answers[2] = {0};
     random_state = 3;
     for (int t = 0; t < 3000; t++) {
@@ -391,9 +385,8 @@ static int32_t read_case(const char *name, dv_rect *r)
     return n;
 }
 
-static void test_known_cases(void **state)
+TEST(test_known_cases)
 {
-    (void)state;
     static const struct {
         const char *name;
         int64_t cap, least;
@@ -432,10 +425,9 @@ static void shuffle(dv_rect *r, int32_t n)
     }
 }
 
-// Shuffled, scaled and with time reversed the work is the same.
-static void test_same_work(void **state)
+// Shuffling, scaling and reversing time do not change the effort of the search.
+TEST(test_same_work)
 {
-    (void)state;
     static dv_rect r[MAX];
     int32_t n = read_case("C.1048576.csv", r);
     dv_pack_stats first, other;
@@ -454,7 +446,8 @@ static void test_same_work(void **state)
     assert_int_equal(first.restarts, other.restarts);
 }
 
-// Cut a full rectangle at random: it fits, and not into less.
+// Cuts a full rectangle at random: the pieces fit into its capacity, and into
+// no less.
 static int32_t dissect(dv_rect *r, int32_t n, int64_t time, int64_t size)
 {
     r[0] = rect(0, time, size);
@@ -471,9 +464,8 @@ static int32_t dissect(dv_rect *r, int32_t n, int64_t time, int64_t size)
     return n;
 }
 
-static void test_dissections(void **state)
+TEST(test_dissections)
 {
-    (void)state;
     random_state = 5;
     for (int t = 0; t < 60; t++) {
         static dv_rect r[MAX];
@@ -492,10 +484,9 @@ static void test_dissections(void **state)
     }
 }
 
-// Whatever the budget, the layout is legal and not far from the bound.
-static void test_simple_layouts(void **state)
+// With any budget, the layout is legal and close to the bound.
+TEST(test_simple_layouts)
 {
-    (void)state;
     enum { MANY = 5000 };
     dv_rect *r = malloc(MANY * sizeof *r);
     assert_non_null(r);
@@ -525,9 +516,8 @@ static void test_simple_layouts(void **state)
 
 // -- Memory ------------------------------------------------------------------
 
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
-    (void)state;
     static dv_rect r[MAX];
     int32_t n = read_case("A.1048576.csv", r);
     dv_fit fit = DV_FIT_NOMEM;

@@ -1,64 +1,22 @@
-// Placement: Torch-Spyre's vectors (tests/vectors/place.txt), its figures on
-// synthetic instances, and plain quadratic twins of the list solvers.
+// Placement (S1 to S6): Torch-Spyre's vectors (tests/vectors/place.txt), its
+// figures on synthetic instances, and plain quadratic versions of the list
+// solvers.
 #include "harness/test.h"
 #include "base/file.h"
 #include "place/csv.h"
 #include "place/place.h"
 #include "harness/synth.h"
-#include <inttypes.h>
-
-enum { MAX = 40, MAX_USES = 40, MAX_LINES = 64 };
+#include "harness/place_case.h"
 
 // -- Vectors -----------------------------------------------------------------
 
-// The case being read.
-typedef struct state {
-    char name[80];
-    char names[MAX][32], barred[MAX][160];
-    dv_buffer buffers[MAX];
-    dv_use uses[MAX][MAX_USES];
-    int32_t parents[MAX][4];
-    dv_place_options options;
-    char lines[MAX_LINES][512]; // what must hold
-    int n, n_lines, n_cases;
-    int64_t total; // bytes moved, of the patterns
-} state;
+static int64_t pattern_bytes; // moved by all patterns together
 
-static int find(const state *s, const char *name)
+static const char *read_tail(dv_buffer *b, const char *text)
 {
-    for (int i = 0; i < s->n; i++)
-        if (!strcmp(s->names[i], name))
-            return i;
-    fail_msg("%s: no buffer %s", s->name, name);
-    return -1;
-}
-
-static void read_buffer(state *s, const char *line)
-{
-    char first, uses[256], parents[128];
-    int i = s->n++;
-    assert_true(i < MAX);
-    dv_buffer *b = &s->buffers[i];
-    *b = (dv_buffer)DV_BUFFER_INIT;
-    assert_int_equal(sscanf(line,
-                            "buffer %31s %" SCNd64 " %" SCNd64 " %" SCNd64
-                            " %c %255s %127s %" SCNd32 " %159s",
-                            s->names[i], &b->size_bytes, &b->start, &b->end,
-                            &first, uses, parents, &b->group, s->barred[i]),
-                     9);
-    b->name = s->names[i];
-    b->first_use_is_read = first == 'r';
-    b->barred = strcmp(s->barred[i], "-") ? s->barred[i] : NULL;
-    b->uses = s->uses[i];
-    for (char *u = strtok(uses, ","); u; u = strtok(NULL, ",")) {
-        dv_use *use = &s->uses[i][b->n_uses++];
-        use->tick = atoll(u);
-        use->writes = strchr(u, 'w') != NULL;
-    }
-    b->parents = s->parents[i];
-    if (strcmp(parents, "-"))
-        for (char *p = strtok(parents, ","); p; p = strtok(NULL, ","))
-            s->parents[i][b->n_parents++] = (int32_t)find(s, p);
+    int used = 0;
+    assert_int_equal(sscanf(text, "%" SCNd32 " %n", &b->group, &used), 1);
+    return text + used;
 }
 
 static int matches(const dv_placement *p, const char *list)
@@ -74,9 +32,10 @@ static int matches(const dv_placement *p, const char *list)
     return i == p->n_buffers;
 }
 
-// Bytes of main memory traffic: what is outside, and every use of a buffer
-// that is not in place then.
-static int64_t traffic(const state *s, const dv_placement *p, int64_t outside)
+// Returns the traffic of main memory in bytes: buffers that are outside, and
+// every use of a buffer that is not in memory at that time.
+static int64_t traffic(const place_case *s, const dv_placement *p,
+                       int64_t outside)
 {
     int64_t bytes = outside;
     for (int i = 0; i < s->n; i++)
@@ -91,8 +50,8 @@ static int64_t traffic(const state *s, const dv_placement *p, int64_t outside)
     return bytes;
 }
 
-// One solver on the case: legal, and everything its lines ask for.
-static void check_solver(state *s, dv_solver method)
+// One solver on the case: legal, and all conditions hold.
+static void check_solver(place_case *s, dv_solver method)
 {
     const char *solver = dv_solver_name(method);
     dv_placement *p = NULL;
@@ -126,11 +85,11 @@ static void check_solver(state *s, dv_solver method)
         if (!strcmp(word, "same") && !strcmp(who, solver) && !matches(p, rest))
             fail_msg("%s: %s is not at %s", s->name, solver, rest);
         if (!strcmp(word, "reason"))
-            assert_string_equal(p->reasons[find(s, who)], rest);
+            assert_string_equal(p->reasons[place_find(s, who)], rest);
         if (!strcmp(word, "in"))
-            assert_true(p->addresses[find(s, who)] >= 0);
+            assert_true(p->addresses[place_find(s, who)] >= 0);
         if (!strcmp(word, "out"))
-            assert_true(p->addresses[find(s, who)] < 0);
+            assert_true(p->addresses[place_find(s, who)] < 0);
         if (!strcmp(word, "traffic") && !strcmp(who, solver) &&
             (want = atoll(rest)) != traffic(s, p, outside) &&
             (strcmp(solver, "anneal") || traffic(s, p, outside) > want))
@@ -143,7 +102,7 @@ static void check_solver(state *s, dv_solver method)
     dv_diag_destroy(diag);
 }
 
-static int64_t line_value(const state *s, const char *word)
+static int64_t line_value(const place_case *s, const char *word)
 {
     size_t len = strlen(word);
     for (int k = 0; k < s->n_lines; k++)
@@ -152,8 +111,8 @@ static int64_t line_value(const state *s, const char *word)
     return -1;
 }
 
-// With evictions a pattern moves no more than its good plan.
-static void check_score(state *s)
+// With evictions, a pattern moves no more than its known good plan.
+static void check_score(place_case *s)
 {
     int64_t good = line_value(s, "score");
     if (good < 0)
@@ -169,23 +128,21 @@ static void check_score(state *s)
     if (bytes > good)
         fail_msg("%s: %" PRId64 " bytes, a good plan moves %" PRId64, s->name,
                  bytes, good);
-    s->total += bytes;
+    pattern_bytes += bytes;
     dv_placement_destroy(p);
 }
 
-static void end_case(state *s)
+static void check_case(place_case *s)
 {
-    if (!s->name[0])
-        return;
     for (dv_solver i = DV_SOLVER_AUTO; dv_solver_name(i); i++)
         check_solver(s, i);
     check_score(s);
-    s->n = s->n_lines = 0;
-    s->n_cases++;
 }
 
-static void check_capacity(const char *line)
+static int check_capacity(const char *line)
 {
+    if (strncmp(line, "capacity ", 9))
+        return 0;
     double taken;
     char bytes[32];
     long long memory;
@@ -193,41 +150,18 @@ static void check_capacity(const char *line)
         sscanf(line, "capacity %lld %lf %31s", &memory, &taken, bytes), 3);
     int64_t want = strcmp(bytes, "error") ? atoll(bytes) : -1;
     assert_int_equal(dv_place_capacity(memory, taken, 128), want);
+    return 1;
 }
 
-static void test_vectors(void **unused)
+TEST(test_vectors)
 {
-    (void)unused;
-    static state s;
-    FILE *f = fopen(DV_SOURCE_DIR "/tests/vectors/place.txt", "r");
-    assert_non_null(f);
-    for (char line[512]; fgets(line, sizeof line, f);) {
-        line[strcspn(line, "\n")] = 0;
-        if (line[0] == '#')
-            continue;
-        if (!strncmp(line, "capacity ", 9)) {
-            check_capacity(line);
-        } else if (!strncmp(line, "buffer ", 7)) {
-            read_buffer(&s, line);
-        } else if (!strncmp(line, "case ", 5)) {
-            end_case(&s);
-            s.options = (dv_place_options)DV_PLACE_OPTIONS_INIT;
-            assert_int_equal(sscanf(line, "case %79s %" SCNd64 " %" SCNd64,
-                                    s.name, &s.options.capacity_bytes,
-                                    &s.options.align_bytes),
-                             3);
-        } else {
-            assert_true(s.n_lines < MAX_LINES);
-            strcpy(s.lines[s.n_lines++], line);
-        }
-    }
-    end_case(&s);
-    fclose(f);
-    assert_int_equal(s.n_cases, 48);
-    assert_true(s.total <= 40112896);
+    const place_reader how = {read_tail, check_case, check_capacity};
+    assert_int_equal(place_read(DV_SOURCE_DIR "/tests/vectors/place.txt", &how),
+                     48);
+    assert_true(pattern_bytes <= 40112896);
 }
 
-// -- Plain twins of the list solvers -----------------------------------------
+// -- Plain versions of the list solvers --------------------------------------
 
 static int overlap(const dv_buffer *a, const dv_buffer *b)
 {
@@ -239,7 +173,7 @@ static int64_t up(int64_t v)
     return (v + SYNTH_ALIGN - 1) / SYNTH_ALIGN * SYNTH_ALIGN;
 }
 
-// The lowest byte from `lo` on that none of the obstacles covers.
+// Returns the lowest byte from `lo` on that no obstacle covers.
 static int64_t rise(const synth *s, const int64_t *at, const char *in_way,
                     int64_t lo)
 {
@@ -255,7 +189,7 @@ static int64_t rise(const synth *s, const int64_t *at, const char *in_way,
     return lo;
 }
 
-// Where the obstacles above `lo` begin.
+// Returns where the next obstacle above `lo` begins.
 static int64_t ceiling(const synth *s, const int64_t *at, const char *in_way,
                        int64_t lo)
 {
@@ -316,7 +250,7 @@ static double key(const synth *s, int i)
            ((double)b->n_uses + 0.5);
 }
 
-// Always the least key of those whose parent has had its turn.
+// Always takes the least key among the buffers whose parent is placed.
 static void plain_fit(const synth *s, int64_t *at, int best)
 {
     double *keys = malloc((size_t)s->n * sizeof *keys);
@@ -380,14 +314,13 @@ static int64_t plain_greedy_place(const synth *s, int64_t *at, int i,
 static void plain_greedy(const synth *s, int64_t *at)
 {
     char *handed = calloc((size_t)s->n, 1);
-    for (int i = 0; i < s->n; i++) // by start is input order here
+    for (int i = 0; i < s->n; i++) // here the input is sorted by start
         at[i] = plain_greedy_place(s, at, i, handed);
     free(handed);
 }
 
-static void test_twins(void **unused)
+TEST(test_twins)
 {
-    (void)unused;
     static const dv_solver names[] = {DV_SOLVER_GREEDY, DV_SOLVER_FIRSTFIT,
                                       DV_SOLVER_BESTFIT};
     synth s = synth_make(1000);
@@ -430,9 +363,8 @@ static const struct {
     {10000, DV_SOLVER_BESTFIT, 9819, 34890368, 97052416},
 };
 
-static void test_figures(void **unused)
+TEST(test_figures)
 {
-    (void)unused;
     for (size_t k = 0; k < sizeof figures / sizeof *figures; k++) {
         synth s = synth_make(figures[k].n);
         dv_place_options o = DV_PLACE_OPTIONS_INIT;
@@ -481,19 +413,17 @@ static void check_auto(int n, int64_t most)
     synth_free(&s);
 }
 
-static void test_auto(void **unused)
+TEST(test_auto)
 {
-    (void)unused;
     check_auto(100, 1);
     check_auto(1000, 1747200);
     check_auto(10000, 31527680);
 }
 
-// The least capacity for many buffers: the effort is bounded, counted in nodes,
-// and what is left of the gap is small.
-static void test_least_of_many(void **unused)
+// The least capacity for many buffers: the effort, counted in nodes, is
+// bounded, and the remaining gap is small.
+TEST(test_least_of_many)
 {
-    (void)unused;
     enum { MOST = 2000 };
     static dv_buffer b[MOST];
     static const struct {
@@ -536,11 +466,10 @@ static void test_least_of_many(void **unused)
     }
 }
 
-// Ticks at the ends of 64 bits: refused, without undefined behaviour (which the
-// sanitizer build sees).
-static void test_extreme_ticks(void **unused)
+// Ticks at the ends of 64 bits are refused without undefined behaviour, which
+// the sanitizer build sees.
+TEST(test_extreme_ticks)
 {
-    (void)unused;
     static const int64_t ends[] = {INT64_MIN, INT64_MIN + 1, -1,       0,
                                    1,         INT64_MAX - 1, INT64_MAX};
     enum { N = sizeof ends / sizeof *ends };
@@ -563,11 +492,10 @@ static void test_extreme_ticks(void **unused)
     }
 }
 
-// At three quarters of their capacity the hard instances keep at least 98 %
-// of what the prices allow.
-static void test_spill(void **unused)
+// At three quarters of their capacity the hard instances keep at least 98 % of
+// the value that the bound allows.
+TEST(test_spill)
 {
-    (void)unused;
     static const char names[] = "ADFK";
     for (int k = 0; names[k]; k++) {
         char path[512], *text = NULL;
@@ -604,10 +532,10 @@ static void expect_wrong(const dv_placement *p, const dv_buffer *b,
     dv_diag_destroy(diag);
 }
 
-// Two buffers, the second a child of the first, and what can be wrong.
-static void test_judge(void **unused)
+// S1 to S5: two buffers, the second a child of the first, with each possible
+// mistake.
+TEST(test_judge)
 {
-    (void)unused;
     dv_buffer b[2] = {DV_BUFFER_INIT, DV_BUFFER_INIT};
     int32_t parents[] = {0};
     b[0].name = "a", b[1].name = "b";

@@ -1,12 +1,12 @@
-// Homes in scratchpads, spoiled one thing at a time: whatever is wrong with a
-// plan, dv_plan_check says so. Then the hazards that need more than a command.
+// C11 to C15: homes in scratchpads with one mistake at a time: dv_plan_check
+// finds each. Then hazards (docs/invariants.md) that a command cannot show.
 #include "harness/test.h"
 #include "base/math.h"
 #include "plan/traffic.h"
 #include "exec/exec.h"
 #include "sim/sim.h"
 #include "scratch/scratch.h"
-#include "harness/plans.h"
+#include "harness/unit.h"
 #include "harness/spoil.h"
 #include <inttypes.h>
 
@@ -15,7 +15,7 @@
 typedef struct example {
     const char *name, *text;
     int64_t cores;
-    double reserved; // share of the scratchpads, in percent; 0: as usual
+    double reserved; // percent of the scratchpads; 0: the default
     const char *pins[6];
     dv_plan_options o;
 } example;
@@ -35,7 +35,7 @@ static const char two_ways[] = "input x: f16[256, 256]\n"
                                "r[j] = relu(s[j])\n"
                                "output u, r\n";
 
-// a idles while b to f are made: it leaves, and comes back.
+// a is not used while b to f are computed: it is evicted and loaded again.
 static const char leaves[] = "input x: f16[64, 64]\n"
                              "a[i,j] = exp(x[i,j])\n"
                              "b[i,j] = a[i,j] + x[i,j]\n"
@@ -54,7 +54,8 @@ static const char kept_too[] = "input x: f16[64, 128]\n"
                                "v[i,j] = relu(u[i,j])\n"
                                "output t, v\n";
 
-// t is read in the loop and filled before it; w lives in one pass of it.
+// t is filled before the loop and read in it; the lifetime of w is within one
+// pass.
 static const char loop[] = "input x: f16[64, 128]\n"
                            "input n: f16[64, 128]\n"
                            "t[i,j] = x[i,j] + 1.0\n"
@@ -67,7 +68,7 @@ static const char loop[] = "input x: f16[64, 128]\n"
                            "z[i,j] = q[i,j] * 2.0\n"
                            "output z, n\n";
 
-// The sum of parts is complete on the last core of each group of four.
+// The sum of parts is complete on the last core of each four.
 static const char parts[] = "input x: f32[4, 512]\n"
                             "s[i] = sum[k] x[i,k]\n"
                             "r[i] = relu(s[i])\n"
@@ -120,27 +121,24 @@ enum { N_EXAMPLES = sizeof examples / sizeof *examples };
 static dv_plan *make_plan(const example *e)
 {
     dv_plan_options o = e->o;
-    dv_diag *diag = dv_diag_create();
-    dv_target *t = NULL;
-    dv_plan *plan = NULL;
+    dv_target *t = target_of("spyre");
     dv_program *p = program_of(e->text);
-    assert_int_equal(dv_target_load(&t, "spyre", diag), DV_OK);
     if (e->reserved > 0)
         t->scratch_reserved_percent = e->reserved;
     o.cores = e->cores;
     o.pins = e->pins;
     while (e->pins[o.n_pins])
         o.n_pins++;
-    if (dv_plan_create(&plan, p, t, &o, diag) || dv_plan_check(plan, diag))
-        fail_msg("%s: %s", e->name, dv_diag_text(diag));
+    dv_plan *plan = case_plan(p, t, &o);
+    if (!plan)
+        fail_msg("%s: %s", e->name, case_why());
     assert_true(plan->scratch.n_homes > 0);
     dv_target_destroy(t);
     dv_program_destroy(p);
-    dv_diag_destroy(diag);
     return plan;
 }
 
-// The same, from its text: planned once.
+// The same plan, read from its text: planned only once.
 static dv_plan *plan_of(const example *e)
 {
     static char *texts[N_EXAMPLES];
@@ -159,8 +157,8 @@ static dv_plan *plan_of(const example *e)
 
 // -- Refusing --------------------------------------------------------------
 
-// One spoiler on one home of a fresh plan. 1: it was refused; 0: nothing to
-// spoil.
+// Applies one spoiler to one home of a fresh plan. Returns 1 if the plan is
+// refused, 0 if there was nothing to break.
 static int attack(const example *e, int k, int32_t home)
 {
     dv_plan *plan = plan_of(e);
@@ -175,10 +173,10 @@ static int attack(const example *e, int k, int32_t home)
     return spoiled;
 }
 
-// H33: every guard refuses something, every spoiler finds something to spoil.
-static void every_mutant_is_refused(void **unused)
+// H33, C11 to C15: every broken plan is refused, and every spoiler finds
+// something to break.
+TEST(every_mutant_is_refused)
 {
-    (void)unused;
     int total = 0;
     for (int k = 0; k < n_spoilers; k++) {
         int n = 0;
@@ -196,10 +194,9 @@ static void every_mutant_is_refused(void **unused)
     printf("%d mutants, all refused\n", total);
 }
 
-// The examples have what they are for.
-static void every_kind_is_there(void **unused)
+// The examples have homes of every kind.
+TEST(every_kind_is_there)
 {
-    (void)unused;
     int fills[4] = {0}, stored = 0, in_place = 0, reloaded = 0;
     for (int e = 0; e < N_EXAMPLES; e++) {
         dv_plan *plan = plan_of(&examples[e]);
@@ -220,7 +217,8 @@ static void every_kind_is_there(void **unused)
 
 // -- Moves -----------------------------------------------------------------
 
-// e of the softmax on one core, moved before its last reader.
+// Makes a plan in which e of the softmax on one core is moved before its last
+// reader.
 static dv_plan *moved_plan(int64_t to, int32_t source_end)
 {
     dv_plan *plan = plan_of(&examples[0]);
@@ -228,7 +226,7 @@ static dv_plan *moved_plan(int64_t to, int32_t source_end)
     victim v = {plan, s, NULL, -1};
     for (int32_t i = 0; i < s->n_homes; i++)
         if (s->homes[i].end_op - s->homes[i].first_op == 3)
-            v.i = i; // e
+            v.i = i; // the home of e
     v.h = &s->homes[v.i];
     assert_int_equal(v.h->n_readers, 2);
     written_twice(&v);
@@ -240,7 +238,7 @@ static dv_plan *moved_plan(int64_t to, int32_t source_end)
     then->readers = &e->readers[1];
     then->n_readers = e->n_readers = 1;
     e->end_op = source_end;
-    for (int32_t i = 0; i < s->n_homes; i++) // out of the way
+    for (int32_t i = 0; i < s->n_homes; i++) // move the other homes away
         if (s->homes[i].first_op == 3)
             s->homes[i].address = 1 << 20;
     return plan;
@@ -256,26 +254,37 @@ static dv_status check_moved(int64_t to, int32_t source_end)
     return st;
 }
 
-// A move inside a core's scratchpad: to bytes of its own while the source is
-// there, to any that are free when it goes, even those it leaves: it is cut
-// alike and moved as a whole.
-static void moves(void **unused)
+// C12, C15: a move within a core's scratchpad goes to bytes of its own while
+// the source is alive, and to any free bytes when the source's lifetime ends
+// there, even to those of the source, since it is cut alike and moved as a
+// whole.
+TEST(moves)
 {
-    (void)unused;
     assert_int_equal(check_moved(65536, 4), DV_OK);
     assert_int_equal(check_moved(65536, 5), DV_OK);
-    assert_int_equal(check_moved(65536, 3), DV_E_CHECK); // gone too early
-    assert_int_equal(check_moved(128, 5), DV_E_CHECK);   // both are there
-    assert_int_equal(check_moved(128, 4), DV_OK);        // over itself
+    assert_int_equal(check_moved(65536, 3),
+                     DV_E_CHECK); // the source's lifetime ends too early
+    assert_int_equal(check_moved(128, 5), DV_E_CHECK); // both are alive
+    assert_int_equal(check_moved(128, 4), DV_OK);      // onto itself
+}
+
+// C23: a group whose tiles are handed out as they run has no homes, because any
+// core may have any tile.
+TEST(handed_out_tiles_have_no_homes)
+{
+    dv_plan *plan = plan_of(&examples[0]);
+    int32_t op = plan->scratch.homes[0].first_op;
+    plan->groups[dv_group_of(plan, op)].queue = DV_TICKET;
+    check_finds(plan, "but its tiles are handed out");
+    dv_plan_destroy(plan);
 }
 
 // -- Hazards ---------------------------------------------------------------
 
-// H6, H7: parts 1, 2, 4 and 8 arrive as 15, once, at every core that asks; the
-// cores with earlier parts have nothing to give.
-static void completed_sums_are_copied_once(void **unused)
+// H6, H7: partial sums 1, 2, 4 and 8 arrive as 15, once, at every core that
+// reads the sum; the cores with earlier parts provide nothing.
+TEST(completed_sums_are_copied_once)
 {
-    (void)unused;
     static const char text[] = "input x: i32[512]\n"
                                "s[] = sum[k] x[k]\n"
                                "y[k] = x[k] * s[]\n"
@@ -307,7 +316,7 @@ static void completed_sums_are_copied_once(void **unused)
     for (int i = 0; i < 512; i++)
         assert_int_equal(y[i], 15 * x[i]);
     const dv_moved *moved = dv_exec_moved(ex);
-    // Three hand-overs of a part, three copies of the sum.
+    // A part is passed on three times, and the sum is copied three times.
     int64_t part = dv_op_part_bytes(plan->ops, &plan->ops->ops[0]);
     assert_int_equal(moved->ring_bytes, 3 * part + 3 * 4);
     assert_int_equal(moved->read_elems, 512);
@@ -316,8 +325,8 @@ static void completed_sums_are_copied_once(void **unused)
     dv_plan_destroy(plan);
 }
 
-// Every group once, on a machine with `spare` more bytes of scratchpad behind
-// the last home.
+// Runs every group once, on a machine with `spare` more bytes of scratchpad
+// behind the last home.
 static dv_sim *simulate(dv_plan *plan, int64_t spare, dv_arena *arena)
 {
     const dv_program *p = plan->ops;
@@ -354,9 +363,8 @@ static dv_sim *simulate(dv_plan *plan, int64_t spare, dv_arena *arena)
 }
 
 // H14: nothing is written between homes or above them.
-static void canaries(void **unused)
+TEST(canaries)
 {
-    (void)unused;
     for (int e = 0; e < N_EXAMPLES; e++) {
         dv_plan *plan = plan_of(&examples[e]);
         const dv_scratch *s = &plan->scratch;
@@ -376,17 +384,19 @@ static void canaries(void **unused)
                              examples[e].name, (int)at, (int)c);
             }
         }
-        assert_true(written > 0 || s->tenants); // whose groups wipe it all
+        assert_true(
+            written > 0 ||
+            s->tenants); // with tenants each group clears the scratchpads
         dv_sim_destroy(m);
         dv_arena_free(&arena);
         dv_plan_destroy(plan);
     }
 }
 
-// H17: the result may not overwrite what is read at another place.
-static void in_place_reads_where_it_writes(void **unused)
+// H17: a result in place of an operand may not overwrite elements that are read
+// at another position.
+TEST(in_place_reads_where_it_writes)
 {
-    (void)unused;
     static const char rows[] = "target rows { scratch = 1MiB "
                                "scratch_align = 64 grain = primitive }\n";
     static const char text[] = "input x: f32[32, 32]\n"
@@ -397,7 +407,7 @@ static void in_place_reads_where_it_writes(void **unused)
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     dv_plan *plan = plan_on(text, rows, NULL, &o);
     dv_scratch *s = &plan->scratch;
-    assert_int_equal(s->n_homes, 2); // t and y, side by side
+    assert_int_equal(s->n_homes, 2); // t and y at different addresses
     assert_int_equal(s->homes[1].in_place_of, -1);
     s->homes[1].in_place_of = 0;
     s->homes[1].address = s->homes[0].address;
@@ -405,7 +415,7 @@ static void in_place_reads_where_it_writes(void **unused)
     dv_plan_destroy(plan);
 }
 
-// The last home in place of the first: refused, and not what was planned.
+// The last home in place of the first is refused, and is not what was planned.
 static void assert_no_heir(const char *text, const char *const *pins)
 {
     static const char rows[] =
@@ -419,7 +429,8 @@ static void assert_no_heir(const char *text, const char *const *pins)
     dv_home *p = &s->homes[0], *h = &s->homes[1];
     assert_int_equal(h->in_place_of, -1);
     assert_int_equal(h->fill, DV_FILL_WRITTEN);
-    assert_int_equal(p->end_op, h->first_op + 1); // all else would do
+    assert_int_equal(p->end_op,
+                     h->first_op + 1); // everything else would allow it
     assert_true(h->core_bytes <= p->core_bytes);
     h->in_place_of = 0;
     h->address = p->address;
@@ -427,11 +438,10 @@ static void assert_no_heir(const char *text, const char *const *pins)
     dv_plan_destroy(plan);
 }
 
-// H17: every core has all of x and a quarter of y; smaller elements lie in
-// other places.
-static void in_place_is_cut_and_laid_out_alike(void **unused)
+// H17: in-place homes need the same cut (here every core has all of x and a
+// quarter of y) and the same layout (smaller elements have other positions).
+TEST(in_place_is_cut_and_laid_out_alike)
 {
-    (void)unused;
     const char *quarters[] = {"a:i=4", "y:k=4", "z:k=4", NULL};
     assert_no_heir("input x: f32[64]\n"
                    "input w: f32[64, 64]\n"
@@ -449,10 +459,10 @@ static void in_place_is_cut_and_laid_out_alike(void **unused)
                    rows);
 }
 
-// H5: one core has the scalar; four that read it there would read poison.
-static void one_cores_scalar_is_not_all_cores(void **unused)
+// H5: one core has the scalar; four cores that read it in their own scratchpads
+// would read poison.
+TEST(one_cores_scalar_is_not_all_cores)
 {
-    (void)unused;
     static const char text[] = "input x: f16[1, 256]\n"
                                "s[i] = mean[j] x[i,j]\n"
                                "r[i] = rsqrt(s[i] + 1.5)\n"
@@ -468,7 +478,7 @@ static void one_cores_scalar_is_not_all_cores(void **unused)
         victim v = {plan, s, &s->homes[i], i};
         if (s->homes[i].tensor != r || s->homes[i].fill != DV_FILL_WRITTEN)
             continue;
-        s->n_homes = i + 1; // no copies
+        s->n_homes = i + 1; // without copies
         set_reader(&v, plan->ops->n_ops - 1);
         assert_true(refused(plan));
         dv_plan_destroy(plan);
@@ -477,11 +487,11 @@ static void one_cores_scalar_is_not_all_cores(void **unused)
     fail_msg("r has no home");
 }
 
-// H13, H18, H22: what the writer's slices take on a core, whole sticks, padding
-// and all; not what a reader takes, not what fills the last stick.
-static void sizes_are_the_writers(void **unused)
+// H13, H18, H22: the size of a home is what the writer's slices take on a core,
+// in whole sticks with padding; not what a reader takes, and not only the used
+// part of the last stick.
+TEST(sizes_are_the_writers)
 {
-    (void)unused;
     static const char text[] = "input x: f16[64, 67]\n"
                                "t[i,j] = exp(x[i,j])\n"
                                "u[i,j] = t[i,j] * 2.0\n"
@@ -496,7 +506,7 @@ static void sizes_are_the_writers(void **unused)
     int seen = 0;
     for (int32_t i = 0; i < s->n_homes; i++)
         if (s->homes[i].tensor == t && s->homes[i].fill == DV_FILL_WRITTEN) {
-            // 16 rows of two sticks; all of it would be 64 rows
+            // 16 rows of two sticks; the whole tensor has 64 rows
             assert_int_equal(s->homes[i].core_bytes, 16 * 2 * 128);
             seen = 1;
         }
@@ -510,6 +520,7 @@ int main(void)
         cmocka_unit_test(every_kind_is_there),
         cmocka_unit_test(every_mutant_is_refused),
         cmocka_unit_test(moves),
+        cmocka_unit_test(handed_out_tiles_have_no_homes),
         cmocka_unit_test(completed_sums_are_copied_once),
         cmocka_unit_test(in_place_reads_where_it_writes),
         cmocka_unit_test(in_place_is_cut_and_laid_out_alike),

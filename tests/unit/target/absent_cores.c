@@ -1,13 +1,13 @@
-// Cores of a target that are not there: what reads as such, and how the others
-// are numbered. (Random ones: target.c.)
+// C24: targets with absent cores: how they are written, and how the other cores
+// are numbered. Random ones are in target.c.
 #include "harness/target_case.h"
 
-// -- Cores that are not there ------------------------------------------------
+// -- Absent cores ------------------------------------------------------------
 
-static void holes(void **state)
+TEST(holes)
 {
-    (void)state;
-    // Rows and single cores, in any order and overlapping: one way to say it.
+    // Rows and single cores, in any order and overlapping, are printed in one
+    // way.
     dv_target *t = read_one("core_grid = 4x4 holes = 0,3-3,3 1,0 0,2-3,3");
     assert_int_equal(t->cores, 7);
     assert_int_equal(t->holes.n, 2);
@@ -17,7 +17,8 @@ static void holes(void **state)
     assert_int_equal(dv_target_core(t, 1, 0), -1);
     assert_int_equal(dv_target_core(t, 0, 4), -1);
     assert_int_equal(dv_target_core(t, -1, 0), -1);
-    // Further choices keep what is a hole; the first n are in rows.
+    // Further choices keep earlier holes; the first n cores are counted row by
+    // row.
     const dv_core_rect right = {1, 0, 3, 3};
     assert_int_equal(dv_target_choose(t, &right, 1, NULL, 0, DV_NOWHERE, NULL),
                      DV_OK);
@@ -33,9 +34,8 @@ static void holes(void **state)
     dv_target_destroy(t);
 }
 
-static void wrong_holes(void **state)
+TEST(wrong_holes)
 {
-    (void)state;
     property_fails("holes = 1,1", 3,
                    "holes are cores of a grid, core_grid is 0x0");
     property_fails("core_grid = 4x3 holes = 1,1 0,3-3,3", 31,
@@ -64,7 +64,7 @@ static void wrong_holes(void **state)
         DV_E_TARGET);
     assert_int_equal(t->cores, 300);
     dv_target_destroy(t);
-    // More rectangles than a target holds: a row of every second core.
+    // More rectangles than a target holds: every second core of a row.
     char text[4096] = "target t { core_grid = 512x1 holes =";
     for (int i = 0; i < 129; i++)
         snprintf(text + strlen(text), 8, " %d,0", 2 * i);

@@ -1,4 +1,5 @@
-// Targets: what reads, what does not, and that print and read are inverse.
+// T1: targets: what can be read, what cannot, and that what is printed reads
+// back.
 #define _POSIX_C_SOURCE 200809L // mkstemp
 #include "base/file.h"
 #include "target/builtin.h"
@@ -31,9 +32,8 @@ static void check_round_trip(const dv_target *t)
 
 // -- Built-in targets --------------------------------------------------------
 
-static void builtins_load(void **state)
+TEST(builtins_load)
 {
-    (void)state;
     int n = 0;
     for (const char *name; (name = dv_target_builtin(n)) != NULL; n++) {
         dv_target *t = NULL;
@@ -53,9 +53,8 @@ static void builtins_load(void **state)
     assert_null(dv_target_summary(n));
 }
 
-static void spyre_numbers(void **state)
+TEST(spyre_numbers)
 {
-    (void)state;
     dv_target *t = NULL;
     assert_int_equal(dv_target_load(&t, "spyre", NULL), DV_OK);
     assert_int_equal(t->cores, 32);
@@ -75,9 +74,8 @@ static void spyre_numbers(void **state)
     dv_target_destroy(t);
 }
 
-static void grid_numbers(void **state)
+TEST(grid_numbers)
 {
-    (void)state;
     dv_target *t = NULL;
     assert_int_equal(dv_target_load(&t, "wormhole", NULL), DV_OK);
     assert_int_equal(t->scratch_bytes, 1499136);
@@ -96,9 +94,8 @@ static void grid_numbers(void **state)
 
 // -- The host ----------------------------------------------------------------
 
-static void host_is_sane(void **state)
+TEST(host_is_sane)
 {
-    (void)state;
     dv_target t;
     dv_host_probe(&t, NULL);
     assert_true(t.cores >= 1);
@@ -121,9 +118,8 @@ static void host_of(dv_target *t, const char *machine)
     check_round_trip(t);
 }
 
-static void host_shares_caches(void **state)
+TEST(host_shares_caches)
 {
-    (void)state;
     dv_target t;
     host_of(&t, "pack:2 l2:2(size=4194304) core:4 l1d:1(size=32768) pu:2");
     assert_int_equal(t.cores, 16);
@@ -134,15 +130,14 @@ static void host_shares_caches(void **state)
     assert_int_equal(t.stick_bytes, 64);
     host_of(&t, "pu:5"); // not even cores are known
     assert_int_equal(t.cores, 5);
-    dv_host_from(&t, NULL, NULL); // nothing is
+    dv_host_from(&t, NULL, NULL); // nothing is known
     assert_int_equal(t.cores, 1);
 }
 
 // -- Values ------------------------------------------------------------------
 
-static void bytes_are_exact(void **state)
+TEST(bytes_are_exact)
 {
-    (void)state;
     static const struct {
         const char *text;
         int64_t bytes;
@@ -165,9 +160,8 @@ static void bytes_are_exact(void **state)
     }
 }
 
-static void units_scale(void **state)
+TEST(units_scale)
 {
-    (void)state;
     dv_target *t = read_ok("target t { memory_bandwidth = 204.8GB/s\n"
                            "ring_bandwidth = 2.5kB/s mac_rate = 98.3Tmac/s\n"
                            "vector_rate=64Gop/s clock=1e3MHz\n"
@@ -180,14 +174,13 @@ static void units_scale(void **state)
     assert_true(t->scratch_reserved_percent == 12.5);
     assert_int_equal(t->core_grid.cols, 4);
     assert_int_equal(t->core_grid.rows, 3);
-    assert_int_equal(t->cores, 12); // told by the grid
+    assert_int_equal(t->cores, 12); // from the grid
     check_round_trip(t);
     dv_target_destroy(t);
 }
 
-static void prints_plainly(void **state)
+TEST(prints_plainly)
 {
-    (void)state;
     dv_target *t = read_ok("target t { stick = 64 scratch = 2048KiB ring = yes"
                            " ring_bandwidth = 166000MB/s core_grid = 2x1 }");
     dv_text out = {0};
@@ -203,9 +196,8 @@ static void prints_plainly(void **state)
     dv_target_destroy(t);
 }
 
-static void properties_are_listed(void **state)
+TEST(properties_are_listed)
 {
-    (void)state;
     dv_text out = {0};
     dv_target_print_properties(&out);
     assert_int_equal(out.failed, 0);
@@ -216,9 +208,8 @@ static void properties_are_listed(void **state)
 
 // -- Errors ------------------------------------------------------------------
 
-static void wrong_values(void **state)
+TEST(wrong_values)
 {
-    (void)state;
     property_fails("cores = yes", 11, "cores takes a whole number");
     property_fails("cores = 2.5", 11, "cores takes a whole number");
     property_fails("cores = -1", 11, "found '-'");
@@ -233,9 +224,8 @@ static void wrong_values(void **state)
     property_fails("scratch_reserved = 20 }", 22, "such as 20%, found '20'");
 }
 
-static void wrong_units(void **state)
+TEST(wrong_units)
 {
-    (void)state;
     property_fails("scratch_reserved = 101%", 22, "101%, the most is 100%");
     property_fails("ring_bandwidth = 1.5 }", 20, "204.8GB/s, found '1.5'");
     property_fails("ring_bandwidth = 1.5GB }", 20, "found '1.5GB'");
@@ -255,9 +245,8 @@ static void wrong_units(void **state)
     property_fails("about = \"a\tb\"", 13, "control character 0x09");
 }
 
-static void wrong_lengths(void **state)
+TEST(wrong_lengths)
 {
-    (void)state;
     char text[256], name[100];
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = 0;
@@ -267,9 +256,8 @@ static void wrong_lengths(void **state)
     fails_at(text, DV_E_TARGET, 1, 8, "99 letters, the most is 63");
 }
 
-static void wrong_properties(void **state)
+TEST(wrong_properties)
 {
-    (void)state;
     property_fails("coers = 4", 3, "no property 'coers'; did you mean 'cores'");
     property_fails("scratch_aling = 4", 3, "did you mean 'scratch_align'?");
     property_fails("colour = 4", 3, "no property 'colour'\n");
@@ -278,9 +266,8 @@ static void wrong_properties(void **state)
                    "t:2:3: note: the first one is here");
 }
 
-static void wrong_together(void **state)
+TEST(wrong_together)
 {
-    (void)state;
     property_fails("cores = 7 core_grid = 2x4", 13,
                    "core_grid has 8 cores, cores is 7");
     property_fails("cores = 7 core_grid = 2x4", 13, "t:2:3: note");
@@ -294,9 +281,8 @@ static void wrong_together(void **state)
     property_fails("scratch = 8 scratch_program = 9", 15, "scratch has 8");
 }
 
-static void wrong_syntax(void **state)
+TEST(wrong_syntax)
 {
-    (void)state;
     fails_at("", DV_E_SYNTAX, 1, 1, "expected the word target");
     fails_at("machine t {}", DV_E_SYNTAX, 1, 1, "expected the word target");
     fails_at("target { }", DV_E_SYNTAX, 1, 8, "the name of the target");
@@ -310,9 +296,8 @@ static void wrong_syntax(void **state)
              "2^63");
 }
 
-static void unknown_names(void **state)
+TEST(unknown_names)
 {
-    (void)state;
     dv_diag *diag = dv_diag_create();
     dv_target *t = NULL;
     assert_int_equal(dv_target_load(&t, "spyer", diag), DV_E_TARGET);
@@ -325,9 +310,8 @@ static void unknown_names(void **state)
     assert_null(t);
 }
 
-static void files_load(void **state)
+TEST(files_load)
 {
-    (void)state;
     char path[] = "/tmp/divvy_targetXXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -342,10 +326,9 @@ static void files_load(void **state)
     remove(path);
 }
 
-// A plan holds a description among other text: the lexer ends behind it.
-static void reads_in_place(void **state)
+// A plan contains a description among other text: the lexer stops behind it.
+TEST(reads_in_place)
 {
-    (void)state;
     static const char text[] = "target a { cores = 2 } groups";
     dv_source src = {"plan", text, sizeof text - 1};
     dv_lexer lx;
@@ -358,9 +341,8 @@ static void reads_in_place(void **state)
 
 // -- Out of memory -----------------------------------------------------------
 
-static void out_of_memory(void **state)
+TEST(out_of_memory)
 {
-    (void)state;
     static const char *const names[] = {"spyre", "host", "no/such/target"};
     for (size_t i = 0; i < 3; i++) {
         dv_status want = i < 2 ? DV_OK : DV_E_TARGET, got = DV_E_NOMEM;
@@ -391,7 +373,7 @@ static uint64_t rnd(void)
     return seed * 0x2545f4914f6cdd1du;
 }
 
-// Between two numbers, often a limit, and of any magnitude.
+// Returns a number between two limits, often a limit itself, of any magnitude.
 static double pick(double least, double most)
 {
     double u = (double)(rnd() >> 11) * 0x1p-53;
@@ -416,7 +398,7 @@ static void random_text(char *out, int most)
     }
 }
 
-// Holes of a grid of 1x1 to 64x64 cores: some places, or none.
+// Gives a target a grid of 1x1 to 64x64 cores with some holes or none.
 static void random_holes(dv_target *t)
 {
     dv_core_rect holes[6];
@@ -434,11 +416,11 @@ static void random_holes(dv_target *t)
         if (rnd() % 2)
             h->y1 = h->y0;
     }
-    // All cores gone: it stays as it was.
+    // If all cores would be holes, the target stays as it was.
     dv_target_choose(t, NULL, 0, holes, n, DV_NOWHERE, NULL);
 }
 
-// Make properties agree that must.
+// Makes properties consistent that depend on each other.
 static void reconcile(dv_target *t)
 {
     int64_t cols = 1 + (int64_t)(rnd() % 64);
@@ -475,7 +457,7 @@ static void random_target(dv_target *t)
     reconcile(t);
 }
 
-// Cores by number and by place, counted one by one.
+// The numbers and places of cores equal a count one by one.
 static void check_numbers(const dv_target *t)
 {
     int64_t n = 0;
@@ -498,9 +480,8 @@ static void check_numbers(const dv_target *t)
     assert_int_equal(t->core_grid.cols ? n : t->cores, t->cores);
 }
 
-static void random_round_trips(void **state)
+TEST(random_round_trips)
 {
-    (void)state;
     const char *given = getenv("DV_SEED");
     seed = given ? strtoull(given, NULL, 10) : 1;
     seed = seed ? seed : 1;

@@ -1,15 +1,14 @@
-// Ranks compare what they must have alike: all return the same, and the words
-// name the lowest rank that differs and the first difference.
+// Ranks compare what must be equal on all of them: all return the same status,
+// and the message names the lowest rank that differs and the first difference.
 #include "harness/test.h"
 #include "darray/darray.h"
-// last: it needs the ones above
 
 typedef struct trial {
-    int64_t odd; // the first rank with `other`; the ones before have `usual`
+    int64_t odd; // the first rank that has `other`; those before have `usual`
     const dv_fact *usual, *other;
     int32_t n_usual, n_other;
-    const char *want;   // NULL: they are the same
-    int64_t reports[8]; // per rank: its answer was the right one
+    const char *want;   // NULL: they are equal
+    int64_t reports[8]; // by rank: 1 if its answer was right
 } trial;
 
 static dv_status compare(void *user, dv_peers *p, dv_diag *diag)
@@ -81,12 +80,13 @@ static void test_values(void **state)
     const dv_fact c[] = {{"divvy", "run"}, {"--seed", "1"}, {"--out", NULL}};
     const dv_fact d[] = {{"divvy", "run"}, {"--seed", "1"}, {"--out", ""}};
     (void)state;
-    // The first difference only.
+    // Only the first difference is named.
     differs(a, 3, b, 3, "with --seed 7, rank 0 with --seed 1");
     differs(a, 3, c, 3, "without --out, rank 0 with --out u=x.npy");
     differs(c, 3, a, 3, "with --out u=x.npy, rank 0 without --out");
-    differs(c, 3, d, 3, "with --out, rank 0 without --out"); // a switch
-    // A value that looks like the mark of one that is missing.
+    differs(c, 3, d, 3,
+            "with --out, rank 0 without --out"); // an option without a value
+    // A value that looks like the mark of a missing one.
     const dv_fact dash[] = {{"--set", "-"}}, none[] = {{"--set", NULL}};
     differs(dash, 1, none, 1, "without --set, rank 0 with --set -");
     const dv_fact seq[] = {{"DIVVY_EXECUTOR=", "seq"}};
@@ -106,7 +106,7 @@ static void test_lists(void **state)
     differs(a, 3, NULL, 0, "with fewer settings, rank 0 with --in x");
 }
 
-// What is too long to be sent or shown is still found.
+// Values that are too long to be sent or shown are still compared.
 static void test_long(void **state)
 {
     enum { LONG = 100000 };

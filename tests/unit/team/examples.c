@@ -1,8 +1,6 @@
-// The examples of teams, for teams of several sizes, against what is known of
-// their results: exact numbers, a published pair, a factor per step, what is
-// conserved.
-// cmocka wants these before it.
-
+// The examples for teams, on teams of several sizes, compared with known
+// results: exact numbers, published ones, a factor per step, conserved
+// quantities.
 #include "harness/test.h"
 #include "base/file.h"
 #include "team/team.h"
@@ -66,9 +64,8 @@ static void run_team(example *x, dv_moved_all *moved)
 
 // -- 2 * T, exactly --------------------------------------------------------
 
-static void test_prk(void **unused)
+TEST(test_prk)
 {
-    (void)unused;
     enum { N = 41, T = 7 };
     const dv_param params[] = {{"N", "41"}, {"T", "7"}};
     static double a[N][N], o[N][N];
@@ -95,11 +92,10 @@ static void test_prk(void **unused)
 
 // -- A factor per step -----------------------------------------------------
 
-// The mean of four neighbours takes sin(pi i / (N - 1)) sin(pi j / (N - 1)) to
-// cos(pi / (N - 1)) times itself.
-static void test_heat(void **unused)
+// One step multiplies sin(pi i / (N - 1)) sin(pi j / (N - 1)) by cos(pi / (N -
+// 1)).
+TEST(test_heat)
 {
-    (void)unused;
     enum { N = 33, T = 20 };
     const dv_param params[] = {{"N", "33"}, {"T", "20"}};
     static double u[N][N];
@@ -152,10 +148,9 @@ static void run_water(water *w, example *x, int64_t team)
     assert_true(team == 1 ? moved.bytes == 0 : moved.bytes > 0);
 }
 
-// Elements are the same on any team; sums add up in another order.
-static void test_water(void **unused)
+// Elements are the same on any team; sums are added in another order.
+TEST(test_water)
 {
-    (void)unused;
     const dv_param params[] = {{"N", "24"}, {"T", "20"}};
     static water one, more;
     example x;
@@ -169,7 +164,7 @@ static void test_water(void **unused)
         assert_true(fabs(more.mass - more.mass0) < 1e-15);
         assert_true(fabs(more.energy / one.energy - 1) < 1e-13);
     }
-    // It moves, and turns: a corner is no longer what it was.
+    // The water moves and turns.
     assert_true(fabs(one.u[N_WATER / 2][2]) > 1e-6);
     close_example(&x);
 }
@@ -186,10 +181,10 @@ static double lost_energy(const char *steps, const char *dt)
     return fabs(w.energy / w.energy0 - 1);
 }
 
-// Half the step, an eighth of the loss: none of it comes from space.
-static void test_energy(void **unused)
+// Half the time step loses an eighth of the energy: none is lost by the
+// discretisation in space.
+TEST(test_energy)
 {
-    (void)unused;
     double lost = lost_energy("20", "0.01"), less = lost_energy("40", "0.005");
     double least = lost_energy("80", "0.0025");
     assert_true(lost < 1e-3);

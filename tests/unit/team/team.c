@@ -1,26 +1,16 @@
-// Teams: halo bytes of a thousand ranks against the formula, a published pair
-// of numbers, failing ranks, and running out of memory anywhere.
-// cmocka wants these before it.
-
+// Teams: the halo bytes of a thousand ranks compared with a formula, a
+// published pair of numbers, failing ranks, and running out of memory anywhere.
 #include "harness/test.h"
+#include "harness/unit.h"
 #include "team/team.h"
 #include <math.h>
 
 static dv_plan *plan_for(const char *text, int64_t team, const char *grid)
 {
-    dv_program *p = NULL;
-    dv_target *host = NULL;
-    dv_plan *plan = NULL;
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     o.team = team;
     o.grid = grid;
-    if (dv_program_parse(&p, text, strlen(text), "test", NULL, 0, NULL) ==
-            DV_OK &&
-        dv_target_load(&host, "host", NULL) == DV_OK)
-        dv_plan_create(&plan, p, host, &o, NULL);
-    dv_target_destroy(host);
-    dv_program_destroy(p);
-    return plan;
+    return plan_on(text, "host", NULL, &o);
 }
 
 static int64_t received(const dv_plan *plan)
@@ -48,33 +38,29 @@ static const char heat[] =
     "u[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + u[i,j-1] + u[i,j+1]) "
     "for i in 1..1023, j in 1..1023\n}\noutput u\n";
 
-// Every cut of a dim moves two rows of what is read there, 1022 elements.
-static void test_thousand(void **unused)
+// Every cut of a dim moves two rows of 1022 elements.
+TEST(test_thousand)
 {
-    (void)unused;
     dv_plan *plan = plan_for(heat, 1024, NULL);
-    assert_non_null(plan);
     assert_int_equal(plan->team.grid[0], 32);
     assert_int_equal(plan->team.grid[1], 32);
     assert_int_equal(received(plan), 2 * 2 * 31 * 1022);
     dv_plan_destroy(plan);
     plan = plan_for(heat, 1024, "1024x1");
-    assert_non_null(plan);
-    // The first and the last row are not computed, so not everybody asks.
+    // The first and the last row are not computed, so that some ranks need no
+    // row.
     assert_int_equal(received(plan), 2 * 1022 * 1022);
     dv_plan_destroy(plan);
 }
 
-// Two far views of one tensor: what is between them stays where it is.
-static void test_no_hull(void **unused)
+// C19: two distant reads of one tensor: the elements between them are not sent.
+TEST(test_no_hull)
 {
-    (void)unused;
     dv_plan *plan = plan_for("input a: f64[100]\ninput y: f64[100]\n"
                              "y[i] <- a[i] + a[i+90] for i in 0..10\n"
                              "output y\n",
                              4, NULL);
-    assert_non_null(plan);
-    assert_int_equal(received(plan), 10); // 75 with one hull
+    assert_int_equal(received(plan), 10); // 75 with one bounding box
     dv_plan_destroy(plan);
 }
 
@@ -90,13 +76,11 @@ static const char options[] =
     "put[i] = f[i] * (1.0 - n2[i]) - s[i] * (1.0 - n1[i])\n"
     "output call, put\n";
 
-// benchmark_golden-182.
-static void test_options(void **unused)
+// The published prices of a call and a put option (benchmark_golden-182).
+TEST(test_options)
 {
-    (void)unused;
     for (int64_t team = 1; team <= 7; team++) {
         dv_plan *plan = plan_for(options, team, NULL);
-        assert_non_null(plan);
         double s[5], x[5], t[5], call[5], put[5];
         for (int i = 0; i < 5; i++) {
             s[i] = 49.81959369901096;
@@ -119,17 +103,16 @@ static void test_options(void **unused)
     }
 }
 
-// An index out of bounds on one rank: all of them stop, and it is told.
-static void test_failing_rank(void **unused)
+// An index is out of bounds on one rank: all ranks stop, and the error is
+// reported.
+TEST(test_failing_rank)
 {
-    (void)unused;
     dv_plan *plan = plan_for("input v: f64[8]\ninput p: i64[8]\n"
                              "repeat 3 {\n"
                              "y[i] = v[p[i]]\n"
                              "v[i] <- y[7-i] for i in 0..8\n}\n"
                              "output v\n",
                              4, NULL);
-    assert_non_null(plan);
     double v[8] = {0};
     int64_t p[8] = {0, 1, 2, 3, 4, 99, 6, 7};
     void *data[8] = {0};
@@ -149,7 +132,7 @@ static const char mixed[] = "input x: f64[9, 6]\n"
                             "y[i,j] <- y[i-1,j] for i in 1..9, j in 0..6\n}\n"
                             "output y\n";
 
-// Plan, check, read back, and get a rank ready.
+// Plans, checks, reads back and prepares a rank.
 static dv_status all_of_it(const dv_program *p, const dv_target *t)
 {
     dv_plan *plan = NULL, *again = NULL;
@@ -183,15 +166,10 @@ static dv_status all_of_it(const dv_program *p, const dv_target *t)
     return st;
 }
 
-static void test_oom(void **unused)
+TEST(test_oom)
 {
-    (void)unused;
-    dv_program *p = NULL;
-    dv_target *host = NULL;
-    assert_int_equal(
-        dv_program_parse(&p, mixed, strlen(mixed), "oom", NULL, 0, NULL),
-        DV_OK);
-    assert_int_equal(dv_target_load(&host, "host", NULL), DV_OK);
+    dv_program *p = program_of(mixed);
+    dv_target *host = target_of("host");
     dv_status st = DV_E_NOMEM;
     int64_t n = 0;
     for (; st != DV_OK; n++) {

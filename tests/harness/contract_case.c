@@ -1,18 +1,18 @@
-// A nest's text, run by kernels and by loops.
-#ifndef DV_CONTRACT_RUN_H
-#define DV_CONTRACT_RUN_H
+#include "harness/contract_case.h"
 #include "base/dtype.h"
 #include "contract/contract.h"
-#include "harness/contract_case.h"
-#include "harness/with_jit.h"
 
-typedef struct operand {
-    void *data;
-    char *at;
-    size_t bytes;
-} operand;
+dv_nest *nest_of(const char *text)
+{
+    dv_nest *n = NULL;
+    dv_diag *diag = dv_diag_create();
+    if (dv_nest_parse(&n, text, strlen(text), "test", diag))
+        fail_msg("%s", dv_diag_text(diag));
+    dv_diag_destroy(diag);
+    return n;
+}
 
-static inline operand made_up(const dv_nest *n, int o)
+operand made_up(const dv_nest *n, int o)
 {
     dv_dtype type = dv_nest_dtype(n, o);
     int64_t lo, hi, size = dv_dtype_get(type)->size_bytes;
@@ -25,12 +25,9 @@ static inline operand made_up(const dv_nest *n, int o)
     return x;
 }
 
-enum { SMALL_CACHE = 2, LOOPS }; // as it is, and out fits no cache; its loops
-
-// Run a nest's text as it is and laid out, and compare with the loops.
-static inline void agrees(dv_jit *jit, const char *text, int threads, int as_is)
+void agrees(dv_jit *on, const char *text, int threads, int as_is)
 {
-    dv_nest *n = parse(text);
+    dv_nest *n = nest_of(text);
     operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
     operand want = made_up(n, DV_OUT), got = made_up(n, DV_OUT);
     dv_contract_options options = {.size = sizeof(dv_contract_options),
@@ -41,12 +38,12 @@ static inline void agrees(dv_jit *jit, const char *text, int threads, int as_is)
         options.as_is = DV_LOOPS_AS_THEY_ARE;
     dv_contract *c = NULL;
     dv_diag *diag = dv_diag_create();
-    if (dv_contract_create(&c, jit, n, &options, diag))
+    if (dv_contract_create(&c, on, n, &options, diag))
         fail_msg("%s", dv_diag_text(diag));
     assert_int_equal(dv_nest_run(n, in0.at, in1.at, want.at, NULL), DV_OK);
     dv_contract_run(c, in0.at, in1.at, got.at);
     int64_t elems = (int64_t)want.bytes / dv_dtype_get(n->dtype)->size_bytes;
-    for (int64_t i = 0; i < elems; i++) // -0 is 0
+    for (int64_t i = 0; i < elems; i++) // -0 equals 0
         assert_true(dv_load(n->dtype, want.data, i) ==
                     dv_load(n->dtype, got.data, i));
     dv_contract_destroy(c);
@@ -57,4 +54,3 @@ static inline void agrees(dv_jit *jit, const char *text, int threads, int as_is)
     free(want.data);
     free(got.data);
 }
-#endif

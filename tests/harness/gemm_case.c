@@ -1,133 +1,33 @@
-// Random products for tests of the JIT, with operands that begin or end at
-// pages that may not be touched, and what plain loops make of them.
-#ifndef DV_TEST_JIT_PROBLEM_H
-#define DV_TEST_JIT_PROBLEM_H
-#include "harness/test.h"
-#include "base/dtype.h"
-#include "jit/gemm/gemm.h"
-#include "jit/backend.h"
-#include "jit/jit.h"
-#include <math.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "harness/gemm_case.h"
 
-// Of the random cases one in so many is tried, since emulators are slow: the
-// usual share, or DV_CASES percent.
-static inline int share(void)
-{
-#ifdef DV_EMULATED
-    enum { USUAL = 8 };
-#else
-    enum { USUAL = 1 };
-#endif
-    const char *wish = getenv("DV_CASES");
-    int percent = wish ? atoi(wish) : 0;
-    return percent < 1 ? USUAL : percent > 100 ? 1 : 100 / percent;
-}
-#define SHARE share()
-
-static uint64_t seed = 88172645463325252u;
-
-static inline uint64_t rnd(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed;
-}
-
-static inline int pick(int n)
-{
-    return (int)(rnd() >> 33) % n;
-}
-
-// -- Operands between pages that may not be touched --------------------------
-
-typedef struct fenced {
-    unsigned char *map, *data;
-    size_t map_bytes;
-} fenced;
-
-// An emulator may read whole vectors where a masked load touches a part: it
-// gets pages around that may be read, where no number is.
-#if defined(DV_EMULATED) && defined(__x86_64__)
-enum { AROUND = PROT_READ };
-#else
-enum { AROUND = PROT_NONE };
-#endif
-
-// `bytes` of memory that begin (at_end 0) or end (1) at a forbidden page.
-static inline fenced fence(size_t bytes, int at_end)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t body = (bytes + page - 1) / page * page;
-    fenced f = {.map_bytes = body + 2 * page};
-    f.map = mmap(NULL, f.map_bytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(f.map != MAP_FAILED);
-    if (AROUND == PROT_READ)
-        memset(f.map, 255, f.map_bytes);
-    assert_int_equal(mprotect(f.map, page, AROUND), 0);
-    assert_int_equal(mprotect(f.map + page + body, page, AROUND), 0);
-    f.data = f.map + page + (at_end ? body - bytes : 0);
-    return f;
-}
-
-static inline void unfence(fenced *f)
-{
-    munmap(f->map, f->map_bytes);
-}
-
-static inline dv_jit *new_jit(void)
-{
-    dv_jit *jit;
-    if (!dv_isa_host())
-        skip_test("no kernels for this machine");
-    assert_int_equal(dv_jit_create(&jit, NULL), DV_OK);
-    return jit;
-}
-
-// -- Products ----------------------------------------------------------------
-
-static inline double at(unsigned dtype, const void *p, int64_t i)
+static double at(unsigned dtype, const void *p, int64_t i)
 {
     return dv_load((dv_dtype)dtype, p, i);
 }
 
-// Elements an operand of rows x cols with leading dimension ld spans.
-static inline int64_t span(int64_t rows, int64_t cols, int64_t ld)
+int64_t gemm_span(int64_t rows, int64_t cols, int64_t ld)
 {
     return (rows - 1) * ld + cols;
 }
 
-// What is summed in, and the bias given in; and what C is stored as.
-static inline unsigned type_sum(const dv_gemm_shape *s)
+unsigned gemm_type_sum(const dv_gemm_shape *s)
 {
     return s->dtype == DV_BF16 || s->dtype == DV_F16 ? DV_F32
            : s->dtype == DV_I8                       ? DV_I32
                                                      : s->dtype;
 }
 
-static inline unsigned type_c(const dv_gemm_shape *s)
+unsigned gemm_type_c(const dv_gemm_shape *s)
 {
-    return s->ctype ? s->ctype : type_sum(s);
+    return s->ctype ? s->ctype : gemm_type_sum(s);
 }
 
-typedef struct problem {
-    dv_gemm_shape s;
-    dv_gemm_args args;
-    fenced a, b, c, bias;
-    int64_t n_a, n_b, n_c;
-    double *before;      // C
-    double *want, *size; // of elements of C, once they are known
-} problem;
-
-static inline void fill(int dtype, void *p, int64_t n, int odd)
+void gemm_fill(int dtype, void *p, int64_t n, int odd)
 {
     int whole = !dv_is_float((dv_dtype)dtype);
     for (int64_t i = 0; i < n; i++) {
         double v = pick(2001) * 0.002 - 2;
-        if (whole) // sums wrap when odd, and i8 sees all its values
+        if (whole) // i8 takes all its values; i32 wraps around if odd
             v = odd && dtype == DV_I32 ? (double)(int32_t)(uint32_t)rnd()
                                        : pick(256) - 128;
         else if (odd && pick(40) == 0)
@@ -136,42 +36,43 @@ static inline void fill(int dtype, void *p, int64_t n, int odd)
     }
 }
 
-static inline void set_up(problem *q, int odd)
+void gemm_start(gemm_problem *q, int odd)
 {
     dv_gemm_shape *s = &q->s;
     size_t es = (size_t)dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
-    size_t es_c = (size_t)dv_dtype_get((dv_dtype)type_c(s))->size_bytes;
+    size_t es_c = (size_t)dv_dtype_get((dv_dtype)gemm_type_c(s))->size_bytes;
     int batch = s->batch ? s->batch : 1;
     int64_t rows_a = s->trans_a ? s->k : s->m,
             cols_a = s->trans_a ? s->m : s->k;
     int64_t rows_b = s->trans_b ? s->n : s->k,
             cols_b = s->trans_b ? s->k : s->n;
-    q->n_a = span(rows_a, cols_a, s->lda) + (batch - 1) * s->stride_a;
-    q->n_b = span(rows_b, cols_b, s->ldb) + (batch - 1) * s->stride_b;
-    q->n_c = span(s->m, s->n, s->ldc);
+    q->n_a = gemm_span(rows_a, cols_a, s->lda) + (batch - 1) * s->stride_a;
+    q->n_b = gemm_span(rows_b, cols_b, s->ldb) + (batch - 1) * s->stride_b;
+    q->n_c = gemm_span(s->m, s->n, s->ldc);
     q->a = fence((size_t)q->n_a * es, pick(2));
     q->b = fence((size_t)q->n_b * es, pick(2));
     q->c = fence((size_t)q->n_c * es_c, pick(2));
-    size_t es_sum = (size_t)dv_dtype_get((dv_dtype)type_sum(s))->size_bytes;
+    size_t es_sum =
+        (size_t)dv_dtype_get((dv_dtype)gemm_type_sum(s))->size_bytes;
     q->bias =
         fence((size_t)(s->bias == DV_BIAS_M ? s->m : s->n) * es_sum, pick(2));
-    fill(s->dtype, q->a.data, q->n_a, odd);
-    fill(s->dtype, q->b.data, q->n_b, odd);
-    fill((int)type_c(s), q->c.data, q->n_c, odd);
-    fill((int)type_sum(s), q->bias.data, s->bias == DV_BIAS_M ? s->m : s->n,
-         odd);
+    gemm_fill(s->dtype, q->a.data, q->n_a, odd);
+    gemm_fill(s->dtype, q->b.data, q->n_b, odd);
+    gemm_fill((int)gemm_type_c(s), q->c.data, q->n_c, odd);
+    gemm_fill((int)gemm_type_sum(s), q->bias.data,
+              s->bias == DV_BIAS_M ? s->m : s->n, odd);
     q->args = (dv_gemm_args){.alpha = 1.5, .beta = -0.75, .bias = q->bias.data};
-    if (!dv_is_float((dv_dtype)s->dtype)) { // which wrap
+    if (!dv_is_float((dv_dtype)s->dtype)) { // integers wrap around
         q->args.alpha = pick(2) ? -3 : INT32_MAX - pick(1000);
         q->args.beta = pick(2) ? 5 : INT32_MIN + pick(1000);
     }
     q->before = malloc((size_t)q->n_c * sizeof *q->before);
     for (int64_t i = 0; i < q->n_c; i++)
-        q->before[i] = at(type_c(s), q->c.data, i);
+        q->before[i] = at(gemm_type_c(s), q->c.data, i);
     q->want = q->size = NULL;
 }
 
-static inline void tear_down(problem *q)
+void gemm_stop(gemm_problem *q)
 {
     unfence(&q->a);
     unfence(&q->b);
@@ -182,13 +83,13 @@ static inline void tear_down(problem *q)
     free(q->size);
 }
 
-// Row i of A or column i of B, one batch behind the other: the numbers along
-// k, read once and not for each element that they are summed for.
-static inline void along_k(const problem *q, int of_b, int i, double *x)
+// Collects row i of A or column i of B along k, one batch after the other, once
+// for all the elements that use it.
+static void along_k(const gemm_problem *q, int of_b, int i, double *x)
 {
     const dv_gemm_shape *s = &q->s;
     int batch = s->batch ? s->batch : 1;
-    int apart = of_b ? !s->trans_b : s->trans_a; // a row of memory each
+    int apart = of_b ? !s->trans_b : s->trans_a; // elements are `ld` apart
     int64_t ld = of_b ? s->ldb : s->lda;
     const void *data = of_b ? q->b.data : q->a.data;
     for (int b = 0; b < batch; b++) {
@@ -199,9 +100,9 @@ static inline void along_k(const problem *q, int of_b, int i, double *x)
     }
 }
 
-// The sum for whole numbers, which wrap.
-static inline double sum_whole(const problem *q, const double *x,
-                               const double *y, int64_t n, int i, int j)
+// The element (i, j) in integers, which wrap around.
+static double sum_whole(const gemm_problem *q, const double *x, const double *y,
+                        int64_t n, int i, int j)
 {
     const dv_gemm_shape *s = &q->s;
     uint32_t sum = 0;
@@ -218,10 +119,10 @@ static inline double sum_whole(const problem *q, const double *x,
     return s->relu && (int32_t)sum < 0 ? 0 : (int32_t)sum;
 }
 
-// What element (i, j) should be, and the size of what was added up.
-static inline double sum_floats(const problem *q, const double *x,
-                                const double *y, int64_t n, int i, int j,
-                                double *size)
+// The element (i, j) in floats; *size is the sum of the magnitudes of its
+// terms.
+static double sum_floats(const gemm_problem *q, const double *x,
+                         const double *y, int64_t n, int i, int j, double *size)
 {
     const dv_gemm_shape *s = &q->s;
     double sum = 0, mag = 0;
@@ -235,12 +136,12 @@ static inline double sum_floats(const problem *q, const double *x,
     if (s->beta != DV_SCALE_ZERO)
         sum += c * (s->beta == DV_SCALE_ANY ? q->args.beta : 1);
     if (s->bias)
-        sum += at(type_sum(s), q->args.bias, s->bias == DV_BIAS_M ? i : j);
+        sum += at(gemm_type_sum(s), q->args.bias, s->bias == DV_BIAS_M ? i : j);
     *size = 2 * mag + (s->beta ? fabs(c) : 0) + 4;
     return s->relu && sum < 0 ? 0 : sum;
 }
 
-static inline void solve(problem *q)
+static void solve(gemm_problem *q)
 {
     const dv_gemm_shape *s = &q->s;
     int64_t n = (int64_t)s->k * (s->batch ? s->batch : 1);
@@ -265,18 +166,19 @@ static inline void solve(problem *q)
     free(y);
 }
 
-static inline void compare(problem *q)
+void gemm_compare(gemm_problem *q)
 {
     const dv_gemm_shape *s = &q->s;
     int whole = !dv_is_float((dv_dtype)s->dtype);
-    double eps = dv_dtype_eps((dv_dtype)type_sum(s)) * (2 + sqrt((double)s->k));
+    double eps =
+        dv_dtype_eps((dv_dtype)gemm_type_sum(s)) * (2 + sqrt((double)s->k));
     double round = s->ctype ? dv_dtype_eps((dv_dtype)s->ctype) : 0;
     if (!q->want)
         solve(q);
     for (int64_t i = 0; i < q->n_c; i++) {
         int row = (int)(i / s->ldc), col = (int)(i % s->ldc);
-        double got = at(type_c(s), q->c.data, i), want = q->before[i];
-        if (col >= s->n) { // between the rows: untouched
+        double got = at(gemm_type_c(s), q->c.data, i), want = q->before[i];
+        if (col >= s->n) { // between the rows of C: must be untouched
             if (!(got == want || (isnan(got) && isnan(want))))
                 fail_msg("element %d,%d outside was written", row, col);
             continue;
@@ -297,24 +199,23 @@ static inline void compare(problem *q)
     }
 }
 
-static inline void try_gemm(dv_jit *jit, dv_gemm_shape s, int odd)
+void try_gemm(dv_jit *jit, dv_gemm_shape s, int odd)
 {
-    problem q = {.s = s};
+    gemm_problem q = {.s = s};
     dv_gemm_fn run;
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
-    set_up(&q, odd);
+    gemm_start(&q, odd);
     run(q.a.data, q.b.data, q.c.data, &q.args);
-    compare(&q);
-    tear_down(&q);
+    gemm_compare(&q);
+    gemm_stop(&q);
 }
 
-// As many columns as kernels take that pack.
-static inline int panel_cols(const dv_isa *isa, int dtype)
+int panel_cols(const dv_isa *isa, int dtype)
 {
     return isa->panel_vectors * isa->vector_bytes / (dtype == DV_F64 ? 8 : 4);
 }
 
-static inline dv_gemm_shape random_shape(int most, int dtype)
+dv_gemm_shape random_gemm(int most, int dtype)
 {
     static const int odd[] = {1, 2, 3, 5, 7, 11, 13, 17, 23, 29, 31, 47, 61};
     int d[3];
@@ -332,7 +233,7 @@ static inline dv_gemm_shape random_shape(int most, int dtype)
     s.ldc = s.n + (pick(2) ? pick(9) : 0);
     if (pick(8) == 0)
         s.ldc = s.n + 1100 + pick(100);
-    if (s.stream && pick(2)) // rows of whole lines, or one behind the other
+    if (s.stream && pick(2)) // rows of whole cache lines, or without gaps
         s.ldc = s.n + 16 * pick(2);
     if (pick(8) == 0)
         s.lda += 1100 + pick(100);
@@ -352,17 +253,26 @@ static inline dv_gemm_shape random_shape(int most, int dtype)
     return s;
 }
 
-// One plan, run and compared.
-static inline void try_plan(dv_jit *jit, dv_gemm_shape s,
-                            const dv_gemm_options *o, int odd)
+void try_plan(dv_jit *jit, dv_gemm_shape s, const dv_gemm_options *o, int odd)
 {
-    problem q = {.s = s};
+    gemm_problem q = {.s = s};
     dv_gemm_plan *plan;
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, o, NULL), DV_OK);
-    set_up(&q, odd);
+    gemm_start(&q, odd);
     dv_gemm_run(plan, q.a.data, q.b.data, q.c.data, &q.args);
-    compare(&q);
+    gemm_compare(&q);
     dv_gemm_plan_destroy(plan);
-    tear_down(&q);
+    gemm_stop(&q);
 }
+
+int share(void)
+{
+#ifdef DV_EMULATED
+    enum { USUAL = 8 };
+#else
+    enum { USUAL = 1 };
 #endif
+    const char *wish = getenv("DV_CASES");
+    int percent = wish ? atoi(wish) : 0;
+    return percent < 1 ? USUAL : percent > 100 ? 1 : 100 / percent;
+}
