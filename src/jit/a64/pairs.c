@@ -20,7 +20,7 @@ enum { LOAD_L1 = 0, LOAD_L2 = 2, LINE = 64, AHEAD = 4 };
 
 // Rearranges pairs of accumulators, each with 2 x 2 results, into vectors of
 // rows, in place.
-static void part_rows(dv_gen *g, const dv_a64_tile *t)
+static void part_rows(dv_gen *g, const dv_prod_tile *t)
 {
     int half = t->nv / 2, tmp[6];
     for (int i = 0; i < t->rows; i++) {
@@ -41,8 +41,8 @@ static void part_rows(dv_gen *g, const dv_a64_tile *t)
 static void tile(dv_gen *g, dv_prod *p, int rows)
 {
     int pairs = (rows + 1) / 2, units = (p->n_v + UNIT - 1) / UNIT;
-    dv_a64_tile sums = {pairs, 8 * units, 2 * units, 1};
-    dv_a64_tile out = {rows, p->n_v, units, 1};
+    dv_prod_tile sums = {pairs, 8 * units, 2 * units, 1};
+    dv_prod_tile out = {rows, p->n_v, units, 1};
     p->ld_s = pairs * 16;
     p->ld_v = units * 32;
     dv_tile_prefetch(g, p, &out);

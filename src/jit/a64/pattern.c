@@ -74,7 +74,7 @@ static int later_by(const dv_kloop *l, int each)
 
 static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
 {
-    const dv_a64_tile *t = l->t;
+    const dv_prod_tile *t = l->t;
     int size = t->rows * t->nv, steps = l->group;
     // Rows that one load of the scalar operand S serves.
     int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes;

@@ -29,6 +29,8 @@
 //   run.c    runs a plan
 //   plan.h   the structures of a plan
 //   cut.h    cuts rows and vectors into register tiles
+//   prod.[ch]   a product as the generators of register tiles see it
+//   walk.h   emits a product as loops over register tiles
 #ifndef DV_JIT_GEMM_H
 #define DV_JIT_GEMM_H
 #include "jit/jit.h"

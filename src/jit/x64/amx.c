@@ -55,9 +55,9 @@ void dv_x_tiles_set(dv_x *g, int rows, int cols)
 }
 
 typedef struct product {
-    dv_x_prod p; // the product as the epilogue of a tile sees it
-    int steps;   // steps of k, 64 bytes each
-    int nt;      // number of AMX tiles side by side in B, 1 or 2
+    dv_prod p; // the product as the epilogue of a tile sees it
+    int steps; // steps of k, 64 bytes each
+    int nt;    // number of AMX tiles side by side in B, 1 or 2
     dv_x_insn op;
     int direct; // AMX tiles are stored to C without scaling, bias or relu
     int from_c; // AMX tiles are initialised with C, because beta is 1
@@ -179,7 +179,7 @@ static void finish(dv_x *g, const product *w, int rows)
     if (w->p.n_v % SIDE)
         dv_x_set_part(g, w->p.n_v % SIDE);
     for (int r = 0; r < rows; r += GROUP) {
-        dv_x_tile t = {min_int(rows - r, GROUP), w->p.n_v, w->nt, 1};
+        dv_prod_tile t = {min_int(rows - r, GROUP), w->p.n_v, w->nt, 1};
         for (int i = 0; i < t.rows * t.nv; i++)
             dv_x_load(g, i, X_SP, r * row + i * BYTES, 0);
         dv_x_tile_store(g, &w->p, &t, t.rows * t.nv);
