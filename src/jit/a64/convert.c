@@ -113,13 +113,10 @@ static void one_row(dv_gen *g, const convert *c, int cols)
     int many = cols > ROW_MOST ? cols / TURN : 0;
     DV_E(mov_x, X_S, 0, X_SRC, 0);
     DV_E(mov_x, X_D, 0, X_DST, 0);
-    if (many) {
-        dv_gen_mov(g, X_J, many);
-        size_t top = g->code->n;
+    DV_LOOP(X_J, many) {
         run(g, c, TURN);
         dv_gen_add(g, X_S, X_S, bytes_in(c, TURN));
         dv_gen_add(g, X_D, X_D, bytes_out(c, TURN));
-        dv_gen_again(g, X_J, top);
     }
     run(g, c, cols - many * TURN);
 }
@@ -140,10 +137,9 @@ void dv_convert_move(dv_gen *g, const dv_isa *isa, const dv_move_shape *s)
         constant(g, V_HALF, 0x7fff);
         constant(g, V_NAN, 0x7fc00000);
     }
-    dv_gen_mov(g, X_I, s->rows);
-    size_t top = g->code->n;
-    one_row(g, &c, s->cols);
-    dv_gen_add(g, X_SRC, X_SRC, s->lds * bytes_in(&c, 1));
-    dv_gen_add(g, X_DST, X_DST, s->ldd * bytes_out(&c, 1));
-    dv_gen_again(g, X_I, top);
+    DV_LOOP(X_I, s->rows) {
+        one_row(g, &c, s->cols);
+        dv_gen_add(g, X_SRC, X_SRC, s->lds * bytes_in(&c, 1));
+        dv_gen_add(g, X_DST, X_DST, s->ldd * bytes_out(&c, 1));
+    }
 }

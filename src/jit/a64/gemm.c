@@ -24,13 +24,6 @@ static int sets_for(const dv_prod *p, int rows, int nv)
                                                   : 1;
 }
 
-#define GEN             dv_gen
-#define ADD(reg, bytes) dv_gen_add(g, reg, reg, bytes)
-#define MOV(to, from)   DV_E(mov_x, to, 0, from, 0)
-#define SET(reg, n)     dv_gen_mov(g, reg, n)
-#define AGAIN(reg, top) dv_gen_again(g, reg, top)
-#define GET(reg, field)                                                        \
-    DV_E(ldr_x, reg, X_ARGS, offsetof(dv_gemm_args, field), 0)
 #define AHEAD(reg, base, off)                                                  \
     (dv_gen_mov(g, reg, off), DV_E(add_x, reg, reg, base, 0))
 #define PREFETCH(near, off) DV_E(prfm, near ? LOAD_L1 : LOAD_L2, X_NEXT, off, 0)
@@ -91,8 +84,8 @@ static void constants(dv_gen *g, const dv_prod *p)
 
 static void start_bringing(dv_gen *g, const dv_gemm_shape *s)
 {
-    GET(X_NEXT, next);
-    GET(X_SPACK, pack_a);
+    DV_GET(X_NEXT, next);
+    DV_GET(X_SPACK, pack_a);
     dv_gen_mov(g, X_LDA, s->lda * g->es);
 }
 
@@ -125,11 +118,11 @@ static void enter(walk *w, const dv_gemm_shape *s)
     if (p->bring)
         start_bringing(g, s);
     if (w->many_s) {
-        MOV(X_ABASE, X_A);
-        MOV(X_CBASE, X_C);
+        DV_MOV(X_ABASE, X_A);
+        DV_MOV(X_CBASE, X_C);
     }
     if (p->bias == 1 && w->many_s)
-        MOV(X_BIASBASE, X_BIAS);
+        DV_MOV(X_BIASBASE, X_BIAS);
 }
 
 void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)

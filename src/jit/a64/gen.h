@@ -82,6 +82,18 @@ typedef struct dv_gen {
             DV_E(op##4s, a, b, c, d);                                          \
     } while (0)
 
+// What the generators that both families share (jit/gemm/walk.h, dots.h) are
+// written in. They emit with the generator `g`: add a constant to a register,
+// copy a register, set it to a constant, decrement it and jump back to `top`
+// unless it is 0, and load a field of dv_gemm_args.
+#define DV_GEN             dv_gen
+#define DV_ADD(reg, bytes) dv_gen_add(g, reg, reg, bytes)
+#define DV_MOV(to, from)   DV_E(mov_x, to, 0, from, 0)
+#define DV_SET(reg, n)     dv_gen_mov(g, reg, n)
+#define DV_AGAIN(reg, top) dv_gen_again(g, reg, top)
+#define DV_GET(reg, field)                                                     \
+    DV_E(ldr_x, reg, X_ARGS, offsetof(dv_gemm_args, field), 0)
+
 // Returns the i-th vector register in the order of allocation: registers that
 // need no saving come first.
 static inline int dv_gen_reg(int i)
@@ -90,12 +102,6 @@ static inline int dv_gen_reg(int i)
         0,  1,  2,  3,  4,  5,  6,  7,  16, 17, 18, 19, 20, 21, 22, 23,
         24, 25, 26, 27, 28, 29, 30, 31, 8,  9,  10, 11, 12, 13, 14, 15};
     return order[i];
-}
-
-// Divides, rounding toward minus infinity.
-static inline int64_t dv_gen_div(int64_t a, int64_t b)
-{
-    return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
 // An address as an instruction can encode it: a base register and a scaled or

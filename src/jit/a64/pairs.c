@@ -84,9 +84,7 @@ void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
         dv_gen_mov(g, X_NEXT, (p.n_v + UNIT - 1) / UNIT * 32 * (int64_t)p.k);
         DV_E(add_x, X_NEXT, X_NEXT, X_B, 0);
     }
-    if (many) {
-        dv_gen_mov(g, X_M, many);
-        size_t top = g->code->n;
+    DV_LOOP(X_M, many) {
         if (s->next_b && many > 1)
             ask_for_next(g, &p, many);
         tile(g, &p, ROWS);
@@ -94,7 +92,6 @@ void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
         dv_gen_add(g, X_C, X_C, ROWS * p.ldc);
         if (p.bias == 1)
             dv_gen_add(g, X_BIAS, X_BIAS, ROWS * 4);
-        dv_gen_again(g, X_M, top);
     }
     if (rest)
         tile(g, &p, rest);
@@ -164,12 +161,8 @@ static void pack_lines(dv_gen *g, const dv_move_shape *s)
     int64_t bytes = (int64_t)s->cols * w.es;
     for (int i = 0; i < w.n; i++)
         dv_gen_add(g, X_LINE + i, X_SRC, i * s->lds * w.es);
-    if (bytes >= 16) {
-        dv_gen_mov(g, X_Q, bytes / 16);
-        size_t top = g->code->n;
+    DV_LOOP(X_Q, bytes / 16)
         lines_step(g, &w, 16);
-        dv_gen_again(g, X_Q, top);
-    }
     if (bytes % 16)
         lines_step(g, &w, (int)(bytes % 16));
 }
@@ -236,12 +229,8 @@ static void pack_turned(dv_gen *g, const dv_move_shape *s)
         dv_gen_add(g, X_LINE + j, X_SRC, j * s->lds * w.es);
     dv_gen_mov(g, X_LDS, step * s->lds * w.es);
     dv_gen_mov(g, X_FAR, AHEAD * step * s->lds * w.es + (w.n - 1) * w.es);
-    if (many) {
-        dv_gen_mov(g, X_Q, many);
-        size_t top = g->code->n;
+    DV_LOOP(X_Q, many)
         turned_step(g, &w, step);
-        dv_gen_again(g, X_Q, top);
-    }
     if (rest)
         turned_step(g, &w, rest);
 }

@@ -24,13 +24,13 @@
 // each thread has several parts of C, and threads that finish early take parts
 // of the others.
 //
-//   plan.c   block sizes, division over threads, buffers
-//   make.c   generates the kernels of a plan
-//   run.c    runs a plan
-//   plan.h   the structures of a plan
-//   cut.h    cuts rows and vectors into register tiles
-//   prod.[ch]   a product as the generators of register tiles see it
-//   walk.h   emits a product as loops over register tiles
+//   plan.c           block sizes, division over threads, buffers
+//   make.c           generates the kernels of a plan
+//   run.c            runs a plan
+//   plan.h           the structures of a plan
+//   cut.h            cuts rows and vectors into register tiles
+//   prod.[ch]        a product as the generators of register tiles see it
+//   walk.h, dots.h   emit a product as loops over register tiles
 #ifndef DV_JIT_GEMM_H
 #define DV_JIT_GEMM_H
 #include "jit/jit.h"

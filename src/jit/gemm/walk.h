@@ -1,14 +1,8 @@
 // Emits a whole product as loops over register tiles. The gemm.c of a64/ and of
 // x64/ includes this file, which names registers by their roles (X_A, X_NEXT
-// and so on, as gen.h of both has them) and is written in these macros of the
-// includer, most of which emit an instruction with the generator `g`:
+// and so on) and is written in the macros that gen.h of both has (DV_ADD and so
+// on) and these of the includer:
 //
-//   GEN                     the type of the generator
-//   ADD(reg, bytes)         adds a constant
-//   MOV(to, from)           copies a register
-//   SET(reg, n)             sets a constant
-//   AGAIN(reg, top)         decrements, and jumps back to `top` unless 0
-//   GET(reg, field)         loads a field of dv_gemm_args
 //   AHEAD(reg, base, off)   sets reg to base + off
 //   PREFETCH(near, off)     prefetches X_NEXT + off, into L1 if `near`, or L2
 //   NEXT_ROW(p)             advances X_NEXT by a row of V
@@ -24,7 +18,7 @@
 #include "jit/gemm/prod.h"
 
 typedef struct walk {
-    GEN *g;
+    DV_GEN *g;
     const dv_prod *p;
     const dv_cuts *grid;
     // 1: there is more than one tile along the rows (many_s) or along the
@@ -40,36 +34,36 @@ typedef struct walk {
 // Advances the pointers by one tile of `rows` rows along the scalar operand S.
 static void next_s(const walk *w, int rows)
 {
-    GEN *g = w->g;
+    DV_GEN *g = w->g;
     const dv_prod *p = w->p;
     int per = 16 / g->es; // elements of k that are contiguous in a panel
     int64_t k = p->lane_k ? ((int64_t)p->k + per - 1) / per * per : p->k;
-    ADD(X_A, rows * (p->panel ? k * g->es : p->lane_k ? p->ld_s : g->es));
+    DV_ADD(X_A, rows * (p->panel ? k * g->es : p->lane_k ? p->ld_s : g->es));
     if (p->step_c)
-        ADD(X_C, p->step_c);
+        DV_ADD(X_C, p->step_c);
     else
-        ADD(X_C, rows * (p->c_turned ? g->es : p->ldc));
+        DV_ADD(X_C, rows * (p->c_turned ? g->es : p->ldc));
     if (p->bias == 1)
-        ADD(X_BIAS, (int64_t)rows * g->es);
+        DV_ADD(X_BIAS, (int64_t)rows * g->es);
 }
 
 static void next_v(const walk *w, int cols)
 {
-    GEN *g = w->g;
+    DV_GEN *g = w->g;
     const dv_prod *p = w->p;
     int64_t c = cols * (p->c_turned ? p->ldc : g->es);
-    ADD(X_B, (int64_t)cols * g->es);
+    DV_ADD(X_B, (int64_t)cols * g->es);
     if (w->many_s) {
-        MOV(X_A, X_ABASE);
-        ADD(X_CBASE, c);
-        MOV(X_C, X_CBASE);
+        DV_MOV(X_A, X_ABASE);
+        DV_ADD(X_CBASE, c);
+        DV_MOV(X_C, X_CBASE);
     } else {
-        ADD(X_C, c);
+        DV_ADD(X_C, c);
     }
     if (p->bias == 1 && w->many_s)
-        MOV(X_BIAS, X_BIASBASE);
+        DV_MOV(X_BIAS, X_BIASBASE);
     if (p->bias == 2)
-        ADD(X_BIAS, (int64_t)cols * g->es);
+        DV_ADD(X_BIAS, (int64_t)cols * g->es);
 }
 
 enum { LINE_BYTES = 64 };
@@ -80,12 +74,12 @@ enum { LINE_BYTES = 64 };
 static void ask_for_next(const walk *w)
 {
     enum { SMALL = 8192 };
-    GEN *g = w->g;
+    DV_GEN *g = w->g;
     int n = w->next < MOST_LINES ? w->next : MOST_LINES;
     if (!w->p->pack_v) {
         for (int i = 0; i < n; i++)
             PREFETCH(w->p->k * w->p->ld_v <= SMALL, i * LINE_BYTES);
-        ADD(X_NEXT, n * LINE_BYTES);
+        DV_ADD(X_NEXT, n * LINE_BYTES);
         return;
     }
     for (int i = 0; i < n; i++) {
@@ -107,13 +101,13 @@ static int count_tiles(const dv_runs *s)
 // many cache lines or rows each tile prefetches.
 static void start_next(walk *w)
 {
-    GEN *g = w->g;
+    DV_GEN *g = w->g;
     const dv_prod *p = w->p;
     int64_t bytes = p->k * p->ld_v;
     int64_t n = p->pack_v ? p->k : bytes / LINE_BYTES;
     int tiles = count_tiles(&w->grid->s);
     if (w->spread)
-        GET(X_NEXT, next);
+        DV_GET(X_NEXT, next);
     if (!w->next)
         return;
     w->next = (int)((n + tiles - 1) / tiles);
@@ -125,9 +119,9 @@ static void start_next(walk *w)
 static void tiles(const walk *w, const dv_prod *p, const dv_prod_tile *t,
                   int count, int more)
 {
-    GEN *g = w->g;
+    DV_GEN *g = w->g;
     if (count > 1)
-        SET(X_M, count);
+        DV_SET(X_M, count);
     size_t top = g->code->n;
     if (w->next)
         ask_for_next(w);
@@ -135,7 +129,7 @@ static void tiles(const walk *w, const dv_prod *p, const dv_prod_tile *t,
     if (count > 1 || more)
         next_s(w, t->rows);
     if (count > 1)
-        AGAIN(X_M, top);
+        DV_AGAIN(X_M, top);
 }
 
 // Emits the tiles below the one that packs the vector operand V. The first of
@@ -167,7 +161,7 @@ static int ask_every(int tiles)
 // tile packs it.
 static void along_s(const walk *w, int cols, int nv)
 {
-    GEN *g = w->g;
+    DV_GEN *g = w->g;
     const dv_runs *s = &w->grid->s;
     dv_prod p = *w->p;
     int behind = count_tiles(s) - 1, left = 0;
@@ -184,7 +178,7 @@ static void along_s(const walk *w, int cols, int nv)
             p.ld_s = rows * g->es;
         if (p.pack_v) {
             tiles(w, &p, &t, 1, count > 1 || more);
-            GET(X_B, pack_b);
+            DV_GET(X_B, pack_b);
             p.ld_v = p.pack_v;
             p.pack_v = p.far_v = 0;
             count--;
@@ -200,16 +194,16 @@ static void along_s(const walk *w, int cols, int nv)
 // written twice. The loop runs a second time, for the shifted column alone.
 static void overlapping(const walk *w, int cols, int nv, int count, int back)
 {
-    GEN *g = w->g;
-    SET(X_NEXT, 2);
-    SET(X_N, count);
+    DV_GEN *g = w->g;
+    DV_SET(X_NEXT, 2);
+    DV_SET(X_N, count);
     size_t top = g->code->n;
     along_s(w, cols, nv);
     next_v(w, cols);
-    AGAIN(X_N, top);
+    DV_AGAIN(X_N, top);
     next_v(w, -back);
-    SET(X_N, 1);
-    AGAIN(X_NEXT, top);
+    DV_SET(X_N, 1);
+    DV_AGAIN(X_NEXT, top);
 }
 
 // Emits all columns of tiles. If the width is not a multiple of the lanes, the
@@ -217,7 +211,7 @@ static void overlapping(const walk *w, int cols, int nv, int count, int back)
 // it as a whole if that is allowed.
 static void along_v(const walk *w)
 {
-    GEN *g = w->g;
+    DV_GEN *g = w->g;
     const dv_runs *v = &w->grid->v;
     int lanes = g->lanes, part = w->p->n_v % lanes;
     for (int i = 0; i < v->n; i++) {
@@ -228,7 +222,7 @@ static void along_v(const walk *w)
             return;
         }
         if (count > 1)
-            SET(X_N, count);
+            DV_SET(X_N, count);
         size_t top = g->code->n;
         if (count > 0) {
             along_s(w, cols, v->size[i]);
@@ -236,7 +230,7 @@ static void along_v(const walk *w)
                 next_v(w, cols);
         }
         if (count > 1)
-            AGAIN(X_N, top);
+            DV_AGAIN(X_N, top);
         if (last && part)
             along_s(w, cols - lanes + part, v->size[i]);
     }
@@ -245,23 +239,23 @@ static void along_v(const walk *w)
 // Emits the swap of A and B if the tiles are those of a transposed C.
 static void swap(const walk *w)
 {
-    GEN *g = w->g;
+    DV_GEN *g = w->g;
     if (!w->p->c_turned)
         return;
-    MOV(X_TMP, X_A);
-    MOV(X_A, X_B);
-    MOV(X_B, X_TMP);
+    DV_MOV(X_TMP, X_A);
+    DV_MOV(X_A, X_B);
+    DV_MOV(X_B, X_TMP);
 }
 
 // Loads the pointers of the arguments that the product uses, and sets X_NEXT.
 static void get_args(walk *w)
 {
-    GEN *g = w->g;
+    DV_GEN *g = w->g;
     if (w->p->bias)
-        GET(X_BIAS, bias);
+        DV_GET(X_BIAS, bias);
     if (w->p->pack_s)
-        GET(X_SPACK, pack_a);
+        DV_GET(X_SPACK, pack_a);
     if (w->p->pack_v)
-        GET(X_VPACK, pack_b);
+        DV_GET(X_VPACK, pack_b);
     start_next(w);
 }

@@ -130,12 +130,11 @@ static void row(dv_x *g, const convert *c, int cols)
         few(g, c, rest);
         return;
     }
-    dv_x_set(g, X_J, many);
-    size_t top = g->code->n;
-    eight(g, c, 0, 0);
-    dv_x_add(g, X_S, EIGHT * in);
-    dv_x_add(g, X_D, EIGHT * out);
-    dv_x_again(g, X_J, top);
+    DV_LOOP(X_J, many) {
+        eight(g, c, 0, 0);
+        dv_x_add(g, X_S, EIGHT * in);
+        dv_x_add(g, X_D, EIGHT * out);
+    }
     if (rest)
         eight(g, c, (rest - EIGHT) * in, (rest - EIGHT) * out);
 }
@@ -146,10 +145,9 @@ void dv_x_convert(dv_x *g, const dv_move_shape *s)
                  dv_dtype_get((dv_dtype)s->dtype)->size_bytes};
     int64_t in = c.narrow ? 4 : c.es, out = c.narrow ? c.es : 4;
     set_constants(g, &c);
-    dv_x_set(g, X_I, s->rows);
-    size_t top = g->code->n;
-    row(g, &c, s->cols);
-    dv_x_add(g, X_SRC, s->lds * in);
-    dv_x_add(g, X_DST, s->ldd * out);
-    dv_x_again(g, X_I, top);
+    DV_LOOP(X_I, s->rows) {
+        row(g, &c, s->cols);
+        dv_x_add(g, X_SRC, s->lds * in);
+        dv_x_add(g, X_DST, s->ldd * out);
+    }
 }

@@ -90,14 +90,11 @@ static void along_k(dots *d, dv_x *g)
     int vectors = s->k / g->lanes;
     int turns = vectors / STEPS > 1 ? vectors / STEPS : 0;
     int64_t turn = (int64_t)STEPS * g->vb;
-    if (turns) {
-        dv_x_set(g, X_K, turns);
-        size_t top = g->code->n;
+    DV_LOOP(X_K, turns) {
         for (int i = 0; i < STEPS; i++)
             step(d, g, (int64_t)i * g->vb);
         dv_x_add(g, X_AT, turn);
         dv_x_add(g, X_BT, turn);
-        dv_x_again(g, X_K, top);
     }
     int left = vectors - turns * STEPS;
     for (int i = 0; i < left; i++)
@@ -199,38 +196,7 @@ static void tile(dots *d, dv_x *g)
         finish_row(d, g, i);
 }
 
-static void down(dots *d, dv_x *g)
-{
-    const dv_gemm_shape *s = d->s;
-    int many = s->m / d->most_rows, rest = s->m % d->most_rows;
-    if (many) {
-        dv_x_set(g, X_M, many);
-        size_t top = g->code->n;
-        d->rows = d->most_rows;
-        tile(d, g);
-        dv_x_add(g, X_A, d->rows * s->lda * g->es);
-        dv_x_add(g, X_C, d->rows * s->ldc * g->es);
-        if (s->bias == DV_BIAS_M)
-            dv_x_add(g, X_BIAS, (int64_t)d->rows * g->es);
-        dv_x_again(g, X_M, top);
-    }
-    d->rows = rest;
-    if (rest)
-        tile(d, g);
-}
-
-static void next_across(dots *d, dv_x *g)
-{
-    const dv_gemm_shape *s = d->s;
-    dv_x_add(g, X_B, d->cols * s->ldb * g->es);
-    dv_x_add(g, X_CBASE, (int64_t)d->cols * g->es);
-    dv_x_mov(g, X_C, X_CBASE);
-    dv_x_mov(g, X_A, X_ABASE);
-    if (s->bias == DV_BIAS_M)
-        dv_x_mov(g, X_BIAS, X_BIASBASE);
-    if (s->bias == DV_BIAS_N)
-        dv_x_add(g, X_BIAS, (int64_t)d->cols * g->es);
-}
+#include "jit/gemm/dots.h"
 
 // Chooses the tile size, so that the rows of a tile are within reach of 32-bit
 // displacements.
@@ -250,24 +216,7 @@ static dots dots_of(const dv_x *g, const dv_gemm_shape *s)
 void dv_x_dot(dv_x *g, const dv_gemm_shape *s)
 {
     dots d = dots_of(g, s);
-    int many = s->n / d.most_cols, rest = s->n % d.most_cols;
     dv_x_enter(g, ~0u);
-    if (s->bias)
-        dv_x_get(g, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias));
-    dv_x_mov(g, X_ABASE, X_A);
-    dv_x_mov(g, X_CBASE, X_C);
-    if (s->bias == DV_BIAS_M)
-        dv_x_mov(g, X_BIASBASE, X_BIAS);
-    if (many) {
-        dv_x_set(g, X_N, many);
-        size_t top = g->code->n;
-        d.cols = d.most_cols;
-        down(&d, g);
-        next_across(&d, g);
-        dv_x_again(g, X_N, top);
-    }
-    d.cols = rest;
-    if (rest)
-        down(&d, g);
+    across(&d, g);
     dv_x_leave(g);
 }

@@ -85,12 +85,6 @@ static void choose(const dv_x *g, const dv_prod *p, dv_cuts *out)
     }
 }
 
-#define GEN                   dv_x
-#define ADD(reg, bytes)       dv_x_add(g, reg, bytes)
-#define MOV(to, from)         dv_x_mov(g, to, from)
-#define SET(reg, n)           dv_x_set(g, reg, n)
-#define AGAIN(reg, top)       dv_x_again(g, reg, top)
-#define GET(reg, field)       dv_x_get(g, reg, X_ARGS, offsetof(dv_gemm_args, field))
 #define AHEAD(reg, base, off) dv_x_lea(g, reg, base, off)
 #define PREFETCH(near, off)   dv_x_prefetch(g, DV_X_prefetch1, X_NEXT, off)
 #define NEXT_ROW(p)           dv_x_add(g, X_NEXT, (p)->ld_v)
@@ -134,11 +128,11 @@ static void start(walk *w)
     swap(w);
     get_args(w);
     if (w->many_s && w->many_v) {
-        MOV(X_ABASE, X_A);
-        MOV(X_CBASE, X_C);
+        DV_MOV(X_ABASE, X_A);
+        DV_MOV(X_CBASE, X_C);
     }
     if (p->bias == 1)
-        MOV(X_BIASBASE, X_BIAS);
+        DV_MOV(X_BIASBASE, X_BIAS);
 }
 
 // Describes a product of i8 without AMX as one of 4-byte words: each word is

@@ -69,6 +69,18 @@ typedef struct dv_x {
 #define DV_XI(g, name)   ((g)->ints ? DV_X_##name##i32 : DV_XF(g, name))
 #define DV_XF_S(g, name) ((g)->es == 8 ? DV_X_##name##pd_s : DV_X_##name##ps_s)
 
+// What the generators that both families share (jit/gemm/walk.h, dots.h) are
+// written in. They emit with the generator `g`: add a constant to a register,
+// copy a register, set it to a constant, decrement it and jump back to `top`
+// unless it is 0, and load a field of dv_gemm_args.
+#define DV_GEN             dv_x
+#define DV_ADD(reg, bytes) dv_x_add(g, reg, bytes)
+#define DV_MOV(to, from)   dv_x_mov(g, to, from)
+#define DV_SET(reg, n)     dv_x_set(g, reg, n)
+#define DV_AGAIN(reg, top) dv_x_again(g, reg, top)
+#define DV_GET(reg, field)                                                     \
+    dv_x_get(g, reg, X_ARGS, offsetof(dv_gemm_args, field))
+
 // Initialises a generator for the vector length of the instruction set, or for
 // vectors of vb bytes.
 void dv_x_start(dv_x *g, dv_code *code, const dv_isa *isa, int es);

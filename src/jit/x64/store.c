@@ -224,14 +224,13 @@ static void turn(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
     dv_x_mov(g, X_BT, X_C);
     if (p->bias == 2)
         dv_x_mov(g, X_K, X_BIAS);
-    dv_x_set(g, X_BATCH, t->cols);
-    size_t top = g->code->n;
-    column(g, p, t);
-    dv_x_add(g, X_AT, g->es);
-    dv_x_add(g, X_BT, p->ldc);
-    if (p->bias == 2)
-        dv_x_add(g, X_K, g->es);
-    dv_x_again(g, X_BATCH, top);
+    DV_LOOP(X_BATCH, t->cols) {
+        column(g, p, t);
+        dv_x_add(g, X_AT, g->es);
+        dv_x_add(g, X_BT, p->ldc);
+        if (p->bias == 2)
+            dv_x_add(g, X_K, g->es);
+    }
     dv_x_add(g, X_SP, frame);
 }
 
