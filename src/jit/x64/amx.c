@@ -9,6 +9,7 @@
 // they access no more of C. Results that need scaling or a bias are stored to
 // the stack and processed from there as a tile of vectors; results that become
 // bf16 are converted as pairs of vectors.
+#include "base/math.h"
 #include "jit/x64/pairs.h"
 
 enum { ROWS = 32, SIDE = 16, BYTES = 64, TILE = SIDE * BYTES, LINE = 64 };
@@ -23,11 +24,6 @@ enum {
 
 static const dv_x_more none = {0};
 
-static int min_int(int a, int b)
-{
-    return a < b ? a : b;
-}
-
 static int sums_of(int i, int j)
 {
     return 2 * i + j;
@@ -40,8 +36,8 @@ void dv_x_tiles_set(dv_x *g, int rows, int cols)
     unsigned char c[BYTES] = {1};
     for (int i = 0; i * SIDE < rows; i++)
         for (int j = 0; j * SIDE < cols; j++) {
-            int r = min_int(rows - i * SIDE, SIDE);
-            int bytes = 4 * min_int(cols - j * SIDE, SIDE);
+            int r = (int)dv_min_i64(rows - i * SIDE, SIDE);
+            int bytes = 4 * (int)dv_min_i64(cols - j * SIDE, SIDE);
             c[16 + 2 * sums_of(i, j)] = (unsigned char)bytes;
             c[48 + sums_of(i, j)] = (unsigned char)r;
             c[16 + 2 * (A_TILE + i)] = BYTES;
@@ -179,7 +175,7 @@ static void finish(dv_x *g, const product *w, int rows)
     if (w->p.n_v % SIDE)
         dv_x_set_part(g, w->p.n_v % SIDE);
     for (int r = 0; r < rows; r += GROUP) {
-        dv_prod_tile t = {min_int(rows - r, GROUP), w->p.n_v, w->nt, 1};
+        dv_prod_tile t = {(int)dv_min_i64(rows - r, GROUP), w->p.n_v, w->nt, 1};
         for (int i = 0; i < t.rows * t.nv; i++)
             dv_x_load(g, i, X_SP, r * row + i * BYTES, 0);
         dv_x_tile_store(g, &w->p, &t, t.rows * t.nv);

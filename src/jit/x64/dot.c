@@ -20,8 +20,6 @@ typedef struct dots {
     int most_rows, most_cols;
 } dots;
 
-static const dv_x_more none = {0};
-
 static int acc_of(const dots *d, int i, int j)
 {
     return d->acc + i * GROUP + j;
@@ -107,11 +105,6 @@ static void along_k(dots *d, dv_x *g)
     }
 }
 
-static void short_op(dv_x *g, dv_x_insn op, int vl, int a, int b, int c)
-{
-    dv_x_emit(g->code, op, vl, a, b, dv_x_reg(c), none);
-}
-
 static void extract(dv_x *g, dv_x_insn op, int vl, int to, int from)
 {
     dv_x_emit(g->code, op, vl, from, 0, dv_x_reg(to), (dv_x_more){.imm = 1});
@@ -129,16 +122,16 @@ static void sum_lanes(dots *d, dv_x *g, int i)
         if (!g->masks)
             continue;
         extract(g, DV_X_vextract256, 64, t + j, a[j]);
-        short_op(g, DV_XI(g, vadd), 32, t + j, t + j, a[j]);
+        dv_x_emit_3(g->code, DV_XI(g, vadd), 32, t + j, t + j, a[j]);
         a[j] = t + j;
     }
-    short_op(g, DV_XI(g, vhadd), 32, t, a[0], a[1]);
+    dv_x_emit_3(g->code, DV_XI(g, vhadd), 32, t, a[0], a[1]);
     if (g->es == 4) {
-        short_op(g, DV_XI(g, vhadd), 32, t + 1, a[2], a[3]);
-        short_op(g, DV_XI(g, vhadd), 32, t, t, t + 1);
+        dv_x_emit_3(g->code, DV_XI(g, vhadd), 32, t + 1, a[2], a[3]);
+        dv_x_emit_3(g->code, DV_XI(g, vhadd), 32, t, t, t + 1);
     }
     extract(g, DV_X_vextract128, 32, t + 1, t);
-    short_op(g, DV_XI(g, vadd), 16, t, t, t + 1);
+    dv_x_emit_3(g->code, DV_XI(g, vadd), 16, t, t, t + 1);
 }
 
 static void finish_row(dots *d, dv_x *g, int i)
@@ -149,32 +142,26 @@ static void finish_row(dots *d, dv_x *g, int i)
     sum_lanes(d, g, i);
     if (s->alpha == DV_SCALE_ANY) {
         dv_x_scale(g, f, offsetof(dv_gemm_args, alpha));
-        short_op(g, DV_XI(g, vmul), 16, t, t, f);
+        dv_x_emit_3(g->code, DV_XI(g, vmul), 16, t, t, f);
     }
     if (s->beta != DV_SCALE_ZERO)
         dv_x_load_n(g, v, X_C, off, 16, d->cols, v);
     if (s->beta == DV_SCALE_ANY)
         dv_x_scale(g, f, offsetof(dv_gemm_args, beta));
     if (s->beta == DV_SCALE_ANY && g->ints)
-        short_op(g, DV_X_vmuli32, 16, v, v, f);
+        dv_x_emit_3(g->code, DV_X_vmuli32, 16, v, v, f);
     if (s->beta == DV_SCALE_ONE || (s->beta == DV_SCALE_ANY && g->ints))
-        short_op(g, DV_XI(g, vadd), 16, t, t, v);
+        dv_x_emit_3(g->code, DV_XI(g, vadd), 16, t, t, v);
     else if (s->beta == DV_SCALE_ANY)
-        short_op(g, DV_XF(g, vfma), 16, t, v, f);
+        dv_x_emit_3(g->code, DV_XF(g, vfma), 16, t, v, f);
     if (s->bias == DV_BIAS_N)
         dv_x_load_n(g, v, X_BIAS, 0, 16, d->cols, v);
     if (s->bias == DV_BIAS_M)
         dv_x_splat(g, v, X_BIAS, (int64_t)i * g->es);
     if (s->bias)
-        short_op(g, DV_XI(g, vadd), 16, t, t, v);
-    if (s->relu) {
-        dv_x_zero(g, v);
-        // With 0 as its first source, vmax keeps nan and -0; adding 0 below
-        // turns -0 into 0.
-        short_op(g, DV_XI(g, vmax), 16, t, v, t);
-        if (!g->ints)
-            short_op(g, DV_XF(g, vadd), 16, t, t, v);
-    }
+        dv_x_emit_3(g->code, DV_XI(g, vadd), 16, t, t, v);
+    if (s->relu)
+        dv_x_clamp(g, 16, t, 1, v);
     dv_x_store_n(g, t, X_C, off, 16, d->cols, v);
 }
 

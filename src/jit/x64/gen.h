@@ -37,6 +37,9 @@ enum {
     X_SPACK = X_ABASE,
     X_NEXT = X_CBASE
 };
+// Registers of moves: source and destination, running pointers into a row of
+// both, and counters of rows and of pieces of a row.
+enum { X_SRC = 7, X_DST = 6, X_S = 8, X_D = 9, X_J = 10, X_I = 0 };
 // Numbers of the mask registers for partial vectors of a tile and for scratch
 // use.
 enum { K_PART = 1, K_OTHER = 2 };
@@ -142,6 +145,11 @@ void dv_x_get(dv_x *g, int reg, int base, int64_t off);
 void dv_x_put(dv_x *g, int reg, int base, int64_t off);
 // Decrements `reg` and jumps back to code offset `to` until it is 0.
 void dv_x_again(dv_x *g, int reg, size_t to);
+// Jumps back to code offset `to` if the condition of `op` holds.
+void dv_x_back(dv_x *g, dv_x_insn op, size_t to);
+// Writes the distance from `end` to `to` into the four bytes of code before
+// `end`.
+void dv_x_patch(dv_code *code, size_t end, size_t to);
 // dv_x_jump emits a forward jump and returns a handle; dv_x_land makes that
 // jump go to the current position.
 size_t dv_x_jump(dv_x *g, dv_x_insn op);
@@ -150,8 +158,10 @@ void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off);
 
 // Adds n bytes to the constants behind the code, or finds equal ones, and
 // returns their offset. dv_x_load_constant loads a vector from there.
+// dv_x_load_word loads a vector of vl bytes with the same word in all lanes.
 int dv_x_constant(dv_x *g, const void *data, int n);
 void dv_x_load_constant(dv_x *g, int v, int vl, int to);
+void dv_x_load_word(dv_x *g, int v, int vl, uint32_t word);
 // Records that the last emitted instruction refers to the constant at offset
 // `to`; its last four bytes must be the displacement.
 void dv_x_fix_constant(dv_x *g, int to);

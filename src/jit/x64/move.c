@@ -3,7 +3,6 @@
 // except that the last vectors of a panel are filled up with zeros.
 #include "jit/x64/pairs.h"
 
-enum { X_SRC = 7, X_DST = 6, X_S = 8, X_D = 9, X_J = 10, X_I = 0 };
 // UNROLL is the number of vectors per loop iteration; rows of up to NARROW
 // bytes are copied without a loop.
 enum { UNROLL = 4, NARROW = 512 };

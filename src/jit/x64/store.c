@@ -61,15 +61,15 @@ static void add_bias(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int free)
     }
 }
 
-// Applies relu. vmax returns its second source if one source is nan or both are
-// 0, so nan stays nan and -0 stays -0; adding 0 turns -0 into 0.
-static void clamp(dv_x *g, int v, int n, int free)
+// vmax returns its second source if one source is nan or both are 0, so nan
+// stays nan and -0 stays -0; adding 0 turns -0 into 0.
+void dv_x_clamp(dv_x *g, int vl, int v, int n, int free)
 {
     dv_x_zero(g, free);
-    for (int i = 0; i < n; i++) {
-        dv_x_vvv(g, DV_XI(g, vmax), v + i, free, v + i);
+    for (int i = v; i < v + n; i++) {
+        dv_x_emit_3(g->code, DV_XI(g, vmax), vl, i, free, i);
         if (!g->ints)
-            dv_x_vvv(g, DV_XF(g, vadd), v + i, v + i, free);
+            dv_x_emit_3(g->code, DV_XF(g, vadd), vl, i, i, free);
     }
 }
 
@@ -204,7 +204,7 @@ static void column(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
     if (p->bias)
         dv_x_vvv(g, DV_XI(g, vadd), V_OUT, V_OUT, V_BIAS);
     if (p->relu)
-        clamp(g, V_OUT, 1, V_IN);
+        dv_x_clamp(g, g->vb, V_OUT, 1, V_IN);
     dv_x_store(g, V_OUT, X_BT, 0, part);
 }
 
@@ -250,6 +250,6 @@ void dv_x_tile_store(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int free)
     if (p->bias)
         add_bias(g, p, t, free);
     if (p->relu)
-        clamp(g, 0, n, free);
+        dv_x_clamp(g, g->vb, 0, n, free);
     store_lines(g, p, t);
 }

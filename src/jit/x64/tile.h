@@ -41,6 +41,8 @@ void dv_x_tile_emit(dv_x *g, const dv_prod *p, const dv_prod_tile *t);
 // stores. `free` is the first unused vector register.
 void dv_x_tile_store(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
                      int free);
+// Applies relu to n registers of vl bytes from v on; overwrites `free`.
+void dv_x_clamp(dv_x *g, int vl, int v, int n, int free);
 // Emits a product of which A and B are both stored as rows of k (dot.c).
 void dv_x_dot(dv_x *g, const dv_gemm_shape *s);
 #endif
