@@ -4,8 +4,6 @@
 // beyond that, so that many at once would mostly be lost.
 #include "jit/a64/tile.h"
 
-enum { LOAD_L1 = 0, LOAD_L2 = 2, LINE = 64 };
-
 // Prefetches the row at X_NEXT into L2, from its last cache line back to the
 // first. The line in which the row begins may be left out: it also holds the
 // columns before these, and is in the cache already.

@@ -3,9 +3,6 @@
 // converted at a time: one narrow vector and two wide ones.
 #include "jit/a64/convert.h"
 
-// x0 and x1 point to the current row of the source and of the destination; x2
-// and x3 are running pointers within the row.
-enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
 // Rows of up to ROW_MOST elements are unrolled completely.
 enum { EIGHT = 8, FOUR = 4, ROW_MOST = 48 };
 enum { V_ONE = 28, V_HALF = 29, V_NAN = 30, V_ROUND = 31 };

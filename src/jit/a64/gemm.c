@@ -30,7 +30,7 @@ static int sets_for(const dv_prod *p, int rows, int nv)
 #define NEXT_ROW(p)         dv_tile_step(g, X_NEXT, (p)->ld_v, X_LDB)
 #define TILE(p, t)          dv_tile_emit(g, p, t)
 #define SETS(p, rows, nv)   sets_for(p, rows, nv)
-enum { LOAD_L1 = 0, LOAD_L2 = 2, MOST_LINES = 16 };
+enum { MOST_LINES = 16 };
 #include "jit/gemm/walk.h"
 
 static dv_prod prod_of(const dv_isa *isa, const dv_gemm_shape *s,
@@ -47,11 +47,6 @@ static dv_prod prod_of(const dv_isa *isa, const dv_gemm_shape *s,
     return p;
 }
 
-static int max_int(int a, int b)
-{
-    return a > b ? a : b;
-}
-
 // Returns the largest number of vector registers that a tile of the cut needs.
 // A batch that is merged into k can need more than a loop over the batch, since
 // its rings of operand registers are larger.
@@ -64,10 +59,10 @@ static int count_regs(const dv_gen *g, const dv_prod *p, const dv_cuts *grid)
             int rows = grid->s.size[i], nv = grid->v.size[j];
             dv_prod_tile t = {rows, nv * g->lanes, nv, sets_for(p, rows, nv)};
             int acc = t.sets * rows * nv;
-            most = max_int(most, dv_tile_regs(g, p, &t));
+            most = (int)dv_max_i64(most, dv_tile_regs(g, p, &t));
             if (one.batch != p->batch)
-                most = max_int(most, dv_tile_regs(g, &one, &t));
-            most = max_int(most, acc + (p->c_turned ? 8 : 1 + nv));
+                most = (int)dv_max_i64(most, dv_tile_regs(g, &one, &t));
+            most = (int)dv_max_i64(most, acc + (p->c_turned ? 8 : 1 + nv));
         }
     return most;
 }

@@ -60,6 +60,11 @@ enum {
     X_NEXT = 28, // pointer to what the next kernel reads
     X_SP = 31
 };
+// Registers of moves: source and destination, running pointers into a row of
+// both, and counters of rows and of pieces of a row.
+enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
+// Operands of prefetches for loads, and the bytes of a cache line.
+enum { LOAD_L1 = 0, LOAD_L2 = 2, LINE = 64 };
 
 typedef struct dv_gen {
     dv_code *code;
@@ -103,15 +108,6 @@ static inline int dv_gen_reg(int i)
         24, 25, 26, 27, 28, 29, 30, 31, 8,  9,  10, 11, 12, 13, 14, 15};
     return order[i];
 }
-
-// An address as an instruction can encode it: a base register and a scaled or
-// unscaled immediate offset. If the offset did not fit, the base is X_TMP2,
-// which holds the computed address.
-typedef struct dv_gen_at {
-    int base;
-    int64_t off;
-    int unscaled;
-} dv_gen_at;
 
 // Returns whether one add or sub instruction can add this constant.
 static inline int dv_gen_fits_add(int64_t imm)

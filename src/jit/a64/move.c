@@ -4,12 +4,9 @@
 #include "jit/a64/convert.h"
 #include "jit/a64/pairs.h"
 
-// x0 and x1 point to the source and the destination of the current row or
-// block.
-enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
 enum { X_LDS = 6, X_AHEAD = 7, X_LDD = 8, X_FROM = 14, X_TO = 15 };
 enum { UNROLL = 4, NARROW = 12 }; // NARROW: most vectors of a narrow row
-enum { LOAD_L1 = 0, AHEAD = 8 };  // AHEAD: prefetch distance in rows
+enum { AHEAD = 8 };               // prefetch distance in rows
 
 static void row_vectors(dv_gen *g, int n, int zero)
 {
@@ -84,7 +81,7 @@ static void narrow_step(dv_gen *g, const dv_move_shape *s, int n, int zero)
             piece p = row_piece(bytes, j);
             dv_gen_load_part(g, dv_gen_reg(v), X_SRC, p.off, p.bytes);
         }
-        for (int off = 0; off < bytes; off += 64)
+        for (int off = 0; off < bytes; off += LINE)
             DV_E(prfm, LOAD_L1, X_AHEAD, off, 0);
         DV_E(add_x, X_SRC, X_SRC, X_LDS, 0);
         DV_E(add_x, X_AHEAD, X_AHEAD, X_LDS, 0);

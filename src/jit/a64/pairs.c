@@ -15,8 +15,7 @@
 #include "jit/a64/tile.h"
 
 enum { ROWS = 8, STEP_BYTES = 8, UNIT = 4 }; // UNIT: columns per vector of C
-// AHEAD: prefetch distance in steps.
-enum { LOAD_L1 = 0, LOAD_L2 = 2, LINE = 64, AHEAD = 4 };
+enum { AHEAD = 4 };                          // prefetch distance in steps
 
 // Rearranges pairs of accumulators, each with 2 x 2 results, into vectors of
 // rows, in place.
@@ -100,8 +99,7 @@ void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
 
 // x4 (X_LINE) points to line 0 of the source, the registers after it to the
 // other lines.
-enum { X_SRC = 0, X_DST = 1, X_Q = 2, X_LDS = 3, X_LINE = 4 };
-enum { X_FAR = 14 };
+enum { X_Q = 2, X_LDS = 3, X_LINE = 4, X_FAR = 14 };
 
 // An operand to pack: n lines (rows or columns of the product) along k. Each
 // packed vector holds two lines.

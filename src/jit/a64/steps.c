@@ -7,8 +7,6 @@
 #include "jit/a64/kloop.h"
 #include <limits.h>
 
-enum { LOAD_L1 = 0 };
-
 // The functions below emit one load each, for the cases that the tables do not
 // cover.
 

@@ -19,7 +19,7 @@
 // In steps of k: unrolling, prefetch distance, and longest product of a batch
 // that is one iteration of the loop.
 enum { UNROLL = 8, AHEAD = 8, MOST_FLOW = 24 };
-enum { LOAD_L1 = 0, LOAD_L2 = 2, NEAR_BYTES = 24 << 10 };
+enum { NEAR_BYTES = 24 << 10 };
 
 // Returns the largest ring size up to `want` and `room`, but at least `least`,
 // that divides the loads of one iteration, so that each iteration uses the same
