@@ -118,10 +118,7 @@ static void point(dv_x_vec *m, int to_next_row)
             dv_x_put(&m->gen, r, X_SP, running(m, k));
         if (!to_next_row || !o->outer)
             continue;
-        if (r == X_FAR)
-            dv_x_add(&m->gen, r, o->outer * dv_x_size(o));
-        else
-            dv_x_lea(&m->gen, X_FAR, r, o->outer * dv_x_size(o));
+        dv_x_lea(&m->gen, X_FAR, r, o->outer * dv_x_size(o));
         dv_x_put(&m->gen, X_FAR, X_SP, m->places + 8 * k);
     }
 }
