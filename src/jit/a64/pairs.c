@@ -65,13 +65,10 @@ void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
 {
     int many = s->m / ROWS, rest = s->m % ROWS;
     int step = s->dtype == DV_I8 ? STEP_BYTES : STEP_BYTES / 2;
-    dv_prod p = {.n_s = s->m, .n_v = s->n, .batch = 1, .ldc = s->ldc * 4};
+    dv_prod p = dv_prod_of(s, 4, UNIT);
     p.k = (s->k + step - 1) / step;
-    p.pairs = p.panel = 1;
-    p.bias = s->bias;
-    p.alpha = s->alpha;
-    p.beta = s->beta;
-    p.relu = s->relu;
+    p.pairs = 1;
+    p.lane_k = 0;
     g->n_vregs = 32;
     g->saves_x = 1;
     dv_gen_enter(g);

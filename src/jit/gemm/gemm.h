@@ -75,7 +75,6 @@ void dv_gemm_member(dv_gemm_plan *plan, int32_t i, const void *a, const void *b,
 // thread takes over parts of it. Parts are independent: no barriers, any order.
 void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
                   const void *b, void *c, const dv_gemm_args *args);
-int32_t dv_gemm_plan_threads(const dv_gemm_plan *plan);
 // Returns the number of threads that have parts: threads 0..busy-1.
 int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan);
 // Appends one line of text, without newline, that says how the product is cut.

@@ -385,11 +385,6 @@ void dv_gemm_plan_destroy(dv_gemm_plan *plan)
     dv_release(plan);
 }
 
-int32_t dv_gemm_plan_threads(const dv_gemm_plan *plan)
-{
-    return plan->threads;
-}
-
 int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan)
 {
     return plan->busy;

@@ -246,13 +246,8 @@ static void tile(dv_x *g, const product *w, int rows)
 static product product_of(const dv_gemm_shape *s)
 {
     int es = s->dtype == DV_I8 ? 1 : 2;
-    product w = {.p = {.n_s = s->m, .n_v = s->n, .batch = 1}};
-    w.halves = s->ctype == DV_BF16;
-    w.p.ldc = s->ldc * (w.halves ? 2 : 4);
-    w.p.alpha = s->alpha;
-    w.p.beta = s->beta;
-    w.p.bias = !s->bias ? 0 : s->bias == DV_BIAS_M ? 1 : 2;
-    w.p.relu = s->relu;
+    product w = {.halves = s->ctype == DV_BF16};
+    w.p = dv_prod_of(s, w.halves ? 2 : 4, SIDE);
     w.steps = (int)(((int64_t)s->k * es + BYTES - 1) / BYTES);
     w.nt = (s->n + SIDE - 1) / SIDE;
     w.op = s->dtype == DV_I8 ? DV_X_tiledpi8 : DV_X_tiledpbf16;
