@@ -54,7 +54,7 @@ else
     DV_CASES="${DV_CASES:-6}" ctest --preset asan -j "$jobs" \
         -E 'cli/emit/(metalium|absent_cores)|cli/plan/graphs|stays_on_four|bench/brgemm_relu_64$|contract/contract_avx2'
     stage threads 1 "what threads share, with the sanitizer for that"
-    threaded="exec/threads team/team contract/api einsum/api jit/gemm jit/shared_packing team/agreement"
+    threaded="exec/threads team/team contract/api einsum/api jit/gemm team/agreement"
     # shellcheck disable=SC2046,SC2086
     build tsan --target $(printf 'unit/%s ' $threaded | tr / _)
     # It wants memory where it expects it, which some systems move about.

@@ -509,12 +509,6 @@ void ct_begin(dv_contract *c)
         dv_gemm_begin(c->plans[0]);
 }
 
-void ct_end(dv_contract *c)
-{
-    if (is_one_plan(c))
-        dv_gemm_end(c->plans[0]);
-}
-
 void ct_member(dv_contract *c, int32_t i, const void *in0, const void *in1,
                void *out)
 {

@@ -249,8 +249,7 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
     int32_t count = c->n_shared ? c->threads : 1;
     dv_gemm_options o = {.threads = c->n_shared ? 1 : c->threads,
                          .l1_bytes = options->l1_bytes,
-                         .l2_bytes = options->l2_bytes,
-                         .l3_bytes = options->l3_bytes};
+                         .l2_bytes = options->l2_bytes};
     // With loops around the product, a thread cannot take over parts of
     // another.
     o.parts_each = !ct_is_one_product(c);

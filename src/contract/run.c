@@ -159,13 +159,6 @@ static void begin_steps(steps *s)
             ct_begin(s->s[i].c);
 }
 
-static void end_steps(steps *s)
-{
-    for (int i = 0; i < s->n; i++)
-        if (s->s[i].kind == PRODUCT)
-            ct_end(s->s[i].c);
-}
-
 void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                      void *out)
 {
@@ -179,7 +172,6 @@ void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
     dv_together_steps(what, all.n,
                       all.n == 1 && all.s->kind == PRODUCT ? ct_busy(c)
                                                            : c->threads);
-    end_steps(&all);
 }
 
 // -- With the caller's -------------------------------------------------------
@@ -207,7 +199,6 @@ static void do_all(dv_contract *c, const void *in0, const void *in1, void *out)
     for (int k = 0; k < all.n; k++)
         for (int32_t i = 0; i < c->threads; i++)
             do_step(&all.s[k], i);
-    end_steps(&all);
 }
 
 void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,

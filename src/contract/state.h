@@ -234,13 +234,12 @@ void ct_combine(const dv_contract *c, int32_t thread, unsigned char *out);
 // The functions below are in contract.c and run a product without the
 // elementwise passes around it. Either each thread calls ct_part, independently
 // of others; or ct_begin is called, then ct_member by the first ct_busy
-// threads, then ct_end.
+// threads.
 void ct_part(dv_contract *c, int32_t thread, const void *in0, const void *in1,
              void *out);
 void ct_begin(dv_contract *c);
 void ct_member(dv_contract *c, int32_t i, const void *in0, const void *in1,
                void *out);
-void ct_end(dv_contract *c);
 int32_t ct_busy(const dv_contract *c);
 
 // Returns whether the prologue is a function that kernels of products cannot

@@ -450,34 +450,32 @@ static inline dv_status get(dv_jit *jit, const wanted *w, const void **run,
     return DV_OK;
 }
 
+// Gets the kernel of a product or a move into the function pointer at `out`.
+// This function and dv_jit_vec are the only places where code addresses become
+// function pointers.
 static inline dv_status get_fixed(dv_jit *jit, const void *shape,
-                                  size_t size_bytes, key_kind kind,
-                                  const void **run, dv_diag *diag)
+                                  size_t size_bytes, key_kind kind, void *out,
+                                  dv_diag *diag)
 {
+    const void *run;
     key k = {.words = {0}};
     memcpy(&k, shape, size_bytes);
     wanted w = {k.words, (int)(size_bytes / 8), kind, NULL};
-    return get(jit, &w, run, diag);
+    dv_status s = get(jit, &w, &run, diag);
+    memcpy(out, &run, sizeof run);
+    return s;
 }
 
-// This function and the two below it are the only places where code addresses
-// become function pointers.
 dv_status dv_jit_gemm(dv_jit *jit, const dv_gemm_shape *shape, dv_gemm_fn *out,
                       dv_diag *diag)
 {
-    const void *run;
-    dv_status s = get_fixed(jit, shape, sizeof *shape, KIND_GEMM, &run, diag);
-    memcpy(out, &run, sizeof run);
-    return s;
+    return get_fixed(jit, shape, sizeof *shape, KIND_GEMM, out, diag);
 }
 
 dv_status dv_jit_move(dv_jit *jit, const dv_move_shape *shape, dv_move_fn *out,
                       dv_diag *diag)
 {
-    const void *run;
-    dv_status s = get_fixed(jit, shape, sizeof *shape, KIND_MOVE, &run, diag);
-    memcpy(out, &run, sizeof run);
-    return s;
+    return get_fixed(jit, shape, sizeof *shape, KIND_MOVE, out, diag);
 }
 
 dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,

@@ -20,6 +20,14 @@ typedef struct dv_code {
 
 enum { DV_CODE_KEEP = 72 << 10, DV_CODE_ZEROS = 8 };
 
+// Emits the block that follows as a loop that runs `times` times; nothing if
+// that is 0. `reg` is the register that counts. DV_SET and DV_AGAIN are macros
+// of each family's gen.h, and `g` is the generator.
+#define DV_LOOP(reg, times)                                                    \
+    for (size_t reg##_top = (times) > 0 ? (DV_SET(reg, times), g->code->n + 1) \
+                                        : 0;                                   \
+         reg##_top; DV_AGAIN(reg, reg##_top - 1), reg##_top = 0)
+
 static inline void dv_code_bytes(dv_code *c, const void *from, size_t n)
 {
     if (c->cap - c->n >= n) {

@@ -25,7 +25,7 @@ enum {
         .pairs_cols = 12, .pairs_bytes = 8, .pairs_of_l1 = 7,                  \
         .pairs_of_l2 = 2, .l1_bytes = 64 << 10, .l2_bytes = 1 << 20,           \
         .panels_of_l1 = 7, .block_of_l2 = 4, .fast_of_l2 = 2, .plan_of_l1 = 7, \
-        .search_of_l1 = 5, .search_vectors = 6, .shares = 1, .bring_rows = 4   \
+        .search_of_l1 = 5, .search_vectors = 6, .bring_rows = 4                \
     }
 #define AVX512(its_name, types)                                                \
     .name = its_name, .family = DV_ISA_X64, .vector_bytes = 64,                \

@@ -48,7 +48,6 @@ typedef struct dv_isa {
     // NEON one more than panels have, for operands that are not packed.
     int search_vectors;
     int parts_each; // parts that a thread may divide a large product into
-    int shares;     // threads pack panels of B for each other
     int bring_rows; // rows of the tiles of kernels that copy the next rows of A
                     // while they multiply; 0: there are no such kernels
     int streams;    // kernels can store around the caches

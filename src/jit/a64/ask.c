@@ -4,22 +4,10 @@
 // beyond that, so that many at once would mostly be lost.
 #include "jit/a64/tile.h"
 
-enum { LOAD_L1 = 0, LOAD_L2 = 2, LINE = 64, MOST_EVERY = 8 };
-
-// Returns the number of steps of k between two prefetched rows, when `tiles`
-// tiles share the rows: the largest power of 2 up to `tiles`, at most 8.
-int dv_tile_ask_every(int tiles)
-{
-    int every = 1;
-    while (2 * every <= tiles && every < MOST_EVERY)
-        every *= 2;
-    return every;
-}
-
 // Prefetches the row at X_NEXT into L2, from its last cache line back to the
 // first. The line in which the row begins may be left out: it also holds the
 // columns before these, and is in the cache already.
-void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
+void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int off = (t->cols * g->es - 1) / 8 * 8;
     for (; off >= 0; off -= LINE)

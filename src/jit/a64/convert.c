@@ -3,9 +3,6 @@
 // converted at a time: one narrow vector and two wide ones.
 #include "jit/a64/convert.h"
 
-// x0 and x1 point to the current row of the source and of the destination; x2
-// and x3 are running pointers within the row.
-enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
 // Rows of up to ROW_MOST elements are unrolled completely.
 enum { EIGHT = 8, FOUR = 4, ROW_MOST = 48 };
 enum { V_ONE = 28, V_HALF = 29, V_NAN = 30, V_ROUND = 31 };
@@ -113,13 +110,10 @@ static void one_row(dv_gen *g, const convert *c, int cols)
     int many = cols > ROW_MOST ? cols / TURN : 0;
     DV_E(mov_x, X_S, 0, X_SRC, 0);
     DV_E(mov_x, X_D, 0, X_DST, 0);
-    if (many) {
-        dv_gen_mov(g, X_J, many);
-        size_t top = g->code->n;
+    DV_LOOP(X_J, many) {
         run(g, c, TURN);
         dv_gen_add(g, X_S, X_S, bytes_in(c, TURN));
         dv_gen_add(g, X_D, X_D, bytes_out(c, TURN));
-        dv_gen_again(g, X_J, top);
     }
     run(g, c, cols - many * TURN);
 }
@@ -140,10 +134,9 @@ void dv_convert_move(dv_gen *g, const dv_isa *isa, const dv_move_shape *s)
         constant(g, V_HALF, 0x7fff);
         constant(g, V_NAN, 0x7fc00000);
     }
-    dv_gen_mov(g, X_I, s->rows);
-    size_t top = g->code->n;
-    one_row(g, &c, s->cols);
-    dv_gen_add(g, X_SRC, X_SRC, s->lds * bytes_in(&c, 1));
-    dv_gen_add(g, X_DST, X_DST, s->ldd * bytes_out(&c, 1));
-    dv_gen_again(g, X_I, top);
+    DV_LOOP(X_I, s->rows) {
+        one_row(g, &c, s->cols);
+        dv_gen_add(g, X_SRC, X_SRC, s->lds * bytes_in(&c, 1));
+        dv_gen_add(g, X_DST, X_DST, s->ldd * bytes_out(&c, 1));
+    }
 }

@@ -9,18 +9,19 @@
 // operands.
 #include "jit/a64/dot.h"
 
-// x4 to x7 point to rows of A, x8 to x11 to rows of B.
-enum { ROWS = 4, STEPS = 2, X_BROW = 8 };
+// x4 to x7 point to rows of A, x8 to x11 to rows of B. V_A is the first
+// register after the accumulators, for vectors of A and B.
+enum { STEPS = 2, X_BROW = 8, V_A = 16 };
 
 typedef struct dots {
     const dv_gemm_shape *s;
-    int rows, cols;  // rows and columns of the current tile
-    int acc, va, vb; // first registers of the accumulators, of A and of B
+    int rows, cols; // rows and columns of the current tile
+    int most_rows, most_cols;
 } dots;
 
-static int acc_of(const dots *d, int i, int j)
+static int acc_of(int i, int j)
 {
-    return dv_gen_reg(d->acc + i * 4 + j);
+    return dv_gen_reg(i * 4 + j);
 }
 
 // Emits the multiply-adds of one vector of k, `off` bytes after the row
@@ -28,14 +29,14 @@ static int acc_of(const dots *d, int i, int j)
 // can overlap.
 static void step(dots *d, dv_gen *g, int64_t off, int bytes, int set)
 {
-    int va = d->va + (set & 1) * 8, vb = va + 4;
+    int va = V_A + (set & 1) * 8, vb = va + 4;
     for (int j = 0; j < d->cols; j++)
         dv_gen_load(g, dv_gen_reg(vb + j), X_BROW + j, off, bytes);
     for (int i = 0; i < d->rows; i++) {
         dv_gen_load(g, dv_gen_reg(va + i), X_ROW + i, off, bytes);
         for (int j = 0; j < d->cols; j++)
-            DV_EF(fmla_, acc_of(d, i, j), dv_gen_reg(va + i),
-                  dv_gen_reg(vb + j), 0);
+            DV_EF(fmla_, acc_of(i, j), dv_gen_reg(va + i), dv_gen_reg(vb + j),
+                  0);
     }
 }
 
@@ -53,13 +54,10 @@ static void along_k(dots *d, dv_gen *g)
     int vectors = s->k / g->lanes, turns = vectors / STEPS;
     int part = s->k % g->lanes * g->es;
     turns = turns > 1 ? turns : 0;
-    if (turns) {
-        dv_gen_mov(g, X_K, turns);
-        size_t top = g->code->n;
+    DV_LOOP(X_K, turns) {
         for (int i = 0; i < STEPS; i++)
             step(d, g, 16 * i, 16, i);
         move_rows(d, g, 16 * STEPS, 16 * STEPS);
-        dv_gen_again(g, X_K, top);
     }
     int left = vectors - turns * STEPS;
     for (int i = 0; i < left; i++)
@@ -78,13 +76,13 @@ static int sum_lanes(dots *d, dv_gen *g, int i)
 {
     int a[4];
     for (int j = 0; j < 4; j++) // missing columns repeat column 0
-        a[j] = acc_of(d, i, j < d->cols ? j : 0);
-    int out = acc_of(d, i, 0);
+        a[j] = acc_of(i, j < d->cols ? j : 0);
+    int out = acc_of(i, 0);
     if (g->es == 8) {
         DV_E(faddp_2d, out, a[0], a[1], 0);
         return out;
     }
-    int t = dv_gen_reg(d->va), u = dv_gen_reg(d->va + 1);
+    int t = dv_gen_reg(V_A), u = dv_gen_reg(V_A + 1);
     DV_EF(faddp_, t, a[0], a[1], 0);
     DV_EF(faddp_, u, a[2], a[3], 0);
     DV_EF(faddp_, out, t, u, 0);
@@ -95,7 +93,7 @@ static void finish_row(dots *d, dv_gen *g, int i)
 {
     const dv_gemm_shape *s = d->s;
     int sum = sum_lanes(d, g, i), bytes = d->cols * g->es;
-    int v = dv_gen_reg(d->va + 2), f = dv_gen_reg(d->va + 3);
+    int v = dv_gen_reg(V_A + 2), f = dv_gen_reg(V_A + 3);
     if (s->alpha == DV_SCALE_ANY) {
         dv_gen_scale(g, f, offsetof(dv_gemm_args, alpha));
         DV_EF(fmul_e, sum, sum, f, 0);
@@ -134,7 +132,7 @@ static void tile(dots *d, dv_gen *g)
         dv_gen_add(g, X_BROW + j, X_B, j * s->ldb * g->es);
     for (int i = 0; i < d->rows; i++)
         for (int j = 0; j < d->cols; j++)
-            DV_E(movi_0, acc_of(d, i, j), 0, 0, 0);
+            DV_E(movi_0, acc_of(i, j), 0, 0, 0);
     if (s->batch > 1)
         dv_gen_mov(g, X_BATCH, s->batch);
     size_t top = g->code->n;
@@ -146,67 +144,14 @@ static void tile(dots *d, dv_gen *g)
         finish_row(d, g, i);
 }
 
-static void next_down(dots *d, dv_gen *g)
-{
-    const dv_gemm_shape *s = d->s;
-    dv_gen_add(g, X_A, X_A, d->rows * s->lda * g->es);
-    dv_gen_add(g, X_C, X_C, d->rows * s->ldc * g->es);
-    if (s->bias == DV_BIAS_M)
-        dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)d->rows * g->es);
-}
-
-static void down(dots *d, dv_gen *g)
-{
-    int many = d->s->m / ROWS, rest = d->s->m % ROWS;
-    if (many) {
-        dv_gen_mov(g, X_M, many);
-        size_t top = g->code->n;
-        d->rows = ROWS;
-        tile(d, g);
-        next_down(d, g);
-        dv_gen_again(g, X_M, top);
-    }
-    d->rows = rest;
-    if (rest)
-        tile(d, g);
-}
-
-static void next_across(dots *d, dv_gen *g)
-{
-    const dv_gemm_shape *s = d->s;
-    dv_gen_add(g, X_B, X_B, d->cols * s->ldb * g->es);
-    dv_gen_add(g, X_CBASE, X_CBASE, (int64_t)d->cols * g->es);
-    DV_E(mov_x, X_C, 0, X_CBASE, 0);
-    DV_E(mov_x, X_A, 0, X_ABASE, 0);
-    if (s->bias == DV_BIAS_M)
-        DV_E(mov_x, X_BIAS, 0, X_BIASBASE, 0);
-    if (s->bias == DV_BIAS_N)
-        dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)d->cols * g->es);
-}
+#include "jit/gemm/dots.h"
 
 void dv_dot_emit(dv_gen *g, const dv_gemm_shape *s)
 {
-    dots d = {.s = s, .acc = 0, .va = 16, .vb = 20};
-    int many = s->n / g->lanes, rest = s->n % g->lanes;
+    dots d = {.s = s, .most_rows = 4, .most_cols = g->lanes};
     g->n_vregs = 32;
     g->saves_x = 1;
     dv_gen_enter(g);
-    if (s->bias)
-        DV_E(ldr_x, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias), 0);
-    DV_E(mov_x, X_ABASE, 0, X_A, 0);
-    DV_E(mov_x, X_CBASE, 0, X_C, 0);
-    if (s->bias == DV_BIAS_M)
-        DV_E(mov_x, X_BIASBASE, 0, X_BIAS, 0);
-    if (many) {
-        dv_gen_mov(g, X_N, many);
-        size_t top = g->code->n;
-        d.cols = g->lanes;
-        down(&d, g);
-        next_across(&d, g);
-        dv_gen_again(g, X_N, top);
-    }
-    d.cols = rest;
-    if (rest)
-        down(&d, g);
+    across(&d, g);
     dv_gen_leave(g);
 }

@@ -38,56 +38,65 @@ void dv_gen_add_any(dv_gen *g, int rd, int rn, int64_t imm)
     }
 }
 
-static dv_gen_at place(dv_gen *g, int base, int64_t off, int log)
+// Loads (0) and stores (1) of one register by the logarithm of its bytes: with
+// a scaled offset, with an unscaled one (no stores of one and two bytes), and
+// of one lane at the base address.
+static const dv_insn scaled[2][5] = {
+    {DV_INSN_ldr_b, DV_INSN_ldr_h, DV_INSN_ldr_s, DV_INSN_ldr_d, DV_INSN_ldr_q},
+    {DV_INSN_str_b, DV_INSN_str_h, DV_INSN_str_s, DV_INSN_str_d,
+     DV_INSN_str_q}};
+static const dv_insn unscaled[2][5] = {
+    {DV_INSN_ldur_b, DV_INSN_ldur_h, DV_INSN_ldur_s, DV_INSN_ldur_d,
+     DV_INSN_ldur_q},
+    {[2] = DV_INSN_stur_s, DV_INSN_stur_d, DV_INSN_stur_q}};
+static const dv_insn lanes[2][4] = {
+    {DV_INSN_ld1_b, DV_INSN_ld1_h, DV_INSN_ld1_s, DV_INSN_ld1_d},
+    {DV_INSN_st1_b, DV_INSN_st1_h, DV_INSN_st1_s, DV_INSN_st1_d}};
+
+static int log_of(int bytes)
 {
-    if (dv_insn_scaled(off, log, 0, 4095))
-        return (dv_gen_at){base, off, 0};
-    if (dv_insn_in(off, -256, 255))
-        return (dv_gen_at){base, off, 1};
-    dv_gen_add(g, X_TMP2, base, off);
-    return (dv_gen_at){X_TMP2, 0, 0};
+    return bytes == 16 ? 4 : bytes >= 8 ? 3 : bytes >= 4 ? 2 : bytes == 2;
+}
+
+// Loads or stores the first 4, 8, 12 or 16 bytes of a register.
+static void access_any(dv_gen *g, int store, int v, int base, int64_t off,
+                       int bytes)
+{
+    int log = log_of(bytes), fits = dv_insn_scaled(off, log, 0, 4095);
+    int near = !fits && dv_insn_in(off, -256, 255);
+    if (!fits && !near) {
+        dv_gen_add(g, X_TMP2, base, off);
+        base = X_TMP2;
+        off = 0;
+    }
+    dv_emit(g->code, (near ? unscaled : scaled)[store][log], v, base, off, 0);
+    if (bytes == 12) {
+        dv_gen_add(g, X_TMP2, base, off + 8);
+        dv_emit(g->code, lanes[store][2], v, X_TMP2, 2, 0);
+    }
 }
 
 void dv_gen_load_any(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
-    dv_gen_at p = place(g, base, off, bytes == 16 ? 4 : bytes >= 8 ? 3 : 2);
-    if (bytes == 16 && p.unscaled)
-        DV_E(ldur_q, v, p.base, p.off, 0);
-    else if (bytes == 16)
-        DV_E(ldr_q, v, p.base, p.off, 0);
-    else if (bytes >= 8 && p.unscaled)
-        DV_E(ldur_d, v, p.base, p.off, 0);
-    else if (bytes >= 8)
-        DV_E(ldr_d, v, p.base, p.off, 0);
-    else if (p.unscaled)
-        DV_E(ldur_s, v, p.base, p.off, 0);
-    else
-        DV_E(ldr_s, v, p.base, p.off, 0);
-    if (bytes == 12) {
-        dv_gen_add(g, X_TMP2, p.base, p.off + 8);
-        DV_E(ld1_s, v, X_TMP2, 2, 0);
-    }
+    access_any(g, 0, v, base, off, bytes);
 }
 
 void dv_gen_store_any(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
-    dv_gen_at p = place(g, base, off, bytes == 16 ? 4 : bytes >= 8 ? 3 : 2);
-    if (bytes == 16 && p.unscaled)
-        DV_E(stur_q, v, p.base, p.off, 0);
-    else if (bytes == 16)
-        DV_E(str_q, v, p.base, p.off, 0);
-    else if (bytes >= 8 && p.unscaled)
-        DV_E(stur_d, v, p.base, p.off, 0);
-    else if (bytes >= 8)
-        DV_E(str_d, v, p.base, p.off, 0);
-    else if (p.unscaled)
-        DV_E(stur_s, v, p.base, p.off, 0);
-    else
-        DV_E(str_s, v, p.base, p.off, 0);
-    if (bytes == 12) {
-        dv_gen_add(g, X_TMP2, p.base, p.off + 8);
-        DV_E(st1_s, v, X_TMP2, 2, 0);
-    }
+    access_any(g, 1, v, base, off, bytes);
+}
+
+// Loads or stores the bytes of a register from number `done` on, a multiple of
+// 4, of which there are at most three.
+static void access_rest(dv_gen *g, int store, int v, int base, int64_t off,
+                        int done, int bytes)
+{
+    for (int log = 1; log >= 0; log--)
+        if (bytes - done >= 1 << log) {
+            dv_gen_add(g, X_TMP, base, off + done);
+            dv_emit(g->code, lanes[store][log], v, X_TMP, done >> log, 0);
+            done += 1 << log;
+        }
 }
 
 void dv_gen_load_some(dv_gen *g, int v, int base, int64_t off, int bytes)
@@ -97,15 +106,7 @@ void dv_gen_load_some(dv_gen *g, int v, int base, int64_t off, int bytes)
         dv_gen_load(g, v, base, off, done);
     else
         DV_E(movi_0, v, 0, 0, 0);
-    if (bytes - done >= 2) {
-        dv_gen_add(g, X_TMP, base, off + done);
-        DV_E(ld1_h, v, X_TMP, done / 2, 0);
-        done += 2;
-    }
-    if (bytes > done) {
-        dv_gen_add(g, X_TMP, base, off + done);
-        DV_E(ld1_b, v, X_TMP, done, 0);
-    }
+    access_rest(g, 0, v, base, off, done, bytes);
 }
 
 void dv_gen_store_some(dv_gen *g, int v, int base, int64_t off, int bytes)
@@ -113,15 +114,7 @@ void dv_gen_store_some(dv_gen *g, int v, int base, int64_t off, int bytes)
     int done = bytes / 4 * 4;
     if (done)
         dv_gen_store(g, v, base, off, done);
-    if (bytes - done >= 2) {
-        dv_gen_add(g, X_TMP, base, off + done);
-        DV_E(st1_h, v, X_TMP, done / 2, 0);
-        done += 2;
-    }
-    if (bytes > done) {
-        dv_gen_add(g, X_TMP, base, off + done);
-        DV_E(st1_b, v, X_TMP, done, 0);
-    }
+    access_rest(g, 1, v, base, off, done, bytes);
 }
 
 // The frame: x19 to x28, then d8 to d15.
@@ -170,43 +163,26 @@ void dv_gen_scale(dv_gen *g, int v, size_t off)
         DV_E(fcvt_sd, v, v, 0, 0);
 }
 
-static int log_of(int bytes)
-{
-    return bytes == 16 ? 4 : bytes == 8 ? 3 : bytes == 4 ? 2 : bytes == 2;
-}
-
 void dv_gen_get(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
-    static const dv_insn by_size[] = {DV_INSN_ldr_b, DV_INSN_ldr_h,
-                                      DV_INSN_ldr_s, DV_INSN_ldr_d,
-                                      DV_INSN_ldr_q};
-    static const dv_insn near[] = {DV_INSN_ldur_b, DV_INSN_ldur_h,
-                                   DV_INSN_ldur_s, DV_INSN_ldur_d,
-                                   DV_INSN_ldur_q};
     int apart = off < 0 || off % bytes;
-    dv_emit(g->code, (apart ? near : by_size)[log_of(bytes)], v, base, off, 0);
+    dv_emit(g->code, (apart ? unscaled : scaled)[0][log_of(bytes)], v, base,
+            off, 0);
 }
 
 void dv_gen_put(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
-    static const dv_insn by_size[] = {DV_INSN_str_b, DV_INSN_str_h,
-                                      DV_INSN_str_s, DV_INSN_str_d,
-                                      DV_INSN_str_q};
-    dv_emit(g->code, by_size[log_of(bytes)], v, base, off, 0);
+    dv_emit(g->code, scaled[1][log_of(bytes)], v, base, off, 0);
 }
 
 void dv_gen_get_lane(dv_gen *g, int v, int base, int lane, int bytes)
 {
-    static const dv_insn by_size[] = {DV_INSN_ld1_b, DV_INSN_ld1_h,
-                                      DV_INSN_ld1_s, DV_INSN_ld1_d};
-    dv_emit(g->code, by_size[log_of(bytes)], v, base, lane, 0);
+    dv_emit(g->code, lanes[0][log_of(bytes)], v, base, lane, 0);
 }
 
 void dv_gen_put_lane(dv_gen *g, int v, int base, int lane, int bytes)
 {
-    static const dv_insn by_size[] = {DV_INSN_st1_b, DV_INSN_st1_h,
-                                      DV_INSN_st1_s, DV_INSN_st1_d};
-    dv_emit(g->code, by_size[log_of(bytes)], v, base, lane, 0);
+    dv_emit(g->code, lanes[1][log_of(bytes)], v, base, lane, 0);
 }
 
 void dv_gen_transpose(dv_gen *g, const int *in, const int *out, const int *t)

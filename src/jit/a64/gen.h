@@ -60,6 +60,11 @@ enum {
     X_NEXT = 28, // pointer to what the next kernel reads
     X_SP = 31
 };
+// Registers of moves: source and destination, running pointers into a row of
+// both, and counters of rows and of pieces of a row.
+enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
+// Operands of prefetches for loads, and the bytes of a cache line.
+enum { LOAD_L1 = 0, LOAD_L2 = 2, LINE = 64 };
 
 typedef struct dv_gen {
     dv_code *code;
@@ -82,6 +87,18 @@ typedef struct dv_gen {
             DV_E(op##4s, a, b, c, d);                                          \
     } while (0)
 
+// What the generators that both families share (jit/gemm/walk.h, dots.h) are
+// written in. They emit with the generator `g`: add a constant to a register,
+// copy a register, set it to a constant, decrement it and jump back to `top`
+// unless it is 0, and load a field of dv_gemm_args.
+#define DV_GEN             dv_gen
+#define DV_ADD(reg, bytes) dv_gen_add(g, reg, reg, bytes)
+#define DV_MOV(to, from)   DV_E(mov_x, to, 0, from, 0)
+#define DV_SET(reg, n)     dv_gen_mov(g, reg, n)
+#define DV_AGAIN(reg, top) dv_gen_again(g, reg, top)
+#define DV_GET(reg, field)                                                     \
+    DV_E(ldr_x, reg, X_ARGS, offsetof(dv_gemm_args, field), 0)
+
 // Returns the i-th vector register in the order of allocation: registers that
 // need no saving come first.
 static inline int dv_gen_reg(int i)
@@ -91,21 +108,6 @@ static inline int dv_gen_reg(int i)
         24, 25, 26, 27, 28, 29, 30, 31, 8,  9,  10, 11, 12, 13, 14, 15};
     return order[i];
 }
-
-// Divides, rounding toward minus infinity.
-static inline int64_t dv_gen_div(int64_t a, int64_t b)
-{
-    return a >= 0 ? a / b : -((-a + b - 1) / b);
-}
-
-// An address as an instruction can encode it: a base register and a scaled or
-// unscaled immediate offset. If the offset did not fit, the base is X_TMP2,
-// which holds the computed address.
-typedef struct dv_gen_at {
-    int base;
-    int64_t off;
-    int unscaled;
-} dv_gen_at;
 
 // Returns whether one add or sub instruction can add this constant.
 static inline int dv_gen_fits_add(int64_t imm)

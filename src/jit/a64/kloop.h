@@ -17,7 +17,7 @@ typedef struct dv_ring {
 
 typedef struct dv_kloop {
     const dv_prod *p;
-    const dv_a64_tile *t;
+    const dv_prod_tile *t;
     dv_ring v, s;
     int lanes;  // elements per vector register
     int group;  // steps of k that one load of the scalar operand S serves

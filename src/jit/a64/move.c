@@ -4,12 +4,9 @@
 #include "jit/a64/convert.h"
 #include "jit/a64/pairs.h"
 
-// x0 and x1 point to the source and the destination of the current row or
-// block.
-enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
 enum { X_LDS = 6, X_AHEAD = 7, X_LDD = 8, X_FROM = 14, X_TO = 15 };
 enum { UNROLL = 4, NARROW = 12 }; // NARROW: most vectors of a narrow row
-enum { LOAD_L1 = 0, AHEAD = 8 };  // AHEAD: prefetch distance in rows
+enum { AHEAD = 8 };               // prefetch distance in rows
 
 static void row_vectors(dv_gen *g, int n, int zero)
 {
@@ -42,13 +39,10 @@ static void one_row(dv_gen *g, const dv_move_shape *s, int zero)
     int left = vectors % UNROLL, part = s->cols % g->lanes * g->es;
     DV_E(mov_x, X_S, 0, X_SRC, 0);
     DV_E(mov_x, X_D, 0, X_DST, 0);
-    if (many) {
-        dv_gen_mov(g, X_J, many);
-        size_t top = g->code->n;
+    DV_LOOP(X_J, many) {
         row_vectors(g, UNROLL, zero);
         dv_gen_add(g, X_S, X_S, 16 * UNROLL);
         dv_gen_add(g, X_D, X_D, 16 * UNROLL);
-        dv_gen_again(g, X_J, top);
     }
     row_vectors(g, left, zero);
     if (part) {
@@ -61,12 +55,11 @@ static void one_row(dv_gen *g, const dv_move_shape *s, int zero)
 
 static void wide_rows(dv_gen *g, const dv_move_shape *s, int zero)
 {
-    dv_gen_mov(g, X_I, s->rows);
-    size_t top = g->code->n;
-    one_row(g, s, zero);
-    dv_gen_add(g, X_SRC, X_SRC, s->lds * g->es);
-    dv_gen_add(g, X_DST, X_DST, s->ldd * g->es);
-    dv_gen_again(g, X_I, top);
+    DV_LOOP(X_I, s->rows) {
+        one_row(g, s, zero);
+        dv_gen_add(g, X_SRC, X_SRC, s->lds * g->es);
+        dv_gen_add(g, X_DST, X_DST, s->ldd * g->es);
+    }
 }
 
 // Returns the offset and size of vector j in a row of `bytes` bytes.
@@ -88,7 +81,7 @@ static void narrow_step(dv_gen *g, const dv_move_shape *s, int n, int zero)
             piece p = row_piece(bytes, j);
             dv_gen_load_part(g, dv_gen_reg(v), X_SRC, p.off, p.bytes);
         }
-        for (int off = 0; off < bytes; off += 64)
+        for (int off = 0; off < bytes; off += LINE)
             DV_E(prfm, LOAD_L1, X_AHEAD, off, 0);
         DV_E(add_x, X_SRC, X_SRC, X_LDS, 0);
         DV_E(add_x, X_AHEAD, X_AHEAD, X_LDS, 0);
@@ -110,11 +103,8 @@ static void narrow_rows(dv_gen *g, const dv_move_shape *s, int zero)
     dv_gen_mov(g, X_LDS, s->lds * g->es);
     dv_gen_mov(g, X_AHEAD, AHEAD * s->lds * g->es);
     DV_E(add_x, X_AHEAD, X_AHEAD, X_SRC, 0);
-    if (many) {
-        dv_gen_mov(g, X_I, many);
-        size_t top = g->code->n;
+    DV_LOOP(X_I, many) {
         narrow_step(g, s, n, zero);
-        dv_gen_again(g, X_I, top);
     }
     if (rest)
         narrow_step(g, s, rest, zero);
@@ -151,15 +141,12 @@ static void panel_rows(dv_gen *g, const dv_move_shape *s, int n)
     DV_E(mov_x, X_D, 0, X_DST, 0);
     for (int i = 0; i < n; i++)
         dv_gen_add(g, X_J + 1 + i, X_SRC, i * s->lds * g->es);
-    if (many) {
-        dv_gen_mov(g, X_J, many);
-        size_t top = g->code->n;
+    DV_LOOP(X_J, many) {
         for (int u = 0; u < UNROLL; u++)
             panel_step(g, n, 16 * u, u * step, 16);
         for (int i = 0; i < n; i++)
             dv_gen_add(g, X_J + 1 + i, X_J + 1 + i, 16 * UNROLL);
         dv_gen_add(g, X_D, X_D, UNROLL * step);
-        dv_gen_again(g, X_J, top);
     }
     for (int u = 0; u < left; u++)
         panel_step(g, n, 16 * u, u * step, 16);
@@ -170,13 +157,10 @@ static void panel_rows(dv_gen *g, const dv_move_shape *s, int n)
 static void panel(dv_gen *g, const dv_move_shape *s)
 {
     int many = s->rows / PANEL_ROWS, rest = s->rows % PANEL_ROWS;
-    if (many) {
-        dv_gen_mov(g, X_I, many);
-        size_t top = g->code->n;
+    DV_LOOP(X_I, many) {
         panel_rows(g, s, PANEL_ROWS);
         dv_gen_add(g, X_SRC, X_SRC, PANEL_ROWS * s->lds * g->es);
         dv_gen_add(g, X_DST, X_DST, PANEL_ROWS * 16);
-        dv_gen_again(g, X_I, top);
     }
     if (rest)
         panel_rows(g, s, rest);
@@ -251,13 +235,10 @@ static void turn_strip(dv_gen *g, const dv_move_shape *s, int n)
     int many = s->cols / g->lanes, rest = s->cols % g->lanes;
     DV_E(mov_x, X_S, 0, X_SRC, 0);
     DV_E(mov_x, X_D, 0, X_DST, 0);
-    if (many) {
-        dv_gen_mov(g, X_J, many);
-        size_t top = g->code->n;
+    DV_LOOP(X_J, many) {
         turn_block(g, s, n, g->lanes, 0, 0);
         dv_gen_add(g, X_S, X_S, 16);
         dv_gen_add(g, X_D, X_D, g->lanes * s->ldd * g->es);
-        dv_gen_again(g, X_J, top);
     }
     if (rest)
         turn_block(g, s, n, rest, 0, 0);
@@ -315,13 +296,10 @@ static void turn_down(dv_gen *g, const dv_move_shape *s, int n)
     int many = s->rows / line, rest = s->rows % line;
     DV_E(mov_x, X_S, 0, X_SRC, 0);
     DV_E(mov_x, X_D, 0, X_DST, 0);
-    if (many) {
-        dv_gen_mov(g, X_J, many);
-        size_t top = g->code->n;
+    DV_LOOP(X_J, many) {
         turn_line(g, n);
         dv_gen_add(g, X_S, X_S, line * s->lds * g->es);
         dv_gen_add(g, X_D, X_D, bytes);
-        dv_gen_again(g, X_J, top);
     }
     if (rest)
         turn_blocks(g, s, rest, n);
@@ -339,16 +317,13 @@ static void transpose(dv_gen *g, const dv_move_shape *s)
         dv_gen_mov(g, X_LDS, s->lds * g->es);
         dv_gen_mov(g, X_LDD, s->ldd * g->es);
     }
-    if (many) {
-        dv_gen_mov(g, X_I, many);
-        size_t top = g->code->n;
+    DV_LOOP(X_I, many) {
         if (down)
             turn_down(g, s, part);
         else
             turn_strip(g, s, part);
         dv_gen_add(g, X_SRC, X_SRC, part * (down ? 1 : s->lds) * g->es);
         dv_gen_add(g, X_DST, X_DST, part * (down ? s->ldd : 1) * g->es);
-        dv_gen_again(g, X_I, top);
     }
     if (rest && down)
         turn_down(g, s, rest);

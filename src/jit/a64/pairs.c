@@ -15,12 +15,11 @@
 #include "jit/a64/tile.h"
 
 enum { ROWS = 8, STEP_BYTES = 8, UNIT = 4 }; // UNIT: columns per vector of C
-// AHEAD: prefetch distance in steps.
-enum { LOAD_L1 = 0, LOAD_L2 = 2, LINE = 64, AHEAD = 4 };
+enum { AHEAD = 4 };                          // prefetch distance in steps
 
 // Rearranges pairs of accumulators, each with 2 x 2 results, into vectors of
 // rows, in place.
-static void part_rows(dv_gen *g, const dv_a64_tile *t)
+static void part_rows(dv_gen *g, const dv_prod_tile *t)
 {
     int half = t->nv / 2, tmp[6];
     for (int i = 0; i < t->rows; i++) {
@@ -41,8 +40,8 @@ static void part_rows(dv_gen *g, const dv_a64_tile *t)
 static void tile(dv_gen *g, dv_prod *p, int rows)
 {
     int pairs = (rows + 1) / 2, units = (p->n_v + UNIT - 1) / UNIT;
-    dv_a64_tile sums = {pairs, 8 * units, 2 * units, 1};
-    dv_a64_tile out = {rows, p->n_v, units, 1};
+    dv_prod_tile sums = {pairs, 8 * units, 2 * units, 1};
+    dv_prod_tile out = {rows, p->n_v, units, 1};
     p->ld_s = pairs * 16;
     p->ld_v = units * 32;
     dv_tile_prefetch(g, p, &out);
@@ -66,13 +65,10 @@ void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
 {
     int many = s->m / ROWS, rest = s->m % ROWS;
     int step = s->dtype == DV_I8 ? STEP_BYTES : STEP_BYTES / 2;
-    dv_prod p = {.n_s = s->m, .n_v = s->n, .batch = 1, .ldc = s->ldc * 4};
+    dv_prod p = dv_prod_of(s, 4, UNIT);
     p.k = (s->k + step - 1) / step;
-    p.pairs = p.panel = 1;
-    p.bias = s->bias;
-    p.alpha = s->alpha;
-    p.beta = s->beta;
-    p.relu = s->relu;
+    p.pairs = 1;
+    p.lane_k = 0;
     g->n_vregs = 32;
     g->saves_x = 1;
     dv_gen_enter(g);
@@ -84,9 +80,7 @@ void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
         dv_gen_mov(g, X_NEXT, (p.n_v + UNIT - 1) / UNIT * 32 * (int64_t)p.k);
         DV_E(add_x, X_NEXT, X_NEXT, X_B, 0);
     }
-    if (many) {
-        dv_gen_mov(g, X_M, many);
-        size_t top = g->code->n;
+    DV_LOOP(X_M, many) {
         if (s->next_b && many > 1)
             ask_for_next(g, &p, many);
         tile(g, &p, ROWS);
@@ -94,7 +88,6 @@ void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
         dv_gen_add(g, X_C, X_C, ROWS * p.ldc);
         if (p.bias == 1)
             dv_gen_add(g, X_BIAS, X_BIAS, ROWS * 4);
-        dv_gen_again(g, X_M, top);
     }
     if (rest)
         tile(g, &p, rest);
@@ -103,8 +96,7 @@ void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
 
 // x4 (X_LINE) points to line 0 of the source, the registers after it to the
 // other lines.
-enum { X_SRC = 0, X_DST = 1, X_Q = 2, X_LDS = 3, X_LINE = 4 };
-enum { X_FAR = 14 };
+enum { X_Q = 2, X_LDS = 3, X_LINE = 4, X_FAR = 14 };
 
 // An operand to pack: n lines (rows or columns of the product) along k. Each
 // packed vector holds two lines.
@@ -164,12 +156,8 @@ static void pack_lines(dv_gen *g, const dv_move_shape *s)
     int64_t bytes = (int64_t)s->cols * w.es;
     for (int i = 0; i < w.n; i++)
         dv_gen_add(g, X_LINE + i, X_SRC, i * s->lds * w.es);
-    if (bytes >= 16) {
-        dv_gen_mov(g, X_Q, bytes / 16);
-        size_t top = g->code->n;
+    DV_LOOP(X_Q, bytes / 16)
         lines_step(g, &w, 16);
-        dv_gen_again(g, X_Q, top);
-    }
     if (bytes % 16)
         lines_step(g, &w, (int)(bytes % 16));
 }
@@ -236,12 +224,8 @@ static void pack_turned(dv_gen *g, const dv_move_shape *s)
         dv_gen_add(g, X_LINE + j, X_SRC, j * s->lds * w.es);
     dv_gen_mov(g, X_LDS, step * s->lds * w.es);
     dv_gen_mov(g, X_FAR, AHEAD * step * s->lds * w.es + (w.n - 1) * w.es);
-    if (many) {
-        dv_gen_mov(g, X_Q, many);
-        size_t top = g->code->n;
+    DV_LOOP(X_Q, many)
         turned_step(g, &w, step);
-        dv_gen_again(g, X_Q, top);
-    }
     if (rest)
         turned_step(g, &w, rest);
 }

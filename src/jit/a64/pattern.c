@@ -4,12 +4,8 @@
 // A pattern depends only on the tile, the element type, the rings of operand
 // registers and whether rows of k are read in place. k and the strides change
 // only offsets, so a pattern is cached for later kernels (dv_code.keep).
+#include "base/math.h"
 #include "jit/a64/kloop.h"
-
-static int max_int(int a, int b)
-{
-    return a > b ? a : b;
-}
 
 // Finds which earlier load used the register of load i of group 0: sets *old to
 // its number within its group, and returns that group, a negative number.
@@ -34,8 +30,8 @@ static void slots_of_v(const dv_kloop *l, int *slot)
             free = group * size + (old / by + 1) * rows * by - by + old % by;
         else
             free = (group + 1) * size - nv + old;
-        slot[i] = max_int(i * rows - size, free + 1);
-        slot[i] = i ? max_int(slot[i], slot[i - 1]) : slot[i];
+        slot[i] = (int)dv_max_i64(i * rows - size, free + 1);
+        slot[i] = i ? (int)dv_max_i64(slot[i], slot[i - 1]) : slot[i];
     }
 }
 
@@ -74,7 +70,7 @@ static int later_by(const dv_kloop *l, int each)
 
 static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
 {
-    const dv_a64_tile *t = l->t;
+    const dv_prod_tile *t = l->t;
     int size = t->rows * t->nv, steps = l->group;
     // Rows that one load of the scalar operand S serves.
     int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes;
@@ -86,8 +82,8 @@ static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
         int free = ((group + 1) * steps - 1) * size + (row + 1) * t->nv;
         int early =
             steps == 1 ? i * each * t->nv - size : 2 * (i * t->nv - size);
-        slot[i] = max_int(early + later, free);
-        slot[i] = i ? max_int(slot[i], slot[i - 1]) : slot[i];
+        slot[i] = (int)dv_max_i64(early + later, free);
+        slot[i] = i ? (int)dv_max_i64(slot[i], slot[i - 1]) : slot[i];
     }
 }
 

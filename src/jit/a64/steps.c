@@ -7,8 +7,6 @@
 #include "jit/a64/kloop.h"
 #include <limits.h>
 
-enum { LOAD_L1 = 0 };
-
 // The functions below emit one load each, for the cases that the tables do not
 // cover.
 
@@ -29,7 +27,7 @@ static int in_next(const dv_kloop *l, int step)
 
 static void load_v(const dv_kloop *l, dv_gen *g, int v, int step, int j)
 {
-    const dv_a64_tile *t = l->t;
+    const dv_prod_tile *t = l->t;
     int bytes = dv_tile_bytes(g, t), odd = l->odd && j == t->nv - 1;
     int64_t at = dv_tile_off(g, t, j), off = odd ? 0 : at;
     if (!l->walk_v)
@@ -414,7 +412,7 @@ static void put_moving(dv_steps *w, const dv_step *p, const int *here,
 static void put_last(dv_steps *w, const dv_step *p, const int *here,
                      uint32_t with)
 {
-    const dv_a64_tile *t = w->l->t;
+    const dv_prod_tile *t = w->l->t;
     const dv_due *d = p->due, *end = d + p->n_due;
     dv_code *code = w->g->code;
     dv_tile_stores stores;

@@ -11,13 +11,13 @@ static void next_row(dv_gen *g, const dv_prod *p)
 
 // Returns whether all rows of the tile can be addressed by offsets from X_C;
 // otherwise X_CRUN advances from row to row.
-static int rows_fit(const dv_prod *p, const dv_a64_tile *t)
+static int rows_fit(const dv_prod *p, const dv_prod_tile *t)
 {
     int64_t far = (t->rows - 1) * p->ldc + t->cols * 8;
     return far < 240 || (p->ldc % 16 == 0 && far < 65536);
 }
 
-void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_a64_tile *t,
+void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_prod_tile *t,
                         int i, const dv_tile_free *free)
 {
     int base = i ? X_CRUN : X_C, bytes = dv_tile_bytes(g, t);
@@ -41,7 +41,7 @@ void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_a64_tile *t,
 
 // Stores vector j of row i of the tile. Two adjacent vectors are stored with
 // one instruction, to save instructions.
-void dv_tile_store_one(dv_gen *g, const dv_a64_tile *t, int i, int j)
+void dv_tile_store_one(dv_gen *g, const dv_prod_tile *t, int i, int j)
 {
     int base = i ? X_CRUN : X_C, bytes = dv_tile_bytes(g, t);
     // 1: no vector of a row overlaps another.
@@ -55,7 +55,7 @@ void dv_tile_store_one(dv_gen *g, const dv_a64_tile *t, int i, int j)
         dv_gen_store(g, dv_gen_reg(first), base, dv_tile_off(g, t, j), bytes);
 }
 
-int dv_tile_stores_of(dv_gen *g, const dv_a64_tile *t, dv_tile_stores *out)
+int dv_tile_stores_of(dv_gen *g, const dv_prod_tile *t, dv_tile_stores *out)
 {
     int whole = t->cols == t->nv * g->lanes, pairs = t->nv - !whole, ok = 1;
     out->two = 0;
@@ -74,7 +74,7 @@ int dv_tile_stores_of(dv_gen *g, const dv_a64_tile *t, dv_tile_stores *out)
     return ok && dv_tile_bytes(g, t) == 16;
 }
 
-static void store_rows(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
+static void store_rows(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
     if (!fit)
@@ -90,7 +90,7 @@ static void store_rows(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
 
 // Adds C to the accumulators, multiplied by lane 0 of register `beta` unless
 // `beta` is negative.
-static void add_rows(dv_gen *g, const dv_prod *p, const dv_a64_tile *t,
+static void add_rows(dv_gen *g, const dv_prod *p, const dv_prod_tile *t,
                      int free, int beta)
 {
     int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
@@ -120,7 +120,7 @@ static int c_waits(const dv_prod *p)
     return p->beta == DV_SCALE_ZERO && p->ldc >= FAR;
 }
 
-void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
+void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
 {
     enum { STORE_L1 = 16, STORE_L2 = 18 };
     int to = c_waits(p) ? STORE_L2 : STORE_L1;
@@ -135,7 +135,7 @@ void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
     }
 }
 
-static void scale_sums(dv_gen *g, const dv_a64_tile *t, int free)
+static void scale_sums(dv_gen *g, const dv_prod_tile *t, int free)
 {
     int v = dv_gen_reg(free);
     dv_gen_scale(g, v, offsetof(dv_gemm_args, alpha));
@@ -149,7 +149,7 @@ static void load_splat(dv_gen *g, int v, int64_t off)
     DV_EF(ld1r_, v, X_TMP, 0, 0);
 }
 
-static void add_bias(dv_gen *g, const dv_prod *p, const dv_a64_tile *t,
+static void add_bias(dv_gen *g, const dv_prod *p, const dv_prod_tile *t,
                      int free)
 {
     for (int j = 0; p->bias == 2 && j < t->nv; j++)
@@ -209,7 +209,7 @@ static void store_turned(dv_gen *g, const dv_prod *p, const int *out,
     }
 }
 
-static void turn(dv_gen *g, const dv_prod *p, const dv_a64_tile *t, int free)
+static void turn(dv_gen *g, const dv_prod *p, const dv_prod_tile *t, int free)
 {
     int lanes = g->lanes, in[4], out[4], tmp[4];
     for (int i = 0; i < 4; i++) {
@@ -231,7 +231,7 @@ static void turn(dv_gen *g, const dv_prod *p, const dv_a64_tile *t, int free)
         }
 }
 
-void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_a64_tile *t, int free)
+void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_prod_tile *t, int free)
 {
     if (p->alpha == DV_SCALE_ANY)
         scale_sums(g, t, free);

@@ -19,7 +19,7 @@
 // In steps of k: unrolling, prefetch distance, and longest product of a batch
 // that is one iteration of the loop.
 enum { UNROLL = 8, AHEAD = 8, MOST_FLOW = 24 };
-enum { LOAD_L1 = 0, LOAD_L2 = 2, NEAR_BYTES = 24 << 10 };
+enum { NEAR_BYTES = 24 << 10 };
 
 // Returns the largest ring size up to `want` and `room`, but at least `least`,
 // that divides the loads of one iteration, so that each iteration uses the same
@@ -34,7 +34,7 @@ static int ring_size(int want, int room, int least, int period)
 
 static void plan_rings(dv_kloop *l, const dv_gen *g)
 {
-    const dv_a64_tile *t = l->t;
+    const dv_prod_tile *t = l->t;
     int lanes = g->lanes, acc = t->sets * t->rows * t->nv;
     l->lanes = lanes;
     l->group = l->p->lane_k ? lanes : 1;
@@ -192,7 +192,7 @@ static void plan_steps(dv_kloop *l, const dv_gen *g)
     plan_rings(l, g);
 }
 
-int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
+int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
 {
     dv_kloop l = {.p = p, .t = t};
     plan_steps(&l, g);
@@ -267,7 +267,7 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
 // bits, including the sign of 0, as a sum that starts with a multiply. With
 // ReLU the sign of 0 does not matter, so they start at 0, which takes no
 // execution unit. Matrix instructions always start at 0.
-static void start_sums(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
+static void start_sums(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int first = dv_gen_reg(0), ok = 1;
     int floats = !g->ints && !p->pairs && !p->relu;
@@ -282,7 +282,7 @@ static void start_sums(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
         dv_code_put(g->code, (floats ? copy : zero) | (uint32_t)dv_gen_reg(i));
 }
 
-static void add_sets(dv_gen *g, const dv_a64_tile *t)
+static void add_sets(dv_gen *g, const dv_prod_tile *t)
 {
     int n = t->rows * t->nv;
     for (int half = t->sets / 2; half; half /= 2)
@@ -311,7 +311,7 @@ static void plan_free(dv_kloop *l)
 static void sums(dv_kloop *l, dv_gen *g)
 {
     const dv_prod *p = l->p;
-    const dv_a64_tile *t = l->t;
+    const dv_prod_tile *t = l->t;
     int loops = l->turns || p->batch > 1 || p->pairs ||
                 (!l->stores && t->rows * t->nv >= 20);
     int batches = p->batch > 1 && !l->flows, set = loops && !l->first;
@@ -336,7 +336,7 @@ static void sums(dv_kloop *l, dv_gen *g)
     }
 }
 
-void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
+void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
 {
     dv_kloop l = {.p = p, .t = t};
     plan_steps(&l, g);
@@ -356,7 +356,7 @@ static int can_store(const dv_kloop *l)
            l->free.n >= need;
 }
 
-void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
+void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
 {
     dv_kloop l = {.p = p, .t = t};
     plan_steps(&l, g);

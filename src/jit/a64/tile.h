@@ -17,70 +17,20 @@
 #ifndef DV_JIT_TILE_H
 #define DV_JIT_TILE_H
 #include "jit/a64/gen.h"
-
-// A product in terms of the scalar operand S and the vector operand V of the
-// register tiles. Strides (ld_, stride_) are in bytes.
-typedef struct dv_prod {
-    int32_t n_s, n_v, k, batch;
-    int64_t ld_s, ld_v, ldc;
-    int64_t stride_s, stride_v;
-    // What the lanes of a vector of the scalar operand S are: 1: consecutive k,
-    // 0: consecutive rows.
-    int lane_k;
-    // Rows of a packed panel of the scalar operand S; 0: S is not packed.
-    int panel;
-    // 1: the scalar operand is B and the vector operand is A, so that a tile is
-    // a transposed block of C, which is transposed again when it is stored.
-    int c_turned;
-    // 1: matrix instructions are used, for which a vector holds two rows or two
-    // columns (pairs.c).
-    int pairs;
-    int tile_rows; // prescribed number of rows of a tile; 0: any number
-    int one_sum;   // 1: no partial sums, one accumulator per element of C
-    // 1: the scalar operand S is packed into panels while it is read.
-    int pack_s;
-    // Bytes per row of the packed copy of the vector operand V that is written
-    // while V is read; 0: V is not packed.
-    int64_t pack_v;
-    // The bias: 0: none, 1: one value per row of the tile, 2: one value per
-    // column of the tile.
-    int bias;
-    int alpha, beta, relu;
-    // Number of steps of k (1, 2, 4 or 8) between two prefetches of rows of the
-    // block that the next kernel packs; 0: no such prefetches. These rows are
-    // ask_step bytes apart.
-    int ask;
-    int64_t ask_step;
-    // 1: each step of k also prefetches the cache line that follows the
-    // elements of the scalar operand S which it reads.
-    int ask_s;
-    // Number of rows of the next kernel's scalar operand that each tile copies
-    // (ask.c); 0: none.
-    int bring;
-    int64_t step_c; // bytes in C from tile to tile; 0: tiles are adjacent
-} dv_prod;
-
-typedef struct dv_a64_tile {
-    // Rows of the tile, along the scalar operand S, and columns, along the
-    // vector operand V.
-    int rows, cols;
-    int nv; // vectors per row of the tile
-    // Number of sets of accumulators: step k adds to set k % sets, and the sets
-    // are added up at the end. Several sets give more independent chains.
-    int sets;
-} dv_a64_tile;
+#include "jit/gemm/prod.h"
 
 // Emits the loop over k of a tile without its epilogue: the sums are left in
 // the first vector registers.
-void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_a64_tile *t);
+void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
 // Emits one tile. Its scalar operand is at X_A, its vector operand at X_B and
 // its results at X_C; these three registers are left unchanged.
-void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_a64_tile *t);
+void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
 // Returns the number of vector registers that a tile uses.
-int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_a64_tile *t);
+int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
 // Emits the epilogue of a tile: scale by alpha, add beta * C and the bias,
 // ReLU, store. `free` is the number of the first unused vector register.
-void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_a64_tile *t, int free);
+void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_prod_tile *t,
+                   int free);
 // The epilogue of one row, emitted while later rows are still being computed.
 // dv_tile_finish_row makes X_CRUN point to row i of C, adds C to the row's sums
 // and applies ReLU, using the `free` registers, of which the first holds 0 if
@@ -88,9 +38,9 @@ void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_a64_tile *t, int free);
 typedef struct dv_tile_free {
     int n, reg[8];
 } dv_tile_free;
-void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_a64_tile *t,
+void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_prod_tile *t,
                         int i, const dv_tile_free *free);
-void dv_tile_store_one(dv_gen *g, const dv_a64_tile *t, int i, int j);
+void dv_tile_store_one(dv_gen *g, const dv_prod_tile *t, int i, int j);
 // The store instructions of a row, encoded once per tile. dv_tile_stores_of
 // returns 0 if a store does not fit one instruction.
 typedef struct dv_tile_stores {
@@ -99,18 +49,15 @@ typedef struct dv_tile_stores {
     uint32_t word[32];
     uint32_t two; // bit j is set if word[j] stores two vectors
 } dv_tile_stores;
-int dv_tile_stores_of(dv_gen *g, const dv_a64_tile *t, dv_tile_stores *out);
+int dv_tile_stores_of(dv_gen *g, const dv_prod_tile *t, dv_tile_stores *out);
 // Returns how many rows the stores lag behind the multiply-adds of the last
 // step: two with ReLU, because a store then has to wait for its clamped sums.
 static inline int dv_tile_behind(const dv_prod *p)
 {
     return p->relu ? 2 : 1;
 }
-// dv_tile_ask prefetches the row at X_NEXT and advances X_NEXT to the next row
-// (ask.c). dv_tile_ask_every returns the number of steps of k between two such
-// prefetches, so that `tiles` tiles together prefetch all rows.
-void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_a64_tile *t);
-int dv_tile_ask_every(int tiles);
+// Prefetches the row at X_NEXT and advances X_NEXT to the next row (ask.c).
+void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
 void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
                    int step);
 // dv_tile_bring copies a part of one row of the next kernel's scalar operand:
@@ -119,28 +66,28 @@ void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
 void dv_tile_bring(dv_gen *g, const dv_prod *p, int step, int steps);
 void dv_tile_bring_next(dv_gen *g, const dv_prod *p);
 // Prefetches the cache lines of C that the tile will store to.
-void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_a64_tile *t);
+void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
 
 // Returns the byte offset of vector j within a row of the tile. The last vector
 // ends at the last column.
-static inline int64_t dv_tile_off(const dv_gen *g, const dv_a64_tile *t, int j)
+static inline int64_t dv_tile_off(const dv_gen *g, const dv_prod_tile *t, int j)
 {
     int last = j == t->nv - 1 && t->cols >= g->lanes;
     return last ? (int64_t)(t->cols - g->lanes) * g->es : 16 * (int64_t)j;
 }
 
-static inline int dv_tile_bytes(const dv_gen *g, const dv_a64_tile *t)
+static inline int dv_tile_bytes(const dv_gen *g, const dv_prod_tile *t)
 {
     return t->cols < g->lanes ? t->cols * g->es : 16;
 }
 
-static inline int dv_tile_acc(const dv_a64_tile *t, int set, int i, int j)
+static inline int dv_tile_acc(const dv_prod_tile *t, int set, int i, int j)
 {
     return dv_gen_reg((set * t->rows + i) * t->nv + j);
 }
 
 static inline void dv_tile_store_quick(dv_code *code, const dv_tile_stores *s,
-                                       const dv_a64_tile *t, int i, int j)
+                                       const dv_prod_tile *t, int i, int j)
 {
     uint32_t base = i ? X_CRUN : X_C, first = (uint32_t)(i * t->nv + j);
     if (!s->word[j])

@@ -127,9 +127,6 @@ static void again(maker *m, int count, int64_t k, int once)
 }
 
 enum {
-    TO_L1 = 0,
-    TO_L2 = 2,
-    CACHE_LINE = 64,
     MOST_OFFSET = 8 * 4095 // largest offset that prfm can encode
 };
 
@@ -145,7 +142,7 @@ static void fetch(maker *m, int light, int64_t first, int64_t n)
         if (!o->ahead || o->inner != 1)
             continue;
         int64_t size = dv_a64_size(o), from = o->ahead * size;
-        int64_t at = dv_round_up(first * size, CACHE_LINE);
+        int64_t at = dv_round_up(first * size, LINE);
         int64_t end = (first + n) * size;
         int r = dv_a64_pointer(m->at, i);
         if (at < end && (from < 0 || from % 8 || from + end > MOST_OFFSET)) {
@@ -153,8 +150,8 @@ static void fetch(maker *m, int light, int64_t first, int64_t n)
             r = X_TMP;
             from = 0;
         }
-        for (; at < end; at += CACHE_LINE)
-            DV_E(prfm, light ? TO_L2 : TO_L1, r, from + at, 0);
+        for (; at < end; at += LINE)
+            DV_E(prfm, light ? LOAD_L2 : LOAD_L1, r, from + at, 0);
     }
 }
 

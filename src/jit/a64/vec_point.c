@@ -102,6 +102,9 @@ static int walks(const dv_a64_pointers *m, int k)
 // of the next row.
 void dv_a64_walk(dv_a64_pointers *m)
 {
+    // Subtracts the elements of a row times 1, 2, 4 or 8 bytes.
+    static const dv_insn back[] = {DV_INSN_sub_x, DV_INSN_sub2_x,
+                                   DV_INSN_sub4_x, DV_INSN_sub8_x};
     dv_gen *g = m->gen;
     for (int k = 0; k < m->at.n; k++) {
         const dv_vec_operand *o = whose(m, k);
@@ -109,14 +112,9 @@ void dv_a64_walk(dv_a64_pointers *m)
             continue;
         if (o->outer)
             add_row(m, k, k, k);
-        if (o->inner && dv_a64_size(o) == 1)
-            DV_E(sub_x, k, k, X_ALL, 0);
-        if (o->inner && dv_a64_size(o) == 2)
-            DV_E(sub2_x, k, k, X_ALL, 0);
-        if (o->inner && dv_a64_size(o) == 4)
-            DV_E(sub4_x, k, k, X_ALL, 0);
-        if (o->inner && dv_a64_size(o) == 8)
-            DV_E(sub8_x, k, k, X_ALL, 0);
+        if (o->inner)
+            dv_emit(g->code, back[__builtin_ctz((unsigned)dv_a64_size(o))], k,
+                    k, X_ALL, 0);
     }
 }
 

@@ -20,16 +20,17 @@
 // and memory is allocated when the plan is made: a run allocates nothing, takes
 // no lock and looks up nothing. Each thread gets blocks of C, cut along m and
 // n; every element is summed in the same order for any number of threads.
-// Threads with the same columns of C share packed panels of B (plan.h). A
-// thread that would cost more than it gains gets no work. With many cores each
-// thread has several parts of C, and threads that finish early take parts of
-// the others.
+// A thread that would cost more than it gains gets no work. With many cores
+// each thread has several parts of C, and threads that finish early take parts
+// of the others.
 //
-//   plan.c   block sizes, division over threads, buffers
-//   make.c   generates the kernels of a plan
-//   run.c    runs a plan
-//   plan.h   the structures of a plan
-//   cut.h    cuts rows and vectors into register tiles
+//   plan.c           block sizes, division over threads, buffers
+//   make.c           generates the kernels of a plan
+//   run.c            runs a plan
+//   plan.h           the structures of a plan
+//   cut.h            cuts rows and vectors into register tiles
+//   prod.[ch]        a product as the generators of register tiles see it
+//   walk.h, dots.h   emit a product as loops over register tiles
 #ifndef DV_JIT_GEMM_H
 #define DV_JIT_GEMM_H
 #include "jit/jit.h"
@@ -37,10 +38,9 @@
 typedef struct dv_gemm_plan dv_gemm_plan;
 
 typedef struct dv_gemm_options {
-    int32_t threads; // number of threads; 0 means 1
-    int32_t pack;    // 0: decided by size, 1: always, -1: never
-    // Cache sizes per core; 0: those of dv_isa. Plans do not use l3_bytes.
-    int64_t l1_bytes, l2_bytes, l3_bytes;
+    int32_t threads;                 // number of threads; 0 means 1
+    int32_t pack;                    // 0: decided by size, 1: always, -1: never
+    int64_t l1_bytes, l2_bytes;      // cache sizes per core; 0: those of dv_isa
     int32_t tile_rows, tile_vectors; // register tile of C; 0: that of dv_isa
     // Elements of k summed in one chain if operands are packed; 0: chosen to
     // fit the caches.
@@ -67,16 +67,14 @@ void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
                  const dv_gemm_args *args);
 // These run the plan on threads of the caller: call dv_gemm_begin, then
 // dv_gemm_member for each i below dv_gemm_plan_busy in parallel or in any
-// order, then dv_gemm_end.
+// order.
 void dv_gemm_begin(dv_gemm_plan *plan);
 void dv_gemm_member(dv_gemm_plan *plan, int32_t i, const void *a, const void *b,
                     void *c, const dv_gemm_args *args);
-void dv_gemm_end(dv_gemm_plan *plan);
 // Runs the parts of one thread, for callers with threads of their own; no other
 // thread takes over parts of it. Parts are independent: no barriers, any order.
 void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
                   const void *b, void *c, const dv_gemm_args *args);
-int32_t dv_gemm_plan_threads(const dv_gemm_plan *plan);
 // Returns the number of threads that have parts: threads 0..busy-1.
 int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan);
 // Appends one line of text, without newline, that says how the product is cut.

@@ -131,7 +131,7 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
     s.pack_b = way != DV_PACKS_NONE && row == 0 && !s.trans_b;
     s.ldb = s.pack_b ? s.ldb : dv_gemm_ldb(plan, s.n);
     s.ldc = dv_gemm_ldc(plan, w->p);
-    s.next_b = (!plan->one_block || plan->common) && (row > 0 || !plan->apart);
+    s.next_b = !plan->one_block && (row > 0 || !plan->apart);
     s.trans_b = 0;
     s.trans_a = s.trans_a && !plan->pairs;
     if (i > 0)
@@ -163,15 +163,12 @@ static dv_status make_rows(maker *w, int kind, int32_t k, int32_t row)
 
 // Generates the packing variants of one kernel: the first panel of B (col 0)
 // packs A, and in the first block of rows every panel packs B, unless operands
-// are packed before use or another part has packed the panel.
+// are packed before use.
 static dv_status make_ways(maker *w, int32_t i, int32_t row, int col)
 {
     const dv_gemm_plan *plan = w->plan;
     int packs_b = row == 0 && !plan->apart && !plan->s.trans_b;
-    if (!packs_b || plan->common)
-        DV_TRY(make_mul(w, i, row, col, DV_PACKS_NONE));
-    if (packs_b)
-        DV_TRY(make_mul(w, i, row, col, DV_PACKS_B));
+    DV_TRY(make_mul(w, i, row, col, packs_b ? DV_PACKS_B : DV_PACKS_NONE));
     return col == 0 && !plan->apart ? make_mul(w, i, row, col, DV_PACKS_A)
                                     : DV_OK;
 }
@@ -208,17 +205,11 @@ static dv_status make_part(maker *w)
         s.ctype = 0;
         return dv_jit_gemm(w->jit, &s, &w->p->direct, w->diag);
     }
+    cut_cols(plan, w->p);
     int32_t n = (int32_t)dv_ceil_div(plan->s.k, plan->kc);
     for (int32_t i = 0; i < n; i = next_kind(i, n))
         DV_TRY(make_chunk(w, i));
     return DV_OK;
-}
-
-void dv_gemm_cut(dv_gemm_plan *plan)
-{
-    for (int32_t i = 0; plan->packs && i < plan->n_parts; i++)
-        if (plan->parts[i].m > 0 && plan->parts[i].n > 0)
-            cut_cols(plan, &plan->parts[i]);
 }
 
 dv_status dv_gemm_make(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag)

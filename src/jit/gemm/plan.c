@@ -84,7 +84,6 @@ static void deal(dv_gemm_plan *plan)
 {
     const dv_gemm_shape *s = &plan->s;
     int32_t tm = threads_along_m(s, plan->n_parts), tn = plan->n_parts / tm;
-    plan->wide = tn;
     int64_t h = dv_round_up(dv_ceil_div(s->m, tm), plan->height);
     int64_t w = dv_round_up(dv_ceil_div(s->n, tn), plan->lanes);
     for (int32_t i = 0; i < plan->n_parts; i++) {
@@ -129,49 +128,6 @@ static void most_bytes(const dv_gemm_plan *plan, int64_t out[4])
     }
 }
 
-static int32_t parts_below(const dv_gemm_plan *plan)
-{
-    return plan->n_parts / plan->wide;
-}
-
-static int halves(const dv_gemm_plan *plan)
-{
-    return plan->kc < plan->s.k ? 2 : 1;
-}
-
-static int64_t ready_bytes(int64_t panels)
-{
-    return dv_round_up(panels * (int64_t)sizeof(_Atomic int64_t), LINE_BYTES);
-}
-
-// Returns the bytes that a column of parts shares: packed panels of B, a ready
-// counter per panel, and for each part one flag byte per panel that says
-// whether the part packed this panel privately.
-static int64_t common_bytes(const dv_gemm_plan *plan, int64_t b_bytes)
-{
-    int64_t n = dv_gemm_n_panels(&plan->parts[0]);
-    return halves(plan) * (b_bytes + ready_bytes(n)) +
-           parts_below(plan) * dv_round_up(n, LINE_BYTES);
-}
-
-static unsigned char *lay_common(dv_gemm_plan *plan, int32_t i,
-                                 unsigned char *at, int64_t b_bytes)
-{
-    int64_t n = dv_gemm_n_panels(&plan->parts[0]);
-    dv_gemm_common *c = &plan->common[i];
-    for (int half = 0; half < halves(plan); half++) {
-        c->b[half] = at;
-        at += b_bytes;
-        c->ready[half] = (_Atomic int64_t *)(void *)at;
-        for (int64_t j = 0; j < n; j++)
-            atomic_init(&c->ready[half][j], 0);
-        at += ready_bytes(n);
-    }
-    for (; i < plan->n_parts; i += plan->wide, at += dv_round_up(n, LINE_BYTES))
-        plan->parts[i].alone = at;
-    return at;
-}
-
 // Maps the buffers of all threads in one block of memory, with huge pages if
 // the system grants them.
 static int map_buffers(dv_gemm_plan *plan)
@@ -179,10 +135,7 @@ static int map_buffers(dv_gemm_plan *plan)
     int64_t size[4];
     most_bytes(plan, size);
     int64_t each = size[0] + size[1] + size[2] + size[3];
-    int64_t total = plan->busy * each;
-    if (plan->common)
-        total += plan->wide * common_bytes(plan, size[1]);
-    total = dv_round_up(total, HUGE_BYTES) + HUGE_BYTES;
+    int64_t total = dv_round_up(plan->busy * each, HUGE_BYTES) + HUGE_BYTES;
     void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED)
@@ -199,9 +152,6 @@ static int map_buffers(dv_gemm_plan *plan)
         p->t = p->buf_b + size[1];
         p->c = p->t + size[2];
     }
-    at += plan->busy * each;
-    for (int32_t i = 0; plan->common && i < plan->wide; i++)
-        at = lay_common(plan, i, at, size[1]);
     return 1;
 }
 
@@ -353,38 +303,6 @@ static dv_gemm_count *new_counts(int32_t n)
     return c;
 }
 
-// Can parts in one column share packed panels of B? This needs one part per
-// thread and enough panels that each part can start with panels that it packs
-// itself.
-static int32_t can_share(const dv_gemm_plan *plan)
-{
-    int32_t high = parts_below(plan);
-    if (!plan->packs || high < 2 || plan->n_parts > plan->busy ||
-        !plan->isa->shares)
-        return 0;
-    for (int32_t i = 0; i < plan->n_parts; i++)
-        if (plan->parts[i].m < 1 || plan->parts[i].n < 1 ||
-            plan->parts[i].cols[0].n < 2 * high)
-            return 0;
-    return 1;
-}
-
-static dv_status share(dv_gemm_plan *plan, dv_diag *diag)
-{
-    int32_t high = parts_below(plan);
-    if (!can_share(plan))
-        return DV_OK;
-    plan->common = dv_alloc((size_t)plan->wide * sizeof *plan->common);
-    plan->done = new_counts(plan->n_parts);
-    for (int32_t i = 0; i < plan->n_parts; i++) {
-        dv_gemm_share *p = &plan->parts[i];
-        int32_t at = i / plan->wide, n = p->cols[0].n;
-        p->from = at * n / high;
-        p->to = at + 1 < high ? (at + 1) * n / high : dv_gemm_n_panels(p);
-    }
-    return plan->common && plan->done ? DV_OK : dv_nomem(diag);
-}
-
 static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
                        const dv_gemm_options *o, dv_diag *diag)
 {
@@ -407,8 +325,6 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
         return dv_nomem(diag);
     deal(plan);
     choose(plan, o);
-    dv_gemm_cut(plan);
-    DV_TRY(share(plan, diag));
     DV_TRY(dv_gemm_make(plan, jit, diag));
     return !plan->packs || map_buffers(plan) ? DV_OK : dv_nomem(diag);
 }
@@ -464,16 +380,9 @@ void dv_gemm_plan_destroy(dv_gemm_plan *plan)
         dv_gemm_plan_destroy(plan->turn[i]);
     if (plan->memory)
         munmap(plan->memory, plan->memory_bytes);
-    dv_release(plan->common);
-    dv_release(plan->done);
     dv_release(plan->taken);
     dv_release(plan->parts);
     dv_release(plan);
-}
-
-int32_t dv_gemm_plan_threads(const dv_gemm_plan *plan)
-{
-    return plan->threads;
 }
 
 int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan)

@@ -50,28 +50,10 @@ typedef struct dv_gemm_share {
     dv_gemm_fn direct; // kernel of the whole part if nothing is packed
     // Packed A, packed B, widened elements, accumulators; all in plan->memory.
     unsigned char *buf_a, *buf_b, *t, *c;
-    // The part begins with panel `from` of B and packs panels from..to-1 for
-    // the other parts of its column. alone[i] is nonzero if panel i is in the
-    // private buf_b; the flags are in plan->memory, too.
-    int32_t from, to;
-    unsigned char *alone;
 } dv_gemm_share;
 
-// Packed panels of B shared by a column of parts (same n range). Each part
-// packs some panels for the whole column, computes with those first, and
-// usually finds the other panels ready afterwards; a panel that is not ready it
-// packs privately, so no thread ever waits. Chunks of k are numbered from 1
-// over all runs of the plan. Chunks of a run alternate between two half
-// buffers; a half is overwritten only if all parts of the column have finished
-// the chunk two before.
-typedef struct dv_gemm_common {
-    unsigned char *b[2];
-    _Atomic int64_t *ready[2]; // number of the chunk that each panel holds
-} dv_gemm_common;
-
-// A counter that one thread publishes to the others, padded to a cache line of
-// its own: the number of its parts that have been taken in this run, or the
-// last chunk that it has finished.
+// The number of a thread's parts that have been taken in this run, padded to a
+// cache line of its own because all threads count there.
 typedef struct dv_gemm_count {
     _Atomic int64_t n;
     char apart[120];
@@ -117,12 +99,7 @@ struct dv_gemm_plan {
     dv_gemm_share *parts; // owned array of n_parts parts
     dv_gemm_count *taken; // owned; one per busy thread if threads have several
                           // parts, else NULL
-    int32_t wide;         // number of parts side by side along n
-    // Owned, `wide` elements; NULL if parts share no panels of B.
-    dv_gemm_common *common;
-    dv_gemm_count *done; // owned, one per part if parts share panels, else NULL
-    int64_t chunks;      // number of chunks of k in all earlier runs
-    void *memory;        // owned mapping that holds all buffers
+    void *memory;         // owned mapping that holds all buffers
     size_t memory_bytes;
 };
 
@@ -191,16 +168,6 @@ static inline int64_t dv_gemm_a_bytes(const dv_gemm_plan *plan, int32_t rows,
     return h * dv_round_up(k, step) * plan->es_mul;
 }
 
-static inline int32_t dv_gemm_n_panels(const dv_gemm_share *p)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < p->n_cols; i++)
-        n += p->cols[i].n;
-    return n;
-}
-
-// dv_gemm_cut cuts the columns of all parts into panels of B; dv_gemm_make
-// generates all kernels.
-void dv_gemm_cut(dv_gemm_plan *plan);
+// Cuts the columns of all parts into panels of B, and generates all kernels.
 dv_status dv_gemm_make(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag);
 #endif

@@ -11,10 +11,6 @@ typedef struct job {
     const dv_gemm_args *args;
     int32_t k0, k; // first index and length of the current chunk of k
     int kind, last;
-    int64_t bytes[3]; // size of a packed panel of B, for each run of panels
-    // Number of the chunk over all runs, from 1, if parts share panels of B;
-    // else 0.
-    int64_t number;
 } job;
 
 static const void *b_at(const job *w, int32_t n0)
@@ -54,78 +50,23 @@ static void pack_rows(const job *w, int block, int32_t m0, int32_t rows)
 }
 
 typedef struct panel {
-    // Index of the panel, and of the run of equally wide panels that holds it.
-    int32_t i, run;
+    int run;          // number of the run of equally wide panels that holds it
     int32_t n0;       // first column of the panel
-    int64_t off;      // byte offset of the panel in a buffer of all panels
     unsigned char *b; // address of the packed panel
     int packs;        // the panel must be packed by this call
-    int shared;       // other parts will read this packed panel
 } panel;
 
-static panel panel_at(const job *w, int32_t i)
+// Returns the arguments of a kernel whose first element of C is (m0, n0) of the
+// part: the bias begins with that element's row or column.
+static dv_gemm_args args_at(const job *w, int32_t m0, int32_t n0)
 {
-    panel at = {.i = i};
-    for (; at.run < w->p->n_cols; at.run++) {
-        const dv_panels *r = &w->p->cols[at.run];
-        int32_t before = i < r->n ? i : r->n;
-        at.n0 += before * r->size;
-        at.off += before * w->bytes[at.run];
-        if (i < r->n)
-            break;
-        i -= before;
-    }
-    return at;
-}
-
-// Returns whether a new panel may overwrite the half buffer of its chunk: all
-// parts that share the buffer must have finished the chunk two before.
-static int is_free(const job *w)
-{
-    const dv_gemm_plan *plan = w->plan;
-    int32_t i = (int32_t)(w->p - plan->parts) % plan->wide;
-    for (; i < plan->n_parts; i += plan->wide)
-        if (atomic_load_explicit(&plan->done[i].n, memory_order_acquire) <
-            w->number - 2)
-            return 0;
-    return 1;
-}
-
-static const dv_gemm_common *common_of(const job *w)
-{
-    return &w->plan->common[(w->p - w->plan->parts) % w->plan->wide];
-}
-
-// Returns which half buffer a chunk uses: halves alternate with the index of
-// the chunk in this run.
-static int half_of(const job *w)
-{
-    return (int)(w->number - w->plan->chunks - 1) & 1;
-}
-
-static _Atomic int64_t *ready_of(const job *w, const panel *at)
-{
-    return &common_of(w)->ready[half_of(w)][at->i];
-}
-
-static void find_panel(const job *w, int kind, panel *at)
-{
-    const dv_gemm_share *p = w->p;
-    int first = kind == DV_FIRST, mine = at->i >= p->from && at->i < p->to;
-    at->packs = first;
-    at->b = p->buf_b + (w->plan->one_block && !w->number ? 0 : at->off);
-    if (!w->number)
-        return;
-    if (first && mine)
-        p->alone[at->i] = !is_free(w);
-    else if (first)
-        p->alone[at->i] =
-            atomic_load_explicit(ready_of(w, at), memory_order_acquire) <
-            w->number;
-    if (p->alone[at->i])
-        return;
-    at->b = common_of(w)->b[half_of(w)] + at->off;
-    at->packs = at->shared = first && mine;
+    int bias = w->plan->s.bias;
+    dv_gemm_args args = w->args ? *w->args : (dv_gemm_args){0};
+    if (bias)
+        args.bias = (const unsigned char *)args.bias +
+                    (bias == DV_BIAS_M ? w->p->m0 + m0 : w->p->n0 + n0) *
+                        w->plan->es_sum;
+    return args;
 }
 
 // Multiplies a block of rows of A by one panel of B and adds into c; packs the
@@ -134,38 +75,36 @@ static void multiply(const job *w, int kind, int32_t m0, unsigned char *c,
                      const panel *at, int packs_a)
 {
     const dv_gemm_plan *plan = w->plan;
-    const dv_gemm_shape *s = &plan->s;
-    int before = plan->apart || s->trans_b;
-    dv_gemm_args args = w->args ? *w->args : (dv_gemm_args){0};
+    int before = plan->apart || plan->s.trans_b;
+    dv_gemm_args args = args_at(w, m0, at->n0);
     dv_gemm_way way = packs_a                ? DV_PACKS_A
                       : at->packs && !before ? DV_PACKS_B
                                              : DV_PACKS_NONE;
     if (at->packs && before)
         prepare(w, &w->p->b[w->kind][at->run], b_at(w, at->n0), at->b);
-    if (s->bias)
-        args.bias = (const unsigned char *)args.bias +
-                    (s->bias == DV_BIAS_M ? m0 : at->n0) * plan->es_sum;
     args.pack_a = w->p->buf_a;
     args.pack_b = at->b;
     w->p->mul[w->kind][kind][at->run][way](
         packs_a ? a_at(w, m0) : w->p->buf_a,
         at->packs && !before ? b_at(w, at->n0) : at->b,
         c + at->n0 * plan->es_sum, &args);
-    if (at->shared)
-        atomic_store_explicit(ready_of(w, at), w->number, memory_order_release);
 }
 
-// Multiplies a block of rows of A by all panels of B, beginning with the panels
-// that this part packs itself. The first panel also packs A and the first block
-// of rows packs B, unless the operands were packed before.
+// Multiplies a block of rows of A by all panels of B. The first panel also
+// packs A and the first block of rows packs B, unless the operands were packed
+// before.
 static void block(const job *w, int kind, int32_t m0, int32_t rows,
                   unsigned char *c)
 {
-    int32_t n = dv_gemm_n_panels(w->p);
-    for (int32_t i = 0, j = w->p->from; i < n; i++, j++) {
-        panel at = panel_at(w, j < n ? j : j - n);
-        find_panel(w, kind, &at);
-        multiply(w, kind, m0, c, &at, i == 0 && !w->plan->apart);
+    const dv_gemm_plan *plan = w->plan;
+    panel at = {.b = w->p->buf_b, .packs = kind == DV_FIRST};
+    for (; at.run < w->p->n_cols; at.run++) {
+        const dv_panels *r = &w->p->cols[at.run];
+        int64_t bytes = dv_gemm_b_bytes(plan, r->size, w->k);
+        for (int32_t i = 0; i < r->n; i++, at.n0 += r->size) {
+            multiply(w, kind, m0, c, &at, at.n0 == 0 && !plan->apart);
+            at.b += plan->one_block ? 0 : bytes;
+        }
     }
     if (w->last && w->args && w->args->then)
         w->args->then(w->args->user, c, rows, w->p->n);
@@ -194,8 +133,6 @@ static void packed(job *w)
     for (int32_t i = 0; w->k0 < plan->s.k; i++, w->k0 += plan->kc) {
         w->kind = dv_gemm_piece(plan->s.k, plan->kc, i, &w->k);
         w->last = w->k0 + w->k == plan->s.k;
-        for (int32_t j = 0; j < w->p->n_cols; j++)
-            w->bytes[j] = dv_gemm_b_bytes(plan, w->p->cols[j].size, w->k);
         for (int32_t m0 = 0; m0 < w->p->m; m0 += plan->mc) {
             int32_t rows;
             int kind = dv_gemm_piece(w->p->m, plan->mc, m0 / plan->mc, &rows);
@@ -207,37 +144,26 @@ static void packed(job *w)
                 block(w, kind, m0, rows,
                       w->c + m0 * plan->s.ldc * plan->es_sum);
         }
-        if (w->number) {
-            atomic_store_explicit(&plan->done[w->p - plan->parts].n, w->number,
-                                  memory_order_release);
-            w->number++;
-        }
     }
 }
 
 static void run_part(const dv_gemm_plan *plan, const dv_gemm_share *p,
                      const void *a, const void *b, void *c,
-                     const dv_gemm_args *args, int64_t number)
+                     const dv_gemm_args *args)
 {
     const dv_gemm_shape *s = &plan->s;
     int64_t es = plan->es;
-    dv_gemm_args moved = {0};
     if (p->m < 1 || p->n < 1)
         return;
-    if (args && s->bias) {
-        moved = *args;
-        moved.bias = (const unsigned char *)args->bias +
-                     (s->bias == DV_BIAS_M ? p->m0 : p->n0) * plan->es_sum;
-        args = &moved;
-    }
-    job w = {.plan = plan, .p = p, .args = args, .number = number};
+    job w = {.plan = plan, .p = p, .args = args};
     w.a = (const unsigned char *)a + p->m0 * es * (s->trans_a ? 1 : s->lda);
     w.b = (const unsigned char *)b + p->n0 * es * (s->trans_b ? s->ldb : 1);
     w.c = (unsigned char *)c + (p->m0 * s->ldc + p->n0) * plan->es_out;
     if (p->direct) {
-        p->direct(w.a, w.b, w.c, args);
-        if (args && args->then)
-            args->then(args->user, w.c, p->m, p->n);
+        dv_gemm_args moved = args_at(&w, 0, 0);
+        p->direct(w.a, w.b, w.c, &moved);
+        if (moved.then)
+            moved.then(moved.user, w.c, p->m, p->n);
     } else {
         packed(&w);
     }
@@ -280,7 +206,7 @@ void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
         return;
     int32_t each = plan->n_parts / plan->busy;
     for (int32_t i = 0; thread < plan->busy && i < each; i++)
-        run_part(plan, &plan->parts[thread * each + i], a, b, c, args, 0);
+        run_part(plan, &plan->parts[thread * each + i], a, b, c, args);
 }
 
 // Runs a thread's own parts first, because their operands may still be in its
@@ -298,7 +224,7 @@ static void take_parts(dv_gemm_plan *plan, int32_t thread, const void *a,
             p.buf_b = own->buf_b;
             p.t = own->t;
             p.c = own->c;
-            run_part(plan, &p, a, b, c, args, 0);
+            run_part(plan, &p, a, b, c, args);
         }
     }
 }
@@ -321,15 +247,8 @@ void dv_gemm_member(dv_gemm_plan *plan, int32_t i, const void *a, const void *b,
 {
     if (plan->taken)
         take_parts(plan, i, a, b, c, args);
-    else if (plan->common)
-        run_part(plan, &plan->parts[i], a, b, c, args, plan->chunks + 1);
     else
         dv_gemm_part(plan, i, a, b, c, args);
-}
-
-void dv_gemm_end(dv_gemm_plan *plan)
-{
-    plan->chunks += dv_ceil_div(plan->s.k, plan->kc);
 }
 
 static void member(void *arg, int32_t i)
@@ -346,5 +265,4 @@ void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
         return;
     dv_gemm_begin(plan);
     dv_together(member, &t, plan->busy);
-    dv_gemm_end(plan);
 }

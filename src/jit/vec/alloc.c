@@ -29,55 +29,43 @@ int32_t dv_vec_pool(dv_vec_plan *p, dv_arena *arena, uint64_t bits,
     return p->n_pool - 1;
 }
 
-static __attribute__((noinline)) void emit(dv_vec_alloc *a, dv_vop op, int dst,
-                                           int x, int32_t imm)
+__attribute__((noinline)) void dv_vec_op(dv_vec_alloc *a, dv_vop op, int dst,
+                                         int x, int y, int32_t imm)
 {
-    dv_vec_plan *p = a->plan;
-    dv_vec_mop *o = DV_PUSH(a->arena, dv_vec_mop, p->ops, p->n, p->cap);
-    if (!o) {
-        p->failed = 1;
-        return;
-    }
-    *o = (dv_vec_mop){0};
-    o->op = (uint8_t)op;
-    o->dst = (uint8_t)dst;
-    o->a = (uint8_t)x;
-    o->imm = imm;
+    dv_vec_emit(a->plan, a->arena,
+                (dv_vec_mop){.op = (uint8_t)op,
+                             .dst = (uint8_t)dst,
+                             .a = (uint8_t)x,
+                             .b = (uint8_t)y,
+                             .imm = imm});
 }
+
+// The reducers: the operation on floats and on integers, and the bits of the
+// identity in f32, f64 and i32.
+static const struct {
+    uint8_t real, whole;
+    uint64_t identity[3];
+} reducers[] = {
+    [DV_RED_SUM] = {DV_V_FADD, DV_V_IADD, {0}},
+    [DV_RED_MAX] = {DV_V_FMAX,
+                    DV_V_IMAX,
+                    {0xff800000, 0xfff0000000000000, 0x80000000}},
+    [DV_RED_MIN] = {DV_V_FMIN,
+                    DV_V_IMIN,
+                    {0x7f800000, 0x7ff0000000000000, 0x7fffffff}},
+    [DV_RED_PROD] = {DV_V_FMUL, DV_V_IMUL, {0x3f800000, 0x3ff0000000000000, 1}},
+};
 
 dv_vop dv_vec_step(const dv_vec_shape *s)
 {
-    int whole = s->compute == DV_I32;
-    switch ((dv_reducer)s->reducer) {
-    case DV_RED_MAX:
-        return whole ? DV_V_IMAX : DV_V_FMAX;
-    case DV_RED_MIN:
-        return whole ? DV_V_IMIN : DV_V_FMIN;
-    case DV_RED_PROD:
-        return whole ? DV_V_IMUL : DV_V_FMUL;
-    default:
-        return whole ? DV_V_IADD : DV_V_FADD;
-    }
+    return (dv_vop)(s->compute == DV_I32 ? reducers[s->reducer].whole
+                                         : reducers[s->reducer].real);
 }
 
 uint64_t dv_vec_identity(const dv_vec_shape *s)
 {
-    // The tables are indexed by type: f32, f64, i32.
-    static const uint64_t most[] = {0xff800000, 0xfff0000000000000, 0x80000000};
-    static const uint64_t least[] = {0x7f800000, 0x7ff0000000000000,
-                                     0x7fffffff};
-    static const uint64_t one[] = {0x3f800000, 0x3ff0000000000000, 1};
     int t = s->compute == DV_F32 ? 0 : s->compute == DV_F64 ? 1 : 2;
-    switch ((dv_reducer)s->reducer) {
-    case DV_RED_MAX:
-        return most[t];
-    case DV_RED_MIN:
-        return least[t];
-    case DV_RED_PROD:
-        return one[t];
-    default:
-        return 0;
-    }
+    return reducers[s->reducer].identity[t];
 }
 
 // Returns the index of a copy of value v. A value that is the same in all
@@ -119,7 +107,7 @@ static void evict(dv_vec_alloc *a, int reg)
         a->slot[copy] = a->first_slot++;
         if (a->first_slot > a->plan->n_slots)
             a->plan->n_slots = a->first_slot;
-        emit(a, DV_V_SPILL, 0, reg, a->slot[copy]);
+        dv_vec_op(a, DV_V_SPILL, 0, reg, 0, a->slot[copy]);
     }
     a->reg[copy] = -1;
     set_free(a, reg);
@@ -191,13 +179,13 @@ static void fetch(dv_vec_alloc *a, int reg, int32_t copy)
     if (val->op == DV_V_CONST) {
         if (a->pool[v] < 0)
             a->pool[v] = dv_vec_pool(a->plan, a->arena, val->bits, 0);
-        emit(a, DV_V_CONST, reg, 0, a->pool[v]);
+        dv_vec_op(a, DV_V_CONST, reg, 0, 0, a->pool[v]);
         return;
     }
     int32_t slot = a->slot[copy] >= 0 ? a->slot[copy] : a->home_slot[v];
     if (slot < 0)
         a->plan->failed = 1;
-    emit(a, DV_V_FILL, reg, 0, slot);
+    dv_vec_op(a, DV_V_FILL, reg, 0, 0, slot);
 }
 
 static __attribute__((noinline)) int bring(dv_vec_alloc *a, int32_t copy,
@@ -223,18 +211,18 @@ static inline int get(dv_vec_alloc *a, int32_t v, int copy, int32_t next)
     return r;
 }
 
-static void release_dead(dv_vec_alloc *a, const int *x, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (x[i] >= 0 && a->owner[x[i]] >= 0 && a->next[x[i]] == DV_VEC_NEVER) {
-            a->reg[a->owner[x[i]]] = -1;
-            set_free(a, x[i]);
-        }
-}
-
 static int dies(const dv_vec_alloc *a, int reg)
 {
     return reg >= 0 && a->owner[reg] >= 0 && a->next[reg] == DV_VEC_NEVER;
+}
+
+static void release_dead(dv_vec_alloc *a, const int *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (dies(a, x[i])) {
+            a->reg[a->owner[x[i]]] = -1;
+            set_free(a, x[i]);
+        }
 }
 
 // Chooses the argument that shares its register with the destination:
@@ -282,7 +270,7 @@ static int tie(dv_vec_alloc *a, const dv_vval *v, int t, int copy,
     lock(a, r);
     int dst = take(a);
     unlock(a, r);
-    emit(a, DV_V_MOV, dst, r, 0);
+    dv_vec_op(a, DV_V_MOV, dst, r, 0, 0);
     return x[t] = dst;
 }
 
@@ -305,14 +293,10 @@ static void watch(dv_vec_alloc *a, int x)
 static void check(dv_vec_alloc *a)
 {
     int most = dv_vec_alloc_temp(a);
-    emit(a, DV_V_CONST, most, 0,
-         dv_vec_pool(a->plan, a->arena, a->most_watched, 0));
-    dv_vec_emit(a->plan, a->arena,
-                (dv_vec_mop){.op = DV_V_FLE,
-                             .dst = (uint8_t)a->watch,
-                             .a = (uint8_t)a->watch,
-                             .b = (uint8_t)most});
-    emit(a, DV_V_CHECK, 0, a->watch, 0);
+    dv_vec_op(a, DV_V_CONST, most, 0, 0,
+              dv_vec_pool(a->plan, a->arena, a->most_watched, 0));
+    dv_vec_op(a, DV_V_FLE, a->watch, a->watch, most, 0);
+    dv_vec_op(a, DV_V_CHECK, 0, a->watch, 0, 0);
     unlock(a, most);
     a->watching = 0;
 }
@@ -384,11 +368,11 @@ static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
     if (v->op == DV_V_STORE)
         return;
     if (home >= 0 && dst != home)
-        emit(a, DV_V_MOV, home, dst, 0);
+        dv_vec_op(a, DV_V_MOV, home, dst, 0, 0);
     if (home >= 0)
         return;
     if (a->home_slot[n] >= 0)
-        emit(a, DV_V_SPILL, 0, dst, a->home_slot[n]);
+        dv_vec_op(a, DV_V_SPILL, 0, dst, 0, a->home_slot[n]);
     if (a->last[c] < DV_VEC_NEVER)
         give(a, dst, c, a->last[c]);
 }
@@ -411,13 +395,13 @@ static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
         int other = -1;
         if (!zero) {
             other = temp[n++] = dv_vec_alloc_temp(a);
-            emit(a, DV_V_CONST, other, 0,
-                 dv_vec_pool(a->plan, a->arena, dv_vec_identity(s), 0));
+            dv_vec_op(a, DV_V_CONST, other, 0, 0,
+                      dv_vec_pool(a->plan, a->arena, dv_vec_identity(s), 0));
         }
         for (int i = 0; i < v->n_args; i++) {
             int t = temp[n++] = dv_vec_alloc_temp(a);
-            emit(a, DV_V_CONST, t, 0,
-                 dv_vec_pool(a->plan, a->arena, all, count));
+            dv_vec_op(a, DV_V_CONST, t, 0, 0,
+                      dv_vec_pool(a->plan, a->arena, all, count));
             dv_vec_emit(a->plan, a->arena,
                         (dv_vec_mop){.op = zero ? DV_V_AND : DV_V_SEL,
                                      .dst = (uint8_t)t,

@@ -60,7 +60,6 @@ typedef struct dv_vec_alloc {
     // The current run: the copy of a value at each place, and for each of its
     // arguments the place of the next use.
     int32_t *seq, *after;
-    int32_t n_seq;
 } dv_vec_alloc;
 
 // A run of operations: `copies` copies of a section side by side, on vectors of
@@ -100,7 +99,9 @@ void dv_vec_alloc_release(dv_vec_alloc *a, int reg);
 // Returns the index of a constant in the pool, which it adds if it is missing.
 int32_t dv_vec_pool(dv_vec_plan *p, dv_arena *arena, uint64_t bits,
                     int32_t lanes);
+// dv_vec_emit appends an operation, dv_vec_op one that has these fields only.
 void dv_vec_emit(dv_vec_plan *p, dv_arena *arena, dv_vec_mop op);
+void dv_vec_op(dv_vec_alloc *a, dv_vop op, int dst, int x, int y, int32_t imm);
 // dv_vec_step returns the operation that combines an accumulator with a value,
 // dv_vec_identity the bits of the reducer's identity in the compute type.
 dv_vop dv_vec_step(const dv_vec_shape *s);

@@ -165,25 +165,24 @@ static int32_t choose(dv_vec_build *b, const dv_vec_node *n, const int32_t *x)
                       x[2 - swap]);
 }
 
-static int32_t apply_whole(dv_vec_build *b, dv_fn fn, const int32_t *x)
+// The functions of two arguments that are one operation, on floats and on
+// integers; 0 (DV_V_CONST): the function is none of these.
+static const uint8_t plain[DV_FN_SELECT + 1][2] = {
+    [DV_FN_ADD] = {DV_V_FADD, DV_V_IADD},
+    [DV_FN_SUB] = {DV_V_FSUB, DV_V_ISUB},
+    [DV_FN_MUL] = {DV_V_FMUL, DV_V_IMUL},
+    [DV_FN_MIN] = {DV_V_FMIN, DV_V_IMIN},
+    [DV_FN_MAX] = {DV_V_FMAX, DV_V_IMAX}};
+
+static int32_t apply_whole(dv_vec_build *b, dv_fn fn, int32_t x)
 {
     switch (fn) {
-    case DV_FN_ADD:
-        return dv_vec_put(b, DV_V_IADD, x[0], x[1], 0);
-    case DV_FN_SUB:
-        return dv_vec_put(b, DV_V_ISUB, x[0], x[1], 0);
-    case DV_FN_MUL:
-        return dv_vec_put(b, DV_V_IMUL, x[0], x[1], 0);
-    case DV_FN_MIN:
-        return dv_vec_put(b, DV_V_IMIN, x[0], x[1], 0);
-    case DV_FN_MAX:
-        return dv_vec_put(b, DV_V_IMAX, x[0], x[1], 0);
     case DV_FN_NEG:
-        return dv_vec_put(b, DV_V_ISUB, constant(b, 0), x[0], 0);
+        return dv_vec_put(b, DV_V_ISUB, constant(b, 0), x, 0);
     case DV_FN_RELU:
-        return dv_vec_put(b, DV_V_IMAX, x[0], constant(b, 0), 0);
+        return dv_vec_put(b, DV_V_IMAX, x, constant(b, 0), 0);
     default:
-        return dv_vec_put(b, DV_V_IABS, x[0], 0, 0);
+        return dv_vec_put(b, DV_V_IABS, x, 0, 0);
     }
 }
 
@@ -239,18 +238,8 @@ static int32_t divide(dv_vec_build *b, int32_t x, int32_t y)
 static int32_t apply_real(dv_vec_build *b, dv_fn fn, const int32_t *x)
 {
     switch (fn) {
-    case DV_FN_ADD:
-        return dv_vec_put(b, DV_V_FADD, x[0], x[1], 0);
-    case DV_FN_SUB:
-        return dv_vec_put(b, DV_V_FSUB, x[0], x[1], 0);
-    case DV_FN_MUL:
-        return dv_vec_put(b, DV_V_FMUL, x[0], x[1], 0);
     case DV_FN_DIV:
         return divide(b, x[0], x[1]);
-    case DV_FN_MIN:
-        return dv_vec_put(b, DV_V_FMIN, x[0], x[1], 0);
-    case DV_FN_MAX:
-        return dv_vec_put(b, DV_V_FMAX, x[0], x[1], 0);
     case DV_FN_NEG:
         return dv_vec_put(b, DV_V_FNEG, x[0], 0, 0);
     case DV_FN_ABS:
@@ -283,8 +272,11 @@ static int32_t apply(dv_vec_build *b, int32_t node)
     }
     if (n->fn == DV_FN_SELECT)
         return choose(b, n, x);
-    return b->shape->compute == DV_I32 ? apply_whole(b, (dv_fn)n->fn, x)
-                                       : apply_real(b, (dv_fn)n->fn, x);
+    int whole = b->shape->compute == DV_I32;
+    if (plain[n->fn][whole])
+        return dv_vec_put(b, (dv_vop)plain[n->fn][whole], x[0], x[1], 0);
+    return whole ? apply_whole(b, (dv_fn)n->fn, x[0])
+                 : apply_real(b, (dv_fn)n->fn, x);
 }
 
 // Emits one step of the reducer on x and y. A product y is fused with its

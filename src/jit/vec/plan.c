@@ -32,12 +32,7 @@ typedef struct planner {
 
 static void emit(planner *q, dv_vop op, int dst, int x, int y, int32_t imm)
 {
-    dv_vec_emit(q->p, q->a.arena,
-                (dv_vec_mop){.op = (uint8_t)op,
-                             .dst = (uint8_t)dst,
-                             .a = (uint8_t)x,
-                             .b = (uint8_t)y,
-                             .imm = imm});
+    dv_vec_op(&q->a, op, dst, x, y, imm);
 }
 
 static void find_live(planner *q)

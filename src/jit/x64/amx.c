@@ -9,6 +9,7 @@
 // they access no more of C. Results that need scaling or a bias are stored to
 // the stack and processed from there as a tile of vectors; results that become
 // bf16 are converted as pairs of vectors.
+#include "base/math.h"
 #include "jit/x64/pairs.h"
 
 enum { ROWS = 32, SIDE = 16, BYTES = 64, TILE = SIDE * BYTES, LINE = 64 };
@@ -23,11 +24,6 @@ enum {
 
 static const dv_x_more none = {0};
 
-static int min_int(int a, int b)
-{
-    return a < b ? a : b;
-}
-
 static int sums_of(int i, int j)
 {
     return 2 * i + j;
@@ -40,8 +36,8 @@ void dv_x_tiles_set(dv_x *g, int rows, int cols)
     unsigned char c[BYTES] = {1};
     for (int i = 0; i * SIDE < rows; i++)
         for (int j = 0; j * SIDE < cols; j++) {
-            int r = min_int(rows - i * SIDE, SIDE);
-            int bytes = 4 * min_int(cols - j * SIDE, SIDE);
+            int r = (int)dv_min_i64(rows - i * SIDE, SIDE);
+            int bytes = 4 * (int)dv_min_i64(cols - j * SIDE, SIDE);
             c[16 + 2 * sums_of(i, j)] = (unsigned char)bytes;
             c[48 + sums_of(i, j)] = (unsigned char)r;
             c[16 + 2 * (A_TILE + i)] = BYTES;
@@ -55,9 +51,9 @@ void dv_x_tiles_set(dv_x *g, int rows, int cols)
 }
 
 typedef struct product {
-    dv_x_prod p; // the product as the epilogue of a tile sees it
-    int steps;   // steps of k, 64 bytes each
-    int nt;      // number of AMX tiles side by side in B, 1 or 2
+    dv_prod p; // the product as the epilogue of a tile sees it
+    int steps; // steps of k, 64 bytes each
+    int nt;    // number of AMX tiles side by side in B, 1 or 2
     dv_x_insn op;
     int direct; // AMX tiles are stored to C without scaling, bias or relu
     int from_c; // AMX tiles are initialised with C, because beta is 1
@@ -179,7 +175,7 @@ static void finish(dv_x *g, const product *w, int rows)
     if (w->p.n_v % SIDE)
         dv_x_set_part(g, w->p.n_v % SIDE);
     for (int r = 0; r < rows; r += GROUP) {
-        dv_x_tile t = {min_int(rows - r, GROUP), w->p.n_v, w->nt, 1};
+        dv_prod_tile t = {(int)dv_min_i64(rows - r, GROUP), w->p.n_v, w->nt, 1};
         for (int i = 0; i < t.rows * t.nv; i++)
             dv_x_load(g, i, X_SP, r * row + i * BYTES, 0);
         dv_x_tile_store(g, &w->p, &t, t.rows * t.nv);
@@ -250,13 +246,8 @@ static void tile(dv_x *g, const product *w, int rows)
 static product product_of(const dv_gemm_shape *s)
 {
     int es = s->dtype == DV_I8 ? 1 : 2;
-    product w = {.p = {.n_s = s->m, .n_v = s->n, .batch = 1}};
-    w.halves = s->ctype == DV_BF16;
-    w.p.ldc = s->ldc * (w.halves ? 2 : 4);
-    w.p.alpha = s->alpha;
-    w.p.beta = s->beta;
-    w.p.bias = !s->bias ? 0 : s->bias == DV_BIAS_M ? 1 : 2;
-    w.p.relu = s->relu;
+    product w = {.halves = s->ctype == DV_BF16};
+    w.p = dv_prod_of(s, w.halves ? 2 : 4, SIDE);
     w.steps = (int)(((int64_t)s->k * es + BYTES - 1) / BYTES);
     w.nt = (s->n + SIDE - 1) / SIDE;
     w.op = s->dtype == DV_I8 ? DV_X_tiledpi8 : DV_X_tiledpbf16;

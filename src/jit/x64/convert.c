@@ -5,7 +5,6 @@
 // element.
 #include "jit/x64/gen.h"
 
-enum { X_SRC = 7, X_DST = 6, X_S = 8, X_D = 9, X_J = 10, X_I = 0 };
 enum { EIGHT = 8, FULL = 32, HALF = 16 };
 enum { V_COUNT = 8, V_ONE, V_LESS, V_ABS, V_INF, V_NAN };
 
@@ -19,15 +18,7 @@ static const dv_x_more none = {0};
 
 static void op(dv_x *g, dv_x_insn insn, int a, int b, int c)
 {
-    dv_x_emit(g->code, insn, FULL, a, b, dv_x_reg(c), none);
-}
-
-static void set_all(dv_x *g, int v, uint32_t word)
-{
-    uint32_t words[EIGHT];
-    for (int i = 0; i < EIGHT; i++)
-        words[i] = word;
-    dv_x_load_constant(g, v, FULL, dv_x_constant(g, words, FULL));
+    dv_x_emit_3(g->code, insn, FULL, a, b, c);
 }
 
 static void set_constants(dv_x *g, const convert *c)
@@ -38,11 +29,11 @@ static void set_constants(dv_x *g, const convert *c)
     dv_x_load_constant(g, V_COUNT, HALF, dv_x_constant(g, count, HALF));
     if (!c->narrow)
         return;
-    set_all(g, V_ONE, 1);
-    set_all(g, V_LESS, 0x7fff);
-    set_all(g, V_ABS, 0x7fffffff);
-    set_all(g, V_INF, 0x7f800000);
-    set_all(g, V_NAN, 0x7fc0);
+    dv_x_load_word(g, V_ONE, FULL, 1);
+    dv_x_load_word(g, V_LESS, FULL, 0x7fff);
+    dv_x_load_word(g, V_ABS, FULL, 0x7fffffff);
+    dv_x_load_word(g, V_INF, FULL, 0x7f800000);
+    dv_x_load_word(g, V_NAN, FULL, 0x7fc0);
 }
 
 static dv_x_insn widening(const convert *c)
@@ -130,12 +121,11 @@ static void row(dv_x *g, const convert *c, int cols)
         few(g, c, rest);
         return;
     }
-    dv_x_set(g, X_J, many);
-    size_t top = g->code->n;
-    eight(g, c, 0, 0);
-    dv_x_add(g, X_S, EIGHT * in);
-    dv_x_add(g, X_D, EIGHT * out);
-    dv_x_again(g, X_J, top);
+    DV_LOOP(X_J, many) {
+        eight(g, c, 0, 0);
+        dv_x_add(g, X_S, EIGHT * in);
+        dv_x_add(g, X_D, EIGHT * out);
+    }
     if (rest)
         eight(g, c, (rest - EIGHT) * in, (rest - EIGHT) * out);
 }
@@ -146,10 +136,9 @@ void dv_x_convert(dv_x *g, const dv_move_shape *s)
                  dv_dtype_get((dv_dtype)s->dtype)->size_bytes};
     int64_t in = c.narrow ? 4 : c.es, out = c.narrow ? c.es : 4;
     set_constants(g, &c);
-    dv_x_set(g, X_I, s->rows);
-    size_t top = g->code->n;
-    row(g, &c, s->cols);
-    dv_x_add(g, X_SRC, s->lds * in);
-    dv_x_add(g, X_DST, s->ldd * out);
-    dv_x_again(g, X_I, top);
+    DV_LOOP(X_I, s->rows) {
+        row(g, &c, s->cols);
+        dv_x_add(g, X_SRC, s->lds * in);
+        dv_x_add(g, X_DST, s->ldd * out);
+    }
 }

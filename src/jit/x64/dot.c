@@ -20,8 +20,6 @@ typedef struct dots {
     int most_rows, most_cols;
 } dots;
 
-static const dv_x_more none = {0};
-
 static int acc_of(const dots *d, int i, int j)
 {
     return d->acc + i * GROUP + j;
@@ -90,14 +88,11 @@ static void along_k(dots *d, dv_x *g)
     int vectors = s->k / g->lanes;
     int turns = vectors / STEPS > 1 ? vectors / STEPS : 0;
     int64_t turn = (int64_t)STEPS * g->vb;
-    if (turns) {
-        dv_x_set(g, X_K, turns);
-        size_t top = g->code->n;
+    DV_LOOP(X_K, turns) {
         for (int i = 0; i < STEPS; i++)
             step(d, g, (int64_t)i * g->vb);
         dv_x_add(g, X_AT, turn);
         dv_x_add(g, X_BT, turn);
-        dv_x_again(g, X_K, top);
     }
     int left = vectors - turns * STEPS;
     for (int i = 0; i < left; i++)
@@ -108,11 +103,6 @@ static void along_k(dots *d, dv_x *g)
         dv_x_add(g, X_AT, s->stride_a * g->es - turns * turn);
         dv_x_add(g, X_BT, s->stride_b * g->es - turns * turn);
     }
-}
-
-static void short_op(dv_x *g, dv_x_insn op, int vl, int a, int b, int c)
-{
-    dv_x_emit(g->code, op, vl, a, b, dv_x_reg(c), none);
 }
 
 static void extract(dv_x *g, dv_x_insn op, int vl, int to, int from)
@@ -132,16 +122,16 @@ static void sum_lanes(dots *d, dv_x *g, int i)
         if (!g->masks)
             continue;
         extract(g, DV_X_vextract256, 64, t + j, a[j]);
-        short_op(g, DV_XI(g, vadd), 32, t + j, t + j, a[j]);
+        dv_x_emit_3(g->code, DV_XI(g, vadd), 32, t + j, t + j, a[j]);
         a[j] = t + j;
     }
-    short_op(g, DV_XI(g, vhadd), 32, t, a[0], a[1]);
+    dv_x_emit_3(g->code, DV_XI(g, vhadd), 32, t, a[0], a[1]);
     if (g->es == 4) {
-        short_op(g, DV_XI(g, vhadd), 32, t + 1, a[2], a[3]);
-        short_op(g, DV_XI(g, vhadd), 32, t, t, t + 1);
+        dv_x_emit_3(g->code, DV_XI(g, vhadd), 32, t + 1, a[2], a[3]);
+        dv_x_emit_3(g->code, DV_XI(g, vhadd), 32, t, t, t + 1);
     }
     extract(g, DV_X_vextract128, 32, t + 1, t);
-    short_op(g, DV_XI(g, vadd), 16, t, t, t + 1);
+    dv_x_emit_3(g->code, DV_XI(g, vadd), 16, t, t, t + 1);
 }
 
 static void finish_row(dots *d, dv_x *g, int i)
@@ -152,32 +142,26 @@ static void finish_row(dots *d, dv_x *g, int i)
     sum_lanes(d, g, i);
     if (s->alpha == DV_SCALE_ANY) {
         dv_x_scale(g, f, offsetof(dv_gemm_args, alpha));
-        short_op(g, DV_XI(g, vmul), 16, t, t, f);
+        dv_x_emit_3(g->code, DV_XI(g, vmul), 16, t, t, f);
     }
     if (s->beta != DV_SCALE_ZERO)
         dv_x_load_n(g, v, X_C, off, 16, d->cols, v);
     if (s->beta == DV_SCALE_ANY)
         dv_x_scale(g, f, offsetof(dv_gemm_args, beta));
     if (s->beta == DV_SCALE_ANY && g->ints)
-        short_op(g, DV_X_vmuli32, 16, v, v, f);
+        dv_x_emit_3(g->code, DV_X_vmuli32, 16, v, v, f);
     if (s->beta == DV_SCALE_ONE || (s->beta == DV_SCALE_ANY && g->ints))
-        short_op(g, DV_XI(g, vadd), 16, t, t, v);
+        dv_x_emit_3(g->code, DV_XI(g, vadd), 16, t, t, v);
     else if (s->beta == DV_SCALE_ANY)
-        short_op(g, DV_XF(g, vfma), 16, t, v, f);
+        dv_x_emit_3(g->code, DV_XF(g, vfma), 16, t, v, f);
     if (s->bias == DV_BIAS_N)
         dv_x_load_n(g, v, X_BIAS, 0, 16, d->cols, v);
     if (s->bias == DV_BIAS_M)
         dv_x_splat(g, v, X_BIAS, (int64_t)i * g->es);
     if (s->bias)
-        short_op(g, DV_XI(g, vadd), 16, t, t, v);
-    if (s->relu) {
-        dv_x_zero(g, v);
-        // With 0 as its first source, vmax keeps nan and -0; adding 0 below
-        // turns -0 into 0.
-        short_op(g, DV_XI(g, vmax), 16, t, v, t);
-        if (!g->ints)
-            short_op(g, DV_XF(g, vadd), 16, t, t, v);
-    }
+        dv_x_emit_3(g->code, DV_XI(g, vadd), 16, t, t, v);
+    if (s->relu)
+        dv_x_clamp(g, 16, t, 1, v);
     dv_x_store_n(g, t, X_C, off, 16, d->cols, v);
 }
 
@@ -199,38 +183,7 @@ static void tile(dots *d, dv_x *g)
         finish_row(d, g, i);
 }
 
-static void down(dots *d, dv_x *g)
-{
-    const dv_gemm_shape *s = d->s;
-    int many = s->m / d->most_rows, rest = s->m % d->most_rows;
-    if (many) {
-        dv_x_set(g, X_M, many);
-        size_t top = g->code->n;
-        d->rows = d->most_rows;
-        tile(d, g);
-        dv_x_add(g, X_A, d->rows * s->lda * g->es);
-        dv_x_add(g, X_C, d->rows * s->ldc * g->es);
-        if (s->bias == DV_BIAS_M)
-            dv_x_add(g, X_BIAS, (int64_t)d->rows * g->es);
-        dv_x_again(g, X_M, top);
-    }
-    d->rows = rest;
-    if (rest)
-        tile(d, g);
-}
-
-static void next_across(dots *d, dv_x *g)
-{
-    const dv_gemm_shape *s = d->s;
-    dv_x_add(g, X_B, d->cols * s->ldb * g->es);
-    dv_x_add(g, X_CBASE, (int64_t)d->cols * g->es);
-    dv_x_mov(g, X_C, X_CBASE);
-    dv_x_mov(g, X_A, X_ABASE);
-    if (s->bias == DV_BIAS_M)
-        dv_x_mov(g, X_BIAS, X_BIASBASE);
-    if (s->bias == DV_BIAS_N)
-        dv_x_add(g, X_BIAS, (int64_t)d->cols * g->es);
-}
+#include "jit/gemm/dots.h"
 
 // Chooses the tile size, so that the rows of a tile are within reach of 32-bit
 // displacements.
@@ -250,24 +203,7 @@ static dots dots_of(const dv_x *g, const dv_gemm_shape *s)
 void dv_x_dot(dv_x *g, const dv_gemm_shape *s)
 {
     dots d = dots_of(g, s);
-    int many = s->n / d.most_cols, rest = s->n % d.most_cols;
     dv_x_enter(g, ~0u);
-    if (s->bias)
-        dv_x_get(g, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias));
-    dv_x_mov(g, X_ABASE, X_A);
-    dv_x_mov(g, X_CBASE, X_C);
-    if (s->bias == DV_BIAS_M)
-        dv_x_mov(g, X_BIASBASE, X_BIAS);
-    if (many) {
-        dv_x_set(g, X_N, many);
-        size_t top = g->code->n;
-        d.cols = d.most_cols;
-        down(&d, g);
-        next_across(&d, g);
-        dv_x_again(g, X_N, top);
-    }
-    d.cols = rest;
-    if (rest)
-        down(&d, g);
+    across(&d, g);
     dv_x_leave(g);
 }

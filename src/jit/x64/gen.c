@@ -274,13 +274,18 @@ void dv_x_put(dv_x *g, int reg, int base, int64_t off)
     dv_x_emit_gm(g->code, DV_X_mov_s, reg, base, off);
 }
 
-void dv_x_again(dv_x *g, int reg, size_t to)
+void dv_x_back(dv_x *g, dv_x_insn op, size_t to)
 {
     enum { JUMP_BYTES = 6 };
-    dv_x_emit(g->code, DV_X_dec, 0, 0, 0, dv_x_reg(reg), none);
     int64_t from = (int64_t)g->code->n + JUMP_BYTES;
-    dv_x_emit(g->code, DV_X_jnz, 0, 0, 0, dv_x_reg(0),
+    dv_x_emit(g->code, op, 0, 0, 0, dv_x_reg(0),
               (dv_x_more){.imm = (int64_t)to - from});
+}
+
+void dv_x_again(dv_x *g, int reg, size_t to)
+{
+    dv_x_emit(g->code, DV_X_dec, 0, 0, 0, dv_x_reg(reg), none);
+    dv_x_back(g, DV_X_jnz, to);
 }
 
 size_t dv_x_jump(dv_x *g, dv_x_insn op)
@@ -289,11 +294,16 @@ size_t dv_x_jump(dv_x *g, dv_x_insn op)
     return g->code->n;
 }
 
+void dv_x_patch(dv_code *code, size_t end, size_t to)
+{
+    uint32_t far = dv_code_low_first((uint32_t)(to - end));
+    if (!code->failed)
+        memcpy(code->at + end - sizeof far, &far, sizeof far);
+}
+
 void dv_x_land(dv_x *g, size_t from)
 {
-    size_t far = g->code->n - from;
-    for (size_t i = 0; i < 4 && !g->code->failed; i++)
-        g->code->at[from - 4 + i] = (unsigned char)(far >> 8 * i & 255);
+    dv_x_patch(g->code, from, g->code->n);
 }
 
 void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off)
@@ -324,6 +334,14 @@ void dv_x_load_constant(dv_x *g, int v, int vl, int to)
     dv_x_fix_constant(g, to);
 }
 
+void dv_x_load_word(dv_x *g, int v, int vl, uint32_t word)
+{
+    uint32_t words[16];
+    for (int i = 0; i < vl / 4; i++)
+        words[i] = word;
+    dv_x_load_constant(g, v, vl, dv_x_constant(g, words, vl));
+}
+
 void dv_x_fix_constant(dv_x *g, int to)
 {
     if (g->n_fixes == MAX_FIXES) {
@@ -344,15 +362,8 @@ static void put_constants(dv_x *g)
     dv_code_bytes(g->code, pad, (32 - g->code->n % 32) % 32);
     size_t start = g->code->n;
     dv_code_bytes(g->code, g->constants, (size_t)g->size);
-    if (g->code->failed)
-        return;
-    for (int i = 0; i < g->n_fixes; i++) {
-        size_t at = g->fixes[i].at;
-        uint32_t far = (uint32_t)(start + (size_t)g->fixes[i].to - at);
-        for (int j = 0; j < 4; j++)
-            g->code->at[at - 4 + (size_t)j] =
-                (unsigned char)(far >> 8 * j & 255);
-    }
+    for (int i = 0; i < g->n_fixes; i++)
+        dv_x_patch(g->code, g->fixes[i].at, start + (size_t)g->fixes[i].to);
 }
 
 void dv_x_enter(dv_x *g, uint32_t saves)

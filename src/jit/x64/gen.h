@@ -37,6 +37,9 @@ enum {
     X_SPACK = X_ABASE,
     X_NEXT = X_CBASE
 };
+// Registers of moves: source and destination, running pointers into a row of
+// both, and counters of rows and of pieces of a row.
+enum { X_SRC = 7, X_DST = 6, X_S = 8, X_D = 9, X_J = 10, X_I = 0 };
 // Numbers of the mask registers for partial vectors of a tile and for scratch
 // use.
 enum { K_PART = 1, K_OTHER = 2 };
@@ -68,6 +71,18 @@ typedef struct dv_x {
 // Selects name##i32 for i32 elements, else name##ps or name##pd.
 #define DV_XI(g, name)   ((g)->ints ? DV_X_##name##i32 : DV_XF(g, name))
 #define DV_XF_S(g, name) ((g)->es == 8 ? DV_X_##name##pd_s : DV_X_##name##ps_s)
+
+// What the generators that both families share (jit/gemm/walk.h, dots.h) are
+// written in. They emit with the generator `g`: add a constant to a register,
+// copy a register, set it to a constant, decrement it and jump back to `top`
+// unless it is 0, and load a field of dv_gemm_args.
+#define DV_GEN             dv_x
+#define DV_ADD(reg, bytes) dv_x_add(g, reg, bytes)
+#define DV_MOV(to, from)   dv_x_mov(g, to, from)
+#define DV_SET(reg, n)     dv_x_set(g, reg, n)
+#define DV_AGAIN(reg, top) dv_x_again(g, reg, top)
+#define DV_GET(reg, field)                                                     \
+    dv_x_get(g, reg, X_ARGS, offsetof(dv_gemm_args, field))
 
 // Initialises a generator for the vector length of the instruction set, or for
 // vectors of vb bytes.
@@ -130,6 +145,11 @@ void dv_x_get(dv_x *g, int reg, int base, int64_t off);
 void dv_x_put(dv_x *g, int reg, int base, int64_t off);
 // Decrements `reg` and jumps back to code offset `to` until it is 0.
 void dv_x_again(dv_x *g, int reg, size_t to);
+// Jumps back to code offset `to` if the condition of `op` holds.
+void dv_x_back(dv_x *g, dv_x_insn op, size_t to);
+// Writes the distance from `end` to `to` into the four bytes of code before
+// `end`.
+void dv_x_patch(dv_code *code, size_t end, size_t to);
 // dv_x_jump emits a forward jump and returns a handle; dv_x_land makes that
 // jump go to the current position.
 size_t dv_x_jump(dv_x *g, dv_x_insn op);
@@ -138,8 +158,10 @@ void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off);
 
 // Adds n bytes to the constants behind the code, or finds equal ones, and
 // returns their offset. dv_x_load_constant loads a vector from there.
+// dv_x_load_word loads a vector of vl bytes with the same word in all lanes.
 int dv_x_constant(dv_x *g, const void *data, int n);
 void dv_x_load_constant(dv_x *g, int v, int vl, int to);
+void dv_x_load_word(dv_x *g, int v, int vl, uint32_t word);
 // Records that the last emitted instruction refers to the constant at offset
 // `to`; its last four bytes must be the displacement.
 void dv_x_fix_constant(dv_x *g, int to);

@@ -3,7 +3,6 @@
 // except that the last vectors of a panel are filled up with zeros.
 #include "jit/x64/pairs.h"
 
-enum { X_SRC = 7, X_DST = 6, X_S = 8, X_D = 9, X_J = 10, X_I = 0 };
 // UNROLL is the number of vectors per loop iteration; rows of up to NARROW
 // bytes are copied without a loop.
 enum { UNROLL = 4, NARROW = 512 };
@@ -43,12 +42,11 @@ static void one_row(dv_x *g, const dv_move_shape *s, int zero)
                       zero);
         return;
     }
-    dv_x_set(g, X_J, bytes / turn);
-    size_t top = g->code->n;
-    row_bytes(g, 0, turn, zero);
-    dv_x_add(g, X_S, turn);
-    dv_x_add(g, X_D, turn);
-    dv_x_again(g, X_J, top);
+    DV_LOOP(X_J, bytes / turn) {
+        row_bytes(g, 0, turn, zero);
+        dv_x_add(g, X_S, turn);
+        dv_x_add(g, X_D, turn);
+    }
     row_bytes(g, 0, (int)(bytes % turn), zero);
 }
 
@@ -57,12 +55,11 @@ static void rows(dv_x *g, const dv_move_shape *s)
     int zero = s->move == DV_MOVE_ZERO;
     if (zero)
         dv_x_zero(g, 0);
-    dv_x_set(g, X_I, s->rows);
-    size_t top = g->code->n;
-    one_row(g, s, zero);
-    dv_x_add(g, X_SRC, s->lds * g->es);
-    dv_x_add(g, X_DST, s->ldd * g->es);
-    dv_x_again(g, X_I, top);
+    DV_LOOP(X_I, s->rows) {
+        one_row(g, s, zero);
+        dv_x_add(g, X_SRC, s->lds * g->es);
+        dv_x_add(g, X_DST, s->ldd * g->es);
+    }
 }
 
 enum { PIECE = 16 }; // bytes of a row that are contiguous in a panel
@@ -75,15 +72,11 @@ static void panel_row(dv_x *g, const dv_move_shape *s)
     int64_t step = (int64_t)PIECE * s->rows;
     dv_x_mov(g, X_S, X_SRC);
     dv_x_mov(g, X_D, X_DST);
-    if (many)
-        dv_x_set(g, X_J, many);
-    size_t top = g->code->n;
-    for (int i = 0; many && i < UNROLL; i++)
-        dv_x_copy(g, i, X_S, i * PIECE, X_D, i * step, PIECE);
-    if (many) {
+    DV_LOOP(X_J, many) {
+        for (int i = 0; i < UNROLL; i++)
+            dv_x_copy(g, i, X_S, i * PIECE, X_D, i * step, PIECE);
         dv_x_add(g, X_S, UNROLL * PIECE);
         dv_x_add(g, X_D, UNROLL * step);
-        dv_x_again(g, X_J, top);
     }
     for (int i = 0; i < left; i++)
         dv_x_copy(g, i, X_S, i * PIECE, X_D, i * step, PIECE);
@@ -96,12 +89,11 @@ static void panel_row(dv_x *g, const dv_move_shape *s)
 
 static void panel(dv_x *g, const dv_move_shape *s)
 {
-    dv_x_set(g, X_I, s->rows);
-    size_t top = g->code->n;
-    panel_row(g, s);
-    dv_x_add(g, X_SRC, s->lds * g->es);
-    dv_x_add(g, X_DST, PIECE);
-    dv_x_again(g, X_I, top);
+    DV_LOOP(X_I, s->rows) {
+        panel_row(g, s);
+        dv_x_add(g, X_SRC, s->lds * g->es);
+        dv_x_add(g, X_DST, PIECE);
+    }
 }
 
 // Transposed blocks have 8 x 8 elements, 4 x 4 for f64, and 16 rows by 8
@@ -218,13 +210,10 @@ static void turn_strip(dv_x *g, const dv_move_shape *s, int r)
     int many = s->cols / side, rest = s->cols % side;
     dv_x_mov(g, X_S, X_SRC);
     dv_x_mov(g, X_D, X_DST);
-    if (many) {
-        dv_x_set(g, X_J, many);
-        size_t top = g->code->n;
+    DV_LOOP(X_J, many) {
         turn_block(g, s, r, side);
         dv_x_add(g, X_S, side * g->es);
         dv_x_add(g, X_D, side * s->ldd * g->es);
-        dv_x_again(g, X_J, top);
     }
     if (rest)
         turn_block(g, s, r, rest);
@@ -234,13 +223,10 @@ static void transpose(dv_x *g, const dv_move_shape *s)
 {
     int bytes = g->es < 4 ? THIN : BLOCK, side = bytes / g->es;
     int many = s->rows / side, rest = s->rows % side;
-    if (many) {
-        dv_x_set(g, X_I, many);
-        size_t top = g->code->n;
+    DV_LOOP(X_I, many) {
         turn_strip(g, s, side);
         dv_x_add(g, X_SRC, side * s->lds * g->es);
         dv_x_add(g, X_DST, bytes);
-        dv_x_again(g, X_I, top);
     }
     if (rest)
         turn_strip(g, s, rest);

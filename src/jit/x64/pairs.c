@@ -16,9 +16,10 @@
 // vpdpbusd needs one unsigned operand: rows are stored with 128 added, and
 // behind the columns there is the excess that this causes, 128 times the sum of
 // each column.
+#include "base/math.h"
 #include "jit/x64/pairs.h"
 
-enum { X_SRC = 7, X_DST = 6, X_S = 8, X_FAR = 9, X_J = 10, X_FIX = 0 };
+enum { X_FAR = X_D, X_FIX = X_I };
 enum { SIDE = 16, BYTES = 64, ROW_AHEAD = 256 };
 // Vector registers for temporaries and shift counts, above the block in
 // registers 0 to 15.
@@ -36,19 +37,6 @@ typedef struct pack {
 } pack;
 
 static const dv_x_more none = {0};
-
-static void load_all(dv_x *g, int v, uint32_t word)
-{
-    uint32_t words[SIDE];
-    for (int i = 0; i < SIDE; i++)
-        words[i] = word;
-    dv_x_load_constant(g, v, BYTES, dv_x_constant(g, words, BYTES));
-}
-
-static int min_int(int a, int b)
-{
-    return a < b ? a : b;
-}
 
 // Loads `bytes` bytes of each of n source rows into registers 0 to 15; the
 // other registers are cleared.
@@ -112,7 +100,7 @@ static void start_words(dv_x *g, const pack *w)
     if (w->n % SIDE)
         dv_x_set_part(g, w->n % SIDE);
     for (int i = 1; i < 4 / w->es; i++)
-        load_all(g, V_SHIFT + i, (uint32_t)(8 * w->es * i));
+        dv_x_load_word(g, V_SHIFT + i, BYTES, (uint32_t)(8 * w->es * i));
 }
 
 // Loads one block: registers hold words, assembled from `k` source rows.
@@ -173,7 +161,7 @@ enum { V_SCALE = 27, V_SUM = 28 };
 static void load_fix(dv_x *g, const pack *w)
 {
     if (w->fix)
-        load_all(g, V_SCALE, 0x80808080u);
+        dv_x_load_word(g, V_SCALE, BYTES, 0x80808080u);
     for (int i = 0; w->fix && i < w->tiles; i++)
         dv_x_load(g, V_SUM + i, X_FIX, i * BYTES, 0);
 }
@@ -229,7 +217,7 @@ static void store_rows(dv_x *g, const pack *w, int first, int n, int words)
 {
     int pieces = words * 4 / w->together, size = w->together;
     if (w->fix)
-        load_all(g, V_TMP, 0x80808080u);
+        dv_x_load_word(g, V_TMP, BYTES, 0x80808080u);
     for (int i = 0; i < n; i++) {
         if (w->fix)
             dv_x_vvv(g, DV_X_vpxord, i, i, V_TMP);
@@ -253,7 +241,7 @@ static void blocks(dv_x *g, const pack *w, int k)
     if (w->turned && w->columns)
         pass_words(g, w, k, words);
     for (int tile = 0; !(w->turned && w->columns) && tile < w->tiles; tile++) {
-        int first = tile * SIDE, n = min_int(w->n - first, SIDE);
+        int first = tile * SIDE, n = (int)dv_min_i64(w->n - first, SIDE);
         if (w->turned)
             load_words(g, w, first, k);
         else

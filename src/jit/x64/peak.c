@@ -7,10 +7,9 @@ enum { X_TURNS = 7, TILES = 4 };
 
 // Emits the loop for AMX tiles of 32 rows by 32 columns and returns the
 // operations of an iteration.
-static int tiles(dv_code *code, const dv_isa *isa, int dtype)
+static int tiles(dv_x *g, int dtype)
 {
-    dv_x gen, *g = &gen;
-    dv_x_start(g, code, isa, 4);
+    dv_code *code = g->code;
     dv_x_insn op = dtype == DV_I8 ? DV_X_tiledpi8 : DV_X_tiledpbf16;
     dv_x_tiles_set(g, 32, 32);
     size_t start = code->n;
@@ -33,30 +32,24 @@ int dv_x64_peak(dv_code *code, const dv_isa *isa, int dtype)
 {
     enum { CHAINS = 12 };
     int vl = isa->vector_bytes;
-    dv_x_more none = {0};
+    dv_x gen, *g = &gen;
     if (!dv_isa_has(isa, dtype))
         return 0;
+    dv_x_start(g, code, isa, 4);
     if (isa->has_tiles && (dtype == DV_I8 || dtype == DV_BF16))
-        return tiles(code, isa, dtype);
+        return tiles(g, dtype);
     // Clearing 32 bytes clears the whole register.
     for (int i = 0; i < CHAINS + 2; i++)
-        dv_x_emit(code, DV_X_vxorps, 32, i, i, dv_x_reg(i), none);
+        dv_x_emit_3(code, DV_X_vxorps, 32, i, i, i);
     size_t start = code->n;
     for (int i = 0; i < CHAINS; i++)
         if (dtype == DV_I32) {
-            dv_x_emit(code, DV_X_vmuli32, vl, CHAINS + 1, CHAINS,
-                      dv_x_reg(CHAINS), none);
-            dv_x_emit(code, DV_X_vaddi32, vl, i, i, dv_x_reg(CHAINS + 1), none);
+            dv_x_vvv(g, DV_X_vmuli32, CHAINS + 1, CHAINS, CHAINS);
+            dv_x_vvv(g, DV_X_vaddi32, i, i, CHAINS + 1);
         } else {
-            dv_x_emit(code, dot_of(dtype), vl, i, CHAINS, dv_x_reg(CHAINS),
-                      none);
+            dv_x_vvv(g, dot_of(dtype), i, CHAINS, CHAINS);
         }
-    dv_x_emit(code, DV_X_dec, 0, 0, 0, dv_x_reg(X_TURNS), none);
-    enum { JUMP_BYTES = 6 };
-    none.imm = (int64_t)start - (int64_t)(code->n + JUMP_BYTES);
-    dv_x_emit(code, DV_X_jnz, 0, 0, 0, dv_x_reg(0), none);
-    none.imm = 0;
-    dv_x_emit(code, DV_X_vzeroupper, 0, 0, 0, dv_x_reg(0), none);
-    dv_x_emit(code, DV_X_ret, 0, 0, 0, dv_x_reg(0), none);
+    dv_x_again(g, X_TURNS, start);
+    dv_x_leave(g);
     return CHAINS * 2 * vl / dv_dtype_get((dv_dtype)dtype)->size_bytes;
 }

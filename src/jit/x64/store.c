@@ -26,7 +26,7 @@ static void add_scaled(dv_x *g, int acc, int c, int scale)
 
 // Adds C to the accumulators, multiplied by register `beta` unless that is
 // negative.
-static void add_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free,
+static void add_rows(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int free,
                      int beta)
 {
     for (int i = 0; i < t->rows; i++)
@@ -46,7 +46,7 @@ static void add_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free,
         }
 }
 
-static void add_bias(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free)
+static void add_bias(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int free)
 {
     for (int j = 0; j < t->nv; j++) {
         if (p->bias == 2)
@@ -61,19 +61,19 @@ static void add_bias(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free)
     }
 }
 
-// Applies relu. vmax returns its second source if one source is nan or both are
-// 0, so nan stays nan and -0 stays -0; adding 0 turns -0 into 0.
-static void clamp(dv_x *g, int v, int n, int free)
+// vmax returns its second source if one source is nan or both are 0, so nan
+// stays nan and -0 stays -0; adding 0 turns -0 into 0.
+void dv_x_clamp(dv_x *g, int vl, int v, int n, int free)
 {
     dv_x_zero(g, free);
-    for (int i = 0; i < n; i++) {
-        dv_x_vvv(g, DV_XI(g, vmax), v + i, free, v + i);
+    for (int i = v; i < v + n; i++) {
+        dv_x_emit_3(g->code, DV_XI(g, vmax), vl, i, free, i);
         if (!g->ints)
-            dv_x_vvv(g, DV_XF(g, vadd), v + i, v + i, free);
+            dv_x_emit_3(g->code, DV_XF(g, vadd), vl, i, i, free);
     }
 }
 
-static void store_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+static void store_rows(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     for (int i = 0; i < t->rows; i++)
         for (int j = 0; j < t->nv; j++) {
@@ -87,25 +87,25 @@ static void store_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 // zone of the System V ABI has.
 enum { LINE = 64, BELOW = 128 };
 
-static int64_t row_bytes(const dv_x *g, const dv_x_tile *t)
+static int64_t row_bytes(const dv_x *g, const dv_prod_tile *t)
 {
     return (int64_t)t->cols * g->es;
 }
 
-static int has_whole_lines(const dv_x *g, const dv_x_prod *p,
-                           const dv_x_tile *t)
+static int has_whole_lines(const dv_x *g, const dv_prod *p,
+                           const dv_prod_tile *t)
 {
     return row_bytes(g, t) % LINE == 0 && p->ldc % LINE == 0;
 }
 
 // Are the rows of the tile contiguous in C, and do they fill whole cache lines
 // together?
-static int is_dense(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+static int is_dense(const dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     return p->ldc == row_bytes(g, t) && t->rows * p->ldc % LINE == 0;
 }
 
-static void stream_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+static void stream_rows(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     for (int i = 0; i < t->rows; i++)
         for (int j = 0; j < t->nv; j++)
@@ -115,7 +115,7 @@ static void stream_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 
 // Assembles whole cache lines of contiguous rows on the stack and writes them
 // to C with non-temporal stores.
-static void stream_dense(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+static void stream_dense(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int64_t bytes = t->rows * p->ldc;
     dv_x_add(g, X_SP, -bytes - BELOW);
@@ -134,7 +134,7 @@ static void stream_dense(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 // Stores the tile, with non-temporal stores where whole cache lines are
 // written, because those need not be read first. Whether C is aligned to a line
 // is known only at run time, so both variants are emitted.
-static void store_lines(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+static void store_lines(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int whole = has_whole_lines(g, p, t);
     if (!p->stream || (!whole && !is_dense(g, p, t))) {
@@ -160,7 +160,7 @@ static void store_lines(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 // the tile is a piece of a row of C.
 enum { V_OUT = 0, V_IN = 1, V_SCALE = 2, V_BIAS = 3, V_MASK = 5, V_INDEX = 6 };
 
-static void set_index(dv_x *g, const dv_x_tile *t)
+static void set_index(dv_x *g, const dv_prod_tile *t)
 {
     int32_t at[16];
     for (int i = 0; i < 16; i++) // offsets in bytes, 32 bits each
@@ -171,7 +171,7 @@ static void set_index(dv_x *g, const dv_x_tile *t)
 
 // Gathers one column of the tile from the stack, where register X_AT points to
 // it, into vector register V_OUT.
-static void gather(dv_x *g, const dv_x_tile *t)
+static void gather(dv_x *g, const dv_prod_tile *t)
 {
     dv_x_rm m = dv_x_mem(X_AT, 0);
     m.index = V_INDEX;
@@ -189,7 +189,7 @@ static void gather(dv_x *g, const dv_x_tile *t)
 
 // Finishes one column of the tile: register X_AT points to it on the stack,
 // X_BT to its row of C, X_K to its bias.
-static void column(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+static void column(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int part = t->rows < g->lanes;
     gather(g, t);
@@ -204,11 +204,11 @@ static void column(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     if (p->bias)
         dv_x_vvv(g, DV_XI(g, vadd), V_OUT, V_OUT, V_BIAS);
     if (p->relu)
-        clamp(g, V_OUT, 1, V_IN);
+        dv_x_clamp(g, g->vb, V_OUT, 1, V_IN);
     dv_x_store(g, V_OUT, X_BT, 0, part);
 }
 
-static void turn(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+static void turn(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int64_t frame = (int64_t)t->rows * t->nv * g->vb;
     dv_x_add(g, X_SP, -frame);
@@ -224,18 +224,17 @@ static void turn(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     dv_x_mov(g, X_BT, X_C);
     if (p->bias == 2)
         dv_x_mov(g, X_K, X_BIAS);
-    dv_x_set(g, X_BATCH, t->cols);
-    size_t top = g->code->n;
-    column(g, p, t);
-    dv_x_add(g, X_AT, g->es);
-    dv_x_add(g, X_BT, p->ldc);
-    if (p->bias == 2)
-        dv_x_add(g, X_K, g->es);
-    dv_x_again(g, X_BATCH, top);
+    DV_LOOP(X_BATCH, t->cols) {
+        column(g, p, t);
+        dv_x_add(g, X_AT, g->es);
+        dv_x_add(g, X_BT, p->ldc);
+        if (p->bias == 2)
+            dv_x_add(g, X_K, g->es);
+    }
     dv_x_add(g, X_SP, frame);
 }
 
-void dv_x_tile_store(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free)
+void dv_x_tile_store(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int free)
 {
     int n = t->rows * t->nv;
     if (p->alpha == DV_SCALE_ANY)
@@ -251,6 +250,6 @@ void dv_x_tile_store(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free)
     if (p->bias)
         add_bias(g, p, t, free);
     if (p->relu)
-        clamp(g, 0, n, free);
+        dv_x_clamp(g, g->vb, 0, n, free);
     store_lines(g, p, t);
 }

@@ -13,7 +13,7 @@ static const dv_x_more none = {0};
 
 // Returns the byte offset from the running pointer X_AT to the element of the
 // broadcast operand S in row i at step `step` of k.
-static int64_t s_off(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+static int64_t s_off(const dv_x *g, const dv_prod *p, const dv_prod_tile *t,
                      int i, int64_t step)
 {
     // Log2 of the elements of a row that are contiguous in a panel, and their
@@ -28,7 +28,7 @@ static int64_t s_off(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
 
 // Returns the bytes to advance the running pointer X_AT (broadcast operand S)
 // by for `steps` steps of k.
-static int64_t s_step(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+static int64_t s_step(const dv_x *g, const dv_prod *p, const dv_prod_tile *t,
                       int64_t steps)
 {
     if (!p->lane_k)
@@ -38,24 +38,24 @@ static int64_t s_step(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
 
 // Returns the byte offset from X_SPACK at which step `step` of k of the packed
 // broadcast operand S is stored.
-static int64_t pack_off(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+static int64_t pack_off(const dv_x *g, const dv_prod *p, const dv_prod_tile *t,
                         int64_t step)
 {
     return p->lane_k ? step / (GRANULE / g->es) * t->rows * GRANULE
                      : step * t->rows * g->es;
 }
 
-static int first_free(const dv_x_tile *t)
+static int first_free(const dv_prod_tile *t)
 {
     return t->sets * t->rows * t->nv;
 }
 
-static int last_free(const dv_x *g, const dv_x_tile *t)
+static int last_free(const dv_x *g, const dv_prod_tile *t)
 {
     return g->n_regs - (!g->masks && dv_x_part(g, t));
 }
 
-int dv_x_tile_fits(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+int dv_x_tile_fits(const dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     enum { FAR = 1 << 30 };
     // Registers needed for a row of the vector operand V and a scalar.
@@ -72,7 +72,7 @@ int dv_x_tile_fits(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 // Packs a piece of the broadcast operand S (usually A) into the panel at
 // X_SPACK: `n` elements of k of every row or, if S is stored as rows of m, all
 // rows at one step of k. Missing elements of k are filled with zeros.
-static void pack_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+static void pack_s(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
                    int64_t step, int n, int v)
 {
     int64_t to = pack_off(g, p, t, step);
@@ -98,7 +98,7 @@ static void pack_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
     }
 }
 
-static void load_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+static void load_v(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
                    int64_t step, int v)
 {
     int64_t row = p->far_v ? 0 : step * p->ld_v;
@@ -114,14 +114,15 @@ static void load_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
 // Should rows of the vector operand V (usually B) be prefetched? Rows that are
 // far apart are not detected as a stream by the hardware prefetcher, and a
 // panel larger than L1 is read from L2 every time.
-static int asks_for_v(const dv_x *g, const dv_x_prod *p)
+static int asks_for_v(const dv_x *g, const dv_prod *p)
 {
     int apart = p->pack_v || (p->ld_v >= 1024 && !p->panel);
     int large = p->panel && p->k * p->ld_v > g->l1_bytes * 3 / 4;
     return (apart || large) && !p->far_v;
 }
 
-static void ask_for_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
+static void ask_for_v(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
+                      int step)
 {
     int64_t row = (step + V_AHEAD) * p->ld_v;
     if (!asks_for_v(g, p))
@@ -133,7 +134,8 @@ static void ask_for_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
 // Prefetches the broadcast operand S (usually A). The hardware detects a panel
 // of S as a stream too late, and rows of k that are being packed are more
 // streams than it can follow.
-static void ask_for_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
+static void ask_for_s(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
+                      int step)
 {
     int64_t row = s_step(g, p, t, 1);
     if (p->panel && step * row / 64 != (step + 1) * row / 64)
@@ -151,7 +153,7 @@ static void ask_for_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
 // rows, other tiles in every second row: it takes fewer instructions but more
 // loads, and when another hardware thread shares the core, instruction slots
 // are scarcer than loads.
-static int reads_s(const dv_x *g, const dv_x_tile *t, int i)
+static int reads_s(const dv_x *g, const dv_prod_tile *t, int i)
 {
     int rows = t->rows / 2, loads = t->rows - rows + (rows + 1) * t->nv;
     if (!g->masks || g->ints || g->dot)
@@ -159,7 +161,7 @@ static int reads_s(const dv_x *g, const dv_x_tile *t, int i)
     return t->nv == 1 || (i % 2 && loads < t->rows * t->nv);
 }
 
-static void multiply_read(dv_x *g, const dv_x_tile *t, int acc, int v,
+static void multiply_read(dv_x *g, const dv_prod_tile *t, int acc, int v,
                           int64_t off)
 {
     dv_x_insn op = DV_XF(g, vfma);
@@ -168,7 +170,7 @@ static void multiply_read(dv_x *g, const dv_x_tile *t, int acc, int v,
 }
 
 // Emits the multiply-adds of one step of k.
-static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
+static void step(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int at)
 {
     int set = at & (t->sets - 1), v = first_free(t), s = v + t->nv;
     int n_s = last_free(g, t) - s, to = s - 1;
@@ -196,7 +198,7 @@ static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
 
 // Emits steps 0 to n - 1 of a loop iteration or of the remainder of k. With
 // `ahead`, operands are prefetched.
-static void steps(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int n,
+static void steps(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int n,
                   int ahead)
 {
     int per = p->lane_k ? GRANULE / g->es : 1;
@@ -216,7 +218,7 @@ static void steps(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int n,
     }
 }
 
-static void move_on(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int n)
+static void move_on(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int n)
 {
     if (!p->far_s)
         dv_x_add(g, X_AT, s_step(g, p, t, n));
@@ -230,7 +232,7 @@ static void move_on(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int n)
 
 // Returns the bytes that a remainder of k takes in a packed panel, where every
 // row is padded to whole granules of 16 bytes.
-static int64_t pack_rest(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+static int64_t pack_rest(const dv_x *g, const dv_prod *p, const dv_prod_tile *t,
                          int rest)
 {
     int per = GRANULE / g->es;
@@ -241,13 +243,13 @@ static int64_t pack_rest(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
 // its last iterations: this tile's row into L1, the next tile's into L2. All
 // rows at once would delay the loads of operands, and rows prefetched at the
 // start would be evicted from L1 before the end.
-static int late_c(const dv_x_prod *p, const dv_x_tile *t)
+static int late_c(const dv_prod *p, const dv_prod_tile *t)
 {
     return !p->c_turned && !p->stream && p->batch == 1 &&
            p->k >= STEPS * (2 * t->rows + 8);
 }
 
-static void ask_for_row_of_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+static void ask_for_row_of_c(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int bytes = t->cols * g->es;
     for (int off = 0; off < bytes; off += 64)
@@ -257,7 +259,7 @@ static void ask_for_row_of_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     dv_x_add(g, X_CSOON, p->ldc);
 }
 
-static void loop_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int turns,
+static void loop_k(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int turns,
                    int late)
 {
     int goes_on = p->k != STEPS || p->batch > 1 || p->pack_s || p->pack_v;
@@ -278,19 +280,19 @@ static void loop_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int turns,
 // hop_s and hop_v return the bytes from the end of one product of a batch to
 // the start of the next one, for the broadcast operand S and the vector operand
 // V.
-static int64_t hop_s(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+static int64_t hop_s(const dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int64_t done = p->k / STEPS * STEPS;
     return p->stride_s - s_step(g, p, t, p->far_s ? p->k : done);
 }
 
-static int64_t hop_v(const dv_x_prod *p)
+static int64_t hop_v(const dv_prod *p)
 {
     int64_t done = p->k / STEPS * STEPS;
     return p->stride_v - (p->far_v ? p->k : done) * p->ld_v;
 }
 
-static void along_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+static void along_k(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int n = STEPS, turns = p->k / n, rest = p->k % n;
     int late = late_c(p, t) ? t->rows : 0;
@@ -312,7 +314,7 @@ static void along_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 
 // Prefetches the cache lines of C, which are read and written at the end of the
 // tile.
-static void ask_for_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+static void ask_for_c(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     enum { MOST = 4096 }; // bytes of a row; a short sum leaves no time for more
     if (p->c_turned || p->stream || (int64_t)p->k * p->batch < 32 ||
@@ -326,7 +328,7 @@ static void ask_for_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     }
 }
 
-static void add_sets(dv_x *g, const dv_x_tile *t)
+static void add_sets(dv_x *g, const dv_prod_tile *t)
 {
     int n = t->rows * t->nv;
     for (int half = t->sets / 2; half > 0; half /= 2)
@@ -336,7 +338,7 @@ static void add_sets(dv_x *g, const dv_x_tile *t)
 
 // Initialises the accumulators to minus the correction terms behind packed B,
 // which cancel the excess of products with A + 128 (pairs.c).
-static void begin_below(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+static void begin_below(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int zero = first_free(t);
     dv_x_zero(g, zero);
@@ -349,7 +351,7 @@ static void begin_below(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     }
 }
 
-void dv_x_tile_emit(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+void dv_x_tile_emit(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     if (dv_x_part(g, t))
         dv_x_set_part(g, dv_x_part(g, t));

@@ -118,10 +118,7 @@ static void point(dv_x_vec *m, int to_next_row)
             dv_x_put(&m->gen, r, X_SP, running(m, k));
         if (!to_next_row || !o->outer)
             continue;
-        if (r == X_FAR)
-            dv_x_add(&m->gen, r, o->outer * dv_x_size(o));
-        else
-            dv_x_lea(&m->gen, X_FAR, r, o->outer * dv_x_size(o));
+        dv_x_lea(&m->gen, X_FAR, r, o->outer * dv_x_size(o));
         dv_x_put(&m->gen, X_FAR, X_SP, m->places + 8 * k);
     }
 }
@@ -163,15 +160,6 @@ static void leave(dv_x_vec *m)
     dv_x_leave(&m->gen);
 }
 
-// Writes the distance from `end` to `to` into the four bytes of code before
-// `end`.
-static void patch(dv_code *code, size_t end, size_t to)
-{
-    uint32_t far = (uint32_t)(to - end);
-    for (size_t i = 0; !code->failed && i < 4; i++)
-        code->at[end - 4 + i] = (unsigned char)(far >> 8 * i & 255);
-}
-
 static void compare(dv_x *g, int count, int64_t k)
 {
     dv_x_emit_gi(g->code, DV_X_cmpi, count, k);
@@ -182,8 +170,7 @@ static void enter(dv_x_vec *m, int count, int64_t k)
 {
     dv_x *g = &m->gen;
     compare(g, count, k);
-    dv_x_emit(g->code, DV_X_jl, 0, 0, 0, dv_x_reg(0), none);
-    m->out[m->depth] = g->code->n;
+    m->out[m->depth] = dv_x_jump(g, DV_X_jl);
     m->top[m->depth++] = g->code->n;
 }
 
@@ -191,17 +178,14 @@ static void enter(dv_x_vec *m, int count, int64_t k)
 // `count` is at least k.
 static void again(dv_x_vec *m, int count, int64_t k, int once)
 {
-    enum { JUMP_BYTES = 6 };
     dv_x *g = &m->gen;
     size_t top = m->top[--m->depth], out = m->out[m->depth];
     dv_x_add(g, count, -k);
     if (!once) {
         compare(g, count, k);
-        int64_t from = (int64_t)g->code->n + JUMP_BYTES;
-        dv_x_emit(g->code, DV_X_jge, 0, 0, 0, dv_x_reg(0),
-                  (dv_x_more){.imm = (int64_t)top - from});
+        dv_x_back(g, DV_X_jge, top);
     }
-    patch(g->code, out, g->code->n);
+    dv_x_land(g, out);
 }
 
 static void control(dv_x_vec *m, const dv_vec_mop *o)
@@ -326,7 +310,7 @@ static void put_pool(dv_x_vec *m)
     dv_code_bytes(code, pad, (size_t)own_base(m) - used);
     for (int i = 0; i < m->n_own; i++)
         put_own(m, &m->own[i]);
-    patch(code, m->pool_fix, start);
+    dv_x_patch(code, m->pool_fix, start);
 }
 
 static void one(dv_x_vec *m, const dv_vec_mop *o)

@@ -108,46 +108,62 @@ static void compare_whole(dv_x_vec *m, dv_vop op, int d, int a, int b)
     }
 }
 
-static void whole_op(dv_x_vec *m, dv_vop op, int d, int a, int b)
-{
-    dv_x *g = &m->gen;
-    switch (op) {
-    case DV_V_IADD:
-        dv_x_vvv(g, g->es == 8 ? DV_X_vaddi64 : DV_X_vaddi32, d, a, b);
-        break;
-    case DV_V_ISUB:
-        dv_x_vvv(g, g->es == 8 ? DV_X_vsubi64 : DV_X_vsubi32, d, a, b);
-        break;
-    case DV_V_IMUL:
-        dv_x_vvv(g, DV_X_vmuli32, d, a, b);
-        break;
-    case DV_V_IMIN:
-        dv_x_vvv(g, DV_X_vmini32, d, a, b);
-        break;
-    case DV_V_IMAX:
-        dv_x_vvv(g, DV_X_vmaxi32, d, a, b);
-        break;
-    case DV_V_IABS:
-        dv_x_vec_op(m, DV_X_vabsi32, d, 0, dv_x_reg(a));
-        break;
-    default:
-        compare_whole(m, op, d, a, b);
-    }
-}
+// The operations that are one instruction on two registers, for lanes of 4 and
+// of 8 bytes. There are no integers of 8 bytes but for addition and
+// subtraction. 0: the operation is none of these.
+#define BOTH(name) DV_X_##name##ps, DV_X_##name##pd
+#define ANY(name)  DV_X_##name, DV_X_##name
+static const uint16_t plain[DV_V_IMAX + 1][2] = {
+    [DV_V_FADD] = {BOTH(vadd)},
+    [DV_V_FSUB] = {BOTH(vsub)},
+    [DV_V_FMUL] = {BOTH(vmul)},
+    [DV_V_FDIV] = {BOTH(vdiv)},
+    [DV_V_AND] = {ANY(vandps)},
+    [DV_V_OR] = {ANY(vorps)},
+    [DV_V_XOR] = {ANY(vxorps)},
+    [DV_V_IADD] = {DV_X_vaddi32, DV_X_vaddi64},
+    [DV_V_ISUB] = {DV_X_vsubi32, DV_X_vsubi64},
+    [DV_V_IMUL] = {ANY(vmuli32)},
+    [DV_V_IMIN] = {ANY(vmini32)},
+    [DV_V_IMAX] = {ANY(vmaxi32)},
+};
 
-static void bit_op(dv_x_vec *m, const dv_vec_mop *o, int d, int a, int b)
+static void special_op(dv_x_vec *m, const dv_vec_mop *o, int d, int a, int b)
 {
     dv_x *g = &m->gen;
     int wide = g->es == 8;
+    uint64_t sign = wide ? UINT64_C(1) << 63 : UINT64_C(1) << 31;
     switch ((dv_vop)o->op) {
-    case DV_V_AND:
-        dv_x_vvv(g, DV_X_vandps, d, a, b);
+    case DV_V_FSQRT:
+        dv_x_vec_op(m, DV_XF(g, vsqrt), d, 0, dv_x_reg(a));
         break;
-    case DV_V_OR:
-        dv_x_vvv(g, DV_X_vorps, d, a, b);
+    case DV_V_FMIN:
+        least(m, d, a, b);
         break;
-    case DV_V_XOR:
-        dv_x_vvv(g, DV_X_vxorps, d, a, b);
+    case DV_V_FMAX:
+        most(m, d, a, b);
+        break;
+    case DV_V_FLEAST:
+    case DV_V_FMOST:
+        bound(m, (dv_vop)o->op, d, a, b);
+        break;
+    case DV_V_FNEG:
+        dv_x_vec_op(m, DV_X_vxorps, d, a, all_lanes(m, sign));
+        break;
+    case DV_V_FABS:
+        dv_x_vec_op(m, DV_X_vandps, d, a, all_lanes(m, sign - 1));
+        break;
+    case DV_V_FLT:
+    case DV_V_FLE:
+    case DV_V_FEQ:
+        compare_floats(m, (dv_vop)o->op, d, a, b);
+        break;
+    case DV_V_ILT:
+    case DV_V_IEQ:
+        compare_whole(m, (dv_vop)o->op, d, a, b);
+        break;
+    case DV_V_IABS:
+        dv_x_vec_op(m, DV_X_vabsi32, d, 0, dv_x_reg(a));
         break;
     case DV_V_SHL:
         dv_x_vec_op(m, wide ? DV_X_vsllv64 : DV_X_vsllv32, d, a,
@@ -168,59 +184,18 @@ static void bit_op(dv_x_vec *m, const dv_vec_mop *o, int d, int a, int b)
     }
 }
 
-static void float_op(dv_x_vec *m, dv_vop op, int d, int a, int b)
-{
-    dv_x *g = &m->gen;
-    uint64_t sign = g->es == 8 ? UINT64_C(1) << 63 : UINT64_C(1) << 31;
-    switch (op) {
-    case DV_V_FADD:
-        dv_x_vvv(g, DV_XF(g, vadd), d, a, b);
-        break;
-    case DV_V_FSUB:
-        dv_x_vvv(g, DV_XF(g, vsub), d, a, b);
-        break;
-    case DV_V_FMUL:
-        dv_x_vvv(g, DV_XF(g, vmul), d, a, b);
-        break;
-    case DV_V_FDIV:
-        dv_x_vvv(g, DV_XF(g, vdiv), d, a, b);
-        break;
-    case DV_V_FSQRT:
-        dv_x_vec_op(m, DV_XF(g, vsqrt), d, 0, dv_x_reg(a));
-        break;
-    case DV_V_FMIN:
-        least(m, d, a, b);
-        break;
-    case DV_V_FMAX:
-        most(m, d, a, b);
-        break;
-    case DV_V_FLEAST:
-    case DV_V_FMOST:
-        bound(m, op, d, a, b);
-        break;
-    case DV_V_FNEG:
-        dv_x_vec_op(m, DV_X_vxorps, d, a, all_lanes(m, sign));
-        break;
-    case DV_V_FABS:
-        dv_x_vec_op(m, DV_X_vandps, d, a, all_lanes(m, sign - 1));
-        break;
-    default:
-        compare_floats(m, op, d, a, b);
-    }
-}
-
 void dv_x_vec_compute(dv_x_vec *m, const dv_vec_mop *o)
 {
+    dv_x *g = &m->gen;
     int r[] = {dv_x_vec_reg(o->dst), dv_x_vec_reg(o->a), dv_x_vec_reg(o->b),
                dv_x_vec_reg(o->c)};
-    if (o->op == DV_V_SEL)
+    int op = o->op <= DV_V_IMAX ? plain[o->op][g->es == 8] : 0;
+    if (op)
+        dv_x_vvv(g, (dv_x_insn)op, r[0], r[1], r[2]);
+    else if (o->op == DV_V_SEL)
         pick(m, r[0], r[1], r[2], r[3]);
     else if (o->op == DV_V_FMA || o->op == DV_V_FNMA)
         mul_add(m, o->op == DV_V_FNMA, r);
-    else if (o->op >= DV_V_FADD && o->op <= DV_V_FEQ)
-        float_op(m, (dv_vop)o->op, r[0], r[1], r[2]);
-    else if (o->op >= DV_V_IADD && o->op <= DV_V_IEQ)
-        whole_op(m, (dv_vop)o->op, r[0], r[1], r[2]);
     else
-        bit_op(m, o, r[0], r[1], r[2]);
+        special_op(m, o, r[0], r[1], r[2]);
 }

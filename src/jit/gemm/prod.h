@@ -1,0 +1,70 @@
+// A matrix product as the generators of register tiles see it, whatever the
+// instruction set.
+#ifndef DV_JIT_PROD_H
+#define DV_JIT_PROD_H
+#include "jit/jit.h"
+
+// A product in terms of the scalar operand S and the vector operand V of the
+// register tiles (tile.h of a64/ and x64/). Strides (ld_, stride_) are in
+// bytes.
+typedef struct dv_prod {
+    int32_t n_s, n_v, k, batch;
+    int64_t ld_s, ld_v, ldc;
+    int64_t stride_s, stride_v;
+    // 1: the scalar operand S is stored as rows of k elements; 0: as rows of m.
+    int lane_k;
+    int panel; // 1: the scalar operand S is packed in panels
+    // 1: the scalar operand is B and the vector operand is A, so that a tile is
+    // a transposed block of C, which is transposed again when it is stored.
+    int c_turned;
+    // 1: matrix instructions are used, for which a vector holds two rows or two
+    // columns (a64/pairs.c).
+    int pairs;
+    int tile_rows; // prescribed number of rows of a tile; 0: any number
+    int one_sum;   // 1: no partial sums, one accumulator per element of C
+    // 1: the scalar operand S is packed into panels while it is read.
+    int pack_s;
+    // Bytes per row of the packed copy of the vector operand V that is written
+    // while V is read; 0: V is not packed.
+    int64_t pack_v;
+    // The bias: 0: none, 1: one value per row of the tile, 2: one value per
+    // column of the tile.
+    int bias;
+    int alpha, beta, relu;
+    // The fields below are for x86-64 only.
+    int stream; // 1: C is written with non-temporal stores
+    // 1: a step of k in S or V is too far for a displacement, so the pointer is
+    // advanced instead.
+    int far_s, far_v;
+    // The fields below are for AArch64 only. Number of steps of k (1, 2, 4 or
+    // 8) between two prefetches of rows of the block that the next kernel
+    // packs; 0: no such prefetches. These rows are ask_step bytes apart.
+    int ask;
+    int64_t ask_step;
+    // 1: each step of k also prefetches the cache line that follows the
+    // elements of the scalar operand S which it reads.
+    int ask_s;
+    // Number of rows of the next kernel's scalar operand that each tile copies
+    // (a64/ask.c); 0: none.
+    int bring;
+    int64_t step_c; // bytes in C from tile to tile; 0: tiles are adjacent
+} dv_prod;
+
+typedef struct dv_prod_tile {
+    // Rows of the tile, along the scalar operand S, and columns, along the
+    // vector operand V.
+    int rows, cols;
+    int nv; // vectors per row of the tile
+    // Number of sets of accumulators: step k adds to set k % sets, and the sets
+    // are added up at the end. Several sets give more independent chains.
+    int sets;
+} dv_prod_tile;
+
+// Describes the product of a shape whose elements of C have `es` bytes, `lanes`
+// of them in a vector. The fields that only one family of instruction sets has
+// are 0.
+dv_prod dv_prod_of(const dv_gemm_shape *s, int es, int lanes);
+// Returns the product with its batch merged into k, if the operands of the
+// batch follow each other in memory; else the product itself.
+dv_prod dv_prod_joined(const dv_prod *p);
+#endif
