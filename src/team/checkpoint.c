@@ -77,29 +77,16 @@ static dv_mpi_part part_of(const dv_rank *r, int32_t tensor)
 static uint64_t sum_own(const dv_rank *r, int32_t tensor, int64_t rank)
 {
     dv_mpi_part x = part_of(r, tensor);
-    int64_t at[DV_MAX_DIMS];
-    int last = x.n_dims - 1;
+    dv_box all = dv_box_whole(x.n_dims, x.shape);
     uint64_t sum = 0;
     if (!dv_rank_gives(dv_rank_plan(r, NULL), tensor, rank))
         return 0;
-    for (int d = 0; d <= last; d++)
-        at[d] = x.box.dim[d].off;
-    for (int more = !dv_box_empty(&x.box); more;) {
-        int64_t number = 0, off = 0;
-        for (int d = 0; d <= last; d++) {
-            number = number * x.shape[d] + at[d];
-            off = off * x.local.dim[d].size + at[d] - x.local.dim[d].off;
-        }
-        sum += sum_row((char *)x.data + off * x.elem_bytes,
-                       last < 0 ? 1 : x.box.dim[last].size, x.elem_bytes,
-                       x.file_off + number * x.elem_bytes);
-        more = 0;
-        for (int d = last - 1; d >= 0 && !more; d--) {
-            more = ++at[d] < x.box.dim[d].off + x.box.dim[d].size;
-            if (!more)
-                at[d] = x.box.dim[d].off;
-        }
-    }
+    for (dv_box_row w = dv_box_first_row(&x.box); w.n;
+         dv_box_next_row(&w, &x.box))
+        sum += sum_row((char *)x.data +
+                           dv_box_offset(&x.local, w.at) * x.elem_bytes,
+                       w.n, x.elem_bytes,
+                       x.file_off + dv_box_offset(&all, w.at) * x.elem_bytes);
     return sum;
 }
 

@@ -761,10 +761,9 @@ static void local_boxes(dv_rank *r)
     for (int32_t t = 0; t < p->n_tensors; t++) {
         r->own[t] = dv_dist_own(&r->plan->team.tensors[t], r->comm->rank);
         r->local[t] = r->own[t];
-        if (!kept_whole(p, t))
-            continue;
-        for (int d = 0; d < p->tensors[t].n_dims; d++)
-            r->local[t].dim[d] = (dv_range){0, p->tensors[t].shape[d]};
+        if (kept_whole(p, t))
+            r->local[t] =
+                dv_box_whole(p->tensors[t].n_dims, p->tensors[t].shape);
     }
     for (int32_t i = 0; i < p->n_ops; i++)
         for (int k = 0; k < p->ops[i].n_reads && r->ops[i].has_target; k++) {
