@@ -32,9 +32,7 @@ dv_status dv_peers_settle(dv_peers *p, dv_status st, dv_diag *mine,
         dv_diag_destroy(mine);
         return st;
     }
-    st = dv_comm_settle(p->comm, st, mine, diag);
-    dv_diag_destroy(mine);
-    return st;
+    return dv_comm_conclude(p->comm, st, mine, diag);
 }
 
 static dv_status make(dv_peers **out, dv_comm *comm, dv_local *local,
@@ -72,8 +70,7 @@ dv_status dv_peers_mpi(dv_peers **out, const void *mpi_comm,
     DV_TRY(dv_mpi_create(&comm, mpi_comm, &o, diag));
     dv_diag *mine = dv_diag_create();
     dv_status st = make(&p, comm, NULL, mine);
-    st = dv_comm_settle(comm, st, mine, diag);
-    dv_diag_destroy(mine);
+    st = dv_comm_conclude(comm, st, mine, diag);
     if (st == DV_OK) {
         *out = p;
         return DV_OK;

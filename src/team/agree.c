@@ -58,6 +58,33 @@ dv_status dv_comm_settle(dv_comm *c, dv_status st, dv_diag *mine, dv_diag *diag)
                    "rank %" PRId64 ": %s", who, n.text);
 }
 
+dv_status dv_comm_conclude(dv_comm *c, dv_status st, dv_diag *mine,
+                           dv_diag *diag)
+{
+    st = dv_comm_settle(c, st, mine, diag);
+    dv_diag_destroy(mine);
+    return st;
+}
+
+dv_status dv_comm_conclude_with(dv_comm *c, dv_status st, dv_diag *mine,
+                                void *data, size_t bytes, dv_diag *diag)
+{
+    DV_TRY(dv_comm_conclude(c, st, mine, diag));
+    st = c->ops->share(c, 0, data, (int64_t)bytes);
+    return st == DV_OK ? DV_OK : dv_comm_error(c, st, diag);
+}
+
+dv_status dv_comm_same_hash(dv_comm *c, uint64_t hash, int *same)
+{
+    // Find the maximum of all hashes, and their minimum as the maximum of the
+    // negated values; 63 bits, because agree compares signed numbers.
+    int64_t most = (int64_t)(hash >> 1), least = -most;
+    DV_TRY(c->ops->agree(c, &most));
+    DV_TRY(c->ops->agree(c, &least));
+    *same = most == -least;
+    return DV_OK;
+}
+
 // Finds the value that more than half of the ranks have, if there is one, by
 // the Boyer-Moore majority vote.
 static dv_status common(dv_comm *c, uint64_t hash, uint64_t *out)
@@ -76,13 +103,9 @@ static dv_status common(dv_comm *c, uint64_t hash, uint64_t *out)
 dv_status dv_comm_same(dv_comm *c, uint64_t hash, const char *what,
                        dv_diag *diag)
 {
-    // Find the maximum of all hashes, and their minimum as the maximum of the
-    // negated values; 63 bits, because agree compares signed numbers.
-    int64_t most = (int64_t)(hash >> 1), least = -most;
-    dv_status st = c->ops->agree(c, &most);
-    if (st == DV_OK)
-        st = c->ops->agree(c, &least);
-    if (st == DV_OK && most == -least)
+    int same = 0;
+    dv_status st = dv_comm_same_hash(c, hash, &same);
+    if (same)
         return DV_OK;
     uint64_t usual = hash;
     if (st == DV_OK)

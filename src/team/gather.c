@@ -121,8 +121,7 @@ static dv_status gather(gatherer *g, dv_rank *r, void *whole, dv_diag *diag)
     if (st == DV_OK)
         st = g->comm->ops->open(g->comm, &w, number, &g->send, g->n_sends,
                                 g->receives, g->n_receives, mine);
-    st = dv_comm_settle(g->comm, st, mine, diag);
-    dv_diag_destroy(mine);
+    st = dv_comm_conclude(g->comm, st, mine, diag);
     if (st == DV_OK) {
         st = carry(g, w, whole);
         if (st != DV_OK)

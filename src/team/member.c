@@ -14,9 +14,7 @@ static dv_status make(dv_member *m, const dv_plan *plan,
     dv_status st = dv_plan_check(plan, mine); // an invalid plan is not run
     if (st == DV_OK)
         st = dv_rank_create(&m->rank, plan, m->comm, options, mine);
-    st = dv_comm_settle(m->comm, st, mine, diag);
-    dv_diag_destroy(mine);
-    DV_TRY(st);
+    DV_TRY(dv_comm_conclude(m->comm, st, mine, diag));
     return dv_rank_compare(m->rank, "created", diag);
 }
 
@@ -38,8 +36,7 @@ dv_status dv_member_create(dv_member **out, const dv_plan *plan,
     dv_diag *mine = dv_diag_create();
     dv_member *m = dv_alloc(sizeof *m);
     dv_status st = m ? DV_OK : dv_nomem(mine);
-    st = dv_comm_settle(comm, st, mine, diag);
-    dv_diag_destroy(mine);
+    st = dv_comm_conclude(comm, st, mine, diag);
     if (st != DV_OK) {
         dv_release(m);
         dv_mpi_destroy(comm);

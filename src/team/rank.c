@@ -939,29 +939,6 @@ static dv_status make_sums(dv_rank *r, dv_diag *diag)
     return DV_OK;
 }
 
-static uint64_t hash_int(uint64_t h, int64_t n)
-{
-    return dv_hash(h, &n, sizeof n);
-}
-
-// Hashes the split reductions and the exchanges before each op; ranks open the
-// message sets (wires) of both in this order.
-static uint64_t hash_messages(uint64_t h, const dv_team *t)
-{
-    for (int32_t i = 0; i < t->n_follows; i++) {
-        const dv_follow *f = &t->follows[i];
-        h = hash_int(hash_int(h, f->op), f->var);
-        h = hash_int(hash_int(h, f->read), f->dim);
-    }
-    for (int32_t i = 0; i < t->n_swaps; i++) {
-        const dv_swap *s = &t->swaps[i];
-        h = hash_int(hash_int(h, s->op), s->tensor);
-        h = hash_int(hash_int(h, s->repeat), s->n_prior);
-        h = dv_hash(h, s->prior, (size_t)s->n_prior * sizeof *s->prior);
-    }
-    return h;
-}
-
 // Hashes what must be the same on all ranks: the program, the distribution of
 // its tensors, and the exchanges.
 static dv_status hash_plan(dv_rank *r, dv_diag *diag)
@@ -976,11 +953,10 @@ static dv_status hash_plan(dv_rank *r, dv_diag *diag)
     r->hash = dv_hash(DV_HASH, text.at, text.len);
     dv_text_free(&text);
     r->program = r->hash;
+    const uint64_t parts[] = {dv_team_hash_cuts(r->p, t),
+                              dv_team_hash_swaps(t)};
     r->hash = dv_hash(r->hash, t->grid, (size_t)t->n_axes * sizeof *t->grid);
-    for (int32_t i = 0; i < r->p->n_tensors; i++)
-        r->hash = dv_hash(r->hash, t->tensors[i].axis,
-                          (size_t)t->tensors[i].n_dims * sizeof(int));
-    r->hash = hash_messages(r->hash, t);
+    r->hash = dv_hash(r->hash, parts, sizeof parts);
     return DV_OK;
 }
 
