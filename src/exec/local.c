@@ -61,22 +61,12 @@ static int find_homes(finder *f)
 // must be indexed by at most one variable, with coefficient 1.
 static int tile_box(const dv_plan *plan, int32_t op, int64_t *sides)
 {
-    const dv_op *o = &plan->ops->ops[op];
-    uint32_t seen = 0;
-    for (int d = 0; d < o->write.n_dims; d++) {
-        const dv_index *x = &o->write.index[d];
-        sides[d] = 1;
-        int n = 0;
-        for (int v = 0; v < o->n_vars; v++) {
-            if (x->coef[v] == 0)
-                continue;
-            if (x->coef[v] != 1 || n++ || (seen >> v & 1))
-                return 0;
-            seen |= 1u << v;
-            sides[d] = plan->slices[op][v];
-        }
-    }
-    return 1;
+    const dv_access *a = &plan->ops->ops[op].write;
+    int vars[DV_MAX_DIMS];
+    int is_box = dv_access_is_box(&plan->ops->ops[op], a, vars);
+    for (int d = 0; is_box && d < a->n_dims; d++)
+        sides[d] = vars[d] < 0 ? 1 : plan->slices[op][vars[d]];
+    return is_box;
 }
 
 // Returns 1 for a reduction to a vector over at least MANY elements each. The
@@ -99,11 +89,7 @@ static int add_local(finder *f, int32_t t, dv_group_plan *g, int64_t *used)
     l->strides = DV_NEW(&f->x->arena, int64_t, x->n_dims + 1);
     if (!l->strides)
         return 0;
-    int64_t n = 1;
-    for (int d = x->n_dims - 1; d >= 0; d--) {
-        l->strides[d] = n;
-        n *= sides[d];
-    }
+    int64_t n = dv_row_strides(x->n_dims, sides, l->strides);
     l->tensor = t;
     l->op = f->writer[t];
     l->off_bytes = *used;

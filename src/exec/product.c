@@ -620,13 +620,10 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
 
 // Returns the address of the first element that a tile accesses in a tensor;
 // `at` is the address of the tensor's element 0.
-static char *begin_of(const dv_flat *flat, int32_t n_vars, const dv_tile *t,
+static char *begin_of(const dv_flat *flat, const dv_op *op, const dv_tile *t,
                       void *at, int64_t elem_bytes)
 {
-    int64_t off = flat->base;
-    for (int v = 0; v < n_vars; v++)
-        off += flat->coef[v] * t->begin[v];
-    return (char *)at + off * elem_bytes;
+    return (char *)at + dv_flat_at(flat, op, t->begin) * elem_bytes;
 }
 
 // The arguments of a running tile whose sums need an epilogue.
@@ -675,8 +672,8 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
     char *op[DV_N_OPERANDS], *room = memory;
     int64_t steps[DV_MAX_VARS];
     for (int i = 0; i < DV_N_OPERANDS; i++) {
-        op[i] = begin_of(p->flat[i], p->o->n_vars, t, at[p->access[i]],
-                         p->elem_bytes[i]);
+        op[i] =
+            begin_of(p->flat[i], p->o, t, at[p->access[i]], p->elem_bytes[i]);
         if (i == 2 || !p->copied[i])
             continue;
         dv_widen_run(&p->copy[i], t->begin, t->end, op[i], room);
@@ -692,8 +689,7 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
         return;
     }
     if (p->bias >= 0)
-        dv_contract_bias(m->c,
-                         begin_of(&p->how.kernel->reads[p->bias], p->o->n_vars,
-                                  t, at[p->bias], p->sum_bytes));
+        dv_contract_bias(m->c, begin_of(&p->how.kernel->reads[p->bias], p->o, t,
+                                        at[p->bias], p->sum_bytes));
     dv_contract_part(m->c, 0, op[0], op[1], p->how.parts ? acc : op[2]);
 }

@@ -6,18 +6,15 @@
 // completely; -1 if the dim has one element; -2 if neither holds.
 static int whole_var(const dv_op *op, const dv_index *x, int64_t extent)
 {
-    int var = -1;
-    if (x->base != 0)
+    int v = dv_index_var(op, x);
+    if (x->base != 0 || v == DV_NO_VAR)
         return -2;
-    for (int v = 0; v < op->n_vars; v++) {
-        if (x->coef[v] == 0)
-            continue;
-        if (var >= 0 || x->coef[v] != 1 || op->vars[v].begin != 0 ||
-            op->vars[v].end != extent)
-            return -2;
-        var = v;
-    }
-    return var < 0 && extent != 1 ? -2 : var;
+    if (v == DV_CONSTANT)
+        return extent == 1 ? -1 : -2;
+    return x->coef[v] == 1 && op->vars[v].begin == 0 &&
+                   op->vars[v].end == extent
+               ? v
+               : -2;
 }
 
 static int one_tile_a_core(const dv_group *g)

@@ -48,8 +48,7 @@ static void splits_of(const dv_plan *plan, int32_t op, dv_splits *d)
     for (int v = 0; v < DV_MAX_VARS; v++)
         d->n[v] = 1;
     for (int v = 0; v < o->n_vars; v++)
-        d->n[v] =
-            dv_ceil_div(o->vars[v].end - o->vars[v].begin, plan->slices[op][v]);
+        d->n[v] = dv_plan_n_slices(plan, op, v);
 }
 
 static int spans_fit(const dv_plan *plan, const dv_divide_space *s,
@@ -134,9 +133,7 @@ static int deal_alike(const follower *f, int r, const dv_view *has)
             if (needs.var[d] >= 0)
                 slot[needs.var[d]] = lo[d] / plan->slices[f->op][needs.var[d]];
         for (int v = 0; v < o->n_vars; v++)
-            tile = tile * dv_ceil_div(o->vars[v].end - o->vars[v].begin,
-                                      plan->slices[f->op][v]) +
-                   slot[v];
+            tile = tile * dv_plan_n_slices(plan, f->op, v) + slot[v];
         if (tile < tiles && !dealt[tile]) {
             dealt[tile] = 1;
             deals[n++] = (dv_deal){c, tile, 1};

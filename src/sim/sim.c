@@ -400,7 +400,7 @@ void dv_sim_destroy(dv_sim *m)
 
 const dv_moved *dv_sim_moved_by(const dv_sim *m, int32_t op, int64_t core)
 {
-    return &m->by[op * m->plan->target.cores + core];
+    return counts_of(m, op, core);
 }
 
 const unsigned char *dv_sim_scratch(const dv_sim *m, int64_t core)
@@ -644,67 +644,41 @@ static void run_core(dv_sim *m, dv_strips *s, const dv_tile *b, int stores)
         visit(m, s, order[i], b, FORGET);
 }
 
-static int64_t count_parts(const dv_plan *plan, int32_t op)
+static void be_core(dv_sim *m, int32_t op, int64_t core)
 {
-    const dv_op *o = &plan->ops->ops[op];
-    int64_t n = 1;
-    for (int v = 0; v < o->n_vars; v++)
-        if (o->vars[v].reduce)
-            n *= dv_ceil_div(o->vars[v].end - o->vars[v].begin,
-                             plan->slices[op][v]);
-    return n;
+    m->core = core;
+    m->counts = counts_of(m, op, core);
 }
 
-// Returns the tile that computes part number `part` of the results of `tile`.
-static int64_t sibling(const dv_plan *plan, int32_t op, int64_t tile,
-                       int64_t part)
+// Counts the accumulators that the current core received from another.
+static void count_ring(dv_sim *m, const dv_strips *s)
 {
-    const dv_op *o = &plan->ops->ops[op];
-    int64_t out = 0, weight = 1;
-    for (int v = o->n_vars - 1; v >= 0; v--) {
-        int64_t len = o->vars[v].end - o->vars[v].begin;
-        int64_t n = dv_ceil_div(len, plan->slices[op][v]), slot = tile % n;
-        if (o->vars[v].reduce) {
-            slot = part % n;
-            part /= n;
-        }
-        out += slot * weight;
-        weight *= n;
-        tile /= n;
-    }
-    return out;
+    int64_t n = s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
+    m->moved.ring_bytes += n;
+    m->counts->ring_bytes += n;
 }
 
 // Runs all parts of the results of a tile, in order. Each core passes its
 // accumulators to the next; the last core finishes the results and stores them.
 static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
 {
-    int64_t parts = count_parts(m->plan, op);
-    if (sibling(m->plan, op, tile, 0) != tile)
+    const dv_op *o = &m->plan->ops->ops[op];
+    dv_tile first, b;
+    int64_t parts;
+    dv_plan_tile(&first, m->plan, op, tile);
+    if (dv_tile_part(o, &first, &parts) != 0)
         // This part runs together with the first part of its tile's results.
         return;
     for (int64_t k = 0; k < parts && s->status == DV_OK; k++) {
-        int64_t here = sibling(m->plan, op, tile, k);
-        dv_tile b;
+        int64_t here = dv_tile_of_part(o, &first, k), before = m->core;
         dv_plan_tile(&b, m->plan, op, here);
         s->part = parts == 1 ? DV_WHOLE : k ? DV_NEXT_PART : DV_FIRST_PART;
         s->parts = m->parts;
-        int64_t before = k ? m->core_of[sibling(m->plan, op, tile, k - 1)] : -1;
-        m->core = m->core_of[here];
-        m->counts = &m->by[op * m->plan->target.cores + m->core];
+        be_core(m, op, m->core_of[here]);
         run_core(m, s, &b, k == parts - 1);
-        if (k && before != m->core_of[here]) {
-            int64_t n = s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
-            m->moved.ring_bytes += n;
-            m->counts->ring_bytes += n;
-        }
+        if (k && before != m->core)
+            count_ring(m, s);
     }
-}
-
-static void be_core(dv_sim *m, int32_t op, int64_t core)
-{
-    m->core = core;
-    m->counts = &m->by[op * m->plan->target.cores + core];
 }
 
 // Computes one core's partial sums of a tile into `acc`.
@@ -758,11 +732,8 @@ static void run_cut_tile(dv_sim *m, dv_strips *s, const dv_group_grid *g,
         be_core(m, op, dv_grid_core_number(m->plan, r));
         run_part(m, s, &b, m->peer);
         dv_strips_add(s->k, m->parts, m->peer, s->n_parts);
-        if (m->core != owner) {
-            int64_t n = s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
-            m->moved.ring_bytes += n;
-            m->counts->ring_bytes += n;
-        }
+        if (m->core != owner)
+            count_ring(m, s);
     }
     be_core(m, op, owner);
     if (s->status == DV_OK)
