@@ -43,8 +43,7 @@ static void find_cuts(dv_view *v, const dv_op *o)
     }
 }
 
-const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t group,
-                         int32_t op, int k)
+const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k)
 {
     const dv_op *o = &plan->ops->ops[op];
     const dv_access *a = k < o->n_reads ? &o->reads[k] : &o->write;
@@ -52,7 +51,7 @@ const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t group,
     uint32_t seen = 0;
     // The fields are set one by one, because the struct is large.
     out->plan = plan;
-    out->group = &plan->groups[group];
+    out->group = &plan->groups[dv_group_of(plan, op)];
     out->op = op;
     out->n_dims = a->n_dims;
     out->is_write = k == o->n_reads;
@@ -176,7 +175,7 @@ int dv_access_of(const dv_op *op, int32_t tensor)
 
 const char *dv_home_view(dv_view *out, const dv_plan *plan, const dv_home *h)
 {
-    return dv_view_make(out, plan, dv_group_of(plan, h->as_op), h->as_op,
+    return dv_view_make(out, plan, h->as_op,
                         dv_access_of(&plan->ops->ops[h->as_op], h->tensor));
 }
 

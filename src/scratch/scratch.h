@@ -58,14 +58,13 @@ typedef struct dv_life {
     const dv_plan *plan;
     const dv_scratch_rules *rules;
     dv_arena *arena;
-    int32_t *group_of; // by op
-    int32_t *loop_of;  // by op: the innermost repeat around it, or -1
-    int32_t *loop_in;  // by repeat: the one around it, or -1
-    int32_t *externs;  // extern ops before op i
-    double *times;     // by op: how often it runs
-    int32_t *read_at;  // by tensor: where its reading ops begin in `reads`
-    int32_t *reads;    // ops, each once per tensor
-    int32_t *def;      // by tensor: the op that writes it, or -1
+    int32_t *loop_of; // by op: the innermost repeat around it, or -1
+    int32_t *loop_in; // by repeat: the one around it, or -1
+    int32_t *externs; // extern ops before op i
+    double *times;    // by op: how often it runs
+    int32_t *read_at; // by tensor: where its reading ops begin in `reads`
+    int32_t *reads;   // ops, each once per tensor
+    int32_t *def;     // by tensor: the op that writes it, or -1
     uint8_t *updated;
     dv_cand *cands;
     int32_t n_cands, cap_cands;

@@ -198,22 +198,6 @@ static NAME(value) NAME(eval)(dv_strips *s, const dv_expr *e, int slot)
     return (NAME(value)){buf, each};
 }
 
-static T NAME(step)(dv_reducer r, T acc, T x)
-{
-    switch (r) {
-    case DV_RED_SUM:
-    case DV_RED_MEAN:
-        return (T)ADD(acc, x);
-    case DV_RED_PROD:
-        return (T)MUL(acc, x);
-    case DV_RED_MAX:
-        return NAME(max)(acc, x);
-    case DV_RED_MIN:
-        return NAME(min)(acc, x);
-    }
-    return acc;
-}
-
 // Combines acc[i] with v[i] by the reducer. The switch is outside of the loops,
 // so that the compiler vectorizes them.
 static void NAME(accumulate)(dv_reducer r, T *acc, NAME(value) v, int64_t n)
@@ -331,14 +315,13 @@ static void NAME(pass_part)(dv_strips *s, T *acc, int64_t n)
 {
     T *parts = (T *)s->parts + s->n_parts;
     dv_reducer r = (dv_reducer)s->k->reduce->fn;
-    for (int64_t i = 0; i < n; i++) {
-        if (s->part == DV_FIRST_PART)
-            parts[i] = acc[i];
-        else if (s->part == DV_NEXT_PART)
-            parts[i] = NAME(step)(r, parts[i], acc[i]);
-        else
-            acc[i] = parts[i];
-    }
+    size_t bytes = (size_t)n * sizeof *acc;
+    if (s->part == DV_FIRST_PART)
+        memcpy(parts, acc, bytes);
+    else if (s->part == DV_NEXT_PART)
+        NAME(accumulate)(r, parts, (NAME(value)){acc, 1}, n);
+    else
+        memcpy(acc, parts, bytes);
     s->n_parts += n;
 }
 
@@ -376,8 +359,8 @@ void NAME(dv_strips)(dv_strips *s, const int64_t *begin, const int64_t *end)
                 int64_t width = len < DV_STRIP ? len : DV_STRIP;
                 NAME(reduce_all)(s, begin, end, inner, acc, width);
                 for (int64_t i = 1; i < width; i++)
-                    acc[0] =
-                        NAME(step)((dv_reducer)k->reduce->fn, acc[0], acc[i]);
+                    NAME(accumulate)
+                ((dv_reducer)k->reduce->fn, acc, (NAME(value)){acc + i, 0}, 1);
                 s->n = 1;
                 s->at[strip] = begin[strip];
             } else if (k->reduce) {
