@@ -59,12 +59,7 @@ dv_status dv_peers_alone(dv_peers **out, dv_diag *diag)
 dv_status dv_peers_mpi(dv_peers **out, const void *mpi_comm,
                        const dv_member_options *options, dv_diag *diag)
 {
-    dv_mpi_options o = {0};
-    if (options) {
-        o.timeout_s = options->timeout_s;
-        o.checked = options->checked;
-        o.max_bytes = options->max_message_bytes;
-    }
+    dv_mpi_options o = dv_mpi_options_of(options);
     dv_comm *comm = NULL;
     dv_peers *p = NULL;
     DV_TRY(dv_mpi_create(&comm, mpi_comm, &o, diag));
@@ -119,9 +114,7 @@ static dv_status split_local(dv_peers **out, dv_peers *p, int64_t colour,
     int64_t n = 0, me = 0, first = -1;
     for (int64_t r = 0; r < c->size; r++) {
         int64_t theirs = colour;
-        dv_status st = c->ops->share(c, r, &theirs, (int64_t)sizeof theirs);
-        if (st != DV_OK)
-            return dv_comm_error(c, st, diag);
+        DV_TRY(dv_comm_share(c, r, &theirs, sizeof theirs, diag));
         if (theirs != colour)
             continue;
         first = first < 0 ? r : first;

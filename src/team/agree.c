@@ -18,6 +18,13 @@ dv_status dv_comm_error(dv_comm *c, dv_status st, dv_diag *diag)
                    c->why[0] ? c->why : "another rank failed");
 }
 
+dv_status dv_comm_share(dv_comm *c, int64_t root, void *data, size_t bytes,
+                        dv_diag *diag)
+{
+    dv_status st = c->ops->share(c, root, data, (int64_t)bytes);
+    return st == DV_OK ? DV_OK : dv_comm_error(c, st, diag);
+}
+
 // The status and message of the lowest rank that failed.
 typedef struct note {
     int64_t status;
@@ -50,9 +57,7 @@ dv_status dv_comm_settle(dv_comm *c, dv_status st, dv_diag *mine, dv_diag *diag)
     int64_t who = c->size - first;
     if (who == c->rank)
         write_note(&n, st, mine);
-    met = c->ops->share(c, who, &n, (int64_t)sizeof n);
-    if (met != DV_OK)
-        return dv_comm_error(c, met, diag);
+    DV_TRY(dv_comm_share(c, who, &n, sizeof n, diag));
     n.text[sizeof n.text - 1] = 0;
     return dv_fail(diag, (dv_status)n.status, DV_NOWHERE,
                    "rank %" PRId64 ": %s", who, n.text);
@@ -70,8 +75,7 @@ dv_status dv_comm_conclude_with(dv_comm *c, dv_status st, dv_diag *mine,
                                 void *data, size_t bytes, dv_diag *diag)
 {
     DV_TRY(dv_comm_conclude(c, st, mine, diag));
-    st = c->ops->share(c, 0, data, (int64_t)bytes);
-    return st == DV_OK ? DV_OK : dv_comm_error(c, st, diag);
+    return dv_comm_share(c, 0, data, bytes, diag);
 }
 
 dv_status dv_comm_same_hash(dv_comm *c, uint64_t hash, int *same)

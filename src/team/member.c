@@ -18,18 +18,26 @@ static dv_status make(dv_member *m, const dv_plan *plan,
     return dv_rank_compare(m->rank, "created", diag);
 }
 
+dv_mpi_options dv_mpi_options_of(const dv_member_options *options)
+{
+    dv_mpi_options o = {0};
+    if (options) {
+        o.timeout_s = options->timeout_s;
+        o.checked = options->checked;
+        o.max_bytes = options->max_message_bytes;
+    }
+    return o;
+}
+
 dv_status dv_member_create(dv_member **out, const dv_plan *plan,
                            const void *mpi_comm,
                            const dv_member_options *options, dv_diag *diag)
 {
-    dv_mpi_options o = {0};
+    dv_mpi_options o = dv_mpi_options_of(options);
     dv_rank_options how = {0};
     if (options) {
         how.threads = options->threads;
         how.no_overlap = options->no_overlap;
-        o.timeout_s = options->timeout_s;
-        o.checked = options->checked;
-        o.max_bytes = options->max_message_bytes;
     }
     dv_comm *comm = NULL;
     DV_TRY(dv_mpi_create(&comm, mpi_comm, &o, diag));
@@ -65,13 +73,20 @@ int64_t dv_member_rank(const dv_member *m)
     return m->comm->rank;
 }
 
+static dv_status find_tensor(const dv_member *m, const char *name, int32_t *out,
+                             dv_diag *diag)
+{
+    *out = dv_program_find(dv_rank_plan(m->rank, NULL)->ops, name);
+    return *out >= 0 ? DV_OK
+                     : dv_fail(diag, DV_E_NAME, DV_NOWHERE,
+                               "the program has no tensor %s", name);
+}
+
 dv_status dv_member_data(const dv_member *m, const char *tensor, void **data,
                          dv_box *local, dv_box *own, dv_diag *diag)
 {
-    int32_t t = dv_program_find(dv_rank_plan(m->rank, NULL)->ops, tensor);
-    if (t < 0)
-        return dv_fail(diag, DV_E_NAME, DV_NOWHERE,
-                       "the program has no tensor %s", tensor);
+    int32_t t;
+    DV_TRY(find_tensor(m, tensor, &t, diag));
     *data = dv_rank_data(m->rank, t, local, own);
     return DV_OK;
 }
@@ -86,9 +101,7 @@ dv_status dv_member_gather(dv_member *m, const char *tensor, void *whole,
 {
     const dv_fact which = {"tensor", tensor};
     DV_TRY(dv_comm_compare(m->comm, &which, 1, "called", diag));
-    int32_t t = dv_program_find(dv_rank_plan(m->rank, NULL)->ops, tensor);
-    if (t < 0)
-        return dv_fail(diag, DV_E_NAME, DV_NOWHERE,
-                       "the program has no tensor %s", tensor);
+    int32_t t;
+    DV_TRY(find_tensor(m, tensor, &t, diag));
     return dv_rank_gather(m->rank, t, whole, diag);
 }

@@ -112,6 +112,9 @@ dv_status dv_comm_same(dv_comm *c, uint64_t hash, const char *what,
                        dv_diag *diag);
 // Reports the failure of a dv_comm function in `diag`, with its reason c->why.
 dv_status dv_comm_error(dv_comm *c, dv_status st, dv_diag *diag);
+// Broadcasts rank root's data to all ranks and reports a failure in `diag`.
+dv_status dv_comm_share(dv_comm *c, int64_t root, void *data, size_t bytes,
+                        dv_diag *diag);
 // Extends a hash by n bytes (FNV-1a); the initial value is DV_HASH.
 #define DV_HASH ((uint64_t)0xcbf29ce484222325u)
 uint64_t dv_hash(uint64_t h, const void *bytes, size_t n);
@@ -276,6 +279,8 @@ typedef struct dv_mpi_options {
     double timeout_s; // longest wait for another rank; 0: unlimited
     int checked;
 } dv_mpi_options;
+// Returns the options that concern MPI; `options` may be NULL.
+dv_mpi_options dv_mpi_options_of(const dv_member_options *options);
 
 // Creates a communicator over a duplicate of *mpi_comm, an MPI_Comm (NULL: all
 // processes), collectively. `options` may be NULL.
