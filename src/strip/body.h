@@ -2,6 +2,7 @@
 // type with these macros defined:
 //   T       the type            NAME(x)  x with the type's suffix
 //   REAL    1 for floats        FN(x)    the C function x for the type
+//   BITS    for floats: the unsigned type of the same size
 //
 // A value is a strip of `n` elements, or one element that stands for all of
 // them.
@@ -56,6 +57,37 @@ static NAME(value) NAME(read)(dv_strips *s, int32_t read, T *buf)
 }
 
 #if REAL
+// Minimum and maximum of IEEE 754-2019: -0 is less than +0, and nan propagates.
+// They use no short-circuit operators, so that compilers vectorize the loops.
+static inline BITS NAME(bits)(T x)
+{
+    BITS u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+static inline T NAME(min)(T x, T y)
+{
+    int minus_0 = (NAME(bits)(x) == (BITS)1 << (8 * sizeof x - 1)) & (y == 0);
+    return (x < y) | (x != x) | minus_0 ? x : y;
+}
+
+static inline T NAME(max)(T x, T y)
+{
+    int plus_0 = (NAME(bits)(x) == 0) & (y == 0);
+    return (x > y) | (x != x) | plus_0 ? x : y;
+}
+
+static T NAME(constant)(double v)
+{
+    return (T)v;
+}
+
+static int64_t NAME(whole)(T v)
+{
+    return whole((double)v);
+}
+
 // Computes 1 / (1 + exp(-x)). Below -EXP_MOST, where exp(-x) may overflow, the
 // result is exp(x), because 1 + exp(x) rounds to 1.
 static T NAME(sigmoid)(T x)
