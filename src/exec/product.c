@@ -54,32 +54,6 @@ struct dv_product {
     product_made *made;
 };
 
-// Finds the two reads whose product is summed. Returns 0 if the op is not such
-// a sum.
-static int find_factors(const dv_op *o, const dv_expr *sum, int32_t *factor)
-{
-    const dv_expr *e = sum ? sum->arg[0] : NULL;
-    if (!sum || (sum->fn != DV_RED_SUM && sum->fn != DV_RED_MEAN) ||
-        e->kind != DV_EXPR_APPLY || e->fn != DV_FN_MUL)
-        return 0;
-    for (int i = 0; i < 2; i++) {
-        if (e->arg[i]->kind != DV_EXPR_READ)
-            return 0;
-        factor[i] = e->arg[i]->read;
-        if (dv_access_is_indirect(&o->reads[factor[i]]))
-            return 0;
-    }
-    return !dv_access_is_indirect(&o->write) && !o->is_extern;
-}
-
-static int reads_result(const dv_op *o)
-{
-    for (int r = 0; r < o->n_reads; r++)
-        if (o->reads[r].tensor == o->write.tensor)
-            return 1;
-    return 0;
-}
-
 static int is_apply(const dv_expr *e, dv_fn fn)
 {
     return e->kind == DV_EXPR_APPLY && e->fn == fn;
@@ -286,7 +260,7 @@ static int fill_product(dv_product *p)
 {
     const dv_kernel *k = p->how.kernel;
     int32_t factor[2];
-    if (!find_factors(p->o, k->reduce, factor))
+    if (!dv_sums_factors(p->o, factor))
         return 0;
     if (p->sums->pairs && dv_jit_isa(p->how.jit)) {
         dv_dtype t =
@@ -302,7 +276,7 @@ static int fill_product(dv_product *p)
     if (k->compute == DV_IN_I64 && p->nest.narrow != DV_I8 && !p->how.vec)
         return 0;
     int last = last_touch(p->o, k->reduce);
-    int whole = !p->how.parts && !reads_result(p->o);
+    int whole = !p->how.parts && !dv_op_reads(p->o, p->o->write.tensor);
     if (!fill_operands(p, factor) || !fill_nest(p))
         return 0;
     p->there = whole && p->stored == p->nest.dtype;

@@ -205,8 +205,7 @@ static int plain_indices(const dv_op *op, const dv_access *a)
 static int possible(const dv_vec_how *how, const dv_isa *isa, dv_dtype *compute)
 {
     const dv_op *op = how->op;
-    static const dv_dtype in[] = {DV_F32, DV_F64, DV_I32};
-    *compute = how->as_f32 ? DV_F32 : in[dv_op_compute(how->p, op)];
+    *compute = how->as_f32 ? DV_F32 : dv_kernel_type(dv_op_compute(how->p, op));
     if (op->is_extern || op->n_reads >= DV_VEC_MAX_OPERANDS ||
         dv_access_is_indirect(&op->write) || n_reducers(op->body) > 1)
         return 0;
@@ -969,6 +968,16 @@ static void reduce_pieces(runner *r)
         advance(r, var, -all);
 }
 
+// Returns the address of an operand at the point `begin`.
+static char *operand_at(const dv_vec_op *v, void *const *at,
+                        const int64_t *begin, int32_t operand)
+{
+    char *p = (char *)at[v->read[operand]] + v->base[operand];
+    for (int k = 0; k < v->n_vars; k++)
+        p += begin[k] * v->step[operand * v->n_vars + k];
+    return p;
+}
+
 static void set_out(runner *r, const dv_vec_op *v, void *const *at,
                     const int64_t *begin, const int64_t *end)
 {
@@ -979,11 +988,8 @@ static void set_out(runner *r, const dv_vec_op *v, void *const *at,
     r->n = v->inner < 0 ? 1 : end[v->inner] - begin[v->inner];
     for (int k = 0; k < v->n_vars; k++)
         r->point[k] = begin[k];
-    for (int i = 0; i < v->n_operands; i++) {
-        r->at[i] = (char *)at[v->read[i]] + v->base[i];
-        for (int k = 0; k < v->n_vars; k++)
-            r->at[i] += begin[k] * v->step[i * v->n_vars + k];
-    }
+    for (int i = 0; i < v->n_operands; i++)
+        r->at[i] = operand_at(v, at, begin, i);
 }
 
 // Runs a box without transposing any read.
@@ -1015,16 +1021,6 @@ static int find_size(int64_t left)
     return left >= BLOCK ? 0 : left >= SMALL ? 1 : -1;
 }
 
-// Returns the address of the current block in an operand.
-static char *block_at(const block_runner *r, int32_t operand)
-{
-    const dv_vec_op *v = r->v;
-    char *p = (char *)r->at[operand] + v->base[operand];
-    for (int k = 0; k < v->n_vars; k++)
-        p += r->begin[k] * v->step[operand * v->n_vars + k];
-    return p;
-}
-
 // Runs one block; rows and cols are indices of `sizes`.
 static void run_block(const block_runner *r, int rows, int cols)
 {
@@ -1033,11 +1029,12 @@ static void run_block(const block_runner *r, int rows, int cols)
     _Alignas(64) unsigned char buffer[MOST_TRANSPOSED][BLOCK_BYTES];
     void *at[DV_VEC_MAX_OPERANDS];
     if (!t->run) {
-        t->move[0][rows][cols](block_at(r, t->operand[0]), block_at(r, n - 1));
+        t->move[0][rows][cols](operand_at(r->v, r->at, r->begin, t->operand[0]),
+                               operand_at(r->v, r->at, r->begin, n - 1));
         return;
     }
     for (int32_t i = 0; i < n; i++)
-        at[i] = block_at(r, i);
+        at[i] = operand_at(r->v, r->at, r->begin, i);
     for (int k = 0; k < t->n_transposed; k++) {
         int32_t i = t->operand[k];
         t->move[k][rows][cols](at[i], buffer[k]);

@@ -274,6 +274,14 @@ int dv_op_is_index(const dv_op *op, int32_t read);
 typedef enum dv_compute { DV_IN_F32, DV_IN_F64, DV_IN_I64 } dv_compute;
 dv_compute dv_op_compute(const dv_program *p, const dv_op *op);
 int64_t dv_op_part_bytes(const dv_program *p, const dv_op *op);
+// Returns the type that kernels compute in. Integer sums are defined in 64
+// bits, but results keep at most the low 32, so that 32-bit sums that wrap
+// around are equivalent; the executor makes sure that nothing else uses a sum
+// before it is truncated.
+static inline dv_dtype dv_kernel_type(dv_compute c)
+{
+    return c == DV_IN_F64 ? DV_F64 : c == DV_IN_F32 ? DV_F32 : DV_I32;
+}
 
 // Returns the type of an APPLY or REDUCE node, derived from the types of its
 // arguments.

@@ -1289,9 +1289,9 @@ int32_t dv_rank_threads(const dv_rank *r)
 
 dv_dtype dv_rank_type(const dv_rank *r, int32_t op)
 {
-    static const dv_dtype wide[] = {DV_F32, DV_F64, DV_I32};
     const rank_op *o = &r->ops[op];
-    return o->product ? dv_product_type(o->product) : wide[o->k.compute];
+    return o->product ? dv_product_type(o->product)
+                      : dv_kernel_type(o->k.compute);
 }
 
 int32_t dv_rank_new_wire(dv_rank *r)
