@@ -24,8 +24,8 @@
 //   sum.c          sums products without a kernel, adds partial sums
 //   sum_body.h     the loops of sum.c for one element type
 //   state.h        private to the folder: a contraction and its threads
-#ifndef DV_RUN_CONTRACT_H
-#define DV_RUN_CONTRACT_H
+#ifndef DV_CONTRACT_H
+#define DV_CONTRACT_H
 #include "jit/jit.h"
 #include "nest/nest.h"
 // Does the same as dv_contract_create, which is public (divvy.h), for callers

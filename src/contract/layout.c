@@ -17,6 +17,12 @@ static ct_prim prim_of(const dv_contract *c, int dim)
                      c->tiles.outer[dim]};
 }
 
+int64_t ct_size_in_way(const dv_contract *c, int i, int way)
+{
+    int rest = (way & 1 && c->k_rest[0] == i) || (way & 2 && c->k_rest[1] == i);
+    return rest ? c->k[i].rest : c->k[i].size;
+}
+
 dv_status ct_lay_prims(dv_contract *c, dv_diag *diag)
 {
     int ways = 0;
@@ -34,13 +40,10 @@ dv_status ct_lay_prims(dv_contract *c, dv_diag *diag)
     }
     for (int way = 0; way < CT_K_WAYS; way++) {
         c->k_size[way] = 1;
-        for (int i = 0; i < c->form.n_k; i++) {
-            int rest = (way & 1 && c->k_rest[0] == i) ||
-                       (way & 2 && c->k_rest[1] == i);
+        for (int i = 0; i < c->form.n_k; i++)
             if (!dv_mul_i64(&c->k_size[way], c->k_size[way],
-                            rest ? c->k[i].rest : c->k[i].size))
+                            ct_size_in_way(c, i, way)))
                 c->k_size[way] = INT64_MAX;
-        }
     }
     int64_t limit = INT32_MAX / 64;
     if (c->row.size > limit || c->col.size > limit || c->k_size[0] > limit)

@@ -7,12 +7,6 @@
 
 enum { MAX_STEP = DV_FORM_MAX_STEP, CHUNK = 8 };
 
-static int64_t size_in_way(const dv_contract *c, int i, int way)
-{
-    int rest = (way & 1 && c->k_rest[0] == i) || (way & 2 && c->k_rest[1] == i);
-    return rest ? c->k[i].rest : c->k[i].size;
-}
-
 static int n_ways(const dv_contract *c)
 {
     return c->k_rest[1] >= 0 ? 4 : c->k_rest[0] >= 0 ? 2 : 1;
@@ -183,8 +177,8 @@ static dv_status make_kernel(dv_contract *c, dv_jit *jit, way w, dv_diag *diag)
         s.n = c->cols[w.col].size[r];
         s.k = (int32_t)c->k_size[w.k];
         if (batched) {
-            s.k = (int32_t)size_in_way(c, 1, w.k);
-            s.batch = (int32_t)size_in_way(c, 0, w.k);
+            s.k = (int32_t)ct_size_in_way(c, 1, w.k);
+            s.batch = (int32_t)ct_size_in_way(c, 0, w.k);
             s.stride_a = stride_of(c, f->k[0], f->in_row);
             s.stride_b = stride_of(c, f->k[0], f->in_col);
         }
@@ -393,7 +387,7 @@ static int64_t step_to(const dv_contract *c, const ct_axis *x, int64_t wide,
     if (x->k < 0)
         return x->to / c->es;
     for (int i = x->k + 1; i < c->form.n_k; i++)
-        wide *= size_in_way(c, i, k_way);
+        wide *= ct_size_in_way(c, i, k_way);
     return wide;
 }
 

@@ -1,7 +1,7 @@
 // Private state of contractions: what is prepared when a contraction is created
 // and used when it runs.
-#ifndef DV_RUN_CONTRACT_IN_H
-#define DV_RUN_CONTRACT_IN_H
+#ifndef DV_CONTRACT_STATE_H
+#define DV_CONTRACT_STATE_H
 #include "jit/gemm/gemm.h"
 #include "jit/backend.h"
 #include "contract/contract.h"
@@ -181,6 +181,9 @@ struct dv_contract {
 
 // The functions below are in layout.c. They compute loops, panels and buffers;
 // those that return an int return 0 if a size is too large to be computed with.
+// Returns the size of the kernel's i-th k in variant `way`: its rest if bit j
+// of `way` is set and it is the j-th k that is cut short.
+int64_t ct_size_in_way(const dv_contract *c, int i, int way);
 dv_status ct_lay_prims(dv_contract *c, dv_diag *diag);
 int ct_lay_loops(dv_contract *c);
 int ct_lay_parts(dv_contract *c);

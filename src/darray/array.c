@@ -252,9 +252,7 @@ static dv_status tell(dv_peers *p, int64_t *starts, int64_t rows, dv_diag *diag)
     int bad = 0;
     for (int64_t r = 0; r < c->size; r++) {
         int64_t theirs = rows;
-        dv_status st = c->ops->share(c, r, &theirs, (int64_t)sizeof theirs);
-        if (st != DV_OK)
-            return dv_comm_error(c, st, diag);
+        DV_TRY(dv_comm_share(c, r, &theirs, sizeof theirs, diag));
         bad |= theirs < 0 || !dv_add_i64(&starts[r + 1], starts[r], theirs);
     }
     if (bad)

@@ -189,19 +189,11 @@ static dv_status check_whole(const dv_darray *a, int64_t root, const char *what,
     return dv_peers_meet(a->peers, what, h, diag);
 }
 
-static dv_box whole_box(const dv_dist *d)
-{
-    dv_box b = {.n_dims = d->n_dims};
-    for (int i = 0; i < d->n_dims; i++)
-        b.dim[i] = (dv_range){0, d->shape[i]};
-    return b;
-}
-
 static dv_status move_whole(const dv_darray *a, int64_t root, char *whole,
                             int gather, dv_diag *diag)
 {
     int64_t bytes = dv_darray_bytes(a);
-    dv_box all = whole_box(&a->dist);
+    dv_box all = dv_box_whole(a->dist.n_dims, a->dist.shape);
     dv_mem rows = dv_mem_rows(whole, &all, bytes);
     whole_move m = {.a = a, .root = root};
     dv_diag *mine = dv_diag_create();

@@ -33,9 +33,7 @@ dv_status dv_peers_settle(dv_peers *p, dv_status st, dv_diag *mine,
         dv_diag_destroy(mine);
         return st;
     }
-    st = dv_comm_settle(p->comm, st, mine, diag);
-    dv_diag_destroy(mine);
-    return st;
+    return dv_comm_conclude(p->comm, st, mine, diag);
 }
 
 static dv_status make(dv_peers **out, dv_comm *comm, dv_local *local,
@@ -63,19 +61,15 @@ dv_status dv_peers_mpi(dv_peers **out, const void *mpi_comm,
                        const dv_member_options *options, dv_diag *diag)
 {
     dv_member_options given = DV_MEMBER_OPTIONS_INIT;
-    dv_mpi_options o = {0};
     DV_TRY(dv_options_read(&given, sizeof given, options, "dv_member_options",
                            diag));
-    o.timeout_s = given.timeout_s;
-    o.checked = given.checked;
-    o.max_bytes = given.max_message_bytes;
+    dv_mpi_options o = dv_mpi_options_of(&given);
     dv_comm *comm = NULL;
     dv_peers *p = NULL;
     DV_TRY(dv_mpi_create(&comm, mpi_comm, &o, diag));
     dv_diag *mine = dv_diag_create();
     dv_status st = make(&p, comm, NULL, mine);
-    st = dv_comm_settle(comm, st, mine, diag);
-    dv_diag_destroy(mine);
+    st = dv_comm_conclude(comm, st, mine, diag);
     if (st == DV_OK) {
         *out = p;
         return DV_OK;
@@ -124,9 +118,7 @@ static dv_status split_local(dv_peers **out, dv_peers *p, int64_t colour,
     int64_t n = 0, me = 0, first = -1;
     for (int64_t r = 0; r < c->size; r++) {
         int64_t theirs = colour;
-        dv_status st = c->ops->share(c, r, &theirs, (int64_t)sizeof theirs);
-        if (st != DV_OK)
-            return dv_comm_error(c, st, diag);
+        DV_TRY(dv_comm_share(c, r, &theirs, sizeof theirs, diag));
         if (theirs != colour)
             continue;
         first = first < 0 ? r : first;

@@ -23,6 +23,14 @@ int64_t dv_box_elems(const dv_box *b)
     return n;
 }
 
+dv_box dv_box_whole(int n_dims, const int64_t *shape)
+{
+    dv_box b = {.n_dims = n_dims};
+    for (int d = 0; d < n_dims; d++)
+        b.dim[d] = (dv_range){0, shape[d]};
+    return b;
+}
+
 dv_box dv_box_inner(const dv_box *a, const dv_box *b)
 {
     dv_box out = {.n_dims = a->n_dims};

@@ -62,25 +62,13 @@ static void join(dv_alike *a, int32_t x, int32_t y)
 // constant, has several variables or is indirect.
 static int only_var(const dv_op *op, const dv_index *x)
 {
-    int var = -1;
-    if (x->via >= 0)
-        return -1;
-    for (int v = 0; v < op->n_vars; v++) {
-        if (x->coef[v] == 0)
-            continue;
-        if (var >= 0)
-            return -1;
-        var = v;
-    }
-    return var;
+    int v = dv_index_var(op, x);
+    return v >= 0 ? v : -1;
 }
 
 static int many_vars(const dv_op *op, const dv_index *x)
 {
-    int n = 0;
-    for (int v = 0; v < op->n_vars; v++)
-        n += x->coef[v] != 0;
-    return n > 1;
+    return x->via < 0 && dv_index_var(op, x) == DV_NO_VAR;
 }
 
 static void see_op(dv_alike *a, const dv_op *op)

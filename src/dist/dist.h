@@ -51,6 +51,44 @@ dv_box dv_box_inner(const dv_box *a, const dv_box *b);
 dv_box dv_box_hull(const dv_box *a, const dv_box *b);
 // Returns whether a lies inside b.
 int dv_box_in(const dv_box *a, const dv_box *b);
+// Returns the box of all elements of an array with this shape.
+dv_box dv_box_whole(int n_dims, const int64_t *shape);
+// Returns the position of element `at` in a dense row-major array of the
+// elements of box `in`.
+static inline int64_t dv_box_offset(const dv_box *in, const int64_t *at)
+{
+    int64_t off = 0;
+    for (int d = 0; d < in->n_dims; d++)
+        off = off * in->dim[d].size + at[d] - in->dim[d].off;
+    return off;
+}
+// Enumerates the rows of a box in row-major order:
+//
+//   for (dv_box_row r = dv_box_first_row(&box); r.n; dv_box_next_row(&r, &box))
+//
+// The current row has n elements, starting at element `at` of the array; n is 0
+// after the last row.
+typedef struct dv_box_row {
+    int64_t n;
+    int64_t at[DV_MAX_DIMS];
+} dv_box_row;
+static inline dv_box_row dv_box_first_row(const dv_box *b)
+{
+    dv_box_row r = {.n = b->n_dims ? b->dim[b->n_dims - 1].size : 1};
+    for (int d = 0; d < b->n_dims; d++)
+        r.at[d] = b->dim[d].off;
+    r.n = dv_box_empty(b) ? 0 : r.n;
+    return r;
+}
+static inline void dv_box_next_row(dv_box_row *r, const dv_box *b)
+{
+    for (int d = b->n_dims - 2; d >= 0; d--) {
+        if (++r->at[d] < b->dim[d].off + b->dim[d].size)
+            return;
+        r->at[d] = b->dim[d].off;
+    }
+    r->n = 0;
+}
 // Adds the part of a box that the list does not cover yet, as disjoint boxes.
 // Returns 0 if out of memory.
 int dv_boxes_add(dv_boxes *to, const dv_box *b, dv_arena *arena);

@@ -209,10 +209,9 @@ typedef struct wanted {
 static int want_need(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
 {
     wanted *w = user;
-    dv_box own = dv_dist_own(w->d, rank), all = {.n_dims = w->d->n_dims};
+    dv_box own = dv_dist_own(w->d, rank);
+    dv_box all = dv_box_whole(w->d->n_dims, w->d->shape);
     dv_box_list list = {.n_dims = w->d->n_dims};
-    for (int i = 0; i < w->d->n_dims; i++)
-        all.dim[i] = (dv_range){0, w->d->shape[i]};
     w->failed = w->wants(w->user, rank, &list, w->diag);
     int ok = w->failed == DV_OK;
     for (int32_t i = 0; ok && i < list.boxes.n; i++) {

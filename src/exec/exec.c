@@ -140,8 +140,7 @@ dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
         return dv_nomem(diag);
     x->arena = arena;
     x->plan = plan;
-    dv_status st = DV_OK;
-    st = dv_plan_check(plan, diag); // an invalid plan is not run
+    dv_status st = dv_plan_check(plan, diag); // an invalid plan is not run
     size_t n = st == DV_OK ? (size_t)plan->ops->n_tensors : 0;
     x->data = DV_NEW(&x->arena, void *, n);
     x->owned = DV_NEW(&x->arena, void *, n);
@@ -311,13 +310,29 @@ static dv_status simulate_group(dv_exec *x, dv_strips *s, const dv_group *g)
     return DV_OK;
 }
 
-// Runs the groups from number *g on whose ops come before `end`, including the
-// repeats from number `next` on that lie within these ops. *g becomes the
-// number of the group after the last one that was run.
-static dv_status run_ops(dv_exec *x, dv_strips *s, int32_t *g, int32_t end,
-                         int32_t next)
+// What run_sequentially needs: the exec and the interpreter's state.
+typedef struct runner {
+    dv_exec *x;
+    dv_strips *s;
+} runner;
+
+static dv_status run_sequentially(void *user, int32_t group)
 {
-    const dv_plan *plan = x->plan;
+    const runner *r = user;
+    dv_exec *x = r->x;
+    const dv_group *g = &x->plan->groups[group];
+    DV_TRY(x->sim ? simulate_group(x, r->s, g) : run_group(x, r->s, g));
+    if (x->progress)
+        x->progress(x->user, x->done / x->total);
+    return DV_OK;
+}
+
+// Visits the groups from number *g on whose ops come before `end`, including
+// the repeats from number `next` on that lie within these ops. *g becomes the
+// number of the group after the last one that was visited.
+static dv_status visit_groups(const dv_plan *plan, dv_group_visit visit,
+                              void *user, int32_t *g, int32_t end, int32_t next)
+{
     const dv_program *p = plan->ops;
     while (*g < plan->n_groups && plan->groups[*g].first_op < end) {
         int32_t op = plan->groups[*g].first_op;
@@ -325,17 +340,13 @@ static dv_status run_ops(dv_exec *x, dv_strips *s, int32_t *g, int32_t end,
             next++;
         if (next >= p->n_repeats || p->repeats[next].first_op != op ||
             p->repeats[next].end_op > end) {
-            const dv_group *group = &plan->groups[(*g)++];
-            DV_TRY(x->sim ? simulate_group(x, s, group)
-                          : run_group(x, s, group));
-            if (x->progress)
-                x->progress(x->user, x->done / x->total);
+            DV_TRY(visit(user, (*g)++));
             continue;
         }
         int32_t start = *g, stop = p->repeats[next].end_op;
         for (int64_t n = 0; n < p->repeats[next].times; n++) {
             *g = start;
-            DV_TRY(run_ops(x, s, g, stop, next + 1));
+            DV_TRY(visit_groups(plan, visit, user, g, stop, next + 1));
         }
         while (*g < plan->n_groups && plan->groups[*g].first_op < stop)
             ++*g; // skips the groups of a repeat of 0 times
@@ -343,6 +354,12 @@ static dv_status run_ops(dv_exec *x, dv_strips *s, int32_t *g, int32_t end,
             next++;
     }
     return DV_OK;
+}
+
+dv_status dv_exec_visit(const dv_plan *plan, dv_group_visit visit, void *user)
+{
+    int32_t g = 0;
+    return visit_groups(plan, visit, user, &g, plan->ops->n_ops, 0);
 }
 
 dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
@@ -368,10 +385,10 @@ dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
     dv_strips s = x->workers[0].strips;
     s.data = x->data;
     s.diag = diag;
-    int32_t g = 0;
+    runner r = {x, &s};
     if (x->sim)
         DV_TRY(dv_sim_load(x->sim, x->bound, diag));
-    DV_TRY(run_ops(x, &s, &g, p->n_ops, 0));
+    DV_TRY(dv_exec_visit(x->plan, run_sequentially, &r));
     if (x->sim)
         dv_sim_store(x->sim, x->bound);
     return DV_OK;

@@ -1,5 +1,6 @@
 // Generates input tensors from a seed; exec.h describes the values.
 #include "base/math.h"
+#include "dist/dist.h"
 #include "exec/exec.h"
 #include <math.h>
 
@@ -77,27 +78,10 @@ void dv_fill_box(const dv_program *p, int32_t tensor, uint64_t seed, double low,
                  double high, const dv_box *box, const dv_box *in, void *data)
 {
     const dv_tensor *t = &p->tensors[tensor];
-    int64_t at[DV_MAX_DIMS], limit, bytes = dv_dtype_get(t->dtype)->size_bytes;
+    dv_box all = dv_box_whole(t->n_dims, t->shape);
+    int64_t limit, bytes = dv_dtype_get(t->dtype)->size_bytes;
     uint64_t key = key_of(p, tensor, seed, &limit);
-    int last = t->n_dims - 1, more = 1;
-    for (int d = 0; d <= last; d++) {
-        at[d] = box->dim[d].off;
-        more &= box->dim[d].size > 0;
-    }
-    while (more) {
-        int64_t number = 0, off = 0;
-        for (int d = 0; d <= last; d++) {
-            number = number * t->shape[d] + at[d];
-            off = off * in->dim[d].size + at[d] - in->dim[d].off;
-        }
-        fill_run(t, key, limit, low, high, number,
-                 last < 0 ? 1 : box->dim[last].size,
-                 (char *)data + off * bytes);
-        more = 0;
-        for (int d = last - 1; d >= 0 && !more; d--) {
-            more = ++at[d] < box->dim[d].off + box->dim[d].size;
-            if (!more)
-                at[d] = box->dim[d].off;
-        }
-    }
+    for (dv_box_row r = dv_box_first_row(box); r.n; dv_box_next_row(&r, box))
+        fill_run(t, key, limit, low, high, dv_box_offset(&all, r.at), r.n,
+                 (char *)data + dv_box_offset(in, r.at) * bytes);
 }

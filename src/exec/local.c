@@ -10,7 +10,6 @@ enum { ALIGN_BYTES = 64, MANY = 64 };
 typedef struct finder {
     dv_exec *x;
     const dv_program *p;
-    int32_t *group_of; // group number, by op
     // By tensor: the one group that uses it; -1: no use found yet; -2: several
     // groups, or the tensor must be stored as a whole.
     int32_t *home;
@@ -19,7 +18,7 @@ typedef struct finder {
 
 static void touch(finder *f, int32_t op, const dv_access *a)
 {
-    int32_t *home = &f->home[a->tensor], g = f->group_of[op];
+    int32_t *home = &f->home[a->tensor], g = dv_group_of(f->x->plan, op);
     if (dv_access_is_indirect(a) || (*home >= 0 && *home != g))
         *home = -2;
     else if (*home == -1)
@@ -28,22 +27,16 @@ static void touch(finder *f, int32_t op, const dv_access *a)
 
 static int find_homes(finder *f)
 {
-    const dv_plan *plan = f->x->plan;
     dv_arena *a = &f->x->arena;
-    f->group_of = DV_NEW(a, int32_t, f->p->n_ops);
     f->home = DV_NEW(a, int32_t, f->p->n_tensors);
     f->writer = DV_NEW(a, int32_t, f->p->n_tensors);
-    if (!f->group_of || !f->home || !f->writer)
+    if (!f->home || !f->writer)
         return 0;
     for (int32_t t = 0; t < f->p->n_tensors; t++) {
         const dv_tensor *x = &f->p->tensors[t];
         f->home[t] = x->is_input || x->is_output ? -2 : -1;
         f->writer[t] = -1;
     }
-    for (int32_t g = 0; g < plan->n_groups; g++)
-        for (int32_t i = plan->groups[g].first_op; i < plan->groups[g].end_op;
-             i++)
-            f->group_of[i] = g;
     for (int32_t i = 0; i < f->p->n_ops; i++) {
         const dv_op *o = &f->p->ops[i];
         for (int r = 0; r < o->n_reads; r++)
@@ -61,22 +54,12 @@ static int find_homes(finder *f)
 // must be indexed by at most one variable, with coefficient 1.
 static int tile_box(const dv_plan *plan, int32_t op, int64_t *sides)
 {
-    const dv_op *o = &plan->ops->ops[op];
-    uint32_t seen = 0;
-    for (int d = 0; d < o->write.n_dims; d++) {
-        const dv_index *x = &o->write.index[d];
-        sides[d] = 1;
-        int n = 0;
-        for (int v = 0; v < o->n_vars; v++) {
-            if (x->coef[v] == 0)
-                continue;
-            if (x->coef[v] != 1 || n++ || (seen >> v & 1))
-                return 0;
-            seen |= 1u << v;
-            sides[d] = plan->slices[op][v];
-        }
-    }
-    return 1;
+    const dv_access *a = &plan->ops->ops[op].write;
+    int vars[DV_MAX_DIMS];
+    int is_box = dv_access_is_box(&plan->ops->ops[op], a, vars);
+    for (int d = 0; is_box && d < a->n_dims; d++)
+        sides[d] = vars[d] < 0 ? 1 : plan->slices[op][vars[d]];
+    return is_box;
 }
 
 // Returns 1 for a reduction to a vector over at least MANY elements each. The
@@ -99,11 +82,7 @@ static int add_local(finder *f, int32_t t, dv_group_plan *g, int64_t *used)
     l->strides = DV_NEW(&f->x->arena, int64_t, x->n_dims + 1);
     if (!l->strides)
         return 0;
-    int64_t n = 1;
-    for (int d = x->n_dims - 1; d >= 0; d--) {
-        l->strides[d] = n;
-        n *= sides[d];
-    }
+    int64_t n = dv_row_strides(x->n_dims, sides, l->strides);
     l->tensor = t;
     l->op = f->writer[t];
     l->off_bytes = *used;

@@ -383,9 +383,8 @@ dv_status dv_crew_create(dv_exec *x, dv_diag *diag)
 
 dv_dtype dv_exec_type(const dv_exec *x, int32_t op)
 {
-    static const dv_dtype wide[] = {DV_F32, DV_F64, DV_I32};
     const dv_product *p = x->ways[op].product;
-    return p ? dv_product_type(p) : wide[x->kernels[op].compute];
+    return p ? dv_product_type(p) : dv_kernel_type(x->kernels[op].compute);
 }
 
 void dv_exec_ways(const dv_exec *x, dv_text *out)

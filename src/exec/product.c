@@ -54,32 +54,6 @@ struct dv_product {
     product_made *made;
 };
 
-// Finds the two reads whose product is summed. Returns 0 if the op is not such
-// a sum.
-static int find_factors(const dv_op *o, const dv_expr *sum, int32_t *factor)
-{
-    const dv_expr *e = sum ? sum->arg[0] : NULL;
-    if (!sum || (sum->fn != DV_RED_SUM && sum->fn != DV_RED_MEAN) ||
-        e->kind != DV_EXPR_APPLY || e->fn != DV_FN_MUL)
-        return 0;
-    for (int i = 0; i < 2; i++) {
-        if (e->arg[i]->kind != DV_EXPR_READ)
-            return 0;
-        factor[i] = e->arg[i]->read;
-        if (dv_access_is_indirect(&o->reads[factor[i]]))
-            return 0;
-    }
-    return !dv_access_is_indirect(&o->write) && !o->is_extern;
-}
-
-static int reads_result(const dv_op *o)
-{
-    for (int r = 0; r < o->n_reads; r++)
-        if (o->reads[r].tensor == o->write.tensor)
-            return 1;
-    return 0;
-}
-
 static int is_apply(const dv_expr *e, dv_fn fn)
 {
     return e->kind == DV_EXPR_APPLY && e->fn == fn;
@@ -286,7 +260,7 @@ static int fill_product(dv_product *p)
 {
     const dv_kernel *k = p->how.kernel;
     int32_t factor[2];
-    if (!find_factors(p->o, k->reduce, factor))
+    if (!dv_sums_factors(p->o, factor))
         return 0;
     if (p->sums->pairs && dv_jit_isa(p->how.jit)) {
         dv_dtype t =
@@ -302,7 +276,7 @@ static int fill_product(dv_product *p)
     if (k->compute == DV_IN_I64 && p->nest.narrow != DV_I8 && !p->how.vec)
         return 0;
     int last = last_touch(p->o, k->reduce);
-    int whole = !p->how.parts && !reads_result(p->o);
+    int whole = !p->how.parts && !dv_op_reads(p->o, p->o->write.tensor);
     if (!fill_operands(p, factor) || !fill_nest(p))
         return 0;
     p->there = whole && p->stored == p->nest.dtype;
@@ -621,13 +595,10 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
 
 // Returns the address of the first element that a tile accesses in a tensor;
 // `at` is the address of the tensor's element 0.
-static char *begin_of(const dv_flat *flat, int32_t n_vars, const dv_tile *t,
+static char *begin_of(const dv_flat *flat, const dv_op *op, const dv_tile *t,
                       void *at, int64_t elem_bytes)
 {
-    int64_t off = flat->base;
-    for (int v = 0; v < n_vars; v++)
-        off += flat->coef[v] * t->begin[v];
-    return (char *)at + off * elem_bytes;
+    return (char *)at + dv_flat_at(flat, op, t->begin) * elem_bytes;
 }
 
 // The arguments of a running tile whose sums need an epilogue.
@@ -676,8 +647,8 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
     char *op[DV_N_OPERANDS], *room = memory;
     int64_t steps[DV_MAX_VARS];
     for (int i = 0; i < DV_N_OPERANDS; i++) {
-        op[i] = begin_of(p->flat[i], p->o->n_vars, t, at[p->access[i]],
-                         p->elem_bytes[i]);
+        op[i] =
+            begin_of(p->flat[i], p->o, t, at[p->access[i]], p->elem_bytes[i]);
         if (i == 2 || !p->copied[i])
             continue;
         dv_widen_run(&p->copy[i], t->begin, t->end, op[i], room);
@@ -693,8 +664,7 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
         return;
     }
     if (p->bias >= 0)
-        dv_contract_bias(m->c,
-                         begin_of(&p->how.kernel->reads[p->bias], p->o->n_vars,
-                                  t, at[p->bias], p->sum_bytes));
+        dv_contract_bias(m->c, begin_of(&p->how.kernel->reads[p->bias], p->o, t,
+                                        at[p->bias], p->sum_bytes));
     dv_contract_part(m->c, 0, op[0], op[1], p->how.parts ? acc : op[2]);
 }

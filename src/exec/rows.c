@@ -51,32 +51,11 @@ static int32_t cut_var(const dv_plan *plan, int32_t op)
     const dv_op *o = &plan->ops->ops[op];
     int32_t found = -1;
     for (int v = 0; v < o->n_vars; v++) {
-        if (plan->slices[op][v] >= o->vars[v].end - o->vars[v].begin)
+        if (plan->slices[op][v] >= dv_var_len(o, v))
             continue;
         if (found >= 0 || o->vars[v].reduce)
             return -1;
         found = v;
-    }
-    return found;
-}
-
-// Returns the dimension of an access whose index is exactly variable v, if no
-// other dimension depends on v; -1: there is none.
-static int dim_of(const dv_op *o, const dv_access *a, int32_t v)
-{
-    int found = -1;
-    for (int d = 0; d < a->n_dims; d++) {
-        const dv_index *x = &a->index[d];
-        if (x->via >= 0)
-            return -1;
-        if (x->coef[v] == 0)
-            continue;
-        for (int k = 0; k < o->n_vars; k++)
-            if (x->coef[k] != (k == v))
-                return -1;
-        if (found >= 0)
-            return -1;
-        found = d;
     }
     return found;
 }
@@ -95,8 +74,8 @@ static int same_row(const inliner *f, const row_vars *row, int32_t i, int32_t w,
                     const dv_access *a, int k)
 {
     const dv_access *b = &f->ops[w].write;
-    int d = dim_of(&f->ops[i], a, row[i].v[k]);
-    int e = dim_of(&f->ops[w], b, row[w].v[k]);
+    int d = dv_access_dim(&f->ops[i], a, row[i].v[k]);
+    int e = dv_access_dim(&f->ops[w], b, row[w].v[k]);
     return d >= 0 && d == e && a->index[d].base == b->index[e].base;
 }
 
@@ -108,7 +87,7 @@ static int row_by_row(const inliner *f, const row_vars *row, int32_t i)
     if (o->update || o->is_extern)
         return 0;
     for (int k = 0; k < row[i].n; k++)
-        if (dim_of(o, &o->write, row[i].v[k]) < 0)
+        if (dv_access_dim(o, &o->write, row[i].v[k]) < 0)
             return 0;
     for (int32_t k = 0; k < i; k++)
         for (int r = 0; r <= f->ops[k].n_reads; r++) {
@@ -156,14 +135,6 @@ static int is_stored_whole(const inliner *f, const dv_op *o)
            (in == DV_IN_F64 && t->dtype == DV_F64);
 }
 
-static int reads(const dv_op *o, int32_t tensor)
-{
-    for (int r = 0; r < o->n_reads; r++)
-        if (o->reads[r].tensor == tensor)
-            return 1;
-    return 0;
-}
-
 // Returns 1 if op w's result is a temporary that only later ops of the group
 // read, computing in the same type.
 static int is_own(const inliner *f, int32_t w)
@@ -175,10 +146,10 @@ static int is_own(const inliner *f, int32_t w)
     for (int32_t i = 0; i < f->p->n_ops; i++) {
         int here = i > first + w && i < f->how->group->end_op;
         if ((i != first + w && all[i].write.tensor == t) ||
-            (reads(&all[i], t) &&
+            (dv_op_reads(&all[i], t) &&
              (!here || dv_op_compute(f->p, &all[i]) != dv_op_compute(f->p, o))))
             return 0;
-        found |= reads(&all[i], t);
+        found |= dv_op_reads(&all[i], t);
     }
     return found;
 }
@@ -187,18 +158,9 @@ static int is_own(const inliner *f, int32_t w)
 // index of a read determines the point that wrote the element.
 static int is_map(const dv_op *o)
 {
-    uint32_t seen = 0;
-    for (int d = 0; d < o->write.n_dims; d++) {
-        int n = 0;
-        for (int v = 0; v < o->n_vars; v++) {
-            if (!o->write.index[d].coef[v])
-                continue;
-            if (o->write.index[d].coef[v] != 1 || n++ || (seen >> v & 1))
-                return 0;
-            seen |= 1u << v;
-        }
-    }
-    return seen == dv_all_vars(o);
+    int vars[DV_MAX_DIMS];
+    return dv_access_is_box(o, &o->write, vars) &&
+           dv_access_vars(o, &o->write) == dv_all_vars(o);
 }
 
 // Returns 1 if op w can be inlined without changing bits. A product cannot:
@@ -363,8 +325,7 @@ static int in_order(const inliner *f, const row_vars *row)
     while (k < row->n && slices[row->v[k]] == 1)
         k++;
     while (++k < row->n)
-        if (slices[row->v[k]] <
-            o->vars[row->v[k]].end - o->vars[row->v[k]].begin)
+        if (slices[row->v[k]] < dv_var_len(o, row->v[k]))
             return 0;
     return 1;
 }
@@ -388,8 +349,7 @@ static int is_whole(const inliner *f, const row_vars *row, int32_t i)
 {
     const int64_t *slices = f->how->plan->slices[f->how->group->first_op + i];
     for (int v = 0; v < f->ops[i].n_vars; v++)
-        if (!has_var(&row[i], v) &&
-            slices[v] < f->ops[i].vars[v].end - f->ops[i].vars[v].begin)
+        if (!has_var(&row[i], v) && slices[v] < dv_var_len(&f->ops[i], v))
             return 0;
     return 1;
 }
@@ -489,11 +449,6 @@ typedef struct maker {
     dv_rows *r;
 } maker;
 
-static int64_t length(const dv_op *o, int v)
-{
-    return o->vars[v].end - o->vars[v].begin;
-}
-
 // Fills in the operands of a statement: addresses of rows, strides within and
 // between rows. *ok becomes 0 if a stride is too large. Returns 0 when out of
 // memory.
@@ -529,7 +484,7 @@ static int set_operands(maker *m, statement *s, const dv_kernel *k,
         for (int l = 0; l + 1 < s->rows.n; l++) {
             int v = s->rows.v[l], w = s->rows.v[l + 1];
             far[(size_t)l * n + i] = f->coef[v] * es;
-            m->r->even &= f->coef[v] == f->coef[w] * length(o, w);
+            m->r->even &= f->coef[v] == f->coef[w] * dv_var_len(o, w);
         }
         s->n_bytes = dv_max_i64(s->n_bytes, operand[i].inner ? s->n * es : 0);
     }
@@ -590,9 +545,9 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
         look.shape->n_operands != o->n_reads + 1)
         return DV_OK;
     for (int i = 0; i < o->n_vars; i++)
-        if (!has_var(&s->rows, i) && i != look.inner && length(o, i) != 1)
+        if (!has_var(&s->rows, i) && i != look.inner && dv_var_len(o, i) != 1)
             return DV_OK;
-    s->n = once ? 1 : length(o, look.inner);
+    s->n = once ? 1 : dv_var_len(o, look.inner);
     s->shape = *look.shape;
     s->shape.reduce = once ? DV_VEC_ONCE : look.reduce;
     s->shape.from_acc = s->shape.to_acc = 0;
@@ -644,14 +599,6 @@ static void find_units(maker *m)
     }
 }
 
-static int needs(const statement *s, const statement *of)
-{
-    for (int i = 0; i < s->op->n_reads; i++)
-        if (s->op->reads[i].tensor == of->op->write.tensor)
-            return 1;
-    return 0;
-}
-
 // Returns 1 if several rows of the statement fit into L1.
 static int is_short(const maker *m, const statement *s)
 {
@@ -676,7 +623,7 @@ static void find_delays(maker *m)
     for (int32_t i = 0; i < r->n; i++) {
         statement *s = &r->s[i];
         for (int32_t k = 0; k < i; k++)
-            if (needs(s, &r->s[k]))
+            if (dv_op_reads(s->op, r->s[k].op->write.tensor))
                 s->delay = dv_max_i64(s->delay,
                                       r->s[k].delay + behind(m, s, &r->s[k]));
         r->last = dv_max_i64(r->last, s->delay);
@@ -869,7 +816,7 @@ static int64_t number(const dv_rows *r, const int64_t *at)
     const dv_op *o = &r->plan->ops->ops[r->op];
     int64_t n = 0;
     for (int k = 0; k < r->rows.n; k++)
-        n = n * length(o, r->rows.v[k]) + at[r->rows.v[k]];
+        n = n * dv_var_len(o, r->rows.v[k]) + at[r->rows.v[k]];
     return n;
 }
 

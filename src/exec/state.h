@@ -107,6 +107,10 @@ struct dv_exec {
 // Finds temporaries that can be kept one tile at a time; fills `strides`,
 // `group` and `local_bytes`. Returns 0 when out of memory.
 int dv_exec_localise(dv_exec *x);
+// Calls `visit` for each group of the plan in the order of a run, every
+// iteration of a repeat included, until it fails (exec.c).
+typedef dv_status (*dv_group_visit)(void *user, int32_t group);
+dv_status dv_exec_visit(const dv_plan *plan, dv_group_visit visit, void *user);
 // Returns 1 if the reduction of an op in the group is split over tiles.
 int dv_group_in_parts(const dv_plan *plan, int32_t group);
 // Creates and destroys the threads' state (prepare.c) and runs all groups on

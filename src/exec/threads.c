@@ -25,7 +25,6 @@
 #include <sched.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -105,48 +104,14 @@ static void place_locals(dv_worker *w, const dv_group_plan *g, int64_t tile)
         const dv_op *o = &plan->ops->ops[l->op];
         dv_tile t;
         dv_plan_tile(&t, plan, l->op, tile);
-        int64_t first = 0;
-        for (int d = 0; d < o->write.n_dims; d++) {
-            int64_t at = o->write.index[d].base;
-            for (int v = 0; v < o->n_vars; v++)
-                at += o->write.index[d].coef[v] * t.begin[v];
-            first += at * l->strides[d];
-        }
+        // The offset of the tile's first element, by the buffer's strides.
+        int64_t first = dv_flat_at(&w->x->kernels[l->op].write, o, t.begin);
         dv_dtype dtype = plan->ops->tensors[l->tensor].dtype;
         int64_t bytes = l->off_bytes - first * dv_dtype_get(dtype)->size_bytes;
         // The base address may lie outside of the buffer; the tile's elements
         // lie inside.
         w->data[l->tensor] = (void *)((uintptr_t)w->local + (uintptr_t)bytes);
     }
-}
-
-// Returns the number of the part of the reduction that a tile computes;
-// *n_parts is the number of parts.
-static int64_t part_of(const dv_op *o, const dv_tile *t, int64_t *n_parts)
-{
-    int64_t part = 0;
-    *n_parts = 1;
-    for (int v = 0; v < o->n_vars; v++)
-        if (o->vars[v].reduce) {
-            part = part * t->n_slots[v] + t->slot[v];
-            *n_parts *= t->n_slots[v];
-        }
-    return part;
-}
-
-static int64_t tile_of_part(const dv_op *o, const dv_tile *t, int64_t part)
-{
-    int64_t tile = 0, weight = 1;
-    for (int v = o->n_vars - 1; v >= 0; v--) {
-        int64_t slot = t->slot[v];
-        if (o->vars[v].reduce) {
-            slot = part % t->n_slots[v];
-            part /= t->n_slots[v];
-        }
-        tile += slot * weight;
-        weight *= t->n_slots[v];
-    }
-    return tile;
 }
 
 // Computes the partial sums of a box and stores them as accumulator block
@@ -234,12 +199,13 @@ static void combine_parts(dv_worker *w, int32_t op, int64_t tile)
     dv_tile t;
     int64_t n_parts;
     dv_plan_tile(&t, x->plan, op, tile);
-    if (part_of(o, &t, &n_parts) != 0)
+    if (dv_tile_part(o, &t, &n_parts) != 0)
         return;
     start_op(w, op);
     s->parts = x->parts + tile * x->part_bytes;
     for (int64_t k = 1; k < n_parts; k++)
-        add_part(w, op, x->parts + tile_of_part(o, &t, k) * x->part_bytes, &t);
+        add_part(w, op, x->parts + dv_tile_of_part(o, &t, k) * x->part_bytes,
+                 &t);
     finish_sums(w, op, &t);
 }
 
@@ -429,8 +395,9 @@ static double now(void)
 
 // Runs one group. The threads synchronise at its end, so thread 0 measures the
 // time of all.
-static void run_group(const thread *me, int32_t number)
+static dv_status run_group(void *user, int32_t number)
 {
+    const thread *me = user;
     dv_exec *x = me->x;
     const dv_group *g = &x->plan->groups[number];
     int timed = x->spent && me->id == 0;
@@ -456,39 +423,12 @@ static void run_group(const thread *me, int32_t number)
         x->spent[number] += now() - start;
     if (x->progress && me->id == 0)
         x->progress(x->user, x->done / x->total);
-}
-
-// Runs the groups from number *g on whose ops come before `end`, including the
-// repeats from number `next` on that lie within these ops.
-static void run_ops(const thread *me, int32_t *g, int32_t end, int32_t next)
-{
-    const dv_plan *plan = me->x->plan;
-    const dv_program *p = plan->ops;
-    while (*g < plan->n_groups && plan->groups[*g].first_op < end) {
-        int32_t op = plan->groups[*g].first_op;
-        while (next < p->n_repeats && p->repeats[next].first_op < op)
-            next++;
-        if (next >= p->n_repeats || p->repeats[next].first_op != op ||
-            p->repeats[next].end_op > end) {
-            run_group(me, (*g)++);
-            continue;
-        }
-        int32_t start = *g, stop = p->repeats[next].end_op;
-        for (int64_t k = 0; k < p->repeats[next].times; k++) {
-            *g = start;
-            run_ops(me, g, stop, next + 1);
-        }
-        while (*g < plan->n_groups && plan->groups[*g].first_op < stop)
-            ++*g; // skips the groups of a repeat of 0 times
-        while (next < p->n_repeats && p->repeats[next].first_op < stop)
-            next++;
-    }
+    return DV_OK;
 }
 
 static void work(dv_exec *x, int32_t id, int32_t n)
 {
     thread me = {x, id, n};
-    int32_t g = 0;
     if (n > 1)
         dv_pin(x->pins, id);
     for (int32_t i = id; i < x->n_workers; i += n) {
@@ -497,7 +437,7 @@ static void work(dv_exec *x, int32_t id, int32_t n)
                (size_t)x->plan->ops->n_tensors * sizeof *w->data);
         w->strips.status = DV_OK;
     }
-    run_ops(&me, &g, x->plan->ops->n_ops, 0);
+    dv_exec_visit(x->plan, run_group, &me);
     if (n > 1 && id == 0)
         dv_unpin(x->pins);
 }

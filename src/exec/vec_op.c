@@ -176,20 +176,12 @@ static int same_place(const dv_flat *a, const dv_flat *b, int n_vars)
     return same;
 }
 
-static int gathers(const dv_op *op)
-{
-    for (int i = 0; i < op->n_reads; i++)
-        if (dv_access_is_indirect(&op->reads[i]))
-            return 1;
-    return 0;
-}
-
 static int types_agree(const dv_vec_how *how, const dv_isa *isa,
                        dv_dtype compute)
 {
     const dv_program *p = how->p;
     const dv_op *op = how->op;
-    int some = how->looks && !gathers(op);
+    int some = how->looks && !dv_op_gathers(op);
     for (int i = 0; i < op->n_reads; i++)
         if (!dv_vec_loads(p->tensors[op->reads[i].tensor].dtype, compute) &&
             !dv_op_is_index(op, i))
@@ -213,8 +205,7 @@ static int plain_indices(const dv_op *op, const dv_access *a)
 static int possible(const dv_vec_how *how, const dv_isa *isa, dv_dtype *compute)
 {
     const dv_op *op = how->op;
-    static const dv_dtype in[] = {DV_F32, DV_F64, DV_I32};
-    *compute = how->as_f32 ? DV_F32 : in[dv_op_compute(how->p, op)];
+    *compute = how->as_f32 ? DV_F32 : dv_kernel_type(dv_op_compute(how->p, op));
     if (op->is_extern || op->n_reads >= DV_VEC_MAX_OPERANDS ||
         dv_access_is_indirect(&op->write) || n_reducers(op->body) > 1)
         return 0;
@@ -227,11 +218,6 @@ static int possible(const dv_vec_how *how, const dv_isa *isa, dv_dtype *compute)
             return 0;
     }
     return types_agree(how, isa, *compute);
-}
-
-static int64_t length(const dv_op *op, int v)
-{
-    return op->vars[v].end - op->vars[v].begin;
 }
 
 // Returns the stride of an access along a variable, in elements of a row-major
@@ -257,7 +243,7 @@ static double badness(const maker *m, int v)
     }
     if (reduces && !op->vars[v].reduce && access_step(how, op->n_reads, v) != 1)
         sum += 1;
-    int64_t n = length(op, v);
+    int64_t n = dv_var_len(op, v);
     return n < 16 ? sum * (1 + 16 / (double)n) : sum;
 }
 
@@ -279,7 +265,7 @@ static int steers(const dv_vec_how *how, int v)
 static int may_loop(const maker *m, int v)
 {
     const dv_op *op = m->how->op;
-    return length(op, v) > 1 && !steers(m->how, v) &&
+    return dv_var_len(op, v) > 1 && !steers(m->how, v) &&
            !(m->points && op->vars[v].reduce);
 }
 
@@ -302,7 +288,8 @@ static int32_t pick_outer(const maker *m, int32_t inner)
         if (v == inner || !may_loop(m, v))
             continue;
         int better = best >= 0 ? op->vars[v].reduce - op->vars[best].reduce : 1;
-        if (better > 0 || (better == 0 && length(op, v) > length(op, best)))
+        if (better > 0 ||
+            (better == 0 && dv_var_len(op, v) > dv_var_len(op, best)))
             best = v;
     }
     return best;
@@ -317,14 +304,6 @@ static dv_vec_reduce kind_of(const dv_op *op, int32_t inner, int32_t outer)
     return in && out ? DV_VEC_BOTH : in ? DV_VEC_INNER : DV_VEC_OUTER;
 }
 
-static int reads(const dv_op *op, int32_t tensor)
-{
-    for (int r = 0; r < op->n_reads; r++)
-        if (op->reads[r].tensor == tensor)
-            return 1;
-    return 0;
-}
-
 // Is this op the last of several ops in its group that read the tensor, and
 // does the group not write it? The first reader waits for memory, while the
 // memory is idle during the last one, which can therefore prefetch the next
@@ -335,9 +314,9 @@ static int last_reader(const dv_vec_how *how, int32_t tensor)
     int before = 0;
     for (int32_t i = how->group->first_op; i < how->group->end_op; i++) {
         if (ops[i].write.tensor == tensor ||
-            (i > how->number && reads(&ops[i], tensor)))
+            (i > how->number && dv_op_reads(&ops[i], tensor)))
             return 0;
-        before |= i < how->number && reads(&ops[i], tensor);
+        before |= i < how->number && dv_op_reads(&ops[i], tensor);
     }
     return before;
 }
@@ -353,7 +332,7 @@ static int64_t ahead_of(const dv_vec_how *how, int read)
         return 0;
     for (int v = 0; v < op->n_vars; v++) {
         int64_t len = how->plan->slices[how->number][v];
-        if (len >= length(op, v))
+        if (len >= dv_var_len(op, v))
             continue;
         if (ahead || op->vars[v].reduce)
             return 0;
@@ -365,7 +344,7 @@ static int64_t ahead_of(const dv_vec_how *how, int read)
 // Returns the length of a full block along a variable.
 static int64_t widest(const dv_vec_how *how, int v)
 {
-    return dv_min_i64(length(how->op, v), BLOCK);
+    return dv_min_i64(dv_var_len(how->op, v), BLOCK);
 }
 
 static int is_copy(const dv_vec_how *how)
@@ -409,11 +388,11 @@ static int find_block_loops(const dv_vec_how *how, int32_t *row, int32_t *col)
         return 0;
     for (int v = 0; v < op->n_vars; v++)
         if (access_step(how, op->n_reads, v) == 1 &&
-            length(how->op, v) >= SMALL)
+            dv_var_len(how->op, v) >= SMALL)
             c = v;
     for (int v = 0; v < op->n_vars && c >= 0; v++) {
         int64_t down = access_step(how, op->n_reads, v);
-        if (v == c || length(how->op, v) < SMALL || down < widest(how, c) ||
+        if (v == c || dv_var_len(how->op, v) < SMALL || down < widest(how, c) ||
             down > DV_VEC_MAX_STRIDE || !any_across(how, v, c))
             continue;
         *row = v;
@@ -449,8 +428,8 @@ static dv_status make_moves(transpose *t, const dv_vec_how *how, dv_jit *jit,
                     .cols = sizes[r],
                     .dtype = (uint8_t)type,
                     .move = DV_MOVE_TRANSPOSE};
-                if (s.rows <= length(how->op, t->col) &&
-                    s.cols <= length(how->op, t->row))
+                if (s.rows <= dv_var_len(how->op, t->col) &&
+                    s.cols <= dv_var_len(how->op, t->row))
                     DV_TRY(dv_jit_move(jit, &s, &t->move[k][r][c], diag));
             }
     return DV_OK;
@@ -529,7 +508,7 @@ static int64_t to_point(const dv_op *op, const dv_flat *f, int32_t point)
     int64_t off = 0;
     for (int v = op->n_vars - 1; v >= 0; v--)
         if (op->vars[v].reduce) {
-            int64_t n = length(op, v);
+            int64_t n = dv_var_len(op, v);
             off += f->coef[v] * (op->vars[v].begin + point % n);
             point = (int32_t)(point / n);
         }
@@ -730,12 +709,13 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         return dv_nomem(diag);
     v->n_vars = op->n_vars;
     m->points = (int32_t)points_of(m);
-    v->blocks = !gathers(op) && find_block_loops(m->how, &v->outer, &v->inner);
+    v->blocks =
+        !dv_op_gathers(op) && find_block_loops(m->how, &v->outer, &v->inner);
     if (!v->blocks) {
         v->inner = pick_inner(m);
         v->outer = pick_outer(m, v->inner);
     }
-    if (v->inner < 0 && gathers(op))
+    if (v->inner < 0 && dv_op_gathers(op))
         // An indirect read without a kernel loop reads single elements, which
         // the interpreter does as well.
         return DV_OK;
@@ -760,7 +740,7 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
     if (m->too_much || !strides_fit(&m->shape))
         return DV_OK;
     if (v->reduce == DV_VEC_OUTER && v->outer >= 0 && v->inner >= 0 &&
-        length(op, v->outer) > LONG && length(op, v->inner) >= WIDE)
+        dv_var_len(op, v->outer) > LONG && dv_var_len(op, v->inner) >= WIDE)
         v->chunk = CHUNK;
     v->shape = m->shape;
     v->fuse = find_fuse(v, m->how);
@@ -988,6 +968,16 @@ static void reduce_pieces(runner *r)
         advance(r, var, -all);
 }
 
+// Returns the address of an operand at the point `begin`.
+static char *operand_at(const dv_vec_op *v, void *const *at,
+                        const int64_t *begin, int32_t operand)
+{
+    char *p = (char *)at[v->read[operand]] + v->base[operand];
+    for (int k = 0; k < v->n_vars; k++)
+        p += begin[k] * v->step[operand * v->n_vars + k];
+    return p;
+}
+
 static void set_out(runner *r, const dv_vec_op *v, void *const *at,
                     const int64_t *begin, const int64_t *end)
 {
@@ -998,11 +988,8 @@ static void set_out(runner *r, const dv_vec_op *v, void *const *at,
     r->n = v->inner < 0 ? 1 : end[v->inner] - begin[v->inner];
     for (int k = 0; k < v->n_vars; k++)
         r->point[k] = begin[k];
-    for (int i = 0; i < v->n_operands; i++) {
-        r->at[i] = (char *)at[v->read[i]] + v->base[i];
-        for (int k = 0; k < v->n_vars; k++)
-            r->at[i] += begin[k] * v->step[i * v->n_vars + k];
-    }
+    for (int i = 0; i < v->n_operands; i++)
+        r->at[i] = operand_at(v, at, begin, i);
 }
 
 // Runs a box without transposing any read.
@@ -1034,16 +1021,6 @@ static int find_size(int64_t left)
     return left >= BLOCK ? 0 : left >= SMALL ? 1 : -1;
 }
 
-// Returns the address of the current block in an operand.
-static char *block_at(const block_runner *r, int32_t operand)
-{
-    const dv_vec_op *v = r->v;
-    char *p = (char *)r->at[operand] + v->base[operand];
-    for (int k = 0; k < v->n_vars; k++)
-        p += r->begin[k] * v->step[operand * v->n_vars + k];
-    return p;
-}
-
 // Runs one block; rows and cols are indices of `sizes`.
 static void run_block(const block_runner *r, int rows, int cols)
 {
@@ -1052,11 +1029,12 @@ static void run_block(const block_runner *r, int rows, int cols)
     _Alignas(64) unsigned char buffer[MOST_TRANSPOSED][BLOCK_BYTES];
     void *at[DV_VEC_MAX_OPERANDS];
     if (!t->run) {
-        t->move[0][rows][cols](block_at(r, t->operand[0]), block_at(r, n - 1));
+        t->move[0][rows][cols](operand_at(r->v, r->at, r->begin, t->operand[0]),
+                               operand_at(r->v, r->at, r->begin, n - 1));
         return;
     }
     for (int32_t i = 0; i < n; i++)
-        at[i] = block_at(r, i);
+        at[i] = operand_at(r->v, r->at, r->begin, i);
     for (int k = 0; k < t->n_transposed; k++) {
         int32_t i = t->operand[k];
         t->move[k][rows][cols](at[i], buffer[k]);

@@ -303,30 +303,17 @@ static dv_status compare_all(dv_verdict *v, verification *c,
     return compare_with(v, c, source, diag);
 }
 
-static void free_marks(const dv_program *p, unsigned char **marks)
-{
-    for (int32_t i = 0; marks && i < p->n_tensors; i++)
-        dv_release(marks[i]);
-    dv_release(marks);
-}
-
 static dv_status new_marks(const dv_program *p, unsigned char ***out,
-                           dv_diag *diag)
+                           dv_arena *arena, dv_diag *diag)
 {
-    size_t n = (size_t)p->n_tensors;
-    unsigned char **marks = *out = dv_alloc((n + 1) * sizeof *marks);
-    if (!marks)
-        return dv_nomem(diag);
-    memset(marks, 0, n * sizeof *marks);
-    for (size_t i = 0; i < n; i++) {
-        size_t elems = (size_t)p->tensors[i].n_elems;
-        if (!p->tensors[i].is_output)
-            continue;
-        if (!(marks[i] = dv_alloc(elems + 1)))
+    unsigned char **marks = *out = DV_NEW(arena, unsigned char *, p->n_tensors);
+    for (int32_t i = 0; marks && i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        if (t->is_output &&
+            !(marks[i] = DV_NEW(arena, unsigned char, t->n_elems)))
             return dv_nomem(diag);
-        memset(marks[i], 0, elems);
     }
-    return DV_OK;
+    return marks ? DV_OK : dv_nomem(diag);
 }
 
 double dv_verify_points(const dv_program *source, const dv_plan *plan)
@@ -351,13 +338,14 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
                       .progress = progress,
                       .user = user};
     dv_program *carried = NULL;
+    dv_arena arena = {0};
     *out = (dv_verdict){.ok = 1, .decided = 1};
-    dv_status st = new_marks(plan->ops, &c.unknown, diag);
+    dv_status st = new_marks(plan->ops, &c.unknown, &arena, diag);
     if (st == DV_OK && !source)
         st = dv_plan_source(plan, &carried, diag);
     if (st == DV_OK)
         st = compare_all(out, &c, source ? source : carried, diag);
-    free_marks(plan->ops, c.unknown);
+    dv_arena_free(&arena);
     // The verdict must not refer to `carried`, which is freed below.
     if (out->tensor)
         out->tensor = name_in(plan->ops, out->tensor);

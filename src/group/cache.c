@@ -48,19 +48,8 @@ typedef struct chain {
 // dim depends on v; otherwise -1.
 static int plain_dim(const dv_op *o, const dv_access *a, int v)
 {
-    int found = -1;
-    for (int d = 0; d < a->n_dims; d++) {
-        const dv_index *x = &a->index[d];
-        int var;
-        if (x->via >= 0)
-            return -1;
-        if (x->coef[v] == 0)
-            continue;
-        if (found >= 0 || !dv_index_is_var(o, x, &var) || var != v)
-            return -1;
-        found = d;
-    }
-    return found;
+    int d = dv_access_dim(o, a, v);
+    return d >= 0 && a->index[d].base == 0 ? d : -1;
 }
 
 // Returns whether the op is a contraction in which some operand is reused for
@@ -78,28 +67,9 @@ static int joinable(const dv_plan *plan, int32_t i)
 {
     const dv_op *o = &plan->ops->ops[i];
     if (o->is_extern || o->update || is_product(o) ||
-        dv_access_is_indirect(&o->write) || plan->divisions[i].pinned)
+        dv_access_is_indirect(&o->write) || dv_op_gathers(o) ||
+        plan->divisions[i].pinned)
         return 0;
-    for (int r = 0; r < o->n_reads; r++)
-        if (dv_access_is_indirect(&o->reads[r]))
-            return 0;
-    return 1;
-}
-
-// Returns whether a tile writes a box without gaps, as rule C8 of the checker
-// requires: every dim has at most one variable, with coefficient 1.
-static int writes_box(const dv_op *o)
-{
-    uint32_t seen = 0;
-    for (int d = 0; d < o->write.n_dims; d++) {
-        int n = 0;
-        for (int v = 0; v < o->n_vars; v++) {
-            int64_t coef = o->write.index[d].coef[v];
-            if (coef != 0 && (coef != 1 || n++ || (seen >> v & 1)))
-                return 0;
-            seen |= coef ? 1u << v : 0;
-        }
-    }
     return 1;
 }
 
@@ -128,7 +98,11 @@ static int fits(const chain *c, int32_t i, int v)
             continue;
         const dv_op *from = &c->plan->ops->ops[w];
         int d = plain_dim(from, &from->write, c->cut[at][w - c->first]);
-        if (d != plain_dim(o, &o->reads[r], v) || !writes_box(from))
+        // The tile must write a box without gaps, as rule C8 of the checker
+        // requires.
+        int vars[DV_MAX_DIMS];
+        if (d != plain_dim(o, &o->reads[r], v) ||
+            !dv_access_is_box(from, &from->write, vars))
             return 0;
     }
     return 1;

@@ -20,15 +20,18 @@
 #include <inttypes.h>
 #include <string.h>
 
+int64_t dv_plan_n_slices(const dv_plan *plan, int32_t op, int v)
+{
+    return dv_ceil_div(dv_var_len(&plan->ops->ops[op], v), plan->slices[op][v]);
+}
+
 int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
     int64_t n = 1;
-    for (int v = 0; v < o->n_vars; v++) {
-        int64_t len = o->vars[v].end - o->vars[v].begin;
-        if (!dv_mul_i64(&n, n, dv_ceil_div(len, plan->slices[op][v])))
+    for (int v = 0; v < o->n_vars; v++)
+        if (!dv_mul_i64(&n, n, dv_plan_n_slices(plan, op, v)))
             return 0;
-    }
     return n;
 }
 
@@ -36,8 +39,7 @@ void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile)
 {
     const dv_op *o = &plan->ops->ops[op];
     for (int v = o->n_vars - 1; v >= 0; v--) {
-        int64_t len = o->vars[v].end - o->vars[v].begin;
-        int64_t slice = plan->slices[op][v], n = dv_ceil_div(len, slice);
+        int64_t slice = plan->slices[op][v], n = dv_plan_n_slices(plan, op, v);
         out->n_slots[v] = n;
         out->slot[v] = tile % n;
         out->begin[v] = o->vars[v].begin + out->slot[v] * slice;
@@ -47,12 +49,38 @@ void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile)
     }
 }
 
+int64_t dv_tile_part(const dv_op *o, const dv_tile *t, int64_t *n_parts)
+{
+    int64_t part = 0;
+    *n_parts = 1;
+    for (int v = 0; v < o->n_vars; v++)
+        if (o->vars[v].reduce) {
+            part = part * t->n_slots[v] + t->slot[v];
+            *n_parts *= t->n_slots[v];
+        }
+    return part;
+}
+
+int64_t dv_tile_of_part(const dv_op *o, const dv_tile *t, int64_t part)
+{
+    int64_t tile = 0, weight = 1;
+    for (int v = o->n_vars - 1; v >= 0; v--) {
+        int64_t slot = t->slot[v];
+        if (o->vars[v].reduce) {
+            slot = part % t->n_slots[v];
+            part /= t->n_slots[v];
+        }
+        tile += slot * weight;
+        weight *= t->n_slots[v];
+    }
+    return tile;
+}
+
 int dv_plan_in_parts(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
     for (int v = 0; v < o->n_vars; v++)
-        if (o->vars[v].reduce &&
-            plan->slices[op][v] < o->vars[v].end - o->vars[v].begin)
+        if (o->vars[v].reduce && plan->slices[op][v] < dv_var_len(o, v))
             return 1;
     return 0;
 }
@@ -69,7 +97,7 @@ dv_status dv_plan_whole(dv_plan *plan, dv_diag *diag)
         if (!plan->slices[i])
             return dv_nomem(diag);
         for (int v = 0; v < op->n_vars; v++)
-            plan->slices[i][v] = op->vars[v].end - op->vars[v].begin;
+            plan->slices[i][v] = dv_var_len(op, v);
     }
     return DV_OK;
 }
@@ -94,15 +122,12 @@ static int64_t tile_of_core(const dv_plan *plan, int32_t i, int64_t c)
     int64_t slot[DV_MAX_VARS], tile = 0;
     for (int k = 0; k < n; k++) {
         int v = order[k];
-        int64_t len = op->vars[v].end - op->vars[v].begin;
-        int64_t cuts = dv_ceil_div(len, plan->slices[i][v]);
+        int64_t cuts = dv_plan_n_slices(plan, i, v);
         slot[v] = c % cuts;
         c /= cuts;
     }
-    for (int v = 0; v < op->n_vars; v++) {
-        int64_t len = op->vars[v].end - op->vars[v].begin;
-        tile = tile * dv_ceil_div(len, plan->slices[i][v]) + slot[v];
-    }
+    for (int v = 0; v < op->n_vars; v++)
+        tile = tile * dv_plan_n_slices(plan, i, v) + slot[v];
     return tile;
 }
 

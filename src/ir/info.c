@@ -123,20 +123,6 @@ int8_t dv_expr_type(const dv_expr *e)
     return (int8_t)(real && t == DV_WEAK_INT ? DV_WEAK_FLOAT : t);
 }
 
-uint32_t dv_access_vars(const dv_op *op, const dv_access *a)
-{
-    uint32_t mask = 0;
-    for (int d = 0; d < a->n_dims; d++) {
-        const dv_index *x = &a->index[d];
-        if (x->via >= 0)
-            mask |= dv_access_vars(op, &op->reads[x->via]);
-        for (int v = 0; v < op->n_vars && x->via < 0; v++)
-            if (x->coef[v])
-                mask |= 1u << v;
-    }
-    return mask;
-}
-
 uint32_t dv_expr_free_vars(const dv_op *op, const dv_expr *e)
 {
     if (e->kind == DV_EXPR_READ)
@@ -145,63 +131,6 @@ uint32_t dv_expr_free_vars(const dv_op *op, const dv_expr *e)
     for (int i = 0; i < e->n_args; i++)
         mask |= dv_expr_free_vars(op, e->arg[i]);
     return e->kind == DV_EXPR_REDUCE ? mask & ~e->vars : mask;
-}
-
-int dv_access_is_indirect(const dv_access *a)
-{
-    for (int d = 0; d < a->n_dims; d++)
-        if (a->index[d].via >= 0)
-            return 1;
-    return 0;
-}
-
-int dv_access_equal(const dv_op *op, const dv_access *a, const dv_access *b)
-{
-    if (a->tensor != b->tensor || a->n_dims != b->n_dims)
-        return 0;
-    for (int d = 0; d < a->n_dims; d++) {
-        const dv_index *x = &a->index[d], *y = &b->index[d];
-        if (x->via != y->via)
-            return 0;
-        if (x->via < 0 && (x->base != y->base ||
-                           memcmp(x->coef, y->coef,
-                                  (size_t)op->n_vars * sizeof *x->coef) != 0))
-            return 0;
-    }
-    return 1;
-}
-
-int dv_index_bounds(const dv_op *op, const dv_index *x, int64_t *lo,
-                    int64_t *hi)
-{
-    *lo = *hi = x->base;
-    for (int v = 0; v < op->n_vars; v++) {
-        int64_t c = x->coef[v], a, b;
-        if (!c)
-            continue;
-        if (!dv_mul_i64(&a, c, op->vars[v].begin) ||
-            !dv_mul_i64(&b, c, op->vars[v].end - 1) ||
-            !dv_add_i64(lo, *lo, dv_min_i64(a, b)) ||
-            !dv_add_i64(hi, *hi, dv_max_i64(a, b)))
-            return 0;
-    }
-    return 1;
-}
-
-int dv_index_is_var(const dv_op *op, const dv_index *x, int *var)
-{
-    int found = -1;
-    if (x->via >= 0 || x->base != 0)
-        return 0;
-    for (int v = 0; v < op->n_vars; v++) {
-        if (x->coef[v] == 0)
-            continue;
-        if (x->coef[v] != 1 || found >= 0)
-            return 0;
-        found = v;
-    }
-    *var = found;
-    return found >= 0;
 }
 
 int64_t dv_op_points(const dv_op *op, uint32_t vars)
@@ -295,11 +224,8 @@ static double touched(const dv_program *p, const dv_op *op, const dv_access *a)
         int64_t lo = 0, hi = t->shape[d] - 1;
         if (x->via < 0 && !dv_index_bounds(op, x, &lo, &hi))
             return (double)t->n_elems;
-        uint32_t vars = 0;
-        for (int v = 0; v < op->n_vars && x->via < 0; v++)
-            vars |= x->coef[v] ? 1u << v : 0;
-        if (x->via >= 0)
-            vars = dv_access_vars(op, &op->reads[x->via]);
+        uint32_t vars = x->via < 0 ? dv_index_vars(op, x)
+                                   : dv_access_vars(op, &op->reads[x->via]);
         box *= (double)dv_min_i64(hi - lo + 1, dv_op_points(op, vars));
     }
     double points = (double)dv_op_points(op, dv_access_vars(op, a));

@@ -482,14 +482,13 @@ static dv_status lower_op(dv_lowering *lw, const dv_op *op)
 
 static int is_plain_write(const dv_op *op)
 {
-    uint32_t seen = 0;
-    for (int d = 0; d < op->write.n_dims; d++) {
-        int v;
-        if (!dv_index_is_var(op, &op->write.index[d], &v) || (seen >> v & 1) ||
-            op->vars[v].begin != 0)
+    int vars[DV_MAX_DIMS];
+    if (!dv_access_is_box(op, &op->write, vars))
+        return 0;
+    for (int d = 0; d < op->write.n_dims; d++)
+        if (vars[d] < 0 || op->write.index[d].base != 0 ||
+            op->vars[vars[d]].begin != 0)
             return 0;
-        seen |= 1u << v;
-    }
     return 1;
 }
 

@@ -23,6 +23,7 @@
 //   build_index.c   resolves the names, indices and ranges of an assignment
 //   verify.c        checks the invariants of a program
 //   info.c          derives what is not stored: op kinds, sizes, flops
+//   access.c        derives what an access depends on and its strides
 //   window.c        recognises reductions over small windows (filters, pools)
 //   print.c         prints a program with all params replaced by numbers
 //   lower.[ch]      lowers statements to ops of the target's grain
@@ -175,8 +176,34 @@ const dv_expr *dv_op_reduce(const dv_op *op);
 // Returns the mask of variables that an expression depends on, without those
 // that the expression itself reduces over.
 uint32_t dv_expr_free_vars(const dv_op *op, const dv_expr *e);
+
+// Returns the mask of variables that an index depends on; 0 if it is read from
+// a tensor.
+uint32_t dv_index_vars(const dv_op *op, const dv_index *x);
+// Returns the only variable of an index, with any coefficient and offset.
+enum {
+    DV_CONSTANT = -1, // the index has no variable
+    DV_NO_VAR = -2    // it has several variables, or is read from a tensor
+};
+int dv_index_var(const dv_op *op, const dv_index *x);
+// Returns whether the index is exactly one variable, with coefficient 1 and no
+// offset, and sets *var to it.
+int dv_index_is_var(const dv_op *op, const dv_index *x, int *var);
+// Returns the mask of variables that an access depends on, including those of
+// the reads that supply its indices.
 uint32_t dv_access_vars(const dv_op *op, const dv_access *a);
 int dv_access_is_indirect(const dv_access *a);
+// Returns whether the points of a box of variables access a box of elements
+// without gaps: every dim has at most one variable, with coefficient 1, and no
+// variable occurs twice. vars[d] becomes the variable of dim d, or DV_CONSTANT.
+int dv_access_is_box(const dv_op *op, const dv_access *a, int *vars);
+// Returns the dim whose index is exactly the variable plus an offset, if no
+// other dim depends on the variable; otherwise -1.
+int dv_access_dim(const dv_op *op, const dv_access *a, int var);
+// Returns whether a read of the op is indirect, and whether the op reads the
+// tensor.
+int dv_op_gathers(const dv_op *op);
+int dv_op_reads(const dv_op *op, int32_t tensor);
 // Returns whether two accesses of the op have the same tensor and the same
 // indices.
 int dv_access_equal(const dv_op *op, const dv_access *a, const dv_access *b);
@@ -193,6 +220,15 @@ double dv_op_many_points(const dv_op *op, uint32_t vars);
 // row-major tensor, when the variable grows by one. Dims with an index that is
 // read from a tensor are ignored.
 int64_t dv_access_step(const dv_program *p, const dv_access *a, int var);
+// Writes an access as one affine offset in elements: coef[v] becomes the stride
+// of each variable, and the offset at value 0 of all variables is returned.
+// `strides` holds the stride of each dim; dims with an index that is read from
+// a tensor are ignored.
+int64_t dv_access_flatten(const dv_op *op, const dv_access *a,
+                          const int64_t *strides, int64_t *coef);
+// Computes the strides of the dims of a row-major array. Returns its number of
+// elements.
+int64_t dv_row_strides(int n_dims, const int64_t *shape, int64_t *strides);
 // If the op reduces over a small window around each result (a filter, a pool)
 // and adjacent results read adjacent elements, returns the number of points of
 // the window; otherwise 0.
@@ -200,6 +236,11 @@ int64_t dv_op_window(const dv_program *p, const dv_op *op);
 static inline uint32_t dv_all_vars(const dv_op *op)
 {
     return op->n_vars >= 32 ? UINT32_MAX : (1u << op->n_vars) - 1;
+}
+// Returns the number of values of a variable.
+static inline int64_t dv_var_len(const dv_op *op, int v)
+{
+    return op->vars[v].end - op->vars[v].begin;
 }
 // Returns the number of evaluations of the body that an op takes. Each reducer
 // contributes the points of its own loop nest, so sibling reducers add up.
@@ -233,10 +274,15 @@ int dv_op_is_index(const dv_op *op, int32_t read);
 typedef enum dv_compute { DV_IN_F32, DV_IN_F64, DV_IN_I64 } dv_compute;
 dv_compute dv_op_compute(const dv_program *p, const dv_op *op);
 int64_t dv_op_part_bytes(const dv_program *p, const dv_op *op);
+// Returns the type that kernels compute in. Integer sums are defined in 64
+// bits, but results keep at most the low 32, so that 32-bit sums that wrap
+// around are equivalent; the executor makes sure that nothing else uses a sum
+// before it is truncated.
+static inline dv_dtype dv_kernel_type(dv_compute c)
+{
+    return c == DV_IN_F64 ? DV_F64 : c == DV_IN_F32 ? DV_F32 : DV_I32;
+}
 
-// Returns whether the index is exactly one variable, with coefficient 1 and no
-// offset, and sets *var to it.
-int dv_index_is_var(const dv_op *op, const dv_index *x, int *var);
 // Returns the type of an APPLY or REDUCE node, derived from the types of its
 // arguments.
 int8_t dv_expr_type(const dv_expr *e);

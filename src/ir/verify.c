@@ -93,10 +93,7 @@ static int dims_are_injective(const dv_op *op)
         }
         // Variables shared with earlier dims make this dim's test unsafe,
         // unless the dim adds no new variable.
-        uint32_t here = 0;
-        for (int v = 0; v < op->n_vars; v++)
-            if (op->write.index[d].coef[v])
-                here |= 1u << v;
+        uint32_t here = dv_index_vars(op, &op->write.index[d]);
         if ((here & seen) && n > 0)
             return 0;
         if (!is_injective(digits, n))

@@ -1,22 +1,6 @@
 // Recognises reductions over small windows, such as filters and pools.
 #include "ir/program.h"
 #include "base/dtype.h"
-#include "base/math.h"
-
-int64_t dv_access_step(const dv_program *p, const dv_access *a, int var)
-{
-    int64_t step = 0, stride = 1, by;
-    for (int d = a->n_dims - 1; d >= 0; d--) {
-        if (a->index[d].via < 0 &&
-            (!dv_mul_i64(&by, a->index[d].coef[var], stride) ||
-             !dv_add_i64(&step, step, by)))
-            // The stride overflows, which only happens for a variable with one
-            // value.
-            return INT64_MAX;
-        stride *= p->tensors[a->tensor].shape[d];
-    }
-    return step;
-}
 
 // Returns whether the write has stride 1 along the variable and every read has
 // stride 0 or 1. A stride of 2 is allowed for elements of 4 bytes or more,
@@ -38,11 +22,9 @@ int64_t dv_op_window(const dv_program *p, const dv_op *op)
     enum { MOST_POINTS = 64, LEAST_ROW = 8 };
     const dv_expr *r = dv_op_reduce(op);
     if (!r || op->is_extern || dv_access_is_indirect(&op->write) ||
+        dv_op_gathers(op) ||
         (dv_all_vars(op) & ~dv_written_vars(op)) != r->vars)
         return 0;
-    for (int i = 0; i < op->n_reads; i++)
-        if (dv_access_is_indirect(&op->reads[i]))
-            return 0;
     int64_t n = dv_op_points(op, r->vars);
     for (int v = 0; v < op->n_vars && n <= MOST_POINTS; v++)
         if (!op->vars[v].reduce &&

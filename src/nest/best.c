@@ -35,11 +35,8 @@ dv_nest_caches dv_nest_caches_of(const dv_nest_options *o)
 
 static void to_prim(dv_nest *n, int i)
 {
-    dv_nest_dim d = n->dims[i];
-    d.exec = DV_NEST_PRIM;
-    memmove(&n->dims[i], &n->dims[i + 1],
-            (size_t)(n->n_dims - i - 1) * sizeof d);
-    n->dims[n->n_dims - 1] = d;
+    n->dims[i].exec = DV_NEST_PRIM;
+    dv_nest_move(n, i, n->n_dims - 1);
 }
 
 // Returns the k that is moved into the kernel next: the one with the smallest

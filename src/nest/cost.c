@@ -53,9 +53,6 @@ const dv_nest_prices dv_nest_avx = {.fma = 0.19,
                                     .spill = 3};
 
 typedef dv_nest_count count;
-#define elems       dv_nest_elems
-#define block_of    dv_nest_block_of
-#define turns_up_to dv_nest_turns_up_to
 
 int32_t dv_nest_panel_vectors(const dv_nest *n, int32_t vectors, double cols,
                               double k, int64_t l1)

@@ -115,7 +115,7 @@ static inline double dv_nest_most_held(const dv_nest_count *c, int o)
 
 static inline double dv_nest_elems(const dv_nest *n, int dim)
 {
-    return dim < 0 ? 1 : (double)n->dims[dim].size;
+    return (double)dv_nest_size(n, dim);
 }
 
 // Returns the number of elements of operand o that one kernel call accesses.

@@ -94,8 +94,7 @@ int dv_nest_count_begin(count *c, const dv_nest *n,
     c->k = 1;
     for (int i = 0; i < c->f.n_k; i++)
         c->k *= average(n, c->f.k[i]);
-    c->panel =
-        dv_nest_panel_vectors(n, caches->vectors, c->col, c->k, caches->l1);
+    set_panel(c);
     c->types = c->uncut = 0;
     c->fewest = DV_NEST_IMPOSSIBLE;
     for (int l = 0; l < c->dims.n_loops; l++) {

@@ -58,9 +58,7 @@ static void cut_to(dv_nest *n, int i, int64_t size)
     dv_nest_cut(n, i, size);
     // Loops must precede the kernel's dimensions.
     if (n->dims[i + 1].exec == DV_NEST_PRIM) {
-        dv_nest_dim d = n->dims[i];
-        memmove(&n->dims[1], &n->dims[0], (size_t)i * sizeof d);
-        n->dims[0] = d;
+        dv_nest_move(n, i, 0);
         loop = 0;
     }
     int fits = dv_nest_tiles_of(n, &now, &bad) &&

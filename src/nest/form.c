@@ -14,11 +14,6 @@
 // Fewest columns for which a packed input becomes the columns' operand.
 enum { LEAST_COLUMNS = 4 };
 
-static int64_t size_of(const dv_nest *n, int dim)
-{
-    return dim < 0 ? 1 : n->dims[dim].size;
-}
-
 static int64_t step_of(const dv_nest *n, int dim, int operand)
 {
     return dim < 0 ? 1 : n->dims[dim].stride[operand];
@@ -29,10 +24,10 @@ static int64_t step_of(const dv_nest *n, int dim, int operand)
 // row and small enough for the kernel's addressing.
 static int is_rows(const dv_nest *n, int operand, int rows, int cols)
 {
-    int64_t wide = size_of(n, cols);
+    int64_t wide = dv_nest_size(n, cols);
     if (wide > 1 && step_of(n, cols, operand) != 1)
         return 0;
-    return size_of(n, rows) == 1 ||
+    return dv_nest_size(n, rows) == 1 ||
            (step_of(n, rows, operand) >= wide &&
             step_of(n, rows, operand) <= DV_FORM_MAX_STEP);
 }
@@ -130,12 +125,13 @@ static void choose_columns(const dv_nest *n, dv_nest_form *f)
         other = f->row >= 0 && n->dims[f->row].stride[f->in_row] == 1;
     }
     if (packed && row_in != col_in &&
-        size_of(n, row_in ? f->col : f->row) >= LEAST_COLUMNS) {
+        dv_nest_size(n, row_in ? f->col : f->row) >= LEAST_COLUMNS) {
         as_is = row_in;
         other = col_in;
     }
     // If both or neither qualify, the larger one becomes the columns.
-    if (as_is == other ? size_of(n, f->row) > size_of(n, f->col) : other)
+    if (as_is == other ? dv_nest_size(n, f->row) > dv_nest_size(n, f->col)
+                       : other)
         exchange(f);
 }
 
@@ -178,7 +174,7 @@ dv_status dv_nest_form_packed(const dv_nest *n, const dv_nest_form *dims,
     int k = k_inside(&f);
     if (f.n_k > 1 && (row_in || col_in) && !(f.n_k == 2 && row_in && col_in))
         return in_place(n, row_in ? f.in_row : f.in_col, diag);
-    int lone = size_of(n, f.col) == 1 && is_rows(n, f.in_col, f.col, k);
+    int lone = dv_nest_size(n, f.col) == 1 && is_rows(n, f.in_col, f.col, k);
     if (col_in && (lone || !is_rows(n, f.in_col, k, f.col))) {
         f.col_turned = 1;
         if (!is_rows(n, f.in_col, f.col, k))
@@ -207,7 +203,8 @@ int dv_nest_form_packs_on_way(const dv_nest *n, const dv_nest_form *f)
 {
     return f->n_loops > 0 && f->pack[f->in_col] == f->n_loops - 1 &&
            f->pack[f->in_row] != DV_FORM_NEVER && f->n_k == 1 && f->col >= 0 &&
-           n->dims[f->col].stride[f->in_col] == 1 && size_of(n, f->k[0]) > 1 &&
+           n->dims[f->col].stride[f->in_col] == 1 &&
+           dv_nest_size(n, f->k[0]) > 1 &&
            is_rows(n, f->in_col, f->k[0], f->col);
 }
 
@@ -239,7 +236,7 @@ int dv_nest_is_plain(const dv_nest *n, dv_nest *as)
         return 0;
     // A matrix-vector product takes only a limited k into the kernel (k_wanted
     // in best.c).
-    if (size_of(&a, f.row) < 4 && !f.col_turned && f.n_k &&
+    if (dv_nest_size(&a, f.row) < 4 && !f.col_turned && f.n_k &&
         a.dims[f.k[0]].size > DV_FORM_THIN_K)
         return 0;
     if (as)

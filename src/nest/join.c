@@ -6,14 +6,6 @@
 //   m 20: in0 9600, out 480
 #include "nest/nest.h"
 #include "base/math.h"
-#include <string.h>
-
-static void drop(dv_nest *n, int i)
-{
-    memmove(&n->dims[i], &n->dims[i + 1],
-            (size_t)(n->n_dims - i - 1) * sizeof *n->dims);
-    n->n_dims--;
-}
 
 // Returns whether a dimension can be dropped: its size is 1, and it is not the
 // only one with a stride in in1, by which a product shows that it reads in1.
@@ -43,7 +35,7 @@ static int join_some(dv_nest *n)
                 size > DV_NEST_MAX_SIZE)
                 continue;
             inner->size = size;
-            drop(n, i);
+            dv_nest_drop(n, i);
             return 1;
         }
     return 0;
@@ -59,7 +51,7 @@ dv_status dv_nest_join(dv_nest *n, const dv_nest_options *options,
             n->dims[i].exec = DV_NEST_SEQ;
     for (int i = n->n_dims - 1; i >= 0; i--)
         if (is_idle(n, i))
-            drop(n, i);
+            dv_nest_drop(n, i);
     // If the output is written through an indirect index, the order of loops is
     // kept, because the last of several writes to one element must win.
     while (n->look != 1 + DV_OUT && join_some(n))

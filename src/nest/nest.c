@@ -86,6 +86,22 @@ int dv_nest_is_product(const dv_nest *n)
     return prims[n->main].kind == DV_PRIM_IS_PRODUCT;
 }
 
+void dv_nest_move(dv_nest *n, int from, int to)
+{
+    dv_nest_dim d = n->dims[from];
+    size_t between = (size_t)(from < to ? to - from : from - to);
+    if (from < to)
+        memmove(&n->dims[from], &n->dims[from + 1], between * sizeof d);
+    else
+        memmove(&n->dims[to + 1], &n->dims[to], between * sizeof d);
+    n->dims[to] = d;
+}
+
+void dv_nest_drop(dv_nest *n, int dim)
+{
+    dv_nest_move(n, dim, --n->n_dims);
+}
+
 int dv_nest_is_transposed(const dv_nest *n)
 {
     dv_nest_prims p = dv_nest_find_prims(n);

@@ -282,6 +282,15 @@ int dv_nest_is_binary(const dv_nest *n);
 int dv_nest_is_select(const dv_nest *n);
 int dv_nest_is_reduce(const dv_nest *n);
 int dv_nest_is_product(const dv_nest *n);
+// Returns the size of a dimension, or 1 if `dim` is negative.
+static inline int64_t dv_nest_size(const dv_nest *n, int dim)
+{
+    return dim < 0 ? 1 : n->dims[dim].size;
+}
+// Moves a dimension to another position and shifts those in between.
+void dv_nest_move(dv_nest *n, int from, int to);
+// Removes a dimension.
+void dv_nest_drop(dv_nest *n, int dim);
 // Returns whether the kernel of a unary function transposes: its m has unit
 // stride in in0, its n in the output.
 int dv_nest_is_transposed(const dv_nest *n);

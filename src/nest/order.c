@@ -8,32 +8,30 @@
 // (OUTER) and all others (INNER).
 enum { OF_C, OF_K, M_OUTER, M_INNER, N_OUTER, N_INNER, N_KINDS };
 
-static const unsigned char templates[][N_KINDS] = {
-    {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
-    {OF_C, OF_K, N_OUTER, M_OUTER, M_INNER, N_INNER},
-    {OF_C, M_OUTER, N_OUTER, OF_K, N_INNER, M_INNER},
-    {OF_C, N_OUTER, M_OUTER, OF_K, M_INNER, N_INNER},
-    {OF_C, N_OUTER, OF_K, M_OUTER, N_INNER, M_INNER},
-    {OF_C, M_OUTER, OF_K, N_OUTER, M_INNER, N_INNER},
-    {OF_C, N_OUTER, N_INNER, M_OUTER, M_INNER, OF_K},
-    {OF_C, M_OUTER, M_INNER, N_OUTER, N_INNER, OF_K},
-    // These two templates sort the loops of m and n together, by stride in the
-    // output.
-    {OF_C, OF_K, M_OUTER, M_OUTER, M_OUTER, M_OUTER},
-    {OF_C, M_OUTER, M_OUTER, M_OUTER, M_OUTER, OF_K},
-    // These two sort loops by their strides in the inputs, for nests that pack
-    // the output.
-    {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
-    {OF_C, OF_K, N_OUTER, M_OUTER, M_INNER, N_INNER},
-    // This one sorts loops by how they continue the kernel's reads of an input.
-    {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
+// The criteria by which loops of one kind are sorted. BY_REACH_MIXED sorts the
+// loops of m and n together, by stride in the output; BY_REACH_IN sorts by
+// strides in the inputs, for nests that pack the output; BY_GOING_ON sorts by
+// how loops continue the kernel's reads of an input.
+enum { BY_REACH, BY_REACH_MIXED, BY_REACH_IN, BY_GOING_ON, N_SORTS };
+
+static const struct {
+    uint8_t sort, kinds[N_KINDS];
+} templates[] = {
+    {BY_REACH, {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER}},
+    {BY_REACH, {OF_C, OF_K, N_OUTER, M_OUTER, M_INNER, N_INNER}},
+    {BY_REACH, {OF_C, M_OUTER, N_OUTER, OF_K, N_INNER, M_INNER}},
+    {BY_REACH, {OF_C, N_OUTER, M_OUTER, OF_K, M_INNER, N_INNER}},
+    {BY_REACH, {OF_C, N_OUTER, OF_K, M_OUTER, N_INNER, M_INNER}},
+    {BY_REACH, {OF_C, M_OUTER, OF_K, N_OUTER, M_INNER, N_INNER}},
+    {BY_REACH, {OF_C, N_OUTER, N_INNER, M_OUTER, M_INNER, OF_K}},
+    {BY_REACH, {OF_C, M_OUTER, M_INNER, N_OUTER, N_INNER, OF_K}},
+    {BY_REACH_MIXED, {OF_C, OF_K, M_OUTER, M_OUTER, M_OUTER, M_OUTER}},
+    {BY_REACH_MIXED, {OF_C, M_OUTER, M_OUTER, M_OUTER, M_OUTER, OF_K}},
+    {BY_REACH_IN, {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER}},
+    {BY_REACH_IN, {OF_C, OF_K, N_OUTER, M_OUTER, M_INNER, N_INNER}},
+    {BY_GOING_ON, {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER}},
 };
-enum {
-    N_TEMPLATES = sizeof templates / sizeof *templates,
-    MIXED = 8,
-    BY_INPUT = 10,
-    BY_STREAM = 12
-};
+enum { N_TEMPLATES = sizeof templates / sizeof *templates };
 
 // The properties of a loop that decide its position among loops of its kind.
 typedef struct ranked {
@@ -113,9 +111,6 @@ static int rank_loops(const dv_nest *n, const dv_nest_tiles *t, ranked *r)
     return l;
 }
 
-// The criteria by which loops of one kind are sorted.
-enum { BY_REACH, BY_REACH_MIXED, BY_REACH_IN, BY_GOING_ON, N_SORTS };
-
 static int kind_in(const ranked *r, int sort)
 {
     return sort == BY_REACH_MIXED && r->kind >= M_OUTER ? (int)M_OUTER
@@ -170,7 +165,7 @@ static uint64_t arrange(const sorted *s, int which, uint8_t *order)
     // `done` is the bit mask of the kinds that are placed.
     int n = 0, done = 0;
     for (int at = 0; at < N_KINDS; at++) {
-        int kind = templates[which][at];
+        int kind = templates[which].kinds[at];
         for (int i = s->from[kind];
              i < s->from[kind + 1] && !(done >> kind & 1); i++) {
             order[n++] = s->loop[i];
@@ -247,10 +242,7 @@ typedef struct orders {
 // an earlier template gave the same order, or if the order breaks the tiling.
 static int take_order(orders *x, int which)
 {
-    int sort = which >= BY_STREAM  ? BY_GOING_ON
-               : which >= BY_INPUT ? BY_REACH_IN
-               : which >= MIXED    ? BY_REACH_MIXED
-                                   : BY_REACH;
+    int sort = templates[which].sort;
     uint8_t *order = x->all[which];
     x->sums[which] = arrange(&x->sorted[sort], which, order);
     for (int other = 0; other < which; other++)

@@ -10,25 +10,12 @@
 // If the output is written through an indirect index, all loops keep their
 // order, because an index may occur twice and the last write must win.
 #include "nest/nest.h"
-#include <string.h>
 
 static void swap(dv_nest *n, int a, int b)
 {
     dv_nest_dim d = n->dims[a];
     n->dims[a] = n->dims[b];
     n->dims[b] = d;
-}
-
-// Moves a dimension to another position and shifts those in between.
-static void move(dv_nest *n, int from, int to)
-{
-    dv_nest_dim d = n->dims[from];
-    size_t between = (size_t)(from < to ? to - from : from - to);
-    if (from < to)
-        memmove(&n->dims[from], &n->dims[from + 1], between * sizeof d);
-    else
-        memmove(&n->dims[to + 1], &n->dims[to], between * sizeof d);
-    n->dims[to] = d;
 }
 
 static int keeps_order(const dv_nest *n)
@@ -50,7 +37,7 @@ static int prims_last(dv_nest *n)
             continue;
         end--;
         if (keeps_order(n))
-            move(n, which[turn], end);
+            dv_nest_move(n, which[turn], end);
         else
             swap(n, which[turn], end);
     }
@@ -76,11 +63,11 @@ dv_status dv_nest_reorder(dv_nest *n, const dv_nest_options *options,
             if (!alike(&n->dims[i], &n->dims[j]))
                 continue;
             if (dv_nest_steps_over(&n->dims[i], &n->dims[j])) {
-                move(n, i, j - 1);
+                dv_nest_move(n, i, j - 1);
                 break;
             }
             if (dv_nest_steps_over(&n->dims[j], &n->dims[i])) {
-                move(n, j, i);
+                dv_nest_move(n, j, i);
                 break;
             }
         }

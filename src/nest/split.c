@@ -76,8 +76,7 @@ dv_status dv_nest_fuse(dv_nest *n, const dv_nest_options *options,
         if (down)
             d[0] = d[1];
         d[0].size = size;
-        memmove(d + 1, d + 2, (size_t)(n->n_dims - i - 2) * sizeof *d);
-        n->n_dims--;
+        dv_nest_drop(n, i + 1);
     }
     return DV_OK;
 }

@@ -25,24 +25,34 @@ const dv_sums *dv_sums_find(const dv_plan *plan, int32_t op)
     return NULL;
 }
 
-// Finds the accesses of an op that is a sum or mean of products of two reads:
-// the two factors and the write. Returns 0 for other ops and for indirect
-// indices.
-static int find_accesses(const dv_op *o, const dv_access *at[])
+int dv_sums_factors(const dv_op *o, int32_t *factor)
 {
     const dv_expr *sum = o->is_extern ? NULL : dv_op_reduce(o);
     const dv_expr *e = sum ? sum->arg[0] : NULL;
     if (!sum || (sum->fn != DV_RED_SUM && sum->fn != DV_RED_MEAN) ||
         e->kind != DV_EXPR_APPLY || e->fn != DV_FN_MUL)
         return 0;
-    at[DV_OUT] = &o->write;
     for (int i = 0; i < 2; i++) {
         if (e->arg[i]->kind != DV_EXPR_READ)
             return 0;
-        at[i] = &o->reads[e->arg[i]->read];
+        factor[i] = e->arg[i]->read;
+        if (dv_access_is_indirect(&o->reads[factor[i]]))
+            return 0;
     }
-    return !dv_access_is_indirect(at[0]) && !dv_access_is_indirect(at[1]) &&
-           !dv_access_is_indirect(at[2]);
+    return !dv_access_is_indirect(&o->write);
+}
+
+// Finds the accesses of a sum of products: the two factors and the write.
+// Returns 0 for other ops.
+static int find_accesses(const dv_op *o, const dv_access *at[])
+{
+    int32_t factor[2];
+    if (!dv_sums_factors(o, factor))
+        return 0;
+    at[DV_IN0] = &o->reads[factor[0]];
+    at[DV_IN1] = &o->reads[factor[1]];
+    at[DV_OUT] = &o->write;
+    return 1;
 }
 
 // Returns whether an access reads the same element at several points, as a
@@ -134,15 +144,6 @@ static int narrow_of(const dv_program *p, const dv_op *o,
                : 0;
 }
 
-// Returns the type that kernels accumulate in. Integer sums are defined in 64
-// bits, but results keep at most the low 32, so that 32-bit sums that wrap
-// around are equivalent; the executor makes sure that nothing else uses a sum
-// before it is truncated.
-static dv_dtype type_of(dv_compute c)
-{
-    return c == DV_IN_F64 ? DV_F64 : c == DV_IN_F32 ? DV_F32 : DV_I32;
-}
-
 static int fits_i32(const dv_program *p, const dv_access *a)
 {
     dv_dtype t = p->tensors[a->tensor].dtype;
@@ -157,7 +158,7 @@ static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
     const dv_access *at[DV_N_OPERANDS];
     dv_compute compute = dv_op_compute(p, o);
     *n = (dv_nest){.name = "sums",
-                   .dtype = type_of(compute),
+                   .dtype = dv_kernel_type(compute),
                    .first = DV_PRIM_ZERO,
                    .main = DV_PRIM_GEMM,
                    .k_order = DV_K_APART};
@@ -200,11 +201,6 @@ static int64_t plain_block(const dv_sums_machine *m, int64_t k, int64_t es)
     return dv_min_i64(k, dv_ceil_div(dv_ceil_div(k, parts), unit) * unit);
 }
 
-static int64_t size_of(const dv_nest *n, int dim)
-{
-    return dim < 0 ? 1 : n->dims[dim].size;
-}
-
 // Chooses the order of a product of two matrices: dot products if the result is
 // small and k is contiguous in both factors; blocks of k if the product is
 // large enough to be packed; otherwise one chain.
@@ -214,7 +210,7 @@ static void choose_plain(dv_nest *n, const dv_sums_machine *m)
     int64_t es = dv_dtype_get(n->dtype)->size_bytes;
     if (dv_nest_form_of(n, &f, NULL) || !f.n_k)
         return;
-    int64_t row = size_of(n, f.row), col = size_of(n, f.col);
+    int64_t row = dv_nest_size(n, f.row), col = dv_nest_size(n, f.col);
     int64_t k = n->dims[f.k[0]].size;
     int small = row < 8 || col < 8 || k < 8;
     int dots = dv_nest_form_is_dot(&f);
@@ -227,12 +223,10 @@ static void choose_plain(dv_nest *n, const dv_sums_machine *m)
     int large =
         !dv_mul_i64(&bytes, col, k * es) || bytes > m->caches.l1 * 3 / 4;
     if (block < k && ((dots && !small) || (row >= 16 && col >= 8 && large))) {
-        dv_nest_dim d = n->dims[f.k[0]];
         dv_nest_cut(n, f.k[0], block);
         n->dims[f.k[0] + 1].exec = DV_NEST_PRIM;
-        d = n->dims[f.k[0]]; // move the loop over blocks before the kernel
-        memmove(&n->dims[1], &n->dims[0], (size_t)f.k[0] * sizeof d);
-        n->dims[0] = d;
+        // Move the loop over blocks before the kernel.
+        dv_nest_move(n, f.k[0], 0);
     }
 }
 
@@ -340,7 +334,7 @@ static int suits_pairs(const dv_sums *s, const dv_nest *whole)
         return 0;
     dv_nest_join(&n, NULL, NULL);
     return dv_sums_lay_narrow(&n, &block) && !dv_nest_form_of(&n, &f, NULL) &&
-           size_of(&n, f.row) >= 8 && size_of(&n, f.col) >= 8;
+           dv_nest_size(&n, f.row) >= 8 && dv_nest_size(&n, f.col) >= 8;
 }
 
 static int has_k_inside(const dv_nest *n)

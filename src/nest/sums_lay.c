@@ -1,7 +1,6 @@
 // Applies an order of summation to the nest of a tile, as explained in sums.h.
 #include "base/math.h"
 #include "nest/sums.h"
-#include <string.h>
 
 // Computes the sizes of all levels (nested tiles) of variable `var` if the tile
 // has `len` elements of it. Inner levels keep their size unless there are too
@@ -66,13 +65,6 @@ static int add_level(dv_nest *n, const dv_sums *s, int i, const dv_nest_dim *of,
     return 1;
 }
 
-static void drop(dv_nest *n, int i)
-{
-    memmove(&n->dims[i], &n->dims[i + 1],
-            (size_t)(n->n_dims - i - 1) * sizeof *n->dims);
-    n->n_dims--;
-}
-
 // Returns whether dimension i is a loop and the only level of its variable.
 static int is_lone(const dv_nest *n, int i)
 {
@@ -99,7 +91,7 @@ static void join_neighbours(dv_nest *n)
             size > DV_NEST_MAX_SIZE)
             continue;
         uint32_t off = a->off;
-        drop(n, i);
+        dv_nest_drop(n, i);
         n->dims[i].size = size;
         n->dims[i].whole = whole;
         n->dims[i].off = off;
@@ -158,11 +150,6 @@ int dv_sums_apply(const dv_sums *s, dv_nest *n)
     return 1;
 }
 
-static int64_t size_of(const dv_nest *n, int dim)
-{
-    return dim < 0 ? 1 : n->dims[dim].size;
-}
-
 // Copies the nest to *out with one untiled k, if there is one k inside the
 // kernel and at most one loop over its blocks. *block is set to the size of a
 // block, or 0 if k was not tiled. Returns 0 if there are more k dimensions.
@@ -187,7 +174,7 @@ static int with_one_k(const dv_nest *n, dv_nest *out, int64_t *block)
     *block = d->size;
     d->size = d->whole ? d->whole : d->size * n->dims[loop].size;
     d->whole = 0;
-    drop(out, loop);
+    dv_nest_drop(out, loop);
     return 1;
 }
 
@@ -221,7 +208,7 @@ int dv_sums_lay_narrow(dv_nest *n, int64_t *block)
                 (j >= 0 && one.dims[j].type != DV_NEST_N))
                 continue;
             dv_nest a = with_inside(&one, i, j);
-            int64_t size = size_of(&one, i) * size_of(&one, j);
+            int64_t size = dv_nest_size(&one, i) * dv_nest_size(&one, j);
             if (size <= most || dv_nest_form_of(&a, &f, NULL))
                 continue;
             most = size;
@@ -244,7 +231,8 @@ static int is_plain(const dv_nest *n, dv_nest *as, int64_t *block)
         return 0;
     if (n->dot == DV_DOT_ALWAYS)
         return !*block && dv_nest_form_is_dot(&f);
-    return !*block || (size_of(as, f.row) >= 16 && size_of(as, f.col) >= 8);
+    return !*block ||
+           (dv_nest_size(as, f.row) >= 16 && dv_nest_size(as, f.col) >= 8);
 }
 
 dv_status dv_sums_lay(dv_nest *n, int64_t *block,

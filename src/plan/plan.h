@@ -280,6 +280,13 @@ typedef struct dv_tile {
     int64_t slot[DV_MAX_VARS], n_slots[DV_MAX_VARS];
 } dv_tile;
 void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile);
+// If a reduction is split over tiles: dv_tile_part returns the number of the
+// part that a tile computes, and sets *n_parts to the number of parts;
+// dv_tile_of_part returns the tile that computes another part of its results.
+int64_t dv_tile_part(const dv_op *o, const dv_tile *t, int64_t *n_parts);
+int64_t dv_tile_of_part(const dv_op *o, const dv_tile *t, int64_t part);
+// Returns the number of slices that a variable of an op is cut into.
+int64_t dv_plan_n_slices(const dv_plan *plan, int32_t op, int v);
 // Returns the number of tiles that the slices of an op make, or 0 on overflow.
 int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op);
 // Returns whether the tiles of an op are partial sums, i.e. a reduced variable

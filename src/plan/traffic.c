@@ -77,9 +77,7 @@ static int dims_share(const dv_op *op, const dv_access *a)
 {
     uint32_t seen = 0;
     for (int d = 0; d < a->n_dims; d++) {
-        uint32_t here = 0;
-        for (int v = 0; v < op->n_vars; v++)
-            here |= a->index[d].coef[v] ? 1u << v : 0;
+        uint32_t here = dv_index_vars(op, &a->index[d]);
         if (here & seen)
             return 1;
         seen |= here;

@@ -6,18 +6,15 @@
 // completely; -1 if the dim has one element; -2 if neither holds.
 static int whole_var(const dv_op *op, const dv_index *x, int64_t extent)
 {
-    int var = -1;
-    if (x->base != 0)
+    int v = dv_index_var(op, x);
+    if (x->base != 0 || v == DV_NO_VAR)
         return -2;
-    for (int v = 0; v < op->n_vars; v++) {
-        if (x->coef[v] == 0)
-            continue;
-        if (var >= 0 || x->coef[v] != 1 || op->vars[v].begin != 0 ||
-            op->vars[v].end != extent)
-            return -2;
-        var = v;
-    }
-    return var < 0 && extent != 1 ? -2 : var;
+    if (v == DV_CONSTANT)
+        return extent == 1 ? -1 : -2;
+    return x->coef[v] == 1 && op->vars[v].begin == 0 &&
+                   op->vars[v].end == extent
+               ? v
+               : -2;
 }
 
 static int one_tile_a_core(const dv_group *g)
@@ -46,8 +43,7 @@ static void find_cuts(dv_view *v, const dv_op *o)
     }
 }
 
-const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t group,
-                         int32_t op, int k)
+const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k)
 {
     const dv_op *o = &plan->ops->ops[op];
     const dv_access *a = k < o->n_reads ? &o->reads[k] : &o->write;
@@ -55,7 +51,7 @@ const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t group,
     uint32_t seen = 0;
     // The fields are set one by one, because the struct is large.
     out->plan = plan;
-    out->group = &plan->groups[group];
+    out->group = &plan->groups[dv_group_of(plan, op)];
     out->op = op;
     out->n_dims = a->n_dims;
     out->is_write = k == o->n_reads;
@@ -179,7 +175,7 @@ int dv_access_of(const dv_op *op, int32_t tensor)
 
 const char *dv_home_view(dv_view *out, const dv_plan *plan, const dv_home *h)
 {
-    return dv_view_make(out, plan, dv_group_of(plan, h->as_op), h->as_op,
+    return dv_view_make(out, plan, h->as_op,
                         dv_access_of(&plan->ops->ops[h->as_op], h->tensor));
 }
 

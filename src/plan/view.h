@@ -31,8 +31,7 @@ typedef struct dv_view {
 
 // Computes the view of access k of an op (the reads in order, then the write).
 // Returns NULL, or the reason why there is no view.
-const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t group,
-                         int32_t op, int k);
+const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k);
 // Computes the box of a core, lo..hi in each dim. Returns 0 if the core holds
 // nothing.
 int dv_view_box(const dv_view *v, int64_t core, int64_t *lo, int64_t *hi);

@@ -37,7 +37,7 @@ static int lies(const follower *f, int32_t tensor, dv_view *v)
         from = f->last_reader[tensor];
     if (from < 0 || plan->ops->ops[from].is_extern)
         return 0;
-    return !dv_view_make(v, plan, from, from,
+    return !dv_view_make(v, plan, from,
                          dv_access_of(&plan->ops->ops[from], tensor)) &&
            dv_view_bytes(v, &plan->layouts[tensor]) <= f->capacity;
 }
@@ -48,8 +48,7 @@ static void splits_of(const dv_plan *plan, int32_t op, dv_splits *d)
     for (int v = 0; v < DV_MAX_VARS; v++)
         d->n[v] = 1;
     for (int v = 0; v < o->n_vars; v++)
-        d->n[v] =
-            dv_ceil_div(o->vars[v].end - o->vars[v].begin, plan->slices[op][v]);
+        d->n[v] = dv_plan_n_slices(plan, op, v);
 }
 
 static int spans_fit(const dv_plan *plan, const dv_divide_space *s,
@@ -74,7 +73,7 @@ static double price(const follower *f)
     for (int r = 0; r < o->n_reads; r++) {
         dv_view has, needs;
         if (lies(f, o->reads[r].tensor, &has) &&
-            !dv_view_make(&needs, plan, f->op, f->op, r) &&
+            !dv_view_make(&needs, plan, f->op, r) &&
             dv_view_holds(&has, &needs))
             w.memory_bytes -= dv_divide_touched(&f->space, r, &d);
     }
@@ -92,7 +91,7 @@ static int cut_alike(const follower *f, int r, const dv_view *has)
     const dv_plan *plan = f->plan;
     const dv_op *o = &plan->ops->ops[f->op];
     dv_view needs;
-    if (dv_view_make(&needs, plan, f->op, f->op, r))
+    if (dv_view_make(&needs, plan, f->op, r))
         return 0;
     for (int v = 0; v < o->n_vars; v++)
         plan->slices[f->op][v] = o->vars[v].end - o->vars[v].begin;
@@ -124,7 +123,7 @@ static int deal_alike(const follower *f, int r, const dv_view *has)
     char *dealt = DV_NEW(f->arena, char, tiles);
     if (!deals || !dealt)
         return -1;
-    dv_view_make(&needs, plan, f->op, f->op, r);
+    dv_view_make(&needs, plan, f->op, r);
     for (int64_t c = 0; c < plan->target.cores; c++) {
         int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], slot[DV_MAX_VARS] = {0};
         int64_t tile = 0;
@@ -134,9 +133,7 @@ static int deal_alike(const follower *f, int r, const dv_view *has)
             if (needs.var[d] >= 0)
                 slot[needs.var[d]] = lo[d] / plan->slices[f->op][needs.var[d]];
         for (int v = 0; v < o->n_vars; v++)
-            tile = tile * dv_ceil_div(o->vars[v].end - o->vars[v].begin,
-                                      plan->slices[f->op][v]) +
-                   slot[v];
+            tile = tile * dv_plan_n_slices(plan, f->op, v) + slot[v];
         if (tile < tiles && !dealt[tile]) {
             dealt[tile] = 1;
             deals[n++] = (dv_deal){c, tile, 1};

@@ -62,7 +62,6 @@ static int look_up(dv_life *l)
 {
     const dv_program *p = l->plan->ops;
     dv_arena *a = l->arena;
-    l->group_of = DV_NEW(a, int32_t, p->n_ops);
     l->loop_of = DV_NEW(a, int32_t, p->n_ops);
     l->loop_in = DV_NEW(a, int32_t, p->n_repeats);
     l->externs = DV_NEW(a, int32_t, p->n_ops + 1);
@@ -70,13 +69,9 @@ static int look_up(dv_life *l)
     l->read_at = DV_NEW(a, int32_t, p->n_tensors + 2);
     l->def = DV_NEW(a, int32_t, p->n_tensors);
     l->updated = DV_NEW(a, uint8_t, p->n_tensors);
-    if (!l->group_of || !l->loop_of || !l->loop_in || !l->externs ||
-        !l->times || !l->read_at || !l->def || !l->updated)
+    if (!l->loop_of || !l->loop_in || !l->externs || !l->times || !l->read_at ||
+        !l->def || !l->updated)
         return 0;
-    for (int32_t g = 0; g < l->plan->n_groups; g++)
-        for (int32_t i = l->plan->groups[g].first_op;
-             i < l->plan->groups[g].end_op; i++)
-            l->group_of[i] = g;
     for (int32_t t = 0; t < p->n_tensors; t++)
         l->def[t] = -1;
     for (int32_t i = 0; i < p->n_ops; i++) {
@@ -123,7 +118,7 @@ static int64_t takes(const dv_life *l, int32_t op, int32_t tensor,
         dv_view v;
         if (o->reads[r].tensor != tensor)
             continue;
-        if (dv_view_make(&v, l->plan, l->group_of[op], op, r) ||
+        if (dv_view_make(&v, l->plan, op, r) ||
             (owner && !dv_view_holds(owner, &v)))
             return -1;
         sum += dv_view_elems(&v);
@@ -224,8 +219,7 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
         if (done[i - l->read_at[t]] || o->is_extern ||
             op <= l->cands[from].first_op ||
             !survives(l, l->cands[from].first_op, op) ||
-            dv_view_make(&v, l->plan, l->group_of[op], op,
-                         dv_access_of(o, t)) ||
+            dv_view_make(&v, l->plan, op, dv_access_of(o, t)) ||
             takes(l, op, t, &v) < 0)
             continue;
         tried++;
@@ -271,11 +265,6 @@ static int left_over(const dv_life *l, int32_t t, const uint8_t *done)
     return 0;
 }
 
-static int reduces(const dv_op *op)
-{
-    return dv_op_reduce(op) != NULL;
-}
-
 // Adds a candidate that is filled by the op that writes tensor t. Returns NULL,
 // or the reason why there is none.
 static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
@@ -285,10 +274,9 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     dv_view v;
     if (o->is_extern)
         return "an opaque op writes it";
-    if (l->rules->reductions && !reduces(o))
+    if (l->rules->reductions && !dv_op_reduce(o))
         return "it is not what a reduction leaves";
-    const char *why =
-        dv_view_make(&v, plan, l->group_of[l->def[t]], l->def[t], o->n_reads);
+    const char *why = dv_view_make(&v, plan, l->def[t], o->n_reads);
     if (why)
         return why;
     dv_cand c = {.tensor = t,
@@ -335,7 +323,7 @@ static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
         int32_t op = l->reads[i];
         dv_view v;
         if (done[i - l->read_at[t]] || l->plan->ops->ops[op].is_extern ||
-            dv_view_make(&v, l->plan, l->group_of[op], op,
+            dv_view_make(&v, l->plan, op,
                          dv_access_of(&l->plan->ops->ops[op], t)))
             continue;
         dv_cand c = {.tensor = t,
@@ -441,10 +429,8 @@ static int may_overwrite(const dv_life *l, const dv_cand *parent,
             !dv_access_equal(o, &o->reads[r], &at))
             return 0;
     }
-    return !dv_view_make(&x, plan, l->group_of[parent->as_op], parent->as_op,
-                         parent->as_k) &&
-           !dv_view_make(&y, plan, l->group_of[child->as_op], child->as_op,
-                         child->as_k) &&
+    return !dv_view_make(&x, plan, parent->as_op, parent->as_k) &&
+           !dv_view_make(&y, plan, child->as_op, child->as_k) &&
            dv_view_same(&x, &y);
 }
 
@@ -493,8 +479,8 @@ static int find_runs(dv_life *l, const uint8_t *cuts)
         if (i > 0 && ((cuts && cuts[i]) || dv_group_alone(plan, i) ||
                       dv_group_alone(plan, i - 1) ||
                       l->loop_of[i] != l->loop_of[i - 1] ||
-                      !dv_same_deals(&plan->groups[l->group_of[i]],
-                                     &plan->groups[l->group_of[i - 1]])))
+                      !dv_same_deals(&plan->groups[dv_group_of(plan, i)],
+                                     &plan->groups[dv_group_of(plan, i - 1)])))
             run++;
         l->run_of[i] = run;
     }

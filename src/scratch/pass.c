@@ -150,11 +150,7 @@ static const char *home_wrong(const dv_plan *plan, int32_t i)
         return "takes the place of no home";
     for (int32_t k = 0; k < h->n_readers; k++) {
         int32_t op = h->readers[k];
-        int reads = 0;
-        for (int r = 0; op_fits(plan, op) && r < plan->ops->ops[op].n_reads;
-             r++)
-            reads |= plan->ops->ops[op].reads[r].tensor == h->tensor;
-        if (!reads)
+        if (!op_fits(plan, op) || !dv_op_reads(&plan->ops->ops[op], h->tensor))
             return "is read by an op that does not read it";
     }
     return NULL;
@@ -174,9 +170,12 @@ dv_status dv_scratch_verify(const dv_plan *plan, dv_diag *diag)
     return DV_OK;
 }
 
+// The words for DV_FILL_WRITTEN, DV_FILL_LOADED, DV_FILL_RING, DV_FILL_MOVED.
+static const char *const fills[] = {"written", "loaded", "ring", "moved"};
+enum { N_FILLS = sizeof fills / sizeof *fills };
+
 static void print_home(dv_text *out, const dv_plan *plan, int32_t i)
 {
-    static const char *const fills[] = {"written", "loaded", "ring", "moved"};
     const dv_home *h = &plan->scratch.homes[i];
     dv_put(out, "    %d: %s ops %d..%d at %" PRId64 " size %" PRId64 " %s",
            (int)i, plan->ops->tensors[h->tensor].name, (int)h->first_op,
@@ -217,15 +216,11 @@ static dv_status read_number(dv_lexer *lx, int32_t *out, const char *what)
 
 static dv_status read_fill(dv_lexer *lx, dv_home *h)
 {
-    if (dv_lex_is(lx, "written"))
-        h->fill = DV_FILL_WRITTEN;
-    else if (dv_lex_is(lx, "loaded"))
-        h->fill = DV_FILL_LOADED;
-    else if (dv_lex_is(lx, "ring"))
-        h->fill = DV_FILL_RING;
-    else if (dv_lex_is(lx, "moved"))
-        h->fill = DV_FILL_MOVED;
-    else
+    int fill = 0;
+    while (fill < N_FILLS && !dv_lex_is(lx, fills[fill]))
+        fill++;
+    h->fill = (dv_home_fill)fill;
+    if (fill == N_FILLS)
         return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
                        "expected 'written', 'loaded', 'ring' or 'moved'");
     DV_TRY(dv_lex(lx));

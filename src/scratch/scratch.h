@@ -65,14 +65,13 @@ typedef struct dv_life {
     const dv_plan *plan;
     const dv_scratch_rules *rules;
     dv_arena *arena;
-    int32_t *group_of; // per op: its group
-    int32_t *loop_of;  // per op: the innermost repeat around it, or -1
-    int32_t *loop_in;  // per repeat: the repeat around it, or -1
-    int32_t *externs;  // number of extern ops before op i
-    double *times;     // per op: how often it is executed
-    int32_t *read_at;  // per tensor: index of its first reading op in `reads`
-    int32_t *reads;    // reading ops of all tensors, each op once per tensor
-    int32_t *def;      // per tensor: the op that defines it, or -1
+    int32_t *loop_of; // per op: the innermost repeat around it, or -1
+    int32_t *loop_in; // per repeat: the repeat around it, or -1
+    int32_t *externs; // number of extern ops before op i
+    double *times;    // per op: how often it is executed
+    int32_t *read_at; // per tensor: index of its first reading op in `reads`
+    int32_t *reads;   // reading ops of all tensors, each op once per tensor
+    int32_t *def;     // per tensor: the op that defines it, or -1
     uint8_t *updated;
     dv_cand *cands;
     int32_t n_cands, cap_cands;

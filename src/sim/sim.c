@@ -197,6 +197,19 @@ static dv_moved *counts_of(const dv_sim *m, int32_t op, int64_t core)
     return &m->by[op * m->plan->target.cores + core];
 }
 
+// Counts n elements that were read from main memory or written to it, for the
+// whole run and in a core's counts.
+static void count_moved(dv_sim *m, dv_moved *core, int written, int64_t n,
+                        int64_t elem_bytes)
+{
+    dv_moved *const both[] = {&m->moved, core};
+    for (int i = 0; i < 2; i++) {
+        *(written ? &both[i]->write_elems : &both[i]->read_elems) += n;
+        *(written ? &both[i]->write_bytes : &both[i]->read_bytes) +=
+            n * elem_bytes;
+    }
+}
+
 // Copies a core's part of a resident tensor from main memory to its home in the
 // scratchpad or, with `store`, back.
 static void exchange_home(dv_sim *m, int32_t op, int32_t home, int64_t core,
@@ -208,11 +221,7 @@ static void exchange_home(dv_sim *m, int32_t op, int32_t home, int64_t core,
     if (!here.any)
         return;
     int64_t n = copy_box(&here, store ? &there : &here, store ? &here : &there);
-    for (int i = 0; i < 2; i++) {
-        dv_moved *c = i ? counts_of(m, op, core) : &m->moved;
-        *(store ? &c->write_elems : &c->read_elems) += n;
-        *(store ? &c->write_bytes : &c->read_bytes) += n * here.l->elem_bytes;
-    }
+    count_moved(m, counts_of(m, op, core), store, n, here.l->elem_bytes);
 }
 
 // Moves a resident tensor to another address in a core's scratchpad. Both homes
@@ -400,7 +409,7 @@ void dv_sim_destroy(dv_sim *m)
 
 const dv_moved *dv_sim_moved_by(const dv_sim *m, int32_t op, int64_t core)
 {
-    return &m->by[op * m->plan->target.cores + core];
+    return counts_of(m, op, core);
 }
 
 const unsigned char *dv_sim_scratch(const dv_sim *m, int64_t core)
@@ -594,26 +603,30 @@ static void visit(dv_sim *m, dv_strips *s, int k, const dv_tile *b, purpose why)
             }
         }
     }
-    int64_t device = w.p.l->elem_bytes;
-    for (int i = 0; i < 2 && !w.p.is_home; i++) {
-        dv_moved *c = i ? m->counts : &m->moved;
-        c->read_elems += why == FETCH ? w.n : 0;
-        c->read_bytes += why == FETCH ? w.n * device : 0;
-        c->write_elems += why == STORE ? w.n : 0;
-        c->write_bytes += why == STORE ? w.n * device : 0;
-    }
+    if (why != FORGET && !w.p.is_home)
+        count_moved(m, m->counts, why == STORE, w.n, w.p.l->elem_bytes);
 }
 
-// Orders the reads so that index tensors precede the indirect reads that use
-// them.
-static int in_order(const dv_op *op, int32_t *order)
+// Visits all reads. Index tensors are fetched before the indirect reads that
+// use them, and forgotten after them.
+static void visit_reads(dv_sim *m, dv_strips *s, const dv_tile *b, purpose why)
 {
-    int n = 0;
+    const dv_op *op = s->k->op;
     for (int pass = 0; pass < 2; pass++)
-        for (int r = 0; r < op->n_reads; r++)
-            if (dv_access_is_indirect(&op->reads[r]) == pass)
-                order[n++] = r;
-    return n;
+        for (int i = 0; i < op->n_reads; i++) {
+            int r = why == FORGET ? op->n_reads - 1 - i : i;
+            int indirect = dv_access_is_indirect(&op->reads[r]);
+            if (indirect == (why == FORGET ? !pass : pass))
+                visit(m, s, r, b, why);
+        }
+}
+
+// Stores the result, unless the op failed, and clears the core's copy of it.
+static void store_result(dv_sim *m, dv_strips *s, const dv_tile *b)
+{
+    if (s->status == DV_OK)
+        visit(m, s, s->k->op->n_reads, b, STORE);
+    visit(m, s, s->k->op->n_reads, b, FORGET);
 }
 
 static void run_box(dv_strips *s, const dv_tile *b)
@@ -626,85 +639,52 @@ static void run_box(dv_strips *s, const dv_tile *b)
 // with `stores`, finishes the result and stores it.
 static void run_core(dv_sim *m, dv_strips *s, const dv_tile *b, int stores)
 {
-    const dv_op *op = s->k->op;
-    int32_t order[DV_MAX_READS];
-    int n = in_order(op, order);
-    for (int i = 0; i < n; i++)
-        visit(m, s, order[i], b, FETCH);
+    visit_reads(m, s, b, FETCH);
     run_box(s, b);
     if (stores) {
         s->part = s->part == DV_WHOLE ? DV_WHOLE : DV_FINISH;
         if (s->part == DV_FINISH)
             run_box(s, b);
-        if (s->status == DV_OK)
-            visit(m, s, op->n_reads, b, STORE);
-        visit(m, s, op->n_reads, b, FORGET);
+        store_result(m, s, b);
     }
-    for (int i = n - 1; i >= 0; i--)
-        visit(m, s, order[i], b, FORGET);
+    visit_reads(m, s, b, FORGET);
 }
 
-static int64_t count_parts(const dv_plan *plan, int32_t op)
+static void be_core(dv_sim *m, int32_t op, int64_t core)
 {
-    const dv_op *o = &plan->ops->ops[op];
-    int64_t n = 1;
-    for (int v = 0; v < o->n_vars; v++)
-        if (o->vars[v].reduce)
-            n *= dv_ceil_div(o->vars[v].end - o->vars[v].begin,
-                             plan->slices[op][v]);
-    return n;
+    m->core = core;
+    m->counts = counts_of(m, op, core);
 }
 
-// Returns the tile that computes part number `part` of the results of `tile`.
-static int64_t sibling(const dv_plan *plan, int32_t op, int64_t tile,
-                       int64_t part)
+// Counts the accumulators that the current core received from another.
+static void count_ring(dv_sim *m, const dv_strips *s)
 {
-    const dv_op *o = &plan->ops->ops[op];
-    int64_t out = 0, weight = 1;
-    for (int v = o->n_vars - 1; v >= 0; v--) {
-        int64_t len = o->vars[v].end - o->vars[v].begin;
-        int64_t n = dv_ceil_div(len, plan->slices[op][v]), slot = tile % n;
-        if (o->vars[v].reduce) {
-            slot = part % n;
-            part /= n;
-        }
-        out += slot * weight;
-        weight *= n;
-        tile /= n;
-    }
-    return out;
+    int64_t n = s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
+    m->moved.ring_bytes += n;
+    m->counts->ring_bytes += n;
 }
 
 // Runs all parts of the results of a tile, in order. Each core passes its
 // accumulators to the next; the last core finishes the results and stores them.
 static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
 {
-    int64_t parts = count_parts(m->plan, op);
-    if (sibling(m->plan, op, tile, 0) != tile)
+    const dv_op *o = &m->plan->ops->ops[op];
+    dv_tile first, b;
+    int64_t parts;
+    dv_plan_tile(&first, m->plan, op, tile);
+    if (dv_tile_part(o, &first, &parts) != 0)
         // This part runs together with the first part of its tile's results.
         return;
     for (int64_t k = 0; k < parts && s->status == DV_OK; k++) {
-        int64_t here = sibling(m->plan, op, tile, k);
-        dv_tile b;
+        int64_t here = dv_tile_of_part(o, &first, k), before = m->core;
         dv_plan_tile(&b, m->plan, op, here);
         s->part = parts == 1 ? DV_WHOLE : k ? DV_NEXT_PART : DV_FIRST_PART;
         s->parts = m->parts;
-        int64_t before = k ? m->core_of[sibling(m->plan, op, tile, k - 1)] : -1;
-        m->core = m->core_of[here];
-        m->counts = &m->by[op * m->plan->target.cores + m->core];
+        be_core(m, op, m->core_of[here]);
         run_core(m, s, &b, k == parts - 1);
-        if (k && before != m->core_of[here]) {
-            int64_t n = s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
-            m->moved.ring_bytes += n;
-            m->counts->ring_bytes += n;
-        }
+        if (k && before != m->core)
+            count_ring(m, s);
     }
-}
-
-static void be_core(dv_sim *m, int32_t op, int64_t core)
-{
-    m->core = core;
-    m->counts = &m->by[op * m->plan->target.cores + core];
 }
 
 // Computes one core's partial sums of a tile into `acc`.
@@ -721,20 +701,14 @@ static void run_part(dv_sim *m, dv_strips *s, const dv_tile *b, void *acc)
 static void finish_part(dv_sim *m, dv_strips *s, const dv_tile *b)
 {
     dv_moved all = m->moved, own = *m->counts;
-    int32_t order[DV_MAX_READS];
-    int n = in_order(s->k->op, order);
-    for (int i = 0; i < n; i++)
-        visit(m, s, order[i], b, FETCH);
+    visit_reads(m, s, b, FETCH);
     m->moved = all;
     *m->counts = own;
     s->part = DV_FINISH;
     s->parts = m->parts;
     run_box(s, b);
-    if (s->status == DV_OK)
-        visit(m, s, s->k->op->n_reads, b, STORE);
-    visit(m, s, s->k->op->n_reads, b, FORGET);
-    for (int i = n - 1; i >= 0; i--)
-        visit(m, s, order[i], b, FORGET);
+    store_result(m, s, b);
+    visit_reads(m, s, b, FORGET);
 }
 
 // Runs a tile whose reduction is split over several cores, starting with the
@@ -758,11 +732,8 @@ static void run_cut_tile(dv_sim *m, dv_strips *s, const dv_group_grid *g,
         be_core(m, op, dv_grid_core_number(m->plan, r));
         run_part(m, s, &b, m->peer);
         dv_strips_add(s->k, m->parts, m->peer, s->n_parts);
-        if (m->core != owner) {
-            int64_t n = s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
-            m->moved.ring_bytes += n;
-            m->counts->ring_bytes += n;
-        }
+        if (m->core != owner)
+            count_ring(m, s);
     }
     be_core(m, op, owner);
     if (s->status == DV_OK)

@@ -2,6 +2,7 @@
 // type with these macros defined:
 //   T       the type            NAME(x)  x with the type's suffix
 //   REAL    1 for floats        FN(x)    the C function x for the type
+//   BITS    for floats: the unsigned type of the same size
 //
 // A value is a strip of `n` elements, or one element that stands for all of
 // them.
@@ -56,6 +57,37 @@ static NAME(value) NAME(read)(dv_strips *s, int32_t read, T *buf)
 }
 
 #if REAL
+// Minimum and maximum of IEEE 754-2019: -0 is less than +0, and nan propagates.
+// They use no short-circuit operators, so that compilers vectorize the loops.
+static inline BITS NAME(bits)(T x)
+{
+    BITS u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+static inline T NAME(min)(T x, T y)
+{
+    int minus_0 = (NAME(bits)(x) == (BITS)1 << (8 * sizeof x - 1)) & (y == 0);
+    return (x < y) | (x != x) | minus_0 ? x : y;
+}
+
+static inline T NAME(max)(T x, T y)
+{
+    int plus_0 = (NAME(bits)(x) == 0) & (y == 0);
+    return (x > y) | (x != x) | plus_0 ? x : y;
+}
+
+static T NAME(constant)(double v)
+{
+    return (T)v;
+}
+
+static int64_t NAME(whole)(T v)
+{
+    return whole((double)v);
+}
+
 // Computes 1 / (1 + exp(-x)). Below -EXP_MOST, where exp(-x) may overflow, the
 // result is exp(x), because 1 + exp(x) rounds to 1.
 static T NAME(sigmoid)(T x)
@@ -198,22 +230,6 @@ static NAME(value) NAME(eval)(dv_strips *s, const dv_expr *e, int slot)
     return (NAME(value)){buf, each};
 }
 
-static T NAME(step)(dv_reducer r, T acc, T x)
-{
-    switch (r) {
-    case DV_RED_SUM:
-    case DV_RED_MEAN:
-        return (T)ADD(acc, x);
-    case DV_RED_PROD:
-        return (T)MUL(acc, x);
-    case DV_RED_MAX:
-        return NAME(max)(acc, x);
-    case DV_RED_MIN:
-        return NAME(min)(acc, x);
-    }
-    return acc;
-}
-
 // Combines acc[i] with v[i] by the reducer. The switch is outside of the loops,
 // so that the compiler vectorizes them.
 static void NAME(accumulate)(dv_reducer r, T *acc, NAME(value) v, int64_t n)
@@ -331,14 +347,13 @@ static void NAME(pass_part)(dv_strips *s, T *acc, int64_t n)
 {
     T *parts = (T *)s->parts + s->n_parts;
     dv_reducer r = (dv_reducer)s->k->reduce->fn;
-    for (int64_t i = 0; i < n; i++) {
-        if (s->part == DV_FIRST_PART)
-            parts[i] = acc[i];
-        else if (s->part == DV_NEXT_PART)
-            parts[i] = NAME(step)(r, parts[i], acc[i]);
-        else
-            acc[i] = parts[i];
-    }
+    size_t bytes = (size_t)n * sizeof *acc;
+    if (s->part == DV_FIRST_PART)
+        memcpy(parts, acc, bytes);
+    else if (s->part == DV_NEXT_PART)
+        NAME(accumulate)(r, parts, (NAME(value)){acc, 1}, n);
+    else
+        memcpy(acc, parts, bytes);
     s->n_parts += n;
 }
 
@@ -376,8 +391,8 @@ void NAME(dv_strips)(dv_strips *s, const int64_t *begin, const int64_t *end)
                 int64_t width = len < DV_STRIP ? len : DV_STRIP;
                 NAME(reduce_all)(s, begin, end, inner, acc, width);
                 for (int64_t i = 1; i < width; i++)
-                    acc[0] =
-                        NAME(step)((dv_reducer)k->reduce->fn, acc[0], acc[i]);
+                    NAME(accumulate)
+                ((dv_reducer)k->reduce->fn, acc, (NAME(value)){acc + i, 0}, 1);
                 s->n = 1;
                 s->at[strip] = begin[strip];
             } else if (k->reduce) {

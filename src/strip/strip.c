@@ -5,31 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void flatten(dv_flat *f, const dv_program *p, const dv_op *op,
-                    const dv_access *a, int64_t *const *strides)
-{
-    const dv_tensor *t = &p->tensors[a->tensor];
-    const int64_t *own = strides ? strides[a->tensor] : NULL;
-    int64_t stride = 1;
-    f->base = 0;
-    memset(f->coef, 0, sizeof *f->coef * (size_t)op->n_vars);
-    for (int d = a->n_dims - 1; d >= 0; d--) {
-        if (a->index[d].via < 0) {
-            int64_t step = own ? own[d] : stride;
-            f->base += a->index[d].base * step;
-            for (int v = 0; v < op->n_vars; v++)
-                f->coef[v] += a->index[d].coef[v] * step;
-        }
-        stride *= t->shape[d];
-    }
-}
-
+// Writes all accesses as affine offsets; tensors are row-major unless `strides`
+// has other strides for them.
 static void flatten_all(dv_kernel *k, const dv_program *p,
                         int64_t *const *strides)
 {
-    flatten(&k->write, p, k->op, &k->op->write, strides);
-    for (int i = 0; i < k->op->n_reads; i++)
-        flatten(&k->reads[i], p, k->op, &k->op->reads[i], strides);
+    for (int i = -1; i < k->op->n_reads; i++) {
+        const dv_access *a = i < 0 ? &k->op->write : &k->op->reads[i];
+        dv_flat *f = i < 0 ? &k->write : &k->reads[i];
+        int64_t rows[DV_MAX_DIMS];
+        const int64_t *own = strides ? strides[a->tensor] : NULL;
+        dv_row_strides(a->n_dims, p->tensors[a->tensor].shape, rows);
+        f->base = dv_access_flatten(k->op, a, own ? own : rows, f->coef);
+    }
 }
 
 static int slots_of(const dv_expr *e)
@@ -129,19 +117,10 @@ static int64_t checked(dv_strips *s, const dv_access *a, int d, int64_t i)
     return 0;
 }
 
-static int64_t plain_offset(const dv_strips *s, const dv_flat *f,
-                            const int64_t *point)
-{
-    int64_t off = f->base;
-    for (int v = 0; v < s->k->op->n_vars; v++)
-        off += f->coef[v] * point[v];
-    return off;
-}
-
 int64_t dv_strips_offset(dv_strips *s, const dv_access *a, const dv_flat *f,
                          const int64_t *point)
 {
-    int64_t off = plain_offset(s, f, point), stride = 1;
+    int64_t off = dv_flat_at(f, s->k->op, point), stride = 1;
     for (int d = a->n_dims - 1; d >= 0; d--) {
         int32_t via = a->index[d].via;
         if (via >= 0)
@@ -154,7 +133,7 @@ int64_t dv_strips_offset(dv_strips *s, const dv_access *a, const dv_flat *f,
 void dv_strips_find(dv_strips *s, const dv_access *a, const dv_flat *f,
                     int64_t found[DV_STRIP])
 {
-    int64_t off = plain_offset(s, f, s->at), stride = 1;
+    int64_t off = dv_flat_at(f, s->k->op, s->at), stride = 1;
     int64_t by = s->k->strip < 0 ? 0 : f->coef[s->k->strip];
     for (int64_t i = 0; i < s->n; i++)
         found[i] = off + i * by;

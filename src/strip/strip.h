@@ -19,6 +19,16 @@ typedef struct dv_flat {
     int64_t *coef;
 } dv_flat;
 
+// Returns the offset of the access at a point.
+static inline int64_t dv_flat_at(const dv_flat *f, const dv_op *op,
+                                 const int64_t *point)
+{
+    int64_t off = f->base;
+    for (int v = 0; v < op->n_vars; v++)
+        off += f->coef[v] * point[v];
+    return off;
+}
+
 // The data of an op that the interpreter computes before it runs.
 typedef struct dv_kernel {
     const dv_op *op;

@@ -50,38 +50,8 @@ static int64_t whole(double v)
     return v <= -0x1p63 ? INT64_MIN : (int64_t)v;
 }
 
-// Minimum and maximum of IEEE 754-2019: -0 is less than +0, and nan propagates.
-// They use no short-circuit operators, so that compilers vectorize the loops.
-static inline uint32_t bits_f32(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static inline float min_f32(float x, float y)
-{
-    int minus_0 = (bits_f32(x) == UINT32_C(1) << 31) & (y == 0);
-    return (x < y) | (x != x) | minus_0 ? x : y;
-}
-
-static inline float max_f32(float x, float y)
-{
-    int plus_0 = (bits_f32(x) == 0) & (y == 0);
-    return (x > y) | (x != x) | plus_0 ? x : y;
-}
-
-static float constant_f32(double v)
-{
-    return (float)v;
-}
-
-static int64_t whole_f32(float v)
-{
-    return whole((double)v);
-}
-
 #define T         float
+#define BITS      uint32_t
 #define NAME(x)   x##_f32
 #define FN(x)     x##f
 #define REAL      1
@@ -96,41 +66,13 @@ static int64_t whole_f32(float v)
 #define TO_BF16   dv_f32_to_bf16
 #include "strip/body.h"
 #undef T
+#undef BITS
 #undef NAME
 #undef FN
 #undef DTYPE
 #undef EXP_MOST
 #undef TO_F16
 #undef TO_BF16
-
-static inline uint64_t bits_f64(double x)
-{
-    uint64_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static inline double min_f64(double x, double y)
-{
-    int minus_0 = (bits_f64(x) == UINT64_C(1) << 63) & (y == 0);
-    return (x < y) | (x != x) | minus_0 ? x : y;
-}
-
-static inline double max_f64(double x, double y)
-{
-    int plus_0 = (bits_f64(x) == 0) & (y == 0);
-    return (x > y) | (x != x) | plus_0 ? x : y;
-}
-
-static double constant_f64(double v)
-{
-    return v;
-}
-
-static int64_t whole_f64(double v)
-{
-    return whole(v);
-}
 
 static uint16_t f64_to_f16(double v)
 {
@@ -147,6 +89,7 @@ static uint16_t f64_to_bf16(double v)
 }
 
 #define T        double
+#define BITS     uint64_t
 #define NAME(x)  x##_f64
 #define FN(x)    x
 #define DTYPE    DV_F64
@@ -155,6 +98,7 @@ static uint16_t f64_to_bf16(double v)
 #define TO_BF16  f64_to_bf16
 #include "strip/body.h"
 #undef T
+#undef BITS
 #undef NAME
 #undef FN
 #undef REAL

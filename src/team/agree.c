@@ -18,6 +18,13 @@ dv_status dv_comm_error(dv_comm *c, dv_status st, dv_diag *diag)
                    c->why[0] ? c->why : "another rank failed");
 }
 
+dv_status dv_comm_share(dv_comm *c, int64_t root, void *data, size_t bytes,
+                        dv_diag *diag)
+{
+    dv_status st = c->ops->share(c, root, data, (int64_t)bytes);
+    return st == DV_OK ? DV_OK : dv_comm_error(c, st, diag);
+}
+
 // The status and message of the lowest rank that failed.
 typedef struct note {
     int64_t status;
@@ -50,12 +57,36 @@ dv_status dv_comm_settle(dv_comm *c, dv_status st, dv_diag *mine, dv_diag *diag)
     int64_t who = c->size - first;
     if (who == c->rank)
         write_note(&n, st, mine);
-    met = c->ops->share(c, who, &n, (int64_t)sizeof n);
-    if (met != DV_OK)
-        return dv_comm_error(c, met, diag);
+    DV_TRY(dv_comm_share(c, who, &n, sizeof n, diag));
     n.text[sizeof n.text - 1] = 0;
     return dv_fail(diag, (dv_status)n.status, DV_NOWHERE,
                    "rank %" PRId64 ": %s", who, n.text);
+}
+
+dv_status dv_comm_conclude(dv_comm *c, dv_status st, dv_diag *mine,
+                           dv_diag *diag)
+{
+    st = dv_comm_settle(c, st, mine, diag);
+    dv_diag_destroy(mine);
+    return st;
+}
+
+dv_status dv_comm_conclude_with(dv_comm *c, dv_status st, dv_diag *mine,
+                                void *data, size_t bytes, dv_diag *diag)
+{
+    DV_TRY(dv_comm_conclude(c, st, mine, diag));
+    return dv_comm_share(c, 0, data, bytes, diag);
+}
+
+dv_status dv_comm_same_hash(dv_comm *c, uint64_t hash, int *same)
+{
+    // Find the maximum of all hashes, and their minimum as the maximum of the
+    // negated values; 63 bits, because agree compares signed numbers.
+    int64_t most = (int64_t)(hash >> 1), least = -most;
+    DV_TRY(c->ops->agree(c, &most));
+    DV_TRY(c->ops->agree(c, &least));
+    *same = most == -least;
+    return DV_OK;
 }
 
 // Finds the value that more than half of the ranks have, if there is one, by
@@ -76,13 +107,9 @@ static dv_status common(dv_comm *c, uint64_t hash, uint64_t *out)
 dv_status dv_comm_same(dv_comm *c, uint64_t hash, const char *what,
                        dv_diag *diag)
 {
-    // Find the maximum of all hashes, and their minimum as the maximum of the
-    // negated values; 63 bits, because agree compares signed numbers.
-    int64_t most = (int64_t)(hash >> 1), least = -most;
-    dv_status st = c->ops->agree(c, &most);
-    if (st == DV_OK)
-        st = c->ops->agree(c, &least);
-    if (st == DV_OK && most == -least)
+    int same = 0;
+    dv_status st = dv_comm_same_hash(c, hash, &same);
+    if (same)
         return DV_OK;
     uint64_t usual = hash;
     if (st == DV_OK)

@@ -9,7 +9,6 @@
 // file offset, so that every rank can sum its own elements in any order.
 #define _POSIX_C_SOURCE 200809L
 #include "base/math.h"
-#include "base/file.h"
 #include "team/team.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -62,44 +61,24 @@ static uint64_t sum_row(const char *row, int64_t n, int64_t bytes, int64_t off)
 
 static dv_mpi_part part_of(const dv_rank *r, int32_t tensor)
 {
-    const dv_program *p = dv_rank_plan(r, NULL)->ops;
-    const dv_tensor *t = &p->tensors[tensor];
-    dv_mpi_part x = {.n_dims = t->n_dims,
-                     .elem_bytes = dv_elem_bytes(p, tensor),
-                     .file_off = offset_of(p, tensor)};
-    dv_rank_data(r, tensor, &x.local, &x.box);
-    x.data = dv_rank_memory(r, tensor);
-    memcpy(x.shape, t->shape, sizeof x.shape[0] * (size_t)t->n_dims);
-    return x;
+    return dv_rank_part(r, tensor,
+                        offset_of(dv_rank_plan(r, NULL)->ops, tensor));
 }
 
 // Returns the checksum of the elements that this rank saves.
 static uint64_t sum_own(const dv_rank *r, int32_t tensor, int64_t rank)
 {
     dv_mpi_part x = part_of(r, tensor);
-    int64_t at[DV_MAX_DIMS];
-    int last = x.n_dims - 1;
+    dv_box all = dv_box_whole(x.n_dims, x.shape);
     uint64_t sum = 0;
     if (!dv_rank_gives(dv_rank_plan(r, NULL), tensor, rank))
         return 0;
-    for (int d = 0; d <= last; d++)
-        at[d] = x.box.dim[d].off;
-    for (int more = !dv_box_empty(&x.box); more;) {
-        int64_t number = 0, off = 0;
-        for (int d = 0; d <= last; d++) {
-            number = number * x.shape[d] + at[d];
-            off = off * x.local.dim[d].size + at[d] - x.local.dim[d].off;
-        }
-        sum += sum_row((char *)x.data + off * x.elem_bytes,
-                       last < 0 ? 1 : x.box.dim[last].size, x.elem_bytes,
-                       x.file_off + number * x.elem_bytes);
-        more = 0;
-        for (int d = last - 1; d >= 0 && !more; d--) {
-            more = ++at[d] < x.box.dim[d].off + x.box.dim[d].size;
-            if (!more)
-                at[d] = x.box.dim[d].off;
-        }
-    }
+    for (dv_box_row w = dv_box_first_row(&x.box); w.n;
+         dv_box_next_row(&w, &x.box))
+        sum += sum_row((char *)x.data +
+                           dv_box_offset(&x.local, w.at) * x.elem_bytes,
+                       w.n, x.elem_bytes,
+                       x.file_off + dv_box_offset(&all, w.at) * x.elem_bytes);
     return sum;
 }
 
@@ -137,17 +116,20 @@ static dv_status begin(dv_writer **w, place *at, header *h, const char *path,
     return DV_OK;
 }
 
-static dv_status save_parts(const dv_rank *r, const char *path, dv_diag *diag)
+// Writes the elements that this rank saves, or loads all of its local boxes,
+// including the elements that it receives from others, whose owners saved them.
+static dv_status move_parts(const dv_rank *r, const char *path, int write,
+                            dv_diag *diag)
 {
     dv_comm *c;
     const dv_plan *plan = dv_rank_plan(r, &c);
     dv_mpi_file *f = NULL;
-    DV_TRY(dv_mpi_open(&f, c, path, 1, diag));
+    DV_TRY(dv_mpi_open(&f, c, path, write, diag));
     dv_status st = DV_OK;
     for (int32_t i = 0; i < plan->ops->n_tensors && st == DV_OK; i++) {
         dv_mpi_part x = part_of(r, i);
-        if (!dv_rank_gives(plan, i, c->rank))
-            x.nothing = 1;
+        x.nothing = write && !dv_rank_gives(plan, i, c->rank);
+        x.box = write ? x.box : x.local;
         st = dv_mpi_move(f, &x, diag);
     }
     dv_status closed = dv_mpi_close(f, diag);
@@ -170,22 +152,10 @@ dv_status dv_checkpoint_save(dv_rank *r, const char *path, int32_t repeat,
     place at = {0};
     dv_diag *mine = dv_diag_create();
     dv_status st = c->rank == 0 ? begin(&w, &at, &h, path, mine) : DV_OK;
-    st = dv_comm_settle(c, st, mine, diag);
-    dv_diag_destroy(mine);
-    if (st == DV_OK && (st = c->ops->share(c, 0, &at, (int64_t)sizeof at)))
-        st = dv_comm_error(c, st, diag);
+    st = dv_comm_conclude_with(c, st, mine, &at, sizeof at, diag);
     if (st == DV_OK)
-        st = save_parts(r, at.path, diag);
-    mine = dv_diag_create();
-    dv_status done = DV_OK;
-    if (w && st == DV_OK)
-        done = dv_writer_commit(w, mine);
-    else if (w)
-        dv_writer_abort(w);
-    if (st == DV_OK)
-        st = dv_comm_settle(c, done, mine, diag);
-    dv_diag_destroy(mine);
-    return st;
+        st = move_parts(r, at.path, 1, diag);
+    return dv_rank_close(c, w, st, diag);
 }
 
 static dv_status read_header(const char *path, header *h, int64_t *size,
@@ -245,24 +215,6 @@ static dv_status check_header(const dv_rank *r, const char *path, header *h,
     return DV_OK;
 }
 
-// Loads all local boxes, including the elements that this rank receives from
-// others, whose owners saved them.
-static dv_status load_parts(const dv_rank *r, const char *path, dv_diag *diag)
-{
-    dv_comm *c;
-    const dv_program *p = dv_rank_plan(r, &c)->ops;
-    dv_mpi_file *f = NULL;
-    DV_TRY(dv_mpi_open(&f, c, path, 0, diag));
-    dv_status st = DV_OK;
-    for (int32_t i = 0; i < p->n_tensors && st == DV_OK; i++) {
-        dv_mpi_part x = part_of(r, i);
-        x.box = x.local;
-        st = dv_mpi_move(f, &x, diag);
-    }
-    dv_status closed = dv_mpi_close(f, diag);
-    return st == DV_OK ? closed : st;
-}
-
 dv_status dv_checkpoint_load(dv_rank *r, const char *path, dv_diag *diag)
 {
     dv_comm *c;
@@ -275,12 +227,8 @@ dv_status dv_checkpoint_load(dv_rank *r, const char *path, dv_diag *diag)
     dv_status st = c->rank == 0 ? read_header(path, &h, &size, mine) : DV_OK;
     if (st == DV_OK && c->rank == 0)
         st = check_header(r, path, &h, size, mine);
-    st = dv_comm_settle(c, st, mine, diag);
-    dv_diag_destroy(mine);
-    if (st == DV_OK && (st = c->ops->share(c, 0, &h, (int64_t)sizeof h)))
-        st = dv_comm_error(c, st, diag);
-    DV_TRY(st);
-    DV_TRY(load_parts(r, path, diag));
+    DV_TRY(dv_comm_conclude_with(c, st, mine, &h, sizeof h, diag));
+    DV_TRY(move_parts(r, path, 0, diag));
     uint64_t sum = 0;
     DV_TRY(sum_all(r, &sum, diag));
     dv_source src = {path, "", 0};

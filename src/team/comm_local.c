@@ -235,8 +235,7 @@ static int32_t local_next(dv_comm *c, dv_wire *wire)
 
 static dv_status local_finish(dv_comm *c, dv_wire *wire)
 {
-    local_wire *w = (local_wire *)wire;
-    (void)w; // Nothing to wait for: local_start has copied the data into slots.
+    (void)wire; // local_start has copied the data into slots.
     dv_local *l = team_of(c);
     pthread_mutex_lock(&l->lock);
     int failed = l->failed;

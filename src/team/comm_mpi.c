@@ -518,9 +518,7 @@ dv_status dv_mpi_split(dv_comm **out, dv_comm *c, int64_t colour, dv_diag *diag)
     int64_t first = -1;
     for (int64_t r = 0; r < c->size; r++) {
         int64_t theirs = colour;
-        dv_status st = c->ops->share(c, r, &theirs, (int64_t)sizeof theirs);
-        if (st != DV_OK)
-            return dv_comm_error(c, st, diag);
+        DV_TRY(dv_comm_share(c, r, &theirs, sizeof theirs, diag));
         if (theirs == colour && first < 0)
             first = r;
     }

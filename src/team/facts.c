@@ -85,18 +85,6 @@ static void first_difference(char *out, size_t room, int64_t rank,
              b);
 }
 
-// Sets *same to 1 if the hash is the same on all ranks. It uses 63 bits,
-// because agree compares signed numbers, and finds the minimum as the maximum
-// of the negated values.
-static dv_status same_hash(dv_comm *c, uint64_t hash, int *same)
-{
-    int64_t most = (int64_t)(hash >> 1), least = -most;
-    DV_TRY(c->ops->agree(c, &most));
-    DV_TRY(c->ops->agree(c, &least));
-    *same = most == -least;
-    return DV_OK;
-}
-
 typedef struct answer {
     char text[1024];
 } answer;
@@ -147,7 +135,7 @@ dv_status dv_comm_compare(dv_comm *c, const dv_fact *facts, int32_t n,
     snprintf(a.text, sizeof a.text, "ranks were %s differently", how);
     put_facts(&list, facts, n);
     uint64_t hash = dv_hash(DV_HASH, list.at, list.at ? list.len : 0);
-    dv_status st = same_hash(c, list.failed ? 0 : hash, &same);
+    dv_status st = dv_comm_same_hash(c, list.failed ? 0 : hash, &same);
     if (st == DV_OK && !same)
         st = find_difference(c, &list, how, &a);
     dv_text_free(&list);
@@ -157,7 +145,7 @@ dv_status dv_comm_compare(dv_comm *c, const dv_fact *facts, int32_t n,
     return same ? DV_OK : dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s", a.text);
 }
 
-static uint64_t hash_cuts(const dv_program *p, const dv_team *t)
+uint64_t dv_team_hash_cuts(const dv_program *p, const dv_team *t)
 {
     uint64_t h = DV_HASH;
     for (int32_t i = 0; i < p->n_tensors; i++)
@@ -172,9 +160,7 @@ static uint64_t hash_cuts(const dv_program *p, const dv_team *t)
     return h;
 }
 
-// Returns a hash of the part of each exchange that is the same on all ranks;
-// the messages differ from rank to rank.
-static uint64_t hash_swaps(const dv_team *t)
+uint64_t dv_team_hash_swaps(const dv_team *t)
 {
     uint64_t h = DV_HASH;
     for (int32_t i = 0; i < t->n_swaps; i++) {
@@ -196,8 +182,9 @@ dv_status dv_rank_compare(const dv_rank *r, const char *how, dv_diag *diag)
     size_t len = 0;
     dv_rank_hash(r, &program);
     snprintf(text[0], sizeof text[0], "%016" PRIx64, program);
-    snprintf(text[1], sizeof text[1], "%016" PRIx64, hash_cuts(plan->ops, t));
-    snprintf(text[2], sizeof text[2], "%016" PRIx64, hash_swaps(t));
+    snprintf(text[1], sizeof text[1], "%016" PRIx64,
+             dv_team_hash_cuts(plan->ops, t));
+    snprintf(text[2], sizeof text[2], "%016" PRIx64, dv_team_hash_swaps(t));
     for (int i = 0; i < t->n_axes; i++)
         len += (size_t)snprintf(grid + len, sizeof grid - len, "%s%" PRId64,
                                 i ? "x" : "", t->grid[i]);

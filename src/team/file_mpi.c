@@ -43,8 +43,7 @@ static dv_status settle(dv_mpi_file *f, int code, const char *doing,
 {
     dv_diag *mine = dv_diag_create();
     dv_status st = told(f, code, doing, mine);
-    st = dv_comm_settle(&f->m->comm, st, mine, diag);
-    dv_diag_destroy(mine);
+    st = dv_comm_conclude(&f->m->comm, st, mine, diag);
     return st;
 }
 
@@ -66,8 +65,7 @@ dv_status dv_mpi_open(dv_mpi_file **out, dv_comm *c, const char *path,
                      (dv_loc){&src, DV_FILE}, "cannot open the file: %s",
                      strerror(errno));
     }
-    st = dv_comm_settle(c, st, mine, diag);
-    dv_diag_destroy(mine);
+    st = dv_comm_conclude(c, st, mine, diag);
     if (st != DV_OK) {
         dv_release(f);
         return st;

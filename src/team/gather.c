@@ -17,27 +17,11 @@ int dv_rank_gives(const dv_plan *plan, int32_t tensor, int64_t rank)
 char *dv_box_copy(char *run, char *data, const dv_box *in, const dv_box *b,
                   int64_t bytes, int into_run)
 {
-    int64_t at[DV_MAX_DIMS], row = bytes;
-    int last = b->n_dims - 1;
-    if (dv_box_empty(b))
-        return run;
-    for (int d = 0; d < b->n_dims; d++)
-        at[d] = b->dim[d].off;
-    if (last >= 0)
-        row *= b->dim[last].size;
-    for (int more = 1; more;) {
-        int64_t off = 0;
-        for (int d = 0; d < b->n_dims; d++)
-            off = off * in->dim[d].size + at[d] - in->dim[d].off;
-        char *here = data + off * bytes;
-        memcpy(into_run ? run : here, into_run ? here : run, (size_t)row);
-        run += row;
-        more = 0;
-        for (int d = last - 1; d >= 0 && !more; d--) {
-            more = ++at[d] < b->dim[d].off + b->dim[d].size;
-            if (!more)
-                at[d] = b->dim[d].off;
-        }
+    for (dv_box_row r = dv_box_first_row(b); r.n; dv_box_next_row(&r, b)) {
+        char *here = data + dv_box_offset(in, r.at) * bytes;
+        size_t size = (size_t)(r.n * bytes);
+        memcpy(into_run ? run : here, into_run ? here : run, size);
+        run += size;
     }
     return run;
 }
@@ -47,31 +31,15 @@ char *dv_box_copy(char *run, char *data, const dv_box *in, const dv_box *b,
 static void move_own(const dv_rank *r, int32_t t, char *whole, int put)
 {
     const dv_program *p = dv_rank_plan(r, NULL)->ops;
-    const dv_tensor *x = &p->tensors[t];
-    dv_box all = {.n_dims = x->n_dims}, local, own;
+    dv_box all = dv_box_whole(p->tensors[t].n_dims, p->tensors[t].shape);
+    dv_box local, own;
     char *data = dv_rank_data(r, t, &local, &own);
-    dv_box row = own;
-    int64_t bytes = dv_elem_bytes(p, t), n = dv_box_elems(&row);
-    for (int d = 0; d < x->n_dims; d++) {
-        all.dim[d] = (dv_range){0, x->shape[d]};
-        if (d < x->n_dims - 1)
-            row.dim[d].size = 1;
-    }
-    int64_t len = dv_box_elems(&row);
-    for (int64_t done = 0; done < n; done += len) {
-        int64_t off = 0, from = 0;
-        for (int d = 0; d < x->n_dims; d++) {
-            off = off * all.dim[d].size + row.dim[d].off;
-            from = from * local.dim[d].size + row.dim[d].off - local.dim[d].off;
-        }
-        char *a = whole + off * bytes, *b = data + from * bytes;
-        memcpy(put ? b : a, put ? a : b, (size_t)(len * bytes));
-        for (int d = x->n_dims - 2; d >= 0; d--) {
-            dv_range o = own.dim[d];
-            if (++row.dim[d].off < o.off + o.size)
-                break;
-            row.dim[d].off = o.off;
-        }
+    int64_t bytes = dv_elem_bytes(p, t);
+    for (dv_box_row w = dv_box_first_row(&own); w.n;
+         dv_box_next_row(&w, &own)) {
+        char *a = whole + dv_box_offset(&all, w.at) * bytes;
+        char *b = data + dv_box_offset(&local, w.at) * bytes;
+        memcpy(put ? b : a, put ? a : b, (size_t)(w.n * bytes));
     }
 }
 
@@ -133,11 +101,8 @@ static int prepare(gatherer *g, const dv_rank *r)
 
 static dv_status carry(gatherer *g, dv_wire *w, void *whole)
 {
-    const dv_program *p = g->plan->ops;
-    const dv_tensor *t = &p->tensors[g->tensor];
-    dv_box all = {.n_dims = t->n_dims};
-    for (int d = 0; d < t->n_dims; d++)
-        all.dim[d] = (dv_range){0, t->shape[d]};
+    const dv_tensor *t = &g->plan->ops->tensors[g->tensor];
+    dv_box all = dv_box_whole(t->n_dims, t->shape);
     DV_TRY(g->comm->ops->start(g->comm, w));
     int32_t i;
     while ((i = g->comm->ops->next(g->comm, w)) >= 0) {
@@ -156,8 +121,7 @@ static dv_status gather(gatherer *g, dv_rank *r, void *whole, dv_diag *diag)
     if (st == DV_OK)
         st = g->comm->ops->open(g->comm, &w, number, &g->send, g->n_sends,
                                 g->receives, g->n_receives, mine);
-    st = dv_comm_settle(g->comm, st, mine, diag);
-    dv_diag_destroy(mine);
+    st = dv_comm_conclude(g->comm, st, mine, diag);
     if (st == DV_OK) {
         st = carry(g, w, whole);
         if (st != DV_OK)

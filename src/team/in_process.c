@@ -25,8 +25,7 @@ static dv_status work(member *m)
     dv_diag *mine = dv_diag_create();
     // No rank starts unless all could be created.
     dv_status st = dv_rank_create(&r, m->plan, m->comm, m->options, mine);
-    st = dv_comm_settle(m->comm, st, mine, m->diag);
-    dv_diag_destroy(mine);
+    st = dv_comm_conclude(m->comm, st, mine, m->diag);
     for (int32_t i = 0; st == DV_OK && i < p->n_tensors; i++)
         if (p->tensors[i].is_input)
             dv_rank_put(r, i, m->data[i]);

@@ -15,10 +15,15 @@ static dv_status make(dv_member *m, const dv_plan *plan,
     dv_status st = dv_plan_check(plan, mine); // an invalid plan is not run
     if (st == DV_OK)
         st = dv_rank_create(&m->rank, plan, m->comm, options, mine);
-    st = dv_comm_settle(m->comm, st, mine, diag);
-    dv_diag_destroy(mine);
-    DV_TRY(st);
+    DV_TRY(dv_comm_conclude(m->comm, st, mine, diag));
     return dv_rank_compare(m->rank, "created", diag);
+}
+
+dv_mpi_options dv_mpi_options_of(const dv_member_options *options)
+{
+    return (dv_mpi_options){.timeout_s = options->timeout_s,
+                            .checked = options->checked,
+                            .max_bytes = options->max_message_bytes};
 }
 
 dv_status dv_member_create(dv_member **out, const dv_plan *plan,
@@ -26,22 +31,17 @@ dv_status dv_member_create(dv_member **out, const dv_plan *plan,
                            const dv_member_options *options, dv_diag *diag)
 {
     dv_member_options given = DV_MEMBER_OPTIONS_INIT;
-    dv_mpi_options o = {0};
-    dv_rank_options how = {0};
     DV_TRY(dv_options_read(&given, sizeof given, options, "dv_member_options",
                            diag));
-    how.threads = given.threads;
-    how.no_overlap = given.no_overlap;
-    o.timeout_s = given.timeout_s;
-    o.checked = given.checked;
-    o.max_bytes = given.max_message_bytes;
+    dv_mpi_options o = dv_mpi_options_of(&given);
+    dv_rank_options how = {.threads = given.threads,
+                           .no_overlap = given.no_overlap};
     dv_comm *comm = NULL;
     DV_TRY(dv_mpi_create(&comm, mpi_comm, &o, diag));
     dv_diag *mine = dv_diag_create();
     dv_member *m = dv_alloc(sizeof *m);
     dv_status st = m ? DV_OK : dv_nomem(mine);
-    st = dv_comm_settle(comm, st, mine, diag);
-    dv_diag_destroy(mine);
+    st = dv_comm_conclude(comm, st, mine, diag);
     if (st != DV_OK) {
         dv_release(m);
         dv_mpi_destroy(comm);
@@ -70,13 +70,20 @@ int64_t dv_member_rank(const dv_member *m)
     return m->comm->rank;
 }
 
+static dv_status find_tensor(const dv_member *m, const char *name, int32_t *out,
+                             dv_diag *diag)
+{
+    *out = dv_program_find(dv_rank_plan(m->rank, NULL)->ops, name);
+    return *out >= 0 ? DV_OK
+                     : dv_fail(diag, DV_E_NAME, DV_NOWHERE,
+                               "the program has no tensor %s", name);
+}
+
 dv_status dv_member_data(const dv_member *m, const char *tensor, void **data,
                          dv_box *local, dv_box *own, dv_diag *diag)
 {
-    int32_t t = dv_program_find(dv_rank_plan(m->rank, NULL)->ops, tensor);
-    if (t < 0)
-        return dv_fail(diag, DV_E_NAME, DV_NOWHERE,
-                       "the program has no tensor %s", tensor);
+    int32_t t;
+    DV_TRY(find_tensor(m, tensor, &t, diag));
     *data = dv_rank_data(m->rank, t, local, own);
     return DV_OK;
 }
@@ -91,9 +98,7 @@ dv_status dv_member_gather(dv_member *m, const char *tensor, void *whole,
 {
     const dv_fact which = {"tensor", tensor};
     DV_TRY(dv_comm_compare(m->comm, &which, 1, "called", diag));
-    int32_t t = dv_program_find(dv_rank_plan(m->rank, NULL)->ops, tensor);
-    if (t < 0)
-        return dv_fail(diag, DV_E_NAME, DV_NOWHERE,
-                       "the program has no tensor %s", tensor);
+    int32_t t;
+    DV_TRY(find_tensor(m, tensor, &t, diag));
     return dv_rank_gather(m->rank, t, whole, diag);
 }

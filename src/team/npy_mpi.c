@@ -1,7 +1,6 @@
 // Reads and writes .npy files of tensors that no rank holds whole: every rank
 // transfers its own box; rank 0 writes the header. The file does not depend on
 // the team.
-#include "base/file.h"
 #include "base/npy.h"
 #include "base/text.h"
 #include "team/team.h"
@@ -10,15 +9,42 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static dv_mpi_part part_of(const dv_rank *r, int32_t tensor)
+dv_mpi_part dv_rank_part(const dv_rank *r, int32_t tensor, int64_t file_off)
 {
     const dv_program *p = dv_rank_plan(r, NULL)->ops;
     const dv_tensor *t = &p->tensors[tensor];
     dv_mpi_part x = {.n_dims = t->n_dims,
-                     .elem_bytes = dv_elem_bytes(p, tensor)};
-    x.data = dv_rank_data(r, tensor, &x.local, &x.box);
+                     .elem_bytes = dv_elem_bytes(p, tensor),
+                     .file_off = file_off};
+    dv_rank_data(r, tensor, &x.local, &x.box);
+    x.data = dv_rank_memory(r, tensor);
     memcpy(x.shape, t->shape, sizeof x.shape[0] * (size_t)t->n_dims);
     return x;
+}
+
+dv_status dv_rank_close(dv_comm *c, dv_writer *w, dv_status st, dv_diag *diag)
+{
+    dv_diag *mine = dv_diag_create();
+    dv_status done = DV_OK;
+    if (w && st == DV_OK)
+        done = dv_writer_commit(w, mine);
+    else if (w)
+        dv_writer_abort(w);
+    if (st == DV_OK)
+        st = dv_comm_settle(c, done, mine, diag);
+    dv_diag_destroy(mine);
+    return st;
+}
+
+// Reads or writes this rank's part of a file that holds one tensor.
+static dv_status move_part(dv_comm *c, const char *path, int write,
+                           const dv_mpi_part *x, dv_diag *diag)
+{
+    dv_mpi_file *file = NULL;
+    DV_TRY(dv_mpi_open(&file, c, path, write, diag));
+    dv_status st = dv_mpi_move(file, x, diag);
+    dv_status closed = dv_mpi_close(file, diag);
+    return st == DV_OK ? closed : st;
 }
 
 // The facts that a rank found in the header.
@@ -78,14 +104,9 @@ static dv_status look(const dv_tensor *t, const char *path, dv_comm *c,
     dv_diag *mine = dv_diag_create();
     dv_status st =
         dv_npy_look(path, t->name, t->dtype, t->n_dims, t->shape, &h, mine);
-    st = dv_comm_settle(c, st, mine, diag);
-    dv_diag_destroy(mine);
-    DV_TRY(st);
     *f = (found){(int64_t)h.data_off, h.fortran};
     found first = *f;
-    st = c->ops->share(c, 0, &first, (int64_t)sizeof first);
-    if (st != DV_OK)
-        return dv_comm_error(c, st, diag);
+    DV_TRY(dv_comm_conclude_with(c, st, mine, &first, sizeof first, diag));
     int same = first.data_off == f->data_off && first.fortran == f->fortran;
     DV_TRY(compare_files(path, c, &same, diag));
     mine = dv_diag_create();
@@ -94,9 +115,7 @@ static dv_status look(const dv_tensor *t, const char *path, dv_comm *c,
                      "%s: the file of rank %" PRId64
                      " is not the file of rank 0",
                      path, c->rank);
-    st = dv_comm_settle(c, st, mine, diag);
-    dv_diag_destroy(mine);
-    return st;
+    return dv_comm_conclude(c, st, mine, diag);
 }
 
 dv_status dv_rank_read_npy(dv_rank *r, int32_t tensor, const char *path,
@@ -106,14 +125,9 @@ dv_status dv_rank_read_npy(dv_rank *r, int32_t tensor, const char *path,
     const dv_tensor *t = &dv_rank_plan(r, &c)->ops->tensors[tensor];
     found f;
     DV_TRY(look(t, path, c, &f, diag));
-    dv_mpi_part x = part_of(r, tensor);
-    x.file_off = f.data_off;
+    dv_mpi_part x = dv_rank_part(r, tensor, f.data_off);
     x.fortran = f.fortran != 0;
-    dv_mpi_file *file = NULL;
-    DV_TRY(dv_mpi_open(&file, c, path, 0, diag));
-    dv_status st = dv_mpi_move(file, &x, diag);
-    dv_status closed = dv_mpi_close(file, diag);
-    return st == DV_OK ? closed : st;
+    return move_part(c, path, 0, &x, diag);
 }
 
 // The temporary file that all ranks write into before the commit.
@@ -155,27 +169,13 @@ static dv_status write_directly(dv_rank *r, int32_t tensor, dv_writer *w,
     void *whole = c->rank == 0 ? dv_alloc(bytes + 1) : NULL;
     dv_diag *mine = dv_diag_create();
     dv_status st = c->rank == 0 && !whole ? dv_nomem(mine) : DV_OK;
-    st = dv_comm_settle(c, st, mine, diag);
-    dv_diag_destroy(mine);
+    st = dv_comm_conclude(c, st, mine, diag);
     if (st == DV_OK)
         st = dv_rank_gather(r, tensor, whole, diag);
     if (st == DV_OK && w)
         dv_writer_put(w, whole, bytes);
     dv_release(whole);
     return st;
-}
-
-static dv_status write_parts(dv_rank *r, int32_t tensor, const place *at,
-                             dv_comm *c, dv_diag *diag)
-{
-    dv_mpi_part x = part_of(r, tensor);
-    x.file_off = at->data_off;
-    x.nothing = !dv_rank_gives(dv_rank_plan(r, NULL), tensor, c->rank);
-    dv_mpi_file *file = NULL;
-    DV_TRY(dv_mpi_open(&file, c, at->path, 1, diag));
-    dv_status st = dv_mpi_move(file, &x, diag);
-    dv_status closed = dv_mpi_close(file, diag);
-    return st == DV_OK ? closed : st;
 }
 
 dv_status dv_rank_write_npy(dv_rank *r, int32_t tensor, const char *path,
@@ -187,21 +187,13 @@ dv_status dv_rank_write_npy(dv_rank *r, int32_t tensor, const char *path,
     place at = {0};
     dv_diag *mine = dv_diag_create();
     dv_status st = c->rank == 0 ? begin(&w, &at, t, path, mine) : DV_OK;
-    st = dv_comm_settle(c, st, mine, diag);
-    dv_diag_destroy(mine);
-    if (st == DV_OK && (st = c->ops->share(c, 0, &at, (int64_t)sizeof at)))
-        st = dv_comm_error(c, st, diag);
-    if (st == DV_OK)
-        st = at.direct ? write_directly(r, tensor, w, c, diag)
-                       : write_parts(r, tensor, &at, c, diag);
-    mine = dv_diag_create();
-    dv_status done = DV_OK;
-    if (w && st == DV_OK)
-        done = dv_writer_commit(w, mine);
-    else if (w)
-        dv_writer_abort(w);
-    if (st == DV_OK)
-        st = dv_comm_settle(c, done, mine, diag);
-    dv_diag_destroy(mine);
-    return st;
+    st = dv_comm_conclude_with(c, st, mine, &at, sizeof at, diag);
+    if (st == DV_OK && at.direct) {
+        st = write_directly(r, tensor, w, c, diag);
+    } else if (st == DV_OK) {
+        dv_mpi_part x = dv_rank_part(r, tensor, at.data_off);
+        x.nothing = !dv_rank_gives(dv_rank_plan(r, NULL), tensor, c->rank);
+        st = move_part(c, at.path, 1, &x, diag);
+    }
+    return dv_rank_close(c, w, st, diag);
 }

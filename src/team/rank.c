@@ -127,7 +127,8 @@ struct dv_rank {
     // The first thread is the caller's, and only it communicates.
     rank_thread *threads;
     int32_t n_threads;
-    // A copy of the plan in which no op is sliced, for creating products.
+    // A copy of the plan in which no op is sliced, for creating products; it
+    // borrows all but its slices.
     dv_plan whole;
     // Cache of kernels; NULL: none for this machine, all ops run in the
     // interpreter.
@@ -151,11 +152,6 @@ struct dv_rank {
     // Seconds of the last run spent in exchanges instead of computing.
     double exchange_s;
 };
-
-static int64_t elem_bytes(const dv_rank *r, int32_t tensor)
-{
-    return dv_elem_bytes(r->p, tensor);
-}
 
 // Groups the pieces of an exchange, which are sorted by rank (rule C20), into
 // one message per partner, and allocates the buffers. Returns 0 when out of
@@ -190,7 +186,7 @@ static dv_status create_posts(dv_rank *r, dv_diag *diag)
     const dv_team *t = &r->plan->team;
     for (int32_t i = 0; i < t->n_swaps; i++) {
         post *e = &r->exchanges[i];
-        int64_t bytes = elem_bytes(r, t->swaps[i].tensor);
+        int64_t bytes = dv_elem_bytes(r->p, t->swaps[i].tensor);
         e->swap = t->swaps[i];
         if ((r->comm->rank != t->rank &&
              !dv_team_messages(&e->swap, r->p, t, i, r->comm->rank,
@@ -228,7 +224,7 @@ static dv_status start_post(dv_rank *r, post *e)
         char *run = e->sends[i].data;
         for (int32_t k = e->send_at[i]; k < e->send_at[i + 1]; k++)
             run = dv_box_copy(run, r->data[t], &r->local[t],
-                              &e->swap.sends[k].box, elem_bytes(r, t), 1);
+                              &e->swap.sends[k].box, dv_elem_bytes(r->p, t), 1);
     }
     return r->comm->ops->start(r->comm, e->wire);
 }
@@ -241,7 +237,7 @@ static int32_t next_message(dv_rank *r, post *e, void *old)
     int32_t t = e->swap.tensor, i = r->comm->ops->next(r->comm, e->wire);
     if (i < 0)
         return -1;
-    int64_t elem = elem_bytes(r, t);
+    int64_t elem = dv_elem_bytes(r->p, t);
     char *run = e->receives[i].data;
     for (int32_t k = e->receive_at[i]; k < e->receive_at[i + 1]; k++) {
         const dv_box *b = &e->swap.receives[k].box;
@@ -251,11 +247,6 @@ static int32_t next_message(dv_rank *r, post *e, void *old)
     }
     e->carried.bytes += run - (char *)e->receives[i].data;
     return i;
-}
-
-static dv_status finish_post(dv_rank *r, post *e)
-{
-    return r->comm->ops->finish(r->comm, e->wire);
 }
 
 typedef struct job {
@@ -442,7 +433,7 @@ static void compute_work(dv_rank *r, const rank_op *o, const work *w, int part,
 static void copy_share(const job *j, int32_t id, int32_t n)
 {
     int32_t t = j->o->k.op->write.tensor;
-    int64_t bytes = dv_box_elems(&j->r->local[t]) * elem_bytes(j->r, t);
+    int64_t bytes = dv_box_elems(&j->r->local[t]) * dv_elem_bytes(j->r->p, t);
     dv_range mine = dv_dist_part(bytes, n, id);
     memcpy((char *)j->r->snapshot + mine.off, (char *)j->r->data[t] + mine.off,
            (size_t)mine.size);
@@ -680,26 +671,6 @@ static int make_thread(dv_rank *r, rank_thread *h, dv_caches caches)
     return 1;
 }
 
-static int slice_nothing(dv_rank *r)
-{
-    r->whole.ops = r->plan->ops;
-    r->whole.target = r->plan->target;
-    r->whole.facts = r->plan->facts & DV_FACT_LOOPED;
-    r->whole.sums = r->plan->sums;
-    r->whole.n_sums = r->plan->n_sums;
-    r->whole.slices = DV_NEW(&r->arena, int64_t *, r->p->n_ops);
-    for (int32_t i = 0; i < r->p->n_ops && r->whole.slices; i++) {
-        const dv_op *op = &r->p->ops[i];
-        int64_t *s = DV_NEW(&r->arena, int64_t, op->n_vars);
-        if (!s)
-            return 0;
-        for (int v = 0; v < op->n_vars; v++)
-            s[v] = op->vars[v].end - op->vars[v].begin;
-        r->whole.slices[i] = s;
-    }
-    return r->whole.slices != NULL;
-}
-
 // Creates the threads, kernels and tiles. The tensors' memory and the messages
 // must exist already.
 static dv_status create_threads(dv_rank *r, int32_t n, dv_diag *diag)
@@ -709,9 +680,15 @@ static dv_status create_threads(dv_rank *r, int32_t n, dv_diag *diag)
 #endif
     n = n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
     r->threads = DV_NEW(&r->arena, rank_thread, n);
-    if (!r->threads || !slice_nothing(r))
+    if (!r->threads)
         return dv_nomem(diag);
     r->n_threads = n;
+    r->whole = (dv_plan){.ops = r->plan->ops,
+                         .target = r->plan->target,
+                         .facts = r->plan->facts & DV_FACT_LOOPED,
+                         .sums = r->plan->sums,
+                         .n_sums = r->plan->n_sums};
+    DV_TRY(dv_plan_whole(&r->whole, diag));
     r->jit = dv_jit_shared();
     dv_caches caches = r->jit ? dv_host_caches() : (dv_caches){0};
     for (int32_t i = 0; i < n; i++)
@@ -761,10 +738,9 @@ static void local_boxes(dv_rank *r)
     for (int32_t t = 0; t < p->n_tensors; t++) {
         r->own[t] = dv_dist_own(&r->plan->team.tensors[t], r->comm->rank);
         r->local[t] = r->own[t];
-        if (!kept_whole(p, t))
-            continue;
-        for (int d = 0; d < p->tensors[t].n_dims; d++)
-            r->local[t].dim[d] = (dv_range){0, p->tensors[t].shape[d]};
+        if (kept_whole(p, t))
+            r->local[t] =
+                dv_box_whole(p->tensors[t].n_dims, p->tensors[t].shape);
     }
     for (int32_t i = 0; i < p->n_ops; i++)
         for (int k = 0; k < p->ops[i].n_reads && r->ops[i].has_target; k++) {
@@ -778,7 +754,7 @@ static dv_status get_memory(dv_rank *r, dv_diag *diag)
 {
     int64_t most = 0;
     for (int32_t t = 0; t < r->p->n_tensors; t++) {
-        int64_t bytes = dv_box_elems(&r->local[t]) * elem_bytes(r, t);
+        int64_t bytes = dv_box_elems(&r->local[t]) * dv_elem_bytes(r->p, t);
         r->data[t] = dv_arena_alloc(&r->arena, (size_t)bytes + 1, 1);
         if (!r->data[t])
             return dv_nomem(diag);
@@ -792,7 +768,8 @@ static dv_status get_memory(dv_rank *r, dv_diag *diag)
         if (!op->update || !dv_op_reads_own_write(op))
             continue;
         r->ops[i].k.old_off = 0;
-        most = dv_max_i64(most, dv_box_elems(&r->local[t]) * elem_bytes(r, t));
+        most = dv_max_i64(most,
+                          dv_box_elems(&r->local[t]) * dv_elem_bytes(r->p, t));
     }
     r->snapshot = dv_arena_alloc(&r->arena, (size_t)most + 1, 1);
     return r->snapshot ? DV_OK : dv_nomem(diag);
@@ -802,20 +779,13 @@ static dv_status get_memory(dv_rank *r, dv_diag *diag)
 static void flatten(const dv_rank *r, dv_flat *f, const dv_op *op,
                     const dv_access *a)
 {
-    int64_t stride = 1;
-    f->base = 0;
-    for (int v = 0; v < op->n_vars; v++)
-        f->coef[v] = 0;
-    for (int d = a->n_dims - 1; d >= 0; d--) {
-        dv_range local = r->local[a->tensor].dim[d];
-        f->base -= local.off * stride;
-        if (a->index[d].via < 0) {
-            f->base += a->index[d].base * stride;
-            for (int v = 0; v < op->n_vars; v++)
-                f->coef[v] += a->index[d].coef[v] * stride;
-        }
-        stride *= local.size;
-    }
+    const dv_box *local = &r->local[a->tensor];
+    int64_t shape[DV_MAX_DIMS], strides[DV_MAX_DIMS], zero[DV_MAX_DIMS] = {0};
+    for (int d = 0; d < a->n_dims; d++)
+        shape[d] = local->dim[d].size;
+    dv_row_strides(a->n_dims, shape, strides);
+    f->base =
+        dv_access_flatten(op, a, strides, f->coef) + dv_box_offset(local, zero);
 }
 
 static dv_status make_ops(dv_rank *r, dv_diag *diag)
@@ -942,29 +912,6 @@ static dv_status make_sums(dv_rank *r, dv_diag *diag)
     return DV_OK;
 }
 
-static uint64_t hash_int(uint64_t h, int64_t n)
-{
-    return dv_hash(h, &n, sizeof n);
-}
-
-// Hashes the split reductions and the exchanges before each op; ranks open the
-// message sets (wires) of both in this order.
-static uint64_t hash_messages(uint64_t h, const dv_team *t)
-{
-    for (int32_t i = 0; i < t->n_follows; i++) {
-        const dv_follow *f = &t->follows[i];
-        h = hash_int(hash_int(h, f->op), f->var);
-        h = hash_int(hash_int(h, f->read), f->dim);
-    }
-    for (int32_t i = 0; i < t->n_swaps; i++) {
-        const dv_swap *s = &t->swaps[i];
-        h = hash_int(hash_int(h, s->op), s->tensor);
-        h = hash_int(hash_int(h, s->repeat), s->n_prior);
-        h = dv_hash(h, s->prior, (size_t)s->n_prior * sizeof *s->prior);
-    }
-    return h;
-}
-
 // Hashes what must be the same on all ranks: the program, the distribution of
 // its tensors, and the exchanges.
 static dv_status hash_plan(dv_rank *r, dv_diag *diag)
@@ -979,11 +926,10 @@ static dv_status hash_plan(dv_rank *r, dv_diag *diag)
     r->hash = dv_hash(DV_HASH, text.at, text.len);
     dv_text_free(&text);
     r->program = r->hash;
+    const uint64_t parts[] = {dv_team_hash_cuts(r->p, t),
+                              dv_team_hash_swaps(t)};
     r->hash = dv_hash(r->hash, t->grid, (size_t)t->n_axes * sizeof *t->grid);
-    for (int32_t i = 0; i < r->p->n_tensors; i++)
-        r->hash = dv_hash(r->hash, t->tensors[i].axis,
-                          (size_t)t->tensors[i].n_dims * sizeof(int));
-    r->hash = hash_messages(r->hash, t);
+    r->hash = dv_hash(r->hash, parts, sizeof parts);
     return DV_OK;
 }
 
@@ -1075,6 +1021,7 @@ void dv_rank_destroy(dv_rank *r)
         dv_combine_close(r->ops[i].sum, r->comm);
     destroy_threads(r);
     dv_jit_release(r->jit);
+    dv_arena_free(&r->whole.arena);
     dv_diag_destroy(r->trouble);
     dv_arena arena = r->arena;
     dv_arena_free(&arena);
@@ -1109,7 +1056,7 @@ static int32_t next_timed(dv_rank *r, post *e, void *old)
 static dv_status finish_timed(dv_rank *r, post *e)
 {
     double before = seconds();
-    dv_status st = finish_post(r, e);
+    dv_status st = r->comm->ops->finish(r->comm, e->wire);
     r->exchange_s += seconds() - before;
     return st;
 }
@@ -1181,7 +1128,7 @@ static dv_status run_parts(dv_rank *r, rank_op *o)
     if (!o->has_target)
         return DV_OK;
     work finish = o->works[0];
-    int64_t bytes = o->k.compute == DV_IN_F32 ? 4 : 8;
+    int64_t bytes = acc_bytes(o);
     char *acc = o->sum ? dv_combine_parts(o->sum) : o->acc;
     compute_work(r, o, &o->works[0], DV_FIRST_PART, o->in_parts ? o->acc : acc);
     if (o->in_parts) {
@@ -1345,9 +1292,9 @@ int32_t dv_rank_threads(const dv_rank *r)
 
 dv_dtype dv_rank_type(const dv_rank *r, int32_t op)
 {
-    static const dv_dtype wide[] = {DV_F32, DV_F64, DV_I32};
     const rank_op *o = &r->ops[op];
-    return o->product ? dv_product_type(o->product) : wide[o->k.compute];
+    return o->product ? dv_product_type(o->product)
+                      : dv_kernel_type(o->k.compute);
 }
 
 int32_t dv_rank_new_wire(dv_rank *r)

@@ -18,6 +18,7 @@
 //   checkpoint.c   saves and restores all tensors of a program
 #ifndef DV_TEAM_H
 #define DV_TEAM_H
+#include "base/file.h"
 #include "dist/dist.h"
 #include "exec/exec.h"
 
@@ -94,6 +95,16 @@ struct dv_comm {
 // the same: DV_OK, or the status and message of the lowest rank that failed.
 dv_status dv_comm_settle(dv_comm *c, dv_status st, dv_diag *mine,
                          dv_diag *diag);
+// Does the same and destroys `mine`.
+dv_status dv_comm_conclude(dv_comm *c, dv_status st, dv_diag *mine,
+                           dv_diag *diag);
+// Concludes a step and then broadcasts the `bytes` bytes of rank 0's `data` to
+// all ranks, unless the step failed.
+dv_status dv_comm_conclude_with(dv_comm *c, dv_status st, dv_diag *mine,
+                                void *data, size_t bytes, dv_diag *diag);
+// Sets *same to 1 if all ranks pass the same hash, collectively; only its upper
+// 63 bits are compared.
+dv_status dv_comm_same_hash(dv_comm *c, uint64_t hash, int *same);
 // Checks, collectively, that all ranks pass the same hash. The error names the
 // lowest rank whose hash differs from that of the majority; `what` says in
 // words what was hashed.
@@ -101,6 +112,9 @@ dv_status dv_comm_same(dv_comm *c, uint64_t hash, const char *what,
                        dv_diag *diag);
 // Reports the failure of a dv_comm function in `diag`, with its reason c->why.
 dv_status dv_comm_error(dv_comm *c, dv_status st, dv_diag *diag);
+// Broadcasts rank root's data to all ranks and reports a failure in `diag`.
+dv_status dv_comm_share(dv_comm *c, int64_t root, void *data, size_t bytes,
+                        dv_diag *diag);
 // Extends a hash by n bytes (FNV-1a); the initial value is DV_HASH.
 #define DV_HASH ((uint64_t)0xcbf29ce484222325u)
 uint64_t dv_hash(uint64_t h, const void *bytes, size_t n);
@@ -189,6 +203,10 @@ dv_carried dv_rank_carried(const dv_rank *r, int32_t swap);
 // *program becomes the hash of its program, which does not depend on the team.
 uint64_t dv_rank_hash(const dv_rank *r, uint64_t *program);
 
+// Return hashes of what must be the same on all ranks: how tensors and ops are
+// cut, and the part of the exchanges that does not differ from rank to rank.
+uint64_t dv_team_hash_cuts(const dv_program *p, const dv_team *t);
+uint64_t dv_team_hash_swaps(const dv_team *t);
 // Compares, collectively, what must be the same in the plans of all ranks
 // (facts.c).
 dv_status dv_rank_compare(const dv_rank *r, const char *how, dv_diag *diag);
@@ -261,6 +279,8 @@ typedef struct dv_mpi_options {
     double timeout_s; // longest wait for another rank; 0: unlimited
     int checked;
 } dv_mpi_options;
+// Returns the options that concern MPI; `options` may be NULL.
+dv_mpi_options dv_mpi_options_of(const dv_member_options *options);
 
 // Creates a communicator over a duplicate of *mpi_comm, an MPI_Comm (NULL: all
 // processes), collectively. `options` may be NULL.
@@ -304,6 +324,14 @@ typedef struct dv_mpi_part {
     int fortran;      // 1 if the file's first dimension is contiguous
     int nothing;      // 1 if this rank reads or writes nothing
 } dv_mpi_part;
+
+// Returns the part of a file that holds a rank's own box of a tensor, whose
+// element 0 is at byte file_off (npy_mpi.c).
+dv_mpi_part dv_rank_part(const dv_rank *r, int32_t tensor, int64_t file_off);
+// Ends the collective writing of a file: rank 0, which has the writer, commits
+// the file, or aborts if the step before failed with `st`. Returns the status
+// that all ranks agree on.
+dv_status dv_rank_close(dv_comm *c, dv_writer *w, dv_status st, dv_diag *diag);
 
 typedef struct dv_mpi_file dv_mpi_file;
 dv_status dv_mpi_open(dv_mpi_file **out, dv_comm *c, const char *path,

@@ -185,8 +185,7 @@ static int cut_another_way(victim *v) // C11, C14
         return 0;
     for (int32_t op = 0; op < v->plan->ops->n_ops; op++) {
         int k = dv_access_of(&v->plan->ops->ops[op], v->h->tensor);
-        if (k < 0 || dv_view_make(&b, v->plan, group_of(v->plan, op), op, k) ||
-            dv_view_same(&a, &b))
+        if (k < 0 || dv_view_make(&b, v->plan, op, k) || dv_view_same(&a, &b))
             continue;
         v->h->as_op = op;
         return 1;

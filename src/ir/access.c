@@ -1,0 +1,166 @@
+// Answers questions about accesses: which variables they depend on, how they
+// move through memory, and whether they have a simple form.
+#include "ir/program.h"
+#include "base/math.h"
+#include <string.h>
+
+uint32_t dv_index_vars(const dv_op *op, const dv_index *x)
+{
+    uint32_t mask = 0;
+    for (int v = 0; v < op->n_vars && x->via < 0; v++)
+        mask |= x->coef[v] ? 1u << v : 0;
+    return mask;
+}
+
+int dv_index_var(const dv_op *op, const dv_index *x)
+{
+    uint32_t mask = dv_index_vars(op, x);
+    if (x->via >= 0 || (mask & (mask - 1)))
+        return DV_NO_VAR;
+    return mask ? __builtin_ctz(mask) : DV_CONSTANT;
+}
+
+int dv_index_is_var(const dv_op *op, const dv_index *x, int *var)
+{
+    *var = dv_index_var(op, x);
+    return *var >= 0 && x->coef[*var] == 1 && x->base == 0;
+}
+
+uint32_t dv_access_vars(const dv_op *op, const dv_access *a)
+{
+    uint32_t mask = 0;
+    for (int d = 0; d < a->n_dims; d++) {
+        const dv_index *x = &a->index[d];
+        mask |= x->via < 0 ? dv_index_vars(op, x)
+                           : dv_access_vars(op, &op->reads[x->via]);
+    }
+    return mask;
+}
+
+int dv_access_is_indirect(const dv_access *a)
+{
+    for (int d = 0; d < a->n_dims; d++)
+        if (a->index[d].via >= 0)
+            return 1;
+    return 0;
+}
+
+int dv_access_equal(const dv_op *op, const dv_access *a, const dv_access *b)
+{
+    if (a->tensor != b->tensor || a->n_dims != b->n_dims)
+        return 0;
+    for (int d = 0; d < a->n_dims; d++) {
+        const dv_index *x = &a->index[d], *y = &b->index[d];
+        if (x->via != y->via)
+            return 0;
+        if (x->via < 0 && (x->base != y->base ||
+                           memcmp(x->coef, y->coef,
+                                  (size_t)op->n_vars * sizeof *x->coef) != 0))
+            return 0;
+    }
+    return 1;
+}
+
+int dv_index_bounds(const dv_op *op, const dv_index *x, int64_t *lo,
+                    int64_t *hi)
+{
+    *lo = *hi = x->base;
+    for (int v = 0; v < op->n_vars; v++) {
+        int64_t c = x->coef[v], a, b;
+        if (!c)
+            continue;
+        if (!dv_mul_i64(&a, c, op->vars[v].begin) ||
+            !dv_mul_i64(&b, c, op->vars[v].end - 1) ||
+            !dv_add_i64(lo, *lo, dv_min_i64(a, b)) ||
+            !dv_add_i64(hi, *hi, dv_max_i64(a, b)))
+            return 0;
+    }
+    return 1;
+}
+
+int64_t dv_access_step(const dv_program *p, const dv_access *a, int var)
+{
+    int64_t step = 0, stride = 1, by;
+    for (int d = a->n_dims - 1; d >= 0; d--) {
+        if (a->index[d].via < 0 &&
+            (!dv_mul_i64(&by, a->index[d].coef[var], stride) ||
+             !dv_add_i64(&step, step, by)))
+            // The stride overflows, which only happens for a variable with one
+            // value.
+            return INT64_MAX;
+        stride *= p->tensors[a->tensor].shape[d];
+    }
+    return step;
+}
+
+int64_t dv_access_flatten(const dv_op *op, const dv_access *a,
+                          const int64_t *strides, int64_t *coef)
+{
+    int64_t base = 0;
+    memset(coef, 0, sizeof *coef * (size_t)op->n_vars);
+    for (int d = 0; d < a->n_dims; d++) {
+        if (a->index[d].via >= 0)
+            continue;
+        base += a->index[d].base * strides[d];
+        for (int v = 0; v < op->n_vars; v++)
+            coef[v] += a->index[d].coef[v] * strides[d];
+    }
+    return base;
+}
+
+int64_t dv_row_strides(int n_dims, const int64_t *shape, int64_t *strides)
+{
+    int64_t n = 1;
+    for (int d = n_dims - 1; d >= 0; d--) {
+        strides[d] = n;
+        n *= shape[d];
+    }
+    return n;
+}
+
+int dv_access_is_box(const dv_op *op, const dv_access *a, int *vars)
+{
+    uint32_t seen = 0;
+    for (int d = 0; d < a->n_dims; d++) {
+        int v = dv_index_var(op, &a->index[d]);
+        if (v == DV_NO_VAR)
+            return 0;
+        if (v >= 0 && (a->index[d].coef[v] != 1 || (seen >> v & 1)))
+            return 0;
+        seen |= v >= 0 ? 1u << v : 0;
+        vars[d] = v;
+    }
+    return 1;
+}
+
+int dv_access_dim(const dv_op *op, const dv_access *a, int var)
+{
+    int found = -1;
+    for (int d = 0; d < a->n_dims; d++) {
+        const dv_index *x = &a->index[d];
+        if (x->via >= 0)
+            return -1;
+        if (x->coef[var] == 0)
+            continue;
+        if (found >= 0 || x->coef[var] != 1 || dv_index_var(op, x) != var)
+            return -1;
+        found = d;
+    }
+    return found;
+}
+
+int dv_op_gathers(const dv_op *op)
+{
+    for (int i = 0; i < op->n_reads; i++)
+        if (dv_access_is_indirect(&op->reads[i]))
+            return 1;
+    return 0;
+}
+
+int dv_op_reads(const dv_op *op, int32_t tensor)
+{
+    for (int i = 0; i < op->n_reads; i++)
+        if (op->reads[i].tensor == tensor)
+            return 1;
+    return 0;
+}
