@@ -138,11 +138,11 @@ static dv_status measure(job *j)
     see_peak(j);
     DV_TRY(dv_exec_run(j->exec, j->diag));
     cli_progress_begin(&progress, "timing");
-    double start = cli_seconds(), now = start;
+    double start = dv_clock_s(), now = start;
     while (cli_bench_more(j, now - start)) {
-        double before = cli_seconds();
+        double before = dv_clock_s();
         DV_TRY(dv_exec_run(j->exec, j->diag));
-        now = cli_seconds();
+        now = dv_clock_s();
         j->seconds[j->n_runs++] = now - before;
         double share = (now - start) / (j->least_s + 1e-9);
         cli_progress_step(&progress, share < 1 ? share : 1);
@@ -163,12 +163,12 @@ static dv_status measure_groups(job *j)
     j->spent = calloc((size_t)n + 1, sizeof *j->spent);
     if (!j->spent)
         return dv_nomem(j->diag);
-    double start = cli_seconds();
+    double start = dv_clock_s();
     dv_status st = DV_OK;
     dv_exec_time_groups(j->exec, j->spent);
     while (st == DV_OK && (j->n_more < j->least_runs ||
                            (j->n_more < CLI_BENCH_MAX_RUNS &&
-                            cli_seconds() - start < j->least_s / 2))) {
+                            dv_clock_s() - start < j->least_s / 2))) {
         st = dv_exec_run(j->exec, j->diag);
         j->n_more++;
     }

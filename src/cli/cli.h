@@ -21,6 +21,7 @@
 //   targets.c                 divvy targets
 #ifndef DV_CLI_H
 #define DV_CLI_H
+#include "base/clock.h"
 #include "base/diag.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -129,7 +130,6 @@ typedef struct cli_progress {
 void cli_progress_begin(cli_progress *p, const char *what);
 void cli_progress_step(void *progress, double done); // a dv_progress
 void cli_progress_end(cli_progress *p);
-double cli_seconds(void);
 void cli_sort(double *times, int64_t n); // the least first
 
 extern const cli_command cli_commands[]; // ends with a row without a name

@@ -1,5 +1,6 @@
 // What commands that run share: memory, ranges, results in a line.
 #define _POSIX_C_SOURCE 200809L // sysconf
+#include "base/hash.h"
 #include "base/math.h"
 #include "cli/load.h"
 #include <inttypes.h>
@@ -76,15 +77,14 @@ typedef struct summary {
 
 static summary summarize(const dv_tensor *t, const void *data)
 {
-    summary s = {0, 0, 0xcbf29ce484222325u};
-    const unsigned char *bytes = data;
+    summary s = {
+        .hash = dv_hash(DV_HASH, data, (size_t)dv_tensor_bytes(t)),
+    };
     for (int64_t i = 0; i < t->n_elems; i++) {
         double v = dv_load(t->dtype, data, i);
         s.sum += v;
         s.n_nan += isnan(v);
     }
-    for (int64_t i = 0; i < dv_tensor_bytes(t); i++)
-        s.hash = (s.hash ^ bytes[i]) * 0x100000001b3u;
     return s;
 }
 

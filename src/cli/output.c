@@ -1,5 +1,5 @@
 // What goes to the user: results, errors, progress.
-#define _POSIX_C_SOURCE 200809L // isatty, clock_gettime
+#define _POSIX_C_SOURCE 200809L // isatty
 #include "base/file.h"
 #include "cli/cli.h"
 #include <stdarg.h>
@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 int cli_put(char *text, const char *path, dv_diag *diag)
@@ -108,13 +107,6 @@ void cli_warnings(dv_diag *diag)
 
 // -- Progress --------------------------------------------------------------
 
-double cli_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -128,14 +120,14 @@ void cli_sort(double *times, int64_t n)
 
 void cli_progress_begin(cli_progress *p, const char *what)
 {
-    double now = cli_seconds();
+    double now = dv_clock_s();
     *p = (cli_progress){what, now, now, 0, !cli_rank && isatty(2)};
 }
 
 void cli_progress_step(void *progress, double done)
 {
     cli_progress *p = progress;
-    double now = p->on ? cli_seconds() : 0;
+    double now = p->on ? dv_clock_s() : 0;
     if (!p->on || now - p->start_s < 0.5 || now - p->last_s < 0.1)
         return;
     p->last_s = now;

@@ -139,7 +139,7 @@ static dv_status place(job *j, dv_diag *diag)
     dv_csv *csv = &j->csv;
     dv_place_options *o = &j->a.options;
     size_t n = (size_t)csv->n;
-    double begin = cli_seconds();
+    double begin = dv_clock_s();
     o->must_fit = !j->a.spill && !j->a.minimize;
     if (j->a.minimize) {
         DV_TRY(dv_place_least_at(&j->p, &j->proven, csv->buffers, n, o,
@@ -148,7 +148,7 @@ static dv_status place(job *j, dv_diag *diag)
     } else {
         DV_TRY(dv_place_at(&j->p, csv->buffers, n, o, csv->locs, diag));
     }
-    j->seconds = cli_seconds() - begin;
+    j->seconds = dv_clock_s() - begin;
     DV_TRY(dv_placement_check(j->p, csv->buffers, o, diag));
     j->load = largest_load(csv);
     for (size_t i = 0; i < n; i++)

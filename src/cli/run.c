@@ -127,10 +127,10 @@ static dv_status run(cli_job *j)
     cli_progress progress;
     cli_progress_begin(&progress, "running");
     dv_exec_on_progress(j->exec, cli_progress_step, &progress);
-    double start = cli_seconds();
+    double start = dv_clock_s();
     dv_status st =
         j->l.plan->team.n_axes ? run_team(j) : dv_exec_run(j->exec, j->diag);
-    j->seconds = cli_seconds() - start;
+    j->seconds = dv_clock_s() - start;
     cli_progress_end(&progress);
     if (st != DV_OK || !j->verify)
         return st;

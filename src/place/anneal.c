@@ -9,6 +9,7 @@
 // moves one item to another place in the order; worse orders are taken now and
 // then, less often as the temperature falls, in four cycles. The start is
 // first fit's order of addresses.
+#include "base/random.h"
 #include "place/place.h"
 #include <math.h>
 #include <stdlib.h>
@@ -27,20 +28,6 @@ typedef struct walk {
     char *gone; // out in this order
     char *done; // had its turn
 } walk;
-
-static uint64_t draw(walk *w)
-{
-    w->rng += 0x9e3779b97f4a7c15u;
-    uint64_t z = w->rng;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-static int32_t draw_below(walk *w, int32_t n)
-{
-    return (int32_t)((draw(w) >> 32) * (uint64_t)n >> 32);
-}
 
 // -- Stacking ----------------------------------------------------------------
 
@@ -122,13 +109,13 @@ static void shift(int32_t *order, int32_t from, int32_t to)
 // What is out is drawn as often as all that is in together.
 static int32_t draw_item(walk *w, int32_t n_out)
 {
-    int want_out = n_out && draw_below(w, 2);
+    int want_out = n_out && dv_draw_below(&w->rng, 2);
     for (int tries = 0; tries < 64; tries++) {
-        int32_t k = draw_below(w, w->n);
+        int32_t k = dv_draw_below(&w->rng, w->n);
         if (!want_out || w->gone[w->order[k]])
             return k;
     }
-    return draw_below(w, w->n);
+    return dv_draw_below(&w->rng, w->n);
 }
 
 static int32_t count_out(const walk *w)
@@ -151,14 +138,14 @@ static void anneal(walk *w)
         if (s % 16 == 0 && dv_late(w->effort))
             break;
         double cycle = (double)(s * CYCLES % steps) / (double)steps;
-        int32_t from = draw_item(w, n_out), to = draw_below(w, w->n);
+        int32_t from = draw_item(w, n_out), to = dv_draw_below(&w->rng, w->n);
         shift(w->order, from, to);
         double then = stack_all(w), loss = now - then;
         if (loss != 0)
             usual = usual == 0 ? fabs(loss) : 0.99 * usual + 0.01 * fabs(loss);
         // A usual loss is taken with 80 % at first, 1 % at the end.
         double heat = usual / (0.223 + 4.382 * cycle * cycle);
-        double chance = (double)(draw(w) >> 11) * 0x1p-53;
+        double chance = dv_draw_real(&w->rng);
         if (loss > 0 && !(chance < dv_decay(-loss / heat))) {
             shift(w->order, to, from);
             continue;

@@ -1,6 +1,5 @@
 // From buffers to a task: every rule the input must keep is checked here,
 // once, so that solvers may rely on it.
-#define _POSIX_C_SOURCE 200809L // clock_gettime
 #include "base/math.h"
 #include "place/place.h"
 #include <inttypes.h>
@@ -9,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 // Sums of two such numbers, and one of them rounded up to another, fit.
 #define MOST ((int64_t)1 << 60)
@@ -412,13 +410,6 @@ int64_t dv_place_capacity(int64_t memory_bytes, double taken, int64_t align)
         return -1;
     double left = floor((double)memory_bytes * (1 - taken));
     return dv_align_up((int64_t)left, align);
-}
-
-double dv_clock_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 int dv_late(const dv_effort *effort)

@@ -25,6 +25,7 @@
 //   another rule; what failed stays known.
 #include "place/pack_state.h"
 #include "base/math.h"
+#include "base/random.h"
 #include <string.h>
 
 enum { MAX_DEPTH = 4096 };
@@ -733,15 +734,6 @@ static outcome solve(dv_valley *v, int32_t depth)
 
 // -- Tries -------------------------------------------------------------------
 
-// Numbers that look random, the same on every machine.
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
 // Swap items that are near in the order at random, how near and how many
 // depending on the seed as well.
 static void shake(dv_valley *v, uint64_t seed)
@@ -752,7 +744,7 @@ static void shake(dv_valley *v, uint64_t seed)
     for (int32_t i = 0; i < n; i++)
         at[v->rank[i]] = i;
     for (int32_t k = 0; k < n; k++) {
-        seed = mix(seed);
+        seed = dv_mix(seed);
         int32_t j = k + 1 + (int32_t)((seed >> 8) % (uint64_t)reach);
         if ((seed & skip) || j >= n)
             continue;
@@ -843,7 +835,7 @@ static void index_items(dv_valley *v)
         v->begin[p->first[i] + 1]++;
         v->end_of[p->last[i] + 1]++;
         v->twin[i] = i > 0 && same(p, i, i - 1);
-        v->key[i] = v->twin[i] ? v->key[i - 1] : mix((uint64_t)i);
+        v->key[i] = v->twin[i] ? v->key[i - 1] : dv_mix((uint64_t)i);
         for (int32_t s = p->first[i]; s <= p->last[i]; s++)
             v->load[s] += p->size[i];
     }

@@ -42,6 +42,7 @@
 //   pack_state.h   private to pack*.c: parts of a problem, the searches
 #ifndef DV_PLACE_H
 #define DV_PLACE_H
+#include "base/clock.h"
 #include "base/diag.h"
 #include "base/mem.h"
 
@@ -103,7 +104,6 @@ int64_t dv_value(const dv_task *task, const int64_t *at);
 // Bytes of `taken`, a share of 0..1 of the memory, are someone else's: what
 // is left, rounded up to the alignment. -1: that is no share.
 int64_t dv_place_capacity(int64_t memory_bytes, double taken, int64_t align);
-double dv_clock_s(void);
 // Has the time run out? Asks the clock.
 int dv_late(const dv_effort *effort);
 

@@ -12,6 +12,7 @@
 // A step costs the number of neighbours in time that it looks at, which is
 // what the effort counts: the same input takes the same steps everywhere.
 #include "place/search.h"
+#include "base/random.h"
 #include <math.h>
 #include <string.h>
 
@@ -60,25 +61,6 @@ struct dv_search {
     top *tops;
     double *weights; // of the spans
 };
-
-static uint64_t draw(dv_search *s)
-{
-    s->rng += 0x9e3779b97f4a7c15u;
-    uint64_t z = s->rng;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-static int32_t draw_below(dv_search *s, int32_t n)
-{
-    return (int32_t)((draw(s) >> 32) * (uint64_t)n >> 32);
-}
-
-static double draw_real(dv_search *s) // in [0, 1)
-{
-    return (double)(draw(s) >> 11) * 0x1p-53;
-}
 
 // -- Units and changes -------------------------------------------------------
 
@@ -301,7 +283,7 @@ static int64_t cheapest(dv_search *s, int32_t i, int32_t *with)
     double least, inside = 0;
     *with = -1;
     int64_t found = shared_base(s, i, n, &least, with);
-    least *= 0.5 + draw_real(s);
+    least *= 0.5 + dv_draw_real(&s->rng);
     sort_spans(s->spans, n);
     for (int32_t k = 0; k < n; k++)
         s->tops[k] = (top){s->spans[k].hi, weight_of(s, &s->spans[k], unit)};
@@ -316,7 +298,7 @@ static int64_t cheapest(dv_search *s, int32_t i, int32_t *with)
             inside += s->weights[in];
         for (; gone < n && s->tops[gone].at <= base; gone++)
             inside -= s->tops[gone].weight;
-        double cost = inside * (0.5 + draw_real(s));
+        double cost = inside * (0.5 + dv_draw_real(&s->rng));
         if (inside < FIRM / 2 && cost < least) {
             least = cost;
             found = base;
@@ -401,7 +383,7 @@ static int64_t put_back_lost(dv_search *s)
 {
     int64_t weight = 0;
     int32_t kept = 0;
-    int tightest = draw_below(s, 2);
+    int tightest = dv_draw_below(&s->rng, 2);
     heaviest_first(s);
     for (int32_t k = 0; k < s->n_lost; k++)
         if (!put_back(s, s->lost[k], tightest)) {
@@ -414,7 +396,7 @@ static int64_t put_back_lost(dv_search *s)
 
 static void step(dv_search *s, double heat)
 {
-    int32_t unit = s->out[draw_below(s, s->n_out)];
+    int32_t unit = s->out[dv_draw_below(&s->rng, s->n_out)];
     const int32_t *m;
     int32_t n = members(s, unit, &m);
     s->n_lost = 0;
@@ -424,7 +406,8 @@ static void step(dv_search *s, double heat)
             return;
         }
     int64_t gain = s->weight[unit] - put_back_lost(s);
-    if (gain >= 0 || (heat > 0 && draw_real(s) < dv_decay((double)gain / heat)))
+    if (gain >= 0 ||
+        (heat > 0 && dv_draw_real(&s->rng) < dv_decay((double)gain / heat)))
         accept(s, unit, gain);
     else
         undo_to(s, 0);

@@ -18,6 +18,7 @@
 //   checkpoint.c   saves and restores all tensors of a program
 #ifndef DV_TEAM_H
 #define DV_TEAM_H
+#include "base/hash.h"
 #include "dist/dist.h"
 #include "exec/exec.h"
 
@@ -101,9 +102,6 @@ dv_status dv_comm_same(dv_comm *c, uint64_t hash, const char *what,
                        dv_diag *diag);
 // Reports the failure of a dv_comm function in `diag`, with its reason c->why.
 dv_status dv_comm_error(dv_comm *c, dv_status st, dv_diag *diag);
-// Extends a hash by n bytes (FNV-1a); the initial value is DV_HASH.
-#define DV_HASH ((uint64_t)0xcbf29ce484222325u)
-uint64_t dv_hash(uint64_t h, const void *bytes, size_t n);
 
 // A setting, as text, that must be the same on all ranks.
 typedef struct dv_fact {
