@@ -51,14 +51,9 @@ static void error_json(const char *kind, const char *text, const dv_message *m)
     dv_json_string(&j, "status", kind);
     dv_json_string(&j, "message", text);
     dv_json_string(&j, "file", m && m->file[0] ? m->file : NULL);
-    if (m && m->line) {
-        dv_json_int(&j, "line", m->line);
-        dv_json_int(&j, "column", m->col);
-    } else {
-        dv_json_null(&j, "line");
-        dv_json_null(&j, "column");
-    }
-    dv_json_string(&j, "pass", m ? m->pass : NULL);
+    DV_JSON_FIELDS(&j, DV_F_IF(m && m->line, "line", m->line),
+                   DV_F_IF(m && m->line, "column", m->col),
+                   DV_F("pass", m ? m->pass : NULL));
     dv_json_close(&j);
     dv_json_close(&j);
     if (!out.failed)

@@ -326,8 +326,7 @@ static void more_args(const dv_grid *g, const dv_grid_core *c, int64_t *a)
         int64_t v[] = {c->m0, c->m1, c->n0, c->n1, c->sends_a, c->sends_b};
         for (int i = 0; i < 6; i++)
             a[i] = v[i];
-    } else if (g->policy >= DV_POLICY_STREAMK &&
-               g->policy <= DV_POLICY_SPLITK) {
+    } else if (dv_policy_streams(g->policy)) {
         int64_t n = g->n_cores ? g->n_cores : 1;
         int64_t first = dv_part_begin(g->dp_tiles, n, c - g->cores);
         int64_t end = dv_part_begin(g->dp_tiles, n, c - g->cores + 1);
@@ -362,7 +361,7 @@ static void name_args(dv_grid *g)
     else if (g->policy == DV_POLICY_RECT)
         for (int i = 0; i < 6; i++)
             name_arg(g, rect[i]);
-    else if (g->policy >= DV_POLICY_STREAMK && g->policy <= DV_POLICY_SPLITK)
+    else if (dv_policy_streams(g->policy))
         for (int i = 0; i < 7; i++)
             name_arg(g, stream[i]);
     else if (g->policy != DV_POLICY_STATIC)
@@ -378,8 +377,7 @@ void dv_grid_arguments(dv_grid *g)
         if (c->iter1 > c->iter0) {
             start = c->iter0 / g->kt;
             count = (c->iter1 - 1) / g->kt + 1 - start;
-        } else if (g->policy >= DV_POLICY_STREAMK &&
-                   g->policy <= DV_POLICY_SPLITK) {
+        } else if (dv_policy_streams(g->policy)) {
             count = 0;
         } else if (c->n_segments) {
             start = c->segments[0].first;
