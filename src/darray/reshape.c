@@ -169,15 +169,10 @@ static dv_status check_call(const dv_darray *to, const dv_darray *from,
                             dv_diag *diag)
 {
     int64_t n = 1, m = 1;
-    DV_TRY(dv_darray_idle(to, diag));
-    if (to->peers != from->peers || to->share == from->share)
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "the two arrays %s",
-                       to->peers != from->peers ? "are on different teams"
-                                                : "share memory");
-    if (to->type != from->type)
-        return dv_fail(
-            diag, DV_E_DTYPE, DV_NOWHERE, "elements of %s are copied to %s",
-            dv_elem_get(from->type)->name, dv_elem_get(to->type)->name);
+    DV_TRY(dv_darray_check_pair(to, from, diag));
+    if (to->share == from->share)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "the two arrays share memory");
     for (int i = 0; i < to->dist.n_dims; i++)
         n *= to->dist.shape[i];
     for (int i = 0; i < from->dist.n_dims; i++)

@@ -86,6 +86,9 @@ void dv_dist_coords(const dv_dist *d, int dim, dv_range global, int64_t *first,
 // Returns whether the axis distributes a dim of the tensor.
 int dv_dist_cuts(const dv_dist *d, int axis);
 
+// Returns the range with as many elements before and after it, within 0..n.
+dv_range dv_range_widen(dv_range r, int64_t before, int64_t after, int64_t n);
+
 typedef struct dv_pieces {
     dv_piece *at;
     int32_t n, cap;
@@ -96,6 +99,9 @@ typedef struct dv_pieces {
 // same coordinate as `rank` is taken.
 int dv_dist_sources(dv_pieces *out, const dv_dist *d, int64_t rank,
                     const dv_boxes *need, dv_arena *arena);
+// Appends a box unless it is empty. Returns 0 if out of memory.
+int dv_pieces_push(dv_pieces *l, int64_t rank, const dv_box *b,
+                   dv_arena *arena);
 void dv_pieces_sort(dv_pieces *l);
 int64_t dv_pieces_elems(const dv_pieces *l);
 

@@ -318,7 +318,7 @@ static void bug_reductions_seeded_with_zero(void **unused)
     dv_moments_merge(&all, &part);
     dv_moments_merge(&all, &none);
     assert_true(all.max == -2 && all.min == -4 && all.prod == 8);
-    assert_true(all.sum == -6 && all.mean == -3 && all.spread == 2);
+    assert_true(all.sum == -6 && all.v.mean == -3 && all.v.spread == 2);
 }
 
 // Bits do not depend on the team; whole numbers do not go through f32.
