@@ -127,11 +127,6 @@ static int64_t slice_len(const dv_divide_space *s, int v, int64_t n, int even)
     return dv_min_i64(len, s->extent[v]);
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    return b == 0 ? a : gcd(b, a % b);
-}
-
 // Positions of an outer device dim that one core moves over, at most. Where a
 // slice does not start with a block, it may reach into one more:
 //
@@ -159,7 +154,7 @@ static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
         way += (c < 0 ? -c : c) * (len - 1);
         start += c * (c < 0 ? op->vars[v].end - 1 : op->vars[v].begin);
         if (d->n[v] > 1)
-            grain = c < 0 ? 1 : gcd(grain, c * len);
+            grain = c < 0 ? 1 : dv_gcd(grain, c * len);
     }
     int64_t n = 1 + (way + block - grain + start % grain) / block;
     return dv_min_i64(n, l->size[dim]);

@@ -38,7 +38,7 @@ static int64_t clear_of_fixed(const walk *w, const dv_item *it, int64_t at)
         const dv_item *f = &w->t->items[w->t->fixed[k]];
         if (f->start < it->end && it->start < f->end &&
             f->fixed < at + it->size && at < f->fixed + f->size)
-            at = dv_align_up(f->fixed + f->size, it->align);
+            at = dv_round_up(f->fixed + f->size, it->align);
     }
     return at;
 }
@@ -65,7 +65,7 @@ static int64_t stack(const walk *w, int32_t i)
         base + it->size <= w->t->capacity &&
         clear_of_fixed(w, it, base) == base)
         return base;
-    int64_t at = clear_of_fixed(w, it, dv_align_up(top, it->align));
+    int64_t at = clear_of_fixed(w, it, dv_round_up(top, it->align));
     return at + it->size <= w->t->capacity ? at : -1;
 }
 
@@ -161,20 +161,6 @@ static void anneal(walk *w)
 
 // -- The entry ---------------------------------------------------------------
 
-typedef struct rank {
-    int64_t at;
-    int32_t item;
-} rank;
-
-static int by_address(const void *a, const void *b)
-{
-    const rank *x = a, *y = b;
-    uint64_t p = (uint64_t)x->at, q = (uint64_t)y->at; // -1 is last
-    if (p != q)
-        return p < q ? -1 : 1;
-    return x->item - y->item;
-}
-
 static int prepare(walk *w, dv_arena *a)
 {
     const dv_task *t = w->t;
@@ -183,7 +169,7 @@ static int prepare(walk *w, dv_arena *a)
     w->best_at = DV_NEW(a, int64_t, t->n);
     w->gone = DV_NEW(a, char, t->n);
     w->done = DV_NEW(a, char, t->n);
-    rank *ranks = DV_NEW(a, rank, t->n);
+    dv_keyed *ranks = DV_NEW(a, dv_keyed, t->n);
     if (!w->order || !w->at || !w->best_at || !w->gone || !w->done || !ranks)
         return 0;
     dv_answer first = {w->at, 0};
@@ -191,23 +177,12 @@ static int prepare(walk *w, dv_arena *a)
         return 0;
     for (int32_t i = 0; i < t->n; i++)
         if (t->items[i].in_play)
-            ranks[w->n++] = (rank){w->at[i], i};
+            ranks[w->n++] = (dv_keyed){w->at[i] < 0 ? INT64_MAX : w->at[i], i};
     if (w->n)
-        qsort(ranks, (size_t)w->n, sizeof *ranks, by_address);
+        qsort(ranks, (size_t)w->n, sizeof *ranks, dv_by_key);
     for (int32_t k = 0; k < w->n; k++)
         w->order[k] = ranks[k].item;
     return 1;
-}
-
-static void drop_broken_groups(const dv_task *t, int64_t *at)
-{
-    for (int32_t g = 0; g < t->n_groups; g++) {
-        int whole = 1;
-        for (int32_t k = t->group_at[g]; k < t->group_at[g + 1]; k++)
-            whole &= at[t->members[k]] >= 0;
-        for (int32_t k = t->group_at[g]; k < t->group_at[g + 1] && !whole; k++)
-            at[t->members[k]] = -1;
-    }
 }
 
 int dv_anneal(const dv_task *t, const dv_near *near, uint64_t seed,
@@ -218,7 +193,7 @@ int dv_anneal(const dv_task *t, const dv_near *near, uint64_t seed,
     int ok = prepare(&w, &a);
     if (ok) {
         anneal(&w);
-        drop_broken_groups(t, w.best_at);
+        dv_drop_broken_groups(t, w.best_at);
         memcpy(out->at, w.best_at, (size_t)t->n * sizeof *out->at);
         out->value = dv_value(t, out->at);
     }

@@ -44,6 +44,7 @@
 #define DV_PLACE_H
 #include "base/clock.h"
 #include "base/diag.h"
+#include "base/math.h"
 #include "base/mem.h"
 
 typedef struct dv_item {
@@ -101,26 +102,19 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
                             const dv_place_options *options, const dv_loc *locs,
                             dv_diag *diag);
 int64_t dv_value(const dv_task *task, const int64_t *at);
+// Leaves out all items of a group of which one is out.
+void dv_drop_broken_groups(const dv_task *task, int64_t *at);
+// An item with a number to sort by, for qsort; equal numbers go by item.
+typedef struct dv_keyed {
+    int64_t key;
+    int32_t item;
+} dv_keyed;
+int dv_by_key(const void *a, const void *b);
 // Bytes of `taken`, a share of 0..1 of the memory, are someone else's: what
 // is left, rounded up to the alignment. -1: that is no share.
 int64_t dv_place_capacity(int64_t memory_bytes, double taken, int64_t align);
 // Has the time run out? Asks the clock.
 int dv_late(const dv_effort *effort);
-
-static inline int64_t dv_align_up(int64_t v, int64_t align)
-{
-    return (v + align - 1) / align * align;
-}
-
-static inline int64_t dv_gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
 
 // e to the x for x <= 0, roughly, and the same on every machine, which exp is
 // not.

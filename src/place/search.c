@@ -242,7 +242,7 @@ static int put_in_gap(dv_search *s, int32_t i, int tightest)
     sort_spans(s->spans, n);
     for (int32_t k = 0; k <= n; k++) {
         int64_t hi = k < n ? s->spans[k].lo : s->t->capacity;
-        int64_t base = dv_align_up(lo, it->align);
+        int64_t base = dv_round_up(lo, it->align);
         int64_t waste = hi - base - it->size;
         if (waste >= 0 && waste < least) {
             found = base;
@@ -291,7 +291,7 @@ static int64_t cheapest(dv_search *s, int32_t i, int32_t *with)
         s->weights[k] = s->tops[k].weight;
     sort_tops(s->tops, n);
     for (int32_t k = -1; k < n; k++) {
-        int64_t base = k < 0 ? 0 : dv_align_up(s->tops[k].at, it->align);
+        int64_t base = k < 0 ? 0 : dv_round_up(s->tops[k].at, it->align);
         if (base + it->size > s->t->capacity)
             break;
         for (; in < n && s->spans[in].lo < base + it->size; in++)
