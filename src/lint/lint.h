@@ -91,6 +91,12 @@ typedef struct lint {
     int failed;  // out of memory
 } lint;
 
+// The initializers of a lint without a file: no size is known.
+#define LINT_EMPTY                                                             \
+    .mt = -1, .nt = -1, .cols = -1, .rows = -1, .batch = 1, .kt = 1,           \
+    .shards = {-1, -1, -1, -1}, .n_cores = -1, .n_tiles = -1,                  \
+    .core_bytes = -1, .memory_limit = -1, .args_limit = -1, .chunk = -1
+
 // One defect: a kind and a line about it.
 void lint_say(lint *l, const char *kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
