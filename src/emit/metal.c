@@ -240,12 +240,18 @@ int dv_emit_accessors(emitter *e, const emit_kernel *k, int first_arg,
     return n;
 }
 
-static void put_reader(emitter *e, const emit_kernel *k)
+// Emits the begin of a kernel that moves data.
+static void put_mover(emitter *e, const char *what, const emit_kernel *k)
 {
-    put_head(e, "the reader", k);
+    put_head(e, what, k);
     P("#include \"api/dataflow/dataflow_api.h\"\n");
     put_decode(e, k);
     P("void kernel_main() {\n");
+}
+
+static void put_reader(emitter *e, const emit_kernel *k)
+{
+    put_mover(e, "the reader", k);
     if (dv_emit_is_blocks(k)) {
         dv_emit_block_reader(e, k);
         return;
@@ -304,10 +310,7 @@ static void put_parts(emitter *e, const emit_kernel *k, int first)
 
 static void put_writer(emitter *e, const emit_kernel *k)
 {
-    put_head(e, "the writer", k);
-    P("#include \"api/dataflow/dataflow_api.h\"\n");
-    put_decode(e, k);
-    P("void kernel_main() {\n");
+    put_mover(e, "the writer", k);
     if (dv_emit_is_blocks(k)) {
         dv_emit_block_writer(e, k);
         return;

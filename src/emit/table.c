@@ -60,37 +60,34 @@ static void stream_args(const dv_group_grid *g, const emit_core *c,
 int dv_emit_args(const dv_group_grid *g, const emit_cores *all,
                  const emit_core *c, const char **names, int64_t *values)
 {
-    static const char *const usual[] = {"start_id", "count", "Mt", "Kt", "Nt"};
-    static const char *const more[3][7] = {
-        {"Sm", "Sn", "Gy", "Gx", "sy", "sx"},
-        {"m0", "m1", "n0", "n1", "sends_a", "sends_b"},
-        {"k_first", "k_last", "whole_id", "whole_count", "peers", "owner_x",
-         "owner_y"}};
     const dv_tile_range *r = &c->at[0];
     int64_t start = r->first, count = r->n, whole[2] = {0, 0}, k[2] = {0, 0};
-    int kind = g->local_shard ? 0 : g->rect ? 1 : all->streams ? 2 : -1;
-    if (kind == 0) {
+    dv_grid_args kind = g->local_shard ? DV_ARGS_SHARD
+                        : g->rect      ? DV_ARGS_RECT
+                        : all->streams ? DV_ARGS_STREAM
+                                       : DV_ARGS_NONE;
+    if (kind == DV_ARGS_SHARD) {
         count = g->sm * g->sn;
-    } else if (kind == 1) {
+    } else if (kind == DV_ARGS_RECT) {
         start = r->m0 * g->nt + r->n0;
         count = g->batch * (r->m1 - r->m0) * (r->n1 - r->n0);
-    } else if (kind == 2) {
+    } else if (kind == DV_ARGS_STREAM) {
         stream_args(g, c, whole, &start, &count, k);
     }
-    int64_t first[5] = {start, count, g->mt, g->kt, g->nt};
+    int64_t first[DV_USUAL_ARGS] = {start, count, g->mt, g->kt, g->nt};
     const emit_core *owner = c->owner < 0 ? NULL : &all->at[c->owner];
-    int64_t rest[3][7] = {{g->sm, g->sn, g->gy, g->gx, r->sy, r->sx},
-                          {r->m0, r->m1, r->n0, r->n1,
-                           r->n0 == 0 && r->n1 < g->nt,
-                           r->m0 == 0 && r->m1 < g->mt},
-                          {k[0], k[1], whole[0], whole[1], c->peers,
-                           owner ? owner->x : -1, owner ? owner->y : -1}};
-    int n_rest = kind < 0 ? 0 : kind == 2 ? 7 : 6;
-    for (int i = 0; i < 5 + n_rest; i++) {
-        names[i] = i < 5 ? usual[i] : more[kind][i - 5];
-        values[i] = i < 5 ? first[i] : rest[kind][i - 5];
-    }
-    return 5 + n_rest;
+    int64_t rest[][7] = {
+        [DV_ARGS_SHARD] = {g->sm, g->sn, g->gy, g->gx, r->sy, r->sx},
+        [DV_ARGS_RECT] = {r->m0, r->m1, r->n0, r->n1,
+                          r->n0 == 0 && r->n1 < g->nt,
+                          r->m0 == 0 && r->m1 < g->mt},
+        [DV_ARGS_STREAM] = {k[0], k[1], whole[0], whole[1], c->peers,
+                            owner ? owner->x : -1, owner ? owner->y : -1}};
+    int n = dv_grid_arg_names(names, kind);
+    for (int i = 0; i < n; i++)
+        values[i] =
+            i < DV_USUAL_ARGS ? first[i] : rest[kind][i - DV_USUAL_ARGS];
+    return n;
 }
 
 static void core_json(dv_json *j, const dv_group_grid *g, const emit_cores *all,
