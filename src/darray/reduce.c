@@ -290,25 +290,17 @@ static int splits(const job *j, int axis)
 static int find_members(job *j)
 {
     const dv_dist *d = &j->a->dist;
-    int64_t here[DV_MAX_AXES], at[DV_MAX_AXES], rank = j->a->peers->comm->rank;
+    uint32_t axes = 0;
     j->n_members = 1;
     for (int a = 0; a < d->n_axes; a++)
-        j->n_members *= splits(j, a) ? d->grid[a] : 1;
-    j->members = DV_NEW(&j->arena, int64_t, j->n_members);
-    dv_grid_coords(here, d->grid, d->n_axes, rank);
-    for (int64_t m = 0; j->members && m < j->n_members; m++) {
-        int64_t left = m;
-        for (int a = d->n_axes - 1; a >= 0; a--) {
-            at[a] = here[a];
-            if (!splits(j, a))
-                continue;
-            at[a] = left % d->grid[a];
-            left /= d->grid[a];
+        if (splits(j, a)) {
+            axes |= 1u << a;
+            j->n_members *= d->grid[a];
         }
-        j->members[m] = dv_grid_rank(at, d->grid, d->n_axes);
-        if (j->members[m] == rank)
-            j->me = m;
-    }
+    j->members = DV_NEW(&j->arena, int64_t, j->n_members);
+    if (j->members)
+        j->me = dv_grid_members(j->members, d->grid, d->n_axes,
+                                j->a->peers->comm->rank, axes);
     return j->members != NULL;
 }
 

@@ -21,6 +21,26 @@ int64_t dv_grid_rank(const int64_t *coords, const int64_t *grid, int n_axes)
     return rank;
 }
 
+int64_t dv_grid_members(int64_t *out, const int64_t *grid, int n_axes,
+                        int64_t rank, uint32_t axes)
+{
+    int64_t at[DV_MAX_AXES], n = 1, me = 0;
+    dv_grid_coords(at, grid, n_axes, rank);
+    for (int a = 0; a < n_axes; a++)
+        n *= axes >> a & 1 ? grid[a] : 1;
+    for (int64_t m = 0; m < n; m++) {
+        int64_t left = m;
+        for (int a = n_axes - 1; a >= 0; a--)
+            if (axes >> a & 1) {
+                at[a] = left % grid[a];
+                left /= grid[a];
+            }
+        out[m] = dv_grid_rank(at, grid, n_axes);
+        me = out[m] == rank ? m : me;
+    }
+    return me;
+}
+
 int64_t dv_dist_n_ranks(const dv_dist *d)
 {
     int64_t n = 1;

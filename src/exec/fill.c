@@ -1,6 +1,7 @@
 // Generates input tensors from a seed; exec.h describes the values.
 #include "base/math.h"
 #include "base/random.h"
+#include "dist/dist.h"
 #include "exec/exec.h"
 #include <math.h>
 
@@ -85,11 +86,6 @@ void dv_fill_box(const dv_program *p, int32_t tensor, uint64_t seed, double low,
         fill_run(t, key, limit, low, high, number,
                  last < 0 ? 1 : box->dim[last].size,
                  (char *)data + off * bytes);
-        more = 0;
-        for (int d = last - 1; d >= 0 && !more; d--) {
-            more = ++at[d] < box->dim[d].off + box->dim[d].size;
-            if (!more)
-                at[d] = box->dim[d].off;
-        }
+        more = dv_box_next(box, at, last);
     }
 }

@@ -88,12 +88,7 @@ static uint64_t sum_own(const dv_rank *r, int32_t tensor, int64_t rank)
         sum += sum_row((char *)x.data + off * x.elem_bytes,
                        last < 0 ? 1 : x.box.dim[last].size, x.elem_bytes,
                        x.file_off + number * x.elem_bytes);
-        more = 0;
-        for (int d = last - 1; d >= 0 && !more; d--) {
-            more = ++at[d] < x.box.dim[d].off + x.box.dim[d].size;
-            if (!more)
-                at[d] = x.box.dim[d].off;
-        }
+        more = dv_box_next(&x.box, at, last);
     }
     return sum;
 }

@@ -32,12 +32,7 @@ char *dv_box_copy(char *run, char *data, const dv_box *in, const dv_box *b,
         char *here = data + off * bytes;
         memcpy(into_run ? run : here, into_run ? here : run, (size_t)row);
         run += row;
-        more = 0;
-        for (int d = last - 1; d >= 0 && !more; d--) {
-            more = ++at[d] < b->dim[d].off + b->dim[d].size;
-            if (!more)
-                at[d] = b->dim[d].off;
-        }
+        more = dv_box_next(b, at, last);
     }
     return run;
 }
