@@ -6,8 +6,8 @@
 // device, bool 1 and 2 (it stands for f16 here). For those two ops layouts and
 // stick counts are compared, and the spans after scaling; splits are not.
 #include "harness/test.h"
+#include "harness/encode.h"
 #include "divide/divide.h"
-#include "divide/encode.h"
 #include <inttypes.h>
 #include <math.h>
 

@@ -1,0 +1,135 @@
+// Torch-Spyre's way to write a division down: splits keyed by the factor that
+// a variable has in the host index, since its loop variables do not outlive a
+// pass. Written variables by their factor in the write, reduced ones by that in
+// the first read; only splits above 1.
+//
+//   c[m,n] of 4 columns = sum[k] …, m 4 x n 2 x k 8   ->   {4: 4, 1: 2}, {1: 8}
+//
+// The form loses divisions: variables with equal factors collide, and a
+// reduced variable that the first read does not have cannot be named. Both are
+// reported here, never passed over. divvy itself keys by variable.
+#ifndef DV_ENCODE_H
+#define DV_ENCODE_H
+#include "plan/plan.h"
+#include <inttypes.h>
+
+typedef struct dv_coded {
+    int64_t factor, splits;
+} dv_coded;
+
+typedef struct dv_encoded {
+    dv_coded written[DV_MAX_VARS], reduced[DV_MAX_VARS];
+    int n_written, n_reduced; // in order of the variables
+} dv_encoded;
+
+// What one step of v moves in the host index of an access.
+static inline int64_t factor_of(const dv_program *p, const dv_access *a, int v)
+{
+    const dv_tensor *t = &p->tensors[a->tensor];
+    int64_t stride = 1, f = 0;
+    for (int d = a->n_dims - 1; d >= 0; d--) {
+        if (a->index[d].via < 0)
+            f += a->index[d].coef[v] * stride;
+        stride *= t->shape[d];
+    }
+    return f;
+}
+
+// The factor that names v: in the write, or, if it is not in that, in the first
+// read. *written says which. 0: nothing names it.
+static inline int64_t name_of(const dv_program *p, const dv_op *op, int v,
+                              int *written)
+{
+    int64_t f = factor_of(p, &op->write, v);
+    *written = f != 0;
+    if (f == 0 && op->n_reads > 0)
+        f = factor_of(p, &op->reads[0], v);
+    return f;
+}
+
+static inline int64_t points(const dv_op *op, int v)
+{
+    return op->vars[v].end - op->vars[v].begin;
+}
+
+// Another variable that the same factor names, or -1.
+static inline int twin_of(const dv_program *p, const dv_op *op, int v)
+{
+    int written, other;
+    int64_t f = name_of(p, op, v, &written);
+    for (int u = 0; u < op->n_vars; u++)
+        if (u != v && points(op, u) > 1 && name_of(p, op, u, &other) == f &&
+            other == written)
+            return u;
+    return -1;
+}
+
+static inline dv_status dv_encode(dv_encoded *out, const dv_program *p,
+                                  const dv_op *op, const int64_t *splits,
+                                  dv_diag *diag)
+{
+    dv_loc at = {&p->src, op->off};
+    *out = (dv_encoded){.n_written = 0};
+    for (int v = 0; v < op->n_vars; v++) {
+        int written;
+        int64_t f = name_of(p, op, v, &written);
+        if (splits[v] <= 1)
+            continue;
+        if (f == 0)
+            return dv_fail(diag, DV_E_CHECK, at,
+                           "%s: %s is in neither the write nor the first read: "
+                           "its %" PRId64 " slices have no key",
+                           op->name, op->vars[v].name, splits[v]);
+        int twin = twin_of(p, op, v);
+        if (twin >= 0)
+            return dv_fail(diag, DV_E_CHECK, at,
+                           "%s: %s and %s both have the key %" PRId64, op->name,
+                           op->vars[v].name, op->vars[twin].name, f);
+        dv_coded c = {f, splits[v]};
+        if (written)
+            out->written[out->n_written++] = c;
+        else
+            out->reduced[out->n_reduced++] = c;
+    }
+    return DV_OK;
+}
+
+static inline dv_status decode_map(int64_t *splits, const dv_program *p,
+                                   const dv_op *op, const dv_coded *map, int n,
+                                   int is_written, dv_diag *diag)
+{
+    for (int i = 0; i < n; i++) {
+        int found = -1;
+        for (int v = 0; v < op->n_vars; v++) {
+            int written;
+            if (name_of(p, op, v, &written) != map[i].factor ||
+                written != is_written || points(op, v) == 1)
+                continue;
+            if (found >= 0)
+                return dv_fail(diag, DV_E_CHECK, (dv_loc){&p->src, op->off},
+                               "%s: the key %" PRId64 " names %s and %s",
+                               op->name, map[i].factor, op->vars[found].name,
+                               op->vars[v].name);
+            found = v;
+        }
+        if (found < 0)
+            return dv_fail(diag, DV_E_CHECK, (dv_loc){&p->src, op->off},
+                           "%s: the key %" PRId64 " names no variable",
+                           op->name, map[i].factor);
+        splits[found] = map[i].splits;
+    }
+    return DV_OK;
+}
+
+// Splits per variable; a factor that no variable has, or that several have, is
+// an error.
+static inline dv_status dv_decode(int64_t *splits, const dv_program *p,
+                                  const dv_op *op, const dv_encoded *e,
+                                  dv_diag *diag)
+{
+    for (int v = 0; v < op->n_vars; v++)
+        splits[v] = 1;
+    DV_TRY(decode_map(splits, p, op, e->written, e->n_written, 1, diag));
+    return decode_map(splits, p, op, e->reduced, e->n_reduced, 0, diag);
+}
+#endif
