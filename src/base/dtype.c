@@ -98,21 +98,14 @@ static double round_mantissa(double v, int bits, int low)
     return ldexp(nearbyint(ldexp(v, -unit)), unit);
 }
 
-static int64_t to_int(double v, double lo, double hi)
-{
-    if (v != v)
-        return 0;
-    v = trunc(v);
-    return v <= lo ? (int64_t)lo : v >= hi ? (int64_t)(hi - 1) : (int64_t)v;
-}
-
 // Converts to a 64-bit integer, saturating; narrower integers are then
 // truncated from it, i.e. they wrap as in C.
 static int64_t to_wrapped(double v)
 {
-    if (v >= 0x1p63)
-        return INT64_MAX;
-    return to_int(v, -0x1p63, 0x1p63);
+    return v != v         ? 0
+           : v >= 0x1p63  ? INT64_MAX
+           : v <= -0x1p63 ? INT64_MIN
+                          : (int64_t)v;
 }
 
 double dv_load(dv_dtype t, const void *data, int64_t i)

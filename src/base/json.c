@@ -156,3 +156,32 @@ void dv_json_ints(dv_json *j, const char *key, const int64_t *v, int n)
         dv_json_int(j, NULL, v[i]);
     dv_json_close(j);
 }
+
+void dv_json_text(dv_json *j, const char *key, dv_text *text)
+{
+    j->out->failed |= text->failed;
+    dv_json_string(j, key, text->at);
+    dv_text_free(text);
+}
+
+void dv_json_fields(dv_json *j, const dv_json_field *fields)
+{
+    for (const dv_json_field *f = fields; f->kind; f++)
+        if (f->kind == 'i')
+            dv_json_int(j, f->key, f->i);
+        else if (f->kind == 'd')
+            dv_json_double(j, f->key, f->d);
+        else if (f->kind == 'b')
+            dv_json_bool(j, f->key, f->i != 0);
+        else if (f->kind == 'v')
+            dv_json_ints(j, f->key, f->v, (int)f->i);
+        else if (f->kind != '-')
+            dv_json_string(j, f->key, f->s);
+}
+
+void dv_json_object(dv_json *j, const char *key, const dv_json_field *fields)
+{
+    dv_json_open_flat(j, key, '{');
+    dv_json_fields(j, fields);
+    dv_json_close(j);
+}

@@ -4,7 +4,9 @@
 //   dv_json j = {.out = &text};
 //   dv_json_open(&j, NULL, '{');
 //   dv_json_int(&j, "cores", 32);
-//   dv_json_close(&j);                    // {"format": 1, "cores": 32}
+//   DV_JSON_OBJECT(&j, "at", DV_F("name", "c"), DV_F("x", 1));
+//   dv_json_close(&j); // {"format": 1, "cores": 32, "at": {"name": "c", "x":
+//   1}}
 //
 // The outermost object starts with the version of the format. `key` is NULL
 // inside arrays. The output is always valid UTF-8: an invalid byte becomes
@@ -39,4 +41,67 @@ void dv_json_string(dv_json *j, const char *key, const char *s);
 void dv_json_bool(dv_json *j, const char *key, int v);
 void dv_json_null(dv_json *j, const char *key);
 void dv_json_ints(dv_json *j, const char *key, const int64_t *v, int n);
+#define DV_JSON_INTS(j, key, ...) dv_json_ints(j, key, DV_INTS(__VA_ARGS__))
+// Writes an assembled text as a string and frees it. If assembling it ran out
+// of memory, the output counts as failed too.
+void dv_json_text(dv_json *j, const char *key, dv_text *text);
+
+// A field of an object with its value. The C type of the value selects the kind
+// of DV_F(key, value): an integer, a double or a string, which may be NULL.
+typedef struct dv_json_field {
+    const char *key;
+    // i, d, s, b: true or false, n: null, v: a list, -: none; 0: the end
+    char kind;
+    int64_t i;
+    double d;
+    const char *s;
+    const int64_t *v; // has i items
+} dv_json_field;
+
+static inline dv_json_field dv_field_int(const char *key, int64_t v)
+{
+    return (dv_json_field){.key = key, .kind = 'i', .i = v};
+}
+
+static inline dv_json_field dv_field_double(const char *key, double v)
+{
+    return (dv_json_field){.key = key, .kind = 'd', .d = v};
+}
+
+static inline dv_json_field dv_field_string(const char *key, const char *v)
+{
+    return (dv_json_field){.key = key, .kind = 's', .s = v};
+}
+
+static inline dv_json_field dv_field_ints(const char *key, const int64_t *v,
+                                          int n)
+{
+    return (dv_json_field){.key = key, .kind = 'v', .v = v, .i = n};
+}
+
+#define DV_F(key, v)                                                           \
+    _Generic((v),                                                              \
+        double: dv_field_double,                                               \
+        char *: dv_field_string,                                               \
+        const char *: dv_field_string,                                         \
+        default: dv_field_int)(key, v)
+// A field that is left out unless `ok`.
+#define DV_F_WHEN(ok, field) ((ok) ? (field) : (dv_json_field){.kind = '-'})
+#define DV_F_BOOL(name, ok)  ((dv_json_field){.key = name, .kind = 'b', .i = ok})
+// An integer, or null unless `ok`.
+#define DV_F_IF(ok, name, v)                                                   \
+    ((ok) ? dv_field_int(name, v) : (dv_json_field){.key = name, .kind = 'n'})
+#define DV_F_INTS(key, ...) dv_field_ints(key, DV_INTS(__VA_ARGS__))
+// Integers as two arguments: the array and the number of items.
+#define DV_INTS(...)                                                           \
+    (const int64_t[]){__VA_ARGS__},                                            \
+        (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t))
+
+// Writes fields into the open object, and an object of fields on one line.
+#define DV_JSON_FIELDS(j, ...)                                                 \
+    dv_json_fields(j, (const dv_json_field[]){__VA_ARGS__, {.kind = 0}})
+#define DV_JSON_OBJECT(j, key, ...)                                            \
+    dv_json_object(j, key, (const dv_json_field[]){__VA_ARGS__, {.kind = 0}})
+void dv_json_fields(dv_json *j, const dv_json_field *fields);
+void dv_json_object(dv_json *j, const char *key, const dv_json_field *fields);
 #endif

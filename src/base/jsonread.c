@@ -91,33 +91,47 @@ static dv_status read_string(reader *r, const char **out)
     return DV_OK;
 }
 
+// Skips decimal digits and returns how many there were.
+static uint32_t skip_digits(reader *r)
+{
+    uint32_t from = r->at;
+    while (peek(r) >= '0' && peek(r) <= '9')
+        r->at++;
+    return r->at - from;
+}
+
+// Skips a number. Returns 0 if it is malformed, as in 01, 1., 1.5-2 or 1e.
+static int skip_number(reader *r)
+{
+    r->at += peek(r) == '-';
+    int zero = peek(r) == '0';
+    uint32_t n = skip_digits(r);
+    int ok = n == 1 || (n > 1 && !zero);
+    if (peek(r) == '.') {
+        r->at++;
+        ok = skip_digits(r) > 0 && ok;
+    }
+    if (peek(r) == 'e' || peek(r) == 'E') {
+        r->at++;
+        r->at += peek(r) == '+' || peek(r) == '-';
+        ok = skip_digits(r) > 0 && ok;
+    }
+    return ok && !(peek(r) > 0 && strchr("+-.eE", peek(r)));
+}
+
 static dv_status read_number(reader *r, dv_jval *out)
 {
     uint32_t from = r->at;
-    int whole = 1;
-    while (peek(r) >= 0 && strchr("+-0123456789.eE", peek(r))) {
-        whole &= !strchr(".eE", peek(r));
-        r->at++;
-    }
-    size_t len = r->at - from;
-    const char *s = r->src->text + from;
-    out->kind = whole && len < 19 ? DV_JINT : DV_JFLOAT;
-    out->f = dv_parse_double(s, len);
-    if (!(len > (s[0] == '-') && s[len - 1] >= '0' && s[len - 1] <= '9') ||
-        s[0] == '+') {
+    if (!skip_number(r)) {
         r->at = from;
         return wrong(r, "not a number");
     }
-    if (out->kind == DV_JINT) {
-        char digits[24] = {0};
-        char *end;
-        memcpy(digits, s, len);
-        out->i = strtoll(digits, &end, 10);
-        if (*end) {
-            r->at = from;
-            return wrong(r, "not a number");
-        }
-    }
+    size_t len = r->at - from;
+    char digits[24] = {0};
+    memcpy(digits, r->src->text + from, len < sizeof digits ? len : 0);
+    out->kind = len < 19 && !strpbrk(digits, ".eE") ? DV_JINT : DV_JFLOAT;
+    out->f = dv_parse_double(r->src->text + from, len);
+    out->i = out->kind == DV_JINT ? strtoll(digits, NULL, 10) : 0;
     return DV_OK;
 }
 

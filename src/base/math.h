@@ -37,6 +37,17 @@ static inline int64_t dv_round_up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
+// Returns the greatest common divisor; that of a and 0 is a.
+static inline int64_t dv_gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
 static inline int64_t dv_min_i64(int64_t a, int64_t b)
 {
     return a < b ? a : b;

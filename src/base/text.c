@@ -1,4 +1,5 @@
 #include "base/text.h"
+#include "base/hash.h"
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
@@ -185,9 +186,7 @@ struct dv_slot {
 
 static uint64_t hash_of(const char *key, size_t len)
 {
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ (unsigned char)key[i]) * 0x100000001b3u;
+    uint64_t h = dv_hash(DV_HASH, key, len);
     return h ^ h >> 32;
 }
 

@@ -140,11 +140,11 @@ static dv_status measure(job *j)
     see_peak(j);
     DV_TRY(dv_exec_run(j->exec, j->diag));
     cli_progress_begin(&progress, "timing");
-    double start = cli_seconds(), now = start;
+    double start = dv_clock_s(), now = start;
     while (cli_bench_more(j, now - start)) {
-        double before = cli_seconds();
+        double before = dv_clock_s();
         DV_TRY(dv_exec_run(j->exec, j->diag));
-        now = cli_seconds();
+        now = dv_clock_s();
         j->seconds[j->n_runs++] = now - before;
         double share = (now - start) / (j->least_s + 1e-9);
         cli_progress_step(&progress, share < 1 ? share : 1);
@@ -165,12 +165,12 @@ static dv_status measure_groups(job *j)
     j->spent = calloc((size_t)n + 1, sizeof *j->spent);
     if (!j->spent)
         return dv_nomem(j->diag);
-    double start = cli_seconds();
+    double start = dv_clock_s();
     dv_status st = DV_OK;
     dv_exec_time_groups(j->exec, j->spent);
     while (st == DV_OK && (j->n_more < j->least_runs ||
                            (j->n_more < CLI_BENCH_MAX_RUNS &&
-                            cli_seconds() - start < j->least_s / 2))) {
+                            dv_clock_s() - start < j->least_s / 2))) {
         st = dv_exec_run(j->exec, j->diag);
         j->n_more++;
     }
@@ -197,12 +197,10 @@ static void groups_json(const job *j, dv_json *w)
     dv_json_open(w, "groups", '[');
     for (int32_t g = 0; g < j->l.plan->n_groups; g++) {
         const dv_group *x = &j->l.plan->groups[g];
-        dv_json_open_flat(w, NULL, '{');
-        dv_json_int(w, "first_op", x->first_op);
-        dv_json_int(w, "end_op", x->end_op);
-        dv_json_double(w, "seconds", j->spent[g] / (double)j->n_more);
-        dv_json_double(w, "flops", group_flops(j, g));
-        dv_json_close(w);
+        DV_JSON_OBJECT(w, NULL, DV_F("first_op", x->first_op),
+                       DV_F("end_op", x->end_op),
+                       DV_F("seconds", j->spent[g] / (double)j->n_more),
+                       DV_F("flops", group_flops(j, g)));
     }
     dv_json_close(w);
 }
@@ -233,24 +231,18 @@ static void report_json(const job *j)
     dv_json w = {.out = &out};
     double s = at(j, 0.5);
     dv_json_open(&w, NULL, '{');
-    dv_json_string(&w, "file", j->p->src.name);
-    dv_json_string(&w, "target", j->l.plan->target.name);
-    dv_json_string(&w, "executor", j->executor);
-    dv_json_int(&w, "threads", j->threads);
-    dv_json_int(&w, "runs", j->n_runs);
-    dv_json_double(&w, "median_s", s);
-    dv_json_double(&w, "fastest_s", j->seconds[0]);
-    dv_json_double(&w, "slowest_s", j->seconds[j->n_runs - 1]);
-    dv_json_double(&w, "quarter_s", at(j, 0.25));
-    dv_json_double(&w, "three_quarters_s", at(j, 0.75));
-    dv_json_double(&w, "flops", j->flops);
-    dv_json_double(&w, "gflops", j->flops / s / 1e9);
-    dv_json_string(&w, "dtype", dv_dtype_get(j->dtype)->name);
-    dv_json_string(&w, "peak_dtype", dv_dtype_get(j->in)->name);
-    dv_json_double(&w, "peak_gflops", j->peak);
-    dv_json_double(&w, "bytes", j->bytes);
-    dv_json_double(&w, "gb_per_s", j->bytes / s / 1e9);
-    dv_json_double(&w, "copy_gb_per_s", j->copy);
+    DV_JSON_FIELDS(
+        &w, DV_F("file", j->p->src.name),
+        DV_F("target", j->l.plan->target.name), DV_F("executor", j->executor),
+        DV_F("threads", j->threads), DV_F("runs", j->n_runs),
+        DV_F("median_s", s), DV_F("fastest_s", j->seconds[0]),
+        DV_F("slowest_s", j->seconds[j->n_runs - 1]),
+        DV_F("quarter_s", at(j, 0.25)), DV_F("three_quarters_s", at(j, 0.75)),
+        DV_F("flops", j->flops), DV_F("gflops", j->flops / s / 1e9),
+        DV_F("dtype", dv_dtype_get(j->dtype)->name),
+        DV_F("peak_dtype", dv_dtype_get(j->in)->name),
+        DV_F("peak_gflops", j->peak), DV_F("bytes", j->bytes),
+        DV_F("gb_per_s", j->bytes / s / 1e9), DV_F("copy_gb_per_s", j->copy));
     if (j->ranks)
         cli_bench_team_json(j, &w);
     if (j->spent)

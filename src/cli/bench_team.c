@@ -96,9 +96,9 @@ static dv_status one_run(side *s)
     dv_status st = s->comm->ops->agree(s->comm, &none);
     if (st != DV_OK)
         return dv_comm_error(s->comm, st, s->diag);
-    double before = cli_seconds();
+    double before = dv_clock_s();
     DV_TRY(dv_rank_run(s->rank, s->diag));
-    double took = cli_seconds() - before;
+    double took = dv_clock_s() - before;
     int64_t most_ns = (int64_t)(took * 1e9);
     st = s->comm->ops->agree(s->comm, &most_ns);
     if (st != DV_OK)
@@ -334,22 +334,19 @@ void cli_bench_team_json(const cli_bench_job *j, dv_json *w)
     int64_t c = most(j, 0, &compute), e = most(j, 1, &exchange);
     sent(j, &bytes, &messages);
     dv_json_open(w, "team", '{');
-    dv_json_int(w, "ranks", j->n_ranks);
-    dv_json_double(w, "compute_s", j->ranks[c].compute_s);
-    dv_json_double(w, "compute_median_s", compute);
-    dv_json_double(w, "exchange_s", j->ranks[e].exchange_s);
-    dv_json_double(w, "exchange_median_s", exchange);
-    dv_json_int(w, "bytes", bytes);
-    dv_json_int(w, "messages", messages);
+    DV_JSON_FIELDS(w, DV_F("ranks", j->n_ranks),
+                   DV_F("compute_s", j->ranks[c].compute_s),
+                   DV_F("compute_median_s", compute),
+                   DV_F("exchange_s", j->ranks[e].exchange_s),
+                   DV_F("exchange_median_s", exchange), DV_F("bytes", bytes),
+                   DV_F("messages", messages));
     dv_json_open(w, "by_rank", '[');
     for (int64_t r = 0; r < j->n_ranks; r++) {
         const cli_bench_rank *x = &j->ranks[r];
-        dv_json_open_flat(w, NULL, '{');
-        dv_json_double(w, "median_s", x->median_s);
-        dv_json_double(w, "compute_s", x->compute_s);
-        dv_json_double(w, "exchange_s", x->exchange_s);
-        dv_json_int(w, "threads", x->threads);
-        dv_json_close(w);
+        DV_JSON_OBJECT(w, NULL, DV_F("median_s", x->median_s),
+                       DV_F("compute_s", x->compute_s),
+                       DV_F("exchange_s", x->exchange_s),
+                       DV_F("threads", x->threads));
     }
     dv_json_close(w);
     dv_json_close(w);

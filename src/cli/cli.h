@@ -22,6 +22,7 @@
 //   targets.c                 divvy targets
 #ifndef DV_CLI_H
 #define DV_CLI_H
+#include "base/clock.h"
 #include "base/diag.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -148,7 +149,6 @@ void cli_progress_begin(cli_progress *p, const char *what);
 // Updates the progress line; a callback of type dv_progress.
 void cli_progress_step(void *progress, double done);
 void cli_progress_end(cli_progress *p);
-double cli_seconds(void);
 // Sorts times in ascending order.
 void cli_sort(double *times, int64_t n);
 

@@ -1,6 +1,7 @@
 // Helpers of commands that run programs: memory checks, ranges of random
 // inputs, one-line results and verdicts.
 #define _POSIX_C_SOURCE 200809L // for sysconf
+#include "base/hash.h"
 #include "base/math.h"
 #include "cli/load.h"
 #include <inttypes.h>
@@ -78,15 +79,14 @@ typedef struct summary {
 
 static summary summarize(const dv_tensor *t, const void *data)
 {
-    summary s = {0, 0, 0xcbf29ce484222325u};
-    const unsigned char *bytes = data;
+    summary s = {
+        .hash = dv_hash(DV_HASH, data, (size_t)dv_tensor_bytes(t)),
+    };
     for (int64_t i = 0; i < t->n_elems; i++) {
         double v = dv_load(t->dtype, data, i);
         s.sum += v;
         s.n_nan += isnan(v);
     }
-    for (int64_t i = 0; i < dv_tensor_bytes(t); i++)
-        s.hash = (s.hash ^ bytes[i]) * 0x100000001b3u;
     return s;
 }
 
@@ -95,13 +95,10 @@ void cli_result_json(dv_json *w, const dv_tensor *t, const void *data)
     summary s = summarize(t, data);
     char hash[20];
     snprintf(hash, sizeof hash, "%016" PRIx64, s.hash);
-    dv_json_open_flat(w, NULL, '{');
-    dv_json_string(w, "name", t->name);
-    dv_json_ints(w, "shape", t->shape, t->n_dims);
-    dv_json_string(w, "dtype", dv_dtype_get(t->dtype)->name);
-    dv_json_double(w, "sum", s.sum);
-    dv_json_string(w, "hash", hash);
-    dv_json_close(w);
+    DV_JSON_OBJECT(w, NULL, DV_F("name", t->name),
+                   dv_field_ints("shape", t->shape, t->n_dims),
+                   DV_F("dtype", dv_dtype_get(t->dtype)->name),
+                   DV_F("sum", s.sum), DV_F("hash", hash));
 }
 
 int64_t cli_result_text(const dv_tensor *t, const void *data)
@@ -157,20 +154,13 @@ void cli_verdict_text(const dv_verdict *v)
 
 void cli_verdict_json(dv_json *w, const dv_verdict *v)
 {
-    dv_json_open_flat(w, "verify", '{');
-    dv_json_bool(w, "ok", v->ok && v->decided);
-    dv_json_double(w, "max_residual", v->residual);
-    dv_json_double(w, "threshold", v->threshold);
-    dv_json_int(w, "unknown", v->n_unknown);
-    dv_json_double(w, "most_off", v->off);
-    dv_json_double(w, "values_reach", v->size);
-    dv_json_string(w, "reference",
-                   v->own_ops_only ? "own ops" : "program as written");
-    if (v->rounded_to)
-        dv_json_string(w, "intermediates_rounded_to", v->rounded_to);
-    else
-        dv_json_null(w, "intermediates_rounded_to");
-    dv_json_close(w);
+    DV_JSON_OBJECT(
+        w, "verify", DV_F_BOOL("ok", v->ok && v->decided),
+        DV_F("max_residual", v->residual), DV_F("threshold", v->threshold),
+        DV_F("unknown", v->n_unknown), DV_F("most_off", v->off),
+        DV_F("values_reach", v->size),
+        DV_F("reference", v->own_ops_only ? "own ops" : "program as written"),
+        DV_F("intermediates_rounded_to", v->rounded_to));
 }
 
 dv_status cli_not_verified(const dv_verdict *v, const dv_tensor *t,

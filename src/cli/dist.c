@@ -946,13 +946,13 @@ static dv_status put_reductions(call *c)
             dv_moments_add(&part, t->f[i]);
         dv_moments_merge(&all, &part);
     }
-    double n = (double)all.n, v[] = {all.sum, all.max, all.min, all.prod};
+    double n = all.v.n, v[] = {all.sum, all.max, all.min, all.prod};
     for (int i = 0; i < 4; i++)
         put_real(c, v[i], t->whole && fabs(v[i]) < 0x1p53);
     // Compute the mean from the sum, which is exact more often than the merged
     // mean.
-    put_real(c, all.n ? all.sum / n : NAN, 0);
-    return put_real(c, all.n ? all.spread / n : NAN, 0);
+    put_real(c, n > 0 ? all.sum / n : NAN, 0);
+    return put_real(c, n > 0 ? all.v.spread / n : NAN, 0);
 }
 
 #define OP(name, args, form, steps)                                            \

@@ -24,10 +24,8 @@ static char *as_json(const char *file, const char *report, int64_t n_defects)
         if (kind + 2 <= len) {
             dv_put_bytes(&word, report, kind);
             dv_put_bytes(&text, report + kind + 2, len - kind - 2);
-            dv_json_open_flat(&j, NULL, '{');
-            dv_json_string(&j, "kind", word.at ? word.at : "");
-            dv_json_string(&j, "text", text.at ? text.at : "");
-            dv_json_close(&j);
+            DV_JSON_OBJECT(&j, NULL, DV_F("kind", word.at ? word.at : ""),
+                           DV_F("text", text.at ? text.at : ""));
         }
         dv_text_free(&word);
         dv_text_free(&text);

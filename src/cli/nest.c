@@ -297,11 +297,9 @@ static void json_operands(dv_json *w, const dv_nest *n)
     }
     if (!n->look)
         return;
-    dv_json_open_flat(w, "look", '{');
-    dv_json_string(w, "operand", dv_nest_operand_name(n->look - 1));
-    dv_json_int(w, "step", n->look_step);
-    dv_json_int(w, "of", n->look_size);
-    dv_json_close(w);
+    DV_JSON_OBJECT(w, "look",
+                   DV_F("operand", dv_nest_operand_name(n->look - 1)),
+                   DV_F("step", n->look_step), DV_F("of", n->look_size));
 }
 
 static char *as_json(const job *j)
@@ -311,34 +309,25 @@ static char *as_json(const job *j)
     const dv_nest *n = &j->nest;
     char hash[20];
     dv_json_open(&w, NULL, '{');
-    dv_json_string(&w, "file", j->a.file);
-    dv_json_string(&w, "name", n->name);
-    dv_json_string(&w, "dtype", dv_dtype_get(n->dtype)->name);
-    dv_json_string(&w, "first", dv_prim_get(n->first)->name);
-    dv_json_string(&w, "main", dv_prim_get(n->main)->name);
-    dv_json_string(&w, "last", dv_prim_get(n->last)->name);
-    dv_json_bool(&w, "transposed", dv_nest_is_transposed(n));
-    if (n->mean)
-        dv_json_bool(&w, "mean", 1);
-    if (n->combine)
-        dv_json_bool(&w, "combine", 1);
-    if (n->laid)
-        dv_json_bool(&w, "laid", 1);
+    DV_JSON_FIELDS(&w, DV_F("file", j->a.file), DV_F("name", n->name),
+                   DV_F("dtype", dv_dtype_get(n->dtype)->name),
+                   DV_F("first", dv_prim_get(n->first)->name),
+                   DV_F("main", dv_prim_get(n->main)->name),
+                   DV_F("last", dv_prim_get(n->last)->name),
+                   DV_F_BOOL("transposed", dv_nest_is_transposed(n)),
+                   DV_F_WHEN(n->mean, DV_F_BOOL("mean", 1)),
+                   DV_F_WHEN(n->combine, DV_F_BOOL("combine", 1)),
+                   DV_F_WHEN(n->laid, DV_F_BOOL("laid", 1)));
     json_operands(&w, n);
     json_pack(&w, n->pack);
     json_dims(&w, n);
     if (j->a.run) {
         snprintf(hash, sizeof hash, "%016" PRIx64, j->r.hash);
-        dv_json_open_flat(&w, "run", '{');
-        dv_json_int(&w, "elements", j->r.n_out);
-        dv_json_double(&w, "sum", j->r.sum);
-        dv_json_string(&w, "hash", hash);
-        dv_json_double(&w, "seconds", j->r.seconds);
-        if (j->a.time)
-            dv_json_string(&w, "how", j->r.how);
-        if (j->a.verify)
-            dv_json_int(&w, "checked", j->r.n_checked);
-        dv_json_close(&w);
+        DV_JSON_OBJECT(&w, "run", DV_F("elements", j->r.n_out),
+                       DV_F("sum", j->r.sum), DV_F("hash", hash),
+                       DV_F("seconds", j->r.seconds),
+                       DV_F_WHEN(j->a.time, DV_F("how", j->r.how)),
+                       DV_F_WHEN(j->a.verify, DV_F("checked", j->r.n_checked)));
     }
     dv_json_close(&w);
     return dv_text_take(&out);

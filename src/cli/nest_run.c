@@ -1,6 +1,7 @@
 // Runs a nest on generated data: with kernels if the nest and the machine have
 // them, else with the reference loops, which also verify the kernels' results.
 #include "cli/nest_run.h"
+#include "base/hash.h"
 #include "base/math.h"
 #include "cli/cli.h"
 #include "cli/load.h"
@@ -98,9 +99,9 @@ static dv_status run_kernels(job *j, dv_contract *c, dv_diag *diag)
     dv_contract_more(c, j->at[DV_IN2]);
     for (int i = 0; i < n; i++) {
         memcpy(j->data[DV_OUT], j->work[0], bytes_of_out(j->n));
-        double begin = cli_seconds();
+        double begin = dv_clock_s();
         dv_contract_run(c, j->at[DV_IN0], j->at[DV_IN1], j->at[DV_OUT]);
-        t[i] = cli_seconds() - begin;
+        t[i] = dv_clock_s() - begin;
     }
     cli_sort(t, n);
     j->r->seconds = t[n / 2];
@@ -110,9 +111,9 @@ static dv_status run_kernels(job *j, dv_contract *c, dv_diag *diag)
 
 static dv_status run_loops(job *j, dv_diag *diag)
 {
-    double begin = cli_seconds();
+    double begin = dv_clock_s();
     DV_TRY(dv_nest_run_all(j->n, j->at, diag));
-    j->r->seconds = cli_seconds() - begin;
+    j->r->seconds = dv_clock_s() - begin;
     j->r->how = "loops";
     return DV_OK;
 }
@@ -225,15 +226,13 @@ static void summarize(job *j)
     unsigned char *bytes = j->data[DV_OUT];
     cli_nest_result *r = j->r;
     r->n_out = count_out(j->n);
-    r->hash = 0xcbf29ce484222325u; // FNV-1a offset basis
     for (int64_t i = 0; i < r->n_out; i++) {
         double v = dv_load(dv_nest_dtype(j->n, DV_OUT), bytes, i);
         r->sum += v;
         if (v == 0)
             dv_store(dv_nest_dtype(j->n, DV_OUT), bytes, i, 0);
     }
-    for (size_t i = 0; i < bytes_of_out(j->n); i++)
-        r->hash = (r->hash ^ bytes[i]) * 0x100000001b3u;
+    r->hash = dv_hash(DV_HASH, bytes, bytes_of_out(j->n));
 }
 
 dv_status cli_nest_run(cli_nest_result *out, const dv_nest *n,

@@ -1,12 +1,11 @@
 // Prints results, errors and progress.
-#define _POSIX_C_SOURCE 200809L // for isatty and clock_gettime
+#define _POSIX_C_SOURCE 200809L // for isatty
 #include "base/file.h"
 #include "cli/cli.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 int cli_put(char *text, const char *path, dv_diag *diag)
@@ -46,14 +45,9 @@ static void error_json(const char *kind, const char *text, const dv_message *m)
     dv_json_string(&j, "status", kind);
     dv_json_string(&j, "message", text);
     dv_json_string(&j, "file", m && m->file[0] ? m->file : NULL);
-    if (m && m->line) {
-        dv_json_int(&j, "line", m->line);
-        dv_json_int(&j, "column", m->col);
-    } else {
-        dv_json_null(&j, "line");
-        dv_json_null(&j, "column");
-    }
-    dv_json_string(&j, "pass", m ? m->pass : NULL);
+    DV_JSON_FIELDS(&j, DV_F_IF(m && m->line, "line", m->line),
+                   DV_F_IF(m && m->line, "column", m->col),
+                   DV_F("pass", m ? m->pass : NULL));
     dv_json_close(&j);
     dv_json_close(&j);
     if (!out.failed)
@@ -101,13 +95,6 @@ void cli_warnings(dv_diag *diag)
         fputs(dv_diag_text(diag), stderr);
 }
 
-double cli_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -121,14 +108,14 @@ void cli_sort(double *times, int64_t n)
 
 void cli_progress_begin(cli_progress *p, const char *what)
 {
-    double now = cli_seconds();
+    double now = dv_clock_s();
     *p = (cli_progress){what, now, now, 0, !cli_rank && isatty(2)};
 }
 
 void cli_progress_step(void *progress, double done)
 {
     cli_progress *p = progress;
-    double now = p->on ? cli_seconds() : 0;
+    double now = p->on ? dv_clock_s() : 0;
     if (!p->on || now - p->start_s < 0.5 || now - p->last_s < 0.1)
         return;
     p->last_s = now;

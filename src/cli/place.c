@@ -119,7 +119,7 @@ static dv_status place(job *j, dv_diag *diag)
     dv_csv *csv = &j->csv;
     dv_place_options *o = &j->a.options;
     size_t n = (size_t)csv->n;
-    double begin = cli_seconds();
+    double begin = dv_clock_s();
     o->must_fit = !j->a.spill && !j->a.minimize;
     if (j->a.minimize) {
         DV_TRY(dv_place_least_at(&j->p, &j->proven, csv->buffers, n, o,
@@ -128,7 +128,7 @@ static dv_status place(job *j, dv_diag *diag)
     } else {
         DV_TRY(dv_place_at(&j->p, csv->buffers, n, o, csv->locs, diag));
     }
-    j->seconds = cli_seconds() - begin;
+    j->seconds = dv_clock_s() - begin;
     DV_TRY(dv_placement_check(j->p, csv->buffers, o, diag));
     j->load = largest_load(csv);
     for (size_t i = 0; i < n; i++)
@@ -152,17 +152,11 @@ static double gap_of(const job *j)
 static void json_buffer(dv_json *w, const job *j, size_t i)
 {
     const dv_buffer *b = &j->csv.buffers[i];
-    dv_json_open_flat(w, NULL, '{');
-    dv_json_string(w, "id", b->name);
-    dv_json_int(w, "lower", b->start);
-    dv_json_int(w, "upper", b->end);
-    dv_json_int(w, "size", b->size_bytes);
-    if (j->p->addresses[i] >= 0)
-        dv_json_int(w, "offset", j->p->addresses[i]);
-    else
-        dv_json_null(w, "offset");
-    dv_json_string(w, "reason", j->p->reasons[i]);
-    dv_json_close(w);
+    DV_JSON_OBJECT(
+        w, NULL, DV_F("id", b->name), DV_F("lower", b->start),
+        DV_F("upper", b->end), DV_F("size", b->size_bytes),
+        DV_F_IF(j->p->addresses[i] >= 0, "offset", j->p->addresses[i]),
+        DV_F("reason", j->p->reasons[i]));
 }
 
 static char *as_json(const job *j)
@@ -171,19 +165,15 @@ static char *as_json(const job *j)
     dv_json w = {.out = &out};
     const dv_placement *p = j->p;
     dv_json_open(&w, NULL, '{');
-    dv_json_string(&w, "file", j->a.file);
-    dv_json_int(&w, "capacity", j->a.options.capacity_bytes);
-    dv_json_bool(&w, "fits", j->n_out == 0);
-    dv_json_int(&w, "peak", p->peak_bytes);
-    dv_json_int(&w, "load", j->load);
-    dv_json_string(&w, "solver", p->solver);
-    dv_json_int(&w, "value", p->value);
-    dv_json_int(&w, "bound", j->a.minimize ? j->proven : p->bound);
-    dv_json_double(&w, "gap", gap_of(j));
-    dv_json_int(&w, "left_out", j->n_out);
-    dv_json_int(&w, "left_out_bytes", j->out_bytes);
-    dv_json_int(&w, "nodes", p->nodes);
-    dv_json_double(&w, "time_ms", j->seconds * 1e3);
+    DV_JSON_FIELDS(&w, DV_F("file", j->a.file),
+                   DV_F("capacity", j->a.options.capacity_bytes),
+                   DV_F_BOOL("fits", j->n_out == 0),
+                   DV_F("peak", p->peak_bytes), DV_F("load", j->load),
+                   DV_F("solver", p->solver), DV_F("value", p->value),
+                   DV_F("bound", j->a.minimize ? j->proven : p->bound),
+                   DV_F("gap", gap_of(j)), DV_F("left_out", j->n_out),
+                   DV_F("left_out_bytes", j->out_bytes),
+                   DV_F("nodes", p->nodes), DV_F("time_ms", j->seconds * 1e3));
     dv_json_open(&w, "buffers", '[');
     for (size_t i = 0; i < p->n_buffers; i++)
         json_buffer(&w, j, i);
@@ -192,12 +182,9 @@ static char *as_json(const job *j)
         dv_json_open(&w, "stays", '[');
         for (size_t k = 0; k < p->n_stays; k++) {
             const dv_stay *s = &p->stays[k];
-            dv_json_open_flat(&w, NULL, '{');
-            dv_json_string(&w, "id", j->csv.buffers[s->buffer].name);
-            dv_json_int(&w, "lower", s->start);
-            dv_json_int(&w, "upper", s->end);
-            dv_json_int(&w, "offset", s->address);
-            dv_json_close(&w);
+            DV_JSON_OBJECT(&w, NULL, DV_F("id", j->csv.buffers[s->buffer].name),
+                           DV_F("lower", s->start), DV_F("upper", s->end),
+                           DV_F("offset", s->address));
         }
         dv_json_close(&w);
     }

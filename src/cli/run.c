@@ -123,10 +123,10 @@ static dv_status run(cli_job *j)
     cli_progress progress;
     cli_progress_begin(&progress, "running");
     dv_exec_on_progress(j->exec, cli_progress_step, &progress);
-    double start = cli_seconds();
+    double start = dv_clock_s();
     dv_status st =
         j->l.plan->team.n_axes ? run_team(j) : dv_exec_run(j->exec, j->diag);
-    j->seconds = cli_seconds() - start;
+    j->seconds = dv_clock_s() - start;
     cli_progress_end(&progress);
     if (st != DV_OK || !j->verify)
         return st;
@@ -196,34 +196,28 @@ static void report_json(const cli_job *j)
     dv_text out = {0};
     dv_json w = {.out = &out};
     dv_json_open(&w, NULL, '{');
-    dv_json_string(&w, "file", j->p->src.name);
-    dv_json_string(&w, "target", j->l.plan->target.name);
-    dv_json_string(&w, "executor",
-                   !j->exec     ? "mpi"
-                   : is_team(j) ? "team"
-                                : dv_exec_name(j->exec));
-    dv_json_double(&w, "seconds", j->seconds);
+    DV_JSON_FIELDS(&w, DV_F("file", j->p->src.name),
+                   DV_F("target", j->l.plan->target.name),
+                   DV_F("executor", !j->exec     ? "mpi"
+                                    : is_team(j) ? "team"
+                                                 : dv_exec_name(j->exec)),
+                   DV_F("seconds", j->seconds));
     if (j->verify) {
         cli_verdict_json(&w, &j->verdict);
     } else {
         dv_json_null(&w, "verify");
     }
     const dv_moved *moved = moved_of(j);
-    if (moved) {
-        dv_json_open_flat(&w, "moved", '{');
-        dv_json_int(&w, "hbm_read_elements", moved->read_elems);
-        dv_json_int(&w, "hbm_write_elements", moved->write_elems);
-        dv_json_int(&w, "hbm_bytes", moved->read_bytes + moved->write_bytes);
-        dv_json_int(&w, "ring_bytes", moved->ring_bytes);
-        dv_json_close(&w);
-    }
-    if (j->l.plan->team.n_axes) {
-        dv_json_open_flat(&w, "team", '{');
-        dv_json_int(&w, "ranks", dv_team_size(&j->l.plan->team));
-        dv_json_int(&w, "bytes", j->team_bytes);
-        dv_json_int(&w, "messages", j->team_messages);
-        dv_json_close(&w);
-    }
+    if (moved)
+        DV_JSON_OBJECT(
+            &w, "moved", DV_F("hbm_read_elements", moved->read_elems),
+            DV_F("hbm_write_elements", moved->write_elems),
+            DV_F("hbm_bytes", moved->read_bytes + moved->write_bytes),
+            DV_F("ring_bytes", moved->ring_bytes));
+    if (j->l.plan->team.n_axes)
+        DV_JSON_OBJECT(
+            &w, "team", DV_F("ranks", dv_team_size(&j->l.plan->team)),
+            DV_F("bytes", j->team_bytes), DV_F("messages", j->team_messages));
     dv_json_open_flat(&w, "made_up", '[');
     for (int i = 0; i < j->p->n_tensors; i++)
         if (is_made_up(j, &j->p->tensors[i]))

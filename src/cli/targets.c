@@ -16,10 +16,8 @@ static char *listing(int json)
                    dv_target_summary(i));
             continue;
         }
-        dv_json_open_flat(&j, NULL, '{');
-        dv_json_string(&j, "name", dv_target_builtin(i));
-        dv_json_string(&j, "about", dv_target_summary(i));
-        dv_json_close(&j);
+        DV_JSON_OBJECT(&j, NULL, DV_F("name", dv_target_builtin(i)),
+                       DV_F("about", dv_target_summary(i)));
     }
     if (json)
         dv_json_close(&j);

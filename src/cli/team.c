@@ -181,9 +181,9 @@ static dv_status run(team *t)
         dv_rank_on_step(t->rank, step, t);
     DV_TRY(settle(t, DV_OK)); // wait until all ranks are ready
     t->comm->bytes = t->comm->messages = 0;
-    double start = cli_seconds();
+    double start = dv_clock_s();
     DV_TRY(dv_rank_run(t->rank, j->diag));
-    j->seconds = cli_seconds() - start;
+    j->seconds = dv_clock_s() - start;
     uint64_t bytes = (uint64_t)t->comm->bytes;
     uint64_t messages = (uint64_t)t->comm->messages;
     DV_TRY(dv_mpi_sum(t->comm, &bytes, j->diag));

@@ -106,14 +106,9 @@ static int keep_starts(dv_darray *a)
 static dv_box widen(const dv_dist *d, const dv_box *own, const dv_halo *h)
 {
     dv_box b = *own;
-    if (dv_box_empty(own))
-        return b;
-    for (int i = 0; i < b.n_dims; i++) {
-        dv_range *r = &b.dim[i];
-        int64_t before = dv_min_i64(h->before[i], r->off);
-        int64_t after = dv_min_i64(h->after[i], d->shape[i] - r->off - r->size);
-        *r = (dv_range){r->off - before, r->size + before + after};
-    }
+    for (int i = 0; i < b.n_dims && !dv_box_empty(own); i++)
+        b.dim[i] =
+            dv_range_widen(own->dim[i], h->before[i], h->after[i], d->shape[i]);
     return b;
 }
 

@@ -132,6 +132,10 @@ int64_t dv_darray_bytes(const dv_darray *a); // bytes of one element
 // Returns DV_OK if the array may be written now, or DV_E_USAGE if a halo
 // exchange was started and not yet waited for.
 dv_status dv_darray_idle(const dv_darray *a, dv_diag *diag);
+// Checks that `to` may be written, and that the arrays have one team and one
+// element type.
+dv_status dv_darray_check_pair(const dv_darray *to, const dv_darray *from,
+                               dv_diag *diag);
 // Creates an array without checking the distribution. With data NULL, zeroed
 // memory is allocated; strides (in elements, NULL: dense) apply to `data`.
 dv_status dv_darray_make(dv_darray **out, dv_peers *p, dv_elem type,

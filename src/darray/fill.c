@@ -13,26 +13,21 @@ dv_status dv_darray_map(dv_darray *a,
                         void *user, dv_diag *diag)
 {
     int64_t i[DV_MAX_DIMS], bytes = dv_darray_bytes(a);
-    int d, n = a->own.n_dims;
+    int n = a->own.n_dims;
     uint64_t cell; // a buffer aligned for every element type
     DV_TRY(dv_darray_idle(a, diag));
     if (dv_box_empty(&a->own))
         return DV_OK;
-    for (d = 0; d < n; d++)
+    for (int d = 0; d < n; d++)
         i[d] = a->own.dim[d].off;
     do {
         char *p = a->mem.data;
-        for (d = 0; d < n; d++)
+        for (int d = 0; d < n; d++)
             p += (i[d] - a->mem.box.dim[d].off) * a->mem.stride[d];
         memcpy(&cell, p, (size_t)bytes);
         value(user, i, &cell);
         memcpy(p, &cell, (size_t)bytes);
-        for (d = n - 1; d >= 0; d--) {
-            if (++i[d] < a->own.dim[d].off + a->own.dim[d].size)
-                break;
-            i[d] = a->own.dim[d].off;
-        }
-    } while (d >= 0);
+    } while (dv_box_next(&a->own, i, n));
     return DV_OK;
 }
 

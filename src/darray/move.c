@@ -19,8 +19,8 @@ static dv_status carry(dv_peers *p, const dv_cargo *c, int64_t bytes,
     return st;
 }
 
-static dv_status check_pair(const dv_darray *to, const dv_darray *from,
-                            dv_diag *diag)
+dv_status dv_darray_check_pair(const dv_darray *to, const dv_darray *from,
+                               dv_diag *diag)
 {
     DV_TRY(dv_darray_idle(to, diag));
     if (to->peers != from->peers)
@@ -30,6 +30,13 @@ static dv_status check_pair(const dv_darray *to, const dv_darray *from,
         return dv_fail(
             diag, DV_E_DTYPE, DV_NOWHERE, "elements of %s are copied to %s",
             dv_elem_get(from->type)->name, dv_elem_get(to->type)->name);
+    return DV_OK;
+}
+
+static dv_status check_shapes(const dv_darray *to, const dv_darray *from,
+                              dv_diag *diag)
+{
+    DV_TRY(dv_darray_check_pair(to, from, diag));
     int same = to->dist.n_dims == from->dist.n_dims;
     for (int i = 0; same && i < to->dist.n_dims; i++)
         if (to->dist.shape[i] != from->dist.shape[i])
@@ -100,7 +107,7 @@ static dv_status copy_parts(dv_darray *to, const dv_darray *from, dv_diag *diag)
 
 dv_status dv_darray_copy(dv_darray *to, const dv_darray *from, dv_diag *diag)
 {
-    DV_TRY(check_pair(to, from, diag));
+    DV_TRY(check_shapes(to, from, diag));
     uint64_t h = dv_darray_hash(from, dv_darray_hash(to, DV_HASH));
     DV_TRY(dv_peers_meet(to->peers, "copy of an array", h, diag));
     return copy_parts(to, from, diag);
@@ -131,17 +138,6 @@ typedef struct whole_move {
     dv_arena arena;
 } whole_move;
 
-static int push(dv_pieces *l, dv_arena *arena, int64_t rank, const dv_box *b)
-{
-    if (dv_box_empty(b))
-        return 1;
-    dv_piece *p = DV_PUSH(arena, dv_piece, l->at, l->n, l->cap);
-    if (!p)
-        return 0;
-    *p = (dv_piece){rank, *b};
-    return 1;
-}
-
 static int gather_pieces(whole_move *m)
 {
     const dv_dist *d = &m->a->dist;
@@ -153,11 +149,11 @@ static int gather_pieces(whole_move *m)
         // Of several replicas of a box, rank r receives the one that
         // dv_dist_asks selects; send only if that is this rank's.
         if ((m->root < 0 || m->root == r) && dv_dist_asks(d, r, c->rank) &&
-            !push(&m->sends, &m->arena, r, &m->a->own))
+            !dv_pieces_push(&m->sends, r, &m->a->own, &m->arena))
             return 0;
         dv_box theirs = dv_dist_own(d, r);
         if (has_all && dv_dist_asks(d, c->rank, r) &&
-            !push(&m->receives, &m->arena, r, &theirs))
+            !dv_pieces_push(&m->receives, r, &theirs, &m->arena))
             return 0;
     }
     return 1;
@@ -169,10 +165,10 @@ static int scatter_pieces(whole_move *m)
     if (m->root < 0)
         return 1;
     if (m->root != c->rank)
-        return push(&m->receives, &m->arena, m->root, &m->a->own);
+        return dv_pieces_push(&m->receives, m->root, &m->a->own, &m->arena);
     for (int64_t r = 0; r < c->size; r++) {
         dv_box theirs = dv_dist_own(&m->a->dist, r);
-        if (r != c->rank && !push(&m->sends, &m->arena, r, &theirs))
+        if (r != c->rank && !dv_pieces_push(&m->sends, r, &theirs, &m->arena))
             return 0;
     }
     return 1;

@@ -8,19 +8,16 @@
 //                   in sequence each way
 #include "base/math.h"
 #include "darray/darray.h"
+#include "dist/value.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-// The accumulator of a mean, variance or standard deviation.
-typedef struct moments {
-    double n, mean, spread; // spread: sum of squared deviations from the mean
-} moments;
-
 typedef struct job {
     const dv_darray *a;
     dv_reduction op;
-    char kind; // accumulator type: f64 'f', i64 'i', u64 'u', or moments 'm'
+    char
+        kind; // accumulator type: f64 'f', i64 'i', u64 'u', or dv_variance 'm'
     int over[DV_MAX_DIMS];
     // Number of accumulators to advance per element along each dim; 0 for
     // reduced dims.
@@ -55,7 +52,7 @@ static void set_neutral(job *j)
                 : j->op == DV_MIN ? INT64_MAX
                                   : 0;
     uint64_t u = j->op == DV_PROD ? 1 : j->op == DV_MIN ? UINT64_MAX : 0;
-    moments m = {0, 0, 0};
+    dv_variance m = {0, 0, 0};
     const void *from = j->kind == 'f'   ? (void *)&f
                        : j->kind == 'i' ? (void *)&i
                        : j->kind == 'u' ? (void *)&u
@@ -98,29 +95,6 @@ ADDER(uint64_t, uint64_t, add_u64, ANY_SIGN)
 #undef ADDER
 #undef LOOP
 
-static void add_moments(moments *s, int64_t step, const double *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++, s += step) {
-        double off = x[i] - s->mean;
-        s->n += 1;
-        s->mean += off / s->n;
-        s->spread += off * (x[i] - s->mean);
-    }
-}
-
-// Merges partial moments by the formula of Chan, Golub and LeVeque.
-static void merge_moments(moments *s, const moments *by, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++, s++, by++) {
-        double all = s->n + by->n, off = by->mean - s->mean;
-        if (by->n == 0)
-            continue;
-        s->spread += by->spread + off * off * s->n * by->n / all;
-        s->mean += off * by->n / all;
-        s->n = all;
-    }
-}
-
 static void merge(const job *j, void *to, void *by, int64_t n)
 {
     if (j->kind == 'f')
@@ -129,8 +103,8 @@ static void merge(const job *j, void *to, void *by, int64_t n)
         add_i64(j->op, to, 1, by, n);
     else if (j->kind == 'u')
         add_u64(j->op, to, 1, by, n);
-    else
-        merge_moments(to, by, n);
+    for (int64_t i = 0; j->kind == 'm' && i < n; i++)
+        dv_variance_merge((dv_variance *)to + i, (dv_variance *)by + i);
 }
 
 enum { STRIP = 256 };
@@ -158,8 +132,8 @@ static void add_row(job *j, const char *from, int64_t stride, int64_t n,
             add_i64(j->op, s, step, x.i, m);
         else if (j->kind == 'u')
             add_u64(j->op, s, step, x.u, m);
-        else
-            add_moments(s, step, x.f, m);
+        for (int64_t i = 0; j->kind == 'm' && i < m; i++)
+            dv_variance_add((dv_variance *)s + i * step, x.f[i]);
     }
 }
 
@@ -316,25 +290,17 @@ static int splits(const job *j, int axis)
 static int find_members(job *j)
 {
     const dv_dist *d = &j->a->dist;
-    int64_t here[DV_MAX_AXES], at[DV_MAX_AXES], rank = j->a->peers->comm->rank;
+    uint32_t axes = 0;
     j->n_members = 1;
     for (int a = 0; a < d->n_axes; a++)
-        j->n_members *= splits(j, a) ? d->grid[a] : 1;
-    j->members = DV_NEW(&j->arena, int64_t, j->n_members);
-    dv_grid_coords(here, d->grid, d->n_axes, rank);
-    for (int64_t m = 0; j->members && m < j->n_members; m++) {
-        int64_t left = m;
-        for (int a = d->n_axes - 1; a >= 0; a--) {
-            at[a] = here[a];
-            if (!splits(j, a))
-                continue;
-            at[a] = left % d->grid[a];
-            left /= d->grid[a];
+        if (splits(j, a)) {
+            axes |= 1u << a;
+            j->n_members *= d->grid[a];
         }
-        j->members[m] = dv_grid_rank(at, d->grid, d->n_axes);
-        if (j->members[m] == rank)
-            j->me = m;
-    }
+    j->members = DV_NEW(&j->arena, int64_t, j->n_members);
+    if (j->members)
+        j->me = dv_grid_members(j->members, d->grid, d->n_axes,
+                                j->a->peers->comm->rank, axes);
     return j->members != NULL;
 }
 
@@ -395,9 +361,9 @@ static void finish(job *j, dv_darray *to)
     // Results overwrite the accumulators in place, which works because a result
     // is not larger than its accumulator.
     double *f = (double *)(void *)j->state;
-    const moments *m = (const moments *)(const void *)j->state;
+    const dv_variance *m = (const dv_variance *)(const void *)j->state;
     for (int64_t i = 0; j->kind == 'm' && i < j->n_out; i++) {
-        moments s = m[i];
+        dv_variance s = m[i];
         double var = s.n > 0 ? s.spread / s.n : NAN;
         f[i] = j->op == DV_MEAN  ? (s.n > 0 ? s.mean : NAN)
                : j->op == DV_VAR ? var
@@ -448,7 +414,7 @@ dv_status dv_darray_reduce(dv_darray **out, const dv_darray *a, dv_reduction op,
 {
     char kind = dv_elem_get(a->type)->kind;
     job j = {.a = a, .op = op, .kind = is_moments(op) ? 'm' : kind};
-    j.state_bytes = is_moments(op) ? (int64_t)sizeof(moments) : 8;
+    j.state_bytes = is_moments(op) ? (int64_t)sizeof(dv_variance) : 8;
     DV_TRY(check_call(&j, over, diag));
     int32_t number = dv_peers_wire(a->peers);
     dv_peers_wire(a->peers);

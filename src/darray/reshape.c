@@ -138,10 +138,10 @@ static int walk(walker *w, visit each)
     int64_t at[DV_MAX_DIMS], x[DV_MAX_DIMS], other_at[DV_MAX_DIMS];
     int64_t coords[DV_MAX_AXES];
     const dv_dist *d = &w->a->dist, *other = &w->other->dist;
-    int i, last = own->n_dims - 1;
+    int last = own->n_dims - 1;
     if (dv_box_empty(own))
         return 1;
-    for (i = 0; i <= last; i++)
+    for (int i = 0; i <= last; i++)
         at[i] = x[i] = own->dim[i].off;
     do {
         int64_t flat = flat_of(d, at),
@@ -156,12 +156,7 @@ static int walk(walker *w, visit each)
             flat += n;
             left -= n;
         }
-        for (i = last - 1; i >= 0; i--) {
-            if (++at[i] < own->dim[i].off + own->dim[i].size)
-                break;
-            at[i] = own->dim[i].off;
-        }
-    } while (i >= 0);
+    } while (dv_box_next(own, at, last));
     return 1;
 }
 
@@ -169,15 +164,10 @@ static dv_status check_call(const dv_darray *to, const dv_darray *from,
                             dv_diag *diag)
 {
     int64_t n = 1, m = 1;
-    DV_TRY(dv_darray_idle(to, diag));
-    if (to->peers != from->peers || to->share == from->share)
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "the two arrays %s",
-                       to->peers != from->peers ? "are on different teams"
-                                                : "share memory");
-    if (to->type != from->type)
-        return dv_fail(
-            diag, DV_E_DTYPE, DV_NOWHERE, "elements of %s are copied to %s",
-            dv_elem_get(from->type)->name, dv_elem_get(to->type)->name);
+    DV_TRY(dv_darray_check_pair(to, from, diag));
+    if (to->share == from->share)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "the two arrays share memory");
     for (int i = 0; i < to->dist.n_dims; i++)
         n *= to->dist.shape[i];
     for (int i = 0; i < from->dist.n_dims; i++)

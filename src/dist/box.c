@@ -31,6 +31,16 @@ dv_box dv_box_whole(int n_dims, const int64_t *shape)
     return b;
 }
 
+int dv_box_next(const dv_box *b, int64_t *at, int n_dims)
+{
+    for (int d = n_dims - 1; d >= 0; d--) {
+        if (++at[d] < b->dim[d].off + b->dim[d].size)
+            return 1;
+        at[d] = b->dim[d].off;
+    }
+    return 0;
+}
+
 dv_box dv_box_inner(const dv_box *a, const dv_box *b)
 {
     dv_box out = {.n_dims = a->n_dims};

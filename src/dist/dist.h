@@ -114,6 +114,10 @@ struct dv_box_list {
 void dv_grid_coords(int64_t *out, const int64_t *grid, int n_axes,
                     int64_t rank);
 int64_t dv_grid_rank(const int64_t *coords, const int64_t *grid, int n_axes);
+// Lists in order the ranks that differ from `rank` only along axes of the mask;
+// `out` has room for all. Returns the index of `rank` among them.
+int64_t dv_grid_members(int64_t *out, const int64_t *grid, int n_axes,
+                        int64_t rank, uint32_t axes);
 // Returns the part of dim `dim` that ranks at coordinate `coord` of the dim's
 // axis own.
 dv_range dv_dist_dim(const dv_dist *d, int dim, int64_t coord);
@@ -123,6 +127,12 @@ void dv_dist_coords(const dv_dist *d, int dim, dv_range global, int64_t *first,
                     int64_t *end);
 // Returns whether the axis distributes a dim of the tensor.
 int dv_dist_cuts(const dv_dist *d, int axis);
+
+// Advances the indices `at` of the first n_dims dims to the next ones within
+// the box, the last dim fastest. Returns 0 after the last of them.
+int dv_box_next(const dv_box *b, int64_t *at, int n_dims);
+// Returns the range with as many elements before and after it, within 0..n.
+dv_range dv_range_widen(dv_range r, int64_t before, int64_t after, int64_t n);
 
 typedef struct dv_pieces {
     dv_piece *at;
@@ -134,6 +144,9 @@ typedef struct dv_pieces {
 // same coordinate as `rank` is taken.
 int dv_dist_sources(dv_pieces *out, const dv_dist *d, int64_t rank,
                     const dv_boxes *need, dv_arena *arena);
+// Appends a box unless it is empty. Returns 0 if out of memory.
+int dv_pieces_push(dv_pieces *l, int64_t rank, const dv_box *b,
+                   dv_arena *arena);
 void dv_pieces_sort(dv_pieces *l);
 int64_t dv_pieces_elems(const dv_pieces *l);
 

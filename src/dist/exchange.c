@@ -112,7 +112,7 @@ typedef struct halo {
     int corners;
 } halo;
 
-static dv_range widen(dv_range r, int64_t before, int64_t after, int64_t n)
+dv_range dv_range_widen(dv_range r, int64_t before, int64_t after, int64_t n)
 {
     int64_t begin = before > r.off ? 0 : r.off - before, end = r.off + r.size;
     end = after > n - end ? n : end + after;
@@ -128,8 +128,8 @@ static int halo_need(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
     for (int i = 0; i < own.n_dims; i++) {
         if (!h->corners)
             wide = own;
-        wide.dim[i] =
-            widen(own.dim[i], h->before[i], h->after[i], h->d->shape[i]);
+        wide.dim[i] = dv_range_widen(own.dim[i], h->before[i], h->after[i],
+                                     h->d->shape[i]);
         if (!h->corners && !dv_boxes_add(out, &wide, arena))
             return 0;
     }
@@ -156,7 +156,8 @@ dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
     for (int i = 0; i < d->n_dims; i++)
         if (d->axis[i] >= 0)
             dv_dist_coords(
-                d, i, widen(own.dim[i], after[i], before[i], d->shape[i]),
+                d, i,
+                dv_range_widen(own.dim[i], after[i], before[i], d->shape[i]),
                 &among.at.first[d->axis[i]], &among.at.end[d->axis[i]]);
     return make_exchange(out, d, rank, &among, halo_need, &h, diag);
 }

@@ -7,7 +7,7 @@ static void box_json(dv_json *j, const char *key, const dv_box *b)
 {
     dv_json_open_flat(j, key, '[');
     for (int d = 0; d < b->n_dims; d++)
-        dv_json_ints(j, NULL, (int64_t[]){b->dim[d].off, b->dim[d].size}, 2);
+        DV_JSON_INTS(j, NULL, b->dim[d].off, b->dim[d].size);
     dv_json_close(j);
 }
 
@@ -66,8 +66,7 @@ static void space_json(dv_json *j, const char *key, const dv_op *op,
 {
     dv_json_open_flat(j, key, '{');
     for (int v = 0; v < op->n_vars; v++)
-        dv_json_ints(j, op->vars[v].name, (int64_t[]){s->begin[v], s->end[v]},
-                     2);
+        DV_JSON_INTS(j, op->vars[v].name, s->begin[v], s->end[v]);
     dv_json_close(j);
 }
 
@@ -112,15 +111,13 @@ static void collectives_json(dv_json *j, const dv_plan *plan)
         if (n == 0)
             continue;
         dv_box own = dv_dist_own(&t->tensors[op->write.tensor], t->rank);
-        dv_json_open_flat(j, NULL, '{');
-        dv_json_string(j, "op", op->name);
-        dv_json_string(j, "reducer",
-                       dv_reducer_get((dv_reducer)dv_op_reduce(op)->fn)->text);
-        dv_json_ints(j, "axes", axes, n);
-        dv_json_int(j, "ranks", ranks);
-        dv_json_int(j, "bytes",
-                    dv_box_elems(&own) * dv_op_part_bytes(plan->ops, op));
-        dv_json_close(j);
+        DV_JSON_OBJECT(
+            j, NULL, DV_F("op", op->name),
+            DV_F("reducer",
+                 dv_reducer_get((dv_reducer)dv_op_reduce(op)->fn)->text),
+            dv_field_ints("axes", axes, n), DV_F("ranks", ranks),
+            DV_F("bytes",
+                 dv_box_elems(&own) * dv_op_part_bytes(plan->ops, op)));
     }
     dv_json_close(j);
 }
@@ -173,11 +170,9 @@ static void products_json(dv_json *j, const dv_plan *plan)
         double bound;
         if (!dv_team_product(plan, i, &bytes, &bound))
             continue;
-        dv_json_open_flat(j, NULL, '{');
-        dv_json_string(j, "op", plan->ops->ops[i].name);
-        dv_json_int(j, "bytes_received", bytes);
-        dv_json_double(j, "lower_bound_bytes", bound);
-        dv_json_close(j);
+        DV_JSON_OBJECT(j, NULL, DV_F("op", plan->ops->ops[i].name),
+                       DV_F("bytes_received", bytes),
+                       DV_F("lower_bound_bytes", bound));
     }
     dv_json_close(j);
 }

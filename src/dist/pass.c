@@ -11,6 +11,7 @@
 //           to 0: [0..256, 256..257]
 //       }
 //   }
+#include "base/hash.h"
 #include "base/math.h"
 #include "dist/dist.h"
 #include <inttypes.h>
@@ -27,17 +28,17 @@ int dv_team_wanted(const dv_pass_cx *cx, const dv_plan *plan)
 // changes the hash, and then the program is distributed again.
 static uint64_t fingerprint(const dv_program *p)
 {
-    uint64_t h = 14695981039346656037u;
+    uint64_t h = DV_HASH;
     for (int32_t i = 0; i < p->n_ops; i++) {
         const dv_op *op = &p->ops[i];
         for (int r = -1; r < op->n_reads; r++) {
             const dv_access *a = r < 0 ? &op->write : &op->reads[r];
-            h = (h ^ (uint64_t)(a->tensor + 1)) * 1099511628211u;
+            h = dv_hash(h, &a->tensor, sizeof a->tensor);
             for (int d = 0; d < a->n_dims; d++)
-                h = (h ^ (uint64_t)a->index[d].base) * 1099511628211u;
+                h = dv_hash(h, &a->index[d].base, sizeof a->index[d].base);
         }
     }
-    return (h ^ (uint64_t)p->n_tensors) * 1099511628211u;
+    return dv_hash(h, &p->n_tensors, sizeof p->n_tensors);
 }
 
 // Parses a grid such as "2x3" into its axes.

@@ -21,6 +21,26 @@ int64_t dv_grid_rank(const int64_t *coords, const int64_t *grid, int n_axes)
     return rank;
 }
 
+int64_t dv_grid_members(int64_t *out, const int64_t *grid, int n_axes,
+                        int64_t rank, uint32_t axes)
+{
+    int64_t at[DV_MAX_AXES], n = 1, me = 0;
+    dv_grid_coords(at, grid, n_axes, rank);
+    for (int a = 0; a < n_axes; a++)
+        n *= axes >> a & 1 ? grid[a] : 1;
+    for (int64_t m = 0; m < n; m++) {
+        int64_t left = m;
+        for (int a = n_axes - 1; a >= 0; a--)
+            if (axes >> a & 1) {
+                at[a] = left % grid[a];
+                left /= grid[a];
+            }
+        out[m] = dv_grid_rank(at, grid, n_axes);
+        me = out[m] == rank ? m : me;
+    }
+    return me;
+}
+
 int64_t dv_dist_n_ranks(const dv_dist *d)
 {
     int64_t n = 1;
@@ -166,8 +186,7 @@ void dv_dist_coords(const dv_dist *d, int dim, dv_range global, int64_t *first,
     *end = owner(d, dim, in.off + in.size - 1) + 1;
 }
 
-static int push_piece(dv_pieces *l, int64_t rank, const dv_box *b,
-                      dv_arena *arena)
+int dv_pieces_push(dv_pieces *l, int64_t rank, const dv_box *b, dv_arena *arena)
 {
     if (dv_box_empty(b))
         return 1;
@@ -244,7 +263,7 @@ int dv_dist_sources(dv_pieces *out, const dv_dist *d, int64_t rank,
         do {
             int64_t s = dv_grid_rank(at, d->grid, d->n_axes);
             dv_box own = dv_dist_own(d, s), part = dv_box_inner(b, &own);
-            if (s != rank && !push_piece(out, s, &part, arena))
+            if (s != rank && !dv_pieces_push(out, s, &part, arena))
                 return 0;
         } while (next_coords(at, &r, d->n_axes));
     }
@@ -283,7 +302,7 @@ int dv_dist_sinks_in(dv_pieces *out, const dv_dist *d, int64_t rank,
             return 0;
         for (int32_t i = 0; i < lacks.n; i++) {
             dv_box part = dv_box_inner(&lacks.at[i], &own);
-            if (!push_piece(out, s, &part, arena))
+            if (!dv_pieces_push(out, s, &part, arena))
                 return 0;
         }
     } while (next_coords(at, among, n_axes));

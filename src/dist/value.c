@@ -30,25 +30,16 @@ int64_t dv_steps_to(double start, double stop, double step)
 
 void dv_moments_add(dv_moments *m, double x)
 {
-    m->n++;
-    double off = x - m->mean;
-    m->mean += off / (double)m->n;
-    m->spread += off * (x - m->mean);
+    dv_variance_add(&m->v, x);
     m->sum += x;
     m->prod *= x;
     m->max = x > m->max || x != x ? x : m->max;
     m->min = x < m->min || x != x ? x : m->min;
 }
 
-// Merges two accumulators by the formula of Chan, Golub and LeVeque.
 void dv_moments_merge(dv_moments *m, const dv_moments *by)
 {
-    if (by->n == 0)
-        return;
-    double n = (double)(m->n + by->n), off = by->mean - m->mean;
-    m->spread += by->spread + off * off * (double)m->n * (double)by->n / n;
-    m->mean += off * (double)by->n / n;
-    m->n += by->n;
+    dv_variance_merge(&m->v, &by->v);
     m->sum += by->sum;
     m->prod *= by->prod;
     m->max = by->max > m->max || by->max != by->max ? by->max : m->max;

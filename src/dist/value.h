@@ -16,17 +16,43 @@ void dv_line_fill(double *out, double start, double step, dv_range global_own);
 // negative. Returns -1 if the count is not finite or 2^62 or more.
 int64_t dv_steps_to(double start, double stop, double step);
 
+// An accumulator for mean and variance.
+typedef struct dv_variance {
+    double n, mean, spread; // spread: sum of squared deviations from the mean
+} dv_variance;
+
+static inline void dv_variance_add(dv_variance *v, double x)
+{
+    double off = x - v->mean;
+    v->n += 1;
+    v->mean += off / v->n;
+    v->spread += off * (x - v->mean);
+}
+
+// Merges two accumulators by the formula of Chan, Golub and LeVeque.
+static inline void dv_variance_merge(dv_variance *v, const dv_variance *by)
+{
+    double n = v->n + by->n, off = by->mean - v->mean;
+    if (by->n == 0)
+        return;
+    v->spread += by->spread + off * off * v->n * by->n / n;
+    v->mean += off * by->n / n;
+    v->n = n;
+}
+
 // An accumulator for sum, prod, max, min, mean and variance. It starts with
 // each reduction's neutral element, so that ranks without elements contribute
 // nothing.
 typedef struct dv_moments {
-    int64_t n;
-    double sum, prod, max, min, mean;
-    double spread; // sum of squared deviations from the mean
+    double sum, prod, max, min;
+    dv_variance v;
 } dv_moments;
 #define DV_MOMENTS_INIT                                                        \
     {                                                                          \
-        0, 0, 1, -INFINITY, INFINITY, 0, 0                                     \
+        0, 1, -INFINITY, INFINITY,                                             \
+        {                                                                      \
+            0, 0, 0                                                            \
+        }                                                                      \
     }
 void dv_moments_add(dv_moments *m, double x);
 void dv_moments_merge(dv_moments *m, const dv_moments *by);

@@ -129,11 +129,6 @@ static int64_t slice_len(const dv_divide_space *s, int v, int64_t n, int even)
     return dv_min_i64(len, s->extent[v]);
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    return b == 0 ? a : gcd(b, a % b);
-}
-
 // Returns the maximal number of positions of an outer device dimension that one
 // core accesses. A slice that does not start at a block boundary may reach into
 // one more block:
@@ -163,7 +158,7 @@ static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
         way += (c < 0 ? -c : c) * (len - 1);
         start += c * (c < 0 ? op->vars[v].end - 1 : op->vars[v].begin);
         if (d->n[v] > 1)
-            grain = c < 0 ? 1 : gcd(grain, c * len);
+            grain = c < 0 ? 1 : dv_gcd(grain, c * len);
     }
     int64_t n = 1 + (way + block - grain + start % grain) / block;
     return dv_min_i64(n, l->size[dim]);

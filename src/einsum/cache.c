@@ -2,6 +2,7 @@
 // expression, dtypes, shapes, options and the target's description. The least
 // recently used entry is evicted. An entry also keeps one exec for calls of
 // dv_einsum, so that a repeated call allocates only its key.
+#include "base/hash.h"
 #include "einsum/einsum.h"
 #include <inttypes.h>
 #include <string.h>
@@ -76,15 +77,6 @@ static void put_key(dv_text *key, const char *expression, const dv_array *in,
         dv_target_print(key, o->target, 0);
 }
 
-// Computes the FNV-1a hash of the key.
-static uint64_t hash_of(const dv_text *key)
-{
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < key->len; i++)
-        h = (h ^ (unsigned char)key->at[i]) * 0x100000001b3u;
-    return h;
-}
-
 static void clear(entry *e)
 {
     dv_einsum_destroy(e->idle);
@@ -132,7 +124,7 @@ static dv_status look_up(entry **out, const char *expression,
         dv_text_free(&key);
         return dv_nomem(diag);
     }
-    uint64_t hash = hash_of(&key);
+    uint64_t hash = dv_hash(DV_HASH, key.at, key.len);
     entry *e = find(c, &key, hash);
     dv_status st = DV_OK;
     if (!e) {

@@ -1,6 +1,7 @@
 // Prints paths as text and as JSON.
 #include "einsum/einsum.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 // Prints 1234567 as 1.235M, the format of `divvy check` for flops.
@@ -103,7 +104,6 @@ static void step_json(dv_json *j, const dv_formula *f, const dv_path *p,
     char name[16];
     dv_text what = {0};
     put_step(&what, f, p, s);
-    j->out->failed |= what.failed;
     dv_json_open_flat(j, NULL, '{');
     tensor_name(f, p, f->n_in + i, name, sizeof name);
     dv_json_string(j, "name", name);
@@ -115,11 +115,10 @@ static void step_json(dv_json *j, const dv_formula *f, const dv_path *p,
         dv_json_string(j, NULL, name);
     }
     dv_json_close(j);
-    dv_json_string(j, "expression", what.at);
+    dv_json_text(j, "expression", &what);
     dv_json_double(j, "flops", s->flops);
     dv_json_double(j, "elements", s->elems);
     dv_json_close(j);
-    dv_text_free(&what);
 }
 
 void dv_path_json(dv_json *j, const dv_formula *f, const dv_path *p)
@@ -127,10 +126,8 @@ void dv_path_json(dv_json *j, const dv_formula *f, const dv_path *p)
     dv_json_string(j, "expression", f->src.text);
     dv_json_string(j, "order", p->how);
     dv_json_double(j, "flops", p->flops);
-    if (f->is_tree)
-        dv_json_null(j, "naive_flops");
-    else
-        dv_json_double(j, "naive_flops", p->naive_flops);
+    // A number that is not finite is printed as null.
+    dv_json_double(j, "naive_flops", f->is_tree ? NAN : p->naive_flops);
     dv_json_double(j, "largest_elements", p->largest_elems);
     dv_json_open(j, "steps", '[');
     for (int32_t i = 0; i < p->n_steps; i++)

@@ -228,6 +228,10 @@ void dv_emit_sizes(emitter *e, const emit_kernel *k);
 dv_status dv_emit_host(emitter *e, const emit_kernel *kernels, int32_t n);
 // Returns whether the kernel needs the page of ones or masks.
 int dv_emit_has_constants(const emit_kernel *k);
+// Emits the TensorAccessors of the operands and the constants, whose addresses
+// are runtime arguments from `first_arg` on; returns their number.
+int dv_emit_accessors(emitter *e, const emit_kernel *k, int first_arg,
+                      int constants_cb);
 // Emits the page number of an operand for tile (batch, m, n) and step k.
 void dv_emit_page(emitter *e, const emit_kernel *k, const emit_operand *o);
 // Emits the reader's loads of the operands that are needed after a tile's sum.

@@ -220,44 +220,46 @@ int dv_emit_has_constants(const emit_kernel *k)
     return k->mask_in || k->mask_out || k->shape == EMIT_REDUCE;
 }
 
-// Emits the TensorAccessors of the operands and the constants; returns their
-// number.
-static int put_accessors(emitter *e, const emit_kernel *k)
+int dv_emit_accessors(emitter *e, const emit_kernel *k, int first_arg,
+                      int constants_cb)
 {
     int n = k->n_in + dv_emit_has_constants(k);
     for (int i = 0; i < n; i++) {
+        P("    constexpr auto args%d = TensorAccessorArgs<", i);
         if (i)
-            P("    constexpr auto args%d = TensorAccessorArgs<args%d.next_"
-              "compile_time_args_offset()>();\n",
-              i, i - 1);
+            P("args%d.next_compile_time_args_offset()", i - 1);
         else
-            P("    constexpr auto args0 = TensorAccessorArgs<0>();\n");
+            P("0");
+        P(">();\n    const auto %s", i < k->n_in ? "in" : "constants");
         if (i < k->n_in)
-            P("    const auto in%d = TensorAccessor(args%d, "
-              "get_arg_val<uint32_t>(%d), get_tile_size(%d));\n",
-              i, i, i, i);
-        else
-            P("    const auto constants = TensorAccessor(args%d, "
-              "get_arg_val<uint32_t>(%d), get_tile_size(%d));\n",
-              i, i,
-              k->shape == EMIT_REDUCE ? (int)CB_SCALER
-              : k->mask_in            ? (int)CB_MASK_IN
-                                      : (int)CB_MASK_OUT);
+            P("%d", i);
+        P(" = TensorAccessor(args%d, get_arg_val<uint32_t>(%d), "
+          "get_tile_size(%d));\n",
+          i, first_arg + i, i < k->n_in ? i : constants_cb);
     }
     return n;
 }
 
-static void put_reader(emitter *e, const emit_kernel *k)
+// Emits the begin of a kernel that moves data.
+static void put_mover(emitter *e, const char *what, const emit_kernel *k)
 {
-    put_head(e, "the reader", k);
+    put_head(e, what, k);
     P("#include \"api/dataflow/dataflow_api.h\"\n");
     put_decode(e, k);
     P("void kernel_main() {\n");
+}
+
+static void put_reader(emitter *e, const emit_kernel *k)
+{
+    put_mover(e, "the reader", k);
     if (dv_emit_is_blocks(k)) {
         dv_emit_block_reader(e, k);
         return;
     }
-    int n = put_accessors(e, k);
+    int n = dv_emit_accessors(e, k, 0,
+                              k->shape == EMIT_REDUCE ? CB_SCALER
+                              : k->mask_in            ? CB_MASK_IN
+                                                      : CB_MASK_OUT);
     put_constants(e, k, n);
     if (k->shape == EMIT_REDUCE)
         P("    cb_reserve_back(%d, 1);\n"
@@ -308,10 +310,7 @@ static void put_parts(emitter *e, const emit_kernel *k, int first)
 
 static void put_writer(emitter *e, const emit_kernel *k)
 {
-    put_head(e, "the writer", k);
-    P("#include \"api/dataflow/dataflow_api.h\"\n");
-    put_decode(e, k);
-    P("void kernel_main() {\n");
+    put_mover(e, "the writer", k);
     if (dv_emit_is_blocks(k)) {
         dv_emit_block_writer(e, k);
         return;

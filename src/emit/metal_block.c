@@ -127,6 +127,19 @@ static void put_share(emitter *e, const emit_kernel *k, int i, int first)
       name, name, i, 2 * i + 1, 2 * i + 1, i, name);
 }
 
+// The head of the loop over passes, each of which computes h x w tiles from mb,
+// nb on.
+#define PASSES                                                                 \
+    "    for (uint32_t pass = 0; pass < batches * pass_m * pass_n; pass++) "   \
+    "{\n"                                                                      \
+    "        const uint32_t batch = pass / (pass_m * pass_n);\n"               \
+    "        const uint32_t i0 = pass / pass_n %% pass_m, j0 = pass %% "       \
+    "pass_n;\n"                                                                \
+    "        const uint32_t mb = m0 + part(m1 - m0, pass_m, i0), h = m0 + "    \
+    "part(m1 - m0, pass_m, i0 + 1) - mb;\n"                                    \
+    "        const uint32_t nb = n0 + part(n1 - n0, pass_n, j0), w = n0 + "    \
+    "part(n1 - n0, pass_n, j0 + 1) - nb;\n"
+
 // Emits the reader's loop over passes and blocks: the panels of A and B, then
 // the operands that are applied to each tile's sum.
 static void put_passes(emitter *e, const emit_kernel *k, int first)
@@ -138,17 +151,7 @@ static void put_passes(emitter *e, const emit_kernel *k, int first)
     P("    constexpr uint32_t a_pages = block_m * block_k, b_pages = block_k * "
       "block_n;\n"
       "    noc_semaphore_set(a_there, 1);\n"
-      "    noc_semaphore_set(b_there, 1);\n"
-      "    for (uint32_t pass = 0; pass < batches * pass_m * pass_n; pass++) "
-      "{\n"
-      "        const uint32_t batch = pass / (pass_m * pass_n);\n"
-      "        const uint32_t i0 = pass / pass_n %% pass_m, j0 = pass %% "
-      "pass_n;\n"
-      "        const uint32_t mb = m0 + part(m1 - m0, pass_m, i0), h = m0 + "
-      "part(m1 - m0, pass_m, i0 + 1) - mb;\n"
-      "        const uint32_t nb = n0 + part(n1 - n0, pass_n, j0), w = n0 + "
-      "part(n1 - n0, pass_n, j0 + 1) - nb;\n"
-      "        (void)batch;\n"
+      "    noc_semaphore_set(b_there, 1);\n" PASSES "        (void)batch;\n"
       "        for (uint32_t kb = 0; kb < Kt; kb += block_k) {\n"
       "        const uint32_t kw = Kt - kb < block_k ? Kt - kb : block_k;\n");
     put_share(e, k, 0, first);
@@ -169,20 +172,7 @@ void dv_emit_block_reader(emitter *e, const emit_kernel *k)
     P("    constexpr uint32_t Mt = %" PRId64 ", Nt = %" PRId64 ";\n"
       "    (void)Mt, (void)Nt;\n",
       k->g->mt, k->g->nt);
-    int n = k->n_in + dv_emit_has_constants(k);
-    for (int i = 0; i < n; i++) {
-        P("    constexpr auto args%d = TensorAccessorArgs<", i);
-        if (i)
-            P("args%d.next_compile_time_args_offset()", i - 1);
-        else
-            P("0");
-        P(">();\n    const auto %s", i < k->n_in ? "in" : "constants");
-        if (i < k->n_in)
-            P("%d", i);
-        P(" = TensorAccessor(args%d, get_arg_val<uint32_t>(%d), "
-          "get_tile_size(%d));\n",
-          i, 4 + i, i < k->n_in ? i : (int)CB_MASK_OUT);
-    }
+    int n = dv_emit_accessors(e, k, 4, CB_MASK_OUT);
     put_passes(e, k, 4 + n);
     P("}\n");
 }
@@ -194,16 +184,7 @@ void dv_emit_block_writer(emitter *e, const emit_kernel *k)
       "    (void)Mt, (void)Kt, (void)block_m, (void)block_n, (void)block_k;\n"
       "    constexpr auto args = TensorAccessorArgs<0>();\n"
       "    const auto out = TensorAccessor(args, get_arg_val<uint32_t>(4), "
-      "get_tile_size(%d));\n"
-      "    for (uint32_t pass = 0; pass < batches * pass_m * pass_n; pass++) "
-      "{\n"
-      "        const uint32_t batch = pass / (pass_m * pass_n);\n"
-      "        const uint32_t i0 = pass / pass_n %% pass_m, j0 = pass %% "
-      "pass_n;\n"
-      "        const uint32_t mb = m0 + part(m1 - m0, pass_m, i0), h = m0 + "
-      "part(m1 - m0, pass_m, i0 + 1) - mb;\n"
-      "        const uint32_t nb = n0 + part(n1 - n0, pass_n, j0), w = n0 + "
-      "part(n1 - n0, pass_n, j0 + 1) - nb;\n"
+      "get_tile_size(%d));\n" PASSES
       "        for (uint32_t t = 0; t < h * w; t++) {\n"
       "            cb_wait_front(%d, 1);\n"
       "            noc_async_write_page((batch * Mt + mb + t / w) * Nt + nb + "

@@ -60,43 +60,34 @@ static void stream_args(const dv_group_grid *g, const emit_core *c,
 int dv_emit_args(const dv_group_grid *g, const emit_cores *all,
                  const emit_core *c, const char **names, int64_t *values)
 {
-    static const char *const usual[] = {"start_id", "count", "Mt", "Kt", "Nt"};
-    static const char *const more[3][7] = {
-        {"Sm", "Sn", "Gy", "Gx", "sy", "sx"},
-        {"m0", "m1", "n0", "n1", "sends_a", "sends_b"},
-        {"k_first", "k_last", "whole_id", "whole_count", "peers", "owner_x",
-         "owner_y"}};
     const dv_tile_range *r = &c->at[0];
     int64_t start = r->first, count = r->n, whole[2] = {0, 0}, k[2] = {0, 0};
-    int kind = g->local_shard ? 0 : g->rect ? 1 : all->streams ? 2 : -1;
-    if (kind == 0) {
+    dv_grid_args kind = g->local_shard ? DV_ARGS_SHARD
+                        : g->rect      ? DV_ARGS_RECT
+                        : all->streams ? DV_ARGS_STREAM
+                                       : DV_ARGS_NONE;
+    if (kind == DV_ARGS_SHARD) {
         count = g->sm * g->sn;
-    } else if (kind == 1) {
+    } else if (kind == DV_ARGS_RECT) {
         start = r->m0 * g->nt + r->n0;
         count = g->batch * (r->m1 - r->m0) * (r->n1 - r->n0);
-    } else if (kind == 2) {
+    } else if (kind == DV_ARGS_STREAM) {
         stream_args(g, c, whole, &start, &count, k);
     }
-    int64_t first[5] = {start, count, g->mt, g->kt, g->nt};
+    int64_t first[DV_USUAL_ARGS] = {start, count, g->mt, g->kt, g->nt};
     const emit_core *owner = c->owner < 0 ? NULL : &all->at[c->owner];
-    int64_t rest[3][7] = {{g->sm, g->sn, g->gy, g->gx, r->sy, r->sx},
-                          {r->m0, r->m1, r->n0, r->n1,
-                           r->n0 == 0 && r->n1 < g->nt,
-                           r->m0 == 0 && r->m1 < g->mt},
-                          {k[0], k[1], whole[0], whole[1], c->peers,
-                           owner ? owner->x : -1, owner ? owner->y : -1}};
-    int n_rest = kind < 0 ? 0 : kind == 2 ? 7 : 6;
-    for (int i = 0; i < 5 + n_rest; i++) {
-        names[i] = i < 5 ? usual[i] : more[kind][i - 5];
-        values[i] = i < 5 ? first[i] : rest[kind][i - 5];
-    }
-    return 5 + n_rest;
-}
-
-static void pair(dv_json *j, const char *key, int64_t a, int64_t b)
-{
-    int64_t v[] = {a, b};
-    dv_json_ints(j, key, v, 2);
+    int64_t rest[][7] = {
+        [DV_ARGS_SHARD] = {g->sm, g->sn, g->gy, g->gx, r->sy, r->sx},
+        [DV_ARGS_RECT] = {r->m0, r->m1, r->n0, r->n1,
+                          r->n0 == 0 && r->n1 < g->nt,
+                          r->m0 == 0 && r->m1 < g->mt},
+        [DV_ARGS_STREAM] = {k[0], k[1], whole[0], whole[1], c->peers,
+                            owner ? owner->x : -1, owner ? owner->y : -1}};
+    int n = dv_grid_arg_names(names, kind);
+    for (int i = 0; i < n; i++)
+        values[i] =
+            i < DV_USUAL_ARGS ? first[i] : rest[kind][i - DV_USUAL_ARGS];
+    return n;
 }
 
 static void core_json(dv_json *j, const dv_group_grid *g, const emit_cores *all,
@@ -107,21 +98,18 @@ static void core_json(dv_json *j, const dv_group_grid *g, const emit_cores *all,
     int n = dv_emit_args(g, all, c, names, values);
     const dv_tile_range *r = &c->at[0];
     dv_json_open_flat(j, NULL, '{');
-    pair(j, "core_xy", c->x, c->y);
+    DV_JSON_INTS(j, "core_xy", c->x, c->y);
     dv_json_ints(j, "args", values, n);
     if (g->local_shard) {
         dv_json_int(j, "sy", r->sy);
         dv_json_int(j, "sx", r->sx);
     } else if (g->rect) {
-        int64_t v[] = {r->m0, r->m1, r->n0, r->n1};
-        dv_json_ints(j, "rect", v, 4);
+        DV_JSON_INTS(j, "rect", r->m0, r->m1, r->n0, r->n1);
     } else {
         dv_json_open_flat(j, "segments", '[');
-        for (int32_t i = 0; i < c->n; i++) {
-            int64_t v[] = {c->at[i].first, c->at[i].n, c->at[i].k0,
-                           c->at[i].k1};
-            dv_json_ints(j, NULL, v, 4);
-        }
+        for (int32_t i = 0; i < c->n; i++)
+            DV_JSON_INTS(j, NULL, c->at[i].first, c->at[i].n, c->at[i].k0,
+                         c->at[i].k1);
         dv_json_close(j);
     }
     dv_json_close(j);
@@ -141,10 +129,8 @@ static void rects_json(dv_json *j, const char *key, const dv_core_set *set,
             xy[n++] = (dv_xy){(int32_t)all->at[i].x, (int32_t)all->at[i].y};
     j->out->failed |= !xy || !dv_rects_of(&r, set, xy, n, 0, &arena);
     dv_json_open_flat(j, key, '[');
-    for (int32_t i = 0; i < r.n; i++) {
-        int64_t v[] = {r.at[i].x0, r.at[i].y0, r.at[i].x1, r.at[i].y1};
-        dv_json_ints(j, NULL, v, 4);
-    }
+    for (int32_t i = 0; i < r.n; i++)
+        DV_JSON_INTS(j, NULL, r.at[i].x0, r.at[i].y0, r.at[i].x1, r.at[i].y1);
     dv_json_close(j);
     dv_arena_free(&arena);
 }
@@ -182,22 +168,20 @@ static void group_json(emitter *e, const dv_group_grid *g,
     int64_t values[DV_GRID_MAX_ARGS];
     int n = dv_emit_args(g, all, &all->at[0], names, values);
     dv_json_open(&j, NULL, '{');
-    dv_json_string(&j, "tensor", e->p->tensors[g->tensor].name);
-    dv_json_string(&j, "partition_mode",
-                   g->local_shard ? "local_shard" : "global");
-    dv_json_string(&j, "order", g->order);
-    dv_json_string(&j, "policy", g->policy);
-    pair(&j, "core_grid", dv_target_grid(t).cols, dv_target_grid(t).rows);
+    DV_JSON_FIELDS(
+        &j, DV_F("tensor", e->p->tensors[g->tensor].name),
+        DV_F("partition_mode", g->local_shard ? "local_shard" : "global"),
+        DV_F("order", g->order), DV_F("policy", g->policy),
+        DV_F_INTS("core_grid", dv_target_grid(t).cols, dv_target_grid(t).rows));
     if (t->holes.n)
         dv_target_rects_json(&j, "holes", &t->holes);
-    dv_json_int(&j, "batch", g->batch);
-    pair(&j, "grid_tiles", g->mt, g->nt);
-    dv_json_int(&j, "Kt", g->kt);
-    dv_json_int(&j, "tiles", g->batch * g->mt * g->nt);
-    pair(&j, "tile_shape", t->tile_rows, t->tile_cols);
+    DV_JSON_FIELDS(&j, DV_F("batch", g->batch),
+                   DV_F_INTS("grid_tiles", g->mt, g->nt), DV_F("Kt", g->kt),
+                   DV_F("tiles", g->batch * g->mt * g->nt),
+                   DV_F_INTS("tile_shape", t->tile_rows, t->tile_cols));
     if (g->local_shard) {
-        pair(&j, "shard_grid", g->gy, g->gx);
-        pair(&j, "local_shape_tiles", g->sm, g->sn);
+        DV_JSON_INTS(&j, "shard_grid", g->gy, g->gx);
+        DV_JSON_INTS(&j, "local_shape_tiles", g->sm, g->sn);
     }
     dv_json_int(&j, "num_cores", all->n);
     launch_json(&j, t, g, all);

@@ -1,17 +1,9 @@
 // Generates input tensors from a seed; exec.h describes the values.
 #include "base/math.h"
+#include "base/random.h"
 #include "dist/dist.h"
 #include "exec/exec.h"
 #include <math.h>
-
-// SplitMix64's finalizer: every input bit affects every output bit.
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
 
 // Returns the smallest extent of all dimensions that the tensor's values are
 // used to index; 0 if the tensor is not used as an index.
@@ -40,7 +32,7 @@ static void fill_run(const dv_tensor *t, uint64_t key, int64_t limit,
                      void *data)
 {
     for (int64_t i = 0; i < n; i++) {
-        uint64_t bits = mix(key ^ mix((uint64_t)(from + i)));
+        uint64_t bits = dv_mix(key ^ dv_mix((uint64_t)(from + i)));
         double u = (double)(bits >> 11) * 0x1p-53, v; // 0 <= u < 1
         if (dv_is_float(t->dtype))
             v = low + u * (high - low);
@@ -56,9 +48,9 @@ static uint64_t key_of(const dv_program *p, int32_t tensor, uint64_t seed,
                        int64_t *limit)
 {
     const dv_tensor *t = &p->tensors[tensor];
-    uint64_t key = mix(seed);
+    uint64_t key = dv_mix(seed);
     for (const char *c = t->name; *c; c++)
-        key = mix(key ^ (unsigned char)*c);
+        key = dv_mix(key ^ (unsigned char)*c);
     *limit = dv_is_float(t->dtype) ? 0 : index_limit(p, tensor);
     if (t->dtype == DV_I8 && *limit > 128)
         *limit = 128;

@@ -1,6 +1,7 @@
 // Measures the peak rates of the machine; exec.h describes them.
 #define _POSIX_C_SOURCE 200809L // declares clock_gettime
 #include "exec/exec.h"
+#include "base/clock.h"
 #include "base/fork.h"
 #include "base/mem.h"
 #include "jit/peak.h"
@@ -19,11 +20,6 @@ static double now_of(clockid_t clock)
     struct timespec t;
     clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static double now(void)
-{
-    return now_of(CLOCK_MONOTONIC);
 }
 
 // Returns the number of the calling thread and the number of threads.
@@ -70,10 +66,10 @@ double dv_rate_peak(dv_dtype dtype, int32_t threads)
     if (dv_peak_create(&p, dtype, NULL))
         return 0;
     for (int k = 0; k < PEAK_TRIES;) {
-        double start = now();
+        double start = dv_clock_s();
         double rate = turn_rates(p, turns, threads);
         // The run was too short to measure.
-        if (now() - start < 2e-3 && turns < INT64_MAX / 4) {
+        if (dv_clock_s() - start < 2e-3 && turns < INT64_MAX / 4) {
             turns *= 2;
             continue;
         }
@@ -126,9 +122,9 @@ double dv_rate_copy(int64_t bytes, int32_t threads)
         memset(to, 2, (size_t)bytes);
     }
     for (int k = 0; from && to && k < COPY_TRIES;) {
-        double start = now();
+        double start = dv_clock_s();
         run_copy(to, from, bytes, times, threads);
-        double s = now() - start;
+        double s = dv_clock_s() - start;
         if (s < 2e-3) {
             times *= 2;
             continue;

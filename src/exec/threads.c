@@ -17,14 +17,14 @@
 // A worker is the memory and the kernels of a core. OpenMP may provide fewer
 // threads than there are workers (because of a limit or an enclosing parallel
 // region); a thread then runs several workers one after the other.
-#define _POSIX_C_SOURCE 200809L // declares sched_yield, clock_gettime
+#define _POSIX_C_SOURCE 200809L // declares sched_yield
+#include "base/clock.h"
 #include "base/fork.h"
 #include "base/math.h"
 #include "exec/state.h"
 #include "exec/vec_range.h"
 #include <sched.h>
 #include <string.h>
-#include <time.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -386,13 +386,6 @@ static void run_phase(const thread *me, int32_t group, phase what,
     wait_all(x, me->n);
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 // Runs one group. The threads synchronise at its end, so thread 0 measures the
 // time of all.
 static dv_status run_group(void *user, int32_t number)
@@ -401,7 +394,7 @@ static dv_status run_group(void *user, int32_t number)
     dv_exec *x = me->x;
     const dv_group *g = &x->plan->groups[number];
     int timed = x->spent && me->id == 0;
-    double start = timed ? now() : 0;
+    double start = timed ? dv_clock_s() : 0;
     if (x->group[number].snapshots && snapshots_before(g))
         take_snapshots(me, g);
     if (!x->group[number].parts)
@@ -420,7 +413,7 @@ static dv_status run_group(void *user, int32_t number)
     for (int32_t op = g->first_op; op < g->end_op && me->id == 0; op++)
         x->done += dv_op_work(x->kernels[op].op);
     if (timed)
-        x->spent[number] += now() - start;
+        x->spent[number] += dv_clock_s() - start;
     if (x->progress && me->id == 0)
         x->progress(x->user, x->done / x->total);
     return DV_OK;

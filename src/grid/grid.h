@@ -224,6 +224,18 @@ struct dv_grid {
 dv_status dv_grid_assign(dv_grid *g, dv_diag *diag);
 void dv_grid_buffers(dv_grid *g);
 void dv_grid_arguments(dv_grid *g);
+// Kinds of kernel arguments, which follow the common ones.
+enum { DV_USUAL_ARGS = 5 };
+typedef enum dv_grid_args {
+    DV_ARGS_NONE,
+    DV_ARGS_SHARD,
+    DV_ARGS_RECT,
+    DV_ARGS_STREAM,
+    DV_ARGS_CHUNK,
+} dv_grid_args;
+// Writes the names of the common arguments and of those of this kind; returns
+// their number.
+int dv_grid_arg_names(const char **names, dv_grid_args kind);
 dv_status dv_grid_rectangles(dv_grid *g, dv_diag *diag);
 dv_status dv_grid_shards(dv_grid *g, dv_diag *diag);
 // Returns whether holes in the core grid leave cores unused under policy rect,

@@ -7,11 +7,6 @@
 
 enum { MAX_SEQUENCE = 4096, MAX_LISTED = 64 };
 
-static int streamed(const dv_grid *g)
-{
-    return g->policy >= DV_POLICY_STREAMK && g->policy <= DV_POLICY_SPLITK;
-}
-
 static void put_policy(dv_text *out, const dv_grid *g)
 {
     dv_put(out, "%s", dv_policy_name(g->policy));
@@ -24,9 +19,7 @@ static void string_of(dv_json *j, const char *key, const dv_grid *g,
 {
     dv_text t = {0};
     put(&t, g);
-    j->out->failed |= t.failed;
-    dv_json_string(j, key, t.at);
-    dv_text_free(&t);
+    dv_json_text(j, key, &t);
 }
 
 static void put_order(dv_text *out, const dv_grid *g)
@@ -34,19 +27,12 @@ static void put_order(dv_text *out, const dv_grid *g)
     dv_order_print(out, &g->order);
 }
 
-static void pair(dv_json *j, const char *key, int64_t a, int64_t b)
-{
-    int64_t v[] = {a, b};
-    dv_json_ints(j, key, v, 2);
-}
-
 static void rects_json(dv_json *j, const char *key, const dv_grid_rects *r)
 {
     dv_json_open_flat(j, key, '[');
     for (int32_t i = 0; i < r->n; i++) {
         const dv_grid_rect *c = &r->at[i];
-        int64_t v[] = {c->x0, c->y0, c->x1, c->y1};
-        dv_json_ints(j, NULL, v, 4);
+        DV_JSON_INTS(j, NULL, c->x0, c->y0, c->x1, c->y1);
     }
     dv_json_close(j);
 }
@@ -64,9 +50,8 @@ static void holes_json(dv_json *j, const dv_core_set *s)
             int32_t from = x;
             while (x < s->cols && !row[x])
                 x++;
-            int64_t v[] = {from, y, x - 1, y};
             if (x > from)
-                dv_json_ints(j, NULL, v, 4);
+                DV_JSON_INTS(j, NULL, from, y, x - 1, y);
         }
     dv_json_close(j);
 }
@@ -77,30 +62,28 @@ static void problem_json(dv_json *j, const dv_grid *g)
                    g->local_shard ? "local_shard" : "global");
     string_of(j, "policy", g, put_policy);
     string_of(j, "order", g, put_order);
-    dv_json_string(j, "split", g->by_row ? "row" : "column");
-    if (g->target[0])
-        dv_json_string(j, "target", g->target);
-    pair(j, "core_grid", g->set.cols, g->set.rows);
-    dv_json_int(j, "cores_allowed", g->set.n);
+    DV_JSON_FIELDS(j, DV_F("split", g->by_row ? "row" : "column"),
+                   DV_F_WHEN(g->target[0], DV_F("target", g->target)),
+                   DV_F_INTS("core_grid", g->set.cols, g->set.rows),
+                   DV_F("cores_allowed", g->set.n));
     holes_json(j, &g->set);
-    dv_json_int(j, "batch", g->batch);
-    pair(j, "grid_tiles", g->mt, g->nt);
-    dv_json_int(j, "Kt", g->kt);
-    dv_json_int(j, "tiles", g->n_tiles);
-    dv_json_bool(j, "empty", g->n_tiles == 0);
-    pair(j, "shape", g->rows, g->cols);
-    pair(j, "tile_shape", g->tile_rows, g->tile_cols);
+    DV_JSON_FIELDS(j, DV_F("batch", g->batch),
+                   DV_F_INTS("grid_tiles", g->mt, g->nt), DV_F("Kt", g->kt),
+                   DV_F("tiles", g->n_tiles),
+                   DV_F_BOOL("empty", g->n_tiles == 0),
+                   DV_F_INTS("shape", g->rows, g->cols),
+                   DV_F_INTS("tile_shape", g->tile_rows, g->tile_cols));
     int64_t rows = g->mt * g->tile_rows, cols = g->nt * g->tile_cols;
     dv_json_int(j, "elem_bytes", g->elem_bytes);
     dv_json_bool(j, "needs_padding", rows != g->rows || cols != g->cols);
-    pair(j, "padded_shape", rows, cols);
+    DV_JSON_INTS(j, "padded_shape", rows, cols);
     int64_t h = 0, w = 0;
     if (g->n_tiles)
         dv_grid_edge(g, g->mt - 1, g->nt - 1, &h, &w);
-    pair(j, "edge_tile", h, w);
+    DV_JSON_INTS(j, "edge_tile", h, w);
     if (g->local_shard) {
-        pair(j, "shard_grid", g->gy, g->gx);
-        pair(j, "local_shape_tiles", g->sm, g->sn);
+        DV_JSON_INTS(j, "shard_grid", g->gy, g->gx);
+        DV_JSON_INTS(j, "local_shape_tiles", g->sm, g->sn);
     }
 }
 
@@ -138,26 +121,25 @@ static void stream_json(dv_json *j, const dv_grid *g)
     }
     for (int32_t i = 0; i < g->n_cores; i++)
         extra += g->cores[i].steps > least;
-    dv_json_int(j, "total_iters", g->n_steps);
-    pair(j, "iters_per_core", most, g->n_cores ? least : 0);
-    dv_json_int(j, "cores_with_extra", extra);
-    dv_json_int(j, "data_parallel_makespan",
-                dv_ceil_div(g->n_tiles, p) * g->kt);
-    dv_json_int(j, "stream_k_makespan", most);
-    dv_json_int(j, "split_tiles", g->split_tiles);
-    dv_json_int(j, "max_peers", g->max_peers);
+    DV_JSON_FIELDS(
+        j, DV_F("total_iters", g->n_steps),
+        DV_F_INTS("iters_per_core", most, g->n_cores ? least : 0),
+        DV_F("cores_with_extra", extra),
+        DV_F("data_parallel_makespan", dv_ceil_div(g->n_tiles, p) * g->kt),
+        DV_F("stream_k_makespan", most), DV_F("split_tiles", g->split_tiles),
+        DV_F("max_peers", g->max_peers));
     // A segment of several whole tiles counts as that many segments in the
     // report.
     int64_t segments = 0;
     for (int32_t i = 0; i < g->n_cores; i++)
         for (int32_t s = 0; s < g->cores[i].n_segments; s++)
             segments += g->cores[i].segments[s].count;
-    dv_json_int(j, "segments", segments);
-    dv_json_int(j, "dp_tiles", g->dp_tiles);
-    dv_json_int(j, "sk_tiles", g->sk_tiles);
-    dv_json_string(j, "fix_up",
-                   "the core with step 0 of a tile adds the parts of the cores "
-                   "after it, in rising order of steps");
+    DV_JSON_FIELDS(
+        j, DV_F("segments", segments), DV_F("dp_tiles", g->dp_tiles),
+        DV_F("sk_tiles", g->sk_tiles),
+        DV_F("fix_up",
+             "the core with step 0 of a tile adds the parts of the cores "
+             "after it, in rising order of steps"));
 }
 
 static void hybrid_json(dv_json *j, const dv_grid *g)
@@ -166,21 +148,17 @@ static void hybrid_json(dv_json *j, const dv_grid *g)
     int64_t two = waves > 1 ? (waves - 1) * p : 0;
     dv_json_int(j, "waves_full", waves);
     dv_json_int(j, "tail", g->n_tiles % p);
-    dv_json_open_flat(j, "dp_plus_one_tile", '{');
-    dv_json_int(j, "dp_tiles", waves * p);
-    dv_json_int(j, "sk_tiles", g->n_tiles - waves * p);
-    dv_json_close(j);
-    dv_json_open_flat(j, "dp_plus_two_tile", '{');
-    dv_json_int(j, "dp_tiles", two);
-    dv_json_int(j, "sk_tiles", g->n_tiles - two);
-    dv_json_close(j);
+    DV_JSON_OBJECT(j, "dp_plus_one_tile", DV_F("dp_tiles", waves * p),
+                   DV_F("sk_tiles", g->n_tiles - waves * p));
+    DV_JSON_OBJECT(j, "dp_plus_two_tile", DV_F("dp_tiles", two),
+                   DV_F("sk_tiles", g->n_tiles - two));
 }
 
 static void rect_json(dv_json *j, const dv_grid *g)
 {
-    pair(j, "block_tiles", g->block_m, g->block_n);
+    DV_JSON_INTS(j, "block_tiles", g->block_m, g->block_n);
     dv_json_int(j, "block_depth", g->block_k);
-    pair(j, "sub_block", g->sub_h, g->sub_w);
+    DV_JSON_INTS(j, "sub_block", g->sub_h, g->sub_w);
 }
 
 static void work_json(dv_json *j, const dv_grid_core *c)
@@ -194,8 +172,7 @@ static void work_json(dv_json *j, const dv_grid_core *c)
     for (int32_t s = 0; s < c->n_segments; s++)
         for (int64_t i = 0; i < c->segments[s].count; i++) {
             const dv_segment *g = &c->segments[s];
-            int64_t v[] = {g->first + i, g->k0, g->k1};
-            dv_json_ints(j, NULL, v, 3);
+            DV_JSON_INTS(j, NULL, g->first + i, g->k0, g->k1);
         }
     dv_json_close(j);
 }
@@ -204,14 +181,13 @@ static void core_json(dv_json *j, const dv_grid *g, const dv_grid_core *c)
 {
     int64_t first[3], last[3];
     dv_json_open_flat(j, NULL, '{');
-    pair(j, "core_xy", c->x, c->y);
+    DV_JSON_INTS(j, "core_xy", c->x, c->y);
     dv_json_ints(j, "args", c->args, g->n_args);
     if (g->local_shard) {
         dv_json_int(j, "sy", c->sy);
         dv_json_int(j, "sx", c->sx);
     } else if (g->policy == DV_POLICY_RECT) {
-        int64_t v[] = {c->m0, c->m1, c->n0, c->n1};
-        dv_json_ints(j, "rect", v, 4);
+        DV_JSON_INTS(j, "rect", c->m0, c->m1, c->n0, c->n1);
         dv_json_string(j, "role",
                        c->sends_a && c->sends_b ? "sends A and B"
                        : c->sends_a             ? "sends A"
@@ -221,13 +197,12 @@ static void core_json(dv_json *j, const dv_grid *g, const dv_grid_core *c)
         dv_json_open_flat(j, "segments", '[');
         for (int32_t s = 0; s < c->n_segments; s++) {
             const dv_segment *x = &c->segments[s];
-            int64_t v[] = {x->first, x->count, x->k0, x->k1};
-            dv_json_ints(j, NULL, v, 4);
+            DV_JSON_INTS(j, NULL, x->first, x->count, x->k0, x->k1);
         }
         dv_json_close(j);
     }
-    if (streamed(g)) {
-        pair(j, "iter_range", c->iter0, c->iter1);
+    if (dv_policy_streams(g->policy)) {
+        DV_JSON_INTS(j, "iter_range", c->iter0, c->iter1);
         work_json(j, c);
     }
     if (dv_grid_ends(g, c, first, last)) {
@@ -236,11 +211,11 @@ static void core_json(dv_json *j, const dv_grid *g, const dv_grid_core *c)
                      g->batch > 1 ? 3 : 2);
         dv_json_ints(j, "last", g->batch > 1 ? last : last + 1,
                      g->batch > 1 ? 3 : 2);
-        pair(j, "global_ids_first_last",
-             first[0] * plane + first[1] * g->nt + first[2],
-             last[0] * plane + last[1] * g->nt + last[2]);
+        DV_JSON_INTS(j, "global_ids_first_last",
+                     first[0] * plane + first[1] * g->nt + first[2],
+                     last[0] * plane + last[1] * g->nt + last[2]);
     }
-    if (!streamed(g))
+    if (!dv_policy_streams(g->policy))
         dv_json_int(j, "valid_tiles", c->steps / g->kt);
     dv_json_int(j, "steps", c->steps);
     dv_json_close(j);
@@ -262,18 +237,15 @@ static void queue_json(dv_json *j, const dv_grid *g)
 {
     if (g->policy != DV_POLICY_TICKET && g->policy != DV_POLICY_STEAL)
         return;
-    dv_json_open_flat(j, "queue", '{');
-    dv_json_string(j, "kind",
-                   g->policy == DV_POLICY_TICKET ? "ticket" : "steal");
-    dv_json_int(j, "chunk", g->split);
-    dv_json_int(j, "first", 0);
-    dv_json_int(j, "end", g->n_tiles);
-    dv_json_string(j, "from",
-                   g->policy == DV_POLICY_TICKET
-                       ? "one counter"
-                       : "own range from its begin, then half of what the next "
-                         "core with work has left, from its end");
-    dv_json_close(j);
+    DV_JSON_OBJECT(
+        j, "queue",
+        DV_F("kind", g->policy == DV_POLICY_TICKET ? "ticket" : "steal"),
+        DV_F("chunk", g->split), DV_F("first", 0), DV_F("end", g->n_tiles),
+        DV_F("from",
+             g->policy == DV_POLICY_TICKET
+                 ? "one counter"
+                 : "own range from its begin, then half of what the next "
+                   "core with work has left, from its end"));
 }
 
 static void buffers_json(dv_json *j, const dv_grid *g)
@@ -281,13 +253,10 @@ static void buffers_json(dv_json *j, const dv_grid *g)
     dv_json_open(j, "buffers", '[');
     for (int32_t i = 0; i < g->n_cbs; i++) {
         const dv_grid_cb *b = &g->cbs[i];
-        dv_json_open_flat(j, NULL, '{');
-        dv_json_string(j, "name", b->name);
-        dv_json_int(j, "index", b->index);
-        dv_json_int(j, "tiles", b->tiles);
-        dv_json_int(j, "page_bytes", b->page_bytes);
-        dv_json_int(j, "bytes", b->tiles * b->page_bytes);
-        dv_json_close(j);
+        DV_JSON_OBJECT(j, NULL, DV_F("name", b->name), DV_F("index", b->index),
+                       DV_F("tiles", b->tiles),
+                       DV_F("page_bytes", b->page_bytes),
+                       DV_F("bytes", b->tiles * b->page_bytes));
     }
     dv_json_close(j);
     dv_json_int(j, "core_bytes", g->core_bytes);
@@ -302,34 +271,27 @@ static void figures_json(dv_json *j, const dv_grid *g)
     dv_grid_figures f;
     dv_grid_measure(g, &f);
     dv_json_open(j, "figures", '{');
-    dv_json_int(j, "busy", f.busy);
-    dv_json_int(j, "max_steps", f.max_steps);
-    dv_json_int(j, "min_steps", f.min_steps);
-    dv_json_double(j, "mean_steps", f.mean_steps);
-    dv_json_double(j, "efficiency", f.efficiency);
-    dv_json_int(j, "memory_bytes", f.memory_bytes);
-    dv_json_int(j, "onchip_bytes", f.onchip_bytes);
-    if (f.panels >= 0) {
-        dv_json_int(j, "panels", f.panels);
-        dv_json_bool(j, "panels_sampled", f.panels_sampled);
-        dv_json_int(j, "panel_bytes", f.panel_bytes);
-        dv_json_double(j, "operand_reuse", f.reuse);
-    }
+    DV_JSON_FIELDS(
+        j, DV_F("busy", f.busy), DV_F("max_steps", f.max_steps),
+        DV_F("min_steps", f.min_steps), DV_F("mean_steps", f.mean_steps),
+        DV_F("efficiency", f.efficiency), DV_F("memory_bytes", f.memory_bytes),
+        DV_F("onchip_bytes", f.onchip_bytes));
+    if (f.panels >= 0)
+        DV_JSON_FIELDS(j, DV_F("panels", f.panels),
+                       DV_F_BOOL("panels_sampled", f.panels_sampled),
+                       DV_F("panel_bytes", f.panel_bytes),
+                       DV_F("operand_reuse", f.reuse));
     if (f.banks_col) {
         dv_json_int(j, "banks_of_a_row", f.banks_row);
         dv_json_int(j, "banks_of_a_column", f.banks_col);
     }
     dv_json_close(j);
     dv_json_open(j, "alternatives", '[');
-    for (int32_t i = 0; i < f.n_ways; i++) {
-        dv_json_open_flat(j, NULL, '{');
-        dv_json_string(j, "way", f.ways[i].name);
-        dv_json_int(j, "makespan", f.ways[i].makespan);
-        dv_json_int(j, "busy", f.ways[i].busy);
-        if (f.ways[i].panels >= 0)
-            dv_json_int(j, "panels", f.ways[i].panels);
-        dv_json_close(j);
-    }
+    for (int32_t i = 0; i < f.n_ways; i++)
+        DV_JSON_OBJECT(
+            j, NULL, DV_F("way", f.ways[i].name),
+            DV_F("makespan", f.ways[i].makespan), DV_F("busy", f.ways[i].busy),
+            DV_F_WHEN(f.ways[i].panels >= 0, DV_F("panels", f.ways[i].panels)));
     dv_json_close(j);
 }
 
@@ -353,7 +315,7 @@ static void grid_json(dv_json *j, const dv_grid *g, int figures)
 {
     problem_json(j, g);
     split_json(j, g);
-    if (streamed(g))
+    if (dv_policy_streams(g->policy))
         stream_json(j, g);
     hybrid_json(j, g);
     if (g->policy == DV_POLICY_RECT)
@@ -374,14 +336,13 @@ void dv_grid_put_json(dv_text *out, const dv_grid *g, int figures)
     if (!g->n_parts)
         grid_json(&j, g, figures);
     else {
-        dv_json_int(&j, "batch", g->batch);
-        pair(&j, "grid_tiles", g->mt, g->nt);
-        dv_json_int(&j, "Kt", g->kt);
-        dv_json_ints(&j, "device_grid", g->devices, 3);
-        dv_json_string(&j, "device_reduce",
-                       g->devices[2] > 1 ? "sums over the third are added in "
-                                           "rising order of devices"
-                                         : NULL);
+        DV_JSON_FIELDS(
+            &j, DV_F("batch", g->batch), DV_F_INTS("grid_tiles", g->mt, g->nt),
+            DV_F("Kt", g->kt), dv_field_ints("device_grid", g->devices, 3),
+            DV_F("device_reduce", g->devices[2] > 1
+                                      ? "sums over the third are added in "
+                                        "rising order of devices"
+                                      : NULL));
         dv_json_open(&j, "devices", '[');
         for (int32_t i = 0; i < g->n_parts; i++) {
             dv_json_open(&j, NULL, '{');
@@ -406,7 +367,7 @@ char *dv_grid_json(const dv_grid *g)
 // split over cores.
 static void put_map(dv_text *out, const dv_grid *g)
 {
-    int64_t unit = streamed(g) ? 1 : g->kt, most = 1;
+    int64_t unit = dv_policy_streams(g->policy) ? 1 : g->kt, most = 1;
     int width = 3;
     for (int32_t i = 0; i < g->n_cores; i++)
         most = dv_max_i64(most, g->cores[i].steps / unit);
@@ -418,7 +379,7 @@ static void put_map(dv_text *out, const dv_grid *g)
         return;
     }
     dv_put(out, "%s of each core (# may not be used, . idle)\n",
-           streamed(g) ? "steps" : "tiles");
+           dv_policy_streams(g->policy) ? "steps" : "tiles");
     for (int32_t y = 0; y < g->set.rows; y++) {
         for (int32_t x = 0; x < g->set.cols; x++) {
             const dv_grid_core *c = NULL;

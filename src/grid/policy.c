@@ -16,6 +16,7 @@
 #include "base/math.h"
 #include "grid/grid.h"
 #include <inttypes.h>
+#include <string.h>
 
 #define FAIL(status, ...) return dv_fail(diag, status, DV_NOWHERE, __VA_ARGS__)
 
@@ -309,77 +310,65 @@ void dv_grid_buffers(dv_grid *g)
         add_cb(g, "partial", 24, 2, 4 * area);
 }
 
-static void name_arg(dv_grid *g, const char *name)
+int dv_grid_arg_names(const char **names, dv_grid_args kind)
 {
-    g->arg_names[g->n_args++] = name;
+    static const char *const usual[] = {"start_id", "count", "Mt", "Kt", "Nt"};
+    static const char *const more[][8] = {
+        [DV_ARGS_NONE] = {NULL},
+        [DV_ARGS_SHARD] = {"Sm", "Sn", "Gy", "Gx", "sy", "sx"},
+        [DV_ARGS_RECT] = {"m0", "m1", "n0", "n1", "sends_a", "sends_b"},
+        [DV_ARGS_STREAM] = {"k_first", "k_last", "whole_id", "whole_count",
+                            "peers", "owner_x", "owner_y"},
+        [DV_ARGS_CHUNK] = {"chunk"},
+    };
+    int n = 0;
+    for (; n < DV_USUAL_ARGS; n++)
+        names[n] = usual[n];
+    for (const char *const *name = more[kind]; *name; name++)
+        names[n++] = *name;
+    return n;
+}
+
+static dv_grid_args args_of(const dv_grid *g)
+{
+    return g->local_shard                  ? DV_ARGS_SHARD
+           : g->policy == DV_POLICY_RECT   ? DV_ARGS_RECT
+           : dv_policy_streams(g->policy)  ? DV_ARGS_STREAM
+           : g->policy != DV_POLICY_STATIC ? DV_ARGS_CHUNK
+                                           : DV_ARGS_NONE;
 }
 
 // Appends the kernel arguments that depend on the policy, after the five common
 // ones.
 static void more_args(const dv_grid *g, const dv_grid_core *c, int64_t *a)
 {
-    if (g->local_shard) {
-        int64_t v[] = {g->sm, g->sn, g->gy, g->gx, c->sy, c->sx};
-        for (int i = 0; i < 6; i++)
-            a[i] = v[i];
-    } else if (g->policy == DV_POLICY_RECT) {
-        int64_t v[] = {c->m0, c->m1, c->n0, c->n1, c->sends_a, c->sends_b};
-        for (int i = 0; i < 6; i++)
-            a[i] = v[i];
-    } else if (g->policy >= DV_POLICY_STREAMK &&
-               g->policy <= DV_POLICY_SPLITK) {
-        int64_t n = g->n_cores ? g->n_cores : 1;
-        int64_t first = dv_part_begin(g->dp_tiles, n, c - g->cores);
-        int64_t end = dv_part_begin(g->dp_tiles, n, c - g->cores + 1);
-        int64_t v[] = {c->iter0 % g->kt,
-                       c->iter1 > c->iter0 ? (c->iter1 - 1) % g->kt + 1 : 0,
-                       first,
-                       end - first,
-                       c->peers,
-                       c->owner < 0 ? -1 : g->cores[c->owner].x,
-                       c->owner < 0 ? -1 : g->cores[c->owner].y};
-        for (int i = 0; i < 7; i++)
-            a[i] = v[i];
-    } else if (g->policy != DV_POLICY_STATIC) {
-        a[0] = g->split;
-    }
-}
-
-static void name_args(dv_grid *g)
-{
-    static const char *const usual[] = {"start_id", "count", "Mt", "Kt", "Nt"};
-    static const char *const shard[] = {"Sm", "Sn", "Gy", "Gx", "sy", "sx"};
-    static const char *const rect[] = {"m0", "m1",      "n0",
-                                       "n1", "sends_a", "sends_b"};
-    static const char *const stream[] = {"k_first",     "k_last", "whole_id",
-                                         "whole_count", "peers",  "owner_x",
-                                         "owner_y"};
-    for (int i = 0; i < 5; i++)
-        name_arg(g, usual[i]);
-    if (g->local_shard)
-        for (int i = 0; i < 6; i++)
-            name_arg(g, shard[i]);
-    else if (g->policy == DV_POLICY_RECT)
-        for (int i = 0; i < 6; i++)
-            name_arg(g, rect[i]);
-    else if (g->policy >= DV_POLICY_STREAMK && g->policy <= DV_POLICY_SPLITK)
-        for (int i = 0; i < 7; i++)
-            name_arg(g, stream[i]);
-    else if (g->policy != DV_POLICY_STATIC)
-        name_arg(g, "chunk");
+    int64_t n = g->n_cores ? g->n_cores : 1;
+    int64_t first = dv_part_begin(g->dp_tiles, n, c - g->cores);
+    int64_t end = dv_part_begin(g->dp_tiles, n, c - g->cores + 1);
+    const dv_grid_core *owner = c->owner < 0 ? NULL : &g->cores[c->owner];
+    int64_t v[][7] = {
+        [DV_ARGS_SHARD] = {g->sm, g->sn, g->gy, g->gx, c->sy, c->sx},
+        [DV_ARGS_RECT] = {c->m0, c->m1, c->n0, c->n1, c->sends_a, c->sends_b},
+        [DV_ARGS_STREAM] = {c->iter0 % g->kt,
+                            c->iter1 > c->iter0 ? (c->iter1 - 1) % g->kt + 1
+                                                : 0,
+                            first, end - first, c->peers, owner ? owner->x : -1,
+                            owner ? owner->y : -1},
+        [DV_ARGS_CHUNK] = {g->split},
+    };
+    memcpy(a, v[args_of(g)], (size_t)(g->n_args - DV_USUAL_ARGS) * sizeof *a);
 }
 
 void dv_grid_arguments(dv_grid *g)
 {
-    name_args(g);
+    g->n_args = dv_grid_arg_names(g->arg_names, args_of(g));
     for (int32_t i = 0; i < g->n_cores; i++) {
         dv_grid_core *c = &g->cores[i];
         int64_t start = 0, count = c->steps / g->kt;
         if (c->iter1 > c->iter0) {
             start = c->iter0 / g->kt;
             count = (c->iter1 - 1) / g->kt + 1 - start;
-        } else if (g->policy >= DV_POLICY_STREAMK &&
-                   g->policy <= DV_POLICY_SPLITK) {
+        } else if (dv_policy_streams(g->policy)) {
             count = 0;
         } else if (c->n_segments) {
             start = c->segments[0].first;
@@ -392,7 +381,7 @@ void dv_grid_arguments(dv_grid *g)
         c->args[2] = g->mt;
         c->args[3] = g->kt;
         c->args[4] = g->nt;
-        more_args(g, c, c->args + 5);
+        more_args(g, c, c->args + DV_USUAL_ARGS);
     }
 }
 

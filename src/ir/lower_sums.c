@@ -97,15 +97,15 @@ static uint32_t vars_of(const product *p, uint32_t which)
 }
 
 // Returns whether the candidate is a matrix product: two factors, a sum of at
-// least MANY terms, and each factor reused for at least MANY results.
+// least DV_LOWER_MANY terms, and each factor reused for as many results.
 static int is_matrix(const product *p, const choice *c)
 {
-    enum { MANY = 8 };
     uint32_t all = vars_of(p, c->factors) & ~c->sum;
     for (int i = 0; i < p->n; i++)
-        if (c->factors >> i & 1 && points(p, all & ~p->vars[i]) < MANY)
+        if (c->factors >> i & 1 && points(p, all & ~p->vars[i]) < DV_LOWER_MANY)
             return 0;
-    return __builtin_popcount(c->factors) == 2 && points(p, c->sum) >= MANY;
+    return __builtin_popcount(c->factors) == 2 &&
+           points(p, c->sum) >= DV_LOWER_MANY;
 }
 
 static int is_small(const product *p, uint32_t temp)

@@ -101,16 +101,6 @@ char *dv_program_text(const dv_program *p)
     return dv_text_take(&out);
 }
 
-// Prints an assembled text as a JSON string and frees it. If building it ran
-// out of memory, the output is marked as failed too.
-static void text_json(dv_json *j, const char *key, dv_text *text)
-{
-    if (text->failed)
-        j->out->failed = 1;
-    dv_json_string(j, key, text->at);
-    dv_text_free(text);
-}
-
 static void access_json(dv_json *j, const char *key, const dv_program *p,
                         const dv_op *op, const dv_access *a)
 {
@@ -120,7 +110,7 @@ static void access_json(dv_json *j, const char *key, const dv_program *p,
     for (int d = 0; d < a->n_dims; d++) {
         dv_text x = {0};
         dv_index_print(&x, p, op, &a->index[d]);
-        text_json(j, NULL, &x);
+        dv_json_text(j, NULL, &x);
     }
     dv_json_close(j);
     dv_json_close(j);
@@ -137,14 +127,11 @@ static void op_json(dv_json *j, const dv_program *p, int32_t i,
     dv_json_string(j, "reducer",
                    r ? dv_reducer_get((dv_reducer)r->fn)->text : NULL);
     dv_json_open(j, "vars", '[');
-    for (int v = 0; v < op->n_vars; v++) {
-        dv_json_open_flat(j, NULL, '{');
-        dv_json_string(j, "name", op->vars[v].name);
-        dv_json_int(j, "begin", op->vars[v].begin);
-        dv_json_int(j, "end", op->vars[v].end);
-        dv_json_bool(j, "reduce", op->vars[v].reduce);
-        dv_json_close(j);
-    }
+    for (int v = 0; v < op->n_vars; v++)
+        DV_JSON_OBJECT(j, NULL, DV_F("name", op->vars[v].name),
+                       DV_F("begin", op->vars[v].begin),
+                       DV_F("end", op->vars[v].end),
+                       DV_F_BOOL("reduce", op->vars[v].reduce));
     dv_json_close(j);
     access_json(j, "write", p, op, &op->write);
     dv_json_open(j, "reads", '[');
@@ -153,12 +140,11 @@ static void op_json(dv_json *j, const dv_program *p, int32_t i,
     dv_json_close(j);
     dv_text body = {0};
     dv_expr_print(&body, p, op, op->body);
-    text_json(j, "body", &body);
-    dv_json_bool(j, "update", op->update);
-    dv_json_string(j, "dtype",
-                   dv_dtype_get(p->tensors[op->write.tensor].dtype)->name);
-    dv_json_double(j, "flops", dv_op_flops(op));
-    dv_json_double(j, "bytes", dv_op_bytes(p, op));
+    dv_json_text(j, "body", &body);
+    DV_JSON_FIELDS(
+        j, DV_F_BOOL("update", op->update),
+        DV_F("dtype", dv_dtype_get(p->tensors[op->write.tensor].dtype)->name),
+        DV_F("flops", dv_op_flops(op)), DV_F("bytes", dv_op_bytes(p, op)));
     if (more)
         more->op(j, more->of, i);
     dv_json_close(j);
@@ -181,10 +167,10 @@ void dv_program_json_fields(dv_json *j, const dv_program *p,
     for (int i = 0; i < p->n_tensors; i++) {
         const dv_tensor *t = &p->tensors[i];
         dv_json_open_flat(j, NULL, '{');
-        dv_json_string(j, "name", t->name);
-        dv_json_string(j, "dtype", dv_dtype_get(t->dtype)->name);
-        dv_json_ints(j, "shape", t->shape, t->n_dims);
-        dv_json_string(j, "role", dv_role_name(dv_tensor_role(p, i)));
+        DV_JSON_FIELDS(j, DV_F("name", t->name),
+                       DV_F("dtype", dv_dtype_get(t->dtype)->name),
+                       dv_field_ints("shape", t->shape, t->n_dims),
+                       DV_F("role", dv_role_name(dv_tensor_role(p, i))));
         if (more)
             more->tensor(j, more->of, i);
         dv_json_close(j);
@@ -195,13 +181,10 @@ void dv_program_json_fields(dv_json *j, const dv_program *p,
         op_json(j, p, i, more);
     dv_json_close(j);
     dv_json_open(j, "repeats", '[');
-    for (int i = 0; i < p->n_repeats; i++) {
-        dv_json_open_flat(j, NULL, '{');
-        dv_json_int(j, "first_op", p->repeats[i].first_op);
-        dv_json_int(j, "end_op", p->repeats[i].end_op);
-        dv_json_int(j, "times", p->repeats[i].times);
-        dv_json_close(j);
-    }
+    for (int i = 0; i < p->n_repeats; i++)
+        DV_JSON_OBJECT(j, NULL, DV_F("first_op", p->repeats[i].first_op),
+                       DV_F("end_op", p->repeats[i].end_op),
+                       DV_F("times", p->repeats[i].times));
     dv_json_close(j);
 }
 

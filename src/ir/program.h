@@ -333,7 +333,4 @@ void dv_expr_print(dv_text *out, const dv_program *p, const dv_op *op,
                    const dv_expr *e);
 // Prints a tensor's name and the indices of one of its elements, as in y[3,7].
 void dv_element_print(dv_text *out, const dv_tensor *t, int64_t element);
-// Returns whether two programs have the same tensors, ops and repeats,
-// regardless of how their source text is formatted.
-int dv_program_equal(const dv_program *a, const dv_program *b);
 #endif

@@ -160,7 +160,4 @@ dv_status dv_parse_number(dv_node *out, const dv_source *src, dv_arena *arena,
 
 void dv_ast_print(dv_text *out, const dv_ast *ast);
 void dv_spread_print(dv_text *out, const dv_spread *p);
-// Returns whether two trees have the same statements, ignoring source
-// positions.
-int dv_ast_equal(const dv_ast *a, const dv_ast *b);
 #endif

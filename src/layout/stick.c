@@ -208,10 +208,3 @@ int dv_stick_layout(dv_layout *out, const dv_target *t, const dv_tensor *x,
     }
     return dv_layout_make(out, t, x->dtype, &spec);
 }
-
-int dv_stick_of(const dv_tensor *x, const dv_layout *l)
-{
-    if (l->stick_dim < 0 || x->shape[l->stick_dim] == 1)
-        return DV_STICK_NONE;
-    return l->stick_dim;
-}

@@ -41,8 +41,6 @@ int dv_stick_ways(dv_ways *out, const dv_target *t, const dv_program *p,
 // overflow.
 int dv_stick_layout(dv_layout *out, const dv_target *t, const dv_tensor *x,
                     int stick);
-// Returns the stick dim of a tensor's layout, or DV_STICK_NONE.
-int dv_stick_of(const dv_tensor *x, const dv_layout *l);
 
 // Bytes that a move must save in addition to its own traffic to be worth an
 // extra op.

@@ -363,21 +363,11 @@ dv_status dv_lint(const dv_target *target, const char *text, size_t len,
                   char **report, dv_diag *diag)
 {
     dv_source src = {name, text, len};
-    lint l = {.diag = diag,
-              .target = target,
-              .cols = -1,
-              .rows = -1,
-              .batch = 1,
-              .kt = 1,
-              .mt = tiles ? tiles[0] : -1,
-              .nt = tiles ? tiles[1] : -1,
-              .shards = {-1, -1, -1, -1},
-              .n_cores = -1,
-              .n_tiles = -1,
-              .core_bytes = -1,
-              .memory_limit = -1,
-              .args_limit = -1,
-              .chunk = -1};
+    lint l = {LINT_EMPTY, .diag = diag, .target = target};
+    if (tiles) {
+        l.mt = tiles[0];
+        l.nt = tiles[1];
+    }
     for (int32_t i = 0; target && i < target->holes.n; i++) {
         const dv_core_rect *h = &target->holes.at[i];
         lint_add_rect(&l, &l.holes, (lint_rect){h->x0, h->y0, h->x1, h->y1});

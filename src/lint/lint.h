@@ -100,6 +100,12 @@ typedef struct lint {
     int failed;  // nonzero when out of memory
 } lint;
 
+// The initialisers of a lint before a file is read: no size is known.
+#define LINT_EMPTY                                                             \
+    .mt = -1, .nt = -1, .cols = -1, .rows = -1, .batch = 1, .kt = 1,           \
+    .shards = {-1, -1, -1, -1}, .n_cores = -1, .n_tiles = -1,                  \
+    .core_bytes = -1, .memory_limit = -1, .args_limit = -1, .chunk = -1
+
 // Reports one defect: its kind and a line of text.
 void lint_say(lint *l, const char *kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -527,26 +527,10 @@ static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
     numbers(l, dv_jget(v, "grid_tiles"), "grid_tiles", 2, whole);
     for (int32_t i = 0; i < list->n; i++) {
         int64_t *b = &boxes[6 * i];
-        lint part = {.diag = l->diag,
-                     .arena = l->arena,
-                     .mt = -1,
-                     .nt = -1,
-                     .cols = -1,
-                     .rows = -1,
-                     .target = l->target,
-                     .holes = l->holes,
-                     .n_given = l->n_given,
-                     .shards = {-1, -1, -1, -1},
-                     .n_cores = -1,
-                     .n_tiles = -1,
-                     .core_bytes = -1,
-                     .memory_limit = -1,
-                     .args_limit = -1,
-                     .chunk = -1,
-                     .batch = 1,
-                     .kt = 1,
-                     .report = l->report,
-                     .n_defects = l->n_defects};
+        lint part = {LINT_EMPTY,          .diag = l->diag,
+                     .arena = l->arena,   .target = l->target,
+                     .holes = l->holes,   .n_given = l->n_given,
+                     .report = l->report, .n_defects = l->n_defects};
         if (numbers(l, dv_jget(&list->items[i], "box_mnk"), "box_mnk", 6, b))
             for (int32_t k = 0; k < i; k++)
                 if (overlap(b, &boxes[6 * k]))

@@ -10,6 +10,7 @@
 // item to another position in the order; worse orders are accepted with a
 // probability that falls with the temperature, in four cycles. The start is the
 // order of first fit's addresses.
+#include "base/random.h"
 #include "place/place.h"
 #include <math.h>
 #include <stdlib.h>
@@ -29,20 +30,6 @@ typedef struct walk {
     char *done; // per item: already considered in the current pass
 } walk;
 
-static uint64_t draw(walk *w)
-{
-    w->rng += 0x9e3779b97f4a7c15u;
-    uint64_t z = w->rng;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-static int32_t draw_below(walk *w, int32_t n)
-{
-    return (int32_t)((draw(w) >> 32) * (uint64_t)n >> 32);
-}
-
 // Returns the lowest address >= `at` at which the item overlaps no fixed item.
 static int64_t clear_of_fixed(const walk *w, const dv_item *it, int64_t at)
 {
@@ -50,7 +37,7 @@ static int64_t clear_of_fixed(const walk *w, const dv_item *it, int64_t at)
         const dv_item *f = &w->t->items[w->t->fixed[k]];
         if (f->start < it->end && it->start < f->end &&
             f->fixed < at + it->size && at < f->fixed + f->size)
-            at = dv_align_up(f->fixed + f->size, it->align);
+            at = dv_round_up(f->fixed + f->size, it->align);
     }
     return at;
 }
@@ -77,7 +64,7 @@ static int64_t stack(const walk *w, int32_t i)
         base + it->size <= w->t->capacity &&
         clear_of_fixed(w, it, base) == base)
         return base;
-    int64_t at = clear_of_fixed(w, it, dv_align_up(top, it->align));
+    int64_t at = clear_of_fixed(w, it, dv_round_up(top, it->align));
     return at + it->size <= w->t->capacity ? at : -1;
 }
 
@@ -120,13 +107,13 @@ static void shift(int32_t *order, int32_t from, int32_t to)
 // if there are any, else any position.
 static int32_t draw_item(walk *w, int32_t n_out)
 {
-    int want_out = n_out && draw_below(w, 2);
+    int want_out = n_out && dv_draw_below(&w->rng, 2);
     for (int tries = 0; tries < 64; tries++) {
-        int32_t k = draw_below(w, w->n);
+        int32_t k = dv_draw_below(&w->rng, w->n);
         if (!want_out || w->gone[w->order[k]])
             return k;
     }
-    return draw_below(w, w->n);
+    return dv_draw_below(&w->rng, w->n);
 }
 
 static int32_t count_out(const walk *w)
@@ -149,7 +136,7 @@ static void anneal(walk *w)
         if (s % 16 == 0 && dv_late(w->effort))
             break;
         double cycle = (double)(s * CYCLES % steps) / (double)steps;
-        int32_t from = draw_item(w, n_out), to = draw_below(w, w->n);
+        int32_t from = draw_item(w, n_out), to = dv_draw_below(&w->rng, w->n);
         shift(w->order, from, to);
         double then = stack_all(w), loss = now - then;
         if (loss != 0)
@@ -157,7 +144,7 @@ static void anneal(walk *w)
         // The average loss is accepted with probability 80 % at the beginning
         // of a cycle and 1 % at its end.
         double heat = usual / (0.223 + 4.382 * cycle * cycle);
-        double chance = (double)(draw(w) >> 11) * 0x1p-53;
+        double chance = dv_draw_real(&w->rng);
         if (loss > 0 && !(chance < dv_decay(-loss / heat))) {
             shift(w->order, to, from);
             continue;
@@ -171,21 +158,6 @@ static void anneal(walk *w)
     }
 }
 
-typedef struct rank {
-    int64_t at;
-    int32_t item;
-} rank;
-
-static int by_address(const void *a, const void *b)
-{
-    const rank *x = a, *y = b;
-    // Compare as unsigned, so that -1 (not placed) sorts last.
-    uint64_t p = (uint64_t)x->at, q = (uint64_t)y->at;
-    if (p != q)
-        return p < q ? -1 : 1;
-    return x->item - y->item;
-}
-
 static int prepare(walk *w, dv_arena *a)
 {
     const dv_task *t = w->t;
@@ -194,7 +166,7 @@ static int prepare(walk *w, dv_arena *a)
     w->best_at = DV_NEW(a, int64_t, t->n);
     w->gone = DV_NEW(a, char, t->n);
     w->done = DV_NEW(a, char, t->n);
-    rank *ranks = DV_NEW(a, rank, t->n);
+    dv_keyed *ranks = DV_NEW(a, dv_keyed, t->n);
     if (!w->order || !w->at || !w->best_at || !w->gone || !w->done || !ranks)
         return 0;
     dv_answer first = {w->at, 0};
@@ -202,23 +174,12 @@ static int prepare(walk *w, dv_arena *a)
         return 0;
     for (int32_t i = 0; i < t->n; i++)
         if (t->items[i].in_play)
-            ranks[w->n++] = (rank){w->at[i], i};
+            ranks[w->n++] = (dv_keyed){w->at[i] < 0 ? INT64_MAX : w->at[i], i};
     if (w->n)
-        qsort(ranks, (size_t)w->n, sizeof *ranks, by_address);
+        qsort(ranks, (size_t)w->n, sizeof *ranks, dv_by_key);
     for (int32_t k = 0; k < w->n; k++)
         w->order[k] = ranks[k].item;
     return 1;
-}
-
-static void drop_broken_groups(const dv_task *t, int64_t *at)
-{
-    for (int32_t g = 0; g < t->n_groups; g++) {
-        int whole = 1;
-        for (int32_t k = t->group_at[g]; k < t->group_at[g + 1]; k++)
-            whole &= at[t->members[k]] >= 0;
-        for (int32_t k = t->group_at[g]; k < t->group_at[g + 1] && !whole; k++)
-            at[t->members[k]] = -1;
-    }
 }
 
 int dv_anneal(const dv_task *t, const dv_near *near, uint64_t seed,
@@ -229,7 +190,7 @@ int dv_anneal(const dv_task *t, const dv_near *near, uint64_t seed,
     int ok = prepare(&w, &a);
     if (ok) {
         anneal(&w);
-        drop_broken_groups(t, w.best_at);
+        dv_drop_broken_groups(t, w.best_at);
         memcpy(out->at, w.best_at, (size_t)t->n * sizeof *out->at);
         out->value = dv_value(t, out->at);
     }

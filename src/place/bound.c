@@ -106,11 +106,11 @@ int dv_prices_init(dv_prices *p, const dv_task *t, dv_arena *a)
         p->last[i] = below(ticks, p->n, t->items[i].end);
     }
     for (int32_t k = 0; k < p->n; k++)
-        p->room[k] = dv_align_up(t->capacity, t->unit);
+        p->room[k] = dv_round_up(t->capacity, t->unit);
     for (int32_t f = 0; f < t->n_fixed; f++) {
         int32_t i = t->fixed[f];
         for (int32_t k = p->first[i]; k < p->last[i]; k++)
-            p->room[k] -= dv_align_up(t->items[i].size, t->unit);
+            p->room[k] -= dv_round_up(t->items[i].size, t->unit);
     }
     for (int32_t k = 0; k < p->n; k++)
         p->room[k] = p->room[k] > 0 ? p->room[k] : 0;
@@ -120,7 +120,7 @@ int dv_prices_init(dv_prices *p, const dv_task *t, dv_arena *a)
 double dv_price_of(const dv_prices *p, const dv_task *t, int32_t i)
 {
     return (p->cost[p->last[i]] - p->cost[p->first[i]]) *
-           (double)dv_align_up(t->items[i].size, t->unit);
+           (double)dv_round_up(t->items[i].size, t->unit);
 }
 
 static void add_up(dv_prices *p)
@@ -150,7 +150,7 @@ static void add_bid(market *m, const dv_prices *p, const dv_task *t, int32_t i,
                     int32_t *n)
 {
     m->bids[(*n)++] =
-        (bid){(double)dv_align_up(t->items[i].size, t->unit),
+        (bid){(double)dv_round_up(t->items[i].size, t->unit),
               (double)t->items[i].weight, p->first[i], p->last[i]};
 }
 

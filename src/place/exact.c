@@ -40,12 +40,12 @@ typedef struct branch {
 static int64_t above(const branch *b, int32_t i, int64_t from, int64_t align)
 {
     const dv_item *it = &b->t->items[i];
-    int64_t at = dv_align_up(from, align);
+    int64_t at = dv_round_up(from, align);
     for (int32_t k = 0; k < b->t->n_fixed; k++) { // in order of rising address
         const dv_item *f = &b->t->items[b->t->fixed[k]];
         if (f->start < it->end && it->start < f->end &&
             f->fixed < at + it->size && at < f->fixed + f->size)
-            at = dv_align_up(f->fixed + f->size, align);
+            at = dv_round_up(f->fixed + f->size, align);
     }
     return at + it->size <= b->t->capacity ? at : -1;
 }
@@ -144,13 +144,7 @@ static int64_t counted(const branch *b, int64_t *at)
 {
     const dv_task *t = b->t;
     memcpy(at, b->at, (size_t)t->n * sizeof *at);
-    for (int32_t g = 0; g < t->n_groups; g++) {
-        int whole = 1;
-        for (int32_t k = t->group_at[g]; k < t->group_at[g + 1]; k++)
-            whole &= at[t->members[k]] >= 0;
-        for (int32_t k = t->group_at[g]; k < t->group_at[g + 1] && !whole; k++)
-            at[t->members[k]] = -1;
-    }
+    dv_drop_broken_groups(t, at);
     return dv_value(t, at);
 }
 

@@ -1,6 +1,5 @@
 // Builds a task from the caller's buffers. All rules of the input are checked
 // here, so that solvers may rely on them.
-#define _POSIX_C_SOURCE 200809L // for clock_gettime
 #include "base/math.h"
 #include "place/place.h"
 #include <inttypes.h>
@@ -9,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 // Upper limit of all input numbers: sums of two of them, and one rounded up to
 // a multiple of another, fit in int64_t.
@@ -292,16 +290,11 @@ static dv_status check_collision(const reader *r, int32_t i, int32_t k)
                  a->fixed, other ? other : "another buffer", b->fixed);
 }
 
-typedef struct fixed_entry {
-    int64_t address;
-    int32_t item;
-} fixed_entry;
-
-static int by_address(const void *a, const void *b)
+int dv_by_key(const void *a, const void *b)
 {
-    const fixed_entry *x = a, *y = b;
-    if (x->address != y->address)
-        return x->address < y->address ? -1 : 1;
+    const dv_keyed *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
     return x->item - y->item;
 }
 
@@ -313,7 +306,7 @@ static dv_status read_fixed(const reader *r)
     if (t->n_fixed == 0)
         return DV_OK;
     t->fixed = DV_NEW(&t->arena, int32_t, t->n_fixed);
-    fixed_entry *order = DV_NEW(&t->arena, fixed_entry, t->n_fixed);
+    dv_keyed *order = DV_NEW(&t->arena, dv_keyed, t->n_fixed);
     int32_t *near = DV_NEW(&t->arena, int32_t, t->n), n = 0;
     dv_live live;
     if (!t->fixed || !order || !near || !dv_live_init(&live, t, &t->arena))
@@ -326,9 +319,9 @@ static dv_status read_fixed(const reader *r)
         while (k-- > 0)
             DV_TRY(check_collision(r, i, near[k]));
         dv_live_add(&live, i);
-        order[n++] = (fixed_entry){t->items[i].fixed, i};
+        order[n++] = (dv_keyed){t->items[i].fixed, i};
     }
-    qsort(order, (size_t)n, sizeof *order, by_address);
+    qsort(order, (size_t)n, sizeof *order, dv_by_key);
     for (int32_t k = 0; k < n; k++)
         t->fixed[k] = order[k].item;
     return DV_OK;
@@ -401,6 +394,19 @@ void dv_task_free(dv_task *task)
     dv_arena_free(&task->arena);
 }
 
+void dv_drop_broken_groups(const dv_task *task, int64_t *at)
+{
+    for (int32_t g = 0; g < task->n_groups; g++) {
+        const int32_t *k = task->members + task->group_at[g];
+        const int32_t *end = task->members + task->group_at[g + 1];
+        int whole = 1;
+        for (const int32_t *m = k; m < end; m++)
+            whole &= at[*m] >= 0;
+        for (; k < end && !whole; k++)
+            at[*k] = -1;
+    }
+}
+
 int64_t dv_value(const dv_task *task, const int64_t *at)
 {
     int64_t value = 0;
@@ -414,14 +420,7 @@ int64_t dv_place_capacity(int64_t memory_bytes, double taken, int64_t align)
     if (!(taken >= 0 && taken <= 1))
         return -1;
     double left = floor((double)memory_bytes * (1 - taken));
-    return dv_align_up((int64_t)left, align);
-}
-
-double dv_clock_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return dv_round_up((int64_t)left, align);
 }
 
 int dv_late(const dv_effort *effort)

@@ -68,7 +68,7 @@ static int64_t waste(const run *r, int64_t lo, int64_t hi, const dv_item *it)
 {
     if (r->rule == DV_FIRST_FIT)
         return 0;
-    return hi - dv_align_up(lo, it->align) - it->size;
+    return hi - dv_round_up(lo, it->align) - it->size;
 }
 
 // Returns the address of the first declared parent that lies completely in [lo,
@@ -98,7 +98,7 @@ static int64_t choose_gap(const run *r, const dv_item *it, const span *s,
         if (hi - lo >= it->size) {
             int64_t w = waste(r, lo, hi, it);
             int64_t base = in_place ? parent_in(r, it, lo, hi)
-                                    : dv_align_up(lo, it->align);
+                                    : dv_round_up(lo, it->align);
             if (base >= 0 && base + it->size <= hi && w < best) {
                 best = w;
                 address = base;
@@ -235,33 +235,20 @@ static int order_fit(run *r, dv_arena *a)
     return 1;
 }
 
-typedef struct when {
-    int64_t tick;
-    int32_t item;
-} when;
-
-static int by_tick(const void *a, const void *b)
-{
-    const when *x = a, *y = b;
-    if (x->tick != y->tick)
-        return x->tick < y->tick ? -1 : 1;
-    return x->item - y->item;
-}
-
 static int order_greedy(run *r, dv_arena *a)
 {
     const dv_task *t = r->task;
-    when *w = DV_NEW(a, when, t->n);
+    dv_keyed *w = DV_NEW(a, dv_keyed, t->n);
     if (!w)
         return 0;
     for (int32_t i = 0; i < t->n; i++)
-        w[i] = (when){t->items[i].start, i};
-    qsort(w, (size_t)t->n, sizeof *w, by_tick);
+        w[i] = (dv_keyed){t->items[i].start, i};
+    qsort(w, (size_t)t->n, sizeof *w, dv_by_key);
     for (int32_t i = 0; i < t->n; i++)
         r->order[i] = w[i].item;
     for (int32_t i = 0; i < t->n; i++)
-        w[i] = (when){t->items[i].end, i};
-    qsort(w, (size_t)t->n, sizeof *w, by_tick);
+        w[i] = (dv_keyed){t->items[i].end, i};
+    qsort(w, (size_t)t->n, sizeof *w, dv_by_key);
     for (int32_t i = 0; i < t->n; i++)
         r->by_end[i] = w[i].item;
     return 1;
@@ -330,13 +317,13 @@ static int64_t greedy_place(run *r, const dv_item *it, int32_t n_live)
     int64_t top = 0;
     for (int32_t k = 0; k < n; k++)
         top = s[k].hi > top ? s[k].hi : top;
-    top = dv_align_up(top, it->align);
+    top = dv_round_up(top, it->align);
     if (top + it->size <= r->task->capacity)
         return top;
     int64_t lo = s[0].hi;
     for (int32_t k = 1; k < n; k++) {
-        if (dv_align_up(lo, it->align) + it->size <= s[k].lo)
-            return dv_align_up(lo, it->align);
+        if (dv_round_up(lo, it->align) + it->size <= s[k].lo)
+            return dv_round_up(lo, it->align);
         lo = s[k].hi > lo ? s[k].hi : lo;
     }
     return -1;

@@ -5,33 +5,20 @@
 #include "place/place.h"
 #include <stdlib.h>
 
-typedef struct entry {
-    int64_t start;
-    int32_t item;
-} entry;
-
-static int by_start(const void *a, const void *b)
-{
-    const entry *x = a, *y = b;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    return x->item - y->item;
-}
-
 int dv_live_init(dv_live *live, const dv_task *task, dv_arena *arena)
 {
     *live = (dv_live){.task = task, .leaves = 1};
     while (live->leaves < task->n)
         live->leaves *= 2;
-    entry *order = dv_alloc((size_t)task->n * sizeof *order);
+    dv_keyed *order = dv_alloc((size_t)task->n * sizeof *order);
     live->by_start = DV_NEW(arena, int32_t, task->n);
     live->rank = DV_NEW(arena, int32_t, task->n);
     live->last = DV_NEW(arena, int64_t, (size_t)live->leaves * 2);
     int ok = order && live->by_start && live->rank && live->last;
     for (int32_t i = 0; ok && i < task->n; i++)
-        order[i] = (entry){task->items[i].start, i};
+        order[i] = (dv_keyed){task->items[i].start, i};
     if (ok)
-        qsort(order, (size_t)task->n, sizeof *order, by_start);
+        qsort(order, (size_t)task->n, sizeof *order, dv_by_key);
     for (int32_t i = 0; ok && i < task->n; i++) {
         live->by_start[i] = order[i].item;
         live->rank[order[i].item] = i;

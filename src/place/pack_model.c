@@ -25,32 +25,22 @@ typedef struct dv_pack_item {
     int32_t rect;
 } item;
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t t = a % b;
-        a = b;
-        b = t;
-    }
-    return a;
-}
-
 // Returns the largest unit that divides all sizes and fixed addresses and that
 // divides, or is divided by, every alignment.
 static int64_t find_unit(const dv_model *m)
 {
     int64_t unit = 0;
     for (int32_t i = 0; i < m->n; i++) {
-        unit = gcd(unit, m->items[i].size);
+        unit = dv_gcd(unit, m->items[i].size);
         if (m->items[i].fixed > 0)
-            unit = gcd(unit, m->items[i].fixed);
+            unit = dv_gcd(unit, m->items[i].fixed);
     }
     for (int again = 1; again;) {
         again = 0;
         for (int32_t i = 0; i < m->n; i++) {
             int64_t align = m->items[i].align;
             if (unit % align && align % unit) {
-                unit = gcd(unit, align);
+                unit = dv_gcd(unit, align);
                 again = 1;
             }
         }

@@ -26,6 +26,7 @@
 //   another rule; failed states are kept between tries.
 #include "place/pack_state.h"
 #include "base/math.h"
+#include "base/random.h"
 #include <string.h>
 
 enum { MAX_DEPTH = 4096 };
@@ -757,16 +758,6 @@ static outcome solve(dv_valley *v, int32_t depth)
     return e;
 }
 
-// Mixes the bits of x (splitmix64): pseudorandom, and the same on every
-// machine.
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
 // Perturbs the rank order by swapping items that are near each other; the
 // distance and the number of swaps also depend on the seed.
 static void shake(dv_valley *v, uint64_t seed)
@@ -777,7 +768,7 @@ static void shake(dv_valley *v, uint64_t seed)
     for (int32_t i = 0; i < n; i++)
         at[v->rank[i]] = i;
     for (int32_t k = 0; k < n; k++) {
-        seed = mix(seed);
+        seed = dv_mix(seed);
         int32_t j = k + 1 + (int32_t)((seed >> 8) % (uint64_t)reach);
         if ((seed & skip) || j >= n)
             continue;
@@ -866,7 +857,7 @@ static void index_items(dv_valley *v)
         v->begin[p->first[i] + 1]++;
         v->end_of[p->last[i] + 1]++;
         v->twin[i] = i > 0 && same(p, i, i - 1);
-        v->key[i] = v->twin[i] ? v->key[i - 1] : mix((uint64_t)i);
+        v->key[i] = v->twin[i] ? v->key[i - 1] : dv_mix((uint64_t)i);
         for (int32_t s = p->first[i]; s <= p->last[i]; s++)
             v->load[s] += p->size[i];
     }

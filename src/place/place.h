@@ -46,7 +46,9 @@
 #ifndef DV_PLACE_H
 #define DV_PLACE_H
 #include "divvy/place.h"
+#include "base/clock.h"
 #include "base/diag.h"
+#include "base/math.h"
 #include "base/mem.h"
 
 typedef struct dv_item {
@@ -113,27 +115,20 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
                             const dv_place_options *options, const dv_loc *locs,
                             dv_diag *diag);
 int64_t dv_value(const dv_task *task, const int64_t *at);
+// Removes all items of every group that has an unplaced item.
+void dv_drop_broken_groups(const dv_task *task, int64_t *at);
+// An item with a key to sort by, for qsort; items with equal keys are sorted by
+// their number.
+typedef struct dv_keyed {
+    int64_t key;
+    int32_t item;
+} dv_keyed;
+int dv_by_key(const void *a, const void *b);
 // Returns the bytes of a memory that are left when a fraction `taken` (0..1) is
 // reserved, rounded up to `align`. Returns -1 if `taken` is not in 0..1.
 int64_t dv_place_capacity(int64_t memory_bytes, double taken, int64_t align);
-double dv_clock_s(void);
 // Returns whether the effort's deadline has passed, by reading the clock.
 int dv_late(const dv_effort *effort);
-
-static inline int64_t dv_align_up(int64_t v, int64_t align)
-{
-    return (v + align - 1) / align * align;
-}
-
-static inline int64_t dv_gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
 
 // Approximates exp(x) for x <= 0 with the same result on every machine, which
 // libm's exp does not guarantee.

@@ -56,7 +56,7 @@ static dv_rect rect_of(const dv_task *t, const dv_item *it)
     return (dv_rect){.start = it->start,
                      .end = it->end,
                      .size =
-                         rounded ? dv_align_up(it->size, t->unit) : it->size,
+                         rounded ? dv_round_up(it->size, t->unit) : it->size,
                      .align = rounded && it->align == t->unit ? 1 : it->align,
                      .fixed = it->fixed,
                      .address = -1};

@@ -12,6 +12,7 @@
 // The effort of a step is the number of overlapping items that it examines, not
 // time, so that the same input takes the same steps on every machine.
 #include "place/search.h"
+#include "base/random.h"
 #include <math.h>
 #include <string.h>
 
@@ -62,26 +63,6 @@ struct dv_search {
     top *tops;
     double *weights; // weight of each span
 };
-
-static uint64_t draw(dv_search *s)
-{
-    s->rng += 0x9e3779b97f4a7c15u;
-    uint64_t z = s->rng;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-static int32_t draw_below(dv_search *s, int32_t n)
-{
-    return (int32_t)((draw(s) >> 32) * (uint64_t)n >> 32);
-}
-
-// Returns a random number in [0, 1).
-static double draw_real(dv_search *s)
-{
-    return (double)(draw(s) >> 11) * 0x1p-53;
-}
 
 static int32_t unit_of(const dv_search *s, int32_t i)
 {
@@ -265,7 +246,7 @@ static int put_in_gap(dv_search *s, int32_t i, int tightest)
     sort_spans(s->spans, n);
     for (int32_t k = 0; k <= n; k++) {
         int64_t hi = k < n ? s->spans[k].lo : s->t->capacity;
-        int64_t base = dv_align_up(lo, it->align);
+        int64_t base = dv_round_up(lo, it->align);
         int64_t waste = hi - base - it->size;
         if (waste >= 0 && waste < least) {
             found = base;
@@ -307,7 +288,7 @@ static int64_t cheapest(dv_search *s, int32_t i, int32_t *with)
     double least, inside = 0;
     *with = -1;
     int64_t found = shared_base(s, i, n, &least, with);
-    least *= 0.5 + draw_real(s);
+    least *= 0.5 + dv_draw_real(&s->rng);
     sort_spans(s->spans, n);
     for (int32_t k = 0; k < n; k++)
         s->tops[k] = (top){s->spans[k].hi, weight_of(s, &s->spans[k], unit)};
@@ -315,14 +296,14 @@ static int64_t cheapest(dv_search *s, int32_t i, int32_t *with)
         s->weights[k] = s->tops[k].weight;
     sort_tops(s->tops, n);
     for (int32_t k = -1; k < n; k++) {
-        int64_t base = k < 0 ? 0 : dv_align_up(s->tops[k].at, it->align);
+        int64_t base = k < 0 ? 0 : dv_round_up(s->tops[k].at, it->align);
         if (base + it->size > s->t->capacity)
             break;
         for (; in < n && s->spans[in].lo < base + it->size; in++)
             inside += s->weights[in];
         for (; gone < n && s->tops[gone].at <= base; gone++)
             inside -= s->tops[gone].weight;
-        double cost = inside * (0.5 + draw_real(s));
+        double cost = inside * (0.5 + dv_draw_real(&s->rng));
         if (inside < FIRM / 2 && cost < least) {
             least = cost;
             found = base;
@@ -408,7 +389,7 @@ static int64_t put_back_lost(dv_search *s)
 {
     int64_t weight = 0;
     int32_t kept = 0;
-    int tightest = draw_below(s, 2);
+    int tightest = dv_draw_below(&s->rng, 2);
     heaviest_first(s);
     for (int32_t k = 0; k < s->n_lost; k++)
         if (!put_back(s, s->lost[k], tightest)) {
@@ -421,7 +402,7 @@ static int64_t put_back_lost(dv_search *s)
 
 static void step(dv_search *s, double heat)
 {
-    int32_t unit = s->out[draw_below(s, s->n_out)];
+    int32_t unit = s->out[dv_draw_below(&s->rng, s->n_out)];
     const int32_t *m;
     int32_t n = members(s, unit, &m);
     s->n_lost = 0;
@@ -431,7 +412,8 @@ static void step(dv_search *s, double heat)
             return;
         }
     int64_t gain = s->weight[unit] - put_back_lost(s);
-    if (gain >= 0 || (heat > 0 && draw_real(s) < dv_decay((double)gain / heat)))
+    if (gain >= 0 ||
+        (heat > 0 && dv_draw_real(&s->rng) < dv_decay((double)gain / heat)))
         accept(s, unit, gain);
     else
         undo_to(s, 0);

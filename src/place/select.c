@@ -54,7 +54,7 @@ static uint64_t mix(uint64_t z)
 
 static int64_t size_of(const beam *b, int32_t i)
 {
-    return dv_align_up(b->t->items[i].size, b->t->unit);
+    return dv_round_up(b->t->items[i].size, b->t->unit);
 }
 
 // Sorts the items by `key` (first or last time section) with a counting sort.

@@ -9,15 +9,11 @@ static void layout_json(dv_json *j, const void *of, int32_t i)
     if (!(plan->facts & DV_FACT_LAID_OUT))
         return;
     const dv_layout *l = &plan->layouts[i];
-    dv_json_open_flat(j, "layout", '{');
-    dv_json_ints(j, "device_size", l->size, l->n_dims);
-    dv_json_ints(j, "stride_map", l->stride, l->n_dims);
-    dv_json_int(j, "bytes", l->bytes);
-    if (l->stick_dim >= 0)
-        dv_json_int(j, "stick_dim", l->stick_dim);
-    else
-        dv_json_null(j, "stick_dim");
-    dv_json_close(j);
+    DV_JSON_OBJECT(j, "layout",
+                   dv_field_ints("device_size", l->size, l->n_dims),
+                   dv_field_ints("stride_map", l->stride, l->n_dims),
+                   DV_F("bytes", l->bytes),
+                   DV_F_IF(l->stick_dim >= 0, "stick_dim", l->stick_dim));
 }
 
 // Prints the number of slices per variable. Returns whether all slices of each
@@ -45,9 +41,7 @@ static void reduction_json(dv_json *j, const dv_plan *plan, int32_t i)
         if (op->vars[v].reduce &&
             plan->slices[i][v] < op->vars[v].end - op->vars[v].begin)
             dv_put(&names, "%s%s", names.len ? "," : "", op->vars[v].name);
-    j->out->failed |= names.failed;
-    dv_json_string(j, "reduction_split", names.at);
-    dv_text_free(&names);
+    dv_json_text(j, "reduction_split", &names);
 }
 
 static void why_json(dv_json *j, const dv_plan *plan, int32_t i)
@@ -96,13 +90,10 @@ static void group_json(dv_json *j, const dv_plan *plan, const dv_group *g)
     dv_json_int(j, "tiles", g->n_tiles);
     dv_json_bool(j, "non_terminal", g->non_terminal);
     dv_json_open(j, "cores", '[');
-    for (int32_t d = 0; d < g->n_deals; d++) {
-        dv_json_open_flat(j, NULL, '{');
-        dv_json_int(j, "core", g->deals[d].core);
-        dv_json_int(j, "first_tile", g->deals[d].first_tile);
-        dv_json_int(j, "tiles", g->deals[d].n_tiles);
-        dv_json_close(j);
-    }
+    for (int32_t d = 0; d < g->n_deals; d++)
+        DV_JSON_OBJECT(j, NULL, DV_F("core", g->deals[d].core),
+                       DV_F("first_tile", g->deals[d].first_tile),
+                       DV_F("tiles", g->deals[d].n_tiles));
     dv_json_close(j);
     dv_json_close(j);
 }
@@ -116,12 +107,10 @@ static void moves_json(dv_json *j, const dv_plan *plan)
         const dv_home *h = &s->homes[i];
         if (h->fill == DV_FILL_WRITTEN && !h->stored)
             continue;
-        dv_json_open_flat(j, NULL, '{');
-        dv_json_string(j, "kind", kinds[h->fill]);
-        dv_json_string(j, "name", plan->ops->tensors[h->tensor].name);
-        dv_json_string(j, "op", plan->ops->ops[h->first_op].name);
-        dv_json_int(j, "address", h->address);
-        dv_json_close(j);
+        DV_JSON_OBJECT(j, NULL, DV_F("kind", kinds[h->fill]),
+                       DV_F("name", plan->ops->tensors[h->tensor].name),
+                       DV_F("op", plan->ops->ops[h->first_op].name),
+                       DV_F("address", h->address));
     }
     dv_json_close(j);
 }
@@ -133,23 +122,17 @@ static void buffers_json(dv_json *j, const dv_plan *plan)
     for (int32_t i = 0; i < s->n_residents; i++) {
         const dv_resident *r = &s->residents[i];
         const dv_home *h = r->home < 0 ? NULL : &s->homes[r->home];
-        dv_json_open_flat(j, NULL, '{');
-        dv_json_string(j, "name", plan->ops->tensors[r->tensor].name);
-        dv_json_int(j, "core_bytes", r->core_bytes);
-        dv_json_int(j, "start", h ? h->first_op : r->first_op);
-        dv_json_int(j, "end", h ? h->end_op : r->end_op);
-        if (h)
-            dv_json_int(j, "address", h->address);
-        else
-            dv_json_null(j, "address");
-        dv_json_string(j, "reason", r->reason);
-        dv_json_string(
-            j, "in_place_of",
-            h && h->in_place_of >= 0
-                ? plan->ops->tensors[s->homes[h->in_place_of].tensor].name
-                : NULL);
-        dv_json_int(j, "saved_bytes", r->saved_bytes);
-        dv_json_close(j);
+        DV_JSON_OBJECT(
+            j, NULL, DV_F("name", plan->ops->tensors[r->tensor].name),
+            DV_F("core_bytes", r->core_bytes),
+            DV_F("start", h ? h->first_op : r->first_op),
+            DV_F("end", h ? h->end_op : r->end_op),
+            DV_F_IF(h, "address", h->address), DV_F("reason", r->reason),
+            DV_F("in_place_of",
+                 h && h->in_place_of >= 0
+                     ? plan->ops->tensors[s->homes[h->in_place_of].tensor].name
+                     : NULL),
+            DV_F("saved_bytes", r->saved_bytes));
     }
     dv_json_close(j);
 }
@@ -161,19 +144,16 @@ static void grid_json(dv_json *j, const dv_plan *plan)
     dv_json_open(j, "grid", '[');
     for (int32_t i = 0; i < plan->n_grids; i++) {
         const dv_group_grid *g = &plan->grids[i];
-        int64_t tiles[] = {g->mt, g->nt}, shards[] = {g->gy, g->gx};
-        int64_t local[] = {g->sm, g->sn};
         dv_json_open(j, NULL, '{');
-        dv_json_int(j, "group", g->group);
-        dv_json_string(j, "tensor", plan->ops->tensors[g->tensor].name);
-        dv_json_string(j, "partition_mode",
-                       g->local_shard ? "local_shard" : "global");
-        dv_json_int(j, "batch", g->batch);
-        dv_json_ints(j, "grid_tiles", tiles, 2);
-        dv_json_int(j, "Kt", g->kt);
+        DV_JSON_FIELDS(
+            j, DV_F("group", g->group),
+            DV_F("tensor", plan->ops->tensors[g->tensor].name),
+            DV_F("partition_mode", g->local_shard ? "local_shard" : "global"),
+            DV_F("batch", g->batch), DV_F_INTS("grid_tiles", g->mt, g->nt),
+            DV_F("Kt", g->kt));
         if (g->local_shard) {
-            dv_json_ints(j, "shard_grid", shards, 2);
-            dv_json_ints(j, "local_shape_tiles", local, 2);
+            DV_JSON_INTS(j, "shard_grid", g->gy, g->gx);
+            DV_JSON_INTS(j, "local_shape_tiles", g->sm, g->sn);
         } else {
             dv_json_string(j, "order", g->order);
             dv_json_string(j, "policy", g->policy);
@@ -181,21 +161,13 @@ static void grid_json(dv_json *j, const dv_plan *plan)
         dv_json_open(j, "rows", '[');
         for (int32_t r = 0; r < g->n_ranges; r++) {
             const dv_tile_range *x = &g->ranges[r];
-            int64_t xy[] = {x->x, x->y};
-            int64_t what[] = {g->local_shard ? x->sy : x->first,
-                              g->local_shard ? x->sx : x->n};
-            dv_json_open_flat(j, NULL, '{');
-            dv_json_ints(j, "core_xy", xy, 2);
-            int64_t box[] = {x->m0, x->m1, x->n0, x->n1};
-            int64_t steps[] = {x->k0, x->k1};
-            if (g->rect)
-                dv_json_ints(j, "box_mn", box, 4);
-            else
-                dv_json_ints(j, g->local_shard ? "shard" : "start_count", what,
-                             2);
-            if (steps[0] != 0 || steps[1] != g->kt)
-                dv_json_ints(j, "steps", steps, 2);
-            dv_json_close(j);
+            DV_JSON_OBJECT(
+                j, NULL, DV_F_INTS("core_xy", x->x, x->y),
+                g->rect ? DV_F_INTS("box_mn", x->m0, x->m1, x->n0, x->n1)
+                : g->local_shard ? DV_F_INTS("shard", x->sy, x->sx)
+                                 : DV_F_INTS("start_count", x->first, x->n),
+                DV_F_WHEN(x->k0 != 0 || x->k1 != g->kt,
+                          DV_F_INTS("steps", x->k0, x->k1)));
         }
         dv_json_close(j);
         dv_json_close(j);
@@ -208,17 +180,16 @@ static void scratch_json(dv_json *j, const dv_plan *plan)
     const dv_scratch *s = &plan->scratch;
     dv_traffic t = dv_plan_traffic(plan);
     dv_json_open(j, "scratch", '{');
-    dv_json_int(j, "capacity", s->capacity_bytes);
-    dv_json_string(j, "solver", s->solver);
-    dv_json_int(j, "saved_bytes", s->saved_bytes);
-    dv_json_int(j, "bound_bytes", s->bound_bytes);
-    dv_json_double(j, "gap",
-                   s->bound_bytes > 0
-                       ? 1 - (double)s->saved_bytes / (double)s->bound_bytes
-                       : 0);
-    dv_json_int(j, "hbm_elements", t.read_elems + t.write_elems);
-    dv_json_int(j, "hbm_bytes", t.read_bytes + t.write_bytes);
-    dv_json_int(j, "ring_bytes", t.ring_bytes);
+    DV_JSON_FIELDS(
+        j, DV_F("capacity", s->capacity_bytes), DV_F("solver", s->solver),
+        DV_F("saved_bytes", s->saved_bytes),
+        DV_F("bound_bytes", s->bound_bytes),
+        DV_F("gap", s->bound_bytes > 0
+                        ? 1 - (double)s->saved_bytes / (double)s->bound_bytes
+                        : 0),
+        DV_F("hbm_elements", t.read_elems + t.write_elems),
+        DV_F("hbm_bytes", t.read_bytes + t.write_bytes),
+        DV_F("ring_bytes", t.ring_bytes));
     // `exact` is false if an access could not be counted.
     dv_json_bool(j, "exact", t.exact);
     buffers_json(j, plan);
@@ -240,13 +211,11 @@ static void nest_json(dv_json *j, const dv_plan *plan)
                        : s->pairs ? "pairs"
                                   : "outer");
         dv_json_open(j, "levels", '[');
-        for (int32_t k = 0; k < s->n_levels; k++) {
-            dv_json_open_flat(j, NULL, '{');
-            dv_json_string(j, "variable", op->vars[s->levels[k].var].name);
-            dv_json_int(j, "size", s->levels[k].size);
-            dv_json_string(j, "runs", s->levels[k].inside ? "prim" : "seq");
-            dv_json_close(j);
-        }
+        for (int32_t k = 0; k < s->n_levels; k++)
+            DV_JSON_OBJECT(j, NULL,
+                           DV_F("variable", op->vars[s->levels[k].var].name),
+                           DV_F("size", s->levels[k].size),
+                           DV_F("runs", s->levels[k].inside ? "prim" : "seq"));
         dv_json_close(j);
         dv_json_close(j);
     }
@@ -265,7 +234,7 @@ char *dv_plan_json(const dv_plan *plan)
     dv_json_int(&j, "cores", plan->target.cores);
     if (plan->target.holes.n) {
         dv_core_grid g = plan->target.core_grid;
-        dv_json_ints(&j, "core_grid", (const int64_t[]){g.cols, g.rows}, 2);
+        DV_JSON_INTS(&j, "core_grid", g.cols, g.rows);
         dv_target_rects_json(&j, "holes", &plan->target.holes);
     }
     if (plan->facts & DV_FACT_DISTRIBUTED)
@@ -286,10 +255,8 @@ char *dv_plan_json(const dv_plan *plan)
     for (int i = 0; i < DV_N_PASSES; i++) {
         if (plan->pass_ms[i] < 0)
             continue;
-        dv_json_open_flat(&j, NULL, '{');
-        dv_json_string(&j, "name", dv_pass_get((dv_pass_id)i)->name);
-        dv_json_double(&j, "ms", plan->pass_ms[i]);
-        dv_json_close(&j);
+        DV_JSON_OBJECT(&j, NULL, DV_F("name", dv_pass_get((dv_pass_id)i)->name),
+                       DV_F("ms", plan->pass_ms[i]));
     }
     dv_json_close(&j);
     dv_status check = dv_plan_check(plan, NULL);

@@ -25,11 +25,6 @@ static const struct {
 #undef ORDER
 };
 
-const char *dv_order_name(dv_order_kind k)
-{
-    return orders[k].name;
-}
-
 int dv_order_parse(dv_order *out, const char *text)
 {
     size_t n = strcspn(text, "(");

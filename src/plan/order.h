@@ -33,7 +33,6 @@ typedef struct dv_order {
     int64_t sm, sn; // match_shard: tile rows and columns of a shard
 } dv_order;
 
-const char *dv_order_name(dv_order_kind k);
 // Parses e.g. "grouped(4)" or "row_major". Returns 0 if there is no such order,
 // or if its parameter is missing, not positive, or not expected.
 int dv_order_parse(dv_order *out, const char *text);

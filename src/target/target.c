@@ -251,10 +251,9 @@ static void put_field(dv_text *out, const dv_target *t,
 void dv_target_rects_json(dv_json *j, const char *key, const dv_core_rects *r)
 {
     dv_json_open_flat(j, key, '[');
-    for (int32_t i = 0; i < r->n; i++) {
-        int64_t v[] = {r->at[i].x0, r->at[i].y0, r->at[i].x1, r->at[i].y1};
-        dv_json_ints(j, NULL, v, 4);
-    }
+    for (int32_t i = 0; i < r->n; i++)
+        DV_JSON_INTS(j, NULL, r->at[i].x0, r->at[i].y0, r->at[i].x1,
+                     r->at[i].y1);
     dv_json_close(j);
 }
 

@@ -4,14 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-uint64_t dv_hash(uint64_t h, const void *bytes, size_t n)
-{
-    const unsigned char *b = bytes;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ b[i]) * 0x100000001b3u;
-    return h;
-}
-
 dv_status dv_comm_error(dv_comm *c, dv_status st, dv_diag *diag)
 {
     return dv_fail(diag, st, DV_NOWHERE, "%s",

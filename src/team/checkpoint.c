@@ -9,6 +9,7 @@
 // file offset, so that every rank can sum its own elements in any order.
 #define _POSIX_C_SOURCE 200809L
 #include "base/math.h"
+#include "base/random.h"
 #include "team/team.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -41,20 +42,14 @@ static int64_t offset_of(const dv_program *p, int32_t tensor)
     return off;
 }
 
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
 static uint64_t sum_row(const char *row, int64_t n, int64_t bytes, int64_t off)
 {
     uint64_t sum = 0;
     for (int64_t i = 0; i < n; i++) {
         uint64_t bits = 0;
         memcpy(&bits, row + i * bytes, (size_t)bytes);
-        sum += mix(bits + 0x9e3779b97f4a7c15u * (uint64_t)(off + i * bytes));
+        // dv_mix adds the step once more.
+        sum += dv_mix(bits + DV_RANDOM_STEP * (uint64_t)(off + i * bytes - 1));
     }
     return sum;
 }

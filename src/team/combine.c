@@ -61,22 +61,12 @@ dv_status dv_combine_run(dv_combine *c, dv_comm *comm)
 static int64_t *members_of(dv_combine *c, const dv_team *t,
                            const dv_bind *binds, int64_t rank, dv_arena *arena)
 {
-    int64_t at[DV_MAX_AXES], here[DV_MAX_AXES];
     int64_t *out = DV_NEW(arena, int64_t, c->n_members);
-    dv_grid_coords(here, t->grid, t->n_axes, rank);
-    for (int64_t m = 0; out && m < c->n_members; m++) {
-        int64_t left = m;
-        for (int a = t->n_axes - 1; a >= 0; a--) {
-            at[a] = here[a];
-            if (!binds[a].d || !binds[a].reduced)
-                continue;
-            at[a] = left % t->grid[a];
-            left /= t->grid[a];
-        }
-        out[m] = dv_grid_rank(at, t->grid, t->n_axes);
-        if (out[m] == rank)
-            c->me = m;
-    }
+    uint32_t axes = 0;
+    for (int a = 0; a < t->n_axes; a++)
+        axes |= binds[a].d && binds[a].reduced ? 1u << a : 0;
+    if (out)
+        c->me = dv_grid_members(out, t->grid, t->n_axes, rank, axes);
     return out;
 }
 

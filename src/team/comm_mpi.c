@@ -7,6 +7,7 @@
 // names the rank that was waited for. The same is done if there are more ranks
 // than cores, because MPI's blocking calls would busy-wait.
 #define _POSIX_C_SOURCE 200809L
+#include "base/clock.h"
 #include "base/mem.h"
 #include "team/comm_mpi.h"
 #include <inttypes.h>
@@ -52,13 +53,6 @@ static dv_status say(dv_mpi *m, int code, const char *doing)
     return DV_E_SYSTEM;
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 // Lets other processes run. A rank that only yields uses up its time share
 // beside processes that compute, and is then scheduled late when its message
 // arrives; a rank that sleeps is scheduled at once. Short waits only yield, and
@@ -78,7 +72,7 @@ static void let_run(const dv_mpi *m, double waited_s)
 // first call, when *start was 0.
 static int too_late(const dv_mpi *m, double *start)
 {
-    double t = now();
+    double t = dv_clock_s();
     if (*start == 0)
         *start = t;
     let_run(m, t - *start);

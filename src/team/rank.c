@@ -13,7 +13,8 @@
 // run on one process. Messages are sent before the op that needs them; its
 // interior is computed while they travel, its edges as they arrive. Everything
 // is prepared before the first run.
-#define _POSIX_C_SOURCE 200809L // declares sysconf, clock_gettime
+#define _POSIX_C_SOURCE 200809L // declares sysconf
+#include "base/clock.h"
 #include "base/fork.h"
 #include "base/math.h"
 #include "base/together.h"
@@ -23,7 +24,6 @@
 #include "team/combine.h"
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -1027,53 +1027,46 @@ void dv_rank_destroy(dv_rank *r)
     dv_arena_free(&arena);
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 // The *_timed functions add the time for packing, sending, waiting and
 // unpacking to r->exchange_s. Transfer time that overlaps computation is not
 // counted.
 static dv_status start_timed(dv_rank *r, post *e)
 {
-    double before = seconds();
+    double before = dv_clock_s();
     dv_status st = start_post(r, e);
-    r->exchange_s += seconds() - before;
+    r->exchange_s += dv_clock_s() - before;
     return st;
 }
 
 static int32_t next_timed(dv_rank *r, post *e, void *old)
 {
-    double before = seconds();
+    double before = dv_clock_s();
     int32_t i = next_message(r, e, old);
-    r->exchange_s += seconds() - before;
+    r->exchange_s += dv_clock_s() - before;
     return i;
 }
 
 static dv_status finish_timed(dv_rank *r, post *e)
 {
-    double before = seconds();
+    double before = dv_clock_s();
     dv_status st = r->comm->ops->finish(r->comm, e->wire);
-    r->exchange_s += seconds() - before;
+    r->exchange_s += dv_clock_s() - before;
     return st;
 }
 
 static dv_status combine_timed(dv_rank *r, dv_combine *sum)
 {
-    double before = seconds();
+    double before = dv_clock_s();
     dv_status st = dv_combine_run(sum, r->comm);
-    r->exchange_s += seconds() - before;
+    r->exchange_s += dv_clock_s() - before;
     return st;
 }
 
 static dv_status settle_timed(dv_rank *r, dv_diag *diag)
 {
-    double before = seconds();
+    double before = dv_clock_s();
     dv_status st = dv_comm_settle(r->comm, r->status, r->trouble, diag);
-    r->exchange_s += seconds() - before;
+    r->exchange_s += dv_clock_s() - before;
     return st;
 }
 

@@ -19,6 +19,7 @@
 #ifndef DV_TEAM_H
 #define DV_TEAM_H
 #include "base/file.h"
+#include "base/hash.h"
 #include "dist/dist.h"
 #include "exec/exec.h"
 
@@ -115,9 +116,6 @@ dv_status dv_comm_error(dv_comm *c, dv_status st, dv_diag *diag);
 // Broadcasts rank root's data to all ranks and reports a failure in `diag`.
 dv_status dv_comm_share(dv_comm *c, int64_t root, void *data, size_t bytes,
                         dv_diag *diag);
-// Extends a hash by n bytes (FNV-1a); the initial value is DV_HASH.
-#define DV_HASH ((uint64_t)0xcbf29ce484222325u)
-uint64_t dv_hash(uint64_t h, const void *bytes, size_t n);
 
 // A setting, as text, that must be the same on all ranks.
 typedef struct dv_fact {

@@ -1,4 +1,5 @@
 #include "harness/case.h"
+#include "harness/equal.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,7 @@ int case_reads_back(const dv_plan *plan)
     int ok =
         !dv_plan_parse(&read, text, strlen(text), "again", NULL, NULL, diag) ||
         case_no("the plan's text is refused: %s", dv_diag_text(diag));
-    if (ok && !dv_program_equal(plan->ops, read->ops))
+    if (ok && !same_program(plan->ops, read->ops))
         ok = case_no("the plan reads back with other ops");
     if (ok) {
         again = dv_plan_text(read);

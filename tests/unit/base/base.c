@@ -4,6 +4,7 @@
 #include "base/diag.h"
 #include "base/dtype.h"
 #include "base/json.h"
+#include "base/jsonread.h"
 #include "base/math.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -360,6 +361,47 @@ TEST(json_nesting)
     dv_text_free(&t);
 }
 
+// Returns the kind of a text that is one number, or -1 if it is refused.
+static int read_number(const char *text, dv_jval *out)
+{
+    dv_source src = {.text = text, .len = (uint32_t)strlen(text)};
+    dv_arena a = {0};
+    dv_diag *diag = dv_diag_create();
+    const dv_jval *v = NULL;
+    dv_status st = dv_json_parse(&v, &src, &a, diag);
+    assert_true(st == DV_OK || st == DV_E_SYNTAX);
+    if (st == DV_OK)
+        *out = *v;
+    dv_diag_destroy(diag);
+    dv_arena_free(&a);
+    return st == DV_OK ? (int)out->kind : -1;
+}
+
+static void json_numbers_read(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        "01",  "-01",   "00",    "1.",    "-",
+        "1e",  "1e+",   "1.5-2", "1-2",   ".5",
+        "+1",  "1.2.3", "1e5-3", "1e5e3", "1.e5",
+        "--1", "1e5.",  "-.5",   "1..2",  "123456789012345678901234.5.6",
+    };
+    dv_jval v;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(read_number(wrong[i], &v), -1);
+    assert_int_equal(read_number("-0", &v), DV_JINT);
+    assert_int_equal(read_number("-120", &v), DV_JINT);
+    assert_true(v.i == -120 && v.f == -120);
+    assert_int_equal(read_number("0.5e+2", &v), DV_JFLOAT);
+    assert_true(v.f == 50);
+    assert_int_equal(read_number("0e0", &v), DV_JFLOAT);
+    assert_int_equal(read_number("12345678901234567890", &v), DV_JFLOAT);
+    assert_true(v.f == 12345678901234567890.0);
+    assert_int_equal(read_number("0.000000000000000000000000125", &v),
+                     DV_JFLOAT);
+    assert_true(v.f == 1.25e-25);
+}
+
 // -- Checked integers --------------------------------------------------------
 
 TEST(math_checked)
@@ -551,6 +593,7 @@ int main(void)
         cmocka_unit_test(json_values),
         cmocka_unit_test(json_strings),
         cmocka_unit_test(json_nesting),
+        cmocka_unit_test(json_numbers_read),
         cmocka_unit_test(math_checked),
         cmocka_unit_test(dtype_halves),
         cmocka_unit_test(dtype_integers),

@@ -303,7 +303,7 @@ TEST(bug_reductions_seeded_with_zero)
     dv_moments_merge(&all, &part);
     dv_moments_merge(&all, &none);
     assert_true(all.max == -2 && all.min == -4 && all.prod == 8);
-    assert_true(all.sum == -6 && all.mean == -3 && all.spread == 2);
+    assert_true(all.sum == -6 && all.v.mean == -3 && all.v.spread == 2);
 }
 
 // The bits of linspace do not depend on the team; integers are not converted to
