@@ -46,8 +46,8 @@ static const config configs[] = {
 
 enum { N_CONFIGS = sizeof configs / sizeof *configs, K_BLOCKS = 8 };
 
-static const dv_as_is ways[] = {DV_LAID_OUT_ANEW, DV_LOOPS_AS_THEY_ARE,
-                                DV_AS_IT_IS};
+static const dv_nest_optimise_level ways[] = {
+    DV_NEST_OPTIMISE_ALL, DV_NEST_OPTIMISE_PACKING, DV_NEST_OPTIMISE_NONE};
 enum { N_WAYS = sizeof ways / sizeof *ways };
 
 typedef struct work {

@@ -90,19 +90,19 @@ DV_API dv_status dv_jit_create(dv_jit **out, dv_diag *diag);
 DV_API void dv_jit_destroy(dv_jit *jit);
 
 // What of a nest's layout is kept.
-typedef enum dv_as_is {
-    DV_LAID_OUT_ANEW,     // nothing: all passes run
-    DV_AS_IT_IS,          // everything
-    DV_LOOPS_AS_THEY_ARE, // loops; if it packs nothing, what is packed is
-                          // chosen, and a k right around a kernel with one k
-                          // is taken into it
-} dv_as_is;
+typedef enum dv_nest_optimise_level {
+    DV_NEST_OPTIMISE_ALL,     // nothing: all passes run
+    DV_NEST_OPTIMISE_NONE,    // everything
+    DV_NEST_OPTIMISE_PACKING, // loops; if it packs nothing, what is packed is
+                              // chosen, and a k right around a kernel with one
+                              // k is taken into it
+} dv_nest_optimise_level;
 
 typedef struct dv_contract_options {
     size_t size;
     int32_t threads;                      // 0 means 1
     int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
-    int as_is;                            // dv_as_is
+    int as_is;                            // dv_nest_optimise_level
     // A result is one chain of additions in the order of k, whatever the sizes
     // of m and n are: for tiles of a larger product.
     int one_sum;

@@ -19,8 +19,8 @@ static dv_status too_large(const dv_source *src, int64_t size, int64_t max,
                            dv_diag *diag)
 {
     dv_text a = {0}, b = {0};
-    dv_put_bytes_of_memory(&a, size);
-    dv_put_bytes_of_memory(&b, max);
+    dv_put_byte_size(&a, size);
+    dv_put_byte_size(&b, max);
     dv_status s = dv_fail(diag, DV_E_LIMIT, (dv_loc){src, DV_FILE},
                           "the file has %s%s, at most %s are read",
                           size > max + 1 ? "" : "more than ",
@@ -121,7 +121,7 @@ static void forget(const char *temp)
     }
 }
 
-void dv_writers_remove(void)
+void dv_writers_remove_temps(void)
 {
     for (int i = 0; i < MAX_PENDING; i++) {
         const char *temp = atomic_exchange(&pending[i], NULL);
@@ -230,7 +230,7 @@ static void remove_dead(const char *temp)
         close(fd);
 }
 
-int dv_writers_clean(const char *path)
+int dv_writers_remove_stale(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     size_t dir_len = (size_t)(base - path);
@@ -292,7 +292,8 @@ dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
     int direct = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
     if (!direct)
         w->temp = w->path ? joined(w->path, ".divvy-0123456701234567") : NULL;
-    if (!w->path || (!direct && (!w->temp || !dv_writers_clean(w->path)))) {
+    if (!w->path ||
+        (!direct && (!w->temp || !dv_writers_remove_stale(w->path)))) {
         writer_free(w);
         return dv_nomem(diag);
     }

@@ -29,12 +29,12 @@ const char *dv_writer_temp(dv_writer *w);
 void dv_writer_reserve(dv_writer *w, int64_t size_bytes);
 // Removes all temporary files of this process. It is async-signal-safe, for
 // handlers of signals that terminate the process.
-void dv_writers_remove(void);
+void dv_writers_remove_temps(void);
 
 // Removes temporary files of `path` left by writers that were killed; opening a
 // writer does this too. Files of live writers are locked and are kept. Returns
 // 0 if out of memory.
-int dv_writers_clean(const char *path);
+int dv_writers_remove_stale(const char *path);
 
 // Returns whether two paths name one regular file, however they are spelled.
 // The files need not exist yet.

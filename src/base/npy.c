@@ -501,9 +501,9 @@ dv_status dv_npy_read(const char *path, const char *tensor, dv_dtype dtype,
     return read_file(path, tensor, dtype, n_dims, shape, &h, data, diag);
 }
 
-dv_status dv_npy_look(const char *path, const char *tensor, dv_dtype dtype,
-                      int n_dims, const int64_t *shape, dv_npy_header *out,
-                      dv_diag *diag)
+dv_status dv_npy_read_header(const char *path, const char *tensor,
+                             dv_dtype dtype, int n_dims, const int64_t *shape,
+                             dv_npy_header *out, dv_diag *diag)
 {
     return read_file(path, tensor, dtype, n_dims, shape, out, NULL, diag);
 }

@@ -45,11 +45,11 @@ dv_status dv_npy_read(const char *path, const char *tensor, dv_dtype dtype,
                       dv_diag *diag);
 
 // Building blocks for callers that transfer the elements themselves:
-// dv_npy_look reads and checks the header of a file; dv_npy_put_header writes a
-// header.
-dv_status dv_npy_look(const char *path, const char *tensor, dv_dtype dtype,
-                      int n_dims, const int64_t *shape, dv_npy_header *out,
-                      dv_diag *diag);
+// dv_npy_read_header reads and checks the header of a file; dv_npy_put_header
+// writes a header.
+dv_status dv_npy_read_header(const char *path, const char *tensor,
+                             dv_dtype dtype, int n_dims, const int64_t *shape,
+                             dv_npy_header *out, dv_diag *diag);
 struct dv_text;
 void dv_npy_put_header(struct dv_text *t, dv_dtype dtype, int n_dims,
                        const int64_t *shape);

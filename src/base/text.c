@@ -157,7 +157,7 @@ void dv_put_double(dv_text *t, double v)
         dv_put(t, "%.*s.%s", power + 1, digits, digits + power + 1);
 }
 
-void dv_put_bytes_of_memory(dv_text *t, int64_t bytes)
+void dv_put_byte_size(dv_text *t, int64_t bytes)
 {
     static const char *const unit[] = {"", "KiB", "MiB", "GiB", "TiB", "PiB"};
     int u = 0;

@@ -19,7 +19,7 @@ void dv_put_bytes(dv_text *t, const char *bytes, size_t n);
 // locale.
 void dv_put_double(dv_text *t, double v);
 // Prints a byte count with a binary unit: 2MiB, 1.5KiB, 17.
-void dv_put_bytes_of_memory(dv_text *t, int64_t bytes);
+void dv_put_byte_size(dv_text *t, int64_t bytes);
 // Returns the string, which the caller frees with dv_release; NULL if a write
 // failed.
 char *dv_text_take(dv_text *t);

@@ -54,7 +54,7 @@ static void side_by_side(void (*part)(void *job, int32_t i), void *job,
 }
 
 #ifdef _OPENMP
-static void in_steps(const dv_together_step *steps, int count, int32_t n)
+static void in_steps(const dv_parallel_step *steps, int count, int32_t n)
 {
 #pragma omp parallel num_threads(n)
     for (int k = 0; k < count; k++) {
@@ -67,7 +67,7 @@ static void in_steps(const dv_together_step *steps, int count, int32_t n)
 #endif
 #endif
 
-void dv_together(void (*part)(void *job, int32_t i), void *job, int32_t n)
+void dv_parallel_for(void (*part)(void *job, int32_t i), void *job, int32_t n)
 {
     if (n > 1 && dv_has_threads()) {
         side_by_side(part, job, n);
@@ -77,7 +77,7 @@ void dv_together(void (*part)(void *job, int32_t i), void *job, int32_t n)
         part(job, i);
 }
 
-void dv_together_steps(const dv_together_step *steps, int count, int32_t n)
+void dv_parallel_steps(const dv_parallel_step *steps, int count, int32_t n)
 {
 #ifdef HAS_STEPS
     if (n > 1 && count > 1 && dv_has_threads()) {
@@ -86,5 +86,5 @@ void dv_together_steps(const dv_together_step *steps, int count, int32_t n)
     }
 #endif
     for (int k = 0; k < count; k++)
-        dv_together(steps[k].part, steps[k].job, n);
+        dv_parallel_for(steps[k].part, steps[k].job, n);
 }

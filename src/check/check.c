@@ -260,7 +260,7 @@ static int steps_of(const dv_tensor *t, const dv_op *o, step *steps)
 // Returns whether all combinations of the steps have different sums. A
 // sufficient condition is tested: each stride exceeds the greatest sum of all
 // smaller strides.
-static int steps_apart(step *steps, int n)
+static int points_are_distinct(step *steps, int n)
 {
     int64_t reach = 0, x;
     qsort(steps, (size_t)n, sizeof *steps, by_factor);
@@ -274,7 +274,7 @@ static int steps_apart(step *steps, int n)
 
 // Enumerates all points of the write. Returns 1 if each element is written at
 // most once, 0 if not, -1 when out of memory. Offsets are in bounds by C3.
-static int count_once(const dv_tensor *t, const dv_op *o, int64_t points)
+static int enumerate_writes(const dv_tensor *t, const dv_op *o, int64_t points)
 {
     uint8_t *seen = dv_alloc((size_t)t->n_elems);
     if (!seen)
@@ -321,9 +321,9 @@ static dv_status check_write(const checker *c, const dv_op *o)
             return dv_fail(c->diag, DV_E_CHECK, whole(c),
                            "op %s has more than 2^63 - 1 points", o->name);
     int n = steps_of(t, o, steps);
-    int once = n >= 0 && steps_apart(steps, n);
+    int once = n >= 0 && points_are_distinct(steps, n);
     if (!once && points <= t->n_elems && t->n_elems <= MAX_COUNTED)
-        once = count_once(t, o, points);
+        once = enumerate_writes(t, o, points);
     if (once < 0)
         return dv_nomem(c->diag);
     if (!once)
@@ -342,7 +342,7 @@ static dv_status check_write(const checker *c, const dv_op *o)
 // Returns an array: dead[i] is the first op of the longest repeat with 0
 // iterations that ends before op i, or i if there is none. Tensors that such a
 // repeat defines stay undefined after it.
-static int32_t *dead_loops(const dv_program *p)
+static int32_t *empty_repeats(const dv_program *p)
 {
     int32_t *dead = dv_alloc(((size_t)p->n_ops + 1) * sizeof *dead);
     for (int i = 0; dead && i <= p->n_ops; i++)
@@ -355,8 +355,8 @@ static int32_t *dead_loops(const dv_program *p)
     return dead;
 }
 
-static void unwrite(const checker *c, int32_t from, int32_t to,
-                    uint8_t *written)
+static void mark_undefined(const checker *c, int32_t from, int32_t to,
+                           uint8_t *written)
 {
     for (int i = from; i < to; i++)
         if (!c->p->ops[i].update)
@@ -366,7 +366,7 @@ static void unwrite(const checker *c, int32_t from, int32_t to,
 static dv_status check_reads(const checker *c)
 {
     uint8_t *written = dv_alloc((size_t)c->p->n_tensors);
-    int32_t *dead = dead_loops(c->p);
+    int32_t *dead = empty_repeats(c->p);
     if (!written || !dead) {
         dv_release(written);
         dv_release(dead);
@@ -391,7 +391,7 @@ static dv_status check_reads(const checker *c)
                          "op %s defines %s a second time", o->name,
                          c->p->tensors[o->write.tensor].name);
         written[o->write.tensor] = 1;
-        unwrite(c, dead[i + 1], i + 1, written);
+        mark_undefined(c, dead[i + 1], i + 1, written);
     }
     for (int i = 0; i < c->p->n_tensors && st == DV_OK; i++)
         if (c->p->tensors[i].is_output && !written[i])
@@ -405,7 +405,7 @@ static dv_status check_reads(const checker *c)
 // Returns whether op i finds the tensor written by op `from` of its group
 // resident in the core's scratchpad. C14 proves that it finds all it needs
 // there.
-static int handed_over(const checker *c, int32_t i, int read, int32_t from)
+static int is_resident_from(const checker *c, int32_t i, int read, int32_t from)
 {
     int32_t home = read < 0 ? -1 : dv_home_of(c->plan, i, read);
     return home >= 0 && c->plan->scratch.homes[home].fill == DV_FILL_WRITTEN &&
@@ -506,7 +506,7 @@ static dv_status check_apart(const checker *c, const dv_group *g,
         for (int r = -1; r < o->n_reads && st == DV_OK; r++) {
             int32_t t = r < 0 ? o->write.tensor : o->reads[r].tensor;
             if (writer[t] >= 0 && writer[t] != i &&
-                !handed_over(c, i, r, writer[t]) &&
+                !is_resident_from(c, i, r, writer[t]) &&
                 !in_same_tile(c, g, i, r, writer[t]))
                 st = dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
                              "op %s touches %s, which op %s of the same group "

@@ -36,8 +36,9 @@ typedef struct walk {
     dv_loc at;
     dv_diag *diag;
     dv_arena arena;
-    dv_swap *swaps; // the messages of this rank, one exchange per entry
-    dv_box **hand;  // per tensor: boxes received since it was last written
+    dv_op_exchange
+        *op_exchanges; // the messages of this rank, one exchange per entry
+    dv_box **hand;     // per tensor: boxes received since it was last written
     int32_t *n_hand, *cap_hand;
 } walk;
 
@@ -134,7 +135,7 @@ static int target(const walk *w, int32_t op, int64_t *begin, int64_t *end)
         if (w->t->tensors[o->write.tensor].axis[d] >= 0)
             any &= keep_index(begin, end, o, &o->write.index[d], own.dim[d]);
     for (int32_t i = 0; i < w->t->n_follows; i++) {
-        const dv_follow *f = &w->t->follows[i];
+        const dv_split_reduction *f = &w->t->follows[i];
         if (f->op != op)
             continue;
         const dv_access *a = &o->reads[f->read];
@@ -179,7 +180,7 @@ static dv_status check_cuts(const walk *w)
 static dv_status check_follows(const walk *w)
 {
     for (int32_t i = 0; i < w->t->n_follows; i++) {
-        const dv_follow *f = &w->t->follows[i];
+        const dv_split_reduction *f = &w->t->follows[i];
         const dv_op *op = &w->p->ops[f->op];
         const dv_access *a = &op->reads[f->read];
         const dv_dist *to = &w->t->tensors[op->write.tensor];
@@ -200,7 +201,7 @@ static dv_status check_follows(const walk *w)
         for (int k = 0; k < to->n_dims; k++)
             ok &= to->axis[k] != axis;
         for (int32_t k = 0; k < i && ok; k++) {
-            const dv_follow *g = &w->t->follows[k];
+            const dv_split_reduction *g = &w->t->follows[k];
             int32_t x = w->p->ops[g->op].reads[g->read].tensor;
             ok = g->op != f->op ||
                  (w->t->tensors[x].axis[g->dim] != axis && g->var != f->var);
@@ -373,7 +374,7 @@ static dv_status have_of(walk *w, int32_t tensor, cover *c)
     return DV_OK;
 }
 
-static dv_status walk_swap(walk *w, const dv_swap *s)
+static dv_status check_exchange_of_rank(walk *w, const dv_op_exchange *s)
 {
     cover c = {0};
     dv_box *need, *come = DV_NEW(&w->arena, dv_box, s->n_receives);
@@ -412,9 +413,9 @@ static dv_status walk_swap(walk *w, const dv_swap *s)
 static dv_status walk_op(walk *w, int32_t op)
 {
     const dv_op *o = &w->p->ops[op];
-    for (int32_t i = 0; i < w->t->n_swaps; i++)
-        if (w->t->swaps[i].op == op && w->t->swaps[i].repeat < 0)
-            DV_TRY(walk_swap(w, &w->swaps[i]));
+    for (int32_t i = 0; i < w->t->n_op_exchanges; i++)
+        if (w->t->op_exchanges[i].op == op && w->t->op_exchanges[i].repeat < 0)
+            DV_TRY(check_exchange_of_rank(w, &w->op_exchanges[i]));
     for (int r = 0; r < o->n_reads; r++) {
         int32_t tensor = o->reads[r].tensor;
         int seen = 0;
@@ -446,9 +447,9 @@ static dv_status walk_ops(walk *w, int32_t from, int32_t end, int32_t next)
             DV_TRY(walk_op(w, from++));
             continue;
         }
-        for (int32_t i = 0; i < w->t->n_swaps; i++)
-            if (w->t->swaps[i].repeat == next)
-                DV_TRY(walk_swap(w, &w->swaps[i]));
+        for (int32_t i = 0; i < w->t->n_op_exchanges; i++)
+            if (w->t->op_exchanges[i].repeat == next)
+                DV_TRY(check_exchange_of_rank(w, &w->op_exchanges[i]));
         int32_t stop = p->repeats[next].end_op;
         for (int64_t n = 0; n < dv_min_i64(p->repeats[next].times, 2); n++)
             DV_TRY(walk_ops(w, from, stop, next + 1));
@@ -488,12 +489,12 @@ static int same_boxes(const dv_piece *l, int32_t n, int64_t a,
 }
 
 static dv_status check_pair(const dv_plan *plan, int32_t swap, int64_t from,
-                            const dv_swap *s, int64_t to, const dv_swap *r,
-                            dv_loc at, dv_diag *diag)
+                            const dv_op_exchange *s, int64_t to,
+                            const dv_op_exchange *r, dv_loc at, dv_diag *diag)
 {
     if (same_boxes(s->sends, s->n_sends, to, r->receives, r->n_receives, from))
         return DV_OK;
-    const dv_swap *w = &plan->team.swaps[swap];
+    const dv_op_exchange *w = &plan->team.op_exchanges[swap];
     return dv_fail(diag, DV_E_CHECK, at,
                    "op %s: what rank %" PRId64 " sends to rank %" PRId64
                    " of %s is not what that receives",
@@ -513,8 +514,8 @@ static int by_rank(const dv_piece *l, int32_t n)
 
 static dv_status check_listed(const walk *w)
 {
-    for (int32_t i = 0; i < w->t->n_swaps; i++) {
-        const dv_swap *s = &w->t->swaps[i];
+    for (int32_t i = 0; i < w->t->n_op_exchanges; i++) {
+        const dv_op_exchange *s = &w->t->op_exchanges[i];
         if (!by_rank(s->sends, s->n_sends) ||
             !by_rank(s->receives, s->n_receives))
             return dv_fail(w->diag, DV_E_CHECK, dv_plan_at(w->plan, s->off),
@@ -527,12 +528,12 @@ static dv_status check_listed(const walk *w)
 
 // Gets the messages of a rank: from the plan for the plan's own rank, else
 // derived by dv_team_messages as that rank would. Returns 0 when out of memory.
-static int messages_of(const dv_plan *plan, int64_t rank, dv_swap *out,
+static int messages_of(const dv_plan *plan, int64_t rank, dv_op_exchange *out,
                        dv_arena *arena)
 {
     const dv_team *t = &plan->team;
-    for (int32_t i = 0; i < t->n_swaps; i++) {
-        out[i] = t->swaps[i];
+    for (int32_t i = 0; i < t->n_op_exchanges; i++) {
+        out[i] = t->op_exchanges[i];
         if (rank != t->rank &&
             !dv_team_messages(&out[i], plan->ops, t, i, rank, arena))
             return 0;
@@ -540,11 +541,11 @@ static int messages_of(const dv_plan *plan, int64_t rank, dv_swap *out,
     return 1;
 }
 
-static dv_status walk_rank(walk *w, int64_t rank, dv_swap *swaps)
+static dv_status walk_rank(walk *w, int64_t rank, dv_op_exchange *op_exchanges)
 {
     size_t n = (size_t)w->p->n_tensors;
     w->rank = rank;
-    w->swaps = swaps;
+    w->op_exchanges = op_exchanges;
     coords_of(w->t, rank, w->coord);
     w->arena = (dv_arena){0};
     w->hand = DV_NEW(&w->arena, dv_box *, n);
@@ -563,20 +564,20 @@ static dv_status check_all(walk *w, dv_arena *arena)
 {
     const dv_team *t = w->t;
     int64_t n = dv_team_size(t);
-    dv_swap *all = DV_NEW(arena, dv_swap, n * t->n_swaps);
+    dv_op_exchange *all = DV_NEW(arena, dv_op_exchange, n * t->n_op_exchanges);
     if (!all)
         return dv_nomem(w->diag);
     for (int64_t i = 0; i < n; i++) {
-        dv_swap *mine = all + i * t->n_swaps;
+        dv_op_exchange *mine = all + i * t->n_op_exchanges;
         if (!messages_of(w->plan, i, mine, arena))
             return dv_nomem(w->diag);
         DV_TRY(walk_rank(w, i, mine));
     }
     for (int64_t i = 0; i < n * n; i++)
-        for (int32_t k = 0; k < t->n_swaps; k++)
-            DV_TRY(check_pair(w->plan, k, i / n, &all[i / n * t->n_swaps + k],
-                              i % n, &all[i % n * t->n_swaps + k], w->at,
-                              w->diag));
+        for (int32_t k = 0; k < t->n_op_exchanges; k++)
+            DV_TRY(check_pair(
+                w->plan, k, i / n, &all[i / n * t->n_op_exchanges + k], i % n,
+                &all[i % n * t->n_op_exchanges + k], w->at, w->diag));
     return DV_OK;
 }
 
@@ -585,17 +586,17 @@ static dv_status check_all(walk *w, dv_arena *arena)
 static dv_status check_partner(const walk *w, int32_t swap, int64_t rank)
 {
     dv_arena arena = {0};
-    dv_swap other = w->t->swaps[swap];
+    dv_op_exchange other = w->t->op_exchanges[swap];
     dv_status st = DV_OK;
     if (rank != w->t->rank &&
         !dv_team_messages(&other, w->p, w->t, swap, rank, &arena))
         st = dv_nomem(w->diag);
     if (st == DV_OK)
-        st = check_pair(w->plan, swap, w->rank, &w->swaps[swap], rank, &other,
-                        w->at, w->diag);
+        st = check_pair(w->plan, swap, w->rank, &w->op_exchanges[swap], rank,
+                        &other, w->at, w->diag);
     if (st == DV_OK)
-        st = check_pair(w->plan, swap, rank, &other, w->rank, &w->swaps[swap],
-                        w->at, w->diag);
+        st = check_pair(w->plan, swap, rank, &other, w->rank,
+                        &w->op_exchanges[swap], w->at, w->diag);
     dv_arena_free(&arena);
     return st;
 }
@@ -621,11 +622,11 @@ static int64_t next_partner(const dv_piece *const *lists, const int32_t *n,
 static dv_status check_partners(const walk *w, dv_arena *arena)
 {
     const dv_team *t = w->t;
-    for (int32_t k = 0; k < t->n_swaps; k++) {
-        dv_swap own;
+    for (int32_t k = 0; k < t->n_op_exchanges; k++) {
+        dv_op_exchange own;
         if (!dv_team_messages(&own, w->p, t, k, w->rank, arena))
             return dv_nomem(w->diag);
-        const dv_swap *s = &w->swaps[k];
+        const dv_op_exchange *s = &w->op_exchanges[k];
         const dv_piece *lists[4] = {s->sends, s->receives, own.sends,
                                     own.receives};
         int32_t at[4] = {0};
@@ -639,7 +640,7 @@ static dv_status check_partners(const walk *w, dv_arena *arena)
 // Checks one rank of a large team and its messages.
 static dv_status check_rank(walk *w, int64_t rank, dv_arena *arena)
 {
-    dv_swap *mine = DV_NEW(arena, dv_swap, w->t->n_swaps);
+    dv_op_exchange *mine = DV_NEW(arena, dv_op_exchange, w->t->n_op_exchanges);
     if (!mine || !messages_of(w->plan, rank, mine, arena))
         return dv_nomem(w->diag);
     DV_TRY(walk_rank(w, rank, mine));

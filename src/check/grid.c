@@ -331,8 +331,9 @@ static dv_status check_group(const dv_plan *plan, const dv_group_grid *g,
     return st;
 }
 
-static dv_status check_free(const dv_plan *plan, int32_t group,
-                            const char *what, dv_loc at, dv_diag *diag)
+static dv_status check_nothing_resident(const dv_plan *plan, int32_t group,
+                                        const char *what, dv_loc at,
+                                        dv_diag *diag)
 {
     const dv_group *g = &plan->groups[group];
     for (int32_t i = g->first_op; i < g->end_op; i++)
@@ -347,7 +348,8 @@ dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->n_groups; i++)
         if (plan->groups[i].queue != DV_DEALT)
-            DV_TRY(check_free(plan, i, "its tiles are handed out", at, diag));
+            DV_TRY(check_nothing_resident(plan, i, "its tiles are handed out",
+                                          at, diag));
     if (!(plan->facts & DV_FACT_GRIDDED))
         return DV_OK;
     for (int32_t i = 0; i < plan->n_grids; i++) {
@@ -356,8 +358,8 @@ dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag)
             WRONG("%s does not compute on tiles", plan->target.name);
         DV_TRY(check_group(plan, g, at, diag));
         if (!g->local_shard)
-            DV_TRY(check_free(plan, g->group, "any core may have its tiles", at,
-                              diag));
+            DV_TRY(check_nothing_resident(
+                plan, g->group, "any core may have its tiles", at, diag));
     }
     return DV_OK;
 }

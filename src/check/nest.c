@@ -36,7 +36,7 @@ static int factors_of(const dv_op *o, const dv_access *of[2])
 }
 
 // Returns whether variable v has a stride of one element in the access.
-static int goes_by_one(const dv_program *p, const dv_access *a, int v)
+static int has_unit_stride(const dv_program *p, const dv_access *a, int v)
 {
     const dv_tensor *t = &p->tensors[a->tensor];
     int64_t elems = 0, row = 1, part;
@@ -53,8 +53,8 @@ static int goes_by_one(const dv_program *p, const dv_access *a, int v)
 // Checks that the levels of variable v cover all its points exactly once.
 // Levels are nested tiles; only the outermost may have a partial last tile, and
 // it may not be empty.
-static dv_status check_variable(const dv_plan *plan, const dv_sums *s, int v,
-                                dv_loc at, dv_diag *diag)
+static dv_status check_variable(const dv_plan *plan, const dv_sum_order *s,
+                                int v, dv_loc at, dv_diag *diag)
 {
     const dv_op *o = &plan->ops->ops[s->op];
     int64_t len = o->vars[v].end - o->vars[v].begin, inner = 1, reach = 1;
@@ -81,8 +81,8 @@ static dv_status check_variable(const dv_plan *plan, const dv_sums *s, int v,
     return DV_OK;
 }
 
-static dv_status check_sums(const dv_plan *plan, const dv_sums *s, dv_loc at,
-                            dv_diag *diag)
+static dv_status check_sums(const dv_plan *plan, const dv_sum_order *s,
+                            dv_loc at, dv_diag *diag)
 {
     const dv_op *o = &plan->ops->ops[s->op];
     const dv_access *factor[2] = {NULL, NULL};
@@ -102,7 +102,7 @@ static dv_status check_sums(const dv_plan *plan, const dv_sums *s, dv_loc at,
         WRONG("op %s sums in lanes, but nothing is in the kernel", o->name);
     int last = s->levels[s->n_levels - 1].var;
     for (int i = 0; i < 2; i++)
-        if (!goes_by_one(plan->ops, factor[i], last))
+        if (!has_unit_stride(plan->ops, factor[i], last))
             WRONG("op %s sums in lanes along %s, which is not side by side in "
                   "%s",
                   o->name, o->vars[last].name,
@@ -110,8 +110,8 @@ static dv_status check_sums(const dv_plan *plan, const dv_sums *s, dv_loc at,
     return DV_OK;
 }
 
-static dv_status check_pairs(const dv_plan *plan, const dv_sums *s, dv_loc at,
-                             dv_diag *diag)
+static dv_status check_pairs(const dv_plan *plan, const dv_sum_order *s,
+                             dv_loc at, dv_diag *diag)
 {
     const dv_program *p = plan->ops;
     const dv_op *o = &p->ops[s->op];
@@ -123,7 +123,7 @@ static dv_status check_pairs(const dv_plan *plan, const dv_sums *s, dv_loc at,
     if (!plan->target.matrix)
         WRONG("%s has no instructions for the matrices of %s",
               plan->target.name, o->name);
-    dv_compute in = dv_op_compute(p, o);
+    dv_compute_type in = dv_op_compute(p, o);
     int halves = t == DV_BF16 && in == DV_IN_F32;
     int whole =
         t == DV_I8 &&
@@ -155,7 +155,7 @@ dv_status dv_check_nest(const dv_plan *plan, dv_loc at, dv_diag *diag)
     if (!(plan->facts & DV_FACT_LOOPED))
         return DV_OK;
     for (int32_t i = 0; i < plan->n_sums; i++) {
-        const dv_sums *s = &plan->sums[i];
+        const dv_sum_order *s = &plan->sums[i];
         if (!plan->target.here)
             WRONG("%s is simulated and has no loops", plan->target.name);
         DV_TRY(check_sums(plan, s, at, diag));

@@ -20,7 +20,7 @@ typedef struct box {
 
 // Fails with DV_E_CHECK and a message at the location of the scratchpad home.
 __attribute__((format(printf, 3, 4))) dv_status
-dv_home_wrong(const checker *c, int32_t home, const char *form, ...);
+dv_home_fail(const checker *c, int32_t home, const char *form, ...);
 
 // Computes the box of the scratchpad home's tensor that a core holds. Returns
 // 1, 0 if the core holds nothing, or -1 if what it holds is not a box.

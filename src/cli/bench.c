@@ -109,7 +109,7 @@ static dv_status get_ready(job *j)
 
 // Measures the peak and keeps the maximum. It is called before and after the
 // runs, because other processes may use the cores for a while.
-static void see_peak(job *j)
+static void measure_peak(job *j)
 {
     double rate = 0;
     if (dv_exec_executor(j->exec) != DV_RUN_SIM)
@@ -137,7 +137,7 @@ int64_t cli_bench_copy_bytes(double bytes)
 static dv_status measure(job *j)
 {
     cli_progress progress;
-    see_peak(j);
+    measure_peak(j);
     DV_TRY(dv_exec_run(j->exec, j->diag));
     cli_progress_begin(&progress, "timing");
     double start = dv_clock_s(), now = start;
@@ -151,7 +151,7 @@ static dv_status measure(job *j)
     }
     cli_progress_end(&progress);
     cli_sort(j->seconds, j->n_runs);
-    see_peak(j);
+    measure_peak(j);
     if (dv_exec_executor(j->exec) != DV_RUN_SIM)
         j->copy =
             dv_rate_copy(cli_bench_copy_bytes(j->bytes), (int32_t)j->threads);
@@ -168,11 +168,11 @@ static dv_status measure_groups(job *j)
     double start = dv_clock_s();
     dv_status st = DV_OK;
     dv_exec_time_groups(j->exec, j->spent);
-    while (st == DV_OK && (j->n_more < j->least_runs ||
-                           (j->n_more < CLI_BENCH_MAX_RUNS &&
+    while (st == DV_OK && (j->n_group_runs < j->least_runs ||
+                           (j->n_group_runs < CLI_BENCH_MAX_RUNS &&
                             dv_clock_s() - start < j->least_s / 2))) {
         st = dv_exec_run(j->exec, j->diag);
-        j->n_more++;
+        j->n_group_runs++;
     }
     dv_exec_time_groups(j->exec, NULL);
     return st;
@@ -199,7 +199,7 @@ static void groups_json(const job *j, dv_json *w)
         const dv_group *x = &j->l.plan->groups[g];
         DV_JSON_OBJECT(w, NULL, DV_F("first_op", x->first_op),
                        DV_F("end_op", x->end_op),
-                       DV_F("seconds", j->spent[g] / (double)j->n_more),
+                       DV_F("seconds", j->spent[g] / (double)j->n_group_runs),
                        DV_F("flops", group_flops(j, g)));
     }
     dv_json_close(w);
@@ -215,7 +215,7 @@ static void groups_text(const job *j)
     printf("  group      seconds   share    GFLOP/s   ops\n");
     for (int32_t g = 0; g < j->l.plan->n_groups; g++) {
         const dv_group *x = &j->l.plan->groups[g];
-        double s = j->spent[g] / (double)j->n_more;
+        double s = j->spent[g] / (double)j->n_group_runs;
         printf("  %5d %12.4g %6.1f %% %10.4g  ", (int)g, s,
                all > 0 ? 100 * j->spent[g] / all : 0,
                s > 0 ? group_flops(j, g) / s / 1e9 : 0);
@@ -320,7 +320,7 @@ static int work(job *j, const cli_plan_args *args)
 static int work_as_rank(job *j, const char *path, cli_plan_args *args)
 {
     static cli_params params;
-    int code = cli_sets(j->c, &args->sets, &params);
+    int code = cli_parse_sets(j->c, &args->sets, &params);
     if (code < 0)
         code = cli_team_size(j->c, args);
     if (code >= 0)

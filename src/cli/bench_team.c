@@ -67,7 +67,7 @@ static double share_of(const side *s, double rate)
 }
 
 // Measures the peak on all ranks at the same time, as a run uses them.
-static dv_status see_peak(side *s)
+static dv_status measure_peak(side *s)
 {
     int64_t none = 0;
     DV_TRY(s->comm->ops->agree(s->comm, &none));
@@ -78,7 +78,7 @@ static dv_status see_peak(side *s)
     return DV_OK;
 }
 
-static dv_status see_copy(side *s)
+static dv_status measure_copy_rate(side *s)
 {
     int64_t none = 0;
     DV_TRY(s->comm->ops->agree(s->comm, &none));
@@ -198,16 +198,16 @@ static dv_status agree_on_type(side *s)
 // Runs all measurements of one rank; `ready` is the status of its preparation.
 static dv_status measure(side *s, dv_status ready)
 {
-    DV_TRY(dv_comm_settle(s->comm, ready, s->trouble, s->diag));
+    DV_TRY(dv_comm_agree_status(s->comm, ready, s->trouble, s->diag));
     DV_TRY(dv_rank_compare(s->rank, "started", s->diag));
     DV_TRY(agree_on_type(s));
-    dv_status st = see_peak(s);
+    dv_status st = measure_peak(s);
     if (st == DV_OK)
         DV_TRY(time_runs(s));
     if (st == DV_OK)
-        st = see_peak(s);
+        st = measure_peak(s);
     if (st == DV_OK)
-        st = see_copy(s);
+        st = measure_copy_rate(s);
     return st == DV_OK ? collect(s) : dv_comm_error(s->comm, st, s->diag);
 }
 
@@ -252,7 +252,7 @@ dv_status cli_bench_processes(cli_bench_job *j, const char *path,
         st = measure(&s, prepare(&s, path, args, params));
     }
     if (s.comm && s.comm->why[0])
-        cli_team_give_up(s.comm);
+        cli_team_abort(s.comm);
     release(&s);
     dv_mpi_destroy(s.comm);
     return st;

@@ -62,7 +62,7 @@ int cli_check(const cli_command *c, int argc, char **argv)
         {0}};
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
     if (code < 0)
-        code = cli_sets(c, &sets, &params);
+        code = cli_parse_sets(c, &sets, &params);
     if (code >= 0)
         return code;
     if (n_files != 1)

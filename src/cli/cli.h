@@ -97,8 +97,8 @@ int cli_put(char *text, const char *path, dv_diag *diag);
 // Checks that the file `path` that an option writes is not the file `other` of
 // the same call; either may be NULL. Returns -1 if they differ; otherwise
 // reports it and returns the exit code.
-int cli_replaces(const cli_command *c, const char *option, const char *path,
-                 const char *other, const char *what);
+int cli_check_overwrite(const cli_command *c, const char *option,
+                        const char *path, const char *other, const char *what);
 // Nonzero if --json was given. main sets it before parsing, so that usage
 // errors are reported as JSON too.
 extern int cli_json;
@@ -112,7 +112,7 @@ dv_status cli_mpi_begin(dv_diag *diag);
 void cli_mpi_end(void);
 void cli_ranks_begin(void);
 // Records a usage error of this rank, which rank 0 then reports.
-void cli_ranks_mistake(const char *text);
+void cli_ranks_usage_error(const char *text);
 // Compares the options with those of the other ranks; called by cli_parse.
 // Returns an exit code, or -1 to continue.
 int cli_ranks_compare(const cli_command *c, const cli_option *options,
@@ -129,14 +129,14 @@ int cli_rect(const char *text, dv_core_rect *out);
 // text.
 int cli_grain(const char *text, dv_grain *out);
 
-// The --set options as program parameters. cli_sets returns -1, or an exit
-// code.
+// The --set options as program parameters. cli_parse_sets returns -1, or an
+// exit code.
 typedef struct cli_params {
     char names[CLI_MAX_LIST][64];
     dv_param params[CLI_MAX_LIST];
     size_t n;
 } cli_params;
-int cli_sets(const cli_command *c, const cli_list *sets, cli_params *out);
+int cli_parse_sets(const cli_command *c, const cli_list *sets, cli_params *out);
 
 // A progress line for long work. It is shown only on a terminal, and only after
 // half a second.

@@ -18,8 +18,8 @@ dv_status cli_check_bytes(int64_t need, dv_diag *diag)
         need <= have)
         return DV_OK;
     dv_text a = {0}, b = {0};
-    dv_put_bytes_of_memory(&a, need);
-    dv_put_bytes_of_memory(&b, have);
+    dv_put_byte_size(&a, need);
+    dv_put_byte_size(&b, have);
     dv_status st = dv_fail(diag, DV_E_NOMEM, DV_NOWHERE,
                            "the tensors need %s, this machine has %s",
                            a.at ? a.at : "", b.at ? b.at : "");

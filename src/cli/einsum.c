@@ -248,7 +248,7 @@ static int create(job *j)
     }
     if (dv_target_load(&j->target, j->target_name ? j->target_name : "host",
                        j->diag) ||
-        cli_from_outside(j->target, &j->plan, j->diag))
+        cli_apply_environment(j->target, &j->plan, j->diag))
         return cli_fail(j->diag);
     o.target = j->target;
     j->plan.size = sizeof j->plan;
@@ -541,8 +541,8 @@ int cli_einsum(const cli_command *c, int argc, char **argv)
     if (code < 0 && j.random)
         code = cli_range(c, j.random, &j.low, &j.high);
     if (code < 0)
-        code = cli_replaces(c, "-o", j.out, j.target_name,
-                            "the target's description");
+        code = cli_check_overwrite(c, "-o", j.out, j.target_name,
+                                   "the target's description");
     if (code < 0 && (j.path || j.print) && (j.verify || j.time || j.out))
         code = cli_usage(c, "--%s runs nothing that --%s could be of",
                          j.path ? "path" : "print",

@@ -43,7 +43,7 @@ int cli_emit(const cli_command *c, int argc, char **argv)
     // The TT-Metalium kernels pass all tensors through main memory, one op
     // after another, so no tensor may be resident.
     if (as == 1 + DV_EMIT_TT_METALIUM && !a.options.scratch)
-        a.usual_scratch = DV_RESIDENTS_NONE;
+        a.default_scratch = DV_RESIDENTS_NONE;
     dv_diag *diag = dv_diag_create();
     cli_loaded l = {0};
     code = cli_load(c, operands[0], &a, &l, diag);

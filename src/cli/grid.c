@@ -239,7 +239,8 @@ int cli_grid(const cli_command *c, int argc, char **argv)
     int code = cli_parse(c, options, argc, argv, operands, &n_operands, 0);
     if (code >= 0)
         return code;
-    code = cli_replaces(c, "-o", a.out, a.target, "the target's description");
+    code = cli_check_overwrite(c, "-o", a.out, a.target,
+                               "the target's description");
     if (code >= 0)
         return code;
     job *j = calloc(1, sizeof *j);

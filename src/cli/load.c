@@ -18,8 +18,8 @@ static int is_plan(const char *text, size_t len)
 
 // Applies the environment variable that limits the number of cores, if the
 // target names one (such as SENCORES). --cores has precedence.
-static dv_status cores_from_outside(const dv_target *t,
-                                    dv_plan_options *options, dv_diag *diag)
+static dv_status cores_from_environment(const dv_target *t,
+                                        dv_plan_options *options, dv_diag *diag)
 {
     const char *name = t->cores_variable;
     const char *value = name[0] ? getenv(name) : NULL;
@@ -36,7 +36,7 @@ static dv_status cores_from_outside(const dv_target *t,
 
 // Applies the environment variable with the fraction of the scratchpads that
 // the back end reserves, if the target names one (such as DXP_LX_FRAC_AVAIL).
-static dv_status share_from_outside(dv_target *t, dv_diag *diag)
+static dv_status reserved_from_environment(dv_target *t, dv_diag *diag)
 {
     const char *name = t->scratch_variable;
     const char *value = name[0] ? getenv(name) : NULL;
@@ -62,7 +62,7 @@ static dv_status zero_or_one(const char *name, const char *value, int *out,
 }
 
 // Applies Torch-Spyre's other environment variables where no option is given.
-static dv_status switches_from_outside(dv_plan_options *o, dv_diag *diag)
+static dv_status torch_spyre_environment(dv_plan_options *o, dv_diag *diag)
 {
     static const struct {
         const char *name;
@@ -95,12 +95,12 @@ static dv_status switches_from_outside(dv_plan_options *o, dv_diag *diag)
     return DV_OK;
 }
 
-dv_status cli_from_outside(dv_target *t, dv_plan_options *options,
-                           dv_diag *diag)
+dv_status cli_apply_environment(dv_target *t, dv_plan_options *options,
+                                dv_diag *diag)
 {
-    DV_TRY(cores_from_outside(t, options, diag));
-    DV_TRY(share_from_outside(t, diag));
-    return t->scratch_bytes && !t->here ? switches_from_outside(options, diag)
+    DV_TRY(cores_from_environment(t, options, diag));
+    DV_TRY(reserved_from_environment(t, diag));
+    return t->scratch_bytes && !t->here ? torch_spyre_environment(options, diag)
                                         : DV_OK;
 }
 
@@ -229,9 +229,9 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
             st = dv_target_load(&out->target,
                                 args->target ? args->target : "host", diag);
         if (!options.scratch)
-            options.scratch = args->usual_scratch;
+            options.scratch = args->default_scratch;
         if (st == DV_OK)
-            st = cli_from_outside(out->target, &options, diag);
+            st = cli_apply_environment(out->target, &options, diag);
         if (st == DV_OK)
             st = dv_plan_create(&out->plan, out->program, out->target, &options,
                                 diag);
@@ -250,7 +250,7 @@ int cli_load(const cli_command *c, const char *path, const cli_plan_args *args,
 {
     static cli_params params;
     *out = (cli_loaded){0};
-    int code = cli_sets(c, &args->sets, &params);
+    int code = cli_parse_sets(c, &args->sets, &params);
     if (code >= 0)
         return code;
     if (cli_load_plan(path, args, &params, out, diag) != DV_OK)

@@ -8,8 +8,8 @@
 
 typedef struct cli_plan_args {
     const char *target, *start_at, *time_limit;
-    dv_residents usual_scratch; // value of --scratch for programs if the
-                                // option is not given
+    dv_residents default_scratch; // value of --scratch for programs if the
+                                  // option is not given
     cli_list sets, pins, allow, holes;
     dv_plan_options options;
     int team_of_ranks; // nonzero if options.team and options.rank come from
@@ -33,8 +33,8 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
                         dv_diag *diag);
 void cli_unload(cli_loaded *l);
 // Applies the environment variables that replace options that were not given.
-dv_status cli_from_outside(dv_target *t, dv_plan_options *options,
-                           dv_diag *diag);
+dv_status cli_apply_environment(dv_target *t, dv_plan_options *options,
+                                dv_diag *diag);
 
 // Fails if the program's tensors need more than the physical memory, before the
 // machine starts swapping (data.c).

@@ -85,7 +85,7 @@ static int dispatch(int argc, char **argv)
     if (argc < 2) {
         if (!cli_rank)
             help(stderr);
-        cli_ranks_mistake("a command is needed");
+        cli_ranks_usage_error("a command is needed");
         return 2;
     }
     const char *word = argv[1];
@@ -109,7 +109,7 @@ static int dispatch(int argc, char **argv)
              "there is no command %.100s; divvy --help lists them%s", word,
              dv_suggestion_text(&s, meant));
     if (cli_rank)
-        cli_ranks_mistake(text);
+        cli_ranks_usage_error(text);
     else
         fprintf(stderr, "divvy: %s\n", text);
     return 2;
@@ -117,7 +117,7 @@ static int dispatch(int argc, char **argv)
 
 // Delays the end of other ranks, because launchers kill all processes when the
 // first one ends, and rank 0 still has to write files and report errors.
-static void let_rank_0_end(void)
+static void delay_other_ranks(void)
 {
     if (cli_rank)
         nanosleep(&(struct timespec){0, 300000000}, NULL);
@@ -127,8 +127,8 @@ static void let_rank_0_end(void)
 // with its default action.
 static void on_end(int signal)
 {
-    dv_writers_remove();
-    let_rank_0_end();
+    dv_writers_remove_temps();
+    delay_other_ranks();
     raise(signal);
 }
 
@@ -156,7 +156,7 @@ int main(int argc, char **argv)
     cli_ranks_begin();
     // Only rank 0 prints; the other ranks' output is discarded.
     if (cli_rank && !freopen("/dev/null", "w", stdout)) {
-        cli_ranks_mistake("/dev/null cannot be opened");
+        cli_ranks_usage_error("/dev/null cannot be opened");
         return cli_ranks_end(3);
     }
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -170,6 +170,6 @@ int main(int argc, char **argv)
         return 3;
     }
     if (code)
-        let_rank_0_end();
+        delay_other_ranks();
     return code;
 }

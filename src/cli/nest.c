@@ -41,7 +41,7 @@ static int no_pass(const cli_command *c, const char *option, const char *name,
 }
 
 // Checks the arguments of the call. Returns -1, or an exit code.
-static int understand(const cli_command *c, args *a)
+static int check_arguments(const cli_command *c, args *a)
 {
     if (a->passes && a->list)
         return cli_usage(c, "--passes and --nest exclude each other");
@@ -152,7 +152,7 @@ static void dump(void *user, const char *pass, const dv_nest *n)
 // Returns whether the nest already has scheduling decisions or tiles.
 static int is_laid_out(const dv_nest *n)
 {
-    return dv_nest_is_decided(n) || dv_nest_is_tiled(n);
+    return dv_nest_is_scheduled(n) || dv_nest_is_tiled(n);
 }
 
 // Checks the final nest. A nest after an explicit list of passes, or straight
@@ -203,15 +203,15 @@ static dv_status optimise(job *j, dv_diag *diag)
     return st;
 }
 
-static cli_nest_how how_of(const job *j)
+static cli_nest_options how_of(const job *j)
 {
-    return (cli_nest_how){(int32_t)j->a.threads, j->a.verify, j->a.time,
-                          j->packs};
+    return (cli_nest_options){(int32_t)j->a.threads, j->a.verify, j->a.time,
+                              j->packs};
 }
 
 static dv_status run(job *j, dv_diag *diag)
 {
-    cli_nest_how how = how_of(j);
+    cli_nest_options how = how_of(j);
     return cli_nest_run(&j->r, &j->nest, &how, diag);
 }
 
@@ -219,9 +219,9 @@ static dv_status run(job *j, dv_diag *diag)
 // nest's loops do not show.
 static void explain(const job *j, dv_text *out)
 {
-    cli_nest_how how = how_of(j);
+    cli_nest_options how = how_of(j);
     dv_text more = {0};
-    cli_nest_tell(&more, &j->nest, &how);
+    cli_nest_describe(&more, &j->nest, &how);
     dv_put(out, "# %s%s\n", more.at ? "inside the kernel: " : "",
            more.at ? more.at : "kernels are called as the loops say");
     dv_text_free(&more);
@@ -299,7 +299,7 @@ static void json_operands(dv_json *w, const dv_nest *n)
         return;
     DV_JSON_OBJECT(w, "look",
                    DV_F("operand", dv_nest_operand_name(n->look - 1)),
-                   DV_F("step", n->look_step), DV_F("of", n->look_size));
+                   DV_F("step", n->index_stride), DV_F("of", n->index_count));
 }
 
 static char *as_json(const job *j)
@@ -395,9 +395,9 @@ int cli_nest(const cli_command *c, int argc, char **argv)
         {0}};
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
     if (code < 0)
-        code = cli_sets(c, &a->sets, &params);
+        code = cli_parse_sets(c, &a->sets, &params);
     if (code < 0)
-        code = understand(c, a);
+        code = check_arguments(c, a);
     if (code >= 0)
         return code;
     if (n_files != 1)

@@ -13,7 +13,7 @@
 
 typedef struct job {
     const dv_nest *n;
-    const cli_nest_how *how;
+    const cli_nest_options *how;
     cli_nest_result *r;
     void *data[DV_MAX_OPERANDS]; // allocated data of each operand, or NULL;
                                  // owned
@@ -44,11 +44,11 @@ static void fill_index(const dv_nest *n, void *data, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         dv_store(dv_nest_dtype(n, DV_IN2), data, i,
-                 (double)((i * 7 + i / 3) % dv_min_i64(n->look_size, 127)));
+                 (double)((i * 7 + i / 3) % dv_min_i64(n->index_count, 127)));
 }
 
 // Allocates an operand and fills it with generated numbers.
-static dv_status make_up(job *j, int o, dv_diag *diag)
+static dv_status generate_operand(job *j, int o, dv_diag *diag)
 {
     const dv_nest *n = j->n;
     int64_t lo, bytes = bytes_of(n, o, &lo), count = bytes / elem_bytes(n, o);
@@ -140,7 +140,7 @@ static double allowed(const dv_nest *n, double want)
     // Rounding to an integer may fall on either side.
     if (!dv_is_float(n->dtype))
         return 1 + 0x1p-20 * fabs(want);
-    dv_nest_unite(&all);
+    dv_nest_untile(&all);
     for (int i = 0; i < all.n_dims; i++)
         if (all.dims[i].type == DV_NEST_K)
             steps *= (double)all.dims[i].size;
@@ -181,20 +181,21 @@ static dv_status verify(job *j, dv_diag *diag)
     return DV_OK;
 }
 
-static dv_contract_options options_of(const cli_nest_how *how)
+static dv_contract_options options_of(const cli_nest_options *how)
 {
     return (dv_contract_options){.size = sizeof(dv_contract_options),
                                  .threads = how->threads,
-                                 .as_is = how->packs ? DV_LOOPS_AS_THEY_ARE
-                                                     : DV_AS_IT_IS};
+                                 .as_is = how->packs ? DV_NEST_OPTIMISE_PACKING
+                                                     : DV_NEST_OPTIMISE_NONE};
 }
 
-void cli_nest_tell(dv_text *out, const dv_nest *n, const cli_nest_how *how)
+void cli_nest_describe(dv_text *out, const dv_nest *n,
+                       const cli_nest_options *how)
 {
     dv_contract_options o = options_of(how);
     dv_contract *c = NULL;
     if (dv_contract_create(&c, NULL, n, &o, NULL) == DV_OK)
-        dv_contract_tell(c, out);
+        dv_contract_describe(c, out);
     dv_contract_destroy(c);
 }
 
@@ -236,14 +237,14 @@ static void summarize(job *j)
 }
 
 dv_status cli_nest_run(cli_nest_result *out, const dv_nest *n,
-                       const cli_nest_how *how, dv_diag *diag)
+                       const cli_nest_options *how, dv_diag *diag)
 {
     job j = {.n = n, .how = how, .r = out};
     *out = (cli_nest_result){0};
     dv_status st = check_memory(n, diag);
     for (int o = 0; o < DV_MAX_OPERANDS && st == DV_OK; o++)
         if (dv_nest_has(n, o))
-            st = make_up(&j, o, diag);
+            st = generate_operand(&j, o, diag);
     for (int i = 0; i < 2 && st == DV_OK; i++)
         if (!(j.work[i] = dv_alloc(bytes_of_out(n))))
             st = dv_nomem(diag);
@@ -262,7 +263,7 @@ double cli_nest_gflops(const dv_nest *n, double seconds)
 {
     dv_nest all = *n;
     double flop = dv_nest_is_product(n) || n->main == DV_PRIM_DOT ? 2 : 1;
-    dv_nest_unite(&all);
+    dv_nest_untile(&all);
     for (int i = 0; i < all.n_dims; i++)
         flop *= (double)all.dims[i].size;
     return flop / seconds / 1e9;

@@ -3,11 +3,11 @@
 #define DV_CLI_NEST_RUN_H
 #include "nest/nest.h"
 
-typedef struct cli_nest_how {
+typedef struct cli_nest_options {
     int32_t threads;
     int verify, time;
     int packs; // nonzero if the run may choose what is packed
-} cli_nest_how;
+} cli_nest_options;
 
 typedef struct cli_nest_result {
     int64_t n_out; // number of elements of the output
@@ -18,9 +18,10 @@ typedef struct cli_nest_result {
 } cli_nest_result;
 
 dv_status cli_nest_run(cli_nest_result *out, const dv_nest *n,
-                       const cli_nest_how *how, dv_diag *diag);
+                       const cli_nest_options *how, dv_diag *diag);
 // Prints one line about how kernels block a product internally, or nothing if
 // they do not.
-void cli_nest_tell(dv_text *out, const dv_nest *n, const cli_nest_how *how);
+void cli_nest_describe(dv_text *out, const dv_nest *n,
+                       const cli_nest_options *how);
 double cli_nest_gflops(const dv_nest *n, double seconds);
 #endif

@@ -223,7 +223,7 @@ int cli_rect(const char *text, dv_core_rect *out)
     return 1;
 }
 
-int cli_sets(const cli_command *c, const cli_list *sets, cli_params *out)
+int cli_parse_sets(const cli_command *c, const cli_list *sets, cli_params *out)
 {
     out->n = 0;
     for (int i = 0; i < sets->n; i++) {

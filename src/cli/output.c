@@ -23,8 +23,8 @@ int cli_put(char *text, const char *path, dv_diag *diag)
     return st == DV_OK ? 0 : cli_fail(diag);
 }
 
-int cli_replaces(const cli_command *c, const char *option, const char *path,
-                 const char *other, const char *what)
+int cli_check_overwrite(const cli_command *c, const char *option,
+                        const char *path, const char *other, const char *what)
 {
     if (!path || !other || !strcmp(path, "-") || !dv_file_same(path, other))
         return -1;
@@ -63,7 +63,7 @@ int cli_usage(const cli_command *c, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     if (cli_rank) {
-        cli_ranks_mistake(text);
+        cli_ranks_usage_error(text);
         return 2;
     }
     fprintf(stderr, "divvy %s: error[usage]: %s\nTry: divvy %s --help\n",

@@ -46,7 +46,7 @@ static int64_t capacity_of_name(const char *path)
 
 // Checks the arguments of the call and parses the numbers. Returns -1, or an
 // exit code.
-static int understand(const cli_command *c, job *j)
+static int check_arguments(const cli_command *c, job *j)
 {
     args *a = &j->a;
     dv_place_options *o = &a->options;
@@ -247,7 +247,7 @@ static int64_t weight_of(const dv_buffer *b)
 
 // Reports that not all buffers fit although --spill was not given. Returns the
 // exit code.
-static int no_fit(const job *j, dv_diag *diag)
+static int report_no_fit(const job *j, dv_diag *diag)
 {
     const dv_placement *p = j->p;
     dv_loc whole = {&j->csv.src, DV_FILE};
@@ -280,7 +280,7 @@ static int answer(job *j, dv_diag *diag)
     const char *out = j->a.out;
     int code = 0;
     if (j->n_out && !j->a.spill && !j->a.minimize)
-        return no_fit(j, diag);
+        return report_no_fit(j, diag);
     if (j->a.svg) {
         cli_draw_svg(&svg, j->p, j->csv.buffers, j->a.options.capacity_bytes);
         code = cli_put(dv_text_take(&svg), j->a.svg, diag);
@@ -358,15 +358,16 @@ int cli_place(const cli_command *c, int argc, char **argv)
     if (n_files != 1)
         return cli_usage(c, "a table of buffers is needed");
     a->file = files[0];
-    code =
-        cli_replaces(c, "--svg", a->svg, files[0], "the table that it reads");
+    code = cli_check_overwrite(c, "--svg", a->svg, files[0],
+                               "the table that it reads");
     if (code < 0)
-        code = cli_replaces(c, "--svg", a->svg, a->out, "the output of -o");
+        code =
+            cli_check_overwrite(c, "--svg", a->svg, a->out, "the output of -o");
     if (code >= 0)
         return code;
     a->options.seed = (uint64_t)seed;
     a->spill |= a->options.evict;
-    code = understand(c, &j);
+    code = check_arguments(c, &j);
     if (code >= 0)
         return code;
     dv_diag *diag = dv_diag_create();

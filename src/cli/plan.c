@@ -101,13 +101,13 @@ static void put_spans(dv_text *out, const dv_plan *plan, const dv_op *op,
         const dv_access *a = r < op->n_reads ? &op->reads[r] : &op->write;
         dv_put(out, "%s%s ",
                r ? ", " : "    spans: ", plan->ops->tensors[a->tensor].name);
-        dv_put_bytes_of_memory(out, d->whole_bytes[r]);
+        dv_put_byte_size(out, d->whole_bytes[r]);
         dv_put(out, " -> ");
-        dv_put_bytes_of_memory(out, d->spans_bytes[r]);
+        dv_put_byte_size(out, d->spans_bytes[r]);
     }
     if (plan->target.span_limit_bytes) {
         dv_put(out, "; the limit is ");
-        dv_put_bytes_of_memory(out, plan->target.span_limit_bytes);
+        dv_put_byte_size(out, plan->target.span_limit_bytes);
     }
     dv_put(out, "\n");
 }
@@ -117,7 +117,7 @@ static void put_sums(dv_text *out, const dv_plan *plan, int32_t i)
 {
     const dv_op *op = &plan->ops->ops[i];
     for (int32_t k = 0; k < plan->n_sums; k++) {
-        const dv_sums *s = &plan->sums[k];
+        const dv_sum_order *s = &plan->sums[k];
         if (s->op != i)
             continue;
         dv_put(out, "    sums in every tile alike:");
@@ -168,7 +168,7 @@ static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
                                   "by itself: "
                                 : "    next best: ");
         put_splits(out, op, d->runner);
-        dv_put(out, ", %.4g us\n", d->runner_us);
+        dv_put(out, ", %.4g us\n", d->runner_up_us);
     }
     if (d->candidates)
         dv_put(out,
@@ -176,9 +176,9 @@ static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
                " ruled out by the span limit\n",
                d->candidates, d->over_span);
     for (int v = 0; v < op->n_vars; v++) {
-        if (d->why_whole[v])
+        if (d->why_undivided[v])
             dv_put(out, "    %s stays whole: %s\n", op->vars[v].name,
-                   d->why_whole[v]);
+                   d->why_undivided[v]);
         if (d->forced[v] > 1)
             dv_put(out, "    %s: the span limit demands %" PRId64 " slices\n",
                    op->vars[v].name, d->forced[v]);
@@ -206,7 +206,7 @@ static void explain_sticks(dv_text *out, const dv_plan *plan)
     if (n == 0)
         return;
     dv_put(out, "sticks: %" PRId64 " move%s of ", n, n > 1 ? "s" : "");
-    dv_put_bytes_of_memory(out, bytes);
+    dv_put_byte_size(out, bytes);
     dv_put(out, " to bring operands in line, %s\n",
            plan->sticks_exact ? "no choice needs less"
                               : "of the choices that were tried the least");
@@ -254,10 +254,11 @@ int cli_plan(const cli_command *c, int argc, char **argv)
         return code;
     if (n_files != 1)
         return cli_usage(c, "a program or a plan is needed");
-    code = cli_replaces(c, "-o", output, files[0], "the file that it reads");
+    code = cli_check_overwrite(c, "-o", output, files[0],
+                               "the file that it reads");
     if (code < 0)
-        code = cli_replaces(c, "-o", output, args.target,
-                            "the target's description");
+        code = cli_check_overwrite(c, "-o", output, args.target,
+                                   "the target's description");
     if (code >= 0)
         return code;
     int code_too = w.dump_after && !strcmp(w.dump_after, "jit");

@@ -52,7 +52,7 @@ void cli_ranks_begin(void)
         cli_mpi_begin(NULL);
 }
 
-void cli_ranks_mistake(const char *text)
+void cli_ranks_usage_error(const char *text)
 {
     snprintf(mistake, sizeof mistake, "%s", text);
 }
@@ -60,7 +60,7 @@ void cli_ranks_mistake(const char *text)
 enum { MAX_FACTS = 2048 };
 
 typedef struct facts {
-    dv_fact at[MAX_FACTS];
+    dv_setting at[MAX_FACTS];
     int32_t n;
     char numbers[128][24]; // values that are numbers, as text
     char names[128][40];   // option names with their dashes
@@ -70,7 +70,7 @@ typedef struct facts {
 static void add(facts *f, const char *name, const char *value)
 {
     if (f->n < MAX_FACTS)
-        f->at[f->n++] = (dv_fact){name, value};
+        f->at[f->n++] = (dv_setting){name, value};
 }
 
 static const char *number(facts *f, int64_t value)
@@ -170,7 +170,7 @@ static int meet(const facts *f, int wrong)
     else if (wrong)
         own = dv_fail(mine, DV_E_USAGE, DV_NOWHERE, "%s", mistake);
     if (st == DV_OK)
-        st = dv_comm_settle(comm, own, mine, diag);
+        st = dv_comm_agree_status(comm, own, mine, diag);
     if (st == DV_OK)
         st = dv_comm_compare(comm, f->at, f->n, "started", diag);
     int code = st == DV_OK ? -1 : dv_status_exit(st);

@@ -158,7 +158,7 @@ static int is_team(const cli_job *j)
 
 // Returns the traffic that the simulator counted, or NULL if nothing was
 // simulated.
-static const dv_moved *moved_of(const cli_job *j)
+static const dv_sim_traffic *moved_of(const cli_job *j)
 {
     return j->exec && !is_team(j) ? dv_exec_moved(j->exec) : NULL;
 }
@@ -207,7 +207,7 @@ static void report_json(const cli_job *j)
     } else {
         dv_json_null(&w, "verify");
     }
-    const dv_moved *moved = moved_of(j);
+    const dv_sim_traffic *moved = moved_of(j);
     if (moved)
         DV_JSON_OBJECT(
             &w, "moved", DV_F("hbm_read_elements", moved->read_elems),
@@ -250,7 +250,7 @@ static void report_text(const cli_job *j)
            j->l.plan->n_groups == 1 ? "" : "s", j->seconds);
     report_made_up(j);
     printf("\n");
-    const dv_moved *moved = moved_of(j);
+    const dv_sim_traffic *moved = moved_of(j);
     if (!j->l.plan->target.here && is_team(j))
         printf("  the ranks of the team run on this machine; %s is not "
                "simulated\n",
@@ -347,11 +347,11 @@ int cli_run_report(const cli_job *j)
 static int check_paths(const cli_job *j, const char *program,
                        const char *target)
 {
-    int code = cli_replaces(j->c, "--checkpoint", j->checkpoint, program,
-                            "the program");
+    int code = cli_check_overwrite(j->c, "--checkpoint", j->checkpoint, program,
+                                   "the program");
     if (code < 0)
-        code = cli_replaces(j->c, "--checkpoint", j->checkpoint, target,
-                            "the target's description");
+        code = cli_check_overwrite(j->c, "--checkpoint", j->checkpoint, target,
+                                   "the target's description");
     for (int i = 0; i < j->out.n && code < 0; i++) {
         const char *path = strchr(j->out.at[i], '=');
         path = path ? path + 1 : NULL;
@@ -361,16 +361,16 @@ static int check_paths(const cli_job *j, const char *program,
                     {target, "the target's description"},
                     {j->resume, "the checkpoint that the run resumes from"}};
         for (size_t k = 0; k < sizeof read / sizeof *read && code < 0; k++)
-            code =
-                cli_replaces(j->c, "--out", path, read[k].path, read[k].what);
+            code = cli_check_overwrite(j->c, "--out", path, read[k].path,
+                                       read[k].what);
         if (code < 0)
-            code = cli_replaces(j->c, "--checkpoint", j->checkpoint, path,
-                                "an output");
+            code = cli_check_overwrite(j->c, "--checkpoint", j->checkpoint,
+                                       path, "an output");
     }
     for (int i = 0; i < j->in.n && code < 0; i++) {
         const char *path = strchr(j->in.at[i], '=');
-        code = cli_replaces(j->c, "--checkpoint", j->checkpoint,
-                            path ? path + 1 : NULL, "an input");
+        code = cli_check_overwrite(j->c, "--checkpoint", j->checkpoint,
+                                   path ? path + 1 : NULL, "an input");
     }
     return code;
 }

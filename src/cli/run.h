@@ -51,5 +51,5 @@ int cli_team_run(cli_job *j, const char *path, cli_plan_args *args);
 // Returns -1, or an exit code.
 int cli_team_size(const cli_command *c, cli_plan_args *args);
 // Reports why communication failed and aborts the MPI job. Does not return.
-void cli_team_give_up(dv_comm *comm);
+void cli_team_abort(dv_comm *comm);
 #endif

@@ -62,7 +62,7 @@ int cli_team_options(cli_job *j)
 
 static dv_status settle(team *t, dv_status st)
 {
-    return dv_comm_settle(t->comm, st, t->mine, t->j->diag);
+    return dv_comm_agree_status(t->comm, st, t->mine, t->j->diag);
 }
 
 static dv_status check_pairs(const cli_job *j, dv_diag *diag)
@@ -166,7 +166,7 @@ static dv_status step(void *user, int32_t repeat, int64_t round, dv_status mine,
     if (round % (j->every ? j->every : 1) != 0 ||
         round == j->p->repeats[repeat].times)
         return DV_OK;
-    DV_TRY(dv_comm_settle(t->comm, mine, trouble, diag));
+    DV_TRY(dv_comm_agree_status(t->comm, mine, trouble, diag));
     return dv_checkpoint_save(t->rank, j->checkpoint, repeat, round, diag);
 }
 
@@ -238,11 +238,11 @@ static dv_status work(team *t, const char *path, const cli_plan_args *args,
 
 // Prints the communication error, gives the other ranks a moment to do the
 // same, and aborts the job.
-void cli_team_give_up(dv_comm *comm)
+void cli_team_abort(dv_comm *comm)
 {
     fprintf(stderr, "divvy: error[system]: %s\n", comm->why);
     fflush(stderr);
-    dv_writers_remove();
+    dv_writers_remove_temps();
     nanosleep(&(struct timespec){0, 500000000}, NULL);
     dv_mpi_abort(comm, dv_status_exit(DV_E_SYSTEM));
 }
@@ -263,7 +263,7 @@ int cli_team_run(cli_job *j, const char *path, cli_plan_args *args)
 {
     static cli_params params;
     team t = {.j = j};
-    int code = cli_sets(j->c, &args->sets, &params);
+    int code = cli_parse_sets(j->c, &args->sets, &params);
     if (code < 0)
         code = cli_team_size(j->c, args);
     if (code >= 0)
@@ -276,7 +276,7 @@ int cli_team_run(cli_job *j, const char *path, cli_plan_args *args)
     if (st == DV_OK)
         st = work(&t, path, args, &params, &code);
     if (t.comm && t.comm->why[0])
-        cli_team_give_up(t.comm);
+        cli_team_abort(t.comm);
     if (st != DV_OK)
         code = cli_fail(j->diag);
     // Otherwise the report has already printed the warnings.

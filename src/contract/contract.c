@@ -17,7 +17,7 @@ static dv_status check(const dv_nest *n, const dv_contract_options *o,
     dv_loc at = {n->src, n->off};
     if (o->threads < 0 || o->threads > CT_MAX_THREADS)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%d threads", o->threads);
-    if (o->as_is < 0 || o->as_is > DV_LOOPS_AS_THEY_ARE)
+    if (o->as_is < 0 || o->as_is > DV_NEST_OPTIMISE_PACKING)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "as_is is %d", o->as_is);
     DV_TRY(dv_nest_check(n, diag));
     DV_TRY(ct_check_operands(n, diag));
@@ -94,7 +94,7 @@ static void pack_loops(dv_contract *c, const dv_nest_options *options)
 {
     enum { INPUTS = 1 << DV_IN0 | 1 << DV_IN1 };
     dv_nest packed, taken;
-    if (dv_nest_packed(&c->n) || dv_nest_is_plain(&c->n, NULL))
+    if (dv_nest_packed(&c->n) || dv_nest_is_gemm(&c->n, NULL))
         return;
     dv_nest_copy(&packed, &c->n);
     dv_nest_copy(&taken, &c->n);
@@ -111,13 +111,13 @@ static dv_status optimise(dv_contract *c, const dv_isa *isa,
                           const dv_contract_options *o, dv_diag *diag)
 {
     dv_nest_options options = options_of(c, isa, o);
-    if (o->as_is == DV_LOOPS_AS_THEY_ARE && !c->n.narrow) {
+    if (o->as_is == DV_NEST_OPTIMISE_PACKING && !c->n.narrow) {
         pack_loops(c, &options);
         return DV_OK;
     }
     if (c->n.k_order == DV_K_AS_IT_IS)
-        return dv_sums_lay(&c->n, &c->k_block, &options, diag);
-    dv_nest_unite(&c->n);
+        return dv_sums_schedule(&c->n, &c->k_block, &options, diag);
+    dv_nest_untile(&c->n);
     for (int i = 0; i < c->n.n_dims; i++)
         c->n.dims[i].exec = DV_NEST_SEQ;
     return dv_nest_optimise(&c->n, dv_nest_list("best"), &options, diag);
@@ -126,7 +126,7 @@ static dv_status optimise(dv_contract *c, const dv_isa *isa,
 static dv_status build(dv_contract *c, dv_jit *jit,
                        const dv_contract_options *o, dv_diag *diag)
 {
-    int bad, plain = dv_nest_is_plain(&c->n, NULL);
+    int bad, plain = dv_nest_is_gemm(&c->n, NULL);
     DV_TRY(dv_nest_check_order(&c->n, diag));
     DV_TRY(dv_nest_form_of(&c->n, &c->form, diag));
     // If the nest is kept as it is, k may be a loop around products that
@@ -149,26 +149,26 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     c->zero_first = c->n.first == DV_PRIM_ZERO;
     c->relu_last = c->n.last == DV_PRIM_RELU;
     c->points = c->form.row < 0 && c->form.col < 0 && !c->form.n_k;
-    c->on_way = !plain && dv_nest_form_packs_on_way(&c->n, &c->form);
+    c->on_way = !plain && dv_nest_kernel_packs(&c->n, &c->form);
     c->ahead = c->on_way ? c->form.in_col : c->form.in_row;
-    DV_TRY(ct_lay_prims(c, diag));
+    DV_TRY(ct_layout_prims(c, diag));
     c->panel_vectors = dv_nest_panel_vectors(
         &c->n, is_wide(isa) ? isa->panel_vectors : 6, (double)c->col.size,
         (double)c->k_size[0], o->l1_bytes ? o->l1_bytes : isa->l1_bytes);
-    if (!ct_lay_loops(c))
+    if (!ct_layout_loops(c))
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
                        "there are too many turns to share");
     if (c->n.combine && (c->form.pack[DV_OUT] != DV_FORM_NEVER || c->points ||
-                         !ct_lay_parts(c)))
+                         !ct_layout_parts(c)))
         return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
                        "nest %s combines parts of what it packs, or too much",
                        c->n.name);
-    ct_stream(c, isa, o);
-    ct_lay_panels(c);
+    ct_choose_streaming(c, isa, o);
+    ct_layout_panels(c);
     if (!plain)
-        ct_bring(c, isa, o);
+        ct_choose_copy_ahead(c, isa, o);
     for (int i = 0; i < DV_N_OPERANDS && !c->points; i++)
-        if (!ct_lay_buffer(c, i))
+        if (!ct_layout_buffer(c, i))
             return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
                            "%s is too large to be packed",
                            dv_nest_operand_name(i));
@@ -185,7 +185,7 @@ static dv_status build(dv_contract *c, dv_jit *jit,
         if (c->form.pack[i] != DV_FORM_NEVER &&
             !(c->on_way && i == c->form.in_col))
             DV_TRY(ct_make_mover(c, jit, i, diag));
-    ct_join(c);
+    ct_merge_inner_loop(c);
     return ct_make_kernels(c, jit, diag);
 }
 
@@ -196,7 +196,7 @@ static dv_status make_kernels(dv_contract *c, dv_jit *jit,
                               const dv_contract *other, ct_types types,
                               const dv_contract_options *o, dv_diag *diag)
 {
-    int keeps = o->as_is == DV_AS_IT_IS && types != CT_NARROW;
+    int keeps = o->as_is == DV_NEST_OPTIMISE_NONE && types != CT_NARROW;
     int product = dv_nest_is_product(&c->n);
     if (other)
         c->k_block = other->k_block;
@@ -255,9 +255,9 @@ dv_status dv_contract_create_in(dv_contract **out, dv_jit *jit,
     return make(out, jit, n, NULL, o, diag);
 }
 
-dv_status dv_contract_like(dv_contract **out, dv_jit *jit,
-                           const dv_contract *other,
-                           const dv_contract_options *options, dv_diag *diag)
+dv_status dv_contract_clone(dv_contract **out, dv_jit *jit,
+                            const dv_contract *other,
+                            const dv_contract_options *options, dv_diag *diag)
 {
     return make(out, jit, &other->n, other, options, diag);
 }
@@ -290,11 +290,11 @@ typedef struct spot {
 
 // Runs kernels that pack the columns' operand themselves, one panel after the
 // other.
-static void multiply_on_way(const dv_contract *c, ct_thread *t, const spot *s)
+static void multiply_packing(const dv_contract *c, ct_thread *t, const spot *s)
 {
-    int rest = ct_is_rest(t, &c->col), way = ct_k_way(c, t);
+    int rest = ct_is_tail(t, &c->col), way = ct_k_variant(c, t);
     const ct_kernel *k =
-        &c->kernels[ct_is_rest(t, &c->row)][rest][way][s->first][s->last];
+        &c->kernels[ct_is_tail(t, &c->row)][rest][way][s->first][s->last];
     const ct_cut *cut = &c->cols[rest];
     const unsigned char *col = s->at[c->form.in_col];
     unsigned char *out = s->at[DV_OUT];
@@ -315,7 +315,7 @@ static void multiply_on_way(const dv_contract *c, ct_thread *t, const spot *s)
 // the rows of this one; otherwise the kernel prefetches them itself. Each row
 // is on a page of its own, and prefetching all rows together overlaps their
 // address translations, which would otherwise be waited for one by one.
-static void ask_elsewhere(const dv_contract *c, const spot *s, int64_t k)
+static void prefetch_next_rows(const dv_contract *c, const spot *s, int64_t k)
 {
     const unsigned char *p = s->next;
     if (p == s->at[c->form.in_row] + c->row.size * c->es)
@@ -327,18 +327,18 @@ static void ask_elsewhere(const dv_contract *c, const spot *s, int64_t k)
 // Runs a kernel on rows in a local block, which the previous call has filled;
 // the kernel fills the other block for the next call. If the previous call
 // filled it with other rows, they are copied here.
-static void multiply_brought(const dv_contract *c, ct_thread *t, const spot *s)
+static void multiply_copied(const dv_contract *c, ct_thread *t, const spot *s)
 {
     const unsigned char *row = s->at[c->form.in_row];
     unsigned char *block = t->buffer[c->form.in_row];
-    unsigned char *here = block + t->half * c->near_bytes;
+    unsigned char *here = block + t->half * c->ahead_bytes;
     size_t bytes = (size_t)(c->row.size * c->es);
     for (int64_t i = 0; t->brought != row && i < c->k_size[0]; i++)
         memcpy(here + (size_t)i * bytes, row + i * c->ask_step, bytes);
     t->half ^= 1;
     t->brought = s->next;
     dv_gemm_args args = {.next = s->next,
-                         .pack_a = block + t->half * c->near_bytes};
+                         .pack_a = block + t->half * c->ahead_bytes};
     c->kernels[0][0][0][s->first][s->last].run[0](here, s->at[c->form.in_col],
                                                   s->at[DV_OUT], &args);
 }
@@ -362,23 +362,23 @@ static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
         return;
     }
     if (c->on_way) {
-        multiply_on_way(c, t, s);
+        multiply_packing(c, t, s);
         return;
     }
-    if (c->near_bytes) {
-        multiply_brought(c, t, s);
+    if (c->ahead_bytes) {
+        multiply_copied(c, t, s);
         return;
     }
-    int rest = ct_is_rest(t, &c->col), way = ct_k_way(c, t);
+    int rest = ct_is_tail(t, &c->col), way = ct_k_variant(c, t);
     const ct_kernel *k =
-        &c->kernels[ct_is_rest(t, &c->row)][rest][way][s->first][s->last];
+        &c->kernels[ct_is_tail(t, &c->row)][rest][way][s->first][s->last];
     const ct_cut *cut = &c->cols[rest];
     const unsigned char *row = s->at[c->form.in_row];
     const unsigned char *col = s->at[c->form.in_col];
     unsigned char *out = s->at[DV_OUT];
     int64_t k_bytes = c->k_size[way] * c->es;
     if (c->ask_step)
-        ask_elsewhere(c, s, c->k_size[way]);
+        prefetch_next_rows(c, s, c->k_size[way]);
     for (int r = 0; r < cut->n; r++)
         for (int32_t i = 0; i < cut->count[r]; i++) {
             k->run[r](row, col, out, NULL);
@@ -405,7 +405,7 @@ static void turn(const dv_contract *c, ct_thread *t, int l, int pack,
     }
     inside(c, t, l + 1, &w);
     if (pack >> DV_OUT & 1)
-        ct_put_back(c, t, s->at[DV_OUT]);
+        ct_unpack(c, t, s->at[DV_OUT]);
 }
 
 // Runs the loops from l on, recursively, and inside them the kernel.
@@ -413,17 +413,18 @@ static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
 {
     // All loops are shared, so one element is left to compute.
     if (l == c->n_loops && c->points)
-        ct_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], 1,
-                  s->first, s->last);
+        ct_sum_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], 1,
+                      s->first, s->last);
     else if (l == c->n_loops)
         multiply(c, t, s);
     if (l == c->n_loops)
         return;
     const ct_loop *p = &c->loops[l];
-    int64_t from, n = ct_turns(t, p->size, p->whole, p->unit, p->outer, &from);
+    int64_t from,
+        n = ct_iterations(t, p->size, p->whole, p->unit, p->outer, &from);
     if (c->points && l == c->n_loops - 1) {
-        ct_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], n,
-                  s->first, s->last);
+        ct_sum_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], n,
+                      s->first, s->last);
         return;
     }
     spot w = *s;
@@ -445,8 +446,8 @@ static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
 
 // Runs iteration number `share` of all shared loops together. A tile beyond the
 // end of its dimension is skipped.
-static void do_share(const dv_contract *c, ct_thread *t, int64_t share,
-                     const spot *s)
+static void run_share(const dv_contract *c, ct_thread *t, int64_t share,
+                      const spot *s)
 {
     spot w = *s;
     int64_t index[DV_NEST_MAX_DIMS];
@@ -489,9 +490,9 @@ void ct_part(dv_contract *c, int32_t thread, const void *in0, const void *in1,
         s.at[o] = t->buffer[o];
     }
     for (int64_t i = begin; i < end; i++)
-        do_share(c, t, i, &s);
+        run_share(c, t, i, &s);
     if (c->top_pack >> DV_OUT & 1)
-        ct_put_back(c, t, out);
+        ct_unpack(c, t, out);
     if (c->streams) // makes non-temporal stores visible to other threads
         atomic_thread_fence(memory_order_seq_cst);
 }
@@ -517,8 +518,8 @@ void ct_member(dv_contract *c, int32_t i, const void *in0, const void *in1,
     if (!is_one_plan(c))
         ct_part(c, i, in0, in1, out);
     else if (i < dv_gemm_plan_busy(c->plans[0]))
-        dv_gemm_member(c->plans[0], i, in[c->form.in_row], in[c->form.in_col],
-                       out, &args);
+        dv_gemm_run_thread(c->plans[0], i, in[c->form.in_row],
+                           in[c->form.in_col], out, &args);
 }
 
 int32_t ct_busy(const dv_contract *c)

@@ -37,9 +37,9 @@ dv_status dv_contract_create_in(dv_contract **out, dv_jit *jit,
                                 dv_diag *diag);
 // Creates a copy of a contraction that was made with the same options, with its
 // own buffers. The nest is not scheduled again.
-dv_status dv_contract_like(dv_contract **out, dv_jit *jit,
-                           const dv_contract *other,
-                           const dv_contract_options *options, dv_diag *diag);
+dv_status dv_contract_clone(dv_contract **out, dv_jit *jit,
+                            const dv_contract *other,
+                            const dv_contract_options *options, dv_diag *diag);
 // Sets the bias for later runs of a nest with `bias`: contiguous values of the
 // nest's type. Only plain GEMMs can have a bias; creating others fails with
 // DV_E_NEST.
@@ -50,8 +50,8 @@ void dv_contract_bias(dv_contract *c, const void *values);
 // Returns 0 if this contraction cannot call it.
 typedef void (*dv_contract_block)(void *user, void *out, int32_t rows,
                                   int32_t cols);
-int dv_contract_then(dv_contract *c, dv_contract_block then, void *user);
+int dv_contract_on_block(dv_contract *c, dv_contract_block then, void *user);
 // Prints how the GEMM plan of a plain product tiles it, as one line without a
 // newline. Prints nothing for other contractions, whose nest shows everything.
-void dv_contract_tell(const dv_contract *c, dv_text *out);
+void dv_contract_describe(const dv_contract *c, dv_text *out);
 #endif

@@ -19,16 +19,17 @@ static ct_prim prim_of(const dv_contract *c, int dim)
 
 int64_t ct_size_in_way(const dv_contract *c, int i, int way)
 {
-    int rest = (way & 1 && c->k_rest[0] == i) || (way & 2 && c->k_rest[1] == i);
+    int rest =
+        (way & 1 && c->k_tails[0] == i) || (way & 2 && c->k_tails[1] == i);
     return rest ? c->k[i].rest : c->k[i].size;
 }
 
-dv_status ct_lay_prims(dv_contract *c, dv_diag *diag)
+dv_status ct_layout_prims(dv_contract *c, dv_diag *diag)
 {
     int ways = 0;
     c->row = prim_of(c, c->form.row);
     c->col = prim_of(c, c->form.col);
-    c->k_rest[0] = c->k_rest[1] = -1;
+    c->k_tails[0] = c->k_tails[1] = -1;
     for (int i = 0; i < c->form.n_k; i++) {
         c->k[i] = prim_of(c, c->form.k[i]);
         if (!c->k[i].rest)
@@ -36,9 +37,9 @@ dv_status ct_lay_prims(dv_contract *c, dv_diag *diag)
         if (ways == 2)
             return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
                            "more than 2 k of the kernel do not divide");
-        c->k_rest[ways++] = i;
+        c->k_tails[ways++] = i;
     }
-    for (int way = 0; way < CT_K_WAYS; way++) {
+    for (int way = 0; way < CT_K_VARIANTS; way++) {
         c->k_size[way] = 1;
         for (int i = 0; i < c->form.n_k; i++)
             if (!dv_mul_i64(&c->k_size[way], c->k_size[way],
@@ -54,7 +55,7 @@ dv_status ct_lay_prims(dv_contract *c, dv_diag *diag)
     return DV_OK;
 }
 
-int ct_lay_loops(dv_contract *c)
+int ct_layout_loops(dv_contract *c)
 {
     int shared = 0;
     c->n_loops = c->form.n_loops;
@@ -86,7 +87,7 @@ int ct_lay_loops(dv_contract *c)
 // Computes the layout of the partial results of the parts of k: one dense
 // result after the other, each with the kernel's columns contiguous. Returns 0
 // if they are too large.
-int ct_lay_parts(dv_contract *c)
+int ct_layout_parts(dv_contract *c)
 {
     int order[DV_NEST_MAX_DIMS], n = 0;
     int64_t step = 1;
@@ -99,7 +100,7 @@ int ct_lay_parts(dv_contract *c)
             order[n++] = i;
     for (int i = 0; i < n; i++) {
         const dv_nest_dim *d = &c->n.dims[order[i]];
-        int64_t size = dv_nest_whole(d);
+        int64_t size = dv_nest_untiled_size(d);
         for (int j = order[i]; j >= 0; j = c->tiles.outer[j])
             if (!dv_mul_i64(&c->part_step[j], step, c->tiles.unit[j]))
                 return 0;
@@ -146,9 +147,9 @@ static ct_cut cut_rows(int64_t n, int32_t most)
     return out;
 }
 
-void ct_lay_panels(dv_contract *c)
+void ct_layout_panels(dv_contract *c)
 {
-    int in_panels = !c->form.col_turned;
+    int in_panels = !c->form.col_transposed;
     c->panels = c->form.pack[c->form.in_col] != DV_FORM_NEVER;
     for (int rest = 0; rest < 2; rest++) {
         int64_t cols = rest ? c->col.rest : c->col.size;
@@ -168,7 +169,7 @@ void ct_lay_panels(dv_contract *c)
 // Computes the layout of operand o in its packing buffer: blocks of the kernel
 // in the order in which the loops inside the packing loop visit them. Returns 0
 // if the buffer is too large.
-int ct_lay_buffer(dv_contract *c, int o)
+int ct_layout_buffer(dv_contract *c, int o)
 {
     const dv_nest_form *f = &c->form;
     int at = f->pack[o];
@@ -176,7 +177,7 @@ int ct_lay_buffer(dv_contract *c, int o)
         // Rows that a kernel copies for the next call need two blocks, used
         // alternately.
         if (o == f->in_row)
-            c->buffer_bytes[o] = dv_round_up(2 * c->near_bytes, 256);
+            c->buffer_bytes[o] = dv_round_up(2 * c->ahead_bytes, 256);
         return 1;
     }
     // All shared loops are run as one, so operands are packed inside them; and
@@ -197,7 +198,7 @@ int ct_lay_buffer(dv_contract *c, int o)
     int64_t elems = o == DV_OUT      ? cols * c->row.size + 64 / c->es
                     : o == f->in_col ? cols * c->k_size[0]
                                      : c->row.size * c->k_size[0];
-    int in_tiles = o == DV_OUT && c->near_bytes;
+    int in_tiles = o == DV_OUT && c->ahead_bytes;
     if (in_tiles)
         elems = cols * c->tile_rows;
     // In the buffer of the output, loops with unit stride in the tensor come

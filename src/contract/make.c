@@ -9,7 +9,7 @@ enum { MAX_STEP = DV_FORM_MAX_STEP, CHUNK = 8 };
 
 static int n_ways(const dv_contract *c)
 {
-    return c->k_rest[1] >= 0 ? 4 : c->k_rest[0] >= 0 ? 2 : 1;
+    return c->k_tails[1] >= 0 ? 4 : c->k_tails[0] >= 0 ? 2 : 1;
 }
 
 static int64_t stride_of(const dv_contract *c, int dim, int operand)
@@ -31,8 +31,8 @@ static int is_far(const dv_contract *c, int operand)
 static int asks(const dv_contract *c)
 {
     const dv_nest_form *f = &c->form;
-    return f->pack[f->in_row] == DV_FORM_NEVER && f->row_turned &&
-           !f->col_turned && is_far(c, f->in_row);
+    return f->pack[f->in_row] == DV_FORM_NEVER && f->row_transposed &&
+           !f->col_transposed && is_far(c, f->in_row);
 }
 
 // Returns whether the stride between micro-tiles of packed results is too large
@@ -51,15 +51,17 @@ static int is_too_far(const dv_contract *c, int64_t tile)
 // kernel call has filled. This is done if the rows of k are on more pages than
 // the TLB holds. Results are then packed by micro-tiles, with those that make
 // up a line of the output next to each other.
-void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
+void ct_choose_copy_ahead(dv_contract *c, const dv_isa *isa,
+                          const dv_contract_options *o)
 {
     const dv_nest_form *f = &c->form;
     int64_t l1 = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
     if (!asks(c) || f->n_k != 1 || !c->panels || c->on_way || c->n.combine ||
         f->pack[DV_OUT] == DV_FORM_NEVER || c->row.rest || c->k[0].rest ||
         c->col.rest || c->cols[0].n != 1 || c->cols[0].count[0] != 1 ||
-        !dv_form_many_pages((double)c->k[0].size,
-                            (double)(stride_of(c, f->k[0], f->in_row) * c->es)))
+        !dv_form_exceeds_tlb(
+            (double)c->k[0].size,
+            (double)(stride_of(c, f->k[0], f->in_row) * c->es)))
         return;
     int64_t bytes = c->row.size * c->k[0].size * c->es;
     dv_gemm_shape s = {.m = (int32_t)c->row.size,
@@ -68,10 +70,10 @@ void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
                        .ldb = dv_round_up(c->col.size, c->lanes),
                        .dtype = (uint8_t)c->n.dtype,
                        .trans_a = 1};
-    if (bytes <= dv_form_most_near(l1) && dv_isa_brings(isa, &s) &&
-        !is_too_far(c, s.ldb * isa->bring_rows)) {
-        c->near_bytes = dv_round_up(bytes, 64);
-        c->tile_rows = isa->bring_rows;
+    if (bytes <= dv_form_max_row_block(l1) && dv_isa_copies_next(isa, &s) &&
+        !is_too_far(c, s.ldb * isa->copy_tile_rows)) {
+        c->ahead_bytes = dv_round_up(bytes, 64);
+        c->tile_rows = isa->copy_tile_rows;
     }
 }
 
@@ -90,7 +92,7 @@ int64_t ct_ldc(const dv_contract *c)
 // short k this is done only if there is one panel of columns: several would
 // each write a part of every row, and the parts of many rows would not stay in
 // L1 until a row is complete.
-void ct_join(dv_contract *c)
+void ct_merge_inner_loop(dv_contract *c)
 {
     const dv_nest_form *f = &c->form;
     int one_panel = c->col.size <= (int64_t)c->panel_vectors * c->lanes;
@@ -98,8 +100,8 @@ void ct_join(dv_contract *c)
         (!one_panel && c->k_size[0] < DV_FORM_LONG_K))
         return;
     const ct_loop *p = &c->loops[c->n_loops - 1];
-    if (p->pack || c->n.combine || c->on_way || f->row < 0 || f->col_turned ||
-        c->row.rest || c->k_rest[0] >= 0 ||
+    if (p->pack || c->n.combine || c->on_way || f->row < 0 ||
+        f->col_transposed || c->row.rest || c->k_tails[0] >= 0 ||
         f->pack[f->in_row] == DV_FORM_NEVER || c->row.size % c->panel_rows ||
         p->step[f->in_col] || (p->whole && p->whole % (p->size * p->unit)))
         return;
@@ -121,16 +123,16 @@ static void set_rows(const dv_contract *c, dv_gemm_shape *s)
     int k = f->n_k ? f->k[f->n_k - 1] : -1;
     if (f->pack[f->in_row] != DV_FORM_NEVER) {
         s->trans_a = 1;
-        s->panel_a = (uint8_t)(f->col_turned ? 0 : c->panel_rows);
+        s->panel_a = (uint8_t)(f->col_transposed ? 0 : c->panel_rows);
         s->lda = 0; // packed tight: as wide as the panel
-    } else if (c->near_bytes) {
+    } else if (c->ahead_bytes) {
         s->trans_a = 1;
-        s->ahead_a = DV_AHEAD_BRING;
+        s->ahead_a = DV_AHEAD_COPY;
         s->lda = stride_of(c, k, f->in_row);
         s->step_c = c->tile_step;
-    } else if (f->row_turned) {
+    } else if (f->row_transposed) {
         s->trans_a = 1;
-        s->ahead_a = asks(c) ? DV_AHEAD_ASK : DV_AHEAD_NONE;
+        s->ahead_a = asks(c) ? DV_AHEAD_PREFETCH : DV_AHEAD_NONE;
         s->lda = s->k > 1 ? stride_of(c, k, f->in_row) : 0;
     } else {
         s->lda = s->m > 1 ? stride_of(c, f->row, f->in_row) : 0;
@@ -148,9 +150,9 @@ static void set_cols(const dv_contract *c, dv_gemm_shape *s)
     } else if (c->panels) {
         s->ldb = dv_round_up(s->n, c->lanes);
         // Prefetch the next panel, unless this one is all there is.
-        s->next_b = !c->near_bytes && c->buffer_bytes[f->in_col] >=
-                                          2 * s->ldb * c->k_size[0] * c->es;
-    } else if (f->col_turned) {
+        s->next_b = !c->ahead_bytes && c->buffer_bytes[f->in_col] >=
+                                           2 * s->ldb * c->k_size[0] * c->es;
+    } else if (f->col_transposed) {
         s->trans_b = 1;
         s->ldb = s->n > 1 ? stride_of(c, f->col, f->in_col) : 0;
     } else {
@@ -246,7 +248,7 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
                          .l2_bytes = options->l2_bytes};
     // With loops around the product, a thread cannot take over parts of
     // another.
-    o.parts_each = !ct_is_one_product(c);
+    o.parts_per_thread = !ct_is_one_product(c);
     s.m = (int32_t)c->row.size;
     s.n = (int32_t)c->col.size;
     s.k = (int32_t)c->k_size[0];
@@ -411,7 +413,8 @@ static int is_better(const ct_axis *a, const ct_axis *b)
 // Returns the extent of axis x that one transposing move takes: at most the
 // distance between rows if rows overlap, as the windows of a convolution do.
 // Returns 0 if that is too little for a move.
-static int64_t turned_at_once(const ct_mover *m, const ct_axis *x, int64_t far)
+static int64_t transpose_extent(const ct_mover *m, const ct_axis *x,
+                                int64_t far)
 {
     enum { LEAST = 8 };
     if (far >= x->size)
@@ -432,7 +435,7 @@ static int find_along(const dv_contract *c, const ct_mover *m)
         if (has_tiles_inside(m, x) || x->size > INT32_MAX / 64)
             continue;
         if (copies ? step < wide || step > MAX_STEP
-                   : step != 1 || !turned_at_once(m, x, far))
+                   : step != 1 || !transpose_extent(m, x, far))
             continue;
         if (x->k < 0 && x->to / c->es > MAX_STEP)
             continue;
@@ -462,7 +465,7 @@ static void choose_move(const dv_contract *c, ct_mover *m)
     m->scalar = !copies && (far < 1 || far > MAX_STEP);
     m->chunk = m->along.size;
     if (!copies && i >= 0)
-        m->chunk = turned_at_once(m, &m->along, far);
+        m->chunk = transpose_extent(m, &m->along, far);
     if (copies && m->operand != DV_OUT && m->chunk > CHUNK)
         m->chunk = CHUNK;
 }
@@ -576,7 +579,8 @@ static int32_t panel_for_lines(const dv_contract *c, int32_t rows)
     return rows;
 }
 
-void ct_stream(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
+void ct_choose_streaming(dv_contract *c, const dv_isa *isa,
+                         const dv_contract_options *o)
 {
     c->streams = streams(c, isa, o);
     if (c->streams)

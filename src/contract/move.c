@@ -4,25 +4,25 @@
 #include "contract/state.h"
 #include <string.h>
 
-int64_t ct_turns(const ct_thread *t, int64_t size, int64_t whole, int64_t unit,
-                 int32_t outer, int64_t *from)
+int64_t ct_iterations(const ct_thread *t, int64_t size, int64_t whole,
+                      int64_t unit, int32_t outer, int64_t *from)
 {
     *from = outer < 0 ? 0 : t->at[outer];
     return whole ? dv_min_i64(size, dv_ceil_div(whole - *from, unit)) : size;
 }
 
-int ct_is_rest(const ct_thread *t, const ct_prim *p)
+int ct_is_tail(const ct_thread *t, const ct_prim *p)
 {
     return p->rest && t->at[p->outer] + p->size > p->whole;
 }
 
-int ct_k_way(const dv_contract *c, const ct_thread *t)
+int ct_k_variant(const dv_contract *c, const ct_thread *t)
 {
     int way = 0;
-    if (c->k_rest[0] >= 0)
-        way |= ct_is_rest(t, &c->k[c->k_rest[0]]);
-    if (c->k_rest[1] >= 0)
-        way |= ct_is_rest(t, &c->k[c->k_rest[1]]) << 1;
+    if (c->k_tails[0] >= 0)
+        way |= ct_is_tail(t, &c->k[c->k_tails[0]]);
+    if (c->k_tails[1] >= 0)
+        way |= ct_is_tail(t, &c->k[c->k_tails[1]]) << 1;
     return way;
 }
 
@@ -38,8 +38,8 @@ typedef struct hand {
 } hand;
 
 // Copies n elements one by one, for strides that no generated move supports.
-static void by_elements(const hand *h, unsigned char *tensor,
-                        unsigned char *buffer, int64_t n)
+static void copy_elements(const hand *h, unsigned char *tensor,
+                          unsigned char *buffer, int64_t n)
 {
     size_t es = (size_t)h->c->es;
     for (int64_t i = 0; i < n; i++) {
@@ -59,8 +59,8 @@ static void panels(const hand *h, int64_t at, int which)
 {
     const ct_mover *m = h->m;
     const dv_contract *c = h->c;
-    int rest = m->prim ? ct_is_rest(h->t, m->prim) : 0;
-    int way = m->operand == DV_OUT ? 0 : ct_k_way(c, h->t);
+    int rest = m->prim ? ct_is_tail(h->t, m->prim) : 0;
+    int way = m->operand == DV_OUT ? 0 : ct_k_variant(c, h->t);
     const ct_cut *cut = &m->cuts[rest];
     unsigned char *tensor = h->tensor + at * m->along.from, *panel = h->buffer;
     for (int r = 0; r < cut->n; r++) {
@@ -72,7 +72,7 @@ static void panels(const hand *h, int64_t at, int which)
         for (int32_t i = 0; i < cut->count[r]; i++) {
             unsigned char *to = panel + off;
             if (m->scalar)
-                by_elements(h, tensor, to, cut->size[r]);
+                copy_elements(h, tensor, to, cut->size[r]);
             else if (h->back)
                 m->back[rest][way][which](to, tensor);
             else
@@ -86,7 +86,8 @@ static void panels(const hand *h, int64_t at, int which)
 static void block(const hand *h)
 {
     const ct_axis *x = &h->m->along;
-    int64_t from, n = ct_turns(h->t, x->size, x->whole, 1, x->outer, &from);
+    int64_t from,
+        n = ct_iterations(h->t, x->size, x->whole, 1, x->outer, &from);
     int64_t chunk = h->m->chunk;
     for (int64_t i = 0; i < n; i += chunk)
         panels(h, i, n - i >= chunk ? 0 : n == x->size ? 1 : 2);
@@ -97,7 +98,7 @@ static int64_t k_step(const dv_contract *c, const ct_thread *t, int i)
 {
     int64_t n = 1;
     for (int j = i + 1; j < c->form.n_k; j++)
-        n *= ct_is_rest(t, &c->k[j]) ? c->k[j].rest : c->k[j].size;
+        n *= ct_is_tail(t, &c->k[j]) ? c->k[j].rest : c->k[j].size;
     return n;
 }
 
@@ -109,7 +110,7 @@ static int64_t along_step(const hand *h, int64_t wide)
 
 // Runs the loops over the axes from a on, recursively, and inside them the
 // move.
-static void along_axes(const hand *h, int a)
+static void loop_axes(const hand *h, int a)
 {
     if (a == h->m->n_axes) {
         block(h);
@@ -117,7 +118,7 @@ static void along_axes(const hand *h, int a)
     }
     const ct_axis *x = &h->m->axes[a];
     int64_t from,
-        n = ct_turns(h->t, x->size, x->whole, x->unit, x->outer, &from);
+        n = ct_iterations(h->t, x->size, x->whole, x->unit, x->outer, &from);
     if (h->whole && a == h->m->n_axes - 1) {
         for (int64_t i = 0; i < n; i++)
             h->whole(h->buffer + i * x->to, h->tensor + i * x->from);
@@ -128,7 +129,7 @@ static void along_axes(const hand *h, int a)
     for (int64_t i = 0; i < n; i++) {
         if (x->loop >= 0)
             h->t->at[x->loop] = from + i * x->unit;
-        along_axes(&w, a + 1);
+        loop_axes(&w, a + 1);
         w.tensor += x->from;
         w.buffer += x->to;
         w.k_at += k_step_elems;
@@ -143,7 +144,7 @@ void ct_pack(const dv_contract *c, ct_thread *t, int operand,
               .t = t,
               .tensor = (unsigned char *)from,
               .buffer = t->buffer[operand]};
-    along_axes(&h, 0);
+    loop_axes(&h, 0);
 }
 
 // Returns the move that writes any block of results back as a whole, or NULL if
@@ -156,7 +157,7 @@ static dv_move_fn whole_move(const ct_mover *m)
     return one ? m->back[0][0][0] : NULL;
 }
 
-void ct_put_back(const dv_contract *c, ct_thread *t, unsigned char *to)
+void ct_unpack(const dv_contract *c, ct_thread *t, unsigned char *to)
 {
     const ct_mover *m = &c->movers[DV_OUT];
     hand h = {.c = c,
@@ -166,5 +167,5 @@ void ct_put_back(const dv_contract *c, ct_thread *t, unsigned char *to)
               .buffer = t->buffer[DV_OUT],
               .back = 1,
               .whole = whole_move(m)};
-    along_axes(&h, 0);
+    loop_axes(&h, 0);
 }

@@ -190,7 +190,7 @@ static dv_status make_kernel(ct_reduce *r, dv_jit *jit, const dv_nest *n,
         m.s.value = apply(&m, DV_FN_MUL, m.s.value, add(&m, in1));
     }
     m.s.result = add(&m, (dv_vec_node){.kind = DV_VEC_REDUCED});
-    if (begin != dv_prim_of_nothing(n->main)) {
+    if (begin != dv_prim_neutral(n->main)) {
         uint16_t old = add(&m, (dv_vec_node){.kind = DV_VEC_LOAD,
                                              .arg = {(uint16_t)(1 + dot)}});
         old = touched(&m, begin, old);
@@ -282,7 +282,7 @@ static int64_t cut_nest(dv_nest *blocks, dv_nest *results)
     for (int o = DV_IN0; o <= DV_IN1; o++) // before that of out changes
         blocks->types[o] = (uint8_t)(1 + dv_nest_dtype(blocks, o));
     blocks->dtype = in;
-    blocks->first = dv_prim_of_nothing(blocks->main);
+    blocks->first = dv_prim_neutral(blocks->main);
     blocks->last = DV_PRIM_NONE;
     results->types[DV_IN0] = (uint8_t)(1 + in);
     if (results->main == DV_PRIM_DOT)
@@ -333,7 +333,7 @@ dv_status ct_reduce_create(ct_reduce **out, dv_jit *jit, const dv_nest *n,
         return dv_nomem(diag);
     *r = (ct_reduce){.a = {.threads = threads}};
     dv_nest all = *n;
-    dv_nest_unite(&all);
+    dv_nest_untile(&all);
     double count = n->mean ? dv_nest_count_k(n) : 0;
     int64_t blocks = count_blocks(&all);
     dv_status s = DV_OK;

@@ -30,7 +30,7 @@ dv_status ct_make_touches(dv_contract *c, dv_jit *jit, dv_diag *diag)
         return ct_touch_create(&c->last, jit, n, DV_OUT, n->last, c->threads,
                                diag);
     DV_TRY(ct_touch_create_near(&c->near, jit, n, n->last, ct_ldc(c), diag));
-    dv_contract_then(c, ct_touch_block, c->near);
+    dv_contract_on_block(c, ct_touch_block, c->near);
     return DV_OK;
 }
 
@@ -55,7 +55,7 @@ void dv_contract_bias(dv_contract *c, const void *values)
     c->bias = values;
 }
 
-int dv_contract_then(dv_contract *c, dv_contract_block then, void *user)
+int dv_contract_on_block(dv_contract *c, dv_contract_block then, void *user)
 {
     if (!may_then(c))
         return 0;
@@ -72,7 +72,7 @@ dv_status dv_contract_found(dv_contract *c, dv_diag *diag)
                    "an index found %" PRId64 ", %s of nest %s has 0..%" PRId64,
                    atomic_load(&c->bad.index),
                    dv_nest_operand_name(c->n.look - 1), c->n.name,
-                   c->n.look_size);
+                   c->n.index_count);
 }
 
 static ct_data data_of(dv_contract *c, const void *in0, const void *in1,
@@ -163,13 +163,13 @@ void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                      void *out)
 {
     steps all;
-    dv_together_step what[MOST_STEPS];
+    dv_parallel_step what[MOST_STEPS];
     all.n = 0;
     add_steps(&all, c, in0, in1, out);
     for (int i = 0; i < all.n; i++)
-        what[i] = (dv_together_step){do_step, &all.s[i]};
+        what[i] = (dv_parallel_step){do_step, &all.s[i]};
     begin_steps(&all);
-    dv_together_steps(what, all.n,
+    dv_parallel_steps(what, all.n,
                       all.n == 1 && all.s->kind == PRODUCT ? ct_busy(c)
                                                            : c->threads);
 }
@@ -228,10 +228,10 @@ void dv_contract_combine(dv_contract *c, int32_t thread, void *out)
         ct_touch_part(c->last, thread, &d);
 }
 
-void dv_contract_tell(const dv_contract *c, dv_text *out)
+void dv_contract_describe(const dv_contract *c, dv_text *out)
 {
     if (c->n_plans)
-        dv_gemm_plan_tell(c->plans[0], out);
+        dv_gemm_plan_describe(c->plans[0], out);
 }
 
 int32_t dv_contract_threads(const dv_contract *c)

@@ -7,7 +7,7 @@
 #include "contract/contract.h"
 #include <stdatomic.h>
 
-enum { CT_MAX_THREADS = 1024, CT_RUNS = 3, CT_K_WAYS = 4 };
+enum { CT_MAX_THREADS = 1024, CT_RUNS = 3, CT_K_VARIANTS = 4 };
 enum { CT_COMMON_L3 = 16 << 20 };
 
 // A loop around the kernel. Strides are in bytes: those of the tensor or,
@@ -66,8 +66,8 @@ typedef struct ct_mover {
     // size of panel; variant of k (which of its dimensions are cut short); a
     // whole chunk of `along`, the remainder of a whole `along`, the remainder
     // of a shorter one.
-    dv_move_fn in[2][CT_RUNS][CT_K_WAYS][3];
-    dv_move_fn back[2][CT_K_WAYS][3]; // moves from the buffer to the output
+    dv_move_fn in[2][CT_RUNS][CT_K_VARIANTS][3];
+    dv_move_fn back[2][CT_K_VARIANTS][3]; // moves from the buffer to the output
 } ct_mover;
 
 // The kernels for one combination of whole and shorter tiles, one per size of
@@ -117,9 +117,9 @@ struct dv_contract {
     // Bytes between the rows of k that are prefetched; 0 if none are.
     int64_t ask_step;
     // Bytes of the packed rows of one kernel call, if each call copies the rows
-    // of the next one (DV_AHEAD_BRING in jit.h); otherwise 0.
-    int64_t near_bytes;
-    // If near_bytes is set, the output is packed by micro-tiles: elements from
+    // of the next one (DV_AHEAD_COPY in jit.h); otherwise 0.
+    int64_t ahead_bytes;
+    // If ahead_bytes is set, the output is packed by micro-tiles: elements from
     // one micro-tile to the next. 0 if rows follow each other.
     int64_t tile_step;
     int32_t tile_rows;
@@ -138,15 +138,15 @@ struct dv_contract {
     ct_loop loops[DV_NEST_MAX_DIMS];
     ct_prim row, col, k[DV_FORM_MAX_K];
     // The k dimensions of the kernel with a shorter last tile, or -1.
-    int32_t k_rest[2];
-    int64_t k_size[CT_K_WAYS];
+    int32_t k_tails[2];
+    int64_t k_size[CT_K_VARIANTS];
     // Panels of whole tiles [0] and of shorter last tiles [1]; the output has
     // one panel.
     ct_cut cols[2], rows[2], out[2];
     int32_t panels; // the columns' operand is packed in panels
     // Indexed by: rows cut short, columns cut short, variant of k (which of its
     // dimensions are cut short), first block of k, last block of k.
-    ct_kernel kernels[2][2][CT_K_WAYS][2][2];
+    ct_kernel kernels[2][2][CT_K_VARIANTS][2][2];
     ct_mover movers[DV_N_OPERANDS];
     // GEMM plans of a plain product: one for all threads or, if the loops
     // around the product are shared, one per thread.
@@ -171,7 +171,7 @@ struct dv_contract {
     ct_copied *copied;      // owned; NULL if operands are not converted first
     const void *in2;        // borrowed; set by dv_contract_more
     const void *bias;       // borrowed; set by dv_contract_bias
-    dv_contract_block then; // callback set by dv_contract_then
+    dv_contract_block then; // callback set by dv_contract_on_block
     void *user;             // first argument of `then`
     ct_bad bad;
     dv_jit *own_jit; // owned code memory; NULL if the caller's is used
@@ -184,11 +184,11 @@ struct dv_contract {
 // Returns the size of the kernel's i-th k in variant `way`: its rest if bit j
 // of `way` is set and it is the j-th k that is cut short.
 int64_t ct_size_in_way(const dv_contract *c, int i, int way);
-dv_status ct_lay_prims(dv_contract *c, dv_diag *diag);
-int ct_lay_loops(dv_contract *c);
-int ct_lay_parts(dv_contract *c);
-void ct_lay_panels(dv_contract *c);
-int ct_lay_buffer(dv_contract *c, int operand);
+dv_status ct_layout_prims(dv_contract *c, dv_diag *diag);
+int ct_layout_loops(dv_contract *c);
+int ct_layout_parts(dv_contract *c);
+void ct_layout_panels(dv_contract *c);
+int ct_layout_buffer(dv_contract *c, int operand);
 // Allocates all buffers that a run needs.
 dv_status ct_map_buffers(dv_contract *c, dv_diag *diag);
 // The functions below are in make.c. They generate the kernels and moves of a
@@ -196,13 +196,15 @@ dv_status ct_map_buffers(dv_contract *c, dv_diag *diag);
 dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag);
 // Lets one kernel call take all iterations of the innermost loop, if it can,
 // and removes that loop. To be called after all movers are made.
-void ct_join(dv_contract *c);
+void ct_merge_inner_loop(dv_contract *c);
 // Decides whether each kernel call copies the rows of the next one. To be
-// called after ct_lay_panels.
-void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o);
+// called after ct_layout_panels.
+void ct_choose_copy_ahead(dv_contract *c, const dv_isa *isa,
+                          const dv_contract_options *o);
 // Decides whether the output is written with stores that bypass the caches, and
 // adapts the height of panels to it.
-void ct_stream(dv_contract *c, const dv_isa *isa, const dv_contract_options *o);
+void ct_choose_streaming(dv_contract *c, const dv_isa *isa,
+                         const dv_contract_options *o);
 // Returns whether the contraction is one product on operands in place, without
 // loops.
 static inline int ct_is_one_product(const dv_contract *c)
@@ -217,21 +219,21 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
 dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand,
                         dv_diag *diag);
 // The functions below are in move.c. ct_pack copies a block of an operand into
-// its buffer, ct_put_back writes packed results back.
+// its buffer, ct_unpack writes packed results back.
 void ct_pack(const dv_contract *c, ct_thread *t, int operand,
              const unsigned char *from);
-void ct_put_back(const dv_contract *c, ct_thread *t, unsigned char *to);
+void ct_unpack(const dv_contract *c, ct_thread *t, unsigned char *to);
 // Returns the number of iterations of a loop, which may be in the last, shorter
 // tile of the loops around it, and sets *from to its position.
-int64_t ct_turns(const ct_thread *t, int64_t size, int64_t whole, int64_t unit,
-                 int32_t outer, int64_t *from);
+int64_t ct_iterations(const ct_thread *t, int64_t size, int64_t whole,
+                      int64_t unit, int32_t outer, int64_t *from);
 // Returns whether the current tile of a kernel dimension is cut short.
-int ct_is_rest(const ct_thread *t, const ct_prim *p);
-int ct_k_way(const dv_contract *c, const ct_thread *t);
+int ct_is_tail(const ct_thread *t, const ct_prim *p);
+int ct_k_variant(const dv_contract *c, const ct_thread *t);
 // The functions below are in sum.c: products without a kernel, and the addition
 // of partial results.
-void ct_points(const dv_contract *c, const unsigned char *const at[],
-               unsigned char *out, int64_t n, int first, int last);
+void ct_sum_points(const dv_contract *c, const unsigned char *const at[],
+                   unsigned char *out, int64_t n, int first, int last);
 void ct_combine(const dv_contract *c, int32_t thread, unsigned char *out);
 
 // The functions below are in contract.c and run a product without the
@@ -268,7 +270,7 @@ dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
                           int from, dv_prim p, int32_t threads, dv_diag *diag);
 void ct_touch_part(const ct_touch *t, int32_t thread, const ct_data *d);
 // Prepares function p for blocks of the output whose rows are ld elements
-// apart. ct_touch_block is the callback for dv_contract_then.
+// apart. ct_touch_block is the callback for dv_contract_on_block.
 dv_status ct_touch_create_near(ct_touch **out, dv_jit *jit, const dv_nest *n,
                                dv_prim p, int64_t ld, dv_diag *diag);
 void ct_touch_block(void *touch, void *out, int32_t rows, int32_t cols);

@@ -29,8 +29,8 @@
 #define COMBINE combine_i32
 #include "contract/sum_body.h"
 
-void ct_points(const dv_contract *c, const unsigned char *const at[],
-               unsigned char *out, int64_t n, int first, int last)
+void ct_sum_points(const dv_contract *c, const unsigned char *const at[],
+                   unsigned char *out, int64_t n, int first, int last)
 {
     const dv_nest_dim *d = &c->n.dims[c->n_loops - 1];
     points p = {.n = n,
@@ -61,7 +61,7 @@ static int out_dims(const dv_contract *c, int dims[])
     int n = 0, last = -1;
     for (int i = 0; i < c->n.n_dims; i++) {
         if (c->n.dims[i].type == DV_NEST_K || c->tiles.inner[i] >= 0 ||
-            dv_nest_whole(&c->n.dims[i]) == 1)
+            dv_nest_untiled_size(&c->n.dims[i]) == 1)
             continue;
         if (c->part_step[i] == 1)
             last = i;
@@ -80,7 +80,7 @@ void ct_combine(const dv_contract *c, int32_t thread, unsigned char *out)
     int dims[DV_NEST_MAX_DIMS], n = out_dims(c, dims);
     int64_t size[DV_NEST_MAX_DIMS], rows = 1;
     for (int i = 0; i < n; i++) {
-        size[i] = dv_nest_whole(&c->n.dims[dims[i]]);
+        size[i] = dv_nest_untiled_size(&c->n.dims[dims[i]]);
         rows *= i < n - 1 ? size[i] : 1;
     }
     combine w = {.c = c, .n = n ? size[n - 1] : 1, .step = 0};

@@ -284,7 +284,7 @@ static void seen_from_out(dv_nest *n, dv_prim p)
 static void drop_k(dv_nest *n)
 {
     int32_t kept = 0;
-    dv_nest_unite(n);
+    dv_nest_untile(n);
     for (int i = 0; i < n->n_dims; i++)
         if (n->dims[i].type != DV_NEST_K)
             n->dims[kept++] = n->dims[i];

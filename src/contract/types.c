@@ -66,7 +66,7 @@ static int is_thin(const dv_nest *n)
     int n_k = 0;
     dv_nest all;
     dv_nest_copy(&all, n);
-    dv_nest_unite(&all);
+    dv_nest_untile(&all);
     dv_nest_join(&all, NULL, NULL);
     count_dims(&all, size);
     for (int i = 0; i < all.n_dims; i++)
@@ -108,7 +108,7 @@ ct_types ct_settle_types(dv_nest *n)
     }
     if (t == DV_I32)
         return CT_AS_IT_IS;
-    if (!suits_plan(n) || !dv_nest_is_matrices(n, n)) {
+    if (!suits_plan(n) || !dv_nest_collapses_to_gemm(n, n)) {
         int wide = n->dtype == DV_F32 || (n->dtype == DV_I32 && !relu);
         if (!wide || !grows(n))
             return CT_COPIED;
@@ -233,7 +233,7 @@ static int copied_for_pairs(const dv_nest *n)
         copied |= 1 << o;
         if (!tight(&to, o))
             return 0;
-        if (o >= DV_IN1 && dv_nest_is_matrices(&to, NULL))
+        if (o >= DV_IN1 && dv_nest_collapses_to_gemm(&to, NULL))
             return copied;
     }
     return 0;
@@ -247,9 +247,9 @@ static dv_status fill(ct_copied *c, dv_jit *jit, const dv_nest *n,
     dv_nest all, to;
     int copied = 0;
     dv_nest_copy(&all, n);
-    dv_nest_unite(&all);
+    dv_nest_untile(&all);
     sort_dims(&all);
-    o.as_is = DV_LAID_OUT_ANEW;
+    o.as_is = DV_NEST_OPTIMISE_ALL;
     dv_nest_copy(&to, &all);
     to.fits = fits(n) != 0;
     if (suits_pairs(&all, dv_jit_isa(jit)))

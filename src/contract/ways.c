@@ -26,7 +26,7 @@ void ct_ways_list(ct_ways *a, const dv_nest *n,
                   int (*before)(const ct_way *x, const ct_way *y))
 {
     dv_nest all = *n;
-    dv_nest_unite(&all);
+    dv_nest_untile(&all);
     for (int i = 0; i < all.n_dims; i++) {
         const dv_nest_dim *d = &all.dims[i];
         ct_way x = {.size = d->size, .is_k = d->type == DV_NEST_K};
@@ -116,8 +116,8 @@ int ct_ways_next(const ct_ways *a, const ct_range *of, int64_t *at)
 
 ct_look ct_look_of(const dv_nest *n)
 {
-    return (ct_look){n->look - 1, dv_nest_dtype(n, DV_IN2), n->look_step,
-                     n->look_size};
+    return (ct_look){n->look - 1, dv_nest_dtype(n, DV_IN2), n->index_stride,
+                     n->index_count};
 }
 
 static int64_t index_at(dv_dtype t, const unsigned char *in2, int64_t at)

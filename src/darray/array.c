@@ -53,7 +53,7 @@ void dv_darray_offsets(const dv_darray *a, int64_t *global_off)
 
 dv_status dv_darray_idle(const dv_darray *a, dv_diag *diag)
 {
-    if (!a->share->under_way)
+    if (!a->share->halo_pending)
         return DV_OK;
     return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                    "the array's halo is under way: wait for it first");
@@ -82,7 +82,7 @@ uint64_t dv_darray_hash(const dv_darray *a, uint64_t h)
 
 // Copies starts[], which holds the begin of every rank's part of a dim, into
 // the array's arena, because the caller may free the distribution it passed.
-static int keep_starts(dv_darray *a)
+static int copy_starts(dv_darray *a)
 {
     for (int i = 0; i < a->dist.n_dims; i++) {
         const int64_t *s = a->dist.starts[i];
@@ -155,7 +155,7 @@ dv_status dv_darray_make(dv_darray **out, dv_peers *p, dv_elem type,
     a->own = dv_dist_own(d, p->comm->rank);
     a->mem.box = widen(d, &a->own, &a->halo);
     dv_status st =
-        keep_starts(a) ? get_memory(a, data, strides, diag) : dv_nomem(diag);
+        copy_starts(a) ? get_memory(a, data, strides, diag) : dv_nomem(diag);
     if (st == DV_OK)
         *out = a;
     else
@@ -169,9 +169,9 @@ void dv_darray_destroy(dv_darray *a)
         return;
     // Complete the exchange before its buffers are freed: other ranks have
     // already sent their messages, or will.
-    if (a->ferry && a->share->under_way)
+    if (a->halo_transfer && a->share->halo_pending)
         dv_darray_halo_wait(a, NULL);
-    dv_ferry_destroy(a->ferry);
+    dv_transfer_destroy(a->halo_transfer);
     if (a->share && --a->share->n_users == 0) {
         if (a->share->owned)
             dv_release(a->share->data);
@@ -216,9 +216,10 @@ static dv_status create(dv_darray **out, dv_peers *p, dv_elem type,
         st = dv_fail(mine, DV_E_USAGE, DV_NOWHERE,
                      "no memory is given for %" PRId64 " elements",
                      dv_box_elems(&a->mem.box));
-    st = dv_peers_settle(p, st, mine, diag);
+    st = dv_peers_agree(p, st, mine, diag);
     if (st == DV_OK)
-        st = dv_peers_meet(p, "new array", dv_darray_hash(a, DV_HASH), diag);
+        st = dv_peers_check_same(p, "new array", dv_darray_hash(a, DV_HASH),
+                                 diag);
     if (st == DV_OK)
         *out = a;
     else
@@ -268,17 +269,18 @@ dv_status dv_darray_join(dv_darray **out, dv_peers *peers, dv_elem type,
     dv_diag *mine = dv_diag_create();
     int64_t *starts = dv_alloc((size_t)(c->size + 1) * sizeof *starts);
     dv_status st = starts ? DV_OK : dv_nomem(mine);
-    st = dv_peers_settle(peers, st, mine, diag);
+    st = dv_peers_agree(peers, st, mine, diag);
     if (st == DV_OK) {
         starts[0] = 0;
         st = tell(peers, starts, local_shape[0], diag);
     }
     // The extents of all dims except dim 0 must be equal on all ranks.
     if (st == DV_OK)
-        st = dv_comm_same(c,
-                          dv_hash(DV_HASH, local_shape + 1,
-                                  (size_t)(n_dims - 1) * sizeof *local_shape),
-                          "shape behind dim 0", diag);
+        st = dv_comm_check_same(
+            c,
+            dv_hash(DV_HASH, local_shape + 1,
+                    (size_t)(n_dims - 1) * sizeof *local_shape),
+            "shape behind dim 0", diag);
     if (st == DV_OK) {
         dv_dist d = dv_dist_rows(n_dims, local_shape, c->size);
         d.shape[0] = starts[c->size];
@@ -298,10 +300,10 @@ static dv_status make_view(dv_darray **out, const dv_darray *a, dv_diag *diag)
         return dv_nomem(diag);
     *v = *a;
     v->arena = arena;
-    v->ferry = NULL;
+    v->halo_transfer = NULL;
     v->is_view = 1;
     v->halo = (dv_halo){0};
-    if (!keep_starts(v)) {
+    if (!copy_starts(v)) {
         dv_arena_free(&v->arena);
         return dv_nomem(diag);
     }

@@ -39,16 +39,16 @@ struct dv_peers {
     int64_t sent_bytes, sent_messages;
 };
 
-int32_t dv_peers_wire(dv_peers *p); // returns a new exchange number
+int32_t dv_peers_new_exchange(dv_peers *p); // returns a new exchange number
 // Checks that all ranks are about to make the same collective call `what` with
 // the same arguments (`hash`). Does nothing unless the team was created as
 // checked.
-dv_status dv_peers_meet(dv_peers *p, const char *what, uint64_t hash,
-                        dv_diag *diag);
+dv_status dv_peers_check_same(dv_peers *p, const char *what, uint64_t hash,
+                              dv_diag *diag);
 // Combines the status of all ranks: every rank passes its own status and
 // message (`mine`, which is destroyed), and all ranks return the same result.
-dv_status dv_peers_settle(dv_peers *p, dv_status st, dv_diag *mine,
-                          dv_diag *diag);
+dv_status dv_peers_agree(dv_peers *p, dv_status st, dv_diag *mine,
+                         dv_diag *diag);
 
 // The functions of elem.c describe the element types and convert elements.
 
@@ -83,24 +83,25 @@ void dv_mem_copy(const dv_mem *to, const dv_mem *from, const dv_box *box,
 // A ferry (messages.c) is a prepared set of messages that moves boxes between
 // ranks; it can be started any number of times.
 
-typedef struct dv_ferry dv_ferry;
+typedef struct dv_transfer dv_transfer;
 
 // The boxes a rank sends and receives, sorted by rank and then by offset, so
 // that sender and receiver list the boxes of a message in the same order.
-typedef struct dv_cargo {
+typedef struct dv_transfer_boxes {
     const dv_piece *sends, *receives;
     size_t n_sends, n_receives;
-} dv_cargo;
+} dv_transfer_boxes;
 
 // Allocates the message buffers and opens the messages. All ranks must call it
 // together, and all return the same status. The pieces of `cargo` are copied.
-dv_status dv_ferry_create(dv_ferry **out, dv_peers *p, const dv_cargo *cargo,
-                          int64_t elem_bytes, dv_diag *diag);
-void dv_ferry_destroy(dv_ferry *f);
+dv_status dv_transfer_create(dv_transfer **out, dv_peers *p,
+                             const dv_transfer_boxes *cargo, int64_t elem_bytes,
+                             dv_diag *diag);
+void dv_transfer_destroy(dv_transfer *f);
 // Start packs the send buffers from `from` and sends them; wait receives all
 // messages and unpacks them into `to`.
-dv_status dv_ferry_start(dv_ferry *f, const dv_mem *from, dv_diag *diag);
-dv_status dv_ferry_wait(dv_ferry *f, const dv_mem *to, dv_diag *diag);
+dv_status dv_transfer_start(dv_transfer *f, const dv_mem *from, dv_diag *diag);
+dv_status dv_transfer_wait(dv_transfer *f, const dv_mem *to, dv_diag *diag);
 
 // The functions of array.c create arrays and views.
 
@@ -108,7 +109,7 @@ dv_status dv_ferry_wait(dv_ferry *f, const dv_mem *to, dv_diag *diag);
 typedef struct dv_share {
     void *data;
     int n_users, owned;
-    int under_way; // a halo exchange has been started and not yet waited for
+    int halo_pending; // a halo exchange has been started and not yet waited for
 } dv_share;
 
 struct dv_darray {
@@ -120,7 +121,8 @@ struct dv_darray {
     dv_mem mem; // memory of the local box, which is mem.box
     dv_halo halo;
     dv_share *share;
-    dv_ferry *ferry; // messages of the halo exchange, created on first use
+    dv_transfer
+        *halo_transfer; // messages of the halo exchange, created on first use
     int is_view;
     dv_arena arena; // all memory of this array, including this struct
 };

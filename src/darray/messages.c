@@ -91,12 +91,12 @@ void dv_mem_copy(const dv_mem *to, const dv_mem *from, const dv_box *box,
     } while (d >= 0);
 }
 
-struct dv_ferry {
+struct dv_transfer {
     dv_peers *peers;
-    dv_wire *wire;
+    dv_message_set *wire;
     dv_piece *sends, *receives;
     int32_t n_sends, n_receives; // number of boxes in `sends` and in `receives`
-    dv_link *out, *in;           // one message per partner rank
+    dv_message_buffer *out, *in; // one message per partner rank
     int32_t n_out, n_in;
     // The receives of message k are first_in[k] to first_in[k + 1] - 1.
     int32_t *first_in;
@@ -107,20 +107,20 @@ struct dv_ferry {
 // Groups n pieces, which are sorted by rank, into one message per rank and
 // allocates its buffer. `first`, if not NULL, gets the index of each message's
 // first piece.
-static int make_links(dv_ferry *f, const dv_piece *p, int32_t n, dv_link **out,
-                      int32_t *n_out, int32_t *first)
+static int make_links(dv_transfer *f, const dv_piece *p, int32_t n,
+                      dv_message_buffer **out, int32_t *n_out, int32_t *first)
 {
-    *out = DV_NEW(&f->arena, dv_link, n + 1);
+    *out = DV_NEW(&f->arena, dv_message_buffer, n + 1);
     for (int32_t i = 0; *out && i < n; i++) {
         if (i == 0 || p[i].rank != p[i - 1].rank) {
             if (first)
                 first[*n_out] = i;
-            (*out)[(*n_out)++] = (dv_link){p[i].rank, NULL, 0};
+            (*out)[(*n_out)++] = (dv_message_buffer){p[i].rank, NULL, 0};
         }
         (*out)[*n_out - 1].bytes += dv_box_elems(&p[i].box) * f->elem_bytes;
     }
     for (int32_t i = 0; *out && i < *n_out; i++) {
-        dv_link *l = &(*out)[i];
+        dv_message_buffer *l = &(*out)[i];
         l->data = dv_arena_alloc(&f->arena, (size_t)l->bytes, 1);
         if (!l->data)
             return 0;
@@ -130,8 +130,8 @@ static int make_links(dv_ferry *f, const dv_piece *p, int32_t n, dv_link **out,
     return *out != NULL;
 }
 
-static dv_status prepare(dv_ferry *f, const dv_cargo *c, int32_t number,
-                         dv_diag *diag)
+static dv_status prepare(dv_transfer *f, const dv_transfer_boxes *c,
+                         int32_t number, dv_diag *diag)
 {
     if (c->n_sends > INT32_MAX || c->n_receives > INT32_MAX)
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
@@ -158,13 +158,14 @@ static dv_status prepare(dv_ferry *f, const dv_cargo *c, int32_t number,
                            f->n_in, diag);
 }
 
-dv_status dv_ferry_create(dv_ferry **out, dv_peers *p, const dv_cargo *cargo,
-                          int64_t elem_bytes, dv_diag *diag)
+dv_status dv_transfer_create(dv_transfer **out, dv_peers *p,
+                             const dv_transfer_boxes *cargo, int64_t elem_bytes,
+                             dv_diag *diag)
 {
     dv_arena arena = {0};
-    int32_t number = dv_peers_wire(p);
+    int32_t number = dv_peers_new_exchange(p);
     dv_diag *mine = dv_diag_create();
-    dv_ferry *f = DV_NEW(&arena, dv_ferry, 1);
+    dv_transfer *f = DV_NEW(&arena, dv_transfer, 1);
     dv_status st = f ? DV_OK : dv_nomem(mine);
     if (f) {
         f->arena = arena;
@@ -172,15 +173,15 @@ dv_status dv_ferry_create(dv_ferry **out, dv_peers *p, const dv_cargo *cargo,
         f->elem_bytes = elem_bytes;
         st = prepare(f, cargo, number, mine);
     }
-    st = dv_peers_settle(p, st, mine, diag);
+    st = dv_peers_agree(p, st, mine, diag);
     if (st == DV_OK)
         *out = f;
     else
-        dv_ferry_destroy(f);
+        dv_transfer_destroy(f);
     return st;
 }
 
-void dv_ferry_destroy(dv_ferry *f)
+void dv_transfer_destroy(dv_transfer *f)
 {
     if (!f)
         return;
@@ -189,7 +190,7 @@ void dv_ferry_destroy(dv_ferry *f)
     dv_arena_free(&arena);
 }
 
-dv_status dv_ferry_start(dv_ferry *f, const dv_mem *from, dv_diag *diag)
+dv_status dv_transfer_start(dv_transfer *f, const dv_mem *from, dv_diag *diag)
 {
     dv_comm *comm = f->peers->comm;
     int32_t k = -1;
@@ -210,7 +211,7 @@ dv_status dv_ferry_start(dv_ferry *f, const dv_mem *from, dv_diag *diag)
     return DV_OK;
 }
 
-dv_status dv_ferry_wait(dv_ferry *f, const dv_mem *to, dv_diag *diag)
+dv_status dv_transfer_wait(dv_transfer *f, const dv_mem *to, dv_diag *diag)
 {
     dv_comm *comm = f->peers->comm;
     int32_t k;

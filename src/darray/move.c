@@ -7,15 +7,15 @@
 
 // Performs one exchange: packs from `from`, sends and receives, unpacks into
 // `to`.
-static dv_status carry(dv_peers *p, const dv_cargo *c, int64_t bytes,
+static dv_status carry(dv_peers *p, const dv_transfer_boxes *c, int64_t bytes,
                        const dv_mem *from, const dv_mem *to, dv_diag *diag)
 {
-    dv_ferry *f = NULL;
-    DV_TRY(dv_ferry_create(&f, p, c, bytes, diag));
-    dv_status st = dv_ferry_start(f, from, diag);
+    dv_transfer *f = NULL;
+    DV_TRY(dv_transfer_create(&f, p, c, bytes, diag));
+    dv_status st = dv_transfer_start(f, from, diag);
     if (st == DV_OK)
-        st = dv_ferry_wait(f, to, diag);
-    dv_ferry_destroy(f);
+        st = dv_transfer_wait(f, to, diag);
+    dv_transfer_destroy(f);
     return st;
 }
 
@@ -72,7 +72,7 @@ static dv_status copy_parts(dv_darray *to, const dv_darray *from, dv_diag *diag)
 {
     dv_peers *p = to->peers;
     dv_exchange *e = NULL;
-    dv_ferry *f = NULL;
+    dv_transfer *f = NULL;
     dv_diag *mine = dv_diag_create();
     dv_box both = dv_box_inner(&to->own, &from->own);
     int64_t bytes = dv_darray_bytes(to);
@@ -85,21 +85,21 @@ static dv_status copy_parts(dv_darray *to, const dv_darray *from, dv_diag *diag)
         st = room ? DV_OK : dv_nomem(mine);
         aside = dv_mem_rows(room, &both, bytes);
     }
-    st = dv_peers_settle(p, st, mine, diag);
+    st = dv_peers_agree(p, st, mine, diag);
     if (st == DV_OK)
-        st = dv_ferry_create(
-            &f, p,
-            &(dv_cargo){e->sends, e->receives, e->n_sends, e->n_receives},
-            bytes, diag);
+        st = dv_transfer_create(&f, p,
+                                &(dv_transfer_boxes){e->sends, e->receives,
+                                                     e->n_sends, e->n_receives},
+                                bytes, diag);
     if (st == DV_OK)
-        st = dv_ferry_start(f, &from->mem, diag);
+        st = dv_transfer_start(f, &from->mem, diag);
     if (st == DV_OK) {
         copy_own(to, from, shared ? &aside : NULL, 1);
-        st = dv_ferry_wait(f, &to->mem, diag);
+        st = dv_transfer_wait(f, &to->mem, diag);
         if (shared)
             copy_own(to, from, &aside, 0);
     }
-    dv_ferry_destroy(f);
+    dv_transfer_destroy(f);
     dv_exchange_destroy(e);
     dv_release(aside.data);
     return st;
@@ -109,7 +109,7 @@ dv_status dv_darray_copy(dv_darray *to, const dv_darray *from, dv_diag *diag)
 {
     DV_TRY(check_shapes(to, from, diag));
     uint64_t h = dv_darray_hash(from, dv_darray_hash(to, DV_HASH));
-    DV_TRY(dv_peers_meet(to->peers, "copy of an array", h, diag));
+    DV_TRY(dv_peers_check_same(to->peers, "copy of an array", h, diag));
     return copy_parts(to, from, diag);
 }
 
@@ -147,12 +147,13 @@ static int gather_pieces(whole_move *m)
         if (r == c->rank)
             continue;
         // Of several replicas of a box, rank r receives the one that
-        // dv_dist_asks selects; send only if that is this rank's.
-        if ((m->root < 0 || m->root == r) && dv_dist_asks(d, r, c->rank) &&
+        // dv_dist_fetches_from selects; send only if that is this rank's.
+        if ((m->root < 0 || m->root == r) &&
+            dv_dist_fetches_from(d, r, c->rank) &&
             !dv_pieces_push(&m->sends, r, &m->a->own, &m->arena))
             return 0;
         dv_box theirs = dv_dist_own(d, r);
-        if (has_all && dv_dist_asks(d, c->rank, r) &&
+        if (has_all && dv_dist_fetches_from(d, c->rank, r) &&
             !dv_pieces_push(&m->receives, r, &theirs, &m->arena))
             return 0;
     }
@@ -182,7 +183,7 @@ static dv_status check_whole(const dv_darray *a, int64_t root, const char *what,
                        "rank %" PRId64 " of a team of %" PRId64, root,
                        a->peers->comm->size);
     uint64_t h = dv_hash(dv_darray_hash(a, DV_HASH), &root, sizeof root);
-    return dv_peers_meet(a->peers, what, h, diag);
+    return dv_peers_check_same(a->peers, what, h, diag);
 }
 
 static dv_status move_whole(const dv_darray *a, int64_t root, char *whole,
@@ -201,10 +202,10 @@ static dv_status move_whole(const dv_darray *a, int64_t root, char *whole,
         st = dv_fail(mine, DV_E_USAGE, DV_NOWHERE,
                      "no memory is given for %" PRId64 " elements",
                      dv_box_elems(&all));
-    st = dv_peers_settle(a->peers, st, mine, diag);
+    st = dv_peers_agree(a->peers, st, mine, diag);
     if (st == DV_OK) {
-        dv_cargo c = {m.sends.at, m.receives.at, (size_t)m.sends.n,
-                      (size_t)m.receives.n};
+        dv_transfer_boxes c = {m.sends.at, m.receives.at, (size_t)m.sends.n,
+                               (size_t)m.receives.n};
         st = carry(a->peers, &c, bytes, gather ? &a->mem : &rows,
                    gather ? &rows : &a->mem, diag);
     }
@@ -252,7 +253,7 @@ static dv_status box_view(dv_darray **out, const dv_darray *a,
         dv_diag_destroy(mine);
         return st;
     }
-    st = dv_peers_settle(a->peers, st, mine, diag);
+    st = dv_peers_agree(a->peers, st, mine, diag);
     if (st == DV_OK)
         *out = v;
     else
@@ -281,19 +282,19 @@ dv_status dv_darray_set(dv_darray *a, const dv_box *global_box, int64_t root,
     return st;
 }
 
-static dv_status make_ferry(dv_darray *a, dv_diag *diag)
+static dv_status make_halo_transfer(dv_darray *a, dv_diag *diag)
 {
     dv_exchange *e = NULL;
     dv_peers *p = a->peers;
     dv_diag *mine = dv_diag_create();
     dv_status st = dv_dist_halo(&e, &a->dist, p->comm->rank, a->halo.before,
                                 a->halo.after, a->halo.corners, mine);
-    st = dv_peers_settle(p, st, mine, diag);
+    st = dv_peers_agree(p, st, mine, diag);
     if (st == DV_OK)
-        st = dv_ferry_create(
-            &a->ferry, p,
-            &(dv_cargo){e->sends, e->receives, e->n_sends, e->n_receives},
-            dv_darray_bytes(a), diag);
+        st = dv_transfer_create(&a->halo_transfer, p,
+                                &(dv_transfer_boxes){e->sends, e->receives,
+                                                     e->n_sends, e->n_receives},
+                                dv_darray_bytes(a), diag);
     dv_exchange_destroy(e);
     return st;
 }
@@ -304,25 +305,25 @@ dv_status dv_darray_halo_start(dv_darray *a, dv_diag *diag)
     if (a->is_view)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "a view has no halo of its own: update the array's");
-    DV_TRY(dv_peers_meet(a->peers, "halo of an array",
-                         dv_darray_hash(a, DV_HASH), diag));
-    if (!a->ferry)
-        DV_TRY(make_ferry(a, diag));
-    DV_TRY(dv_ferry_start(a->ferry, &a->mem, diag));
-    a->share->under_way = 1;
+    DV_TRY(dv_peers_check_same(a->peers, "halo of an array",
+                               dv_darray_hash(a, DV_HASH), diag));
+    if (!a->halo_transfer)
+        DV_TRY(make_halo_transfer(a, diag));
+    DV_TRY(dv_transfer_start(a->halo_transfer, &a->mem, diag));
+    a->share->halo_pending = 1;
     return DV_OK;
 }
 
 dv_status dv_darray_halo_wait(dv_darray *a, dv_diag *diag)
 {
-    if (!a->share->under_way)
+    if (!a->share->halo_pending)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "no halo of the array is under way");
     if (a->is_view)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "a view has no halo of its own: wait for the array's");
-    a->share->under_way = 0;
-    return dv_ferry_wait(a->ferry, &a->mem, diag);
+    a->share->halo_pending = 0;
+    return dv_transfer_wait(a->halo_transfer, &a->mem, diag);
 }
 
 dv_status dv_darray_halo(dv_darray *a, dv_diag *diag)

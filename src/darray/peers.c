@@ -7,24 +7,24 @@
 
 enum { MAX_THREADS = 256 };
 
-int32_t dv_peers_wire(dv_peers *p)
+int32_t dv_peers_new_exchange(dv_peers *p)
 {
     int32_t n = p->n_wires;
     p->n_wires = n == INT32_MAX ? 0 : n + 1;
     return n;
 }
 
-dv_status dv_peers_meet(dv_peers *p, const char *what, uint64_t hash,
-                        dv_diag *diag)
+dv_status dv_peers_check_same(dv_peers *p, const char *what, uint64_t hash,
+                              dv_diag *diag)
 {
     if (!p->comm->checked)
         return DV_OK;
     hash = dv_hash(hash, &p->n_wires, sizeof p->n_wires);
-    return dv_comm_same(p->comm, hash, what, diag);
+    return dv_comm_check_same(p->comm, hash, what, diag);
 }
 
-dv_status dv_peers_settle(dv_peers *p, dv_status st, dv_diag *mine,
-                          dv_diag *diag)
+dv_status dv_peers_agree(dv_peers *p, dv_status st, dv_diag *mine,
+                         dv_diag *diag)
 {
     // In a team of one rank, the message needs no rank number and is passed on
     // as it is.
@@ -143,7 +143,7 @@ static dv_status split_local(dv_peers **out, dv_peers *p, int64_t colour,
     }
     if (st == DV_OK && team)
         st = make(&sub, dv_local_rank(team, me), team, mine);
-    st = dv_peers_settle(p, st, mine, diag);
+    st = dv_peers_agree(p, st, mine, diag);
     if (st == DV_OK) {
         sub->comm->checked = c->checked;
         *out = sub;
@@ -166,7 +166,7 @@ dv_status dv_peers_split(dv_peers **out, dv_peers *p, int64_t colour,
     DV_TRY(dv_mpi_split(&comm, p->comm, colour, diag));
     dv_diag *mine = dv_diag_create();
     dv_status st = make(&sub, comm, NULL, mine);
-    st = dv_peers_settle(p, st, mine, diag);
+    st = dv_peers_agree(p, st, mine, diag);
     if (st == DV_OK) {
         *out = sub;
         return DV_OK;

@@ -28,8 +28,9 @@ typedef struct job {
     // elements as this rank; `me` is this rank's index among them.
     int64_t *members;
     int64_t n_members, me;
-    char *inbox;        // receives the partial results of the other members
-    dv_wire *wires[4];  // prepared messages, one set per communication round
+    char *inbox; // receives the partial results of the other members
+    dv_message_set
+        *wires[4];      // prepared messages, one set per communication round
     int64_t sent_bytes; // bytes sent in all rounds
     int32_t sent;
     dv_arena arena;
@@ -177,8 +178,9 @@ static dv_range share_of(const job *j, int64_t member)
     return dv_dist_part(j->n_out, j->n_members, member);
 }
 
-static dv_status open_wire(job *j, int at, int32_t number, const dv_link *sends,
-                           int32_t n_sends, const dv_link *receives,
+static dv_status open_wire(job *j, int at, int32_t number,
+                           const dv_message_buffer *sends, int32_t n_sends,
+                           const dv_message_buffer *receives,
                            int32_t n_receives, dv_diag *diag)
 {
     dv_comm *c = j->a->peers->comm;
@@ -193,9 +195,9 @@ static dv_status open_shares(job *j, int32_t number, dv_diag *diag)
 {
     int64_t n = j->n_members, b = j->state_bytes;
     dv_range mine = share_of(j, j->me);
-    dv_link *theirs = DV_NEW(&j->arena, dv_link, n);
-    dv_link *ours = DV_NEW(&j->arena, dv_link, n);
-    dv_link *all = DV_NEW(&j->arena, dv_link, n);
+    dv_message_buffer *theirs = DV_NEW(&j->arena, dv_message_buffer, n);
+    dv_message_buffer *ours = DV_NEW(&j->arena, dv_message_buffer, n);
+    dv_message_buffer *all = DV_NEW(&j->arena, dv_message_buffer, n);
     int32_t k = 0;
     j->inbox = dv_arena_alloc(&j->arena, (size_t)(n * mine.size), (size_t)b);
     if (!theirs || !ours || !all || !j->inbox)
@@ -205,9 +207,11 @@ static dv_status open_shares(job *j, int32_t number, dv_diag *diag)
         if (m == j->me)
             continue;
         int64_t r = j->members[m];
-        theirs[k] = (dv_link){r, j->state + s.off * b, s.size * b};
-        ours[k] = (dv_link){r, j->inbox + m * mine.size * b, mine.size * b};
-        all[k++] = (dv_link){r, j->state + mine.off * b, mine.size * b};
+        theirs[k] = (dv_message_buffer){r, j->state + s.off * b, s.size * b};
+        ours[k] =
+            (dv_message_buffer){r, j->inbox + m * mine.size * b, mine.size * b};
+        all[k++] =
+            (dv_message_buffer){r, j->state + mine.off * b, mine.size * b};
     }
     DV_TRY(open_wire(j, 0, number, theirs, k, ours, k, diag));
     return open_wire(j, 1, number + 1, all, k, theirs, k, diag);
@@ -218,24 +222,24 @@ static dv_status open_shares(job *j, int32_t number, dv_diag *diag)
 static dv_status open_tree(job *j, int32_t number, dv_diag *diag)
 {
     int64_t bytes = j->n_out * j->state_bytes;
-    dv_link *in = DV_NEW(&j->arena, dv_link, 64);
-    dv_link *down = DV_NEW(&j->arena, dv_link, 64);
-    dv_link up = {0};
+    dv_message_buffer *in = DV_NEW(&j->arena, dv_message_buffer, 64);
+    dv_message_buffer *down = DV_NEW(&j->arena, dv_message_buffer, 64);
+    dv_message_buffer up = {0};
     int32_t n = 0, has_parent = 0;
     j->inbox = dv_arena_alloc(&j->arena, 64, (size_t)bytes);
     if (!in || !down || !j->inbox)
         return dv_nomem(diag);
     for (int64_t k = 1; k < j->n_members; k *= 2) {
         if (j->me & k) {
-            up = (dv_link){j->members[j->me - k], j->state, bytes};
+            up = (dv_message_buffer){j->members[j->me - k], j->state, bytes};
             has_parent = 1;
             break;
         }
         if (j->me + k >= j->n_members)
             continue;
         int64_t r = j->members[j->me + k];
-        in[n] = (dv_link){r, j->inbox + n * bytes, bytes};
-        down[n++] = (dv_link){r, j->state, bytes};
+        in[n] = (dv_message_buffer){r, j->inbox + n * bytes, bytes};
+        down[n++] = (dv_message_buffer){r, j->state, bytes};
     }
     DV_TRY(open_wire(j, 0, number, NULL, 0, in, n, diag));
     DV_TRY(open_wire(j, 1, number, &up, has_parent, NULL, 0, diag));
@@ -390,7 +394,7 @@ static dv_status check_call(job *j, const int *over, dv_diag *diag)
                        j->op == DV_MAX ? "maximum" : "minimum", n_out);
     uint64_t h = dv_hash(dv_darray_hash(j->a, DV_HASH), &j->op, sizeof j->op);
     h = dv_hash(h, j->over, sizeof j->over);
-    return dv_peers_meet(j->a->peers, "reduction of an array", h, diag);
+    return dv_peers_check_same(j->a->peers, "reduction of an array", h, diag);
 }
 
 static dv_status reduce(job *j, dv_darray *to, dv_diag *diag)
@@ -416,8 +420,8 @@ dv_status dv_darray_reduce(dv_darray **out, const dv_darray *a, dv_reduction op,
     job j = {.a = a, .op = op, .kind = is_moments(op) ? 'm' : kind};
     j.state_bytes = is_moments(op) ? (int64_t)sizeof(dv_variance) : 8;
     DV_TRY(check_call(&j, over, diag));
-    int32_t number = dv_peers_wire(a->peers);
-    dv_peers_wire(a->peers);
+    int32_t number = dv_peers_new_exchange(a->peers);
+    dv_peers_new_exchange(a->peers);
     dv_darray *to = NULL;
     dv_diag *mine = dv_diag_create();
     dv_dist d = result_dist(&j, keep);
@@ -425,7 +429,7 @@ dv_status dv_darray_reduce(dv_darray **out, const dv_darray *a, dv_reduction op,
     if (st == DV_OK)
         st = dv_darray_make(&to, a->peers, result_type(&j), &d, NULL, NULL,
                             NULL, mine);
-    st = dv_peers_settle(a->peers, st, mine, diag);
+    st = dv_peers_agree(a->peers, st, mine, diag);
     if (st == DV_OK)
         st = reduce(&j, to, diag);
     for (int i = 0; i < 4; i++)

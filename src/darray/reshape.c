@@ -10,7 +10,7 @@
 #include "darray/darray.h"
 #include <inttypes.h>
 
-typedef struct walker {
+typedef struct row_walker {
     // The array whose rows (of this rank's part) are visited.
     const dv_darray *a;
     // The array of the other shape. A row of `a` is cut where a row or a rank's
@@ -19,7 +19,7 @@ typedef struct walker {
     int64_t rank;
     dv_pieces pieces; // boxes to exchange with other ranks, in indices of `a`
     dv_arena arena;
-} walker;
+} row_walker;
 
 static void coords_of(const dv_dist *d, int64_t flat, int64_t *at)
 {
@@ -65,7 +65,7 @@ static dv_box box_at(const dv_dist *d, const int64_t *at, int64_t n)
     return b;
 }
 
-static int push(walker *w, int64_t rank, const int64_t *at, int64_t n)
+static int push(row_walker *w, int64_t rank, const int64_t *at, int64_t n)
 {
     dv_piece *p =
         DV_PUSH(&w->arena, dv_piece, w->pieces.at, w->pieces.n, w->pieces.cap);
@@ -75,12 +75,12 @@ static int push(walker *w, int64_t rank, const int64_t *at, int64_t n)
     return 1;
 }
 
-typedef int (*visit)(walker *w, const int64_t *at, const int64_t *other_at,
+typedef int (*visit)(row_walker *w, const int64_t *at, const int64_t *other_at,
                      int64_t *coords, int64_t n);
 
 // Handles n elements that this rank needs: records a receive from the rank at
 // grid position `coords`, or copies them now if this rank owns them.
-static int take(walker *w, const int64_t *at, const int64_t *other_at,
+static int take(row_walker *w, const int64_t *at, const int64_t *other_at,
                 int64_t *coords, int64_t n)
 {
     const dv_dist *d = &w->other->dist;
@@ -104,7 +104,7 @@ static int take(walker *w, const int64_t *at, const int64_t *other_at,
 // Records a send of n elements to every rank that needs them: the one at
 // `coords` and its replicas, except replicas that receive them from another
 // rank.
-static int give(walker *w, const int64_t *at, const int64_t *other_at,
+static int give(row_walker *w, const int64_t *at, const int64_t *other_at,
                 int64_t *coords, int64_t n)
 {
     const dv_dist *d = &w->other->dist;
@@ -115,7 +115,8 @@ static int give(walker *w, const int64_t *at, const int64_t *other_at,
             coords[a] = 0;
     while (more) {
         int64_t rank = dv_grid_rank(coords, d->grid, d->n_axes);
-        if (rank != w->rank && dv_dist_asks(&w->a->dist, rank, w->rank) &&
+        if (rank != w->rank &&
+            dv_dist_fetches_from(&w->a->dist, rank, w->rank) &&
             !push(w, rank, at, n))
             return 0;
         more = 0;
@@ -132,7 +133,7 @@ static int give(walker *w, const int64_t *at, const int64_t *other_at,
 
 // Calls `each` for every piece of this rank's rows of w->a, in row-major order.
 // A piece ends where the owner in w->other changes.
-static int walk(walker *w, visit each)
+static int walk(row_walker *w, visit each)
 {
     const dv_box *own = &w->a->own;
     int64_t at[DV_MAX_DIMS], x[DV_MAX_DIMS], other_at[DV_MAX_DIMS];
@@ -176,31 +177,31 @@ static dv_status check_call(const dv_darray *to, const dv_darray *from,
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "%" PRId64 " elements get a shape of %" PRId64, m, n);
     uint64_t h = dv_darray_hash(from, dv_darray_hash(to, DV_HASH));
-    return dv_peers_meet(to->peers, "reshape of an array", h, diag);
+    return dv_peers_check_same(to->peers, "reshape of an array", h, diag);
 }
 
 dv_status dv_darray_reshape(dv_darray *to, const dv_darray *from, dv_diag *diag)
 {
     DV_TRY(check_call(to, from, diag));
     dv_peers *p = to->peers;
-    walker in = {.a = to, .other = from, .rank = p->comm->rank};
-    walker out = {.a = from, .other = to, .rank = p->comm->rank};
+    row_walker in = {.a = to, .other = from, .rank = p->comm->rank};
+    row_walker out = {.a = from, .other = to, .rank = p->comm->rank};
     dv_diag *mine = dv_diag_create();
-    dv_ferry *f = NULL;
+    dv_transfer *f = NULL;
     dv_status st = walk(&in, take) && walk(&out, give) ? DV_OK : dv_nomem(mine);
-    st = dv_peers_settle(p, st, mine, diag);
+    st = dv_peers_agree(p, st, mine, diag);
     if (st == DV_OK) {
-        dv_cargo c = {out.pieces.at, in.pieces.at, (size_t)out.pieces.n,
-                      (size_t)in.pieces.n};
+        dv_transfer_boxes c = {out.pieces.at, in.pieces.at,
+                               (size_t)out.pieces.n, (size_t)in.pieces.n};
         dv_pieces_sort(&out.pieces);
         dv_pieces_sort(&in.pieces);
-        st = dv_ferry_create(&f, p, &c, dv_darray_bytes(to), diag);
+        st = dv_transfer_create(&f, p, &c, dv_darray_bytes(to), diag);
     }
     if (st == DV_OK)
-        st = dv_ferry_start(f, &from->mem, diag);
+        st = dv_transfer_start(f, &from->mem, diag);
     if (st == DV_OK)
-        st = dv_ferry_wait(f, &to->mem, diag);
-    dv_ferry_destroy(f);
+        st = dv_transfer_wait(f, &to->mem, diag);
+    dv_transfer_destroy(f);
     dv_arena_free(&in.arena);
     dv_arena_free(&out.arena);
     return st;

@@ -111,7 +111,7 @@ int dv_boxes_push(dv_boxes *to, const dv_box *b, dv_arena *arena)
     return 1;
 }
 
-int dv_boxes_less(dv_boxes *from, const dv_box *b, dv_arena *arena)
+int dv_boxes_subtract(dv_boxes *from, const dv_box *b, dv_arena *arena)
 {
     int32_t n = from->n; // boxes appended below are already disjoint from b
     for (int32_t i = 0; i < n; i++) {
@@ -141,7 +141,7 @@ int dv_boxes_add(dv_boxes *to, const dv_box *b, dv_arena *arena)
     if (!dv_boxes_push(&fresh, b, arena))
         return 0;
     for (int32_t i = 0; i < to->n && fresh.n; i++)
-        if (!dv_boxes_less(&fresh, &to->at[i], arena))
+        if (!dv_boxes_subtract(&fresh, &to->at[i], arena))
             return 0;
     for (int32_t i = 0; i < fresh.n; i++)
         if (!dv_boxes_push(to, &fresh.at[i], arena))

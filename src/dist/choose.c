@@ -13,7 +13,7 @@
 #include "dist/dist.h"
 #include <string.h>
 
-struct dv_alike {
+struct dv_dim_classes {
     int32_t *first; // offset of each tensor's dims in the arrays below
     int32_t *up;    // union-find parent of each dim; a root is its own parent
     int32_t *next;  // circular list of the dims of one class
@@ -28,7 +28,7 @@ struct dv_alike {
     int32_t n_stamps;
 };
 
-static int32_t class_of(const dv_alike *a, int32_t dim)
+static int32_t class_of(const dv_dim_classes *a, int32_t dim)
 {
     while (a->up[dim] != dim)
         dim = a->up[dim] = a->up[a->up[dim]];
@@ -37,7 +37,7 @@ static int32_t class_of(const dv_alike *a, int32_t dim)
 
 // Merges the classes of two dims, unless the merged class would contain two
 // dims of one tensor.
-static void join(dv_alike *a, int32_t x, int32_t y)
+static void join(dv_dim_classes *a, int32_t x, int32_t y)
 {
     int32_t cx = class_of(a, x), cy = class_of(a, y), i;
     if (cx == cy)
@@ -71,7 +71,7 @@ static int many_vars(const dv_op *op, const dv_index *x)
     return x->via < 0 && dv_index_var(op, x) == DV_NO_VAR;
 }
 
-static void see_op(dv_alike *a, const dv_op *op)
+static void classify_op_dims(dv_dim_classes *a, const dv_op *op)
 {
     int32_t at[DV_MAX_VARS];
     int whole = op->is_extern || dv_access_is_indirect(&op->write);
@@ -97,7 +97,7 @@ static void see_op(dv_alike *a, const dv_op *op)
     *w = (uint8_t)(*w < 2 ? *w + 1 : 2);
 }
 
-static double score(const dv_alike *a, const dv_program *p, int32_t t)
+static double score(const dv_dim_classes *a, const dv_program *p, int32_t t)
 {
     const dv_tensor *x = &p->tensors[t];
     double s = (double)x->n_elems * (a->writes[t] ? 4 : 1);
@@ -106,7 +106,7 @@ static double score(const dv_alike *a, const dv_program *p, int32_t t)
     return s;
 }
 
-static void sort_tensors(dv_alike *a, const dv_program *p)
+static void sort_tensors(dv_dim_classes *a, const dv_program *p)
 {
     // Shell sort is not stable, so ties are broken by tensor number.
     for (int32_t i = 0; i < a->n_tensors; i++)
@@ -126,10 +126,10 @@ static void sort_tensors(dv_alike *a, const dv_program *p)
         }
 }
 
-dv_status dv_alike_create(dv_alike **out, const dv_program *p, dv_arena *arena,
-                          dv_diag *diag)
+dv_status dv_dim_classes_create(dv_dim_classes **out, const dv_program *p,
+                                dv_arena *arena, dv_diag *diag)
 {
-    dv_alike *a = DV_NEW(arena, dv_alike, 1);
+    dv_dim_classes *a = DV_NEW(arena, dv_dim_classes, 1);
     int32_t n = 0;
     for (int32_t t = 0; t < p->n_tensors; t++)
         n += p->tensors[t].n_dims;
@@ -157,18 +157,19 @@ dv_status dv_alike_create(dv_alike **out, const dv_program *p, dv_arena *arena,
         a->first[t + 1] = k;
     }
     for (int32_t i = 0; i < p->n_ops; i++)
-        see_op(a, &p->ops[i]);
+        classify_op_dims(a, &p->ops[i]);
     sort_tensors(a, p);
     *out = a;
     return DV_OK;
 }
 
-static int can_cut(const dv_alike *a, const dv_program *p, int32_t t, int d)
+static int can_cut(const dv_dim_classes *a, const dv_program *p, int32_t t,
+                   int d)
 {
     return !a->fixed[a->first[t] + d] && p->tensors[t].shape[d] > 1;
 }
 
-static int n_cuttable(const dv_alike *a, const dv_program *p, int32_t t)
+static int n_cuttable(const dv_dim_classes *a, const dv_program *p, int32_t t)
 {
     int n = 0;
     for (int d = 0; d < p->tensors[t].n_dims; d++)
@@ -178,10 +179,10 @@ static int n_cuttable(const dv_alike *a, const dv_program *p, int32_t t)
 
 // Returns the anchor: the first tensor in `order` that can be cut, which is the
 // largest written one unless the user says otherwise; -1 if there is none.
-static int32_t anchor(const dv_alike *a, const dv_program *p)
+static int32_t anchor(const dv_dim_classes *a, const dv_program *p)
 {
     for (int32_t i = 0; i < a->n_tensors; i++) {
-        const dv_spread *s = p->tensors[a->order[i]].place;
+        const dv_placement_request *s = p->tensors[a->order[i]].place;
         if (n_cuttable(a, p, a->order[i]) &&
             !(s && s->kind == DV_PLACE_REPLICATE))
             return a->order[i];
@@ -189,17 +190,18 @@ static int32_t anchor(const dv_alike *a, const dv_program *p)
     return -1;
 }
 
-int dv_alike_axes(const dv_alike *a, const dv_program *p)
+int dv_dim_classes_axes(const dv_dim_classes *a, const dv_program *p)
 {
     int32_t t = anchor(a, p);
     if (t < 0)
         return 1;
-    const dv_spread *s = p->tensors[t].place;
+    const dv_placement_request *s = p->tensors[t].place;
     int n = s && s->kind == DV_PLACE_SPLIT ? s->n_dims : n_cuttable(a, p, t);
     return n < 1 ? 1 : n > 3 ? 3 : n;
 }
 
-double dv_team_weight(const dv_team *t, const dv_alike *a, const dv_program *p)
+double dv_team_weight(const dv_team *t, const dv_dim_classes *a,
+                      const dv_program *p)
 {
     int32_t x = anchor(a, p);
     if (x < 0)
@@ -214,13 +216,14 @@ double dv_team_weight(const dv_team *t, const dv_alike *a, const dv_program *p)
 
 typedef struct chooser {
     dv_team *t;
-    const dv_alike *a;
+    const dv_dim_classes *a;
     const dv_program *p;
     int8_t *axis_of; // axis of each class; -1: none yet
-    int8_t *weak_of; // axis of each class that is cut only to save memory
-    int8_t *filled;  // per dim: cut only to save memory
-    int quiet;       // no warnings, because the grid is only a candidate
-    double share;    // elements of the anchor that one rank owns
+    int8_t
+        *memory_axis_of; // axis of each class that is cut only to save memory
+    int8_t *filled;      // per dim: cut only to save memory
+    int quiet;           // no warnings, because the grid is only a candidate
+    double share;        // elements of the anchor that one rank owns
 } chooser;
 
 static uint32_t used_axes(const dv_dist *d)
@@ -279,8 +282,8 @@ static void fill_axes(chooser *c, int32_t t)
         int32_t k = c->a->first[t] + dim, class = class_of(c->a, k);
         d->axis[dim] = axis;
         c->filled[k] = 1;
-        if (c->weak_of[class] < 0)
-            c->weak_of[class] = (int8_t)axis;
+        if (c->memory_axis_of[class] < 0)
+            c->memory_axis_of[class] = (int8_t)axis;
     }
 }
 
@@ -323,7 +326,7 @@ static void obey(chooser *c, int32_t t, dv_diag *diag)
     }
 }
 
-static void name_classes(chooser *c, int32_t t)
+static void set_class_axes(chooser *c, int32_t t)
 {
     const dv_dist *d = &c->t->tensors[t];
     for (int i = 0; i < d->n_dims; i++) {
@@ -347,11 +350,11 @@ static void cut_tensors(chooser *c, dv_diag *diag)
             cut_anchor(c, t);
         } else {
             follow_classes(c, t, c->axis_of);
-            follow_classes(c, t, c->weak_of);
+            follow_classes(c, t, c->memory_axis_of);
             fill_axes(c, t);
         }
         if (i < 0 || c->p->tensors[t].place)
-            name_classes(c, t);
+            set_class_axes(c, t);
         if (i < 0)
             c->share = own_elems(&c->t->tensors[t]);
     }
@@ -360,7 +363,8 @@ static void cut_tensors(chooser *c, dv_diag *diag)
 // Finds the read by which a reduction variable could be distributed: a read of
 // the largest tensor that has a distributed dim indexed by that variable alone.
 // Returns 0 if there is none.
-static int followable(const chooser *c, int32_t op, int v, dv_follow *out)
+static int followable(const chooser *c, int32_t op, int v,
+                      dv_split_reduction *out)
 {
     const dv_op *o = &c->p->ops[op];
     int64_t most = 0;
@@ -376,13 +380,13 @@ static int followable(const chooser *c, int32_t op, int v, dv_follow *out)
                 c->t->grid[d->axis[k]] > 1 &&
                 c->p->tensors[a->tensor].n_elems > most) {
                 most = c->p->tensors[a->tensor].n_elems;
-                *out = (dv_follow){op, v, r, k, 0};
+                *out = (dv_split_reduction){op, v, r, k, 0};
             }
     }
     return most > 0;
 }
 
-static int axis_of_follow(const chooser *c, const dv_follow *f)
+static int axis_of_follow(const chooser *c, const dv_split_reduction *f)
 {
     const dv_access *a = &c->p->ops[f->op].reads[f->read];
     return c->t->tensors[a->tensor].axis[f->dim];
@@ -401,10 +405,11 @@ static int axis_followed(const chooser *c, int32_t op, int axis)
 
 // Returns whether some reduction, or the candidate `last`, is distributed in
 // the same way as this tensor.
-static int is_followed(const chooser *c, int32_t tensor, const dv_follow *last)
+static int is_followed(const chooser *c, int32_t tensor,
+                       const dv_split_reduction *last)
 {
     for (int32_t i = 0; i < c->t->n_follows; i++) {
-        const dv_follow *f = &c->t->follows[i];
+        const dv_split_reduction *f = &c->t->follows[i];
         if (c->p->ops[f->op].reads[f->read].tensor == tensor)
             return 1;
     }
@@ -414,7 +419,7 @@ static int is_followed(const chooser *c, int32_t tensor, const dv_follow *last)
 // Returns the dim of the written tensor that `axis` cuts, if that cut may be
 // removed to distribute the reduction instead: it only saves memory and no
 // other op writes the tensor. Otherwise returns -1.
-static int spare_dim(const chooser *c, const dv_follow *f, int axis)
+static int spare_dim(const chooser *c, const dv_split_reduction *f, int axis)
 {
     int32_t t = c->p->ops[f->op].write.tensor;
     const dv_dist *d = &c->t->tensors[t];
@@ -427,7 +432,7 @@ static int spare_dim(const chooser *c, const dv_follow *f, int axis)
     return -1;
 }
 
-static void add_follow(chooser *c, const dv_follow *f)
+static void add_follow(chooser *c, const dv_split_reduction *f)
 {
     int axis = axis_of_follow(c, f);
     dv_dist *w = &c->t->tensors[c->p->ops[f->op].write.tensor];
@@ -454,7 +459,7 @@ static void cut_reductions(chooser *c)
     for (int32_t i = 0; i < c->p->n_ops; i++) {
         const dv_op *op = &c->p->ops[i];
         const dv_expr *e = dv_op_reduce(op);
-        dv_follow f;
+        dv_split_reduction f;
         if (!e || op->is_extern || dv_access_is_indirect(&op->write))
             continue;
         for (int v = 0; v < op->n_vars; v++)
@@ -472,20 +477,22 @@ static int64_t count_reduced(const dv_program *p)
     return n;
 }
 
-dv_status dv_team_choose(dv_team *t, const dv_alike *a, const dv_program *p,
-                         int quiet, dv_arena *arena, dv_diag *diag)
+dv_status dv_team_choose(dv_team *t, const dv_dim_classes *a,
+                         const dv_program *p, int quiet, dv_arena *arena,
+                         dv_diag *diag)
 {
     chooser c = {.t = t, .a = a, .p = p, .quiet = quiet};
     t->n_follows = 0;
     t->tensors = DV_NEW(arena, dv_dist, p->n_tensors);
-    t->follows = DV_NEW(arena, dv_follow, count_reduced(p));
+    t->follows = DV_NEW(arena, dv_split_reduction, count_reduced(p));
     c.axis_of = DV_NEW(arena, int8_t, a->n_dims);
-    c.weak_of = DV_NEW(arena, int8_t, a->n_dims);
+    c.memory_axis_of = DV_NEW(arena, int8_t, a->n_dims);
     c.filled = DV_NEW(arena, int8_t, a->n_dims);
-    if (!t->tensors || !t->follows || !c.axis_of || !c.weak_of || !c.filled)
+    if (!t->tensors || !t->follows || !c.axis_of || !c.memory_axis_of ||
+        !c.filled)
         return dv_nomem(diag);
     for (int32_t i = 0; i < a->n_dims; i++)
-        c.axis_of[i] = c.weak_of[i] = -1;
+        c.axis_of[i] = c.memory_axis_of[i] = -1;
     for (int32_t i = 0; i < p->n_tensors; i++) {
         dv_dist *d = &t->tensors[i];
         d->n_dims = p->tensors[i].n_dims;

@@ -28,9 +28,9 @@
 //   grid.c      chooses the grid of ranks
 //   choose.c    chooses which axis cuts which dim of each tensor
 //   need.c      what a rank computes and lacks for an op, and who sends it
-//   swaps.c     decides before which ops an exchange (a dv_swap) takes place
-//   json.c      prints the section as JSON
-//   pass.c      the pass "dist" and its section of the plan
+//   swaps.c     decides before which ops an exchange (a dv_op_exchange) takes
+//   place json.c      prints the section as JSON pass.c      the pass "dist"
+//   and its section of the plan
 #ifndef DV_DIST_H
 #define DV_DIST_H
 #include "base/json.h"
@@ -94,7 +94,7 @@ static inline void dv_box_next_row(dv_box_row *r, const dv_box *b)
 int dv_boxes_add(dv_boxes *to, const dv_box *b, dv_arena *arena);
 // Removes a box from all boxes of the list, which are split where necessary.
 // Returns 0 if out of memory.
-int dv_boxes_less(dv_boxes *from, const dv_box *b, dv_arena *arena);
+int dv_boxes_subtract(dv_boxes *from, const dv_box *b, dv_arena *arena);
 // Merges pairs of adjacent boxes whose union is a box.
 void dv_boxes_join(dv_boxes *l);
 // Appends a box without looking for overlaps; empty boxes are skipped.
@@ -142,7 +142,7 @@ typedef struct dv_pieces {
 // Lists the ranks that `rank` must receive the disjoint boxes `need` from,
 // excluding `rank` itself. Along axes that hold replicas, the sender with the
 // same coordinate as `rank` is taken.
-int dv_dist_sources(dv_pieces *out, const dv_dist *d, int64_t rank,
+int dv_dist_senders(dv_pieces *out, const dv_dist *d, int64_t rank,
                     const dv_boxes *need, dv_arena *arena);
 // Appends a box unless it is empty. Returns 0 if out of memory.
 int dv_pieces_push(dv_pieces *l, int64_t rank, const dv_box *b,
@@ -152,8 +152,8 @@ int64_t dv_pieces_elems(const dv_pieces *l);
 
 // A callback that lists the boxes that `rank` needs and does not own. Returns 0
 // if out of memory.
-typedef int (*dv_need)(void *user, int64_t rank, dv_boxes *out,
-                       dv_arena *arena);
+typedef int (*dv_need_fn)(void *user, int64_t rank, dv_boxes *out,
+                          dv_arena *arena);
 // A range of grid coordinates per axis: the ranks that may need a part of some
 // box.
 typedef struct dv_ranks {
@@ -161,18 +161,18 @@ typedef struct dv_ranks {
 } dv_ranks;
 // Returns whether `rank` receives elements of `other`'s part from `other` and
 // not from another replica of that part.
-int dv_dist_asks(const dv_dist *d, int64_t rank, int64_t other);
+int dv_dist_fetches_from(const dv_dist *d, int64_t rank, int64_t other);
 // Lists the boxes that `rank` must send to those ranks of `among` that need
 // them.
-int dv_dist_sinks(dv_pieces *out, const dv_dist *d, int64_t rank,
-                  const dv_ranks *among, dv_need need, void *user,
-                  dv_arena *arena);
+int dv_dist_receivers(dv_pieces *out, const dv_dist *d, int64_t rank,
+                      const dv_ranks *among, dv_need_fn need, void *user,
+                      dv_arena *arena);
 
-// Does the same as dv_dist_sinks, with the coordinates of `among` in another
-// grid with the same number of ranks.
-int dv_dist_sinks_in(dv_pieces *out, const dv_dist *d, int64_t rank,
-                     const int64_t *grid, int n_axes, const dv_ranks *among,
-                     dv_need need, void *user, dv_arena *arena);
+// Does the same as dv_dist_receivers, with the coordinates of `among` in
+// another grid with the same number of ranks.
+int dv_dist_receivers_in(dv_pieces *out, const dv_dist *d, int64_t rank,
+                         const int64_t *grid, int n_axes, const dv_ranks *among,
+                         dv_need_fn need, void *user, dv_arena *arena);
 
 // volume.c computes lower bounds on the data that must move.
 
@@ -189,7 +189,7 @@ double dv_dist_product_bound(double m, double n, double k, double n_ranks);
 
 // How an axis of the grid distributes an op: a rank computes the points where
 // index base + coef * var lies in its part of dim `dim` of distribution `d`.
-typedef struct dv_bind {
+typedef struct dv_axis_binding {
     const dv_dist *d; // NULL: the axis does not distribute the op
     int dim;
     int32_t var; // -1: the index is constant
@@ -197,34 +197,34 @@ typedef struct dv_bind {
     // The axis distributes a reduction variable, so each rank has a partial
     // result.
     int reduced;
-} dv_bind;
+} dv_axis_binding;
 
 // The range of each variable of an op: a box in its iteration space.
-typedef struct dv_space {
+typedef struct dv_iter_space {
     int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
-} dv_space;
+} dv_iter_space;
 
-void dv_team_binds(dv_bind out[DV_MAX_AXES], const dv_program *p,
+void dv_team_binds(dv_axis_binding out[DV_MAX_AXES], const dv_program *p,
                    const dv_team *t, int32_t op);
 // Computes the part of an op's iteration space that a rank computes. Returns 0
 // if it is empty.
-int dv_team_target(dv_space *out, const dv_program *p, const dv_team *t,
+int dv_team_target(dv_iter_space *out, const dv_program *p, const dv_team *t,
                    int32_t op, int64_t rank);
 // Returns the bounding box of an access over a nonempty space. A dim with an
 // indirect index is taken whole.
 dv_box dv_access_box(const dv_program *p, const dv_op *op, const dv_access *a,
-                     const dv_space *s);
+                     const dv_iter_space *s);
 // Lists the boxes of the exchanged tensor that a rank needs and does not have
 // before the exchange `s`.
 int dv_team_need(dv_boxes *out, const dv_program *p, const dv_team *t,
-                 const dv_swap *s, int64_t rank, dv_arena *arena);
+                 const dv_op_exchange *s, int64_t rank, dv_arena *arena);
 // Computes the part of `target` that needs no element from other ranks, so that
 // it can be computed while messages travel. Returns 0 if that part is empty.
-int dv_team_core(dv_space *core, const dv_program *p, const dv_team *t,
-                 int32_t op, int64_t rank, const dv_space *target);
+int dv_team_core(dv_iter_space *core, const dv_program *p, const dv_team *t,
+                 int32_t op, int64_t rank, const dv_iter_space *target);
 // Splits `target` minus `core` into disjoint pieces; returns their number.
-int dv_space_edges(dv_space out[2 * DV_MAX_VARS], const dv_op *op,
-                   const dv_space *target, const dv_space *core);
+int dv_space_edges(dv_iter_space out[2 * DV_MAX_VARS], const dv_op *op,
+                   const dv_iter_space *target, const dv_iter_space *core);
 static inline int64_t dv_elem_bytes(const dv_program *p, int32_t tensor)
 {
     return dv_dtype_get(p->tensors[tensor].dtype)->size_bytes;
@@ -243,27 +243,29 @@ int dv_team_product(const dv_plan *plan, int32_t op, int64_t *bytes,
 
 // Groups dims that are indexed by the same variables into classes, and records
 // which dims may be cut.
-typedef struct dv_alike dv_alike;
-dv_status dv_alike_create(dv_alike **out, const dv_program *p, dv_arena *arena,
-                          dv_diag *diag);
+typedef struct dv_dim_classes dv_dim_classes;
+dv_status dv_dim_classes_create(dv_dim_classes **out, const dv_program *p,
+                                dv_arena *arena, dv_diag *diag);
 // Returns the number of axes that a grid for this program should have.
-int dv_alike_axes(const dv_alike *a, const dv_program *p);
+int dv_dim_classes_axes(const dv_dim_classes *a, const dv_program *p);
 // Chooses the distributions of all tensors and the reduction variables to
 // distribute, for the grid in `t`. `quiet` suppresses warnings, for grids that
 // are only candidates.
-dv_status dv_team_choose(dv_team *t, const dv_alike *a, const dv_program *p,
-                         int quiet, dv_arena *arena, dv_diag *diag);
+dv_status dv_team_choose(dv_team *t, const dv_dim_classes *a,
+                         const dv_program *p, int quiet, dv_arena *arena,
+                         dv_diag *diag);
 // Returns the number of elements of the anchor tensor that the rank with the
 // largest part owns.
-double dv_team_weight(const dv_team *t, const dv_alike *a, const dv_program *p);
+double dv_team_weight(const dv_team *t, const dv_dim_classes *a,
+                      const dv_program *p);
 // Estimate the bytes that all ranks receive for one op and for the program,
 // from a few sampled ranks.
 double dv_op_cost(const dv_team *t, const dv_program *p, int32_t op);
 double dv_team_cost(const dv_team *t, const dv_program *p);
 // Chooses the grid of `size` ranks with the least communication.
-dv_status dv_team_grid(dv_team *t, const dv_alike *a, const dv_program *p,
+dv_status dv_team_grid(dv_team *t, const dv_dim_classes *a, const dv_program *p,
                        int64_t size, dv_diag *diag);
 // Decides which exchanges take place before which op (swaps.c).
-dv_status dv_team_swaps(dv_team *t, const dv_program *p, dv_arena *arena,
-                        dv_diag *diag);
+dv_status dv_team_exchanges(dv_team *t, const dv_program *p, dv_arena *arena,
+                            dv_diag *diag);
 #endif

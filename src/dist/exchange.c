@@ -42,21 +42,21 @@ static dv_status check_rank(const dv_dist *d, int64_t rank, dv_diag *diag)
 
 // The ranks that may need elements of this rank: a range of coordinates in a
 // grid, which is the tensor's own or another with the same number of ranks.
-typedef struct takers {
+typedef struct receivers {
     const int64_t *grid;
     int n_axes;
     dv_ranks at;
-} takers;
+} receivers;
 
-static takers all_of(const dv_dist *d)
+static receivers all_of(const dv_dist *d)
 {
-    takers t = {.grid = d->grid, .n_axes = d->n_axes};
+    receivers t = {.grid = d->grid, .n_axes = d->n_axes};
     for (int a = 0; a < d->n_axes; a++)
         t.at.first[a] = 0, t.at.end[a] = d->grid[a];
     return t;
 }
 
-static int same_grid(const dv_dist *d, const takers *t)
+static int same_grid(const dv_dist *d, const receivers *t)
 {
     int same = d->n_axes == t->n_axes;
     for (int a = 0; same && a < t->n_axes; a++)
@@ -64,32 +64,32 @@ static int same_grid(const dv_dist *d, const takers *t)
     return same;
 }
 
-static int find_sinks(dv_pieces *out, const dv_dist *d, int64_t rank,
-                      const takers *t, dv_need need, void *user,
-                      dv_arena *arena)
+static int find_receivers(dv_pieces *out, const dv_dist *d, int64_t rank,
+                          const receivers *t, dv_need_fn need, void *user,
+                          dv_arena *arena)
 {
     if (same_grid(d, t))
-        return dv_dist_sinks(out, d, rank, &t->at, need, user, arena);
+        return dv_dist_receivers(out, d, rank, &t->at, need, user, arena);
     int cut = 0;
     for (int a = 0; a < d->n_axes; a++)
         cut |= dv_dist_cuts(d, a);
     if (!cut)
         return 1; // every rank has the whole tensor, so nothing is sent
-    return dv_dist_sinks_in(out, d, rank, t->grid, t->n_axes, &t->at, need,
-                            user, arena);
+    return dv_dist_receivers_in(out, d, rank, t->grid, t->n_axes, &t->at, need,
+                                user, arena);
 }
 
 static dv_status make_exchange(dv_exchange **out, const dv_dist *d,
-                               int64_t rank, const takers *among, dv_need need,
-                               void *user, dv_diag *diag)
+                               int64_t rank, const receivers *among,
+                               dv_need_fn need, void *user, dv_diag *diag)
 {
     dv_arena arena = {0};
     dv_boxes lacks = {0};
     dv_pieces in = {0}, to = {0};
     exchange *e = DV_NEW(&arena, exchange, 1);
     if (!e || !need(user, rank, &lacks, &arena) ||
-        !dv_dist_sources(&in, d, rank, &lacks, &arena) ||
-        !find_sinks(&to, d, rank, among, need, user, &arena)) {
+        !dv_dist_senders(&in, d, rank, &lacks, &arena) ||
+        !find_receivers(&to, d, rank, among, need, user, &arena)) {
         dv_arena_free(&arena);
         return dv_nomem(diag);
     }
@@ -134,7 +134,7 @@ static int halo_need(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
             return 0;
     }
     return (!h->corners || dv_boxes_push(out, &wide, arena)) &&
-           dv_boxes_less(out, &own, arena);
+           dv_boxes_subtract(out, &own, arena);
 }
 
 dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
@@ -150,7 +150,7 @@ dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
                            before[i], after[i]);
     halo h = {d, before, after, corners};
     dv_box own = dv_dist_own(d, rank);
-    takers among = all_of(d);
+    receivers among = all_of(d);
     // Rank s needs elements of this rank if its part overlaps this rank's box
     // widened by `after` on the low side and `before` on the high side.
     for (int i = 0; i < d->n_dims; i++)
@@ -170,7 +170,8 @@ static int move_need(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
 {
     const move *m = user;
     dv_box want = dv_dist_own(m->to, rank), have = dv_dist_own(m->from, rank);
-    return dv_boxes_push(out, &want, arena) && dv_boxes_less(out, &have, arena);
+    return dv_boxes_push(out, &want, arena) &&
+           dv_boxes_subtract(out, &have, arena);
 }
 
 dv_status dv_dist_move(dv_exchange **out, const dv_dist *from,
@@ -191,7 +192,7 @@ dv_status dv_dist_move(dv_exchange **out, const dv_dist *from,
                        dv_dist_n_ranks(from), dv_dist_n_ranks(to));
     move m = {from, to};
     dv_box own = dv_dist_own(from, rank);
-    takers among = all_of(to);
+    receivers among = all_of(to);
     for (int i = 0; i < to->n_dims; i++)
         if (to->axis[i] >= 0)
             dv_dist_coords(to, i, own.dim[i], &among.at.first[to->axis[i]],
@@ -220,7 +221,7 @@ static int want_need(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
         ok = dv_boxes_add(out, &in, arena);
     }
     dv_arena_free(&list.arena);
-    return ok && dv_boxes_less(out, &own, arena);
+    return ok && dv_boxes_subtract(out, &own, arena);
 }
 
 dv_status dv_dist_exchange(dv_exchange **out, const dv_dist *d, int64_t rank,
@@ -233,7 +234,7 @@ dv_status dv_dist_exchange(dv_exchange **out, const dv_dist *d, int64_t rank,
                        "a box of %d dims around a tensor of %d", around->n_dims,
                        d->n_dims);
     wanted w = {d, wants, user, diag, DV_OK};
-    takers among = all_of(d);
+    receivers among = all_of(d);
     for (int i = 0; around && i < d->n_dims; i++)
         if (d->axis[i] >= 0)
             dv_dist_coords(d, i, around->dim[i], &among.at.first[d->axis[i]],

@@ -19,7 +19,7 @@ static int samples(int64_t n, int64_t at[3], double weight[3])
 // Returns the number of elements of a tensor that a rank must receive for an
 // op. All reads of the tensor count by their common bounding box.
 static double lacks(const dv_team *t, const dv_program *p, int32_t op,
-                    int first_read, int64_t rank, const dv_space *s)
+                    int first_read, int64_t rank, const dv_iter_space *s)
 {
     const dv_op *o = &p->ops[op];
     int32_t tensor = o->reads[first_read].tensor;
@@ -46,8 +46,8 @@ static double rank_cost(const dv_team *t, const dv_program *p, int32_t op,
                         int64_t rank)
 {
     const dv_op *o = &p->ops[op];
-    dv_bind binds[DV_MAX_AXES];
-    dv_space s;
+    dv_axis_binding binds[DV_MAX_AXES];
+    dv_iter_space s;
     double bytes = 0, parts = 1;
     if (!dv_team_target(&s, p, t, op, rank))
         return 0;
@@ -62,8 +62,8 @@ static double rank_cost(const dv_team *t, const dv_program *p, int32_t op,
     for (int v = 0; v < o->n_vars; v++)
         results *= o->vars[v].reduce ? 1 : (double)(s.end[v] - s.begin[v]);
     if (parts > 1) // the least that an all-reduce moves per rank
-        bytes +=
-            2 * results * (double)dv_op_part_bytes(p, o) * (parts - 1) / parts;
+        bytes += 2 * results * (double)dv_op_partial_bytes(p, o) * (parts - 1) /
+                 parts;
     return bytes;
 }
 
@@ -110,7 +110,7 @@ enum { MAX_DIVISORS = 2048 };
 
 typedef struct search {
     dv_team *t;
-    const dv_alike *a;
+    const dv_dim_classes *a;
     const dv_program *p;
     dv_diag *diag;
     double least_weight; // smallest dv_team_weight of all grids
@@ -173,7 +173,7 @@ static dv_status try_all(search *s, const int64_t *divisors, int n,
     return DV_OK;
 }
 
-dv_status dv_team_grid(dv_team *t, const dv_alike *a, const dv_program *p,
+dv_status dv_team_grid(dv_team *t, const dv_dim_classes *a, const dv_program *p,
                        int64_t size, dv_diag *diag)
 {
     int64_t divisors[MAX_DIVISORS];
@@ -192,7 +192,7 @@ dv_status dv_team_grid(dv_team *t, const dv_alike *a, const dv_program *p,
             divisors[k] = divisors[k - 1];
             divisors[k - 1] = x;
         }
-    t->n_axes = dv_alike_axes(a, p);
+    t->n_axes = dv_dim_classes_axes(a, p);
     for (s.weigh = 1; s.weigh >= 0; s.weigh--)
         DV_TRY(try_all(&s, divisors, n, size));
     for (int k = 0; k < t->n_axes; k++)

@@ -15,8 +15,8 @@ typedef struct totals {
     int64_t sent, received, needed; // in bytes, counting each exchange once
 } totals;
 
-static void pieces_json(dv_json *j, const dv_program *p, const dv_swap *s,
-                        int out, int64_t *bytes)
+static void pieces_json(dv_json *j, const dv_program *p,
+                        const dv_op_exchange *s, int out, int64_t *bytes)
 {
     const dv_piece *l = out ? s->sends : s->receives;
     for (int32_t i = 0; i < (out ? s->n_sends : s->n_receives); i++) {
@@ -43,11 +43,11 @@ static int needs_json(dv_json *j, const dv_plan *plan, totals *sum,
     dv_json_open(j, "needs", '{');
     for (int32_t x = 0; x < p->n_tensors; x++) {
         int any = 0;
-        for (int32_t i = 0; i < t->n_swaps && ok; i++) {
+        for (int32_t i = 0; i < t->n_op_exchanges && ok; i++) {
             dv_boxes need = {0};
-            if (t->swaps[i].tensor != x)
+            if (t->op_exchanges[i].tensor != x)
                 continue;
-            ok = dv_team_need(&need, p, t, &t->swaps[i], t->rank, arena);
+            ok = dv_team_need(&need, p, t, &t->op_exchanges[i], t->rank, arena);
             if (!any++)
                 dv_json_open(j, p->tensors[x].name, '[');
             for (int32_t k = 0; k < need.n; k++)
@@ -62,7 +62,7 @@ static int needs_json(dv_json *j, const dv_plan *plan, totals *sum,
 }
 
 static void space_json(dv_json *j, const char *key, const dv_op *op,
-                       const dv_space *s)
+                       const dv_iter_space *s)
 {
     dv_json_open_flat(j, key, '{');
     for (int v = 0; v < op->n_vars; v++)
@@ -74,7 +74,7 @@ static void op_json(dv_json *j, const dv_plan *plan, int32_t i)
 {
     const dv_program *p = plan->ops;
     const dv_op *op = &p->ops[i];
-    dv_space target, core, edges[2 * DV_MAX_VARS];
+    dv_iter_space target, core, edges[2 * DV_MAX_VARS];
     dv_json_open(j, NULL, '{');
     dv_json_string(j, "op", op->name);
     if (dv_team_target(&target, p, &plan->team, i, plan->team.rank)) {
@@ -99,7 +99,7 @@ static void collectives_json(dv_json *j, const dv_plan *plan)
     dv_json_open(j, "collectives", '[');
     for (int32_t i = 0; i < plan->ops->n_ops; i++) {
         const dv_op *op = &plan->ops->ops[i];
-        dv_bind binds[DV_MAX_AXES];
+        dv_axis_binding binds[DV_MAX_AXES];
         int64_t axes[DV_MAX_AXES], ranks = 1;
         int n = 0;
         dv_team_binds(binds, plan->ops, t, i);
@@ -117,7 +117,7 @@ static void collectives_json(dv_json *j, const dv_plan *plan)
                  dv_reducer_get((dv_reducer)dv_op_reduce(op)->fn)->text),
             dv_field_ints("axes", axes, n), DV_F("ranks", ranks),
             DV_F("bytes",
-                 dv_box_elems(&own) * dv_op_part_bytes(plan->ops, op)));
+                 dv_box_elems(&own) * dv_op_partial_bytes(plan->ops, op)));
     }
     dv_json_close(j);
 }
@@ -151,11 +151,12 @@ int dv_team_product(const dv_plan *plan, int32_t op, int64_t *bytes,
     if (!product_sizes(&p->ops[op], size))
         return 0;
     *bytes = 0;
-    for (int32_t k = 0; k < t->n_swaps; k++)
-        for (int32_t r = 0; t->swaps[k].op == op && r < t->swaps[k].n_receives;
+    for (int32_t k = 0; k < t->n_op_exchanges; k++)
+        for (int32_t r = 0;
+             t->op_exchanges[k].op == op && r < t->op_exchanges[k].n_receives;
              r++)
-            *bytes += dv_box_elems(&t->swaps[k].receives[r].box) *
-                      dv_elem_bytes(p, t->swaps[k].tensor);
+            *bytes += dv_box_elems(&t->op_exchanges[k].receives[r].box) *
+                      dv_elem_bytes(p, t->op_exchanges[k].tensor);
     *bound_bytes = dv_dist_product_bound(size[0], size[1], size[2],
                                          (double)dv_team_size(t)) *
                    (double)dv_elem_bytes(p, p->ops[op].reads[0].tensor);
@@ -195,9 +196,9 @@ void dv_dist_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
     j->out->failed |= !needs_json(j, plan, &sum, &arena);
     dv_json_open(j, "messages", '[');
-    for (int32_t i = 0; i < t->n_swaps; i++) {
-        pieces_json(j, p, &t->swaps[i], 0, &sum.received);
-        pieces_json(j, p, &t->swaps[i], 1, &sum.sent);
+    for (int32_t i = 0; i < t->n_op_exchanges; i++) {
+        pieces_json(j, p, &t->op_exchanges[i], 0, &sum.received);
+        pieces_json(j, p, &t->op_exchanges[i], 1, &sum.sent);
     }
     dv_json_close(j);
     dv_json_int(j, "bytes_sent", sum.sent);

@@ -47,8 +47,8 @@ dv_status dv_box_list_less(dv_box_list *l, const dv_box *global_box,
                            dv_diag *diag)
 {
     DV_TRY(check_dims(l, global_box, diag));
-    return dv_boxes_less(&l->boxes, global_box, &l->arena) ? DV_OK
-                                                           : dv_nomem(diag);
+    return dv_boxes_subtract(&l->boxes, global_box, &l->arena) ? DV_OK
+                                                               : dv_nomem(diag);
 }
 
 void dv_box_list_join(dv_box_list *l)

@@ -18,7 +18,7 @@ int64_t dv_team_size(const dv_team *t)
 
 // Writes an index with at most one variable as base + coef * var; returns 0 if
 // it has more variables.
-static int single(const dv_op *op, const dv_index *x, dv_bind *b)
+static int single(const dv_op *op, const dv_index *x, dv_axis_binding *b)
 {
     b->var = -1;
     b->base = x->base;
@@ -34,14 +34,14 @@ static int single(const dv_op *op, const dv_index *x, dv_bind *b)
     return 1;
 }
 
-static void bind_dims(dv_bind *out, const dv_team *t, const dv_op *op,
+static void bind_dims(dv_axis_binding *out, const dv_team *t, const dv_op *op,
                       const dv_access *a)
 {
     const dv_dist *d = &t->tensors[a->tensor];
     for (int k = 0; k < d->n_dims; k++) {
         if (d->axis[k] < 0)
             continue;
-        dv_bind *b = &out[d->axis[k]];
+        dv_axis_binding *b = &out[d->axis[k]];
         // This cannot fail: only dims whose index has at most one variable are
         // cut.
         single(op, &a->index[k], b);
@@ -51,21 +51,21 @@ static void bind_dims(dv_bind *out, const dv_team *t, const dv_op *op,
     }
 }
 
-void dv_team_binds(dv_bind out[DV_MAX_AXES], const dv_program *p,
+void dv_team_binds(dv_axis_binding out[DV_MAX_AXES], const dv_program *p,
                    const dv_team *t, int32_t op)
 {
     const dv_op *o = &p->ops[op];
     memset(out, 0, DV_MAX_AXES * sizeof *out);
     bind_dims(out, t, o, &o->write);
     for (int32_t i = 0; i < t->n_follows; i++) {
-        const dv_follow *f = &t->follows[i];
+        const dv_split_reduction *f = &t->follows[i];
         if (f->op != op)
             continue;
         const dv_access *a = &o->reads[f->read];
         const dv_dist *d = &t->tensors[a->tensor];
         if (d->axis[f->dim] < 0)
             continue; // invalid: the dim is not cut; dv_plan_check reports it
-        dv_bind *b = &out[d->axis[f->dim]];
+        dv_axis_binding *b = &out[d->axis[f->dim]];
         single(o, &a->index[f->dim], b);
         b->d = d;
         b->dim = f->dim;
@@ -75,7 +75,7 @@ void dv_team_binds(dv_bind out[DV_MAX_AXES], const dv_program *p,
 
 // Intersects begin..end with the values of the variable for which the index
 // lies in `part`.
-static void narrow(int64_t *begin, int64_t *end, const dv_bind *b,
+static void narrow(int64_t *begin, int64_t *end, const dv_axis_binding *b,
                    dv_range part)
 {
     int64_t lo, hi, c = b->coef;
@@ -91,7 +91,7 @@ static void narrow(int64_t *begin, int64_t *end, const dv_bind *b,
 }
 
 // Restricts a space to the points computed at one coordinate of an axis.
-static void at_coord(dv_space *s, const dv_bind *b, int64_t coord)
+static void at_coord(dv_iter_space *s, const dv_axis_binding *b, int64_t coord)
 {
     if (!b->d)
         return;
@@ -100,7 +100,7 @@ static void at_coord(dv_space *s, const dv_bind *b, int64_t coord)
         narrow(&s->begin[b->var], &s->end[b->var], b, part);
 }
 
-static void whole_space(dv_space *s, const dv_op *op)
+static void whole_space(dv_iter_space *s, const dv_op *op)
 {
     for (int v = 0; v < op->n_vars; v++) {
         s->begin[v] = op->vars[v].begin;
@@ -108,10 +108,10 @@ static void whole_space(dv_space *s, const dv_op *op)
     }
 }
 
-int dv_team_target(dv_space *out, const dv_program *p, const dv_team *t,
+int dv_team_target(dv_iter_space *out, const dv_program *p, const dv_team *t,
                    int32_t op, int64_t rank)
 {
-    dv_bind binds[DV_MAX_AXES];
+    dv_axis_binding binds[DV_MAX_AXES];
     int64_t at[DV_MAX_AXES];
     const dv_op *o = &p->ops[op];
     int any = 1;
@@ -132,7 +132,7 @@ int dv_team_target(dv_space *out, const dv_program *p, const dv_team *t,
 }
 
 static dv_range index_range(const dv_op *op, const dv_index *x,
-                            const dv_space *s)
+                            const dv_iter_space *s)
 {
     int64_t lo = x->base, hi = x->base;
     for (int v = 0; v < op->n_vars; v++) {
@@ -146,7 +146,7 @@ static dv_range index_range(const dv_op *op, const dv_index *x,
 }
 
 dv_box dv_access_box(const dv_program *p, const dv_op *op, const dv_access *a,
-                     const dv_space *s)
+                     const dv_iter_space *s)
 {
     dv_box b = {.n_dims = a->n_dims};
     for (int d = 0; d < a->n_dims; d++)
@@ -162,25 +162,26 @@ static int reads_of(dv_boxes *l, int add, const dv_program *p, const dv_team *t,
                     int32_t op, int32_t tensor, int64_t rank, dv_arena *arena)
 {
     const dv_op *o = &p->ops[op];
-    dv_space s;
+    dv_iter_space s;
     if (!dv_team_target(&s, p, t, op, rank))
         return 1;
     for (int r = 0; r < o->n_reads; r++) {
         if (o->reads[r].tensor != tensor)
             continue;
         dv_box b = dv_access_box(p, o, &o->reads[r], &s);
-        if (!(add ? dv_boxes_add(l, &b, arena) : dv_boxes_less(l, &b, arena)))
+        if (!(add ? dv_boxes_add(l, &b, arena)
+                  : dv_boxes_subtract(l, &b, arena)))
             return 0;
     }
     return 1;
 }
 
 int dv_team_need(dv_boxes *out, const dv_program *p, const dv_team *t,
-                 const dv_swap *s, int64_t rank, dv_arena *arena)
+                 const dv_op_exchange *s, int64_t rank, dv_arena *arena)
 {
     dv_box own = dv_dist_own(&t->tensors[s->tensor], rank);
     if (!reads_of(out, 1, p, t, s->op, s->tensor, rank, arena) ||
-        !dv_boxes_less(out, &own, arena))
+        !dv_boxes_subtract(out, &own, arena))
         return 0;
     for (int32_t i = 0; i < s->n_prior; i++)
         if (!reads_of(out, 0, p, t, s->prior[i], s->tensor, rank, arena))
@@ -192,7 +193,7 @@ int dv_team_need(dv_boxes *out, const dv_program *p, const dv_team *t,
 typedef struct asked {
     const dv_program *p;
     const dv_team *t;
-    const dv_swap *s;
+    const dv_op_exchange *s;
 } asked;
 
 static int need_of(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
@@ -204,10 +205,10 @@ static int need_of(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
 // For ranks at coordinate `coord` of the axis, returns whether the index range
 // of the read ends after the start of `own` (side 0) or begins before the end
 // of `own` (side 1). Each answer is monotonic in coord.
-static int reaches(const dv_op *op, const dv_index *x, const dv_bind *b,
+static int reaches(const dv_op *op, const dv_index *x, const dv_axis_binding *b,
                    int64_t coord, dv_range own, int side)
 {
-    dv_space s;
+    dv_iter_space s;
     whole_space(&s, op);
     at_coord(&s, b, coord);
     dv_range r = index_range(op, x, &s);
@@ -216,8 +217,9 @@ static int reaches(const dv_op *op, const dv_index *x, const dv_bind *b,
 
 // Binary search for the first coordinate where reaches() returns `want`; n if
 // there is none.
-static int64_t turn(const dv_op *op, const dv_index *x, const dv_bind *b,
-                    int64_t n, dv_range own, int side, int want)
+static int64_t turn(const dv_op *op, const dv_index *x,
+                    const dv_axis_binding *b, int64_t n, dv_range own, int side,
+                    int want)
 {
     int64_t low = 0, high = n;
     while (low < high) {
@@ -232,9 +234,9 @@ static int64_t turn(const dv_op *op, const dv_index *x, const dv_bind *b,
 
 // Finds the coordinates of an axis whose ranks may read elements of the box
 // `own`.
-static void reach_of(int64_t *first, int64_t *end, const dv_op *op,
-                     const dv_access *a, const dv_bind *b, int64_t n,
-                     const dv_box *own)
+static void reading_coords(int64_t *first, int64_t *end, const dv_op *op,
+                           const dv_access *a, const dv_axis_binding *b,
+                           int64_t n, const dv_box *own)
 {
     *first = 0;
     *end = n;
@@ -255,7 +257,7 @@ static void reach_of(int64_t *first, int64_t *end, const dv_op *op,
 static void candidates(dv_ranks *out, const asked *q, const dv_box *own)
 {
     const dv_op *op = &q->p->ops[q->s->op];
-    dv_bind binds[DV_MAX_AXES];
+    dv_axis_binding binds[DV_MAX_AXES];
     dv_team_binds(binds, q->p, q->t, q->s->op);
     for (int a = 0; a < q->t->n_axes; a++) {
         out->first[a] = q->t->grid[a];
@@ -264,8 +266,8 @@ static void candidates(dv_ranks *out, const asked *q, const dv_box *own)
             int64_t first, end;
             if (op->reads[r].tensor != q->s->tensor)
                 continue;
-            reach_of(&first, &end, op, &op->reads[r], &binds[a], q->t->grid[a],
-                     own);
+            reading_coords(&first, &end, op, &op->reads[r], &binds[a],
+                           q->t->grid[a], own);
             if (first < end) {
                 out->first[a] = dv_min_i64(out->first[a], first);
                 out->end[a] = dv_max_i64(out->end[a], end);
@@ -280,11 +282,11 @@ static void candidates(dv_ranks *out, const asked *q, const dv_box *own)
     }
 }
 
-int dv_team_messages(dv_swap *out, const dv_program *p, const dv_team *t,
+int dv_team_messages(dv_op_exchange *out, const dv_program *p, const dv_team *t,
                      int32_t swap, int64_t rank, dv_arena *arena)
 {
-    *out = t->swaps[swap];
-    asked q = {p, t, &t->swaps[swap]};
+    *out = t->op_exchanges[swap];
+    asked q = {p, t, &t->op_exchanges[swap]};
     const dv_dist *d = &t->tensors[q.s->tensor];
     dv_box own = dv_dist_own(d, rank);
     dv_boxes lacks = {0};
@@ -292,8 +294,8 @@ int dv_team_messages(dv_swap *out, const dv_program *p, const dv_team *t,
     dv_ranks among;
     candidates(&among, &q, &own);
     if (!dv_team_need(&lacks, p, t, q.s, rank, arena) ||
-        !dv_dist_sources(&in, d, rank, &lacks, arena) ||
-        !dv_dist_sinks(&to, d, rank, &among, need_of, &q, arena))
+        !dv_dist_senders(&in, d, rank, &lacks, arena) ||
+        !dv_dist_receivers(&to, d, rank, &among, need_of, &q, arena))
         return 0;
     out->receives = in.at;
     out->n_receives = in.n;
@@ -307,14 +309,14 @@ int dv_team_aligned(const dv_program *p, const dv_team *t, int32_t op,
 {
     const dv_op *o = &p->ops[op];
     const dv_dist *d = &t->tensors[tensor];
-    dv_bind binds[DV_MAX_AXES], b;
+    dv_axis_binding binds[DV_MAX_AXES], b;
     dv_team_binds(binds, p, t, op);
     for (int r = 0; r < o->n_reads; r++) {
         const dv_access *a = &o->reads[r];
         for (int k = 0; k < d->n_dims && a->tensor == tensor; k++) {
             if (d->axis[k] < 0 || t->grid[d->axis[k]] == 1)
                 continue;
-            const dv_bind *by = &binds[d->axis[k]];
+            const dv_axis_binding *by = &binds[d->axis[k]];
             if (a->index[k].via >= 0 || !single(o, &a->index[k], &b) ||
                 !by->d || by->var != b.var || by->coef != b.coef ||
                 by->base != b.base || by->d->shape[by->dim] != d->shape[k] ||
@@ -327,12 +329,12 @@ int dv_team_aligned(const dv_program *p, const dv_team *t, int32_t op,
 
 // Restricts the core to points whose read lies in the rank's own box; returns 0
 // if none can be found.
-static int narrow_core(dv_space *core, const dv_op *op, const dv_access *a,
+static int narrow_core(dv_iter_space *core, const dv_op *op, const dv_access *a,
                        const dv_box *own)
 {
     for (int d = 0; d < a->n_dims; d++) {
         const dv_index *x = &a->index[d];
-        dv_bind b = {0};
+        dv_axis_binding b = {0};
         if (x->via >= 0)
             return 0; // an indirect index may read any element
         dv_range r = index_range(op, x, core);
@@ -348,13 +350,13 @@ static int narrow_core(dv_space *core, const dv_op *op, const dv_access *a,
     return 1;
 }
 
-int dv_team_core(dv_space *core, const dv_program *p, const dv_team *t,
-                 int32_t op, int64_t rank, const dv_space *target)
+int dv_team_core(dv_iter_space *core, const dv_program *p, const dv_team *t,
+                 int32_t op, int64_t rank, const dv_iter_space *target)
 {
     const dv_op *o = &p->ops[op];
     *core = *target;
-    for (int32_t i = 0; i < t->n_swaps; i++) {
-        const dv_swap *s = &t->swaps[i];
+    for (int32_t i = 0; i < t->n_op_exchanges; i++) {
+        const dv_op_exchange *s = &t->op_exchanges[i];
         if (s->op != op || s->repeat >= 0)
             continue;
         dv_box own = dv_dist_own(&t->tensors[s->tensor], rank);
@@ -366,10 +368,10 @@ int dv_team_core(dv_space *core, const dv_program *p, const dv_team *t,
     return 1;
 }
 
-int dv_space_edges(dv_space out[2 * DV_MAX_VARS], const dv_op *op,
-                   const dv_space *target, const dv_space *core)
+int dv_space_edges(dv_iter_space out[2 * DV_MAX_VARS], const dv_op *op,
+                   const dv_iter_space *target, const dv_iter_space *core)
 {
-    dv_space left = *target;
+    dv_iter_space left = *target;
     int n = 0;
     for (int v = 0; v < op->n_vars; v++) {
         if (core->begin[v] > left.begin[v]) {

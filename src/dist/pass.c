@@ -65,7 +65,7 @@ static dv_status read_grid(dv_team *t, const char *text, dv_diag *diag)
 }
 
 static dv_status choose_grid(dv_pass_cx *cx, dv_plan *plan, dv_team *t,
-                             const dv_alike *a)
+                             const dv_dim_classes *a)
 {
     const dv_plan_options *o = cx->options;
     int64_t size = o->team;
@@ -96,11 +96,11 @@ static dv_status choose_grid(dv_pass_cx *cx, dv_plan *plan, dv_team *t,
 static dv_status make_team(dv_pass_cx *cx, dv_plan *plan, dv_arena *arena)
 {
     dv_team t = {0};
-    dv_alike *a;
-    DV_TRY(dv_alike_create(&a, plan->ops, arena, cx->diag));
+    dv_dim_classes *a;
+    DV_TRY(dv_dim_classes_create(&a, plan->ops, arena, cx->diag));
     DV_TRY(choose_grid(cx, plan, &t, a));
     DV_TRY(dv_team_choose(&t, a, plan->ops, 0, &plan->arena, cx->diag));
-    DV_TRY(dv_team_swaps(&t, plan->ops, &plan->arena, cx->diag));
+    DV_TRY(dv_team_exchanges(&t, plan->ops, &plan->arena, cx->diag));
     t.program = fingerprint(plan->ops);
     plan->team = t;
     return DV_OK;
@@ -114,7 +114,7 @@ dv_status dv_dist_run(dv_pass_cx *cx, dv_plan *plan)
     return st;
 }
 
-dv_status dv_team_follow(dv_pass_cx *cx, dv_plan *plan)
+dv_status dv_team_redistribute(dv_pass_cx *cx, dv_plan *plan)
 {
     if (fingerprint(plan->ops) == plan->team.program)
         return DV_OK;
@@ -143,7 +143,8 @@ static void print_pieces(dv_text *out, const char *word, const dv_piece *l,
     }
 }
 
-static void print_swap(dv_text *out, const dv_program *p, const dv_swap *s)
+static void print_exchange(dv_text *out, const dv_program *p,
+                           const dv_op_exchange *s)
 {
     dv_put(out, "    exchange %d %s", (int)s->op, p->tensors[s->tensor].name);
     if (s->repeat >= 0)
@@ -195,13 +196,13 @@ void dv_dist_print(dv_text *out, const dv_plan *plan)
         dv_put(out, "\n");
     }
     for (int32_t i = 0; i < t->n_follows; i++) {
-        const dv_follow *f = &t->follows[i];
+        const dv_split_reduction *f = &t->follows[i];
         dv_put(out, "    follow %d %s: %d %d # parts of %s are combined\n",
                (int)f->op, p->ops[f->op].vars[f->var].name, (int)f->read,
                (int)f->dim, p->ops[f->op].name);
     }
-    for (int32_t i = 0; i < t->n_swaps; i++)
-        print_swap(out, p, &t->swaps[i]);
+    for (int32_t i = 0; i < t->n_op_exchanges; i++)
+        print_exchange(out, p, &t->op_exchanges[i]);
     if (dv_team_size(t) > 1)
         print_products(out, plan);
     dv_put(out, "}\n");
@@ -211,7 +212,7 @@ typedef struct reader {
     dv_plan *plan;
     dv_lexer *lx;
     dv_team *t;
-    int32_t cap_follows, cap_swaps;
+    int32_t cap_follows, cap_exchanges;
 } reader;
 
 static dv_status wrong(const reader *r, const char *what)
@@ -311,11 +312,13 @@ static dv_status read_follow(reader *r)
     DV_TRY(dv_lex_expect(r->lx, ':', "':'"));
     DV_TRY(number(r, p->ops[op].n_reads, "a read", &read));
     DV_TRY(number(r, p->ops[op].reads[read].n_dims, "a dim", &dim));
-    dv_follow *f = DV_PUSH(&r->plan->arena, dv_follow, r->t->follows,
-                           r->t->n_follows, r->cap_follows);
+    dv_split_reduction *f =
+        DV_PUSH(&r->plan->arena, dv_split_reduction, r->t->follows,
+                r->t->n_follows, r->cap_follows);
     if (!f)
         return dv_nomem(r->lx->diag);
-    *f = (dv_follow){(int32_t)op, var, (int32_t)read, (int32_t)dim, off};
+    *f = (dv_split_reduction){(int32_t)op, var, (int32_t)read, (int32_t)dim,
+                              off};
     return DV_OK;
 }
 
@@ -344,7 +347,7 @@ static dv_status read_piece(reader *r, dv_pieces *l, int n_dims)
     return dv_lex_expect(r->lx, ']', "']'");
 }
 
-static dv_status read_prior(reader *r, dv_swap *s)
+static dv_status read_prior(reader *r, dv_op_exchange *s)
 {
     int32_t cap = 0;
     int64_t n;
@@ -360,10 +363,10 @@ static dv_status read_prior(reader *r, dv_swap *s)
     return DV_OK;
 }
 
-static dv_status read_swap(reader *r)
+static dv_status read_exchange(reader *r)
 {
     const dv_program *p = r->plan->ops;
-    dv_swap s = {.repeat = -1, .off = r->lx->tok.off};
+    dv_op_exchange s = {.repeat = -1, .off = r->lx->tok.off};
     dv_pieces in = {0}, out = {0};
     int64_t n;
     DV_TRY(dv_lex(r->lx));
@@ -388,8 +391,9 @@ static dv_status read_swap(reader *r)
     dv_pieces_sort(&out);
     s.receives = in.at, s.n_receives = in.n;
     s.sends = out.at, s.n_sends = out.n;
-    dv_swap *room = DV_PUSH(&r->plan->arena, dv_swap, r->t->swaps,
-                            r->t->n_swaps, r->cap_swaps);
+    dv_op_exchange *room =
+        DV_PUSH(&r->plan->arena, dv_op_exchange, r->t->op_exchanges,
+                r->t->n_op_exchanges, r->cap_exchanges);
     if (!room)
         return dv_nomem(r->lx->diag);
     *room = s;
@@ -415,7 +419,7 @@ dv_status dv_dist_read(dv_plan *plan, dv_lexer *lx)
     DV_TRY(read_head(&r));
     while (lx->tok.kind == DV_TOK_NAME)
         DV_TRY(is_item(&r, "follow")     ? read_follow(&r)
-               : is_item(&r, "exchange") ? read_swap(&r)
+               : is_item(&r, "exchange") ? read_exchange(&r)
                                          : read_cut(&r));
     DV_TRY(dv_lex_expect(lx, '}', "a tensor, 'follow', 'exchange' or '}'"));
     for (int32_t i = 0; i < p->n_tensors; i++)

@@ -5,11 +5,11 @@
 // again.
 #include "dist/dist.h"
 
-typedef struct swapper {
+typedef struct exchange_finder {
     dv_team *t;
     const dv_program *p;
     dv_arena *arena;
-} swapper;
+} exchange_finder;
 
 static int inside(const dv_repeat *r, int32_t op)
 {
@@ -38,13 +38,13 @@ static int32_t hoist(const dv_program *p, int32_t op, int32_t tensor)
 }
 
 // Returns the op before which the exchange takes place.
-static int32_t point_of(const dv_program *p, const dv_swap *s)
+static int32_t exchange_point(const dv_program *p, const dv_op_exchange *s)
 {
     return s->repeat < 0 ? s->op : p->repeats[s->repeat].first_op;
 }
 
 // Returns whether an exchange takes place inside a repeat.
-static int within(const dv_program *p, const dv_swap *s, int32_t repeat)
+static int within(const dv_program *p, const dv_op_exchange *s, int32_t repeat)
 {
     const dv_repeat *r = &p->repeats[repeat];
     if (s->repeat < 0)
@@ -57,10 +57,10 @@ static int within(const dv_program *p, const dv_swap *s, int32_t repeat)
 
 // Returns whether the elements received by exchange `old` are still valid
 // whenever exchange `now` takes place.
-static int still_there(const dv_program *p, const dv_swap *old,
-                       const dv_swap *now)
+static int still_valid(const dv_program *p, const dv_op_exchange *old,
+                       const dv_op_exchange *now)
 {
-    int32_t from = point_of(p, old), to = point_of(p, now);
+    int32_t from = exchange_point(p, old), to = exchange_point(p, now);
     if (from > to || writes_in(p, now->tensor, from, to))
         return 0;
     for (int32_t r = 0; r < p->n_repeats; r++) {
@@ -75,32 +75,34 @@ static int still_there(const dv_program *p, const dv_swap *old,
     return 1;
 }
 
-static dv_status add_swap(swapper *w, int32_t op, int32_t tensor, int32_t *cap,
-                          dv_diag *diag)
+static dv_status add_exchange(exchange_finder *w, int32_t op, int32_t tensor,
+                              int32_t *cap, dv_diag *diag)
 {
     dv_team *t = w->t;
-    dv_swap s = {.op = op, .tensor = tensor};
+    dv_op_exchange s = {.op = op, .tensor = tensor};
     s.repeat = hoist(w->p, op, tensor);
-    s.prior = DV_NEW(w->arena, int32_t, t->n_swaps);
+    s.prior = DV_NEW(w->arena, int32_t, t->n_op_exchanges);
     if (!s.prior)
         return dv_nomem(diag);
-    for (int32_t i = 0; i < t->n_swaps; i++)
-        if (t->swaps[i].tensor == tensor && still_there(w->p, &t->swaps[i], &s))
-            s.prior[s.n_prior++] = t->swaps[i].op;
-    dv_swap *room = DV_PUSH(w->arena, dv_swap, t->swaps, t->n_swaps, *cap);
+    for (int32_t i = 0; i < t->n_op_exchanges; i++)
+        if (t->op_exchanges[i].tensor == tensor &&
+            still_valid(w->p, &t->op_exchanges[i], &s))
+            s.prior[s.n_prior++] = t->op_exchanges[i].op;
+    dv_op_exchange *room = DV_PUSH(w->arena, dv_op_exchange, t->op_exchanges,
+                                   t->n_op_exchanges, *cap);
     if (!room)
         return dv_nomem(diag);
     *room = s;
     return DV_OK;
 }
 
-dv_status dv_team_swaps(dv_team *t, const dv_program *p, dv_arena *arena,
-                        dv_diag *diag)
+dv_status dv_team_exchanges(dv_team *t, const dv_program *p, dv_arena *arena,
+                            dv_diag *diag)
 {
-    swapper w = {t, p, arena};
+    exchange_finder w = {t, p, arena};
     int32_t cap = 0;
-    t->swaps = NULL;
-    t->n_swaps = 0;
+    t->op_exchanges = NULL;
+    t->n_op_exchanges = 0;
     for (int32_t i = 0; i < p->n_ops; i++) {
         const dv_op *op = &p->ops[i];
         for (int r = 0; r < op->n_reads; r++) {
@@ -109,11 +111,11 @@ dv_status dv_team_swaps(dv_team *t, const dv_program *p, dv_arena *arena,
             for (int k = 0; k < r; k++)
                 seen |= op->reads[k].tensor == tensor;
             if (!seen && !dv_team_aligned(p, t, i, tensor))
-                DV_TRY(add_swap(&w, i, tensor, &cap, diag));
+                DV_TRY(add_exchange(&w, i, tensor, &cap, diag));
         }
     }
-    for (int32_t i = 0; i < t->n_swaps; i++)
-        if (!dv_team_messages(&t->swaps[i], p, t, i, t->rank, arena))
+    for (int32_t i = 0; i < t->n_op_exchanges; i++)
+        if (!dv_team_messages(&t->op_exchanges[i], p, t, i, t->rank, arena))
             return dv_nomem(diag);
     return DV_OK;
 }

@@ -244,7 +244,7 @@ static int first_coords(int64_t *at, const dv_ranks *r, int n_axes)
     return 1;
 }
 
-int dv_dist_sources(dv_pieces *out, const dv_dist *d, int64_t rank,
+int dv_dist_senders(dv_pieces *out, const dv_dist *d, int64_t rank,
                     const dv_boxes *need, dv_arena *arena)
 {
     int64_t at[DV_MAX_AXES];
@@ -274,7 +274,7 @@ int dv_dist_sources(dv_pieces *out, const dv_dist *d, int64_t rank,
 // Returns whether `rank` would fetch elements of `other`'s part from `other`
 // itself and not from another replica of that part. Along axes that cut no dim,
 // which hold replicas, a rank fetches from its own coordinate.
-int dv_dist_asks(const dv_dist *d, int64_t rank, int64_t other)
+int dv_dist_fetches_from(const dv_dist *d, int64_t rank, int64_t other)
 {
     int64_t here[DV_MAX_AXES], there[DV_MAX_AXES];
     dv_grid_coords(here, d->grid, d->n_axes, rank);
@@ -285,9 +285,9 @@ int dv_dist_asks(const dv_dist *d, int64_t rank, int64_t other)
     return 1;
 }
 
-int dv_dist_sinks_in(dv_pieces *out, const dv_dist *d, int64_t rank,
-                     const int64_t *grid, int n_axes, const dv_ranks *among,
-                     dv_need need, void *user, dv_arena *arena)
+int dv_dist_receivers_in(dv_pieces *out, const dv_dist *d, int64_t rank,
+                         const int64_t *grid, int n_axes, const dv_ranks *among,
+                         dv_need_fn need, void *user, dv_arena *arena)
 {
     int64_t at[DV_MAX_AXES];
     dv_box own = dv_dist_own(d, rank);
@@ -296,7 +296,7 @@ int dv_dist_sinks_in(dv_pieces *out, const dv_dist *d, int64_t rank,
     do {
         int64_t s = dv_grid_rank(at, grid, n_axes);
         dv_boxes lacks = {0};
-        if (s == rank || !dv_dist_asks(d, s, rank))
+        if (s == rank || !dv_dist_fetches_from(d, s, rank))
             continue;
         if (!need(user, s, &lacks, arena))
             return 0;
@@ -310,9 +310,9 @@ int dv_dist_sinks_in(dv_pieces *out, const dv_dist *d, int64_t rank,
     return 1;
 }
 
-int dv_dist_sinks(dv_pieces *out, const dv_dist *d, int64_t rank,
-                  const dv_ranks *among, dv_need need, void *user,
-                  dv_arena *arena)
+int dv_dist_receivers(dv_pieces *out, const dv_dist *d, int64_t rank,
+                      const dv_ranks *among, dv_need_fn need, void *user,
+                      dv_arena *arena)
 {
     int64_t me[DV_MAX_AXES];
     dv_ranks r = *among;
@@ -326,6 +326,6 @@ int dv_dist_sinks(dv_pieces *out, const dv_dist *d, int64_t rank,
         r.first[a] = dv_max_i64(r.first[a], me[a]);
         r.end[a] = dv_min_i64(r.end[a], me[a] + 1);
     }
-    return dv_dist_sinks_in(out, d, rank, d->grid, d->n_axes, &r, need, user,
-                            arena);
+    return dv_dist_receivers_in(out, d, rank, d->grid, d->n_axes, &r, need,
+                                user, arena);
 }

@@ -66,7 +66,8 @@ static int64_t along(const dv_divide_space *s, int i, const dv_splits *d,
     return dv_min_i64(n, l->size[dim]);
 }
 
-double dv_divide_touched(const dv_divide_space *s, int i, const dv_splits *d)
+double dv_divide_transferred(const dv_divide_space *s, int i,
+                             const dv_splits *d)
 {
     const dv_layout *l = s->layouts[i];
     int64_t piece = l->elem_bytes;
@@ -102,7 +103,7 @@ dv_cost_work dv_divide_work(const dv_divide_space *s, const dv_splits *d)
     else
         w.ops = points;
     for (int i = 0; i < s->n_tensors; i++)
-        w.memory_bytes += dv_divide_touched(s, i, d);
+        w.memory_bytes += dv_divide_transferred(s, i, d);
     w.partial_bytes = results * 4; // partial results are f32
     return w;
 }
@@ -134,7 +135,7 @@ static int legal(best *b)
 // Returns whether the current division cuts an outer variable more than the
 // best one so far. On the host that gives threads contiguous rows; cores of
 // other targets have their own memory, so it does not matter there.
-static int cuts_further_out(const best *b)
+static int cuts_outer_variable(const best *b)
 {
     for (int v = 0; v < b->s->n_vars && b->t->here; v++)
         if (b->now.n[v] != b->found.n[v])
@@ -150,7 +151,7 @@ static int no_better(const best *b, double cost, double bytes, int64_t cores)
         return cost > b->cost;
     if (bytes != b->bytes)
         return bytes > b->bytes;
-    return cores != b->cores ? cores > b->cores : !cuts_further_out(b);
+    return cores != b->cores ? cores > b->cores : !cuts_outer_variable(b);
 }
 
 // Returns a cost factor against split reductions on the host: their rounding
@@ -261,14 +262,14 @@ dv_status dv_divide_best(dv_divided *out, const dv_divide_space *s,
     }
     if (!b.any)
         return refuse(&b, diag);
-    *out = (dv_divided){.splits = b.found,
-                        .candidates = b.candidates,
-                        .cost_us = price(&b, b.cost, &b.found),
-                        .runner = b.runner,
-                        .runner_us = b.runner_cost < 0
-                                         ? b.runner_cost
-                                         : price(&b, b.runner_cost, &b.runner),
-                        .over_span = b.over_span};
+    *out = (dv_divided){
+        .splits = b.found,
+        .candidates = b.candidates,
+        .cost_us = price(&b, b.cost, &b.found),
+        .runner = b.runner,
+        .runner_up_us = b.runner_cost < 0 ? b.runner_cost
+                                          : price(&b, b.runner_cost, &b.runner),
+        .over_span = b.over_span};
     for (int v = 0; v < DV_MAX_VARS; v++) {
         out->forced.n[v] = 1;
         if (v >= s->n_vars)

@@ -50,15 +50,16 @@ typedef struct dv_splits {
 } dv_splits;
 
 // Analyses an op; memory comes from the arena. Returns 0 when out of memory.
-int dv_space_make(dv_divide_space *s, const dv_target *t, const dv_program *p,
-                  const dv_op *op, const dv_layout *layouts, dv_arena *arena);
+int dv_divide_space_init(dv_divide_space *s, const dv_target *t,
+                         const dv_program *p, const dv_op *op,
+                         const dv_layout *layouts, dv_arena *arena);
 int64_t dv_splits_cores(const dv_divide_space *s, const dv_splits *d);
 // Returns the bytes of tensor i from the first to the last one that the core
 // with the longest slices may access. `even`: slices as Torch-Spyre counts
 // them, with lengths rounded down to whole elements.
 int64_t dv_span(const dv_divide_space *s, int i, const dv_splits *d, int even);
 // Returns the largest divisor of `size` that is at most `limit`.
-int64_t dv_core_split(int64_t size, int64_t limit);
+int64_t dv_largest_divisor(int64_t size, int64_t limit);
 
 typedef struct dv_pin {
     int32_t var;
@@ -79,15 +80,16 @@ typedef struct dv_divided {
     int claimed;      // nonzero if the matmul cost model chose the division
     int64_t candidates;
     double cost_us;   // predicted time; negative: not computed, as by seed
-    dv_splits runner; // the second best division; valid if runner_us >= 0
-    double runner_us;
+    dv_splits runner; // the second best division; valid if runner_up_us >= 0
+    double runner_up_us;
     int64_t over_span; // number of candidates rejected by the span limit
 } dv_divided;
 
 // Returns the device bytes of tensor i that the core with the most work
 // transfers: the box of device positions it accesses, in whole sticks, or on
 // the host in whole cache lines.
-double dv_divide_touched(const dv_divide_space *s, int i, const dv_splits *d);
+double dv_divide_transferred(const dv_divide_space *s, int i,
+                             const dv_splits *d);
 // Returns the work of the core with the largest share of the op.
 dv_cost_work dv_divide_work(const dv_divide_space *s, const dv_splits *d);
 // Returns the predicted time of a division in microseconds (divide/best.c,

@@ -137,13 +137,13 @@ static dv_status keep(dv_plan *plan, int32_t i, const dv_divide_space *s,
     x->forced = DV_NEW(&plan->arena, int64_t, s->n_vars);
     x->spans_bytes = DV_NEW(&plan->arena, int64_t, s->n_tensors);
     x->whole_bytes = DV_NEW(&plan->arena, int64_t, s->n_tensors);
-    x->why_whole = DV_NEW(&plan->arena, const char *, s->n_vars);
-    x->runner_us = d->runner_us;
+    x->why_undivided = DV_NEW(&plan->arena, const char *, s->n_vars);
+    x->runner_up_us = d->runner_up_us;
     x->over_span = d->over_span;
-    if (d->runner_us >= 0)
+    if (d->runner_up_us >= 0)
         x->runner = DV_NEW(&plan->arena, int64_t, s->n_vars);
-    if (!x->forced || !x->spans_bytes || !x->whole_bytes || !x->why_whole ||
-        (d->runner_us >= 0 && !x->runner))
+    if (!x->forced || !x->spans_bytes || !x->whole_bytes || !x->why_undivided ||
+        (d->runner_up_us >= 0 && !x->runner))
         return dv_nomem(diag);
     for (int v = 0; v < s->n_vars; v++) {
         int64_t len = dv_ceil_div(s->units[v], d->splits.n[v]) * s->eps[v];
@@ -153,7 +153,7 @@ static dv_status keep(dv_plan *plan, int32_t i, const dv_divide_space *s,
     dv_splits whole;
     for (int v = 0; v < s->n_vars; v++) {
         whole.n[v] = 1;
-        x->why_whole[v] = s->why[v];
+        x->why_undivided[v] = s->why[v];
         if (x->runner)
             x->runner[v] = d->runner.n[v];
     }
@@ -173,13 +173,14 @@ dv_status dv_divide_refresh(dv_plan *plan, int32_t i, const int64_t *before,
     x->spans_bytes = DV_NEW(&plan->arena, int64_t, op->n_reads + 1);
     x->runner = DV_NEW(&plan->arena, int64_t, op->n_vars);
     if (!s || !x->spans_bytes || !x->runner ||
-        !dv_space_make(s, &plan->target, plan->ops, op, plan->layouts, work))
+        !dv_divide_space_init(s, &plan->target, plan->ops, op, plan->layouts,
+                              work))
         return dv_nomem(diag);
     for (int v = 0; v < op->n_vars; v++) {
         d.n[v] = dv_ceil_div(s->extent[v], plan->slices[i][v]);
         x->runner[v] = dv_ceil_div(s->extent[v], before[v]);
     }
-    x->runner_us = x->cost_us;
+    x->runner_up_us = x->cost_us;
     x->cost_us = dv_divide_cost(s, &plan->target, &d);
     x->followed = 1;
     measure(x, s, &plan->target, &d);
@@ -277,8 +278,8 @@ static dv_status divide_op(dv_plan *plan, int32_t i, dv_divide method,
     const dv_op *op = &plan->ops->ops[i];
     dv_divided d;
     dv_divide_space *s = DV_NEW(work, dv_divide_space, 1);
-    if (!s ||
-        !dv_space_make(s, &plan->target, plan->ops, op, plan->layouts, work))
+    if (!s || !dv_divide_space_init(s, &plan->target, plan->ops, op,
+                                    plan->layouts, work))
         return dv_nomem(diag);
     DV_TRY(decide(plan, method, s, pins, n_pins, &d, diag));
     return keep(plan, i, s, &d, diag);
@@ -313,7 +314,7 @@ static dv_status divide_all(dv_plan *plan, dv_divide method,
 dv_status dv_divide_run(dv_pass_cx *cx, dv_plan *plan)
 {
     dv_divide method = cx->options->divide;
-    DV_TRY(dv_plan_whole(plan, cx->diag));
+    DV_TRY(dv_plan_whole_slices(plan, cx->diag));
     plan->divide_method = methods[method];
     plan->divisions = DV_NEW(&plan->arena, dv_division, plan->ops->n_ops);
     known k = {.cap = 16};
@@ -410,7 +411,7 @@ static dv_status read_slices(dv_plan *plan, dv_lexer *lx)
 
 dv_status dv_divide_read(dv_plan *plan, dv_lexer *lx)
 {
-    DV_TRY(dv_plan_whole(plan, lx->diag));
+    DV_TRY(dv_plan_whole_slices(plan, lx->diag));
     dv_token word = lx->tok;
     DV_TRY(
         dv_lex_expect(lx, DV_TOK_NAME, "how it was divided, such as 'best'"));

@@ -90,7 +90,7 @@ static dv_status no_divisor(const seed *d, const search *se)
     for (int i = 0; i < se->n_vars; i++) {
         int v = se->vars[i];
         int64_t size = options_of(d->s, v);
-        if (dv_core_split(size, size) < d->acc.n[v])
+        if (dv_largest_divisor(size, size) < d->acc.n[v])
             return dv_fail(d->diag, DV_E_CAPACITY, d->r->at,
                            "%s: %s has no divisor of %" PRId64 " from %" PRId64
                            " up, which an earlier tensor "
@@ -141,7 +141,7 @@ static dv_status cut_tensor(seed *d, int tensor)
     return DV_OK;
 }
 
-static dv_status must_split(seed *d)
+static dv_status cut_for_span_limit(seed *d)
 {
     const dv_divide_space *s = d->s;
     for (int i = 0; i < s->n_tensors; i++)
@@ -229,7 +229,7 @@ static void distribute(const seed *d, dv_splits *out)
     }
     n = by_size(s, free & s->outputs, list);
     for (int i = 0; i < n && left > 1; i++) {
-        out->n[list[i]] = dv_core_split(s->units[list[i]], left);
+        out->n[list[i]] = dv_largest_divisor(s->units[list[i]], left);
         left /= out->n[list[i]];
     }
     if (left <= 1 || (d->committed & ~s->outputs))
@@ -238,7 +238,7 @@ static void distribute(const seed *d, dv_splits *out)
     int best_var = -1;
     n = by_size(s, free & ~s->outputs, list);
     for (int i = 0; i < n; i++) {
-        int64_t k = dv_core_split(s->units[list[i]], left);
+        int64_t k = dv_largest_divisor(s->units[list[i]], left);
         if (k > best) {
             best = k;
             best_var = list[i];
@@ -412,7 +412,7 @@ static void try_batch(cheapest *c, dv_splits *t, int i, int64_t b)
 
 // Replaces the division by the cost model's choice, if that keeps at least as
 // many cores busy and differs.
-static void claim(const seed *d, dv_divided *out)
+static void try_matmul_model(const seed *d, dv_divided *out)
 {
     roles r;
     if (d->committed || d->s->odd || !find_roles(d->s, &r))
@@ -456,16 +456,16 @@ dv_status dv_divide_seed(dv_divided *out, const dv_divide_space *s,
                          const dv_divide_request *r, dv_diag *diag)
 {
     seed d = {.s = s, .r = r, .diag = diag};
-    dv_divided result = {.cost_us = -1, .runner_us = -1};
+    dv_divided result = {.cost_us = -1, .runner_up_us = -1};
     for (int v = 0; v < DV_MAX_VARS; v++)
         d.acc.n[v] = result.splits.n[v] = 1;
-    DV_TRY(must_split(&d));
+    DV_TRY(cut_for_span_limit(&d));
     result.forced = d.acc;
     DV_TRY(pin(&d));
     DV_TRY(one_reduced(&d));
     distribute(&d, &result.splits);
     if (r->cost)
-        claim(&d, &result);
+        try_matmul_model(&d, &result);
     DV_TRY(check_spans(&d, &result.splits));
     *out = result;
     return DV_OK;

@@ -82,8 +82,9 @@ static void find_outputs(dv_divide_space *s)
             s->outputs |= 1u << c->terms[i].var;
 }
 
-int dv_space_make(dv_divide_space *s, const dv_target *t, const dv_program *p,
-                  const dv_op *op, const dv_layout *layouts, dv_arena *arena)
+int dv_divide_space_init(dv_divide_space *s, const dv_target *t,
+                         const dv_program *p, const dv_op *op,
+                         const dv_layout *layouts, dv_arena *arena)
 {
     // The host fetches several adjacent cache lines together.
     enum { CACHES_BYTES = 256 };
@@ -199,7 +200,7 @@ int64_t dv_span(const dv_divide_space *s, int i, const dv_splits *d, int even)
     return even ? l->elem_bytes : inside;
 }
 
-int64_t dv_core_split(int64_t size, int64_t limit)
+int64_t dv_largest_divisor(int64_t size, int64_t limit)
 {
     for (int64_t n = dv_min_i64(size, limit); n > 1; n--)
         if (size % n == 0)

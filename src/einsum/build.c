@@ -159,7 +159,7 @@ void dv_formula_program(dv_text *out, const dv_formula *f, const dv_array *in,
     dv_put(out, "y");
     put_ids(out, f, &f->out);
     dv_put(out, ": %s = ", dv_dtype_get(dtype)->name);
-    put_sums(out, f, dv_ids_less(box, dv_term_ids(&f->out)));
+    put_sums(out, f, dv_ids_minus(box, dv_term_ids(&f->out)));
     int floats = dv_is_float(wide(in, (size_t)f->n_in, dtype));
     for (int32_t i = 0; i < f->n_in; i++) {
         dv_put(out, "%sx%d", i ? " * " : "", (int)i);

@@ -73,7 +73,7 @@ static inline dv_ids dv_ids_and(dv_ids a, dv_ids b)
     return (dv_ids){{a.w[0] & b.w[0], a.w[1] & b.w[1]}};
 }
 
-static inline dv_ids dv_ids_less(dv_ids a, dv_ids b)
+static inline dv_ids dv_ids_minus(dv_ids a, dv_ids b)
 {
     return (dv_ids){{a.w[0] & ~b.w[0], a.w[1] & ~b.w[1]}};
 }
@@ -100,12 +100,12 @@ typedef struct dv_einsum_term {
 
 // The indices of one operand or of the output as written in the text; blanks
 // are ignored.
-typedef struct dv_written {
+typedef struct dv_term_text {
     uint32_t begin, end; // range of the term in the text
     int32_t n_letters;
     int32_t dots; // number of letters before the ellipsis; -1: no ellipsis
     uint32_t dots_at;
-} dv_written;
+} dv_term_text;
 
 // One step of a path: a product of two tensors, or a sum over one. Operands are
 // numbered from 0; the result of step s has number n_in + s. The last step
@@ -121,8 +121,8 @@ typedef struct dv_einsum_step {
 typedef struct dv_formula {
     dv_source src; // the text of the formula; owned by the arena
     int32_t n_in;
-    dv_written *written; // the operands as written in the text; NULL in trees
-    dv_written written_out;
+    dv_term_text *written; // the operands as written in the text; NULL in trees
+    dv_term_text out_text;
     int has_out;        // 1 if the text has an arrow with an explicit output
     dv_einsum_term *in; // the operands; set by resolving, in trees by parsing
     dv_einsum_term out;
@@ -196,7 +196,7 @@ static inline double dv_pair_flops(dv_ids both, dv_ids keep,
                                    const int64_t *extent)
 {
     double points = dv_ids_points(both, extent);
-    return dv_ids_none(dv_ids_less(both, keep)) ? points : 2 * points;
+    return dv_ids_none(dv_ids_minus(both, keep)) ? points : 2 * points;
 }
 
 // A path is the list of steps that compute a formula (path.c, report.c).

@@ -17,7 +17,7 @@ typedef struct scan {
     dv_formula *f;
     dv_arena *arena;
     dv_diag *diag;
-    dv_written now; // the term being scanned
+    dv_term_text now; // the term being scanned
     int32_t cap;
     uint32_t at;
 } scan;
@@ -39,7 +39,7 @@ static void begin_term(scan *s)
 {
     while (s->at < s->f->src.len && is_blank(s->f->src.text[s->at]))
         s->at++;
-    s->now = (dv_written){.begin = s->at, .dots = -1};
+    s->now = (dv_term_text){.begin = s->at, .dots = -1};
 }
 
 static dv_status end_operand(scan *s, uint32_t end)
@@ -48,7 +48,8 @@ static dv_status end_operand(scan *s, uint32_t end)
     if (f->n_in == DV_MAX_OPERANDS)
         return dv_fail(s->diag, DV_E_LIMIT, (dv_loc){&f->src, s->now.begin},
                        "there are more than %d operands", (int)DV_MAX_OPERANDS);
-    dv_written *w = DV_PUSH(s->arena, dv_written, f->written, f->n_in, s->cap);
+    dv_term_text *w =
+        DV_PUSH(s->arena, dv_term_text, f->written, f->n_in, s->cap);
     if (!w)
         return dv_nomem(s->diag);
     *w = s->now;
@@ -132,8 +133,8 @@ static dv_status expression(scan *s)
         DV_TRY(one(s));
     if (!s->f->has_out)
         return end_operand(s, s->at);
-    s->f->written_out = s->now;
-    s->f->written_out.end = s->at;
+    s->f->out_text = s->now;
+    s->f->out_text.end = s->at;
     return DV_OK;
 }
 

@@ -32,7 +32,7 @@ static void price(const work *w, dv_einsum_step *s)
     dv_ids box = dv_term_ids(dv_path_term(f, w->path, s->a));
     if (s->b >= 0)
         box = dv_ids_or(box, dv_term_ids(dv_path_term(f, w->path, s->b)));
-    s->sums = dv_ids_less(box, dv_term_ids(&s->out));
+    s->sums = dv_ids_minus(box, dv_term_ids(&s->out));
     double points = dv_ids_points(box, f->extent);
     s->flops = points * ((s->b >= 0) + !dv_ids_none(s->sums));
     s->elems = dv_ids_points(dv_term_ids(&s->out), f->extent);
@@ -193,7 +193,7 @@ static double naive_flops(const dv_formula *f)
     dv_ids box = {{0, 0}};
     for (int32_t i = 0; i < f->n_in; i++)
         box = dv_ids_or(box, dv_term_ids(&f->in[i]));
-    int sums = !dv_ids_none(dv_ids_less(box, dv_term_ids(&f->out)));
+    int sums = !dv_ids_none(dv_ids_minus(box, dv_term_ids(&f->out)));
     return dv_ids_points(box, f->extent) * (f->n_in - 1 + sums);
 }
 

@@ -77,7 +77,7 @@ static void name_dim(dv_einsum_term *t, int id, uint32_t off)
 
 // Names the dims of a written term, with n_dots dims for its ellipsis. The
 // caller has checked that they fit.
-static void name_dims(const work *w, const dv_written *x, int n_dots,
+static void name_dims(const work *w, const dv_term_text *x, int n_dots,
                       dv_einsum_term *t)
 {
     int letters = 0;
@@ -99,7 +99,7 @@ static void name_dims(const work *w, const dv_written *x, int n_dots,
 
 static dv_status check_rank(const work *w, int32_t i)
 {
-    const dv_written *x = &w->f->written[i];
+    const dv_term_text *x = &w->f->written[i];
     int n = w->in[i].n_dims;
     if (x->dots < 0 && x->n_letters != n)
         return dv_fail(w->diag, DV_E_SHAPE, at(w, x->begin),
@@ -218,7 +218,7 @@ static dv_status implicit_output(const work *w)
 {
     int times[DV_ID_DOTS] = {0}, n = w->f->n_dots;
     uint32_t end = (uint32_t)w->f->src.len;
-    const dv_written *x = w->f->written;
+    const dv_term_text *x = w->f->written;
     for (uint32_t i = 0; i < end; i++) {
         char c = w->f->src.text[i];
         if (c >= 'A' && c <= 'Z')
@@ -262,7 +262,7 @@ static dv_status check_output(const work *w)
 
 static dv_status written_output(const work *w)
 {
-    const dv_written *x = &w->f->written_out;
+    const dv_term_text *x = &w->f->out_text;
     int n_dots = x->dots < 0 ? 0 : w->f->n_dots;
     if (x->dots < 0 && w->f->n_dots)
         return dv_fail(w->diag, DV_E_SHAPE, at(w, x->begin),
@@ -272,7 +272,7 @@ static dv_status written_output(const work *w)
     // An output with more dims than DV_MAX_DIMS may also repeat or invent an
     // index, and that error gives the better message. So the dims that fit are
     // checked first.
-    dv_written part = *x;
+    dv_term_text part = *x;
     int letters = 0;
     for (uint32_t i = x->begin; i < x->end; i++) {
         char c = w->f->src.text[i];

@@ -159,7 +159,7 @@ static dv_status add_step(reader *r, const item *child, int n,
     *s = (dv_einsum_step){.a = child[0].number,
                           .b = n == 2 ? child[1].number : INT32_MAX,
                           .out = out,
-                          .sums = dv_ids_less(below, dv_term_ids(&out))};
+                          .sums = dv_ids_minus(below, dv_term_ids(&out))};
     *made = (item){-f->n_given, out};
     return DV_OK;
 }

@@ -75,12 +75,12 @@ static void put_loops(emitter *e, const dv_op *op, uint32_t vars, int indent)
     }
 }
 
-static void put_zero(emitter *e, const dv_expr *r)
+static void put_neutral(emitter *e, const dv_expr *r)
 {
     static const char *const real[] = {"0", "-INFINITY", "INFINITY", "1", "0"};
     static const char *const whole[] = {"0", "INT64_MIN", "INT64_MAX", "1",
                                         "0"};
-    int w = dv_expr_whole(r);
+    int w = dv_expr_is_integer(r);
     P("        %s r = %s;\n", w ? "int64_t" : "double",
       w ? whole[r->fn] : real[r->fn]);
 }
@@ -93,7 +93,7 @@ static void put_step(emitter *e, const dv_expr *r, const char *before)
                                        "(r * ", "(r + "};
     static const char *const whole[] = {
         "rt_add(r, ", "rt_imax(r, ", "rt_imin(r, ", "rt_mul(r, ", "rt_add(r, "};
-    P("%sr = %s", before, dv_expr_whole(r) ? whole[r->fn] : real[r->fn]);
+    P("%sr = %s", before, dv_expr_is_integer(r) ? whole[r->fn] : real[r->fn]);
 }
 
 // Emits the offset of a result element within one partial result.
@@ -132,10 +132,10 @@ static void put_mean(emitter *e, const dv_op *op, const dv_expr *r)
 // Emits the loops that reduce over the box of the reduction variables into r.
 static void put_reduce(emitter *e, const emit_op *o, const dv_expr *r)
 {
-    put_zero(e, r);
+    put_neutral(e, r);
     put_loops(e, o->op, r->vars, 8);
     put_step(e, r, "            ");
-    dv_emit_value(&e->out, o, r->arg[0], dv_expr_whole(r));
+    dv_emit_value(&e->out, o, r->arg[0], dv_expr_is_integer(r));
     P(");\n");
 }
 
@@ -147,7 +147,7 @@ static void put_op(emitter *e, int32_t i)
     int64_t parts = n_parts(e, i);
     uint32_t written = dv_written_vars(op);
     int64_t size = dv_op_points(op, written);
-    const char *type = r && dv_expr_whole(r) ? "int64_t" : "double";
+    const char *type = r && dv_expr_is_integer(r) ? "int64_t" : "double";
     if (parts > 1)
         P("static %s *part_%d;\n", type, (int)i);
     P("// %s\nstatic void op_%d(const int64_t *lo, const int64_t *hi%s%s)\n{\n",
@@ -178,7 +178,7 @@ static void put_op(emitter *e, int32_t i)
         P("    (void)lo, (void)hi;\n");
         put_loops(e, op, written, 4);
         P("    {\n");
-        put_zero(e, r);
+        put_neutral(e, r);
         P("        for (int64_t part = 0; part < parts; part++)\n");
         put_step(e, r, "            ");
         P("part_%d[part * %" PRId64 " + ", (int)i, size);

@@ -72,7 +72,7 @@ typedef struct emit_op {
 const char *dv_ctype(dv_dtype t);
 // Returns whether the value is an integer, which is computed in wrapping 64-bit
 // arithmetic; other values are computed as double.
-int dv_expr_whole(const dv_expr *e);
+int dv_expr_is_integer(const dv_expr *e);
 void dv_emit_value(dv_text *out, const emit_op *o, const dv_expr *e, int whole);
 // Prints an element of a tensor, such as "t3_c[12 * m_0 + n_1]".
 void dv_emit_access(dv_text *out, const emit_op *o, const dv_access *a,
@@ -128,15 +128,15 @@ typedef enum emit_shape {
 } emit_shape;
 
 // How an operand's tile is transformed into a tile of the computed plane.
-typedef enum emit_lay {
+typedef enum emit_layout {
     LAY_PLAIN,
-    LAY_SWAPPED, // the tile is transposed
-    LAY_ROW,     // one row of the tile is broadcast to all rows
-    LAY_COL,     // one column of the tile is broadcast to all columns
-    LAY_SCALAR,  // one element of the tile is broadcast to all
-    LAY_TO_COL,  // a row, transposed into a column and broadcast to all columns
-    LAY_TO_ROW   // a column, transposed into a row and broadcast to all rows
-} emit_lay;
+    LAY_TRANSPOSED, // the tile is transposed
+    LAY_ROW,        // one row of the tile is broadcast to all rows
+    LAY_COL,        // one column of the tile is broadcast to all columns
+    LAY_SCALAR,     // one element of the tile is broadcast to all
+    LAY_TO_COL, // a row, transposed into a column and broadcast to all columns
+    LAY_TO_ROW  // a column, transposed into a row and broadcast to all rows
+} emit_layout;
 
 // When a kernel needs an operand: in every step of the reduction, before the
 // steps, or after them.
@@ -147,7 +147,7 @@ enum { EMIT_MAX_OPERANDS = 8 };
 // An operand of a kernel; operand i is read through circular buffer i.
 typedef struct emit_operand {
     int32_t read, tensor;
-    emit_lay lay;
+    emit_layout lay;
     emit_stage stage;
     // The kernel loop (m, n, k or p) that selects the row and the column of the
     // tile in the operand's matrix; 0: none.
@@ -194,7 +194,8 @@ enum { // numbers of the circular buffers that are not operands
     CB_MASK_IN = 9,
     CB_MASK_OUT = 10,
     CB_OUT = 16,
-    CB_TURNED = 17,  // CB_TURNED + i holds the transposed copy of operand i
+    CB_TRANSPOSED =
+        17,          // CB_TRANSPOSED + i holds the transposed copy of operand i
     CB_PARTIAL = 25, // partial sums for another core, or of an incomplete block
     CB_PEERS = 26,   // partial sums received from other cores
     CB_SUMS = 27,
@@ -216,7 +217,7 @@ int dv_emit_registers(const dv_expr *e);
 int dv_emit_tiles(emitter *e, const emit_kernel *k, const dv_expr *x, int reg,
                   int after);
 // Emits the load of one tile from a circular buffer into a register.
-void dv_emit_load(emitter *e, emit_lay lay, int cb, int reg);
+void dv_emit_load(emitter *e, emit_layout lay, int cb, int reg);
 // Emits one step of the reduction on two registers, x = x + y or the maximum or
 // minimum.
 void dv_emit_step(emitter *e, const emit_kernel *k, int x, int y);
@@ -235,12 +236,12 @@ int dv_emit_accessors(emitter *e, const emit_kernel *k, int first_arg,
 // Emits the page number of an operand for tile (batch, m, n) and step k.
 void dv_emit_page(emitter *e, const emit_kernel *k, const emit_operand *o);
 // Emits the reader's loads of the operands that are needed after a tile's sum.
-void dv_emit_after(emitter *e, const emit_kernel *k);
-// If the left factor of a product is stored transposed (dv_emit_is_across), its
-// tiles are transposed, EMIT_TURNS at a time, into CB_TURNED, while the sum
-// waits in CB_SUMS.
-enum { EMIT_TURNS = 4 };
-int dv_emit_is_across(const emit_kernel *k);
+void dv_emit_epilogue_loads(emitter *e, const emit_kernel *k);
+// If the left factor of a product is stored transposed
+// (dv_emit_left_is_transposed), its tiles are transposed, EMIT_TRANSPOSE_BATCH
+// at a time, into CB_TRANSPOSED, while the sum waits in CB_SUMS.
+enum { EMIT_TRANSPOSE_BATCH = 4 };
+int dv_emit_left_is_transposed(const emit_kernel *k);
 // The functions of metal_block.c emit products on rectangles of cores that
 // share panels.
 int dv_emit_is_blocks(const emit_kernel *k);

@@ -22,7 +22,7 @@ const char *dv_ctype(dv_dtype t)
     }
 }
 
-int dv_expr_whole(const dv_expr *e)
+int dv_expr_is_integer(const dv_expr *e)
 {
     return e->dtype == DV_WEAK_INT || e->dtype == DV_I64 ||
            e->dtype == DV_I32 || e->dtype == DV_I8;
@@ -122,11 +122,11 @@ static void put_const(dv_text *out, double v, int whole)
 
 // The text of a function before, between and after its arguments, for doubles
 // and for integers; NULL if there is no integer version.
-typedef struct fn_words {
+typedef struct fn_text {
     const char *open, *mid, *close, *whole_open, *whole_mid, *whole_close;
-} fn_words;
+} fn_text;
 
-static fn_words words_of(dv_fn fn)
+static fn_text words_of(dv_fn fn)
 {
 #define INFIX(op)                                                              \
     {                                                                          \
@@ -140,7 +140,7 @@ static fn_words words_of(dv_fn fn)
     {                                                                          \
         open, ", ", close, NULL, NULL, NULL                                    \
     }
-    static const fn_words table[] = {
+    static const fn_text table[] = {
         [DV_FN_LT] = INFIX("<"),
         [DV_FN_LE] = INFIX("<="),
         [DV_FN_GT] = INFIX(">"),
@@ -182,7 +182,7 @@ static void put_apply(dv_text *out, const emit_op *o, const dv_expr *e,
         dv_put(out, ")");
         return;
     }
-    fn_words w = words_of((dv_fn)e->fn);
+    fn_text w = words_of((dv_fn)e->fn);
     int compares = e->fn <= DV_FN_NE;
     if (compares) // cast the 0 or 1 of a comparison to the requested type
         dv_put(out, whole ? "(int64_t)" : "(double)");
@@ -196,7 +196,7 @@ static void put_apply(dv_text *out, const emit_op *o, const dv_expr *e,
 
 void dv_emit_value(dv_text *out, const emit_op *o, const dv_expr *e, int whole)
 {
-    int own = dv_expr_whole(e);
+    int own = dv_expr_is_integer(e);
     if (e->kind == DV_EXPR_CONST) {
         put_const(out, e->value, whole && own);
         return;
@@ -219,7 +219,7 @@ void dv_emit_value(dv_text *out, const emit_op *o, const dv_expr *e, int whole)
 void dv_emit_stored(dv_text *out, const emit_op *o, const dv_expr *e)
 {
     dv_dtype t = o->p->tensors[o->op->write.tensor].dtype;
-    int whole = dv_expr_whole(e), is_float = dv_is_float(t);
+    int whole = dv_expr_is_integer(e), is_float = dv_is_float(t);
     const char *conv = t == DV_F16    ? "rt_to_f16("
                        : t == DV_BF16 ? "rt_to_bf16("
                        : t == DV_F32  ? "(float)("

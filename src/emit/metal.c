@@ -44,7 +44,7 @@ static void put_constants(emitter *e, const emit_kernel *k, int first)
 
 // Emits the loop that calls tile(batch, m, n, k0, k1) for all tiles of the
 // core.
-static void put_walk(emitter *e, const emit_kernel *k, int first)
+static void put_tile_loop(emitter *e, const emit_kernel *k, int first)
 {
     const dv_group_grid *g = k->g;
     const char *each = "            const uint32_t batch = id / (Mt * Nt);\n"
@@ -182,7 +182,7 @@ static void put_mask_in(emitter *e, const emit_kernel *k)
       (int)CB_MASK_IN, from, (int)CB_MASK_IN, (int)CB_MASK_IN);
 }
 
-void dv_emit_after(emitter *e, const emit_kernel *k)
+void dv_emit_epilogue_loads(emitter *e, const emit_kernel *k)
 {
     put_operands(e, k, STAGE_AFTER);
     if (k->mask_out)
@@ -203,7 +203,7 @@ static void put_reads(emitter *e, const emit_kernel *k)
       "        (void)batch, (void)m, (void)n, (void)k0, (void)k1;\n");
     put_operands(e, k, STAGE_BEFORE);
     P("        if (k0 == 0) {\n");
-    dv_emit_after(e, k);
+    dv_emit_epilogue_loads(e, k);
     P("        }\n");
     if (k->reduce) {
         P("        for (uint32_t k = k0; k < k1; k++) {\n");
@@ -268,7 +268,7 @@ static void put_reader(emitter *e, const emit_kernel *k)
           "    cb_push_back(%d, 1);\n",
           (int)CB_SCALER, (int)CB_SCALER, (int)CB_SCALER);
     put_reads(e, k);
-    put_walk(e, k, n);
+    put_tile_loop(e, k, n);
     P("}\n");
 }
 
@@ -339,7 +339,7 @@ static void put_writer(emitter *e, const emit_kernel *k)
       "        cb_pop_front(%d, 1);\n"
       "    };\n",
       (int)CB_OUT, (int)CB_OUT, (int)CB_OUT);
-    put_walk(e, k, 1);
+    put_tile_loop(e, k, 1);
     P("}\n");
 }
 

@@ -29,7 +29,7 @@ dv_status dv_emit_size_blocks(const emitter *e, emit_kernel *k)
     int64_t room = dv_target_usable_bytes(&e->plan->target) - 28 * 4096;
     int64_t a = page_bytes(e, k->in[0].tensor);
     int64_t b = page_bytes(e, k->in[1].tensor);
-    int64_t turned = dv_emit_is_across(k) ? a : 0;
+    int64_t turned = dv_emit_left_is_transposed(k) ? a : 0;
     for (int32_t i = 0; i < k->cores.n; i++) {
         h = dv_max_i64(h, k->cores.at[i].at[0].m1 - k->cores.at[i].at[0].m0);
         w = dv_max_i64(w, k->cores.at[i].at[0].n1 - k->cores.at[i].at[0].n0);
@@ -78,7 +78,7 @@ void dv_emit_sizes(emitter *e, const emit_kernel *k)
 // it. Runtime arguments from `first` on: the role (0 alone, 1 sends, 2
 // receives), then the sender's coordinates, or the coordinates of the first and
 // last receiver and their number.
-static void put_share(emitter *e, const emit_kernel *k, int i, int first)
+static void put_panel_load(emitter *e, const emit_kernel *k, int i, int first)
 {
     const char *name = i ? "b" : "a";
     const char *rows = i ? "kw" : "h", *cols = i ? "w" : "kw";
@@ -154,13 +154,13 @@ static void put_passes(emitter *e, const emit_kernel *k, int first)
       "    noc_semaphore_set(b_there, 1);\n" PASSES "        (void)batch;\n"
       "        for (uint32_t kb = 0; kb < Kt; kb += block_k) {\n"
       "        const uint32_t kw = Kt - kb < block_k ? Kt - kb : block_k;\n");
-    put_share(e, k, 0, first);
-    put_share(e, k, 1, first + 6);
+    put_panel_load(e, k, 0, first);
+    put_panel_load(e, k, 1, first + 6);
     P("        }\n"
       "        for (uint32_t t = 0; t < h * w; t++) {\n"
       "            const uint32_t m = mb + t / w, n = nb + t %% w;\n"
       "            (void)m, (void)n;\n");
-    dv_emit_after(e, k);
+    dv_emit_epilogue_loads(e, k);
     P("        }\n    }\n");
 }
 

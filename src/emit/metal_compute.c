@@ -36,23 +36,24 @@ static void put_pack(emitter *e, int cb)
 
 // Emits the transposition of vectors that are stored as a row but used as a
 // column, or vice versa, before they are broadcast.
-static void put_turns(emitter *e, const emit_kernel *k, emit_stage stage)
+static void put_transposes(emitter *e, const emit_kernel *k, emit_stage stage)
 {
     for (int i = 0; i < k->n_in; i++) {
         if (k->in[i].lay < LAY_TO_COL || k->in[i].stage != stage)
             continue;
         P(PAD "tile_regs_acquire();\n");
-        dv_emit_load(e, LAY_SWAPPED, i, 0);
-        put_pack(e, CB_TURNED + i);
-        P(PAD "cb_wait_front(%d, 1);\n", CB_TURNED + i);
+        dv_emit_load(e, LAY_TRANSPOSED, i, 0);
+        put_pack(e, CB_TRANSPOSED + i);
+        P(PAD "cb_wait_front(%d, 1);\n", CB_TRANSPOSED + i);
     }
 }
 
-static void put_turns_end(emitter *e, const emit_kernel *k, emit_stage stage)
+static void put_transposes_end(emitter *e, const emit_kernel *k,
+                               emit_stage stage)
 {
     for (int i = 0; i < k->n_in; i++)
         if (k->in[i].lay >= LAY_TO_COL && k->in[i].stage == stage)
-            P(PAD "cb_pop_front(%d, 1);\n", CB_TURNED + i);
+            P(PAD "cb_pop_front(%d, 1);\n", CB_TRANSPOSED + i);
 }
 
 // Emits a masking: elements of register `reg` stay where the mask is 1 and
@@ -110,7 +111,7 @@ static void put_partial(emitter *e, const emit_kernel *k)
         return;
     P(PAD "if (k0 > 0) {\n");
     put_pack(e, CB_PARTIAL);
-    put_turns_end(e, k, STAGE_BEFORE);
+    put_transposes_end(e, k, STAGE_BEFORE);
     put_pop(e, k, STAGE_BEFORE);
     P(PAD "return;\n" PAD "}\n");
     if (k->cores.most_peers)
@@ -120,36 +121,36 @@ static void put_partial(emitter *e, const emit_kernel *k)
 static void put_pointwise(emitter *e, const emit_kernel *k)
 {
     put_wait(e, k, STAGE_AFTER);
-    put_turns(e, k, STAGE_AFTER);
+    put_transposes(e, k, STAGE_AFTER);
     P(PAD "tile_regs_acquire();\n");
     put_end(e, k);
-    put_turns_end(e, k, STAGE_AFTER);
+    put_transposes_end(e, k, STAGE_AFTER);
     put_pop(e, k, STAGE_AFTER);
 }
 
-static int is_swapped(const emit_kernel *k)
+static int right_is_transposed(const emit_kernel *k)
 {
-    return k->in[1].lay == LAY_SWAPPED;
+    return k->in[1].lay == LAY_TRANSPOSED;
 }
 
-int dv_emit_is_across(const emit_kernel *k)
+int dv_emit_left_is_transposed(const emit_kernel *k)
 {
-    return k->shape == EMIT_PRODUCT && k->in[0].lay == LAY_SWAPPED;
+    return k->shape == EMIT_PRODUCT && k->in[0].lay == LAY_TRANSPOSED;
 }
 
 // Returns the circular buffer of the product's left factor: the transposed copy
 // or the operand itself.
 static int left_of(const emit_kernel *k)
 {
-    return dv_emit_is_across(k) ? (int)CB_TURNED : 0;
+    return dv_emit_left_is_transposed(k) ? (int)CB_TRANSPOSED : 0;
 }
 
-// Emits the transposition of up to EMIT_TURNS tiles of the left factor. The
-// buffer is always filled and emptied completely, so that its tiles never wrap
-// around the end.
-static void put_turns_of_left(emitter *e)
+// Emits the transposition of up to EMIT_TRANSPOSE_BATCH tiles of the left
+// factor. The buffer is always filled and emptied completely, so that its tiles
+// never wrap around the end.
+static void put_transposed_left(emitter *e)
 {
-    int left = CB_TURNED, n = EMIT_TURNS;
+    int left = CB_TRANSPOSED, n = EMIT_TRANSPOSE_BATCH;
     P(PAD "tile_regs_acquire();\n" PAD "reconfig_data_format_srca(0);\n" PAD
           "transpose_wh_init_short(0);\n" PAD
           "for (uint32_t k = 0; k < kw; k++) {\n" PAD
@@ -167,13 +168,13 @@ static void put_turns_of_left(emitter *e)
 // Emits a product with a transposed left factor. Transposing a few tiles
 // occupies the registers, so the sum so far is stored in CB_SUMS and reloaded
 // before those tiles are multiplied.
-static void put_turned_sum(emitter *e, const emit_kernel *k)
+static void put_transposed_product(emitter *e, const emit_kernel *k)
 {
-    int left = CB_TURNED, n = EMIT_TURNS;
+    int left = CB_TRANSPOSED, n = EMIT_TRANSPOSE_BATCH;
     P(PAD "for (uint32_t kb = k0; kb < k1; kb += %d) {\n" PAD
           "const uint32_t kw = k1 - kb < %d ? k1 - kb : %d;\n",
       n, n, n);
-    put_turns_of_left(e);
+    put_transposed_left(e);
     P(PAD "tile_regs_acquire();\n" PAD "if (kb > k0) {\n" PAD
           "cb_wait_front(%d, 1);\n",
       (int)CB_SUMS);
@@ -185,7 +186,7 @@ static void put_turned_sum(emitter *e, const emit_kernel *k)
       "    cb_wait_front(1, 1);\n" PAD "    matmul_tiles(%d, 1, k, 0, 0);\n" PAD
       "    cb_pop_front(1, 1);\n" PAD "}\n" PAD "cb_pop_front(%d, %d);\n" PAD
       "if (kb + kw < k1) {\n",
-      (int)CB_SUMS, left, n, left, left, is_swapped(k), left, left, n);
+      (int)CB_SUMS, left, n, left, left, right_is_transposed(k), left, left, n);
     put_pack(e, CB_SUMS);
     P(PAD "}\n" PAD "}\n");
 }
@@ -198,13 +199,13 @@ static void put_sum(emitter *e, const emit_kernel *k)
           "    cb_wait_front(0, 1);\n" PAD "    cb_wait_front(1, 1);\n" PAD
           "    matmul_tiles(0, 1, 0, 0, 0);\n" PAD
           "    cb_pop_front(0, 1);\n" PAD "    cb_pop_front(1, 1);\n" PAD "}\n",
-      is_swapped(k));
+      right_is_transposed(k));
 }
 
 static void put_product(emitter *e, const emit_kernel *k)
 {
-    if (dv_emit_is_across(k))
-        put_turned_sum(e, k);
+    if (dv_emit_left_is_transposed(k))
+        put_transposed_product(e, k);
     else
         put_sum(e, k);
     put_partial(e, k);
@@ -212,7 +213,7 @@ static void put_product(emitter *e, const emit_kernel *k)
     // that uses the registers.
     put_wait(e, k, STAGE_AFTER);
     put_end(e, k);
-    put_turns_end(e, k, STAGE_AFTER);
+    put_transposes_end(e, k, STAGE_AFTER);
     put_pop(e, k, STAGE_AFTER);
 }
 
@@ -269,7 +270,7 @@ static void put_reduced(emitter *e, const emit_kernel *k)
         put_pack(e, CB_COLUMN);
         P(PAD "cb_wait_front(%d, 1);\n" PAD "tile_regs_acquire();\n",
           (int)CB_COLUMN);
-        dv_emit_load(e, LAY_SWAPPED, CB_COLUMN, 0);
+        dv_emit_load(e, LAY_TRANSPOSED, CB_COLUMN, 0);
         P(PAD "cb_pop_front(%d, 1);\n", (int)CB_COLUMN);
     }
     if (k->reduce->fn == DV_RED_MEAN)
@@ -281,30 +282,30 @@ static void put_reduced(emitter *e, const emit_kernel *k)
 static void put_reduce(emitter *e, const emit_kernel *k)
 {
     put_wait(e, k, STAGE_BEFORE);
-    put_turns(e, k, STAGE_BEFORE);
+    put_transposes(e, k, STAGE_BEFORE);
     put_steps(e, k);
     put_partial(e, k);
     put_negative(e, k);
     put_pack(e, CB_SUMS);
-    put_turns_end(e, k, STAGE_BEFORE);
+    put_transposes_end(e, k, STAGE_BEFORE);
     put_pop(e, k, STAGE_BEFORE);
     put_wait(e, k, STAGE_AFTER);
-    put_turns(e, k, STAGE_AFTER);
+    put_transposes(e, k, STAGE_AFTER);
     put_reduced(e, k);
     put_end(e, k);
-    put_turns_end(e, k, STAGE_AFTER);
+    put_transposes_end(e, k, STAGE_AFTER);
     put_pop(e, k, STAGE_AFTER);
 }
 
 // Emits the transposition of the left factor's panel, tile by tile.
-static void put_turned_block(emitter *e)
+static void put_transposed_panel(emitter *e)
 {
     P("        for (uint32_t i = 0; i < block_m * block_k; i++) {\n" PAD
       "tile_regs_acquire();\n" PAD "reconfig_data_format_srca(0);\n" PAD
       "transpose_wh_init_short(0);\n" PAD "transpose_wh_tile(0, i, 0);\n");
-    put_pack(e, CB_TURNED);
+    put_pack(e, CB_TRANSPOSED);
     P("        }\n        cb_wait_front(%d, block_m * block_k);\n",
-      (int)CB_TURNED);
+      (int)CB_TRANSPOSED);
 }
 
 // Emits the product of a core's rectangle in passes. Every pass steps through
@@ -322,14 +323,14 @@ static void put_blocks(emitter *e, const emit_kernel *k)
       "        const uint32_t kw = Kt - kb < block_k ? Kt - kb : block_k;\n"
       "        cb_wait_front(0, block_m * block_k);\n"
       "        cb_wait_front(1, block_k * block_n);\n");
-    if (dv_emit_is_across(k))
-        put_turned_block(e);
+    if (dv_emit_left_is_transposed(k))
+        put_transposed_panel(e);
     P("        for (uint32_t t = 0; t < h * w; t++) {\n");
     P(PAD "const bool last = kb + block_k >= Kt;\n");
     if (k->n_in > 2) {
         P(PAD "if (last) {\n");
         put_wait(e, k, STAGE_AFTER);
-        put_turns(e, k, STAGE_AFTER);
+        put_transposes(e, k, STAGE_AFTER);
         P(PAD "}\n");
     }
     P(PAD "tile_regs_acquire();\n" PAD "if (kb > 0) {\n" PAD
@@ -341,16 +342,17 @@ static void put_blocks(emitter *e, const emit_kernel *k)
           "for (uint32_t k = 0; k < kw; k++)\n" PAD
           "    matmul_tiles(%d, 1, t / w * block_k + k, k * block_n + t %% w, "
           "0);\n",
-      (int)CB_PARTIAL, left_of(k), left_of(k), is_swapped(k), left_of(k));
+      (int)CB_PARTIAL, left_of(k), left_of(k), right_is_transposed(k),
+      left_of(k));
     P(PAD "if (!last) {\n");
     put_pack(e, CB_PARTIAL);
     P(PAD "continue;\n" PAD "}\n");
     put_end(e, k);
-    put_turns_end(e, k, STAGE_AFTER);
+    put_transposes_end(e, k, STAGE_AFTER);
     put_pop(e, k, STAGE_AFTER);
     P("        }\n");
-    if (dv_emit_is_across(k))
-        P("        cb_pop_front(%d, block_m * block_k);\n", (int)CB_TURNED);
+    if (dv_emit_left_is_transposed(k))
+        P("        cb_pop_front(%d, block_m * block_k);\n", (int)CB_TRANSPOSED);
     P("        cb_pop_front(0, block_m * block_k);\n"
       "        cb_pop_front(1, block_k * block_n);\n"
       "        }\n"
@@ -395,7 +397,7 @@ static void put_tiles(emitter *e, const emit_kernel *k)
         if (turns) {
             P(PAD "if (k0 == 0) {\n");
             put_wait(e, k, STAGE_AFTER);
-            put_turns(e, k, STAGE_AFTER);
+            put_transposes(e, k, STAGE_AFTER);
             P(PAD "}\n");
         }
         put_product(e, k);
@@ -414,7 +416,7 @@ void dv_emit_compute(emitter *e, const emit_kernel *k)
     P("\nvoid kernel_main() {\n");
     if (k->shape == EMIT_PRODUCT)
         P("    mm_init(%d, 1, %d, %d);\n", left_of(k), (int)CB_OUT,
-          is_swapped(k));
+          right_is_transposed(k));
     else
         P("    unary_op_init_common(%d, %d);\n", k->n_in ? 0 : (int)CB_OUT,
           (int)CB_OUT);

@@ -65,7 +65,7 @@ static const char *form_of(dv_fn fn)
                                 : "";
 }
 
-void dv_emit_load(emitter *e, emit_lay lay, int cb, int reg)
+void dv_emit_load(emitter *e, emit_layout lay, int cb, int reg)
 {
     static const char *const kinds[] = {"ROW", "COL", "SCALAR", "COL", "ROW"};
     P(PAD "reconfig_data_format_srca(%d);\n", cb);
@@ -73,7 +73,7 @@ void dv_emit_load(emitter *e, emit_lay lay, int cb, int reg)
         P(PAD "copy_tile_to_dst_init_short(%d);\n" PAD
               "copy_tile(%d, 0, %d);\n",
           cb, cb, reg);
-    else if (lay == LAY_SWAPPED)
+    else if (lay == LAY_TRANSPOSED)
         P(PAD "transpose_wh_init_short(%d);\n" PAD
               "transpose_wh_tile(%d, 0, %d);\n",
           cb, cb, reg);
@@ -115,7 +115,7 @@ static int put_leaf(emitter *e, const emit_kernel *k, const dv_expr *x, int reg,
     }
     int i = operand_of(k, x->read, after);
     int turned = k->in[i].lay >= LAY_TO_COL;
-    dv_emit_load(e, k->in[i].lay, turned ? CB_TURNED + i : i, reg);
+    dv_emit_load(e, k->in[i].lay, turned ? CB_TRANSPOSED + i : i, reg);
     return reg;
 }
 

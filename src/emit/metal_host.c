@@ -244,17 +244,17 @@ static void put_cbs(emitter *e, const emit_kernel *k)
         int64_t n = !blocks || i > 1 ? 1
                     : i              ? k->block_k * k->block_n
                                      : k->block_m * k->block_k;
-        if (!blocks && dv_emit_is_across(k) && i < 2)
+        if (!blocks && dv_emit_left_is_transposed(k) && i < 2)
             // Both operands get this many pages, so that the reader need not
             // wait for the transposition.
-            n = EMIT_TURNS;
+            n = EMIT_TRANSPOSE_BATCH;
         put_cb(e, i, format_of(e, k->in[i].tensor), 2 * n);
         if (k->in[i].lay >= LAY_TO_COL)
-            put_cb(e, CB_TURNED + i, sums, 1);
+            put_cb(e, CB_TRANSPOSED + i, sums, 1);
     }
-    if (dv_emit_is_across(k))
-        put_cb(e, CB_TURNED, format_of(e, k->in[0].tensor),
-               blocks ? k->block_m * k->block_k : EMIT_TURNS);
+    if (dv_emit_left_is_transposed(k))
+        put_cb(e, CB_TRANSPOSED, format_of(e, k->in[0].tensor),
+               blocks ? k->block_m * k->block_k : EMIT_TRANSPOSE_BATCH);
     put_cb(e, CB_OUT, format_of(e, k->g->tensor), 2);
     if (reduce)
         put_cb(e, CB_SCALER, sums, 1);
@@ -266,7 +266,7 @@ static void put_cbs(emitter *e, const emit_kernel *k)
         put_cb(e, CB_PARTIAL, sums, blocks ? k->block_m * k->block_n : 2);
     if (k->cores.streams)
         put_cb(e, CB_PEERS, sums, 2);
-    if (reduce || (dv_emit_is_across(k) && !blocks))
+    if (reduce || (dv_emit_left_is_transposed(k) && !blocks))
         put_cb(e, CB_SUMS, sums, 1);
     if (reduce)
         put_cb(e, CB_COLUMN, sums, 1);

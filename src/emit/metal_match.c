@@ -65,7 +65,7 @@ int dv_emit_registers(const dv_expr *e)
 
 // Evaluates an expression with all reads equal to 0, to find out whether the
 // result is 0. Returns 1 where the value is not known.
-static double at_zero(const dv_expr *e)
+static double eval_at_zero(const dv_expr *e)
 {
     double a[3] = {0};
     if (e->kind == DV_EXPR_CONST)
@@ -73,7 +73,7 @@ static double at_zero(const dv_expr *e)
     if (e->kind != DV_EXPR_APPLY)
         return 0;
     for (int i = 0; i < e->n_args; i++)
-        a[i] = at_zero(e->arg[i]);
+        a[i] = eval_at_zero(e->arg[i]);
     switch (e->fn) {
     case DV_FN_ADD:
         return a[0] + a[1];
@@ -102,7 +102,7 @@ static double at_zero(const dv_expr *e)
     }
 }
 
-static int n_values(const dv_op *op, int v)
+static int has_many_values(const dv_op *op, int v)
 {
     return op->vars[v].end - op->vars[v].begin > 1;
 }
@@ -123,7 +123,7 @@ static int var_of(const dv_op *op, const dv_access *a, int d)
                 return -2;
         return x->base == 0 ? -1 : -2;
     }
-    return n_values(op, v) ? v : -1;
+    return has_many_values(op, v) ? v : -1;
 }
 
 static int lay_of(emit_plane p, int row, int col)
@@ -131,7 +131,7 @@ static int lay_of(emit_plane p, int row, int col)
     if (row == p.row && col == p.col)
         return LAY_PLAIN;
     if (row == p.col && col == p.row)
-        return LAY_SWAPPED;
+        return LAY_TRANSPOSED;
     if (row < 0 && col < 0)
         return LAY_SCALAR;
     if (row < 0 && col == p.col)
@@ -207,7 +207,7 @@ static dv_status lay_out(const emitter *e, emit_kernel *k, emit_plane plane,
            (int)EMIT_MAX_OPERANDS);
     emit_operand *o = &k->in[k->n_in++];
     *o = (emit_operand){.read = read, .tensor = a->tensor};
-    o->lay = (emit_lay)lay;
+    o->lay = (emit_layout)lay;
     o->row = loop_of(k, row);
     o->col = loop_of(k, col);
     o->rows = n > 1 ? dv_ceil_div(t->shape[n - 2], 32) : 1;
@@ -227,7 +227,7 @@ static dv_status lay_out(const emitter *e, emit_kernel *k, emit_plane plane,
     return DV_OK;
 }
 
-static int is_turned(const emit_operand *o)
+static int needs_transpose(const emit_operand *o)
 {
     return o->lay == LAY_TO_COL || o->lay == LAY_TO_ROW;
 }
@@ -239,7 +239,7 @@ static int match_product(const emitter *e, emit_kernel *k)
     const dv_expr *x = k->reduce->arg[0];
     int depth = -1, many = 0;
     for (int v = 0; v < k->op->n_vars; v++)
-        if (k->op->vars[v].reduce && n_values(k->op, v))
+        if (k->op->vars[v].reduce && has_many_values(k->op, v))
             depth = v, many++;
     if (k->reduce->fn != DV_RED_SUM || x->kind != DV_EXPR_APPLY ||
         x->fn != DV_FN_MUL || x->arg[0]->kind != DV_EXPR_READ ||
@@ -255,9 +255,9 @@ static int match_product(const emitter *e, emit_kernel *k)
         const emitter quiet = {.plan = e->plan, .p = e->p};
         k->n_in = 0;
         if (lay_out(&quiet, k, a, left, 0) == DV_OK &&
-            k->in[0].lay == (way < 2 ? LAY_PLAIN : LAY_SWAPPED) &&
+            k->in[0].lay == (way < 2 ? LAY_PLAIN : LAY_TRANSPOSED) &&
             lay_out(&quiet, k, b, right, 0) == DV_OK &&
-            k->in[1].lay <= LAY_SWAPPED) {
+            k->in[1].lay <= LAY_TRANSPOSED) {
             // Set explicitly, because with a depth of one step no variable
             // marks the operands as needed in every step.
             k->in[0].stage = k->in[1].stage = STAGE_STEP;
@@ -277,7 +277,7 @@ static int find_plane(emit_kernel *k)
     const dv_op *op = k->op;
     int depth[2] = {-1, -1}, n = 0;
     for (int v = 0; v < op->n_vars; v++)
-        if (op->vars[v].reduce && n_values(op, v)) {
+        if (op->vars[v].reduce && has_many_values(op, v)) {
             if (n == 2)
                 return 0;
             depth[n++] = v;
@@ -326,7 +326,7 @@ static dv_status match_reduce(const emitter *e, emit_kernel *k)
         if (in_sum(k->op, r))
             DV_TRY(lay_out(e, k, k->plane, r, 0));
     for (int i = 0; i < k->n_in; i++)
-        if (is_turned(&k->in[i]) && k->in[i].stage == STAGE_STEP)
+        if (needs_transpose(&k->in[i]) && k->in[i].stage == STAGE_STEP)
             NO("%s has no kernel: %s would have to be turned in every step",
                k->op->name, e->p->tensors[k->in[i].tensor].name);
     return DV_OK;
@@ -339,9 +339,9 @@ static int keeps_zeros(const emit_kernel *k, const dv_expr *x, emit_stage first,
 {
     for (int i = 0; i < k->n_in; i++)
         if (k->in[i].stage >= first && k->in[i].stage <= last &&
-            k->in[i].lay > LAY_SWAPPED)
+            k->in[i].lay > LAY_TRANSPOSED)
             return 0;
-    return at_zero(x) == 0;
+    return eval_at_zero(x) == 0;
 }
 
 static void find_edges(const emitter *e, emit_kernel *k)

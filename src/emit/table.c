@@ -27,7 +27,7 @@ dv_status dv_emit_streams(const emit_cores *all, const emitter *e,
     for (int32_t i = 0; all->streams && i < all->n; i++) {
         const emit_core *c = &all->at[i];
         int32_t from = stream_of(g, c);
-        int ok = !from || !dv_range_in_parts(g, &c->at[0]);
+        int ok = !from || !dv_range_is_partial(g, &c->at[0]);
         for (int32_t k = from; k + 1 < c->n; k++)
             ok = ok && goes_on(g, &c->at[k], &c->at[k + 1]);
         if (!ok)

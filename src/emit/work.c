@@ -48,10 +48,10 @@ static dv_status fill(emit_cores *c, const emitter *e, const dv_group_grid *g)
                            r->x, r->y, (int)EMIT_MAX_SEGMENTS,
                            e->p->tensors[g->tensor].name);
         last->at[last->n++] = *r;
-        c->streams |= dv_range_in_parts(g, r) || last->n > 1;
+        c->streams |= dv_range_is_partial(g, r) || last->n > 1;
     }
     for (int32_t i = 0; i < g->n_ranges; i++)
-        if (dv_range_in_parts(g, &g->ranges[i]) && g->ranges[i].k0 == 0)
+        if (dv_range_is_partial(g, &g->ranges[i]) && g->ranges[i].k0 == 0)
             DV_TRY(find_peers(c, e, g, i));
     return DV_OK;
 }

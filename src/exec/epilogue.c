@@ -2,7 +2,7 @@
 #include "base/dtype.h"
 #include <string.h>
 
-struct dv_finish {
+struct dv_epilogue {
     const dv_op *op; // the op whose reduction precedes the epilogue
     dv_vec_op *vec;
     const int64_t *steps; // strides of the sums, in bytes
@@ -10,7 +10,7 @@ struct dv_finish {
     int32_t *read;        // read numbers of these reads in `op`
 };
 
-static int32_t find(const dv_finish *f, int32_t read)
+static int32_t find(const dv_epilogue *f, int32_t read)
 {
     int32_t i = 0;
     while (i < f->n_reads && f->read[i] != read)
@@ -19,7 +19,7 @@ static int32_t find(const dv_finish *f, int32_t read)
 }
 
 // Collects the reads outside of the reduction, each once.
-static void list_reads(dv_finish *f, const dv_expr *e)
+static void list_reads(dv_epilogue *f, const dv_expr *e)
 {
     if (e->kind == DV_EXPR_READ && find(f, e->read) == f->n_reads)
         f->read[f->n_reads++] = e->read;
@@ -37,7 +37,7 @@ static dv_expr *new_expr(dv_arena *arena, dv_expr like)
 
 // Returns an expression that replaces the reduction `e`: a read of the finished
 // sums, divided by the element count for a mean. NULL: out of memory.
-static const dv_expr *read_sum(const dv_finish *f, const dv_expr *e,
+static const dv_expr *read_sum(const dv_epilogue *f, const dv_expr *e,
                                dv_arena *arena)
 {
     dv_expr *sum = new_expr(
@@ -64,7 +64,7 @@ static const dv_expr *read_sum(const dv_finish *f, const dv_expr *e,
 
 // Copies the op's body for the epilogue: reads are renumbered by f->read, and
 // the reduction becomes a read of the sums. NULL: out of memory.
-static const dv_expr *copy_expr(const dv_finish *f, const dv_expr *e,
+static const dv_expr *copy_expr(const dv_epilogue *f, const dv_expr *e,
                                 dv_arena *arena)
 {
     if (e->kind == DV_EXPR_REDUCE)
@@ -89,7 +89,7 @@ typedef struct parts {
     int64_t *coef, *steps;
 } parts;
 
-static int have(parts *x, const dv_finish *f, const dv_finish_how *how)
+static int have(parts *x, const dv_epilogue *f, const dv_epilogue_how *how)
 {
     size_t n_vars = (size_t)f->op->n_vars, n_reads = (size_t)f->n_reads + 1;
     x->tensors = DV_NEW(how->arena, dv_tensor, n_reads + 1);
@@ -106,7 +106,7 @@ static int have(parts *x, const dv_finish *f, const dv_finish_how *how)
 
 // Copies an access and its tensor; the tensor gets number `at` in the
 // epilogue's program.
-static void take_access(parts *x, int32_t at, const dv_finish_how *how,
+static void take_access(parts *x, int32_t at, const dv_epilogue_how *how,
                         const dv_access *from, dv_access *to)
 {
     *to = *from;
@@ -116,7 +116,7 @@ static void take_access(parts *x, int32_t at, const dv_finish_how *how,
 
 // Fills in the epilogue's program and op. Its tensors are the tensors that are
 // read, then the sums, then the result. Reduced variables get extent 1.
-static void fill(parts *x, const dv_finish *f, const dv_finish_how *how)
+static void fill(parts *x, const dv_epilogue *f, const dv_epilogue_how *how)
 {
     int32_t n = f->n_reads;
     int64_t es = dv_dtype_get(how->type)->size_bytes;
@@ -146,10 +146,10 @@ static void fill(parts *x, const dv_finish *f, const dv_finish_how *how)
     x->op.n_reads = n + 1;
 }
 
-dv_status dv_finish_create(dv_finish **out, const dv_finish_how *how,
-                           dv_diag *diag)
+dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
+                             dv_diag *diag)
 {
-    dv_finish *f = DV_NEW(how->arena, dv_finish, 1);
+    dv_epilogue *f = DV_NEW(how->arena, dv_epilogue, 1);
     parts x = {0};
     *out = NULL;
     if (!f)
@@ -181,8 +181,8 @@ dv_status dv_finish_create(dv_finish **out, const dv_finish_how *how,
     return DV_OK;
 }
 
-void dv_finish_run(const dv_finish *f, void *const *at, const int64_t *begin,
-                   const int64_t *end, void *sums)
+void dv_epilogue_run(const dv_epilogue *f, void *const *at,
+                     const int64_t *begin, const int64_t *end, void *sums)
 {
     void *of[DV_VEC_MAX_OPERANDS];
     int64_t from[DV_MAX_VARS], to[DV_MAX_VARS], first = 0;

@@ -10,9 +10,9 @@
 #define DV_FINISH_H
 #include "exec/vec_op.h"
 
-typedef struct dv_finish dv_finish;
+typedef struct dv_epilogue dv_epilogue;
 
-typedef struct dv_finish_how {
+typedef struct dv_epilogue_how {
     const dv_program *p;
     // The op's interpreter data; the op has one reduction.
     const dv_kernel *kernel;
@@ -21,16 +21,16 @@ typedef struct dv_finish_how {
     const int64_t *steps;
     dv_jit *jit;
     dv_arena *arena;
-} dv_finish_how;
+} dv_epilogue_how;
 
 // Creates an epilogue in the arena. *out is NULL with DV_OK if no kernel
 // supports it.
-dv_status dv_finish_create(dv_finish **out, const dv_finish_how *how,
-                           dv_diag *diag);
+dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
+                             dv_diag *diag);
 // Runs the epilogue on the box begin..end; its extents along reduced variables
 // are ignored. `at` holds the op's operands as in dv_vec_op_run and `sums`
 // points to the sum at `begin`. The sums may be stored in the op's output
 // tensor.
-void dv_finish_run(const dv_finish *f, void *const *at, const int64_t *begin,
-                   const int64_t *end, void *sums);
+void dv_epilogue_run(const dv_epilogue *f, void *const *at,
+                     const int64_t *begin, const int64_t *end, void *sums);
 #endif

@@ -103,7 +103,7 @@ static void let_go(dv_exec *x)
     }
     dv_sim_destroy(x->sim);
     x->sim = NULL;
-    dv_crew_destroy(x);
+    dv_workers_destroy(x);
 }
 
 dv_status dv_exec_use(dv_exec *x, dv_executor kind, dv_diag *diag)
@@ -111,23 +111,24 @@ dv_status dv_exec_use(dv_exec *x, dv_executor kind, dv_diag *diag)
     let_go(x);
     x->kind = kind;
     x->strides = NULL;
-    if (kind == DV_RUN_THREADS && !dv_exec_localise(x))
+    if (kind == DV_RUN_THREADS && !dv_exec_find_locals(x))
         return dv_nomem(diag);
     DV_TRY(make_kernels(x, diag));
     if (kind != DV_RUN_SIM)
         DV_TRY(own_tensors(x, diag));
-    DV_TRY(dv_crew_create(x, diag));
+    DV_TRY(dv_workers_create(x, diag));
     return kind == DV_RUN_SIM
                ? dv_sim_create(&x->sim, x->plan, x->kernels, diag)
                : DV_OK;
 }
 
-const dv_moved *dv_exec_moved(const dv_exec *x)
+const dv_sim_traffic *dv_exec_moved(const dv_exec *x)
 {
     return x->sim ? dv_sim_moved(x->sim) : NULL;
 }
 
-const dv_moved *dv_exec_moved_by(const dv_exec *x, int32_t op, int64_t core)
+const dv_sim_traffic *dv_exec_moved_by(const dv_exec *x, int32_t op,
+                                       int64_t core)
 {
     return x->sim ? dv_sim_moved_by(x->sim, op, core) : NULL;
 }
@@ -295,7 +296,7 @@ static dv_status run_tiles(dv_exec *x, dv_strips *s, const dv_group *g,
 // elements that earlier ops compute in other tiles.
 static dv_status run_group(dv_exec *x, dv_strips *s, const dv_group *g)
 {
-    if (!dv_group_in_parts(x->plan, (int32_t)(g - x->plan->groups)))
+    if (!dv_group_splits_reduction(x->plan, (int32_t)(g - x->plan->groups)))
         return run_tiles(x, s, g, g->first_op, g->end_op);
     for (int32_t op = g->first_op; op < g->end_op; op++)
         DV_TRY(run_tiles(x, s, g, op, op + 1));
@@ -376,12 +377,12 @@ dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
     }
     DV_TRY(check_overlaps(x, diag));
     x->done = 0;
-    if (x->kind == DV_RUN_THREADS && x->jit && !dv_jit_runs(x->jit))
+    if (x->kind == DV_RUN_THREADS && x->jit && !dv_jit_can_run(x->jit))
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
                        "%s has kernels for %s, which this machine cannot run",
                        x->plan->target.name, x->plan->target.kernels);
     if (x->kind == DV_RUN_THREADS)
-        return dv_crew_run(x, diag);
+        return dv_workers_run(x, diag);
     dv_strips s = x->workers[0].strips;
     s.data = x->data;
     s.diag = diag;

@@ -43,14 +43,15 @@ dv_dtype dv_exec_type(const dv_exec *x, int32_t op);
 // followed by the listing of all kernels generated so far.
 void dv_exec_list(const dv_exec *x, dv_text *out);
 // Prints which executor code runs each op, without the kernel listing.
-void dv_exec_ways(const dv_exec *x, dv_text *out);
+void dv_exec_schedules(const dv_exec *x, dv_text *out);
 // Returns "seq", "threads" or "sim".
 const char *dv_exec_name(const dv_exec *x);
 
 // Returns the data traffic of the last run; NULL if the run was not simulated.
-const dv_moved *dv_exec_moved(const dv_exec *x);
+const dv_sim_traffic *dv_exec_moved(const dv_exec *x);
 // Returns the simulated data traffic that one op caused on one core.
-const dv_moved *dv_exec_moved_by(const dv_exec *x, int32_t op, int64_t core);
+const dv_sim_traffic *dv_exec_moved_by(const dv_exec *x, int32_t op,
+                                       int64_t core);
 
 // The functions from here to dv_verify are implemented in fill.c and verify.c.
 

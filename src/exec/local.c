@@ -25,7 +25,7 @@ static void touch(finder *f, int32_t op, const dv_access *a)
         *home = g;
 }
 
-static int find_homes(finder *f)
+static int find_groups(finder *f)
 {
     dv_arena *a = &f->x->arena;
     f->home = DV_NEW(a, int32_t, f->p->n_tensors);
@@ -64,7 +64,7 @@ static int tile_box(const dv_plan *plan, int32_t op, int64_t *sides)
 
 // Returns 1 for a reduction to a vector over at least MANY elements each. The
 // result is too small for a tile buffer to pay, and storing it whole lets rows
-// continue across tiles (dv_rows_across).
+// continue across tiles (dv_rows_span_tiles).
 static int is_little(const dv_program *p, int32_t op)
 {
     const dv_op *o = &p->ops[op];
@@ -93,13 +93,13 @@ static int add_local(finder *f, int32_t t, dv_group_plan *g, int64_t *used)
     return 1;
 }
 
-int dv_exec_localise(dv_exec *x)
+int dv_exec_find_locals(dv_exec *x)
 {
     const dv_plan *plan = x->plan;
     finder f = {.x = x, .p = plan->ops};
     x->local_bytes = 0;
     x->strides = DV_NEW(&x->arena, int64_t *, f.p->n_tensors);
-    if (!x->strides || !find_homes(&f))
+    if (!x->strides || !find_groups(&f))
         return 0;
     for (int32_t g = 0; g < plan->n_groups; g++) {
         const dv_group *group = &plan->groups[g];
@@ -107,7 +107,7 @@ int dv_exec_localise(dv_exec *x)
         int32_t n = group->end_op - group->first_op;
         int64_t used = 0;
         run->n_locals = 0;
-        if (n == 1 || group->n_tiles == 1 || dv_group_in_parts(plan, g))
+        if (n == 1 || group->n_tiles == 1 || dv_group_splits_reduction(plan, g))
             continue;
         run->locals = DV_NEW(&x->arena, dv_tile_temp, n);
         if (!run->locals)

@@ -10,18 +10,19 @@
 #include <omp.h>
 #endif
 
-int dv_group_in_parts(const dv_plan *plan, int32_t group)
+int dv_group_splits_reduction(const dv_plan *plan, int32_t group)
 {
     const dv_group *g = &plan->groups[group];
     for (int32_t op = g->first_op; op < g->end_op; op++)
-        if (dv_plan_in_parts(plan, op))
+        if (dv_plan_splits_reduction(plan, op))
             return 1;
     return 0;
 }
 
 // Determines how the threads get the tiles of a group: from its deals (ranges
 // of tiles per core), its grid or a work queue.
-static void find_loop(const dv_plan *plan, int32_t number, dv_group_plan *run)
+static void find_tile_source(const dv_plan *plan, int32_t number,
+                             dv_group_plan *run)
 {
     const dv_group *g = &plan->groups[number];
     int64_t chunk = 1;
@@ -58,7 +59,7 @@ static void part_needs(const dv_plan *plan, int32_t number,
     for (int32_t i = g->first_op; i < g->end_op; i++) {
         const dv_op *o = &plan->ops->ops[i];
         int64_t n = 8;
-        if (!dv_plan_in_parts(plan, i) || run->grid)
+        if (!dv_plan_splits_reduction(plan, i) || run->grid)
             continue;
         for (int v = 0; v < o->n_vars; v++)
             n *= o->vars[v].reduce ? 1 : plan->slices[i][v];
@@ -70,7 +71,7 @@ static void part_needs(const dv_plan *plan, int32_t number,
 static int grid_in_parts(const dv_group_grid *g)
 {
     for (int32_t i = 0; i < g->n_ranges; i++)
-        if (dv_range_in_parts(g, &g->ranges[i]))
+        if (dv_range_is_partial(g, &g->ranges[i]))
             return 1;
     return 0;
 }
@@ -86,9 +87,9 @@ static int find_parts(dv_exec *x)
         const dv_group *group = &plan->groups[g];
         dv_group_plan *run = &x->group[g];
         int64_t slots, bytes;
-        find_loop(plan, g, run);
-        run->parts =
-            run->grid ? grid_in_parts(run->grid) : dv_group_in_parts(plan, g);
+        find_tile_source(plan, g, run);
+        run->parts = run->grid ? grid_in_parts(run->grid)
+                               : dv_group_splits_reduction(plan, g);
         run->snapshots = 0;
         for (int32_t i = group->first_op; i < group->end_op; i++)
             run->snapshots |= x->kernels[i].old_off >= 0;
@@ -121,7 +122,7 @@ static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
 
 // Prepares the contractions of all tiles of an op for every worker that may run
 // them: with a work queue, any worker may run any tile.
-static dv_status prepare_tiles(dv_exec *x, const dv_way *way, int32_t op,
+static dv_status prepare_tiles(dv_exec *x, const dv_schedule *way, int32_t op,
                                int32_t number, dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[number];
@@ -135,7 +136,7 @@ static dv_status prepare_tiles(dv_exec *x, const dv_way *way, int32_t op,
 
 // Prepares a product. If kernels for one tile exceed a limit, way->product
 // becomes NULL and all tiles of the op use its other schedule.
-static dv_status prepare_product(dv_exec *x, dv_way *way, int32_t op,
+static dv_status prepare_product(dv_exec *x, dv_schedule *way, int32_t op,
                                  int32_t number, dv_diag *diag)
 {
     dv_status st = prepare_tiles(x, way, op, number, NULL);
@@ -153,8 +154,8 @@ static dv_status prepare_product(dv_exec *x, dv_way *way, int32_t op,
 
 // Generates the op's vector kernels; way->vec becomes NULL if a kernel would
 // exceed the size limit.
-static dv_status make_kernels(dv_exec *x, dv_way *way, const dv_vec_how *how,
-                              dv_diag *diag)
+static dv_status make_kernels(dv_exec *x, dv_schedule *way,
+                              const dv_vec_how *how, dv_diag *diag)
 {
     if (!way->vec)
         return DV_OK;
@@ -173,13 +174,14 @@ static dv_status make_kernels(dv_exec *x, dv_way *way, const dv_vec_how *how,
 // Chooses the schedule of an op: a product, vector kernels or, if neither has
 // kernels, the interpreter. Vector kernels are generated only if the op does
 // not become a product.
-static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
+static dv_status choose_schedule(dv_exec *x, int32_t number, int32_t op,
+                                 dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[number];
     const dv_group_plan *run = &x->group[number];
     const dv_kernel *k = &x->kernels[op];
-    dv_way *way = &x->ways[op];
-    int parts = run->grid ? run->parts : dv_plan_in_parts(x->plan, op);
+    dv_schedule *way = &x->ways[op];
+    int parts = run->grid ? run->parts : dv_plan_splits_reduction(x->plan, op);
     dv_vec_how vec = {.p = x->plan->ops,
                       .op = k->op,
                       .reads = k->reads,
@@ -192,11 +194,11 @@ static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
                       .group = g,
                       .number = op};
     DV_TRY(dv_vec_op_create(&way->vec, &vec, x->jit, &x->arena, diag));
-    if (parts || run->grid || !dv_sums_reuse(x->plan->ops, k->op)) {
+    if (parts || run->grid || !dv_sums_worth_gemm(x->plan->ops, k->op)) {
         vec.later = 0;
         DV_TRY(make_kernels(x, way, &vec, diag));
     }
-    way->looks = way->vec ? dv_vec_op_looks(way->vec) : NULL;
+    way->looks = way->vec ? dv_vec_op_condition(way->vec) : NULL;
     dv_product_how how = {.plan = x->plan,
                           .kernel = k,
                           .vec = way->vec,
@@ -246,10 +248,10 @@ static int64_t n_kernels(const dv_exec *x)
     return s.n_kernels;
 }
 
-static dv_status find_ways(dv_exec *x, dv_diag *diag)
+static dv_status choose_schedules(dv_exec *x, dv_diag *diag)
 {
     const dv_plan *plan = x->plan;
-    x->ways = DV_NEW(&x->arena, dv_way, plan->ops->n_ops);
+    x->ways = DV_NEW(&x->arena, dv_schedule, plan->ops->n_ops);
     if (!x->ways)
         return dv_nomem(diag);
     x->jit = NULL;
@@ -276,7 +278,7 @@ static dv_status find_ways(dv_exec *x, dv_diag *diag)
         for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
              op++) {
             x->ways[op].kernels = n_kernels(x);
-            DV_TRY(find_way(x, g, op, diag));
+            DV_TRY(choose_schedule(x, g, op, diag));
         }
     for (int32_t g = 0; g < plan->n_groups; g++) {
         x->group[g].rows = NULL;
@@ -355,7 +357,7 @@ static int make_queue(dv_exec *x)
     return 1;
 }
 
-dv_status dv_crew_create(dv_exec *x, dv_diag *diag)
+dv_status dv_workers_create(dv_exec *x, dv_diag *diag)
 {
     int64_t cores = x->plan->target.cores, most = most_cores(x->plan);
 #ifndef _OPENMP
@@ -373,7 +375,7 @@ dv_status dv_crew_create(dv_exec *x, dv_diag *diag)
             return dv_nomem(diag);
     if (!make_queue(x))
         return dv_nomem(diag);
-    dv_status made = find_ways(x, diag);
+    dv_status made = choose_schedules(x, diag);
     dv_jit_seal(x->jit);
     DV_TRY(made);
     if (n > 1 && may_pin() && !dv_pins_create(&x->pins, n))
@@ -387,7 +389,7 @@ dv_dtype dv_exec_type(const dv_exec *x, int32_t op)
     return p ? dv_product_type(p) : dv_kernel_type(x->kernels[op].compute);
 }
 
-void dv_exec_ways(const dv_exec *x, dv_text *out)
+void dv_exec_schedules(const dv_exec *x, dv_text *out)
 {
     const dv_program *p = x->plan->ops;
     for (int32_t i = 0; i < p->n_ops; i++)
@@ -426,12 +428,12 @@ static void put_owner(const void *user, int64_t number, dv_text *out)
 
 void dv_exec_list(const dv_exec *x, dv_text *out)
 {
-    dv_exec_ways(x, out);
+    dv_exec_schedules(x, out);
     if (x->jit)
         dv_jit_list(x->jit, out, put_owner, x);
 }
 
-void dv_crew_destroy(dv_exec *x)
+void dv_workers_destroy(dv_exec *x)
 {
     for (int32_t i = 0; i < x->n_workers; i++) {
         dv_release(x->workers[i].local);

@@ -12,16 +12,16 @@
 enum { ALIGN_BYTES = 64 };
 
 // The contraction and the epilogue that compute all tiles of one shape.
-typedef struct product_made {
+typedef struct tile_kernel {
     dv_contract *c; // the contraction, owned by a dv_product_set
     // The epilogue; NULL: the contraction writes final results or partial sums.
-    dv_finish *finish;
+    dv_epilogue *finish;
     int64_t steps[DV_MAX_VARS]; // strides of the sums that the epilogue reads
     // The variables along the rows and columns of the blocks on which the
     // epilogue runs while they are in cache; -1: it runs once, on the whole
     // tile.
     int32_t row, col;
-} product_made;
+} tile_kernel;
 
 struct dv_product {
     dv_product_how how;
@@ -39,19 +39,19 @@ struct dv_product {
     int there;  // 1 if the output tensor holds the sums until the epilogue
     // `inside` is 1 if the kernel can apply the epilogue: it rounds to the
     // stored type and adds the read `bias`, one value per row or column, before
-    // applying the function `inside_last`.
-    int inside, inside_last;
+    // applying the function `fused_function`.
+    int inside, fused_function;
     int32_t bias; // read number of the bias; -1: none
     int bias_type;
     dv_dtype stored;
-    const dv_sums *sums; // order of additions, the same for all tiles
+    const dv_sum_order *sums; // order of additions, the same for all tiles
     // The written variables, in order of decreasing stride in the output.
     int32_t written[DV_MAX_VARS], n_written;
     // `made` is indexed by thread and tile shape. Bit i of a shape says that
     // the tile has the last, shorter slice of variable shorts[i]. There are
     // never more shapes than tiles.
     int32_t shorts[DV_MAX_VARS], n_shorts;
-    product_made *made;
+    tile_kernel *made;
 };
 
 static int is_apply(const dv_expr *e, dv_fn fn)
@@ -61,7 +61,7 @@ static int is_apply(const dv_expr *e, dv_fn fn)
 
 // Returns the function that the op applies to the finished sum, as a nest
 // primitive (none or relu); -1: anything else.
-static int last_touch(const dv_op *o, const dv_expr *sum)
+static int epilogue_function(const dv_op *o, const dv_expr *sum)
 {
     const dv_expr *e = o->body;
     if (sum->fn == DV_RED_MEAN)
@@ -73,7 +73,8 @@ static int last_touch(const dv_op *o, const dv_expr *sum)
 
 // Recognises an epilogue with a bias, sum + read or relu(sum + read). Returns
 // the function applied last and sets *r to the read; -1: anything else.
-static int last_behind(const dv_op *o, const dv_expr *sum, int32_t *r)
+static int bias_epilogue_function(const dv_op *o, const dv_expr *sum,
+                                  int32_t *r)
 {
     const dv_expr *e = o->body;
     int relu = is_apply(e, DV_FN_RELU), whole = sum->fn == DV_RED_SUM;
@@ -115,7 +116,7 @@ static int fill_nest(dv_product *p)
 
 // Lists the reduction variables that the plan places inside the kernel, in the
 // order of summation. Returns their number.
-static int32_t inside_of(const dv_sums *s, int32_t *vars)
+static int32_t kernel_variables(const dv_sum_order *s, int32_t *vars)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < s->n_levels; i++)
@@ -127,8 +128,8 @@ static int32_t inside_of(const dv_sums *s, int32_t *vars)
 // Can these variables be collapsed into one dimension of the operand in all
 // tiles? Each must step over the extent of the next, and only the first may be
 // sliced. Variables of extent 1 are ignored.
-static int is_one(const dv_product *p, const dv_flat *flat, const int32_t *vars,
-                  int32_t n)
+static int is_collapsible(const dv_product *p, const dv_flat *flat,
+                          const int32_t *vars, int32_t n)
 {
     int64_t step = 0;
     int cut = 0;
@@ -174,15 +175,15 @@ static int may_store(const dv_product *p)
             (p->stored == DV_F16 || p->stored == DV_BF16));
 }
 
-static void find_inside(dv_product *p)
+static void find_fused_epilogue(dv_product *p)
 {
     const dv_program *program = p->how.plan->ops;
     const dv_expr *sum = p->how.kernel->reduce;
     int32_t r = -1;
-    p->inside_last = last_touch(p->o, sum);
-    if (p->inside_last < 0)
-        p->inside_last = last_behind(p->o, sum, &r);
-    if (p->inside_last < 0 || !dv_is_float(p->nest.dtype) || !may_store(p))
+    p->fused_function = epilogue_function(p->o, sum);
+    if (p->fused_function < 0)
+        p->fused_function = bias_epilogue_function(p->o, sum, &r);
+    if (p->fused_function < 0 || !dv_is_float(p->nest.dtype) || !may_store(p))
         return;
     if (r >= 0) {
         p->bias = r;
@@ -202,8 +203,8 @@ static int fill_copy(dv_product *p, int i, dv_dtype t)
     dv_dtype to = p->nest.narrow ? (dv_dtype)p->nest.narrow : p->nest.dtype;
     dv_widen_how how = {p->flat[i], p->o->n_vars, t, to, last, 0};
     if (p->nest.narrow)
-        how.n_last = inside_of(p->sums, last);
-    p->copied[i] = t != to || !is_one(p, p->flat[i], last, how.n_last);
+        how.n_last = kernel_variables(p->sums, last);
+    p->copied[i] = t != to || !is_collapsible(p, p->flat[i], last, how.n_last);
     if (!p->copied[i])
         return 1;
     return dv_widen_init(&p->copy[i], &how, p->how.jit);
@@ -275,7 +276,7 @@ static int fill_product(dv_product *p)
     // for i8 pairs, because plans choose these only if the sums fit.
     if (k->compute == DV_IN_I64 && p->nest.narrow != DV_I8 && !p->how.vec)
         return 0;
-    int last = last_touch(p->o, k->reduce);
+    int last = epilogue_function(p->o, k->reduce);
     int whole = !p->how.parts && !dv_op_reads(p->o, p->o->write.tensor);
     if (!fill_operands(p, factor) || !fill_nest(p))
         return 0;
@@ -284,7 +285,7 @@ static int fill_product(dv_product *p)
     if (!p->direct && !p->how.vec)
         return 0; // no vector kernel can run the epilogue
     if (whole && !p->direct)
-        find_inside(p);
+        find_fused_epilogue(p);
     fill_shorts(p);
     fill_written(p);
     p->nest.last = p->direct ? (dv_prim)last : DV_PRIM_NONE;
@@ -301,7 +302,7 @@ static dv_status find_sums(dv_product *p, int *found, dv_diag *diag)
     *found = p->sums != NULL;
     if (*found)
         return DV_OK;
-    dv_sums *own = DV_NEW(p->how.arena, dv_sums, 1);
+    dv_sum_order *own = DV_NEW(p->how.arena, dv_sum_order, 1);
     if (!own)
         return dv_nomem(diag);
     p->sums = own;
@@ -320,13 +321,13 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
     p->how = *how;
     p->o = how->kernel->op;
     p->bias = -1;
-    if (how->vec && !dv_sums_reuse(how->plan->ops, p->o))
+    if (how->vec && !dv_sums_worth_gemm(how->plan->ops, p->o))
         return DV_OK; // no operand is reused: one vector pass is faster
     DV_TRY(find_sums(p, &found, diag));
     if (!found || !fill_product(p))
         return DV_OK;
     p->made =
-        DV_NEW(how->arena, product_made, (size_t)how->n_threads << p->n_shorts);
+        DV_NEW(how->arena, tile_kernel, (size_t)how->n_threads << p->n_shorts);
     if (!p->made)
         return dv_nomem(diag);
     *out = p;
@@ -338,8 +339,8 @@ dv_dtype dv_product_type(const dv_product *p)
     return p->nest.narrow ? (dv_dtype)p->nest.narrow : p->nest.dtype;
 }
 
-static product_made *made_for(const dv_product *p, const dv_tile *t,
-                              int32_t thread)
+static tile_kernel *kernel_for(const dv_product *p, const dv_tile *t,
+                               int32_t thread)
 {
     size_t shape = 0;
     for (int i = 0; i < p->n_shorts; i++) {
@@ -395,7 +396,8 @@ void dv_product_set_free(dv_product_set *s)
 // Computes the strides of the sums that the epilogue reads: those of the output
 // tensor, or those of a separate buffer with the same order of variables.
 // Returns the bytes of that buffer, 0 if there is none.
-static int64_t sum_steps(const dv_product *p, const dv_tile *t, int64_t *steps)
+static int64_t sum_strides(const dv_product *p, const dv_tile *t,
+                           int64_t *steps)
 {
     int64_t n = 1;
     memset(steps, 0, sizeof *steps * (size_t)p->o->n_vars);
@@ -409,7 +411,7 @@ static int64_t sum_steps(const dv_product *p, const dv_tile *t, int64_t *steps)
 
 // Removes k dimensions of size 1, because they would prevent their neighbours
 // from being collapsed into one.
-static void drop_points(dv_nest *n)
+static void drop_unit_dims(dv_nest *n)
 {
     int32_t kept = 0;
     for (int i = 0; i < n->n_dims; i++)
@@ -431,19 +433,19 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int inside,
     if (inside) {
         n.dtype = p->stored;
         n.bias = (uint8_t)(p->bias < 0 ? 0 : 1 + p->bias_type);
-        n.last = (dv_prim)p->inside_last;
+        n.last = (dv_prim)p->fused_function;
     }
     for (int i = 0; i < 2; i++)
         if (p->copied[i])
             *bytes +=
                 dv_round_up(p->copy[i].copy_bytes *
-                                dv_widen_steps(&p->copy[i], t->begin, t->end,
-                                               p->o->n_vars, steps[i]),
+                                dv_widen_strides(&p->copy[i], t->begin, t->end,
+                                                 p->o->n_vars, steps[i]),
                             ALIGN_BYTES);
     if (!direct && p->how.parts)
-        dv_vec_op_acc_steps(p->how.vec, t->begin, t->end, steps[2]);
+        dv_vec_op_acc_strides(p->how.vec, t->begin, t->end, steps[2]);
     else if (!direct)
-        *bytes += sum_steps(p, t, steps[2]);
+        *bytes += sum_strides(p, t, steps[2]);
     n.behind = !direct && !p->how.parts;
     for (int i = 0; i < n.n_dims; i++) {
         int v = p->var[i];
@@ -460,11 +462,11 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int inside,
             if (p->nest.dims[i].stride[k] && !n.dims[i].stride[k])
                 n.dims[i].stride[k] = 1;
     if (n.narrow)
-        drop_points(&n);
+        drop_unit_dims(&n);
     return n;
 }
 
-static dv_contract *find_made(const dv_product_set *s, const dv_nest *n)
+static dv_contract *find_contract(const dv_product_set *s, const dv_nest *n)
 {
     for (int32_t i = 0; i < s->n; i++)
         if (same_nest(s->of[i], n))
@@ -483,14 +485,14 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
                        "%s cannot be summed in the order of the plan",
                        p->o->name);
     set->memory_bytes = dv_max_i64(set->memory_bytes, bytes);
-    *to = find_made(set, &n);
+    *to = find_contract(set, &n);
     if (*to)
         return DV_OK;
     // Another thread's contraction of the same nest, from which this one is
     // cloned.
     const dv_contract *like = NULL;
     for (const dv_product_set *s = set->other; s && !like; s = s->other)
-        like = find_made(s, &n);
+        like = find_contract(s, &n);
     dv_contract_options options = {.size = sizeof(dv_contract_options),
                                    .threads = 1,
                                    .l1_bytes = set->l1_bytes,
@@ -500,7 +502,7 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
     if (!copy || !make_room(set, p->how.arena))
         return dv_nomem(diag);
     *copy = n;
-    DV_TRY(like ? dv_contract_like(to, p->how.jit, like, &options, diag)
+    DV_TRY(like ? dv_contract_clone(to, p->how.jit, like, &options, diag)
                 : dv_contract_create_in(to, p->how.jit, &n, &options, diag));
     set->of[set->n] = copy;
     set->at[set->n++] = *to;
@@ -512,7 +514,7 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
 // factor has two such variables, because blocks would then not be boxes of the
 // op, or if the strides do not nest in the order of p->written, because
 // finish_block could then not compute a block's position from its address.
-static void find_blocks(const dv_product *p, const dv_tile *t, product_made *to)
+static void find_blocks(const dv_product *p, const dv_tile *t, tile_kernel *to)
 {
     int32_t one[2] = {-1, -1};
     int64_t reach = 1; // elements spanned by the inner variables
@@ -546,7 +548,7 @@ static void find_blocks(const dv_product *p, const dv_tile *t, product_made *to)
 
 // Returns the epilogue of another tile shape or thread whose sums have the same
 // strides; NULL: none.
-static dv_finish *find_finish(const dv_product *p, const product_made *of)
+static dv_epilogue *find_epilogue(const dv_product *p, const tile_kernel *of)
 {
     size_t n = (size_t)p->how.n_threads << p->n_shorts;
     for (size_t i = 0; i < n; i++)
@@ -556,21 +558,21 @@ static dv_finish *find_finish(const dv_product *p, const product_made *of)
     return NULL;
 }
 
-static dv_status finish_for(dv_product *p, const dv_tile *t, product_made *to,
-                            dv_diag *diag)
+static dv_status epilogue_for(dv_product *p, const dv_tile *t, tile_kernel *to,
+                              dv_diag *diag)
 {
-    sum_steps(p, t, to->steps);
+    sum_strides(p, t, to->steps);
     find_blocks(p, t, to);
-    to->finish = find_finish(p, to);
+    to->finish = find_epilogue(p, to);
     if (to->finish)
         return DV_OK;
-    dv_finish_how how = {.p = p->how.plan->ops,
-                         .kernel = p->how.kernel,
-                         .type = p->nest.dtype,
-                         .steps = to->steps,
-                         .jit = p->how.jit,
-                         .arena = p->how.arena};
-    DV_TRY(dv_finish_create(&to->finish, &how, diag));
+    dv_epilogue_how how = {.p = p->how.plan->ops,
+                           .kernel = p->how.kernel,
+                           .type = p->nest.dtype,
+                           .steps = to->steps,
+                           .jit = p->how.jit,
+                           .arena = p->how.arena};
+    DV_TRY(dv_epilogue_create(&to->finish, &how, diag));
     return to->finish
                ? DV_OK
                : dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
@@ -580,7 +582,7 @@ static dv_status finish_for(dv_product *p, const dv_tile *t, product_made *to,
 dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
                              dv_product_set *set, dv_diag *diag)
 {
-    product_made *to = made_for(p, t, thread);
+    tile_kernel *to = kernel_for(p, t, thread);
     if (to->c)
         return DV_OK;
     if (p->inside) {
@@ -589,7 +591,7 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
             return st == DV_OK ? st : dv_nomem(diag);
     }
     if (!p->direct && !p->how.parts)
-        DV_TRY(finish_for(p, t, to, diag));
+        DV_TRY(epilogue_for(p, t, to, diag));
     return contract_for(p, t, 0, &to->c, set, diag);
 }
 
@@ -604,14 +606,14 @@ static char *begin_of(const dv_flat *flat, const dv_op *op, const dv_tile *t,
 // The arguments of a running tile whose sums need an epilogue.
 typedef struct ending {
     const dv_product *p;
-    const product_made *made;
+    const tile_kernel *made;
     const dv_tile *t;
     void *const *at;
     char *sums;
 } ending;
 
 // Runs the epilogue on a completed block of rows x cols sums; the callback of
-// dv_contract_then.
+// dv_contract_on_block.
 static void finish_block(void *user, void *sums, int32_t rows, int32_t cols)
 {
     const ending *e = user;
@@ -628,17 +630,17 @@ static void finish_block(void *user, void *sums, int32_t rows, int32_t cols)
                              : v == e->made->col ? cols
                                                  : 1);
     }
-    dv_finish_run(e->made->finish, e->at, begin, end, sums);
+    dv_epilogue_run(e->made->finish, e->at, begin, end, sums);
 }
 
 static void run_finished(ending *e, char *const *op)
 {
-    const product_made *m = e->made;
-    int near = m->row >= 0 && dv_contract_then(m->c, finish_block, e);
+    const tile_kernel *m = e->made;
+    int near = m->row >= 0 && dv_contract_on_block(m->c, finish_block, e);
     dv_contract_part(m->c, 0, op[0], op[1], e->sums);
-    dv_contract_then(m->c, NULL, NULL);
+    dv_contract_on_block(m->c, NULL, NULL);
     if (!near)
-        dv_finish_run(m->finish, e->at, e->t->begin, e->t->end, e->sums);
+        dv_epilogue_run(m->finish, e->at, e->t->begin, e->t->end, e->sums);
 }
 
 void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
@@ -654,11 +656,11 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
         dv_widen_run(&p->copy[i], t->begin, t->end, op[i], room);
         op[i] = room;
         room += dv_round_up(p->copy[i].copy_bytes *
-                                dv_widen_steps(&p->copy[i], t->begin, t->end,
-                                               p->o->n_vars, steps),
+                                dv_widen_strides(&p->copy[i], t->begin, t->end,
+                                                 p->o->n_vars, steps),
                             ALIGN_BYTES);
     }
-    const product_made *m = made_for(p, t, thread);
+    const tile_kernel *m = kernel_for(p, t, thread);
     if (m->finish) {
         run_finished(&(ending){p, m, t, at, p->there ? op[2] : room}, op);
         return;

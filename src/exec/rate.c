@@ -35,7 +35,7 @@ static void who(int32_t *id, int32_t *n)
 
 // Returns the iterations per second of the calling thread's CPU time, which
 // excludes the time that other processes take on its core.
-static double turn_rate(const dv_peak *p, int64_t turns)
+static double iteration_rate(const dv_peak *p, int64_t turns)
 {
     double start = now_of(CLOCK_THREAD_CPUTIME_ID);
     dv_peak_run(p, turns);
@@ -43,15 +43,16 @@ static double turn_rate(const dv_peak *p, int64_t turns)
     return s > 0 ? (double)turns / s : 0;
 }
 
-// Returns the sum of turn_rate over all threads, which run at the same time.
-static double turn_rates(const dv_peak *p, int64_t turns, int32_t threads)
+// Returns the sum of iteration_rate over all threads, which run at the same
+// time.
+static double iteration_rates(const dv_peak *p, int64_t turns, int32_t threads)
 {
     double sum = 0;
     if (threads == 1 || !dv_has_threads())
-        return turn_rate(p, turns);
+        return iteration_rate(p, turns);
 #pragma omp parallel num_threads(threads)
     {
-        double mine = turn_rate(p, turns);
+        double mine = iteration_rate(p, turns);
 #pragma omp atomic
         sum += mine; // an OpenMP reduction would export a symbol with clang
     }
@@ -67,7 +68,7 @@ double dv_rate_peak(dv_dtype dtype, int32_t threads)
         return 0;
     for (int k = 0; k < PEAK_TRIES;) {
         double start = dv_clock_s();
-        double rate = turn_rates(p, turns, threads);
+        double rate = iteration_rates(p, turns, threads);
         // The run was too short to measure.
         if (dv_clock_s() - start < 2e-3 && turns < INT64_MAX / 4) {
             turns *= 2;

@@ -130,7 +130,7 @@ static int cost_of(const dv_expr *e)
 static int is_stored_whole(const inliner *f, const dv_op *o)
 {
     const dv_tensor *t = &f->p->tensors[o->write.tensor];
-    dv_compute in = dv_op_compute(f->p, o);
+    dv_compute_type in = dv_op_compute(f->p, o);
     return (in == DV_IN_F32 && t->dtype == DV_F32) ||
            (in == DV_IN_F64 && t->dtype == DV_F64);
 }
@@ -424,7 +424,7 @@ typedef struct statement {
 } statement;
 
 typedef struct unit {
-    int32_t n, s[DV_VEC_MAX_BESIDE]; // numbers of the unit's statements
+    int32_t n, s[DV_VEC_MAX_STATEMENTS]; // numbers of the unit's statements
     // Kernel of all statements; NULL: the unit has one statement.
     dv_vec_fn joined;
 } unit;
@@ -453,7 +453,7 @@ typedef struct maker {
 // between rows. *ok becomes 0 if a stride is too large. Returns 0 when out of
 // memory.
 static int set_operands(maker *m, statement *s, const dv_kernel *k,
-                        const dv_vec_look *look, int *ok)
+                        const dv_vec_op_kernel *look, int *ok)
 {
     const dv_program *p = m->how->plan->ops;
     const dv_op *o = s->op;
@@ -517,7 +517,7 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
     const dv_op *o = s->op;
     dv_kernel k;
     dv_vec_op *v;
-    dv_vec_look look;
+    dv_vec_op_kernel look;
     *ok = 0;
     if (!dv_kernel_init(&k, m->how->plan->ops, o, m->how->strides, m->arena))
         return dv_nomem(diag);
@@ -531,7 +531,7 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
     DV_TRY(dv_vec_op_create(&v, &how, m->jit, m->arena, diag));
     if (!v)
         return DV_OK;
-    dv_vec_op_look(v, &look);
+    dv_vec_op_get_kernel(v, &look);
     int once = look.inner == s->row;
     // One element at a time, the kernel would divide and thus round differently
     // than when it runs alone.
@@ -572,7 +572,7 @@ static int may_join(const maker *m, const unit *u, int32_t s)
     dv_rows *r = m->r;
     unit more = *u;
     int64_t n = 0;
-    if (u->n == DV_VEC_MAX_BESIDE)
+    if (u->n == DV_VEC_MAX_STATEMENTS)
         return 0;
     more.s[more.n++] = s;
     for (int32_t i = 0; i < more.n; i++) {
@@ -582,7 +582,7 @@ static int may_join(const maker *m, const unit *u, int32_t s)
             return 0;
         n = once ? n : x->n;
     }
-    return n && dv_vec_joins(m->jit, side_by_side(r, &more));
+    return n && dv_vec_fusable(m->jit, side_by_side(r, &more));
 }
 
 static void find_units(maker *m)
@@ -652,7 +652,7 @@ static int is_read_after(const dv_rows *r, int32_t tensor, int32_t i)
 // side, those that run first prefetch, if rows are short, there is one unit and
 // at least MANY statements: long rows would evict each other, and few
 // statements leave no time for it.
-static void fetch_ahead(const maker *m, int32_t i, int beside)
+static void prefetch_next_row(const maker *m, int32_t i, int beside)
 {
     statement *s = &m->r->s[i];
     if (beside &&
@@ -672,7 +672,7 @@ static dv_status make_units(maker *m, dv_diag *diag)
         statement *s = &r->s[u->s[0]];
         dv_vec_fn *to = u->n > 1 ? &u->joined : &s->alone;
         for (int32_t i = 0; i < u->n; i++)
-            fetch_ahead(m, u->s[i], u->n > 1);
+            prefetch_next_row(m, u->s[i], u->n > 1);
         if (u->n > 1 || s->shape.reduce != DV_VEC_ONCE)
             DV_TRY(dv_jit_vec(m->jit, side_by_side(r, u), to, diag));
     }
@@ -681,7 +681,7 @@ static dv_status make_units(maker *m, dv_diag *diag)
 
 // Returns 1 if running row by row pays: rows are not so short that call
 // overhead dominates, nor so long that the rows in progress do not fit L2.
-static int worth_it(const maker *m)
+static int is_profitable(const maker *m)
 {
     const dv_rows *r = m->r;
     int64_t most = 0;
@@ -725,7 +725,7 @@ dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
     }
     find_units(&m);
     find_delays(&m);
-    if (!worth_it(&m))
+    if (!is_profitable(&m))
         return DV_OK;
     DV_TRY(make_units(&m, diag));
     *out = r;
@@ -764,7 +764,7 @@ static void run_alone(const statement *s, const stretch *x, int64_t row)
 static void run_joined(const dv_rows *r, const unit *u, const stretch *x,
                        int64_t t, int64_t steps)
 {
-    void *at[DV_VEC_MAX_BESIDE * FEW_OPERANDS];
+    void *at[DV_VEC_MAX_STATEMENTS * FEW_OPERANDS];
     int64_t n = 1;
     int k = 0;
     for (int32_t i = u->n - 1; i >= 0; i--) {
@@ -798,7 +798,7 @@ static int64_t run_unit(const dv_rows *r, const unit *u, const stretch *x,
     return 1;
 }
 
-int dv_rows_across(const dv_rows *r)
+int dv_rows_span_tiles(const dv_rows *r)
 {
     return r->across;
 }

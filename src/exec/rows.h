@@ -37,5 +37,5 @@ dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
 void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n);
 // Returns 1 if consecutive tiles may run as one; not if a thread has a buffer
 // for only one tile of a temporary.
-int dv_rows_across(const dv_rows *r);
+int dv_rows_span_tiles(const dv_rows *r);
 #endif

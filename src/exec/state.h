@@ -40,7 +40,7 @@ typedef struct dv_group_plan {
 
 // The schedule of an op: as a matrix product, else by vector kernels, else, if
 // both pointers are NULL, by the interpreter (strip/).
-typedef struct dv_way {
+typedef struct dv_schedule {
     dv_product *product;
     // Vector kernels; also the epilogue of partial sums of a product.
     dv_vec_op *vec;
@@ -49,7 +49,7 @@ typedef struct dv_way {
     const char *looks;
     // Number of kernels in the cache before this op's were generated.
     int64_t kernels;
-} dv_way;
+} dv_schedule;
 
 typedef struct dv_worker {
     dv_exec *x;
@@ -70,7 +70,7 @@ struct dv_exec {
     const dv_plan *plan;
     dv_executor kind;
     dv_kernel *kernels; // interpreter data, one per op
-    dv_way *ways;       // schedules, one per op
+    dv_schedule *ways;  // schedules, one per op
     // Cache of kernels; NULL: no kernels for this machine.
     dv_jit *jit;
     // Cache of kernels for the instruction set that the target names; NULL:
@@ -106,16 +106,16 @@ struct dv_exec {
 
 // Finds temporaries that can be kept one tile at a time; fills `strides`,
 // `group` and `local_bytes`. Returns 0 when out of memory.
-int dv_exec_localise(dv_exec *x);
+int dv_exec_find_locals(dv_exec *x);
 // Calls `visit` for each group of the plan in the order of a run, every
 // iteration of a repeat included, until it fails (exec.c).
 typedef dv_status (*dv_group_visit)(void *user, int32_t group);
 dv_status dv_exec_visit(const dv_plan *plan, dv_group_visit visit, void *user);
 // Returns 1 if the reduction of an op in the group is split over tiles.
-int dv_group_in_parts(const dv_plan *plan, int32_t group);
+int dv_group_splits_reduction(const dv_plan *plan, int32_t group);
 // Creates and destroys the threads' state (prepare.c) and runs all groups on
 // the threads (threads.c). A crew is the set of threads of one exec.
-dv_status dv_crew_create(dv_exec *x, dv_diag *diag);
-void dv_crew_destroy(dv_exec *x);
-dv_status dv_crew_run(dv_exec *x, dv_diag *diag);
+dv_status dv_workers_create(dv_exec *x, dv_diag *diag);
+void dv_workers_destroy(dv_exec *x);
+dv_status dv_workers_run(dv_exec *x, dv_diag *diag);
 #endif

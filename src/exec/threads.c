@@ -79,7 +79,7 @@ static void find_tensors(dv_worker *w)
 // Runs the op that start_op selected on one tile, by its schedule.
 static void run_op(dv_worker *w, int32_t op, const dv_tile *t)
 {
-    const dv_way *way = &w->x->ways[op];
+    const dv_schedule *way = &w->x->ways[op];
     if (!way->product && !way->vec) {
         run_box(&w->strips, t);
         return;
@@ -120,7 +120,7 @@ static void sum_part(dv_worker *w, int32_t op, const dv_tile *t, int64_t slot)
 {
     start_op(w, op);
     void *acc = w->x->parts + slot * w->x->part_bytes;
-    const dv_way *way = &w->x->ways[op];
+    const dv_schedule *way = &w->x->ways[op];
     if (way->product || way->vec)
         find_tensors(w);
     if (way->product) {
@@ -265,8 +265,8 @@ static void run_tile(dv_worker *w, int32_t group, int32_t first, int32_t end,
 
 typedef enum phase { WHOLE, PARTS, COMBINE } phase;
 
-static void run_number(dv_worker *w, int32_t group, phase what, int32_t first,
-                       int32_t end, int64_t tile)
+static void run_tile_number(dv_worker *w, int32_t group, phase what,
+                            int32_t first, int32_t end, int64_t tile)
 {
     if (what == WHOLE)
         run_tile(w, group, first, end, tile);
@@ -292,7 +292,7 @@ static void run_range(dv_worker *w, int32_t group, phase what, int32_t op,
             return;
         dv_range_tile(p->grid, &p->order, r, i, bmn);
         dv_grid_box(&t, w->x->plan, p->grid, bmn, r->k0, r->k1);
-        if (!dv_range_in_parts(p->grid, r))
+        if (!dv_range_is_partial(p->grid, r))
             run_op(w, op, &t);
         else if (what == PARTS)
             sum_part(w, op, &t, r - p->grid->ranges);
@@ -311,7 +311,7 @@ static void run_grid(dv_worker *w, int32_t group, phase what, int32_t op)
     for (int32_t k = 0; k < g->n_ranges; k++) {
         const dv_tile_range *r = &g->ranges[k];
         if (dv_grid_core_number(w->x->plan, r) % w->x->n_workers == w->id &&
-            (what != COMBINE || dv_range_in_parts(g, r)))
+            (what != COMBINE || dv_range_is_partial(g, r)))
             run_range(w, group, what, op, r, 0, dv_range_tiles(g, r));
     }
 }
@@ -329,7 +329,7 @@ static void run_queued(dv_worker *w, int32_t group, phase what, int32_t first,
         }
         for (int64_t i = 0; i < n; i++) {
             if (!atomic_load_explicit(&x->failed, memory_order_relaxed))
-                run_number(w, group, what, first, end, at + i);
+                run_tile_number(w, group, what, first, end, at + i);
             if (w->strips.status != DV_OK)
                 atomic_store(&x->failed, 1);
         }
@@ -348,7 +348,7 @@ static void run_worker(dv_worker *w, int32_t group, phase what, int32_t first,
         if (deal->core % x->n_workers != w->id)
             continue;
         const dv_rows *rows = x->group[group].rows;
-        if (rows && dv_rows_across(rows) && deal->n_tiles) {
+        if (rows && dv_rows_span_tiles(rows) && deal->n_tiles) {
             dv_rows_run(rows, w->data, deal->first_tile, deal->n_tiles);
             continue;
         }
@@ -356,7 +356,7 @@ static void run_worker(dv_worker *w, int32_t group, phase what, int32_t first,
             int64_t tile = deal->first_tile + i;
             if (atomic_load_explicit(&x->failed, memory_order_relaxed))
                 break;
-            run_number(w, group, what, first, end, tile);
+            run_tile_number(w, group, what, first, end, tile);
             if (w->strips.status != DV_OK)
                 atomic_store(&x->failed, 1);
         }
@@ -403,7 +403,7 @@ static dv_status run_group(void *user, int32_t number)
     // they run one by one.
     for (int32_t op = g->first_op; op < g->end_op && x->group[number].parts;
          op++) {
-        if (x->group[number].grid || dv_plan_in_parts(x->plan, op)) {
+        if (x->group[number].grid || dv_plan_splits_reduction(x->plan, op)) {
             run_phase(me, number, PARTS, op, op + 1);
             run_phase(me, number, COMBINE, op, op + 1);
         } else {
@@ -479,7 +479,7 @@ static void fork_and_join(dv_exec *x)
 }
 #endif
 
-dv_status dv_crew_run(dv_exec *x, dv_diag *diag)
+dv_status dv_workers_run(dv_exec *x, dv_diag *diag)
 {
     atomic_store(&x->failed, 0);
     atomic_store(&x->arrived, 0);

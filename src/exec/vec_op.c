@@ -69,7 +69,7 @@ struct dv_vec_op {
     dv_vec_shape shape;
     vec_index *indices;
     int32_t n_indices;
-    // The condition that dv_vec_op_looks returns, or NULL.
+    // The condition that dv_vec_op_condition returns, or NULL.
     const char *looks;
     int blocks; // 1 if the program transposes a read
     // The transpose kernels; NULL: no read is transposed in the actual memory
@@ -188,7 +188,7 @@ static int types_agree(const dv_vec_how *how, const dv_isa *isa,
             return 0;
     return dv_vec_stores_on(isa, p->tensors[op->write.tensor].dtype, compute) &&
            (compute != DV_I32 ||
-            dv_vec_op_fit(p, op) >= (some ? DV_FITS_SOME : DV_FITS_ALL));
+            dv_vec_op_fit(p, op) >= (some ? DV_FITS_DEPENDS : DV_FITS_ALL));
 }
 
 // Returns 1 if every tensor that supplies an index of the access is itself read
@@ -231,7 +231,7 @@ static int64_t access_step(const dv_vec_how *how, int access, int v)
 
 // Estimates the cost of one element with v as the inner loop: strided accesses
 // are scalar, and a short loop is mostly prologue and tail.
-static double badness(const maker *m, int v)
+static double loop_cost(const maker *m, int v)
 {
     const dv_vec_how *how = m->how;
     const dv_op *op = how->op;
@@ -248,7 +248,7 @@ static double badness(const maker *m, int v)
 }
 
 // Returns 1 if an index value of the op depends on variable v.
-static int steers(const dv_vec_how *how, int v)
+static int index_depends_on(const dv_vec_how *how, int v)
 {
     const dv_op *op = how->op;
     for (int i = 0; i < op->n_reads; i++)
@@ -265,7 +265,7 @@ static int steers(const dv_vec_how *how, int v)
 static int may_loop(const maker *m, int v)
 {
     const dv_op *op = m->how->op;
-    return dv_var_len(op, v) > 1 && !steers(m->how, v) &&
+    return dv_var_len(op, v) > 1 && !index_depends_on(m->how, v) &&
            !(m->points && op->vars[v].reduce);
 }
 
@@ -273,7 +273,8 @@ static int32_t pick_inner(const maker *m)
 {
     int32_t best = -1;
     for (int v = 0; v < m->how->op->n_vars; v++)
-        if (may_loop(m, v) && (best < 0 || badness(m, v) <= badness(m, best)))
+        if (may_loop(m, v) &&
+            (best < 0 || loop_cost(m, v) <= loop_cost(m, best)))
             best = v;
     return best;
 }
@@ -323,7 +324,7 @@ static int last_reader(const dv_vec_how *how, int32_t tensor)
 
 // Returns the distance in elements from a read to the same read of the next
 // tile, which is prefetched; 0 if tiles differ in more than one variable.
-static int64_t ahead_of(const dv_vec_how *how, int read)
+static int64_t prefetch_distance(const dv_vec_how *how, int read)
 {
     const dv_op *op = how->op;
     int64_t ahead = 0;
@@ -367,7 +368,7 @@ static int across(const dv_vec_how *how, int read, int64_t along_row,
 }
 
 // Returns 1 if any read is transposed when tensors are row-major.
-static int any_across(const dv_vec_how *how, int row, int col)
+static int any_transposed(const dv_vec_how *how, int row, int col)
 {
     for (int i = 0; i < how->op->n_reads; i++)
         if (across(how, i, access_step(how, i, row), access_step(how, i, col),
@@ -393,7 +394,7 @@ static int find_block_loops(const dv_vec_how *how, int32_t *row, int32_t *col)
     for (int v = 0; v < op->n_vars && c >= 0; v++) {
         int64_t down = access_step(how, op->n_reads, v);
         if (v == c || dv_var_len(how->op, v) < SMALL || down < widest(how, c) ||
-            down > DV_VEC_MAX_STRIDE || !any_across(how, v, c))
+            down > DV_VEC_MAX_STRIDE || !any_transposed(how, v, c))
             continue;
         *row = v;
         *col = c;
@@ -529,7 +530,7 @@ static void set_operand(dv_vec_op *v, const maker *m, dv_vec_operand *o, int i,
     o->dtype = value ? (uint8_t)t : m->shape.compute;
     o->inner = v->inner >= 0 ? f->coef[v->inner] : 0;
     o->outer = v->outer >= 0 ? f->coef[v->outer] : 0;
-    o->ahead = last || point ? 0 : ahead_of(how, read);
+    o->ahead = last || point ? 0 : prefetch_distance(how, read);
     v->read[i] = read;
     v->base[i] = f->base * es;
     if (m->points)
@@ -765,15 +766,15 @@ dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
     return s == DV_E_LIMIT ? DV_OK : s;
 }
 
-const char *dv_vec_op_looks(const dv_vec_op *v)
+const char *dv_vec_op_condition(const dv_vec_op *v)
 {
     return v->looks;
 }
 
-void dv_vec_op_look(const dv_vec_op *v, dv_vec_look *out)
+void dv_vec_op_get_kernel(const dv_vec_op *v, dv_vec_op_kernel *out)
 {
-    *out = (dv_vec_look){&v->shape, v->inner, v->outer, v->reduce,
-                         v->call[NEW_ACC][FINISHED]};
+    *out = (dv_vec_op_kernel){&v->shape, v->inner, v->outer, v->reduce,
+                              v->call[NEW_ACC][FINISHED]};
 }
 
 int64_t dv_vec_op_acc_bytes(const dv_vec_op *v)
@@ -810,8 +811,8 @@ void dv_vec_op_add(const dv_vec_op *v, const dv_kernel *k, void *acc,
     }
 }
 
-void dv_vec_op_acc_steps(const dv_vec_op *v, const int64_t *begin,
-                         const int64_t *end, int64_t *steps)
+void dv_vec_op_acc_strides(const dv_vec_op *v, const int64_t *begin,
+                           const int64_t *end, int64_t *steps)
 {
     int32_t along = v->reduce == DV_VEC_OUTER   ? v->inner
                     : v->reduce == DV_VEC_INNER ? v->outer
@@ -880,7 +881,7 @@ static char *found_at(const runner *r, int32_t operand, int var, int next)
 // Prefetches the next row of an indirect read while the current one is
 // computed, because the hardware prefetcher cannot predict an address that
 // comes from an index.
-static void ask_next(const runner *r, const int32_t *vars, int n)
+static void prefetch_next(const runner *r, const int32_t *vars, int n)
 {
     enum { LINE = 64, MOST_LINES = 32 };
     const dv_vec_op *v = r->v;
@@ -942,7 +943,7 @@ static void reduce(runner *r, int64_t rows, int64_t n, void *acc)
     int old = NEW_ACC;
     do {
         if (v->n_indices)
-            ask_next(r, v->reduced, v->n_reduced);
+            prefetch_next(r, v->reduced, v->n_reduced);
         call_rows(r, old, --left > 0 ? UNFINISHED : FINISHED, rows, n, acc);
         old = OLD_ACC;
     } while (next_point(r, v->reduced, v->n_reduced));
@@ -1000,7 +1001,7 @@ static void run_plain(const dv_vec_op *v, void *const *at, const int64_t *begin,
     set_out(&r, v, at, begin, end);
     do {
         if (v->n_indices)
-            ask_next(&r, v->written, v->n_written);
+            prefetch_next(&r, v->written, v->n_written);
         if (v->n_reduced || (v->chunk && r.rows > v->chunk))
             reduce_pieces(&r);
         else

@@ -47,7 +47,7 @@ typedef struct dv_vec_how {
     // never called.
     int whole;
     int copied; // 1 if reads of the written tensor go to a snapshot
-    // 1 if the caller checks every box as dv_vec_op_looks demands; then
+    // 1 if the caller checks every box as dv_vec_op_condition demands; then
     // indirect reads, and integers that may not always fit 32 bits, are
     // allowed.
     int looks;
@@ -73,16 +73,16 @@ dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_how *how, dv_jit *jit,
 
 // Returns the condition on the values of a box, in words, that the caller must
 // check with dv_vec_op_fits before running the box; NULL: none.
-const char *dv_vec_op_looks(const dv_vec_op *v);
+const char *dv_vec_op_condition(const dv_vec_op *v);
 
 // The kernel of a vector op, for callers that invoke it themselves (rows.c).
-typedef struct dv_vec_look {
+typedef struct dv_vec_op_kernel {
     const dv_vec_shape *shape;
     int32_t inner, outer; // variables of the loops; -1: a loop of one iteration
     uint8_t reduce;       // which loops reduce: a dv_vec_reduce
     dv_vec_fn run;
-} dv_vec_look;
-void dv_vec_op_look(const dv_vec_op *v, dv_vec_look *out);
+} dv_vec_op_kernel;
+void dv_vec_op_get_kernel(const dv_vec_op *v, dv_vec_op_kernel *out);
 
 // Runs the op on the box begin..end of its variables. `at` holds the address of
 // element 0 of each read's tensor, then of the written tensor.
@@ -98,8 +98,8 @@ void dv_vec_op_part(const dv_vec_op *v, void *const *at, const int64_t *begin,
                     const int64_t *end, int part, void *acc);
 // Computes the strides of a box's accumulators along each variable, in
 // accumulators; 0 for reduced variables.
-void dv_vec_op_acc_steps(const dv_vec_op *v, const int64_t *begin,
-                         const int64_t *end, int64_t *steps);
+void dv_vec_op_acc_strides(const dv_vec_op *v, const int64_t *begin,
+                           const int64_t *end, int64_t *steps);
 // Returns the bytes of one accumulator; there is one per written element.
 int64_t dv_vec_op_acc_bytes(const dv_vec_op *v);
 // Combines n accumulators with those in `acc` by the op's reducer. Accumulators

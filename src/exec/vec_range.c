@@ -110,7 +110,7 @@ dv_vec_fit dv_vec_op_fit(const dv_program *p, const dv_op *op)
     }
     if (range_of(op, op->body, all).ok)
         return DV_FITS_ALL;
-    return range_of(op, op->body, least).ok ? DV_FITS_SOME : DV_FITS_NEVER;
+    return range_of(op, op->body, least).ok ? DV_FITS_DEPENDS : DV_FITS_NEVER;
 }
 
 // Loops that visit every element that a box reads at least once, ordered by
@@ -186,9 +186,9 @@ static walk walk_of(const dv_flat *f, int n_vars, const int64_t *begin,
         *lo = least < *lo ? least : *lo;                                       \
         *hi = most > *hi ? most : *hi;                                         \
     }
-LOOK(look_i64, int64_t)
-LOOK(look_i32, int32_t)
-LOOK(look_i8, int8_t)
+LOOK(min_max_i64, int64_t)
+LOOK(min_max_i32, int32_t)
+LOOK(min_max_i8, int8_t)
 #undef LOOK
 
 static range range_at(const walk *w, dv_dtype t, const void *data)
@@ -197,13 +197,14 @@ static range range_at(const walk *w, dv_dtype t, const void *data)
     int64_t lo = INT64_MAX, hi = INT64_MIN;
     for (;;) {
         if (t == DV_I8)
-            look_i8((const int8_t *)data + off, w->n[0], w->step[0], &lo, &hi);
+            min_max_i8((const int8_t *)data + off, w->n[0], w->step[0], &lo,
+                       &hi);
         else if (t == DV_I64)
-            look_i64((const int64_t *)data + off, w->n[0], w->step[0], &lo,
-                     &hi);
+            min_max_i64((const int64_t *)data + off, w->n[0], w->step[0], &lo,
+                        &hi);
         else
-            look_i32((const int32_t *)data + off, w->n[0], w->step[0], &lo,
-                     &hi);
+            min_max_i32((const int32_t *)data + off, w->n[0], w->step[0], &lo,
+                        &hi);
         int i = 1;
         for (; i < w->n_loops; i++) {
             off += w->step[i];

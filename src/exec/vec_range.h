@@ -10,7 +10,7 @@
 
 typedef enum dv_vec_fit {
     DV_FITS_NEVER,
-    DV_FITS_SOME, // depends on the values: ask dv_vec_op_fits
+    DV_FITS_DEPENDS, // depends on the values: ask dv_vec_op_fits
     DV_FITS_ALL
 } dv_vec_fit;
 dv_vec_fit dv_vec_op_fit(const dv_program *p, const dv_op *op);

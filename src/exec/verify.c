@@ -74,7 +74,7 @@ static dv_status evaluate(oracle *o, const dv_program *ops, void *const *before,
 static double gap(dv_dtype t, dv_number got, dv_number want)
 {
     if (dv_is_float(t))
-        return dv_gap(got.f, want.f);
+        return dv_abs_difference(got.f, want.f);
     uint64_t a = (uint64_t)got.i, b = (uint64_t)want.i;
     return (double)(got.i < want.i ? b - a : a - b);
 }
@@ -225,7 +225,7 @@ static void find_flushes(const dv_plan *plan, const dv_program *of,
     const dv_program *p = plan->ops;
     int any = 0;
     for (int32_t i = 0; i < p->n_ops; i++) {
-        const dv_sums *s = dv_sums_find(plan, i);
+        const dv_sum_order *s = dv_sums_find(plan, i);
         int may = s ? s->pairs != 0 : plan->target.here;
         any |= may;
         if (of == p)

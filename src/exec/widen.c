@@ -66,8 +66,8 @@ int dv_widen_init(dv_widen *w, const dv_widen_how *how, dv_jit *jit)
     return dv_jit_vec(jit, &shape, &w->copy, NULL) == DV_OK;
 }
 
-int64_t dv_widen_steps(const dv_widen *w, const int64_t *begin,
-                       const int64_t *end, int32_t n_vars, int64_t *steps)
+int64_t dv_widen_strides(const dv_widen *w, const int64_t *begin,
+                         const int64_t *end, int32_t n_vars, int64_t *steps)
 {
     int64_t n = 1;
     for (int32_t v = 0; v < n_vars; v++)

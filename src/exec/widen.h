@@ -32,8 +32,8 @@ int dv_widen_init(dv_widen *w, const dv_widen_how *how, dv_jit *jit);
 // Computes the strides of the copy of the box begin..end along each variable of
 // the op, in elements; 0 for variables that the operand lacks. Returns the
 // number of elements.
-int64_t dv_widen_steps(const dv_widen *w, const int64_t *begin,
-                       const int64_t *end, int32_t n_vars, int64_t *steps);
+int64_t dv_widen_strides(const dv_widen *w, const int64_t *begin,
+                         const int64_t *end, int32_t n_vars, int64_t *steps);
 // Copies the box begin..end to `to`; `from` is the address of the box's first
 // element.
 void dv_widen_run(const dv_widen *w, const int64_t *begin, const int64_t *end,

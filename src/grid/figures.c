@@ -199,12 +199,12 @@ int dv_page_of(dv_page *out, int n_dims, const int64_t *tensor,
            dv_add_i64(&out->offset, out->offset, inner);
 }
 
-static void add_way(dv_grid_figures *f, const char *name, int64_t makespan,
-                    int64_t busy, int64_t panels)
+static void add_alternative(dv_grid_figures *f, const char *name,
+                            int64_t makespan, int64_t busy, int64_t panels)
 {
-    if (f->n_ways == DV_GRID_MAX_WAYS)
+    if (f->n_ways == DV_GRID_MAX_ALTERNATIVES)
         return;
-    dv_grid_way *w = &f->ways[f->n_ways++];
+    dv_grid_alternative *w = &f->ways[f->n_ways++];
     snprintf(w->name, sizeof w->name, "%s", name);
     w->makespan = makespan;
     w->busy = busy;
@@ -219,29 +219,30 @@ static void add_rect(const dv_grid *g, dv_grid_figures *f)
     int64_t cols = dv_min_i64(r.x1 - r.x0 + 1, g->nt);
     int64_t rows = dv_min_i64(r.y1 - r.y0 + 1, g->mt);
     int64_t tiles = dv_ceil_div(g->mt, rows) * dv_ceil_div(g->nt, cols);
-    add_way(f, "rect", tiles * g->batch * g->kt, cols * rows,
-            g->batch * (g->mt * cols + g->nt * rows));
+    add_alternative(f, "rect", tiles * g->batch * g->kt, cols * rows,
+                    g->batch * (g->mt * cols + g->nt * rows));
 }
 
 static void add_policies(const dv_grid *g, dv_grid_figures *f)
 {
     int64_t p = g->set.n, t = g->n_tiles, kt = g->kt, waves = t / p;
     int64_t all = dv_min_i64(g->n_steps, p);
-    add_way(f, "static", dv_ceil_div(t, p) * kt, dv_min_i64(t, p), -1);
+    add_alternative(f, "static", dv_ceil_div(t, p) * kt, dv_min_i64(t, p), -1);
     add_rect(g, f);
     if (kt == 1)
         return;
-    add_way(f, "streamk", dv_ceil_div(g->n_steps, p), all, -1);
-    add_way(f, "streamk1", waves * kt + dv_ceil_div(t % p * kt, p),
-            waves ? p : all, -1);
+    add_alternative(f, "streamk", dv_ceil_div(g->n_steps, p), all, -1);
+    add_alternative(f, "streamk1", waves * kt + dv_ceil_div(t % p * kt, p),
+                    waves ? p : all, -1);
     int64_t whole = waves > 1 ? waves - 1 : 0;
-    add_way(f, "streamk2", whole * kt + dv_ceil_div((t - whole * p) * kt, p),
-            waves ? p : all, -1);
+    add_alternative(f, "streamk2",
+                    whole * kt + dv_ceil_div((t - whole * p) * kt, p),
+                    waves ? p : all, -1);
     for (int64_t s = 2; s <= kt && s <= 8; s *= 2) {
         char name[48];
         snprintf(name, sizeof name, "splitk(%" PRId64 ")", s);
-        add_way(f, name, dv_ceil_div(t * s, p) * dv_ceil_div(kt, s),
-                dv_min_i64(t * s, p), -1);
+        add_alternative(f, name, dv_ceil_div(t * s, p) * dv_ceil_div(kt, s),
+                        dv_min_i64(t * s, p), -1);
     }
 }
 
@@ -274,8 +275,9 @@ static void add_orders(const dv_grid *g, dv_grid_figures *f)
         dv_put(&name, "static ");
         dv_order_print(&name, &o);
         if (name.at && panels >= 0)
-            add_way(f, name.at, dv_ceil_div(g->n_tiles, g->set.n) * g->kt,
-                    dv_min_i64(g->n_tiles, g->set.n), panels);
+            add_alternative(f, name.at,
+                            dv_ceil_div(g->n_tiles, g->set.n) * g->kt,
+                            dv_min_i64(g->n_tiles, g->set.n), panels);
         dv_text_free(&name);
     }
 }

@@ -145,15 +145,15 @@ typedef struct dv_grid_cb {
 
 // One alternative (a policy or tile order) that the report compares with the
 // chosen one.
-typedef struct dv_grid_way {
+typedef struct dv_grid_alternative {
     char name[48];
     int64_t makespan; // steps of the busiest core
     int64_t busy;
     // Number of distinct rows of A and columns of B that a core reads, summed
     // over cores; -1: not counted.
     int64_t panels;
-} dv_grid_way;
-enum { DV_GRID_MAX_WAYS = 20 };
+} dv_grid_alternative;
+enum { DV_GRID_MAX_ALTERNATIVES = 20 };
 
 typedef struct dv_grid_figures {
     int64_t busy, max_steps, min_steps;
@@ -169,7 +169,7 @@ typedef struct dv_grid_figures {
     // Number of memory banks that hold the tiles of one row of A, and of one
     // column of B.
     int64_t banks_row, banks_col;
-    dv_grid_way ways[DV_GRID_MAX_WAYS];
+    dv_grid_alternative ways[DV_GRID_MAX_ALTERNATIVES];
     int32_t n_ways;
 } dv_grid_figures;
 
@@ -241,7 +241,7 @@ dv_status dv_grid_shards(dv_grid *g, dv_diag *diag);
 // Returns whether holes in the core grid leave cores unused under policy rect,
 // which multicasts panels and therefore needs a rectangle of cores without
 // holes.
-int dv_grid_cut_short(const dv_grid *g);
+int dv_grid_limited_by_holes(const dv_grid *g);
 
 // The functions of figures.c and json.c report on grids.
 

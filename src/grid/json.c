@@ -413,15 +413,15 @@ static void put_figures(dv_text *out, const dv_grid *g)
            "%" PRId64 " of %" PRId64 " cores busy, at most %" PRId64
            " steps on one, %.4g on average: %.1f%% efficient\n",
            f.busy, g->set.n, f.max_steps, f.mean_steps, 100 * f.efficiency);
-    if (dv_grid_cut_short(g))
+    if (dv_grid_limited_by_holes(g))
         dv_put(out,
                "panels are shared within one rectangle without holes, which "
                "has %d of the cores\n",
                (int)g->n_cores);
     dv_put(out, "main memory ");
-    dv_put_bytes_of_memory(out, f.memory_bytes);
+    dv_put_byte_size(out, f.memory_bytes);
     dv_put(out, ", between cores ");
-    dv_put_bytes_of_memory(out, f.onchip_bytes);
+    dv_put_byte_size(out, f.onchip_bytes);
     if (f.panels > 0)
         dv_put(out, "; %s%" PRId64 " panels, each used %.3g times on its core",
                f.panels_sampled ? "about " : "", f.panels, f.reuse);

@@ -134,7 +134,8 @@ static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
             .sy = var[0] >= 0 ? t.slot[var[0]] : 0,
             .sx = var[1] >= 0 ? t.slot[var[1]] : 0,
         };
-        dv_target_place(&plan->target, group->deals[d].core, &r->x, &r->y);
+        dv_target_core_position(&plan->target, group->deals[d].core, &r->x,
+                                &r->y);
     }
     return DV_OK;
 }
@@ -146,7 +147,7 @@ static void policy_of(dv_text *out, const dv_op *op, int64_t kt,
 {
     dv_policy p = DV_POLICY_STATIC;
     int64_t split = 1;
-    int whole = kt == 1 || !dv_one_depth(op);
+    int whole = kt == 1 || !dv_single_reduction_var(op);
     if (asked && !strcmp(asked, "auto")) {
         dv_put(out, "%s", whole ? "static" : "auto");
         return;
@@ -420,7 +421,7 @@ static void print_group(dv_text *out, const dv_plan *plan,
                    r->m0, r->m1, r->n0, r->n1);
         else
             dv_put(out, "%" PRId64 "..%" PRId64, r->first, r->first + r->n);
-        if (dv_range_in_parts(g, r))
+        if (dv_range_is_partial(g, r))
             dv_put(out, " steps %" PRId64 "..%" PRId64, r->k0, r->k1);
         dv_put(out, "\n");
     }

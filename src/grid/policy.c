@@ -223,7 +223,7 @@ static dv_status rect_cores(dv_grid *g, dv_grid_rect *r, dv_diag *diag)
     return DV_OK;
 }
 
-int dv_grid_cut_short(const dv_grid *g)
+int dv_grid_limited_by_holes(const dv_grid *g)
 {
     int64_t wide = dv_min_i64(g->nt, g->set.cols);
     int64_t tall = dv_min_i64(g->mt, g->set.rows);
@@ -340,7 +340,7 @@ static dv_grid_args args_of(const dv_grid *g)
 
 // Appends the kernel arguments that depend on the policy, after the five common
 // ones.
-static void more_args(const dv_grid *g, const dv_grid_core *c, int64_t *a)
+static void policy_args(const dv_grid *g, const dv_grid_core *c, int64_t *a)
 {
     int64_t n = g->n_cores ? g->n_cores : 1;
     int64_t first = dv_part_begin(g->dp_tiles, n, c - g->cores);
@@ -381,7 +381,7 @@ void dv_grid_arguments(dv_grid *g)
         c->args[2] = g->mt;
         c->args[3] = g->kt;
         c->args[4] = g->nt;
-        more_args(g, c, c->args + DV_USUAL_ARGS);
+        policy_args(g, c, c->args + DV_USUAL_ARGS);
     }
 }
 

@@ -50,7 +50,7 @@ static uint32_t take(dv_queue_range *r, uint32_t chunk, uint32_t *first)
 }
 
 // Removes the later half of a range, rounded up; returns its tile count.
-static uint32_t take_half(dv_queue_range *r, uint32_t *first)
+static uint32_t steal_half(dv_queue_range *r, uint32_t *first)
 {
     uint64_t ends = atomic_load(&r->ends);
     for (;;) {
@@ -72,7 +72,7 @@ int dv_queue_next(dv_queue *q, int32_t core, int64_t *first, int64_t *count)
     dv_queue_range *own = &q->ranges[q->steal ? core : 0];
     uint32_t n = take(own, q->chunk, &at);
     for (int32_t i = 1; !n && q->steal && i < q->n_cores; i++) {
-        n = take_half(&q->ranges[(core + i) % q->n_cores], &at);
+        n = steal_half(&q->ranges[(core + i) % q->n_cores], &at);
         // Safe without compare-and-swap: nobody steals from an empty range.
         if (n > q->chunk) {
             atomic_store(&own->ends, pack(at + q->chunk, at + n));

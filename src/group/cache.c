@@ -35,11 +35,11 @@ typedef struct chain {
     int64_t begin[MAX_LEVELS], n[MAX_LEVELS];
     int64_t len; // points of the last level's variable in a tile
     // Bytes that the ops touch per point of the last level's variable.
-    double tile_bytes;
+    double point_bytes;
     // Bytes that the ops touch independently of that variable.
     double fixed_bytes;
-    // The part of tile_bytes that iterations of the outer levels share.
-    double again_bytes;
+    // The part of point_bytes that iterations of the outer levels share.
+    double shared_bytes;
     int32_t *writer; // per tensor: the op of the chain that writes it, or -1
     const uint8_t *edge; // edge[i]: a repeat begins or ends before op i
 } chain;
@@ -63,7 +63,7 @@ static int is_product(const dv_op *o)
     return 0;
 }
 
-static int joinable(const dv_plan *plan, int32_t i)
+static int can_merge(const dv_plan *plan, int32_t i)
 {
     const dv_op *o = &plan->ops->ops[i];
     if (o->is_extern || o->update || is_product(o) ||
@@ -76,7 +76,7 @@ static int joinable(const dv_plan *plan, int32_t i)
 // Returns whether v comes after the variable of op i that the previous level
 // cuts. Cut variables must be in loop order, so that tiles have the same
 // numbers in all ops.
-static int is_further_in(const chain *c, int32_t i, int v)
+static int is_inner_var(const chain *c, int32_t i, int v)
 {
     return c->levels < 2 || v > c->cut[c->levels - 2][i - c->first];
 }
@@ -89,7 +89,7 @@ static int fits(const chain *c, int32_t i, int v)
     const dv_var *var = &o->vars[v];
     int at = c->levels - 1;
     if (var->reduce || var->begin != c->begin[at] ||
-        var->end - var->begin != c->n[at] || !is_further_in(c, i, v) ||
+        var->end - var->begin != c->n[at] || !is_inner_var(c, i, v) ||
         plain_dim(o, &o->write, v) < 0)
         return 0;
     for (int r = 0; r < o->n_reads; r++) {
@@ -138,7 +138,7 @@ static void extend(chain *c, int32_t end)
 {
     const dv_program *p = c->plan->ops;
     for (int32_t i = c->end; i < end && i - c->first < MAX_CHAIN; i++) {
-        if (c->edge[i] || !joinable(c->plan, i) || !writes_new(c, i))
+        if (c->edge[i] || !can_merge(c->plan, i) || !writes_new(c, i))
             return;
         int v = 0;
         while (v < p->ops[i].n_vars && !fits(c, i, v))
@@ -195,8 +195,8 @@ static void count_access(chain *c, int32_t i, const dv_access *a)
         c->fixed_bytes += bytes;
         return;
     }
-    c->tile_bytes += bytes / (double)c->n[last];
-    c->again_bytes += again ? bytes / (double)c->n[last] : 0;
+    c->point_bytes += bytes / (double)c->n[last];
+    c->shared_bytes += again ? bytes / (double)c->n[last] : 0;
 }
 
 // Computes the bytes that a tile of the chain touches. Every tensor counts
@@ -204,7 +204,7 @@ static void count_access(chain *c, int32_t i, const dv_access *a)
 static void count_bytes(chain *c, uint8_t *seen)
 {
     const dv_program *p = c->plan->ops;
-    c->tile_bytes = c->fixed_bytes = c->again_bytes = 0;
+    c->point_bytes = c->fixed_bytes = c->shared_bytes = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int32_t i = c->first; i < c->end; i++) {
             const dv_op *o = &p->ops[i];
@@ -245,12 +245,12 @@ static int64_t tile_length(const chain *c)
     const dv_target *t = &c->plan->target;
     int64_t n = c->n[c->levels - 1];
     double room = (double)c->plan->scratch.capacity_bytes / 2 - c->fixed_bytes;
-    double most = room / (c->tile_bytes > 0 ? c->tile_bytes : 1);
-    double outer = outer_points(c), all = c->tile_bytes * (double)n * outer;
+    double most = room / (c->point_bytes > 0 ? c->point_bytes : 1);
+    double outer = outer_points(c), all = c->point_bytes * (double)n * outer;
     // Data shared by iterations of the outer levels should stay in the cache
     // between them. If that is more than 1/8 of a tile's data, the chain is not
     // tiled.
-    if (most < 1 || c->again_bytes > c->tile_bytes / 8)
+    if (most < 1 || c->shared_bytes > c->point_bytes / 8)
         return 0;
     int64_t len = most < (double)n ? (int64_t)most : n;
     double least = (double)dv_ceil_div(n, len);
@@ -317,7 +317,7 @@ static void longest(chain *best, chain *c, int32_t i, uint8_t *seen)
     const dv_op *o = &c->plan->ops->ops[i];
     best->end = i + 1;
     best->len = 0;
-    for (int v = 0; v < o->n_vars && joinable(c->plan, i); v++)
+    for (int v = 0; v < o->n_vars && can_merge(c->plan, i); v++)
         try_cut(best, c, i, v, seen);
 }
 

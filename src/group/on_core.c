@@ -9,7 +9,7 @@ int dv_group_alone(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
     return o->is_extern || o->update || dv_access_is_indirect(&o->write) ||
-           dv_plan_in_parts(plan, op);
+           dv_plan_splits_reduction(plan, op);
 }
 
 typedef struct joiner {

@@ -76,7 +76,7 @@ int64_t dv_tile_of_part(const dv_op *o, const dv_tile *t, int64_t part)
     return tile;
 }
 
-int dv_plan_in_parts(const dv_plan *plan, int32_t op)
+int dv_plan_splits_reduction(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
     for (int v = 0; v < o->n_vars; v++)
@@ -85,7 +85,7 @@ int dv_plan_in_parts(const dv_plan *plan, int32_t op)
     return 0;
 }
 
-dv_status dv_plan_whole(dv_plan *plan, dv_diag *diag)
+dv_status dv_plan_whole_slices(dv_plan *plan, dv_diag *diag)
 {
     const dv_program *p = plan->ops;
     plan->slices = DV_NEW(&plan->arena, int64_t *, p->n_ops);
@@ -343,7 +343,7 @@ dv_status dv_group_read(dv_plan *plan, dv_lexer *lx)
 {
     int32_t cap = 0;
     if (!(plan->facts & DV_FACT_DIVIDED))
-        DV_TRY(dv_plan_whole(plan, lx->diag));
+        DV_TRY(dv_plan_whole_slices(plan, lx->diag));
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
     while (lx->tok.kind != '}') {
         dv_group *g =

@@ -123,8 +123,8 @@ static int is_literal(const dv_node *n)
 }
 
 // Replaces a param's default *out by the value given with --set.
-static dv_status from_outside(dv_builder *b, const dv_stmt *s,
-                              const dv_param *given, number *out)
+static dv_status apply_setting(dv_builder *b, const dv_stmt *s,
+                               const dv_param *given, number *out)
 {
     dv_source src = {"--set", given->value, strlen(given->value)};
     dv_node n = {0};
@@ -195,7 +195,7 @@ static dv_status add_param(dv_builder *b, dv_stmt *s, const dv_param *given,
     DV_TRY(evaluate(b, s->value, &x));
     for (size_t i = n_given; i-- > 0;) { // the last --set of a param wins
         if (dv_str_is(s->name, given[i].name)) {
-            DV_TRY(from_outside(b, s, &given[i], &x));
+            DV_TRY(apply_setting(b, s, &given[i], &x));
             DV_TRY(replace_default(b, s, x));
             break;
         }

@@ -5,7 +5,7 @@
 #include "ir/error.h"
 #include <math.h>
 
-double dv_gap(double got, double r)
+double dv_abs_difference(double got, double r)
 {
     if (isfinite(got) && isfinite(r))
         return fabs(got - r);
@@ -18,7 +18,7 @@ static double at_corners(dv_fn fn, const dv_approx *x, double r)
     for (int i = 0; i < (x[1].e > 0 ? 4 : 2); i++) {
         double a = x[0].v + (i & 1 ? x[0].e : -x[0].e);
         double b = x[1].v + (i & 2 ? x[1].e : -x[1].e);
-        worst = fmax(worst, dv_gap(dv_fn_apply(fn, a, b, 0), r));
+        worst = fmax(worst, dv_abs_difference(dv_fn_apply(fn, a, b, 0), r));
     }
     return worst;
 }
@@ -28,7 +28,8 @@ static double of_choice(const dv_approx *x, double r)
     int sure = isnan(x[0].v) ? x[0].e == 0 : fabs(x[0].v) > x[0].e;
     if (x[0].e == 0 || sure)
         return x[x[0].v != 0 ? 1 : 2].e;
-    return fmax(x[1].e + dv_gap(x[1].v, r), x[2].e + dv_gap(x[2].v, r));
+    return fmax(x[1].e + dv_abs_difference(x[1].v, r),
+                x[2].e + dv_abs_difference(x[2].v, r));
 }
 
 double dv_fn_error(dv_fn fn, const dv_approx *x, double r)
@@ -119,6 +120,6 @@ double dv_stored_error(dv_dtype t, dv_approx x)
     if (fabs(x.v) + x.e >= end)
         return INFINITY;
     double r = dv_round_to(t, x.v);
-    return fmax(dv_gap(dv_round_to(t, x.v - x.e), r),
-                dv_gap(dv_round_to(t, x.v + x.e), r));
+    return fmax(dv_abs_difference(dv_round_to(t, x.v - x.e), r),
+                dv_abs_difference(dv_round_to(t, x.v + x.e), r));
 }

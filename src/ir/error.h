@@ -15,7 +15,7 @@ typedef struct dv_approx {
 
 // Returns |got - want|; if one of them is infinite or NaN, 0 if both are the
 // same and infinity if not.
-double dv_gap(double got, double want);
+double dv_abs_difference(double got, double want);
 
 // The precision of a machine's arithmetic. A result r has an error of up to eps
 // * |r| + least (`least` covers denormal results); values above `most` overflow

@@ -286,7 +286,7 @@ static double error_of(evaluator *ev, const dv_access *a, int32_t read)
 }
 
 // Returns an integer as a double, with the error of that conversion.
-static dv_approx of_whole(int64_t i)
+static dv_approx from_integer(int64_t i)
 {
     double v = (double)i;
     return (dv_approx){v, fabs(v) > 0x1p53 ? 0x1p-53 * fabs(v) : 0};
@@ -297,7 +297,7 @@ static dv_approx loaded(evaluator *ev, int32_t read)
     const dv_access *a = &ev->op->reads[read];
     dv_number x = ev->values[a->tensor][element(ev, a, read + 1)];
     int is_float = dv_is_float(ev->p->tensors[a->tensor].dtype);
-    dv_approx r = is_float ? (dv_approx){x.f, 0} : of_whole(x.i);
+    dv_approx r = is_float ? (dv_approx){x.f, 0} : from_integer(x.i);
     if (ev->index_inexact)
         r.e = INFINITY;
     else if (ev->spots[read + 1].inexact)
@@ -329,7 +329,7 @@ static int64_t to_whole(double v)
     return v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
 }
 
-static int64_t whole_step(dv_fn fn, int64_t x, int64_t y)
+static int64_t integer_step(dv_fn fn, int64_t x, int64_t y)
 {
     uint64_t a = (uint64_t)x, b = (uint64_t)y;
     switch (fn) {
@@ -383,7 +383,7 @@ static memo *memo_of(evaluator *ev, const dv_expr *e)
 
 static int64_t whole(evaluator *ev, const dv_expr *e);
 
-static int64_t whole_reduced(evaluator *ev, const dv_expr *e)
+static int64_t reduced_integer(evaluator *ev, const dv_expr *e)
 {
     static const dv_fn step[] = {DV_FN_ADD, DV_FN_MAX, DV_FN_MIN, DV_FN_MUL};
     memo *m = memo_of(ev, e);
@@ -393,7 +393,7 @@ static int64_t whole_reduced(evaluator *ev, const dv_expr *e)
         ev->index_inexact = ev->uncertain = 0;
         start(ev, e->vars);
         do
-            acc = whole_step(step[e->fn], acc, whole(ev, e->arg[0]));
+            acc = integer_step(step[e->fn], acc, whole(ev, e->arg[0]));
         while (next_point(ev, e->vars));
         m->whole = acc;
         m->has_whole = 1;
@@ -410,7 +410,7 @@ static int may_be_zero(dv_approx x)
     return x.e != 0 && !(fabs(x.v) > x.e);
 }
 
-static int64_t whole_read(evaluator *ev, int32_t read)
+static int64_t read_integer(evaluator *ev, int32_t read)
 {
     const dv_access *a = &ev->op->reads[read];
     int64_t i = ev->values[a->tensor][element(ev, a, read + 1)].i;
@@ -424,27 +424,27 @@ static int64_t whole_read(evaluator *ev, int32_t read)
 static int64_t whole(evaluator *ev, const dv_expr *e)
 {
     if (is_whole(e) && e->kind == DV_EXPR_READ)
-        return whole_read(ev, e->read);
+        return read_integer(ev, e->read);
     if (!is_whole(e) || e->kind == DV_EXPR_CONST) {
         dv_approx x = value(ev, e);
         ev->uncertain |= x.e != 0;
         return to_whole(x.v);
     }
     if (e->kind == DV_EXPR_REDUCE)
-        return whole_reduced(ev, e);
+        return reduced_integer(ev, e);
     if (e->fn == DV_FN_SELECT) {
         dv_approx test = value(ev, e->arg[0]);
         ev->uncertain |= may_be_zero(test);
         return whole(ev, e->arg[test.v != 0 ? 1 : 2]);
     }
     int64_t x = whole(ev, e->arg[0]);
-    return whole_step((dv_fn)e->fn, x,
-                      e->n_args > 1 ? whole(ev, e->arg[1]) : 0);
+    return integer_step((dv_fn)e->fn, x,
+                        e->n_args > 1 ? whole(ev, e->arg[1]) : 0);
 }
 
 // Computes the exact value of an integer expression and returns whether it is
 // certain, i.e. does not depend on a value with an error.
-static int certain_whole(evaluator *ev, const dv_expr *e, int64_t *out)
+static int certain_integer(evaluator *ev, const dv_expr *e, int64_t *out)
 {
     int before = ev->uncertain;
     ev->uncertain = 0;
@@ -530,7 +530,8 @@ static double bias(const gathered *g, double sum)
     float lanes = 0;
     for (int i = 0; i < LANES; i++)
         lanes += g->lane[i];
-    return 2 * fmax(dv_gap((double)g->plain, sum), dv_gap((double)lanes, sum));
+    return 2 * fmax(dv_abs_difference((double)g->plain, sum),
+                    dv_abs_difference((double)lanes, sum));
 }
 
 // Returns the rounding error of a sum. Most rounding errors are random: they
@@ -622,7 +623,8 @@ static dv_approx maybe_rounded(const evaluator *ev, const dv_expr *e,
     if (!ev->options->stored || !ev->options->errors ||
         e->dtype == DV_WEAK_INT || !dv_is_float(t))
         return r;
-    r.e = fmax(r.e, dv_stored_error(t, r) + dv_gap(dv_round_to(t, r.v), r.v));
+    r.e = fmax(r.e, dv_stored_error(t, r) +
+                        dv_abs_difference(dv_round_to(t, r.v), r.v));
     return r;
 }
 
@@ -701,8 +703,8 @@ static dv_approx computed(evaluator *ev, const dv_expr *e)
 {
     int is_int = is_whole(e) && e->n_args;
     int64_t i = 0;
-    if (is_int && certain_whole(ev, e, &i))
-        return of_whole(i);
+    if (is_int && certain_integer(ev, e, &i))
+        return from_integer(i);
     if (e->kind == DV_EXPR_CONST)
         return to_compute_type(ev, e->value, 0);
     dv_approx r = e->kind == DV_EXPR_REDUCE ? reduced(ev, e) : applied(ev, e);
@@ -775,7 +777,7 @@ static void run_point(evaluator *ev, outcome *out)
     ev->index_inexact = 0;
     if (is_whole(op->body)) {
         int64_t i;
-        int certain = certain_whole(ev, op->body, &i);
+        int certain = certain_integer(ev, op->body, &i);
         out->value = wrapped(t, i);
         out->error =
             certain ? 0 : error_when_stored(ev, t, value(ev, op->body));
@@ -888,7 +890,7 @@ static double reducer_points(const dv_op *op, const dv_expr *e)
     for (int i = 0; i < e->n_args; i++)
         n += reducer_points(op, e->arg[i]);
     return e->kind == DV_EXPR_REDUCE
-               ? n + dv_op_many_points(op, dv_expr_free_vars(op, e) | e->vars)
+               ? n + dv_op_points_double(op, dv_expr_free_vars(op, e) | e->vars)
                : n;
 }
 
@@ -901,7 +903,7 @@ double dv_eval_points(const dv_program *p)
         for (int32_t k = 0; k < p->n_repeats; k++)
             if (p->repeats[k].first_op <= i && i < p->repeats[k].end_op)
                 times *= (double)p->repeats[k].times;
-        sum += times * (dv_op_many_points(op, dv_written_vars(op)) +
+        sum += times * (dv_op_points_double(op, dv_written_vars(op)) +
                         reducer_points(op, op->body));
     }
     return sum;

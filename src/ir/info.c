@@ -143,7 +143,7 @@ int64_t dv_op_points(const dv_op *op, uint32_t vars)
     return n;
 }
 
-double dv_op_many_points(const dv_op *op, uint32_t vars)
+double dv_op_points_double(const dv_op *op, uint32_t vars)
 {
     double n = 1;
     for (int v = 0; v < op->n_vars; v++)
@@ -155,7 +155,7 @@ double dv_op_many_points(const dv_op *op, uint32_t vars)
 static double work_of(const dv_op *op, const dv_expr *e, uint32_t vars)
 {
     uint32_t inner = e->kind == DV_EXPR_REDUCE ? vars | e->vars : vars;
-    double n = e->kind == DV_EXPR_REDUCE ? dv_op_many_points(op, inner) : 0;
+    double n = e->kind == DV_EXPR_REDUCE ? dv_op_points_double(op, inner) : 0;
     for (int i = 0; i < e->n_args; i++)
         n += work_of(op, e->arg[i], inner);
     return n;
@@ -172,7 +172,7 @@ uint32_t dv_written_vars(const dv_op *op)
 double dv_op_work(const dv_op *op)
 {
     uint32_t written = dv_written_vars(op);
-    return dv_op_many_points(op, written) + work_of(op, op->body, written);
+    return dv_op_points_double(op, written) + work_of(op, op->body, written);
 }
 
 double dv_program_points(const dv_program *p)
@@ -199,7 +199,7 @@ static double flops_of(const dv_op *op, const dv_expr *e, uint32_t vars)
     uint32_t inner = e->kind == DV_EXPR_REDUCE ? vars | e->vars : vars;
     for (int i = 0; i < e->n_args; i++)
         n += flops_of(op, e->arg[i], inner);
-    double points = dv_op_many_points(op, inner);
+    double points = dv_op_points_double(op, inner);
     if (e->kind == DV_EXPR_APPLY)
         n += points * dv_fn_get((dv_fn)e->fn)->flops;
     if (e->kind == DV_EXPR_REDUCE)
@@ -334,7 +334,7 @@ int dv_op_is_index(const dv_op *op, int32_t read)
     return found && !reads(op->body, read);
 }
 
-dv_compute dv_op_compute(const dv_program *p, const dv_op *op)
+dv_compute_type dv_op_compute(const dv_program *p, const dv_op *op)
 {
     int f64 = 0, floats = has_fraction(op->body), wide = 0;
     for (int i = -1; i < op->n_reads; i++) {
@@ -356,7 +356,7 @@ dv_compute dv_op_compute(const dv_program *p, const dv_op *op)
     return wide ? DV_IN_F64 : DV_IN_F32;
 }
 
-int64_t dv_op_part_bytes(const dv_program *p, const dv_op *op)
+int64_t dv_op_partial_bytes(const dv_program *p, const dv_op *op)
 {
     return dv_op_compute(p, op) == DV_IN_F32 ? 4 : 8;
 }

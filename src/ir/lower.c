@@ -108,9 +108,9 @@ static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
     else if (e->kind == DV_EXPR_READ)
         v = ldexp(1, 8 * dv_dtype_get((dv_dtype)e->dtype)->size_bytes - 1);
     else if (e->kind == DV_EXPR_REDUCE && e->fn == DV_RED_SUM)
-        v = x[0] * dv_op_many_points(&lw->work, e->vars);
+        v = x[0] * dv_op_points_double(&lw->work, e->vars);
     else if (e->kind == DV_EXPR_REDUCE && e->fn == DV_RED_PROD)
-        v = pow(x[0], dv_op_many_points(&lw->work, e->vars));
+        v = pow(x[0], dv_op_points_double(&lw->work, e->vars));
     else if (e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL)
         v = x[0] * x[1];
     else if (e->kind == DV_EXPR_APPLY && is_comparison((dv_fn)e->fn))
@@ -181,8 +181,8 @@ static dv_status hoist_part(dv_lowering *lw, const dv_expr *e,
 // Prepares a select of integers, which is computed in integers and cannot have
 // a float condition: the condition is replaced by 1 or 0, computed in an op of
 // its own unless it is a constant.
-static dv_status whole_condition(dv_lowering *lw, const dv_expr *e,
-                                 const dv_expr **args)
+static dv_status integer_condition(dv_lowering *lw, const dv_expr *e,
+                                   const dv_expr **args)
 {
     if (e->kind != DV_EXPR_APPLY || e->fn != DV_FN_SELECT)
         return DV_OK;
@@ -303,8 +303,10 @@ static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
     DV_TRY(dv_lower_split(lw, (dv_reducer)e->fn, &product, &left.vars, loops,
                           &outside));
     DV_TRY(dv_lower_factors(lw, product, written | left.vars, &product));
-    DV_TRY(dv_lower_forwards(lw, &product, left.vars, written | left.vars));
-    DV_TRY(dv_lower_apart(lw, &product, left.vars, written | left.vars));
+    DV_TRY(
+        dv_lower_reverse_factors(lw, &product, left.vars, written | left.vars));
+    DV_TRY(
+        dv_lower_strided_windows(lw, &product, left.vars, written | left.vars));
     // Right if no variable is left to sum over: all sums became ops of their
     // own.
     *out = product;
@@ -337,7 +339,7 @@ static dv_status fuse(dv_lowering *lw, const dv_expr *e, const dv_expr *keep,
     if (e->kind == DV_EXPR_REDUCE && dv_lower_is_product(args[0]) &&
         (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN))
         return fuse_sum(lw, e, args[0], e == keep, inner, out);
-    DV_TRY(whole_condition(lw, e, args));
+    DV_TRY(integer_condition(lw, e, args));
     DV_TRY(exact_integers(lw, e, args));
     DV_TRY(rebuild(lw, e, args, out));
     if ((*out)->kind == DV_EXPR_REDUCE && e != keep)
@@ -362,7 +364,7 @@ static dv_status product(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 
 // Returns whether e uses only constants and the result of one contraction, so
 // that it can be the contraction's epilogue.
-static int is_last_touch(const dv_lowering *lw, const dv_expr *e)
+static int is_epilogue(const dv_lowering *lw, const dv_expr *e)
 {
     if (e->kind != DV_EXPR_APPLY)
         return is_contraction(lw, e);
@@ -370,7 +372,7 @@ static int is_last_touch(const dv_lowering *lw, const dv_expr *e)
     for (int i = 0; i < e->n_args; i++) {
         if (e->arg[i]->kind == DV_EXPR_CONST)
             continue;
-        if (touched || !is_last_touch(lw, e->arg[i]))
+        if (touched || !is_epilogue(lw, e->arg[i]))
             return 0;
         touched = 1;
     }
@@ -392,11 +394,11 @@ static dv_status one_op(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
     int touch = lw->grain == DV_GRAIN_FUNCTION
                     ? e->kind == DV_EXPR_APPLY && e->n_args == 1 &&
                           is_contraction(lw, e->arg[0])
-                    : is_last_touch(lw, e);
+                    : is_epilogue(lw, e);
     for (int i = 0; i < e->n_args; i++)
         DV_TRY(touch ? one_op(lw, e->arg[i], &args[i])
                      : atom(lw, e->arg[i], &args[i]));
-    DV_TRY(whole_condition(lw, e, args));
+    DV_TRY(integer_condition(lw, e, args));
     DV_TRY(exact_integers(lw, e, args));
     return rebuild(lw, e, args, out);
 }
@@ -419,13 +421,13 @@ static dv_status atom(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
     // the statement may not hold its value, all of its parts are computed in
     // integers.
     double most = 0;
-    int before = lw->keep_whole;
+    int before = lw->keep_integers;
     if (e->dtype == DV_WEAK_INT && magnitude(lw, e, &most) >= 0)
-        lw->keep_whole |= most > largest_exact(lw);
+        lw->keep_integers |= most > largest_exact(lw);
     DV_TRY(one_op(lw, e, out));
     if ((*out)->kind != DV_EXPR_CONST)
         DV_TRY(dv_lower_hoist(lw, *out, out));
-    lw->keep_whole = before;
+    lw->keep_integers = before;
     return DV_OK;
 }
 
@@ -473,7 +475,7 @@ static dv_status lower_op(dv_lowering *lw, const dv_op *op)
         pick(lw, op->body, written, &keep, &points);
         DV_TRY(fuse(lw, op->body, keep, written, &body));
         if (!op->is_extern)
-            DV_TRY(dv_lower_across(lw, &op->write, &body));
+            DV_TRY(dv_lower_transpose_operands(lw, &op->write, &body));
     }
     if (dv_is_float(lw->src->tensors[op->write.tensor].dtype))
         DV_TRY(exact_integer(lw, 0, &body));

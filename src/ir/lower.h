@@ -16,7 +16,7 @@ typedef struct dv_lowering {
     // computation.
     int stored;
     // 1 if parts made of integer constants alone become i64 instead of floats.
-    int keep_whole;
+    int keep_integers;
     // The op being lowered, with its variables. `reads` are its reads; they
     // grow by one for each temporary that a part of the op is hoisted into.
     dv_op work;
@@ -39,7 +39,7 @@ static inline int dv_lower_is_product(const dv_expr *e)
 
 // Minimum number of results that must use each element of a transposed copy for
 // the copy to pay off.
-enum { DV_LOWER_MANY = 8 };
+enum { DV_LOWER_MIN_REUSE = 8 };
 
 // Returns whether the type is a float dtype; weak constants have none.
 static inline int dv_lower_is_float(int type)
@@ -52,9 +52,9 @@ dv_status dv_lower_expr(dv_lowering *lw, const dv_expr *like, dv_expr **out);
 // Returns the mask of variables that e depends on, numbered as in lw->work.
 uint32_t dv_lower_free_vars(const dv_lowering *lw, const dv_expr *e);
 // Returns whether e is a product of two direct reads worth running as a matrix
-// product: the sum has at least DV_LOWER_MANY terms, and each factor is reused
-// for at least DV_LOWER_MANY results along variables of the other. Shorter sums
-// are no faster that way.
+// product: the sum has at least DV_LOWER_MIN_REUSE terms, and each factor is
+// reused for at least DV_LOWER_MIN_REUSE results along variables of the other.
+// Shorter sums are no faster that way.
 int dv_lower_is_matrix(const dv_lowering *lw, const dv_expr *e,
                        uint32_t reduced, uint32_t written);
 // Adds a temporary tensor named after the op's output. `shape` must be
@@ -87,14 +87,15 @@ dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,
 // that the op computes in, so that nothing is rounded to a narrower type.
 dv_status dv_lower_hoist_wide(dv_lowering *lw, const dv_expr *e,
                               const dv_expr **out);
-// dv_lower_turn copies a read into a temporary whose innermost dimension is
-// variable v (-1: no preference). dv_lower_may_turn returns whether such a
-// transposed copy pays off: each element is used by many of the results over
-// `written`, and the copy is at most twice as large as the tensor read.
-dv_status dv_lower_turn(dv_lowering *lw, const dv_expr *read, int v,
-                        const dv_expr **out);
-int dv_lower_may_turn(const dv_lowering *lw, const dv_expr *read,
-                      uint32_t written);
+// dv_lower_transpose_read copies a read into a temporary whose innermost
+// dimension is variable v (-1: no preference). dv_lower_transpose_pays returns
+// whether such a transposed copy pays off: each element is used by many of the
+// results over `written`, and the copy is at most twice as large as the tensor
+// read.
+dv_status dv_lower_transpose_read(dv_lowering *lw, const dv_expr *read, int v,
+                                  const dv_expr **out);
+int dv_lower_transpose_pays(const dv_lowering *lw, const dv_expr *read,
+                            uint32_t written);
 // Hoists factors of the product e that do not depend on every variable in
 // `around`, so that they are computed once and not once per point.
 dv_status dv_lower_factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
@@ -110,14 +111,14 @@ dv_status dv_lower_split(dv_lowering *lw, dv_reducer reducer,
 // If the product, summed over `reduced` (a subset of the loop variables `all`),
 // is a matrix product, rewrites it so that no factor is read with a negative
 // stride.
-dv_status dv_lower_forwards(dv_lowering *lw, const dv_expr **product,
-                            uint32_t reduced, uint32_t all);
+dv_status dv_lower_reverse_factors(dv_lowering *lw, const dv_expr **product,
+                                   uint32_t reduced, uint32_t all);
 // If the product is a matrix product, copies factors that are read with a
 // stride of 2 to 4 in overlapping windows into temporaries with unit stride.
-dv_status dv_lower_apart(dv_lowering *lw, const dv_expr **product,
-                         uint32_t reduced, uint32_t all);
+dv_status dv_lower_strided_windows(dv_lowering *lw, const dv_expr **product,
+                                   uint32_t reduced, uint32_t all);
 // In the body of an op that writes `write`, transposes operands of the reducer
 // that have no unit stride along the innermost dimension of the results.
-dv_status dv_lower_across(dv_lowering *lw, const dv_access *write,
-                          const dv_expr **body);
+dv_status dv_lower_transpose_operands(dv_lowering *lw, const dv_access *write,
+                                      const dv_expr **body);
 #endif

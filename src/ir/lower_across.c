@@ -28,12 +28,12 @@ static int is_matrix(const dv_expr *e)
 }
 
 // Returns the variable with unit stride in access `a` and at least
-// DV_LOWER_MANY values; -1 if there is none.
+// DV_LOWER_MIN_REUSE values; -1 if there is none.
 static int find_var(const dv_lowering *lw, const dv_access *a)
 {
     for (int v = 0; v < lw->work.n_vars && !dv_access_is_indirect(a); v++)
         if (dv_access_step(lw->out, a, v) == 1 &&
-            lw->work.vars[v].end - lw->work.vars[v].begin >= DV_LOWER_MANY)
+            lw->work.vars[v].end - lw->work.vars[v].begin >= DV_LOWER_MIN_REUSE)
             return v;
     return -1;
 }
@@ -53,9 +53,9 @@ static int count(const turning *t, const dv_expr *e)
     if (e->kind == DV_EXPR_READ) {
         if (dv_access_is_indirect(&t->lw->reads[e->read]))
             return -1;
-        return !is_across(t, e)                          ? 0
-               : dv_lower_may_turn(t->lw, e, t->written) ? 1
-                                                         : -1;
+        return !is_across(t, e)                                ? 0
+               : dv_lower_transpose_pays(t->lw, e, t->written) ? 1
+                                                               : -1;
     }
     for (int i = 0; i < e->n_args; i++) {
         int more = count(t, e->arg[i]);
@@ -74,7 +74,7 @@ static dv_status turn(turning *t, const dv_expr *read, const dv_expr **out)
             *out = t->to[i];
             return DV_OK;
         }
-    DV_TRY(dv_lower_turn(t->lw, read, t->var, out));
+    DV_TRY(dv_lower_transpose_read(t->lw, read, t->var, out));
     t->from[t->n] = a;
     t->to[t->n++] = *out;
     return DV_OK;
@@ -96,15 +96,15 @@ static dv_status rewrite(turning *t, const dv_expr *e, int below,
     return DV_OK;
 }
 
-dv_status dv_lower_across(dv_lowering *lw, const dv_access *write,
-                          const dv_expr **body)
+dv_status dv_lower_transpose_operands(dv_lowering *lw, const dv_access *write,
+                                      const dv_expr **body)
 {
     const dv_op op = {.body = *body};
     const dv_expr *r = dv_op_reduce(&op);
     turning t = {.lw = lw, .written = dv_access_vars(&lw->work, write)};
     t.var = find_var(lw, write);
     if (!r || t.var < 0 || is_matrix(r->arg[0]) ||
-        dv_op_many_points(&lw->work, r->vars) > LONG)
+        dv_op_points_double(&lw->work, r->vars) > LONG)
         return DV_OK;
     int n = count(&t, r->arg[0]);
     return n > 0 && n <= MOST_READS ? rewrite(&t, *body, 0, body) : DV_OK;

@@ -31,7 +31,7 @@ static int64_t length(const dv_lowering *lw, int v)
 }
 
 // Returns whether no dim except the last depends on variable v.
-static int is_only_last(const dv_access *a, int v)
+static int only_last_dim_uses(const dv_access *a, int v)
 {
     for (int d = 0; d + 1 < a->n_dims; d++)
         if (a->index[d].coef[v])
@@ -62,7 +62,7 @@ static int is_little(const dv_lowering *lw, window *w, const dv_expr *read)
             return 0;
         all *= (double)(w->end[d] - w->begin[d]);
     }
-    return all <= dv_op_many_points(&lw->work, dv_lower_free_vars(lw, read));
+    return all <= dv_op_points_double(&lw->work, dv_lower_free_vars(lw, read));
 }
 
 // Returns whether the last index of the read is step * along + across with a
@@ -81,15 +81,16 @@ static int find(const dv_lowering *lw, const dv_expr *read, uint32_t reduced,
         int *which = reduced >> v & 1 ? &out->across : &out->along;
         if (last->coef[v] == 0)
             continue;
-        if (*which >= 0 || last->coef[v] < 1 || !is_only_last(a, v))
+        if (*which >= 0 || last->coef[v] < 1 || !only_last_dim_uses(a, v))
             return 0;
         *which = v;
     }
     int64_t step = out->along < 0 ? 0 : last->coef[out->along];
-    if (step < 2 || step > MOST_STEP || length(lw, out->along) < DV_LOWER_MANY)
+    if (step < 2 || step > MOST_STEP ||
+        length(lw, out->along) < DV_LOWER_MIN_REUSE)
         return 0;
     if (out->across < 0)
-        return dv_lower_may_turn(lw, read, written);
+        return dv_lower_transpose_pays(lw, read, written);
     return last->coef[out->across] == 1 &&
            2 * length(lw, out->across) >= 3 * step && is_little(lw, out, read);
 }
@@ -184,8 +185,8 @@ static dv_status replace(dv_lowering *lw, const window *w, const dv_expr *read,
     return dv_lower_access(lw, &a, (dv_dtype)read->dtype, read->off, out);
 }
 
-static dv_status bring_and_replace(dv_lowering *lw, const window *w,
-                                   const dv_expr *read, const dv_expr **out)
+static dv_status copy_and_replace(dv_lowering *lw, const window *w,
+                                  const dv_expr *read, const dv_expr **out)
 {
     int n = w->from.n_dims;
     int32_t to;
@@ -202,8 +203,8 @@ static dv_status bring_and_replace(dv_lowering *lw, const window *w,
     return replace(lw, w, read, to, out);
 }
 
-dv_status dv_lower_apart(dv_lowering *lw, const dv_expr **product,
-                         uint32_t reduced, uint32_t all)
+dv_status dv_lower_strided_windows(dv_lowering *lw, const dv_expr **product,
+                                   uint32_t reduced, uint32_t all)
 {
     const dv_expr *e = *product;
     window w;
@@ -214,9 +215,10 @@ dv_status dv_lower_apart(dv_lowering *lw, const dv_expr **product,
         if (!find(lw, e->arg[i], reduced, all & ~reduced, &w))
             continue;
         DV_TRY(dv_lower_expr(lw, e, &copy));
-        DV_TRY(w.across < 0
-                   ? dv_lower_turn(lw, e->arg[i], w.along, &copy->arg[i])
-                   : bring_and_replace(lw, &w, e->arg[i], &copy->arg[i]));
+        DV_TRY(
+            w.across < 0
+                ? dv_lower_transpose_read(lw, e->arg[i], w.along, &copy->arg[i])
+                : copy_and_replace(lw, &w, e->arg[i], &copy->arg[i]));
         *product = e = copy;
     }
     return DV_OK;

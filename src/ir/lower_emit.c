@@ -335,7 +335,7 @@ static dv_status hoist_along(dv_lowering *lw, const dv_expr *e, dv_dtype type,
     // A hoisted op is lowered like a statement that the user wrote, so that
     // lowering the result once more changes nothing.
     if (lw->grain == DV_GRAIN_FUSED && !lw->work.is_extern)
-        DV_TRY(dv_lower_across(lw, &a, &body));
+        DV_TRY(dv_lower_transpose_operands(lw, &a, &body));
     DV_TRY(dv_lower_emit(lw, &a, body, 0));
     return dv_lower_access(lw, &a, type, e->off, out);
 }
@@ -343,18 +343,18 @@ static dv_status hoist_along(dv_lowering *lw, const dv_expr *e, dv_dtype type,
 // Returns whether the type of e holds all values of e exactly, because e only
 // copies, negates or selects elements of float tensors. Integers that e may
 // select do not qualify, since they need not fit the common float type.
-static int only_chooses(const dv_expr *e)
+static int is_exact_selection(const dv_expr *e)
 {
     if (e->kind == DV_EXPR_REDUCE)
         return (e->fn == DV_RED_MAX || e->fn == DV_RED_MIN) &&
-               only_chooses(e->arg[0]);
+               is_exact_selection(e->arg[0]);
     if (e->kind == DV_EXPR_APPLY && e->fn == DV_FN_SELECT)
-        return only_chooses(e->arg[1]) && only_chooses(e->arg[2]);
+        return is_exact_selection(e->arg[1]) && is_exact_selection(e->arg[2]);
     if (e->kind == DV_EXPR_APPLY && (e->fn == DV_FN_MAX || e->fn == DV_FN_MIN))
-        return only_chooses(e->arg[0]) && only_chooses(e->arg[1]);
+        return is_exact_selection(e->arg[0]) && is_exact_selection(e->arg[1]);
     if (e->kind == DV_EXPR_APPLY &&
         (e->fn == DV_FN_NEG || e->fn == DV_FN_ABS || e->fn == DV_FN_RELU))
-        return only_chooses(e->arg[0]);
+        return is_exact_selection(e->arg[0]);
     return e->kind == DV_EXPR_READ && dv_is_float((dv_dtype)e->dtype);
 }
 
@@ -365,12 +365,14 @@ dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
     dv_dtype type = lw->src->tensors[lw->work.write.tensor].dtype;
     if (e->dtype >= 0)
         type = (dv_dtype)e->dtype;
-    else if (!dv_is_float(type) || (lw->keep_whole && e->dtype == DV_WEAK_INT))
+    else if (!dv_is_float(type) ||
+             (lw->keep_integers && e->dtype == DV_WEAK_INT))
         type = e->dtype == DV_WEAK_INT ? DV_I64 : DV_F32;
     if (!dv_is_float(type))
         return dv_lower_hoist_as(lw, e, DV_I64, out);
-    return lw->stored || only_chooses(e) ? dv_lower_hoist_as(lw, e, type, out)
-                                         : dv_lower_hoist_wide(lw, e, out);
+    return lw->stored || is_exact_selection(e)
+               ? dv_lower_hoist_as(lw, e, type, out)
+               : dv_lower_hoist_wide(lw, e, out);
 }
 
 dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,
@@ -379,19 +381,20 @@ dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,
     return hoist_along(lw, e, type, -1, out);
 }
 
-int dv_lower_may_turn(const dv_lowering *lw, const dv_expr *read,
-                      uint32_t written)
+int dv_lower_transpose_pays(const dv_lowering *lw, const dv_expr *read,
+                            uint32_t written)
 {
     enum { MOST_TIMES = 2 };
     const dv_tensor *t = &lw->out->tensors[lw->reads[read->read].tensor];
     uint32_t vars = dv_lower_free_vars(lw, read);
-    return dv_op_many_points(&lw->work, written & ~vars) >= DV_LOWER_MANY &&
-           dv_op_many_points(&lw->work, vars) <=
+    return dv_op_points_double(&lw->work, written & ~vars) >=
+               DV_LOWER_MIN_REUSE &&
+           dv_op_points_double(&lw->work, vars) <=
                MOST_TIMES * (double)t->n_elems;
 }
 
-dv_status dv_lower_turn(dv_lowering *lw, const dv_expr *read, int v,
-                        const dv_expr **out)
+dv_status dv_lower_transpose_read(dv_lowering *lw, const dv_expr *read, int v,
+                                  const dv_expr **out)
 {
     int32_t tensor = lw->reads[read->read].tensor;
     return hoist_along(lw, read, lw->out->tensors[tensor].dtype, v, out);

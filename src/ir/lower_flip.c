@@ -21,7 +21,7 @@ static int64_t step_of(const dv_lowering *lw, const dv_expr *read, int v)
                : dv_access_step(lw->out, &lw->reads[read->read], v);
 }
 
-static int goes_back(const dv_lowering *lw, const dv_expr *read)
+static int has_negative_stride(const dv_lowering *lw, const dv_expr *read)
 {
     for (int v = 0; v < lw->work.n_vars; v++)
         if (step_of(lw, read, v) < 0)
@@ -33,14 +33,15 @@ int dv_lower_is_matrix(const dv_lowering *lw, const dv_expr *e,
                        uint32_t reduced, uint32_t written)
 {
     if (lw->work.is_extern || !dv_lower_is_product(e) ||
-        dv_op_many_points(&lw->work, reduced) < DV_LOWER_MANY)
+        dv_op_points_double(&lw->work, reduced) < DV_LOWER_MIN_REUSE)
         return 0;
     for (int i = 0; i < 2; i++) {
         const dv_expr *x = e->arg[i];
         if (x->kind != DV_EXPR_READ ||
             dv_access_is_indirect(&lw->reads[x->read]) ||
-            dv_op_many_points(&lw->work, written & ~dv_lower_free_vars(lw, x)) <
-                DV_LOWER_MANY)
+            dv_op_points_double(&lw->work,
+                                written & ~dv_lower_free_vars(lw, x)) <
+                DV_LOWER_MIN_REUSE)
             return 0;
     }
     return 1;
@@ -48,7 +49,7 @@ int dv_lower_is_matrix(const dv_lowering *lw, const dv_expr *e,
 
 static double points(const dv_lowering *lw, const dv_expr *read)
 {
-    return dv_op_many_points(&lw->work, dv_lower_free_vars(lw, read));
+    return dv_op_points_double(&lw->work, dv_lower_free_vars(lw, read));
 }
 
 // Returns the mask of reduced variables whose direction must be reversed so
@@ -109,28 +110,29 @@ static dv_status turn(dv_lowering *lw, const dv_expr **read)
     int along = lw->work.n_vars;
     while (--along >= 0 && llabs(step_of(lw, *read, along)) != 1)
         ;
-    return dv_lower_turn(lw, *read, along, read);
+    return dv_lower_transpose_read(lw, *read, along, read);
 }
 
-dv_status dv_lower_forwards(dv_lowering *lw, const dv_expr **product,
-                            uint32_t reduced, uint32_t all)
+dv_status dv_lower_reverse_factors(dv_lowering *lw, const dv_expr **product,
+                                   uint32_t reduced, uint32_t all)
 {
     const dv_expr *e = *product, *x[2];
     int may = 1;
     if (!dv_lower_is_matrix(lw, e, reduced, all & ~reduced) ||
-        (!goes_back(lw, e->arg[0]) && !goes_back(lw, e->arg[1])))
+        (!has_negative_stride(lw, e->arg[0]) &&
+         !has_negative_stride(lw, e->arg[1])))
         return DV_OK;
     int large = points(lw, e->arg[1]) > points(lw, e->arg[0]);
     uint32_t flipped = choose(lw, e->arg[large], e->arg[!large], reduced);
     for (int i = 0; i < 2; i++)
         DV_TRY(flip(lw, e->arg[i], flipped, &x[i], &may));
     for (int i = 0; i < 2; i++)
-        may = may && (!goes_back(lw, x[i]) ||
-                      dv_lower_may_turn(lw, x[i], all & ~reduced));
+        may = may && (!has_negative_stride(lw, x[i]) ||
+                      dv_lower_transpose_pays(lw, x[i], all & ~reduced));
     if (!may)
         return DV_OK;
     for (int i = 0; i < 2; i++)
-        if (goes_back(lw, x[i]))
+        if (has_negative_stride(lw, x[i]))
             DV_TRY(turn(lw, &x[i]));
     dv_expr *copy;
     DV_TRY(dv_lower_expr(lw, e, &copy));

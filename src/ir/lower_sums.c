@@ -44,7 +44,7 @@ static int list(product *p, const dv_expr *e)
 
 static double points(const product *p, uint32_t vars)
 {
-    return dv_op_many_points(&p->lw->work, vars);
+    return dv_op_points_double(&p->lw->work, vars);
 }
 
 // Builds the product of the factors in the mask `which`, in their order; NULL
@@ -97,15 +97,16 @@ static uint32_t vars_of(const product *p, uint32_t which)
 }
 
 // Returns whether the candidate is a matrix product: two factors, a sum of at
-// least DV_LOWER_MANY terms, and each factor reused for as many results.
+// least DV_LOWER_MIN_REUSE terms, and each factor reused for as many results.
 static int is_matrix(const product *p, const choice *c)
 {
     uint32_t all = vars_of(p, c->factors) & ~c->sum;
     for (int i = 0; i < p->n; i++)
-        if (c->factors >> i & 1 && points(p, all & ~p->vars[i]) < DV_LOWER_MANY)
+        if (c->factors >> i & 1 &&
+            points(p, all & ~p->vars[i]) < DV_LOWER_MIN_REUSE)
             return 0;
     return __builtin_popcount(c->factors) == 2 &&
-           points(p, c->sum) >= DV_LOWER_MANY;
+           points(p, c->sum) >= DV_LOWER_MIN_REUSE;
 }
 
 static int is_small(const product *p, uint32_t temp)
@@ -158,7 +159,7 @@ static dv_status sum_first(product *p, const choice *c, const dv_expr *like)
     DV_TRY(dv_lower_split(p->lw, DV_RED_SUM, &body, &vars, all, &outside));
     all &= ~(c->sum & ~vars);
     DV_TRY(dv_lower_factors(p->lw, body, all, &body));
-    DV_TRY(dv_lower_forwards(p->lw, &body, vars, all));
+    DV_TRY(dv_lower_reverse_factors(p->lw, &body, vars, all));
     sum.vars = vars;
     sum.arg[0] = body;
     sum.dtype = dv_expr_type(&sum);

@@ -232,7 +232,7 @@ static void declaration(dv_text *out, const dv_tensor *t, int indent)
     for (int d = 0; d < t->n_dims; d++)
         dv_put(out, "%s%" PRId64, d ? ", " : "", t->shape[d]);
     dv_put(out, "]");
-    dv_spread_print(out, t->place);
+    dv_placement_request_print(out, t->place);
     dv_put(out, "\n");
 }
 

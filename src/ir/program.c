@@ -117,7 +117,7 @@ static void access_json(dv_json *j, const char *key, const dv_program *p,
 }
 
 static void op_json(dv_json *j, const dv_program *p, int32_t i,
-                    const dv_json_more *more)
+                    const dv_json_hooks *more)
 {
     const dv_op *op = &p->ops[i];
     const dv_expr *r = dv_op_reduce(op);
@@ -151,7 +151,7 @@ static void op_json(dv_json *j, const dv_program *p, int32_t i,
 }
 
 void dv_program_json_fields(dv_json *j, const dv_program *p,
-                            const dv_json_more *more)
+                            const dv_json_hooks *more)
 {
     dv_json_string(j, "file", p->src.name);
     dv_json_open_flat(j, "params", '{');

@@ -54,8 +54,9 @@ typedef struct dv_tensor {
     uint8_t is_temp;    // 1 if declared with `temp`
     uint8_t is_defined; // 1 if an input, or written with `=`
     uint8_t is_dead; // 1 if defined only inside a `repeat 0`, which never runs
-    const dv_spread *place; // requested distribution over ranks; NULL if none
-    uint32_t off;           // source offset of its declaration or definition
+    const dv_placement_request
+        *place;   // requested distribution over ranks; NULL if none
+    uint32_t off; // source offset of its declaration or definition
 } dv_tensor;
 
 typedef struct dv_var {
@@ -215,7 +216,7 @@ int dv_index_bounds(const dv_op *op, const dv_index *x, int64_t *lo,
 // it overflows.
 int64_t dv_op_points(const dv_op *op, uint32_t vars);
 // Same as dv_op_points, but as a double, which does not overflow.
-double dv_op_many_points(const dv_op *op, uint32_t vars);
+double dv_op_points_double(const dv_op *op, uint32_t vars);
 // Returns the stride of a variable in an access: the distance in elements, in a
 // row-major tensor, when the variable grows by one. Dims with an index that is
 // read from a tensor are ignored.
@@ -269,16 +270,20 @@ int dv_op_is_index(const dv_op *op, int32_t read);
 
 // The type that an op is computed in: f64 if any operand is f64; i64 if all
 // operands are integers; otherwise f32, or f64 if there are also i32 or i64
-// operands, which the mantissa of f32 cannot hold. dv_op_part_bytes returns the
-// bytes of one partial result in that type.
-typedef enum dv_compute { DV_IN_F32, DV_IN_F64, DV_IN_I64 } dv_compute;
-dv_compute dv_op_compute(const dv_program *p, const dv_op *op);
-int64_t dv_op_part_bytes(const dv_program *p, const dv_op *op);
+// operands, which the mantissa of f32 cannot hold. dv_op_partial_bytes returns
+// the bytes of one partial result in that type.
+typedef enum dv_compute_type {
+    DV_IN_F32,
+    DV_IN_F64,
+    DV_IN_I64
+} dv_compute_type;
+dv_compute_type dv_op_compute(const dv_program *p, const dv_op *op);
+int64_t dv_op_partial_bytes(const dv_program *p, const dv_op *op);
 // Returns the type that kernels compute in. Integer sums are defined in 64
 // bits, but results keep at most the low 32, so that 32-bit sums that wrap
 // around are equivalent; the executor makes sure that nothing else uses a sum
 // before it is truncated.
-static inline dv_dtype dv_kernel_type(dv_compute c)
+static inline dv_dtype dv_kernel_type(dv_compute_type c)
 {
     return c == DV_IN_F64 ? DV_F64 : c == DV_IN_F32 ? DV_F32 : DV_I32;
 }

@@ -5,7 +5,7 @@
 // Returns whether the write has stride 1 along the variable and every read has
 // stride 0 or 1. A stride of 2 is allowed for elements of 4 bytes or more,
 // since those fill whole vector lanes.
-static int goes_by_one(const dv_program *p, const dv_op *op, int var)
+static int has_unit_stride(const dv_program *p, const dv_op *op, int var)
 {
     for (int i = 0; i < op->n_reads; i++) {
         const dv_access *a = &op->reads[i];
@@ -29,7 +29,7 @@ int64_t dv_op_window(const dv_program *p, const dv_op *op)
     for (int v = 0; v < op->n_vars && n <= MOST_POINTS; v++)
         if (!op->vars[v].reduce &&
             op->vars[v].end - op->vars[v].begin >= LEAST_ROW &&
-            goes_by_one(p, op, v))
+            has_unit_stride(p, op, v))
             return n;
     return 0;
 }

@@ -38,7 +38,7 @@ static size_t page_bytes(void)
 
 // Returns whether a file may have this many bytes. Without the check, a process
 // whose file size is limited would be killed by SIGXFSZ.
-static int may_be_long(size_t bytes)
+static int file_size_allowed(size_t bytes)
 {
     struct rlimit most;
     return !getrlimit(RLIMIT_FSIZE, &most) && most.rlim_cur >= bytes;
@@ -67,7 +67,7 @@ static int map_two(dv_code_chunk *c)
 {
     size_t size = c->size_bytes, whole = 2 * size + LARGE_BYTES;
     pthread_once(&watching, watch_forks);
-    if (!is_watched || !may_be_long(size))
+    if (!is_watched || !file_size_allowed(size))
         return 0;
     int fd = memfd_create("divvy-jit", MFD_CLOEXEC);
     if (fd < 0)
@@ -177,7 +177,7 @@ static void write_zeros(int fd, size_t from, size_t to)
 {
     static const unsigned char zeros[SMALL_PAGE];
     struct iovec parts[MOST_PAGES];
-    if (fd < 0 || !may_be_long(to))
+    if (fd < 0 || !file_size_allowed(to))
         return; // the pages will be populated on first access
     for (int i = 0; i < MOST_PAGES; i++)
         parts[i] = (struct iovec){(void *)(uintptr_t)zeros, sizeof zeros};
@@ -284,7 +284,7 @@ unsigned char *dv_code_arena_room(dv_code_arena *a, size_t least, size_t *room)
     return c->write + c->used_bytes;
 }
 
-const void *dv_code_arena_take(dv_code_arena *a, size_t size_bytes)
+const void *dv_code_arena_commit(dv_code_arena *a, size_t size_bytes)
 {
     dv_code_chunk *c = &a->chunks[a->n - 1];
     int one = c->write == c->run;
@@ -305,7 +305,7 @@ const void *dv_code_arena_add(dv_code_arena *a, const void *code,
     if (!at)
         return NULL;
     memcpy(at, code, size_bytes);
-    return dv_code_arena_take(a, size_bytes);
+    return dv_code_arena_commit(a, size_bytes);
 }
 
 void dv_code_arena_seal(dv_code_arena *a)

@@ -53,7 +53,7 @@ typedef struct dv_code_arena {
 unsigned char *dv_code_arena_room(dv_code_arena *a, size_t least, size_t *room);
 // Reserves the first size_bytes of the last dv_code_arena_room() and returns
 // the address at which they can be executed, or NULL when the system refuses.
-const void *dv_code_arena_take(dv_code_arena *a, size_t size_bytes);
+const void *dv_code_arena_commit(dv_code_arena *a, size_t size_bytes);
 // Copies code from another buffer into the arena and returns the address at
 // which it can be executed.
 const void *dv_code_arena_add(dv_code_arena *a, const void *code,

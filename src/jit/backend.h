@@ -44,13 +44,13 @@ static inline int dv_isa_rounds(const dv_isa *isa, const dv_gemm_shape *s)
 }
 
 // Returns whether there is a kernel of this shape that also copies the next
-// kernel's A (DV_AHEAD_BRING). Each tile must span all columns of C, and the
+// kernel's A (DV_AHEAD_COPY). Each tile must span all columns of C, and the
 // rows of A must divide evenly among the tiles, so that each tile copies the
 // same number of whole rows.
-static inline int dv_isa_brings(const dv_isa *isa, const dv_gemm_shape *s)
+static inline int dv_isa_copies_next(const dv_isa *isa, const dv_gemm_shape *s)
 {
     enum { ES = 4, MOST_ROW = 31 * 16 / ES, MOST = 32768 / ES, LEAST_TURN = 8 };
-    int32_t rows = isa->bring_rows, cols = 6 * isa->vector_bytes / ES;
+    int32_t rows = isa->copy_tile_rows, cols = 6 * isa->vector_bytes / ES;
     return rows && (s->dtype == DV_F32 || s->dtype == DV_I32) && s->trans_a &&
            !s->trans_b && s->batch <= 1 && !s->panel_a && !s->next_b &&
            !s->bias && s->n == cols && s->m <= MOST_ROW && s->k < MOST &&

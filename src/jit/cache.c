@@ -66,7 +66,7 @@ struct dv_jit {
     pthread_mutex_t lock; // protects all fields below it
     dv_arena arena;       // owns the entries
     dv_code_arena memory;
-    dv_vec_plans plans;
+    dv_vec_plan_cache plans;
     entry *first, *last;
     int64_t n, code_bytes;
     FILE *perf_map; // NULL unless DIVVY_PERF_MAP is set
@@ -158,7 +158,7 @@ static void name_gemm(const dv_gemm_shape *s, char *out, size_t size)
              s->beta ? "_acc" : "", s->bias ? "_bias" : "",
              s->relu ? "_relu" : "", s->pack_a ? "_packa" : "",
              s->pack_b ? "_packb" : "",
-             s->ahead_a == DV_AHEAD_BRING                ? "_brings"
+             s->ahead_a == DV_AHEAD_COPY                 ? "_brings"
              : s->ahead_a || s->next_b == DV_NEXT_SPREAD ? "_asks"
                                                          : "");
 }
@@ -182,7 +182,7 @@ static void name_of(const entry *e, char *out, size_t size)
 
 // Appends a line (start, size, name) for a kernel to the map that perf reads to
 // show symbols of generated code.
-static void tell_perf(dv_jit *jit, const entry *e)
+static void write_perf_map(dv_jit *jit, const entry *e)
 {
     if (!jit->perf_map)
         return;
@@ -260,18 +260,19 @@ static dv_status check_pairs(const dv_isa *isa, const dv_gemm_shape *s,
     return check_ld("ldc", s->ldc, s->n, diag);
 }
 
-// Checks DV_AHEAD_BRING and step_c. This comes after the checks of all leading
+// Checks DV_AHEAD_COPY and step_c. This comes after the checks of all leading
 // dimensions, because it multiplies them and they must be in range for that.
 static dv_status check_bring(const dv_isa *isa, const dv_gemm_shape *s,
                              dv_diag *diag)
 {
-    if (s->ahead_a == DV_AHEAD_BRING ? !dv_isa_brings(isa, s) : s->step_c != 0)
+    if (s->ahead_a == DV_AHEAD_COPY ? !dv_isa_copies_next(isa, s)
+                                    : s->step_c != 0)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "no kernel brings the next rows of %dx%dx%d", s->m, s->n,
                        s->k);
-    return s->step_c
-               ? check_ld("step_c", s->step_c, s->ldc * isa->bring_rows, diag)
-               : DV_OK;
+    return s->step_c ? check_ld("step_c", s->step_c,
+                                s->ldc * isa->copy_tile_rows, diag)
+                     : DV_OK;
 }
 
 // Replaces defaults in a shape (a copy that the caller owns) by their values,
@@ -285,12 +286,12 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
                        s->batch);
     if (s->trans_a > 1 || s->trans_b > 1 || s->alpha > DV_SCALE_ANY ||
         s->beta > DV_SCALE_ANY || s->bias > DV_BIAS_N || s->relu > 1 ||
-        (s->panel_a > isa->most_read && !pairs_only(s->dtype)) ||
+        (s->panel_a > isa->max_panel_read && !pairs_only(s->dtype)) ||
         s->pack_a > 1 || s->pack_b > 1 || s->one_sum > 1 ||
         (s->ctype && !dv_isa_rounds(isa, s)) || s->stream > 1 ||
-        s->ahead_a > DV_AHEAD_BRING || s->next_b > DV_NEXT_SPREAD ||
+        s->ahead_a > DV_AHEAD_COPY || s->next_b > DV_NEXT_SPREAD ||
         (s->ahead_a && (!s->trans_a || s->trans_b || s->panel_a)) ||
-        (s->pack_a && (!s->panel_a || s->panel_a > isa->most_packed)) ||
+        (s->pack_a && (!s->panel_a || s->panel_a > isa->max_panel_packed)) ||
         (s->pack_b && !s->panel_a) ||
         (s->panel_a && (s->trans_b || s->batch > 1)))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
@@ -326,13 +327,13 @@ static int moves_type(const dv_isa *isa, const dv_move_shape *s)
 
 static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)
 {
-    int packs = s->move >= DV_MOVE_PANEL && s->move <= DV_MOVE_PAIRS_TURNED;
+    int packs = s->move >= DV_MOVE_PANEL && s->move <= DV_MOVE_PAIRS_TRANSPOSED;
     DV_TRY(check_type(moves_type(isa, s), diag));
     if (s->rows < 1 || s->cols < 1 || s->move > DV_MOVE_NARROW ||
         s->overlap > 1)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE, "a move of %dx%d", s->rows,
                        s->cols);
-    int pairs = s->move == DV_MOVE_PAIRS || s->move == DV_MOVE_PAIRS_TURNED;
+    int pairs = s->move == DV_MOVE_PAIRS || s->move == DV_MOVE_PAIRS_TRANSPOSED;
     int lines = s->move == DV_MOVE_PAIRS ? s->rows : s->cols;
     if (packs &&
         (pairs != pairs_only(s->dtype) ||
@@ -353,8 +354,8 @@ static dv_status generate_vec(dv_jit *jit, const wanted *w, dv_code *code,
                               dv_diag *diag)
 {
     DV_TRY(dv_vec_check(jit->isa, w->vec, diag));
-    return dv_vec_write(&jit->plans, dv_backend_vec(jit->isa), w->vec, w->words,
-                        w->n, code)
+    return dv_vec_generate(&jit->plans, dv_backend_vec(jit->isa), w->vec,
+                           w->words, w->n, code)
                ? DV_OK
                : dv_nomem(diag);
 }
@@ -408,7 +409,7 @@ static dv_status add(dv_jit *jit, const wanted *w, uint64_t hash, entry **out,
     entry *e = dv_arena_alloc(&jit->arena, 1, sizeof *e + key_bytes);
     if (!e || !make_room(jit))
         return dv_nomem(diag);
-    const void *run = dv_code_arena_take(&jit->memory, code.n);
+    const void *run = dv_code_arena_commit(&jit->memory, code.n);
     if (!run)
         return dv_nomem(diag);
     *e = (entry){hash, run, code.n, NULL, w->kind, w->n};
@@ -418,7 +419,7 @@ static dv_status add(dv_jit *jit, const wanted *w, uint64_t hash, entry **out,
     jit->n++;
     jit->code_bytes += (int64_t)code.n;
     put(atomic_load(&jit->table), e);
-    tell_perf(jit, e);
+    write_perf_map(jit, e);
     *out = e;
     return DV_OK;
 }
@@ -481,10 +482,10 @@ dv_status dv_jit_move(dv_jit *jit, const dv_move_shape *shape, dv_move_fn *out,
 dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
                      dv_diag *diag)
 {
-    uint64_t few[DV_VEC_USUAL], *words = few;
+    uint64_t few[DV_VEC_MAX_CACHED_KEY], *words = few;
     const void *run = NULL;
     int n = dv_vec_key_words(shape);
-    if (n > DV_VEC_USUAL)
+    if (n > DV_VEC_MAX_CACHED_KEY)
         words = dv_alloc((size_t)n * sizeof *words);
     if (!words) {
         *out = NULL;
@@ -504,7 +505,7 @@ dv_status dv_jit_create(dv_jit **out, dv_diag *diag)
     return dv_jit_create_for(out, "", diag);
 }
 
-int dv_jit_runs(const dv_jit *jit)
+int dv_jit_can_run(const dv_jit *jit)
 {
     return !jit->foreign;
 }
@@ -530,7 +531,7 @@ dv_status dv_jit_create_for(dv_jit **out, const char *kernels, dv_diag *diag)
     memset(jit, 0, offsetof(dv_jit, keep));
     memset(jit->keep, 0, DV_CODE_ZEROS);
     jit->isa = isa;
-    jit->foreign = !dv_isa_is_here(isa);
+    jit->foreign = !dv_isa_supported(isa);
     atomic_init(&jit->table, t);
     pthread_mutex_init(&jit->lock, NULL);
     jit->perf_map = open_perf_map(diag);
@@ -552,7 +553,7 @@ void dv_jit_destroy(dv_jit *jit)
     if (jit->perf_map)
         fclose(jit->perf_map);
     dv_code_arena_free(&jit->memory);
-    dv_vec_plans_free(&jit->plans);
+    dv_vec_plan_cache_free(&jit->plans);
     dv_arena_free(&jit->arena);
     pthread_mutex_destroy(&jit->lock);
     dv_release(jit);

@@ -40,7 +40,7 @@ static inline void dv_code_bytes(dv_code *c, const void *from, size_t n)
 
 // Converts a 32-bit instruction to the little-endian order in which it is
 // stored.
-static inline uint32_t dv_code_low_first(uint32_t word)
+static inline uint32_t dv_code_little_endian(uint32_t word)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     word = __builtin_bswap32(word);
@@ -50,7 +50,7 @@ static inline uint32_t dv_code_low_first(uint32_t word)
 
 static inline void dv_code_put(dv_code *c, uint32_t word)
 {
-    word = dv_code_low_first(word);
+    word = dv_code_little_endian(word);
     dv_code_bytes(c, &word, sizeof word);
 }
 #endif

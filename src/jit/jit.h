@@ -45,10 +45,14 @@ typedef enum dv_bias { DV_BIAS_NONE, DV_BIAS_M, DV_BIAS_N } dv_bias;
 // What a kernel does for the next kernel's A while it runs. Both options need
 // trans_a and an unpacked A. ASK: the kernel prefetches the memory that follows
 // each row of A, because A comes from main memory and the next kernel reads
-// there. BRING (where dv_isa_brings): this kernel's A is contiguous, and the
-// kernel copies the next kernel's A, whose rows are lda apart, from args->next
-// into the contiguous buffer args->pack_a.
-typedef enum dv_ahead { DV_AHEAD_NONE, DV_AHEAD_ASK, DV_AHEAD_BRING } dv_ahead;
+// there. BRING (where dv_isa_copies_next): this kernel's A is contiguous, and
+// the kernel copies the next kernel's A, whose rows are lda apart, from
+// args->next into the contiguous buffer args->pack_a.
+typedef enum dv_ahead {
+    DV_AHEAD_NONE,
+    DV_AHEAD_PREFETCH,
+    DV_AHEAD_COPY
+} dv_ahead;
 
 // The shape of a product. Its bytes are the key of the kernel cache: set it
 // with an initialiser, so that fields which are not named are zero.
@@ -59,7 +63,7 @@ typedef struct dv_gemm_shape {
     int64_t lda, ldb, ldc;
     // Elements from one product of the batch to the next.
     int64_t stride_a, stride_b;
-    // With DV_AHEAD_BRING: elements from the first row of C of one tile to the
+    // With DV_AHEAD_COPY: elements from the first row of C of one tile to the
     // first row of the next tile; 0 means that the tiles follow each other in
     // C.
     int64_t step_c;
@@ -130,7 +134,7 @@ typedef struct dv_gemm_args {
     // for A, k rows of n rounded up to whole vectors for B.
     void *pack_a, *pack_b;
     // The operand that the next kernel reads: prefetched with DV_NEXT_SPREAD,
-    // copied with DV_AHEAD_BRING.
+    // copied with DV_AHEAD_COPY.
     const void *next;
     // Only for plans that store C in the type of the accumulators: a callback
     // for each finished block of rows of C, made while the block is still in
@@ -165,7 +169,7 @@ typedef enum dv_move {
     DV_MOVE_TRANSPOSE,
     DV_MOVE_PANEL,
     DV_MOVE_PAIRS,
-    DV_MOVE_PAIRS_TURNED,
+    DV_MOVE_PAIRS_TRANSPOSED,
     DV_MOVE_WIDEN,
     DV_MOVE_NARROW
 } dv_move;
@@ -192,9 +196,9 @@ void dv_jit_release(dv_jit *jit); // jit may be NULL
 
 // Creates a kernel cache for the instruction set with the name `kernels`, ""
 // meaning this machine's best one. Kernels of another machine's instruction set
-// can be generated and listed, but not run; dv_jit_runs tells which.
+// can be generated and listed, but not run; dv_jit_can_run tells which.
 dv_status dv_jit_create_for(dv_jit **out, const char *kernels, dv_diag *diag);
-int dv_jit_runs(const dv_jit *jit);
+int dv_jit_can_run(const dv_jit *jit);
 
 // Makes the writable mapping of the code inaccessible. Callers do this when
 // they have all the kernels they need, so that nothing can modify code while it

@@ -35,9 +35,9 @@ enum {
     C7_VNNI = 1 << 11,
     D7_AMX = 1 << 22 | 1 << 24 | 1 << 25, // AMX-BF16, AMX-TILE, AMX-INT8
     A71_BF16 = 1 << 5,
-    KEPT_AVX = 0x6,
-    KEPT_AVX512 = 0xe6,
-    KEPT_TILES = 0x60000
+    XCR0_AVX = 0x6,
+    XCR0_AVX512 = 0xe6,
+    XCR0_TILES = 0x60000
 };
 static const unsigned B7_AVX512VL = 1u << 31;
 
@@ -60,7 +60,7 @@ static int may_use_tiles(void)
 #ifdef __linux__
     // Arguments of arch_prctl: ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA.
     enum { REQUEST = 0x1023, TILES = 18 };
-    return all(kept(), KEPT_TILES) &&
+    return all(kept(), XCR0_TILES) &&
            syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
 #else
     return 0;
@@ -72,14 +72,14 @@ int dv_cpu_has(const char *name)
     unsigned a, b, c, d, b7 = 0, c7 = 0, d7 = 0, a71 = 0;
     if (!__get_cpuid(1, &a, &b, &c, &d) ||
         !all(c, C1_FMA | C1_OSXSAVE | C1_AVX | C1_F16C) ||
-        !all(kept(), KEPT_AVX))
+        !all(kept(), XCR0_AVX))
         return 0;
     if (__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) == 0 || !all(b7, B7_AVX2))
         return 0;
     if (!strcmp(name, "avx2"))
         return 1;
     if (!all(b7, B7_AVX512F | B7_AVX512DQ | B7_AVX512BW | B7_AVX512VL) ||
-        !all(kept(), KEPT_AVX512))
+        !all(kept(), XCR0_AVX512))
         return 0;
     if (a >= 1)
         __get_cpuid_count(7, 1, &a71, &b, &c, &d);

@@ -21,19 +21,20 @@ enum {
     {                                                                          \
         .name = its_name, .family = DV_ISA_A64, .vector_bytes = 16,            \
         .dtypes = types, .widened = NARROW, .panel_rows = 4,                   \
-        .panel_vectors = 5, .most_read = 8, .most_packed = 4, .pairs_rows = 8, \
-        .pairs_cols = 12, .pairs_bytes = 8, .pairs_of_l1 = 7,                  \
-        .pairs_of_l2 = 2, .l1_bytes = 64 << 10, .l2_bytes = 1 << 20,           \
-        .panels_of_l1 = 7, .block_of_l2 = 4, .fast_of_l2 = 2, .plan_of_l1 = 7, \
-        .search_of_l1 = 5, .search_vectors = 6, .bring_rows = 4                \
+        .panel_vectors = 5, .max_panel_read = 8, .max_panel_packed = 4,        \
+        .pairs_rows = 8, .pairs_cols = 12, .pairs_bytes = 8,                   \
+        .l1_eighths_pairs = 7, .l2_eighths_pairs = 2, .l1_bytes = 64 << 10,    \
+        .l2_bytes = 1 << 20, .l1_eighths_panels = 7, .l2_eighths_block = 4,    \
+        .l2_eighths_block_f64 = 2, .plan_of_l1 = 7, .search_of_l1 = 5,         \
+        .search_vectors = 6, .copy_tile_rows = 4                               \
     }
 #define AVX512(its_name, types)                                                \
     .name = its_name, .family = DV_ISA_X64, .vector_bytes = 64,                \
     .dtypes = types, .widened = NARROW, .panel_rows = 8, .panel_vectors = 3,   \
-    .most_read = 28, .most_packed = 28, .l1_bytes = 48 << 10,                  \
-    .l2_bytes = 2 << 20, .panels_of_l1 = 8, .block_of_l2 = 4, .fast_of_l2 = 2, \
-    .plan_of_l1 = 11, .search_of_l1 = 11, .search_vectors = 3,                 \
-    .parts_each = 8, .streams = 1
+    .max_panel_read = 28, .max_panel_packed = 28, .l1_bytes = 48 << 10,        \
+    .l2_bytes = 2 << 20, .l1_eighths_panels = 8, .l2_eighths_block = 4,        \
+    .l2_eighths_block_f64 = 2, .plan_of_l1 = 11, .search_of_l1 = 11,           \
+    .search_vectors = 3, .parts_per_thread = 8, .streams = 1
 const dv_isa dv_isas[] = {
     NEON("neon-bf16", FLOATS | WHOLE | PAIRED),
     NEON("neon", FLOATS | WHOLE),
@@ -41,11 +42,11 @@ const dv_isa dv_isas[] = {
     // fast enough, so the blocks of k are as long as possible, because C is
     // read and written once per block of k.
     {AVX512("avx512-amx", FLOATS | WHOLE | PAIRED), .has_tiles = 1,
-     .pairs_rows = 32, .pairs_cols = 32, .pairs_bytes = 64, .pairs_of_l1 = 64,
-     .pairs_of_l2 = 2},
+     .pairs_rows = 32, .pairs_cols = 32, .pairs_bytes = 64,
+     .l1_eighths_pairs = 64, .l2_eighths_pairs = 2},
     {AVX512("avx512-vnni", FLOATS | WHOLE | 1 << DV_I8), .pairs_rows = 8,
-     .pairs_cols = 48, .pairs_bytes = 16, .pairs_fix = 1, .pairs_of_l1 = 11,
-     .pairs_of_l2 = 2},
+     .pairs_cols = 48, .pairs_bytes = 16, .i8_correction = 1,
+     .l1_eighths_pairs = 11, .l2_eighths_pairs = 2},
     {AVX512("avx512", FLOATS | WHOLE)},
     {.name = "avx2",
      .family = DV_ISA_X64,
@@ -54,17 +55,17 @@ const dv_isa dv_isas[] = {
      .widened = NARROW,
      .panel_rows = 6,
      .panel_vectors = 2,
-     .most_read = 12,
-     .most_packed = 12,
+     .max_panel_read = 12,
+     .max_panel_packed = 12,
      .l1_bytes = 32 << 10,
      .l2_bytes = 512 << 10,
-     .panels_of_l1 = 7,
-     .block_of_l2 = 4,
-     .fast_of_l2 = 4,
+     .l1_eighths_panels = 7,
+     .l2_eighths_block = 4,
+     .l2_eighths_block_f64 = 4,
      .plan_of_l1 = 7,
      .search_of_l1 = 11,
      .search_vectors = 2,
-     .parts_each = 8,
+     .parts_per_thread = 8,
      .streams = 1},
 };
 const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;
@@ -94,7 +95,7 @@ const dv_isa *dv_isa_of_vector(int64_t vector_bytes)
 // Returns a bit for each row of the table that this machine can run. The
 // processor is asked once, because on virtual machines each cpuid instruction
 // traps into the hypervisor. Threads that ask at the same time find the same.
-static unsigned rows_here(void)
+static unsigned supported_rows(void)
 {
     static _Atomic unsigned known;
     const unsigned asked = 1u << 31;
@@ -105,15 +106,15 @@ static unsigned rows_here(void)
     return rows;
 }
 
-int dv_isa_is_here(const dv_isa *isa)
+int dv_isa_supported(const dv_isa *isa)
 {
-    return rows_here() >> (isa - dv_isas) & 1;
+    return supported_rows() >> (isa - dv_isas) & 1;
 }
 
 const dv_isa *dv_isa_best(void)
 {
     for (int i = 0; i < dv_n_isas; i++)
-        if (dv_isa_is_here(&dv_isas[i]))
+        if (dv_isa_supported(&dv_isas[i]))
             return &dv_isas[i];
     return NULL;
 }
@@ -122,5 +123,5 @@ const dv_isa *dv_isa_host(void)
 {
     const char *wish = getenv("DIVVY_CPU");
     const dv_isa *wished = wish ? dv_isa_find(wish) : NULL;
-    return wished && dv_isa_is_here(wished) ? wished : dv_isa_best();
+    return wished && dv_isa_supported(wished) ? wished : dv_isa_best();
 }

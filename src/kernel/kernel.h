@@ -26,31 +26,33 @@ typedef struct dv_isa {
     int panel_rows, panel_vectors;
     // The largest number of rows in a panel of A that a kernel can read, and
     // that a kernel can pack while it multiplies.
-    int most_read, most_packed;
+    int max_panel_read, max_panel_packed;
     // The panels of instructions that multiply pairs of narrow elements (bf16
     // and i8): rows of a panel of A, columns of a panel of B, and how many
-    // bytes along k of one row are contiguous. pairs_fix: i8 is multiplied with
-    // an offset of 128 and the results are corrected afterwards.
-    int pairs_rows, pairs_cols, pairs_bytes, pairs_fix;
+    // bytes along k of one row are contiguous. i8_correction: i8 is multiplied
+    // with an offset of 128 and the results are corrected afterwards.
+    int pairs_rows, pairs_cols, pairs_bytes, i8_correction;
     int has_tiles;              // has AMX tile registers
     int64_t l1_bytes, l2_bytes; // typical caches, used where none are known
     // Shares of a cache in eighths. Blocking of products outside of plans:
     // L1 for the panels in use, L2 for a packed block of A, L2 for a block of A
     // whose elements are read faster than f32, and L1 and L2 for narrow types.
-    int panels_of_l1, block_of_l2, fast_of_l2, pairs_of_l1, pairs_of_l2;
+    int l1_eighths_panels, l2_eighths_block, l2_eighths_block_f64,
+        l1_eighths_pairs, l2_eighths_pairs;
     // Blocking of k in plans, in eighths of L1 as well: of a plain product of
     // two matrices, and of the kernels that the search over loops tries. These
     // two decide the order in which sums are added up, and with it the bits of
-    // results; they differ from panels_of_l1 where a longer k was measured to
-    // be faster even though its panel of B overflows L1.
+    // results; they differ from l1_eighths_panels where a longer k was measured
+    // to be faster even though its panel of B overflows L1.
     int plan_of_l1, search_of_l1;
     // Vectors in a row of the widest micro-tile that the search considers: on
     // NEON one more than panels have, for operands that are not packed.
     int search_vectors;
-    int parts_each; // parts that a thread may divide a large product into
-    int bring_rows; // rows of the tiles of kernels that copy the next rows of A
-                    // while they multiply; 0: there are no such kernels
-    int streams;    // kernels can store around the caches
+    int parts_per_thread; // parts that a thread may divide a large product into
+    int copy_tile_rows; // rows of the tiles of kernels that copy the next rows
+                        // of A while they multiply; 0: there are no such
+                        // kernels
+    int streams;        // kernels can store around the caches
 } dv_isa;
 
 // All instruction sets; of those that one machine has, the best comes first.
@@ -70,7 +72,7 @@ const dv_isa *dv_isa_find(const char *name);
 // which know the length of a target's vectors but not always its name.
 const dv_isa *dv_isa_of_vector(int64_t vector_bytes);
 // Can this machine run kernels of this instruction set?
-int dv_isa_is_here(const dv_isa *isa);
+int dv_isa_supported(const dv_isa *isa);
 
 // Are elements of this type multiplied directly? `isa` may be NULL.
 static inline int dv_isa_has(const dv_isa *isa, int dtype)

@@ -101,16 +101,16 @@ typedef enum dv_stmt_kind {
 
 typedef enum dv_place_kind {
     DV_PLACE_NONE,
-    DV_PLACE_SPLIT, // divided along the dims listed in dv_spread
+    DV_PLACE_SPLIT, // divided along the dims listed in dv_placement_request
     DV_PLACE_REPLICATE,
 } dv_place_kind;
 
 // A user's request for how a tensor is distributed over ranks.
-typedef struct dv_spread {
+typedef struct dv_placement_request {
     dv_place_kind kind;
     int32_t n_dims;
     int32_t dims[8];
-} dv_spread;
+} dv_placement_request;
 
 // One `i in begin..end` of a `for` clause.
 typedef struct dv_for {
@@ -130,8 +130,8 @@ typedef struct dv_stmt {
     dv_node **dims;
     int32_t n_dims, n_ranges;
     dv_for *ranges;
-    const dv_spread *place; // distribution over ranks; NULL if none
-    struct dv_stmt *body;   // first statement inside a repeat
+    const dv_placement_request *place; // distribution over ranks; NULL if none
+    struct dv_stmt *body;              // first statement inside a repeat
     struct dv_stmt *next;
 } dv_stmt;
 
@@ -159,5 +159,5 @@ dv_status dv_parse_number(dv_node *out, const dv_source *src, dv_arena *arena,
                           dv_diag *diag);
 
 void dv_ast_print(dv_text *out, const dv_ast *ast);
-void dv_spread_print(dv_text *out, const dv_spread *p);
+void dv_placement_request_print(dv_text *out, const dv_placement_request *p);
 #endif

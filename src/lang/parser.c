@@ -365,7 +365,7 @@ static dv_status dtype(parser *p, int8_t *out)
 
 static dv_status place(parser *p, dv_stmt *s)
 {
-    dv_spread *pl = DV_NEW(p->arena, dv_spread, 1);
+    dv_placement_request *pl = DV_NEW(p->arena, dv_placement_request, 1);
     if (!pl)
         return dv_nomem(p->lx->diag);
     s->place = pl;

@@ -91,7 +91,7 @@ static void node(dv_text *out, const dv_node *n, int prec)
         dv_put(out, ")");
 }
 
-void dv_spread_print(dv_text *out, const dv_spread *p)
+void dv_placement_request_print(dv_text *out, const dv_placement_request *p)
 {
     if (!p || p->kind == DV_PLACE_NONE)
         return;
@@ -115,7 +115,7 @@ static void declaration(dv_text *out, const dv_stmt *s, const char *word)
         node(out, s->dims[i], ALONE);
     }
     dv_put(out, "]");
-    dv_spread_print(out, s->place);
+    dv_placement_request_print(out, s->place);
 }
 
 static void assign(dv_text *out, const dv_stmt *s)

@@ -38,7 +38,8 @@ typedef struct step {
 typedef struct state {
     double bytes; // cost of the state so far, in bytes
     const step *last;
-    // Choice for the current op (index into dv_ways), not yet in `last`.
+    // Choice for the current op (index into dv_stick_choices), not yet in
+    // `last`.
     int way;
     // Number of the state among those of the current op, for tie-breaks.
     int seq;
@@ -449,7 +450,7 @@ static void enter_loops(search *s, int32_t op, int32_t *next_repeat)
 }
 
 // Extends every state by every choice of stick dims for the op.
-static int spread(search *s, int32_t op, const dv_ways *w)
+static int spread(search *s, int32_t op, const dv_stick_choices *w)
 {
     dv_arena *pool = &s->pool[op & 1];
     int n = s->n_states * w->n;
@@ -488,9 +489,9 @@ static int walk(search *s, const int *ways)
     int ok = 1;
     for (int32_t i = 0; i < s->p->n_ops && ok && !s->nomem; i++) {
         const dv_op *op = &s->p->ops[i];
-        dv_ways w;
+        dv_stick_choices w;
         enter_loops(s, i, &next_repeat);
-        ok = dv_stick_ways(&w, s->t, s->p, op, &scratch);
+        ok = dv_stick_list_choices(&w, s->t, s->p, op, &scratch);
         if (ok && ways) { // second pass: follow the choices that were made
             state *x = &s->states[0];
             x->at = DV_NEW(&scratch, entry, w.n_operands);

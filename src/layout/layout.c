@@ -136,7 +136,7 @@ int dv_layout_make(dv_layout *out, const dv_target *t, dv_dtype dtype,
 // Returns the offset of an element on the device. Each host coordinate is
 // decomposed into digits, one per device dim that the host dim occurs in, the
 // innermost being the least significant.
-int64_t dv_layout_place(const dv_layout *l, const int64_t *at)
+int64_t dv_layout_offset(const dv_layout *l, const int64_t *at)
 {
     int64_t rest[DV_MAX_DIMS], place = 0, weight = 1;
     for (int32_t i = 0; i < l->n_dims; i++)

@@ -56,7 +56,7 @@ int dv_layout_make(dv_layout *out, const dv_target *t, dv_dtype dtype,
 
 // Returns the offset, in device elements, of the element at host coordinates
 // `at`.
-int64_t dv_layout_place(const dv_layout *l, const int64_t *at);
+int64_t dv_layout_offset(const dv_layout *l, const int64_t *at);
 
 // One term of a device coordinate: ((v * step) mod mod) div div, where v counts
 // from 0; mod 0 means no modulus. var -1 is the constant `step`. var -2 is a

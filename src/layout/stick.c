@@ -22,7 +22,7 @@ typedef struct maker {
     const dv_target *t;
     const dv_op *op;
     dv_arena *arena;
-    dv_ways *out;
+    dv_stick_choices *out;
     int cap;
     // Bit mask of operands for which any stick dim is acceptable.
     uint32_t skip[DV_MAX_READS / 32 + 1];
@@ -57,7 +57,7 @@ static int skips(const maker *m, int k)
 
 // Appends a combination of stick dims (a way) in which every operand accepts
 // any dim.
-static int8_t *new_way(maker *m)
+static int8_t *new_choice(maker *m)
 {
     size_t row = (size_t)m->out->n_operands;
     if (m->out->n == m->cap) {
@@ -76,9 +76,9 @@ static int8_t *new_way(maker *m)
 
 // Adds the way with the sticks of all operands along one variable; if var is
 // -1, with all operands sparse.
-static int add_along(maker *m, int var)
+static int add_choice_along(maker *m, int var)
 {
-    int8_t *want = new_way(m);
+    int8_t *want = new_choice(m);
     if (!want)
         return 0;
     for (int k = 0; k < m->out->n_operands; k++) {
@@ -102,7 +102,7 @@ static int add_product(maker *m, int a, int b, int k, int n)
     int of_c = dim_of(m, m->op->n_reads, n);
     if (of_a < 0 || of_b < 0 || of_c < 0)
         return 1;
-    int8_t *want = new_way(m);
+    int8_t *want = new_choice(m);
     if (!want)
         return 0;
     want[a] = (int8_t)of_a;
@@ -147,7 +147,7 @@ static int add_moves(maker *m)
     for (int d = t->n_dims - 1; d >= -1; d--) {
         if (d >= 0 && t->shape[d] == 1)
             continue;
-        int8_t *want = new_way(m);
+        int8_t *want = new_choice(m);
         if (!want)
             return 0;
         if (!skips(m, m->op->n_reads))
@@ -166,15 +166,15 @@ static void find_skips(maker *m)
     }
 }
 
-int dv_stick_ways(dv_ways *out, const dv_target *t, const dv_program *p,
-                  const dv_op *op, dv_arena *arena)
+int dv_stick_list_choices(dv_stick_choices *out, const dv_target *t,
+                          const dv_program *p, const dv_op *op, dv_arena *arena)
 {
     maker m = {.p = p, .t = t, .op = op, .arena = arena, .out = out};
-    *out = (dv_ways){.n_operands = op->n_reads + 1};
+    *out = (dv_stick_choices){.n_operands = op->n_reads + 1};
     dv_kind kind = dv_op_kind(op);
     find_skips(&m);
     if (kind == DV_KIND_EXTERN)
-        return new_way(&m) != NULL;
+        return new_choice(&m) != NULL;
     if (kind == DV_KIND_MOVE)
         return add_moves(&m);
     if (kind == DV_KIND_CONTRACTION) {
@@ -187,9 +187,9 @@ int dv_stick_ways(dv_ways *out, const dv_target *t, const dv_program *p,
     for (int d = op->write.n_dims - 1; d >= DV_STICK_NONE; d--)
         for (int v = op->n_vars - 1; v >= 0; v--)
             if (dim_of(&m, op->n_reads, v) == d && is_long(op, v) &&
-                !add_along(&m, v))
+                !add_choice_along(&m, v))
                 return 0;
-    return add_along(&m, -1);
+    return add_choice_along(&m, -1);
 }
 
 int dv_stick_layout(dv_layout *out, const dv_target *t, const dv_tensor *x,

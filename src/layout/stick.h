@@ -26,15 +26,16 @@ enum {
 
 // want[w * n_operands + k] is the stick dim that way w requires of operand k
 // (the reads in order, then the write): a host dim, or one of the above.
-typedef struct dv_ways {
+typedef struct dv_stick_choices {
     int n, n_operands;
     int8_t *want;
-} dv_ways;
+} dv_stick_choices;
 
 // Lists the ways of an op: the combinations of stick dims of its operands with
 // which it can run. Returns 0 if out of memory.
-int dv_stick_ways(dv_ways *out, const dv_target *t, const dv_program *p,
-                  const dv_op *op, dv_arena *arena);
+int dv_stick_list_choices(dv_stick_choices *out, const dv_target *t,
+                          const dv_program *p, const dv_op *op,
+                          dv_arena *arena);
 
 // Makes the layout of a tensor with its sticks along dim `stick`, or sparse if
 // it is DV_STICK_NONE; DV_STICK_ANY means the innermost dim. Returns 0 on

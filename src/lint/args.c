@@ -24,7 +24,7 @@ int lint_arg(const lint *l, int32_t core, const char *name, int64_t *out)
     return 0;
 }
 
-int lint_work_of_args(lint *l, int32_t core, lint_span spans[2], lint_box *box)
+int lint_args_to_work(lint *l, int32_t core, lint_span spans[2], lint_box *box)
 {
     int64_t start, count, v[4];
     if (!lint_arg(l, core, "start_id", &start) ||
@@ -71,13 +71,13 @@ static void check_constants(lint *l, int32_t i)
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         if (known[k].want >= 0 && lint_arg(l, i, known[k].name, &v) &&
             v != known[k].want)
-            lint_say(
+            lint_report(
                 l, "arguments", "%s has %s %" PRId64 ", the plan has %" PRId64,
                 lint_core_name(l, i, who), known[k].name, v, known[k].want);
     if (l->args_limit > 0 && l->cores[i].n_args > l->args_limit)
-        lint_say(l, "arguments", "%s has %d arguments, a core takes %" PRId64,
-                 lint_core_name(l, i, who), (int)l->cores[i].n_args,
-                 l->args_limit);
+        lint_report(
+            l, "arguments", "%s has %d arguments, a core takes %" PRId64,
+            lint_core_name(l, i, who), (int)l->cores[i].n_args, l->args_limit);
 }
 
 // Checks that the core has as many arguments as there are names, because the
@@ -86,9 +86,9 @@ static void check_number(lint *l, int32_t i)
 {
     char who[48];
     if (l->cores[i].n_args != l->n_names)
-        lint_say(l, "arguments", "%s has %d arguments for %d names",
-                 lint_core_name(l, i, who), (int)l->cores[i].n_args,
-                 (int)l->n_names);
+        lint_report(l, "arguments", "%s has %d arguments for %d names",
+                    lint_core_name(l, i, who), (int)l->cores[i].n_args,
+                    (int)l->n_names);
 }
 
 static void check_shard_args(lint *l, int32_t i)
@@ -101,14 +101,15 @@ static void check_shard_args(lint *l, int32_t i)
         return;
     const lint_core *c = &l->cores[i];
     if (count && c->sy < 0 && c->x >= 0 && (c->x != sx || c->y != sy))
-        lint_say(l, "arguments",
-                 "%s has shard row %" PRId64 ", column %" PRId64
-                 ", which is on core %" PRId64 ",%" PRId64,
-                 lint_core_name(l, i, who), sy, sx, sx, sy);
+        lint_report(l, "arguments",
+                    "%s has shard row %" PRId64 ", column %" PRId64
+                    ", which is on core %" PRId64 ",%" PRId64,
+                    lint_core_name(l, i, who), sy, sx, sx, sy);
     if (count && (count != sm * sn || start != 0))
-        lint_say(l, "arguments",
-                 "%s has tiles %" PRId64 "..%" PRId64 " of a shard of %" PRId64,
-                 lint_core_name(l, i, who), start, start + count, sm * sn);
+        lint_report(l, "arguments",
+                    "%s has tiles %" PRId64 "..%" PRId64
+                    " of a shard of %" PRId64,
+                    lint_core_name(l, i, who), start, start + count, sm * sn);
 }
 
 static void check_rect_args(lint *l, int32_t i)
@@ -123,11 +124,11 @@ static void check_rect_args(lint *l, int32_t i)
     if (!dv_mul_i64(&tiles, tiles, l->batch))
         tiles = -1; // overflow: report whatever count is stated
     if (count != tiles || start != m0 * l->nt + n0)
-        lint_say(l, "arguments",
-                 "%s has %" PRId64 " tiles from %" PRId64
-                 " on, its rectangle has %" PRId64 " from %" PRId64,
-                 lint_core_name(l, i, who), count, start, tiles,
-                 m0 * l->nt + n0);
+        lint_report(l, "arguments",
+                    "%s has %" PRId64 " tiles from %" PRId64
+                    " on, its rectangle has %" PRId64 " from %" PRId64,
+                    lint_core_name(l, i, who), count, start, tiles,
+                    m0 * l->nt + n0);
 }
 
 // Checks which core multicasts panels: of the cores with the same tile rows,
@@ -146,10 +147,10 @@ static void check_roles(lint *l, int32_t i)
                        box[0] == 0 && box[1] < l->mt};
     for (int k = 0; k < 2; k++)
         if (sends[k] != want[k])
-            lint_say(l, "arguments",
-                     "%s has sends_%c %" PRId64 ", its rectangle asks for "
-                     "%" PRId64,
-                     lint_core_name(l, i, who), 'a' + k, sends[k], want[k]);
+            lint_report(l, "arguments",
+                        "%s has sends_%c %" PRId64 ", its rectangle asks for "
+                        "%" PRId64,
+                        lint_core_name(l, i, who), 'a' + k, sends[k], want[k]);
 }
 
 static void check_stream_args(lint *l, int32_t i)
@@ -162,10 +163,10 @@ static void check_stream_args(lint *l, int32_t i)
     int none = count == 0 && k0 == 0 && k1 == 0;
     if (!none && (count < 1 || k0 < 0 || k0 >= l->kt || k1 < 1 || k1 > l->kt ||
                   (count == 1 && k0 >= k1)))
-        lint_say(l, "arguments",
-                 "%s streams %" PRId64 " tiles from step %" PRId64
-                 " to step %" PRId64 " of %" PRId64,
-                 lint_core_name(l, i, who), count, k0, k1, l->kt);
+        lint_report(l, "arguments",
+                    "%s streams %" PRId64 " tiles from step %" PRId64
+                    " to step %" PRId64 " of %" PRId64,
+                    lint_core_name(l, i, who), count, k0, k1, l->kt);
 }
 
 // Sorts the spans, drops empty ones and merges adjacent ones. Returns the
@@ -275,7 +276,7 @@ static void check_args(lint *l)
         char who[48];
         own_work own = next_work(l, i, &span_at, &box_at);
         check_number(l, i);
-        int n = lint_work_of_args(l, i, s, &b);
+        int n = lint_args_to_work(l, i, s, &b);
         if (n == -2)
             continue;
         known++;
@@ -290,9 +291,9 @@ static void check_args(lint *l)
         if (n == -1)
             boxes[n_boxes++] = b;
         if (l->cores[i].listed && !same_work(l, &own, s, n, &b))
-            lint_say(l, "arguments",
-                     "the arguments of %s are not the work listed for it",
-                     lint_core_name(l, i, who));
+            lint_report(l, "arguments",
+                        "the arguments of %s are not the work listed for it",
+                        lint_core_name(l, i, who));
     }
     if (known < l->n || !l->n_names)
         return;
@@ -363,13 +364,13 @@ static int32_t list_parts(lint *l, lint_span *list)
         if (!read_part(l, i, &a))
             return 0;
         if ((!a.count || a.k0 == 0) && (a.x != -1 || a.y != -1))
-            lint_say(l, "arguments",
-                     "%s gives a part to core %" PRId64 ",%" PRId64
-                     " and has none to give",
-                     lint_core_name(l, i, who), a.x, a.y);
+            lint_report(l, "arguments",
+                        "%s gives a part to core %" PRId64 ",%" PRId64
+                        " and has none to give",
+                        lint_core_name(l, i, who), a.x, a.y);
         if (!a.count && a.peers)
-            lint_say(l, "arguments", "%s waits for parts of no tile",
-                     lint_core_name(l, i, who));
+            lint_report(l, "arguments", "%s waits for parts of no tile",
+                        lint_core_name(l, i, who));
         int64_t begin = a.start * l->kt + a.k0;
         if (a.count)
             list[n++] = (lint_span){begin, begin, i};
@@ -393,35 +394,36 @@ static void check_peers(lint *l)
         if (!read_part(l, i, &a))
             return;
         if (a.k0 > 0 && (a.start != tile || a.x != owner_x || a.y != owner_y))
-            lint_say(l, "arguments",
-                     "%s gives its part of tile %" PRId64 " to core %" PRId64
-                     ",%" PRId64 ", which does not collect it",
-                     lint_core_name(l, i, who), a.start, a.x, a.y);
+            lint_report(l, "arguments",
+                        "%s gives its part of tile %" PRId64 " to core %" PRId64
+                        ",%" PRId64 ", which does not collect it",
+                        lint_core_name(l, i, who), a.start, a.x, a.y);
         left -= a.k0 > 0;
         int64_t last = a.start + a.count - 1;
         if (a.k1 < l->kt && (last != tile || a.k0 == 0)) {
             if (left != 0)
-                lint_say(l, "arguments",
-                         "core %" PRId64 ",%" PRId64 " waits for %" PRId64
-                         " parts too %s",
-                         owner_x, owner_y, left > 0 ? left : -left,
-                         left > 0 ? "many" : "few");
+                lint_report(l, "arguments",
+                            "core %" PRId64 ",%" PRId64 " waits for %" PRId64
+                            " parts too %s",
+                            owner_x, owner_y, left > 0 ? left : -left,
+                            left > 0 ? "many" : "few");
             tile = last;
             owner_x = l->cores[i].x;
             owner_y = l->cores[i].y;
             left = a.peers;
         } else if (a.peers) {
-            lint_say(l, "arguments",
-                     "%s waits for %" PRId64 " parts of tiles that are whole "
-                     "or not its own",
-                     lint_core_name(l, i, who), a.peers);
+            lint_report(l, "arguments",
+                        "%s waits for %" PRId64
+                        " parts of tiles that are whole "
+                        "or not its own",
+                        lint_core_name(l, i, who), a.peers);
         }
     }
     if (left)
-        lint_say(l, "arguments",
-                 "core %" PRId64 ",%" PRId64 " waits for %" PRId64
-                 " parts that nobody has",
-                 owner_x, owner_y, left);
+        lint_report(l, "arguments",
+                    "core %" PRId64 ",%" PRId64 " waits for %" PRId64
+                    " parts that nobody has",
+                    owner_x, owner_y, left);
 }
 
 // Checks that cores in one row of the grid have the same tile rows, and those
@@ -446,15 +448,16 @@ static void check_lines(lint *l)
         for (int32_t i = 1; i < n; i++)
             if (list[i].begin == list[i - 1].begin &&
                 list[i].end != list[i - 1].end)
-                lint_say(l, "arguments",
-                         "%s and %s are in one %s and have other %s of tiles",
-                         lint_core_name(l, list[i - 1].core, a),
-                         lint_core_name(l, list[i].core, b),
-                         k ? "column" : "row", k ? "columns" : "rows");
+                lint_report(
+                    l, "arguments",
+                    "%s and %s are in one %s and have other %s of tiles",
+                    lint_core_name(l, list[i - 1].core, a),
+                    lint_core_name(l, list[i].core, b), k ? "column" : "row",
+                    k ? "columns" : "rows");
     }
 }
 
-void lint_judge_args(lint *l)
+void lint_check_args(lint *l)
 {
     check_args(l);
     check_peers(l);

@@ -32,10 +32,10 @@ static int off_grid(const lint *l, const lint_rect *a)
 
 static void say_off_grid(lint *l, const lint_rect *a, const char *name)
 {
-    lint_say(l, "off-grid",
-             "%s (%" PRId64 ",%" PRId64 ")-(%" PRId64 ",%" PRId64
-             ") on a grid of %" PRId64 "x%" PRId64 " cores",
-             name, a->x0, a->y0, a->x1, a->y1, l->cols, l->rows);
+    lint_report(l, "off-grid",
+                "%s (%" PRId64 ",%" PRId64 ")-(%" PRId64 ",%" PRId64
+                ") on a grid of %" PRId64 "x%" PRId64 " cores",
+                name, a->x0, a->y0, a->x1, a->y1, l->cols, l->rows);
 }
 
 static void check_rects(lint *l, const lint_rects *r, const char *name)
@@ -46,17 +46,17 @@ static void check_rects(lint *l, const lint_rects *r, const char *name)
             say_off_grid(l, a, name);
         for (int32_t k = 0; k < i; k++)
             if (overlap(a, &r->at[k]))
-                lint_say(l, "ranges", "%s %d and %d overlap", name, (int)k,
-                         (int)i);
+                lint_report(l, "ranges", "%s %d and %d overlap", name, (int)k,
+                            (int)i);
         for (int32_t k = 0; k < l->holes.n; k++) {
             const lint_rect *h = &l->holes.at[k];
             if (overlap(a, h))
-                lint_say(l, "off-grid",
-                         "%s (%" PRId64 ",%" PRId64 ")-(%" PRId64 ",%" PRId64
-                         ") goes over the hole (%" PRId64 ",%" PRId64
-                         ")-(%" PRId64 ",%" PRId64 ")",
-                         name, a->x0, a->y0, a->x1, a->y1, h->x0, h->y0, h->x1,
-                         h->y1);
+                lint_report(l, "off-grid",
+                            "%s (%" PRId64 ",%" PRId64 ")-(%" PRId64 ",%" PRId64
+                            ") goes over the hole (%" PRId64 ",%" PRId64
+                            ")-(%" PRId64 ",%" PRId64 ")",
+                            name, a->x0, a->y0, a->x1, a->y1, h->x0, h->y0,
+                            h->x1, h->y1);
         }
     }
 }
@@ -89,13 +89,14 @@ static void check_ranges(lint *l, const lint_rects *r, const char *name,
         int in = is_in(r, &cores[i]);
         found += in;
         if (!in)
-            lint_say(l, "ranges",
-                     "core %" PRId64 ",%" PRId64 " has work and is in no %s",
-                     cores[i].x, cores[i].y, name);
+            lint_report(l, "ranges",
+                        "core %" PRId64 ",%" PRId64 " has work and is in no %s",
+                        cores[i].x, cores[i].y, name);
     }
     if (in_ranges > (double)found && l->n_names)
-        lint_say(l, "ranges", "%ss name %.0f cores, %" PRId64 " have arguments",
-                 name, in_ranges, found);
+        lint_report(l, "ranges",
+                    "%ss name %.0f cores, %" PRId64 " have arguments", name,
+                    in_ranges, found);
 }
 
 // Checks that every core is in exactly one of the two groups, and that the
@@ -108,15 +109,15 @@ static void check_members(lint *l)
         int two = is_in(&l->group[1], &l->cores[i]);
         found += one + two;
         if (one + two != 1)
-            lint_say(l, "ranges", "core %" PRId64 ",%" PRId64 " is in %s",
-                     l->cores[i].x, l->cores[i].y,
-                     one ? "both groups" : "no group");
+            lint_report(l, "ranges", "core %" PRId64 ",%" PRId64 " is in %s",
+                        l->cores[i].x, l->cores[i].y,
+                        one ? "both groups" : "no group");
     }
     double named = cores_in(&l->group[0]) + cores_in(&l->group[1]);
     if (named > (double)found)
-        lint_say(l, "ranges",
-                 "groups name %.0f cores, %" PRId64 " have arguments", named,
-                 found);
+        lint_report(l, "ranges",
+                    "groups name %.0f cores, %" PRId64 " have arguments", named,
+                    found);
 }
 
 // Checks that all cores of group g have the stated number of units.
@@ -129,16 +130,16 @@ static void check_units(lint *l, int g)
             continue;
         members++;
         if (lint_units(l, i, &n) && n != l->units[g])
-            lint_say(l, "ranges",
-                     "core %" PRId64 ",%" PRId64 " has %" PRId64
-                     " %s, its group has %" PRId64 " each",
-                     l->cores[i].x, l->cores[i].y, n, lint_unit_name(l),
-                     l->units[g]);
+            lint_report(l, "ranges",
+                        "core %" PRId64 ",%" PRId64 " has %" PRId64
+                        " %s, its group has %" PRId64 " each",
+                        l->cores[i].x, l->cores[i].y, n, lint_unit_name(l),
+                        l->units[g]);
     }
     if (!members && l->units[g])
-        lint_say(l, "ranges",
-                 "units_group_%d is %" PRId64 ", no core is in group_%d", g + 1,
-                 l->units[g], g + 1);
+        lint_report(l, "ranges",
+                    "units_group_%d is %" PRId64 ", no core is in group_%d",
+                    g + 1, l->units[g], g + 1);
 }
 
 static void check_groups(lint *l)
@@ -177,21 +178,21 @@ static void check_cores(lint *l)
         sorted[n++] = *c;
         if (c->x < 0 || c->y < 0 ||
             (l->cols >= 0 && (c->x >= l->cols || c->y >= l->rows)))
-            lint_say(l, "off-grid",
-                     "core %" PRId64 ",%" PRId64 " on a grid of %" PRId64
-                     "x%" PRId64,
-                     c->x, c->y, l->cols, l->rows);
+            lint_report(l, "off-grid",
+                        "core %" PRId64 ",%" PRId64 " on a grid of %" PRId64
+                        "x%" PRId64,
+                        c->x, c->y, l->cols, l->rows);
         if (is_in(&l->holes, c))
-            lint_say(l, "off-grid",
-                     "core %" PRId64 ",%" PRId64 " is one of the holes", c->x,
-                     c->y);
+            lint_report(l, "off-grid",
+                        "core %" PRId64 ",%" PRId64 " is one of the holes",
+                        c->x, c->y);
     }
     qsort(sorted, (size_t)n, sizeof *sorted, by_xy);
     for (int32_t i = 1; i < n; i++)
         if (!by_xy(&sorted[i - 1], &sorted[i]))
-            lint_say(l, "duplicate",
-                     "core %" PRId64 ",%" PRId64 " has two rows", sorted[i].x,
-                     sorted[i].y);
+            lint_report(l, "duplicate",
+                        "core %" PRId64 ",%" PRId64 " has two rows",
+                        sorted[i].x, sorted[i].y);
     check_rects(l, &l->ranges, "range");
     check_rects(l, &l->all, "range of all_cores");
     if (l->has_ranges && n)
@@ -199,11 +200,11 @@ static void check_cores(lint *l)
     if (l->has_all && n)
         check_ranges(l, &l->all, "range of all_cores", sorted, n);
     if (l->n_cores >= 0 && l->n_cores != l->n)
-        lint_say(l, "ranges", "%" PRId64 " cores are stated, %d have rows",
-                 l->n_cores, (int)l->n);
+        lint_report(l, "ranges", "%" PRId64 " cores are stated, %d have rows",
+                    l->n_cores, (int)l->n);
 }
 
-void lint_judge_cores(lint *l)
+void lint_check_cores(lint *l)
 {
     check_holes(l);
     check_cores(l);

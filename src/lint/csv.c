@@ -57,8 +57,9 @@ dv_status lint_read_csv(lint *l, const dv_source *src)
             char *end;
             int64_t n = strtoll(w, &end, 10);
             if (*end || i >= columns || n > LINT_MOST || n < -LINT_MOST) {
-                lint_say(l, "format", "row %d: '%.40s' is not expected there",
-                         (int)line, w);
+                lint_report(l, "format",
+                            "row %d: '%.40s' is not expected there", (int)line,
+                            w);
                 continue;
             }
             int64_t *const at_k[] = {&c->x, &c->y, &c->sy, &c->sx, &l->batch};

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void lint_say(lint *l, const char *kind, const char *fmt, ...)
+void lint_report(lint *l, const char *kind, const char *fmt, ...)
 {
     char text[300];
     va_list ap;
@@ -82,13 +82,13 @@ static void say_steps(lint *l, const char *kind, int64_t begin, int64_t end,
                       const char *what)
 {
     if (begin % l->kt == 0 && end % l->kt == 0)
-        lint_say(l, kind, "tiles %" PRId64 "..%" PRId64 " %s", begin / l->kt,
-                 end / l->kt, what);
+        lint_report(l, kind, "tiles %" PRId64 "..%" PRId64 " %s", begin / l->kt,
+                    end / l->kt, what);
     else
-        lint_say(l, kind,
-                 "steps %" PRId64 "..%" PRId64 " (tile %" PRId64
-                 ", from step %" PRId64 ") %s",
-                 begin, end, begin / l->kt, begin % l->kt, what);
+        lint_report(l, kind,
+                    "steps %" PRId64 "..%" PRId64 " (tile %" PRId64
+                    ", from step %" PRId64 ") %s",
+                    begin, end, begin / l->kt, begin % l->kt, what);
 }
 
 int lint_by_begin(const void *a, const void *b)
@@ -142,26 +142,29 @@ static void mark_boxes(lint *l, int64_t rows, int32_t *owner)
         for (int64_t m = x->m0; m < x->m1; m++)
             for (int64_t n = x->n0; n < x->n1; n++) {
                 if (m < 0 || n < 0 || m >= rows || n >= l->nt) {
-                    lint_say(l, "outside",
-                             "tile (%" PRId64 ",%" PRId64 ") of %s is not "
-                             "among %" PRId64 "x%" PRId64,
-                             m, n, lint_core_name(l, x->core, a), rows, l->nt);
+                    lint_report(l, "outside",
+                                "tile (%" PRId64 ",%" PRId64 ") of %s is not "
+                                "among %" PRId64 "x%" PRId64,
+                                m, n, lint_core_name(l, x->core, a), rows,
+                                l->nt);
                     m = x->m1; // report each box only once
                     break;
                 }
                 int32_t *o = &owner[m * l->nt + n];
                 if (*o)
-                    lint_say(l, "duplicate",
-                             "tile (%" PRId64 ",%" PRId64 ") is on %s and %s",
-                             m, n, lint_core_name(l, *o - 1, a),
-                             lint_core_name(l, x->core, b));
+                    lint_report(l, "duplicate",
+                                "tile (%" PRId64 ",%" PRId64
+                                ") is on %s and %s",
+                                m, n, lint_core_name(l, *o - 1, a),
+                                lint_core_name(l, x->core, b));
                 *o = x->core + 1;
             }
     }
     for (int64_t t = 0; t < rows * l->nt; t++)
         if (!owner[t])
-            lint_say(l, "lost", "tile (%" PRId64 ",%" PRId64 ") is on no core",
-                     t / l->nt, t % l->nt);
+            lint_report(l, "lost",
+                        "tile (%" PRId64 ",%" PRId64 ") is on no core",
+                        t / l->nt, t % l->nt);
 }
 
 // Checks coverage of a large tile grid by area: the boxes must be disjoint and
@@ -173,23 +176,24 @@ static void add_boxes(lint *l, int64_t rows)
     for (int32_t i = 0; i < l->n_boxes; i++) {
         const lint_box *x = &l->boxes[i];
         if (x->m0 < 0 || x->n0 < 0 || x->m1 > rows || x->n1 > l->nt)
-            lint_say(l, "outside",
-                     "%s has rows %" PRId64 "..%" PRId64 ", columns %" PRId64
-                     "..%" PRId64,
-                     lint_core_name(l, x->core, a), x->m0, x->m1, x->n0, x->n1);
+            lint_report(l, "outside",
+                        "%s has rows %" PRId64 "..%" PRId64 ", columns %" PRId64
+                        "..%" PRId64,
+                        lint_core_name(l, x->core, a), x->m0, x->m1, x->n0,
+                        x->n1);
         area += (double)(x->m1 - x->m0) * (double)(x->n1 - x->n0);
         for (int32_t k = 0; k < i; k++) {
             const lint_box *y = &l->boxes[k];
             if (dv_max_i64(x->m0, y->m0) < dv_min_i64(x->m1, y->m1) &&
                 dv_max_i64(x->n0, y->n0) < dv_min_i64(x->n1, y->n1))
-                lint_say(l, "duplicate", "%s and %s have tiles in common",
-                         lint_core_name(l, y->core, a),
-                         lint_core_name(l, x->core, b));
+                lint_report(l, "duplicate", "%s and %s have tiles in common",
+                            lint_core_name(l, y->core, a),
+                            lint_core_name(l, x->core, b));
         }
     }
     if (area != (double)(rows * l->nt))
-        lint_say(l, "lost", "cores have %.0f tiles of %" PRId64, area,
-                 rows * l->nt);
+        lint_report(l, "lost", "cores have %.0f tiles of %" PRId64, area,
+                    rows * l->nt);
 }
 
 static void check_boxes(lint *l)
@@ -236,10 +240,10 @@ static void check_indices(lint *l)
         qsort(list, (size_t)n, sizeof *list, lint_by_begin);
     for (int32_t i = 1; i < n; i++)
         if (list[i].begin == list[i - 1].begin)
-            lint_say(l, "memory",
-                     "buffers %.40s and %.40s both have index %" PRId64,
-                     l->buffers[list[i - 1].core].name,
-                     l->buffers[list[i].core].name, list[i].begin);
+            lint_report(l, "memory",
+                        "buffers %.40s and %.40s both have index %" PRId64,
+                        l->buffers[list[i - 1].core].name,
+                        l->buffers[list[i].core].name, list[i].begin);
 }
 
 static void check_memory(lint *l, int64_t tiles)
@@ -250,33 +254,35 @@ static void check_memory(lint *l, int64_t tiles)
         const lint_buffer *b = &l->buffers[i];
         int64_t need = 0, least = tiles ? least_tiles(l, b->name) : 0;
         if (!dv_mul_i64(&need, b->tiles, b->page_bytes) || need != b->bytes)
-            lint_say(l, "memory",
-                     "buffer %s has %" PRId64 " bytes for %" PRId64
-                     " tiles of %" PRId64,
-                     b->name, b->bytes, b->tiles, b->page_bytes);
+            lint_report(l, "memory",
+                        "buffer %s has %" PRId64 " bytes for %" PRId64
+                        " tiles of %" PRId64,
+                        b->name, b->bytes, b->tiles, b->page_bytes);
         // Partial sums are f32, whatever the element type is.
         int64_t page = strcmp(b->name, "partial") ? l->elem_bytes : 4;
         if (!dv_mul_i64(&page, page, l->tile_elems))
             page = INT64_MAX;
         if (b->page_bytes < page)
-            lint_say(l, "memory",
-                     "a page of buffer %s has %" PRId64
-                     " bytes, a tile has %" PRId64,
-                     b->name, b->page_bytes, page);
+            lint_report(l, "memory",
+                        "a page of buffer %s has %" PRId64
+                        " bytes, a tile has %" PRId64,
+                        b->name, b->page_bytes, page);
         if (b->tiles < least)
-            lint_say(l, "memory",
-                     "buffer %s has %" PRId64 " tiles, %" PRId64 " must fit it",
-                     b->name, b->tiles, least);
+            lint_report(l, "memory",
+                        "buffer %s has %" PRId64 " tiles, %" PRId64
+                        " must fit it",
+                        b->name, b->tiles, least);
         sum += b->bytes;
     }
     if (l->core_bytes >= 0 && l->n_buffers && sum != l->core_bytes)
-        lint_say(l, "memory",
-                 "buffers add up to %" PRId64 " bytes, %" PRId64 " are stated",
-                 sum, l->core_bytes);
+        lint_report(l, "memory",
+                    "buffers add up to %" PRId64 " bytes, %" PRId64
+                    " are stated",
+                    sum, l->core_bytes);
     if (l->memory_limit >= 0 && sum > l->memory_limit)
-        lint_say(l, "memory",
-                 "buffers of %" PRId64 " bytes, a core has %" PRId64, sum,
-                 l->memory_limit);
+        lint_report(l, "memory",
+                    "buffers of %" PRId64 " bytes, a core has %" PRId64, sum,
+                    l->memory_limit);
 }
 
 // Checks that the target has the cores that the file assumes. The target's
@@ -287,39 +293,40 @@ static void check_target(lint *l)
         return;
     dv_core_grid g = dv_target_grid(l->target);
     if (l->cols > g.cols || l->rows > g.rows)
-        lint_say(l, "off-grid",
-                 "a grid of %" PRId64 "x%" PRId64 " cores, %s has %" PRId64
-                 "x%" PRId64,
-                 l->cols, l->rows, l->target->name, g.cols, g.rows);
+        lint_report(l, "off-grid",
+                    "a grid of %" PRId64 "x%" PRId64 " cores, %s has %" PRId64
+                    "x%" PRId64,
+                    l->cols, l->rows, l->target->name, g.cols, g.rows);
     if (l->cols < 0) {
         l->cols = g.cols;
         l->rows = g.rows;
     }
 }
 
-void lint_judge(lint *l)
+void lint_check_all(lint *l)
 {
     int64_t tiles;
     check_target(l);
     l->batch = dv_max_i64(l->batch, 0);
     if (l->mt < 0 || l->nt < 0) {
-        lint_say(l, "format", "the file does not say how many tiles there are");
+        lint_report(l, "format",
+                    "the file does not say how many tiles there are");
         return;
     }
     if (!dv_mul_i64(&tiles, l->mt, l->nt) ||
         !dv_mul_i64(&tiles, tiles, dv_max_i64(l->batch, 1)) ||
         !dv_mul_i64(&tiles, tiles, 4 * l->kt) || tiles > (int64_t)1 << 60) {
-        lint_say(l, "format", "%" PRId64 "x%" PRId64 " tiles are too many",
-                 l->mt, l->nt);
+        lint_report(l, "format", "%" PRId64 "x%" PRId64 " tiles are too many",
+                    l->mt, l->nt);
         return;
     }
     tiles = l->mt * l->nt * l->batch;
     if (l->n_tiles >= 0 && l->n_tiles != tiles)
-        lint_say(l, "format",
-                 "%" PRId64 " tiles are stated, there are %" PRId64, l->n_tiles,
-                 tiles);
-    lint_judge_args(l);
-    lint_judge_cores(l);
+        lint_report(l, "format",
+                    "%" PRId64 " tiles are stated, there are %" PRId64,
+                    l->n_tiles, tiles);
+    lint_check_args(l);
+    lint_check_cores(l);
     if (l->n_boxes || (l->local_shard && !l->n_spans))
         check_boxes(l);
     else
@@ -342,7 +349,7 @@ static dv_status lint_plan(lint *l, const dv_source *src)
     dv_status st =
         dv_plan_parse(&plan, src->text, src->len, src->name, NULL, &o, l->diag);
     if (st == DV_OK && dv_plan_check(plan, own) != DV_OK)
-        lint_say(l, "check", "%s", dv_diag_text(own));
+        lint_report(l, "check", "%s", dv_diag_text(own));
     dv_plan_destroy(plan);
     dv_diag_destroy(own);
     return st;
@@ -375,7 +382,7 @@ dv_status dv_lint(const dv_target *target, const char *text, size_t len,
     l.n_given = l.holes.n;
     dv_status st = is_plan(&src) ? lint_plan(&l, &src) : lint_read(&l, &src);
     if (st == DV_OK && !is_plan(&src) && !l.n_parts)
-        lint_judge(&l);
+        lint_check_all(&l);
     if (l.n_defects > LINT_MAX_LINES)
         dv_put(&l.report, "and %" PRId64 " more\n",
                l.n_defects - LINT_MAX_LINES);

@@ -107,12 +107,12 @@ typedef struct lint {
     .core_bytes = -1, .memory_limit = -1, .args_limit = -1, .chunk = -1
 
 // Reports one defect: its kind and a line of text.
-void lint_say(lint *l, const char *kind, const char *fmt, ...)
+void lint_report(lint *l, const char *kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 // Computes the work that a core's arguments describe: up to two spans (the
 // result is their number) or a box (the result is -1). Returns -2 if the
 // argument names are unknown.
-int lint_work_of_args(lint *l, int32_t core, lint_span spans[2], lint_box *box);
+int lint_args_to_work(lint *l, int32_t core, lint_span spans[2], lint_box *box);
 // Read a JSON or CSV file into an empty lint (read.c, csv.c).
 dv_status lint_read(lint *l, const dv_source *src);
 dv_status lint_read_csv(lint *l, const dv_source *src);
@@ -131,11 +131,11 @@ int lint_same_spans(lint *l, const lint_span *a, int32_t n_a,
                     const lint_span *b, int32_t n_b);
 // Checks the arguments (args.c). All later checks use the work that the
 // arguments describe.
-void lint_judge_args(lint *l);
+void lint_check_args(lint *l);
 // Checks cores, ranges, groups and holes (cores.c).
-void lint_judge_cores(lint *l);
+void lint_check_cores(lint *l);
 // Runs all checks (lint.c).
-void lint_judge(lint *l);
+void lint_check_all(lint *l);
 
 const char *lint_core_name(const lint *l, int32_t i, char buf[48]);
 // Compares spans by begin, then end, for qsort.

@@ -48,7 +48,7 @@ static int numbers(lint *l, const dv_jval *v, const char *key, int n,
     for (int i = 0; good && i < n; i++)
         good = number(&v->items[i], &out[i]);
     if (!good)
-        lint_say(l, "format", "%s is not %d whole numbers", key, n);
+        lint_report(l, "format", "%s is not %d whole numbers", key, n);
     return good;
 }
 
@@ -113,7 +113,7 @@ static int read_rects(lint *l, const dv_jval *v, const char *key,
     if (!v)
         return 0;
     if (v->kind != DV_JARRAY)
-        lint_say(l, "format", "%s is no list of rectangles", v->key);
+        lint_report(l, "format", "%s is no list of rectangles", v->key);
     for (int32_t i = 0; v->kind == DV_JARRAY && i < v->n; i++) {
         const dv_jval *r = &v->items[i];
         int64_t a[4], e[2];
@@ -135,10 +135,10 @@ static void read_args(lint *l, lint_core *c, const dv_jval *v)
 {
     for (int32_t i = 0; v && v->kind == DV_JARRAY && i < v->n; i++) {
         if (i == LINT_MAX_NAMES || !number(&v->items[i], &c->args[i])) {
-            lint_say(l, "format",
-                     "argument %d of core %" PRId64 ",%" PRId64
-                     " is no whole number",
-                     (int)i, c->x, c->y);
+            lint_report(l, "format",
+                        "argument %d of core %" PRId64 ",%" PRId64
+                        " is no whole number",
+                        (int)i, c->x, c->y);
             return;
         }
         c->n_args = i + 1;
@@ -152,9 +152,9 @@ static void add_work(lint *l, int64_t first, int64_t count, int64_t k0,
 {
     int64_t kt = l->kt;
     if (k0 < 0 || k1 > kt || k0 >= k1 || count < 0) {
-        lint_say(l, "format",
-                 "a segment with steps %" PRId64 "..%" PRId64 " of %" PRId64,
-                 k0, k1, kt);
+        lint_report(l, "format",
+                    "a segment with steps %" PRId64 "..%" PRId64 " of %" PRId64,
+                    k0, k1, kt);
         return;
     }
     if (k0 == 0 && k1 == kt)
@@ -173,8 +173,8 @@ static int read_list(lint *l, const dv_jval *v, int n, const char *what,
     if (!v)
         return 0;
     if (v->kind != DV_JARRAY)
-        lint_say(l, "format", "%s of %s is no list", v->key,
-                 lint_core_name(l, core, who));
+        lint_report(l, "format", "%s of %s is no list", v->key,
+                    lint_core_name(l, core, who));
     for (int32_t i = 0; v->kind == DV_JARRAY && i < v->n; i++) {
         if (!numbers(l, &v->items[i], what, n, a))
             continue;
@@ -203,9 +203,9 @@ static void read_work(lint *l, const dv_jval *row, int32_t core)
         return;
     if (!lint_same_spans(l, &l->spans[from], mid - from, &l->spans[mid],
                          l->n_spans - mid))
-        lint_say(l, "arguments",
-                 "work_tile_k0_k1 of %s is not the work of its segments",
-                 lint_core_name(l, core, who));
+        lint_report(l, "arguments",
+                    "work_tile_k0_k1 of %s is not the work of its segments",
+                    lint_core_name(l, core, who));
     l->n_spans = mid;
 }
 
@@ -242,7 +242,7 @@ static int64_t read_units(lint *l, const dv_jval *v)
 {
     int good = v && v->kind == DV_JINT && v->i >= 0;
     if (v && !good)
-        lint_say(l, "format", "%s is no count", v->key);
+        lint_report(l, "format", "%s is no count", v->key);
     return good ? v->i : -1;
 }
 
@@ -309,9 +309,9 @@ static void read_tiles(lint *l, const dv_jval *list, const lint_core *c,
     for (int32_t i = 0; i < list->n; i++) {
         int64_t m, n;
         if (!read_tile(&list->items[i], &m, &n)) {
-            lint_say(l, "format",
-                     "a tile that is neither [row, column] nor "
-                     "{io, jo}");
+            lint_report(l, "format",
+                        "a tile that is neither [row, column] nor "
+                        "{io, jo}");
             continue;
         }
         if (local) {
@@ -343,11 +343,11 @@ static void read_partition(lint *l, const dv_jval *v, const dv_jval *work)
     // The schema of a whole plan requires a version; a file with only the
     // attributes of a function has none.
     if (dv_jget(v, "layouts") && !dv_jget(v, "schema_version"))
-        lint_say(l, "format", "schema_version is missing");
+        lint_report(l, "format", "schema_version is missing");
     for (int32_t i = 0; work->kind == DV_JOBJECT && i < work->n; i++) {
         int64_t x, y;
         if (!core_key(work->items[i].key, &x, &y)) {
-            lint_say(l, "format", "'%.40s' is no core", work->items[i].key);
+            lint_report(l, "format", "'%.40s' is no core", work->items[i].key);
             continue;
         }
         lint_core *c = lint_add_core(l, x, y);
@@ -406,8 +406,8 @@ static void read_assignments(lint *l, const dv_jval *grid, const dv_jval *cores)
         const dv_jval *n = dv_jget(a, "count");
         if (!number(dv_jget(a, "start_tile"), &start) ||
             !number(n ? n : dv_jget(a, "tile_count"), &count))
-            lint_say(l, "format", "assignment %d has no start_tile and count",
-                     (int)i);
+            lint_report(l, "format",
+                        "assignment %d has no start_tile and count", (int)i);
         else
             add_range(l, id, start, count);
     }
@@ -428,10 +428,10 @@ static int read_six(lint *l, const dv_jval *ranges)
         if (!c)
             return 0;
         if (a[0] != a[2] || a[1] != a[3])
-            lint_say(l, "format",
-                     "one start for cores %" PRId64 ",%" PRId64 " to %" PRId64
-                     ",%" PRId64,
-                     a[0], a[1], a[2], a[3]);
+            lint_report(l, "format",
+                        "one start for cores %" PRId64 ",%" PRId64
+                        " to %" PRId64 ",%" PRId64,
+                        a[0], a[1], a[2], a[3]);
         lint_add_span(l, a[4] * l->kt, (a[4] + a[5]) * l->kt, l->n - 1);
     }
     return 1;
@@ -483,7 +483,7 @@ static void read_object(lint *l, const dv_jval *v)
     else if (cores && grid)
         read_assignments(l, grid, cores);
     else
-        lint_say(l, "format", "nothing in it is known as a plan of tiles");
+        lint_report(l, "format", "nothing in it is known as a plan of tiles");
 }
 
 static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list);
@@ -534,19 +534,20 @@ static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
         if (numbers(l, dv_jget(&list->items[i], "box_mnk"), "box_mnk", 6, b))
             for (int32_t k = 0; k < i; k++)
                 if (overlap(b, &boxes[6 * k]))
-                    lint_say(&part, "duplicate",
-                             "devices %d and %d share tiles", (int)k, (int)i);
+                    lint_report(&part, "duplicate",
+                                "devices %d and %d share tiles", (int)k,
+                                (int)i);
         sum += (double)(b[1] - b[0]) * (double)(b[3] - b[2]) *
                (double)(b[5] - b[4]);
         read_object(&part, &list->items[i]);
         if (part.mt != b[1] - b[0] || part.nt != b[3] - b[2] ||
             part.kt != b[5] - b[4])
-            lint_say(&part, "lost",
-                     "device %d has %" PRId64 "x%" PRId64 "x%" PRId64
-                     " tiles, its box has %" PRId64 "x%" PRId64 "x%" PRId64,
-                     (int)i, part.mt, part.nt, part.kt, b[1] - b[0],
-                     b[3] - b[2], b[5] - b[4]);
-        lint_judge(&part);
+            lint_report(&part, "lost",
+                        "device %d has %" PRId64 "x%" PRId64 "x%" PRId64
+                        " tiles, its box has %" PRId64 "x%" PRId64 "x%" PRId64,
+                        (int)i, part.mt, part.nt, part.kt, b[1] - b[0],
+                        b[3] - b[2], b[5] - b[4]);
+        lint_check_all(&part);
         l->arena = part.arena; // the arena may have grown
         l->report = part.report;
         l->n_defects = part.n_defects;
@@ -554,7 +555,7 @@ static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
     }
     double need = (double)whole[0] * (double)whole[1] * (double)kt;
     if (sum != need)
-        lint_say(l, "lost", "devices have %.0f steps of %.0f", sum, need);
+        lint_report(l, "lost", "devices have %.0f steps of %.0f", sum, need);
     l->n_parts = list->n;
     return l->failed ? dv_nomem(l->diag) : DV_OK;
 }

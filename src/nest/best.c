@@ -61,7 +61,7 @@ static int next_k(const dv_nest *n)
 
 // Moves k dimensions into the kernel until they have more than half of `enough`
 // iterations. The first one moved becomes the innermost.
-static void mark_k(dv_nest *n, int64_t enough)
+static void move_k_inside(dv_nest *n, int64_t enough)
 {
     int count = 0, i;
     int64_t k = 1;
@@ -131,7 +131,7 @@ static void with_prims(dv_nest *a, const dv_nest *n, int m, int k_n,
         to_prim(a, m);
     if (k_n >= 0)
         to_prim(a, m >= 0 && m < k_n ? k_n - 1 : k_n);
-    mark_k(a, enough);
+    move_k_inside(a, enough);
 }
 
 // Returns the largest k for which a panel of B stays in L1. NEON's panels have
@@ -235,9 +235,9 @@ static void take_kernel(const search *s, int kernel, dv_nest *out)
 static int take_lines(const search *s, int kernel, int line, dv_nest *out)
 {
     take_kernel(s, kernel, out);
-    dv_nest_cut_k(out, k_wanted(out, s->caches));
+    dv_nest_tile_k(out, k_wanted(out, s->caches));
     int before = out->n_dims;
-    dv_nest_cut_lines(out, lines[line]);
+    dv_nest_tile_lines(out, lines[line]);
     return out->n_dims > before;
 }
 
@@ -245,8 +245,8 @@ static void take_choice(const search *s, const choice *c, dv_nest *out)
 {
     int64_t unit = s->caches->vector / 4;
     take_lines(s, c->kernel, c->line, out);
-    dv_nest_cut_prim(out, DV_NEST_M, c->m, unit);
-    dv_nest_cut_prim(out, DV_NEST_N, c->n, unit);
+    dv_nest_tile_prim(out, DV_NEST_M, c->m, unit);
+    dv_nest_tile_prim(out, DV_NEST_N, c->n, unit);
 }
 
 // Tiles the loops around a kernel of known size, with blocking candidate number
@@ -257,13 +257,13 @@ static void take_block(const search *s, int block, dv_nest *n)
     int64_t size = dv_dtype_get(n->dtype)->size_bytes;
     int64_t elems = s->caches->l2 / 2 / size;
     if (block < 4 && block & 1)
-        dv_nest_cut_block(n, DV_NEST_M, elems);
+        dv_nest_tile_block(n, DV_NEST_M, elems);
     if (block < 4 && block & 2)
-        dv_nest_cut_block(n, DV_NEST_N, elems);
+        dv_nest_tile_block(n, DV_NEST_N, elems);
     if (block == 7)
-        dv_nest_cut_runs(n, s->caches->l3 / 4 / size);
+        dv_nest_tile_runs(n, s->caches->l3 / 4 / size);
     else if (block >= 4)
-        dv_nest_cut_few(n, few[block - 4]);
+        dv_nest_tile_rows(n, few[block - 4]);
 }
 
 // Lists the sizes that the kernel's m or n can be cut to; 0 if a size is
@@ -283,7 +283,7 @@ static void list_sizes(search *s, const dv_nest *given, int kernel, int line)
 {
     int64_t of_m[DV_NEST_WIDTHS], of_n[DV_NEST_WIDTHS];
     dv_nest_count c;
-    dv_nest_sizes sizes;
+    dv_nest_size_bounds sizes;
     dv_nest_tiles t;
     int bad;
     if (!dv_nest_tiles_of(given, &t, &bad) ||
@@ -368,7 +368,7 @@ static void try_choice(search *s, choice *c, outcomes *out)
             continue;
         double most = most_of_interest(s);
         dv_nest_copy(&tried, a);
-        double cost = dv_nest_put_in_order(&tried, s->caches, most, &x);
+        double cost = dv_nest_order_loops(&tried, s->caches, most, &x);
         out->at[out->n++] =
             (outcome){cost < most ? cost : most, x.least, block, cost < most};
         double sure = cost > x.least ? cost : x.least;
@@ -467,7 +467,7 @@ dv_status dv_nest_tile(dv_nest *n, const dv_nest_options *options,
     dv_nest_caches caches = dv_nest_caches_of(options);
     search s;
     begin(&s, n, &caches, 0);
-    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL) && find_best(&s))
+    if (dv_nest_is_product(n) && !dv_nest_is_gemm(n, NULL) && find_best(&s))
         take_best(&s, n);
     return DV_OK;
 }
@@ -480,7 +480,7 @@ dv_status dv_nest_kernel(dv_nest *n, const dv_nest_options *options,
     dv_nest found;
     search s;
     begin(&s, n, &caches, 1);
-    if (!dv_nest_is_product(n) || dv_nest_is_plain(n, n) || !find_best(&s))
+    if (!dv_nest_is_product(n) || dv_nest_is_gemm(n, n) || !find_best(&s))
         return DV_OK;
     take_kernel(&s, s.best->kernel, &found);
     dv_nest_copy(n, &found);
@@ -489,7 +489,7 @@ dv_status dv_nest_kernel(dv_nest *n, const dv_nest_options *options,
 
 // Chooses kernel, tiles, order and packing with one search. Returns 0 if the
 // tiles must be searched for separately.
-static int lay_at_once(dv_nest *n, const dv_nest_caches *caches)
+static int schedule_at_once(dv_nest *n, const dv_nest_caches *caches)
 {
     dv_nest_ordered x;
     search s;
@@ -505,16 +505,16 @@ static int lay_at_once(dv_nest *n, const dv_nest_caches *caches)
     // The search found this cost already, so that orders above it can be
     // skipped.
     double most = s.top * (1 + 1e-12);
-    if (dv_nest_put_in_order(n, caches, most, &x) < most)
+    if (dv_nest_order_loops(n, caches, most, &x) < most)
         dv_nest_mark(n, &x.packs);
     return 1;
 }
 
-void dv_nest_lay(dv_nest *n, const dv_nest_options *options)
+void dv_nest_schedule(dv_nest *n, const dv_nest_options *options)
 {
     dv_nest_caches caches = dv_nest_caches_of(options);
-    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, n) &&
-        lay_at_once(n, &caches))
+    if (dv_nest_is_product(n) && !dv_nest_is_gemm(n, n) &&
+        schedule_at_once(n, &caches))
         return;
     dv_nest_kernel(n, options, NULL);
     dv_nest_tile(n, options, NULL);

@@ -33,5 +33,5 @@ double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
 // Does the same as the passes kernel, tile, order and pack in sequence. Each of
 // these passes but the last searches through the choices of the later ones;
 // here that search is done once.
-void dv_nest_lay(dv_nest *n, const dv_nest_options *options);
+void dv_nest_schedule(dv_nest *n, const dv_nest_options *options);
 #endif

@@ -12,7 +12,7 @@ static int is_too_long(const count *c, int o, int i)
 {
     return !c->uncut && i < c->dims.n_loops &&
            dv_nest_block_of(c, o) * c->turns[i] * DV_NEST_SLACK >
-               dv_nest_most_held(c, o);
+               dv_nest_max_buffer(c, o);
 }
 
 // Returns a lower bound of the cost per 4 bytes of packing operand o, in any
@@ -30,7 +30,7 @@ static double least_price(const count *c, int o)
             longest = n->dims[i].size;
     if (o == DV_OUT && longest && far > 0)
         return c->p->turned;
-    return dv_nest_turned_price(c, o, far, longest, 0);
+    return dv_nest_transpose_cost(c, o, far, longest, 0);
 }
 
 // Returns a lower bound of the cost of packing operand o: each of its elements
@@ -82,11 +82,11 @@ typedef double ends[2][2];
 // has none in the outermost loop, once per iteration of that loop. In that case
 // it is also packed again in every such iteration, unless one buffer holds all
 // of it.
-static void fill_ends(const count *c, int o, const costs *x, ends out)
+static void fill_bounds(const count *c, int o, const costs *x, ends out)
 {
     double calls = dv_nest_turns_up_to(c, c->dims.n_loops - 1);
     double once = c->all[o] / dv_nest_block_of(c, o);
-    int fits = c->all[o] * DV_NEST_SLACK <= dv_nest_most_held(c, o), loops = 0;
+    int fits = c->all[o] * DV_NEST_SLACK <= dv_nest_max_buffer(c, o), loops = 0;
     for (int type = 0; type < 4; type++)
         loops |= (c->types >> type & 1) && (steps[type] >> o & 1);
     // The operand is loaded once, in each iteration of the outermost loop, or
@@ -109,7 +109,7 @@ static void fill_ends(const count *c, int o, const costs *x, ends out)
     }
 }
 
-static double least_of_ends(const count *c, ends *each)
+static double min_of_bounds(const count *c, ends *each)
 {
     double least = DV_NEST_IMPOSSIBLE;
     int types = c->types ? c->types : 15;
@@ -127,14 +127,14 @@ static double least_of_ends(const count *c, ends *each)
 
 static line load_line(const count *c, int o, int least)
 {
-    double base = dv_nest_load(c, o, 0, least);
-    return (line){base, dv_nest_load(c, o, 1, least) - base};
+    double base = dv_nest_load_cost(c, o, 0, least);
+    return (line){base, dv_nest_load_cost(c, o, 1, least) - base};
 }
 
 static line result_line(const count *c)
 {
-    double base = dv_nest_results(c, 0, 1);
-    return (line){base, dv_nest_results(c, 1, 1) - base};
+    double base = dv_nest_output_cost(c, 0, 1);
+    return (line){base, dv_nest_output_cost(c, 1, 1) - base};
 }
 
 // Returns a lower bound of the cost of packing, loads and results for the
@@ -152,9 +152,9 @@ static double least_traffic(count *c, const double *moved)
             x.far = load_line(c, o, 0);
         if (o == DV_OUT && !packed)
             x.here = result_line(c);
-        fill_ends(c, o, &x, each[o]);
+        fill_bounds(c, o, &x, each[o]);
     }
-    return least_of_ends(c, each);
+    return min_of_bounds(c, each);
 }
 
 // Lower bounds of the cost of packing each operand if the kernel's columns are
@@ -173,12 +173,13 @@ static const double *moves_of(count *c, moves *m)
     return m->each[cols];
 }
 
-static double least_of_way(count *c, dv_nest_way *w, moves *m, double most)
+static double least_of_packset(count *c, dv_nest_packset *w, moves *m,
+                               double most)
 {
-    double sum = dv_nest_kernels(c, w);
+    double sum = dv_nest_kernel_cost(c, w);
     if (sum * DV_NEST_SLACK >= most)
         return DV_NEST_IMPOSSIBLE;
-    dv_nest_way_take(c, w);
+    dv_nest_packset_select(c, w);
     const double *moved = moves_of(c, m);
     for (int o = 0; o < DV_N_OPERANDS; o++)
         w->moved[o] = w->f.pack[o] == DV_FORM_NEVER ? 0 : moved[o];
@@ -190,9 +191,9 @@ double dv_nest_bound(count *c, double most)
 {
     double least = DV_NEST_IMPOSSIBLE;
     moves m = {.known = {0}};
-    for (int i = 0; i < DV_NEST_WAYS; i++) {
-        dv_nest_way *w = dv_nest_way_of(c, i);
-        c->least[i] = w ? least_of_way(c, w, &m, most) : DV_NEST_IMPOSSIBLE;
+    for (int i = 0; i < DV_NEST_PACKSETS; i++) {
+        dv_nest_packset *w = dv_nest_packset_of(c, i);
+        c->least[i] = w ? least_of_packset(c, w, &m, most) : DV_NEST_IMPOSSIBLE;
         least = c->least[i] < least ? c->least[i] : least;
     }
     return least;
@@ -200,7 +201,7 @@ double dv_nest_bound(count *c, double most)
 
 // Finds out whether the kernel can read input o in place, with unit stride
 // along `own`, its m or n, or along k.
-static void find_places(const count *c, dv_nest_sizes *s, int o, int own)
+static void find_places(const count *c, dv_nest_size_bounds *s, int o, int own)
 {
     const dv_nest *n = c->n;
     int k = c->dims.n_k ? c->dims.k[c->dims.n_k - 1] : -1;
@@ -212,7 +213,7 @@ static void find_places(const count *c, dv_nest_sizes *s, int o, int own)
         s->along_own[o] = s->along_k[o] = 0;
 }
 
-void dv_nest_sizes_begin(dv_nest_sizes *s, count *c)
+void dv_nest_sizes_begin(dv_nest_size_bounds *s, count *c)
 {
     int m = c->dims.col, n = c->dims.row;
     s->c = c;
@@ -240,7 +241,7 @@ void dv_nest_sizes_begin(dv_nest_sizes *s, count *c)
 
 // Returns a lower bound of the fraction of kernel time lost by reading input o
 // in place, or DV_NEST_IMPOSSIBLE if that is not possible.
-static double least_waste(const dv_nest_sizes *s, int o)
+static double least_waste(const dv_nest_size_bounds *s, int o)
 {
     const count *c = s->c;
     double waste = DV_NEST_IMPOSSIBLE;
@@ -258,8 +259,8 @@ static double least_waste(const dv_nest_sizes *s, int o)
 
 // Fills the lower bounds of input o, which is packed or read in place. `fma` is
 // the time of all multiply-adds.
-static void least_input(const dv_nest_sizes *s, int cols, int o, double fma,
-                        ends each)
+static void least_input(const dv_nest_size_bounds *s, int cols, int o,
+                        double fma, ends each)
 {
     const count *c = s->c;
     int is_col = o == c->f.in_col;
@@ -282,10 +283,10 @@ static void least_input(const dv_nest_sizes *s, int cols, int o, double fma,
     if (far == c->p->memory)
         // The factor for waiting on memory (waits() in cost.c) is at least 0.6.
         x.here.each *= 0.6;
-    fill_ends(c, o, &x, each);
+    fill_bounds(c, o, &x, each);
 }
 
-static void least_output(const dv_nest_sizes *s, int cols, ends each)
+static void least_output(const dv_nest_size_bounds *s, int cols, ends each)
 {
     const count *c = s->c;
     costs x = {.moved = s->moved[cols][DV_OUT],
@@ -293,24 +294,24 @@ static void least_output(const dv_nest_sizes *s, int cols, ends each)
                .placed = s->out_here[cols] || c->n->combine};
     if (x.placed)
         x.here = result_line(c);
-    fill_ends(c, DV_OUT, &x, each);
+    fill_bounds(c, DV_OUT, &x, each);
 }
 
 // Returns a lower bound of the cost if the kernel's columns are m (`cols` is 0)
 // or n (1).
-static double least_with(const dv_nest_sizes *s, int cols)
+static double least_with(const dv_nest_size_bounds *s, int cols)
 {
     const count *c = s->c;
     ends each[DV_N_OPERANDS];
     double calls = dv_nest_turns_up_to(c, c->dims.n_loops - 1);
-    double fma, kernels = calls * dv_nest_least_kernel(c, &fma);
+    double fma, kernels = calls * dv_nest_kernel_bound(c, &fma);
     least_input(s, cols, DV_IN0, fma * calls, each[DV_IN0]);
     least_input(s, cols, DV_IN1, fma * calls, each[DV_IN1]);
     least_output(s, cols, each[DV_OUT]);
-    return (kernels + least_of_ends(c, each)) * DV_NEST_SLACK;
+    return (kernels + min_of_bounds(c, each)) * DV_NEST_SLACK;
 }
 
-double dv_nest_sizes_bound(dv_nest_sizes *s, const int64_t size[2])
+double dv_nest_sizes_bound(dv_nest_size_bounds *s, const int64_t size[2])
 {
     count *c = s->c;
     int dims[2] = {c->dims.col, c->dims.row}; // the kernel's m and n

@@ -19,38 +19,38 @@ enum { LINE = 64 };
 
 // Costs for NEON, which executes four multiply-adds of 16 bytes per cycle;
 // below, those for AVX2 and AVX-512, which execute two, of 32 or 64 bytes.
-const dv_nest_prices dv_nest_neon = {.fma = 0.0962,
-                                     .tile = 2.5,
-                                     .call = 6,
-                                     .l1 = 0.004,
-                                     .l2 = 0.002,
-                                     .l3 = 0.009,
-                                     .memory = 0.03,
-                                     .copied = 0.11,
-                                     .turned = 0.20,
-                                     .gathered = 0.6,
-                                     .scalar = 2.0,
-                                     .on_way = 0.5,
-                                     .put_back = 1.0,
-                                     .pages = 0.15,
-                                     .spill = 1,
-                                     .asks = 1};
-const dv_nest_prices dv_nest_avx = {.fma = 0.19,
-                                    .tile = 12,
-                                    .call = 12,
-                                    .l1 = 0.003,
-                                    .l2 = 0.004,
-                                    .l3 = 0.03,
-                                    .memory = 0.15,
-                                    .stream = 0.025,
-                                    .copied = 0.045,
-                                    .turned = 0.22,
+const dv_nest_rates dv_nest_neon = {.fma = 0.0962,
+                                    .tile = 2.5,
+                                    .call = 6,
+                                    .l1 = 0.004,
+                                    .l2 = 0.002,
+                                    .l3 = 0.009,
+                                    .memory = 0.03,
+                                    .copied = 0.11,
+                                    .turned = 0.20,
                                     .gathered = 0.6,
                                     .scalar = 2.0,
-                                    .on_way = 0.8,
-                                    .put_back = 2.2,
-                                    .pages = 0.5,
-                                    .spill = 3};
+                                    .on_way = 0.5,
+                                    .put_back = 1.0,
+                                    .pages = 0.15,
+                                    .spill = 1,
+                                    .asks = 1};
+const dv_nest_rates dv_nest_avx = {.fma = 0.19,
+                                   .tile = 12,
+                                   .call = 12,
+                                   .l1 = 0.003,
+                                   .l2 = 0.004,
+                                   .l3 = 0.03,
+                                   .memory = 0.15,
+                                   .stream = 0.025,
+                                   .copied = 0.045,
+                                   .turned = 0.22,
+                                   .gathered = 0.6,
+                                   .scalar = 2.0,
+                                   .on_way = 0.8,
+                                   .put_back = 2.2,
+                                   .pages = 0.5,
+                                   .spill = 3};
 
 typedef dv_nest_count count;
 
@@ -61,14 +61,14 @@ int32_t dv_nest_panel_vectors(const dv_nest *n, int32_t vectors, double cols,
     int64_t es = dv_dtype_get(n->dtype)->size_bytes;
     int64_t in_all = dv_ceil_div((int64_t)cols * es, BYTES);
     int fits = n->first == DV_PRIM_ZERO || in_all % 6 == 0 ||
-               k * 6 * BYTES <= (double)dv_form_most_panel(l1);
+               k * 6 * BYTES <= (double)dv_form_max_panel(l1);
     return vectors == 6 && (es != 4 || !fits) ? 5 : vectors;
 }
 
 // Returns the fraction of time lost because a register tile with few vectors
 // has too few independent multiply-adds to hide their latency. Tiles of long
 // vectors are smaller, and lose most when they are one vector wide.
-static double waste_of(const count *c, double vectors)
+static double tile_loss(const count *c, double vectors)
 {
     if (c->caches->vector > 16)
         return vectors >= 3 ? 0.03 : vectors >= 2 ? 0.08 : 0.3;
@@ -84,27 +84,27 @@ static double waste_of(const count *c, double vectors)
 // and prefetch them.
 static int asks(const count *c, const dv_nest_form *f)
 {
-    return c->p->asks && f->row_turned && !f->col_turned && f->n_k == 1 &&
-           f->pack[f->in_row] == DV_FORM_NEVER &&
+    return c->p->asks && f->row_transposed && !f->col_transposed &&
+           f->n_k == 1 && f->pack[f->in_row] == DV_FORM_NEVER &&
            c->all[f->in_row] * c->es > (double)c->caches->l3 / 4;
 }
 
 static int has_many_pages(const count *c, const dv_nest_form *f)
 {
     int64_t step = c->n->dims[f->k[0]].stride[f->in_row];
-    return dv_form_many_pages(c->k, (double)step * c->es);
+    return dv_form_exceeds_tlb(c->k, (double)step * c->es);
 }
 
 // Returns whether each kernel call is expected to copy the rows of the next
-// call into L1, as dv_isa_brings (jit/backend.h) decides; its minimum number of
-// rows is ignored. Converting the sizes to integers is exact, because a block
-// that fits in L1 has small ones.
-int dv_nest_brings(const count *c, const dv_nest_form *f)
+// call into L1, as dv_isa_copies_next (jit/backend.h) decides; its minimum
+// number of rows is ignored. Converting the sizes to integers is exact, because
+// a block that fits in L1 has small ones.
+int dv_nest_copies_ahead(const count *c, const dv_nest_form *f)
 {
     if (!asks(c, f) || f->pack[DV_OUT] == DV_FORM_NEVER ||
         f->pack[f->in_col] == DV_FORM_NEVER || c->es != 4 ||
         c->col != 6 * c->lanes || !has_many_pages(c, f) ||
-        c->row * c->k * c->es > (double)dv_form_most_near(c->caches->l1))
+        c->row * c->k * c->es > (double)dv_form_max_row_block(c->caches->l1))
         return 0;
     int64_t k = (int64_t)c->k, tiles = (int64_t)c->row / c->caches->rows;
     return tiles && (double)(tiles * c->caches->rows) == c->row &&
@@ -113,7 +113,7 @@ int dv_nest_brings(const count *c, const dv_nest_form *f)
 
 // Returns the number of contiguous bytes of input o that consecutive kernel
 // calls read.
-static double read_run(const count *c, int o)
+static double contiguous_bytes(const count *c, int o)
 {
     int k = c->f.n_k ? c->f.k[c->f.n_k - 1] : -1, l = c->f.n_loops - 1;
     int inside[2] = {o == c->f.in_col ? c->f.col : c->f.row, k};
@@ -127,7 +127,8 @@ static double read_run(const count *c, int o)
     }
     // Rows along k are not prefetched for the next call: unless the rows of one
     // call are contiguous, the run ends inside it.
-    if (o == c->f.in_row && !c->f.row_turned && run < dv_nest_block_of(c, o))
+    if (o == c->f.in_row && !c->f.row_transposed &&
+        run < dv_nest_block_of(c, o))
         return run * c->es;
     for (; l >= 0 && (double)c->n->dims[l].stride[o] == run; l--)
         run *= c->turns[l];
@@ -144,33 +145,35 @@ static double kernel(const count *c, int asking)
     double panels = (double)dv_ceil_div((int64_t)vectors, c->panel);
     double rows =
         (double)dv_ceil_div((int64_t)(c->row + 0.99), c->caches->rows);
-    double waste = waste_of(c, vectors / panels);
+    double waste = tile_loss(c, vectors / panels);
     int packed = f->pack[f->in_col] != DV_FORM_NEVER;
     if (c->row < 4)
         waste += (4 - c->row) / c->row;
     if (f->pack[f->in_row] == DV_FORM_NEVER)
-        waste += dv_nest_brings(c, f)          ? 0.06
-                 : asking                      ? 0.03
-                 : f->row_turned && c->row > 4 ? 0.15
-                                               : 0.05;
+        waste += dv_nest_copies_ahead(c, f)        ? 0.06
+                 : asking                          ? 0.03
+                 : f->row_transposed && c->row > 4 ? 0.15
+                                                   : 0.05;
     if (asking && c->k * LINE > (double)c->caches->l1 / 4)
         waste += 0.3; // cache lines of distant rows are evicted from L1
-    if (asking && has_many_pages(c, f) && !dv_nest_brings(c, f))
+    if (asking && has_many_pages(c, f) && !dv_nest_copies_ahead(c, f))
         waste += 0.06;
     // If B is transposed, the kernel transposes its block of C as well, which
     // costs more with long vectors.
     if (!packed)
-        waste += !f->col_turned ? 0.04 : c->caches->vector > 16 ? 0.6 : 0.12;
+        waste += !f->col_transposed       ? 0.04
+                 : c->caches->vector > 16 ? 0.6
+                                          : 0.12;
     // Distant rows of B occupy whole cache lines and compete for the same cache
     // sets.
     double wide = c->col * c->es;
     if (f->n_k &&
         (double)c->n->dims[f->k[f->n_k - 1]].stride[f->in_col] != c->col)
         wide += 64;
-    if (!packed && !f->col_turned && c->row > 4 &&
+    if (!packed && !f->col_transposed && c->row > 4 &&
         wide * c->k > (double)c->caches->l1 / 2)
         waste += 0.6;
-    if (!packed && f->col_turned && !f->row_turned &&
+    if (!packed && f->col_transposed && !f->row_transposed &&
         f->pack[f->in_row] == DV_FORM_NEVER && c->col > 1)
         waste += 1.5; // dot products add the lanes of vectors at the end
     double fma = c->row * vectors * c->k * c->p->fma;
@@ -178,13 +181,13 @@ static double kernel(const count *c, int asking)
            c->p->call * (packed ? panels : 1);
 }
 
-double dv_nest_least_kernel(const count *c, double *fma)
+double dv_nest_kernel_bound(const count *c, double *fma)
 {
     int64_t lanes = (int64_t)c->lanes;
     int64_t vectors = dv_ceil_div((int64_t)(c->col + 0.99), lanes);
     int64_t panels = dv_ceil_div(vectors, c->panel);
     int64_t rows = dv_ceil_div((int64_t)(c->row + 0.99), c->caches->rows);
-    double waste = waste_of(c, (double)vectors / (double)panels);
+    double waste = tile_loss(c, (double)vectors / (double)panels);
     if (c->row < 4)
         waste += (4 - c->row) / c->row;
     *fma = c->row * (double)vectors * c->k * c->p->fma;
@@ -192,11 +195,11 @@ double dv_nest_least_kernel(const count *c, double *fma)
            c->p->call;
 }
 
-double dv_nest_kernels(count *c, dv_nest_way *w)
+double dv_nest_kernel_cost(count *c, dv_nest_packset *w)
 {
     int asking = asks(c, &w->f);
     if (w->call[asking] == 0) {
-        dv_nest_way_take(c, w);
+        dv_nest_packset_select(c, w);
         w->call[asking] = kernel(c, asking);
     }
     return dv_nest_turns_up_to(c, c->dims.n_loops - 1) * w->call[asking];
@@ -204,7 +207,7 @@ double dv_nest_kernels(count *c, dv_nest_way *w)
 
 // Returns how often a block of operand o is loaded: once per kernel call,
 // except that the innermost loops in which it has no stride reuse it.
-double dv_nest_loads_of(const count *c, int o)
+double dv_nest_count_loads(const count *c, int o)
 {
     int l = c->f.n_loops - 1;
     while (l >= 0 && !c->n->dims[l].stride[o])
@@ -215,7 +218,7 @@ double dv_nest_loads_of(const count *c, int o)
 // Returns the penalty for a break in the sequence of rows that kernels copy for
 // each other. It is smaller if the next loop continues along the kernel's k,
 // because the hardware then sees one stream of rows.
-static double walk_price(const count *c)
+static double break_penalty(const count *c)
 {
     const dv_nest_dim *k = &c->n->dims[c->f.k[0]], *d = c->n->dims;
     int o = c->f.in_row, l = c->f.n_loops - 1;
@@ -232,18 +235,19 @@ static double waits(const count *c, int o, int least)
 {
     const dv_nest_form *f = &c->f;
     int k = f->n_k ? f->k[f->n_k - 1] : -1;
-    int turned = o == f->in_col ? f->col_turned : !f->row_turned;
+    int turned = o == f->in_col ? f->col_transposed : !f->row_transposed;
     int inner = o == f->in_col ? f->col : f->row;
-    if (o == f->in_row && dv_nest_brings(c, f))
+    if (o == f->in_row && dv_nest_copies_ahead(c, f))
         return least ? 0.6
-                     : 0.6 + walk_price(c) * LINE / (read_run(c, o) + LINE);
+                     : 0.6 + break_penalty(c) * LINE /
+                                 (contiguous_bytes(c, o) + LINE);
     // When a run ends and reading continues elsewhere, the next lines were not
     // prefetched, and others were prefetched in vain.
     if (o == f->in_row && c->p->asks && f->pack[o] == DV_FORM_NEVER &&
-        (asks(c, f) || !f->row_turned))
+        (asks(c, f) || !f->row_transposed))
         return least ? 0.6
-                     : 0.6 + (f->row_turned ? 20.0 : 8.0) * LINE /
-                                 (read_run(c, o) + LINE);
+                     : 0.6 + (f->row_transposed ? 20.0 : 8.0) * LINE /
+                                 (contiguous_bytes(c, o) + LINE);
     double run = dv_nest_elems(c->n, inner);
     if (k >= 0 && (double)c->n->dims[k].stride[o] == run)
         run *= dv_nest_elems(c->n, k);
@@ -254,7 +258,7 @@ static double waits(const count *c, int o, int least)
 // the first rows that use them; rows stream past and are prefetched in time, so
 // they cost 0.6 of that. With `least`, the result is a lower bound for any
 // order of loops.
-double dv_nest_load(const count *c, int o, double loads, int least)
+double dv_nest_load_cost(const count *c, int o, double loads, int least)
 {
     int in_place = c->f.pack[o] == DV_FORM_NEVER, is_col = o == c->f.in_col;
     double block = dv_nest_block_of(c, o);
@@ -288,7 +292,7 @@ static int follows(const count *c, int l)
 }
 
 // Returns whether one kernel call takes all iterations of the innermost loop as
-// its rows (ct_join in contract/make.c).
+// its rows (ct_merge_inner_loop in contract/make.c).
 static int joins(const count *c, int last)
 {
     const dv_nest_dim *row = &c->n->dims[c->f.row], *d = &c->n->dims[last];
@@ -299,8 +303,9 @@ static int joins(const count *c, int last)
 static int may_join(const count *c)
 {
     const dv_nest_form *f = &c->f;
-    if (f->row < 0 || f->col_turned || c->k < DV_FORM_LONG_K || c->n->combine ||
-        f->pack[f->in_row] == DV_FORM_NEVER || f->pack[DV_OUT] != DV_FORM_NEVER)
+    if (f->row < 0 || f->col_transposed || c->k < DV_FORM_LONG_K ||
+        c->n->combine || f->pack[f->in_row] == DV_FORM_NEVER ||
+        f->pack[DV_OUT] != DV_FORM_NEVER)
         return 0;
     const dv_nest_dim *row = &c->n->dims[f->row];
     for (int i = 0; i < f->n_k; i++)
@@ -309,10 +314,10 @@ static int may_join(const count *c)
     return divides(row, 1) && row->size % c->caches->rows == 0;
 }
 
-// Returns the cost, beyond dv_nest_load, of loading panels of columns again for
-// every few rows, if they do not all fit in L1. It is 0 if one kernel call
-// takes the consecutive rows and so loads each panel once.
-double dv_nest_returns(const count *c)
+// Returns the cost, beyond dv_nest_load_cost, of loading panels of columns
+// again for every few rows, if they do not all fit in L1. It is 0 if one kernel
+// call takes the consecutive rows and so loads each panel once.
+double dv_nest_reload_cost(const count *c)
 {
     int last = c->f.n_loops - 1, others = 0;
     double block = dv_nest_block_of(c, c->f.in_col), all = c->all[c->f.in_col];
@@ -366,8 +371,8 @@ static double run_of(const count *c, int most)
 }
 
 // Returns whether the output is written with non-temporal stores that bypass
-// the caches (ct_stream in contract/make.c). Its rows must be whole cache
-// lines, or narrow and contiguous.
+// the caches (ct_choose_streaming in contract/make.c). Its rows must be whole
+// cache lines, or narrow and contiguous.
 static int streams(const count *c, double all)
 {
     const dv_nest *n = c->n;
@@ -390,7 +395,7 @@ static int streams(const count *c, double all)
 // Returns the cost of writing the output in place, and of reading it when it
 // accumulates. With `least`, the result is a lower bound for any order of
 // loops.
-double dv_nest_results(const count *c, double loads, int least)
+double dv_nest_output_cost(const count *c, double loads, int least)
 {
     double all = c->all[DV_OUT];
     if (c->f.pack[DV_OUT] != DV_FORM_NEVER)
@@ -419,8 +424,8 @@ static double copied(double run_bytes, int from_memory)
 // Returns the cost per 4 bytes of packing with a transposition: elements that
 // are contiguous in the buffer are `far` elements apart in the tensor, where
 // `longest` elements of another dimension are contiguous.
-double dv_nest_turned_price(const count *c, int o, int64_t far, int64_t longest,
-                            int brings)
+double dv_nest_transpose_cost(const count *c, int o, int64_t far,
+                              int64_t longest, int brings)
 {
     if (far < 1)
         return c->p->scalar;
@@ -469,10 +474,11 @@ static double price(const count *c, int o, int at)
         return c->p->copied *
                copied(run, c->all[o] * c->es > (double)c->caches->l3 / 2);
     }
-    return dv_nest_turned_price(c, o, far, longest, dv_nest_brings(c, &c->f));
+    return dv_nest_transpose_cost(c, o, far, longest,
+                                  dv_nest_copies_ahead(c, &c->f));
 }
 
-double dv_nest_packing(const count *c, int o)
+double dv_nest_packing_cost(const count *c, int o)
 {
     int at = c->f.pack[o];
     if (at == DV_FORM_NEVER)
@@ -481,9 +487,9 @@ double dv_nest_packing(const count *c, int o)
     double moved = price(c, o, at) * c->es / 4;
     double far = c->es * dv_nest_rate(c, c->all[o] * c->es);
     double calls = dv_nest_turns_up_to(c, at) * 20;
-    if (o == c->f.in_col && dv_nest_form_packs_on_way(c->n, &c->f))
+    if (o == c->f.in_col && dv_nest_kernel_packs(c->n, &c->f))
         return n * (c->p->copied * c->es / 4 + far) * c->p->on_way *
-               copied(read_run(c, o), far > c->es * c->p->l3);
+               copied(contiguous_bytes(c, o), far > c->es * c->p->l3);
     if (o != DV_OUT)
         return n * (moved + far) + calls;
     // A packed output is written back, and also read before, unless its sums
@@ -494,7 +500,7 @@ double dv_nest_packing(const count *c, int o)
             fresh /= c->turns[l];
     double reads = c->n->first == DV_PRIM_ZERO ? 1 - fresh : 1;
     if (c->held[o] * c->es > (double)c->caches->l2 * 0.9 &&
-        !dv_nest_brings(c, &c->f))
+        !dv_nest_copies_ahead(c, &c->f))
         far += c->p->spill * c->es * c->p->l3; // the buffer does not stay in L2
     return n * (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads)) +
            calls;

@@ -7,7 +7,7 @@
 #include "nest/best.h"
 
 // Costs of operations in ns. Only their ratios matter.
-typedef struct dv_nest_prices {
+typedef struct dv_nest_rates {
     // A multiply-add of one vector; start and end of a register tile; a kernel
     // call.
     double fma, tile, call;
@@ -24,16 +24,16 @@ typedef struct dv_nest_prices {
     double pages; // penalty for a line of results on a page of its own
     double spill; // extra passes over a buffer of results that exceeds L2
     int asks;     // kernels prefetch the rows that they read in place
-} dv_nest_prices;
+} dv_nest_rates;
 
 // The number of sets of packed operands. A set is a bit mask with one bit per
 // operand.
-enum { DV_NEST_WAYS = 1 << DV_N_OPERANDS };
+enum { DV_NEST_PACKSETS = 1 << DV_N_OPERANDS };
 
 // Properties of a nest that depend only on the set of packed operands, not on
 // the order of loops or on which loops pack.
-typedef struct dv_nest_way {
-    enum { DV_WAY_NEW, DV_WAY_KNOWN, DV_WAY_NONE } state;
+typedef struct dv_nest_packset {
+    enum { DV_PACKSET_NEW, DV_PACKSET_KNOWN, DV_PACKSET_INVALID } state;
     dv_nest_form f;
     double row, col; // average rows and columns of a kernel call
     // Time of a kernel call without and with prefetching of rows; 0 if not
@@ -42,12 +42,12 @@ typedef struct dv_nest_way {
     // Lower bound of the cost of packing each operand, from dv_nest_bound; 0 if
     // it is not packed.
     double moved[DV_N_OPERANDS];
-} dv_nest_way;
+} dv_nest_packset;
 
 typedef struct dv_nest_count {
     const dv_nest *n;
     const dv_nest_caches *caches;
-    const dv_nest_prices *p;
+    const dv_nest_rates *p;
     // Roles of the dimensions: without regard to packing, and for the packing
     // that is being evaluated.
     dv_nest_form dims, f;
@@ -64,10 +64,10 @@ typedef struct dv_nest_count {
     int types;     // bit mask of the dimension types of the loops
     int uncut;     // set if the kernel's m and n may still be tiled
     double fewest; // smallest number of iterations of any loop
-    dv_nest_way ways[DV_NEST_WAYS];
+    dv_nest_packset ways[DV_NEST_PACKSETS];
     // Lower bound of the cost for each set of packed operands, from
     // dv_nest_bound.
-    double least[DV_NEST_WAYS];
+    double least[DV_NEST_PACKSETS];
 } dv_nest_count;
 
 // The functions below are in count.c.
@@ -83,14 +83,15 @@ void dv_nest_count_again(dv_nest_count *c, const dv_nest *n,
 
 // Returns the properties of the nest with the operands of bit mask `packed`
 // packed, or NULL if no kernel can run that.
-dv_nest_way *dv_nest_way_of(dv_nest_count *c, int packed);
+dv_nest_packset *dv_nest_packset_of(dv_nest_count *c, int packed);
 // Sets the loop in which operand o is packed to `at`, and computes the size of
 // its buffer.
 void dv_nest_pack_in(dv_nest_count *c, int o, int at);
 
 // Selects the set of packed operands that the counts are for; the loops that
 // pack are set afterwards.
-static inline void dv_nest_way_take(dv_nest_count *c, const dv_nest_way *w)
+static inline void dv_nest_packset_select(dv_nest_count *c,
+                                          const dv_nest_packset *w)
 {
     c->f = w->f;
     c->row = w->row;
@@ -108,7 +109,7 @@ static inline double dv_nest_rate(const dv_nest_count *c, double bytes)
 
 // Returns the most elements that the packing buffer of operand o may have: half
 // of L3, or a quarter of it for the output.
-static inline double dv_nest_most_held(const dv_nest_count *c, int o)
+static inline double dv_nest_max_buffer(const dv_nest_count *c, int o)
 {
     return (double)c->caches->l3 / (o == DV_OUT ? 4 : 2) / c->es;
 }
@@ -133,25 +134,26 @@ static inline double dv_nest_turns_up_to(const dv_nest_count *c, int at)
 
 // The functions below are in cost.c.
 
-extern const dv_nest_prices dv_nest_neon, dv_nest_avx;
+extern const dv_nest_rates dv_nest_neon, dv_nest_avx;
 
 // Returns whether each kernel call copies the rows of the next call into L1
-// (ct_bring in contract/make.c), for the sizes in c.
-int dv_nest_brings(const dv_nest_count *c, const dv_nest_form *f);
+// (ct_choose_copy_ahead in contract/make.c), for the sizes in c.
+int dv_nest_copies_ahead(const dv_nest_count *c, const dv_nest_form *f);
 // Returns the time of all kernel calls with the operands of `w` packed. The
 // functions below return other parts of the cost for the packing in c->f; with
 // `least` set, lower bounds of them for any order of loops.
-double dv_nest_kernels(dv_nest_count *c, dv_nest_way *w);
+double dv_nest_kernel_cost(dv_nest_count *c, dv_nest_packset *w);
 // Returns a lower bound of the time of one kernel call: nothing is lost by
 // operands read in place. *fma is set to its time for multiply-adds.
-double dv_nest_least_kernel(const dv_nest_count *c, double *fma);
-double dv_nest_loads_of(const dv_nest_count *c, int o);
-double dv_nest_load(const dv_nest_count *c, int o, double loads, int least);
-double dv_nest_results(const dv_nest_count *c, double loads, int least);
-double dv_nest_returns(const dv_nest_count *c);
-double dv_nest_packing(const dv_nest_count *c, int o);
-double dv_nest_turned_price(const dv_nest_count *c, int o, int64_t far,
-                            int64_t longest, int brings);
+double dv_nest_kernel_bound(const dv_nest_count *c, double *fma);
+double dv_nest_count_loads(const dv_nest_count *c, int o);
+double dv_nest_load_cost(const dv_nest_count *c, int o, double loads,
+                         int least);
+double dv_nest_output_cost(const dv_nest_count *c, double loads, int least);
+double dv_nest_reload_cost(const dv_nest_count *c);
+double dv_nest_packing_cost(const dv_nest_count *c, int o);
+double dv_nest_transpose_cost(const dv_nest_count *c, int o, int64_t far,
+                              int64_t longest, int brings);
 
 // The functions below are in bound.c.
 
@@ -166,7 +168,7 @@ double dv_nest_bound(dv_nest_count *c, double most);
 // State for computing lower bounds for all sizes of the kernel's m and n,
 // before they are tiled. This is faster and less sharp than dv_nest_bound. The
 // functions below modify *c.
-typedef struct dv_nest_sizes {
+typedef struct dv_nest_size_bounds {
     dv_nest_count *c;
     double calls; // number of kernel calls if m and n are not tiled
     int types;    // bit mask of the dimension types of the loops
@@ -179,10 +181,10 @@ typedef struct dv_nest_sizes {
     // Whether in0 and in1 can be read in place with unit stride along their m
     // or n, and along k.
     int along_own[2], along_k[2];
-} dv_nest_sizes;
-void dv_nest_sizes_begin(dv_nest_sizes *s, dv_nest_count *c);
+} dv_nest_size_bounds;
+void dv_nest_sizes_begin(dv_nest_size_bounds *s, dv_nest_count *c);
 // Returns a lower bound of the cost with these sizes of m and n.
-double dv_nest_sizes_bound(dv_nest_sizes *s, const int64_t size[2]);
+double dv_nest_sizes_bound(dv_nest_size_bounds *s, const int64_t size[2]);
 
 // The functions below are in packs.c.
 
@@ -209,8 +211,8 @@ typedef struct dv_nest_ordered {
 // Brings the loops of a nest into the cheapest order and returns its cost, or
 // DV_NEST_IMPOSSIBLE if no order costs less than `most`. The packing that goes
 // with it is returned in *out, but not marked in the nest.
-double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
-                            double most, dv_nest_ordered *out);
+double dv_nest_order_loops(dv_nest *n, const dv_nest_caches *caches,
+                           double most, dv_nest_ordered *out);
 
 // Returns whether one step of d in operand o equals the whole extent of p, so
 // that d continues where p ends.
@@ -223,35 +225,35 @@ static inline int dv_nest_continues(const dv_nest_dim *d, const dv_nest_dim *p,
 }
 // Returns the absolute stride of a dimension in the output, or if that is 0,
 // the sum of its absolute strides in in0 and in1.
-int64_t dv_nest_reach(const dv_nest_dim *d);
+int64_t dv_nest_sort_stride(const dv_nest_dim *d);
 // Returns whether `tiled`, with its tiles undone, has the same dimensions as
 // `whole`.
-int dv_nest_makes_up(const dv_nest *whole, const dv_nest *tiled);
+int dv_nest_untiles_to(const dv_nest *whole, const dv_nest *tiled);
 
 // The functions below are in cut.c.
 
 // Tiles the outermost k inside the kernel, so that all k inside have about
 // `most` iterations together.
-void dv_nest_cut_k(dv_nest *n, int64_t most);
+void dv_nest_tile_k(dv_nest *n, int64_t most);
 // Tiles unit-stride loops into tiles of `line` elements, which are whole cache
 // lines.
-void dv_nest_cut_lines(dv_nest *n, int64_t line);
+void dv_nest_tile_lines(dv_nest *n, int64_t line);
 // Tiles a loop of m or n, so that a block of it with the kernel's dimensions
 // inside has at most `elems` elements.
-void dv_nest_cut_block(dv_nest *n, dv_nest_type type, int64_t elems);
+void dv_nest_tile_block(dv_nest *n, dv_nest_type type, int64_t elems);
 // Tiles the loop that continues the rows of an input into tiles of about `few`
 // iterations.
-void dv_nest_cut_few(dv_nest *n, int64_t few);
+void dv_nest_tile_rows(dv_nest *n, int64_t few);
 // Tiles the loop that continues the rows of an input so that contiguous runs
 // are not short, and the loop that continues the lines of the output so that a
 // block of results has at most `elems` elements.
-void dv_nest_cut_runs(dv_nest *n, int64_t elems);
+void dv_nest_tile_runs(dv_nest *n, int64_t elems);
 // Tiles the kernel's m or n to candidate size number `which`, a multiple of
 // `unit`. Returns 0 if the candidate does not apply.
 enum { DV_NEST_WIDTHS = 6 };
-int dv_nest_cut_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit);
+int dv_nest_tile_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit);
 int64_t dv_nest_prim_size(const dv_nest *n, dv_nest_type type);
-// Returns the size that the kernel's m or n would have after dv_nest_cut_prim
+// Returns the size that the kernel's m or n would have after dv_nest_tile_prim
 // with the same arguments, or 0 if the candidate does not apply.
 int64_t dv_nest_prim_width(const dv_nest *n, dv_nest_type type, int which,
                            int64_t unit);

@@ -42,23 +42,23 @@ void dv_nest_pack_in(count *c, int o, int at)
     c->held[o] = at == DV_FORM_NEVER ? 0 : elems_behind(c, o, at);
 }
 
-dv_nest_way *dv_nest_way_of(count *c, int packed)
+dv_nest_packset *dv_nest_packset_of(count *c, int packed)
 {
-    dv_nest_way *w = &c->ways[packed];
-    if (w->state == DV_WAY_NEW) {
+    dv_nest_packset *w = &c->ways[packed];
+    if (w->state == DV_PACKSET_NEW) {
         int at[DV_N_OPERANDS];
         for (int o = 0; o < DV_N_OPERANDS; o++)
             at[o] = packed >> o & 1 ? DV_FORM_TOP : DV_FORM_NEVER;
         int none =
             dv_nest_form_packed(c->n, &c->dims, at, &w->f, NULL) != DV_OK;
-        w->state = none ? DV_WAY_NONE : DV_WAY_KNOWN;
+        w->state = none ? DV_PACKSET_INVALID : DV_PACKSET_KNOWN;
         w->row = none ? 0 : average(c->n, w->f.row);
         w->col = none ? 0 : average(c->n, w->f.col);
         w->call[0] = w->call[1] = 0;
         for (int o = 0; o < DV_N_OPERANDS; o++)
             w->moved[o] = 0;
     }
-    return w->state == DV_WAY_KNOWN ? w : NULL;
+    return w->state == DV_PACKSET_KNOWN ? w : NULL;
 }
 
 // Counts what depends on the order of loops: iterations up to each loop,
@@ -102,8 +102,8 @@ int dv_nest_count_begin(count *c, const dv_nest *n,
         c->types |= 1 << n->dims[l].type;
         c->fewest = c->turns[l] < c->fewest ? c->turns[l] : c->fewest;
     }
-    for (int i = 0; i < DV_NEST_WAYS; i++) {
-        c->ways[i].state = DV_WAY_NEW;
+    for (int i = 0; i < DV_NEST_PACKSETS; i++) {
+        c->ways[i].state = DV_PACKSET_NEW;
         c->least[i] = 0;
     }
     count_loops(c);

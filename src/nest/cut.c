@@ -39,8 +39,8 @@ static int same_whole(const dv_nest *a, const dv_nest_tiles *t,
 {
     dv_nest whole;
     dv_nest_copy(&whole, a);
-    dv_nest_unite_tiles(&whole, t);
-    return dv_nest_makes_up(&whole, b);
+    dv_nest_untile_with(&whole, t);
+    return dv_nest_untiles_to(&whole, b);
 }
 
 // Tiles dimension i with tiles of `size` elements. The loop over tiles is
@@ -77,7 +77,7 @@ static int find_prim(const dv_nest *n, dv_nest_type type)
 
 // Tiles the outermost k inside the kernel, so that all k inside fit into L1
 // together.
-void dv_nest_cut_k(dv_nest *n, int64_t most)
+void dv_nest_tile_k(dv_nest *n, int64_t most)
 {
     int first = find_prim(n, DV_NEST_K);
     int64_t others = 1;
@@ -103,7 +103,7 @@ static int64_t k_inside(const dv_nest *n)
 }
 
 // Tiles every unit-stride loop, so that a block has whole cache lines of it.
-void dv_nest_cut_lines(dv_nest *n, int64_t line)
+void dv_nest_tile_lines(dv_nest *n, int64_t line)
 {
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
@@ -120,7 +120,7 @@ void dv_nest_cut_lines(dv_nest *n, int64_t line)
 
 // Tiles the m or n loop with the smallest strides, so that a block fits into
 // L2.
-void dv_nest_cut_block(dv_nest *n, dv_nest_type type, int64_t elems)
+void dv_nest_tile_block(dv_nest *n, dv_nest_type type, int64_t elems)
 {
     int at = -1, prim = find_prim(n, type);
     int64_t block;
@@ -133,7 +133,8 @@ void dv_nest_cut_block(dv_nest *n, dv_nest_type type, int64_t elems)
         const dv_nest_dim *d = &n->dims[i];
         if (d->type == type && d->exec != DV_NEST_PRIM && t.inner[i] < 0 &&
             !d->whole &&
-            (at < 0 || dv_nest_reach(d) < dv_nest_reach(&n->dims[at])))
+            (at < 0 ||
+             dv_nest_sort_stride(d) < dv_nest_sort_stride(&n->dims[at])))
             at = i;
     }
     if (at >= 0)
@@ -156,7 +157,7 @@ static int find_rows(const dv_nest *n, int cut, int *at)
             int o = p->type == DV_NEST_M ? DV_IN0 : DV_IN1;
             *at = i;
             if (p->stride[o] == 1 && p->stride[DV_OUT] != 1 &&
-                d->stride[o] == dv_nest_whole(p))
+                d->stride[o] == dv_nest_untiled_size(p))
                 return j;
         }
     }
@@ -166,7 +167,7 @@ static int find_rows(const dv_nest *n, int cut, int *at)
 // Tiles the loop that continues the rows of an input. The few iterations of a
 // tile are packed together, if the output is packed as well and leaves no room
 // in the caches for more.
-void dv_nest_cut_few(dv_nest *n, int64_t few)
+void dv_nest_tile_rows(dv_nest *n, int64_t few)
 {
     int at, i = find_rows(n, 0, &at);
     if (i >= 0 && n->dims[i].size > few)
@@ -188,7 +189,7 @@ static int find_out(const dv_nest *n, int64_t step)
 // are not short, and the loop that continues the lines of the output, so that a
 // block of results fits. If both are the same loop, it is tiled once, for the
 // rows.
-void dv_nest_cut_runs(dv_nest *n, int64_t elems)
+void dv_nest_tile_runs(dv_nest *n, int64_t elems)
 {
     enum { RUN = 128 }; // smallest contiguous run, in elements
     int at, rows = find_rows(n, 1, &at), line = find_out(n, 1);
@@ -196,7 +197,7 @@ void dv_nest_cut_runs(dv_nest *n, int64_t elems)
     if (rows < 0 || lines < 0)
         return;
     const dv_nest_dim *p = &n->dims[at];
-    int64_t few = dv_ceil_div(RUN, dv_nest_whole(p)), block;
+    int64_t few = dv_ceil_div(RUN, dv_nest_untiled_size(p)), block;
     if (n->dims[rows].size <= few ||
         !dv_mul_i64(&block, few, n->dims[line].size) ||
         !dv_mul_i64(&block, block, dv_nest_prim_size(n, DV_NEST_M)) ||
@@ -227,7 +228,7 @@ static int64_t width_of(int64_t size, int which, int64_t unit)
     return size > widths[which] * 3 / 2 ? even(size, widths[which], unit) : 0;
 }
 
-int dv_nest_cut_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit)
+int dv_nest_tile_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit)
 {
     int i = find_prim(n, type);
     int64_t width = width_of(i < 0 ? 1 : n->dims[i].size, which, unit);
@@ -239,13 +240,13 @@ int dv_nest_cut_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit)
 // Returns whether tiles of `width` elements of the kernel's dimension `prim`
 // could be mistaken for tiles of another loop. Then only trying the cut shows
 // whether it is possible.
-static int is_doubtful(const dv_nest *n, int prim, int64_t width)
+static int is_ambiguous(const dv_nest *n, int prim, int64_t width)
 {
     dv_nest_dim d = n->dims[prim];
     d.size = width;
     for (int i = 0; i < n->n_dims; i++)
         if (i != prim && n->dims[i].type == d.type &&
-            dv_nest_steps_over(&n->dims[i], &d))
+            dv_nest_can_collapse(&n->dims[i], &d))
             return 1;
     return d.whole || n->n_dims == DV_NEST_MAX_DIMS;
 }
@@ -258,7 +259,7 @@ int64_t dv_nest_prim_width(const dv_nest *n, dv_nest_type type, int which,
     int64_t width = width_of(size, which, unit);
     if (width >= size)
         return size;
-    if (!width || !is_doubtful(n, i, width))
+    if (!width || !is_ambiguous(n, i, width))
         return width;
     dv_nest a;
     dv_nest_copy(&a, n);

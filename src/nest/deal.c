@@ -193,7 +193,7 @@ dv_status dv_nest_deal(dv_nest *n, const dv_nest_options *options,
     if (!dv_nest_is_product(n))
         return dv_nest_is_tiled(n) ? DV_OK : dv_nest_shared(n, options, diag);
     double all = w.least = dv_nest_cost(n, &w.caches);
-    if (dv_nest_is_plain(n, NULL)) {
+    if (dv_nest_is_gemm(n, NULL)) {
         // Plans of narrow factors have no parts that are combined.
         if (n->narrow || k_of(n) < 64 * m_n_of(n) || k_of(n) < 1e4) {
             deal_batch(n, w.threads);

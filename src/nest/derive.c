@@ -111,7 +111,7 @@ static dv_status take_reducer(deriver *x, const dv_expr *e, int adds)
     const dv_expr *f = e->arg[0];
     x->n.main = prim_of_reducer(e);
     x->n.mean = e->fn == DV_RED_MEAN;
-    x->n.first = adds ? DV_PRIM_NONE : dv_prim_of_nothing(x->n.main);
+    x->n.first = adds ? DV_PRIM_NONE : dv_prim_neutral(x->n.main);
     if (x->n.main == DV_PRIM_SUM && is_product(f)) {
         x->n.main = DV_PRIM_GEMM;
         x->access[DV_IN0] = &x->op->reads[f->arg[0]->read];
@@ -241,7 +241,7 @@ static dv_status take_index(deriver *x, int o)
                           "one",
                           name);
         x->n.look = (uint8_t)(1 + o);
-        x->n.look_size = tensor_of(x, o)->shape[d];
+        x->n.index_count = tensor_of(x, o)->shape[d];
         x->access[DV_IN2] = &x->op->reads[a->index[d].via];
     }
     if (dv_access_is_indirect(x->access[DV_IN2]))
@@ -303,7 +303,7 @@ static int find_strides(deriver *x, int o)
     for (int d = t->n_dims - 1; d >= 0; d--) {
         int64_t begin = a->index[d].via < 0 ? a->index[d].base : 0;
         if (a->index[d].via >= 0)
-            x->n.look_step = row;
+            x->n.index_stride = row;
         for (int v = 0; a->index[d].via < 0 && v < x->op->n_vars; v++) {
             int64_t coef = a->index[d].coef[v], *s = &x->stride[o][v];
             if (!dv_mul_i64(&part, coef, row) || !dv_add_i64(s, *s, part) ||

@@ -176,12 +176,12 @@ dv_status dv_nest_form_packed(const dv_nest *n, const dv_nest_form *dims,
         return in_place(n, row_in ? f.in_row : f.in_col, diag);
     int lone = dv_nest_size(n, f.col) == 1 && is_rows(n, f.in_col, f.col, k);
     if (col_in && (lone || !is_rows(n, f.in_col, k, f.col))) {
-        f.col_turned = 1;
+        f.col_transposed = 1;
         if (!is_rows(n, f.in_col, f.col, k))
             return in_place(n, f.in_col, diag);
     }
     if (row_in && !is_rows(n, f.in_row, f.row, k)) {
-        f.row_turned = 1;
+        f.row_transposed = 1;
         if (!is_rows(n, f.in_row, k, f.row))
             return in_place(n, f.in_row, diag);
     }
@@ -194,12 +194,12 @@ dv_status dv_nest_form_packed(const dv_nest *n, const dv_nest_form *dims,
 
 int dv_nest_form_is_dot(const dv_nest_form *f)
 {
-    return f->col_turned && !f->row_turned &&
+    return f->col_transposed && !f->row_transposed &&
            f->pack[f->in_row] == DV_FORM_NEVER &&
            f->pack[f->in_col] == DV_FORM_NEVER;
 }
 
-int dv_nest_form_packs_on_way(const dv_nest *n, const dv_nest_form *f)
+int dv_nest_kernel_packs(const dv_nest *n, const dv_nest_form *f)
 {
     return f->n_loops > 0 && f->pack[f->in_col] == f->n_loops - 1 &&
            f->pack[f->in_row] != DV_FORM_NEVER && f->n_k == 1 && f->col >= 0 &&
@@ -208,7 +208,7 @@ int dv_nest_form_packs_on_way(const dv_nest *n, const dv_nest_form *f)
            is_rows(n, f->in_col, f->k[0], f->col);
 }
 
-int dv_nest_is_plain(const dv_nest *n, dv_nest *as)
+int dv_nest_is_gemm(const dv_nest *n, dv_nest *as)
 {
     static const dv_nest_type order[] = {DV_NEST_C, DV_NEST_M, DV_NEST_N,
                                          DV_NEST_K};
@@ -236,7 +236,7 @@ int dv_nest_is_plain(const dv_nest *n, dv_nest *as)
         return 0;
     // A matrix-vector product takes only a limited k into the kernel (k_wanted
     // in best.c).
-    if (dv_nest_size(&a, f.row) < 4 && !f.col_turned && f.n_k &&
+    if (dv_nest_size(&a, f.row) < 4 && !f.col_transposed && f.n_k &&
         a.dims[f.k[0]].size > DV_FORM_THIN_K)
         return 0;
     if (as)
@@ -244,13 +244,13 @@ int dv_nest_is_plain(const dv_nest *n, dv_nest *as)
     return 1;
 }
 
-int dv_nest_is_matrices(const dv_nest *n, dv_nest *as)
+int dv_nest_collapses_to_gemm(const dv_nest *n, dv_nest *as)
 {
     dv_nest a;
     dv_nest_copy(&a, n);
-    dv_nest_unite(&a);
+    dv_nest_untile(&a);
     dv_nest_join(&a, NULL, NULL);
-    if (!dv_nest_is_plain(&a, NULL))
+    if (!dv_nest_is_gemm(&a, NULL))
         return 0;
     if (as)
         dv_nest_copy(as, &a);
@@ -259,7 +259,7 @@ int dv_nest_is_matrices(const dv_nest *n, dv_nest *as)
 
 void dv_nest_to_dot(dv_nest *n)
 {
-    dv_nest_unite(n);
+    dv_nest_untile(n);
     n->main = DV_PRIM_DOT;
     for (int i = 0; i < n->n_dims; i++) {
         n->dims[i].exec = DV_NEST_SEQ;

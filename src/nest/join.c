@@ -30,7 +30,7 @@ static int join_some(dv_nest *n)
             int64_t size;
             if (i == j || outer->type != inner->type ||
                 (outer->type == DV_NEST_K && n->k_order != DV_K_FREE) ||
-                !dv_nest_steps_over(outer, inner) ||
+                !dv_nest_can_collapse(outer, inner) ||
                 !dv_mul_i64(&size, outer->size, inner->size) ||
                 size > DV_NEST_MAX_SIZE)
                 continue;

@@ -27,7 +27,7 @@ int dv_prim_is_const(dv_prim p, double *value)
     return p == DV_PRIM_ZERO || *value != 0;
 }
 
-dv_prim dv_prim_of_nothing(dv_prim reduce)
+dv_prim dv_prim_neutral(dv_prim reduce)
 {
     return reduce == DV_PRIM_PROD       ? DV_PRIM_ONE
            : reduce == DV_PRIM_MIN_OVER ? DV_PRIM_HIGHEST
@@ -205,7 +205,7 @@ double dv_nest_count_k(const dv_nest *n)
 {
     dv_nest all = *n;
     double count = 1;
-    dv_nest_unite(&all);
+    dv_nest_untile(&all);
     for (int i = 0; i < all.n_dims; i++)
         if (all.dims[i].type == DV_NEST_K)
             count *= (double)all.dims[i].size;
@@ -230,8 +230,8 @@ static int operands_equal(const dv_nest *a, const dv_nest *b)
         if ((a->constants >> o & 1) &&
             memcmp(&a->value[o], &b->value[o], sizeof *a->value) != 0)
             return 0;
-    return !a->look ||
-           (a->look_step == b->look_step && a->look_size == b->look_size);
+    return !a->look || (a->index_stride == b->index_stride &&
+                        a->index_count == b->index_count);
 }
 
 int dv_nest_equal(const dv_nest *a, const dv_nest *b)
@@ -268,16 +268,16 @@ int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi)
             !dv_add_i64(s < 0 ? lo : hi, s < 0 ? *lo : *hi, far))
             return 0;
     }
-    int64_t s = n->look_step, far;
+    int64_t s = n->index_stride, far;
     return n->look != 1 + operand ||
-           (dv_mul_i64(&far, s, n->look_size - 1) &&
+           (dv_mul_i64(&far, s, n->index_count - 1) &&
             dv_add_i64(s < 0 ? lo : hi, s < 0 ? *lo : *hi, far));
 }
 
 // Finds the prims of a nest whose kernel takes dimensions of any type as m and
 // n: the first two that are not k, of which m has the smaller stride in the
 // output.
-static dv_nest_prims free_prims(const dv_nest *n)
+static dv_nest_prims any_type_prims(const dv_nest *n)
 {
     dv_nest_prims p = {-1, -1, -1, -1};
     for (int i = 0; i < n->n_dims; i++) {
@@ -303,7 +303,7 @@ dv_nest_prims dv_nest_find_prims(const dv_nest *n)
 {
     dv_nest_prims p = {-1, -1, -1, -1};
     if (dv_nest_is_binary(n) || dv_nest_is_select(n) || dv_nest_is_reduce(n))
-        return free_prims(n);
+        return any_type_prims(n);
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
         if (d->exec != DV_NEST_PRIM)
@@ -328,7 +328,7 @@ dv_nest_prims dv_nest_find_prims(const dv_nest *n)
     return p;
 }
 
-int dv_nest_steps_over(const dv_nest_dim *outer, const dv_nest_dim *inner)
+int dv_nest_can_collapse(const dv_nest_dim *outer, const dv_nest_dim *inner)
 {
     int64_t far;
     for (int o = 0; o < DV_MAX_OPERANDS; o++)

@@ -221,12 +221,12 @@ struct dv_nest {
     // Bit mask of the operands that are constants, in value[].
     uint8_t constants;
     // 1 + the operand that is indexed indirectly by in2, or 0 if there is none.
-    // Indices are from 0 to look_size - 1, and each step of one is look_step
-    // elements.
+    // Indices are from 0 to index_count - 1, and each step of one is
+    // index_stride elements.
     uint8_t look;
     // 1 + dv_dtype of an operand; 0 if it has the nest's type.
     uint8_t types[DV_MAX_OPERANDS];
-    int64_t look_step, look_size;
+    int64_t index_stride, index_count;
     double value[DV_MAX_OPERANDS];
     int32_t n_dims;
     dv_nest_dim dims[DV_NEST_MAX_DIMS];
@@ -236,7 +236,7 @@ struct dv_nest {
 };
 
 // Returns the size of the untiled dimension that d is, or is a tile of.
-static inline int64_t dv_nest_whole(const dv_nest_dim *d)
+static inline int64_t dv_nest_untiled_size(const dv_nest_dim *d)
 {
     return d->whole ? d->whole : d->size;
 }
@@ -270,7 +270,7 @@ const dv_prim_info *dv_prim_get(dv_prim p);
 int dv_prim_is_const(dv_prim p, double *value);
 // Returns the primitive that initialises the accumulator of a reduction with
 // its neutral element, which is also the result of reducing no elements.
-dv_prim dv_prim_of_nothing(dv_prim reduce);
+dv_prim dv_prim_neutral(dv_prim reduce);
 // Returns the primitive of that name, or -1 if there is none.
 int dv_prim_find(const char *name, size_t len);
 const char *dv_nest_type_name(dv_nest_type t);
@@ -340,12 +340,12 @@ int dv_nest_tiles_of(const dv_nest *n, dv_nest_tiles *out, int *bad);
 int dv_nest_is_tiled(const dv_nest *n);
 // Returns whether a dimension is shared or prim, that is whether a pass has
 // begun to schedule the nest.
-int dv_nest_is_decided(const dv_nest *n);
+int dv_nest_is_scheduled(const dv_nest *n);
 // Undoes tiling, packing and combining: leaves the untiled dimensions alone.
 // The nest must pass dv_nest_check.
-void dv_nest_unite(dv_nest *n);
-// Does the same as dv_nest_unite with tiles that were already found.
-void dv_nest_unite_tiles(dv_nest *n, const dv_nest_tiles *t);
+void dv_nest_untile(dv_nest *n);
+// Does the same as dv_nest_untile with tiles that were already found.
+void dv_nest_untile_with(dv_nest *n, const dv_nest_tiles *t);
 // Splits dimension i into a loop over tiles and, behind it, the dimension
 // inside a tile of `size` elements. There must be room for one more dimension.
 void dv_nest_cut(dv_nest *n, int i, int64_t size);
@@ -405,7 +405,7 @@ typedef struct dv_nest_prims {
 dv_nest_prims dv_nest_find_prims(const dv_nest *n);
 // Returns whether one step of `outer` equals the whole extent of `inner` in
 // every operand, so that the two could be collapsed into one dimension.
-int dv_nest_steps_over(const dv_nest_dim *outer, const dv_nest_dim *inner);
+int dv_nest_can_collapse(const dv_nest_dim *outer, const dv_nest_dim *inner);
 
 // Sorts the loops of a nest that is not a product: large strides outermost, k
 // last.
@@ -426,7 +426,7 @@ enum {
 
 // Returns the bytes of L1 that a packed panel of columns may occupy while
 // panels of rows stream past it: 5/8.
-static inline int64_t dv_form_most_panel(int64_t l1_bytes)
+static inline int64_t dv_form_max_panel(int64_t l1_bytes)
 {
     return l1_bytes / 8 * 5;
 }
@@ -434,7 +434,7 @@ static inline int64_t dv_form_most_panel(int64_t l1_bytes)
 // Returns whether the k rows of an operand read in place each lie on a page of
 // their own and are more than 32, the number of pages whose translations are
 // assumed to be in the TLB.
-static inline int dv_form_many_pages(double k, double step_bytes)
+static inline int dv_form_exceeds_tlb(double k, double step_bytes)
 {
     enum { PAGE_BYTES = 4096, PAGES = 32 };
     return k > PAGES && step_bytes >= PAGE_BYTES;
@@ -442,7 +442,7 @@ static inline int dv_form_many_pages(double k, double step_bytes)
 // Returns the largest block of rows, in bytes, that a kernel copies for the
 // next kernel to use: two such blocks share L1, the one being read and the one
 // being filled.
-static inline int64_t dv_form_most_near(int64_t l1_bytes)
+static inline int64_t dv_form_max_row_block(int64_t l1_bytes)
 {
     return l1_bytes * 3 / 8;
 }
@@ -463,7 +463,7 @@ typedef struct dv_nest_form {
     int pack[DV_N_OPERANDS];
     // Set if an operand is read in place in transposed order: the columns'
     // operand has unit stride along k, the rows' operand along the rows.
-    int col_turned, row_turned;
+    int col_transposed, row_transposed;
 } dv_nest_form;
 
 // Returns the largest number of vectors in a row of a packed panel of columns.
@@ -491,16 +491,16 @@ int dv_nest_form_is_dot(const dv_nest_form *f);
 // Returns whether the kernel itself packs the columns' operand while its first
 // rows read it. This is done if the operand is packed in the innermost loop and
 // packing is a plain copy of rows.
-int dv_nest_form_packs_on_way(const dv_nest *n, const dv_nest_form *f);
+int dv_nest_kernel_packs(const dv_nest *n, const dv_nest_form *f);
 // Returns whether the nest is one GEMM, or a batch of them, on matrices that
 // can be read in place. jit/gemm/gemm.h has a plan for such a product as a
 // whole, which tiles, packs and shares on its own. If `as` is not NULL, it is
 // set to the nest with that kernel inside.
-int dv_nest_is_plain(const dv_nest *n, dv_nest *as);
-// Returns whether the nest is a plain GEMM, as dv_nest_is_plain says, once its
+int dv_nest_is_gemm(const dv_nest *n, dv_nest *as);
+// Returns whether the nest is a plain GEMM, as dv_nest_is_gemm says, once its
 // tiles are undone and its dimensions are collapsed. If `as` is not NULL, it is
 // set to that nest, with all loops seq.
-int dv_nest_is_matrices(const dv_nest *n, dv_nest *as);
+int dv_nest_collapses_to_gemm(const dv_nest *n, dv_nest *as);
 // Turns a product into a reduction (dot) of the same meaning, with all loops
 // seq.
 void dv_nest_to_dot(dv_nest *n);

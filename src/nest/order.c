@@ -48,7 +48,7 @@ static int64_t reach_in(const dv_nest_dim *d)
     return llabs(d->stride[DV_IN0]) + llabs(d->stride[DV_IN1]);
 }
 
-int64_t dv_nest_reach(const dv_nest_dim *d)
+int64_t dv_nest_sort_stride(const dv_nest_dim *d)
 {
     int64_t out = llabs(d->stride[DV_OUT]);
     return out ? out : reach_in(d);
@@ -90,7 +90,7 @@ static int goes_on(const dv_nest *n, const dv_nest_tiles *t, int l)
         if (p->type == d->type && p->stride[o] == 1 && t->inner[l] == i)
             return 3;
         if (p->type == d->type && p->stride[o] == 1 &&
-            d->stride[o] == dv_nest_whole(p))
+            d->stride[o] == dv_nest_untiled_size(p))
             return 2;
     }
     return 0;
@@ -101,7 +101,7 @@ static int rank_loops(const dv_nest *n, const dv_nest_tiles *t, ranked *r)
     int l = 0;
     for (; l < n->n_dims && n->dims[l].exec != DV_NEST_PRIM; l++) {
         int kind = kind_of(n, t, l);
-        r[l] = (ranked){dv_nest_reach(&n->dims[l]),
+        r[l] = (ranked){dv_nest_sort_stride(&n->dims[l]),
                         reach_in(&n->dims[l]),
                         (uint8_t)kind,
                         t->outer[l] >= 0,
@@ -178,7 +178,7 @@ static uint64_t arrange(const sorted *s, int which, uint8_t *order)
 
 // Returns whether `tiled`, with its tiles undone, has the same dimensions as
 // `whole`.
-int dv_nest_makes_up(const dv_nest *whole, const dv_nest *tiled)
+int dv_nest_untiles_to(const dv_nest *whole, const dv_nest *tiled)
 {
     int bad, taken[DV_NEST_MAX_DIMS] = {0};
     dv_nest_tiles t;
@@ -186,7 +186,7 @@ int dv_nest_makes_up(const dv_nest *whole, const dv_nest *tiled)
     if (!dv_nest_tiles_of(tiled, &t, &bad))
         return 0;
     dv_nest_copy(&x, tiled);
-    dv_nest_unite_tiles(&x, &t);
+    dv_nest_untile_with(&x, &t);
     for (int i = 0; i < whole->n_dims; i++) {
         int j = 0;
         while (j < x.n_dims &&
@@ -211,7 +211,7 @@ static int is_simple(const dv_nest *n, const dv_nest_tiles *t)
         for (int j = 0; n->dims[i].whole && j < n->n_dims; j++)
             if (j != i && j != t->outer[i] &&
                 n->dims[j].type == n->dims[i].type &&
-                dv_nest_steps_over(&n->dims[j], &n->dims[i]))
+                dv_nest_can_collapse(&n->dims[j], &n->dims[i]))
                 return 0;
     return 1;
 }
@@ -240,7 +240,7 @@ typedef struct orders {
 
 // Puts the loops of x->tried into the order of template `which`. Returns 0 if
 // an earlier template gave the same order, or if the order breaks the tiling.
-static int take_order(orders *x, int which)
+static int apply_template(orders *x, int which)
 {
     int sort = templates[which].sort;
     uint8_t *order = x->all[which];
@@ -257,8 +257,8 @@ static int take_order(orders *x, int which)
         return 1;
     dv_nest whole;
     dv_nest_copy(&whole, &x->given);
-    dv_nest_unite_tiles(&whole, &x->t);
-    return dv_nest_makes_up(&whole, &x->tried);
+    dv_nest_untile_with(&whole, &x->t);
+    return dv_nest_untiles_to(&whole, &x->tried);
 }
 
 // Recomputes the counts in *c for the order of loops in x->tried. Returns 0 if
@@ -291,8 +291,8 @@ static int begin(orders *x, dv_nest_count *c, const dv_nest *n, double most)
     return 1;
 }
 
-double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
-                            double most, dv_nest_ordered *out)
+double dv_nest_order_loops(dv_nest *n, const dv_nest_caches *caches,
+                           double most, dv_nest_ordered *out)
 {
     orders x;
     dv_nest_count c;
@@ -302,13 +302,13 @@ double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
     if (!dv_nest_tiles_of(n, &x.t, &bad) ||
         !dv_nest_count_begin(&c, n, caches, &x.t))
         return DV_NEST_IMPOSSIBLE;
-    dv_nest_way *all = dv_nest_way_of(&c, DV_NEST_WAYS - 1);
-    out->least = all ? dv_nest_kernels(&c, all) : 0;
+    dv_nest_packset *all = dv_nest_packset_of(&c, DV_NEST_PACKSETS - 1);
+    out->least = all ? dv_nest_kernel_cost(&c, all) : 0;
     if (!begin(&x, &c, n, most))
         return DV_NEST_IMPOSSIBLE;
     for (int i = 0; i < N_TEMPLATES; i++) {
         double before = out->packs.cost;
-        if (!take_order(&x, i) || !count_order(&c, &x, i))
+        if (!apply_template(&x, i) || !count_order(&c, &x, i))
             continue;
         dv_nest_choose_packs(&c, &out->packs, -1);
         // Only the order of loops is copied to the nest; the packing is
@@ -327,8 +327,8 @@ dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
     dv_nest_ordered found;
     if (!dv_nest_is_product(n) && !dv_nest_is_tiled(n))
         dv_nest_sort_loops(n);
-    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL))
-        dv_nest_put_in_order(n, &caches, DV_NEST_IMPOSSIBLE, &found);
+    if (dv_nest_is_product(n) && !dv_nest_is_gemm(n, NULL))
+        dv_nest_order_loops(n, &caches, DV_NEST_IMPOSSIBLE, &found);
     return DV_OK;
 }
 
@@ -337,7 +337,7 @@ dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,
 {
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
-    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL))
+    if (dv_nest_is_product(n) && !dv_nest_is_gemm(n, NULL))
         dv_nest_mark_packs(n, &caches, 0, DV_NEST_IMPOSSIBLE);
     return DV_OK;
 }

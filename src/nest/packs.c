@@ -7,7 +7,7 @@ typedef dv_nest_count count;
 
 static int is_too_large(const count *c, int o)
 {
-    return c->held[o] > dv_nest_most_held(c, o);
+    return c->held[o] > dv_nest_max_buffer(c, o);
 }
 
 // Returns whether packing operand o in loop `at` cannot be the best choice.
@@ -35,8 +35,8 @@ static int best_loop(count *c, int o, double moved)
 {
     int best = DV_FORM_NEVER;
     double least = DV_NEST_IMPOSSIBLE;
-    double loads = dv_nest_loads_of(c, o), each = moved / c->all[o];
-    double load = o == DV_OUT ? 0 : dv_nest_load(c, o, loads, 1);
+    double loads = dv_nest_count_loads(c, o), each = moved / c->all[o];
+    double load = o == DV_OUT ? 0 : dv_nest_load_cost(c, o, loads, 1);
     for (int at = DV_FORM_TOP; at < c->f.n_loops; at++) {
         if (is_useless(c, o, at))
             continue;
@@ -45,9 +45,9 @@ static int best_loop(count *c, int o, double moved)
             (c->upto[at + 1] * c->held[o] * each + load) * DV_NEST_SLACK >=
                 least)
             continue;
-        double cost = dv_nest_packing(c, o);
+        double cost = dv_nest_packing_cost(c, o);
         if (cost < least && o != DV_OUT)
-            cost += dv_nest_load(c, o, loads, 0);
+            cost += dv_nest_load_cost(c, o, loads, 0);
         if (cost < least) {
             least = cost;
             best = at;
@@ -65,16 +65,16 @@ typedef struct found {
 
 // Returns the loop for packing operand o in the set of packed operands `w`.
 // `whole` is the set in which both inputs are packed as well.
-static int loop_for(count *c, found *x, dv_nest_way *whole, dv_nest_way *w,
-                    int o)
+static int loop_for(count *c, found *x, dv_nest_packset *whole,
+                    dv_nest_packset *w, int o)
 {
     if (o == DV_OUT && w) {
-        dv_nest_way_take(c, w);
-        if (dv_nest_brings(c, &w->f))
+        dv_nest_packset_select(c, w);
+        if (dv_nest_copies_ahead(c, &w->f))
             return best_loop(c, o, w->moved[o]);
     }
     if (!(x->known >> o & 1)) {
-        dv_nest_way_take(c, whole);
+        dv_nest_packset_select(c, whole);
         x->at[o] = best_loop(c, o, whole->moved[o]);
         x->known |= 1 << o;
     }
@@ -84,60 +84,61 @@ static int loop_for(count *c, found *x, dv_nest_way *whole, dv_nest_way *w,
 // Returns the part of the cost that does not depend on the loops that pack, and
 // selects the set `w`. Returns DV_NEST_IMPOSSIBLE if `w` cannot be run in the
 // required order of additions, or if the kernels alone cost at least `most`.
-static double sure_cost(count *c, dv_nest_way *w, double most)
+static double fixed_cost(count *c, dv_nest_packset *w, double most)
 {
     const dv_nest *n = c->n;
     if (!w ||
         (n->dot && dv_nest_form_is_dot(&w->f) != (n->dot == DV_DOT_ALWAYS)))
         return DV_NEST_IMPOSSIBLE;
-    double sum = dv_nest_kernels(c, w);
+    double sum = dv_nest_kernel_cost(c, w);
     if (sum >= most)
         return DV_NEST_IMPOSSIBLE;
-    dv_nest_way_take(c, w);
-    return sum + dv_nest_results(c, dv_nest_loads_of(c, DV_OUT), 0) +
-           dv_nest_returns(c);
+    dv_nest_packset_select(c, w);
+    return sum + dv_nest_output_cost(c, dv_nest_count_loads(c, DV_OUT), 0) +
+           dv_nest_reload_cost(c);
 }
 
 // Returns the whole cost if each operand o is packed in loop at[o]. `sum` is
-// the part that sure_cost returned.
-static double whole_cost(count *c, const dv_nest_way *w, const int at[],
+// the part that fixed_cost returned.
+static double whole_cost(count *c, const dv_nest_packset *w, const int at[],
                          double sum, double most)
 {
-    dv_nest_way_take(c, w);
+    dv_nest_packset_select(c, w);
     for (int o = 0; o < DV_N_OPERANDS; o++)
         dv_nest_pack_in(c, o, at[o]);
     for (int o = 0; o < DV_N_OPERANDS; o++) {
         if (is_too_large(c, o) || sum >= most)
             return DV_NEST_IMPOSSIBLE;
-        sum +=
-            dv_nest_packing(c, o) +
-            (o == DV_OUT ? 0 : dv_nest_load(c, o, dv_nest_loads_of(c, o), 0));
+        sum += dv_nest_packing_cost(c, o) +
+               (o == DV_OUT
+                    ? 0
+                    : dv_nest_load_cost(c, o, dv_nest_count_loads(c, o), 0));
     }
     return sum;
 }
 
 // Returns a lower bound of the cost in this order of loops. `sum` is the part
-// that sure_cost returned.
-static double least_cost(const count *c, const dv_nest_way *w, double sum)
+// that fixed_cost returned.
+static double least_cost(const count *c, const dv_nest_packset *w, double sum)
 {
     for (int o = 0; o < DV_N_OPERANDS; o++) {
         sum += w->moved[o];
         if (o != DV_OUT)
-            sum += dv_nest_load(c, o, dv_nest_loads_of(c, o),
-                                w->f.pack[o] != DV_FORM_NEVER);
+            sum += dv_nest_load_cost(c, o, dv_nest_count_loads(c, o),
+                                     w->f.pack[o] != DV_FORM_NEVER);
     }
     return sum * DV_NEST_SLACK;
 }
 
 // Evaluates the set of operands `packed` and updates *best. Returns 0 if the
 // output is in the set, but its buffer is too large in every loop.
-static int try_way(count *c, dv_nest_packs *best, found *x, dv_nest_way *whole,
-                   int packed)
+static int try_packset(count *c, dv_nest_packs *best, found *x,
+                       dv_nest_packset *whole, int packed)
 {
-    dv_nest_way *w = dv_nest_way_of(c, packed);
+    dv_nest_packset *w = dv_nest_packset_of(c, packed);
     dv_nest_packs p;
     int really = 0;
-    double sum = sure_cost(c, w, best->cost);
+    double sum = fixed_cost(c, w, best->cost);
     if (sum < best->cost && least_cost(c, w, sum) >= best->cost)
         sum = DV_NEST_IMPOSSIBLE;
     if (sum >= best->cost && best->cost < DV_NEST_IMPOSSIBLE)
@@ -154,8 +155,8 @@ static int try_way(count *c, dv_nest_packs *best, found *x, dv_nest_way *whole,
     }
     // Some operand is too large to be packed in any loop.
     if (really != packed) {
-        w = dv_nest_way_of(c, really);
-        sum = sure_cost(c, w, best->cost);
+        w = dv_nest_packset_of(c, really);
+        sum = fixed_cost(c, w, best->cost);
     }
     if (sum >= best->cost)
         return 1;
@@ -171,7 +172,7 @@ void dv_nest_choose_packs(count *c, dv_nest_packs *best, int was)
     found x = {0};
     int rows = -1; // the operand of the rows for which x was computed
     for (int out = 0; out <= !c->n->combine; out++) {
-        dv_nest_way *whole = dv_nest_way_of(c, INPUTS | out << DV_OUT);
+        dv_nest_packset *whole = dv_nest_packset_of(c, INPUTS | out << DV_OUT);
         if (!whole ||
             (was >= 0 && !c->n->combine && out != (was >> DV_OUT & 1)))
             continue;
@@ -181,7 +182,7 @@ void dv_nest_choose_packs(count *c, dv_nest_packs *best, int was)
         for (int packed = 0; packed <= INPUTS; packed++)
             if ((was < 0 || packed == (was & INPUTS)) &&
                 c->least[packed | out << DV_OUT] < best->cost &&
-                !try_way(c, best, &x, whole, packed | out << DV_OUT))
+                !try_packset(c, best, &x, whole, packed | out << DV_OUT))
                 break;
     }
 }
@@ -229,8 +230,8 @@ double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches)
         return DV_NEST_IMPOSSIBLE;
     for (int o = 0; o < DV_N_OPERANDS; o++)
         packed |= (f.pack[o] != DV_FORM_NEVER) << o;
-    dv_nest_way *w = dv_nest_way_of(&c, packed);
-    double sum = sure_cost(&c, w, DV_NEST_IMPOSSIBLE);
+    dv_nest_packset *w = dv_nest_packset_of(&c, packed);
+    double sum = fixed_cost(&c, w, DV_NEST_IMPOSSIBLE);
     return sum < DV_NEST_IMPOSSIBLE
                ? whole_cost(&c, w, f.pack, sum, DV_NEST_IMPOSSIBLE)
                : DV_NEST_IMPOSSIBLE;

@@ -43,7 +43,7 @@ const char *dv_nest_list(const char *name)
 static void mark(dv_nest *n, const char *pass)
 {
     n->laid = 0;
-    n->laid = dv_nest_is_decided(n) && strstr(dv_nest_list("best"), pass) &&
+    n->laid = dv_nest_is_scheduled(n) && strstr(dv_nest_list("best"), pass) &&
               !dv_nest_is_tiled(n) && dv_nest_verify(n, NULL) != DV_OK;
 }
 
@@ -65,9 +65,9 @@ static dv_status run_pass(dv_nest *n, const dv_nest_pass *p,
     return DV_OK;
 }
 
-// Returns the length of the prefix of `list` that dv_nest_lay runs faster as
-// one search, or 0 if the list begins otherwise or the caller wants to see the
-// nest after each pass.
+// Returns the length of the prefix of `list` that dv_nest_schedule runs faster
+// as one search, or 0 if the list begins otherwise or the caller wants to see
+// the nest after each pass.
 static size_t together(const char *list, const dv_nest *n,
                        const dv_nest_options *options)
 {
@@ -113,7 +113,7 @@ dv_status dv_nest_optimise(dv_nest *n, const char *list,
     while (*list) {
         size_t len = together(list, n, &o);
         if (len) {
-            dv_nest_lay(n, &o);
+            dv_nest_schedule(n, &o);
             DV_TRY(dv_nest_check(n, diag));
             list += len + (list[len] == ',');
             continue;

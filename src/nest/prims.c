@@ -62,7 +62,7 @@ static void consider(const dv_nest *n, int i, const dv_nest_prims *given,
 
 // Returns whether the indirect index has a stride in a dimension, so that the
 // kernel cannot take it inside.
-static int is_looked_up(const dv_nest *n, int dim)
+static int is_indexed(const dv_nest *n, int dim)
 {
     return n->look && n->dims[dim].stride[DV_IN2] != 0;
 }
@@ -92,7 +92,7 @@ static int nearest(const dv_nest *n, int operand, int of_k)
 {
     int best = -1;
     for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].exec != DV_NEST_PRIM && !is_looked_up(n, i) &&
+        if (n->dims[i].exec != DV_NEST_PRIM && !is_indexed(n, i) &&
             (n->dims[i].type == DV_NEST_K) == of_k &&
             (best < 0 || reach(n, i, operand) < reach(n, best, operand)))
             best = i;
@@ -141,7 +141,7 @@ dv_status dv_nest_primitives(dv_nest *n, const dv_nest_options *options,
         return DV_OK;
     }
     for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].exec != DV_NEST_PRIM && !is_looked_up(n, i))
+        if (n->dims[i].exec != DV_NEST_PRIM && !is_indexed(n, i))
             consider(n, i, &given, &p);
     mark(n, p.m);
     mark(n, p.n);
@@ -170,7 +170,7 @@ dv_status dv_nest_shared(dv_nest *n, const dv_nest_options *options,
     for (int i = 0; i < n->n_dims; i++) {
         dv_nest_dim *d = &n->dims[i];
         if (d->exec == DV_NEST_PRIM || d->type == DV_NEST_K ||
-            (n->look == 1 + DV_OUT && is_looked_up(n, i)) ||
+            (n->look == 1 + DV_OUT && is_indexed(n, i)) ||
             !dv_mul_i64(&parts, parts, d->size))
             break;
         d->exec = DV_NEST_SHARED;

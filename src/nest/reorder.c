@@ -62,11 +62,11 @@ dv_status dv_nest_reorder(dv_nest *n, const dv_nest_options *options,
         for (int j = i + 1; j < end; j++) {
             if (!alike(&n->dims[i], &n->dims[j]))
                 continue;
-            if (dv_nest_steps_over(&n->dims[i], &n->dims[j])) {
+            if (dv_nest_can_collapse(&n->dims[i], &n->dims[j])) {
                 dv_nest_move(n, i, j - 1);
                 break;
             }
-            if (dv_nest_steps_over(&n->dims[j], &n->dims[i])) {
+            if (dv_nest_can_collapse(&n->dims[j], &n->dims[i])) {
                 dv_nest_move(n, j, i);
                 break;
             }

@@ -83,12 +83,12 @@ static int find(any *x, int o, int64_t *off)
     if (n->look != 1 + o)
         return 1;
     double i = dv_load(dv_nest_dtype(n, DV_IN2), x->at[DV_IN2], x->off[DV_IN2]);
-    if (i < 0 || i >= (double)n->look_size) {
+    if (i < 0 || i >= (double)n->index_count) {
         x->bad_index = i < 0x1p62 ? (int64_t)i : INT64_MAX;
         x->is_bad = 1;
         return 0;
     }
-    *off += (int64_t)i * n->look_step;
+    *off += (int64_t)i * n->index_stride;
     return 1;
 }
 
@@ -270,7 +270,7 @@ static dv_status run_any(const dv_nest *n, void *const at[], dv_diag *diag)
         return dv_fail(diag, DV_E_BOUNDS, (dv_loc){n->src, n->off},
                        "an index found %" PRId64 ", %s has 0..%" PRId64,
                        x.bad_index, dv_nest_operand_name(n->look - 1),
-                       n->look_size);
+                       n->index_count);
     return DV_OK;
 }
 

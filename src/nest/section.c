@@ -20,12 +20,12 @@ dv_status dv_loops_run(dv_pass_cx *cx, dv_plan *plan)
     plan->n_sums = 0;
     if (!plan->target.here)
         return DV_OK;
-    plan->sums = DV_NEW(&plan->arena, dv_sums, n_ops);
+    plan->sums = DV_NEW(&plan->arena, dv_sum_order, n_ops);
     if (!plan->sums && n_ops)
         return dv_nomem(cx->diag);
     for (int32_t i = 0; i < n_ops; i++) {
         int found;
-        if (!dv_sums_reuse(plan->ops, &plan->ops->ops[i]))
+        if (!dv_sums_worth_gemm(plan->ops, &plan->ops->ops[i]))
             continue;
         DV_TRY(dv_sums_choose(&plan->sums[plan->n_sums], &found, plan->ops, i,
                               &machine, &plan->arena, cx->diag));
@@ -34,8 +34,8 @@ dv_status dv_loops_run(dv_pass_cx *cx, dv_plan *plan)
     return DV_OK;
 }
 
-static dv_status level_wrong(const dv_plan *plan, const dv_sums *s, int32_t i,
-                             dv_diag *diag)
+static dv_status level_wrong(const dv_plan *plan, const dv_sum_order *s,
+                             int32_t i, dv_diag *diag)
 {
     const dv_op *o = &plan->ops->ops[s->op];
     const dv_sum_level *l = &s->levels[i];
@@ -60,7 +60,7 @@ static dv_status level_wrong(const dv_plan *plan, const dv_sums *s, int32_t i,
 dv_status dv_loops_verify(const dv_plan *plan, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->n_sums; i++) {
-        const dv_sums *s = &plan->sums[i];
+        const dv_sum_order *s = &plan->sums[i];
         dv_loc at = dv_plan_at(plan, s->off);
         if (s->op < 0 || s->op >= plan->ops->n_ops ||
             (i && s->op <= plan->sums[i - 1].op))
@@ -79,7 +79,7 @@ dv_status dv_loops_verify(const dv_plan *plan, dv_diag *diag)
 
 // Returns whether loop level i is inside the tiles of an earlier level, that is
 // whether both are levels of the same variable.
-static int is_tile(const dv_sums *s, int32_t i)
+static int is_tile(const dv_sum_order *s, int32_t i)
 {
     for (int32_t k = 0; k < i; k++)
         if (s->levels[k].var == s->levels[i].var)
@@ -93,7 +93,7 @@ void dv_loops_print(dv_text *out, const dv_plan *plan)
         return;
     dv_put(out, "nest {\n");
     for (int32_t i = 0; i < plan->n_sums; i++) {
-        const dv_sums *s = &plan->sums[i];
+        const dv_sum_order *s = &plan->sums[i];
         const dv_op *o = &plan->ops->ops[s->op];
         dv_put(out, "    %d: %s { # %s\n", (int)s->op,
                s->dot     ? "dot"
@@ -112,7 +112,7 @@ void dv_loops_print(dv_text *out, const dv_plan *plan)
     dv_put(out, "}\n");
 }
 
-static dv_status read_level(dv_plan *plan, dv_lexer *lx, dv_sums *s,
+static dv_status read_level(dv_plan *plan, dv_lexer *lx, dv_sum_order *s,
                             int32_t *cap)
 {
     const dv_op *o = &plan->ops->ops[s->op];
@@ -146,11 +146,11 @@ static dv_status read_level(dv_plan *plan, dv_lexer *lx, dv_sums *s,
     return dv_lex_word(lx, l->inside ? "prim" : "seq");
 }
 
-static dv_status read_sums(dv_plan *plan, dv_lexer *lx, dv_sums *s)
+static dv_status read_sums(dv_plan *plan, dv_lexer *lx, dv_sum_order *s)
 {
     int64_t op;
     int32_t cap = 0;
-    *s = (dv_sums){.off = lx->tok.off};
+    *s = (dv_sum_order){.off = lx->tok.off};
     dv_loc at = dv_lex_at(lx);
     DV_TRY(dv_lex_int(lx, &op, "the number of an op"));
     if (op < 0 || op >= plan->ops->n_ops)
@@ -173,8 +173,8 @@ dv_status dv_loops_read(dv_plan *plan, dv_lexer *lx)
     int32_t cap = 0;
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
     while (lx->tok.kind != '}') {
-        dv_sums *s =
-            DV_PUSH(&plan->arena, dv_sums, plan->sums, plan->n_sums, cap);
+        dv_sum_order *s =
+            DV_PUSH(&plan->arena, dv_sum_order, plan->sums, plan->n_sums, cap);
         if (!s)
             return dv_nomem(lx->diag);
         DV_TRY(read_sums(plan, lx, s));

@@ -62,11 +62,11 @@ dv_status dv_nest_fuse(dv_nest *n, const dv_nest_options *options,
     for (int i = 0; i + 1 < n->n_dims && n->n_dims > 2;) {
         dv_nest_dim *d = &n->dims[i];
         int64_t size = 0;
-        int down = dv_nest_steps_over(&d[0], &d[1]);
+        int down = dv_nest_can_collapse(&d[0], &d[1]);
         // If the output is written through an indirect index, loops must not be
         // exchanged, because the last of several writes to one element must
         // win.
-        int up = n->look != 1 + DV_OUT && dv_nest_steps_over(&d[1], &d[0]);
+        int up = n->look != 1 + DV_OUT && dv_nest_can_collapse(&d[1], &d[0]);
         if (d[0].type != d[1].type || (!down && !up) ||
             !dv_mul_i64(&size, d[0].size, d[1].size) ||
             size > DV_NEST_FUSE_LIMIT) {

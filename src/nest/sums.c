@@ -17,7 +17,7 @@ dv_sums_machine dv_sums_machine_of(const dv_target *t)
     return (dv_sums_machine){dv_nest_caches_of(&o), t->vector_bytes, t->matrix};
 }
 
-const dv_sums *dv_sums_find(const dv_plan *plan, int32_t op)
+const dv_sum_order *dv_sums_find(const dv_plan *plan, int32_t op)
 {
     for (int32_t i = 0; plan->facts & DV_FACT_LOOPED && i < plan->n_sums; i++)
         if (plan->sums[i].op == op)
@@ -65,7 +65,7 @@ static int overlaps(const dv_program *p, const dv_op *o, const dv_access *a)
         double step = fabs((double)dv_access_step(p, a, v));
         elems += step * (double)(o->vars[v].end - o->vars[v].begin - 1);
     }
-    return elems < dv_op_many_points(o, dv_access_vars(o, a));
+    return elems < dv_op_points_double(o, dv_access_vars(o, a));
 }
 
 // Returns whether the op is a batch of small products that are contiguous
@@ -77,7 +77,7 @@ static int side_by_side(const dv_program *p, const dv_op *o,
     enum { LEAST = 16, FEW = 8 };
     uint32_t written = dv_written_vars(o);
     for (int i = 0; i < 2; i++)
-        if (dv_op_many_points(o, written & ~dv_access_vars(o, at[i])) > FEW)
+        if (dv_op_points_double(o, written & ~dv_access_vars(o, at[i])) > FEW)
             return 0;
     for (int v = 0; v < o->n_vars; v++) {
         int beside =
@@ -90,7 +90,7 @@ static int side_by_side(const dv_program *p, const dv_op *o,
     return 0;
 }
 
-int dv_sums_reuse(const dv_program *p, const dv_op *o)
+int dv_sums_worth_gemm(const dv_program *p, const dv_op *o)
 {
     const dv_access *at[DV_N_OPERANDS];
     int serve[2] = {0};
@@ -134,7 +134,7 @@ static int narrow_of(const dv_program *p, const dv_op *o,
 {
     dv_dtype t = p->tensors[at[0]->tensor].dtype;
     dv_dtype out = p->tensors[at[DV_OUT]->tensor].dtype;
-    dv_compute in = dv_op_compute(p, o);
+    dv_compute_type in = dv_op_compute(p, o);
     int ends = dv_is_float(out) || out == DV_I8;
     if (p->tensors[at[1]->tensor].dtype != t)
         return 0;
@@ -156,7 +156,7 @@ static int fits_i32(const dv_program *p, const dv_access *a)
 static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
 {
     const dv_access *at[DV_N_OPERANDS];
-    dv_compute compute = dv_op_compute(p, o);
+    dv_compute_type compute = dv_op_compute(p, o);
     *n = (dv_nest){.name = "sums",
                    .dtype = dv_kernel_type(compute),
                    .first = DV_PRIM_ZERO,
@@ -240,7 +240,7 @@ static int by_steps(const void *x, const void *y)
 
 // Reduces the nest to its k dimensions, summed in one chain with large strides
 // outermost. Kernels can sum every product in this order.
-static void in_one_chain(dv_nest *n)
+static void one_chain_order(dv_nest *n)
 {
     int kept = 0;
     for (int i = 0; i < n->n_dims; i++)
@@ -255,7 +255,7 @@ static void in_one_chain(dv_nest *n)
 
 // Copies the k dimensions of a scheduled nest to the output->levels. Returns 0
 // if out of memory.
-static int take_levels(dv_sums *out, const dv_nest *n, dv_arena *arena)
+static int take_levels(dv_sum_order *out, const dv_nest *n, dv_arena *arena)
 {
     int beside = 0; // whether the last k is contiguous in both factors
     out->n_levels = 0;
@@ -289,7 +289,7 @@ static int choose_pairs(const dv_nest *whole, const dv_sums_machine *m,
         if (whole->dims[i].type != DV_NEST_C)
             size[whole->dims[i].type - DV_NEST_M] *= whole->dims[i].size;
     dv_nest_copy(out, whole);
-    in_one_chain(out);
+    one_chain_order(out);
     for (int i = 1; i < out->n_dims; i++)
         inner *= out->dims[i].size;
     int64_t most = m->caches.l1 * 7 / 8 / (PANELS * es), unit = 8 / es;
@@ -307,7 +307,7 @@ static int choose_pairs(const dv_nest *whole, const dv_sums_machine *m,
 // Returns whether the whole op as one tile would have a kernel of at least 8 x
 // 8 for matrix instructions. Factors in which k is not contiguous are copied
 // first, so k is assumed to be.
-static int suits_pairs(const dv_sums *s, const dv_nest *whole)
+static int suits_pairs(const dv_sum_order *s, const dv_nest *whole)
 {
     dv_nest n = *whole;
     dv_nest_form f;
@@ -333,8 +333,9 @@ static int suits_pairs(const dv_sums *s, const dv_nest *whole)
     if (!dv_sums_apply(s, &n))
         return 0;
     dv_nest_join(&n, NULL, NULL);
-    return dv_sums_lay_narrow(&n, &block) && !dv_nest_form_of(&n, &f, NULL) &&
-           dv_nest_size(&n, f.row) >= 8 && dv_nest_size(&n, f.col) >= 8;
+    return dv_sums_schedule_narrow(&n, &block) &&
+           !dv_nest_form_of(&n, &f, NULL) && dv_nest_size(&n, f.row) >= 8 &&
+           dv_nest_size(&n, f.col) >= 8;
 }
 
 static int has_k_inside(const dv_nest *n)
@@ -348,7 +349,7 @@ static int has_k_inside(const dv_nest *n)
     return inside || !any;
 }
 
-dv_status dv_sums_choose(dv_sums *out, int *found, const dv_program *p,
+dv_status dv_sums_choose(dv_sum_order *out, int *found, const dv_program *p,
                          int32_t op, const dv_sums_machine *machine,
                          dv_arena *arena, dv_diag *diag)
 {
@@ -359,7 +360,7 @@ dv_status dv_sums_choose(dv_sums *out, int *found, const dv_program *p,
                          .l1_bytes = machine->caches.l1,
                          .l2_bytes = machine->caches.l2,
                          .l3_bytes = machine->caches.l3};
-    *out = (dv_sums){.op = op};
+    *out = (dv_sum_order){.op = op};
     *found = find_nest(&whole, p, &p->ops[op]);
     if (!*found)
         return DV_OK;
@@ -369,15 +370,15 @@ dv_status dv_sums_choose(dv_sums *out, int *found, const dv_program *p,
         out->pairs = 1;
         if (suits_pairs(out, &whole))
             return DV_OK;
-        *out = (dv_sums){.op = op};
+        *out = (dv_sum_order){.op = op};
     }
     whole.narrow = 0;
     dv_nest_copy(&n, &whole);
     dv_nest_join(&n, &o, NULL);
-    if (dv_nest_is_plain(&n, &n)) {
+    if (dv_nest_is_gemm(&n, &n)) {
         choose_plain(&n, machine);
     } else {
-        dv_nest_lay(&n, &o);
+        dv_nest_schedule(&n, &o);
         int ok = dv_nest_form_of(&n, &f, NULL) == DV_OK;
         n.dot = ok && dv_nest_form_is_dot(&f) ? DV_DOT_ALWAYS : DV_DOT_NEVER;
     }
@@ -386,6 +387,6 @@ dv_status dv_sums_choose(dv_sums *out, int *found, const dv_program *p,
     dv_nest_copy(&tried, &whole);
     if (has_k_inside(&n) && dv_sums_apply(out, &tried))
         return DV_OK;
-    in_one_chain(&whole);
+    one_chain_order(&whole);
     return take_levels(out, &whole, arena) ? DV_OK : dv_nomem(diag);
 }

@@ -49,7 +49,7 @@ dv_sums_machine dv_sums_machine_of(const dv_target *t);
 // were one tile. *found is set to 0 if the op is not a sum of products of
 // floats, or of integers of at most 32 bits. The levels are allocated in the
 // arena.
-dv_status dv_sums_choose(dv_sums *out, int *found, const dv_program *p,
+dv_status dv_sums_choose(dv_sum_order *out, int *found, const dv_program *p,
                          int32_t op, const dv_sums_machine *machine,
                          dv_arena *arena, dv_diag *diag);
 // Finds the factors of an op that is a sum or mean of products of two reads, as
@@ -60,29 +60,29 @@ int dv_sums_factors(const dv_op *o, int32_t *factor);
 // used for several results; when only one is and the other is read by a small
 // window or with overlaps; and for small products whose elements are contiguous
 // across a batch.
-int dv_sums_reuse(const dv_program *p, const dv_op *o);
+int dv_sums_worth_gemm(const dv_program *p, const dv_op *o);
 // Returns the type of a dimension (c, m, n or k) from the operands in which its
 // stride is not 0, or -1 if none fits.
 int dv_sums_type(const int64_t *stride);
 // Returns the summation order of an op in a plan, or NULL if the plan has none.
-const dv_sums *dv_sums_find(const dv_plan *plan, int32_t op);
+const dv_sum_order *dv_sums_find(const dv_plan *plan, int32_t op);
 
 // Tiles and orders the k dimensions of a tile's nest as the summation order
 // says. Each dimension of `n` is an untiled variable of the op, whose number is
 // in `off`. A tile may have a smaller extent than the op, which cuts its blocks
 // short. Returns 0 if the nest cannot have that order.
-int dv_sums_apply(const dv_sums *s, dv_nest *n);
+int dv_sums_apply(const dv_sum_order *s, dv_nest *n);
 // Schedules the m, n and c dimensions of a nest whose k dimensions are already
 // in order (with the passes of `best` for one thread). *block is set to 0; or,
 // if k is one dimension of a plain GEMM again, to the length of the blocks in
 // which that GEMM must sum k.
-dv_status dv_sums_lay(dv_nest *n, int64_t *block,
-                      const dv_nest_options *options, dv_diag *diag);
+dv_status dv_sums_schedule(dv_nest *n, int64_t *block,
+                           const dv_nest_options *options, dv_diag *diag);
 
 // Only sums.c and sums_lay.c use the function below.
 
 // Puts the largest m and n that can be accessed in place into the kernel,
-// beside its one k. *block is set as dv_sums_lay does. Returns 0 if the nest
-// has more than one k there.
-int dv_sums_lay_narrow(dv_nest *n, int64_t *block);
+// beside its one k. *block is set as dv_sums_schedule does. Returns 0 if the
+// nest has more than one k there.
+int dv_sums_schedule_narrow(dv_nest *n, int64_t *block);
 #endif

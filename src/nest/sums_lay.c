@@ -5,7 +5,7 @@
 // Computes the sizes of all levels (nested tiles) of variable `var` if the tile
 // has `len` elements of it. Inner levels keep their size unless there are too
 // few elements; the outermost level gets as many iterations as are needed.
-static void cut_levels(const dv_sums *s, int32_t var, int64_t len,
+static void cut_levels(const dv_sum_order *s, int32_t var, int64_t len,
                        int64_t *size)
 {
     int64_t unit = 1;
@@ -31,7 +31,7 @@ static int find_dim(const dv_nest *n, int32_t var)
     return -1;
 }
 
-static int is_innermost(const dv_sums *s, int level)
+static int is_innermost(const dv_sum_order *s, int level)
 {
     for (int i = level + 1; i < s->n_levels; i++)
         if (s->levels[i].var == s->levels[level].var)
@@ -41,8 +41,8 @@ static int is_innermost(const dv_sums *s, int level)
 
 // Appends level i of the order to `n` as a dimension; size[] has the sizes of
 // all levels. Returns 0 if there is no room or a stride overflows.
-static int add_level(dv_nest *n, const dv_sums *s, int i, const dv_nest_dim *of,
-                     const int64_t *size)
+static int add_level(dv_nest *n, const dv_sum_order *s, int i,
+                     const dv_nest_dim *of, const int64_t *size)
 {
     dv_nest_dim d = *of;
     int64_t unit = 1;
@@ -86,7 +86,8 @@ static void join_neighbours(dv_nest *n)
         int64_t size, whole = 0;
         if (a->type != DV_NEST_K || b->type != DV_NEST_K || b->whole ||
             !(inside || (is_lone(n, i) && is_lone(n, i + 1))) ||
-            !dv_nest_steps_over(a, b) || !dv_mul_i64(&size, a->size, b->size) ||
+            !dv_nest_can_collapse(a, b) ||
+            !dv_mul_i64(&size, a->size, b->size) ||
             (a->whole && !dv_mul_i64(&whole, a->whole, b->size)) ||
             size > DV_NEST_MAX_SIZE)
             continue;
@@ -112,7 +113,7 @@ static int tiles_are_right(const dv_nest *n)
     return 1;
 }
 
-int dv_sums_apply(const dv_sums *s, dv_nest *n)
+int dv_sums_apply(const dv_sum_order *s, dv_nest *n)
 {
     int64_t size[2 * DV_MAX_VARS];
     dv_nest out;
@@ -168,7 +169,7 @@ static int with_one_k(const dv_nest *n, dv_nest *out, int64_t *block)
     }
     if (loop < 0)
         return 1;
-    if (prim < 0 || !dv_nest_steps_over(&n->dims[loop], &n->dims[prim]))
+    if (prim < 0 || !dv_nest_can_collapse(&n->dims[loop], &n->dims[prim]))
         return 0;
     dv_nest_dim *d = &out->dims[prim];
     *block = d->size;
@@ -195,7 +196,7 @@ static dv_nest with_inside(const dv_nest *one, int m, int n)
     return a;
 }
 
-int dv_sums_lay_narrow(dv_nest *n, int64_t *block)
+int dv_sums_schedule_narrow(dv_nest *n, int64_t *block)
 {
     dv_nest one, best;
     dv_nest_form f;
@@ -226,7 +227,7 @@ static int is_plain(const dv_nest *n, dv_nest *as, int64_t *block)
 {
     dv_nest one;
     dv_nest_form f;
-    if (!with_one_k(n, &one, block) || !dv_nest_is_plain(&one, as) ||
+    if (!with_one_k(n, &one, block) || !dv_nest_is_gemm(&one, as) ||
         dv_nest_form_of(as, &f, NULL))
         return 0;
     if (n->dot == DV_DOT_ALWAYS)
@@ -235,14 +236,14 @@ static int is_plain(const dv_nest *n, dv_nest *as, int64_t *block)
            (dv_nest_size(as, f.row) >= 16 && dv_nest_size(as, f.col) >= 8);
 }
 
-dv_status dv_sums_lay(dv_nest *n, int64_t *block,
-                      const dv_nest_options *options, dv_diag *diag)
+dv_status dv_sums_schedule(dv_nest *n, int64_t *block,
+                           const dv_nest_options *options, dv_diag *diag)
 {
     dv_nest as;
     dv_nest_form f;
     *block = 0;
     dv_nest_join(n, options, NULL);
-    if (n->narrow && !dv_sums_lay_narrow(n, block))
+    if (n->narrow && !dv_sums_schedule_narrow(n, block))
         return dv_fail(diag, DV_E_LIMIT, (dv_loc){n->src, n->off},
                        "no matrix instructions sum %s in the order asked for",
                        n->name);
@@ -253,7 +254,7 @@ dv_status dv_sums_lay(dv_nest *n, int64_t *block,
         return dv_nest_check(n, diag);
     }
     *block = 0;
-    dv_nest_lay(n, options);
+    dv_nest_schedule(n, options);
     DV_TRY(dv_nest_check(n, diag));
     if (!dv_nest_form_of(n, &f, NULL) &&
         dv_nest_form_is_dot(&f) == (n->dot == DV_DOT_ALWAYS))

@@ -204,9 +204,9 @@ static dv_status read_look(dv_lexer *lx, dv_nest *n)
     DV_TRY(dv_lex(lx));
     DV_TRY(dv_lex_word(lx, "by"));
     DV_TRY(dv_lex_word(lx, "in2"));
-    DV_TRY(dv_lex_int(lx, &n->look_step, "the elements that an index goes"));
+    DV_TRY(dv_lex_int(lx, &n->index_stride, "the elements that an index goes"));
     DV_TRY(dv_lex_word(lx, "of"));
-    return dv_lex_int(lx, &n->look_size, "how many indices there are");
+    return dv_lex_int(lx, &n->index_count, "how many indices there are");
 }
 
 static dv_status read_item(dv_lexer *lx, dv_nest *n)
@@ -321,7 +321,8 @@ static void print_operands(dv_text *out, const dv_nest *n)
     }
     if (n->look)
         dv_put(out, "    look %s by in2 %" PRId64 " of %" PRId64 "\n",
-               dv_nest_operand_name(n->look - 1), n->look_step, n->look_size);
+               dv_nest_operand_name(n->look - 1), n->index_stride,
+               n->index_count);
 }
 
 static void print_dim(dv_text *out, const dv_nest_dim *d, int width)

@@ -17,7 +17,7 @@ static int find_outer(const dv_nest *n, int i)
 {
     for (int j = i - 1; j >= 0; j--)
         if (n->dims[j].type == n->dims[i].type &&
-            dv_nest_steps_over(&n->dims[j], &n->dims[i]))
+            dv_nest_can_collapse(&n->dims[j], &n->dims[i]))
             return j;
     return -1;
 }
@@ -45,7 +45,7 @@ int dv_nest_tiles_of(const dv_nest *n, dv_nest_tiles *out, int *bad)
     return 1;
 }
 
-int dv_nest_is_decided(const dv_nest *n)
+int dv_nest_is_scheduled(const dv_nest *n)
 {
     for (int i = 0; i < n->n_dims; i++)
         if (n->dims[i].exec != DV_NEST_SEQ)
@@ -61,22 +61,22 @@ int dv_nest_is_tiled(const dv_nest *n)
     return n->pack || n->combine;
 }
 
-void dv_nest_unite(dv_nest *n)
+void dv_nest_untile(dv_nest *n)
 {
     dv_nest_tiles t;
     int bad;
     dv_nest_tiles_of(n, &t, &bad);
-    dv_nest_unite_tiles(n, &t);
+    dv_nest_untile_with(n, &t);
 }
 
-void dv_nest_unite_tiles(dv_nest *n, const dv_nest_tiles *t)
+void dv_nest_untile_with(dv_nest *n, const dv_nest_tiles *t)
 {
     int kept = 0;
     for (int i = 0; i < n->n_dims; i++) {
         dv_nest_dim d = n->dims[i];
         if (t->inner[i] >= 0)
             continue;
-        d.size = dv_nest_whole(&d);
+        d.size = dv_nest_untiled_size(&d);
         d.whole = 0;
         d.pack = 0;
         n->dims[kept++] = d;
@@ -90,7 +90,7 @@ void dv_nest_cut(dv_nest *n, int i, int64_t size)
     dv_nest_dim *d = &n->dims[i];
     dv_nest_tiles t;
     int bad;
-    int64_t whole = dv_nest_whole(d);
+    int64_t whole = dv_nest_untiled_size(d);
     if (dv_nest_tiles_of(n, &t, &bad) && t.inner[i] >= 0)
         // Dimension i loops over tiles, so the untiled size is that of its
         // elements.

@@ -197,7 +197,7 @@ static dv_status check_mean(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-static dv_status check_look(const dv_nest *n, dv_diag *diag)
+static dv_status check_index(const dv_nest *n, dv_diag *diag)
 {
     if (!n->look)
         return DV_OK;
@@ -216,18 +216,19 @@ static dv_status check_look(const dv_nest *n, dv_diag *diag)
                       "in2 is %s, an index is a whole number in memory",
                       n->constants >> DV_IN2 & 1 ? "a constant"
                                                  : dv_dtype_get(t)->name);
-    if (n->look_size < 1 || n->look_size > DV_NEST_MAX_SIZE || !n->look_step)
+    if (n->index_count < 1 || n->index_count > DV_NEST_MAX_SIZE ||
+        !n->index_stride)
         return broken(n, -1, diag, RULE_LOOK,
                       "%" PRId64 " indices in steps of %" PRId64
                       ": 1 to %" PRId64 " are possible, and no step of 0",
-                      n->look_size, n->look_step, DV_NEST_MAX_SIZE);
+                      n->index_count, n->index_stride, DV_NEST_MAX_SIZE);
     return DV_OK;
 }
 
 // Refuses to share a loop over the indices of an output that is written
 // indirectly (a scatter): the same index may occur twice, and the element's
 // final value would depend on the order of threads.
-static dv_status check_look_shared(const dv_nest *n, dv_diag *diag)
+static dv_status check_index_shared(const dv_nest *n, dv_diag *diag)
 {
     for (int i = 0; n->look == 1 + DV_OUT && i < n->n_dims; i++)
         if (n->dims[i].exec == DV_NEST_SHARED && n->dims[i].stride[DV_IN2])
@@ -240,7 +241,7 @@ static dv_status check_look_shared(const dv_nest *n, dv_diag *diag)
 
 // Refuses kernel dimensions in which the indirect index has a stride, because a
 // kernel accesses memory with constant strides only.
-static dv_status check_look_prims(const dv_nest *n, dv_diag *diag)
+static dv_status check_index_prims(const dv_nest *n, dv_diag *diag)
 {
     for (int i = 0; n->look && i < n->n_dims; i++)
         if (n->dims[i].exec == DV_NEST_PRIM && n->dims[i].stride[DV_IN2])
@@ -522,7 +523,7 @@ static dv_status check_overlap(const dv_nest *n, dv_diag *diag)
     // Undo tiling first, because the last tile may extend beyond the end of its
     // dimension.
     dv_nest all = *n;
-    dv_nest_unite(&all);
+    dv_nest_untile(&all);
     n = &all;
     int operands = dv_nest_has(n, DV_IN2) ? DV_MAX_OPERANDS : DV_N_OPERANDS;
     for (int o = 0; o < operands; o++)
@@ -536,8 +537,8 @@ static dv_status check_overlap(const dv_nest *n, dv_diag *diag)
             steps[n_steps++][1] = i;
         }
     // An indirect index into the output acts like one more dimension.
-    if (n->look == 1 + DV_OUT && n->look_size > 1) {
-        steps[n_steps][0] = llabs(n->look_step);
+    if (n->look == 1 + DV_OUT && n->index_count > 1) {
+        steps[n_steps][0] = llabs(n->index_stride);
         steps[n_steps++][1] = -1;
     }
     qsort(steps, (size_t)n_steps, sizeof *steps, by_stride);
@@ -554,7 +555,7 @@ static dv_status check_overlap(const dv_nest *n, dv_diag *diag)
                           " in out, smaller steps reach %" PRId64,
                           dim, steps[s][0], span);
         span +=
-            steps[s][0] * ((dim < 0 ? n->look_size : n->dims[dim].size) - 1);
+            steps[s][0] * ((dim < 0 ? n->index_count : n->dims[dim].size) - 1);
     }
     return DV_OK;
 }
@@ -565,12 +566,12 @@ static const struct {
     // out.
     int kernel;
 } rules[] = {
-    {check_dims, 0},       {check_tiles, 0},        {check_marks, 0},
-    {check_operands, 0},   {check_mean, 0},         {check_look, 0},
-    {check_in1, 0},        {check_k_shared, 1},     {check_look_shared, 1},
-    {check_dtype, 1},      {check_order, 1},        {check_mn_prims, 1},
-    {check_look_prims, 1}, {check_unit_strides, 1}, {check_k_prims, 1},
-    {check_membership, 0}, {check_alone, 0},        {check_prims, 0},
+    {check_dims, 0},        {check_tiles, 0},        {check_marks, 0},
+    {check_operands, 0},    {check_mean, 0},         {check_index, 0},
+    {check_in1, 0},         {check_k_shared, 1},     {check_index_shared, 1},
+    {check_dtype, 1},       {check_order, 1},        {check_mn_prims, 1},
+    {check_index_prims, 1}, {check_unit_strides, 1}, {check_k_prims, 1},
+    {check_membership, 0},  {check_alone, 0},        {check_prims, 0},
     {check_overlap, 0},
 };
 
@@ -591,7 +592,7 @@ dv_status dv_nest_check_order(const dv_nest *n, dv_diag *diag)
 {
     DV_TRY(check(n, 0, diag));
     DV_TRY(check_k_shared(n, diag));
-    DV_TRY(check_look_shared(n, diag));
+    DV_TRY(check_index_shared(n, diag));
     return check_order(n, diag);
 }
 

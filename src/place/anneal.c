@@ -20,7 +20,7 @@ enum { CYCLES = 4, LEAST_STEPS = 2000, MOST_STEPS = 10000 };
 
 typedef struct walk {
     const dv_task *t;
-    const dv_near *near;
+    const dv_neighbours *near;
     dv_effort *effort;
     uint64_t rng;
     int32_t n;
@@ -86,7 +86,7 @@ static double stack_all(walk *w)
         w->effort->nodes++;
         w->effort->left -= cost;
         if (!w->gone[i])
-            quality += (double)it->uses_x2 * (double)it->size;
+            quality += (double)it->doubled_uses * (double)it->size;
     }
     return quality;
 }
@@ -133,7 +133,7 @@ static void anneal(walk *w)
     int32_t n_out = count_out(w);
     memcpy(w->best_at, w->at, (size_t)w->t->n * sizeof *w->at);
     for (int64_t s = 0; s < steps && n_out && w->effort->left > 0; s++) {
-        if (s % 16 == 0 && dv_late(w->effort))
+        if (s % 16 == 0 && dv_deadline_passed(w->effort))
             break;
         double cycle = (double)(s * CYCLES % steps) / (double)steps;
         int32_t from = draw_item(w, n_out), to = dv_draw_below(&w->rng, w->n);
@@ -145,7 +145,7 @@ static void anneal(walk *w)
         // of a cycle and 1 % at its end.
         double heat = usual / (0.223 + 4.382 * cycle * cycle);
         double chance = dv_draw_real(&w->rng);
-        if (loss > 0 && !(chance < dv_decay(-loss / heat))) {
+        if (loss > 0 && !(chance < dv_exp_negative(-loss / heat))) {
             shift(w->order, to, from);
             continue;
         }
@@ -170,7 +170,7 @@ static int prepare(walk *w, dv_arena *a)
     if (!w->order || !w->at || !w->best_at || !w->gone || !w->done || !ranks)
         return 0;
     dv_answer first = {w->at, 0};
-    if (!dv_list(t, DV_FIRST_FIT, &first))
+    if (!dv_list_heuristic(t, DV_FIRST_FIT, &first))
         return 0;
     for (int32_t i = 0; i < t->n; i++)
         if (t->items[i].in_play)
@@ -182,7 +182,7 @@ static int prepare(walk *w, dv_arena *a)
     return 1;
 }
 
-int dv_anneal(const dv_task *t, const dv_near *near, uint64_t seed,
+int dv_anneal(const dv_task *t, const dv_neighbours *near, uint64_t seed,
               dv_effort *effort, dv_answer *out)
 {
     dv_arena a = {0};
@@ -192,7 +192,7 @@ int dv_anneal(const dv_task *t, const dv_near *near, uint64_t seed,
         anneal(&w);
         dv_drop_broken_groups(t, w.best_at);
         memcpy(out->at, w.best_at, (size_t)t->n * sizeof *out->at);
-        out->value = dv_value(t, out->at);
+        out->value = dv_placed_weight(t, out->at);
     }
     dv_arena_free(&a);
     return ok;

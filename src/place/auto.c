@@ -36,7 +36,7 @@ static int best_list(const dv_task *t, dv_answer *out, const char **who,
         return 0;
     out->value = -1;
     for (int rule = DV_GREEDY; rule <= DV_BEST_FIT; rule++) {
-        if (!dv_list(t, (dv_list_rule)rule, &other))
+        if (!dv_list_heuristic(t, (dv_list_rule)rule, &other))
             return 0;
         if (other.value <= out->value)
             continue;
@@ -143,7 +143,7 @@ static int make_part(dv_task *out, const dv_task *t, const int32_t *items,
         b[k].fixed = it->fixed;
         b[k].weight = it->weight;
         b[k].group = it->group + 1;
-        b[k].first_use_is_read = it->uses_x2 % 2 == 0;
+        b[k].first_use_is_read = it->doubled_uses % 2 == 0;
         b[k].parents = parents;
         for (int32_t p = 0; p < it->n_parents; p++)
             if (place[t->links[it->parents + p]] >= 0)
@@ -182,19 +182,19 @@ static int refine_part(planner *p, const dv_task *part, int32_t n,
     dv_effort own = {.left = effort, .until_s = p->effort->until_s};
     for (int32_t k = 0; k < n; k++)
         p->at[k] = p->start->at[p->items[k]];
-    dv_answer answer = {p->at, dv_value(part, p->at)};
+    dv_answer answer = {p->at, dv_placed_weight(part, p->at)};
     int64_t before = answer.value;
     int ok = dv_prices_init(&prices, part, &a);
     if (ok)
-        dv_prices_take(&prices, p->prices);
-    ok = ok && dv_prices_find(&prices, part, before, PART_STEPS) &&
+        dv_prices_init_from(&prices, p->prices);
+    ok = ok && dv_prices_improve(&prices, part, before, PART_STEPS) &&
          dv_refine(part, &prices, &own, &answer);
     if (ok && p->n_cuts == 0 && prices.bound < p->prices->bound)
         p->prices->bound = prices.bound;
     p->effort->left -= effort - own.left;
     p->effort->nodes += own.nodes;
     if (ok && answer.value > before)
-        dv_search_offer(p->search, p->items, p->at, n);
+        dv_search_propose(p->search, p->items, p->at, n);
     dv_arena_free(&a);
     return ok;
 }
@@ -221,14 +221,15 @@ static int refine_pieces(planner *p)
         p->effort->left / SEARCH_SHARE * (SEARCH_SHARE - 1) / (p->n_cuts + 1);
     int ok = 1;
     for (int32_t k = 0; ok && k <= p->n_cuts && p->effort->left > 0; k++)
-        ok = dv_late(p->effort) ||
+        ok = dv_deadline_passed(p->effort) ||
              refine_piece(p, k ? p->cuts[k - 1] : INT64_MIN,
                           k < p->n_cuts ? p->cuts[k] : INT64_MAX, share);
     return ok;
 }
 
-static int improve(const dv_task *t, const dv_near *near, dv_prices *prices,
-                   uint64_t seed, dv_effort *effort, dv_answer *io)
+static int improve(const dv_task *t, const dv_neighbours *near,
+                   dv_prices *prices, uint64_t seed, dv_effort *effort,
+                   dv_answer *io)
 {
     planner p = {.t = t, .effort = effort, .start = io, .prices = prices};
     p.search = dv_search_open(t, near, seed, effort, io);
@@ -254,11 +255,13 @@ int dv_auto(const dv_task *t, uint64_t seed, dv_prices *prices,
             dv_effort *effort, dv_answer *out, const char **who)
 {
     dv_arena a = {0};
-    dv_near near;
-    int ok = best_list(t, out, who, &a) &&
-             dv_prices_find(prices, t, out->value, dv_price_steps(t, prices));
+    dv_neighbours near;
+    int ok =
+        best_list(t, out, who, &a) &&
+        dv_prices_improve(prices, t, out->value, dv_price_steps(t, prices));
     if (ok && out->value < prices->bound &&
-        (ok = dv_near_init(&near, t, MOST_NEIGHBOURS, &a)) && near.items) {
+        (ok = dv_neighbours_init(&near, t, MOST_NEIGHBOURS, &a)) &&
+        near.items) {
         int64_t before = out->value;
         ok = improve(t, &near, prices, seed, effort, out);
         if (out->value > before)

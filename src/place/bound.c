@@ -117,7 +117,7 @@ int dv_prices_init(dv_prices *p, const dv_task *t, dv_arena *a)
     return 1;
 }
 
-double dv_price_of(const dv_prices *p, const dv_task *t, int32_t i)
+double dv_item_price(const dv_prices *p, const dv_task *t, int32_t i)
 {
     return (p->cost[p->last[i]] - p->cost[p->first[i]]) *
            (double)dv_round_up(t->items[i].size, t->unit);
@@ -154,8 +154,8 @@ static void add_bid(market *m, const dv_prices *p, const dv_task *t, int32_t i,
               (double)t->items[i].weight, p->first[i], p->last[i]};
 }
 
-static int open_market(market *m, const dv_prices *p, const dv_task *t,
-                       dv_arena *a)
+static int collect_bids(market *m, const dv_prices *p, const dv_task *t,
+                        dv_arena *a)
 {
     int32_t n = 0;
     m->bids = DV_NEW(a, bid, t->n);
@@ -281,7 +281,7 @@ static double balance(const market *m, dv_prices *p, double known, int steps)
 
 // Each time section takes the sum of the prices of the sections of `from` that
 // it covers.
-void dv_prices_take(dv_prices *p, const dv_prices *from)
+void dv_prices_init_from(dv_prices *p, const dv_prices *from)
 {
     int32_t k = 0;
     for (int32_t s = 0; s < p->n; s++) {
@@ -309,11 +309,11 @@ static int64_t value_unit(const dv_task *t)
     return unit ? unit : 1;
 }
 
-int dv_prices_find(dv_prices *p, const dv_task *t, int64_t known, int steps)
+int dv_prices_improve(dv_prices *p, const dv_task *t, int64_t known, int steps)
 {
     dv_arena a = {0};
     market m = {0};
-    int ok = open_market(&m, p, t, &a);
+    int ok = collect_bids(&m, p, t, &a);
     if (ok) {
         double lowest = balance(&m, p, (double)known, steps);
         add_up(p);

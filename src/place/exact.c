@@ -19,7 +19,7 @@ enum { MAX_CANDIDATES = 64 };
 
 typedef struct branch {
     const dv_task *t;
-    const dv_near *near;
+    const dv_neighbours *near;
     const dv_prices *prices;
     dv_effort *effort;
     dv_answer *best;
@@ -121,7 +121,7 @@ static int open(const branch *b, int32_t i)
     return b->at[i] < 0 && candidates(b, i, list) > 0;
 }
 
-static int hopeless(const branch *b)
+static int can_be_pruned(const branch *b)
 {
     int64_t plain = b->kept;
     double priced = b->reserve;
@@ -145,7 +145,7 @@ static int64_t counted(const branch *b, int64_t *at)
     const dv_task *t = b->t;
     memcpy(at, b->at, (size_t)t->n * sizeof *at);
     dv_drop_broken_groups(t, at);
-    return dv_value(t, at);
+    return dv_placed_weight(t, at);
 }
 
 static void note_answer(branch *b, int64_t *scratch)
@@ -162,13 +162,13 @@ static void note_answer(branch *b, int64_t *scratch)
 // Places further items at addresses >= `from`. Items without parents or
 // children at the same address are placed in list order only, to avoid
 // permutations of the same layout.
-static void descend(branch *b, int64_t from, int32_t last, int64_t *scratch)
+static void branch_from(branch *b, int64_t from, int32_t last, int64_t *scratch)
 {
     b->effort->nodes++;
     b->effort->left -= 4 * (b->n_order + 1);
-    b->stopped |= b->effort->left < 0 || dv_late(b->effort);
+    b->stopped |= b->effort->left < 0 || dv_deadline_passed(b->effort);
     note_answer(b, scratch);
-    if (b->stopped || hopeless(b))
+    if (b->stopped || can_be_pruned(b))
         return;
     for (int32_t k = 0; k < b->n_order && !b->stopped; k++) {
         int32_t i = b->order[k];
@@ -181,7 +181,7 @@ static void descend(branch *b, int64_t from, int32_t last, int64_t *scratch)
                 continue;
             b->at[i] = list[c];
             b->kept += it->weight;
-            descend(b, list[c], k, scratch);
+            branch_from(b, list[c], k, scratch);
             b->kept -= it->weight;
             b->at[i] = -1;
         }
@@ -216,7 +216,8 @@ static void order_items(branch *b)
 {
     const dv_task *t = b->t;
     for (int32_t i = 0; i < t->n; i++) {
-        b->worth[i] = (double)t->items[i].weight - dv_price_of(b->prices, t, i);
+        b->worth[i] =
+            (double)t->items[i].weight - dv_item_price(b->prices, t, i);
         b->at[i] = t->items[i].fixed;
         if (t->items[i].fixed >= 0)
             b->kept += t->items[i].weight;
@@ -233,8 +234,9 @@ static void order_items(branch *b)
         b->reserve += b->prices->price[k] * (double)b->prices->room[k];
 }
 
-int dv_exact(const dv_task *t, const dv_near *near, const dv_prices *prices,
-             dv_effort *effort, dv_answer *io, int *proven)
+int dv_exact(const dv_task *t, const dv_neighbours *near,
+             const dv_prices *prices, dv_effort *effort, dv_answer *io,
+             int *proven)
 {
     dv_arena a = {0};
     branch b = {.t = t,
@@ -251,7 +253,7 @@ int dv_exact(const dv_task *t, const dv_near *near, const dv_prices *prices,
     if (ok) {
         find_common(&b);
         order_items(&b);
-        descend(&b, 0, 0, scratch);
+        branch_from(&b, 0, 0, scratch);
     }
     *proven = ok && !b.stopped;
     dv_arena_free(&a);

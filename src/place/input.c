@@ -131,7 +131,7 @@ static dv_status read_one(const reader *r, size_t i)
                     .align = b->align_bytes ? b->align_bytes : align,
                     .fixed = b->fixed,
                     .group = -1};
-    it->uses_x2 =
+    it->doubled_uses =
         (b->n_uses ? 2 * (int64_t)b->n_uses : 4) + !b->first_use_is_read;
     it->in_play =
         !b->barred && b->fixed < 0 && b->size_bytes <= r->task->capacity;
@@ -407,7 +407,7 @@ void dv_drop_broken_groups(const dv_task *task, int64_t *at)
     }
 }
 
-int64_t dv_value(const dv_task *task, const int64_t *at)
+int64_t dv_placed_weight(const dv_task *task, const int64_t *at)
 {
     int64_t value = 0;
     for (int32_t i = 0; i < task->n; i++)
@@ -423,7 +423,7 @@ int64_t dv_place_capacity(int64_t memory_bytes, double taken, int64_t align)
     return dv_round_up((int64_t)left, align);
 }
 
-int dv_late(const dv_effort *effort)
+int dv_deadline_passed(const dv_effort *effort)
 {
     return effort->until_s > 0 && dv_clock_s() > effort->until_s;
 }

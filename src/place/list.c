@@ -227,7 +227,7 @@ static int order_fit(run *r, dv_arena *a)
         const dv_item *it = &t->items[i];
         double length = (double)(it->end - it->start);
         length -= (it->n_parents ? 0.25 : 0) + (it->n_children ? 0.25 : 0);
-        sorted[i] = (keyed){length / (0.5 * (double)it->uses_x2),
+        sorted[i] = (keyed){length / (0.5 * (double)it->doubled_uses),
                             it->end - it->start, i};
     }
     qsort(sorted, (size_t)t->n, sizeof *sorted, by_key);
@@ -381,7 +381,7 @@ static void clear(run *r)
 
 // Excludes the first group that was only partly placed, or all such groups if
 // `all` is set. Returns whether there was one.
-static int broken_group(run *r, int all)
+static int exclude_partial_group(run *r, int all)
 {
     const dv_task *t = r->task;
     int found = 0;
@@ -412,7 +412,7 @@ static int prepare(run *r, dv_arena *a)
     return dv_live_init(&r->live, r->task, a) && order_fit(r, a);
 }
 
-int dv_list(const dv_task *task, dv_list_rule rule, dv_answer *out)
+int dv_list_heuristic(const dv_task *task, dv_list_rule rule, dv_answer *out)
 {
     // Exclude one group per pass at first; after this many passes, all at once.
     enum { ONE_BY_ONE = 30 };
@@ -425,10 +425,10 @@ int dv_list(const dv_task *task, dv_list_rule rule, dv_answer *out)
             run_greedy(&r);
         else
             run_fit(&r);
-        if (!broken_group(&r, pass > ONE_BY_ONE))
+        if (!exclude_partial_group(&r, pass > ONE_BY_ONE))
             break;
     }
     dv_arena_free(&arena);
-    out->value = ok ? dv_value(task, out->at) : 0;
+    out->value = ok ? dv_placed_weight(task, out->at) : 0;
     return ok;
 }

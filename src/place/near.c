@@ -16,7 +16,7 @@ static int linked(const dv_task *t, int32_t i, int32_t k)
 
 // Counts the neighbours of all items and, if `fill` is set, also stores them in
 // near->items. Returns the count.
-static int64_t walk(dv_near *near, const dv_task *t, const dv_live *live,
+static int64_t walk(dv_neighbours *near, const dv_task *t, const dv_live *live,
                     int32_t *found, int fill)
 {
     int64_t n = 0;
@@ -38,7 +38,8 @@ static int64_t walk(dv_near *near, const dv_task *t, const dv_live *live,
     return n;
 }
 
-int dv_near_init(dv_near *near, const dv_task *t, int64_t most, dv_arena *a)
+int dv_neighbours_init(dv_neighbours *near, const dv_task *t, int64_t most,
+                       dv_arena *a)
 {
     dv_arena tmp = {0};
     dv_live live;

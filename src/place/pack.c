@@ -48,7 +48,7 @@ static const unsigned char large_first[N_TRIES] = {10, 7, 4, 0, 1, 2,
                                                    3,  5, 6, 8, 9, 11};
 
 // The state of the search for a layout of one part.
-typedef struct hunt {
+typedef struct part_search {
     const dv_part *p;
     dv_valley *v;              // skyline search; only for parts without
                                // alignments and fixed items
@@ -56,9 +56,9 @@ typedef struct hunt {
     int32_t n_long, n_short;   // number of long and short tries so far
     int64_t in_long, in_short; // nodes spent in long and short tries
     dv_pack_run *run;
-} hunt;
+} part_search;
 
-static int64_t short_budget(const hunt *h)
+static int64_t short_budget(const part_search *h)
 {
     return 2 * (int64_t)h->p->n + 1000;
 }
@@ -72,7 +72,7 @@ static void set_cost(dv_pack_run *run, const dv_part *p, int canonical)
 
 // Makes the next long try; the budget doubles after each round of N_TRIES
 // tries.
-static dv_fit try_long(hunt *h)
+static dv_fit try_long(part_search *h)
 {
     int32_t round = h->n_long / N_TRIES, which = h->n_long % N_TRIES;
     which = h->p->n > LARGE ? large_first[which] : which;
@@ -104,7 +104,7 @@ static int64_t luby(int64_t k)
 }
 
 // Makes the next short try, with a randomly perturbed order of the items.
-static dv_fit try_short(hunt *h)
+static dv_fit try_short(part_search *h)
 {
     static const dv_pack_key keys[][3] = {
         {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL},
@@ -127,7 +127,7 @@ static dv_fit search(const dv_part *p, int64_t budget, dv_pack_run *run)
         return DV_FIT_NO;
     if (p->n > MAX_SEARCH)
         return DV_FIT_OPEN;
-    hunt h = {.p = p, .run = run};
+    part_search h = {.p = p, .run = run};
     if (p->plain && !(h.v = dv_valley_create(p)))
         return DV_FIT_NOMEM;
     int64_t from = run->nodes, last = from;
@@ -183,7 +183,7 @@ static dv_fit pack(const dv_model *m, int64_t cap, dv_pack_run *run)
         if (fit == DV_FIT_NO || fit == DV_FIT_NOMEM)
             return fit;
         if (fit == DV_FIT_YES)
-            dv_model_put(m, p, p->at);
+            dv_model_store_addresses(m, p, p->at);
         else
             all = fit;
     }
@@ -301,7 +301,7 @@ static dv_fit least(dv_model *m, int64_t *cap, int64_t *bound, dv_pack_run *run)
         budget = dv_min_i64(4 * budget, (int64_t)1 << 40);
     } while (*cap > *bound && !run->stopped && run->nodes > before);
     for (int32_t k = 0; k < m->n_parts; k++)
-        dv_model_put(m, &m->parts[k], all[k].at);
+        dv_model_store_addresses(m, &m->parts[k], all[k].at);
     return *cap == *bound ? DV_FIT_YES : DV_FIT_OPEN;
 }
 

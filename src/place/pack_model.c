@@ -315,7 +315,8 @@ void dv_model_free(dv_model *m)
     dv_arena_free(&m->arena);
 }
 
-void dv_model_put(const dv_model *m, const dv_part *p, const int64_t *at)
+void dv_model_store_addresses(const dv_model *m, const dv_part *p,
+                              const int64_t *at)
 {
     for (int32_t i = 0; i < p->n; i++)
         m->rects[p->rect[i]].address = (p->base + at[i]) * m->unit;

@@ -118,8 +118,8 @@ static void sort(entry *list, int32_t n, entry *tmp)
 // Computes the unplaced items after entry k is placed: items above it rise to
 // its top. Returns 0 if an item no longer fits below the capacity. *hat is set
 // if any unplaced item lies above entry k.
-static int lift_list(const dv_pack_order *o, const state *from, int32_t k,
-                     entry *to, int *hat)
+static int raise_entries(const dv_pack_order *o, const state *from, int32_t k,
+                         entry *to, int *hat)
 {
     entry x = from->list[k];
     int32_t a = o->first[x.item], z = o->last[x.item], n = 0, n_up = 0;
@@ -191,7 +191,7 @@ static int has_room(dv_pack_order *o, const state *st)
 
 static end solve(dv_pack_order *o, const state *st, int32_t depth);
 
-static int falls_apart(const dv_pack_order *o, int32_t a, int32_t z)
+static int has_independent_ranges(const dv_pack_order *o, int32_t a, int32_t z)
 {
     int apart = 0;
     for (int32_t s = a; s < z; s++)
@@ -224,20 +224,21 @@ static end solve_ranges(dv_pack_order *o, const state *st, int32_t depth)
     return END_SOLVED;
 }
 
-// Places entry k and then all other items. *hat is set as in lift_list.
+// Places entry k and then all other items. *hat is set as in raise_entries.
 static end solve_with(dv_pack_order *o, const state *st, int32_t k,
                       int32_t depth, int *hat)
 {
     int32_t i = st->list[k].item;
     state x = {st->list + st->n, st->n - 1, st->lo, st->hi, st->list[k]};
-    if (!lift_list(o, st, k, x.list, hat))
+    if (!raise_entries(o, st, k, x.list, hat))
         return END_FAIL;
     take(o, i);
     o->p->at[o->which[i]] = st->list[k].off;
     end e = END_FAIL;
     if (has_room(o, &x))
-        e = falls_apart(o, o->first[i], o->last[i]) ? solve_ranges(o, &x, depth)
-                                                    : solve(o, &x, depth + 1);
+        e = has_independent_ranges(o, o->first[i], o->last[i])
+                ? solve_ranges(o, &x, depth)
+                : solve(o, &x, depth + 1);
     if (e == END_FAIL)
         put_back(o, i);
     return e;
@@ -265,7 +266,7 @@ static end solve(dv_pack_order *o, const state *st, int32_t depth)
     for (int32_t k = 0; k < st->n && st->list[k].off < top; k++) {
         if (!before(&st->last, &st->list[k]) || is_second(o, st, k))
             continue;
-        if (dv_pack_tick(o->run) || o->run->nodes > o->budget)
+        if (dv_pack_count_node(o->run) || o->run->nodes > o->budget)
             return END_STOP;
         int hat = 0;
         end e = solve_with(o, st, k, depth, &hat);

@@ -51,7 +51,8 @@ typedef struct dv_model {
 dv_fit dv_model_init(dv_model *m, dv_rect *rects, int32_t n, int64_t cap);
 void dv_model_free(dv_model *m);
 // Copies the addresses of a part's items to their rectangles.
-void dv_model_put(const dv_model *m, const dv_part *p, const int64_t *at);
+void dv_model_store_addresses(const dv_model *m, const dv_part *p,
+                              const int64_t *at);
 
 // Sort keys for the order in which items are tried; larger values come first.
 typedef enum dv_pack_key {
@@ -84,7 +85,7 @@ typedef struct dv_pack_run {
 
 // Counts a search node. Returns nonzero if the budget is spent or the caller
 // wants to stop.
-static inline int dv_pack_tick(dv_pack_run *run)
+static inline int dv_pack_count_node(dv_pack_run *run)
 {
     run->nodes++;
     run->work += run->cost;

@@ -329,7 +329,7 @@ static void place_item(dv_valley *v, int32_t i, int64_t f, span why)
 
 // Places an item that spans the whole range of time sections at the ceiling,
 // and adds its size to all skyline floors.
-static void melt(dv_valley *v, int32_t i)
+static void place_at_ceiling(dv_valley *v, int32_t i)
 {
     v->p->at[i] = v->p->cap - v->lift - v->p->size[i];
     take(v, i);
@@ -549,7 +549,7 @@ static outcome settle(dv_valley *v)
         v->dirty[s] = 1;
         if (what == LOOK_FAIL)
             return END_FAIL;
-        if (dv_pack_tick(v->run) || v->n_trail >= v->max_trail)
+        if (dv_pack_count_node(v->run) || v->n_trail >= v->max_trail)
             return END_STOP;
         s = run_start(v, s);
         if (s > v->lo)
@@ -634,7 +634,7 @@ static void enter(dv_valley *v, const range *x)
     for (int32_t i = v->begin[x->lo]; i < v->begin[x->lo + 1] && x->hi > x->lo;
          i++)
         if (is_open(v, i) && v->p->last[i] == x->hi)
-            melt(v, i);
+            place_at_ceiling(v, i);
 }
 
 // Solves the independent parts of the current range of time sections one by
@@ -694,7 +694,7 @@ static outcome branch(dv_valley *v, int32_t depth)
         raised = i < 0;
         if (raised && up < 0)
             break;
-        if (dv_pack_tick(v->run) || v->run->nodes > v->budget)
+        if (dv_pack_count_node(v->run) || v->run->nodes > v->budget)
             return END_STOP;
         if (raised) {
             raise_floor(v, x, x, up, span_around(l, r));
@@ -716,7 +716,7 @@ static outcome branch(dv_valley *v, int32_t depth)
     return END_FAIL;
 }
 
-static int falls_apart(const dv_valley *v)
+static int has_independent_ranges(const dv_valley *v)
 {
     int apart = 0;
     for (int32_t s = v->lo; s < v->hi; s++)
@@ -746,7 +746,7 @@ static outcome solve(dv_valley *v, int32_t depth)
     outcome e = settle(v);
     if (e == END_OPEN && depth > MAX_DEPTH)
         return END_STOP;
-    if (e == END_OPEN && falls_apart(v)) {
+    if (e == END_OPEN && has_independent_ranges(v)) {
         e = solve_ranges(v, depth);
     } else if (e == END_OPEN) {
         e = search_on(v, depth);

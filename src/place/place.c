@@ -28,27 +28,27 @@ typedef struct run {
 // return 0 when out of memory.
 static int greedy(run *r)
 {
-    return dv_list(r->t, DV_GREEDY, &r->answer);
+    return dv_list_heuristic(r->t, DV_GREEDY, &r->answer);
 }
 
 static int firstfit(run *r)
 {
-    return dv_list(r->t, DV_FIRST_FIT, &r->answer);
+    return dv_list_heuristic(r->t, DV_FIRST_FIT, &r->answer);
 }
 
 static int bestfit(run *r)
 {
-    return dv_list(r->t, DV_BEST_FIT, &r->answer);
+    return dv_list_heuristic(r->t, DV_BEST_FIT, &r->answer);
 }
 
 // Runs branch and bound from the current answer, unless the answer already
 // reaches the bound.
 static int prove(run *r)
 {
-    dv_near near;
+    dv_neighbours near;
     if (r->answer.value >= r->prices.bound)
         return 1;
-    if (!dv_near_init(&near, r->t, MOST_NEIGHBOURS, r->arena))
+    if (!dv_neighbours_init(&near, r->t, MOST_NEIGHBOURS, r->arena))
         return 0;
     int64_t before = r->answer.value;
     if (near.items &&
@@ -85,10 +85,10 @@ static int exact(run *r)
 // caller can only shorten it.
 static int anneal(run *r)
 {
-    dv_near near;
+    dv_neighbours near;
     if (r->o->budget <= 0)
         r->effort.left = INT64_MAX;
-    if (!dv_near_init(&near, r->t, MOST_NEIGHBOURS, r->arena))
+    if (!dv_neighbours_init(&near, r->t, MOST_NEIGHBOURS, r->arena))
         return 0;
     if (near.items)
         return dv_anneal(r->t, &near, r->o->seed, &r->effort, &r->answer);
@@ -121,7 +121,7 @@ const char *dv_solver_name(dv_solver s)
 
 // Returns the default budget: large for small tasks, which are hard to pack and
 // cheap to try, and a fixed number of steps per item for large tasks.
-static int64_t usual_budget(int64_t n)
+static int64_t default_budget(int64_t n)
 {
     int64_t extra = 50000000 - 50000 * n;
     return (extra > 6000000 ? extra : 6000000) + 2500 * n;
@@ -131,7 +131,7 @@ static int start(run *r, const dv_task *t, const dv_place_options *o,
                  dv_arena *arena)
 {
     *r = (run){.t = t, .o = o, .arena = arena};
-    r->effort.left = o->budget > 0 ? o->budget : usual_budget(t->n);
+    r->effort.left = o->budget > 0 ? o->budget : default_budget(t->n);
     if (o->time_limit_s > 0)
         r->effort.until_s = dv_clock_s() + o->time_limit_s;
     r->answer.at = DV_NEW(arena, int64_t, t->n);
@@ -189,7 +189,7 @@ static int solve(run *r, const solver *s)
     // steps, so that it takes no longer than the heuristic.
     int steps = dv_price_steps(r->t, &r->prices) / 8 + 10;
     if (!r->prices.bound &&
-        !dv_prices_find(&r->prices, r->t, r->answer.value, steps))
+        !dv_prices_improve(&r->prices, r->t, r->answer.value, steps))
         return 0;
     if (r->prices.bound > r->most)
         r->prices.bound = r->most;
@@ -300,8 +300,8 @@ void dv_placement_destroy(dv_placement *placement)
 }
 
 // Fills a dv_place_cut in which every buffer is its own single piece.
-static int no_cut(dv_place_cut *out, const dv_buffer *in, int32_t n,
-                  dv_arena *a)
+static int one_piece_each(dv_place_cut *out, const dv_buffer *in, int32_t n,
+                          dv_arena *a)
 {
     *out = (dv_place_cut){.pieces = DV_NEW(a, dv_buffer, n),
                           .owner = DV_NEW(a, int32_t, n),
@@ -322,7 +322,8 @@ static int place_whole(result *res, const solver *s, const dv_task *t,
     run r;
     dv_place_cut cut;
     int ok = start(&r, t, o, &a) && solve(&r, s) &&
-             no_cut(&cut, in, t->n, &a) && fill(res, t, in, &cut, r.answer.at);
+             one_piece_each(&cut, in, t->n, &a) &&
+             fill(res, t, in, &cut, r.answer.at);
     if (ok)
         put_value(&res->out, &r, r.answer.value);
     dv_arena_free(&a);
@@ -339,27 +340,27 @@ static void spread(const dv_place_cut *pieces, const int64_t *epochs,
 
 // Cuts epochs further, at every gap between uses, and lets local search move
 // the pieces. Leaves the answer unchanged if that gains nothing.
-static int cut_further(run *r, const dv_buffer *in, size_t n, dv_place_cut *cut,
+static int cut_at_gaps(run *r, const dv_buffer *in, size_t n, dv_place_cut *cut,
                        int improves)
 {
     dv_place_cut pieces;
     dv_task t;
     run x;
-    dv_near near;
+    dv_neighbours near;
     if (!dv_cut_make(&pieces, in, n, 1, r->arena) ||
         dv_task_create(&t, pieces.pieces, (size_t)pieces.n, r->o, NULL, NULL))
         return 0;
     int ok = start(&x, &t, r->o, r->arena);
     if (ok) {
         spread(&pieces, r->answer.at, x.answer.at);
-        x.answer.value = dv_value(&t, x.answer.at);
+        x.answer.value = dv_placed_weight(&t, x.answer.at);
         x.effort = r->effort;
-        ok = dv_prices_find(&x.prices, &t, x.answer.value,
-                            dv_price_steps(&t, &x.prices)) &&
-             dv_near_init(&near, &t, MOST_NEIGHBOURS, r->arena);
+        ok = dv_prices_improve(&x.prices, &t, x.answer.value,
+                               dv_price_steps(&t, &x.prices)) &&
+             dv_neighbours_init(&near, &t, MOST_NEIGHBOURS, r->arena);
     }
     if (ok && improves && near.items) {
-        x.effort.left = usual_budget(t.n) / 4;
+        x.effort.left = default_budget(t.n) / 4;
         dv_search *s =
             dv_search_open(&t, &near, r->o->seed, &x.effort, &x.answer);
         ok = s != NULL;
@@ -398,7 +399,7 @@ static int place_cut(result *res, const solver *s, const dv_task *whole,
     int ok = start(&r, &t, o, &a) && solve(&r, s);
     r.proven = 0; // a proof for uncut epochs does not hold for their pieces
     if (ok && r.answer.value < total_weight(&t))
-        ok = cut_further(&r, in, n, &cut, s->improves);
+        ok = cut_at_gaps(&r, in, n, &cut, s->improves);
     ok = ok && fill(res, whole, in, &cut, r.answer.at);
     if (ok)
         put_value(&res->out, &r, r.answer.value);
@@ -447,7 +448,7 @@ dv_status dv_place(dv_placement **out, const dv_buffer *buffers,
 // Returns the default budget of dv_place_least. Tasks with few buffers are
 // worth a proof; with many buffers the gap is small after a second or two, and
 // more effort seldom closes it.
-static int64_t least_budget(int64_t n)
+static int64_t default_least_budget(int64_t n)
 {
     enum { FEW = 300 };
     return n <= FEW ? 20000000 : 2000000;
@@ -463,15 +464,15 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
     DV_TRY(dv_options_read(&o, sizeof o, options, "dv_place_options", diag));
     o.capacity_bytes = (int64_t)1 << 60;
     DV_TRY(dv_task_create(&task, buffers, n, &o, locs, diag));
-    task.seeks_capacity = 1;
+    task.minimizes_capacity = 1;
     result *res = new_result();
     dv_arena a = {0};
     run r;
     dv_place_cut cut;
-    int ok =
-        res && start(&r, &task, &o, &a) && no_cut(&cut, buffers, task.n, &a);
+    int ok = res && start(&r, &task, &o, &a) &&
+             one_piece_each(&cut, buffers, task.n, &a);
     if (ok) {
-        r.effort.left = o.budget > 0 ? o.budget : least_budget(task.n);
+        r.effort.left = o.budget > 0 ? o.budget : default_least_budget(task.n);
         r.who = "pack";
         ok = dv_pack_all_least(&task, &r.effort, &r.answer, proven_bytes) !=
                  DV_FIT_NOMEM &&

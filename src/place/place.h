@@ -54,10 +54,10 @@
 typedef struct dv_item {
     int64_t start, end; // the item is live in ticks [start, end)
     int64_t size, align;
-    int64_t fixed;   // the fixed address, or -1 if the item has none
-    int64_t weight;  // value gained when the item is placed
-    int64_t uses_x2; // twice the number of uses, plus one if the first use is a
-                     // write
+    int64_t fixed;        // the fixed address, or -1 if the item has none
+    int64_t weight;       // value gained when the item is placed
+    int64_t doubled_uses; // twice the number of uses, plus one if the first use
+                          // is a write
     int32_t parents, n_parents;   // range of task->links; placeable or fixed
                                   // parents only
     int32_t children, n_children; // range of task->links; placeable or fixed
@@ -80,7 +80,7 @@ typedef struct dv_task {
     // Set when the least capacity is searched for and `capacity` is only an
     // upper limit. Sizes are then not rounded up to the unit, because the
     // topmost item may end at any byte.
-    int seeks_capacity;
+    int minimizes_capacity;
     int64_t unit; // gcd of all alignments; it divides every address
 } dv_task;
 
@@ -114,7 +114,7 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
                             const dv_buffer *buffers, size_t n,
                             const dv_place_options *options, const dv_loc *locs,
                             dv_diag *diag);
-int64_t dv_value(const dv_task *task, const int64_t *at);
+int64_t dv_placed_weight(const dv_task *task, const int64_t *at);
 // Removes all items of every group that has an unplaced item.
 void dv_drop_broken_groups(const dv_task *task, int64_t *at);
 // An item with a key to sort by, for qsort; items with equal keys are sorted by
@@ -128,11 +128,11 @@ int dv_by_key(const void *a, const void *b);
 // reserved, rounded up to `align`. Returns -1 if `taken` is not in 0..1.
 int64_t dv_place_capacity(int64_t memory_bytes, double taken, int64_t align);
 // Returns whether the effort's deadline has passed, by reading the clock.
-int dv_late(const dv_effort *effort);
+int dv_deadline_passed(const dv_effort *effort);
 
 // Approximates exp(x) for x <= 0 with the same result on every machine, which
 // libm's exp does not guarantee.
-static inline double dv_decay(double x)
+static inline double dv_exp_negative(double x)
 {
     double y = 1 + x / 1024;
     if (!(y > 0))
@@ -166,15 +166,15 @@ int32_t dv_live_find(const dv_live *live, int64_t start, int64_t end,
 // (near.c). The neighbours of item i are items[first[i]..first[i + 1]]; a
 // neighbour j that is a parent or child of i, and so may share its base
 // address, is stored as ~j.
-typedef struct dv_near {
+typedef struct dv_neighbours {
     int64_t *first;
     int32_t *items; // NULL if all lists together exceed the limit `most`
-} dv_near;
+} dv_neighbours;
 
 // Builds the neighbour lists, unless they have more than `most` entries in
 // total. Returns 0 when out of memory.
-int dv_near_init(dv_near *near, const dv_task *task, int64_t most,
-                 dv_arena *arena);
+int dv_neighbours_init(dv_neighbours *near, const dv_task *task, int64_t most,
+                       dv_arena *arena);
 
 // The Lagrangian relaxation of the placement problem (bound.c): a price per
 // byte for every section of time, where a section is a tick at which a maximal
@@ -198,14 +198,15 @@ int dv_prices_init(dv_prices *p, const dv_task *task, dv_arena *arena);
 // Improves the prices by up to `steps` subgradient steps and stores the best
 // upper bound in p->bound. `known` is the value of an answer already found.
 // Returns 0 when out of memory.
-int dv_prices_find(dv_prices *p, const dv_task *task, int64_t known, int steps);
+int dv_prices_improve(dv_prices *p, const dv_task *task, int64_t known,
+                      int steps);
 // Initialises the prices of a sub-task from the prices of the whole task.
-void dv_prices_take(dv_prices *p, const dv_prices *from);
+void dv_prices_init_from(dv_prices *p, const dv_prices *from);
 // Returns a number of subgradient steps that suits the size of the task.
 int dv_price_steps(const dv_task *task, const dv_prices *p);
 // Returns the price of item i: its bytes times the prices of the sections that
 // it occupies.
-double dv_price_of(const dv_prices *p, const dv_task *task, int32_t i);
+double dv_item_price(const dv_prices *p, const dv_task *task, int32_t i);
 
 // A set of items to place, found by dv_select (select.c).
 typedef struct dv_choice {
@@ -225,7 +226,7 @@ typedef enum dv_list_rule { DV_GREEDY, DV_FIRST_FIT, DV_BEST_FIT } dv_list_rule;
 
 // Places the items with one of Torch-Spyre's list heuristics, at the addresses
 // that Torch-Spyre would choose. Returns 0 when out of memory.
-int dv_list(const dv_task *task, dv_list_rule rule, dv_answer *out);
+int dv_list_heuristic(const dv_task *task, dv_list_rule rule, dv_answer *out);
 
 // Improves an answer by repeatedly choosing which items to place and packing
 // them, until the effort is spent. The answer never gets worse. An exhaustive
@@ -234,9 +235,10 @@ int dv_refine(const dv_task *task, dv_prices *prices, dv_effort *effort,
               dv_answer *io);
 // Runs branch and bound starting from the answer *io. Sets *proven if no better
 // answer exists. Returns 0 when out of memory.
-int dv_exact(const dv_task *task, const dv_near *near, const dv_prices *prices,
-             dv_effort *effort, dv_answer *io, int *proven);
-int dv_anneal(const dv_task *task, const dv_near *near, uint64_t seed,
+int dv_exact(const dv_task *task, const dv_neighbours *near,
+             const dv_prices *prices, dv_effort *effort, dv_answer *io,
+             int *proven);
+int dv_anneal(const dv_task *task, const dv_neighbours *near, uint64_t seed,
               dv_effort *effort, dv_answer *out);
 // Combines the list heuristics, dv_refine and local search, and returns their
 // best answer. *who is the name of the solver that found it. Returns 0 when out

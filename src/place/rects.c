@@ -52,7 +52,7 @@ int dv_rects_init(dv_rects *r, const dv_task *t, dv_arena *a)
 
 static dv_rect rect_of(const dv_task *t, const dv_item *it)
 {
-    int rounded = !t->seeks_capacity && t->capacity % t->unit == 0;
+    int rounded = !t->minimizes_capacity && t->capacity % t->unit == 0;
     return (dv_rect){.start = it->start,
                      .end = it->end,
                      .size =
@@ -62,7 +62,7 @@ static dv_rect rect_of(const dv_task *t, const dv_item *it)
                      .address = -1};
 }
 
-void dv_rects_make(dv_rects *r, const dv_choice *choice)
+void dv_rects_from_choice(dv_rects *r, const dv_choice *choice)
 {
     const dv_task *t = r->t;
     r->n = 0;
@@ -109,7 +109,7 @@ int dv_rects_choose_all(const dv_rects *r, dv_choice *out)
     return any;
 }
 
-void dv_rects_read(const dv_rects *r, int64_t *at)
+void dv_rects_store_addresses(const dv_rects *r, int64_t *at)
 {
     for (int32_t i = 0; i < r->t->n; i++) {
         int32_t k = r->rect_of[i];

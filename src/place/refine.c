@@ -28,7 +28,7 @@ typedef struct refiner {
 
 static int out_of_time(void *effort)
 {
-    return dv_late(effort);
+    return dv_deadline_passed(effort);
 }
 
 // Packs the chosen items into r->at. Returns 1 if packed, 0 if not, -1 when out
@@ -36,7 +36,7 @@ static int out_of_time(void *effort)
 static int pack(refiner *r, int64_t max_nodes)
 {
     dv_rects *x = &r->rects;
-    dv_rects_make(x, &r->choice);
+    dv_rects_from_choice(x, &r->choice);
     dv_pack_limits limits = {
         .max_nodes = max_nodes, .stop = out_of_time, .stop_cx = r->effort};
     dv_pack_stats stats = {0};
@@ -45,13 +45,13 @@ static int pack(refiner *r, int64_t max_nodes)
     r->effort->left -= stats.nodes * (x->n / 20 + 20); // cost per node
     if (fit != DV_FIT_YES)
         return fit == DV_FIT_NOMEM ? -1 : 0;
-    dv_rects_read(x, r->at);
+    dv_rects_store_addresses(x, r->at);
     return 1;
 }
 
 // Excludes groups that were only partly chosen from further choices. Returns
 // whether there were any.
-static int broken_groups(refiner *r)
+static int exclude_partial_groups(refiner *r)
 {
     const dv_task *t = r->t;
     int broken = 0;
@@ -89,7 +89,7 @@ static int choose(refiner *r, double share, int32_t width, int64_t *value)
         if (first && share == 1 && r->choice.complete && r->exact_choice &&
             r->all_offered && *value < r->prices->bound)
             r->prices->bound = *value;
-        if (!broken_groups(r))
+        if (!exclude_partial_groups(r))
             return 1;
         r->all_offered = 0;
     }
@@ -98,7 +98,7 @@ static int choose(refiner *r, double share, int32_t width, int64_t *value)
 // Returns whether the beam search models every possible in-place reuse: each
 // item has at most one parent and one child, and linked items have the same
 // size and compatible alignments.
-static int knows_links(const dv_task *t)
+static int models_all_reuse(const dv_task *t)
 {
     for (int32_t i = 0; i < t->n; i++) {
         const dv_item *it = &t->items[i];
@@ -180,7 +180,7 @@ int dv_refine(const dv_task *t, dv_prices *prices, dv_effort *effort,
     dv_arena a = {0};
     refiner r = {.t = t,
                  .prices = prices,
-                 .exact_choice = knows_links(t),
+                 .exact_choice = models_all_reuse(t),
                  .effort = effort,
                  .best = io,
                  .all_offered = 1};

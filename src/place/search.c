@@ -27,7 +27,7 @@ typedef struct top {
 } top;
 
 // Weight of items that cannot be evicted: more than all other items together.
-static const double FIRM = 0x1p80;
+static const double NOT_EVICTABLE = 0x1p80;
 
 typedef struct change {
     int32_t item;
@@ -37,7 +37,7 @@ typedef struct change {
 struct dv_search {
     dv_arena arena;
     const dv_task *t;
-    const dv_near *near;
+    const dv_neighbours *near;
     dv_effort *effort;
     uint64_t rng;
     int64_t *at;
@@ -111,7 +111,7 @@ static void set_out(dv_search *s, int32_t unit)
     s->out[s->n_out++] = unit;
 }
 
-static void set_in(dv_search *s, int32_t unit)
+static void mark_placed(dv_search *s, int32_t unit)
 {
     int32_t at = s->out_at[unit], last = s->out[--s->n_out];
     s->out[at] = last;
@@ -123,7 +123,7 @@ static void set_in(dv_search *s, int32_t unit)
 // returns their number.
 static int32_t occupied(dv_search *s, int32_t i)
 {
-    const dv_near *near = s->near;
+    const dv_neighbours *near = s->near;
     int32_t n = 0;
     for (int64_t k = near->first[i]; k < near->first[i + 1]; k++) {
         int32_t j = near->items[k] < 0 ? ~near->items[k] : near->items[k];
@@ -184,7 +184,7 @@ static double weight_of(const dv_search *s, const span *v, int32_t unit)
 {
     int32_t other = unit_of(s, v->item);
     if (s->t->items[v->item].fixed >= 0 || other == unit)
-        return FIRM;
+        return NOT_EVICTABLE;
     return (double)s->weight[other] + 1;
 }
 
@@ -201,7 +201,7 @@ static double cost_at(const dv_search *s, int32_t i, int64_t address,
         if (v->item != but && v->lo < end && v->hi > address)
             cost += weight_of(s, v, unit_of(s, i));
     }
-    return cost < FIRM / 2 ? cost : INFINITY;
+    return cost < NOT_EVICTABLE / 2 ? cost : INFINITY;
 }
 
 // Returns the cheapest base address of a placed parent or child that item i can
@@ -304,7 +304,7 @@ static int64_t cheapest(dv_search *s, int32_t i, int32_t *with)
         for (; gone < n && s->tops[gone].at <= base; gone++)
             inside -= s->tops[gone].weight;
         double cost = inside * (0.5 + dv_draw_real(&s->rng));
-        if (inside < FIRM / 2 && cost < least) {
+        if (inside < NOT_EVICTABLE / 2 && cost < least) {
             least = cost;
             found = base;
             *with = -1;
@@ -315,14 +315,14 @@ static int64_t cheapest(dv_search *s, int32_t i, int32_t *with)
 
 // Places item i at the cheapest address and evicts the units that overlap it.
 // Returns 0 if no address is possible.
-static int push_in(dv_search *s, int32_t i)
+static int insert_evicting(dv_search *s, int32_t i)
 {
     const dv_item *it = &s->t->items[i];
     int32_t with;
     int64_t base = cheapest(s, i, &with);
     if (base < 0)
         return 0;
-    const dv_near *near = s->near;
+    const dv_neighbours *near = s->near;
     for (int64_t k = near->first[i]; k < near->first[i + 1]; k++) {
         int32_t j = near->items[k] < 0 ? ~near->items[k] : near->items[k];
         if (j != with && s->at[j] >= 0 && s->at[j] < base + it->size &&
@@ -362,7 +362,7 @@ static void heaviest_first(dv_search *s)
 static void accept(dv_search *s, int32_t in, int64_t gain)
 {
     if (in >= 0)
-        set_in(s, in);
+        mark_placed(s, in);
     for (int32_t k = 0; k < s->n_lost; k++)
         set_out(s, s->lost[k]);
     s->value += gain;
@@ -407,22 +407,22 @@ static void step(dv_search *s, double heat)
     int32_t n = members(s, unit, &m);
     s->n_lost = 0;
     for (int32_t k = 0; k < n; k++)
-        if (!push_in(s, m[k])) {
+        if (!insert_evicting(s, m[k])) {
             undo_to(s, 0);
             return;
         }
     int64_t gain = s->weight[unit] - put_back_lost(s);
-    if (gain >= 0 ||
-        (heat > 0 && dv_draw_real(&s->rng) < dv_decay((double)gain / heat)))
+    if (gain >= 0 || (heat > 0 && dv_draw_real(&s->rng) <
+                                      dv_exp_negative((double)gain / heat)))
         accept(s, unit, gain);
     else
         undo_to(s, 0);
 }
 
 // Evicts the items that overlap item i at its new address.
-static void clear_way(dv_search *s, int32_t i)
+static void evict_overlapping(dv_search *s, int32_t i)
 {
-    const dv_near *near = s->near;
+    const dv_neighbours *near = s->near;
     int64_t lo = s->at[i], hi = lo + s->t->items[i].size;
     for (int64_t k = near->first[i]; k < near->first[i + 1]; k++) {
         int32_t v = near->items[k], j = v < 0 ? ~v : v;
@@ -442,8 +442,8 @@ static int speaks(const dv_search *s, int32_t i)
     return g < 0 || s->t->members[s->t->group_at[g]] == i;
 }
 
-void dv_search_offer(dv_search *s, const int32_t *items, const int64_t *at,
-                     int32_t n)
+void dv_search_propose(dv_search *s, const int32_t *items, const int64_t *at,
+                       int32_t n)
 {
     int64_t gain = 0;
     int32_t n_came = 0;
@@ -452,7 +452,7 @@ void dv_search_offer(dv_search *s, const int32_t *items, const int64_t *at,
         move(s, items[k], at[k]);
     for (int32_t k = 0; k < n; k++)
         if (at[k] >= 0)
-            clear_way(s, items[k]);
+            evict_overlapping(s, items[k]);
     for (int32_t k = 0; k < n; k++) {
         int32_t unit = unit_of(s, items[k]);
         int was_in = s->out_at[unit] < 0, is_in = at[k] >= 0;
@@ -471,7 +471,7 @@ void dv_search_offer(dv_search *s, const int32_t *items, const int64_t *at,
         return;
     }
     for (int32_t k = 0; k < n_came; k++)
-        set_in(s, s->came[k]);
+        mark_placed(s, s->came[k]);
     accept(s, -1, gain);
 }
 
@@ -517,8 +517,9 @@ static void find_units(dv_search *s)
     }
 }
 
-dv_search *dv_search_open(const dv_task *t, const dv_near *near, uint64_t seed,
-                          dv_effort *effort, const dv_answer *from)
+dv_search *dv_search_open(const dv_task *t, const dv_neighbours *near,
+                          uint64_t seed, dv_effort *effort,
+                          const dv_answer *from)
 {
     dv_search *s = dv_alloc(sizeof *s);
     if (!s)
@@ -548,7 +549,7 @@ void dv_search_run(dv_search *s, int64_t effort)
         mean += (double)s->weight[s->out[k]] / s->n_out;
     for (int64_t k = 0; s->n_out && s->effort->left > floor; k++) {
         if (k % 64 == 0) {
-            if (dv_late(s->effort))
+            if (dv_deadline_passed(s->effort))
                 break;
             double left = (double)(s->effort->left - floor) / (double)budget;
             heat = left < 0.05 ? 0 : 0.3 * mean * left * left * left * left;

@@ -8,14 +8,14 @@ typedef struct dv_search dv_search;
 
 // Creates a search that starts from the answer `from`. Returns NULL when out of
 // memory.
-dv_search *dv_search_open(const dv_task *task, const dv_near *near,
+dv_search *dv_search_open(const dv_task *task, const dv_neighbours *near,
                           uint64_t seed, dv_effort *effort,
                           const dv_answer *from);
 // Proposes addresses `at` for `items` (-1: not placed) that do not conflict
 // with each other. Items that overlap them are moved or evicted. The proposal
 // is accepted if the total value does not fall.
-void dv_search_offer(dv_search *s, const int32_t *items, const int64_t *at,
-                     int32_t n);
+void dv_search_propose(dv_search *s, const int32_t *items, const int64_t *at,
+                       int32_t n);
 // Makes local search steps until `effort` more units are spent.
 void dv_search_run(dv_search *s, int64_t effort);
 // Returns the value of the best answer found so far.

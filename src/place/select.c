@@ -72,7 +72,7 @@ static void sort_by(const beam *b, const int32_t *key, int32_t *count,
 
 // Assigns every item a bit number that no item live at the same time has.
 // Returns the number of bits.
-static int32_t give_slots(beam *b, int32_t *free_slots)
+static int32_t assign_bits(beam *b, int32_t *free_slots)
 {
     int32_t n = 0, n_free = 0, ended = 0;
     for (int32_t k = 0; k < b->n_order; k++) {
@@ -99,7 +99,7 @@ static int prepare(beam *b, const char *keep, dv_arena *a)
             items[b->n_order++] = i;
     sort_by(b, b->p->begin, count, items, b->order);
     sort_by(b, b->p->last, count, items, b->by_last);
-    int32_t bits = b->n_order ? give_slots(b, items) : 0;
+    int32_t bits = b->n_order ? assign_bits(b, items) : 0;
     b->words = bits / 64 + 1;
     while (b->width > 16 && (int64_t)b->width * b->n_order > (8 << 20))
         b->width /= 2;
@@ -248,7 +248,7 @@ static void decide(beam *b, int32_t i)
     int64_t size = size_of(b, i);
     int32_t begin = b->p->begin[i], first = b->p->first[i];
     int64_t room = (int64_t)((double)b->p->room[begin] * b->share);
-    double worth = (double)b->t->items[i].weight - dv_price_of(b->p, b->t, i);
+    double worth = (double)b->t->items[i].weight - dv_item_price(b->p, b->t, i);
     double alone = (b->p->cost[first] - b->p->cost[begin]) * (double)size;
     int32_t n = b->n_states;
     for (int32_t s = 0; s < n && b->n_nodes < b->max_nodes; s++) {

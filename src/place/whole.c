@@ -5,7 +5,7 @@
 
 static int late(void *effort)
 {
-    return dv_late(effort);
+    return dv_deadline_passed(effort);
 }
 
 typedef struct whole {
@@ -25,7 +25,7 @@ static int prepare(whole *w, const dv_task *t, dv_effort *effort, dv_arena *a)
     if (!w->choice.keep || !w->choice.over || !dv_rects_init(&w->rects, t, a))
         return 0;
     w->shares = dv_rects_choose_all(&w->rects, &w->choice);
-    dv_rects_make(&w->rects, &w->choice);
+    dv_rects_from_choice(&w->rects, &w->choice);
     return 1;
 }
 
@@ -43,8 +43,8 @@ dv_fit dv_pack_all(const dv_task *t, dv_effort *effort, dv_answer *out)
         effort->nodes += w.stats.nodes;
     }
     if (fit == DV_FIT_YES) {
-        dv_rects_read(&w.rects, out->at);
-        out->value = dv_value(t, out->at);
+        dv_rects_store_addresses(&w.rects, out->at);
+        out->value = dv_placed_weight(t, out->at);
     }
     // With other choices of which child reuses which parent, the items might
     // still fit, so the failure is no proof.
@@ -67,8 +67,8 @@ dv_fit dv_pack_all_least(const dv_task *t, dv_effort *effort, dv_answer *out,
         effort->nodes += w.stats.nodes;
     }
     if (fit == DV_FIT_YES || fit == DV_FIT_OPEN) {
-        dv_rects_read(&w.rects, out->at);
-        out->value = dv_value(t, out->at);
+        dv_rects_store_addresses(&w.rects, out->at);
+        out->value = dv_placed_weight(t, out->at);
         *proven = w.shares ? 0 : w.stats.bound;
     }
     dv_arena_free(&a);

@@ -2,13 +2,13 @@
 #include <math.h>
 
 // Default rates per core and second, for targets that do not give one.
-static const double some_macs = 8e9, some_bytes = 5e9;
+static const double default_mac_rate = 8e9, default_byte_rate = 5e9;
 // Time for threads of the host to wait for each other's partial sums.
-static const double meeting_us = 2;
+static const double thread_sync_us = 2;
 
 static double mac_rate(const dv_target *t)
 {
-    return t->mac_rate_per_s > 0 ? t->mac_rate_per_s : some_macs;
+    return t->mac_rate_per_s > 0 ? t->mac_rate_per_s : default_mac_rate;
 }
 
 // Returns the rate of non-matmul operations; by default 1/64 of the matrix
@@ -17,14 +17,14 @@ static double vector_rate(const dv_target *t)
 {
     return t->vector_rate_per_s > 0 ? t->vector_rate_per_s
            : t->mac_rate_per_s > 0  ? t->mac_rate_per_s / 64
-                                    : some_macs;
+                                    : default_mac_rate;
 }
 
 static double memory_rate(const dv_target *t)
 {
     return t->memory_bandwidth_bytes_per_s > 0
                ? t->memory_bandwidth_bytes_per_s / (double)t->cores
-               : some_bytes;
+               : default_byte_rate;
 }
 
 double dv_cost_compute_us(const dv_target *t, const dv_cost_work *w)
@@ -40,7 +40,7 @@ double dv_cost_memory_us(const dv_target *t, const dv_cost_work *w)
 double dv_cost_combine_us(const dv_target *t, const dv_cost_work *w)
 {
     double steps = (double)(w->partials - 1);
-    double wait = t->here && w->partials > 1 ? meeting_us : 0;
+    double wait = t->here && w->partials > 1 ? thread_sync_us : 0;
     // A partial result crosses the ring once; without a ring it is written to
     // memory and read back.
     if (t->ring && t->ring_bandwidth_bytes_per_s > 0)

@@ -202,7 +202,7 @@ static void nest_json(dv_json *j, const dv_plan *plan)
 {
     dv_json_open(j, "nest", '[');
     for (int32_t i = 0; i < plan->n_sums; i++) {
-        const dv_sums *s = &plan->sums[i];
+        const dv_sum_order *s = &plan->sums[i];
         const dv_op *op = &plan->ops->ops[s->op];
         dv_json_open(j, NULL, '{');
         dv_json_string(j, "op", op->name);
@@ -226,7 +226,7 @@ char *dv_plan_json(const dv_plan *plan)
 {
     dv_text out = {0};
     dv_json j = {.out = &out};
-    const dv_json_more more = {layout_json, divide_json, plan};
+    const dv_json_hooks more = {layout_json, divide_json, plan};
     dv_json_open(&j, NULL, '{');
     if (plan->facts & DV_FACT_LOWERED)
         dv_program_json_fields(&j, plan->ops, &more);

@@ -96,7 +96,7 @@ static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
         plan->facts |= pass->gives;
         DV_TRY(pass->verify(plan, cx->diag));
         if (plan->team.n_axes && i != DV_PASS_dist)
-            DV_TRY(dv_team_follow(cx, plan));
+            DV_TRY(dv_team_redistribute(cx, plan));
         dv_diag_pass(cx->diag, NULL);
         if (o->after_pass)
             o->after_pass(o->user, pass->name, plan->pass_ms[i], plan);
@@ -108,16 +108,16 @@ static dv_status choose_cores(dv_target *t, const dv_plan_options *options,
                               dv_diag *diag)
 {
     int64_t all = t->cores;
-    DV_TRY(dv_target_choose(t, options->allowed, options->n_allowed,
-                            options->holes, options->n_holes, DV_NOWHERE,
-                            diag));
+    DV_TRY(dv_target_restrict(t, options->allowed, options->n_allowed,
+                              options->holes, options->n_holes, DV_NOWHERE,
+                              diag));
     if (options->cores && (options->cores < 1 || options->cores > t->cores))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "%s has %" PRId64 " cores%s, %" PRId64 " were asked for",
                        t->name, t->cores, t->holes.n ? " left" : "",
                        options->cores);
     if (options->cores)
-        DV_TRY(dv_target_first(t, options->cores, diag));
+        DV_TRY(dv_target_restrict_first(t, options->cores, diag));
     // Scale the memory bandwidth with the number of cores, so that each core
     // keeps its share and fewer cores do not look as fast as all of them.
     t->memory_bandwidth_bytes_per_s *= (double)t->cores / (double)all;

@@ -95,11 +95,11 @@ typedef struct dv_division {
     // Bytes addressed if the op were not divided, per access.
     int64_t *whole_bytes;
     int64_t *runner; // slices of the second-best division, or NULL
-    double runner_us;
+    double runner_up_us;
     int64_t over_span; // number of divisions excluded by the span limit
     double compute_us, memory_us, combine_us; // components of cost_us
     // Reason why a variable must not be divided, per variable, or NULL.
-    const char **why_whole;
+    const char **why_undivided;
 } dv_division;
 
 // How a home (the place of a resident tensor in the scratchpads) is filled.
@@ -206,14 +206,14 @@ typedef struct dv_sum_level {
 
 // The order in which an op adds up its products, the same in all of its tiles;
 // see nest/sums.h.
-typedef struct dv_sums {
+typedef struct dv_sum_order {
     int32_t op;
     int dot;   // 1 if the kernel accumulates in vector lanes along k
     int pairs; // 1 if the kernel uses matrix instructions for bf16 or i8
     dv_sum_level *levels;
     int32_t n_levels;
     uint32_t off; // byte offset in the text of a parsed plan
-} dv_sums;
+} dv_sum_order;
 
 enum {
     DV_FACT_LOWERED = 1,      // plan->ops is set
@@ -267,12 +267,12 @@ struct dv_plan {
     int32_t n_grids;
     // Set by pass loops: one per contraction that runs on this machine, in
     // order of ops.
-    dv_sums *sums;
+    dv_sum_order *sums;
     int32_t n_sums;
 };
 
 // Makes every op a single slice, for plans that are not divided.
-dv_status dv_plan_whole(dv_plan *plan, dv_diag *diag);
+dv_status dv_plan_whole_slices(dv_plan *plan, dv_diag *diag);
 // The box of one tile of an op, and per variable the number of its slice and
 // the number of slices.
 typedef struct dv_tile {
@@ -291,7 +291,7 @@ int64_t dv_plan_n_slices(const dv_plan *plan, int32_t op, int v);
 int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op);
 // Returns whether the tiles of an op are partial sums, i.e. a reduced variable
 // is sliced.
-int dv_plan_in_parts(const dv_plan *plan, int32_t op);
+int dv_plan_splits_reduction(const dv_plan *plan, int32_t op);
 
 // Deals the tiles of op i, alone in its group: one tile per core if there are
 // enough cores, else ranges whose lengths differ by at most one.
@@ -341,7 +341,7 @@ int dv_team_wanted(const dv_pass_cx *cx, const dv_plan *plan);
 // Prints the section dist as JSON.
 void dv_dist_json(struct dv_json *j, const dv_plan *plan);
 // Runs pass dist again if a later pass has changed the program.
-dv_status dv_team_follow(dv_pass_cx *cx, dv_plan *plan);
+dv_status dv_team_redistribute(dv_pass_cx *cx, dv_plan *plan);
 
 // Returns the home from which access k of an op takes its tensor, or -1 for
 // main memory.

@@ -12,14 +12,14 @@
 // A reduced variable that is distributed: each rank reduces over the values for
 // which it owns index `dim` of read `read`, and the partial results of all
 // ranks along that dim's grid axis are combined.
-typedef struct dv_follow {
+typedef struct dv_split_reduction {
     int32_t op, var, read, dim;
     uint32_t off;
-} dv_follow;
+} dv_split_reduction;
 
 // An exchange of messages: the elements of a tensor that an op reads and its
 // rank does not own.
-typedef struct dv_swap {
+typedef struct dv_op_exchange {
     int32_t op, tensor;
     int32_t repeat; // runs once before this repeat begins; -1: before the op
     // Earlier ops whose received elements of the tensor are still valid.
@@ -29,16 +29,16 @@ typedef struct dv_swap {
     dv_piece *sends, *receives;
     int32_t n_sends, n_receives;
     uint32_t off;
-} dv_swap;
+} dv_op_exchange;
 
 typedef struct dv_team {
     int64_t rank;
     int n_axes; // number of grid axes; 0 if the plan is for one process
     int64_t grid[DV_MAX_AXES];
     dv_dist *tensors; // one distribution per tensor
-    dv_follow *follows;
-    dv_swap *swaps; // exchanges, sorted by op
-    int32_t n_follows, n_swaps;
+    dv_split_reduction *follows;
+    dv_op_exchange *op_exchanges; // exchanges, sorted by op
+    int32_t n_follows, n_op_exchanges;
     // Hash of the program for which the section was computed, to detect
     // changes.
     uint64_t program;
@@ -47,6 +47,6 @@ typedef struct dv_team {
 int64_t dv_team_size(const dv_team *t);
 // Computes the messages of one swap for any rank, allocated in the arena
 // (dist/need.c). Returns 0 if out of memory.
-int dv_team_messages(dv_swap *out, const dv_program *p, const dv_team *t,
+int dv_team_messages(dv_op_exchange *out, const dv_program *p, const dv_team *t,
                      int32_t swap, int64_t rank, dv_arena *arena);
 #endif

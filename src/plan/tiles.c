@@ -1,7 +1,7 @@
 #include "plan/tiles.h"
 #include "base/math.h"
 
-int dv_one_depth(const dv_op *op)
+int dv_single_reduction_var(const dv_op *op)
 {
     int last = -1;
     for (int v = 0; v < op->n_vars; v++)

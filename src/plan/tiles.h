@@ -18,7 +18,7 @@
 const dv_group_grid *dv_grid_of(const dv_plan *plan, int32_t group);
 // Returns whether only one reduced variable of the op has more than one value,
 // so that a range of k steps is a box.
-int dv_one_depth(const dv_op *op);
+int dv_single_reduction_var(const dv_op *op);
 
 int64_t dv_grid_core_number(const dv_plan *plan, const dv_tile_range *r);
 dv_order dv_grid_order(const dv_group_grid *g);
@@ -27,11 +27,11 @@ dv_order dv_grid_order(const dv_group_grid *g);
 int64_t dv_range_tiles(const dv_group_grid *g, const dv_tile_range *r);
 void dv_range_tile(const dv_group_grid *g, const dv_order *o,
                    const dv_tile_range *r, int64_t i, int64_t bmn[3]);
-// dv_range_in_parts returns whether a range computes only partial sums;
+// dv_range_is_partial returns whether a range computes only partial sums;
 // dv_range_next returns the range that continues the sum where range `at` ends,
 // or -1.
-static inline int dv_range_in_parts(const dv_group_grid *g,
-                                    const dv_tile_range *r)
+static inline int dv_range_is_partial(const dv_group_grid *g,
+                                      const dv_tile_range *r)
 {
     return r->k0 > 0 || r->k1 < g->kt;
 }

@@ -101,8 +101,9 @@ static int runs_of(const dv_op *op, const int64_t *factor, const int64_t *begin,
     return n;
 }
 
-int64_t dv_touched(const dv_program *p, const dv_op *op, const dv_access *a,
-                   const int64_t *begin, const int64_t *end)
+int64_t dv_access_distinct_elems(const dv_program *p, const dv_op *op,
+                                 const dv_access *a, const int64_t *begin,
+                                 const int64_t *end)
 {
     const dv_tensor *t = &p->tensors[a->tensor];
     run runs[DV_MAX_VARS];
@@ -147,7 +148,7 @@ static void add_access(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
     const dv_access *a = k < op->n_reads ? &op->reads[k] : &op->write;
     if (dv_home_of(plan, i, k) >= 0)
         return;
-    int64_t n = dv_touched(plan->ops, op, a, t->begin, t->end);
+    int64_t n = dv_access_distinct_elems(plan->ops, op, a, t->begin, t->end);
     sum->exact = sum->exact && n >= 0;
     n = n < 0 ? 0 : n;
     int64_t bytes = n * elem_bytes(plan, a->tensor);
@@ -202,7 +203,7 @@ static void add_tile(dv_traffic *sum, const dv_plan *plan, const dv_group *g,
         add_access(sum, plan, i, op->n_reads, &t);
     int64_t before = part_before(op, &t);
     if (before >= 0 && core_of(g, before) != core_of(g, tile))
-        sum->ring_bytes += results * dv_op_part_bytes(plan->ops, op);
+        sum->ring_bytes += results * dv_op_partial_bytes(plan->ops, op);
 }
 
 // Adds the copies that fill the homes starting at an op, and the stores of
@@ -261,7 +262,7 @@ static int64_t part_traffic(const dv_plan *plan, const dv_group_grid *g,
                             int32_t i, const int64_t bmn[3])
 {
     const dv_op *op = &plan->ops->ops[i];
-    int64_t n = dv_op_part_bytes(plan->ops, op);
+    int64_t n = dv_op_partial_bytes(plan->ops, op);
     dv_tile t;
     dv_grid_box(&t, plan, g, bmn, 0, g->kt);
     for (int v = 0; v < op->n_vars; v++)
@@ -304,7 +305,7 @@ static void add_range(dv_traffic *sum, const dv_plan *plan,
     const dv_tile_range *r = &g->ranges[at];
     dv_order o = dv_grid_order(g);
     int64_t n = dv_range_tiles(g, r), bmn[3];
-    if (n > 0 && dv_range_in_parts(g, r)) {
+    if (n > 0 && dv_range_is_partial(g, r)) {
         dv_range_tile(g, &o, r, 0, bmn);
         dv_traffic t = tile_traffic(plan, g, op, bmn, r->k0, r->k1);
         if (r->k0 > 0 && owner_of(plan, g, at) != dv_grid_core_number(plan, r))
@@ -332,7 +333,7 @@ static void add_grid(dv_traffic *sum, const dv_plan *plan,
         const dv_tile_range *r = &g->ranges[i];
         dv_order o = dv_grid_order(g);
         int64_t bmn[3];
-        if (!dv_range_in_parts(g, r) || !r->n)
+        if (!dv_range_is_partial(g, r) || !r->n)
             continue;
         add_range(sum, plan, g, op, i, shape);
         if (r->k0)

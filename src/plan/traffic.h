@@ -8,8 +8,9 @@
 // Returns the number of distinct elements an access touches over the box
 // begin..end of the op's variables; for an indirect access, one per index read.
 // Returns -1 if they cannot be counted without enumerating them all.
-int64_t dv_touched(const dv_program *p, const dv_op *op, const dv_access *a,
-                   const int64_t *begin, const int64_t *end);
+int64_t dv_access_distinct_elems(const dv_program *p, const dv_op *op,
+                                 const dv_access *a, const int64_t *begin,
+                                 const int64_t *end);
 
 typedef struct dv_traffic {
     int64_t read_elems, write_elems; // elements moved from and to main memory

@@ -14,7 +14,8 @@ typedef struct improver {
     const dv_scratch_rules *rules;
     dv_arena *arena;
     dv_diag *diag;
-    dv_fork best; // the best plan so far, before scratchpad homes were chosen
+    dv_plan_snapshot
+        best;     // the best plan so far, before scratchpad homes were chosen
     double bytes; // main memory traffic of the best plan
     int changed;
     int64_t work;
@@ -60,19 +61,19 @@ static int32_t cut_homes(const dv_plan *plan, int32_t *crossed, uint8_t *cuts)
 // group), homes may not outlive their group,
 // but the groups depend on the homes: homes that cross the start of a group are
 // cut there, and the choice is repeated until none does.
-dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,
-                          dv_arena *arena, dv_diag *diag)
+dv_status dv_scratch_choose_homes(dv_plan *plan, const dv_scratch_rules *rules,
+                                  dv_arena *arena, dv_diag *diag)
 {
-    dv_fork before;
+    dv_plan_snapshot before;
     if (!rules->tenants)
         return keep(plan, rules, NULL, arena, diag);
     uint8_t *cuts = DV_NEW(arena, uint8_t, plan->ops->n_ops + 1);
     int32_t *crossed = DV_NEW(arena, int32_t, plan->ops->n_ops + 1);
-    if (!cuts || !crossed || !dv_fork_save(&before, plan, arena))
+    if (!cuts || !crossed || !dv_plan_snapshot_save(&before, plan, arena))
         return dv_nomem(diag);
     DV_TRY(keep(plan, rules, cuts, arena, diag));
     while (cut_homes(plan, crossed, cuts) > 0) {
-        dv_fork_restore(&before, plan);
+        dv_plan_snapshot_restore(&before, plan);
         DV_TRY(keep(plan, rules, cuts, arena, diag));
     }
     return DV_OK;
@@ -88,10 +89,10 @@ static double memory_bytes(const dv_plan *plan)
 // the best so far.
 static dv_status assess(improver *x)
 {
-    dv_fork now;
-    if (!dv_fork_save(&now, x->plan, x->arena))
+    dv_plan_snapshot now;
+    if (!dv_plan_snapshot_save(&now, x->plan, x->arena))
         return dv_nomem(x->diag);
-    DV_TRY(dv_scratch_keep(x->plan, x->rules, x->arena, x->diag));
+    DV_TRY(dv_scratch_choose_homes(x->plan, x->rules, x->arena, x->diag));
     double bytes = memory_bytes(x->plan);
     x->work += x->plan->scratch.n_residents;
     if (bytes < x->bytes) {
@@ -105,7 +106,7 @@ static dv_status assess(improver *x)
 
 // Returns the largest tensor that found no room and has not been tried yet, or
 // -1.
-static int32_t most_missed(const dv_plan *plan, const uint8_t *tried)
+static int32_t largest_unplaced(const dv_plan *plan, const uint8_t *tried)
 {
     const dv_scratch *s = &plan->scratch;
     int32_t best = -1;
@@ -121,9 +122,9 @@ static int32_t most_missed(const dv_plan *plan, const uint8_t *tried)
 }
 
 // Restores the best plan, and computes its live ranges if they are not known.
-static dv_status go_back(improver *x)
+static dv_status restore_best(improver *x)
 {
-    dv_fork_restore(&x->best, x->plan);
+    dv_plan_snapshot_restore(&x->best, x->plan);
     if (x->known)
         return DV_OK;
     if (!dv_life_make(&x->life, x->plan, x->rules, NULL, x->arena))
@@ -135,7 +136,7 @@ static dv_status go_back(improver *x)
 // Tries another order of ops (tensor < 0), or recomputing a tensor.
 static dv_status try_change(improver *x, int32_t tensor)
 {
-    DV_TRY(go_back(x));
+    DV_TRY(restore_best(x));
     int done = tensor < 0 ? dv_reorder(x->plan, &x->life)
                           : dv_recompute(x->plan, &x->life, tensor);
     if (done < 0)
@@ -149,23 +150,23 @@ static dv_status improve(improver *x)
     dv_scratch first = x->plan->scratch;
     if (!tried)
         return dv_nomem(x->diag);
-    if (most_missed(x->plan, tried) < 0)
+    if (largest_unplaced(x->plan, tried) < 0)
         return DV_OK; // all candidates are resident already
     if (x->rules->reorder)
         DV_TRY(try_change(x, -1));
     for (int32_t t; x->rules->recompute && x->work < MAX_WORK;) {
         // Look for tensors that the first choice of homes left out.
         x->plan->scratch = first;
-        t = most_missed(x->plan, tried);
+        t = largest_unplaced(x->plan, tried);
         if (t < 0)
             break;
         tried[t] = 1;
         DV_TRY(try_change(x, t));
     }
-    dv_fork_restore(&x->best, x->plan);
+    dv_plan_snapshot_restore(&x->best, x->plan);
     if (x->changed)
-        DV_TRY(dv_reorder_settle(x->plan, x->diag));
-    return dv_scratch_keep(x->plan, x->rules, x->arena, x->diag);
+        DV_TRY(dv_reorder_finish(x->plan, x->diag));
+    return dv_scratch_choose_homes(x->plan, x->rules, x->arena, x->diag);
 }
 
 dv_status dv_scratch_improve(dv_plan *plan, const dv_scratch_rules *rules,
@@ -174,9 +175,9 @@ dv_status dv_scratch_improve(dv_plan *plan, const dv_scratch_rules *rules,
     improver x = {.plan = plan, .rules = rules, .arena = arena, .diag = diag};
     int may = (rules->reorder || rules->recompute) && plan->divisions &&
               plan->n_groups == plan->ops->n_ops && plan->ops->n_ops <= MAX_OPS;
-    if (may && !dv_fork_save(&x.best, plan, arena))
+    if (may && !dv_plan_snapshot_save(&x.best, plan, arena))
         return dv_nomem(diag);
-    DV_TRY(dv_scratch_keep(plan, rules, arena, diag));
+    DV_TRY(dv_scratch_choose_homes(plan, rules, arena, diag));
     x.bytes = memory_bytes(plan);
     return may ? improve(&x) : DV_OK;
 }

@@ -75,10 +75,10 @@ static double price(const follower *f)
         if (lies(f, o->reads[r].tensor, &has) &&
             !dv_view_make(&needs, plan, f->op, r) &&
             dv_view_holds(&has, &needs))
-            w.memory_bytes -= dv_divide_touched(&f->space, r, &d);
+            w.memory_bytes -= dv_divide_transferred(&f->space, r, &d);
     }
     if (!plan->ops->tensors[o->write.tensor].is_output && w.partials == 1)
-        w.memory_bytes -= dv_divide_touched(&f->space, o->n_reads, &d);
+        w.memory_bytes -= dv_divide_transferred(&f->space, o->n_reads, &d);
     double rounds =
         (double)dv_ceil_div(dv_splits_cores(&f->space, &d), plan->target.cores);
     return rounds * dv_cost_us(&plan->target, &w);
@@ -112,7 +112,7 @@ static int cut_alike(const follower *f, int r, const dv_view *has)
 
 // Deals each core the tile whose part of the operand it holds. Returns 1, 0 if
 // some tile has no core, -1 when out of memory.
-static int deal_alike(const follower *f, int r, const dv_view *has)
+static int deal_like_operand(const follower *f, int r, const dv_view *has)
 {
     const dv_plan *plan = f->plan;
     const dv_op *o = &plan->ops->ops[f->op];
@@ -179,7 +179,7 @@ static int follow_op(follower *f)
         choice next;
         if (!lies(f, o->reads[r].tensor, &has))
             continue;
-        int dealt = cut_alike(f, r, &has) ? deal_alike(f, r, &has) : 0;
+        int dealt = cut_alike(f, r, &has) ? deal_like_operand(f, r, &has) : 0;
         if (dealt < 0)
             return 0;
         if (dealt) {
@@ -221,8 +221,8 @@ dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
         const dv_op *o = &plan->ops->ops[i];
         f.op = i;
         if (!o->is_extern && !o->update && !plan->divisions[i].pinned) {
-            ok = dv_space_make(&f.space, &plan->target, plan->ops, o,
-                               plan->layouts, &spaces) &&
+            ok = dv_divide_space_init(&f.space, &plan->target, plan->ops, o,
+                                      plan->layouts, &spaces) &&
                  follow_op(&f);
             dv_arena_free(&spaces);
             spaces = (dv_arena){0};
@@ -246,7 +246,7 @@ static double op_us(const dv_plan *plan, int32_t g, int32_t i)
     double us = 0;
     dv_divide_space *s = DV_NEW(&arena, dv_divide_space, 1);
     if (!o->is_extern && s &&
-        dv_space_make(s, t, plan->ops, o, plan->layouts, &arena)) {
+        dv_divide_space_init(s, t, plan->ops, o, plan->layouts, &arena)) {
         splits_of(plan, i, &d);
         dv_cost_work w = dv_divide_work(s, &d);
         dv_traffic moved = dv_op_traffic(plan, g, i, -1);
@@ -311,7 +311,8 @@ static int find_variants(const dv_plan *plan, int32_t i, variants *x,
     }
     if (cut < 0 || others || o->is_extern || plan->divisions[i].pinned)
         return 1;
-    if (!dv_space_make(&s, &plan->target, plan->ops, o, plan->layouts, arena))
+    if (!dv_divide_space_init(&s, &plan->target, plan->ops, o, plan->layouts,
+                              arena))
         return 0;
     for (int v = 0; v < o->n_vars && x->n < MAX_VARIANTS; v++) {
         if (v == cut || o->vars[v].reduce || s.blocked >> v & 1 ||

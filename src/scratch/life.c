@@ -229,7 +229,7 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
             return;
         dv_cand c = {.tensor = t,
                      .as_op = op,
-                     .as_k = dv_access_of(o, t),
+                     .as_access = dv_access_of(o, t),
                      .first_op = op,
                      .end_op = op + 1,
                      .fill = DV_FILL_RING,
@@ -281,7 +281,7 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
         return why;
     dv_cand c = {.tensor = t,
                  .as_op = l->def[t],
-                 .as_k = o->n_reads,
+                 .as_access = o->n_reads,
                  .first_op = l->def[t],
                  .end_op = l->def[t] + 1,
                  .fill = DV_FILL_WRITTEN,
@@ -328,7 +328,7 @@ static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
             continue;
         dv_cand c = {.tensor = t,
                      .as_op = op,
-                     .as_k = dv_access_of(&l->plan->ops->ops[op], t),
+                     .as_access = dv_access_of(&l->plan->ops->ops[op], t),
                      .first_op = op,
                      .end_op = op + 1,
                      .fill = DV_FILL_LOADED,
@@ -429,8 +429,8 @@ static int may_overwrite(const dv_life *l, const dv_cand *parent,
             !dv_access_equal(o, &o->reads[r], &at))
             return 0;
     }
-    return !dv_view_make(&x, plan, parent->as_op, parent->as_k) &&
-           !dv_view_make(&y, plan, child->as_op, child->as_k) &&
+    return !dv_view_make(&x, plan, parent->as_op, parent->as_access) &&
+           !dv_view_make(&y, plan, child->as_op, child->as_access) &&
            dv_view_same(&x, &y);
 }
 

@@ -11,7 +11,7 @@
 #include "scratch/scratch.h"
 #include <string.h>
 
-int dv_fork_save(dv_fork *f, dv_plan *plan, dv_arena *arena)
+int dv_plan_snapshot_save(dv_plan_snapshot *f, dv_plan *plan, dv_arena *arena)
 {
     dv_program *p = plan->ops;
     size_t n = (size_t)p->n_ops, r = (size_t)p->n_repeats;
@@ -31,7 +31,7 @@ int dv_fork_save(dv_fork *f, dv_plan *plan, dv_arena *arena)
     return f->repeats && f->groups && f->slices;
 }
 
-void dv_fork_restore(const dv_fork *f, dv_plan *plan)
+void dv_plan_snapshot_restore(const dv_plan_snapshot *f, dv_plan *plan)
 {
     dv_program *p = plan->ops;
     dv_arena plan_arena = plan->arena, program_arena = p->arena;
@@ -325,7 +325,7 @@ int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor)
     return 1;
 }
 
-dv_status dv_reorder_settle(dv_plan *plan, dv_diag *diag)
+dv_status dv_reorder_finish(dv_plan *plan, dv_diag *diag)
 {
     dv_program *p = plan->ops;
     int32_t *new_of, n = p->n_tensors;

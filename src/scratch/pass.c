@@ -35,7 +35,7 @@ static dv_scratch_rules rules_of(const dv_plan_options *o)
 
 // Updates the reported divisions of ops that were cut differently than by the
 // divide pass.
-static dv_status note_changes(dv_plan *plan, const dv_fork *before,
+static dv_status note_changes(dv_plan *plan, const dv_plan_snapshot *before,
                               dv_diag *diag)
 {
     dv_status st = DV_OK;
@@ -56,30 +56,30 @@ static dv_status note_changes(dv_plan *plan, const dv_fork *before,
 static dv_status divide_faster(dv_plan *plan, const dv_scratch_rules *rules,
                                dv_arena *arena, dv_diag *diag)
 {
-    dv_fork before, follows;
+    dv_plan_snapshot before, follows;
     dv_scratch_rules quick = *rules; // placement without evictions suffices for
                                      // the comparison
     quick.evict = 0;
     rules = &quick;
-    if (!dv_fork_save(&before, plan, arena))
+    if (!dv_plan_snapshot_save(&before, plan, arena))
         return dv_nomem(diag);
-    DV_TRY(dv_scratch_keep(plan, rules, arena, diag));
+    DV_TRY(dv_scratch_choose_homes(plan, rules, arena, diag));
     double us = dv_joint_us(plan);
-    dv_fork_restore(&before, plan);
+    dv_plan_snapshot_restore(&before, plan);
     DV_TRY(dv_joint_follow(plan, rules, arena, diag));
-    if (!dv_fork_save(&follows, plan, arena))
+    if (!dv_plan_snapshot_save(&follows, plan, arena))
         return dv_nomem(diag);
-    DV_TRY(dv_scratch_keep(plan, rules, arena, diag));
+    DV_TRY(dv_scratch_choose_homes(plan, rules, arena, diag));
     int faster = dv_joint_us(plan) < us;
-    dv_fork_restore(faster ? &follows : &before, plan);
+    dv_plan_snapshot_restore(faster ? &follows : &before, plan);
     return faster ? note_changes(plan, &before, diag) : DV_OK;
 }
 
 static dv_status seed(dv_plan *plan, const dv_scratch_rules *rules,
                       dv_arena *arena, dv_diag *diag)
 {
-    dv_fork before;
-    if (!dv_fork_save(&before, plan, arena))
+    dv_plan_snapshot before;
+    if (!dv_plan_snapshot_save(&before, plan, arena))
         return dv_nomem(diag);
     DV_TRY(dv_joint_seed(plan, rules, diag));
     return note_changes(plan, &before, diag);

@@ -43,7 +43,7 @@ typedef struct dv_scratch_rules {
 } dv_scratch_rules;
 
 typedef struct dv_cand {
-    int32_t tensor, as_op, as_k;
+    int32_t tensor, as_op, as_access;
     int32_t first_op, end_op;
     dv_home_fill fill;
     int32_t from; // RING: the candidate that it is copied from
@@ -109,21 +109,21 @@ double dv_joint_us(const dv_plan *plan);
 // Chooses scratchpad homes and forms groups for the plan as it is divided;
 // dv_scratch_improve also tries other orders of ops and recomputation
 // (improve.c).
-dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,
-                          dv_arena *arena, dv_diag *diag);
+dv_status dv_scratch_choose_homes(dv_plan *plan, const dv_scratch_rules *rules,
+                                  dv_arena *arena, dv_diag *diag);
 dv_status dv_scratch_improve(dv_plan *plan, const dv_scratch_rules *rules,
                              dv_arena *arena, dv_diag *diag);
 
 // A saved plan that can be restored; its groups must have one op each.
-typedef struct dv_fork {
+typedef struct dv_plan_snapshot {
     dv_plan plan;
     dv_program program;
     dv_repeat *repeats;
     dv_group *groups;
     int64_t **slices;
-} dv_fork;
-int dv_fork_save(dv_fork *f, dv_plan *plan, dv_arena *arena);
-void dv_fork_restore(const dv_fork *f, dv_plan *plan);
+} dv_plan_snapshot;
+int dv_plan_snapshot_save(dv_plan_snapshot *f, dv_plan *plan, dv_arena *arena);
+void dv_plan_snapshot_restore(const dv_plan_snapshot *f, dv_plan *plan);
 // Reorders ops so that fewer bytes are live (order.c). Returns 1 if the order
 // changed, 0 if not, -1 when out of memory.
 int dv_reorder(dv_plan *plan, const dv_life *life);
@@ -132,7 +132,7 @@ int dv_reorder(dv_plan *plan, const dv_life *life);
 int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor);
 // Renumbers tensors and renames ops as they are printed, once a reordering or
 // recomputation is accepted.
-dv_status dv_reorder_settle(dv_plan *plan, dv_diag *diag);
+dv_status dv_reorder_finish(dv_plan *plan, dv_diag *diag);
 
 // Builds the table of which scratchpad home every access uses, from the homes'
 // readers. Returns 0 when out of memory.

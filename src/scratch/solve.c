@@ -22,7 +22,7 @@ typedef struct solver {
 
 // Returns whether the candidate may be evicted between two uses: all its uses
 // are in the same loop body.
-static int may_leave(const dv_life *l, const dv_cand *c)
+static int may_be_evicted(const dv_life *l, const dv_cand *c)
 {
     if (c->group || c->n_uses == 0)
         return 0;
@@ -89,7 +89,7 @@ static dv_status place(solver *s, int evict)
         // in bytes of one core. For others no uses are given, and their weight
         // is converted to bytes per core.
         dv_buffer *b = &s->buffers[i];
-        if (may_leave(s->life, &s->life->cands[i])) {
+        if (may_be_evicted(s->life, &s->life->cands[i])) {
             b->weight = -1;
         } else {
             b->uses = NULL;
@@ -162,7 +162,7 @@ static void link_rings(solver *s)
 
 // Sets in_place_of for scratchpad homes that were placed at the address of a
 // parent.
-static void find_shared(solver *s)
+static void find_in_place_reuse(solver *s)
 {
     const dv_life *l = s->life;
     for (int32_t i = 0; i < l->n_cands; i++) {
@@ -220,7 +220,8 @@ static int pays(const dv_home *h, int moved_from)
 
 // Adds the scratchpad homes for all n stays (intervals at one address) of one
 // candidate. Returns 0 when out of memory.
-static int add_visits(solver *s, int32_t cand, const dv_stay *stays, size_t n)
+static int add_evictable_stays(solver *s, int32_t cand, const dv_stay *stays,
+                               size_t n)
 {
     const dv_cand *c = &s->life->cands[cand];
     int32_t first = s->out->n_homes, kept = first, read = 0;
@@ -268,8 +269,8 @@ static int add_stays(solver *s)
         const dv_cand *c = &l->cands[i];
         for (n = 1; k + n < s->placed->n_stays && stays[k + n].buffer == i;)
             n++;
-        if (may_leave(l, c)) {
-            if (!add_visits(s, i, &stays[k], n))
+        if (may_be_evicted(l, c)) {
+            if (!add_evictable_stays(s, i, &stays[k], n))
                 return 0;
             continue;
         }
@@ -354,7 +355,7 @@ static int report(solver *s)
 }
 
 // Returns whether any candidate that could be a scratchpad home was not placed.
-static int leaves_out(const solver *s)
+static int any_unplaced(const solver *s)
 {
     for (int32_t i = 0; i < s->life->n_cands; i++)
         if (!s->life->cands[i].barred && s->home_of_cand[i] < 0)
@@ -374,7 +375,7 @@ static int can_fit(const solver *s, const dv_cand *c)
 static int64_t bound(const solver *s)
 {
     const dv_life *l = s->life;
-    int pieces = l->rules->evict && leaves_out(s);
+    int pieces = l->rules->evict && any_unplaced(s);
     int64_t sum = pieces ? 0 : s->placed->bound;
     for (int32_t i = 0; i < l->n_cands; i++) {
         const dv_cand *c = &l->cands[i];
@@ -400,7 +401,7 @@ static dv_status try_one(solver *s, int evict, double *saved)
     if (!(evict ? add_stays(s) : add_whole(s)))
         return dv_nomem(s->diag);
     link_rings(s);
-    find_shared(s);
+    find_in_place_reuse(s);
     *saved = total(s);
     s->out->saved_bytes = (int64_t)*saved;
     s->out->bound_bytes = dv_max_i64(bound(s), s->out->saved_bytes);
@@ -419,7 +420,7 @@ static dv_status solve(solver *s)
     if (!s->home_of_cand || !s->n_homes_of || !ask(s))
         return dv_nomem(s->diag);
     DV_TRY(try_one(s, 0, &saved));
-    if (!s->life->rules->evict || !leaves_out(s))
+    if (!s->life->rules->evict || !any_unplaced(s))
         return DV_OK;
     dv_scratch before = *s->out;
     DV_TRY(try_one(s, 1, &more));

@@ -27,10 +27,10 @@ struct dv_sim {
     void *peer;       // accumulators of the current part; owned
     int64_t *core_of; // core number by tile of the current group; owned
     int n_images;
-    dv_moved moved;   // data movement of the whole run
-    dv_moved *by;     // data movement by op, then core; owned
-    dv_moved *counts; // entry of `by` for the current core
-    int64_t core;     // the core that is being simulated
+    dv_sim_traffic moved;   // data movement of the whole run
+    dv_sim_traffic *by;     // data movement by op, then core; owned
+    dv_sim_traffic *counts; // entry of `by` for the current core
+    int64_t core;           // the core that is being simulated
     // The scratchpads of all cores, one after the other; owned. NULL: the plan
     // keeps no tensor resident in them.
     unsigned char *scratch;
@@ -78,7 +78,7 @@ static place in_home(const dv_sim *m, int32_t home, int64_t core)
 static int64_t place_of(const place *p, const int64_t *at)
 {
     return p->l->elem_bytes * (p->is_home ? dv_box_place(p->l, p->lo, p->hi, at)
-                                          : dv_layout_place(p->l, at));
+                                          : dv_layout_offset(p->l, at));
 }
 
 // Returns the number of consecutive positions of the tensor's last dimension
@@ -192,17 +192,17 @@ static int64_t copy_box(const place *box, place *to, place *from)
     return n;
 }
 
-static dv_moved *counts_of(const dv_sim *m, int32_t op, int64_t core)
+static dv_sim_traffic *counts_of(const dv_sim *m, int32_t op, int64_t core)
 {
     return &m->by[op * m->plan->target.cores + core];
 }
 
 // Counts n elements that were read from main memory or written to it, for the
 // whole run and in a core's counts.
-static void count_moved(dv_sim *m, dv_moved *core, int written, int64_t n,
+static void count_moved(dv_sim *m, dv_sim_traffic *core, int written, int64_t n,
                         int64_t elem_bytes)
 {
-    dv_moved *const both[] = {&m->moved, core};
+    dv_sim_traffic *const both[] = {&m->moved, core};
     for (int i = 0; i < 2; i++) {
         *(written ? &both[i]->write_elems : &both[i]->read_elems) += n;
         *(written ? &both[i]->write_bytes : &both[i]->read_bytes) +=
@@ -407,7 +407,7 @@ void dv_sim_destroy(dv_sim *m)
     dv_arena_free(&arena);
 }
 
-const dv_moved *dv_sim_moved_by(const dv_sim *m, int32_t op, int64_t core)
+const dv_sim_traffic *dv_sim_moved_by(const dv_sim *m, int32_t op, int64_t core)
 {
     return counts_of(m, op, core);
 }
@@ -422,15 +422,15 @@ int64_t dv_sim_scratch_bytes(const dv_sim *m)
     return m->scratch_bytes;
 }
 
-const dv_moved *dv_sim_moved(const dv_sim *m)
+const dv_sim_traffic *dv_sim_moved(const dv_sim *m)
 {
     return &m->moved;
 }
 
 // Copies an element from the host's format to the machine's, which may store
 // 64-bit integers in four bytes. Returns 0 if the value does not fit.
-static int copy_in(unsigned char *to, const unsigned char *from, int host,
-                   int64_t device)
+static int to_device(unsigned char *to, const unsigned char *from, int host,
+                     int64_t device)
 {
     memcpy(to, from, (size_t)(host < device ? host : device));
     if (host <= device)
@@ -455,8 +455,8 @@ static dv_status too_wide(const dv_sim *m, const dv_tensor *t, int64_t element,
     return st;
 }
 
-static void copy_out(unsigned char *to, const unsigned char *from, int host,
-                     int64_t device)
+static void from_device(unsigned char *to, const unsigned char *from, int host,
+                        int64_t device)
 {
     memcpy(to, from, (size_t)(host < device ? host : device));
     if (host > device)
@@ -467,7 +467,7 @@ static void copy_out(unsigned char *to, const unsigned char *from, int host,
 dv_status dv_sim_load(dv_sim *m, void *const *host, dv_diag *diag)
 {
     const dv_program *p = m->plan->ops;
-    m->moved = (dv_moved){0};
+    m->moved = (dv_sim_traffic){0};
     wipe_scratch(m);
     memset(m->by, 0, n_counts(m) * sizeof *m->by);
     for (int32_t i = 0; i < p->n_tensors; i++) {
@@ -478,7 +478,7 @@ dv_status dv_sim_load(dv_sim *m, void *const *host, dv_diag *diag)
         for (int64_t k = 0; t->is_input && k < t->n_elems; k++) {
             const unsigned char *from = host[i];
             from += k * size;
-            if (!copy_in(element_at(&to, k), from, size, to.l->elem_bytes))
+            if (!to_device(element_at(&to, k), from, size, to.l->elem_bytes))
                 return too_wide(m, t, k, from, diag);
         }
     }
@@ -493,8 +493,8 @@ void dv_sim_store(const dv_sim *m, void *const *host)
         int size = dv_dtype_get(t->dtype)->size_bytes;
         place from = in_memory(m, i, m->memory[i]);
         for (int64_t k = 0; t->is_output && k < t->n_elems; k++)
-            copy_out((unsigned char *)host[i] + k * size, element_at(&from, k),
-                     size, from.l->elem_bytes);
+            from_device((unsigned char *)host[i] + k * size,
+                        element_at(&from, k), size, from.l->elem_bytes);
     }
 }
 
@@ -557,9 +557,9 @@ static void touch(visitor *w, int64_t at)
     unsigned char *here = w->image + at * w->size;
     unsigned char *there = w->why == FORGET ? NULL : element_at(&w->p, at);
     if (w->why == FETCH && there)
-        copy_out(here, there, w->size, w->p.l->elem_bytes);
+        from_device(here, there, w->size, w->p.l->elem_bytes);
     else if (w->why == STORE && there) {
-        if (!copy_in(there, here, w->size, w->p.l->elem_bytes) &&
+        if (!to_device(there, here, w->size, w->p.l->elem_bytes) &&
             w->s->status == DV_OK)
             w->s->status = too_wide(w->m, w->p.t, at, here, w->s->diag);
     } else
@@ -650,7 +650,7 @@ static void run_core(dv_sim *m, dv_strips *s, const dv_tile *b, int stores)
     visit_reads(m, s, b, FORGET);
 }
 
-static void be_core(dv_sim *m, int32_t op, int64_t core)
+static void select_core(dv_sim *m, int32_t op, int64_t core)
 {
     m->core = core;
     m->counts = counts_of(m, op, core);
@@ -680,7 +680,7 @@ static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
         dv_plan_tile(&b, m->plan, op, here);
         s->part = parts == 1 ? DV_WHOLE : k ? DV_NEXT_PART : DV_FIRST_PART;
         s->parts = m->parts;
-        be_core(m, op, m->core_of[here]);
+        select_core(m, op, m->core_of[here]);
         run_core(m, s, &b, k == parts - 1);
         if (k && before != m->core)
             count_ring(m, s);
@@ -700,7 +700,7 @@ static void run_part(dv_sim *m, dv_strips *s, const dv_tile *b, void *acc)
 // again.
 static void finish_part(dv_sim *m, dv_strips *s, const dv_tile *b)
 {
-    dv_moved all = m->moved, own = *m->counts;
+    dv_sim_traffic all = m->moved, own = *m->counts;
     visit_reads(m, s, b, FETCH);
     m->moved = all;
     *m->counts = own;
@@ -714,8 +714,8 @@ static void finish_part(dv_sim *m, dv_strips *s, const dv_tile *b)
 // Runs a tile whose reduction is split over several cores, starting with the
 // range `at` of its owner: the other cores send their partial sums to the
 // owner, in increasing order of steps.
-static void run_cut_tile(dv_sim *m, dv_strips *s, const dv_group_grid *g,
-                         int32_t op, int32_t at)
+static void run_split_tile(dv_sim *m, dv_strips *s, const dv_group_grid *g,
+                           int32_t op, int32_t at)
 {
     const dv_tile_range *r = &g->ranges[at];
     dv_order o = dv_grid_order(g);
@@ -723,19 +723,19 @@ static void run_cut_tile(dv_sim *m, dv_strips *s, const dv_group_grid *g,
     dv_tile own, b;
     dv_range_tile(g, &o, r, 0, bmn);
     dv_grid_box(&own, m->plan, g, bmn, r->k0, r->k1);
-    be_core(m, op, owner);
+    select_core(m, op, owner);
     run_part(m, s, &own, m->parts);
     for (int32_t k = dv_range_next(g, at); k >= 0 && s->status == DV_OK;
          k = dv_range_next(g, k)) {
         r = &g->ranges[k];
         dv_grid_box(&b, m->plan, g, bmn, r->k0, r->k1);
-        be_core(m, op, dv_grid_core_number(m->plan, r));
+        select_core(m, op, dv_grid_core_number(m->plan, r));
         run_part(m, s, &b, m->peer);
         dv_strips_add(s->k, m->parts, m->peer, s->n_parts);
         if (m->core != owner)
             count_ring(m, s);
     }
-    be_core(m, op, owner);
+    select_core(m, op, owner);
     if (s->status == DV_OK)
         finish_part(m, s, &own);
 }
@@ -748,12 +748,12 @@ static void run_grid(dv_sim *m, dv_strips *s, const dv_group_grid *g,
     for (int32_t k = 0; k < g->n_ranges && s->status == DV_OK; k++) {
         const dv_tile_range *r = &g->ranges[k];
         int64_t n = dv_range_tiles(g, r);
-        if (n && dv_range_in_parts(g, r)) {
+        if (n && dv_range_is_partial(g, r)) {
             if (r->k0 == 0)
-                run_cut_tile(m, s, g, op, k);
+                run_split_tile(m, s, g, op, k);
             continue;
         }
-        be_core(m, op, dv_grid_core_number(m->plan, r));
+        select_core(m, op, dv_grid_core_number(m->plan, r));
         for (int64_t i = 0; i < n && s->status == DV_OK; i++) {
             int64_t bmn[3];
             dv_tile b;

@@ -16,12 +16,12 @@
 enum { DV_POISON = 0xff }; // nan in every float type, -1 in integers
 
 // The data movement that the simulator counted.
-typedef struct dv_moved {
+typedef struct dv_sim_traffic {
     // Elements read from and written to main memory.
     int64_t read_elems, write_elems;
     int64_t read_bytes, write_bytes;
     int64_t ring_bytes; // bytes sent between cores: partial sums, resident data
-} dv_moved;
+} dv_sim_traffic;
 
 typedef struct dv_sim dv_sim;
 
@@ -40,8 +40,9 @@ dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s);
 void dv_sim_store(const dv_sim *m, void *const *host);
 
 // Return the data movement of the whole run, and of one op on one core.
-const dv_moved *dv_sim_moved(const dv_sim *m);
-const dv_moved *dv_sim_moved_by(const dv_sim *m, int32_t op, int64_t core);
+const dv_sim_traffic *dv_sim_moved(const dv_sim *m);
+const dv_sim_traffic *dv_sim_moved_by(const dv_sim *m, int32_t op,
+                                      int64_t core);
 // Returns the scratchpad of a core, up to the end of its last home (the place
 // of a resident tensor); NULL: the plan has no homes.
 const unsigned char *dv_sim_scratch(const dv_sim *m, int64_t core);

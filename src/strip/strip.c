@@ -34,7 +34,7 @@ static int slots_of(const dv_expr *e)
 
 // Estimates the memory cost of strips along v: the sum of the strides of all
 // accesses, each counted as at most 16 elements, about a cache line.
-static int64_t badness(const dv_kernel *k, int v)
+static int64_t loop_cost(const dv_kernel *k, int v)
 {
     int64_t sum = 0;
     for (int i = -1; i < k->op->n_reads; i++) {
@@ -65,7 +65,7 @@ static int32_t pick_strip(const dv_kernel *k)
     int32_t best = -1;
     int ordered = dv_access_is_indirect(&k->op->write);
     for (int v = 0; v < k->op->n_vars; v++)
-        if ((best < 0 || badness(k, v) < badness(k, best)) &&
+        if ((best < 0 || loop_cost(k, v) < loop_cost(k, best)) &&
             (!ordered || keeps_order(k->op, v)))
             best = v;
     return best;

@@ -32,7 +32,7 @@ static inline int64_t dv_flat_at(const dv_flat *f, const dv_op *op,
 // The data of an op that the interpreter computes before it runs.
 typedef struct dv_kernel {
     const dv_op *op;
-    dv_compute compute;
+    dv_compute_type compute;
     int32_t strip;         // variable along which strips run; -1: none
     int32_t n_slots;       // number of strips that evaluating the body needs
     const dv_expr *reduce; // the op's reduction; NULL: none
@@ -86,7 +86,7 @@ void dv_strips_i64(dv_strips *s, const int64_t *begin, const int64_t *end);
 void dv_strips_add(const dv_kernel *k, void *acc, const void *x, int64_t n);
 // Combines accumulators of the given type by a reducer such as sum: acc[i] =
 // reducer(acc[i], x[i]).
-void dv_accumulate(dv_compute in, dv_reducer r, void *acc, const void *x,
+void dv_accumulate(dv_compute_type in, dv_reducer r, void *acc, const void *x,
                    int64_t n);
 // Returns the address of the tensor, snapshot or copy from which a read loads.
 static inline const void *dv_strips_source(const dv_strips *s, int32_t read)

@@ -158,7 +158,7 @@ static uint16_t i64_to_bf16(int64_t v)
 #define TO_BF16   i64_to_bf16
 #include "strip/body.h"
 
-void dv_accumulate(dv_compute in, dv_reducer r, void *acc, const void *x,
+void dv_accumulate(dv_compute_type in, dv_reducer r, void *acc, const void *x,
                    int64_t n)
 {
     if (in == DV_IN_F32)

@@ -40,7 +40,8 @@ int64_t dv_target_core(const dv_target *t, int64_t x, int64_t y)
 
 // Finds the position by binary search: the core is at the last position that
 // has at most `core` usable cores before it.
-void dv_target_place(const dv_target *t, int64_t core, int64_t *x, int64_t *y)
+void dv_target_core_position(const dv_target *t, int64_t core, int64_t *x,
+                             int64_t *y)
 {
     dv_core_grid g = dv_target_grid(t);
     int64_t lo = core, hi = core + g.cols * g.rows - t->cores;
@@ -128,9 +129,9 @@ static dv_status close_marked(dv_target *t, const uint8_t *gone, dv_loc at,
     return DV_OK;
 }
 
-dv_status dv_target_choose(dv_target *t, const dv_core_rect *allowed,
-                           size_t n_allowed, const dv_core_rect *holes,
-                           size_t n_holes, dv_loc at, dv_diag *diag)
+dv_status dv_target_restrict(dv_target *t, const dv_core_rect *allowed,
+                             size_t n_allowed, const dv_core_rect *holes,
+                             size_t n_holes, dv_loc at, dv_diag *diag)
 {
     dv_core_grid g = t->core_grid;
     if (!n_allowed && !n_holes)
@@ -159,7 +160,7 @@ dv_status dv_target_choose(dv_target *t, const dv_core_rect *allowed,
     return st;
 }
 
-dv_status dv_target_first(dv_target *t, int64_t n, dv_diag *diag)
+dv_status dv_target_restrict_first(dv_target *t, int64_t n, dv_diag *diag)
 {
     int64_t x, y, last = t->core_grid.cols - 1;
     if (n == t->cores)
@@ -170,7 +171,7 @@ dv_status dv_target_first(dv_target *t, int64_t n, dv_diag *diag)
     }
     // The unused cores are the remainder of the row of core n - 1, and all rows
     // below it.
-    dv_target_place(t, n - 1, &x, &y);
+    dv_target_core_position(t, n - 1, &x, &y);
     dv_core_rect rest[2];
     size_t n_rest = 0;
     if (x < last)
@@ -179,5 +180,5 @@ dv_status dv_target_first(dv_target *t, int64_t n, dv_diag *diag)
     if (y + 1 < t->core_grid.rows)
         rest[n_rest++] = (dv_core_rect){0, (int32_t)y + 1, (int32_t)last,
                                         (int32_t)t->core_grid.rows - 1};
-    return dv_target_choose(t, NULL, 0, rest, n_rest, DV_NOWHERE, diag);
+    return dv_target_restrict(t, NULL, 0, rest, n_rest, DV_NOWHERE, diag);
 }

@@ -309,8 +309,8 @@ static dv_status check_holes(reader *r)
         DV_TRY(dv_target_on_grid(t, &holes.at[i],
                                  (dv_loc){r->lx->src, r->hole_off[i]}, diag));
     t->holes.n = 0;
-    DV_TRY(dv_target_choose(t, NULL, 0, holes.at, (size_t)holes.n,
-                            where(r, DV_AT_holes), diag));
+    DV_TRY(dv_target_restrict(t, NULL, 0, holes.at, (size_t)holes.n,
+                              where(r, DV_AT_holes), diag));
     if (!r->seen[DV_AT_cores].src || stated == t->cores)
         return DV_OK;
     dv_fail(diag, DV_E_TARGET, where(r, DV_AT_holes),

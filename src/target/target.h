@@ -14,7 +14,7 @@
 // Invariants of every dv_target: each property is within the limits of its row;
 // core_grid is 0x0, or its size is the number of cores plus the number of
 // holes; holes lie on the grid, as disjoint rectangles made by
-// dv_target_choose; tile_rows and tile_cols are both 0 or both nonzero; stick
+// dv_target_restrict; tile_rows and tile_cols are both 0 or both nonzero; stick
 // is a multiple of 8, the size of the widest element; span_limit is 0 or at
 // least one stick; scratch_align is a power of two; scratch_program is at most
 // scratch. A target owns no memory and is copied by assignment.
@@ -117,7 +117,8 @@ dv_core_grid dv_target_grid(const dv_target *t);
 // Returns the number of the core at column x, row y, or -1 if there is none.
 int64_t dv_target_core(const dv_target *t, int64_t x, int64_t y);
 // Returns the column and row of a core, given its number.
-void dv_target_place(const dv_target *t, int64_t core, int64_t *x, int64_t *y);
+void dv_target_core_position(const dv_target *t, int64_t core, int64_t *x,
+                             int64_t *y);
 // Fails unless all cores of the rectangle lie on the grid.
 dv_status dv_target_on_grid(const dv_target *t, const dv_core_rect *r,
                             dv_loc at, dv_diag *diag);
@@ -125,11 +126,11 @@ dv_status dv_target_on_grid(const dv_target *t, const dv_core_rect *r,
 // given), without `holes`; existing holes remain. Sets t->holes to new disjoint
 // rectangles and t->cores to the number of remaining cores. `at` is the
 // position for error messages.
-dv_status dv_target_choose(dv_target *t, const dv_core_rect *allowed,
-                           size_t n_allowed, const dv_core_rect *holes,
-                           size_t n_holes, dv_loc at, dv_diag *diag);
+dv_status dv_target_restrict(dv_target *t, const dv_core_rect *allowed,
+                             size_t n_allowed, const dv_core_rect *holes,
+                             size_t n_holes, dv_loc at, dv_diag *diag);
 // Restricts the target to its first n cores.
-dv_status dv_target_first(dv_target *t, int64_t n, dv_diag *diag);
+dv_status dv_target_restrict_first(dv_target *t, int64_t n, dv_diag *diag);
 
 // Returns the bytes of a core's scratchpad that a plan may use, a multiple of
 // scratch_align: scratch minus the program, minus the reserved percentage,

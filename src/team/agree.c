@@ -37,7 +37,8 @@ static void write_note(note *n, dv_status st, const dv_diag *mine)
                  e ? e->text : dv_status_name(st));
 }
 
-dv_status dv_comm_settle(dv_comm *c, dv_status st, dv_diag *mine, dv_diag *diag)
+dv_status dv_comm_agree_status(dv_comm *c, dv_status st, dv_diag *mine,
+                               dv_diag *diag)
 {
     int64_t first = st == DV_OK ? 0 : c->size - c->rank;
     dv_status met = c->ops->agree(c, &first);
@@ -58,7 +59,7 @@ dv_status dv_comm_settle(dv_comm *c, dv_status st, dv_diag *mine, dv_diag *diag)
 dv_status dv_comm_conclude(dv_comm *c, dv_status st, dv_diag *mine,
                            dv_diag *diag)
 {
-    st = dv_comm_settle(c, st, mine, diag);
+    st = dv_comm_agree_status(c, st, mine, diag);
     dv_diag_destroy(mine);
     return st;
 }
@@ -96,8 +97,8 @@ static dv_status common(dv_comm *c, uint64_t hash, uint64_t *out)
     return DV_OK;
 }
 
-dv_status dv_comm_same(dv_comm *c, uint64_t hash, const char *what,
-                       dv_diag *diag)
+dv_status dv_comm_check_same(dv_comm *c, uint64_t hash, const char *what,
+                             dv_diag *diag)
 {
     int same = 0;
     dv_status st = dv_comm_same_hash(c, hash, &same);

@@ -66,7 +66,7 @@ static uint64_t sum_own(const dv_rank *r, int32_t tensor, int64_t rank)
     dv_mpi_part x = part_of(r, tensor);
     dv_box all = dv_box_whole(x.n_dims, x.shape);
     uint64_t sum = 0;
-    if (!dv_rank_gives(dv_rank_plan(r, NULL), tensor, rank))
+    if (!dv_rank_is_primary(dv_rank_plan(r, NULL), tensor, rank))
         return 0;
     for (dv_box_row w = dv_box_first_row(&x.box); w.n;
          dv_box_next_row(&w, &x.box))
@@ -123,7 +123,7 @@ static dv_status move_parts(const dv_rank *r, const char *path, int write,
     dv_status st = DV_OK;
     for (int32_t i = 0; i < plan->ops->n_tensors && st == DV_OK; i++) {
         dv_mpi_part x = part_of(r, i);
-        x.nothing = write && !dv_rank_gives(plan, i, c->rank);
+        x.nothing = write && !dv_rank_is_primary(plan, i, c->rank);
         x.box = write ? x.box : x.local;
         st = dv_mpi_move(f, &x, diag);
     }
@@ -218,7 +218,8 @@ dv_status dv_checkpoint_load(dv_rank *r, const char *path, dv_diag *diag)
     int64_t size = 0;
     dv_diag *mine = dv_diag_create();
     if (c->rank == 0)
-        dv_writers_clean(path); // remove temporary files of an interrupted save
+        dv_writers_remove_stale(
+            path); // remove temporary files of an interrupted save
     dv_status st = c->rank == 0 ? read_header(path, &h, &size, mine) : DV_OK;
     if (st == DV_OK && c->rank == 0)
         st = check_header(r, path, &h, size, mine);
@@ -232,6 +233,6 @@ dv_status dv_checkpoint_load(dv_rank *r, const char *path, dv_diag *diag)
                        "the checksum of the elements is %016" PRIx64
                        ", the header says %016" PRIx64,
                        sum, h.elements);
-    dv_rank_go_on(r, (int32_t)h.repeat, h.round);
+    dv_rank_resume_at(r, (int32_t)h.repeat, h.round);
     return DV_OK;
 }

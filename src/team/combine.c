@@ -7,12 +7,12 @@ struct dv_combine {
     int64_t n_members, me; // size of the group, this rank's number in it
     int64_t n_parts;       // number of accumulators of one rank
     int64_t bytes;         // bytes of one accumulator
-    dv_compute compute;
+    dv_compute_type compute;
     dv_reducer reducer;
     char *parts; // this rank's accumulators, then the group's sums
     // The accumulators of this rank's share, from each rank of the group.
     char *shares;
-    dv_wire *scatter, *gather;
+    dv_message_set *scatter, *gather;
 };
 
 static dv_range share_of(const dv_combine *c, int64_t member)
@@ -36,7 +36,7 @@ static void add_up(dv_combine *c)
     memcpy(to, first, bytes);
 }
 
-static dv_status carry(dv_comm *comm, dv_wire *w)
+static dv_status carry(dv_comm *comm, dv_message_set *w)
 {
     DV_TRY(comm->ops->start(comm, w));
     while (comm->ops->next(comm, w) >= 0)
@@ -59,7 +59,8 @@ dv_status dv_combine_run(dv_combine *c, dv_comm *comm)
 // Lists the ranks of the group in order: those that differ from this rank only
 // along grid axes that split the reduction. Sets c->me.
 static int64_t *members_of(dv_combine *c, const dv_team *t,
-                           const dv_bind *binds, int64_t rank, dv_arena *arena)
+                           const dv_axis_binding *binds, int64_t rank,
+                           dv_arena *arena)
 {
     int64_t *out = DV_NEW(arena, int64_t, c->n_members);
     uint32_t axes = 0;
@@ -75,23 +76,24 @@ static dv_status open_wires(dv_combine *c, dv_comm *comm,
                             dv_arena *arena, dv_diag *diag)
 {
     dv_range mine = share_of(c, c->me);
-    dv_link *theirs = DV_NEW(arena, dv_link, c->n_members);
-    dv_link *ours = DV_NEW(arena, dv_link, c->n_members);
-    dv_link *all = DV_NEW(arena, dv_link, c->n_members);
+    dv_message_buffer *theirs = DV_NEW(arena, dv_message_buffer, c->n_members);
+    dv_message_buffer *ours = DV_NEW(arena, dv_message_buffer, c->n_members);
+    dv_message_buffer *all = DV_NEW(arena, dv_message_buffer, c->n_members);
     int32_t n_theirs = 0, n_ours = 0;
     if (!theirs || !ours || !all)
         return dv_nomem(diag);
     for (int64_t m = 0; m < c->n_members; m++) {
         dv_range s = share_of(c, m);
         if (m != c->me && s.size)
-            theirs[n_theirs++] = (dv_link){
+            theirs[n_theirs++] = (dv_message_buffer){
                 members[m], c->parts + s.off * c->bytes, s.size * c->bytes};
         if (m == c->me || !mine.size)
             continue;
         int64_t bytes = mine.size * c->bytes;
-        ours[n_ours] = (dv_link){members[m], c->shares + m * bytes, bytes};
-        all[n_ours++] =
-            (dv_link){members[m], c->parts + mine.off * c->bytes, bytes};
+        ours[n_ours] =
+            (dv_message_buffer){members[m], c->shares + m * bytes, bytes};
+        all[n_ours++] = (dv_message_buffer){
+            members[m], c->parts + mine.off * c->bytes, bytes};
     }
     DV_TRY(comm->ops->open(comm, &c->scatter, number, theirs, n_theirs, ours,
                            n_ours, diag));
@@ -100,12 +102,12 @@ static dv_status open_wires(dv_combine *c, dv_comm *comm,
 }
 
 dv_status dv_combine_create(dv_combine **out, const dv_plan *plan, int32_t op,
-                            dv_comm *comm, const dv_space *target,
+                            dv_comm *comm, const dv_iter_space *target,
                             int has_target, int32_t *n_wires, dv_arena *arena,
                             dv_diag *diag)
 {
     const dv_op *o = &plan->ops->ops[op];
-    dv_bind binds[DV_MAX_AXES];
+    dv_axis_binding binds[DV_MAX_AXES];
     int64_t n = 1;
     dv_team_binds(binds, plan->ops, &plan->team, op);
     for (int a = 0; a < plan->team.n_axes; a++)

@@ -16,7 +16,7 @@ typedef struct dv_combine dv_combine;
 // not split over ranks, or if this rank's group has no results. Takes two
 // numbers for dv_wires on every rank if the reduction is split.
 dv_status dv_combine_create(dv_combine **out, const dv_plan *plan, int32_t op,
-                            dv_comm *comm, const dv_space *target,
+                            dv_comm *comm, const dv_iter_space *target,
                             int has_target, int32_t *n_wires, dv_arena *arena,
                             dv_diag *diag);
 // Returns the buffer for this rank's accumulators, row-major over the written

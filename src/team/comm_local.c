@@ -41,8 +41,8 @@ struct dv_local {
 };
 
 typedef struct local_wire {
-    dv_wire wire; // first member: callers hold a pointer to it
-    dv_link *sends, *receives;
+    dv_message_set wire; // first member: callers hold a pointer to it
+    dv_message_buffer *sends, *receives;
     slot **out, **in;
     char *there;
     int32_t n_sends, n_receives;
@@ -112,11 +112,11 @@ static dv_status join_slot(slot **out, dv_local *l, int64_t from, int64_t to,
 }
 
 static dv_status fill_wire(dv_local *l, local_wire *w, int64_t rank,
-                           int32_t number, const dv_link *sends,
-                           const dv_link *receives, dv_diag *diag)
+                           int32_t number, const dv_message_buffer *sends,
+                           const dv_message_buffer *receives, dv_diag *diag)
 {
-    w->sends = DV_NEW(&w->arena, dv_link, w->n_sends);
-    w->receives = DV_NEW(&w->arena, dv_link, w->n_receives);
+    w->sends = DV_NEW(&w->arena, dv_message_buffer, w->n_sends);
+    w->receives = DV_NEW(&w->arena, dv_message_buffer, w->n_receives);
     w->out = DV_NEW(&w->arena, slot *, w->n_sends);
     w->in = DV_NEW(&w->arena, slot *, w->n_receives);
     w->there = DV_NEW(&w->arena, char, w->n_receives);
@@ -135,7 +135,7 @@ static dv_status fill_wire(dv_local *l, local_wire *w, int64_t rank,
     return DV_OK;
 }
 
-static void local_close(dv_comm *c, dv_wire *wire)
+static void local_close(dv_comm *c, dv_message_set *wire)
 {
     local_wire *w = (local_wire *)wire;
     dv_local *l = team_of(c);
@@ -151,10 +151,10 @@ static void local_close(dv_comm *c, dv_wire *wire)
     dv_arena_free(&arena);
 }
 
-static dv_status local_open(dv_comm *c, dv_wire **out, int32_t number,
-                            const dv_link *sends, int32_t n_sends,
-                            const dv_link *receives, int32_t n_receives,
-                            dv_diag *diag)
+static dv_status local_open(dv_comm *c, dv_message_set **out, int32_t number,
+                            const dv_message_buffer *sends, int32_t n_sends,
+                            const dv_message_buffer *receives,
+                            int32_t n_receives, dv_diag *diag)
 {
     dv_local *l = team_of(c);
     dv_arena arena = {0};
@@ -175,7 +175,7 @@ static dv_status local_open(dv_comm *c, dv_wire **out, int32_t number,
     return st;
 }
 
-static dv_status local_start(dv_comm *c, dv_wire *wire)
+static dv_status local_start(dv_comm *c, dv_message_set *wire)
 {
     local_wire *w = (local_wire *)wire;
     dv_local *l = team_of(c);
@@ -213,7 +213,7 @@ static int32_t ready(const local_wire *w)
     return left ? -1 : -2;
 }
 
-static int32_t local_next(dv_comm *c, dv_wire *wire)
+static int32_t local_next(dv_comm *c, dv_message_set *wire)
 {
     local_wire *w = (local_wire *)wire;
     dv_local *l = team_of(c);
@@ -233,7 +233,7 @@ static int32_t local_next(dv_comm *c, dv_wire *wire)
     return i < 0 ? -1 : i;
 }
 
-static dv_status local_finish(dv_comm *c, dv_wire *wire)
+static dv_status local_finish(dv_comm *c, dv_message_set *wire)
 {
     (void)wire; // local_start has copied the data into slots.
     dv_local *l = team_of(c);

@@ -29,7 +29,7 @@ enum { SPINS = 64, SPINS_SHARED = 4 };
 static const int64_t default_bytes = (int64_t)1 << 30;
 
 typedef struct mpi_wire {
-    dv_wire wire;                  // first member: callers hold a pointer to it
+    dv_message_set wire;           // first member: callers hold a pointer to it
     MPI_Request *sends, *receives; // requests of the parts of all messages
     int32_t *link_of;              // message number of each received part
     int32_t *left;                 // parts of each message still to come
@@ -57,7 +57,7 @@ static dv_status say(dv_mpi *m, int code, const char *doing)
 // beside processes that compute, and is then scheduled late when its message
 // arrives; a rank that sleeps is scheduled at once. Short waits only yield, and
 // long waits sleep for at most a sixteenth of the time waited so far.
-static void let_run(const dv_mpi *m, double waited_s)
+static void yield_core(const dv_mpi *m, double waited_s)
 {
     double sleep_s = waited_s / 16;
     if (!m->yields || waited_s < YIELD_S) {
@@ -70,12 +70,12 @@ static void let_run(const dv_mpi *m, double waited_s)
 
 // Yields or sleeps once, then returns 1 if the time-out has passed since the
 // first call, when *start was 0.
-static int too_late(const dv_mpi *m, double *start)
+static int yield_until_timeout(const dv_mpi *m, double *start)
 {
     double t = dv_clock_s();
     if (*start == 0)
         *start = t;
-    let_run(m, t - *start);
+    yield_core(m, t - *start);
     return m->timeout_s > 0 && t - *start > m->timeout_s;
 }
 
@@ -121,7 +121,7 @@ static dv_status wait_any(dv_mpi *m, const mpi_wire *w, MPI_Request *requests,
                        "waiting for messages"));
         if (done)
             return DV_OK;
-        if (!too_late(m, &start))
+        if (!yield_until_timeout(m, &start))
             continue;
         // Report the first request that has not completed.
         int sending = requests == w->sends;
@@ -142,13 +142,13 @@ dv_status dv_mpi_wait(dv_mpi *m, MPI_Request *r, const char *doing)
     for (int done = 0; !done;) {
         for (int i = 0; i < spins(m) && !done; i++)
             DV_TRY(say(m, MPI_Test(r, &done, MPI_STATUS_IGNORE), doing));
-        if (!done && too_late(m, &start))
+        if (!done && yield_until_timeout(m, &start))
             return waited(m, "meet", -1, 0);
     }
     return DV_OK;
 }
 
-static void mpi_close(dv_comm *c, dv_wire *wire)
+static void mpi_close(dv_comm *c, dv_message_set *wire)
 {
     mpi_wire *w = (mpi_wire *)wire;
     (void)c;
@@ -164,12 +164,12 @@ static void mpi_close(dv_comm *c, dv_wire *wire)
     dv_arena_free(&arena);
 }
 
-static int64_t parts_of(const dv_mpi *m, const dv_link *l)
+static int64_t parts_of(const dv_mpi *m, const dv_message_buffer *l)
 {
     return l->bytes ? (l->bytes + m->max_bytes - 1) / m->max_bytes : 1;
 }
 
-static int64_t all_parts(const dv_mpi *m, const dv_link *l, int32_t n)
+static int64_t all_parts(const dv_mpi *m, const dv_message_buffer *l, int32_t n)
 {
     int64_t sum = 0;
     for (int32_t i = 0; i < n; i++)
@@ -194,7 +194,8 @@ static int get_arrays(mpi_wire *w, int64_t n_sends, int64_t n_receives)
 
 // Creates the requests of one message. All parts have the same tag: MPI matches
 // messages of one tag in the order in which they are started.
-static dv_status make_parts(dv_mpi *m, mpi_wire *w, const dv_link *l, int send)
+static dv_status make_parts(dv_mpi *m, mpi_wire *w, const dv_message_buffer *l,
+                            int send)
 {
     int tag = (int)(w->wire.number % ((int64_t)m->max_tag + 1));
     int64_t n = parts_of(m, l);
@@ -219,9 +220,9 @@ static dv_status make_parts(dv_mpi *m, mpi_wire *w, const dv_link *l, int send)
     return DV_OK;
 }
 
-static dv_status mpi_open(dv_comm *c, dv_wire **out, int32_t number,
-                          const dv_link *sends, int32_t n_sends,
-                          const dv_link *receives, int32_t n_receives,
+static dv_status mpi_open(dv_comm *c, dv_message_set **out, int32_t number,
+                          const dv_message_buffer *sends, int32_t n_sends,
+                          const dv_message_buffer *receives, int32_t n_receives,
                           dv_diag *diag)
 {
     dv_mpi *m = (dv_mpi *)c;
@@ -260,7 +261,7 @@ static dv_status mpi_open(dv_comm *c, dv_wire **out, int32_t number,
 
 // Starts the requests one by one, because MPI_Startall may start them in any
 // order.
-static dv_status mpi_start(dv_comm *c, dv_wire *wire)
+static dv_status mpi_start(dv_comm *c, dv_message_set *wire)
 {
     mpi_wire *w = (mpi_wire *)wire;
     dv_mpi *m = (dv_mpi *)c;
@@ -275,7 +276,7 @@ static dv_status mpi_start(dv_comm *c, dv_wire *wire)
     return DV_OK;
 }
 
-static int32_t mpi_next(dv_comm *c, dv_wire *wire)
+static int32_t mpi_next(dv_comm *c, dv_message_set *wire)
 {
     mpi_wire *w = (mpi_wire *)wire;
     dv_mpi *m = (dv_mpi *)c;
@@ -289,7 +290,7 @@ static int32_t mpi_next(dv_comm *c, dv_wire *wire)
     }
 }
 
-static dv_status mpi_finish(dv_comm *c, dv_wire *wire)
+static dv_status mpi_finish(dv_comm *c, dv_message_set *wire)
 {
     mpi_wire *w = (mpi_wire *)wire;
     dv_mpi *m = (dv_mpi *)c;
@@ -306,7 +307,7 @@ static dv_status mpi_finish(dv_comm *c, dv_wire *wire)
 }
 
 // Lets messages progress; MPI may move data only during its calls.
-static void mpi_poke(dv_comm *c, dv_wire *wire)
+static void mpi_poke(dv_comm *c, dv_message_set *wire)
 {
     mpi_wire *w = (mpi_wire *)wire;
     (void)c;
@@ -407,7 +408,7 @@ void dv_mpi_abort(dv_comm *c, int code)
 
 // Returns the number of ranks on this rank's machine, itself included; 0:
 // unknown.
-static int64_t count_near(dv_mpi *m)
+static int64_t count_local_ranks(dv_mpi *m)
 {
     MPI_Comm near = MPI_COMM_NULL;
     int n = 0;
@@ -432,7 +433,7 @@ static dv_status set_up(dv_mpi *m, const dv_mpi_options *o)
     m->comm.size = size;
     MPI_Query_thread(&level);
     m->comm.one_thread = level < MPI_THREAD_FUNNELED;
-    m->comm.near = count_near(m);
+    m->comm.near = count_local_ranks(m);
     m->comm.ops = &mpi_ops;
     m->max_bytes = default_bytes;
     m->timeout_s = o ? o->timeout_s : 0;
@@ -449,7 +450,7 @@ static dv_status set_options(dv_mpi *m, const dv_mpi_options *o, dv_diag *diag)
     most = most < INT32_MAX ? most : INT32_MAX;
     char bytes[24];
     snprintf(bytes, sizeof bytes, "%" PRId64, most);
-    const dv_fact facts[] = {
+    const dv_setting facts[] = {
         {"max_message_bytes", bytes},
         {"checks before exchanges", o && o->checked ? "" : NULL}};
     DV_TRY(dv_comm_compare(&m->comm, facts, 2, "created", diag));

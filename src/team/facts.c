@@ -16,7 +16,7 @@ enum {
 };
 
 // Prints each setting as "NAME\0+VALUE\0", or as "NAME\0-\0" without a value.
-static void put_facts(dv_text *out, const dv_fact *facts, int32_t n)
+static void put_facts(dv_text *out, const dv_setting *facts, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
         const char *value = facts[i].value;
@@ -124,7 +124,7 @@ static dv_status find_difference(dv_comm *c, const dv_text *mine,
     return st;
 }
 
-dv_status dv_comm_compare(dv_comm *c, const dv_fact *facts, int32_t n,
+dv_status dv_comm_compare(dv_comm *c, const dv_setting *facts, int32_t n,
                           const char *how, dv_diag *diag)
 {
     dv_text list = {0};
@@ -153,7 +153,7 @@ uint64_t dv_team_hash_cuts(const dv_program *p, const dv_team *t)
                     (size_t)t->tensors[i].n_dims *
                         sizeof t->tensors[i].axis[0]);
     for (int32_t i = 0; i < t->n_follows; i++) {
-        const dv_follow *f = &t->follows[i];
+        const dv_split_reduction *f = &t->follows[i];
         int32_t what[] = {f->op, f->var, f->read, f->dim};
         h = dv_hash(h, what, sizeof what);
     }
@@ -163,8 +163,8 @@ uint64_t dv_team_hash_cuts(const dv_program *p, const dv_team *t)
 uint64_t dv_team_hash_swaps(const dv_team *t)
 {
     uint64_t h = DV_HASH;
-    for (int32_t i = 0; i < t->n_swaps; i++) {
-        const dv_swap *s = &t->swaps[i];
+    for (int32_t i = 0; i < t->n_op_exchanges; i++) {
+        const dv_op_exchange *s = &t->op_exchanges[i];
         int32_t what[] = {s->op, s->tensor, s->repeat, s->n_prior};
         h = dv_hash(h, what, sizeof what);
         h = dv_hash(h, s->prior, (size_t)s->n_prior * sizeof *s->prior);
@@ -188,10 +188,10 @@ dv_status dv_rank_compare(const dv_rank *r, const char *how, dv_diag *diag)
     for (int i = 0; i < t->n_axes; i++)
         len += (size_t)snprintf(grid + len, sizeof grid - len, "%s%" PRId64,
                                 i ? "x" : "", t->grid[i]);
-    const dv_fact facts[] = {{"a program with hash", text[0]},
-                             {"a team of", grid},
-                             {"a tensor distribution with hash", text[1]},
-                             {"exchanges with hash", text[2]}};
+    const dv_setting facts[] = {{"a program with hash", text[0]},
+                                {"a team of", grid},
+                                {"a tensor distribution with hash", text[1]},
+                                {"exchanges with hash", text[2]}};
     return dv_comm_compare(c, facts, (int32_t)(sizeof facts / sizeof *facts),
                            how, diag);
 }

@@ -3,7 +3,7 @@
 #include "team/team.h"
 #include <string.h>
 
-int dv_rank_gives(const dv_plan *plan, int32_t tensor, int64_t rank)
+int dv_rank_is_primary(const dv_plan *plan, int32_t tensor, int64_t rank)
 {
     const dv_team *t = &plan->team;
     int64_t at[DV_MAX_AXES];
@@ -58,8 +58,8 @@ typedef struct gatherer {
     dv_comm *comm;
     int32_t tensor;
     int64_t bytes; // bytes of an element
-    dv_link *receives;
-    dv_link send;
+    dv_message_buffer *receives;
+    dv_message_buffer send;
     int32_t n_receives, n_sends;
     dv_arena arena;
 } gatherer;
@@ -76,7 +76,7 @@ static int prepare(gatherer *g, const dv_rank *r)
     dv_box local, own;
     char *data = dv_rank_data(r, g->tensor, &local, &own);
     if (g->comm->rank != 0) {
-        if (!data || !dv_rank_gives(g->plan, g->tensor, g->comm->rank))
+        if (!data || !dv_rank_is_primary(g->plan, g->tensor, g->comm->rank))
             return 1;
         g->send.bytes = dv_box_elems(&own) * g->bytes;
         g->send.data = dv_arena_alloc(&g->arena, (size_t)g->send.bytes, 1);
@@ -85,13 +85,13 @@ static int prepare(gatherer *g, const dv_rank *r)
             dv_box_copy(g->send.data, data, &local, &own, g->bytes, 1);
         return g->send.data != NULL;
     }
-    g->receives = DV_NEW(&g->arena, dv_link, g->comm->size);
+    g->receives = DV_NEW(&g->arena, dv_message_buffer, g->comm->size);
     for (int64_t k = 1; g->receives && k < g->comm->size; k++) {
         own = own_of(g, k);
-        if (dv_box_empty(&own) || !dv_rank_gives(g->plan, g->tensor, k))
+        if (dv_box_empty(&own) || !dv_rank_is_primary(g->plan, g->tensor, k))
             continue;
-        dv_link *l = &g->receives[g->n_receives++];
-        *l = (dv_link){k, NULL, dv_box_elems(&own) * g->bytes};
+        dv_message_buffer *l = &g->receives[g->n_receives++];
+        *l = (dv_message_buffer){k, NULL, dv_box_elems(&own) * g->bytes};
         l->data = dv_arena_alloc(&g->arena, (size_t)l->bytes, 1);
         if (!l->data)
             return 0;
@@ -99,7 +99,7 @@ static int prepare(gatherer *g, const dv_rank *r)
     return g->receives != NULL;
 }
 
-static dv_status carry(gatherer *g, dv_wire *w, void *whole)
+static dv_status carry(gatherer *g, dv_message_set *w, void *whole)
 {
     const dv_tensor *t = &g->plan->ops->tensors[g->tensor];
     dv_box all = dv_box_whole(t->n_dims, t->shape);
@@ -114,7 +114,7 @@ static dv_status carry(gatherer *g, dv_wire *w, void *whole)
 
 static dv_status gather(gatherer *g, dv_rank *r, void *whole, dv_diag *diag)
 {
-    dv_wire *w = NULL;
+    dv_message_set *w = NULL;
     dv_diag *mine = dv_diag_create();
     int32_t number = dv_rank_new_wire(r);
     dv_status st = prepare(g, r) ? DV_OK : dv_nomem(mine);

@@ -10,7 +10,7 @@ typedef struct member {
     const dv_rank_options *options;
     void *const *data; // the whole tensors, by number
     // Messages received by this rank, per exchange; NULL: not requested.
-    dv_carried *carried;
+    dv_exchange_traffic *carried;
     dv_comm *comm;
     dv_status status;
     dv_diag *diag;
@@ -36,10 +36,12 @@ static dv_status work(member *m)
     if (st == DV_OK)
         st = dv_rank_run(r, m->diag);
     for (int32_t i = 0; st == DV_OK && i < p->n_tensors; i++)
-        if (p->tensors[i].is_output && dv_rank_gives(m->plan, i, m->comm->rank))
+        if (p->tensors[i].is_output &&
+            dv_rank_is_primary(m->plan, i, m->comm->rank))
             dv_rank_get(r, i, m->data[i]);
-    for (int32_t i = 0; r && m->carried && i < m->plan->team.n_swaps; i++)
-        m->carried[i] = dv_rank_carried(r, i);
+    for (int32_t i = 0; r && m->carried && i < m->plan->team.n_op_exchanges;
+         i++)
+        m->carried[i] = dv_rank_traffic(r, i);
     dv_rank_destroy(r);
     return st;
 }
@@ -84,20 +86,22 @@ static dv_status run_members(member *m, int64_t n, dv_diag *diag)
     return verdict(m, n, diag);
 }
 
-static void add_moved(dv_moved_all *moved, const member *m, int64_t n,
+static void add_moved(dv_team_traffic *moved, const member *m, int64_t n,
                       const dv_local *team)
 {
-    int32_t n_swaps = moved->swaps ? m[0].plan->team.n_swaps : 0;
+    int32_t n_op_exchanges =
+        moved->op_exchanges ? m[0].plan->team.n_op_exchanges : 0;
     moved->bytes = dv_local_bytes(team);
     moved->messages = dv_local_messages(team);
-    for (int32_t i = 0; i < n_swaps; i++) {
-        moved->swaps[i] = (dv_carried){m[0].carried[i].times, 0};
+    for (int32_t i = 0; i < n_op_exchanges; i++) {
+        moved->op_exchanges[i] =
+            (dv_exchange_traffic){m[0].carried[i].times, 0};
         for (int64_t k = 0; k < n; k++)
-            moved->swaps[i].bytes += m[k].carried[i].bytes;
+            moved->op_exchanges[i].bytes += m[k].carried[i].bytes;
     }
 }
 
-static int make_members(member *m, int64_t n, dv_carried *carried,
+static int make_members(member *m, int64_t n, dv_exchange_traffic *carried,
                         const member *like, dv_local *team)
 {
     int ok = 1;
@@ -106,14 +110,15 @@ static int make_members(member *m, int64_t n, dv_carried *carried,
         m[i].comm = dv_local_rank(team, i);
         m[i].diag = dv_diag_create();
         if (carried)
-            m[i].carried = carried + i * like->plan->team.n_swaps;
+            m[i].carried = carried + i * like->plan->team.n_op_exchanges;
         ok &= m[i].diag != NULL;
     }
     return ok;
 }
 
 dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
-                          void *const *data, dv_moved_all *moved, dv_diag *diag)
+                          void *const *data, dv_team_traffic *moved,
+                          dv_diag *diag)
 {
     int64_t n = dv_team_size(&plan->team);
     dv_local *team = NULL;
@@ -124,11 +129,12 @@ dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
                        (int)n, MAX_THREADS);
     DV_TRY(dv_plan_check(plan, diag)); // an invalid plan is not run
     DV_TRY(dv_local_create(&team, n, diag));
-    int by_swap = moved && moved->swaps;
+    int by_swap = moved && moved->op_exchanges;
     member like = {.plan = plan, .options = options, .data = data};
     member *m = DV_NEW(&arena, member, n);
-    dv_carried *carried =
-        DV_NEW(&arena, dv_carried, by_swap ? n * plan->team.n_swaps : 0);
+    dv_exchange_traffic *carried =
+        DV_NEW(&arena, dv_exchange_traffic,
+               by_swap ? n * plan->team.n_op_exchanges : 0);
     dv_status st = DV_OK;
     if (!m || !carried ||
         !make_members(m, n, by_swap ? carried : NULL, &like, team))
@@ -147,7 +153,7 @@ dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
 dv_status dv_ranks_run(const dv_plan *plan, void *const *data, int64_t *bytes,
                        int64_t *messages, dv_diag *diag)
 {
-    dv_moved_all moved = {0};
+    dv_team_traffic moved = {0};
     dv_status st = dv_ranks_run_as(plan, NULL, data, &moved, diag);
     if (bytes)
         *bytes = moved.bytes;

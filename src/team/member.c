@@ -96,7 +96,7 @@ dv_status dv_member_run(dv_member *m, dv_diag *diag)
 dv_status dv_member_gather(dv_member *m, const char *tensor, void *whole,
                            dv_diag *diag)
 {
-    const dv_fact which = {"tensor", tensor};
+    const dv_setting which = {"tensor", tensor};
     DV_TRY(dv_comm_compare(m->comm, &which, 1, "called", diag));
     int32_t t;
     DV_TRY(find_tensor(m, tensor, &t, diag));

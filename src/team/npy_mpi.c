@@ -31,7 +31,7 @@ dv_status dv_rank_close(dv_comm *c, dv_writer *w, dv_status st, dv_diag *diag)
     else if (w)
         dv_writer_abort(w);
     if (st == DV_OK)
-        st = dv_comm_settle(c, done, mine, diag);
+        st = dv_comm_agree_status(c, done, mine, diag);
     dv_diag_destroy(mine);
     return st;
 }
@@ -102,8 +102,8 @@ static dv_status look(const dv_tensor *t, const char *path, dv_comm *c,
 {
     dv_npy_header h = {0};
     dv_diag *mine = dv_diag_create();
-    dv_status st =
-        dv_npy_look(path, t->name, t->dtype, t->n_dims, t->shape, &h, mine);
+    dv_status st = dv_npy_read_header(path, t->name, t->dtype, t->n_dims,
+                                      t->shape, &h, mine);
     *f = (found){(int64_t)h.data_off, h.fortran};
     found first = *f;
     DV_TRY(dv_comm_conclude_with(c, st, mine, &first, sizeof first, diag));
@@ -192,7 +192,7 @@ dv_status dv_rank_write_npy(dv_rank *r, int32_t tensor, const char *path,
         st = write_directly(r, tensor, w, c, diag);
     } else if (st == DV_OK) {
         dv_mpi_part x = dv_rank_part(r, tensor, at.data_off);
-        x.nothing = !dv_rank_gives(dv_rank_plan(r, NULL), tensor, c->rank);
+        x.nothing = !dv_rank_is_primary(dv_rank_plan(r, NULL), tensor, c->rank);
         st = move_part(c, at.path, 1, &x, diag);
     }
     return dv_rank_close(c, w, st, diag);

@@ -48,19 +48,19 @@ enum {
 // The messages of one exchange (swap): one buffer per partner, packed box by
 // box.
 typedef struct post {
-    dv_swap swap;
-    dv_link *sends, *receives;
+    dv_op_exchange swap;
+    dv_message_buffer *sends, *receives;
     // Index of each partner's first piece, then the number of pieces.
     int32_t *send_at, *receive_at;
     int32_t n_sends, n_receives;
-    dv_wire *wire;
-    dv_carried carried; // traffic received by this rank so far
+    dv_message_set *wire;
+    dv_exchange_traffic carried; // traffic received by this rank so far
 } post;
 
 // A work item: a box of an op that is computed as soon as the messages it needs
 // have arrived.
 typedef struct work {
-    dv_space box;
+    dv_iter_space box;
     int32_t n_waits; // number of messages that the box needs
     // The tiles, each for one thread; a thread has consecutive tiles.
     dv_tile *tiles;
@@ -71,7 +71,7 @@ typedef struct work {
 
 typedef struct rank_op {
     dv_kernel k;
-    dv_space target;
+    dv_iter_space target;
     int has_target;
     work *works; // work items, the interior first if the op has one
     int32_t n_works, n_tiles;
@@ -135,7 +135,7 @@ struct dv_rank {
     dv_jit *jit;
     // Messages in flight that progress only when ops->poke is called; NULL:
     // none.
-    dv_wire *travelling;
+    dv_message_set *in_flight;
     dv_status status; // status of this rank alone, until all agree
     dv_diag *trouble; // error message that belongs to `status`
     dv_diag *diag;    // the caller's error messages
@@ -157,9 +157,9 @@ struct dv_rank {
 // one message per partner, and allocates the buffers. Returns 0 when out of
 // memory.
 static int make_links(dv_rank *r, const dv_piece *l, int32_t n, int64_t bytes,
-                      dv_link **links, int32_t **at, int32_t *n_links)
+                      dv_message_buffer **links, int32_t **at, int32_t *n_links)
 {
-    *links = DV_NEW(&r->arena, dv_link, n);
+    *links = DV_NEW(&r->arena, dv_message_buffer, n);
     *at = DV_NEW(&r->arena, int32_t, n + 1);
     *n_links = 0;
     if (!*links || !*at)
@@ -167,13 +167,13 @@ static int make_links(dv_rank *r, const dv_piece *l, int32_t n, int64_t bytes,
     for (int32_t i = 0; i < n; i++) {
         if (i == 0 || l[i].rank != l[i - 1].rank) {
             (*at)[*n_links] = i;
-            (*links)[(*n_links)++] = (dv_link){l[i].rank, NULL, 0};
+            (*links)[(*n_links)++] = (dv_message_buffer){l[i].rank, NULL, 0};
         }
         (*links)[*n_links - 1].bytes += dv_box_elems(&l[i].box) * bytes;
     }
     (*at)[*n_links] = n;
     for (int32_t i = 0; i < *n_links; i++) {
-        dv_link *k = &(*links)[i];
+        dv_message_buffer *k = &(*links)[i];
         k->data = dv_arena_alloc(&r->arena, (size_t)k->bytes, 1);
         if (!k->data)
             return 0;
@@ -181,13 +181,13 @@ static int make_links(dv_rank *r, const dv_piece *l, int32_t n, int64_t bytes,
     return 1;
 }
 
-static dv_status create_posts(dv_rank *r, dv_diag *diag)
+static dv_status create_exchanges(dv_rank *r, dv_diag *diag)
 {
     const dv_team *t = &r->plan->team;
-    for (int32_t i = 0; i < t->n_swaps; i++) {
+    for (int32_t i = 0; i < t->n_op_exchanges; i++) {
         post *e = &r->exchanges[i];
-        int64_t bytes = dv_elem_bytes(r->p, t->swaps[i].tensor);
-        e->swap = t->swaps[i];
+        int64_t bytes = dv_elem_bytes(r->p, t->op_exchanges[i].tensor);
+        e->swap = t->op_exchanges[i];
         if ((r->comm->rank != t->rank &&
              !dv_team_messages(&e->swap, r->p, t, i, r->comm->rank,
                                &r->arena)) ||
@@ -211,11 +211,11 @@ static dv_status compare(dv_rank *r, const post *e)
                         (uint64_t)r->round};
     if (!r->comm->checked)
         return DV_OK;
-    return dv_comm_same(r->comm, dv_hash(DV_HASH, what, sizeof what),
-                        "next exchange", r->diag);
+    return dv_comm_check_same(r->comm, dv_hash(DV_HASH, what, sizeof what),
+                              "next exchange", r->diag);
 }
 
-static dv_status start_post(dv_rank *r, post *e)
+static dv_status start_exchange(dv_rank *r, post *e)
 {
     int32_t t = e->swap.tensor;
     DV_TRY(compare(r, e));
@@ -276,7 +276,7 @@ static void together(const job *j, share run, int much)
 {
     shared s = {j, run};
     if (much && j->r->n_threads > 1 && dv_has_threads())
-        dv_together(run_thread, &s, j->r->n_threads);
+        dv_parallel_for(run_thread, &s, j->r->n_threads);
     else
         run(j, 0, 1);
 }
@@ -287,14 +287,14 @@ static int64_t acc_bytes(const rank_op *o)
 }
 
 // Compute the strides of a tile's accumulators along each variable:
-// kernel_steps as a kernel or the interpreter stores them, row_steps in
-// row-major order, in which ranks exchange them.
-static void kernel_steps(const rank_op *o, const dv_tile *t, int64_t *steps)
+// kernel_strides as a kernel or the interpreter stores them, row_major_strides
+// in row-major order, in which ranks exchange them.
+static void kernel_strides(const rank_op *o, const dv_tile *t, int64_t *steps)
 {
     const dv_op *op = o->k.op;
     int64_t n = 1;
     if (o->vec) {
-        dv_vec_op_acc_steps(o->vec, t->begin, t->end, steps);
+        dv_vec_op_acc_strides(o->vec, t->begin, t->end, steps);
         return;
     }
     memset(steps, 0, sizeof *steps * (size_t)op->n_vars);
@@ -308,7 +308,8 @@ static void kernel_steps(const rank_op *o, const dv_tile *t, int64_t *steps)
     }
 }
 
-static void row_steps(const rank_op *o, const dv_tile *t, int64_t *steps)
+static void row_major_strides(const rank_op *o, const dv_tile *t,
+                              int64_t *steps)
 {
     int64_t n = 1;
     for (int v = o->k.op->n_vars - 1; v >= 0; v--) {
@@ -324,8 +325,8 @@ static void reorder(const rank_op *o, const dv_tile *t, char *raw, char *rows,
     const dv_op *op = o->k.op;
     int64_t from[DV_MAX_VARS], to[DV_MAX_VARS], at[DV_MAX_VARS] = {0};
     size_t bytes = (size_t)acc_bytes(o);
-    kernel_steps(o, t, from);
-    row_steps(o, t, to);
+    kernel_strides(o, t, from);
+    row_major_strides(o, t, to);
     for (int more = 1; more;) {
         int64_t x = 0, y = 0;
         for (int v = 0; v < op->n_vars; v++) {
@@ -403,8 +404,8 @@ static void compute_share(const job *j, int32_t id, int32_t n)
         for (int32_t i = first_tile(r, j->w->n_tiles, h); i < end; i++) {
             if (r->threads[h].strips.status == DV_OK)
                 compute_tile(j, &r->threads[h], i);
-            if (id == 0 && r->travelling)
-                r->comm->ops->poke(r->comm, r->travelling);
+            if (id == 0 && r->in_flight)
+                r->comm->ops->poke(r->comm, r->in_flight);
         }
     }
 }
@@ -450,12 +451,12 @@ static void take_snapshot(dv_rank *r, const rank_op *o)
              dv_box_elems(&r->local[o->k.op->write.tensor]) >= r->min_points);
 }
 
-static int64_t span(const dv_space *box, int v)
+static int64_t span(const dv_iter_space *box, int v)
 {
     return box->end[v] - box->begin[v];
 }
 
-static int64_t points(const dv_op *op, const dv_space *box, int reduced)
+static int64_t points(const dv_op *op, const dv_iter_space *box, int reduced)
 {
     int64_t n = 1;
     for (int v = 0; v < op->n_vars; v++)
@@ -465,7 +466,7 @@ static int64_t points(const dv_op *op, const dv_space *box, int reduced)
 
 // Returns the variable to cut into `want` slices: the first one that is long
 // enough, so that rows stay whole, else the longest; -1: none may be cut.
-static int pick_cut(const dv_op *op, const dv_space *box, int reduced,
+static int pick_cut(const dv_op *op, const dv_iter_space *box, int reduced,
                     int64_t want)
 {
     int best = -1;
@@ -511,7 +512,7 @@ static int cut(dv_rank *r, rank_op *o, work *w)
     int64_t acc = 0;
     for (int64_t i = 0; i < n; i++) {
         dv_tile *t = &w->tiles[i];
-        dv_space box = w->box;
+        dv_iter_space box = w->box;
         if (v >= 0) {
             dv_range part = dv_dist_part(span(&w->box, v), n, i);
             box.begin[v] = w->box.begin[v] + part.off;
@@ -532,10 +533,10 @@ static int cut(dv_rank *r, rank_op *o, work *w)
 
 // Returns 1 if the op has few results of many points each, so that threads
 // share the reduction instead of the results.
-static int shares_sums(const dv_rank *r, const rank_op *o)
+static int splits_reduction(const dv_rank *r, const rank_op *o)
 {
     const dv_op *op = o->k.op;
-    dv_space all;
+    dv_iter_space all;
     for (int v = 0; v < op->n_vars; v++) {
         all.begin[v] = op->vars[v].begin;
         all.end[v] = op->vars[v].end;
@@ -545,7 +546,7 @@ static int shares_sums(const dv_rank *r, const rank_op *o)
            points(op, &all, 1) >= MAX_PARTS * r->min_points;
 }
 
-static int cut_all(dv_rank *r, rank_op *o)
+static int cut_into_tiles(dv_rank *r, rank_op *o)
 {
     for (int32_t i = 0; i < o->n_works; i++)
         if (!cut(r, o, &o->works[i]))
@@ -555,8 +556,8 @@ static int cut_all(dv_rank *r, rank_op *o)
     const work *w = &o->works[0];
     int64_t n = w->acc_at[w->n_tiles - 1] + o->n_results;
     int64_t kernel[DV_MAX_VARS] = {0}, rows[DV_MAX_VARS] = {0};
-    kernel_steps(o, w->tiles, kernel);
-    row_steps(o, w->tiles, rows);
+    kernel_strides(o, w->tiles, kernel);
+    row_major_strides(o, w->tiles, rows);
     for (int v = 0; v < o->k.op->n_vars && !o->raw; v++) {
         if (kernel[v] == rows[v] || w->tiles->end[v] - w->tiles->begin[v] == 1)
             continue;
@@ -571,7 +572,7 @@ static int cut_all(dv_rank *r, rank_op *o)
 
 // Finds the addresses of element 0 of each access. The snapshot has a fixed
 // address.
-static int find_data(dv_rank *r, rank_op *o)
+static int find_addresses(dv_rank *r, rank_op *o)
 {
     const dv_op *op = o->k.op;
     o->at = DV_NEW(&r->arena, void *, op->n_reads + 1);
@@ -600,7 +601,7 @@ static dv_status make_vec(dv_rank *r, rank_op *o, dv_diag *diag)
     DV_TRY(dv_vec_op_create(&o->vec, &how, r->jit, &r->arena, diag));
     if (o->vec && parts && dv_vec_op_acc_bytes(o->vec) != acc_bytes(o))
         o->vec = NULL;
-    o->looks = o->vec && dv_vec_op_looks(o->vec);
+    o->looks = o->vec && dv_vec_op_condition(o->vec);
     return DV_OK;
 }
 
@@ -650,7 +651,7 @@ static dv_status make_op(dv_rank *r, int32_t op, dv_diag *diag)
     o->n_results = points(o->k.op, &o->target, 0);
     if (r->jit)
         DV_TRY(make_vec(r, o, diag));
-    if (!find_data(r, o) || !cut_all(r, o))
+    if (!find_addresses(r, o) || !cut_into_tiles(r, o))
         return dv_nomem(diag);
     return r->jit ? make_product(r, op, diag) : DV_OK;
 }
@@ -688,7 +689,7 @@ static dv_status create_threads(dv_rank *r, int32_t n, dv_diag *diag)
                          .facts = r->plan->facts & DV_FACT_LOOPED,
                          .sums = r->plan->sums,
                          .n_sums = r->plan->n_sums};
-    DV_TRY(dv_plan_whole(&r->whole, diag));
+    DV_TRY(dv_plan_whole_slices(&r->whole, diag));
     r->jit = dv_jit_shared();
     dv_caches caches = r->jit ? dv_host_caches() : (dv_caches){0};
     for (int32_t i = 0; i < n; i++)
@@ -719,7 +720,7 @@ static void destroy_threads(dv_rank *r)
 
 // Returns 1 if a tensor is accessed through an index. Such an index may point
 // anywhere, so that every rank needs memory for the whole tensor.
-static int kept_whole(const dv_program *p, int32_t tensor)
+static int needs_whole_tensor(const dv_program *p, int32_t tensor)
 {
     for (int32_t i = 0; i < p->n_ops; i++) {
         const dv_op *op = &p->ops[i];
@@ -738,7 +739,7 @@ static void local_boxes(dv_rank *r)
     for (int32_t t = 0; t < p->n_tensors; t++) {
         r->own[t] = dv_dist_own(&r->plan->team.tensors[t], r->comm->rank);
         r->local[t] = r->own[t];
-        if (kept_whole(p, t))
+        if (needs_whole_tensor(p, t))
             r->local[t] =
                 dv_box_whole(p->tensors[t].n_dims, p->tensors[t].shape);
     }
@@ -819,9 +820,9 @@ static void localize(dv_rank *r)
 static int find_exchanges(dv_rank *r, int32_t op, int32_t *n_messages)
 {
     rank_op *o = &r->ops[op];
-    o->from = DV_NEW(&r->arena, post *, r->plan->team.n_swaps);
+    o->from = DV_NEW(&r->arena, post *, r->plan->team.n_op_exchanges);
     *n_messages = 0;
-    for (int32_t i = 0; i < r->plan->team.n_swaps && o->from; i++) {
+    for (int32_t i = 0; i < r->plan->team.n_op_exchanges && o->from; i++) {
         post *e = &r->exchanges[i];
         if (e->swap.op != op || e->swap.repeat >= 0)
             continue;
@@ -832,7 +833,7 @@ static int find_exchanges(dv_rank *r, int32_t op, int32_t *n_messages)
 }
 
 // Returns 1 if a box of an op reads data that a message delivers.
-static int reads_of(const dv_rank *r, const dv_op *op, const dv_space *box,
+static int reads_of(const dv_rank *r, const dv_op *op, const dv_iter_space *box,
                     const post *e, int32_t message)
 {
     for (int k = 0; k < op->n_reads; k++) {
@@ -868,14 +869,14 @@ static void find_needs(dv_rank *r, rank_op *o)
 static int make_works(dv_rank *r, int32_t op)
 {
     rank_op *o = &r->ops[op];
-    dv_space core, edges[2 * DV_MAX_VARS];
+    dv_iter_space core, edges[2 * DV_MAX_VARS];
     int n = 0, apart = 0;
     int32_t n_messages;
     if (!find_exchanges(r, op, &n_messages))
         return 0;
     if (!o->has_target)
         return 1;
-    o->in_parts = shares_sums(r, o);
+    o->in_parts = splits_reduction(r, o);
     if (r->overlap && o->n_from && !o->sum && !o->in_parts &&
         !dv_access_is_indirect(&o->k.op->write))
         apart = dv_team_core(&core, r->p, &r->plan->team, op, r->comm->rank,
@@ -940,14 +941,14 @@ static dv_status make_rank(dv_rank *r, int32_t n_threads, dv_diag *diag)
     r->local = DV_NEW(&r->arena, dv_box, n);
     r->data = DV_NEW(&r->arena, void *, n);
     r->ops = DV_NEW(&r->arena, rank_op, r->p->n_ops);
-    r->exchanges = DV_NEW(&r->arena, post, r->plan->team.n_swaps);
+    r->exchanges = DV_NEW(&r->arena, post, r->plan->team.n_op_exchanges);
     if (!r->own || !r->local || !r->data || !r->ops || !r->exchanges)
         return dv_nomem(diag);
     DV_TRY(make_ops(r, diag));
     local_boxes(r);
     DV_TRY(get_memory(r, diag));
     localize(r);
-    DV_TRY(create_posts(r, diag));
+    DV_TRY(create_exchanges(r, diag));
     DV_TRY(make_sums(r, diag));
     DV_TRY(make_all_works(r, diag));
     DV_TRY(create_threads(r, n_threads, diag));
@@ -1015,7 +1016,7 @@ void dv_rank_destroy(dv_rank *r)
 {
     if (!r)
         return;
-    for (int32_t i = 0; r->exchanges && i < r->plan->team.n_swaps; i++)
+    for (int32_t i = 0; r->exchanges && i < r->plan->team.n_op_exchanges; i++)
         r->comm->ops->close(r->comm, r->exchanges[i].wire);
     for (int32_t i = 0; r->ops && i < r->p->n_ops; i++)
         dv_combine_close(r->ops[i].sum, r->comm);
@@ -1033,7 +1034,7 @@ void dv_rank_destroy(dv_rank *r)
 static dv_status start_timed(dv_rank *r, post *e)
 {
     double before = dv_clock_s();
-    dv_status st = start_post(r, e);
+    dv_status st = start_exchange(r, e);
     r->exchange_s += dv_clock_s() - before;
     return st;
 }
@@ -1065,7 +1066,7 @@ static dv_status combine_timed(dv_rank *r, dv_combine *sum)
 static dv_status settle_timed(dv_rank *r, dv_diag *diag)
 {
     double before = dv_clock_s();
-    dv_status st = dv_comm_settle(r->comm, r->status, r->trouble, diag);
+    dv_status st = dv_comm_agree_status(r->comm, r->status, r->trouble, diag);
     r->exchange_s += dv_clock_s() - before;
     return st;
 }
@@ -1147,9 +1148,9 @@ static dv_status run_op(dv_rank *r, int32_t op)
         return run_parts(r, o);
     for (int32_t w = 0; w < o->n_works; w++)
         o->left[w] = o->works[w].n_waits;
-    r->travelling = o->n_from && r->comm->ops->poke ? o->from[0]->wire : NULL;
+    r->in_flight = o->n_from && r->comm->ops->poke ? o->from[0]->wire : NULL;
     compute_ready(r, o);
-    r->travelling = NULL;
+    r->in_flight = NULL;
     return arrive(r, o, 1);
 }
 
@@ -1157,7 +1158,7 @@ static dv_status run_op(dv_rank *r, int32_t op)
 // repeat reads but does not write.
 static dv_status enter_repeat(dv_rank *r, int32_t repeat)
 {
-    for (int32_t i = 0; i < r->plan->team.n_swaps; i++) {
+    for (int32_t i = 0; i < r->plan->team.n_op_exchanges; i++) {
         post *e = &r->exchanges[i];
         if (e->swap.repeat != repeat)
             continue;
@@ -1246,7 +1247,7 @@ void dv_rank_on_step(dv_rank *r, dv_rank_step step, void *user)
     r->user = user;
 }
 
-void dv_rank_go_on(dv_rank *r, int32_t repeat, int64_t round)
+void dv_rank_resume_at(dv_rank *r, int32_t repeat, int64_t round)
 {
     r->from_repeat = repeat;
     r->from_round = round;
@@ -1300,7 +1301,7 @@ double dv_rank_exchange_s(const dv_rank *r)
     return r->exchange_s;
 }
 
-dv_carried dv_rank_carried(const dv_rank *r, int32_t swap)
+dv_exchange_traffic dv_rank_traffic(const dv_rank *r, int32_t swap)
 {
     return r->exchanges[swap].carried;
 }

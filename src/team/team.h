@@ -40,43 +40,43 @@
 //
 // A rank that fails on its own (out of memory, an index out of range) continues
 // to send and receive; all ranks learn of the failure at the next point where
-// they synchronise (dv_comm_settle). A function of dv_comm_ops fails only if
-// the communication itself fails. The field `why` then holds the reason, and
+// they synchronise (dv_comm_agree_status). A function of dv_comm_ops fails only
+// if the communication itself fails. The field `why` then holds the reason, and
 // `fail` wakes ranks that wait for a message, if the communicator supports
 // that.
 
 // One message: the other rank, and the buffer to send from or receive into.
-typedef struct dv_link {
+typedef struct dv_message_buffer {
     int64_t rank;
-    void *data; // borrowed until the message's dv_wire is closed
+    void *data; // borrowed until the message's dv_message_set is closed
     int64_t bytes;
-} dv_link;
+} dv_message_buffer;
 
 typedef struct dv_comm dv_comm;
 // A set of prepared messages; each implementation adds its own fields.
-typedef struct dv_wire {
+typedef struct dv_message_set {
     int32_t number; // number of the exchange, the same on all ranks
-} dv_wire;
+} dv_message_set;
 
 typedef struct dv_comm_ops {
     const char *name;
-    dv_status (*open)(dv_comm *c, dv_wire **out, int32_t number,
-                      const dv_link *sends, int32_t n_sends,
-                      const dv_link *receives, int32_t n_receives,
+    dv_status (*open)(dv_comm *c, dv_message_set **out, int32_t number,
+                      const dv_message_buffer *sends, int32_t n_sends,
+                      const dv_message_buffer *receives, int32_t n_receives,
                       dv_diag *diag);
-    dv_status (*start)(dv_comm *c, dv_wire *w);
+    dv_status (*start)(dv_comm *c, dv_message_set *w);
     // Returns the number of a receive that has completed; -1: all have
     // completed, or the team failed, in which case `finish` returns the error.
-    int32_t (*next)(dv_comm *c, dv_wire *w);
-    dv_status (*finish)(dv_comm *c, dv_wire *w);
-    void (*close)(dv_comm *c, dv_wire *w);
+    int32_t (*next)(dv_comm *c, dv_message_set *w);
+    dv_status (*finish)(dv_comm *c, dv_message_set *w);
+    void (*close)(dv_comm *c, dv_message_set *w);
     // Waits for all ranks; *value becomes the maximum over all ranks.
     dv_status (*agree)(dv_comm *c, int64_t *value);
     // Broadcasts `data` from rank `root` to all ranks.
     dv_status (*share)(dv_comm *c, int64_t root, void *data, int64_t bytes);
     void (*fail)(dv_comm *c);
     // Lets messages in flight progress; NULL: they progress on their own.
-    void (*poke)(dv_comm *c, dv_wire *w);
+    void (*poke)(dv_comm *c, dv_message_set *w);
 } dv_comm_ops;
 
 struct dv_comm {
@@ -94,8 +94,8 @@ struct dv_comm {
 // Agrees on the outcome of a step, collectively. Each rank passes its own
 // status and its error message in `mine` (NULL: no message). All ranks return
 // the same: DV_OK, or the status and message of the lowest rank that failed.
-dv_status dv_comm_settle(dv_comm *c, dv_status st, dv_diag *mine,
-                         dv_diag *diag);
+dv_status dv_comm_agree_status(dv_comm *c, dv_status st, dv_diag *mine,
+                               dv_diag *diag);
 // Does the same and destroys `mine`.
 dv_status dv_comm_conclude(dv_comm *c, dv_status st, dv_diag *mine,
                            dv_diag *diag);
@@ -109,8 +109,8 @@ dv_status dv_comm_same_hash(dv_comm *c, uint64_t hash, int *same);
 // Checks, collectively, that all ranks pass the same hash. The error names the
 // lowest rank whose hash differs from that of the majority; `what` says in
 // words what was hashed.
-dv_status dv_comm_same(dv_comm *c, uint64_t hash, const char *what,
-                       dv_diag *diag);
+dv_status dv_comm_check_same(dv_comm *c, uint64_t hash, const char *what,
+                             dv_diag *diag);
 // Reports the failure of a dv_comm function in `diag`, with its reason c->why.
 dv_status dv_comm_error(dv_comm *c, dv_status st, dv_diag *diag);
 // Broadcasts rank root's data to all ranks and reports a failure in `diag`.
@@ -118,15 +118,15 @@ dv_status dv_comm_share(dv_comm *c, int64_t root, void *data, size_t bytes,
                         dv_diag *diag);
 
 // A setting, as text, that must be the same on all ranks.
-typedef struct dv_fact {
+typedef struct dv_setting {
     const char *name;  // as shown in messages: "--seed", "DIVVY_EXECUTOR="
     const char *value; // "": a switch that is on; NULL: not set on this rank
-} dv_fact;
+} dv_setting;
 // Compares lists of settings collectively; it costs two reductions if they are
 // equal. All ranks return the same: DV_OK, or DV_E_USAGE with the first
 // difference of the lowest rank that differs from rank 0, such as "rank 1 was
 // started with --seed 7, rank 0 with --seed 1" if `how` is "started".
-dv_status dv_comm_compare(dv_comm *c, const dv_fact *facts, int32_t n,
+dv_status dv_comm_compare(dv_comm *c, const dv_setting *facts, int32_t n,
                           const char *how, dv_diag *diag);
 
 typedef struct dv_local dv_local;
@@ -193,10 +193,10 @@ double dv_rank_exchange_s(const dv_rank *r);
 dv_dtype dv_rank_type(const dv_rank *r, int32_t op);
 // The messages that this rank has received in one exchange (swap) of the plan:
 // how often it took place, and the total bytes.
-typedef struct dv_carried {
+typedef struct dv_exchange_traffic {
     int64_t times, bytes;
-} dv_carried;
-dv_carried dv_rank_carried(const dv_rank *r, int32_t swap);
+} dv_exchange_traffic;
+dv_exchange_traffic dv_rank_traffic(const dv_rank *r, int32_t swap);
 // Returns a hash of everything in the plan that is the same on all ranks;
 // *program becomes the hash of its program, which does not depend on the team.
 uint64_t dv_rank_hash(const dv_rank *r, uint64_t *program);
@@ -218,10 +218,10 @@ typedef dv_status (*dv_rank_step)(void *user, int32_t repeat, int64_t round,
 void dv_rank_on_step(dv_rank *r, dv_rank_step step, void *user);
 // Makes the next run continue after `round` iterations of an outermost repeat.
 // The caller must fill the local boxes with the tensors' values at that point.
-void dv_rank_go_on(dv_rank *r, int32_t repeat, int64_t round);
+void dv_rank_resume_at(dv_rank *r, int32_t repeat, int64_t round);
 
-// Returns the next number for a dv_wire (a set of messages), which is the same
-// on all ranks.
+// Returns the next number for a dv_message_set (a set of messages), which is
+// the same on all ranks.
 int32_t dv_rank_new_wire(dv_rank *r);
 // Returns the rank's plan; sets *comm to its communicator unless `comm` is
 // NULL.
@@ -238,7 +238,7 @@ dv_status dv_rank_gather(dv_rank *r, int32_t tensor, void *whole,
                          dv_diag *diag);
 // Returns 1 if the rank is the first of the ranks that hold copies of the same
 // elements; only that rank writes or sends them.
-int dv_rank_gives(const dv_plan *plan, int32_t tensor, int64_t rank);
+int dv_rank_is_primary(const dv_plan *plan, int32_t tensor, int64_t rank);
 
 // Runs a whole team in this process. `data` holds the whole tensors by number:
 // the inputs before the run and the outputs after it. *bytes and *messages
@@ -247,13 +247,13 @@ dv_status dv_ranks_run(const dv_plan *plan, void *const *data, int64_t *bytes,
                        int64_t *messages, dv_diag *diag);
 // Runs a whole team in this process with options for the ranks, and returns the
 // traffic in detail. `options` and `moved` may be NULL.
-typedef struct dv_moved_all {
+typedef struct dv_team_traffic {
     int64_t bytes, messages;
     // One entry per exchange of the plan, summed over all ranks; or NULL.
-    dv_carried *swaps;
-} dv_moved_all;
+    dv_exchange_traffic *op_exchanges;
+} dv_team_traffic;
 dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
-                          void *const *data, dv_moved_all *moved,
+                          void *const *data, dv_team_traffic *moved,
                           dv_diag *diag);
 
 // Teams of processes over MPI; callers need no MPI header. In builds without

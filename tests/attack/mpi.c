@@ -33,7 +33,7 @@ static dv_status run_rank(const dv_plan *plan, dv_comm *comm, rng *r,
     dv_rank *rank = NULL;
     dv_diag *mine = dv_diag_create();
     dv_status st = dv_rank_create(&rank, plan, comm, &how, mine);
-    st = dv_comm_settle(comm, st, mine, diag);
+    st = dv_comm_agree_status(comm, st, mine, diag);
     dv_diag_destroy(mine);
     for (int32_t i = 0; st == DV_OK && i < p->n_tensors; i++)
         if (p->tensors[i].is_input)

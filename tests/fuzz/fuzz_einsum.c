@@ -30,7 +30,7 @@ static void make_shapes(const dv_formula *f, shapes *s)
             s->at[i].n_dims = n;
             continue;
         }
-        const dv_written *w = &f->written[i];
+        const dv_term_text *w = &f->written[i];
         for (uint32_t k = w->begin; k < w->end && n < DV_MAX_DIMS; k++) {
             char c = f->src.text[k];
             if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))

@@ -86,7 +86,7 @@ void case_show(const dv_plan *plan)
 int case_in_parts(const dv_plan *plan)
 {
     for (int32_t i = 0; i < plan->ops->n_ops; i++)
-        if (dv_plan_in_parts(plan, i))
+        if (dv_plan_splits_reduction(plan, i))
             return 1;
     return 0;
 }

@@ -35,7 +35,7 @@ void agrees(dv_jit *on, const char *text, int threads, int as_is)
                                    .as_is = as_is != 0};
     options.l3_bytes = as_is == SMALL_CACHE;
     if (as_is == LOOPS)
-        options.as_is = DV_LOOPS_AS_THEY_ARE;
+        options.as_is = DV_NEST_OPTIMISE_PACKING;
     dv_contract *c = NULL;
     dv_diag *diag = dv_diag_create();
     if (dv_contract_create(&c, on, n, &options, diag))

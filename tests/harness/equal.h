@@ -22,7 +22,8 @@ static inline int same_node(const dv_node *a, const dv_node *b)
     return 1;
 }
 
-static inline int same_place(const dv_spread *a, const dv_spread *b)
+static inline int same_place(const dv_placement_request *a,
+                             const dv_placement_request *b)
 {
     if (!a || !b)
         return a == b;

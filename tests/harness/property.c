@@ -34,7 +34,7 @@ static int64_t times_of(const dv_program *p, int32_t op)
 }
 
 static int same_counts(const dv_traffic *t, int64_t times,
-                       const dv_moved *moved)
+                       const dv_sim_traffic *moved)
 {
     return !t->exact || (t->read_elems * times == moved->read_elems &&
                          t->write_elems * times == moved->write_elems &&
@@ -45,7 +45,7 @@ static int same_counts(const dv_traffic *t, int64_t times,
 
 static int counts_agree(const dv_plan *plan, const dv_exec *x)
 {
-    const dv_moved *moved = dv_exec_moved(x);
+    const dv_sim_traffic *moved = dv_exec_moved(x);
     dv_traffic t = dv_plan_traffic(plan);
     if (!same_counts(&t, 1, moved))
         return case_no(

@@ -13,13 +13,13 @@ static void random_grid(rng *r, dv_target *t)
     t->cores = cols * rows;
     while (t->cores > cores) {
         int64_t x, y, wide = 1;
-        dv_target_place(t, rng_below(r, t->cores), &x, &y);
+        dv_target_core_position(t, rng_below(r, t->cores), &x, &y);
         while (wide < t->cores - cores && rng_percent(r, 40) &&
                dv_target_core(t, x + wide, y) >= 0)
             wide++;
         dv_core_rect hole = {(int32_t)x, (int32_t)y, (int32_t)(x + wide - 1),
                              (int32_t)y};
-        dv_target_choose(t, NULL, 0, &hole, 1, DV_NOWHERE, NULL);
+        dv_target_restrict(t, NULL, 0, &hole, 1, DV_NOWHERE, NULL);
     }
 }
 

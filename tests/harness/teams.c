@@ -18,19 +18,19 @@ int64_t teams_needed(const dv_plan *plan, int32_t swap)
     for (int64_t r = 0; r < dv_team_size(t); r++) {
         dv_arena arena = {0};
         dv_boxes need = {0};
-        dv_team_need(&need, plan->ops, t, &t->swaps[swap], r, &arena);
+        dv_team_need(&need, plan->ops, t, &t->op_exchanges[swap], r, &arena);
         sum += dv_boxes_elems(&need) *
-               dv_elem_bytes(plan->ops, t->swaps[swap].tensor);
+               dv_elem_bytes(plan->ops, t->op_exchanges[swap].tensor);
         dv_arena_free(&arena);
     }
     return sum;
 }
 
-int teams_carried(const dv_plan *plan, const dv_moved_all *moved)
+int teams_carried(const dv_plan *plan, const dv_team_traffic *moved)
 {
     int64_t sum = 0;
-    for (int32_t i = 0; i < plan->team.n_swaps; i++) {
-        const dv_carried *c = &moved->swaps[i];
+    for (int32_t i = 0; i < plan->team.n_op_exchanges; i++) {
+        const dv_exchange_traffic *c = &moved->op_exchanges[i];
         int64_t want = teams_needed(plan, i) * c->times;
         if (c->bytes != want)
             return case_no("exchange %d: %" PRId64 " bytes moved in %" PRId64

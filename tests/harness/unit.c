@@ -146,7 +146,7 @@ void goes(const job *j, const char *how)
     dv_text out = {0};
     char want[80];
     int32_t op = j->plan->ops->n_ops - 1;
-    dv_exec_ways(j->x, &out);
+    dv_exec_schedules(j->x, &out);
     snprintf(want, sizeof want, "# op %d, %s: %s\n", (int)op,
              j->plan->ops->ops[op].name, how);
     if (dv_isa_host() && !strstr(out.at, want))

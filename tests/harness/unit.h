@@ -40,8 +40,8 @@ void start_and_run(job *j, const char *text, int64_t threads);
 // Runs the job and compares its results with the oracle's; `exact`: they must
 // be equal.
 void is_right(job *j, int exact);
-// The last op is run in this way, in the words of dv_exec_ways(). Not checked
-// on machines without kernels.
+// The last op is run in this way, in the words of dv_exec_schedules(). Not
+// checked on machines without kernels.
 void goes(const job *j, const char *how);
 // The outputs of two jobs are equal in every bit.
 void same(const job *a, const job *b);

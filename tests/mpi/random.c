@@ -46,16 +46,16 @@ static int run_once(team *t, void *const *before, void *const *after)
 }
 
 // Sums over all ranks what each exchange carried.
-static int sum_moved(team *t, dv_moved_all *moved)
+static int sum_moved(team *t, dv_team_traffic *moved)
 {
     uint64_t sum = (uint64_t)t->bytes;
     int ok = !dv_mpi_sum(t->comm, &sum, t->diag);
     moved->bytes = (int64_t)sum;
-    for (int32_t i = 0; i < t->plan->team.n_swaps; i++) {
-        moved->swaps[i] = dv_rank_carried(t->rank, i);
-        sum = (uint64_t)moved->swaps[i].bytes;
+    for (int32_t i = 0; i < t->plan->team.n_op_exchanges; i++) {
+        moved->op_exchanges[i] = dv_rank_traffic(t->rank, i);
+        sum = (uint64_t)moved->op_exchanges[i].bytes;
         ok &= !dv_mpi_sum(t->comm, &sum, t->diag);
-        moved->swaps[i].bytes = (int64_t)sum;
+        moved->op_exchanges[i].bytes = (int64_t)sum;
     }
     return ok || case_no("no sums");
 }
@@ -83,16 +83,16 @@ static int run_team(team *t, const dv_program *p, const dv_plan *one, int whole)
     const dv_program *ops = t->plan->ops;
     void **before = case_buffers(ops), **after = case_buffers(ops);
     void **again = case_buffers(ops);
-    dv_carried *swaps =
-        calloc((size_t)t->plan->team.n_swaps + 1, sizeof *swaps);
-    dv_moved_all moved = {.swaps = swaps};
+    dv_exchange_traffic *op_exchanges =
+        calloc((size_t)t->plan->team.n_op_exchanges + 1, sizeof *op_exchanges);
+    dv_team_traffic moved = {.op_exchanges = op_exchanges};
     int ok = run_once(t, before, after);
     ok &= sum_moved(t, &moved) && teams_carried(t->plan, &moved);
     ok &= run_once(t, before, again);
     if (ok && t->comm->rank == 0)
         ok = case_same_values(ops, after, ops, again) &&
              as_alone(t, p, one, whole, before, after);
-    free(swaps);
+    free(op_exchanges);
     case_free(before, ops);
     case_free(after, ops);
     case_free(again, ops);

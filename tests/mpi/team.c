@@ -29,8 +29,8 @@ static void ring(dv_comm *c, int64_t bytes)
     int64_t before = (c->rank + c->size - 1) % c->size;
     unsigned char *out = malloc((size_t)bytes + 1);
     unsigned char *in = malloc((size_t)bytes + 1);
-    dv_link send = {next, out, bytes}, receive = {before, in, bytes};
-    dv_wire *w = NULL;
+    dv_message_buffer send = {next, out, bytes}, receive = {before, in, bytes};
+    dv_message_set *w = NULL;
     expect(!c->ops->open(c, &w, 3, &send, 1, &receive, 1, NULL), "open");
     for (int round = 0; round < 3 && w; round++) {
         for (int64_t i = 0; i < bytes; i++)
@@ -84,15 +84,16 @@ static void test_settle(void)
     dv_status st = DV_OK;
     if (rank == size - 1)
         st = dv_fail(mine, DV_E_FILE, DV_NOWHERE, "no such thing as %d", 42);
-    expect(dv_comm_settle(c, st, mine, all) == DV_E_FILE, "the same status");
+    expect(dv_comm_agree_status(c, st, mine, all) == DV_E_FILE,
+           "the same status");
     char want[64];
     snprintf(want, sizeof want, "rank %d: no such thing as 42", size - 1);
     expect(strstr(dv_diag_text(all), want) != NULL, "the same words");
     dv_diag_destroy(all);
     all = dv_diag_create();
-    st = dv_comm_same(c, 5, "step", all);
+    st = dv_comm_check_same(c, 5, "step", all);
     expect(st == DV_OK, "the same");
-    st = dv_comm_same(c, rank == size - 1 ? 6 : 5, "step", all);
+    st = dv_comm_check_same(c, rank == size - 1 ? 6 : 5, "step", all);
     // With two ranks nobody can tell which one differs.
     snprintf(want, sizeof want, "rank %d has gone another way", size - 1);
     expect(size == 1 || st == DV_E_USAGE, "not the same");
@@ -362,7 +363,7 @@ static void test_diverged(void)
     dv_diag *diag = dv_diag_create();
     if (r) {
         int64_t sent = seen.started;
-        dv_rank_go_on(r, 0, rank == 1 ? 3 : 2);
+        dv_rank_resume_at(r, 0, rank == 1 ? 3 : 2);
         expect(dv_rank_run(r, diag) == DV_E_USAGE, "it is found out");
         expect(strstr(dv_diag_text(diag), "rank 1 has gone another way") !=
                    NULL,

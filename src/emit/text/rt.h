@@ -63,7 +63,7 @@ static inline double rt_from_bf16(uint16_t h)
     return f;
 }
 
-static inline int64_t rt_whole(double v)
+static inline int64_t rt_to_int(double v)
 {
     return v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
 }

@@ -7,7 +7,7 @@
 // Prefetches the row at X_NEXT into L2, from its last cache line back to the
 // first. The line in which the row begins may be left out: it also holds the
 // columns before these, and is in the cache already.
-void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
+void dv_tile_prefetch_next(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int off = (t->cols * g->es - 1) / 8 * 8;
     for (; off >= 0; off -= LINE)
@@ -20,11 +20,12 @@ void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
 // all k would not fit L1. A tile reads 16 bytes per step, so four tiles share a
 // 64-byte line. The offset depends on the step so that each of these four tiles
 // prefetches a quarter of the lines.
-void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off, int step)
+void dv_tile_prefetch_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
+                        int step)
 {
     enum { MOST_OFF = 32760, NEAR_BYTES = 16384 };
     off = (off + LINE + 16 * (step % (LINE / 16))) / 8 * 8;
-    if (p->ask_s && off >= 0 && off <= MOST_OFF)
+    if (p->prefetch_s && off >= 0 && off <= MOST_OFF)
         DV_E(prfm, p->k * LINE <= NEAR_BYTES ? LOAD_L1 : LOAD_L2, base, off, 0);
 }
 
@@ -43,25 +44,25 @@ static int pair(int i)
     return X_ROW + 1 + 2 * (i & 1);
 }
 
-static void put_brought(dv_gen *g, int i)
+static void store_copied(dv_gen *g, int i)
 {
     DV_E(stp_x, pair(i), pair(i) + 1, X_SPACK, 16 * i);
 }
 
-void dv_tile_bring(dv_gen *g, const dv_prod *p, int step, int steps)
+void dv_tile_copy_next(dv_gen *g, const dv_prod *p, int step, int steps)
 {
     int n = (int)(p->ld_s / 16);
     for (int i = (step * n + steps - 1) / steps; i * steps < (step + 1) * n;
          i++) {
         if (i > 0)
-            put_brought(g, i - 1);
+            store_copied(g, i - 1);
         DV_E(ldp_x, pair(i), pair(i) + 1, X_NEXT, 16 * i);
     }
 }
 
-void dv_tile_bring_next(dv_gen *g, const dv_prod *p)
+void dv_tile_copy_advance(dv_gen *g, const dv_prod *p)
 {
-    put_brought(g, (int)(p->ld_s / 16) - 1);
+    store_copied(g, (int)(p->ld_s / 16) - 1);
     DV_E(add_x, X_NEXT, X_NEXT, X_LDA, 0);
     dv_gen_add(g, X_SPACK, X_SPACK, p->ld_s);
 }

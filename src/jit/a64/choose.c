@@ -23,7 +23,7 @@ static int lanes_log(const dv_gen *g)
 static int fits(const dv_gen *g, const dv_prod *p, int rows, int nv)
 {
     int s = p->lane_k ? rows : (rows + g->lanes - 1) >> lanes_log(g);
-    if (p->c_turned && rows * nv > 20)
+    if (p->c_transposed && rows * nv > 20)
         return 0;
     // Tiles of more than 20 accumulators hold the vectors of one step of the
     // vector operand and of two steps of the scalar operand.

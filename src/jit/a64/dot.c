@@ -138,7 +138,7 @@ static void tile(dots *d, dv_gen *g)
     size_t top = g->code->n;
     along_k(d, g);
     if (s->batch > 1)
-        dv_gen_again(g, X_BATCH, top);
+        dv_gen_loop_end(g, X_BATCH, top);
     DV_E(mov_x, X_CRUN, 0, X_C, 0);
     for (int i = 0; i < d->rows; i++)
         finish_row(d, g, i);

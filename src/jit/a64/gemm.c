@@ -18,10 +18,10 @@
 static int sets_for(const dv_prod *p, int rows, int nv)
 {
     int n = rows * nv;
-    return p->c_turned || p->one_sum || p->k < 16 ? 1
-           : n <= 4                               ? 4
-           : n <= 8                               ? 2
-                                                  : 1;
+    return p->c_transposed || p->one_sum || p->k < 16 ? 1
+           : n <= 4                                   ? 4
+           : n <= 8                                   ? 2
+                                                      : 1;
 }
 
 #define AHEAD(reg, base, off)                                                  \
@@ -37,12 +37,12 @@ static dv_prod prod_of(const dv_isa *isa, const dv_gemm_shape *s,
                        const dv_gen *g)
 {
     dv_prod p = dv_prod_of(s, g->es, g->lanes);
-    p.ask_s = s->ahead_a == DV_AHEAD_ASK;
-    if (s->ahead_a == DV_AHEAD_BRING) {
-        p.bring = s->k / (s->m / isa->bring_rows);
+    p.prefetch_s = s->ahead_a == DV_AHEAD_PREFETCH;
+    if (s->ahead_a == DV_AHEAD_COPY) {
+        p.bring = s->k / (s->m / isa->copy_tile_rows);
         p.ld_s = s->m * g->es;
         p.step_c = s->step_c * g->es;
-        p.tile_rows = isa->bring_rows;
+        p.tile_rows = isa->copy_tile_rows;
     }
     return p;
 }
@@ -62,7 +62,7 @@ static int count_regs(const dv_gen *g, const dv_prod *p, const dv_cuts *grid)
             most = (int)dv_max_i64(most, dv_tile_regs(g, p, &t));
             if (one.batch != p->batch)
                 most = (int)dv_max_i64(most, dv_tile_regs(g, &one, &t));
-            most = (int)dv_max_i64(most, acc + (p->c_turned ? 8 : 1 + nv));
+            most = (int)dv_max_i64(most, acc + (p->c_transposed ? 8 : 1 + nv));
         }
     return most;
 }
@@ -77,7 +77,7 @@ static void constants(dv_gen *g, const dv_prod *p)
         dv_gen_mov(g, X_LDC, p->ldc);
 }
 
-static void start_bringing(dv_gen *g, const dv_gemm_shape *s)
+static void start_copying(dv_gen *g, const dv_gemm_shape *s)
 {
     DV_GET(X_NEXT, next);
     DV_GET(X_SPACK, pack_a);
@@ -111,7 +111,7 @@ static void enter(walk *w, const dv_gemm_shape *s)
     constants(g, p);
     get_args(w);
     if (p->bring)
-        start_bringing(g, s);
+        start_copying(g, s);
     if (w->many_s) {
         DV_MOV(X_ABASE, X_A);
         DV_MOV(X_CBASE, X_C);
@@ -144,6 +144,6 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     }
     walk w = walk_of(g, &p, &grid, s);
     enter(&w, s);
-    along_v(&w);
+    emit_tile_columns(&w);
     dv_gen_leave(g);
 }

@@ -163,24 +163,24 @@ void dv_gen_scale(dv_gen *g, int v, size_t off)
         DV_E(fcvt_sd, v, v, 0, 0);
 }
 
-void dv_gen_get(dv_gen *g, int v, int base, int64_t off, int bytes)
+void dv_gen_load_bytes(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
     int apart = off < 0 || off % bytes;
     dv_emit(g->code, (apart ? unscaled : scaled)[0][log_of(bytes)], v, base,
             off, 0);
 }
 
-void dv_gen_put(dv_gen *g, int v, int base, int64_t off, int bytes)
+void dv_gen_store_bytes(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
     dv_emit(g->code, scaled[1][log_of(bytes)], v, base, off, 0);
 }
 
-void dv_gen_get_lane(dv_gen *g, int v, int base, int lane, int bytes)
+void dv_gen_load_lane(dv_gen *g, int v, int base, int lane, int bytes)
 {
     dv_emit(g->code, lanes[0][log_of(bytes)], v, base, lane, 0);
 }
 
-void dv_gen_put_lane(dv_gen *g, int v, int base, int lane, int bytes)
+void dv_gen_store_lane(dv_gen *g, int v, int base, int lane, int bytes)
 {
     dv_emit(g->code, lanes[1][log_of(bytes)], v, base, lane, 0);
 }
@@ -203,7 +203,7 @@ void dv_gen_transpose(dv_gen *g, const int *in, const int *out, const int *t)
     DV_E(trn2_2d, out[3], t[1], t[3], 0);
 }
 
-void dv_gen_again(dv_gen *g, int reg, size_t to)
+void dv_gen_loop_end(dv_gen *g, int reg, size_t to)
 {
     DV_E(subsi_x, reg, reg, 1, 0);
     DV_E(b_ne, 0, 0, ((int64_t)to - (int64_t)g->code->n) / 4, 0);

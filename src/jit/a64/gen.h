@@ -95,7 +95,7 @@ typedef struct dv_gen {
 #define DV_ADD(reg, bytes) dv_gen_add(g, reg, reg, bytes)
 #define DV_MOV(to, from)   DV_E(mov_x, to, 0, from, 0)
 #define DV_SET(reg, n)     dv_gen_mov(g, reg, n)
-#define DV_AGAIN(reg, top) dv_gen_again(g, reg, top)
+#define DV_AGAIN(reg, top) dv_gen_loop_end(g, reg, top)
 #define DV_GET(reg, field)                                                     \
     DV_E(ldr_x, reg, X_ARGS, offsetof(dv_gemm_args, field), 0)
 
@@ -131,7 +131,7 @@ void dv_gen_store_any(dv_gen *g, int v, int base, int64_t off, int bytes);
 
 // Returns whether this is a whole vector at an offset that ldr and str encode,
 // as nearly all are, so that one instruction is enough.
-static inline int dv_gen_is_usual(int64_t off, int bytes)
+static inline int dv_gen_fits_ldr_q(int64_t off, int bytes)
 {
     return bytes == 16 && (off & ~INT64_C(0xfff0)) == 0;
 }
@@ -139,7 +139,7 @@ static inline int dv_gen_is_usual(int64_t off, int bytes)
 static inline void dv_gen_load(dv_gen *g, int v, int base, int64_t off,
                                int bytes)
 {
-    if (dv_gen_is_usual(off, bytes))
+    if (dv_gen_fits_ldr_q(off, bytes))
         DV_E(ldr_q, v, base, off, 0);
     else
         dv_gen_load_any(g, v, base, off, bytes);
@@ -148,7 +148,7 @@ static inline void dv_gen_load(dv_gen *g, int v, int base, int64_t off,
 static inline void dv_gen_store(dv_gen *g, int v, int base, int64_t off,
                                 int bytes)
 {
-    if (dv_gen_is_usual(off, bytes))
+    if (dv_gen_fits_ldr_q(off, bytes))
         DV_E(str_q, v, base, off, 0);
     else
         dv_gen_store_any(g, v, base, off, bytes);
@@ -173,13 +173,14 @@ static inline void dv_gen_store_part(dv_gen *g, int v, int base, int64_t off,
     else
         dv_gen_store_some(g, v, base, off, bytes);
 }
-// dv_gen_get and dv_gen_put load and store 1, 2, 4, 8 or 16 bytes at an offset
-// that one instruction can encode. The _lane functions load and store one
-// element of up to 8 bytes at address `base`, in the given lane of a vector.
-void dv_gen_get(dv_gen *g, int v, int base, int64_t off, int bytes);
-void dv_gen_put(dv_gen *g, int v, int base, int64_t off, int bytes);
-void dv_gen_get_lane(dv_gen *g, int v, int base, int lane, int bytes);
-void dv_gen_put_lane(dv_gen *g, int v, int base, int lane, int bytes);
+// dv_gen_load_bytes and dv_gen_store_bytes load and store 1, 2, 4, 8 or 16
+// bytes at an offset that one instruction can encode. The _lane functions load
+// and store one element of up to 8 bytes at address `base`, in the given lane
+// of a vector.
+void dv_gen_load_bytes(dv_gen *g, int v, int base, int64_t off, int bytes);
+void dv_gen_store_bytes(dv_gen *g, int v, int base, int64_t off, int bytes);
+void dv_gen_load_lane(dv_gen *g, int v, int base, int lane, int bytes);
+void dv_gen_store_lane(dv_gen *g, int v, int base, int lane, int bytes);
 // Loads a double from the argument struct at byte `off`, converts it to the
 // element type, and leaves it in lane 0 of v.
 void dv_gen_scale(dv_gen *g, int v, size_t off);
@@ -190,5 +191,5 @@ void dv_gen_leave(dv_gen *g);
 void dv_gen_transpose(dv_gen *g, const int *in, const int *out, const int *t);
 // Emits the end of a loop: decrements `reg` and branches to byte `to` of the
 // code unless `reg` is 0.
-void dv_gen_again(dv_gen *g, int reg, size_t to);
+void dv_gen_loop_end(dv_gen *g, int reg, size_t to);
 #endif

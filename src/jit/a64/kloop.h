@@ -51,16 +51,18 @@ typedef struct dv_kloop {
 // A load that is issued between the multiply-adds of a step, or the increment
 // of a pointer after the last load of a group. In the fields `i` and `ahead`,
 // the bit DV_OF_S is set for loads of the scalar operand S.
-enum { DV_THEN = 32, DV_OF_S = 64, DV_SAME = 4 };
-typedef struct dv_due {
+enum { DV_LOAD_ADVANCE = 32, DV_OF_S = 64, DV_LOAD_NO_OFFSET = 4 };
+typedef struct dv_sched_load {
     unsigned char at; // position among the instruction words of the step
-    // Number of the load within its group, or DV_THEN for a pointer increment.
+    // Number of the load within its group, or DV_LOAD_ADVANCE for a pointer
+    // increment.
     unsigned char i;
     unsigned char reg; // destination register of the load
     // The group of loads that this load belongs to: 0 the previous one, 1 the
-    // current one, 2 the next one; DV_SAME is added for a pointer increment.
+    // current one, 2 the next one; DV_LOAD_NO_OFFSET is added for a pointer
+    // increment.
     unsigned char ahead;
-} dv_due;
+} dv_sched_load;
 
 // The code of one step of k: the words of its multiply-adds, with gaps for the
 // loads that are issued between them. Words are copied four at a time, so the
@@ -69,9 +71,9 @@ enum { DV_STEP_WORDS = 60, DV_STEP_DUE = 26 };
 typedef struct dv_step {
     int n, n_due;
     // First and last group of the scalar operand S that the step loads, in the
-    // numbering of dv_due.ahead; 0: the step loads none.
+    // numbering of dv_sched_load.ahead; 0: the step loads none.
     int s_from, s_to;
-    dv_due due[DV_STEP_DUE];
+    dv_sched_load due[DV_STEP_DUE];
     uint32_t words[DV_STEP_WORDS];
 } dv_step;
 
@@ -91,16 +93,16 @@ typedef struct dv_pattern {
     int slot_v[32], slot_s[32];
     dv_step steps[DV_MOST_PERIOD];
     // The same steps without loads of the scalar operand S, for the last steps
-    // of k, which have none left to load. Bit s of has_bare is set if bare[s]
-    // has been made.
+    // of k, which have none left to load. Bit s of has_without_s is set if
+    // bare[s] has been made.
     dv_step bare[DV_MOST_PERIOD];
-    uint32_t has_bare;
+    uint32_t has_without_s;
 } dv_pattern;
 
 // Returns the pattern of a loop: one that is cached from an earlier kernel, or
 // a new one, which is made in *room if there is no cache.
 dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g, dv_pattern *room);
-const dv_step *dv_pattern_bare(dv_pattern *p, const dv_kloop *l, int s);
+const dv_step *dv_pattern_without_s(dv_pattern *p, const dv_kloop *l, int s);
 // Makes step s of a pattern, which computes `wide` vectors of each row at a
 // time; with `bare`, without loads of the scalar operand S. Returns 0 if the
 // words do not fit *out.
@@ -141,11 +143,11 @@ typedef struct dv_loads {
     int odd;
     uint32_t odd_moved; // what group `odd` adds to the word of a load
     // Words of the loads of one group, without register and without the offset
-    // of the group; word[DV_THEN] is the pointer increment.
+    // of the group; word[DV_LOAD_ADVANCE] is the pointer increment.
     uint32_t *word;
     // What the byte offsets of the previous, current and next group of loads
-    // add to an instruction word, indexed by dv_due.ahead; 0 from DV_SAME on,
-    // for pointer increments.
+    // add to an instruction word, indexed by dv_sched_load.ahead; 0 from
+    // DV_LOAD_NO_OFFSET on, for pointer increments.
     uint32_t *moved;
 } dv_loads;
 
@@ -178,7 +180,7 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh);
 void dv_steps_put(dv_steps *w, int begin, int end);
 // Returns whether the row pointers of the scalar operand S are advanced within
 // the last step of an iteration, between its multiply-adds.
-int dv_steps_moves_rows(const dv_kloop *l);
+int dv_steps_advances_rows(const dv_kloop *l);
 // Tells the writer that the pointer registers now point to the operands of step
 // `base`.
 void dv_steps_rebase(dv_steps *w, int base);

@@ -278,7 +278,7 @@ size_t dv_a64_list(dv_text *out, const unsigned char *code, size_t at,
     if (size - at < WORD)
         return 0;
     memcpy(&w, code + at, WORD);
-    w = dv_code_low_first(w);
+    w = dv_code_little_endian(w);
     if (!dv_insn_list(out, w))
         return 0;
     size_t to = at + WORD * (size_t)signed_of(w, 5, 19);

@@ -178,7 +178,7 @@ static void panel(dv_gen *g, const dv_move_shape *s)
 //
 // Only r source rows and c source columns are used; instructions that do not
 // contribute to their elements are left out.
-static void turn_regs(dv_gen *g, int *v, int *spare, int r, int c)
+static void transpose_regs(dv_gen *g, int *v, int *spare, int r, int c)
 {
     static const dv_insn trn[][2] = {{DV_INSN_trn1_16b, DV_INSN_trn2_16b},
                                      {DV_INSN_trn1_8h, DV_INSN_trn2_8h},
@@ -206,8 +206,8 @@ enum { MOST_LANES = 16 };
 
 // Transposes a block of r x c elements, both at most `lanes`, from X_S + from
 // to X_D + to, where it becomes c x r.
-static void turn_block(dv_gen *g, const dv_move_shape *s, int r, int c,
-                       int64_t from, int64_t to)
+static void transpose_block(dv_gen *g, const dv_move_shape *s, int r, int c,
+                            int64_t from, int64_t to)
 {
     int v[MOST_LANES], spare = dv_gen_reg(g->lanes), src = X_S, dst = X_D;
     for (int i = 0; i < g->lanes; i++)
@@ -219,7 +219,7 @@ static void turn_block(dv_gen *g, const dv_move_shape *s, int r, int c,
         if (i + 1 < r)
             dv_gen_add(g, X_FROM, src, s->lds * g->es);
     }
-    turn_regs(g, v, &spare, r, c);
+    transpose_regs(g, v, &spare, r, c);
     if (to)
         dv_gen_add(g, dst = X_TO, X_D, to);
     for (int j = 0; j < c; j++, dst = X_TO) {
@@ -230,26 +230,27 @@ static void turn_block(dv_gen *g, const dv_move_shape *s, int r, int c,
 }
 
 // Transposes n rows of the source at X_SRC into columns at X_DST.
-static void turn_strip(dv_gen *g, const dv_move_shape *s, int n)
+static void transpose_strip(dv_gen *g, const dv_move_shape *s, int n)
 {
     int many = s->cols / g->lanes, rest = s->cols % g->lanes;
     DV_E(mov_x, X_S, 0, X_SRC, 0);
     DV_E(mov_x, X_D, 0, X_DST, 0);
     DV_LOOP(X_J, many) {
-        turn_block(g, s, n, g->lanes, 0, 0);
+        transpose_block(g, s, n, g->lanes, 0, 0);
         dv_gen_add(g, X_S, X_S, 16);
         dv_gen_add(g, X_D, X_D, g->lanes * s->ldd * g->es);
     }
     if (rest)
-        turn_block(g, s, n, rest, 0, 0);
+        transpose_block(g, s, n, rest, 0, 0);
 }
 
 // Transposes rows x cols elements from X_S to X_D in blocks of `lanes` rows.
-static void turn_blocks(dv_gen *g, const dv_move_shape *s, int rows, int cols)
+static void transpose_blocks(dv_gen *g, const dv_move_shape *s, int rows,
+                             int cols)
 {
     for (int i = 0; i < rows; i += g->lanes)
-        turn_block(g, s, rows - i < g->lanes ? rows - i : g->lanes, cols,
-                   i * s->lds * g->es, i * g->es);
+        transpose_block(g, s, rows - i < g->lanes ? rows - i : g->lanes, cols,
+                        i * s->lds * g->es, i * g->es);
 }
 
 // Returns how many vectors of a 64-byte line of the destination are transposed
@@ -263,7 +264,7 @@ static int line_parts(const dv_gen *g)
 // Writes one cache line (for narrow elements, part of one) in each of `cols`
 // rows of the destination, at most `lanes`. Writing a whole line at once spares
 // reading its old contents from memory.
-static void turn_line(dv_gen *g, int cols)
+static void transpose_line(dv_gen *g, int cols)
 {
     int v[MOST_LANES], spare = dv_gen_reg(MOST_LANES), n = line_parts(g);
     int src = X_S, dst = X_D;
@@ -275,7 +276,7 @@ static void turn_line(dv_gen *g, int cols)
         dv_gen_load_part(g, v[i] = dv_gen_reg(i), src, 0, cols * g->es);
     }
     for (int p = 0; p < n; p++)
-        turn_regs(g, v + p * g->lanes, &spare, g->lanes, cols);
+        transpose_regs(g, v + p * g->lanes, &spare, g->lanes, cols);
     for (int j = 0; j < cols; j++) {
         const int *of = v + j;
         if (j) {
@@ -290,19 +291,19 @@ static void turn_line(dv_gen *g, int cols)
 }
 
 // Transposes a strip of n source columns, at most `lanes`, from X_SRC to X_DST.
-static void turn_down(dv_gen *g, const dv_move_shape *s, int n)
+static void transpose_cols(dv_gen *g, const dv_move_shape *s, int n)
 {
     int bytes = 16 * line_parts(g), line = bytes / g->es;
     int many = s->rows / line, rest = s->rows % line;
     DV_E(mov_x, X_S, 0, X_SRC, 0);
     DV_E(mov_x, X_D, 0, X_DST, 0);
     DV_LOOP(X_J, many) {
-        turn_line(g, n);
+        transpose_line(g, n);
         dv_gen_add(g, X_S, X_S, line * s->lds * g->es);
         dv_gen_add(g, X_D, X_D, bytes);
     }
     if (rest)
-        turn_blocks(g, s, rest, n);
+        transpose_blocks(g, s, rest, n);
 }
 
 // Transposes a whole block. If rows of the destination are far apart, the
@@ -319,16 +320,16 @@ static void transpose(dv_gen *g, const dv_move_shape *s)
     }
     DV_LOOP(X_I, many) {
         if (down)
-            turn_down(g, s, part);
+            transpose_cols(g, s, part);
         else
-            turn_strip(g, s, part);
+            transpose_strip(g, s, part);
         dv_gen_add(g, X_SRC, X_SRC, part * (down ? 1 : s->lds) * g->es);
         dv_gen_add(g, X_DST, X_DST, part * (down ? s->ldd : 1) * g->es);
     }
     if (rest && down)
-        turn_down(g, s, rest);
+        transpose_cols(g, s, rest);
     else if (rest)
-        turn_strip(g, s, rest);
+        transpose_strip(g, s, rest);
 }
 
 void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
@@ -347,7 +348,7 @@ void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
         panel(g, s);
         break;
     case DV_MOVE_PAIRS:
-    case DV_MOVE_PAIRS_TURNED:
+    case DV_MOVE_PAIRS_TRANSPOSED:
         dv_pairs_move(g, s);
         return;
     case DV_MOVE_WIDEN:

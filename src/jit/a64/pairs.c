@@ -19,7 +19,7 @@ enum { AHEAD = 4 };                          // prefetch distance in steps
 
 // Rearranges pairs of accumulators, each with 2 x 2 results, into vectors of
 // rows, in place.
-static void part_rows(dv_gen *g, const dv_prod_tile *t)
+static void split_rows(dv_gen *g, const dv_prod_tile *t)
 {
     int half = t->nv / 2, tmp[6];
     for (int i = 0; i < t->rows; i++) {
@@ -44,15 +44,15 @@ static void tile(dv_gen *g, dv_prod *p, int rows)
     dv_prod_tile out = {rows, p->n_v, units, 1};
     p->ld_s = pairs * 16;
     p->ld_v = units * 32;
-    dv_tile_prefetch(g, p, &out);
+    dv_tile_prefetch_c(g, p, &out);
     dv_tile_sums(g, p, &sums);
-    part_rows(g, &sums);
+    split_rows(g, &sums);
     dv_tile_store(g, p, &out, 2 * pairs * units);
 }
 
 // Emits the share of one tile in prefetching the panel of columns that the next
 // kernel reads.
-static void ask_for_next(dv_gen *g, const dv_prod *p, int tiles)
+static void prefetch_for_next(dv_gen *g, const dv_prod *p, int tiles)
 {
     int64_t bytes = (p->n_v + UNIT - 1) / UNIT * 32 * (int64_t)p->k;
     int64_t share = (bytes / LINE + tiles - 1) / tiles;
@@ -82,7 +82,7 @@ void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
     }
     DV_LOOP(X_M, many) {
         if (s->next_b && many > 1)
-            ask_for_next(g, &p, many);
+            prefetch_for_next(g, &p, many);
         tile(g, &p, ROWS);
         dv_gen_add(g, X_A, X_A, (int64_t)p.k * ROWS / 2 * 16);
         dv_gen_add(g, X_C, X_C, ROWS * p.ldc);
@@ -190,7 +190,7 @@ static void turn(dv_gen *g, const lines *w, int n, int to)
 
 // Packs one step of k, where lines are columns of the source: k rows of it, at
 // the pointers from X_LINE on; missing rows are zeros.
-static void turned_step(dv_gen *g, const lines *w, int k)
+static void transposed_step(dv_gen *g, const lines *w, int k)
 {
     int step = STEP_BYTES / w->es, n_lines = w->overlap ? 2 * w->pairs : w->n;
     for (int i = 0; i < n_lines;) {
@@ -216,7 +216,7 @@ static void turned_step(dv_gen *g, const lines *w, int k)
     dv_gen_add(g, X_DST, X_DST, 16 * w->pairs);
 }
 
-static void pack_turned(dv_gen *g, const dv_move_shape *s)
+static void pack_transposed(dv_gen *g, const dv_move_shape *s)
 {
     lines w = lines_of(s, s->cols);
     int step = STEP_BYTES / w.es, many = s->rows / step, rest = s->rows % step;
@@ -225,9 +225,9 @@ static void pack_turned(dv_gen *g, const dv_move_shape *s)
     dv_gen_mov(g, X_LDS, step * s->lds * w.es);
     dv_gen_mov(g, X_FAR, AHEAD * step * s->lds * w.es + (w.n - 1) * w.es);
     DV_LOOP(X_Q, many)
-        turned_step(g, &w, step);
+        transposed_step(g, &w, step);
     if (rest)
-        turned_step(g, &w, rest);
+        transposed_step(g, &w, rest);
 }
 
 void dv_pairs_move(dv_gen *g, const dv_move_shape *s)
@@ -235,6 +235,6 @@ void dv_pairs_move(dv_gen *g, const dv_move_shape *s)
     if (s->move == DV_MOVE_PAIRS)
         pack_lines(g, s);
     else
-        pack_turned(g, s);
+        pack_transposed(g, s);
     dv_gen_leave(g);
 }

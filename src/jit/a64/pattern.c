@@ -49,7 +49,7 @@ static int in_place(const dv_kloop *l)
 // accumulators would then run at half speed for the whole loop. So loads of S
 // are half a step late, or as late as possible. The best delays for tiles of
 // few rows were measured.
-static int later_by(const dv_kloop *l, int each)
+static int load_delay(const dv_kloop *l, int each)
 {
     int rows = l->t->rows, nv = l->t->nv, size = rows * nv;
     int f64 = l->lanes == 2;
@@ -74,7 +74,7 @@ static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
     int size = t->rows * t->nv, steps = l->group;
     // Rows that one load of the scalar operand S serves.
     int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes;
-    int later = later_by(l, each);
+    int later = load_delay(l, each);
     for (int i = 0; i < l->s.per; i++) {
         int old, group = old_load(&l->s, i, &old);
         int row = (old + 1) * each - 1;
@@ -157,10 +157,10 @@ static void add_rows(const dv_pattern *p, const dv_kloop *l, int s, int wide,
     }
 }
 
-static dv_due due_at(int at, int i, int reg, int ahead)
+static dv_sched_load due_at(int at, int i, int reg, int ahead)
 {
-    return (dv_due){(unsigned char)at, (unsigned char)i, (unsigned char)reg,
-                    (unsigned char)ahead};
+    return (dv_sched_load){(unsigned char)at, (unsigned char)i,
+                           (unsigned char)reg, (unsigned char)ahead};
 }
 
 int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
@@ -193,8 +193,8 @@ int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
             out->s_to = ahead;
         }
         if ((k ? l->walk_s : l->walk_v) && q[k].i == q[k].per - 1)
-            out->due[out->n_due++] =
-                due_at(n++, of + DV_THEN, 0, of + DV_SAME + ahead);
+            out->due[out->n_due++] = due_at(n++, of + DV_LOAD_ADVANCE, 0,
+                                            of + DV_LOAD_NO_OFFSET + ahead);
     }
     if (n + size - at > DV_STEP_WORDS - 3)
         return 0;
@@ -257,7 +257,7 @@ static __attribute__((noinline)) int make(dv_pattern *out, const dv_kloop *l,
     slots_of_v(l, out->slot_v);
     slots_of_s(l, g, out->slot_s);
     int wide = l->by_col ? l->by_col : l->t->nv;
-    out->has_bare = 0;
+    out->has_without_s = 0;
     // If the period is too long, there are no steps; step 0 is marked as one
     // without loads of the scalar operand S.
     out->steps[0].s_from = 0;
@@ -267,14 +267,14 @@ static __attribute__((noinline)) int make(dv_pattern *out, const dv_kloop *l,
     return 1;
 }
 
-const dv_step *dv_pattern_bare(dv_pattern *p, const dv_kloop *l, int s)
+const dv_step *dv_pattern_without_s(dv_pattern *p, const dv_kloop *l, int s)
 {
     int wide = l->by_col ? l->by_col : l->t->nv;
     // The step without loads of the scalar operand S fits, since it has fewer
     // words than the full step.
-    if (!(p->has_bare >> s & 1))
+    if (!(p->has_without_s >> s & 1))
         dv_pattern_step(p, l, s, wide, 1, &p->bare[s]);
-    p->has_bare |= 1u << s;
+    p->has_without_s |= 1u << s;
     return &p->bare[s];
 }
 

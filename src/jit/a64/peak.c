@@ -27,7 +27,7 @@ int dv_a64_peak(dv_code *code, const dv_isa *isa, int dtype)
         else if (dtype == DV_I32)
             DV_E(fmla_4i, acc, last, last, 0), flops += 8;
     }
-    dv_gen_again(g, X_TURNS, start);
+    dv_gen_loop_end(g, X_TURNS, start);
     dv_gen_leave(g);
     return flops;
 }

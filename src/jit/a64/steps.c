@@ -12,7 +12,7 @@
 
 // Prefetches a later row of the vector operand V while V is packed. Unpacked
 // rows of V are far apart, so the hardware prefetcher does not detect a stream.
-static void ask_ahead(const dv_kloop *l, dv_gen *g)
+static void prefetch_v(const dv_kloop *l, dv_gen *g)
 {
     for (int off = 0; off < l->t->cols * g->es; off += 64)
         DV_E(prfm, LOAD_L1, X_SOON, off, 0);
@@ -41,7 +41,7 @@ static void load_v(const dv_kloop *l, dv_gen *g, int v, int step, int j)
     if (l->walk_v && j == t->nv - 1)
         dv_tile_step(g, X_BRUN, l->p->ld_v, X_LDB);
     if (l->p->pack_v && j == t->nv - 1)
-        ask_ahead(l, g);
+        prefetch_v(l, g);
 }
 
 // Stores two adjacent rows of the scalar operand S into its packed panel with
@@ -111,7 +111,7 @@ static void load_s_m(const dv_kloop *l, dv_gen *g, int v, int step, int i)
     if (in_next(l, step))
         off += l->hop_s;
     dv_gen_load(g, v, l->flat ? X_A : X_ROW, off, bytes);
-    dv_tile_ask_s(g, l->p, l->flat ? X_A : X_ROW, off, step);
+    dv_tile_prefetch_s(g, l->p, l->flat ? X_A : X_ROW, off, step);
     if (l->p->pack_s)
         dv_gen_store(g, v, X_SPACK, to, bytes);
     if (l->walk_s && i == l->s.per - 1)
@@ -142,7 +142,7 @@ static uint32_t field(int64_t off)
 static uint32_t load_word(int base, int64_t off)
 {
     int ok = 1;
-    uint32_t w = dv_gen_is_usual(off, 16)
+    uint32_t w = dv_gen_fits_ldr_q(off, 16)
                      ? dv_insn_word(DV_INSN_ldr_q, 0, base, off, 0, &ok)
                      : dv_insn_word(DV_INSN_ldur_q, 0, base, off, 0, &ok);
     return ok ? w : 0;
@@ -166,12 +166,12 @@ static void table_of_v(const dv_kloop *l, const dv_gen *g, dv_loads *out)
     // relative to the start of the row; with l->odd, the last vector has a
     // pointer of its own.
     int even = nv - l->odd;
-    out->word[DV_THEN] =
+    out->word[DV_LOAD_ADVANCE] =
         l->walk_v ? dv_tile_step_word(X_BRUN, p->ld_v, X_LDB) : 0;
     out->step = l->walk_v ? 0 : field(p->ld_v);
     out->hop = field(l->hop_v);
     if (l->walk_v)
-        ok = ok && out->word[DV_THEN] && !l->flows;
+        ok = ok && out->word[DV_LOAD_ADVANCE] && !l->flows;
     else
         ok = ok && all_usual(p->ld_v, l->hop_v, l->unroll, l->steps,
                              even ? dv_tile_off(g, l->t, even - 1) : 0);
@@ -189,7 +189,7 @@ static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
 {
     const dv_prod *p = l->p;
     int rows = l->t->rows, lanes = g->lanes, base = l->flat ? X_A : X_ROW;
-    int ok = !p->pack_s && !p->ask_s, groups = out->end, each = 0;
+    int ok = !p->pack_s && !p->prefetch_s, groups = out->end, each = 0;
     int64_t step = p->ld_s, hop = l->hop_s, far = 16;
     if (p->lane_k && p->panel) {
         step = 16 * rows;
@@ -205,7 +205,8 @@ static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
         ok = ok && rows >= lanes && !(l->walk_s && l->flows);
     }
     int walks = l->walk_s && !p->pairs;
-    out->word[DV_THEN] = walks ? dv_tile_step_word(X_ROW, p->ld_s, X_LDA) : 0;
+    out->word[DV_LOAD_ADVANCE] =
+        walks ? dv_tile_step_word(X_ROW, p->ld_s, X_LDA) : 0;
     out->step = walks ? 0 : field(step);
     out->hop = field(hop);
     for (int i = 0; ok && i < l->s.per; i++) {
@@ -216,7 +217,7 @@ static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
         ok = out->word[i] &&
              (walks || all_usual(step, hop, l->unroll / l->group, groups, off));
     }
-    out->limit = ok && (out->word[DV_THEN] || !walks) ? groups : 0;
+    out->limit = ok && (out->word[DV_LOAD_ADVANCE] || !walks) ? groups : 0;
     if (each && out->limit && groups < out->end &&
         (l->steps - lanes) * g->es < 256) {
         out->odd = groups;
@@ -272,18 +273,18 @@ static inline void move_to(const dv_loads *q, int here)
     q->moved[2] = moved_by(q, here + 1);
 }
 
-static inline uint32_t load_word_of(const dv_steps *w, const dv_due *d)
+static inline uint32_t load_word_of(const dv_steps *w, const dv_sched_load *d)
 {
     return w->words[d->i] + w->moved[d->ahead] + d->reg;
 }
 
 // Emits a load that is not in the tables, unless its group lies before the
 // first or after the last step.
-static __attribute__((noinline)) void other_load(dv_steps *w, const dv_due *d,
-                                                 int group)
+static __attribute__((noinline)) void
+other_load(dv_steps *w, const dv_sched_load *d, int group)
 {
     int is_s = d->i >= DV_OF_S, i = d->i & (DV_OF_S - 1);
-    if (group < 0 || group >= w->q[is_s].end || i == DV_THEN)
+    if (group < 0 || group >= w->q[is_s].end || i == DV_LOAD_ADVANCE)
         return;
     if (is_s)
         load_s(w->l, w->g, d->reg, group, i);
@@ -294,10 +295,11 @@ static __attribute__((noinline)) void other_load(dv_steps *w, const dv_due *d,
 // Emits one load, from the tables if they cover it. here[] holds the
 // numbers of the current groups of loads, of the vector operand V and of the
 // scalar operand S.
-static inline void put_load(dv_steps *w, const dv_due *d, const int *here)
+static inline void put_load(dv_steps *w, const dv_sched_load *d,
+                            const int *here)
 {
     int is_s = d->i >= DV_OF_S;
-    int group = here[is_s] + (d->ahead & (DV_SAME - 1)) - 1;
+    int group = here[is_s] + (d->ahead & (DV_LOAD_NO_OFFSET - 1)) - 1;
     if ((unsigned)group < (unsigned)w->q[is_s].limit)
         dv_code_put(w->g->code, load_word_of(w, d));
     else
@@ -305,7 +307,8 @@ static inline void put_load(dv_steps *w, const dv_due *d, const int *here)
 }
 
 // Emits the loads of one ring that are due before the first step.
-static void put_early(dv_steps *w, int is_s, const dv_ring *r, const int *slot)
+static void emit_early_loads(dv_steps *w, int is_s, const dv_ring *r,
+                             const int *slot)
 {
     int walks = is_s ? w->l->walk_s : w->l->walk_v, here[2] = {0, 0};
     int of = is_s ? DV_OF_S : 0;
@@ -313,8 +316,8 @@ static void put_early(dv_steps *w, int is_s, const dv_ring *r, const int *slot)
     move_to(&w->q[is_s], 0);
     for (int i = 0, at = 0; i < r->per && slot[i] < 0; i++) {
         int reg = dv_gen_reg(r->first + at);
-        dv_due d = {0, (unsigned char)(of + i), (unsigned char)reg,
-                    (unsigned char)(of + 1)};
+        dv_sched_load d = {0, (unsigned char)(of + i), (unsigned char)reg,
+                           (unsigned char)(of + 1)};
         if (w->q[is_s].limit > 0)
             dv_code_put(w->g->code, word[i] + w->moved[of + 1] + d.reg);
         else
@@ -322,8 +325,8 @@ static void put_early(dv_steps *w, int is_s, const dv_ring *r, const int *slot)
         at = at + 1 == r->size ? 0 : at + 1;
     }
     if (walks && slot[r->per - 1] < 0) {
-        dv_due d = {0, (unsigned char)(of + DV_THEN), 0,
-                    (unsigned char)(of + DV_SAME + 1)};
+        dv_sched_load d = {0, (unsigned char)(of + DV_LOAD_ADVANCE), 0,
+                           (unsigned char)(of + DV_LOAD_NO_OFFSET + 1)};
         put_load(w, &d, here);
     }
 }
@@ -337,7 +340,7 @@ static void put_words(dv_code *code, const uint32_t *words, int n,
     for (int i = 0; i < n; i += 4, to += 16) {
         uint32_t four[4];
         for (int q = 0; q < 4; q++)
-            four[q] = dv_code_low_first(words[i + q] ^ with);
+            four[q] = dv_code_little_endian(words[i + q] ^ with);
         memcpy(to, four, sizeof four);
     }
     code->n += 4 * (size_t)n;
@@ -350,8 +353,8 @@ static inline void put_whole(dv_steps *w, const dv_step *p, uint32_t with)
     dv_code *code = w->g->code;
     unsigned char *to = code->at + code->n;
     put_words(code, p->words, p->n, with);
-    for (const dv_due *d = p->due, *end = d + p->n_due; d < end; d++) {
-        uint32_t word = dv_code_low_first(load_word_of(w, d));
+    for (const dv_sched_load *d = p->due, *end = d + p->n_due; d < end; d++) {
+        uint32_t word = dv_code_little_endian(load_word_of(w, d));
         memcpy(to + 4 * d->at, &word, sizeof word);
     }
 }
@@ -361,7 +364,7 @@ static void put_parts(dv_steps *w, const dv_step *p, const int *here,
 {
     int at = 0;
     for (int i = 0; i < p->n_due; i++) {
-        const dv_due *d = &p->due[i];
+        const dv_sched_load *d = &p->due[i];
         put_words(w->g->code, p->words + at, d->at - at, with);
         at = d->at + 1;
         put_load(w, d, here);
@@ -408,16 +411,16 @@ static void put_moving(dv_steps *w, const dv_step *p, const int *here,
 }
 
 // Emits the last step of a tile row by row. Meanwhile the sums of the previous
-// row, or of the one before that (dv_tile_behind), are finished and stored.
+// row, or of the one before that (dv_tile_store_lag), are finished and stored.
 static void put_last(dv_steps *w, const dv_step *p, const int *here,
                      uint32_t with)
 {
     const dv_prod_tile *t = w->l->t;
-    const dv_due *d = p->due, *end = d + p->n_due;
+    const dv_sched_load *d = p->due, *end = d + p->n_due;
     dv_code *code = w->g->code;
     dv_tile_stores stores;
     int quick = dv_tile_stores_of(w->g, t, &stores);
-    int behind = dv_tile_behind(w->l->p);
+    int behind = dv_tile_store_lag(w->l->p);
     if (w->l->p->relu)
         dv_emit(code, DV_INSN_movi_0, w->l->free.reg[0], 0, 0, 0);
     for (int i = 0, at = 0; i < t->rows; i++)
@@ -478,7 +481,7 @@ static __attribute__((noinline)) void put_other(dv_steps *w, const dv_step *one,
         put_parts(w, one, here, with);
 }
 
-int dv_steps_moves_rows(const dv_kloop *l)
+int dv_steps_advances_rows(const dv_kloop *l)
 {
     return l->p->lane_k && !l->p->panel && !l->p->pack_s && !l->flows;
 }
@@ -492,7 +495,7 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
     for (int i = 0; i < 2; i++) {
         w->q[i].word = w->words + i * DV_OF_S;
         w->q[i].moved = w->moved + i * DV_OF_S;
-        memset(w->q[i].moved + DV_SAME, 0, 4 * sizeof(uint32_t));
+        memset(w->q[i].moved + DV_LOAD_NO_OFFSET, 0, 4 * sizeof(uint32_t));
     }
     start_loads(&w->q[0], l, l->v.per, 1);
     start_loads(&w->q[1], l, l->s.per, l->group);
@@ -502,7 +505,7 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
     rebase(l, &w->q[1]);
     w->fresh = fresh;
     w->moving =
-        l->turns && dv_steps_moves_rows(l) ? l->first + l->unroll - 1 : -1;
+        l->turns && dv_steps_advances_rows(l) ? l->first + l->unroll - 1 : -1;
     w->shift_from = INT_MAX;
     if (l->p->lane_k && !l->p->panel && !l->p->pack_s && l->steps >= l->group)
         w->shift_from = l->steps & -l->group;
@@ -514,8 +517,8 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
         w->whole_to = l->steps - 1;
     w->whole_to = w->p->period ? w->whole_to : 0;
     if (has_room(g->code)) {
-        put_early(w, 0, &l->v, w->p->slot_v);
-        put_early(w, 1, &l->s, w->p->slot_s);
+        emit_early_loads(w, 0, &l->v, w->p->slot_v);
+        emit_early_loads(w, 1, &l->s, w->p->slot_s);
     }
 }
 
@@ -531,13 +534,13 @@ void dv_steps_put(dv_steps *w, int begin, int end)
         const dv_step *one = &p->steps[at];
         uint32_t with = s < w->fresh || s >= w->shift_from ? change(w, s) : 0;
         if (ask && s % ask == 0)
-            dv_tile_ask(w->g, w->l->p, w->l->t);
+            dv_tile_prefetch_next(w->g, w->l->p, w->l->t);
         if (w->l->p->bring && !w->l->base)
-            dv_tile_bring(w->g, w->l->p, s, w->l->unroll);
+            dv_tile_copy_next(w->g, w->l->p, s, w->l->unroll);
         // All of the scalar operand S is loaded: take the step without its
         // loads.
         if (one->s_from && group + one->s_from > q->end)
-            one = dv_pattern_bare(p, w->l, at);
+            one = dv_pattern_without_s(p, w->l, at);
         if (s < w->whole_from || s >= w->whole_to || s == w->moving ||
             group + one->s_to > q->limit)
             put_other(w, one, s, group, with);

@@ -65,7 +65,7 @@ int dv_tile_stores_of(dv_gen *g, const dv_prod_tile *t, dv_tile_stores *out)
             out->word[j] = 0;
         else if (j + 1 < pairs)
             out->word[j] = dv_insn_word(DV_INSN_stp_q, 0, 0, 0, off, &ok);
-        else if (dv_gen_is_usual(off, 16))
+        else if (dv_gen_fits_ldr_q(off, 16))
             out->word[j] = dv_insn_word(DV_INSN_str_q, 0, 0, off, 0, &ok);
         else
             out->word[j] = dv_insn_word(DV_INSN_stur_q, 0, 0, off, 0, &ok);
@@ -114,18 +114,18 @@ static void add_rows(dv_gen *g, const dv_prod *p, const dv_prod_tile *t,
 // Returns whether the lines of C are prefetched into L2 instead of L1. This is
 // for rows that are far apart and only written: in L1 they would compete for a
 // few cache sets and evict the panel of V, and stores do not wait for them.
-static int c_waits(const dv_prod *p)
+static int c_goes_to_l2(const dv_prod *p)
 {
     enum { FAR = 1024 };
     return p->beta == DV_SCALE_ZERO && p->ldc >= FAR;
 }
 
-void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
+void dv_tile_prefetch_c(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
 {
     enum { STORE_L1 = 16, STORE_L2 = 18 };
-    int to = c_waits(p) ? STORE_L2 : STORE_L1;
-    int rows = p->c_turned ? t->cols : t->rows;
-    int bytes = (p->c_turned ? t->rows : t->cols) * g->es;
+    int to = c_goes_to_l2(p) ? STORE_L2 : STORE_L1;
+    int rows = p->c_transposed ? t->cols : t->rows;
+    int bytes = (p->c_transposed ? t->rows : t->cols) * g->es;
     DV_E(mov_x, X_CRUN, 0, X_C, 0);
     for (int i = 0; i < rows; i++) {
         for (int off = 0; off < bytes; off += 64)
@@ -178,9 +178,9 @@ static void clamp(dv_gen *g, const int *regs, int n, int zero)
 
 // Stores registers out[skip..n). out[l] holds n_rows rows of column col + l of
 // the tile, which are adjacent elements of a row of C.
-static void store_turned(dv_gen *g, const dv_prod *p, const int *out,
-                         int first_row, int n_rows, int col, int skip, int n,
-                         int free)
+static void store_transposed(dv_gen *g, const dv_prod *p, const int *out,
+                             int first_row, int n_rows, int col, int skip,
+                             int n, int free)
 {
     int v = dv_gen_reg(free), beta = dv_gen_reg(free + 1),
         bytes = n_rows * g->es;
@@ -226,8 +226,8 @@ static void turn(dv_gen *g, const dv_prod *p, const dv_prod_tile *t, int free)
             // stored.
             int col = (int)(dv_tile_off(g, t, j) / g->es);
             int n = t->cols < lanes ? t->cols : lanes;
-            store_turned(g, p, out, i, n_rows, col, j * lanes - col, n,
-                         free + 4);
+            store_transposed(g, p, out, i, n_rows, col, j * lanes - col, n,
+                             free + 4);
         }
 }
 
@@ -235,7 +235,7 @@ void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_prod_tile *t, int free)
 {
     if (p->alpha == DV_SCALE_ANY)
         scale_sums(g, t, free);
-    if (p->c_turned) {
+    if (p->c_transposed) {
         turn(g, p, t, free);
         return;
     }

@@ -150,7 +150,7 @@ static void plan_odd(dv_kloop *l, const dv_gen *g)
 // start the sums, instead of registers that are set to 0 first. They are whole
 // groups, at least one step per set of accumulators; there are none if the loop
 // would then have fewer iterations.
-static int steps_before(const dv_kloop *l, const dv_gen *g)
+static int steps_before_loop(const dv_kloop *l, const dv_gen *g)
 {
     const dv_prod *p = l->p;
     int n = p->lane_k ? g->lanes : 1;
@@ -171,7 +171,7 @@ static void plan_loop(dv_kloop *l, const dv_gen *g)
         l->unroll = (p->k - 2) / p->bring / 2 * 2;
     }
     l->steps = l->turns ? p->k - (l->turns - 1) * l->unroll : p->k;
-    l->first = steps_before(l, g);
+    l->first = steps_before_loop(l, g);
     int64_t far = (l->steps + 1) * p->ld_v;
     l->walk_v = p->ld_v % 16 || far >= 32768;
     far = (l->steps + 1) * p->ld_s;
@@ -202,7 +202,7 @@ int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
 // Prefetches the rows of the scalar operand S that the next tile reads: while S
 // is packed (into L2 if the panel of the vector operand fills L1), and where
 // rows are too short for the hardware prefetcher to detect a stream.
-static void ask_below(dv_kloop *l, dv_gen *g)
+static void prefetch_next_tile(dv_kloop *l, dv_gen *g)
 {
     const dv_prod *p = l->p;
     int64_t far = l->t->rows * p->ld_s, bytes = p->k * (int64_t)g->es;
@@ -221,12 +221,12 @@ static void ask_below(dv_kloop *l, dv_gen *g)
 // Prefetches the cache lines of C that the tile will store to, early enough to
 // arrive in time: after the steps before the loop if there are such (`behind`),
 // else before the tile.
-static void ask_for_c(const dv_kloop *l, dv_gen *g, int behind)
+static void prefetch_c_early(const dv_kloop *l, dv_gen *g, int behind)
 {
     const dv_prod *p = l->p;
     if (behind == (l->stores && l->first) &&
         ((int64_t)p->k * p->batch >= 64 || p->bring))
-        dv_tile_prefetch(g, p, l->t);
+        dv_tile_prefetch_c(g, p, l->t);
 }
 
 // Emits the loop over k for one product of the batch.
@@ -238,21 +238,21 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
     dv_steps_start(&w, l, g, fresh);
     if (l->turns) {
         dv_steps_put(&w, 0, l->first);
-        ask_for_c(l, g, 1);
+        prefetch_c_early(l, g, 1);
         dv_gen_mov(g, X_K, l->turns);
         size_t top = g->code->n;
-        ask_below(l, g);
+        prefetch_next_tile(l, g);
         dv_steps_put(&w, l->first, l->first + l->unroll);
         if (l->p->bring)
-            dv_tile_bring_next(g, l->p);
-        if (!dv_steps_moves_rows(l))
+            dv_tile_copy_advance(g, l->p);
+        if (!dv_steps_advances_rows(l))
             move_s(l, g, l->walk_s ? 0 : s_bytes(l, g, l->unroll) + l->hop_s);
         move_v(l, g, l->walk_v ? 0 : l->unroll * l->p->ld_v + l->hop_v);
         if (l->p->pack_v)
             dv_gen_add(g, X_VPACK, X_VPACK, l->unroll * l->p->pack_v);
         if (l->p->pack_s)
             dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, l->unroll));
-        dv_gen_again(g, X_K, top);
+        dv_gen_loop_end(g, X_K, top);
         dv_steps_rebase(&w, l->unroll);
     }
     dv_steps_put(&w, l->base + l->first, l->steps);
@@ -325,10 +325,10 @@ static void sums(dv_kloop *l, dv_gen *g)
         int64_t done = (int64_t)l->turns * UNROLL;
         move_s(l, g, p->stride_s - s_bytes(l, g, l->walk_s ? p->k : done));
         move_v(l, g, p->stride_v - (l->walk_v ? p->k : done) * p->ld_v);
-        dv_gen_again(g, X_BATCH, top);
+        dv_gen_loop_end(g, X_BATCH, top);
     }
     add_sets(g, t);
-    int row = l->stores ? t->rows - dv_tile_behind(p) : t->rows;
+    int row = l->stores ? t->rows - dv_tile_store_lag(p) : t->rows;
     for (int i = row < 0 ? 0 : row; i < t->rows; i++) {
         dv_tile_finish_row(g, p, t, i, &l->free);
         for (int j = 0; j < t->nv; j++)
@@ -352,7 +352,7 @@ static int can_store(const dv_kloop *l)
     const dv_prod *p = l->p;
     int need = (p->beta == DV_SCALE_ONE) + !!p->relu;
     return p->alpha != DV_SCALE_ANY && p->beta != DV_SCALE_ANY && !p->bias &&
-           !p->c_turned && l->t->sets == 1 && p->batch == 1 &&
+           !p->c_transposed && l->t->sets == 1 && p->batch == 1 &&
            l->free.n >= need;
 }
 
@@ -363,7 +363,7 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
     plan_free(&l);
     l.stores = can_store(&l);
     start_pointers(&l, g);
-    ask_for_c(&l, g, 0);
+    prefetch_c_early(&l, g, 0);
     sums(&l, g);
     if (!l.stores)
         dv_tile_store(g, p, t, t->sets * t->rows * t->nv);

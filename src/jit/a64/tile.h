@@ -52,21 +52,21 @@ typedef struct dv_tile_stores {
 int dv_tile_stores_of(dv_gen *g, const dv_prod_tile *t, dv_tile_stores *out);
 // Returns how many rows the stores lag behind the multiply-adds of the last
 // step: two with ReLU, because a store then has to wait for its clamped sums.
-static inline int dv_tile_behind(const dv_prod *p)
+static inline int dv_tile_store_lag(const dv_prod *p)
 {
     return p->relu ? 2 : 1;
 }
 // Prefetches the row at X_NEXT and advances X_NEXT to the next row (ask.c).
-void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
-void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
-                   int step);
-// dv_tile_bring copies a part of one row of the next kernel's scalar operand:
-// the share of step `step` of `steps`. dv_tile_bring_next, emitted after all
-// these steps, advances the pointers to the next row.
-void dv_tile_bring(dv_gen *g, const dv_prod *p, int step, int steps);
-void dv_tile_bring_next(dv_gen *g, const dv_prod *p);
+void dv_tile_prefetch_next(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
+void dv_tile_prefetch_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
+                        int step);
+// dv_tile_copy_next copies a part of one row of the next kernel's scalar
+// operand: the share of step `step` of `steps`. dv_tile_copy_advance, emitted
+// after all these steps, advances the pointers to the next row.
+void dv_tile_copy_next(dv_gen *g, const dv_prod *p, int step, int steps);
+void dv_tile_copy_advance(dv_gen *g, const dv_prod *p);
 // Prefetches the cache lines of C that the tile will store to.
-void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
+void dv_tile_prefetch_c(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
 
 // Returns the byte offset of vector j within a row of the tile. The last vector
 // ends at the last column.

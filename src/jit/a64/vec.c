@@ -22,12 +22,12 @@ static void make(dv_code *code, const dv_vec_plan *p);
 static void make_plain(dv_code *code, const dv_vec_plan *p);
 
 #define NEON                                                                   \
-    .n_regs = 31, .vector_bytes = 16, .most_accs = 4, .checks = 1, .pairs = 1, \
+    .n_regs = 31, .vector_bytes = 16, .max_accs = 4, .checks = 1, .pairs = 1,  \
     .turns = 8,                                                                \
     .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL}
 const dv_vec_isa dv_a64_vec_isa = {NEON, .emit = make};
 const dv_vec_isa dv_a64_vec_isa_plain = {NEON, .emit = make_plain,
-                                         .own_bf16 = 1};
+                                         .soft_bf16 = 1};
 
 typedef struct maker {
     dv_gen gen;
@@ -35,9 +35,9 @@ typedef struct maker {
     dv_a64_pointers *at;
     int lanes;
     // 1: the machine has no instructions that convert to bf16.
-    int own_bf16;
+    int soft_bf16;
     // Offsets from sp of the spill slots, the saved registers, the 32 bytes for
-    // dv_a64_vec_own_bf16, and the size of the frame.
+    // dv_a64_vec_soft_bf16, and the size of the frame.
     int64_t slots, saved, lent, frame;
     // Code offsets of the top of each open loop, and of the branches that leave
     // them.
@@ -74,7 +74,7 @@ static void begin(maker *m)
     DV_E(ldr_x, outer ? X_ALL : X_COUNT, X_TMP, offsetof(dv_vec_args, rows), 0);
     DV_E(ldr_x, outer ? X_LEFT : X_ALL, X_TMP, offsetof(dv_vec_args, n), 0);
     DV_E(ldr_x, X_TMP2, X_TMP, offsetof(dv_vec_args, at), 0);
-    dv_a64_start_places(m->at);
+    dv_a64_init_starts(m->at);
 }
 
 static void leave(maker *m)
@@ -161,7 +161,8 @@ static void loop_end(maker *m, const dv_vec_mop *o)
     if (first) {
         int64_t n_ops = o - m->loop;
         if (!m->fetches)
-            fetch(m, n_ops <= DV_VEC_LIGHT * o->imm / m->lanes, 0, o->imm);
+            fetch(m, n_ops <= DV_VEC_MEMORY_BOUND_OPS * o->imm / m->lanes, 0,
+                  o->imm);
         m->first = m->top[m->depth - 1];
         m->end = m->gen.code->n;
     }
@@ -176,14 +177,14 @@ static void control(maker *m, const dv_vec_mop *o)
     dv_gen *g = &m->gen;
     switch ((dv_vop)o->op) {
     case DV_V_ROWS:
-        dv_a64_start_walking(m->at);
+        dv_a64_load_row_pointers(m->at);
         m->top[m->depth++] = g->code->n;
         dv_a64_point(m->at, 1);
         DV_E(mov_x, X_LEFT, 0, X_ALL, 0);
         break;
     case DV_V_ROWS_END:
-        dv_a64_walk(m->at);
-        dv_gen_again(g, X_COUNT, m->top[--m->depth]);
+        dv_a64_next_row(m->at);
+        dv_gen_loop_end(g, X_COUNT, m->top[--m->depth]);
         break;
     case DV_V_LOOP:
         m->loop = o;
@@ -192,7 +193,7 @@ static void control(maker *m, const dv_vec_mop *o)
     case DV_V_LOOP_END:
         loop_end(m, o);
         break;
-    case DV_V_FETCH:
+    case DV_V_PREFETCH:
         fetch(m, o->a, o->imm, o->count);
         m->fetches = 1;
         break;
@@ -201,7 +202,7 @@ static void control(maker *m, const dv_vec_mop *o)
         dv_a64_point(m->at, 0);
         break;
     case DV_V_COLS_END:
-        dv_a64_step_places(m->at, o->imm);
+        dv_a64_step_starts(m->at, o->imm);
         again(m, X_LEFT, o->imm, o->imm < m->lanes);
         break;
     case DV_V_STEPS:
@@ -283,7 +284,7 @@ static void load(maker *m, const dv_vec_mop *o)
     int es = dv_a64_size(from), v = reg(o->dst);
     int64_t off = m->at->at.off[o->imm];
     if (from->inner == 0) {
-        dv_gen_get(g, v, dv_a64_pointer(m->at, o->imm), off, es);
+        dv_gen_load_bytes(g, v, dv_a64_pointer(m->at, o->imm), off, es);
         dv_a64_vec_widen(g, v, (dv_dtype)from->dtype,
                          (dv_dtype)m->p->shape->compute);
         if (m->p->is64)
@@ -293,16 +294,17 @@ static void load(maker *m, const dv_vec_mop *o)
         return;
     }
     if (from->inner == 1) {
-        dv_gen_get(g, v, dv_a64_pointer(m->at, o->imm),
-                   off + (int64_t)o->copy * m->lanes * es, o->count * es);
+        dv_gen_load_bytes(g, v, dv_a64_pointer(m->at, o->imm),
+                          off + (int64_t)o->copy * m->lanes * es,
+                          o->count * es);
     } else if (from->inner == 2 && es == 4 && o->count == 4) {
         load_every_other(m, o, v);
     } else {
         first_of(m, o, from);
-        dv_gen_get(g, v, X_TMP, 0, es);
+        dv_gen_load_bytes(g, v, X_TMP, 0, es);
         for (int i = 1; i < o->count; i++) {
             dv_gen_add(g, X_TMP, X_TMP, from->inner * es);
-            dv_gen_get_lane(g, v, X_TMP, i, es);
+            dv_gen_load_lane(g, v, X_TMP, i, es);
         }
     }
     dv_a64_vec_widen(g, v, (dv_dtype)from->dtype,
@@ -314,20 +316,21 @@ static void store(maker *m, const dv_vec_mop *o)
     dv_gen *g = &m->gen;
     const dv_vec_operand *to = &m->p->operands[o->imm];
     int es = dv_a64_size(to), v = reg(o->a);
-    if (m->own_bf16 && to->dtype == DV_BF16)
-        v = dv_a64_vec_own_bf16(g, V_NARROW, v, m->p->is64, m->lent);
+    if (m->soft_bf16 && to->dtype == DV_BF16)
+        v = dv_a64_vec_soft_bf16(g, V_NARROW, v, m->p->is64, m->lent);
     else
         v = dv_a64_vec_narrow(g, V_NARROW, v, (dv_dtype)m->p->shape->compute,
                               (dv_dtype)to->dtype);
     if (to->inner == 1 || o->count == 1) {
-        dv_gen_put(g, v, dv_a64_pointer(m->at, o->imm),
-                   to->inner == 1 ? (int64_t)o->copy * m->lanes * es : 0,
-                   o->count * es);
+        dv_gen_store_bytes(g, v, dv_a64_pointer(m->at, o->imm),
+                           to->inner == 1 ? (int64_t)o->copy * m->lanes * es
+                                          : 0,
+                           o->count * es);
         return;
     }
     first_of(m, o, to);
     for (int i = 0; i < o->count; i++) {
-        dv_gen_put_lane(g, v, X_TMP, i, es);
+        dv_gen_store_lane(g, v, X_TMP, i, es);
         if (i + 1 < o->count)
             dv_gen_add(g, X_TMP, X_TMP, to->inner * es);
     }
@@ -399,7 +402,7 @@ static void one(maker *m, const dv_vec_mop *o)
     case DV_V_CONST:
         constant(m, o);
         break;
-    case DV_V_FILL:
+    case DV_V_RELOAD:
         DV_E(ldr_q, reg(o->dst), X_SP, m->slots + 16 * o->imm, 0);
         break;
     case DV_V_SPILL:
@@ -449,7 +452,7 @@ static void write_ops(maker *m)
 static void write(dv_code *code, const dv_vec_plan *p, int own)
 {
     dv_a64_pointers at; // only the pointers in use are initialised
-    maker m = {.p = p, .at = &at, .own_bf16 = own, .lanes = p->is64 ? 2 : 4};
+    maker m = {.p = p, .at = &at, .soft_bf16 = own, .lanes = p->is64 ? 2 : 4};
     m.gen = (dv_gen){.code = code, .es = 16 / m.lanes};
     m.lent = 64;
     m.slots = dv_a64_point_at(&at, &m.gen, p, m.lent + (own ? 32 : 0));

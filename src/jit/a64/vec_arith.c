@@ -100,7 +100,7 @@ int dv_a64_vec_point(unsigned char *code, size_t first)
     for (size_t i = 0; i < first; i += 4) {
         uint32_t w;
         memcpy(&w, code + i, sizeof w);
-        w = dv_code_low_first(w);
+        w = dv_code_little_endian(w);
         if (w >> 24 != LDR_QP) // it does not load a constant
             continue;
         size_t number = w >> FIELD & 0x7ffff;
@@ -108,7 +108,7 @@ int dv_a64_vec_point(unsigned char *code, size_t first)
         if (words >= MOST_WORDS)
             return 0;
         w = (w & 0xff00001f) | (uint32_t)words << FIELD;
-        w = dv_code_low_first(w);
+        w = dv_code_little_endian(w);
         memcpy(code + i, &w, sizeof w);
     }
     return 1;
@@ -181,7 +181,7 @@ static void round_bf16(dv_gen *g, int n, int u, int v)
     DV_E(shrn16, n, n, 0, 0);
 }
 
-int dv_a64_vec_own_bf16(dv_gen *g, int n, int v, int is64, int64_t lent)
+int dv_a64_vec_soft_bf16(dv_gen *g, int n, int v, int is64, int64_t lent)
 {
     int u = v == 30 ? 28 : 30, w = v == 29 ? 28 : 29;
     DV_E(stp_q, u, w, X_SP, lent);

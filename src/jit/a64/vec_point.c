@@ -74,7 +74,7 @@ void dv_a64_step_running(dv_a64_pointers *m, int outer, int64_t by)
     }
 }
 
-void dv_a64_step_places(dv_a64_pointers *m, int64_t by)
+void dv_a64_step_starts(dv_a64_pointers *m, int64_t by)
 {
     dv_gen *g = m->gen;
     for (int k = 0; k < m->at.n; k++) {
@@ -100,7 +100,7 @@ static int walks(const dv_a64_pointers *m, int k)
 
 // Moves the pointers that need no stack slot from the end of a row to the start
 // of the next row.
-void dv_a64_walk(dv_a64_pointers *m)
+void dv_a64_next_row(dv_a64_pointers *m)
 {
     // Subtracts the elements of a row times 1, 2, 4 or 8 bytes.
     static const dv_insn back[] = {DV_INSN_sub_x, DV_INSN_sub2_x,
@@ -118,7 +118,7 @@ void dv_a64_walk(dv_a64_pointers *m)
     }
 }
 
-void dv_a64_start_walking(dv_a64_pointers *m)
+void dv_a64_load_row_pointers(dv_a64_pointers *m)
 {
     dv_gen *g = m->gen;
     for (int k = 0; k < m->at.n; k++)
@@ -150,14 +150,14 @@ int64_t dv_a64_point_at(dv_a64_pointers *m, dv_gen *g, const dv_vec_plan *p,
 {
     m->gen = g;
     m->p = p;
-    dv_vec_point(p, reaches, &m->at);
+    dv_vec_assign_pointers(p, reaches, &m->at);
     int far = m->at.n > N_POINTERS ? m->at.n - N_POINTERS : 0;
     m->places = places;
     m->running = places + 8 * (int64_t)m->at.n;
     return (m->running + 8 * far + 15) / 16 * 16;
 }
 
-void dv_a64_start_places(dv_a64_pointers *m)
+void dv_a64_init_starts(dv_a64_pointers *m)
 {
     dv_gen *g = m->gen;
     for (int k = 0; k < m->at.n; k++) {

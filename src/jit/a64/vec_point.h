@@ -26,19 +26,19 @@ int64_t dv_a64_point_at(dv_a64_pointers *m, dv_gen *g, const dv_vec_plan *p,
                         int64_t places);
 // Emits the loads of all start addresses into their stack slots. X_TMP points
 // to the arguments of the kernel, X_TMP2 to its array of operand pointers.
-void dv_a64_start_places(dv_a64_pointers *m);
+void dv_a64_init_starts(dv_a64_pointers *m);
 // Returns the register that addresses an operand, at an offset of
 // m->at.off[operand] bytes. Emits a load if the pointer is on the stack.
 int dv_a64_pointer(dv_a64_pointers *m, int operand);
 // Advance the running pointers, or the start addresses on the stack, by `by`
 // elements along the inner loop; with `outer`, by one row.
 void dv_a64_step_running(dv_a64_pointers *m, int outer, int64_t by);
-void dv_a64_step_places(dv_a64_pointers *m, int64_t by);
+void dv_a64_step_starts(dv_a64_pointers *m, int64_t by);
 // Sets the running pointers to the start addresses on the stack; with
 // `to_next_row`, then advances these start addresses by one row.
 void dv_a64_point(dv_a64_pointers *m, int to_next_row);
 // For pointers that need no stack slot: the first function loads their start,
 // the second one moves them from the end of a row to the start of the next row.
-void dv_a64_start_walking(dv_a64_pointers *m);
-void dv_a64_walk(dv_a64_pointers *m);
+void dv_a64_load_row_pointers(dv_a64_pointers *m);
+void dv_a64_next_row(dv_a64_pointers *m);
 #endif

@@ -50,7 +50,7 @@ typedef struct dv_gemm_options {
     int64_t work;
     // Number of parts that the work of a thread is cut into; 0: a measured
     // default. Threads that finish early take parts of other threads.
-    int32_t parts_each;
+    int32_t parts_per_thread;
 } dv_gemm_options;
 
 // Makes a plan. Borrows `jit`. `shape` must not have panel_a. A batch is run
@@ -66,11 +66,11 @@ void dv_gemm_plan_destroy(dv_gemm_plan *plan);
 void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
                  const dv_gemm_args *args);
 // These run the plan on threads of the caller: call dv_gemm_begin, then
-// dv_gemm_member for each i below dv_gemm_plan_busy in parallel or in any
+// dv_gemm_run_thread for each i below dv_gemm_plan_busy in parallel or in any
 // order.
 void dv_gemm_begin(dv_gemm_plan *plan);
-void dv_gemm_member(dv_gemm_plan *plan, int32_t i, const void *a, const void *b,
-                    void *c, const dv_gemm_args *args);
+void dv_gemm_run_thread(dv_gemm_plan *plan, int32_t i, const void *a,
+                        const void *b, void *c, const dv_gemm_args *args);
 // Runs the parts of one thread, for callers with threads of their own; no other
 // thread takes over parts of it. Parts are independent: no barriers, any order.
 void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
@@ -78,5 +78,5 @@ void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
 // Returns the number of threads that have parts: threads 0..busy-1.
 int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan);
 // Appends one line of text, without newline, that says how the product is cut.
-void dv_gemm_plan_tell(const dv_gemm_plan *plan, dv_text *out);
+void dv_gemm_plan_describe(const dv_gemm_plan *plan, dv_text *out);
 #endif

@@ -34,12 +34,12 @@ static void cut_cols(const dv_gemm_plan *plan, dv_gemm_share *p)
 // Generates the move that packs a panel in pairs: `lines` lines of k elements,
 // which are rows of the source or, if `turned`, its columns.
 static dv_status make_pairs(maker *w, int64_t lds, int32_t lines, int32_t k,
-                            int turned, int overlap, dv_prepare *out)
+                            int turned, int overlap, dv_pack_moves *out)
 {
     dv_move_shape v = {.lds = lds, .dtype = (uint8_t)w->plan->mul};
     v.rows = turned ? k : lines;
     v.cols = turned ? lines : k;
-    v.move = turned ? DV_MOVE_PAIRS_TURNED : DV_MOVE_PAIRS;
+    v.move = turned ? DV_MOVE_PAIRS_TRANSPOSED : DV_MOVE_PAIRS;
     v.overlap = (uint8_t)overlap;
     return dv_jit_move(w->jit, &v, &out->move, w->diag);
 }
@@ -48,7 +48,7 @@ static dv_status make_pairs(maker *w, int64_t lds, int32_t lines, int32_t k,
 // DV_MOVE_ZERO, the widened elements go to the buffer t, and a second move
 // `then` packs them from there with row stride `ldd`.
 static dv_status make_widen(maker *w, dv_move_shape v, dv_move then,
-                            dv_prepare *out)
+                            dv_pack_moves *out)
 {
     dv_move_shape on = {.rows = v.rows, .cols = v.cols, .ldd = v.ldd};
     v.dtype = w->plan->s.dtype;
@@ -63,7 +63,7 @@ static dv_status make_widen(maker *w, dv_move_shape v, dv_move then,
 }
 
 // Generates the moves that pack a panel of `rows` rows of A before use.
-static dv_status make_a(maker *w, int32_t rows, int32_t k, dv_prepare *out)
+static dv_status make_a(maker *w, int32_t rows, int32_t k, dv_pack_moves *out)
 {
     const dv_gemm_shape *s = &w->plan->s;
     if (w->plan->pairs)
@@ -77,7 +77,7 @@ static dv_status make_a(maker *w, int32_t rows, int32_t k, dv_prepare *out)
 }
 
 // Generates the moves that pack a panel of `cols` columns of B before use.
-static dv_status make_b(maker *w, int32_t cols, int32_t k, dv_prepare *out)
+static dv_status make_b(maker *w, int32_t cols, int32_t k, dv_pack_moves *out)
 {
     const dv_gemm_shape *s = &w->plan->s;
     if (w->plan->pairs)
@@ -114,7 +114,7 @@ static dv_status make_c(maker *w, int32_t row)
 // B, in chunk i of k. Only the first chunk scales C by beta; only the last one
 // adds the bias and applies relu.
 static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
-                          dv_gemm_way way)
+                          dv_gemm_packing way)
 {
     dv_gemm_plan *plan = w->plan;
     dv_gemm_shape s = plan->s;
@@ -164,7 +164,8 @@ static dv_status make_rows(maker *w, int kind, int32_t k, int32_t row)
 // Generates the packing variants of one kernel: the first panel of B (col 0)
 // packs A, and in the first block of rows every panel packs B, unless operands
 // are packed before use.
-static dv_status make_ways(maker *w, int32_t i, int32_t row, int col)
+static dv_status make_packing_variants(maker *w, int32_t i, int32_t row,
+                                       int col)
 {
     const dv_gemm_plan *plan = w->plan;
     int packs_b = row == 0 && !plan->apart && !plan->s.trans_b;
@@ -182,7 +183,7 @@ static dv_status make_chunk(maker *w, int32_t i)
         if (plan->apart || plan->s.trans_b)
             DV_TRY(make_b(w, w->p->cols[col].size, k, &w->p->b[kind][col]));
         for (int32_t row = 0; row < blocks; row = next_kind(row, blocks))
-            DV_TRY(make_ways(w, i, row, col));
+            DV_TRY(make_packing_variants(w, i, row, col));
     }
     for (int32_t row = 0; row < blocks; row = next_kind(row, blocks)) {
         if (plan->apart)
@@ -212,7 +213,7 @@ static dv_status make_part(maker *w)
     return DV_OK;
 }
 
-dv_status dv_gemm_make(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag)
+dv_status dv_gemm_make_kernels(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->n_parts; i++) {
         maker w = {plan, jit, diag, &plan->parts[i]};

@@ -59,7 +59,7 @@ static int32_t busy_threads(const dv_gemm_plan *plan, int64_t work)
 // packing its own operands.
 enum { FEW = 4, WORK_PART = 4 << 20 };
 
-static int32_t parts_each(const dv_gemm_plan *plan, int32_t asked)
+static int32_t parts_per_thread(const dv_gemm_plan *plan, int32_t asked)
 {
     const dv_gemm_shape *s = &plan->s;
     int64_t all;
@@ -70,14 +70,15 @@ static int32_t parts_each(const dv_gemm_plan *plan, int32_t asked)
         !dv_mul_i64(&all, s->m * (int64_t)s->n, s->k))
         return 1;
     int64_t most = all / plan->busy / WORK_PART;
-    return (int32_t)dv_max_i64(1, dv_min_i64(most, plan->isa->parts_each));
+    return (int32_t)dv_max_i64(1,
+                               dv_min_i64(most, plan->isa->parts_per_thread));
 }
 
 // Sets the number of threads that get work and the number of parts of C.
 static void count_parts(dv_gemm_plan *plan, const dv_gemm_options *o)
 {
     plan->busy = busy_threads(plan, o->work);
-    plan->n_parts = plan->busy * parts_each(plan, o->parts_each);
+    plan->n_parts = plan->busy * parts_per_thread(plan, o->parts_per_thread);
 }
 
 static void deal(dv_gemm_plan *plan)
@@ -107,7 +108,8 @@ static void buffer_bytes(const dv_gemm_plan *plan, const dv_gemm_share *p,
     int64_t wide = dv_max_i64(plan->height, plan->vectors * plan->lanes);
     int narrow = plan->out != plan->sum;
     out[0] = dv_round_up(plan->mc, plan->height) * k;
-    out[1] = dv_round_up(p->n, plan->lanes) * (k + dv_gemm_fix_bytes(plan));
+    out[1] =
+        dv_round_up(p->n, plan->lanes) * (k + dv_gemm_correction_bytes(plan));
     out[2] = plan->mul != (dv_dtype)plan->s.dtype ? wide * k : 0;
     out[3] = narrow * (plan->kc < plan->s.k ? p->m : plan->mc) *
              dv_round_up(p->n, plan->lanes) * plan->es_sum;
@@ -117,7 +119,7 @@ static void buffer_bytes(const dv_gemm_plan *plan, const dv_gemm_share *p,
 
 // Computes the largest size of each of the four buffers over all parts, because
 // any thread may run any part.
-static void most_bytes(const dv_gemm_plan *plan, int64_t out[4])
+static void largest_buffer_bytes(const dv_gemm_plan *plan, int64_t out[4])
 {
     int64_t size[4];
     memset(out, 0, 4 * sizeof *out);
@@ -133,7 +135,7 @@ static void most_bytes(const dv_gemm_plan *plan, int64_t out[4])
 static int map_buffers(dv_gemm_plan *plan)
 {
     int64_t size[4];
-    most_bytes(plan, size);
+    largest_buffer_bytes(plan, size);
     int64_t each = size[0] + size[1] + size[2] + size[3];
     int64_t total = dv_round_up(plan->busy * each, HUGE_BYTES) + HUGE_BYTES;
     void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
@@ -179,14 +181,15 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     int64_t l1, l2 = o->l2_bytes ? o->l2_bytes : isa->l2_bytes;
     // Choose kc so that one panel of B and two panels of A (one being read, one
     // being prefetched) fit in L1. For 8-byte elements a smaller share of L2
-    // for the block of A (fast_of_l2) was measured to be better.
+    // for the block of A (l2_eighths_block_f64) was measured to be better.
     int64_t row = plan->vectors * plan->lanes + 2 * plan->height;
     int fast = plan->es_mul == 8;
-    l1 = all_of_l1 * (plan->pairs ? isa->pairs_of_l1 : isa->panels_of_l1) / 8;
+    l1 = all_of_l1 *
+         (plan->pairs ? isa->l1_eighths_pairs : isa->l1_eighths_panels) / 8;
     l2 = l2 *
-         (plan->pairs ? isa->pairs_of_l2
-          : fast      ? isa->fast_of_l2
-                      : isa->block_of_l2) /
+         (plan->pairs ? isa->l2_eighths_pairs
+          : fast      ? isa->l2_eighths_block_f64
+                      : isa->l2_eighths_block) /
          8;
     plan->kc = even(plan->s.k, l1 / (row * plan->es_mul), plan->step);
     if (o->k_block)
@@ -264,11 +267,11 @@ static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        s->panel_a ? "a plan takes no panels"
                                   : "sums of several products are not rounded");
-    if (o->threads < 0 || o->threads > MAX_THREADS || o->parts_each < 0 ||
-        o->parts_each > MAX_EACH)
+    if (o->threads < 0 || o->threads > MAX_THREADS || o->parts_per_thread < 0 ||
+        o->parts_per_thread > MAX_EACH)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "%d threads with %d parts each", o->threads,
-                       o->parts_each);
+                       o->parts_per_thread);
     if (o->k_block < 0 || o->l1_bytes < 0 || o->l2_bytes < 0 || o->work < 0)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "options of a product are not negative");
@@ -295,9 +298,9 @@ static dv_status check_rows(const dv_gemm_shape *s, dv_diag *diag)
     return DV_OK;
 }
 
-static dv_gemm_count *new_counts(int32_t n)
+static dv_gemm_counter *new_counts(int32_t n)
 {
-    dv_gemm_count *c = dv_alloc((size_t)n * sizeof *c);
+    dv_gemm_counter *c = dv_alloc((size_t)n * sizeof *c);
     for (int32_t i = 0; c && i < n; i++)
         atomic_init(&c[i].n, 0);
     return c;
@@ -325,27 +328,27 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
         return dv_nomem(diag);
     deal(plan);
     choose(plan, o);
-    DV_TRY(dv_gemm_make(plan, jit, diag));
+    DV_TRY(dv_gemm_make_kernels(plan, jit, diag));
     return !plan->packs || map_buffers(plan) ? DV_OK : dv_nomem(diag);
 }
 
 // Makes the plans of a batch whose products are summed into C: only the first
 // product scales C by beta; only the last one adds the bias and applies relu.
-static dv_status build_turns(dv_gemm_plan *plan, dv_jit *jit,
+static dv_status build_batch(dv_gemm_plan *plan, dv_jit *jit,
                              const dv_gemm_options *o, dv_diag *diag)
 {
-    for (int i = 0; i < DV_TURNS; i++) {
+    for (int i = 0; i < DV_N_BATCH_PHASES; i++) {
         dv_gemm_shape s = plan->s;
         s.batch = 0;
-        if (i == DV_TURN_NEXT && plan->s.batch < DV_TURNS)
+        if (i == DV_BATCH_MIDDLE && plan->s.batch < DV_N_BATCH_PHASES)
             continue;
-        if (i != DV_TURN_FIRST)
+        if (i != DV_BATCH_FIRST)
             s.beta = DV_SCALE_ONE;
-        if (i != DV_TURN_LAST)
+        if (i != DV_BATCH_LAST)
             s.bias = s.relu = s.stream = 0;
         DV_TRY(dv_gemm_plan_create(&plan->turn[i], jit, &s, o, diag));
     }
-    plan->busy = plan->turn[DV_TURN_FIRST]->busy;
+    plan->busy = plan->turn[DV_BATCH_FIRST]->busy;
     return DV_OK;
 }
 
@@ -363,7 +366,7 @@ dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
         return dv_nomem(diag);
     *plan = (dv_gemm_plan){
         .isa = isa, .s = *shape, .threads = o->threads ? o->threads : 1};
-    dv_status s = shape->batch > 1 ? build_turns(plan, jit, o, diag)
+    dv_status s = shape->batch > 1 ? build_batch(plan, jit, o, diag)
                                    : build(plan, jit, o, diag);
     if (s)
         dv_gemm_plan_destroy(plan);
@@ -376,7 +379,7 @@ void dv_gemm_plan_destroy(dv_gemm_plan *plan)
 {
     if (!plan)
         return;
-    for (int i = 0; i < DV_TURNS; i++)
+    for (int i = 0; i < DV_N_BATCH_PHASES; i++)
         dv_gemm_plan_destroy(plan->turn[i]);
     if (plan->memory)
         munmap(plan->memory, plan->memory_bytes);
@@ -390,10 +393,10 @@ int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan)
     return plan->busy;
 }
 
-void dv_gemm_plan_tell(const dv_gemm_plan *plan, dv_text *out)
+void dv_gemm_plan_describe(const dv_gemm_plan *plan, dv_text *out)
 {
     const dv_gemm_plan *p =
-        plan->turn[DV_TURN_FIRST] ? plan->turn[DV_TURN_FIRST] : plan;
+        plan->turn[DV_BATCH_FIRST] ? plan->turn[DV_BATCH_FIRST] : plan;
     const dv_gemm_share *first = &p->parts[0];
     dv_put(out, "%d x %d of out a part, %d part%s on %d thread%s; ",
            (int)first->m, (int)first->n, (int)p->n_parts,

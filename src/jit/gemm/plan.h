@@ -18,18 +18,18 @@ typedef struct dv_panels {
 
 // The moves that pack an operand: one move, or two through the intermediate
 // buffer t of the part.
-typedef struct dv_prepare {
+typedef struct dv_pack_moves {
     // `then` runs after `move`; NULL if one move is enough.
     dv_move_fn move, then;
-} dv_prepare;
+} dv_pack_moves;
 
 // Which operands a kernel packs while it multiplies.
-typedef enum dv_gemm_way {
+typedef enum dv_gemm_packing {
     DV_PACKS_NONE,
     DV_PACKS_B,
     DV_PACKS_A, // also packs B in the first block of rows
-    DV_N_WAYS
-} dv_gemm_way;
+    DV_N_PACKINGS
+} dv_gemm_packing;
 
 // A part of C: its rows and columns, its kernels, and the buffers of the thread
 // that runs it.
@@ -38,13 +38,13 @@ typedef struct dv_gemm_share {
     dv_panels cols[3]; // runs of equally wide panels of B, in order
     int32_t n_cols;
     // Kernels, indexed by chunk of k, block of rows, run of panels of B,
-    // dv_gemm_way.
-    dv_gemm_fn mul[DV_N_KINDS][DV_N_KINDS][3][DV_N_WAYS];
+    // dv_gemm_packing.
+    dv_gemm_fn mul[DV_N_KINDS][DV_N_KINDS][3][DV_N_PACKINGS];
     // Moves that pack B before use, indexed by chunk of k and run of panels.
-    dv_prepare b[DV_N_KINDS][3];
+    dv_pack_moves b[DV_N_KINDS][3];
     // Moves that pack A before use, indexed by chunk of k, block of rows and
     // run of panels of A.
-    dv_prepare a[DV_N_KINDS][DV_N_KINDS][2];
+    dv_pack_moves a[DV_N_KINDS][DV_N_KINDS][2];
     // Moves of a narrow C into accumulators and back, indexed by block of rows.
     dv_move_fn widen_c[DV_N_KINDS], narrow_c[DV_N_KINDS];
     dv_gemm_fn direct; // kernel of the whole part if nothing is packed
@@ -54,24 +54,25 @@ typedef struct dv_gemm_share {
 
 // The number of a thread's parts that have been taken in this run, padded to a
 // cache line of its own because all threads count there.
-typedef struct dv_gemm_count {
+typedef struct dv_gemm_counter {
     _Atomic int64_t n;
     char apart[120];
-} dv_gemm_count;
+} dv_gemm_counter;
 
 // Plans for a batch of products summed into C: one for the first product, one
 // for those in the middle, one for the last, which adds bias and relu.
-typedef enum dv_gemm_turn {
-    DV_TURN_FIRST,
-    DV_TURN_NEXT,
-    DV_TURN_LAST,
-    DV_TURNS
-} dv_gemm_turn;
+typedef enum dv_gemm_batch_phase {
+    DV_BATCH_FIRST,
+    DV_BATCH_MIDDLE,
+    DV_BATCH_LAST,
+    DV_N_BATCH_PHASES
+} dv_gemm_batch_phase;
 
 struct dv_gemm_plan {
     const dv_isa *isa;
     dv_gemm_shape s;
-    dv_gemm_plan *turn[DV_TURNS]; // owned plans of a batch; NULL: no batch
+    dv_gemm_plan
+        *turn[DV_N_BATCH_PHASES]; // owned plans of a batch; NULL: no batch
     // Types of the multiplied elements and of the accumulators. mul differs
     // from s.dtype if operands are widened.
     dv_dtype mul, sum;
@@ -95,11 +96,11 @@ struct dv_gemm_plan {
     // Rows are a single block, so each panel of B is used once and all panels
     // of B can be packed into the same buffer.
     int32_t one_block;
-    int32_t kc, mc;       // size of a chunk of k, of a block of rows
-    dv_gemm_share *parts; // owned array of n_parts parts
-    dv_gemm_count *taken; // owned; one per busy thread if threads have several
-                          // parts, else NULL
-    void *memory;         // owned mapping that holds all buffers
+    int32_t kc, mc;         // size of a chunk of k, of a block of rows
+    dv_gemm_share *parts;   // owned array of n_parts parts
+    dv_gemm_counter *taken; // owned; one per busy thread if threads have
+                            // several parts, else NULL
+    void *memory;           // owned mapping that holds all buffers
     size_t memory_bytes;
 };
 
@@ -144,9 +145,9 @@ static inline int64_t dv_gemm_ldc(const dv_gemm_plan *plan,
 
 // Returns the bytes of correction terms per column of a packed panel of B.
 // Unsigned-by-signed i8 dot products need them (x64/pairs.c).
-static inline int64_t dv_gemm_fix_bytes(const dv_gemm_plan *plan)
+static inline int64_t dv_gemm_correction_bytes(const dv_gemm_plan *plan)
 {
-    return plan->mul == DV_I8 && plan->isa->pairs_fix ? 4 : 0;
+    return plan->mul == DV_I8 && plan->isa->i8_correction ? 4 : 0;
 }
 
 // Returns the bytes of a packed panel of B; dv_gemm_a_bytes does so for A.
@@ -155,7 +156,7 @@ static inline int64_t dv_gemm_b_bytes(const dv_gemm_plan *plan, int32_t cols,
 {
     int64_t whole = dv_round_up(k, plan->pairs ? plan->step : 1);
     return dv_gemm_ldb(plan, cols) *
-           (whole * plan->es_mul + dv_gemm_fix_bytes(plan));
+           (whole * plan->es_mul + dv_gemm_correction_bytes(plan));
 }
 
 static inline int64_t dv_gemm_a_bytes(const dv_gemm_plan *plan, int32_t rows,
@@ -169,5 +170,5 @@ static inline int64_t dv_gemm_a_bytes(const dv_gemm_plan *plan, int32_t rows,
 }
 
 // Cuts the columns of all parts into panels of B, and generates all kernels.
-dv_status dv_gemm_make(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag);
+dv_status dv_gemm_make_kernels(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag);
 #endif

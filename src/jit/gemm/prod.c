@@ -12,7 +12,7 @@ dv_prod dv_prod_of(const dv_gemm_shape *s, int es, int lanes)
     p.relu = s->relu;
     p.panel = s->panel_a && !s->pack_a;
     p.pack_s = s->pack_a;
-    p.c_turned = turned;
+    p.c_transposed = turned;
     p.n_s = turned ? s->n : s->m;
     p.n_v = turned ? s->m : s->n;
     p.ld_s = turned ? ld_b : ld_a;

@@ -16,7 +16,7 @@ typedef struct dv_prod {
     int panel; // 1: the scalar operand S is packed in panels
     // 1: the scalar operand is B and the vector operand is A, so that a tile is
     // a transposed block of C, which is transposed again when it is stored.
-    int c_turned;
+    int c_transposed;
     // 1: matrix instructions are used, for which a vector holds two rows or two
     // columns (a64/pairs.c).
     int pairs;
@@ -43,7 +43,7 @@ typedef struct dv_prod {
     int64_t ask_step;
     // 1: each step of k also prefetches the cache line that follows the
     // elements of the scalar operand S which it reads.
-    int ask_s;
+    int prefetch_s;
     // Number of rows of the next kernel's scalar operand that each tile copies
     // (a64/ask.c); 0: none.
     int bring;

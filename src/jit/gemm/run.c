@@ -27,7 +27,7 @@ static const void *a_at(const job *w, int32_t m0)
     return w->a + (m0 * row + w->k0 * col) * w->plan->es;
 }
 
-static void prepare(const job *w, const dv_prepare *how, const void *from,
+static void prepare(const job *w, const dv_pack_moves *how, const void *from,
                     void *to)
 {
     how->move(from, how->then ? w->p->t : to);
@@ -77,9 +77,9 @@ static void multiply(const job *w, int kind, int32_t m0, unsigned char *c,
     const dv_gemm_plan *plan = w->plan;
     int before = plan->apart || plan->s.trans_b;
     dv_gemm_args args = args_at(w, m0, at->n0);
-    dv_gemm_way way = packs_a                ? DV_PACKS_A
-                      : at->packs && !before ? DV_PACKS_B
-                                             : DV_PACKS_NONE;
+    dv_gemm_packing way = packs_a                ? DV_PACKS_A
+                          : at->packs && !before ? DV_PACKS_B
+                                                 : DV_PACKS_NONE;
     if (at->packs && before)
         prepare(w, &w->p->b[w->kind][at->run], b_at(w, at->n0), at->b);
     args.pack_a = w->p->buf_a;
@@ -174,7 +174,7 @@ static void run_part(const dv_gemm_plan *plan, const dv_gemm_share *p,
 // Runs the products of a batch one after the other, summed into C: the parts of
 // `thread`, or all parts if thread is -1. Returns 0 if the plan is for a single
 // product.
-static int run_turns(const dv_gemm_plan *plan, int32_t thread, const void *a,
+static int run_batch(const dv_gemm_plan *plan, int32_t thread, const void *a,
                      const void *b, void *c, const dv_gemm_args *args)
 {
     const dv_gemm_shape *s = &plan->s;
@@ -185,9 +185,9 @@ static int run_turns(const dv_gemm_plan *plan, int32_t thread, const void *a,
     before.then = NULL; // C holds partial sums until the last product
     for (int32_t i = 0; i < s->batch; i++) {
         const unsigned char *x = a, *y = b;
-        dv_gemm_plan *one = turn[i == 0             ? DV_TURN_FIRST
-                                 : i + 1 < s->batch ? DV_TURN_NEXT
-                                                    : DV_TURN_LAST];
+        dv_gemm_plan *one = turn[i == 0             ? DV_BATCH_FIRST
+                                 : i + 1 < s->batch ? DV_BATCH_MIDDLE
+                                                    : DV_BATCH_LAST];
         x += i * s->stride_a * one->es;
         y += i * s->stride_b * one->es;
         const dv_gemm_args *how = i + 1 < s->batch ? &before : args;
@@ -202,7 +202,7 @@ static int run_turns(const dv_gemm_plan *plan, int32_t thread, const void *a,
 void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
                   const void *b, void *c, const dv_gemm_args *args)
 {
-    if (run_turns(plan, thread, a, b, c, args))
+    if (run_batch(plan, thread, a, b, c, args))
         return;
     int32_t each = plan->n_parts / plan->busy;
     for (int32_t i = 0; thread < plan->busy && i < each; i++)
@@ -211,8 +211,9 @@ void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
 
 // Runs a thread's own parts first, because their operands may still be in its
 // caches, then takes parts that other threads have not begun.
-static void take_parts(dv_gemm_plan *plan, int32_t thread, const void *a,
-                       const void *b, void *c, const dv_gemm_args *args)
+static void run_and_steal_parts(dv_gemm_plan *plan, int32_t thread,
+                                const void *a, const void *b, void *c,
+                                const dv_gemm_args *args)
 {
     int32_t n = plan->busy, each = plan->n_parts / n;
     const dv_gemm_share *own = &plan->parts[thread * each];
@@ -242,11 +243,11 @@ void dv_gemm_begin(dv_gemm_plan *plan)
         atomic_store_explicit(&plan->taken[i].n, 0, memory_order_relaxed);
 }
 
-void dv_gemm_member(dv_gemm_plan *plan, int32_t i, const void *a, const void *b,
-                    void *c, const dv_gemm_args *args)
+void dv_gemm_run_thread(dv_gemm_plan *plan, int32_t i, const void *a,
+                        const void *b, void *c, const dv_gemm_args *args)
 {
     if (plan->taken)
-        take_parts(plan, i, a, b, c, args);
+        run_and_steal_parts(plan, i, a, b, c, args);
     else
         dv_gemm_part(plan, i, a, b, c, args);
 }
@@ -254,15 +255,15 @@ void dv_gemm_member(dv_gemm_plan *plan, int32_t i, const void *a, const void *b,
 static void member(void *arg, int32_t i)
 {
     const team *t = arg;
-    dv_gemm_member(t->plan, i, t->a, t->b, t->c, t->args);
+    dv_gemm_run_thread(t->plan, i, t->a, t->b, t->c, t->args);
 }
 
 void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
                  const dv_gemm_args *args)
 {
     team t = {plan, a, b, c, args};
-    if (run_turns(plan, -1, a, b, c, args))
+    if (run_batch(plan, -1, a, b, c, args))
         return;
     dv_gemm_begin(plan);
-    dv_together(member, &t, plan->busy);
+    dv_parallel_for(member, &t, plan->busy);
 }

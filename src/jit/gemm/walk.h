@@ -42,7 +42,7 @@ static void next_s(const walk *w, int rows)
     if (p->step_c)
         DV_ADD(X_C, p->step_c);
     else
-        DV_ADD(X_C, rows * (p->c_turned ? g->es : p->ldc));
+        DV_ADD(X_C, rows * (p->c_transposed ? g->es : p->ldc));
     if (p->bias == 1)
         DV_ADD(X_BIAS, (int64_t)rows * g->es);
 }
@@ -51,7 +51,7 @@ static void next_v(const walk *w, int cols)
 {
     DV_GEN *g = w->g;
     const dv_prod *p = w->p;
-    int64_t c = cols * (p->c_turned ? p->ldc : g->es);
+    int64_t c = cols * (p->c_transposed ? p->ldc : g->es);
     DV_ADD(X_B, (int64_t)cols * g->es);
     if (w->many_s) {
         DV_MOV(X_A, X_ABASE);
@@ -71,7 +71,7 @@ enum { LINE_BYTES = 64 };
 // Emits the share of one tile in the prefetches for the next kernel: cache
 // lines of the packed panel of V that follows this one in memory (into L1 if
 // the panel is small), or rows of the columns that are packed next.
-static void ask_for_next(const walk *w)
+static void prefetch_for_next(const walk *w)
 {
     enum { SMALL = 8192 };
     DV_GEN *g = w->g;
@@ -124,7 +124,7 @@ static void tiles(const walk *w, const dv_prod *p, const dv_prod_tile *t,
         DV_SET(X_M, count);
     size_t top = g->code->n;
     if (w->next)
-        ask_for_next(w);
+        prefetch_for_next(w);
     TILE(p, t);
     if (count > 1 || more)
         next_s(w, t->rows);
@@ -159,7 +159,7 @@ static int ask_every(int tiles)
 
 // Emits a column of tiles. If the vector operand V is to be packed, the first
 // tile packs it.
-static void along_s(const walk *w, int cols, int nv)
+static void emit_tile_column(const walk *w, int cols, int nv)
 {
     DV_GEN *g = w->g;
     const dv_runs *s = &w->grid->s;
@@ -198,7 +198,7 @@ static void overlapping(const walk *w, int cols, int nv, int count, int back)
     DV_SET(X_NEXT, 2);
     DV_SET(X_N, count);
     size_t top = g->code->n;
-    along_s(w, cols, nv);
+    emit_tile_column(w, cols, nv);
     next_v(w, cols);
     DV_AGAIN(X_N, top);
     next_v(w, -back);
@@ -209,7 +209,7 @@ static void overlapping(const walk *w, int cols, int nv, int count, int back)
 // Emits all columns of tiles. If the width is not a multiple of the lanes, the
 // last column has an overlapping or partial vector, or overlaps the one before
 // it as a whole if that is allowed.
-static void along_v(const walk *w)
+static void emit_tile_columns(const walk *w)
 {
     DV_GEN *g = w->g;
     const dv_runs *v = &w->grid->v;
@@ -225,14 +225,14 @@ static void along_v(const walk *w)
             DV_SET(X_N, count);
         size_t top = g->code->n;
         if (count > 0) {
-            along_s(w, cols, v->size[i]);
+            emit_tile_column(w, cols, v->size[i]);
             if (count > 1 || !last || part)
                 next_v(w, cols);
         }
         if (count > 1)
             DV_AGAIN(X_N, top);
         if (last && part)
-            along_s(w, cols - lanes + part, v->size[i]);
+            emit_tile_column(w, cols - lanes + part, v->size[i]);
     }
 }
 
@@ -240,7 +240,7 @@ static void along_v(const walk *w)
 static void swap(const walk *w)
 {
     DV_GEN *g = w->g;
-    if (!w->p->c_turned)
+    if (!w->p->c_transposed)
         return;
     DV_MOV(X_TMP, X_A);
     DV_MOV(X_A, X_B);

@@ -175,7 +175,7 @@ static void give(dv_vec_alloc *a, int reg, int32_t copy, int32_t next)
 static void fetch(dv_vec_alloc *a, int reg, int32_t copy)
 {
     int32_t v = copy / DV_VEC_MAX_UNROLL;
-    const dv_vval *val = &a->vals[v];
+    const dv_vec_value *val = &a->vals[v];
     if (val->op == DV_V_CONST) {
         if (a->pool[v] < 0)
             a->pool[v] = dv_vec_pool(a->plan, a->arena, val->bits, 0);
@@ -185,7 +185,7 @@ static void fetch(dv_vec_alloc *a, int reg, int32_t copy)
     int32_t slot = a->slot[copy] >= 0 ? a->slot[copy] : a->home_slot[v];
     if (slot < 0)
         a->plan->failed = 1;
-    dv_vec_op(a, DV_V_FILL, reg, 0, 0, slot);
+    dv_vec_op(a, DV_V_RELOAD, reg, 0, 0, slot);
 }
 
 static __attribute__((noinline)) int bring(dv_vec_alloc *a, int32_t copy,
@@ -228,7 +228,7 @@ static void release_dead(dv_vec_alloc *a, const int *x, int n)
 // Chooses the argument that shares its register with the destination:
 // preferably one that is not needed afterwards, else one that must be loaded
 // anyway.
-static int pick_tied(const dv_vec_alloc *a, const dv_vval *v, int copy,
+static int pick_tied(const dv_vec_alloc *a, const dv_vec_value *v, int copy,
                      const int32_t *after)
 {
     int mask = a->isa->tied[v->op], first = -1;
@@ -247,7 +247,7 @@ static int pick_tied(const dv_vec_alloc *a, const dv_vval *v, int copy,
 
 // Returns the destination register for a tied argument: the argument's own
 // register if this is its last use, else a new one with a copy of it.
-static int tie(dv_vec_alloc *a, const dv_vval *v, int t, int copy,
+static int tie(dv_vec_alloc *a, const dv_vec_value *v, int t, int copy,
                const int32_t *after, int *x)
 {
     int32_t arg = v->arg[t], c = copy_of(a, arg, copy);
@@ -274,7 +274,7 @@ static int tie(dv_vec_alloc *a, const dv_vval *v, int t, int copy,
     return x[t] = dst;
 }
 
-static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
+static void accumulate(dv_vec_alloc *a, const dv_vec_value *v, int copy,
                        const int *x, int count);
 
 // Adds x^2 to the sum of squares of watched arguments.
@@ -294,7 +294,7 @@ static void check(dv_vec_alloc *a)
 {
     int most = dv_vec_alloc_temp(a);
     dv_vec_op(a, DV_V_CONST, most, 0, 0,
-              dv_vec_pool(a->plan, a->arena, a->most_watched, 0));
+              dv_vec_pool(a->plan, a->arena, a->guard_limit, 0));
     dv_vec_op(a, DV_V_FLE, a->watch, a->watch, most, 0);
     dv_vec_op(a, DV_V_CHECK, 0, a->watch, 0, 0);
     unlock(a, most);
@@ -309,8 +309,8 @@ static uint8_t named(int reg)
 
 // Appends one operation. Fields are written one by one in place: copying a
 // whole struct would stall on store forwarding.
-static inline void put(dv_vec_alloc *a, const dv_vval *v, int dst, const int *x,
-                       int copy, const dv_vec_run *run)
+static inline void put(dv_vec_alloc *a, const dv_vec_value *v, int dst,
+                       const int *x, int copy, const dv_vec_run *run)
 {
     dv_vec_plan *p = a->plan;
     dv_vec_mop *o = DV_PUSH(a->arena, dv_vec_mop, p->ops, p->n, p->cap);
@@ -334,7 +334,7 @@ static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
     int32_t c = a->seq[place], n = c / DV_VEC_MAX_UNROLL;
     const int32_t *after = a->after + 3 * (int64_t)place;
     int copy = c % DV_VEC_MAX_UNROLL, x[3] = {-1, -1, -1}, dst = -1, t = -1;
-    const dv_vval *v = &a->vals[n];
+    const dv_vec_value *v = &a->vals[n];
     if (a->watching && dv_vec_is_effect(v))
         check(a);
     if (a->isa->tied[v->op])
@@ -379,7 +379,7 @@ static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
 
 // Adds a value to the accumulator of its statement. In a partial vector, the
 // unused lanes are replaced by the reducer's identity.
-static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
+static void accumulate(dv_vec_alloc *a, const dv_vec_value *v, int copy,
                        const int *x, int count)
 {
     const dv_vec_shape *s = a->statement[v->imm];
@@ -438,7 +438,7 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
     // Go backwards to find, for each argument, the place of its next use after
     // this operation.
     for (int32_t i = n - 1; i >= 0; i--) {
-        const dv_vval *v = &a->vals[a->seq[i] / DV_VEC_MAX_UNROLL];
+        const dv_vec_value *v = &a->vals[a->seq[i] / DV_VEC_MAX_UNROLL];
         int copy = a->seq[i] % DV_VEC_MAX_UNROLL;
         int32_t *after = a->after + 3 * (int64_t)i, of[3];
         for (int k = 0; k < v->n_args; k++) {
@@ -462,11 +462,11 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
 // Does a value differ between copies of the body? Values from outside the loop
 // do not; in an outer reduction, neither do values that are the same for a
 // whole row, nor what is computed from such values alone.
-static int differs(const dv_vec_alloc *a, const dv_vval *v)
+static int differs(const dv_vec_alloc *a, const dv_vec_value *v)
 {
     if (v->section <= DV_SECTION_HOIST)
         return 0;
-    if (v->section == DV_SECTION_FINISH || dv_vec_is_effect(v) ||
+    if (v->section == DV_SECTION_EPILOGUE || dv_vec_is_effect(v) ||
         v->op == DV_V_WATCH)
         return 1;
     if (v->op == DV_V_LOAD)

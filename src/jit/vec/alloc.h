@@ -21,7 +21,7 @@ typedef struct dv_vec_alloc {
     dv_vec_plan *plan;
     const dv_vec_isa *isa;
     dv_arena *arena;
-    const dv_vval *vals;
+    const dv_vec_value *vals;
     int32_t n_vals;
     int unroll;
     // Number of accumulators of a statement; the unrolled copies of the body
@@ -44,7 +44,7 @@ typedef struct dv_vec_alloc {
     int32_t next[DV_VEC_MAX_REGS];
     // Bit masks of the free registers, and of those that must not be evicted.
     uint32_t free, locked;
-    const dv_vec_shape *statement[DV_VEC_MAX_BESIDE];
+    const dv_vec_shape *statement[DV_VEC_MAX_STATEMENTS];
     int32_t n_statements;
     // First value of each statement, and the end of the last.
     const int32_t *from;
@@ -52,11 +52,11 @@ typedef struct dv_vec_alloc {
     // Number of operations by which the next group of copies lags.
     int32_t behind;
     // Registers of the accumulators, by statement.
-    int32_t acc[DV_VEC_MAX_BESIDE][DV_VEC_MAX_UNROLL];
-    int32_t watch; // register of the sum of squares of watched arguments
-    int watching;  // register `watch` has been initialised
-    uint64_t most_watched; // largest allowed sum of squares, as bits of a lane
-    int32_t first_slot;    // first stack slot above the permanent ones
+    int32_t acc[DV_VEC_MAX_STATEMENTS][DV_VEC_MAX_UNROLL];
+    int32_t watch;        // register of the sum of squares of watched arguments
+    int watching;         // register `watch` has been initialised
+    uint64_t guard_limit; // largest allowed sum of squares, as bits of a lane
+    int32_t first_slot;   // first stack slot above the permanent ones
     // The current run: the copy of a value at each place, and for each of its
     // arguments the place of the next use.
     int32_t *seq, *after;
@@ -76,21 +76,21 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run);
 // Lists the operations of a section in `ops`, which has room for n_vals, and
 // returns their number. Each comes after its arguments; the statements take
 // turns of a few operations, and a store never continues a turn.
-int32_t dv_vec_alloc_mix(const dv_vec_alloc *a, dv_vec_section section,
-                         int32_t *ops);
+int32_t dv_vec_interleave(const dv_vec_alloc *a, dv_vec_section section,
+                          int32_t *ops);
 // Returns the largest number of simultaneously live values of n operations, if
 // a second copy of them lags by `behind` operations, at least half of n. `last`
 // has room for n.
-int dv_vec_alloc_width(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
-                       int32_t behind, int32_t *last);
+int dv_vec_staggered_pressure(const dv_vec_alloc *a, const int32_t *ops,
+                              int32_t n, int32_t behind, int32_t *last);
 // Fills a->seq with the copies of a run's operations in order and returns their
 // number.
 int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run);
 // Returns the largest number of simultaneously live values of a run in the
 // order that dv_vec_order gives it.
-int dv_vec_order_width(dv_vec_alloc *a, const dv_vec_run *run);
+int dv_vec_order_pressure(dv_vec_alloc *a, const dv_vec_run *run);
 // Does an operation store a result or add to an accumulator?
-int dv_vec_is_effect(const dv_vval *v);
+int dv_vec_is_effect(const dv_vec_value *v);
 // dv_vec_alloc_home takes a register for the whole kernel, dv_vec_alloc_temp
 // for the moment; dv_vec_alloc_release frees the latter.
 int dv_vec_alloc_home(dv_vec_alloc *a);

@@ -10,9 +10,9 @@ static const uint8_t n_args[] = {
 #undef DV_VOP
 };
 
-static int32_t add(dv_vec_build *b, dv_vval v)
+static int32_t add(dv_vec_build *b, dv_vec_value v)
 {
-    dv_vval *slot = DV_PUSH(b->arena, dv_vval, b->vals, b->n, b->cap);
+    dv_vec_value *slot = DV_PUSH(b->arena, dv_vec_value, b->vals, b->n, b->cap);
     if (!slot) {
         b->failed = 1;
         return 0;
@@ -23,7 +23,7 @@ static int32_t add(dv_vec_build *b, dv_vval v)
 
 // Returns the section of a value: if all its arguments come from outside the
 // loop, it is computed there, too.
-static uint8_t section_of(const dv_vec_build *b, const dv_vval *v)
+static uint8_t section_of(const dv_vec_build *b, const dv_vec_value *v)
 {
     for (int i = 0; i < v->n_args; i++)
         if (b->vals[v->arg[i]].section > DV_SECTION_HOIST)
@@ -38,14 +38,14 @@ static int32_t put(dv_vec_build *b, dv_vop op, int32_t x, int32_t y, int32_t z,
 {
     if (b->failed)
         return 0;
-    dv_vval v = {.op = (uint8_t)op, .n_args = n_args[op], .imm = imm};
+    dv_vec_value v = {.op = (uint8_t)op, .n_args = n_args[op], .imm = imm};
     v.arg[0] = x;
     v.arg[1] = y;
     v.arg[2] = z;
     uint8_t section = section_of(b, &v);
     // Reuse an equal value that was made recently, mostly squares.
     for (int32_t i = b->n - 1; i >= 0 && i > b->n - RECENT; i--) {
-        const dv_vval *w = &b->vals[i];
+        const dv_vec_value *w = &b->vals[i];
         if (w->arg[0] == x && w->arg[1] == y && w->arg[2] == z &&
             w->imm == imm && w->op == op && w->section == section)
             return i;
@@ -69,9 +69,9 @@ int32_t dv_vec_bits(dv_vec_build *b, uint64_t bits)
     for (int32_t i = 0; i < b->n; i++)
         if (b->vals[i].op == DV_V_CONST && b->vals[i].bits == bits)
             return i;
-    return add(
-        b,
-        (dv_vval){.op = DV_V_CONST, .section = DV_SECTION_CONST, .bits = bits});
+    return add(b, (dv_vec_value){.op = DV_V_CONST,
+                                 .section = DV_SECTION_CONST,
+                                 .bits = bits});
 }
 
 uint64_t dv_vec_lane(const dv_vec_build *b, double value)
@@ -89,15 +89,15 @@ int32_t dv_vec_float(dv_vec_build *b, double value)
     return dv_vec_bits(b, dv_vec_lane(b, value));
 }
 
-int dv_vec_watch(dv_vec_build *b, int32_t x, double most)
+int dv_vec_guard(dv_vec_build *b, int32_t x, double most)
 {
     // A function of a loop-invariant argument is computed once, before the
     // loop, and serves both bodies: it must have the general form.
     if (b->failed || b->in != DV_SECTION_FAST ||
         b->vals[x].section <= DV_SECTION_HOIST)
         return 0;
-    if (b->most_watched <= 0 || most * most < b->most_watched)
-        b->most_watched = most * most;
+    if (b->guard_limit <= 0 || most * most < b->guard_limit)
+        b->guard_limit = most * most;
     dv_vec_put(b, DV_V_WATCH, x, 0, 0);
     return 1;
 }
@@ -118,7 +118,7 @@ static int32_t load(dv_vec_build *b, int32_t operand)
     int outer = b->shape->reduce == DV_VEC_OUTER;
     if (b->load_of[operand] >= 0)
         return b->load_of[operand];
-    dv_vval v = {.op = DV_V_LOAD, .imm = b->first + operand};
+    dv_vec_value v = {.op = DV_V_LOAD, .imm = b->first + operand};
     v.section = (uint8_t)b->in;
     if (o->inner == 0 && (o->outer == 0 || !outer) &&
         b->shape->reduce != DV_VEC_ONCE)
@@ -205,7 +205,7 @@ static double exact_reciprocal(const dv_vec_build *b, int32_t y)
 // not, because a sum would fuse the product without rounding it.
 static int may_multiply(const dv_vec_build *b)
 {
-    return b->in == DV_SECTION_FINISH || !b->shape->reduce;
+    return b->in == DV_SECTION_EPILOGUE || !b->shape->reduce;
 }
 
 // Emits x / y. Division by a loaded loop-invariant value becomes multiplication
@@ -219,7 +219,7 @@ static int32_t divide(dv_vec_build *b, int32_t x, int32_t y)
     double once_y = b->failed ? 0 : exact_reciprocal(b, y);
     if (once_y != 0 && may_multiply(b))
         return dv_vec_put(b, DV_V_FMUL, x, dv_vec_float(b, once_y), 0);
-    if (b->failed || b->in == DV_SECTION_FINISH ||
+    if (b->failed || b->in == DV_SECTION_EPILOGUE ||
         b->vals[y].section == DV_SECTION_CONST ||
         b->vals[y].section > DV_SECTION_HOIST ||
         b->vals[x].section <= DV_SECTION_HOIST)
@@ -285,7 +285,7 @@ static int32_t step(dv_vec_build *b, int32_t x, int32_t y)
 {
     if (b->failed)
         return 0;
-    const dv_vval *m = &b->vals[y];
+    const dv_vec_value *m = &b->vals[y];
     if (b->shape->reducer == DV_RED_SUM && m->op == DV_V_FMUL &&
         m->section == b->in)
         return dv_vec_put(b, DV_V_FMA, m->arg[0], m->arg[1], x);
@@ -301,9 +301,9 @@ static int32_t one_node(dv_vec_build *b, int32_t node)
     case DV_VEC_CONST:
         return constant(b, n->value);
     case DV_VEC_REDUCED:
-        return add(b, (dv_vval){.op = DV_V_REDUCED,
-                                .section = DV_SECTION_FINISH,
-                                .imm = b->number});
+        return add(b, (dv_vec_value){.op = DV_V_REDUCED,
+                                     .section = DV_SECTION_EPILOGUE,
+                                     .imm = b->number});
     case DV_VEC_STEP:
         return step(b, b->value_of[n->arg[0]], b->value_of[n->arg[1]]);
     case DV_VEC_APPLY:
@@ -343,7 +343,7 @@ static void end_body(dv_vec_build *b, int32_t v)
     const dv_vec_shape *s = b->shape;
     if (b->failed)
         return;
-    const dv_vval *m = &b->vals[v];
+    const dv_vec_value *m = &b->vals[v];
     // The product and its addition are fused and rounded once.
     if (s->reducer == DV_RED_SUM && m->op == DV_V_FMUL && m->section == b->in)
         v = put(b, DV_V_ACCUM2, m->arg[0], m->arg[1], 0, b->number);
@@ -357,7 +357,7 @@ static void end_body(dv_vec_build *b, int32_t v)
 
 // Begins the next section. Values of the current one are not available there,
 // so that loads are emitted again.
-static void go_on(dv_vec_build *b, dv_vec_section next)
+static void begin_section(dv_vec_build *b, dv_vec_section next)
 {
     for (int32_t i = 0; i < b->shape->n_nodes && !b->failed; i++)
         if (b->value_of[i] >= 0 && b->vals[b->value_of[i]].section == b->in)
@@ -432,26 +432,26 @@ static void build_one(dv_vec_build *b)
     memset(b->mask_of, -1, s->n_nodes * sizeof *b->mask_of);
     memset(b->load_of, -1, s->n_operands * sizeof *b->load_of);
     if (s->reduce == DV_VEC_ONCE) {
-        b->in = DV_SECTION_FINISH;
+        b->in = DV_SECTION_EPILOGUE;
         store(b, stack);
         return;
     }
-    if (b->may_watch && s->reduce != DV_VEC_OUTER) {
+    if (b->has_guard && s->reduce != DV_VEC_OUTER) {
         b->in = DV_SECTION_FAST;
         body(b, stack);
-        go_on(b, DV_SECTION_BODY);
+        begin_section(b, DV_SECTION_BODY);
         // Nothing is watched: no function has a fast form, and this is the only
         // body.
-        if (b->most_watched <= 0)
+        if (b->guard_limit <= 0)
             for (int32_t i = 0; i < b->n; i++)
                 if (b->vals[i].section == DV_SECTION_FAST)
                     b->vals[i].section = DV_SECTION_BODY;
     }
     b->in = DV_SECTION_BODY;
-    if (!b->may_watch || s->reduce == DV_VEC_OUTER || b->most_watched > 0)
+    if (!b->has_guard || s->reduce == DV_VEC_OUTER || b->guard_limit > 0)
         body(b, stack);
     if (s->reduce && !s->to_acc) {
-        go_on(b, DV_SECTION_FINISH);
+        begin_section(b, DV_SECTION_EPILOGUE);
         store(b, stack);
     }
 }
@@ -461,7 +461,7 @@ void dv_vec_build_all(dv_vec_build *b)
     b->is64 = b->shape->compute == DV_F64;
     if (b->shape->beside)
         // Several statements share one loop, which cannot be left.
-        b->may_watch = 0;
+        b->has_guard = 0;
     while (b->shape && !b->failed) {
         build_one(b);
         b->from[++b->number] = b->n;

@@ -75,10 +75,10 @@ typedef enum dv_vop {
 #undef DV_VOP
         // The following operations are made by the planner only.
         DV_V_MOV,
-    DV_V_FILL,  // reload: dst = stack slot imm
-    DV_V_SPILL, // spill: stack slot imm = a
-    DV_V_BEGIN, // prologue; store the start address of each operand
-    DV_V_POINT, // reset running pointers to the stored start addresses
+    DV_V_RELOAD, // reload: dst = stack slot imm
+    DV_V_SPILL,  // spill: stack slot imm = a
+    DV_V_BEGIN,  // prologue; store the start address of each operand
+    DV_V_POINT,  // reset running pointers to the stored start addresses
     // Begins the loop over rows: resets the running pointers as POINT does, and
     // advances the start addresses to the next row.
     DV_V_ROWS,
@@ -89,7 +89,7 @@ typedef enum dv_vop {
     DV_V_COLS_END,  // advance the start addresses by imm columns
     DV_V_STEPS,     // loop over all rows of the current columns
     DV_V_STEPS_END, // advance the running pointers to the next row
-    DV_V_FETCH,     // prefetch for `count` elements from element imm on
+    DV_V_PREFETCH,  // prefetch for `count` elements from element imm on
     DV_V_CHECK,     // jump to the slow body unless all bits of a are set
     DV_V_RETURN,
     // The slow body, which follows the return; it replaces the body of the
@@ -105,10 +105,10 @@ typedef enum dv_vec_section {
     DV_SECTION_HOIST,
     DV_SECTION_FAST,
     DV_SECTION_BODY,
-    DV_SECTION_FINISH
+    DV_SECTION_EPILOGUE
 } dv_vec_section;
 
-typedef struct dv_vval {
+typedef struct dv_vec_value {
     uint8_t op; // operation, a dv_vop
     uint8_t n_args;
     uint8_t section; // where it is computed, a dv_vec_section
@@ -117,15 +117,15 @@ typedef struct dv_vval {
     // SHR, ROT: the distance to shift.
     int32_t imm;
     uint64_t bits; // CONST: the constant's bits in one lane
-} dv_vval;
+} dv_vec_value;
 
 typedef struct dv_vec_build {
     const dv_vec_shape *shape; // the statement that is being translated
     // Number of the current statement, and of its first operand.
     int32_t number, first;
-    int32_t from[DV_VEC_MAX_BESIDE + 1]; // first value of each statement
+    int32_t from[DV_VEC_MAX_STATEMENTS + 1]; // first value of each statement
     dv_arena *arena;
-    dv_vval *vals;
+    dv_vec_value *vals;
     int32_t n, cap;
     // Value and mask of each node; -1: not made yet.
     int32_t *value_of, *mask_of;
@@ -133,10 +133,10 @@ typedef struct dv_vec_build {
     int is64;         // lanes have 8 bytes
     // Section for values that are not loop-invariant.
     dv_vec_section in;
-    int may_watch; // the back end can leave a fast body (DV_V_CHECK)
+    int has_guard; // the back end can leave a fast body (DV_V_CHECK)
     // Largest sum of squares for which the fast body is valid; 0: there is
     // none.
-    double most_watched;
+    double guard_limit;
     int failed; // memory ran out
 } dv_vec_build;
 
@@ -152,7 +152,7 @@ int32_t dv_vec_float(dv_vec_build *b, double value);
 uint64_t dv_vec_lane(const dv_vec_build *b, double value);
 // In a fast body: makes the body valid for |x| up to `most` only and returns 1.
 // Returns 0 if this is not a fast body.
-int dv_vec_watch(dv_vec_build *b, int32_t x, double most);
+int dv_vec_guard(dv_vec_build *b, int32_t x, double most);
 // Expands a function of one argument that no instruction computes.
 int32_t dv_vec_math(dv_vec_build *b, dv_fn fn, int32_t x);
 
@@ -170,13 +170,13 @@ struct dv_vec_plan;
 typedef struct dv_vec_isa {
     void (*emit)(dv_code *code, const struct dv_vec_plan *p);
     int32_t n_regs, vector_bytes;
-    int32_t most_copies; // largest unroll factor; 0: chosen by the planner
-    int32_t most_accs; // most accumulators of a sum along rows; 0: one per copy
+    int32_t max_unroll; // largest unroll factor; 0: chosen by the planner
+    int32_t max_accs; // most accumulators of a sum along rows; 0: one per copy
     // Number of loop bodies per iteration in a kernel of several statements.
     int32_t turns;
-    int32_t own_bf16; // can store bf16 without instructions for that type
-    int32_t checks;   // has the operation DV_V_CHECK, which leaves a fast body
-    int32_t pairs;    // has the operation DV_V_PAIRS, which adds adjacent lanes
+    int32_t soft_bf16; // can store bf16 without instructions for that type
+    int32_t checks;    // has the operation DV_V_CHECK, which leaves a fast body
+    int32_t pairs; // has the operation DV_V_PAIRS, which adds adjacent lanes
     // Bit mask of the arguments of which one must share its register with the
     // destination; 0: any registers.
     uint8_t tied[DV_V_SLOW_END + 1];
@@ -184,7 +184,7 @@ typedef struct dv_vec_isa {
 
 // A loop with at most this many operations per vector is memory-bound:
 // prefetches go to L2, since waiting for L1 would take too long.
-enum { DV_VEC_LIGHT = 8 };
+enum { DV_VEC_MEMORY_BOUND_OPS = 8 };
 
 // A constant: the bits of one lane, repeated in the first `lanes` lanes; the
 // other lanes are 0.
@@ -220,9 +220,10 @@ typedef struct dv_vec_pointers {
 } dv_vec_pointers;
 // Assigns pointers to operands. `reaches` says whether the back end's
 // instructions can address operand `o` at a displacement of `bytes`.
-void dv_vec_point(const dv_vec_plan *p,
-                  int (*reaches)(const dv_vec_operand *o, int64_t bytes),
-                  dv_vec_pointers *out);
+void dv_vec_assign_pointers(const dv_vec_plan *p,
+                            int (*reaches)(const dv_vec_operand *o,
+                                           int64_t bytes),
+                            dv_vec_pointers *out);
 
 // Makes the plan of a shape, in memory from the arena. p->failed is set if
 // memory runs out.
@@ -230,22 +231,24 @@ void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
                       const dv_vec_isa *isa, dv_arena *arena);
 // Adapts a plan to a shape that differs from its own in strides only: sets the
 // shape and its operands.
-void dv_vec_plan_again(dv_vec_plan *p, const dv_vec_shape *shape,
-                       dv_arena *arena);
+void dv_vec_plan_rebind(dv_vec_plan *p, const dv_vec_shape *shape,
+                        dv_arena *arena);
 
 // A cache of the most recent plans of one back end. It owns their memory.
-enum { DV_VEC_PLANS = 8 };
-enum { DV_VEC_USUAL = 128 }; // words of a usual key; longer keys are not cached
-typedef struct dv_vec_plans {
-    struct dv_vec_made *plans[DV_VEC_PLANS];
+enum { DV_VEC_CACHED_PLANS = 8 };
+enum {
+    DV_VEC_MAX_CACHED_KEY = 128
+}; // words of a usual key; longer keys are not cached
+typedef struct dv_vec_plan_cache {
+    struct dv_vec_cached_plan *plans[DV_VEC_CACHED_PLANS];
     uint32_t made; // number of plans added so far, which selects the next entry
-} dv_vec_plans;
+} dv_vec_plan_cache;
 // Generates the kernel of a shape with this key into `code`. Returns 0 if
 // memory runs out.
-int dv_vec_write(dv_vec_plans *all, const dv_vec_isa *isa,
-                 const dv_vec_shape *shape, const uint64_t *key, int n,
-                 dv_code *code);
-void dv_vec_plans_free(dv_vec_plans *all);
+int dv_vec_generate(dv_vec_plan_cache *all, const dv_vec_isa *isa,
+                    const dv_vec_shape *shape, const uint64_t *key, int n,
+                    dv_code *code);
+void dv_vec_plan_cache_free(dv_vec_plan_cache *all);
 
 extern const dv_vec_isa dv_a64_vec_isa;
 extern const dv_vec_isa dv_a64_vec_isa_plain; // for machines without bf16
@@ -254,7 +257,7 @@ extern const dv_vec_isa dv_x64_vec_isa_32, dv_x64_vec_isa_64;
 // The functions below are for the cache of kernels (cache.c); shape.c
 // implements them.
 
-int dv_vec_joins_on(const dv_vec_isa *isa, const dv_vec_shape *shape);
+int dv_vec_fusable_on(const dv_vec_isa *isa, const dv_vec_shape *shape);
 dv_status dv_vec_check(const struct dv_isa *isa, const dv_vec_shape *s,
                        dv_diag *diag);
 int dv_vec_key_words(const dv_vec_shape *s);

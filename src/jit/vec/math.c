@@ -218,7 +218,7 @@ static int32_t power(dv_vec_build *b, int32_t n)
 }
 
 // Returns y - n ln 2; nf is n as a float.
-static int32_t less_ln2(dv_vec_build *b, int32_t y, int32_t nf)
+static int32_t minus_n_ln2(dv_vec_build *b, int32_t y, int32_t nf)
 {
     const real *k = type_of(b);
     int32_t r = P(FNMA, nf, K(k->ln2_hi), y);
@@ -226,7 +226,8 @@ static int32_t less_ln2(dv_vec_build *b, int32_t y, int32_t nf)
 }
 
 // Returns e^r times the power of two s, as s + s (r + r^2 ...).
-static int32_t exp_of_rest(dv_vec_build *b, const poly *q, int32_t r, int32_t s)
+static int32_t exp_of_remainder(dv_vec_build *b, const poly *q, int32_t r,
+                                int32_t s)
 {
     int32_t t = P(FMA, series(b, q, r), P(FMUL, r, r), r);
     return P(FMA, t, s, s);
@@ -238,10 +239,10 @@ static int32_t exp_halves(dv_vec_build *b, int32_t y)
 {
     const real *k = type_of(b);
     int32_t big = K(magic(k, k->bias)), n = P(FMA, y, K(k->log2e), big);
-    int32_t r = less_ln2(b, y, P(FSUB, n, big));
+    int32_t r = minus_n_ln2(b, y, P(FSUB, n, big));
     // Excess high bits of `half` do no harm: power() shifts them out.
     int32_t half = dv_vec_shift(b, DV_V_SHR, n, 1);
-    int32_t p = exp_of_rest(b, &k->exp, r, power(b, half));
+    int32_t p = exp_of_remainder(b, &k->exp, r, power(b, half));
     return P(FMUL, p, power(b, P(ISUB, n, half)));
 }
 
@@ -254,7 +255,7 @@ static int32_t exp_even(dv_vec_build *b, int32_t y)
     int32_t nf = P(FSUB, half, big), s = power(b, half);
     int32_t r = P(FNMA, nf, K(2 * k->ln2_hi), y);
     r = P(FNMA, nf, K(2 * k->ln2_lo), r);
-    return P(FMUL, exp_of_rest(b, &exp_wide, r, s), s);
+    return P(FMUL, exp_of_remainder(b, &exp_wide, r, s), s);
 }
 
 // Returns e^x for f32 and |x| up to EXP_NEAR, with the same bits as exp_halves:
@@ -264,17 +265,17 @@ static int32_t exp_near(dv_vec_build *b, int32_t x)
 {
     const real *k = type_of(b);
     int32_t big = K(magic(k, 0)), n = P(FMA, x, K(k->log2e), big);
-    int32_t r = less_ln2(b, x, P(FSUB, n, big));
-    return exp_of_rest(b, &k->exp, r, power(b, n));
+    int32_t r = minus_n_ln2(b, x, P(FSUB, n, big));
+    return exp_of_remainder(b, &k->exp, r, power(b, n));
 }
 
 static int32_t exp_of(dv_vec_build *b, int32_t x)
 {
     const real *k = type_of(b);
-    if (!b->is64 && dv_vec_watch(b, x, EXP_NEAR))
+    if (!b->is64 && dv_vec_guard(b, x, EXP_NEAR))
         return exp_near(b, x);
     int32_t y = P(FMOST, P(FLEAST, x, K(k->exp_most)), K(k->exp_least));
-    return b->is64 || b->may_watch ? exp_halves(b, y) : exp_even(b, y);
+    return b->is64 || b->has_guard ? exp_halves(b, y) : exp_even(b, y);
 }
 
 // Returns e^y 2^lift for exp_least <= y <= 0; scaled like this, small results
@@ -284,8 +285,8 @@ static int32_t exp_lifted(dv_vec_build *b, int32_t y)
     const real *k = type_of(b);
     int32_t big = K(magic(k, k->lift));
     int32_t n = P(FMA, y, K(k->log2e), big);
-    int32_t r = less_ln2(b, y, P(FSUB, n, big));
-    return exp_of_rest(b, &k->exp, r, power(b, n));
+    int32_t r = minus_n_ln2(b, y, P(FSUB, n, big));
+    return exp_of_remainder(b, &k->exp, r, power(b, n));
 }
 
 static int32_t down(dv_vec_build *b, int32_t x)
@@ -338,10 +339,10 @@ static int32_t tail_lifted(dv_vec_build *b, int32_t t, int exact)
     int32_t one = K(1), big = K(magic(k, k->lift));
     int32_t t2 = P(FMUL, t, t);
     int32_t n = P(FMA, t2, K(-k->log2e / 2), big), nf = P(FSUB, n, big);
-    int32_t r = less_ln2(b, P(FMUL, t2, K(-0.5)), nf);
+    int32_t r = minus_n_ln2(b, P(FMUL, t2, K(-0.5)), nf);
     if (exact)
         r = P(FMA, P(FNMA, t, t, t2), K(0.5), r);
-    int32_t p = exp_of_rest(b, &k->exp, r, power(b, n));
+    int32_t p = exp_of_remainder(b, &k->exp, r, power(b, n));
     int32_t u = P(FDIV, one, P(FADD, t, K(k->tail_k)));
     int32_t q = P(FNMA, u, K(2 * k->tail_k), one);
     return P(FMUL, P(FMUL, series(b, &k->tail, q), u), p);

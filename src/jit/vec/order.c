@@ -2,12 +2,12 @@
 #include "jit/vec/alloc.h"
 #include <string.h>
 
-int dv_vec_is_effect(const dv_vval *v)
+int dv_vec_is_effect(const dv_vec_value *v)
 {
     return v->op == DV_V_STORE || v->op == DV_V_ACCUM || v->op == DV_V_ACCUM2;
 }
 
-static int is_slow(const dv_vval *v)
+static int is_slow(const dv_vec_value *v)
 {
     return v->op == DV_V_FDIV || v->op == DV_V_FSQRT;
 }
@@ -54,8 +54,8 @@ static int alive_after(const int32_t *last, int32_t i)
     return n;
 }
 
-int dv_vec_alloc_width(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
-                       int32_t behind, int32_t *last)
+int dv_vec_staggered_pressure(const dv_vec_alloc *a, const int32_t *ops,
+                              int32_t n, int32_t behind, int32_t *last)
 {
     int most = 0;
     find_last(a, ops, n, last);
@@ -69,10 +69,10 @@ int dv_vec_alloc_width(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
 
 enum { AT_A_TIME = 2 };
 
-int32_t dv_vec_alloc_mix(const dv_vec_alloc *a, dv_vec_section section,
-                         int32_t *ops)
+int32_t dv_vec_interleave(const dv_vec_alloc *a, dv_vec_section section,
+                          int32_t *ops)
 {
-    int32_t at[DV_VEC_MAX_BESIDE], n = 0, left = a->n_statements;
+    int32_t at[DV_VEC_MAX_STATEMENTS], n = 0, left = a->n_statements;
     memcpy(at, a->from, (size_t)a->n_statements * sizeof *at);
     while (left) {
         left = 0;
@@ -99,12 +99,12 @@ enum { BEHIND = 2, HALF_BEHIND = 4, LONG = 12 };
 static int ends_sum(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
                     int32_t i)
 {
-    const dv_vval *v = &a->vals[ops[i]];
+    const dv_vec_value *v = &a->vals[ops[i]];
     int ends = v->op == DV_V_ACCUM || v->op == DV_V_ACCUM2;
     if (v->op != DV_V_LOAD)
         return ends;
     for (int32_t x = i + 1; x < n; x++) {
-        const dv_vval *w = &a->vals[ops[x]];
+        const dv_vec_value *w = &a->vals[ops[x]];
         int is_use = 0;
         for (int k = 0; k < w->n_args; k++)
             is_use |= w->arg[k] == ops[i];
@@ -150,13 +150,13 @@ static int32_t all_in_order(dv_vec_alloc *a, const dv_vec_run *run,
     return n;
 }
 
-int dv_vec_order_width(dv_vec_alloc *a, const dv_vec_run *run)
+int dv_vec_order_pressure(dv_vec_alloc *a, const dv_vec_run *run)
 {
     int32_t n = dv_vec_order(a, run), *last = a->last;
     int most = 0, now = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int32_t i = 0; i < n; i++) {
-            const dv_vval *v = &a->vals[a->seq[i] / DV_VEC_MAX_UNROLL];
+            const dv_vec_value *v = &a->vals[a->seq[i] / DV_VEC_MAX_UNROLL];
             int copy = a->seq[i] % DV_VEC_MAX_UNROLL;
             if (pass == 0)
                 last[a->seq[i]] = i;
@@ -180,12 +180,12 @@ int dv_vec_order_width(dv_vec_alloc *a, const dv_vec_run *run)
 // form groups of as many as registers allow; each group lags a->behind
 // operations behind the one before, and groups alternate after every two
 // copies.
-static int32_t mix_in_order(dv_vec_alloc *a, const dv_vec_run *run)
+static int32_t interleave_in_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
     int group = a->together < run->copies ? a->together : run->copies;
     int turn = group < 2 ? group : 2;
     int32_t n = 0, *ops = a->after; // a->after is not in use yet
-    int32_t n_ops = dv_vec_alloc_mix(a, run->section, ops);
+    int32_t n_ops = dv_vec_interleave(a, run->section, ops);
     if (group == run->copies)
         return all_in_order(a, run, ops, n_ops);
     int32_t steps = n_ops + a->behind * (run->copies / group - 1);
@@ -212,7 +212,7 @@ int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run)
     int32_t n = 0, n_ops = 0, *ops = a->after; // a->after is not in use yet
     int groups = 1, behind = BEHIND;
     if (a->n_statements > 1)
-        return mix_in_order(a, run);
+        return interleave_in_order(a, run);
     int32_t watched = -1, effect = INT32_MAX;
     for (int32_t v = 0; v < a->n_vals; v++) {
         if (!is_in(a, v, run->section))

@@ -27,7 +27,7 @@ typedef struct planner {
     // else DV_SECTION_BODY.
     dv_vec_section main;
     // Index of each statement's REDUCED value; -1: none.
-    int32_t reduced[DV_VEC_MAX_BESIDE];
+    int32_t reduced[DV_VEC_MAX_STATEMENTS];
 } planner;
 
 static void emit(planner *q, dv_vop op, int dst, int x, int y, int32_t imm)
@@ -39,7 +39,7 @@ static void find_live(planner *q)
 {
     dv_vec_alloc *a = &q->a;
     for (int32_t v = a->n_vals - 1; v >= 0; v--) {
-        const dv_vval *x = &a->vals[v];
+        const dv_vec_value *x = &a->vals[v];
         if (x->op == DV_V_STORE || x->op == DV_V_ACCUM ||
             x->op == DV_V_ACCUM2 || x->op == DV_V_WATCH)
             a->live[v] = 1;
@@ -63,7 +63,7 @@ static int body_width(const planner *q, int32_t *ends, int *n_ops)
         for (int i = 0; a->live[v] && i < a->vals[v].n_args; i++)
             ends[a->vals[v].arg[i]] = v;
     for (int32_t v = 0; v < a->n_vals; v++) {
-        const dv_vval *x = &a->vals[v];
+        const dv_vec_value *x = &a->vals[v];
         if (!a->live[v] || x->section != q->main)
             continue;
         ++*n_ops;
@@ -87,7 +87,7 @@ enum { MAX_OPS = 400 };
 static int pick_unroll(const dv_vec_isa *isa, int n_ops)
 {
     int u = n_ops ? MAX_OPS / n_ops : 1;
-    int most = isa->most_copies ? isa->most_copies : DV_VEC_MAX_UNROLL;
+    int most = isa->max_unroll ? isa->max_unroll : DV_VEC_MAX_UNROLL;
     return u > most ? most : u > 1 ? u : 1;
 }
 
@@ -97,7 +97,7 @@ static int pick_unroll(const dv_vec_isa *isa, int n_ops)
 // again, and the registers saved allow more copies.
 static int pick_accs(const dv_vec_alloc *a)
 {
-    int most = a->isa->most_accs;
+    int most = a->isa->max_accs;
     int own = a->statement[0]->reduce == DV_VEC_OUTER;
     return own || !most || most > a->unroll ? a->unroll : most;
 }
@@ -109,7 +109,7 @@ static void count_uses(const planner *q, int32_t *uses)
 {
     const dv_vec_alloc *a = &q->a;
     for (int32_t v = 0; v < a->n_vals; v++) {
-        const dv_vval *x = &a->vals[v];
+        const dv_vec_value *x = &a->vals[v];
         for (int i = 0; x->section == q->main && a->live[v] && i < x->n_args;
              i++)
             if (!(a->isa->tied[x->op] == 1 << i))
@@ -229,7 +229,7 @@ static void finish(planner *q, int copy, int count)
     for (int k = 0; k < q->a.n_statements; k++)
         if (q->reduced[k] >= 0)
             q->a.home_reg[q->reduced[k]] = q->a.acc[k][copy];
-    run(q, DV_SECTION_FINISH, 1, copy, count);
+    run(q, DV_SECTION_EPILOGUE, 1, copy, count);
 }
 
 // Combines all accumulators of statement k into the first one, then its lanes,
@@ -278,14 +278,15 @@ static int less(const planner *q, int k)
 // Inserts prefetches for n elements from `first` on among the operations from
 // `from` on that compute these elements. They are spread out, because issued
 // all at once they would stall.
-static void spread_fetches(planner *q, int32_t from, int32_t n_ops, int first,
-                           int n)
+static void spread_prefetches(planner *q, int32_t from, int32_t n_ops,
+                              int first, int n)
 {
     enum { FETCHES = 2, OF = 10 };
     dv_vec_plan *p = q->p;
     for (int i = 0; i < FETCHES; i++) {
         int32_t at = from + i + n_ops * 3 * (i + 1) / OF;
-        emit(q, DV_V_FETCH, 0, n_ops <= DV_VEC_LIGHT * q->a.unroll, 0,
+        emit(q, DV_V_PREFETCH, 0,
+             n_ops <= DV_VEC_MEMORY_BOUND_OPS * q->a.unroll, 0,
              first + i * n / FETCHES);
         if (p->failed)
             return;
@@ -322,8 +323,8 @@ static void turns(planner *q, int n_ops)
     for (int i = 1; i < most; i++)
         further(q, one, i * q->a.unroll);
     for (int i = most - 1; i >= 0; i--)
-        spread_fetches(q, one.from + i * (one.to - one.from), one.to - one.from,
-                       i * n, n);
+        spread_prefetches(q, one.from + i * (one.to - one.from),
+                          one.to - one.from, i * n, n);
     emit(q, DV_V_LOOP_END, 0, 0, 0, most * n);
 }
 
@@ -437,9 +438,10 @@ static int32_t near(const dv_vec_plan *p, int i,
     return -1;
 }
 
-void dv_vec_point(const dv_vec_plan *p,
-                  int (*reaches)(const dv_vec_operand *o, int64_t bytes),
-                  dv_vec_pointers *out)
+void dv_vec_assign_pointers(const dv_vec_plan *p,
+                            int (*reaches)(const dv_vec_operand *o,
+                                           int64_t bytes),
+                            dv_vec_pointers *out)
 {
     out->n = 0;
     for (int i = 0; i < p->n_operands; i++) {
@@ -453,8 +455,8 @@ void dv_vec_point(const dv_vec_plan *p,
     }
 }
 
-void dv_vec_plan_again(dv_vec_plan *p, const dv_vec_shape *shape,
-                       dv_arena *arena)
+void dv_vec_plan_rebind(dv_vec_plan *p, const dv_vec_shape *shape,
+                        dv_arena *arena)
 {
     p->shape = shape;
     take_operands(p, arena);
@@ -472,23 +474,24 @@ static int pick_together(planner *q, int regs)
     dv_vec_alloc *a = &q->a;
     dv_vec_run all = {DV_SECTION_BODY, a->unroll, 0, q->lanes};
     a->together = a->unroll;
-    int together = dv_vec_order_width(a, &all);
+    int together = dv_vec_order_pressure(a, &all);
     if (together + STEADY <= regs)
         return regs - together;
     // The array a->after is not in use yet and serves as scratch memory.
     int32_t *ops = a->after, *last = ops + a->n_vals;
-    int32_t n_ops = dv_vec_alloc_mix(a, DV_SECTION_BODY, ops);
+    int32_t n_ops = dv_vec_interleave(a, DV_SECTION_BODY, ops);
     int32_t behind = (n_ops + 1) / 2;
     int n = a->unroll / 2 > 1 ? a->unroll / 2 : 1;
-    int width = dv_vec_alloc_width(a, ops, n_ops, n_ops, last);
+    int width = dv_vec_staggered_pressure(a, ops, n_ops, n_ops, last);
     while (n > 1 && n * width + STEADY > regs)
         n /= 2;
     while (behind < n_ops &&
-           n * dv_vec_alloc_width(a, ops, n_ops, behind, last) + STEADY > regs)
+           n * dv_vec_staggered_pressure(a, ops, n_ops, behind, last) + STEADY >
+               regs)
         behind++;
     a->together = n;
     a->behind = behind;
-    width = dv_vec_alloc_width(a, ops, n_ops, behind, last);
+    width = dv_vec_staggered_pressure(a, ops, n_ops, behind, last);
     return regs - n * width - (n == 1 ? SPARE : 0);
 }
 
@@ -556,7 +559,7 @@ void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
     for (const dv_vec_shape *s = shape; s; s = s->beside)
         q.a.statement[q.a.n_statements++] = s;
     q.b = (dv_vec_build){
-        .shape = shape, .arena = arena, .may_watch = isa->checks};
+        .shape = shape, .arena = arena, .has_guard = isa->checks};
     dv_vec_build_all(&q.b);
     take_operands(p, arena);
     if (q.b.failed || p->failed) {
@@ -566,8 +569,8 @@ void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
     q.a.vals = q.b.vals;
     q.a.from = q.b.from;
     q.a.n_vals = q.b.n;
-    q.main = q.b.most_watched > 0 ? DV_SECTION_FAST : DV_SECTION_BODY;
+    q.main = q.b.guard_limit > 0 ? DV_SECTION_FAST : DV_SECTION_BODY;
     if (q.main == DV_SECTION_FAST)
-        q.a.most_watched = dv_vec_lane(&q.b, q.b.most_watched);
+        q.a.guard_limit = dv_vec_lane(&q.b, q.b.guard_limit);
     lay_out(&q);
 }

@@ -4,7 +4,7 @@
 #include "jit/vec/ir.h"
 #include <string.h>
 
-struct dv_vec_made {
+struct dv_vec_cached_plan {
     dv_vec_plan plan; // shape and operands are replaced at every use
     uint64_t mixed;
     int n;
@@ -20,12 +20,12 @@ static uint64_t mix(const uint64_t *words, int n)
 }
 
 // Returns the plan with this key, NULL if it is not in the cache.
-static const dv_vec_plan *find(const dv_vec_plans *all, const uint64_t *words,
-                               int n)
+static const dv_vec_plan *find(const dv_vec_plan_cache *all,
+                               const uint64_t *words, int n)
 {
     uint64_t mixed = mix(words, n);
-    for (int i = 0; i < DV_VEC_PLANS && all->plans[i]; i++) {
-        const struct dv_vec_made *p = all->plans[i];
+    for (int i = 0; i < DV_VEC_CACHED_PLANS && all->plans[i]; i++) {
+        const struct dv_vec_cached_plan *p = all->plans[i];
         if (p->mixed == mixed && p->n == n &&
             !memcmp(p->words, words, (size_t)n * sizeof *words))
             return &p->plan;
@@ -35,14 +35,16 @@ static const dv_vec_plan *find(const dv_vec_plans *all, const uint64_t *words,
 
 // Adds a plan to the cache, replacing the oldest one. Without memory it is not
 // added.
-static void add(dv_vec_plans *all, const uint64_t *words, int n,
+static void add(dv_vec_plan_cache *all, const uint64_t *words, int n,
                 const dv_vec_plan *plan)
 {
     enum { MOST = 32 << 10 };
     size_t key = (size_t)n * sizeof *words;
     size_t ops = (size_t)plan->n * sizeof *plan->ops;
     size_t pool = (size_t)plan->n_pool * sizeof *plan->pool;
-    struct dv_vec_made *p = NULL, **at = &all->plans[all->made % DV_VEC_PLANS];
+    struct dv_vec_cached_plan *p = NULL,
+                              **at =
+                                  &all->plans[all->made % DV_VEC_CACHED_PLANS];
     if (key + ops + pool <= MOST)
         p = dv_alloc(sizeof *p + key + pool + ops);
     if (!p)
@@ -61,12 +63,12 @@ static void add(dv_vec_plans *all, const uint64_t *words, int n,
     all->made++;
 }
 
-int dv_vec_write(dv_vec_plans *all, const dv_vec_isa *isa,
-                 const dv_vec_shape *shape, const uint64_t *key, int n,
-                 dv_code *code)
+int dv_vec_generate(dv_vec_plan_cache *all, const dv_vec_isa *isa,
+                    const dv_vec_shape *shape, const uint64_t *key, int n,
+                    dv_code *code)
 {
-    uint64_t words[DV_VEC_USUAL];
-    int keeps = n <= DV_VEC_USUAL;
+    uint64_t words[DV_VEC_MAX_CACHED_KEY];
+    int keeps = n <= DV_VEC_MAX_CACHED_KEY;
     if (keeps) {
         memcpy(words, key, (size_t)n * sizeof *key);
         dv_vec_plan_key(words);
@@ -76,7 +78,7 @@ int dv_vec_write(dv_vec_plans *all, const dv_vec_isa *isa,
     const dv_vec_plan *old = keeps ? find(all, words, n) : NULL;
     if (old) {
         plan = *old;
-        dv_vec_plan_again(&plan, shape, &scratch);
+        dv_vec_plan_rebind(&plan, shape, &scratch);
     } else {
         dv_vec_plan_make(&plan, shape, isa, &scratch);
         if (keeps && !plan.failed)
@@ -88,9 +90,9 @@ int dv_vec_write(dv_vec_plans *all, const dv_vec_isa *isa,
     return !plan.failed;
 }
 
-void dv_vec_plans_free(dv_vec_plans *all)
+void dv_vec_plan_cache_free(dv_vec_plan_cache *all)
 {
-    for (int i = 0; i < DV_VEC_PLANS; i++)
+    for (int i = 0; i < DV_VEC_CACHED_PLANS; i++)
         dv_release(all->plans[i]);
-    *all = (dv_vec_plans){0};
+    *all = (dv_vec_plan_cache){0};
 }

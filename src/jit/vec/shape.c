@@ -32,7 +32,7 @@ int dv_vec_stores_on(const dv_isa *isa, dv_dtype element, dv_dtype compute)
         return compute == DV_F32;
     if (element == DV_BF16)
         return isa &&
-               (dv_isa_has(isa, DV_BF16) || dv_backend_vec(isa)->own_bf16);
+               (dv_isa_has(isa, DV_BF16) || dv_backend_vec(isa)->soft_bf16);
     return element == DV_F64 && compute == DV_F64;
 }
 
@@ -166,10 +166,10 @@ dv_status dv_vec_check(const dv_isa *isa, const dv_vec_shape *s, dv_diag *diag)
         DV_TRY(check_one(isa, s, diag));
         int may = s->reduce == DV_VEC_EACH || s->reduce == DV_VEC_INNER ||
                   s->reduce == DV_VEC_ONCE;
-        if (++n > DV_VEC_MAX_BESIDE)
+        if (++n > DV_VEC_MAX_STATEMENTS)
             return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
                            "more than %d statements side by side",
-                           (int)DV_VEC_MAX_BESIDE);
+                           (int)DV_VEC_MAX_STATEMENTS);
         if (alone ? s->reduce == DV_VEC_ONCE
                   : !may || s->from_acc || s->to_acc || s->compute != compute)
             return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
@@ -200,18 +200,18 @@ static int is_quick(dv_fn fn)
 // with others, so that its sums have the same order.
 enum { FEW_NODES = 16, MOST_POINTERS = 13, STEADY = 3 };
 
-int dv_vec_joins(const dv_jit *jit, const dv_vec_shape *shape)
+int dv_vec_fusable(const dv_jit *jit, const dv_vec_shape *shape)
 {
-    return dv_vec_joins_on(dv_backend_vec(dv_jit_isa(jit)), shape);
+    return dv_vec_fusable_on(dv_backend_vec(dv_jit_isa(jit)), shape);
 }
 
-int dv_vec_joins_on(const dv_vec_isa *isa, const dv_vec_shape *shape)
+int dv_vec_fusable_on(const dv_vec_isa *isa, const dv_vec_shape *shape)
 {
-    int copies = isa->most_copies ? isa->most_copies : DV_VEC_MAX_UNROLL;
-    int accs = isa->most_accs ? isa->most_accs : copies;
+    int copies = isa->max_unroll ? isa->max_unroll : DV_VEC_MAX_UNROLL;
+    int accs = isa->max_accs ? isa->max_accs : copies;
     int n = 0, pointers = 0, regs = isa->n_regs - copies - STEADY;
     for (const dv_vec_shape *s = shape; s; s = s->beside) {
-        if (++n > DV_VEC_MAX_BESIDE || s->n_nodes > FEW_NODES ||
+        if (++n > DV_VEC_MAX_STATEMENTS || s->n_nodes > FEW_NODES ||
             (s->reduce != DV_VEC_EACH && s->reduce != DV_VEC_INNER &&
              s->reduce != DV_VEC_ONCE) ||
             s->from_acc || s->to_acc || s->compute != shape->compute)

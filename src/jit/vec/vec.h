@@ -22,7 +22,7 @@
 // Several statements over rows of the same length may be computed by one loop,
 // each on a row of its own, so that independent operations hide latencies. A
 // statement must not read what another one writes in the same step of the outer
-// loop. If dv_vec_joins, the results have the same bits as those of separate
+// loop. If dv_vec_fusable, the results have the same bits as those of separate
 // kernels; otherwise exp may take another form, or sums another order.
 //
 //   ir.h      primitive operations, values and plans
@@ -82,7 +82,7 @@ typedef enum dv_vec_reduce {
     DV_VEC_ONCE
 } dv_vec_reduce;
 
-enum { DV_VEC_MAX_BESIDE = 8 }; // largest number of statements in a kernel
+enum { DV_VEC_MAX_STATEMENTS = 8 }; // largest number of statements in a kernel
 
 // One statement of a kernel. Arrays are borrowed; their bytes are part of the
 // key, so unused fields must be 0. The last operand is the one written.
@@ -122,7 +122,7 @@ dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
                      dv_diag *diag);
 // Are the statements linked by `beside` better computed by one loop: is each
 // short, and are there enough registers for all?
-int dv_vec_joins(const dv_jit *jit, const dv_vec_shape *shape);
+int dv_vec_fusable(const dv_jit *jit, const dv_vec_shape *shape);
 // Can a kernel load, or store, elements of one type and compute in another?
 int dv_vec_loads(dv_dtype element, dv_dtype compute);
 int dv_vec_stores(dv_dtype element, dv_dtype compute);

@@ -15,21 +15,21 @@
 enum { ROWS = 32, SIDE = 16, BYTES = 64, TILE = SIDE * BYTES, LINE = 64 };
 enum { A_TILE = 4, B_TILE = 6, GROUP = 8 };
 enum {
-    X_WIDE = X_BATCH,  // 64: row stride of a packed tile
-    X_LDC = X_N,       // row stride of C in bytes
-    X_CSOON = X_ABASE, // next row of C to prefetch
-    X_WAS = X_BT // the saved stack pointer, while results are on the stack
+    X_WIDE = X_BATCH,       // 64: row stride of a packed tile
+    X_LDC = X_N,            // row stride of C in bytes
+    X_C_PREFETCH = X_ABASE, // next row of C to prefetch
+    X_SAVED_SP = X_BT // the saved stack pointer, while results are on the stack
 };
 // X_NEXT points to the packed panel of B that is read after this kernel.
 
 static const dv_x_more none = {0};
 
-static int sums_of(int i, int j)
+static int result_tile(int i, int j)
 {
     return 2 * i + j;
 }
 
-void dv_x_tiles_set(dv_x *g, int rows, int cols)
+void dv_x_amx_config(dv_x *g, int rows, int cols)
 {
     // The AMX tile configuration: byte 0 is the palette, 2-byte row sizes start
     // at byte 16, row counts at byte 48.
@@ -38,8 +38,8 @@ void dv_x_tiles_set(dv_x *g, int rows, int cols)
         for (int j = 0; j * SIDE < cols; j++) {
             int r = (int)dv_min_i64(rows - i * SIDE, SIDE);
             int bytes = 4 * (int)dv_min_i64(cols - j * SIDE, SIDE);
-            c[16 + 2 * sums_of(i, j)] = (unsigned char)bytes;
-            c[48 + sums_of(i, j)] = (unsigned char)r;
+            c[16 + 2 * result_tile(i, j)] = (unsigned char)bytes;
+            c[48 + result_tile(i, j)] = (unsigned char)r;
             c[16 + 2 * (A_TILE + i)] = BYTES;
             c[48 + A_TILE + i] = (unsigned char)r;
             c[16 + 2 * (B_TILE + j)] = (unsigned char)bytes;
@@ -47,7 +47,7 @@ void dv_x_tiles_set(dv_x *g, int rows, int cols)
         }
     int at = dv_x_constant(g, c, BYTES);
     dv_x_emit(g->code, DV_X_ldtilecfg, 16, 0, 0, dv_x_mem(DV_X_RIP, 0), none);
-    dv_x_fix_constant(g, at);
+    dv_x_reloc_constant(g, at);
 }
 
 typedef struct product {
@@ -73,7 +73,7 @@ static void tile_memory(dv_x *g, dv_x_insn op, int t, int base, int64_t off,
 
 static void multiply(dv_x *g, const product *w, int i, int j)
 {
-    dv_x_emit(g->code, w->op, 16, sums_of(i, j), B_TILE + j,
+    dv_x_emit(g->code, w->op, 16, result_tile(i, j), B_TILE + j,
               dv_x_reg(A_TILE + i), none);
 }
 
@@ -90,7 +90,7 @@ static void load_b(dv_x *g, int j)
 // Prefetches into L2 the panel of B that is read next. The tiles of this panel
 // are not prefetched: they load from L2 almost as fast as they are multiplied,
 // so prefetching them costs more than it saves.
-static void ask_for_next(dv_x *g, const product *w)
+static void prefetch_for_next(dv_x *g, const product *w)
 {
     for (int i = 0; i < w->next; i++)
         dv_x_prefetch(g, DV_X_prefetch1, X_NEXT, i * LINE);
@@ -99,13 +99,13 @@ static void ask_for_next(dv_x *g, const product *w)
 
 // Prefetches n rows of C for writing: C is usually not in a near cache, and no
 // other tile uses the same lines.
-static void ask_for_c(dv_x *g, const product *w, int n)
+static void prefetch_c_early(dv_x *g, const product *w, int n)
 {
     int bytes = w->nt * BYTES / (w->halves ? 2 : 1);
     for (int i = 0; i < n; i++) {
         for (int off = 0; off < bytes; off += LINE)
-            dv_x_prefetch(g, DV_X_prefetchw, X_CSOON, off);
-        dv_x_add(g, X_CSOON, w->p.ldc);
+            dv_x_prefetch(g, DV_X_prefetchw, X_C_PREFETCH, off);
+        dv_x_add(g, X_C_PREFETCH, w->p.ldc);
     }
 }
 
@@ -119,8 +119,8 @@ static void step(dv_x *g, const product *w, int rows, int rows_of_c)
     if (two)
         load_a(g, 1);
     if (rows == ROWS)
-        ask_for_next(g, w);
-    ask_for_c(g, w, rows_of_c);
+        prefetch_for_next(g, w);
+    prefetch_c_early(g, w, rows_of_c);
     for (int i = 0; i <= two; i++)
         for (int j = 0; j <= wide; j++)
             multiply(g, w, i, j);
@@ -135,7 +135,7 @@ static void all_sums(dv_x *g, const product *w, int rows, dv_x_insn op)
     for (int i = 0; i * SIDE < rows; i++)
         for (int j = 0; j < w->nt; j++) {
             int64_t off = i * SIDE * w->p.ldc + j * BYTES;
-            tile_memory(g, op, sums_of(i, j), X_C, off, X_LDC);
+            tile_memory(g, op, result_tile(i, j), X_C, off, X_LDC);
         }
 }
 
@@ -147,22 +147,22 @@ static void start(dv_x *g, const product *w, int rows)
     }
     for (int i = 0; i * SIDE < rows; i++)
         for (int j = 0; j < w->nt; j++)
-            dv_x_emit(g->code, DV_X_tilezero, 16, sums_of(i, j), 0, dv_x_reg(0),
-                      none);
+            dv_x_emit(g->code, DV_X_tilezero, 16, result_tile(i, j), 0,
+                      dv_x_reg(0), none);
 }
 
 // Stores the result tiles as rows on the stack, aligned to cache lines.
 static void to_stack(dv_x *g, const product *w, int rows)
 {
     int row = w->nt * BYTES;
-    dv_x_mov(g, X_WAS, X_SP);
+    dv_x_mov(g, X_SAVED_SP, X_SP);
     dv_x_add(g, X_SP, -rows * row);
     dv_x_emit(g->code, DV_X_andi, 0, 0, 0, dv_x_reg(X_SP),
               (dv_x_more){.imm = -LINE});
     dv_x_set(g, X_AT, row);
     for (int i = 0; i * SIDE < rows; i++)
         for (int j = 0; j < w->nt; j++)
-            tile_memory(g, DV_X_tilestore, sums_of(i, j), X_SP,
+            tile_memory(g, DV_X_tilestore, result_tile(i, j), X_SP,
                         i * SIDE * row + j * BYTES, X_AT);
 }
 
@@ -173,7 +173,7 @@ static void finish(dv_x *g, const product *w, int rows)
     int row = w->nt * BYTES;
     to_stack(g, w, rows);
     if (w->p.n_v % SIDE)
-        dv_x_set_part(g, w->p.n_v % SIDE);
+        dv_x_set_tail_mask(g, w->p.n_v % SIDE);
     for (int r = 0; r < rows; r += GROUP) {
         dv_prod_tile t = {(int)dv_min_i64(rows - r, GROUP), w->p.n_v, w->nt, 1};
         for (int i = 0; i < t.rows * t.nv; i++)
@@ -183,7 +183,7 @@ static void finish(dv_x *g, const product *w, int rows)
         if (w->p.bias == 1)
             dv_x_add(g, X_BIAS, (int64_t)t.rows * 4);
     }
-    dv_x_mov(g, X_SP, X_WAS);
+    dv_x_mov(g, X_SP, X_SAVED_SP);
 }
 
 // Stores the results to the stack and converts them to rows of bf16 in C.
@@ -200,7 +200,7 @@ static void finish_halves(dv_x *g, const product *w, int rows)
         dv_x_emit_m(g->code, DV_X_vmovups_s, row / 2, v, 0, X_C, r * w->p.ldc);
     }
     dv_x_add(g, X_C, rows * w->p.ldc);
-    dv_x_mov(g, X_SP, X_WAS);
+    dv_x_mov(g, X_SP, X_SAVED_SP);
 }
 
 static void steps(dv_x *g, const product *w, int rows, int n, int rows_of_c)
@@ -211,7 +211,7 @@ static void steps(dv_x *g, const product *w, int rows, int n, int rows_of_c)
     if (n > 0)
         step(g, w, rows, rows_of_c);
     if (n > 1)
-        dv_x_again(g, X_K, top);
+        dv_x_loop_end(g, X_K, top);
 }
 
 // Runs the whole loop over k. The last steps also prefetch C, some rows each,
@@ -222,7 +222,7 @@ static void along_k(dv_x *g, const product *w, int rows)
     int late = (rows + each - 1) / each;
     dv_x_mov(g, X_AT, X_A);
     dv_x_mov(g, X_BT, X_B);
-    dv_x_mov(g, X_CSOON, X_C);
+    dv_x_mov(g, X_C_PREFETCH, X_C);
     start(g, w, rows);
     steps(g, w, rows, w->steps - late, 0);
     steps(g, w, rows, late, each);
@@ -263,12 +263,12 @@ static product product_of(const dv_gemm_shape *s)
     return w;
 }
 
-void dv_x_tiles_gemm(dv_x *g, const dv_gemm_shape *s)
+void dv_x_amx_gemm(dv_x *g, const dv_gemm_shape *s)
 {
     product w = product_of(s);
     int many = s->m / ROWS, rest = s->m % ROWS;
-    dv_x_enter(g, 1u << X_M | 1u << X_LDC | 1u << X_BIAS | 1u << X_NEXT |
-                      1u << X_CSOON);
+    dv_x_prologue(g, 1u << X_M | 1u << X_LDC | 1u << X_BIAS | 1u << X_NEXT |
+                         1u << X_C_PREFETCH);
     if (s->bias)
         dv_x_get(g, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias));
     dv_x_set(g, X_WIDE, BYTES);
@@ -276,18 +276,18 @@ void dv_x_tiles_gemm(dv_x *g, const dv_gemm_shape *s)
     if (w.next)
         dv_x_lea(g, X_NEXT, X_B, (int64_t)w.steps * w.nt * TILE);
     if (many) {
-        dv_x_tiles_set(g, ROWS, s->n);
+        dv_x_amx_config(g, ROWS, s->n);
         if (many > 1)
             dv_x_set(g, X_M, many);
         size_t top = g->code->n;
         tile(g, &w, ROWS);
         if (many > 1)
-            dv_x_again(g, X_M, top);
+            dv_x_loop_end(g, X_M, top);
     }
     if (rest) {
-        dv_x_tiles_set(g, rest, s->n);
+        dv_x_amx_config(g, rest, s->n);
         tile(g, &w, rest);
     }
     dv_x_emit(g->code, DV_X_tilerelease, 16, 0, 0, dv_x_reg(0), none);
-    dv_x_leave(g);
+    dv_x_epilogue(g);
 }

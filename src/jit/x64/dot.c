@@ -72,7 +72,7 @@ static void step(dots *d, dv_x *g, int64_t at)
 static void part_step(dots *d, dv_x *g, int64_t at)
 {
     int a = d->tmp, b = d->tmp + 1;
-    dv_x_set_part(g, d->s->k % g->lanes);
+    dv_x_set_tail_mask(g, d->s->k % g->lanes);
     for (int i = 0; i < d->rows; i++) {
         load_a(d, g, a, i, at, 1);
         for (int j = 0; j < d->cols; j++) {
@@ -141,13 +141,13 @@ static void finish_row(dots *d, dv_x *g, int i)
     int64_t off = i * d->ldc;
     sum_lanes(d, g, i);
     if (s->alpha == DV_SCALE_ANY) {
-        dv_x_scale(g, f, offsetof(dv_gemm_args, alpha));
+        dv_x_load_scale(g, f, offsetof(dv_gemm_args, alpha));
         dv_x_emit_3(g->code, DV_XI(g, vmul), 16, t, t, f);
     }
     if (s->beta != DV_SCALE_ZERO)
         dv_x_load_n(g, v, X_C, off, 16, d->cols, v);
     if (s->beta == DV_SCALE_ANY)
-        dv_x_scale(g, f, offsetof(dv_gemm_args, beta));
+        dv_x_load_scale(g, f, offsetof(dv_gemm_args, beta));
     if (s->beta == DV_SCALE_ANY && g->ints)
         dv_x_emit_3(g->code, DV_X_vmuli32, 16, v, v, f);
     if (s->beta == DV_SCALE_ONE || (s->beta == DV_SCALE_ANY && g->ints))
@@ -157,7 +157,7 @@ static void finish_row(dots *d, dv_x *g, int i)
     if (s->bias == DV_BIAS_N)
         dv_x_load_n(g, v, X_BIAS, 0, 16, d->cols, v);
     if (s->bias == DV_BIAS_M)
-        dv_x_splat(g, v, X_BIAS, (int64_t)i * g->es);
+        dv_x_broadcast(g, v, X_BIAS, (int64_t)i * g->es);
     if (s->bias)
         dv_x_emit_3(g->code, DV_XI(g, vadd), 16, t, t, v);
     if (s->relu)
@@ -178,7 +178,7 @@ static void tile(dots *d, dv_x *g)
     size_t top = g->code->n;
     along_k(d, g);
     if (d->s->batch > 1)
-        dv_x_again(g, X_BATCH, top);
+        dv_x_loop_end(g, X_BATCH, top);
     for (int i = 0; i < d->rows; i++)
         finish_row(d, g, i);
 }
@@ -203,7 +203,7 @@ static dots dots_of(const dv_x *g, const dv_gemm_shape *s)
 void dv_x_dot(dv_x *g, const dv_gemm_shape *s)
 {
     dots d = dots_of(g, s);
-    dv_x_enter(g, ~0u);
+    dv_x_prologue(g, ~0u);
     across(&d, g);
-    dv_x_leave(g);
+    dv_x_epilogue(g);
 }

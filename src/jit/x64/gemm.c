@@ -72,7 +72,7 @@ static void choose(const dv_x *g, const dv_prod *p, dv_cuts *out)
         int nv = n_vectors < sizes[i].nv ? n_vectors : sizes[i].nv;
         // Packed panels of A fix the height.
         rows = p->tile_rows ? p->tile_rows : rows;
-        rows = p->c_turned && rows > g->lanes ? g->lanes : rows;
+        rows = p->c_transposed && rows > g->lanes ? g->lanes : rows;
         if (!tile_fits(g, p, rows, nv))
             continue;
         dv_runs s = dv_runs_even(p->n_s, rows), v = dv_runs_even(n_vectors, nv);
@@ -124,7 +124,7 @@ static void start(walk *w)
 {
     dv_x *g = w->g;
     const dv_prod *p = w->p;
-    dv_x_enter(g, saves(w));
+    dv_x_prologue(g, saves(w));
     swap(w);
     get_args(w);
     if (w->many_s && w->many_v) {
@@ -145,7 +145,7 @@ static dv_gemm_shape words_of(dv_x *g, const dv_isa *isa,
     int64_t bytes = s->k; // bytes of k, since an i8 element is one byte
     int64_t whole = isa->pairs_bytes;
     g->dot = DV_X_vdpbusd;
-    g->fix = isa->pairs_fix;
+    g->fix = isa->i8_correction;
     w.k = (int32_t)((bytes + whole - 1) / whole * whole / 4);
     w.ldb = (s->n + g->lanes - 1) / g->lanes * g->lanes;
     w.one_sum = 1;
@@ -160,7 +160,7 @@ void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *given)
     int narrow = s->dtype == DV_BF16 || s->dtype == DV_I8;
     g->ints = s->dtype == DV_I32 || s->dtype == DV_I8;
     if (narrow && isa->has_tiles) {
-        dv_x_tiles_gemm(g, s);
+        dv_x_amx_gemm(g, s);
         return;
     }
     if (narrow)
@@ -186,6 +186,6 @@ void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *given)
     w.many_s = grid.s.n > 1 || grid.s.count[0] > 1;
     w.next = w.many_s && !many_v && !p.far_v && (s->next_b || s->pack_b);
     start(&w);
-    along_v(&w);
-    dv_x_leave(g);
+    emit_tile_columns(&w);
+    dv_x_epilogue(g);
 }

@@ -53,15 +53,15 @@ void dv_x_zero(dv_x *g, int v)
     dv_x_emit_3(g->code, v < 16 ? DV_X_vxorps : DV_X_vpxord, 16, v, v, v);
 }
 
-void dv_x_splat(dv_x *g, int v, int base, int64_t off)
+void dv_x_broadcast(dv_x *g, int v, int base, int64_t off)
 {
     dv_x_vvm(g, DV_XF(g, vsplat), v, 0, base, off);
 }
 
-void dv_x_scale(dv_x *g, int v, size_t off)
+void dv_x_load_scale(dv_x *g, int v, size_t off)
 {
     if (g->es == 8) {
-        dv_x_splat(g, v, X_ARGS, (int64_t)off);
+        dv_x_broadcast(g, v, X_ARGS, (int64_t)off);
         return;
     }
     if (g->ints) {
@@ -88,7 +88,7 @@ void dv_x_mask(dv_x *g, int v, int vl, int n)
     dv_x_load_constant(g, v, vl, dv_x_constant(g, ones, vl));
 }
 
-void dv_x_set_part(dv_x *g, int lanes)
+void dv_x_set_tail_mask(dv_x *g, int lanes)
 {
     if (g->masks)
         set_mask(g, K_PART, lanes);
@@ -200,7 +200,7 @@ void dv_x_copy(dv_x *g, int v, int from, int64_t off, int to, int64_t off_to,
                int n)
 {
     for (int piece; n > 0; n -= piece, off += piece, off_to += piece) {
-        piece = dv_x_fit(n, g->vb);
+        piece = dv_x_pow2_fit(n, g->vb);
         dv_x_load_lane(g, v, 0, piece, dv_x_mem(from, off));
         dv_x_store_lane(g, v, 0, piece, dv_x_mem(to, off_to));
     }
@@ -209,7 +209,7 @@ void dv_x_copy(dv_x *g, int v, int from, int64_t off, int to, int64_t off_to,
 void dv_x_load_part(dv_x *g, int v, int base, int64_t off, int bytes)
 {
     for (int at = 0, piece; at < bytes; at += piece) {
-        piece = dv_x_fit(bytes - at, 16);
+        piece = dv_x_pow2_fit(bytes - at, 16);
         dv_x_load_lane(g, v, at / piece, piece, dv_x_mem(base, off + at));
     }
 }
@@ -217,7 +217,7 @@ void dv_x_load_part(dv_x *g, int v, int base, int64_t off, int bytes)
 void dv_x_store_part(dv_x *g, int v, int base, int64_t off, int bytes)
 {
     for (int at = 0, piece; at < bytes; at += piece) {
-        piece = dv_x_fit(bytes - at, 16);
+        piece = dv_x_pow2_fit(bytes - at, 16);
         dv_x_store_lane(g, v, at / piece, piece, dv_x_mem(base, off + at));
     }
 }
@@ -282,7 +282,7 @@ void dv_x_back(dv_x *g, dv_x_insn op, size_t to)
               (dv_x_more){.imm = (int64_t)to - from});
 }
 
-void dv_x_again(dv_x *g, int reg, size_t to)
+void dv_x_loop_end(dv_x *g, int reg, size_t to)
 {
     dv_x_emit(g->code, DV_X_dec, 0, 0, 0, dv_x_reg(reg), none);
     dv_x_back(g, DV_X_jnz, to);
@@ -296,12 +296,12 @@ size_t dv_x_jump(dv_x *g, dv_x_insn op)
 
 void dv_x_patch(dv_code *code, size_t end, size_t to)
 {
-    uint32_t far = dv_code_low_first((uint32_t)(to - end));
+    uint32_t far = dv_code_little_endian((uint32_t)(to - end));
     if (!code->failed)
         memcpy(code->at + end - sizeof far, &far, sizeof far);
 }
 
-void dv_x_land(dv_x *g, size_t from)
+void dv_x_patch_jump(dv_x *g, size_t from)
 {
     dv_x_patch(g->code, from, g->code->n);
 }
@@ -331,7 +331,7 @@ int dv_x_constant(dv_x *g, const void *data, int n)
 void dv_x_load_constant(dv_x *g, int v, int vl, int to)
 {
     dv_x_emit(g->code, DV_X_vmovups, vl, v, 0, dv_x_mem(DV_X_RIP, 0), none);
-    dv_x_fix_constant(g, to);
+    dv_x_reloc_constant(g, to);
 }
 
 void dv_x_load_word(dv_x *g, int v, int vl, uint32_t word)
@@ -342,14 +342,14 @@ void dv_x_load_word(dv_x *g, int v, int vl, uint32_t word)
     dv_x_load_constant(g, v, vl, dv_x_constant(g, words, vl));
 }
 
-void dv_x_fix_constant(dv_x *g, int to)
+void dv_x_reloc_constant(dv_x *g, int to)
 {
-    if (g->n_fixes == MAX_FIXES) {
+    if (g->n_relocs == MAX_RELOCS) {
         g->code->failed = 1;
         return;
     }
-    g->fixes[g->n_fixes].at = (uint32_t)g->code->n;
-    g->fixes[g->n_fixes++].to = to;
+    g->fixes[g->n_relocs].at = (uint32_t)g->code->n;
+    g->fixes[g->n_relocs++].to = to;
 }
 
 // Appends the constants behind the code and patches the displacements of all
@@ -362,11 +362,11 @@ static void put_constants(dv_x *g)
     dv_code_bytes(g->code, pad, (32 - g->code->n % 32) % 32);
     size_t start = g->code->n;
     dv_code_bytes(g->code, g->constants, (size_t)g->size);
-    for (int i = 0; i < g->n_fixes; i++)
+    for (int i = 0; i < g->n_relocs; i++)
         dv_x_patch(g->code, g->fixes[i].at, start + (size_t)g->fixes[i].to);
 }
 
-void dv_x_enter(dv_x *g, uint32_t saves)
+void dv_x_prologue(dv_x *g, uint32_t saves)
 {
     // callee-saved general registers.
     static const int mine[] = {3, 5, 12, 13, 14, 15};
@@ -378,7 +378,7 @@ void dv_x_enter(dv_x *g, uint32_t saves)
         }
 }
 
-void dv_x_leave(dv_x *g)
+void dv_x_epilogue(dv_x *g)
 {
     for (int i = 15; i >= 0; i--)
         if (g->saved >> i & 1)

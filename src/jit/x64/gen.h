@@ -43,7 +43,7 @@ enum { X_SRC = 7, X_DST = 6, X_S = 8, X_D = 9, X_J = 10, X_I = 0 };
 // Numbers of the mask registers for partial vectors of a tile and for scratch
 // use.
 enum { K_PART = 1, K_OTHER = 2 };
-enum { MAX_FIXES = 128 };
+enum { MAX_RELOCS = 128 };
 
 typedef struct dv_x {
     dv_code *code;
@@ -53,15 +53,15 @@ typedef struct dv_x {
     // If not 0: the dot-product instruction on 4-byte words of narrow elements
     // that replaces a multiply-add (pairs.c).
     int dot;
-    int fix;           // correction terms for `dot` are stored behind packed B
-    int masks;         // AVX-512: masks have registers of their own
-    int64_t l1_bytes;  // size of the L1 cache to optimise for
-    uint32_t saved;    // bit mask of the general registers that were pushed
-    int n_fixes, size; // number of entries of fixes, bytes of constants
+    int fix;            // correction terms for `dot` are stored behind packed B
+    int masks;          // AVX-512: masks have registers of their own
+    int64_t l1_bytes;   // size of the L1 cache to optimise for
+    uint32_t saved;     // bit mask of the general registers that were pushed
+    int n_relocs, size; // number of entries of fixes, bytes of constants
     struct {
         uint32_t at; // code offset just behind the 4-byte displacement to patch
         int to;      // offset of the constant that the displacement refers to
-    } fixes[MAX_FIXES];
+    } fixes[MAX_RELOCS];
     unsigned char constants[512];
 } dv_x;
 
@@ -80,7 +80,7 @@ typedef struct dv_x {
 #define DV_ADD(reg, bytes) dv_x_add(g, reg, bytes)
 #define DV_MOV(to, from)   dv_x_mov(g, to, from)
 #define DV_SET(reg, n)     dv_x_set(g, reg, n)
-#define DV_AGAIN(reg, top) dv_x_again(g, reg, top)
+#define DV_AGAIN(reg, top) dv_x_loop_end(g, reg, top)
 #define DV_GET(reg, field)                                                     \
     dv_x_get(g, reg, X_ARGS, offsetof(dv_gemm_args, field))
 
@@ -97,15 +97,15 @@ void dv_x_zero(dv_x *g, int v);
 // b. For dot-product instructions b must be the unsigned operand (packed A).
 void dv_x_mul_add(dv_x *g, int acc, int a, int b, int tmp);
 // Broadcasts one element in memory to all lanes.
-void dv_x_splat(dv_x *g, int v, int base, int64_t off);
+void dv_x_broadcast(dv_x *g, int v, int base, int64_t off);
 // Loads the double at byte `off` of dv_gemm_args, converts it to the element
 // type and broadcasts it to all lanes.
-void dv_x_scale(dv_x *g, int v, size_t off);
+void dv_x_load_scale(dv_x *g, int v, size_t off);
 
 // Sets the mask of partial vectors to the first `lanes` lanes. Loads and stores
 // with `part` set then access only those lanes; loads clear the remaining
 // lanes.
-void dv_x_set_part(dv_x *g, int lanes);
+void dv_x_set_tail_mask(dv_x *g, int lanes);
 void dv_x_load(dv_x *g, int v, int base, int64_t off, int part);
 void dv_x_store(dv_x *g, int v, int base, int64_t off, int part);
 // Load or store n elements of a vector of vl bytes with their own mask. AVX2
@@ -123,7 +123,7 @@ void dv_x_store_lane(dv_x *g, int v, int lane, int bytes, dv_x_rm to);
 void dv_x_load_part(dv_x *g, int v, int base, int64_t off, int bytes);
 void dv_x_store_part(dv_x *g, int v, int base, int64_t off, int bytes);
 // Returns the largest power of two that is at most n and at most `most`.
-static inline int dv_x_fit(int n, int most)
+static inline int dv_x_pow2_fit(int n, int most)
 {
     while (most > n)
         most /= 2;
@@ -144,16 +144,16 @@ void dv_x_mov(dv_x *g, int to, int from);
 void dv_x_get(dv_x *g, int reg, int base, int64_t off);
 void dv_x_put(dv_x *g, int reg, int base, int64_t off);
 // Decrements `reg` and jumps back to code offset `to` until it is 0.
-void dv_x_again(dv_x *g, int reg, size_t to);
+void dv_x_loop_end(dv_x *g, int reg, size_t to);
 // Jumps back to code offset `to` if the condition of `op` holds.
 void dv_x_back(dv_x *g, dv_x_insn op, size_t to);
 // Writes the distance from `end` to `to` into the four bytes of code before
 // `end`.
 void dv_x_patch(dv_code *code, size_t end, size_t to);
-// dv_x_jump emits a forward jump and returns a handle; dv_x_land makes that
-// jump go to the current position.
+// dv_x_jump emits a forward jump and returns a handle; dv_x_patch_jump makes
+// that jump go to the current position.
 size_t dv_x_jump(dv_x *g, dv_x_insn op);
-void dv_x_land(dv_x *g, size_t from);
+void dv_x_patch_jump(dv_x *g, size_t from);
 void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off);
 
 // Adds n bytes to the constants behind the code, or finds equal ones, and
@@ -164,7 +164,7 @@ void dv_x_load_constant(dv_x *g, int v, int vl, int to);
 void dv_x_load_word(dv_x *g, int v, int vl, uint32_t word);
 // Records that the last emitted instruction refers to the constant at offset
 // `to`; its last four bytes must be the displacement.
-void dv_x_fix_constant(dv_x *g, int to);
+void dv_x_reloc_constant(dv_x *g, int to);
 // Loads a mask vector of vl bytes: all ones in the first n elements, zeros in
 // the others.
 void dv_x_mask(dv_x *g, int v, int vl, int n);
@@ -172,6 +172,7 @@ void dv_x_mask(dv_x *g, int v, int vl, int n);
 // Widens rows of narrow elements, or narrows wide ones (convert.c).
 void dv_x_convert(dv_x *g, const dv_move_shape *s);
 
-void dv_x_enter(dv_x *g, uint32_t saves); // bit mask of the registers to push
-void dv_x_leave(dv_x *g);
+void dv_x_prologue(dv_x *g,
+                   uint32_t saves); // bit mask of the registers to push
+void dv_x_epilogue(dv_x *g);
 #endif

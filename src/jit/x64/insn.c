@@ -401,8 +401,8 @@ void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
     memory(code, op, vl, a, b, base, disp, 0, unit_log(&dv_x_rows[op], vl));
 }
 
-void dv_x_emit_splat(dv_code *code, dv_x_insn op, int vl, int a, int b,
-                     int base, int64_t disp)
+void dv_x_emit_broadcast(dv_code *code, dv_x_insn op, int vl, int a, int b,
+                         int base, int64_t disp)
 {
     enum { SPLAT = 16 };
     const dv_x_row *row = &dv_x_rows[op];

@@ -98,8 +98,8 @@ void dv_x_emit(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
 void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c);
 void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
                  int64_t disp);
-void dv_x_emit_splat(dv_code *code, dv_x_insn op, int vl, int a, int b,
-                     int base, int64_t disp);
+void dv_x_emit_broadcast(dv_code *code, dv_x_insn op, int vl, int a, int b,
+                         int base, int64_t disp);
 void dv_x_emit_mask(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
                     int64_t disp, int mask);
 // Faster encoders for general registers: GRM and GM (with reg 0) with memory or

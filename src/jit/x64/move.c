@@ -25,7 +25,7 @@ static void row_bytes(dv_x *g, int64_t off, int n, int zero)
         return;
     }
     for (int piece; n > 0; n -= piece, off += piece) {
-        piece = dv_x_fit(n, g->vb);
+        piece = dv_x_pow2_fit(n, g->vb);
         dv_x_store_lane(g, 0, 0, piece, dv_x_mem(X_D, off));
     }
 }
@@ -113,7 +113,7 @@ static void weave(dv_x *g, dv_x_insn op, int a, int b, int c)
 
 // Exchanges 16-byte halves between rows that are n apart, from registers `from`
 // on into registers `to` on.
-static void turn_halves(dv_x *g, int from, int to, int n)
+static void exchange_halves(dv_x *g, int from, int to, int n)
 {
     enum { LOW = 0x20, HIGH = 0x31 };
     for (int i = 0; i < n; i++) {
@@ -124,14 +124,14 @@ static void turn_halves(dv_x *g, int from, int to, int n)
 
 // Transposes the block in registers 0 to 7 (f64: 0 to 3) into registers 8 and
 // up.
-static void turn_regs(dv_x *g)
+static void transpose_regs(dv_x *g)
 {
     if (g->es == 8) {
         for (int i = 0; i < 4; i += 2) {
             weave(g, DV_X_vunpcklpd, 4 + i, i, i + 1);
             weave(g, DV_X_vunpckhpd, 5 + i, i, i + 1);
         }
-        turn_halves(g, 4, 8, 2);
+        exchange_halves(g, 4, 8, 2);
         return;
     }
     for (int i = 0; i < 8; i += 2) { // interleave pairs of rows
@@ -144,14 +144,14 @@ static void turn_regs(dv_x *g)
             weave(g, DV_X_vunpcklpd, i + 2 * j, 8 + i + j, 10 + i + j);
             weave(g, DV_X_vunpckhpd, i + 2 * j + 1, 8 + i + j, 10 + i + j);
         }
-    turn_halves(g, 0, 8, 4);
+    exchange_halves(g, 0, 8, 4);
 }
 
 // Transposes eight rows of 2-byte words in registers 0 to 7 into registers 8 to
 // 15. Each step interleaves the words of rows i and i + 4 into rows 2i and 2i +
 // 1. This rotates the bits of the row and word numbers by one position; after
 // three steps the two numbers have changed places.
-static void turn_words(dv_x *g)
+static void transpose_words(dv_x *g)
 {
     for (int step = 0; step < 3; step++)
         for (int i = 0; i < SIDE / 2; i++) {
@@ -179,7 +179,7 @@ static void load_thin(dv_x *g, const dv_move_shape *s, int r, int c)
 
 // Transposes a block of r x c elements at address X_S into c x r elements at
 // X_D.
-static void turn_block(dv_x *g, const dv_move_shape *s, int r, int c)
+static void transpose_block(dv_x *g, const dv_move_shape *s, int r, int c)
 {
     int thin = g->es < 4;
     dv_x_mov(g, 1, X_S); // rcx and rdx step through source and destination rows
@@ -191,9 +191,9 @@ static void turn_block(dv_x *g, const dv_move_shape *s, int r, int c)
         dv_x_add(g, 1, s->lds * g->es);
     }
     if (thin)
-        turn_words(g);
+        transpose_words(g);
     else
-        turn_regs(g);
+        transpose_regs(g);
     for (int j = 0; j < c; j++) {
         if (thin)
             dv_x_store_part(g, SIDE + j, 2, 0, r * g->es);
@@ -204,19 +204,19 @@ static void turn_block(dv_x *g, const dv_move_shape *s, int r, int c)
 }
 
 // Transposes a strip of r source rows from X_SRC to X_DST.
-static void turn_strip(dv_x *g, const dv_move_shape *s, int r)
+static void transpose_strip(dv_x *g, const dv_move_shape *s, int r)
 {
     int side = g->es < 8 ? SIDE : SIDE / 2;
     int many = s->cols / side, rest = s->cols % side;
     dv_x_mov(g, X_S, X_SRC);
     dv_x_mov(g, X_D, X_DST);
     DV_LOOP(X_J, many) {
-        turn_block(g, s, r, side);
+        transpose_block(g, s, r, side);
         dv_x_add(g, X_S, side * g->es);
         dv_x_add(g, X_D, side * s->ldd * g->es);
     }
     if (rest)
-        turn_block(g, s, r, rest);
+        transpose_block(g, s, r, rest);
 }
 
 static void transpose(dv_x *g, const dv_move_shape *s)
@@ -224,12 +224,12 @@ static void transpose(dv_x *g, const dv_move_shape *s)
     int bytes = g->es < 4 ? THIN : BLOCK, side = bytes / g->es;
     int many = s->rows / side, rest = s->rows % side;
     DV_LOOP(X_I, many) {
-        turn_strip(g, s, side);
+        transpose_strip(g, s, side);
         dv_x_add(g, X_SRC, side * s->lds * g->es);
         dv_x_add(g, X_DST, bytes);
     }
     if (rest)
-        turn_strip(g, s, rest);
+        transpose_strip(g, s, rest);
 }
 
 void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
@@ -254,10 +254,10 @@ void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
         dv_x_convert(g, s);
         break;
     case DV_MOVE_PAIRS:
-    case DV_MOVE_PAIRS_TURNED:
+    case DV_MOVE_PAIRS_TRANSPOSED:
         dv_x_start(g, code, isa, 4);
-        dv_x_pairs_move(g, isa, s);
+        dv_x_pack_narrow(g, isa, s);
         break;
     }
-    dv_x_leave(g);
+    dv_x_epilogue(g);
 }

@@ -98,7 +98,7 @@ static void start_words(dv_x *g, const pack *w)
 {
     dv_x_mov(g, X_S, X_SRC);
     if (w->n % SIDE)
-        dv_x_set_part(g, w->n % SIDE);
+        dv_x_set_tail_mask(g, w->n % SIDE);
     for (int i = 1; i < 4 / w->es; i++)
         dv_x_load_word(g, V_SHIFT + i, BYTES, (uint32_t)(8 * w->es * i));
 }
@@ -268,9 +268,10 @@ static void start_fix(dv_x *g, const pack *w)
         dv_x_store(g, 0, X_FIX, i * BYTES, 0);
 }
 
-void dv_x_pairs_move(dv_x *g, const dv_isa *isa, const dv_move_shape *s)
+void dv_x_pack_narrow(dv_x *g, const dv_isa *isa, const dv_move_shape *s)
 {
-    pack w = {.turned = s->move == DV_MOVE_PAIRS_TURNED, .columns = s->overlap};
+    pack w = {.turned = s->move == DV_MOVE_PAIRS_TRANSPOSED,
+              .columns = s->overlap};
     w.es = s->dtype == DV_I8 ? 1 : 2;
     w.n = w.turned ? s->cols : s->rows;
     w.k = w.turned ? s->rows : s->cols;
@@ -278,7 +279,7 @@ void dv_x_pairs_move(dv_x *g, const dv_isa *isa, const dv_move_shape *s)
     w.tiles = (w.n + SIDE - 1) / SIDE;
     w.step = BYTES / w.es;
     w.row = s->lds * w.es;
-    w.fix = isa->pairs_fix && s->dtype == DV_I8;
+    w.fix = isa->i8_correction && s->dtype == DV_I8;
     int many = w.k / w.step, rest = w.k % w.step;
     if (w.fix && w.columns)
         start_fix(g, &w);
@@ -290,7 +291,7 @@ void dv_x_pairs_move(dv_x *g, const dv_isa *isa, const dv_move_shape *s)
     if (many)
         blocks(g, &w, w.step);
     if (many > 1)
-        dv_x_again(g, X_J, top);
+        dv_x_loop_end(g, X_J, top);
     if (rest)
         blocks(g, &w, rest);
 }

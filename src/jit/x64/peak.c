@@ -11,13 +11,13 @@ static int tiles(dv_x *g, int dtype)
 {
     dv_code *code = g->code;
     dv_x_insn op = dtype == DV_I8 ? DV_X_tiledpi8 : DV_X_tiledpbf16;
-    dv_x_tiles_set(g, 32, 32);
+    dv_x_amx_config(g, 32, 32);
     size_t start = code->n;
     for (int i = 0; i < TILES; i++)
         dv_x_emit(code, op, 16, i, 6, dv_x_reg(4), (dv_x_more){0});
-    dv_x_again(g, X_TURNS, start);
+    dv_x_loop_end(g, X_TURNS, start);
     dv_x_emit(code, DV_X_tilerelease, 16, 0, 0, dv_x_reg(0), (dv_x_more){0});
-    dv_x_leave(g);
+    dv_x_epilogue(g);
     return TILES * 16 * 16 * 2 * (dtype == DV_I8 ? 64 : 32);
 }
 
@@ -49,7 +49,7 @@ int dv_x64_peak(dv_code *code, const dv_isa *isa, int dtype)
         } else {
             dv_x_vvv(g, dot_of(dtype), i, CHAINS, CHAINS);
         }
-    dv_x_again(g, X_TURNS, start);
-    dv_x_leave(g);
+    dv_x_loop_end(g, X_TURNS, start);
+    dv_x_epilogue(g);
     return CHAINS * 2 * vl / dv_dtype_get((dv_dtype)dtype)->size_bytes;
 }

@@ -7,7 +7,7 @@ static const dv_x_more none = {0};
 // Multiplies n registers from v on by alpha.
 static void scale_sums(dv_x *g, int v, int n, int free)
 {
-    dv_x_scale(g, free, offsetof(dv_gemm_args, alpha));
+    dv_x_load_scale(g, free, offsetof(dv_gemm_args, alpha));
     for (int i = 0; i < n; i++)
         dv_x_vvv(g, DV_XI(g, vmul), v + i, v + i, free);
 }
@@ -31,7 +31,7 @@ static void add_rows(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int free,
 {
     for (int i = 0; i < t->rows; i++)
         for (int j = 0; j < t->nv; j++) {
-            int acc = dv_x_acc(t, 0, i, j), part = dv_x_is_part(g, t, j);
+            int acc = dv_x_acc(t, 0, i, j), part = dv_x_is_partial(g, t, j);
             int64_t off = i * p->ldc + (int64_t)j * g->vb;
             int scaled = beta >= 0, first = part || (scaled && g->ints);
             dv_x_insn op = scaled ? DV_XF(g, vfma) : DV_XI(g, vadd);
@@ -51,11 +51,11 @@ static void add_bias(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int free)
     for (int j = 0; j < t->nv; j++) {
         if (p->bias == 2)
             dv_x_load(g, free, X_BIAS, (int64_t)j * g->vb,
-                      dv_x_is_part(g, t, j));
+                      dv_x_is_partial(g, t, j));
         for (int i = 0; i < t->rows; i++) {
             int acc = dv_x_acc(t, 0, i, j);
             if (p->bias == 1)
-                dv_x_splat(g, free, X_BIAS, (int64_t)i * g->es);
+                dv_x_broadcast(g, free, X_BIAS, (int64_t)i * g->es);
             dv_x_vvv(g, DV_XI(g, vadd), acc, acc, free);
         }
     }
@@ -79,7 +79,7 @@ static void store_rows(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
         for (int j = 0; j < t->nv; j++) {
             int64_t off = i * p->ldc + (int64_t)j * g->vb;
             dv_x_store(g, dv_x_acc(t, 0, i, j), X_C, off,
-                       dv_x_is_part(g, t, j));
+                       dv_x_is_partial(g, t, j));
         }
 }
 
@@ -122,7 +122,8 @@ static void stream_dense(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
     for (int i = 0; i < t->rows; i++)
         for (int j = 0; j < t->nv; j++)
             dv_x_store(g, dv_x_acc(t, 0, i, j), X_SP,
-                       i * p->ldc + (int64_t)j * g->vb, dv_x_is_part(g, t, j));
+                       i * p->ldc + (int64_t)j * g->vb,
+                       dv_x_is_partial(g, t, j));
     int n = t->rows * t->nv, v = 0;
     for (int64_t at = 0; at < bytes; at += g->vb, v = (v + 1) % n) {
         dv_x_load(g, v, X_SP, at, 0);
@@ -150,9 +151,9 @@ static void store_lines(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
     else
         stream_dense(g, p, t);
     size_t done = dv_x_jump(g, DV_X_jmp);
-    dv_x_land(g, usual);
+    dv_x_patch_jump(g, usual);
     store_rows(g, p, t);
-    dv_x_land(g, done);
+    dv_x_patch_jump(g, done);
 }
 
 // Registers of the transposed store, for a tile whose rows are columns of C.
@@ -175,7 +176,8 @@ static void gather(dv_x *g, const dv_prod_tile *t)
 {
     dv_x_rm m = dv_x_mem(X_AT, 0);
     m.index = V_INDEX;
-    dv_x_set_part(g, t->rows); // set for every gather, which clears its mask
+    dv_x_set_tail_mask(g,
+                       t->rows); // set for every gather, which clears its mask
     if (!g->masks) {
         dv_x_mask(g, V_MASK, g->vb, t->rows);
         dv_x_emit(g->code, g->es == 8 ? DV_X_vgatherpd : DV_X_vgatherps, g->vb,
@@ -184,7 +186,7 @@ static void gather(dv_x *g, const dv_prod_tile *t)
     }
     dv_x_emit(g->code, g->es == 8 ? DV_X_vgatherpd_k : DV_X_vgatherps_k, g->vb,
               V_OUT, 0, m, (dv_x_more){.mask = K_PART});
-    dv_x_set_part(g, t->rows);
+    dv_x_set_tail_mask(g, t->rows);
 }
 
 // Finishes one column of the tile: register X_AT points to it on the stack,
@@ -200,7 +202,7 @@ static void column(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
     if (p->beta == DV_SCALE_ANY)
         add_scaled(g, V_OUT, V_IN, V_SCALE);
     if (p->bias == 2)
-        dv_x_splat(g, V_BIAS, X_K, 0);
+        dv_x_broadcast(g, V_BIAS, X_K, 0);
     if (p->bias)
         dv_x_vvv(g, DV_XI(g, vadd), V_OUT, V_OUT, V_BIAS);
     if (p->relu)
@@ -214,11 +216,11 @@ static void turn(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
     dv_x_add(g, X_SP, -frame);
     for (int i = 0; i < t->rows * t->nv; i++)
         dv_x_store(g, i, X_SP, (int64_t)i * g->vb, 0);
-    dv_x_set_part(g, t->rows);
+    dv_x_set_tail_mask(g, t->rows);
     if (p->bias == 1)
         dv_x_load(g, V_BIAS, X_BIAS, 0, t->rows < g->lanes);
     if (p->beta == DV_SCALE_ANY)
-        dv_x_scale(g, V_SCALE, offsetof(dv_gemm_args, beta));
+        dv_x_load_scale(g, V_SCALE, offsetof(dv_gemm_args, beta));
     set_index(g, t);
     dv_x_mov(g, X_AT, X_SP);
     dv_x_mov(g, X_BT, X_C);
@@ -239,12 +241,12 @@ void dv_x_tile_store(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int free)
     int n = t->rows * t->nv;
     if (p->alpha == DV_SCALE_ANY)
         scale_sums(g, 0, n, free);
-    if (p->c_turned) {
+    if (p->c_transposed) {
         turn(g, p, t);
         return;
     }
     if (p->beta == DV_SCALE_ANY)
-        dv_x_scale(g, free, offsetof(dv_gemm_args, beta));
+        dv_x_load_scale(g, free, offsetof(dv_gemm_args, beta));
     if (p->beta != DV_SCALE_ZERO)
         add_rows(g, p, t, free + 1, p->beta == DV_SCALE_ANY ? free : -1);
     if (p->bias)

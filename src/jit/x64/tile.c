@@ -7,7 +7,7 @@ enum { S_AHEAD = 768 }; // prefetch distance in a packed panel of A, in bytes
 // Prefetch distance in steps of k, for rows of B or a transposed A.
 enum { V_AHEAD = 8 };
 enum { ROW_AHEAD = 256 }; // prefetch distance within rows of k, in bytes
-enum { X_CSOON = X_BATCH };
+enum { X_C_PREFETCH = X_BATCH };
 
 static const dv_x_more none = {0};
 
@@ -63,10 +63,10 @@ int dv_x_tile_fits(const dv_x *g, const dv_prod *p, const dv_prod_tile *t)
     int64_t rows = t->rows - 1;
     if (first_free(t) + need > last_free(g, t))
         return 0;
-    if (p->c_turned && t->rows > g->lanes)
+    if (p->c_transposed && t->rows > g->lanes)
         return 0;
     return t->rows == 1 || ((!p->lane_k || p->panel || rows * p->ld_s < FAR) &&
-                            (p->c_turned || rows * p->ldc < FAR));
+                            (p->c_transposed || rows * p->ldc < FAR));
 }
 
 // Packs a piece of the broadcast operand S (usually A) into the panel at
@@ -104,7 +104,7 @@ static void load_v(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
     int64_t row = p->far_v ? 0 : step * p->ld_v;
     for (int j = 0; j < t->nv; j++) {
         int64_t off = row + (int64_t)j * g->vb;
-        dv_x_load(g, v + j, X_BT, off, dv_x_is_part(g, t, j));
+        dv_x_load(g, v + j, X_BT, off, dv_x_is_partial(g, t, j));
         if (p->pack_v)
             dv_x_store(g, v + j, X_VPACK, step * p->pack_v + (int64_t)j * g->vb,
                        0);
@@ -114,7 +114,7 @@ static void load_v(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
 // Should rows of the vector operand V (usually B) be prefetched? Rows that are
 // far apart are not detected as a stream by the hardware prefetcher, and a
 // panel larger than L1 is read from L2 every time.
-static int asks_for_v(const dv_x *g, const dv_prod *p)
+static int should_prefetch_v(const dv_x *g, const dv_prod *p)
 {
     int apart = p->pack_v || (p->ld_v >= 1024 && !p->panel);
     int large = p->panel && p->k * p->ld_v > g->l1_bytes * 3 / 4;
@@ -125,7 +125,7 @@ static void ask_for_v(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
                       int step)
 {
     int64_t row = (step + V_AHEAD) * p->ld_v;
-    if (!asks_for_v(g, p))
+    if (!should_prefetch_v(g, p))
         return;
     for (int j = 0; j < t->nv * g->vb; j += 64)
         dv_x_prefetch(g, DV_X_prefetch0, X_BT, row + j);
@@ -153,7 +153,7 @@ static void ask_for_s(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
 // rows, other tiles in every second row: it takes fewer instructions but more
 // loads, and when another hardware thread shares the core, instruction slots
 // are scarcer than loads.
-static int reads_s(const dv_x *g, const dv_prod_tile *t, int i)
+static int broadcasts_from_memory(const dv_x *g, const dv_prod_tile *t, int i)
 {
     int rows = t->rows / 2, loads = t->rows - rows + (rows + 1) * t->nv;
     if (!g->masks || g->ints || g->dot)
@@ -166,7 +166,7 @@ static void multiply_read(dv_x *g, const dv_prod_tile *t, int acc, int v,
 {
     dv_x_insn op = DV_XF(g, vfma);
     for (int j = 0; j < t->nv; j++)
-        dv_x_emit_splat(g->code, op, g->vb, acc + j, v + j, X_AT, off);
+        dv_x_emit_broadcast(g->code, op, g->vb, acc + j, v + j, X_AT, off);
 }
 
 // Emits the multiply-adds of one step of k.
@@ -180,7 +180,7 @@ static void step(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int at)
     for (int i = 0; i < t->rows; i++) {
         int64_t off = s_off(g, p, t, i, at);
         int acc = dv_x_acc(t, set, i, 0);
-        if (reads_s(g, t, i)) {
+        if (broadcasts_from_memory(g, t, i)) {
             multiply_read(g, t, acc, v, off);
             continue;
         }
@@ -232,8 +232,8 @@ static void move_on(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int n)
 
 // Returns the bytes that a remainder of k takes in a packed panel, where every
 // row is padded to whole granules of 16 bytes.
-static int64_t pack_rest(const dv_x *g, const dv_prod *p, const dv_prod_tile *t,
-                         int rest)
+static int64_t packed_remainder_bytes(const dv_x *g, const dv_prod *p,
+                                      const dv_prod_tile *t, int rest)
 {
     int per = GRANULE / g->es;
     return pack_off(g, p, t, p->lane_k ? (rest + per - 1) / per * per : rest);
@@ -243,9 +243,9 @@ static int64_t pack_rest(const dv_x *g, const dv_prod *p, const dv_prod_tile *t,
 // its last iterations: this tile's row into L1, the next tile's into L2. All
 // rows at once would delay the loads of operands, and rows prefetched at the
 // start would be evicted from L1 before the end.
-static int late_c(const dv_prod *p, const dv_prod_tile *t)
+static int prefetches_c_late(const dv_prod *p, const dv_prod_tile *t)
 {
-    return !p->c_turned && !p->stream && p->batch == 1 &&
+    return !p->c_transposed && !p->stream && p->batch == 1 &&
            p->k >= STEPS * (2 * t->rows + 8);
 }
 
@@ -253,10 +253,10 @@ static void ask_for_row_of_c(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int bytes = t->cols * g->es;
     for (int off = 0; off < bytes; off += 64)
-        dv_x_prefetch(g, DV_X_prefetchw, X_CSOON, off);
+        dv_x_prefetch(g, DV_X_prefetchw, X_C_PREFETCH, off);
     for (int off = 0; off < bytes; off += 64)
-        dv_x_prefetch(g, DV_X_prefetch1, X_CSOON, t->rows * p->ldc + off);
-    dv_x_add(g, X_CSOON, p->ldc);
+        dv_x_prefetch(g, DV_X_prefetch1, X_C_PREFETCH, t->rows * p->ldc + off);
+    dv_x_add(g, X_C_PREFETCH, p->ldc);
 }
 
 static void loop_k(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int turns,
@@ -274,7 +274,7 @@ static void loop_k(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int turns,
             move_on(g, p, t, STEPS);
     }
     if (turns > 1)
-        dv_x_again(g, X_K, top);
+        dv_x_loop_end(g, X_K, top);
 }
 
 // hop_s and hop_v return the bytes from the end of one product of a batch to
@@ -295,15 +295,15 @@ static int64_t hop_v(const dv_prod *p)
 static void along_k(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int n = STEPS, turns = p->k / n, rest = p->k % n;
-    int late = late_c(p, t) ? t->rows : 0;
+    int late = prefetches_c_late(p, t) ? t->rows : 0;
     loop_k(g, p, t, turns - late, 0);
     if (late) {
-        dv_x_mov(g, X_CSOON, X_C);
+        dv_x_mov(g, X_C_PREFETCH, X_C);
         loop_k(g, p, t, late, 1);
     }
     steps(g, p, t, rest, 0);
     if (p->pack_s && rest) // advance to the panel of the next tile
-        dv_x_add(g, X_SPACK, pack_rest(g, p, t, rest));
+        dv_x_add(g, X_SPACK, packed_remainder_bytes(g, p, t, rest));
     if (p->pack_v)
         dv_x_add(g, X_VPACK, rest * p->pack_v);
     if (p->batch > 1) {
@@ -314,11 +314,11 @@ static void along_k(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 
 // Prefetches the cache lines of C, which are read and written at the end of the
 // tile.
-static void ask_for_c(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
+static void prefetch_c_early(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     enum { MOST = 4096 }; // bytes of a row; a short sum leaves no time for more
-    if (p->c_turned || p->stream || (int64_t)p->k * p->batch < 32 ||
-        late_c(p, t))
+    if (p->c_transposed || p->stream || (int64_t)p->k * p->batch < 32 ||
+        prefetches_c_late(p, t))
         return;
     for (int i = 0; i < t->rows; i++) {
         int last = t->cols * g->es - 1;
@@ -338,7 +338,8 @@ static void add_sets(dv_x *g, const dv_prod_tile *t)
 
 // Initialises the accumulators to minus the correction terms behind packed B,
 // which cancel the excess of products with A + 128 (pairs.c).
-static void begin_below(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
+static void init_with_correction(dv_x *g, const dv_prod *p,
+                                 const dv_prod_tile *t)
 {
     int zero = first_free(t);
     dv_x_zero(g, zero);
@@ -354,12 +355,12 @@ static void begin_below(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 void dv_x_tile_emit(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     if (dv_x_part(g, t))
-        dv_x_set_part(g, dv_x_part(g, t));
-    ask_for_c(g, p, t);
+        dv_x_set_tail_mask(g, dv_x_part(g, t));
+    prefetch_c_early(g, p, t);
     for (int i = 0; !g->fix && i < first_free(t); i++)
         dv_x_zero(g, i);
     if (g->fix)
-        begin_below(g, p, t);
+        init_with_correction(g, p, t);
     dv_x_mov(g, X_AT, X_A);
     dv_x_mov(g, X_BT, X_B);
     if (p->batch > 1)
@@ -367,7 +368,7 @@ void dv_x_tile_emit(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
     size_t top = g->code->n;
     along_k(g, p, t);
     if (p->batch > 1)
-        dv_x_again(g, X_BATCH, top);
+        dv_x_loop_end(g, X_BATCH, top);
     add_sets(g, t);
     dv_x_tile_store(g, p, t, t->rows * t->nv);
 }

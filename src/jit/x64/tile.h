@@ -27,7 +27,7 @@ static inline int dv_x_acc(const dv_prod_tile *t, int set, int i, int j)
 }
 
 // Does vector j of the tile have fewer elements than lanes?
-static inline int dv_x_is_part(const dv_x *g, const dv_prod_tile *t, int j)
+static inline int dv_x_is_partial(const dv_x *g, const dv_prod_tile *t, int j)
 {
     return j + 1 == t->nv && dv_x_part(g, t);
 }

@@ -19,8 +19,8 @@ const dv_vec_isa dv_x64_vec_isa_32 = {
     .emit = make_32,
     .n_regs = 16 - N_TEMPS,
     .vector_bytes = 32,
-    .most_copies = 4,
-    .own_bf16 = 1,
+    .max_unroll = 4,
+    .soft_bf16 = 1,
     .tied = {[DV_V_FMA] = ALL, [DV_V_FNMA] = ALL},
 };
 
@@ -28,7 +28,7 @@ const dv_vec_isa dv_x64_vec_isa_64 = {
     .emit = make_64,
     .n_regs = 32 - N_TEMPS,
     .vector_bytes = 64,
-    .own_bf16 = 1,
+    .soft_bf16 = 1,
     .tied = {[DV_V_FMA] = ALL, [DV_V_FNMA] = ALL, [DV_V_SEL] = ALL},
 };
 
@@ -129,7 +129,7 @@ static void begin(dv_x_vec *m)
     const dv_vec_plan *p = m->p;
     enum { ARGS = 7, AT = X_TMP };
     int outer = p->shape->reduce == DV_VEC_OUTER;
-    dv_x_enter(g, ~0u);
+    dv_x_prologue(g, ~0u);
     dv_x_mov(g, X_TMP, X_SP);
     dv_x_add(g, X_SP, -m->frame);
     dv_x_emit_gi(g->code, DV_X_andi, X_SP, -64);
@@ -157,7 +157,7 @@ static void begin(dv_x_vec *m)
 static void leave(dv_x_vec *m)
 {
     dv_x_get(&m->gen, X_SP, X_SP, m->old_sp);
-    dv_x_leave(&m->gen);
+    dv_x_epilogue(&m->gen);
 }
 
 static void compare(dv_x *g, int count, int64_t k)
@@ -185,7 +185,7 @@ static void again(dv_x_vec *m, int count, int64_t k, int once)
         compare(g, count, k);
         dv_x_back(g, DV_X_jge, top);
     }
-    dv_x_land(g, out);
+    dv_x_patch_jump(g, out);
 }
 
 static void control(dv_x_vec *m, const dv_vec_mop *o)
@@ -198,7 +198,7 @@ static void control(dv_x_vec *m, const dv_vec_mop *o)
         dv_x_get(g, X_LEFT, X_SP, m->all);
         break;
     case DV_V_ROWS_END:
-        dv_x_again(g, X_COUNT, m->top[--m->depth]);
+        dv_x_loop_end(g, X_COUNT, m->top[--m->depth]);
         break;
     case DV_V_LOOP:
         enter(m, X_LEFT, o->imm);
@@ -233,7 +233,7 @@ static int64_t own_base(const dv_x_vec *m)
     return ((int64_t)m->p->n_pool * m->gen.es + vb - 1) / vb * vb;
 }
 
-dv_x_rm dv_x_own_const(dv_x_vec *m, dv_x_own own)
+dv_x_rm dv_x_own_const(dv_x_vec *m, dv_x_own_vector own)
 {
     int i = 0;
     for (; i < m->n_own; i++)
@@ -252,7 +252,7 @@ dv_x_rm dv_x_own_const(dv_x_vec *m, dv_x_own own)
 
 dv_x_rm dv_x_all64(dv_x_vec *m, uint64_t bits)
 {
-    return dv_x_own_const(m, (dv_x_own){.bits = bits});
+    return dv_x_own_const(m, (dv_x_own_vector){.bits = bits});
 }
 
 dv_x_rm dv_x_all32(dv_x_vec *m, uint32_t bits)
@@ -268,16 +268,16 @@ static void constant(dv_x_vec *m, const dv_vec_mop *o, int v)
         dv_x_zero(g, v);
         m->zeros |= 1u << v;
     } else if (!c->lanes) {
-        dv_x_splat(g, v, X_POOL, (int64_t)o->imm * g->es);
+        dv_x_broadcast(g, v, X_POOL, (int64_t)o->imm * g->es);
     } else {
         uint64_t bits = m->p->is64 ? c->bits : c->bits << 32 | c->bits;
-        dv_x_vec_op(
-            m, DV_X_vmovups, v, 0,
-            dv_x_own_const(m, (dv_x_own){.bits = bits, .lanes = c->lanes}));
+        dv_x_vec_op(m, DV_X_vmovups, v, 0,
+                    dv_x_own_const(
+                        m, (dv_x_own_vector){.bits = bits, .lanes = c->lanes}));
     }
 }
 
-static void put_own(dv_x_vec *m, const dv_x_own *own)
+static void put_own(dv_x_vec *m, const dv_x_own_vector *own)
 {
     dv_x *g = &m->gen;
     for (int i = 0; i < g->vb / 4; i++) { // write 4 bytes at a time
@@ -318,7 +318,7 @@ static void one(dv_x_vec *m, const dv_vec_mop *o)
     dv_x *g = &m->gen;
     int d = dv_x_vec_reg(o->dst), writes = o->op != DV_V_STORE &&
                                            o->op != DV_V_SPILL &&
-                                           (o->op <= DV_V_FILL);
+                                           (o->op <= DV_V_RELOAD);
     switch ((dv_vop)o->op) {
     case DV_V_BEGIN:
         begin(m);
@@ -330,7 +330,7 @@ static void one(dv_x_vec *m, const dv_vec_mop *o)
         m->zeros &= ~(1u << d);
         constant(m, o, d);
         return;
-    case DV_V_FILL:
+    case DV_V_RELOAD:
         dv_x_load(g, d, X_SP, m->slots + (int64_t)g->vb * o->imm, 0);
         break;
     case DV_V_SPILL:
@@ -366,7 +366,7 @@ static void make(dv_code *code, const dv_vec_plan *p, int vb)
     dv_x_start_vb(&m.gen, code, vb, es);
     m.p = p;
     dv_vec_pointers at;
-    dv_vec_point(p, reaches, &at);
+    dv_vec_assign_pointers(p, reaches, &at);
     m.at = &at;
     int far = at.n > N_POINTERS ? at.n - N_POINTERS : 0;
     m.stage = 0;

@@ -12,7 +12,7 @@ enum { N_POINTERS = 10, MAX_NEST = 4, MAX_OWN = 64 };
 
 // A vector of constants behind the code that the back end adds to the plan's
 // constants.
-typedef struct dv_x_own {
+typedef struct dv_x_own_vector {
     uint64_t bits; // the constant: 8 bytes that are repeated
     int lanes;     // lanes that hold `bits`, the others hold 0; 0: all lanes
     // If step is not 0, 4-byte lane i holds step * i + off modulo the number of
@@ -21,7 +21,7 @@ typedef struct dv_x_own {
     // Not 0: indices that pick every second lane of two vectors of this many
     // lanes, if the second vector begins with the last lane of the first.
     int every_other;
-} dv_x_own;
+} dv_x_own_vector;
 
 typedef struct dv_x_vec {
     const dv_vec_plan *p;
@@ -35,7 +35,7 @@ typedef struct dv_x_vec {
     uint32_t zeros; // bit mask of vector registers known to hold 0
     size_t pool_fix;
     int n_own;
-    dv_x_own own[MAX_OWN];
+    dv_x_own_vector own[MAX_OWN];
     dv_x gen;
 } dv_x_vec;
 
@@ -58,7 +58,7 @@ int dv_x_vec_pointer(dv_x_vec *m, int operand);
 // 8 bytes.
 dv_x_rm dv_x_all32(dv_x_vec *m, uint32_t bits);
 dv_x_rm dv_x_all64(dv_x_vec *m, uint64_t bits);
-dv_x_rm dv_x_own_const(dv_x_vec *m, dv_x_own own);
+dv_x_rm dv_x_own_const(dv_x_vec *m, dv_x_own_vector own);
 // Emit any instruction of form VRM or VRVM, at the full vector length or at
 // length vl. A memory operand must not have an index.
 void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c);

@@ -174,9 +174,10 @@ static void special_op(dv_x_vec *m, const dv_vec_mop *o, int d, int a, int b)
                     all_lanes(m, (uint64_t)o->imm));
         break;
     case DV_V_ROT:
-        dv_x_vec_op(m, DV_X_vmovups, V_T0, 0,
-                    dv_x_own_const(
-                        m, (dv_x_own){.step = 1, .off = o->imm * g->es / 4}));
+        dv_x_vec_op(
+            m, DV_X_vmovups, V_T0, 0,
+            dv_x_own_const(
+                m, (dv_x_own_vector){.step = 1, .off = o->imm * g->es / 4}));
         dv_x_vvv(g, DV_X_vpermps, d, V_T0, a);
         break;
     default: // the remaining case is DV_V_MOV

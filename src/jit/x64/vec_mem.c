@@ -73,7 +73,7 @@ static void load_every_other(dv_x_vec *m, const dv_vec_mop *o, int v)
     op_n(m, DV_X_vmovups, vl, V_T0, 0, low);
     if (m->gen.masks) {
         op_n(m, DV_X_vmovups, vl, v, 0,
-             dv_x_own_const(m, (dv_x_own){.every_other = n}));
+             dv_x_own_const(m, (dv_x_own_vector){.every_other = n}));
         op_n(m, is64 ? DV_X_vperm2pd : DV_X_vperm2ps, vl, v, V_T0, high);
         return;
     }
@@ -206,7 +206,7 @@ static void round_to_odd(dv_x_vec *m, int v)
 {
     dv_x_rm stage = dv_x_mem(X_SP, m->stage);
     // Index vector that moves the high words of all lanes to the front.
-    dv_x_rm high = dv_x_own_const(m, (dv_x_own){.step = 2, .off = 1});
+    dv_x_rm high = dv_x_own_const(m, (dv_x_own_vector){.step = 2, .off = 1});
     int half = m->gen.vb / 2;
     op(m, DV_X_vandps, V_T1, v, dv_x_all64(m, INT64_MAX));
     op(m, DV_X_vmovups_s, V_T1, 0, stage);

@@ -163,7 +163,7 @@ static void random_reduce(rng *r, dv_nest *n)
     random_touches(r, n);
     n->main = mains[prod ? 3 : rng_below(r, 3)];
     if (rng_percent(r, 50))
-        n->first = dv_prim_of_nothing(n->main);
+        n->first = dv_prim_neutral(n->main);
     for (int i = 0; i < n->n_dims; i++) {
         dv_nest_dim *d = &n->dims[i];
         d->stride[DV_OUT] = 0;
@@ -439,8 +439,9 @@ static void test_mangled(void **state)
             continue;
         ran++;
         int threads = 1 + (int)rng_below(&r, 3), at_end = rng_percent(&r, 50);
-        int kept = rng_percent(&r, 70) ? DV_AS_IT_IS : DV_LOOPS_AS_THEY_ARE;
-        if (kept != DV_AS_IT_IS && rng_percent(&r, 50))
+        int kept = rng_percent(&r, 70) ? DV_NEST_OPTIMISE_NONE
+                                       : DV_NEST_OPTIMISE_PACKING;
+        if (kept != DV_NEST_OPTIMISE_NONE && rng_percent(&r, 50))
             unpack(&n);
         if (!agrees(*state, &n, threads, kept, at_end))
             fail_msg("DV_SEED=%" PRIu64, seed + (uint64_t)i);

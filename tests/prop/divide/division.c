@@ -45,7 +45,8 @@ static int keeps_limits(const dv_plan *plan)
         dv_splits d;
         if (op->is_extern)
             continue;
-        dv_space_make(s, &plan->target, plan->ops, op, plan->layouts, &arena);
+        dv_divide_space_init(s, &plan->target, plan->ops, op, plan->layouts,
+                             &arena);
         for (int v = 0; v < op->n_vars; v++) {
             int64_t slice = plan->slices[i][v];
             d.n[v] = (s->extent[v] + slice - 1) / slice;

@@ -95,7 +95,7 @@ static dv_plan *make_plan(const dv_program *p, int64_t threads,
 static int lists_rows(const dv_exec *x)
 {
     dv_text list = {0};
-    dv_exec_ways(x, &list);
+    dv_exec_schedules(x, &list);
     int found = strstr(list.at, "row by row") != NULL;
     dv_text_free(&list);
     return found;

@@ -139,7 +139,7 @@ static int any_number_is_the_same(const dv_program *p, uint64_t seed)
 
 // Chooses another order of sums: the reduced variables in any order, some cut,
 // the last ones inside the kernel.
-static void shuffle_sums(rng *r, dv_plan *plan, dv_sums *s)
+static void shuffle_sums(rng *r, dv_plan *plan, dv_sum_order *s)
 {
     const dv_op *o = &plan->ops->ops[s->op];
     int32_t order[DV_MAX_VARS], n = 0;

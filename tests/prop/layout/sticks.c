@@ -88,7 +88,7 @@ static void write_program(rng *r, dv_text *out)
 typedef struct trial {
     const dv_program *p;
     const dv_target *t;
-    dv_ways ways[16];
+    dv_stick_choices ways[16];
     int own[16];
     unsigned copies[16]; // by tensor: bit stick_dim + 1 for each copy
     double best;
@@ -119,7 +119,7 @@ static void attempt(trial *x, int op, double moved)
         return;
     }
     const dv_op *o = &x->p->ops[op];
-    const dv_ways *w = &x->ways[op];
+    const dv_stick_choices *w = &x->ways[op];
     unsigned before[16];
     memcpy(before, x->copies, sizeof before);
     for (int i = 0; i < w->n; i++) {
@@ -151,7 +151,7 @@ static double least(const dv_program *p, const dv_target *t, dv_arena *a)
     for (int i = 0; i < p->n_tensors; i++)
         x.own[i] = p->tensors[i].n_dims - 1;
     for (int i = 0; i < p->n_ops; i++) {
-        assert_true(dv_stick_ways(&x.ways[i], t, p, &p->ops[i], a));
+        assert_true(dv_stick_list_choices(&x.ways[i], t, p, &p->ops[i], a));
         combinations *= x.ways[i].n;
     }
     if (combinations > 200000)

@@ -145,18 +145,18 @@ static int cut(dv_nest *n, const dv_nest_caches *c, int line, int m, int k_n,
     int64_t size = dv_dtype_get(n->dtype)->size_bytes;
     int64_t elems = c->l2 / 2 / size;
     static const int64_t few[] = {8, 4, 16};
-    dv_nest_cut_lines(n, line ? 96 : 16);
-    if (!dv_nest_cut_prim(n, DV_NEST_M, m, c->vector / 4) ||
-        !dv_nest_cut_prim(n, DV_NEST_N, k_n, c->vector / 4))
+    dv_nest_tile_lines(n, line ? 96 : 16);
+    if (!dv_nest_tile_prim(n, DV_NEST_M, m, c->vector / 4) ||
+        !dv_nest_tile_prim(n, DV_NEST_N, k_n, c->vector / 4))
         return 0;
     if (block < 4 && block & 1)
-        dv_nest_cut_block(n, DV_NEST_M, elems);
+        dv_nest_tile_block(n, DV_NEST_M, elems);
     if (block < 4 && block & 2)
-        dv_nest_cut_block(n, DV_NEST_N, elems);
+        dv_nest_tile_block(n, DV_NEST_N, elems);
     if (block == 7)
-        dv_nest_cut_runs(n, c->l3 / 4 / size);
+        dv_nest_tile_runs(n, c->l3 / 4 / size);
     else if (block >= 4)
-        dv_nest_cut_few(n, few[block - 4]);
+        dv_nest_tile_rows(n, few[block - 4]);
     return 1;
 }
 
@@ -164,7 +164,7 @@ static double price(const dv_nest *n, const dv_nest_caches *c, double *least)
 {
     dv_nest a = *n;
     dv_nest_ordered x;
-    double cost = dv_nest_put_in_order(&a, c, DV_NEST_IMPOSSIBLE, &x);
+    double cost = dv_nest_order_loops(&a, c, DV_NEST_IMPOSSIBLE, &x);
     *least = x.least;
     return cost;
 }
@@ -200,7 +200,7 @@ TEST(tiles_are_those_of_all)
         contraction(&r, &n);
         mark_prims(&r, &n);
         all = n;
-        if (dv_nest_is_plain(&n, NULL))
+        if (dv_nest_is_gemm(&n, NULL))
             continue;
         assert_int_equal(dv_nest_tile(&n, o, NULL), DV_OK);
         tile_by_all(&all, &c);
@@ -214,12 +214,12 @@ TEST(tiles_are_those_of_all)
 // Returns whether kernels prefetch rows with some way of packing.
 static int may_bring(dv_nest_count *c)
 {
-    for (int i = 0; i < DV_NEST_WAYS; i++) {
-        dv_nest_way *w = dv_nest_way_of(c, i);
+    for (int i = 0; i < DV_NEST_PACKSETS; i++) {
+        dv_nest_packset *w = dv_nest_packset_of(c, i);
         if (!w)
             continue;
-        dv_nest_way_take(c, w);
-        if (dv_nest_brings(c, &w->f))
+        dv_nest_packset_select(c, w);
+        if (dv_nest_copies_ahead(c, &w->f))
             return 1;
     }
     return 0;
@@ -230,7 +230,7 @@ static int may_bring(dv_nest_count *c)
 static void check_ways(const dv_nest *n, const dv_nest_caches *c,
                        const double *least, int seed)
 {
-    for (int way = 0; way < DV_NEST_WAYS; way++) {
+    for (int way = 0; way < DV_NEST_PACKSETS; way++) {
         dv_nest a = *n;
         int packed = 0;
         a.pack = (uint8_t)way;
@@ -247,16 +247,16 @@ static void check_ways(const dv_nest *n, const dv_nest_caches *c,
 // bound.
 static void check_moves(dv_nest_count *c, int seed)
 {
-    for (int way = 0; way < DV_NEST_WAYS; way++) {
-        dv_nest_way *w = dv_nest_way_of(c, way);
+    for (int way = 0; way < DV_NEST_PACKSETS; way++) {
+        dv_nest_packset *w = dv_nest_packset_of(c, way);
         for (int o = 0; w && o < DV_N_OPERANDS; o++)
             for (int at = DV_FORM_TOP; at < w->f.n_loops; at++) {
-                dv_nest_way_take(c, w);
+                dv_nest_packset_select(c, w);
                 if (c->f.pack[o] == DV_FORM_NEVER)
                     continue;
                 dv_nest_pack_in(c, o, at);
-                double cost = dv_nest_packing(c, o);
-                if (c->held[o] <= dv_nest_most_held(c, o) &&
+                double cost = dv_nest_packing_cost(c, o);
+                if (c->held[o] <= dv_nest_max_buffer(c, o) &&
                     w->moved[o] * DV_NEST_SLACK > cost)
                     fail_msg("seed %d: way %d moves %d for %.9g, in %d %.9g",
                              seed, way, o, w->moved[o], at, cost);
@@ -271,7 +271,7 @@ static int check_bounds(const dv_nest *given, const dv_nest *n,
 {
     dv_nest_count count;
     dv_nest_tiles t;
-    dv_nest_sizes s;
+    dv_nest_size_bounds s;
     double kernels, cost = price(n, c, &kernels);
     int bad;
     int64_t size[2] = {dv_nest_prim_size(n, DV_NEST_M),
@@ -298,14 +298,14 @@ static void check_most(const dv_nest *n, const dv_nest_caches *c)
 {
     dv_nest a = *n, b = *n, x = *n;
     dv_nest_ordered all, near, none;
-    double cost = dv_nest_put_in_order(&a, c, DV_NEST_IMPOSSIBLE, &all);
+    double cost = dv_nest_order_loops(&a, c, DV_NEST_IMPOSSIBLE, &all);
     if (cost >= DV_NEST_IMPOSSIBLE)
         return;
     double most = cost * (1 + 1e-12);
-    assert_true(dv_nest_put_in_order(&b, c, most, &near) == cost);
+    assert_true(dv_nest_order_loops(&b, c, most, &near) == cost);
     assert_true(dv_nest_equal(&a, &b));
     assert_memory_equal(all.packs.at, near.packs.at, sizeof near.packs.at);
-    assert_true(dv_nest_put_in_order(&x, c, cost, &none) >= most);
+    assert_true(dv_nest_order_loops(&x, c, cost, &none) >= most);
     // Marking the packed operands gives the same cost.
     dv_nest_mark(&a, &all.packs);
     assert_true(dv_nest_cost(&a, c) == cost);
@@ -334,7 +334,7 @@ TEST(bounds_hold)
             m = rng_percent(&r, 20) ? m : 0,
             k_n = rng_percent(&r, 10) ? k_n : 0;
         given = n;
-        dv_nest_cut_lines(&given, line ? 96 : 16);
+        dv_nest_tile_lines(&given, line ? 96 : 16);
         if (!cut(&n, &c, line, m, k_n, block))
             continue;
         met += check_bounds(&given, &n, &c, (int)gen_seed() + i);

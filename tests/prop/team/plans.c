@@ -34,8 +34,9 @@ static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
         return 0;
     dv_diag *diag = dv_diag_create();
     void **before = case_buffers(plan->ops), **after = case_buffers(plan->ops);
-    dv_carried *swaps = calloc((size_t)plan->team.n_swaps + 1, sizeof *swaps);
-    dv_moved_all moved = {.swaps = swaps};
+    dv_exchange_traffic *op_exchanges =
+        calloc((size_t)plan->team.n_op_exchanges + 1, sizeof *op_exchanges);
+    dv_team_traffic moved = {.op_exchanges = op_exchanges};
     int ok = case_reads_back(plan);
     if (ok)
         ok = !dv_ranks_run_as(plan, how, after, &moved, diag) ||
@@ -48,7 +49,7 @@ static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
         ok = teams_carried(plan, &moved);
     if (ok)
         ok = same_again(plan, how, after);
-    free(swaps);
+    free(op_exchanges);
     if (!ok)
         case_show(plan);
     case_free(before, plan->ops);
@@ -179,9 +180,9 @@ TEST(test_hard)
 
 // -- Wrong messages --------------------------------------------------------
 
-typedef int breaker(rng *r, dv_swap *s);
+typedef int breaker(rng *r, dv_op_exchange *s);
 
-static int lose(rng *r, dv_swap *s)
+static int lose(rng *r, dv_op_exchange *s)
 {
     if (s->n_receives == 0)
         return 0;
@@ -190,7 +191,7 @@ static int lose(rng *r, dv_swap *s)
     return 1;
 }
 
-static int twice(rng *r, dv_swap *s)
+static int twice(rng *r, dv_op_exchange *s)
 {
     if (s->n_receives < 2)
         return 0;
@@ -199,7 +200,7 @@ static int twice(rng *r, dv_swap *s)
     return 1;
 }
 
-static int shift(rng *r, dv_swap *s)
+static int shift(rng *r, dv_op_exchange *s)
 {
     if (s->n_receives == 0)
         return 0;
@@ -208,7 +209,7 @@ static int shift(rng *r, dv_swap *s)
     return 1;
 }
 
-static int other_rank(rng *r, dv_swap *s)
+static int other_rank(rng *r, dv_op_exchange *s)
 {
     if (s->n_receives == 0)
         return 0;
@@ -217,7 +218,7 @@ static int other_rank(rng *r, dv_swap *s)
     return 1;
 }
 
-static int send_less(rng *r, dv_swap *s)
+static int send_less(rng *r, dv_op_exchange *s)
 {
     (void)r;
     if (s->n_sends == 0)
@@ -237,8 +238,9 @@ TEST(test_wrong)
         dv_plan *plan =
             teams_plan(p, case_host, size, rng_below(&r, size), NULL);
         assert_non_null(plan);
-        int32_t n = plan->team.n_swaps;
-        dv_swap *s = n ? &plan->team.swaps[rng_below(&r, n)] : NULL;
+        int32_t n = plan->team.n_op_exchanges;
+        dv_op_exchange *s =
+            n ? &plan->team.op_exchanges[rng_below(&r, n)] : NULL;
         if (s && breakers[k % 5](&r, s)) {
             tried++;
             assert_int_equal(dv_plan_check(plan, NULL), DV_E_CHECK);

@@ -194,10 +194,10 @@ TEST(text_memory_sizes)
     dv_text t = {0};
     static const int64_t sizes[] = {0, 17, 1023, 1024, 2 << 20, 1025};
     for (int i = 0; i < 6; i++) {
-        dv_put_bytes_of_memory(&t, sizes[i]);
+        dv_put_byte_size(&t, sizes[i]);
         dv_put(&t, " ");
     }
-    dv_put_bytes_of_memory(&t, 1536);
+    dv_put_byte_size(&t, 1536);
     assert_string_equal(t.at, "0 17 1023 1KiB 2MiB 1.0KiB 1.5KiB");
     dv_text_free(&t);
 }

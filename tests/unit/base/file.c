@@ -112,7 +112,7 @@ TEST(file_left_behind)
     assert_int_equal(dv_writer_open(&w, path, NULL), DV_OK);
     dv_writer_put(w, "second", 6);
     assert_int_equal(n_files(), 5); // one file removed, one added
-    dv_writers_clean(path);
+    dv_writers_remove_stale(path);
     assert_int_equal(n_files(), 5);
     assert_int_equal(dv_file_write(path, "third", 5, NULL), DV_OK);
     assert_int_equal(dv_writer_commit(w, NULL), DV_OK);

@@ -22,9 +22,9 @@ static dv_plan *make_plan(int64_t team)
     o.team = team;
     o.rank = 1;
     dv_plan *plan = plan_on(text, "host", NULL, &o);
-    assert_int_equal(plan->team.n_swaps, 1);
-    assert_int_equal(plan->team.swaps[0].n_sends, N_MESSAGES / 2);
-    assert_int_equal(plan->team.swaps[0].n_receives, N_MESSAGES / 2);
+    assert_int_equal(plan->team.n_op_exchanges, 1);
+    assert_int_equal(plan->team.op_exchanges[0].n_sends, N_MESSAGES / 2);
+    assert_int_equal(plan->team.op_exchanges[0].n_receives, N_MESSAGES / 2);
     return plan;
 }
 
@@ -108,42 +108,42 @@ static void exchange(dv_piece *a, dv_piece *b)
     *b = was;
 }
 
-static void boxes_of_a_message(dv_swap *s)
+static void boxes_of_a_message(dv_op_exchange *s)
 {
     exchange(&s->sends[0], &s->sends[1]);
 }
 
-static void boxes_that_come(dv_swap *s)
+static void boxes_that_come(dv_op_exchange *s)
 {
     exchange(&s->receives[2], &s->receives[3]);
 }
 
-static void partners_mixed(dv_swap *s)
+static void partners_mixed(dv_op_exchange *s)
 {
     exchange(&s->sends[1], &s->sends[2]);
 }
 
-static void sent_twice(dv_swap *s)
+static void sent_twice(dv_op_exchange *s)
 {
     s->sends[1] = s->sends[0];
 }
 
-static void send_dropped(dv_swap *s)
+static void send_dropped(dv_op_exchange *s)
 {
     s->n_sends--;
 }
 
-static void partner_dropped(dv_swap *s)
+static void partner_dropped(dv_op_exchange *s)
 {
     s->n_sends -= 2;
 }
 
-static void receive_dropped(dv_swap *s)
+static void receive_dropped(dv_op_exchange *s)
 {
     s->n_receives--;
 }
 
-static void less_sent(dv_swap *s)
+static void less_sent(dv_op_exchange *s)
 {
     s->sends[0].box.dim[1].size--;
 }
@@ -162,19 +162,19 @@ static dv_piece *split(const dv_piece *l, int32_t *n, int32_t i)
     return longer;
 }
 
-static void send_split(dv_swap *s)
+static void send_split(dv_op_exchange *s)
 {
     s->sends = split(s->sends, &s->n_sends, 1);
 }
 
-static void receive_split(dv_swap *s)
+static void receive_split(dv_op_exchange *s)
 {
     s->receives = split(s->receives, &s->n_receives, 1);
 }
 
 TEST(test_refused)
 {
-    static void (*const changes[])(dv_swap *) = {
+    static void (*const changes[])(dv_op_exchange *) = {
         boxes_of_a_message, boxes_that_come, partners_mixed,  sent_twice,
         send_dropped,       partner_dropped, receive_dropped, less_sent,
         send_split,         receive_split};
@@ -183,7 +183,7 @@ TEST(test_refused)
         for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
             dv_plan *plan = make_plan(teams[t]);
             assert_int_equal(dv_plan_check(plan, NULL), DV_OK);
-            changes[i](&plan->team.swaps[0]);
+            changes[i](&plan->team.op_exchanges[0]);
             assert_int_equal(dv_plan_check(plan, NULL), DV_E_CHECK);
             dv_plan_destroy(plan);
         }
@@ -210,7 +210,7 @@ TEST(test_cuts)
     plan = plan_on("input x: f64[16]\ns[] = sum[i] x[i]\noutput s\n", "host",
                    NULL, &o);
     assert_int_equal(plan->team.n_follows, 1);
-    dv_follow twice[] = {plan->team.follows[0], plan->team.follows[0]};
+    dv_split_reduction twice[] = {plan->team.follows[0], plan->team.follows[0]};
     plan->team.follows = twice;
     plan->team.n_follows = 2;
     check_finds(plan, "i of op s cannot be cut as dim 0 of x is");
@@ -227,8 +227,8 @@ TEST(test_hash)
         dv_plan *plan = make_plan(SMALL);
         dv_local *team = NULL;
         dv_rank *r = NULL;
-        plan->team.swaps[0].prior = &op;
-        plan->team.swaps[0].n_prior = i;
+        plan->team.op_exchanges[0].prior = &op;
+        plan->team.op_exchanges[0].n_prior = i;
         assert_int_equal(dv_local_create(&team, SMALL, NULL), DV_OK);
         assert_int_equal(
             dv_rank_create(&r, plan, dv_local_rank(team, 1), NULL, NULL),

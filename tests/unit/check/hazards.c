@@ -113,7 +113,7 @@ static void assert_owners(const job *j)
             count_access(plan, i, &o->reads[r], reads, NULL);
         count_access(plan, i, &o->write, writes, NULL);
         for (int64_t c = 0; c < plan->target.cores; c++) {
-            const dv_moved *m = dv_exec_moved_by(j->x, i, c);
+            const dv_sim_traffic *m = dv_exec_moved_by(j->x, i, c);
             if (m->read_elems != reads[c] || m->write_elems != writes[c])
                 fail_msg("op %s, core %d: the plan says %" PRId64 " read, "
                          "%" PRId64 " written, moved were %" PRId64
@@ -201,8 +201,8 @@ TEST(more_readers_than_writers)
     must(job_run(&j));
     assert_owners(&j);
     for (int c = 0; c < 8; c++) {
-        const dv_moved *a = dv_exec_moved_by(j.x, op_named(plan, "a"), c);
-        const dv_moved *b = dv_exec_moved_by(j.x, op_named(plan, "b"), c);
+        const dv_sim_traffic *a = dv_exec_moved_by(j.x, op_named(plan, "a"), c);
+        const dv_sim_traffic *b = dv_exec_moved_by(j.x, op_named(plan, "b"), c);
         assert_int_equal(a->write_elems, c < 4 ? 16 * 256 : 0);
         assert_int_equal(b->read_elems, 8 * 256);
     }
@@ -494,8 +494,8 @@ TEST(costs_are_reproduced)
             dv_arena arena = {0};
             dv_divide_space *s = DV_NEW(&arena, dv_divide_space, 1);
             dv_splits d;
-            dv_space_make(s, &plan->target, plan->ops, &plan->ops->ops[i],
-                          plan->layouts, &arena);
+            dv_divide_space_init(s, &plan->target, plan->ops,
+                                 &plan->ops->ops[i], plan->layouts, &arena);
             for (int v = 0; v < s->n_vars; v++)
                 d.n[v] = (s->extent[v] + plan->slices[i][v] - 1) /
                          plan->slices[i][v];

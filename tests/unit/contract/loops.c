@@ -103,7 +103,7 @@ static void packed_loops(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dv_nest *n = nest_of(cases[i].text);
         dv_contract_options options = {.size = sizeof(dv_contract_options),
-                                       .as_is = DV_LOOPS_AS_THEY_ARE};
+                                       .as_is = DV_NEST_OPTIMISE_PACKING};
         dv_contract *c = NULL;
         assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
                          DV_OK);

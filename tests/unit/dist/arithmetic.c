@@ -93,7 +93,7 @@ TEST(test_boxes)
             b[i] = random_box();
         for (int i = 0; i < 3; i++)
             assert_true(dv_boxes_add(&l, &b[i], &arena));
-        assert_true(dv_boxes_less(&l, &b[3], &arena));
+        assert_true(dv_boxes_subtract(&l, &b[3], &arena));
         if (turn % 2)
             dv_boxes_join(&l);
         for (int64_t p = 0; p < 15 * 15; p++) {
@@ -348,7 +348,7 @@ TEST(bug_hull_blow_up)
     dv_box own = {1, {{0, 25}}}, a = {1, {{0, 10}}}, b = {1, {{90, 10}}};
     assert_true(dv_boxes_add(&need, &a, &arena));
     assert_true(dv_boxes_add(&need, &b, &arena));
-    assert_true(dv_boxes_less(&need, &own, &arena));
+    assert_true(dv_boxes_subtract(&need, &own, &arena));
     assert_int_equal(dv_boxes_elems(&need), 10); // 75 with the bounding box
     dv_arena_free(&arena);
 }

@@ -260,7 +260,7 @@ TEST(bug_unary_ignores_target)
         int64_t points = 0;
         for (int64_t r = 0; r < n; r++)
             for (int32_t op = 0; op < plan->ops->n_ops; op++) {
-                dv_space s;
+                dv_iter_space s;
                 if (dv_team_target(&s, plan->ops, &plan->team, op, r))
                     points += s.end[0] - s.begin[0];
             }

@@ -114,8 +114,8 @@ static void make(state *s)
                                sparse && t->n_dims > 0};
         assert_true(dv_layout_make(&s->layouts[i], s->target, t->dtype, &spec));
     }
-    assert_true(dv_space_make(&s->space, s->target, s->p, &s->p->ops[0],
-                              s->layouts, &s->arena));
+    assert_true(dv_divide_space_init(&s->space, s->target, s->p, &s->p->ops[0],
+                                     s->layouts, &s->arena));
     s->host_bytes = !strcmp(s->out.dtype, "int64")  ? 8
                     : !strcmp(s->out.dtype, "bool") ? 1
                                                     : 0;
@@ -332,7 +332,7 @@ static void read_line(state *s, char *line)
     } else if (!strncmp(line, "cost ", 5)) {
         read_cost(s, line);
     } else if (sscanf(line, "split %lld %lld %lld", &x, &y, &z) == 3) {
-        assert_int_equal(dv_core_split(x, y), z);
+        assert_int_equal(dv_largest_divisor(x, y), z);
     }
 }
 

@@ -63,9 +63,9 @@ static void counts_agree(const job *j, const char *what)
         for (int64_t core = -1; core < j->plan->target.cores; core++) {
             int32_t op = j->plan->groups[g].first_op;
             dv_traffic t = dv_op_traffic(j->plan, g, op, core);
-            dv_moved sum = {0};
+            dv_sim_traffic sum = {0};
             for (int64_t c = 0; c < j->plan->target.cores; c++) {
-                const dv_moved *m = dv_exec_moved_by(j->x, op, c);
+                const dv_sim_traffic *m = dv_exec_moved_by(j->x, op, c);
                 if (core >= 0 && c != core)
                     continue;
                 sum.read_bytes += m->read_bytes;
@@ -129,7 +129,7 @@ TEST(mistakes_are_found)
     run(&j, programs[0], "streamk", NULL, DV_RUN_SIM, 0);
     dv_group_grid *g = &j.own->grids[0];
     int32_t part = 0;
-    while (!dv_range_in_parts(g, &g->ranges[part]))
+    while (!dv_range_is_partial(g, &g->ranges[part]))
         part++;
     dv_tile_range keep = g->ranges[part];
     g->ranges[part].k1--;

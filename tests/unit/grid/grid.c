@@ -140,7 +140,8 @@ TEST(target_holes)
     dv_grid_task t = matrix_task(shape, 0, 0);
     t.target = wormhole;
     assert_int_equal(
-        dv_target_choose(wormhole, NULL, 0, &row, 1, DV_NOWHERE, NULL), DV_OK);
+        dv_target_restrict(wormhole, NULL, 0, &row, 1, DV_NOWHERE, NULL),
+        DV_OK);
     dv_grid *g = grid_of(&t);
     assert_int_equal(g->set.n, 56);
     assert_int_equal(g->n_cores, 56);

@@ -225,7 +225,7 @@ TEST(arena_room)
         assert_ptr_equal(dv_code_arena_room(&a, 0, &again), at);
         assert_int_equal(room, again);
         memset(at, 7, 100);
-        const unsigned char *run = dv_code_arena_take(&a, 100);
+        const unsigned char *run = dv_code_arena_commit(&a, 100);
         assert_non_null(run);
         unsigned char *next = dv_code_arena_room(&a, 0, &again);
         assert_true(next >= at + 100 && again < room);

@@ -10,7 +10,7 @@
 static const dv_isa *isa_of(dv_jit *jit)
 {
     const dv_isa *isa = dv_jit_isa(jit);
-    if (!isa->bring_rows) {
+    if (!isa->copy_tile_rows) {
         dv_jit_destroy(jit);
         skip_test("this instruction set has no such kernels");
     }
@@ -24,7 +24,7 @@ static dv_gemm_shape shape_of(int m, int k)
     dv_gemm_shape s = {.m = m, .n = 24, .k = k, .dtype = DV_F32};
     s.dtype = pick(5) ? DV_F32 : DV_I32;
     s.trans_a = s.one_sum = 1;
-    s.ahead_a = DV_AHEAD_BRING;
+    s.ahead_a = DV_AHEAD_COPY;
     s.lda = m + (pick(2) ? pick(70) : 1000 + pick(100));
     s.ldb = 24 + pick(2) * pick(9);
     s.ldc = 24 + pick(3) * pick(9);
@@ -115,7 +115,7 @@ TEST(kernels)
     for (int m = 4; m <= 132; m += 4)
         for (int k = 1; k <= 200; k++) {
             dv_gemm_shape s = shape_of(m, k);
-            if (!dv_isa_brings(isa, &s))
+            if (!dv_isa_copies_next(isa, &s))
                 continue;
             n++;
             if (pick(SHARE) == 0)
@@ -141,7 +141,7 @@ TEST(patterns)
         dv_code x = {.at = alone, .cap = MOST_CODE};
         dv_code y = {.at = behind, .cap = MOST_CODE, .keep = keep};
         s.batch = 1;
-        assert_true(dv_isa_brings(isa, &s));
+        assert_true(dv_isa_copies_next(isa, &s));
         if (pick(4) == 0) {
             s.ahead_a = DV_AHEAD_NONE;
             s.step_c = 0;
@@ -165,7 +165,7 @@ TEST(refused)
         dv_gemm_shape s = {.m = 48, .n = 24, .k = 48, .dtype = DV_F32};
         s.trans_a = 1;
         s.lda = 5000;
-        s.ahead_a = DV_AHEAD_BRING;
+        s.ahead_a = DV_AHEAD_COPY;
         assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
         s.m = i == 0 ? 46 : i == 1 ? 16 : i == 2 ? 500 : i == 4 ? 24 : 48;
         s.k = i == 3 ? 47 : i == 4 ? 24 : i == 5 ? 240 : 48;
@@ -182,14 +182,14 @@ TEST(refused)
     s.step_c = 200; // without prefetching
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     s.trans_a = 1;
-    s.ahead_a = DV_AHEAD_BRING;
+    s.ahead_a = DV_AHEAD_COPY;
     s.ldc = INT64_MAX / 2; // products of these do not wrap around
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     s.ldc = 24;
     s.ldb = INT64_MAX / 2;
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     s.ldb = s.step_c = 0;
-    s.ahead_a = DV_AHEAD_BRING + 1;
+    s.ahead_a = DV_AHEAD_COPY + 1;
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     dv_jit_destroy(jit);
 }
@@ -223,7 +223,7 @@ static void agree_all(dv_jit *jit, const char *text, int as_is)
                                        .as_is = as_is};
         if (dv_contract_create(&c[i], jit, n, &options, diag))
             fail_msg("%s", dv_diag_text(diag));
-        assert_true(c[i]->near_bytes > 0);
+        assert_true(c[i]->ahead_bytes > 0);
     }
     operand in[] = {made_up(n, DV_IN0), made_up(n, DV_IN1)};
     for (uint64_t turn = 0; turn < 2; turn++) {
@@ -328,13 +328,13 @@ static void is_priced(dv_jit *jit, const char *type, int m, int n, int k)
     int bad;
     assert_true(dv_nest_tiles_of(nest, &t, &bad));
     assert_true(dv_nest_count_begin(&count, nest, &caches, &t));
-    dv_nest_way *w = dv_nest_way_of(&count, PACKED);
+    dv_nest_packset *w = dv_nest_packset_of(&count, PACKED);
     assert_non_null(w);
-    dv_nest_way_take(&count, w);
+    dv_nest_packset_select(&count, w);
     dv_contract_options options = {.size = sizeof(dv_contract_options),
                                    .as_is = 1};
     assert_int_equal(dv_contract_create(&c, jit, nest, &options, NULL), DV_OK);
-    if (dv_nest_brings(&count, &w->f) != (c->near_bytes > 0))
+    if (dv_nest_copies_ahead(&count, &w->f) != (c->ahead_bytes > 0))
         fail_msg("%s", text);
     dv_contract_destroy(c);
     dv_nest_destroy(nest);

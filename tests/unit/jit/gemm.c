@@ -250,7 +250,7 @@ TEST(plans)
         // Small caches, so that there are many chunks and blocks.
         dv_gemm_options o = {
             .threads = 1 + pick(4), .pack = pick(4) ? 1 : 0, .work = pick(2)};
-        o.parts_each = pick(5);
+        o.parts_per_thread = pick(5);
         o.l1_bytes = pick(2) ? 0 : 1000 + pick(8000);
         o.l2_bytes = pick(2) ? 0 : 2000 + pick(20000);
         try_plan(jit, s, &o, i % 10 == 9);
@@ -274,7 +274,7 @@ TEST(plans_repeat)
         for (int t = 1; t <= 5; t++) {
             dv_gemm_options o = {
                 .threads = t, .pack = 1, .l1_bytes = 3000, .work = 1};
-            o.parts_each = (i + t) % 5;
+            o.parts_per_thread = (i + t) % 5;
             dv_gemm_plan *plan;
             assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL),
                              DV_OK);

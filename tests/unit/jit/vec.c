@@ -396,14 +396,14 @@ TEST(refused)
 enum { MOST_CODE = 1 << 17 };
 
 static size_t written(const dv_vec_isa *isa, const dv_vec_shape *s,
-                      dv_vec_plans *plans, unsigned char *out)
+                      dv_vec_plan_cache *plans, unsigned char *out)
 {
-    uint64_t key[DV_VEC_USUAL];
+    uint64_t key[DV_VEC_MAX_CACHED_KEY];
     int n = dv_vec_key_words(s);
     dv_code code = {.at = out, .cap = MOST_CODE};
-    assert_true(n <= DV_VEC_USUAL);
+    assert_true(n <= DV_VEC_MAX_CACHED_KEY);
     dv_vec_key(s, key);
-    assert_true(dv_vec_write(plans, isa, s, key, n, &code));
+    assert_true(dv_vec_generate(plans, isa, s, key, n, &code));
     assert_false(code.failed);
     return code.n;
 }
@@ -411,15 +411,15 @@ static size_t written(const dv_vec_isa *isa, const dv_vec_shape *s,
 // With the plans of earlier statements the code is the same as alone. Returns
 // whether one of them was used.
 static int try_plans(const dv_vec_isa *isa, const dv_vec_shape *s,
-                     dv_vec_plans *plans)
+                     dv_vec_plan_cache *plans)
 {
     static unsigned char alone[MOST_CODE], after[MOST_CODE];
-    dv_vec_plans none = {0};
+    dv_vec_plan_cache none = {0};
     uint32_t made = plans->made;
     size_t n = written(isa, s, &none, alone);
     assert_int_equal(written(isa, s, plans, after), n);
     assert_memory_equal(alone, after, n);
-    dv_vec_plans_free(&none);
+    dv_vec_plan_cache_free(&none);
     return plans->made == made;
 }
 
@@ -471,7 +471,7 @@ TEST(plans_for_strides)
     static vec_problem q;
     for (int i = 0; i < dv_n_isas; i++) {
         const dv_vec_isa *isa = dv_backend_vec(&dv_isas[i]);
-        dv_vec_plans plans = {0};
+        dv_vec_plan_cache plans = {0};
         int times = 0;
         for (int t = 0; isa && t < 200 / SHARE; t++) {
             if (t % 4 == 0)
@@ -489,7 +489,7 @@ TEST(plans_for_strides)
             times += try_plans(isa, &q.s, &plans);
         }
         assert_true(!isa || times >= 75 / SHARE); // of 100
-        dv_vec_plans_free(&plans);
+        dv_vec_plan_cache_free(&plans);
     }
 }
 
@@ -532,7 +532,7 @@ TEST(plans_for_rows)
         const dv_vec_isa *isa = dv_backend_vec(&dv_isas[t % dv_n_isas]);
         int reduce = t / dv_n_isas % 4;
         int n = 2 + t / dv_n_isas / 4 % (MOST - 1), two = n < 8 && reduce < 2;
-        dv_vec_plans plans = {0};
+        dv_vec_plan_cache plans = {0};
         for (int k = 0; k < 2; k++)
             wide_statement(&q[k], o[k], nodes[k], n, reduce);
         q[0].s.beside = two ? &q[1].s : NULL;
@@ -546,7 +546,7 @@ TEST(plans_for_rows)
         assert_true(try_plans(isa, &q[0].s, &plans));
         o[0][0].inner = 3; // no longer dense
         assert_false(try_plans(isa, &q[0].s, &plans));
-        dv_vec_plans_free(&plans);
+        dv_vec_plan_cache_free(&plans);
     }
 }
 

@@ -138,7 +138,7 @@ static void write_joined(const dv_vec_shape *s)
         dv_code code = {.at = bytes, .cap = sizeof bytes};
         dv_arena scratch = {0};
         dv_vec_plan plan;
-        if (!dv_vec_joins_on(dv_backend_vec(&dv_isas[i]), s))
+        if (!dv_vec_fusable_on(dv_backend_vec(&dv_isas[i]), s))
             continue;
         dv_vec_plan_make(&plan, s, dv_backend_vec(&dv_isas[i]), &scratch);
         assert_false(plan.failed);
@@ -167,7 +167,7 @@ TEST(side_by_side)
         for (int k = 0; k < c.n; k++)
             set_statement(&c, k);
         write_joined(c.s);
-        if (dv_vec_joins(test_jit, c.s)) {
+        if (dv_vec_fusable(test_jit, c.s)) {
             joined++;
             solve_all(&c);
         }
@@ -221,7 +221,7 @@ TEST(together)
     uint32_t sums = 0, squares = 0;
     int n_sums = 0, stores = 0, after = 0;
     set_norm(s);
-    assert_true(dv_vec_joins_on(&dv_a64_vec_isa, s));
+    assert_true(dv_vec_fusable_on(&dv_a64_vec_isa, s));
     dv_vec_plan_make(&plan, s, &dv_a64_vec_isa, &scratch);
     assert_false(plan.failed);
     int32_t at = 0, vectors = 0, fetches = 0;
@@ -232,7 +232,7 @@ TEST(together)
     for (at++; plan.ops[at].op != DV_V_LOOP_END; at++) {
         vectors += plan.ops[at].op == DV_V_STORE &&
                    plan.ops[at].copy == vectors % in_turn;
-        fetches += plan.ops[at].op == DV_V_FETCH;
+        fetches += plan.ops[at].op == DV_V_PREFETCH;
     }
     assert_true(in_turn > COPIES && in_turn % COPIES == 0);
     assert_int_equal(vectors, in_turn);
@@ -246,7 +246,7 @@ TEST(together)
     }
     for (at++; plan.ops[at].op != DV_V_LOOP_END; at++) {
         const dv_vec_mop *op = &plan.ops[at];
-        assert_true(op->op != DV_V_FILL && op->op != DV_V_SPILL);
+        assert_true(op->op != DV_V_RELOAD && op->op != DV_V_SPILL);
         sums |= op->op == DV_V_FADD ? 1u << op->dst : 0;
         squares |= op->op == DV_V_FMA ? 1u << op->dst : 0;
         n_sums += op->op == DV_V_FADD || op->op == DV_V_FMA;
@@ -274,12 +274,12 @@ TEST(refusals)
         set_statement(&c, k);
     c.s[1].compute = DV_F64; // two types
     assert_int_equal(dv_jit_vec(test_jit, c.s, &fn, NULL), DV_E_SHAPE);
-    assert_false(dv_vec_joins(test_jit, c.s));
+    assert_false(dv_vec_fusable(test_jit, c.s));
     c.s[1].compute = DV_F32;
     c.s[1].reduce = DV_VEC_OUTER; // another loop
     c.q[1].o[3].outer = 0;
     assert_int_equal(dv_jit_vec(test_jit, c.s, &fn, NULL), DV_E_SHAPE);
-    assert_false(dv_vec_joins(test_jit, c.s));
+    assert_false(dv_vec_fusable(test_jit, c.s));
     c.s[0].beside = NULL;
     c.s[0].reduce = DV_VEC_ONCE; // only alone
     for (int i = 0; i < 4; i++)

@@ -292,7 +292,7 @@ static int write_short(dv_code *code, const sample *s)
     else if (general)
         dv_x_emit_gr(code, s->op, reg, s->m.reg);
     else if (vector && memory && s->m.splat)
-        dv_x_emit_splat(code, s->op, s->vl, s->a, s->b, base, disp);
+        dv_x_emit_broadcast(code, s->op, s->vl, s->a, s->b, base, disp);
     else if (vector && memory && mask)
         dv_x_emit_mask(code, s->op, s->vl, s->a, s->b, base, disp, mask);
     else if (vector && memory)

@@ -315,9 +315,9 @@ TEST(completed_sums_are_copied_once)
     assert_int_equal(dv_exec_run(ex, NULL), DV_OK);
     for (int i = 0; i < 512; i++)
         assert_int_equal(y[i], 15 * x[i]);
-    const dv_moved *moved = dv_exec_moved(ex);
+    const dv_sim_traffic *moved = dv_exec_moved(ex);
     // A part is passed on three times, and the sum is copied three times.
-    int64_t part = dv_op_part_bytes(plan->ops, &plan->ops->ops[0]);
+    int64_t part = dv_op_partial_bytes(plan->ops, &plan->ops->ops[0]);
     assert_int_equal(moved->ring_bytes, 3 * part + 3 * 4);
     assert_int_equal(moved->read_elems, 512);
     assert_int_equal(moved->write_elems, 512);

@@ -20,10 +20,10 @@ TEST(holes)
     // Further choices keep earlier holes; the first n cores are counted row by
     // row.
     const dv_core_rect right = {1, 0, 3, 3};
-    assert_int_equal(dv_target_choose(t, &right, 1, NULL, 0, DV_NOWHERE, NULL),
-                     DV_OK);
+    assert_int_equal(
+        dv_target_restrict(t, &right, 1, NULL, 0, DV_NOWHERE, NULL), DV_OK);
     assert_int_equal(t->cores, 5);
-    assert_int_equal(dv_target_first(t, 3, NULL), DV_OK);
+    assert_int_equal(dv_target_restrict_first(t, 3, NULL), DV_OK);
     assert_int_equal(t->cores, 3);
     assert_int_equal(dv_target_core(t, 1, 1), 2);
     assert_int_equal(dv_target_core(t, 2, 1), -1);
@@ -60,7 +60,7 @@ TEST(wrong_holes)
     for (int i = 0; i < 150; i++)
         every_second[i] = (dv_core_rect){2 * i, 0, 2 * i, 0};
     assert_int_equal(
-        dv_target_choose(t, every_second, 150, NULL, 0, DV_NOWHERE, NULL),
+        dv_target_restrict(t, every_second, 150, NULL, 0, DV_NOWHERE, NULL),
         DV_E_TARGET);
     assert_int_equal(t->cores, 300);
     dv_target_destroy(t);

@@ -417,7 +417,7 @@ static void random_holes(dv_target *t)
             h->y1 = h->y0;
     }
     // If all cores would be holes, the target stays as it was.
-    dv_target_choose(t, NULL, 0, holes, n, DV_NOWHERE, NULL);
+    dv_target_restrict(t, NULL, 0, holes, n, DV_NOWHERE, NULL);
 }
 
 // Makes properties consistent that depend on each other.
@@ -470,7 +470,7 @@ static void check_numbers(const dv_target *t)
             }
             int64_t at_x = -1, at_y = -1, core = dv_target_core(t, x, y);
             if (!hole)
-                dv_target_place(t, n, &at_x, &at_y);
+                dv_target_core_position(t, n, &at_x, &at_y);
             if (hole > 1 || core != (hole ? -1 : n) ||
                 (!hole && (at_x != x || at_y != y)))
                 fail_msg("DV_SEED=%" PRIu64 ": %d holes at %d,%d, core %d",

@@ -5,7 +5,7 @@
 
 typedef struct trial {
     int64_t odd; // the first rank that has `other`; those before have `usual`
-    const dv_fact *usual, *other;
+    const dv_setting *usual, *other;
     int32_t n_usual, n_other;
     const char *want;   // NULL: they are equal
     int64_t reports[8]; // by rank: 1 if its answer was right
@@ -37,8 +37,8 @@ static void try(trial *t, int64_t ranks)
         assert_true(t->reports[r]);
 }
 
-static void differs(const dv_fact *usual, int32_t n_usual, const dv_fact *other,
-                    int32_t n_other, const char *words)
+static void differs(const dv_setting *usual, int32_t n_usual,
+                    const dv_setting *other, int32_t n_other, const char *words)
 {
     for (int64_t ranks = 2; ranks <= 5; ranks++)
         for (int64_t odd = 1; odd < ranks; odd++) {
@@ -57,7 +57,7 @@ static void differs(const dv_fact *usual, int32_t n_usual, const dv_fact *other,
 
 static void test_same(void **state)
 {
-    const dv_fact facts[] = {
+    const dv_setting facts[] = {
         {"divvy", "run"}, {"--out", NULL}, {"--verify", ""}};
     (void)state;
     for (int64_t ranks = 1; ranks <= 5; ranks++) {
@@ -74,11 +74,11 @@ static void test_same(void **state)
 
 static void test_values(void **state)
 {
-    const dv_fact a[] = {
+    const dv_setting a[] = {
         {"divvy", "run"}, {"--seed", "1"}, {"--out", "u=x.npy"}};
-    const dv_fact b[] = {{"divvy", "run"}, {"--seed", "7"}, {"--out", NULL}};
-    const dv_fact c[] = {{"divvy", "run"}, {"--seed", "1"}, {"--out", NULL}};
-    const dv_fact d[] = {{"divvy", "run"}, {"--seed", "1"}, {"--out", ""}};
+    const dv_setting b[] = {{"divvy", "run"}, {"--seed", "7"}, {"--out", NULL}};
+    const dv_setting c[] = {{"divvy", "run"}, {"--seed", "1"}, {"--out", NULL}};
+    const dv_setting d[] = {{"divvy", "run"}, {"--seed", "1"}, {"--out", ""}};
     (void)state;
     // Only the first difference is named.
     differs(a, 3, b, 3, "with --seed 7, rank 0 with --seed 1");
@@ -87,18 +87,18 @@ static void test_values(void **state)
     differs(c, 3, d, 3,
             "with --out, rank 0 without --out"); // an option without a value
     // A value that looks like the mark of a missing one.
-    const dv_fact dash[] = {{"--set", "-"}}, none[] = {{"--set", NULL}};
+    const dv_setting dash[] = {{"--set", "-"}}, none[] = {{"--set", NULL}};
     differs(dash, 1, none, 1, "without --set, rank 0 with --set -");
-    const dv_fact seq[] = {{"DIVVY_EXECUTOR=", "seq"}};
-    const dv_fact unset[] = {{"DIVVY_EXECUTOR=", NULL}};
+    const dv_setting seq[] = {{"DIVVY_EXECUTOR=", "seq"}};
+    const dv_setting unset[] = {{"DIVVY_EXECUTOR=", NULL}};
     differs(seq, 1, unset, 1,
             "without DIVVY_EXECUTOR, rank 0 with DIVVY_EXECUTOR=seq");
 }
 
 static void test_lists(void **state)
 {
-    const dv_fact a[] = {{"--in", "x"}, {"--in", "y"}, {"--out", NULL}};
-    const dv_fact b[] = {{"--in", "x"}, {"another --in", NULL}};
+    const dv_setting a[] = {{"--in", "x"}, {"--in", "y"}, {"--out", NULL}};
+    const dv_setting b[] = {{"--in", "x"}, {"another --in", NULL}};
     (void)state;
     differs(a, 3, a, 2, "with fewer settings, rank 0 without --out");
     differs(a, 2, a, 3, "without --out, rank 0 with fewer settings");
@@ -116,7 +116,7 @@ static void test_long(void **state)
     memset(y, 'x', LONG);
     x[LONG] = y[LONG] = 0;
     y[LONG - 1] = 'y';
-    const dv_fact a[] = {{"--set", x}}, b[] = {{"--set", y}};
+    const dv_setting a[] = {{"--set", x}}, b[] = {{"--set", y}};
     trial t = {.odd = 2,
                .usual = a,
                .other = b,

@@ -55,7 +55,7 @@ static void bind(example *x, const char *name, void *data)
     x->data[t] = data;
 }
 
-static void run_team(example *x, dv_moved_all *moved)
+static void run_team(example *x, dv_team_traffic *moved)
 {
     dv_rank_options how = {.min_points = 64};
     assert_int_equal(dv_ranks_run_as(x->plan, &how, x->data, moved, NULL),
@@ -143,7 +143,7 @@ static void run_water(water *w, example *x, int64_t team)
     bind(x, "mass", &w->mass);
     bind(x, "energy0", &w->energy0);
     bind(x, "energy", &w->energy);
-    dv_moved_all moved = {.bytes = -1};
+    dv_team_traffic moved = {.bytes = -1};
     run_team(x, &moved);
     assert_true(team == 1 ? moved.bytes == 0 : moved.bytes > 0);
 }

@@ -18,9 +18,9 @@ static int64_t received(const dv_plan *plan)
     const dv_team *t = &plan->team;
     int64_t sum = 0, sent = 0;
     for (int64_t r = 0; r < dv_team_size(t); r++)
-        for (int32_t i = 0; i < t->n_swaps; i++) {
+        for (int32_t i = 0; i < t->n_op_exchanges; i++) {
             dv_arena arena = {0};
-            dv_swap s;
+            dv_op_exchange s;
             assert_true(dv_team_messages(&s, plan->ops, t, i, r, &arena));
             for (int32_t k = 0; k < s.n_receives; k++)
                 sum += dv_box_elems(&s.receives[k].box);
