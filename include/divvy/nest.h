@@ -89,13 +89,14 @@ typedef struct dv_contract dv_contract; // a nest ready to run
 DV_API dv_status dv_jit_create(dv_jit **out, dv_diag *diag);
 DV_API void dv_jit_destroy(dv_jit *jit);
 
-// What of a nest's layout is kept.
+// Which decisions about a nest dv_contract_create makes; the others are taken
+// from the nest.
 typedef enum dv_nest_optimise_level {
-    DV_NEST_OPTIMISE_ALL,     // nothing: all passes run
-    DV_NEST_OPTIMISE_NONE,    // everything
-    DV_NEST_OPTIMISE_PACKING, // loops; if it packs nothing, what is packed is
-                              // chosen, and a k right around a kernel with one
-                              // k is taken into it
+    DV_NEST_OPTIMISE_ALL, // kernel, tiles, loops and packing
+    DV_NEST_OPTIMISE_NONE,
+    // Packing, if the nest packs nothing; and a loop over k directly around a
+    // kernel with one k becomes part of the kernel.
+    DV_NEST_OPTIMISE_PACKING,
 } dv_nest_optimise_level;
 
 typedef struct dv_contract_options {

@@ -18,7 +18,7 @@ dv_executor dv_exec_executor(const dv_exec *x)
 
 int32_t dv_exec_threads(const dv_exec *x)
 {
-    return x->kind == DV_RUN_THREADS ? x->n_workers : 1;
+    return x->kind == DV_RUN_THREADS ? x->n_threads : 1;
 }
 
 void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user)
@@ -103,7 +103,7 @@ static void let_go(dv_exec *x)
     }
     dv_sim_destroy(x->sim);
     x->sim = NULL;
-    dv_workers_destroy(x);
+    dv_threads_destroy(x);
 }
 
 dv_status dv_exec_use(dv_exec *x, dv_executor kind, dv_diag *diag)
@@ -116,7 +116,7 @@ dv_status dv_exec_use(dv_exec *x, dv_executor kind, dv_diag *diag)
     DV_TRY(make_kernels(x, diag));
     if (kind != DV_RUN_SIM)
         DV_TRY(own_tensors(x, diag));
-    DV_TRY(dv_workers_create(x, diag));
+    DV_TRY(dv_threads_create(x, diag));
     return kind == DV_RUN_SIM
                ? dv_sim_create(&x->sim, x->plan, x->kernels, diag)
                : DV_OK;
@@ -382,8 +382,8 @@ dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
                        "%s has kernels for %s, which this machine cannot run",
                        x->plan->target.name, x->plan->target.kernels);
     if (x->kind == DV_RUN_THREADS)
-        return dv_workers_run(x, diag);
-    dv_strips s = x->workers[0].strips;
+        return dv_threads_run(x, diag);
+    dv_strips s = x->threads[0].strips;
     s.data = x->data;
     s.diag = diag;
     runner r = {x, &s};

@@ -1,4 +1,4 @@
-// Prepares a run on threads: the workers (one per core of the plan), the
+// Prepares a run on threads: the threads (one per core of the plan), the
 // kernels of their tiles, and all memory that a run needs.
 #include "base/math.h"
 #include "grid/grid.h"
@@ -106,29 +106,29 @@ static int find_parts(dv_exec *x)
 }
 
 // Prepares a product for all tiles of a deal (a core's range of tiles), for
-// worker `id` or, if that is -1, for the worker of the deal's core.
+// thread_state `id` or, if that is -1, for the thread_state of the deal's core.
 static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
                               const dv_deal *deal, int32_t id, dv_diag *diag)
 {
     if (id < 0)
-        id = (int32_t)(deal->core % x->n_workers);
+        id = (int32_t)(deal->core % x->n_threads);
     for (int64_t i = 0; i < deal->n_tiles; i++) {
         dv_tile t;
         dv_plan_tile(&t, x->plan, op, deal->first_tile + i);
-        DV_TRY(dv_product_prepare(p, &t, id, &x->workers[id].set, diag));
+        DV_TRY(dv_product_prepare(p, &t, id, &x->threads[id].set, diag));
     }
     return DV_OK;
 }
 
-// Prepares the contractions of all tiles of an op for every worker that may run
-// them: with a work queue, any worker may run any tile.
+// Prepares the contractions of all tiles of an op for every thread_state that
+// may run them: with a work queue, any thread_state may run any tile.
 static dv_status prepare_tiles(dv_exec *x, const dv_schedule *way, int32_t op,
                                int32_t number, dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[number];
     int queued = x->group[number].n_queued > 0;
     for (int32_t d = 0; d < g->n_deals; d++)
-        for (int32_t i = 0; i < (queued ? x->n_workers : 1); i++)
+        for (int32_t i = 0; i < (queued ? x->n_threads : 1); i++)
             DV_TRY(prepare_deal(x, way->product, op, &g->deals[d],
                                 queued ? i : -1, diag));
     return DV_OK;
@@ -203,7 +203,7 @@ static dv_status choose_schedule(dv_exec *x, int32_t number, int32_t op,
                           .kernel = k,
                           .vec = way->vec,
                           .op = op,
-                          .n_threads = x->n_workers,
+                          .n_threads = x->n_threads,
                           .parts = parts,
                           .jit = x->jit,
                           .arena = &x->arena};
@@ -235,8 +235,8 @@ static dv_status find_rows(dv_exec *x, int32_t number, dv_diag *diag)
     dv_rows_how how = {.plan = x->plan,
                        .group = g,
                        .strides = x->strides,
-                       .l1_bytes = x->workers[0].set.l1_bytes,
-                       .l2_bytes = x->workers[0].set.l2_bytes};
+                       .l1_bytes = x->threads[0].set.l1_bytes,
+                       .l2_bytes = x->threads[0].set.l2_bytes};
     return dv_rows_create(&run->rows, &how, x->jit, &x->arena, diag);
 }
 
@@ -268,11 +268,11 @@ static dv_status choose_schedules(dv_exec *x, dv_diag *diag)
     else if (!caches.l1_bytes && !x->own_jit)
         // Use the host's caches, because the target does not describe its own.
         caches = dv_host_caches();
-    for (int32_t i = 0; i < x->n_workers; i++) {
-        x->workers[i].set.l1_bytes = caches.l1_bytes;
-        x->workers[i].set.l2_bytes = caches.l2_bytes;
-        x->workers[i].set.l3_bytes = caches.l3_bytes;
-        x->workers[i].set.other = i ? &x->workers[i - 1].set : NULL;
+    for (int32_t i = 0; i < x->n_threads; i++) {
+        x->threads[i].set.l1_bytes = caches.l1_bytes;
+        x->threads[i].set.l2_bytes = caches.l2_bytes;
+        x->threads[i].set.l3_bytes = caches.l3_bytes;
+        x->threads[i].set.other = i ? &x->threads[i - 1].set : NULL;
     }
     for (int32_t g = 0; g < plan->n_groups && x->jit; g++)
         for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
@@ -286,8 +286,8 @@ static dv_status choose_schedules(dv_exec *x, dv_diag *diag)
         if (x->jit)
             DV_TRY(find_rows(x, g, diag));
     }
-    for (int32_t i = 0; i < x->n_workers; i++) {
-        dv_worker *w = &x->workers[i];
+    for (int32_t i = 0; i < x->n_threads; i++) {
+        dv_thread *w = &x->threads[i];
         w->memory = dv_alloc((size_t)w->set.memory_bytes);
         if (!w->memory)
             return dv_nomem(diag);
@@ -295,9 +295,9 @@ static dv_status choose_schedules(dv_exec *x, dv_diag *diag)
     return DV_OK;
 }
 
-static int make_worker(dv_exec *x, int32_t id)
+static int make_thread(dv_exec *x, int32_t id)
 {
-    dv_worker *w = &x->workers[id];
+    dv_thread *w = &x->threads[id];
     w->x = x;
     w->id = id;
     w->data = DV_NEW(&x->arena, void *, x->plan->ops->n_tensors);
@@ -353,11 +353,11 @@ static int make_queue(dv_exec *x)
 {
     for (int32_t g = 0; g < x->plan->n_groups; g++)
         if (x->group[g].n_queued)
-            return dv_queue_init(&x->queue, 0, x->n_workers, 1, 1);
+            return dv_queue_init(&x->queue, 0, x->n_threads, 1, 1);
     return 1;
 }
 
-dv_status dv_workers_create(dv_exec *x, dv_diag *diag)
+dv_status dv_threads_create(dv_exec *x, dv_diag *diag)
 {
     int64_t cores = x->plan->target.cores, most = most_cores(x->plan);
 #ifndef _OPENMP
@@ -366,12 +366,12 @@ dv_status dv_workers_create(dv_exec *x, dv_diag *diag)
     if (x->kind != DV_RUN_THREADS)
         cores = 1;
     int32_t n = (int32_t)dv_min_i64(cores, most);
-    x->workers = DV_NEW(&x->arena, dv_worker, n);
-    if (!x->workers || !find_parts(x))
+    x->threads = DV_NEW(&x->arena, dv_thread, n);
+    if (!x->threads || !find_parts(x))
         return dv_nomem(diag);
-    x->n_workers = n;
+    x->n_threads = n;
     for (int32_t i = 0; i < n; i++)
-        if (!make_worker(x, i))
+        if (!make_thread(x, i))
             return dv_nomem(diag);
     if (!make_queue(x))
         return dv_nomem(diag);
@@ -433,16 +433,16 @@ void dv_exec_list(const dv_exec *x, dv_text *out)
         dv_jit_list(x->jit, out, put_owner, x);
 }
 
-void dv_workers_destroy(dv_exec *x)
+void dv_threads_destroy(dv_exec *x)
 {
-    for (int32_t i = 0; i < x->n_workers; i++) {
-        dv_release(x->workers[i].local);
-        dv_release(x->workers[i].buf);
-        dv_release(x->workers[i].memory);
-        dv_product_set_free(&x->workers[i].set);
-        dv_diag_destroy(x->workers[i].diag);
+    for (int32_t i = 0; i < x->n_threads; i++) {
+        dv_release(x->threads[i].local);
+        dv_release(x->threads[i].buf);
+        dv_release(x->threads[i].memory);
+        dv_product_set_free(&x->threads[i].set);
+        dv_diag_destroy(x->threads[i].diag);
     }
-    x->n_workers = 0;
+    x->n_threads = 0;
     dv_release(x->parts);
     x->parts = NULL;
     dv_queue_free(&x->queue);

@@ -14,7 +14,7 @@
 // has a buffer for one tile of it, with its own strides.
 typedef struct dv_tile_temp {
     int32_t tensor, op; // the tensor's number, and the op that writes it
-    int64_t off_bytes;  // offset of the buffer in dv_worker.local
+    int64_t off_bytes;  // offset of the buffer in dv_thread.local
     int64_t *strides;   // strides of the buffer, in elements
 } dv_tile_temp;
 
@@ -51,7 +51,7 @@ typedef struct dv_schedule {
     int64_t kernels;
 } dv_schedule;
 
-typedef struct dv_worker {
+typedef struct dv_thread {
     dv_exec *x;
     int32_t id;
     dv_strips strips;
@@ -63,7 +63,7 @@ typedef struct dv_worker {
     void *memory;
     void **at;     // address of element 0 of each access of the current op
     dv_diag *diag; // error messages of this thread; owned
-} dv_worker;
+} dv_thread;
 
 struct dv_exec {
     dv_arena arena; // holds the exec itself and all small arrays
@@ -79,7 +79,7 @@ struct dv_exec {
     // Strides of tensors that are kept per tile; NULL entries: row-major.
     int64_t **strides;
     dv_group_plan *group; // run-time data, one entry per group
-    int64_t local_bytes;  // bytes of dv_worker.local in each thread
+    int64_t local_bytes;  // bytes of dv_thread.local in each thread
     void **data;          // address of each tensor
     void **owned;         // the tensors of `data` that this exec allocated
     void **bound;         // the buffers that the user bound
@@ -89,8 +89,8 @@ struct dv_exec {
     dv_sim *sim; // simulator; owned; NULL: the plan runs on this machine
     int32_t n_owned, n_slots;
     // The threads of a run.
-    dv_worker *workers;
-    int32_t n_workers;
+    dv_thread *threads;
+    int32_t n_threads;
     // Accumulators of partial sums, one block per tile; owned.
     unsigned char *parts;
     int64_t part_bytes; // bytes of one tile's accumulators
@@ -114,8 +114,8 @@ dv_status dv_exec_visit(const dv_plan *plan, dv_group_visit visit, void *user);
 // Returns 1 if the reduction of an op in the group is split over tiles.
 int dv_group_splits_reduction(const dv_plan *plan, int32_t group);
 // Creates and destroys the threads' state (prepare.c) and runs all groups on
-// the threads (threads.c). A crew is the set of threads of one exec.
-dv_status dv_workers_create(dv_exec *x, dv_diag *diag);
-void dv_workers_destroy(dv_exec *x);
-dv_status dv_workers_run(dv_exec *x, dv_diag *diag);
+// the threads (threads.c).
+dv_status dv_threads_create(dv_exec *x, dv_diag *diag);
+void dv_threads_destroy(dv_exec *x);
+dv_status dv_threads_run(dv_exec *x, dv_diag *diag);
 #endif

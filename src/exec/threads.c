@@ -14,9 +14,9 @@
 // result adds the other parts in their order and finishes the result. So
 // results depend on the plan alone.
 //
-// A worker is the memory and the kernels of a core. OpenMP may provide fewer
-// threads than there are workers (because of a limit or an enclosing parallel
-// region); a thread then runs several workers one after the other.
+// A thread_state is the memory and the kernels of a core. OpenMP may provide
+// fewer threads than there are threads (because of a limit or an enclosing
+// parallel region); a thread then runs several threads one after the other.
 #define _POSIX_C_SOURCE 200809L // declares sched_yield
 #include "base/clock.h"
 #include "base/fork.h"
@@ -58,7 +58,7 @@ static void run_box(dv_strips *s, const dv_tile *t)
     dv_strips_run(s, t->begin, t->end);
 }
 
-static void start_op(dv_worker *w, int32_t op)
+static void start_op(dv_thread *w, int32_t op)
 {
     dv_exec *x = w->x;
     dv_strips *s = &w->strips;
@@ -68,7 +68,7 @@ static void start_op(dv_worker *w, int32_t op)
 }
 
 // Fills w->at with the addresses of element 0 of each read and of the write.
-static void find_tensors(dv_worker *w)
+static void find_tensors(dv_thread *w)
 {
     const dv_op *o = w->strips.k->op;
     for (int r = 0; r < o->n_reads; r++)
@@ -77,7 +77,7 @@ static void find_tensors(dv_worker *w)
 }
 
 // Runs the op that start_op selected on one tile, by its schedule.
-static void run_op(dv_worker *w, int32_t op, const dv_tile *t)
+static void run_op(dv_thread *w, int32_t op, const dv_tile *t)
 {
     const dv_schedule *way = &w->x->ways[op];
     if (!way->product && !way->vec) {
@@ -96,7 +96,7 @@ static void run_op(dv_worker *w, int32_t op, const dv_tile *t)
 
 // Sets the addresses of the temporaries of a group: this thread's tile buffers,
 // moved back so that indices of the whole tensor address the current tile.
-static void place_locals(dv_worker *w, const dv_group_plan *g, int64_t tile)
+static void place_locals(dv_thread *w, const dv_group_plan *g, int64_t tile)
 {
     const dv_plan *plan = w->x->plan;
     for (int32_t i = 0; i < g->n_locals; i++) {
@@ -116,7 +116,7 @@ static void place_locals(dv_worker *w, const dv_group_plan *g, int64_t tile)
 
 // Computes the partial sums of a box and stores them as accumulator block
 // number `slot`.
-static void sum_part(dv_worker *w, int32_t op, const dv_tile *t, int64_t slot)
+static void sum_part(dv_thread *w, int32_t op, const dv_tile *t, int64_t slot)
 {
     start_op(w, op);
     void *acc = w->x->parts + slot * w->x->part_bytes;
@@ -134,7 +134,7 @@ static void sum_part(dv_worker *w, int32_t op, const dv_tile *t, int64_t slot)
     }
 }
 
-static void compute_part(dv_worker *w, int32_t op, int64_t tile)
+static void compute_part(dv_thread *w, int32_t op, int64_t tile)
 {
     dv_tile t;
     dv_plan_tile(&t, w->x->plan, op, tile);
@@ -143,7 +143,7 @@ static void compute_part(dv_worker *w, int32_t op, int64_t tile)
 
 // Computes the results of a tile from s->parts, which now hold the complete
 // sums, and stores them.
-static void finish_sums(dv_worker *w, int32_t op, const dv_tile *t)
+static void finish_sums(dv_thread *w, int32_t op, const dv_tile *t)
 {
     dv_strips *s = &w->strips;
     if (w->x->ways[op].vec) {
@@ -166,7 +166,7 @@ static int64_t n_results(const dv_op *o, const dv_tile *t)
 
 // Adds the accumulators x to those of s->parts. Their format depends on whether
 // a vector kernel or the interpreter computed them.
-static void add_part(dv_worker *w, int32_t op, const void *x, const dv_tile *t)
+static void add_part(dv_thread *w, int32_t op, const void *x, const dv_tile *t)
 {
     const dv_strips *s = &w->strips;
     const dv_vec_op *vec = w->x->ways[op].vec;
@@ -179,7 +179,7 @@ static void add_part(dv_worker *w, int32_t op, const void *x, const dv_tile *t)
 
 // Finishes a tile of the grid that several cores summed: the owner of its first
 // part adds the other cores' partial sums, in order.
-static void finish_range(dv_worker *w, int32_t op, const dv_tile *t, int32_t at)
+static void finish_range(dv_thread *w, int32_t op, const dv_tile *t, int32_t at)
 {
     const dv_exec *x = w->x;
     const dv_group_grid *g = x->group[dv_group_of(x->plan, op)].grid;
@@ -191,7 +191,7 @@ static void finish_range(dv_worker *w, int32_t op, const dv_tile *t, int32_t at)
     finish_sums(w, op, t);
 }
 
-static void combine_parts(dv_worker *w, int32_t op, int64_t tile)
+static void combine_parts(dv_thread *w, int32_t op, int64_t tile)
 {
     const dv_exec *x = w->x;
     const dv_op *o = &x->plan->ops->ops[op];
@@ -244,7 +244,7 @@ static void take_snapshots(const thread *me, const dv_group *g)
     wait_all(me->x, me->n);
 }
 
-static void run_tile(dv_worker *w, int32_t group, int32_t first, int32_t end,
+static void run_tile(dv_thread *w, int32_t group, int32_t first, int32_t end,
                      int64_t tile)
 {
     dv_tile t;
@@ -265,7 +265,7 @@ static void run_tile(dv_worker *w, int32_t group, int32_t first, int32_t end,
 
 typedef enum phase { WHOLE, PARTS, COMBINE } phase;
 
-static void run_tile_number(dv_worker *w, int32_t group, phase what,
+static void run_tile_number(dv_thread *w, int32_t group, phase what,
                             int32_t first, int32_t end, int64_t tile)
 {
     if (what == WHOLE)
@@ -278,7 +278,7 @@ static void run_tile_number(dv_worker *w, int32_t group, phase what,
 
 // Runs tiles begin..begin+n of a range of the grid or, if `range` is NULL, of
 // all tiles.
-static void run_range(dv_worker *w, int32_t group, phase what, int32_t op,
+static void run_range(dv_thread *w, int32_t group, phase what, int32_t op,
                       const dv_tile_range *range, int64_t begin, int64_t n)
 {
     const dv_group_plan *p = &w->x->group[group];
@@ -303,21 +303,21 @@ static void run_range(dv_worker *w, int32_t group, phase what, int32_t op,
     }
 }
 
-// Runs the ranges that the grid assigns to a worker. Whole tiles are computed
-// in the first phase.
-static void run_grid(dv_worker *w, int32_t group, phase what, int32_t op)
+// Runs the ranges that the grid assigns to a thread_state. Whole tiles are
+// computed in the first phase.
+static void run_grid(dv_thread *w, int32_t group, phase what, int32_t op)
 {
     const dv_group_grid *g = w->x->group[group].grid;
     for (int32_t k = 0; k < g->n_ranges; k++) {
         const dv_tile_range *r = &g->ranges[k];
-        if (dv_grid_core_number(w->x->plan, r) % w->x->n_workers == w->id &&
+        if (dv_grid_core_number(w->x->plan, r) % w->x->n_threads == w->id &&
             (what != COMBINE || dv_range_is_partial(g, r)))
             run_range(w, group, what, op, r, 0, dv_range_tiles(g, r));
     }
 }
 
 // Takes tiles from the work queue and runs them until the queue is empty.
-static void run_queued(dv_worker *w, int32_t group, phase what, int32_t first,
+static void run_queued(dv_thread *w, int32_t group, phase what, int32_t first,
                        int32_t end)
 {
     dv_exec *x = w->x;
@@ -337,15 +337,15 @@ static void run_queued(dv_worker *w, int32_t group, phase what, int32_t first,
 }
 
 // Runs ops first..end of a group on the tiles that its deals assign to a
-// worker.
-static void run_worker(dv_worker *w, int32_t group, phase what, int32_t first,
+// thread_state.
+static void run_thread(dv_thread *w, int32_t group, phase what, int32_t first,
                        int32_t end)
 {
     dv_exec *x = w->x;
     const dv_group *g = &x->plan->groups[group];
     for (int32_t d = 0; d < g->n_deals; d++) {
         const dv_deal *deal = &g->deals[d];
-        if (deal->core % x->n_workers != w->id)
+        if (deal->core % x->n_threads != w->id)
             continue;
         const dv_rows *rows = x->group[group].rows;
         if (rows && dv_rows_span_tiles(rows) && deal->n_tiles) {
@@ -374,14 +374,14 @@ static void run_phase(const thread *me, int32_t group, phase what,
             dv_queue_reset(&x->queue, p->n_queued, p->chunk, p->steal);
         wait_all(x, me->n);
     }
-    for (int32_t i = me->id; i < x->n_workers; i += me->n) {
-        dv_worker *w = &x->workers[i];
+    for (int32_t i = me->id; i < x->n_threads; i += me->n) {
+        dv_thread *w = &x->threads[i];
         if (p->n_queued)
             run_queued(w, group, what, first, end);
         else if (p->grid)
             run_grid(w, group, what, first);
         else
-            run_worker(w, group, what, first, end);
+            run_thread(w, group, what, first, end);
     }
     wait_all(x, me->n);
 }
@@ -424,8 +424,8 @@ static void work(dv_exec *x, int32_t id, int32_t n)
     thread me = {x, id, n};
     if (n > 1)
         dv_pin(x->pins, id);
-    for (int32_t i = id; i < x->n_workers; i += n) {
-        dv_worker *w = &x->workers[i];
+    for (int32_t i = id; i < x->n_threads; i += n) {
+        dv_thread *w = &x->threads[i];
         memcpy(w->data, x->data,
                (size_t)x->plan->ops->n_tensors * sizeof *w->data);
         w->strips.status = DV_OK;
@@ -446,7 +446,7 @@ typedef struct member {
 static void *begin(void *arg)
 {
     const member *m = arg;
-    work(m->x, m->id, m->x->n_workers);
+    work(m->x, m->id, m->x->n_threads);
     return NULL;
 }
 
@@ -454,44 +454,44 @@ static void fork_and_join(dv_exec *x)
 {
     pthread_t threads[64];
     member m[64];
-    if (x->n_workers > 64)
-        x->n_workers = 64;
-    for (int32_t i = 0; i < x->n_workers; i++) {
+    if (x->n_threads > 64)
+        x->n_threads = 64;
+    for (int32_t i = 0; i < x->n_threads; i++) {
         m[i] = (member){x, i};
         if (i > 0)
             pthread_create(&threads[i], NULL, begin, &m[i]);
     }
     begin(&m[0]);
-    for (int32_t i = 1; i < x->n_workers; i++)
+    for (int32_t i = 1; i < x->n_threads; i++)
         pthread_join(threads[i], NULL);
 }
 #else
 static void fork_and_join(dv_exec *x)
 {
-    if (x->n_workers == 1 || !dv_has_threads()) {
+    if (x->n_threads == 1 || !dv_has_threads()) {
         work(x, 0, 1);
         return;
     }
 #ifdef _OPENMP
-#pragma omp parallel num_threads(x->n_workers)
+#pragma omp parallel num_threads(x->n_threads)
     work(x, omp_get_thread_num(), omp_get_num_threads());
 #endif
 }
 #endif
 
-dv_status dv_workers_run(dv_exec *x, dv_diag *diag)
+dv_status dv_threads_run(dv_exec *x, dv_diag *diag)
 {
     atomic_store(&x->failed, 0);
     atomic_store(&x->arrived, 0);
     fork_and_join(x);
     dv_status first = DV_OK;
-    for (int32_t i = 0; i < x->n_workers; i++) {
-        dv_worker *w = &x->workers[i];
+    for (int32_t i = 0; i < x->n_threads; i++) {
+        dv_thread *w = &x->threads[i];
         if (w->strips.status == DV_OK)
             continue;
-        // The first failing worker's message is reported; the messages of the
-        // other workers are discarded, so that they do not appear in the next
-        // run.
+        // The first failing thread_state's message is reported; the messages of
+        // the other threads are discarded, so that they do not appear in the
+        // next run.
         dv_diag_move(first == DV_OK ? diag : NULL, w->diag);
         if (first == DV_OK)
             first = w->strips.status;

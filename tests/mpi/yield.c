@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <time.h>
 
-typedef unsigned progress(void *worker);
+typedef unsigned progress(void *thread_state);
 __attribute__((visibility("default"))) progress ucp_worker_progress;
 __attribute__((visibility("default"))) int sched_yield(void);
 
@@ -18,12 +18,12 @@ int sched_yield(void)
     return nanosleep(&(struct timespec){0, 1000}, NULL);
 }
 
-unsigned ucp_worker_progress(void *worker)
+unsigned ucp_worker_progress(void *thread_state)
 {
     static progress *theirs;
     if (!theirs)
         *(void **)&theirs = dlsym(RTLD_NEXT, "ucp_worker_progress");
-    unsigned done = theirs ? theirs(worker) : 0;
+    unsigned done = theirs ? theirs(thread_state) : 0;
     if (!done)
         sched_yield();
     return done;

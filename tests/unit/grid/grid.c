@@ -227,16 +227,16 @@ TEST(orders)
 
 enum { QUEUE_TILES = 10000, QUEUE_CORES = 16 };
 
-typedef struct worker {
+typedef struct thread_state {
     dv_queue *queue;
     int32_t core;
     int64_t ran;
     _Atomic int *owned;
-} worker;
+} thread_state;
 
 static void *work(void *arg)
 {
-    worker *w = arg;
+    thread_state *w = arg;
     int64_t first, count;
     while (dv_queue_next(w->queue, w->core, &first, &count))
         for (int64_t i = 0; i < count; i++) {
@@ -255,7 +255,7 @@ TEST(queues)
     for (int steal = 0; steal < 2; steal++)
         for (int64_t chunk = 1; chunk < 9; chunk += 7) {
             dv_queue q;
-            worker w[QUEUE_CORES];
+            thread_state w[QUEUE_CORES];
             pthread_t threads[QUEUE_CORES];
             int64_t ran = 0;
             for (int i = 0; i < QUEUE_TILES; i++)
@@ -263,7 +263,7 @@ TEST(queues)
             assert_true(
                 dv_queue_init(&q, QUEUE_TILES, QUEUE_CORES, chunk, steal));
             for (int32_t i = 0; i < QUEUE_CORES; i++) {
-                w[i] = (worker){&q, i, 0, owned};
+                w[i] = (thread_state){&q, i, 0, owned};
                 assert_int_equal(pthread_create(&threads[i], NULL, work, &w[i]),
                                  0);
             }
