@@ -282,8 +282,8 @@ void dv_contract_destroy(dv_contract *c)
 // block of k that is added to its results.
 typedef struct spot {
     unsigned char *at[DV_N_OPERANDS]; // operand addresses; inputs are only read
-    // The block of operand c->ahead that is read after this one, to be
-    // prefetched.
+    // Address of the block that is read after this one and is prefetched. It is
+    // a block of operand c->ahead.
     const unsigned char *next;
     int first, last;
 } spot;
@@ -343,8 +343,8 @@ static void multiply_copied(const dv_contract *c, ct_thread *t, const spot *s)
                                                   s->at[DV_OUT], &args);
 }
 
-// Returns the arguments of a GEMM plan. The callback is set only for the last
-// block of k, after which results are final.
+// Returns the arguments of a GEMM plan. The callback for finished blocks is set
+// only for the last block of k, after which results are final.
 static dv_gemm_args args_of(const dv_contract *c, int last)
 {
     return (dv_gemm_args){
@@ -387,9 +387,9 @@ static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
         }
 }
 
-// inside() runs the loops from l on. turn() runs one iteration of loop l: it
-// packs the operands that are packed there, and writes a packed output back
-// afterwards.
+// inside() runs the loops from number l inwards. turn() runs one iteration of
+// loop l: it packs the operands that are packed there, and writes a packed
+// output back afterwards.
 static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s);
 
 static void turn(const dv_contract *c, ct_thread *t, int l, int pack,
@@ -411,7 +411,8 @@ static void turn(const dv_contract *c, ct_thread *t, int l, int pack,
 // Runs the loops from l on, recursively, and inside them the kernel.
 static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
 {
-    // All loops are shared, so one element is left to compute.
+    // c->points says that there is no kernel. If all loops are shared, no loop
+    // is left here either, and one element is computed.
     if (l == c->n_loops && c->points)
         ct_sum_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], 1,
                       s->first, s->last);

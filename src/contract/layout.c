@@ -84,9 +84,9 @@ int ct_layout_loops(dv_contract *c)
     return c->n_shares < INT64_MAX / CT_MAX_THREADS;
 }
 
-// Computes the layout of the partial results of the parts of k: one dense
-// result after the other, each with the kernel's columns contiguous. Returns 0
-// if they are too large.
+// Computes the layout of the partial results if k is cut into parts: one dense
+// result per part, one after the other, each with the kernel's columns
+// contiguous. Returns 0 if they are too large.
 int ct_layout_parts(dv_contract *c)
 {
     int order[DV_NEST_MAX_DIMS], n = 0;
@@ -189,10 +189,10 @@ int ct_layout_buffer(dv_contract *c, int o)
     else
         c->loops[at].pack |= (uint8_t)(1 << o);
     int64_t cols = dv_round_up(c->col.size, c->lanes);
-    // Each block of results gets one extra cache line: the blocks are accessed
-    // across each other, and equal offsets would compete for the same cache
-    // sets.
-    // Kernels pack one panel at a time, all into the same buffer.
+    // Kernels that pack the columns' operand themselves pack one panel at a
+    // time, all into the same buffer. Each block of results gets one extra
+    // cache line (64 / c->es elements): the blocks are accessed across each
+    // other, and equal offsets would compete for the same cache sets.
     if (o == f->in_col && c->on_way)
         cols = c->panel_vectors * c->lanes;
     int64_t elems = o == DV_OUT      ? cols * c->row.size + 64 / c->es

@@ -35,9 +35,9 @@ static int asks(const dv_contract *c)
            !f->col_transposed && is_far(c, f->in_row);
 }
 
-// Returns whether the stride between micro-tiles of packed results is too large
-// for the kernel's addressing, if all loops along a line of the output are
-// placed between them.
+// Returns whether the stride between micro-tiles (register tiles) of packed
+// results is too large for the kernel's addressing, if all loops along a line
+// of the output are placed between them.
 static int is_too_far(const dv_contract *c, int64_t tile)
 {
     for (int l = 0; l < c->n_loops && tile < MAX_STEP; l++)
@@ -105,8 +105,8 @@ void ct_merge_inner_loop(dv_contract *c)
         f->pack[f->in_row] == DV_FORM_NEVER || c->row.size % c->panel_rows ||
         p->step[f->in_col] || (p->whole && p->whole % (p->size * p->unit)))
         return;
-    // If the strides are equal, they are those of a buffer, whose limited size
-    // rules out an overflow.
+    // If both strides equal the size of a block, they are those of a buffer,
+    // whose limited size rules out an overflow.
     if (p->step[f->in_row] == c->row.size * c->k_size[0] * c->es &&
         p->step[DV_OUT] / c->es == c->row.size * ct_ldc(c) &&
         c->row.size * p->size < INT32_MAX / 64) {
@@ -161,9 +161,9 @@ static void set_cols(const dv_contract *c, dv_gemm_shape *s)
 }
 
 typedef struct way {
-    // row and col are 1 for the shorter last tile, k says which k dimensions
-    // are cut short, first and last are 1 for the first and the last block of
-    // k.
+    // One variant of the kernel. row and col are 1 for the shorter last tile.
+    // Bit i of k says that the i-th k dimension with a shorter last tile is cut
+    // short. first and last are 1 for the first and the last block of k.
     int row, col, k, first, last;
 } way;
 
@@ -339,8 +339,8 @@ static void sort_axes(ct_mover *m)
         }
 }
 
-// Splits the axis of rows into the rows of a micro-tile and an axis over
-// micro-tiles. No micro-tile is cut short.
+// Splits the axis of rows into the rows of a micro-tile (register tile) and an
+// axis over micro-tiles. No micro-tile is cut short.
 static void add_tiles(const dv_contract *c, ct_mover *m, ct_axis *rows)
 {
     ct_axis *x = &m->axes[m->n_axes++];
@@ -422,9 +422,9 @@ static int64_t transpose_extent(const ct_mover *m, const ct_axis *x,
     return m->operand == DV_OUT || far < LEAST ? 0 : far;
 }
 
-// Returns the other axis of the move: the one with unit stride in the tensor
-// or, if `across` has that, the best one whose stride is at least a row.
-// Returns -1 if there is none.
+// Returns the second axis of the 2-D move, beside `across`: the one with unit
+// stride in the tensor or, if `across` has that, the best one whose stride is
+// at least a row. Returns -1 if there is none.
 static int find_along(const dv_contract *c, const ct_mover *m)
 {
     int64_t wide = m->across.size, far = m->across.from / c->es;

@@ -119,8 +119,9 @@ struct dv_contract {
     // Bytes of the packed rows of one kernel call, if each call copies the rows
     // of the next one (DV_AHEAD_COPY in jit.h); otherwise 0.
     int64_t ahead_bytes;
-    // If ahead_bytes is set, the output is packed by micro-tiles: elements from
-    // one micro-tile to the next. 0 if rows follow each other.
+    // The number of elements from one micro-tile (register tile) of packed
+    // results to the next, if ahead_bytes is set: the output is then packed by
+    // micro-tiles. 0 if its rows follow each other.
     int64_t tile_step;
     int32_t tile_rows;
     // Iterations of the innermost loop that one kernel call takes.
@@ -180,9 +181,9 @@ struct dv_contract {
 };
 
 // The functions below are in layout.c. They compute loops, panels and buffers;
-// those that return an int return 0 if a size is too large to be computed with.
-// Returns the size of the kernel's i-th k in variant `way`: its rest if bit j
-// of `way` is set and it is the j-th k that is cut short.
+// those that return an int return 0 if a size is too large. This one returns
+// the size of the kernel's i-th k in variant `way`. Bit j of `way` says that
+// the j-th k with a shorter last tile is cut short.
 int64_t ct_size_in_way(const dv_contract *c, int i, int way);
 dv_status ct_layout_prims(dv_contract *c, dv_diag *diag);
 int ct_layout_loops(dv_contract *c);
@@ -292,7 +293,7 @@ dv_status ct_check_operands(const dv_nest *n, dv_diag *diag);
 // How a nest is run, depending on the types of its operands.
 typedef enum ct_types {
     CT_AS_IT_IS, // as the nest says; a product may have become a reduction
-    CT_NARROW,   // a GEMM plan takes the types; it is scheduled anew
+    CT_NARROW,   // a GEMM plan multiplies the types as they are; scheduled anew
     CT_COPIED,   // operands are first copied to another type
 } ct_types;
 ct_types ct_settle_types(dv_nest *n);
@@ -301,7 +302,7 @@ ct_types ct_settle_types(dv_nest *n);
 dv_status ct_copied_create(ct_copied **out, dv_jit *jit, const dv_nest *n,
                            const dv_contract_options *options, dv_diag *diag);
 void ct_copied_destroy(ct_copied *c);
-// Returns the nest of the product itself.
+// Returns the nest of the product on the converted copies.
 const dv_nest *ct_copied_nest(const ct_copied *c);
 // Calls `visit` for all contractions that the product consists of, in order.
 typedef void ct_visitor(void *user, dv_contract *c, const void *in0,

@@ -5,7 +5,7 @@
 struct dv_epilogue {
     const dv_op *op; // the op whose reduction precedes the epilogue
     dv_vec_op *vec;
-    const int64_t *steps; // strides of the sums, in bytes
+    const int64_t *steps; // strides of the sums along each variable, in bytes
     int32_t n_reads;      // number of reads besides the sums
     int32_t *read;        // read numbers of these reads in `op`
 };

@@ -106,7 +106,7 @@ static int find_parts(dv_exec *x)
 }
 
 // Prepares a product for all tiles of a deal (a core's range of tiles), for
-// thread_state `id` or, if that is -1, for the thread_state of the deal's core.
+// thread number `id` or, if that is -1, for the thread of the deal's core.
 static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
                               const dv_deal *deal, int32_t id, dv_diag *diag)
 {
@@ -120,8 +120,8 @@ static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
     return DV_OK;
 }
 
-// Prepares the contractions of all tiles of an op for every thread_state that
-// may run them: with a work queue, any thread_state may run any tile.
+// Prepares the contractions of all tiles of an op for every thread that may run
+// them: with a work queue, any thread may run any tile.
 static dv_status prepare_tiles(dv_exec *x, const dv_schedule *way, int32_t op,
                                int32_t number, dv_diag *diag)
 {
@@ -135,7 +135,8 @@ static dv_status prepare_tiles(dv_exec *x, const dv_schedule *way, int32_t op,
 }
 
 // Prepares a product. If kernels for one tile exceed a limit, way->product
-// becomes NULL and all tiles of the op use its other schedule.
+// becomes NULL and all tiles of the op run with vector kernels or in the
+// interpreter.
 static dv_status prepare_product(dv_exec *x, dv_schedule *way, int32_t op,
                                  int32_t number, dv_diag *diag)
 {
@@ -146,7 +147,8 @@ static dv_status prepare_product(dv_exec *x, dv_schedule *way, int32_t op,
         way->product = NULL;
         return DV_OK;
     }
-    // The call is repeated to record its error message.
+    // The first call was made without `diag`; it is repeated to record its
+    // error message.
     DV_TRY(prepare_tiles(x, way, op, number, diag));
     // The second call succeeded, so the first one failed for lack of memory.
     return dv_nomem(diag);

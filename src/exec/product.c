@@ -28,7 +28,9 @@ struct dv_product {
     const dv_op *o;
     dv_nest nest; // the nest of the whole op
     int32_t var[DV_NEST_MAX_DIMS];
-    int32_t access[DV_N_OPERANDS]; // read numbers of the factors, then n_reads
+    // Read numbers of the two factors, then op->n_reads, which stands for the
+    // write.
+    int32_t access[DV_N_OPERANDS];
     const dv_flat *flat[DV_N_OPERANDS];
     int64_t elem_bytes[DV_N_OPERANDS]; // bytes of a stored element
     int64_t sum_bytes;                 // bytes of one sum
@@ -232,7 +234,7 @@ static int fill_operands(dv_product *p, const int32_t *factor)
     return 1;
 }
 
-// Lists the variables whose last slice is shorter.
+// Lists the variables whose last slice is shorter than the others.
 static void fill_shorts(dv_product *p)
 {
     for (int v = 0; v < p->o->n_vars; v++) {
@@ -510,10 +512,10 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
 }
 
 // Finds the one m variable and the one n variable along which the tile has more
-// than one point; the sums are contiguous along `col`. They remain -1 if a
-// factor has two such variables, because blocks would then not be boxes of the
-// op, or if the strides do not nest in the order of p->written, because
-// finish_block could then not compute a block's position from its address.
+// than one point; the sums are contiguous along `col`. Both remain -1 in two
+// cases. If a factor has two such variables, blocks would not be boxes of the
+// op. If the strides do not nest in the order of p->written, finish_block could
+// not compute a block's position from its address.
 static void find_blocks(const dv_product *p, const dv_tile *t, tile_kernel *to)
 {
     int32_t one[2] = {-1, -1};

@@ -69,7 +69,8 @@ static int32_t writer_of(const inliner *f, int32_t tensor, int32_t before)
 }
 
 // Op w writes the tensor that op i reads through `a`. Returns 1 if both use the
-// same row of it with respect to their k-th row variable.
+// same row of it with respect to their k-th row variable (row variables
+// enumerate rows).
 static int same_row(const inliner *f, const row_vars *row, int32_t i, int32_t w,
                     const dv_access *a, int k)
 {
@@ -277,8 +278,8 @@ static void rewrite(inliner *f, const uint8_t *inlined, int32_t i)
     o->body = f->failed ? was.body : copy(f, was.body, number, with);
 }
 
-// Returns the one variable that the tiles slice, or the first variable if there
-// is only one tile.
+// Returns the variable that enumerates the rows of op i: the one that its tiles
+// slice, or the first variable if there is only one tile.
 static row_vars pick_row(const inliner *f, int32_t i)
 {
     const dv_plan *plan = f->how->plan;
@@ -289,8 +290,8 @@ static row_vars pick_row(const inliner *f, int32_t i)
     return (row_vars){v >= 0, {v}};
 }
 
-// Returns the first n variables as row variables, or as many as precede the
-// first reduced variable.
+// Returns the first n variables as those that enumerate rows, or as many as
+// precede the first reduced variable.
 static row_vars pick_rows(const dv_op *o, int n)
 {
     row_vars x = {0, {0}};
@@ -343,8 +344,8 @@ static int same_range(const inliner *f, const row_vars *row, int32_t i)
     return 1;
 }
 
-// Returns 1 if the tiles of op i contain whole rows, that is, only its row
-// variables are sliced.
+// Returns 1 if the tiles of op i contain whole rows: only the variables that
+// enumerate rows are sliced.
 static int is_whole(const inliner *f, const row_vars *row, int32_t i)
 {
     const int64_t *slices = f->how->plan->slices[f->how->group->first_op + i];
@@ -354,8 +355,9 @@ static int is_whole(const inliner *f, const row_vars *row, int32_t i)
     return 1;
 }
 
-// Picks the row variables of all ops, several with `many`, else one. Returns 0
-// unless all ops have the same rows and each needs only the same row of others.
+// Picks the variables that enumerate the rows of all ops, several with `many`,
+// else one. Returns 0 unless all ops have the same rows and each needs only the
+// same row of others.
 static int all_in_rows(const inliner *f, row_vars *row, int many)
 {
     int n = many ? count_rows(f) : 1;
@@ -409,11 +411,14 @@ static int inline_ops(const dv_rows_how *how, dv_arena *arena, dv_op **ops,
 typedef struct statement {
     const dv_op *op;
     row_vars rows;
-    int32_t row, unit; // innermost variable of `rows`; the statement's unit
-    int64_t delay;     // rows by which it lags behind the current step
-    dv_vec_fn alone;   // the statement's own kernel
-    int64_t n;         // elements of a row
-    int64_t n_bytes;   // bytes of its longest operand row
+    // `row` is the innermost variable of `rows`. `unit` is the number of the
+    // kernel call that the statement belongs to, alone or with others.
+    int32_t row, unit;
+    // Rows by which it lags behind the current step of the loop over rows.
+    int64_t delay;
+    dv_vec_fn alone; // the statement's own kernel
+    int64_t n;       // elements of a row
+    int64_t n_bytes; // bytes of its longest operand row
     dv_vec_shape shape;
     dv_vec_operand *operand; // operands of `shape`, writable
     const int32_t *tensor;   // tensor of each operand
@@ -424,8 +429,9 @@ typedef struct statement {
 } statement;
 
 typedef struct unit {
-    int32_t n, s[DV_VEC_MAX_STATEMENTS]; // numbers of the unit's statements
-    // Kernel of all statements; NULL: the unit has one statement.
+    // Number and indices of the statements that this kernel computes.
+    int32_t n, s[DV_VEC_MAX_STATEMENTS];
+    // The kernel that computes all of them; NULL: there is only one statement.
     dv_vec_fn joined;
 } unit;
 
@@ -533,8 +539,9 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
         return DV_OK;
     dv_vec_op_get_kernel(v, &look);
     int once = look.inner == s->row;
-    // One element at a time, the kernel would divide and thus round differently
-    // than when it runs alone.
+    // The kernel's loop runs over rows, so each row has one element and would
+    // be a call of its own. It would then divide instead of multiplying by a
+    // reciprocal, and round differently than when it runs alone.
     if (once && divides_by_invariant(o, o->body, look.inner))
         return DV_OK;
     if (!once && has_var(&s->rows, look.inner))
@@ -556,8 +563,9 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
     return set_operands(m, s, &k, &look, ok) ? DV_OK : dv_nomem(diag);
 }
 
-// Links the shapes of a unit's statements into one kernel shape. The last
-// statement comes first, so that its stores do not wait for the others.
+// Links the shapes of the statements of a unit into the shape of its one
+// kernel. The last statement comes first, so that its stores do not wait for
+// the others.
 static const dv_vec_shape *side_by_side(dv_rows *r, const unit *u)
 {
     for (int32_t i = 0; i < u->n; i++)
@@ -565,8 +573,8 @@ static const dv_vec_shape *side_by_side(dv_rows *r, const unit *u)
     return &r->s[u->s[u->n - 1]].shape;
 }
 
-// Returns 1 if statement s can join the unit: its rows have the same length and
-// the kernel has room for it.
+// Returns 1 if statement s can join the unit, that is be computed by the same
+// kernel: its rows have the same length and the kernel has room for it.
 static int may_join(const maker *m, const unit *u, int32_t s)
 {
     dv_rows *r = m->r;
@@ -605,10 +613,11 @@ static int is_short(const maker *m, const statement *s)
     return 8 * s->n_bytes <= m->how->l1_bytes;
 }
 
-// Returns the number of rows that s must stay behind statement a, whose result
-// it reads: 0 if a is in an earlier unit, else 1. The result of a reduction is
-// available some time after its row; if rows are short, s stays 2 rows behind
-// so that it does not wait. Long rows would then not fit the cache.
+// Returns the number of rows that statement s must stay behind statement a,
+// whose result it reads: 0 if a runs in an earlier kernel (unit), else 1. The
+// result of a reduction is available some time after its row; if rows are
+// short, s stays 2 rows behind so that it does not wait. Long rows would then
+// not fit the cache.
 static int64_t behind(const maker *m, const statement *s, const statement *a)
 {
     if (a->unit < s->unit)
@@ -759,8 +768,8 @@ static void run_alone(const statement *s, const stretch *x, int64_t row)
     s->alone(&(dv_vec_args){1, s->n, at, NULL});
 }
 
-// Runs a unit's kernel for `steps` steps from t on; in each of them all of its
-// statements have rows.
+// Runs the joint kernel of a unit for `steps` steps from t on, one row per
+// statement in each. In all of these steps every statement has a row.
 static void run_joined(const dv_rows *r, const unit *u, const stretch *x,
                        int64_t t, int64_t steps)
 {
@@ -775,8 +784,9 @@ static void run_joined(const dv_rows *r, const unit *u, const stretch *x,
     u->joined(&(dv_vec_args){steps, n, at, NULL});
 }
 
-// Runs a unit in step t. Returns the number of steps done: if it is the only
-// unit, all steps in which every statement has a row.
+// Runs a unit, that is one kernel, in step t of the loop over rows. Returns the
+// number of steps done: if it is the only unit, all steps in which every
+// statement has a row.
 static int64_t run_unit(const dv_rows *r, const unit *u, const stretch *x,
                         int64_t t)
 {
@@ -810,7 +820,8 @@ static void run_stretch(const dv_rows *r, const stretch *x)
             steps = run_unit(r, &r->units[u], x, t);
 }
 
-// Returns the number of a row, counted through all row variables.
+// Returns the number of a row, counted through all variables that enumerate
+// rows.
 static int64_t number(const dv_rows *r, const int64_t *at)
 {
     const dv_op *o = &r->plan->ops->ops[r->op];
@@ -820,7 +831,8 @@ static int64_t number(const dv_rows *r, const int64_t *at)
     return n;
 }
 
-// Runs one tile, for one point of the outer row variables after the other.
+// Runs one tile, for one point of the outer variables that enumerate rows after
+// the other.
 static void run_points(const dv_rows *r, void *const *data, const dv_tile *t)
 {
     int64_t at[MAX_LEVELS];
@@ -841,7 +853,7 @@ void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n)
     dv_plan_tile(&first, r->plan, r->op, tile);
     dv_plan_tile(&last, r->plan, r->op, tile + n - 1);
     for (int k = 0; k < r->rows.n; k++)
-        // Now inclusive: the last row of the last tile.
+        // Makes the end inclusive: the last row of the last tile.
         last.end[r->rows.v[k]]--;
     stretch x = {data, NULL, number(r, first.begin), number(r, last.end) + 1};
     if (r->even) {

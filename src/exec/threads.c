@@ -14,9 +14,10 @@
 // result adds the other parts in their order and finishes the result. So
 // results depend on the plan alone.
 //
-// A thread_state is the memory and the kernels of a core. OpenMP may provide
-// fewer threads than there are threads (because of a limit or an enclosing
-// parallel region); a thread then runs several threads one after the other.
+// A dv_thread is the memory and the kernels of one core of the plan. OpenMP may
+// provide fewer threads than the plan has cores (because of a limit or an
+// enclosing parallel region); an OpenMP thread then does the work of several
+// dv_threads one after the other.
 #define _POSIX_C_SOURCE 200809L // declares sched_yield
 #include "base/clock.h"
 #include "base/fork.h"
@@ -303,8 +304,8 @@ static void run_range(dv_thread *w, int32_t group, phase what, int32_t op,
     }
 }
 
-// Runs the ranges that the grid assigns to a thread_state. Whole tiles are
-// computed in the first phase.
+// Runs the ranges of tiles that the grid assigns to a thread. Tiles whose
+// reduction is not split are computed in the first of the two phases.
 static void run_grid(dv_thread *w, int32_t group, phase what, int32_t op)
 {
     const dv_group_grid *g = w->x->group[group].grid;
@@ -336,8 +337,8 @@ static void run_queued(dv_thread *w, int32_t group, phase what, int32_t first,
     }
 }
 
-// Runs ops first..end of a group on the tiles that its deals assign to a
-// thread_state.
+// Runs ops first..end of a group on the tiles that its deals (ranges of tiles
+// per core) assign to a thread.
 static void run_thread(dv_thread *w, int32_t group, phase what, int32_t first,
                        int32_t end)
 {
@@ -437,7 +438,8 @@ static void work(dv_exec *x, int32_t id, int32_t n)
 
 #if defined(__SANITIZE_THREAD__)
 // The thread sanitizer does not see the synchronisation inside OpenMP's runtime
-// and would report false races; it understands pthreads.
+// and would report false races. It understands pthreads, so builds with it use
+// these.
 typedef struct member {
     dv_exec *x;
     int32_t id;
@@ -489,8 +491,8 @@ dv_status dv_threads_run(dv_exec *x, dv_diag *diag)
         dv_thread *w = &x->threads[i];
         if (w->strips.status == DV_OK)
             continue;
-        // The first failing thread_state's message is reported; the messages of
-        // the other threads are discarded, so that they do not appear in the
+        // The message of the first thread that failed is reported; the messages
+        // of the other threads are discarded, so that they do not appear in the
         // next run.
         dv_diag_move(first == DV_OK ? diag : NULL, w->diag);
         if (first == DV_OK)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 // A long reduction over rows processes CHUNK rows of all columns before the
-// next CHUNK rows, because more rows at once would touch more pages at a time
+// next CHUNK rows, because more rows at once would access more pages at a time
 // than the hardware handles well.
 enum { CHUNK = 8, LONG = 4 * CHUNK, WIDE = 64 };
 // Number of accumulators on the stack of reduce_pieces.
@@ -342,7 +342,8 @@ static int64_t prefetch_distance(const dv_vec_how *how, int read)
     return llabs(ahead) <= DV_VEC_MAX_STRIDE ? ahead : 0;
 }
 
-// Returns the length of a full block along a variable.
+// Returns the length along a variable of a full block for transposing: BLOCK,
+// or all of a shorter variable.
 static int64_t widest(const dv_vec_how *how, int v)
 {
     return dv_min_i64(dv_var_len(how->op, v), BLOCK);
@@ -722,8 +723,8 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         return DV_OK;
     v->reduce =
         m->points ? DV_VEC_EACH : (uint8_t)kind_of(op, v->inner, v->outer);
-    // All reduced variables have one iteration: reduce over an outer loop of
-    // one row.
+    // If no loop of the kernel is reduced because all reduced variables have
+    // one iteration, reduce over an outer loop of one row.
     if (v->reduce == DV_VEC_OUTER && v->outer >= 0 &&
         !op->vars[v->outer].reduce)
         v->outer = -1;

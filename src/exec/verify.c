@@ -92,8 +92,9 @@ static double share(double off, double limit)
     return off == 0 ? 0 : off <= limit ? off / limit : INFINITY;
 }
 
-// Records an element in the verdict if it is the worst so far. Elements with a
-// loose bound are recorded only if they fail.
+// Records an element in the verdict if it is the worst so far. Elements whose
+// error bound is too wide to prove anything (`loose`) are recorded only if they
+// fail.
 static void judge(dv_verdict *v, const dv_tensor *t, int64_t i, double off,
                   double limit, int loose)
 {

@@ -39,8 +39,9 @@ static void to_prim(dv_nest *n, int i)
     dv_nest_move(n, i, n->n_dims - 1);
 }
 
-// Returns the k that is moved into the kernel next: the one with the smallest
-// stride in in0 or in1, or -1 if there is none left.
+// Returns the k (a summed dimension) that is moved from the loops into the
+// kernel next: the one with the smallest stride in in0 or in1, or -1 if there
+// is none left.
 static int next_k(const dv_nest *n)
 {
     int best = -1;
@@ -84,8 +85,8 @@ static void move_k_inside(dv_nest *n, int64_t enough)
         n->dims[kept++] = inside[--count];
 }
 
-// Number of m and of n dimensions tried as the kernel's: unit strides first,
-// then large sizes.
+// The most m dimensions, and the most n dimensions, that are tried inside the
+// kernel. Those with unit strides are tried first, then large ones.
 enum { MOST_TRIED = 4 };
 
 static int worth(const dv_nest_dim *d)
@@ -94,8 +95,8 @@ static int worth(const dv_nest_dim *d)
            (d->stride[DV_IN0] == 1 || d->stride[DV_IN1] == 1);
 }
 
-// Returns the number of dimensions of the same type that are tried before
-// dimension i.
+// Returns how many dimensions of the same type (m, n or k) are tried inside the
+// kernel before dimension i.
 static int rank_of(const dv_nest *n, int i)
 {
     const dv_nest_dim *d = &n->dims[i];
@@ -114,7 +115,8 @@ static int rank_of(const dv_nest *n, int i)
     return before;
 }
 
-// Returns candidate number i for the kernel's dimension of a type, or -1.
+// Returns the i-th dimension of a type (m or n) that is tried inside the
+// kernel, or -1 if there is none.
 static int pick(const dv_nest *n, dv_nest_type type, int i)
 {
     for (int j = 0; i < MOST_TRIED && j < n->n_dims; j++)
@@ -148,9 +150,9 @@ static int64_t k_limit(const dv_nest_caches *caches)
     return dv_max_i64(caches->l1 * isa->search_of_l1 / 8 / bytes_of_k, 16);
 }
 
-// Returns the k wanted inside the kernel. With fewer than 4 rows or columns
-// every element of the matrix is read only once, and a small k reads it along
-// contiguous rows instead of down its columns.
+// Returns the number of iterations of k wanted inside the kernel. With fewer
+// than 4 rows or columns every element of the matrix is read only once, and a
+// small k reads it along contiguous rows instead of down its columns.
 static int64_t k_wanted(const dv_nest *n, const dv_nest_caches *caches)
 {
     int64_t least = dv_min_i64(dv_nest_prim_size(n, DV_NEST_M),
@@ -218,7 +220,8 @@ static void begin(search *s, const dv_nest *n, const dv_nest_caches *caches,
     s->n_all = s->n_known = 0; // other fields are set before they are read
 }
 
-// Copies the nest to *out with kernel candidate number `kernel` inside.
+// Copies the nest to *out with the m, n and k of kernel candidate number
+// `kernel` inside the kernel instead of in loops.
 static void take_kernel(const search *s, int kernel, dv_nest *out)
 {
     if (s->kernels)
@@ -249,8 +252,8 @@ static void take_choice(const search *s, const choice *c, dv_nest *out)
     dv_nest_tile_prim(out, DV_NEST_N, c->n, unit);
 }
 
-// Tiles the loops around a kernel of known size, with blocking candidate number
-// `block`.
+// Tiles the loops around a kernel whose sizes are already chosen, so that
+// blocks stay in L2 or L3. `block` is the number of the tiling that is tried.
 static void take_block(const search *s, int block, dv_nest *n)
 {
     static const int64_t few[] = {8, 4, 16};
@@ -266,8 +269,8 @@ static void take_block(const search *s, int block, dv_nest *n)
         dv_nest_tile_rows(n, few[block - 4]);
 }
 
-// Lists the sizes that the kernel's m or n can be cut to; 0 if a size is
-// impossible or already listed.
+// Sets sizes[] to the sizes that the kernel's m or n can be cut to. An entry is
+// 0 if its size is impossible or already listed.
 static void list_widths(const search *s, const dv_nest *given,
                         dv_nest_type type, int64_t *sizes)
 {
@@ -396,8 +399,8 @@ static void meet(search *s, const choice *c, const outcome *o)
 }
 
 // Visits all candidates, or those of one kernel if `kernel` is not -1, and
-// leaves the best in *s. Without `count`, candidates that were not evaluated
-// yet are represented by their bounds.
+// leaves the best in *s. If `count` is 0, nothing is evaluated: candidates
+// whose cost is not known yet count with the lower bound of their cost.
 static void go_through(search *s, int kernel, int count)
 {
     outcomes found;

@@ -65,10 +65,12 @@ typedef struct line {
 // Lower bounds of the parts of an operand's cost.
 typedef struct costs {
     double moved; // cost of packing the whole operand once
-    // Cost of loads from a buffer of one block, and from a buffer of the whole
-    // operand.
+    // Cost of loads from a buffer that holds one block (near), and from a
+    // buffer that holds the whole operand (far).
     line near, far;
-    line here;          // cost of loads in place; for the output, of results
+    // Cost of access in place: of loads if the operand is an input, of reads
+    // and writes if it is the output.
+    line here;
     int packed, placed; // whether packing, and access in place, is possible
 } costs;
 
@@ -89,8 +91,8 @@ static void fill_bounds(const count *c, int o, const costs *x, ends out)
     int fits = c->all[o] * DV_NEST_SLACK <= dv_nest_max_buffer(c, o), loops = 0;
     for (int type = 0; type < 4; type++)
         loops |= (c->types >> type & 1) && (steps[type] >> o & 1);
-    // The operand is loaded once, in each iteration of the outermost loop, or
-    // in each kernel call.
+    // The number of loads in three cases: every block once; every block in each
+    // iteration of the outermost loop; one block in each kernel call.
     const double loads[] = {once, loops ? once * c->fewest : once, calls};
     for (int i = 0; i < 3; i++) {
         double never = DV_NEST_IMPOSSIBLE;
@@ -100,7 +102,8 @@ static void fill_bounds(const count *c, int o, const costs *x, ends out)
             x->packed && fits ? x->far.base + x->far.each * loads[i] : never;
         double near =
             x->packed ? x->near.base + x->near.each * loads[i] : never;
-        // The whole operand is in one buffer, or read in place.
+        // The cost if the whole operand is in one buffer or is accessed in
+        // place. Otherwise it is packed block by block, at the cost `near`.
         double whole = fmin(here, x->moved + far);
         if (i != 0)
             out[0][i == 2] = fmin(whole, c->fewest * x->moved + near);
@@ -138,7 +141,7 @@ static line result_line(const count *c)
 }
 
 // Returns a lower bound of the cost of packing, loads and results for the
-// packing in c->f.
+// packed operands of c->f. moved[] is the cost of packing each operand once.
 static double least_traffic(count *c, const double *moved)
 {
     ends each[DV_N_OPERANDS];
@@ -199,8 +202,8 @@ double dv_nest_bound(count *c, double most)
     return least;
 }
 
-// Finds out whether the kernel can read input o in place, with unit stride
-// along `own`, its m or n, or along k.
+// Finds out whether the kernel can read input o in place: with unit stride
+// along `own`, the input's m or n, or along k.
 static void find_places(const count *c, dv_nest_size_bounds *s, int o, int own)
 {
     const dv_nest *n = c->n;
@@ -221,7 +224,8 @@ void dv_nest_sizes_begin(dv_nest_size_bounds *s, count *c)
     c->fewest = c->fewest < 2 ? c->fewest : 2;
     s->calls = dv_nest_turns_up_to(c, c->dims.n_loops - 1);
     s->types = c->types;
-    for (int cols = 0; cols < 2; cols++) { // the kernel's columns are m, then n
+    // First with m as the kernel's columns, then with n.
+    for (int cols = 0; cols < 2; cols++) {
         dv_nest_form *f = &c->f;
         *f = c->dims;
         f->col = cols ? n : m;

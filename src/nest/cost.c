@@ -118,15 +118,16 @@ static double contiguous_bytes(const count *c, int o)
     int k = c->f.n_k ? c->f.k[c->f.n_k - 1] : -1, l = c->f.n_loops - 1;
     int inside[2] = {o == c->f.in_col ? c->f.col : c->f.row, k};
     double run = 1;
-    // Either dimension may be the contiguous one, so the first is looked at
-    // again after the second.
+    // The contiguous run is extended by a dimension whose stride is the length
+    // of the run. Either of the two dimensions may be the contiguous one, so
+    // the first is examined again after the second.
     for (int i = 0; i < 3; i++) {
         int d = inside[i % 2];
         if (d >= 0 && (double)c->n->dims[d].stride[o] == run)
             run *= dv_nest_elems(c->n, d);
     }
-    // Rows along k are not prefetched for the next call: unless the rows of one
-    // call are contiguous, the run ends inside it.
+    // Rows that are contiguous along k are not prefetched for the next call.
+    // Unless all rows of one call are contiguous, the run ends inside the call.
     if (o == c->f.in_row && !c->f.row_transposed &&
         run < dv_nest_block_of(c, o))
         return run * c->es;
@@ -241,8 +242,8 @@ static double waits(const count *c, int o, int least)
         return least ? 0.6
                      : 0.6 + break_penalty(c) * LINE /
                                  (contiguous_bytes(c, o) + LINE);
-    // When a run ends and reading continues elsewhere, the next lines were not
-    // prefetched, and others were prefetched in vain.
+    // When a contiguous run of rows ends and reading continues elsewhere, the
+    // next cache lines were not prefetched, and others were prefetched in vain.
     if (o == f->in_row && c->p->asks && f->pack[o] == DV_FORM_NEVER &&
         (asks(c, f) || !f->row_transposed))
         return least ? 0.6
@@ -423,7 +424,8 @@ static double copied(double run_bytes, int from_memory)
 
 // Returns the cost per 4 bytes of packing with a transposition: elements that
 // are contiguous in the buffer are `far` elements apart in the tensor, where
-// `longest` elements of another dimension are contiguous.
+// `longest` elements of another dimension are contiguous. `brings` says that
+// kernels also copy the rows of the next call.
 double dv_nest_transpose_cost(const count *c, int o, int64_t far,
                               int64_t longest, int brings)
 {
@@ -433,7 +435,8 @@ double dv_nest_transpose_cost(const count *c, int o, int64_t far,
     double line = longest < 16 ? 16 : (double)longest;
     double pages = (double)far * c->es >= 2048 ? 16 / line : 0;
     pages *= o != DV_OUT ? 1.8
-             // The TLB is full of the rows' pages.
+             // The TLB is already full of the pages of the rows that kernels
+             // copy ahead.
              : brings ? 2.3 * c->p->pages
                       : c->p->pages;
     if (longest < 2)
@@ -501,7 +504,9 @@ double dv_nest_packing_cost(const count *c, int o)
     double reads = c->n->first == DV_PRIM_ZERO ? 1 - fresh : 1;
     if (c->held[o] * c->es > (double)c->caches->l2 * 0.9 &&
         !dv_nest_copies_ahead(c, &c->f))
-        far += c->p->spill * c->es * c->p->l3; // the buffer does not stay in L2
+        // The buffer does not stay in L2: parts of it are written to L3 and
+        // read again.
+        far += c->p->spill * c->es * c->p->l3;
     return n * (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads)) +
            calls;
 }

@@ -21,7 +21,8 @@ typedef struct dv_nest_rates {
     // Factors on the cost of packing: if the kernel packs while it reads and
     // prefetches, and if a packed output is written back.
     double on_way, put_back;
-    double pages; // penalty for a line of results on a page of its own
+    // Cost of a cache line of results that is on a page of its own.
+    double pages;
     double spill; // extra passes over a buffer of results that exceeds L2
     int asks;     // kernels prefetch the rows that they read in place
 } dv_nest_rates;
@@ -48,8 +49,9 @@ typedef struct dv_nest_count {
     const dv_nest *n;
     const dv_nest_caches *caches;
     const dv_nest_rates *p;
-    // Roles of the dimensions: without regard to packing, and for the packing
-    // that is being evaluated.
+    // The form of the kernel, that is which dimensions are its rows, columns
+    // and k: `dims` without regard to packing, `f` for the packing that is
+    // being evaluated.
     dv_nest_form dims, f;
     double turns[DV_NEST_MAX_DIMS]; // average iterations of each loop
     // Product of the iterations of all loops before this one.
@@ -72,8 +74,9 @@ typedef struct dv_nest_count {
 
 // The functions below are in count.c.
 
-// Counts everything that does not depend on packing, for a nest with the tiles
-// `t`. Returns 0 if its kernel dimensions are invalid.
+// Counts iterations of loops and elements of operands, as far as they do not
+// depend on packing, for a nest with the tiles `t`. Returns 0 if its kernel
+// dimensions are invalid.
 int dv_nest_count_begin(dv_nest_count *c, const dv_nest *n,
                         const dv_nest_caches *caches, const dv_nest_tiles *t);
 // Counts again for the same nest with its loops permuted: loop l was loop
@@ -241,12 +244,13 @@ void dv_nest_tile_lines(dv_nest *n, int64_t line);
 // Tiles a loop of m or n, so that a block of it with the kernel's dimensions
 // inside has at most `elems` elements.
 void dv_nest_tile_block(dv_nest *n, dv_nest_type type, int64_t elems);
-// Tiles the loop that continues the rows of an input into tiles of about `few`
-// iterations.
+// Tiles the loop that continues the rows of an input, that is whose stride is
+// the length of a row, into tiles of about `few` iterations.
 void dv_nest_tile_rows(dv_nest *n, int64_t few);
-// Tiles the loop that continues the rows of an input so that contiguous runs
-// are not short, and the loop that continues the lines of the output so that a
-// block of results has at most `elems` elements.
+// Tiles two loops. The loop whose stride is the length of an input's row is
+// tiled so that contiguous runs are not short; the loop whose stride is the
+// length of an output line is tiled so that a block of results has at most
+// `elems` elements.
 void dv_nest_tile_runs(dv_nest *n, int64_t elems);
 // Tiles the kernel's m or n to candidate size number `which`, a multiple of
 // `unit`. Returns 0 if the candidate does not apply.

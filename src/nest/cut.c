@@ -141,10 +141,10 @@ void dv_nest_tile_block(dv_nest *n, dv_nest_type type, int64_t elems)
         cut_to(n, at, even(n->dims[at].size, dv_max_i64(elems / block, 1), 1));
 }
 
-// Finds the loop that continues the rows of an input, in a nest whose output
-// has no unit stride along these rows. *at is set to the kernel's dimension
-// along the row; with `cut`, that may be a tile of the row. Returns -1 if there
-// is none.
+// Finds the loop that continues the rows of an input, that is whose stride is
+// the length of a row, if the output has no unit stride along these rows. *at
+// is set to the kernel's dimension along the row. With `cut`, that may be a
+// tile of the row. Returns -1 if there is no such loop.
 static int find_rows(const dv_nest *n, int cut, int *at)
 {
     for (int i = 0; i < n->n_dims; i++) {
@@ -164,9 +164,9 @@ static int find_rows(const dv_nest *n, int cut, int *at)
     return -1;
 }
 
-// Tiles the loop that continues the rows of an input. The few iterations of a
-// tile are packed together, if the output is packed as well and leaves no room
-// in the caches for more.
+// Tiles the loop that continues the rows of an input, that is whose stride is
+// the length of a row. The few iterations of a tile are packed together, if the
+// output is packed as well and leaves no room in the caches for more.
 void dv_nest_tile_rows(dv_nest *n, int64_t few)
 {
     int at, i = find_rows(n, 0, &at);
@@ -185,10 +185,10 @@ static int find_out(const dv_nest *n, int64_t step)
     return -1;
 }
 
-// Tiles the loop that continues the rows of an input, so that contiguous runs
-// are not short, and the loop that continues the lines of the output, so that a
-// block of results fits. If both are the same loop, it is tiled once, for the
-// rows.
+// Tiles the loop whose stride is the length of an input's row, so that
+// contiguous runs are not short, and the loop whose stride is the length of an
+// output line, so that a block of results fits. If both are the same loop, it
+// is tiled once, for the rows.
 void dv_nest_tile_runs(dv_nest *n, int64_t elems)
 {
     enum { RUN = 128 }; // smallest contiguous run, in elements
@@ -213,8 +213,8 @@ void dv_nest_tile_runs(dv_nest *n, int64_t elems)
         cut_to(n, rows, few);
 }
 
-// Sizes that are tried for the kernel's m and n. The first stands for not
-// tiling up to that size.
+// Sizes that are tried for the kernel's m and n. Candidate 0 leaves a dimension
+// untiled if it has at most widths[0] elements.
 static const int64_t widths[] = {1 << 12, 240, 96, 48, 24, 20};
 _Static_assert(sizeof widths / sizeof *widths == DV_NEST_WIDTHS, "widths");
 

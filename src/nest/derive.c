@@ -23,7 +23,8 @@ typedef struct deriver {
     const dv_program *p;
     const dv_op *op;
     dv_diag *diag;
-    // NULL if the operand is unused or a constant.
+    // The read or write of each operand; NULL if the operand is unused or a
+    // constant.
     const dv_access *access[DV_MAX_OPERANDS];
     int64_t stride[DV_MAX_OPERANDS][DV_MAX_VARS];
     int64_t offset[DV_MAX_OPERANDS];
@@ -103,9 +104,9 @@ static dv_prim prim_of_reducer(const dv_expr *e)
     }
 }
 
-// Sets main, prologue and inputs from a reducer: a sum of products of two
-// reads, or any reducer of one read. `adds` says that the previous value of the
-// output is kept and accumulated into.
+// Sets the nest's main primitive, prologue and inputs from a reducer: a sum of
+// products of two reads, or any reducer of one read. `adds` says that the
+// previous value of the output is kept and accumulated into.
 static dv_status take_reducer(deriver *x, const dv_expr *e, int adds)
 {
     const dv_expr *f = e->arg[0];
@@ -146,9 +147,9 @@ static const dv_expr *added_to(const deriver *x, const dv_expr *e)
     return NULL;
 }
 
-// Sets main, prologue and epilogue from an op with a reducer. A unary function
-// of the reduced value becomes the epilogue; an op that accumulates into its
-// output has no prologue.
+// Sets the nest's main primitive, prologue and epilogue from an op with a
+// reducer. A unary function of the reduced value becomes the epilogue; an op
+// that accumulates into its output has no prologue.
 static dv_status take_reduction(deriver *x)
 {
     const dv_expr *e = x->op->body;
@@ -183,9 +184,9 @@ static dv_status take_read(deriver *x, int o, const dv_expr *e)
     return DV_OK;
 }
 
-// Sets main and inputs from an op without a reducer: a function of up to three
-// reads or constants, or a copy. A constant 0 is the primitive zero; any other
-// constant is a copy of an in0 that is a constant.
+// Sets the nest's main primitive and inputs from an op without a reducer: a
+// function of up to three reads or constants, or a copy. A constant 0 is the
+// primitive zero; any other constant is a copy of an in0 that is a constant.
 static dv_status take_function(deriver *x)
 {
     const dv_expr *e = x->op->body;
@@ -258,7 +259,7 @@ static dv_status take_index(deriver *x, int o)
 static dv_status take_operands(deriver *x)
 {
     int n_read = x->access[DV_IN2] ? DV_MAX_OPERANDS : DV_N_OPERANDS;
-    // The bound is fixed before the loop, because take_index may set in2.
+    // n_read does not count an in2 that take_index sets in this loop.
     for (int o = 0; o < n_read; o++)
         if (x->access[o] && dv_access_is_indirect(x->access[o]))
             DV_TRY(take_index(x, o));
@@ -319,8 +320,8 @@ static int find_strides(deriver *x, int o)
     return 1;
 }
 
-// Returns the dimension type of a variable from the operands in which it has a
-// stride, or -1 if there is none.
+// Returns the dimension type (c, m, n or k) of a variable from the operands in
+// which it has a stride, or -1 if no type fits.
 static int type_of(const deriver *x, int v)
 {
     int in0 = x->stride[DV_IN0][v] != 0, in1 = x->stride[DV_IN1][v] != 0;

@@ -11,7 +11,8 @@
 #include "nest/nest.h"
 #include <inttypes.h>
 
-// Fewest columns for which a packed input becomes the columns' operand.
+// Fewest columns for which a packed input becomes the operand that has the
+// kernel's columns.
 enum { LEAST_COLUMNS = 4 };
 
 static int64_t step_of(const dv_nest *n, int dim, int operand)
@@ -129,7 +130,8 @@ static void choose_columns(const dv_nest *n, dv_nest_form *f)
         as_is = row_in;
         other = col_in;
     }
-    // If both or neither qualify, the larger one becomes the columns.
+    // If both the rows and the columns chosen so far could be the columns, or
+    // neither could, the larger one becomes the columns.
     if (as_is == other ? dv_nest_size(n, f->row) > dv_nest_size(n, f->col)
                        : other)
         exchange(f);

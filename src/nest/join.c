@@ -20,8 +20,8 @@ static int is_idle(const dv_nest *n, int i)
            (others || !dv_nest_is_product(n));
 }
 
-// Collapses one pair of dimensions into one. Returns 0 if there is no such
-// pair.
+// Collapses one pair of dimensions into one, if a step of the first spans all
+// of the second in every operand. Returns 0 if there is no such pair.
 static int join_some(dv_nest *n)
 {
     for (int i = 0; i < n->n_dims; i++)

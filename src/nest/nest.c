@@ -274,9 +274,9 @@ int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi)
             dv_add_i64(s < 0 ? lo : hi, s < 0 ? *lo : *hi, far));
 }
 
-// Finds the prims of a nest whose kernel takes dimensions of any type as m and
-// n: the first two that are not k, of which m has the smaller stride in the
-// output.
+// Finds the dimensions inside the kernel (prims) of a nest whose kernel takes
+// dimensions of any type as m and n: the first two that are not k, of which m
+// has the smaller stride in the output.
 static dv_nest_prims any_type_prims(const dv_nest *n)
 {
     dv_nest_prims p = {-1, -1, -1, -1};
@@ -317,8 +317,9 @@ dv_nest_prims dv_nest_find_prims(const dv_nest *n)
             p.k1 = i;
         }
     }
-    // mini_jit picks k1 by position alone, and then refuses nests whose
-    // unit-stride k stands before the other k. Here the stride decides.
+    // k1 is the innermost k of the kernel, k2 the other one. mini_jit picks k1
+    // by position alone, and then refuses nests whose unit-stride k stands
+    // before the other k. Here the stride decides.
     if (p.k2 >= 0 && n->dims[p.k1].stride[DV_IN1] != 1 &&
         n->dims[p.k2].stride[DV_IN1] == 1) {
         int k = p.k1;

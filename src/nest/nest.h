@@ -478,9 +478,9 @@ int32_t dv_nest_panel_vectors(const dv_nest *n, int32_t vectors, double cols,
 // DV_E_NEST if the kernel cannot read an operand in place and the operand is
 // not packed.
 dv_status dv_nest_form_of(const dv_nest *n, dv_nest_form *out, dv_diag *diag);
-// These two do the same in two steps: dv_nest_form_dims finds the kernel's
-// dimensions, dv_nest_form_packed the form if the operands were packed in the
-// loops of pack[].
+// dv_nest_form_dims and dv_nest_form_packed do the same as dv_nest_form_of in
+// two steps. The first finds the kernel's dimensions, the second the form if
+// the operands were packed in the loops of pack[].
 dv_status dv_nest_form_dims(const dv_nest *n, dv_nest_form *out, dv_diag *diag);
 dv_status dv_nest_form_packed(const dv_nest *n, const dv_nest_form *dims,
                               const int pack[], dv_nest_form *out,
@@ -514,7 +514,7 @@ void dv_nest_to_dot(dv_nest *n);
 // an indirect index is out of range.
 dv_status dv_nest_run_all(const dv_nest *n, void *const at[DV_MAX_OPERANDS],
                           dv_diag *diag);
-// Runs a nest that has no in2.
+// Does the same as dv_nest_run_all for a nest without in2.
 dv_status dv_nest_run(const dv_nest *n, const void *in0, const void *in1,
                       void *out, dv_diag *diag);
 // Fills n elements with pseudo-random integers from -4 to 4. Sums of their

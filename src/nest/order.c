@@ -1,5 +1,6 @@
-// Chooses the order of loops: each template is tried with the packing that
-// suits it best. Everything that does not depend on the order is counted once.
+// Chooses the order of loops. The table of templates lists orders of the kinds
+// of loops; each is tried with the packing that suits it best. Everything that
+// does not depend on the order is counted once.
 #include "nest/cost.h"
 #include <stdlib.h>
 #include <string.h>
@@ -238,8 +239,9 @@ typedef struct orders {
     uint64_t sums[N_TEMPLATES];
 } orders;
 
-// Puts the loops of x->tried into the order of template `which`. Returns 0 if
-// an earlier template gave the same order, or if the order breaks the tiling.
+// Puts the loops of x->tried, a copy of the nest, into the order that entry
+// `which` of the table of templates gives. Returns 0 if an earlier template
+// gave the same order, or if the order breaks the tiling.
 static int apply_template(orders *x, int which)
 {
     int sort = templates[which].sort;

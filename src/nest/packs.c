@@ -142,8 +142,8 @@ static int try_packset(count *c, dv_nest_packs *best, found *x,
     if (sum < best->cost && least_cost(c, w, sum) >= best->cost)
         sum = DV_NEST_IMPOSSIBLE;
     if (sum >= best->cost && best->cost < DV_NEST_IMPOSSIBLE)
-        // Nothing is lost, because smaller sets of packed operands were
-        // evaluated before.
+        // This set cannot be the best. Nothing is lost, because all smaller
+        // sets of packed operands were evaluated before.
         return 1;
     for (int o = DV_N_OPERANDS - 1; o >= 0; o--) {
         p.at[o] =
@@ -153,7 +153,8 @@ static int try_packset(count *c, dv_nest_packs *best, found *x,
         else if (o == DV_OUT && packed >> o & 1)
             return 0;
     }
-    // Some operand is too large to be packed in any loop.
+    // If some operand is too large to be packed in any loop, the set of
+    // operands that are really packed is smaller.
     if (really != packed) {
         w = dv_nest_packset_of(c, really);
         sum = fixed_cost(c, w, best->cost);
@@ -170,7 +171,9 @@ void dv_nest_choose_packs(count *c, dv_nest_packs *best, int was)
 {
     enum { INPUTS = 1 << DV_IN0 | 1 << DV_IN1 };
     found x = {0};
-    int rows = -1; // the operand of the rows for which x was computed
+    // The operand that has the kernel's rows, for which the loops in x were
+    // found.
+    int rows = -1;
     for (int out = 0; out <= !c->n->combine; out++) {
         dv_nest_packset *whole = dv_nest_packset_of(c, INPUTS | out << DV_OUT);
         if (!whole ||

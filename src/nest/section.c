@@ -56,7 +56,8 @@ static dv_status level_wrong(const dv_plan *plan, const dv_sum_order *s,
     return DV_OK;
 }
 
-// Verifies what later code relies on; the plan checker proves everything else.
+// Verifies what later code relies on to read this section: op numbers, their
+// order and the levels. The plan checker (check/) proves all other properties.
 dv_status dv_loops_verify(const dv_plan *plan, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->n_sums; i++) {

@@ -253,8 +253,8 @@ static void one_chain_order(dv_nest *n)
     n->dot = DV_DOT_NEVER;
 }
 
-// Copies the k dimensions of a scheduled nest to the output->levels. Returns 0
-// if out of memory.
+// Copies the k dimensions of a scheduled nest to out->levels. Returns 0 if out
+// of memory.
 static int take_levels(dv_sum_order *out, const dv_nest *n, dv_arena *arena)
 {
     int beside = 0; // whether the last k is contiguous in both factors
@@ -312,7 +312,7 @@ static int suits_pairs(const dv_sum_order *s, const dv_nest *whole)
     dv_nest n = *whole;
     dv_nest_form f;
     int64_t block, step[2] = {1, 1};
-    // Set strides of k as in such copies.
+    // Set the strides of k to those of copies in which k is contiguous.
     for (int i = s->n_levels - 1; i >= 0; i--)
         for (int j = 0; j < n.n_dims; j++) {
             dv_nest_dim *d = &n.dims[j];

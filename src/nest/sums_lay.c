@@ -39,8 +39,8 @@ static int is_innermost(const dv_sum_order *s, int level)
     return 1;
 }
 
-// Appends level i of the order to `n` as a dimension; size[] has the sizes of
-// all levels. Returns 0 if there is no room or a stride overflows.
+// Appends level i of the order of summation to `n` as a dimension; size[] has
+// the sizes of all levels. Returns 0 if there is no room or a stride overflows.
 static int add_level(dv_nest *n, const dv_sum_order *s, int i,
                      const dv_nest_dim *of, const int64_t *size)
 {
@@ -65,7 +65,8 @@ static int add_level(dv_nest *n, const dv_sum_order *s, int i,
     return 1;
 }
 
-// Returns whether dimension i is a loop and the only level of its variable.
+// Returns whether dimension i is a loop whose variable is not tiled, so that no
+// other dimension belongs to that variable.
 static int is_lone(const dv_nest *n, int i)
 {
     for (int j = 0; j < n->n_dims; j++)

@@ -466,8 +466,8 @@ static dv_status check_membership(const dv_nest *n, dv_diag *diag)
             if (n->look && o == DV_IN2)
                 has = MAY;
             if (n->look == 1 + o && has == YES && d->stride[DV_IN2])
-                // The indirect index advances instead of the operand's own
-                // stride.
+                // Along this dimension the indirect index advances, instead of
+                // the operand's own stride.
                 has = MAY;
             if (has == MAY || (d->stride[o] != 0) == (has == YES))
                 continue;

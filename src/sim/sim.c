@@ -18,7 +18,8 @@ struct dv_sim {
     unsigned char **memory; // main memory of each tensor, in its layout; owned
     // Snapshot of a tensor from before an update; owned.
     unsigned char *old;
-    // The core's copy of each access, in host order; owned, allocated once.
+    // The core's copies of the elements of each access, in host order; owned,
+    // allocated once.
     unsigned char **images;
     // Marks the elements that were already copied; owned.
     unsigned char *seen;
@@ -38,14 +39,17 @@ struct dv_sim {
 };
 
 // The addresses of a tensor's elements: of a box of it in a core's scratchpad,
-// or of all of it in main memory. Elements of one row are equally spaced up to
-// the end of a stick, a row of a tile, or the row itself; the last such run is
+// or of all of it in main memory. Elements of one row are equally spaced only
+// up to the next boundary of the layout: the end of a stick (a piece of fixed
+// length), of a row of a tile, or of the row itself. The last such run is
 // cached.
 typedef struct place {
     const dv_tensor *t;
     const dv_layout *l;
     unsigned char *start;
-    int is_home, any; // `any` is 1 if the box is not empty
+    // is_home is 1 for a box in a scratchpad, 0 for main memory; `any` is 1 if
+    // the box is not empty.
+    int is_home, any;
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
     // The cached run: n elements from element number `first` on, `step` bytes
     // apart, starting at address `run`.
@@ -91,8 +95,8 @@ static int64_t even_length(const place *p)
     return 1;
 }
 
-// Finds and caches the run that contains element `at`. Returns the element's
-// address; NULL: it is not in the box.
+// Finds and caches the run (equally spaced elements) that contains element
+// `at`. Returns the element's address; NULL: it is not in the box.
 static unsigned char *find_run(place *p, int64_t at)
 {
     int64_t coords[DV_MAX_DIMS], rest = at;
@@ -550,8 +554,9 @@ static visitor visitor_of(dv_sim *m, dv_strips *s, int k, purpose why)
     return w;
 }
 
-// Handles an element that is visited for the first time: copies it into the
-// core's copy, stores it back, or poisons the copy again.
+// Handles an element that is visited for the first time. Depending on the
+// purpose of the visit, copies it into the core's copy, stores it back, or
+// poisons the copy again.
 static void touch(visitor *w, int64_t at)
 {
     unsigned char *here = w->image + at * w->size;
@@ -566,7 +571,8 @@ static void touch(visitor *w, int64_t at)
         memset(here, DV_POISON, (size_t)w->size);
 }
 
-// Visits n elements `step` apart; with `wipe`, clears their marks instead.
+// Visits n elements `step` apart. With `wipe`, clears their marks (which say
+// that an element was visited) instead.
 static void visit_row(visitor *w, int64_t at, int64_t step, int64_t n, int wipe)
 {
     unsigned char *seen = w->m->seen;
@@ -656,7 +662,8 @@ static void select_core(dv_sim *m, int32_t op, int64_t core)
     m->counts = counts_of(m, op, core);
 }
 
-// Counts the accumulators that the current core received from another.
+// Counts the bytes of the accumulators (partial sums) that the current core
+// received from another core.
 static void count_ring(dv_sim *m, const dv_strips *s)
 {
     int64_t n = s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
@@ -664,8 +671,10 @@ static void count_ring(dv_sim *m, const dv_strips *s)
     m->counts->ring_bytes += n;
 }
 
-// Runs all parts of the results of a tile, in order. Each core passes its
-// accumulators to the next; the last core finishes the results and stores them.
+// Runs all parts of the results of a tile, in order. If a reduction is split,
+// each range of the reduced variables is a part, computed by its own tile's
+// core. Each core passes its accumulators to the next; the last core finishes
+// the results and stores them.
 static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
 {
     const dv_op *o = &m->plan->ops->ops[op];
@@ -673,7 +682,8 @@ static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
     int64_t parts;
     dv_plan_tile(&first, m->plan, op, tile);
     if (dv_tile_part(o, &first, &parts) != 0)
-        // This part runs together with the first part of its tile's results.
+        // Not the first part of its results: it runs together with the first
+        // part.
         return;
     for (int64_t k = 0; k < parts && s->status == DV_OK; k++) {
         int64_t here = dv_tile_of_part(o, &first, k), before = m->core;
@@ -711,9 +721,9 @@ static void finish_part(dv_sim *m, dv_strips *s, const dv_tile *b)
     visit_reads(m, s, b, FORGET);
 }
 
-// Runs a tile whose reduction is split over several cores, starting with the
-// range `at` of its owner: the other cores send their partial sums to the
-// owner, in increasing order of steps.
+// Runs a tile whose reduction is split over several cores. Range number `at` of
+// the grid is the part of the owner, which stores the results; the other cores
+// send their partial sums to the owner, in increasing order of their parts.
 static void run_split_tile(dv_sim *m, dv_strips *s, const dv_group_grid *g,
                            int32_t op, int32_t at)
 {
@@ -801,7 +811,8 @@ dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
     for (int32_t op = g->first_op; op < g->end_op; op++) {
         s->k = &m->kernels[op];
         s->images = (void *const *)m->images;
-        // The last image of this op is the core's copy of the written tensor.
+        // s->images are the core's copies of the op's operands; the last one is
+        // that of the written tensor.
         s->old = NULL;
         int32_t t = s->k->op->write.tensor;
         if (s->k->old_off >= 0) {

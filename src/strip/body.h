@@ -8,7 +8,8 @@
 // them.
 typedef struct NAME(value) {
     const T *p;
-    int each; // 1: one element each; 0: one for the whole strip
+    // 1: p has one element per point of the strip; 0: one for all points
+    int each;
 } NAME(value);
 
 #define LOAD(ctype, convert)                                                   \

@@ -61,7 +61,7 @@ typedef struct dv_strips {
     // parts are added to them, and DV_FINISH computes the results from them.
     enum { DV_WHOLE, DV_FIRST_PART, DV_NEXT_PART, DV_FINISH } part;
     void *parts;
-    int64_t n_parts; // number of accumulators used so far
+    int64_t n_parts; // number of accumulators in `parts` used so far
     // Values of the variables; at[strip] is the first of the strip.
     int64_t at[DV_MAX_VARS];
     int64_t n; // number of elements in the strip

@@ -48,7 +48,8 @@ static uint64_t sum_row(const char *row, int64_t n, int64_t bytes, int64_t off)
     for (int64_t i = 0; i < n; i++) {
         uint64_t bits = 0;
         memcpy(&bits, row + i * bytes, (size_t)bytes);
-        // dv_mix adds the step once more.
+        // Hashes the element's bits and file offset. dv_mix adds DV_RANDOM_STEP
+        // once more, so 1 is subtracted from the offset.
         sum += dv_mix(bits + DV_RANDOM_STEP * (uint64_t)(off + i * bytes - 1));
     }
     return sum;
@@ -111,8 +112,9 @@ static dv_status begin(dv_writer **w, place *at, header *h, const char *path,
     return DV_OK;
 }
 
-// Writes the elements that this rank saves, or loads all of its local boxes,
-// including the elements that it receives from others, whose owners saved them.
+// Writes the elements that this rank saves, or loads its local box of each
+// tensor. The loaded elements include those that it receives from other ranks
+// during a run, which were saved by their owners.
 static dv_status move_parts(const dv_rank *r, const char *path, int write,
                             dv_diag *diag)
 {

@@ -4,9 +4,11 @@
 #include <string.h>
 
 struct dv_combine {
-    int64_t n_members, me; // size of the group, this rank's number in it
-    int64_t n_parts;       // number of accumulators of one rank
-    int64_t bytes;         // bytes of one accumulator
+    // Size of the group, the ranks that hold partial sums of the same results;
+    // this rank's number in it.
+    int64_t n_members, me;
+    int64_t n_parts; // number of accumulators of one rank
+    int64_t bytes;   // bytes of one accumulator
     dv_compute_type compute;
     dv_reducer reducer;
     char *parts; // this rank's accumulators, then the group's sums
@@ -20,8 +22,9 @@ static dv_range share_of(const dv_combine *c, int64_t member)
     return dv_dist_part(c->n_parts, c->n_members, member);
 }
 
-// Adds up this rank's share over all ranks of the group, in order, and stores
-// the sums in its place in c->parts.
+// Adds up this rank's share of the results over all ranks of the group (which
+// hold partial sums of the same results), in order. Stores the sums in their
+// place in c->parts.
 static void add_up(dv_combine *c)
 {
     dv_range mine = share_of(c, c->me);

@@ -12,9 +12,10 @@
 
 typedef struct dv_combine dv_combine;
 
-// Prepares the sum over ranks for an op; *out is NULL if the op's reduction is
-// not split over ranks, or if this rank's group has no results. Takes two
-// numbers for dv_wires on every rank if the reduction is split.
+// Prepares the sum over ranks for an op. *out is NULL if the op's reduction is
+// not split over ranks, or if this rank's group has no results. If the
+// reduction is split, advances *n_wires by two on every rank: the numbers of
+// its two message sets.
 dv_status dv_combine_create(dv_combine **out, const dv_plan *plan, int32_t op,
                             dv_comm *comm, const dv_iter_space *target,
                             int has_target, int32_t *n_wires, dv_arena *arena,
@@ -22,8 +23,8 @@ dv_status dv_combine_create(dv_combine **out, const dv_plan *plan, int32_t op,
 // Returns the buffer for this rank's accumulators, row-major over the written
 // variables.
 char *dv_combine_parts(dv_combine *c);
-// Adds up the accumulators of all ranks of the group; afterwards all of them
-// have the sums.
+// Adds up the accumulators of all ranks of the group, which hold partial sums
+// of the same results; afterwards all of them have the sums.
 dv_status dv_combine_run(dv_combine *c, dv_comm *comm);
 void dv_combine_close(dv_combine *c, dv_comm *comm);
 #endif

@@ -11,7 +11,8 @@
 typedef struct slot {
     int64_t from, to;
     int32_t number, full;
-    // Number of ranks that have closed the slot; after both have, it is freed.
+    // Number of ranks that have closed the slot. After sender and receiver
+    // have, it is freed.
     int32_t n_closed;
     int64_t bytes;
     char data[];
@@ -26,7 +27,7 @@ struct dv_local {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     end *ends;
-    slot **slots; // slots of all open wires
+    slot **slots; // slots of all open message sets
     int32_t n_slots, cap_slots;
     int64_t size, bytes, messages, n_left;
     int failed;
@@ -46,7 +47,7 @@ typedef struct local_wire {
     slot **out, **in;
     char *there;
     int32_t n_sends, n_receives;
-    dv_arena arena; // holds the wire itself
+    dv_arena arena; // holds the message set itself
 } local_wire;
 
 static dv_local *team_of(dv_comm *c)

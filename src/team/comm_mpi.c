@@ -1,5 +1,5 @@
-// Messages over MPI: every message of a wire is a persistent request, or
-// several if it exceeds the largest message size.
+// Messages over MPI: every message of a dv_message_set is a persistent request,
+// or several if it exceeds the largest message size.
 //
 // MPI errors are returned as statuses (the communicator's error handler is
 // MPI_ERRORS_RETURN), with MPI's message in `why`. With a time-out, no call
@@ -29,16 +29,18 @@ enum { SPINS = 64, SPINS_SHARED = 4 };
 static const int64_t default_bytes = (int64_t)1 << 30;
 
 typedef struct mpi_wire {
-    dv_message_set wire;           // first member: callers hold a pointer to it
-    MPI_Request *sends, *receives; // requests of the parts of all messages
-    int32_t *link_of;              // message number of each received part
-    int32_t *left;                 // parts of each message still to come
-    int32_t *parts;                // number of parts of each message
-    int64_t *from, *to;            // the other rank of each part
+    dv_message_set wire; // first member: callers hold a pointer to it
+    // Requests of all messages. A message longer than max_bytes is sent in
+    // several parts, with one request each.
+    MPI_Request *sends, *receives;
+    int32_t *link_of;   // message number of each received part
+    int32_t *left;      // parts of each message still to come
+    int32_t *parts;     // number of parts of each message
+    int64_t *from, *to; // the other rank of each part
     int n_sends, n_receives;
     int32_t n_links, n_sent; // number of messages received and sent
     int64_t sent_bytes;
-    dv_arena arena; // holds the wire itself
+    dv_arena arena; // holds the message set itself
 } mpi_wire;
 
 static dv_status say(dv_mpi *m, int code, const char *doing)

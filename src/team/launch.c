@@ -4,7 +4,8 @@
 
 int64_t dv_mpi_launched(int64_t *rank)
 {
-    // Open MPI, then MPICH and other launchers that use PMI.
+    // The variables of Open MPI, then of MPICH and other launchers that use
+    // PMI.
     static const char *const names[][2] = {
         {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
         {"PMI_SIZE", "PMI_RANK"}};

@@ -47,7 +47,7 @@ static dv_status move_part(dv_comm *c, const char *path, int write,
     return st == DV_OK ? closed : st;
 }
 
-// The facts that a rank found in the header.
+// What a rank found in the header of an .npy file.
 typedef struct found {
     int64_t data_off;
     int64_t fortran;

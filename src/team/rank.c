@@ -45,12 +45,13 @@ enum {
     FEW_RESULTS = 64,
 };
 
-// The messages of one exchange (swap): one buffer per partner, packed box by
-// box.
+// The messages of one exchange (swap): one buffer per partner rank, into which
+// the boxes for it are packed one after the other.
 typedef struct post {
     dv_op_exchange swap;
     dv_message_buffer *sends, *receives;
-    // Index of each partner's first piece, then the number of pieces.
+    // Index of the first piece (box of elements) of each partner rank, then the
+    // number of pieces.
     int32_t *send_at, *receive_at;
     int32_t n_sends, n_receives;
     dv_message_set *wire;
@@ -153,9 +154,9 @@ struct dv_rank {
     double exchange_s;
 };
 
-// Groups the pieces of an exchange, which are sorted by rank (rule C20), into
-// one message per partner, and allocates the buffers. Returns 0 when out of
-// memory.
+// Groups the pieces (boxes of elements) of an exchange into one message per
+// partner rank, and allocates the buffers. The pieces are sorted by rank, as
+// rule C20 of the plan checker (check/) demands. Returns 0 when out of memory.
 static int make_links(dv_rank *r, const dv_piece *l, int32_t n, int64_t bytes,
                       dv_message_buffer **links, int32_t **at, int32_t *n_links)
 {
@@ -257,7 +258,7 @@ typedef struct job {
     char *acc;
 } job;
 
-// Does the share of thread `id` of n threads in a job.
+// A function that does the share of thread number `id` of n threads in a job.
 typedef void (*share)(const job *j, int32_t id, int32_t n);
 
 typedef struct shared {

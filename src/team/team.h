@@ -26,10 +26,10 @@
 // The interface between a distributed run and the library that transports its
 // messages. Messages are prepared once and sent every time the program reaches
 // them; buffers do not move, so that MPI's persistent requests can implement
-// this. A wire is the set of one rank's messages of one exchange.
+// this. A dv_message_set holds one rank's messages of one exchange.
 //
-//   open     declares a set of messages; every rank opens the same wires in
-//            the same order, with the same numbers
+//   open     declares a dv_message_set; every rank opens the same ones in the
+//            same order, with the same numbers
 //   start    the send buffers are full: starts all sends and receives
 //   next     waits until one more message has arrived; returns its number, or
 //            -1 after the last
