@@ -93,14 +93,19 @@ static int dispatch(int argc, char **argv)
         printf("divvy %s\n", dv_version());
         return 0;
     }
-    if (!strcmp(word, "--help") || !strcmp(word, "-h") ||
-        !strcmp(word, "help")) {
+    char ask[] = "--help", *only_help[] = {ask};
+    int asks = !strcmp(word, "help");
+    if (!strcmp(word, "--help") || !strcmp(word, "-h") || (asks && argc == 2)) {
         help(stdout);
         return 0;
     }
+    // "divvy help run" prints what "divvy run --help" prints.
+    if (asks)
+        word = argv[2];
     for (const cli_command *c = cli_commands; c->name; c++)
         if (strcmp(c->name, word) == 0)
-            return run_command(c, argc - 2, argv + 2);
+            return asks ? run_command(c, 1, only_help)
+                        : run_command(c, argc - 2, argv + 2);
     char text[256], meant[DV_SUGGESTION_BYTES];
     dv_suggestion s = {.word = word, .len = strlen(word)};
     for (const cli_command *c = cli_commands; c->name; c++)

@@ -82,4 +82,15 @@ expect 2 'would replace the table that it reads' "$divvy" place t.csv -c 100 --s
 "$divvy" plan p.dv -t spyre --dump-after all -o a.plan >.out 2>.err
 judge 0 '' $? 'plan --dump-after all -o'
 [ -s a.plan ] || complain '--dump-after makes -o do nothing'
+# help COMMAND prints what COMMAND --help prints.
+"$divvy" help run >a.txt 2>.err
+judge 0 '' $? 'help run'
+"$divvy" run --help >b.txt
+cmp -s a.txt b.txt || complain 'help run differs from run --help'
+expect 2 'there is no command runn' "$divvy" help runn
+# The manual's synopsis has every command.
+for name in $("$divvy" --help | sed -n 's/^  divvy \([a-z]*\).*/\1/p'); do
+    sed -n '/^.SH SYNOPSIS/,/^.SH DESCRIPTION/p' "$source/docs/divvy.1" | grep -q "divvy $name" ||
+        complain "divvy.1 has no synopsis of $name"
+done
 finish
