@@ -20,7 +20,8 @@ enum { FIRST_BYTES = 512 << 10, MAX_BYTES = 16 << 20, ALIGN_BYTES = 64 };
 // than LEFT_BYTES, the size of a few kernels, are left.
 enum {
     READY_BYTES = 400 << 10,
-    WRITE_BYTES = 128 << 10, // populated at first in the write view
+    // Bytes of the write view that are populated at first.
+    WRITE_BYTES = 128 << 10,
     MORE_BYTES = 64 << 10,
     LEFT_BYTES = 16 << 10,
     MOST_PAGES = 64
@@ -106,7 +107,8 @@ static void close_file(dv_code_chunk *c)
     c->fd = -1;
 }
 
-// Makes the write view of a chunk inaccessible.
+// Makes the write view (the writable mapping) of a chunk of code memory
+// inaccessible.
 static void seal(dv_code_chunk *c)
 {
     close_file(c);
@@ -116,9 +118,9 @@ static void seal(dv_code_chunk *c)
                           c->size_bytes - c->open_bytes, PROT_NONE);
 }
 
-// Makes the write view accessible again, but only from the page on that the
-// next kernel starts in, because mprotect takes time for every page. Large
-// pages are not split.
+// Makes the write view (the writable mapping) of a chunk accessible again, but
+// only from the page on that the next kernel starts in, because mprotect takes
+// time for every page. Large pages are not split.
 static int unseal(dv_code_chunk *c)
 {
     if (!c->sealed)
@@ -197,12 +199,13 @@ static void touch(const unsigned char *at, size_t from, size_t to, size_t page)
         (void)*(const volatile unsigned char *)(at + from);
 }
 
-// Populates the next large pages of both views, which takes a fifth of the time
-// of small pages. MADV_COLLAPSE builds a large page from the small pages that
-// the file already has there, so one of them is touched first. It can fail when
-// memory is fragmented or the memory limit is reached. It also synchronises
-// with all processors, which takes milliseconds when they are busy; that is why
-// the first chunk, which every process has to wait for, uses small pages.
+// Populates the next large pages of both views (the writable and the executable
+// mapping) of a chunk, which takes a fifth of the time of small pages.
+// MADV_COLLAPSE builds a large page from the small pages that the file already
+// has there, so one of them is accessed first. It can fail when memory is
+// fragmented or the memory limit is reached. It also synchronises with all
+// processors, which takes milliseconds when they are busy; that is why the
+// first chunk, which every process has to wait for, uses small pages.
 static int make_large(dv_code_chunk *c)
 {
     size_t at = c->ready_bytes, need = c->used_bytes + LEFT_BYTES;
@@ -217,11 +220,11 @@ static int make_large(dv_code_chunk *c)
     return 1;
 }
 
-// Populates small pages of both views, many at a time, because one page fault
-// per page would cost more than generating a kernel. Writing to the file
-// allocates its pages without faults, and touching one page then maps 16 of
-// them (fault-around); together this takes two thirds of the time of populating
-// them with madvise.
+// Populates small pages of both views (the writable and the executable mapping)
+// of a chunk, many at a time, because one page fault per page would cost more
+// than generating a kernel. Writing to the file allocates its pages without
+// faults, and accessing one page then maps 16 of them (fault-around); together
+// this takes two thirds of the time of populating them with madvise.
 static void make_small(dv_code_chunk *c)
 {
     size_t page = page_bytes(), from = round_up(c->used_bytes, page);
@@ -261,9 +264,9 @@ static void make_ready(dv_code_chunk *c)
         close_file(c);
 }
 
-// Returns whether this process may write to the chunk. A chunk with one view is
-// private memory; the file behind two views is shared with the parent of a
-// fork.
+// Returns whether this process may write to the chunk. A chunk with one view
+// (mapping) is private memory. The file behind two views is shared with the
+// parent of a fork, so only the process that created it may write.
 static int is_own(const dv_code_chunk *c)
 {
     return c->write == c->run ||
@@ -310,7 +313,8 @@ const void *dv_code_arena_add(dv_code_arena *a, const void *code,
 
 void dv_code_arena_seal(dv_code_arena *a)
 {
-    // All chunks but the last were sealed when they became full.
+    // Sealing makes the writable mapping of a chunk inaccessible. All chunks
+    // but the last were sealed when they became full.
     if (a->n)
         seal(&a->chunks[a->n - 1]);
 }

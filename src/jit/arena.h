@@ -19,18 +19,20 @@
 #include "base/mem.h"
 
 typedef struct dv_code_chunk {
-    // Addresses of the write view and of the run view of this chunk; equal when
-    // there is only one view.
+    // Addresses of the write view (the writable mapping) and of the run view
+    // (the executable mapping) of this chunk; equal when there is only one
+    // view.
     unsigned char *write, *run;
     size_t size_bytes, used_bytes;
-    // Bytes of the run view whose pages are already mapped in.
+    // Bytes of the run view (the executable mapping) whose pages are already
+    // populated.
     size_t ready_bytes;
     int fd;    // the memory file, while pages are not all populated; -1: closed
     int large; // 1: the chunk uses large pages
     // Value of the fork counter in the process that created the chunk.
     int owner;
     // The write view is accessible from byte open_bytes on, unless `sealed`;
-    // its pages are mapped in up to byte touched_bytes.
+    // its pages are populated up to byte touched_bytes.
     size_t open_bytes, touched_bytes;
     int sealed;
     void *whole; // start of the whole reserved address range, for munmap
@@ -48,8 +50,8 @@ typedef struct dv_code_arena {
 } dv_code_arena;
 
 // Returns where the next code can be written: *room bytes, at least `least`.
-// Returns NULL when out of memory. This reserves nothing: without a take in
-// between, the next call returns the same address.
+// Returns NULL when out of memory. This reserves nothing: without a
+// dv_code_arena_commit() in between, the next call returns the same address.
 unsigned char *dv_code_arena_room(dv_code_arena *a, size_t least, size_t *room);
 // Reserves the first size_bytes of the last dv_code_arena_room() and returns
 // the address at which they can be executed, or NULL when the system refuses.

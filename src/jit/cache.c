@@ -30,7 +30,8 @@ typedef union key {
     uint64_t words[KEY_WORDS];
 } key;
 _Static_assert(sizeof(key) == KEY_WORDS * 8, "a shape has grown: KEY_WORDS");
-// The structs have no padding, so that equal shapes have equal bytes.
+// The structs have no padding, so that equal shapes have equal bytes, which are
+// their keys in the cache.
 _Static_assert(sizeof(dv_gemm_shape) == 4 * 4 + 6 * 8 + 16, "padding");
 _Static_assert(sizeof(dv_move_shape) == 2 * 8 + 2 * 4 + 8, "padding");
 
@@ -61,7 +62,9 @@ typedef struct table {
 } table;
 
 struct dv_jit {
-    atomic_int users; // of the shared cache: the execs that hold it, and itself
+    // Number of users of the cache that the process shares: one per
+    // dv_jit_shared(), plus one while it is the shared one.
+    atomic_int users;
     _Atomic(table *) table;
     pthread_mutex_t lock; // protects all fields below it
     dv_arena arena;       // owns the entries
@@ -72,7 +75,8 @@ struct dv_jit {
     FILE *perf_map; // NULL unless DIVVY_PERF_MAP is set
     const dv_isa *isa;
     int foreign; // 1: the kernels can be listed but not run on this machine
-    // Patterns of instructions that generators cache between kernels.
+    // Memory in which generators cache patterns of instructions between kernels
+    // (dv_code.keep).
     uint64_t keep[DV_CODE_KEEP / 8];
 };
 
@@ -222,7 +226,9 @@ static FILE *open_perf_map(dv_diag *diag)
     return f;
 }
 
-enum { MAX_LD = 1 << 28 }; // elements; keeps every byte offset below 2^32
+// Largest leading dimension in elements, which keeps every byte offset below
+// 2^32.
+enum { MAX_LD = 1 << 28 };
 
 static dv_status check_type(int has, dv_diag *diag)
 {
@@ -242,7 +248,8 @@ static dv_status check_ld(const char *what, int64_t ld, int64_t least,
     return DV_OK;
 }
 
-// Returns whether operands of this type must be packed by DV_MOVE_PAIRS.
+// Returns whether kernels multiply this type only with matrix or dot-product
+// instructions, whose operands DV_MOVE_PAIRS must pack.
 static int pairs_only(int dtype)
 {
     return dtype == DV_BF16 || dtype == DV_I8;
@@ -260,7 +267,8 @@ static dv_status check_pairs(const dv_isa *isa, const dv_gemm_shape *s,
     return check_ld("ldc", s->ldc, s->n, diag);
 }
 
-// Checks DV_AHEAD_COPY and step_c. This comes after the checks of all leading
+// Checks whether a kernel can copy the next kernel's A, if the shape has
+// DV_AHEAD_COPY, and checks step_c. This comes after the checks of all leading
 // dimensions, because it multiplies them and they must be in range for that.
 static dv_status check_bring(const dv_isa *isa, const dv_gemm_shape *s,
                              dv_diag *diag)
@@ -563,7 +571,8 @@ void dv_jit_destroy(dv_jit *jit)
 static dv_jit *shared;
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 
-// Replaces the shared cache by an empty one when it has this much code.
+// The shared cache is replaced by an empty one when it holds this many bytes of
+// code.
 enum { MAX_SHARED_BYTES = 64 << 20 };
 
 void dv_jit_release(dv_jit *jit)

@@ -20,9 +20,10 @@ typedef struct dv_code {
 
 enum { DV_CODE_KEEP = 72 << 10, DV_CODE_ZEROS = 8 };
 
-// Emits the block that follows as a loop that runs `times` times; nothing if
-// that is 0. `reg` is the register that counts. DV_SET and DV_AGAIN are macros
-// of each family's gen.h, and `g` is the generator.
+// Emits what the C block after the macro emits, as the body of a loop that runs
+// `times` times; nothing if that is 0. `reg` is the register that counts.
+// DV_SET and DV_AGAIN are macros of each family's gen.h, and `g` is the
+// generator.
 #define DV_LOOP(reg, times)                                                    \
     for (size_t reg##_top = (times) > 0 ? (DV_SET(reg, times), g->code->n + 1) \
                                         : 0;                                   \

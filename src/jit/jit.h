@@ -43,11 +43,11 @@ enum { DV_NEXT_SPREAD = 2 };
 typedef enum dv_bias { DV_BIAS_NONE, DV_BIAS_M, DV_BIAS_N } dv_bias;
 
 // What a kernel does for the next kernel's A while it runs. Both options need
-// trans_a and an unpacked A. ASK: the kernel prefetches the memory that follows
-// each row of A, because A comes from main memory and the next kernel reads
-// there. BRING (where dv_isa_copies_next): this kernel's A is contiguous, and
-// the kernel copies the next kernel's A, whose rows are lda apart, from
-// args->next into the contiguous buffer args->pack_a.
+// trans_a and an unpacked A. DV_AHEAD_PREFETCH: the kernel prefetches the
+// memory that follows each row of A, because A comes from main memory and the
+// next kernel reads there. DV_AHEAD_COPY (only where dv_isa_copies_next): this
+// kernel's A is contiguous, and the kernel copies the next kernel's A, whose
+// rows are lda apart, from args->next into the contiguous buffer args->pack_a.
 typedef enum dv_ahead {
     DV_AHEAD_NONE,
     DV_AHEAD_PREFETCH,
@@ -68,11 +68,11 @@ typedef struct dv_gemm_shape {
     // C.
     int64_t step_c;
     // Type of A, B and C: DV_F32, DV_F64 or DV_I32 (which wraps around).
-    // Kernels also take DV_BF16 with C in f32 and DV_I8 with C in i32; then n
-    // is at most dv_isa.pairs_cols, A is packed in panels of dv_isa.pairs_rows
-    // rows, both operands are packed by DV_MOVE_PAIRS (B with `overlap`), and
-    // lda and ldb are ignored. Plans (gemm.h) take all narrow types, DV_F16
-    // too, unpacked.
+    // Kernels also take DV_BF16 with C in f32 and DV_I8 with C in i32. For
+    // these, DV_MOVE_PAIRS has packed both operands (B with `overlap`), A in
+    // panels of dv_isa.pairs_rows rows; n is at most dv_isa.pairs_cols, and lda
+    // and ldb are ignored. Plans (gemm.h) take all narrow types, DV_F16 too,
+    // unpacked.
     uint8_t dtype;
     uint8_t trans_a, trans_b;
     // Values of dv_scale; for alpha, DV_SCALE_ZERO means DV_SCALE_ONE.
@@ -97,7 +97,7 @@ typedef struct dv_gemm_shape {
     uint8_t one_sum;
     // In plans: C is stored as DV_F16 or DV_BF16, rounded once from the f32
     // accumulators; 0 means the type of the accumulators, which the bias always
-    // has. In kernels: only where dv_isa_rounds.
+    // has. In kernels: not 0 only where dv_isa_rounds says that they can round.
     uint8_t ctype;
     // 1: C is not read again soon, so whole cache lines of C are written with
     // non-temporal stores. Other threads see them only after a store fence.

@@ -54,7 +54,7 @@ static int all(unsigned v, unsigned bits)
 }
 
 // Requests permission to use AMX tile registers; Linux enables their large
-// state only for processes that ask.
+// state only for processes that request it.
 static int may_use_tiles(void)
 {
 #ifdef __linux__

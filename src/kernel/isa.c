@@ -92,9 +92,10 @@ const dv_isa *dv_isa_of_vector(int64_t vector_bytes)
     return best ? best : shortest;
 }
 
-// Returns a bit for each row of the table that this machine can run. The
-// processor is asked once, because on virtual machines each cpuid instruction
-// traps into the hypervisor. Threads that ask at the same time find the same.
+// Returns a bit for each row of the table that this machine can run. The result
+// is computed once, because on virtual machines each cpuid instruction traps
+// into the hypervisor. Threads that call this at the same time compute the same
+// value.
 static unsigned supported_rows(void)
 {
     static _Atomic unsigned known;

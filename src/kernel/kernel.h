@@ -5,7 +5,7 @@
 //
 //   isa.c   the table, and which of its rows this machine can run
 //   cpu.c   asks the processor whether it has an instruction set
-//   cpu.h   the declaration of that question
+//   cpu.h   declares that function
 #ifndef DV_KERNEL_H
 #define DV_KERNEL_H
 #include "base/dtype.h"
@@ -34,9 +34,9 @@ typedef struct dv_isa {
     int pairs_rows, pairs_cols, pairs_bytes, i8_correction;
     int has_tiles;              // has AMX tile registers
     int64_t l1_bytes, l2_bytes; // typical caches, used where none are known
-    // Shares of a cache in eighths. Blocking of products outside of plans:
-    // L1 for the panels in use, L2 for a packed block of A, L2 for a block of A
-    // whose elements are read faster than f32, and L1 and L2 for narrow types.
+    // Shares of a cache in eighths. Blocking of products outside of plans: L1
+    // for the panels in use, L2 for a packed block of A, L2 for a packed block
+    // of A of 8-byte elements, and L1 and L2 for narrow types.
     int l1_eighths_panels, l2_eighths_block, l2_eighths_block_f64,
         l1_eighths_pairs, l2_eighths_pairs;
     // Blocking of k in plans, in eighths of L1 as well: of a plain product of
@@ -52,7 +52,7 @@ typedef struct dv_isa {
     int copy_tile_rows; // rows of the tiles of kernels that copy the next rows
                         // of A while they multiply; 0: there are no such
                         // kernels
-    int streams;        // kernels can store around the caches
+    int streams; // 1: kernels can write C with stores that bypass the caches
 } dv_isa;
 
 // All instruction sets; of those that one machine has, the best comes first.
@@ -63,13 +63,14 @@ extern const int dv_n_isas;
 // one that the environment variable DIVVY_CPU names, if the machine has it, or
 // else the best. NULL: the machine has none of them.
 const dv_isa *dv_isa_host(void);
-// The same, but always the best.
+// Returns the best instruction set of this machine, whatever DIVVY_CPU names.
 const dv_isa *dv_isa_best(void);
 // Returns the instruction set of this name, or NULL.
 const dv_isa *dv_isa_find(const char *name);
-// Returns the plainest instruction set whose vectors have at most this many
-// bytes, and the one with the shortest vectors if all have more. For planners,
-// which know the length of a target's vectors but not always its name.
+// Returns the instruction set with the longest vectors of at most this many
+// bytes; of several, the one with the fewest extensions. If all vectors are
+// longer, returns the set with the shortest ones. For planners, which know the
+// length of a target's vectors but not always its name.
 const dv_isa *dv_isa_of_vector(int64_t vector_bytes);
 // Can this machine run kernels of this instruction set?
 int dv_isa_supported(const dv_isa *isa);

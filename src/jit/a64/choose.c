@@ -69,7 +69,7 @@ void dv_tile_choose(const dv_gen *g, const dv_prod *p, dv_cuts *out)
 {
     int n_vectors = (int)((unsigned)(p->n_v + g->lanes - 1) >> lanes_log(g));
     int64_t best = -1, k = (int64_t)p->k * p->batch;
-    // Number of accumulators of all tiles.
+    // Number of accumulators of all tiles together.
     int64_t all = p->n_s * (int64_t)n_vectors;
     dv_runs made_s[UINT8_MAX + 1], made_v[MOST_SIZE + 1];
     made_s[p->tile_rows].n = 0;
@@ -102,6 +102,6 @@ void dv_tile_choose(const dv_gen *g, const dv_prod *p, dv_cuts *out)
             out->v = *v;
         }
     }
-    if (best < 0) // packed panels have more rows than any tile
+    if (best < 0) // no cut exists: packed panels have more rows than any tile
         out->s = out->v = (dv_runs){.n = 0};
 }

@@ -8,9 +8,11 @@ enum { EIGHT = 8, FOUR = 4, ROW_MOST = 48 };
 enum { V_ONE = 28, V_HALF = 29, V_NAN = 30, V_ROUND = 31 };
 
 typedef struct convert {
-    int type, narrow; // the narrow type; 1: f32 is converted to it
-    int es;           // bytes per element of the narrow type
-    int soft;         // 1: rounds to bf16 without an instruction for it
+    // `type` is the narrow type; `narrow` is 1 if f32 is converted to it, 0 if
+    // it is widened.
+    int type, narrow;
+    int es;   // bytes per element of the narrow type
+    int soft; // 1: the machine has no instruction that rounds to bf16
 } convert;
 
 static int bytes_in(const convert *c, int n)
@@ -73,7 +75,7 @@ static void narrow(dv_gen *g, const convert *c, int to, int from, int upper)
 }
 
 // Converts n elements (at most eight) from X_S + in to X_D + out, using three
-// registers from number v on.
+// vector registers from number v on.
 static void step(dv_gen *g, const convert *c, int64_t in, int64_t out, int n,
                  int v)
 {

@@ -70,8 +70,8 @@ static void along_k(dots *d, dv_gen *g)
     }
 }
 
-// Adds up the lanes of the accumulators of row i into one vector, and returns
-// its register.
+// Adds up the lanes of each accumulator of row i. The sums, one per column,
+// become the lanes of one vector, whose register is returned.
 static int sum_lanes(dots *d, dv_gen *g, int i)
 {
     int a[4];

@@ -12,9 +12,10 @@
 #include "jit/a64/pairs.h"
 #include "jit/a64/kloop.h"
 
-// Returns the number of sets of accumulators. Tiles with few accumulators and a
-// long k use several sets as partial sums, so that there are enough independent
-// multiply-adds to fill the pipelines.
+// Returns the number of sets of accumulators of a tile: successive steps of k
+// add to different sets, which are added up at the end. Tiles with few
+// accumulators and a long k use several sets so that there are enough
+// independent multiply-adds to fill the pipelines.
 static int sets_for(const dv_prod *p, int rows, int nv)
 {
     int n = rows * nv;
@@ -136,7 +137,8 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     dv_prod p = prod_of(isa, s, g);
     dv_cuts grid;
     dv_tile_choose(g, &p, &grid);
-    // A kernel that packs has only one panel of the vector operand.
+    // A kernel that packs an operand can have only one panel of the vector
+    // operand; other shapes fail.
     int packs = p.pack_s || p.pack_v;
     if (!grid.s.n || (packs && (grid.v.n > 1 || grid.v.count[0] > 1))) {
         code->failed = 1;

@@ -38,9 +38,9 @@ void dv_gen_add_any(dv_gen *g, int rd, int rn, int64_t imm)
     }
 }
 
-// Loads (0) and stores (1) of one register by the logarithm of its bytes: with
-// a scaled offset, with an unscaled one (no stores of one and two bytes), and
-// of one lane at the base address.
+// Tables of the instructions that load ([0]) and store ([1]) one register,
+// indexed by the logarithm of its bytes: with a scaled offset, with an unscaled
+// one (no stores of one and two bytes), and of one lane at the base address.
 static const dv_insn scaled[2][5] = {
     {DV_INSN_ldr_b, DV_INSN_ldr_h, DV_INSN_ldr_s, DV_INSN_ldr_d, DV_INSN_ldr_q},
     {DV_INSN_str_b, DV_INSN_str_h, DV_INSN_str_s, DV_INSN_str_d,
@@ -86,8 +86,8 @@ void dv_gen_store_any(dv_gen *g, int v, int base, int64_t off, int bytes)
     access_any(g, 1, v, base, off, bytes);
 }
 
-// Loads or stores the bytes of a register from number `done` on, a multiple of
-// 4, of which there are at most three.
+// Loads or stores the bytes `done` to bytes - 1 of a register, at most three of
+// them; `done` is a multiple of 4.
 static void access_rest(dv_gen *g, int store, int v, int base, int64_t off,
                         int done, int bytes)
 {
@@ -117,7 +117,8 @@ void dv_gen_store_some(dv_gen *g, int v, int base, int64_t off, int bytes)
     access_rest(g, 1, v, base, off, done, bytes);
 }
 
-// The frame: x19 to x28, then d8 to d15.
+// The stack frame of a kernel saves x19 to x28, then, from offset FRAME_V on,
+// d8 to d15.
 enum { FRAME_BYTES = 144, FRAME_V = 80 };
 
 // Emits load-pair or store-pair instructions for n consecutive registers.

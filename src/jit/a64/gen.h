@@ -87,10 +87,11 @@ typedef struct dv_gen {
             DV_E(op##4s, a, b, c, d);                                          \
     } while (0)
 
-// What the generators that both families share (jit/gemm/walk.h, dots.h) are
-// written in. They emit with the generator `g`: add a constant to a register,
-// copy a register, set it to a constant, decrement it and jump back to `top`
-// unless it is 0, and load a field of dv_gemm_args.
+// Macros that jit/gemm/walk.h and dots.h are written in, so that the AArch64
+// and the x86-64 generators can share them. They emit, with the generator `g`,
+// instructions that add a constant to a register, copy a register, set it to a
+// constant, decrement it and jump back to `top` unless it is 0, or load a field
+// of dv_gemm_args.
 #define DV_GEN             dv_gen
 #define DV_ADD(reg, bytes) dv_gen_add(g, reg, reg, bytes)
 #define DV_MOV(to, from)   DV_E(mov_x, to, 0, from, 0)
@@ -129,8 +130,8 @@ void dv_gen_mov(dv_gen *g, int rd, int64_t imm);
 void dv_gen_load_any(dv_gen *g, int v, int base, int64_t off, int bytes);
 void dv_gen_store_any(dv_gen *g, int v, int base, int64_t off, int bytes);
 
-// Returns whether this is a whole vector at an offset that ldr and str encode,
-// as nearly all are, so that one instruction is enough.
+// Returns whether one ldr or str can load or store these bytes: a whole vector
+// at an offset that it can encode, as in nearly all cases.
 static inline int dv_gen_fits_ldr_q(int64_t off, int bytes)
 {
     return bytes == 16 && (off & ~INT64_C(0xfff0)) == 0;

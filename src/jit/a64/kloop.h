@@ -24,7 +24,8 @@ typedef struct dv_kloop {
     int unroll; // steps of k per iteration of the loop
     int steps;  // steps of k in the code; the loop body counts once
     int base;   // step of k whose operands the pointer registers point to
-    int flows;  // 1: an iteration of the loop is one product of the batch
+    // 1: each iteration of the loop is one whole product of the batch.
+    int flows;
     // Bytes from the end of one product of the batch to the start of the next,
     // in the scalar operand S and in the vector operand V.
     int64_t hop_s, hop_v;
@@ -135,8 +136,8 @@ typedef struct dv_loads {
     // The group that the pointer registers point to, and the first group that
     // belongs to the next product of the batch.
     int base, hop_from;
-    // What each further group, and the start of the next product of the batch,
-    // add to the word of a load.
+    // What each further group of loads (step), and the start of the next
+    // product of the batch (hop), add to the instruction word of a load.
     uint32_t step, hop;
     // The last group of loads, if it starts early because it overlaps the group
     // before it; -1: there is no such group.
@@ -158,15 +159,17 @@ typedef struct dv_steps {
     dv_pattern *p;
     // Loads of the vector operand V, then of the scalar operand S.
     dv_loads q[2];
-    int fresh; // steps of k below this number multiply instead of adding
+    // Steps of k below this number start the sums: they multiply without
+    // adding.
+    int fresh;
     // The step of k in which the row pointers of the scalar operand S are
     // advanced between the multiply-adds; -1: none.
     int moving;
     // From this step of k on, lanes of the scalar operand S differ from those
     // of the pattern, because the last vector overlaps the one before it.
     int shift_from;
-    // Range of steps of k whose loads of the vector operand V are all in the
-    // tables.
+    // Range of steps of k whose loads of the vector operand V all have their
+    // instruction words in the tables (dv_loads).
     int whole_from, whole_to;
     // The tables of both operands: those of the vector operand V, then from
     // index DV_OF_S on those of the scalar operand S.
@@ -175,13 +178,14 @@ typedef struct dv_steps {
 } dv_steps;
 
 // Begins the loop over k of a product: emits the loads that are due before the
-// first step. Steps below `fresh` multiply instead of adding.
+// first step. Steps of k below `fresh` start the sums: they multiply without
+// adding.
 void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh);
 void dv_steps_put(dv_steps *w, int begin, int end);
 // Returns whether the row pointers of the scalar operand S are advanced within
 // the last step of an iteration, between its multiply-adds.
 int dv_steps_advances_rows(const dv_kloop *l);
-// Tells the writer that the pointer registers now point to the operands of step
-// `base`.
+// To be called after the pointer registers have been advanced: they now point
+// to the operands of step `base` of k, to which later offsets are relative.
 void dv_steps_rebase(dv_steps *w, int base);
 #endif

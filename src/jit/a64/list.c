@@ -112,9 +112,11 @@ static int64_t shown(dv_insn op, int i, int64_t v)
     if (i != 2)
         return v;
     if (form == DV_FORM_J || form == DV_FORM_JV)
-        return 4 * v; // a distance in bytes
+        return 4 * v; // v counts instructions; the text has a distance in bytes
     if (form == DV_FORM_RI)
-        return 16 * v; // a shift in bits
+        // The encoded value counts units of 16 bits; the text has a shift in
+        // bits.
+        return 16 * v;
     if (form == DV_FORM_VVI)
         return op == DV_INSN_shl_2d ? v : op == DV_INSN_shl_v ? v - 32 : 64 - v;
     return v;
@@ -147,8 +149,8 @@ static token token_at(const char *text, const char *at)
 }
 
 // Returns which operand of the sample a number v in the text stands for: the
-// first one with that value that was not yet shown, else one that was; -1 if v
-// is a fixed part of the text.
+// first operand with that value that was not yet shown, else one that was
+// already shown; -1 if v is a fixed part of the text.
 static int field_of(dv_insn op, int64_t v, unsigned seen)
 {
     for (int again = 0; again < 2; again++)

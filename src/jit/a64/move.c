@@ -5,8 +5,10 @@
 #include "jit/a64/pairs.h"
 
 enum { X_LDS = 6, X_AHEAD = 7, X_LDD = 8, X_FROM = 14, X_TO = 15 };
-enum { UNROLL = 4, NARROW = 12 }; // NARROW: most vectors of a narrow row
-enum { AHEAD = 8 };               // prefetch distance in rows
+// NARROW: rows of at most so many vectors are copied without a loop over the
+// row.
+enum { UNROLL = 4, NARROW = 12 };
+enum { AHEAD = 8 }; // prefetch distance in rows
 
 static void row_vectors(dv_gen *g, int n, int zero)
 {
@@ -69,9 +71,9 @@ static piece row_piece(int bytes, int j)
     return left < 16 ? last_piece(16 * j, left, j > 0) : (piece){16 * j, 16};
 }
 
-// Copies or zeroes n narrow rows: all loads, then all stores. Later rows are
-// prefetched, because the hardware prefetcher does not detect rows that are far
-// apart as a stream.
+// Copies or zeroes n narrow rows (of at most NARROW vectors): all loads, then
+// all stores. Later rows are prefetched, because the hardware prefetcher does
+// not detect rows that are far apart as a stream.
 static void narrow_step(dv_gen *g, const dv_move_shape *s, int n, int zero)
 {
     int vectors = (s->cols + g->lanes - 1) / g->lanes, v = 0;

@@ -36,7 +36,8 @@ static void split_rows(dv_gen *g, const dv_prod_tile *t)
     }
 }
 
-// Emits a tile of `rows` rows, with A at X_A and C at X_C.
+// Emits the code of a register tile of `rows` rows of C, whose part of A is at
+// X_A and whose part of C is at X_C.
 static void tile(dv_gen *g, dv_prod *p, int rows)
 {
     int pairs = (rows + 1) / 2, units = (p->n_v + UNIT - 1) / UNIT;
@@ -102,7 +103,8 @@ enum { X_Q = 2, X_LDS = 3, X_LINE = 4, X_FAR = 14 };
 // packed vector holds two lines.
 typedef struct lines {
     int n, es;
-    // 1: lines come in fours, and the last four overlap the ones before them.
+    // 1: lines are packed in fours; if their number is not a multiple of four,
+    // the last four overlap the ones before them.
     int overlap;
     int pairs; // vectors per step of eight bytes of k
 } lines;
@@ -188,8 +190,9 @@ static void turn(dv_gen *g, const lines *w, int n, int to)
     }
 }
 
-// Packs one step of k, where lines are columns of the source: k rows of it, at
-// the pointers from X_LINE on; missing rows are zeros.
+// Packs one step (eight bytes of each line, along k) where lines are columns of
+// the source. It reads k source rows, at the pointers from X_LINE on; missing
+// rows are zeros.
 static void transposed_step(dv_gen *g, const lines *w, int k)
 {
     int step = STEP_BYTES / w->es, n_lines = w->overlap ? 2 * w->pairs : w->n;

@@ -7,8 +7,9 @@
 #include "base/math.h"
 #include "jit/a64/kloop.h"
 
-// Finds which earlier load used the register of load i of group 0: sets *old to
-// its number within its group, and returns that group, a negative number.
+// The loads that one step needs form a group. Finds which earlier load used the
+// register of load i of group 0: sets *old to its number within its group, and
+// returns that group, a negative number.
 static int old_load(const dv_ring *r, int i, int *old)
 {
     int group = 0, at = i - r->size;
@@ -64,7 +65,7 @@ static int load_delay(const dv_kloop *l, int each)
                    ? 3 * size / 4
                    : 0;
     if (rows < 4 || (each == 4 && nv < 5))
-        return 0; // operands in L2 are better loaded early
+        return 0; // no delay: operands in L2 are better loaded early
     return rows / 2 * nv;
 }
 
@@ -87,7 +88,8 @@ static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
     }
 }
 
-// The loads of one ring in the order in which they are issued.
+// The loads into one ring of operand registers, in the order in which they are
+// issued. Slots are numbers of multiply-adds, before which loads are issued.
 typedef struct queue {
     const int *slot;
     int per, slots; // loads per group, and multiply-adds per group
@@ -106,8 +108,8 @@ static void pop(queue *q)
     look(q);
 }
 
-// Returns the queue of loads, starting with the first one that is issued at
-// slot `from` of a group or later.
+// Returns the queue of loads, starting with the first one that is issued before
+// multiply-add number `from` of a group or later.
 static queue queue_of(const int *slot, int per, int slots, int from)
 {
     queue q = {slot, per, slots, -1, 0, 0};
@@ -204,8 +206,9 @@ int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
     return 1;
 }
 
-// Returns the words, without registers, of the multiply-add ([0]) and the
-// multiply ([1]) by each lane, or of the matrix instruction for pairs.
+// Computes the instruction words, with empty register fields, of the
+// multiply-add ([0]) and the multiply ([1]) by each lane, or of the matrix
+// instruction for pairs.
 static void ops_of(const dv_kloop *l, const dv_gen *g, uint32_t out[2][4])
 {
     static const dv_insn ops[3][2] = {{DV_INSN_fmla_e4s, DV_INSN_fmul_e4s},
@@ -222,8 +225,9 @@ static void ops_of(const dv_kloop *l, const dv_gen *g, uint32_t out[2][4])
             dv_insn_rows[g->ints ? DV_INSN_smmla : DV_INSN_bfmmla].bits;
 }
 
-// Returns the number of steps after which both rings of registers and the sets
-// of accumulators repeat; 0 if that exceeds DV_MOST_PERIOD.
+// Returns the number of steps of k after which the registers repeat: those of
+// both operands, which are used in rings, and the sets of accumulators, which
+// take turns. Returns 0 if that exceeds DV_MOST_PERIOD.
 static int period_of(const dv_kloop *l)
 {
     for (int n = l->group; n <= DV_MOST_PERIOD; n += l->group)
@@ -242,7 +246,9 @@ static uint64_t key_of(const dv_kloop *l, const dv_gen *g)
         g->ints ? 1 : 0,      l->walk_v ? 1 : 0,   l->walk_s ? 1 : 0,
         in_place(l) ? 1 : 0};
     static const int bits[] = {6, 6, 3, 6, 6, 3, 1, 1, 1, 1, 1, 1, 1};
-    uint64_t key = 1; // so that no key is 0
+    // Starting with 1 ensures that no key is 0, which marks an unused entry of
+    // the cache.
+    uint64_t key = 1;
     for (size_t i = 0; i < sizeof bits / sizeof *bits; i++)
         key = key << bits[i] | fields[i];
     return key;
@@ -258,8 +264,8 @@ static __attribute__((noinline)) int make(dv_pattern *out, const dv_kloop *l,
     slots_of_s(l, g, out->slot_s);
     int wide = l->by_col ? l->by_col : l->t->nv;
     out->has_without_s = 0;
-    // If the period is too long, there are no steps; step 0 is marked as one
-    // without loads of the scalar operand S.
+    // If the period is too long, no steps are made; then s_from 0 marks step 0
+    // as one without loads of the scalar operand S.
     out->steps[0].s_from = 0;
     for (int s = 0; s < out->period; s++)
         if (!dv_pattern_step(out, l, s, wide, 0, &out->steps[s]))

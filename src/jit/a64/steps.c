@@ -7,8 +7,8 @@
 #include "jit/a64/kloop.h"
 #include <limits.h>
 
-// The functions below emit one load each, for the cases that the tables do not
-// cover.
+// The functions below emit one load each, for loads whose instruction words are
+// not in the tables (dv_loads).
 
 // Prefetches a later row of the vector operand V while V is packed. Unpacked
 // rows of V are far apart, so the hardware prefetcher does not detect a stream.
@@ -19,7 +19,8 @@ static void prefetch_v(const dv_kloop *l, dv_gen *g)
     dv_tile_step(g, X_SOON, l->p->ld_v, X_LDB);
 }
 
-// Returns whether a step belongs to the next product of the batch.
+// Returns whether a step of k belongs to the next product of the batch, because
+// an iteration of the loop is a whole product.
 static int in_next(const dv_kloop *l, int step)
 {
     return l->flows && step >= l->base + l->unroll;
@@ -50,7 +51,7 @@ static void load_v(const dv_kloop *l, dv_gen *g, int v, int step, int j)
 static void pack_row(const dv_kloop *l, dv_gen *g, int v, int group, int row,
                      int64_t to)
 {
-    // Offsets from here on do not fit a store of two registers.
+    // Offsets of FAR bytes and more do not fit a store of two registers.
     enum { FAR = 1024 };
     int two = row & 1, last = row == l->t->rows - 1;
     int before = (group * l->s.per + row - two) % l->s.size;
@@ -150,7 +151,7 @@ static uint32_t load_word(int base, int64_t off)
 
 // Returns whether the offsets of all loads fit an instruction. They start
 // between 0 and `most`, grow by `step` per group for `groups` groups, and by
-// `hop` once after `n` groups.
+// `hop` once after `n` groups, where the next product of a batch begins.
 static int all_usual(int64_t step, int64_t hop, int n, int groups, int64_t most)
 {
     int64_t far = groups * step + most + (hop > 0 ? hop : 0);
@@ -225,12 +226,16 @@ static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
     }
 }
 
-// Updates the tables after the pointers have moved to step l->base.
+// Updates the tables of instruction words of the loads after the pointer
+// registers have been advanced to step l->base of k.
 static void rebase(const dv_kloop *l, dv_loads *q)
 {
     int ok = 1;
     int64_t at = (l->steps - l->lanes - l->base) * (16 / l->lanes);
-    // The last group needs an unaligned load at the end of the rows.
+    // The last vector of each row ends at the end of the row, at an offset that
+    // only LDUR can encode. odd_moved is the difference of the encodings of
+    // LDUR at this offset and of LDR at 0: added to the word of an LDR, it
+    // makes that LDUR.
     if (q->odd >= 0)
         q->odd_moved = dv_insn_word(DV_INSN_ldur_q, 0, 0, at, 0, &ok) -
                        dv_insn_word(DV_INSN_ldr_q, 0, 0, 0, 0, &ok);
@@ -247,8 +252,9 @@ static void start_loads(dv_loads *q, const dv_kloop *l, int per, int steps)
 }
 
 // Returns whether a step fits the code buffer, since its words are copied
-// without further checks. OTHERS bytes more are reserved for loads that are not
-// in the tables, which check the buffer themselves.
+// without further checks. OTHERS bytes more are reserved for loads whose
+// instruction words are not in the tables (dv_loads), which check the buffer
+// themselves.
 static int has_room(dv_code *code)
 {
     enum { OTHERS = 4096 };
@@ -257,7 +263,7 @@ static int has_room(dv_code *code)
     return !code->failed;
 }
 
-// Returns what the offset of a group adds to the words of its loads.
+// Returns what the offset of a group of loads adds to their instruction words.
 static inline uint32_t moved_by(const dv_loads *q, int group)
 {
     if (group == q->odd)
@@ -278,8 +284,8 @@ static inline uint32_t load_word_of(const dv_steps *w, const dv_sched_load *d)
     return w->words[d->i] + w->moved[d->ahead] + d->reg;
 }
 
-// Emits a load that is not in the tables, unless its group lies before the
-// first or after the last step.
+// Emits a load whose instruction word is not in the tables (dv_loads), unless
+// its group lies before the first or after the last step.
 static __attribute__((noinline)) void
 other_load(dv_steps *w, const dv_sched_load *d, int group)
 {
@@ -292,9 +298,9 @@ other_load(dv_steps *w, const dv_sched_load *d, int group)
         load_v(w->l, w->g, d->reg, group, i);
 }
 
-// Emits one load, from the tables if they cover it. here[] holds the
-// numbers of the current groups of loads, of the vector operand V and of the
-// scalar operand S.
+// Emits one load, with its instruction word from the tables (dv_loads) if they
+// cover it. here[] holds the numbers of the current groups of loads, of the
+// vector operand V and of the scalar operand S.
 static inline void put_load(dv_steps *w, const dv_sched_load *d,
                             const int *here)
 {
@@ -306,7 +312,8 @@ static inline void put_load(dv_steps *w, const dv_sched_load *d,
         other_load(w, d, group);
 }
 
-// Emits the loads of one ring that are due before the first step.
+// Emits the loads of one operand (the scalar operand S if is_s, else the vector
+// operand V) that are due before the first step of k.
 static void emit_early_loads(dv_steps *w, int is_s, const dv_ring *r,
                              const int *slot)
 {
@@ -346,8 +353,8 @@ static void put_words(dv_code *code, const uint32_t *words, int n,
     code->n += 4 * (size_t)n;
 }
 
-// Emits a step all of whose loads are in the tables: copies it as a whole and
-// then fills in the loads.
+// Emits a step of k, all of whose loads are in the tables of instruction words
+// (dv_loads): copies it as a whole and then fills in the loads.
 static inline void put_whole(dv_steps *w, const dv_step *p, uint32_t with)
 {
     dv_code *code = w->g->code;
@@ -450,8 +457,8 @@ static uint32_t change(const dv_steps *w, int s)
     return w->p->ops[s < w->fresh][to] ^ w->p->ops[0][lane];
 }
 
-// Makes a step that the pattern does not have: one of a longer period, or the
-// last step, which is written row by row.
+// Makes a step of k that is not among the prepared steps of the pattern: one of
+// a longer period, or the last step, which is written row by row.
 static const dv_step *other_step(dv_steps *w, int s, dv_step *room)
 {
     const dv_kloop *l = w->l;
@@ -461,8 +468,9 @@ static const dv_step *other_step(dv_steps *w, int s, dv_step *room)
     return room;
 }
 
-// Emits a step that is the last one, moves row pointers, or has loads that are
-// not in the tables.
+// Emits a step of k that is more than a copy of a prepared one: it is the last
+// one, advances row pointers, or has loads that are not in the tables
+// (dv_loads).
 static __attribute__((noinline)) void put_other(dv_steps *w, const dv_step *one,
                                                 int s, int group, uint32_t with)
 {

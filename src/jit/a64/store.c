@@ -3,7 +3,7 @@
 // contain the same elements.
 #include "jit/a64/tile.h"
 
-// Advances X_CRUN to the next row of C.
+// Advances X_CRUN, the running pointer into C, to the next row.
 static void next_row(dv_gen *g, const dv_prod *p)
 {
     dv_tile_step(g, X_CRUN, p->ldc, X_LDC);
@@ -113,7 +113,8 @@ static void add_rows(dv_gen *g, const dv_prod *p, const dv_prod_tile *t,
 
 // Returns whether the lines of C are prefetched into L2 instead of L1. This is
 // for rows that are far apart and only written: in L1 they would compete for a
-// few cache sets and evict the panel of V, and stores do not wait for them.
+// few cache sets and evict the panel of the vector operand V, and stores do not
+// wait for them.
 static int c_goes_to_l2(const dv_prod *p)
 {
     enum { FAR = 1024 };

@@ -136,8 +136,8 @@ static void plan_odd(dv_kloop *l, const dv_gen *g)
 {
     enum { NEAR = 256 };
     int64_t at = dv_tile_off(g, l->t, l->t->nv - 1);
-    // Number of steps whose loads are offsets from one position of the
-    // pointers.
+    // Number of steps of k between two increments of the pointer registers:
+    // their loads use offsets from the same pointers.
     int n = l->steps;
     int loop = l->first + l->unroll;
     if (l->turns)
@@ -147,9 +147,10 @@ static void plan_odd(dv_kloop *l, const dv_gen *g)
 }
 
 // Returns the number of steps to emit before the loop. In them, multiplies
-// start the sums, instead of registers that are set to 0 first. They are whole
-// groups, at least one step per set of accumulators; there are none if the loop
-// would then have fewer iterations.
+// start the sums, instead of registers that are set to 0 first. Their number is
+// a multiple of the steps that one load of the scalar operand serves, and at
+// least that of the sets of accumulators. It is 0 if the loop would then have
+// fewer iterations.
 static int steps_before_loop(const dv_kloop *l, const dv_gen *g)
 {
     const dv_prod *p = l->p;
@@ -291,8 +292,8 @@ static void add_sets(dv_gen *g, const dv_prod_tile *t)
                   0);
 }
 
-// Lists the registers that the last step does not read: those of each ring that
-// would be loaded next.
+// Lists the vector registers that the last step of k does not read: in each
+// operand's ring of registers, those that would be loaded next.
 static void plan_free(dv_kloop *l)
 {
     const dv_ring *rings[] = {&l->v, &l->s};
@@ -306,8 +307,8 @@ static void plan_free(dv_kloop *l)
         }
 }
 
-// Emits the sums of a tile over k and the batch, after the pointers have been
-// set.
+// Emits the loops of a tile over k and over the batch, which add up its sums.
+// The pointers to the operands have been set before.
 static void sums(dv_kloop *l, dv_gen *g)
 {
     const dv_prod *p = l->p;

@@ -44,8 +44,9 @@ void dv_tile_store_one(dv_gen *g, const dv_prod_tile *t, int i, int j);
 // The store instructions of a row, encoded once per tile. dv_tile_stores_of
 // returns 0 if a store does not fit one instruction.
 typedef struct dv_tile_stores {
-    // Store of vector j (or of vectors j and j + 1) without registers; 0:
-    // vector j is stored together with vector j - 1.
+    // Instruction word, with empty register fields, that stores vector j, or
+    // vectors j and j + 1 together; 0: vector j is stored together with vector
+    // j - 1.
     uint32_t word[32];
     uint32_t two; // bit j is set if word[j] stores two vectors
 } dv_tile_stores;

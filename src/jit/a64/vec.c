@@ -51,7 +51,7 @@ typedef struct maker {
     // counter.
     size_t first, end, behind, check, slow;
     int64_t turns;
-    int fetches; // 1: the plan has FETCH operations for its prefetches
+    int fetches; // 1: the plan has DV_V_PREFETCH operations for its prefetches
 } maker;
 
 // Returns the machine register of register r of the plan: all but V_NARROW, and
@@ -102,7 +102,8 @@ static int64_t words_to(const maker *m, size_t at)
     return ((int64_t)at - (int64_t)m->gen.code->n) / 4;
 }
 
-// Begins a loop, which is skipped if the counter `count` is less than k.
+// Begins a loop, which is skipped if the counter in register `count` is less
+// than k.
 static void enter(maker *m, int count, int64_t k)
 {
     dv_gen *g = &m->gen;
@@ -112,8 +113,8 @@ static void enter(maker *m, int count, int64_t k)
     m->top[m->depth++] = g->code->n;
 }
 
-// Ends a loop: decrements the counter by k and repeats the loop if at least k
-// is left, unless it runs only `once`.
+// Ends a loop: decrements the counter in register `count` by k and repeats the
+// loop if at least k is left, unless it runs only `once`.
 static void again(maker *m, int count, int64_t k, int once)
 {
     dv_gen *g = &m->gen;
@@ -209,7 +210,7 @@ static void control(maker *m, const dv_vec_mop *o)
         DV_E(mov_x, X_COUNT, 0, X_ALL, 0);
         enter(m, X_COUNT, 1);
         break;
-    default: // STEPS_END: end of a loop over the rows of a column
+    default: // DV_V_STEPS_END: end of a loop over the rows of a column
         dv_a64_step_running(m->at, 1, 0);
         again(m, X_COUNT, 1, 0);
     }
@@ -359,8 +360,8 @@ static int two(maker *m, const dv_vec_mop *o)
     return 1;
 }
 
-// Loads a constant. Until the pool has an address, the load's offset field
-// holds the number of the constant.
+// Loads a constant. The pool of constants follows the code; until its address
+// is known, the load's offset field holds the number of the constant.
 static void constant(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;

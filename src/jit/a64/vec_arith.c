@@ -3,7 +3,7 @@
 #include "jit/a64/vec_arith.h"
 
 // Which arguments an instruction takes: both (AB), both exchanged (BA), the
-// first (A), the first twice (AA); NONE: the operation is special.
+// first (A), the first twice (AA); NONE: the operation has code of its own.
 typedef enum args { NONE, AB, BA, A, AA } args;
 
 // The instructions of an operation for lanes of 4 and of 8 bytes. Integer
@@ -21,7 +21,8 @@ static const row rows[DV_V_MOV + 1] = {
     [DV_V_FMUL] = {BOTH(fmul_), AB},
     [DV_V_FDIV] = {BOTH(fdiv_), AB},
     [DV_V_FSQRT] = {BOTH(fsqrt_), A},
-    [DV_V_FMA] = {BOTH(fmla_), AB}, // fmla adds to its destination
+    // The instruction fmla adds to its destination, which must be c.
+    [DV_V_FMA] = {BOTH(fmla_), AB},
     [DV_V_FNMA] = {BOTH(fmls_), AB},
     [DV_V_FMIN] = {BOTH(fmin_), AB},
     [DV_V_FMAX] = {BOTH(fmax_), AB},
@@ -101,7 +102,7 @@ int dv_a64_vec_point(unsigned char *code, size_t first)
         uint32_t w;
         memcpy(&w, code + i, sizeof w);
         w = dv_code_little_endian(w);
-        if (w >> 24 != LDR_QP) // it does not load a constant
+        if (w >> 24 != LDR_QP) // this word is no load of a constant
             continue;
         size_t number = w >> FIELD & 0x7ffff;
         size_t words = (first + 16 * number - i) / 4;

@@ -9,7 +9,9 @@ typedef struct dv_runs {
 } dv_runs;
 
 typedef struct dv_cuts {
-    dv_runs s, v; // s: cuts of the rows; v: cuts of the vectors of a row
+    // How the rows of the product (s), and how the vectors of a row (v), are
+    // cut.
+    dv_runs s, v;
 } dv_cuts;
 
 static inline void dv_runs_push(dv_runs *r, int size, int count)

@@ -3,7 +3,8 @@
 // one tile, and it is written in the macros that gen.h of both has (DV_ADD and
 // so on).
 
-// Emits the tiles below each other for the columns of the current tile.
+// Emits all tiles, one below the other, that have the columns of the current
+// tile.
 static void down(dots *d, DV_GEN *g)
 {
     const dv_gemm_shape *s = d->s;
@@ -33,7 +34,8 @@ static void next_across(const dots *d, DV_GEN *g)
         DV_ADD(X_BIAS, (int64_t)d->cols * g->es);
 }
 
-// Emits all tiles; the caller emits the entry and the exit of the function.
+// Emits all tiles of a product whose elements are dot products; the caller
+// emits the entry and the exit of the function.
 static void across(dots *d, DV_GEN *g)
 {
     const dv_gemm_shape *s = d->s;

@@ -71,11 +71,13 @@ void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
 void dv_gemm_begin(dv_gemm_plan *plan);
 void dv_gemm_run_thread(dv_gemm_plan *plan, int32_t i, const void *a,
                         const void *b, void *c, const dv_gemm_args *args);
-// Runs the parts of one thread, for callers with threads of their own; no other
-// thread takes over parts of it. Parts are independent: no barriers, any order.
+// Runs the parts (blocks of C) of one thread, for callers with threads of their
+// own; no other thread takes over parts of it. Parts are independent: no
+// barriers, any order.
 void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
                   const void *b, void *c, const dv_gemm_args *args);
-// Returns the number of threads that have parts: threads 0..busy-1.
+// Returns `busy`, the number of threads that have parts of C to compute:
+// threads 0..busy-1.
 int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan);
 // Appends one line of text, without newline, that says how the product is cut.
 void dv_gemm_plan_describe(const dv_gemm_plan *plan, dv_text *out);

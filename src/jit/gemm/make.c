@@ -15,9 +15,9 @@ static void push(dv_gemm_share *p, int64_t size, int64_t n)
         p->cols[p->n_cols++] = (dv_panels){(int32_t)size, (int32_t)n};
 }
 
-// Cuts the columns of a part into panels of B. Panels are whole vectors wide
-// and nearly equal; columns that fill no whole vector go into the last panel,
-// which is one of the widest.
+// Cuts the columns of a part (the block of C that a thread computes at a time)
+// into panels of B. Panels are whole vectors wide and nearly equal; columns
+// that fill no whole vector go into the last panel, which is one of the widest.
 static void cut_cols(const dv_gemm_plan *plan, dv_gemm_share *p)
 {
     int64_t lanes = plan->lanes;
@@ -25,14 +25,16 @@ static void cut_cols(const dv_gemm_plan *plan, dv_gemm_share *p)
     int64_t size = c.size * lanes, left = p->n % lanes;
     int64_t low = c.n - (left && !c.n_larger);
     int64_t high = c.n_larger - (left && c.n_larger);
-    // The first panel also packs A, so make it a wide one.
+    // Wider panels come first, because the kernel of the first panel of B also
+    // packs A.
     push(p, size + lanes, high);
     push(p, size, low);
     push(p, left ? p->n - low * size - high * (size + lanes) : 0, 1);
 }
 
-// Generates the move that packs a panel in pairs: `lines` lines of k elements,
-// which are rows of the source or, if `turned`, its columns.
+// Generates the move that packs a panel of bf16 or i8 for matrix instructions:
+// `lines` lines of k elements, which are rows of the source or, if `turned`,
+// its columns.
 static dv_status make_pairs(maker *w, int64_t lds, int32_t lines, int32_t k,
                             int turned, int overlap, dv_pack_moves *out)
 {
@@ -93,8 +95,8 @@ static dv_status make_b(maker *w, int32_t cols, int32_t k, dv_pack_moves *out)
     return dv_jit_move(w->jit, &v, &out->move, w->diag);
 }
 
-// Generates the moves that widen a block of C into the buffer of accumulators
-// and round it back into C.
+// For a C of a narrow type: generates the moves that widen block `row` of rows
+// of C into the buffer of accumulators, and that round it back into C.
 static dv_status make_c(maker *w, int32_t row)
 {
     dv_gemm_plan *plan = w->plan;
@@ -125,7 +127,8 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
     s.stream &= plan->kc >= plan->s.k && plan->out == plan->sum;
     s.n = w->p->cols[col].size;
     s.panel_a = (uint8_t)plan->height;
-    s.ahead_a = DV_AHEAD_NONE; // packed panels are read sequentially
+    // No prefetch of the next A: packed panels are read sequentially.
+    s.ahead_a = DV_AHEAD_NONE;
     s.pack_a = way == DV_PACKS_A;
     s.lda = s.pack_a ? s.lda : 0;
     s.pack_b = way != DV_PACKS_NONE && row == 0 && !s.trans_b;
@@ -162,8 +165,8 @@ static dv_status make_rows(maker *w, int kind, int32_t k, int32_t row)
 }
 
 // Generates the packing variants of one kernel: the first panel of B (col 0)
-// packs A, and in the first block of rows every panel packs B, unless operands
-// are packed before use.
+// packs A, and in the first block of rows every panel packs B, unless separate
+// moves pack the operands before use.
 static dv_status make_packing_variants(maker *w, int32_t i, int32_t row,
                                        int col)
 {

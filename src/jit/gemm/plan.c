@@ -43,8 +43,9 @@ static int32_t busy_threads(const dv_gemm_plan *plan, int64_t work)
 {
     const dv_gemm_shape *s = &plan->s;
     int64_t all;
-    // Without one_sum, the order of additions depends on the kernel's shape; a
-    // single thread keeps the order of the undivided product.
+    // one_sum makes each element of C one chain of additions. Without it, the
+    // order of additions depends on the kernel's shape; a single thread keeps
+    // the order of the undivided product.
     if (!s->one_sum)
         return 1;
     if (!dv_mul_i64(&all, s->m * (int64_t)s->n, s->k))
@@ -63,7 +64,8 @@ static int32_t parts_per_thread(const dv_gemm_plan *plan, int32_t asked)
 {
     const dv_gemm_shape *s = &plan->s;
     int64_t all;
-    // Without one_sum, dividing C would change the order of additions.
+    // one_sum makes each element of C one chain of additions. Without it,
+    // dividing C would change the order of additions.
     if (asked || !s->one_sum)
         return s->one_sum ? asked : 1;
     if (plan->busy < FEW || plan->pairs ||
@@ -98,9 +100,9 @@ static void deal(dv_gemm_plan *plan)
 
 enum { HUGE_BYTES = 2 << 20, LINE_BYTES = 256 };
 
-// Computes the bytes of the four buffers of a part, in this order: packed block
-// of A, packed panels of B, intermediate buffer t for widened elements,
-// accumulators of a narrow C.
+// Computes the bytes of the four buffers that a part (a block of C) needs, in
+// this order: packed block of A, packed panels of B, intermediate buffer t for
+// widened elements, accumulators of a narrow C.
 static void buffer_bytes(const dv_gemm_plan *plan, const dv_gemm_share *p,
                          int64_t out[4])
 {
@@ -117,8 +119,8 @@ static void buffer_bytes(const dv_gemm_plan *plan, const dv_gemm_share *p,
         out[i] = dv_round_up(out[i], LINE_BYTES);
 }
 
-// Computes the largest size of each of the four buffers over all parts, because
-// any thread may run any part.
+// Computes the largest size of each of the four buffers of buffer_bytes over
+// all parts of C, because any thread may run any part.
 static void largest_buffer_bytes(const dv_gemm_plan *plan, int64_t out[4])
 {
     int64_t size[4];
@@ -179,9 +181,10 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     enum { LINES_BYTES = 128 };
     int64_t all_of_l1 = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
     int64_t l1, l2 = o->l2_bytes ? o->l2_bytes : isa->l2_bytes;
-    // Choose kc so that one panel of B and two panels of A (one being read, one
-    // being prefetched) fit in L1. For 8-byte elements a smaller share of L2
-    // for the block of A (l2_eighths_block_f64) was measured to be better.
+    // Choose kc, the length of a chunk of k, so that one panel of B and two
+    // panels of A (one being read, one being prefetched) fit in L1. For 8-byte
+    // elements a smaller share of L2 for the block of A (l2_eighths_block_f64)
+    // was measured to be better.
     int64_t row = plan->vectors * plan->lanes + 2 * plan->height;
     int fast = plan->es_mul == 8;
     l1 = all_of_l1 *
@@ -204,8 +207,8 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     }
     int64_t rows = l2 / (dv_round_up(plan->kc, plan->step) * plan->es_mul);
     int32_t tallest = 1;
-    // Limit mc so that partially written cache lines of C stay in L1 until the
-    // next panel completes them.
+    // Limit the number of rows in a block so that partially written cache lines
+    // of C stay in L1 until the next panel completes them.
     rows = dv_min_i64(rows, all_of_l1 * 3 / 4 / LINES_BYTES);
     plan->packs = packs(plan, o);
     for (int32_t i = 0; i < plan->n_parts; i++)

@@ -7,8 +7,8 @@
 #include "jit/backend.h"
 #include <stdatomic.h>
 
-// Position of a piece (chunk, block) in its sequence, which selects the kernel.
-// A single piece is DV_FIRST.
+// Position of a piece (a chunk of k, or a block of rows) in its sequence, which
+// selects the kernel. A single piece is DV_FIRST.
 enum { DV_FIRST, DV_MIDDLE, DV_LAST, DV_N_KINDS };
 
 // A run of n equal panels, each of `size` rows or columns.
@@ -37,23 +37,28 @@ typedef struct dv_gemm_share {
     int32_t m0, n0, m, n;
     dv_panels cols[3]; // runs of equally wide panels of B, in order
     int32_t n_cols;
-    // Kernels, indexed by chunk of k, block of rows, run of panels of B,
+    // Kernels, indexed by the position (DV_FIRST and so on) of the chunk of k
+    // and of the block of rows, by the run of equally wide panels of B, and by
     // dv_gemm_packing.
     dv_gemm_fn mul[DV_N_KINDS][DV_N_KINDS][3][DV_N_PACKINGS];
-    // Moves that pack B before use, indexed by chunk of k and run of panels.
+    // Moves that pack B before use, indexed by the position (DV_FIRST and so
+    // on) of the chunk of k and by the run of equally wide panels.
     dv_pack_moves b[DV_N_KINDS][3];
-    // Moves that pack A before use, indexed by chunk of k, block of rows and
-    // run of panels of A.
+    // Moves that pack A before use, indexed by the positions (DV_FIRST and so
+    // on) of the chunk of k and of the block of rows, and by the run of equally
+    // high panels of A.
     dv_pack_moves a[DV_N_KINDS][DV_N_KINDS][2];
-    // Moves of a narrow C into accumulators and back, indexed by block of rows.
+    // Moves of a narrow C into accumulators and back, indexed by the position
+    // (DV_FIRST and so on) of the block of rows.
     dv_move_fn widen_c[DV_N_KINDS], narrow_c[DV_N_KINDS];
     dv_gemm_fn direct; // kernel of the whole part if nothing is packed
     // Packed A, packed B, widened elements, accumulators; all in plan->memory.
     unsigned char *buf_a, *buf_b, *t, *c;
 } dv_gemm_share;
 
-// The number of a thread's parts that have been taken in this run, padded to a
-// cache line of its own because all threads count there.
+// How many of a thread's parts of C have been taken in this run, by the thread
+// itself or by idle ones; padded to a cache line of its own because all threads
+// count there.
 typedef struct dv_gemm_counter {
     _Atomic int64_t n;
     char apart[120];
@@ -82,19 +87,20 @@ struct dv_gemm_plan {
     int64_t lanes; // elements of type `sum` in a vector register
     // Rows of a panel of A, vectors in a row of a panel of B.
     int32_t height, vectors;
-    int32_t step;  // elements of k that are contiguous in a packed row
-    int32_t pairs; // operands are packed in pairs for matrix or dot-product
-                   // instructions
-    int32_t apart; // A and B are packed before use, not by the kernels
-    // Kernels round to `out` themselves; their accumulators are internal.
+    int32_t step; // elements of k that are contiguous in a packed row
+    // 1: bf16 or i8 operands are packed for matrix or dot-product instructions.
+    int32_t pairs;
+    int32_t apart; // 1: A and B are packed before use, not by the kernels
+    // 1: kernels round C to the type `out` themselves, so that no buffer of
+    // accumulators is needed.
     int32_t rounds;
     int32_t threads;
     int32_t busy; // number of threads that get parts: 0..busy-1
     // Number of parts of C; each busy thread has n_parts / busy of them.
     int32_t n_parts;
     int32_t packs; // operands are packed; 0: kernels read A and B as stored
-    // Rows are a single block, so each panel of B is used once and all panels
-    // of B can be packed into the same buffer.
+    // 1: the rows of each part are a single block, so each panel of B is used
+    // once and all panels of B can be packed into the same buffer.
     int32_t one_block;
     int32_t kc, mc;         // size of a chunk of k, of a block of rows
     dv_gemm_share *parts;   // owned array of n_parts parts

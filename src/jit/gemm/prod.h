@@ -33,7 +33,8 @@ typedef struct dv_prod {
     int alpha, beta, relu;
     // The fields below are for x86-64 only.
     int stream; // 1: C is written with non-temporal stores
-    // 1: a step of k in S or V is too far for a displacement, so the pointer is
+    // 1: two steps of k in the scalar operand S (far_s) or in the vector
+    // operand V (far_v) are too far apart for a displacement, so the pointer is
     // advanced instead.
     int far_s, far_v;
     // The fields below are for AArch64 only. Number of steps of k (1, 2, 4 or

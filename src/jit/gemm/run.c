@@ -6,7 +6,8 @@
 typedef struct job {
     const dv_gemm_plan *plan;
     const dv_gemm_share *p;
-    const unsigned char *a, *b; // first elements of A and B that the part reads
+    // First elements of A and B that this part of C reads.
+    const unsigned char *a, *b;
     unsigned char *c;
     const dv_gemm_args *args;
     int32_t k0, k; // first index and length of the current chunk of k
@@ -50,14 +51,15 @@ static void pack_rows(const job *w, int block, int32_t m0, int32_t rows)
 }
 
 typedef struct panel {
-    int run;          // number of the run of equally wide panels that holds it
+    // Number of the run of equally wide panels that this panel belongs to.
+    int run;
     int32_t n0;       // first column of the panel
     unsigned char *b; // address of the packed panel
-    int packs;        // the panel must be packed by this call
+    int packs;        // 1: the panel is not packed yet, so multiply() packs it
 } panel;
 
-// Returns the arguments of a kernel whose first element of C is (m0, n0) of the
-// part: the bias begins with that element's row or column.
+// Returns the arguments of a kernel whose first element of C is (m0, n0) of
+// this part of C: the bias begins with that element's row or column.
 static dv_gemm_args args_at(const job *w, int32_t m0, int32_t n0)
 {
     int bias = w->plan->s.bias;
@@ -182,7 +184,8 @@ static int run_batch(const dv_gemm_plan *plan, int32_t thread, const void *a,
     if (!*turn)
         return 0;
     dv_gemm_args before = args ? *args : (dv_gemm_args){0};
-    before.then = NULL; // C holds partial sums until the last product
+    // No callback yet: C holds partial sums until the last product.
+    before.then = NULL;
     for (int32_t i = 0; i < s->batch; i++) {
         const unsigned char *x = a, *y = b;
         dv_gemm_plan *one = turn[i == 0             ? DV_BATCH_FIRST

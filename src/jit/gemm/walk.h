@@ -24,8 +24,9 @@ typedef struct walk {
     // 1: there is more than one tile along the rows (many_s) or along the
     // columns (many_v).
     int many_s, many_v;
-    int next;   // cache lines or rows that each tile prefetches; 0: none
-    int spread; // 1: prefetches for the next kernel are spread over k
+    int next; // cache lines or rows that each tile prefetches; 0: none
+    // 1: prefetches for the next kernel are spread over the steps of k.
+    int spread;
     // 1: a last column of tiles may overlap the one before it, unless tiles
     // prefetch for the next kernel.
     int twice;
@@ -132,8 +133,9 @@ static void tiles(const walk *w, const dv_prod *p, const dv_prod_tile *t,
         DV_AGAIN(X_M, top);
 }
 
-// Emits the tiles below the one that packs the vector operand V. The first of
-// them, up to *left, also prefetch the block that the next kernel packs.
+// Emits the tiles below the one that packs the vector operand V. The first
+// *left of them also prefetch the block that the next kernel packs; *left is
+// reduced by their number.
 static void asking(const walk *w, dv_prod p, const dv_prod_tile *t, int count,
                    int more, int *left)
 {
@@ -146,8 +148,9 @@ static void asking(const walk *w, dv_prod p, const dv_prod_tile *t, int count,
     *left -= n;
 }
 
-// Returns the number of steps of k between two prefetched rows, when `tiles`
-// tiles share the rows: the largest power of 2 up to `tiles`, at most 8.
+// Returns the number of steps of k after which a tile prefetches the next of
+// the rows that the next kernel packs, when `tiles` tiles share these rows: the
+// largest power of 2 up to `tiles`, at most 8.
 static int ask_every(int tiles)
 {
     enum { MOST_EVERY = 8 };
@@ -167,7 +170,9 @@ static void emit_tile_column(const walk *w, int cols, int nv)
     int behind = count_tiles(s) - 1, left = 0;
     if (w->spread) {
         p.ask_step = p.ld_v;
-        p.ask = behind ? 0 : 1; // a lone tile prefetches all rows
+        // A lone tile prefetches all rows for the next kernel, one per step of
+        // k.
+        p.ask = behind ? 0 : 1;
     }
     for (int i = 0; i < s->n; i++) {
         int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
@@ -236,7 +241,8 @@ static void emit_tile_columns(const walk *w)
     }
 }
 
-// Emits the swap of A and B if the tiles are those of a transposed C.
+// If tiles are transposed blocks of C, A is read as vectors and B as scalars:
+// emits an exchange of the pointers to A and B.
 static void swap(const walk *w)
 {
     DV_GEN *g = w->g;

@@ -68,8 +68,8 @@ uint64_t dv_vec_identity(const dv_vec_shape *s)
     return reducers[s->reducer].identity[t];
 }
 
-// Returns the index of a copy of value v. A value that is the same in all
-// copies has a single index.
+// Returns the index of value v in a copy of the unrolled loop body. A value
+// that is the same in all copies has a single index.
 static inline int32_t copy_of(const dv_vec_alloc *a, int32_t v, int copy)
 {
     return v * DV_VEC_MAX_UNROLL + (copy & a->copies[v]);
@@ -197,8 +197,8 @@ static __attribute__((noinline)) int bring(dv_vec_alloc *a, int32_t copy,
     return r;
 }
 
-// Returns the register of an argument, reloading it first if needed. `next` is
-// the place of its next use.
+// Returns the register of value v, an argument, reloading it first if needed.
+// `next` is the position of its next use in the run of operations.
 static inline int get(dv_vec_alloc *a, int32_t v, int copy, int32_t next)
 {
     int home = a->home_reg[v];
@@ -225,9 +225,9 @@ static void release_dead(dv_vec_alloc *a, const int *x, int n)
         }
 }
 
-// Chooses the argument that shares its register with the destination:
-// preferably one that is not needed afterwards, else one that must be loaded
-// anyway.
+// For an instruction that overwrites one of its arguments: chooses the argument
+// that shares its register with the destination, preferably one that is not
+// needed afterwards, else one that must be loaded anyway.
 static int pick_tied(const dv_vec_alloc *a, const dv_vec_value *v, int copy,
                      const int32_t *after)
 {
@@ -245,8 +245,9 @@ static int pick_tied(const dv_vec_alloc *a, const dv_vec_value *v, int copy,
     return first;
 }
 
-// Returns the destination register for a tied argument: the argument's own
-// register if this is its last use, else a new one with a copy of it.
+// Returns the destination register of an instruction that overwrites its
+// argument t: the argument's own register if this is its last use, else a new
+// one with a copy of it.
 static int tie(dv_vec_alloc *a, const dv_vec_value *v, int t, int copy,
                const int32_t *after, int *x)
 {
@@ -277,7 +278,8 @@ static int tie(dv_vec_alloc *a, const dv_vec_value *v, int t, int copy,
 static void accumulate(dv_vec_alloc *a, const dv_vec_value *v, int copy,
                        const int *x, int count);
 
-// Adds x^2 to the sum of squares of watched arguments.
+// Emits an addition of x^2 to the sum of squares that decides whether the fast
+// body, whose functions take small arguments only, is valid.
 static void watch(dv_vec_alloc *a, int x)
 {
     dv_vec_emit(a->plan, a->arena,
@@ -289,7 +291,9 @@ static void watch(dv_vec_alloc *a, int x)
     a->watching = 1;
 }
 
-// Leaves the fast body unless the sum of squares is small enough; nan is not.
+// Emits the check that leaves the fast body, whose functions take small
+// arguments only, unless the sum of squares of these arguments is small enough.
+// A sum that is nan is not.
 static void check(dv_vec_alloc *a)
 {
     int most = dv_vec_alloc_temp(a);
@@ -301,7 +305,8 @@ static void check(dv_vec_alloc *a)
     a->watching = 0;
 }
 
-// Returns a valid register number even for an unused operand.
+// Returns the register number to store in an operation; 0 for an unused
+// operand, whose register is negative.
 static uint8_t named(int reg)
 {
     return (uint8_t)(reg < 0 ? 0 : reg);
@@ -435,8 +440,8 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
     memset(a->reg, -1, bytes);
     memset(a->slot, -1, bytes);
     memset(a->last, DV_VEC_NEVER & 255, bytes);
-    // Go backwards to find, for each argument, the place of its next use after
-    // this operation.
+    // Go backwards through the run to find, for each argument of an operation,
+    // the position of its next use after this operation.
     for (int32_t i = n - 1; i >= 0; i--) {
         const dv_vec_value *v = &a->vals[a->seq[i] / DV_VEC_MAX_UNROLL];
         int copy = a->seq[i] % DV_VEC_MAX_UNROLL;
@@ -445,12 +450,13 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
             of[k] = copy_of(a, v->arg[k], copy);
             after[k] = a->last[of[k]];
         }
-        // Two arguments may be the same value.
+        // This is a loop of its own, because two arguments may be the same
+        // value.
         for (int k = 0; k < v->n_args; k++)
             a->last[of[k]] = i;
     }
-    // Here `last` of a value made in this run is the place of its first use; it
-    // stays valid until the value is made.
+    // Now `last` of a value made in this run is the position of its first use,
+    // which is needed when the value is made.
     for (int32_t i = 0; i < n && !a->plan->failed; i++)
         one(a, i, run);
     for (int r = 0; r < a->isa->n_regs; r++)
@@ -459,9 +465,9 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
     a->first_slot = slots;
 }
 
-// Does a value differ between copies of the body? Values from outside the loop
-// do not; in an outer reduction, neither do values that are the same for a
-// whole row, nor what is computed from such values alone.
+// Does a value differ between the unrolled copies of the loop body? Values from
+// outside the loop do not; in an outer reduction, neither do values that are
+// the same for a whole row, nor what is computed from such values alone.
 static int differs(const dv_vec_alloc *a, const dv_vec_value *v)
 {
     if (v->section <= DV_SECTION_HOIST)

@@ -28,17 +28,19 @@ typedef struct dv_vec_alloc {
     // share them round-robin.
     int n_accs;
     // Arrays indexed by value.
-    uint8_t *live;      // the value contributes to a stored result
-    uint8_t *outside;   // a value of another section uses this value
+    uint8_t *live;      // 1: the value contributes to a stored result
+    uint8_t *outside;   // 1: another section of the kernel uses the value
     int32_t *home_reg;  // permanent register; -1: none
     int32_t *home_slot; // permanent stack slot; -1: none
     int32_t *pool;      // index of the constant in the pool; -1: not added yet
-    // All ones if the value differs between copies of the body, 0 if one value
-    // serves all copies.
+    // All ones if the value differs between the unrolled copies of the loop
+    // body, 0 if one value serves all copies.
     uint8_t *copies;
-    // Arrays indexed by copy of a value: value * DV_VEC_MAX_UNROLL + copy.
+    // Arrays indexed by value and unrolled copy of the loop body: value *
+    // DV_VEC_MAX_UNROLL + copy.
     int32_t *reg, *slot, *last;
-    // By register: the copy of a value that is in it; FREE or HOME.
+    // By register: the index (value and copy) of what is in it; FREE if there
+    // is nothing, HOME if the register is permanent.
     int32_t owner[DV_VEC_MAX_REGS];
     // By register: the place in the run where its value is needed next.
     int32_t next[DV_VEC_MAX_REGS];
@@ -48,17 +50,21 @@ typedef struct dv_vec_alloc {
     int32_t n_statements;
     // First value of each statement, and the end of the last.
     const int32_t *from;
-    int together; // copies side by side, if there are several statements
-    // Number of operations by which the next group of copies lags.
+    // Number of copies of the loop body that run side by side, if there are
+    // several statements.
+    int together;
+    // Number of operations by which each group of `together` copies lags behind
+    // the group before it.
     int32_t behind;
-    // Registers of the accumulators, by statement.
+    // Registers of the accumulators, by statement and number.
     int32_t acc[DV_VEC_MAX_STATEMENTS][DV_VEC_MAX_UNROLL];
     int32_t watch;        // register of the sum of squares of watched arguments
-    int watching;         // register `watch` has been initialised
+    int watching;         // 1: register `watch` has been initialised
     uint64_t guard_limit; // largest allowed sum of squares, as bits of a lane
     int32_t first_slot;   // first stack slot above the permanent ones
-    // The current run: the copy of a value at each place, and for each of its
-    // arguments the place of the next use.
+    // The current run of operations. seq: the index (value and copy) of what
+    // each operation computes; after: the position of the next use of each of
+    // its arguments.
     int32_t *seq, *after;
 } dv_vec_alloc;
 
@@ -74,8 +80,9 @@ typedef struct dv_vec_run {
 void dv_vec_alloc_init(dv_vec_alloc *a);
 void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run);
 // Lists the operations of a section in `ops`, which has room for n_vals, and
-// returns their number. Each comes after its arguments; the statements take
-// turns of a few operations, and a store never continues a turn.
+// returns their number. Each comes after its arguments; the statements
+// alternate, with at most two operations of one statement in a row, and a store
+// is never the second of them.
 int32_t dv_vec_interleave(const dv_vec_alloc *a, dv_vec_section section,
                           int32_t *ops);
 // Returns the largest number of simultaneously live values of n operations, if

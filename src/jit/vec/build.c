@@ -21,8 +21,8 @@ static int32_t add(dv_vec_build *b, dv_vec_value v)
     return b->n - 1;
 }
 
-// Returns the section of a value: if all its arguments come from outside the
-// loop, it is computed there, too.
+// Returns the section (part of the kernel) that computes a value: if all its
+// arguments come from outside the loop, it is computed there, too.
 static uint8_t section_of(const dv_vec_build *b, const dv_vec_value *v)
 {
     for (int i = 0; i < v->n_args; i++)
@@ -92,7 +92,8 @@ int32_t dv_vec_float(dv_vec_build *b, double value)
 int dv_vec_guard(dv_vec_build *b, int32_t x, double most)
 {
     // A function of a loop-invariant argument is computed once, before the
-    // loop, and serves both bodies: it must have the general form.
+    // loop. Both the fast body, for small arguments, and the slow body use it,
+    // so it must have the form that is valid for all arguments.
     if (b->failed || b->in != DV_SECTION_FAST ||
         b->vals[x].section <= DV_SECTION_HOIST)
         return 0;
@@ -142,7 +143,7 @@ static int32_t compare(dv_vec_build *b, dv_fn fn, int32_t x, int32_t y)
         return dv_vec_put(b, whole ? DV_V_ILT : DV_V_FLT, x, y, 0);
     case DV_FN_GT:
         return dv_vec_put(b, whole ? DV_V_ILT : DV_V_FLT, y, x, 0);
-    case DV_FN_LE: // integers have no such operation: not y < x
+    case DV_FN_LE: // integers have no operation <=, so compute not y < x
         return whole ? dv_vec_put(b, DV_V_XOR, dv_vec_put(b, DV_V_ILT, y, x, 0),
                                   dv_vec_bits(b, UINT32_MAX), 0)
                      : dv_vec_put(b, DV_V_FLE, x, y, 0);
@@ -211,8 +212,9 @@ static int may_multiply(const dv_vec_build *b)
 // Emits x / y. Division by a loaded loop-invariant value becomes multiplication
 // by its reciprocal, which rounds once more: the error is within 1.5 units in
 // the last place. Both are first scaled closer to 1 if the reciprocal would be
-// out of range or denormal. Constants divide exactly, because x / 41 counts
-// things; x / 64 becomes x * (1 / 64), which is exact and faster.
+// out of range or denormal. Division by a constant such as 41 stays a division,
+// because constants are mostly counts and results should be exact. x / 64
+// becomes x * (1 / 64), which is exact and faster.
 static int32_t divide(dv_vec_build *b, int32_t x, int32_t y)
 {
     double far = b->is64 ? 0x1p512 : 0x1p64;
@@ -344,7 +346,8 @@ static void end_body(dv_vec_build *b, int32_t v)
     if (b->failed)
         return;
     const dv_vec_value *m = &b->vals[v];
-    // The product and its addition are fused and rounded once.
+    // If the value to sum is a product, it is fused with its addition and
+    // rounded once.
     if (s->reducer == DV_RED_SUM && m->op == DV_V_FMUL && m->section == b->in)
         v = put(b, DV_V_ACCUM2, m->arg[0], m->arg[1], 0, b->number);
     else
@@ -440,8 +443,8 @@ static void build_one(dv_vec_build *b)
         b->in = DV_SECTION_FAST;
         body(b, stack);
         begin_section(b, DV_SECTION_BODY);
-        // Nothing is watched: no function has a fast form, and this is the only
-        // body.
+        // No function has a fast form for small arguments, so there is only one
+        // body: what was made as the fast body becomes the general one.
         if (b->guard_limit <= 0)
             for (int32_t i = 0; i < b->n; i++)
                 if (b->vals[i].section == DV_SECTION_FAST)
@@ -460,7 +463,8 @@ void dv_vec_build_all(dv_vec_build *b)
 {
     b->is64 = b->shape->compute == DV_F64;
     if (b->shape->beside)
-        // Several statements share one loop, which cannot be left.
+        // Several statements share one loop. It has no fast body, because a
+        // loop cannot be left for one statement alone.
         b->has_guard = 0;
     while (b->shape && !b->failed) {
         build_one(b);

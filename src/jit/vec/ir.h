@@ -127,13 +127,15 @@ typedef struct dv_vec_build {
     dv_arena *arena;
     dv_vec_value *vals;
     int32_t n, cap;
-    // Value and mask of each node; -1: not made yet.
+    // By node: the index of its value, and for a comparison that of its mask;
+    // -1: not made yet.
     int32_t *value_of, *mask_of;
     int32_t *load_of; // by operand: the LOAD value; -1: not made yet
-    int is64;         // lanes have 8 bytes
-    // Section for values that are not loop-invariant.
+    int is64;         // 1: lanes have 8 bytes
+    // The section (part of the kernel) that new values belong to, unless they
+    // are loop-invariant.
     dv_vec_section in;
-    int has_guard; // the back end can leave a fast body (DV_V_CHECK)
+    int has_guard; // 1: the back end can leave a fast body (DV_V_CHECK)
     // Largest sum of squares for which the fast body is valid; 0: there is
     // none.
     double guard_limit;
@@ -174,11 +176,11 @@ typedef struct dv_vec_isa {
     int32_t max_accs; // most accumulators of a sum along rows; 0: one per copy
     // Number of loop bodies per iteration in a kernel of several statements.
     int32_t turns;
-    int32_t soft_bf16; // can store bf16 without instructions for that type
-    int32_t checks;    // has the operation DV_V_CHECK, which leaves a fast body
-    int32_t pairs; // has the operation DV_V_PAIRS, which adds adjacent lanes
-    // Bit mask of the arguments of which one must share its register with the
-    // destination; 0: any registers.
+    int32_t soft_bf16; // 1: can store bf16 without instructions for that type
+    int32_t checks; // 1: has the operation DV_V_CHECK, which leaves a fast body
+    int32_t pairs; // 1: has the operation DV_V_PAIRS, which adds adjacent lanes
+    // By operation: bit mask of its arguments, of which one must share its
+    // register with the destination; 0: any registers.
     uint8_t tied[DV_V_SLOW_END + 1];
 } dv_vec_isa;
 

@@ -30,8 +30,9 @@ typedef struct poly {
 typedef struct real {
     int mantissa, bias; // bits of the mantissa; bias of the exponent
     double log2e, ln2_hi, ln2_lo;
-    double exp_least, exp_most; // below the one e^y is 0, above the other inf
-    int lift; // results are scaled by 2^lift to avoid denormals
+    double exp_least, exp_most; // e^y is 0 below exp_least, inf above exp_most
+    // Small intermediate results are scaled by 2^lift to avoid denormals.
+    int lift;
     poly exp; // polynomial for (e^r - 1 - r) / r^2
     // Polynomial in r^2 for (tanh r - r) / r^3, r below 0.262.
     poly tanh;
@@ -57,23 +58,23 @@ static const real f32 = {
     .exp_least = -104,
     .exp_most = 89,
     .lift = 64,
-    .exp = {5, // largest error 3.5e-9
+    .exp = {5, // terms of the polynomial; largest error 3.5e-9
             {0x1.fffffcp-2, 0x1.555482p-3, 0x1.555824p-5, 0x1.1244cap-7,
              0x1.6b06aep-10}},
-    .tanh = {3, // largest error 4.3e-9
+    .tanh = {3, // terms of the polynomial; largest error 4.3e-9
              {-0x1.555502p-2, 0x1.10d768p-3, -0x1.a34586p-5}},
     .ln2_short = 0x1.62e4p-1,
     .ln2_rest = 0x1.7f7d1cp-20,
-    .log = {4, // largest error 2.5e-11
+    .log = {4, // terms of the polynomial; largest error 2.5e-11
             {0x1.555554p-1, 0x1.999c26p-2, 0x1.23d3fep-2, 0x1.f130a8p-3}},
     .erf_cut = 1.02,
     .erf_most = 6,
-    .erf = {7, // largest error 9e-10 to 0.92, then up to 2e-8
+    .erf = {7, // terms; largest error 9e-10 for x to 0.92, then 2e-8
             {0x1.06eba8p-3, -0x1.812740p-2, 0x1.ce2d64p-4, -0x1.b8011ap-6,
              0x1.544a16p-8, -0x1.a609c8p-11, 0x1.4f64e4p-14}},
     .tail_k = 4,
     .tail_most = 14.5,
-    .tail = {10, // largest error 8.6e-9
+    .tail = {10, // terms of the polynomial; largest error 8.6e-9
              {0x1.82b4bcp-1, -0x1.373e38p-1, 0x1.8c6d9ep-2, -0x1.7e0000p-3,
               0x1.eed404p-5, -0x1.ed2d1cp-8, -0x1.cc65a0p-9, 0x1.9b8bdap-10,
               0x1.781e56p-13, -0x1.14c660p-13}},
@@ -88,26 +89,26 @@ static const real f64 = {
     .exp_least = -746,
     .exp_most = 710,
     .lift = 512,
-    .exp = {11, // largest error 6e-20
+    .exp = {11, // terms of the polynomial; largest error 6e-20
             {0x1p-1, 0x1.555555555555cp-3, 0x1.55555555554fap-5,
              0x1.111111110e961p-7, 0x1.6c16c16c326a6p-10, 0x1.a01a01b4aa9abp-13,
              0x1.a01a012ff43c4p-16, 0x1.71dded29439dfp-19,
              0x1.27e5bc10f5f7cp-22, 0x1.af7120ec7838p-26,
              0x1.1e39233150fdap-29}},
-    .tanh = {7, // largest error 9.4e-18
+    .tanh = {7, // terms of the polynomial; largest error 9.4e-18
              {-0x1.555555555548fp-2, 0x1.11111110ed6d0p-3,
               -0x1.ba1ba174b88d7p-5, 0x1.664f2871bd530p-6,
               -0x1.226643c5265bbp-7, 0x1.d4a799ae9e56dp-9,
               -0x1.55c65ed8d127cp-10}},
     .ln2_short = 0x1.62e42fefp-1,
     .ln2_rest = 0x1.473de6af278edp-34,
-    .log = {7, // largest error 1.3e-18
+    .log = {7, // terms of the polynomial; largest error 1.3e-18
             {0x1.5555555555595p-1, 0x1.999999997ee6ap-2, 0x1.24924942da69p-2,
              0x1.c71c513f02086p-3, 0x1.74666ae7c8b57p-3, 0x1.399d0e9c86e85p-3,
              0x1.2f36c191fb476p-3}},
     .erf_cut = 1,
     .erf_most = 8.6,
-    .erf = {13, // largest error 1.1e-17
+    .erf = {13, // terms of the polynomial; largest error 1.1e-17
             {0x1.06eba8214db69p-3, -0x1.812746b037a23p-2, 0x1.ce2f21a04569p-4,
              -0x1.b82ce3134712p-6, 0x1.565bcd29e508ep-8, -0x1.c02db8afcb478p-11,
              0x1.f9a3a89fd8e3ep-14, -0x1.f4db91e111dbdp-17,
@@ -116,7 +117,7 @@ static const real f64 = {
              0x1.1892f79944a56p-33}},
     .tail_k = 5,
     .tail_most = 39,
-    .tail = {23, // largest error 5.9e-18
+    .tail = {23, // terms of the polynomial; largest error 5.9e-18
              {0x1.89d3abe1f95aep-1,   -0x1.54ad03f27ca17p-1,
               0x1.fb31653876f9fp-2,   -0x1.410ed5f8759e4p-2,
               0x1.51f6329f011d3p-3,   -0x1.1b1c254c9ec06p-4,
@@ -131,7 +132,8 @@ static const real f64 = {
               -0x1.4d07cb8fdda26p-32}},
 };
 
-// (e^r - 1 - r) / r^2 with r within ln 2, for f32; error 1.5e-8.
+// The polynomial of six terms for (e^r - 1 - r) / r^2 with |r| up to ln 2, for
+// f32; its largest error is 1.5e-8.
 static const poly exp_wide = {6,
                               {0x1.00000cp-1, 0x1.555510p-3, 0x1.5549f6p-5,
                                0x1.112818p-7, 0x1.71bd68p-10, 0x1.9b4e20p-13}};
@@ -204,20 +206,21 @@ static int32_t with_sign_of(dv_vec_build *b, int32_t x, int32_t size)
     return P(SEL, sign_bit(b), x, size);
 }
 
-// Returns the constant that, added to n, leaves the exponent bits of 2^(n + by)
-// in the low bits of the sum.
+// Returns the constant that, added to a float with the integer value n, leaves
+// the exponent bits of 2^(n + by) in the low bits of the sum.
 static double magic(const real *k, int by)
 {
     return ldexp(1.5, k->mantissa) + k->bias + by;
 }
 
-// Returns 2^(n + by), given the sum of n and magic().
+// Returns 2^(m + by), where the argument n is the sum of an integer m and
+// magic(k, by): its low bits are shifted into the exponent field.
 static int32_t power(dv_vec_build *b, int32_t n)
 {
     return dv_vec_shift(b, DV_V_SHL, n, type_of(b)->mantissa);
 }
 
-// Returns y - n ln 2; nf is n as a float.
+// Returns the remainder r = y - n ln 2 of e^y = 2^n e^r; nf is n as a float.
 static int32_t minus_n_ln2(dv_vec_build *b, int32_t y, int32_t nf)
 {
     const real *k = type_of(b);
@@ -225,7 +228,8 @@ static int32_t minus_n_ln2(dv_vec_build *b, int32_t y, int32_t nf)
     return P(FNMA, nf, K(k->ln2_lo), r);
 }
 
-// Returns e^r times the power of two s, as s + s (r + r^2 ...).
+// Returns e^r times the power of two s, as s + s (r + r^2 q), where q is the
+// polynomial for (e^r - 1 - r) / r^2.
 static int32_t exp_of_remainder(dv_vec_build *b, const poly *q, int32_t r,
                                 int32_t s)
 {
@@ -233,21 +237,23 @@ static int32_t exp_of_remainder(dv_vec_build *b, const poly *q, int32_t r,
     return P(FMA, t, s, s);
 }
 
-// Returns e^y in two multiplications by halves of 2^n, because 2^n may overflow
-// or underflow where e^y does not.
+// Returns e^y = 2^n e^r. The factor 2^n is split into two powers of two,
+// because 2^n may overflow or underflow where e^y does not.
 static int32_t exp_halves(dv_vec_build *b, int32_t y)
 {
     const real *k = type_of(b);
     int32_t big = K(magic(k, k->bias)), n = P(FMA, y, K(k->log2e), big);
     int32_t r = minus_n_ln2(b, y, P(FSUB, n, big));
-    // Excess high bits of `half` do no harm: power() shifts them out.
+    // n also has the high bits of the constant `big`. What is left of them in
+    // `half` does no harm: power() shifts it out.
     int32_t half = dv_vec_shift(b, DV_V_SHR, n, 1);
     int32_t p = exp_of_remainder(b, &k->exp, r, power(b, half));
     return P(FMUL, p, power(b, P(ISUB, n, half)));
 }
 
-// Returns e^y with an even n, so that both halves of 2^n are the same number.
-// The longer polynomial that this needs costs less than splitting n.
+// Returns e^y = 2^n e^r with an even n, so that 2^n is the square of one power
+// of two. r is then up to twice as large; the longer polynomial that this needs
+// costs less than splitting 2^n into two different factors.
 static int32_t exp_even(dv_vec_build *b, int32_t y)
 {
     const real *k = type_of(b);
@@ -258,8 +264,8 @@ static int32_t exp_even(dv_vec_build *b, int32_t y)
     return P(FMUL, exp_of_remainder(b, &exp_wide, r, s), s);
 }
 
-// Returns e^x for f32 and |x| up to EXP_NEAR, with the same bits as exp_halves:
-// here 2^n is always a normal number.
+// Returns e^x for f32 and |x| up to EXP_NEAR, with the same bits as exp_halves.
+// In e^x = 2^n e^r, 2^n is always a normal number here and need not be split.
 #define EXP_NEAR 87
 static int32_t exp_near(dv_vec_build *b, int32_t x)
 {
@@ -322,7 +328,9 @@ static int32_t tanh_of(dv_vec_build *b, int32_t x)
     int32_t n = P(FMA, P(FSUB, a, K(TANH_LATE)), K(2 * k->log2e), big);
     int32_t nf = P(FSUB, n, big), s = power(b, n);
     int32_t r = P(FNMA, nf, K(k->ln2_hi / 2), a);
-    if (b->is64) // for f32 n is so small that one step suffices
+    // Subtracts n times the second part of ln 2; for f32 n is so small that the
+    // first part suffices.
+    if (b->is64)
         r = P(FNMA, nf, K(k->ln2_lo / 2), r);
     int32_t z = P(FMUL, r, r);
     int32_t t = P(FMA, P(FMUL, r, z), series(b, &k->tanh, z), r);
@@ -349,8 +357,8 @@ static int32_t tail_lifted(dv_vec_build *b, int32_t t, int exact)
 }
 
 // Computes gelu, x times the normal distribution, as max(x, 0) - |x| tail(|x|).
-// The clamp prevents inf times a tail of 0; gelu(-inf) is nan by the rules of
-// the language.
+// x is clamped from above, because for inf the product of inf and a tail of 0
+// would be nan; gelu(-inf) is nan by the rules of the language.
 static int32_t gelu_of(dv_vec_build *b, int32_t x)
 {
     int32_t most = K(type_of(b)->tail_most);
@@ -390,7 +398,7 @@ static int32_t erf_of(dv_vec_build *b, int32_t x)
 static int32_t log_of(dv_vec_build *b, int32_t x)
 {
     const real *k = type_of(b);
-    // The bits of sqrt(1/2).
+    // The bits of sqrt(1/2), the lower limit of m.
     uint64_t half = b->is64 ? 0x3fe6a09e667f3bcd : 0x3f3504f3;
     uint64_t unit = (uint64_t)k->bias << k->mantissa; // the bits of 1
     uint64_t mask = (1ull << k->mantissa) - 1;
@@ -406,11 +414,12 @@ static int32_t log_of(dv_vec_build *b, int32_t x)
     int32_t f = P(FSUB, m, K(1)), s = P(FDIV, f, P(FADD, f, K(2)));
     int32_t z = P(FMUL, s, s), h = P(FMUL, P(FMUL, f, f), K(0.5));
     int32_t r = P(FMUL, series(b, &k->log, z), z);
-    // Sum up e ln2 + f - (h - s (h + r)), the small terms first.
+    // log x = e ln 2 + f - (h - s (h + r)) with h = f^2 / 2 and r = s^2 times
+    // the series; the small terms are added first.
     int32_t low = P(FMA, s, P(FADD, h, r), P(FMUL, e, K(k->ln2_rest)));
     int32_t sum = P(FSUB, f, P(FSUB, h, low));
     sum = P(FMA, e, K(k->ln2_short), sum);
-    // Log of inf is inf, of nan nan.
+    // The log of inf is inf, of nan nan, of a negative number nan, of 0 -inf.
     sum = P(SEL, P(FLT, x, K(INFINITY)), sum, x);
     sum = P(SEL, P(FLT, x, K(0)), K(NAN), sum);
     return P(SEL, P(FEQ, x, K(0)), K(-INFINITY), sum);

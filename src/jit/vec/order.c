@@ -1,4 +1,5 @@
-// Orders the operations of a run.
+// Orders the operations of a run: a sequence without jumps, made of the
+// unrolled copies of a section of a kernel.
 #include "jit/vec/alloc.h"
 #include <string.h>
 
@@ -18,7 +19,8 @@ static int is_in(const dv_vec_alloc *a, int32_t v, dv_vec_section section)
            a->vals[v].op != DV_V_REDUCED;
 }
 
-// Are all arguments of v in its section among the n operations listed so far?
+// Are all arguments of value v that belong to the same section of the kernel
+// computed by the n operations that ops[] lists so far?
 static int is_ready(const dv_vec_alloc *a, int32_t v, const int32_t *ops,
                     int32_t n)
 {
@@ -122,11 +124,12 @@ static int32_t put_copies(dv_vec_alloc *a, int32_t n, int32_t op, int from,
     return n;
 }
 
-// Puts all copies of one operation before the next one. The second half of the
-// copies of operations that end a sum is delayed: additions, multiplications
-// and multiply-adds have different latencies, those that complete in the same
-// cycle delay each other, and alternating a few of each was the fastest. A load
-// is placed before the second half of the operation that it follows.
+// Orders a run so that all unrolled copies of one operation come before the
+// next operation. For operations that end a sum (ends_sum), the second half of
+// the copies is delayed: additions, multiplications and multiply-adds have
+// different latencies, those that complete in the same cycle delay each other,
+// and alternating a few of each was the fastest. A load is placed before the
+// second half of the operation that it follows.
 static int32_t all_in_order(dv_vec_alloc *a, const dv_vec_run *run,
                             const int32_t *ops, int32_t n_ops)
 {
@@ -167,7 +170,8 @@ int dv_vec_order_pressure(dv_vec_alloc *a, const dv_vec_run *run)
                     last[x] = i;
                 else if (mine && last[x] == i) {
                     now--;
-                    last[x] = -1; // a value ends only once
+                    // Two arguments may be this value, which ends only once.
+                    last[x] = -1;
                 }
             }
             now += pass && last[a->seq[i]] > i;
@@ -184,7 +188,7 @@ static int32_t interleave_in_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
     int group = a->together < run->copies ? a->together : run->copies;
     int turn = group < 2 ? group : 2;
-    int32_t n = 0, *ops = a->after; // a->after is not in use yet
+    int32_t n = 0, *ops = a->after; // a->after serves as scratch
     int32_t n_ops = dv_vec_interleave(a, run->section, ops);
     if (group == run->copies)
         return all_in_order(a, run, ops, n_ops);
@@ -209,7 +213,7 @@ static int32_t interleave_in_order(dv_vec_alloc *a, const dv_vec_run *run)
 // looks about forty operations ahead and finds more independent work this way.
 int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
-    int32_t n = 0, n_ops = 0, *ops = a->after; // a->after is not in use yet
+    int32_t n = 0, n_ops = 0, *ops = a->after; // a->after serves as scratch
     int groups = 1, behind = BEHIND;
     if (a->n_statements > 1)
         return interleave_in_order(a, run);

@@ -23,8 +23,8 @@ typedef struct planner {
     dv_vec_alloc a;
     dv_vec_build b;
     int lanes;
-    // Section of the main loop: DV_SECTION_FAST if the kernel has a fast body,
-    // else DV_SECTION_BODY.
+    // Section whose operations the main loop consists of: DV_SECTION_FAST if
+    // the kernel has a fast body, else DV_SECTION_BODY.
     dv_vec_section main;
     // Index of each statement's REDUCED value; -1: none.
     int32_t reduced[DV_VEC_MAX_STATEMENTS];
@@ -91,10 +91,10 @@ static int pick_unroll(const dv_vec_isa *isa, int n_ops)
     return u > most ? most : u > 1 ? u : 1;
 }
 
-// Chooses the number of accumulators. In an outer reduction each vector of
-// columns needs its own. Reductions along rows may have fewer accumulators than
-// copies of the body: an addition completes before its accumulator is used
-// again, and the registers saved allow more copies.
+// Chooses the number of accumulators of a statement. In an outer reduction each
+// vector of columns needs its own. Reductions along rows may have fewer
+// accumulators than copies of the body: an addition completes before its
+// accumulator is used again, and the registers saved allow more copies.
 static int pick_accs(const dv_vec_alloc *a)
 {
     int most = a->isa->max_accs;
@@ -172,7 +172,8 @@ static void again(planner *q, part x, int count)
     }
 }
 
-// Emits a range of operations once more, for vectors `vectors` further on.
+// Emits a range of operations once more, with loads and stores moved on by
+// `vectors` vectors.
 static void further(planner *q, part x, int vectors)
 {
     for (int32_t i = x.from; i < x.to && !q->p->failed; i++) {
@@ -268,8 +269,8 @@ static void combine(planner *q)
             combine_of(q, k);
 }
 
-// Returns the step of the loop after one of k elements: one vector, then halves
-// of it down to one element.
+// The loops over a row process fewer and fewer elements per iteration. Returns
+// the number after k: one vector, then halves of it down to one element.
 static int less(const planner *q, int k)
 {
     return k > q->lanes ? q->lanes : k / 2;
@@ -293,7 +294,9 @@ static void spread_prefetches(planner *q, int32_t from, int32_t n_ops,
         dv_vec_mop fetch = p->ops[p->n - 1];
         fetch.count = (uint16_t)(n / FETCHES);
         while (at < p->n - 1 && p->ops[at].op == p->ops[at - 1].op)
-            at++; // keep pairs of loads or stores together
+            // Adjacent loads or stores stay together: they may become one
+            // instruction.
+            at++;
         memmove(&p->ops[at + 1], &p->ops[at],
                 (size_t)(p->n - 1 - at) * sizeof *p->ops);
         p->ops[at] = fetch;

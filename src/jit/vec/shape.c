@@ -269,9 +269,10 @@ void dv_vec_plan_key(uint64_t *key)
         more = (int)(key[1] >> 40 & 1);
         key += HEAD_WORDS;
         for (int i = 0; i < n_operands; i++, key += OPERAND_WORDS) {
-            // Inner stride: 0, 1, 2, or any other.
+            // A plan depends on the inner stride only in whether it is 0, 1, 2
+            // or any other.
             key[0] = key[0] < 3 ? key[0] : 3;
-            key[1] = key[1] != 0; // outer stride: 0 or any other
+            key[1] = key[1] != 0; // outer stride: only whether it is 0
             key[2] = 0;           // the prefetch distance does not matter
         }
         key += NODE_WORDS * n_nodes;

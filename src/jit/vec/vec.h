@@ -93,14 +93,16 @@ typedef struct dv_vec_shape {
     uint16_t value, result; // node that is reduced, node that is stored
     uint8_t compute;        // compute type: DV_F32, DV_F64 or DV_I32
     uint8_t reduce;         // loops that are reduced over, a dv_vec_reduce
-    uint8_t reducer;        // dv_reducer; a mean is a sum that `result` divides
+    // A dv_reducer; a mean is a sum, and node `result` divides it.
+    uint8_t reducer;
     // A reduction in parts: from_acc starts from the accumulators of an earlier
     // call instead of the reducer's identity; to_acc stores accumulators
     // instead of the result.
     uint8_t from_acc, to_acc;
     // The next of several statements computed by one loop; NULL: none. All are
-    // EACH, INNER or ONCE and have the same compute type. `at` has the operands
-    // of one statement after those of the other.
+    // EACH, INNER or ONCE and have the same compute type. The array
+    // dv_vec_args.at has the operands of one statement after those of the
+    // other.
     const struct dv_vec_shape *beside;
 } dv_vec_shape;
 

@@ -55,9 +55,9 @@ typedef struct product {
     int steps; // steps of k, 64 bytes each
     int nt;    // number of AMX tiles side by side in B, 1 or 2
     dv_x_insn op;
-    int direct; // AMX tiles are stored to C without scaling, bias or relu
-    int from_c; // AMX tiles are initialised with C, because beta is 1
-    int halves; // C is bf16
+    int direct; // 1: AMX tiles are stored to C without scaling, bias or relu
+    int from_c; // 1: AMX tiles are initialised with C, because beta is 1
+    int halves; // 1: C is bf16, so results are rounded
     // Cache lines of the next panel of B to prefetch in each step of full
     // tiles.
     int next;
@@ -87,9 +87,9 @@ static void load_b(dv_x *g, int j)
     tile_memory(g, DV_X_tileload, B_TILE + j, X_BT, j * TILE, X_WIDE);
 }
 
-// Prefetches into L2 the panel of B that is read next. The tiles of this panel
-// are not prefetched: they load from L2 almost as fast as they are multiplied,
-// so prefetching them costs more than it saves.
+// Prefetches into L2 the panel of B that is read next. The AMX tiles of the
+// current panel are not prefetched: they load from L2 almost as fast as they
+// are multiplied, so prefetching them costs more than it saves.
 static void prefetch_for_next(dv_x *g, const product *w)
 {
     for (int i = 0; i < w->next; i++)
@@ -128,8 +128,8 @@ static void step(dv_x *g, const product *w, int rows, int rows_of_c)
     dv_x_add(g, X_BT, (int64_t)w->nt * TILE);
 }
 
-// Emits instruction `op` (tile load or store) for all AMX tiles of results,
-// from or to rows of C.
+// Emits instruction `op`, which loads or stores an AMX tile, for all tiles of
+// results (up to four), from or to rows of C.
 static void all_sums(dv_x *g, const product *w, int rows, dv_x_insn op)
 {
     for (int i = 0; i * SIDE < rows; i++)

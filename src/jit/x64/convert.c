@@ -25,7 +25,8 @@ static void set_constants(dv_x *g, const convert *c)
 {
     if (c->type != DV_BF16)
         return;
-    uint32_t count[4] = {16}; // a bf16 is the upper 16 bits of an f32
+    // Bits to shift by: a bf16 is the upper 16 bits of an f32.
+    uint32_t count[4] = {16};
     dv_x_load_constant(g, V_COUNT, HALF, dv_x_constant(g, count, HALF));
     if (!c->narrow)
         return;

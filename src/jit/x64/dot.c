@@ -37,7 +37,8 @@ static void load_b(dots *d, dv_x *g, int v, int j, int64_t at, int part)
     dv_x_load(g, v, X_BT, j * d->ldb + at, part);
 }
 
-// Does the same as step() for i32, whose products need a temporary register.
+// Emits the multiply-adds of the vector of k at byte offset `at` for i32, whose
+// products need a temporary register; step() does so for floats.
 static void int_step(dots *d, dv_x *g, int64_t at)
 {
     int a = d->tmp, t = d->tmp + 1;
@@ -67,8 +68,9 @@ static void step(dots *d, dv_x *g, int64_t at)
     }
 }
 
-// Handles the remainder of k. It holds one row of A and one of B at a time,
-// because the mask takes a register on AVX2.
+// Emits the multiply-adds of the last elements of k, which fill no whole
+// vector. Registers hold one row of A and one of B at a time, because the mask
+// takes a register on AVX2.
 static void part_step(dots *d, dv_x *g, int64_t at)
 {
     int a = d->tmp, b = d->tmp + 1;

@@ -18,8 +18,9 @@ static const size sizes_16[] = {{6, 2}, {4, 3}, {12, 1}, {3, 3},
 static const size sizes_32[] = {{8, 3},  {14, 2}, {6, 4}, {4, 6},
                                 {24, 1}, {9, 3},  {2, 8}, {1, 1}};
 
-// Returns the number of accumulator sets: with few accumulators and a long k,
-// several partial sums hide the latency of the multiply-adds.
+// Returns the number of sets of accumulators of a tile: successive steps of k
+// add to different sets, which are added up at the end. With few accumulators
+// and a long k, several sets hide the latency of the multiply-adds.
 static int sets_for(const dv_x *g, const dv_prod *p, int rows, int nv)
 {
     int n = rows * nv;
@@ -70,7 +71,8 @@ static void choose(const dv_x *g, const dv_prod *p, dv_cuts *out)
     for (int i = 0; i < 8; i++) {
         int rows = p->n_s < sizes[i].rows ? p->n_s : sizes[i].rows;
         int nv = n_vectors < sizes[i].nv ? n_vectors : sizes[i].nv;
-        // Packed panels of A fix the height.
+        // If A is packed, the height of its panels prescribes the rows of a
+        // tile.
         rows = p->tile_rows ? p->tile_rows : rows;
         rows = p->c_transposed && rows > g->lanes ? g->lanes : rows;
         if (!tile_fits(g, p, rows, nv))

@@ -3,8 +3,8 @@
 
 static const dv_x_more none = {0};
 
-// Clears the fields before `fixes` only: entries of fixes and constants are
-// written before their counts grow.
+// Initialises a generator. Only the fields before `fixes` are cleared: entries
+// of `fixes` and `constants` are written before their counts grow.
 void dv_x_start_vb(dv_x *g, dv_code *code, int vb, int es)
 {
     memset(g, 0, offsetof(dv_x, fixes));
@@ -46,8 +46,8 @@ void dv_x_mul_add(dv_x *g, int acc, int a, int b, int tmp)
     dv_x_vvv(g, DV_X_vaddi32, acc, acc, tmp);
 }
 
-// A VEX or EVEX instruction on the low 16 bytes clears the rest of the
-// register.
+// Emits code that sets a vector register to 0. A VEX or EVEX instruction on the
+// low 16 bytes clears the rest of the register, too.
 void dv_x_zero(dv_x *g, int v)
 {
     dv_x_emit_3(g->code, v < 16 ? DV_X_vxorps : DV_X_vpxord, 16, v, v, v);
@@ -368,7 +368,8 @@ static void put_constants(dv_x *g)
 
 void dv_x_prologue(dv_x *g, uint32_t saves)
 {
-    // callee-saved general registers.
+    // The numbers of the callee-saved general registers except rsp: rbx, rbp,
+    // r12 to r15.
     static const int mine[] = {3, 5, 12, 13, 14, 15};
     g->saved = 0;
     for (int i = 0; i < 6; i++)

@@ -49,11 +49,11 @@ typedef struct dv_x {
     dv_code *code;
     int vb, n_regs; // bytes of a vector register, number of them
     int es, lanes;  // bytes of an element, elements in a vector
-    int ints;       // elements are i32, not floats
+    int ints;       // 1: elements are i32, not floats
     // If not 0: the dot-product instruction on 4-byte words of narrow elements
     // that replaces a multiply-add (pairs.c).
     int dot;
-    int fix;            // correction terms for `dot` are stored behind packed B
+    int fix;            // 1: behind the packed B are correction terms for `dot`
     int masks;          // AVX-512: masks have registers of their own
     int64_t l1_bytes;   // size of the L1 cache to optimise for
     uint32_t saved;     // bit mask of the general registers that were pushed
@@ -72,10 +72,11 @@ typedef struct dv_x {
 #define DV_XI(g, name)   ((g)->ints ? DV_X_##name##i32 : DV_XF(g, name))
 #define DV_XF_S(g, name) ((g)->es == 8 ? DV_X_##name##pd_s : DV_X_##name##ps_s)
 
-// What the generators that both families share (jit/gemm/walk.h, dots.h) are
-// written in. They emit with the generator `g`: add a constant to a register,
-// copy a register, set it to a constant, decrement it and jump back to `top`
-// unless it is 0, and load a field of dv_gemm_args.
+// Macros that jit/gemm/walk.h and dots.h are written in, so that the AArch64
+// and the x86-64 generators can share them. They emit, with the generator `g`,
+// instructions that add a constant to a register, copy a register, set it to a
+// constant, decrement it and jump back to `top` unless it is 0, or load a field
+// of dv_gemm_args.
 #define DV_GEN             dv_x
 #define DV_ADD(reg, bytes) dv_x_add(g, reg, bytes)
 #define DV_MOV(to, from)   dv_x_mov(g, to, from)

@@ -104,8 +104,9 @@ static int good_rm(dv_x_rm m, int regs, int index_regs)
             (in(m.index, index_regs) && m.base != DV_X_RIP));
 }
 
-// Return the bits that extend the fields of modrm and sib: ext_x bit 3 of the
-// index or bit 4 of rm, ext_b bit 3 of the base or of rm.
+// Return the bits of register numbers that do not fit the fields of modrm and
+// sib and go into a prefix. ext_x: bit 3 of the index register or bit 4 of the
+// register in rm; ext_b: bit 3 of the base register or of the register in rm.
 static unsigned ext_x(dv_x_rm m)
 {
     return m.reg != DV_X_NONE     ? bit(m.reg, 4)
@@ -310,8 +311,8 @@ static inline uint64_t vex_word(const dv_x_row *row, uint64_t w, int *n)
            (w >> 24 & 255) << 16;
 }
 
-// Checks that there is room, and that the registers and the vector length can
-// be encoded.
+// Checks that there is room for any instruction in the code buffer, and that
+// the registers and the vector length can be encoded.
 static inline int good(const dv_code *code, const dv_x_row *row, int vl,
                        unsigned regs, int evex)
 {

@@ -127,8 +127,8 @@ static int take_memory(const unsigned char *p, const prefix *f, int unit,
     return n + bytes;
 }
 
-// Decodes the register and memory operands of a row that has a modrm byte.
-// Returns the length of modrm, sib and displacement.
+// Decodes the register and memory operands of an instruction that has a modrm
+// byte. Returns the length of modrm, sib and displacement.
 static int take_modrm(const unsigned char *p, const prefix *f, insn *x)
 {
     const dv_x_row *row = &dv_x_rows[x->op];
@@ -144,7 +144,8 @@ static int take_modrm(const unsigned char *p, const prefix *f, insn *x)
     return 1;
 }
 
-// Returns the length of a row's immediate in bytes.
+// Returns the length in bytes of the immediate operand that instructions of
+// this row of insn.def have.
 static int imm_bytes(const dv_x_row *row, int opcode)
 {
     switch ((dv_x_form)row->form) {
@@ -174,7 +175,8 @@ static int is_op(const dv_x_row *row, const prefix *f)
            ((f->opcode & ~low) == row->opcode || short_imm);
 }
 
-// Decodes the operands under the assumption that row `op` produced the bytes.
+// Decodes the operands under the assumption that the bytes are an instruction
+// of row `op` of insn.def.
 static insn take_apart(const unsigned char *p, const prefix *f, dv_x_insn op)
 {
     const dv_x_row *row = &dv_x_rows[op];

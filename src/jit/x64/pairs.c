@@ -27,12 +27,12 @@ enum { V_TMP = 16, V_SHIFT = 20 };
 
 typedef struct pack {
     int n, k, es; // lines, elements in a line, bytes of an element
-    int turned;   // packed lines are columns of the source, else its rows
-    int columns;  // packed lines are columns of B, else rows of A
+    int turned;   // 1: packed lines are columns of the source, 0: its rows
+    int columns;  // 1: packed lines are columns of B, 0: rows of A
     int together; // contiguous bytes of a packed row
     int tiles;    // number of blocks of 16 lines
     int step;     // elements of k in a block
-    int fix;      // add 128 to rows, store correction terms for columns
+    int fix;      // 1: add 128 to rows, store correction terms for columns
     int64_t row;  // row stride of the source in bytes
 } pack;
 
@@ -60,8 +60,8 @@ static void load_lines(dv_x *g, const pack *w, int first, int n, int bytes)
         dv_x_zero(g, i);
 }
 
-// Loads element i of a word for up to 16 lines from `first` on, and combines it
-// into register v.
+// Loads element i of a 4-byte word for up to 16 lines (rows or columns of the
+// product) from `first` on, and combines it into register v.
 static void load_element(dv_x *g, const pack *w, int v, int i, int first)
 {
     dv_x_insn op = w->es == 1 ? DV_X_vpmovzxbd : DV_X_vpmovzxwd;
@@ -103,7 +103,8 @@ static void start_words(dv_x *g, const pack *w)
         dv_x_load_word(g, V_SHIFT + i, BYTES, (uint32_t)(8 * w->es * i));
 }
 
-// Loads one block: registers hold words, assembled from `k` source rows.
+// Loads one block: `k` rows of 16 columns of the source. Each register gets one
+// 4-byte word (2 or 4 elements along k) of every column.
 static void load_words(dv_x *g, const pack *w, int first, int k)
 {
     int per = 4 / w->es;
@@ -172,8 +173,8 @@ static void store_fix(dv_x *g, const pack *w)
         dv_x_store(g, V_SUM + i, X_FIX, i * BYTES, 0);
 }
 
-// Stores word p of the columns of a block, from register v, and adds it to the
-// correction terms.
+// Stores word p (four bytes along k) of the 16 columns of a block from register
+// v, and adds it to the columns' correction terms.
 static void store_word(dv_x *g, const pack *w, int v, int tile, int p)
 {
     int side_by_side = w->together < BYTES;
@@ -233,7 +234,8 @@ static void store_rows(dv_x *g, const pack *w, int first, int n, int words)
     }
 }
 
-// Packs `k` elements of all lines from X_SRC to X_DST, block by block.
+// Packs `k` elements of all lines (rows or columns of the product) from X_SRC
+// to X_DST, in blocks of 16 lines.
 static void blocks(dv_x *g, const pack *w, int k)
 {
     int bytes = k * w->es;

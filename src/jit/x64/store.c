@@ -61,8 +61,9 @@ static void add_bias(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int free)
     }
 }
 
-// vmax returns its second source if one source is nan or both are 0, so nan
-// stays nan and -0 stays -0; adding 0 turns -0 into 0.
+// Emits relu as a maximum with 0. vmax returns its second source if one source
+// is nan or both are 0, so nan stays nan and -0 stays -0; adding 0 turns -0
+// into 0.
 void dv_x_clamp(dv_x *g, int vl, int v, int n, int free)
 {
     dv_x_zero(g, free);
@@ -176,8 +177,8 @@ static void gather(dv_x *g, const dv_prod_tile *t)
 {
     dv_x_rm m = dv_x_mem(X_AT, 0);
     m.index = V_INDEX;
-    dv_x_set_tail_mask(g,
-                       t->rows); // set for every gather, which clears its mask
+    // The mask is set again for every gather, because a gather clears it.
+    dv_x_set_tail_mask(g, t->rows);
     if (!g->masks) {
         dv_x_mask(g, V_MASK, g->vb, t->rows);
         dv_x_emit(g->code, g->es == 8 ? DV_X_vgatherpd : DV_X_vgatherps, g->vb,

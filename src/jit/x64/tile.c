@@ -84,7 +84,7 @@ static void pack_s(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
     }
     for (int i = 0; i < t->rows; i++) {
         int64_t from = s_off(g, p, t, i, step);
-        if (n < per) { // a short load clears the remaining lanes
+        if (n < per) { // loads of fewer than 16 bytes clear the remaining lanes
             int first = bytes >= 8 ? 8 : 4;
             dv_x_emit(g->code, first == 8 ? DV_X_vmovsd : DV_X_vmovss, 16, v, 0,
                       dv_x_mem(X_AT, from), none);

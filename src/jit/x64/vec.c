@@ -33,7 +33,8 @@ const dv_vec_isa dv_x64_vec_isa_64 = {
 };
 
 static const dv_x_more none = {0};
-// rdi comes last, because it holds the kernel's arguments at first.
+// The general registers of the running pointers. rdi (7) comes last, because it
+// holds the kernel's arguments at first.
 static const int8_t pointers[N_POINTERS] = {0, 1, 2, 6, 8, 9, 3, 5, 12, 7};
 
 void dv_x_vec_op_n(dv_x_vec *m, dv_x_insn op, int vl, int a, int b, dv_x_rm c)
@@ -165,7 +166,8 @@ static void compare(dv_x *g, int count, int64_t k)
     dv_x_emit_gi(g->code, DV_X_cmpi, count, k);
 }
 
-// Begins a loop, which is skipped if `count` is less than k.
+// Begins a loop, which is skipped if the counter in register `count` is less
+// than k.
 static void enter(dv_x_vec *m, int count, int64_t k)
 {
     dv_x *g = &m->gen;
@@ -174,8 +176,8 @@ static void enter(dv_x_vec *m, int count, int64_t k)
     m->top[m->depth++] = g->code->n;
 }
 
-// Ends a loop: subtracts k from `count` and, unless `once`, repeats while
-// `count` is at least k.
+// Ends a loop: subtracts k from the counter in register `count` and, unless
+// `once`, repeats the loop while the counter is at least k.
 static void again(dv_x_vec *m, int count, int64_t k, int once)
 {
     dv_x *g = &m->gen;

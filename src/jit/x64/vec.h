@@ -15,11 +15,12 @@ enum { N_POINTERS = 10, MAX_NEST = 4, MAX_OWN = 64 };
 typedef struct dv_x_own_vector {
     uint64_t bits; // the constant: 8 bytes that are repeated
     int lanes;     // lanes that hold `bits`, the others hold 0; 0: all lanes
-    // If step is not 0, 4-byte lane i holds step * i + off modulo the number of
-    // 4-byte lanes.
+    // For shuffles of lanes: if step is not 0, 4-byte lane i holds the index
+    // step * i + off modulo the number of 4-byte lanes.
     int step, off;
-    // Not 0: indices that pick every second lane of two vectors of this many
-    // lanes, if the second vector begins with the last lane of the first.
+    // If not 0, the vector holds indices that pick every second lane of two
+    // vectors of this many lanes, if the second vector begins with the last
+    // lane of the first.
     int every_other;
 } dv_x_own_vector;
 

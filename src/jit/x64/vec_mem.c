@@ -256,7 +256,7 @@ static void to_bf16(dv_x_vec *m, int vl, int v)
     op_n(m, DV_X_vaddi32, vl, V_T1, V_T1, dv_x_reg(v));
     op_n(m, DV_X_vandps, vl, V_T0, v, dv_x_all32(m, INT32_MAX));
     op_n(m, DV_X_vaddi32, vl, V_T0, V_T0, dv_x_all32(m, 0x007fffff));
-    // All ones if v is nan.
+    // V_T0 becomes all ones in lanes where v is nan, else 0.
     op_n(m, DV_X_vsrav32, vl, V_T0, V_T0, dv_x_all32(m, 31));
     op_n(m, DV_X_vandps, vl, V_T0, V_T0, dv_x_all32(m, 0x7fc00000));
     op_n(m, DV_X_vorps, vl, V_T0, V_T0, dv_x_reg(V_T1));
