@@ -77,7 +77,9 @@ static int is_indivisible(const dv_op *op)
     return op->is_extern;
 }
 
-// Checks C7. edge[i] is 1 if a repeat begins or ends before op i.
+// Checks C7: opaque ops and ops that write through an index are alone in their
+// group, and no group crosses the begin or end of a repeat. edge[i] is 1 if a
+// repeat begins or ends before op i.
 static dv_status check_edges(const checker *c)
 {
     unsigned char *edge = dv_alloc((size_t)c->p->n_ops + 1);
@@ -257,9 +259,10 @@ static int steps_of(const dv_tensor *t, const dv_op *o, step *steps)
     return n;
 }
 
-// Returns whether all combinations of the steps have different sums. A
-// sufficient condition is tested: each stride exceeds the greatest sum of all
-// smaller strides.
+// Returns whether the op writes each element at most once: all combinations of
+// the steps (a stride for each variable) have different sums. A sufficient
+// condition is tested: each stride exceeds the greatest sum of all smaller
+// strides.
 static int points_are_distinct(step *steps, int n)
 {
     int64_t reach = 0, x;
@@ -273,7 +276,8 @@ static int points_are_distinct(step *steps, int n)
 }
 
 // Enumerates all points of the write. Returns 1 if each element is written at
-// most once, 0 if not, -1 when out of memory. Offsets are in bounds by C3.
+// most once, 0 if not, -1 when out of memory. Offsets are in bounds, which rule
+// C3 has checked.
 static int enumerate_writes(const dv_tensor *t, const dv_op *o, int64_t points)
 {
     uint8_t *seen = dv_alloc((size_t)t->n_elems);
@@ -403,8 +407,8 @@ static dv_status check_reads(const checker *c)
 }
 
 // Returns whether op i finds the tensor written by op `from` of its group
-// resident in the core's scratchpad. C14 proves that it finds all it needs
-// there.
+// resident in the core's scratchpad. Rule C14 (check/scratch.c) proves that it
+// finds all it needs there.
 static int is_resident_from(const checker *c, int32_t i, int read, int32_t from)
 {
     int32_t home = read < 0 ? -1 : dv_home_of(c->plan, i, read);
@@ -429,7 +433,7 @@ static void tile_range(const checker *c, int32_t op, int64_t tile, int v,
 }
 
 // Returns whether a tile of op `from` writes, in dimension d, all that the same
-// tile of op i reads. Indices are in bounds by C3.
+// tile of op i reads. Indices are in bounds, which rule C3 has checked.
 static int covers(const checker *c, int32_t from, int32_t i, int read, int d,
                   int64_t tile)
 {
@@ -491,8 +495,9 @@ static int in_same_tile(const checker *c, const dv_group *g, int32_t i,
     return 1;
 }
 
-// Checks C8 for one group. writer[t] is set here to the op of the group that
-// writes tensor t; it is -1 for all tensors on entry and on return.
+// Checks rule C8 for one group: its tiles do not depend on each other.
+// writer[t] is set here to the op of the group that writes tensor t; it is -1
+// for all tensors on entry and on return.
 static dv_status check_apart(const checker *c, const dv_group *g,
                              int32_t *writer)
 {

@@ -13,15 +13,19 @@
 #define DV_CHECK_H
 #include "plan/plan.h"
 
-// Checks C9, C10 and C24; C1 to C8 must hold. `at` is the location for messages
-// that have no better one, here and in the functions below.
+// Checks rules C9, C10 and C24 (stick lanes, address spans, missing cores); C1
+// to C8 must hold. `at` is the location for messages that have no better one,
+// here and in the functions below.
 dv_status dv_check_machine(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// Checks C11 to C15; C1 to C10 must hold.
+// Checks rules C11 to C15 (tensors resident in scratchpads); C1 to C10 must
+// hold.
 dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// Checks C16 to C20 of a plan for a team of ranks.
+// Checks rules C16 to C20 of a plan for a team of ranks (processes): how
+// tensors are cut over the ranks, and the messages between them.
 dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// Checks C21 and C23; C1 to C15 must hold.
+// Checks rules C21 and C23 (assignment of tiles to grids of cores); C1 to C15
+// must hold.
 dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// Checks C22; all other rules must hold.
+// Checks rule C22 (loops over reduction variables); all other rules must hold.
 dv_status dv_check_nest(const dv_plan *plan, dv_loc at, dv_diag *diag);
 #endif

@@ -27,7 +27,8 @@
 
 enum { ALL_RANKS = 16, MAX_CELLS = 1 << 22 };
 
-// The state of a walk through the program on behalf of one rank.
+// The state of a walk through the program that checks one rank (process of the
+// team).
 typedef struct walk {
     const dv_plan *plan;
     const dv_program *p;
@@ -36,14 +37,15 @@ typedef struct walk {
     dv_loc at;
     dv_diag *diag;
     dv_arena arena;
-    dv_op_exchange
-        *op_exchanges; // the messages of this rank, one exchange per entry
-    dv_box **hand;     // per tensor: boxes received since it was last written
+    dv_op_exchange *op_exchanges; // the messages of this rank; an entry has
+                                  // those exchanged before one op
+    dv_box **hand; // per tensor: boxes that this rank received since the tensor
+                   // was last written
     int32_t *n_hand, *cap_hand;
 } walk;
 
-// Returns the index where part c of n_parts of n elements begins, counted from
-// the end.
+// Returns the index where part c begins if n elements are divided into n_parts
+// nearly equal parts. It is counted from the end, unlike in dist/.
 static int64_t begins(int64_t n, int64_t n_parts, int64_t c)
 {
     int64_t left = n_parts - c, longer = n % n_parts;
@@ -107,8 +109,9 @@ static int var_of(const dv_op *op, const dv_index *x)
     return found;
 }
 
-// Restricts the range of the index's variable to `part`. Returns 0 if the index
-// is a constant outside `part`.
+// Restricts the range begin..end of the variable in index x to the values for
+// which the index lies in `part`. Returns 0 if the index is a constant outside
+// `part`.
 static int keep_index(int64_t *begin, int64_t *end, const dv_op *op,
                       const dv_index *x, dv_range part)
 {
@@ -189,8 +192,7 @@ static dv_status check_follows(const walk *w)
                  a->index[f->dim].via < 0 && !op->is_extern &&
                  var_of(op, &a->index[f->dim]) == f->var &&
                  !dv_access_is_indirect(&op->write);
-        // Also require that every rank gets a non-empty part of the reduction
-        // variable.
+        // Every rank must also get a non-empty part of the reduction variable.
         if (ok) {
             int64_t begin = op->vars[f->var].begin, end = op->vars[f->var].end;
             int64_t n = w->t->tensors[a->tensor].shape[f->dim];
@@ -242,8 +244,8 @@ static int count(const dv_box *l, int32_t n, const int64_t *at)
     return k;
 }
 
-// Collects all begins and ends of the boxes in dimension d, sorted and without
-// duplicates. Returns their number.
+// Collects all begins and ends, in dimension d, of the boxes that are needed,
+// present and received, sorted and without duplicates. Returns their number.
 static int32_t edges_of(int64_t *out, const cover *c, int d)
 {
     const dv_box *lists[3] = {c->need, c->have, c->come};
@@ -260,8 +262,8 @@ static int32_t edges_of(int64_t *out, const cover *c, int d)
     return m;
 }
 
-// Returns what is wrong with a cell as a text for the message, or NULL if
-// nothing is.
+// Returns, as a text for the message, what is wrong with the elements of a cell
+// (a box between adjacent edges of all boxes), or NULL if nothing is.
 static const char *judge(const cover *c, const int64_t *at)
 {
     int need = count(c->need, c->n_need, at) > 0;
@@ -278,8 +280,9 @@ static const char *judge(const cover *c, const int64_t *at)
     return NULL;
 }
 
-// Checks every cell between the edges of all boxes and reports the first that
-// violates C18 or C19.
+// Checks every cell between adjacent edges of all boxes and reports the first
+// that violates rule C18 (a rank has what it reads) or C19 (a rank receives
+// only what it needs).
 static dv_status check_cover(walk *w, const cover *c, int32_t op,
                              int32_t tensor)
 {
@@ -434,8 +437,8 @@ static dv_status walk_op(walk *w, int32_t op)
     return DV_OK;
 }
 
-// Walks through ops from..end - 1 and the repeats among them, which are
-// numbered from `next` on.
+// Checks ops from..end - 1 for one rank, in the order in which they run, twice
+// for ops in repeats. The repeats among them are numbered from `next` on.
 static dv_status walk_ops(walk *w, int32_t from, int32_t end, int32_t next)
 {
     const dv_program *p = w->p;
@@ -601,8 +604,8 @@ static dv_status check_partner(const walk *w, int32_t swap, int64_t rank)
     return st;
 }
 
-// Returns the lowest rank above `last` in the four lists, which are sorted by
-// rank, or -1.
+// Returns the lowest rank above `last` that occurs in the four lists of
+// messages, which are sorted by rank, or -1.
 static int64_t next_partner(const dv_piece *const *lists, const int32_t *n,
                             int32_t *at, int64_t last)
 {

@@ -89,7 +89,8 @@ static int by_shard(const void *a, const void *b)
                           : (x->sx > y->sx) - (x->sx < y->sx);
 }
 
-// Returns whether any tile may be split along k over several cores.
+// Returns whether any tile may be split along k, the depth of the reduction,
+// over several cores.
 static int is_cut(const dv_group_grid *g)
 {
     for (int32_t i = 0; i < g->n_ranges; i++)
@@ -117,8 +118,8 @@ static dv_status check_cores(const dv_plan *plan, const dv_group_grid *g,
     int64_t cols = plan->target.core_grid.cols, rows;
     rows = cols ? plan->target.core_grid.rows : 1;
     cols = cols ? cols : plan->target.cores;
-    // Consecutive lines of one core count as one line; a core that occurs again
-    // after sorting is an error.
+    // Consecutive lines (entries of the list) of one core count as one; a core
+    // that occurs again after sorting is an error.
     int32_t n = 0;
     for (int32_t i = 0; i < g->n_ranges; i++)
         if (!i || by_core(&r[n - 1], &r[i]) != 0 || g->rect || g->local_shard)
@@ -222,8 +223,8 @@ static dv_status check_rects(const dv_plan *plan, const dv_group_grid *g,
     return DV_OK;
 }
 
-// Returns which slice of the dimension `back` places from the last one a tile
-// of the group covers.
+// Returns the number of the slice that a tile of the group covers in the
+// result's dimension `back` places from the last one.
 static int64_t slot_of(const dv_plan *plan, const dv_group_grid *g, int back,
                        int64_t tile)
 {
@@ -262,7 +263,8 @@ static int64_t *number_cores(const dv_target *t, int64_t cols, int64_t rows)
     return number;
 }
 
-// Checks that each shard is on the core to which the deal gives its slices.
+// Checks that each shard (rectangle of tiles of the result) is on the core to
+// which the group's deal gives its slices.
 static dv_status check_deals(const dv_plan *plan, const dv_group_grid *g,
                              const dv_tile_range *r, const int64_t *number,
                              int64_t cols, dv_loc at, dv_diag *diag)

@@ -34,7 +34,8 @@ static int lanes_of(const checker *c, const dv_op *o, const dv_access *a)
     for (int v = 0; v < o->n_vars; v++) {
         int64_t k = a->index[l->stick_dim].coef[v];
         if (k % l->eps == 0 || o->vars[v].end - o->vars[v].begin == 1)
-            continue; // the variable does not change the lane
+            continue; // the variable does not change the lane (position in a
+                      // stick)
         if (var >= 0 || k != 1)
             return ANY_LANES;
         var = v;
@@ -127,7 +128,8 @@ static int64_t stick_at(const dv_layout *l, const int64_t *at)
             rest[l->host[i]] /= l->size[i];
         }
         if (i >= l->n_dims - l->n_inner)
-            continue; // the dimension is inside the stick
+            continue; // the device dimension is inside a stick, so it does not
+                      // change the stick's number
         stick += digit * weight;
         weight *= l->size[i];
     }
@@ -145,7 +147,8 @@ static int64_t span_of(const checker *c, const dv_op *o, const dv_access *a,
     for (int d = 0; d < a->n_dims; d++) {
         lo[d] = hi[d] = a->index[d].via < 0 ? a->index[d].base : 0;
         if (a->index[d].via >= 0)
-            hi[d] = c->p->tensors[a->tensor].shape[d] - 1; // index is data
+            // An index read from a tensor may be any value.
+            hi[d] = c->p->tensors[a->tensor].shape[d] - 1;
         for (int v = 0; v < o->n_vars && a->index[d].via < 0; v++) {
             int64_t k = a->index[d].coef[v];
             lo[d] += k * (k < 0 ? end[v] - 1 : begin[v]);

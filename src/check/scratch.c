@@ -68,8 +68,8 @@ static int slots_on(const checker *c, int32_t op, int64_t core, int64_t *slot)
     return tile >= 0;
 }
 
-// Computes the box that a core accesses. Returns 1, 0 if it accesses nothing,
-// -1 if the elements do not form a box.
+// Computes the box of elements that a core accesses in access a of an op.
+// Returns 1; 0 if it accesses nothing; -1 if the elements do not form a box.
 static int touches(const checker *c, int32_t op, const dv_access *a, int write,
                    int64_t core, box *b)
 {
@@ -83,8 +83,8 @@ static int touches(const checker *c, int32_t op, const dv_access *a, int write,
     for (int v = 0; v < o->n_vars && write; v++) {
         int64_t len = o->vars[v].end - o->vars[v].begin;
         if (o->vars[v].reduce && slot[v] != (len - 1) / c->plan->slices[op][v])
-            // This is an earlier part of a split sum; the result is on another
-            // core.
+            // The core computes only a partial sum of a split reduction; the
+            // result is on another core.
             b->any = 0;
     }
     for (int d = 0; d < a->n_dims; d++) {
@@ -160,7 +160,8 @@ static int64_t elems(const box *b, int n_dims)
     return n;
 }
 
-// Returns the bytes of all layout blocks that a box touches.
+// Returns the bytes of all blocks of the layout (sticks, tiles or elements)
+// that a box of elements touches.
 static int64_t bytes_of(const dv_layout *l, const box *b, int n_dims)
 {
     int64_t n = l->bytes / l->n_elems;
@@ -271,7 +272,8 @@ static int lasts(const checker *c, const dv_home *h, int32_t use)
         if (around_use && !around_fill && h->end_op < r->end_op)
             return 0;
         if (around_fill && !around_use && r->times == 0)
-            return 0; // the scratchpad home is never filled
+            return 0; // the repeat has no iterations, so the scratchpad home is
+                      // never filled
     }
     return 1;
 }
@@ -302,8 +304,9 @@ static dv_status check_reader(const checker *c, int32_t i, int32_t op)
     return DV_OK;
 }
 
-// Checks C15. hidden[t] is the scratchpad home to which the op that defines
-// tensor t writes without storing it to main memory, or -1.
+// Checks rule C15: main memory is current wherever a tensor is read from it.
+// hidden[t] is the scratchpad home to which the op that defines tensor t writes
+// without storing it to main memory, or -1.
 static dv_status check_memory(const checker *c, int32_t *hidden)
 {
     const dv_program *p = c->plan->ops;

@@ -30,7 +30,8 @@ int dv_box_inside(const box *outer, const box *inner, int n_dims);
 
 int dv_homes_share(const dv_home *a, const dv_home *b);
 
-// Checks C12.
+// Checks rule C12: scratchpad homes with overlapping lifetimes share no byte,
+// except for legal in-place reuse.
 dv_status dv_check_sharing(const checker *c);
 
 #endif

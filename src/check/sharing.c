@@ -104,9 +104,9 @@ int dv_homes_share(const dv_home *a, const dv_home *b)
            b->address < a->address + a->core_bytes;
 }
 
-// Sweeps over the scratchpad homes sorted by first op. `alive` lists the homes
-// that have not ended; taken[i] is the home that reuses the bytes of home i, or
-// -1.
+// Checks all pairs of scratchpad homes that are live at the same time, by a
+// sweep over the homes sorted by first op. `alive` lists the homes that have
+// not ended; taken[i] is the home that reuses the bytes of home i, or -1.
 static dv_status sweep(const checker *c, edge *edges, int32_t *alive,
                        int32_t *taken)
 {

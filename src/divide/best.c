@@ -30,7 +30,8 @@ typedef struct best {
     double cost, bytes, runner_cost;
     dv_splits runner;
     int64_t candidates, cores, over_span;
-    int64_t rounds; // number of tiles that a core may compute
+    // Number of tiles that each core may compute, one after another.
+    int64_t rounds;
     int any;
     // The division that misses the span limit by the least, for the message
     // when no division is legal.
@@ -39,14 +40,15 @@ typedef struct best {
     dv_splits near;
 } best;
 
-// Returns the elements of the longest of n slices, in whole units.
+// Returns the number of elements of the longest slice when variable v is cut
+// into n slices of whole units (groups of elements that may not be separated).
 static int64_t longest(const dv_divide_space *s, int v, int64_t n)
 {
     return dv_ceil_div(s->units[v], n) * s->eps[v];
 }
 
-// Returns the number of positions along a device dimension that the core with
-// the longest slices accesses.
+// Returns the number of positions of tensor i along device dimension `dim` that
+// the core with the longest slices accesses.
 static int64_t along(const dv_divide_space *s, int i, const dv_splits *d,
                      int32_t dim)
 {
@@ -104,7 +106,7 @@ dv_cost_work dv_divide_work(const dv_divide_space *s, const dv_splits *d)
         w.ops = points;
     for (int i = 0; i < s->n_tensors; i++)
         w.memory_bytes += dv_divide_transferred(s, i, d);
-    w.partial_bytes = results * 4; // partial results are f32
+    w.partial_bytes = results * 4; // partial results are f32, of 4 bytes
     return w;
 }
 
@@ -162,7 +164,8 @@ static double dislike(const best *b, const dv_cost_work *w)
     return b->t->here && w->partials > 1 ? 1.25 : 1;
 }
 
-// Returns the cost without that factor, for the report.
+// Returns the cost without the factor against split reductions that dislike()
+// adds, for the report.
 static double price(const best *b, double cost, const dv_splits *d)
 {
     dv_cost_work w = dv_divide_work(b->s, d);
@@ -177,8 +180,8 @@ static void consider(best *b, int64_t cores)
     dv_cost_work w = dv_divide_work(b->s, &b->now);
     double cost = dv_cost_us(b->t, &w) *
                   (double)dv_ceil_div(cores, b->r->cores) * dislike(b, &w);
-    // Threads of the host share caches, so ties are broken by the least
-    // traffic.
+    // Threads of the host share caches, so of divisions with equal cost the one
+    // with the least traffic is taken.
     double bytes = b->t->here ? w.memory_bytes : 0;
     if (b->any && no_better(b, cost, bytes, cores)) {
         if (b->runner_cost < 0 || cost < b->runner_cost) {
@@ -215,7 +218,8 @@ static void search(best *b, int v, int64_t used)
     int64_t units = b->s->units[v], pin = pinned(b, v), last = 0;
     int64_t most = b->s->blocked >> v & 1 ? 1 : b->rounds * b->r->cores / used;
     for (int64_t n = 1; n <= most && n <= units; n++) {
-        // Skip numbers of slices that no slice length produces.
+        // Skip numbers of slices n that no slice length produces; `got` is the
+        // number of slices of the shortest length that gives at most n.
         int64_t got = dv_ceil_div(units, dv_ceil_div(units, n));
         if (got == last || got != n || (pin && n != pin))
             continue;

@@ -26,9 +26,11 @@ typedef struct dv_divide_space {
     const dv_op *op;
     int n_vars;
     int64_t extent[DV_MAX_VARS];
-    int64_t eps[DV_MAX_VARS];   // elements that may not be separated: those of
-                                // a stick, or 1
-    int64_t units[DV_MAX_VARS]; // extent in multiples of eps, rounded up
+    // Per variable: number of consecutive elements that may not be separated:
+    // those of a stick, or 1.
+    int64_t eps[DV_MAX_VARS];
+    int64_t units[DV_MAX_VARS]; // extent of each variable in multiples of eps,
+                                // rounded up
     uint32_t stick_vars, reduced;
     uint32_t blocked; // bit set of variables that may not be cut, with the
                       // reasons in `why`
@@ -36,8 +38,8 @@ typedef struct dv_divide_space {
     int odd;          // nonzero if an access has an indirect index or a
                       // negative stride
     int64_t line;     // granularity of memory transfers in bytes
-    uint32_t outputs; // seed: bit set of variables in the output's device
-                      // coordinates
+    uint32_t outputs; // used by the planner `seed`: bit set of variables in the
+                      // output's device coordinates
     int n_tensors;    // number of tensors accessed: the reads in order, then
                       // the write
     const dv_tensor *tensors[DV_MAX_READS + 1];
@@ -49,7 +51,8 @@ typedef struct dv_splits {
     int64_t n[DV_MAX_VARS]; // number of slices of each variable
 } dv_splits;
 
-// Analyses an op; memory comes from the arena. Returns 0 when out of memory.
+// Analyses an op for the planners of divisions; memory comes from the arena.
+// Returns 0 when out of memory.
 int dv_divide_space_init(dv_divide_space *s, const dv_target *t,
                          const dv_program *p, const dv_op *op,
                          const dv_layout *layouts, dv_arena *arena);
@@ -70,19 +73,23 @@ typedef struct dv_divide_request {
     int64_t cores, span_limit_bytes;
     const dv_pin *pins; // numbers of slices that the user prescribes
     int n_pins;
-    int cost; // seed: allow the matmul cost model to choose the division
+    int cost; // planner `seed` only: nonzero if its matmul cost model may
+              // choose the division
     dv_loc at;
 } dv_divide_request;
 
 typedef struct dv_divided {
     dv_splits splits;
-    dv_splits forced; // slices that the span limit alone requires
+    dv_splits forced; // slices that the limit of the span (bytes between the
+                      // first and last one accessed) alone requires
     int claimed;      // nonzero if the matmul cost model chose the division
     int64_t candidates;
-    double cost_us;   // predicted time; negative: not computed, as by seed
+    double cost_us; // predicted time; negative: not computed, as by the planner
+                    // `seed`
     dv_splits runner; // the second best division; valid if runner_up_us >= 0
     double runner_up_us;
-    int64_t over_span; // number of candidates rejected by the span limit
+    // Number of candidate divisions rejected by the span limit.
+    int64_t over_span;
 } dv_divided;
 
 // Returns the device bytes of tensor i that the core with the most work
@@ -102,15 +109,16 @@ dv_status dv_divide_best(dv_divided *out, const dv_divide_space *s,
 dv_status dv_divide_seed(dv_divided *out, const dv_divide_space *s,
                          const dv_divide_request *r, dv_diag *diag);
 
-// Updates the reported data of op i's division after a later pass changed its
-// slices; `before` are the old slices.
+// Updates the data that the plan reports about op i's division, after a later
+// pass changed its slices. `before` are the old slices.
 dv_status dv_divide_refresh(dv_plan *plan, int32_t i, const int64_t *before,
                             dv_arena *work, dv_diag *diag);
 
 // The shape of a matmul for Torch-Spyre's cost model, a fit of measured times
 // (see seed.c).
 typedef struct dv_matmul {
-    int64_t b, m, n, k; // extents; n and k are rounded up to sticks
+    int64_t b, m, n, k; // extents of the batch, rows, columns and reduction; n
+                        // and k are rounded up to sticks
     int shared;         // nonzero if all batches share the same weight matrix
 } dv_matmul;
 double dv_matmul_cost(const dv_matmul *mm, int64_t b, int64_t m, int64_t n,

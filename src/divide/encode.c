@@ -15,8 +15,9 @@ static int64_t factor_of(const dv_program *p, const dv_access *a, int v)
     return f;
 }
 
-// Returns the stride that is the key of v: its stride in the write (*written is
-// 1) or else in the first read. Returns 0 if v has no key.
+// Returns the stride by which Torch-Spyre identifies variable v: its stride in
+// the write (*written is 1) or else in the first read. Returns 0 if v is in
+// neither.
 static int64_t name_of(const dv_program *p, const dv_op *op, int v,
                        int *written)
 {
@@ -32,7 +33,8 @@ static int64_t points(const dv_op *op, int v)
     return op->vars[v].end - op->vars[v].begin;
 }
 
-// Returns another variable with the same key as v, or -1.
+// Returns another variable with the same key (stride that identifies it) as v,
+// or -1.
 static int twin_of(const dv_program *p, const dv_op *op, int v)
 {
     int written, other;

@@ -18,14 +18,16 @@ typedef struct dv_coded {
 
 typedef struct dv_encoded {
     dv_coded written[DV_MAX_VARS], reduced[DV_MAX_VARS];
-    int n_written, n_reduced; // number of entries, in the order of the
-                              // variables
+    int n_written, n_reduced; // numbers of entries for variables of the output
+                              // and for reduction variables; both lists are in
+                              // the order of the variables
 } dv_encoded;
 
 dv_status dv_encode(dv_encoded *out, const dv_program *p, const dv_op *op,
                     const int64_t *splits, dv_diag *diag);
-// Converts the encoding to splits per variable. A stride that no variable or
-// several variables have is an error.
+// Converts Torch-Spyre's encoding, which is keyed by stride, to the number of
+// splits of each variable. A stride that no variable or several variables have
+// is an error.
 dv_status dv_decode(int64_t *splits, const dv_program *p, const dv_op *op,
                     const dv_encoded *e, dv_diag *diag);
 #endif

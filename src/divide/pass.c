@@ -22,7 +22,8 @@ static const char *const methods[] = {[0] = "best",
                                       [DV_DIVIDE_SEED] = "seed",
                                       [DV_DIVIDE_SEED_COST] = "seed+cost"};
 
-// Parses "op:variable=number" and finds the op and the variable.
+// Parses a pin "op:variable=number", a number of slices that the user
+// prescribes, and finds the op and the variable.
 static dv_status read_pin(const dv_plan *plan, const char *text, int32_t *op,
                           dv_pin *pin, dv_diag *diag)
 {
@@ -58,7 +59,8 @@ typedef struct pinned_op {
     dv_pin pin;
 } pinned_op;
 
-// Parses all pins given by the user; a variable may be pinned only once.
+// Parses all pins (numbers of slices that the user prescribes); a variable may
+// be pinned only once.
 static dv_status read_pins(const dv_plan *plan, const dv_plan_options *o,
                            pinned_op *out, dv_diag *diag)
 {
@@ -73,7 +75,8 @@ static dv_status read_pins(const dv_plan *plan, const dv_plan_options *o,
     return DV_OK;
 }
 
-// Collects the pins of one op, at most one per variable. Returns their number.
+// Collects the pins (prescribed numbers of slices) of one op, at most one per
+// variable. Returns their number.
 static int pins_of(const pinned_op *all, size_t n_all, int32_t op, dv_pin *pins)
 {
     int n = 0;
@@ -96,8 +99,8 @@ static dv_status decide(const dv_plan *plan, dv_divide method,
     if (!method || method == DV_DIVIDE_BEST)
         return dv_divide_best(out, s, &plan->target, &r, diag);
     DV_TRY(dv_divide_seed(out, s, &r, diag));
-    // Torch-Spyre rounds slice lengths down; check the limit with the true
-    // lengths.
+    // Torch-Spyre rounds slice lengths down when it checks the span limit;
+    // check it again with the true lengths.
     for (int i = 0; i < s->n_tensors && r.span_limit_bytes; i++) {
         int64_t span = dv_span(s, i, &out->splits, 0);
         if (span > r.span_limit_bytes)
@@ -108,13 +111,14 @@ static dv_status decide(const dv_plan *plan, dv_divide method,
                            s->op->name, span, s->tensors[i]->name,
                            r.span_limit_bytes);
     }
-    // Report the cost by divvy's model, whatever Torch-Spyre's planner
-    // minimised.
+    // Report the cost by divvy's model, because Torch-Spyre's planner minimises
+    // another one.
     out->cost_us = dv_divide_cost(s, &plan->target, &out->splits);
     return DV_OK;
 }
 
-// Stores the spans and the components of the predicted time.
+// Stores in x, for reports, the span of each tensor (bytes from the first to
+// the last one that a core accesses) and the components of the predicted time.
 static void measure(dv_division *x, const dv_divide_space *s,
                     const dv_target *t, const dv_splits *d)
 {
@@ -251,12 +255,13 @@ static int same_shape(const dv_plan *plan, const dv_op *a, const dv_op *b)
 }
 
 typedef struct known {
-    int32_t *op; // hash table: first op of each shape, or -1
+    int32_t *op; // hash table of ops: the first op with each shape, or -1 in an
+                 // empty slot
     size_t cap;  // table size, a power of two
 } known;
 
-// Returns an earlier op of the same shape, or -1 after adding op i to the
-// table.
+// Returns an earlier op that has the same shape as op i and therefore the same
+// division. If there is none, adds op i to the table and returns -1.
 static int32_t find_known(const dv_plan *plan, known *k, int32_t i)
 {
     const dv_op *ops = plan->ops->ops;
@@ -418,7 +423,7 @@ dv_status dv_divide_read(dv_plan *plan, dv_lexer *lx)
     uint32_t len = word.len;
     while (lx->tok.glued &&
            (lx->tok.kind == '+' || lx->tok.kind == DV_TOK_NAME)) {
-        // Include a suffix, as in seed+cost.
+        // Include a suffix in the name of the planner, as in seed+cost.
         len = lx->tok.off + lx->tok.len - word.off;
         DV_TRY(dv_lex(lx));
     }

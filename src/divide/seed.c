@@ -16,7 +16,7 @@ typedef struct seed {
     const dv_divide_space *s;
     const dv_divide_request *r;
     dv_diag *diag;
-    dv_splits acc;      // slices decided so far
+    dv_splits acc;      // number of slices of each variable, as decided so far
     uint32_t committed; // bit set of the variables with decided slices
 } seed;
 
@@ -25,8 +25,9 @@ static int fits(const seed *d, int64_t span)
     return d->r->span_limit_bytes == 0 || span <= d->r->span_limit_bytes;
 }
 
-// The best cut found for one device dimension: the widest span within the
-// limit, or else the narrowest above it.
+// The best cut found for one device dimension of a tensor: the one with the
+// widest span (bytes from the first to the last one accessed) within the limit,
+// or else with the narrowest span above it.
 typedef struct search {
     int tensor;
     int vars[DV_MAX_VARS], n_vars;
@@ -101,8 +102,8 @@ static dv_status no_divisor(const seed *d, const search *se)
     return DV_OK;
 }
 
-// Returns the number of positions along the device dimension that a core still
-// accesses.
+// Returns the number of positions along device dimension `dim` of a tensor that
+// a core accesses with the slices decided so far.
 static int64_t positions(const seed *d, int tensor, int32_t dim)
 {
     const dv_coords *c = d->s->coords[tensor];
@@ -410,8 +411,8 @@ static void try_batch(cheapest *c, dv_splits *t, int i, int64_t b)
     t->n[v] = 1;
 }
 
-// Replaces the division by the cost model's choice, if that keeps at least as
-// many cores busy and differs.
+// Replaces the division of a matmul by the choice of Torch-Spyre's cost model,
+// if that keeps at least as many cores busy and differs.
 static void try_matmul_model(const seed *d, dv_divided *out)
 {
     roles r;

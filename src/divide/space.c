@@ -86,7 +86,7 @@ int dv_divide_space_init(dv_divide_space *s, const dv_target *t,
                          const dv_program *p, const dv_op *op,
                          const dv_layout *layouts, dv_arena *arena)
 {
-    // The host fetches several adjacent cache lines together.
+    // Bytes that the host fetches together: several adjacent cache lines.
     enum { CACHES_BYTES = 256 };
     *s = (dv_divide_space){.op = op, .n_vars = op->n_vars};
     s->line = t->here ? CACHES_BYTES : 1;
@@ -121,7 +121,8 @@ int64_t dv_splits_cores(const dv_divide_space *s, const dv_splits *d)
     return n;
 }
 
-// Returns the elements of the longest of n slices.
+// Returns the number of elements of the longest slice when variable v is cut
+// into n slices. `even`: rounded down, as Torch-Spyre does.
 static int64_t slice_len(const dv_divide_space *s, int v, int64_t n, int even)
 {
     if (even)
@@ -165,7 +166,8 @@ static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
     return dv_min_i64(n, l->size[dim]);
 }
 
-// Returns the number of positions as Torch-Spyre counts it.
+// Returns the number of positions of a device dimension that one core accesses,
+// as Torch-Spyre counts them.
 static int64_t positions_even(const dv_divide_space *s, int i, int32_t dim,
                               const dv_splits *d)
 {
@@ -185,8 +187,8 @@ int64_t dv_span(const dv_divide_space *s, int i, const dv_splits *d, int even)
 {
     const dv_layout *l = s->layouts[i];
     if (!s->coords[i])
-        // The accessed part is known only at run time, so count the whole
-        // tensor.
+        // The access could not be converted to device coordinates, so the
+        // accessed part is unknown: count the whole tensor.
         return l->bytes;
     int64_t inside = l->bytes;
     for (int32_t dim = 0; dim < l->n_dims - l->n_inner; dim++) {

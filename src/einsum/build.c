@@ -20,7 +20,8 @@ dv_dtype dv_einsum_dtype(const dv_array *in, size_t n_in)
     return DV_F32;
 }
 
-// Returns the type in which intermediate results are stored.
+// Returns the element type of intermediate results, which holds the operands
+// and the result without rounding.
 static dv_dtype wide(const dv_array *in, size_t n_in, dv_dtype result)
 {
     dv_array last = {.dtype = result};
@@ -102,14 +103,16 @@ static void put_factor(dv_text *out, const dv_formula *f, const dv_path *p,
     put_ids(out, f, dv_path_term(f, p, n));
 }
 
-// Converts the first factor to floating point, because numpy converts operands
-// before it multiplies them and integers must not wrap in a float result.
+// Writes a multiplication that converts the first factor to floating point.
+// Like numpy, this converts integers before they are multiplied, so that their
+// product cannot wrap.
 static void put_conversion(dv_text *out)
 {
     put(out, " * 1.0");
 }
 
-// Returns whether all factors of a step are integer operands.
+// Returns whether all factors of a step (a product or sum of the path) are
+// integer operands.
 static int has_integers_only(const dv_formula *f, const dv_array *in,
                              const dv_einsum_step *s)
 {

@@ -11,9 +11,11 @@ typedef struct entry {
     char *key; // owned
     size_t len;
     uint64_t hash;
-    uint64_t used;        // value of `now` at the last use, for LRU eviction
-    dv_einsum_core *core; // this entry holds one reference
-    // An exec for the next call; owned; NULL: none, or in use.
+    uint64_t used; // value of `now` at the last use, for LRU eviction
+    // The planned einsum; this entry holds one reference to it.
+    dv_einsum_core *core;
+    // An exec (the object that runs an einsum) kept for the next call of
+    // dv_einsum; owned; NULL: none, or in use.
     dv_einsum_exec *idle;
 } entry;
 
@@ -96,8 +98,8 @@ static entry *find(dv_einsum_cache *c, const dv_text *key, uint64_t hash)
     return NULL;
 }
 
-// Returns an empty entry: an unused one, or the least recently used after
-// eviction.
+// Returns an empty entry of the cache: an unused one, or the least recently
+// used one after it was evicted.
 static entry *make_room(dv_einsum_cache *c)
 {
     if (c->n < c->max)
@@ -110,7 +112,8 @@ static entry *make_room(dv_einsum_cache *c)
     return oldest;
 }
 
-// Finds or creates the cache entry of a call.
+// Finds or creates the cache entry for a call of dv_einsum with these
+// arguments.
 static dv_status look_up(entry **out, const char *expression,
                          const dv_array *in, size_t n_in,
                          const dv_einsum_options *o, dv_diag *diag)

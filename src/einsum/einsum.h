@@ -90,7 +90,8 @@ static inline int dv_ids_count(dv_ids s)
 
 // The structures below describe a formula, which is a parsed expression.
 
-// A tensor in a formula: the index of each dim.
+// A tensor in a formula, as a list: the index (such as i in "ij,jk->ik") of
+// each dim.
 typedef struct dv_einsum_term {
     int32_t n_dims;
     uint8_t id[DV_MAX_DIMS];
@@ -111,7 +112,8 @@ typedef struct dv_term_text {
 // numbered from 0; the result of step s has number n_in + s. The last step
 // computes the output.
 typedef struct dv_einsum_step {
-    int32_t a, b; // numbers of the factors; b is -1 if there is only one
+    int32_t a, b; // numbers of the tensors that the step multiplies; b is -1 if
+                  // there is only one
     dv_einsum_term out;
     dv_ids sums;  // indices that are summed over
     double flops; // number of multiplications and additions
@@ -128,8 +130,8 @@ typedef struct dv_formula {
     dv_einsum_term out;
     int32_t n_dots; // number of dims under the ellipsis
     int64_t extent[DV_MAX_IDS];
-    // For trees, `given` has the steps in the order of the text, without flops
-    // and elems.
+    // If the text is a tree, which gives the order of products, `given` has its
+    // steps in the order of the text, without flops and elems.
     int is_tree;
     dv_einsum_step *given;
     int32_t n_given;
@@ -150,7 +152,7 @@ const char *dv_id_text(const dv_formula *f, int id, dv_id_name buf);
 dv_ids dv_term_ids(const dv_einsum_term *t);
 // Returns the product of the extents of a set of indices.
 double dv_ids_points(dv_ids s, const int64_t *extent);
-// Returns whether some extent is 0.
+// Returns whether the extent of some index is 0, so that the sum has no terms.
 int dv_formula_is_empty(const dv_formula *f);
 
 // The functions of order.c and greedy.c find the order of products.
@@ -212,14 +214,17 @@ typedef struct dv_path {
     double naive_flops;
 } dv_path;
 
-// Finds a path. `how` must be DV_PATH_AUTO for trees, which have an order.
-// max_elems limits the size of intermediate results; 0: no limit.
+// Finds a path, the order of products that compute a formula. `how` must be
+// DV_PATH_AUTO for trees, which already have an order. max_elems limits the
+// size of intermediate results; 0: no limit.
 dv_status dv_path_find(dv_path *out, const dv_formula *f, dv_path_search how,
                        int64_t max_elems, dv_arena *arena, dv_diag *diag);
-// Returns the term of an operand or of a step's result, by its number.
+// Returns the term (list of indices) of tensor n of the path: an operand or the
+// result of a step.
 const dv_einsum_term *dv_path_term(const dv_formula *f, const dv_path *p,
                                    int32_t n);
-// Print a path as a table, and as fields of an open JSON object.
+// dv_path_print prints a path as a table, dv_path_json as fields of an open
+// JSON object.
 void dv_path_print(dv_text *out, const dv_formula *f, const dv_path *p);
 void dv_path_json(dv_json *j, const dv_formula *f, const dv_path *p);
 
@@ -229,9 +234,10 @@ void dv_path_json(dv_json *j, const dv_formula *f, const dv_path *p);
 // widest float or, without floats, the widest integer; f16 with bf16 gives f32,
 // and a float with i32 or i64 gives f64.
 dv_dtype dv_einsum_dtype(const dv_array *in, size_t n_in);
-// Writes a program for a path, with inputs x0, x1, ..., intermediate results
-// t0, t1, ... and output y. Intermediate results are f32, f64, i32 or i64,
-// whichever holds the operands and the result without rounding.
+// Writes the text of a program for a path, with inputs x0, x1, ...,
+// intermediate results t0, t1, ... and output y. Intermediate results are f32,
+// f64, i32 or i64, whichever holds the operands and the result without
+// rounding.
 void dv_path_program(dv_text *out, const dv_formula *f, const dv_path *p,
                      const dv_array *in, dv_dtype dtype);
 // Writes the formula as one statement, to compare the path's result with.
@@ -249,10 +255,12 @@ typedef struct dv_einsum_core {
     atomic_int refs;
     dv_formula f;
     dv_path path;
-    dv_dtype dtype;      // type of the output
-    dv_array *in;        // shapes and dtypes; strides and data are NULL
+    dv_dtype dtype; // type of the output
+    // Shapes and dtypes of the operands; strides and data are NULL.
+    dv_array *in;
     int64_t *out_shape;  // extents of the output's dims
-    dv_program *program; // NULL: some extent is 0, so the sum is empty
+    dv_program *program; // the program that is run; NULL if some extent is 0,
+                         // so that the sum is empty
     dv_plan *plan;
 } dv_einsum_core;
 
@@ -264,14 +272,15 @@ dv_status dv_einsum_core_create(dv_einsum_core **out, const char *expression,
                                 const dv_array *in, size_t n_in,
                                 const dv_einsum_options *options,
                                 dv_diag *diag);
-// Drops one reference; c may be NULL.
+// Drops one reference to a core (the part of an einsum that all runs share) and
+// frees it after the last; c may be NULL.
 void dv_einsum_core_drop(dv_einsum_core *c);
-// Creates an exec. Takes over the caller's reference to the core, even if it
-// fails.
+// Creates an exec, the object that runs the einsum of a core. Takes over the
+// caller's reference to the core, even if it fails.
 dv_status dv_einsum_exec_create(dv_einsum_exec **out, dv_einsum_core *core,
                                 dv_diag *diag);
-// Gets the core from the cache in the options, creating it if necessary. The
-// caller receives its own reference.
+// Gets the core (planned einsum) of an expression from the cache in the
+// options, creating it if necessary. The caller receives its own reference.
 dv_status dv_einsum_cache_core(dv_einsum_core **out, const char *expression,
                                const dv_array *in, size_t n_in,
                                const dv_einsum_options *options, dv_diag *diag);
@@ -283,6 +292,7 @@ dv_status dv_einsum_cache_take(dv_einsum_exec **out, const char *expression,
                                const dv_einsum_options *options, dv_diag *diag);
 void dv_einsum_cache_give(dv_einsum_cache *cache, dv_einsum_exec *e);
 const dv_einsum_core *dv_einsum_core_of(const dv_einsum_exec *e);
-// NULL if the sum is over no elements.
+// Returns the dv_exec that runs the program of an einsum; NULL if the sum is
+// over no elements, so that there is no program.
 dv_exec *dv_einsum_inner(const dv_einsum_exec *e);
 #endif

@@ -120,7 +120,7 @@ void dv_einsum_core_drop(dv_einsum_core *c)
 
 // An operand or the output of an exec, and the memory bound to it.
 typedef struct slot {
-    char name[16]; // its name in the program
+    char name[16]; // name of the tensor in the program
     dv_dtype dtype;
     int n_dims;
     const int64_t *shape;
@@ -132,7 +132,7 @@ typedef struct slot {
 
 struct dv_einsum_exec {
     dv_einsum_core *core;
-    dv_exec *exec; // NULL if the sum is over no elements
+    dv_exec *exec; // runs the program; NULL if the sum is over no elements
     slot *slots;   // one per operand, then one for the output
     size_t n_in;
 };
@@ -248,8 +248,8 @@ static int is_dense(const slot *s, const int64_t *strides)
     return 1;
 }
 
-// Two elements of an output must not share an address. Only the obvious case of
-// a stride of 0 is detected.
+// Checks the strides of an output: two elements must not share an address. Only
+// the obvious case of a stride of 0 is detected.
 static dv_status check_strides(const slot *s, const int64_t *strides,
                                dv_diag *diag)
 {
@@ -293,7 +293,7 @@ dv_status dv_einsum_bind(dv_einsum_exec *e, size_t i, void *data,
 static void copy(const slot *s, int unpack)
 {
     size_t size = (size_t)dv_dtype_get(s->dtype)->size_bytes;
-    // Not negative, because a scalar is dense and never copied.
+    // The last dim; not negative, because a scalar is dense and never copied.
     int last = s->n_dims - 1;
     int64_t at[DV_MAX_DIMS] = {0}, n = s->shape[last];
     ptrdiff_t step = (ptrdiff_t)(s->strides[last] * (int64_t)size);

@@ -33,13 +33,15 @@ typedef struct live {
     dv_ids ids;
     double elems;
     int32_t number;
-    int32_t row; // row and column of this tensor in work.pairs
+    int32_t row; // number of the row and column of this tensor in the matrix
+                 // work.pairs
 } live;
 
-// The criteria by which pairs are compared.
+// The values by which pairs of tensors to multiply are compared.
 typedef struct weight {
     double key, elems;
-    int outer, fits; // factors share no index; result is within the limits
+    int outer, fits; // outer: the factors share no index; fits: the result is
+                     // within the size limits
 } weight;
 
 typedef struct work {
@@ -48,7 +50,8 @@ typedef struct work {
     int32_t n;
     int32_t uses[DV_MAX_IDS]; // number of remaining tensors with each index
     price *key;
-    weight *pairs; // n x n matrix; a pair of rows r < c is stored at (r, c)
+    weight *pairs; // n x n matrix of the pairs; the pair of tensors with rows r
+                   // < c is stored at (r, c)
 } work;
 
 typedef struct choice {
@@ -64,8 +67,8 @@ static void count(work *w, dv_ids ids, int by)
             w->uses[64 * k + __builtin_ctzll(x)] += by;
 }
 
-// Returns the indices of a pair that the output or another remaining tensor
-// needs.
+// Returns the indices of tensors a and b that their product must keep: those
+// that the output or another remaining tensor has.
 static dv_ids needed(const work *w, dv_ids a, dv_ids b)
 {
     dv_ids both = dv_ids_or(a, b), keep = {{0, 0}};
@@ -134,8 +137,9 @@ static int choose(const work *w, choice *best)
     return least != NULL;
 }
 
-// Builds one complete order with the criterion w->key. The flops are infinite
-// if the limits allow no order.
+// Builds one complete order of products, always taking the pair that is best by
+// the criterion w->key. The flops returned are infinite if the limits on the
+// size of results allow no order.
 static dv_order_cost walk(work *w, dv_pair *pairs)
 {
     const dv_einsum_order *o = w->o;

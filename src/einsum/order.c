@@ -13,7 +13,8 @@
 #include <math.h>
 
 typedef struct subset {
-    // Indices of the operands; those needed outside the subset.
+    // `all`: the indices of the subset's operands; `keep`: those of them that
+    // the output or an operand outside the subset needs.
     dv_ids all, keep;
     dv_order_cost cost;
     uint32_t left; // bit mask of one half of the best split
@@ -43,14 +44,15 @@ static int fits(const dv_einsum_order *o, const subset *s, double elems)
            (o->max_elems <= 0 || elems <= o->max_elems);
 }
 
-// Finds the best split of subset s. Splits with more flops than `most` cannot
-// be part of the best order.
+// Finds the best split of subset s (a bit mask of operands) into two factors.
+// Splits with more flops than `most` cannot be part of the best order.
 static void best_split(const dv_einsum_order *o, subset *at, uint32_t s,
                        double most)
 {
     subset *to = &at[s];
     uint32_t full = (1u << o->n) - 1;
-    // Size of the result, which is a lower bound on the flops of a product.
+    // Number of elements of the subset's product, a lower bound on the flops
+    // that the last product takes.
     double left = dv_ids_points(to->keep, o->extent);
     double elems = s == full ? 0 : left;
     to->cost.flops = INFINITY;
@@ -73,8 +75,8 @@ static void best_split(const dv_einsum_order *o, subset *at, uint32_t s,
     }
 }
 
-// Writes the products of a subset in postorder. The factor that contains the
-// lowest-numbered operand is on the left.
+// Writes the products that compute subset s, factors before their product. The
+// factor that contains the lowest-numbered operand is on the left.
 static int32_t put_pairs(const dv_einsum_order *o, const subset *at, uint32_t s,
                          dv_pair *pairs, int32_t *n)
 {
@@ -95,7 +97,8 @@ static int32_t put_pairs(const dv_einsum_order *o, const subset *at, uint32_t s,
 dv_status dv_order_exact(const dv_einsum_order *o, dv_pair *pairs,
                          dv_order_cost *cost, dv_arena *arena, dv_diag *diag)
 {
-    // From this n on, a greedy order is computed first as a bound.
+    // From this number of operands on, a greedy order is computed first, as an
+    // upper bound of the cost.
     enum { MANY = 8 };
     subset *at = make_subsets(o, arena);
     uint32_t full = (1u << o->n) - 1;

@@ -14,7 +14,8 @@
 typedef struct work {
     const dv_formula *f;
     dv_path *path;
-    int32_t *number; // number, in the path, of each operand after preparation
+    int32_t *number; // number, in the path, of each operand after its diagonals
+                     // are taken and its own indices summed
     dv_ids *ids;     // indices of each operand after preparation
     dv_diag *diag;
 } work;
@@ -51,8 +52,8 @@ static void push(dv_einsum_term *t, int id)
     t->id[t->n_dims++] = (uint8_t)id;
 }
 
-// Appends the wanted indices of `from` that t does not have yet, in the order
-// of `from`.
+// Appends to term t the indices of `from` that are in `wanted` and that t does
+// not have yet, in the order of `from`.
 static void push_all(dv_einsum_term *t, const dv_einsum_term *from,
                      dv_ids wanted)
 {
@@ -64,8 +65,9 @@ static void push_all(dv_einsum_term *t, const dv_einsum_term *from,
     }
 }
 
-// Returns the term of a product: first the indices of both factors, then those
-// of the left, then those of the right, so that each kind is contiguous.
+// Returns the term (list of indices) of a product: first the indices of both
+// factors, then those of the left, then those of the right, so that each kind
+// is contiguous.
 static dv_einsum_term product_term(const dv_einsum_term *a,
                                    const dv_einsum_term *b, dv_ids keep)
 {
@@ -77,7 +79,8 @@ static dv_einsum_term product_term(const dv_einsum_term *a,
     return t;
 }
 
-// Returns the indices of the output and of all operands except `but`.
+// Returns the set of all indices of the output and of the operands other than
+// `but`.
 static dv_ids elsewhere(const dv_formula *f, int32_t but)
 {
     dv_ids s = dv_term_ids(&f->out);
@@ -122,8 +125,9 @@ static dv_ids needed(const work *w, const dv_pair *pairs, int32_t i,
     return keep;
 }
 
-// Appends the products of an order as steps. Numbers below n are prepared
-// operands, higher numbers are products.
+// Appends the given products as steps of the path. In `pairs`, numbers below n
+// are prepared operands (after diagonals and sums of their own), higher numbers
+// are earlier products.
 static dv_status multiply(work *w, const dv_pair *pairs)
 {
     const dv_formula *f = w->f;

@@ -14,7 +14,8 @@ typedef struct work {
     dv_formula *f;
     const dv_array *in;
     dv_diag *diag;
-    // For each index, the operand and dim from which it got its extent.
+    // For each index, the operand and the dim of it from which the index got
+    // its extent; used in messages.
     int32_t operand[DV_MAX_IDS], dim[DV_MAX_IDS];
 } work;
 

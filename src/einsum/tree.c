@@ -124,8 +124,8 @@ static dv_status operand(reader *r, item *out)
     return DV_OK;
 }
 
-// Checks the list behind an arrow: each id must occur in a child, and only once
-// in the list.
+// Checks the list of indices behind an arrow: each must occur in a factor of
+// the step (`below`), and only once in the list.
 static dv_status check_ids(const reader *r, const dv_einsum_term *t,
                            dv_ids below)
 {
@@ -166,7 +166,7 @@ static dv_status add_step(reader *r, const item *child, int n,
 
 static dv_status node(reader *r, item *out);
 
-// Reads [ids] or [node].
+// Reads an item in brackets: [ids] for an operand, or [node] for a step.
 static dv_status child(reader *r, item *out)
 {
     DV_TRY(expect(r, '[', "a '['"));
@@ -208,7 +208,8 @@ static dv_status node(reader *r, item *out)
     return add_step(r, c, n, list, out);
 }
 
-// Converts a provisional step number to the numbering of paths; INT32_MAX,
+// Converts the number of a factor to the numbering of paths: operands keep
+// theirs, provisional (negative) step numbers follow the operands. INT32_MAX,
 // meaning no factor, becomes -1.
 static int32_t settle(const dv_formula *f, int32_t number)
 {

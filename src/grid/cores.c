@@ -17,7 +17,8 @@ void dv_cores_list(dv_xy *out, const dv_core_set *set, int64_t n, int by_row)
         }
 }
 
-// A run of consecutive marked cores, from..to, on one line (row or column).
+// A run of consecutive cores of the set, from..to, on one line (a row or column
+// of the core grid).
 typedef struct run {
     int32_t line, from, to;
 } run;
@@ -29,9 +30,10 @@ static dv_grid_rect as_rect(const run *first, int32_t last_line, int by_row)
                : (dv_grid_rect){first->line, first->from, last_line, first->to};
 }
 
-// Adds a run of cores to the list: extends a rectangle that ends on the
-// previous line and has the same bounds, or starts a new rectangle. Only
-// rectangles live..n-1 can still be extended.
+// Adds a run of cores (consecutive cores on one line) to the list of
+// rectangles: extends a rectangle that ends on the previous line and has the
+// same bounds, or starts a new rectangle. Only rectangles live..n-1 can still
+// be extended.
 static void add_run(dv_grid_rect *rects, int32_t *n, int32_t live, const run *r,
                     int by_row)
 {

@@ -12,9 +12,11 @@
 #include <string.h>
 
 enum {
-    // Tiles visited, at most, to count the panels of one order.
+    // Tiles visited, at most, to count the panels (rows of A and columns of B
+    // that cores read) of one tile order.
     MAX_WALK = 1 << 16,
-    // Most rows or columns of tiles for which panels are counted.
+    // Most rows or columns of tiles for which panels (rows of A and columns of
+    // B that cores read) are counted.
     MAX_PANEL_SIDE = 1 << 22,
 };
 
@@ -69,7 +71,8 @@ static int64_t count_run(const dv_grid *g, const dv_order *o, seen *s,
     for (int64_t id = first; id < first + count; id++) {
         int64_t m, n, local = id % plane;
         if (local == 0 || id == first)
-            // Forgets the panels seen, because another batch has others.
+            // A new stamp forgets the panels (rows of A, columns of B) seen so
+            // far, because every batch has its own.
             s->stamp++;
         dv_order_tile(o, local, &m, &n);
         panels += (s->row[m] != s->stamp) + (s->col[n] != s->stamp);
@@ -78,7 +81,8 @@ static int64_t count_run(const dv_grid *g, const dv_order *o, seen *s,
     return panels;
 }
 
-// Counts the panels that cores read under policy static. With many tiles,
+// Counts the panels (rows of A and columns of B) that cores read under policy
+// static, which gives each core a contiguous range of tiles. With many tiles,
 // counts on some evenly spaced cores and scales the count to all tiles.
 static int64_t count_panels(const dv_grid *g, const dv_order *o, seen *s,
                             int *sampled)
@@ -122,7 +126,7 @@ int64_t dv_grid_panels(const dv_grid *g, const dv_order *order, int *sampled)
     return panels;
 }
 
-// Gets candidate tile order i; returns 0 after the last.
+// Gets the i-th of the tile orders that are compared; returns 0 after the last.
 static int candidate(const dv_grid *g, int i, dv_order *out)
 {
     static const dv_order_kind plain[] = {DV_ORDER_ROW_MAJOR,
@@ -246,8 +250,8 @@ static void add_policies(const dv_grid *g, dv_grid_figures *f)
     }
 }
 
-// Returns whether the list of alternatives already has policy static with this
-// order.
+// Returns whether the report's list of alternatives already has policy static
+// with this tile order.
 static int is_listed(const dv_grid_figures *f, const dv_order *o)
 {
     dv_text name = {0};
@@ -267,7 +271,9 @@ static void add_orders(const dv_grid *g, dv_grid_figures *f)
         dv_text name = {0};
         int sampled;
         if (o.kind == DV_ORDER_BLOCK_LINEAR)
-            // Block-linear orders need about as many panels as grouped ones.
+            // Skip the remaining candidates, block-linear orders: they need
+            // about as many panels (rows of A and columns of B) as grouped
+            // ones.
             break;
         if (is_listed(f, &o))
             continue;
@@ -295,7 +301,8 @@ static void measure_load(const dv_grid *g, dv_grid_figures *f)
     f->efficiency = f->max_steps ? f->mean_steps / (double)f->max_steps : 1;
 }
 
-// Returns the number of panels that all cores read under the grid's policy.
+// Returns the number of panels (rows of A and columns of B) that each core
+// reads under the grid's policy, summed over the cores.
 static int64_t panels_of(const dv_grid *g, dv_grid_figures *f)
 {
     int64_t sum = 0;

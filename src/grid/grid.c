@@ -107,8 +107,8 @@ static dv_status mark(dv_grid *g, const dv_grid_rect *r, size_t n,
     return DV_OK;
 }
 
-// Sets the size of the core grid: the requested one, or the whole grid of the
-// target.
+// Sets the number of columns and rows of cores: those requested, or those of
+// the target's whole grid.
 static dv_status grid_size(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
 {
     int64_t cols = t->core_cols, rows = t->core_rows;
@@ -131,8 +131,8 @@ static dv_status grid_size(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
     return DV_OK;
 }
 
-// Marks the target's holes as not allowed. Holes outside the used part of the
-// grid are ignored.
+// Marks the target's holes (missing cores) as not allowed. Holes outside the
+// used part of the grid are ignored.
 static void mark_target(dv_core_set *s, const dv_target *t)
 {
     for (int32_t i = 0; i < t->holes.n; i++) {
@@ -285,8 +285,8 @@ static dv_status read_policy(dv_grid *g, const char *word, dv_diag *diag)
     return DV_OK;
 }
 
-// Creates the grid of device number `at`, which computes a part of the rows,
-// columns and depth of the tiles.
+// Creates the grid (assignment of tiles to cores) of device number `at`. The
+// device computes a part of the rows, columns and depth of the tiles.
 static dv_status make_part(dv_grid *g, const dv_grid_task *t, int32_t at,
                            dv_diag *diag)
 {
@@ -398,7 +398,8 @@ void dv_grid_destroy(dv_grid *g)
     if (!g)
         return;
     for (int32_t i = 0; i < g->n_parts; i++)
-        // A part has no parts itself, so the recursion is one level deep.
+        // A part is the grid of one device and has no parts itself, so the
+        // recursion is one level deep.
         dv_grid_destroy(g->parts[i]);
     dv_arena arena = g->arena;
     dv_arena_free(&arena);

@@ -101,7 +101,8 @@ const char *dv_policy_name(dv_policy p);
 // number. Returns 0 if there is no such policy.
 int dv_policy_parse(dv_policy *out, int64_t *split, const char *word);
 dv_status dv_policy_unknown(const char *word, dv_loc at, dv_diag *diag);
-// Returns whether the policy splits tiles along their depth.
+// Returns whether the policy splits tiles along their depth, so that several
+// cores compute one tile.
 static inline int dv_policy_streams(dv_policy p)
 {
     return p >= DV_POLICY_STREAMK && p <= DV_POLICY_SPLITK;
@@ -117,20 +118,21 @@ typedef struct dv_grid_core {
     int32_t x, y;
     int32_t n_segments;
     dv_segment segments[DV_GRID_MAX_SEGMENTS];
-    int64_t steps; // number of steps in all segments
-    // Streamed policies: the range of the core's steps, numbered over all
-    // streamed tiles.
+    int64_t steps; // number of steps (products of two tiles) in all segments
+    // Policies that split tiles over cores (streamk, splitk): the range of the
+    // core's steps, numbered over all split tiles.
     int64_t iter0, iter1;
     // Policy rect: the rows m0..m1 and columns n0..n1 of tiles that the core
     // computes in every batch.
     int64_t m0, m1, n0, n1;
-    // In local_shard mode, the row and column of the core's shard.
+    // If the grid's local_shard is set: the row and column of the core's shard,
+    // the rectangle of tiles that it holds.
     int64_t sy, sx;
-    // Policy rect: whether the core multicasts A along its row of cores, and B
-    // down its column.
+    // Policy rect: whether the core reads operand A and multicasts it along its
+    // row of cores, and likewise B down its column.
     uint8_t sends_a, sends_b;
-    // Streamed policies: the number of following cores in the list that compute
-    // the remaining steps of this core's last tile.
+    // Policies that split tiles over cores: the number of following cores in
+    // the list that compute the remaining steps of this core's last tile.
     int32_t peers;
     int32_t owner; // index of the core that adds this core's partial sum, or -1
     int64_t args[DV_GRID_MAX_ARGS];
@@ -147,10 +149,10 @@ typedef struct dv_grid_cb {
 // chosen one.
 typedef struct dv_grid_alternative {
     char name[48];
-    int64_t makespan; // steps of the busiest core
+    int64_t makespan; // number of steps of the busiest core
     int64_t busy;
-    // Number of distinct rows of A and columns of B that a core reads, summed
-    // over cores; -1: not counted.
+    // Number of distinct panels (rows of tiles of A and columns of tiles of B)
+    // that a core reads, summed over cores; -1: not counted.
     int64_t panels;
 } dv_grid_alternative;
 enum { DV_GRID_MAX_ALTERNATIVES = 20 };
@@ -158,13 +160,17 @@ enum { DV_GRID_MAX_ALTERNATIVES = 20 };
 typedef struct dv_grid_figures {
     int64_t busy, max_steps, min_steps;
     double mean_steps, efficiency;
-    // Main memory traffic if every step reads its operand tiles.
+    // Main memory traffic if every step (product of two tiles) reads its
+    // operand tiles anew.
     int64_t streamed_bytes;
-    int64_t panel_bytes;  // main memory traffic if a core reads each panel once
+    int64_t panel_bytes;  // main memory traffic if a core reads each panel (row
+                          // of A, column of B) once
     int64_t memory_bytes; // main memory traffic of this plan
     int64_t onchip_bytes; // traffic between cores: multicast and partial sums
-    int64_t panels;       // distinct panels per core, summed over cores
-    int panels_sampled;   // panels were counted on some cores and extrapolated
+    int64_t panels;       // distinct panels (rows of A, columns of B) per core,
+                          // summed over cores
+    int panels_sampled; // nonzero if panels were counted on some cores only and
+                        // extrapolated
     double reuse; // operand reads without panel reuse divided by reads with it
     // Number of memory banks that hold the tiles of one row of A, and of one
     // column of B.
@@ -190,15 +196,17 @@ struct dv_grid {
     dv_order order;
     int order_auto, policy_auto;
     dv_policy policy;
-    int64_t split; // splitk: parts per tile; ticket, steal: tiles per chunk
+    int64_t split; // policy splitk: parts per tile; policies ticket and steal:
+                   // tiles handed out at a time
     dv_grid_core *cores;
     int32_t n_cores;
-    // Size of the first group of cores, which have one unit more.
+    // Number of cores in the first group. They have units_1 units of work
+    // (tiles or steps), one more than the units_2 of the other cores.
     int64_t n_group_1;
     int64_t units_1, units_2;
     dv_grid_rects all, group_1, group_2;
-    // Streamed policies: the number of tiles computed whole, and of tiles split
-    // into steps.
+    // Policies that split tiles over cores: dp_tiles is the number of tiles
+    // computed whole, sk_tiles that of tiles whose steps are divided.
     int64_t dp_tiles, sk_tiles;
     int64_t split_tiles, max_peers, n_segments;
     // Policy rect: size in tiles of the block that a core holds in memory, and
@@ -209,8 +217,8 @@ struct dv_grid {
     dv_grid_cb cbs[DV_GRID_MAX_CBS];
     int32_t n_cbs;
     int64_t core_bytes; // bytes of all circular buffers of a core
-    // Number of devices along rows, columns and depth, and the grid of each
-    // device's part; parts is NULL for one device.
+    // Number of devices along rows, columns and depth. `parts` has the grid of
+    // each device, or is NULL if there is only one.
     int64_t devices[3];
     struct dv_grid **parts;
     int64_t *part_begin; // per device: the tile ranges m0, m1, n0, n1, k0, k1
@@ -224,7 +232,8 @@ struct dv_grid {
 dv_status dv_grid_assign(dv_grid *g, dv_diag *diag);
 void dv_grid_buffers(dv_grid *g);
 void dv_grid_arguments(dv_grid *g);
-// Kinds of kernel arguments, which follow the common ones.
+// The kernel arguments of a core are DV_USUAL_ARGS common ones, then those of
+// one of these kinds.
 enum { DV_USUAL_ARGS = 5 };
 typedef enum dv_grid_args {
     DV_ARGS_NONE,
@@ -233,8 +242,8 @@ typedef enum dv_grid_args {
     DV_ARGS_STREAM,
     DV_ARGS_CHUNK,
 } dv_grid_args;
-// Writes the names of the common arguments and of those of this kind; returns
-// their number.
+// Writes the names of the common kernel arguments and of those of this kind;
+// returns their number.
 int dv_grid_arg_names(const char **names, dv_grid_args kind);
 dv_status dv_grid_rectangles(dv_grid *g, dv_diag *diag);
 dv_status dv_grid_shards(dv_grid *g, dv_diag *diag);
@@ -251,7 +260,8 @@ int dv_grid_limited_by_holes(const dv_grid *g);
 // many tiles.
 int64_t dv_grid_panels(const dv_grid *g, const dv_order *order, int *sampled);
 // Chooses the tile order with the fewest panels, among the orders without a
-// parameter and the grouped ones of a few sizes.
+// parameter and the grouped ones of a few sizes. A panel is a row of A or a
+// column of B that a core reads.
 void dv_grid_best_order(dv_grid *g);
 void dv_grid_measure(const dv_grid *g, dv_grid_figures *out);
 // Returns the number of memory banks that hold the n pages first, first +
@@ -270,8 +280,8 @@ int dv_page_of(dv_page *out, int n_dims, const int64_t *tensor,
 // Prints a grid as JSON; `figures` adds the statistics, which no program reads
 // back.
 void dv_grid_put_json(dv_text *out, const dv_grid *g, int figures);
-// Returns the rows and columns of a tile that hold elements; tiles at the edge
-// are partly padding.
+// Gets the number of rows and columns of tile (m,n) that hold elements; tiles
+// at the edge of the matrix are partly padding.
 void dv_grid_edge(const dv_grid *g, int64_t m, int64_t n, int64_t *rows,
                   int64_t *cols);
 // Gets the first and the last tile of a core as (batch, m, n). Returns 0 if it

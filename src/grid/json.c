@@ -87,8 +87,8 @@ static void problem_json(dv_json *j, const dv_grid *g)
     }
 }
 
-// Returns the fewest tiles that any core has. Only policy rect can give cores
-// fewer tiles than group 1.
+// Returns the fewest tiles that any core has, or g->units_1 (the tiles of a
+// core of the first group) under policies other than rect.
 static int64_t fewest(const dv_grid *g)
 {
     int64_t n = g->units_1;

@@ -94,8 +94,8 @@ static int uses_homes(const dv_plan *plan, const dv_group *group)
     return 0;
 }
 
-// Returns whether the deal gives every core at most one shard of whole tiles of
-// the result.
+// Returns whether the group's deal gives every core at most one shard
+// (rectangle of whole tiles) of the result.
 static int find_shards(const dv_plan *plan, dv_group_grid *g, int var[2])
 {
     const dv_group *group = &plan->groups[g->group];
@@ -140,8 +140,9 @@ static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
     return DV_OK;
 }
 
-// Prints the policy of one group: the requested one, but static if that policy
-// splits tiles and the op has no depth that can be split.
+// Prints the policy by which the tiles of one group are assigned: the requested
+// one, but static if that policy splits tiles and the op has no depth that can
+// be split.
 static void policy_of(dv_text *out, const dv_op *op, int64_t kt,
                       const char *asked)
 {
@@ -171,7 +172,8 @@ static const char *keep(dv_plan *plan, dv_text *word)
     return s;
 }
 
-// Copies the segments or the rectangle of every core into the plan.
+// Copies the work of every core (ranges of tiles, or a rectangle of tiles) into
+// the plan.
 static void put_ranges(dv_group_grid *g, const dv_grid *made)
 {
     for (int32_t i = 0; i < made->n_cores; i++) {

@@ -20,8 +20,9 @@
 
 #define FAIL(status, ...) return dv_fail(diag, status, DV_NOWHERE, __VA_ARGS__)
 
-// Takes the first n cores and divides them into two groups; the first n_larger
-// cores have one unit of work more (0: all cores have equal work).
+// Takes the first n cores and divides them into two groups: the first n_larger
+// cores have one unit of work (tile or step) more than the others. If n_larger
+// is 0, all cores have equal work.
 static dv_status take_cores(dv_grid *g, int64_t n, int64_t n_larger,
                             dv_diag *diag)
 {
@@ -70,8 +71,9 @@ static dv_status assign_static(dv_grid *g, dv_diag *diag)
     return DV_OK;
 }
 
-// Adds the steps begin..end, numbered over all tiles, to a core as up to three
-// segments: the end of a tile, whole tiles, and the begin of a tile.
+// Adds the steps (products of two tiles) begin..end, numbered over all tiles,
+// to a core as up to three segments: the end of a tile, whole tiles, and the
+// begin of a tile.
 static void add_steps(dv_grid *g, dv_grid_core *c, int64_t begin, int64_t end)
 {
     int64_t kt = g->kt, first = begin / kt, last = end / kt;
@@ -91,8 +93,9 @@ static void add_steps(dv_grid *g, dv_grid_core *c, int64_t begin, int64_t end)
     add_segment(g, c, (dv_segment){last, 1, 0, end % kt});
 }
 
-// Returns the first streamed step of core i; the steps of core i end where
-// those of core i + 1 begin.
+// Returns the number of core i's first step when the steps of the split tiles
+// are divided over the cores. The steps of core i end where those of core i + 1
+// begin.
 static int64_t steps_begin(const dv_grid *g, int64_t i)
 {
     int64_t p = g->n_cores, s = g->split;
@@ -108,7 +111,8 @@ static int64_t steps_begin(const dv_grid *g, int64_t i)
 // and counts the cores that compute the remaining steps of its last tile.
 static void find_peers(dv_grid *g)
 {
-    // Owner of the last tile that was begun and is not complete.
+    // The core that owns (adds up) the last tile that was begun and is not
+    // complete, or -1.
     int32_t owner = -1;
     for (int32_t i = 0; i < g->n_cores; i++) {
         dv_grid_core *c = &g->cores[i];
@@ -161,9 +165,9 @@ static int64_t block_tiles(int64_t m, int64_t n, int64_t k)
     return 2 * k * (m + n) + m * n;
 }
 
-// Chooses the largest block of a core's m x n rectangle that fits its memory,
-// the largest depth per step that then fits, and the sub-block for the
-// registers.
+// Chooses how a core computes its m x n tiles: the largest block of them that
+// fits its memory, then the largest depth per step that still fits, and the
+// sub-block for the registers.
 static dv_status size_block(dv_grid *g, int64_t m, int64_t n, dv_diag *diag)
 {
     int64_t page = g->tile_rows * g->tile_cols * g->elem_bytes;
@@ -192,7 +196,8 @@ static dv_status size_block(dv_grid *g, int64_t m, int64_t n, dv_diag *diag)
                                      {3, 1}, {1, 3}, {2, 1}, {1, 2}, {1, 1}};
     int at = 0;
     while (m % sub[at][0] || n % sub[at][1])
-        at++; // terminates, because 1x1 divides every block
+        at++; // the loop ends, because the last candidate, 1x1, divides every
+              // block
     g->sub_h = sub[at][0];
     g->sub_w = sub[at][1];
     return DV_OK;
@@ -338,8 +343,8 @@ static dv_grid_args args_of(const dv_grid *g)
                                            : DV_ARGS_NONE;
 }
 
-// Appends the kernel arguments that depend on the policy, after the five common
-// ones.
+// Writes to `a` the kernel arguments of core c that depend on the policy, after
+// the five common ones.
 static void policy_args(const dv_grid *g, const dv_grid_core *c, int64_t *a)
 {
     int64_t n = g->n_cores ? g->n_cores : 1;
@@ -394,7 +399,8 @@ static int64_t static_makespan(const dv_grid *g)
 static void choose_policy(dv_grid *g)
 {
     int64_t p = g->set.n, whole = static_makespan(g);
-    // A split tile costs two steps more: its partial sum is sent and added.
+    // Steps of the busiest core if tiles are split over cores. A split tile
+    // costs two steps more: its partial sum is sent and added.
     int64_t streamed = dv_ceil_div(g->n_steps, p) + 2;
     g->policy = DV_POLICY_STATIC;
     if (g->local_shard || streamed >= whole)
@@ -416,7 +422,8 @@ dv_status dv_grid_assign(dv_grid *g, dv_diag *diag)
     case DV_POLICY_STREAMK2:
     case DV_POLICY_SPLITK:
         return assign_stream(g, diag);
-    default: // ticket and steal start with the ranges of policy static
+    default: // the policies ticket and steal start with the ranges of policy
+             // static
         return assign_static(g, diag);
     }
 }

@@ -32,7 +32,8 @@ void dv_queue_reset(dv_queue *q, int64_t n_tiles, int64_t chunk, int steal)
                           (uint32_t)dv_part_begin(n_tiles, n, i + 1)));
 }
 
-// Removes a chunk from the begin of a range; returns its tile count.
+// Removes up to `chunk` tiles from the begin of a range of tiles; returns their
+// number.
 static uint32_t take(dv_queue_range *r, uint32_t chunk, uint32_t *first)
 {
     uint64_t ends = atomic_load(&r->ends);
@@ -49,7 +50,8 @@ static uint32_t take(dv_queue_range *r, uint32_t chunk, uint32_t *first)
     }
 }
 
-// Removes the later half of a range, rounded up; returns its tile count.
+// Removes the later half, rounded up, of another core's range; returns the
+// number of tiles.
 static uint32_t steal_half(dv_queue_range *r, uint32_t *first)
 {
     uint64_t ends = atomic_load(&r->ends);
@@ -73,7 +75,8 @@ int dv_queue_next(dv_queue *q, int32_t core, int64_t *first, int64_t *count)
     uint32_t n = take(own, q->chunk, &at);
     for (int32_t i = 1; !n && q->steal && i < q->n_cores; i++) {
         n = steal_half(&q->ranges[(core + i) % q->n_cores], &at);
-        // Safe without compare-and-swap: nobody steals from an empty range.
+        // A plain store is safe here: the core's own range is empty, and nobody
+        // steals from an empty range.
         if (n > q->chunk) {
             atomic_store(&own->ends, pack(at + q->chunk, at + n));
             n = q->chunk;

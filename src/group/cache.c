@@ -21,24 +21,26 @@ enum {
     MAX_CHAIN = 32,
     MAX_LEVELS = 4,
     LINE = 16,   // approximate number of elements in a cache line
-    PIECE = 256, // shortest piece of a row, in elements, worth a page access
+    PIECE = 256, // shortest piece of a row, in elements, that is worth the
+                 // access to another memory page
 };
 
 typedef struct chain {
     const dv_plan *plan;
     int32_t first, end;
-    int32_t reach; // end of the ops that extend() has examined
+    int32_t reach; // one past the last op that extend() has examined
     // cut[l][k] is the variable of op first + k that level l cuts: into slices
     // of one point or, at the last level, of `len` points. The ranges begin[l],
     // n[l] of these variables are the same for all ops.
     int32_t levels, cut[MAX_LEVELS][MAX_CHAIN];
     int64_t begin[MAX_LEVELS], n[MAX_LEVELS];
-    int64_t len; // points of the last level's variable in a tile
+    int64_t len; // values of the last level's variable in a tile
     // Bytes that the ops touch per point of the last level's variable.
     double point_bytes;
-    // Bytes that the ops touch independently of that variable.
+    // Bytes that the ops touch independently of the last level's variable.
     double fixed_bytes;
-    // The part of point_bytes that iterations of the outer levels share.
+    // The part of point_bytes that is the same in all iterations of the outer
+    // levels.
     double shared_bytes;
     int32_t *writer; // per tensor: the op of the chain that writes it, or -1
     const uint8_t *edge; // edge[i]: a repeat begins or ends before op i
@@ -117,7 +119,8 @@ static int reads_chain(const chain *c, int32_t i)
     return 0;
 }
 
-// Returns whether op i writes a tensor that no op of the chain reads or writes.
+// Returns whether op i writes a tensor that no op of the chain (the ops before
+// it that run together) reads or writes.
 static int writes_new(const chain *c, int32_t i)
 {
     const dv_op *o = &c->plan->ops->ops[i];
@@ -132,8 +135,9 @@ static int writes_new(const chain *c, int32_t i)
     return 1;
 }
 
-// Extends the chain by the following ops. An op that reads no result of the
-// chain is included only if a later op that reads one is included.
+// Extends the chain (ops that run together tile by tile) by the following ops,
+// up to op `end`. An op that reads no result of the chain is included only if a
+// later op that reads one is included.
 static void extend(chain *c, int32_t end)
 {
     const dv_program *p = c->plan->ops;
@@ -153,7 +157,8 @@ static void extend(chain *c, int32_t end)
     }
 }
 
-// Starts a chain at op `first` and adds one level of tiling, along variable v.
+// Starts a chain (ops that run together tile by tile) at op `first` and adds
+// one level of tiling, along variable v.
 static void start(chain *c, int32_t first, int v)
 {
     const dv_op *o = &c->plan->ops->ops[first];
@@ -172,7 +177,7 @@ static void forget(chain *c)
         c->writer[c->plan->ops->ops[i].write.tensor] = -1;
 }
 
-// Returns the number of iterations of all levels except the last.
+// Returns the number of iterations of all levels of tiling except the last.
 static double outer_points(const chain *c)
 {
     double n = 1;
@@ -282,9 +287,9 @@ static dv_status join(dv_plan *plan, const chain *c, dv_group *g, dv_diag *diag)
     return dv_plan_deal(plan, c->first, g, diag);
 }
 
-// Tries the chain from op i, cut along v. Replaces *best if the chain is longer
-// and its tiles fit the cache; if they do not fit, recursively cuts along an
-// inner variable as well.
+// Tries the chain of ops from op i on that are tiled along variable v. Replaces
+// *best if the chain is longer and its tiles fit the cache; if they do not fit,
+// recursively cuts along an inner variable as well.
 static void try_cut(chain *best, chain *c, int32_t i, int v, uint8_t *seen)
 {
     const dv_op *o = &c->plan->ops->ops[i];

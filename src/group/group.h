@@ -16,6 +16,7 @@ dv_status dv_group_on_core(dv_plan *plan, const int32_t *loop_of,
 // For a machine whose scratchpads are caches: merges ops whose tiles pass
 // tensors to each other, and chooses tiles that fit the cache.
 dv_status dv_group_for_caches(dv_plan *plan, dv_arena *arena, dv_diag *diag);
-// Returns whether the op must be a group of its own.
+// Returns whether the op must be a group of its own: it may not run tile by
+// tile together with other ops.
 int dv_group_alone(const dv_plan *plan, int32_t op);
 #endif

@@ -15,10 +15,12 @@ int dv_group_alone(const dv_plan *plan, int32_t op)
 typedef struct joiner {
     dv_plan *plan;
     const int32_t *loop_of; // per op: the innermost repeat around it, or -1
-    int32_t *across;  // number of homes that are live both before and at op i
-    uint8_t *waits;   // whether op i begins with a copy between cores
+    int32_t *across;        // per op: number of homes (tensors resident in
+                            // scratchpads) that are live both before and at it
+    uint8_t *waits;   // per op: nonzero if it begins with a copy between cores
     int32_t *written; // per tensor: the group that writes it, or -1
-    // Per op: the earliest first op of all homes whose lifetime ends before it.
+    // Per op: the earliest first op of all homes (tensors resident in
+    // scratchpads) whose lifetime ends before it.
     int32_t *oldest;
 } joiner;
 
@@ -68,9 +70,9 @@ static int find_edges(joiner *j, dv_arena *a)
     return 1;
 }
 
-// Marks the groups after which scratchpads must keep their contents: a home is
-// live across the end of the group, or into the next iteration of a repeat that
-// ends there.
+// Marks the groups after which scratchpads must keep their contents: a home (a
+// tensor resident in scratchpads) is live across the end of the group, or into
+// the next iteration of a repeat that ends there.
 static void mark_ends(const joiner *j)
 {
     const dv_plan *plan = j->plan;

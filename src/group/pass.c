@@ -114,7 +114,8 @@ static int digit_order(const dv_op *op, int *order)
     return n;
 }
 
-// Returns the tile of core c if every core has exactly one tile.
+// Returns the tile of op i that core c computes, for the case that every core
+// has exactly one tile.
 static int64_t tile_of_core(const dv_plan *plan, int32_t i, int64_t c)
 {
     const dv_op *op = &plan->ops->ops[i];
@@ -211,8 +212,8 @@ int dv_same_deals(const dv_group *a, const dv_group *b)
            !memcmp(a->deals, b->deals, (size_t)a->n_deals * sizeof *a->deals);
 }
 
-// Lists for every group g the homes that are live across its end: across[at[g]]
-// to across[at[g + 1] - 1].
+// Lists for every group g the homes (tensors resident in scratchpads) that are
+// live across its end: across[at[g]] to across[at[g + 1] - 1].
 typedef struct crossings {
     int32_t *at, *across;
 } crossings;

@@ -22,7 +22,8 @@
 enum { WIDTH = 64, MAX_WORK = 1 << 14, NEEDS_MOVE = -3 };
 static const double HUGE_BYTES = 1e30; // more than any memory holds
 
-// A known stick dim of a tensor: its own, or that of a copy.
+// The stick dim (dim that is divided into sticks, the memory's smallest units)
+// of a tensor or of a copy of it.
 typedef struct entry {
     int32_t tensor;
     int8_t stick;
@@ -36,12 +37,13 @@ typedef struct step {
 } step;
 
 typedef struct state {
-    double bytes; // cost of the state so far, in bytes
+    double bytes; // cost of the choices that led to this state, in bytes
     const step *last;
-    // Choice for the current op (index into dv_stick_choices), not yet in
-    // `last`.
+    // Number of the way (combination of stick dims of the operands) chosen for
+    // the current op, an index into dv_stick_choices; not yet in `last`.
     int way;
-    // Number of the state among those of the current op, for tie-breaks.
+    // Number of the state in the order of creation for the current op, to break
+    // ties between states of equal cost.
     int seq;
     int n;
     entry *at; // entries sorted by tensor, own entry first, then by stick dim
@@ -57,18 +59,20 @@ typedef struct loop {
 typedef struct search {
     const dv_program *p;
     const dv_target *t;
-    dv_arena *arena;  // arena of the result
+    dv_arena *arena;  // arena of the result `out`
     dv_arena pool[2]; // arenas of the states of the current and the previous op
     dv_sticks *out;
     // write_ops[writes[t]] .. write_ops[writes[t + 1] - 1] are the ops that
     // write tensor t.
     int32_t *last_use, *writes, *write_ops;
     uint8_t *updated;
-    // Bytes of each tensor with each stick dim; 0 if not computed yet.
+    // Memory that each tensor takes with each possible stick dim, in bytes; 0
+    // if not computed yet.
     double *bytes;
-    entry **settled; // per tensor, the entries on which all states agree
+    entry **settled; // per tensor, the stick dims of the tensor and its copies
+                     // on which all states agree
     uint8_t *n_settled;
-    int32_t *copied; // tensors that have settled copies
+    int32_t *copied; // tensors with copies on which all states agree
     int32_t n_copied, cap_copied;
     loop loops[DV_MAX_NESTING + 1];
     int depth;
@@ -77,8 +81,8 @@ typedef struct search {
     int nomem;
 } search;
 
-// Returns the bytes of a tensor with this stick dim (or DV_STICK_NONE);
-// computed only once.
+// Returns the bytes of a tensor whose dim `stick` is divided into sticks
+// (DV_STICK_NONE: one element per stick). They are computed only once.
 static double bytes_of(const search *s, int32_t tensor, int stick)
 {
     double *known = &s->bytes[tensor * (DV_MAX_DIMS + 1) + stick + 1];
@@ -91,8 +95,8 @@ static double bytes_of(const search *s, int32_t tensor, int stick)
     return *known;
 }
 
-// Finds the entry of a tensor in a sorted array by binary search: its own (copy
-// 0), or a copy with this stick dim.
+// Finds an entry of a tensor in a sorted array by binary search: the tensor's
+// own stick dim if `copy` is 0, else a copy with dim `stick`.
 static const entry *find_in(const entry *at, int n, int32_t tensor, int copy,
                             int stick)
 {
@@ -111,7 +115,8 @@ static const entry *find_in(const entry *at, int n, int32_t tensor, int copy,
 }
 
 // Finds the entry of a tensor's own stick dim (copy 0), or of a copy with dim
-// `stick` (copy 1), in the state or among the settled entries.
+// `stick` (copy 1), in the state or among the settled entries, on which all
+// states agree.
 static const entry *find(const search *s, const state *x, int32_t tensor,
                          int copy, int stick)
 {
@@ -126,8 +131,8 @@ static int own(const search *s, const state *x, int32_t tensor)
     return find(s, x, tensor, 0, 0)->stick;
 }
 
-// Returns the stick dim of the smallest of a tensor and its copies, from which
-// the next copy is made.
+// Returns the stick dim of the tensor or of its smallest copy, whichever takes
+// the fewest bytes. The next copy is made from it.
 static int source(const search *s, const state *x, int32_t tensor)
 {
     int from = own(s, x, tensor);
@@ -226,7 +231,8 @@ static int fits(const dv_access *a, int have, int want)
         return 1;
     if (want != DV_STICK_NONE || a->index[have].via >= 0)
         return 0;
-    return 2; // usable only if the access stays in one lane of each stick
+    return 2; // usable only if the access stays in one lane (element position)
+              // of each stick
 }
 
 static int is_constant(const dv_op *op, const dv_index *x)
@@ -270,7 +276,8 @@ static int taken(const search *s, const state *x, const dv_op *op,
     return best;
 }
 
-// Adds a move to the state, and to the result if `note` is set.
+// Adds a move before op i (a copy of the tensor with stick dim `want`) to the
+// state, and to the result if `note` is set.
 static void add_move(search *s, state *x, int32_t i, int32_t tensor, int want,
                      int note)
 {
@@ -295,9 +302,9 @@ static void add_move(search *s, state *x, int32_t i, int32_t tensor, int want,
     s->nomem |= !m;
 }
 
-// Applies a way of op i to a state: adds its cost and updates the state. If
-// `note` is set, the moves and the copy that every read uses are recorded in
-// the result.
+// Applies a way of op i (stick dims `want` of its operands) to a state: adds
+// its cost and updates the state. If `note` is set, the moves and the copy that
+// every read uses are recorded in the result.
 static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
 {
     const dv_op *op = &s->p->ops[i];
@@ -324,7 +331,8 @@ static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
         x->bytes += here * bytes_of(s, t, to);
     } else if (!serves(op, &op->write, own(s, x, t), to)) {
         // Charge a copy: the update has to access its tensor lane by lane,
-        // because the tensor has other sticks than the op needs.
+        // because the tensor is divided into sticks along another dim than the
+        // op needs.
         x->bytes += here * move_cost(s, x, t, to);
     }
 }
@@ -369,7 +377,8 @@ static void drop_dead(const search *s, state *x, int32_t op)
     x->n = kept;
 }
 
-// Moves the entries of the only remaining state to the settled ones.
+// Moves the entries of the only remaining state to s->settled: all later states
+// share these stick dims.
 static int settle(search *s, state *x)
 {
     for (int i = 0; i < x->n; i++) {
@@ -492,7 +501,8 @@ static int walk(search *s, const int *ways)
         dv_stick_choices w;
         enter_loops(s, i, &next_repeat);
         ok = dv_stick_list_choices(&w, s->t, s->p, op, &scratch);
-        if (ok && ways) { // second pass: follow the choices that were made
+        if (ok && ways) { // second pass: repeat the choices of the cheapest
+                          // state and record them
             state *x = &s->states[0];
             x->at = DV_NEW(&scratch, entry, w.n_operands);
             ok = x->at != NULL;
@@ -513,7 +523,8 @@ static int walk(search *s, const int *ways)
     return ok && !s->nomem;
 }
 
-// Starts the search: inputs have their default stick dim, the innermost one.
+// Starts the search with one state, in which every input has its default stick
+// dim, the innermost one.
 static int begin(search *s)
 {
     s->depth = 0;

@@ -28,7 +28,8 @@ static int takes_part(const dv_layout *l, int32_t d)
     return l->size[d] != 1 && l->stride[d] > 0;
 }
 
-// Returns the smallest stride above that of dim d; INT64_MAX if there is none.
+// Returns the smallest stride of any device dim above that of dim d; INT64_MAX
+// if there is none.
 static int64_t next_stride(const dv_layout *l, int32_t d)
 {
     int64_t next = INT64_MAX;
@@ -38,7 +39,7 @@ static int64_t next_stride(const dv_layout *l, int32_t d)
     return next;
 }
 
-// Returns the dim with the largest stride not above `step`, or -1 if
+// Returns the device dim with the largest stride not above `step`, or -1 if
 // there is none.
 static int32_t primary(const dv_layout *l, int64_t step)
 {
@@ -68,7 +69,8 @@ static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
             if (op->vars[v].end - op->vars[v].begin > 1)
                 factor[v] += coef * stride;
             else if (!dv_mul_i64(&x, coef, op->vars[v].begin) ||
-                     // A variable with one value only adds a constant.
+                     // A variable with a single value only adds a constant to
+                     // the index.
                      !dv_add_i64(&at, at, x))
                 return -1;
         }
@@ -99,8 +101,8 @@ static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
     return n;
 }
 
-// Returns the part of the constant that belongs to dim d: the remainder modulo
-// the next larger stride, in steps of dim d.
+// Returns the part of the access's constant offset that belongs to device dim
+// d: the remainder modulo the next larger stride, in steps of dim d.
 static int64_t constant_at(const dv_layout *l, int32_t d, int64_t base)
 {
     int64_t next = next_stride(l, d);

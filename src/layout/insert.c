@@ -91,7 +91,8 @@ static int32_t find_copy(const copies *c, int32_t tensor, int stick)
     return k < 0 ? tensor : c->id[k];
 }
 
-// Redirects an op's reads to the copies. Returns 0 if out of memory.
+// Makes the op's reads use the copies with the stick dims in `want`. Returns 0
+// if out of memory.
 static int redirect(dv_program *p, dv_op *op, const copies *c,
                     const int8_t *want)
 {

@@ -15,14 +15,16 @@ int64_t dv_stick_elems(const dv_target *t, dv_dtype dtype)
     return t->stick_bytes / dv_device_bytes(t, dtype);
 }
 
-// A device dim under construction: its host dim (-1 if none) and its size.
+// A dim of a layout under construction: the dim of the tensor that it is made
+// from (-1 if none) and its size.
 typedef struct part {
     int32_t host;
     int64_t size;
 } part;
 
-// The device dims, outermost first. Sizes of outer occurrences of a host dim
-// are 0 until fill() computes them.
+// The dims of a layout under construction, outermost first. A dim of the tensor
+// that is divided into blocks occurs more than once; the sizes of its outer
+// occurrences are 0 until fill() computes them.
 typedef struct parts {
     part at[DV_MAX_DEVICE_DIMS];
     int32_t n;

@@ -45,7 +45,8 @@ typedef struct dv_layout_spec {
     // Order of the host dims, the last being the innermost (the stick dim);
     // NULL for the order of the tensor.
     const int32_t *order;
-    // 1 for one element per stick; no dim of `order` is then a stick dim.
+    // 1 for a layout with one element per stick; no dim of `order` is then
+    // divided into sticks.
     int sparse;
 } dv_layout_spec;
 

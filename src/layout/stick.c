@@ -24,7 +24,8 @@ typedef struct maker {
     dv_arena *arena;
     dv_stick_choices *out;
     int cap;
-    // Bit mask of operands for which any stick dim is acceptable.
+    // Bit mask of the operands that the ways leave free: any dim of them may be
+    // divided into sticks.
     uint32_t skip[DV_MAX_READS / 32 + 1];
 } maker;
 
@@ -55,8 +56,8 @@ static int skips(const maker *m, int k)
     return m->skip[k / 32] >> k % 32 & 1;
 }
 
-// Appends a combination of stick dims (a way) in which every operand accepts
-// any dim.
+// Appends a way (a combination of stick dims of the operands) in which every
+// operand accepts any dim, and returns it.
 static int8_t *new_choice(maker *m)
 {
     size_t row = (size_t)m->out->n_operands;
@@ -74,8 +75,9 @@ static int8_t *new_choice(maker *m)
     return want;
 }
 
-// Adds the way with the sticks of all operands along one variable; if var is
-// -1, with all operands sparse.
+// Adds the way (combination of stick dims) with the sticks of all operands
+// along variable `var`; if it is -1, with all operands sparse (one element per
+// stick).
 static int add_choice_along(maker *m, int var)
 {
     int8_t *want = new_choice(m);
@@ -94,8 +96,9 @@ static int add_choice_along(maker *m, int var)
     return 1;
 }
 
-// Adds the way of a contraction with factor a along the reduced variable k, and
-// factor b and the result along n.
+// Adds the way (combination of stick dims) of a contraction in which the sticks
+// of factor a run along the reduced variable k, and those of factor b and of
+// the result along n.
 static int add_product(maker *m, int a, int b, int k, int n)
 {
     int of_a = dim_of(m, a, k), of_b = dim_of(m, b, n);
@@ -116,9 +119,9 @@ static int is_long(const dv_op *op, int v)
     return op->vars[v].end - op->vars[v].begin > 1;
 }
 
-// Adds the ways of a contraction: two factors share a reduced variable, and one
-// of them has a variable of the result that the other has not. Returns the
-// number of ways, or -1 if out of memory.
+// Adds the ways (combinations of stick dims) of a contraction: two factors
+// share a reduced variable, and one of them has a variable of the result that
+// the other has not. Returns the number of ways, or -1 if out of memory.
 static int add_products(maker *m)
 {
     const dv_op *op = m->op;
@@ -139,8 +142,8 @@ static int add_products(maker *m)
     return m->out->n - before;
 }
 
-// Adds the ways of a move: sticks along any dim of the result, the innermost
-// first, or sparse.
+// Adds the ways (combinations of stick dims) of a move, an op that only copies:
+// sticks along any dim of the result, the innermost first, or sparse.
 static int add_moves(maker *m)
 {
     const dv_tensor *t = &m->p->tensors[m->op->write.tensor];

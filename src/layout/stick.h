@@ -19,13 +19,16 @@
 #include "layout/layout.h"
 
 enum {
-    // The tensor is sparse, or divided along a dim of extent 1.
+    // The tensor is sparse (one element per stick), or divided into sticks
+    // along a dim of extent 1.
     DV_STICK_NONE = -1,
-    DV_STICK_ANY = -2, // any stick dim is acceptable
+    DV_STICK_ANY = -2, // any dim of the tensor may be divided into sticks
 };
 
-// want[w * n_operands + k] is the stick dim that way w requires of operand k
-// (the reads in order, then the write): a host dim, or one of the above.
+// The ways of an op, which are combinations of stick dims (dims divided into
+// sticks). want[w * n_operands + k] is the stick dim that way w requires of
+// operand k (the reads in order, then the write): a dim of the tensor,
+// DV_STICK_NONE or DV_STICK_ANY.
 typedef struct dv_stick_choices {
     int n, n_operands;
     int8_t *want;

@@ -122,7 +122,8 @@ static void check_rect_args(lint *l, int32_t i)
         return;
     int64_t tiles = (m1 - m0) * (n1 - n0);
     if (!dv_mul_i64(&tiles, tiles, l->batch))
-        tiles = -1; // overflow: report whatever count is stated
+        tiles = -1; // the product overflows; -1 differs from every stated
+                    // count, so that a defect is reported
     if (count != tiles || start != m0 * l->nt + n0)
         lint_report(l, "arguments",
                     "%s has %" PRId64 " tiles from %" PRId64
@@ -169,8 +170,8 @@ static void check_stream_args(lint *l, int32_t i)
                     lint_core_name(l, i, who), count, k0, k1, l->kt);
 }
 
-// Sorts the spans, drops empty ones and merges adjacent ones. Returns the
-// number that is left.
+// Sorts the spans (ranges of steps), drops empty ones and merges adjacent ones.
+// Returns the number that is left.
 static int32_t merge(lint_span *s, int32_t n)
 {
     int32_t left = 0;
@@ -187,8 +188,8 @@ static int32_t merge(lint_span *s, int32_t n)
     return left;
 }
 
-// Returns scratch space for n spans, which is reused between comparisons, or
-// NULL when out of memory.
+// Returns scratch space for n spans (ranges of steps), or NULL when out of
+// memory. The space is reused between comparisons.
 static lint_span *room_for(lint *l, int64_t n)
 {
     if (n >= l->cap_room) {
@@ -230,7 +231,8 @@ static int same_box(const lint_box *a, const lint_box *b)
 typedef struct own_work {
     const lint_span *spans;
     int32_t n_spans;
-    const lint_box *box; // NULL if no box is listed
+    // Rectangle of tiles; NULL if the file lists none for the core.
+    const lint_box *box;
 } own_work;
 
 static own_work next_work(const lint *l, int32_t i, int32_t *span_at,
@@ -246,8 +248,9 @@ static own_work next_work(const lint *l, int32_t i, int32_t *span_at,
     return w;
 }
 
-// Returns whether the listed work equals the work that the arguments describe:
-// n spans, or a box if n is -1.
+// Returns whether the work that the file lists for a core equals the work that
+// its kernel arguments describe: n spans s (ranges of steps), or box b
+// (rectangle of tiles) if n is -1.
 static int same_work(lint *l, const own_work *w, const lint_span *s, int n,
                      const lint_box *b)
 {
@@ -326,7 +329,8 @@ int lint_units(const lint *l, int32_t core, int64_t *out)
     int cut =
         lint_arg(l, core, "k_first", &k0) && lint_arg(l, core, "k_last", &k1);
     if (cut != l->streams)
-        return 0; // the arguments do not match the stated policy
+        return 0; // only policies that split tiles have the arguments k_first
+                  // and k_last
     *out = count;
     if (!cut || !count)
         return 1;
@@ -352,9 +356,9 @@ static int read_part(const lint *l, int32_t i, part_args *a)
            lint_arg(l, i, "k_last", &a->k1);
 }
 
-// Lists the cores with parts of tiles, sorted by their first step, and checks
-// that the other cores neither send nor await partial sums. Returns the number
-// of cores listed.
+// Lists the cores that compute parts of tiles, sorted by their first step, and
+// checks that the other cores neither send nor await partial sums. Returns the
+// number of cores listed.
 static int32_t list_parts(lint *l, lint_span *list)
 {
     int32_t n = 0;

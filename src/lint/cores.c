@@ -78,8 +78,9 @@ static double cores_in(const lint_rects *r)
     return sum;
 }
 
-// Checks that all cores with work are in the ranges. Ranges that contain other
-// cores would launch kernels without arguments.
+// Checks that the ranges (rectangles of cores on which kernels are launched)
+// contain all n cores with work and no others, because a kernel on another core
+// would have no arguments.
 static void check_ranges(lint *l, const lint_rects *r, const char *name,
                          const lint_core *cores, int32_t n)
 {
@@ -99,8 +100,8 @@ static void check_ranges(lint *l, const lint_rects *r, const char *name,
                     in_ranges, found);
 }
 
-// Checks that every core is in exactly one of the two groups, and that the
-// groups contain no other cores.
+// Checks that every core with work is in exactly one of group_1 and group_2
+// (cores with equal work), and that these contain no other cores.
 static void check_members(lint *l)
 {
     int64_t found = 0;
@@ -120,7 +121,8 @@ static void check_members(lint *l)
                     found);
 }
 
-// Checks that all cores of group g have the stated number of units.
+// Checks that all cores of group g have the number of units (tiles, steps or
+// parts of tiles) that the file states.
 static void check_units(lint *l, int g)
 {
     int32_t members = 0;
@@ -149,13 +151,16 @@ static void check_groups(lint *l)
     for (int g = 0; g < 2; g++) {
         check_rects(l, &l->group[g],
                     g ? "range of group_2" : "range of group_1");
-        if (l->units[g] >= 0) // the file states the units
+        // units[g] is -1 if the file does not state the units of work per core
+        // of group g.
+        if (l->units[g] >= 0)
             check_units(l, g);
     }
 }
 
-// Checks that the file's holes are on the grid. The target's holes are not
-// checked, because they may be outside the part of the grid that the plan uses.
+// Checks that the holes (missing cores) that the file lists are on the grid of
+// cores. The target's holes are not checked, because they may be outside the
+// part of the grid that the plan uses.
 static void check_holes(lint *l)
 {
     for (int32_t i = l->n_given; i < l->holes.n; i++)
@@ -174,7 +179,7 @@ static void check_cores(lint *l)
     for (int32_t i = 0; i < l->n; i++) {
         const lint_core *c = &l->cores[i];
         if (c->x == -1 && c->y == -1)
-            continue; // the table does not say where the core is
+            continue; // the file does not say where the core is
         sorted[n++] = *c;
         if (c->x < 0 || c->y < 0 ||
             (l->cols >= 0 && (c->x >= l->cols || c->y >= l->rows)))

@@ -17,8 +17,8 @@ void lint_sizes_of_args(lint *l)
     l->local_shard |= l->n && lint_arg(l, 0, "Sm", &n);
 }
 
-// Returns the number of a column name that is not an argument (the core, its
-// shard, the batch), or -1 if the name is an argument.
+// Returns the index in known[] of a column name that is not a kernel argument
+// (the core, its shard, the batch), or -1 if the name is an argument.
 static int32_t beside(const char *name)
 {
     static const char *const known[] = {"core_x", "core_y", "shard_y",
@@ -35,8 +35,8 @@ dv_status lint_read_csv(lint *l, const dv_source *src)
     if (!text)
         return dv_nomem(l->diag);
     int32_t line = 0, columns = 0;
-    // For each column its argument number, or -1 - k for the k-th non-argument
-    // name of beside().
+    // For each column of the table: the number of its kernel argument, or -1 -
+    // k if beside() returned k for its name.
     int32_t to[LINT_MAX_NAMES];
     for (char *row = strtok_r(text, "\r\n", &save); row;
          row = strtok_r(NULL, "\r\n", &save), line++) {

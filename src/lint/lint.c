@@ -129,8 +129,9 @@ static void check_spans(lint *l)
         say_steps(l, "lost", at, total, "are on no core");
 }
 
-// Checks coverage tile by tile for a small tile grid: owner[t] is the number of
-// the core that has tile t, plus one.
+// Checks, for a small grid of tiles, that every tile is in exactly one box
+// (rectangle of tiles of a core): owner[t] is the number of the core that has
+// tile t, plus one.
 static void mark_boxes(lint *l, int64_t rows, int32_t *owner)
 {
     char a[48], b[48];
@@ -147,7 +148,8 @@ static void mark_boxes(lint *l, int64_t rows, int32_t *owner)
                                 "among %" PRId64 "x%" PRId64,
                                 m, n, lint_core_name(l, x->core, a), rows,
                                 l->nt);
-                    m = x->m1; // report each box only once
+                    m = x->m1; // ends both loops, so that each box is reported
+                               // only once
                     break;
                 }
                 int32_t *o = &owner[m * l->nt + n];
@@ -167,8 +169,9 @@ static void mark_boxes(lint *l, int64_t rows, int32_t *owner)
                         t / l->nt, t % l->nt);
 }
 
-// Checks coverage of a large tile grid by area: the boxes must be disjoint and
-// their areas must add up to the grid's.
+// Checks, for a large grid of tiles, that every tile is in exactly one box
+// (rectangle of tiles of a core): the boxes must be disjoint and their areas
+// must add up to the grid's.
 static void add_boxes(lint *l, int64_t rows)
 {
     double area = 0; // a double counts up to 2^53 tiles exactly
@@ -210,7 +213,8 @@ static void check_boxes(lint *l)
         l->failed = 1;
 }
 
-// Returns the minimal number of tiles that the buffer of this name must hold.
+// Returns the smallest number of tiles that the circular buffer of this name in
+// a core's memory must hold.
 static int64_t least_tiles(const lint *l, const char *name)
 {
     int shard = l->local_shard && l->shards[2] > 0;
@@ -226,8 +230,8 @@ static int64_t least_tiles(const lint *l, const char *name)
     return 1;
 }
 
-// Checks that buffer indices are unique, because kernels refer to buffers only
-// by index.
+// Checks that the indices of the circular buffers are unique, because kernels
+// refer to buffers only by index.
 static void check_indices(lint *l)
 {
     lint_span *list = DV_NEW(&l->arena, lint_span, (size_t)l->n_buffers + 1);
@@ -286,7 +290,7 @@ static void check_memory(lint *l, int64_t tiles)
 }
 
 // Checks that the target has the cores that the file assumes. The target's
-// holes are already in l->holes.
+// holes (missing cores) are already in l->holes.
 static void check_target(lint *l)
 {
     if (!l->target)
@@ -334,7 +338,7 @@ void lint_check_all(lint *l)
     check_memory(l, tiles);
 }
 
-// Checks a plan in divvy's own format with divvy's checker.
+// Checks a plan in divvy's own format with divvy's checker (check/).
 static dv_status lint_plan(lint *l, const dv_source *src)
 {
     dv_plan *plan = NULL;

@@ -67,8 +67,8 @@ typedef struct lint {
     int64_t batch, mt, nt, kt;
     int64_t shards[4]; // shard grid Gy, Gx and shard size in tiles Sm, Sn
     int local_shard, streams;
-    int64_t split;            // splitk: parts into which k is split; 0: other
-                              // policies
+    int64_t split; // number of parts into which policy splitk splits k; 0:
+                   // another policy
     int64_t n_cores, n_tiles; // numbers of cores and tiles that the file states
     const char *names[LINT_MAX_NAMES];
     int32_t n_names;
@@ -78,20 +78,23 @@ typedef struct lint {
     int32_t n_spans, cap_spans;
     lint_span *room; // scratch space for comparing lists of spans
     int64_t cap_room;
-    lint_box *boxes; // the work as rectangles, as listed in the file
+    lint_box *boxes; // the work of all cores as rectangles of tiles, if the
+                     // file lists it so
     int32_t n_boxes, cap_boxes;
     lint_rects ranges, all, holes, group[2];
-    int32_t n_given; // number of holes given by the target; they come first
+    int32_t n_given; // number of holes (missing cores) that the target has;
+                     // they come first in `holes`
     int has_ranges, has_all, has_groups; // nonzero if the file has these lists,
                                          // even empty ones
-    int64_t units[2]; // stated units per core of group_1 and group_2; -1: not
-                      // stated
-    int64_t chunk;    // tiles per request of a dynamic queue; -1: no queue
+    int64_t units[2]; // units (tiles, steps or parts) per core of group_1 and
+                      // group_2 that the file states; -1: none
+    int64_t chunk; // tiles that a core takes at a time, if tiles are handed out
+                   // at run time; -1: they are not
     lint_buffer *buffers;
     int32_t n_buffers, cap_buffers;
     int64_t core_bytes, memory_limit, args_limit, tile_elems, elem_bytes;
-    int64_t block[3]; // rows, columns and k depth of the resident block, in
-                      // tiles
+    int64_t block[3]; // rows, columns and k depth, in tiles, of the block that
+                      // a core holds in memory
     // The results of the checks.
     dv_text report;
     int64_t n_defects;
@@ -109,14 +112,15 @@ typedef struct lint {
 // Reports one defect: its kind and a line of text.
 void lint_report(lint *l, const char *kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-// Computes the work that a core's arguments describe: up to two spans (the
-// result is their number) or a box (the result is -1). Returns -2 if the
-// argument names are unknown.
+// Computes the work that a core's kernel arguments describe: up to two spans of
+// steps (returns their number) or a rectangle of tiles (returns -1). Returns -2
+// if the argument names are unknown.
 int lint_args_to_work(lint *l, int32_t core, lint_span spans[2], lint_box *box);
 // Read a JSON or CSV file into an empty lint (read.c, csv.c).
 dv_status lint_read(lint *l, const dv_source *src);
 dv_status lint_read_csv(lint *l, const dv_source *src);
-// Takes sizes from the arguments where the file states none.
+// Sets the sizes that the file does not state (numbers of tiles) from the
+// kernel arguments.
 void lint_sizes_of_args(lint *l);
 // Finds the value of a core's argument by its name or its older name. Returns 0
 // if there is none.
@@ -129,10 +133,11 @@ const char *lint_unit_name(const lint *l);
 // Returns whether two lists of spans contain the same steps.
 int lint_same_spans(lint *l, const lint_span *a, int32_t n_a,
                     const lint_span *b, int32_t n_b);
-// Checks the arguments (args.c). All later checks use the work that the
-// arguments describe.
+// Checks the kernel arguments of all cores (args.c). All later checks use the
+// work that the arguments describe, not the listed work.
 void lint_check_args(lint *l);
-// Checks cores, ranges, groups and holes (cores.c).
+// Checks the cores, the rectangles and groups that contain them, and the holes,
+// which are missing cores (cores.c).
 void lint_check_cores(lint *l);
 // Runs all checks (lint.c).
 void lint_check_all(lint *l);

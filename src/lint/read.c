@@ -163,8 +163,8 @@ static void add_work(lint *l, int64_t first, int64_t count, int64_t k0,
         lint_add_span(l, (first + i) * kt + k0, (first + i) * kt + k1, core);
 }
 
-// Reads a list of work items [first, count, k0, k1] or [tile, k0, k1]. Returns
-// 0 if there is no list.
+// Reads a list of the work of a core: entries [first, count, k0, k1] if n is 4,
+// or [tile, k0, k1] if n is 3. Returns 0 if there is no list.
 static int read_list(lint *l, const dv_jval *v, int n, const char *what,
                      int32_t core)
 {
@@ -183,8 +183,9 @@ static int read_list(lint *l, const dv_jval *v, int n, const char *what,
     return 1;
 }
 
-// Reads the work that a row lists for its core. If the row has segments, its
-// list of single tiles is only compared with them.
+// Reads the work that a row of the file lists for its core. If the row has
+// segments (ranges of tiles), its list of single tiles is only compared with
+// them.
 static void read_work(lint *l, const dv_jval *row, int32_t core)
 {
     int64_t a[4];
@@ -236,8 +237,8 @@ static void read_buffers(lint *l, const dv_jval *v)
     l->block[2] = count_of(v, "block_depth", 1);
 }
 
-// Reads a count of units, which may be large because it is only compared.
-// Returns -1 if the file has none.
+// Reads a number of units of work (tiles, steps or parts of tiles), which may
+// be large because it is only compared. Returns -1 if the file has none.
 static int64_t read_units(lint *l, const dv_jval *v)
 {
     int good = v && v->kind == DV_JINT && v->i >= 0;
@@ -416,7 +417,9 @@ static void read_assignments(lint *l, const dv_jval *grid, const dv_jval *cores)
     l->n_cores = list && list->n ? l->n_cores : -1;
 }
 
-// Reads rows of x0, y0, x1, y1, start, count.
+// Reads ranges of the form [x0, y0, x1, y1, start, count]: a rectangle, which
+// must be a single core, and the tiles start..start + count - 1 that it
+// computes.
 static int read_six(lint *l, const dv_jval *ranges)
 {
     for (int32_t i = 0; i < ranges->n; i++) {
@@ -548,7 +551,8 @@ static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
                         (int)i, part.mt, part.nt, part.kt, b[1] - b[0],
                         b[3] - b[2], b[5] - b[4]);
         lint_check_all(&part);
-        l->arena = part.arena; // the arena may have grown
+        l->arena = part.arena; // take back what `part` borrowed; its arena may
+                               // have grown
         l->report = part.report;
         l->n_defects = part.n_defects;
         l->failed |= part.failed;

@@ -26,8 +26,9 @@ typedef struct walk {
     int32_t n;
     int32_t *order;
     int64_t *at, *best_at;
-    char *gone; // per item: not placed in the current order
-    char *done; // per item: already considered in the current pass
+    char *gone; // per item: nonzero if stack_all did not place it in the
+                // current order
+    char *done; // per item: nonzero if stack_all has already handled it
 } walk;
 
 // Returns the lowest address >= `at` at which the item overlaps no fixed item.
@@ -42,7 +43,9 @@ static int64_t clear_of_fixed(const walk *w, const dv_item *it, int64_t at)
     return at;
 }
 
-// Returns the address at which item i is stacked, or -1 if it cannot be placed.
+// Returns the address at which item i is stacked: on top of all items placed
+// before it that overlap it in time, or at the base of a parent or child.
+// Returns -1 if it cannot be placed.
 static int64_t stack(const walk *w, int32_t i)
 {
     const dv_item *it = &w->t->items[i];
@@ -68,7 +71,8 @@ static int64_t stack(const walk *w, int32_t i)
     return at + it->size <= w->t->capacity ? at : -1;
 }
 
-// Stacks all items in the current order and returns the quality.
+// Stacks all items in the current order and returns the quality: the sum over
+// placed items of bytes times uses.
 static double stack_all(walk *w)
 {
     double quality = 0;
@@ -141,7 +145,8 @@ static void anneal(walk *w)
         double then = stack_all(w), loss = now - then;
         if (loss != 0)
             usual = usual == 0 ? fabs(loss) : 0.99 * usual + 0.01 * fabs(loss);
-        // The average loss is accepted with probability 80 % at the beginning
+        // The temperature: with these constants, a change that loses `usual`,
+        // the average loss, is accepted with probability 80 % at the beginning
         // of a cycle and 1 % at its end.
         double heat = usual / (0.223 + 4.382 * cycle * cycle);
         double chance = dv_draw_real(&w->rng);

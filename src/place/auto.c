@@ -17,14 +17,15 @@
 
 enum {
     MOST_NEIGHBOURS = 1 << 24,
-    WHOLE = 1200,        // tasks of up to this many items are not cut into
-                         // pieces
-    PIECE = 500,         // approximate number of items in a piece
-    PART_STEPS = 2000,   // price steps for a piece, which starts from the whole
-                         // task's prices
-    SEARCH_SHARE = 6,    // 1 / SEARCH_SHARE of the effort is reserved for step
-                         // 4,
-    SEARCH_ITEM = 50000, // but step 4 uses at most this many units per item
+    // Tasks of up to this many items are not cut into pieces of time.
+    WHOLE = 1200,
+    PIECE = 500,       // approximate number of items in a piece of time
+    PART_STEPS = 2000, // steps that improve the prices of a piece, after they
+                       // were copied from the whole task
+    SEARCH_SHARE = 6,  // 1 / SEARCH_SHARE of the effort is reserved for step 4,
+                       // the local search
+    // Limit of the effort of step 4, the local search, per item.
+    SEARCH_ITEM = 50000,
 };
 
 static int best_list(const dv_task *t, dv_answer *out, const char **who,
@@ -48,8 +49,8 @@ static int best_list(const dv_task *t, dv_answer *out, const char **who,
 }
 
 typedef struct when {
-    int64_t tick, weight; // positive: weight + 1 of an item that starts;
-                          // negative: that of one that ends
+    int64_t tick, weight; // an item with weight w starts (weight = w + 1) or
+                          // ends (weight = -(w + 1)) at the tick
 } when;
 
 static int by_tick(const void *a, const void *b)
@@ -98,8 +99,9 @@ static int32_t find_cuts(const dv_task *t, int64_t *cuts, dv_arena *a)
     return n_cuts;
 }
 
-// Returns whether all items of group g are inside the piece. A group that
-// crosses a cut is not changed.
+// Returns whether all items of group g (items that are placed all or not at
+// all) are live only in the piece of time from..to. A group that crosses a cut
+// is not changed.
 static int group_inside(const dv_task *t, int32_t g, int64_t from, int64_t to)
 {
     for (int32_t k = t->group_at[g]; k < t->group_at[g + 1]; k++) {
@@ -119,8 +121,8 @@ static int inside(const dv_task *t, int32_t i, int64_t from, int64_t to)
            (it->group < 0 || group_inside(t, it->group, from, to));
 }
 
-// Builds a task of the given items. `place` is a scratch array with an entry
-// for every item of t, -1 on entry and on return.
+// Builds a task of the n given items of t. `place` is a scratch array with an
+// entry for every item of t; all entries are -1 on entry and on return.
 static int make_part(dv_task *out, const dv_task *t, const int32_t *items,
                      int32_t n, int32_t *place)
 {
@@ -172,7 +174,7 @@ typedef struct planner {
     dv_arena arena;
 } planner;
 
-// Improves the answer of one piece, starting from the list heuristic's
+// Improves the answer of one piece of time, starting from the list heuristic's
 // addresses, and proposes the result to the local search.
 static int refine_part(planner *p, const dv_task *part, int32_t n,
                        int64_t effort)

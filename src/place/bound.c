@@ -20,7 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The step length is reduced after this many steps without enough progress.
+// The length of the subgradient steps is reduced after this many steps without
+// enough progress.
 enum { PATIENCE = 200 };
 
 static int ascending(const void *a, const void *b)
@@ -130,14 +131,15 @@ static void add_up(dv_prices *p)
         p->cost[k + 1] = p->cost[k] + p->price[k];
 }
 
-// The size, weight and time sections of an item or of one item of a group.
+// An item that competes for memory: its size, weight, and first and last time
+// section (a tick where the set of live items is maximal).
 typedef struct bid {
     double size, weight;
     int32_t first, last;
 } bid;
 
-// All items that compete for memory: single items first, then the items of each
-// group.
+// All items that compete for memory: first the items in no group, then the
+// items of each group, which are placed all or not at all.
 typedef struct market {
     bid *bids;
     int32_t n_singles, n_groups;
@@ -187,8 +189,8 @@ static double worth(const bid *b, const double *cost)
     return b->weight - (cost[b->last] - cost[b->first]) * b->size;
 }
 
-// Returns the bound for the current prices. Sets m->load to the bytes that the
-// items worth placing need in each time section.
+// Returns the upper bound of the placed weight for the current prices. Sets
+// m->load to the bytes that the items worth placing need in each time section.
 static double evaluate(const market *m, const dv_prices *p)
 {
     double bound = m->fixed, *load = m->load;
@@ -246,9 +248,9 @@ static void save(double *to, const double *from, int32_t n)
     memcpy(to, from, (size_t)n * sizeof *to);
 }
 
-// Minimises the bound by subgradient steps that aim at `reach` below the lowest
-// bound so far; `reach` is reduced when PATIENCE steps bring too little
-// progress. Returns the lowest bound.
+// Minimises the upper bound of the placed weight by subgradient steps that aim
+// at `reach` below the lowest bound so far; `reach` is reduced when PATIENCE
+// steps bring too little progress. Returns the lowest bound.
 static double balance(const market *m, dv_prices *p, double known, int steps)
 {
     double lowest = INFINITY, reach = 0, mark = INFINITY;
@@ -279,8 +281,8 @@ static double balance(const market *m, dv_prices *p, double known, int steps)
     return lowest;
 }
 
-// Each time section takes the sum of the prices of the sections of `from` that
-// it covers.
+// Sets the price of each time section of p to the sum of the prices of the
+// sections of `from` that it covers.
 void dv_prices_init_from(dv_prices *p, const dv_prices *from)
 {
     int32_t k = 0;

@@ -14,7 +14,8 @@ typedef struct judge {
     const dv_buffer *in;
     const dv_place_options *o;
     dv_diag *diag;
-    char *handed; // per buffer: a child already reuses its address
+    char *handed; // per buffer: nonzero if an in-place child already reuses its
+                  // address
 } judge;
 
 static const char *name_of(const judge *j, int32_t b)
@@ -82,8 +83,8 @@ static dv_status check_order(const judge *j, const dv_stay *s)
     return WRONG(j, "the stays of %s are out of order", name_of(j, s->buffer));
 }
 
-// Checks that the address and reason of every buffer agree with its stays (its
-// intervals at one address), rule S5.
+// Checks that the address and reason of every buffer agree with its stays, the
+// intervals in which it is at one address (rule S5).
 static dv_status check_lists(const judge *j)
 {
     const dv_placement *p = j->p;
@@ -151,10 +152,11 @@ static int declares(const dv_buffer *child, int32_t parent)
     return 0;
 }
 
-// Returns whether two overlapping stays are a legal in-place reuse: the last
-// tick of `from` is the first tick of `to`, both have the same address, `to`
-// declares `from` as parent, and no other child has reused that address. Two
-// consecutive stays of one buffer may overlap in the same way.
+// Returns whether two overlapping stays (intervals of a buffer at one address)
+// are a legal in-place reuse: the last tick of `from` is the first tick of
+// `to`, both have the same address, `to` declares `from` as parent, and no
+// other child has reused that address. Two consecutive stays of one buffer may
+// overlap in the same way.
 static int hands_over(const judge *j, const dv_stay *from, const dv_stay *to)
 {
     if (from->address != to->address || from->end != to->start + 1)
@@ -191,8 +193,9 @@ static int by_start(const void *a, const void *b)
     return x->buffer - y->buffer;
 }
 
-// Checks all pairs of stays that overlap in time (rule S1), by a sweep over
-// stays sorted by start with a list of those still live.
+// Checks rule S1: two stays (intervals of a buffer at one address) that overlap
+// in time share no byte. Sweeps over the stays sorted by start, with a list of
+// those still live.
 static dv_status check_pairs(const judge *j)
 {
     size_t n = j->p->n_stays, n_alive = 0;

@@ -42,7 +42,7 @@ static const struct {
     {"group", GROUP},   {"barred", BARRED},
 };
 
-// A field of a row: its bytes in the text without surrounding blanks.
+// A field of a CSV row: its bytes in the text without surrounding blanks.
 typedef struct field {
     const char *at;
     size_t len;
@@ -55,8 +55,8 @@ typedef struct reader {
     field row[MAX_COLUMNS];
     int n_row;
     column columns[MAX_COLUMNS]; // meaning of each column
-    int where[N_COLUMNS];        // column of each meaning, or -1 if the table
-                                 // has none
+    int where[N_COLUMNS]; // number of the column with each meaning, or -1 if
+                          // the table has no such column
     dv_table ids;
 } reader;
 

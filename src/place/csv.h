@@ -18,7 +18,7 @@
 #include "base/text.h"
 
 typedef struct dv_csv {
-    dv_arena arena; // owns all arrays below; the text is borrowed
+    dv_arena arena; // owns all arrays of this struct, but not the text
     dv_source src;  // the text, borrowed from the caller
     dv_buffer *buffers;
     dv_loc *locs;  // position of each buffer's row in the text

@@ -23,13 +23,15 @@ typedef struct cutter {
     dv_place_cut *out;
     const dv_buffer *in;
     int gaps;
-    int32_t *first_piece; // index of each buffer's first piece
+    int32_t *first_piece; // index of each buffer's first piece (the uses
+                          // between two possible spills)
     int32_t *links;       // storage for one parent index per piece
     int32_t n_epochs;
 } cutter;
 
 // Returns whether the buffer may be cut: its lifetime must start at its first
-// use and end at its last, and its weight must be derived from its uses.
+// use and end at its last, and its weight must be derived from its uses (weight
+// < 0).
 static int can_be_cut(const dv_buffer *b)
 {
     return b->n_uses > 1 && b->weight < 0 && b->fixed < 0 && !b->group &&
@@ -37,8 +39,8 @@ static int can_be_cut(const dv_buffer *b)
            b->uses[b->n_uses - 1].tick + 1 == b->end;
 }
 
-// Returns the index of the first use after `u` that writes and so begins a new
-// epoch.
+// Returns the index of the first use after `u` that writes. It begins a new
+// epoch, a time in which the buffer holds one value.
 static size_t epoch_end(const dv_buffer *b, size_t u)
 {
     for (u++; u < b->n_uses && !b->uses[u].writes; u++)
@@ -58,7 +60,8 @@ static dv_buffer *add(cutter *c, int32_t owner)
     return p;
 }
 
-// Adds uses from..to - 1 of buffer i as one piece with the given weight.
+// Adds uses from..to - 1 of buffer i as one piece, which is placed like a
+// buffer of its own, with the given weight.
 static dv_buffer *add_piece(cutter *c, int32_t i, size_t from, size_t to,
                             int64_t weight)
 {

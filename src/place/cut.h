@@ -8,18 +8,20 @@ typedef struct dv_place_cut {
     dv_buffer *pieces; // pieces as buffers, each with its own weight
     int32_t *owner;    // the buffer that each piece belongs to; pieces are
                        // sorted by owner and time
-    int32_t *epoch;    // number of the write-to-last-read epoch that each piece
-                       // belongs to
-    int64_t *bonus;    // on an epoch's first piece: weight that counts only if
-                       // all its pieces are placed
+    int32_t *epoch; // number of the epoch (from a write to the last read of the
+                    // value) that each piece belongs to
+    int64_t *bonus; // for the first piece of an epoch: weight that counts only
+                    // if all pieces of the epoch are placed
     int32_t n;
 } dv_place_cut;
 
-// Cuts every buffer at its writes, so that each piece is an epoch; with `gaps`,
-// also cuts between all uses. Returns 0 when out of memory.
+// Cuts every buffer at its writes, so that each piece is an epoch (from a write
+// to the last read of the value); with `gaps`, also cuts between all uses.
+// Returns 0 when out of memory.
 int dv_cut_make(dv_place_cut *out, const dv_buffer *buffers, size_t n, int gaps,
                 dv_arena *arena);
 // Returns the total weight of the pieces that have an address, without the
-// bonus of epochs that are only partly placed.
+// bonus of epochs (from a write to the last read of the value) that are only
+// partly placed.
 int64_t dv_cut_value(const dv_place_cut *cut, const int64_t *at);
 #endif

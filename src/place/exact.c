@@ -26,11 +26,11 @@ typedef struct branch {
     int64_t *at;
     int32_t *order; // placeable items, heaviest first
     int32_t n_order;
-    double *worth;   // per item: weight minus price
-    int64_t *common; // per item: common multiple of its own and its partners'
-                     // alignments
-    double reserve;  // price of the whole free memory plus the weight of fixed
-                     // items
+    double *worth;   // per item: weight minus the price of its bytes (bound.c)
+    int64_t *common; // per item: common multiple of the alignments of the item
+                     // and of all items linked to it by in-place reuse
+    double reserve;  // price of all bytes that no fixed item occupies, plus the
+                     // weight of the fixed items
     int64_t kept;    // weight placed so far, including fixed items
     int stopped;
 } branch;
@@ -41,7 +41,8 @@ static int64_t above(const branch *b, int32_t i, int64_t from, int64_t align)
 {
     const dv_item *it = &b->t->items[i];
     int64_t at = dv_round_up(from, align);
-    for (int32_t k = 0; k < b->t->n_fixed; k++) { // in order of rising address
+    // The fixed items are sorted by rising address.
+    for (int32_t k = 0; k < b->t->n_fixed; k++) {
         const dv_item *f = &b->t->items[b->t->fixed[k]];
         if (f->start < it->end && it->start < f->end &&
             f->fixed < at + it->size && at < f->fixed + f->size)
@@ -114,7 +115,8 @@ static int candidates(const branch *b, int32_t i, int64_t *list)
     return n;
 }
 
-// Returns whether item i is not placed yet and has a candidate address.
+// Returns whether item i is not placed yet and could be placed at some
+// candidate address.
 static int open(const branch *b, int32_t i)
 {
     int64_t list[MAX_CANDIDATES];
@@ -138,8 +140,8 @@ static int can_be_pruned(const branch *b)
            priced * (1 + 1e-12) < (double)b->best->value + 1;
 }
 
-// Copies the layout to `at` without the groups that are only partly placed, and
-// returns its value.
+// Copies the addresses of the placed items to `at`, leaves out groups that are
+// only partly placed, and returns the total weight.
 static int64_t counted(const branch *b, int64_t *at)
 {
     const dv_task *t = b->t;

@@ -47,8 +47,8 @@ static dv_status check_uses(const reader *r, size_t i)
                          "uses must be strictly increasing, and %" PRId64
                          " comes after %" PRId64,
                          b->uses[u].tick, b->uses[u - 1].tick);
-    // check_range reports an empty lifetime. It is not examined here, because
-    // its last tick, end - 1, might overflow.
+    // check_range reports an empty lifetime. Uses are not compared with an
+    // empty lifetime here, because its last tick, end - 1, might overflow.
     if (b->start < b->end &&
         (b->uses[0].tick < b->start || b->uses[b->n_uses - 1].tick >= b->end))
         return wrong(r, i, DV_E_BUFFER,
@@ -226,7 +226,8 @@ static int by_group(const void *a, const void *b)
                                 : x->item - y->item;
 }
 
-// Excludes a whole group if any of its items cannot be placed.
+// Excludes all items of group g from placement if any of them cannot be placed,
+// because a group is placed as a whole or not at all.
 static void close_group(dv_task *t, int32_t g)
 {
     int in_play = 1;

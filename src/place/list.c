@@ -24,11 +24,12 @@ typedef struct run {
     int64_t *at;
     int32_t *order; // order in which items are placed
     int32_t *by_end;
-    int32_t *near; // items that are live together with the current item
+    int32_t *near; // placed items that are live together with the current item
     span *spans;   // address ranges of those items, sorted by address
-    char *out;     // per group: it could not be placed as a whole and is
-                   // excluded
-    char *handed;  // per item: a child already reuses its address
+    char *out;     // per group: nonzero if it is excluded, because not all its
+                   // items could be placed
+    char *handed;  // per item: nonzero if an in-place child already reuses its
+                   // address
 } run;
 
 static int by_lo(const void *a, const void *b)
@@ -86,9 +87,9 @@ static int64_t parent_in(const run *r, const dv_item *it, int64_t lo,
     return -1;
 }
 
-// Chooses a gap between the sorted spans and returns an address for the item in
-// it, or -1. With `in_place`, only gaps that contain a parent count, and the
-// parent's address is returned.
+// Chooses a gap between the sorted spans (occupied address ranges) and returns
+// an address for the item in it, or -1. With `in_place`, only gaps that contain
+// a parent count, and the parent's address is returned.
 static int64_t choose_gap(const run *r, const dv_item *it, const span *s,
                           int32_t n, int in_place)
 {
@@ -185,8 +186,8 @@ static void sift(int32_t *heap, int32_t n, int32_t k)
 }
 
 // Converts items sorted by key to an order in which parents precede children,
-// always taking the smallest key whose parents are all placed. `rank`, `waits`
-// and `heap` are scratch arrays of t->n elements.
+// always taking the item with the smallest key whose parents all come before
+// it. `rank`, `waits` and `heap` are scratch arrays of t->n elements.
 static void parents_first(const dv_task *t, const keyed *sorted, int32_t *rank,
                           int32_t *waits, int32_t *heap, int32_t *order)
 {
@@ -254,8 +255,8 @@ static int order_greedy(run *r, dv_arena *a)
     return 1;
 }
 
-// Returns whether the item at `address` overlaps no fixed item other than
-// `but`.
+// Returns whether the item, placed at `address`, would overlap no fixed item
+// other than `but`.
 static int clear_of_fixed(const run *r, const dv_item *it, int64_t address,
                           int32_t but)
 {
@@ -379,8 +380,8 @@ static void clear(run *r)
         r->at[i] = r->task->items[i].fixed;
 }
 
-// Excludes the first group that was only partly placed, or all such groups if
-// `all` is set. Returns whether there was one.
+// Excludes the first group of which not all items were placed, or all such
+// groups if `all` is set. Returns whether there was one.
 static int exclude_partial_group(run *r, int all)
 {
     const dv_task *t = r->task;
@@ -414,7 +415,8 @@ static int prepare(run *r, dv_arena *a)
 
 int dv_list_heuristic(const dv_task *task, dv_list_rule rule, dv_answer *out)
 {
-    // Exclude one group per pass at first; after this many passes, all at once.
+    // Groups that were only partly placed are excluded one per pass; after this
+    // many passes, all at once.
     enum { ONE_BY_ONE = 30 };
     dv_arena arena = {0};
     run r = {.task = task, .rule = rule, .at = out->at};

@@ -14,8 +14,8 @@ static int linked(const dv_task *t, int32_t i, int32_t k)
     return 0;
 }
 
-// Counts the neighbours of all items and, if `fill` is set, also stores them in
-// near->items. Returns the count.
+// Counts the neighbours of all items (the items with overlapping lifetimes)
+// and, if `fill` is set, also stores them in near->items. Returns the count.
 static int64_t walk(dv_neighbours *near, const dv_task *t, const dv_live *live,
                     int32_t *found, int fill)
 {
@@ -26,7 +26,8 @@ static int64_t walk(dv_neighbours *near, const dv_task *t, const dv_live *live,
         if (!it->in_play)
             continue;
         int32_t k = dv_live_find(live, it->start, it->end, found);
-        n += k - 1; // item i finds itself, which is not counted
+        // The k items found include item i itself, which is not counted.
+        n += k - 1;
         if (!fill)
             continue;
         int32_t *to = near->items + near->first[i];

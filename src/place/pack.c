@@ -1,10 +1,11 @@
 // Schedules the packing searches and their budgets.
 //
-// Every part is searched by turns with the skyline search under several rules
-// and with the canonical search. The budget of a try doubles each round, and
-// the same amount of work goes to short tries with randomly perturbed orders.
-// Which try is fast depends on the problem; none always is. Budgets count nodes
-// and never seconds, so the result is the same on every machine.
+// Every part (an independent sub-problem, pack_model.c) is searched by turns
+// with the skyline search under several rules and with the canonical search.
+// The budget of a try doubles each round, and the same amount of work goes to
+// short tries with randomly perturbed orders. Which try is fast depends on the
+// problem; none always is. Budgets count nodes and never seconds, so the result
+// is the same on every machine.
 //
 // The least capacity lies between the largest sum of live sizes and the height
 // of the best simple layout. The lower end is tried first, because it is the
@@ -16,13 +17,17 @@
 #include <string.h>
 
 enum {
-    MAX_SEARCH = 4096, // largest number of items of a part that is searched
-    LARGE = 1000,      // parts with more items seldom finish a long try
-    HALVINGS = 5       // bisection steps per budget
+    MAX_SEARCH = 4096, // parts (independent sub-problems) with more items are
+                       // not searched
+    LARGE = 1000, // parts with more items seldom finish a long try; they start
+                  // with bisection and the tries in large_first[]
+    // Steps of the bisection of the capacity before the budget is raised.
+    HALVINGS = 5
 };
 #define FIRST_BUDGET 20000
 
-// The long tries of one round; those that most often succeed early come first.
+// The long tries of one round: each is a search with a rule and sort keys.
+// Those that most often succeed early come first.
 static const struct {
     int canonical;
     dv_valley_rule rule;
@@ -42,12 +47,13 @@ static const struct {
     {0, DV_RULE_RANK, {DV_KEY_TOTAL, DV_KEY_LIFE, DV_KEY_AREA}},
 };
 enum { N_TRIES = sizeof tries / sizeof *tries };
-// The order of tries for large parts, as indices into tries[]: canonical
-// searches come first.
+// The order of tries for parts with more than LARGE items, as indices into
+// tries[]: canonical searches come first.
 static const unsigned char large_first[N_TRIES] = {10, 7, 4, 0, 1, 2,
                                                    3,  5, 6, 8, 9, 11};
 
-// The state of the search for a layout of one part.
+// The state of the search for a layout of one part (an independent sub-problem
+// of the packing).
 typedef struct part_search {
     const dv_part *p;
     dv_valley *v;              // skyline search; only for parts without
@@ -63,8 +69,9 @@ static int64_t short_budget(const part_search *h)
     return 2 * (int64_t)h->p->n + 1000;
 }
 
-// Sets the work units per node: a node of the canonical search examines all
-// unplaced items, a node of the skyline search only those near one valley.
+// Sets the work units per search node. A node of the canonical search examines
+// all unplaced items; a node of the skyline search examines only those near one
+// valley (a stretch of the skyline between higher walls).
 static void set_cost(dv_pack_run *run, const dv_part *p, int canonical)
 {
     run->cost = 1 + (canonical ? (p->n + p->n_secs) / 200 : p->n / 2000);
@@ -119,8 +126,8 @@ static dv_fit try_short(part_search *h)
                          h->run);
 }
 
-// Searches a part with about `budget` nodes, or with the whole budget of the
-// run if `budget` is 0.
+// Searches a layout of a part (an independent sub-problem) with about `budget`
+// nodes, or with the whole budget of the run if `budget` is 0.
 static dv_fit search(const dv_part *p, int64_t budget, dv_pack_run *run)
 {
     if (p->load > p->cap)
@@ -204,9 +211,9 @@ dv_fit dv_pack(dv_rect *rects, int32_t n, int64_t capacity,
     return fit;
 }
 
-// What is known about a part: the layout `at` ends at `top`, and no layout ends
-// below `low`. Capacities below `open` were tried with the current budget
-// without result.
+// What is known about a part (an independent sub-problem): the best layout `at`
+// ends at `top`, and it is proven that no layout ends below `low`. Capacities
+// below `open` were tried with the current budget without result.
 typedef struct known {
     int64_t *at;
     int64_t top, low, open;
@@ -232,8 +239,8 @@ static dv_fit ask(dv_part *p, known *x, int64_t cap, int64_t budget,
     return fit;
 }
 
-// Lowers a part's layout to `goal`, or as close to it as the budget allows, by
-// bisection.
+// Lowers the end of a part's layout to `goal`, or as close to it as the budget
+// allows, by bisection.
 static dv_fit narrow(dv_part *p, known *x, int64_t goal, int64_t budget,
                      dv_pack_run *run)
 {
@@ -268,7 +275,8 @@ static dv_fit first_layouts(dv_model *m, known *all)
     return DV_FIT_YES;
 }
 
-// Computes the capacity of the best layouts of all parts, and its lower bound.
+// Computes *cap, the capacity that the best layouts of all parts (independent
+// sub-problems) need, and *bound, its proven lower bound.
 static void sum_up(const dv_model *m, const known *all, int64_t *cap,
                    int64_t *bound)
 {
@@ -279,8 +287,9 @@ static void sum_up(const dv_model *m, const known *all, int64_t *cap,
     }
 }
 
-// Improves all parts that end above the bound, with growing budgets, until the
-// capacity is proven or the run is stopped.
+// Improves the layouts of all parts (independent sub-problems) that end above
+// the bound, with growing budgets, until the capacity is proven or the run is
+// stopped.
 static dv_fit least(dv_model *m, int64_t *cap, int64_t *bound, dv_pack_run *run)
 {
     known *all = DV_NEW(&m->arena, known, m->n_parts);

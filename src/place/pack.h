@@ -22,9 +22,9 @@ typedef enum dv_fit { DV_FIT_YES, DV_FIT_NO, DV_FIT_OPEN, DV_FIT_NOMEM } dv_fit;
 
 typedef struct dv_pack_limits {
     int64_t max_nodes; // limit of search nodes; 0: no limit
-    // Limit of work units: search nodes weighted by the size of their part,
-    // since nodes of large parts take longer. A million units take about half a
-    // second. 0: no limit.
+    // Limit of work units: search nodes weighted by the size of their part (an
+    // independent sub-problem), since nodes of large parts take longer. A
+    // million units take about half a second. 0: no limit.
     int64_t max_work;
     // Called about every thousand nodes; a nonzero result stops the search. May
     // be NULL.
@@ -39,9 +39,9 @@ typedef struct dv_pack_stats {
 } dv_pack_stats;
 
 // Finds addresses below `capacity` for all rectangles. A rectangle with no size
-// or no lifetime takes no room; a fixed one need not be aligned. DV_FIT_NO is
-// proven. The addresses are valid only for DV_FIT_YES. The result is
-// deterministic.
+// or no lifetime takes no room; a fixed one need not be aligned. DV_FIT_NO: it
+// is proven that there are none. The addresses are valid only for DV_FIT_YES.
+// The result is deterministic.
 dv_fit dv_pack(dv_rect *rects, int32_t n, int64_t capacity,
                const dv_pack_limits *limits, dv_pack_stats *stats);
 

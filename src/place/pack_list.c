@@ -18,8 +18,8 @@ enum {
                          // tried
     SOME = 10000,        // above this many items the DV_KEY_TOTAL orders are
                          // skipped
-    MAX_WORK = 50000000, // limit of steps of one layout by fit
-    CLASH = -2           // result of a layout: fixed items overlap
+    MAX_WORK = 50000000, // limit of the steps of one layout by fit()
+    CLASH = -2           // result of a layout function if fixed items overlap
 };
 
 typedef struct list {
@@ -30,7 +30,7 @@ typedef struct list {
     int32_t *next, head; // linked list of the placed items by rising address
     int early;      // nonzero if items are placed in order of their first time
                     // section
-    int64_t work;   // remaining steps
+    int64_t work;   // number of steps that fit() may still make
     int64_t *high;  // segment tree over time sections: highest skyline floor in
                     // the node's range
     int64_t *whole; // segment tree: skyline floor to which the node's whole
@@ -52,8 +52,8 @@ static int64_t top_of(const list *l, int32_t i)
     return l->at[i] + l->p->size[i];
 }
 
-// Returns whether item j ends before item i and all later items start, so that
-// it can be removed from the list.
+// Returns whether item j ends before item i and all items after it in the order
+// start. Item j can then be removed from the list of placed items.
 static int is_past(const list *l, int32_t j, int32_t i)
 {
     return l->early && l->p->last[j] < l->p->first[i];
@@ -110,8 +110,8 @@ static int64_t fit(list *l)
     return top;
 }
 
-// Returns the highest skyline floor in time sections a..z, where `node` covers
-// sections lo..hi.
+// Returns the highest skyline floor (top of the placed items) in time sections
+// a..z. `node` is a segment tree node that covers sections lo..hi.
 static int64_t highest(const list *l, int64_t node, int32_t lo, int32_t hi,
                        int32_t a, int32_t z)
 {
@@ -141,9 +141,10 @@ static void lift(list *l, int64_t node, int32_t lo, int32_t hi, int32_t a,
         lift(l, 2 * node + 1, mid + 1, hi, a, z, to);
 }
 
-// Stacks all items in order and returns the layout's height. Fixed items come
-// first by rising address, so any item already above a fixed address is fixed
-// too and the two overlap.
+// Puts every item, in order, on top of the highest placed item that overlaps it
+// in time, and returns the layout's height. Fixed items come first by rising
+// address, so any item already above a fixed address is fixed too and the two
+// overlap.
 static int64_t stack(list *l)
 {
     const dv_part *p = l->p;
@@ -191,17 +192,18 @@ typedef struct fill {
     int32_t *last;   // last time section of the skyline run that starts here,
                      // or -1 if none does
     int32_t *start;  // first time section of the skyline run that ends here
-    heap_node *heap; // runs with the lowest skyline floor first; may contain
-                     // stale entries
+    heap_node *heap; // heap of the skyline runs, lowest floor first; may
+                     // contain entries of runs that no longer exist
     int32_t n_heap, max_heap;
     // The items that start in time section s are begin[s]..begin[s + 1],
     // longest first.
     int32_t *begin;
     int32_t *next; // union-find: next unplaced item at or after this one; n:
                    // none
-    int32_t *tail; // one past the shortest unplaced item of each time section
+    int32_t *tail; // per time section: one past the last, shortest unplaced
+                   // item that starts there
     int32_t *ends; // min-tree over time sections: last section of the shortest
-                   // unplaced item
+                   // unplaced item that starts there
     int32_t leaves;
 } fill;
 
@@ -212,8 +214,8 @@ static int32_t next_open(fill *f, int32_t i)
     return i;
 }
 
-// Updates the tree after the shortest unplaced item of time section s may have
-// changed.
+// Updates the min-tree f->ends after the shortest unplaced item that starts in
+// time section s may have changed.
 static void update_ends(fill *f, int32_t s)
 {
     int32_t end = INT32_MAX, k = f->leaves + s;
@@ -245,8 +247,8 @@ static int32_t first_start(const fill *f, int32_t from, int32_t to)
     return k - f->leaves <= to ? k - f->leaves : -1;
 }
 
-// Returns the longest unplaced item of time section s that ends by `to`. The
-// caller has checked that there is one.
+// Returns the longest unplaced item that starts in time section s and ends by
+// `to`. The caller has checked that there is one.
 static int32_t longest(fill *f, int32_t s, int32_t to)
 {
     int32_t lo = f->begin[s], hi = f->begin[s + 1];
@@ -288,8 +290,8 @@ static heap_node pop_run(fill *f)
     return top;
 }
 
-// Adds a skyline run a..z and merges it with neighbouring runs of the same
-// floor. Returns 0 when out of memory.
+// Adds a skyline run, time sections a..z with the same floor, and merges it
+// with neighbouring runs of the same floor. Returns 0 when out of memory.
 static int add_run(fill *f, int32_t a, int32_t z, int64_t floor)
 {
     if (a > 0 && f->floor[f->start[a - 1]] == floor) {
@@ -390,8 +392,9 @@ static void index_items(fill *f)
         update_ends(f, s);
 }
 
-// Computes the fill layout and its height *top. Returns DV_FIT_OPEN if an
-// address overflows or memory runs out.
+// Computes the layout by "fill", which places items at the lowest free address
+// first, and its height *top. Returns DV_FIT_OPEN if an address overflows or
+// memory runs out.
 static dv_fit fill_low(const dv_part *p, int64_t *at, int64_t *top)
 {
     fill f = {.p = p, .at = at};
@@ -424,8 +427,9 @@ static dv_fit fill_low(const dv_part *p, int64_t *at, int64_t *top)
     return ok ? DV_FIT_YES : DV_FIT_OPEN;
 }
 
-// Computes the fill layout, which ignores the sort order. Returns -1 if the
-// part has alignments or fixed items, or on failure.
+// Computes the layout by "fill", which places items at the lowest free address
+// first and ignores the sort order. Returns -1 if the part has alignments or
+// fixed items, or on failure.
 static int64_t low_first(list *l)
 {
     int64_t top;

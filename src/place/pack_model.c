@@ -15,18 +15,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ROUNDS = 32 }; // limit of nested splitting
+// Limit of the depth to which groups of items are split further.
+enum { MAX_ROUNDS = 32 };
 
 typedef struct dv_pack_item {
     int64_t start, end; // time, replaced by time section numbers in the first
                         // sweep
     int64_t life;
-    int64_t size, align, fixed; // in units once scale() has run
+    int64_t size, align, fixed; // in bytes; once scale() has run, in multiples
+                                // of the model's unit
     int32_t rect;
 } item;
 
-// Returns the largest unit that divides all sizes and fixed addresses and that
-// divides, or is divided by, every alignment.
+// Returns the unit in which the model measures memory: the largest number of
+// bytes that divides all sizes and fixed addresses and that divides, or is
+// divided by, every alignment.
 static int64_t find_unit(const dv_model *m)
 {
     int64_t unit = 0;
@@ -48,8 +51,8 @@ static int64_t find_unit(const dv_model *m)
     return unit;
 }
 
-// Rounds sizes up to the alignment if all rectangles are free, have the same
-// alignment, and the capacity is a multiple of it.
+// Rounds sizes up to the alignment if no rectangle has a fixed address, all
+// have the same alignment, and the capacity is a multiple of it.
 static void round_sizes(dv_model *m, int64_t cap)
 {
     int64_t align = m->n ? m->items[0].align : 1;
@@ -140,9 +143,10 @@ static event *sort_events(const item *items, int32_t n)
     return events;
 }
 
-// Replaces the times of all items by time section numbers; a new section begins
-// with a start that follows an end. *load is the largest sum of live sizes.
-// DV_FIT_NO: that sum overflows.
+// Replaces the times of all items by time section numbers (a section is a
+// moment at which a maximal set of items is live). A new section begins with a
+// start that follows an end. *load is the largest sum of live sizes. DV_FIT_NO:
+// that sum overflows.
 static dv_fit sweep(item *items, int32_t n, int64_t *load)
 {
     event *events = sort_events(items, n);
@@ -187,7 +191,8 @@ static int compare_items(const void *pa, const void *pb)
     return 0;
 }
 
-// Reverses time if the reversed items sort before the original ones.
+// Reverses time if the reversed items sort before the original ones, so that
+// the result does not depend on the direction of time.
 static dv_fit choose_direction(item *items, int32_t n)
 {
     int64_t from = items[0].start, to = 0;
@@ -244,8 +249,8 @@ static dv_fit add_part(dv_model *m, item *items, int32_t n, int64_t base,
 static dv_fit split(dv_model *m, item *items, int32_t n, int64_t base,
                     int round);
 
-// Places items that are live in the whole group at the bottom, and returns the
-// number of items that are left.
+// Places items that are live as long as all n items together at the bottom, and
+// returns the number of items that are left.
 static int32_t sink(dv_model *m, item *items, int32_t n, int64_t *base)
 {
     int64_t from = items[0].start, to = from;
@@ -263,7 +268,8 @@ static int32_t sink(dv_model *m, item *items, int32_t n, int64_t *base)
     return n_left;
 }
 
-// Splits a connected group of items further, or adds it as a part.
+// Splits a group of items that are connected by overlapping lifetimes further,
+// or adds it to the model as a part (an independent sub-problem).
 static dv_fit split_group(dv_model *m, item *items, int32_t n, int64_t base,
                           int round)
 {

@@ -21,11 +21,12 @@
 
 typedef struct entry {
     int64_t off;
-    int32_t item; // index of the item in rank order
+    int32_t item; // number of the item in rank order, the order in which items
+                  // are tried
 } entry;
 
-// A search path through 4096 items needs half the square of that number of
-// stack entries.
+// The size of the stack: a search path through n = 4096 items needs n * n / 2
+// entries.
 enum { MAX_DEPTH = 8192, MAX_STACK = 9 << 20 };
 
 struct dv_pack_order {
@@ -36,13 +37,14 @@ struct dv_pack_order {
     int32_t *first, *last, *which, *rank;
     int64_t *size, *align;
     unsigned char *fixed;
-    unsigned char *twin; // nonzero if identical to the item of previous rank
-    int64_t *room;       // per time section: highest possible skyline floor for
-                         // its unplaced items
-    int32_t *cross;      // number of unplaced items that are in both time
-                         // section s and s + 1
-    int32_t *skip;       // union-find: next time section whose skyline floor is
-                         // not determined yet
+    unsigned char *twin; // per item: nonzero if it is identical to the item of
+                         // previous rank
+    int64_t *room; // per time section: capacity minus the sizes of its unplaced
+                   // items, the highest floor on which these still fit
+    int32_t *cross; // number of unplaced items that are in both time
+                    // section s and s + 1
+    int32_t *skip;  // union-find: next time section whose skyline floor is
+                    // not determined yet
     entry *stack;
     int64_t max_stack;
     int64_t budget;
@@ -51,12 +53,12 @@ struct dv_pack_order {
 
 typedef enum end { END_FAIL, END_SOLVED, END_STOP } end;
 
-// A search state: the unplaced items of time sections lo..hi, sorted by
-// (offset, rank).
+// A search state: the unplaced items of time sections lo..hi, sorted by offset
+// (the lowest address possible above the placed items), then by rank.
 typedef struct state {
     entry *list;
     int32_t n, lo, hi;
-    entry last; // the item placed last
+    entry last; // the item placed last and its offset
 } state;
 
 static inline int before(const entry *a, const entry *b)
@@ -124,7 +126,8 @@ static int raise_entries(const dv_pack_order *o, const state *from, int32_t k,
     entry x = from->list[k];
     int32_t a = o->first[x.item], z = o->last[x.item], n = 0, n_up = 0;
     int64_t top = x.off + o->size[x.item];
-    entry *up = to + from->n; // the entries that rise
+    // The entries whose offset rises to the top of entry k.
+    entry *up = to + from->n;
     int32_t j = 0;
     *hat = 0;
     for (; j < from->n && from->list[j].off < top; j++) {
@@ -199,7 +202,7 @@ static int has_independent_ranges(const dv_pack_order *o, int32_t a, int32_t z)
     return apart;
 }
 
-// Solves the ranges of time sections that no unplaced item connects one by one.
+// Solves one by one the ranges of time sections that no unplaced item connects.
 static end solve_ranges(dv_pack_order *o, const state *st, int32_t depth)
 {
     for (int32_t s = st->lo, lo = s; s <= st->hi; s++) {
@@ -224,7 +227,8 @@ static end solve_ranges(dv_pack_order *o, const state *st, int32_t depth)
     return END_SOLVED;
 }
 
-// Places entry k and then all other items. *hat is set as in raise_entries.
+// Places entry k of the state's unplaced items and then all others. *hat is set
+// if any unplaced item lies above entry k.
 static end solve_with(dv_pack_order *o, const state *st, int32_t k,
                       int32_t depth, int *hat)
 {
@@ -244,8 +248,8 @@ static end solve_with(dv_pack_order *o, const state *st, int32_t k,
     return e;
 }
 
-// Returns whether entry k is identical to the previous entry, which is then
-// placed first to avoid equivalent layouts.
+// Returns whether entry k is identical to the previous unplaced item, which is
+// then placed first to avoid equivalent layouts.
 static int is_second(const dv_pack_order *o, const state *st, int32_t k)
 {
     int32_t i = st->list[k].item;
@@ -278,7 +282,8 @@ static end solve(dv_pack_order *o, const state *st, int32_t depth)
     return END_FAIL;
 }
 
-// Copies the items in rank order, fixed items before all others.
+// Copies the items of the part in rank order (the order in which they are
+// tried), fixed items before all others.
 static void sort_items(dv_pack_order *o)
 {
     const dv_part *p = o->p;

@@ -15,8 +15,8 @@
 #define DV_PACK_STATE_H
 #include "place/pack.h"
 
-// A connected component of items that overlap in time, sorted by first time
-// section.
+// A part, an independent sub-problem of the packing: a connected component of
+// items that overlap in time, sorted by first time section.
 typedef struct dv_part {
     int32_t n, n_secs;
     int32_t *first, *last; // first and last time section of each item, both
@@ -27,7 +27,8 @@ typedef struct dv_part {
     int64_t *fixed; // fixed address of each item; -1: not fixed
     int64_t *at;    // output: address of each item
     int32_t *rect;  // number of the rectangle that each item was made from
-    int64_t base;   // offset of the part: items below it span the whole part
+    int64_t base;   // address at which the part begins; the items below it are
+                    // live in the whole part
     int64_t load;   // largest sum of live sizes, without `base`
     int64_t cap;    // capacity of the part, without `base`
     int plain;      // nonzero if no item has an alignment or fixed address
@@ -37,17 +38,18 @@ typedef struct dv_model {
     dv_arena arena;
     struct dv_pack_item *items; // rectangles with nonzero size and lifetime
     int32_t n;
-    int64_t unit;  // bytes per unit
-    int64_t bound; // lower bound of the capacity, in units
+    int64_t unit;  // common divisor of all sizes, in bytes; sizes and addresses
+                   // are multiples of it
+    int64_t bound; // lower bound of the capacity, in multiples of `unit`
     int plain;
     dv_part *parts;
     int32_t n_parts, max_parts;
     dv_rect *rects; // the caller's rectangles, borrowed
 } dv_model;
 
-// Splits rectangles into parts. The capacity `cap` only decides whether sizes
-// may be rounded up to a common alignment. DV_FIT_NO: a sum of live sizes or an
-// end address overflows.
+// Splits rectangles into parts, independent sub-problems that never overlap in
+// time. The capacity `cap` only decides whether sizes may be rounded up to a
+// common alignment. DV_FIT_NO: a sum of live sizes or an end address overflows.
 dv_fit dv_model_init(dv_model *m, dv_rect *rects, int32_t n, int64_t cap);
 void dv_model_free(dv_model *m);
 // Copies the addresses of a part's items to their rectangles.
@@ -58,8 +60,9 @@ void dv_model_store_addresses(const dv_model *m, const dv_part *p,
 typedef enum dv_pack_key {
     DV_KEY_LIFE,  // length of the lifetime
     DV_KEY_AREA,  // lifetime times size
-    DV_KEY_SIZE,  // size in units
-    DV_KEY_TOTAL, // largest load of any time section that the item is in
+    DV_KEY_SIZE,  // size in multiples of the model's unit
+    DV_KEY_TOTAL, // largest load (sum of live sizes) of any time section that
+                  // the item is in
     DV_KEY_EARLY, // minus the first time section, so that early items come
                   // first
     DV_KEY_FIXED, // fixed items by rising address, then all other items
@@ -106,7 +109,8 @@ typedef struct dv_valley dv_valley;
 dv_valley *dv_valley_create(const dv_part *p);
 void dv_valley_destroy(dv_valley *v);
 
-// Rules for choosing the next valley of the skyline to branch on.
+// Rules for choosing the next valley to branch on: a stretch of the skyline of
+// placed items between higher walls.
 typedef enum dv_valley_rule {
     DV_RULE_LOW,   // the lowest valley
     DV_RULE_RANK,  // the valley where the item of best rank fits

@@ -36,8 +36,8 @@ typedef struct span {
     int32_t from, to;
 } span;
 
-// Returns the time sections of the skyline valley l..r and of the walls beside
-// it.
+// Returns the time sections of the skyline valley l..r (a stretch between
+// higher walls) and of the walls beside it.
 static inline span span_around(int32_t l, int32_t r)
 {
     return (span){l - 1, r + 1};
@@ -63,11 +63,13 @@ typedef struct failure {
     int32_t next; // next failure in the hash bucket, or -1
     int32_t n_secs;
     span why;
-    int64_t floors; // index of the skyline floors in the pool
+    // Index in failed_states.pool of the skyline floors that failed.
+    int64_t floors;
 } failure;
 
-// The failed states: skyline floors on which the unplaced items with a given
-// hash could not be placed.
+// The failed search states. A failure is a list of skyline floors (tops of the
+// placed items per time section) and the hash of a set of unplaced items that
+// could not be placed on them.
 typedef struct failed_states {
     int32_t *bucket;
     failure *all;
@@ -79,7 +81,8 @@ typedef struct failed_states {
 
 enum {
     MAX_FAILURES = 1 << 20,
-    MAX_POOL = 1 << 25 // maximum number of skyline floors
+    // Largest number of skyline floors that are kept of failed states.
+    MAX_POOL = 1 << 25
 };
 
 static int nowhere_higher(const int64_t *a, const int64_t *b, int32_t n)
@@ -121,7 +124,8 @@ static void fill_buckets(failed_states *f)
     }
 }
 
-// Doubles the room for failures. Returns 0 at the limit or when out of memory.
+// Doubles the room for failed states. Returns 0 at the limit or when out of
+// memory.
 static int grow(failed_states *f)
 {
     int32_t max = f->max ? f->max * 2 : 256;
@@ -152,7 +156,7 @@ static int grow_pool(failed_states *f, int64_t max)
     return 1;
 }
 
-// Allocates an empty table. Returns 0 when out of memory.
+// Allocates an empty table of failed states. Returns 0 when out of memory.
 static int init_failed(failed_states *f, int32_t n_secs)
 {
     *f = (failed_states){0};
@@ -166,7 +170,8 @@ static void free_failed(failed_states *f)
     dv_release(f->pool);
 }
 
-// Adds a failure. If the table is full, all older failures are discarded.
+// Adds a failed state to the table. If the table is full, all older states are
+// discarded.
 static void add_failed(failed_states *f, uint64_t hash, const int64_t *floors,
                        int32_t n_secs, span why)
 {
@@ -183,13 +188,15 @@ static void add_failed(failed_states *f, uint64_t hash, const int64_t *floors,
     f->n_pool += n_secs;
 }
 
-// What is known about the run of equal skyline floors that starts at a time
-// section.
+// What is known about the run of time sections with equal skyline floors that
+// starts at a given section. The run is a valley if both neighbours are higher;
+// then the next item is placed at its left or right edge.
 typedef struct spot {
     int32_t last;      // last time section of the run
-    int32_t n_options; // number of options at its better edge; -1: the run is
-                       // not a skyline valley
-    int32_t right;     // nonzero if the better edge is the right one
+    int32_t n_options; // number of options at the edge chosen for branching:
+                       // items that fit there, plus one if it can be raised;
+                       // -1: the run is not a valley
+    int32_t right;     // nonzero if the chosen edge is the right one
     int64_t up;        // skyline floor of that edge after a raise; -1: it
                        // cannot be raised
     int64_t score;     // priority for branching; the lowest score is chosen
@@ -198,12 +205,13 @@ typedef struct spot {
 typedef struct move {
     int32_t item; // the placed item; -1: the move raises a skyline floor
     int32_t a, z; // first and last time section changed
-    span why;     // time sections whose state forced or suggested the move
+    span why; // time sections whose skyline floors and items led to the move
     int64_t from; // skyline floor of the time sections before the move; -1: the
-                  // item was melted
+                  // item was placed at the ceiling
 } move;
 
-// A range of time sections that can be solved independently.
+// A range of time sections that can be solved independently: no unplaced item
+// crosses its ends.
 typedef struct range {
     int32_t lo, hi, n_open;
     uint64_t hash;
@@ -235,9 +243,9 @@ struct dv_valley {
     // items and the hash of their set.
     int32_t lo, hi, n_open;
     uint64_t hash;
-    int64_t lift; // total size of the items melted into the skyline floors
-    span why;     // time sections that caused the last failure; others are
-                  // irrelevant to it
+    int64_t lift; // total size of the items placed at the ceiling, which is
+                  // added to all skyline floors
+    span why;     // range of the time sections that caused the last failure
     failed_states failed;
     // The parameters of the current try.
     dv_valley_rule rule;
@@ -357,7 +365,7 @@ static int raise_floor(dv_valley *v, int32_t a, int32_t z, int64_t to, span why)
     return 1;
 }
 
-// Undoes all moves after the first n_trail.
+// Undoes all moves (placed items and raised floors) after the first n_trail.
 static void undo(dv_valley *v, int32_t n_trail)
 {
     while (v->n_trail > n_trail) {
@@ -385,7 +393,8 @@ typedef enum outcome { END_FAIL, END_SOLVED, END_STOP, END_OPEN } outcome;
 
 typedef enum look { LOOK_FAIL, LOOK_MOVED, LOOK_DONE } look;
 
-// The unplaced items that fit in a skyline valley, counted by edge.
+// The unplaced items that fit in a skyline valley (a stretch between higher
+// walls), counted by the edge of the valley at which they start or end.
 typedef struct fitting {
     int32_t n_left, n_right;       // number of items that touch the left, right
                                    // edge
@@ -537,7 +546,8 @@ static look look_run(dv_valley *v, int32_t l)
     return look_at(v, l, r, dv_min_i64(left, right));
 }
 
-// Makes all forced moves.
+// Makes all moves that are forced: placing an item or raising a floor where
+// there is only one option.
 static outcome settle(dv_valley *v)
 {
     for (int32_t s = v->lo; s <= v->hi && v->n_open;) {
@@ -558,8 +568,9 @@ static outcome settle(dv_valley *v)
     return v->n_open ? END_OPEN : END_SOLVED;
 }
 
-// Returns the skyline valley to branch on. There always is one if unplaced
-// items are left and no move is forced.
+// Returns the skyline valley with the lowest score, on which the search
+// branches. There always is one if unplaced items are left and no move is
+// forced.
 static int32_t best_valley(const dv_valley *v)
 {
     int32_t best = -1;
@@ -598,8 +609,8 @@ static int32_t next_item(const dv_valley *v, int32_t l, int32_t r, int right,
 static outcome solve(dv_valley *v, int32_t depth);
 
 // Splits the current range of time sections where no unplaced item crosses, and
-// appends the parts to v->ranges, those with the fewest items first. Returns
-// their number.
+// appends the resulting ranges to v->ranges, those with the fewest items first.
+// Returns their number.
 static int32_t find_ranges(dv_valley *v)
 {
     range *all = v->ranges + v->n_ranges;
@@ -637,8 +648,8 @@ static void enter(dv_valley *v, const range *x)
             place_at_ceiling(v, i);
 }
 
-// Solves the independent parts of the current range of time sections one by
-// one.
+// Splits the current range of time sections where no unplaced item crosses, and
+// solves the resulting ranges one by one.
 static outcome solve_ranges(dv_valley *v, int32_t depth)
 {
     range outer = {v->lo, v->hi, v->n_open, v->hash};
@@ -724,8 +735,9 @@ static int has_independent_ranges(const dv_valley *v)
     return apart;
 }
 
-// Solves a range of time sections without forced moves that does not split, by
-// branching, unless an equal or easier state has already failed.
+// Solves the current range of time sections by branching. It has no forced
+// moves and does not split. If an equal or easier state has already failed,
+// this one fails at once.
 static outcome search_on(dv_valley *v, int32_t depth)
 {
     const int64_t *floors = v->floor + v->lo;

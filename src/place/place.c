@@ -99,8 +99,8 @@ static int anneal(run *r)
 typedef struct solver {
     const char *name;
     int (*solve)(run *r);
-    int improves; // set if the solver searches, so it may also place the pieces
-                  // of cut buffers
+    int improves; // nonzero if the solver searches, so that local search may
+                  // also place the pieces of cut buffers
 } solver;
 
 static const solver solvers[] = {
@@ -233,8 +233,9 @@ static const char *reason(dv_arena *a, const dv_task *t, const dv_buffer *in,
     return say(a, t->items[i].group >= 0 ? "no room for its group" : "no room");
 }
 
-// Converts placed pieces to stays (intervals at an address). Consecutive pieces
-// of a buffer at the same address become one stay.
+// Converts placed pieces (parts of a buffer's lifetime) to stays (intervals at
+// an address). Consecutive pieces of a buffer at the same address become one
+// stay.
 static int fill_stays(result *r, const dv_place_cut *cut, const int64_t *at)
 {
     dv_stay *stays = DV_NEW(&r->arena, dv_stay, cut->n), *last = NULL;
@@ -299,7 +300,8 @@ void dv_placement_destroy(dv_placement *placement)
     dv_arena_free(&arena);
 }
 
-// Fills a dv_place_cut in which every buffer is its own single piece.
+// Fills a dv_place_cut, the list of pieces into which buffers are cut, with
+// every buffer as one piece.
 static int one_piece_each(dv_place_cut *out, const dv_buffer *in, int32_t n,
                           dv_arena *a)
 {
@@ -330,7 +332,8 @@ static int place_whole(result *res, const solver *s, const dv_task *t,
     return ok;
 }
 
-// Gives every piece the address of the epoch that it belongs to.
+// Gives every piece of a buffer the address of the epoch (from a write to the
+// last read of the value) that it belongs to.
 static void spread(const dv_place_cut *pieces, const int64_t *epochs,
                    int64_t *at)
 {
@@ -338,8 +341,9 @@ static void spread(const dv_place_cut *pieces, const int64_t *epochs,
         at[k] = epochs[pieces->epoch[k]];
 }
 
-// Cuts epochs further, at every gap between uses, and lets local search move
-// the pieces. Leaves the answer unchanged if that gains nothing.
+// Cuts epochs (from a write to the last read of the value) further, at every
+// gap between uses, and lets local search move the pieces. Leaves the answer
+// unchanged if that gains nothing.
 static int cut_at_gaps(run *r, const dv_buffer *in, size_t n, dv_place_cut *cut,
                        int improves)
 {
@@ -397,7 +401,8 @@ static int place_cut(result *res, const solver *s, const dv_task *whole,
         return 0;
     }
     int ok = start(&r, &t, o, &a) && solve(&r, s);
-    r.proven = 0; // a proof for uncut epochs does not hold for their pieces
+    r.proven = 0; // a proof of optimality for whole epochs does not hold once
+                  // they are cut further
     if (ok && r.answer.value < total_weight(&t))
         ok = cut_at_gaps(&r, in, n, &cut, s->improves);
     ok = ok && fill(res, whole, in, &cut, r.answer.at);

@@ -62,10 +62,10 @@ typedef struct dv_item {
                                   // parents only
     int32_t children, n_children; // range of task->links; placeable or fixed
                                   // children only
-    int32_t group;                // group number from 0, or -1 if the item is
-                                  // in no group
-    int in_play; // solvers may place it: not barred, not too large and not
-                 // fixed
+    int32_t group; // number of the item's group, whose items are placed all or
+                   // not at all; -1: none
+    int in_play; // nonzero if solvers may place the item: it is not barred, not
+                 // too large and not fixed
 } dv_item;
 
 typedef struct dv_task {
@@ -115,7 +115,8 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
                             const dv_place_options *options, const dv_loc *locs,
                             dv_diag *diag);
 int64_t dv_placed_weight(const dv_task *task, const int64_t *at);
-// Removes all items of every group that has an unplaced item.
+// Sets the addresses of all items of every group that has an unplaced item to
+// -1 (not placed).
 void dv_drop_broken_groups(const dv_task *task, int64_t *at);
 // An item with a key to sort by, for qsort; items with equal keys are sorted by
 // their number.
@@ -192,8 +193,8 @@ typedef struct dv_prices {
     int64_t bound;
 } dv_prices;
 
-// Finds the sections of the task and sets all prices to 0. Returns 0 when out
-// of memory.
+// Finds the time sections of the task (ticks where the set of live items is
+// maximal) and sets the price of each to 0. Returns 0 when out of memory.
 int dv_prices_init(dv_prices *p, const dv_task *task, dv_arena *arena);
 // Improves the prices by up to `steps` subgradient steps and stores the best
 // upper bound in p->bound. `known` is the value of an answer already found.
@@ -211,9 +212,10 @@ double dv_item_price(const dv_prices *p, const dv_task *task, int32_t i);
 // A set of items to place, found by dv_select (select.c).
 typedef struct dv_choice {
     char *keep;    // in: items that may be chosen; out: items that were chosen
-    int32_t *over; // per item, the parent of the same size whose address it
-                   // reuses, or -1
-    int complete;  // out: nonzero if exhaustive, so that no better set exists
+    int32_t *over; // per item: its in-place parent of the same size whose
+                   // address it reuses, or -1
+    int complete;  // out: nonzero if the search was exhaustive, so that no
+                   // better set exists
 } dv_choice;
 
 // Chooses the set of greatest weight whose live bytes nowhere exceed the
@@ -229,8 +231,9 @@ typedef enum dv_list_rule { DV_GREEDY, DV_FIRST_FIT, DV_BEST_FIT } dv_list_rule;
 int dv_list_heuristic(const dv_task *task, dv_list_rule rule, dv_answer *out);
 
 // Improves an answer by repeatedly choosing which items to place and packing
-// them, until the effort is spent. The answer never gets worse. An exhaustive
-// choice also lowers prices->bound. Returns 0 when out of memory.
+// them, until the effort is spent. The answer never gets worse. If the search
+// for the items was exhaustive, also lowers prices->bound, the upper bound of
+// the placed weight. Returns 0 when out of memory.
 int dv_refine(const dv_task *task, dv_prices *prices, dv_effort *effort,
               dv_answer *io);
 // Runs branch and bound starting from the answer *io. Sets *proven if no better

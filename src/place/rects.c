@@ -87,7 +87,8 @@ int dv_rects_choose_all(const dv_rects *r, dv_choice *out)
 {
     const dv_task *t = r->t;
     int any = 0;
-    // In this loop keep[i] is 2 if a child already reuses item i's address.
+    // keep[i] is nonzero if item i is chosen; in this loop it is 2 if a child
+    // already reuses its address.
     for (int32_t k = 0; k < t->n; k++) {
         int32_t i = r->chain[k];
         const dv_item *it = &t->items[i];

@@ -15,8 +15,8 @@ enum { MAX_WIDTH = 2000 };
 typedef struct refiner {
     const dv_task *t;
     dv_prices *prices;
-    int exact_choice; // nonzero if the beam search models all possible in-place
-                      // reuse
+    int exact_choice; // nonzero if the beam search (select.c) models all
+                      // possible in-place reuse
     dv_effort *effort;
     dv_answer *best;
     dv_choice choice;
@@ -42,15 +42,17 @@ static int pack(refiner *r, int64_t max_nodes)
     dv_pack_stats stats = {0};
     dv_fit fit = dv_pack(x->rects, x->n, r->t->capacity, &limits, &stats);
     r->effort->nodes += stats.nodes;
-    r->effort->left -= stats.nodes * (x->n / 20 + 20); // cost per node
+    // Subtract the cost of the nodes, which grows with the number of
+    // rectangles.
+    r->effort->left -= stats.nodes * (x->n / 20 + 20);
     if (fit != DV_FIT_YES)
         return fit == DV_FIT_NOMEM ? -1 : 0;
     dv_rects_store_addresses(x, r->at);
     return 1;
 }
 
-// Excludes groups that were only partly chosen from further choices. Returns
-// whether there were any.
+// Excludes groups (items that are placed all or not at all) that were only
+// partly chosen from further choices. Returns whether there were any.
 static int exclude_partial_groups(refiner *r)
 {
     const dv_task *t = r->t;

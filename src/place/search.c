@@ -26,7 +26,8 @@ typedef struct top {
     double weight;
 } top;
 
-// Weight of items that cannot be evicted: more than all other items together.
+// Stands for the weight of items that cannot be evicted: more than all other
+// items together.
 static const double NOT_EVICTABLE = 0x1p80;
 
 typedef struct change {
@@ -53,15 +54,16 @@ struct dv_search {
     int32_t n_out;
     change *changes; // undo log of the current step
     int32_t n_changes;
-    int32_t *lost; // units evicted in the current step
+    int32_t *lost; // units (single items or groups) evicted in the current step
     int32_t n_lost;
-    int32_t *came;  // units that a proposal places
+    // Units (single items or groups) that dv_search_propose places.
+    int32_t *came;
     int32_t *moved; // items whose address may differ from best_at
     char *is_moved;
     int32_t n_moved;
     span *spans;
     top *tops;
-    double *weights; // weight of each span
+    double *weights; // weight lost by evicting the item of each span
 };
 
 static int32_t unit_of(const dv_search *s, int32_t i)
@@ -95,7 +97,7 @@ static void undo_to(dv_search *s, int32_t n)
     }
 }
 
-// Evicts all items of a unit.
+// Evicts all items of a unit (an item, or all items of a group).
 static void lose(dv_search *s, int32_t unit)
 {
     const int32_t *m;
@@ -178,8 +180,8 @@ static void sort_spans(span *v, int32_t n)
 }
 
 // Returns the weight lost by evicting the item of span v, plus one so that
-// eviction is never free. Returns FIRM if the item is fixed or belongs to the
-// unit being placed.
+// eviction is never free. Returns NOT_EVICTABLE if the item is fixed or belongs
+// to the unit being placed.
 static double weight_of(const dv_search *s, const span *v, int32_t unit)
 {
     int32_t other = unit_of(s, v->item);
@@ -313,8 +315,9 @@ static int64_t cheapest(dv_search *s, int32_t i, int32_t *with)
     return found;
 }
 
-// Places item i at the cheapest address and evicts the units that overlap it.
-// Returns 0 if no address is possible.
+// Places item i at the address where the least weight must be evicted, and
+// evicts the units (items or groups) that overlap it. Returns 0 if no address
+// is possible.
 static int insert_evicting(dv_search *s, int32_t i)
 {
     const dv_item *it = &s->t->items[i];
@@ -333,8 +336,8 @@ static int insert_evicting(dv_search *s, int32_t i)
     return 1;
 }
 
-// Places all items of an unplaced unit into gaps, or none of them. Returns
-// whether it succeeded.
+// Places all items of an unplaced unit (an item or a group) into gaps, or none
+// of them. Returns whether it succeeded.
 static int put_back(dv_search *s, int32_t unit, int tightest)
 {
     const int32_t *m;
@@ -357,8 +360,8 @@ static void heaviest_first(dv_search *s)
     }
 }
 
-// Commits the step. s->lost are the evicted units; `in` is the unit that was
-// placed, or -1.
+// Keeps the changes of the current step. s->lost are the evicted units (items
+// or groups); `in` is the unit that was placed, or -1.
 static void accept(dv_search *s, int32_t in, int64_t gain)
 {
     if (in >= 0)
@@ -383,8 +386,9 @@ static void accept(dv_search *s, int32_t in, int64_t gain)
     s->n_moved = 0;
 }
 
-// Puts evicted units back into gaps where possible. Returns the total weight of
-// the units that remain evicted, which stay in s->lost.
+// Puts the units (items or groups) evicted in this step back into gaps where
+// possible. Returns the total weight of the units that remain evicted, which
+// stay in s->lost.
 static int64_t put_back_lost(dv_search *s)
 {
     int64_t weight = 0;

@@ -16,7 +16,8 @@ dv_search *dv_search_open(const dv_task *task, const dv_neighbours *near,
 // is accepted if the total value does not fall.
 void dv_search_propose(dv_search *s, const int32_t *items, const int64_t *at,
                        int32_t n);
-// Makes local search steps until `effort` more units are spent.
+// Makes local search steps until they have examined `effort` more overlapping
+// items.
 void dv_search_run(dv_search *s, int64_t effort);
 // Returns the value of the best answer found so far.
 int64_t dv_search_value(const dv_search *s);

@@ -15,7 +15,7 @@
 // state.
 typedef struct node {
     int32_t item, before;
-    int32_t over; // parent whose bytes the item reuses, or -1
+    int32_t over; // in-place parent whose bytes the item reuses, or -1
 } node;
 
 typedef struct state {
@@ -41,8 +41,9 @@ typedef struct beam {
     int32_t n_order;
     int32_t *by_last; // the same items, sorted by last time section
     double *scores;
-    const char *offered; // nonzero if the item may be chosen
-    int pruned; // nonzero if states were dropped: the result may not be optimal
+    const char *offered; // per item: nonzero if it may be chosen
+    int pruned; // nonzero if the beam dropped states, so that the result may
+                // not be optimal
 } beam;
 
 static uint64_t mix(uint64_t z)
@@ -136,8 +137,8 @@ static void retire(beam *b, int32_t i)
     }
 }
 
-// Leaves time section k: adds its price back to the scores, because the score
-// only subtracts the price of future sections.
+// Moves the beam search past time section k: adds its price back to the scores
+// of all states, because a score only subtracts the price of future sections.
 static void leave(beam *b, int32_t k)
 {
     for (int32_t s = 0; s < b->n_states; s++)
@@ -152,7 +153,8 @@ static void drop_state(beam *b, int32_t s)
            (size_t)b->words * sizeof *b->sets);
 }
 
-// Merges states with the same set of live items: only the best one survives.
+// Merges states of the beam search with the same set of live items: only the
+// best one survives.
 static void merge(beam *b)
 {
     uint64_t mask = (uint64_t)b->table_size - 1;
@@ -241,8 +243,8 @@ static void flip(beam *b, int32_t s, int32_t i, int64_t size)
     set_of(b, s)[b->slot[i] / 64] ^= (uint64_t)1 << (b->slot[i] % 64);
 }
 
-// Extends every state without item i and, if the time section has free bytes or
-// a parent's bytes can be reused, also with item i.
+// Extends every state of the beam search without item i and, if the time
+// section has free bytes or a parent's bytes can be reused, also with item i.
 static void decide(beam *b, int32_t i)
 {
     int64_t size = size_of(b, i);

@@ -5,8 +5,8 @@
 #include "scratch/scratch.h"
 #include <string.h>
 
-// Limits of the candidates examined in all tries, and of the ops of a plan that
-// is improved.
+// MAX_WORK limits the candidates for scratchpad homes examined in all tries
+// together. Plans with more than MAX_OPS ops are not improved.
 enum { MAX_WORK = 2000, MAX_OPS = 4000 };
 
 typedef struct improver {
@@ -19,7 +19,8 @@ typedef struct improver {
     double bytes; // main memory traffic of the best plan
     int changed;
     int64_t work;
-    dv_life life; // live ranges of the best plan; valid if `known`
+    dv_life life; // live ranges of the tensors of the best plan; valid if
+                  // `known` is set
     int known;
 } improver;
 
@@ -35,8 +36,9 @@ static dv_status keep(dv_plan *plan, const dv_scratch_rules *rules,
     return dv_group_on_core(plan, life.loop_of, life.arena, diag);
 }
 
-// Marks in `cuts` the starts of groups that a scratchpad home lives across.
-// Returns the number of new marks.
+// Marks in `cuts` the first ops of groups at whose start some scratchpad home
+// (a tensor resident on the cores) of an earlier op is still live. Returns the
+// number of new marks.
 static int32_t cut_homes(const dv_plan *plan, int32_t *crossed, uint8_t *cuts)
 {
     int32_t n = 0, alive = 0, at = 0;
@@ -57,10 +59,10 @@ static int32_t cut_homes(const dv_plan *plan, int32_t *crossed, uint8_t *cuts)
     return n;
 }
 
-// Chooses scratchpad homes. With tenants (scratchpads wiped after each
-// group), homes may not outlive their group,
-// but the groups depend on the homes: homes that cross the start of a group are
-// cut there, and the choice is repeated until none does.
+// Chooses scratchpad homes, the tensors that are resident on the cores. With
+// `tenants`, scratchpads are wiped after each group of ops, so homes may not
+// outlive their group. But the groups depend on the homes: homes that cross the
+// start of a group are cut there, and the choice is repeated until none does.
 dv_status dv_scratch_choose_homes(dv_plan *plan, const dv_scratch_rules *rules,
                                   dv_arena *arena, dv_diag *diag)
 {
@@ -85,8 +87,9 @@ static double memory_bytes(const dv_plan *plan)
     return (double)t.read_bytes + (double)t.write_bytes;
 }
 
-// Chooses scratchpad homes and measures the traffic; keeps the plan if it is
-// the best so far.
+// Chooses scratchpad homes (tensors resident on the cores) for the current plan
+// and measures its main memory traffic. Keeps the plan if it is the best so
+// far.
 static dv_status assess(improver *x)
 {
     dv_plan_snapshot now;
@@ -104,8 +107,8 @@ static dv_status assess(improver *x)
     return DV_OK;
 }
 
-// Returns the largest tensor that found no room and has not been tried yet, or
-// -1.
+// Returns the largest tensor that found no room in the scratchpads and has not
+// been tried yet, or -1.
 static int32_t largest_unplaced(const dv_plan *plan, const uint8_t *tried)
 {
     const dv_scratch *s = &plan->scratch;
@@ -151,7 +154,8 @@ static dv_status improve(improver *x)
     if (!tried)
         return dv_nomem(x->diag);
     if (largest_unplaced(x->plan, tried) < 0)
-        return DV_OK; // all candidates are resident already
+        return DV_OK; // all candidates are resident in scratchpads already, so
+                      // nothing can be improved
     if (x->rules->reorder)
         DV_TRY(try_change(x, -1));
     for (int32_t t; x->rules->recompute && x->work < MAX_WORK;) {

@@ -19,14 +19,15 @@ typedef struct follower {
     dv_arena *arena;
     int32_t *def, *last_reader; // per tensor: defining op and last reading op
                                 // so far, or -1
-    uint8_t *odd;               // per tensor: nonzero if it is updated
+    uint8_t *odd; // per tensor: nonzero if some op updates it (overwrites a
+                  // part of it)
     int64_t capacity;
     dv_divide_space space;
     int32_t op;
 } follower;
 
-// Finds the view that describes how a tensor is distributed on the cores before
-// the op. Returns 0 if it is not resident.
+// Finds the view (which core holds which part) of a tensor before the op.
+// Returns 0 if it is not resident in the scratchpads.
 static int lies(const follower *f, int32_t tensor, dv_view *v)
 {
     int32_t from = f->def[tensor];
@@ -62,7 +63,7 @@ static int spans_fit(const dv_plan *plan, const dv_divide_space *s,
 }
 
 // Returns the predicted time of the op with its current division, without
-// traffic for operands that are resident.
+// traffic for operands that are resident in the scratchpads.
 static double price(const follower *f)
 {
     const dv_plan *plan = f->plan;
@@ -84,8 +85,8 @@ static double price(const follower *f)
     return rounds * dv_cost_us(&plan->target, &w);
 }
 
-// Cuts the op in the same way as the view `has` cuts the tensor of its read r.
-// Returns 0 if that division is not legal.
+// Cuts the op in the same way as the view `has` (which core holds which part)
+// cuts the tensor of its read r. Returns 0 if that division is not legal.
 static int cut_alike(const follower *f, int r, const dv_view *has)
 {
     const dv_plan *plan = f->plan;
@@ -110,8 +111,8 @@ static int cut_alike(const follower *f, int r, const dv_view *has)
     return spans_fit(plan, &f->space, &s);
 }
 
-// Deals each core the tile whose part of the operand it holds. Returns 1, 0 if
-// some tile has no core, -1 when out of memory.
+// Deals each core the tile of the op that needs the part of operand r that the
+// core holds. Returns 1; 0 if some tile has no core; -1 when out of memory.
 static int deal_like_operand(const follower *f, int r, const dv_view *has)
 {
     const dv_plan *plan = f->plan;
@@ -287,7 +288,7 @@ typedef struct seeder {
     dv_scratch_rules rules;
     variants *ops;
     int64_t leaves, best_bytes;
-    int *best; // chosen variant of each op
+    int *best; // number of the chosen variant (way of cutting) of each op
     dv_diag *diag;
 } seeder;
 
@@ -342,8 +343,9 @@ static dv_status set_variant(seeder *s, int32_t i, int k)
     return dv_plan_deal(s->plan, i, &s->plan->groups[i], s->diag);
 }
 
-// Counts the candidate bytes that would not be resident, and records the
-// variants if that is the best result so far.
+// Counts the bytes of the candidates for scratchpad homes that would not be
+// resident with the current divisions of all ops. Records the divisions if that
+// is the best result so far.
 static dv_status score(seeder *s)
 {
     dv_arena arena = {0};
@@ -367,8 +369,8 @@ static dv_status score(seeder *s)
     return st;
 }
 
-// Tries all variants of op i and of the ops after it, starting with the current
-// division.
+// Tries all variants (divisions) of op i and of the ops after it, starting with
+// the current division.
 static dv_status try_from(seeder *s, int32_t i)
 {
     while (i < s->plan->ops->n_ops && s->ops[i].n == 1)

@@ -13,7 +13,7 @@ static int find_loops(dv_life *l)
             open = l->loop_in[open];
         for (; next < p->n_repeats && p->repeats[next].first_op <= i; next++) {
             if (p->repeats[next].end_op <= i)
-                continue; // the repeat contains no ops
+                continue; // this repeat (loop) contains no ops
             l->loop_in[next] = open;
             open = next;
         }
@@ -149,8 +149,9 @@ static int64_t elem_bytes(const dv_life *l, int32_t tensor)
     return l->plan->layouts[tensor].elem_bytes;
 }
 
-// Adds the ops that can read the candidate: those not marked in `done` whose
-// reads are within its view. Returns the main memory traffic that they save.
+// Adds to candidate c the ops that can read it from the scratchpad. They are
+// those not marked in `done` that read only elements which their core holds.
+// Returns the main memory traffic that they save.
 static double add_uses(dv_life *l, dv_cand *c, const dv_view *owner,
                        int same_loop, uint8_t *done)
 {
@@ -185,8 +186,8 @@ static void mark_uses(const dv_life *l, const dv_cand *c, uint8_t *done)
         }
 }
 
-// Limit of readers whose views are tried for a copy of a tensor, to keep the
-// run time linear.
+// Limit of readers of a tensor whose views (which core reads which part) are
+// tried for a copy in the scratchpads, to keep the run time linear.
 enum { MAX_VIEWS = 8 };
 
 // Returns the cost of a copy over the ring, as the main memory bytes that could
@@ -205,8 +206,9 @@ static double ring_price(const dv_life *l, const dv_view *from,
            t->ring_bandwidth_bytes_per_s;
 }
 
-// Adds ring copies of candidate `from` for the readers that it does not serve,
-// one per view. Each copy must save more than it costs.
+// Adds copies of candidate `from` over the ring (the network between cores) for
+// the readers that cannot read it, one copy per view (which core reads which
+// part). Each copy must save more than it costs.
 static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
                       uint8_t *done)
 {
@@ -238,7 +240,8 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
                      .core_bytes = dv_view_bytes(&v, &l->plan->layouts[t])};
         if (c.core_bytes + l->cands[from].core_bytes >
             l->plan->scratch.capacity_bytes)
-            continue; // source and copy are resident at the same time
+            continue; // source and copy together exceed the scratchpad, where
+                      // both are resident at the same time
         double gain = add_uses(l, &c, &v, 1, done) - price;
         if (gain <= 0) {
             l->n_uses = c.uses;
@@ -265,8 +268,8 @@ static int left_over(const dv_life *l, int32_t t, const uint8_t *done)
     return 0;
 }
 
-// Adds a candidate that is filled by the op that writes tensor t. Returns NULL,
-// or the reason why there is none.
+// Adds a candidate for a scratchpad home that is filled by the op that writes
+// tensor t. Returns NULL, or the reason why there is none.
 static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
 {
     const dv_plan *plan = l->plan;
@@ -290,7 +293,8 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     mark_uses(l, &c, done);
     dv_cand *x = push_cand(l, c);
     int32_t number = l->n_cands - 1;
-    // With tenants a ring copy would start a new group, where no home survives.
+    // A ring copy starts a new group of ops. With `tenants` scratchpads are
+    // wiped after each group, so the source would be lost.
     if (x && l->rules->ring && !l->rules->tenants)
         add_rings(l, number, &v, done);
     if (!x || l->nomem)
@@ -311,8 +315,9 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     return NULL;
 }
 
-// Adds a candidate that is loaded from main memory for two or more readers,
-// with the view that saves most. Returns NULL, or the reason why there is none.
+// Adds a candidate for a scratchpad home of tensor t that is loaded from main
+// memory for two or more readers, with the view (which core holds which part)
+// that saves most. Returns NULL, or the reason why there is none.
 static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
 {
     dv_cand best = {.n_uses = 0};
@@ -397,16 +402,16 @@ static void add_tensor(dv_life *l, int32_t t)
         add_barred(l, t, why);
 }
 
-// Returns whether the candidate is filled again in every iteration of the loop
-// around the op.
+// Returns whether the candidate's scratchpad home is filled again in every
+// iteration of the loop around the op.
 static int is_refilled(const dv_life *l, const dv_cand *c, int32_t op)
 {
     int32_t loop = l->loop_of[op];
     return loop < 0 || c->first_op >= l->plan->ops->repeats[loop].first_op;
 }
 
-// Returns whether the op that writes `child` may overwrite `parent` element by
-// element.
+// Returns whether the op that writes candidate `child` may overwrite the
+// scratchpad bytes of candidate `parent` element by element.
 static int may_overwrite(const dv_life *l, const dv_cand *parent,
                          const dv_cand *child)
 {
@@ -434,8 +439,8 @@ static int may_overwrite(const dv_life *l, const dv_cand *parent,
            dv_view_same(&x, &y);
 }
 
-// Finds, for each written candidate, the candidates whose bytes it may reuse in
-// place. Returns 0 when out of memory.
+// Finds, for each candidate that an op writes, the candidates whose scratchpad
+// bytes it may reuse in place. Returns 0 when out of memory.
 static int find_parents(dv_life *l)
 {
     const dv_program *p = l->plan->ops;

@@ -37,7 +37,8 @@ void dv_plan_snapshot_restore(const dv_plan_snapshot *f, dv_plan *plan)
     dv_arena plan_arena = plan->arena, program_arena = p->arena;
     *plan = f->plan;
     *p = f->program;
-    plan->arena = plan_arena; // both arenas have grown since the plan was saved
+    plan->arena = plan_arena; // keep the current arenas, not the saved ones:
+                              // both have grown since the plan was saved
     p->arena = program_arena;
     if (p->n_repeats)
         memcpy(p->repeats, f->repeats,
@@ -96,7 +97,8 @@ typedef struct scheduler {
     int32_t *edges_at, *edges; // per op: the ops that depend on it
     int32_t *ready, n_ready;
     int32_t *order, n;
-    int32_t end; // end of the current stretch
+    // End of the current stretch, a range of ops that may be reordered.
+    int32_t end;
 } scheduler;
 
 // Returns whether ops i - 1 and i may not be swapped for reasons other than
@@ -164,7 +166,8 @@ static int make_scheduler(scheduler *s, const dv_life *l)
     if (!s->bytes || !s->readers || !s->waits || !s->edges_at || !s->edges ||
         !s->ready || !s->order)
         return 0;
-    // Only tensors that could be resident count.
+    // Only tensors that could be resident in scratchpads have a size here;
+    // others remain 0.
     for (int32_t i = 0; i < l->n_cands; i++)
         if (!l->cands[i].barred && l->cands[i].fill == DV_FILL_WRITTEN)
             s->bytes[l->cands[i].tensor] = l->cands[i].core_bytes;
@@ -183,7 +186,9 @@ static int make_scheduler(scheduler *s, const dv_life *l)
     return 1;
 }
 
-// Orders the ops of one stretch by list scheduling.
+// Orders the ops first..end - 1, which may be swapped freely except for data
+// dependences, by list scheduling: always the ready op that leaves the fewest
+// bytes live.
 static void schedule(scheduler *s, int32_t first, int32_t end)
 {
     s->end = end;
@@ -249,14 +254,15 @@ static int32_t twin_of(dv_plan *plan, int32_t tensor)
     t.is_output = 0;
     tensors[n] = t;
     layouts[n] = layouts[tensor];
-    // The name table is rebuilt when the plan is accepted.
+    // The table of tensor names is rebuilt by dv_reorder_finish, when the plan
+    // is accepted.
     p->tensors = tensors;
     p->n_tensors = p->cap_tensors = n + 1;
     plan->layouts = layouts;
     return ok ? n : -1;
 }
 
-// Returns whether recomputing the op is legal and cheap.
+// Returns whether running the op a second time is legal and cheap.
 static int is_cheap(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
@@ -294,7 +300,8 @@ int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor)
     if (op < 0 || end - first < 2 || life->updated[tensor] ||
         !is_cheap(plan, op))
         return 0;
-    // Split the live range at the longest gap between two readers.
+    // Split the tensor's live range at the longest gap between two ops that
+    // read it.
     int32_t cut = -1, longest = 1;
     for (int32_t i = first + 1; i < end; i++)
         if (life->reads[i] - life->reads[i - 1] > longest) {

@@ -33,10 +33,11 @@
 
 // The transformations that the options allow.
 typedef struct dv_scratch_rules {
-    int off, reductions; // no scratchpad homes at all; only results of
-                         // reductions become homes
+    int off, reductions; // off: no scratchpad homes at all; reductions: only
+                         // results of reductions become homes
     int in_place, clones, ring, evict, reorder, recompute;
-    int tenants; // scratchpads do not survive the end of a group
+    int tenants; // the contents of scratchpads are lost at the end of each
+                 // group of ops
     dv_solver solver;
     int64_t budget;
     double time_limit_s;
@@ -46,17 +47,19 @@ typedef struct dv_cand {
     int32_t tensor, as_op, as_access;
     int32_t first_op, end_op;
     dv_home_fill fill;
-    int32_t from; // RING: the candidate that it is copied from
+    int32_t from; // if the fill is DV_FILL_RING: the candidate that it is
+                  // copied from
     int64_t core_bytes;
     int64_t gain_bytes;   // main memory traffic saved if the candidate becomes
                           // a scratchpad home
     int64_t price_bytes;  // cost of the ring copy, already subtracted from
                           // gain_bytes
     int32_t uses, n_uses; // range in life->uses: the ops that would read it
-    int stored;           // WRITTEN: the tensor is needed in main memory as
-                          // well
-    int32_t group;        // all candidates of a group become scratchpad homes
-                          // or none; 0: no group
+                          // from the scratchpad
+    int stored;    // if the fill is DV_FILL_WRITTEN: nonzero if the tensor is
+                   // needed in main memory as well
+    int32_t group; // all candidates of a group become scratchpad homes
+                   // or none; 0: no group
     int32_t parent[2], n_parents;
     const char *barred; // reason why it cannot be a scratchpad home, or NULL
 } dv_cand;
@@ -67,7 +70,7 @@ typedef struct dv_life {
     dv_arena *arena;
     int32_t *loop_of; // per op: the innermost repeat around it, or -1
     int32_t *loop_in; // per repeat: the repeat around it, or -1
-    int32_t *externs; // number of extern ops before op i
+    int32_t *externs; // per op: number of extern ops before it
     double *times;    // per op: how often it is executed
     int32_t *read_at; // per tensor: index of its first reading op in `reads`
     int32_t *reads;   // reading ops of all tensors, each op once per tensor
@@ -77,15 +80,15 @@ typedef struct dv_life {
     int32_t n_cands, cap_cands;
     int32_t *uses;
     int32_t n_uses, cap_uses;
-    // Number of the run of consecutive ops, to which each op belongs, that may
-    // form one group; only set with tenants.
+    // Per op: number of the run of consecutive ops that it belongs to and that
+    // may form one group. Only set with the rule `tenants`.
     int32_t *run_of;
     int nomem;
 } dv_life;
 
-// Finds all candidates for scratchpad homes. `cuts` is NULL or, if the end of a
-// group wipes scratchpads (tenants), marks ops at whose start no home may be
-// live. Returns 0 when out of memory.
+// Finds all candidates for scratchpad homes. `cuts` is NULL or marks ops at
+// whose start no home may be live; it is used with `tenants`, where scratchpads
+// are wiped at the end of each group. Returns 0 when out of memory.
 int dv_life_make(dv_life *out, const dv_plan *plan,
                  const dv_scratch_rules *rules, const uint8_t *cuts,
                  dv_arena *arena);
@@ -134,7 +137,8 @@ int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor);
 // recomputation is accepted.
 dv_status dv_reorder_finish(dv_plan *plan, dv_diag *diag);
 
-// Builds the table of which scratchpad home every access uses, from the homes'
-// readers. Returns 0 when out of memory.
+// Builds the table s that dv_home_of reads (which scratchpad home every access
+// of every op uses) from the lists of ops that read each home. Returns 0 when
+// out of memory.
 int dv_scratch_index(dv_scratch *s, const dv_plan *plan, dv_arena *arena);
 #endif

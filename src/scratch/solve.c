@@ -8,7 +8,7 @@
 typedef struct solver {
     const dv_plan *plan;
     const dv_life *life;
-    dv_arena *arena; // arena of the result
+    dv_arena *arena; // arena of the result `out`
     dv_buffer *buffers;
     dv_placement *placed;
     dv_scratch *out;
@@ -16,12 +16,12 @@ typedef struct solver {
     int32_t *home_of_cand; // per candidate: its first scratchpad home, or -1
     int32_t *n_homes_of;   // per candidate: number of its scratchpad homes,
                            // which are consecutive
-    int64_t moved_at;      // op of the last move between addresses
+    int64_t moved_at; // last op at which a home is moved within the scratchpad
     dv_diag *diag;
 } solver;
 
-// Returns whether the candidate may be evicted between two uses: all its uses
-// are in the same loop body.
+// Returns whether the candidate for a scratchpad home may be evicted between
+// two uses: all its uses are in the same loop body.
 static int may_be_evicted(const dv_life *l, const dv_cand *c)
 {
     if (c->group || c->n_uses == 0)
@@ -85,9 +85,9 @@ static dv_status place(solver *s, int evict)
     o.time_limit_s = r->time_limit_s;
     o.evict = evict;
     for (int32_t i = 0; i < s->life->n_cands && evict; i++) {
-        // The weight of a candidate that may be evicted follows from its uses,
-        // in bytes of one core. For others no uses are given, and their weight
-        // is converted to bytes per core.
+        // dv_place derives the weight (traffic saved) of a candidate that may
+        // be evicted from its uses, in bytes of one core. Other candidates are
+        // passed without uses, with their weight converted to bytes per core.
         dv_buffer *b = &s->buffers[i];
         if (may_be_evicted(s->life, &s->life->cands[i])) {
             b->weight = -1;
@@ -101,8 +101,8 @@ static dv_status place(solver *s, int evict)
                     s->diag);
 }
 
-// Adds a scratchpad home of a candidate for ops first..end - 1. Returns NULL
-// when out of memory.
+// Adds a scratchpad home for candidate c (a tensor that may be resident on the
+// cores) that is live in ops first..end - 1. Returns NULL when out of memory.
 static dv_home *add_home(solver *s, const dv_cand *c, int32_t first,
                          int32_t end, int64_t address)
 {
@@ -150,7 +150,8 @@ static int add_whole(solver *s)
     return 1;
 }
 
-// Sets the source scratchpad home of each copy over the ring.
+// Sets the home from which each scratchpad home that is copied over the ring
+// takes its data.
 static void link_rings(solver *s)
 {
     for (int32_t i = 0; i < s->life->n_cands; i++) {
@@ -209,8 +210,9 @@ static dv_home *add_stay(solver *s, int32_t cand, const dv_stay *stay,
     return h;
 }
 
-// Returns whether a scratchpad home saves traffic: a load needs at least two
-// readers, a written home one. The source of a move is always needed.
+// Returns whether a scratchpad home saves traffic. A home loaded from main
+// memory needs at least two readers, one written by an op needs one. A home
+// that is moved, or from which another is moved, is always needed.
 static int pays(const dv_home *h, int moved_from)
 {
     if (moved_from || h->fill == DV_FILL_MOVED)
@@ -241,7 +243,8 @@ static int add_evictable_stays(solver *s, int32_t cand, const dv_stay *stays,
         if (!next_moves && h->n_readers)
             h->end_op = h->readers[h->n_readers - 1] + 1;
         if (h->fill == DV_FILL_WRITTEN || h->fill == DV_FILL_MOVED)
-            read += h->n_readers; // read without a load from main memory
+            read += h->n_readers; // number of reads that need no load from main
+                                  // memory
         s->out->homes[kept] = *h;
         if (h->fill == DV_FILL_MOVED)
             s->out->homes[kept].from = kept - 1;
@@ -354,7 +357,8 @@ static int report(solver *s)
     return 1;
 }
 
-// Returns whether any candidate that could be a scratchpad home was not placed.
+// Returns whether any candidate for a scratchpad home that is not barred was
+// not placed.
 static int any_unplaced(const solver *s)
 {
     for (int32_t i = 0; i < s->life->n_cands; i++)
@@ -389,8 +393,8 @@ static int64_t bound(const solver *s)
     return sum;
 }
 
-// Places the candidates, with or without evictions, and builds the scratchpad
-// homes. *saved is the traffic saved.
+// Places the candidates for scratchpad homes with dv_place, with or without
+// evictions, and builds the homes. *saved is the main memory traffic saved.
 static dv_status try_one(solver *s, int evict, double *saved)
 {
     s->out->homes = NULL;
@@ -425,7 +429,8 @@ static dv_status solve(solver *s)
     dv_scratch before = *s->out;
     DV_TRY(try_one(s, 1, &more));
     if (more > saved)
-        // The bound of the try with evictions is per core, not in total bytes.
+        // Keep the bound of the try without evictions: the bound with evictions
+        // is per core, not in total bytes.
         s->out->bound_bytes = before.bound_bytes;
     else
         *s->out = before;
