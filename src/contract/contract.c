@@ -320,7 +320,7 @@ static void prefetch_next_rows(const dv_contract *c, const spot *s, int64_t k)
     const unsigned char *p = s->next;
     if (p == s->at[c->form.in_row] + c->row.size * c->es)
         return;
-    for (int64_t i = 0; i < k; i++, p += c->ask_step)
+    for (int64_t i = 0; i < k; i++, p += c->prefetch_step)
         __builtin_prefetch(p, 0, 2);
 }
 
@@ -334,7 +334,7 @@ static void multiply_copied(const dv_contract *c, ct_thread *t, const spot *s)
     unsigned char *here = block + t->half * c->ahead_bytes;
     size_t bytes = (size_t)(c->row.size * c->es);
     for (int64_t i = 0; t->brought != row && i < c->k_size[0]; i++)
-        memcpy(here + (size_t)i * bytes, row + i * c->ask_step, bytes);
+        memcpy(here + (size_t)i * bytes, row + i * c->prefetch_step, bytes);
     t->half ^= 1;
     t->brought = s->next;
     dv_gemm_args args = {.next = s->next,
@@ -377,7 +377,7 @@ static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
     const unsigned char *col = s->at[c->form.in_col];
     unsigned char *out = s->at[DV_OUT];
     int64_t k_bytes = c->k_size[way] * c->es;
-    if (c->ask_step)
+    if (c->prefetch_step)
         prefetch_next_rows(c, s, c->k_size[way]);
     for (int r = 0; r < cut->n; r++)
         for (int32_t i = 0; i < cut->count[r]; i++) {

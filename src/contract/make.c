@@ -280,7 +280,7 @@ dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag)
 {
     const dv_nest_form *f = &c->form;
     if (asks(c) && f->n_k == 1 && dv_jit_isa(jit)->vector_bytes == 16)
-        c->ask_step = stride_of(c, f->k[0], f->in_row) * c->es;
+        c->prefetch_step = stride_of(c, f->k[0], f->in_row) * c->es;
     for (int row = 0; row <= (c->row.rest > 0); row++)
         for (int col = 0; col <= (c->col.rest > 0); col++)
             for (int k = 0; k < n_ways(c); k++)

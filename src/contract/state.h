@@ -115,7 +115,7 @@ struct dv_contract {
     int32_t on_way; // kernels pack the columns' operand while reading it
     int32_t ahead;  // the operand whose next block is prefetched
     // Bytes between the rows of k that are prefetched; 0 if none are.
-    int64_t ask_step;
+    int64_t prefetch_step;
     // Bytes of the packed rows of one kernel call, if each call copies the rows
     // of the next one (DV_AHEAD_COPY in jit.h); otherwise 0.
     int64_t ahead_bytes;

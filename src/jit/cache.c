@@ -270,8 +270,8 @@ static dv_status check_pairs(const dv_isa *isa, const dv_gemm_shape *s,
 // Checks whether a kernel can copy the next kernel's A, if the shape has
 // DV_AHEAD_COPY, and checks step_c. This comes after the checks of all leading
 // dimensions, because it multiplies them and they must be in range for that.
-static dv_status check_bring(const dv_isa *isa, const dv_gemm_shape *s,
-                             dv_diag *diag)
+static dv_status check_copy_next(const dv_isa *isa, const dv_gemm_shape *s,
+                                 dv_diag *diag)
 {
     if (s->ahead_a == DV_AHEAD_COPY ? !dv_isa_copies_next(isa, s)
                                     : s->step_c != 0)
@@ -312,13 +312,13 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
     s->alpha = s->alpha ? s->alpha : DV_SCALE_ONE;
     if (pairs_only(s->dtype)) {
         DV_TRY(check_pairs(isa, s, diag));
-        return check_bring(isa, s, diag);
+        return check_copy_next(isa, s, diag);
     }
     if (!s->panel_a || s->pack_a)
         DV_TRY(check_ld("lda", s->lda, row_a, diag));
     DV_TRY(check_ld("ldb", s->ldb, row_b, diag));
     DV_TRY(check_ld("ldc", s->ldc, s->n, diag));
-    return check_bring(isa, s, diag);
+    return check_copy_next(isa, s, diag);
 }
 
 // Returns whether the instruction set has this move for the type. Packing needs

@@ -12,7 +12,7 @@
 //   pattern.c          registers and load schedule of the steps of k
 //   steps.c            writes the steps with their offsets
 //   store.c            the epilogue of a tile: scale, add, clamp, store
-//   ask.c              prefetches and copies for the next kernel
+//   prefetch.c         prefetches and copies for the next kernel
 //   dot.[ch]           products of two operands with rows of k
 //   pairs.[ch]         products of bf16 and i8 by matrix instructions
 //   move.c             copies, transposes, packing

@@ -535,13 +535,13 @@ void dv_steps_put(dv_steps *w, int begin, int end)
     dv_pattern *p = w->p;
     const dv_loads *v = &w->q[0], *q = &w->q[1];
     int at = p->period ? begin % p->period : 0, in = begin & (p->group - 1);
-    int group = begin / p->group, ask = w->l->p->ask;
+    int group = begin / p->group, every = w->l->p->prefetch_every;
     move_to(v, begin);
     move_to(q, group);
     for (int s = begin; s < end; s++) {
         const dv_step *one = &p->steps[at];
         uint32_t with = s < w->fresh || s >= w->shift_from ? change(w, s) : 0;
-        if (ask && s % ask == 0)
+        if (every && s % every == 0)
             dv_tile_prefetch_next(w->g, w->l->p, w->l->t);
         if (w->l->p->bring && !w->l->base)
             dv_tile_copy_next(w->g, w->l->p, s, w->l->unroll);

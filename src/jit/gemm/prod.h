@@ -39,14 +39,14 @@ typedef struct dv_prod {
     int far_s, far_v;
     // The fields below are for AArch64 only. Number of steps of k (1, 2, 4 or
     // 8) between two prefetches of rows of the block that the next kernel
-    // packs; 0: no such prefetches. These rows are ask_step bytes apart.
-    int ask;
-    int64_t ask_step;
+    // packs; 0: no such prefetches. These rows are prefetch_step bytes apart.
+    int prefetch_every;
+    int64_t prefetch_step;
     // 1: each step of k also prefetches the cache line that follows the
     // elements of the scalar operand S which it reads.
     int prefetch_s;
     // Number of rows of the next kernel's scalar operand that each tile copies
-    // (a64/ask.c); 0: none.
+    // (a64/prefetch.c); 0: none.
     int bring;
     int64_t step_c; // bytes in C from tile to tile; 0: tiles are adjacent
 } dv_prod;

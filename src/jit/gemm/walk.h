@@ -142,7 +142,7 @@ static void asking(const walk *w, dv_prod p, const dv_prod_tile *t, int count,
     int n = *left < count ? *left : count;
     if (n > 0)
         tiles(w, &p, t, n, count > n || more);
-    p.ask = 0;
+    p.prefetch_every = 0;
     if (count > n)
         tiles(w, &p, t, count - n, more);
     *left -= n;
@@ -151,7 +151,7 @@ static void asking(const walk *w, dv_prod p, const dv_prod_tile *t, int count,
 // Returns the number of steps of k after which a tile prefetches the next of
 // the rows that the next kernel packs, when `tiles` tiles share these rows: the
 // largest power of 2 up to `tiles`, at most 8.
-static int ask_every(int tiles)
+static int prefetch_interval(int tiles)
 {
     enum { MOST_EVERY = 8 };
     int every = 1;
@@ -169,10 +169,10 @@ static void emit_tile_column(const walk *w, int cols, int nv)
     dv_prod p = *w->p;
     int behind = count_tiles(s) - 1, left = 0;
     if (w->spread) {
-        p.ask_step = p.ld_v;
+        p.prefetch_step = p.ld_v;
         // A lone tile prefetches all rows for the next kernel, one per step of
         // k.
-        p.ask = behind ? 0 : 1;
+        p.prefetch_every = behind ? 0 : 1;
     }
     for (int i = 0; i < s->n; i++) {
         int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
@@ -188,7 +188,7 @@ static void emit_tile_column(const walk *w, int cols, int nv)
             p.pack_v = p.far_v = 0;
             count--;
             if (w->spread)
-                p.ask = left = ask_every(behind);
+                p.prefetch_every = left = prefetch_interval(behind);
         }
         asking(w, dv_prod_joined(&p), &t, count, more, &left);
     }

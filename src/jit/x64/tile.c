@@ -134,8 +134,8 @@ static void ask_for_v(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
 // Prefetches the broadcast operand S (usually A). The hardware detects a panel
 // of S as a stream too late, and rows of k that are being packed are more
 // streams than it can follow.
-static void ask_for_s(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
-                      int step)
+static void prefetch_s_ahead(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
+                             int step)
 {
     int64_t row = s_step(g, p, t, 1);
     if (p->panel && step * row / 64 != (step + 1) * row / 64)
@@ -208,7 +208,7 @@ static void steps(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int n,
                    first_free(t) + t->nv);
         if (ahead) {
             ask_for_v(g, p, t, i);
-            ask_for_s(g, p, t, i);
+            prefetch_s_ahead(g, p, t, i);
         }
         step(g, p, t, i);
         if (p->far_s)

@@ -12,7 +12,7 @@ void dv_tile_prefetch_next(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
     int off = (t->cols * g->es - 1) / 8 * 8;
     for (; off >= 0; off -= LINE)
         DV_E(prfm, LOAD_L2, X_NEXT, off, 0);
-    dv_tile_step(g, X_NEXT, p->ask_step, X_LDB);
+    dv_tile_step(g, X_NEXT, p->prefetch_step, X_LDB);
 }
 
 // Prefetches the cache line after the elements of the scalar operand S that a
