@@ -1,6 +1,6 @@
-// Arrays over a team of ranks: who owns which box, what lies around it, and
-// what travels when boxes change hands. Also
-// runs plans on teams (dv_member).
+// Arrays that are distributed over a team of ranks: which rank owns which box
+// of elements, copies of the neighbours' elements (halos), and the messages
+// that move boxes from rank to rank. Also runs plans on teams (dv_member).
 //
 // A team is a number of ranks that make the same calls in the same order: the
 // processes of MPI, threads of one process, or one rank alone. A complete
@@ -64,9 +64,9 @@
 //       return 0;
 //   }
 //
-// Calls that all ranks make together say so; they return the same on all of
-// them. Arguments are the same on all ranks unless it is said that they are
-// not.
+// A call marked "Collective" must be made by all ranks of the team, in the same
+// order, and returns the same status on all of them. Arguments must be the same
+// on all ranks unless the comment says otherwise.
 #ifndef DIVVY_DIST_H
 #define DIVVY_DIST_H
 #include "divvy/divvy.h"
@@ -77,11 +77,11 @@ extern "C" {
 
 // -- Dividing over processes -------------------------------------------------
 //
-// The arithmetic of who owns what, without processes: every rank of a team can
-// work out its own part and everybody else's. Each function speaks of one
-// system of coordinates, named in the parameter: global_ is an index of the
-// whole tensor, slice_ one among the elements of a slice, target_ one among
-// the elements of the slice that a rank has to compute.
+// These functions compute which rank owns which elements. They only calculate
+// and send nothing, so every rank can compute its own part and that of any
+// other rank. The prefix of a parameter tells what its indices count: global_
+// the elements of the whole tensor, slice_ the elements of a slice, target_
+// those elements of the slice that a rank has to compute.
 //
 //   dv_dist u = {.n_dims = 2, .shape = {512, 512}, .axis = {0, 1},
 //                .n_axes = 2, .grid = {2, 3}};
@@ -92,10 +92,10 @@ extern "C" {
 //   dv_exchange_destroy(e);
 
 typedef struct dv_range {
-    int64_t off, size; // [off, off + size)
+    int64_t off, size; // the indices off to off + size - 1
 } dv_range;
 
-// Elements off + k * stride for k in 0..size; stride is 1 or more.
+// The elements off + k * stride for k = 0 to size - 1; stride is at least 1.
 typedef struct dv_slice {
     int64_t off, size, stride;
 } dv_slice;
@@ -105,99 +105,112 @@ typedef struct dv_box {
     dv_range dim[DV_MAX_DIMS];
 } dv_box;
 
-// What of a slice lies in a range.
+// The elements of a slice that lie in a range.
 typedef struct dv_overlap {
-    int64_t slice_off;    // elements of the slice before it
-    int64_t size;         // elements in it
-    int64_t global_first; // first element of the slice at or behind its start
+    int64_t slice_off;    // number of elements of the slice before the range
+    int64_t size;         // number of elements of the slice in the range
+    int64_t global_first; // first element of the slice at or after the start of
+                          // the range
 } dv_overlap;
 
-// 0..n cut into as many parts as there are ranks; where they cannot be equal
-// the last ones have one element more.
+// Returns the part of 0..n that a rank owns if 0..n is cut into n_ranks parts.
+// If the parts cannot be equal, the last ones have one element more.
 DV_API dv_range dv_dist_part(int64_t n, int64_t n_ranks, int64_t rank);
-// The rank whose part an index of 0..n is in.
+// Returns the rank whose part contains the index global_off of 0..n.
 DV_API int64_t dv_dist_owner(int64_t n, int64_t n_ranks, int64_t global_off);
+// Returns which elements of a slice lie in a part.
 DV_API dv_overlap dv_dist_overlap(dv_range global_part, dv_slice slice);
-// The elements of a slice that the owner of a part computes, as slice_off.
+// Returns the elements of a slice that the owner of a part computes, as a range
+// of positions in the slice.
 DV_API dv_range dv_dist_target(dv_range global_own, dv_slice slice);
-// What of the tensor these elements of the slice touch, gaps included.
+// Returns the smallest range of the tensor that contains these elements of the
+// slice, including the gaps between them.
 DV_API dv_range dv_dist_bounds(dv_slice slice, dv_range slice_target);
-// The least range with both in it (an empty one counts for nothing), and the
-// range in both.
+// dv_dist_hull returns the smallest range that contains both ranges, ignoring
+// an empty one; dv_dist_inner returns their intersection.
 DV_API dv_range dv_dist_hull(dv_range global_a, dv_range global_b);
 DV_API dv_range dv_dist_inner(dv_range global_a, dv_range global_b);
-// The part of `target_core` whose elements of the slice are all owned: what can
-// be computed before anything arrives. Chain it over the operands, starting
-// with {0, slice_target.size}.
+// Returns the part of `target_core` for which the rank owns all elements of the
+// slice, so that it can be computed before messages arrive. With several
+// operands, call it once per operand: start with {0, slice_target.size} and
+// pass each result as the next `target_core`.
 DV_API dv_range dv_dist_core(dv_range global_own, dv_slice slice,
                              dv_range slice_target, dv_range target_core);
 
-// The first `left` rows of a box come from ranks before, the last `right` from
-// ranks behind; `own` of them, from `own_off` of the owned part on, are there.
+// Where the elements of a range come from: the first `left` from lower ranks;
+// then `own` from this rank, starting at offset own_off of its part; the last
+// `right` from higher ranks.
 typedef struct dv_sides {
     int64_t left, own_off, own, right;
 } dv_sides;
 DV_API dv_sides dv_dist_sides(dv_range global_own, dv_range global_box);
 
-// A box less another that lies in it, as boxes that do not meet; at most two a
-// dim. Returns their number.
+// Splits the elements of box `target` outside box `core`, which lies inside it,
+// into disjoint boxes, at most two per dim. Returns the number of boxes.
 DV_API int dv_dist_edges(dv_box out[2 * DV_MAX_DIMS], const dv_box *target,
                          const dv_box *core);
 
 enum { DV_MAX_AXES = 4 };
 
-// A tensor over a grid of ranks; the last axis runs fastest. Along axes that
-// cut none of its dims, ranks have copies.
+// How a tensor is distributed over a grid of ranks. Ranks are numbered with the
+// last axis of the grid varying fastest. Ranks that differ only along axes that
+// cut none of the tensor's dims hold copies of the same elements.
 typedef struct dv_dist {
     int n_dims;
     int64_t shape[DV_MAX_DIMS];
-    int axis[DV_MAX_DIMS]; // that cuts the dim; -1: none
-    // Where the parts begin, grid[axis] numbers, and one more where the last
-    // ends; NULL: equal parts.
+    int axis[DV_MAX_DIMS]; // the grid axis that cuts each dim; -1: none
+    // For each dim, the index where each of its grid[axis] parts begins,
+    // followed by the end of the last part. NULL: equal parts.
     const int64_t *starts[DV_MAX_DIMS];
     int n_axes;
     int64_t grid[DV_MAX_AXES];
-    // The dim is a slice of a longer one of `whole` elements, and its elements
-    // belong to whom those belong: starts are the longer one's. Stride 0: not.
+    // If slice[i].stride is not 0, dim i is a slice of a longer dim of whole[i]
+    // elements. Each element then belongs to the rank that owns it in the
+    // longer dim, and starts[i] refers to the longer dim.
     dv_slice slice[DV_MAX_DIMS];
     int64_t whole[DV_MAX_DIMS];
 } dv_dist;
 
 DV_API dv_status dv_dist_check(const dv_dist *d, dv_diag *diag);
 DV_API int64_t dv_dist_n_ranks(const dv_dist *d);
+// Returns the box of the tensor that a rank owns.
 DV_API dv_box dv_dist_own(const dv_dist *d, int64_t rank);
 
-// A box that goes to a rank or comes from one.
+// A box of elements that is sent to a rank, or received from it.
 typedef struct dv_piece {
     int64_t rank;
-    dv_box box; // global
+    dv_box box; // in indices of the whole tensor
 } dv_piece;
 
-// What one rank sends and receives, by rank and then place.
+// The boxes that one rank sends and receives, sorted by the other rank and then
+// by position in the tensor.
 typedef struct dv_exchange {
     const dv_piece *sends, *receives;
     size_t n_sends, n_receives;
     int64_t sent_elems, received_elems;
-    int64_t n_sent_to, n_received_from; // ranks
+    int64_t n_sent_to, n_received_from; // numbers of ranks
 } dv_exchange;
 
-// What each rank lacks of its own box made wider by `before` and `after`
-// elements per dim (inside the tensor; as wide as one likes), with corners or
-// along one dim at a time.
+// Computes the exchange of halos: `rank` receives the elements around its own
+// box, before[i] in front of it and after[i] behind it in dim i, as far as they
+// lie in the tensor. They may belong to several ranks. If `corners` is 0, the
+// box is widened along one dim at a time, without the corners.
 DV_API dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
                               const int64_t *before, const int64_t *after,
                               int corners, dv_diag *diag);
-// From one distribution of a shape to another on as many ranks, whose grids may
-// differ: exactly the elements whose owner changes.
+// Computes the exchange that changes the distribution of a tensor from `from`
+// to `to`, which have the same shape and number of ranks but may have different
+// grids. Exactly the elements whose owner changes are sent.
 DV_API dv_status dv_dist_move(dv_exchange **out, const dv_dist *from,
                               const dv_dist *to, int64_t rank, dv_diag *diag);
 DV_API void dv_exchange_destroy(dv_exchange *e);
 
 // -- Running on a team of processes ------------------------------------------
 //
-// Over MPI, where divvy was built with one (DV_E_SYSTEM: it was not). Every
-// process makes the same plan for the team, fills what it owns of the inputs,
-// and runs; all calls are made by all ranks together, and all return the same.
+// Runs a plan on the processes of MPI; fails with DV_E_SYSTEM if divvy was
+// built without MPI. Every process makes the same plan for the team, fills the
+// elements of the inputs that it owns, and runs the plan. All calls are made by
+// all ranks together and return the same status on all of them.
 //
 //   MPI_Init(&argc, &argv);
 //   dv_plan_options options = DV_PLAN_OPTIONS_INIT;
@@ -218,107 +231,120 @@ typedef struct dv_member dv_member; // this process's part of a plan
 
 typedef struct dv_member_options {
     size_t size;
-    // Fail with words instead of waiting longer for another rank; 0: wait.
+    // Fail with a message after waiting this many seconds for another rank; 0:
+    // wait without limit.
     double timeout_s;
-    // Compare what ranks are about to do before they do it together. This and
-    // max_message_bytes are the same on all ranks, which is checked.
+    // If not 0, ranks compare their arguments before they communicate.
+    // `checked` and max_message_bytes must be the same on all ranks; this is
+    // always checked.
     int checked;
-    int64_t max_message_bytes; // longer ones are cut; 0: 2^30
-    // 0: this process's share of its machine's cores. More than one needs MPI
-    // initialized with MPI_THREAD_FUNNELED; only the caller's thread calls MPI.
+    int64_t max_message_bytes; // longer messages are split; 0: 2^30
+    // Number of threads of this process; 0: its share of the cores of its
+    // machine. More than one thread requires that MPI was initialized with
+    // MPI_THREAD_FUNNELED. Only the thread of the caller calls MPI.
     int32_t threads;
-    int no_overlap; // compute when all messages are there, not while they come
+    int no_overlap; // 1: compute only after all messages have arrived
 } dv_member_options;
 #define DV_MEMBER_OPTIONS_INIT                                                 \
     {                                                                          \
         sizeof(dv_member_options), 0, 0, 0, 0, 0                               \
     }
 
-// Get this process ready. `mpi_comm` points to an MPI_Comm (NULL: all
-// processes), which is copied; MPI is initialized already. The plan is borrowed
-// until dv_member_destroy, which comes before MPI_Finalize. After DV_E_SYSTEM
-// ranks no longer hear each other: MPI_Abort is what is left.
+// Prepares this process to run its part of the plan. `mpi_comm` points to an
+// MPI_Comm (NULL: all processes), which is copied; MPI must be initialized. The
+// plan is borrowed until dv_member_destroy, which must be called before
+// MPI_Finalize. After DV_E_SYSTEM the ranks can no longer communicate, and the
+// program can only call MPI_Abort.
 DV_API dv_status dv_member_create(dv_member **out, const dv_plan *plan,
                                   const void *mpi_comm,
                                   const dv_member_options *options,
                                   dv_diag *diag);
 DV_API void dv_member_destroy(dv_member *member);
 DV_API int64_t dv_member_rank(const dv_member *member);
-// A tensor as this rank has it: elements of `local` in rows, of which `own` are
-// its own; NULL: it owns none. Lives as long as the member.
+// Gets this rank's part of a tensor: *data holds the elements of the box
+// `local`, dense and row-major; the rank owns those in the box `own`. *data is
+// NULL if it owns none. The memory lives as long as the member.
 DV_API dv_status dv_member_data(const dv_member *member, const char *tensor,
                                 void **data, dv_box *local, dv_box *own,
                                 dv_diag *diag);
-// Run once, on own elements. Allocates nothing.
+// Runs the plan once on the elements of this rank. Allocates nothing.
 DV_API dv_status dv_member_run(dv_member *member, dv_diag *diag);
-// All of a tensor on rank 0; `whole` counts there alone. All ranks name the
-// same one, which is checked.
+// Collects a whole tensor on rank 0 into `whole`, which the other ranks ignore.
+// All ranks must name the same tensor; this is checked.
 DV_API dv_status dv_member_gather(dv_member *member, const char *tensor,
                                   void *whole, dv_diag *diag);
 
 // -- Boxes -------------------------------------------------------------------
 
-// Boxes that do not meet: needs as they are, not the hull around them.
+// A list of disjoint boxes. It describes exactly which elements are needed,
+// without the gaps that a bounding box would include.
 typedef struct dv_box_list dv_box_list;
 DV_API dv_status dv_box_list_create(dv_box_list **out, int n_dims,
                                     dv_diag *diag);
 DV_API void dv_box_list_destroy(dv_box_list *l);
-// Add what of a box is not there yet; take a box away from all.
+// dv_box_list_add adds the elements of a box that are not in the list yet;
+// dv_box_list_less removes the elements of a box from the list.
 DV_API dv_status dv_box_list_add(dv_box_list *l, const dv_box *global_box,
                                  dv_diag *diag);
 DV_API dv_status dv_box_list_less(dv_box_list *l, const dv_box *global_box,
                                   dv_diag *diag);
-// Make one of boxes side by side, where that is a box.
+// Merges adjacent boxes whose union is a box.
 DV_API void dv_box_list_join(dv_box_list *l);
 DV_API size_t dv_box_list_n(const dv_box_list *l);
-DV_API dv_box dv_box_list_at(const dv_box_list *l, size_t i); // global
+DV_API dv_box dv_box_list_at(const dv_box_list *l, size_t i); // box i
 DV_API int64_t dv_box_list_elems(const dv_box_list *l);
 
 // -- Distributions -----------------------------------------------------------
 
-// Dim 0 in equal parts, one a rank; other dims are not cut. Without dims, a
-// copy a rank.
+// Returns a distribution that cuts dim 0 into equal parts, one per rank, and no
+// other dim. If n_dims is 0, every rank has a copy.
 DV_API dv_dist dv_dist_rows(int n_dims, const int64_t *shape, int64_t n_ranks);
-// The first dims over a grid, so that halos have the fewest elements.
+// Cuts the first dims over a grid of ranks, which is chosen so that halos have
+// the fewest elements.
 DV_API dv_status dv_dist_blocks(dv_dist *out, int n_dims, const int64_t *shape,
                                 int64_t n_ranks, dv_diag *diag);
 
-// What a rank wants of a tensor, as global boxes into an empty list; what it
-// owns already may be among them. Depends on nothing but `user` and the rank.
+// A callback that adds the boxes of a tensor that `rank` needs to the empty
+// list `out`; elements that the rank owns may be included. The result must
+// depend only on `user` and `rank`.
 typedef dv_status (*dv_wants)(void *user, int64_t rank, dv_box_list *out,
                               dv_diag *diag);
-// What `rank` sends and receives when everybody gets what it wants: need_r
-// without own_r, as far as own_s has it. Whoever owns nothing in the global box
-// `around` wants nothing of this rank, and is not asked; NULL: all are asked.
+// Computes what `rank` sends and receives so that every rank gets the boxes
+// that `wants` lists for it. Rank r receives from rank s the elements that r
+// needs and does not own and that s owns. `around` limits the search: `wants`
+// is not called for other ranks that own no element of this box, because they
+// need nothing from `rank`. NULL: it is called for all ranks.
 DV_API dv_status dv_dist_exchange(dv_exchange **out, const dv_dist *d,
                                   int64_t rank, dv_wants wants, void *user,
                                   const dv_box *around, dv_diag *diag);
 
 // -- Teams -------------------------------------------------------------------
 
-typedef struct dv_peers dv_peers; // one rank's end of a team
+typedef struct dv_peers dv_peers; // a rank's connection to its team
 
-// One rank and nobody else.
+// Creates a team of one rank.
 DV_API dv_status dv_peers_alone(dv_peers **out, dv_diag *diag);
-// The processes of an MPI_Comm (NULL: all), which is copied; together.
-// DV_E_SYSTEM: divvy was built without MPI. options may be NULL. Destroy it
-// before MPI_Finalize.
+// Creates a team of the processes of an MPI_Comm (NULL: all processes), which
+// is copied. Fails with DV_E_SYSTEM if divvy was built without MPI. options may
+// be NULL. The peers must be destroyed before MPI_Finalize. Collective.
 DV_API dv_status dv_peers_mpi(dv_peers **out, const void *mpi_comm,
                               const dv_member_options *options, dv_diag *diag);
-// A team of threads in this process: `work` is run by n ranks, and what the
-// first one that failed says is returned. The peers live as long as the call.
+// Runs `work` on a team of n ranks that are threads of this process. Returns
+// the status of the first rank that failed. The peers passed to `work` live
+// until the call returns.
 DV_API dv_status dv_peers_local(int64_t n,
                                 dv_status (*work)(void *user, dv_peers *peers,
                                                   dv_diag *diag),
                                 void *user, dv_diag *diag);
-// Ranks with the same `colour` (which may differ) as a team of their own, in
-// order; together. It is a team like any other.
+// Splits a team: ranks that pass the same `colour` form a new team and keep
+// their order. `colour` may differ between ranks. Collective.
 DV_API dv_status dv_peers_split(dv_peers **out, dv_peers *peers, int64_t colour,
                                 dv_diag *diag);
 DV_API void dv_peers_destroy(dv_peers *peers);
 DV_API int64_t dv_peers_rank(const dv_peers *peers);
 DV_API int64_t dv_peers_size(const dv_peers *peers);
-// What this rank has sent for arrays so far.
+// Gets the number of bytes and messages that this rank has sent for arrays so
+// far.
 DV_API void dv_peers_sent(const dv_peers *peers, int64_t *bytes,
                           int64_t *messages);
 
@@ -330,76 +356,87 @@ typedef enum dv_elem {
 #undef DV_ELEM
 } dv_elem;
 
-typedef struct dv_darray
-    dv_darray; // this rank's part of an array, or of a view
+// This rank's part of a distributed array, or of a view of one.
+typedef struct dv_darray dv_darray;
 
-// Elements around the own box that a rank keeps copies of, per dim; inside the
-// array, and as wide as one likes. With `corners` a whole box, else along one
-// dim at a time.
+// The halo: copies of the elements around its own box that a rank keeps,
+// before[i] in front of the box and after[i] behind it in dim i, as far as they
+// lie in the array. They may belong to several ranks. If `corners` is 0, the
+// own box is widened along one dim at a time, without the corners.
 typedef struct dv_halo {
     int64_t before[DV_MAX_DIMS], after[DV_MAX_DIMS];
     int corners;
 } dv_halo;
 
-// Zeros. The distribution is copied; its ranks are as many as the team's.
-// halo may be NULL: none. The peers are borrowed until all arrays of theirs are
-// destroyed. Together.
+// Creates an array of zeros. The distribution is copied and must have as many
+// ranks as the team. halo may be NULL: no halo. The peers are borrowed until
+// all their arrays are destroyed. Collective.
 DV_API dv_status dv_darray_create(dv_darray **out, dv_peers *peers,
                                   dv_elem type, const dv_dist *dist,
                                   const dv_halo *halo, dv_diag *diag);
-// The same over the caller's memory, which is borrowed and not copied: `data`
-// (its own on each rank) has the elements of the own box and the halo inside
-// the array, `strides` elements from one to the next; NULL: dense rows.
-// Together.
+// Creates an array over the caller's memory, which is borrowed and not copied.
+// On each rank `data` holds the elements of the rank's own box and of its halo
+// inside the array. `strides` are the distances in elements between neighbours
+// along each dim; NULL: dense and row-major. Collective.
 DV_API dv_status dv_darray_adopt(dv_darray **out, dv_peers *peers, dv_elem type,
                                  const dv_dist *dist, const dv_halo *halo,
                                  void *data, const int64_t *strides,
                                  dv_diag *diag);
-// Rows that each rank brings, as many as it has, as one array: offsets are
-// found by telling each other. `local_shape` differs in dim 0 alone. `data` is
-// borrowed, dense. Together.
+// Creates one array from the rows that each rank has in `data`, which is dense
+// and is borrowed. The ranks tell each other their numbers of rows, from which
+// the offsets follow. `local_shape` may differ between ranks in dim 0 only.
+// Collective.
 DV_API dv_status dv_darray_join(dv_darray **out, dv_peers *peers, dv_elem type,
                                 int n_dims, const int64_t *local_shape,
                                 void *data, dv_diag *diag);
-// What is there after views of it are gone too is freed with the last of them.
+// Destroys an array or a view. Memory that an array shares with its views is
+// freed with the last of them.
 DV_API void dv_darray_destroy(dv_darray *a);
 
 // -- What an array is --------------------------------------------------------
 
 DV_API dv_elem dv_darray_type(const dv_darray *a);
-// Shape, grid and parts; lives as long as the array.
+// Returns the distribution of the array; it lives as long as the array.
 DV_API const dv_dist *dv_darray_dist(const dv_darray *a);
-// This rank's own box, and what it has in memory: with halos. Global.
+// dv_darray_own returns the box that this rank owns, dv_darray_local the box
+// that it has in memory, which includes the halo. Both are in indices of the
+// whole array.
 DV_API dv_box dv_darray_own(const dv_darray *a);
 DV_API dv_box dv_darray_local(const dv_darray *a);
-// The first element of the local box, and elements from one of a dim to the
-// next (NULL: not asked). NULL where nothing is.
+// Returns the address of the first element of the local box, or NULL if that
+// box is empty. Unless `strides` is NULL, strides[i] becomes the distance in
+// elements between neighbours along dim i.
 DV_API void *dv_darray_data(const dv_darray *a, int64_t *strides);
-// parts_of: what is before the own part of a dim, the own part, and what is
-// behind it. Global.
+// Sets `parts` to three ranges of indices of a dim of the whole array: before
+// this rank's own part, the own part, and after it.
 DV_API void dv_darray_parts(const dv_darray *a, int dim, dv_range parts[3]);
-// local_offsets_of: the global index of the first element in memory, per dim:
-// of the left halo, where there is one.
+// Sets global_off[i] to the index, in the whole array, of the first element
+// that this rank has in memory in dim i; that is the start of the halo if there
+// is one.
 DV_API void dv_darray_offsets(const dv_darray *a, int64_t *global_off);
 
 // -- Values ------------------------------------------------------------------
 
-// Every own element; `value` is one element of the array's type.
+// Sets every element that this rank owns to `value`, which points to one
+// element of the array's type.
 DV_API dv_status dv_darray_fill(dv_darray *a, const void *value, dv_diag *diag);
-// Arrays of one dim: element i is start + step * i, whatever the team. Values
-// are made in f64 and rounded once; whole numbers, in arrays of them, are
-// exact.
+// Sets element i of an array of one dim to start + step * i, with the same bits
+// for any number of ranks. Values are computed in f64 and rounded once;
+// integers in an array of an integer type are exact.
 DV_API dv_status dv_darray_arange(dv_darray *a, double start, double step,
                                   dv_diag *diag);
 DV_API dv_status dv_darray_arange_int(dv_darray *a, int64_t start, int64_t step,
                                       dv_diag *diag);
-// The number of elements that lead from start up to, and without, stop; -1:
-// more than can be counted, or a step that leads nowhere.
+// Returns the number of elements from start up to, but not including, stop.
+// Returns -1 if there are too many to count, or if adding step never reaches
+// stop.
 DV_API int64_t dv_arange_size(double start, double stop, double step);
-// As many steps as the array has elements, with or without the end.
+// Sets the elements to equally spaced values from start to stop; `endpoint`
+// tells whether stop itself is the last value.
 DV_API dv_status dv_darray_linspace(dv_darray *a, double start, double stop,
                                     int endpoint, dv_diag *diag);
-// Call `value` for every own element; it writes the element at a global index.
+// Calls `value` for every element that this rank owns. It gets the element's
+// index in the whole array and writes the element to `elem`.
 DV_API dv_status dv_darray_map(dv_darray *a,
                                void (*value)(void *user,
                                              const int64_t *global_off,
@@ -408,46 +445,51 @@ DV_API dv_status dv_darray_map(dv_darray *a,
 
 // -- Views -------------------------------------------------------------------
 //
-// Views share memory with the array and have a distribution that follows from
-// its: element k of a view belongs to whom it belonged. Nothing moves.
+// A view shares the memory of its array. Each element of a view belongs to the
+// rank that owns it in the array, so that no element moves.
 
-// Elements off + k * stride of every dim.
+// Creates a view of the elements that slices[i] selects in each dim i.
 DV_API dv_status dv_darray_view(dv_darray **out, const dv_darray *a,
                                 const dv_slice *slices, dv_diag *diag);
-// Dim i of the view is dim axes[i] of the array.
+// Creates a view with the dims in another order: dim i of the view is dim
+// axes[i] of the array.
 DV_API dv_status dv_darray_permute(dv_darray **out, const dv_darray *a,
                                    const int *axes, dv_diag *diag);
 
-// -- Moving, all of it together ----------------------------------------------
+// -- Moving (all calls are collective) ---------------------------------------
 
-// to[k] = from[k] for arrays or views of one shape on one team: only what this
-// rank has not itself travels. They may share memory.
+// Copies `from` to `to`, arrays or views of the same shape on the same team.
+// Only elements that a rank needs and does not have are sent. The two may share
+// memory.
 DV_API dv_status dv_darray_copy(dv_darray *to, const dv_darray *from,
                                 dv_diag *diag);
-// The same for two shapes of as many elements, which are counted in rows. They
-// share no memory.
+// Copies `from` to `to`, which has another shape with the same number of
+// elements; element k in row-major order becomes element k. The two must not
+// share memory.
 DV_API dv_status dv_darray_reshape(dv_darray *to, const dv_darray *from,
                                    dv_diag *diag);
-// A new array with another distribution, and the same elements: exactly those
-// whose owner changes are moved. Halos of the new one are filled.
+// Creates an array with the same elements and another distribution. Exactly the
+// elements whose owner changes are sent. The halo of the new array is filled.
 DV_API dv_status dv_darray_move(dv_darray **out, const dv_darray *a,
                                 const dv_dist *dist, const dv_halo *halo,
                                 dv_diag *diag);
-// All elements in rows, on rank `root` (-1: on all of them) in `whole`, which
-// counts there alone; and the other way round.
+// Collects all elements, row-major, in `whole` on rank `root` (-1: on all
+// ranks). Other ranks ignore `whole`.
 DV_API dv_status dv_darray_gather(const dv_darray *a, int64_t root, void *whole,
                                   dv_diag *diag);
-// With root -1 all ranks have the same `whole`, and nothing travels.
+// Sets the array from `whole` on rank `root`. If root is -1, all ranks pass the
+// same `whole`, and nothing is sent.
 DV_API dv_status dv_darray_scatter(dv_darray *a, int64_t root,
                                    const void *whole, dv_diag *diag);
-// The same for a box.
+// The same as gather and scatter for the elements of one box.
 DV_API dv_status dv_darray_get(const dv_darray *a, const dv_box *global_box,
                                int64_t root, void *out, dv_diag *diag);
 DV_API dv_status dv_darray_set(dv_darray *a, const dv_box *global_box,
                                int64_t root, const void *in, dv_diag *diag);
-// Fill the halo from its owners. In two steps, what needs no halo can be
-// computed between them; own elements must not change before the second.
-// Messages and buffers are prepared once; later calls allocate nothing.
+// dv_darray_halo fills the halo with the elements of their owners. The other
+// two calls do the same in two steps: between them a program can compute what
+// needs no halo, but must not change elements that it owns. The first call
+// prepares messages and buffers; later calls allocate nothing.
 DV_API dv_status dv_darray_halo(dv_darray *a, dv_diag *diag);
 DV_API dv_status dv_darray_halo_start(dv_darray *a, dv_diag *diag);
 DV_API dv_status dv_darray_halo_wait(dv_darray *a, dv_diag *diag);
@@ -460,18 +502,19 @@ typedef enum dv_reduction {
     DV_MAX,
     DV_MIN,
     DV_MEAN,
-    DV_VAR, // mean squared distance from the mean
-    DV_STD, // its root
+    DV_VAR, // variance: the mean squared deviation from the mean
+    DV_STD, // standard deviation: the square root of DV_VAR
 } dv_reduction;
 
-// Over the dims with over[i] != 0 (NULL: all), which go, or stay with one
-// element each (keep). The result is a new array cut as what is left of the
-// dims was, with copies along the axes that cut the others; of no dims, a
-// scalar on every rank. Sums and products of whole numbers are 64 bits wide and
-// wrap; mean, var and std of them are f64; else the type stays. Floats are
-// summed in f64, in an order that depends on the distribution alone: the same
-// bits run after run. Nan stays nan. Max and min of no elements are an error.
-// Together.
+// Reduces an array over the dims with over[i] != 0 (NULL: all dims). Reduced
+// dims are removed or, with `keep`, get size 1. The result is a new array whose
+// remaining dims are distributed as before; ranks along the axes that cut
+// reduced dims get copies. If no dim remains, it is a scalar on every rank.
+// Sums and products of integers have 64 bits and wrap around; mean, var and std
+// of integers are f64; otherwise the type stays. Floats are summed in f64, in
+// an order that depends only on the distribution, so that every run gives the
+// same bits. NaN propagates. Max and min of no elements are an error.
+// Collective.
 DV_API dv_status dv_darray_reduce(dv_darray **out, const dv_darray *a,
                                   dv_reduction op, const int *over, int keep,
                                   dv_diag *diag);

@@ -53,14 +53,15 @@
 //       return 0;
 //   }
 //
-// Calls that can fail return a dv_status and take a dv_diag last (NULL: do not
-// tell). The result comes first, through `out`, and is left alone on failure.
-// Inputs are borrowed for the call; what outlives it says so. destroy takes
-// NULL. Different objects may be used by different threads at once. The only
-// global state is a cache of generated kernels, which all execs share: it is
-// replaced when its code exceeds 64 MiB, and dv_kernels_drop empties it. The
-// library reads the environment variables DIVVY_CPU (the instruction set),
-// DIVVY_PERF_MAP and DIVVY_JIT_ONE_VIEW (docs/cli.md).
+// Calls that can fail return a dv_status and take a dv_diag last (NULL: no
+// messages). The result is returned through `out`, the first parameter, which
+// is unchanged on failure. Inputs are borrowed for the call unless the comment
+// says otherwise. destroy functions accept NULL. Different objects may be used
+// by different threads at once. The only global state is a cache of generated
+// kernels, which all execs share: it is replaced when its code exceeds 64 MiB,
+// and dv_kernels_drop empties it. The library reads the environment variables
+// DIVVY_CPU (the instruction set), DIVVY_PERF_MAP and DIVVY_JIT_ONE_VIEW
+// (docs/cli.md).
 #ifndef DIVVY_DIVVY_H
 #define DIVVY_DIVVY_H
 #include <stddef.h>
@@ -97,22 +98,23 @@ typedef struct dv_diag dv_diag;       // what went wrong, and where
 // -- The library and diagnostics ---------------------------------------------
 
 DV_API const char *dv_version(void); // "0.1.0"
-// Free a string that the library handed out.
+// Frees a string that a function of the library returned.
 DV_API void dv_free(void *p);
 DV_API const char *dv_status_name(dv_status s);
-// What a command should exit with: 0 done, 1 wrong input, 2 wrong usage,
-// 3 the machine refused, 4 a check failed.
+// Returns the exit code for a command: 0 success, 1 wrong input, 2 wrong usage,
+// 3 a system error such as out of memory, 4 a failed check.
 DV_API int dv_status_exit(dv_status s);
 
 DV_API dv_diag *dv_diag_create(void); // NULL when out of memory
 DV_API void dv_diag_destroy(dv_diag *d);
-DV_API void dv_diag_clear(dv_diag *d); // as if it were new
-// The first failure since then; DV_OK when there was none.
+DV_API void dv_diag_clear(dv_diag *d); // removes all messages
+// The status of the first failure since it was created or cleared, or DV_OK.
 DV_API dv_status dv_diag_status(const dv_diag *d);
 // Warnings and the error with file, line, column and caret, as text. Valid
 // until the next call; "" when there is nothing to say.
 DV_API const char *dv_diag_text(dv_diag *d);
-// Where the error is, from 1; 0 when it is nowhere in the text.
+// Line and column of the error, counted from 1; 0 if it has no position in a
+// text.
 DV_API int dv_diag_line(const dv_diag *d);
 DV_API int dv_diag_column(const dv_diag *d);
 
@@ -121,22 +123,22 @@ DV_API int dv_diag_column(const dv_diag *d);
 // A value for a `param` of the program. Integer params take integers only.
 typedef struct dv_param {
     const char *name;
-    const char *value; // as it would stand in the text: "4096", "0.5"
+    const char *value; // in the notation of programs: "4096", "0.5"
 } dv_param;
 
-// What `--grain` chooses: how far statements are cut up.
+// How far statements are split into ops; chosen with `--grain`.
 typedef enum dv_grain {
-    DV_GRAIN_SOURCE,    // as written
-    DV_GRAIN_FUSED,     // one op a statement, where one reducer allows it
-    DV_GRAIN_PRIMITIVE, // one operator an op, and what follows a contraction
-    DV_GRAIN_FUNCTION,  // one operator an op: each has a nest
+    DV_GRAIN_SOURCE,    // statements as written
+    DV_GRAIN_FUSED,     // one op per statement; one per reducer if it has more
+    DV_GRAIN_PRIMITIVE, // one operator per op; a contraction with its epilogue
+    DV_GRAIN_FUNCTION,  // one operator per op, so that every op is a loop nest
 } dv_grain;
 
 typedef enum dv_role {
     DV_ROLE_INPUT,
     DV_ROLE_OUTPUT,
     DV_ROLE_TEMPORARY,
-    DV_ROLE_INOUT, // an input that the program updates and gives back
+    DV_ROLE_INOUT, // an input that the program updates; also an output
 } dv_role;
 
 enum { DV_MAX_DIMS = 16 };
@@ -150,8 +152,8 @@ typedef struct dv_tensor_info {
     int64_t size_bytes; // dense, in row-major order
 } dv_tensor_info;
 
-// Parse and verify a program. `name` stands for the file in messages. The
-// text is copied.
+// Parses and verifies a program. `name` is the file name in messages. The text
+// is copied.
 DV_API dv_status dv_program_parse(dv_program **out, const char *text,
                                   size_t len, const char *name,
                                   const dv_param *params, size_t n_params,
@@ -160,46 +162,46 @@ DV_API dv_status dv_program_load(dv_program **out, const char *path,
                                  const dv_param *params, size_t n_params,
                                  dv_diag *diag);
 DV_API void dv_program_destroy(dv_program *p);
-// The program as text that parses to the same program. NULL: out of memory.
+// Returns the program as text that parses to the same program; NULL: no memory.
 DV_API char *dv_program_text(const dv_program *p);
-// Params, tensors and the ops of a grain, as `divvy check --json` prints them.
+// Returns params, tensors and the ops of a grain, as `divvy check --json` does.
 DV_API char *dv_program_json(const dv_program *p, dv_grain grain);
 DV_API int dv_program_n_tensors(const dv_program *p);
-// Tensor number i, in order of appearance.
+// Describes tensor number i; tensors are numbered in order of appearance.
 DV_API dv_status dv_program_tensor(const dv_program *p, int i,
                                    dv_tensor_info *out);
 
 // -- Targets -----------------------------------------------------------------
 
-// A built-in name (host, spyre, …) or the path of a description.
+// Loads a target by its built-in name (host, spyre, …) or from a file.
 DV_API dv_status dv_target_load(dv_target **out, const char *name_or_path,
                                 dv_diag *diag);
 DV_API dv_status dv_target_parse(dv_target **out, const char *text, size_t len,
                                  const char *name, dv_diag *diag);
 DV_API void dv_target_destroy(dv_target *t);
-// The description as text that parses to the same target.
+// Returns the description as text that parses to the same target.
 DV_API char *dv_target_text(const dv_target *t);
-// Name of built-in number i, NULL past the last.
+// Returns the name of built-in target number i; NULL past the last.
 DV_API const char *dv_target_builtin(int i);
 
 // -- Plans -------------------------------------------------------------------
 
-// Columns and rows of cores; both corners are inside.
+// A rectangle of cores: columns x0 to x1 and rows y0 to y1, both inclusive.
 typedef struct dv_core_rect {
     int32_t x0, y0, x1, y1;
 } dv_core_rect;
 
 // Switches of a plan; INIT sets 0, which stands for the default.
 typedef enum dv_switch { DV_ON = 1, DV_OFF } dv_switch; // default: on
-// How ops are cut: by the cost model, by Torch-Spyre's rules, or by these rules
-// with the cost model between equals.
+// How ops are divided over cores: by the cost model (BEST), by Torch-Spyre's
+// rules (SEED), or by these rules with the cost model to break ties.
 typedef enum dv_divide {
     DV_DIVIDE_BEST = 1, // the default
     DV_DIVIDE_SEED,
     DV_DIVIDE_SEED_COST
 } dv_divide;
-// Whether division and scratchpads are planned together: as the cost model
-// finds best, as Torch-Spyre does it, or not.
+// Whether the division and the use of scratchpads are planned together: as the
+// cost model prefers (AUTO), as Torch-Spyre does (SEED), or not.
 typedef enum dv_joint {
     DV_JOINT_AUTO = 1, // the default
     DV_JOINT_SEED,
@@ -211,10 +213,10 @@ typedef enum dv_residents {
     DV_RESIDENTS_REDUCTIONS, // only results of reductions
     DV_RESIDENTS_NONE
 } dv_residents;
-// Who else uses the scratchpads: with many tenants, nothing that one group of
-// ops leaves there is found by the next.
+// Whether other programs use the scratchpads too. With MANY, what one group of
+// ops leaves in a scratchpad is lost before the next group.
 typedef enum dv_tenants { DV_TENANTS_ONE = 1, DV_TENANTS_MANY } dv_tenants;
-// The solver that places buffers (divvy/place.h describes them).
+// The solver that assigns addresses to buffers (dv_place of divvy/place.h).
 typedef enum dv_solver {
     DV_SOLVER_AUTO = 1, // the default
     DV_SOLVER_EXACT,
@@ -230,16 +232,16 @@ typedef enum dv_solver {
 typedef struct dv_plan_options {
     size_t size;
     int64_t cores; // use at most this many; 0: all of the target's
-    // Threads on this machine, also more than it has cores; 0: one per core.
+    // Number of threads on the host, may exceed its cores; 0: one per core.
     int64_t threads;
     const char *stop_after; // name of the last pass to run; NULL: run them all
     dv_divide divide;
-    // Numbers of slices that the caller insists on, as "op:variable=number".
+    // Numbers of slices fixed by the caller, as "op:variable=number".
     const char *const *pins;
     size_t n_pins;
     dv_joint joint;
     dv_residents scratch;
-    dv_switch in_place;     // a result may take the place of an operand
+    dv_switch in_place;     // a result may reuse an operand's memory
     dv_switch clone_inputs; // an input that is read twice is loaded once
     dv_switch ring;         // tensors may be copied from core to core
     dv_switch evict;        // tensors may be spilled and reloaded
@@ -247,8 +249,8 @@ typedef struct dv_plan_options {
     dv_switch recompute;    // ops may run twice instead of keeping a result
     dv_tenants tenants;
     dv_solver solver;     // places the resident tensors
-    int64_t place_budget; // steps of the solver; 0: the usual number
-    double time_limit_s;  // of the solver; 0: none
+    int64_t place_budget; // maximum steps of the solver; 0: default
+    double time_limit_s;  // limit on the solver's time; 0: none
     // Called after every pass with the plan so far; NULL: not called.
     void (*after_pass)(void *user, const char *pass, double ms,
                        const dv_plan *plan);
@@ -256,14 +258,14 @@ typedef struct dv_plan_options {
     // Divide over this many processes first; 0: the plan is for one process.
     int64_t team;
     int64_t rank;     // the rank whose messages the plan lists
-    const char *grid; // of the team, as "2x3"; NULL: the best one
+    const char *grid; // ranks per axis, as "2x3"; NULL: chosen
     // Which core computes which tiles: static (NULL), ticket, steal, dynamic
     // (steal); on machines that compute on tiles also rect, streamk, streamk1,
     // streamk2, splitk(N). The order of tiles: auto (NULL) or one of those that
     // divvy/grid.h lists.
     const char *policy, *order;
-    // On a machine with a grid of cores, use only these cores (NULL: all), and
-    // not the holes.
+    // On a machine with a grid of cores: the cores that may be used (NULL:
+    // all), and cores that must not be used.
     const dv_core_rect *allowed;
     size_t n_allowed;
     const dv_core_rect *holes;
@@ -278,36 +280,36 @@ typedef struct dv_plan_options {
             NULL, NULL, 0, NULL, 0                                             \
     }
 
-// Divide a program for a target. The plan borrows neither: it has its own
-// copies. options may be NULL.
+// Divides a program for a target. The plan has its own copies of both. options
+// may be NULL.
 DV_API dv_status dv_plan_create(dv_plan **out, const dv_program *program,
                                 const dv_target *target,
                                 const dv_plan_options *options, dv_diag *diag);
-// Read a plan that was printed (or written by hand), and go on with the passes
-// from `start_at` (NULL: none; the plan is taken as it is).
+// Parses the text of a plan, then runs the passes from `start_at` on (NULL: no
+// passes; the plan stays as it is).
 DV_API dv_status dv_plan_parse(dv_plan **out, const char *text, size_t len,
                                const char *name, const char *start_at,
                                const dv_plan_options *options, dv_diag *diag);
-// Prove the plan, from the plan alone. DV_E_CHECK names what is wrong.
+// Proves from the plan alone that it is correct. Fails with DV_E_CHECK if not.
 DV_API dv_status dv_plan_check(const dv_plan *plan, dv_diag *diag);
 DV_API char *dv_plan_text(const dv_plan *plan); // parses to the same plan
 DV_API char *dv_plan_json(const dv_plan *plan);
-DV_API int32_t dv_plan_n_groups(const dv_plan *plan); // groups of ops
+DV_API int32_t dv_plan_n_groups(const dv_plan *plan); // number of groups
 DV_API void dv_plan_destroy(dv_plan *plan);
 
 // -- Running -----------------------------------------------------------------
 
-// Check the plan and get everything ready that a run needs; the run itself
-// allocates nothing. The plan is borrowed until dv_exec_destroy.
+// Checks the plan and prepares its run, so that dv_exec_run allocates nothing.
+// The plan is borrowed until dv_exec_destroy.
 DV_API dv_status dv_exec_create(dv_exec **out, const dv_plan *plan,
                                 dv_diag *diag);
-// Give an input or output its memory: dense, row-major, size_bytes as in
-// dv_tensor_info. Borrowed until dv_exec_destroy or the next bind of the name.
-// Inputs that are not also outputs are never written. When it runs, the memory
-// of an output must not overlap that of another tensor.
+// Sets the memory of an input or output: dense, row-major, size_bytes as in
+// dv_tensor_info. It is borrowed until dv_exec_destroy or the next bind of the
+// same tensor. Inputs that are not also outputs are never written. During a run
+// the memory of an output must not overlap that of another tensor.
 DV_API dv_status dv_exec_bind(dv_exec *exec, const char *tensor, void *data,
                               size_t size_bytes, dv_diag *diag);
-// Run once. Every input and output must be bound.
+// Runs the plan once. Every input and output must be bound.
 DV_API dv_status dv_exec_run(dv_exec *exec, dv_diag *diag);
 DV_API void dv_exec_destroy(dv_exec *exec);
 
@@ -321,14 +323,14 @@ DV_API dv_status dv_exec_use(dv_exec *exec, dv_executor executor,
                              dv_diag *diag);
 DV_API dv_executor dv_exec_executor(const dv_exec *exec);
 // Makes later runs on threads add the seconds that each group of ops takes to
-// an array of dv_plan_n_groups numbers; NULL: no longer.
+// an array of dv_plan_n_groups numbers; NULL: stops this.
 DV_API void dv_exec_time_groups(dv_exec *exec, double *seconds);
 
 // Drops the kernels that this process has generated. Execs that use them keep
 // them until they are destroyed.
 DV_API void dv_kernels_drop(void);
 
-// What a plan is written as.
+// The formats in which dv_plan_emit writes a plan.
 typedef enum dv_emit_format {
     DV_EMIT_C,
     DV_EMIT_OPENMP,

@@ -1,7 +1,7 @@
 // Sums over products of any number of tensors, as numpy's einsum writes them:
 // diagonals (ii->i), sums (ij->j), outer products (i,j->ij), scalars, `...`
-// with broadcasting, outputs left out (ij,jk). The order of the products is
-// searched, the products become a program, and that is planned and run:
+// with broadcasting, outputs left out (ij,jk). It searches for a good order of
+// the products, makes a program of them, and plans and runs that program:
 //
 //   float a[8][4], b[4][6], c[8][6];
 //   const int64_t sa[] = {8, 4}, sb[] = {4, 6}, sc[] = {8, 6};
@@ -10,10 +10,11 @@
 //   if (dv_einsum("ik,kj->ij", in, 2, &out, NULL, diag))
 //       return fail(diag);
 //
-// An expression that begins with a bracket is a tree, which says itself what is
-// multiplied when: "[[0,1],[1,2]->[0,2]],[2,3]->[0,3]". A list of numbers is an
-// operand, `[child]->[list]` a permutation or a sum, `[left],[right]->[list]` a
-// product; operands are numbered as they appear.
+// An expression that begins with a bracket is a tree, which gives the order of
+// the products itself: "[[0,1],[1,2]->[0,2]],[2,3]->[0,3]". The numbers are
+// indices. A list of numbers is an operand, `[child]->[list]` a permutation or
+// a sum, and `[left],[right]->[list]` a product. Operands are numbered in order
+// of appearance.
 #ifndef DIVVY_EINSUM_H
 #define DIVVY_EINSUM_H
 #include "divvy/divvy.h"
@@ -26,17 +27,17 @@ typedef struct dv_array {
     dv_dtype dtype;
     int n_dims;
     const int64_t *shape;
-    // From one element of a dim to the next, in elements; may be negative, and
-    // 0 for inputs. NULL: dense and row-major.
+    // Distance in elements between neighbours along each dim; may be negative,
+    // and 0 for inputs. NULL: dense and row-major.
     const int64_t *strides;
     void *data; // inputs are never written
 } dv_array;
 
 typedef struct dv_einsum_exec dv_einsum_exec;   // an einsum ready to run
-typedef struct dv_einsum_cache dv_einsum_cache; // plans made before
+typedef struct dv_einsum_cache dv_einsum_cache; // keeps plans for reuse
 
-// How the order of the products is found: exactly up to 10 operands and
-// greedily beyond, or always one way. A tree gives its own order.
+// How the order of the products is found: AUTO is EXACT for up to 10 operands
+// and GREEDY for more. A tree gives its own order.
 typedef enum dv_path_search {
     DV_PATH_AUTO,
     DV_PATH_EXACT,
@@ -46,12 +47,13 @@ typedef enum dv_path_search {
 typedef struct dv_einsum_options {
     size_t size;
     const dv_target *target;     // NULL: host
-    const dv_plan_options *plan; // NULL: the usual
+    const dv_plan_options *plan; // NULL: default options
     dv_path_search path;
-    int64_t max_elems; // of a result between products; 0: no limit
-    int dtype;         // of the result, a dv_dtype; -1: what operands give
-    // Plans by expression, dtypes, shapes and these options; NULL: none. Only
-    // one thread at a time may use a cache; execs made with it are free.
+    int64_t max_elems; // limit on the size of intermediate results; 0: none
+    int dtype;         // dv_dtype of the result; -1: that of the operands
+    // Reuses plans made for the same expression, dtypes, shapes and options;
+    // NULL: no cache. Only one thread at a time may use a cache; execs made
+    // with it may be used by any thread.
     dv_einsum_cache *cache;
 } dv_einsum_options;
 #define DV_EINSUM_OPTIONS_INIT                                                 \
@@ -59,40 +61,47 @@ typedef struct dv_einsum_options {
         sizeof(dv_einsum_options), NULL, NULL, DV_PATH_AUTO, 0, -1, NULL       \
     }
 
-// One call. The result has out's dtype; its shape must be out's. Operands and
-// output must not overlap (dv_einsum refuses it where they surely do).
+// Computes an einsum in one call. The result has the dtype of `out`, and its
+// shape must be that of `out`. Operands and output must not overlap in memory;
+// dv_einsum fails if it can tell that they do.
 DV_API dv_status dv_einsum(const char *expression, const dv_array *in,
                            size_t n_in, const dv_array *out,
                            const dv_einsum_options *options, dv_diag *diag);
 
-// The same in parts. Parse, search, plan and get ready for operands like these;
-// their strides and data are not looked at.
+// Prepares an einsum for operands with these dtypes and shapes: parses the
+// expression, searches for an order and makes a plan. Strides and data of the
+// operands are ignored.
 DV_API dv_status dv_einsum_create(dv_einsum_exec **out, const char *expression,
                                   const dv_array *in, size_t n_in,
                                   const dv_einsum_options *options,
                                   dv_diag *diag);
-// What comes out: dtype and shape, which lives as long as the exec.
+// Returns the dtype and shape of the result; the shape lives as long as the
+// exec.
 DV_API dv_array dv_einsum_output(const dv_einsum_exec *e);
-// Give operand i its memory; i == n_in is the output. Borrowed until destroy
-// or the next bind. Strides (NULL: dense) are copied.
+// Sets the memory of operand i, or of the output if i == n_in. It is borrowed
+// until the exec is destroyed or the next bind of i. Strides (NULL: dense) are
+// copied.
 DV_API dv_status dv_einsum_bind(dv_einsum_exec *e, size_t i, void *data,
                                 const int64_t *strides, dv_diag *diag);
-// Run once. Everything must be bound. Allocates nothing.
+// Runs the einsum once. All operands and the output must be bound. Allocates
+// nothing.
 DV_API dv_status dv_einsum_run(dv_einsum_exec *e, dv_diag *diag);
 DV_API void dv_einsum_destroy(dv_einsum_exec *e);
 
-// The program and its plan; NULL where an extent is 0 and nothing is computed.
-// They live as long as the exec.
+// Return the program and its plan; NULL if a dim has size 0, so that nothing is
+// computed. They live as long as the exec.
 DV_API const dv_program *dv_einsum_program(const dv_einsum_exec *e);
 DV_API const dv_plan *dv_einsum_plan(const dv_einsum_exec *e);
-// The steps with their flops and sizes, as a table and as JSON.
+// Return the products in order with their flops and sizes, as a table or as
+// JSON.
 DV_API char *dv_einsum_text(const dv_einsum_exec *e);
 DV_API char *dv_einsum_json(const dv_einsum_exec *e);
 
-// A cache that keeps the plans used last, at most so many (0: 64).
+// Creates a cache that keeps the most recently used plans, at most max_plans
+// (0: 64).
 DV_API dv_status dv_einsum_cache_create(dv_einsum_cache **out, size_t max_plans,
                                         dv_diag *diag);
-// Execs made with it go on.
+// Destroys a cache; execs made with it remain valid.
 DV_API void dv_einsum_cache_destroy(dv_einsum_cache *cache);
 
 #ifdef __cplusplus

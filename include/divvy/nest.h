@@ -1,6 +1,7 @@
-// One tensor operation, out += in0 * in1, a function of up to three inputs or a
-// reduction of in0, as loops around a kernel (docs/cli.md has the language).
-// Contractions of two tensors with any strides are such nests, and run alone:
+// A nest is one tensor operation written as loops around a kernel: a product
+// out += in0 * in1, a function of up to three inputs, or a reduction of in0.
+// docs/cli.md describes its language. A contraction of two tensors with any
+// strides is such a nest, which runs without a program or plan:
 //
 //   static const char text[] = "nest c f32 {\n"
 //                              "    first zero\n"
@@ -29,13 +30,14 @@ typedef struct dv_nest dv_nest;
 
 typedef struct dv_nest_options {
     size_t size;
-    int64_t threads;                      // to share loops among; 0 means 1
-    int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
-    // Called behind each pass; NULL: not called.
+    int64_t threads; // threads that loops are divided among; 0 means 1
+    int64_t l1_bytes, l2_bytes, l3_bytes; // caches of a core; 0: a default size
+    // Called after each pass; NULL: not called.
     void (*after)(void *user, const char *pass, const dv_nest *n);
     void *user;
-    // Of the kernels: bytes of a vector, rows of a register tile and vectors of
-    // its rows; 0: those of NEON, 16, 4 and 5 (of 4 bytes: to 6).
+    // The kernels' vector length in bytes, the number of rows of a tile of
+    // accumulators in registers, and the number of vectors in each row; 0:
+    // those of the instruction set.
     int32_t vector_bytes, tile_rows, tile_vectors;
 } dv_nest_options;
 #define DV_NEST_OPTIONS_INIT                                                   \
@@ -43,20 +45,21 @@ typedef struct dv_nest_options {
         sizeof(dv_nest_options), 0, 0, 0, 0, NULL, NULL, 0, 0, 0               \
     }
 
-// Read a text that is one nest. The text is copied. Nothing is checked but the
-// form.
+// Parses the text of one nest, which is copied. Only the syntax is checked.
 DV_API dv_status dv_nest_parse(dv_nest **out, const char *text, size_t len,
                                const char *name, dv_diag *diag);
-// Which tensor an operand is, as dv_program_tensor counts (-1: none, or one
-// that is not in the program as written), and where in it the nest begins.
+// Which tensor an operand of a nest is: its number in dv_program_tensor, or -1
+// if there is no operand or the tensor is not in the program as written; and
+// the offset in the tensor where the nest begins.
 typedef struct dv_nest_place {
     int tensor;
     int64_t offset_elems;
 } dv_nest_place;
-// The nest of an op, by the name of the tensor it writes: of a program whose
-// statements are one op each (DV_GRAIN_FUSED) or one for each function
-// (DV_GRAIN_FUNCTION). Factors may change places: `places` (NULL: not asked)
-// are in0, in1, out and in2. DV_E_NEST says why an op has none.
+// Makes the nest of an op of a program. `op` is the name of the tensor that it
+// writes; `grain` is DV_GRAIN_FUSED (one op per statement) or DV_GRAIN_FUNCTION
+// (one op per function). The factors of a product may be exchanged: `places`,
+// unless NULL, receives the tensors of in0, in1, out and in2. Fails with
+// DV_E_NEST and the reason if the op has no nest.
 enum { DV_NEST_PLACES = 4 };
 DV_API dv_status dv_nest_derive(dv_nest **out,
                                 dv_nest_place places[DV_NEST_PLACES],
@@ -64,28 +67,32 @@ DV_API dv_status dv_nest_derive(dv_nest **out,
                                 const char *op, dv_diag *diag);
 DV_API void dv_nest_destroy(dv_nest *n);
 DV_API char *dv_nest_text(const dv_nest *n); // parses to the same nest
-// Does it mean something: sizes, strides and primitives agree, and no element
-// is written by two points? DV_E_NEST names the rule that is broken.
+// Checks that sizes, strides and primitives agree and that no element is
+// written by two points. Fails with DV_E_NEST and the rule that is broken.
 DV_API dv_status dv_nest_check(const dv_nest *n, dv_diag *diag);
 // Returns the number of the rule that a nest breaks (docs/cli.md lists them),
 // if the error is DV_E_NEST; 0: none.
 DV_API int dv_diag_rule(const dv_diag *d);
-// Beyond that, has it the form of mini_jit's kernels: shared, then seq,
-// then prim; one m, one n and the k of its primitive inside, unit strides? What
-// the seed passes lead to; contractions take more than this.
+// Does dv_nest_check, and also checks that the nest has the form of mini_jit's
+// kernels: shared loops, then seq loops, then prim loops; inside one m, one n
+// and the k of its primitive, with unit strides. The passes "seed" produce this
+// form. dv_contract_create accepts other forms too.
 DV_API dv_status dv_nest_verify(const dv_nest *n, dv_diag *diag);
-// Lay the nest out in place: "best" (NULL), "seed" or "seed+brgemm", or passes
-// by name, "join,kernel". What it computes stays the same.
+// Optimises the nest in place. `passes` is "best" (NULL), "seed",
+// "seed+brgemm", or a list of passes such as "join,kernel". The result that the
+// nest computes does not change.
 DV_API dv_status dv_nest_optimise(dv_nest *n, const char *passes,
                                   const dv_nest_options *options,
                                   dv_diag *diag);
 
 // -- Contractions ------------------------------------------------------------
 
-typedef struct dv_jit dv_jit;           // generated code, that many can share
+// Memory for generated code, which several contractions can share.
+typedef struct dv_jit dv_jit;
 typedef struct dv_contract dv_contract; // a nest ready to run
 
-// Memory for generated code. DV_E_SYSTEM where there is none for the machine.
+// Creates memory for generated code. Fails with DV_E_SYSTEM if divvy generates
+// no code for this machine.
 DV_API dv_status dv_jit_create(dv_jit **out, dv_diag *diag);
 DV_API void dv_jit_destroy(dv_jit *jit);
 
@@ -94,18 +101,19 @@ DV_API void dv_jit_destroy(dv_jit *jit);
 typedef enum dv_nest_optimise_level {
     DV_NEST_OPTIMISE_ALL, // kernel, tiles, loops and packing
     DV_NEST_OPTIMISE_NONE,
-    // Packing, if the nest packs nothing; and a loop over k directly around a
-    // kernel with one k becomes part of the kernel.
+    // Adds packing if the nest has none. A loop over k directly around a kernel
+    // with one k becomes part of the kernel.
     DV_NEST_OPTIMISE_PACKING,
 } dv_nest_optimise_level;
 
 typedef struct dv_contract_options {
     size_t size;
     int32_t threads;                      // 0 means 1
-    int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
-    int as_is;                            // dv_nest_optimise_level
-    // A result is one chain of additions in the order of k, whatever the sizes
-    // of m and n are: for tiles of a larger product.
+    int64_t l1_bytes, l2_bytes, l3_bytes; // caches of a core; 0: a default size
+    int as_is;                            // a dv_nest_optimise_level
+    // 1: every result is one chain of additions in the order of k, whatever the
+    // sizes of m and n are. Tiles of a larger product then give the same bits
+    // as the whole.
     int one_sum;
 } dv_contract_options;
 #define DV_CONTRACT_OPTIONS_INIT                                               \
@@ -113,42 +121,49 @@ typedef struct dv_contract_options {
         sizeof(dv_contract_options), 0, 0, 0, 0, 0, 0                          \
     }
 
-// Lay a product out, make its kernels and get its buffers; or make those of a
-// function of up to three inputs, where out may be an input with the same
-// strides, or of a reduction. What a nest does not read may be NULL. The nest
-// is copied; `jit` is borrowed until dv_contract_destroy (NULL: it has its
-// own). Products have both factors of one type: f32 or f64 as out is; f16 or
-// bf16 with out of f32, f16 or bf16, rounded once; i8 or i32 with out of i32,
-// which wraps. Touches are any of floats: zero first and relu last are in their
-// kernels, others go over out before, and behind each block. Of whole sums they
-// are zero first, and relu last where all fit 32 bits. All others are of any
-// types that vector kernels load and store. What has no kernel fails with
-// DV_E_DTYPE or DV_E_NEST, what is too large with DV_E_LIMIT or DV_E_OVERFLOW.
-// A nest that is kept has a form that kernels are made for, otherwise
-// DV_E_NEST; products of narrow types are laid out anew in any case.
+// Prepares a nest to run: optimises a product, generates its kernels and
+// allocates its buffers. A nest may also be a function of up to three inputs,
+// where out may be one of the inputs with the same strides, or a reduction. The
+// nest is copied; `jit` is borrowed until dv_contract_destroy (NULL: the
+// contraction has its own). Both factors of a product have the same type: f32
+// or f64 with out of that type; f16 or bf16 with out of f32, f16 or bf16,
+// rounded once; i8 or i32 with out of i32, which wraps around. Float products
+// may have any first and last operation: zero first and relu last are part of
+// the kernels, others run over out before the product and after each block.
+// Integer products may have zero first, and relu last if all sums fit 32 bits.
+// Functions and reductions take all types that vector kernels load and store.
+// Fails with DV_E_DTYPE or DV_E_NEST if there is no kernel, and with DV_E_LIMIT
+// or DV_E_OVERFLOW if the nest is too large. With DV_NEST_OPTIMISE_NONE the
+// nest must have a form that kernels exist for, otherwise DV_E_NEST; products
+// of narrow types are always optimised again.
 DV_API dv_status dv_contract_create(dv_contract **out, dv_jit *jit,
                                     const dv_nest *n,
                                     const dv_contract_options *options,
                                     dv_diag *diag);
 DV_API void dv_contract_destroy(dv_contract *c);
-// Run once, with the contraction's threads. Pointers are to the elements where
-// all indices are 0. Allocates and locks nothing; one run at a time. The same
-// bits every time, and for any number of threads unless k is summed in parts.
+// Runs the contraction once, with its own threads. The pointers are the
+// addresses of the elements where all indices are 0; an operand that the nest
+// does not read may be NULL. Allocates and locks nothing; only one run at a
+// time. Every run gives the same bits, also for another number of threads
+// unless the sum over k is split among threads.
 DV_API void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                             void *out);
-// in2 of the runs behind this: what a select reads third, or an index.
+// Sets in2 for later runs: the third input of a select, or an index tensor.
 DV_API void dv_contract_more(dv_contract *c, const void *in2);
-// Did runs since the last call find an index that is none? What it would have
-// led to was left out. DV_E_BOUNDS says which.
+// Fails with DV_E_BOUNDS if runs since the last call found an index out of
+// bounds; the element that it selects was skipped.
 DV_API dv_status dv_contract_found(dv_contract *c, dv_diag *diag);
-// The same for callers with threads of their own: the parts of all threads in
-// any order; if there are two phases, wait for all, then combine likewise.
+// For callers with threads of their own, instead of dv_contract_run: call
+// dv_contract_part for every thread number 0 to dv_contract_threads - 1, in any
+// order or in parallel. If there are two phases, wait until all are done and
+// then call dv_contract_combine for every thread number.
 DV_API int32_t dv_contract_threads(const dv_contract *c);
 DV_API int dv_contract_phases(const dv_contract *c); // 1 or 2
 DV_API void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
                              const void *in1, void *out);
 DV_API void dv_contract_combine(dv_contract *c, int32_t thread, void *out);
-DV_API const dv_nest *dv_contract_nest(const dv_contract *c); // as it is run
+// Returns the nest that is run, after optimisation.
+DV_API const dv_nest *dv_contract_nest(const dv_contract *c);
 
 #ifdef __cplusplus
 }

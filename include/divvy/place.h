@@ -1,7 +1,8 @@
-// Addresses in one memory for buffers that are alive in ranges of ticks; two
-// that are alive together never share a byte. What does not fit is left out,
-// and the weight of what is kept is made as large as can be. Uses nothing
-// else of divvy:
+// Assigns addresses in one memory to buffers. Each buffer is alive in a range
+// of ticks (time steps), and two buffers that are alive at the same time never
+// share a byte. Buffers that do not fit are left out, so that the total weight
+// of the placed buffers is as large as possible. It needs no other part of
+// divvy:
 //
 //   dv_buffer b[2] = {DV_BUFFER_INIT, DV_BUFFER_INIT};
 //   b[0].size_bytes = b[1].size_bytes = 64;
@@ -21,28 +22,32 @@
 extern "C" {
 #endif
 
+// One access to a buffer.
 typedef struct dv_use {
     int64_t tick;
-    int writes; // overwrites all of the buffer; 0: reads it
+    int writes; // 1: overwrites the whole buffer; 0: reads it
 } dv_use;
 
 typedef struct dv_buffer {
     const char *name; // for messages; may be NULL
     int64_t size_bytes;
     int64_t start, end;  // alive in [start, end)
-    int64_t align_bytes; // of its address; 0: as the options say
-    int64_t fixed;       // its address: a reserved range; -1: free
-    // Bytes of main memory traffic saved when it is kept; -1: one transfer for
-    // every use, less the first when that is a read; size_bytes without uses.
+    int64_t align_bytes; // alignment of its address; 0: as the options say
+    int64_t fixed;       // required address, for a reserved range; -1: any
+    // Bytes of main memory traffic saved if it is placed. -1: computed from the
+    // uses, size_bytes for each of them except a first one that reads;
+    // size_bytes if there are no uses.
     int64_t weight;
     const dv_use *uses; // strictly increasing, inside [start, end); optional
     size_t n_uses;
-    int first_use_is_read; // it comes from outside; else the first use writes
-    // Buffers whose place it may take over, best first. They are read for the
-    // last time in the tick that writes it: their end is its start + 1.
+    int first_use_is_read; // 1: its contents come from main memory; 0: the
+                           // first use writes it
+    // Buffers whose memory this one may reuse, best first. Each is read for the
+    // last time in the tick that writes this one, so that its end is this start
+    // + 1.
     const int32_t *parents;
     size_t n_parents;
-    int32_t group;      // all buffers of a group are kept, or none; 0: no group
+    int32_t group; // all buffers of a group are placed, or none; 0: no group
     const char *barred; // why it may not be placed; NULL: it may
 } dv_buffer;
 #define DV_BUFFER_INIT                                                         \
@@ -55,14 +60,16 @@ typedef struct dv_place_options {
     int64_t capacity_bytes;
     int64_t align_bytes; // of every address; 0: 1
     dv_solver solver;
-    int64_t budget;      // steps of search, the same everywhere; 0: the usual
-    double time_limit_s; // stop earlier, whatever is left of it; 0: never
+    int64_t budget;      // maximum number of search steps; 0: default
+    double time_limit_s; // stop the search after this time; 0: no limit
     uint64_t seed;
-    // Buffers may leave between uses and come back, at the cost of the reads
-    // and writes of main memory that this takes; the answer comes as stays.
+    // 1: buffers may be evicted between uses and reloaded, which costs the
+    // reads and writes of main memory that this takes. The stays of the result
+    // say when each buffer is in memory.
     int evict;
-    // Nothing may be left out: auto and exact first try hard to place all. If
-    // that fails the answer is what could be kept.
+    // 1: no buffer should be left out. The solvers auto and exact then first
+    // try to place all of them; if that fails, the result has those that could
+    // be placed.
     int must_fit;
 } dv_place_options;
 #define DV_PLACE_OPTIONS_INIT                                                  \
@@ -70,45 +77,46 @@ typedef struct dv_place_options {
         sizeof(dv_place_options), 0, 0, (dv_solver)0, 0, 0, 0, 0, 0            \
     }
 
-// A buffer at an address for some time.
+// A stay: a buffer is at an address for a range of ticks.
 typedef struct dv_stay {
     int32_t buffer;
-    int64_t start, end; // in [start, end)
+    int64_t start, end; // ticks start to end - 1
     int64_t address;
 } dv_stay;
 
 typedef struct dv_placement {
     size_t n_buffers;
-    const int64_t *addresses;   // of each buffer's first stay; -1: it has none
-    const char *const *reasons; // why it has none; NULL: it has
-    const dv_stay *stays;       // by buffer, then start
+    const int64_t *addresses;   // of each buffer's first stay; -1: not placed
+    const char *const *reasons; // why each is not placed; NULL: it is placed
+    const dv_stay *stays;       // sorted by buffer, then start
     size_t n_stays;
-    const char *solver; // that found this
-    int64_t value;      // weight kept; with evict less what leaving costs
-    int64_t bound;      // no placement has a larger value
+    const char *solver; // name of the solver that found the result
+    int64_t value;      // placed weight; with evict minus the cost of evictions
+    int64_t bound;      // upper bound on the value of any placement
     double gap;         // (bound - value) / bound
-    int64_t peak_bytes; // highest byte in use
-    int64_t nodes;      // steps of search that were made
+    int64_t peak_bytes; // end of the highest byte in use
+    int64_t nodes;      // number of search steps made
 } dv_placement;
 
-// Returns the name of a solver, as plans and the command use it; NULL: there is
-// none.
+// Returns the name of a solver as it is written in plans and options; NULL if
+// there is no such solver.
 DV_API const char *dv_solver_name(dv_solver solver);
-// Place buffers. Strings (names, barred) are borrowed until
+// Places the buffers. Their strings `name` and `barred` are borrowed until
 // dv_placement_destroy.
 DV_API dv_status dv_place(dv_placement **out, const dv_buffer *buffers,
                           size_t n_buffers, const dv_place_options *options,
                           dv_diag *diag);
-// All buffers in as little memory as can be found: peak_bytes of the
-// placement. No less than *proven_bytes will do. The capacity of the options
-// is not used, and barred buffers are not placed.
+// Places all buffers in as little memory as it can find, which is peak_bytes of
+// the placement. *proven_bytes is a proven lower bound on the memory needed.
+// The capacity in the options is ignored, and barred buffers are not placed.
 DV_API dv_status dv_place_least(dv_placement **out, int64_t *proven_bytes,
                                 const dv_buffer *buffers, size_t n_buffers,
                                 const dv_place_options *options, dv_diag *diag);
-// Prove a placement: no two buffers share a byte but parent and child in the
-// one tick of a hand-over, every address is aligned and below the capacity,
-// fixed buffers are where they must be, groups are whole, what is barred is
-// out. DV_E_CHECK names what is wrong.
+// Checks a placement. No two live buffers share a byte, except a buffer and the
+// parent whose memory it reuses, in the tick that writes it. Addresses are
+// aligned and inside the capacity, fixed buffers are at their addresses, groups
+// are complete, and barred buffers are not placed. Fails with DV_E_CHECK and
+// what is wrong.
 DV_API dv_status dv_placement_check(const dv_placement *placement,
                                     const dv_buffer *buffers,
                                     const dv_place_options *options,

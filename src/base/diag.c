@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_WARNINGS = 20 }; // warnings stored; more are only counted
+// Maximum number of warnings stored; further ones are only counted.
+enum { MAX_WARNINGS = 20 };
 
 struct dv_diag {
     dv_status status;
@@ -18,8 +19,8 @@ struct dv_diag {
     dv_message *warnings; // array owned by the dv_diag
     int32_t n_warnings;   // number of warnings, stored or not
     const char *pass;
-    int rule;       // of the error, if it is DV_E_NEST
-    char *rendered; // owned; last result of dv_diag_text
+    int rule;       // number of the broken rule, if the error is DV_E_NEST
+    char *rendered; // last result of dv_diag_text; owned
 };
 
 static const struct {

@@ -65,7 +65,8 @@ float dv_f16_to_f32(uint16_t h)
         return float_of(sign | 0x7f800000 | fraction << 13);
     if (exponent)
         return float_of(sign | (exponent + 112) << 23 | fraction << 13);
-    float tiny = (float)fraction * 0x1p-24f; // zero or subnormal: exact
+    // The value is zero or subnormal; the product is exact.
+    float tiny = (float)fraction * 0x1p-24f;
     return sign ? -tiny : tiny;
 }
 
@@ -78,7 +79,9 @@ uint16_t dv_f32_to_f16(float f)
     if (u >= 0x477ff000) // 65520 and above round to infinity
         return (uint16_t)(sign | 0x7c00);
     if (u < 0x38800000) {
-        // Subnormal result: adding 0.5 makes the float adder round at 2^-24.
+        // The f16 result is subnormal. Adding 0.5 makes the float adder round
+        // to a multiple of 2^-24; subtracting 0x3f000000, the bits of 0.5,
+        // leaves the bits of the result.
         float shifted = float_of(u) + 0.5f;
         return (uint16_t)(sign | (bits_of(shifted) - 0x3f000000));
     }

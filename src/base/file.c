@@ -42,7 +42,8 @@ static dv_status read_all(int fd, char **out, size_t *len, const dv_source *src,
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         if (st.st_size > max)
             return too_large(src, (int64_t)st.st_size, max, diag);
-        // One byte more, so that the first read can find the end.
+        // One byte more than the file's size, so that the first read reaches
+        // the end of the file.
         cap = (size_t)st.st_size + 1;
     }
     for (;;) {
@@ -94,7 +95,8 @@ dv_status dv_file_read(char **out, size_t *len, const char *path,
 
 struct dv_writer {
     FILE *file;
-    char *path, *temp; // owned; temp is NULL if written directly
+    char *path, *temp; // names of the file and of its temporary file, which is
+                       // NULL if there is none; owned
     int error;         // errno of the first failure
 };
 

@@ -5,8 +5,9 @@
 //   dv_json_open(&j, NULL, '{');
 //   dv_json_int(&j, "cores", 32);
 //   DV_JSON_OBJECT(&j, "at", DV_F("name", "c"), DV_F("x", 1));
-//   dv_json_close(&j); // {"format": 1, "cores": 32, "at": {"name": "c", "x":
-//   1}}
+//   dv_json_close(&j);
+//
+// writes {"format": 1, "cores": 32, "at": {"name": "c", "x": 1}}.
 //
 // The outermost object starts with the version of the format. `key` is NULL
 // inside arrays. The output is always valid UTF-8: an invalid byte becomes
@@ -17,7 +18,8 @@
 
 enum {
     DV_JSON_DEPTH = 32,
-    DV_JSON_FORMAT = 1, // incremented by incompatible changes
+    // Version of the format; incompatible changes increment it.
+    DV_JSON_FORMAT = 1,
 };
 
 typedef struct dv_json {
@@ -50,12 +52,14 @@ void dv_json_text(dv_json *j, const char *key, dv_text *text);
 // of DV_F(key, value): an integer, a double or a string, which may be NULL.
 typedef struct dv_json_field {
     const char *key;
-    // i, d, s, b: true or false, n: null, v: a list, -: none; 0: the end
+    // Kind of the value: i integer, d double, s string, b true or false, n
+    // null, v list of integers; - is a field that is left out, 0 the end of the
+    // fields.
     char kind;
     int64_t i;
     double d;
     const char *s;
-    const int64_t *v; // has i items
+    const int64_t *v; // a list of `i` integers
 } dv_json_field;
 
 static inline dv_json_field dv_field_int(const char *key, int64_t v)

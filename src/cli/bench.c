@@ -72,7 +72,7 @@ void cli_bench_types(job *j, dv_dtype in)
 {
     const dv_op *o = &j->p->ops[j->op];
     if (j->p->n_ops == 0)
-        return; // no ops: keep f32
+        return; // the program has no ops: keep f32
     j->dtype = j->in = in;
     for (int i = o->n_reads - 1; i >= 0; i--) {
         dv_dtype t = j->p->tensors[o->reads[i].tensor].dtype;

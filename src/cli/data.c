@@ -127,8 +127,8 @@ void cli_announce_verify(const dv_program *source, const dv_plan *plan)
 
 void cli_verdict_text(const dv_verdict *v)
 {
-    // The error bound is also printed if it exceeds 1 / LOOSE of the values'
-    // size.
+    // The error bound is also printed if it is loose: more than 1 / LOOSE of
+    // the magnitude of the values.
     enum { LOOSE = 100 };
     printf("verify: %s", !v->ok ? "FAILED" : !v->decided ? "undecided" : "ok");
     if (v->tensor)

@@ -421,8 +421,8 @@ static dv_status put_real(call *c, double x, int as_int)
     return DV_OK;
 }
 
-// Outputs those columns of a record that the format names: NAME.a is the first
-// one.
+// Outputs those columns of a record that the format names: the field NAME.a is
+// column 0, NAME.b column 1.
 static void put_record(call *c, const int64_t *columns)
 {
     for (const char *at = c->form; (at = strchr(at, '.')); at++)
@@ -516,7 +516,7 @@ static dv_status put_subview(call *c)
 static dv_status put_partition(call *c)
 {
     int64_t n = dv_dist_n_ranks(&c->d[0]), rows = c->d[0].shape[0];
-    // Part n begins after the last row.
+    // Part n does not exist; it stands for the end of the last part.
     for (int64_t r = 0; r <= n; r++)
         PUT(c, dv_dist_target(dv_dist_part(rows, n, r), dim_slice(c, 0)).off);
     return PUT(c, END);

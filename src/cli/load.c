@@ -211,7 +211,7 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
     chosen cores;
     dv_status st = read_options(args, &cores, &options, diag);
     if (st != DV_OK) {
-        // The error is returned below.
+        // Parsing the options failed; the status is returned at the end.
     } else if (is_plan(text, len)) {
         st = read_plan(path, text, len, args, params, &options, out, diag);
     } else if (args->start_at) {

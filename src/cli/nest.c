@@ -23,8 +23,8 @@ typedef struct job {
     char *text;    // the file's text; owned
     dv_program *p; // the program, or NULL if the file is a nest; owned
     dv_nest nest;
-    int packs; // nonzero if the nest's loops are given but the run chooses the
-               // packing
+    int packs; // 1 if the loops of the nest are kept and only its packing is
+               // chosen
     cli_nest_result r;
 } job;
 

@@ -18,7 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int begun, met;    // starting MPI was tried; the comparison was made
+// begun: starting MPI was tried; met: the comparison of options was made.
+static int begun, met;
 static dv_status outcome; // status of starting MPI
 static char why[512];     // message if MPI could not be started
 // Nonzero if MPI was started here and must be ended here.

@@ -331,7 +331,8 @@ int cli_run_report(const cli_job *j)
         int32_t t =
             j->verdict.ok ? 0 : dv_program_find(j->p, j->verdict.tensor);
         cli_not_verified(&j->verdict, &j->p->tensors[t], j->diag);
-        cli_warnings(j->diag); // the report is printed; add the reason as text
+        // After the report, print the reason for the failure.
+        cli_warnings(j->diag);
         if (j->resume)
             fputs("The oracle begins with the inputs of this command (--in, "
                   "--seed): are they those of the run that wrote the "

@@ -279,7 +279,7 @@ int cli_team_run(cli_job *j, const char *path, cli_plan_args *args)
         cli_team_abort(t.comm);
     if (st != DV_OK)
         code = cli_fail(j->diag);
-    // Otherwise the report has already printed the warnings.
+    // If the exit code is not 0, the report has already printed the warnings.
     else if (code == 0)
         cli_warnings(j->diag);
     dv_rank_destroy(t.rank);

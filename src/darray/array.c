@@ -346,7 +346,7 @@ static void slice_dim(dv_darray *v, int i, dv_slice s)
     v->own.dim[i] = dv_dist_target(own, s);
     dv_overlap met = dv_dist_overlap(in, s);
     v->mem.box.dim[i] = (dv_range){met.slice_off, met.size};
-    if (met.size) // otherwise no element of the slice is in the local memory
+    if (met.size) // if not, no element of the slice is in the local memory
         v->mem.data += (met.global_first - in.off) * v->mem.stride[i];
     v->mem.stride[i] *= s.stride;
     d->slice[i] =

@@ -5,7 +5,7 @@
 //            halo) and its memory
 //   view     an array over another array's memory: a slice of each dim, or a
 //            permutation of the dims; its distribution says who owns what
-//   ferry    the messages of one exchange with their buffers; may be reused
+//   transfer the messages of one exchange with their buffers; may be reused
 //
 // Every copy between two arrays is a change between two distributions of one
 // index space, whatever slices and strides the arrays have in memory. Therefore
@@ -35,7 +35,8 @@ struct dv_peers {
     // If set, destroying this connection calls dv_local_leave(local); the last
     // rank to leave frees the team.
     int leaves;
-    int32_t n_wires; // exchange numbers used so far, equal on all ranks
+    int32_t n_wires; // number of exchange numbers given out so far, equal on
+                     // all ranks
     int64_t sent_bytes, sent_messages;
 };
 
@@ -80,8 +81,8 @@ dv_mem dv_mem_rows(void *data, const dv_box *box, int64_t elem_bytes);
 void dv_mem_copy(const dv_mem *to, const dv_mem *from, const dv_box *box,
                  int64_t elem_bytes);
 
-// A ferry (messages.c) is a prepared set of messages that moves boxes between
-// ranks; it can be started any number of times.
+// A dv_transfer (messages.c) is a prepared set of messages that moves boxes
+// between ranks. It can be started any number of times.
 
 typedef struct dv_transfer dv_transfer;
 
@@ -93,13 +94,14 @@ typedef struct dv_transfer_boxes {
 } dv_transfer_boxes;
 
 // Allocates the message buffers and opens the messages. All ranks must call it
-// together, and all return the same status. The pieces of `cargo` are copied.
+// together, and all return the same status. `cargo` lists the boxes to send and
+// receive, and is copied.
 dv_status dv_transfer_create(dv_transfer **out, dv_peers *p,
                              const dv_transfer_boxes *cargo, int64_t elem_bytes,
                              dv_diag *diag);
 void dv_transfer_destroy(dv_transfer *f);
-// Start packs the send buffers from `from` and sends them; wait receives all
-// messages and unpacks them into `to`.
+// dv_transfer_start packs the send buffers from memory `from` and sends them;
+// dv_transfer_wait receives all messages and unpacks them into memory `to`.
 dv_status dv_transfer_start(dv_transfer *f, const dv_mem *from, dv_diag *diag);
 dv_status dv_transfer_wait(dv_transfer *f, const dv_mem *to, dv_diag *diag);
 
@@ -109,7 +111,8 @@ dv_status dv_transfer_wait(dv_transfer *f, const dv_mem *to, dv_diag *diag);
 typedef struct dv_share {
     void *data;
     int n_users, owned;
-    int halo_pending; // a halo exchange has been started and not yet waited for
+    int halo_pending; // 1 if a halo exchange has been started and not yet
+                      // waited for
 } dv_share;
 
 struct dv_darray {

@@ -101,7 +101,7 @@ struct dv_transfer {
     // The receives of message k are first_in[k] to first_in[k + 1] - 1.
     int32_t *first_in;
     int64_t elem_bytes, sent_bytes;
-    dv_arena arena; // all memory of this ferry, including this struct
+    dv_arena arena; // owns all memory of this transfer, including this struct
 };
 
 // Groups n pieces, which are sorted by rank, into one message per rank and

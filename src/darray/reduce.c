@@ -88,7 +88,8 @@ static void set_neutral(job *j)
             break;                                                             \
         }                                                                      \
     }
-#define ANY_SIGN(x) 0 // integers have no negative zero, so the sign test is 0
+// Replaces signbit for integers, which have no negative zero.
+#define ANY_SIGN(x) 0
 ADDER(double, double, add_f64, signbit)
 ADDER(int64_t, uint64_t, add_i64, ANY_SIGN)
 ADDER(uint64_t, uint64_t, add_u64, ANY_SIGN)

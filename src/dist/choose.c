@@ -18,7 +18,8 @@ struct dv_dim_classes {
     int32_t *up;    // union-find parent of each dim; a root is its own parent
     int32_t *next;  // circular list of the dims of one class
     int32_t *of;    // the tensor each dim belongs to
-    // Per dim, 1: cut only if the user asks for it, 2: never cut.
+    // Per dim, 0: may be cut, 1: cut only if the user asks for it, 2: never
+    // cut.
     uint8_t *fixed;
     uint8_t *writes; // per tensor: number of ops that write it, at most 2
     int32_t *order;  // tensors, sorted by the priority with which they are cut
@@ -221,9 +222,9 @@ typedef struct chooser {
     int8_t *axis_of; // axis of each class; -1: none yet
     int8_t
         *memory_axis_of; // axis of each class that is cut only to save memory
-    int8_t *filled;      // per dim: cut only to save memory
-    int quiet;           // no warnings, because the grid is only a candidate
-    double share;        // elements of the anchor that one rank owns
+    int8_t *filled;      // per dim: 1 if it is cut only to save memory
+    int quiet;    // 1: give no warnings, because the grid is only a candidate
+    double share; // elements of the anchor that one rank owns
 } chooser;
 
 static uint32_t used_axes(const dv_dist *d)

@@ -28,9 +28,9 @@
 //   grid.c      chooses the grid of ranks
 //   choose.c    chooses which axis cuts which dim of each tensor
 //   need.c      what a rank computes and lacks for an op, and who sends it
-//   swaps.c     decides before which ops an exchange (a dv_op_exchange) takes
-//   place json.c      prints the section as JSON pass.c      the pass "dist"
-//   and its section of the plan
+//   swaps.c     decides which exchanges (dv_op_exchange) precede which ops
+//   json.c      prints the plan's section dist as JSON
+//   pass.c      the pass "dist" and its section of the plan
 #ifndef DV_DIST_H
 #define DV_DIST_H
 #include "base/json.h"
@@ -131,7 +131,8 @@ int dv_dist_cuts(const dv_dist *d, int axis);
 // Advances the indices `at` of the first n_dims dims to the next ones within
 // the box, the last dim fastest. Returns 0 after the last of them.
 int dv_box_next(const dv_box *b, int64_t *at, int n_dims);
-// Returns the range with as many elements before and after it, within 0..n.
+// Returns the range r extended by `before` and `after` elements, limited to
+// 0..n.
 dv_range dv_range_widen(dv_range r, int64_t before, int64_t after, int64_t n);
 
 typedef struct dv_pieces {
@@ -190,12 +191,12 @@ double dv_dist_product_bound(double m, double n, double k, double n_ranks);
 // How an axis of the grid distributes an op: a rank computes the points where
 // index base + coef * var lies in its part of dim `dim` of distribution `d`.
 typedef struct dv_axis_binding {
-    const dv_dist *d; // NULL: the axis does not distribute the op
+    const dv_dist *d; // NULL if the axis does not distribute the op
     int dim;
     int32_t var; // -1: the index is constant
     int64_t coef, base;
-    // The axis distributes a reduction variable, so each rank has a partial
-    // result.
+    // 1 if the axis distributes a reduction variable, so that each rank has a
+    // partial result.
     int reduced;
 } dv_axis_binding;
 

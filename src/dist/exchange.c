@@ -26,7 +26,8 @@ void dv_exchange_destroy(dv_exchange *e)
 {
     if (!e)
         return;
-    dv_arena arena = ((exchange *)e)->arena; // the arena owns e itself
+    dv_arena arena = ((exchange *)e)->arena; // a copy, because e itself lives
+                                             // in the arena that is freed
     dv_arena_free(&arena);
 }
 
@@ -205,7 +206,7 @@ typedef struct wanted {
     dv_wants wants;
     void *user;
     dv_diag *diag;
-    dv_status failed; // status returned by the caller's function
+    dv_status failed; // status of the caller's function `wants`, if it failed
 } wanted;
 
 static int want_need(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)

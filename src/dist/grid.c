@@ -61,7 +61,7 @@ static double rank_cost(const dv_team *t, const dv_program *p, int32_t op,
     double results = 1;
     for (int v = 0; v < o->n_vars; v++)
         results *= o->vars[v].reduce ? 1 : (double)(s.end[v] - s.begin[v]);
-    if (parts > 1) // the least that an all-reduce moves per rank
+    if (parts > 1) // add the least bytes that an all-reduce moves per rank
         bytes += 2 * results * (double)dv_op_partial_bytes(p, o) * (parts - 1) /
                  parts;
     return bytes;

@@ -90,7 +90,8 @@ static void narrow(int64_t *begin, int64_t *end, const dv_axis_binding *b,
     *end = dv_max_i64(*begin, dv_min_i64(hi, *end));
 }
 
-// Restricts a space to the points computed at one coordinate of an axis.
+// Restricts an iteration space to the points computed by ranks at coordinate
+// `coord` of the grid axis that b binds.
 static void at_coord(dv_iter_space *s, const dv_axis_binding *b, int64_t coord)
 {
     if (!b->d)
@@ -327,8 +328,8 @@ int dv_team_aligned(const dv_program *p, const dv_team *t, int32_t op,
     return 1;
 }
 
-// Restricts the core to points whose read lies in the rank's own box; returns 0
-// if none can be found.
+// Restricts `core`, the points that a rank can compute without messages, to
+// points whose read lies in the rank's own box. Returns 0 if none can be found.
 static int narrow_core(dv_iter_space *core, const dv_op *op, const dv_access *a,
                        const dv_box *own)
 {

@@ -71,7 +71,7 @@ static dv_status choose_grid(dv_pass_cx *cx, dv_plan *plan, dv_team *t,
     int64_t size = o->team;
     if (o->grid)
         DV_TRY(read_grid(t, o->grid, cx->diag));
-    else if (size == 0) // no size requested: keep the plan's grid
+    else if (size == 0) // no team size was requested: keep the plan's grid
         t->n_axes = plan->team.n_axes,
         memcpy(t->grid, plan->team.grid, sizeof t->grid);
     else if (size > INT32_MAX)

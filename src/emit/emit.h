@@ -66,7 +66,8 @@ dv_status dv_emit_c(emitter *e);
 typedef struct emit_op {
     const dv_program *p;
     const dv_op *op;
-    int old; // reads of the tensor that the op writes use a copy made before
+    int old; // 1 if reads of the tensor that the op writes use a copy of it,
+             // made before the op
 } emit_op;
 
 const char *dv_ctype(dv_dtype t);
@@ -113,9 +114,10 @@ typedef struct emit_cores {
 dv_status dv_emit_cores(emit_cores *out, const emitter *e,
                         const dv_group_grid *g);
 // Checks that every core has whole tiles followed by one contiguous run of
-// steps, because the kernel arguments can describe nothing else. This also
-// avoids deadlock: a core sends its part of the run's first tile before it
-// waits for parts of the last.
+// reduction steps, which may begin and end inside a tile. The kernel arguments
+// can describe nothing else. This also avoids deadlock: a core sends its
+// partial sum of the run's first tile before it waits for partial sums of the
+// last.
 dv_status dv_emit_streams(const emit_cores *all, const emitter *e,
                           const dv_group_grid *g);
 
@@ -169,21 +171,24 @@ typedef struct emit_kernel {
     const dv_op *op;
     emit_cores cores;
     emit_shape shape;
-    // The reduction of a PRODUCT or REDUCE; otherwise NULL.
+    // The reduction, if shape is EMIT_PRODUCT or EMIT_REDUCE; otherwise NULL.
     const dv_expr *reduce;
     emit_operand in[EMIT_MAX_OPERANDS];
     int n_in;
     // Variables that index the rows and columns of the result's tiles.
     emit_plane out;
-    emit_plane plane; // REDUCE: variables that index the tiles to be reduced
-    // Tiles to reduce for one tile of the result; for REDUCE, step_cols of them
-    // are in one row of tiles.
+    // EMIT_REDUCE: variables that index the tiles to be reduced.
+    emit_plane plane;
+    // Number of tiles to reduce for one tile of the result. If shape is
+    // EMIT_REDUCE, step_cols of them are in one row of tiles.
     int64_t steps, step_cols;
-    // Whether to mask elements beyond the edge of result, of input.
+    // 1 if elements beyond the edge of the result (mask_out) or of the reduced
+    // input (mask_in) must be masked.
     int mask_out, mask_in;
-    // Rows and columns that hold elements in the last tiles.
+    // Numbers of rows and columns of the last tiles that lie inside the tensor:
+    // of the result (edge) and of the reduced input (edge_in).
     int64_t edge[2], edge_in[2];
-    int full_sync; // the kernel needs more than four destination registers
+    int full_sync; // 1 if the kernel needs more than four destination registers
     // Product on a rectangle of cores: the size of a block in tiles, and the
     // number of passes in which a core computes its part.
     int64_t block_m, block_n, block_k, pass_m, pass_n;
@@ -208,7 +213,8 @@ dv_status dv_emit_metal(emitter *e);
 dv_status dv_emit_match(const emitter *e, const dv_group_grid *g,
                         emit_kernel *out);
 int dv_expr_has_reduce(const dv_expr *e);
-// Returns the number of registers a value needs in addition to the sum's.
+// Returns the number of tile registers needed to compute e, in addition to
+// register 0, which holds the sum.
 int dv_emit_registers(const dv_expr *e);
 // Emits the calls that compute an expression (metal_expr.c). The sum is in
 // register 0; other values use `reg` and the registers after it. Returns the
@@ -223,7 +229,8 @@ void dv_emit_load(emitter *e, emit_layout lay, int cb, int reg);
 void dv_emit_step(emitter *e, const emit_kernel *k, int x, int y);
 // Emits the #include lines of the calls, each once.
 void dv_emit_headers(emitter *e, const emit_kernel *k);
-// Defined in metal_compute.c.
+// Emit the compute kernel of a group, and the sizes that its code uses
+// (metal*.c).
 void dv_emit_compute(emitter *e, const emit_kernel *k);
 void dv_emit_sizes(emitter *e, const emit_kernel *k);
 dv_status dv_emit_host(emitter *e, const emit_kernel *kernels, int32_t n);

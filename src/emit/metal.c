@@ -240,7 +240,7 @@ int dv_emit_accessors(emitter *e, const emit_kernel *k, int first_arg,
     return n;
 }
 
-// Emits the begin of a kernel that moves data.
+// Emits the beginning of a kernel that moves data: a reader or a writer.
 static void put_mover(emitter *e, const char *what, const emit_kernel *k)
 {
     put_head(e, what, k);

@@ -84,7 +84,8 @@ static void put_end(emitter *e, const emit_kernel *k)
 {
     int after = k->reduce ? 1 : 0;
     int out = dv_emit_tiles(e, k, k->op->body, after, 1);
-    // Always register 0, where put_mask and put_pack expect the result.
+    // `out` is always register 0, where put_mask and put_pack expect the
+    // result.
     (void)out;
     if (k->mask_out)
         put_mask(e, CB_MASK_OUT, 0, "0.0f");

@@ -245,8 +245,9 @@ static void put_cbs(emitter *e, const emit_kernel *k)
                     : i              ? k->block_k * k->block_n
                                      : k->block_m * k->block_k;
         if (!blocks && dv_emit_left_is_transposed(k) && i < 2)
-            // Both operands get this many pages, so that the reader need not
-            // wait for the transposition.
+            // Both factors of the product get this many pages, so that the
+            // reader need not wait while tiles of the left factor are
+            // transposed.
             n = EMIT_TRANSPOSE_BATCH;
         put_cb(e, i, format_of(e, k->in[i].tensor), 2 * n);
         if (k->in[i].lay >= LAY_TO_COL)

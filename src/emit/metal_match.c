@@ -8,7 +8,7 @@
 //                                            transposed into a column
 //   y[m,n] = sum[k] a[m,k] * b[k,n] + c[m]   a product; c like r, after the sum
 //   y[m,n] = sum[k] a[k,m] * b[k,n]          a product; tiles of a are
-//   transposed
+//                                            transposed
 #include "emit/emit.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -45,8 +45,8 @@ static int in_sum(const dv_op *op, int32_t read)
     return r && reads(r->arg[0], read);
 }
 
-// Each argument that does not contain the reduction keeps its register while
-// the following arguments are computed.
+// Counts one register for each argument that does not contain the reduction,
+// because it keeps its register while the following arguments are computed.
 int dv_emit_registers(const dv_expr *e)
 {
     int most = 1, held = 0;
@@ -98,7 +98,7 @@ static double eval_at_zero(const dv_expr *e)
     case DV_FN_SQRT:
         return a[0] == 0 ? 0 : 1;
     default:
-        return 1; // not 0, or not known to be 0
+        return 1; // the value is not 0, or not known to be 0
     }
 }
 

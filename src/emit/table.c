@@ -14,7 +14,8 @@ static int goes_on(const dv_group_grid *g, const dv_tile_range *a,
     return a->first + a->n == b->first && a->k1 == g->kt && b->k0 == 0;
 }
 
-// Returns the index of the first range of a core's stream: 1 if range 0
+// Returns the index of the first range of a core's stream, which is its
+// contiguous run of steps that may begin and end inside a tile: 1 if range 0
 // consists of whole tiles that do not continue into range 1, otherwise 0.
 static int32_t stream_of(const dv_group_grid *g, const emit_core *c)
 {
@@ -41,8 +42,9 @@ dv_status dv_emit_streams(const emit_cores *all, const emitter *e,
     return DV_OK;
 }
 
-// Gets the stream of a core: tiles start..start+count, from step k[0] of the
-// first tile to step k[1] of the last; and the range of whole tiles before it.
+// Gets the stream of a core, which is its contiguous run of steps: tiles start
+// to start + count - 1, from step k[0] of the first tile to step k[1] of the
+// last. Also gets the range of whole tiles before it.
 static void stream_args(const dv_group_grid *g, const emit_core *c,
                         int64_t *whole, int64_t *start, int64_t *count,
                         int64_t *k)

@@ -164,7 +164,8 @@ static dv_status replace_default(dv_builder *b, dv_stmt *s, number x)
     if (x.is_float)
         n[0].f = negative ? -x.f : x.f;
     else
-        // INT64_MIN cannot occur: it has no literal.
+        // The negation cannot overflow: x.i is never INT64_MIN, because the
+        // language has no literal for it.
         n[0].i = negative ? -x.i : x.i;
     n[0].depth = 1;
     arg[0] = &n[0];

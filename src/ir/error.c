@@ -83,7 +83,7 @@ static int ulps(dv_fn fn)
     case DV_FN_RSQRT:
     case DV_FN_TANH:
     case DV_FN_ERF:
-        return 5; // up to 4 ulps by the machine, 1 by the oracle itself
+        return 5; // 5 ulps: up to 4 by the machine, 1 by the oracle
     case DV_FN_SIGMOID:
     case DV_FN_SILU:
     case DV_FN_GELU:

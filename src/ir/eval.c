@@ -546,7 +546,7 @@ static double sum_error(const evaluator *ev, const gathered *g, double sum)
     if (in_f32)
         same_way = fmin(same_way, bias(g, sum));
     double e = ev->in.eps * fmin(g->n, 4 * sqrt(g->n)) * g->size + same_way;
-    if (ev->flushes) // partial sums may be flushed to zero as well
+    if (ev->flushes) // the machine may flush denormal partial sums to zero
         e += g->n * ev->in.least;
     return e;
 }
@@ -555,7 +555,8 @@ static double gathered_error(const evaluator *ev, const gathered *g,
                              const dv_expr *e, dv_approx sum)
 {
     double factors = count_factors(e->arg[0]);
-    // A product: an underflow is scaled by the factors multiplied after it.
+    // The reduction is a product: the error of an underflow is scaled by the
+    // factors multiplied after it.
     if (e->fn == DV_RED_PROD)
         return g->largest > ev->in.most
                    ? INFINITY
@@ -862,7 +863,8 @@ static dv_status run_op(evaluator *ev)
     return ev->status;
 }
 
-// Runs ops first..end; the repeats among them have numbers `next` and above.
+// Runs the ops first to end - 1. `next` is the number of the first repeat among
+// them.
 static dv_status run_ops(evaluator *ev, int first, int end, int next)
 {
     for (int i = first; i < end;) {

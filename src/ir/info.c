@@ -115,7 +115,8 @@ int8_t dv_expr_type(const dv_expr *e)
         t = join(t, e->arg[i]->dtype);
     if (e->kind == DV_EXPR_REDUCE) {
         if (t == DV_I8 && (e->fn == DV_RED_SUM || e->fn == DV_RED_PROD))
-            t = DV_I32; // i8 is too narrow for an accumulator
+            t = DV_I32; // sums of i8 are i32, because i8 is too narrow for an
+                        // accumulator
         real = dv_reducer_get((dv_reducer)e->fn)->real;
     } else {
         real = dv_fn_get((dv_fn)e->fn)->real;

@@ -94,7 +94,8 @@ static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
 {
     double x[3] = {0}, v = 0;
     if (!is_integer(e))
-        return 0; // reached only by the float condition of a select
+        return 0; // e is a float; only the condition of a select can be one
+                  // here
     // The condition of a select does not contribute to its value. If the
     // condition is a plain read, its magnitude is ignored as well, because
     // rounding does not turn a nonzero integer into 0.
@@ -115,7 +116,7 @@ static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
         v = x[0] * x[1];
     else if (e->kind == DV_EXPR_APPLY && is_comparison((dv_fn)e->fn))
         v = 1;
-    else // sums, differences, and functions that select an argument
+    else // the other functions: sums, differences, selections of an argument
         v = x[0] + x[1] + x[2];
     *most = fmax(*most, v);
     return v;
@@ -233,7 +234,8 @@ static int is_contraction(const dv_lowering *lw, const dv_expr *e)
     if (e->kind != DV_EXPR_REDUCE || e->fn != DV_RED_SUM)
         return 0;
     const dv_expr *x = e->arg[0];
-    if (lw->grain == DV_GRAIN_FUNCTION) // this grain needs exactly two operands
+    // A product in this grain has exactly two operands.
+    if (lw->grain == DV_GRAIN_FUNCTION)
         return dv_lower_is_product(x) && !is_constant(x->arg[0]) &&
                !is_constant(x->arg[1]);
     return count_factors(x) >= 2;
@@ -307,13 +309,14 @@ static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
         dv_lower_reverse_factors(lw, &product, left.vars, written | left.vars));
     DV_TRY(
         dv_lower_strided_windows(lw, &product, left.vars, written | left.vars));
-    // Right if no variable is left to sum over: all sums became ops of their
-    // own.
+    // The product itself is the result if no variable is left to sum over,
+    // because all sums became ops of their own.
     *out = product;
     if (left.vars)
         DV_TRY(rebuild(lw, &left, &product, out));
-    // Without the factors outside, the sum may no longer depend on every
-    // written variable; it is then hoisted, so that it is computed once.
+    // `outside` are the factors multiplied after the sum. Without them the sum
+    // may no longer depend on every written variable; it is then hoisted into
+    // an op of its own, so that it is computed once.
     if (outside && (*out)->kind == DV_EXPR_REDUCE &&
         (!keep || dv_lower_free_vars(lw, *out) != written))
         DV_TRY(dv_lower_hoist_wide(lw, *out, out));

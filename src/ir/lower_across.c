@@ -15,7 +15,7 @@ enum { LONG = 256, MOST_READS = 8 };
 typedef struct turning {
     dv_lowering *lw;
     uint32_t written;
-    int var; // variable along which the results have unit stride
+    int var; // the variable along which the results are adjacent in memory
     int n;
     dv_access from[MOST_READS];
     const dv_expr *to[MOST_READS];

@@ -150,7 +150,8 @@ static dv_status grow_map(dv_lowering *lw)
                       (size_t)cap, sizeof *stamp);
     if (!map || !stamp)
         return dv_nomem(lw->diag);
-    lw->map = map; // old contents need no copy: each emission fills the map
+    lw->map = map; // the old contents are not copied, since each emission fills
+                   // the map anew
     lw->stamp = stamp;
     lw->cap_map = cap;
     return DV_OK;

@@ -21,7 +21,7 @@ typedef struct product {
     // Mask of variables that each factor depends on.
     uint32_t vars[MOST_FACTORS];
     int n;
-    // Masks of reduced variables and of all loop variables.
+    // Masks of the reduced variables, and of all loop variables of the op.
     uint32_t reduced, all;
 } product;
 

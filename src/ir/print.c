@@ -50,7 +50,8 @@ static void put_var(dv_text *out, const dv_op *op, int v)
     do {
         dv_text_free(&name);
         dv_put(&name, "%s_%d", plain, n);
-        n += DV_MAX_VARS; // so that no two variables try the same number
+        n += DV_MAX_VARS; // a step so large that no two variables try the same
+                          // number
     } while (!name.failed && is_taken(op, name.at));
     dv_put(out, "%s", name.failed ? "" : name.at);
     out->failed |= name.failed;

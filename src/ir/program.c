@@ -67,7 +67,8 @@ void dv_program_destroy(dv_program *p)
 {
     if (!p)
         return;
-    dv_arena arena = p->arena; // copied because p itself lives in the arena
+    // A copy, because p itself lives in the arena that is freed.
+    dv_arena arena = p->arena;
     dv_arena_free(&arena);
 }
 

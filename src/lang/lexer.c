@@ -120,7 +120,8 @@ static dv_status scan(dv_token *t, uint32_t from, const dv_source *s,
     uint32_t off = skip_blank(s, from);
     *t = (dv_token){.kind = DV_TOK_END, .off = off, .glued = off == from};
     if (off >= s->len) {
-        t->off = from; // error messages point after the last token
+        t->off = from; // at the end of the text, error messages point after the
+                       // last token
         return DV_OK;
     }
     int c = byte(s, off);

@@ -46,7 +46,8 @@ static void apply(dv_text *out, const dv_node *n)
 static int binds(const dv_node *n)
 {
     if (n->kind == DV_NODE_REDUCE)
-        // Below every operator, so a reducer as operand gets parentheses.
+        // The precedence of a reducer is below that of every operator, so that
+        // a reducer as operand gets parentheses.
         return 1;
     if (n->kind == DV_NODE_APPLY && dv_fn_get((dv_fn)n->op)->prec)
         return dv_fn_get((dv_fn)n->op)->prec;

@@ -190,7 +190,7 @@ static void scratch_json(dv_json *j, const dv_plan *plan)
         DV_F("hbm_elements", t.read_elems + t.write_elems),
         DV_F("hbm_bytes", t.read_bytes + t.write_bytes),
         DV_F("ring_bytes", t.ring_bytes));
-    // `exact` is false if an access could not be counted.
+    // `exact` is false if the elements of some access could not be counted.
     dv_json_bool(j, "exact", t.exact);
     buffers_json(j, plan);
     moves_json(j, plan);
@@ -261,7 +261,7 @@ char *dv_plan_json(const dv_plan *plan)
     dv_json_close(&j);
     dv_status check = dv_plan_check(plan, NULL);
     if (check == DV_E_NOMEM)
-        // An out-of-memory check result says nothing about the plan.
+        // The check ran out of memory, which says nothing about the plan: fail.
         out.failed = 1;
     dv_json_string(&j, "check", dv_status_name(check));
     dv_json_close(&j);

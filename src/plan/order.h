@@ -29,7 +29,7 @@ typedef enum dv_order_kind {
 typedef struct dv_order {
     dv_order_kind kind;
     int64_t mt, nt; // number of tile rows and columns, both above 0
-    int64_t size;   // parameter: rows of a group, or side of a block
+    int64_t size; // the order's parameter: rows of a group, or side of a block
     int64_t sm, sn; // match_shard: tile rows and columns of a shard
 } dv_order;
 

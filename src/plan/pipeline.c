@@ -299,7 +299,7 @@ static dv_status resume(dv_plan *plan, const char *start_at,
     dv_program *source = plan->ops;
     dv_status st = run_passes(&cx, plan, first);
     if (plan->ops != source)
-        dv_program_destroy(source); // lowering made a new program
+        dv_program_destroy(source); // lowering replaced plan->ops by a new one
     return st;
 }
 

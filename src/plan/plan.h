@@ -66,7 +66,7 @@ enum { DV_MAX_DEVICE_DIMS = DV_MAX_DIMS + 2 };
 // is the smallest unit of that memory, e.g. 128 bytes.
 typedef struct dv_layout {
     int32_t n_dims; // number of device dims, outermost first
-    // Host dim each device dim comes from, or -1.
+    // The tensor's dim (host dim) that each device dim is a part of, or -1.
     int32_t host[DV_MAX_DEVICE_DIMS];
     int64_t size[DV_MAX_DEVICE_DIMS];
     // Host elements per step of each device dim, or -1.
@@ -85,8 +85,8 @@ typedef struct dv_division {
     int64_t candidates; // number of divisions whose cost was computed
     int claimed;        // 1 if chosen by Torch-Spyre's matmul cost model
     int pinned;         // 1 if the user fixed this division
-    // 1 if divided to match the placement of an operand on the cores; `runner`
-    // is then the op's own best division.
+    // 1 if the op is divided so that each core computes with the elements of an
+    // operand that it already holds.
     int followed;
     // Number of slices required by the span limit, per variable.
     int64_t *forced;
@@ -94,7 +94,8 @@ typedef struct dv_division {
     int64_t *spans_bytes;
     // Bytes addressed if the op were not divided, per access.
     int64_t *whole_bytes;
-    int64_t *runner; // slices of the second-best division, or NULL
+    int64_t *runner; // slices of the next best division (if `followed`, of the
+                     // best one); or NULL
     double runner_up_us;
     int64_t over_span; // number of divisions excluded by the span limit
     double compute_us, memory_us, combine_us; // components of cost_us
@@ -121,7 +122,7 @@ typedef struct dv_home {
     // Each core holds the box that op as_op accesses on this core by its write
     // of the tensor, or by its first read if it does not write it.
     int32_t as_op;
-    int32_t from;        // source of the copy, if fill is RING or MOVED
+    int32_t from; // number of the home that is copied, if fill is RING or MOVED
     int32_t in_place_of; // the home whose memory it reuses, or -1
     int stored;          // 1 if the tensor is also stored to main memory
     int32_t *readers;    // ops that read the tensor from this home
@@ -135,14 +136,16 @@ typedef struct dv_resident {
     int32_t tensor, home;
     int32_t first_op, end_op;
     int64_t core_bytes, saved_bytes;
-    int crowded; // 1 if the tensor could be resident but did not fit
+    int crowded; // 1 if the tensor could be resident but did not fit the
+                 // scratchpads
     const char *reason;
 } dv_resident;
 
 typedef struct dv_scratch {
     int64_t capacity_bytes;
     const char *solver;
-    // 1 if the scratchpads are wiped at every boundary between groups.
+    // 1 if the contents of scratchpads are lost at every boundary between
+    // groups.
     int tenants;
     dv_home *homes;
     int32_t n_homes;
@@ -249,7 +252,8 @@ struct dv_plan {
     // Set by pass dist: the distribution over ranks.
     dv_team team;
     dv_layout *layouts; // set by pass layout: one layout per tensor
-    // 1 if the choice of sticks is optimal; 0 if the search was not exhaustive.
+    // 1 if the choice of each tensor's stick dim is optimal; 0 if not all
+    // choices were tried.
     int sticks_exact;
     // Set by pass divide: the method (best, seed, seed+cost, or a word from a
     // parsed plan), the slices and the divisions.
@@ -280,9 +284,11 @@ typedef struct dv_tile {
     int64_t slot[DV_MAX_VARS], n_slots[DV_MAX_VARS];
 } dv_tile;
 void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile);
-// If a reduction is split over tiles: dv_tile_part returns the number of the
-// part that a tile computes, and sets *n_parts to the number of parts;
-// dv_tile_of_part returns the tile that computes another part of its results.
+// If a reduced variable is sliced, the tiles that differ only in reduced
+// variables compute parts (partial results) of the same elements. dv_tile_part
+// returns the number of the part that a tile computes, and sets *n_parts to the
+// number of parts; dv_tile_of_part returns the tile that computes part number
+// `part` of the same elements.
 int64_t dv_tile_part(const dv_op *o, const dv_tile *t, int64_t *n_parts);
 int64_t dv_tile_of_part(const dv_op *o, const dv_tile *t, int64_t part);
 // Returns the number of slices that a variable of an op is cut into.

@@ -21,7 +21,8 @@ typedef struct dv_split_reduction {
 // rank does not own.
 typedef struct dv_op_exchange {
     int32_t op, tensor;
-    int32_t repeat; // runs once before this repeat begins; -1: before the op
+    int32_t repeat; // the exchange takes place once, before this repeat; -1:
+                    // before the op
     // Earlier ops whose received elements of the tensor are still valid.
     int32_t *prior;
     int32_t n_prior;
@@ -45,8 +46,8 @@ typedef struct dv_team {
 } dv_team;
 
 int64_t dv_team_size(const dv_team *t);
-// Computes the messages of one swap for any rank, allocated in the arena
-// (dist/need.c). Returns 0 if out of memory.
+// Computes the messages of exchange number `swap` for any rank, allocated in
+// the arena (dist/need.c). Returns 0 if out of memory.
 int dv_team_messages(dv_op_exchange *out, const dv_program *p, const dv_team *t,
                      int32_t swap, int64_t rank, dv_arena *arena);
 #endif

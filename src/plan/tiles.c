@@ -87,7 +87,8 @@ int32_t dv_range_next(const dv_group_grid *g, int32_t at)
 {
     const dv_tile_range *r = &g->ranges[at];
     for (int32_t i = 1; i < g->n_ranges && r->k1 < g->kt; i++) {
-        int32_t k = (at + i) % g->n_ranges; // usually the range after `at`
+        int32_t k = (at + i) % g->n_ranges; // start with the range after `at`,
+                                            // which usually matches
         if (g->ranges[k].first == r->first && g->ranges[k].k0 == r->k1)
             return k;
     }

@@ -36,7 +36,8 @@ static inline int dv_range_is_partial(const dv_group_grid *g,
     return r->k0 > 0 || r->k1 < g->kt;
 }
 int32_t dv_range_next(const dv_group_grid *g, int32_t at);
-// Computes the box of k steps k0..k1 of a tile. The slots of *out are not set.
+// Computes the box of k steps k0..k1 of a tile. out->slot and out->n_slots are
+// not set.
 void dv_grid_box(dv_tile *out, const dv_plan *plan, const dv_group_grid *g,
                  const int64_t bmn[3], int64_t k0, int64_t k1);
 #endif

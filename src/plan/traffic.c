@@ -107,14 +107,16 @@ int64_t dv_access_distinct_elems(const dv_program *p, const dv_op *op,
 {
     const dv_tensor *t = &p->tensors[a->tensor];
     run runs[DV_MAX_VARS];
-    if (dv_access_is_indirect(a)) { // one element per index that is read
+    if (dv_access_is_indirect(a)) { // an indirect access: count one element per
+                                    // index that is read
         int64_t n = 1;
         uint32_t vars = dv_access_vars(op, a);
         for (int v = 0; v < op->n_vars; v++)
             n *= vars >> v & 1 ? end[v] - begin[v] : 1;
         return n;
     }
-    if (dims_share(op, a)) { // count values of the linear element offset
+    if (dims_share(op, a)) { // dims are not independent: count the values of
+                             // the linear element offset
         int64_t factor[DV_MAX_VARS] = {0}, stride = 1;
         for (int d = a->n_dims - 1; d >= 0; d--) {
             for (int v = 0; v < op->n_vars; v++)
