@@ -103,7 +103,7 @@ static void put_read(dv_text *out, const emit_op *o, int32_t read, int whole)
                        : is_float     ? "(double)("
                        : whole        ? "(int64_t)("
                                       : "(double)(";
-    dv_put(out, "%s%s", whole && is_float ? "rt_whole(" : "", load);
+    dv_put(out, "%s%s", whole && is_float ? "rt_to_int(" : "", load);
     dv_emit_access(out, o, a, o->old && a->tensor == o->op->write.tensor);
     dv_put(out, ")%s", whole && is_float ? ")" : "");
 }
@@ -207,7 +207,7 @@ void dv_emit_value(dv_text *out, const emit_op *o, const dv_expr *e, int whole)
     }
     // Compute in the expression's own type, then convert to the requested one.
     if (own != whole)
-        dv_put(out, whole ? "rt_whole(" : "(double)(");
+        dv_put(out, whole ? "rt_to_int(" : "(double)(");
     if (e->kind == DV_EXPR_REDUCE)
         dv_put(out, "r");
     else
@@ -229,7 +229,7 @@ void dv_emit_stored(dv_text *out, const emit_op *o, const dv_expr *e)
                                       : "(";
     // A double stored into an integer tensor is truncated; NaN becomes 0.
     dv_put(out, "%s%s", conv,
-           !is_float && !whole ? "rt_whole(rt_nan_to_0(" : "");
+           !is_float && !whole ? "rt_to_int(rt_nan_to_0(" : "");
     dv_emit_value(out, o, e, whole && !is_float);
     dv_put(out, ")%s", !is_float && !whole ? "))" : "");
 }

@@ -6,15 +6,17 @@
 #include "nest/cost.h"
 
 static const dv_nest_options machines[] = {
-    {.threads = 1},
-    {.threads = 1,
+    {.size = sizeof(dv_nest_options), .threads = 1},
+    {.size = sizeof(dv_nest_options),
+     .threads = 1,
      .l1_bytes = 48 << 10,
      .l2_bytes = 2 << 20,
      .l3_bytes = 32 << 20,
      .vector_bytes = 64,
      .tile_rows = 8,
      .tile_vectors = 3},
-    {.threads = 1,
+    {.size = sizeof(dv_nest_options),
+     .threads = 1,
      .l1_bytes = 32 << 10,
      .l2_bytes = 512 << 10,
      .l3_bytes = 32 << 20,
