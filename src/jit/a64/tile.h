@@ -57,7 +57,8 @@ static inline int dv_tile_store_lag(const dv_prod *p)
 {
     return p->relu ? 2 : 1;
 }
-// Prefetches the row at X_NEXT and advances X_NEXT to the next row (prefetch.c).
+// Prefetches the row at X_NEXT and advances X_NEXT to the next row
+// (prefetch.c).
 void dv_tile_prefetch_next(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
 void dv_tile_prefetch_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
                         int step);
