@@ -77,9 +77,9 @@ static int is_indivisible(const dv_op *op)
     return op->is_extern;
 }
 
-// Checks C7: opaque ops and ops that write through an index are alone in their
-// group, and no group crosses the begin or end of a repeat. edge[i] is 1 if a
-// repeat begins or ends before op i.
+// Checks C7: opaque (extern) ops, and ops that write through an index read from
+// a tensor, are alone in their group, and no group crosses the begin or end of
+// a repeat. edge[i] is 1 if a repeat begins or ends before op i.
 static dv_status check_edges(const checker *c)
 {
     unsigned char *edge = dv_alloc((size_t)c->p->n_ops + 1);
@@ -406,9 +406,9 @@ static dv_status check_reads(const checker *c)
     return st;
 }
 
-// Returns whether op i finds the tensor written by op `from` of its group
-// resident in the core's scratchpad. Rule C14 (check/scratch.c) proves that it
-// finds all it needs there.
+// Returns whether op i finds the tensor written by op `from` of its group (ops
+// that share one tile space) resident in the core's scratchpad. Rule C14
+// (check/scratch.c) proves that it finds all it needs there.
 static int is_resident_from(const checker *c, int32_t i, int read, int32_t from)
 {
     int32_t home = read < 0 ? -1 : dv_home_of(c->plan, i, read);
@@ -495,9 +495,9 @@ static int in_same_tile(const checker *c, const dv_group *g, int32_t i,
     return 1;
 }
 
-// Checks rule C8 for one group: its tiles do not depend on each other.
-// writer[t] is set here to the op of the group that writes tensor t; it is -1
-// for all tensors on entry and on return.
+// Checks rule C8 for one group (ops that share one tile space): its tiles do
+// not depend on each other. writer[t] is set here to the op of the group that
+// writes tensor t; it is -1 for all tensors on entry and on return.
 static dv_status check_apart(const checker *c, const dv_group *g,
                              int32_t *writer)
 {
@@ -540,7 +540,8 @@ static dv_status check_independence(const checker *c)
 }
 
 // Returns whether the plan lacks the section `layout` that rules C9 and C10
-// need. Targets with neither sticks nor a span limit store plain rows and need
+// need. Targets with neither sticks (fixed-size memory units) nor a limit of
+// the bytes between the first and last stick accessed store plain rows and need
 // no layout.
 static int lacks_layout(const dv_plan *plan)
 {

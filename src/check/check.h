@@ -13,9 +13,10 @@
 #define DV_CHECK_H
 #include "plan/plan.h"
 
-// Checks rules C9, C10 and C24 (stick lanes, address spans, missing cores); C1
-// to C8 must hold. `at` is the location for messages that have no better one,
-// here and in the functions below.
+// Checks rules C9, C10 and C24 (lanes, which are positions in sticks, the
+// target's memory units; address spans; missing cores); C1 to C8 must hold.
+// `at` is the location for messages that have no better one, here and in the
+// functions below.
 dv_status dv_check_machine(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // Checks rules C11 to C15 (tensors resident in scratchpads); C1 to C10 must
 // hold.

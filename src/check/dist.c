@@ -123,8 +123,8 @@ static int keep_index(int64_t *begin, int64_t *end, const dv_op *op,
     return v >= 0 || here;
 }
 
-// Computes the iteration ranges of an op on this rank. Returns 0 if the rank
-// computes nothing of the op.
+// Computes the target, the iteration ranges of an op that this rank (process of
+// the team) computes. Returns 0 if the rank computes nothing of the op.
 static int target(const walk *w, int32_t op, int64_t *begin, int64_t *end)
 {
     const dv_op *o = &w->p->ops[op];
@@ -192,7 +192,8 @@ static dv_status check_follows(const walk *w)
                  a->index[f->dim].via < 0 && !op->is_extern &&
                  var_of(op, &a->index[f->dim]) == f->var &&
                  !dv_access_is_indirect(&op->write);
-        // Every rank must also get a non-empty part of the reduction variable.
+        // If the axis does cut the reduction variable, every rank (process)
+        // must also get a non-empty part of that variable.
         if (ok) {
             int64_t begin = op->vars[f->var].begin, end = op->vars[f->var].end;
             int64_t n = w->t->tensors[a->tensor].shape[f->dim];
@@ -505,8 +506,8 @@ static dv_status check_pair(const dv_plan *plan, int32_t swap, int64_t from,
                    plan->ops->tensors[w->tensor].name);
 }
 
-// Returns whether the list is sorted by rank. All boxes for one partner form
-// one message, so they must be consecutive.
+// Returns whether the list of messages is sorted by rank (process of the team).
+// All boxes for one partner form one message, so they must be consecutive.
 static int by_rank(const dv_piece *l, int32_t n)
 {
     for (int32_t i = 1; i < n; i++)

@@ -144,9 +144,10 @@ static dv_status check_cores(const dv_plan *plan, const dv_group_grid *g,
     return DV_OK;
 }
 
-// Checks that the ranges, sorted by tile and k step, cover all steps of all
-// tiles without gap or overlap. `next` is the first tile not covered
-// completely, `k` the number of its steps covered.
+// Checks that the ranges, sorted by tile and k step (position along the depth
+// of the reduction), cover all steps of all tiles without gap or overlap.
+// `next` is the first tile not covered completely, `k` the number of its steps
+// covered.
 static dv_status check_tiles(const dv_plan *plan, const dv_group_grid *g,
                              dv_tile_range *r, dv_loc at, dv_diag *diag)
 {
@@ -189,10 +190,10 @@ static int by_corner(const void *a, const void *b)
                           : (x->n0 > y->n0) - (x->n0 < y->n0);
 }
 
-// Checks that the rectangles form a table: every band of tile rows has the same
-// columns, the core's row depends only on the tile rows and its column only on
-// the tile columns. Then each tile occurs once, and panels are shared along
-// core rows and columns.
+// Checks that the rectangles of tiles, one per core, form a table: every band
+// of tile rows has the same columns, the core's row depends only on the tile
+// rows and its column only on the tile columns. Then each tile occurs once, and
+// panels are shared along core rows and columns.
 static dv_status check_rects(const dv_plan *plan, const dv_group_grid *g,
                              dv_tile_range *r, dv_loc at, dv_diag *diag)
 {
@@ -223,8 +224,8 @@ static dv_status check_rects(const dv_plan *plan, const dv_group_grid *g,
     return DV_OK;
 }
 
-// Returns the number of the slice that a tile of the group covers in the
-// result's dimension `back` places from the last one.
+// Returns the number of the slice that a tile of the group (ops that share one
+// tile space) covers in the result's dimension `back` places from the last one.
 static int64_t slot_of(const dv_plan *plan, const dv_group_grid *g, int back,
                        int64_t tile)
 {
@@ -245,7 +246,7 @@ static int64_t slot_of(const dv_plan *plan, const dv_group_grid *g, int back,
 }
 
 // Returns the core number of each grid position in row-major order, -1 for
-// holes. NULL when out of memory.
+// holes (missing cores). NULL when out of memory.
 static int64_t *number_cores(const dv_target *t, int64_t cols, int64_t rows)
 {
     int64_t *number = dv_alloc((size_t)(cols * rows) * sizeof *number), n = 0;
@@ -264,7 +265,7 @@ static int64_t *number_cores(const dv_target *t, int64_t cols, int64_t rows)
 }
 
 // Checks that each shard (rectangle of tiles of the result) is on the core to
-// which the group's deal gives its slices.
+// which the group's deal (assignment of tiles to cores) gives its slices.
 static dv_status check_deals(const dv_plan *plan, const dv_group_grid *g,
                              const dv_tile_range *r, const int64_t *number,
                              int64_t cols, dv_loc at, dv_diag *diag)

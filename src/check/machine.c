@@ -51,9 +51,9 @@ static int moves_along(const dv_access *a, int var)
     return 0;
 }
 
-// Returns whether the op is a product in which the lanes of read a run along a
-// reduction variable, and those of read b and of the result along the same
-// other variable.
+// Returns whether the op is a product in which the lanes (positions in a stick,
+// the target's memory unit) of read a run along a reduction variable, and those
+// of read b and of the result along the same other variable.
 static int is_product(const checker *c, const dv_op *o, int a, int b)
 {
     const dv_access *x = &o->reads[a], *y = &o->reads[b];
@@ -112,9 +112,10 @@ static dv_status check_lanes(const checker *c, const dv_op *o)
 
 enum { MAX_TILES_SHOWN = 1 << 20 };
 
-// Returns the number of the stick (or tile, or element) that holds the element
-// at host indices `at`. Each host index is split into mixed-radix digits, one
-// for each device dimension that comes from it.
+// Returns the number of the stick (the target's memory unit; for other layouts,
+// of the tile or element) that holds the element at host indices `at`. Each
+// host index is split into mixed-radix digits, one for each device dimension
+// that comes from it.
 static int64_t stick_at(const dv_layout *l, const int64_t *at)
 {
     int64_t rest[DV_MAX_DIMS], stick = 0, weight = 1;
@@ -136,9 +137,9 @@ static int64_t stick_at(const dv_layout *l, const int64_t *at)
     return stick;
 }
 
-// Returns the bytes from the first to the last stick that an access of a tile
-// touches. The stick number is monotonic in every index, so both are at corners
-// of the box.
+// Returns the bytes from the first to the last stick (the target's memory unit)
+// that an access of a tile touches. The stick number is monotonic in every
+// index, so both are at corners of the box.
 static int64_t span_of(const checker *c, const dv_op *o, const dv_access *a,
                        const int64_t *begin, const int64_t *end)
 {

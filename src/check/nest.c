@@ -17,8 +17,8 @@
     return dv_fail(diag, DV_E_CHECK, s->off ? dv_plan_at(plan, s->off) : at,   \
                    __VA_ARGS__)
 
-// Finds the two factors of the op's sum of products. Returns 0 if the op is
-// none.
+// Finds the two factors of the op's sum of products. Returns 0 if the op is no
+// sum of products of two reads.
 static int factors_of(const dv_op *o, const dv_access *of[2])
 {
     const dv_expr *sum = o->is_extern ? NULL : dv_op_reduce(o);
@@ -50,7 +50,7 @@ static int has_unit_stride(const dv_program *p, const dv_access *a, int v)
     return elems == 1;
 }
 
-// Checks that the levels of variable v cover all its points exactly once.
+// Checks that the loop levels of variable v cover all its points exactly once.
 // Levels are nested tiles; only the outermost may have a partial last tile, and
 // it may not be empty.
 static dv_status check_variable(const dv_plan *plan, const dv_sum_order *s,

@@ -41,8 +41,9 @@ dv_status dv_home_fail(const checker *c, int32_t home, const char *form, ...)
 typedef struct facts {
     uint8_t *updated;
     int32_t *externs, *hidden, *def, *oldest;
-    int32_t *ends; // per op: number of groups that ended before it and are not
-                   // non_terminal
+    // Per op: number of groups that ended before it and after which scratchpads
+    // lose their contents (not marked non_terminal).
+    int32_t *ends;
 } facts;
 
 // Finds the one tile of an op that a core computes, as a slice number per
@@ -231,8 +232,9 @@ static dv_status check_life(const checker *c, int32_t i, const facts *f)
     return DV_OK;
 }
 
-// Checks that the last group of a repeat is non_terminal if the next iteration
-// reads a scratchpad home that was filled before the repeat.
+// Checks that the last group of a repeat is marked non_terminal, so that
+// scratchpads keep their contents, if the next iteration reads a scratchpad
+// home that was filled before the repeat.
 static dv_status check_passes(const checker *c, int32_t *oldest)
 {
     const dv_program *p = c->plan->ops;
@@ -259,9 +261,9 @@ static dv_status check_passes(const checker *c, int32_t *oldest)
     return DV_OK;
 }
 
-// Returns whether scratchpad home h is valid at op `use` in every iteration of
-// the loops around `use`: a home filled outside a loop must last until the
-// loop's end.
+// Returns whether scratchpad home h (a resident tensor) is valid at op `use` in
+// every iteration of the loops around `use`: a home filled outside a loop must
+// last until the loop's end.
 static int lasts(const checker *c, const dv_home *h, int32_t use)
 {
     const dv_program *p = c->plan->ops;
@@ -272,8 +274,8 @@ static int lasts(const checker *c, const dv_home *h, int32_t use)
         if (around_use && !around_fill && h->end_op < r->end_op)
             return 0;
         if (around_fill && !around_use && r->times == 0)
-            return 0; // the repeat has no iterations, so the scratchpad home is
-                      // never filled
+            return 0; // the repeat has no iterations, so the scratchpad home
+                      // (resident tensor) is never filled
     }
     return 1;
 }
@@ -305,8 +307,8 @@ static dv_status check_reader(const checker *c, int32_t i, int32_t op)
 }
 
 // Checks rule C15: main memory is current wherever a tensor is read from it.
-// hidden[t] is the scratchpad home to which the op that defines tensor t writes
-// without storing it to main memory, or -1.
+// hidden[t] is the scratchpad home (resident tensor) to which the op that
+// defines tensor t writes without storing it to main memory, or -1.
 static dv_status check_memory(const checker *c, int32_t *hidden)
 {
     const dv_program *p = c->plan->ops;
@@ -395,7 +397,8 @@ static dv_status check_copy(const checker *c, int32_t i)
     return DV_OK;
 }
 
-// Checks that a scratchpad home is loaded only after its tensor was written.
+// Checks that a scratchpad home (resident tensor) is loaded only after its
+// tensor was written.
 static dv_status check_load(const checker *c, int32_t i, const int32_t *def)
 {
     const dv_home *h = &c->s->homes[i];

@@ -18,20 +18,22 @@ typedef struct box {
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
 } box;
 
-// Fails with DV_E_CHECK and a message at the location of the scratchpad home.
+// Fails with DV_E_CHECK and a message at the location of the scratchpad home
+// (resident tensor) in the plan's text.
 __attribute__((format(printf, 3, 4))) dv_status
 dv_home_fail(const checker *c, int32_t home, const char *form, ...);
 
-// Computes the box of the scratchpad home's tensor that a core holds. Returns
-// 1, 0 if the core holds nothing, or -1 if what it holds is not a box.
+// Computes the box of elements that a core holds of a scratchpad home (resident
+// tensor). Returns 1, 0 if the core holds nothing, or -1 if what it holds is
+// not a box.
 int dv_home_box(const checker *c, const dv_home *h, int64_t core, box *b);
 
 int dv_box_inside(const box *outer, const box *inner, int n_dims);
 
 int dv_homes_share(const dv_home *a, const dv_home *b);
 
-// Checks rule C12: scratchpad homes with overlapping lifetimes share no byte,
-// except for legal in-place reuse.
+// Checks rule C12: scratchpad homes (resident tensors) with overlapping
+// lifetimes share no byte, except for legal in-place reuse.
 dv_status dv_check_sharing(const checker *c);
 
 #endif

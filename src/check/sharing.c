@@ -40,8 +40,8 @@ static int reads_its_own(const dv_op *o, int32_t tensor)
     return reads;
 }
 
-// Returns whether scratchpad home h is filled again in every iteration of every
-// loop around the op.
+// Returns whether scratchpad home h (a resident tensor) is filled again in
+// every iteration of every loop around the op.
 static int is_refilled(const checker *c, const dv_home *h, int32_t op)
 {
     const dv_program *p = c->plan->ops;
@@ -104,9 +104,10 @@ int dv_homes_share(const dv_home *a, const dv_home *b)
            b->address < a->address + a->core_bytes;
 }
 
-// Checks all pairs of scratchpad homes that are live at the same time, by a
-// sweep over the homes sorted by first op. `alive` lists the homes that have
-// not ended; taken[i] is the home that reuses the bytes of home i, or -1.
+// Checks all pairs of scratchpad homes (resident tensors) that are live at the
+// same time, by a sweep over the homes sorted by first op. `alive` lists the
+// homes that have not ended; taken[i] is the home that reuses the bytes of home
+// i, or -1.
 static dv_status sweep(const checker *c, edge *edges, int32_t *alive,
                        int32_t *taken)
 {

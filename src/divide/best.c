@@ -33,8 +33,9 @@ typedef struct best {
     // Number of tiles that each core may compute, one after another.
     int64_t rounds;
     int any;
-    // The division that misses the span limit by the least, for the message
-    // when no division is legal.
+    // The division that exceeds the span limit (on the bytes between the first
+    // and last one that a core accesses) by the least, for the message when no
+    // division is legal.
     int64_t over;
     int over_tensor;
     dv_splits near;
@@ -47,8 +48,8 @@ static int64_t longest(const dv_divide_space *s, int v, int64_t n)
     return dv_ceil_div(s->units[v], n) * s->eps[v];
 }
 
-// Returns the number of positions of tensor i along device dimension `dim` that
-// the core with the longest slices accesses.
+// Returns the number of positions of tensor i along device dimension (dimension
+// of the layout) `dim` that the core with the longest slices accesses.
 static int64_t along(const dv_divide_space *s, int i, const dv_splits *d,
                      int32_t dim)
 {
@@ -134,9 +135,10 @@ static int legal(best *b)
     return 1;
 }
 
-// Returns whether the current division cuts an outer variable more than the
-// best one so far. On the host that gives threads contiguous rows; cores of
-// other targets have their own memory, so it does not matter there.
+// Returns whether the current division (slices of each variable) cuts an outer
+// variable more than the best one so far. On the host that gives threads
+// contiguous rows; cores of other targets have their own memory, so it does not
+// matter there.
 static int cuts_outer_variable(const best *b)
 {
     for (int v = 0; v < b->s->n_vars && b->t->here; v++)
@@ -145,8 +147,8 @@ static int cuts_outer_variable(const best *b)
     return 0;
 }
 
-// Returns whether a division with this cost, traffic and number of cores is not
-// better than the best one so far.
+// Returns whether a division (slices of each variable) with this cost, traffic
+// and number of cores is not better than the best one so far.
 static int no_better(const best *b, double cost, double bytes, int64_t cores)
 {
     if (cost != b->cost)
@@ -164,8 +166,8 @@ static double dislike(const best *b, const dv_cost_work *w)
     return b->t->here && w->partials > 1 ? 1.25 : 1;
 }
 
-// Returns the cost without the factor against split reductions that dislike()
-// adds, for the report.
+// Returns the predicted time of a division without the factor against split
+// reductions that dislike() adds, for the report.
 static double price(const best *b, double cost, const dv_splits *d)
 {
     dv_cost_work w = dv_divide_work(b->s, d);
@@ -181,7 +183,7 @@ static void consider(best *b, int64_t cores)
     double cost = dv_cost_us(b->t, &w) *
                   (double)dv_ceil_div(cores, b->r->cores) * dislike(b, &w);
     // Threads of the host share caches, so of divisions with equal cost the one
-    // with the least traffic is taken.
+    // with the least memory traffic is taken.
     double bytes = b->t->here ? w.memory_bytes : 0;
     if (b->any && no_better(b, cost, bytes, cores)) {
         if (b->runner_cost < 0 || cost < b->runner_cost) {

@@ -27,7 +27,7 @@ typedef struct dv_divide_space {
     int n_vars;
     int64_t extent[DV_MAX_VARS];
     // Per variable: number of consecutive elements that may not be separated:
-    // those of a stick, or 1.
+    // those of a stick (the target's memory unit), or 1.
     int64_t eps[DV_MAX_VARS];
     int64_t units[DV_MAX_VARS]; // extent of each variable in multiples of eps,
                                 // rounded up
@@ -40,8 +40,8 @@ typedef struct dv_divide_space {
     int64_t line;     // granularity of memory transfers in bytes
     uint32_t outputs; // used by the planner `seed`: bit set of variables in the
                       // output's device coordinates
-    int n_tensors;    // number of tensors accessed: the reads in order, then
-                      // the write
+    int n_tensors; // number of tensors accessed: one entry per read in order,
+                   // then the write
     const dv_tensor *tensors[DV_MAX_READS + 1];
     const dv_layout *layouts[DV_MAX_READS + 1];
     dv_coords *coords[DV_MAX_READS + 1];
@@ -57,9 +57,9 @@ int dv_divide_space_init(dv_divide_space *s, const dv_target *t,
                          const dv_program *p, const dv_op *op,
                          const dv_layout *layouts, dv_arena *arena);
 int64_t dv_splits_cores(const dv_divide_space *s, const dv_splits *d);
-// Returns the bytes of tensor i from the first to the last one that the core
-// with the longest slices may access. `even`: slices as Torch-Spyre counts
-// them, with lengths rounded down to whole elements.
+// Returns the span of tensor i: the bytes from the first to the last one that
+// the core with the longest slices may access. `even`: slices as Torch-Spyre
+// counts them, with lengths rounded down to whole elements.
 int64_t dv_span(const dv_divide_space *s, int i, const dv_splits *d, int even);
 // Returns the largest divisor of `size` that is at most `limit`.
 int64_t dv_largest_divisor(int64_t size, int64_t limit);
@@ -73,8 +73,8 @@ typedef struct dv_divide_request {
     int64_t cores, span_limit_bytes;
     const dv_pin *pins; // numbers of slices that the user prescribes
     int n_pins;
-    int cost; // planner `seed` only: nonzero if its matmul cost model may
-              // choose the division
+    int cost; // planner `seed` only: nonzero if Torch-Spyre's matmul cost model
+              // may choose the division
     dv_loc at;
 } dv_divide_request;
 
@@ -88,13 +88,14 @@ typedef struct dv_divided {
                     // `seed`
     dv_splits runner; // the second best division; valid if runner_up_us >= 0
     double runner_up_us;
-    // Number of candidate divisions rejected by the span limit.
+    // Number of candidate divisions rejected because the span (bytes between
+    // the first and last one that a core accesses) exceeds the target's limit.
     int64_t over_span;
 } dv_divided;
 
 // Returns the device bytes of tensor i that the core with the most work
-// transfers: the box of device positions it accesses, in whole sticks, or on
-// the host in whole cache lines.
+// transfers: the box of device positions it accesses, in whole sticks (the
+// target's memory units), or on the host in whole cache lines.
 double dv_divide_transferred(const dv_divide_space *s, int i,
                              const dv_splits *d);
 // Returns the work of the core with the largest share of the op.
@@ -109,8 +110,8 @@ dv_status dv_divide_best(dv_divided *out, const dv_divide_space *s,
 dv_status dv_divide_seed(dv_divided *out, const dv_divide_space *s,
                          const dv_divide_request *r, dv_diag *diag);
 
-// Updates the data that the plan reports about op i's division, after a later
-// pass changed its slices. `before` are the old slices.
+// Updates the data that the plan reports about op i's division into slices,
+// after a later pass changed its slices. `before` are the old slices.
 dv_status dv_divide_refresh(dv_plan *plan, int32_t i, const int64_t *before,
                             dv_arena *work, dv_diag *diag);
 

@@ -1,4 +1,5 @@
-// Converts divisions to and from Torch-Spyre's encoding; see encode.h.
+// Converts divisions (numbers of slices per variable) to and from the encoding
+// of the compiler Torch-Spyre; see encode.h.
 #include "divide/encode.h"
 #include <inttypes.h>
 

@@ -99,8 +99,9 @@ static dv_status decide(const dv_plan *plan, dv_divide method,
     if (!method || method == DV_DIVIDE_BEST)
         return dv_divide_best(out, s, &plan->target, &r, diag);
     DV_TRY(dv_divide_seed(out, s, &r, diag));
-    // Torch-Spyre rounds slice lengths down when it checks the span limit;
-    // check it again with the true lengths.
+    // The planner `seed`, like Torch-Spyre, rounds slice lengths down when it
+    // checks the span limit (on the bytes between the first and last one that a
+    // core accesses); check it again with the true lengths.
     for (int i = 0; i < s->n_tensors && r.span_limit_bytes; i++) {
         int64_t span = dv_span(s, i, &out->splits, 0);
         if (span > r.span_limit_bytes)
@@ -111,8 +112,8 @@ static dv_status decide(const dv_plan *plan, dv_divide method,
                            s->op->name, span, s->tensors[i]->name,
                            r.span_limit_bytes);
     }
-    // Report the cost by divvy's model, because Torch-Spyre's planner minimises
-    // another one.
+    // Report the time that divvy's cost model predicts, because Torch-Spyre's
+    // planner minimises another cost.
     out->cost_us = dv_divide_cost(s, &plan->target, &out->splits);
     return DV_OK;
 }
@@ -213,7 +214,8 @@ static uint64_t access_shape(uint64_t h, const dv_plan *plan, const dv_op *op,
     return h;
 }
 
-// Returns a hash of all properties of the op that its division depends on.
+// Returns a hash of all properties of the op that its division into slices
+// depends on.
 static uint64_t shape_of(const dv_plan *plan, const dv_op *op)
 {
     uint64_t h = mix((uint64_t)op->n_vars, (uint64_t)dv_op_kind(op));
@@ -261,7 +263,8 @@ typedef struct known {
 } known;
 
 // Returns an earlier op that has the same shape as op i and therefore the same
-// division. If there is none, adds op i to the table and returns -1.
+// division into slices. If there is none, adds op i to the table and returns
+// -1.
 static int32_t find_known(const dv_plan *plan, known *k, int32_t i)
 {
     const dv_op *ops = plan->ops->ops;

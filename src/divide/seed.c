@@ -102,8 +102,9 @@ static dv_status no_divisor(const seed *d, const search *se)
     return DV_OK;
 }
 
-// Returns the number of positions along device dimension `dim` of a tensor that
-// a core accesses with the slices decided so far.
+// Returns the number of positions along device dimension (dimension of the
+// layout) `dim` of a tensor that a core accesses with the slices decided so
+// far.
 static int64_t positions(const seed *d, int tensor, int32_t dim)
 {
     const dv_coords *c = d->s->coords[tensor];
@@ -197,8 +198,8 @@ static dv_status one_reduced(const seed *d)
                    d->s->op->name, d->r->span_limit_bytes, cut);
 }
 
-// Lists the variables of a bit set by decreasing size; ties keep their order.
-// Returns their number.
+// Lists the variables in the bit set `mask` by decreasing extent; ties keep
+// their order. Returns their number.
 static int by_size(const dv_divide_space *s, uint32_t mask, int *list)
 {
     int n = 0;
@@ -290,7 +291,8 @@ double dv_matmul_cost(const dv_matmul *mm, int64_t b, int64_t m, int64_t n,
     return cost;
 }
 
-// The roles of the op's variables in a matmul, if the cost model applies to it.
+// The roles (batch, m, n or k) of the op's variables, if it is a matmul to
+// which Torch-Spyre's cost model applies.
 typedef struct roles {
     int batch[DV_MAX_VARS], n_batch;
     int m, n, k;
@@ -363,8 +365,9 @@ typedef struct cheapest {
     int found;
 } cheapest;
 
-// Tries all divisions of m, n and k in ascending order after the batch was cut
-// into b slices; the first of the cheapest wins.
+// Tries all numbers of slices of m, n and k (rows, columns and depth of a
+// matmul) in ascending order after the batch was cut into b slices; the first
+// of the cheapest wins.
 static void try_rest(cheapest *c, dv_splits *t, int64_t b)
 {
     const dv_divide_space *s = c->d->s;
@@ -411,8 +414,9 @@ static void try_batch(cheapest *c, dv_splits *t, int i, int64_t b)
     t->n[v] = 1;
 }
 
-// Replaces the division of a matmul by the choice of Torch-Spyre's cost model,
-// if that keeps at least as many cores busy and differs.
+// Replaces the division (slices) of a matmul by the choice of Torch-Spyre's
+// cost model, if that choice keeps at least as many cores busy and differs from
+// the division so far.
 static void try_matmul_model(const seed *d, dv_divided *out)
 {
     roles r;

@@ -1,4 +1,5 @@
-// Analyses an op for the planners of divisions, and computes spans.
+// Analyses an op for the planners of divisions, and computes spans (bytes
+// between the first and last one that a core accesses).
 #include "divide/divide.h"
 #include "base/math.h"
 #include <math.h>
@@ -13,7 +14,8 @@ static void block(dv_divide_space *s, uint32_t vars, const char *why)
     }
 }
 
-// Returns the only variable in the coordinates of a device dimension, or -1.
+// Returns the only variable in the coordinates of a device dimension (dimension
+// of the layout), or -1 if there are none or several.
 static int32_t only_var(const dv_coords *c, int32_t dim)
 {
     int32_t var = -1;
@@ -61,8 +63,8 @@ static void find_blocked(dv_divide_space *s)
         block(
             s, UINT32_MAX,
             "it writes where an index that is read says, and points may meet");
-    // Torch-Spyre does not divide an op with an indirect index or a negative
-    // stride.
+    // Mark an op with an indirect index or a negative stride as odd: the
+    // planner `seed`, which imitates Torch-Spyre, does not divide it.
     for (int r = 0; r <= op->n_reads; r++) {
         const dv_access *a = r < op->n_reads ? &op->reads[r] : &op->write;
         for (int d = 0; d < a->n_dims; d++) {
@@ -122,7 +124,7 @@ int64_t dv_splits_cores(const dv_divide_space *s, const dv_splits *d)
 }
 
 // Returns the number of elements of the longest slice when variable v is cut
-// into n slices. `even`: rounded down, as Torch-Spyre does.
+// into n slices. With `even`, it is rounded down, as Torch-Spyre does.
 static int64_t slice_len(const dv_divide_space *s, int v, int64_t n, int even)
 {
     if (even)
@@ -131,9 +133,9 @@ static int64_t slice_len(const dv_divide_space *s, int v, int64_t n, int even)
     return dv_min_i64(len, s->extent[v]);
 }
 
-// Returns the maximal number of positions of an outer device dimension that one
-// core accesses. A slice that does not start at a block boundary may reach into
-// one more block:
+// Returns the maximal number of positions of an outer device dimension
+// (dimension of the layout outside sticks) that one core accesses. A slice that
+// does not start at a block boundary may reach into one more block:
 //
 //   x[j+32], slices of 64 of j, sticks of 64: 2 sticks each
 static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
@@ -198,7 +200,8 @@ int64_t dv_span(const dv_divide_space *s, int i, const dv_splits *d, int even)
         if (n > 1)
             return n * inside;
     }
-    // The core stays in one stick, for which Torch-Spyre counts one element.
+    // The core stays in one stick (memory unit of the target). With `even`,
+    // count as Torch-Spyre does: one element.
     return even ? l->elem_bytes : inside;
 }
 

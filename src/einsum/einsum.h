@@ -137,12 +137,13 @@ typedef struct dv_formula {
     int32_t n_given;
 } dv_formula;
 
-// Parses an expression or, if the text begins with a bracket, a tree.
+// Parses an expression such as "ab,bc->ac" or, if the text begins with a
+// bracket, a tree, which also gives the order of products.
 dv_status dv_formula_parse(dv_formula *f, const char *text, size_t len,
                            dv_arena *arena, dv_diag *diag);
 dv_status dv_tree_parse(dv_formula *f, dv_arena *arena, dv_diag *diag);
-// Assigns extents to the indices from the operands' shapes; an extent may be 0.
-// Only the shapes of `in` are read, not the data.
+// Assigns extents to the formula's indices from the operands' shapes; an extent
+// may be 0. Only the shapes of `in` are read, not the data.
 dv_status dv_formula_resolve(dv_formula *f, const dv_array *in, size_t n_in,
                              dv_arena *arena, dv_diag *diag);
 // Returns the name of an index in programs: a letter, or e0, e1, ... for dims
@@ -158,8 +159,8 @@ int dv_formula_is_empty(const dv_formula *f);
 // The functions of order.c and greedy.c find the order of products.
 
 // The problem of ordering the products of n tensors. No tensor has an index
-// twice or an index that no other tensor and not the output has. Tensors are
-// numbered as in a path.
+// twice or an index that no other tensor and not the output has. The tensors
+// have numbers 0 to n - 1, and the results of products follow.
 typedef struct dv_einsum_order {
     int32_t n;
     const dv_ids *ids; // indices of each tensor
@@ -186,8 +187,9 @@ typedef struct dv_pair {
 } dv_pair;
 
 // Find the cheapest order for n <= DV_MAX_EXACT, and a good order for any n.
-// `pairs` has room for n - 1 products. The cost is infinite if no order obeys
-// the limits.
+// `pairs` has room for n - 1 products. The cost is infinite if every order has
+// an intermediate result with more than DV_MAX_DIMS dims or o->max_elems
+// elements.
 dv_status dv_order_exact(const dv_einsum_order *o, dv_pair *pairs,
                          dv_order_cost *cost, dv_arena *arena, dv_diag *diag);
 dv_status dv_order_greedy(const dv_einsum_order *o, dv_pair *pairs,
@@ -234,10 +236,10 @@ void dv_path_json(dv_json *j, const dv_formula *f, const dv_path *p);
 // widest float or, without floats, the widest integer; f16 with bf16 gives f32,
 // and a float with i32 or i64 gives f64.
 dv_dtype dv_einsum_dtype(const dv_array *in, size_t n_in);
-// Writes the text of a program for a path, with inputs x0, x1, ...,
-// intermediate results t0, t1, ... and output y. Intermediate results are f32,
-// f64, i32 or i64, whichever holds the operands and the result without
-// rounding.
+// Writes the text of a program for a path (the steps that compute a formula),
+// with inputs x0, x1, ..., intermediate results t0, t1, ... and output y.
+// Intermediate results are f32, f64, i32 or i64, whichever holds the operands
+// and the result without rounding.
 void dv_path_program(dv_text *out, const dv_formula *f, const dv_path *p,
                      const dv_array *in, dv_dtype dtype);
 // Writes the formula as one statement, to compare the path's result with.

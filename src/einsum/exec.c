@@ -118,7 +118,8 @@ void dv_einsum_core_drop(dv_einsum_core *c)
     dv_arena_free(&arena);
 }
 
-// An operand or the output of an exec, and the memory bound to it.
+// An operand or the output of an exec (the object that runs an einsum), and the
+// memory bound to it.
 typedef struct slot {
     char name[16]; // name of the tensor in the program
     dv_dtype dtype;
@@ -289,11 +290,13 @@ dv_status dv_einsum_bind(dv_einsum_exec *e, size_t i, void *data,
                         (size_t)s->size_bytes, diag);
 }
 
-// Copies between the user's strided memory and the dense buffer, row by row.
+// Copies, row by row, from the user's strided memory to the dense buffer, or
+// back if `unpack` is set.
 static void copy(const slot *s, int unpack)
 {
     size_t size = (size_t)dv_dtype_get(s->dtype)->size_bytes;
-    // The last dim; not negative, because a scalar is dense and never copied.
+    // The last dim; its number is not negative, because a scalar has no strides
+    // and is never copied.
     int last = s->n_dims - 1;
     int64_t at[DV_MAX_DIMS] = {0}, n = s->shape[last];
     ptrdiff_t step = (ptrdiff_t)(s->strides[last] * (int64_t)size);
@@ -327,7 +330,8 @@ dv_status dv_einsum_run(dv_einsum_exec *e, dv_diag *diag)
             copy(&e->slots[i], 0);
     if (e->exec)
         DV_TRY(dv_exec_run(e->exec, diag));
-    else if (out->size_bytes) // a sum over no elements is 0
+    else if (out->size_bytes) // there is no program: a sum over no elements is
+                              // 0
         memset(out->dense ? out->dense : out->data, 0, (size_t)out->size_bytes);
     if (out->dense)
         copy(out, 1);

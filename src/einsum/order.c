@@ -36,8 +36,8 @@ static subset *make_subsets(const dv_einsum_order *o, dv_arena *arena)
     return at;
 }
 
-// Returns whether the product of a subset may be stored as an intermediate
-// result.
+// Returns whether the product of a subset of the operands has few enough dims
+// and elements to be stored as an intermediate result.
 static int fits(const dv_einsum_order *o, const subset *s, double elems)
 {
     return dv_ids_count(s->keep) <= DV_MAX_DIMS &&
@@ -75,8 +75,9 @@ static void best_split(const dv_einsum_order *o, subset *at, uint32_t s,
     }
 }
 
-// Writes the products that compute subset s, factors before their product. The
-// factor that contains the lowest-numbered operand is on the left.
+// Writes the products that compute the product of subset s (a bit mask of
+// operands), factors before their product. The factor that contains the
+// lowest-numbered operand is on the left.
 static int32_t put_pairs(const dv_einsum_order *o, const subset *at, uint32_t s,
                          dv_pair *pairs, int32_t *n)
 {

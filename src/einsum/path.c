@@ -16,7 +16,8 @@ typedef struct work {
     dv_path *path;
     int32_t *number; // number, in the path, of each operand after its diagonals
                      // are taken and its own indices summed
-    dv_ids *ids;     // indices of each operand after preparation
+    dv_ids *ids; // indices of each operand after its diagonals are taken and
+                 // its own indices summed
     dv_diag *diag;
 } work;
 
@@ -26,7 +27,8 @@ const dv_einsum_term *dv_path_term(const dv_formula *f, const dv_path *p,
     return n < f->n_in ? &f->in[n] : &p->steps[n - f->n_in].out;
 }
 
-// Computes the cost of a step whose factors and result are known.
+// Computes the cost (flops and elements) of a step of the path whose factors
+// and result are known.
 static void price(const work *w, dv_einsum_step *s)
 {
     const dv_formula *f = w->f;
@@ -191,7 +193,7 @@ static dv_status find_order(work *w, dv_path_search how, int64_t max_elems,
 }
 
 // Returns the flops of one loop nest over all indices: a product for every
-// operand but one, and a sum if there is one.
+// operand but one, and an addition if some index is summed over.
 static double naive_flops(const dv_formula *f)
 {
     dv_ids box = {{0, 0}};

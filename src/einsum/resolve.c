@@ -29,7 +29,8 @@ const char *dv_id_text(const dv_formula *f, int id, dv_id_name buf)
     int n = (f->is_tree ? id : id - DV_ID_DOTS) % DV_MAX_IDS, at = 0;
     if (!f->is_tree && id < DV_ID_DOTS) {
         buf[at++] = (char)(id < 26 ? 'A' + id : 'a' + id - 26);
-    } else { // the name is a letter and a number of up to three digits
+    } else { // the index is no letter of the text; its name is a letter and a
+             // number of up to three digits
         buf[at++] = f->is_tree ? 'd' : 'e';
         if (n >= 100)
             buf[at++] = (char)('0' + n / 100);
@@ -76,8 +77,9 @@ static void name_dim(dv_einsum_term *t, int id, uint32_t off)
     t->at[t->n_dims++] = off;
 }
 
-// Names the dims of a written term, with n_dots dims for its ellipsis. The
-// caller has checked that they fit.
+// Assigns indices to the dims of a written term (one operand or the output),
+// with n_dots dims for its ellipsis. The caller has checked that the term has
+// at most DV_MAX_DIMS dims.
 static void name_dims(const work *w, const dv_term_text *x, int n_dots,
                       dv_einsum_term *t)
 {
@@ -213,8 +215,8 @@ static dv_status too_long(const work *w, uint32_t off, int n)
                    (int)DV_MAX_DIMS);
 }
 
-// Without an arrow, the output is the ellipsis followed by the indices that
-// occur once, in ascending order.
+// Determines the output of a formula without an arrow: it is the ellipsis
+// followed by the indices that occur once, in ascending order.
 static dv_status implicit_output(const work *w)
 {
     int times[DV_ID_DOTS] = {0}, n = w->f->n_dots;

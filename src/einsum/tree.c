@@ -91,7 +91,8 @@ static dv_status number(reader *r, dv_einsum_term *t)
     return DV_OK;
 }
 
-// Reads a list of ids up to the closing bracket, which is not consumed.
+// Reads a list of ids (numbers of indices) up to the closing bracket, which is
+// not consumed.
 static dv_status ids(reader *r, dv_einsum_term *t)
 {
     *t = (dv_einsum_term){.begin = r->at};
@@ -166,7 +167,8 @@ static dv_status add_step(reader *r, const item *child, int n,
 
 static dv_status node(reader *r, item *out);
 
-// Reads an item in brackets: [ids] for an operand, or [node] for a step.
+// Reads an item in brackets: [ids], a list of index numbers, for an operand, or
+// [node] for a step.
 static dv_status child(reader *r, item *out)
 {
     DV_TRY(expect(r, '[', "a '['"));
@@ -225,7 +227,8 @@ dv_status dv_tree_parse(dv_formula *f, dv_arena *arena, dv_diag *diag)
     DV_TRY(node(&r, &root));
     if (look(&r))
         return wrong(&r, "the end of the tree");
-    if (r.at < f->src.len) // the text contains a NUL byte
+    if (r.at < f->src.len) // the scan stopped before the end, because the text
+                           // contains a NUL byte
         return wrong(&r, "the end of the tree");
     for (int32_t i = 0; i < f->n_given; i++) {
         f->given[i].a = settle(f, f->given[i].a);

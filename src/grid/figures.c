@@ -59,7 +59,7 @@ int dv_grid_ends(const dv_grid *g, const dv_grid_core *c, int64_t first[3],
 }
 
 // Records the rows and columns of tiles that the current core has used: those
-// whose entry equals `stamp`.
+// whose entry in `row` or `col` equals `stamp`.
 typedef struct seen {
     int32_t *row, *col, stamp;
 } seen;
@@ -143,8 +143,8 @@ static int candidate(const dv_grid *g, int i, dv_order *out)
     i -= N_PLAIN;
     out->kind = i < N_SIZES ? DV_ORDER_GROUPED : DV_ORDER_BLOCK_LINEAR;
     out->size = (int64_t)2 << i % N_SIZES;
-    // For the last size, use the side of a square with as many tiles as one
-    // core has.
+    // For the last of the sizes of grouped and block-linear tile orders, use
+    // the side of a square with as many tiles as one core has.
     if (i % N_SIZES == N_SIZES - 1) {
         int64_t each = dv_ceil_div(g->n_tiles, g->set.n);
         out->size = 1;

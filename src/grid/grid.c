@@ -198,8 +198,8 @@ static dv_status read_shards(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
     g->local_shard = 1;
     g->gy = t->shards->grid[0], g->gx = t->shards->grid[1];
     g->sm = t->shards->tiles[0], g->sn = t->shards->tiles[1];
-    // The shards must cover the result exactly. Leading dims are collapsed into
-    // rows, as in TT-Metalium.
+    // The shards (equal rectangles of tiles) must cover the result exactly.
+    // Leading dims are collapsed into rows, as in TT-Metalium.
     if (g->gy * g->sm != g->mt * g->batch || g->gx * g->sn != g->nt)
         FAIL(DV_E_SHAPE,
              "%" PRId64 "x%" PRId64 " shards of %" PRId64 "x%" PRId64
@@ -398,8 +398,8 @@ void dv_grid_destroy(dv_grid *g)
     if (!g)
         return;
     for (int32_t i = 0; i < g->n_parts; i++)
-        // A part is the grid of one device and has no parts itself, so the
-        // recursion is one level deep.
+        // If the grid is for several devices, parts[i] is the grid of one
+        // device and has no parts itself, so the recursion is one level deep.
         dv_grid_destroy(g->parts[i]);
     dv_arena arena = g->arena;
     dv_arena_free(&arena);

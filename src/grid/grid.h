@@ -97,8 +97,8 @@ typedef enum dv_policy {
 } dv_policy;
 
 const char *dv_policy_name(dv_policy p);
-// Parses a policy such as "static" or "splitk(4)"; *split is 1 without a
-// number. Returns 0 if there is no such policy.
+// Parses a policy of assigning tiles to cores, such as "static" or "splitk(4)";
+// *split is 1 without a number. Returns 0 if there is no such policy.
 int dv_policy_parse(dv_policy *out, int64_t *split, const char *word);
 dv_status dv_policy_unknown(const char *word, dv_loc at, dv_diag *diag);
 // Returns whether the policy splits tiles along their depth, so that several
@@ -108,8 +108,8 @@ static inline int dv_policy_streams(dv_policy p)
     return p >= DV_POLICY_STREAMK && p <= DV_POLICY_SPLITK;
 }
 
-// A range of tiles, first .. first+count-1, and the steps k0 .. k1-1 of each of
-// them that a core computes.
+// A range of tiles, first .. first+count-1, and the steps k0 .. k1-1 (products
+// of two tiles) of each of them that a core computes.
 typedef struct dv_segment {
     int64_t first, count, k0, k1;
 } dv_segment;
@@ -120,7 +120,7 @@ typedef struct dv_grid_core {
     dv_segment segments[DV_GRID_MAX_SEGMENTS];
     int64_t steps; // number of steps (products of two tiles) in all segments
     // Policies that split tiles over cores (streamk, splitk): the range of the
-    // core's steps, numbered over all split tiles.
+    // core's steps (products of two tiles), numbered over all split tiles.
     int64_t iter0, iter1;
     // Policy rect: the rows m0..m1 and columns n0..n1 of tiles that the core
     // computes in every batch.
@@ -149,7 +149,8 @@ typedef struct dv_grid_cb {
 // chosen one.
 typedef struct dv_grid_alternative {
     char name[48];
-    int64_t makespan; // number of steps of the busiest core
+    // Number of steps (products of two tiles) of the busiest core.
+    int64_t makespan;
     int64_t busy;
     // Number of distinct panels (rows of tiles of A and columns of tiles of B)
     // that a core reads, summed over cores; -1: not counted.
@@ -227,13 +228,13 @@ struct dv_grid {
 
 // The functions of grid.c and policy.c create grids.
 
-// Computes the work of every core by the policy. The problem and the machine
-// must have been read before.
+// Computes the work of every core (tiles and steps) by the grid's policy. The
+// problem and the machine must have been read before.
 dv_status dv_grid_assign(dv_grid *g, dv_diag *diag);
 void dv_grid_buffers(dv_grid *g);
 void dv_grid_arguments(dv_grid *g);
 // The kernel arguments of a core are DV_USUAL_ARGS common ones, then those of
-// one of these kinds.
+// one of the kinds of dv_grid_args.
 enum { DV_USUAL_ARGS = 5 };
 typedef enum dv_grid_args {
     DV_ARGS_NONE,
@@ -277,15 +278,15 @@ typedef struct dv_page {
 int dv_page_of(dv_page *out, int n_dims, const int64_t *tensor,
                const int64_t *shard, int64_t banks, const int64_t *page);
 
-// Prints a grid as JSON; `figures` adds the statistics, which no program reads
-// back.
+// Prints a grid (assignment of tiles to cores) as JSON; `figures` adds the
+// statistics, which no program reads back.
 void dv_grid_put_json(dv_text *out, const dv_grid *g, int figures);
 // Gets the number of rows and columns of tile (m,n) that hold elements; tiles
 // at the edge of the matrix are partly padding.
 void dv_grid_edge(const dv_grid *g, int64_t m, int64_t n, int64_t *rows,
                   int64_t *cols);
-// Gets the first and the last tile of a core as (batch, m, n). Returns 0 if it
-// has none.
+// Gets the first and the last tile that a core computes as (batch, m, n).
+// Returns 0 if it has none.
 int dv_grid_ends(const dv_grid *g, const dv_grid_core *c, int64_t first[3],
                  int64_t last[3]);
 // Converts a tile number into batch, row and column.

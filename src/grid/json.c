@@ -87,8 +87,8 @@ static void problem_json(dv_json *j, const dv_grid *g)
     }
 }
 
-// Returns the fewest tiles that any core has, or g->units_1 (the tiles of a
-// core of the first group) under policies other than rect.
+// Returns the fewest tiles that any core has under policy rect, or g->units_1
+// (the tiles of a core of the first group) under policies other than rect.
 static int64_t fewest(const dv_grid *g)
 {
     int64_t n = g->units_1;
@@ -98,7 +98,8 @@ static int64_t fewest(const dv_grid *g)
 }
 
 // Prints the number of cores and the two groups of cores with equal work. The
-// groups are omitted if the rectangles of policy rect differ in size.
+// groups are omitted if policy rect is used and the rectangles of tiles of the
+// cores differ in size.
 static void split_json(dv_json *j, const dv_grid *g)
 {
     dv_json_int(j, "num_cores", g->n_cores);
@@ -128,8 +129,8 @@ static void stream_json(dv_json *j, const dv_grid *g)
         DV_F("data_parallel_makespan", dv_ceil_div(g->n_tiles, p) * g->kt),
         DV_F("stream_k_makespan", most), DV_F("split_tiles", g->split_tiles),
         DV_F("max_peers", g->max_peers));
-    // A segment of several whole tiles counts as that many segments in the
-    // report.
+    // A segment (range of tiles of a core) of several whole tiles counts as
+    // that many segments in the report.
     int64_t segments = 0;
     for (int32_t i = 0; i < g->n_cores; i++)
         for (int32_t s = 0; s < g->cores[i].n_segments; s++)
@@ -310,7 +311,8 @@ static void sequence_json(dv_json *j, const dv_grid *g)
     dv_json_close(j);
 }
 
-// Prints all of a grid except its list of devices.
+// Prints all of a grid (assignment of tiles to cores) except its list of
+// devices.
 static void grid_json(dv_json *j, const dv_grid *g, int figures)
 {
     problem_json(j, g);
@@ -363,8 +365,8 @@ char *dv_grid_json(const dv_grid *g)
     return dv_text_take(&out);
 }
 
-// Prints a map with one number per core: its tiles, or its steps if tiles are
-// split over cores.
+// Prints a map with one number per core: its tiles, or its steps (products of
+// two tiles) if tiles are split over cores.
 static void put_map(dv_text *out, const dv_grid *g)
 {
     int64_t unit = dv_policy_streams(g->policy) ? 1 : g->kt, most = 1;

@@ -33,9 +33,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-// Returns the steps of a tile: the tiles along the last reduction variable
-// times the extents of the other reduction variables; 1 without a reduction, 0
-// on overflow.
+// Returns the steps (products of two tiles) that computing a tile takes: the
+// tiles along the last reduction variable times the extents of the other
+// reduction variables; 1 without a reduction, 0 on overflow.
 static int64_t depth_of(const dv_plan *plan, const dv_op *op)
 {
     int64_t depth = 1, last = -1;
@@ -94,8 +94,8 @@ static int uses_homes(const dv_plan *plan, const dv_group *group)
     return 0;
 }
 
-// Returns whether the group's deal gives every core at most one shard
-// (rectangle of whole tiles) of the result.
+// Returns whether the group's deal (assignment of tiles to cores) gives every
+// core at most one shard (rectangle of whole tiles) of the result.
 static int find_shards(const dv_plan *plan, dv_group_grid *g, int var[2])
 {
     const dv_group *group = &plan->groups[g->group];
@@ -140,9 +140,9 @@ static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
     return DV_OK;
 }
 
-// Prints the policy by which the tiles of one group are assigned: the requested
-// one, but static if that policy splits tiles and the op has no depth that can
-// be split.
+// Prints the policy by which the tiles of one group of ops are assigned to
+// cores: the requested one, but static if that policy splits tiles and the op
+// has no depth that can be split.
 static void policy_of(dv_text *out, const dv_op *op, int64_t kt,
                       const char *asked)
 {
@@ -226,14 +226,16 @@ static dv_status deal_tiles(const dv_plan_options *how, dv_plan *plan,
     return ok ? DV_OK : dv_nomem(diag);
 }
 
-// Creates the grid of one group. Sets *none, and creates no grid, if the group
-// uses resident tensors whose slices are not whole tiles.
+// Creates the grid (assignment of tiles to cores) of one group of ops. Sets
+// *none, and creates no grid, if the group uses resident tensors whose slices
+// are not whole tiles.
 static dv_status grid_group(const dv_plan_options *how, dv_plan *plan,
                             dv_group_grid *g, int *none, dv_diag *diag)
 {
     const dv_tensor *t = &plan->ops->tensors[g->tensor];
     int n = t->n_dims, var[2];
-    // The product cannot overflow, because the tensor fits in memory.
+    // The batch is the product of all dims but the last two. It cannot
+    // overflow, because the tensor fits in memory.
     g->batch = 1;
     for (int d = 0; d < n - 2; d++)
         g->batch *= t->shape[d];
@@ -251,7 +253,7 @@ static dv_status grid_group(const dv_plan_options *how, dv_plan *plan,
 }
 
 // Warns if policy rect uses fewer cores than it could, because it needs a
-// rectangle of cores without holes.
+// rectangle of cores without holes (missing cores).
 static void warn_of_holes(const dv_plan *plan, const dv_group_grid *g,
                           dv_diag *diag)
 {
@@ -265,9 +267,10 @@ static void warn_of_holes(const dv_plan *plan, const dv_group_grid *g,
                 plan->target.cores);
 }
 
-// Creates the grid of one group. If that fails because the tiles are too many
-// or too deep, warns and leaves the group without a grid; its tiles then run as
-// the groups section deals them.
+// Creates the grid (assignment of tiles to the cores of a machine) of one group
+// of ops. If that fails because the tiles are too many or too deep, warns and
+// leaves the group without a grid; its tiles then run on the cores to which the
+// groups section of the plan assigns them.
 static dv_status grid_or_warn(const dv_plan_options *how, dv_plan *plan,
                               dv_group_grid *g, dv_diag *diag)
 {
@@ -363,8 +366,8 @@ dv_status dv_grid_run(dv_pass_cx *cx, dv_plan *plan)
     return DV_OK;
 }
 
-// Checks the properties that later code relies on; the checker (check/) proves
-// the assignment itself.
+// Checks the properties of grids (assignments of tiles to cores) that later
+// code relies on; the checker (check/) proves the assignment itself.
 dv_status dv_grid_verify(const dv_plan *plan, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->n_grids; i++) {

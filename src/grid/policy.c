@@ -93,22 +93,23 @@ static void add_steps(dv_grid *g, dv_grid_core *c, int64_t begin, int64_t end)
     add_segment(g, c, (dv_segment){last, 1, 0, end % kt});
 }
 
-// Returns the number of core i's first step when the steps of the split tiles
-// are divided over the cores. The steps of core i end where those of core i + 1
-// begin.
+// Returns the number of core i's first step (product of two tiles) when the
+// steps of the split tiles are divided over the cores. The steps of core i end
+// where those of core i + 1 begin.
 static int64_t steps_begin(const dv_grid *g, int64_t i)
 {
     int64_t p = g->n_cores, s = g->split;
     if (g->policy != DV_POLICY_SPLITK)
         return g->dp_tiles * g->kt + dv_part_begin(g->sk_tiles * g->kt, p, i);
-    // Policy splitk deals parts of tiles, not single steps: u is the first part
-    // of core i.
+    // Policy splitk deals parts of tiles to cores, not single steps (products
+    // of two tiles): u is the first part of core i.
     int64_t u = dv_part_begin(g->sk_tiles * s, p, i);
     return u / s * g->kt + dv_part_begin(g->kt, s, u % s);
 }
 
-// For each core, finds the core that owns the tile in which its steps begin,
-// and counts the cores that compute the remaining steps of its last tile.
+// For each core, finds the core that owns (adds up) the tile in which its
+// steps, products of two tiles, begin, and counts the cores that compute the
+// remaining steps of its last tile.
 static void find_peers(dv_grid *g)
 {
     // The core that owns (adds up) the last tile that was begun and is not
@@ -158,8 +159,9 @@ static dv_status assign_stream(dv_grid *g, dv_diag *diag)
     return DV_OK;
 }
 
-// Returns the tiles a core's memory holds for an m x n block with k steps of
-// depth: double-buffered panels of both operands and the block itself.
+// Returns the tiles a core's memory holds for an m x n block of tiles and a
+// depth of k tiles per step: double-buffered panels of both operands and the
+// block itself.
 static int64_t block_tiles(int64_t m, int64_t n, int64_t k)
 {
     return 2 * k * (m + n) + m * n;
@@ -188,8 +190,9 @@ static dv_status size_block(dv_grid *g, int64_t m, int64_t n, dv_diag *diag)
     for (int64_t k = 8; k > 1 && g->block_k == 1; k /= 2)
         if (k <= g->kt && block_tiles(m, n, k) <= room)
             g->block_k = k;
-    // Candidate sub-blocks in order of preference: the registers hold 8 tiles,
-    // and shapes close to a square reuse operands most.
+    // Candidate sub-blocks (rows and columns of tiles) in order of preference:
+    // the registers hold 8 tiles, and shapes close to a square reuse operands
+    // most.
     static const int64_t sub[][2] = {{4, 2}, {2, 4}, {8, 1}, {1, 8}, {7, 1},
                                      {1, 7}, {3, 2}, {2, 3}, {6, 1}, {1, 6},
                                      {5, 1}, {1, 5}, {2, 2}, {4, 1}, {1, 4},
@@ -310,7 +313,8 @@ void dv_grid_buffers(dv_grid *g)
         add_cb(g, "c", 16, g->sm * g->sn, page);
     else
         add_cb(g, "c", 16, rect ? m * n : 2, page);
-    // Partial sums are stored as f32, whatever the element type.
+    // If tiles are split over cores, add a buffer for partial sums, which are
+    // f32 whatever the element type.
     if (g->split_tiles)
         add_cb(g, "partial", 24, 2, 4 * area);
 }
@@ -343,8 +347,8 @@ static dv_grid_args args_of(const dv_grid *g)
                                            : DV_ARGS_NONE;
 }
 
-// Writes to `a` the kernel arguments of core c that depend on the policy, after
-// the five common ones.
+// Writes to `a` the kernel arguments of core c that depend on the policy; they
+// follow the DV_USUAL_ARGS common ones.
 static void policy_args(const dv_grid *g, const dv_grid_core *c, int64_t *a)
 {
     int64_t n = g->n_cores ? g->n_cores : 1;
@@ -378,7 +382,8 @@ void dv_grid_arguments(dv_grid *g)
         } else if (c->n_segments) {
             start = c->segments[0].first;
         } else if (g->policy == DV_POLICY_RECT) {
-            // Number of the first tile in row-major order.
+            // The start is the number of the rectangle's first tile in
+            // row-major order.
             start = c->m0 * g->nt + c->n0;
         }
         c->args[0] = start;
@@ -390,7 +395,8 @@ void dv_grid_arguments(dv_grid *g)
     }
 }
 
-// Returns the steps of the busiest core under policy static.
+// Returns the steps (products of two tiles) of the busiest core under policy
+// static, which gives each core a contiguous range of whole tiles.
 static int64_t static_makespan(const dv_grid *g)
 {
     return dv_ceil_div(g->n_tiles, g->set.n) * g->kt;
@@ -399,8 +405,9 @@ static int64_t static_makespan(const dv_grid *g)
 static void choose_policy(dv_grid *g)
 {
     int64_t p = g->set.n, whole = static_makespan(g);
-    // Steps of the busiest core if tiles are split over cores. A split tile
-    // costs two steps more: its partial sum is sent and added.
+    // Steps (products of two tiles) of the busiest core if tiles are split over
+    // cores. A split tile costs two steps more: its partial sum is sent and
+    // added.
     int64_t streamed = dv_ceil_div(g->n_steps, p) + 2;
     g->policy = DV_POLICY_STATIC;
     if (g->local_shard || streamed >= whole)
@@ -422,8 +429,8 @@ dv_status dv_grid_assign(dv_grid *g, dv_diag *diag)
     case DV_POLICY_STREAMK2:
     case DV_POLICY_SPLITK:
         return assign_stream(g, diag);
-    default: // the policies ticket and steal start with the ranges of policy
-             // static
+    default: // the policies ticket and steal, which hand out tiles at run time,
+             // start with the ranges of policy static
         return assign_static(g, diag);
     }
 }

@@ -50,8 +50,8 @@ static uint32_t take(dv_queue_range *r, uint32_t chunk, uint32_t *first)
     }
 }
 
-// Removes the later half, rounded up, of another core's range; returns the
-// number of tiles.
+// Removes the later half, rounded up, of the range of tiles of another core;
+// returns the number of tiles.
 static uint32_t steal_half(dv_queue_range *r, uint32_t *first)
 {
     uint64_t ends = atomic_load(&r->ends);

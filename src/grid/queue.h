@@ -34,8 +34,8 @@ typedef struct dv_queue {
     uint32_t chunk, n_tiles;
 } dv_queue;
 
-// Creates a queue for at most 2^31 - 1 tiles, also in later resets. Returns 0
-// if n_tiles is larger or memory is exhausted.
+// Creates a queue that hands out tiles to cores, at most 2^31 - 1, also in
+// later resets. Returns 0 if n_tiles is larger or memory is exhausted.
 int dv_queue_init(dv_queue *q, int64_t n_tiles, int32_t n_cores, int64_t chunk,
                   int steal);
 // Refills the queue with n_tiles tiles. No core may call dv_queue_next

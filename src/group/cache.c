@@ -35,12 +35,14 @@ typedef struct chain {
     int32_t levels, cut[MAX_LEVELS][MAX_CHAIN];
     int64_t begin[MAX_LEVELS], n[MAX_LEVELS];
     int64_t len; // values of the last level's variable in a tile
-    // Bytes that the ops touch per point of the last level's variable.
+    // Bytes that the ops touch per value of the variable that the last level of
+    // tiling cuts.
     double point_bytes;
-    // Bytes that the ops touch independently of the last level's variable.
+    // Bytes that the ops touch independently of the variable that the last
+    // level of tiling cuts.
     double fixed_bytes;
-    // The part of point_bytes that is the same in all iterations of the outer
-    // levels.
+    // The part of point_bytes (bytes per value of the last level's variable)
+    // that is the same in all iterations of the outer levels.
     double shared_bytes;
     int32_t *writer; // per tensor: the op of the chain that writes it, or -1
     const uint8_t *edge; // edge[i]: a repeat begins or ends before op i
@@ -75,16 +77,16 @@ static int can_merge(const dv_plan *plan, int32_t i)
     return 1;
 }
 
-// Returns whether v comes after the variable of op i that the previous level
-// cuts. Cut variables must be in loop order, so that tiles have the same
-// numbers in all ops.
+// Returns whether variable v comes after the variable of op i that the previous
+// level of tiling cuts. Cut variables must be in loop order, so that tiles have
+// the same numbers in all ops.
 static int is_inner_var(const chain *c, int32_t i, int v)
 {
     return c->levels < 2 || v > c->cut[c->levels - 2][i - c->first];
 }
 
-// Returns whether op i, cut along v, reads only those results of the chain that
-// its own tile computed.
+// Returns whether op i, cut along variable v, reads only those results of the
+// chain (ops that run together tile by tile) that its own tile computed.
 static int fits(const chain *c, int32_t i, int v)
 {
     const dv_op *o = &c->plan->ops->ops[i];
@@ -204,8 +206,8 @@ static void count_access(chain *c, int32_t i, const dv_access *a)
     c->shared_bytes += again ? bytes / (double)c->n[last] : 0;
 }
 
-// Computes the bytes that a tile of the chain touches. Every tensor counts
-// once, by its first access.
+// Computes the bytes that a tile of the chain (ops that run together) touches.
+// Every tensor counts once, by its first access.
 static void count_bytes(chain *c, uint8_t *seen)
 {
     const dv_program *p = c->plan->ops;
@@ -240,11 +242,11 @@ static int cuts_rows(const chain *c, double least_bytes)
     return 0;
 }
 
-// Returns the points of the last cut variable per tile: a tile takes at most
-// half the cache, and the tiles keep all cores busy. If tiles cut rows, they
-// are whole cache lines. Returns 0, for no tiling, if the pieces of rows are
-// shorter than PIECE and the data exceeds the cache, because every piece would
-// then touch another page.
+// Returns how many values of the last cut variable a tile covers: a tile takes
+// at most half the cache, and the tiles keep all cores busy. If tiles cut rows,
+// they are whole cache lines. Returns 0, for no tiling, if the pieces of rows
+// are shorter than PIECE and the data exceeds the cache, because every piece
+// would then touch another page.
 static int64_t tile_length(const chain *c)
 {
     const dv_target *t = &c->plan->target;
@@ -253,8 +255,8 @@ static int64_t tile_length(const chain *c)
     double most = room / (c->point_bytes > 0 ? c->point_bytes : 1);
     double outer = outer_points(c), all = c->point_bytes * (double)n * outer;
     // Data shared by iterations of the outer levels should stay in the cache
-    // between them. If that is more than 1/8 of a tile's data, the chain is not
-    // tiled.
+    // between them. If that is more than 1/8 of a tile's data, the chain (ops
+    // that run together) is not tiled.
     if (most < 1 || c->shared_bytes > c->point_bytes / 8)
         return 0;
     int64_t len = most < (double)n ? (int64_t)most : n;
@@ -315,8 +317,9 @@ static void try_cut(chain *best, chain *c, int32_t i, int v, uint8_t *seen)
     c->levels--;
 }
 
-// Finds the longest chain that begins with op i and whose tiles fit the cache,
-// cut along the outermost possible variables. best->len is 0 if there is none.
+// Finds the longest chain (ops that run together tile by tile) that begins with
+// op i and whose tiles fit the cache, cut along the outermost possible
+// variables. best->len is 0 if there is none.
 static void longest(chain *best, chain *c, int32_t i, uint8_t *seen)
 {
     const dv_op *o = &c->plan->ops->ops[i];

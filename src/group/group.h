@@ -1,5 +1,5 @@
-// Groups: decides which ops run together tile by tile, and which core runs each
-// tile.
+// Groups (ops that share one tile space): decides which ops run together tile
+// by tile, and which core runs each tile.
 //
 //   pass.c     the pass "group": one group per op, its tiles dealt to cores
 //   on_core.c  merges ops that pass tensors to each other in scratchpads

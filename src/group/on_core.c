@@ -1,4 +1,5 @@
-// Merges ops that pass data to each other on the core into groups.
+// Merges ops that pass data to each other on the core into groups (ops that
+// share one tile space).
 //
 // Consecutive ops form a group while each core has the same tile of all of
 // them, no op reads another's result through main memory, and no core waits for
@@ -24,7 +25,8 @@ typedef struct joiner {
     int32_t *oldest;
 } joiner;
 
-// Returns whether op i may be merged into group g, whose last op is i - 1.
+// Returns whether op i may be merged into group g (ops that share one tile
+// space), whose last op is i - 1.
 static int joins(const joiner *j, int32_t g, int32_t i)
 {
     const dv_plan *plan = j->plan;
@@ -70,9 +72,9 @@ static int find_edges(joiner *j, dv_arena *a)
     return 1;
 }
 
-// Marks the groups after which scratchpads must keep their contents: a home (a
-// tensor resident in scratchpads) is live across the end of the group, or into
-// the next iteration of a repeat that ends there.
+// Marks the groups (ops that share one tile space) after which scratchpads must
+// keep their contents: a home (a tensor resident in scratchpads) is live across
+// the end of the group, or into the next iteration of a repeat that ends there.
 static void mark_ends(const joiner *j)
 {
     const dv_plan *plan = j->plan;

@@ -102,8 +102,8 @@ dv_status dv_plan_whole_slices(dv_plan *plan, dv_diag *diag)
     return DV_OK;
 }
 
-// Lists the variables in the order in which their slice numbers form a core
-// number, fastest first.
+// Lists the op's variables in the order in which their slice numbers form a
+// core number, fastest first.
 static int digit_order(const dv_op *op, int *order)
 {
     int n = 0, first = dv_op_kind(op) == DV_KIND_CONTRACTION;
@@ -173,8 +173,8 @@ dv_status dv_group_run(dv_pass_cx *cx, dv_plan *plan)
     return DV_OK;
 }
 
-// Checks the properties that later code relies on; the checker (check/) proves
-// that the plan is correct.
+// Checks the properties of groups (ops that share one tile space) that later
+// code relies on; the checker (check/) proves that the plan is correct.
 dv_status dv_group_verify(const dv_plan *plan, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->n_groups; i++) {
@@ -212,8 +212,9 @@ int dv_same_deals(const dv_group *a, const dv_group *b)
            !memcmp(a->deals, b->deals, (size_t)a->n_deals * sizeof *a->deals);
 }
 
-// Lists for every group g the homes (tensors resident in scratchpads) that are
-// live across its end: across[at[g]] to across[at[g + 1] - 1].
+// Lists for every group g (ops that share one tile space) the homes (tensors
+// resident in scratchpads) that are live across its end: across[at[g]] to
+// across[at[g + 1] - 1].
 typedef struct crossings {
     int32_t *at, *across;
 } crossings;

@@ -69,8 +69,8 @@ typedef struct search {
     // Memory that each tensor takes with each possible stick dim, in bytes; 0
     // if not computed yet.
     double *bytes;
-    entry **settled; // per tensor, the stick dims of the tensor and its copies
-                     // on which all states agree
+    entry **settled; // per tensor, the stick dims (dims divided into sticks) of
+                     // the tensor and its copies on which all states agree
     uint8_t *n_settled;
     int32_t *copied; // tensors with copies on which all states agree
     int32_t n_copied, cap_copied;
@@ -96,7 +96,8 @@ static double bytes_of(const search *s, int32_t tensor, int stick)
 }
 
 // Finds an entry of a tensor in a sorted array by binary search: the tensor's
-// own stick dim if `copy` is 0, else a copy with dim `stick`.
+// own stick dim (dim divided into sticks) if `copy` is 0, else a copy with dim
+// `stick`.
 static const entry *find_in(const entry *at, int n, int32_t tensor, int copy,
                             int stick)
 {
@@ -114,9 +115,9 @@ static const entry *find_in(const entry *at, int n, int32_t tensor, int copy,
     return NULL;
 }
 
-// Finds the entry of a tensor's own stick dim (copy 0), or of a copy with dim
-// `stick` (copy 1), in the state or among the settled entries, on which all
-// states agree.
+// Finds the entry of a tensor's own stick dim (dim divided into sticks, copy
+// 0), or of a copy with dim `stick` (copy 1), in the state or among the settled
+// entries, on which all states agree.
 static const entry *find(const search *s, const state *x, int32_t tensor,
                          int copy, int stick)
 {
@@ -131,8 +132,9 @@ static int own(const search *s, const state *x, int32_t tensor)
     return find(s, x, tensor, 0, 0)->stick;
 }
 
-// Returns the stick dim of the tensor or of its smallest copy, whichever takes
-// the fewest bytes. The next copy is made from it.
+// Returns the stick dim (dim divided into sticks) of the tensor or of its
+// smallest copy, whichever takes the fewest bytes. The next copy is made from
+// it.
 static int source(const search *s, const state *x, int32_t tensor)
 {
     int from = own(s, x, tensor);
@@ -175,8 +177,8 @@ static int written_in(const search *s, int32_t tensor, const dv_repeat *r)
     return 0;
 }
 
-// Returns at which repeat depth a copy of the tensor must be made, and how
-// often it then runs (*times).
+// Returns at which depth of nested repeats (loops) a copy of the tensor must be
+// made, and how often it then runs (*times).
 static int copy_depth(const search *s, int32_t tensor, double *times)
 {
     int d = s->depth;
@@ -186,9 +188,9 @@ static int copy_depth(const search *s, int32_t tensor, double *times)
     return d;
 }
 
-// Returns whether a copy is out of date: its tensor is `tensor` (if >= 0),
-// which was just written; or repeat r writes its tensor; or, if r is NULL, it
-// was made at repeat depth `depth` or deeper.
+// Returns whether the copy e of a tensor is out of date: its tensor is `tensor`
+// (if >= 0), which was just written; or repeat r writes its tensor; or, if r is
+// NULL, it was made at repeat depth `depth` or deeper.
 static int is_stale(const search *s, const entry *e, int32_t tensor,
                     const dv_repeat *r, int depth)
 {
@@ -231,8 +233,9 @@ static int fits(const dv_access *a, int have, int want)
         return 1;
     if (want != DV_STICK_NONE || a->index[have].via >= 0)
         return 0;
-    return 2; // usable only if the access stays in one lane (element position)
-              // of each stick
+    return 2; // a dense tensor can replace one with a single element per stick
+              // only if the access stays in one lane (element position) of each
+              // stick
 }
 
 static int is_constant(const dv_op *op, const dv_index *x)
@@ -243,8 +246,8 @@ static int is_constant(const dv_op *op, const dv_index *x)
     return 1;
 }
 
-// Returns whether an access that needs its tensor with stick dim `want` can use
-// a tensor with stick dim `have`.
+// Returns whether an access that needs its tensor with stick dim (dim divided
+// into sticks) `want` can use a tensor with stick dim `have`.
 static int serves(const dv_op *op, const dv_access *a, int have, int want)
 {
     int how = fits(a, have, want);
@@ -259,8 +262,9 @@ static int new_sticks(const dv_tensor *t, int want)
                                                     : DV_STICK_NONE;
 }
 
-// Returns the stick dim of the copy that a read uses: the smallest one that
-// serves it, the tensor itself included; NEEDS_MOVE if none does.
+// Returns the stick dim (dim divided into sticks) of the copy that a read uses:
+// the smallest one that serves it, the tensor itself included; NEEDS_MOVE if
+// none does.
 static int taken(const search *s, const state *x, const dv_op *op,
                  const dv_access *a, int want)
 {
@@ -316,8 +320,8 @@ static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
             add_move(s, x, i, a->tensor, want[r], note);
             takes = want[r];
         }
-        // Reads that accept any stick dim cost the same for every choice, so
-        // they are not counted.
+        // Reads that accept any stick dim (dim divided into sticks) cost the
+        // same for every choice, so they are not counted.
         if (want[r] != DV_STICK_ANY)
             x->bytes += here * bytes_of(s, a->tensor, takes);
         if (note && takes != own(s, x, a->tensor))
@@ -330,15 +334,15 @@ static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
         put(x, (entry){t, (int8_t)to, 0, 0});
         x->bytes += here * bytes_of(s, t, to);
     } else if (!serves(op, &op->write, own(s, x, t), to)) {
-        // Charge a copy: the update has to access its tensor lane by lane,
-        // because the tensor is divided into sticks along another dim than the
-        // op needs.
+        // If the op updates a part of its tensor, charge a copy: the update has
+        // to access its tensor lane by lane, because the tensor is divided into
+        // sticks along another dim than the op needs.
         x->bytes += here * move_cost(s, x, t, to);
     }
 }
 
-// Returns whether state x can be turned into state y by moves without costing
-// more than y.
+// Returns whether search state x can be turned into state y by moves (copies of
+// tensors) without costing more than y.
 static int can_become(const search *s, const state *x, const state *y)
 {
     double sum = x->bytes;
@@ -378,7 +382,7 @@ static void drop_dead(const search *s, state *x, int32_t op)
 }
 
 // Moves the entries of the only remaining state to s->settled: all later states
-// share these stick dims.
+// share these stick dims (dims divided into sticks).
 static int settle(search *s, state *x)
 {
     for (int i = 0; i < x->n; i++) {
@@ -458,7 +462,8 @@ static void enter_loops(search *s, int32_t op, int32_t *next_repeat)
     }
 }
 
-// Extends every state by every choice of stick dims for the op.
+// Extends every search state by every choice of stick dims (dims divided into
+// sticks) for the op's operands.
 static int spread(search *s, int32_t op, const dv_stick_choices *w)
 {
     dv_arena *pool = &s->pool[op & 1];
@@ -524,7 +529,7 @@ static int walk(search *s, const int *ways)
 }
 
 // Starts the search with one state, in which every input has its default stick
-// dim, the innermost one.
+// dim (dim divided into sticks), the innermost one.
 static int begin(search *s)
 {
     s->depth = 0;
@@ -602,7 +607,8 @@ static int decide(search *s)
     int *ways = DV_NEW(s->arena, int, s->p->n_ops + 1);
     if (!ways)
         return 0;
-    // States are sorted by cost, so the first one is the cheapest.
+    // The states of the search are sorted by cost, so the first one is the
+    // cheapest.
     for (const step *st = s->states[0].last; st; st = st->before)
         ways[st->op] = st->way;
     return begin(s) && walk(s, ways);

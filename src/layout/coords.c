@@ -28,8 +28,8 @@ static int takes_part(const dv_layout *l, int32_t d)
     return l->size[d] != 1 && l->stride[d] > 0;
 }
 
-// Returns the smallest stride of any device dim above that of dim d; INT64_MAX
-// if there is none.
+// Returns the smallest stride of any device dim (dim of the layout) that is
+// larger than that of dim d; INT64_MAX if there is none.
 static int64_t next_stride(const dv_layout *l, int32_t d)
 {
     int64_t next = INT64_MAX;
@@ -39,8 +39,8 @@ static int64_t next_stride(const dv_layout *l, int32_t d)
     return next;
 }
 
-// Returns the device dim with the largest stride not above `step`, or -1 if
-// there is none.
+// Returns the device dim (dim of the layout) with the largest stride not above
+// `step`, or -1 if there is none.
 static int32_t primary(const dv_layout *l, int64_t step)
 {
     int32_t best = -1;
@@ -57,7 +57,8 @@ typedef struct item {
 } item;
 
 // Writes the access as a sum of items, each a variable times a step. Returns
-// their number, or -1 if it overflows or has a negative offset.
+// the number of items, or -1 if an index overflows or the constant offset is
+// negative.
 static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
                     item *items)
 {
@@ -86,7 +87,8 @@ static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
             continue;
         if (factor[v] == INT64_MIN || !dv_mul_i64(&x, factor[v], range - 1))
             return -1;
-        if (factor[v] < 0) { // count the variable from its upper end
+        if (factor[v] < 0) { // if the coefficient is negative, count the
+                             // variable from its upper end
             base += x;
             factor[v] = -factor[v];
         }

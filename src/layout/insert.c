@@ -23,8 +23,8 @@ static char *fresh_name(dv_program *p, const char *stem, const char *between,
     return name;
 }
 
-// Makes one variable per dim of a tensor, and the index that is this variable
-// alone.
+// Makes one variable per dim of a tensor, and for each dim the index that
+// consists of its variable alone.
 static int make_vars(dv_program *p, const dv_tensor *t, dv_var *vars,
                      dv_index *index)
 {
@@ -81,8 +81,8 @@ typedef struct copies {
     int32_t *id, *before, *newest;
 } copies;
 
-// Returns the newest copy of a tensor with this stick dim, or the tensor itself
-// if there is none.
+// Returns the newest copy of a tensor with this stick dim (dim divided into
+// sticks), or the tensor itself if there is none.
 static int32_t find_copy(const copies *c, int32_t tensor, int stick)
 {
     int32_t k = c->newest[tensor];
@@ -91,8 +91,8 @@ static int32_t find_copy(const copies *c, int32_t tensor, int stick)
     return k < 0 ? tensor : c->id[k];
 }
 
-// Makes the op's reads use the copies with the stick dims in `want`. Returns 0
-// if out of memory.
+// Makes the op's reads use the copies with the stick dims (dims divided into
+// sticks) in `want`. Returns 0 if out of memory.
 static int redirect(dv_program *p, dv_op *op, const copies *c,
                     const int8_t *want)
 {
@@ -127,8 +127,8 @@ static int by_place(const void *a, const void *b)
     return x->number - y->number;
 }
 
-// Counts the moves inserted before an op earlier than `op`, or directly before
-// `op` at a repeat depth of at most `depth`.
+// Counts the moves (copies of tensors) inserted before an op earlier than `op`,
+// or directly before `op` at a repeat depth of at most `depth`.
 static int32_t count_before(const slot *slots, int32_t n, int32_t op, int depth)
 {
     int32_t lo = 0, hi = n;
@@ -144,9 +144,9 @@ static int32_t count_before(const slot *slots, int32_t n, int32_t op, int depth)
     return lo;
 }
 
-// Adjusts the op ranges of repeats for the inserted moves. A move before an op
-// that begins a repeat is outside that repeat unless its depth says that it is
-// inside.
+// Adjusts the op ranges of repeats (loops) for the inserted moves (copies of
+// tensors). A move before an op that begins a repeat is outside that repeat
+// unless its depth says that it is inside.
 static void shift_repeats(dv_program *p, const slot *slots, int32_t n)
 {
     int32_t ends[DV_MAX_NESTING + 2], depth = 0;

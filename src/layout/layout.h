@@ -35,7 +35,8 @@
 
 // Returns the bytes of one element as the target stores it.
 int64_t dv_device_bytes(const dv_target *t, dv_dtype dtype);
-// Returns the number of elements in one stick.
+// Returns the number of elements in one stick, the unit in which the target's
+// memory is accessed.
 int64_t dv_stick_elems(const dv_target *t, dv_dtype dtype);
 
 // Describes the layout that dv_layout_make makes.
@@ -45,18 +46,19 @@ typedef struct dv_layout_spec {
     // Order of the host dims, the last being the innermost (the stick dim);
     // NULL for the order of the tensor.
     const int32_t *order;
-    // 1 for a layout with one element per stick; no dim of `order` is then
-    // divided into sticks.
+    // 1 for a layout with one element per stick (memory unit of the target); no
+    // dim of `order` is then divided into sticks.
     int sparse;
 } dv_layout_spec;
 
-// Makes a layout in sticks, tiles or plain rows, depending on the target's
-// properties. Returns 0 if it overflows or has too many dims.
+// Makes a layout in sticks (the target's memory units), tiles or plain rows,
+// depending on the target's properties. Returns 0 if a size or stride overflows
+// or there are too many dims.
 int dv_layout_make(dv_layout *out, const dv_target *t, dv_dtype dtype,
                    const dv_layout_spec *spec);
 
-// Returns the offset, in device elements, of the element at host coordinates
-// `at`.
+// Returns the offset, in the layout on the device, of the element whose indices
+// in the tensor are `at`.
 int64_t dv_layout_offset(const dv_layout *l, const int64_t *at);
 
 // One term of a device coordinate: ((v * step) mod mod) div div, where v counts
@@ -78,8 +80,8 @@ typedef struct dv_coords {
     dv_layout_term terms[DV_MAX_TERMS];
 } dv_coords;
 
-// Converts an access to device coordinates. Returns 0 if there are too many
-// terms or one overflows.
+// Converts an access to device coordinates (positions in the dims of the
+// layout). Returns 0 if there are too many terms or one overflows.
 int dv_coords_make(dv_coords *out, const dv_layout *l, const dv_op *op,
                    const dv_access *a, const dv_tensor *t);
 int64_t dv_term_at(const dv_layout_term *t, int64_t v);

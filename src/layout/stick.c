@@ -1,5 +1,5 @@
-// Lists the possible stick dims of an op's operands (its ways), derived from
-// its accesses.
+// Lists the possible stick dims (dims divided into sticks, the target's memory
+// units) of an op's operands, derived from its accesses.
 #include "layout/stick.h"
 #include <string.h>
 
@@ -24,17 +24,17 @@ typedef struct maker {
     dv_arena *arena;
     dv_stick_choices *out;
     int cap;
-    // Bit mask of the operands that the ways leave free: any dim of them may be
-    // divided into sticks.
+    // Bit mask of the operands of which any dim may be divided into sticks (the
+    // target's memory units).
     uint32_t skip[DV_MAX_READS / 32 + 1];
 } maker;
 
 enum { NEVER = -3 };
 
 // Returns the last dim of operand k along which a variable moves from lane to
-// lane; DV_STICK_NONE if the variable does not occur. A variable that moves by
-// whole sticks only, as h in x[64*h + d], cannot be the stick variable: returns
-// NEVER.
+// lane (position in a stick, the target's memory unit); DV_STICK_NONE if the
+// variable does not occur. A variable that moves by whole sticks only, as h in
+// x[64*h + d], cannot be the stick variable: returns NEVER.
 static int dim_of(const maker *m, int k, int var)
 {
     const dv_access *a = operand(m->op, k);
@@ -75,9 +75,9 @@ static int8_t *new_choice(maker *m)
     return want;
 }
 
-// Adds the way (combination of stick dims) with the sticks of all operands
-// along variable `var`; if it is -1, with all operands sparse (one element per
-// stick).
+// Adds the way (combination of stick dims) with the sticks (the target's memory
+// units) of all operands along variable `var`; if it is -1, with all operands
+// sparse (one element per stick).
 static int add_choice_along(maker *m, int var)
 {
     int8_t *want = new_choice(m);
@@ -97,8 +97,8 @@ static int add_choice_along(maker *m, int var)
 }
 
 // Adds the way (combination of stick dims) of a contraction in which the sticks
-// of factor a run along the reduced variable k, and those of factor b and of
-// the result along n.
+// (the target's memory units) of factor a run along the reduced variable k, and
+// those of factor b and of the result along n.
 static int add_product(maker *m, int a, int b, int k, int n)
 {
     int of_a = dim_of(m, a, k), of_b = dim_of(m, b, n);
@@ -185,8 +185,8 @@ int dv_stick_list_choices(dv_stick_choices *out, const dv_target *t,
         if (n)
             return n > 0;
     }
-    // The innermost variable of the result comes first, so that it wins ties in
-    // cost.
+    // Ways with sticks (the target's memory units) along the innermost variable
+    // of the result are added first, so that they win ties in cost.
     for (int d = op->write.n_dims - 1; d >= DV_STICK_NONE; d--)
         for (int v = op->n_vars - 1; v >= 0; v--)
             if (dim_of(&m, op->n_reads, v) == d && is_long(op, v) &&

@@ -1,5 +1,6 @@
-// Determines which dim of each operand must be divided into sticks for an op to
-// run: a core processes whole sticks, lane by lane.
+// Determines which dim of each operand must be divided into sticks (the
+// target's memory units) for an op to run: a core processes whole sticks, lane
+// by lane.
 //
 //   y[i,j] = x[i,j] + b[j]       all along j, or all along i, b then sparse
 //   m[i]   = max[j] x[i,j]       x along j makes m sparse; along i, dense
@@ -40,19 +41,19 @@ int dv_stick_list_choices(dv_stick_choices *out, const dv_target *t,
                           const dv_program *p, const dv_op *op,
                           dv_arena *arena);
 
-// Makes the layout of a tensor with its sticks along dim `stick`, or sparse if
-// it is DV_STICK_NONE; DV_STICK_ANY means the innermost dim. Returns 0 on
-// overflow.
+// Makes the layout of a tensor with its sticks (the target's memory units)
+// along dim `stick`, or sparse if it is DV_STICK_NONE; DV_STICK_ANY means the
+// innermost dim. Returns 0 if a size overflows.
 int dv_stick_layout(dv_layout *out, const dv_target *t, const dv_tensor *x,
                     int stick);
 
-// Bytes that a move must save in addition to its own traffic to be worth an
-// extra op.
+// Bytes that a move (copy with another stick dim) must save in addition to its
+// own traffic to be worth an extra op.
 enum { DV_MOVE_BYTES = 1 << 20 };
 
-// One move: a copy of `tensor` with another stick dim, first read by op `user`.
-// It is inserted before op `before`, inside `depth` repeats, and reads the
-// tensor or an earlier copy with the stick dim `from`.
+// One move: a copy of `tensor` that is divided into sticks along another dim,
+// first read by op `user`. It is inserted before op `before`, inside `depth`
+// repeats, and reads the tensor or an earlier copy with the stick dim `from`.
 typedef struct dv_restick {
     int32_t tensor, user, before;
     int8_t from, stick;
@@ -60,21 +61,24 @@ typedef struct dv_restick {
 } dv_restick;
 
 typedef struct dv_sticks {
-    int8_t *stick; // stick dim of each tensor
+    int8_t *stick; // stick dim of each tensor (the dim divided into sticks)
     // Stick dim of the copy that each read uses, op by op; DV_STICK_ANY if it
     // reads the tensor itself.
     int8_t *want;
     int32_t *first;    // index in `want` of the first read of each op
-    dv_restick *moves; // moves, sorted by the op that needs them
+    dv_restick *moves; // moves (copies with another stick dim), sorted by the
+                       // op that needs them
     int32_t n_moves, cap_moves;
     int exact; // 1 if the search was exhaustive, so the choice is optimal
 } dv_sticks;
 
-// Chooses the stick dims of all tensors, and the moves, so that the fewest
-// bytes are read, written and copied.
+// Chooses the stick dims (dims divided into sticks) of all tensors, and the
+// moves, which copy tensors to other stick dims, so that the fewest bytes are
+// read, written and copied.
 dv_status dv_sticks_choose(dv_sticks *out, const dv_program *p,
                            const dv_target *t, dv_arena *arena, dv_diag *diag);
-// Inserts the moves into the program: new tensors, new ops, and reads
-// redirected to the copies. sticks->stick grows by the new tensors.
+// Inserts the moves (copies with another stick dim) into the program: new
+// tensors, new ops, and reads redirected to the copies. sticks->stick grows by
+// the new tensors.
 dv_status dv_sticks_insert(dv_program *p, dv_sticks *sticks, dv_diag *diag);
 #endif

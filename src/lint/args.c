@@ -122,8 +122,8 @@ static void check_rect_args(lint *l, int32_t i)
         return;
     int64_t tiles = (m1 - m0) * (n1 - n0);
     if (!dv_mul_i64(&tiles, tiles, l->batch))
-        tiles = -1; // the product overflows; -1 differs from every stated
-                    // count, so that a defect is reported
+        tiles = -1; // the number of tiles overflows; -1 differs from every
+                    // stated count, so that a defect is reported
     if (count != tiles || start != m0 * l->nt + n0)
         lint_report(l, "arguments",
                     "%s has %" PRId64 " tiles from %" PRId64
@@ -132,9 +132,10 @@ static void check_rect_args(lint *l, int32_t i)
                     m0 * l->nt + n0);
 }
 
-// Checks which core multicasts panels: of the cores with the same tile rows,
-// the one with the first columns reads the panel of A for all; of those with
-// the same columns, the one with the first rows reads the panel of B.
+// Checks which core multicasts panels (rows of tiles of A, columns of tiles of
+// B): of the cores with the same tile rows, the one with the first columns
+// reads the panel of A for all; of those with the same columns, the one with
+// the first rows reads the panel of B.
 static void check_roles(lint *l, int32_t i)
 {
     int64_t box[4], sends[2];
@@ -226,8 +227,8 @@ static int same_box(const lint_box *a, const lint_box *b)
     return a->m0 == b->m0 && a->m1 == b->m1 && a->n0 == b->n0 && a->n1 == b->n1;
 }
 
-// The work that the file lists for one core. The spans and boxes of a core are
-// consecutive in the lists.
+// The work that the file lists for one core. The spans (ranges of k steps) and
+// boxes (rectangles of tiles) of a core are consecutive in the lists.
 typedef struct own_work {
     const lint_span *spans;
     int32_t n_spans;
@@ -304,8 +305,9 @@ static void check_args(lint *l)
     l->boxes = boxes, l->n_boxes = n_boxes;
 }
 
-// Returns the number of parts of tiles that begin before a step, where k is
-// split into nearly equal parts with the larger ones first.
+// Returns the number of parts of tiles that begin before a k step, where the
+// depth of each tile is split into nearly equal parts with the larger ones
+// first.
 static int64_t parts_before(const lint *l, int64_t step)
 {
     int64_t size = l->kt / l->split, larger = l->kt % l->split;
@@ -384,7 +386,8 @@ static int32_t list_parts(lint *l, lint_span *list)
 }
 
 // Checks that for each tile split over several cores, all parts are sent to the
-// same owner and the owner waits for the right number of parts.
+// same owner, the core that adds them up, and the owner waits for the right
+// number of parts.
 static void check_peers(lint *l)
 {
     int64_t owner_x = -1, owner_y = -1, tile = -1, left = 0;
@@ -431,7 +434,8 @@ static void check_peers(lint *l)
 }
 
 // Checks that cores in one row of the grid have the same tile rows, and those
-// in one column the same tile columns, because panels are multicast along them.
+// in one column the same tile columns, because panels (rows of tiles of A,
+// columns of tiles of B) are multicast along them.
 static void check_lines(lint *l)
 {
     lint_span *list = DV_NEW(&l->arena, lint_span, (size_t)l->n + 1);

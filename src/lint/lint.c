@@ -262,7 +262,8 @@ static void check_memory(lint *l, int64_t tiles)
                         "buffer %s has %" PRId64 " bytes for %" PRId64
                         " tiles of %" PRId64,
                         b->name, b->bytes, b->tiles, b->page_bytes);
-        // Partial sums are f32, whatever the element type is.
+        // The buffer for partial sums holds f32, of 4 bytes, whatever the
+        // element type is.
         int64_t page = strcmp(b->name, "partial") ? l->elem_bytes : 4;
         if (!dv_mul_i64(&page, page, l->tile_elems))
             page = INT64_MAX;
@@ -289,8 +290,8 @@ static void check_memory(lint *l, int64_t tiles)
                     l->memory_limit);
 }
 
-// Checks that the target has the cores that the file assumes. The target's
-// holes (missing cores) are already in l->holes.
+// Checks that the target (the machine) has the cores that the file assumes. The
+// target's holes (missing cores) are already in l->holes.
 static void check_target(lint *l)
 {
     if (!l->target)

@@ -67,8 +67,8 @@ typedef struct lint {
     int64_t batch, mt, nt, kt;
     int64_t shards[4]; // shard grid Gy, Gx and shard size in tiles Sm, Sn
     int local_shard, streams;
-    int64_t split; // number of parts into which policy splitk splits k; 0:
-                   // another policy
+    int64_t split; // number of parts into which policy splitk splits the depth
+                   // k of a tile; 0: another policy
     int64_t n_cores, n_tiles; // numbers of cores and tiles that the file states
     const char *names[LINT_MAX_NAMES];
     int32_t n_names;
@@ -76,7 +76,8 @@ typedef struct lint {
     int32_t n, cap;
     lint_span *spans; // the work of all cores as listed in the file
     int32_t n_spans, cap_spans;
-    lint_span *room; // scratch space for comparing lists of spans
+    // Scratch space for comparing lists of spans (ranges of k steps).
+    lint_span *room;
     int64_t cap_room;
     lint_box *boxes; // the work of all cores as rectangles of tiles, if the
                      // file lists it so
@@ -103,7 +104,7 @@ typedef struct lint {
     int failed;  // nonzero when out of memory
 } lint;
 
-// The initialisers of a lint before a file is read: no size is known.
+// The initialisers of a struct lint before a file is read: no size is known.
 #define LINT_EMPTY                                                             \
     .mt = -1, .nt = -1, .cols = -1, .rows = -1, .batch = 1, .kt = 1,           \
     .shards = {-1, -1, -1, -1}, .n_cores = -1, .n_tiles = -1,                  \
@@ -112,9 +113,9 @@ typedef struct lint {
 // Reports one defect: its kind and a line of text.
 void lint_report(lint *l, const char *kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-// Computes the work that a core's kernel arguments describe: up to two spans of
-// steps (returns their number) or a rectangle of tiles (returns -1). Returns -2
-// if the argument names are unknown.
+// Computes the work that a core's kernel arguments describe: up to two spans
+// (ranges) of k steps (returns their number) or a rectangle of tiles (returns
+// -1). Returns -2 if the argument names are unknown.
 int lint_args_to_work(lint *l, int32_t core, lint_span spans[2], lint_box *box);
 // Read a JSON or CSV file into an empty lint (read.c, csv.c).
 dv_status lint_read(lint *l, const dv_source *src);
@@ -130,7 +131,8 @@ int lint_arg(const lint *l, int32_t core, const char *name, int64_t *out);
 // lint_unit_name returns the word for these units.
 int lint_units(const lint *l, int32_t core, int64_t *out);
 const char *lint_unit_name(const lint *l);
-// Returns whether two lists of spans contain the same steps.
+// Returns whether two lists of spans (ranges of k steps) contain the same
+// steps.
 int lint_same_spans(lint *l, const lint_span *a, int32_t n_a,
                     const lint_span *b, int32_t n_b);
 // Checks the kernel arguments of all cores (args.c). All later checks use the
@@ -143,7 +145,7 @@ void lint_check_cores(lint *l);
 void lint_check_all(lint *l);
 
 const char *lint_core_name(const lint *l, int32_t i, char buf[48]);
-// Compares spans by begin, then end, for qsort.
+// Compares spans (ranges of k steps) by begin, then end, for qsort.
 int lint_by_begin(const void *a, const void *b);
 lint_core *lint_add_core(lint *l, int64_t x, int64_t y);
 void lint_add_span(lint *l, int64_t begin, int64_t end, int32_t core);

@@ -37,8 +37,8 @@ static int number(const dv_jval *v, int64_t *out)
     return 1;
 }
 
-// Reads an array of exactly n numbers. Returns 0 if there is none; a missing
-// array is not reported as a defect.
+// Reads an array of exactly n numbers. Returns 0 if the file has no such array;
+// a missing array is not reported as a defect.
 static int numbers(lint *l, const dv_jval *v, const char *key, int n,
                    int64_t *out)
 {
@@ -58,8 +58,9 @@ static int64_t count_of(const dv_jval *v, const char *key, int64_t missing)
     return number(get(v, key), &n) && n >= 0 ? n : missing;
 }
 
-// Reads a byte count. It may exceed LINT_MOST, because byte counts are only
-// added; lint.c checks their products for overflow.
+// Reads a byte count. It may exceed LINT_MOST, the limit of other numbers,
+// because byte counts are only added; lint.c checks their products for
+// overflow.
 static int64_t bytes_of(const dv_jval *v, const char *key, int64_t missing)
 {
     const dv_jval *n = get(v, key);
@@ -301,8 +302,9 @@ static int read_tile(const dv_jval *v, int64_t *m, int64_t *n)
     return number(dv_jget(v, "io"), m) && number(dv_jget(v, "jo"), n);
 }
 
-// Reads the tiles of a core. Tiles of a shard are relative to the shard's
-// corner; core (x,y) has the shard in row y, column x.
+// Reads the tiles of a core. Tiles of a shard (the rectangle of tiles that a
+// core holds) are relative to the shard's corner; core (x,y) has the shard in
+// row y, column x.
 static void read_tiles(lint *l, const dv_jval *list, const lint_core *c,
                        int32_t core)
 {
@@ -518,8 +520,8 @@ static int64_t overlap(const int64_t *a, const int64_t *b)
     return n;
 }
 
-// Checks every device as a plan of its own, and that the devices' boxes cover
-// the whole tile grid.
+// Checks every device as a plan of its own, and that the devices' boxes
+// (rectangles of tiles) cover the whole tile grid.
 static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
 {
     int64_t whole[2] = {0, 0}, kt = count_of(v, "Kt", 1);

@@ -20,8 +20,8 @@ enum {
     // Tasks of up to this many items are not cut into pieces of time.
     WHOLE = 1200,
     PIECE = 500,       // approximate number of items in a piece of time
-    PART_STEPS = 2000, // steps that improve the prices of a piece, after they
-                       // were copied from the whole task
+    PART_STEPS = 2000, // steps that improve the prices per byte of a piece of
+                       // time, after they were copied from the whole task
     SEARCH_SHARE = 6,  // 1 / SEARCH_SHARE of the effort is reserved for step 4,
                        // the local search
     // Limit of the effort of step 4, the local search, per item.

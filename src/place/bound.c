@@ -189,8 +189,9 @@ static double worth(const bid *b, const double *cost)
     return b->weight - (cost[b->last] - cost[b->first]) * b->size;
 }
 
-// Returns the upper bound of the placed weight for the current prices. Sets
-// m->load to the bytes that the items worth placing need in each time section.
+// Returns the upper bound of the placed weight for the current prices (a price
+// per byte and time section). Sets m->load to the bytes that the items worth
+// placing need in each time section.
 static double evaluate(const market *m, const dv_prices *p)
 {
     double bound = m->fixed, *load = m->load;
@@ -223,8 +224,9 @@ static double evaluate(const market *m, const dv_prices *p)
     return bound;
 }
 
-// Makes a subgradient step: raises the prices of overloaded time sections and
-// lowers those with free bytes. Returns 0 when the subgradient is zero.
+// Makes a subgradient step: raises the prices per byte of time sections that
+// need more than the capacity and lowers those with free bytes. Returns 0 when
+// the subgradient is zero.
 static int step(dv_prices *p, const double *load, double length)
 {
     double norm = 0;
@@ -281,8 +283,8 @@ static double balance(const market *m, dv_prices *p, double known, int steps)
     return lowest;
 }
 
-// Sets the price of each time section of p to the sum of the prices of the
-// sections of `from` that it covers.
+// Sets the price per byte of each time section of p to the sum of the prices of
+// the sections of `from` that it covers.
 void dv_prices_init_from(dv_prices *p, const dv_prices *from)
 {
     int32_t k = 0;
@@ -301,7 +303,8 @@ int dv_price_steps(const dv_task *t, const dv_prices *p)
     return steps < 60 ? 60 : steps > 20000 ? 20000 : (int)steps;
 }
 
-// Returns the gcd of all weights, which divides the value of every answer.
+// Returns the gcd of all weights, which divides the total weight of every
+// placement.
 static int64_t value_unit(const dv_task *t)
 {
     int64_t unit = 0;

@@ -120,7 +120,8 @@ static void cut_buffer(cutter *c, int32_t i)
 }
 
 // Makes the first piece of each buffer the in-place child of the last pieces of
-// its parent buffers, if these pieces end with a read.
+// its parent buffers, if these pieces end with a read. A piece is the part of a
+// lifetime between two possible spills.
 static void link_parents(cutter *c, int32_t *room)
 {
     for (int32_t k = 0; k < c->out->n; k++) {

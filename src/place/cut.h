@@ -1,13 +1,14 @@
-// Cuts buffers into pieces at the uses where they may be spilled and reloaded.
-// The rules are explained in cut.c.
+// Cuts the lifetimes of buffers into pieces at the uses where they may be
+// spilled and reloaded. The rules are explained in cut.c.
 #ifndef DV_CUT_H
 #define DV_CUT_H
 #include "place/place.h"
 
 typedef struct dv_place_cut {
-    dv_buffer *pieces; // pieces as buffers, each with its own weight
-    int32_t *owner;    // the buffer that each piece belongs to; pieces are
-                       // sorted by owner and time
+    // The pieces of lifetimes as buffers, each with its own weight.
+    dv_buffer *pieces;
+    int32_t *owner; // the buffer that each piece belongs to; pieces are
+                    // sorted by owner and time
     int32_t *epoch; // number of the epoch (from a write to the last read of the
                     // value) that each piece belongs to
     int64_t *bonus; // for the first piece of an epoch: weight that counts only

@@ -26,22 +26,24 @@ typedef struct branch {
     int64_t *at;
     int32_t *order; // placeable items, heaviest first
     int32_t n_order;
-    double *worth;   // per item: weight minus the price of its bytes (bound.c)
+    double *worth;   // per item: weight minus the price of its bytes, the value
+                     // of the memory that it takes (bound.c)
     int64_t *common; // per item: common multiple of the alignments of the item
                      // and of all items linked to it by in-place reuse
-    double reserve;  // price of all bytes that no fixed item occupies, plus the
-                     // weight of the fixed items
+    double reserve;  // price of all bytes that no fixed item (with a given
+                     // address) occupies, plus the weight of the fixed items
     int64_t kept;    // weight placed so far, including fixed items
     int stopped;
 } branch;
 
 // Returns the lowest address >= `from` with the given alignment at which item i
-// overlaps no fixed item, or -1 if it would exceed the capacity.
+// overlaps no fixed item (with a given address), or -1 if it would exceed the
+// capacity.
 static int64_t above(const branch *b, int32_t i, int64_t from, int64_t align)
 {
     const dv_item *it = &b->t->items[i];
     int64_t at = dv_round_up(from, align);
-    // The fixed items are sorted by rising address.
+    // The fixed items (with given addresses) are sorted by rising address.
     for (int32_t k = 0; k < b->t->n_fixed; k++) {
         const dv_item *f = &b->t->items[b->t->fixed[k]];
         if (f->start < it->end && it->start < f->end &&
@@ -51,8 +53,8 @@ static int64_t above(const branch *b, int32_t i, int64_t from, int64_t align)
     return at + it->size <= b->t->capacity ? at : -1;
 }
 
-// Returns the highest end of all placed, not fixed items that overlap item i in
-// time.
+// Returns the highest end address of all placed items that overlap item i in
+// time and have no address given by the caller.
 static int64_t ground(const branch *b, int32_t i)
 {
     int64_t top = 0;
@@ -140,8 +142,9 @@ static int can_be_pruned(const branch *b)
            priced * (1 + 1e-12) < (double)b->best->value + 1;
 }
 
-// Copies the addresses of the placed items to `at`, leaves out groups that are
-// only partly placed, and returns the total weight.
+// Copies the addresses of the placed items to `at`, leaves out groups (items
+// that are placed all or not at all) that are only partly placed, and returns
+// the total weight.
 static int64_t counted(const branch *b, int64_t *at)
 {
     const dv_task *t = b->t;

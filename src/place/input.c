@@ -1,5 +1,5 @@
-// Builds a task from the caller's buffers. All rules of the input are checked
-// here, so that solvers may rely on them.
+// Builds a task (the checked input of the solvers) from the caller's buffers.
+// All rules of the input are checked here, so that solvers may rely on them.
 #include "base/math.h"
 #include "place/place.h"
 #include <inttypes.h>
@@ -107,7 +107,7 @@ static dv_status check_fixed(const reader *r, size_t i, const dv_item *it)
 
 // Computes the main memory traffic saved by keeping the buffer resident: one
 // transfer of the whole buffer per use, except the first read of a value that
-// comes from outside. Returns 0 on overflow.
+// comes from outside. Returns 0 if the product overflows.
 static int weigh(const dv_buffer *b, int64_t *weight)
 {
     int64_t n = (int64_t)b->n_uses - (b->first_use_is_read != 0);
@@ -167,8 +167,8 @@ static dv_status check_parent(const reader *r, size_t i, int32_t p)
     return DV_OK;
 }
 
-// Returns whether buffer i and its parent p can ever share an address: both
-// must be placeable or fixed.
+// Returns whether buffer i and its parent p can ever share an address: each
+// must be allowed to be placed or have a fixed address.
 static int linked(const dv_task *t, size_t i, int32_t p)
 {
     const dv_item *c = &t->items[i], *q = &t->items[p];

@@ -72,8 +72,8 @@ static int64_t waste(const run *r, int64_t lo, int64_t hi, const dv_item *it)
     return hi - dv_round_up(lo, it->align) - it->size;
 }
 
-// Returns the address of the first declared parent that lies completely in [lo,
-// hi), or -1 if there is none.
+// Returns the address of the item's first declared parent (whose bytes it may
+// reuse in place) that lies completely in [lo, hi), or -1 if there is none.
 static int64_t parent_in(const run *r, const dv_item *it, int64_t lo,
                          int64_t hi)
 {
@@ -255,8 +255,8 @@ static int order_greedy(run *r, dv_arena *a)
     return 1;
 }
 
-// Returns whether the item, placed at `address`, would overlap no fixed item
-// other than `but`.
+// Returns whether the item, placed at `address`, would overlap no item with a
+// fixed address other than item `but`.
 static int clear_of_fixed(const run *r, const dv_item *it, int64_t address,
                           int32_t but)
 {
@@ -380,8 +380,9 @@ static void clear(run *r)
         r->at[i] = r->task->items[i].fixed;
 }
 
-// Excludes the first group of which not all items were placed, or all such
-// groups if `all` is set. Returns whether there was one.
+// Excludes the first group (items that are placed all or not at all) of which
+// some item was not placed, or all such groups if `all` is set. Returns whether
+// there was one.
 static int exclude_partial_group(run *r, int all)
 {
     const dv_task *t = r->task;
@@ -415,8 +416,8 @@ static int prepare(run *r, dv_arena *a)
 
 int dv_list_heuristic(const dv_task *task, dv_list_rule rule, dv_answer *out)
 {
-    // Groups that were only partly placed are excluded one per pass; after this
-    // many passes, all at once.
+    // Groups (items that are placed all or not at all) that were only partly
+    // placed are excluded one per pass; after this many passes, all at once.
     enum { ONE_BY_ONE = 30 };
     dv_arena arena = {0};
     run r = {.task = task, .rule = rule, .at = out->at};

@@ -1,5 +1,5 @@
-// Lists for every item the items with overlapping lifetimes, once, for searches
-// that place the same items many times.
+// Lists for every item (buffer to place) the items with overlapping lifetimes,
+// once, for searches that place the same items many times.
 #include "place/place.h"
 
 static int linked(const dv_task *t, int32_t i, int32_t k)

@@ -19,7 +19,8 @@ enum {
     SOME = 10000,        // above this many items the DV_KEY_TOTAL orders are
                          // skipped
     MAX_WORK = 50000000, // limit of the steps of one layout by fit()
-    CLASH = -2           // result of a layout function if fixed items overlap
+    // Result of a layout function if items with fixed addresses overlap.
+    CLASH = -2
 };
 
 typedef struct list {
@@ -59,8 +60,8 @@ static int is_past(const list *l, int32_t j, int32_t i)
     return l->early && l->p->last[j] < l->p->first[i];
 }
 
-// Places item i at the lowest free address. Returns 0 if a fixed address is
-// occupied, on overflow, or if the step limit is reached.
+// Places item i at the lowest free address. Returns 0 if its fixed address is
+// occupied, if its end address overflows, or if the step limit is reached.
 static int put_lowest(list *l, int32_t i)
 {
     const dv_part *p = l->p;
@@ -234,7 +235,8 @@ static void update_ends(fill *f, int32_t s)
 static int32_t first_start(const fill *f, int32_t from, int32_t to)
 {
     int32_t k = f->leaves + from;
-    // Move to the next subtree on the right.
+    // While no item in subtree k ends by `to`, move to the next subtree on the
+    // right.
     while (f->ends[k] > to) {
         while (k & 1)
             k /= 2;
@@ -334,8 +336,8 @@ static int cut_run(fill *f, int32_t from, int32_t a, int32_t z)
 }
 
 // Raises the skyline run that starts at `a` to the lower of its neighbours,
-// since no item fits on it. A run without neighbours is removed from further
-// use.
+// since no item fits on it. A run without neighbours covers the whole skyline;
+// it is removed from further use.
 static int raise_run(fill *f, int32_t a)
 {
     int32_t z = f->last[a];
@@ -417,7 +419,7 @@ static dv_fit fill_low(const dv_part *p, int64_t *at, int64_t *top)
         int32_t i = longest(&f, s, f.last[a]);
         ok = low.floor <= INT64_MAX - p->size[i];
         if (!ok)
-            break; // the address would overflow
+            break; // the end address of the item would overflow
         n++;
         ok = place_item(&f, a, i);
         if (at[i] + p->size[i] > *top)

@@ -1,4 +1,5 @@
-// Converts rectangles to independent parts.
+// Converts rectangles to parts, sub-problems of the packing that can be solved
+// independently.
 //
 //   rectangles --scale--> units --sweep--> sections --split--> parts
 //
@@ -81,8 +82,9 @@ static void scale(dv_model *m)
     }
 }
 
-// Stores the rectangles that take room in m->items and assigns an address to
-// all others. DV_FIT_NO: the end of a fixed rectangle overflows.
+// Stores the rectangles with a nonzero size and lifetime in m->items and
+// assigns an address to all others. DV_FIT_NO: the end of a fixed rectangle
+// overflows.
 static dv_fit take_items(dv_model *m, dv_rect *rects, int32_t n)
 {
     m->rects = rects;

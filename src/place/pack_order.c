@@ -32,8 +32,8 @@ enum { MAX_DEPTH = 8192, MAX_STACK = 9 << 20 };
 struct dv_pack_order {
     dv_arena arena;
     const dv_part *p;
-    // Copies of the item data in rank order; which[] maps a rank to the part's
-    // item index.
+    // Copies of the item data in rank order (the order in which items are
+    // tried); which[] maps a rank to the part's item index.
     int32_t *first, *last, *which, *rank;
     int64_t *size, *align;
     unsigned char *fixed;
@@ -126,7 +126,8 @@ static int raise_entries(const dv_pack_order *o, const state *from, int32_t k,
     entry x = from->list[k];
     int32_t a = o->first[x.item], z = o->last[x.item], n = 0, n_up = 0;
     int64_t top = x.off + o->size[x.item];
-    // The entries whose offset rises to the top of entry k.
+    // The entries (unplaced items) whose offset, the lowest possible address,
+    // rises to the top of entry k.
     entry *up = to + from->n;
     int32_t j = 0;
     *hat = 0;
@@ -145,8 +146,8 @@ static int raise_entries(const dv_pack_order *o, const state *from, int32_t k,
             to[n++] = y;
         }
     }
-    // Entries at or above the top of entry k keep their offsets; entry k itself
-    // is below them.
+    // Entries (unplaced items) whose offset is at or above the top of entry k
+    // keep it. *hat is set if one of them overlaps entry k in time.
     for (int32_t i = j; i < from->n && !*hat; i++)
         *hat = o->first[from->list[i].item] <= z &&
                o->last[from->list[i].item] >= a;
@@ -218,7 +219,8 @@ static end solve_ranges(dv_pack_order *o, const state *st, int32_t depth)
         end e = solve(o, &x, depth + 1);
         if (e == END_SOLVED)
             continue;
-        // Mark the items of the ranges solved before as unplaced again.
+        // If this range of time sections fails, mark the items of the ranges
+        // solved before it as unplaced again.
         for (int32_t k = 0; k < st->n && e == END_FAIL; k++)
             if (o->last[st->list[k].item] < x.lo)
                 put_back(o, st->list[k].item);
@@ -248,8 +250,9 @@ static end solve_with(dv_pack_order *o, const state *st, int32_t k,
     return e;
 }
 
-// Returns whether entry k is identical to the previous unplaced item, which is
-// then placed first to avoid equivalent layouts.
+// Returns whether entry k of the unplaced items has the same size, alignment
+// and time sections as the entry before it, which is then placed first to avoid
+// equivalent layouts.
 static int is_second(const dv_pack_order *o, const state *st, int32_t k)
 {
     int32_t i = st->list[k].item;

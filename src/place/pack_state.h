@@ -65,7 +65,8 @@ typedef enum dv_pack_key {
                   // the item is in
     DV_KEY_EARLY, // minus the first time section, so that early items come
                   // first
-    DV_KEY_FIXED, // fixed items by rising address, then all other items
+    DV_KEY_FIXED, // items with a given address by rising address, then all
+                  // other items
 } dv_pack_key;
 
 // Computes rank[i], the position of each item when sorted by keys[0], with
@@ -135,7 +136,7 @@ dv_fit dv_order_try(dv_pack_order *o, const dv_pack_key keys[3], int64_t budget,
                     dv_pack_run *run);
 
 // Computes several simple layouts (pack_list.c) and keeps the lowest in p->at;
-// *top is its height. DV_FIT_NO: fixed items overlap. DV_FIT_OPEN: every layout
-// overflows int64_t.
+// *top is its height. DV_FIT_NO: fixed items (with given addresses) overlap.
+// DV_FIT_OPEN: every layout overflows int64_t.
 dv_fit dv_pack_list(const dv_part *p, int64_t *top);
 #endif

@@ -348,7 +348,8 @@ static void place_at_ceiling(dv_valley *v, int32_t i)
 }
 
 // Raises time sections a..z, which have one skyline floor, to the floor `to`,
-// since no item rests on them. Returns 0 if a section has too little slack.
+// since no item rests on them. Returns 0 if a section has too little slack
+// (free space that its unplaced items do not need).
 static int raise_floor(dv_valley *v, int32_t a, int32_t z, int64_t to, span why)
 {
     int64_t f = v->floor[a], by = to - f;
@@ -546,8 +547,8 @@ static look look_run(dv_valley *v, int32_t l)
     return look_at(v, l, r, dv_min_i64(left, right));
 }
 
-// Makes all moves that are forced: placing an item or raising a floor where
-// there is only one option.
+// Makes all moves on the skyline of placed items that are forced: placing an
+// item or raising a floor where there is only one option.
 static outcome settle(dv_valley *v)
 {
     for (int32_t s = v->lo; s <= v->hi && v->n_open;) {
@@ -719,7 +720,9 @@ static outcome branch(dv_valley *v, int32_t depth)
         int guilty = touches(&v->trail[mark], v->why);
         undo(v, mark);
         if (!guilty)
-            return END_FAIL; // the failure does not depend on this branch
+            return END_FAIL; // the failure does not depend on what this branch
+                             // placed or raised, so the other branches would
+                             // fail too
         widen_span(&why, v->why);
     }
     v->fails[x]++;
@@ -735,9 +738,9 @@ static int has_independent_ranges(const dv_valley *v)
     return apart;
 }
 
-// Solves the current range of time sections by branching. It has no forced
-// moves and does not split. If an equal or easier state has already failed,
-// this one fails at once.
+// Solves the current range of time sections by branching. In it no move has
+// only one option, and it does not split into independent ranges. If an equal
+// or easier state has already failed, this one fails at once.
 static outcome search_on(dv_valley *v, int32_t depth)
 {
     const int64_t *floors = v->floor + v->lo;
@@ -770,8 +773,8 @@ static outcome solve(dv_valley *v, int32_t depth)
     return e;
 }
 
-// Perturbs the rank order by swapping items that are near each other; the
-// distance and the number of swaps also depend on the seed.
+// Perturbs the order in which items are tried by swapping items that are near
+// each other; the distance and the number of swaps also depend on the seed.
 static void shake(dv_valley *v, uint64_t seed)
 {
     int32_t n = v->p->n, *at = v->order;

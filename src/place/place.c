@@ -41,8 +41,8 @@ static int bestfit(run *r)
     return dv_list_heuristic(r->t, DV_BEST_FIT, &r->answer);
 }
 
-// Runs branch and bound from the current answer, unless the answer already
-// reaches the bound.
+// Runs branch and bound from the current answer, unless the value of the answer
+// already equals the upper bound.
 static int prove(run *r)
 {
     dv_neighbours near;
@@ -185,8 +185,8 @@ static int solve(run *r, const solver *s)
     r->who = s->name;
     if (!s->solve(r))
         return 0;
-    // List heuristics find no bound of their own. Compute a rough one with few
-    // steps, so that it takes no longer than the heuristic.
+    // List heuristics find no upper bound of the placed weight. Compute a rough
+    // one with few steps, so that it takes no longer than the heuristic.
     int steps = dv_price_steps(r->t, &r->prices) / 8 + 10;
     if (!r->prices.bound &&
         !dv_prices_improve(&r->prices, r->t, r->answer.value, steps))
@@ -401,8 +401,9 @@ static int place_cut(result *res, const solver *s, const dv_task *whole,
         return 0;
     }
     int ok = start(&r, &t, o, &a) && solve(&r, s);
-    r.proven = 0; // a proof of optimality for whole epochs does not hold once
-                  // they are cut further
+    // A proof of optimality for whole epochs (from a write to the last read of
+    // the value) does not hold once they are cut further.
+    r.proven = 0;
     if (ok && r.answer.value < total_weight(&t))
         ok = cut_at_gaps(&r, in, n, &cut, s->improves);
     ok = ok && fill(res, whole, in, &cut, r.answer.at);

@@ -115,8 +115,8 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
                             const dv_place_options *options, const dv_loc *locs,
                             dv_diag *diag);
 int64_t dv_placed_weight(const dv_task *task, const int64_t *at);
-// Sets the addresses of all items of every group that has an unplaced item to
-// -1 (not placed).
+// Sets the addresses of all items of every group (items that are placed all or
+// not at all) that has an unplaced item to -1, which means not placed.
 void dv_drop_broken_groups(const dv_task *task, int64_t *at);
 // An item with a key to sort by, for qsort; items with equal keys are sorted by
 // their number.
@@ -163,10 +163,10 @@ void dv_live_remove(dv_live *live, int32_t item);
 int32_t dv_live_find(const dv_live *live, int64_t start, int64_t end,
                      int32_t *out);
 
-// For each placeable item the items with overlapping lifetimes, its neighbours
-// (near.c). The neighbours of item i are items[first[i]..first[i + 1]]; a
-// neighbour j that is a parent or child of i, and so may share its base
-// address, is stored as ~j.
+// For each item that solvers may place, the items with overlapping lifetimes,
+// its neighbours (near.c). The neighbours of item i are items[first[i]..first[i
+// + 1]]; a neighbour j that is a parent or child of i, and so may share its
+// base address, is stored as ~j.
 typedef struct dv_neighbours {
     int64_t *first;
     int32_t *items; // NULL if all lists together exceed the limit `most`
@@ -201,12 +201,13 @@ int dv_prices_init(dv_prices *p, const dv_task *task, dv_arena *arena);
 // Returns 0 when out of memory.
 int dv_prices_improve(dv_prices *p, const dv_task *task, int64_t known,
                       int steps);
-// Initialises the prices of a sub-task from the prices of the whole task.
+// Initialises the prices (per byte and time section) of a task with some of the
+// items from the prices of the task with all items.
 void dv_prices_init_from(dv_prices *p, const dv_prices *from);
 // Returns a number of subgradient steps that suits the size of the task.
 int dv_price_steps(const dv_task *task, const dv_prices *p);
-// Returns the price of item i: its bytes times the prices of the sections that
-// it occupies.
+// Returns the price of item i: its bytes times the prices of the time sections
+// (ticks where the set of live items is maximal) that it occupies.
 double dv_item_price(const dv_prices *p, const dv_task *task, int32_t i);
 
 // A set of items to place, found by dv_select (select.c).
@@ -226,8 +227,8 @@ int dv_select(const dv_task *task, const dv_prices *prices, double share,
 
 typedef enum dv_list_rule { DV_GREEDY, DV_FIRST_FIT, DV_BEST_FIT } dv_list_rule;
 
-// Places the items with one of Torch-Spyre's list heuristics, at the addresses
-// that Torch-Spyre would choose. Returns 0 when out of memory.
+// Places the items with one of the list heuristics of the compiler Torch-Spyre,
+// at the addresses that Torch-Spyre would choose. Returns 0 when out of memory.
 int dv_list_heuristic(const dv_task *task, dv_list_rule rule, dv_answer *out);
 
 // Improves an answer by repeatedly choosing which items to place and packing

@@ -1,6 +1,7 @@
 // Converts items to rectangles. If the capacity is a multiple of the task's
-// address unit, sizes are rounded up to the unit, and an alignment equal to the
-// unit needs no further care; otherwise the packing search handles alignments.
+// address unit, sizes are rounded up to the unit (the gcd of all alignments),
+// and an alignment equal to the unit needs no further care; otherwise the
+// packing search handles alignments.
 #include "place/rects.h"
 #include <stdlib.h>
 

@@ -18,9 +18,9 @@ int dv_rects_init(dv_rects *r, const dv_task *task, dv_arena *arena);
 // Makes rectangles of the chosen and the fixed items. A child that reuses its
 // parent's address extends the parent's rectangle in time instead.
 void dv_rects_from_choice(dv_rects *r, const dv_choice *choice);
-// Chooses all placeable items. Every child reuses the address of its first
-// parent of equal size that no other child reuses. Returns whether any child
-// does.
+// Chooses all items that solvers may place. Every in-place child
+// reuses the address of its first parent of equal size that no other child
+// reuses. Returns whether any child does.
 int dv_rects_choose_all(const dv_rects *r, dv_choice *out);
 // Copies the packed rectangles' addresses to their items; -1 for items without
 // a rectangle.

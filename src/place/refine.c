@@ -23,7 +23,8 @@ typedef struct refiner {
     dv_rects rects;
     int64_t *at;
     char *offered;   // per item: nonzero if it may be chosen
-    int all_offered; // nonzero if all placeable items may be chosen
+    int all_offered; // nonzero if all items that solvers may place may be
+                     // chosen
 } refiner;
 
 static int out_of_time(void *effort)
@@ -31,8 +32,8 @@ static int out_of_time(void *effort)
     return dv_deadline_passed(effort);
 }
 
-// Packs the chosen items into r->at. Returns 1 if packed, 0 if not, -1 when out
-// of memory.
+// Finds addresses for all chosen items and stores them in r->at. Returns 1 if
+// packed, 0 if not, -1 when out of memory.
 static int pack(refiner *r, int64_t max_nodes)
 {
     dv_rects *x = &r->rects;
@@ -42,8 +43,8 @@ static int pack(refiner *r, int64_t max_nodes)
     dv_pack_stats stats = {0};
     dv_fit fit = dv_pack(x->rects, x->n, r->t->capacity, &limits, &stats);
     r->effort->nodes += stats.nodes;
-    // Subtract the cost of the nodes, which grows with the number of
-    // rectangles.
+    // Subtract the cost of the search nodes from the remaining effort; it grows
+    // with the number of rectangles.
     r->effort->left -= stats.nodes * (x->n / 20 + 20);
     if (fit != DV_FIT_YES)
         return fit == DV_FIT_NOMEM ? -1 : 0;

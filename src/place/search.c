@@ -121,8 +121,8 @@ static void mark_placed(dv_search *s, int32_t unit)
     s->out_at[unit] = -1;
 }
 
-// Stores in s->spans the address ranges of all placed neighbours of item i and
-// returns their number.
+// Stores in s->spans the address ranges of all placed neighbours of item i
+// (items with overlapping lifetimes) and returns their number.
 static int32_t occupied(dv_search *s, int32_t i)
 {
     const dv_neighbours *near = s->near;
@@ -179,9 +179,9 @@ static void sort_spans(span *v, int32_t n)
     }
 }
 
-// Returns the weight lost by evicting the item of span v, plus one so that
-// eviction is never free. Returns NOT_EVICTABLE if the item is fixed or belongs
-// to the unit being placed.
+// Returns the weight lost by evicting the item of span v (its address range),
+// plus one so that eviction is never free. Returns NOT_EVICTABLE if the item is
+// fixed or belongs to the unit being placed.
 static double weight_of(const dv_search *s, const span *v, int32_t unit)
 {
     int32_t other = unit_of(s, v->item);
@@ -207,7 +207,8 @@ static double cost_at(const dv_search *s, int32_t i, int64_t address,
 }
 
 // Returns the cheapest base address of a placed parent or child that item i can
-// share, or -1 if there is none. *with is that parent or child.
+// share, or -1 if there is none. *with is that parent or child (an item with
+// which bytes may be shared in place).
 static int64_t shared_base(dv_search *s, int32_t i, int32_t n, double *cost,
                            int32_t *with)
 {
@@ -229,8 +230,10 @@ static int64_t shared_base(dv_search *s, int32_t i, int32_t n, double *cost,
     return best;
 }
 
-// Places item i where it overlaps nothing: in the tightest gap if `tightest` is
-// set, else in the lowest. Returns 0 if there is no gap.
+// Places item i without evicting any item: at a base address shared with a
+// parent or child, or in a gap between the placed items that are live with it,
+// the tightest if `tightest` is set, else the lowest. Returns 0 if there
+// is no gap.
 static int put_in_gap(dv_search *s, int32_t i, int tightest)
 {
     const dv_item *it = &s->t->items[i];
@@ -438,8 +441,9 @@ static void evict_overlapping(dv_search *s, int32_t i)
     }
 }
 
-// Returns whether item i is the first of its group, or in no group, so that
-// each unit is counted once.
+// Returns whether item i is the first of its group (items placed all or not at
+// all), or in no group, so that each unit, a group or single item, is counted
+// once.
 static int speaks(const dv_search *s, int32_t i)
 {
     int32_t g = s->t->items[i].group;

@@ -1,13 +1,14 @@
 // Chooses which items to place, ignoring addresses, by a beam search through
 // time.
 //
-// Items are decided one by one in order of their first section. A state is the
-// set of chosen items that are still live, and their bytes; states with equal
-// sets are merged. A state's score is the weight chosen so far minus the price
-// of the future sections of its live items, so that states that filled cheap
-// sections compare fairly with states that filled expensive ones. A child may
-// reuse the bytes of a live parent of its size. The best `width` states survive
-// each step; with a wide enough beam the result is optimal.
+// Items are decided one by one in order of their first section (tick where the
+// set of live items is maximal). A state is the set of chosen items that are
+// still live, and the sum of their sizes; states with equal sets are merged. A
+// state's score is the weight chosen so far minus the price of the future
+// sections of its live items, so that states that filled cheap sections compare
+// fairly with states that filled expensive ones. A child may reuse the bytes of
+// a live parent of its size. The best `width` states survive each step; with a
+// wide enough beam the result is optimal.
 #include "place/place.h"
 #include <string.h>
 
@@ -222,7 +223,8 @@ static int is_in(const beam *b, int32_t s, int32_t i)
     return (int)(set_of(b, s)[b->slot[i] / 64] >> (b->slot[i] % 64) & 1);
 }
 
-// Returns a live parent of item i in state s with the same size, or -1.
+// Returns a parent of item i (an item whose bytes it may reuse in place) that
+// is chosen and live in state s and has the same size, or -1.
 static int32_t parent_in(const beam *b, int32_t s, int32_t i)
 {
     const dv_item *it = &b->t->items[i];

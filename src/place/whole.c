@@ -46,8 +46,9 @@ dv_fit dv_pack_all(const dv_task *t, dv_effort *effort, dv_answer *out)
         dv_rects_store_addresses(&w.rects, out->at);
         out->value = dv_placed_weight(t, out->at);
     }
-    // Each child's in-place parent was chosen before packing. With other
-    // choices the items might still fit, so the failure is no proof.
+    // Each child's in-place parent (the item whose bytes it reuses) was chosen
+    // before packing. With other choices the items might still fit, so the
+    // failure is no proof.
     if (fit == DV_FIT_NO && w.shares)
         fit = DV_FIT_OPEN;
     dv_arena_free(&a);

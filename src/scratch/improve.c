@@ -1,12 +1,14 @@
-// Chooses scratchpad homes, then tries whether another order of ops, or
-// recomputing some tensors, saves more main memory traffic. The effort is
-// limited by a count, not by time; the plan never gets worse.
+// Chooses scratchpad homes (tensors resident on the cores), then tries whether
+// another order of ops, or recomputing some tensors, saves more main memory
+// traffic. The effort is limited by a count, not by time; the plan never gets
+// worse.
 #include "plan/traffic.h"
 #include "scratch/scratch.h"
 #include <string.h>
 
-// MAX_WORK limits the candidates for scratchpad homes examined in all tries
-// together. Plans with more than MAX_OPS ops are not improved.
+// MAX_WORK limits the candidates for scratchpad homes (resident tensors)
+// examined in all tries together. Plans with more than MAX_OPS ops are not
+// improved.
 enum { MAX_WORK = 2000, MAX_OPS = 4000 };
 
 typedef struct improver {
@@ -14,9 +16,9 @@ typedef struct improver {
     const dv_scratch_rules *rules;
     dv_arena *arena;
     dv_diag *diag;
-    dv_plan_snapshot
-        best;     // the best plan so far, before scratchpad homes were chosen
-    double bytes; // main memory traffic of the best plan
+    dv_plan_snapshot best; // the best plan so far, before scratchpad homes
+                           // (resident tensors) were chosen
+    double bytes;          // main memory traffic of the best plan
     int changed;
     int64_t work;
     dv_life life; // live ranges of the tensors of the best plan; valid if
@@ -159,7 +161,8 @@ static dv_status improve(improver *x)
     if (x->rules->reorder)
         DV_TRY(try_change(x, -1));
     for (int32_t t; x->rules->recompute && x->work < MAX_WORK;) {
-        // Look for tensors that the first choice of homes left out.
+        // Look for tensors that the first choice of homes (resident tensors)
+        // left out.
         x->plan->scratch = first;
         t = largest_unplaced(x->plan, tried);
         if (t < 0)

@@ -111,8 +111,9 @@ static int cut_alike(const follower *f, int r, const dv_view *has)
     return spans_fit(plan, &f->space, &s);
 }
 
-// Deals each core the tile of the op that needs the part of operand r that the
-// core holds. Returns 1; 0 if some tile has no core; -1 when out of memory.
+// Deals (assigns) each core the tile of the op that needs the part of operand r
+// that the core holds. Returns 1; 0 if some tile has no core; -1 when out of
+// memory.
 static int deal_like_operand(const follower *f, int r, const dv_view *has)
 {
     const dv_plan *plan = f->plan;
@@ -236,8 +237,8 @@ dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
     return ok ? DV_OK : dv_nomem(diag);
 }
 
-// Returns the predicted time of one op with its actual traffic, scratchpad
-// homes considered.
+// Returns the predicted time of one op. Operands that it finds in scratchpad
+// homes (resident tensors) cause no main memory traffic.
 static double op_us(const dv_plan *plan, int32_t g, int32_t i)
 {
     const dv_target *t = &plan->target;
@@ -252,7 +253,8 @@ static double op_us(const dv_plan *plan, int32_t g, int32_t i)
         dv_cost_work w = dv_divide_work(s, &d);
         dv_traffic moved = dv_op_traffic(plan, g, i, -1);
         double used = (double)dv_min_i64(plan->groups[g].n_tiles, t->cores);
-        w.partials = 1; // the ring traffic already includes partial results
+        w.partials = 1; // the traffic between cores over the ring, added below,
+                        // already includes partial results
         w.memory_bytes = (double)(moved.read_bytes + moved.write_bytes) / used;
         us = dv_cost_us(t, &w);
         if (t->ring_bandwidth_bytes_per_s > 0)
@@ -343,9 +345,9 @@ static dv_status set_variant(seeder *s, int32_t i, int k)
     return dv_plan_deal(s->plan, i, &s->plan->groups[i], s->diag);
 }
 
-// Counts the bytes of the candidates for scratchpad homes that would not be
-// resident with the current divisions of all ops. Records the divisions if that
-// is the best result so far.
+// Counts the bytes of the candidates for scratchpad homes (tensors resident on
+// the cores) that would not be resident with the current divisions of all ops.
+// Records the divisions if that is the best result so far.
 static dv_status score(seeder *s)
 {
     dv_arena arena = {0};
@@ -369,8 +371,8 @@ static dv_status score(seeder *s)
     return st;
 }
 
-// Tries all variants (divisions) of op i and of the ops after it, starting with
-// the current division.
+// Tries all variants (divisions into slices) of op i and of the ops after it,
+// starting with the current division.
 static dv_status try_from(seeder *s, int32_t i)
 {
     while (i < s->plan->ops->n_ops && s->ops[i].n == 1)

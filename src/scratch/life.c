@@ -1,5 +1,5 @@
 // Computes live ranges and readers of tensors, and finds the candidates for
-// scratchpad homes.
+// scratchpad homes (tensors resident on the cores).
 #include "base/math.h"
 #include "scratch/scratch.h"
 #include <string.h>
@@ -93,9 +93,9 @@ int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use)
     return end;
 }
 
-// Returns whether a scratchpad home filled at op `first` is still valid at op
-// `use`: no extern op is in between and, if the end of a group wipes
-// scratchpads (tenants), no group boundary either.
+// Returns whether a scratchpad home (resident tensor) filled at op `first` is
+// still valid at op `use`: no extern op is in between and, if the end of a
+// group wipes scratchpads (tenants), no group boundary either.
 static int survives(const dv_life *l, int32_t first, int32_t use)
 {
     int32_t end = dv_life_end(l, first, use);
@@ -105,8 +105,8 @@ static int survives(const dv_life *l, int32_t first, int32_t use)
 }
 
 // Returns the elements of a tensor that an op reads on all cores, counting each
-// access, or -1 if they do not form boxes or exceed the view `owner` (NULL: any
-// view).
+// access, or -1 if they do not form boxes or exceed what each core holds by the
+// view `owner` (NULL: not checked).
 static int64_t takes(const dv_life *l, int32_t op, int32_t tensor,
                      const dv_view *owner)
 {
@@ -190,8 +190,9 @@ static void mark_uses(const dv_life *l, const dv_cand *c, uint8_t *done)
 // tried for a copy in the scratchpads, to keep the run time linear.
 enum { MAX_VIEWS = 8 };
 
-// Returns the cost of a copy over the ring, as the main memory bytes that could
-// be transferred in the same time, or -1 if there is no ring.
+// Returns the cost of a copy over the ring (the network between cores), as the
+// main memory bytes that could be transferred in the same time, or -1 if there
+// is no ring.
 static double ring_price(const dv_life *l, const dv_view *from,
                          const dv_view *to, int64_t bytes_each)
 {
@@ -293,8 +294,9 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     mark_uses(l, &c, done);
     dv_cand *x = push_cand(l, c);
     int32_t number = l->n_cands - 1;
-    // A ring copy starts a new group of ops. With `tenants` scratchpads are
-    // wiped after each group, so the source would be lost.
+    // A copy over the ring (network between cores) starts a new group (ops that
+    // share one tile space). With `tenants` scratchpads are wiped after each
+    // group, so the source would be lost.
     if (x && l->rules->ring && !l->rules->tenants)
         add_rings(l, number, &v, done);
     if (!x || l->nomem)
@@ -360,8 +362,8 @@ static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
     return NULL;
 }
 
-// Adds an entry for a tensor that cannot be a scratchpad home, with the reason
-// for the report.
+// Adds an entry for a tensor that cannot be a scratchpad home (resident on the
+// cores), with the reason for the report.
 static void add_barred(dv_life *l, int32_t t, const char *why)
 {
     int32_t first = l->def[t] < 0 ? 0 : l->def[t], end = first + 1;
@@ -402,8 +404,8 @@ static void add_tensor(dv_life *l, int32_t t)
         add_barred(l, t, why);
 }
 
-// Returns whether the candidate's scratchpad home is filled again in every
-// iteration of the loop around the op.
+// Returns whether the candidate's scratchpad home (resident tensor) is filled
+// again in every iteration of the loop around the op.
 static int is_refilled(const dv_life *l, const dv_cand *c, int32_t op)
 {
     int32_t loop = l->loop_of[op];

@@ -33,8 +33,8 @@ static dv_scratch_rules rules_of(const dv_plan_options *o)
                               .time_limit_s = o->time_limit_s};
 }
 
-// Updates the reported divisions of ops that this pass cut differently than the
-// pass "divide" did.
+// Updates the reported divisions (slices) of ops that this pass cut differently
+// than the pass "divide" did.
 static dv_status note_changes(dv_plan *plan, const dv_plan_snapshot *before,
                               dv_diag *diag)
 {
@@ -52,7 +52,7 @@ static dv_status note_changes(dv_plan *plan, const dv_plan_snapshot *before,
 
 // Keeps the current division or replaces it by the one that follows resident
 // operands, whichever is predicted to be faster. The plan is left without
-// scratchpad homes.
+// scratchpad homes (resident tensors).
 static dv_status divide_faster(dv_plan *plan, const dv_scratch_rules *rules,
                                dv_arena *arena, dv_diag *diag)
 {
@@ -89,8 +89,9 @@ static dv_status run_joint(dv_plan *plan, dv_joint joint,
                            const dv_scratch_rules *rules, dv_arena *arena,
                            dv_diag *diag)
 {
-    // Divisions may be changed only if this run chose them; a plan that was
-    // parsed has none, and ops that are grouped already keep theirs.
+    // Divisions (slices of ops) may be changed only if this run chose them; a
+    // plan that was parsed has none, and ops that are grouped already keep
+    // theirs.
     int may = plan->divisions && plan->n_groups == plan->ops->n_ops;
     if (may && joint == DV_JOINT_SEED)
         DV_TRY(seed(plan, rules, arena, diag));
@@ -157,8 +158,8 @@ static const char *home_wrong(const dv_plan *plan, int32_t i)
     return NULL;
 }
 
-// Checks the properties of scratchpad homes on which later code relies;
-// check/scratch.c proves that the homes are correct.
+// Checks the properties of scratchpad homes (resident tensors) on which later
+// code relies; check/scratch.c proves that the homes are correct.
 dv_status dv_scratch_verify(const dv_plan *plan, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->scratch.n_homes; i++) {

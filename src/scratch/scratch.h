@@ -48,7 +48,7 @@ typedef struct dv_cand {
     int32_t first_op, end_op;
     dv_home_fill fill;
     int32_t from; // if the fill is DV_FILL_RING: the candidate that it is
-                  // copied from
+                  // copied from over the ring, the network between cores
     int64_t core_bytes;
     int64_t gain_bytes;   // main memory traffic saved if the candidate becomes
                           // a scratchpad home
@@ -99,9 +99,10 @@ int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use);
 // allocated in the arena.
 dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
                            const dv_life *life, dv_arena *arena, dv_diag *diag);
-// Changes divisions and deals of the plan so that more operands are found on
-// their cores (joint.c): op by op following the operands, or by a search as in
-// Torch-Spyre. Scratchpad homes are not changed.
+// Changes divisions (slices of the ops) and deals (assignments of tiles to
+// cores) of the plan so that more operands are found on their cores (joint.c):
+// op by op following the operands, or by a search as in Torch-Spyre. Scratchpad
+// homes are not changed.
 dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
                           dv_arena *arena, dv_diag *diag);
 dv_status dv_joint_seed(dv_plan *plan, const dv_scratch_rules *rules,
@@ -130,8 +131,8 @@ void dv_plan_snapshot_restore(const dv_plan_snapshot *f, dv_plan *plan);
 // Reorders ops so that fewer bytes are live (order.c). Returns 1 if the order
 // changed, 0 if not, -1 when out of memory.
 int dv_reorder(dv_plan *plan, const dv_life *life);
-// Recomputes a tensor for its late readers. Returns 1 if the plan changed, 0 if
-// not, -1 when out of memory.
+// Runs the op that writes a tensor a second time, for the late readers of the
+// tensor. Returns 1 if the plan changed, 0 if not, -1 when out of memory.
 int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor);
 // Renumbers tensors and renames ops as they are printed, once a reordering or
 // recomputation is accepted.

@@ -1,5 +1,5 @@
-// Chooses scratchpad homes among the candidates and assigns their addresses,
-// with dv_place.
+// Chooses scratchpad homes (tensors resident on the cores) among the candidates
+// and assigns their addresses, with dv_place.
 #include "base/math.h"
 #include "divvy/place.h"
 #include "scratch/scratch.h"
@@ -16,12 +16,13 @@ typedef struct solver {
     int32_t *home_of_cand; // per candidate: its first scratchpad home, or -1
     int32_t *n_homes_of;   // per candidate: number of its scratchpad homes,
                            // which are consecutive
-    int64_t moved_at; // last op at which a home is moved within the scratchpad
+    int64_t moved_at;      // last op at which a home (resident tensor) is moved
+                           // within the scratchpad
     dv_diag *diag;
 } solver;
 
-// Returns whether the candidate for a scratchpad home may be evicted between
-// two uses: all its uses are in the same loop body.
+// Returns whether the candidate for a scratchpad home (resident tensor) may be
+// evicted between two uses: all its uses are in the same loop body.
 static int may_be_evicted(const dv_life *l, const dv_cand *c)
 {
     if (c->group || c->n_uses == 0)
@@ -132,8 +133,8 @@ static dv_home *add_home(solver *s, const dv_cand *c, int32_t first,
     return h;
 }
 
-// Adds the scratchpad homes of a placement without evictions. Returns 0 when
-// out of memory.
+// Adds the scratchpad homes (resident tensors) of a placement without
+// evictions. Returns 0 when out of memory.
 static int add_whole(solver *s)
 {
     const dv_life *l = s->life;
@@ -150,8 +151,8 @@ static int add_whole(solver *s)
     return 1;
 }
 
-// Sets the home from which each scratchpad home that is copied over the ring
-// takes its data.
+// Sets the home (resident tensor) from which each scratchpad home that is
+// copied over the ring takes its data.
 static void link_rings(solver *s)
 {
     for (int32_t i = 0; i < s->life->n_cands; i++) {
@@ -161,8 +162,8 @@ static void link_rings(solver *s)
     }
 }
 
-// Sets in_place_of for scratchpad homes that were placed at the address of a
-// parent.
+// Sets in_place_of for scratchpad homes (resident tensors) that were placed at
+// the address of a parent, whose bytes they reuse.
 static void find_in_place_reuse(solver *s)
 {
     const dv_life *l = s->life;
@@ -210,9 +211,10 @@ static dv_home *add_stay(solver *s, int32_t cand, const dv_stay *stay,
     return h;
 }
 
-// Returns whether a scratchpad home saves traffic. A home loaded from main
-// memory needs at least two readers, one written by an op needs one. A home
-// that is moved, or from which another is moved, is always needed.
+// Returns whether a scratchpad home (resident tensor) saves traffic. A home
+// loaded from main memory needs at least two readers, one written by an op
+// needs one. A home that is moved, or from which another is moved, is always
+// needed.
 static int pays(const dv_home *h, int moved_from)
 {
     if (moved_from || h->fill == DV_FILL_MOVED)
@@ -296,7 +298,8 @@ static double op_bytes(const solver *s, int32_t op, int k)
            s->life->times[op];
 }
 
-// Returns the bytes of main memory traffic that a scratchpad home saves.
+// Returns the bytes of main memory traffic that a scratchpad home (resident
+// tensor) saves.
 static double spares(const solver *s, const dv_home *h)
 {
     double sum = 0;
@@ -357,8 +360,8 @@ static int report(solver *s)
     return 1;
 }
 
-// Returns whether any candidate for a scratchpad home that is not barred was
-// not placed.
+// Returns whether any candidate for a scratchpad home (resident tensor) that is
+// not barred was not placed.
 static int any_unplaced(const solver *s)
 {
     for (int32_t i = 0; i < s->life->n_cands; i++)
@@ -372,10 +375,10 @@ static int can_fit(const solver *s, const dv_cand *c)
     return !c->barred && c->core_bytes <= s->out->capacity_bytes;
 }
 
-// Returns an upper bound of the bytes saved for the current division and order.
-// The placement's bound only holds without evictions; with them, the bound is
-// the gain of all candidates that fit alone. Costs of ring copies are added
-// back, since they are no main memory traffic.
+// Returns an upper bound of the main memory traffic that resident tensors save
+// for the current division and order. The placement's bound only holds without
+// evictions; with them, the bound is the gain of all candidates that fit alone.
+// Costs of ring copies are added back, since they are no main memory traffic.
 static int64_t bound(const solver *s)
 {
     const dv_life *l = s->life;
@@ -429,8 +432,9 @@ static dv_status solve(solver *s)
     dv_scratch before = *s->out;
     DV_TRY(try_one(s, 1, &more));
     if (more > saved)
-        // Keep the bound of the try without evictions: the bound with evictions
-        // is per core, not in total bytes.
+        // If evictions save more, use their homes but keep the bound of the try
+        // without evictions: the bound with evictions is per core, not in total
+        // bytes.
         s->out->bound_bytes = before.bound_bytes;
     else
         *s->out = before;
@@ -471,8 +475,9 @@ static int fill_rank(const dv_home *h)
     return h->fill == DV_FILL_MOVED ? 0 : h->fill == DV_FILL_RING ? 1 : 2;
 }
 
-// Sorts the scratchpad homes that each op fills: moves first, then ring copies,
-// then loads and writes, so that no fill overwrites the source of another one.
+// Sorts the scratchpad homes (resident tensors) that each op fills: moves
+// first, then ring copies, then loads and writes, so that no fill overwrites
+// the source of another one.
 static int sort_fills(dv_scratch *s, int32_t n_ops, dv_arena *arena)
 {
     int32_t *next = DV_NEW(arena, int32_t, n_ops + 1);
