@@ -130,8 +130,9 @@ DV_API dv_range dv_dist_bounds(dv_slice slice, dv_range slice_target);
 // an empty one; dv_dist_inner returns their intersection.
 DV_API dv_range dv_dist_hull(dv_range global_a, dv_range global_b);
 DV_API dv_range dv_dist_inner(dv_range global_a, dv_range global_b);
-// Returns the part of `target_core` for which the rank owns all elements of the
-// slice, so that it can be computed before messages arrive. With several
+// Returns the core: the part of `target_core` (positions in the range
+// slice_target that the rank computes) for which the rank owns all elements of
+// the slice, so that it can be computed before messages arrive. With several
 // operands, call it once per operand: start with {0, slice_target.size} and
 // pass each result as the next `target_core`.
 DV_API dv_range dv_dist_core(dv_range global_own, dv_slice slice,
@@ -145,7 +146,8 @@ typedef struct dv_sides {
 } dv_sides;
 DV_API dv_sides dv_dist_sides(dv_range global_own, dv_range global_box);
 
-// Splits the elements of box `target` outside box `core`, which lies inside it,
+// Splits the elements of box `target` (what a rank computes) outside box
+// `core`, which lies inside it (the interior that needs no received elements),
 // into disjoint boxes, at most two per dim. Returns the number of boxes.
 DV_API int dv_dist_edges(dv_box out[2 * DV_MAX_DIMS], const dv_box *target,
                          const dv_box *core);
@@ -481,7 +483,9 @@ DV_API dv_status dv_darray_gather(const dv_darray *a, int64_t root, void *whole,
 // same `whole`, and nothing is sent.
 DV_API dv_status dv_darray_scatter(dv_darray *a, int64_t root,
                                    const void *whole, dv_diag *diag);
-// The same as gather and scatter for the elements of one box.
+// dv_darray_get collects the elements of one box in `out` on rank `root` (-1:
+// on all ranks); dv_darray_set sets them from rank `root` (-1: all ranks pass
+// the same elements).
 DV_API dv_status dv_darray_get(const dv_darray *a, const dv_box *global_box,
                                int64_t root, void *out, dv_diag *diag);
 DV_API dv_status dv_darray_set(dv_darray *a, const dv_box *global_box,

@@ -294,7 +294,7 @@ DV_API dv_status dv_plan_parse(dv_plan **out, const char *text, size_t len,
 DV_API dv_status dv_plan_check(const dv_plan *plan, dv_diag *diag);
 DV_API char *dv_plan_text(const dv_plan *plan); // parses to the same plan
 DV_API char *dv_plan_json(const dv_plan *plan);
-DV_API int32_t dv_plan_n_groups(const dv_plan *plan); // number of groups
+DV_API int32_t dv_plan_n_groups(const dv_plan *plan); // number of op groups
 DV_API void dv_plan_destroy(dv_plan *plan);
 
 // -- Running -----------------------------------------------------------------

@@ -67,16 +67,18 @@ DV_API dv_status dv_nest_derive(dv_nest **out,
                                 const char *op, dv_diag *diag);
 DV_API void dv_nest_destroy(dv_nest *n);
 DV_API char *dv_nest_text(const dv_nest *n); // parses to the same nest
-// Checks that sizes, strides and primitives agree and that no element is
-// written by two points. Fails with DV_E_NEST and the rule that is broken.
+// Checks that sizes, strides and primitives (the kernel's operations) agree and
+// that no element is written by two points of the loops. Fails with DV_E_NEST
+// and the rule that is broken.
 DV_API dv_status dv_nest_check(const dv_nest *n, dv_diag *diag);
 // Returns the number of the rule that a nest breaks (docs/cli.md lists them),
 // if the error is DV_E_NEST; 0: none.
 DV_API int dv_diag_rule(const dv_diag *d);
 // Does dv_nest_check, and also checks that the nest has the form of mini_jit's
-// kernels: shared loops, then seq loops, then prim loops; inside one m, one n
-// and the k of its primitive, with unit strides. The passes "seed" produce this
-// form. dv_contract_create accepts other forms too.
+// kernels: shared loops (divided among threads), then seq loops (sequential),
+// then prim loops (part of the kernel); inside one m, one n and the k of its
+// primitive, with unit strides. The passes "seed" produce this form.
+// dv_contract_create accepts other forms too.
 DV_API dv_status dv_nest_verify(const dv_nest *n, dv_diag *diag);
 // Optimises the nest in place. `passes` is "best" (NULL), "seed",
 // "seed+brgemm", or a list of passes such as "join,kernel". The result that the
@@ -101,7 +103,8 @@ DV_API void dv_jit_destroy(dv_jit *jit);
 typedef enum dv_nest_optimise_level {
     DV_NEST_OPTIMISE_ALL, // kernel, tiles, loops and packing
     DV_NEST_OPTIMISE_NONE,
-    // Adds packing if the nest has none. A loop over k directly around a kernel
+    // Adds packing (copies of the operands in the order in which the kernel
+    // reads them) if the nest has none. A loop over k directly around a kernel
     // with one k becomes part of the kernel.
     DV_NEST_OPTIMISE_PACKING,
 } dv_nest_optimise_level;
@@ -135,7 +138,7 @@ typedef struct dv_contract_options {
 // Fails with DV_E_DTYPE or DV_E_NEST if there is no kernel, and with DV_E_LIMIT
 // or DV_E_OVERFLOW if the nest is too large. With DV_NEST_OPTIMISE_NONE the
 // nest must have a form that kernels exist for, otherwise DV_E_NEST; products
-// of narrow types are always optimised again.
+// of narrow types, such as bf16 and i8, are always optimised again.
 DV_API dv_status dv_contract_create(dv_contract **out, dv_jit *jit,
                                     const dv_nest *n,
                                     const dv_contract_options *options,
@@ -155,8 +158,8 @@ DV_API void dv_contract_more(dv_contract *c, const void *in2);
 DV_API dv_status dv_contract_found(dv_contract *c, dv_diag *diag);
 // For callers with threads of their own, instead of dv_contract_run: call
 // dv_contract_part for every thread number 0 to dv_contract_threads - 1, in any
-// order or in parallel. If there are two phases, wait until all are done and
-// then call dv_contract_combine for every thread number.
+// order or in parallel. If dv_contract_phases returns 2, wait until all are
+// done and then call dv_contract_combine for every thread number.
 DV_API int32_t dv_contract_threads(const dv_contract *c);
 DV_API int dv_contract_phases(const dv_contract *c); // 1 or 2
 DV_API void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,

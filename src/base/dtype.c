@@ -65,7 +65,7 @@ float dv_f16_to_f32(uint16_t h)
         return float_of(sign | 0x7f800000 | fraction << 13);
     if (exponent)
         return float_of(sign | (exponent + 112) << 23 | fraction << 13);
-    // The value is zero or subnormal; the product is exact.
+    // The f16 value is zero or subnormal; fraction * 2^-24 is exact in f32.
     float tiny = (float)fraction * 0x1p-24f;
     return sign ? -tiny : tiny;
 }

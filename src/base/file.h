@@ -23,7 +23,8 @@ dv_status dv_writer_commit(dv_writer *w, dv_diag *diag); // frees the writer w
 void dv_writer_abort(dv_writer *w); // frees the writer w, which may be NULL
 
 // Flushes the writer and returns the name of its temporary file, for other
-// processes that write into it; NULL if it is written directly, or failed.
+// processes that write into it; NULL if the file is written directly, without a
+// temporary file, or if a write failed.
 const char *dv_writer_temp(dv_writer *w);
 // Allocates disk space for size_bytes before other processes write to the file.
 void dv_writer_reserve(dv_writer *w, int64_t size_bytes);

@@ -387,7 +387,8 @@ static dv_status read_rows(input *in, const dv_npy_header *h, void *data)
 {
     size_t n = (size_t)h->size_bytes, got;
     DV_TRY(read_some(in, data, n, &got));
-    // The size was checked before, so the file was truncated meanwhile.
+    // If fewer bytes than n were read, the file was truncated after its size
+    // was checked.
     return got < n ? wrong_size(in, h->size_bytes, (int64_t)got) : DV_OK;
 }
 

@@ -90,8 +90,9 @@ double dv_parse_double(const char *s, size_t len)
     const char *p = point();
     size_t point_len = strlen(p);
     if (len + point_len >= sizeof small) {
-        // Too long for the stack buffer: copy the digits to the heap, since
-        // digits beyond a double's precision still affect the exponent.
+        // If the number is too long for the stack buffer, copy its digits to
+        // the heap, since digits beyond a double's precision still affect the
+        // exponent.
         buf = dv_alloc(len + point_len + 1);
         if (!buf)
             return NAN;

@@ -158,7 +158,7 @@ static dv_status measure(job *j)
     return DV_OK;
 }
 
-// Makes additional runs with a timer between groups.
+// Makes additional runs that time each group (ops that share one tile space).
 static dv_status measure_groups(job *j)
 {
     int32_t n = j->l.plan->n_groups;
@@ -205,8 +205,8 @@ static void groups_json(const job *j, dv_json *w)
     dv_json_close(w);
 }
 
-// Prints a line per group: its time, its share of the total, its GFLOP/s and
-// its ops.
+// Prints a line per group (ops that share one tile space): its time, its share
+// of the total, its GFLOP/s and its ops.
 static void groups_text(const job *j)
 {
     double all = 0;

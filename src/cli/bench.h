@@ -28,8 +28,8 @@ typedef struct cli_bench_job {
     double least_s; // minimal total time of the timed runs
     int json, ops;
     double low, high; // range of random inputs
-    double
-        *spent; // per group: time in all `n_group_runs` additional runs; owned
+    double *spent;    // per group of ops: time in all `n_group_runs` additional
+                      // runs; owned
     int64_t n_group_runs;
     double flops, bytes; // work of one run: flops of all ops, bytes of inputs
                          // and outputs

@@ -37,8 +37,9 @@ dv_status cli_check_memory(const dv_program *p, int verify, dv_diag *diag)
         if (!dv_mul_i64(&n, dv_tensor_bytes(t), copies) ||
             !dv_add_i64(&need, need, n))
             need = INT64_MAX;
-        // The oracle stores values and error bounds as doubles, both for the
-        // plan's ops and for the source program.
+        // The oracle (the reference evaluation that --verify compares with)
+        // stores values and error bounds as doubles, both for the plan's ops
+        // and for the source program.
         if (verify &&
             (!dv_mul_i64(&n, t->n_elems, 32) || !dv_add_i64(&need, need, n)))
             need = INT64_MAX;

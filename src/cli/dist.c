@@ -140,8 +140,9 @@ static dv_status read_numbers(call *c, const char *key)
     return DV_OK;
 }
 
-// Reads `rows` lists of `cols` integers in low..high; ONE list may be empty,
-// ANY means no check.
+// Reads `rows` lists of `cols` integers in low..high. ANY for rows or cols
+// means any number; ONE for rows means one list, which may be empty if cols is
+// ANY.
 enum { ANY = -1, ONE = -2 };
 static dv_status read_table(call *c, const char *key, int64_t rows,
                             int64_t cols, int64_t low, int64_t high)
@@ -304,7 +305,7 @@ static dv_slice dim_slice(call *c, int i)
 }
 
 // Checks the slices of all dims, or with `target` the slices up to the end of
-// their targets.
+// their targets (the elements of a slice that a rank computes).
 static dv_status check_dim_slices(call *c, int target)
 {
     MUST(c->t->n >= 1 && c->t->n <= DV_MAX_DIMS, LIMIT,
@@ -344,7 +345,7 @@ static dv_box box_at(const int64_t *v, int n_dims)
 // a line for each item, {fields} an object on one line, and <fields> an object
 // with a line for each field. Fields that get no numbers are omitted.
 
-// Returns the end of a type in the format.
+// Returns the end of a type in the format by which an answer is printed.
 static const char *behind(const char *type)
 {
     type += strspn(type, "*+");
@@ -592,8 +593,8 @@ static dv_status put_halo_sizes(call *c)
     return DV_OK;
 }
 
-// Outputs the core range, then the ranges between the boundaries of the parts
-// and the core.
+// Outputs the core range (the interior that needs no elements of other ranks),
+// then the ranges between the boundaries of the parts and the core.
 static dv_status put_loops(call *c)
 {
     const table *parts[] = {in(c, "lhs_part_rows"), in(c, "rhs_part_rows")};
@@ -825,7 +826,8 @@ static dv_status use_boxes(call *c, const char *key, int64_t i, int n_dims,
     return DV_OK;
 }
 
-// Callback of type dv_wants. Errors go to the call's diag, not to `diag`.
+// Callback of type dv_wants: lists the boxes that a rank needs. Errors go to
+// the call's diag, not to `diag`.
 static dv_status wants(void *user, int64_t rank, dv_box_list *out,
                        dv_diag *diag)
 {

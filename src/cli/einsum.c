@@ -308,10 +308,11 @@ static dv_status get_data(job *j)
                           j->diag);
 }
 
-// Makes the program that the oracle evaluates: the whole formula in one loop
-// nest if that is not too much work, else none, and the pairwise steps are
-// used. Integers from files also use the steps, because the oracle's doubles
-// may be too small for them unless they wrap around at every step.
+// Makes the program that the oracle (the reference evaluation) evaluates: the
+// whole formula in one loop nest if that is not too much work, else none, and
+// the pairwise steps are used. Integers from files also use the steps, because
+// the oracle's doubles may be too small for them unless they wrap around at
+// every step.
 static dv_status make_source(const job *j, dv_program **out)
 {
     enum { MAX_POINTS = 100000000 };

@@ -41,7 +41,8 @@ int cli_emit(const cli_command *c, int argc, char **argv)
     if (!dir)
         return cli_usage(c, "-o says which folder is written");
     // The TT-Metalium kernels pass all tensors through main memory, one op
-    // after another, so no tensor may be resident.
+    // after another, so no tensor may be resident (kept in scratchpads from op
+    // to op).
     if (as == 1 + DV_EMIT_TT_METALIUM && !a.options.scratch)
         a.default_scratch = DV_RESIDENTS_NONE;
     dv_diag *diag = dv_diag_create();

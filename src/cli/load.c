@@ -61,7 +61,8 @@ static dv_status zero_or_one(const char *name, const char *value, int *out,
                    value);
 }
 
-// Applies Torch-Spyre's other environment variables where no option is given.
+// Applies the other environment variables that the compiler Torch-Spyre reads,
+// where no option of divvy is given.
 static dv_status torch_spyre_environment(dv_plan_options *o, dv_diag *diag)
 {
     static const struct {

@@ -149,14 +149,16 @@ static void dump(void *user, const char *pass, const dv_nest *n)
     dv_text_free(&out);
 }
 
-// Returns whether the nest already has scheduling decisions or tiles.
+// Returns whether the nest already has scheduling decisions (kinds and order of
+// its loops) or tiles.
 static int is_laid_out(const dv_nest *n)
 {
     return dv_nest_is_scheduled(n) || dv_nest_is_tiled(n);
 }
 
 // Checks the final nest. A nest after an explicit list of passes, or straight
-// from a program, has no kernel yet; then only its meaning is checked.
+// from a program, has no kernel yet; then only its sizes, strides and
+// primitives are checked, not its form.
 static dv_status check(const job *j, const char *passes, dv_diag *diag)
 {
     const dv_nest *n = &j->nest;

@@ -137,7 +137,8 @@ static double allowed(const dv_nest *n, double want)
     dv_nest all = *n;
     if (!is_rounded(n->first) && !is_rounded(n->main) && !is_rounded(n->last))
         return 0;
-    // Rounding to an integer may fall on either side.
+    // If results are integers, rounding an approximate value may give either of
+    // two neighbouring integers.
     if (!dv_is_float(n->dtype))
         return 1 + 0x1p-20 * fabs(want);
     dv_nest_untile(&all);

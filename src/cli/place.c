@@ -88,7 +88,8 @@ static int by_tick(const void *x, const void *y)
     const event *a = x, *b = y;
     if (a->tick != b->tick)
         return a->tick < b->tick ? -1 : 1;
-    // Ends sort before starts, because their bytes are negative.
+    // At the same tick, ends of lifetimes sort before starts, because their
+    // bytes are negative.
     return a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
 }
 

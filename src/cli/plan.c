@@ -187,8 +187,8 @@ static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
     put_spans(out, plan, op, d);
 }
 
-// Prints the number of copies that only change the stick dimension, which the
-// layout pass inserted.
+// Prints the number of copies that only change the stick dimension (the one cut
+// into sticks, the target's units of memory), which the layout pass inserted.
 static void explain_sticks(dv_text *out, const dv_plan *plan)
 {
     int64_t n = 0, bytes = 0;

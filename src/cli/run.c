@@ -165,7 +165,8 @@ static const dv_sim_traffic *moved_of(const cli_job *j)
 
 // Returns whether the tensor is an input with generated data: no --in names it
 // and no checkpoint contains it. With --verify it counts even if a checkpoint
-// is resumed, because the oracle starts from the initial inputs.
+// is resumed, because the oracle (the reference evaluation) starts from the
+// initial inputs.
 static int is_made_up(const cli_job *j, const dv_tensor *t)
 {
     size_t len = strlen(t->name);

@@ -69,8 +69,8 @@ static void put_tensors(dv_text *out, const dv_plan *plan)
                    s->residents[i].reason);
 }
 
-// Draws the scratchpad homes with the drawing function of `divvy place`, as
-// stays of buffers.
+// Draws the homes (places of resident tensors in the scratchpads) with the
+// drawing function of `divvy place`, as buffers.
 static void put_picture(dv_text *out, const dv_plan *plan)
 {
     const dv_scratch *s = &plan->scratch;

@@ -1,5 +1,5 @@
 // divvy targets: lists the built-in targets, prints one, or explains the
-// properties.
+// properties that describe a target.
 #include "cli/cli.h"
 #include "target/target.h"
 #include <stdio.h>

@@ -42,8 +42,8 @@ struct dv_peers {
 
 int32_t dv_peers_new_exchange(dv_peers *p); // returns a new exchange number
 // Checks that all ranks are about to make the same collective call `what` with
-// the same arguments (`hash`). Does nothing unless the team was created as
-// checked.
+// the same arguments (`hash`). Does nothing unless the team was created with
+// the option `checked`.
 dv_status dv_peers_check_same(dv_peers *p, const char *what, uint64_t hash,
                               dv_diag *diag);
 // Combines the status of all ranks: every rank passes its own status and

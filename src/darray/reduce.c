@@ -274,8 +274,9 @@ static dv_status combine(job *j)
     size_t bytes = (size_t)(mine.size * j->state_bytes);
     char *ours = j->state + mine.off * j->state_bytes;
     DV_TRY(round_of(j, 0, &n));
-    // Merges the partial results in member order, with this rank's own in its
-    // place, so that the order of additions is fixed.
+    // Merges the partial results in the order of the members (ranks with
+    // partial results of the same elements), with this rank's own in its place,
+    // so that the order of additions is fixed.
     memcpy(j->inbox + (size_t)j->me * bytes, ours, bytes);
     for (int64_t m = 1; m < j->n_members; m++)
         merge(j, j->inbox, j->inbox + (size_t)m * bytes, mine.size);
@@ -322,8 +323,9 @@ static dv_status prepare(job *j, int32_t number, dv_diag *diag)
         dv_arena_alloc(&j->arena, (size_t)j->n_out, (size_t)j->state_bytes);
     if (!j->state)
         return dv_nomem(diag);
-    // n_out is the same on all members, so either all of them take part in the
-    // exchange or none.
+    // n_out, the number of results, is the same on all members (ranks with
+    // partial results of the same elements), so either all of them take part in
+    // the exchange or none.
     if (j->n_members == 1 || j->n_out == 0)
         return DV_OK;
     return few(j) ? open_tree(j, number, diag) : open_shares(j, number, diag);

@@ -72,7 +72,8 @@ int dv_box_in(const dv_box *a, const dv_box *b)
     return 1;
 }
 
-// For each dim in turn, emits the pieces before and after the core, and
+// For each dim in turn, emits the pieces of the target (what a rank computes)
+// before and after the core (the interior that needs no received elements), and
 // continues with the middle piece.
 int dv_dist_edges(dv_box out[2 * DV_MAX_DIMS], const dv_box *target,
                   const dv_box *core)
@@ -120,8 +121,8 @@ int dv_boxes_subtract(dv_boxes *from, const dv_box *b, dv_arena *arena)
             continue;
         dv_box edges[2 * DV_MAX_DIMS];
         int n_edges = dv_dist_edges(edges, &whole, &met);
-        // The box b covers this whole box: remove it by moving a box from the
-        // end of the list into its place.
+        // If nothing of this box lies outside b, remove it by moving a box from
+        // the end of the list into its place.
         if (n_edges == 0) {
             from->at[i--] = from->at[--n];
             from->at[n] = from->at[--from->n];

@@ -36,8 +36,8 @@ static int32_t class_of(const dv_dim_classes *a, int32_t dim)
     return dim;
 }
 
-// Merges the classes of two dims, unless the merged class would contain two
-// dims of one tensor.
+// Merges the classes (sets of dims that are indexed by the same variables) of
+// two dims, unless the merged class would contain two dims of one tensor.
 static void join(dv_dim_classes *a, int32_t x, int32_t y)
 {
     int32_t cx = class_of(a, x), cy = class_of(a, y), i;
@@ -219,12 +219,14 @@ typedef struct chooser {
     dv_team *t;
     const dv_dim_classes *a;
     const dv_program *p;
-    int8_t *axis_of; // axis of each class; -1: none yet
+    int8_t *axis_of; // axis of each class (dims indexed by the same variables);
+                     // -1: none yet
     int8_t
         *memory_axis_of; // axis of each class that is cut only to save memory
     int8_t *filled;      // per dim: 1 if it is cut only to save memory
     int quiet;    // 1: give no warnings, because the grid is only a candidate
-    double share; // elements of the anchor that one rank owns
+    double share; // elements of the anchor (the largest written tensor) that
+                  // one rank owns
 } chooser;
 
 static uint32_t used_axes(const dv_dist *d)
@@ -244,8 +246,8 @@ static double own_elems(const dv_dist *d)
     return n;
 }
 
-// Gives each dim the axis of its class, if the class has one and the tensor
-// does not use that axis yet.
+// Gives each dim the axis of its class (dims indexed by the same variables), if
+// the class has one and the tensor does not use that axis yet.
 static void follow_classes(chooser *c, int32_t t, const int8_t *axis_of)
 {
     dv_dist *d = &c->t->tensors[t];
@@ -270,7 +272,8 @@ static int free_dim(const chooser *c, int32_t t)
 }
 
 // Cuts further dims of a tensor, to save memory, while a rank owns more
-// elements of this tensor than of the anchor.
+// elements of this tensor than of the anchor (the largest written tensor, which
+// is cut first).
 static void fill_axes(chooser *c, int32_t t)
 {
     dv_dist *d = &c->t->tensors[t];
@@ -288,7 +291,8 @@ static void fill_axes(chooser *c, int32_t t)
     }
 }
 
-// Assigns the axes to the anchor's largest dims, in the order of the dims.
+// Assigns the axes to the largest dims of the anchor (the largest written
+// tensor), in the order of the dims.
 static void cut_anchor(chooser *c, int32_t t)
 {
     dv_dist *d = &c->t->tensors[t];
@@ -340,7 +344,8 @@ static void set_class_axes(chooser *c, int32_t t)
 static void cut_tensors(chooser *c, dv_diag *diag)
 {
     int32_t first = anchor(c->a, c->p);
-    // Index -1 stands for the anchor, which is cut before all other tensors.
+    // Index -1 stands for the anchor, the largest written tensor, which is cut
+    // before all other tensors.
     for (int32_t i = -1; i < c->p->n_tensors; i++) {
         int32_t t = i < 0 ? first : c->a->order[i];
         if (t < 0 || (i >= 0 && t == first))
@@ -404,8 +409,8 @@ static int axis_followed(const chooser *c, int32_t op, int axis)
     return 0;
 }
 
-// Returns whether some reduction, or the candidate `last`, is distributed in
-// the same way as this tensor.
+// Returns whether some distributed reduction, or the candidate `last`, follows
+// this tensor: ranks reduce over the parts of it that they own.
 static int is_followed(const chooser *c, int32_t tensor,
                        const dv_split_reduction *last)
 {

@@ -219,11 +219,13 @@ dv_box dv_access_box(const dv_program *p, const dv_op *op, const dv_access *a,
 // before the exchange `s`.
 int dv_team_need(dv_boxes *out, const dv_program *p, const dv_team *t,
                  const dv_op_exchange *s, int64_t rank, dv_arena *arena);
-// Computes the part of `target` that needs no element from other ranks, so that
-// it can be computed while messages travel. Returns 0 if that part is empty.
+// Computes the core: the part of `target` (the points that a rank computes)
+// that needs no element from other ranks, so that it can be computed while
+// messages travel. Returns 0 if that part is empty.
 int dv_team_core(dv_iter_space *core, const dv_program *p, const dv_team *t,
                  int32_t op, int64_t rank, const dv_iter_space *target);
-// Splits `target` minus `core` into disjoint pieces; returns their number.
+// Splits `target` (the points that a rank computes) minus `core` (those that
+// need no received elements) into disjoint pieces; returns their number.
 int dv_space_edges(dv_iter_space out[2 * DV_MAX_VARS], const dv_op *op,
                    const dv_iter_space *target, const dv_iter_space *core);
 static inline int64_t dv_elem_bytes(const dv_program *p, int32_t tensor)
@@ -255,8 +257,8 @@ int dv_dim_classes_axes(const dv_dim_classes *a, const dv_program *p);
 dv_status dv_team_choose(dv_team *t, const dv_dim_classes *a,
                          const dv_program *p, int quiet, dv_arena *arena,
                          dv_diag *diag);
-// Returns the number of elements of the anchor tensor that the rank with the
-// largest part owns.
+// Returns the number of elements of the anchor (the largest written tensor)
+// that the rank with the largest part owns.
 double dv_team_weight(const dv_team *t, const dv_dim_classes *a,
                       const dv_program *p);
 // Estimate the bytes that all ranks receive for one op and for the program,

@@ -113,7 +113,8 @@ typedef struct search {
     const dv_dim_classes *a;
     const dv_program *p;
     dv_diag *diag;
-    double least_weight; // smallest dv_team_weight of all grids
+    double least_weight; // smallest dv_team_weight (largest part of a rank) of
+                         // all grids
     double best_cost, best_weight;
     int64_t best[DV_MAX_AXES];
     int found, weigh; // weigh is 1 while least_weight is computed, then 0

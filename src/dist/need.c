@@ -74,7 +74,7 @@ void dv_team_binds(dv_axis_binding out[DV_MAX_AXES], const dv_program *p,
 }
 
 // Intersects begin..end with the values of the variable for which the index
-// lies in `part`.
+// base + coef * var lies in `part`.
 static void narrow(int64_t *begin, int64_t *end, const dv_axis_binding *b,
                    dv_range part)
 {

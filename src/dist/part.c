@@ -72,8 +72,9 @@ dv_range dv_dist_inner(dv_range global_a, dv_range global_b)
     return (dv_range){begin, dv_max_i64(end - begin, 0)};
 }
 
-// Element k of the target belongs to the core if this rank owns element
-// slice_target.off + k of the slice. Those k form a range.
+// Element k of the target (what this rank computes) belongs to the core (what
+// needs no received elements) if this rank owns element slice_target.off + k of
+// the slice. Those k form a range.
 dv_range dv_dist_core(dv_range global_own, dv_slice slice,
                       dv_range slice_target, dv_range target_core)
 {
@@ -81,8 +82,9 @@ dv_range dv_dist_core(dv_range global_own, dv_slice slice,
     dv_range there = {o.slice_off - slice_target.off, o.size};
     dv_range all = {0, slice_target.size};
     dv_range core = dv_dist_inner(dv_dist_inner(there, all), target_core);
-    // An empty core gets an offset inside the target, so that loops over the
-    // core are empty and the edges around it cover the whole target.
+    // If the core (the part that needs no received elements) is empty, it gets
+    // an offset inside the target (what this rank computes), so that loops over
+    // the core are empty and the edges around it cover the whole target.
     if (core.size == 0)
         core.off = dv_min_i64(core.off, slice_target.size);
     return core;

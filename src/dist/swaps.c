@@ -25,8 +25,8 @@ static int writes_in(const dv_program *p, int32_t tensor, int32_t first,
     return 0;
 }
 
-// Returns the outermost repeat that contains the op and does not write the
-// tensor, or -1.
+// Returns the outermost repeat (a loop of the program) that contains the op and
+// does not write the tensor, or -1.
 static int32_t hoist(const dv_program *p, int32_t op, int32_t tensor)
 {
     // Outer repeats have lower numbers, so the first match is the outermost.
@@ -43,7 +43,8 @@ static int32_t exchange_point(const dv_program *p, const dv_op_exchange *s)
     return s->repeat < 0 ? s->op : p->repeats[s->repeat].first_op;
 }
 
-// Returns whether an exchange takes place inside a repeat.
+// Returns whether an exchange takes place inside a repeat (a loop of the
+// program).
 static int within(const dv_program *p, const dv_op_exchange *s, int32_t repeat)
 {
     const dv_repeat *r = &p->repeats[repeat];

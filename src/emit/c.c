@@ -19,8 +19,9 @@ static int needs_old(const dv_op *op)
     return op->update && dv_op_reads_own_write(op);
 }
 
-// Returns the grid of a group if its persistent loop can be emitted, otherwise
-// NULL.
+// Returns the grid (assignment of tiles to cores) of a group of ops if its
+// persistent loop, in which a core computes all its tiles, can be emitted;
+// otherwise NULL.
 static const dv_group_grid *grid_of(const emitter *e, int32_t group)
 {
     const dv_op *op = &e->p->ops[e->plan->groups[group].first_op];
@@ -50,8 +51,8 @@ static int64_t n_parts(const emitter *e, int32_t i)
     return n;
 }
 
-// Returns whether the ops of a group must run one after another over all tiles,
-// instead of all ops on one tile at a time.
+// Returns whether the ops of a group (which share one tile space) must run one
+// after another over all tiles, instead of all ops on one tile at a time.
 static int in_turn(const emitter *e, const dv_group *g)
 {
     for (int32_t i = g->first_op; i < g->end_op; i++)
@@ -96,7 +97,8 @@ static void put_step(emitter *e, const dv_expr *r, const char *before)
     P("%sr = %s", before, dv_expr_is_integer(r) ? whole[r->fn] : real[r->fn]);
 }
 
-// Emits the offset of a result element within one partial result.
+// Emits the offset of a result element within one partial result (the sum over
+// some of the reduction's slices).
 static void put_place(emitter *e, const dv_op *op)
 {
     int64_t stride = 1;
@@ -240,8 +242,9 @@ static void put_part(emitter *e, int32_t i)
         }
 }
 
-// Emits the loop over all tiles of a group that runs the ops first..end-1 on
-// each tile. With `ending`, the loop combines partial results instead.
+// Emits the loop over all tiles of a group (ops that share one tile space) that
+// runs the ops first..end-1 on each tile. With `ending`, the loop combines
+// partial results instead.
 static void put_sweep(emitter *e, int32_t group, int32_t first, int32_t end,
                       int ending)
 {
@@ -343,8 +346,9 @@ static void put_box(emitter *e, int32_t group, const dv_group_grid *g)
           e->plan->target.tile_cols);
 }
 
-// Emits the function for one tile: steps k0..k1 are partial result `rank` of
-// `parts`. The parameter `ending` selects the phase that combines them.
+// Emits the function for one tile: steps k0..k1 of the reduction are partial
+// result `rank` of `parts`. The parameter `ending` selects the phase that
+// combines them.
 static void put_tile(emitter *e, int32_t group, const dv_group_grid *g)
 {
     int32_t op = e->plan->groups[group].first_op;
@@ -400,8 +404,9 @@ static dv_status put_work(emitter *e, int32_t group, const dv_group_grid *g)
     return DV_OK;
 }
 
-// Emits the persistent loop of every core over its rectangle or its tile
-// ranges. Partial results are combined in a second phase.
+// Emits the persistent loop of every core, in which it computes all tiles of
+// its rectangle or of its tile ranges. Partial results are combined in a second
+// phase.
 static void put_persistent(emitter *e, int32_t group, const dv_group_grid *g)
 {
     int32_t op = e->plan->groups[group].first_op;
@@ -459,7 +464,8 @@ static dv_status put_group(emitter *e, int32_t group)
     return DV_OK;
 }
 
-// Emits the calls of all groups in order, with loops around repeated groups.
+// Emits the calls of all groups (ops that share one tile space) in order, with
+// loops around repeated groups.
 static void put_run(emitter *e)
 {
     int depth = 0;

@@ -1,5 +1,5 @@
-// Emits a C or C++ function that computes the tile at a position of an order,
-// with the sizes as constants.
+// Emits a C or C++ function that computes the tile at a position of a traversal
+// order, with the matrix sizes as constants.
 #include "emit/emit.h"
 #include "base/math.h"
 #include <inttypes.h>

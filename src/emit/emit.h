@@ -129,7 +129,8 @@ typedef enum emit_shape {
     EMIT_REDUCE
 } emit_shape;
 
-// How an operand's tile is transformed into a tile of the computed plane.
+// How an operand's tile is transformed into a tile of the computed plane (the
+// two variables whose tiles are computed).
 typedef enum emit_layout {
     LAY_PLAIN,
     LAY_TRANSPOSED, // the tile is transposed
@@ -165,7 +166,8 @@ typedef struct emit_plane {
     int row, col;
 } emit_plane;
 
-// What is needed to emit the reader, compute and writer kernels of one group.
+// What is needed to emit the reader, compute and writer kernels of one group
+// (ops that share one tile space).
 typedef struct emit_kernel {
     const dv_group_grid *g;
     const dv_op *op;
@@ -208,8 +210,8 @@ enum { // numbers of the circular buffers that are not operands
 };
 
 dv_status dv_emit_metal(emitter *e);
-// Finds out what a group computes, or fails with the reason why it has no
-// kernels (metal_match.c).
+// Finds out what a group (ops that share one tile space) computes, or fails
+// with the reason why it has no kernels (metal_match.c).
 dv_status dv_emit_match(const emitter *e, const dv_group_grid *g,
                         emit_kernel *out);
 int dv_expr_has_reduce(const dv_expr *e);
@@ -234,13 +236,15 @@ void dv_emit_headers(emitter *e, const emit_kernel *k);
 void dv_emit_compute(emitter *e, const emit_kernel *k);
 void dv_emit_sizes(emitter *e, const emit_kernel *k);
 dv_status dv_emit_host(emitter *e, const emit_kernel *kernels, int32_t n);
-// Returns whether the kernel needs the page of ones or masks.
+// Returns whether the kernel needs pages of constants: ones for reductions, or
+// masks for the tiles at the edges.
 int dv_emit_has_constants(const emit_kernel *k);
 // Emits the TensorAccessors of the operands and the constants, whose addresses
 // are runtime arguments from `first_arg` on; returns their number.
 int dv_emit_accessors(emitter *e, const emit_kernel *k, int first_arg,
                       int constants_cb);
-// Emits the page number of an operand for tile (batch, m, n) and step k.
+// Emits the page number (one tile per page) of an operand for tile (batch, m,
+// n) and step k of the reduction.
 void dv_emit_page(emitter *e, const emit_kernel *k, const emit_operand *o);
 // Emits the reader's loads of the operands that are needed after a tile's sum.
 void dv_emit_epilogue_loads(emitter *e, const emit_kernel *k);
@@ -250,7 +254,7 @@ void dv_emit_epilogue_loads(emitter *e, const emit_kernel *k);
 enum { EMIT_TRANSPOSE_BATCH = 4 };
 int dv_emit_left_is_transposed(const emit_kernel *k);
 // The functions of metal_block.c emit products on rectangles of cores that
-// share panels.
+// share panels (rows of the left factor, columns of the right).
 int dv_emit_is_blocks(const emit_kernel *k);
 dv_status dv_emit_size_blocks(const emitter *e, emit_kernel *k);
 void dv_emit_block_reader(emitter *e, const emit_kernel *k);

@@ -105,7 +105,8 @@ static void put_decode(emitter *e, const emit_kernel *k)
         dv_emit_decode(&e->out, &o, (int)k->g->group, "uint32_t");
 }
 
-// Emits the page number of an operand for tile (batch, m, n) and step k.
+// Emits the page number (one tile per page) of an operand for tile (batch, m,
+// n) and step k of the reduction.
 void dv_emit_page(emitter *e, const emit_kernel *k, const emit_operand *o)
 {
     const dv_tensor *t = &e->p->tensors[k->g->tensor];

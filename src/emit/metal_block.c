@@ -21,8 +21,8 @@ static int64_t page_bytes(const emitter *e, int32_t tensor)
     return 1024 * dv_dtype_get(e->p->tensors[tensor].dtype)->size_bytes;
 }
 
-// Chooses the block sizes of a rectangle so that the panels, the block and all
-// other buffers fit a core's memory.
+// Chooses the block sizes of a rectangle so that the panels (of both factors),
+// the block and all other buffers fit a core's memory.
 dv_status dv_emit_size_blocks(const emitter *e, emit_kernel *k)
 {
     int64_t h = 1, w = 1, depth = dv_min_i64(8, k->g->kt);
@@ -74,10 +74,10 @@ void dv_emit_sizes(emitter *e, const emit_kernel *k)
       k->pass_n);
 }
 
-// Emits the loading of one operand's panel: read and multicast it, or wait for
-// it. Runtime arguments from `first` on: the role (0 alone, 1 sends, 2
-// receives), then the sender's coordinates, or the coordinates of the first and
-// last receiver and their number.
+// Emits the loading of one operand's panel (rows of A or columns of B): read
+// and multicast it, or wait for it. Runtime arguments from `first` on: the role
+// (0 alone, 1 sends, 2 receives), then the sender's coordinates, or the
+// coordinates of the first and last receiver and their number.
 static void put_panel_load(emitter *e, const emit_kernel *k, int i, int first)
 {
     const char *name = i ? "b" : "a";

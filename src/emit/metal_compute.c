@@ -298,7 +298,8 @@ static void put_reduce(emitter *e, const emit_kernel *k)
     put_pop(e, k, STAGE_AFTER);
 }
 
-// Emits the transposition of the left factor's panel, tile by tile.
+// Emits the transposition of the left factor's panel (the tiles of one block of
+// depth), tile by tile.
 static void put_transposed_panel(emitter *e)
 {
     P("        for (uint32_t i = 0; i < block_m * block_k; i++) {\n" PAD
@@ -309,8 +310,9 @@ static void put_transposed_panel(emitter *e)
       (int)CB_TRANSPOSED);
 }
 
-// Emits the product of a core's rectangle in passes. Every pass steps through
-// the depth in blocks; incomplete sums are kept in CB_PARTIAL in tile order.
+// Emits the product of a core's rectangle of tiles in passes, as its memory
+// allows. Every pass steps through the depth in blocks; incomplete sums are
+// kept in CB_PARTIAL in tile order.
 static void put_blocks(emitter *e, const emit_kernel *k)
 {
     dv_emit_sizes(e, k);

@@ -23,8 +23,8 @@ static void put_head(emitter *e)
       e->plan->target.name);
 }
 
-// Emits functions that pad and tilize each matrix of a batch, and their
-// inverse.
+// Emits functions that pad each matrix of a batch and store it tile by tile,
+// and their inverse.
 static void put_layout(emitter *e)
 {
     P("// Rows of tiles, the elements beyond the edge 0.\n"

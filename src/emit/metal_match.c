@@ -1,6 +1,6 @@
-// Determines what a group computes in terms of tiles: the plane of two
-// variables whose tiles are computed, how every operand lies in that plane, and
-// when the operand is needed.
+// Determines what a group (ops that share one tile space) computes in terms of
+// tiles: the plane of two variables whose tiles are computed, how every operand
+// lies in that plane, and when the operand is needed.
 //
 //   y[m,n] = relu(a[m,n] + b[n])             plane (m,n); a plain, b a row
 //   y[m] = max[k] exp(x[m,k] - r[m])         plane (m,k), reduced along rows;
@@ -145,8 +145,8 @@ static int lay_of(emit_plane p, int row, int col)
     return -1;
 }
 
-// Returns the letter of the kernel loop that steps through the tiles of a
-// variable; 0 if none.
+// Returns the letter (m, n, k or p) of the kernel loop that steps through the
+// tiles of a variable; 0 if none.
 static char loop_of(const emit_kernel *k, int v)
 {
     return v < 0                   ? 0

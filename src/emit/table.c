@@ -117,8 +117,8 @@ static void core_json(dv_json *j, const dv_group_grid *g, const emit_cores *all,
     dv_json_close(j);
 }
 
-// Prints the cores with `units` tiles, or all if units is -1, as merged
-// rectangles.
+// Prints the cores that compute `units` tiles each, or all cores if units is
+// -1, as rectangles of cores.
 static void rects_json(dv_json *j, const char *key, const dv_core_set *set,
                        const emit_cores *all, int64_t units)
 {
@@ -138,7 +138,8 @@ static void rects_json(dv_json *j, const char *key, const dv_core_set *set,
 }
 
 // Prints the core rectangles of the kernel launch; if cores have whole tiles
-// with at most two different counts, also the two core groups.
+// with at most two different counts, also the two sets of cores with the same
+// count.
 static void launch_json(dv_json *j, const dv_target *t, const dv_group_grid *g,
                         const emit_cores *all)
 {

@@ -85,8 +85,8 @@ int64_t dv_access_step(const dv_program *p, const dv_access *a, int var)
         if (a->index[d].via < 0 &&
             (!dv_mul_i64(&by, a->index[d].coef[var], stride) ||
              !dv_add_i64(&step, step, by)))
-            // The stride overflows. That only happens for a variable with one
-            // value, whose stride is never used.
+            // If the stride does not fit 64 bits, the variable has only one
+            // value, so its stride is never used.
             return INT64_MAX;
         stride *= p->tensors[a->tensor].shape[d];
     }

@@ -249,8 +249,9 @@ static dv_status learn(dv_opbuild *o, const dv_node *n, const form *f,
         return overflow(o, n);
     if (v->plain.known)
         return DV_OK;
-    // Conflicting derived ranges are only marked (known = 2) and not reported,
-    // because a later index that is the variable alone takes precedence.
+    // Conflicting ranges derived from indices such as 3*i+2 are only marked
+    // (known = 2) and not reported, because a later index that is the variable
+    // alone takes precedence.
     if (!v->derived.known)
         v->derived = here;
     else if (v->derived.begin != here.begin || v->derived.end != here.end)

@@ -56,7 +56,7 @@ static dv_status constant(dv_opbuild *o, const dv_node *n, dv_expr *e)
     else if (n->kind == DV_NODE_FLOAT)
         e->value = n->f;
     else
-        // The constant is inf, which is the initial value of a minimum.
+        // If the constant is inf, its value is the initial value of a minimum.
         e->value = dv_reducer_get(DV_RED_MIN)->zero;
     if (n->kind == DV_NODE_INT)
         return check_whole(o, n, n->i);

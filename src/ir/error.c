@@ -1,7 +1,8 @@
-// Error bounds of a machine's values relative to the oracle's: every value
-// carries a bound, and the rules here propagate bounds through functions.
-// Nearly all functions of the language are monotone in each argument, so the
-// range of the result follows from the endpoints of the arguments' ranges.
+// Error bounds of a machine's values relative to those of the oracle (the
+// reference evaluation): every value carries a bound, and the rules here
+// propagate bounds through functions. Nearly all functions of the language are
+// monotone in each argument, so the range of the result follows from the
+// endpoints of the arguments' ranges.
 #include "ir/error.h"
 #include <math.h>
 
@@ -83,7 +84,8 @@ static int ulps(dv_fn fn)
     case DV_FN_RSQRT:
     case DV_FN_TANH:
     case DV_FN_ERF:
-        return 5; // 5 ulps: up to 4 by the machine, 1 by the oracle
+        return 5; // an error of 5 ulps: up to 4 by the machine, 1 by the oracle
+                  // (the reference evaluation)
     case DV_FN_SIGMOID:
     case DV_FN_SILU:
     case DV_FN_GELU:

@@ -1,14 +1,14 @@
-// Bounds on rounding errors. The oracle uses them to say how far a machine's
-// results may deviate from its own; it is a running error analysis, element by
-// element.
+// Bounds on rounding errors. The oracle (the reference evaluation) uses them to
+// say how far a machine's results may deviate from its own; it is a running
+// error analysis, element by element.
 #ifndef DV_ERROR_H
 #define DV_ERROR_H
 #include "ir/program.h"
 
-// The oracle's value v and a bound e on the error: a machine's value lies in v
-// - e .. v + e. If e is infinite, the machine's value may be anything,
-// including NaN. If e is finite and v is NaN or infinite, the machine's value
-// is that same NaN or infinity.
+// The value v of the oracle (the reference evaluation) and a bound e on the
+// error: a machine's value lies in v - e .. v + e. If e is infinite, the
+// machine's value may be anything, including NaN. If e is finite and v is NaN
+// or infinite, the machine's value is that same NaN or infinity.
 typedef struct dv_approx {
     double v, e;
 } dv_approx;

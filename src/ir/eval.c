@@ -506,8 +506,9 @@ static int all_depend(const dv_op *op, const dv_expr *e, uint32_t vars)
     return (vars & ~dv_expr_free_vars(op, e)) == 0;
 }
 
-// Returns whether lowering may regroup a sum of products: it has more than two
-// factors, or one that can be multiplied after the sum.
+// Returns whether lowering (splitting statements into ops) may regroup a sum of
+// products: it has more than two factors, or one that can be multiplied after
+// the sum.
 static int may_regroup(const dv_op *op, const dv_expr *e)
 {
     return (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN) &&
@@ -629,9 +630,9 @@ static dv_approx maybe_rounded(const evaluator *ev, const dv_expr *e,
     return r;
 }
 
-// Evaluates the operand of a reducer. Products summed by a contraction are
-// never rounded to a storage type. *spread is multiplied by every factor larger
-// than 1.
+// Evaluates the operand of a reducer. Products summed by a contraction (a sum
+// of products) are never rounded to a storage type. *spread is multiplied by
+// every factor larger than 1.
 static dv_approx term(evaluator *ev, const dv_expr *e, int contracted,
                       double *spread)
 {
@@ -644,8 +645,8 @@ static dv_approx term(evaluator *ev, const dv_expr *e, int contracted,
     dv_approx x[3] = {term(ev, e->arg[0], contracted, spread),
                       term(ev, e->arg[1], contracted, spread)};
     dv_approx r = function_of(ev, e, x);
-    // The product overflows here, but need not on a machine with fused
-    // multiply-add, so there is no bound on the difference.
+    // If the product of two finite values overflows here, it need not on a
+    // machine with fused multiply-add, so there is no bound on the difference.
     if (!isfinite(r.v) && isfinite(x[0].v) && isfinite(x[1].v))
         r.e = INFINITY;
     return in_range(ev, contracted ? r : maybe_rounded(ev, e, r));
@@ -884,8 +885,9 @@ static dv_status run_ops(evaluator *ev, int first, int end, int next)
     return DV_OK;
 }
 
-// Returns the number of points evaluated by all reducers in e. Each reducer is
-// evaluated once for every combination of the variables that it depends on.
+// Returns the number of points evaluated by all reducers in e. Each reducer
+// (such as sum[k]) is evaluated once for every combination of the variables
+// that it depends on.
 static double reducer_points(const dv_op *op, const dv_expr *e)
 {
     double n = 0;

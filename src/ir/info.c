@@ -346,7 +346,8 @@ dv_compute_type dv_op_compute(const dv_program *p, const dv_op *op)
         if ((t == DV_I32 || t == DV_I64) && !wide)
             wide = i < 0 || !dv_op_is_index(op, i);
     }
-    // A constant alone has the type of the tensor that is written.
+    // If the op reads nothing, its constants have the type of the tensor that
+    // is written.
     dv_dtype out = p->tensors[op->write.tensor].dtype;
     if (op->n_reads == 0)
         floats |= dv_is_float(out);

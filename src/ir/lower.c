@@ -167,9 +167,9 @@ static dv_status exact_integers(dv_lowering *lw, const dv_expr *e,
     return DV_OK;
 }
 
-// Hoists a part of a statement into an op of its own. A part made of integer
-// constants is computed in integers if the statement's float type might not
-// hold its values.
+// Hoists (moves) a part of a statement into an op of its own. A part made of
+// integer constants is computed in integers if the statement's float type might
+// not hold its values.
 static dv_status hoist_part(dv_lowering *lw, const dv_expr *e,
                             const dv_expr **out)
 {
@@ -220,8 +220,8 @@ static int is_constant(const dv_expr *e)
     return e->kind != DV_EXPR_READ;
 }
 
-// Counts the factors of a product that are not constants; two or more make a
-// contraction.
+// Counts the factors of a product that are not constants; a sum of products
+// with two or more of them is a contraction.
 static int count_factors(const dv_expr *e)
 {
     if (dv_lower_is_product(e))
@@ -234,15 +234,17 @@ static int is_contraction(const dv_lowering *lw, const dv_expr *e)
     if (e->kind != DV_EXPR_REDUCE || e->fn != DV_RED_SUM)
         return 0;
     const dv_expr *x = e->arg[0];
-    // A product in this grain has exactly two operands.
+    // In the function grain (one operator per op), a product has exactly two
+    // operands.
     if (lw->grain == DV_GRAIN_FUNCTION)
         return dv_lower_is_product(x) && !is_constant(x->arg[0]) &&
                !is_constant(x->arg[1]);
     return count_factors(x) >= 2;
 }
 
-// Finds the reducer that stays in the op: the largest one that depends on every
-// written variable. Any other reducer would be recomputed for each point.
+// Finds the reducer (such as sum[k]) that stays in the op: the largest one that
+// depends on every written variable. Any other reducer would be recomputed for
+// each point.
 static void pick(const dv_lowering *lw, const dv_expr *e, uint32_t written,
                  const dv_expr **best, int64_t *best_points)
 {
@@ -299,7 +301,8 @@ static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
                               .n_args = 2,
                               .off = e->off};
     const dv_expr *outside;
-    // A hoisted reducer loops only over the variables it depends on.
+    // A hoisted reducer (one with an op of its own) loops only over the
+    // variables it depends on.
     uint32_t loops = keep ? inner : dv_lower_free_vars(lw, e) | e->vars;
     uint32_t written = loops & ~e->vars;
     DV_TRY(dv_lower_split(lw, (dv_reducer)e->fn, &product, &left.vars, loops,
@@ -366,7 +369,8 @@ static dv_status product(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 }
 
 // Returns whether e uses only constants and the result of one contraction, so
-// that it can be the contraction's epilogue.
+// that it can be the contraction's epilogue (functions applied to its result in
+// the same op).
 static int is_epilogue(const dv_lowering *lw, const dv_expr *e)
 {
     if (e->kind != DV_EXPR_APPLY)
@@ -448,8 +452,8 @@ static int reads_written(const dv_lowering *lw, const dv_expr *e)
     return 0;
 }
 
-// In the function grain, computes the values that an indirect write scatters in
-// an op of their own.
+// In the function grain (one operator per op), computes the values that an
+// indirect write scatters in an op of their own.
 static dv_status scattered(dv_lowering *lw, const dv_expr **body)
 {
     const dv_expr *e = *body;

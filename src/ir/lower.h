@@ -9,8 +9,8 @@ typedef struct dv_lowering {
     dv_program *out;
     dv_diag *diag;
     dv_grain grain;
-    // 1 when lowering for the host, which packs the operands of matrix
-    // products.
+    // 1 when lowering for the host, which packs (copies into its kernels'
+    // order) the operands of matrix products.
     int here;
     // 1 if temporaries have the program's types instead of the type of the
     // computation.
@@ -96,8 +96,9 @@ dv_status dv_lower_transpose_read(dv_lowering *lw, const dv_expr *read, int v,
                                   const dv_expr **out);
 int dv_lower_transpose_pays(const dv_lowering *lw, const dv_expr *read,
                             uint32_t written);
-// Hoists factors of the product e that do not depend on every variable in
-// `around`, so that they are computed once and not once per point.
+// Hoists (moves into an op of its own) factors of the product e that do not
+// depend on every variable in `around`, so that they are computed once and not
+// once per point.
 dv_status dv_lower_factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
                            const dv_expr **out);
 // Splits the sum or mean of a product over the variables `reduced` (a subset of

@@ -45,8 +45,8 @@ static int is_across(const turning *t, const dv_expr *read)
     return step != 0 && step != 1;
 }
 
-// Counts the reads that have no unit stride along t->var and must be
-// transposed; -1 if one of them cannot be.
+// Counts the reads that have no unit stride along t->var (along which results
+// are adjacent) and must be transposed; -1 if one of them cannot be.
 static int count(const turning *t, const dv_expr *e)
 {
     int n = 0;
@@ -80,8 +80,9 @@ static dv_status turn(turning *t, const dv_expr *read, const dv_expr **out)
     return DV_OK;
 }
 
-// Copies e; reads below the reducer that have no unit stride along t->var are
-// replaced by reads of transposed copies.
+// Copies e; reads below the reducer that have no unit stride along t->var
+// (along which results are adjacent) are replaced by reads of transposed
+// copies.
 static dv_status rewrite(turning *t, const dv_expr *e, int below,
                          const dv_expr **out)
 {

@@ -48,7 +48,8 @@ static int set_range(const dv_lowering *lw, window *w, int d)
 }
 
 // Returns whether the copy is small enough: no more elements than the product
-// packs anyway, and at most MOST_TIMES as many as are read.
+// packs (copies into its kernels' order) anyway, and at most MOST_TIMES as many
+// as are read.
 static int is_little(const dv_lowering *lw, window *w, const dv_expr *read)
 {
     enum { MOST_TIMES = 4 };

@@ -261,7 +261,8 @@ dv_status dv_lower_temp(dv_lowering *lw, const int64_t *shape, int n,
                        "dimensions, at most %d are supported",
                        n, (int)DV_MAX_DIMS);
     for (int d = 0; d < n; d++) {
-        // Cannot overflow: a statement's point count fits 64 bits.
+        // The number of elements cannot overflow, because the number of points
+        // of a statement fits 64 bits.
         t.n_elems *= shape[d];
         if (!dv_mul_i64(&bytes, bytes, shape[d]))
             return dv_fail(
@@ -323,8 +324,8 @@ dv_status dv_lower_access(dv_lowering *lw, const dv_access *a, dv_dtype type,
     return DV_OK;
 }
 
-// Hoists e into a temporary whose innermost dimension is variable v (-1: no
-// preference).
+// Computes e in an op of its own, into a temporary whose innermost dimension is
+// variable v (-1: no preference).
 static dv_status hoist_along(dv_lowering *lw, const dv_expr *e, dv_dtype type,
                              int v, const dv_expr **out)
 {

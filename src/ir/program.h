@@ -209,11 +209,11 @@ int dv_op_reads(const dv_op *op, int32_t tensor);
 // indices.
 int dv_access_equal(const dv_op *op, const dv_access *a, const dv_access *b);
 // Computes the least and greatest value of an affine index over the op's box.
-// Returns 0 if one of them overflows. x->via must be -1.
+// Returns 0 if one of them does not fit 64 bits. x->via must be -1.
 int dv_index_bounds(const dv_op *op, const dv_index *x, int64_t *lo,
                     int64_t *hi);
 // Returns the number of points of the box of the variables in the mask, or 0 if
-// it overflows.
+// that number does not fit 64 bits.
 int64_t dv_op_points(const dv_op *op, uint32_t vars);
 // Same as dv_op_points, but as a double, which does not overflow.
 double dv_op_points_double(const dv_op *op, uint32_t vars);
@@ -260,8 +260,8 @@ double dv_op_bytes(const dv_program *p, const dv_op *op);
 int dv_op_reads_first(const dv_op *op, int read);
 // Returns the bytes of the distinct elements of `tensor` that the op reads.
 double dv_op_read_bytes(const dv_program *p, const dv_op *op, int32_t tensor);
-// Returns whether an update reads elements of its output tensor that other
-// points of its box write.
+// Returns whether an update (an op with `<-`) reads elements of its output
+// tensor that other points of its box write.
 int dv_op_reads_own_write(const dv_op *op);
 
 // Returns whether a read serves only as an index of other accesses and does not

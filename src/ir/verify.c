@@ -73,9 +73,10 @@ static int is_injective(digit *digits, int n)
     return 1;
 }
 
-// Checks dim by dim that the write is injective: each dim must distinguish the
-// variables that occur in no earlier dim. The test is sufficient, not
-// necessary; it is exact for common index forms.
+// Checks dim by dim that the write is injective (no two points write the same
+// element): each dim must distinguish the variables that occur in no earlier
+// dim. The test is sufficient, not necessary; it is exact for common index
+// forms.
 static int dims_are_injective(const dv_op *op)
 {
     uint32_t seen = 0;

@@ -36,7 +36,9 @@ static void apply(dv_text *out, const dv_node *n)
         dv_put(out, "%s", f->text);
         node(out, n->args[0], f->prec);
     } else {
-        // Operators are left-associative; comparisons do not chain at all.
+        // Operators are left-associative, so only the right operand needs
+        // parentheses at equal precedence; comparisons do not chain, so both
+        // do.
         node(out, n->args[0], f->prec + (f->prec == 1));
         dv_put(out, " %s ", f->text);
         node(out, n->args[1], f->prec + 1);

@@ -41,8 +41,8 @@ double dv_cost_combine_us(const dv_target *t, const dv_cost_work *w)
 {
     double steps = (double)(w->partials - 1);
     double wait = t->here && w->partials > 1 ? thread_sync_us : 0;
-    // A partial result crosses the ring once; without a ring it is written to
-    // memory and read back.
+    // A partial result crosses the ring (the connection between the cores'
+    // scratchpads) once; without a ring it is written to memory and read back.
     if (t->ring && t->ring_bandwidth_bytes_per_s > 0)
         return 1e6 * steps * w->partial_bytes / t->ring_bandwidth_bytes_per_s;
     return wait + 1e6 * steps * 2 * w->partial_bytes / memory_rate(t);

@@ -137,8 +137,8 @@ static void buffers_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
 }
 
-// Prints which core of the machine's grid computes which tiles of a group's
-// result.
+// Prints which core of the machine's grid computes which tiles of the result of
+// a group (ops that share one tile space).
 static void grid_json(dv_json *j, const dv_plan *plan)
 {
     dv_json_open(j, "grid", '[');
@@ -261,7 +261,8 @@ char *dv_plan_json(const dv_plan *plan)
     dv_json_close(&j);
     dv_status check = dv_plan_check(plan, NULL);
     if (check == DV_E_NOMEM)
-        // The check ran out of memory, which says nothing about the plan: fail.
+        // If the check ran out of memory, that says nothing about the plan, so
+        // the output fails.
         out.failed = 1;
     dv_json_string(&j, "check", dv_status_name(check));
     dv_json_close(&j);

@@ -66,8 +66,9 @@ static int64_t grouped_id(const dv_order *o, int64_t m, int64_t n)
     return first * o->nt + n * rows + (m - first);
 }
 
-// Finds the tile at position id, block by block. Blocks in one row of blocks
-// have the same height; only the last one is narrower.
+// Finds the tile at position id of the order block_linear, which visits square
+// blocks of tiles one after another. Blocks in one row of blocks have the same
+// height; only the last one is narrower.
 static void block_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
 {
     int64_t side_m = dv_min_i64(o->size, o->mt);

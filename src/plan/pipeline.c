@@ -141,7 +141,8 @@ static dv_status limit_cores(dv_plan *plan, const dv_plan_options *options,
                        "%" PRId64 " threads: there may be 1 to %d",
                        options->threads, (int)MAX_THREADS);
     if (options->threads && options->threads != plan->target.cores) {
-        // The grid is dropped, because threads have no grid positions.
+        // If the number of threads is given and differs from that of cores, the
+        // grid of cores is dropped, because threads have no grid positions.
         plan->target.core_grid = (dv_core_grid){0, 0};
         plan->target.holes.n = 0;
     }

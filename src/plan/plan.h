@@ -50,7 +50,8 @@ typedef struct dv_group {
     int64_t n_tiles;
     dv_deal *deals;
     int32_t n_deals;
-    // 1 if scratchpad contents must survive the end of the group.
+    // 1 if scratchpad contents must survive the end of the group (ops that
+    // share one tile space).
     int non_terminal;
     // If not DV_DEALT, cores fetch tiles at run time, `chunk` at a time: from
     // one shared counter (DV_TICKET), or from per-core queues with work
@@ -79,7 +80,8 @@ typedef struct dv_layout {
     int64_t n_elems, bytes; // number of elements and bytes, including padding
 } dv_layout;
 
-// Results of the pass divide for one op besides its slices, for reports.
+// Results of the pass divide (which cuts the variables of an op into slices)
+// for one op besides the slices, for reports.
 typedef struct dv_division {
     double cost_us;
     int64_t candidates; // number of divisions whose cost was computed
@@ -88,7 +90,8 @@ typedef struct dv_division {
     // 1 if the op is divided so that each core computes with the elements of an
     // operand that it already holds.
     int followed;
-    // Number of slices required by the span limit, per variable.
+    // Number of slices required by the span limit (the bytes of a tensor that
+    // one core can address), per variable.
     int64_t *forced;
     // Bytes one core addresses, per access: reads in order, then the write.
     int64_t *spans_bytes;
@@ -97,7 +100,8 @@ typedef struct dv_division {
     int64_t *runner; // slices of the next best division (if `followed`, of the
                      // best one); or NULL
     double runner_up_us;
-    int64_t over_span; // number of divisions excluded by the span limit
+    int64_t over_span; // number of divisions excluded by the span limit (bytes
+                       // one core can address)
     double compute_us, memory_us, combine_us; // components of cost_us
     // Reason why a variable must not be divided, per variable, or NULL.
     const char **why_undivided;
@@ -130,7 +134,8 @@ typedef struct dv_home {
     uint32_t off; // byte offset in the text of a parsed plan
 } dv_home;
 
-// Report of the pass scratch on one tensor, resident or not.
+// Report of the pass scratch on one tensor, whether it is resident (kept in
+// scratchpads) or not.
 typedef struct dv_resident {
     // `home` is -1 if the tensor is not resident; `reason` then says why.
     int32_t tensor, home;
@@ -145,15 +150,15 @@ typedef struct dv_scratch {
     int64_t capacity_bytes;
     const char *solver;
     // 1 if the contents of scratchpads are lost at every boundary between
-    // groups.
+    // groups (ops that share one tile space).
     int tenants;
     dv_home *homes;
     int32_t n_homes;
-    // home_of[op][k] is the home from which access k (reads, then the write)
-    // takes its tensor, or -1 for main memory. NULL for an op that uses no
-    // home.
+    // home_of[op][k] is the home (resident tensor) from which access k (reads,
+    // then the write) takes its tensor, or -1 for main memory. NULL for an op
+    // that uses no home.
     int32_t **home_of;
-    // Homes sorted by their first op: op i fills the homes
+    // Homes (resident tensors) sorted by their first op: op i fills the homes
     // fill_order[fill_at[i]] up to fill_order[fill_at[i + 1] - 1]: moves within
     // a core first, then copies between cores, then loads.
     int32_t *fill_at, *fill_order;
@@ -165,9 +170,9 @@ typedef struct dv_scratch {
     int64_t saved_bytes;
 } dv_scratch;
 
-// The part of a group's result that core (x,y) computes: k steps k0..k1 of the
-// tiles first..first+n in the traversal order; or a rectangle of tiles; or one
-// shard.
+// The part of a group's result that core (x,y) computes: k steps (steps of the
+// reduction) k0..k1 of the tiles first..first+n in the traversal order; or a
+// rectangle of tiles; or one shard.
 typedef struct dv_tile_range {
     int64_t x, y, first, n;
     // Range of k tiles; smaller than 0..kt if the core computes a partial sum
@@ -252,21 +257,21 @@ struct dv_plan {
     // Set by pass dist: the distribution over ranks.
     dv_team team;
     dv_layout *layouts; // set by pass layout: one layout per tensor
-    // 1 if the choice of each tensor's stick dim is optimal; 0 if not all
-    // choices were tried.
+    // 1 if the choice of each tensor's stick dim (the one cut into sticks, the
+    // target's units of memory) is optimal; 0 if not all choices were tried.
     int sticks_exact;
     // Set by pass divide: the method (best, seed, seed+cost, or a word from a
     // parsed plan), the slices and the divisions.
     const char *divide_method;
     int64_t **slices;       // slices[op][var] is the length of one slice
     dv_division *divisions; // one report per op; NULL in a plan that was parsed
-    // Set by pass group: the groups, in order.
+    // Set by pass group: the groups (ops that share one tile space), in order.
     dv_group *groups;
     int32_t n_groups;
     // Set by pass scratch: the resident tensors.
     dv_scratch scratch;
-    // Set by pass grid: one per group whose result is in tiles, in order of
-    // groups.
+    // Set by pass grid: one per group (ops that share one tile space) whose
+    // result is in tiles, in order of groups.
     dv_group_grid *grids;
     int32_t n_grids;
     // Set by pass loops: one per contraction that runs on this machine, in
@@ -275,7 +280,8 @@ struct dv_plan {
     int32_t n_sums;
 };
 
-// Makes every op a single slice, for plans that are not divided.
+// Makes every op a single slice (one range per variable), for plans that are
+// not divided.
 dv_status dv_plan_whole_slices(dv_plan *plan, dv_diag *diag);
 // The box of one tile of an op, and per variable the number of its slice and
 // the number of slices.
@@ -295,16 +301,17 @@ int64_t dv_tile_of_part(const dv_op *o, const dv_tile *t, int64_t part);
 int64_t dv_plan_n_slices(const dv_plan *plan, int32_t op, int v);
 // Returns the number of tiles that the slices of an op make, or 0 on overflow.
 int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op);
-// Returns whether the tiles of an op are partial sums, i.e. a reduced variable
-// is sliced.
+// Returns whether the tiles of an op are partial sums: a reduced variable is
+// cut into slices.
 int dv_plan_splits_reduction(const dv_plan *plan, int32_t op);
 
-// Deals the tiles of op i, alone in its group: one tile per core if there are
-// enough cores, else ranges whose lengths differ by at most one.
+// Deals (assigns to cores) the tiles of op i, alone in its group: one tile per
+// core if there are enough cores, else ranges whose lengths differ by at most
+// one.
 dv_status dv_plan_deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag);
 
-// dv_group_of returns the group of an op; dv_same_deals returns whether each
-// core has the same tiles of both groups.
+// dv_group_of returns the group (ops that share one tile space) of an op;
+// dv_same_deals returns whether each core has the same tiles of both groups.
 int32_t dv_group_of(const dv_plan *plan, int32_t op);
 int dv_same_deals(const dv_group *a, const dv_group *b);
 
@@ -349,8 +356,8 @@ void dv_dist_json(struct dv_json *j, const dv_plan *plan);
 // Runs pass dist again if a later pass has changed the program.
 dv_status dv_team_redistribute(dv_pass_cx *cx, dv_plan *plan);
 
-// Returns the home from which access k of an op takes its tensor, or -1 for
-// main memory.
+// Returns the home (the place of a resident tensor in the scratchpads) from
+// which access k of an op takes its tensor, or -1 for main memory.
 static inline int32_t dv_home_of(const dv_plan *plan, int32_t op, int k)
 {
     int32_t **homes = plan->scratch.home_of;

@@ -46,8 +46,8 @@ typedef struct dv_team {
 } dv_team;
 
 int64_t dv_team_size(const dv_team *t);
-// Computes the messages of exchange number `swap` for any rank, allocated in
-// the arena (dist/need.c). Returns 0 if out of memory.
+// Computes the messages of exchange number `swap` of the plan for any rank,
+// allocated in the arena (dist/need.c). Returns 0 if out of memory.
 int dv_team_messages(dv_op_exchange *out, const dv_program *p, const dv_team *t,
                      int32_t swap, int64_t rank, dv_arena *arena);
 #endif

@@ -1,7 +1,7 @@
-// Groups whose tiles are assigned to cores by a dv_group_grid instead of by
-// deals: which groups these are, and the boxes of their tiles. A tile here is
-// one of the machine's, e.g. 32x32 elements, whereas a group's own tiles are
-// the slices of its ops.
+// Groups (ops that share one tile space) whose tiles are assigned to cores by a
+// dv_group_grid instead of by deals (ranges of tiles per core): which groups
+// these are, and the boxes of their tiles. A tile here is one of the machine's,
+// e.g. 32x32 elements, whereas a group's own tiles are the slices of its ops.
 //
 // A core computes its ranges in order; a range is whole tiles, or some of the k
 // steps of one tile. If several ranges share a tile, the core with step 0 owns
@@ -12,12 +12,13 @@
 #include "plan/order.h"
 #include "plan/plan.h"
 
-// Returns the grid by which a group runs, or NULL if the group runs by its
-// deals. With a grid, the group is one op that writes its whole tensor, one
-// variable per dim, and any core may compute any tile.
+// Returns the grid by which a group (ops that share one tile space) runs, or
+// NULL if the group runs by its deals (ranges of tiles per core). With a grid,
+// the group is one op that writes its whole tensor, one variable per dim, and
+// any core may compute any tile.
 const dv_group_grid *dv_grid_of(const dv_plan *plan, int32_t group);
 // Returns whether only one reduced variable of the op has more than one value,
-// so that a range of k steps is a box.
+// so that a range of k steps (steps of the reduction) is a box.
 int dv_single_reduction_var(const dv_op *op);
 
 int64_t dv_grid_core_number(const dv_plan *plan, const dv_tile_range *r);
@@ -36,8 +37,8 @@ static inline int dv_range_is_partial(const dv_group_grid *g,
     return r->k0 > 0 || r->k1 < g->kt;
 }
 int32_t dv_range_next(const dv_group_grid *g, int32_t at);
-// Computes the box of k steps k0..k1 of a tile. out->slot and out->n_slots are
-// not set.
+// Computes the box of k steps (steps of the reduction) k0..k1 of a tile.
+// out->slot and out->n_slots are not set.
 void dv_grid_box(dv_tile *out, const dv_plan *plan, const dv_group_grid *g,
                  const int64_t bmn[3], int64_t k0, int64_t k1);
 #endif

@@ -208,8 +208,8 @@ static void add_tile(dv_traffic *sum, const dv_plan *plan, const dv_group *g,
         sum->ring_bytes += results * dv_op_partial_bytes(plan->ops, op);
 }
 
-// Adds the copies that fill the homes starting at an op, and the stores of
-// homes that it writes through to main memory.
+// Adds the copies that fill the homes (resident tensors) starting at an op, and
+// the stores of homes that it writes through to main memory.
 static void add_homes(dv_traffic *sum, const dv_plan *plan, int32_t op,
                       int64_t core)
 {
@@ -241,8 +241,8 @@ static void add_sum(dv_traffic *sum, const dv_traffic *t, int64_t times)
     sum->exact = sum->exact && t->exact;
 }
 
-// Counts the traffic of k steps k0..k1 of a tile. Only the core with step 0
-// stores the result of a tile.
+// Counts the traffic of k steps (steps of the reduction) k0..k1 of a tile. Only
+// the core with step 0 stores the result of a tile.
 static dv_traffic tile_traffic(const dv_plan *plan, const dv_group_grid *g,
                                int32_t i, const int64_t bmn[3], int64_t k0,
                                int64_t k1)
@@ -290,7 +290,8 @@ static shapes shapes_of(const dv_plan *plan, const dv_group_grid *g, int32_t op)
     return s;
 }
 
-// Returns the core that owns the tile of a partial range, i.e. has its step 0.
+// Returns the core that owns the tile of a partial range (some k steps of one
+// tile): the core that has its step 0.
 static int64_t owner_of(const dv_plan *plan, const dv_group_grid *g, int32_t at)
 {
     for (int32_t i = 0; i < g->n_ranges; i++)

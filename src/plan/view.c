@@ -197,9 +197,9 @@ int64_t dv_home_missing(const dv_plan *plan, const dv_home *h, int64_t core)
     return missing_on(&from, &to, core);
 }
 
-// Returns the number of positions of a box along device dim i, and the first
-// position. Only the outermost device dim of a host dim is divided; the inner
-// ones are always whole.
+// Returns the number of positions of a box along device dim i (a dim of the
+// tensor as it is stored), and the first position. Only the outermost device
+// dim of a host dim is divided; the inner ones are always whole.
 static int64_t positions(const dv_layout *l, int32_t i, const int64_t *lo,
                          const int64_t *hi, int64_t *first)
 {

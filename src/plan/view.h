@@ -29,32 +29,33 @@ typedef struct dv_view {
     int n_parts;
 } dv_view;
 
-// Computes the view of access k of an op (the reads in order, then the write).
-// Returns NULL, or the reason why there is no view.
+// Computes the view (which box of the tensor each core holds) of access k of an
+// op (the reads in order, then the write). Returns NULL, or the reason why
+// there is no view.
 const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k);
-// Computes the box of a core, lo..hi in each dim. Returns 0 if the core holds
-// nothing.
+// Computes the box of the tensor that a core holds, lo..hi in each dim. Returns
+// 0 if the core holds nothing.
 int dv_view_box(const dv_view *v, int64_t core, int64_t *lo, int64_t *hi);
-// Returns whether every core holds in view `a` all elements that it has in view
-// `b`.
+// Returns whether every core holds in view `a` (a box of the tensor per core)
+// all elements that it has in view `b`.
 int dv_view_holds(const dv_view *a, const dv_view *b);
 int dv_view_same(const dv_view *a, const dv_view *b);
 // Returns the number of elements held by all cores together.
 int64_t dv_view_elems(const dv_view *v);
-// Returns the number of elements that cores have in view `b` and lack in view
-// `a`.
+// Returns the number of elements that cores have in view `b` (a box of the
+// tensor per core) and lack in view `a`.
 int64_t dv_view_missing(const dv_view *a, const dv_view *b);
 // Returns the access of an op to a tensor: its write, or else its first read;
 // -1 if there is none.
 int dv_access_of(const dv_op *op, int32_t tensor);
-// Return the view of a home; the number of elements of one core in it; and the
-// number of elements that the core must receive from other cores' homes (fill
-// RING).
+// Return the view of a home (a resident tensor); the number of elements of one
+// core in it; and the number of elements that the core must receive from other
+// cores' homes (fill RING).
 const char *dv_home_view(dv_view *out, const dv_plan *plan, const dv_home *h);
 int64_t dv_home_elems(const dv_plan *plan, const dv_home *h, int64_t core);
 int64_t dv_home_missing(const dv_plan *plan, const dv_home *h, int64_t core);
-// Return the bytes of a box, in whole sticks and tiles, and of the largest box
-// of a view.
+// Return the bytes of a box, in whole sticks (the target's units of memory) and
+// tiles, and of the largest box of a view.
 int64_t dv_box_bytes(const dv_layout *l, const int64_t *lo, const int64_t *hi);
 int64_t dv_view_bytes(const dv_view *v, const dv_layout *l);
 // Returns the offset of an element inside a box, in elements.
