@@ -401,6 +401,9 @@ dv_status dv_einsum(const char *expression, const dv_array *in, size_t n_in,
     if (!out || (out->n_dims > 0 && !out->shape))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "the output %s",
                        out ? "has no shape" : "is NULL");
+    if ((int)out->dtype < 0)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "the output: there is no dtype %d", (int)out->dtype);
     o.dtype = (int)out->dtype;
     DV_TRY(o.cache ? dv_einsum_cache_take(&e, expression, in, n_in, &o, diag)
                    : dv_einsum_create(&e, expression, in, n_in, &o, diag));
