@@ -15,12 +15,14 @@
 
 enum { LARGE_BYTES = 2 << 20, SMALL_PAGE = 4096 };
 enum { FIRST_BYTES = 512 << 10, MAX_BYTES = 16 << 20, ALIGN_BYTES = 64 };
-// Small pages are populated in advance: READY_BYTES at first, enough for about
-// a hundred kernels, then up to the next multiple of MORE_BYTES whenever fewer
-// than LEFT_BYTES, the size of a few kernels, are left.
+// Small pages are populated (backed by memory) in advance: READY_BYTES at
+// first, enough for about a hundred kernels, then up to the next multiple of
+// MORE_BYTES whenever fewer than LEFT_BYTES, the size of a few kernels, are
+// left.
 enum {
     READY_BYTES = 400 << 10,
-    // Bytes of the write view that are populated at first.
+    // Bytes of the write view (the writable mapping of code memory) that are
+    // populated at first.
     WRITE_BYTES = 128 << 10,
     MORE_BYTES = 64 << 10,
     LEFT_BYTES = 16 << 10,
@@ -62,8 +64,8 @@ static void watch_forks(void)
     is_watched = pthread_atfork(NULL, NULL, count_fork) == 0;
 }
 
-// Maps the write view and the run view of a chunk, both aligned to large pages.
-// Returns 0 if the system refuses.
+// Maps the write view (writable) and the run view (executable) of a chunk of
+// code memory, both aligned to large pages. Returns 0 if the system refuses.
 static int map_two(dv_code_chunk *c)
 {
     size_t size = c->size_bytes, whole = 2 * size + LARGE_BYTES;
@@ -146,7 +148,7 @@ static int map_one(dv_code_chunk *c)
 }
 
 // Appends a chunk with at least `need` bytes to the arena and seals the
-// previous one, which is full.
+// previous one, which is full: makes its writable mapping inaccessible.
 static dv_code_chunk *grow(dv_code_arena *a, size_t need)
 {
     if (a->n == a->cap) {
@@ -173,14 +175,16 @@ static dv_code_chunk *grow(dv_code_arena *a, size_t need)
     return &a->chunks[a->n++];
 }
 
-// Populates bytes `from` to `to` of the file by writing zeros, with as few
-// system calls as possible.
+// Populates bytes `from` to `to` of the memory file by writing zeros, so that
+// its pages exist, with as few system calls as possible.
 static void write_zeros(int fd, size_t from, size_t to)
 {
     static const unsigned char zeros[SMALL_PAGE];
     struct iovec parts[MOST_PAGES];
     if (fd < 0 || !file_size_allowed(to))
-        return; // the pages will be populated on first access
+        // If the file cannot be written, its pages are populated on first
+        // access.
+        return;
     for (int i = 0; i < MOST_PAGES; i++)
         parts[i] = (struct iovec){(void *)(uintptr_t)zeros, sizeof zeros};
     while (from < to) {
@@ -188,7 +192,9 @@ static void write_zeros(int fd, size_t from, size_t to)
         n = n < MOST_PAGES ? n : MOST_PAGES;
         ssize_t done = pwritev(fd, parts, (int)n, (off_t)from);
         if (done <= 0)
-            return; // the pages will be populated on first access
+            // If the system writes nothing, the pages are populated on first
+            // access.
+            return;
         from += (size_t)done;
     }
 }
@@ -237,8 +243,9 @@ static void make_small(dv_code_chunk *c)
     c->ready_bytes = to;
 }
 
-// Populates pages of the write view, fewer at a time than in the run view,
-// because sealing takes time for every populated page.
+// Populates pages of the write view (the writable mapping), fewer at a time
+// than in the run view (the executable one), because sealing, which makes the
+// write view inaccessible, takes time for every populated page.
 static void make_writable(dv_code_chunk *c)
 {
     size_t need = c->used_bytes + LEFT_BYTES;

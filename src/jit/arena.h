@@ -31,8 +31,8 @@ typedef struct dv_code_chunk {
     int large; // 1: the chunk uses large pages
     // Value of the fork counter in the process that created the chunk.
     int owner;
-    // The write view is accessible from byte open_bytes on, unless `sealed`;
-    // its pages are populated up to byte touched_bytes.
+    // The write view (the writable mapping) is accessible from byte open_bytes
+    // on, unless `sealed`; its pages are populated up to byte touched_bytes.
     size_t open_bytes, touched_bytes;
     int sealed;
     void *whole; // start of the whole reserved address range, for munmap
@@ -60,8 +60,9 @@ const void *dv_code_arena_commit(dv_code_arena *a, size_t size_bytes);
 // which it can be executed.
 const void *dv_code_arena_add(dv_code_arena *a, const void *code,
                               size_t size_bytes);
-// Makes the write view inaccessible and closes the file, until more code is
-// added. An address that dv_code_arena_room() has returned becomes invalid.
+// Makes the write view (the writable mapping) inaccessible and closes the
+// memory file, until more code is added. An address that dv_code_arena_room()
+// has returned becomes invalid.
 void dv_code_arena_seal(dv_code_arena *a);
 void dv_code_arena_free(dv_code_arena *a);
 #endif

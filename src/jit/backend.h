@@ -1,5 +1,5 @@
 // The code generators of each family of instruction sets, and what kernels of
-// a set can do beyond the table in kernel/.
+// an instruction set can do beyond the table in kernel/.
 #ifndef DV_JIT_BACKEND_H
 #define DV_JIT_BACKEND_H
 #include "base/text.h"
@@ -44,10 +44,10 @@ static inline int dv_isa_rounds(const dv_isa *isa, const dv_gemm_shape *s)
            !s->relu && s->n % 16 == 0;
 }
 
-// Returns whether there is a kernel of this shape that also copies the next
-// kernel's A (DV_AHEAD_COPY). Each tile must span all columns of C, and the
-// rows of A must divide evenly among the tiles, so that each tile copies the
-// same number of whole rows.
+// Returns whether there is a kernel of this shape that also copies the A of the
+// kernel that runs next (DV_AHEAD_COPY). Each register tile must span all
+// columns of C, and the rows of A must divide evenly among the tiles, so that
+// each tile copies the same number of whole rows.
 static inline int dv_isa_copies_next(const dv_isa *isa, const dv_gemm_shape *s)
 {
     enum { ES = 4, MOST_ROW = 31 * 16 / ES, MOST = 32768 / ES, LEAST_TURN = 8 };
@@ -60,7 +60,7 @@ static inline int dv_isa_copies_next(const dv_isa *isa, const dv_gemm_shape *s)
            (s->k - 2) / (s->k * rows / s->m) >= LEAST_TURN;
 }
 
-// Returns the instruction set that this cache generates kernels for.
+// Returns the instruction set that this cache of kernels generates code for.
 const dv_isa *dv_jit_isa(const dv_jit *jit);
 
 void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);

@@ -249,7 +249,7 @@ static dv_status check_ld(const char *what, int64_t ld, int64_t least,
 }
 
 // Returns whether kernels multiply this type only with matrix or dot-product
-// instructions, whose operands DV_MOVE_PAIRS must pack.
+// instructions, for which the move DV_MOVE_PAIRS must pack the operands.
 static int pairs_only(int dtype)
 {
     return dtype == DV_BF16 || dtype == DV_I8;
@@ -321,9 +321,10 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
     return check_copy_next(isa, s, diag);
 }
 
-// Returns whether the instruction set has this move for the type. Packing needs
-// a type with products; zero, copy and transpose also work for narrow types,
-// since they only move bits; widen and narrow need a narrow type.
+// Returns whether the instruction set has this move (a kernel that copies,
+// transposes, packs or converts) for the type. Packing needs a type with
+// products; zero, copy and transpose also work for narrow types, since they
+// only move bits; widen and narrow need a narrow type.
 static int moves_type(const dv_isa *isa, const dv_move_shape *s)
 {
     int narrow = s->dtype < 32 && (isa->widened >> s->dtype & 1);
@@ -543,8 +544,8 @@ dv_status dv_jit_create_for(dv_jit **out, const char *kernels, dv_diag *diag)
     atomic_init(&jit->table, t);
     pthread_mutex_init(&jit->lock, NULL);
     jit->perf_map = open_perf_map(diag);
-    // perf shows symbols from its map only for anonymous memory, so there is
-    // one private view instead of two views of a file.
+    // perf shows symbols from its map only for anonymous memory, so code then
+    // has one private mapping instead of two mappings of a file.
     jit->memory.one_view = jit->perf_map || getenv("DIVVY_JIT_ONE_VIEW");
     *out = jit;
     return DV_OK;

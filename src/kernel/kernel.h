@@ -34,19 +34,21 @@ typedef struct dv_isa {
     int pairs_rows, pairs_cols, pairs_bytes, i8_correction;
     int has_tiles;              // has AMX tile registers
     int64_t l1_bytes, l2_bytes; // typical caches, used where none are known
-    // Shares of a cache in eighths. Blocking of products outside of plans: L1
-    // for the panels in use, L2 for a packed block of A, L2 for a packed block
-    // of A of 8-byte elements, and L1 and L2 for narrow types.
+    // Shares of a cache in eighths, for cutting products into blocks outside of
+    // plans: L1 for the panels in use, L2 for a packed block of A, L2 for a
+    // packed block of A of 8-byte elements, and L1 and L2 for narrow types
+    // (bf16, i8).
     int l1_eighths_panels, l2_eighths_block, l2_eighths_block_f64,
         l1_eighths_pairs, l2_eighths_pairs;
     // Blocking of k in plans, in eighths of L1 as well: of a plain product of
-    // two matrices, and of the kernels that the search over loops tries. These
-    // two decide the order in which sums are added up, and with it the bits of
-    // results; they differ from l1_eighths_panels where a longer k was measured
-    // to be faster even though its panel of B overflows L1.
+    // two matrices, and of the kernels that the search for the best loop order
+    // tries. These two decide the order in which sums are added up, and with it
+    // the bits of results; they differ from l1_eighths_panels where a longer k
+    // was measured to be faster even though its panel of B is larger than L1.
     int plan_of_l1, search_of_l1;
-    // Vectors in a row of the widest micro-tile that the search considers: on
-    // NEON one more than panels have, for operands that are not packed.
+    // Vectors in a row of the widest micro-tile (register tile) that the search
+    // for the best loop order considers: on NEON one more than packed panels
+    // have, for operands that are not packed.
     int search_vectors;
     int parts_per_thread; // parts that a thread may divide a large product into
     int copy_tile_rows; // rows of the tiles of kernels that copy the next rows

@@ -19,23 +19,25 @@ static int lanes_log(const dv_gen *g)
 }
 
 // Returns whether a tile fits the 32 vector registers: its accumulators, a ring
-// for the vector operand V and one for the scalar operand S.
+// (registers that are loaded in turn) for the operand V, which is read as
+// vectors, and one for the operand S, which is read as scalars.
 static int fits(const dv_gen *g, const dv_prod *p, int rows, int nv)
 {
     int s = p->lane_k ? rows : (rows + g->lanes - 1) >> lanes_log(g);
     if (p->c_transposed && rows * nv > 20)
         return 0;
-    // Tiles of more than 20 accumulators hold the vectors of one step of the
-    // vector operand and of two steps of the scalar operand.
+    // Tiles of more than 20 accumulators hold only what one step of k reads of
+    // the vector operand and what two steps read of the scalar operand; smaller
+    // tiles hold more.
     if (rows * nv > 20)
         return rows * nv + nv + 2 * s <= 32;
     return rows * nv + nv + s + 1 <= 32;
 }
 
-// Returns the estimated time of a cut into tiles, in thousandths of a quarter
-// of a cycle. Four multiply-adds start per cycle, but a step takes at least
-// SHORTEST quarters, because each accumulator has to wait for its previous
-// multiply-add.
+// Returns the estimated time of a product that is cut into tiles, in
+// thousandths of a quarter of a cycle. Four multiply-adds start per cycle, but
+// a step of k takes at least SHORTEST quarters of a cycle, because each
+// accumulator has to wait for its previous multiply-add.
 static int64_t grid_cost(const dv_prod *p, const size *z, const dv_runs *s,
                          const dv_runs *v)
 {
@@ -55,8 +57,8 @@ static int64_t grid_cost(const dv_prod *p, const size *z, const dv_runs *s,
            1000 * (z->ends * tiles + all);
 }
 
-// Returns the even cut of n into parts of at most `most`. Each cut is computed
-// once, because divisions are slow.
+// Returns the cut of n into nearly equal parts of at most `most`. Each cut is
+// computed once and kept in made[], because divisions are slow.
 enum { MOST_SIZE = 8 };
 static const dv_runs *cut_of(dv_runs *made, int n, int most)
 {

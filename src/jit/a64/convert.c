@@ -74,8 +74,8 @@ static void narrow(dv_gen *g, const convert *c, int to, int from, int upper)
     }
 }
 
-// Converts n elements (at most eight) from X_S + in to X_D + out, using three
-// vector registers from number v on.
+// Converts n elements (at most eight) from the source at X_S + in to the
+// destination at X_D + out, using three vector registers from number v on.
 static void step(dv_gen *g, const convert *c, int64_t in, int64_t out, int n,
                  int v)
 {
@@ -98,7 +98,8 @@ static void step(dv_gen *g, const convert *c, int64_t in, int64_t out, int n,
     }
 }
 
-// Converts n elements from X_S to X_D, fully unrolled.
+// Converts n elements from the source at X_S to the destination at X_D, fully
+// unrolled.
 static void run(dv_gen *g, const convert *c, int n)
 {
     for (int i = 0; i < n; i += EIGHT)

@@ -75,7 +75,9 @@ static void along_k(dots *d, dv_gen *g)
 static int sum_lanes(dots *d, dv_gen *g, int i)
 {
     int a[4];
-    for (int j = 0; j < 4; j++) // missing columns repeat column 0
+    // If the tile has fewer than 4 columns, column 0 is summed again in place
+    // of the missing ones; these sums are not stored.
+    for (int j = 0; j < 4; j++)
         a[j] = acc_of(i, j < d->cols ? j : 0);
     int out = acc_of(i, 0);
     if (g->es == 8) {

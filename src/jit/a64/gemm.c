@@ -49,8 +49,9 @@ static dv_prod prod_of(const dv_isa *isa, const dv_gemm_shape *s,
 }
 
 // Returns the largest number of vector registers that a tile of the cut needs.
-// A batch that is merged into k can need more than a loop over the batch, since
-// its rings of operand registers are larger.
+// A batch (products that are summed) that is merged into k can need more than a
+// loop over the batch, since its rings of operand registers (registers that are
+// loaded in turn) are larger.
 static int count_regs(const dv_gen *g, const dv_prod *p, const dv_cuts *grid)
 {
     dv_prod one = dv_prod_joined(p);
@@ -137,8 +138,9 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     dv_prod p = prod_of(isa, s, g);
     dv_cuts grid;
     dv_tile_choose(g, &p, &grid);
-    // A kernel that packs an operand can have only one panel of the vector
-    // operand; other shapes fail.
+    // A kernel that packs an operand (copies it into contiguous panels) can
+    // have only one panel of the vector operand; for other shapes, generating
+    // the kernel fails.
     int packs = p.pack_s || p.pack_v;
     if (!grid.s.n || (packs && (grid.v.n > 1 || grid.v.count[0] > 1))) {
         code->failed = 1;

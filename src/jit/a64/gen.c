@@ -1,4 +1,4 @@
-// Shared parts of the generators; gen.h describes them.
+// Shared parts of the AArch64 generators; gen.h describes them.
 #include "jit/a64/gen.h"
 
 void dv_gen_mov(dv_gen *g, int rd, int64_t imm)

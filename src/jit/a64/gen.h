@@ -60,8 +60,9 @@ enum {
     X_NEXT = 28, // pointer to what the next kernel reads
     X_SP = 31
 };
-// Registers of moves: source and destination, running pointers into a row of
-// both, and counters of rows and of pieces of a row.
+// Registers of moves (kernels that copy, transpose, pack or convert): source
+// and destination, running pointers into a row of both, and counters of rows
+// and of pieces of a row.
 enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
 // Operands of prefetches for loads, and the bytes of a cache line.
 enum { LOAD_L1 = 0, LOAD_L2 = 2, LINE = 64 };

@@ -22,7 +22,8 @@ typedef enum dv_form {
     DV_FORM_VVI,
     DV_FORM_VVB,
     DV_FORM_VR,
-    DV_FORM_M1, // first of the forms that access memory
+    // The first of the forms (layouts of operands) that access memory.
+    DV_FORM_M1,
     DV_FORM_M2,
     DV_FORM_M4,
     DV_FORM_M8,
@@ -34,7 +35,8 @@ typedef enum dv_form {
     DV_FORM_L2,
     DV_FORM_L4,
     DV_FORM_L8,
-    DV_FORM_PF, // last of the forms that access memory
+    // The last of the forms (layouts of operands) that access memory.
+    DV_FORM_PF,
     DV_FORM_J,
     DV_FORM_JV,
     DV_FORM_N
@@ -69,8 +71,9 @@ static inline int dv_insn_scaled(int64_t v, int log, int64_t lo, int64_t hi)
     return (v & ((1 << log) - 1)) == 0 && dv_insn_in(v >> log, lo, hi);
 }
 
-// Returns the operand fields of an instruction that does not access memory.
-// Sets *ok to 0 when an operand is out of range.
+// Returns the operand fields of an instruction that does not access memory,
+// whose layout of operands is `form`. Sets *ok to 0 when an operand is out of
+// range.
 DV_ALWAYS static inline uint32_t
 dv_insn_regs(dv_form form, int64_t a, int64_t b, int64_t c, int64_t d, int *ok)
 {
@@ -104,14 +107,15 @@ dv_insn_regs(dv_form form, int64_t a, int64_t b, int64_t c, int64_t d, int *ok)
         return (uc & 0x7ffff) << 5;
     case DV_FORM_N:
         return 0;
-    default: // the forms RRR, RR, VVV, VV, V and VR
+    // The forms RRR, RR, VVV, VV, V and VR, whose operands are all registers.
+    default:
         *ok &= abc;
         return ra | rb | rc;
     }
 }
 
-// Returns the operand fields of a load, store or prefetch. Sets *ok to 0 when
-// an operand is out of range.
+// Returns the operand fields of a load, store or prefetch, whose layout of
+// operands is `form`. Sets *ok to 0 when an operand is out of range.
 DV_ALWAYS static inline uint32_t dv_insn_mem(dv_form form, int64_t a, int64_t b,
                                              int64_t c, int64_t d, int *ok)
 {
@@ -144,7 +148,8 @@ DV_ALWAYS static inline uint32_t dv_insn_mem(dv_form form, int64_t a, int64_t b,
         log = form == DV_FORM_M2;
         *ok &= ab && dv_insn_scaled(c, log, 0, 4095);
         return ra | rb | uc >> log << 10;
-    default: // the forms M4, M8, M16 and PF
+    // The forms M4, M8, M16 and PF, whose offset is scaled by the access size.
+    default:
         log = form == DV_FORM_M4 ? 2 : form == DV_FORM_M16 ? 4 : 3;
         *ok &= ab && dv_insn_scaled(c, log, 0, 4095);
         return ra | rb | uc >> log << 10;

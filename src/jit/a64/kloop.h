@@ -12,7 +12,8 @@
 // `lanes` steps.
 typedef struct dv_ring {
     int size, first; // number of registers in the ring, and the first of them
-    int per;         // number of loads per group
+    // Number of loads per group (the loads that one step of k needs).
+    int per;
 } dv_ring;
 
 typedef struct dv_kloop {
@@ -38,9 +39,13 @@ typedef struct dv_kloop {
     // each set of accumulators multiplies instead of adding, so that no
     // register has to be set to 0.
     int first;
-    int flat;   // 1: all addresses are immediate offsets from X_A and X_B
-    int stores; // 1: the last step stores each row of C once it is done
-    dv_tile_free free; // registers that the last step does not read
+    // 1: all addresses are immediate offsets from the operand pointers X_A and
+    // X_B, which are not advanced.
+    int flat;
+    // 1: the last step of k stores each row of C once it is done.
+    int stores;
+    // Vector registers that the last step of k does not read.
+    dv_tile_free free;
     // Number of vectors per row that a step computes, over all rows, before it
     // goes on to the next vectors; 0: a step computes whole rows.
     int by_col;
@@ -49,19 +54,20 @@ typedef struct dv_kloop {
     int odd;
 } dv_kloop;
 
-// A load that is issued between the multiply-adds of a step, or the increment
-// of a pointer after the last load of a group. In the fields `i` and `ahead`,
-// the bit DV_OF_S is set for loads of the scalar operand S.
+// A load that is issued between the multiply-adds of a step of k, or the
+// increment of a pointer after the last load of a group (the loads that one
+// step needs). In the fields `i` and `ahead`, the bit DV_OF_S is set for loads
+// of the operand S, which is read as scalars.
 enum { DV_LOAD_ADVANCE = 32, DV_OF_S = 64, DV_LOAD_NO_OFFSET = 4 };
 typedef struct dv_sched_load {
     unsigned char at; // position among the instruction words of the step
-    // Number of the load within its group, or DV_LOAD_ADVANCE for a pointer
-    // increment.
+    // Number of the load within its group (the loads that one step of k needs),
+    // or DV_LOAD_ADVANCE for a pointer increment.
     unsigned char i;
     unsigned char reg; // destination register of the load
-    // The group of loads that this load belongs to: 0 the previous one, 1 the
-    // current one, 2 the next one; DV_LOAD_NO_OFFSET is added for a pointer
-    // increment.
+    // The group of loads (those that one step of k needs) that this load
+    // belongs to: 0 that of the previous step, 1 that of the current one, 2
+    // that of the next one; DV_LOAD_NO_OFFSET is added for a pointer increment.
     unsigned char ahead;
 } dv_sched_load;
 
@@ -71,8 +77,9 @@ typedef struct dv_sched_load {
 enum { DV_STEP_WORDS = 60, DV_STEP_DUE = 26 };
 typedef struct dv_step {
     int n, n_due;
-    // First and last group of the scalar operand S that the step loads, in the
-    // numbering of dv_sched_load.ahead; 0: the step loads none.
+    // First and last group of loads of the scalar operand S that the step
+    // issues: 1 is the current group, 2 the next one (as in
+    // dv_sched_load.ahead); 0: the step issues none.
     int s_from, s_to;
     dv_sched_load due[DV_STEP_DUE];
     uint32_t words[DV_STEP_WORDS];
@@ -82,15 +89,16 @@ typedef struct dv_step {
 // and step s + period differ only in the offsets of their loads.
 enum { DV_MOST_PERIOD = 8, DV_MOST_LANES = 4 };
 typedef struct dv_pattern {
-    // Number of steps after which the registers repeat; 0: it exceeds
-    // DV_MOST_PERIOD, and `steps` is not filled.
+    // Number of steps of k after which the same registers are used again; 0:
+    // that number exceeds DV_MOST_PERIOD, and `steps` is not filled.
     int period;
     int group; // steps of k that one load of the scalar operand S serves
     // Instruction words without registers, by lane of the scalar operand S:
     // ops[0] are multiply-adds, ops[1] are multiplies.
     uint32_t ops[2][DV_MOST_LANES];
-    // The slot of each load of group 0: the number of the multiply-add before
-    // which it is issued, negative in earlier steps.
+    // The slot of each load of the first group (the loads that step 0 needs):
+    // the number of the multiply-add before which it is issued, negative if it
+    // is issued in an earlier step.
     int slot_v[32], slot_s[32];
     dv_step steps[DV_MOST_PERIOD];
     // The same steps without loads of the scalar operand S, for the last steps
@@ -100,18 +108,21 @@ typedef struct dv_pattern {
     uint32_t has_without_s;
 } dv_pattern;
 
-// Returns the pattern of a loop: one that is cached from an earlier kernel, or
-// a new one, which is made in *room if there is no cache.
+// Returns the pattern of a loop over k (the registers and the load schedule of
+// its steps): one that is cached from an earlier kernel, or a new one, which is
+// made in *room if there is no cache.
 dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g, dv_pattern *room);
 const dv_step *dv_pattern_without_s(dv_pattern *p, const dv_kloop *l, int s);
-// Makes step s of a pattern, which computes `wide` vectors of each row at a
-// time; with `bare`, without loads of the scalar operand S. Returns 0 if the
-// words do not fit *out.
+// Makes step s of a pattern (the registers and the load schedule of the steps
+// of k). The step computes `wide` vectors of each row at a time; with `bare`,
+// it has no loads of the scalar operand S. Returns 0 if the instruction words
+// do not fit *out.
 int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
                     int bare, dv_step *out);
 
-// A cache of the patterns that were made last. It lies in dv_code.keep and
-// outlives a kernel; new patterns replace the oldest ones.
+// A cache of the patterns (registers and load schedules of the steps of k) that
+// were made last. It lies in dv_code.keep and outlives a kernel; new patterns
+// replace the oldest ones.
 enum { DV_PATTERNS = 12 };
 typedef struct dv_patterns {
     uint64_t made; // number of patterns that were ever made
@@ -125,16 +136,22 @@ _Static_assert(offsetof(dv_patterns, keys) <= DV_CODE_ZEROS, "it starts as 0");
 // result is empty if packed panels have more rows than any tile.
 void dv_tile_choose(const dv_gen *g, const dv_prod *p, dv_cuts *out);
 
-// The loads of one ring of registers, as tables of instruction words. The
-// offset of nearly all loads grows by the same amount per group, so that the
-// word of a load is a sum of table entries.
+// The loads into one ring of registers (registers that are loaded in turn), as
+// tables of instruction words. The offset of nearly all loads grows by the same
+// amount per group (the loads that one step of k needs), so that the word of a
+// load is a sum of table entries.
 typedef struct dv_loads {
-    int per, steps; // loads per group, and steps of k that one group serves
-    int end;        // number of groups of loads
-    // The first group of loads whose instruction words are not in the tables.
+    // Loads per group, and number of steps of k that the loads of one group
+    // serve.
+    int per, steps;
+    // Number of groups of loads in the loop over k.
+    int end;
+    // The first group of loads (those that one step of k needs) whose
+    // instruction words are not in the tables.
     int limit;
-    // The group that the pointer registers point to, and the first group that
-    // belongs to the next product of the batch.
+    // The group of loads (those that one step of k needs) that the pointer
+    // registers point to, and the first group that belongs to the next product
+    // of the batch.
     int base, hop_from;
     // What each further group of loads (step), and the start of the next
     // product of the batch (hop), add to the instruction word of a load.
@@ -142,9 +159,12 @@ typedef struct dv_loads {
     // The last group of loads, if it starts early because it overlaps the group
     // before it; -1: there is no such group.
     int odd;
-    uint32_t odd_moved; // what group `odd` adds to the word of a load
-    // Words of the loads of one group, without register and without the offset
-    // of the group; word[DV_LOAD_ADVANCE] is the pointer increment.
+    // What the early start of group `odd` adds to the instruction word of a
+    // load.
+    uint32_t odd_moved;
+    // Instruction words of the loads of one group (those that one step of k
+    // needs), without register and without the offset of the group;
+    // word[DV_LOAD_ADVANCE] is the pointer increment.
     uint32_t *word;
     // What the byte offsets of the previous, current and next group of loads
     // add to an instruction word, indexed by dv_sched_load.ahead; 0 from
@@ -166,7 +186,8 @@ typedef struct dv_steps {
     // advanced between the multiply-adds; -1: none.
     int moving;
     // From this step of k on, lanes of the scalar operand S differ from those
-    // of the pattern, because the last vector overlaps the one before it.
+    // of the loop's pattern (dv_pattern), because the last vector of a row
+    // overlaps the one before it.
     int shift_from;
     // Range of steps of k whose loads of the vector operand V all have their
     // instruction words in the tables (dv_loads).

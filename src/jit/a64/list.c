@@ -168,7 +168,9 @@ static void put_operand(dv_text *out, dv_insn op, int i, token t, int address,
 {
     int added = dv_insn_rows[op].form == DV_FORM_RRI;
     if (op == DV_INSN_subsi_x && i == 0)
-        added = 0; // a compare, whose register 31 is xzr
+        // Register 31 is xzr here: the destination of a subtraction whose
+        // result is discarded, which is a compare.
+        added = 0;
     if (t.letter == 'x' && v == 31)
         dv_put(out, address || added ? "sp" : "xzr");
     else if (t.letter)
@@ -197,7 +199,8 @@ static int is_prefetch(dv_insn op)
 static unsigned put_row(dv_text *out, dv_insn op, const int64_t *f)
 {
     const char *text = rows[op].text;
-    unsigned seen = is_prefetch(op) ? 1 : 0; // put_kind appends operand 0
+    // For a prefetch, put_kind appends operand 0, so it counts as shown.
+    unsigned seen = is_prefetch(op) ? 1 : 0;
     for (const char *at = text; *at;) {
         token t = token_at(text, at);
         int i = t.length ? field_of(op, t.value, seen) : -1;

@@ -123,9 +123,11 @@ static void rows(dv_gen *g, const dv_move_shape *s)
         wide_rows(g, s, zero);
 }
 
-enum { PANEL_ROWS = 8 }; // rows packed at a time, with pointers in x6 to x13
+// Rows that are packed into a panel at a time, with pointers in x6 to x13.
+enum { PANEL_ROWS = 8 };
 
-// Copies one vector of each of n rows to adjacent vectors of the panel.
+// Copies one vector of each of n rows to adjacent vectors of the panel (the
+// packed copy of the rows).
 static void panel_step(dv_gen *g, int n, int64_t off, int64_t to, int bytes)
 {
     for (int i = 0; i < n; i++)
@@ -134,7 +136,8 @@ static void panel_step(dv_gen *g, int n, int64_t off, int64_t to, int bytes)
         dv_gen_store(g, dv_gen_reg(i), X_D, to + 16 * i, 16);
 }
 
-// Packs n rows, from the row at X_SRC on, into the panel at X_DST.
+// Packs n rows, from the row at the source pointer X_SRC on, into the panel
+// (the packed copy of the rows) at the destination pointer X_DST.
 static void panel_rows(dv_gen *g, const dv_move_shape *s, int n)
 {
     int vectors = s->cols / g->lanes, many = vectors / UNROLL;
@@ -206,8 +209,8 @@ static void transpose_regs(dv_gen *g, int *v, int *spare, int r, int c)
 
 enum { MOST_LANES = 16 };
 
-// Transposes a block of r x c elements, both at most `lanes`, from X_S + from
-// to X_D + to, where it becomes c x r.
+// Transposes a block of r x c elements, both at most `lanes`, from the source
+// at X_S + from to the destination at X_D + to, where it becomes c x r.
 static void transpose_block(dv_gen *g, const dv_move_shape *s, int r, int c,
                             int64_t from, int64_t to)
 {
@@ -231,7 +234,8 @@ static void transpose_block(dv_gen *g, const dv_move_shape *s, int r, int c,
     }
 }
 
-// Transposes n rows of the source at X_SRC into columns at X_DST.
+// Transposes n rows of the source at X_SRC into n columns of the destination at
+// X_DST.
 static void transpose_strip(dv_gen *g, const dv_move_shape *s, int n)
 {
     int many = s->cols / g->lanes, rest = s->cols % g->lanes;
@@ -246,7 +250,8 @@ static void transpose_strip(dv_gen *g, const dv_move_shape *s, int n)
         transpose_block(g, s, n, rest, 0, 0);
 }
 
-// Transposes rows x cols elements from X_S to X_D in blocks of `lanes` rows.
+// Transposes rows x cols elements from the source at X_S to the destination at
+// X_D, in blocks of `lanes` rows.
 static void transpose_blocks(dv_gen *g, const dv_move_shape *s, int rows,
                              int cols)
 {
@@ -292,7 +297,8 @@ static void transpose_line(dv_gen *g, int cols)
     }
 }
 
-// Transposes a strip of n source columns, at most `lanes`, from X_SRC to X_DST.
+// Transposes a strip of n source columns, at most `lanes`, from the source at
+// X_SRC to the destination at X_DST.
 static void transpose_cols(dv_gen *g, const dv_move_shape *s, int n)
 {
     int bytes = 16 * line_parts(g), line = bytes / g->es;

@@ -17,8 +17,8 @@
 enum { ROWS = 8, STEP_BYTES = 8, UNIT = 4 }; // UNIT: columns per vector of C
 enum { AHEAD = 4 };                          // prefetch distance in steps
 
-// Rearranges pairs of accumulators, each with 2 x 2 results, into vectors of
-// rows, in place.
+// Rearranges pairs of accumulators, each with the 2 x 2 results of a matrix
+// instruction, into vectors of rows, in place.
 static void split_rows(dv_gen *g, const dv_prod_tile *t)
 {
     int half = t->nv / 2, tmp[6];
@@ -51,8 +51,8 @@ static void tile(dv_gen *g, dv_prod *p, int rows)
     dv_tile_store(g, p, &out, 2 * pairs * units);
 }
 
-// Emits the share of one tile in prefetching the panel of columns that the next
-// kernel reads.
+// Emits what one of `tiles` tiles contributes to prefetching the panel of
+// columns that the next kernel reads.
 static void prefetch_for_next(dv_gen *g, const dv_prod *p, int tiles)
 {
     int64_t bytes = (p->n_v + UNIT - 1) / UNIT * 32 * (int64_t)p->k;
@@ -95,16 +95,17 @@ void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
     dv_gen_leave(g);
 }
 
-// x4 (X_LINE) points to line 0 of the source, the registers after it to the
-// other lines.
+// x4 (X_LINE) points to line 0 of the source (a row or column of the product),
+// the registers after it to the other lines.
 enum { X_Q = 2, X_LDS = 3, X_LINE = 4, X_FAR = 14 };
 
 // An operand to pack: n lines (rows or columns of the product) along k. Each
 // packed vector holds two lines.
 typedef struct lines {
     int n, es;
-    // 1: lines are packed in fours; if their number is not a multiple of four,
-    // the last four overlap the ones before them.
+    // 1: lines (rows or columns of the product) are packed in fours; if their
+    // number is not a multiple of four, the last four overlap the ones before
+    // them.
     int overlap;
     int pairs; // vectors per step of eight bytes of k
 } lines;
@@ -116,8 +117,8 @@ static lines lines_of(const dv_move_shape *s, int n)
     return (lines){n, es, s->overlap, pairs};
 }
 
-// Returns which line of the source becomes packed line i; a result of n or more
-// means a line of zeros.
+// Returns which line of the source (a row or column of the product) becomes
+// packed line i; a result of n or more means a line of zeros.
 static int line(const lines *w, int i)
 {
     int first = i / UNIT * UNIT;
@@ -126,8 +127,9 @@ static int line(const lines *w, int i)
     return i;
 }
 
-// Packs `bytes` (at most 16) of k of all lines, where lines are rows of the
-// source. 16 bytes of k give two vectors per pair of lines.
+// Packs `bytes` (at most 16) of k of all lines (rows or columns of the
+// product), if lines are rows of the source. 16 bytes of k give two vectors per
+// pair of lines.
 static void lines_step(dv_gen *g, const lines *w, int bytes)
 {
     int pairs = w->pairs, two = bytes > STEP_BYTES;
@@ -165,8 +167,9 @@ static void pack_lines(dv_gen *g, const dv_move_shape *s)
 }
 
 // Transposes rows of k that are held in registers 0 and up (four rows, for i8
-// eight), each with elements of n lines (4 or 8), into pairs of lines, and
-// stores these as the packed vectors from number `to` on.
+// eight), each with elements of n lines (4 or 8 rows or columns of the
+// product), into pairs of lines, and stores these as the packed vectors from
+// number `to` on.
 static void turn(dv_gen *g, const lines *w, int n, int to)
 {
     int r[4] = {0, 1, 2, 3}, two = n > UNIT;
@@ -190,9 +193,9 @@ static void turn(dv_gen *g, const lines *w, int n, int to)
     }
 }
 
-// Packs one step (eight bytes of each line, along k) where lines are columns of
-// the source. It reads k source rows, at the pointers from X_LINE on; missing
-// rows are zeros.
+// Packs one step (eight bytes along k of each line, a row or column of the
+// product) if lines are columns of the source. It reads k source rows, at the
+// pointers from X_LINE on; missing rows are zeros.
 static void transposed_step(dv_gen *g, const lines *w, int k)
 {
     int step = STEP_BYTES / w->es, n_lines = w->overlap ? 2 * w->pairs : w->n;

@@ -7,9 +7,10 @@
 #include "base/math.h"
 #include "jit/a64/kloop.h"
 
-// The loads that one step needs form a group. Finds which earlier load used the
-// register of load i of group 0: sets *old to its number within its group, and
-// returns that group, a negative number.
+// The loads that one step of k needs form a group, and they go to a ring of
+// registers in turn. Finds which earlier load used the register of load i of
+// group 0: sets *old to its number within its group, and returns that group, a
+// negative number.
 static int old_load(const dv_ring *r, int i, int *old)
 {
     int group = 0, at = i - r->size;
@@ -36,8 +37,8 @@ static void slots_of_v(const dv_kloop *l, int *slot)
     }
 }
 
-// Returns whether the scalar operand S has rows of k that are read where they
-// are, without packing.
+// Returns whether the operand S, which is read as scalars, has rows of k that
+// are read where they are, without packing.
 static int in_place(const dv_kloop *l)
 {
     return l->p->lane_k && !l->p->panel && !l->p->pack_s;
@@ -65,7 +66,9 @@ static int load_delay(const dv_kloop *l, int each)
                    ? 3 * size / 4
                    : 0;
     if (rows < 4 || (each == 4 && nv < 5))
-        return 0; // no delay: operands in L2 are better loaded early
+        // If the tile is small, loads are not delayed: operands in L2
+        // are better loaded early.
+        return 0;
     return rows / 2 * nv;
 }
 
@@ -88,11 +91,14 @@ static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
     }
 }
 
-// The loads into one ring of operand registers, in the order in which they are
-// issued. Slots are numbers of multiply-adds, before which loads are issued.
+// The loads into one ring of operand registers (registers that are loaded in
+// turn), in the order in which they are issued. The slot of a load is the
+// number of the multiply-add before which it is issued.
 typedef struct queue {
     const int *slot;
-    int per, slots; // loads per group, and multiply-adds per group
+    // Number of loads, and of multiply-adds, per group (the loads of one step
+    // of k).
+    int per, slots;
     int ahead, i, at;
 } queue;
 
@@ -109,7 +115,7 @@ static void pop(queue *q)
 }
 
 // Returns the queue of loads, starting with the first one that is issued before
-// multiply-add number `from` of a group or later.
+// multiply-add number `from` of a group (the loads of one step of k) or later.
 static queue queue_of(const int *slot, int per, int slots, int from)
 {
     queue q = {slot, per, slots, -1, 0, 0};
@@ -119,10 +125,11 @@ static queue queue_of(const int *slot, int per, int slots, int from)
 }
 
 // Writes the register fields of the vector operand V and of the accumulators
-// for all multiply-adds of step s. A step computes `wide` columns of vectors at
-// a time, or whole rows. With fewer columns the vectors of V are free again
-// sooner, so that one ring without spare registers is enough. (With one column
-// at a time, half of the pipelines sometimes stayed idle for the whole loop.)
+// for all multiply-adds of step s of k. A step computes `wide` columns of
+// vectors at a time, or whole rows. With fewer columns the vectors of V are
+// free again sooner, so that one ring (registers that are loaded in turn)
+// without spare registers is enough. (With one column at a time, half of the
+// pipelines sometimes stayed idle for the whole loop.)
 static void acc_words(const dv_kloop *l, int s, int wide, uint32_t *out)
 {
     int nv = l->t->nv, rows = l->t->rows;
@@ -139,8 +146,9 @@ static void acc_words(const dv_kloop *l, int s, int wide, uint32_t *out)
 }
 
 // Adds the register fields of the scalar operand S, and the lane, to the
-// multiply-adds of step s. If lanes are rows and the rows are not a multiple of
-// the lanes, the last load of the group starts earlier and overlaps.
+// multiply-adds of step s of k. If lanes are rows and the rows are not a
+// multiple of the lanes, the last load of the step starts earlier and overlaps
+// the one before it.
 static void add_rows(const dv_pattern *p, const dv_kloop *l, int s, int wide,
                      uint32_t *out)
 {
@@ -208,7 +216,7 @@ int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
 
 // Computes the instruction words, with empty register fields, of the
 // multiply-add ([0]) and the multiply ([1]) by each lane, or of the matrix
-// instruction for pairs.
+// instruction for bf16 and i8.
 static void ops_of(const dv_kloop *l, const dv_gen *g, uint32_t out[2][4])
 {
     static const dv_insn ops[3][2] = {{DV_INSN_fmla_e4s, DV_INSN_fmul_e4s},
@@ -225,9 +233,10 @@ static void ops_of(const dv_kloop *l, const dv_gen *g, uint32_t out[2][4])
             dv_insn_rows[g->ints ? DV_INSN_smmla : DV_INSN_bfmmla].bits;
 }
 
-// Returns the number of steps of k after which the registers repeat: those of
-// both operands, which are used in rings, and the sets of accumulators, which
-// take turns. Returns 0 if that exceeds DV_MOST_PERIOD.
+// Returns the number of steps of k after which the same registers are used
+// again: those of both operands, which are loaded in turn, and the sets of
+// accumulators, which take turns. Returns 0 if that number exceeds
+// DV_MOST_PERIOD.
 static int period_of(const dv_kloop *l)
 {
     for (int n = l->group; n <= DV_MOST_PERIOD; n += l->group)
@@ -264,8 +273,9 @@ static __attribute__((noinline)) int make(dv_pattern *out, const dv_kloop *l,
     slots_of_s(l, g, out->slot_s);
     int wide = l->by_col ? l->by_col : l->t->nv;
     out->has_without_s = 0;
-    // If the period is too long, no steps are made; then s_from 0 marks step 0
-    // as one without loads of the scalar operand S.
+    // If the registers repeat only after more than DV_MOST_PERIOD steps, no
+    // steps are made; then s_from 0 marks step 0 as one without loads of the
+    // scalar operand S.
     out->steps[0].s_from = 0;
     for (int s = 0; s < out->period; s++)
         if (!dv_pattern_step(out, l, s, wide, 0, &out->steps[s]))
@@ -276,8 +286,8 @@ static __attribute__((noinline)) int make(dv_pattern *out, const dv_kloop *l,
 const dv_step *dv_pattern_without_s(dv_pattern *p, const dv_kloop *l, int s)
 {
     int wide = l->by_col ? l->by_col : l->t->nv;
-    // The step without loads of the scalar operand S fits, since it has fewer
-    // words than the full step.
+    // The step without loads of the scalar operand S always fits, since
+    // it has fewer words than the full step, so the result is not checked.
     if (!(p->has_without_s >> s & 1))
         dv_pattern_step(p, l, s, wide, 1, &p->bare[s]);
     p->has_without_s |= 1u << s;
@@ -300,7 +310,9 @@ dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g, dv_pattern *room)
     if (!make(p, l, g)) {
         g->code->failed = 1;
         if (at)
-            *at = 0; // this slot of the cache holds no pattern
+            // The pattern could not be made, so its entry of the cache is
+            // marked unused.
+            *at = 0;
     }
     return p;
 }

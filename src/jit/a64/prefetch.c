@@ -4,9 +4,10 @@
 // beyond that, so that many at once would mostly be lost.
 #include "jit/a64/tile.h"
 
-// Prefetches the row at X_NEXT into L2, from its last cache line back to the
-// first. The line in which the row begins may be left out: it also holds the
-// columns before these, and is in the cache already.
+// Prefetches the row at X_NEXT, which the next kernel reads, into L2, from its
+// last cache line back to the first. The line in which the row begins may be
+// left out: it also holds the columns before these, and is in the cache
+// already.
 void dv_tile_prefetch_next(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int off = (t->cols * g->es - 1) / 8 * 8;
@@ -37,8 +38,9 @@ void dv_tile_prefetch_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
 // the loop over k copies one row, 16 bytes at a time, through integer registers
 // that the tile does not use.
 
-// Returns the first of the two registers for 16-byte piece i of a row. Two such
-// pairs alternate: piece i is stored when piece i + 1 is loaded.
+// Returns the first of the two registers for 16-byte piece i of a row that is
+// copied. Two such pairs of registers alternate: piece i is stored when piece i
+// + 1 is loaded.
 static int pair(int i)
 {
     return X_ROW + 1 + 2 * (i & 1);

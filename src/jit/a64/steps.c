@@ -66,8 +66,8 @@ static void pack_row(const dv_kloop *l, dv_gen *g, int v, int group, int row,
         dv_gen_store(g, v, X_SPACK, to, 16);
 }
 
-// Loads one vector of the scalar operand S whose lanes are k: `lanes` steps of
-// one row.
+// Loads one vector of the scalar operand S if its lanes are k: the elements of
+// one row for `lanes` steps.
 static void load_s_k(const dv_kloop *l, dv_gen *g, int v, int group, int row)
 {
     int lanes = g->lanes, first = group * lanes, bytes = 16;
@@ -76,8 +76,8 @@ static void load_s_k(const dv_kloop *l, dv_gen *g, int v, int group, int row)
         dv_gen_load(g, v, X_ROW, packed, 16);
         return;
     }
-    // The last vector of a row is short: it overlaps the vector before it, or
-    // is loaded as a partial vector.
+    // If the last vector of a row has fewer than `lanes` elements, it overlaps
+    // the vector before it, or is loaded as a partial vector.
     if (first + lanes > l->steps) {
         if (l->steps >= lanes && !l->p->pack_s)
             first = l->steps - lanes;
@@ -95,8 +95,8 @@ static void load_s_k(const dv_kloop *l, dv_gen *g, int v, int group, int row)
         pack_row(l, g, v, group, row, packed);
 }
 
-// Loads one vector of the scalar operand S whose lanes are rows: `lanes` rows
-// of one step.
+// Loads one vector of the scalar operand S if its lanes are rows: the elements
+// of `lanes` rows for one step.
 static void load_s_m(const dv_kloop *l, dv_gen *g, int v, int step, int i)
 {
     int rows = l->t->rows, lanes = g->lanes, bytes = 16;
@@ -150,8 +150,9 @@ static uint32_t load_word(int base, int64_t off)
 }
 
 // Returns whether the offsets of all loads fit an instruction. They start
-// between 0 and `most`, grow by `step` per group for `groups` groups, and by
-// `hop` once after `n` groups, where the next product of a batch begins.
+// between 0 and `most`, grow by `step` per group (the loads of one step of k)
+// for `groups` groups, and by `hop` once after `n` groups, where the next
+// product of a batch begins.
 static int all_usual(int64_t step, int64_t hop, int n, int groups, int64_t most)
 {
     int64_t far = groups * step + most + (hop > 0 ? hop : 0);
@@ -197,8 +198,8 @@ static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
         hop = 0;
     } else if (p->lane_k) {
         step = 16;
-        // The number of groups does not include the partial vector at the end
-        // of a row.
+        // The number of groups of loads (a group serves `lanes` steps of k)
+        // does not include the partial vector at the end of a row.
         groups = l->steps / lanes;
         each = !l->flat;
         far = l->flat ? p->ld_s : 0;
@@ -251,7 +252,7 @@ static void start_loads(dv_loads *q, const dv_kloop *l, int per, int steps)
     q->odd = -1;
 }
 
-// Returns whether a step fits the code buffer, since its words are copied
+// Returns whether a step of k fits the code buffer, since its words are copied
 // without further checks. OTHERS bytes more are reserved for loads whose
 // instruction words are not in the tables (dv_loads), which check the buffer
 // themselves.
@@ -263,7 +264,8 @@ static int has_room(dv_code *code)
     return !code->failed;
 }
 
-// Returns what the offset of a group of loads adds to their instruction words.
+// Returns what the offset of a group of loads (those that one step of k needs)
+// adds to their instruction words.
 static inline uint32_t moved_by(const dv_loads *q, int group)
 {
     if (group == q->odd)
@@ -285,7 +287,8 @@ static inline uint32_t load_word_of(const dv_steps *w, const dv_sched_load *d)
 }
 
 // Emits a load whose instruction word is not in the tables (dv_loads), unless
-// its group lies before the first or after the last step.
+// its group (the loads that one step needs) lies before the first or after the
+// last step.
 static __attribute__((noinline)) void
 other_load(dv_steps *w, const dv_sched_load *d, int group)
 {
@@ -299,8 +302,8 @@ other_load(dv_steps *w, const dv_sched_load *d, int group)
 }
 
 // Emits one load, with its instruction word from the tables (dv_loads) if they
-// cover it. here[] holds the numbers of the current groups of loads, of the
-// vector operand V and of the scalar operand S.
+// cover it. here[] holds the numbers of the current groups of loads (those that
+// one step of k needs), of the vector operand V and of the scalar operand S.
 static inline void put_load(dv_steps *w, const dv_sched_load *d,
                             const int *here)
 {
@@ -380,8 +383,9 @@ static void put_parts(dv_steps *w, const dv_step *p, const int *here,
 }
 
 // Advances one row pointer of the scalar operand S: the first one whose bit in
-// `moved` is not set and from which no load remains, counting from entry `due`
-// of the step on. Returns the bit of its row; 0 if there is none.
+// `moved` is not set and from which the step has no more loads, counting from
+// load number `due` of the step on. Returns the bit of its row; 0 if there is
+// none.
 static uint32_t move_row(dv_steps *w, const dv_step *p, uint32_t moved, int due)
 {
     for (int i = due; i < p->n_due; i++)
@@ -395,9 +399,9 @@ static uint32_t move_row(dv_steps *w, const dv_step *p, uint32_t moved, int due)
     return 0;
 }
 
-// Emits the last step of an iteration of the loop, with the increments of the
-// row pointers of S between the multiply-adds. All increments together would
-// take a cycle without any multiply-add.
+// Emits the last step of an iteration of the loop over k, with the increments
+// of the row pointers of the scalar operand S between the multiply-adds. All
+// increments together would take a cycle without any multiply-add.
 static void put_moving(dv_steps *w, const dv_step *p, const int *here,
                        uint32_t with)
 {
@@ -412,7 +416,8 @@ static void put_moving(dv_steps *w, const dv_step *p, const int *here,
         if (++n % 4 == 0)
             moved |= move_row(w, p, moved, due);
     }
-    // Advance the row pointers that have not been advanced yet.
+    // Advance the row pointers of the scalar operand S that have not been
+    // advanced between the multiply-adds.
     for (int i = 0; i < w->l->t->rows; i++)
         moved |= move_row(w, p, moved, due);
 }
@@ -446,9 +451,9 @@ static void put_last(dv_steps *w, const dv_step *p, const int *here,
 }
 
 // Returns the bits by which the multiply-adds of step s differ from those of
-// the pattern, to be combined by exclusive or: the first steps multiply instead
-// of adding, and if the last vector of a row of k overlaps the one before it,
-// its lanes are shifted.
+// the loop's pattern (the prepared steps), to be combined by exclusive or: the
+// first steps multiply instead of adding, and if the last vector of a row of k
+// overlaps the one before it, its lanes are shifted.
 static uint32_t change(const dv_steps *w, int s)
 {
     const dv_kloop *l = w->l;
@@ -457,8 +462,9 @@ static uint32_t change(const dv_steps *w, int s)
     return w->p->ops[s < w->fresh][to] ^ w->p->ops[0][lane];
 }
 
-// Makes a step of k that is not among the prepared steps of the pattern: one of
-// a longer period, or the last step, which is written row by row.
+// Makes a step of k that is not among the prepared steps of the loop's pattern:
+// because registers repeat only after more steps than the pattern holds, or
+// because it is the last step, which is written row by row.
 static const dv_step *other_step(dv_steps *w, int s, dv_step *room)
 {
     const dv_kloop *l = w->l;
@@ -545,8 +551,8 @@ void dv_steps_put(dv_steps *w, int begin, int end)
             dv_tile_prefetch_next(w->g, w->l->p, w->l->t);
         if (w->l->p->bring && !w->l->base)
             dv_tile_copy_next(w->g, w->l->p, s, w->l->unroll);
-        // All of the scalar operand S is loaded: take the step without its
-        // loads.
+        // If all of the scalar operand S has been loaded, take the step without
+        // loads of S.
         if (one->s_from && group + one->s_from > q->end)
             one = dv_pattern_without_s(p, w->l, at);
         if (s < w->whole_from || s >= w->whole_to || s == w->moving ||

@@ -48,7 +48,9 @@ void dv_tile_store_one(dv_gen *g, const dv_prod_tile *t, int i, int j)
     int whole = t->cols == t->nv * g->lanes;
     int pairs = bytes == 16 ? t->nv - !whole : 0, first = i * t->nv + j;
     if (j & 1 && j < pairs)
-        return; // stored together with the previous vector
+        // If j is odd, vector j has been stored together with the vector before
+        // it.
+        return;
     if (j + 1 < pairs)
         DV_E(stp_q, dv_gen_reg(first), dv_gen_reg(first + 1), base, 16 * j);
     else
@@ -223,8 +225,8 @@ static void turn(dv_gen *g, const dv_prod *p, const dv_prod_tile *t, int free)
             for (int l = 0; l < lanes; l++)
                 in[l] = dv_tile_acc(t, 0, l < n_rows ? i + l : i, j);
             dv_gen_transpose(g, in, out, tmp);
-            // Skip columns that the overlapping previous vector has already
-            // stored.
+            // Skip columns that the previous vector, which overlaps this one,
+            // has already stored.
             int col = (int)(dv_tile_off(g, t, j) / g->es);
             int n = t->cols < lanes ? t->cols : lanes;
             store_transposed(g, p, out, i, n_rows, col, j * lanes - col, n,

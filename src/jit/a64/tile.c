@@ -21,9 +21,9 @@
 enum { UNROLL = 8, AHEAD = 8, MOST_FLOW = 24 };
 enum { NEAR_BYTES = 24 << 10 };
 
-// Returns the largest ring size up to `want` and `room`, but at least `least`,
-// that divides the loads of one iteration, so that each iteration uses the same
-// registers.
+// Returns the size of a ring (registers that are loaded in turn): the largest
+// number up to `want` and `room`, but at least `least`, that divides the loads
+// of one iteration, so that each iteration uses the same registers.
 static int ring_size(int want, int room, int least, int period)
 {
     for (int r = want < room ? want : room; r > least; r--)
@@ -45,8 +45,9 @@ static void plan_rings(dv_kloop *l, const dv_gen *g)
     l->s.per =
         l->p->lane_k || l->p->pairs ? t->rows : (t->rows + lanes - 1) / lanes;
     l->v.first = acc;
-    // With matrix instructions, the vector operand V has registers for one step
-    // only, and the scalar operand S takes the registers that are left.
+    // With matrix instructions (for bf16 and i8), the vector operand V has
+    // registers for one step only, and the scalar operand S takes the registers
+    // that are left.
     if (l->p->pairs) {
         l->v.size = t->nv;
         l->s.size =
@@ -146,7 +147,7 @@ static void plan_odd(dv_kloop *l, const dv_gen *g)
              at + (n - 2) * l->p->ld_v >= NEAR;
 }
 
-// Returns the number of steps to emit before the loop. In them, multiplies
+// Returns the number of steps of k to emit before the loop. In them, multiplies
 // start the sums, instead of registers that are set to 0 first. Their number is
 // a multiple of the steps that one load of the scalar operand serves, and at
 // least that of the sets of accumulators. It is 0 if the loop would then have
@@ -167,7 +168,9 @@ static void plan_loop(dv_kloop *l, const dv_gen *g)
     l->turns = (p->k - g->lanes) / UNROLL;
     if (p->k <= (l->t->nv == 6 ? 3 : 2) * UNROLL || l->turns < 2)
         l->turns = 0;
-    if (p->bring) { // each iteration copies one row for the next kernel
+    // If the tile copies rows for the next kernel, each iteration copies one
+    // row.
+    if (p->bring) {
         l->turns = p->bring;
         l->unroll = (p->k - 2) / p->bring / 2 * 2;
     }
@@ -259,7 +262,8 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
     dv_steps_put(&w, l->base + l->first, l->steps);
     if (l->p->pack_v)
         dv_gen_add(g, X_VPACK, X_VPACK, (l->steps - l->base) * l->p->pack_v);
-    if (l->p->pack_s) // advances to the next packed panel
+    // If the scalar operand S is packed, advance to the next packed panel.
+    if (l->p->pack_s)
         dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, l->steps - l->base));
 }
 
@@ -293,7 +297,8 @@ static void add_sets(dv_gen *g, const dv_prod_tile *t)
 }
 
 // Lists the vector registers that the last step of k does not read: in each
-// operand's ring of registers, those that would be loaded next.
+// operand's ring (registers that are loaded in turn), those that would be
+// loaded next.
 static void plan_free(dv_kloop *l)
 {
     const dv_ring *rings[] = {&l->v, &l->s};

@@ -12,7 +12,8 @@ enum {
     X_LEFT = 14, // elements left in the row
     X_COUNT = 15,
     V_NARROW = 31,
-    N_FREE = 23, // registers of the plan that need no saving
+    // Number of vector registers that a kernel may use without saving them.
+    N_FREE = 23,
     MAX_NEST = 4
 };
 
@@ -45,10 +46,10 @@ typedef struct maker {
     size_t out[MAX_NEST];
     int depth;
     const dv_vec_mop *loop; // the operation that began the innermost loop
-    // The first loop, whose body has a fast and a slow version: code offsets of
-    // its top, of its end, of the code after it, of the branch to the slow
-    // body, and of the slow body; and the stack offset of the slow body's
-    // counter.
+    // The first loop, whose body has a fast version, valid for small arguments,
+    // and a slow one: code offsets of its top, of its end, of the code after
+    // it, of the branch to the slow body, and of the slow body; and the stack
+    // offset of the slow body's counter.
     size_t first, end, behind, check, slow;
     int64_t turns;
     int fetches; // 1: the plan has DV_V_PREFETCH operations for its prefetches
@@ -102,8 +103,8 @@ static int64_t words_to(const maker *m, size_t at)
     return ((int64_t)at - (int64_t)m->gen.code->n) / 4;
 }
 
-// Begins a loop, which is skipped if the counter in register `count` is less
-// than k.
+// Begins a loop of k elements or rows per iteration, which is skipped if the
+// counter in register `count` is less than k.
 static void enter(maker *m, int count, int64_t k)
 {
     dv_gen *g = &m->gen;
@@ -113,8 +114,9 @@ static void enter(maker *m, int count, int64_t k)
     m->top[m->depth++] = g->code->n;
 }
 
-// Ends a loop: decrements the counter in register `count` by k and repeats the
-// loop if at least k is left, unless it runs only `once`.
+// Ends a loop of k elements or rows per iteration: decrements the counter in
+// register `count` by k and repeats the loop if at least k is left, unless it
+// runs only `once`.
 static void again(maker *m, int count, int64_t k, int once)
 {
     dv_gen *g = &m->gen;
@@ -225,9 +227,9 @@ static void check(maker *m, int v)
     DV_E(cbz_w, X_TMP, 0, 0, 0);
 }
 
-// Arguments that are out of range for the fast body tend to come in clusters,
-// such as in masks. So the slow body runs for this many further iterations
-// before the fast one is tried again.
+// Arguments that are out of range for the fast loop body, which takes small
+// ones only, tend to come in clusters, such as in masks. So the slow body runs
+// for this many further iterations before the fast one is tried again.
 enum { MORE_TURNS = 7 };
 
 static void slow_begin(maker *m)
@@ -441,8 +443,8 @@ static void write_ops(maker *m)
     const dv_vec_mop *ops = m->p->ops;
     for (int32_t i = 0; i < m->p->n && !m->gen.code->failed; i++) {
         int moves = ops[i].op == DV_V_LOAD || ops[i].op == DV_V_STORE;
-        // Reading ops[i + 1] is safe, since the last operation is neither a
-        // load nor a store.
+        // Reading ops[i + 1] is safe, since the last operation of a plan
+        // ends the kernel and is neither a load nor a store.
         if (moves && two(m, &ops[i]))
             i++;
         else
@@ -452,7 +454,8 @@ static void write_ops(maker *m)
 
 static void write(dv_code *code, const dv_vec_plan *p, int own)
 {
-    dv_a64_pointers at; // only the pointers in use are initialised
+    // Only the entries of pointers that the kernel uses are initialised.
+    dv_a64_pointers at;
     maker m = {.p = p, .at = &at, .soft_bf16 = own, .lanes = p->is64 ? 2 : 4};
     m.gen = (dv_gen){.code = code, .es = 16 / m.lanes};
     m.lent = 64;

@@ -21,7 +21,8 @@ static const row rows[DV_V_MOV + 1] = {
     [DV_V_FMUL] = {BOTH(fmul_), AB},
     [DV_V_FDIV] = {BOTH(fdiv_), AB},
     [DV_V_FSQRT] = {BOTH(fsqrt_), A},
-    // The instruction fmla adds to its destination, which must be c.
+    // The instruction fmla adds a * b to its destination, which must therefore
+    // be the register of the addend c.
     [DV_V_FMA] = {BOTH(fmla_), AB},
     [DV_V_FNMA] = {BOTH(fmls_), AB},
     [DV_V_FMIN] = {BOTH(fmin_), AB},
@@ -102,7 +103,8 @@ int dv_a64_vec_point(unsigned char *code, size_t first)
         uint32_t w;
         memcpy(&w, code + i, sizeof w);
         w = dv_code_little_endian(w);
-        if (w >> 24 != LDR_QP) // this word is no load of a constant
+        // Skip a word that is not a load of a constant.
+        if (w >> 24 != LDR_QP)
             continue;
         size_t number = w >> FIELD & 0x7ffff;
         size_t words = (first + 16 * number - i) / 4;
@@ -149,8 +151,8 @@ int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t)
         DV_E(fcvtn_2s, n, v, 0, 0);
         return n;
     }
-    // Rounding to odd first makes the second rounding, to the narrow type,
-    // exact as if it were the only one.
+    // f64 is first rounded to odd as f32: then the second rounding, to the
+    // narrow type, gives the same result as a single rounding.
     if (from == DV_F64) {
         DV_E(fcvtxn_2s, n, v, 0, 0);
         v = n;

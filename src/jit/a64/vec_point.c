@@ -28,8 +28,8 @@ static int64_t running(const dv_a64_pointers *m, int k)
     return m->running + 8 * (k - N_POINTERS);
 }
 
-// Returns the register of pointer k; a pointer on the stack is first loaded
-// into X_TMP.
+// Returns the register of running pointer k (the address of an operand's
+// current elements); a pointer on the stack is first loaded into X_TMP.
 static int take(dv_a64_pointers *m, int k)
 {
     dv_gen *g = m->gen;
@@ -49,8 +49,8 @@ static const dv_vec_operand *whose(const dv_a64_pointers *m, int k)
     return &m->p->operands[m->at.operand[k]];
 }
 
-// Sets register `to` to register `from` plus the row stride of pointer k's
-// operand.
+// Sets register `to` to register `from` plus the row stride in bytes of the
+// operand of pointer k.
 static void add_row(dv_a64_pointers *m, int to, int from, int k)
 {
     const dv_vec_operand *o = whose(m, k);
@@ -98,11 +98,12 @@ static int walks(const dv_a64_pointers *m, int k)
             m->p->shape->reduce == DV_VEC_ONCE);
 }
 
-// Moves the pointers that need no stack slot from the end of a row to the start
-// of the next row.
+// Moves the pointers that need no stack slot (they are kept in registers only)
+// from the end of a row to the start of the next row.
 void dv_a64_next_row(dv_a64_pointers *m)
 {
-    // Subtracts the elements of a row times 1, 2, 4 or 8 bytes.
+    // Instructions that subtract the number of elements of a row times 1, 2, 4
+    // or 8 bytes.
     static const dv_insn back[] = {DV_INSN_sub_x, DV_INSN_sub2_x,
                                    DV_INSN_sub4_x, DV_INSN_sub8_x};
     dv_gen *g = m->gen;

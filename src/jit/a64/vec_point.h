@@ -37,8 +37,9 @@ void dv_a64_step_starts(dv_a64_pointers *m, int64_t by);
 // Sets the running pointers to the start addresses on the stack; with
 // `to_next_row`, then advances these start addresses by one row.
 void dv_a64_point(dv_a64_pointers *m, int to_next_row);
-// For pointers that need no stack slot: the first function loads their start,
-// the second one moves them from the end of a row to the start of the next row.
+// For pointers that need no stack slot, because they stay in registers: the
+// first function loads their start, the second one moves them from the end of a
+// row to the start of the next row.
 void dv_a64_load_row_pointers(dv_a64_pointers *m);
 void dv_a64_next_row(dv_a64_pointers *m);
 #endif

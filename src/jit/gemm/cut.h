@@ -10,7 +10,7 @@ typedef struct dv_runs {
 
 typedef struct dv_cuts {
     // How the rows of the product (s), and how the vectors of a row (v), are
-    // cut.
+    // cut into register tiles.
     dv_runs s, v;
 } dv_cuts;
 
@@ -22,7 +22,8 @@ static inline void dv_runs_push(dv_runs *r, int size, int count)
     }
 }
 
-// Cuts n into nearly equal tiles of at most `most`.
+// Cuts n rows or vectors into register tiles of nearly equal size, at most
+// `most`.
 static inline dv_runs dv_runs_even(int n, int most)
 {
     dv_cut even = dv_cut_even(n, most);
@@ -32,7 +33,8 @@ static inline dv_runs dv_runs_even(int n, int most)
     return r;
 }
 
-// Cuts n into tiles of `most`, and one smaller tile for the remainder.
+// Cuts n rows or vectors into register tiles of size `most`, and one smaller
+// tile for the remainder.
 static inline dv_runs dv_runs_whole(int n, int most)
 {
     dv_runs r = {.n = 0};

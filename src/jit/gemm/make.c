@@ -47,8 +47,8 @@ static dv_status make_pairs(maker *w, int64_t lds, int32_t lines, int32_t k,
 }
 
 // Generates the move that widens rows x cols elements. Unless `then` is
-// DV_MOVE_ZERO, the widened elements go to the buffer t, and a second move
-// `then` packs them from there with row stride `ldd`.
+// DV_MOVE_ZERO, the widened elements go to the intermediate buffer t of the
+// plan, and a second move `then` packs them from there with row stride `ldd`.
 static dv_status make_widen(maker *w, dv_move_shape v, dv_move then,
                             dv_pack_moves *out)
 {
@@ -127,7 +127,7 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
     s.stream &= plan->kc >= plan->s.k && plan->out == plan->sum;
     s.n = w->p->cols[col].size;
     s.panel_a = (uint8_t)plan->height;
-    // No prefetch of the next A: packed panels are read sequentially.
+    // The next A is not prefetched, because packed panels are read in order.
     s.ahead_a = DV_AHEAD_NONE;
     s.pack_a = way == DV_PACKS_A;
     s.lda = s.pack_a ? s.lda : 0;
@@ -147,7 +147,8 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
 }
 
 // Returns the next index after i whose kernel differs, in a sequence of n
-// pieces: 0, 1 and n - 1, since all middle pieces share one kernel.
+// pieces (chunks of k or blocks of rows): 0, 1 and n - 1, since all middle
+// pieces share one kernel.
 static int32_t next_kind(int32_t i, int32_t n)
 {
     return i == 1 && n > 3 ? n - 1 : i + 1;

@@ -24,7 +24,8 @@ static int32_t threads_along_m(const dv_gemm_shape *s, int32_t threads)
     int64_t least = INT64_MAX;
     for (int32_t tm = 1; tm <= threads; tm++) {
         int64_t h = dv_ceil_div(s->m, tm), w = dv_ceil_div(s->n, threads / tm);
-        // Multiply-adds per step of k, plus the cost of packing.
+        // Multiply-adds per step of k for a block of h rows by w columns, plus
+        // the cost of packing its operands.
         int64_t cost = h * w + 2 * (h + w);
         if (threads % tm == 0 && cost <= least) {
             least = cost;
@@ -55,9 +56,9 @@ static int32_t busy_threads(const dv_gemm_plan *plan, int64_t work)
 }
 
 // With FEW or more threads, some cores are slower or busy with other processes,
-// so each thread gets several parts of C and idle threads take over parts of
-// slow ones. A part with fewer than WORK_PART multiply-adds does not pay for
-// packing its own operands.
+// so each thread gets several parts (blocks) of C and idle threads take over
+// parts of slow ones. A part with fewer than WORK_PART multiply-adds does not
+// pay for packing its own operands.
 enum { FEW = 4, WORK_PART = 4 << 20 };
 
 static int32_t parts_per_thread(const dv_gemm_plan *plan, int32_t asked)
@@ -76,7 +77,8 @@ static int32_t parts_per_thread(const dv_gemm_plan *plan, int32_t asked)
                                dv_min_i64(most, plan->isa->parts_per_thread));
 }
 
-// Sets the number of threads that get work and the number of parts of C.
+// Sets the number of threads that get work and the number of parts (blocks of C
+// that are assigned to threads).
 static void count_parts(dv_gemm_plan *plan, const dv_gemm_options *o)
 {
     plan->busy = busy_threads(plan, o->work);
@@ -119,8 +121,9 @@ static void buffer_bytes(const dv_gemm_plan *plan, const dv_gemm_share *p,
         out[i] = dv_round_up(out[i], LINE_BYTES);
 }
 
-// Computes the largest size of each of the four buffers of buffer_bytes over
-// all parts of C, because any thread may run any part.
+// Computes the largest size of each of the four buffers (packed A, packed B,
+// widened elements, accumulators) over all parts (blocks) of C, because any
+// thread may run any part.
 static void largest_buffer_bytes(const dv_gemm_plan *plan, int64_t out[4])
 {
     int64_t size[4];
@@ -176,8 +179,8 @@ static int32_t packs(const dv_gemm_plan *plan, const dv_gemm_options *o)
 static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
 {
     const dv_isa *isa = plan->isa;
-    // Bytes of two cache lines: the partially written lines of a row of C at
-    // the left and right edge of a panel.
+    // Bytes of two cache lines: the ones at the left and right edge of a panel,
+    // which a row of C fills only partly.
     enum { LINES_BYTES = 128 };
     int64_t all_of_l1 = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
     int64_t l1, l2 = o->l2_bytes ? o->l2_bytes : isa->l2_bytes;
@@ -288,8 +291,8 @@ static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
     return DV_OK;
 }
 
-// Checks the row strides of A, B and C here, because kernels that read packed
-// panels see the panels' strides only.
+// Checks the row strides of A, B and C, because kernels that read packed panels
+// see only the panels' strides and cannot check these.
 static dv_status check_rows(const dv_gemm_shape *s, dv_diag *diag)
 {
     int64_t a = s->trans_a ? s->m : s->k, b = s->trans_b ? s->k : s->n;

@@ -17,9 +17,10 @@ typedef struct dv_panels {
 } dv_panels;
 
 // The moves that pack an operand: one move, or two through the intermediate
-// buffer t of the part.
+// buffer t for widened elements.
 typedef struct dv_pack_moves {
-    // `then` runs after `move`; NULL if one move is enough.
+    // Function `then` runs after `move` and packs what it has widened; NULL if
+    // one move is enough.
     dv_move_fn move, then;
 } dv_pack_moves;
 
@@ -51,7 +52,8 @@ typedef struct dv_gemm_share {
     // Moves of a narrow C into accumulators and back, indexed by the position
     // (DV_FIRST and so on) of the block of rows.
     dv_move_fn widen_c[DV_N_KINDS], narrow_c[DV_N_KINDS];
-    dv_gemm_fn direct; // kernel of the whole part if nothing is packed
+    // Kernel of the whole part (block of C) if nothing is packed.
+    dv_gemm_fn direct;
     // Packed A, packed B, widened elements, accumulators; all in plan->memory.
     unsigned char *buf_a, *buf_b, *t, *c;
 } dv_gemm_share;
@@ -95,23 +97,27 @@ struct dv_gemm_plan {
     // accumulators is needed.
     int32_t rounds;
     int32_t threads;
-    int32_t busy; // number of threads that get parts: 0..busy-1
+    // Number of threads that get parts (blocks of C): threads 0..busy-1.
+    int32_t busy;
     // Number of parts of C; each busy thread has n_parts / busy of them.
     int32_t n_parts;
     int32_t packs; // operands are packed; 0: kernels read A and B as stored
-    // 1: the rows of each part are a single block, so each panel of B is used
-    // once and all panels of B can be packed into the same buffer.
+    // 1: the rows of each part (the block of C that a thread computes at a
+    // time) are a single block, so each panel of B is used once and all panels
+    // of B can be packed into the same buffer.
     int32_t one_block;
-    int32_t kc, mc;         // size of a chunk of k, of a block of rows
-    dv_gemm_share *parts;   // owned array of n_parts parts
-    dv_gemm_counter *taken; // owned; one per busy thread if threads have
-                            // several parts, else NULL
-    void *memory;           // owned mapping that holds all buffers
+    int32_t kc, mc;       // size of a chunk of k, of a block of rows
+    dv_gemm_share *parts; // owned array of n_parts parts
+    // Owned array: how many parts (blocks of C) of each busy thread have been
+    // taken; NULL if each thread has only one part.
+    dv_gemm_counter *taken;
+    void *memory; // owned mapping that holds all buffers
     size_t memory_bytes;
 };
 
-// Computes the size of piece i of n elements cut into pieces of `most`, and
-// returns its kind (DV_FIRST, DV_MIDDLE or DV_LAST).
+// Computes the size of piece i (a chunk of k or a block of rows) when n
+// elements are cut into pieces of `most`, and returns its position: DV_FIRST,
+// DV_MIDDLE or DV_LAST.
 static inline int dv_gemm_piece(int32_t n, int32_t most, int32_t i,
                                 int32_t *size)
 {
@@ -175,6 +181,7 @@ static inline int64_t dv_gemm_a_bytes(const dv_gemm_plan *plan, int32_t rows,
     return h * dv_round_up(k, step) * plan->es_mul;
 }
 
-// Cuts the columns of all parts into panels of B, and generates all kernels.
+// Cuts the columns of all parts (blocks of C that are assigned to threads) into
+// panels of B, and generates all kernels.
 dv_status dv_gemm_make_kernels(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag);
 #endif

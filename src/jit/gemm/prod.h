@@ -22,10 +22,11 @@ typedef struct dv_prod {
     int pairs;
     int tile_rows; // prescribed number of rows of a tile; 0: any number
     int one_sum;   // 1: no partial sums, one accumulator per element of C
-    // 1: the scalar operand S is packed into panels while it is read.
+    // 1: the operand S (the one read as scalars) is packed into panels while it
+    // is read.
     int pack_s;
-    // Bytes per row of the packed copy of the vector operand V that is written
-    // while V is read; 0: V is not packed.
+    // Bytes per row of the packed copy of the operand V (the one read as
+    // vectors) that is written while V is read; 0: V is not packed.
     int64_t pack_v;
     // The bias: 0: none, 1: one value per row of the tile, 2: one value per
     // column of the tile.

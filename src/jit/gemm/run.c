@@ -6,7 +6,7 @@
 typedef struct job {
     const dv_gemm_plan *plan;
     const dv_gemm_share *p;
-    // First elements of A and B that this part of C reads.
+    // First elements of A and B that this part (block of C) reads.
     const unsigned char *a, *b;
     unsigned char *c;
     const dv_gemm_args *args;
@@ -51,7 +51,7 @@ static void pack_rows(const job *w, int block, int32_t m0, int32_t rows)
 }
 
 typedef struct panel {
-    // Number of the run of equally wide panels that this panel belongs to.
+    // Number of the run of equally wide panels of B that this panel belongs to.
     int run;
     int32_t n0;       // first column of the panel
     unsigned char *b; // address of the packed panel
@@ -59,7 +59,8 @@ typedef struct panel {
 } panel;
 
 // Returns the arguments of a kernel whose first element of C is (m0, n0) of
-// this part of C: the bias begins with that element's row or column.
+// this part (the block of C that a thread computes at a time): the bias begins
+// with that element's row or column.
 static dv_gemm_args args_at(const job *w, int32_t m0, int32_t n0)
 {
     int bias = w->plan->s.bias;
@@ -112,9 +113,10 @@ static void block(const job *w, int kind, int32_t m0, int32_t rows,
         w->args->then(w->args->user, c, rows, w->p->n);
 }
 
-// Multiplies a block of rows by all panels of B for a narrow C: sums are
-// accumulated in a buffer and rounded after the last chunk of k. The buffer
-// holds one block if k is a single chunk, else the whole part.
+// Multiplies a block of rows by all panels of B for a narrow C (f16 or bf16):
+// sums are accumulated in a buffer and rounded after the last chunk of k. The
+// buffer holds one block of rows if k is a single chunk, else the whole part of
+// C that the thread computes.
 static void narrow_block(const job *w, int kind, int32_t m0, int32_t rows)
 {
     const dv_gemm_plan *plan = w->plan;
@@ -173,9 +175,9 @@ static void run_part(const dv_gemm_plan *plan, const dv_gemm_share *p,
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-// Runs the products of a batch one after the other, summed into C: the parts of
-// `thread`, or all parts if thread is -1. Returns 0 if the plan is for a single
-// product.
+// Runs the products of a batch one after the other, summed into C: the parts
+// (blocks of C) of `thread`, or all parts if thread is -1. Returns 0 if the
+// plan is for a single product.
 static int run_batch(const dv_gemm_plan *plan, int32_t thread, const void *a,
                      const void *b, void *c, const dv_gemm_args *args)
 {
@@ -184,7 +186,8 @@ static int run_batch(const dv_gemm_plan *plan, int32_t thread, const void *a,
     if (!*turn)
         return 0;
     dv_gemm_args before = args ? *args : (dv_gemm_args){0};
-    // No callback yet: C holds partial sums until the last product.
+    // Products before the last one make no callback, because C holds partial
+    // sums until the last product.
     before.then = NULL;
     for (int32_t i = 0; i < s->batch; i++) {
         const unsigned char *x = a, *y = b;
@@ -212,8 +215,8 @@ void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
         run_part(plan, &plan->parts[thread * each + i], a, b, c, args);
 }
 
-// Runs a thread's own parts first, because their operands may still be in its
-// caches, then takes parts that other threads have not begun.
+// Runs a thread's own parts (blocks of C) first, because their operands may
+// still be in its caches, then takes parts that other threads have not begun.
 static void run_and_steal_parts(dv_gemm_plan *plan, int32_t thread,
                                 const void *a, const void *b, void *c,
                                 const dv_gemm_args *args)

@@ -24,15 +24,18 @@ typedef struct walk {
     // 1: there is more than one tile along the rows (many_s) or along the
     // columns (many_v).
     int many_s, many_v;
-    int next; // cache lines or rows that each tile prefetches; 0: none
+    // Number of cache lines or rows that each tile prefetches for the next
+    // kernel; 0: none.
+    int next;
     // 1: prefetches for the next kernel are spread over the steps of k.
     int spread;
-    // 1: a last column of tiles may overlap the one before it, unless tiles
-    // prefetch for the next kernel.
+    // 1: a last column of tiles may overlap the one before it, where
+    // elements are computed twice, unless tiles prefetch for the next kernel.
     int twice;
 } walk;
 
-// Advances the pointers by one tile of `rows` rows along the scalar operand S.
+// Advances the pointers by one tile of `rows` rows along the operand S, which
+// is read as scalars.
 static void next_s(const walk *w, int rows)
 {
     DV_GEN *g = w->g;
@@ -69,9 +72,10 @@ static void next_v(const walk *w, int cols)
 
 enum { LINE_BYTES = 64 };
 
-// Emits the share of one tile in the prefetches for the next kernel: cache
-// lines of the packed panel of V that follows this one in memory (into L1 if
-// the panel is small), or rows of the columns that are packed next.
+// Emits what one tile contributes to the prefetches for the next kernel: cache
+// lines of the packed panel of the vector operand V that follows this one in
+// memory (into L1 if the panel is small), or rows of the columns that are
+// packed next.
 static void prefetch_for_next(const walk *w)
 {
     enum { SMALL = 8192 };
@@ -133,9 +137,9 @@ static void tiles(const walk *w, const dv_prod *p, const dv_prod_tile *t,
         DV_AGAIN(X_M, top);
 }
 
-// Emits the tiles below the one that packs the vector operand V. The first
-// *left of them also prefetch the block that the next kernel packs; *left is
-// reduced by their number.
+// Emits the tiles below the first one, which packs the vector operand V. The
+// first *left of them also prefetch the block of V that the next kernel packs;
+// *left is reduced by their number.
 static void asking(const walk *w, dv_prod p, const dv_prod_tile *t, int count,
                    int more, int *left)
 {
@@ -170,15 +174,16 @@ static void emit_tile_column(const walk *w, int cols, int nv)
     int behind = count_tiles(s) - 1, left = 0;
     if (w->spread) {
         p.prefetch_step = p.ld_v;
-        // A lone tile prefetches all rows for the next kernel, one per step of
-        // k.
+        // If this is the only tile of the column, it prefetches all rows for
+        // the next kernel, one per step of k; otherwise the tiles below it do
+        // so.
         p.prefetch_every = behind ? 0 : 1;
     }
     for (int i = 0; i < s->n; i++) {
         int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
         dv_prod_tile t = {rows, cols, nv, SETS(&p, rows, nv)};
-        // A row of a packed transposed panel has as many elements as the panel
-        // has rows.
+        // If the scalar operand is packed in transposed panels, a row of a
+        // panel has as many elements as the tile has rows.
         if (p.panel && !p.lane_k)
             p.ld_s = rows * g->es;
         if (p.pack_v) {

@@ -40,8 +40,8 @@ __attribute__((noinline)) void dv_vec_op(dv_vec_alloc *a, dv_vop op, int dst,
                              .imm = imm});
 }
 
-// The reducers: the operation on floats and on integers, and the bits of the
-// identity in f32, f64 and i32.
+// The reducers (sum, min and so on): the operation on floats and on integers,
+// and the bits of the identity in f32, f64 and i32.
 static const struct {
     uint8_t real, whole;
     uint64_t identity[3];
@@ -68,8 +68,8 @@ uint64_t dv_vec_identity(const dv_vec_shape *s)
     return reducers[s->reducer].identity[t];
 }
 
-// Returns the index of value v in a copy of the unrolled loop body. A value
-// that is the same in all copies has a single index.
+// Returns the index of value v in copy number `copy` of the unrolled loop body.
+// A value that is the same in all copies has a single index.
 static inline int32_t copy_of(const dv_vec_alloc *a, int32_t v, int copy)
 {
     return v * DV_VEC_MAX_UNROLL + (copy & a->copies[v]);
@@ -124,7 +124,9 @@ static __attribute__((noinline)) int take_used(dv_vec_alloc *a)
         worst = next > far ? r : worst;
         far = next > far ? next : far;
     }
-    if (worst < 0) { // cannot happen: permanent registers leave enough free
+    // If no register may be evicted, the plan fails. This cannot happen,
+    // because permanent registers leave enough others.
+    if (worst < 0) {
         a->plan->failed = 1;
         return 0;
     }
@@ -197,8 +199,9 @@ static __attribute__((noinline)) int bring(dv_vec_alloc *a, int32_t copy,
     return r;
 }
 
-// Returns the register of value v, an argument, reloading it first if needed.
-// `next` is the position of its next use in the run of operations.
+// Returns the register of value v, an argument of an operation, reloading it
+// first if needed. `next` is the position of its next use in the run (the
+// sequence of operations without jumps).
 static inline int get(dv_vec_alloc *a, int32_t v, int copy, int32_t next)
 {
     int home = a->home_reg[v];
@@ -253,7 +256,8 @@ static int tie(dv_vec_alloc *a, const dv_vec_value *v, int t, int copy,
 {
     int32_t arg = v->arg[t], c = copy_of(a, arg, copy);
     int home = a->home_reg[arg] >= 0;
-    // A fresh load is cheaper than a register copy, which occupies an
+    // If the argument is a constant or must be reloaded anyway, load it into
+    // the new register: that is cheaper than a register copy, which occupies an
     // arithmetic unit.
     if (a->vals[arg].op == DV_V_CONST ||
         (!home && a->reg[c] < 0 && after[t] != DV_VEC_NEVER)) {
@@ -305,8 +309,8 @@ static void check(dv_vec_alloc *a)
     a->watching = 0;
 }
 
-// Returns the register number to store in an operation; 0 for an unused
-// operand, whose register is negative.
+// Returns the register number to store in an operation; 0 if the operation does
+// not have this operand, in which case `reg` is negative.
 static uint8_t named(int reg)
 {
     return (uint8_t)(reg < 0 ? 0 : reg);
@@ -440,8 +444,9 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
     memset(a->reg, -1, bytes);
     memset(a->slot, -1, bytes);
     memset(a->last, DV_VEC_NEVER & 255, bytes);
-    // Go backwards through the run to find, for each argument of an operation,
-    // the position of its next use after this operation.
+    // Go backwards through the run (the sequence of operations without jumps)
+    // to find, for each argument of an operation, the position of its next use
+    // after this operation.
     for (int32_t i = n - 1; i >= 0; i--) {
         const dv_vec_value *v = &a->vals[a->seq[i] / DV_VEC_MAX_UNROLL];
         int copy = a->seq[i] % DV_VEC_MAX_UNROLL;
@@ -455,8 +460,9 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
         for (int k = 0; k < v->n_args; k++)
             a->last[of[k]] = i;
     }
-    // Now `last` of a value made in this run is the position of its first use,
-    // which is needed when the value is made.
+    // Now `last` of a value made in this run (the sequence of operations
+    // without jumps) is the position of its first use, which is needed when the
+    // value is made.
     for (int32_t i = 0; i < n && !a->plan->failed; i++)
         one(a, i, run);
     for (int r = 0; r < a->isa->n_regs; r++)

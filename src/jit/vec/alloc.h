@@ -12,8 +12,8 @@
 enum {
     DV_VEC_MAX_REGS = 32,
     DV_VEC_MAX_UNROLL = 8,
-    // DV_VEC_NEVER has four equal bytes, so that memset can fill arrays with
-    // it.
+    // A position after every other one, for values that are not used again. It
+    // has four equal bytes, so that memset can fill arrays with it.
     DV_VEC_NEVER = 0x3f3f3f3f
 };
 
@@ -24,12 +24,14 @@ typedef struct dv_vec_alloc {
     const dv_vec_value *vals;
     int32_t n_vals;
     int unroll;
-    // Number of accumulators of a statement; the unrolled copies of the body
-    // share them round-robin.
+    // Number of accumulators of a statement (one expression that the kernel
+    // computes); the unrolled copies of the loop body share them round-robin.
     int n_accs;
-    // Arrays indexed by value.
-    uint8_t *live;      // 1: the value contributes to a stored result
-    uint8_t *outside;   // 1: another section of the kernel uses the value
+    // The following arrays are indexed by value (the result of one operation).
+    uint8_t *live; // 1: the value contributes to a stored result
+    // 1: another section of the kernel (such as the code before the loop) uses
+    // the value
+    uint8_t *outside;
     int32_t *home_reg;  // permanent register; -1: none
     int32_t *home_slot; // permanent stack slot; -1: none
     int32_t *pool;      // index of the constant in the pool; -1: not added yet
@@ -42,13 +44,15 @@ typedef struct dv_vec_alloc {
     // By register: the index (value and copy) of what is in it; FREE if there
     // is nothing, HOME if the register is permanent.
     int32_t owner[DV_VEC_MAX_REGS];
-    // By register: the place in the run where its value is needed next.
+    // By register: the position in the run (the sequence of operations without
+    // jumps) where its value is needed next.
     int32_t next[DV_VEC_MAX_REGS];
     // Bit masks of the free registers, and of those that must not be evicted.
     uint32_t free, locked;
     const dv_vec_shape *statement[DV_VEC_MAX_STATEMENTS];
     int32_t n_statements;
-    // First value of each statement, and the end of the last.
+    // Index of the first value of each statement, and after them the end of the
+    // last statement's values.
     const int32_t *from;
     // Number of copies of the loop body that run side by side, if there are
     // several statements.
@@ -56,20 +60,26 @@ typedef struct dv_vec_alloc {
     // Number of operations by which each group of `together` copies lags behind
     // the group before it.
     int32_t behind;
-    // Registers of the accumulators, by statement and number.
+    // Registers of the accumulators, by statement and by number of the
+    // accumulator.
     int32_t acc[DV_VEC_MAX_STATEMENTS][DV_VEC_MAX_UNROLL];
-    int32_t watch;        // register of the sum of squares of watched arguments
-    int watching;         // 1: register `watch` has been initialised
-    uint64_t guard_limit; // largest allowed sum of squares, as bits of a lane
-    int32_t first_slot;   // first stack slot above the permanent ones
-    // The current run of operations. seq: the index (value and copy) of what
-    // each operation computes; after: the position of the next use of each of
-    // its arguments.
+    // Register that sums the squares of the watched arguments: those that must
+    // be small for the fast loop body to be valid.
+    int32_t watch;
+    int watching; // 1: register `watch` has been initialised
+    // Largest sum of squares for which the fast loop body is valid, as bits of
+    // a lane
+    uint64_t guard_limit;
+    int32_t first_slot; // first stack slot above the permanent ones
+    // The current run (a sequence of operations without jumps). seq: the index
+    // (value and copy) of what each operation computes; after: the position of
+    // the next use of each of its arguments.
     int32_t *seq, *after;
 } dv_vec_alloc;
 
-// A run of operations: `copies` copies of a section side by side, on vectors of
-// `count` elements, the first being vector `base`.
+// A run (a sequence of operations without jumps): `copies` copies of a section
+// of the kernel side by side, on vectors of `count` elements, the first being
+// vector `base`.
 typedef struct dv_vec_run {
     dv_vec_section section;
     int copies, base, count;
@@ -79,10 +89,10 @@ typedef struct dv_vec_run {
 // unroll.
 void dv_vec_alloc_init(dv_vec_alloc *a);
 void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run);
-// Lists the operations of a section in `ops`, which has room for n_vals, and
-// returns their number. Each comes after its arguments; the statements
-// alternate, with at most two operations of one statement in a row, and a store
-// is never the second of them.
+// Lists the operations of a section (part of the kernel) in `ops`, which has
+// room for n_vals, and returns their number. Each comes after its arguments;
+// the statements alternate, with at most two operations of one statement in a
+// row, and a store is never the second of them.
 int32_t dv_vec_interleave(const dv_vec_alloc *a, dv_vec_section section,
                           int32_t *ops);
 // Returns the largest number of simultaneously live values of n operations, if
@@ -90,11 +100,12 @@ int32_t dv_vec_interleave(const dv_vec_alloc *a, dv_vec_section section,
 // has room for n.
 int dv_vec_staggered_pressure(const dv_vec_alloc *a, const int32_t *ops,
                               int32_t n, int32_t behind, int32_t *last);
-// Fills a->seq with the copies of a run's operations in order and returns their
-// number.
+// Fills a->seq with the operations of a run (the unrolled copies of a section
+// of the kernel) in order, and returns their number.
 int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run);
-// Returns the largest number of simultaneously live values of a run in the
-// order that dv_vec_order gives it.
+// Returns the largest number of simultaneously live values of a run (the
+// unrolled copies of a section of the kernel) in the order that dv_vec_order
+// gives it.
 int dv_vec_order_pressure(dv_vec_alloc *a, const dv_vec_run *run);
 // Does an operation store a result or add to an accumulator?
 int dv_vec_is_effect(const dv_vec_value *v);
@@ -103,14 +114,17 @@ int dv_vec_is_effect(const dv_vec_value *v);
 int dv_vec_alloc_home(dv_vec_alloc *a);
 int dv_vec_alloc_temp(dv_vec_alloc *a);
 void dv_vec_alloc_release(dv_vec_alloc *a, int reg);
-// Returns the index of a constant in the pool, which it adds if it is missing.
+// Returns the index of a constant in the pool (the constants behind the code),
+// which it adds if it is missing.
 int32_t dv_vec_pool(dv_vec_plan *p, dv_arena *arena, uint64_t bits,
                     int32_t lanes);
-// dv_vec_emit appends an operation, dv_vec_op one that has these fields only.
+// dv_vec_emit appends an operation to the plan; dv_vec_op appends one whose
+// only fields are its arguments.
 void dv_vec_emit(dv_vec_plan *p, dv_arena *arena, dv_vec_mop op);
 void dv_vec_op(dv_vec_alloc *a, dv_vop op, int dst, int x, int y, int32_t imm);
 // dv_vec_step returns the operation that combines an accumulator with a value,
-// dv_vec_identity the bits of the reducer's identity in the compute type.
+// dv_vec_identity the bits of the reducer's identity (such as 0 for a sum) in
+// the compute type.
 dv_vop dv_vec_step(const dv_vec_shape *s);
 uint64_t dv_vec_identity(const dv_vec_shape *s);
 #endif

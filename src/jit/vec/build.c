@@ -21,8 +21,9 @@ static int32_t add(dv_vec_build *b, dv_vec_value v)
     return b->n - 1;
 }
 
-// Returns the section (part of the kernel) that computes a value: if all its
-// arguments come from outside the loop, it is computed there, too.
+// Returns the section (part of the kernel, such as the code before the loop)
+// that computes a value: if all its arguments come from outside the loop, it is
+// computed there, too.
 static uint8_t section_of(const dv_vec_build *b, const dv_vec_value *v)
 {
     for (int i = 0; i < v->n_args; i++)
@@ -43,7 +44,8 @@ static int32_t put(dv_vec_build *b, dv_vop op, int32_t x, int32_t y, int32_t z,
     v.arg[1] = y;
     v.arg[2] = z;
     uint8_t section = section_of(b, &v);
-    // Reuse an equal value that was made recently, mostly squares.
+    // Reuse an equal value that was made recently, if there is one; mostly
+    // these are squares.
     for (int32_t i = b->n - 1; i >= 0 && i > b->n - RECENT; i--) {
         const dv_vec_value *w = &b->vals[i];
         if (w->arg[0] == x && w->arg[1] == y && w->arg[2] == z &&
@@ -103,7 +105,7 @@ int dv_vec_guard(dv_vec_build *b, int32_t x, double most)
     return 1;
 }
 
-// Makes a constant of the language in the compute type.
+// Makes a constant of an expression, as a value in the compute type.
 static int32_t constant(dv_vec_build *b, double value)
 {
     if (b->shape->compute != DV_I32)
@@ -203,7 +205,8 @@ static double exact_reciprocal(const dv_vec_build *b, int32_t y)
 }
 
 // May x / y be replaced by x times 1 / y? In the body of a reduction it may
-// not, because a sum would fuse the product without rounding it.
+// not, because a sum would fuse the product with its addition, without rounding
+// the product.
 static int may_multiply(const dv_vec_build *b)
 {
     return b->in == DV_SECTION_EPILOGUE || !b->shape->reduce;
@@ -281,8 +284,8 @@ static int32_t apply(dv_vec_build *b, int32_t node)
                  : apply_real(b, (dv_fn)n->fn, x);
 }
 
-// Emits one step of the reducer on x and y. A product y is fused with its
-// addition and rounded once.
+// Emits one step of the reducer (such as an addition) on x and y. If it is a
+// sum and y is a product, the two are fused and rounded once.
 static int32_t step(dv_vec_build *b, int32_t x, int32_t y)
 {
     if (b->failed)
@@ -358,8 +361,8 @@ static void end_body(dv_vec_build *b, int32_t v)
         b->vals[v].section = (uint8_t)b->in;
 }
 
-// Begins the next section. Values of the current one are not available there,
-// so that loads are emitted again.
+// Begins the next section (part of the kernel). Values of the current one are
+// not available there, so that loads are emitted again.
 static void begin_section(dv_vec_build *b, dv_vec_section next)
 {
     for (int32_t i = 0; i < b->shape->n_nodes && !b->failed; i++)
@@ -443,7 +446,7 @@ static void build_one(dv_vec_build *b)
         b->in = DV_SECTION_FAST;
         body(b, stack);
         begin_section(b, DV_SECTION_BODY);
-        // No function has a fast form for small arguments, so there is only one
+        // If no function has a fast form for small arguments, there is only one
         // body: what was made as the fast body becomes the general one.
         if (b->guard_limit <= 0)
             for (int32_t i = 0; i < b->n; i++)
@@ -463,8 +466,8 @@ void dv_vec_build_all(dv_vec_build *b)
 {
     b->is64 = b->shape->compute == DV_F64;
     if (b->shape->beside)
-        // Several statements share one loop. It has no fast body, because a
-        // loop cannot be left for one statement alone.
+        // If several statements share one loop, it has no fast body (for small
+        // arguments), because a loop cannot be left for one statement alone.
         b->has_guard = 0;
     while (b->shape && !b->failed) {
         build_one(b);

@@ -45,8 +45,8 @@
     DV_VOP(FNMA, 3) /* c - a * b, rounded once */                              \
     DV_VOP(FMIN, 2) /* nan if either is nan */                                 \
     DV_VOP(FMAX, 2)                                                            \
-    DV_VOP(FLEAST, 2) /* FMIN; b is never nan */                               \
-    DV_VOP(FMOST, 2)  /* FMAX; b is never nan */                               \
+    DV_VOP(FLEAST, 2) /* as FMIN, but b is never nan */                        \
+    DV_VOP(FMOST, 2)  /* as FMAX, but b is never nan */                        \
     DV_VOP(FNEG, 1)                                                            \
     DV_VOP(FABS, 1)                                                            \
     DV_VOP(FLT, 2)                                                             \
@@ -59,7 +59,7 @@
     DV_VOP(IADD, 2)                                                            \
     DV_VOP(ISUB, 2)                                                            \
     DV_VOP(IMUL, 2) /* 32 bits only */                                         \
-    DV_VOP(IMIN, 2) /* 32 bits only, like all up to IEQ */                     \
+    DV_VOP(IMIN, 2) /* 32 bits only, as IMAX to IEQ */                         \
     DV_VOP(IMAX, 2)                                                            \
     DV_VOP(IABS, 1)                                                            \
     DV_VOP(ILT, 2)                                                             \
@@ -67,39 +67,53 @@
     DV_VOP(SHL, 1)   /* shift left by `imm` bits */                            \
     DV_VOP(SHR, 1)   /* shift right; fills with zeros */                       \
     DV_VOP(ROT, 1)   /* rotates the lanes by `imm` */                          \
-    DV_VOP(PAIRS, 1) /* sums of adjacent lanes, each twice */
+    DV_VOP(PAIRS, 1) /* adds adjacent lanes; both get the sum */
 
 typedef enum dv_vop {
 #define DV_VOP(NAME, args) DV_V_##NAME,
     DV_VOPS
 #undef DV_VOP
-        // The following operations are made by the planner only.
+        // The following operations are made by the planner (plan.c) only; nodes
+        // of an expression do not become such operations.
         DV_V_MOV,
     DV_V_RELOAD, // reload: dst = stack slot imm
     DV_V_SPILL,  // spill: stack slot imm = a
     DV_V_BEGIN,  // prologue; store the start address of each operand
-    DV_V_POINT,  // reset running pointers to the stored start addresses
+    // Reset the running pointers (to the current elements) to the start
+    // addresses stored on the stack.
+    DV_V_POINT,
     // Begins the loop over rows: resets the running pointers as POINT does, and
     // advances the start addresses to the next row.
     DV_V_ROWS,
-    DV_V_ROWS_END,  // ends the loop over rows
-    DV_V_LOOP,      // loop while imm elements are left in the row
-    DV_V_LOOP_END,  // advance the running pointers by imm elements
-    DV_V_COLS,      // loop while imm columns are left; begins with POINT
-    DV_V_COLS_END,  // advance the start addresses by imm columns
-    DV_V_STEPS,     // loop over all rows of the current columns
-    DV_V_STEPS_END, // advance the running pointers to the next row
-    DV_V_PREFETCH,  // prefetch for `count` elements from element imm on
-    DV_V_CHECK,     // jump to the slow body unless all bits of a are set
+    DV_V_ROWS_END, // ends the loop over rows
+    // Begin a loop that repeats while imm elements are left in the row.
+    DV_V_LOOP,
+    // End the loop over a row: advance the running pointers by imm elements.
+    DV_V_LOOP_END,
+    // Begin a loop that repeats while imm columns are left, and reset the
+    // running pointers as POINT does.
+    DV_V_COLS,
+    // End the loop over columns: advance the start addresses by imm columns.
+    DV_V_COLS_END,
+    // Begin a loop over all rows of the current columns.
+    DV_V_STEPS,
+    // End the loop over the rows of some columns: advance the running pointers
+    // to the next row.
+    DV_V_STEPS_END,
+    DV_V_PREFETCH, // prefetch for `count` elements from element imm on
+    // Jump to the slow body unless all bits of register a are set, that is,
+    // unless the fast body is valid.
+    DV_V_CHECK,
     DV_V_RETURN,
-    // The slow body, which follows the return; it replaces the body of the
-    // first loop.
+    // The slow body (for arguments of any size), which follows the return; it
+    // replaces the body of the first loop where that is not valid.
     DV_V_SLOW,
     DV_V_SLOW_END // ends the slow body and advances by `imm` elements
 } dv_vop;
 
 // When a value is computed: as a constant, before the innermost loop, in the
-// fast body, in the (slow) body, or after the reduction.
+// fast body (for small arguments), in the slow body (for all arguments), or
+// after the reduction.
 typedef enum dv_vec_section {
     DV_SECTION_CONST,
     DV_SECTION_HOIST,
@@ -121,7 +135,8 @@ typedef struct dv_vec_value {
 
 typedef struct dv_vec_build {
     const dv_vec_shape *shape; // the statement that is being translated
-    // Number of the current statement, and of its first operand.
+    // Number of the current statement, and of the first of its operands among
+    // those of all statements.
     int32_t number, first;
     int32_t from[DV_VEC_MAX_STATEMENTS + 1]; // first value of each statement
     dv_arena *arena;
@@ -136,8 +151,8 @@ typedef struct dv_vec_build {
     // are loop-invariant.
     dv_vec_section in;
     int has_guard; // 1: the back end can leave a fast body (DV_V_CHECK)
-    // Largest sum of squares for which the fast body is valid; 0: there is
-    // none.
+    // Largest sum of squares of the arguments for which the fast body is valid;
+    // 0: there is no fast body.
     double guard_limit;
     int failed; // memory ran out
 } dv_vec_build;
@@ -148,21 +163,23 @@ void dv_vec_build_all(dv_vec_build *b);
 int32_t dv_vec_put(dv_vec_build *b, dv_vop op, int32_t x, int32_t y, int32_t z);
 int32_t dv_vec_shift(dv_vec_build *b, dv_vop op, int32_t x, int bits);
 int32_t dv_vec_bits(dv_vec_build *b, uint64_t bits);
-// Makes a constant: `value` rounded to the compute type.
+// Makes a constant value: the number `value` rounded to the compute type.
 int32_t dv_vec_float(dv_vec_build *b, double value);
 // Returns the bits of `value` as a lane of the compute type.
 uint64_t dv_vec_lane(const dv_vec_build *b, double value);
-// In a fast body: makes the body valid for |x| up to `most` only and returns 1.
-// Returns 0 if this is not a fast body.
+// If this is a fast body (a loop body for small arguments): makes it valid for
+// |x| up to `most` only and returns 1. Otherwise returns 0.
 int dv_vec_guard(dv_vec_build *b, int32_t x, double most);
 // Expands a function of one argument that no instruction computes.
 int32_t dv_vec_math(dv_vec_build *b, dv_fn fn, int32_t x);
 
-// One operation of a plan. dst, a, b, c are vector registers.
+// One operation of a plan. dst, a, b and c are numbers of vector registers: the
+// destination and the arguments.
 typedef struct dv_vec_mop {
     uint8_t op; // operation, a dv_vop
     uint8_t dst, a, b, c;
-    uint8_t copy;   // LOAD, STORE: which vector of the unrolled loop body
+    // LOAD, STORE: number of the vector within the unrolled loop body.
+    uint8_t copy;
     uint16_t count; // LOAD, STORE: element count; 0: one element for all lanes
     int32_t imm;    // CONST: index in the pool; other operations: see dv_vop
 } dv_vec_mop;
@@ -173,7 +190,9 @@ typedef struct dv_vec_isa {
     void (*emit)(dv_code *code, const struct dv_vec_plan *p);
     int32_t n_regs, vector_bytes;
     int32_t max_unroll; // largest unroll factor; 0: chosen by the planner
-    int32_t max_accs; // most accumulators of a sum along rows; 0: one per copy
+    // Most accumulators of a sum along rows; 0: one per unrolled copy of the
+    // loop body.
+    int32_t max_accs;
     // Number of loop bodies per iteration in a kernel of several statements.
     int32_t turns;
     int32_t soft_bf16; // 1: can store bf16 without instructions for that type
@@ -197,11 +216,13 @@ typedef struct dv_vec_const {
 
 typedef struct dv_vec_plan {
     const dv_vec_shape *shape; // shape of the first statement
-    // Operands of all statements, then the accumulators of a partial reduction.
+    // Operands of all statements, then the accumulators of a partial reduction
+    // (one that continues in another call).
     const dv_vec_operand *operands;
     // Number of all operands, and of those whose pointers the caller passes.
     int32_t n_operands, n_given;
-    // Number and capacity of constants; number of spill slots.
+    // Number and capacity of the constants in the pool; number of spill slots
+    // on the stack.
     int32_t n_pool, cap_pool, n_slots;
     int32_t n_regs; // registers that are used, 0..n_regs-1
     dv_vec_const *pool;
@@ -264,7 +285,8 @@ dv_status dv_vec_check(const struct dv_isa *isa, const dv_vec_shape *s,
                        dv_diag *diag);
 int dv_vec_key_words(const dv_vec_shape *s);
 void dv_vec_key(const dv_vec_shape *s, uint64_t *out);
-// Removes from a shape's key what its plan does not depend on.
+// Removes from the key of a shape what its plan does not depend on, such as the
+// size of strides.
 void dv_vec_plan_key(uint64_t *key);
 // Writes the name of the kernel with this key.
 void dv_vec_name(const uint64_t *key, char *out, size_t size);

@@ -169,8 +169,8 @@ static const real *type_of(const dv_vec_build *b)
 
 enum { SHORT = 5 };
 
-// Evaluates a short polynomial by Horner's rule; computing x^2 as in series()
-// would be one operation more.
+// Evaluates a short polynomial by Horner's rule. Pairing terms and computing
+// x^2, as series() does, would take one operation more here.
 static int32_t short_series(dv_vec_build *b, const poly *p, int32_t x)
 {
     int32_t sum = K(p->c[p->n - 1]);
@@ -244,8 +244,8 @@ static int32_t exp_halves(dv_vec_build *b, int32_t y)
     const real *k = type_of(b);
     int32_t big = K(magic(k, k->bias)), n = P(FMA, y, K(k->log2e), big);
     int32_t r = minus_n_ln2(b, y, P(FSUB, n, big));
-    // n also has the high bits of the constant `big`. What is left of them in
-    // `half` does no harm: power() shifts it out.
+    // n also has the high bits of the constant `big` that was added to round
+    // it. What is left of them in `half` does no harm: power() shifts it out.
     int32_t half = dv_vec_shift(b, DV_V_SHR, n, 1);
     int32_t p = exp_of_remainder(b, &k->exp, r, power(b, half));
     return P(FMUL, p, power(b, P(ISUB, n, half)));

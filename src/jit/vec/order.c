@@ -96,8 +96,8 @@ int32_t dv_vec_interleave(const dv_vec_alloc *a, dv_vec_section section,
 
 enum { BEHIND = 2, HALF_BEHIND = 4, LONG = 12 };
 
-// Is operation i an addition to an accumulator, or a load whose value is used
-// by such additions only?
+// Is operation i an addition to an accumulator, or a load whose value only such
+// additions use?
 static int ends_sum(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
                     int32_t i)
 {
@@ -170,7 +170,8 @@ int dv_vec_order_pressure(dv_vec_alloc *a, const dv_vec_run *run)
                     last[x] = i;
                 else if (mine && last[x] == i) {
                     now--;
-                    // Two arguments may be this value, which ends only once.
+                    // If both arguments of the operation are this value, it
+                    // must be counted only once.
                     last[x] = -1;
                 }
             }
@@ -188,7 +189,8 @@ static int32_t interleave_in_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
     int group = a->together < run->copies ? a->together : run->copies;
     int turn = group < 2 ? group : 2;
-    int32_t n = 0, *ops = a->after; // a->after serves as scratch
+    // The array a->after is not in use yet and serves as scratch memory.
+    int32_t n = 0, *ops = a->after;
     int32_t n_ops = dv_vec_interleave(a, run->section, ops);
     if (group == run->copies)
         return all_in_order(a, run, ops, n_ops);
@@ -213,7 +215,8 @@ static int32_t interleave_in_order(dv_vec_alloc *a, const dv_vec_run *run)
 // looks about forty operations ahead and finds more independent work this way.
 int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
-    int32_t n = 0, n_ops = 0, *ops = a->after; // a->after serves as scratch
+    // The array a->after is not in use yet and serves as scratch memory.
+    int32_t n = 0, n_ops = 0, *ops = a->after;
     int groups = 1, behind = BEHIND;
     if (a->n_statements > 1)
         return interleave_in_order(a, run);
@@ -237,7 +240,7 @@ int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run)
     // has stored or accumulated, no copy may lag.
     if (watched + behind * (groups - 1) >= effect)
         groups = 1;
-    // Number of operations by which each copy lags.
+    // Number of operations by which each unrolled copy lags behind the first.
     int32_t late[DV_VEC_MAX_UNROLL];
     for (int k = 0; k < run->copies; k++)
         late[k] = behind * (k * groups / run->copies);

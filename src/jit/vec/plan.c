@@ -26,7 +26,8 @@ typedef struct planner {
     // Section whose operations the main loop consists of: DV_SECTION_FAST if
     // the kernel has a fast body, else DV_SECTION_BODY.
     dv_vec_section main;
-    // Index of each statement's REDUCED value; -1: none.
+    // Index of each statement's REDUCED value (the result of its reduction);
+    // -1: none.
     int32_t reduced[DV_VEC_MAX_STATEMENTS];
 } planner;
 
@@ -52,8 +53,8 @@ static void find_live(planner *q)
     }
 }
 
-// Returns the largest number of simultaneously live values of the body, and
-// sets *n_ops to its number of operations.
+// Returns the largest number of simultaneously live values of the loop body,
+// and sets *n_ops to its number of operations.
 static int body_width(const planner *q, int32_t *ends, int *n_ops)
 {
     const dv_vec_alloc *a = &q->a;
@@ -81,9 +82,9 @@ static int body_width(const planner *q, int32_t *ends, int *n_ops)
 
 enum { MAX_OPS = 400 };
 
-// Chooses the unroll factor. It is as large as the code size allows, because
-// waiting for arithmetic costs more than spills and repeated loads of
-// constants.
+// Chooses the unroll factor, the number of copies of the loop body. It is as
+// large as the code size allows, because waiting for arithmetic costs more than
+// spills and repeated loads of constants.
 static int pick_unroll(const dv_vec_isa *isa, int n_ops)
 {
     int u = n_ops ? MAX_OPS / n_ops : 1;
@@ -91,10 +92,11 @@ static int pick_unroll(const dv_vec_isa *isa, int n_ops)
     return u > most ? most : u > 1 ? u : 1;
 }
 
-// Chooses the number of accumulators of a statement. In an outer reduction each
-// vector of columns needs its own. Reductions along rows may have fewer
-// accumulators than copies of the body: an addition completes before its
-// accumulator is used again, and the registers saved allow more copies.
+// Chooses the number of accumulators of a statement. In an outer reduction
+// (over rows) each vector of columns needs its own. Reductions along rows may
+// have fewer accumulators than copies of the loop body: an addition completes
+// before its accumulator is used again, and the registers saved allow more
+// copies.
 static int pick_accs(const dv_vec_alloc *a)
 {
     int most = a->isa->max_accs;
@@ -156,8 +158,8 @@ static void run(planner *q, dv_vec_section s, int copies, int base, int count)
 }
 
 // A range of emitted operations, to be emitted once more for partial vectors.
-// Every run starts with the same free registers, so repeating the operations is
-// valid.
+// Every run (sequence without jumps) starts with the same free registers, so
+// repeating the operations is valid.
 typedef struct part {
     int32_t from, to;
 } part;
@@ -294,8 +296,9 @@ static void spread_prefetches(planner *q, int32_t from, int32_t n_ops,
         dv_vec_mop fetch = p->ops[p->n - 1];
         fetch.count = (uint16_t)(n / FETCHES);
         while (at < p->n - 1 && p->ops[at].op == p->ops[at - 1].op)
-            // Adjacent loads or stores stay together: they may become one
-            // instruction.
+            // Adjacent loads or stores stay together, because the back end may
+            // combine two of them into one instruction; so the prefetch goes
+            // after them.
             at++;
         memmove(&p->ops[at + 1], &p->ops[at],
                 (size_t)(p->n - 1 - at) * sizeof *p->ops);
@@ -303,9 +306,9 @@ static void spread_prefetches(planner *q, int32_t from, int32_t n_ops,
     }
 }
 
-// Emits a loop with several bodies of a kernel of several statements. Such
-// statements are short, and a jump costs as much as several of their
-// operations.
+// Emits a loop with several loop bodies per iteration, for a kernel of several
+// statements. Such statements are short, and a jump costs as much as several of
+// their operations.
 static void turns(planner *q, int n_ops)
 {
     enum { MOST_OPS = 600 };
@@ -313,8 +316,9 @@ static void turns(planner *q, int n_ops)
     while (most > 1 && most * q->a.unroll * n_ops > MOST_OPS)
         most--;
     for (int i = 0; i < q->p->n_operands; i++)
-        // An operand that is addressed from another one's pointer already uses
-        // part of the displacement; over several bodies it might not reach.
+        // If an operand is addressed from another one's pointer, that already
+        // uses part of the displacement; over several bodies the displacement
+        // might not reach.
         if (q->p->operands[i].lead)
             return;
     if (q->a.n_statements < 2 || most < 2 || q->main == DV_SECTION_FAST)
@@ -513,8 +517,8 @@ static void lay_out(planner *q)
     find_live(q);
     int n_ops, accs = 0;
     int width = body_width(q, ends, &n_ops);
-    // With several statements the unroll factor is the same as for each alone,
-    // so that sums have the same order.
+    // With several statements the unroll factor is the same as for a kernel of
+    // each statement alone, so that sums have the same order.
     a->unroll = pick_unroll(a->isa, a->n_statements > 1 ? 1 : n_ops);
     a->n_accs = pick_accs(a);
     dv_vec_alloc_init(a);
@@ -526,8 +530,8 @@ static void lay_out(planner *q)
             a->acc[k][i] = dv_vec_alloc_home(a);
         accs += has;
     }
-    // At most half of the registers become permanent, which leaves enough for
-    // any operation.
+    // At most half of the registers become permanent (hold one value for the
+    // whole kernel), which leaves enough for any operation.
     int most = a->isa->n_regs / 2;
     int room = a->isa->n_regs - a->unroll * width - a->n_accs * accs - 3;
     if (a->n_statements > 1)

@@ -5,7 +5,8 @@
 #include <string.h>
 
 struct dv_vec_cached_plan {
-    dv_vec_plan plan; // shape and operands are replaced at every use
+    // The plan, whose shape and operands are replaced at every use.
+    dv_vec_plan plan;
     uint64_t mixed;
     int n;
     uint64_t words[]; // the cache key, then the plan's constants and operations
@@ -19,7 +20,7 @@ static uint64_t mix(const uint64_t *words, int n)
     return h;
 }
 
-// Returns the plan with this key, NULL if it is not in the cache.
+// Returns the plan with this key; NULL if it is not in the cache.
 static const dv_vec_plan *find(const dv_vec_plan_cache *all,
                                const uint64_t *words, int n)
 {
@@ -33,8 +34,8 @@ static const dv_vec_plan *find(const dv_vec_plan_cache *all,
     return NULL;
 }
 
-// Adds a plan to the cache, replacing the oldest one. Without memory it is not
-// added.
+// Adds a plan to the cache, replacing the oldest one. If memory runs out, the
+// plan is not added.
 static void add(dv_vec_plan_cache *all, const uint64_t *words, int n,
                 const dv_vec_plan *plan)
 {

@@ -196,8 +196,9 @@ static int is_quick(dv_fn fn)
     }
 }
 
-// A statement of at most FEW_NODES nodes is unrolled as often alone as together
-// with others, so that its sums have the same order.
+// A statement of at most FEW_NODES nodes (operands, constants and functions) is
+// unrolled as often alone as together with others, so that its sums have the
+// same order.
 enum { FEW_NODES = 16, MOST_POINTERS = 13, STEADY = 3 };
 
 int dv_vec_fusable(const dv_jit *jit, const dv_vec_shape *shape)
@@ -273,7 +274,8 @@ void dv_vec_plan_key(uint64_t *key)
             // or any other.
             key[0] = key[0] < 3 ? key[0] : 3;
             key[1] = key[1] != 0; // outer stride: only whether it is 0
-            key[2] = 0;           // the prefetch distance does not matter
+            // The prefetch distance does not matter for a plan.
+            key[2] = 0;
         }
         key += NODE_WORDS * n_nodes;
     }

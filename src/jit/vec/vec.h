@@ -50,7 +50,8 @@ typedef enum dv_vec_kind {
     DV_VEC_CONST,   // the constant `value`
     DV_VEC_APPLY,   // fn applied to earlier nodes
     DV_VEC_REDUCED, // the result of reducing node `value`
-    DV_VEC_STEP,    // one step of the reducer on nodes arg[0] and arg[1]
+    // One step of the reducer (such as an addition) on nodes arg[0] and arg[1].
+    DV_VEC_STEP,
 } dv_vec_kind;
 
 typedef struct dv_vec_node {
@@ -73,12 +74,13 @@ typedef struct dv_vec_operand {
 } dv_vec_operand;
 
 typedef enum dv_vec_reduce {
-    DV_VEC_EACH, // no reduction: one element is written per point
+    // No reduction: one element is written per point (pair of row and column).
+    DV_VEC_EACH,
     DV_VEC_INNER,
     DV_VEC_OUTER,
     DV_VEC_BOTH,
-    // One element per row, computed from one element per row of each operand;
-    // only in kernels of several statements.
+    // One element per row, computed from one element per row of each operand,
+    // without an inner loop; only in kernels of several statements.
     DV_VEC_ONCE
 } dv_vec_reduce;
 
@@ -93,24 +95,26 @@ typedef struct dv_vec_shape {
     uint16_t value, result; // node that is reduced, node that is stored
     uint8_t compute;        // compute type: DV_F32, DV_F64 or DV_I32
     uint8_t reduce;         // loops that are reduced over, a dv_vec_reduce
-    // A dv_reducer; a mean is a sum, and node `result` divides it.
+    // A dv_reducer (sum, min and so on); a mean is a sum, and node `result`
+    // divides it.
     uint8_t reducer;
-    // A reduction in parts: from_acc starts from the accumulators of an earlier
-    // call instead of the reducer's identity; to_acc stores accumulators
-    // instead of the result.
+    // For a reduction that takes several calls: from_acc starts from the
+    // accumulators of an earlier call instead of the reducer's identity; to_acc
+    // stores accumulators instead of the result.
     uint8_t from_acc, to_acc;
-    // The next of several statements computed by one loop; NULL: none. All are
-    // EACH, INNER or ONCE and have the same compute type. The array
-    // dv_vec_args.at has the operands of one statement after those of the
-    // other.
+    // The next of several statements computed by one loop; NULL: none. All have
+    // the same compute type and are EACH (no reduction), INNER (reduced along
+    // rows) or ONCE (one element per row). The array dv_vec_args.at has the
+    // operands of one statement after those of the other.
     const struct dv_vec_shape *beside;
 } dv_vec_shape;
 
 typedef struct dv_vec_args {
     int64_t rows, n;
     void *const *at; // address of each operand
-    // One accumulator of the compute type per element written: `rows` of them,
-    // `n` (OUTER) or one (BOTH). NULL without from_acc and to_acc.
+    // One accumulator of the compute type per element written: `rows` of them
+    // for a reduction along rows, `n` for one over rows (OUTER), one for both
+    // (BOTH). NULL without from_acc and to_acc.
     void *acc;
 } dv_vec_args;
 
@@ -128,8 +132,8 @@ int dv_vec_fusable(const dv_jit *jit, const dv_vec_shape *shape);
 // Can a kernel load, or store, elements of one type and compute in another?
 int dv_vec_loads(dv_dtype element, dv_dtype compute);
 int dv_vec_stores(dv_dtype element, dv_dtype compute);
-// Does the same as dv_vec_stores for a given instruction set; dv_vec_stores
-// answers for this machine.
+// Returns the same as dv_vec_stores (can a kernel compute in one type and store
+// the other?), but for a given instruction set instead of this machine.
 struct dv_isa;
 int dv_vec_stores_on(const struct dv_isa *isa, dv_dtype element,
                      dv_dtype compute);

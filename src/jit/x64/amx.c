@@ -128,8 +128,8 @@ static void step(dv_x *g, const product *w, int rows, int rows_of_c)
     dv_x_add(g, X_BT, (int64_t)w->nt * TILE);
 }
 
-// Emits instruction `op`, which loads or stores an AMX tile, for all tiles of
-// results (up to four), from or to rows of C.
+// Emits instruction `op`, which loads or stores an AMX tile, for all AMX tiles
+// of results (up to four), from or to rows of C.
 static void all_sums(dv_x *g, const product *w, int rows, dv_x_insn op)
 {
     for (int i = 0; i * SIDE < rows; i++)
@@ -228,7 +228,8 @@ static void along_k(dv_x *g, const product *w, int rows)
     steps(g, w, rows, late, each);
 }
 
-// Computes `rows` rows of results at X_A and X_C and advances both pointers.
+// Computes `rows` rows of results, with A at X_A and C at X_C, and advances
+// both pointers.
 static void tile(dv_x *g, const product *w, int rows)
 {
     along_k(g, w, rows);
@@ -255,8 +256,9 @@ static product product_of(const dv_gemm_shape *s)
         w.next = (w.nt * SIDE + s->m / ROWS - 1) / (s->m / ROWS);
     w.direct = s->alpha != DV_SCALE_ANY && s->beta != DV_SCALE_ANY &&
                !s->bias && !s->relu;
-    // Whether sums start with C must not depend on bias or relu, so that an
-    // epilogue does not change the bits of the sum.
+    // Whether sums start with the old C must not depend on bias or relu, so
+    // that these do not change the order of additions and with it the bits of
+    // the sum.
     w.from_c = s->alpha != DV_SCALE_ANY && s->beta == DV_SCALE_ONE && !w.halves;
     if (w.from_c)
         w.p.beta = DV_SCALE_ZERO;

@@ -92,7 +92,8 @@ static void eight(dv_x *g, const convert *c, int64_t from, int64_t to)
     dv_x_emit(g->code, DV_X_vmovups_s, HALF, 0, 0, dv_x_mem(X_D, to), none);
 }
 
-// Converts a row of n < 8 elements.
+// Converts a row of n elements, fewer than the eight of a vector: narrow
+// elements are loaded or stored one by one.
 static void few(dv_x *g, const convert *c, int n)
 {
     dv_x_insn put = c->es == 1 ? DV_X_vpinsrb : DV_X_vpinsrw;

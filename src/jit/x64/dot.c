@@ -37,8 +37,8 @@ static void load_b(dots *d, dv_x *g, int v, int j, int64_t at, int part)
     dv_x_load(g, v, X_BT, j * d->ldb + at, part);
 }
 
-// Emits the multiply-adds of the vector of k at byte offset `at` for i32, whose
-// products need a temporary register; step() does so for floats.
+// Emits the multiply-adds of the vector of k at byte offset `at` of the rows,
+// for i32, whose products need a temporary register; step() does so for floats.
 static void int_step(dots *d, dv_x *g, int64_t at)
 {
     int a = d->tmp, t = d->tmp + 1;
@@ -51,7 +51,7 @@ static void int_step(dots *d, dv_x *g, int64_t at)
     }
 }
 
-// Emits the multiply-adds of the vector of k at byte offset `at`.
+// Emits the multiply-adds of the vector of k at byte offset `at` of the rows.
 static void step(dots *d, dv_x *g, int64_t at)
 {
     int b = d->tmp + d->rows;
@@ -167,7 +167,8 @@ static void finish_row(dots *d, dv_x *g, int i)
     dv_x_store_n(g, t, X_C, off, 16, d->cols, v);
 }
 
-// Emits the code of one tile of dot products at X_A, X_B and X_C.
+// Emits the code of one tile of dot products, whose parts of A, B and C are at
+// X_A, X_B and X_C.
 static void tile(dots *d, dv_x *g)
 {
     for (int i = 0; i < d->rows; i++)

@@ -57,7 +57,9 @@ static int64_t grid_cost(const dv_x *g, const dv_prod *p, const dv_runs *s,
 
 static int tile_fits(const dv_x *g, const dv_prod *p, int rows, int nv)
 {
-    int part = p->n_v % g->lanes != 0; // assume the tile has a partial vector
+    // If the columns are not a multiple of the lanes, assume that the tile has
+    // a partial vector.
+    int part = p->n_v % g->lanes != 0;
     dv_prod_tile t = {rows, nv * g->lanes - part, nv, 1};
     return dv_x_tile_fits(g, p, &t);
 }
@@ -97,8 +99,8 @@ enum { MOST_LINES = 24 };
 
 static dv_prod prod_of(const dv_x *g, const dv_gemm_shape *s)
 {
-    // Larger steps between rows are added to pointers; twelve steps of this
-    // size still fit in a 32-bit displacement.
+    // Steps between rows of more than FAR_BYTES are added to pointers; twelve
+    // steps of this size still fit in a 32-bit displacement.
     enum { FAR_BYTES = 1 << 27 };
     dv_prod p = dv_prod_of(s, g->es, g->lanes);
     p.stream = s->stream;
@@ -174,12 +176,13 @@ void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *given)
     dv_prod p = prod_of(g, s);
     dv_cuts grid;
     choose(g, &p, &grid);
-    // Panels of narrow types have the full height, except the last one.
+    // Packed panels of A of a narrow type have the full height, except the last
+    // one, so the tiles must have the same heights.
     if (narrow && grid.s.n)
         grid.s = dv_runs_whole(s->m, s->panel_a);
     int many_v = grid.v.n > 1 || grid.v.count[0] > 1;
-    // A kernel that packs an operand works on a single panel of the vector
-    // operand V.
+    // A kernel that packs an operand works on a single panel of the operand V
+    // (the one read as vectors); for other shapes, generating it fails.
     if (!grid.s.n || (many_v && (p.pack_s || p.pack_v))) {
         code->failed = 1;
         return;

@@ -1,10 +1,11 @@
-// Implements the helpers of gen.h.
+// Implements the helpers that gen.h declares for the x86-64 generators.
 #include "jit/x64/gen.h"
 
 static const dv_x_more none = {0};
 
 // Initialises a generator. Only the fields before `fixes` are cleared: entries
-// of `fixes` and `constants` are written before their counts grow.
+// of `fixes` (displacements to patch) and `constants` are written before their
+// counts grow.
 void dv_x_start_vb(dv_x *g, dv_code *code, int vb, int es)
 {
     memset(g, 0, offsetof(dv_x, fixes));
@@ -130,8 +131,8 @@ void dv_x_store(dv_x *g, int v, int base, int64_t off, int part)
         dv_x_emit_m(g->code, DV_X_vmovups_s, g->vb, v, 0, base, off);
 }
 
-// Sets a mask for n elements of a vector of vl bytes. Returns 0 if the vector
-// is full and needs no mask.
+// Sets a mask for the first n elements of a vector of vl bytes. Returns 0 if
+// the vector is full and needs no mask.
 static int mask_n(dv_x *g, int vl, int n, int tmp)
 {
     if (n * g->es == vl)

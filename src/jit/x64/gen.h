@@ -31,14 +31,16 @@ enum {
     X_CBASE = 13,
     X_BIAS = 14,
     X_BIASBASE = 15,
-    // Kernels with a single panel of the vector operand V do not step from
-    // panel to panel, so the registers for that hold these pointers instead.
+    // Kernels with a single panel of the operand V (the one read as vectors) do
+    // not step from panel to panel, so the registers for that hold these
+    // pointers to packed operands instead.
     X_VPACK = X_N,
     X_SPACK = X_ABASE,
     X_NEXT = X_CBASE
 };
-// Registers of moves: source and destination, running pointers into a row of
-// both, and counters of rows and of pieces of a row.
+// Registers of moves (kernels that copy, transpose, pack or convert): source
+// and destination, running pointers into a row of both, and counters of rows
+// and of pieces of a row.
 enum { X_SRC = 7, X_DST = 6, X_S = 8, X_D = 9, X_J = 10, X_I = 0 };
 // Numbers of the mask registers for partial vectors of a tile and for scratch
 // use.
@@ -53,8 +55,9 @@ typedef struct dv_x {
     // If not 0: the dot-product instruction on 4-byte words of narrow elements
     // that replaces a multiply-add (pairs.c).
     int dot;
-    int fix;            // 1: behind the packed B are correction terms for `dot`
-    int masks;          // AVX-512: masks have registers of their own
+    int fix; // 1: behind the packed B are correction terms for `dot`
+    // 1: masks of partial vectors have registers of their own (AVX-512).
+    int masks;
     int64_t l1_bytes;   // size of the L1 cache to optimise for
     uint32_t saved;     // bit mask of the general registers that were pushed
     int n_relocs, size; // number of entries of fixes, bytes of constants
@@ -90,7 +93,8 @@ typedef struct dv_x {
 void dv_x_start(dv_x *g, dv_code *code, const dv_isa *isa, int es);
 void dv_x_start_vb(dv_x *g, dv_code *code, int vb, int es);
 
-// These emit a vector instruction at the full vector length.
+// These emit a vector instruction at the full vector length, on three registers
+// or with a memory operand.
 void dv_x_vvv(dv_x *g, dv_x_insn op, int a, int b, int c);
 void dv_x_vvm(dv_x *g, dv_x_insn op, int a, int b, int base, int64_t off);
 void dv_x_zero(dv_x *g, int v);
@@ -141,7 +145,7 @@ void dv_x_set(dv_x *g, int reg, int64_t imm);
 // Sets reg to base + off; may overwrite X_TMP.
 void dv_x_lea(dv_x *g, int reg, int base, int64_t off);
 void dv_x_mov(dv_x *g, int to, int from);
-// Loads 64 bits from base + off.
+// Loads 64 bits from base + off into a general register.
 void dv_x_get(dv_x *g, int reg, int base, int64_t off);
 void dv_x_put(dv_x *g, int reg, int base, int64_t off);
 // Decrements `reg` and jumps back to code offset `to` until it is 0.

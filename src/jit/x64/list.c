@@ -176,7 +176,7 @@ static int is_op(const dv_x_row *row, const prefix *f)
 }
 
 // Decodes the operands under the assumption that the bytes are an instruction
-// of row `op` of insn.def.
+// of row `op` of the instruction table insn.def.
 static insn take_apart(const unsigned char *p, const prefix *f, dv_x_insn op)
 {
     const dv_x_row *row = &dv_x_rows[op];

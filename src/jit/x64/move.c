@@ -64,7 +64,8 @@ static void rows(dv_x *g, const dv_move_shape *s)
 
 enum { PIECE = 16 }; // bytes of a row that are contiguous in a panel
 
-// Copies the row at X_SRC into the panel at X_DST.
+// Copies the row at X_SRC into the panel (the packed copy of all rows) at
+// X_DST.
 static void panel_row(dv_x *g, const dv_move_shape *s)
 {
     int per = PIECE / g->es, pieces = s->cols / per, rest = s->cols % per;
@@ -111,8 +112,8 @@ static void weave(dv_x *g, dv_x_insn op, int a, int b, int c)
     dv_x_emit_3(g->code, op, BLOCK, a, b, c);
 }
 
-// Exchanges 16-byte halves between rows that are n apart, from registers `from`
-// on into registers `to` on.
+// Exchanges 16-byte halves between rows (one per register) that are n apart,
+// from registers `from` on into registers `to` on.
 static void exchange_halves(dv_x *g, int from, int to, int n)
 {
     enum { LOW = 0x20, HIGH = 0x31 };
@@ -138,7 +139,7 @@ static void transpose_regs(dv_x *g)
         weave(g, DV_X_vunpcklps, 8 + i, i, i + 1);
         weave(g, DV_X_vunpckhps, 9 + i, i, i + 1);
     }
-    // Now each half of a register holds one column of four rows.
+    // Now each 16-byte half of a register holds one column of four rows.
     for (int i = 0; i < 8; i += 4)
         for (int j = 0; j < 2; j++) {
             weave(g, DV_X_vunpcklpd, i + 2 * j, 8 + i + j, 10 + i + j);
@@ -162,8 +163,8 @@ static void transpose_words(dv_x *g)
         }
 }
 
-// Loads r rows of c narrow elements. Two rows of bytes are interleaved into one
-// row of 2-byte words.
+// Loads r rows of c narrow elements (of 1 or 2 bytes). Two rows of bytes are
+// interleaved into one row of 2-byte words.
 static void load_thin(dv_x *g, const dv_move_shape *s, int r, int c)
 {
     for (int i = 0; i < r; i++) {
@@ -177,8 +178,8 @@ static void load_thin(dv_x *g, const dv_move_shape *s, int r, int c)
     }
 }
 
-// Transposes a block of r x c elements at address X_S into c x r elements at
-// X_D.
+// Transposes a block of r x c elements at the source pointer X_S into c x r
+// elements at the destination pointer X_D.
 static void transpose_block(dv_x *g, const dv_move_shape *s, int r, int c)
 {
     int thin = g->es < 4;
@@ -203,7 +204,8 @@ static void transpose_block(dv_x *g, const dv_move_shape *s, int r, int c)
     }
 }
 
-// Transposes a strip of r source rows from X_SRC to X_DST.
+// Transposes a strip of r source rows from the source at X_SRC to the
+// destination at X_DST.
 static void transpose_strip(dv_x *g, const dv_move_shape *s, int r)
 {
     int side = g->es < 8 ? SIDE : SIDE / 2;

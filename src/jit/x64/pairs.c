@@ -38,8 +38,8 @@ typedef struct pack {
 
 static const dv_x_more none = {0};
 
-// Loads `bytes` bytes of each of n source rows into registers 0 to 15; the
-// other registers are cleared.
+// Loads `bytes` bytes of each of n source rows into registers 0 and up; those
+// of the registers up to 15 that get no row are cleared.
 static void load_lines(dv_x *g, const pack *w, int first, int n, int bytes)
 {
     dv_x_lea(g, X_S, X_SRC, first * w->row);
@@ -125,7 +125,7 @@ static void shuffle(dv_x *g, int to, int a, int b, int imm)
               (dv_x_more){.imm = imm});
 }
 
-// Transposes 16 x 16 words in registers 0 to 15.
+// Transposes 16 x 16 words of four bytes in registers 0 to 15.
 static void turn(dv_x *g)
 {
     // Immediates of vshuff32x4: EVEN takes quarters 0 and 2 of each source, ODD
@@ -187,14 +187,16 @@ static void store_word(dv_x *g, const pack *w, int v, int tile, int p)
 
 static void store_columns(dv_x *g, const pack *w, int tile, int words)
 {
-    load_fix(g, w); // loaded only now, because the transpose uses all registers
+    // The correction terms are loaded only now, because the transpose uses all
+    // registers.
+    load_fix(g, w);
     for (int p = 0; p < words; p++)
         store_word(g, w, p, tile, p);
     store_fix(g, w);
 }
 
-// Packs columns of the product that are columns of the source, too: nothing is
-// transposed, and every source row is read once for all blocks.
+// Packs columns of B that are columns of the source, too: nothing is
+// transposed, and every source row is read once for all blocks of 16 columns.
 static void pass_words(dv_x *g, const pack *w, int k, int words)
 {
     int per = 4 / w->es;

@@ -38,7 +38,8 @@ int dv_x64_peak(dv_code *code, const dv_isa *isa, int dtype)
     dv_x_start(g, code, isa, 4);
     if (isa->has_tiles && (dtype == DV_I8 || dtype == DV_BF16))
         return tiles(g, dtype);
-    // Clearing 32 bytes clears the whole register.
+    // Clearing the low 32 bytes clears the whole register, also one of 64
+    // bytes.
     for (int i = 0; i < CHAINS + 2; i++)
         dv_x_emit_3(code, DV_X_vxorps, 32, i, i, i);
     size_t start = code->n;

@@ -4,7 +4,7 @@
 
 static const dv_x_more none = {0};
 
-// Multiplies n registers from v on by alpha.
+// Multiplies n registers of sums, from register v on, by alpha.
 static void scale_sums(dv_x *g, int v, int n, int free)
 {
     dv_x_load_scale(g, free, offsetof(dv_gemm_args, alpha));
@@ -100,7 +100,7 @@ static int has_whole_lines(const dv_x *g, const dv_prod *p,
 }
 
 // Are the rows of the tile contiguous in C, and do they fill whole cache lines
-// together?
+// together, so that they can be written with non-temporal stores?
 static int is_dense(const dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     return p->ldc == row_bytes(g, t) && t->rows * p->ldc % LINE == 0;
@@ -165,7 +165,8 @@ enum { V_OUT = 0, V_IN = 1, V_SCALE = 2, V_BIAS = 3, V_MASK = 5, V_INDEX = 6 };
 static void set_index(dv_x *g, const dv_prod_tile *t)
 {
     int32_t at[16];
-    for (int i = 0; i < 16; i++) // offsets in bytes, 32 bits each
+    // Offsets of the rows on the stack in bytes, 32 bits each.
+    for (int i = 0; i < 16; i++)
         at[i] = i * t->nv * g->vb;
     int vl = g->lanes * 4 < 16 ? 16 : g->lanes * 4;
     dv_x_load_constant(g, V_INDEX, vl, dv_x_constant(g, at, vl));
@@ -190,8 +191,8 @@ static void gather(dv_x *g, const dv_prod_tile *t)
     dv_x_set_tail_mask(g, t->rows);
 }
 
-// Finishes one column of the tile: register X_AT points to it on the stack,
-// X_BT to its row of C, X_K to its bias.
+// Finishes and stores one column of a transposed tile: register X_AT points to
+// it on the stack, X_BT to its row of C, X_K to its bias.
 static void column(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int part = t->rows < g->lanes;

@@ -16,8 +16,8 @@ static const dv_x_more none = {0};
 static int64_t s_off(const dv_x *g, const dv_prod *p, const dv_prod_tile *t,
                      int i, int64_t step)
 {
-    // Log2 of the elements of a row that are contiguous in a panel, and their
-    // number.
+    // Log2 of the number of elements of a row that are contiguous in a packed
+    // panel, and that number.
     int by = g->es == 8 ? 1 : 2, per = 1 << by;
     if (!p->lane_k)
         return (p->far_s ? 0 : step * p->ld_s) + i * g->es;
@@ -58,7 +58,8 @@ static int last_free(const dv_x *g, const dv_prod_tile *t)
 int dv_x_tile_fits(const dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     enum { FAR = 1 << 30 };
-    // Registers needed for a row of the vector operand V and a scalar.
+    // Registers needed for a row of the operand V, which is read as vectors,
+    // and a scalar of the other operand.
     int need = t->nv + 1 > 3 ? t->nv + 1 : 3;
     int64_t rows = t->rows - 1;
     if (first_free(t) + need > last_free(g, t))
@@ -84,7 +85,9 @@ static void pack_s(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
     }
     for (int i = 0; i < t->rows; i++) {
         int64_t from = s_off(g, p, t, i, step);
-        if (n < per) { // loads of fewer than 16 bytes clear the remaining lanes
+        // If fewer than 16 bytes are left, they are loaded with instructions
+        // that clear the remaining lanes.
+        if (n < per) {
             int first = bytes >= 8 ? 8 : 4;
             dv_x_emit(g->code, first == 8 ? DV_X_vmovsd : DV_X_vmovss, 16, v, 0,
                       dv_x_mem(X_AT, from), none);
@@ -302,7 +305,9 @@ static void along_k(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
         loop_k(g, p, t, late, 1);
     }
     steps(g, p, t, rest, 0);
-    if (p->pack_s && rest) // advance to the panel of the next tile
+    // If the broadcast operand S is packed and k has a remainder, advance over
+    // it to the panel of the next tile.
+    if (p->pack_s && rest)
         dv_x_add(g, X_SPACK, packed_remainder_bytes(g, p, t, rest));
     if (p->pack_v)
         dv_x_add(g, X_VPACK, rest * p->pack_v);
@@ -316,7 +321,9 @@ static void along_k(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 // tile.
 static void prefetch_c_early(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
-    enum { MOST = 4096 }; // bytes of a row; a short sum leaves no time for more
+    // Most bytes of a row of C to prefetch; a short sum leaves no time for
+    // more.
+    enum { MOST = 4096 };
     if (p->c_transposed || p->stream || (int64_t)p->k * p->batch < 32 ||
         prefetches_c_late(p, t))
         return;

@@ -32,7 +32,8 @@ static inline int dv_x_is_partial(const dv_x *g, const dv_prod_tile *t, int j)
     return j + 1 == t->nv && dv_x_part(g, t);
 }
 
-// Are there enough registers for the tile, and do all displacements fit?
+// Are there enough registers for the tile, and do all displacements of its
+// operands fit an instruction?
 int dv_x_tile_fits(const dv_x *g, const dv_prod *p, const dv_prod_tile *t);
 // Emits the code of one tile. X_A points to the broadcast operand S, X_B to the
 // vector operand V, X_C to C; these registers are not changed.

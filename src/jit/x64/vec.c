@@ -64,8 +64,9 @@ static int64_t running(const dv_x_vec *m, int k)
     return m->running + 8 * (k - N_POINTERS);
 }
 
-// Returns the register that holds running pointer k; a pointer on the stack is
-// loaded into X_FAR first.
+// Returns the register that holds running pointer k (the address of an
+// operand's current elements); a pointer on the stack is loaded into X_FAR
+// first.
 static int take(dv_x_vec *m, int k)
 {
     if (k < N_POINTERS)
@@ -166,8 +167,8 @@ static void compare(dv_x *g, int count, int64_t k)
     dv_x_emit_gi(g->code, DV_X_cmpi, count, k);
 }
 
-// Begins a loop, which is skipped if the counter in register `count` is less
-// than k.
+// Begins a loop of k elements or rows per iteration, which is skipped if the
+// counter in register `count` is less than k.
 static void enter(dv_x_vec *m, int count, int64_t k)
 {
     dv_x *g = &m->gen;
@@ -176,8 +177,9 @@ static void enter(dv_x_vec *m, int count, int64_t k)
     m->top[m->depth++] = g->code->n;
 }
 
-// Ends a loop: subtracts k from the counter in register `count` and, unless
-// `once`, repeats the loop while the counter is at least k.
+// Ends a loop of k elements or rows per iteration: subtracts k from the counter
+// in register `count` and, unless `once`, repeats the loop while the counter is
+// at least k.
 static void again(dv_x_vec *m, int count, int64_t k, int once)
 {
     dv_x *g = &m->gen;
@@ -221,7 +223,9 @@ static void control(dv_x_vec *m, const dv_vec_mop *o)
         dv_x_get(g, X_COUNT, X_SP, m->all);
         enter(m, X_COUNT, 1);
         break;
-    default: // the remaining case is DV_V_STEPS_END
+    // The remaining operation, DV_V_STEPS_END, ends the loop over the rows of a
+    // column.
+    default:
         step_running(m, 1, 0);
         again(m, X_COUNT, 1, 0);
     }
@@ -362,8 +366,8 @@ static void make(dv_code *code, const dv_vec_plan *p, int vb)
 {
     int es = p->is64 ? 8 : 4;
     dv_x_vec m;
-    // Clears the fields before `own` only: entries of `own` are written before
-    // n_own grows.
+    // Clears only the fields before the array `own` of added constants: its
+    // entries are written before their number n_own grows.
     memset(&m, 0, offsetof(dv_x_vec, own));
     dv_x_start_vb(&m.gen, code, vb, es);
     m.p = p;

@@ -53,15 +53,16 @@ static inline int dv_x_vec_reg(int r)
 }
 
 // Returns the general register to address an operand from, at displacement
-// m->at->off. A pointer without a register is loaded into X_FAR.
+// m->at->off. A pointer that is kept on the stack is first loaded into X_FAR.
 int dv_x_vec_pointer(dv_x_vec *m, int operand);
 // Return a memory operand that holds a vector with `bits` in every lane of 4 or
 // 8 bytes.
 dv_x_rm dv_x_all32(dv_x_vec *m, uint32_t bits);
 dv_x_rm dv_x_all64(dv_x_vec *m, uint64_t bits);
 dv_x_rm dv_x_own_const(dv_x_vec *m, dv_x_own_vector own);
-// Emit any instruction of form VRM or VRVM, at the full vector length or at
-// length vl. A memory operand must not have an index.
+// Emit any instruction of form VRM (two operands) or VRVM (three operands), at
+// the full vector length or at length vl. A memory operand must not have an
+// index.
 void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c);
 void dv_x_vec_op_n(dv_x_vec *m, dv_x_insn op, int vl, int a, int b, dv_x_rm c);
 

@@ -49,7 +49,8 @@ static void least(dv_x_vec *m, int d, int a, int b)
     dv_x_vvv(g, DV_X_vorps, d, V_T0, V_T1);
 }
 
-// Emits the maximum in both orders. Where the two results differ only in the
+// Emits the maximum. vmax returns its second source if one is nan or both are
+// 0, so it is computed in both orders. Where the two results differ only in the
 // sign of 0, V_T0 becomes -0 and V_T1 -0, whose difference is 0; elsewhere V_T1
 // is 0 or the result is nan.
 static void most(dv_x_vec *m, int d, int a, int b)
@@ -180,7 +181,8 @@ static void special_op(dv_x_vec *m, const dv_vec_mop *o, int d, int a, int b)
                 m, (dv_x_own_vector){.step = 1, .off = o->imm * g->es / 4}));
         dv_x_vvv(g, DV_X_vpermps, d, V_T0, a);
         break;
-    default: // the remaining case is DV_V_MOV
+    // The remaining operation, DV_V_MOV, copies a register.
+    default:
         dv_x_vec_op(m, DV_X_vmovups, d, 0, dv_x_reg(a));
     }
 }

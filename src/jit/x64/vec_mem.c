@@ -38,7 +38,8 @@ static dv_x_rm element(dv_x_vec *m, const dv_vec_mop *o, int base, int i)
     return dv_x_mem(X_TMP, 0);
 }
 
-// Loads strided elements and assembles them side by side in V_T0.
+// Loads strided elements one by one and assembles them side by side in register
+// V_T0.
 static void load_apart(dv_x_vec *m, const dv_vec_mop *o)
 {
     int es = dv_x_size(&m->p->operands[o->imm]);
