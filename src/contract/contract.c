@@ -67,7 +67,8 @@ static dv_nest_options options_of(const dv_contract *c, const dv_isa *isa,
 
 // Moves a loop over k that is directly around a kernel with one k into the
 // kernel: accumulators then stay in registers for all its iterations, in the
-// same order. Returns 0 if there is no such loop or it is too long.
+// same order. Returns 0 if there is no such loop or if the kernel's k would
+// exceed MOST_K.
 static int take_k(dv_nest *n)
 {
     enum { MOST_K = INT32_MAX / 64 };
@@ -87,9 +88,10 @@ static int take_k(dv_nest *n)
     return 1;
 }
 
-// Chooses what is packed in a nest whose loops must stay as they are. A k loop
-// is moved into the kernel if the same inputs can still be packed with it
-// inside; their buffers may become too large.
+// Chooses which operands are packed (copied to contiguous buffers) in a nest
+// whose loops must stay as they are. A k loop is moved into the kernel if the
+// same inputs can still be packed with it inside; they cannot if their buffers
+// become too large.
 static void pack_loops(dv_contract *c, const dv_nest_options *options)
 {
     enum { INPUTS = 1 << DV_IN0 | 1 << DV_IN1 };
@@ -129,8 +131,8 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     int bad, plain = dv_nest_is_gemm(&c->n, NULL);
     DV_TRY(dv_nest_check_order(&c->n, diag));
     DV_TRY(dv_nest_form_of(&c->n, &c->form, diag));
-    // If the nest is kept as it is, k may be a loop around products that
-    // accumulate; then it is not one plain product.
+    // If the nest is kept as it is, k (the summed dimension) may be a loop
+    // around products that accumulate; then it is not one plain product.
     for (int i = 0; i < c->form.n_loops; i++)
         plain = plain && c->n.dims[i].type != DV_NEST_K;
     dv_nest_tiles_of(&c->n, &c->tiles, &bad);
@@ -190,8 +192,8 @@ static dv_status build(dv_contract *c, dv_jit *jit,
 }
 
 // Schedules the nest unless it is kept as it is, and generates all kernels.
-// Products of narrow types are always scheduled, because their loops are the
-// GEMM plan's.
+// Products of narrow types (bf16 and i8, for example) are always scheduled,
+// because a GEMM plan runs them with loops of its own.
 static dv_status make_kernels(dv_contract *c, dv_jit *jit,
                               const dv_contract *other, ct_types types,
                               const dv_contract_options *o, dv_diag *diag)
@@ -279,17 +281,17 @@ void dv_contract_destroy(dv_contract *c)
 }
 
 // The operand addresses of a block, and whether it is the first and the last
-// block of k that is added to its results.
+// block of k (the summed dimension) that is added to its results.
 typedef struct spot {
     unsigned char *at[DV_N_OPERANDS]; // operand addresses; inputs are only read
     // Address of the block that is read after this one and is prefetched. It is
-    // a block of operand c->ahead.
+    // a block of c->ahead, the operand that the kernels prefetch.
     const unsigned char *next;
     int first, last;
 } spot;
 
-// Runs kernels that pack the columns' operand themselves, one panel after the
-// other.
+// Runs kernels that pack the operand with the columns themselves while they
+// read it, one panel (a group of a few columns) after the other.
 static void multiply_packing(const dv_contract *c, ct_thread *t, const spot *s)
 {
     int rest = ct_is_tail(t, &c->col), way = ct_k_variant(c, t);
@@ -326,7 +328,8 @@ static void prefetch_next_rows(const dv_contract *c, const spot *s, int64_t k)
 
 // Runs a kernel on rows in a local block, which the previous call has filled;
 // the kernel fills the other block for the next call. If the previous call
-// filled it with other rows, they are copied here.
+// filled it with other rows than this call needs, the right rows are copied
+// here first.
 static void multiply_copied(const dv_contract *c, ct_thread *t, const spot *s)
 {
     const unsigned char *row = s->at[c->form.in_row];
@@ -344,7 +347,8 @@ static void multiply_copied(const dv_contract *c, ct_thread *t, const spot *s)
 }
 
 // Returns the arguments of a GEMM plan. The callback for finished blocks is set
-// only for the last block of k, after which results are final.
+// only for the last block of k (the summed dimension), after which results are
+// final.
 static dv_gemm_args args_of(const dv_contract *c, int last)
 {
     return (dv_gemm_args){
@@ -411,8 +415,9 @@ static void turn(const dv_contract *c, ct_thread *t, int l, int pack,
 // Runs the loops from l on, recursively, and inside them the kernel.
 static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
 {
-    // c->points says that there is no kernel. If all loops are shared, no loop
-    // is left here either, and one element is computed.
+    // If c->points is set, there is no kernel and elements are computed one by
+    // one. If all loops are shared, no loop is left here either, and one
+    // element is computed.
     if (l == c->n_loops && c->points)
         ct_sum_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], 1,
                       s->first, s->last);
@@ -445,8 +450,9 @@ static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
     }
 }
 
-// Runs iteration number `share` of all shared loops together. A tile beyond the
-// end of its dimension is skipped.
+// Runs iteration number `share` of all shared loops (those that threads
+// divide), counted as one loop. A tile beyond the end of its dimension is
+// skipped.
 static void run_share(const dv_contract *c, ct_thread *t, int64_t share,
                       const spot *s)
 {

@@ -40,9 +40,9 @@ dv_status dv_contract_create_in(dv_contract **out, dv_jit *jit,
 dv_status dv_contract_clone(dv_contract **out, dv_jit *jit,
                             const dv_contract *other,
                             const dv_contract_options *options, dv_diag *diag);
-// Sets the bias for later runs of a nest with `bias`: contiguous values of the
-// nest's type. Only plain GEMMs can have a bias; creating others fails with
-// DV_E_NEST.
+// Sets the bias, the values that are added to each row or column, for later
+// runs of a nest with `bias`: contiguous values of the nest's type. Only plain
+// GEMMs can have a bias; creating others fails with DV_E_NEST.
 void dv_contract_bias(dv_contract *c, const void *values);
 // Sets a callback for later runs: `then` is called with each finished block of
 // results while the block is in cache, by the thread that computed it. The

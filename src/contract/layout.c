@@ -84,9 +84,10 @@ int ct_layout_loops(dv_contract *c)
     return c->n_shares < INT64_MAX / CT_MAX_THREADS;
 }
 
-// Computes the layout of the partial results if k is cut into parts: one dense
-// result per part, one after the other, each with the kernel's columns
-// contiguous. Returns 0 if they are too large.
+// Computes the layout of the partial results if k (the summed dimension) is cut
+// into parts: one dense result per part, one after the other, each with the
+// kernel's columns contiguous. Returns 0 if they have more than MOST_ELEMS
+// elements.
 int ct_layout_parts(dv_contract *c)
 {
     int order[DV_NEST_MAX_DIMS], n = 0;
@@ -123,8 +124,9 @@ static void push(ct_cut *c, int64_t size, int64_t n)
     }
 }
 
-// Cuts n columns into panels of at most `vectors` vectors, as even as possible
-// and the wide ones first. A last incomplete vector is in the last panel.
+// Cuts n columns into panels (groups of neighbouring columns that are packed
+// together) of at most `vectors` vectors, as even as possible and the wide ones
+// first. A last incomplete vector is in the last panel.
 static ct_cut cut_columns(int64_t n, int64_t lanes, int32_t vectors)
 {
     ct_cut out = {.n = 0};
@@ -168,20 +170,20 @@ void ct_layout_panels(dv_contract *c)
 
 // Computes the layout of operand o in its packing buffer: blocks of the kernel
 // in the order in which the loops inside the packing loop visit them. Returns 0
-// if the buffer is too large.
+// if the buffer has more than MOST_ELEMS elements.
 int ct_layout_buffer(dv_contract *c, int o)
 {
     const dv_nest_form *f = &c->form;
     int at = f->pack[o];
     if (at == DV_FORM_NEVER) {
-        // Rows that a kernel copies for the next call need two blocks, used
-        // alternately.
+        // If kernels copy the rows of the next call, these rows need two
+        // blocks, used alternately.
         if (o == f->in_row)
             c->buffer_bytes[o] = dv_round_up(2 * c->ahead_bytes, 256);
         return 1;
     }
-    // All shared loops are run as one, so operands are packed inside them; and
-    // the buffer of the output is private to a thread.
+    // Threads run all shared loops as one, so operands are packed inside them;
+    // and the buffer of the output is private to a thread.
     if ((at >= 0 || o == DV_OUT) && at < c->n_shared - 1)
         at = c->n_shared - 1;
     if (at == DV_FORM_TOP)

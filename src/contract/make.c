@@ -1,4 +1,5 @@
-// Generates all kernels and moves that a run of a contraction can need.
+// Generates all kernels and moves (functions that pack or unpack a block) that
+// a run of a contraction can need.
 #include "base/dtype.h"
 #include "base/math.h"
 #include "contract/state.h"
@@ -27,7 +28,7 @@ static int is_far(const dv_contract *c, int operand)
 }
 
 // Returns whether kernels read their rows in place from memory, transposed, and
-// therefore prefetch the data that follows.
+// therefore prefetch the rows that follow.
 static int asks(const dv_contract *c)
 {
     const dv_nest_form *f = &c->form;
@@ -87,11 +88,12 @@ int64_t ct_ldc(const dv_contract *c)
     return c->n.combine ? c->part_step[f->row] : stride_of(c, f->row, DV_OUT);
 }
 
-// Lets one kernel call take all iterations of the innermost loop as rows, if
-// these are contiguous both in their packing buffer and in the output. With a
-// short k this is done only if there is one panel of columns: several would
-// each write a part of every row, and the parts of many rows would not stay in
-// L1 until a row is complete.
+// Merges the innermost loop into the kernel: one call then takes all iterations
+// of the innermost loop as rows, if these are contiguous both in their packing
+// buffer and in the output. With a short k (the summed dimension) this is done
+// only if there is one panel of columns: several would each write a part of
+// every row, and the parts of many rows would not stay in L1 until a row is
+// complete.
 void ct_merge_inner_loop(dv_contract *c)
 {
     const dv_nest_form *f = &c->form;
@@ -105,8 +107,8 @@ void ct_merge_inner_loop(dv_contract *c)
         f->pack[f->in_row] == DV_FORM_NEVER || c->row.size % c->panel_rows ||
         p->step[f->in_col] || (p->whole && p->whole % (p->size * p->unit)))
         return;
-    // If both strides equal the size of a block, they are those of a buffer,
-    // whose limited size rules out an overflow.
+    // If both strides equal the size of a block, they are strides of a buffer,
+    // whose size is limited, so that these products do not overflow.
     if (p->step[f->in_row] == c->row.size * c->k_size[0] * c->es &&
         p->step[DV_OUT] / c->es == c->row.size * ct_ldc(c) &&
         c->row.size * p->size < INT32_MAX / 64) {
@@ -149,7 +151,8 @@ static void set_cols(const dv_contract *c, dv_gemm_shape *s)
         s->next_b = DV_NEXT_SPREAD;
     } else if (c->panels) {
         s->ldb = dv_round_up(s->n, c->lanes);
-        // Prefetch the next panel, unless this one is all there is.
+        // Prefetch the next panel of the columns' operand (b), unless its
+        // buffer holds one panel only.
         s->next_b = !c->ahead_bytes && c->buffer_bytes[f->in_col] >=
                                            2 * s->ldb * c->k_size[0] * c->es;
     } else if (f->col_transposed) {
@@ -196,9 +199,9 @@ static dv_status make_kernel(dv_contract *c, dv_jit *jit, way w, dv_diag *diag)
     return DV_OK;
 }
 
-// Makes a GEMM plan follow a given order of summation: it either does not pack,
-// or packs blocks of k of the length that all tiles use, even where dot
-// products would be faster.
+// Makes a GEMM plan follow the order in which products must be summed: it
+// either does not pack its operands, or packs blocks of k of the length that
+// all tiles use, even where dot products would be faster.
 static void follow_sums(const dv_contract *c, dv_gemm_shape *s,
                         dv_gemm_options *o)
 {
@@ -210,8 +213,8 @@ static void follow_sums(const dv_contract *c, dv_gemm_shape *s,
 }
 
 // Sets what the GEMM plan does to finished sums. It rounds them to the stored
-// type, for which all of k must be inside the plan, and adds a bias, for which
-// all rows or all columns must be.
+// type, for which all of k (the summed dimension) must be inside the plan, and
+// adds a bias, for which all rows or all columns must be.
 static dv_status set_end(const dv_contract *c, dv_gemm_shape *s, dv_diag *diag)
 {
     const dv_nest_form *f = &c->form;
@@ -246,8 +249,8 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
     dv_gemm_options o = {.threads = c->n_shared ? 1 : c->threads,
                          .l1_bytes = options->l1_bytes,
                          .l2_bytes = options->l2_bytes};
-    // With loops around the product, a thread cannot take over parts of
-    // another.
+    // If there are loops around the product, a thread cannot take over parts of
+    // another thread's work.
     o.parts_per_thread = !ct_is_one_product(c);
     s.m = (int32_t)c->row.size;
     s.n = (int32_t)c->col.size;
@@ -258,7 +261,8 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
     s.beta = c->zero_first ? DV_SCALE_ZERO : DV_SCALE_ONE;
     s.relu = (uint8_t)c->relu_last;
     s.stream = (uint8_t)c->streams;
-    // If k is contiguous in both factors, packing is faster than dot products.
+    // If k (the summed dimension) is contiguous in both factors, packing is
+    // faster than dot products unless the product is small.
     int small = s.m < 8 || s.n < 8 || s.k < 8;
     if (s.trans_b && !s.trans_a && (!small || options->one_sum))
         o.pack = 1;
@@ -310,12 +314,13 @@ static int is_near(const ct_axis *x)
     return x->size > 1 && llabs(x->from) < PAGE_BYTES;
 }
 
-// Returns whether axis a comes before axis b in the loops that pack. Large
-// strides in the tensor are outermost, so that contiguous elements are moved
-// together. Results are visited in the order of their buffer, except that axes
-// within one page of the tensor stay innermost. A loop over tiles has larger
-// strides than the axis inside and so stays around it. The kernel's k come
-// last, because their strides in a panel depend on the loops.
+// Returns whether axis a comes before axis b in the loops that pack an operand
+// or, with `results`, write packed results back. Large strides in the tensor
+// are outermost, so that contiguous elements are moved together. Results are
+// visited in the order of their buffer, except that axes within one page of the
+// tensor stay innermost. A loop over tiles has larger strides than the axis
+// inside and so stays around it. The kernel's k come last, because their
+// strides in a panel depend on the loops.
 static int is_before(const ct_axis *a, const ct_axis *b, int results)
 {
     if ((a->k >= 0) != (b->k >= 0))
@@ -401,8 +406,9 @@ static int has_tiles_inside(const ct_mover *m, const ct_axis *x)
     return x->loop >= 0 && (m->across.outer == x->loop || x->unit != 1);
 }
 
-// Returns whether axis a is better than b as the rows of a move: many rows are,
-// because a move prefetches some rows ahead; otherwise small strides are.
+// Returns whether axis a is better than b as the rows of a move (a generated
+// function that copies a 2-D block): many rows are, because a move prefetches
+// some rows ahead; otherwise small strides are.
 static int is_better(const ct_axis *a, const ct_axis *b)
 {
     if (a->size >= 2 * b->size || b->size >= 2 * a->size)
@@ -410,9 +416,10 @@ static int is_better(const ct_axis *a, const ct_axis *b)
     return a->from < b->from;
 }
 
-// Returns the extent of axis x that one transposing move takes: at most the
-// distance between rows if rows overlap, as the windows of a convolution do.
-// Returns 0 if that is too little for a move.
+// Returns the extent of axis x that one transposing move (a generated function
+// that copies a 2-D block) takes: at most the distance between rows if rows
+// overlap, as the windows of a convolution do. Returns 0 if rows overlap and
+// either that distance is below LEAST or the operand is the output.
 static int64_t transpose_extent(const ct_mover *m, const ct_axis *x,
                                 int64_t far)
 {
@@ -422,9 +429,10 @@ static int64_t transpose_extent(const ct_mover *m, const ct_axis *x,
     return m->operand == DV_OUT || far < LEAST ? 0 : far;
 }
 
-// Returns the second axis of the 2-D move, beside `across`: the one with unit
-// stride in the tensor or, if `across` has that, the best one whose stride is
-// at least a row. Returns -1 if there is none.
+// Returns the second axis of the 2-D move (a generated copy of a block), beside
+// `across`, which is contiguous in the buffer: the one with unit stride in the
+// tensor or, if `across` has that, the best one whose stride is at least a row.
+// Returns -1 if there is none.
 static int find_along(const dv_contract *c, const ct_mover *m)
 {
     int64_t wide = m->across.size, far = m->across.from / c->es;
@@ -470,8 +478,8 @@ static void choose_move(const dv_contract *c, ct_mover *m)
         m->chunk = CHUNK;
 }
 
-// Returns the shape of the move of one panel into the buffer or, with `back`,
-// out of it.
+// Returns the shape of the move (generated copy) of one panel, `wide` elements
+// wide, into the buffer or, with `back`, out of it.
 static dv_move_shape move_shape(const dv_contract *c, const ct_mover *m,
                                 int64_t wide, int64_t along, int k_way,
                                 int back)

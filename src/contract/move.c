@@ -33,7 +33,8 @@ typedef struct hand {
     unsigned char *tensor, *buffer;
     int64_t k_at; // position along k inside the panel, in elements
     int back;
-    // A move that does everything inside the innermost axis, or NULL.
+    // A generated copy function that moves a whole block in one call; NULL if
+    // there is none.
     dv_move_fn whole;
 } hand;
 
@@ -53,8 +54,9 @@ static void copy_elements(const hand *h, unsigned char *tensor,
 // that are `wide` elements wide.
 static int64_t along_step(const hand *h, int64_t wide);
 
-// Moves one chunk of the axis `along`, from position `at` on, in all panels.
-// `which` selects the move: for a whole chunk or for a remainder.
+// Copies one chunk of the axis `along` (the move's axis that is not contiguous
+// in the buffer), from position `at` on, in all panels. `which` selects the
+// move: for a whole chunk or for a remainder.
 static void panels(const hand *h, int64_t at, int which)
 {
     const ct_mover *m = h->m;
@@ -93,7 +95,8 @@ static void block(const hand *h)
         panels(h, i, n - i >= chunk ? 0 : n == x->size ? 1 : 2);
 }
 
-// Returns the number of elements of k that one step of k dimension i spans.
+// Returns the number of elements of k (all summed dimensions of the kernel,
+// counted as one) that one step of k dimension i spans.
 static int64_t k_step(const dv_contract *c, const ct_thread *t, int i)
 {
     int64_t n = 1;

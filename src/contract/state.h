@@ -62,10 +62,10 @@ typedef struct ct_mover {
     // The extent of `along` that one move takes. It is limited so that all
     // panels get their parts of a few rows while these rows are in cache.
     int64_t chunk;
-    // Moves into the buffer, indexed by: whole or shorter tile of `across`;
-    // size of panel; variant of k (which of its dimensions are cut short); a
-    // whole chunk of `along`, the remainder of a whole `along`, the remainder
-    // of a shorter one.
+    // Moves (generated copy functions) into the buffer, indexed by: whole or
+    // shorter tile of `across`; size of panel; variant of k (which of its
+    // dimensions are cut short); a whole chunk of `along`, the remainder of a
+    // whole `along`, the remainder of a shorter one.
     dv_move_fn in[2][CT_RUNS][CT_K_VARIANTS][3];
     dv_move_fn back[2][CT_K_VARIANTS][3]; // moves from the buffer to the output
 } ct_mover;
@@ -120,8 +120,9 @@ struct dv_contract {
     // of the next one (DV_AHEAD_COPY in jit.h); otherwise 0.
     int64_t ahead_bytes;
     // The number of elements from one micro-tile (register tile) of packed
-    // results to the next, if ahead_bytes is set: the output is then packed by
-    // micro-tiles. 0 if its rows follow each other.
+    // results to the next, if kernels copy the rows of the next call
+    // (ahead_bytes is not 0): the output is then packed by micro-tiles. 0 if
+    // its rows follow each other.
     int64_t tile_step;
     int32_t tile_rows;
     // Iterations of the innermost loop that one kernel call takes.
@@ -138,7 +139,7 @@ struct dv_contract {
     uint8_t top_pack; // bit mask of the operands packed before all loops
     ct_loop loops[DV_NEST_MAX_DIMS];
     ct_prim row, col, k[DV_FORM_MAX_K];
-    // The k dimensions of the kernel with a shorter last tile, or -1.
+    // The k dimensions (summed) of the kernel with a shorter last tile, or -1.
     int32_t k_tails[2];
     int64_t k_size[CT_K_VARIANTS];
     // Panels of whole tiles [0] and of shorter last tiles [1]; the output has
@@ -154,8 +155,8 @@ struct dv_contract {
     dv_gemm_plan **plans; // array and plans are owned
     int32_t n_plans;      // 0 if the nest is no plain product
     int64_t buffer_bytes[DV_N_OPERANDS];
-    // With `combine`: there are `parts` partial results of `part_elems`
-    // elements each, in order of k.
+    // If the nest says `combine` (k is summed in parts), there are `parts`
+    // partial results of `part_elems` elements each, in order of k.
     int64_t parts, part_elems;
     int32_t part_loop;
     // Stride of each dimension of the nest in a partial result, in elements.
@@ -196,14 +197,15 @@ dv_status ct_map_buffers(dv_contract *c, dv_diag *diag);
 // contraction whose layout is known.
 dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag);
 // Lets one kernel call take all iterations of the innermost loop, if it can,
-// and removes that loop. To be called after all movers are made.
+// and removes that loop. To be called after all movers (which pack and unpack
+// operands) are made.
 void ct_merge_inner_loop(dv_contract *c);
 // Decides whether each kernel call copies the rows of the next one. To be
 // called after ct_layout_panels.
 void ct_choose_copy_ahead(dv_contract *c, const dv_isa *isa,
                           const dv_contract_options *o);
 // Decides whether the output is written with stores that bypass the caches, and
-// adapts the height of panels to it.
+// if so, changes the number of rows in a panel to suit them.
 void ct_choose_streaming(dv_contract *c, const dv_isa *isa,
                          const dv_contract_options *o);
 // Returns whether the contraction is one product on operands in place, without
@@ -224,8 +226,9 @@ dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand,
 void ct_pack(const dv_contract *c, ct_thread *t, int operand,
              const unsigned char *from);
 void ct_unpack(const dv_contract *c, ct_thread *t, unsigned char *to);
-// Returns the number of iterations of a loop, which may be in the last, shorter
-// tile of the loops around it, and sets *from to its position.
+// Returns the number of iterations of a loop, which is smaller than `size` in
+// the last, shorter tile of the loops around it, and sets *from to its
+// position.
 int64_t ct_iterations(const ct_thread *t, int64_t size, int64_t whole,
                       int64_t unit, int32_t outer, int64_t *from);
 // Returns whether the current tile of a kernel dimension is cut short.
@@ -249,8 +252,8 @@ void ct_member(dv_contract *c, int32_t i, const void *in0, const void *in1,
 int32_t ct_busy(const dv_contract *c);
 
 // Returns whether the prologue is a function that kernels of products cannot
-// apply. ct_touches_last does the same for the epilogue and the division of a
-// mean.
+// apply. ct_touches_last does the same for the epilogue and for the division of
+// a mean (a sum divided by the number of its terms).
 static inline int ct_touches_first(const dv_nest *n)
 {
     return n->first != DV_PRIM_NONE && n->first != DV_PRIM_ZERO &&
@@ -286,8 +289,8 @@ void ct_reduce_part(const ct_reduce *r, int32_t thread, const ct_data *d);
 int ct_reduce_combines(const ct_reduce *r);
 void ct_reduce_combine(const ct_reduce *r, int32_t thread, const ct_data *d);
 
-// The functions below are in types.c. This one checks that there are product
-// kernels for these operand types; for other nests, generating the vector
+// The functions below are in types.c. The first checks that there are kernels
+// for a product of these operand types; for other nests, generating the vector
 // kernels finds that out.
 dv_status ct_check_operands(const dv_nest *n, dv_diag *diag);
 // How a nest is run, depending on the types of its operands.

@@ -1,5 +1,6 @@
-// Sums in plain C: products of nests that leave no dimension to a kernel, one
-// element at a time, and the addition of partial results in order.
+// Sums in plain C: products of nests (loops around a kernel) that leave no
+// dimension to the kernel, one element at a time, and the addition of partial
+// results in order.
 #include "base/math.h"
 #include "contract/state.h"
 
@@ -73,8 +74,9 @@ static int out_dims(const dv_contract *c, int dims[])
     return n;
 }
 
-// Adds the partial results, in order of k, and writes the output. The rows
-// along the last dimension are distributed evenly over the threads.
+// Adds the partial results, one per part of k (the summed dimension) and in
+// that order, and writes the output. The rows along the last dimension are
+// distributed evenly over the threads.
 void ct_combine(const dv_contract *c, int32_t thread, unsigned char *out)
 {
     int dims[DV_NEST_MAX_DIMS], n = out_dims(c, dims);

@@ -161,8 +161,8 @@ dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
     list_reads(f, f->op->body);
     for (int32_t i = 0; i < f->n_reads; i++)
         if (dv_access_is_indirect(&f->op->reads[f->read[i]]))
-            // Indirect reads are not supported: the index tensors are not among
-            // the reads of the epilogue.
+            // If a read is indirect, no epilogue is created: its index tensor
+            // is not among the reads of the epilogue.
             return DV_OK;
     if (!have(&x, f, how))
         return dv_nomem(diag);

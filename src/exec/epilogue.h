@@ -27,10 +27,10 @@ typedef struct dv_epilogue_how {
 // supports it.
 dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
                              dv_diag *diag);
-// Runs the epilogue on the box begin..end; its extents along reduced variables
-// are ignored. `at` holds the op's operands as in dv_vec_op_run and `sums`
-// points to the sum at `begin`. The sums may be stored in the op's output
-// tensor.
+// Runs the epilogue (the functions after a finished reduction) on the box
+// begin..end; the box's extents along reduced variables are ignored. `at` holds
+// the op's operands as in dv_vec_op_run and `sums` points to the sum at
+// `begin`. The sums may be stored in the op's output tensor.
 void dv_epilogue_run(const dv_epilogue *f, void *const *at,
                      const int64_t *begin, const int64_t *end, void *sums);
 #endif

@@ -44,7 +44,8 @@ static dv_status own_tensors(dv_exec *x, dv_diag *diag)
         const dv_tensor *t = &p->tensors[i];
         if (t->is_output || (t->is_input && !written[i]) ||
             (x->strides && x->strides[i]))
-            // The user's buffer or the threads' tile buffers hold this tensor.
+            // No memory is allocated for this tensor: the user's buffer or the
+            // threads' tile buffers hold it.
             continue;
         x->owned[i] = x->data[i] = dv_alloc((size_t)dv_tensor_bytes(t));
         if (!x->owned[i])
@@ -53,9 +54,10 @@ static dv_status own_tensors(dv_exec *x, dv_diag *diag)
     return DV_OK;
 }
 
-// Allocates the snapshots. Tiles of several ops of one group may run at the
-// same time, so each op has its own snapshot; groups run one after the other
-// and share the memory.
+// Allocates the snapshots (copies of tensors that an op both reads and
+// overwrites). Tiles of several ops of one group (ops that share one tile
+// space) may run at the same time, so each op has its own snapshot; groups run
+// one after the other and share the memory.
 static dv_status make_snapshots(dv_exec *x, dv_diag *diag)
 {
     const dv_program *p = x->plan->ops;
@@ -226,10 +228,10 @@ static void run_tile(dv_exec *x, dv_strips *s, int32_t op, int64_t tile)
     dv_tile t;
     dv_plan_tile(&t, x->plan, op, tile);
     for (int v = 0; v < o->n_vars; v++) {
-        // The reduction is split over several tiles. The tile of the first
-        // slice computes the whole reduction, in the order of the slices, so
-        // that no partial sums are stored; the tiles of the other slices do
-        // nothing.
+        // A reduced variable v may be cut into slices, one per tile. The tile
+        // of the first slice computes the whole reduction, in the order of the
+        // slices, so that no partial sums are stored; the tiles of the other
+        // slices do nothing.
         if (o->vars[v].reduce && t.slot[v] > 0)
             return;
         if (o->vars[v].reduce)
@@ -266,8 +268,8 @@ static void tick(void *user, double share)
     t->x->progress(t->x->user, (t->x->done + share * t->part) / t->x->total);
 }
 
-// Runs ops first_op..end_op of a group, tile by tile, all of these ops for one
-// tile before the next tile.
+// Runs ops first_op..end_op of a group (ops that share one tile space), tile by
+// tile, all of these ops for one tile before the next tile.
 static dv_status run_tiles(dv_exec *x, dv_strips *s, const dv_group *g,
                            int32_t first_op, int32_t end_op)
 {
@@ -291,9 +293,10 @@ static dv_status run_tiles(dv_exec *x, dv_strips *s, const dv_group *g,
     return DV_OK;
 }
 
-// Runs a group. If a reduction is split over tiles, the ops run one by one:
-// run_tile computes the whole reduction in its first tile and therefore reads
-// elements that earlier ops compute in other tiles.
+// Runs a group (ops that share one tile space). If a reduction is split over
+// tiles, the ops run one by one: run_tile computes the whole reduction in its
+// first tile and therefore reads elements that earlier ops compute in other
+// tiles.
 static dv_status run_group(dv_exec *x, dv_strips *s, const dv_group *g)
 {
     if (!dv_group_splits_reduction(x->plan, (int32_t)(g - x->plan->groups)))
@@ -328,9 +331,10 @@ static dv_status run_sequentially(void *user, int32_t group)
     return DV_OK;
 }
 
-// Visits the groups from number *g on whose ops come before `end`, including
-// the repeats from number `next` on that lie within these ops. *g becomes the
-// number of the group after the last one that was visited.
+// Visits the groups (ops that share one tile space) from number *g on whose ops
+// come before op number `end`, including the repeats from number `next` on that
+// lie within these ops. *g becomes the number of the group after the last one
+// that was visited.
 static dv_status visit_groups(const dv_plan *plan, dv_group_visit visit,
                               void *user, int32_t *g, int32_t end, int32_t next)
 {

@@ -39,8 +39,9 @@ int32_t dv_exec_threads(const dv_exec *x);
 // the machine multiplies these types directly, otherwise the type they are
 // widened to; i32 for all other integers.
 dv_dtype dv_exec_type(const dv_exec *x, int32_t op);
-// Prints which executor code runs each op (contraction, vector kernel, strips),
-// followed by the listing of all kernels generated so far.
+// Prints which executor code runs each op (contraction, vector kernel or, as
+// `strips`, the interpreter), followed by the listing of all kernels generated
+// so far.
 void dv_exec_list(const dv_exec *x, dv_text *out);
 // Prints which executor code runs each op, without the kernel listing.
 void dv_exec_schedules(const dv_exec *x, dv_text *out);
@@ -49,7 +50,7 @@ const char *dv_exec_name(const dv_exec *x);
 
 // Returns the data traffic of the last run; NULL if the run was not simulated.
 const dv_sim_traffic *dv_exec_moved(const dv_exec *x);
-// Returns the simulated data traffic that one op caused on one core.
+// Returns the data traffic that one op caused on one simulated core.
 const dv_sim_traffic *dv_exec_moved_by(const dv_exec *x, int32_t op,
                                        int64_t core);
 
@@ -93,13 +94,13 @@ typedef struct dv_verdict {
     double off, size;
 } dv_verdict;
 
-// Compares the outputs of a run with the oracle. `before` holds the inputs as
-// they were before the run and `after` the outputs, both indexed by tensor
-// number of `plan->ops`. There are two references: the program as written
-// (`source` or, if that is NULL, the text that the plan carries) and, if
-// lowering changed the program, the plan's own ops. Both references round
-// floats to the types of the program's tensors and nowhere else; their integers
-// are exact.
+// Compares the outputs of a run with the oracle, the reference evaluation of a
+// program. `before` holds the inputs as they were before the run and `after`
+// the outputs, both indexed by tensor number of `plan->ops`. There are two
+// references: the program as written (`source` or, if that is NULL, the text
+// that the plan carries) and, if lowering changed the program, the plan's own
+// ops. Both references round floats to the types of the program's tensors and
+// nowhere else; their integers are exact.
 //
 // Every element has its own error bound, from a running error analysis beside
 // the oracle (ir/error.h): copies, gathers, maxima and integers must be equal;
@@ -107,8 +108,8 @@ typedef struct dv_verdict {
 // magnitudes. If the target stores intermediate results, the bound for the
 // program as written also allows for rounding each of them.
 //
-// The oracle evaluates one point at a time, about 20 million points per second;
-// dv_verify_points returns the number of points.
+// The oracle (the reference evaluation) computes one point at a time, about 20
+// million points per second; dv_verify_points returns the number of points.
 double dv_verify_points(const dv_program *source, const dv_plan *plan);
 dv_status dv_verify(dv_verdict *out, const dv_program *source,
                     const dv_plan *plan, void *const *before,

@@ -10,8 +10,9 @@ enum { ALIGN_BYTES = 64, MANY = 64 };
 typedef struct finder {
     dv_exec *x;
     const dv_program *p;
-    // By tensor: the one group that uses it; -1: no use found yet; -2: several
-    // groups, or the tensor must be stored as a whole.
+    // By tensor: the one group (ops that share one tile space) that uses it;
+    // -1: no use found yet; -2: several groups, or the tensor must be stored as
+    // a whole.
     int32_t *home;
     int32_t *writer; // by tensor: the op that defines it, or -1
 } finder;
@@ -49,9 +50,9 @@ static int find_groups(finder *f)
     return 1;
 }
 
-// Finds the extents of the largest tile of the tensor that the op writes.
-// Returns 0 if a tile of the op is not a box of the tensor: every dimension
-// must be indexed by at most one variable, with coefficient 1.
+// Finds the extents of the largest box that a tile of the op writes in its
+// output tensor. Returns 0 if a tile of the op is not a box of the tensor:
+// every dimension must be indexed by at most one variable, with coefficient 1.
 static int tile_box(const dv_plan *plan, int32_t op, int64_t *sides)
 {
     const dv_access *a = &plan->ops->ops[op].write;
@@ -63,8 +64,9 @@ static int tile_box(const dv_plan *plan, int32_t op, int64_t *sides)
 }
 
 // Returns 1 for a reduction to a vector over at least MANY elements each. The
-// result is too small for a tile buffer to pay, and storing it whole lets rows
-// continue across tiles (dv_rows_span_tiles).
+// result is too small for a tile buffer to pay, and if it is stored whole, a
+// group that runs row by row can continue from one tile to the next
+// (dv_rows_span_tiles).
 static int is_little(const dv_program *p, int32_t op)
 {
     const dv_op *o = &p->ops[op];

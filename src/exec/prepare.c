@@ -19,8 +19,8 @@ int dv_group_splits_reduction(const dv_plan *plan, int32_t group)
     return 0;
 }
 
-// Determines how the threads get the tiles of a group: from its deals (ranges
-// of tiles per core), its grid or a work queue.
+// Determines how the threads get the tiles of a group (ops that share one tile
+// space): from its deals (ranges of tiles per core), its grid or a work queue.
 static void find_tile_source(const dv_plan *plan, int32_t number,
                              dv_group_plan *run)
 {
@@ -44,8 +44,8 @@ static void find_tile_source(const dv_plan *plan, int32_t number,
     run->steal = p == DV_POLICY_STEAL;
 }
 
-// Computes how many blocks of accumulators a group needs for partial sums, and
-// the bytes of one block.
+// Computes how many blocks of accumulators a group (ops that share one tile
+// space) needs for partial sums, and the bytes of one block.
 static void part_needs(const dv_plan *plan, int32_t number,
                        const dv_group_plan *run, int64_t *slots, int64_t *bytes)
 {
@@ -134,9 +134,9 @@ static dv_status prepare_tiles(dv_exec *x, const dv_schedule *way, int32_t op,
     return DV_OK;
 }
 
-// Prepares a product. If kernels for one tile exceed a limit, way->product
-// becomes NULL and all tiles of the op run with vector kernels or in the
-// interpreter.
+// Prepares a product. If the kernels of a tile exceed a size limit,
+// way->product becomes NULL and all tiles of the op run with vector kernels or
+// in the interpreter.
 static dv_status prepare_product(dv_exec *x, dv_schedule *way, int32_t op,
                                  int32_t number, dv_diag *diag)
 {
@@ -173,9 +173,9 @@ static dv_status make_kernels(dv_exec *x, dv_schedule *way,
     return st != DV_OK && !own ? dv_nomem(diag) : st;
 }
 
-// Chooses the schedule of an op: a product, vector kernels or, if neither has
-// kernels, the interpreter. Vector kernels are generated only if the op does
-// not become a product.
+// Chooses the schedule of an op: a product (a sum of products, run by GEMM-like
+// kernels), vector kernels or, if neither has kernels, the interpreter. Vector
+// kernels are generated only if the op does not become a product.
 static dv_status choose_schedule(dv_exec *x, int32_t number, int32_t op,
                                  dv_diag *diag)
 {
@@ -210,8 +210,8 @@ static dv_status choose_schedule(dv_exec *x, int32_t number, int32_t op,
                           .jit = x->jit,
                           .arena = &x->arena};
     if (run->grid)
-        // Grids use tiles of their own, for which contractions are not
-        // prepared.
+        // If a grid assigns the group's tiles, they are other tiles than the
+        // plan's, for which no contractions are prepared.
         return DV_OK;
     DV_TRY(dv_product_create(&way->product, &how, diag));
     if (way->product)
@@ -223,8 +223,9 @@ static dv_status choose_schedule(dv_exec *x, int32_t number, int32_t op,
     return DV_OK;
 }
 
-// Prepares the row-by-row execution of a group if all of its ops run as
-// unconditional vector kernels and dv_rows_create finds it faster.
+// Prepares the row-by-row execution of a group (ops that share one tile space)
+// if all of its ops run as unconditional vector kernels and dv_rows_create
+// finds it faster.
 static dv_status find_rows(dv_exec *x, int32_t number, dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[number];
@@ -304,7 +305,9 @@ static int make_thread(dv_exec *x, int32_t id)
     w->id = id;
     w->data = DV_NEW(&x->arena, void *, x->plan->ops->n_tensors);
     w->local = dv_alloc((size_t)x->local_bytes + 64);
-    // The strip after the n_slots operand strips holds the accumulators.
+    // Each strip (a buffer of DV_STRIP elements) holds an operand of the
+    // interpreter, and one more after the n_slots operands holds the
+    // accumulators.
     w->buf = dv_alloc(((size_t)x->n_slots + 1) * DV_STRIP * 8);
     w->diag = dv_diag_create();
     int32_t most = 0;
@@ -333,7 +336,8 @@ static int may_pin(void)
 }
 
 // Returns the number of cores that the plan may use: the highest core number
-// with work plus one, or the tile count of a group with a work queue.
+// with work plus one, or the tile count of a group (ops that share one tile
+// space) whose threads take tiles from a work queue.
 static int64_t most_cores(const dv_plan *plan)
 {
     int64_t most = 1;

@@ -14,7 +14,8 @@ enum { ALIGN_BYTES = 64 };
 // The contraction and the epilogue that compute all tiles of one shape.
 typedef struct tile_kernel {
     dv_contract *c; // the contraction, owned by a dv_product_set
-    // The epilogue; NULL: the contraction writes final results or partial sums.
+    // The epilogue (functions applied to finished sums); NULL: the contraction
+    // writes final results or partial sums.
     dv_epilogue *finish;
     int64_t steps[DV_MAX_VARS]; // strides of the sums that the epilogue reads
     // The variables along the rows and columns of the blocks on which the
@@ -47,7 +48,8 @@ struct dv_product {
     int bias_type;
     dv_dtype stored;
     const dv_sum_order *sums; // order of additions, the same for all tiles
-    // The written variables, in order of decreasing stride in the output.
+    // The written (not reduced) variables, in order of decreasing stride in the
+    // output.
     int32_t written[DV_MAX_VARS], n_written;
     // `made` is indexed by thread and tile shape. Bit i of a shape says that
     // the tile has the last, shorter slice of variable shorts[i]. There are
@@ -148,9 +150,9 @@ static int is_collapsible(const dv_product *p, const dv_flat *flat,
     return 1;
 }
 
-// Returns the nest type (m or n) of the one variable along which the read is
-// contiguous, provided that the nest has no other dimension of that type; -1:
-// the read is not a bias.
+// Returns the type (m or n: rows or columns of the product) of the one variable
+// along which the read is contiguous, provided that the nest has no other
+// dimension of that type; -1: the read is not a bias.
 static int bias_type(const dv_product *p, int32_t read)
 {
     const dv_flat *f = &p->how.kernel->reads[read];
@@ -168,8 +170,8 @@ static int bias_type(const dv_product *p, int32_t read)
     return others == 1 && (type == DV_NEST_M || type == DV_NEST_N) ? type : -1;
 }
 
-// Can kernels store sums in the output's type? Only the kernels for narrow
-// factors round their f32 sums to f16 or bf16.
+// Can product kernels store their sums in the output's type? Only the kernels
+// for narrow factors round their f32 sums to f16 or bf16.
 static int may_store(const dv_product *p)
 {
     return p->stored == p->nest.dtype ||
@@ -269,13 +271,15 @@ static int fill_product(dv_product *p)
         dv_dtype t =
             p->how.plan->ops->tensors[p->o->reads[factor[0]].tensor].dtype;
         if (dv_isa_has(dv_jit_isa(p->how.jit), (int)t) &&
-            // Partial sums of i8 are added in i64 or f32, not i32.
+            // If i8 products are summed in parts, the kernel for i8 is not
+            // used: its sums are i32, but partial sums are added in i64 or f32.
             !(t == DV_I8 && p->how.parts))
             p->nest.narrow = (uint8_t)t;
     }
     // Integers are summed in 32 bits. That is exact if a vector kernel exists,
     // because it is created only if wrap-around does not change the result, and
-    // for i8 pairs, because plans choose these only if the sums fit.
+    // for i8 factors that matrix instructions multiply (`pairs`), because plans
+    // choose these only if the sums fit.
     if (k->compute == DV_IN_I64 && p->nest.narrow != DV_I8 && !p->how.vec)
         return 0;
     int last = epilogue_function(p->o, k->reduce);
@@ -411,8 +415,8 @@ static int64_t sum_strides(const dv_product *p, const dv_tile *t,
     return p->there ? 0 : dv_round_up(p->sum_bytes * n, ALIGN_BYTES);
 }
 
-// Removes k dimensions of size 1, because they would prevent their neighbours
-// from being collapsed into one.
+// Removes k dimensions (summed) of size 1, because they would prevent their
+// neighbours from being collapsed into one.
 static void drop_unit_dims(dv_nest *n)
 {
     int32_t kept = 0;
@@ -422,9 +426,10 @@ static void drop_unit_dims(dv_nest *n)
     n->n_dims = kept;
 }
 
-// Returns the nest of a tile. Operands that are copied have the strides of
-// their copies. With `inside` the epilogue is fused into the kernel, which then
-// writes the output tensor. *bytes is the scratch memory that the tile needs.
+// Returns the nest (the loops and operands of a contraction) of a tile.
+// Operands that are copied have the strides of their copies. With `inside` the
+// epilogue is fused into the kernel, which then writes the output tensor.
+// *bytes is the scratch memory that the tile needs.
 static dv_nest nest_of(const dv_product *p, const dv_tile *t, int inside,
                        int64_t *bytes)
 {
@@ -511,11 +516,13 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
     return DV_OK;
 }
 
-// Finds the one m variable and the one n variable along which the tile has more
+// Finds the one m variable (of one factor and the output) and the one n
+// variable (of the other factor and the output) along which the tile has more
 // than one point; the sums are contiguous along `col`. Both remain -1 in two
-// cases. If a factor has two such variables, blocks would not be boxes of the
-// op. If the strides do not nest in the order of p->written, finish_block could
-// not compute a block's position from its address.
+// cases. If a factor has two variables with more than one point, blocks would
+// not be boxes of the op. If the strides do not nest in the order of
+// p->written, finish_block could not compute a block's position from its
+// address.
 static void find_blocks(const dv_product *p, const dv_tile *t, tile_kernel *to)
 {
     int32_t one[2] = {-1, -1};

@@ -15,7 +15,7 @@
 // (nest/sums.h), so that results do not depend on the tiling. Integers are
 // summed in i32 if that is exact (vec_range.h). Operands of another type are
 // first widened into the thread's memory or, if the plan says `pairs`,
-// multiplied in their own type by matrix instructions.
+// multiplied in their own type by matrix instructions for bf16 and i8.
 //
 // Every thread has its own contractions, because a contraction contains
 // buffers; ops of the same shape share them. All contractions are created
@@ -52,8 +52,8 @@ typedef struct dv_product_how {
     dv_arena *arena;
 } dv_product_how;
 
-// Creates a product; *out is NULL if the op is not a sum of products or has no
-// kernels.
+// Creates a product (the execution of an op as contractions); *out is NULL if
+// the op is not a sum of products or has no kernels.
 dv_status dv_product_create(dv_product **out, const dv_product_how *how,
                             dv_diag *diag);
 // Returns the type in which the factors are multiplied.

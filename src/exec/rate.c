@@ -69,7 +69,8 @@ double dv_rate_peak(dv_dtype dtype, int32_t threads)
     for (int k = 0; k < PEAK_TRIES;) {
         double start = dv_clock_s();
         double rate = iteration_rates(p, turns, threads);
-        // The run was too short to measure.
+        // If the run was too short to measure, repeat it with twice as many
+        // iterations.
         if (dv_clock_s() - start < 2e-3 && turns < INT64_MAX / 4) {
             turns *= 2;
             continue;
@@ -79,8 +80,8 @@ double dv_rate_peak(dv_dtype dtype, int32_t threads)
     }
     best *= dv_peak_flops(p) / 1e9;
 #ifdef _OPENMP
-    // There are more threads than processors, so each runs only part of the
-    // time.
+    // If there are more threads than processors, each runs only part of the
+    // time, so the sum of their rates is scaled down.
     if (threads > omp_get_num_procs())
         best *= (double)omp_get_num_procs() / threads;
 #endif

@@ -17,12 +17,14 @@ enum {
     MAX_INLINED = 2 // most operations of a temporary that is inlined
 };
 // If rows are shorter than SHORT_BYTES, the overhead of calls dominates.
-// FEW_OPERANDS limits the operands of a statement. MANY is the least number of
-// statements that prefetch side by side.
+// FEW_OPERANDS limits the operands of a statement (an op that remains after
+// inlining). MANY is the least number of statements in one kernel at which
+// these prefetch their next rows.
 enum { SHORT_BYTES = 1024, FEW_OPERANDS = 64, MANY = 3 };
 
 // The variables of an op that enumerate rows, outermost first; all ops of a
-// group have the same number of them, with the same ranges.
+// group (ops that share one tile space) have the same number of them, with the
+// same ranges.
 typedef struct row_vars {
     int32_t n, v[MAX_LEVELS];
 } row_vars;
@@ -111,9 +113,10 @@ static int row_by_row(const inliner *f, const row_vars *row, int32_t i)
 
 enum { EXPENSIVE = 100 };
 
-// Returns the number of operations of an expression; EXPENSIVE if one is slow
-// or would be computed differently elsewhere: a division by a loop-invariant
-// value is hoisted as a reciprocal.
+// Returns the number of operations of an expression; EXPENSIVE if one of them
+// is slow or would be rounded differently if it were inlined into another op: a
+// division by a loop-invariant value becomes a multiplication by the
+// reciprocal.
 static int cost_of(const dv_expr *e)
 {
     int n = e->kind == DV_EXPR_APPLY;
@@ -137,7 +140,7 @@ static int is_stored_whole(const inliner *f, const dv_op *o)
 }
 
 // Returns 1 if op w's result is a temporary that only later ops of the group
-// read, computing in the same type.
+// (ops that share one tile space) read, and they compute in the same type.
 static int is_own(const inliner *f, int32_t w)
 {
     const dv_op *o = &f->ops[w], *all = f->p->ops;
@@ -372,11 +375,11 @@ static int all_in_rows(const inliner *f, row_vars *row, int many)
     return 1;
 }
 
-// Rewrites the ops of a group for row-by-row execution and removes the ops that
-// are inlined. *n is the number of remaining ops, or 0 if the group cannot run
-// row by row; row[i] holds the row variables of op i and *first those of the
-// group's first op. *even is 1 if consecutive tiles have consecutive rows.
-// Returns 0 when out of memory.
+// Rewrites the ops of a group (ops that share one tile space) for row-by-row
+// execution and removes the ops that are inlined. *n is the number of remaining
+// ops, or 0 if the group cannot run row by row; row[i] holds the row variables
+// of op i and *first those of the group's first op. *even is 1 if consecutive
+// tiles have consecutive rows. Returns 0 when out of memory.
 static int inline_ops(const dv_rows_how *how, dv_arena *arena, dv_op **ops,
                       row_vars *row, row_vars *first, int *even, int32_t *n)
 {
@@ -414,7 +417,8 @@ typedef struct statement {
     // `row` is the innermost variable of `rows`. `unit` is the number of the
     // kernel call that the statement belongs to, alone or with others.
     int32_t row, unit;
-    // Rows by which it lags behind the current step of the loop over rows.
+    // Rows by which the statement lags behind the current step of the loop over
+    // rows.
     int64_t delay;
     dv_vec_fn alone; // the statement's own kernel
     int64_t n;       // elements of a row
@@ -539,16 +543,18 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
         return DV_OK;
     dv_vec_op_get_kernel(v, &look);
     int once = look.inner == s->row;
-    // The kernel's loop runs over rows, so each row has one element and would
-    // be a call of its own. It would then divide instead of multiplying by a
-    // reciprocal, and round differently than when it runs alone.
+    // If `once` is set, the kernel's loop runs over rows, so each row has one
+    // element and would be a call of its own. It would then divide instead of
+    // multiplying by a reciprocal, and round differently than when it runs
+    // alone.
     if (once && divides_by_invariant(o, o->body, look.inner))
         return DV_OK;
     if (!once && has_var(&s->rows, look.inner))
         return DV_OK;
     if (look.reduce == DV_VEC_OUTER || look.reduce == DV_VEC_BOTH ||
         look.inner < 0 || (once && look.reduce != DV_VEC_EACH) ||
-        // An op with more operands than accesses is an unrolled window.
+        // If the op has more operands than accesses, it is an unrolled window
+        // (a small stencil or pooling reduction) and does not run row by row.
         look.shape->n_operands != o->n_reads + 1)
         return DV_OK;
     for (int i = 0; i < o->n_vars; i++)
@@ -563,9 +569,9 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
     return set_operands(m, s, &k, &look, ok) ? DV_OK : dv_nomem(diag);
 }
 
-// Links the shapes of the statements of a unit into the shape of its one
-// kernel. The last statement comes first, so that its stores do not wait for
-// the others.
+// Links the shapes of the statements of a unit (the statements that one kernel
+// computes) into the shape of that kernel. The last statement comes first, so
+// that its stores do not wait for the others.
 static const dv_vec_shape *side_by_side(dv_rows *r, const unit *u)
 {
     for (int32_t i = 0; i < u->n; i++)
@@ -616,8 +622,8 @@ static int is_short(const maker *m, const statement *s)
 // Returns the number of rows that statement s must stay behind statement a,
 // whose result it reads: 0 if a runs in an earlier kernel (unit), else 1. The
 // result of a reduction is available some time after its row; if rows are
-// short, s stays 2 rows behind so that it does not wait. Long rows would then
-// not fit the cache.
+// short, s stays 2 rows behind so that it does not wait. With long rows a delay
+// of 2 would exceed the cache.
 static int64_t behind(const maker *m, const statement *s, const statement *a)
 {
     if (a->unit < s->unit)
@@ -657,10 +663,10 @@ static int is_read_after(const dv_rows *r, int32_t tensor, int32_t i)
 }
 
 // Makes statement i prefetch the next row of its operands. A statement alone
-// prefetches operands that no later statement reads. Of statements side by
-// side, those that run first prefetch, if rows are short, there is one unit and
-// at least MANY statements: long rows would evict each other, and few
-// statements leave no time for it.
+// prefetches operands that no later statement reads. Of statements side by side
+// (in one kernel), those that run first prefetch, if rows are short, this
+// kernel is the only one and has at least MANY statements: long rows would
+// evict each other, and few statements leave no time for it.
 static void prefetch_next_row(const maker *m, int32_t i, int beside)
 {
     statement *s = &m->r->s[i];
@@ -768,8 +774,9 @@ static void run_alone(const statement *s, const stretch *x, int64_t row)
     s->alone(&(dv_vec_args){1, s->n, at, NULL});
 }
 
-// Runs the joint kernel of a unit for `steps` steps from t on, one row per
-// statement in each. In all of these steps every statement has a row.
+// Runs the joint kernel of a unit (several statements side by side) for `steps`
+// steps from t on, one row per statement in each. In all of these steps every
+// statement has a row.
 static void run_joined(const dv_rows *r, const unit *u, const stretch *x,
                        int64_t t, int64_t steps)
 {
@@ -853,7 +860,7 @@ void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n)
     dv_plan_tile(&first, r->plan, r->op, tile);
     dv_plan_tile(&last, r->plan, r->op, tile + n - 1);
     for (int k = 0; k < r->rows.n; k++)
-        // Makes the end inclusive: the last row of the last tile.
+        // Makes the end inclusive: `last` is now the last row of the last tile.
         last.end[r->rows.v[k]]--;
     stretch x = {data, NULL, number(r, first.begin), number(r, last.end) + 1};
     if (r->even) {

@@ -32,8 +32,8 @@ typedef struct dv_rows_how {
 // is not possible or running the ops one by one is faster.
 dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
                          dv_arena *arena, dv_diag *diag);
-// Runs all ops on n consecutive tiles, on any thread, without allocating.
-// `data` holds the address of element 0 of each tensor.
+// Runs all ops of the group on n consecutive tiles, on any thread, without
+// allocating. `data` holds the address of element 0 of each tensor.
 void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n);
 // Returns 1 if consecutive tiles may run as one; not if a thread has a buffer
 // for only one tile of a temporary.

@@ -10,15 +10,17 @@
 #include "sim/sim.h"
 #include <stdatomic.h>
 
-// A temporary whose lifetime lies within the tiles of one group: every thread
-// has a buffer for one tile of it, with its own strides.
+// A temporary that only the ops of one group (ops that share one tile space)
+// use, tile by tile: every thread has a buffer for one tile of it, with its own
+// strides.
 typedef struct dv_tile_temp {
     int32_t tensor, op; // the tensor's number, and the op that writes it
     int64_t off_bytes;  // offset of the buffer in dv_thread.local
     int64_t *strides;   // strides of the buffer, in elements
 } dv_tile_temp;
 
-// What the thread executor knows of a group before a run.
+// What the thread executor knows of a group (ops that share one tile space)
+// before a run.
 typedef struct dv_group_plan {
     dv_tile_temp *locals;
     int32_t n_locals;
@@ -42,7 +44,8 @@ typedef struct dv_group_plan {
 // both pointers are NULL, by the interpreter (strip/).
 typedef struct dv_schedule {
     dv_product *product;
-    // Vector kernels; also the epilogue of partial sums of a product.
+    // Vector kernels; of an op that runs as a product, they add and finish
+    // partial sums.
     dv_vec_op *vec;
     // Condition on the values that a tile reads, in words; a tile that violates
     // it runs in the interpreter (vec_range.h). NULL: no condition.
@@ -76,7 +79,8 @@ struct dv_exec {
     // Cache of kernels for the instruction set that the target names; NULL:
     // `jit` is the cache that all execs share. Owned.
     dv_jit *own_jit;
-    // Strides of tensors that are kept per tile; NULL entries: row-major.
+    // Strides of the temporaries of which threads keep only the current tile;
+    // NULL for all other tensors, which are row-major.
     int64_t **strides;
     dv_group_plan *group; // run-time data, one entry per group
     int64_t local_bytes;  // bytes of dv_thread.local in each thread
@@ -111,7 +115,8 @@ int dv_exec_find_locals(dv_exec *x);
 // iteration of a repeat included, until it fails (exec.c).
 typedef dv_status (*dv_group_visit)(void *user, int32_t group);
 dv_status dv_exec_visit(const dv_plan *plan, dv_group_visit visit, void *user);
-// Returns 1 if the reduction of an op in the group is split over tiles.
+// Returns 1 if the reduction of any op in the group (ops that share one tile
+// space) is split over tiles.
 int dv_group_splits_reduction(const dv_plan *plan, int32_t group);
 // Creates and destroys the threads' state (prepare.c) and runs all groups on
 // the threads (threads.c).

@@ -95,8 +95,9 @@ static void run_op(dv_thread *w, int32_t op, const dv_tile *t)
         dv_vec_op_run(way->vec, w->at, t->begin, t->end);
 }
 
-// Sets the addresses of the temporaries of a group: this thread's tile buffers,
-// moved back so that indices of the whole tensor address the current tile.
+// Sets the addresses of the temporaries of a group (ops that share one tile
+// space) to this thread's tile buffers, moved back so that indices of the whole
+// tensor address the current tile.
 static void place_locals(dv_thread *w, const dv_group_plan *g, int64_t tile)
 {
     const dv_plan *plan = w->x->plan;
@@ -178,8 +179,9 @@ static void add_part(dv_thread *w, int32_t op, const void *x, const dv_tile *t)
         dv_strips_add(s->k, s->parts, x, n);
 }
 
-// Finishes a tile of the grid that several cores summed: the owner of its first
-// part adds the other cores' partial sums, in order.
+// Finishes a tile of the grid (which assigns tiles to cores) that several cores
+// summed: the owner of its first part adds the other cores' partial sums, in
+// order.
 static void finish_range(dv_thread *w, int32_t op, const dv_tile *t, int32_t at)
 {
     const dv_exec *x = w->x;
@@ -230,9 +232,10 @@ static void take_snapshot(dv_exec *x, int32_t op, int32_t id, int32_t n)
            (char *)x->data[t] + from, (size_t)len);
 }
 
-// Returns 1 if the snapshots of a group can be taken before it starts. With
-// several tiles, no op uses a tensor that another op updates; the ops of a
-// single tile may, so that run_tile takes each snapshot just before its op.
+// Returns 1 if the snapshots of a group (copies of tensors that its ops both
+// read and overwrite) can be taken before it starts. With several tiles, no op
+// uses a tensor that another op updates; the ops of a single tile may, so that
+// run_tile takes each snapshot just before its op.
 static int snapshots_before(const dv_group *g)
 {
     return g->n_tiles > 1 || g->end_op - g->first_op == 1;
@@ -277,8 +280,8 @@ static void run_tile_number(dv_thread *w, int32_t group, phase what,
         combine_parts(w, first, tile);
 }
 
-// Runs tiles begin..begin+n of a range of the grid or, if `range` is NULL, of
-// all tiles.
+// Runs tiles begin..begin+n of a range that the grid assigns to a core or, if
+// `range` is NULL, of all tiles.
 static void run_range(dv_thread *w, int32_t group, phase what, int32_t op,
                       const dv_tile_range *range, int64_t begin, int64_t n)
 {
@@ -304,8 +307,9 @@ static void run_range(dv_thread *w, int32_t group, phase what, int32_t op,
     }
 }
 
-// Runs the ranges of tiles that the grid assigns to a thread. Tiles whose
-// reduction is not split are computed in the first of the two phases.
+// Runs the ranges of tiles that the grid assigns to a thread. The first of two
+// phases computes partial sums, and also all tiles whose reduction is not
+// split; the second adds and finishes the sums.
 static void run_grid(dv_thread *w, int32_t group, phase what, int32_t op)
 {
     const dv_group_grid *g = w->x->group[group].grid;
@@ -337,8 +341,8 @@ static void run_queued(dv_thread *w, int32_t group, phase what, int32_t first,
     }
 }
 
-// Runs ops first..end of a group on the tiles that its deals (ranges of tiles
-// per core) assign to a thread.
+// Runs ops first..end of a group (ops that share one tile space) on the tiles
+// that its deals (ranges of tiles per core) assign to a thread.
 static void run_thread(dv_thread *w, int32_t group, phase what, int32_t first,
                        int32_t end)
 {
@@ -364,7 +368,8 @@ static void run_thread(dv_thread *w, int32_t group, phase what, int32_t first,
     }
 }
 
-// Runs ops first..end of a group on all tiles; every thread calls it.
+// Runs ops first..end of a group (ops that share one tile space) on all tiles;
+// every thread calls it.
 static void run_phase(const thread *me, int32_t group, phase what,
                       int32_t first, int32_t end)
 {
@@ -387,8 +392,8 @@ static void run_phase(const thread *me, int32_t group, phase what,
     wait_all(x, me->n);
 }
 
-// Runs one group. The threads synchronise at its end, so thread 0 measures the
-// time of all.
+// Runs one group (ops that share one tile space). The threads synchronise at
+// its end, so thread 0 measures the time of all.
 static dv_status run_group(void *user, int32_t number)
 {
     const thread *me = user;

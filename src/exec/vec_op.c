@@ -11,7 +11,8 @@
 // next CHUNK rows, because more rows at once would access more pages at a time
 // than the hardware handles well.
 enum { CHUNK = 8, LONG = 4 * CHUNK, WIDE = 64 };
-// Number of accumulators on the stack of reduce_pieces.
+// Number of accumulators that reduce_pieces, which reduces with several kernel
+// calls per result, keeps on its stack.
 enum { SCRATCH = 2048 };
 
 // A block for transposing has BLOCK or, near the edges, SMALL rows and columns.
@@ -59,12 +60,14 @@ struct dv_vec_op {
     // in memory, and both run as one loop; 0: never.
     int64_t fuse;
     // The read number of each operand. Operands are the reads, then the write;
-    // for a window they are the reads of each of its points.
+    // for a window (a small reduction that is unrolled) they are the reads of
+    // each of its points.
     int32_t *read;
     // Byte offset and byte strides of each operand; step[operand * n_vars +
     // var].
     int64_t *base, *step;
-    // Kernels, indexed by [starts from accumulators][leaves accumulators].
+    // Kernels, indexed by [1 if they continue from given accumulators][1 if
+    // they store accumulators instead of finished results].
     dv_vec_fn call[2][2];
     dv_vec_shape shape;
     vec_index *indices;
@@ -305,10 +308,10 @@ static dv_vec_reduce kind_of(const dv_op *op, int32_t inner, int32_t outer)
     return in && out ? DV_VEC_BOTH : in ? DV_VEC_INNER : DV_VEC_OUTER;
 }
 
-// Is this op the last of several ops in its group that read the tensor, and
-// does the group not write it? The first reader waits for memory, while the
-// memory is idle during the last one, which can therefore prefetch the next
-// tile.
+// Is this op the last of several ops in its group (ops that share one tile
+// space) that read the tensor, and does the group not write the tensor? The
+// first reader waits for memory, while the memory is idle during the last one,
+// which can therefore prefetch the next tile.
 static int last_reader(const dv_vec_how *how, int32_t tensor)
 {
     const dv_op *ops = how->p->ops;
@@ -484,7 +487,8 @@ static dv_status make_transpose(transpose **out, const dv_vec_op *v,
     if (s == DV_OK && !is_copy(how))
         s = make_kernel(t, v, how, jit, arena, diag);
     if (s == DV_E_LIMIT || s == DV_E_DTYPE)
-        // A stride does not fit into the instruction encodings.
+        // If no kernel can be generated, because a stride does not fit into the
+        // instruction encodings, the op runs without transposing.
         return DV_OK;
     *out = s ? NULL : t;
     return s;
@@ -503,8 +507,9 @@ static void set_loops(dv_vec_op *v, const maker *m)
     }
 }
 
-// Returns the offset in elements from value 0 of the window's variables to a
-// point of the window. Points are numbered with the last variable fastest.
+// Returns the offset in elements from value 0 of the reduced variables of a
+// window (a small stencil or pooling reduction) to one of its points. Points
+// are numbered with the last variable fastest.
 static int64_t to_point(const dv_op *op, const dv_flat *f, int32_t point)
 {
     int64_t off = 0;
@@ -546,9 +551,9 @@ static void set_operand(dv_vec_op *v, const maker *m, dv_vec_operand *o, int i,
             m->points && op->vars[k].reduce ? 0 : f->coef[k] * es;
 }
 
-// Creates one operand per read, or, for a window, one per read and point; a
-// read that does not depend on the window's variables has one operand for all
-// points.
+// Creates one operand per read, or, for a window (a small reduction that is
+// unrolled), one per read and point; a read that does not depend on the
+// window's variables has one operand for all points.
 static int set_operands(dv_vec_op *v, maker *m)
 {
     const dv_op *op = m->how->op;
@@ -630,9 +635,10 @@ static int64_t fuse_length(const dv_vec_operand *operands, int n_operands)
     return n;
 }
 
-// Finds the inner extent at which both loops can run as one. Fusing the loops
-// of a reduction changes the order of additions, so it must also be possible
-// with row-major tensors, not only in the layout of this rank or tile.
+// Finds the extent of the kernel's inner loop at which both of its loops can
+// run as one. Fusing the loops of a reduction changes the order of additions,
+// so it must also be possible with row-major tensors, not only in the layout of
+// this rank or tile.
 static int64_t find_fuse(const dv_vec_op *v, const dv_vec_how *how)
 {
     dv_vec_operand as[DV_VEC_MAX_OPERANDS] = {{0}};
@@ -687,8 +693,9 @@ static int32_t size_of(const dv_expr *e)
     return n;
 }
 
-// Returns the number of points of the op's window if the unrolled expression is
-// not too large; 0: the op has no window or it is too large.
+// Returns the number of points of the op's window (a small reduction that is
+// unrolled) if the unrolled expression is within the limits below; 0: the op
+// has no window or exceeds a limit.
 static int64_t points_of(const maker *m)
 {
     enum { MOST_NODES = 320, MOST_READS = 128 };
@@ -718,8 +725,8 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         v->outer = pick_outer(m, v->inner);
     }
     if (v->inner < 0 && dv_op_gathers(op))
-        // An indirect read without a kernel loop reads single elements, which
-        // the interpreter does as well.
+        // If an op has indirect reads and no variable can be a loop of the
+        // kernel, it reads single elements, which is left to the interpreter.
         return DV_OK;
     v->reduce =
         m->points ? DV_VEC_EACH : (uint8_t)kind_of(op, v->inner, v->outer);
@@ -746,7 +753,9 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         v->chunk = CHUNK;
     v->shape = m->shape;
     v->fuse = find_fuse(v, m->how);
-    // For a long expression only generating the kernels shows whether it fits.
+    // If the expression is long, the kernels are generated even if the caller
+    // wants them later, because only that shows whether they exceed the size
+    // limit.
     if (!m->how->later || size_of(op->body) > SHORT)
         DV_TRY(dv_vec_op_kernels(v, m->how, jit, m->arena, diag));
     *out = v;
@@ -763,7 +772,8 @@ dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
     maker m = {.how = how, .arena = arena};
     m.shape.compute = (uint8_t)compute;
     dv_status s = make(out, &m, jit, diag);
-    // The op runs in the interpreter if its kernel would be too long.
+    // If the kernel would be too long (DV_E_LIMIT), the op runs in the
+    // interpreter, which is no error.
     return s == DV_E_LIMIT ? DV_OK : s;
 }
 
@@ -994,7 +1004,7 @@ static void set_out(runner *r, const dv_vec_op *v, void *const *at,
         r->at[i] = operand_at(v, at, begin, i);
 }
 
-// Runs a box without transposing any read.
+// Runs the op on a box of its variables without transposing any read.
 static void run_plain(const dv_vec_op *v, void *const *at, const int64_t *begin,
                       const int64_t *end)
 {
@@ -1023,7 +1033,8 @@ static int find_size(int64_t left)
     return left >= BLOCK ? 0 : left >= SMALL ? 1 : -1;
 }
 
-// Runs one block; rows and cols are indices of `sizes`.
+// Runs one block for transposing; rows and cols are indices of `sizes`, the
+// lengths that a side of a block can have.
 static void run_block(const block_runner *r, int rows, int cols)
 {
     const transpose *t = r->t;
@@ -1045,8 +1056,8 @@ static void run_block(const block_runner *r, int rows, int cols)
     t->run(&(dv_vec_args){sizes[rows], sizes[cols], at, NULL});
 }
 
-// Runs all columns of the current block row; `rows` is an index of `sizes`, or
-// -1 if too few rows remain for a block.
+// Runs all columns of the current row of blocks; `rows` is the index of the
+// block's height in `sizes`, or -1 if too few rows remain for a block.
 static void run_columns(block_runner *r, int rows, int64_t begin, int64_t end)
 {
     int col = r->t->col;
@@ -1079,8 +1090,8 @@ static int next_outer_point(block_runner *r, const int64_t *begin,
     return 0;
 }
 
-// Runs a box in blocks; the edges that are too small for a block run without
-// transposing.
+// Runs the op on a box in blocks whose reads are transposed; the edges that are
+// too small for a block run without transposing.
 static void run_blocks(const transpose *t, const dv_vec_op *v, void *const *at,
                        const int64_t *begin, const int64_t *end)
 {

@@ -43,8 +43,8 @@ typedef struct dv_vec_how {
     const dv_op *op;
     // Base and strides of the accesses in memory, in elements.
     const dv_flat *reads, *write;
-    // 1 if every box contains the full reduction, so that dv_vec_op_part is
-    // never called.
+    // 1 if every box contains the full reduction, so that dv_vec_op_part, which
+    // computes a part of one, is never called.
     int whole;
     int copied; // 1 if reads of the written tensor go to a snapshot
     // 1 if the caller checks every box as dv_vec_op_condition demands; then

@@ -113,8 +113,8 @@ dv_vec_fit dv_vec_op_fit(const dv_program *p, const dv_op *op)
     return range_of(op, op->body, least).ok ? DV_FITS_DEPENDS : DV_FITS_NEVER;
 }
 
-// Loops that visit every element that a box reads at least once, ordered by
-// increasing stride.
+// Loops over the elements that one read accesses in a box; they visit each
+// element at least once and are ordered by increasing stride.
 typedef struct walk {
     int64_t first; // offset of the first element
     int64_t n[DV_MAX_VARS], step[DV_MAX_VARS];

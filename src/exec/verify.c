@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-// The values of all tensors of a program, and the error bound of each element.
+// The reference values of all tensors of a program, and the error bound of each
+// element.
 typedef struct oracle {
     const dv_program *p;
     dv_number **values;
@@ -32,8 +33,8 @@ static dv_number load(dv_dtype t, const void *data, int64_t i)
     return dv_is_float(t) ? (dv_number){.f = v} : (dv_number){.i = (int64_t)v};
 }
 
-// Allocates the oracle's tensors and fills the inputs from `before`, which is
-// indexed by tensor number of `ops`.
+// Allocates the tensors of the oracle (the reference evaluation) and fills the
+// inputs from `before`, which is indexed by tensor number of `ops`.
 static dv_status new_oracle(oracle *o, const dv_program *ops,
                             void *const *before, dv_diag *diag)
 {
@@ -143,9 +144,10 @@ static int is_undecided(dv_dtype t, double off, double limit, double size)
     return limit > 0 && !(limit * SHARE <= size) && !agrees;
 }
 
-// Compares one output of a run with the oracle. `unknown` marks its undecided
-// elements; an element counts once, even if both references leave it undecided.
-// Returns 1 if at most half of the elements are undecided.
+// Compares one output of a run with the oracle (the reference values).
+// `unknown` marks its undecided elements; an element counts once, even if both
+// references leave it undecided. Returns 1 if at most half of the elements are
+// undecided.
 static int compare_tensor(dv_verdict *v, const oracle *o, int32_t tensor,
                           const void *data, unsigned char *unknown)
 {
@@ -347,7 +349,8 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
     if (st == DV_OK)
         st = compare_all(out, &c, source ? source : carried, diag);
     dv_arena_free(&arena);
-    // The verdict must not refer to `carried`, which is freed below.
+    // The names in the verdict must not belong to `carried`, the program as
+    // written, which is freed below.
     if (out->tensor)
         out->tensor = name_in(plan->ops, out->tensor);
     if (out->of)

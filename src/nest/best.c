@@ -60,8 +60,9 @@ static int next_k(const dv_nest *n)
     return best;
 }
 
-// Moves k dimensions into the kernel until they have more than half of `enough`
-// iterations. The first one moved becomes the innermost.
+// Moves k dimensions (summed) from the loops into the kernel until they have
+// more than half of `enough` iterations. The first one moved becomes the
+// innermost.
 static void move_k_inside(dv_nest *n, int64_t enough)
 {
     int count = 0, i;
@@ -136,7 +137,8 @@ static void with_prims(dv_nest *a, const dv_nest *n, int m, int k_n,
     move_k_inside(a, enough);
 }
 
-// Returns the largest k for which a panel of B stays in L1. NEON's panels have
+// Returns the largest k (summed dimension of the kernel) for which a packed
+// panel of B, the operand with the columns, stays in L1. NEON's panels have
 // five vectors of 16 bytes per row. With longer vectors a panel may exceed L1
 // and be partly read from L2, because more passes over the output would cost
 // more.
@@ -150,9 +152,10 @@ static int64_t k_limit(const dv_nest_caches *caches)
     return dv_max_i64(caches->l1 * isa->search_of_l1 / 8 / bytes_of_k, 16);
 }
 
-// Returns the number of iterations of k wanted inside the kernel. With fewer
-// than 4 rows or columns every element of the matrix is read only once, and a
-// small k reads it along contiguous rows instead of down its columns.
+// Returns the number of iterations of k (the summed dimensions) wanted inside
+// the kernel. With fewer than 4 rows or columns every element of the matrix is
+// read only once, and a small k reads it along contiguous rows instead of down
+// its columns.
 static int64_t k_wanted(const dv_nest *n, const dv_nest_caches *caches)
 {
     int64_t least = dv_min_i64(dv_nest_prim_size(n, DV_NEST_M),
@@ -171,8 +174,8 @@ enum {
     N_BLOCKS = 8
 };
 
-// A candidate of the search: a kernel with its sizes, and a lower bound of its
-// cost.
+// A candidate of the search: the choice of the kernel's dimensions with their
+// sizes, and a lower bound of its cost.
 typedef struct choice {
     double bound;
     int16_t known; // index into search.known; -1 if it was not evaluated
@@ -190,8 +193,8 @@ typedef struct outcomes {
     int n;
 } outcomes;
 
-// Number of candidates whose results are stored; others are evaluated again
-// when needed.
+// Number of candidates (kernels with their sizes) whose evaluated costs are
+// stored; others are evaluated again when needed.
 enum { MOST_KNOWN = 64 };
 
 typedef struct search {
@@ -220,8 +223,9 @@ static void begin(search *s, const dv_nest *n, const dv_nest_caches *caches,
     s->n_all = s->n_known = 0; // other fields are set before they are read
 }
 
-// Copies the nest to *out with the m, n and k of kernel candidate number
-// `kernel` inside the kernel instead of in loops.
+// Copies the nest to *out with the dimensions m (rows), n (columns) and k
+// (summed) of kernel candidate number `kernel` inside the kernel instead of in
+// loops.
 static void take_kernel(const search *s, int kernel, dv_nest *out)
 {
     if (s->kernels)
@@ -232,9 +236,9 @@ static void take_kernel(const search *s, int kernel, dv_nest *out)
         dv_nest_copy(out, s->n);
 }
 
-// Copies the nest to *out with kernel candidate number `kernel`, k tiled for
-// L1, and unit-stride loops tiled into lines of lines[line] elements. Returns
-// whether there were such loops.
+// Copies the nest to *out with kernel candidate number `kernel`, k (its summed
+// dimension) tiled for L1, and unit-stride loops tiled into lines of
+// lines[line] elements. Returns whether there were such loops.
 static int take_lines(const search *s, int kernel, int line, dv_nest *out)
 {
     take_kernel(s, kernel, out);
@@ -326,13 +330,14 @@ static void list_choices(search *s)
             list_kernel(s, i * MOST_TRIED + j);
 }
 
-// Candidates are visited in a fixed order, and one replaces the best so far if
-// it costs less than NEARLY times as much. Candidates known to cost SPARED
-// times the lowest cost found anywhere cannot win in the end and are not
-// evaluated. But such a candidate might have been the best for a while and have
-// kept others from replacing it, so the cost of the best so far is only known
-// to lie between `low` and `top`. If the result depends on where it lies
-// (`sure` is 0), the search is repeated with all candidates evaluated.
+// Candidates (kernels with their sizes) are visited in a fixed order, and one
+// replaces the best so far if it costs less than NEARLY times as much.
+// Candidates known to cost SPARED times the lowest cost found anywhere cannot
+// win in the end and are not evaluated. But such a candidate might have been
+// the best for a while and have kept others from replacing it, so the cost of
+// the best so far is only known to lie between `low` and `top`. If the result
+// depends on where it lies (`sure` is 0), the search is repeated with all
+// candidates evaluated.
 #define NEARLY 0.999
 #define SPARED 1.003
 
@@ -398,9 +403,10 @@ static void meet(search *s, const choice *c, const outcome *o)
     }
 }
 
-// Visits all candidates, or those of one kernel if `kernel` is not -1, and
-// leaves the best in *s. If `count` is 0, nothing is evaluated: candidates
-// whose cost is not known yet count with the lower bound of their cost.
+// Visits all candidates (kernels with their sizes), or those of one kernel if
+// `kernel` is not -1, and leaves the best in *s. If `count` is 0, nothing is
+// evaluated: candidates whose cost is not known yet count with the lower bound
+// of their cost.
 static void go_through(search *s, int kernel, int count)
 {
     outcomes found;
@@ -432,7 +438,8 @@ static void forget(search *s)
         s->all[i].known = -1;
 }
 
-// Finds the best candidate. Returns 0 if there is none.
+// Finds the candidate (a kernel with its sizes) of lowest cost. Returns 0 if
+// there is none.
 static int find_best(search *s)
 {
     outcomes first;
@@ -499,8 +506,8 @@ static int schedule_at_once(dv_nest *n, const dv_nest_caches *caches)
     begin(&s, n, caches, 1);
     if (!find_best(&s))
         return 0;
-    // Select again among the candidates of the chosen kernel only, as the pass
-    // tile would. Nothing new is evaluated.
+    // Select again among the sizes of the chosen kernel only, as the pass tile,
+    // which runs after the pass kernel, would. Nothing new is evaluated.
     go_through(&s, s.best->kernel, 0);
     if (!s.sure || !s.best)
         return 0;

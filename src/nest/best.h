@@ -23,10 +23,10 @@ static inline int64_t dv_nest_lanes(const dv_nest_caches *c, int64_t elem_bytes)
 #define DV_NEST_IMPOSSIBLE 1e30
 double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches);
 
-// Chooses which operands are packed in which loops, marks the nest accordingly
-// and returns its cost, or DV_NEST_IMPOSSIBLE if no choice costs less than
-// `most`. With `keep`, the set of packed operands stays as it is and only their
-// loops are chosen.
+// Chooses which operands are packed (copied to contiguous buffers) in which
+// loops, marks the nest accordingly and returns its cost, or DV_NEST_IMPOSSIBLE
+// if no choice costs less than `most`. With `keep`, the set of packed operands
+// stays as it is and only their loops are chosen.
 double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
                           double most);
 

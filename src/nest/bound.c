@@ -15,8 +15,8 @@ static int is_too_long(const count *c, int o, int i)
                dv_nest_max_buffer(c, o);
 }
 
-// Returns a lower bound of the cost per 4 bytes of packing operand o, in any
-// loop.
+// Returns a lower bound of the cost, per 4 bytes, of packing operand o (copying
+// it to a contiguous buffer), in whichever loop that is done.
 static double least_price(const count *c, int o)
 {
     const dv_nest *n = c->n;
@@ -33,8 +33,8 @@ static double least_price(const count *c, int o)
     return dv_nest_transpose_cost(c, o, far, longest, 0);
 }
 
-// Returns a lower bound of the cost of packing operand o: each of its elements
-// is packed at least once.
+// Returns a lower bound of the cost of packing operand o (copying it to a
+// contiguous buffer): each of its elements is packed at least once.
 static double least_packing(const count *c, int o)
 {
     double all = c->all[o], far = c->es * dv_nest_rate(c, all * c->es);
@@ -52,8 +52,8 @@ static double least_packing(const count *c, int o)
     return all * (moved + far);
 }
 
-// Bit masks of the operands (in0, in1, out) that have a stride in loops of type
-// c, m, n and k.
+// Bit masks of the operands (1: in0, 2: in1, 4: out) that have a nonzero stride
+// in loops of type c (batch), m (rows), n (columns) and k (summed).
 static const int steps[] = {7, 5, 6, 3};
 
 // The cost of an operand as a linear function of how often it is loaded: base +
@@ -140,8 +140,9 @@ static line result_line(const count *c)
     return (line){base, dv_nest_output_cost(c, 1, 1) - base};
 }
 
-// Returns a lower bound of the cost of packing, loads and results for the
-// packed operands of c->f. moved[] is the cost of packing each operand once.
+// Returns a lower bound of the cost of packing, loads and results if the
+// operands that c->f names are packed (copied to contiguous buffers). moved[]
+// is the cost of packing each operand once.
 static double least_traffic(count *c, const double *moved)
 {
     ends each[DV_N_OPERANDS];
@@ -224,7 +225,8 @@ void dv_nest_sizes_begin(dv_nest_size_bounds *s, count *c)
     c->fewest = c->fewest < 2 ? c->fewest : 2;
     s->calls = dv_nest_turns_up_to(c, c->dims.n_loops - 1);
     s->types = c->types;
-    // First with m as the kernel's columns, then with n.
+    // Compute the bounds first with dimension m as the kernel's columns, then
+    // with n.
     for (int cols = 0; cols < 2; cols++) {
         dv_nest_form *f = &c->f;
         *f = c->dims;
@@ -285,7 +287,8 @@ static void least_input(const dv_nest_size_bounds *s, int cols, int o,
                .packed = 1,
                .placed = waste < 1};
     if (far == c->p->memory)
-        // The factor for waiting on memory (waits() in cost.c) is at least 0.6.
+        // If the input comes from memory, its loads are multiplied by a factor
+        // for waiting (waits() in cost.c), which is at least 0.6.
         x.here.each *= 0.6;
     fill_bounds(c, o, &x, each);
 }
@@ -301,8 +304,8 @@ static void least_output(const dv_nest_size_bounds *s, int cols, ends each)
     fill_bounds(c, DV_OUT, &x, each);
 }
 
-// Returns a lower bound of the cost if the kernel's columns are m (`cols` is 0)
-// or n (1).
+// Returns a lower bound of the nest's cost if the kernel's columns are its
+// dimension m (`cols` is 0) or n (1).
 static double least_with(const dv_nest_size_bounds *s, int cols)
 {
     const count *c = s->c;

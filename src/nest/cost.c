@@ -96,9 +96,10 @@ static int has_many_pages(const count *c, const dv_nest_form *f)
 }
 
 // Returns whether each kernel call is expected to copy the rows of the next
-// call into L1, as dv_isa_copies_next (jit/backend.h) decides; its minimum
-// number of rows is ignored. Converting the sizes to integers is exact, because
-// a block that fits in L1 has small ones.
+// call into L1, as dv_isa_copies_next (jit/backend.h) decides when kernels are
+// generated; the minimum number of rows that it demands is ignored here.
+// Converting the sizes to integers is exact, because a block that fits in L1
+// has small ones.
 int dv_nest_copies_ahead(const count *c, const dv_nest_form *f)
 {
     if (!asks(c, f) || f->pack[DV_OUT] == DV_FORM_NEVER ||
@@ -118,16 +119,17 @@ static double contiguous_bytes(const count *c, int o)
     int k = c->f.n_k ? c->f.k[c->f.n_k - 1] : -1, l = c->f.n_loops - 1;
     int inside[2] = {o == c->f.in_col ? c->f.col : c->f.row, k};
     double run = 1;
-    // The contiguous run is extended by a dimension whose stride is the length
-    // of the run. Either of the two dimensions may be the contiguous one, so
-    // the first is examined again after the second.
+    // The contiguous run is extended by each of the two dimensions in inside[]
+    // whose stride is the length of the run. Either of the two dimensions may
+    // be the contiguous one, so the first is examined again after the second.
     for (int i = 0; i < 3; i++) {
         int d = inside[i % 2];
         if (d >= 0 && (double)c->n->dims[d].stride[o] == run)
             run *= dv_nest_elems(c->n, d);
     }
-    // Rows that are contiguous along k are not prefetched for the next call.
-    // Unless all rows of one call are contiguous, the run ends inside the call.
+    // If the rows are contiguous along k (the summed dimension), they are not
+    // prefetched for the next call. Unless all rows of one call are contiguous,
+    // the run ends inside the call.
     if (o == c->f.in_row && !c->f.row_transposed &&
         run < dv_nest_block_of(c, o))
         return run * c->es;
@@ -159,14 +161,14 @@ static double kernel(const count *c, int asking)
         waste += 0.3; // cache lines of distant rows are evicted from L1
     if (asking && has_many_pages(c, f) && !dv_nest_copies_ahead(c, f))
         waste += 0.06;
-    // If B is transposed, the kernel transposes its block of C as well, which
-    // costs more with long vectors.
+    // If B (the columns' operand) is read in place and transposed, the kernel
+    // transposes its block of C as well, which costs more with long vectors.
     if (!packed)
         waste += !f->col_transposed       ? 0.04
                  : c->caches->vector > 16 ? 0.6
                                           : 0.12;
-    // Distant rows of B occupy whole cache lines and compete for the same cache
-    // sets.
+    // Rows of B (the columns' operand) that are far apart occupy whole cache
+    // lines and compete for the same cache sets.
     double wide = c->col * c->es;
     if (f->n_k &&
         (double)c->n->dims[f->k[f->n_k - 1]].stride[f->in_col] != c->col)
@@ -257,8 +259,8 @@ static double waits(const count *c, int o, int least)
 
 // Returns the cost of loading a block of input o `loads` times. Columns stall
 // the first rows that use them; rows stream past and are prefetched in time, so
-// they cost 0.6 of that. With `least`, the result is a lower bound for any
-// order of loops.
+// they cost 0.6 of what columns cost. With `least`, the result is a lower bound
+// for any order of loops.
 double dv_nest_load_cost(const count *c, int o, double loads, int least)
 {
     int in_place = c->f.pack[o] == DV_FORM_NEVER, is_col = o == c->f.in_col;
@@ -284,7 +286,8 @@ static int divides(const dv_nest_dim *d, int64_t unit)
     return d->whole % (d->size * unit) == 0; // also true if d is not tiled
 }
 
-// Returns whether the iterations of loop l are consecutive rows of the output.
+// Returns whether the iterations of loop l continue the kernel's rows, so that
+// all of them are consecutive rows of the output.
 static int follows(const count *c, int l)
 {
     const dv_nest_dim *row = &c->n->dims[c->f.row], *d = &c->n->dims[l];
@@ -405,7 +408,8 @@ double dv_nest_output_cost(const count *c, double loads, int least)
         return all * c->es * c->p->stream;
     double moved = loads * dv_nest_block_of(c, DV_OUT);
     double reads = moved - (c->n->first == DV_PRIM_ZERO ? all : 0);
-    // With a long k, half of the stores are hidden behind multiply-adds.
+    // If k (the summed dimension) is long, half of the stores are hidden behind
+    // multiply-adds.
     double hidden = c->k < DV_FORM_LONG_K ? 1 : 0.5;
     return (moved * 1.5 + reads) * c->es * dv_nest_rate(c, all * c->es) *
            hidden * ragged(c, run_of(c, least) * c->es);
@@ -435,8 +439,8 @@ double dv_nest_transpose_cost(const count *c, int o, int64_t far,
     double line = longest < 16 ? 16 : (double)longest;
     double pages = (double)far * c->es >= 2048 ? 16 / line : 0;
     pages *= o != DV_OUT ? 1.8
-             // The TLB is already full of the pages of the rows that kernels
-             // copy ahead.
+             // If kernels also copy the rows of the next call (`brings`), the
+             // TLB is already full of the pages of these rows.
              : brings ? 2.3 * c->p->pages
                       : c->p->pages;
     if (longest < 2)
@@ -446,9 +450,10 @@ double dv_nest_transpose_cost(const count *c, int o, int64_t far,
                                                   : 1);
 }
 
-// Returns the cost per 4 bytes of packing operand o in loop `at`, which depends
-// on its strides. Dimension `across` has unit stride in the buffer; the packed
-// block has the dimensions after loop `at`.
+// Returns the cost per 4 bytes of packing operand o (copying it to a contiguous
+// buffer) in loop `at`, which depends on its strides. Dimension `across` has
+// unit stride in the buffer; the packed block has the dimensions after loop
+// `at`.
 static double price(const count *c, int o, int at)
 {
     const dv_nest *n = c->n;
@@ -461,8 +466,8 @@ static double price(const count *c, int o, int at)
         if (i != across && n->dims[i].stride[o] == 1 &&
             n->dims[i].size > longest)
             longest = n->dims[i].size;
-    // For the output, the contiguous run also includes the loops that continue
-    // it.
+    // If the operand is the output, its contiguous run (`longest` elements)
+    // also includes the loops that continue it.
     for (int i = n->n_dims - 1; o == DV_OUT && longest && i > at; i--)
         if (i != across && n->dims[i].stride[o] == longest)
             longest *= n->dims[i].size;
@@ -504,7 +509,7 @@ double dv_nest_packing_cost(const count *c, int o)
     double reads = c->n->first == DV_PRIM_ZERO ? 1 - fresh : 1;
     if (c->held[o] * c->es > (double)c->caches->l2 * 0.9 &&
         !dv_nest_copies_ahead(c, &c->f))
-        // The buffer does not stay in L2: parts of it are written to L3 and
+        // If the buffer does not stay in L2, parts of it are written to L3 and
         // read again.
         far += c->p->spill * c->es * c->p->l3;
     return n * (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads)) +

@@ -27,12 +27,13 @@ typedef struct dv_nest_rates {
     int asks;     // kernels prefetch the rows that they read in place
 } dv_nest_rates;
 
-// The number of sets of packed operands. A set is a bit mask with one bit per
-// operand.
+// The number of sets of packed operands (copied to contiguous buffers). A set
+// is a bit mask with one bit per operand.
 enum { DV_NEST_PACKSETS = 1 << DV_N_OPERANDS };
 
-// Properties of a nest that depend only on the set of packed operands, not on
-// the order of loops or on which loops pack.
+// Properties of a nest that depend only on the set of packed operands (copied
+// to contiguous buffers), not on the order of loops or on the loops in which
+// operands are packed.
 typedef struct dv_nest_packset {
     enum { DV_PACKSET_NEW, DV_PACKSET_KNOWN, DV_PACKSET_INVALID } state;
     dv_nest_form f;
@@ -59,7 +60,8 @@ typedef struct dv_nest_count {
     // Elements of each operand: all of them, and those in its packing buffer (0
     // if there is none).
     double all[DV_N_OPERANDS], held[DV_N_OPERANDS];
-    // Bytes of an element; average rows, columns and k of a kernel call.
+    // Bytes of an element; average rows, columns and k (summed products) of a
+    // kernel call.
     double es, row, col, k;
     double lanes;
     int64_t panel; // most vectors in a row of a panel of columns
@@ -91,8 +93,8 @@ dv_nest_packset *dv_nest_packset_of(dv_nest_count *c, int packed);
 // its buffer.
 void dv_nest_pack_in(dv_nest_count *c, int o, int at);
 
-// Selects the set of packed operands that the counts are for; the loops that
-// pack are set afterwards.
+// Selects the set of packed operands that the counts are for; the loops in
+// which they are packed are set afterwards (dv_nest_pack_in).
 static inline void dv_nest_packset_select(dv_nest_count *c,
                                           const dv_nest_packset *w)
 {
@@ -175,18 +177,19 @@ typedef struct dv_nest_size_bounds {
     dv_nest_count *c;
     double calls; // number of kernel calls if m and n are not tiled
     int types;    // bit mask of the dimension types of the loops
-    // With m as the kernel's columns [0] and with n [1]: the form, the cost of
-    // packing each operand once, and whether the output can be written in
-    // place.
+    // With dimension m as the kernel's columns [0] and with n [1]: the form
+    // (which operands are read in place or transposed), the cost of packing
+    // each operand once, and whether the output can be written in place.
     dv_nest_form form[2];
     double moved[2][DV_N_OPERANDS];
     int out_here[2];
-    // Whether in0 and in1 can be read in place with unit stride along their m
-    // or n, and along k.
+    // Whether in0 and in1 can be read in place with unit stride along their own
+    // dimension (m of in0, n of in1), and along k, which both have.
     int along_own[2], along_k[2];
 } dv_nest_size_bounds;
 void dv_nest_sizes_begin(dv_nest_size_bounds *s, dv_nest_count *c);
-// Returns a lower bound of the cost with these sizes of m and n.
+// Returns a lower bound of the cost if the kernel has these sizes of m (rows)
+// and n (columns).
 double dv_nest_sizes_bound(dv_nest_size_bounds *s, const int64_t size[2]);
 
 // The functions below are in packs.c.
@@ -198,9 +201,9 @@ typedef struct dv_nest_packs {
     double cost;
 } dv_nest_packs;
 
-// Sets *best to the cheapest packing that costs less than best->cost, if there
-// is one. If `was` is not -1, it is the mask of the operands to pack, and only
-// their loops are chosen.
+// Sets *best to the cheapest choice of packed operands, and of the loops that
+// pack them, that costs less than best->cost, if there is one. If `was` is not
+// -1, it is the mask of the operands to pack, and only their loops are chosen.
 void dv_nest_choose_packs(dv_nest_count *c, dv_nest_packs *best, int was);
 void dv_nest_mark(dv_nest *n, const dv_nest_packs *packs);
 
@@ -235,14 +238,14 @@ int dv_nest_untiles_to(const dv_nest *whole, const dv_nest *tiled);
 
 // The functions below are in cut.c.
 
-// Tiles the outermost k inside the kernel, so that all k inside have about
-// `most` iterations together.
+// Tiles the outermost k (summed dimension) inside the kernel, so that all k
+// inside have about `most` iterations together.
 void dv_nest_tile_k(dv_nest *n, int64_t most);
 // Tiles unit-stride loops into tiles of `line` elements, which are whole cache
 // lines.
 void dv_nest_tile_lines(dv_nest *n, int64_t line);
-// Tiles a loop of m or n, so that a block of it with the kernel's dimensions
-// inside has at most `elems` elements.
+// Tiles a loop of type m or n, so that a tile of it, together with the kernel's
+// dimension of that type, has at most `elems` elements.
 void dv_nest_tile_block(dv_nest *n, dv_nest_type type, int64_t elems);
 // Tiles the loop that continues the rows of an input, that is whose stride is
 // the length of a row, into tiles of about `few` iterations.

@@ -1,5 +1,6 @@
 // Counts the quantities that the cost model is based on: iterations of loops,
-// elements of operands, forms of the kernel.
+// elements of operands, forms of the kernel (which operands it reads in place,
+// transposed or packed).
 #include "nest/cost.h"
 #include "base/dtype.h"
 #include "base/math.h"

@@ -75,8 +75,8 @@ static int find_prim(const dv_nest *n, dv_nest_type type)
     return -1;
 }
 
-// Tiles the outermost k inside the kernel, so that all k inside fit into L1
-// together.
+// Tiles the outermost k (summed dimension) inside the kernel, so that a panel
+// with all k inside fits into L1.
 void dv_nest_tile_k(dv_nest *n, int64_t most)
 {
     int first = find_prim(n, DV_NEST_K);
@@ -187,8 +187,8 @@ static int find_out(const dv_nest *n, int64_t step)
 
 // Tiles the loop whose stride is the length of an input's row, so that
 // contiguous runs are not short, and the loop whose stride is the length of an
-// output line, so that a block of results fits. If both are the same loop, it
-// is tiled once, for the rows.
+// output line, so that a block of results has at most `elems` elements. If both
+// are the same loop, it is tiled once, for the rows.
 void dv_nest_tile_runs(dv_nest *n, int64_t elems)
 {
     enum { RUN = 128 }; // smallest contiguous run, in elements
@@ -223,7 +223,8 @@ _Static_assert(sizeof widths / sizeof *widths == DV_NEST_WIDTHS, "widths");
 static int64_t width_of(int64_t size, int which, int64_t unit)
 {
     if (which == 0)
-        // Candidate 0 leaves the dimension untiled.
+        // Candidate number 0 leaves the dimension untiled, if it has at most
+        // widths[0] elements.
         return size <= widths[0] ? size : 0;
     return size > widths[which] * 3 / 2 ? even(size, widths[which], unit) : 0;
 }

@@ -43,8 +43,9 @@ refuse(const deriver *x, uint32_t off, const char *fmt, ...)
                    "there is no nest for %s: %s", x->op->name, text);
 }
 
-// Returns advice to append to an error message: an op with several functions
-// has nests once it is lowered to one op per function.
+// Returns advice to append to an error message: an op that applies several
+// functions has no nest, but the ops have nests that it becomes when it is
+// lowered to one op per function.
 static const char *way_out(const deriver *x)
 {
     return x->p->grain == DV_GRAIN_FUNCTION
@@ -62,8 +63,8 @@ static int is_apply(const dv_expr *e, int n_args)
     return e->kind == DV_EXPR_APPLY && e->n_args == n_args;
 }
 
-// Returns the primitive that applies the function of an expression, or
-// DV_PRIM_NONE.
+// Returns the primitive (an operation that kernels implement) that applies the
+// function of an expression, or DV_PRIM_NONE.
 static dv_prim prim_of(const dv_expr *e)
 {
     for (int i = 0; i < DV_N_PRIMS; i++)
@@ -85,8 +86,8 @@ static int is_product(const dv_expr *e)
            e->arg[0]->kind == DV_EXPR_READ && e->arg[1]->kind == DV_EXPR_READ;
 }
 
-// Returns the primitive of a reducer, or DV_PRIM_NONE. A mean is a sum that is
-// divided afterwards.
+// Returns the primitive (an operation that kernels implement) of a reducer such
+// as sum, or DV_PRIM_NONE. A mean is a sum that is divided afterwards.
 static dv_prim prim_of_reducer(const dv_expr *e)
 {
     switch (e->fn) {
@@ -259,7 +260,8 @@ static dv_status take_index(deriver *x, int o)
 static dv_status take_operands(deriver *x)
 {
     int n_read = x->access[DV_IN2] ? DV_MAX_OPERANDS : DV_N_OPERANDS;
-    // n_read does not count an in2 that take_index sets in this loop.
+    // n_read was computed before, so that this loop does not visit an in2 (the
+    // indirect index) that take_index sets in it.
     for (int o = 0; o < n_read; o++)
         if (x->access[o] && dv_access_is_indirect(x->access[o]))
             DV_TRY(take_index(x, o));
@@ -375,7 +377,8 @@ static void swap_inputs(deriver *x)
 }
 
 // Turns a product into the reduction dot if a variable has a stride in one
-// operand only, because such a variable is neither c, m, n nor k.
+// operand only, because such a variable has no dimension type of a product (c,
+// m, n and k are each in two or three operands).
 static void check_members(deriver *x)
 {
     for (int v = 0; v < x->op->n_vars; v++)
@@ -461,7 +464,7 @@ static void add_one(deriver *x, dv_nest_type type, int64_t in0, int64_t in1,
 }
 
 // Counts the dimensions that a kernel can take inside, either those of type k
-// or all others: those in which no indirect index has a stride.
+// (reduced) or all others: those in which no indirect index has a stride.
 static int count_even(const deriver *x, int of_k)
 {
     int count = 0;
@@ -522,8 +525,8 @@ dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
     orient(&x);
     DV_TRY(add_vars(&x));
     add_missing(&x);
-    // A product with several k is a brgemm, whose kernel may take more than one
-    // k.
+    // If the product has several k (summed dimensions), it is a brgemm
+    // (batch-reduce GEMM), whose kernel may take more than one k.
     int n_k = 0;
     for (int i = 0; i < x.n.n_dims; i++)
         n_k += x.n.dims[i].type == DV_NEST_K;

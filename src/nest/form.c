@@ -51,7 +51,8 @@ static dv_status check_inside(const dv_nest *n, const dv_nest_form *f,
     dv_nest_tiles t;
     int bad;
     if (!dv_nest_tiles_of(n, &t, &bad))
-        // Invalid tiles are reported by check_tiles in verify.c.
+        // If the tiles are invalid, nothing is checked here: check_tiles in
+        // verify.c reports them.
         return DV_OK;
     for (int i = f->n_loops; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
@@ -111,9 +112,10 @@ static void exchange(dv_nest_form *f)
     f->in_col = DV_N_OPERANDS - 2 - f->in_col;
 }
 
-// Chooses whether m or n becomes the kernel's columns: the one with unit stride
-// in the output. If the output is packed, it is the one with unit stride in its
-// input, or the one whose input is packed while the other is read in place.
+// Chooses which of the nest's dimensions m and n becomes the kernel's columns:
+// the one with unit stride in the output. If the output is packed, it is the
+// one with unit stride in its input, or the one whose input is packed while the
+// other is read in place.
 static void choose_columns(const dv_nest *n, dv_nest_form *f)
 {
     int packed = f->pack[DV_OUT] != DV_FORM_NEVER;
@@ -146,8 +148,8 @@ static dv_status in_place(const dv_nest *n, int operand, dv_diag *diag)
                    n->name, dv_nest_operand_name(operand));
 }
 
-// Returns the innermost k. If there are two and no input is packed, the outer k
-// is a batch of products.
+// Returns the innermost k (summed dimension) of the kernel. If there are two
+// and no input is packed, the outer k is a batch of products.
 static int k_inside(const dv_nest_form *f)
 {
     return f->n_k ? f->k[f->n_k - 1] : -1;
@@ -236,8 +238,8 @@ int dv_nest_is_gemm(const dv_nest *n, dv_nest *as)
     }
     if (a.dims[a.n_dims - 1].type == DV_NEST_C || dv_nest_form_of(&a, &f, NULL))
         return 0;
-    // A matrix-vector product takes only a limited k into the kernel (k_wanted
-    // in best.c).
+    // If the kernel has fewer than 4 rows, it takes at most DV_FORM_THIN_K of k
+    // (see k_wanted in best.c), so a larger k is not one plain GEMM.
     if (dv_nest_size(&a, f.row) < 4 && !f.col_transposed && f.n_k &&
         a.dims[f.k[0]].size > DV_FORM_THIN_K)
         return 0;

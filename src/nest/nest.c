@@ -258,8 +258,8 @@ int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi)
         return 0;
     for (int i = 0; i < n->n_dims; i++) {
         int64_t s = n->dims[i].stride[operand], far, steps = n->dims[i].size;
-        // A loop over tiles is counted by the untiled size of the dimension
-        // inside.
+        // If dimension i is a loop over tiles, it is skipped: the untiled size
+        // of the dimension inside the tiles already counts it.
         if (t.inner[i] >= 0)
             continue;
         if (n->dims[i].whole)
@@ -275,8 +275,8 @@ int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi)
 }
 
 // Finds the dimensions inside the kernel (prims) of a nest whose kernel takes
-// dimensions of any type as m and n: the first two that are not k, of which m
-// has the smaller stride in the output.
+// dimensions of any type (c, m or n) as its m and n: the first two that are not
+// k, of which m has the smaller stride in the output.
 static dv_nest_prims any_type_prims(const dv_nest *n)
 {
     dv_nest_prims p = {-1, -1, -1, -1};
@@ -317,9 +317,10 @@ dv_nest_prims dv_nest_find_prims(const dv_nest *n)
             p.k1 = i;
         }
     }
-    // k1 is the innermost k of the kernel, k2 the other one. mini_jit picks k1
-    // by position alone, and then refuses nests whose unit-stride k stands
-    // before the other k. Here the stride decides.
+    // k1 is the innermost k of the kernel, k2 the other one. Deviates from
+    // mini_jit, which picks k1 by position alone and therefore refuses nests
+    // whose unit-stride k stands before the other k: here the k with unit
+    // stride in in1 becomes k1.
     if (p.k2 >= 0 && n->dims[p.k1].stride[DV_IN1] != 1 &&
         n->dims[p.k2].stride[DV_IN1] == 1) {
         int k = p.k1;

@@ -113,8 +113,8 @@ enum { DV_IN2 = DV_N_OPERANDS, DV_MAX_OPERANDS };
 enum {
     DV_NEST_MAX_DIMS = 64,
     DV_NEST_MAX_NAME = 63,
-    // Dimensions of at least this size are split; fusing makes none larger than
-    // this.
+    // The pass split cuts dimensions of at least this size in two; the pass
+    // fuse makes none larger than this.
     DV_NEST_FUSE_LIMIT = 256,
 };
 // Largest size of one dimension. It is bounded because pass split searches for
@@ -181,9 +181,9 @@ typedef enum dv_nest_k_order {
     DV_K_AS_IT_IS,
 } dv_nest_k_order;
 
-// Whether the kernel accumulates in the lanes of vectors along k, which are
-// reduced at the end (a dot product). This gives a different order of additions
-// than one chain.
+// Whether the kernel accumulates in the lanes of vectors along k (the summed
+// dimension), which are reduced at the end (a dot product). This gives a
+// different order of additions than one chain.
 typedef enum dv_nest_dot {
     DV_DOT_EITHER,
     DV_DOT_NEVER,
@@ -195,12 +195,14 @@ struct dv_nest {
     dv_dtype dtype;
     dv_prim first, main, last;
     uint8_t pack; // bit mask of the operands packed once, before all loops
-    // Partial sums of a shared k are kept apart and added at the end.
+    // Set if k (summed) is divided among threads: their partial sums are kept
+    // apart and added at the end.
     uint8_t combine;
     // The schedule comes from divvy's own passes; mini_jit's kernels may not be
     // able to run it.
     uint8_t laid;
-    // What passes may do to k (a dv_nest_k_order). Not in the nest's text.
+    // What passes may do to the k dimensions, which are summed (a
+    // dv_nest_k_order). Not in the nest's text.
     uint8_t k_order;
     // Whether the kernel sums in vector lanes (a dv_nest_dot). Not in the
     // nest's text.
@@ -338,8 +340,8 @@ int dv_nest_tiles_of(const dv_nest *n, dv_nest_tiles *out, int *bad);
 // Returns whether the nest has tiles, packs an operand or combines partial
 // sums.
 int dv_nest_is_tiled(const dv_nest *n);
-// Returns whether a dimension is shared or prim, that is whether a pass has
-// begun to schedule the nest.
+// Returns whether any dimension is shared (run by threads) or prim (inside the
+// kernel), that is whether a pass has begun to schedule the nest.
 int dv_nest_is_scheduled(const dv_nest *n);
 // Undoes tiling, packing and combining: leaves the untiled dimensions alone.
 // The nest must pass dv_nest_check.
@@ -353,8 +355,8 @@ void dv_nest_cut(dv_nest *n, int i, int64_t size);
 // The functions below are in verify.c: the rules that a nest must obey.
 
 // Checks more than dv_nest_check and less than dv_nest_verify (both are in
-// divvy.h): dimensions stand in the order shared, seq, prim, and k is shared
-// only if partial sums are combined.
+// divvy.h): dimensions stand in the order shared (run by threads), seq (loops),
+// prim (inside the kernel), and k is shared only if partial sums are combined.
 dv_status dv_nest_check_order(const dv_nest *n, dv_diag *diag);
 
 // The functions below are in text.c: reading and printing nests.
@@ -394,11 +396,11 @@ const char *dv_nest_list(const char *name);
 #include "nest/pass.def"
 #undef NEST_PASS
 
-// The dimensions inside the kernel by role; -1 if none is marked prim. k1 is
-// the innermost k, k2 is the k that a brgemm (batch-reduce GEMM) sums its batch
-// over. A binary function or a select has two dimensions of any type inside, m
-// being the one with the smaller stride in the output; a reduction has m, of
-// any type, and k1.
+// The dimensions inside the kernel by role; -1 if no dimension with that role
+// is marked prim (inside the kernel). k1 is the innermost k, k2 is the k that a
+// brgemm (batch-reduce GEMM) sums its batch over. A binary function or a select
+// has two dimensions of any type inside, m being the one with the smaller
+// stride in the output; a reduction has m, of any type, and k1.
 typedef struct dv_nest_prims {
     int m, n, k1, k2;
 } dv_nest_prims;
@@ -408,7 +410,7 @@ dv_nest_prims dv_nest_find_prims(const dv_nest *n);
 int dv_nest_can_collapse(const dv_nest_dim *outer, const dv_nest_dim *inner);
 
 // Sorts the loops of a nest that is not a product: large strides outermost, k
-// last.
+// (the reduced dimensions) last.
 void dv_nest_sort_loops(dv_nest *n);
 
 // The functions below are in form.c: how a kernel accesses the operands of a
@@ -467,20 +469,20 @@ typedef struct dv_nest_form {
 } dv_nest_form;
 
 // Returns the largest number of vectors in a row of a packed panel of columns.
-// `vectors` is the width of the register tile for f32. Returns 5 instead of 6
-// for other element sizes, and also if the output is read, 6 does not divide
-// the columns and a panel with k rows exceeds its share of L1; this was faster
-// when measured.
+// This is `vectors`, the width of the register tile for f32, except that a
+// width of 6 is reduced to 5 in two cases, in which 5 was faster when measured:
+// for other element sizes; and if the output is read, 6 does not divide the
+// columns and a panel with k rows exceeds its share of L1.
 int32_t dv_nest_panel_vectors(const dv_nest *n, int32_t vectors, double cols,
                               double k, int64_t l1);
 
-// Finds the form of a nest that passes dv_nest_check_order. Fails with
-// DV_E_NEST if the kernel cannot read an operand in place and the operand is
-// not packed.
+// Finds the form (how the kernel accesses the operands) of a nest that passes
+// dv_nest_check_order. Fails with DV_E_NEST if the kernel cannot read an
+// operand in place and the operand is not packed.
 dv_status dv_nest_form_of(const dv_nest *n, dv_nest_form *out, dv_diag *diag);
 // dv_nest_form_dims and dv_nest_form_packed do the same as dv_nest_form_of in
-// two steps. The first finds the kernel's dimensions, the second the form if
-// the operands were packed in the loops of pack[].
+// two steps. The first finds the kernel's dimensions, the second how the kernel
+// accesses the operands if these were packed in the loops of pack[].
 dv_status dv_nest_form_dims(const dv_nest *n, dv_nest_form *out, dv_diag *diag);
 dv_status dv_nest_form_packed(const dv_nest *n, const dv_nest_form *dims,
                               const int pack[], dv_nest_form *out,
@@ -499,10 +501,10 @@ int dv_nest_kernel_packs(const dv_nest *n, const dv_nest_form *f);
 int dv_nest_is_gemm(const dv_nest *n, dv_nest *as);
 // Returns whether the nest is a plain GEMM, as dv_nest_is_gemm says, once its
 // tiles are undone and its dimensions are collapsed. If `as` is not NULL, it is
-// set to that nest, with all loops seq.
+// set to that nest, with all loops sequential.
 int dv_nest_collapses_to_gemm(const dv_nest *n, dv_nest *as);
-// Turns a product into a reduction (dot) of the same meaning, with all loops
-// seq.
+// Turns a product into a reduction of the same meaning (the primitive dot,
+// which sums in0 * in1), with all loops sequential.
 void dv_nest_to_dot(dv_nest *n);
 
 // The functions below are in run.c: the reference executor.
@@ -530,11 +532,12 @@ typedef struct dv_nest_operands {
     int64_t offset_elems[DV_MAX_OPERANDS];
 } dv_nest_operands;
 
-// Derives the nest of a lowered op, with all dimensions seq. The op may be a
-// sum of products of two reads, optionally added to the previous value of the
-// output and followed by a unary function; a reduction of one read, likewise; a
-// function of up to three reads or constants; or a copy, also with an indirect
-// index. Fails for other ops and says why. The nest borrows the program's text.
+// Derives the nest of a lowered op, with all dimensions as sequential loops.
+// The op may be a sum of products of two reads, optionally added to the
+// previous value of the output and followed by a unary function; a reduction of
+// one read, likewise; a function of up to three reads or constants; or a copy,
+// also with an indirect index. Fails for other ops and says why. The nest
+// borrows the program's text.
 dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
                         const dv_program *p, int32_t op, dv_diag *diag);
 #endif

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Kinds of loops: c, k, and of m and n the loops over tiles of another loop
-// (OUTER) and all others (INNER).
+// Kinds of loops by dimension type: c (batch), k (summed), and of m (rows) and
+// n (columns) the loops over tiles of another loop (OUTER) and all others
+// (INNER).
 enum { OF_C, OF_K, M_OUTER, M_INNER, N_OUTER, N_INNER, N_KINDS };
 
 // The criteria by which loops of one kind are sorted. BY_REACH_MIXED sorts the
@@ -136,7 +137,8 @@ static int comes_before(const ranked *a, const ranked *b, int sort)
                                : a->reach > b->reach;
 }
 
-// The loops sorted by kind. Those of kind k begin at loop[from[k]].
+// The loops sorted by kind (dimension type, and for m and n outer or inner).
+// Those of kind i begin at loop[from[i]].
 typedef struct sorted {
     uint8_t loop[DV_NEST_MAX_DIMS];
     uint8_t from[N_KINDS + 1];
@@ -158,8 +160,8 @@ static void sort_loops(const ranked *r, int loops, int sort, sorted *out)
     }
 }
 
-// Writes the order of loops of template `which` to order[], as their old
-// positions. Returns a hash of that order.
+// Writes the order of loops that entry `which` of the table of templates gives
+// to order[], as old positions of the loops. Returns a hash of that order.
 static uint64_t arrange(const sorted *s, int which, uint8_t *order)
 {
     uint64_t sum = 0;
@@ -263,8 +265,8 @@ static int apply_template(orders *x, int which)
     return dv_nest_untiles_to(&whole, &x->tried);
 }
 
-// Recomputes the counts in *c for the order of loops in x->tried. Returns 0 if
-// that order is invalid.
+// Recomputes the counts of iterations and elements in *c for the order of loops
+// in x->tried. Returns 0 if that order is invalid.
 static int count_order(dv_nest_count *c, orders *x, int which)
 {
     dv_nest_tiles t;
@@ -277,8 +279,8 @@ static int count_order(dv_nest_count *c, orders *x, int which)
            dv_nest_count_begin(c, &x->tried, c->caches, &t);
 }
 
-// Computes what does not depend on the order. Returns 0 if the lower bound
-// shows that no order costs less than `most`.
+// Computes those parts of the cost that do not depend on the order of loops.
+// Returns 0 if the lower bound shows that no order costs less than `most`.
 static int begin(orders *x, dv_nest_count *c, const dv_nest *n, double most)
 {
     if (dv_nest_bound(c, most) >= most)

@@ -21,7 +21,7 @@ static int is_useless(const count *c, int o, int at)
     if (at < last && d[at + 1].exec == DV_NEST_SHARED &&
         (at >= 0 || o == DV_OUT))
         return 1;
-    // If the operand has no stride in this loop, packing in the loop around it
+    // If the operand has stride 0 in this loop, packing it in the loop around
     // packs the same elements less often. Only in the innermost loop may the
     // kernel itself pack, which is cheaper.
     return at >= 0 && at < last && !d[at].stride[o] &&
@@ -63,8 +63,9 @@ typedef struct found {
     int at[DV_N_OPERANDS];
 } found;
 
-// Returns the loop for packing operand o in the set of packed operands `w`.
-// `whole` is the set in which both inputs are packed as well.
+// Returns the loop in which operand o is packed (copied to a contiguous buffer)
+// if the operands of set `w` are packed. `whole` is the set in which both
+// inputs are packed as well.
 static int loop_for(count *c, found *x, dv_nest_packset *whole,
                     dv_nest_packset *w, int o)
 {
@@ -81,9 +82,10 @@ static int loop_for(count *c, found *x, dv_nest_packset *whole,
     return x->at[o];
 }
 
-// Returns the part of the cost that does not depend on the loops that pack, and
-// selects the set `w`. Returns DV_NEST_IMPOSSIBLE if `w` cannot be run in the
-// required order of additions, or if the kernels alone cost at least `most`.
+// Returns the part of the cost that does not depend on the loops in which
+// operands are packed, and selects `w`, a set of packed operands. Returns
+// DV_NEST_IMPOSSIBLE if `w` cannot be run in the required order of additions,
+// or if the kernels alone cost at least `most`.
 static double fixed_cost(count *c, dv_nest_packset *w, double most)
 {
     const dv_nest *n = c->n;
@@ -117,8 +119,8 @@ static double whole_cost(count *c, const dv_nest_packset *w, const int at[],
     return sum;
 }
 
-// Returns a lower bound of the cost in this order of loops. `sum` is the part
-// that fixed_cost returned.
+// Returns a lower bound of the cost of packing the operands of `w` in this
+// order of loops. `sum` is the part that fixed_cost returned.
 static double least_cost(const count *c, const dv_nest_packset *w, double sum)
 {
     for (int o = 0; o < DV_N_OPERANDS; o++) {
@@ -130,8 +132,9 @@ static double least_cost(const count *c, const dv_nest_packset *w, double sum)
     return sum * DV_NEST_SLACK;
 }
 
-// Evaluates the set of operands `packed` and updates *best. Returns 0 if the
-// output is in the set, but its buffer is too large in every loop.
+// Evaluates the cost of packing the set of operands `packed` and updates *best.
+// Returns 0 if the output is in the set, but its buffer is too large in every
+// loop.
 static int try_packset(count *c, dv_nest_packs *best, found *x,
                        dv_nest_packset *whole, int packed)
 {
@@ -142,8 +145,9 @@ static int try_packset(count *c, dv_nest_packs *best, found *x,
     if (sum < best->cost && least_cost(c, w, sum) >= best->cost)
         sum = DV_NEST_IMPOSSIBLE;
     if (sum >= best->cost && best->cost < DV_NEST_IMPOSSIBLE)
-        // This set cannot be the best. Nothing is lost, because all smaller
-        // sets of packed operands were evaluated before.
+        // If the lower bound reaches the best cost, this set of packed operands
+        // is skipped. Nothing is lost, because all smaller sets of packed
+        // operands were evaluated before.
         return 1;
     for (int o = DV_N_OPERANDS - 1; o >= 0; o--) {
         p.at[o] =

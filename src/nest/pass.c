@@ -37,9 +37,9 @@ const char *dv_nest_list(const char *name)
     return NULL;
 }
 
-// Sets `laid` if divvy's own passes made a schedule that mini_jit's rules do
-// not allow. The text of the nest then says so, and dv_nest_verify applies
-// other rules.
+// Sets `laid` if a pass that mini_jit does not have made a schedule that
+// mini_jit's rules do not allow. The text of the nest then says so, and
+// dv_nest_verify applies other rules.
 static void mark(dv_nest *n, const char *pass)
 {
     n->laid = 0;

@@ -4,10 +4,11 @@
 #include "base/math.h"
 #include <stdlib.h>
 
-// Turns a gemm into a brgemm (batch-reduce GEMM). If there is no second k for
-// it, the pass primitives turns it back. The report on mini_jit does not do
-// this, its last version always does; so the list seed leaves this pass out and
-// seed+brgemm has it.
+// Turns a gemm into a brgemm (batch-reduce GEMM). If there is no second k
+// (summed dimension) for it, the pass primitives turns it back. mini_jit, whose
+// passes the list seed repeats, does not do this as its report describes it,
+// but always does in its last version; so the list seed leaves this pass out
+// and seed+brgemm has it.
 dv_status dv_nest_promote(dv_nest *n, const dv_nest_options *options,
                           dv_diag *diag)
 {
@@ -35,8 +36,9 @@ static int64_t k_key(const dv_nest *n, int dim)
     return dv_min_i64(step(n, dim, DV_IN0), step(n, dim, DV_IN1));
 }
 
-// Updates the choice of kernel dimensions *p with dimension i, in a sweep over
-// all dimensions. `given` are the dimensions that were marked before the pass.
+// Updates the choice of kernel dimensions *p with dimension i; the caller does
+// this for all dimensions in turn. `given` are the dimensions that were marked
+// before the pass.
 static void consider(const dv_nest *n, int i, const dv_nest_prims *given,
                      dv_nest_prims *p)
 {
@@ -86,8 +88,8 @@ static int64_t reach(const dv_nest *n, int dim, int operand)
 }
 
 // Returns the dimension with the smallest stride in an operand that the kernel
-// can still take, among those of type k or among all others; -1 if there is
-// none.
+// can still take, among those of type k (reduced) or among all others; -1 if
+// there is none.
 static int nearest(const dv_nest *n, int operand, int of_k)
 {
     int best = -1;

@@ -23,8 +23,8 @@ static int keeps_order(const dv_nest *n)
     return n->look == 1 + DV_OUT;
 }
 
-// Moves the kernel's dimensions to the end and returns the position where they
-// begin.
+// Moves the kernel's dimensions (prims) to the end and returns the position
+// where they begin.
 static int prims_last(dv_nest *n)
 {
     int end = n->n_dims;
@@ -75,9 +75,9 @@ dv_status dv_nest_reorder(dv_nest *n, const dv_nest_options *options,
 }
 
 // Returns the sum of the squared strides of a dimension; those of k count an
-// eighth. mini_jit also intends to halve the value of a dimension that has the
-// type of the one placed before it, but never records that type; this function
-// gives the same result.
+// eighth. mini_jit intends to also halve the value of a dimension that has the
+// type (c, m, n or k) of the one placed before it, but never records that type,
+// so that nothing is halved; neither does this function.
 static double reach(const dv_nest_dim *d)
 {
     double sum = 0;

@@ -56,8 +56,9 @@ static dv_status level_wrong(const dv_plan *plan, const dv_sum_order *s,
     return DV_OK;
 }
 
-// Verifies what later code relies on to read this section: op numbers, their
-// order and the levels. The plan checker (check/) proves all other properties.
+// Verifies what later code relies on to read the section `nest` of a plan (its
+// orders of summation): op numbers, their order and the levels. The plan
+// checker (check/) proves all other properties.
 dv_status dv_loops_verify(const dv_plan *plan, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->n_sums; i++) {

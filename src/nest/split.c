@@ -21,8 +21,9 @@ static int64_t divisor(int64_t size)
 }
 
 // Splits large dimensions, except those that are already inside the kernel.
-// mini_jit splits these as well, which leaves it with two prim m and makes it
-// refuse every composite size above 256 that is marked prim.
+// Deviates from mini_jit, which splits these as well, is then left with two m
+// dimensions in the kernel and refuses every composite size above 256 that is
+// marked prim.
 dv_status dv_nest_split(dv_nest *n, const dv_nest_options *options,
                         dv_diag *diag)
 {

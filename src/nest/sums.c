@@ -102,13 +102,14 @@ int dv_sums_worth_gemm(const dv_program *p, const dv_op *o)
                         o->vars[v].end - o->vars[v].begin > 1 &&
                         !(dv_access_vars(o, at[i]) >> v & 1);
     if (serve[0] != serve[1] && overlaps(p, o, at[serve[0]]))
-        // A matrix-vector product whose rows overlap is not worth a GEMM.
+        // If only one factor is reused, and the other reads elements repeatedly
+        // (a matrix-vector product whose rows overlap), a GEMM does not pay.
         return 0;
     return serve[0] + serve[1] > (dv_op_window(p, o) > 0);
 }
 
 // Sets *out to the stride of variable v in a row-major tensor, in elements.
-// Returns 0 if it is negative or too large.
+// Returns 0 if it is negative or overflows int64_t.
 static int step_of(const dv_program *p, const dv_access *a, int v, int64_t *out)
 {
     *out = dv_access_step(p, a, v);
@@ -168,8 +169,9 @@ static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
     for (int i = 0; i < DV_N_OPERANDS; i++)
         if (n->dtype == DV_I32 && !fits_i32(p, at[i]))
             return 0;
-    // Factors of other types are converted into copies, in which k need not be
-    // contiguous, so that dot products are ruled out.
+    // If a factor has another type than the result, it is converted into a
+    // copy, in which k (the summed dimension) need not be contiguous, so that
+    // dot products are ruled out.
     for (int i = 0; i < 2; i++)
         if (p->tensors[at[i]->tensor].dtype != n->dtype)
             n->dot = DV_DOT_NEVER;
@@ -189,8 +191,9 @@ static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
     return dv_nest_check(n, NULL) == DV_OK;
 }
 
-// Returns the block of k of a plain product of two matrices, such that a panel
-// of B stays in L1 while panels of A stream past it. `es`: bytes of an element.
+// Returns the length of the blocks into which k (the summed dimension) of a
+// plain product of two matrices is cut, such that a panel of B stays in L1
+// while panels of A stream past it. `es`: bytes of an element.
 static int64_t plain_block(const dv_sums_machine *m, int64_t k, int64_t es)
 {
     const dv_isa *isa = dv_isa_of_vector(m->vector_bytes);
@@ -225,7 +228,8 @@ static void choose_plain(dv_nest *n, const dv_sums_machine *m)
     if (block < k && ((dots && !small) || (row >= 16 && col >= 8 && large))) {
         dv_nest_cut(n, f.k[0], block);
         n->dims[f.k[0] + 1].exec = DV_NEST_PRIM;
-        // Move the loop over blocks before the kernel.
+        // Move the loop over blocks of k outermost, before the kernel's
+        // dimensions.
         dv_nest_move(n, f.k[0], 0);
     }
 }
@@ -238,8 +242,8 @@ static int by_steps(const void *x, const void *y)
     return s != t ? (s > t ? -1 : 1) : (a->off > b->off) - (a->off < b->off);
 }
 
-// Reduces the nest to its k dimensions, summed in one chain with large strides
-// outermost. Kernels can sum every product in this order.
+// Reduces the nest to its k dimensions (the summed ones), summed in one chain
+// with large strides outermost. Kernels can sum every product in this order.
 static void one_chain_order(dv_nest *n)
 {
     int kept = 0;
@@ -253,8 +257,8 @@ static void one_chain_order(dv_nest *n)
     n->dot = DV_DOT_NEVER;
 }
 
-// Copies the k dimensions of a scheduled nest to out->levels. Returns 0 if out
-// of memory.
+// Copies the k dimensions (summed) of a scheduled nest to out->levels, the
+// order of summation. Returns 0 if out of memory.
 static int take_levels(dv_sum_order *out, const dv_nest *n, dv_arena *arena)
 {
     int beside = 0; // whether the last k is contiguous in both factors
@@ -274,9 +278,10 @@ static int take_levels(dv_sum_order *out, const dv_nest *n, dv_arena *arena)
     return out->levels != NULL;
 }
 
-// Chooses an order for matrix instructions: all k inside the kernel as one
-// sequence, cut into blocks whose panels fit into L1. Returns 0 if that does
-// not pay or the machine has no such instructions.
+// Chooses an order of summation for matrix instructions on bf16 and i8
+// (`pairs`): all k inside the kernel as one sequence, cut into blocks whose
+// panels fit into L1. Returns 0 if these instructions do not pay or the machine
+// has no such instructions.
 static int choose_pairs(const dv_nest *whole, const dv_sums_machine *m,
                         dv_nest *out)
 {
@@ -305,8 +310,8 @@ static int choose_pairs(const dv_nest *whole, const dv_sums_machine *m,
 }
 
 // Returns whether the whole op as one tile would have a kernel of at least 8 x
-// 8 for matrix instructions. Factors in which k is not contiguous are copied
-// first, so k is assumed to be.
+// 8 for matrix instructions on bf16 and i8 (`pairs`). Factors in which k is not
+// contiguous are copied first, so k is assumed to be.
 static int suits_pairs(const dv_sum_order *s, const dv_nest *whole)
 {
     dv_nest n = *whole;

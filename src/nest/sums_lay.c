@@ -22,7 +22,8 @@ static void cut_levels(const dv_sum_order *s, int32_t var, int64_t len,
         size[outermost] = dv_ceil_div(len, unit / size[outermost]);
 }
 
-// Returns the k dimension of variable `var`, or -1.
+// Returns the k dimension (summed) that stands for variable `var` of the op, or
+// -1.
 static int find_dim(const dv_nest *n, int32_t var)
 {
     for (int i = 0; i < n->n_dims; i++)
@@ -39,8 +40,9 @@ static int is_innermost(const dv_sum_order *s, int level)
     return 1;
 }
 
-// Appends level i of the order of summation to `n` as a dimension; size[] has
-// the sizes of all levels. Returns 0 if there is no room or a stride overflows.
+// Appends level i (a loop or kernel dimension of k) of the order of summation
+// to `n` as a dimension; size[] has the sizes of all levels. Returns 0 if there
+// is no room or a stride overflows.
 static int add_level(dv_nest *n, const dv_sum_order *s, int i,
                      const dv_nest_dim *of, const int64_t *size)
 {
@@ -152,9 +154,10 @@ int dv_sums_apply(const dv_sum_order *s, dv_nest *n)
     return 1;
 }
 
-// Copies the nest to *out with one untiled k, if there is one k inside the
-// kernel and at most one loop over its blocks. *block is set to the size of a
-// block, or 0 if k was not tiled. Returns 0 if there are more k dimensions.
+// Copies the nest to *out with one untiled k (summed dimension), if there is
+// one k inside the kernel and at most one loop over its blocks. *block is set
+// to the size of a block, or 0 if k was not tiled. Returns 0 if there are more
+// k dimensions.
 static int with_one_k(const dv_nest *n, dv_nest *out, int64_t *block)
 {
     int loop = -1, prim = -1;
@@ -180,8 +183,8 @@ static int with_one_k(const dv_nest *n, dv_nest *out, int64_t *block)
     return 1;
 }
 
-// Returns the nest with dimensions m, n and all k inside the kernel; m or n is
-// -1 if there is none.
+// Returns the nest with dimensions number m and n and all k (summed) inside the
+// kernel; m or n is -1 if there is none.
 static dv_nest with_inside(const dv_nest *one, int m, int n)
 {
     dv_nest a = *one;
@@ -222,8 +225,8 @@ int dv_sums_schedule_narrow(dv_nest *n, int64_t *block)
 }
 
 // Returns whether one GEMM plan can run the whole nest in this order of
-// additions. A plan that blocks k packs its operands, which requires enough
-// rows and columns.
+// additions. A plan that cuts k (the summed dimension) into blocks packs its
+// operands, which requires enough rows and columns.
 static int is_plain(const dv_nest *n, dv_nest *as, int64_t *block)
 {
     dv_nest one;

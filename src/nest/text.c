@@ -23,7 +23,8 @@ static dv_status expected(dv_lexer *lx, const char *what)
                    "expected %s, found %s", what, dv_lex_show(lx, buf));
 }
 
-// Returns the index i for which name(i) is the current word, or -1.
+// Returns the index i below n for which name(i) is the word at the lexer's
+// position, or -1.
 static int which(const dv_lexer *lx, const char *(*name)(int), int n)
 {
     for (int i = 0; i < n; i++)

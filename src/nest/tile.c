@@ -92,8 +92,8 @@ void dv_nest_cut(dv_nest *n, int i, int64_t size)
     int bad;
     int64_t whole = dv_nest_untiled_size(d);
     if (dv_nest_tiles_of(n, &t, &bad) && t.inner[i] >= 0)
-        // Dimension i loops over tiles, so the untiled size is that of its
-        // elements.
+        // If dimension i loops over tiles, the untiled size is that of the
+        // dimension inside these tiles.
         whole = n->dims[t.inner[i]].whole;
     memmove(d + 1, d, (size_t)(n->n_dims - i) * sizeof *d);
     n->n_dims++;

@@ -284,9 +284,10 @@ static const char *type_name(const dv_nest *n, int operand)
     return dv_dtype_get(dv_nest_dtype(n, operand))->name;
 }
 
-// Checks that there are kernels for the operand types. mini_jit accepts f32
-// alone. The reference executor runs all types; kernels of products exist for
-// some combinations, other kernels load and store all types but i64.
+// Checks that there are kernels for the operand types. Deviates from mini_jit,
+// which accepts f32 alone. The reference executor runs all types; kernels of
+// products exist for some combinations, other kernels load and store all types
+// but i64.
 static dv_status check_dtype(const dv_nest *n, dv_diag *diag)
 {
     if (is_product(n->main))
@@ -393,9 +394,9 @@ static dv_status check_reduce_strides(const dv_nest *n, dv_diag *diag)
                   dv_prim_get(n->main)->name, m, k);
 }
 
-// Checks the number of k dimensions in the kernel and the unit stride of the
-// last one. A nest without a main primitive passes here, because check_prims
-// refuses it.
+// Checks the number of k dimensions (summed) in the kernel and the unit stride
+// of the last one. A nest without a main primitive passes here, because
+// check_prims refuses it.
 static dv_status check_k_prims(const dv_nest *n, dv_diag *diag)
 {
     const dv_prim_info *main = dv_prim_get(n->main);
@@ -427,7 +428,8 @@ typedef char membership[DV_MAX_OPERANDS][4];
 
 static const membership *members_of(const dv_nest *n)
 {
-    // The columns of these tables are the dimension types c, m, n and k.
+    // The columns of these tables are the dimension types c (batch), m (rows),
+    // n (columns) and k (summed).
     static const membership product = {[DV_IN0] = {YES, YES, NO, YES},
                                        [DV_IN1] = {YES, NO, YES, YES},
                                        [DV_OUT] = {YES, YES, YES, NO}};
@@ -466,8 +468,9 @@ static dv_status check_membership(const dv_nest *n, dv_diag *diag)
             if (n->look && o == DV_IN2)
                 has = MAY;
             if (n->look == 1 + o && has == YES && d->stride[DV_IN2])
-                // Along this dimension the indirect index advances, instead of
-                // the operand's own stride.
+                // If the indirect index of this operand (in2) advances along
+                // this dimension, the operand need not have a stride of its
+                // own.
                 has = MAY;
             if (has == MAY || (d->stride[o] != 0) == (has == YES))
                 continue;
@@ -480,8 +483,8 @@ static dv_status check_membership(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-// Refuses elementwise functions with a prologue or epilogue. mini_jit intends
-// the same, but by mistake looks for an epilogue only.
+// Refuses elementwise functions with a prologue or epilogue. Deviates from
+// mini_jit, which intends the same, but by mistake looks for an epilogue only.
 static dv_status check_alone(const dv_nest *n, dv_diag *diag)
 {
     int touched = n->first != DV_PRIM_NONE || n->last != DV_PRIM_NONE;

@@ -16,14 +16,15 @@ struct dv_sim {
     // has none.
     dv_layout *layouts;
     unsigned char **memory; // main memory of each tensor, in its layout; owned
-    // Snapshot of a tensor from before an update; owned.
+    // Snapshot (copy) of the tensor that the current op both reads and
+    // overwrites, from before the op; owned.
     unsigned char *old;
     // The core's copies of the elements of each access, in host order; owned,
     // allocated once.
     unsigned char **images;
     // Marks the elements that were already copied; owned.
     unsigned char *seen;
-    // Accumulators of a result that is computed in parts; owned.
+    // Accumulators of a result whose reduction is computed in parts; owned.
     void *parts;
     void *peer;       // accumulators of the current part; owned
     int64_t *core_of; // core number by tile of the current group; owned
@@ -228,8 +229,9 @@ static void exchange_home(dv_sim *m, int32_t op, int32_t home, int64_t core,
     count_moved(m, counts_of(m, op, core), store, n, here.l->elem_bytes);
 }
 
-// Moves a resident tensor to another address in a core's scratchpad. Both homes
-// hold the same elements, and their addresses may overlap.
+// Moves a resident tensor to another address in a core's scratchpad. Both of
+// its homes (its old and its new place) hold the same elements, and their
+// addresses may overlap.
 static void move_home(dv_sim *m, int32_t home, int64_t core)
 {
     const dv_home *h = &m->plan->scratch.homes[home];
@@ -259,8 +261,8 @@ static void gather_home(dv_sim *m, int32_t op, int32_t home, int64_t core)
     }
 }
 
-// Fills the homes of the tensors that become resident in scratchpads with this
-// op.
+// Fills the homes (places in scratchpads) of the tensors that become resident
+// in scratchpads with this op.
 static void fill_homes(dv_sim *m, int32_t op)
 {
     const dv_scratch *s = &m->plan->scratch;
@@ -293,7 +295,7 @@ static void store_homes(dv_sim *m, int32_t op)
                 exchange_home(m, op, s->fill_order[i], c, 1);
 }
 
-// The largest buffer sizes and counts that any op needs.
+// The largest sizes and counts of buffers that any op of the plan needs.
 typedef struct needs {
     int64_t image_bytes, marks, parts, tiles;
     int images;
@@ -556,7 +558,7 @@ static visitor visitor_of(dv_sim *m, dv_strips *s, int k, purpose why)
 
 // Handles an element that is visited for the first time. Depending on the
 // purpose of the visit, copies it into the core's copy, stores it back, or
-// poisons the copy again.
+// fills the copy with poison (the byte DV_POISON) again.
 static void touch(visitor *w, int64_t at)
 {
     unsigned char *here = w->image + at * w->size;
@@ -588,7 +590,8 @@ static void visit_row(visitor *w, int64_t at, int64_t step, int64_t n, int wipe)
     }
 }
 
-// Visits every element that access k uses in the box once, and counts them.
+// Visits every element that access number k of the op uses in the box once, for
+// the purpose `why`, and counts them.
 static void visit(dv_sim *m, dv_strips *s, int k, const dv_tile *b, purpose why)
 {
     visitor w = visitor_of(m, s, k, why);
@@ -613,8 +616,9 @@ static void visit(dv_sim *m, dv_strips *s, int k, const dv_tile *b, purpose why)
         count_moved(m, m->counts, why == STORE, w.n, w.p.l->elem_bytes);
 }
 
-// Visits all reads. Index tensors are fetched before the indirect reads that
-// use them, and forgotten after them.
+// Visits the elements of all reads of the op in a box. Index tensors are copied
+// to the core before the indirect reads that use them, and wiped from it after
+// these.
 static void visit_reads(dv_sim *m, dv_strips *s, const dv_tile *b, purpose why)
 {
     const dv_op *op = s->k->op;
@@ -682,8 +686,8 @@ static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
     int64_t parts;
     dv_plan_tile(&first, m->plan, op, tile);
     if (dv_tile_part(o, &first, &parts) != 0)
-        // Not the first part of its results: it runs together with the first
-        // part.
+        // If this tile is not the first part of its results, it runs together
+        // with the first part, when that is called.
         return;
     for (int64_t k = 0; k < parts && s->status == DV_OK; k++) {
         int64_t here = dv_tile_of_part(o, &first, k), before = m->core;
@@ -705,9 +709,9 @@ static void run_part(dv_sim *m, dv_strips *s, const dv_tile *b, void *acc)
     run_core(m, s, b, 0);
 }
 
-// Finishes a tile whose sums are complete, on its owner, and stores it. The
-// operands that are copied in for that were counted before and are not counted
-// again.
+// Finishes a tile whose sums are complete, on the core that owns it, and stores
+// the results. The operands that are copied in for that were counted before and
+// are not counted again.
 static void finish_part(dv_sim *m, dv_strips *s, const dv_tile *b)
 {
     dv_sim_traffic all = m->moved, own = *m->counts;
@@ -722,8 +726,9 @@ static void finish_part(dv_sim *m, dv_strips *s, const dv_tile *b)
 }
 
 // Runs a tile whose reduction is split over several cores. Range number `at` of
-// the grid is the part of the owner, which stores the results; the other cores
-// send their partial sums to the owner, in increasing order of their parts.
+// the grid (which assigns tiles, or parts of their sums, to cores) is the part
+// of the owner, which stores the results; the other cores send their partial
+// sums to the owner, in increasing order of their parts.
 static void run_split_tile(dv_sim *m, dv_strips *s, const dv_group_grid *g,
                            int32_t op, int32_t at)
 {
@@ -750,7 +755,8 @@ static void run_split_tile(dv_sim *m, dv_strips *s, const dv_group_grid *g,
         finish_part(m, s, &own);
 }
 
-// Runs the tiles of a group on all cores, in the order that its grid gives.
+// Runs the tiles of a group (ops that share one tile space) on all cores, in
+// the order that its grid (the assignment of tiles to cores) gives.
 static void run_grid(dv_sim *m, dv_strips *s, const dv_group_grid *g,
                      int32_t op)
 {
@@ -811,8 +817,9 @@ dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
     for (int32_t op = g->first_op; op < g->end_op; op++) {
         s->k = &m->kernels[op];
         s->images = (void *const *)m->images;
-        // s->images are the core's copies of the op's operands; the last one is
-        // that of the written tensor.
+        // s->images are the core's copies of the op's operands; the last copy
+        // is that of the written tensor. s->old is a snapshot of that tensor,
+        // if the op also reads it.
         s->old = NULL;
         int32_t t = s->k->op->write.tensor;
         if (s->k->old_off >= 0) {

@@ -1,8 +1,8 @@
 // The simulator: runs a plan on a described machine with real bytes. Main
 // memory holds every tensor in the target's layout and is poisoned before the
 // run; each core works on copies of just the elements that its slices access,
-// surrounded by poison. A wrong plan therefore gives wrong numbers, not just a
-// wrong report.
+// surrounded by poison (bytes that read as nan or -1). A wrong plan therefore
+// gives wrong numbers, not just a wrong report.
 //
 // The simulator counts data movement: an element counts once per access, op and
 // tile; an element of an indirect access counts once per index.
@@ -31,10 +31,11 @@ dv_status dv_sim_create(dv_sim **out, const dv_plan *plan,
                         const dv_kernel *kernels, dv_diag *diag);
 void dv_sim_destroy(dv_sim *m);
 
-// Copies the inputs to the simulated main memory and poisons all other memory.
-// `host` is indexed by tensor number.
+// Copies the inputs to the simulated main memory and fills all other memory
+// with poison (the byte DV_POISON). `host` is indexed by tensor number.
 dv_status dv_sim_load(dv_sim *m, void *const *host, dv_diag *diag);
-// Runs one group, using the buffers of `s`.
+// Runs one group (ops that share one tile space), using the interpreter's
+// buffers in `s`.
 dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s);
 // Copies the outputs from the simulated main memory to `host`.
 void dv_sim_store(const dv_sim *m, void *const *host);
@@ -46,6 +47,7 @@ const dv_sim_traffic *dv_sim_moved_by(const dv_sim *m, int32_t op,
 // Returns the scratchpad of a core, up to the end of its last home (the place
 // of a resident tensor); NULL: the plan has no homes.
 const unsigned char *dv_sim_scratch(const dv_sim *m, int64_t core);
-// Returns the bytes of one core's scratchpad up to the end of its last home.
+// Returns the bytes of one core's scratchpad up to the end of its last home
+// (the place of a resident tensor).
 int64_t dv_sim_scratch_bytes(const dv_sim *m);
 #endif

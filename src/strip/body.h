@@ -299,9 +299,9 @@ static void NAME(write)(dv_strips *s, NAME(value) v)
         NAME(put)(t, data, w, v, s->n);
 }
 
-// Accumulates over all points of the reduced variables in `loops` and, if
-// strips run along a reduced variable, over all strips, which share the
-// accumulators acc[0..width].
+// Accumulates over all points of the reduced variables in the mask `loops` and,
+// if strips (runs of elements that are computed together) are along a reduced
+// variable, over all strips, which share the accumulators acc[0..width].
 static void NAME(reduce_all)(dv_strips *s, const int64_t *begin,
                              const int64_t *end, uint32_t loops, T *acc,
                              int64_t width)
@@ -329,7 +329,8 @@ static void NAME(reduce_all)(dv_strips *s, const int64_t *begin,
     } while (next_point(s, begin, end, loops));
 }
 
-// Finishes complete sums: divides a mean by its element count.
+// Finishes n complete sums in acc: if the reduction is a mean, divides them by
+// its element count.
 static void NAME(finish)(const dv_strips *s, T *acc, int64_t n)
 {
     (void)s, (void)acc, (void)n;

@@ -32,8 +32,9 @@ static int slots_of(const dv_expr *e)
     return most;
 }
 
-// Estimates the memory cost of strips along v: the sum of the strides of all
-// accesses, each counted as at most 16 elements, about a cache line.
+// Estimates the memory cost of strips (runs of elements that are computed
+// together) along variable v: the sum of the strides of all accesses, each
+// counted as at most 16 elements, about a cache line.
 static int64_t loop_cost(const dv_kernel *k, int v)
 {
     int64_t sum = 0;
@@ -45,13 +46,15 @@ static int64_t loop_cost(const dv_kernel *k, int v)
         sum += apart > 16 ? 16 : apart;
     }
     int64_t len = k->op->vars[v].end - k->op->vars[v].begin;
-    // Short strips pay the overhead per strip more often.
+    // If strips are shorter than 16 elements, the overhead per strip is added,
+    // as it is paid more often.
     return len >= 16 ? sum : sum + 40 / len;
 }
 
-// Returns 1 if strips along `strip` visit the written elements in program
-// order. An op that writes through an index must keep that order, because
-// several points may write the same element and the last one must win.
+// Returns 1 if strips (runs of elements that are computed together) along
+// variable `strip` visit the written elements in program order. An op that
+// writes through an index must keep that order, because several points may
+// write the same element and the last one must win.
 static int keeps_order(const dv_op *op, int strip)
 {
     for (int v = strip + 1; v < op->n_vars; v++)
@@ -85,8 +88,9 @@ int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
     for (int i = 0; i < op->n_reads; i++)
         if (!(k->reads[i].coef = DV_NEW(arena, int64_t, op->n_vars)))
             return 0;
-    // The strip variable determines the order of additions, so it is chosen for
-    // row-major tensors, independently of the strides of a tile's buffers.
+    // The variable along which strips (elements that are computed together) run
+    // determines the order of additions, so it is chosen for row-major tensors,
+    // independently of the strides of a tile's buffers.
     flatten_all(k, p, NULL);
     k->strip = pick_strip(k);
     if (strides)

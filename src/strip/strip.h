@@ -62,7 +62,8 @@ typedef struct dv_strips {
     enum { DV_WHOLE, DV_FIRST_PART, DV_NEXT_PART, DV_FINISH } part;
     void *parts;
     int64_t n_parts; // number of accumulators in `parts` used so far
-    // Values of the variables; at[strip] is the first of the strip.
+    // Current values of the op's variables; the value of the variable along
+    // which the strip runs is that of the strip's first element.
     int64_t at[DV_MAX_VARS];
     int64_t n; // number of elements in the strip
     dv_status status;

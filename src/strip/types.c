@@ -124,7 +124,8 @@ static inline int64_t max_i64(int64_t x, int64_t y)
 
 static int64_t constant_i64(double v)
 {
-    // The infinities from which max and min start become the limits of int64_t.
+    // The start values of max and min, which are infinities, become the limits
+    // of int64_t.
     return whole(v);
 }
 

@@ -17,7 +17,8 @@ dv_status dv_comm_share(dv_comm *c, int64_t root, void *data, size_t bytes,
     return st == DV_OK ? DV_OK : dv_comm_error(c, st, diag);
 }
 
-// The status and message of the lowest rank that failed.
+// The status and error message of the lowest rank that failed, as it is
+// broadcast to all ranks.
 typedef struct note {
     int64_t status;
     char text[1024];

@@ -61,7 +61,8 @@ static dv_mpi_part part_of(const dv_rank *r, int32_t tensor)
                         offset_of(dv_rank_plan(r, NULL)->ops, tensor));
 }
 
-// Returns the checksum of the elements that this rank saves.
+// Returns the checksum of the elements of a tensor that this rank saves: those
+// of its own box, if no lower rank has a copy of them.
 static uint64_t sum_own(const dv_rank *r, int32_t tensor, int64_t rank)
 {
     dv_mpi_part x = part_of(r, tensor);

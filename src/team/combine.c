@@ -12,7 +12,8 @@ struct dv_combine {
     dv_compute_type compute;
     dv_reducer reducer;
     char *parts; // this rank's accumulators, then the group's sums
-    // The accumulators of this rank's share, from each rank of the group.
+    // The accumulators of this rank's share of the results, one set from each
+    // rank of the group (the ranks with partial sums of the same results).
     char *shares;
     dv_message_set *scatter, *gather;
 };
@@ -59,8 +60,9 @@ dv_status dv_combine_run(dv_combine *c, dv_comm *comm)
     return carry(comm, c->gather);
 }
 
-// Lists the ranks of the group in order: those that differ from this rank only
-// along grid axes that split the reduction. Sets c->me.
+// Lists the ranks of the group (those with partial sums of the same results) in
+// order: those that differ from this rank only along grid axes that split the
+// reduction. Sets c->me.
 static int64_t *members_of(dv_combine *c, const dv_team *t,
                            const dv_axis_binding *binds, int64_t rank,
                            dv_arena *arena)

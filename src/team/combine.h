@@ -13,9 +13,9 @@
 typedef struct dv_combine dv_combine;
 
 // Prepares the sum over ranks for an op. *out is NULL if the op's reduction is
-// not split over ranks, or if this rank's group has no results. If the
-// reduction is split, advances *n_wires by two on every rank: the numbers of
-// its two message sets.
+// not split over ranks, or if this rank's group (the ranks with partial sums of
+// the same results) has no results. If the reduction is split, advances
+// *n_wires by two on every rank: the numbers of its two message sets.
 dv_status dv_combine_create(dv_combine **out, const dv_plan *plan, int32_t op,
                             dv_comm *comm, const dv_iter_space *target,
                             int has_target, int32_t *n_wires, dv_arena *arena,

@@ -11,8 +11,8 @@
 typedef struct slot {
     int64_t from, to;
     int32_t number, full;
-    // Number of ranks that have closed the slot. After sender and receiver
-    // have, it is freed.
+    // Number of ranks that have closed the slot (the buffer of one message).
+    // After sender and receiver have closed it, it is freed.
     int32_t n_closed;
     int64_t bytes;
     char data[];
@@ -31,8 +31,9 @@ struct dv_local {
     int32_t n_slots, cap_slots;
     int64_t size, bytes, messages, n_left;
     int failed;
-    // State of `agree`: ranks that have arrived, the maximum of their values so
-    // far, the result of the last round, and the number of rounds.
+    // State of `agree`, which waits for all ranks and finds a maximum: ranks
+    // that have arrived, the maximum of their values so far, the result of the
+    // last round, and the number of rounds.
     int64_t n_here, largest, result, round;
     const void *shared; // the root's data of a broadcast
     // The team that this one is a part of, and the list of its own subteams,
@@ -201,8 +202,8 @@ static dv_status local_start(dv_comm *c, dv_message_set *wire)
     return failed ? DV_E_SYSTEM : DV_OK;
 }
 
-// Returns a receive whose message has arrived; -1: none yet; -2: all were
-// received.
+// Returns the number of a receive whose message has arrived; -1: none yet; -2:
+// all were received.
 static int32_t ready(const local_wire *w)
 {
     int32_t left = 0;
@@ -259,8 +260,9 @@ static dv_status local_agree(dv_comm *c, int64_t *value)
     }
     while (l->round == round && !l->failed)
         pthread_cond_wait(&l->moved, &l->lock);
-    // No rank can finish the next round before all ranks have read the result
-    // of this one, because a round ends only when all have arrived.
+    // No rank can finish the next round of `agree`, which overwrites the
+    // result, before all ranks have read the result of this round, because a
+    // round ends only when all have arrived.
     *value = l->result;
     int failed = l->round == round;
     pthread_mutex_unlock(&l->lock);

@@ -22,10 +22,11 @@
 // are more ranks than cores, because a test may then take a whole time slice of
 // another process.
 enum { SPINS = 64, SPINS_SHARED = 4 };
-// A wait shorter than this yields the core; a longer one sleeps.
+// A rank that has waited for less than this many seconds yields the core; after
+// that it sleeps.
 #define YIELD_S     100e-6
 #define MAX_SLEEP_S 500e-6
-// Default of dv_mpi.max_bytes.
+// Default of dv_mpi.max_bytes, the most bytes of one MPI message.
 static const int64_t default_bytes = (int64_t)1 << 30;
 
 typedef struct mpi_wire {
@@ -125,7 +126,7 @@ static dv_status wait_any(dv_mpi *m, const mpi_wire *w, MPI_Request *requests,
             return DV_OK;
         if (!yield_until_timeout(m, &start))
             continue;
-        // Report the first request that has not completed.
+        // After the time-out, report the first request that has not completed.
         int sending = requests == w->sends;
         for (int i = 0; i < n; i++) {
             MPI_Request_get_status(requests[i], &done, MPI_STATUS_IGNORE);
@@ -261,8 +262,8 @@ static dv_status mpi_open(dv_comm *c, dv_message_set **out, int32_t number,
     return DV_OK;
 }
 
-// Starts the requests one by one, because MPI_Startall may start them in any
-// order.
+// Starts the MPI requests of a message set one by one, because MPI_Startall may
+// start them in any order.
 static dv_status mpi_start(dv_comm *c, dv_message_set *wire)
 {
     mpi_wire *w = (mpi_wire *)wire;
@@ -444,8 +445,8 @@ static dv_status set_up(dv_mpi *m, const dv_mpi_options *o)
 }
 
 // Sets the options that must be the same on all ranks. Ranks that split
-// messages differently, or of which only some compare exchanges first, would
-// deadlock.
+// messages differently, or of which only some compare before each exchange that
+// all are at the same one, would deadlock.
 static dv_status set_options(dv_mpi *m, const dv_mpi_options *o, dv_diag *diag)
 {
     int64_t most = o && o->max_bytes > 0 ? o->max_bytes : default_bytes;

@@ -151,8 +151,8 @@ static walk walk_of(const dv_mpi_part *p, int64_t max_bytes)
     return w;
 }
 
-// Finds the memory and file offsets of slab number n. Returns its number of
-// rows.
+// Finds the memory and file offsets of slab number n (a part of the box that
+// one call transfers). Returns its number of rows.
 static int64_t slab(const walk *w, int64_t n, int64_t *memory_off,
                     int64_t *file_off)
 {
@@ -205,8 +205,8 @@ static int move_slab(dv_mpi_file *f, const dv_mpi_part *p, const walk *w,
         if (!code)
             code = slab_type(w, w->file, rows, &file);
     }
-    // A rank that has no slab left takes part in the collective calls with
-    // count 0.
+    // If a rank has no slab (a part of its box that one call transfers) left,
+    // it takes part in the collective calls with count 0.
     int set = MPI_File_set_view(f->file, (MPI_Offset)file_off, MPI_BYTE, file,
                                 "native", MPI_INFO_NULL);
     char *at = (char *)p->data + memory_off;
@@ -214,7 +214,8 @@ static int move_slab(dv_mpi_file *f, const dv_mpi_part *p, const walk *w,
     if (code || set)
         count = 0;
     // Reads are not collective: the parts that ranks read overlap in their
-    // halos, and Open MPI 4.1 mixes up such parts in collective reads.
+    // halos (elements that several ranks hold), and Open MPI 4.1 mixes up such
+    // parts in collective reads.
     int moved = f->write ? MPI_File_write_all(f->file, at, count, memory, &got)
                          : MPI_File_read(f->file, at, count, memory, &got);
     // Check the element count, because not every MPI reports a failing disk.

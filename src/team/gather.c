@@ -1,5 +1,5 @@
 // Copies between a rank's boxes and whole tensors, and gathers a whole tensor
-// on rank 0, to which one rank per distinct box sends it.
+// on rank 0, to which one rank per distinct box sends that box.
 #include "team/team.h"
 #include <string.h>
 

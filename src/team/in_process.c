@@ -9,7 +9,8 @@ typedef struct member {
     const dv_plan *plan;
     const dv_rank_options *options;
     void *const *data; // the whole tensors, by number
-    // Messages received by this rank, per exchange; NULL: not requested.
+    // Messages received by this rank, per exchange of the plan; NULL: the
+    // caller did not ask for them.
     dv_exchange_traffic *carried;
     dv_comm *comm;
     dv_status status;

@@ -72,7 +72,8 @@ static uint64_t hash_file(const char *path)
 
 // Sets *same to 0 if this rank's file differs from rank 0's, collectively. The
 // bytes are read only if the file system does not show that all ranks have the
-// same file. A rank whose header differs takes part with *same 0.
+// same file. A rank on which the file's header differs calls this with *same
+// set to 0.
 static dv_status compare_files(const char *path, dv_comm *c, int *same,
                                dv_diag *diag)
 {

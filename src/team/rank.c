@@ -33,8 +33,9 @@ enum {
     // Fewest points of a tile that is worth a thread.
     MIN_POINTS = 4096,
     MAX_THREADS = 1024,
-    // Tiles per thread of an interior that is computed while messages travel:
-    // MPI is called between tiles so that the messages progress.
+    // Tiles per thread of an interior (the part that needs no received
+    // elements) that is computed while messages travel: MPI is called between
+    // tiles so that the messages progress.
     PIECES = 8,
     // A reduction that is split over ranks or tiles is cut into parts whose
     // number depends on neither, so that results do not depend on the numbers
@@ -45,13 +46,13 @@ enum {
     FEW_RESULTS = 64,
 };
 
-// The messages of one exchange (swap): one buffer per partner rank, into which
-// the boxes for it are packed one after the other.
+// The messages of one exchange of elements between ranks (swap): one buffer per
+// partner rank, into which the boxes for it are packed one after the other.
 typedef struct post {
     dv_op_exchange swap;
     dv_message_buffer *sends, *receives;
-    // Index of the first piece (box of elements) of each partner rank, then the
-    // number of pieces.
+    // Index of the first piece (box of elements to send or receive) of each
+    // partner rank, then the number of pieces.
     int32_t *send_at, *receive_at;
     int32_t n_sends, n_receives;
     dv_message_set *wire;
@@ -66,7 +67,8 @@ typedef struct work {
     // The tiles, each for one thread; a thread has consecutive tiles.
     dv_tile *tiles;
     int64_t *acc_at; // offset of each tile's accumulators
-    // first_tile is the number of tiles[0] among all tiles of the op.
+    // first_tile is the number of this work item's tile 0 among all tiles of
+    // the op.
     int32_t n_tiles, first_tile;
 } work;
 
@@ -76,10 +78,11 @@ typedef struct rank_op {
     int has_target;
     work *works; // work items, the interior first if the op has one
     int32_t n_works, n_tiles;
-    // needs[m * n_works + w] is 1 if work item w reads data of message m,
-    // counted over all exchanges of the op.
+    // needs[m * n_works + w] is 1 if work item w (a box of the op) reads data
+    // of message m, counted over all exchanges of the op.
     char *needs;
-    // Number of messages that each work item still waits for in this run.
+    // Number of messages that each work item (a box of the op) still waits for
+    // in this run.
     int32_t *left;
     post **from; // the exchanges whose messages the op reads
     int32_t n_from;
@@ -140,8 +143,8 @@ struct dv_rank {
     dv_status status; // status of this rank alone, until all agree
     dv_diag *trouble; // error message that belongs to `status`
     dv_diag *diag;    // the caller's error messages
-    // Callback after each iteration of an outermost repeat, and the iteration
-    // at which the next run continues.
+    // Callback after each iteration of an outermost repeat (a loop of the
+    // program), and the iteration at which the next run continues.
     dv_rank_step step;
     void *user;
     int32_t from_repeat; // repeat at which the next run continues; -1: start
@@ -299,7 +302,8 @@ static void kernel_strides(const rank_op *o, const dv_tile *t, int64_t *steps)
         return;
     }
     memset(steps, 0, sizeof *steps * (size_t)op->n_vars);
-    // The interpreter stores accumulators with the strip's variable innermost.
+    // If the interpreter runs the op, it stores accumulators with the variable
+    // along which it computes (k.strip) innermost.
     for (int k = op->n_vars; k >= 0; k--) {
         int v = k == op->n_vars ? o->k.strip : k;
         if (v < 0 || op->vars[v].reduce || (k == o->k.strip && v == k))
@@ -411,9 +415,9 @@ static void compute_share(const job *j, int32_t id, int32_t n)
     }
 }
 
-// Computes all tiles of a work item: final results with DV_WHOLE, else
-// accumulators to or from `acc`. A rank that has failed computes nothing more,
-// but continues to send its data.
+// Computes all tiles of a work item (a box of the op): final results if `part`
+// is DV_WHOLE, else partial sums, in accumulators at `acc`. A rank that has
+// failed computes nothing more, but continues to send its data.
 static void compute_work(dv_rank *r, const rank_op *o, const work *w, int part,
                          char *acc)
 {
@@ -485,7 +489,7 @@ static int pick_cut(const dv_op *op, const dv_iter_space *box, int reduced,
     return best;
 }
 
-// Returns the number of tiles that a box is cut into at most.
+// Returns the number of tiles that the box of work item w is cut into at most.
 static int64_t tiles_wanted(const dv_rank *r, const rank_op *o, const work *w)
 {
     const dv_op *op = o->k.op;
@@ -571,8 +575,9 @@ static int cut_into_tiles(dv_rank *r, rank_op *o)
     return !o->in_parts || o->acc;
 }
 
-// Finds the addresses of element 0 of each access. The snapshot has a fixed
-// address.
+// Finds the addresses of element 0 of each access. They stay valid for all
+// runs, because the snapshot (the old values of a tensor that the op
+// overwrites) has a fixed address, too.
 static int find_addresses(dv_rank *r, rank_op *o)
 {
     const dv_op *op = o->k.op;
@@ -595,8 +600,8 @@ static dv_status make_vec(dv_rank *r, rank_op *o, dv_diag *diag)
                       .whole = !parts,
                       .copied = o->k.old_off >= 0,
                       .looks = !parts};
-    // Partial sums are added by the interpreter's functions, which use i64 for
-    // integers, while vector kernels use i32.
+    // If partial sums of integers are added, no vector kernel is created: the
+    // interpreter's functions add them as i64, while vector kernels use i32.
     if (parts && o->k.compute == DV_IN_I64)
         return DV_OK;
     DV_TRY(dv_vec_op_create(&o->vec, &how, r->jit, &r->arena, diag));
@@ -621,8 +626,9 @@ static dv_status prepare(dv_rank *r, rank_op *o, dv_diag *diag)
     return DV_OK;
 }
 
-// Creates the product of an op whose tiles are known. If kernels for one tile
-// exceed a limit, o->product becomes NULL and all tiles use the other schedule.
+// Creates the product of an op whose tiles are known. If the kernels of a tile
+// exceed a size limit, o->product becomes NULL and all tiles are run by a
+// vector kernel or the interpreter.
 static dv_status make_product(dv_rank *r, int32_t op, dv_diag *diag)
 {
     rank_op *o = &r->ops[op];
@@ -808,8 +814,9 @@ static void localize(dv_rank *r)
 {
     for (int32_t i = 0; i < r->p->n_ops; i++) {
         const dv_op *op = &r->p->ops[i];
-        // k.strip remains as chosen for the whole program, so that sums are
-        // added in the same order on any team.
+        // The variable along which the interpreter sums (k.strip) remains as
+        // chosen for the whole program, so that sums are added in the same
+        // order on any team.
         flatten(r, &r->ops[i].k.write, op, &op->write);
         for (int k = 0; k < op->n_reads; k++)
             flatten(r, &r->ops[i].k.reads[k], op, &op->reads[k]);
@@ -863,10 +870,11 @@ static void find_needs(dv_rank *r, rank_op *o)
             }
 }
 
-// Divides the rank's part of an op into work items: an interior and its edges
-// if computation and messages overlap, else one box. A reduction that is split
-// into parts is one box, computed after all messages have arrived. So is a
-// scatter: its points may write the same element, and the last one must stay.
+// Divides the rank's part of an op into work items (boxes): an interior, which
+// needs no received elements, and its edges if computation and messages
+// overlap, else one box. A reduction that is split into parts is one box,
+// computed after all messages have arrived. So is a scatter: its points may
+// write the same element, and the last one must stay.
 static int make_works(dv_rank *r, int32_t op)
 {
     rank_op *o = &r->ops[op];
@@ -1080,7 +1088,7 @@ static dv_status start_op(dv_rank *r, rank_op *o)
     return DV_OK;
 }
 
-// Computes all work items whose messages have all arrived.
+// Computes all work items (boxes of the op) whose messages have all arrived.
 static void compute_ready(dv_rank *r, rank_op *o)
 {
     for (int32_t w = 0; w < o->n_works; w++)
@@ -1091,7 +1099,7 @@ static void compute_ready(dv_rank *r, rank_op *o)
 }
 
 // Receives the messages of the op's exchanges and, with `edges`, computes each
-// work item as soon as its last message has arrived.
+// work item (a box of the op) as soon as its last message has arrived.
 static dv_status arrive(dv_rank *r, rank_op *o, int edges)
 {
     int32_t before = 0; // number of messages of earlier exchanges
@@ -1155,8 +1163,8 @@ static dv_status run_op(dv_rank *r, int32_t op)
     return arrive(r, o, 1);
 }
 
-// Runs the exchanges that take place once, before a repeat: of tensors that the
-// repeat reads but does not write.
+// Runs the exchanges that take place once, before a repeat (a loop of the
+// program): those of tensors that the repeat reads but does not write.
 static dv_status enter_repeat(dv_rank *r, int32_t repeat)
 {
     for (int32_t i = 0; i < r->plan->team.n_op_exchanges; i++) {
@@ -1173,8 +1181,8 @@ static dv_status enter_repeat(dv_rank *r, int32_t repeat)
 
 static dv_status run_repeat(dv_rank *r, int32_t repeat);
 
-// Runs ops from..end, including the repeats from number `next` on that lie
-// within them.
+// Runs ops from..end, including the repeats (loops of the program) from number
+// `next` on that lie within them.
 static dv_status run_ops(dv_rank *r, int32_t from, int32_t end, int32_t next)
 {
     const dv_program *p = r->p;
@@ -1196,7 +1204,8 @@ static dv_status run_repeat(dv_rank *r, int32_t repeat)
 {
     const dv_repeat *p = &r->p->repeats[repeat];
     int64_t n = 0, outer = r->round;
-    // A restored run continues here; the local boxes already hold received
+    // If the run was restored from a checkpoint, it continues in this repeat,
+    // and nothing is exchanged first: the local boxes already hold the received
     // elements.
     if (r->from_repeat == repeat) {
         n = r->from_round;

@@ -96,7 +96,7 @@ struct dv_comm {
 // the same: DV_OK, or the status and message of the lowest rank that failed.
 dv_status dv_comm_agree_status(dv_comm *c, dv_status st, dv_diag *mine,
                                dv_diag *diag);
-// Does the same and destroys `mine`.
+// Does the same as dv_comm_agree_status and destroys `mine`.
 dv_status dv_comm_conclude(dv_comm *c, dv_status st, dv_diag *mine,
                            dv_diag *diag);
 // Concludes a step and then broadcasts the `bytes` bytes of rank 0's `data` to
@@ -137,7 +137,8 @@ void dv_local_destroy(dv_local *l);
 // Makes `part` a subteam of l: it fails when l fails, and must be destroyed
 // before l.
 void dv_local_part(dv_local *l, dv_local *part);
-// Leaves a team that has no owner; the last rank to leave destroys it.
+// Leaves a team that no caller owns as a whole; the last rank to leave destroys
+// it.
 void dv_local_leave(dv_local *l);
 // Return the bytes and the messages that the team has sent so far.
 int64_t dv_local_bytes(const dv_local *l);
@@ -209,15 +210,17 @@ uint64_t dv_team_hash_swaps(const dv_team *t);
 // (facts.c).
 dv_status dv_rank_compare(const dv_rank *r, const char *how, dv_diag *diag);
 
-// Callback after every iteration of an outermost repeat, on all ranks. `mine`
-// is this rank's status so far, with the message in `trouble`. A returned error
-// ends the run; it must be the same on all ranks.
+// Callback after every iteration of an outermost repeat (a loop of the
+// program), on all ranks. `mine` is this rank's status so far, with the message
+// in `trouble`. A returned error ends the run; it must be the same on all
+// ranks.
 typedef dv_status (*dv_rank_step)(void *user, int32_t repeat, int64_t round,
                                   dv_status mine, dv_diag *trouble,
                                   dv_diag *diag);
 void dv_rank_on_step(dv_rank *r, dv_rank_step step, void *user);
-// Makes the next run continue after `round` iterations of an outermost repeat.
-// The caller must fill the local boxes with the tensors' values at that point.
+// Makes the next run continue after `round` iterations of an outermost repeat
+// (a loop of the program). The caller must fill the local boxes with the
+// tensors' values at that point.
 void dv_rank_resume_at(dv_rank *r, int32_t repeat, int64_t round);
 
 // Returns the next number for a dv_message_set (a set of messages), which is
@@ -291,8 +294,8 @@ dv_status dv_mpi_split(dv_comm **out, dv_comm *c, int64_t colour,
                        dv_diag *diag);
 
 // Saves all tensors of the program after `round` iterations of an outermost
-// repeat, collectively. The bytes of the file do not depend on the number of
-// ranks, and the file appears completely or not at all.
+// repeat (a loop of the program), collectively. The bytes of the file do not
+// depend on the number of ranks, and the file appears completely or not at all.
 dv_status dv_checkpoint_save(dv_rank *r, const char *path, int32_t repeat,
                              int64_t round, dv_diag *diag);
 // Fills the rank's boxes from a checkpoint and makes its next run continue
