@@ -85,6 +85,8 @@ TEST(wrong_calls)
     in.n_dims = 17;
     assert_int_equal(dv_einsum_create(&e, "i", &in, 1, NULL, NULL), DV_E_LIMIT);
     in.n_dims = 1;
+    out.dtype = (dv_dtype)-1;
+    assert_int_equal(dv_einsum("i", &in, 1, &out, NULL, NULL), DV_E_USAGE);
     in.dtype = (dv_dtype)99;
     assert_int_equal(dv_einsum_create(&e, "i", &in, 1, NULL, NULL), DV_E_USAGE);
     in.dtype = DV_F64;
