@@ -88,7 +88,7 @@ run_plain() { # a line without output
     *) return 0 ;;
     esac
     plain=$((plain + 1))
-    if ! timeout 120 sh -c "$line" >"$tmp/got" 2>&1 </dev/null; then
+    if ! timeout 400 sh -c "$line" >"$tmp/got" 2>&1 </dev/null; then
         cat "$tmp/got"
         echo "in $doc: $1"
         bad=1
@@ -101,7 +101,7 @@ try_spans() {
         grep 'examples/\|[0-9]x[0-9]\|targets' | grep -v '[A-Z][A-Z]\|…\|\.npy\|my\.dv\|emit' >"$tmp/spans"
     while IFS= read -r span; do
         spans=$((spans + 1))
-        timeout 120 sh -c "$divvy ${span#divvy }" >"$tmp/got" 2>&1 </dev/null
+        timeout 400 sh -c "$divvy ${span#divvy }" >"$tmp/got" 2>&1 </dev/null
         [ $? != 2 ] || { cat "$tmp/got"; echo "in $doc: \`$span\`"; bad=1; }
     done <"$tmp/spans"
 }
