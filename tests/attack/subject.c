@@ -181,7 +181,7 @@ static fate run_plan(const subject *s, const dv_plan *plan, rng *r,
         ran = !run_team(plan, r, j.data, j.diag) ||
               case_no("it does not run: %s", dv_diag_text(j.diag));
     } else {
-        ran = job_done(&j, plan, kind);
+        ran = job_done(&j, plan, (int)kind);
     }
     fate f = !ran                             ? FATE_NOT_RUN
              : subject_right(s, plan, j.data) ? FATE_SAME

@@ -509,8 +509,9 @@ TEST(costs_are_reproduced)
             parts = rounds * (parts + x->combine_us);
             if (x->cost_us != want || x->cost_us > parts * (1 + 1e-12) ||
                 x->cost_us < parts * (1 - 1e-12))
-                fail_msg("%s, %s: says %g, costs %g, made of %g", how[m],
-                         plan->ops->ops[i].name, x->cost_us, want, parts);
+                fail_msg("division %d, %s: says %g, costs %g, made of %g",
+                         (int)how[m], plan->ops->ops[i].name, x->cost_us, want,
+                         parts);
             dv_arena_free(&arena);
         }
         dv_plan_destroy(plan);
