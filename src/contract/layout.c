@@ -206,14 +206,14 @@ int ct_layout_buffer(dv_contract *c, int o)
     // In the buffer of the output, loops with unit stride in the tensor come
     // first, so that the elements of one cache line of the tensor are close
     // together.
-    for (int turned = o == DV_OUT; turned >= 0; turned--) {
-        if (in_tiles && !turned) {
+    for (int transposed = o == DV_OUT; transposed >= 0; transposed--) {
+        if (in_tiles && !transposed) {
             c->tile_step = elems + 64 / c->es;
             elems = c->tile_step * (c->row.size / c->tile_rows);
         }
         for (int l = c->n_loops - 1; l > at; l--) {
             int64_t step = c->n.dims[l].stride[o];
-            if (!step || (o == DV_OUT && (step == 1) != turned))
+            if (!step || (o == DV_OUT && (step == 1) != transposed))
                 continue;
             c->loops[l].step[o] = elems * c->es;
             if (!dv_mul_i64(&elems, elems, c->loops[l].size) ||

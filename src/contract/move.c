@@ -26,7 +26,7 @@ int ct_k_variant(const dv_contract *c, const ct_thread *t)
     return way;
 }
 
-typedef struct hand {
+typedef struct copy_job {
     const dv_contract *c;
     const ct_mover *m;
     ct_thread *t;
@@ -36,10 +36,10 @@ typedef struct hand {
     // A generated copy function that moves a whole block in one call; NULL if
     // there is none.
     dv_move_fn whole;
-} hand;
+} copy_job;
 
 // Copies n elements one by one, for strides that no generated move supports.
-static void copy_elements(const hand *h, unsigned char *tensor,
+static void copy_elements(const copy_job *h, unsigned char *tensor,
                           unsigned char *buffer, int64_t n)
 {
     size_t es = (size_t)h->c->es;
@@ -52,12 +52,12 @@ static void copy_elements(const hand *h, unsigned char *tensor,
 
 // Returns the stride of the axis `along` in the buffer, in bytes, for panels
 // that are `wide` elements wide.
-static int64_t along_step(const hand *h, int64_t wide);
+static int64_t along_step(const copy_job *h, int64_t wide);
 
 // Copies one chunk of the axis `along` (the move's axis that is not contiguous
 // in the buffer), from position `at` on, in all panels. `which` selects the
 // move: for a whole chunk or for a remainder.
-static void panels(const hand *h, int64_t at, int which)
+static void panels(const copy_job *h, int64_t at, int which)
 {
     const ct_mover *m = h->m;
     const dv_contract *c = h->c;
@@ -85,7 +85,7 @@ static void panels(const hand *h, int64_t at, int which)
     }
 }
 
-static void block(const hand *h)
+static void block(const copy_job *h)
 {
     const ct_axis *x = &h->m->along;
     int64_t from,
@@ -105,7 +105,7 @@ static int64_t k_step(const dv_contract *c, const ct_thread *t, int i)
     return n;
 }
 
-static int64_t along_step(const hand *h, int64_t wide)
+static int64_t along_step(const copy_job *h, int64_t wide)
 {
     const ct_axis *x = &h->m->along;
     return x->k < 0 ? x->to : k_step(h->c, h->t, x->k) * wide * h->c->es;
@@ -113,7 +113,7 @@ static int64_t along_step(const hand *h, int64_t wide)
 
 // Runs the loops over the axes from a on, recursively, and inside them the
 // move.
-static void loop_axes(const hand *h, int a)
+static void loop_axes(const copy_job *h, int a)
 {
     if (a == h->m->n_axes) {
         block(h);
@@ -127,7 +127,7 @@ static void loop_axes(const hand *h, int a)
             h->whole(h->buffer + i * x->to, h->tensor + i * x->from);
         return;
     }
-    hand w = *h;
+    copy_job w = *h;
     int64_t k_step_elems = x->k < 0 ? 0 : k_step(h->c, h->t, x->k);
     for (int64_t i = 0; i < n; i++) {
         if (x->loop >= 0)
@@ -142,11 +142,11 @@ static void loop_axes(const hand *h, int a)
 void ct_pack(const dv_contract *c, ct_thread *t, int operand,
              const unsigned char *from)
 {
-    hand h = {.c = c,
-              .m = &c->movers[operand],
-              .t = t,
-              .tensor = (unsigned char *)from,
-              .buffer = t->buffer[operand]};
+    copy_job h = {.c = c,
+                  .m = &c->movers[operand],
+                  .t = t,
+                  .tensor = (unsigned char *)from,
+                  .buffer = t->buffer[operand]};
     loop_axes(&h, 0);
 }
 
@@ -163,12 +163,12 @@ static dv_move_fn whole_move(const ct_mover *m)
 void ct_unpack(const dv_contract *c, ct_thread *t, unsigned char *to)
 {
     const ct_mover *m = &c->movers[DV_OUT];
-    hand h = {.c = c,
-              .m = m,
-              .t = t,
-              .tensor = to,
-              .buffer = t->buffer[DV_OUT],
-              .back = 1,
-              .whole = whole_move(m)};
+    copy_job h = {.c = c,
+                  .m = m,
+                  .t = t,
+                  .tensor = to,
+                  .buffer = t->buffer[DV_OUT],
+                  .back = 1,
+                  .whole = whole_move(m)};
     loop_axes(&h, 0);
 }

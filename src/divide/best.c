@@ -161,17 +161,17 @@ static int no_better(const best *b, double cost, double bytes, int64_t cores)
 // Returns a cost factor against split reductions on the host: their rounding
 // depends on the number of threads, so they must be faster by more than the
 // cost model's error.
-static double dislike(const best *b, const dv_cost_work *w)
+static double penalty(const best *b, const dv_cost_work *w)
 {
     return b->t->here && w->partials > 1 ? 1.25 : 1;
 }
 
 // Returns the predicted time of a division without the factor against split
-// reductions that dislike() adds, for the report.
+// reductions that penalty() adds, for the report.
 static double price(const best *b, double cost, const dv_splits *d)
 {
     dv_cost_work w = dv_divide_work(b->s, d);
-    return cost / dislike(b, &w);
+    return cost / penalty(b, &w);
 }
 
 static void consider(best *b, int64_t cores)
@@ -181,7 +181,7 @@ static void consider(best *b, int64_t cores)
     b->candidates++;
     dv_cost_work w = dv_divide_work(b->s, &b->now);
     double cost = dv_cost_us(b->t, &w) *
-                  (double)dv_ceil_div(cores, b->r->cores) * dislike(b, &w);
+                  (double)dv_ceil_div(cores, b->r->cores) * penalty(b, &w);
     // Threads of the host share caches, so of divisions with equal cost the one
     // with the least memory traffic is taken.
     double bytes = b->t->here ? w.memory_bytes : 0;

@@ -29,14 +29,15 @@ dv_status dv_emit_size_blocks(const emitter *e, emit_kernel *k)
     int64_t room = dv_target_usable_bytes(&e->plan->target) - 28 * 4096;
     int64_t a = page_bytes(e, k->in[0].tensor);
     int64_t b = page_bytes(e, k->in[1].tensor);
-    int64_t turned = dv_emit_left_is_transposed(k) ? a : 0;
+    int64_t transposed = dv_emit_left_is_transposed(k) ? a : 0;
     for (int32_t i = 0; i < k->cores.n; i++) {
         h = dv_max_i64(h, k->cores.at[i].at[0].m1 - k->cores.at[i].at[0].m0);
         w = dv_max_i64(w, k->cores.at[i].at[0].n1 - k->cores.at[i].at[0].n0);
     }
     k->block_m = h, k->block_n = w;
     while (2 * depth * (k->block_m * a + k->block_n * b) +
-               depth * k->block_m * turned + 4096 * k->block_m * k->block_n >
+               depth * k->block_m * transposed +
+               4096 * k->block_m * k->block_n >
            room) {
         if (depth > 1)
             depth /= 2;

@@ -114,8 +114,8 @@ static int put_leaf(emitter *e, const emit_kernel *k, const dv_expr *x, int reg,
         return reg;
     }
     int i = operand_of(k, x->read, after);
-    int turned = k->in[i].lay >= LAY_TO_COL;
-    dv_emit_load(e, k->in[i].lay, turned ? CB_TRANSPOSED + i : i, reg);
+    int transposed = k->in[i].lay >= LAY_TO_COL;
+    dv_emit_load(e, k->in[i].lay, transposed ? CB_TRANSPOSED + i : i, reg);
     return reg;
 }
 

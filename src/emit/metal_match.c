@@ -327,7 +327,7 @@ static dv_status match_reduce(const emitter *e, emit_kernel *k)
             DV_TRY(lay_out(e, k, k->plane, r, 0));
     for (int i = 0; i < k->n_in; i++)
         if (needs_transpose(&k->in[i]) && k->in[i].stage == STAGE_STEP)
-            NO("%s has no kernel: %s would have to be turned in every step",
+            NO("%s has no kernel: %s would have to be transposed in every step",
                k->op->name, e->p->tensors[k->in[i].tensor].name);
     return DV_OK;
 }

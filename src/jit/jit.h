@@ -160,7 +160,7 @@ typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,
 //               vector has 8 bytes of k of two rows, padded with zeros; for B,
 //               rows come in fours, and the last four overlap the ones before
 //               them. AVX-512: see x64/pairs.c.
-//   pairs turned   the same, from the transposed source (rows of m or n)
+//   pairs transposed  the same, from the transposed source (rows of m or n)
 //   widen       converts f16 and bf16 to f32, i8 to i32
 //   narrow      converts f32 to f16 or bf16, rounding to nearest even
 typedef enum dv_move {

@@ -40,7 +40,7 @@ static dv_prod prod_of(const dv_isa *isa, const dv_gemm_shape *s,
     dv_prod p = dv_prod_of(s, g->es, g->lanes);
     p.prefetch_s = s->ahead_a == DV_AHEAD_PREFETCH;
     if (s->ahead_a == DV_AHEAD_COPY) {
-        p.bring = s->k / (s->m / isa->copy_tile_rows);
+        p.copy_steps = s->k / (s->m / isa->copy_tile_rows);
         p.ld_s = s->m * g->es;
         p.step_c = s->step_c * g->es;
         p.tile_rows = isa->copy_tile_rows;
@@ -105,14 +105,14 @@ static void enter(walk *w, const dv_gemm_shape *s)
     dv_gen *g = w->g;
     const dv_prod *p = w->p;
     g->n_vregs = count_regs(g, p, w->grid);
-    g->saves_x = w->many_s || w->many_v || w->spread || p->bias || p->bring ||
-                 !dv_gen_fits_add(p->ld_s) || !dv_gen_fits_add(p->ld_v) ||
-                 !dv_gen_fits_add(p->ldc);
+    g->saves_x = w->many_s || w->many_v || w->spread || p->bias ||
+                 p->copy_steps || !dv_gen_fits_add(p->ld_s) ||
+                 !dv_gen_fits_add(p->ld_v) || !dv_gen_fits_add(p->ldc);
     dv_gen_enter(g);
     swap(w);
     constants(g, p);
     get_args(w);
-    if (p->bring)
+    if (p->copy_steps)
         start_copying(g, s);
     if (w->many_s) {
         DV_MOV(X_ABASE, X_A);

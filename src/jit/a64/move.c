@@ -5,7 +5,7 @@
 #include "jit/a64/pairs.h"
 
 enum { X_LDS = 6, X_AHEAD = 7, X_LDD = 8, X_FROM = 14, X_TO = 15 };
-// NARROW: rows of at most so many vectors are copied without a loop over the
+// NARROW: rows of at most this many vectors are copied without a loop over the
 // row.
 enum { UNROLL = 4, NARROW = 12 };
 enum { AHEAD = 8 }; // prefetch distance in rows

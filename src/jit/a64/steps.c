@@ -549,7 +549,7 @@ void dv_steps_put(dv_steps *w, int begin, int end)
         uint32_t with = s < w->fresh || s >= w->shift_from ? change(w, s) : 0;
         if (every && s % every == 0)
             dv_tile_prefetch_next(w->g, w->l->p, w->l->t);
-        if (w->l->p->bring && !w->l->base)
+        if (w->l->p->copy_steps && !w->l->base)
             dv_tile_copy_next(w->g, w->l->p, s, w->l->unroll);
         // If all of the scalar operand S has been loaded, take the step without
         // loads of S.

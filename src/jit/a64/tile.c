@@ -157,7 +157,7 @@ static int steps_before_loop(const dv_kloop *l, const dv_gen *g)
     const dv_prod *p = l->p;
     int n = p->lane_k ? g->lanes : 1;
     n = n < l->t->sets ? l->t->sets : n;
-    if (!l->turns || p->batch > 1 || p->pairs || p->bring)
+    if (!l->turns || p->batch > 1 || p->pairs || p->copy_steps)
         return 0;
     return (p->k - n - g->lanes) / UNROLL == l->turns ? n : 0;
 }
@@ -170,9 +170,9 @@ static void plan_loop(dv_kloop *l, const dv_gen *g)
         l->turns = 0;
     // If the tile copies rows for the next kernel, each iteration copies one
     // row.
-    if (p->bring) {
-        l->turns = p->bring;
-        l->unroll = (p->k - 2) / p->bring / 2 * 2;
+    if (p->copy_steps) {
+        l->turns = p->copy_steps;
+        l->unroll = (p->k - 2) / p->copy_steps / 2 * 2;
     }
     l->steps = l->turns ? p->k - (l->turns - 1) * l->unroll : p->k;
     l->first = steps_before_loop(l, g);
@@ -229,7 +229,7 @@ static void prefetch_c_early(const dv_kloop *l, dv_gen *g, int behind)
 {
     const dv_prod *p = l->p;
     if (behind == (l->stores && l->first) &&
-        ((int64_t)p->k * p->batch >= 64 || p->bring))
+        ((int64_t)p->k * p->batch >= 64 || p->copy_steps))
         dv_tile_prefetch_c(g, p, l->t);
 }
 
@@ -247,7 +247,7 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
         size_t top = g->code->n;
         prefetch_next_tile(l, g);
         dv_steps_put(&w, l->first, l->first + l->unroll);
-        if (l->p->bring)
+        if (l->p->copy_steps)
             dv_tile_copy_advance(g, l->p);
         if (!dv_steps_advances_rows(l))
             move_s(l, g, l->walk_s ? 0 : s_bytes(l, g, l->unroll) + l->hop_s);

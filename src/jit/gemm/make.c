@@ -33,15 +33,15 @@ static void cut_cols(const dv_gemm_plan *plan, dv_gemm_share *p)
 }
 
 // Generates the move that packs a panel of bf16 or i8 for matrix instructions:
-// `lines` lines of k elements, which are rows of the source or, if `turned`,
-// its columns.
+// `lines` lines of k elements, which are rows of the source or, if
+// `transposed`, its columns.
 static dv_status make_pairs(maker *w, int64_t lds, int32_t lines, int32_t k,
-                            int turned, int overlap, dv_pack_moves *out)
+                            int transposed, int overlap, dv_pack_moves *out)
 {
     dv_move_shape v = {.lds = lds, .dtype = (uint8_t)w->plan->mul};
-    v.rows = turned ? k : lines;
-    v.cols = turned ? lines : k;
-    v.move = turned ? DV_MOVE_PAIRS_TRANSPOSED : DV_MOVE_PAIRS;
+    v.rows = transposed ? k : lines;
+    v.cols = transposed ? lines : k;
+    v.move = transposed ? DV_MOVE_PAIRS_TRANSPOSED : DV_MOVE_PAIRS;
     v.overlap = (uint8_t)overlap;
     return dv_jit_move(w->jit, &v, &out->move, w->diag);
 }

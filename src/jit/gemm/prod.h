@@ -48,7 +48,7 @@ typedef struct dv_prod {
     int prefetch_s;
     // Number of rows of the next kernel's scalar operand that each tile copies
     // (a64/prefetch.c); 0: none.
-    int bring;
+    int copy_steps;
     int64_t step_c; // bytes in C from tile to tile; 0: tiles are adjacent
 } dv_prod;
 

@@ -26,14 +26,14 @@ enum { SIDE = 16, BYTES = 64, ROW_AHEAD = 256 };
 enum { V_TMP = 16, V_SHIFT = 20 };
 
 typedef struct pack {
-    int n, k, es; // lines, elements in a line, bytes of an element
-    int turned;   // 1: packed lines are columns of the source, 0: its rows
-    int columns;  // 1: packed lines are columns of B, 0: rows of A
-    int together; // contiguous bytes of a packed row
-    int tiles;    // number of blocks of 16 lines
-    int step;     // elements of k in a block
-    int fix;      // 1: add 128 to rows, store correction terms for columns
-    int64_t row;  // row stride of the source in bytes
+    int n, k, es;   // lines, elements in a line, bytes of an element
+    int transposed; // 1: packed lines are columns of the source, 0: its rows
+    int columns;    // 1: packed lines are columns of B, 0: rows of A
+    int together;   // contiguous bytes of a packed row
+    int tiles;      // number of blocks of 16 lines
+    int step;       // elements of k in a block
+    int fix;        // 1: add 128 to rows, store correction terms for columns
+    int64_t row;    // row stride of the source in bytes
 } pack;
 
 static const dv_x_more none = {0};
@@ -242,22 +242,23 @@ static void blocks(dv_x *g, const pack *w, int k)
 {
     int bytes = k * w->es;
     int words = (bytes + w->together - 1) / w->together * w->together / 4;
-    if (w->turned && w->columns)
+    if (w->transposed && w->columns)
         pass_words(g, w, k, words);
-    for (int tile = 0; !(w->turned && w->columns) && tile < w->tiles; tile++) {
+    for (int tile = 0; !(w->transposed && w->columns) && tile < w->tiles;
+         tile++) {
         int first = tile * SIDE, n = (int)dv_min_i64(w->n - first, SIDE);
-        if (w->turned)
+        if (w->transposed)
             load_words(g, w, first, k);
         else
             load_lines(g, w, first, n, bytes);
-        if (w->turned != w->columns)
+        if (w->transposed != w->columns)
             turn(g);
         if (w->columns)
             store_columns(g, w, tile, words);
         else
             store_rows(g, w, first, n, words);
     }
-    dv_x_add(g, X_SRC, w->turned ? w->step * w->row : BYTES);
+    dv_x_add(g, X_SRC, w->transposed ? w->step * w->row : BYTES);
     dv_x_add(g, X_DST,
              w->columns ? words * w->tiles * BYTES : (int64_t)words * 4 * w->n);
 }
@@ -274,11 +275,11 @@ static void start_fix(dv_x *g, const pack *w)
 
 void dv_x_pack_narrow(dv_x *g, const dv_isa *isa, const dv_move_shape *s)
 {
-    pack w = {.turned = s->move == DV_MOVE_PAIRS_TRANSPOSED,
+    pack w = {.transposed = s->move == DV_MOVE_PAIRS_TRANSPOSED,
               .columns = s->overlap};
     w.es = s->dtype == DV_I8 ? 1 : 2;
-    w.n = w.turned ? s->cols : s->rows;
-    w.k = w.turned ? s->rows : s->cols;
+    w.n = w.transposed ? s->cols : s->rows;
+    w.k = w.transposed ? s->rows : s->cols;
     w.together = isa->pairs_bytes;
     w.tiles = (w.n + SIDE - 1) / SIDE;
     w.step = BYTES / w.es;
@@ -287,7 +288,7 @@ void dv_x_pack_narrow(dv_x *g, const dv_isa *isa, const dv_move_shape *s)
     int many = w.k / w.step, rest = w.k % w.step;
     if (w.fix && w.columns)
         start_fix(g, &w);
-    if (w.turned)
+    if (w.transposed)
         dv_x_set(g, X_FAR, w.step * w.row);
     if (many > 1)
         dv_x_set(g, X_J, many);
