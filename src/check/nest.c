@@ -14,7 +14,7 @@
 #include <inttypes.h>
 
 #define WRONG(...)                                                             \
-    return dv_fail(diag, DV_E_CHECK, s->off ? dv_plan_at(plan, s->off) : at,   \
+    return dv_fail(diag, DV_E_CHECK, as->off ? dv_plan_at(plan, as->off) : at, \
                    __VA_ARGS__)
 
 // Finds the two factors of the op's sum of products. Returns 0 if the op is no
@@ -53,10 +53,12 @@ static int has_unit_stride(const dv_program *p, const dv_access *a, int v)
 // Checks that the loop levels of variable v cover all its points exactly once.
 // Levels are nested tiles; only the outermost may have a partial last tile, and
 // it may not be empty.
-static dv_status check_variable(const dv_plan *plan, const dv_sum_order *s,
-                                int v, dv_loc at, dv_diag *diag)
+static dv_status check_variable(const dv_plan *plan, int32_t op, int v,
+                                dv_loc at, dv_diag *diag)
 {
-    const dv_op *o = &plan->ops->ops[s->op];
+    const dv_op *o = &plan->ops->ops[op];
+    const dv_op_schedule *as = &plan->schedule.ops[op];
+    const dv_sum_order *s = &as->sums;
     int64_t len = o->vars[v].end - o->vars[v].begin, inner = 1, reach = 1;
     int inside = 0;
     for (int32_t i = s->n_levels - 1; i >= 0; i--) {
@@ -81,17 +83,19 @@ static dv_status check_variable(const dv_plan *plan, const dv_sum_order *s,
     return DV_OK;
 }
 
-static dv_status check_sums(const dv_plan *plan, const dv_sum_order *s,
-                            dv_loc at, dv_diag *diag)
+static dv_status check_sums(const dv_plan *plan, int32_t op, dv_loc at,
+                            dv_diag *diag)
 {
-    const dv_op *o = &plan->ops->ops[s->op];
+    const dv_op *o = &plan->ops->ops[op];
+    const dv_op_schedule *as = &plan->schedule.ops[op];
+    const dv_sum_order *s = &as->sums;
     const dv_access *factor[2] = {NULL, NULL};
     if (!factors_of(o, factor))
         WRONG("op %s has loops, but is no sum of products of two reads",
               o->name);
     for (int v = 0; v < o->n_vars; v++)
         if (o->vars[v].reduce)
-            DV_TRY(check_variable(plan, s, v, at, diag));
+            DV_TRY(check_variable(plan, op, v, at, diag));
     for (int32_t i = 1; i < s->n_levels; i++)
         if (s->levels[i - 1].inside && !s->levels[i].inside)
             WRONG("op %s has a loop over %s inside the kernel", o->name,
@@ -110,11 +114,13 @@ static dv_status check_sums(const dv_plan *plan, const dv_sum_order *s,
     return DV_OK;
 }
 
-static dv_status check_pairs(const dv_plan *plan, const dv_sum_order *s,
-                             dv_loc at, dv_diag *diag)
+static dv_status check_pairs(const dv_plan *plan, int32_t op, dv_loc at,
+                             dv_diag *diag)
 {
     const dv_program *p = plan->ops;
-    const dv_op *o = &p->ops[s->op];
+    const dv_op *o = &p->ops[op];
+    const dv_op_schedule *as = &plan->schedule.ops[op];
+    const dv_sum_order *s = &as->sums;
     const dv_access *factor[2] = {NULL, NULL};
     factors_of(o, factor);
     dv_dtype t = p->tensors[factor[0]->tensor].dtype;
@@ -152,15 +158,17 @@ static dv_status check_pairs(const dv_plan *plan, const dv_sum_order *s,
 
 dv_status dv_check_nest(const dv_plan *plan, dv_loc at, dv_diag *diag)
 {
-    if (!(plan->facts & DV_FACT_LOOPED))
+    if (!(plan->facts & DV_FACT_SCHEDULED) || !plan->schedule.kernels)
         return DV_OK;
-    for (int32_t i = 0; i < plan->n_sums; i++) {
-        const dv_sum_order *s = &plan->sums[i];
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        const dv_op_schedule *as = &plan->schedule.ops[i];
         if (!plan->target.here)
-            WRONG("%s is simulated and has no loops", plan->target.name);
-        DV_TRY(check_sums(plan, s, at, diag));
-        if (s->pairs)
-            DV_TRY(check_pairs(plan, s, at, diag));
+            WRONG("%s is simulated and has no schedule", plan->target.name);
+        if (as->kind != DV_KERNEL_PRODUCT)
+            continue;
+        DV_TRY(check_sums(plan, i, at, diag));
+        if (as->sums.pairs)
+            DV_TRY(check_pairs(plan, i, at, diag));
     }
     return DV_OK;
 }

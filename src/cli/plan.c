@@ -66,6 +66,9 @@ static int dump_code(const dv_plan *plan, dv_diag *diag)
                 plan->target.name);
         return cli_fail(diag);
     }
+    // Forget the kernels that were made while the plan was scheduled, so that
+    // only those that run are listed.
+    dv_kernels_drop();
     if (dv_exec_create(&x, plan, diag))
         return cli_fail(diag);
     dv_exec_list(x, &out);
@@ -116,25 +119,24 @@ static void put_spans(dv_text *out, const dv_plan *plan, const dv_op *op,
 static void put_sums(dv_text *out, const dv_plan *plan, int32_t i)
 {
     const dv_op *op = &plan->ops->ops[i];
-    for (int32_t k = 0; k < plan->n_sums; k++) {
-        const dv_sum_order *s = &plan->sums[k];
-        if (s->op != i)
-            continue;
-        dv_put(out, "    sums in every tile alike:");
-        for (int32_t l = 0; l < s->n_levels; l++)
-            if (!s->levels[l].inside)
-                dv_put(out, " %s %" PRId64 " x",
-                       op->vars[s->levels[l].var].name, s->levels[l].size);
-        dv_put(out, " %s of",
-               s->dot     ? "lanes"
-               : s->pairs ? "matrices"
-                          : "one chain");
-        for (int32_t l = 0; l < s->n_levels; l++)
-            if (s->levels[l].inside)
-                dv_put(out, " %s %" PRId64, op->vars[s->levels[l].var].name,
-                       s->levels[l].size);
-        dv_put(out, "\n");
-    }
+    const dv_op_schedule *as = dv_op_scheduled(plan, i);
+    if (!as || as->kind != DV_KERNEL_PRODUCT)
+        return;
+    const dv_sum_order *s = &as->sums;
+    dv_put(out, "    sums in every tile alike:");
+    for (int32_t l = 0; l < s->n_levels; l++)
+        if (!s->levels[l].inside)
+            dv_put(out, " %s %" PRId64 " x", op->vars[s->levels[l].var].name,
+                   s->levels[l].size);
+    dv_put(out, " %s of",
+           s->dot     ? "lanes"
+           : s->pairs ? "matrices"
+                      : "one chain");
+    for (int32_t l = 0; l < s->n_levels; l++)
+        if (s->levels[l].inside)
+            dv_put(out, " %s %" PRId64, op->vars[s->levels[l].var].name,
+                   s->levels[l].size);
+    dv_put(out, "\n");
 }
 
 static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)

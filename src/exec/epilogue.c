@@ -175,10 +175,16 @@ dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
                       .write = &how->kernel->write,
                       .copied = how->kernel->old_off >= 0,
                       .looks = 1,
+                      .as = how->as,
                       .as_f32 = how->kernel->compute == DV_IN_F32};
     DV_TRY(dv_vec_op_create(&f->vec, &vec, how->jit, how->arena, diag));
     *out = f->vec ? f : NULL;
     return DV_OK;
+}
+
+void dv_epilogue_describe(const dv_epilogue *f, dv_op_schedule *out)
+{
+    dv_vec_op_describe(f->vec, out);
 }
 
 void dv_epilogue_run(const dv_epilogue *f, void *const *at,

@@ -19,6 +19,8 @@ typedef struct dv_epilogue_how {
     dv_dtype type; // type of the sums
     // Strides of the sums along each variable, in elements.
     const int64_t *steps;
+    // The plan's choice of loops, which is obeyed; NULL: they are chosen here.
+    const dv_op_schedule *as;
     dv_jit *jit;
     dv_arena *arena;
 } dv_epilogue_how;
@@ -27,6 +29,9 @@ typedef struct dv_epilogue_how {
 // supports it.
 dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
                              dv_diag *diag);
+// Describes the loops of an epilogue: sets the members of *out for vector
+// kernels and leaves the others.
+void dv_epilogue_describe(const dv_epilogue *f, dv_op_schedule *out);
 // Runs the epilogue (the functions after a finished reduction) on the box
 // begin..end; the box's extents along reduced variables are ignored. `at` holds
 // the op's operands as in dv_vec_op_run and `sums` points to the sum at

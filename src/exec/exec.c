@@ -38,14 +38,19 @@ static dv_status own_tensors(dv_exec *x, dv_diag *diag)
     char *written = DV_NEW(&x->arena, char, p->n_tensors);
     if (!written)
         return dv_nomem(diag);
-    for (int i = 0; i < p->n_ops; i++)
-        written[p->ops[i].write.tensor] = 1;
+    enum { IS_WRITTEN = 1, IS_INLINED };
+    for (int i = 0; i < p->n_ops; i++) {
+        const dv_op_schedule *as = dv_op_scheduled(x->plan, i);
+        int inlined =
+            x->kind == DV_RUN_THREADS && as && as->kind == DV_KERNEL_INLINE;
+        written[p->ops[i].write.tensor] = inlined ? IS_INLINED : IS_WRITTEN;
+    }
     for (int i = 0; i < p->n_tensors; i++) {
         const dv_tensor *t = &p->tensors[i];
         if (t->is_output || (t->is_input && !written[i]) ||
-            (x->strides && x->strides[i]))
+            written[i] == IS_INLINED || (x->strides && x->strides[i]))
             // No memory is allocated for this tensor: the user's buffer or the
-            // threads' tile buffers hold it.
+            // threads' tile buffers hold it, or it is never stored.
             continue;
         x->owned[i] = x->data[i] = dv_alloc((size_t)dv_tensor_bytes(t));
         if (!x->owned[i])
@@ -113,10 +118,11 @@ dv_status dv_exec_use(dv_exec *x, dv_executor kind, dv_diag *diag)
     let_go(x);
     x->kind = kind;
     x->strides = NULL;
-    if (kind == DV_RUN_THREADS && !dv_exec_find_locals(x))
-        return dv_nomem(diag);
+    x->choosing = x->probing || !dv_op_scheduled(x->plan, 0);
+    if (kind == DV_RUN_THREADS)
+        DV_TRY(dv_exec_find_locals(x, diag));
     DV_TRY(make_kernels(x, diag));
-    if (kind != DV_RUN_SIM)
+    if (kind != DV_RUN_SIM && !x->probing)
         DV_TRY(own_tensors(x, diag));
     DV_TRY(dv_threads_create(x, diag));
     return kind == DV_RUN_SIM
@@ -135,7 +141,9 @@ const dv_sim_traffic *dv_exec_moved_by(const dv_exec *x, int32_t op,
     return x->sim ? dv_sim_moved_by(x->sim, op, core) : NULL;
 }
 
-dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
+// Creates an exec of a plan that the checker accepts.
+static dv_status create(dv_exec **out, const dv_plan *plan, int probing,
+                        dv_diag *diag)
 {
     dv_arena arena = {0};
     dv_exec *x = DV_NEW(&arena, dv_exec, 1);
@@ -143,29 +151,36 @@ dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
         return dv_nomem(diag);
     x->arena = arena;
     x->plan = plan;
-    dv_status st = dv_plan_check(plan, diag); // an invalid plan is not run
-    size_t n = st == DV_OK ? (size_t)plan->ops->n_tensors : 0;
+    x->probing = probing;
+    size_t n = (size_t)plan->ops->n_tensors;
     x->data = DV_NEW(&x->arena, void *, n);
     x->owned = DV_NEW(&x->arena, void *, n);
     x->n_owned = (int32_t)n;
     x->bound = DV_NEW(&x->arena, void *, n);
-    x->kernels =
-        DV_NEW(&x->arena, dv_kernel, st == DV_OK ? plan->ops->n_ops : 0);
-    x->group =
-        DV_NEW(&x->arena, dv_group_plan, st == DV_OK ? plan->n_groups : 0);
-    if (st == DV_OK &&
-        (!x->data || !x->owned || !x->bound || !x->kernels || !x->group))
-        st = dv_nomem(diag);
-    if (st == DV_OK)
-        x->total = dv_program_points(plan->ops);
-    if (st == DV_OK)
-        st = dv_exec_use(x, plan->target.here ? DV_RUN_THREADS : DV_RUN_SIM,
-                         diag);
+    x->kernels = DV_NEW(&x->arena, dv_kernel, plan->ops->n_ops);
+    x->group = DV_NEW(&x->arena, dv_group_plan, plan->n_groups);
+    x->total = dv_program_points(plan->ops);
+    dv_status st =
+        x->data && x->owned && x->bound && x->kernels && x->group
+            ? dv_exec_use(x, plan->target.here ? DV_RUN_THREADS : DV_RUN_SIM,
+                          diag)
+            : dv_nomem(diag);
     if (st == DV_OK)
         *out = x;
     else
         dv_exec_destroy(x);
     return st;
+}
+
+dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
+{
+    DV_TRY(dv_plan_check(plan, diag)); // an invalid plan is not run
+    return create(out, plan, 0, diag);
+}
+
+dv_status dv_exec_probe(dv_exec **out, const dv_plan *plan, dv_diag *diag)
+{
+    return create(out, plan, 1, diag);
 }
 
 void dv_exec_destroy(dv_exec *x)

@@ -11,7 +11,8 @@
 // overwrites. A run allocates nothing.
 //
 //   exec.[ch]       creates an exec, binds buffers, runs plans sequentially
-//   prepare.c       prepares a run on threads: schedules, kernels, memory
+//   schedule.c      the pass `schedule`, which writes what prepare.c finds out
+//   prepare.c       prepares a run on threads: kernels and memory
 //   threads.c       runs the groups of a plan on threads
 //   local.c         finds temporaries that live within one tile
 //   state.h         private to the four files above: an exec and its threads

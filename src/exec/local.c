@@ -1,7 +1,8 @@
 // Finds temporaries that need only one tile of memory. If a temporary is read
 // and written only by the ops of one group that runs tile by tile, each thread
 // keeps just the current tile, in a buffer that it reuses for the next tile and
-// that stays in its cache.
+// that stays in its cache. The plan's schedule lists these temporaries with the
+// addresses of their buffers.
 #include "base/math.h"
 #include "exec/state.h"
 
@@ -74,53 +75,95 @@ static int is_little(const dv_program *p, int32_t op)
     return r && o->write.n_dims == 1 && dv_op_points(o, r->vars) >= MANY;
 }
 
-static int add_local(finder *f, int32_t t, dv_group_plan *g, int64_t *used)
+// Adds a tile buffer for tensor t at `address` of the threads' tile memory.
+// Sets *end to the address behind it. Returns 0 when out of memory.
+static int add_local(finder *f, int32_t t, dv_group_plan *g, int64_t address,
+                     int64_t *end)
 {
     int64_t sides[DV_MAX_DIMS];
     const dv_tensor *x = &f->p->tensors[t];
-    if (!tile_box(f->x->plan, f->writer[t], sides))
-        return 1;
-    dv_tile_temp *l = &g->locals[g->n_locals];
+    tile_box(f->x->plan, f->writer[t], sides);
+    dv_tile_buffer *l = &g->locals[g->n_locals];
     l->strides = DV_NEW(&f->x->arena, int64_t, x->n_dims + 1);
     if (!l->strides)
         return 0;
     int64_t n = dv_row_strides(x->n_dims, sides, l->strides);
     l->tensor = t;
     l->op = f->writer[t];
-    l->off_bytes = *used;
-    *used += dv_ceil_div(n * dv_dtype_get(x->dtype)->size_bytes, ALIGN_BYTES) *
-             ALIGN_BYTES;
+    l->off_bytes = address;
+    *end = address +
+           dv_round_up(n * dv_dtype_get(x->dtype)->size_bytes, ALIGN_BYTES);
     f->x->strides[t] = l->strides;
     g->n_locals++;
     return 1;
 }
 
-int dv_exec_find_locals(dv_exec *x)
+// Returns 1 if group g can keep tensor t, which its op `op` writes, for one
+// tile at a time: no other group uses it, and a tile of it is a box.
+static int may_keep(const finder *f, int32_t g, int32_t op, int32_t t)
+{
+    const dv_plan *plan = f->x->plan;
+    const dv_group *group = &plan->groups[g];
+    int64_t sides[DV_MAX_DIMS];
+    return group->end_op - group->first_op > 1 && group->n_tiles > 1 &&
+           !dv_group_splits_reduction(plan, g) && f->home[t] == g &&
+           f->writer[t] == op && tile_box(plan, op, sides);
+}
+
+// Returns the address of tensor t in the plan's list of temporaries that are
+// kept for one tile; -1: it is not in the list.
+static int64_t planned_address(const dv_plan *plan, int32_t t)
+{
+    for (int32_t i = 0; i < plan->schedule.n_temps; i++)
+        if (plan->schedule.temps[i].tensor == t)
+            return plan->schedule.temps[i].address;
+    return -1;
+}
+
+// Finds the tile buffers of a group (ops that share one tile space).
+static int find_in_group(finder *f, int32_t g)
+{
+    dv_exec *x = f->x;
+    const dv_group *group = &x->plan->groups[g];
+    dv_group_plan *run = &x->group[g];
+    int64_t used = 0;
+    run->n_locals = 0;
+    run->locals =
+        DV_NEW(&x->arena, dv_tile_buffer, group->end_op - group->first_op);
+    if (!run->locals)
+        return 0;
+    for (int32_t i = group->first_op; i < group->end_op; i++) {
+        int32_t t = f->p->ops[i].write.tensor;
+        int64_t address = x->choosing ? used : planned_address(x->plan, t), end;
+        if (address < 0 || (x->choosing && is_little(f->p, i)) ||
+            !may_keep(f, g, i, t))
+            continue;
+        if (!add_local(f, t, run, address, &end))
+            return 0;
+        used = dv_max_i64(used, end);
+    }
+    x->local_bytes = dv_max_i64(x->local_bytes, used);
+    return 1;
+}
+
+dv_status dv_exec_find_locals(dv_exec *x, dv_diag *diag)
 {
     const dv_plan *plan = x->plan;
     finder f = {.x = x, .p = plan->ops};
+    int32_t n = 0;
     x->local_bytes = 0;
     x->strides = DV_NEW(&x->arena, int64_t *, f.p->n_tensors);
     if (!x->strides || !find_groups(&f))
-        return 0;
+        return dv_nomem(diag);
     for (int32_t g = 0; g < plan->n_groups; g++) {
-        const dv_group *group = &plan->groups[g];
-        dv_group_plan *run = &x->group[g];
-        int32_t n = group->end_op - group->first_op;
-        int64_t used = 0;
-        run->n_locals = 0;
-        if (n == 1 || group->n_tiles == 1 || dv_group_splits_reduction(plan, g))
-            continue;
-        run->locals = DV_NEW(&x->arena, dv_tile_temp, n);
-        if (!run->locals)
-            return 0;
-        for (int32_t i = group->first_op; i < group->end_op; i++) {
-            int32_t t = f.p->ops[i].write.tensor;
-            if (f.home[t] == g && !is_little(f.p, i) &&
-                !add_local(&f, t, run, &used))
-                return 0;
-        }
-        x->local_bytes = dv_max_i64(x->local_bytes, used);
+        if (!find_in_group(&f, g))
+            return dv_nomem(diag);
+        n += x->group[g].n_locals;
     }
-    return 1;
+    if (!x->choosing && n != plan->schedule.n_temps)
+        return dv_fail(diag, DV_E_CHECK, DV_NOWHERE,
+                       "the schedule keeps %d tensors for one tile at a time, "
+                       "possible are %d of them",
+                       (int)plan->schedule.n_temps, (int)n);
+    return DV_OK;
 }

@@ -5,7 +5,9 @@
 #include "nest/sums.h"
 #include "exec/state.h"
 #include "exec/vec_range.h"
+#include "jit/backend.h"
 #include "target/host.h"
+#include <string.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -122,7 +124,7 @@ static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
 
 // Prepares the contractions of all tiles of an op for every thread that may run
 // them: with a work queue, any thread may run any tile.
-static dv_status prepare_tiles(dv_exec *x, const dv_schedule *way, int32_t op,
+static dv_status prepare_tiles(dv_exec *x, const dv_op_kernels *way, int32_t op,
                                int32_t number, dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[number];
@@ -134,34 +136,41 @@ static dv_status prepare_tiles(dv_exec *x, const dv_schedule *way, int32_t op,
     return DV_OK;
 }
 
-// Prepares a product. If the kernels of a tile exceed a size limit,
-// way->product becomes NULL and all tiles of the op run with vector kernels or
-// in the interpreter.
-static dv_status prepare_product(dv_exec *x, dv_schedule *way, int32_t op,
+// Prepares a product. While schedules are chosen, an epilogue that some tile
+// has no kernel for is taken out of the kernels, and way->product becomes NULL
+// if a tile has no kernel at all.
+static dv_status prepare_product(dv_exec *x, dv_op_kernels *way, int32_t op,
                                  int32_t number, dv_diag *diag)
 {
+    if (!x->choosing)
+        return prepare_tiles(x, way, op, number, diag);
     dv_status st = prepare_tiles(x, way, op, number, NULL);
-    if (st == DV_OK)
-        return DV_OK;
+    if (st != DV_OK && st != DV_E_NOMEM && dv_product_unfuse(way->product))
+        st = prepare_tiles(x, way, op, number, NULL);
     if (st == DV_E_LIMIT) {
         way->product = NULL;
         return DV_OK;
     }
-    // The first call was made without `diag`; it is repeated to record its
-    // error message.
+    if (st == DV_OK)
+        return DV_OK;
+    // The calls above were made without `diag`; the failing one is repeated to
+    // record its error message.
     DV_TRY(prepare_tiles(x, way, op, number, diag));
-    // The second call succeeded, so the first one failed for lack of memory.
     return dv_nomem(diag);
 }
 
-// Generates the op's vector kernels; way->vec becomes NULL if a kernel would
-// exceed the size limit.
-static dv_status make_kernels(dv_exec *x, dv_schedule *way,
+// Generates the op's vector kernels. While schedules are chosen, way->vec
+// becomes NULL if a kernel would exceed the size limit.
+static dv_status make_kernels(dv_exec *x, dv_op_kernels *way,
                               const dv_vec_how *how, dv_diag *diag)
 {
     if (!way->vec)
         return DV_OK;
+    if (!x->choosing)
+        return dv_vec_op_kernels(way->vec, how, x->jit, &x->arena, diag);
     dv_diag *own = dv_diag_create();
+    if (!own)
+        return dv_nomem(diag);
     dv_status st = dv_vec_op_kernels(way->vec, how, x->jit, &x->arena, own);
     if (st == DV_E_LIMIT) {
         way->vec = NULL;
@@ -170,20 +179,22 @@ static dv_status make_kernels(dv_exec *x, dv_schedule *way,
         dv_diag_move(diag, own);
     }
     dv_diag_destroy(own);
-    return st != DV_OK && !own ? dv_nomem(diag) : st;
+    return st;
 }
 
-// Chooses the schedule of an op: a product (a sum of products, run by GEMM-like
-// kernels), vector kernels or, if neither has kernels, the interpreter. Vector
-// kernels are generated only if the op does not become a product.
-static dv_status choose_schedule(dv_exec *x, int32_t number, int32_t op,
-                                 dv_diag *diag)
+// Prepares an op as the plan's schedule `as` says or, if it is NULL, chooses
+// its kernels: of a product (a sum of products, run by GEMM-like kernels),
+// vector kernels or, if neither has kernels, the interpreter. Vector kernels
+// are generated only if the op does not become a product.
+static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
+                            const dv_op_schedule *as, dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[number];
     const dv_group_plan *run = &x->group[number];
     const dv_kernel *k = &x->kernels[op];
-    dv_schedule *way = &x->ways[op];
+    dv_op_kernels *way = &x->ways[op];
     int parts = run->grid ? run->parts : dv_plan_splits_reduction(x->plan, op);
+    int product = as && as->kind == DV_KERNEL_PRODUCT;
     dv_vec_how vec = {.p = x->plan->ops,
                       .op = k->op,
                       .reads = k->reads,
@@ -192,51 +203,106 @@ static dv_status choose_schedule(dv_exec *x, int32_t number, int32_t op,
                       .copied = k->old_off >= 0,
                       .looks = !parts,
                       .later = 1,
+                      // The loops of a product's schedule are those of its
+                      // epilogue, unless it finishes partial sums.
+                      .as = product && !parts ? NULL : as,
                       .plan = x->plan,
                       .group = g,
                       .number = op};
+    if (as && as->kind != DV_KERNEL_PRODUCT && as->kind != DV_KERNEL_STATEMENT)
+        return DV_OK;
     DV_TRY(dv_vec_op_create(&way->vec, &vec, x->jit, &x->arena, diag));
-    if (parts || run->grid || !dv_sums_worth_gemm(x->plan->ops, k->op)) {
+    if (parts || run->grid ||
+        (as ? !product : !dv_sums_worth_gemm(x->plan->ops, k->op))) {
         vec.later = 0;
         DV_TRY(make_kernels(x, way, &vec, diag));
     }
-    way->looks = way->vec ? dv_vec_op_condition(way->vec) : NULL;
+    way->guard = way->vec ? dv_vec_op_guard(way->vec) : DV_GUARD_NONE;
     dv_product_how how = {.plan = x->plan,
                           .kernel = k,
                           .vec = way->vec,
                           .op = op,
                           .n_threads = x->n_threads,
                           .parts = parts,
+                          .as = as,
                           .jit = x->jit,
                           .arena = &x->arena};
-    if (run->grid)
+    if (run->grid || (as && !product))
         // If a grid assigns the group's tiles, they are other tiles than the
         // plan's, for which no contractions are prepared.
         return DV_OK;
     DV_TRY(dv_product_create(&way->product, &how, diag));
     if (way->product)
         DV_TRY(prepare_product(x, way, op, number, diag));
-    if (!way->product && vec.later)
+    if (!way->product && vec.later && !as)
         return make_kernels(x, way, &vec, diag);
     if (vec.later)
         way->vec = NULL;
     return DV_OK;
 }
 
+void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out)
+{
+    const dv_op_kernels *way = &x->ways[op];
+    const dv_rows *rows = x->group[dv_group_of(x->plan, op)].rows;
+    *out = (dv_op_schedule){.inner = -1, .outer = -1};
+    if (rows) {
+        dv_rows_describe(rows, op, out);
+        return;
+    }
+    if (way->vec)
+        dv_vec_op_describe(way->vec, out);
+    if (way->product)
+        dv_product_describe(way->product, out);
+    out->guard = way->guard;
+    out->kind = way->product ? DV_KERNEL_PRODUCT
+                : way->vec   ? DV_KERNEL_STATEMENT
+                             : DV_KERNEL_STRIP;
+}
+
+// Fails if the kernels that were prepared for an op are not what the plan's
+// schedule says.
+static dv_status check_obeyed(const dv_exec *x, int32_t op, dv_diag *diag)
+{
+    const dv_op_schedule *as = dv_op_scheduled(x->plan, op);
+    dv_op_schedule is;
+    dv_text said = {0}, made = {0};
+    dv_exec_describe(x, op, &is);
+    if (dv_op_schedule_equal(as, &is))
+        return DV_OK;
+    dv_op_schedule_print(&said, x->plan->ops, op, as);
+    dv_op_schedule_print(&made, x->plan->ops, op, &is);
+    dv_status st =
+        dv_fail(diag, DV_E_CHECK, dv_plan_at(x->plan, as->off),
+                "the schedule of %s cannot be obeyed: the plan says '%s', "
+                "possible is '%s'",
+                x->plan->ops->ops[op].name, said.at ? said.at : "",
+                made.at ? made.at : "");
+    dv_text_free(&said);
+    dv_text_free(&made);
+    return st;
+}
+
 // Prepares the row-by-row execution of a group (ops that share one tile space)
-// if all of its ops run as unconditional vector kernels and dv_rows_create
-// finds it faster.
+// as the plan says or, while schedules are chosen, if all of its ops run as
+// unconditional vector kernels and dv_rows_create finds it faster.
 static dv_status find_rows(dv_exec *x, int32_t number, dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[number];
     dv_group_plan *run = &x->group[number];
-    if (run->grid || run->parts || run->snapshots)
-        return DV_OK;
+    int by_rows = 1;
     for (int32_t op = g->first_op; op < g->end_op; op++)
-        if (x->ways[op].product || !x->ways[op].vec || x->ways[op].looks)
-            return DV_OK;
+        if (x->choosing)
+            by_rows &=
+                !x->ways[op].product && x->ways[op].vec && !x->ways[op].guard;
+        else
+            by_rows &= dv_op_scheduled(x->plan, op)->kind >= DV_KERNEL_ROWS;
+    if (run->grid || run->parts || run->snapshots || !by_rows)
+        return DV_OK;
     dv_rows_how how = {.plan = x->plan,
                        .group = g,
+                       .as = x->choosing ? NULL
+                                         : &x->plan->schedule.ops[g->first_op],
                        .strides = x->strides,
                        .l1_bytes = x->threads[0].set.l1_bytes,
                        .l2_bytes = x->threads[0].set.l2_bytes};
@@ -251,21 +317,30 @@ static int64_t n_kernels(const dv_exec *x)
     return s.n_kernels;
 }
 
-static dv_status choose_schedules(dv_exec *x, dv_diag *diag)
+// Sets the kernel cache: one for the instruction set that the target names, or
+// the one that all execs share.
+static dv_status find_jit(dv_exec *x, dv_diag *diag)
 {
     const dv_plan *plan = x->plan;
-    x->ways = DV_NEW(&x->arena, dv_schedule, plan->ops->n_ops);
-    if (!x->ways)
-        return dv_nomem(diag);
     x->jit = NULL;
-    if (x->kind == DV_RUN_THREADS && *plan->target.kernels) {
+    if (x->kind != DV_RUN_THREADS)
+        return DV_OK;
+    if (*plan->target.kernels)
         DV_TRY(dv_jit_create_for(&x->own_jit, plan->target.kernels, diag));
-        x->jit = x->own_jit;
-    } else if (x->kind == DV_RUN_THREADS) {
-        x->jit = dv_jit_shared();
-    }
-    dv_caches caches = {plan->target.l1_bytes, plan->target.l2_bytes,
-                        plan->target.l3_bytes};
+    x->jit = *plan->target.kernels ? x->own_jit : dv_jit_shared();
+    const char *here = dv_exec_kernels(x), *wants = plan->schedule.kernels;
+    if (!x->choosing && strcmp(wants, "any") && strcmp(here, wants))
+        return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
+                       "the plan is scheduled for kernels of %s, this machine "
+                       "has %s: schedule it again with --start-at schedule",
+                       wants, here);
+    return DV_OK;
+}
+
+static void set_caches(dv_exec *x)
+{
+    const dv_target *t = &x->plan->target;
+    dv_caches caches = {t->l1_bytes, t->l2_bytes, t->l3_bytes};
     if (!x->jit)
         caches = (dv_caches){0};
     else if (!caches.l1_bytes && !x->own_jit)
@@ -277,11 +352,24 @@ static dv_status choose_schedules(dv_exec *x, dv_diag *diag)
         x->threads[i].set.l3_bytes = caches.l3_bytes;
         x->threads[i].set.other = i ? &x->threads[i - 1].set : NULL;
     }
+}
+
+// Prepares the kernels of all ops.
+static dv_status prepare_ops(dv_exec *x, dv_diag *diag)
+{
+    const dv_plan *plan = x->plan;
+    x->ways = DV_NEW(&x->arena, dv_op_kernels, plan->ops->n_ops);
+    if (!x->ways)
+        return dv_nomem(diag);
+    DV_TRY(find_jit(x, diag));
+    set_caches(x);
     for (int32_t g = 0; g < plan->n_groups && x->jit; g++)
         for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
              op++) {
             x->ways[op].kernels = n_kernels(x);
-            DV_TRY(choose_schedule(x, g, op, diag));
+            DV_TRY(prepare_op(x, g, op,
+                              x->choosing ? NULL : dv_op_scheduled(plan, op),
+                              diag));
         }
     for (int32_t g = 0; g < plan->n_groups; g++) {
         x->group[g].rows = NULL;
@@ -289,7 +377,10 @@ static dv_status choose_schedules(dv_exec *x, dv_diag *diag)
         if (x->jit)
             DV_TRY(find_rows(x, g, diag));
     }
-    for (int32_t i = 0; i < x->n_threads; i++) {
+    for (int32_t i = 0; i < plan->ops->n_ops && !x->choosing; i++)
+        if (x->kind == DV_RUN_THREADS)
+            DV_TRY(check_obeyed(x, i, diag));
+    for (int32_t i = 0; i < x->n_threads && !x->probing; i++) {
         dv_thread *w = &x->threads[i];
         w->memory = dv_alloc((size_t)w->set.memory_bytes);
         if (!w->memory)
@@ -369,7 +460,8 @@ dv_status dv_threads_create(dv_exec *x, dv_diag *diag)
 #ifndef _OPENMP
     cores = 1;
 #endif
-    if (x->kind != DV_RUN_THREADS)
+    // One thread suffices to find out which kernels there are.
+    if (x->kind != DV_RUN_THREADS || x->probing)
         cores = 1;
     int32_t n = (int32_t)dv_min_i64(cores, most);
     x->threads = DV_NEW(&x->arena, dv_thread, n);
@@ -381,7 +473,7 @@ dv_status dv_threads_create(dv_exec *x, dv_diag *diag)
             return dv_nomem(diag);
     if (!make_queue(x))
         return dv_nomem(diag);
-    dv_status made = choose_schedules(x, diag);
+    dv_status made = prepare_ops(x, diag);
     dv_jit_seal(x->jit);
     DV_TRY(made);
     if (n > 1 && may_pin() && !dv_pins_create(&x->pins, n))
@@ -395,8 +487,15 @@ dv_dtype dv_exec_type(const dv_exec *x, int32_t op)
     return p ? dv_product_type(p) : dv_kernel_type(x->kernels[op].compute);
 }
 
+const char *dv_exec_kernels(const dv_exec *x)
+{
+    return x->jit ? dv_jit_isa(x->jit)->name : "none";
+}
+
 void dv_exec_schedules(const dv_exec *x, dv_text *out)
 {
+    static const char *const guards[DV_N_GUARDS] = {"", "indices are in range",
+                                                    "values fit 32 bits"};
     const dv_program *p = x->plan->ops;
     for (int32_t i = 0; i < p->n_ops; i++)
         dv_put(out, "# op %d, %s: %s%s%s\n", (int)i, p->ops[i].name,
@@ -405,8 +504,7 @@ void dv_exec_schedules(const dv_exec *x, dv_text *out)
                    ? "row by row with its group"
                : x->ways[i].vec ? "a vector kernel"
                                 : "in strips, no kernel",
-               x->ways[i].looks ? ", where " : "",
-               x->ways[i].looks ? x->ways[i].looks : "");
+               x->ways[i].guard ? ", where " : "", guards[x->ways[i].guard]);
 }
 
 // Prints the op or group for which kernel number `number` of the listing was

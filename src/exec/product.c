@@ -95,6 +95,7 @@ static int fill_nest(dv_product *p)
 {
     const dv_op *o = p->o;
     dv_nest *n = &p->nest;
+    strncpy(n->name, o->name, DV_NEST_MAX_NAME);
     n->first = DV_PRIM_ZERO;
     n->main = DV_PRIM_GEMM;
     for (int v = 0; v < o->n_vars; v++) {
@@ -286,11 +287,13 @@ static int fill_product(dv_product *p)
     int whole = !p->how.parts && !dv_op_reads(p->o, p->o->write.tensor);
     if (!fill_operands(p, factor) || !fill_nest(p))
         return 0;
+    const dv_op_schedule *as = p->how.as;
+    int fuse = !as || as->epilogue <= DV_EPILOGUE_KERNEL;
     p->there = whole && p->stored == p->nest.dtype;
-    p->direct = last >= 0 && p->there;
+    p->direct = last >= 0 && p->there && fuse;
     if (!p->direct && !p->how.vec)
         return 0; // no vector kernel can run the epilogue
-    if (whole && !p->direct)
+    if (whole && !p->direct && fuse)
         find_fused_epilogue(p);
     fill_shorts(p);
     fill_written(p);
@@ -299,12 +302,12 @@ static int fill_product(dv_product *p)
 }
 
 // Finds the order in which the products are summed: from the plan's section
-// `nest` or, if the plan has none, as the pass `loops` would choose it.
+// `schedule` or, if it has none for the op, as the pass `schedule` chooses it.
 static dv_status find_sums(dv_product *p, int *found, dv_diag *diag)
 {
     const dv_plan *plan = p->how.plan;
     dv_sums_machine machine = dv_sums_machine_of(&plan->target);
-    p->sums = dv_sums_find(plan, p->how.op);
+    p->sums = p->how.as ? &p->how.as->sums : dv_sums_find(plan, p->how.op);
     *found = p->sums != NULL;
     if (*found)
         return DV_OK;
@@ -327,7 +330,7 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
     p->how = *how;
     p->o = how->kernel->op;
     p->bias = -1;
-    if (how->vec && !dv_sums_worth_gemm(how->plan->ops, p->o))
+    if (!how->as && how->vec && !dv_sums_worth_gemm(how->plan->ops, p->o))
         return DV_OK; // no operand is reused: one vector pass is faster
     DV_TRY(find_sums(p, &found, diag));
     if (!found || !fill_product(p))
@@ -579,6 +582,7 @@ static dv_status epilogue_for(dv_product *p, const dv_tile *t, tile_kernel *to,
                            .kernel = p->how.kernel,
                            .type = p->nest.dtype,
                            .steps = to->steps,
+                           .as = p->how.as,
                            .jit = p->how.jit,
                            .arena = p->how.arena};
     DV_TRY(dv_epilogue_create(&to->finish, &how, diag));
@@ -594,14 +598,43 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
     tile_kernel *to = kernel_for(p, t, thread);
     if (to->c)
         return DV_OK;
-    if (p->inside) {
-        dv_status st = contract_for(p, t, 1, &to->c, set, NULL);
-        if (st == DV_OK || st == DV_E_NOMEM)
-            return st == DV_OK ? st : dv_nomem(diag);
-    }
+    if (p->inside)
+        return contract_for(p, t, 1, &to->c, set, diag);
     if (!p->direct && !p->how.parts)
         DV_TRY(epilogue_for(p, t, to, diag));
     return contract_for(p, t, 0, &to->c, set, diag);
+}
+
+int dv_product_unfuse(dv_product *p)
+{
+    size_t n = (size_t)p->how.n_threads << p->n_shorts;
+    if (!p->inside || p->how.as)
+        return 0;
+    p->inside = 0;
+    p->bias = -1;
+    memset(p->made, 0, n * sizeof *p->made);
+    return 1;
+}
+
+void dv_product_describe(const dv_product *p, dv_op_schedule *out)
+{
+    size_t n = (size_t)p->how.n_threads << p->n_shorts;
+    int blocks = 0;
+    out->sums = *p->sums;
+    out->copied[0] = p->copied[0];
+    out->copied[1] = p->copied[1];
+    for (size_t i = 0; i < n; i++) {
+        if (!p->made[i].finish)
+            continue;
+        blocks |= p->made[i].row >= 0;
+        dv_epilogue_describe(p->made[i].finish, out);
+    }
+    out->epilogue = p->how.parts                   ? DV_EPILOGUE_PARTS
+                    : p->inside                    ? DV_EPILOGUE_KERNEL
+                    : !p->direct && blocks         ? DV_EPILOGUE_BLOCKS
+                    : !p->direct                   ? DV_EPILOGUE_TILE
+                    : p->nest.last != DV_PRIM_NONE ? DV_EPILOGUE_KERNEL
+                                                   : DV_EPILOGUE_NONE;
 }
 
 // Returns the address of the first element that a tile accesses in a tensor;
@@ -645,6 +678,8 @@ static void finish_block(void *user, void *sums, int32_t rows, int32_t cols)
 static void run_finished(ending *e, char *const *op)
 {
     const tile_kernel *m = e->made;
+    // Blocks of a contraction that cannot call back, or that are no boxes of
+    // the op, are finished together at the end of the tile.
     int near = m->row >= 0 && dv_contract_on_block(m->c, finish_block, e);
     dv_contract_part(m->c, 0, op[0], op[1], e->sums);
     dv_contract_on_block(m->c, NULL, NULL);

@@ -48,6 +48,8 @@ typedef struct dv_product_how {
     const dv_vec_op *vec;
     int32_t op, n_threads;
     int parts; // 1 if tiles compute partial sums
+    // The plan's schedule of the op, which is obeyed; NULL: chosen here.
+    const dv_op_schedule *as;
     dv_jit *jit;
     dv_arena *arena;
 } dv_product_how;
@@ -58,7 +60,15 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
                             dv_diag *diag);
 // Returns the type in which the factors are multiplied.
 dv_dtype dv_product_type(const dv_product *p);
+// Describes the product, all of whose tiles are prepared: sets the members of
+// *out for products and, if it has an epilogue of its own, for vector kernels.
+void dv_product_describe(const dv_product *p, dv_op_schedule *out);
+// Gives up an epilogue that is fused into the kernel, because a tile has no
+// such kernel, so that all tiles are prepared again without it. Returns 0 if it
+// is not fused or the plan demands it.
+int dv_product_unfuse(dv_product *p);
 // Creates the contraction of a tile for a thread; must precede the first run.
+// DV_E_LIMIT: there is no such kernel.
 dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
                              dv_product_set *set, dv_diag *diag);
 // Computes a tile: all of it or, if tiles are partial sums, only its

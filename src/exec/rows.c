@@ -9,11 +9,12 @@
 #include "exec/rows.h"
 #include "base/math.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     MAX_OPS = 16, // most ops of a group that runs row by row
     // Most variables that enumerate rows: the rows of x[h,i,j] have h and i.
-    MAX_LEVELS = 4,
+    MAX_LEVELS = DV_MAX_ROW_VARS,
     MAX_INLINED = 2 // most operations of a temporary that is inlined
 };
 // If rows are shorter than SHORT_BYTES, the overhead of calls dominates.
@@ -358,16 +359,28 @@ static int is_whole(const inliner *f, const row_vars *row, int32_t i)
     return 1;
 }
 
-// Picks the variables that enumerate the rows of all ops, several with `many`,
-// else one. Returns 0 unless all ops have the same rows and each needs only the
-// same row of others.
+// Returns the variables that enumerate rows as the plan's schedule says.
+static row_vars rows_of_plan(const dv_op_schedule *as)
+{
+    row_vars x = {.n = as->n_rows};
+    for (int k = 0; k < x.n; k++)
+        x.v[k] = as->rows[k];
+    return x;
+}
+
+// Picks the variables that enumerate the rows of all ops: those of the plan or,
+// if these are chosen here, several with `many`, else one. Returns 0 unless all
+// ops have the same rows and each needs only the same row of others.
 static int all_in_rows(const inliner *f, row_vars *row, int many)
 {
-    int n = many ? count_rows(f) : 1;
-    if (many && (n < 2 || n > MAX_LEVELS))
+    const dv_op_schedule *as = f->how->as;
+    int n = as ? as->n_rows : many ? count_rows(f) : 1;
+    if (n < 1 || n > MAX_LEVELS || (!as && many && n < 2))
         return 0;
     for (int32_t i = 0; i < f->n; i++) {
-        row[i] = many ? pick_rows(&f->ops[i], n) : pick_row(f, i);
+        row[i] = as     ? rows_of_plan(&as[i])
+                 : many ? pick_rows(&f->ops[i], n)
+                        : pick_row(f, i);
         if (row[i].n != n || !is_whole(f, row, i) || !same_range(f, row, i) ||
             !row_by_row(f, row, i))
             return 0;
@@ -375,38 +388,48 @@ static int all_in_rows(const inliner *f, row_vars *row, int many)
     return 1;
 }
 
+// The ops of a group, prepared for row-by-row execution: those that are not
+// inlined, rewritten, with the variables that enumerate their rows.
+typedef struct row_ops {
+    dv_op *ops;
+    int32_t n;
+    row_vars row[MAX_OPS];
+    int32_t number[MAX_OPS]; // position in the group
+    row_vars all[MAX_OPS];   // row variables of all ops of the group
+    int even;                // 1 if consecutive tiles have consecutive rows
+} row_ops;
+
 // Rewrites the ops of a group (ops that share one tile space) for row-by-row
-// execution and removes the ops that are inlined. *n is the number of remaining
-// ops, or 0 if the group cannot run row by row; row[i] holds the row variables
-// of op i and *first those of the group's first op. *even is 1 if consecutive
-// tiles have consecutive rows. Returns 0 when out of memory.
-static int inline_ops(const dv_rows_how *how, dv_arena *arena, dv_op **ops,
-                      row_vars *row, row_vars *first, int *even, int32_t *n)
+// execution and removes the ops that are inlined. x->n is the number of
+// remaining ops, or 0 if the group cannot run row by row. Returns 0 when out of
+// memory.
+static int inline_ops(const dv_rows_how *how, dv_arena *arena, row_ops *x)
 {
     const dv_group *g = how->group;
     inliner f = {.how = how, .p = how->plan->ops, .arena = arena};
     uint8_t inlined[MAX_OPS] = {0};
-    *n = 0;
+    *x = (row_ops){0};
     f.n = g->end_op - g->first_op;
     if (f.n < 2 || f.n > MAX_OPS)
         return 1;
-    *ops = f.ops = DV_NEW(arena, dv_op, f.n);
+    x->ops = f.ops = DV_NEW(arena, dv_op, f.n);
     if (!f.ops)
         return 0;
     for (int32_t i = 0; i < f.n; i++)
         f.ops[i] = f.p->ops[g->first_op + i];
-    if (!all_in_rows(&f, row, 1) && !all_in_rows(&f, row, 0))
+    if (!all_in_rows(&f, x->all, 1) && (how->as || !all_in_rows(&f, x->all, 0)))
         return 1;
-    *first = row[0];
-    *even = in_order(&f, row);
+    x->even = in_order(&f, x->all);
     for (int32_t i = 0; i < f.n && !f.failed; i++) {
+        int wanted = !how->as || how->as[i].kind == DV_KERNEL_INLINE;
         rewrite(&f, inlined, i);
-        inlined[i] = (uint8_t)may_inline(&f, i);
+        inlined[i] = (uint8_t)(wanted && may_inline(&f, i));
     }
     for (int32_t i = 0; i < f.n; i++)
         if (!inlined[i]) {
-            f.ops[*n] = f.ops[i];
-            row[(*n)++] = row[i];
+            f.ops[x->n] = f.ops[i];
+            x->number[x->n] = i;
+            x->row[x->n++] = x->all[i];
         }
     return !f.failed;
 }
@@ -420,9 +443,13 @@ typedef struct statement {
     // Rows by which the statement lags behind the current step of the loop over
     // rows.
     int64_t delay;
-    dv_vec_fn alone; // the statement's own kernel
-    int64_t n;       // elements of a row
-    int64_t n_bytes; // bytes of its longest operand row
+    int32_t number; // position of its op in the group
+    // The loops of the statement's own kernel, as a schedule has them.
+    dv_op_schedule loops;
+    uint64_t prefetch; // bit r: the next row of read r is prefetched
+    dv_vec_fn alone;   // the statement's own kernel
+    int64_t n;         // elements of a row
+    int64_t n_bytes;   // bytes of its longest operand row
     dv_vec_shape shape;
     dv_vec_operand *operand; // operands of `shape`, writable
     const int32_t *tensor;   // tensor of each operand
@@ -441,8 +468,9 @@ typedef struct unit {
 
 struct dv_rows {
     const dv_plan *plan;
-    int32_t op; // the op whose tiles define the ranges of rows
+    int32_t op; // the first op of the group, whose tiles are ranges of rows
     row_vars rows;
+    row_vars all[MAX_OPS]; // the row variables of every op of the group
     // 1 if all rows are equally spaced in memory, across tiles too.
     int even;
     int32_t n, n_units;
@@ -536,12 +564,20 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
                       .reads = k.reads,
                       .write = &k.write,
                       .whole = 1};
+    dv_op_schedule as = {.inner = -1, .outer = -1};
+    if (m->how->as) {
+        as.inner = m->how->as[s->number].inner;
+        as.outer = m->how->as[s->number].outer;
+        as.window = m->how->as[s->number].window;
+        how.as = &as;
+    }
     if (o->n_reads >= FEW_OPERANDS)
         return DV_OK;
     DV_TRY(dv_vec_op_create(&v, &how, m->jit, m->arena, diag));
     if (!v)
         return DV_OK;
     dv_vec_op_get_kernel(v, &look);
+    dv_vec_op_describe(v, &s->loops);
     int once = look.inner == s->row;
     // If `once` is set, the kernel's loop runs over rows, so each row has one
     // element and would be a call of its own. It would then divide instead of
@@ -599,18 +635,34 @@ static int may_join(const maker *m, const unit *u, int32_t s)
     return n && dv_vec_fusable(m->jit, side_by_side(r, &more));
 }
 
-static void find_units(maker *m)
+// Returns the unit that statement s joins: that of the plan, or the first one
+// that has room for it.
+static int32_t unit_of(const maker *m, int32_t s)
+{
+    const dv_rows *r = m->r;
+    int32_t u = 0;
+    if (m->how->as)
+        return m->how->as[r->s[s].number].unit;
+    while (u < r->n_units && !may_join(m, &r->units[u], s))
+        u++;
+    return u;
+}
+
+// Assigns the statements to units. Returns 0 if a unit has no room for the
+// statements that the plan assigns to it.
+static int find_units(maker *m)
 {
     dv_rows *r = m->r;
     for (int32_t i = 0; i < r->n; i++) {
-        int32_t u = 0;
-        while (u < r->n_units && !may_join(m, &r->units[u], i))
-            u++;
-        if (u == r->n_units)
-            r->n_units++;
+        int32_t u = unit_of(m, i);
+        if (u < 0 || u > r->n_units ||
+            (u < r->n_units && !may_join(m, &r->units[u], i)))
+            return 0;
+        r->n_units += u == r->n_units;
         r->units[u].s[r->units[u].n++] = i;
         r->s[i].unit = u;
     }
+    return 1;
 }
 
 // Returns 1 if several rows of the statement fit into L1.
@@ -632,17 +684,30 @@ static int64_t behind(const maker *m, const statement *s, const statement *a)
     return sum && is_short(m, a) ? 2 : 1;
 }
 
-static void find_delays(maker *m)
+// Finds the delays: those of the plan, or the smallest. Returns 0 if a
+// statement of the plan would run before the rows that it reads are computed.
+static int find_delays(maker *m)
 {
+    enum { MOST_DELAY = 1 << 20 };
     dv_rows *r = m->r;
     for (int32_t i = 0; i < r->n; i++) {
         statement *s = &r->s[i];
-        for (int32_t k = 0; k < i; k++)
-            if (dv_op_reads(s->op, r->s[k].op->write.tensor))
-                s->delay = dv_max_i64(s->delay,
-                                      r->s[k].delay + behind(m, s, &r->s[k]));
+        if (m->how->as)
+            s->delay = m->how->as[s->number].delay;
+        if (s->delay < 0 || s->delay > MOST_DELAY)
+            return 0;
+        for (int32_t k = 0; k < i; k++) {
+            const statement *a = &r->s[k];
+            if (!dv_op_reads(s->op, a->op->write.tensor))
+                continue;
+            if (!m->how->as)
+                s->delay = dv_max_i64(s->delay, a->delay + behind(m, s, a));
+            else if (s->delay < a->delay + (a->unit >= s->unit))
+                return 0;
+        }
         r->last = dv_max_i64(r->last, s->delay);
     }
+    return 1;
 }
 
 static int is_written(const dv_rows *r, int32_t tensor)
@@ -670,13 +735,17 @@ static int is_read_after(const dv_rows *r, int32_t tensor, int32_t i)
 static void prefetch_next_row(const maker *m, int32_t i, int beside)
 {
     statement *s = &m->r->s[i];
-    if (beside &&
+    const dv_op_schedule *as = m->how->as ? &m->how->as[s->number] : NULL;
+    if (!as && beside &&
         (s->delay || !is_short(m, s) || m->r->n_units > 1 || m->r->n < MANY))
         return;
     for (int k = 0; k + 1 < s->shape.n_operands; k++)
-        if (s->operand[k].inner == 1 && !is_written(m->r, s->tensor[k]) &&
-            (beside || !is_read_after(m->r, s->tensor[k], i)))
+        if (as ? as->prefetch >> k & 1
+               : s->operand[k].inner == 1 && !is_written(m->r, s->tensor[k]) &&
+                     (beside || !is_read_after(m->r, s->tensor[k], i))) {
             s->operand[k].ahead = s->operand[k].outer;
+            s->prefetch |= UINT64_C(1) << k;
+        }
 }
 
 static dv_status make_units(maker *m, dv_diag *diag)
@@ -710,14 +779,11 @@ static int is_profitable(const maker *m)
 dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
                          dv_arena *arena, dv_diag *diag)
 {
-    row_vars row[MAX_OPS], first;
-    int32_t n;
-    int even;
-    dv_op *ops = NULL;
+    row_ops x;
     *out = NULL;
-    if (!inline_ops(how, arena, &ops, row, &first, &even, &n))
+    if (!inline_ops(how, arena, &x))
         return dv_nomem(diag);
-    if (n < 2)
+    if (x.n < 2)
         return DV_OK;
     dv_rows *r = DV_NEW(arena, dv_rows, 1);
     if (!r)
@@ -725,26 +791,47 @@ dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
     maker m = {how, jit, arena, r};
     r->plan = how->plan;
     r->op = how->group->first_op;
-    r->rows = first;
-    r->n = n;
+    memcpy(r->all, x.all, sizeof r->all);
+    r->rows = x.all[0];
+    r->n = x.n;
     r->across = 1;
-    r->even = even;
-    for (int32_t i = 0; i < n; i++) {
+    r->even = x.even;
+    for (int32_t i = 0; i < x.n; i++) {
         int ok;
-        r->s[i].op = &ops[i];
-        r->s[i].rows = row[i];
-        r->s[i].row = row[i].v[row[i].n - 1];
+        r->s[i].op = &x.ops[i];
+        r->s[i].number = x.number[i];
+        r->s[i].rows = x.row[i];
+        r->s[i].row = x.row[i].v[x.row[i].n - 1];
         DV_TRY(make_statement(&m, &r->s[i], &ok, diag));
         if (!ok)
             return DV_OK;
     }
-    find_units(&m);
-    find_delays(&m);
-    if (!is_profitable(&m))
+    if (!find_units(&m) || !find_delays(&m) || (!how->as && !is_profitable(&m)))
         return DV_OK;
     DV_TRY(make_units(&m, diag));
     *out = r;
     return DV_OK;
+}
+
+void dv_rows_describe(const dv_rows *r, int32_t op, dv_op_schedule *out)
+{
+    const row_vars *row = &r->all[op - r->op];
+    out->kind = DV_KERNEL_INLINE;
+    out->n_rows = row->n;
+    for (int k = 0; k < row->n; k++)
+        out->rows[k] = row->v[k];
+    for (int32_t i = 0; i < r->n; i++) {
+        const statement *s = &r->s[i];
+        if (s->number != op - r->op)
+            continue;
+        out->kind = DV_KERNEL_ROWS;
+        out->inner = s->loops.inner;
+        out->outer = s->loops.outer;
+        out->window = s->loops.window;
+        out->unit = s->unit;
+        out->delay = s->delay;
+        out->prefetch = s->prefetch;
+    }
 }
 
 // A range of rows: begin..end of the innermost row variable at one point of the

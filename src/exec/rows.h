@@ -24,14 +24,20 @@ typedef struct dv_rows dv_rows;
 typedef struct dv_rows_how {
     const dv_plan *plan;
     const dv_group *group;
+    // The plan's schedules of the group's ops, which are obeyed; NULL: the rows
+    // are chosen here.
+    const dv_op_schedule *as;
     int64_t *const *strides;
     int64_t l1_bytes, l2_bytes; // cache sizes of a core; 0: unknown
 } dv_rows_how;
 
 // Creates the row-by-row execution in the arena. *out is NULL with DV_OK if it
-// is not possible or running the ops one by one is faster.
+// is not possible or, if it is chosen here, running the ops one by one is
+// faster.
 dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
                          dv_arena *arena, dv_diag *diag);
+// Describes how an op of the group (by its number in the plan) is computed.
+void dv_rows_describe(const dv_rows *r, int32_t op, dv_op_schedule *out);
 // Runs all ops of the group on n consecutive tiles, on any thread, without
 // allocating. `data` holds the address of element 0 of each tensor.
 void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n);

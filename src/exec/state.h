@@ -10,19 +10,18 @@
 #include "sim/sim.h"
 #include <stdatomic.h>
 
-// A temporary that only the ops of one group (ops that share one tile space)
-// use, tile by tile: every thread has a buffer for one tile of it, with its own
-// strides.
-typedef struct dv_tile_temp {
+// A temporary that is kept for one tile at a time, as the plan's schedule says:
+// every thread has a buffer for one tile of it, with its own strides.
+typedef struct dv_tile_buffer {
     int32_t tensor, op; // the tensor's number, and the op that writes it
     int64_t off_bytes;  // offset of the buffer in dv_thread.local
     int64_t *strides;   // strides of the buffer, in elements
-} dv_tile_temp;
+} dv_tile_buffer;
 
 // What the thread executor knows of a group (ops that share one tile space)
 // before a run.
 typedef struct dv_group_plan {
-    dv_tile_temp *locals;
+    dv_tile_buffer *locals;
     int32_t n_locals;
     int snapshots; // 1 if an op of the group reads the tensor it overwrites
     int parts; // 1 if a reduction is split over tiles, which takes two phases
@@ -40,19 +39,20 @@ typedef struct dv_group_plan {
     int steal;
 } dv_group_plan;
 
-// The schedule of an op: as a matrix product, else by vector kernels, else, if
-// both pointers are NULL, by the interpreter (strip/).
-typedef struct dv_schedule {
+// The prepared kernels of an op: of a matrix product, else vector kernels. If
+// both pointers are NULL, the interpreter (strip/) runs the op, or the group's
+// rows do.
+typedef struct dv_op_kernels {
     dv_product *product;
     // Vector kernels; of an op that runs as a product, they add and finish
     // partial sums.
     dv_vec_op *vec;
-    // Condition on the values that a tile reads, in words; a tile that violates
-    // it runs in the interpreter (vec_range.h). NULL: no condition.
-    const char *looks;
+    // Condition on the values that a tile reads; a tile that violates it runs
+    // in the interpreter (vec_range.h).
+    dv_guard guard;
     // Number of kernels in the cache before this op's were generated.
     int64_t kernels;
-} dv_schedule;
+} dv_op_kernels;
 
 typedef struct dv_thread {
     dv_exec *x;
@@ -72,8 +72,14 @@ struct dv_exec {
     dv_arena arena; // holds the exec itself and all small arrays
     const dv_plan *plan;
     dv_executor kind;
-    dv_kernel *kernels; // interpreter data, one per op
-    dv_schedule *ways;  // schedules, one per op
+    dv_kernel *kernels;  // interpreter data, one per op
+    dv_op_kernels *ways; // prepared kernels, one per op
+    // 1 if kernels are chosen here, because the plan has no schedule; 0: the
+    // plan's schedule is obeyed.
+    int choosing;
+    // 1 if the pass `schedule` uses this exec to find out which kernels there
+    // are, without running it.
+    int probing;
     // Cache of kernels; NULL: no kernels for this machine.
     dv_jit *jit;
     // Cache of kernels for the instruction set that the target names; NULL:
@@ -108,9 +114,18 @@ struct dv_exec {
     double *spent;
 };
 
-// Finds temporaries that can be kept one tile at a time; fills `strides`,
-// `group` and `local_bytes`. Returns 0 when out of memory.
-int dv_exec_find_locals(dv_exec *x);
+// Prepares the temporaries that are kept one tile at a time: those of the plan
+// or, if x->choosing, those for which it pays. Fills `strides`, `group` and
+// `local_bytes`.
+dv_status dv_exec_find_locals(dv_exec *x, dv_diag *diag);
+// Creates an exec that cannot run, to find out which kernels there are for a
+// plan that is not scheduled yet (exec.c).
+dv_status dv_exec_probe(dv_exec **out, const dv_plan *plan, dv_diag *diag);
+// Describes how op number `op` of an exec on threads is computed, as the plan's
+// section `schedule` does.
+void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out);
+// Returns the instruction set of the kernels, "none" without any.
+const char *dv_exec_kernels(const dv_exec *x);
 // Calls `visit` for each group of the plan in the order of a run, every
 // iteration of a repeat included, until it fails (exec.c).
 typedef dv_status (*dv_group_visit)(void *user, int32_t group);

@@ -80,13 +80,13 @@ static void find_tensors(dv_thread *w)
 // Runs the op that start_op selected on one tile, by its schedule.
 static void run_op(dv_thread *w, int32_t op, const dv_tile *t)
 {
-    const dv_schedule *way = &w->x->ways[op];
+    const dv_op_kernels *way = &w->x->ways[op];
     if (!way->product && !way->vec) {
         run_box(&w->strips, t);
         return;
     }
     find_tensors(w);
-    if (way->looks &&
+    if (way->guard &&
         !dv_vec_op_fits(w->strips.p, w->strips.k, w->at, t->begin, t->end))
         run_box(&w->strips, t);
     else if (way->product)
@@ -102,7 +102,7 @@ static void place_locals(dv_thread *w, const dv_group_plan *g, int64_t tile)
 {
     const dv_plan *plan = w->x->plan;
     for (int32_t i = 0; i < g->n_locals; i++) {
-        const dv_tile_temp *l = &g->locals[i];
+        const dv_tile_buffer *l = &g->locals[i];
         const dv_op *o = &plan->ops->ops[l->op];
         dv_tile t;
         dv_plan_tile(&t, plan, l->op, tile);
@@ -122,7 +122,7 @@ static void sum_part(dv_thread *w, int32_t op, const dv_tile *t, int64_t slot)
 {
     start_op(w, op);
     void *acc = w->x->parts + slot * w->x->part_bytes;
-    const dv_schedule *way = &w->x->ways[op];
+    const dv_op_kernels *way = &w->x->ways[op];
     if (way->product || way->vec)
         find_tensors(w);
     if (way->product) {

@@ -72,9 +72,10 @@ struct dv_vec_op {
     dv_vec_shape shape;
     vec_index *indices;
     int32_t n_indices;
-    // The condition that dv_vec_op_condition returns, or NULL.
-    const char *looks;
-    int blocks; // 1 if the program transposes a read
+    dv_guard guard;
+    uint64_t prefetch; // bit r: the next tile of read r is prefetched
+    int32_t window;    // points of the unrolled reduction; 0: none
+    int blocks;        // 1 if the program transposes a read
     // The transpose kernels; NULL: no read is transposed in the actual memory
     // layout.
     transpose *transpose;
@@ -326,13 +327,16 @@ static int last_reader(const dv_vec_how *how, int32_t tensor)
 }
 
 // Returns the distance in elements from a read to the same read of the next
-// tile, which is prefetched; 0 if tiles differ in more than one variable.
+// tile, which is prefetched; 0 if it is not prefetched, in particular if tiles
+// differ in more than one variable.
 static int64_t prefetch_distance(const dv_vec_how *how, int read)
 {
     const dv_op *op = how->op;
     int64_t ahead = 0;
-    if (!how->plan || dv_access_is_indirect(&op->reads[read]) ||
-        !last_reader(how, op->reads[read].tensor))
+    if (!how->plan || read >= 64 || dv_access_is_indirect(&op->reads[read]))
+        return 0;
+    if (how->as ? !(how->as->prefetch >> read & 1)
+                : !last_reader(how, op->reads[read].tensor))
         return 0;
     for (int v = 0; v < op->n_vars; v++) {
         int64_t len = how->plan->slices[how->number][v];
@@ -537,6 +541,8 @@ static void set_operand(dv_vec_op *v, const maker *m, dv_vec_operand *o, int i,
     o->inner = v->inner >= 0 ? f->coef[v->inner] : 0;
     o->outer = v->outer >= 0 ? f->coef[v->outer] : 0;
     o->ahead = last || point ? 0 : prefetch_distance(how, read);
+    if (o->ahead)
+        v->prefetch |= UINT64_C(1) << read;
     v->read[i] = read;
     v->base[i] = f->base * es;
     if (m->points)
@@ -610,11 +616,11 @@ static int set_indices(dv_vec_op *v, maker *m)
     if (!v->indices)
         return 0;
     list_indices(v, m->how);
-    v->looks = v->n_indices ? "indices are in range"
+    v->guard = v->n_indices ? DV_GUARD_INDICES
                : m->shape.compute == DV_I32 &&
                        dv_vec_op_fit(m->how->p, m->how->op) != DV_FITS_ALL
-                   ? "values fit 32 bits"
-                   : NULL;
+                   ? DV_GUARD_INT32
+                   : DV_GUARD_NONE;
     return 1;
 }
 
@@ -708,6 +714,55 @@ static int64_t points_of(const maker *m)
     return n * reads <= MOST_READS && n * size <= MOST_NODES ? n : 0;
 }
 
+// Chooses the loops of the kernel, or takes those of the plan.
+static void choose_loops(dv_vec_op *v, maker *m)
+{
+    const dv_op *op = m->how->op;
+    const dv_op_schedule *as = m->how->as;
+    m->points = (int32_t)points_of(m);
+    if (as) {
+        m->points = as->window ? m->points : 0;
+        v->blocks = as->transpose;
+        v->inner = as->inner;
+        v->outer = as->outer;
+        return;
+    }
+    v->blocks =
+        !dv_op_gathers(op) && find_block_loops(m->how, &v->outer, &v->inner);
+    if (!v->blocks) {
+        v->inner = pick_inner(m);
+        v->outer = pick_outer(m, v->inner);
+    }
+    // If no loop of the kernel is reduced because all reduced variables have
+    // one iteration, reduce over an outer loop of one row.
+    if (!m->points && v->outer >= 0 && !op->vars[v->outer].reduce &&
+        kind_of(op, v->inner, v->outer) == DV_VEC_OUTER)
+        v->outer = -1;
+}
+
+// Returns 1 if a kernel can have these loops. An op with indirect reads and no
+// loop reads single elements, which is left to the interpreter.
+static int loops_possible(const dv_vec_op *v, const maker *m)
+{
+    const dv_op *op = m->how->op;
+    int32_t row, col;
+    if (v->blocks && (dv_op_gathers(op) || m->points ||
+                      !find_block_loops(m->how, &row, &col) ||
+                      row != v->outer || col != v->inner))
+        return 0;
+    if ((v->inner >= 0 && !may_loop(m, v->inner)) ||
+        (v->outer >= 0 && !may_loop(m, v->outer)) ||
+        (v->inner >= 0 && v->inner == v->outer))
+        return 0;
+    // Either no loop of the kernel is reduced, or the outer one is if there is
+    // no other.
+    if (!m->points && dv_op_reduce(op) && v->outer >= 0 &&
+        !op->vars[v->outer].reduce &&
+        !(v->inner >= 0 && op->vars[v->inner].reduce))
+        return 0;
+    return v->inner >= 0 || !dv_op_gathers(op);
+}
+
 static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
 {
     enum { SHORT = 1000 };
@@ -717,24 +772,12 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
     if (!v)
         return dv_nomem(diag);
     v->n_vars = op->n_vars;
-    m->points = (int32_t)points_of(m);
-    v->blocks =
-        !dv_op_gathers(op) && find_block_loops(m->how, &v->outer, &v->inner);
-    if (!v->blocks) {
-        v->inner = pick_inner(m);
-        v->outer = pick_outer(m, v->inner);
-    }
-    if (v->inner < 0 && dv_op_gathers(op))
-        // If an op has indirect reads and no variable can be a loop of the
-        // kernel, it reads single elements, which is left to the interpreter.
+    choose_loops(v, m);
+    if (!loops_possible(v, m))
         return DV_OK;
+    v->window = m->points;
     v->reduce =
         m->points ? DV_VEC_EACH : (uint8_t)kind_of(op, v->inner, v->outer);
-    // If no loop of the kernel is reduced because all reduced variables have
-    // one iteration, reduce over an outer loop of one row.
-    if (v->reduce == DV_VEC_OUTER && v->outer >= 0 &&
-        !op->vars[v->outer].reduce)
-        v->outer = -1;
     v->acc_bytes = m->shape.compute == DV_F64 ? 8 : 4;
     set_loops(v, m);
     if (!set_indices(v, m) || !set_operands(v, m))
@@ -748,8 +791,11 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         return dv_nomem(diag);
     if (m->too_much || !strides_fit(&m->shape))
         return DV_OK;
-    if (v->reduce == DV_VEC_OUTER && v->outer >= 0 && v->inner >= 0 &&
-        dv_var_len(op, v->outer) > LONG && dv_var_len(op, v->inner) >= WIDE)
+    if (m->how->as)
+        v->chunk = v->reduce == DV_VEC_OUTER ? m->how->as->chunk : 0;
+    else if (v->reduce == DV_VEC_OUTER && v->outer >= 0 && v->inner >= 0 &&
+             dv_var_len(op, v->outer) > LONG &&
+             dv_var_len(op, v->inner) >= WIDE)
         v->chunk = CHUNK;
     v->shape = m->shape;
     v->fuse = find_fuse(v, m->how);
@@ -777,9 +823,21 @@ dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
     return s == DV_E_LIMIT ? DV_OK : s;
 }
 
-const char *dv_vec_op_condition(const dv_vec_op *v)
+dv_guard dv_vec_op_guard(const dv_vec_op *v)
 {
-    return v->looks;
+    return v->guard;
+}
+
+void dv_vec_op_describe(const dv_vec_op *v, dv_op_schedule *out)
+{
+    out->guard = v->guard;
+    out->inner = v->inner;
+    out->outer = v->outer;
+    out->chunk = v->chunk;
+    out->collapse = v->fuse;
+    out->window = v->window;
+    out->transpose = v->blocks;
+    out->prefetch = v->prefetch;
 }
 
 void dv_vec_op_get_kernel(const dv_vec_op *v, dv_vec_op_kernel *out)

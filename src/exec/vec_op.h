@@ -2,12 +2,13 @@
 // one pass over memory for a whole statement.
 //
 // Two of the op's variables become the kernel's loops: the inner one, along
-// which most accesses have unit stride, and one around it. The choice depends
-// on the program alone, not on the memory layout of a rank or tile, because the
-// kernel hoists values that are invariant along a row, which may change the
-// bits of the result. The other variables are loops around the kernel calls. A
-// reduction over more than the kernel's loops continues from call to call in
-// accumulators.
+// which most accesses have unit stride, and one around it. The pass `schedule`
+// chooses them when it creates vector ops without a schedule; executors obey
+// the plan's. The choice depends on the program alone, not on the memory layout
+// of a rank or tile, because the kernel hoists values that are invariant along
+// a row, which may change the bits of the result. The other variables are loops
+// around the kernel calls. A reduction over more than the kernel's loops
+// continues from call to call in accumulators.
 //
 //   dv_vec_op *v;
 //   dv_vec_op_create(&v, &how, jit, arena, diag); // v is NULL: unsupported
@@ -47,13 +48,15 @@ typedef struct dv_vec_how {
     // computes a part of one, is never called.
     int whole;
     int copied; // 1 if reads of the written tensor go to a snapshot
-    // 1 if the caller checks every box as dv_vec_op_condition demands; then
+    // 1 if the caller checks every box as dv_vec_op_guard demands; then
     // indirect reads, and integers that may not always fit 32 bits, are
     // allowed.
     int looks;
     int as_f32; // 1 if the op reads i32 but computes in f32
     // 1 if dv_vec_op_kernels generates the kernels later, if at all.
     int later;
+    // The plan's choice of loops, which is obeyed; NULL: they are chosen here.
+    const dv_op_schedule *as;
     // The plan, the group and the op's number in the plan; `plan` is NULL if
     // the op does not belong to a plan.
     const dv_plan *plan;
@@ -71,9 +74,13 @@ dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
 dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_how *how, dv_jit *jit,
                             dv_arena *arena, dv_diag *diag);
 
-// Returns the condition on the values of a box, in words, that the caller must
-// check with dv_vec_op_fits before running the box; NULL: none.
-const char *dv_vec_op_condition(const dv_vec_op *v);
+// Returns the condition on the values of a box that the caller must check with
+// dv_vec_op_fits before running the box.
+dv_guard dv_vec_op_guard(const dv_vec_op *v);
+
+// Describes the loops of a vector op: sets the members of *out for vector
+// kernels and leaves the others.
+void dv_vec_op_describe(const dv_vec_op *v, dv_op_schedule *out);
 
 // The kernel of a vector op, for callers that invoke it themselves (rows.c).
 typedef struct dv_vec_op_kernel {

@@ -98,7 +98,6 @@
 //   run.c, run_body.h   the reference executor: plain loops, point by point
 //   sums.[ch]           chooses the order in which products are summed
 //   sums_lay.c          applies that order of summation to a tile
-//   section.c           the pass "loops" and section "nest" of a plan
 #ifndef DV_NEST_H
 #define DV_NEST_H
 #include "divvy/nest.h"

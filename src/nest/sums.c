@@ -19,10 +19,8 @@ dv_sums_machine dv_sums_machine_of(const dv_target *t)
 
 const dv_sum_order *dv_sums_find(const dv_plan *plan, int32_t op)
 {
-    for (int32_t i = 0; plan->facts & DV_FACT_LOOPED && i < plan->n_sums; i++)
-        if (plan->sums[i].op == op)
-            return &plan->sums[i];
-    return NULL;
+    const dv_op_schedule *s = dv_op_scheduled(plan, op);
+    return s && s->kind == DV_KERNEL_PRODUCT ? &s->sums : NULL;
 }
 
 int dv_sums_factors(const dv_op *o, int32_t *factor)
@@ -365,7 +363,7 @@ dv_status dv_sums_choose(dv_sum_order *out, int *found, const dv_program *p,
                          .l1_bytes = machine->caches.l1,
                          .l2_bytes = machine->caches.l2,
                          .l3_bytes = machine->caches.l3};
-    *out = (dv_sum_order){.op = op};
+    *out = (dv_sum_order){0};
     *found = find_nest(&whole, p, &p->ops[op]);
     if (!*found)
         return DV_OK;
@@ -375,7 +373,7 @@ dv_status dv_sums_choose(dv_sum_order *out, int *found, const dv_program *p,
         out->pairs = 1;
         if (suits_pairs(out, &whole))
             return DV_OK;
-        *out = (dv_sum_order){.op = op};
+        *out = (dv_sum_order){0};
     }
     whole.narrow = 0;
     dv_nest_copy(&n, &whole);

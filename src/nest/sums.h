@@ -2,8 +2,9 @@
 //
 //   c[m,n] = sum[k] a[m,k] * b[k,n]   over 1024 x 1024 x 1024
 //
-//   nest {
-//       0: outer { # c
+//   schedule {
+//       …
+//       0: product outer { # c
 //           k   2 seq                 2 blocks of k
 //           k 512 of 1024 prim        one chain of 512 multiply-adds in each
 //       }
@@ -64,7 +65,8 @@ int dv_sums_worth_gemm(const dv_program *p, const dv_op *o);
 // Returns the type of a dimension (c, m, n or k) from the operands in which its
 // stride is not 0, or -1 if none fits.
 int dv_sums_type(const int64_t *stride);
-// Returns the summation order of an op in a plan, or NULL if the plan has none.
+// Returns the summation order of an op that the plan schedules as a product;
+// NULL for other ops.
 const dv_sum_order *dv_sums_find(const dv_plan *plan, int32_t op);
 
 // Tiles and orders the k dimensions of a tile's nest as the summation order

@@ -197,28 +197,46 @@ static void scratch_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
 }
 
-// Prints the order in which the products of each op are summed.
-static void nest_json(dv_json *j, const dv_plan *plan)
+static void sums_json(dv_json *j, const dv_op *op, const dv_sum_order *s)
 {
-    dv_json_open(j, "nest", '[');
-    for (int32_t i = 0; i < plan->n_sums; i++) {
-        const dv_sum_order *s = &plan->sums[i];
-        const dv_op *op = &plan->ops->ops[s->op];
+    dv_json_string(j, "sums", dv_sum_order_name(s));
+    dv_json_open(j, "levels", '[');
+    for (int32_t k = 0; k < s->n_levels; k++)
+        DV_JSON_OBJECT(j, NULL,
+                       DV_F("variable", op->vars[s->levels[k].var].name),
+                       DV_F("size", s->levels[k].size),
+                       DV_F("runs", s->levels[k].inside ? "prim" : "seq"));
+    dv_json_close(j);
+}
+
+// Prints the kernel of each op; `text` is its line of the section.
+static void schedule_json(dv_json *j, const dv_plan *plan)
+{
+    const dv_schedule *s = &plan->schedule;
+    dv_json_open(j, "schedule", '{');
+    dv_json_string(j, "kernels", s->kernels);
+    dv_json_open(j, "ops", '[');
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        const dv_op *op = &plan->ops->ops[i];
+        dv_text line = {0};
+        dv_op_schedule_print(&line, plan->ops, i, &s->ops[i]);
         dv_json_open(j, NULL, '{');
         dv_json_string(j, "op", op->name);
-        dv_json_string(j, "kernel",
-                       s->dot     ? "dot"
-                       : s->pairs ? "pairs"
-                                  : "outer");
-        dv_json_open(j, "levels", '[');
-        for (int32_t k = 0; k < s->n_levels; k++)
-            DV_JSON_OBJECT(j, NULL,
-                           DV_F("variable", op->vars[s->levels[k].var].name),
-                           DV_F("size", s->levels[k].size),
-                           DV_F("runs", s->levels[k].inside ? "prim" : "seq"));
+        dv_json_string(j, "kernel", dv_kernel_kind_name(s->ops[i].kind));
+        if (s->ops[i].kind == DV_KERNEL_PRODUCT)
+            sums_json(j, op, &s->ops[i].sums);
+        dv_json_string(j, "text", line.at ? line.at : "");
         dv_json_close(j);
-        dv_json_close(j);
+        dv_text_free(&line);
     }
+    dv_json_close(j);
+    dv_json_open(j, "kept_per_tile", '[');
+    for (int32_t i = 0; i < s->n_temps; i++)
+        DV_JSON_OBJECT(
+            j, NULL,
+            DV_F("tensor", plan->ops->tensors[s->temps[i].tensor].name),
+            DV_F("address", s->temps[i].address));
+    dv_json_close(j);
     dv_json_close(j);
 }
 
@@ -249,8 +267,8 @@ char *dv_plan_json(const dv_plan *plan)
         scratch_json(&j, plan);
     if (plan->n_grids)
         grid_json(&j, plan);
-    if (plan->n_sums)
-        nest_json(&j, plan);
+    if (plan->schedule.kernels)
+        schedule_json(&j, plan);
     dv_json_open(&j, "passes", '[');
     for (int i = 0; i < DV_N_PASSES; i++) {
         if (plan->pass_ms[i] < 0)

@@ -284,13 +284,32 @@ static void forget(dv_plan *plan, int first)
         plan->facts &= ~passes[i].gives;
 }
 
+// Schedules a plan that was read without section `schedule`, so that what runs
+// is printed and checked. A plan that the checker refuses is left as it is.
+static dv_status schedule_plan(dv_plan *plan, const dv_plan_options *options,
+                               dv_diag *diag)
+{
+    const dv_pass *pass = &passes[DV_PASS_schedule];
+    dv_pass_cx cx = {plan->ops, options, diag};
+    if (plan->facts & pass->gives || pass->needs & ~plan->facts ||
+        !plan->target.here)
+        return DV_OK;
+    dv_status st = dv_plan_check(plan, NULL);
+    if (st != DV_OK)
+        return st == DV_E_NOMEM ? dv_nomem(diag) : DV_OK;
+    DV_TRY(pass->run(&cx, plan));
+    plan->facts |= pass->gives;
+    plan->schedule.on_reading = 1;
+    return DV_OK;
+}
+
 static dv_status resume(dv_plan *plan, const char *start_at,
                         const dv_plan_options *options, dv_diag *diag)
 {
     int first;
     DV_TRY(limit_cores(plan, options, diag));
     if (!start_at)
-        return DV_OK;
+        return schedule_plan(plan, options, diag);
     DV_TRY(find_pass(start_at, 0, &first, diag));
     dv_pass_cx cx = {plan->ops, options, diag};
     if (first == 0 && !plan->ops)

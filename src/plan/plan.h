@@ -22,7 +22,9 @@
 // plan owns its target, its ops and its arena; dv_plan_destroy frees all of
 // them.
 //
-//   plan.h, team.h  the plan as data; team.h has the section of a team of ranks
+//   plan.h          the plan as data; the next two have sections of their own:
+//   schedule.[ch]   section "schedule": kernels, loops, order of additions
+//   team.h          section "dist": a team of ranks
 //   pass.def        lists the passes in running order
 //   pipeline.c      runs, verifies, times and dumps the passes
 //   lower.c         the pass "lower"
@@ -36,6 +38,7 @@
 #ifndef DV_PLAN_H
 #define DV_PLAN_H
 #include "divvy/dist.h"
+#include "plan/schedule.h"
 #include "plan/team.h"
 #include "target/target.h"
 
@@ -203,26 +206,6 @@ typedef struct dv_group_grid {
     uint32_t off; // byte offset in the text of a parsed plan
 } dv_group_grid;
 
-// One level of the loops over a reduced variable: a loop around the kernel, or
-// the range that the kernel reduces itself. Levels of one variable are nested
-// tiles, outermost first.
-typedef struct dv_sum_level {
-    int32_t var;
-    int64_t size;
-    int inside; // 1 if the kernel contains this loop
-} dv_sum_level;
-
-// The order in which an op adds up its products, the same in all of its tiles;
-// see nest/sums.h.
-typedef struct dv_sum_order {
-    int32_t op;
-    int dot;   // 1 if the kernel accumulates in vector lanes along k
-    int pairs; // 1 if the kernel uses matrix instructions for bf16 or i8
-    dv_sum_level *levels;
-    int32_t n_levels;
-    uint32_t off; // byte offset in the text of a parsed plan
-} dv_sum_order;
-
 enum {
     DV_FACT_LOWERED = 1,      // plan->ops is set
     DV_FACT_GROUPED = 2,      // plan->groups and slices are set
@@ -231,7 +214,7 @@ enum {
     DV_FACT_PLACED = 16,      // plan->scratch is set
     DV_FACT_DISTRIBUTED = 32, // plan->team is set
     DV_FACT_GRIDDED = 64,     // plan->grids is set
-    DV_FACT_LOOPED = 128,     // plan->sums is set
+    DV_FACT_SCHEDULED = 128,  // plan->schedule is set
 };
 
 typedef enum dv_pass_id {
@@ -274,10 +257,8 @@ struct dv_plan {
     // result is in tiles, in order of groups.
     dv_group_grid *grids;
     int32_t n_grids;
-    // Set by pass loops: one per contraction that runs on this machine, in
-    // order of ops.
-    dv_sum_order *sums;
-    int32_t n_sums;
+    // Set by pass schedule, for targets that run here; empty for others.
+    dv_schedule schedule;
 };
 
 // Makes every op a single slice (one range per variable), for plans that are
@@ -363,6 +344,25 @@ static inline int32_t dv_home_of(const dv_plan *plan, int32_t op, int k)
     int32_t **homes = plan->scratch.home_of;
     return homes && homes[op] ? homes[op][k] : -1;
 }
+
+// Returns how the plan schedules an op; NULL if it schedules nothing.
+static inline const dv_op_schedule *dv_op_scheduled(const dv_plan *plan,
+                                                    int32_t op)
+{
+    int has = plan->facts & DV_FACT_SCHEDULED && plan->schedule.kernels;
+    return has ? &plan->schedule.ops[op] : NULL;
+}
+
+// Prints the schedule of an op as one line, without a newline (schedule.c).
+void dv_op_schedule_print(dv_text *out, const dv_program *p, int32_t op,
+                          const dv_op_schedule *s);
+// Returns 1 if two schedules of an op are equal.
+int dv_op_schedule_equal(const dv_op_schedule *a, const dv_op_schedule *b);
+// The words of the section for these values.
+const char *dv_kernel_kind_name(dv_kernel_kind kind);
+const char *dv_epilogue_name(dv_epilogue_place place);
+const char *dv_guard_name(dv_guard guard);
+const char *dv_sum_order_name(const dv_sum_order *s);
 
 // Parses the program as written from the plan's section source; *out is NULL if
 // the plan has none. The caller destroys it.

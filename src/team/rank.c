@@ -607,7 +607,7 @@ static dv_status make_vec(dv_rank *r, rank_op *o, dv_diag *diag)
     DV_TRY(dv_vec_op_create(&o->vec, &how, r->jit, &r->arena, diag));
     if (o->vec && parts && dv_vec_op_acc_bytes(o->vec) != acc_bytes(o))
         o->vec = NULL;
-    o->looks = o->vec && dv_vec_op_condition(o->vec);
+    o->looks = o->vec && dv_vec_op_guard(o->vec);
     return DV_OK;
 }
 
@@ -642,6 +642,8 @@ static dv_status make_product(dv_rank *r, int32_t op, dv_diag *diag)
                           .arena = &r->arena};
     DV_TRY(dv_product_create(&o->product, &how, diag));
     dv_status st = o->product ? prepare(r, o, NULL) : DV_OK;
+    if (st != DV_OK && st != DV_E_NOMEM && dv_product_unfuse(o->product))
+        st = prepare(r, o, NULL);
     if (st == DV_E_LIMIT) {
         o->product = NULL;
         return DV_OK;
@@ -693,9 +695,8 @@ static dv_status create_threads(dv_rank *r, int32_t n, dv_diag *diag)
     r->n_threads = n;
     r->whole = (dv_plan){.ops = r->plan->ops,
                          .target = r->plan->target,
-                         .facts = r->plan->facts & DV_FACT_LOOPED,
-                         .sums = r->plan->sums,
-                         .n_sums = r->plan->n_sums};
+                         .facts = r->plan->facts & DV_FACT_SCHEDULED,
+                         .schedule = r->plan->schedule};
     DV_TRY(dv_plan_whole_slices(&r->whole, diag));
     r->jit = dv_jit_shared();
     dv_caches caches = r->jit ? dv_host_caches() : (dv_caches){0};

@@ -51,6 +51,19 @@ dv_plan *case_plan(const dv_program *p, const dv_target *t,
     return plan;
 }
 
+int case_schedule(dv_plan *plan)
+{
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    dv_diag *diag = dv_diag_create();
+    dv_pass_cx cx = {plan->ops, &o, diag};
+    int ok = dv_plan_check(plan, diag) == DV_OK &&
+             dv_schedule_run(&cx, plan) == DV_OK;
+    if (!ok)
+        case_no("it is not scheduled: %s", dv_diag_text(diag));
+    dv_diag_destroy(diag);
+    return ok;
+}
+
 int case_reads_back(const dv_plan *plan)
 {
     char *text = dv_plan_text(plan), *again = NULL;

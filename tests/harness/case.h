@@ -18,6 +18,9 @@ dv_program *case_program(const char *text);
 // Makes a plan and checks it; NULL if there is none or if it fails its check.
 dv_plan *case_plan(const dv_program *p, const dv_target *t,
                    const dv_plan_options *o);
+// Schedules a plan again whose divisions or groups a test has changed. Returns
+// 0 if it is wrong.
+int case_schedule(dv_plan *plan);
 // T1: the plan's text is read back to an equal plan with the same text, and the
 // plan that was read passes its check.
 int case_reads_back(const dv_plan *plan);

@@ -1,0 +1,487 @@
+// Reads, prints and compares section `schedule` of a plan, as explained in
+// schedule.h. The pass that fills it is in exec/schedule.c.
+#include "plan/plan.h"
+#include <inttypes.h>
+#include <string.h>
+
+static const char *const kinds[DV_N_KERNEL_KINDS] = {
+    "strip", "statement", "product", "rows", "inline"};
+static const char *const guards[DV_N_GUARDS] = {"none", "indices", "int32"};
+static const char *const epilogues[DV_N_EPILOGUES] = {
+    "none", "kernel", "blocks", "tile", "parts"};
+
+const char *dv_kernel_kind_name(dv_kernel_kind kind)
+{
+    return kinds[kind];
+}
+
+const char *dv_epilogue_name(dv_epilogue_place place)
+{
+    return epilogues[place];
+}
+
+const char *dv_guard_name(dv_guard guard)
+{
+    return guards[guard];
+}
+
+const char *dv_sum_order_name(const dv_sum_order *s)
+{
+    return s->dot ? "dot" : s->pairs ? "pairs" : "outer";
+}
+
+// Returns whether loop level i is inside the tiles of an earlier level, that is
+// whether both are levels of the same variable.
+static int is_tile(const dv_sum_order *s, int32_t i)
+{
+    for (int32_t k = 0; k < i; k++)
+        if (s->levels[k].var == s->levels[i].var)
+            return 1;
+    return 0;
+}
+
+static void print_sums(dv_text *out, const dv_op *o, const dv_sum_order *s)
+{
+    dv_put(out, " %s {", dv_sum_order_name(s));
+    for (int32_t i = 0; i < s->n_levels; i++) {
+        const dv_var *v = &o->vars[s->levels[i].var];
+        dv_put(out, "%s %s %" PRId64, i ? "," : "", v->name, s->levels[i].size);
+        if (is_tile(s, i))
+            dv_put(out, " of %" PRId64, v->end - v->begin);
+        dv_put(out, " %s", s->levels[i].inside ? "prim" : "seq");
+    }
+    dv_put(out, " }");
+}
+
+static void print_vars(dv_text *out, const dv_op *o, const char *word,
+                       const int32_t *vars, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        dv_put(out, "%s %s", i ? "," : word, o->vars[vars[i]].name);
+}
+
+void dv_op_schedule_print(dv_text *out, const dv_program *p, int32_t op,
+                          const dv_op_schedule *s)
+{
+    const dv_op *o = &p->ops[op];
+    const int32_t loops[2] = {s->outer, s->inner};
+    dv_put(out, "%d: %s", (int)op, kinds[s->kind]);
+    print_vars(out, o, s->kind == DV_KERNEL_INLINE ? " rows" : "", s->rows,
+               s->n_rows);
+    if (s->kind == DV_KERNEL_ROWS)
+        dv_put(out, " unit %d delay %" PRId64, (int)s->unit, s->delay);
+    if (s->kind == DV_KERNEL_PRODUCT)
+        print_sums(out, o, &s->sums);
+    if (s->copied[0] || s->copied[1])
+        dv_put(out, " copy%s%s", s->copied[0] ? " in0" : "",
+               s->copied[1] ? " in1" : "");
+    if (s->epilogue)
+        dv_put(out, " epilogue %s", epilogues[s->epilogue]);
+    if (s->inner >= 0)
+        print_vars(out, o, " loops", s->outer >= 0 ? loops : loops + 1,
+                   s->outer >= 0 ? 2 : 1);
+    if (s->chunk)
+        dv_put(out, " chunk %" PRId64, s->chunk);
+    if (s->collapse)
+        dv_put(out, " collapse %" PRId64, s->collapse);
+    if (s->window)
+        dv_put(out, " window %d", (int)s->window);
+    if (s->transpose)
+        dv_put(out, " transpose");
+    const char *before = " prefetch ";
+    for (int r = 0; r < 64; r++)
+        if (s->prefetch >> r & 1) {
+            dv_put(out, "%s%d", before, r);
+            before = ", ";
+        }
+    if (s->guard)
+        dv_put(out, " guard %s", guards[s->guard]);
+}
+
+void dv_schedule_print(dv_text *out, const dv_plan *plan)
+{
+    const dv_schedule *s = &plan->schedule;
+    const dv_program *p = plan->ops;
+    if (!s->kernels)
+        return;
+    dv_put(out, "schedule {%s\n    kernels \"%s\"\n",
+           s->on_reading ? " # made when the plan was read" : "", s->kernels);
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        dv_put(out, "    ");
+        dv_op_schedule_print(out, p, i, &s->ops[i]);
+        dv_put(out, " # %s\n", p->ops[i].name);
+    }
+    for (int32_t i = 0; i < s->n_temps; i++)
+        dv_put(out, "    keep %s at %" PRId64 "\n",
+               p->tensors[s->temps[i].tensor].name, s->temps[i].address);
+    dv_put(out, "}\n");
+}
+
+static int same_sums(const dv_sum_order *a, const dv_sum_order *b)
+{
+    if (a->dot != b->dot || a->pairs != b->pairs || a->n_levels != b->n_levels)
+        return 0;
+    for (int32_t i = 0; i < a->n_levels; i++)
+        if (a->levels[i].var != b->levels[i].var ||
+            a->levels[i].size != b->levels[i].size ||
+            a->levels[i].inside != b->levels[i].inside)
+            return 0;
+    return 1;
+}
+
+int dv_op_schedule_equal(const dv_op_schedule *a, const dv_op_schedule *b)
+{
+    int same = a->kind == b->kind && a->guard == b->guard &&
+               a->inner == b->inner && a->outer == b->outer &&
+               a->chunk == b->chunk && a->collapse == b->collapse &&
+               a->window == b->window && a->transpose == b->transpose &&
+               a->epilogue == b->epilogue && a->copied[0] == b->copied[0] &&
+               a->copied[1] == b->copied[1] && a->n_rows == b->n_rows &&
+               a->unit == b->unit && a->delay == b->delay &&
+               a->prefetch == b->prefetch;
+    for (int32_t i = 0; same && i < a->n_rows; i++)
+        same = a->rows[i] == b->rows[i];
+    return same && same_sums(&a->sums, &b->sums);
+}
+
+// Fails unless variable v exists; -1 stands for none.
+static dv_status verify_var(const dv_plan *plan, int32_t op, int32_t v,
+                            dv_diag *diag)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    if (v >= -1 && v < o->n_vars)
+        return DV_OK;
+    return dv_fail(diag, DV_E_NAME,
+                   dv_plan_at(plan, plan->schedule.ops[op].off),
+                   "the schedule of %s has variable %d of %d", o->name, (int)v,
+                   (int)o->n_vars);
+}
+
+static dv_status verify_sums(const dv_plan *plan, int32_t op, dv_diag *diag)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    const dv_sum_order *s = &plan->schedule.ops[op].sums;
+    dv_loc at = dv_plan_at(plan, plan->schedule.ops[op].off);
+    if (s->n_levels > 2 * DV_MAX_VARS)
+        return dv_fail(diag, DV_E_LIMIT, at,
+                       "%s has %d levels, %d are possible", o->name,
+                       (int)s->n_levels, 2 * (int)DV_MAX_VARS);
+    for (int32_t i = 0; i < s->n_levels; i++) {
+        const dv_sum_level *l = &s->levels[i];
+        if (l->var < 0 || l->var >= o->n_vars || !o->vars[l->var].reduce)
+            return dv_fail(diag, DV_E_NAME, at,
+                           "level %d of %s is no variable that it sums over",
+                           (int)i, o->name);
+        if (l->size < 1 || l->size > dv_var_len(o, l->var))
+            return dv_fail(
+                diag, DV_E_SHAPE, at,
+                "level %d of %s has size %" PRId64 ", %s has %" PRId64, (int)i,
+                o->name, l->size, o->vars[l->var].name, dv_var_len(o, l->var));
+        if (i && s->levels[i - 1].inside && !l->inside)
+            return dv_fail(diag, DV_E_SHAPE, at,
+                           "level %d of %s is a loop, level %d is in the "
+                           "kernel",
+                           (int)i, o->name, (int)i - 1);
+    }
+    return DV_OK;
+}
+
+// Verifies what later code relies on to read the section: numbers of variables
+// and tensors, and the levels of sums. The checker (check/) proves the rest.
+dv_status dv_schedule_verify(const dv_plan *plan, dv_diag *diag)
+{
+    const dv_schedule *s = &plan->schedule;
+    for (int32_t i = 0; s->kernels && i < plan->ops->n_ops; i++) {
+        DV_TRY(verify_var(plan, i, s->ops[i].inner, diag));
+        DV_TRY(verify_var(plan, i, s->ops[i].outer, diag));
+        for (int32_t k = 0; k < s->ops[i].n_rows; k++)
+            DV_TRY(verify_var(plan, i, s->ops[i].rows[k], diag));
+        DV_TRY(verify_sums(plan, i, diag));
+    }
+    return DV_OK;
+}
+
+static dv_status expected(dv_lexer *lx, const char *what)
+{
+    char buf[48];
+    return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                   "expected %s, found %s", what, dv_lex_show(lx, buf));
+}
+
+// Reads one of n words; *out is its index.
+static dv_status read_word(dv_lexer *lx, const char *const *words, int n,
+                           const char *what, int *out)
+{
+    for (*out = 0; *out < n; ++*out)
+        if (dv_lex_is(lx, words[*out]))
+            return dv_lex(lx);
+    return expected(lx, what);
+}
+
+static dv_status read_var(dv_lexer *lx, const dv_op *o, int32_t *out)
+{
+    char buf[48];
+    for (*out = 0; *out < o->n_vars; ++*out)
+        if (dv_lex_is(lx, o->vars[*out].name))
+            return dv_lex(lx);
+    return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
+                   "%s is no variable of %s", dv_lex_show(lx, buf), o->name);
+}
+
+static int skip_comma(dv_lexer *lx, dv_status *st)
+{
+    int comma = lx->tok.kind == ',';
+    *st = comma ? dv_lex(lx) : DV_OK;
+    return comma;
+}
+
+// Reads the names of up to `most` variables, separated by commas.
+static dv_status read_vars(dv_lexer *lx, const dv_op *o, int32_t most,
+                           int32_t *out, int32_t *n)
+{
+    dv_status st = DV_OK;
+    *n = 0;
+    do {
+        if (*n == most)
+            return dv_fail(lx->diag, DV_E_LIMIT, dv_lex_at(lx),
+                           "at most %d variables stand here", (int)most);
+        DV_TRY(read_var(lx, o, &out[(*n)++]));
+    } while (skip_comma(lx, &st));
+    return st;
+}
+
+static dv_status read_level(dv_plan *plan, dv_lexer *lx, const dv_op *o,
+                            dv_sum_order *s, int32_t *cap)
+{
+    char buf[48];
+    int64_t whole;
+    dv_sum_level *l =
+        DV_PUSH(&plan->arena, dv_sum_level, s->levels, s->n_levels, *cap);
+    if (!l)
+        return dv_nomem(lx->diag);
+    *l = (dv_sum_level){.var = -1};
+    for (int v = 0; v < o->n_vars && l->var < 0; v++)
+        if (o->vars[v].reduce && dv_lex_is(lx, o->vars[v].name))
+            l->var = v;
+    if (l->var < 0)
+        return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
+                       "%s is no variable that %s sums over",
+                       dv_lex_show(lx, buf), o->name);
+    DV_TRY(dv_lex(lx));
+    DV_TRY(dv_lex_int(lx, &l->size, "the size of the level"));
+    if (is_tile(s, s->n_levels - 1)) {
+        DV_TRY(dv_lex_word(lx, "of"));
+        dv_loc at = dv_lex_at(lx);
+        DV_TRY(dv_lex_int(lx, &whole, "the size of the variable"));
+        if (whole != dv_var_len(o, l->var))
+            return dv_fail(lx->diag, DV_E_SHAPE, at,
+                           "%s has %" PRId64 ", not %" PRId64,
+                           o->vars[l->var].name, dv_var_len(o, l->var), whole);
+    }
+    l->inside = dv_lex_is(lx, "prim");
+    return dv_lex_word(lx, l->inside ? "prim" : "seq");
+}
+
+static dv_status read_sums(dv_plan *plan, dv_lexer *lx, const dv_op *o,
+                           dv_sum_order *s)
+{
+    dv_status st = DV_OK;
+    int32_t cap = 0;
+    s->dot = dv_lex_is(lx, "dot");
+    s->pairs = dv_lex_is(lx, "pairs");
+    DV_TRY(dv_lex_word(lx, dv_sum_order_name(s)));
+    DV_TRY(dv_lex_expect(lx, '{', "'{'"));
+    while (lx->tok.kind != '}') {
+        DV_TRY(read_level(plan, lx, o, s, &cap));
+        skip_comma(lx, &st);
+        DV_TRY(st);
+    }
+    return dv_lex(lx);
+}
+
+static dv_status read_prefetch(dv_lexer *lx, const dv_op *o, uint64_t *out)
+{
+    dv_status st = DV_OK;
+    do {
+        int64_t r;
+        dv_loc at = dv_lex_at(lx);
+        DV_TRY(dv_lex_int(lx, &r, "the number of a read"));
+        if (r < 0 || r > 63)
+            return dv_fail(lx->diag, DV_E_SHAPE, at,
+                           "read %" PRId64 " of %s: 0 to 63 can be prefetched",
+                           r, o->name);
+        *out |= UINT64_C(1) << r;
+    } while (skip_comma(lx, &st));
+    return st;
+}
+
+static dv_status read_count(dv_lexer *lx, int64_t most, int64_t *out)
+{
+    dv_loc at = dv_lex_at(lx);
+    DV_TRY(dv_lex_int(lx, out, "a number"));
+    if (*out >= 0 && *out <= most)
+        return DV_OK;
+    return dv_fail(lx->diag, DV_E_SHAPE, at,
+                   "%" PRId64 " is not in 0..%" PRId64, *out, most);
+}
+
+// Reads one property of an op's schedule; *any is 0 if there is none.
+static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
+                               int *any)
+{
+    enum {
+        COPY,
+        EPILOGUE,
+        LOOPS,
+        CHUNK,
+        COLLAPSE,
+        WINDOW,
+        TRANSPOSE,
+        PREFETCH,
+        GUARD,
+        ROWS,
+        UNIT,
+        DELAY,
+        N
+    };
+    static const char *const words[N] = {
+        "copy",      "epilogue", "loops", "chunk", "collapse", "window",
+        "transpose", "prefetch", "guard", "rows",  "unit",     "delay"};
+    int32_t vars[2], n;
+    int64_t number;
+    int word = 0;
+    while (word < N && !dv_lex_is(lx, words[word]))
+        word++;
+    *any = word < N;
+    if (!*any)
+        return DV_OK;
+    DV_TRY(dv_lex(lx));
+    switch (word) {
+    case COPY:
+        for (int i = 0; i < 2; i++)
+            if (dv_lex_is(lx, i ? "in1" : "in0")) {
+                s->copied[i] = 1;
+                DV_TRY(dv_lex(lx));
+            }
+        return s->copied[0] || s->copied[1] ? DV_OK
+                                            : expected(lx, "in0 or in1");
+    case EPILOGUE:
+        DV_TRY(read_word(lx, epilogues, DV_N_EPILOGUES,
+                         "none, kernel, blocks, tile or parts", &word));
+        s->epilogue = (dv_epilogue_place)word;
+        return DV_OK;
+    case LOOPS:
+        DV_TRY(read_vars(lx, o, 2, vars, &n));
+        s->inner = vars[n - 1];
+        s->outer = n > 1 ? vars[0] : -1;
+        return DV_OK;
+    case CHUNK:
+        return read_count(lx, INT32_MAX, &s->chunk);
+    case COLLAPSE:
+        return read_count(lx, INT64_MAX, &s->collapse);
+    case WINDOW:
+        DV_TRY(read_count(lx, INT32_MAX, &number));
+        s->window = (int32_t)number;
+        return DV_OK;
+    case TRANSPOSE:
+        s->transpose = 1;
+        return DV_OK;
+    case PREFETCH:
+        return read_prefetch(lx, o, &s->prefetch);
+    case GUARD:
+        DV_TRY(read_word(lx, guards, DV_N_GUARDS, "none, indices or int32",
+                         &word));
+        s->guard = (dv_guard)word;
+        return DV_OK;
+    case ROWS:
+        return read_vars(lx, o, DV_MAX_ROW_VARS, s->rows, &s->n_rows);
+    case UNIT:
+        DV_TRY(read_count(lx, INT32_MAX, &number));
+        s->unit = (int32_t)number;
+        return DV_OK;
+    default:
+        return read_count(lx, INT32_MAX, &s->delay);
+    }
+}
+
+// Reads the schedule of op number `op`, which must be the next one.
+static dv_status read_op(dv_plan *plan, dv_lexer *lx, int32_t op)
+{
+    dv_op_schedule *s = &plan->schedule.ops[op];
+    int64_t number;
+    int kind, any = 1;
+    dv_loc at = dv_lex_at(lx);
+    uint32_t off = lx->tok.off;
+    DV_TRY(dv_lex_int(lx, &number, "the number of an op"));
+    if (op >= plan->ops->n_ops || number != op)
+        return dv_fail(lx->diag, DV_E_SHAPE, at,
+                       "schedule of op %" PRId64
+                       ": there are %d ops, each is scheduled once, in order",
+                       number, (int)plan->ops->n_ops);
+    const dv_op *o = &plan->ops->ops[op];
+    *s = (dv_op_schedule){.inner = -1, .outer = -1, .off = off};
+    DV_TRY(dv_lex_expect(lx, ':', "':'"));
+    DV_TRY(read_word(lx, kinds, DV_N_KERNEL_KINDS,
+                     "strip, statement, product, rows or inline", &kind));
+    s->kind = (dv_kernel_kind)kind;
+    if (s->kind == DV_KERNEL_ROWS)
+        DV_TRY(read_vars(lx, o, DV_MAX_ROW_VARS, s->rows, &s->n_rows));
+    if (s->kind == DV_KERNEL_PRODUCT)
+        DV_TRY(read_sums(plan, lx, o, &s->sums));
+    while (any)
+        DV_TRY(read_property(lx, o, s, &any));
+    return DV_OK;
+}
+
+// Reads `keep TENSOR at ADDRESS`, after the word `keep`.
+static dv_status read_temp(dv_plan *plan, dv_lexer *lx, int32_t *cap)
+{
+    dv_schedule *s = &plan->schedule;
+    char buf[48];
+    dv_tile_temp *t =
+        DV_PUSH(&plan->arena, dv_tile_temp, s->temps, s->n_temps, *cap);
+    if (!t)
+        return dv_nomem(lx->diag);
+    *t = (dv_tile_temp){.off = lx->tok.off};
+    while (t->tensor < plan->ops->n_tensors &&
+           !dv_lex_is(lx, plan->ops->tensors[t->tensor].name))
+        t->tensor++;
+    if (t->tensor == plan->ops->n_tensors)
+        return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
+                       "there is no tensor %s", dv_lex_show(lx, buf));
+    DV_TRY(dv_lex(lx));
+    DV_TRY(dv_lex_word(lx, "at"));
+    return dv_lex_int(lx, &t->address, "an address in the tile memory");
+}
+
+dv_status dv_schedule_read(dv_plan *plan, dv_lexer *lx)
+{
+    dv_schedule *s = &plan->schedule;
+    int32_t n = 0, cap = 0;
+    *s = (dv_schedule){
+        .ops = DV_NEW(&plan->arena, dv_op_schedule, plan->ops->n_ops + 1)};
+    DV_TRY(dv_lex_expect(lx, '{', "'{'"));
+    DV_TRY(dv_lex_word(lx, "kernels"));
+    if (lx->tok.kind != DV_TOK_STRING)
+        return expected(lx, "the instruction set of the kernels, in quotes");
+    const char *kernels =
+        dv_arena_copy(&plan->arena, lx->src->text + lx->tok.off, lx->tok.len);
+    if (!s->ops || !kernels)
+        return dv_nomem(lx->diag);
+    DV_TRY(dv_lex(lx));
+    while (lx->tok.kind == DV_TOK_INT) {
+        DV_TRY(read_op(plan, lx, n));
+        n++;
+    }
+    if (n < plan->ops->n_ops)
+        return dv_fail(lx->diag, DV_E_SHAPE, dv_lex_at(lx),
+                       "op %d, %s, has no schedule", (int)n,
+                       plan->ops->ops[n].name);
+    while (dv_lex_is(lx, "keep")) {
+        DV_TRY(dv_lex(lx));
+        DV_TRY(read_temp(plan, lx, &cap));
+    }
+    s->kernels = kernels;
+    DV_TRY(dv_lex_expect(lx, '}', "'}'"));
+    return dv_schedule_verify(plan, lx->diag);
+}

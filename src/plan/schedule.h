@@ -1,0 +1,121 @@
+// Section `schedule` of a plan: which generated kernel computes each op on this
+// machine, with which loops, and in what order it adds numbers.
+//
+//   schedule {
+//       kernels neon-bf16                    the instruction set of the kernels
+//       0: product outer {                   op 0, by kernels of matrix
+//       products
+//           k 2 seq
+//           k 512 of 1024 prim
+//       } epilogue blocks loops m, n
+//       1: rows i inner j unit 0 delay 2     ops 1 to 3, together, row by row
+//       2: inline
+//       3: rows i inner j unit 0 delay 0
+//       4: statement loops i, j              op 4, by a vector kernel
+//       5: strip                             op 5, by the interpreter
+//       keep t at 4096                       t exists for one tile at a time
+//   }
+//
+// The pass `schedule` writes it and executors obey it: they choose nothing that
+// changes which code runs or in which order numbers are added. Plans for
+// machines that are simulated have no such section.
+#ifndef DV_PLAN_SCHEDULE_H
+#define DV_PLAN_SCHEDULE_H
+#include <stdint.h>
+
+// One level of the loops over a reduced variable: a loop around the kernel, or
+// the range that the kernel reduces itself. Levels of one variable are nested
+// tiles, outermost first.
+typedef struct dv_sum_level {
+    int32_t var;
+    int64_t size;
+    int inside; // 1 if the kernel contains this loop
+} dv_sum_level;
+
+// The order in which an op adds up its products, the same in all of its tiles;
+// see nest/sums.h.
+typedef struct dv_sum_order {
+    int dot;   // 1 if the kernel accumulates in vector lanes along k
+    int pairs; // 1 if the kernel uses matrix instructions for bf16 or i8
+    dv_sum_level *levels;
+    int32_t n_levels;
+} dv_sum_order;
+
+// What computes an op.
+typedef enum dv_kernel_kind {
+    DV_KERNEL_STRIP,     // the interpreter (strip/), without a kernel
+    DV_KERNEL_STATEMENT, // a vector kernel, in one pass over memory
+    DV_KERNEL_PRODUCT,   // kernels of matrix products
+    DV_KERNEL_ROWS,      // a vector kernel together with the op's group
+    DV_KERNEL_INLINE,    // nothing: its readers compute it where they read it
+    DV_N_KERNEL_KINDS
+} dv_kernel_kind;
+
+// A condition on the values that a tile reads. It is tested in every run; a
+// tile that violates it is computed by the interpreter.
+typedef enum dv_guard {
+    DV_GUARD_NONE,
+    DV_GUARD_INDICES, // all indirect indices are within their tensors
+    DV_GUARD_INT32,   // integers and their results fit into 32 bits
+    DV_N_GUARDS
+} dv_guard;
+
+// Where the epilogue of a product (what is computed from its sums) runs.
+typedef enum dv_epilogue_place {
+    DV_EPILOGUE_NONE,   // the sums are the results
+    DV_EPILOGUE_KERNEL, // the kernel applies it before it stores
+    DV_EPILOGUE_BLOCKS, // on each block of sums, when the block is complete
+    DV_EPILOGUE_TILE,   // on all sums of a tile, when the tile is complete
+    DV_EPILOGUE_PARTS,  // after the partial sums of several tiles were added
+    DV_N_EPILOGUES
+} dv_epilogue_place;
+
+enum { DV_MAX_ROW_VARS = 4 };
+
+// How one op is computed. Variables are numbers of the op's variables, -1 if
+// there is none.
+typedef struct dv_op_schedule {
+    dv_kernel_kind kind;
+    dv_guard guard;
+    // The loops of the vector kernel: of a statement, of a row, or of the
+    // epilogue of a product. Along `inner` a vector has its lanes.
+    int32_t inner, outer;
+    int64_t chunk;    // iterations of `outer` per kernel call; 0: all
+    int64_t collapse; // extent of `inner` at which both loops run as one; 0:
+                      // never
+    int32_t window;   // points of a reduction that is unrolled; 0: a loop
+    int transpose;    // 1 if reads are transposed block by block
+    // Kind DV_KERNEL_PRODUCT.
+    dv_sum_order sums;
+    dv_epilogue_place epilogue;
+    int copied[2]; // 1 if the factor is first copied, e.g. to a wider type
+    // Kind DV_KERNEL_ROWS: the variables that enumerate rows, outermost first;
+    // the ops with the same unit share one kernel; in step t of the loop over
+    // rows the op computes row t - delay.
+    int32_t n_rows, rows[DV_MAX_ROW_VARS];
+    int32_t unit;
+    int64_t delay;
+    uint64_t prefetch; // bit r: the kernel prefetches the next row or tile of
+                       // read number r
+    uint32_t off;      // byte offset in the text of a parsed plan
+} dv_op_schedule;
+
+// A temporary that only the ops of one group use, tile by tile: each thread has
+// memory for one tile of it, at `address` of its tile memory.
+typedef struct dv_tile_temp {
+    int32_t tensor;
+    int64_t address;
+    uint32_t off; // byte offset in the text of a parsed plan
+} dv_tile_temp;
+
+typedef struct dv_schedule {
+    // Instruction set of the kernels, or "any" in a plan written by hand that
+    // is not made for one; NULL: not scheduled.
+    const char *kernels;
+    dv_op_schedule *ops; // one per op of the plan
+    dv_tile_temp *temps; // in order of the ops that write them
+    int32_t n_temps;
+    // 1 if the plan was read without this section and scheduled afterwards.
+    int on_reading;
+} dv_schedule;
+#endif
