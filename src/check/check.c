@@ -582,5 +582,5 @@ dv_status dv_plan_check(const dv_plan *plan, dv_diag *diag)
     DV_TRY(dv_check_machine(plan, whole(&c), diag));
     DV_TRY(dv_check_scratch(plan, whole(&c), diag));
     DV_TRY(dv_check_grid(plan, whole(&c), diag));
-    return dv_check_nest(plan, whole(&c), diag);
+    return dv_check_schedule(plan, whole(&c), diag);
 }

@@ -16,6 +16,7 @@ typedef struct finder {
     // a whole.
     int32_t *home;
     int32_t *writer; // by tensor: the op that defines it, or -1
+    int32_t next;    // number of the next temporary of the plan's schedule
 } finder;
 
 static void touch(finder *f, int32_t op, const dv_access *a)
@@ -110,14 +111,15 @@ static int may_keep(const finder *f, int32_t g, int32_t op, int32_t t)
            f->writer[t] == op && tile_box(plan, op, sides);
 }
 
-// Returns the address of tensor t in the plan's list of temporaries that are
-// kept for one tile; -1: it is not in the list.
-static int64_t planned_address(const dv_plan *plan, int32_t t)
+// Returns the address of the next temporary in the plan's list of those that
+// are kept for one tile, if it is tensor t; -1 otherwise. The list is in the
+// order of the ops that write them (C28).
+static int64_t planned_address(finder *f, int32_t t)
 {
-    for (int32_t i = 0; i < plan->schedule.n_temps; i++)
-        if (plan->schedule.temps[i].tensor == t)
-            return plan->schedule.temps[i].address;
-    return -1;
+    const dv_schedule *s = &f->x->plan->schedule;
+    if (f->next == s->n_temps || s->temps[f->next].tensor != t)
+        return -1;
+    return s->temps[f->next++].address;
 }
 
 // Finds the tile buffers of a group (ops that share one tile space).
@@ -134,7 +136,7 @@ static int find_in_group(finder *f, int32_t g)
         return 0;
     for (int32_t i = group->first_op; i < group->end_op; i++) {
         int32_t t = f->p->ops[i].write.tensor;
-        int64_t address = x->choosing ? used : planned_address(x->plan, t), end;
+        int64_t address = x->choosing ? used : planned_address(f, t), end;
         if (address < 0 || (x->choosing && is_little(f->p, i)) ||
             !may_keep(f, g, i, t))
             continue;
