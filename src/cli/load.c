@@ -155,6 +155,9 @@ static dv_status check_effects(const char *path, const cli_plan_args *args,
                                dv_diag *diag)
 {
     const dv_plan_options *o = &args->options;
+    int schedules = 1; // whether all pins are of the pass schedule
+    for (int i = 0; i < (int)args->pins.n; i++)
+        schedules &= dv_pin_is_of_schedule(args->pins.at[i]);
     const struct {
         const char *option, *pass;
         int given;
@@ -163,7 +166,7 @@ static dv_status check_effects(const char *path, const cli_plan_args *args,
         {"rank", "dist", o->rank > 0 && !args->team_of_ranks},
         {"grid", "dist", o->grid != NULL},
         {"divide", "divide", o->divide != 0},
-        {"pin", "divide", args->pins.n > 0},
+        {"pin", schedules ? "schedule" : "divide", args->pins.n > 0},
         {"joint", "scratch", o->joint != 0},
         {"scratch", "scratch", o->scratch != 0},
         {"solver", "scratch", o->solver != 0},

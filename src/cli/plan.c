@@ -115,6 +115,29 @@ static void put_spans(dv_text *out, const dv_plan *plan, const dv_op *op,
     dv_put(out, "\n");
 }
 
+// Prints which kernel computes an op, and why.
+static void put_kernel(dv_text *out, const dv_plan *plan, int32_t i)
+{
+    const dv_op_schedule *as = dv_op_scheduled(plan, i);
+    int contraction = dv_op_kind(&plan->ops->ops[i]) == DV_KIND_CONTRACTION;
+    if (!as)
+        return;
+    dv_put(out, "    kernel: %s\n",
+           as->kind == DV_KERNEL_PRODUCT
+               ? "product, because its factors are used for several results "
+                 "each; a statement is the alternative"
+           : as->kind == DV_KERNEL_ROWS
+               ? "rows, with its group, because rows stay in the caches; a "
+                 "statement is the alternative"
+           : as->kind == DV_KERNEL_INLINE
+               ? "inline, because computing it again costs less than storing it"
+           : as->kind == DV_KERNEL_STRIP
+               ? "strip, because no kernel can compute it"
+           : contraction ? "statement, because a product would not reuse its "
+                           "factors enough"
+                         : "statement, in one pass over memory");
+}
+
 // Prints the loops over the reduction variables of an op.
 static void put_sums(dv_text *out, const dv_plan *plan, int32_t i)
 {
@@ -185,6 +208,7 @@ static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
             dv_put(out, "    %s: the span limit demands %" PRId64 " slices\n",
                    op->vars[v].name, d->forced[v]);
     }
+    put_kernel(out, plan, i);
     put_sums(out, plan, i);
     put_spans(out, plan, op, d);
 }

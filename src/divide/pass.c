@@ -31,7 +31,9 @@ static dv_status read_pin(const dv_plan *plan, const char *text, int32_t *op,
     char *end = NULL;
     if (!equals || !colon || colon > equals)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "a pin is OP:VARIABLE=NUMBER, not '%s'", text);
+                       "a pin is OP:VARIABLE=NUMBER, OP.kernel=KIND or "
+                       "OP.tile=VARIABLE:SIZE, not '%s'",
+                       text);
     pin->n = strtoll(equals + 1, &end, 10);
     if (end == equals + 1 || *end || pin->n < 1)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
@@ -65,6 +67,9 @@ static dv_status read_pins(const dv_plan *plan, const dv_plan_options *o,
                            pinned_op *out, dv_diag *diag)
 {
     for (size_t k = 0; k < o->n_pins; k++) {
+        out[k].op = -1;
+        if (dv_pin_is_of_schedule(o->pins[k]))
+            continue;
         DV_TRY(read_pin(plan, o->pins[k], &out[k].op, &out[k].pin, diag));
         for (size_t j = 0; j < k; j++)
             if (out[j].op == out[k].op && out[j].pin.var == out[k].pin.var)

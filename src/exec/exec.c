@@ -143,7 +143,7 @@ const dv_sim_traffic *dv_exec_moved_by(const dv_exec *x, int32_t op,
 
 // Creates an exec of a plan that the checker accepts.
 static dv_status create(dv_exec **out, const dv_plan *plan, int probing,
-                        dv_diag *diag)
+                        const dv_schedule_pins *wanted, dv_diag *diag)
 {
     dv_arena arena = {0};
     dv_exec *x = DV_NEW(&arena, dv_exec, 1);
@@ -152,6 +152,7 @@ static dv_status create(dv_exec **out, const dv_plan *plan, int probing,
     x->arena = arena;
     x->plan = plan;
     x->probing = probing;
+    x->wanted = wanted;
     size_t n = (size_t)plan->ops->n_tensors;
     x->data = DV_NEW(&x->arena, void *, n);
     x->owned = DV_NEW(&x->arena, void *, n);
@@ -175,12 +176,13 @@ static dv_status create(dv_exec **out, const dv_plan *plan, int probing,
 dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
 {
     DV_TRY(dv_plan_check(plan, diag)); // an invalid plan is not run
-    return create(out, plan, 0, diag);
+    return create(out, plan, 0, NULL, diag);
 }
 
-dv_status dv_exec_probe(dv_exec **out, const dv_plan *plan, dv_diag *diag)
+dv_status dv_exec_probe(dv_exec **out, const dv_plan *plan,
+                        const dv_schedule_pins *wanted, dv_diag *diag)
 {
-    return create(out, plan, 1, diag);
+    return create(out, plan, 1, wanted, diag);
 }
 
 void dv_exec_destroy(dv_exec *x)

@@ -189,6 +189,8 @@ static dv_status make_kernels(dv_exec *x, dv_op_kernels *way,
 static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
                             const dv_op_schedule *as, dv_diag *diag)
 {
+    static const dv_schedule_pins none = {.kind = -1};
+    const dv_schedule_pins *pins = x->wanted ? &x->wanted[op] : &none;
     const dv_group *g = &x->plan->groups[number];
     const dv_group_plan *run = &x->group[number];
     const dv_kernel *k = &x->kernels[op];
@@ -211,9 +213,13 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
                       .number = op};
     if (as && as->kind != DV_KERNEL_PRODUCT && as->kind != DV_KERNEL_STATEMENT)
         return DV_OK;
+    if (pins->kind == DV_KERNEL_STRIP)
+        return DV_OK;
+    int want_product = pins->kind == DV_KERNEL_PRODUCT || pins->tile_size;
     DV_TRY(dv_vec_op_create(&way->vec, &vec, x->jit, &x->arena, diag));
     if (parts || run->grid ||
-        (as ? !product : !dv_sums_worth_gemm(x->plan->ops, k->op))) {
+        (as ? !product
+            : !want_product && !dv_sums_worth_gemm(x->plan->ops, k->op))) {
         vec.later = 0;
         DV_TRY(make_kernels(x, way, &vec, diag));
     }
@@ -225,9 +231,15 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
                           .n_threads = x->n_threads,
                           .parts = parts,
                           .as = as,
+                          .wanted = want_product,
+                          .tile_var = pins->tile_var,
+                          .tile_size = pins->tile_size,
                           .jit = x->jit,
                           .arena = &x->arena};
-    if (run->grid || (as && !product))
+    int other = pins->kind >= 0 && pins->kind != DV_KERNEL_PRODUCT;
+    if (other && vec.later)
+        return make_kernels(x, way, &vec, diag);
+    if (run->grid || other || (as && !product))
         // If a grid assigns the group's tiles, they are other tiles than the
         // plan's, for which no contractions are prepared.
         return DV_OK;
@@ -283,6 +295,13 @@ static dv_status check_obeyed(const dv_exec *x, int32_t op, dv_diag *diag)
     return st;
 }
 
+// Returns 1 if the user wants another kernel for an op than with its group.
+static int refuses_rows(const dv_exec *x, int32_t op)
+{
+    int kind = x->wanted ? x->wanted[op].kind : -1;
+    return kind >= 0 && kind != DV_KERNEL_ROWS && kind != DV_KERNEL_INLINE;
+}
+
 // Prepares the row-by-row execution of a group (ops that share one tile space)
 // as the plan says or, while schedules are chosen, if all of its ops run as
 // unconditional vector kernels and dv_rows_create finds it faster.
@@ -293,8 +312,8 @@ static dv_status find_rows(dv_exec *x, int32_t number, dv_diag *diag)
     int by_rows = 1;
     for (int32_t op = g->first_op; op < g->end_op; op++)
         if (x->choosing)
-            by_rows &=
-                !x->ways[op].product && x->ways[op].vec && !x->ways[op].guard;
+            by_rows &= !x->ways[op].product && x->ways[op].vec &&
+                       !x->ways[op].guard && !refuses_rows(x, op);
         else
             by_rows &= dv_op_scheduled(x->plan, op)->kind >= DV_KERNEL_ROWS;
     if (run->grid || run->parts || run->snapshots || !by_rows)
@@ -332,7 +351,8 @@ static dv_status find_jit(dv_exec *x, dv_diag *diag)
     if (!x->choosing && strcmp(wants, "any") && strcmp(here, wants))
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
                        "the plan is scheduled for kernels of %s, this machine "
-                       "has %s: schedule it again with --start-at schedule",
+                       "has %s; divvy plan PLAN --start-at schedule schedules "
+                       "it again",
                        wants, here);
     return DV_OK;
 }

@@ -301,6 +301,28 @@ static int fill_product(dv_product *p)
     return 1;
 }
 
+// Cuts the variable p->how.tile_var of a sum into blocks of p->how.tile_size,
+// which the user prescribes: one loop over blocks around all others, and one
+// level inside the kernel.
+static dv_status tile_sums(const dv_product *p, dv_sum_order *s, dv_diag *diag)
+{
+    int32_t v = p->how.tile_var, n = 0;
+    int64_t size = p->how.tile_size, len = dv_var_len(p->o, v);
+    dv_sum_level *levels = DV_NEW(p->how.arena, dv_sum_level, s->n_levels + 2);
+    if (!levels)
+        return dv_nomem(diag);
+    if (size < len)
+        levels[n++] = (dv_sum_level){v, dv_ceil_div(len, size), 0};
+    for (int32_t i = 0; i < s->n_levels; i++)
+        if (s->levels[i].var != v)
+            levels[n++] = s->levels[i];
+        else if (s->levels[i].inside)
+            levels[n++] = (dv_sum_level){v, size, 1};
+    s->levels = levels;
+    s->n_levels = n;
+    return DV_OK;
+}
+
 // Finds the order in which the products are summed: from the plan's section
 // `schedule` or, if it has none for the op, as the pass `schedule` chooses it.
 static dv_status find_sums(dv_product *p, int *found, dv_diag *diag)
@@ -315,8 +337,9 @@ static dv_status find_sums(dv_product *p, int *found, dv_diag *diag)
     if (!own)
         return dv_nomem(diag);
     p->sums = own;
-    return dv_sums_choose(own, found, plan->ops, p->how.op, &machine,
-                          p->how.arena, diag);
+    DV_TRY(dv_sums_choose(own, found, plan->ops, p->how.op, &machine,
+                          p->how.arena, diag));
+    return *found && p->how.tile_size ? tile_sums(p, own, diag) : DV_OK;
 }
 
 dv_status dv_product_create(dv_product **out, const dv_product_how *how,
@@ -330,7 +353,8 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
     p->how = *how;
     p->o = how->kernel->op;
     p->bias = -1;
-    if (!how->as && how->vec && !dv_sums_worth_gemm(how->plan->ops, p->o))
+    if (!how->as && !how->wanted && how->vec &&
+        !dv_sums_worth_gemm(how->plan->ops, p->o))
         return DV_OK; // no operand is reused: one vector pass is faster
     DV_TRY(find_sums(p, &found, diag));
     if (!found || !fill_product(p))

@@ -50,6 +50,12 @@ typedef struct dv_product_how {
     int parts; // 1 if tiles compute partial sums
     // The plan's schedule of the op, which is obeyed; NULL: chosen here.
     const dv_op_schedule *as;
+    // What the user prescribes: 1 if it is to be a product even if a vector
+    // kernel seems faster; and how many of a reduced variable the kernel sums
+    // (0: not prescribed).
+    int wanted;
+    int32_t tile_var;
+    int64_t tile_size;
     dv_jit *jit;
     dv_arena *arena;
 } dv_product_how;

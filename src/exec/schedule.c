@@ -51,14 +51,37 @@ static dv_status take_schedule(dv_plan *plan, const dv_exec *x, dv_diag *diag)
     return list_temps(plan, x, diag);
 }
 
+// Fails if the schedule is not what the user prescribes, because there are no
+// such kernels.
+static dv_status check_pins(const dv_plan *plan, const dv_schedule_pins *pins,
+                            dv_diag *diag)
+{
+    for (int32_t i = 0; pins && i < plan->ops->n_ops; i++) {
+        const dv_op_schedule *s = &plan->schedule.ops[i];
+        int kind = pins[i].tile_size ? DV_KERNEL_PRODUCT : pins[i].kind;
+        if (kind >= 0 && kind != (int)s->kind)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "%s is pinned to kernel %s, which it cannot have",
+                           plan->ops->ops[i].name,
+                           dv_kernel_kind_name((dv_kernel_kind)kind));
+    }
+    return DV_OK;
+}
+
 dv_status dv_schedule_run(dv_pass_cx *cx, dv_plan *plan)
 {
     dv_exec *x = NULL;
+    dv_schedule_pins *pins;
     plan->schedule = (dv_schedule){0};
+    DV_TRY(dv_schedule_read_pins(&pins, plan, cx->options, cx->diag));
+    if (!plan->target.here && pins)
+        return dv_fail(cx->diag, DV_E_USAGE, DV_NOWHERE,
+                       "%s is simulated: it has no kernels to pin",
+                       plan->target.name);
     if (!plan->target.here)
         return DV_OK;
-    DV_TRY(dv_exec_probe(&x, plan, cx->diag));
+    DV_TRY(dv_exec_probe(&x, plan, pins, cx->diag));
     dv_status st = take_schedule(plan, x, cx->diag);
     dv_exec_destroy(x);
-    return st;
+    return st ? st : check_pins(plan, pins, cx->diag);
 }

@@ -78,8 +78,10 @@ struct dv_exec {
     // plan's schedule is obeyed.
     int choosing;
     // 1 if the pass `schedule` uses this exec to find out which kernels there
-    // are, without running it.
+    // are, without running it; `wanted` has what the user prescribes for each
+    // op, or is NULL.
     int probing;
+    const dv_schedule_pins *wanted;
     // Cache of kernels; NULL: no kernels for this machine.
     dv_jit *jit;
     // Cache of kernels for the instruction set that the target names; NULL:
@@ -119,8 +121,10 @@ struct dv_exec {
 // `local_bytes`.
 dv_status dv_exec_find_locals(dv_exec *x, dv_diag *diag);
 // Creates an exec that cannot run, to find out which kernels there are for a
-// plan that is not scheduled yet (exec.c).
-dv_status dv_exec_probe(dv_exec **out, const dv_plan *plan, dv_diag *diag);
+// plan that is not scheduled yet (exec.c). `wanted` has what the user
+// prescribes for each op, or is NULL.
+dv_status dv_exec_probe(dv_exec **out, const dv_plan *plan,
+                        const dv_schedule_pins *wanted, dv_diag *diag);
 // Describes how op number `op` of an exec on threads is computed, as the plan's
 // section `schedule` does.
 void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out);

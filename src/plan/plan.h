@@ -353,6 +353,20 @@ static inline const dv_op_schedule *dv_op_scheduled(const dv_plan *plan,
     return has ? &plan->schedule.ops[op] : NULL;
 }
 
+// Returns whether a pin (a choice that the user prescribes) is one of the pass
+// schedule: OP.kernel=KIND or OP.tile=VARIABLE:SIZE. All others are of divide.
+int dv_pin_is_of_schedule(const char *pin);
+// What pins prescribe for the schedule of an op.
+typedef struct dv_schedule_pins {
+    int kind;          // a dv_kernel_kind; -1: not prescribed
+    int32_t tile_var;  // a reduced variable of a product
+    int64_t tile_size; // how many of it a kernel sums; 0: not prescribed
+} dv_schedule_pins;
+// Reads all pins of the pass schedule. *out has one entry per op, in the plan's
+// arena, or is NULL if there are no such pins.
+dv_status dv_schedule_read_pins(dv_schedule_pins **out, dv_plan *plan,
+                                const dv_plan_options *options, dv_diag *diag);
+
 // Prints the schedule of an op as one line, without a newline (schedule.c).
 void dv_op_schedule_print(dv_text *out, const dv_program *p, int32_t op,
                           const dv_op_schedule *s);

@@ -2,6 +2,8 @@
 // schedule.h. The pass that fills it is in exec/schedule.c.
 #include "plan/plan.h"
 #include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const kinds[DV_N_KERNEL_KINDS] = {
@@ -115,6 +117,91 @@ void dv_schedule_print(dv_text *out, const dv_plan *plan)
         dv_put(out, "    keep %s at %" PRId64 "\n",
                p->tensors[s->temps[i].tensor].name, s->temps[i].address);
     dv_put(out, "}\n");
+}
+
+// Finds the dot before `word` in a pin OP.word=VALUE; NULL if it is another
+// one.
+static const char *find_word(const char *pin, const char *word)
+{
+    const char *equals = strrchr(pin, '=');
+    size_t n = strlen(word);
+    if (!equals || (size_t)(equals - pin) < n + 2 ||
+        strncmp(equals - n, word, n) != 0 || equals[-(ptrdiff_t)n - 1] != '.')
+        return NULL;
+    return equals - n - 1;
+}
+
+int dv_pin_is_of_schedule(const char *pin)
+{
+    return find_word(pin, "kernel") || find_word(pin, "tile");
+}
+
+static dv_status read_kernel_pin(dv_schedule_pins *to, const char *pin,
+                                 dv_diag *diag)
+{
+    const char *value = strrchr(pin, '=') + 1;
+    for (int k = 0; k < DV_N_KERNEL_KINDS; k++)
+        if (!strcmp(value, kinds[k])) {
+            to->kind = k;
+            return DV_OK;
+        }
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                   "pin %s: the kinds of kernels are strip, statement, "
+                   "product, rows and inline",
+                   pin);
+}
+
+static dv_status read_tile_pin(dv_schedule_pins *to, const dv_op *o,
+                               const char *pin, dv_diag *diag)
+{
+    const char *value = strrchr(pin, '=') + 1, *colon = strchr(value, ':');
+    char *end = NULL;
+    int64_t n = colon ? strtoll(colon + 1, &end, 10) : 0;
+    for (int32_t v = 0; colon && v < o->n_vars; v++)
+        if (o->vars[v].reduce &&
+            strlen(o->vars[v].name) == (size_t)(colon - value) &&
+            !strncmp(o->vars[v].name, value, (size_t)(colon - value)) &&
+            end != colon + 1 && !*end && n >= 1 && n <= dv_var_len(o, v)) {
+            to->tile_var = v;
+            to->tile_size = n;
+            return DV_OK;
+        }
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                   "pin %s: it takes a variable that %s sums over and a size, "
+                   "such as k:256",
+                   pin, o->name);
+}
+
+dv_status dv_schedule_read_pins(dv_schedule_pins **out, dv_plan *plan,
+                                const dv_plan_options *options, dv_diag *diag)
+{
+    const dv_program *p = plan->ops;
+    *out = NULL;
+    for (size_t k = 0; k < options->n_pins; k++) {
+        const char *pin = options->pins[k];
+        const char *kernel = find_word(pin, "kernel");
+        const char *dot = kernel ? kernel : find_word(pin, "tile");
+        int32_t op = 0;
+        if (!dot)
+            continue;
+        if (!*out) {
+            *out = DV_NEW(&plan->arena, dv_schedule_pins, p->n_ops);
+            if (!*out)
+                return dv_nomem(diag);
+            for (int32_t i = 0; i < p->n_ops; i++)
+                (*out)[i] = (dv_schedule_pins){.kind = -1};
+        }
+        while (op < p->n_ops &&
+               (strlen(p->ops[op].name) != (size_t)(dot - pin) ||
+                strncmp(p->ops[op].name, pin, (size_t)(dot - pin)) != 0))
+            op++;
+        if (op == p->n_ops)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "pin %s: the plan has no such op", pin);
+        DV_TRY(kernel ? read_kernel_pin(&(*out)[op], pin, diag)
+                      : read_tile_pin(&(*out)[op], &p->ops[op], pin, diag));
+    }
+    return DV_OK;
 }
 
 static int same_sums(const dv_sum_order *a, const dv_sum_order *b)

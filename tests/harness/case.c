@@ -56,8 +56,10 @@ int case_schedule(dv_plan *plan)
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     dv_diag *diag = dv_diag_create();
     dv_pass_cx cx = {plan->ops, &o, diag};
+    plan->facts &= ~(uint32_t)DV_FACT_SCHEDULED;
     int ok = dv_plan_check(plan, diag) == DV_OK &&
              dv_schedule_run(&cx, plan) == DV_OK;
+    plan->facts |= DV_FACT_SCHEDULED;
     if (!ok)
         case_no("it is not scheduled: %s", dv_diag_text(diag));
     dv_diag_destroy(diag);
