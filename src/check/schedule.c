@@ -24,10 +24,13 @@
 //       that the group reads or writes otherwise
 //   C28 a temporary that is kept for one tile is used by one group only, is
 //       written by one op as a box, and its bytes are used by no other one
+//   C29 every other temporary that is not inlined is stored, in bytes that no
+//       other one uses in the same groups or repeats
 #include "base/dtype.h"
 #include "base/math.h"
 #include "check/check.h"
 #include <inttypes.h>
+#include <stdlib.h>
 
 #define WRONG(rule, ...)                                                       \
     return dv_fail(diag, DV_E_CHECK, as->off ? dv_plan_at(plan, as->off) : at, \
@@ -192,6 +195,10 @@ typedef struct use {
     int32_t writer; // the op that writes it, NONE or SEVERAL
     int32_t group;  // the group whose ops use it, NONE or SEVERAL
     int kept;       // 1 if the schedule keeps it for one tile at a time
+    int stored;     // 1 if the schedule has an address for all of it
+    // The first and the last op of all groups and outermost repeats that use
+    // it; -1 if there are none.
+    int32_t first, last;
 } use;
 
 static void note(int32_t *at, int32_t value)
@@ -199,22 +206,41 @@ static void note(int32_t *at, int32_t value)
     *at = *at == NONE || *at == value ? value : SEVERAL;
 }
 
+// Extends the lifetime of a tensor that group g uses.
+static void note_life(const dv_plan *plan, use *u, int32_t g)
+{
+    int32_t first = plan->groups[g].first_op, last = plan->groups[g].end_op - 1;
+    for (int32_t i = plan->ops->n_repeats - 1; i >= 0; i--)
+        if (plan->ops->repeats[i].first_op <= first &&
+            plan->ops->repeats[i].end_op > last) {
+            first = plan->ops->repeats[i].first_op;
+            last = plan->ops->repeats[i].end_op - 1;
+        }
+    u->first = u->first < 0 || first < u->first ? first : u->first;
+    u->last = last > u->last ? last : u->last;
+}
+
 // Fills in the uses of all tensors.
 static void find_uses(const dv_plan *plan, use *uses)
 {
     for (int32_t t = 0; t < plan->ops->n_tensors; t++)
-        uses[t] = (use){NONE, NONE, 0};
+        uses[t] = (use){NONE, NONE, 0, 0, -1, -1};
     for (int32_t g = 0; g < plan->n_groups; g++)
         for (int32_t i = plan->groups[g].first_op; i < plan->groups[g].end_op;
              i++) {
             const dv_op *o = &plan->ops->ops[i];
-            for (int r = 0; r < o->n_reads; r++)
+            for (int r = 0; r < o->n_reads; r++) {
                 note(&uses[o->reads[r].tensor].group, g);
+                note_life(plan, &uses[o->reads[r].tensor], g);
+            }
             note(&uses[o->write.tensor].group, g);
             note(&uses[o->write.tensor].writer, i);
+            note_life(plan, &uses[o->write.tensor], g);
         }
     for (int32_t i = 0; i < plan->schedule.n_temps; i++)
         uses[plan->schedule.temps[i].tensor].kept = 1;
+    for (int32_t i = 0; i < plan->schedule.n_stored; i++)
+        uses[plan->schedule.stored[i].tensor].stored++;
 }
 
 // Returns the stride of variable v in the access, in elements of its tensor as
@@ -588,7 +614,7 @@ static dv_status check_temp(const dv_plan *plan, const use *uses, int32_t i,
 {
     enum { ALIGN_BYTES = 64 };
     const dv_schedule *s = &plan->schedule;
-    const dv_tile_temp *as = &s->temps[i];
+    const dv_temp_address *as = &s->temps[i];
     const dv_tensor *t = &plan->ops->tensors[as->tensor];
     const use *u = &uses[as->tensor];
     if (t->is_input || t->is_output || u->group < 0 || u->writer < 0 ||
@@ -605,7 +631,7 @@ static dv_status check_temp(const dv_plan *plan, const use *uses, int32_t i,
     // Temporaries are in the order of their writers, so that those of a group
     // are neighbours.
     for (int32_t k = i - 1; k >= 0; k--) {
-        const dv_tile_temp *b = &s->temps[k];
+        const dv_temp_address *b = &s->temps[k];
         if (uses[b->tensor].writer >= u->writer)
             WRONG("C28", "%s is kept, but stands after %s", t->name,
                   plan->ops->tensors[b->tensor].name);
@@ -619,6 +645,70 @@ static dv_status check_temp(const dv_plan *plan, const use *uses, int32_t i,
     return DV_OK;
 }
 
+// A stored temporary, for sorting.
+typedef struct span {
+    int64_t begin, end; // its bytes
+    const use *u;
+    int32_t number; // in the schedule
+} span;
+
+static int by_begin(const void *x, const void *y)
+{
+    const span *a = x, *b = y;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+// Checks the addresses of the stored temporaries. Sorted by address, each is
+// compared with those that begin before it ends.
+static dv_status check_stored(const dv_plan *plan, const use *uses, dv_loc at,
+                              dv_diag *diag)
+{
+    enum { ALIGN_BYTES = 64 };
+    const dv_schedule *s = &plan->schedule;
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        const dv_op_schedule *as = &s->ops[i];
+        int32_t t = plan->ops->ops[i].write.tensor;
+        const dv_tensor *x = &plan->ops->tensors[t];
+        int here = !x->is_input && !x->is_output && !uses[t].kept &&
+                   as->kind != DV_KERNEL_INLINE;
+        if (uses[t].stored != here)
+            WRONG("C29", "%s is stored %d times instead of %d", x->name,
+                  uses[t].stored, here);
+    }
+    span *all = dv_alloc((size_t)s->n_stored * sizeof *all + 1);
+    dv_status st = all ? DV_OK : dv_nomem(diag);
+    for (int32_t i = 0; all && i < s->n_stored; i++) {
+        const dv_temp_address *as = &s->stored[i];
+        const dv_tensor *t = &plan->ops->tensors[as->tensor];
+        all[i] =
+            (span){.begin = as->address, .u = &uses[as->tensor], .number = i};
+        if (uses[as->tensor].writer == NONE || as->address < 0 ||
+            as->address % ALIGN_BYTES ||
+            !dv_add_i64(&all[i].end, as->address, dv_tensor_bytes(t)))
+            st = dv_fail(
+                diag, DV_E_CHECK, as->off ? dv_plan_at(plan, as->off) : at,
+                "C29: %s cannot be stored at %" PRId64, t->name, as->address);
+    }
+    if (st == DV_OK)
+        qsort(all, (size_t)s->n_stored, sizeof *all, by_begin);
+    for (int32_t i = 0; st == DV_OK && i < s->n_stored; i++)
+        for (int32_t k = i + 1; k < s->n_stored && all[k].begin < all[i].end;
+             k++) {
+            const dv_temp_address *as = &s->stored[all[k].number];
+            if (all[i].u->last < all[k].u->first ||
+                all[k].u->last < all[i].u->first)
+                continue;
+            st = dv_fail(
+                diag, DV_E_CHECK, as->off ? dv_plan_at(plan, as->off) : at,
+                "C29: %s is stored in the bytes of %s while both are in use",
+                plan->ops->tensors[as->tensor].name,
+                plan->ops->tensors[s->stored[all[i].number].tensor].name);
+            break;
+        }
+    dv_release(all);
+    return st;
+}
+
 static dv_status check_all(const dv_plan *plan, const use *uses, dv_loc at,
                            dv_diag *diag)
 {
@@ -626,7 +716,7 @@ static dv_status check_all(const dv_plan *plan, const use *uses, dv_loc at,
         DV_TRY(check_temp(plan, uses, i, at, diag));
     for (int32_t g = 0; g < plan->n_groups; g++)
         DV_TRY(check_group(plan, uses, &plan->groups[g], at, diag));
-    return DV_OK;
+    return check_stored(plan, uses, at, diag);
 }
 
 dv_status dv_check_schedule(const dv_plan *plan, dv_loc at, dv_diag *diag)

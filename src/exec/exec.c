@@ -32,9 +32,24 @@ void dv_exec_time_groups(dv_exec *x, double *seconds)
     x->spent = seconds;
 }
 
+// Allocates the memory of the temporaries that the plan stores.
+static dv_status store_temporaries(dv_exec *x, dv_diag *diag)
+{
+    const dv_schedule *s = &x->plan->schedule;
+    if (!dv_op_scheduled(x->plan, 0) || !s->n_stored)
+        return DV_OK;
+    x->stored = dv_alloc((size_t)dv_stored_bytes(x->plan));
+    if (!x->stored)
+        return dv_nomem(diag);
+    for (int32_t i = 0; i < s->n_stored; i++)
+        x->data[s->stored[i].tensor] = x->stored + s->stored[i].address;
+    return DV_OK;
+}
+
 static dv_status own_tensors(dv_exec *x, dv_diag *diag)
 {
     const dv_program *p = x->plan->ops;
+    DV_TRY(store_temporaries(x, diag));
     char *written = DV_NEW(&x->arena, char, p->n_tensors);
     if (!written)
         return dv_nomem(diag);
@@ -52,6 +67,8 @@ static dv_status own_tensors(dv_exec *x, dv_diag *diag)
             // No memory is allocated for this tensor: the user's buffer or the
             // threads' tile buffers hold it, or it is never stored.
             continue;
+        if (!t->is_input && x->data[i])
+            continue; // it has its place in the memory of temporaries
         x->owned[i] = x->data[i] = dv_alloc((size_t)dv_tensor_bytes(t));
         if (!x->owned[i])
             return dv_nomem(diag);
@@ -108,6 +125,8 @@ static void let_go(dv_exec *x)
         x->owned[i] = NULL;
         x->data[i] = x->bound[i];
     }
+    dv_release(x->stored);
+    x->stored = NULL;
     dv_sim_destroy(x->sim);
     x->sim = NULL;
     dv_threads_destroy(x);

@@ -1,6 +1,8 @@
 // The pass `schedule`: finds out which kernels there are for a divided program
 // by preparing them, and writes the choice to the plan, where the checker sees
 // it and executors obey it.
+#include "base/math.h"
+#include "divvy/place.h"
 #include "exec/state.h"
 #include <string.h>
 
@@ -10,7 +12,7 @@ static dv_status list_temps(dv_plan *plan, const dv_exec *x, dv_diag *diag)
     int32_t n = 0;
     for (int32_t g = 0; g < plan->n_groups; g++)
         n += x->group[g].n_locals;
-    s->temps = DV_NEW(&plan->arena, dv_tile_temp, n);
+    s->temps = DV_NEW(&plan->arena, dv_temp_address, n);
     if (!s->temps)
         return dv_nomem(diag);
     for (int32_t g = 0; g < plan->n_groups; g++)
@@ -19,8 +21,105 @@ static dv_status list_temps(dv_plan *plan, const dv_exec *x, dv_diag *diag)
             if (s->ops[l->op].kind == DV_KERNEL_INLINE)
                 continue; // it is never stored
             s->temps[s->n_temps++] =
-                (dv_tile_temp){.tensor = l->tensor, .address = l->off_bytes};
+                (dv_temp_address){.tensor = l->tensor, .address = l->off_bytes};
         }
+    return DV_OK;
+}
+
+// The lifetime of a temporary in numbers of ops. The ops of a group run tile by
+// tile, so that it is alive for whole groups; in a repeat, what one round
+// leaves may be read in the next, so that it is alive for the whole repeat.
+typedef struct lifetime {
+    int32_t first_op, end_op;
+} lifetime;
+
+// Returns the ops of the outermost repeat around a group, or those of the
+// group.
+static lifetime span_of(const dv_plan *plan, const dv_group *g)
+{
+    const dv_program *p = plan->ops;
+    for (int32_t i = 0; i < p->n_repeats; i++)
+        if (p->repeats[i].first_op <= g->first_op &&
+            p->repeats[i].end_op >= g->end_op)
+            return (lifetime){p->repeats[i].first_op, p->repeats[i].end_op};
+    return (lifetime){g->first_op, g->end_op};
+}
+
+static void extend(lifetime *l, lifetime by)
+{
+    int none = !l->end_op;
+    l->first_op = none || by.first_op < l->first_op ? by.first_op : l->first_op;
+    l->end_op = by.end_op > l->end_op ? by.end_op : l->end_op;
+}
+
+static void find_lifetimes(const dv_plan *plan, lifetime *of)
+{
+    for (int32_t g = 0; g < plan->n_groups; g++) {
+        const dv_group *group = &plan->groups[g];
+        lifetime span = span_of(plan, group);
+        for (int32_t i = group->first_op; i < group->end_op; i++) {
+            const dv_op *o = &plan->ops->ops[i];
+            for (int r = 0; r < o->n_reads; r++)
+                extend(&of[o->reads[r].tensor], span);
+            extend(&of[o->write.tensor], span);
+        }
+    }
+}
+
+// Lists the temporaries that are stored: all but those that are kept for one
+// tile or inlined. `listed` has room for a mark per tensor.
+static void list_stored(dv_plan *plan, char *listed)
+{
+    dv_schedule *s = &plan->schedule;
+    for (int32_t i = 0; i < s->n_temps; i++)
+        listed[s->temps[i].tensor] = 1;
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        int32_t t = plan->ops->ops[i].write.tensor;
+        const dv_tensor *x = &plan->ops->tensors[t];
+        if (listed[t] || x->is_input || x->is_output ||
+            s->ops[i].kind == DV_KERNEL_INLINE)
+            continue;
+        listed[t] = 1;
+        s->stored[s->n_stored++] = (dv_temp_address){.tensor = t};
+    }
+}
+
+// Gives the temporaries that are stored addresses in one memory.
+static dv_status place_stored(dv_plan *plan, dv_arena *work, dv_diag *diag)
+{
+    enum { ALIGN_BYTES = 64 };
+    dv_schedule *s = &plan->schedule;
+    size_t n_tensors = (size_t)plan->ops->n_tensors;
+    char *listed = DV_NEW(work, char, n_tensors);
+    lifetime *alive = DV_NEW(work, lifetime, n_tensors);
+    s->stored = DV_NEW(&plan->arena, dv_temp_address, n_tensors);
+    if (!listed || !alive || !s->stored)
+        return dv_nomem(diag);
+    list_stored(plan, listed);
+    find_lifetimes(plan, alive);
+    dv_buffer *buffers = DV_NEW(work, dv_buffer, s->n_stored);
+    dv_place_options o = DV_PLACE_OPTIONS_INIT;
+    if (!buffers)
+        return dv_nomem(diag);
+    for (int32_t i = 0; i < s->n_stored; i++) {
+        const dv_tensor *t = &plan->ops->tensors[s->stored[i].tensor];
+        const lifetime *l = &alive[s->stored[i].tensor];
+        buffers[i] = (dv_buffer)DV_BUFFER_INIT;
+        buffers[i].name = t->name;
+        buffers[i].size_bytes = dv_round_up(dv_tensor_bytes(t), ALIGN_BYTES);
+        buffers[i].start = l->first_op;
+        buffers[i].end = l->end_op;
+        o.capacity_bytes += buffers[i].size_bytes;
+    }
+    if (s->n_stored < 2)
+        return DV_OK; // a single one is at address 0
+    o.align_bytes = ALIGN_BYTES;
+    o.solver = DV_SOLVER_BESTFIT;
+    dv_placement *found = NULL;
+    DV_TRY(dv_place(&found, buffers, (size_t)s->n_stored, &o, diag));
+    for (int32_t i = 0; i < s->n_stored; i++)
+        s->stored[i].address = found->addresses[i];
+    dv_placement_destroy(found);
     return DV_OK;
 }
 
@@ -81,7 +180,11 @@ dv_status dv_schedule_run(dv_pass_cx *cx, dv_plan *plan)
     if (!plan->target.here)
         return DV_OK;
     DV_TRY(dv_exec_probe(&x, plan, pins, cx->diag));
+    dv_arena work = {0};
     dv_status st = take_schedule(plan, x, cx->diag);
     dv_exec_destroy(x);
+    if (st == DV_OK)
+        st = place_stored(plan, &work, cx->diag);
+    dv_arena_free(&work);
     return st ? st : check_pins(plan, pins, cx->diag);
 }

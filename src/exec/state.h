@@ -94,8 +94,10 @@ struct dv_exec {
     int64_t local_bytes;  // bytes of dv_thread.local in each thread
     void **data;          // address of each tensor
     void **owned;         // the tensors of `data` that this exec allocated
-    void **bound;         // the buffers that the user bound
-    int rebound;          // 1 if a buffer was bound since the last run
+    // Memory of the temporaries that the plan stores; owned.
+    unsigned char *stored;
+    void **bound; // the buffers that the user bound
+    int rebound;  // 1 if a buffer was bound since the last run
     // Snapshots of tensors that an op both reads and overwrites; owned.
     void *snapshot;
     dv_sim *sim; // simulator; owned; NULL: the plan runs on this machine

@@ -209,6 +209,17 @@ static void sums_json(dv_json *j, const dv_op *op, const dv_sum_order *s)
     dv_json_close(j);
 }
 
+static void addresses_json(dv_json *j, const dv_plan *plan, const char *name,
+                           const dv_temp_address *at, int32_t n)
+{
+    dv_json_open(j, name, '[');
+    for (int32_t i = 0; i < n; i++)
+        DV_JSON_OBJECT(j, NULL,
+                       DV_F("tensor", plan->ops->tensors[at[i].tensor].name),
+                       DV_F("address", at[i].address));
+    dv_json_close(j);
+}
+
 // Prints the kernel of each op; `text` is its line of the section.
 static void schedule_json(dv_json *j, const dv_plan *plan)
 {
@@ -230,13 +241,9 @@ static void schedule_json(dv_json *j, const dv_plan *plan)
         dv_text_free(&line);
     }
     dv_json_close(j);
-    dv_json_open(j, "kept_per_tile", '[');
-    for (int32_t i = 0; i < s->n_temps; i++)
-        DV_JSON_OBJECT(
-            j, NULL,
-            DV_F("tensor", plan->ops->tensors[s->temps[i].tensor].name),
-            DV_F("address", s->temps[i].address));
-    dv_json_close(j);
+    addresses_json(j, plan, "kept_per_tile", s->temps, s->n_temps);
+    addresses_json(j, plan, "stored", s->stored, s->n_stored);
+    dv_json_int(j, "stored_bytes", dv_stored_bytes(plan));
     dv_json_close(j);
 }
 

@@ -370,6 +370,8 @@ dv_status dv_schedule_read_pins(dv_schedule_pins **out, dv_plan *plan,
 // Prints the schedule of an op as one line, without a newline (schedule.c).
 void dv_op_schedule_print(dv_text *out, const dv_program *p, int32_t op,
                           const dv_op_schedule *s);
+// Returns the bytes of memory for temporaries that are stored.
+int64_t dv_stored_bytes(const dv_plan *plan);
 // Returns 1 if two schedules of an op are equal.
 int dv_op_schedule_equal(const dv_op_schedule *a, const dv_op_schedule *b);
 // The words of the section for these values.

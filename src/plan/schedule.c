@@ -100,6 +100,26 @@ void dv_op_schedule_print(dv_text *out, const dv_program *p, int32_t op,
         dv_put(out, " guard %s", guards[s->guard]);
 }
 
+static void print_addresses(dv_text *out, const dv_program *p, const char *word,
+                            const dv_temp_address *at, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        dv_put(out, "    %s %s at %" PRId64 "\n", word,
+               p->tensors[at[i].tensor].name, at[i].address);
+}
+
+int64_t dv_stored_bytes(const dv_plan *plan)
+{
+    const dv_schedule *s = &plan->schedule;
+    int64_t most = 0;
+    for (int32_t i = 0; i < s->n_stored; i++) {
+        const dv_tensor *t = &plan->ops->tensors[s->stored[i].tensor];
+        int64_t end = s->stored[i].address + dv_tensor_bytes(t);
+        most = end > most ? end : most;
+    }
+    return most;
+}
+
 void dv_schedule_print(dv_text *out, const dv_plan *plan)
 {
     const dv_schedule *s = &plan->schedule;
@@ -113,9 +133,11 @@ void dv_schedule_print(dv_text *out, const dv_plan *plan)
         dv_op_schedule_print(out, p, i, &s->ops[i]);
         dv_put(out, " # %s\n", p->ops[i].name);
     }
-    for (int32_t i = 0; i < s->n_temps; i++)
-        dv_put(out, "    keep %s at %" PRId64 "\n",
-               p->tensors[s->temps[i].tensor].name, s->temps[i].address);
+    print_addresses(out, p, "keep", s->temps, s->n_temps);
+    print_addresses(out, p, "store", s->stored, s->n_stored);
+    if (s->n_stored)
+        dv_put(out, "    # %" PRId64 " bytes of stored temporaries\n",
+               dv_stored_bytes(plan));
     dv_put(out, "}\n");
 }
 
@@ -520,31 +542,36 @@ static dv_status read_op(dv_plan *plan, dv_lexer *lx, int32_t op)
     return DV_OK;
 }
 
-// Reads `keep TENSOR at ADDRESS`, after the word `keep`.
-static dv_status read_temp(dv_plan *plan, dv_lexer *lx, int32_t *cap)
+// Reads lines WORD TENSOR at ADDRESS.
+static dv_status read_addresses(dv_plan *plan, dv_lexer *lx, const char *word,
+                                dv_temp_address **at, int32_t *n)
 {
-    dv_schedule *s = &plan->schedule;
     char buf[48];
-    dv_tile_temp *t =
-        DV_PUSH(&plan->arena, dv_tile_temp, s->temps, s->n_temps, *cap);
-    if (!t)
-        return dv_nomem(lx->diag);
-    *t = (dv_tile_temp){.off = lx->tok.off};
-    while (t->tensor < plan->ops->n_tensors &&
-           !dv_lex_is(lx, plan->ops->tensors[t->tensor].name))
-        t->tensor++;
-    if (t->tensor == plan->ops->n_tensors)
-        return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
-                       "there is no tensor %s", dv_lex_show(lx, buf));
-    DV_TRY(dv_lex(lx));
-    DV_TRY(dv_lex_word(lx, "at"));
-    return dv_lex_int(lx, &t->address, "an address in the tile memory");
+    int32_t cap = 0;
+    while (dv_lex_is(lx, word)) {
+        dv_temp_address *t =
+            DV_PUSH(&plan->arena, dv_temp_address, *at, *n, cap);
+        if (!t)
+            return dv_nomem(lx->diag);
+        DV_TRY(dv_lex(lx));
+        *t = (dv_temp_address){.off = lx->tok.off};
+        while (t->tensor < plan->ops->n_tensors &&
+               !dv_lex_is(lx, plan->ops->tensors[t->tensor].name))
+            t->tensor++;
+        if (t->tensor == plan->ops->n_tensors)
+            return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
+                           "there is no tensor %s", dv_lex_show(lx, buf));
+        DV_TRY(dv_lex(lx));
+        DV_TRY(dv_lex_word(lx, "at"));
+        DV_TRY(dv_lex_int(lx, &t->address, "an address"));
+    }
+    return DV_OK;
 }
 
 dv_status dv_schedule_read(dv_plan *plan, dv_lexer *lx)
 {
     dv_schedule *s = &plan->schedule;
-    int32_t n = 0, cap = 0;
+    int32_t n = 0;
     *s = (dv_schedule){
         .ops = DV_NEW(&plan->arena, dv_op_schedule, plan->ops->n_ops + 1)};
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
@@ -564,10 +591,8 @@ dv_status dv_schedule_read(dv_plan *plan, dv_lexer *lx)
         return dv_fail(lx->diag, DV_E_SHAPE, dv_lex_at(lx),
                        "op %d, %s, has no schedule", (int)n,
                        plan->ops->ops[n].name);
-    while (dv_lex_is(lx, "keep")) {
-        DV_TRY(dv_lex(lx));
-        DV_TRY(read_temp(plan, lx, &cap));
-    }
+    DV_TRY(read_addresses(plan, lx, "keep", &s->temps, &s->n_temps));
+    DV_TRY(read_addresses(plan, lx, "store", &s->stored, &s->n_stored));
     s->kernels = kernels;
     DV_TRY(dv_lex_expect(lx, '}', "'}'"));
     return dv_schedule_verify(plan, lx->diag);

@@ -14,6 +14,7 @@
 //       4: statement loops i, j              op 4, by a vector kernel
 //       5: strip                             op 5, by the interpreter
 //       keep t at 4096                       t exists for one tile at a time
+//       store u at 0                         all of u is stored
 //   }
 //
 // The pass `schedule` writes it and executors obey it: they choose nothing that
@@ -100,21 +101,25 @@ typedef struct dv_op_schedule {
     uint32_t off;      // byte offset in the text of a parsed plan
 } dv_op_schedule;
 
-// A temporary that only the ops of one group use, tile by tile: each thread has
-// memory for one tile of it, at `address` of its tile memory.
-typedef struct dv_tile_temp {
+// The address of a temporary. If only the ops of one group use it, tile by
+// tile, each thread has memory for one tile of it, at `address` of its tile
+// memory. Otherwise all of it is stored, at `address` of the memory of
+// temporaries, where tensors that are not alive at the same time share bytes.
+typedef struct dv_temp_address {
     int32_t tensor;
     int64_t address;
     uint32_t off; // byte offset in the text of a parsed plan
-} dv_tile_temp;
+} dv_temp_address;
 
 typedef struct dv_schedule {
     // Instruction set of the kernels, or "any" in a plan written by hand that
     // is not made for one; NULL: not scheduled.
     const char *kernels;
     dv_op_schedule *ops; // one per op of the plan
-    dv_tile_temp *temps; // in order of the ops that write them
-    int32_t n_temps;
+    // Temporaries that are kept for one tile at a time, and those that are
+    // stored, both in the order of the ops that (first) write them.
+    dv_temp_address *temps, *stored;
+    int32_t n_temps, n_stored;
     // 1 if the plan was read without this section and scheduled afterwards.
     int on_reading;
 } dv_schedule;

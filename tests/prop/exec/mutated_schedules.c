@@ -8,14 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { N_MUTATIONS = 24 };
+enum { N_MUTATIONS = 26 };
 
 static const char *const names[N_MUTATIONS] = {
     "kind",       "inner",      "outer",  "swap loops", "no loops",
     "chunk",      "collapse",   "window", "transpose",  "prefetch",
     "guard",      "epilogue",   "copy",   "level size", "level variable",
     "level side", "level lost", "dot",    "pairs",      "rows",
-    "unit",       "delay",      "keep",   "keep twice"};
+    "unit",       "delay",      "keep",   "keep twice", "store",
+    "store twice"};
 
 // How often each mutation was refused, and how often it ran.
 static int refused[N_MUTATIONS], ran[N_MUTATIONS];
@@ -69,12 +70,12 @@ static int mutate_sums(rng *r, dv_plan *plan, const dv_op *o, dv_op_schedule *s,
 static int mutate_temps(rng *r, dv_plan *plan, int mutation)
 {
     dv_schedule *s = &plan->schedule;
-    dv_tile_temp *to = DV_NEW(&plan->arena, dv_tile_temp, s->n_temps + 1);
+    dv_temp_address *to = DV_NEW(&plan->arena, dv_temp_address, s->n_temps + 1);
     for (int32_t i = 0; i < s->n_temps; i++)
         to[i] = s->temps[i];
     s->temps = to;
     if (mutation == 23) {
-        to[s->n_temps++] = (dv_tile_temp){
+        to[s->n_temps++] = (dv_temp_address){
             .tensor = (int32_t)rng_below(r, plan->ops->n_tensors),
             .address = 64 * rng_below(r, 100)};
         return 1;
@@ -85,6 +86,25 @@ static int mutate_temps(rng *r, dv_plan *plan, int mutation)
     return 1;
 }
 
+// Alters the addresses of the stored temporaries. Returns 0 if there are none.
+static int mutate_stored(rng *r, dv_plan *plan, int mutation)
+{
+    dv_schedule *s = &plan->schedule;
+    dv_temp_address *to =
+        DV_NEW(&plan->arena, dv_temp_address, s->n_stored + 1);
+    for (int32_t i = 0; i < s->n_stored; i++)
+        to[i] = s->stored[i];
+    s->stored = to;
+    if (!s->n_stored)
+        return 0;
+    int32_t i = (int32_t)rng_below(r, s->n_stored);
+    if (mutation == 25)
+        to[s->n_stored++] = to[i];
+    else
+        to[i].address = 64 * rng_below(r, 8) - 64 * rng_percent(r, 10);
+    return 1;
+}
+
 // Alters the schedule of one op. Returns 0 if the mutation does not apply.
 static int mutate(rng *r, dv_plan *plan, int mutation)
 {
@@ -92,6 +112,8 @@ static int mutate(rng *r, dv_plan *plan, int mutation)
     const dv_op *o = &plan->ops->ops[op];
     dv_op_schedule *s = &plan->schedule.ops[op];
     int32_t was = s->inner;
+    if (mutation >= 24)
+        return mutate_stored(r, plan, mutation);
     if (mutation >= 22)
         return mutate_temps(r, plan, mutation);
     if (mutation >= 13 && mutation <= 18)
