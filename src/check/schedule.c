@@ -723,7 +723,7 @@ dv_status dv_check_schedule(const dv_plan *plan, dv_loc at, dv_diag *diag)
 {
     if (!(plan->facts & DV_FACT_SCHEDULED) || !plan->schedule.kernels)
         return DV_OK;
-    if (!plan->target.here)
+    if (!dv_target_runs_here(&plan->target))
         return dv_fail(diag, DV_E_CHECK, at,
                        "C22: %s is simulated and has no schedule",
                        plan->target.name);

@@ -72,7 +72,7 @@ static dv_status measure_peak(side *s)
     int64_t none = 0;
     DV_TRY(s->comm->ops->agree(s->comm, &none));
     double rate = 0;
-    if (s->j->l.plan->target.here)
+    if (dv_target_runs_here(&s->j->l.plan->target))
         rate = share_of(s, dv_rate_peak(s->in, (int32_t)s->mine.threads));
     s->mine.peak = rate > s->mine.peak ? rate : s->mine.peak;
     return DV_OK;
@@ -82,7 +82,7 @@ static dv_status measure_copy_rate(side *s)
 {
     int64_t none = 0;
     DV_TRY(s->comm->ops->agree(s->comm, &none));
-    if (s->j->l.plan->target.here)
+    if (dv_target_runs_here(&s->j->l.plan->target))
         s->mine.copy =
             share_of(s, dv_rate_copy(cli_bench_copy_bytes(
                                          s->j->bytes / (double)s->comm->size),

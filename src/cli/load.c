@@ -101,7 +101,7 @@ dv_status cli_apply_environment(dv_target *t, dv_plan_options *options,
 {
     DV_TRY(cores_from_environment(t, options, diag));
     DV_TRY(reserved_from_environment(t, diag));
-    return t->scratch_bytes && !t->here ? torch_spyre_environment(options, diag)
+    return dv_target_has_scratchpads(t) ? torch_spyre_environment(options, diag)
                                         : DV_OK;
 }
 

@@ -60,7 +60,7 @@ static int dump_code(const dv_plan *plan, dv_diag *diag)
 {
     dv_exec *x = NULL;
     dv_text out = {0};
-    if (!plan->target.here) {
+    if (!dv_target_runs_here(&plan->target)) {
         dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                 "kernels are made for this machine, %s is simulated",
                 plan->target.name);

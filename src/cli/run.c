@@ -107,7 +107,7 @@ static dv_status run(cli_job *j)
         return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
                        "--executor seq: the ranks of a team run on threads");
     DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
-    if (j->kind < 0 && j->usual >= 0 && j->l.plan->target.here)
+    if (j->kind < 0 && j->usual >= 0 && dv_target_runs_here(&j->l.plan->target))
         j->kind = j->usual;
     if (j->kind >= 0 && (int)dv_exec_executor(j->exec) != j->kind)
         DV_TRY(dv_exec_use(j->exec, (dv_executor)j->kind, j->diag));
@@ -252,7 +252,7 @@ static void report_text(const cli_job *j)
     report_made_up(j);
     printf("\n");
     const dv_sim_traffic *moved = moved_of(j);
-    if (!j->l.plan->target.here && is_team(j))
+    if (!dv_target_runs_here(&j->l.plan->target) && is_team(j))
         printf("  the ranks of the team run on this machine; %s is not "
                "simulated\n",
                j->l.plan->target.name);

@@ -141,7 +141,7 @@ static int legal(best *b)
 // matter there.
 static int cuts_outer_variable(const best *b)
 {
-    for (int v = 0; v < b->s->n_vars && b->t->here; v++)
+    for (int v = 0; v < b->s->n_vars && dv_target_has_caches(b->t); v++)
         if (b->now.n[v] != b->found.n[v])
             return b->now.n[v] > b->found.n[v] && !(b->s->reduced >> v & 1);
     return 0;
@@ -163,7 +163,7 @@ static int no_better(const best *b, double cost, double bytes, int64_t cores)
 // cost model's error.
 static double penalty(const best *b, const dv_cost_work *w)
 {
-    return b->t->here && w->partials > 1 ? 1.25 : 1;
+    return dv_target_has_caches(b->t) && w->partials > 1 ? 1.25 : 1;
 }
 
 // Returns the predicted time of a division without the factor against split
@@ -184,7 +184,7 @@ static void consider(best *b, int64_t cores)
                   (double)dv_ceil_div(cores, b->r->cores) * penalty(b, &w);
     // Threads of the host share caches, so of divisions with equal cost the one
     // with the least memory traffic is taken.
-    double bytes = b->t->here ? w.memory_bytes : 0;
+    double bytes = dv_target_has_caches(b->t) ? w.memory_bytes : 0;
     if (b->any && no_better(b, cost, bytes, cores)) {
         if (b->runner_cost < 0 || cost < b->runner_cost) {
             b->runner_cost = cost;

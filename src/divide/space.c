@@ -91,7 +91,7 @@ int dv_divide_space_init(dv_divide_space *s, const dv_target *t,
     // Bytes that the host fetches together: several adjacent cache lines.
     enum { CACHES_BYTES = 256 };
     *s = (dv_divide_space){.op = op, .n_vars = op->n_vars};
-    s->line = t->here ? CACHES_BYTES : 1;
+    s->line = dv_target_has_caches(t) ? CACHES_BYTES : 1;
     for (int v = 0; v < op->n_vars; v++) {
         s->extent[v] = op->vars[v].end - op->vars[v].begin;
         s->eps[v] = 1;

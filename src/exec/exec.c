@@ -182,7 +182,9 @@ static dv_status create(dv_exec **out, const dv_plan *plan, int probing,
     x->total = dv_program_points(plan->ops);
     dv_status st =
         x->data && x->owned && x->bound && x->kernels && x->group
-            ? dv_exec_use(x, plan->target.here ? DV_RUN_THREADS : DV_RUN_SIM,
+            ? dv_exec_use(x,
+                          dv_target_runs_here(&plan->target) ? DV_RUN_THREADS
+                                                             : DV_RUN_SIM,
                           diag)
             : dv_nomem(diag);
     if (st == DV_OK)

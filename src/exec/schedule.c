@@ -173,11 +173,11 @@ dv_status dv_schedule_run(dv_pass_cx *cx, dv_plan *plan)
     dv_schedule_pins *pins;
     plan->schedule = (dv_schedule){0};
     DV_TRY(dv_schedule_read_pins(&pins, plan, cx->options, cx->diag));
-    if (!plan->target.here && pins)
+    if (!dv_target_runs_here(&plan->target) && pins)
         return dv_fail(cx->diag, DV_E_USAGE, DV_NOWHERE,
                        "%s is simulated: it has no kernels to pin",
                        plan->target.name);
-    if (!plan->target.here)
+    if (!dv_target_runs_here(&plan->target))
         return DV_OK;
     DV_TRY(dv_exec_probe(&x, plan, pins, cx->diag));
     dv_arena work = {0};

@@ -142,7 +142,7 @@ dv_status dv_plan_deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag)
     for (int64_t c = 0; c < cores; c++) {
         int64_t first = c * (tiles / cores) + dv_min_i64(c, tiles % cores);
         int64_t n = tiles / cores + (c < tiles % cores);
-        if (tiles == cores && !plan->target.here)
+        if (tiles == cores && !dv_target_has_caches(&plan->target))
             first = tile_of_core(plan, i, c);
         g->deals[c] = (dv_deal){.core = c, .first_tile = first, .n_tiles = n};
     }

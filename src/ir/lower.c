@@ -643,13 +643,13 @@ dv_status dv_program_lower(dv_program **out, const dv_program *p, dv_grain g,
 }
 
 dv_status dv_program_lower_for(dv_program **out, const dv_program *p,
-                               dv_grain g, int here, int stored, dv_diag *diag)
+                               dv_grain g, int packs, int stored, dv_diag *diag)
 {
     dv_lowering lw = {.src = p,
                       .out = dv_program_new(),
                       .diag = diag,
                       .grain = g,
-                      .here = here,
+                      .packs = packs,
                       .stored = stored};
     if (!lw.out)
         return dv_nomem(diag);

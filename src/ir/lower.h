@@ -9,9 +9,9 @@ typedef struct dv_lowering {
     dv_program *out;
     dv_diag *diag;
     dv_grain grain;
-    // 1 when lowering for the host, which packs (copies into its kernels'
-    // order) the operands of matrix products.
-    int here;
+    // 1 if kernels of matrix products pack their operands (copy them into the
+    // order in which they read them).
+    int packs;
     // 1 if temporaries have the program's types instead of the type of the
     // computation.
     int stored;

@@ -209,7 +209,7 @@ dv_status dv_lower_strided_windows(dv_lowering *lw, const dv_expr **product,
 {
     const dv_expr *e = *product;
     window w;
-    if (!lw->here || !dv_lower_is_matrix(lw, e, reduced, all & ~reduced))
+    if (!lw->packs || !dv_lower_is_matrix(lw, e, reduced, all & ~reduced))
         return DV_OK;
     for (int i = 0; i < 2; i++) {
         dv_expr *copy;

@@ -314,14 +314,15 @@ dv_status dv_program_build(dv_program *p, const dv_param *params,
 // `warn` is set.
 dv_status dv_program_verify(const dv_program *p, int warn, dv_diag *diag);
 // Makes a new program of the given grain (ir/lower.c). dv_program_lower_for
-// takes two more arguments: `here` is 1 to lower for the host and 0 for another
-// machine; `stored` is 1 if temporaries have the program's types (see the
-// target property `intermediates`). Lowering a lowered program again changes
-// nothing.
+// takes two more arguments: `packs` is 1 if kernels of matrix products pack
+// their operands; `stored` is 1 if temporaries have the program's types (see
+// the target property `intermediates`). Lowering a lowered program again
+// changes nothing.
 dv_status dv_program_lower(dv_program **out, const dv_program *p, dv_grain g,
                            dv_diag *diag);
 dv_status dv_program_lower_for(dv_program **out, const dv_program *p,
-                               dv_grain g, int here, int stored, dv_diag *diag);
+                               dv_grain g, int packs, int stored,
+                               dv_diag *diag);
 // Renumbers tensors in the order in which the printed text names them: inputs,
 // temps that need a declaration, then the other tensors in the order of their
 // definitions. new_of[old] is the new number, or -1 for a tensor that is never

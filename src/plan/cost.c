@@ -40,7 +40,8 @@ double dv_cost_memory_us(const dv_target *t, const dv_cost_work *w)
 double dv_cost_combine_us(const dv_target *t, const dv_cost_work *w)
 {
     double steps = (double)(w->partials - 1);
-    double wait = t->here && w->partials > 1 ? thread_sync_us : 0;
+    double wait =
+        dv_target_runs_here(t) && w->partials > 1 ? thread_sync_us : 0;
     // A partial result crosses the ring (the connection between the cores'
     // scratchpads) once; without a ring it is written to memory and read back.
     if (t->ring && t->ring_bandwidth_bytes_per_s > 0)

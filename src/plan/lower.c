@@ -12,7 +12,7 @@
 dv_status dv_lower_run(dv_pass_cx *cx, dv_plan *plan)
 {
     return dv_program_lower_for(&plan->ops, cx->source, plan->target.grain,
-                                plan->target.here,
+                                dv_target_packs(&plan->target),
                                 plan->target.intermediates_stored, cx->diag);
 }
 

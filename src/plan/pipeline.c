@@ -127,7 +127,7 @@ static dv_status choose_cores(dv_target *t, const dv_plan_options *options,
 static dv_status limit_cores(dv_plan *plan, const dv_plan_options *options,
                              dv_diag *diag)
 {
-    if (options->threads && !plan->target.here)
+    if (options->threads && !dv_target_runs_here(&plan->target))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "threads are for this machine, %s is simulated",
                        plan->target.name);
@@ -292,7 +292,7 @@ static dv_status schedule_plan(dv_plan *plan, const dv_plan_options *options,
     const dv_pass *pass = &passes[DV_PASS_schedule];
     dv_pass_cx cx = {plan->ops, options, diag};
     if (plan->facts & pass->gives || pass->needs & ~plan->facts ||
-        !plan->target.here)
+        !dv_target_runs_here(&plan->target))
         return DV_OK;
     dv_status st = dv_plan_check(plan, NULL);
     if (st != DV_OK)

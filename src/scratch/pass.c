@@ -112,9 +112,9 @@ dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
         !(plan->facts & DV_FACT_LAID_OUT))
         return DV_OK;
     dv_status st = DV_OK;
-    // On the host, caches take the place of scratchpads, so ops are grouped for
-    // caches instead. A plan that was parsed is not regrouped.
-    if (!plan->target.here)
+    // If caches take the place of scratchpads, ops are grouped for caches
+    // instead. A plan that was parsed is not regrouped.
+    if (dv_target_has_scratchpads(&plan->target))
         st = run_joint(plan, cx->options->joint, &rules, &arena, cx->diag);
     else if (plan->divisions && plan->n_groups == plan->ops->n_ops)
         st = dv_group_for_caches(plan, &arena, cx->diag);

@@ -137,4 +137,33 @@ dv_status dv_target_restrict_first(dv_target *t, int64_t n, dv_diag *diag);
 // rounded up but not past the end. For spyre, (2MiB - 64KiB) * 0.8 = 1625292.8,
 // rounded up to 1625344.
 int64_t dv_target_usable_bytes(const dv_target *t);
+// Properties of a target. Passes and executors ask for the property that they
+// need, never for a machine.
+
+// Returns whether plans run on the machine that divvy runs on, on threads and
+// with generated kernels; plans for other targets are simulated.
+static inline int dv_target_runs_here(const dv_target *t)
+{
+    return t->here;
+}
+
+// Returns whether the memory near a core is a cache, which the hardware fills:
+// nothing has an address in it, and cores share main memory by cache lines.
+static inline int dv_target_has_caches(const dv_target *t)
+{
+    return t->here;
+}
+
+// Returns whether the plan manages scratchpads near the cores.
+static inline int dv_target_has_scratchpads(const dv_target *t)
+{
+    return t->scratch_bytes > 0 && !dv_target_has_caches(t);
+}
+
+// Returns whether kernels of matrix products pack their operands, which makes a
+// strided operand as fast as a contiguous one once it is packed.
+static inline int dv_target_packs(const dv_target *t)
+{
+    return t->here;
+}
 #endif
