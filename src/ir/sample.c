@@ -1,0 +1,422 @@
+#include "ir/sample.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include <string.h>
+
+enum {
+    MAX_STEPS = 1 << 22,     // most steps that a program is unrolled into
+    MAX_KEPT = 1 << 21,      // most elements that are kept at a time
+    FEW = 1024,              // slots and room of the stack at first
+    LOADS_PER_LOOK = 1 << 14 // operands between two looks at the clock
+};
+
+// A recomputed element, in a hash table with linear probing.
+typedef struct kept {
+    int32_t step; // the step that wrote it; -1: this slot is empty
+    // DONE, or the number of the evaluation that last asked for the element.
+    uint32_t asked;
+    int64_t element;
+    dv_number value;
+    double error;
+} kept;
+
+enum { DONE = 0 };
+
+typedef struct place {
+    int32_t step;
+    int64_t element;
+} place;
+
+struct dv_sampler {
+    const dv_program *p;
+    dv_sampler_how how;
+    dv_diag *diag;
+    dv_arena arena;
+    dv_point_eval **evals; // by op; NULL until the op is first needed
+    int32_t *op_of;        // by step: its op
+    // The steps that write tensor t, in order: writers[first[t]] up to but not
+    // including writers[first[t + 1]].
+    int32_t *first, *writers;
+    int64_t n_steps;
+    kept *table;
+    uint64_t n_slots, n_kept;
+    // Elements to be recomputed, the next one last.
+    place *stack;
+    int64_t n_stack, room;
+    // The evaluation that is under way: its step, its number, and whether it
+    // lacks an operand.
+    int32_t now;
+    uint32_t number;
+    int lacks;
+    int64_t n_loads;
+    double deadline_s;
+    dv_sampled is;
+};
+
+// -- Steps -------------------------------------------------------------------
+
+static void add_step(dv_sampler *s, int32_t op)
+{
+    if (s->n_steps < MAX_STEPS && s->op_of)
+        s->op_of[s->n_steps] = op;
+    s->n_steps += s->n_steps < MAX_STEPS;
+}
+
+// Appends the steps of ops first to end - 1; `next` is the number of the first
+// repeat among them.
+static void unroll(dv_sampler *s, int32_t first, int32_t end, int32_t next)
+{
+    const dv_program *p = s->p;
+    for (int32_t i = first; i < end;) {
+        while (next < p->n_repeats && p->repeats[next].first_op < i)
+            next++;
+        const dv_repeat *r = next < p->n_repeats ? &p->repeats[next] : NULL;
+        if (!r || r->first_op != i || r->end_op > end) {
+            add_step(s, i++);
+            continue;
+        }
+        for (int64_t n = 0; n < r->times && s->n_steps < MAX_STEPS; n++)
+            unroll(s, i, r->end_op, next + 1);
+        i = r->end_op;
+    }
+}
+
+static dv_status list_steps(dv_sampler *s)
+{
+    const dv_program *p = s->p;
+    unroll(s, 0, p->n_ops, 0); // counts the steps
+    int64_t n = s->n_steps;
+    s->op_of = DV_NEW(&s->arena, int32_t, n + 1);
+    s->writers = DV_NEW(&s->arena, int32_t, n + 1);
+    s->first = DV_NEW(&s->arena, int32_t, p->n_tensors + 2);
+    if (!s->op_of || !s->writers || !s->first)
+        return dv_nomem(s->diag);
+    s->n_steps = 0;
+    unroll(s, 0, p->n_ops, 0);
+    // A counting sort by tensor: first[t + 2] counts, then first[t + 1] is
+    // where the next writer of t goes.
+    for (int64_t i = 0; i < n; i++)
+        s->first[p->ops[s->op_of[i]].write.tensor + 2]++;
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        s->first[t + 2] += s->first[t + 1];
+    for (int64_t i = 0; i < n; i++)
+        s->writers[s->first[p->ops[s->op_of[i]].write.tensor + 1]++] =
+            (int32_t)i;
+    return DV_OK;
+}
+
+// Returns the number in `writers` of the first writer of a tensor that is not
+// before `step`.
+static int32_t writer_from(const dv_sampler *s, int32_t tensor, int64_t step)
+{
+    int32_t lo = s->first[tensor], hi = s->first[tensor + 1];
+    while (lo < hi) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (s->writers[mid] < step)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+// -- Which point of an op writes an element ----------------------------------
+
+typedef enum written { NO, YES, UNKNOWN } written;
+
+static int64_t size(int64_t x)
+{
+    return x < 0 ? -x : x;
+}
+
+// Finds the values of the variables in the mask `open` for which an index,
+// which now has its least value, grows by `rise`. The terms must form a
+// mixed-radix number: each coefficient exceeds what the smaller terms reach.
+static written solve(const dv_op *op, const dv_index *x, uint32_t open,
+                     int64_t rise, int64_t *at)
+{
+    while (open) {
+        int v = -1;
+        int64_t reach = 0;
+        for (int i = 0; i < op->n_vars; i++)
+            if (open >> i & 1 && (v < 0 || size(x->coef[i]) > size(x->coef[v])))
+                v = i;
+        open &= ~(1u << v);
+        for (int i = 0; i < op->n_vars; i++)
+            if (open >> i & 1)
+                reach += size(x->coef[i]) * (dv_var_len(op, i) - 1);
+        int64_t c = size(x->coef[v]), n = rise / c;
+        if (c <= reach)
+            return UNKNOWN;
+        if (rise < 0 || n >= dv_var_len(op, v))
+            return NO;
+        at[v] += x->coef[v] < 0 ? -n : n;
+        rise -= c * n;
+    }
+    return rise == 0 ? YES : NO;
+}
+
+// Finds the point at which an op writes an element of its tensor.
+static written find_point(const dv_tensor *t, const dv_op *op, int64_t element,
+                          int64_t *at)
+{
+    int64_t index[DV_MAX_DIMS];
+    uint32_t solved = 0;
+    for (int d = t->n_dims - 1; d >= 0; d--) {
+        index[d] = element % t->shape[d];
+        element /= t->shape[d];
+    }
+    for (int v = 0; v < op->n_vars; v++)
+        at[v] = op->vars[v].begin;
+    for (int d = 0; d < t->n_dims; d++) {
+        const dv_index *x = &op->write.index[d];
+        uint32_t open = 0;
+        int64_t rise = index[d] - x->base;
+        if (x->via >= 0)
+            return UNKNOWN;
+        for (int v = 0; v < op->n_vars; v++) {
+            if (x->coef[v] && !(solved >> v & 1) && dv_var_len(op, v) > 1) {
+                open |= 1u << v;
+                at[v] = x->coef[v] < 0 ? op->vars[v].end - 1 : at[v];
+            }
+            rise -= x->coef[v] * at[v];
+        }
+        solved |= open;
+        written is = solve(op, x, open, rise, at);
+        if (is != YES)
+            return is;
+    }
+    return YES;
+}
+
+// -- Recomputed elements -----------------------------------------------------
+
+static kept *slot_of(const dv_sampler *s, int32_t step, int64_t element)
+{
+    uint64_t at = dv_mix((uint64_t)element ^ dv_mix((uint64_t)step));
+    kept *k;
+    do
+        k = &s->table[at++ & (s->n_slots - 1)];
+    while (k->step >= 0 && (k->step != step || k->element != element));
+    return k;
+}
+
+static dv_status new_table(dv_sampler *s, uint64_t n_slots)
+{
+    kept *table = dv_alloc((size_t)n_slots * sizeof *table);
+    if (!table)
+        return dv_nomem(s->diag);
+    for (uint64_t i = 0; i < n_slots; i++)
+        table[i].step = -1;
+    s->table = table;
+    s->n_slots = n_slots;
+    s->n_kept = 0;
+    return DV_OK;
+}
+
+// Makes room for one more element. If there are too many, the evaluation ends.
+static dv_status make_room(dv_sampler *s)
+{
+    kept *old = s->table;
+    uint64_t n = s->n_slots;
+    if (s->n_kept >= MAX_KEPT || s->n_stack >= MAX_KEPT)
+        s->is = DV_SAMPLE_TOO_LARGE;
+    if (s->n_stack == s->room) {
+        place *more = dv_realloc(s->stack, (size_t)s->room * 2 * sizeof *more);
+        if (!more)
+            return dv_nomem(s->diag);
+        s->stack = more;
+        s->room *= 2;
+    }
+    if (s->is != DV_SAMPLED || s->n_kept * 2 < n)
+        return DV_OK;
+    DV_TRY(new_table(s, 2 * n));
+    for (uint64_t i = 0; i < n; i++)
+        if (old[i].step >= 0) {
+            *slot_of(s, old[i].step, old[i].element) = old[i];
+            s->n_kept++;
+        }
+    dv_release(old);
+    return DV_OK;
+}
+
+// Gives the element as a step left it, if it was recomputed before. Otherwise
+// the evaluation under way lacks it, and it is recomputed next.
+static dv_status ask(dv_sampler *s, int32_t step, int64_t element,
+                     dv_number *value, double *error)
+{
+    kept *k = slot_of(s, step, element);
+    if (k->step >= 0 && k->asked == DONE) {
+        *value = k->value;
+        if (error)
+            *error = k->error;
+        return DV_OK;
+    }
+    s->lacks = 1;
+    if (k->step >= 0 && k->asked == s->number)
+        return DV_OK;
+    DV_TRY(make_room(s));
+    if (s->is != DV_SAMPLED)
+        return DV_E_LIMIT;
+    k = slot_of(s, step, element); // the table may have moved
+    s->n_kept += k->step < 0;
+    *k = (kept){.step = step, .asked = s->number, .element = element};
+    s->stack[s->n_stack++] = (place){step, element};
+    return DV_OK;
+}
+
+// Finds the last step before step number `before` that wrote an element; *step
+// is -1 if there is none.
+static written find_step(const dv_sampler *s, int64_t before, int32_t tensor,
+                         int64_t element, int32_t *step)
+{
+    int64_t at[DV_MAX_VARS];
+    written is = NO;
+    *step = -1;
+    for (int32_t w = writer_from(s, tensor, before);
+         is == NO && --w >= s->first[tensor];) {
+        *step = s->writers[w];
+        is = find_point(&s->p->tensors[tensor], &s->p->ops[s->op_of[*step]],
+                        element, at);
+    }
+    *step = is == YES ? *step : -1;
+    return is;
+}
+
+static dv_status give_up(dv_sampler *s, dv_sampled why)
+{
+    s->is = why;
+    return DV_E_LIMIT;
+}
+
+static void load_from(const dv_sampler *s, void *const *data, int32_t tensor,
+                      int64_t element, dv_number *value)
+{
+    *value = dv_number_load(s->p->tensors[tensor].dtype, data[tensor], element);
+}
+
+// Gives an operand to the evaluation that is under way.
+static dv_status load(void *user, int32_t tensor, int64_t element,
+                      dv_number *value, double *error)
+{
+    dv_sampler *s = user;
+    int is_written = s->first[tensor] < s->first[tensor + 1];
+    int32_t step = -1;
+    if (error)
+        *error = 0;
+    if (++s->n_loads % LOADS_PER_LOOK == 0 && dv_clock_s() > s->deadline_s)
+        return give_up(s, DV_SAMPLE_LATE);
+    if (is_written && s->how.after[tensor]) {
+        if (writer_from(s, tensor, s->now) < s->first[tensor + 1])
+            return give_up(s, DV_SAMPLE_OVERWRITTEN);
+        load_from(s, s->how.after, tensor, element, value);
+        return DV_OK;
+    }
+    if (is_written && find_step(s, s->now, tensor, element, &step) == UNKNOWN)
+        return give_up(s, DV_SAMPLE_INDIRECT);
+    if (step >= 0)
+        return ask(s, step, element, value, error);
+    load_from(s, s->how.before, tensor, element, value);
+    return DV_OK;
+}
+
+static void next_number(dv_sampler *s)
+{
+    if (++s->number == DONE)
+        s->number++;
+}
+
+// Evaluates the element on top of the stack, and pops it unless it lacks
+// operands, which are then above it.
+static dv_status evaluate(dv_sampler *s)
+{
+    place top = s->stack[s->n_stack - 1];
+    int32_t op = s->op_of[top.step];
+    const dv_op *o = &s->p->ops[op];
+    int64_t at[DV_MAX_VARS];
+    dv_number value;
+    double error;
+    if (slot_of(s, top.step, top.element)->asked == DONE) {
+        s->n_stack--;
+        return DV_OK;
+    }
+    if (!s->evals[op])
+        DV_TRY(dv_point_eval_create(&s->evals[op], s->p, op, &s->how.options,
+                                    load, s, s->diag));
+    find_point(&s->p->tensors[o->write.tensor], o, top.element, at);
+    s->now = top.step;
+    next_number(s);
+    s->lacks = 0;
+    DV_TRY(dv_point_eval_run(s->evals[op], at, &value, &error));
+    if (s->lacks)
+        return DV_OK;
+    *slot_of(s, top.step, top.element) =
+        (kept){top.step, DONE, top.element, value, error};
+    s->n_stack--;
+    return DV_OK;
+}
+
+dv_status dv_sampler_element(dv_sampler *s, int32_t op, int32_t tensor,
+                             int64_t element, double deadline_s, dv_sampled *is,
+                             dv_number *value, double *error)
+{
+    int32_t step;
+    written found = find_step(s, s->n_steps, tensor, element, &step);
+    s->is = s->n_steps == MAX_STEPS ? DV_SAMPLE_TOO_LARGE
+            : found == UNKNOWN      ? DV_SAMPLE_INDIRECT
+            : op >= 0 && (step < 0 || s->op_of[step] != op)
+                ? DV_SAMPLE_OVERWRITTEN
+                : DV_SAMPLED;
+    *is = s->is;
+    *error = 0;
+    if (s->is != DV_SAMPLED)
+        return DV_OK;
+    if (step < 0) { // the input's value, which no step has changed
+        load_from(s, s->how.before, tensor, element, value);
+        return DV_OK;
+    }
+    if (s->n_kept > MAX_KEPT / 2) {
+        dv_release(s->table);
+        s->table = NULL;
+        DV_TRY(new_table(s, FEW));
+    }
+    s->deadline_s = deadline_s;
+    s->n_stack = 0;
+    next_number(s);
+    dv_status st = ask(s, step, element, value, error);
+    while (st == DV_OK && s->n_stack)
+        st = evaluate(s);
+    *is = s->is;
+    if (s->is != DV_SAMPLED)
+        return DV_OK;
+    return st == DV_OK ? ask(s, step, element, value, error) : st;
+}
+
+dv_status dv_sampler_create(dv_sampler **out, const dv_program *p,
+                            const dv_sampler_how *how, dv_diag *diag)
+{
+    dv_arena arena = {0};
+    dv_sampler *s = *out = DV_NEW(&arena, dv_sampler, 1);
+    if (!s)
+        return dv_nomem(diag);
+    *s = (dv_sampler){.p = p, .how = *how, .diag = diag, .arena = arena};
+    s->evals = DV_NEW(&s->arena, dv_point_eval *, p->n_ops + 1);
+    s->room = FEW;
+    s->stack = dv_alloc(FEW * sizeof *s->stack);
+    if (!s->evals || !s->stack)
+        return dv_nomem(diag);
+    DV_TRY(new_table(s, FEW));
+    return list_steps(s);
+}
+
+void dv_sampler_destroy(dv_sampler *s)
+{
+    if (!s)
+        return;
+    for (int32_t i = 0; s->evals && i < s->p->n_ops; i++)
+        dv_point_eval_destroy(s->evals[i]);
+    dv_release(s->table);
+    dv_release(s->stack);
+    dv_arena arena = s->arena;
+    dv_arena_free(&arena);
+}
