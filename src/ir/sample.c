@@ -6,13 +6,12 @@
 enum {
     MAX_STEPS = 1 << 22,     // most steps that a program is unrolled into
     MAX_KEPT = 1 << 21,      // most elements that are kept at a time
-    FEW = 1024,              // slots and room of the stack at first
     LOADS_PER_LOOK = 1 << 14 // operands between two looks at the clock
 };
 
 // A recomputed element, in a hash table with linear probing.
 typedef struct kept {
-    int32_t step; // the step that wrote it; -1: this slot is empty
+    int32_t writer; // the step that wrote it, plus 1; 0: this slot is empty
     // DONE, or the number of the evaluation that last asked for the element.
     uint32_t asked;
     int64_t element;
@@ -34,15 +33,14 @@ struct dv_sampler {
     dv_arena arena;
     dv_point_eval **evals; // by op; NULL until the op is first needed
     int32_t *op_of;        // by step: its op
+    int32_t n_steps, cap_steps;
     // The steps that write tensor t, in order: writers[first[t]] up to but not
     // including writers[first[t + 1]].
     int32_t *first, *writers;
-    int64_t n_steps;
     kept *table;
     uint64_t n_slots, n_kept;
-    // Elements to be recomputed, the next one last.
-    place *stack;
-    int64_t n_stack, room;
+    place *stack; // elements to be recomputed, the next one last
+    int32_t n_stack, cap_stack;
     // The evaluation that is under way: its step, its number, and whether it
     // lacks an operand.
     int32_t now;
@@ -55,53 +53,45 @@ struct dv_sampler {
 
 // -- Steps -------------------------------------------------------------------
 
-static void add_step(dv_sampler *s, int32_t op)
-{
-    if (s->n_steps < MAX_STEPS && s->op_of)
-        s->op_of[s->n_steps] = op;
-    s->n_steps += s->n_steps < MAX_STEPS;
-}
-
 // Appends the steps of ops first to end - 1; `next` is the number of the first
 // repeat among them.
-static void unroll(dv_sampler *s, int32_t first, int32_t end, int32_t next)
+static dv_status unroll(dv_sampler *s, int32_t first, int32_t end, int32_t next)
 {
     const dv_program *p = s->p;
-    for (int32_t i = first; i < end;) {
+    for (int32_t i = first; i < end && s->n_steps < MAX_STEPS;) {
         while (next < p->n_repeats && p->repeats[next].first_op < i)
             next++;
         const dv_repeat *r = next < p->n_repeats ? &p->repeats[next] : NULL;
         if (!r || r->first_op != i || r->end_op > end) {
-            add_step(s, i++);
+            int32_t *op =
+                DV_PUSH(&s->arena, int32_t, s->op_of, s->n_steps, s->cap_steps);
+            if (!op)
+                return dv_nomem(s->diag);
+            *op = i++;
             continue;
         }
         for (int64_t n = 0; n < r->times && s->n_steps < MAX_STEPS; n++)
-            unroll(s, i, r->end_op, next + 1);
+            DV_TRY(unroll(s, i, r->end_op, next + 1));
         i = r->end_op;
     }
+    return DV_OK;
 }
 
-static dv_status list_steps(dv_sampler *s)
+static dv_status list_writers(dv_sampler *s)
 {
     const dv_program *p = s->p;
-    unroll(s, 0, p->n_ops, 0); // counts the steps
-    int64_t n = s->n_steps;
-    s->op_of = DV_NEW(&s->arena, int32_t, n + 1);
-    s->writers = DV_NEW(&s->arena, int32_t, n + 1);
+    s->writers = DV_NEW(&s->arena, int32_t, s->n_steps + 1);
     s->first = DV_NEW(&s->arena, int32_t, p->n_tensors + 2);
-    if (!s->op_of || !s->writers || !s->first)
+    if (!s->writers || !s->first)
         return dv_nomem(s->diag);
-    s->n_steps = 0;
-    unroll(s, 0, p->n_ops, 0);
     // A counting sort by tensor: first[t + 2] counts, then first[t + 1] is
     // where the next writer of t goes.
-    for (int64_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < s->n_steps; i++)
         s->first[p->ops[s->op_of[i]].write.tensor + 2]++;
     for (int32_t t = 0; t < p->n_tensors; t++)
         s->first[t + 2] += s->first[t + 1];
-    for (int64_t i = 0; i < n; i++)
-        s->writers[s->first[p->ops[s->op_of[i]].write.tensor + 1]++] =
-            (int32_t)i;
+    for (int32_t i = 0; i < s->n_steps; i++)
+        s->writers[s->first[p->ops[s->op_of[i]].write.tensor + 1]++] = i;
     return DV_OK;
 }
 
@@ -191,53 +181,36 @@ static written find_point(const dv_tensor *t, const dv_op *op, int64_t element,
 
 // -- Recomputed elements -----------------------------------------------------
 
+// Returns the slot of an element, which is empty if it was never asked for.
 static kept *slot_of(const dv_sampler *s, int32_t step, int64_t element)
 {
     uint64_t at = dv_mix((uint64_t)element ^ dv_mix((uint64_t)step));
     kept *k;
     do
         k = &s->table[at++ & (s->n_slots - 1)];
-    while (k->step >= 0 && (k->step != step || k->element != element));
+    while (k->writer && (k->writer != step + 1 || k->element != element));
     return k;
 }
 
-static dv_status new_table(dv_sampler *s, uint64_t n_slots)
+// Doubles the table.
+static dv_status grow(dv_sampler *s)
 {
-    kept *table = dv_alloc((size_t)n_slots * sizeof *table);
-    if (!table)
+    const kept *old = s->table;
+    uint64_t n = s->n_slots;
+    s->n_slots = n ? 2 * n : 1024;
+    s->table = DV_NEW(&s->arena, kept, s->n_slots);
+    if (!s->table)
         return dv_nomem(s->diag);
-    for (uint64_t i = 0; i < n_slots; i++)
-        table[i].step = -1;
-    s->table = table;
-    s->n_slots = n_slots;
-    s->n_kept = 0;
+    for (uint64_t i = 0; i < n; i++)
+        if (old[i].writer)
+            *slot_of(s, old[i].writer - 1, old[i].element) = old[i];
     return DV_OK;
 }
 
-// Makes room for one more element. If there are too many, the evaluation ends.
-static dv_status make_room(dv_sampler *s)
+static dv_status give_up(dv_sampler *s, dv_sampled why)
 {
-    kept *old = s->table;
-    uint64_t n = s->n_slots;
-    if (s->n_kept >= MAX_KEPT || s->n_stack >= MAX_KEPT)
-        s->is = DV_SAMPLE_TOO_LARGE;
-    if (s->n_stack == s->room) {
-        place *more = dv_realloc(s->stack, (size_t)s->room * 2 * sizeof *more);
-        if (!more)
-            return dv_nomem(s->diag);
-        s->stack = more;
-        s->room *= 2;
-    }
-    if (s->is != DV_SAMPLED || s->n_kept * 2 < n)
-        return DV_OK;
-    DV_TRY(new_table(s, 2 * n));
-    for (uint64_t i = 0; i < n; i++)
-        if (old[i].step >= 0) {
-            *slot_of(s, old[i].step, old[i].element) = old[i];
-            s->n_kept++;
-        }
-    dv_release(old);
-    return DV_OK;
+    s->is = why;
+    return DV_E_LIMIT;
 }
 
 // Gives the element as a step left it, if it was recomputed before. Otherwise
@@ -246,23 +219,24 @@ static dv_status ask(dv_sampler *s, int32_t step, int64_t element,
                      dv_number *value, double *error)
 {
     kept *k = slot_of(s, step, element);
-    if (k->step >= 0 && k->asked == DONE) {
+    if (k->writer && k->asked == DONE) {
         *value = k->value;
         if (error)
             *error = k->error;
         return DV_OK;
     }
     s->lacks = 1;
-    if (k->step >= 0 && k->asked == s->number)
+    if (k->writer && k->asked == s->number)
         return DV_OK;
-    DV_TRY(make_room(s));
-    if (s->is != DV_SAMPLED)
-        return DV_E_LIMIT;
-    k = slot_of(s, step, element); // the table may have moved
-    s->n_kept += k->step < 0;
-    *k = (kept){.step = step, .asked = s->number, .element = element};
-    s->stack[s->n_stack++] = (place){step, element};
-    return DV_OK;
+    if (s->n_kept >= MAX_KEPT || s->n_stack >= MAX_KEPT)
+        return give_up(s, DV_SAMPLE_TOO_LARGE);
+    place *top = DV_PUSH(&s->arena, place, s->stack, s->n_stack, s->cap_stack);
+    if (!top)
+        return dv_nomem(s->diag);
+    *top = (place){step, element};
+    s->n_kept += !k->writer;
+    *k = (kept){.writer = step + 1, .asked = s->number, .element = element};
+    return s->n_kept * 2 > s->n_slots ? grow(s) : DV_OK;
 }
 
 // Finds the last step before step number `before` that wrote an element; *step
@@ -281,12 +255,6 @@ static written find_step(const dv_sampler *s, int64_t before, int32_t tensor,
     }
     *step = is == YES ? *step : -1;
     return is;
-}
-
-static dv_status give_up(dv_sampler *s, dv_sampled why)
-{
-    s->is = why;
-    return DV_E_LIMIT;
 }
 
 static void load_from(const dv_sampler *s, void *const *data, int32_t tensor,
@@ -351,7 +319,7 @@ static dv_status evaluate(dv_sampler *s)
     if (s->lacks)
         return DV_OK;
     *slot_of(s, top.step, top.element) =
-        (kept){top.step, DONE, top.element, value, error};
+        (kept){top.step + 1, DONE, top.element, value, error};
     s->n_stack--;
     return DV_OK;
 }
@@ -376,9 +344,8 @@ dv_status dv_sampler_element(dv_sampler *s, int32_t op, int32_t tensor,
         return DV_OK;
     }
     if (s->n_kept > MAX_KEPT / 2) {
-        dv_release(s->table);
-        s->table = NULL;
-        DV_TRY(new_table(s, FEW));
+        memset(s->table, 0, (size_t)s->n_slots * sizeof *s->table);
+        s->n_kept = 0;
     }
     s->deadline_s = deadline_s;
     s->n_stack = 0;
@@ -401,22 +368,17 @@ dv_status dv_sampler_create(dv_sampler **out, const dv_program *p,
         return dv_nomem(diag);
     *s = (dv_sampler){.p = p, .how = *how, .diag = diag, .arena = arena};
     s->evals = DV_NEW(&s->arena, dv_point_eval *, p->n_ops + 1);
-    s->room = FEW;
-    s->stack = dv_alloc(FEW * sizeof *s->stack);
-    if (!s->evals || !s->stack)
+    if (!s->evals)
         return dv_nomem(diag);
-    DV_TRY(new_table(s, FEW));
-    return list_steps(s);
+    DV_TRY(unroll(s, 0, p->n_ops, 0));
+    DV_TRY(list_writers(s));
+    return grow(s);
 }
 
 void dv_sampler_destroy(dv_sampler *s)
 {
-    if (!s)
-        return;
-    for (int32_t i = 0; s->evals && i < s->p->n_ops; i++)
+    for (int32_t i = 0; s && s->evals && i < s->p->n_ops; i++)
         dv_point_eval_destroy(s->evals[i]);
-    dv_release(s->table);
-    dv_release(s->stack);
-    dv_arena arena = s->arena;
+    dv_arena arena = s ? s->arena : (dv_arena){0};
     dv_arena_free(&arena);
 }
