@@ -124,6 +124,32 @@ dv_status dv_exec_use(dv_exec *x, dv_executor kind, dv_diag *diag)
                : DV_OK;
 }
 
+// Returns 1 if only ops of one group that runs row by row use the tensor, so
+// that it may be inlined where it is read.
+static int may_be_inlined(const dv_exec *x, int32_t tensor)
+{
+    const dv_program *p = x->plan->ops;
+    int32_t home = -1;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        int32_t g = dv_group_of(x->plan, i);
+        if (p->ops[i].write.tensor != tensor &&
+            !dv_op_reads(&p->ops[i], tensor))
+            continue;
+        if (!x->group[g].rows || (home >= 0 && home != g))
+            return 0;
+        home = g;
+    }
+    return home >= 0;
+}
+
+void *dv_exec_stored(const dv_exec *x, int32_t tensor)
+{
+    if (x->plan->ops->tensors[tensor].is_output)
+        return x->bound[tensor];
+    // The simulator keeps temporaries in its own memory: nothing is owned.
+    return may_be_inlined(x, tensor) ? NULL : x->owned[tensor];
+}
+
 const dv_sim_traffic *dv_exec_moved(const dv_exec *x)
 {
     return x->sim ? dv_sim_moved(x->sim) : NULL;
