@@ -146,7 +146,8 @@ static const char *const hard[] = {
     "u[i,j] <- u[i-1,j] + u[i+1,j] for i in 1..19, j in 0..20\n}\n"
     "s[i] = sum[j] u[i,j]\noutput u, s\n",
     "input x: i32[40]\ninput n: i32[40]\ninput u: i32[40]\n"
-    "t[i] = x[i] * 3\nu[n[i]] <- t[i]\nz[i] = u[i] + x[i]\noutput u, z\n"};
+    "t[i] = x[i] * 3\nu[n[i]] <- t[i]\n"
+    "z[i] = u[i] + x[i]\noutput u, z\n"};
 
 CASE_PROPERTY(samples_say_what_all_say, 120, 2)
 
