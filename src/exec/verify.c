@@ -454,63 +454,48 @@ static dv_status sample_element(sampling *c, dv_sampler *x, int32_t tensor,
     return DV_OK;
 }
 
-// Returns the number of tiles of an op that store results, or 0 if none are in
-// memory. Tiles that differ only in reduced variables count once.
+// Returns the number of tiles of an op, or 0 if what it writes is not in memory
+// or never written. Tiles that sum parts of the same elements all count.
 static int64_t count_tiles(const sampling *c, int32_t op)
 {
     const dv_program *p = c->plan->ops;
     const dv_group_grid *g = dv_grid_of(c->plan, dv_group_of(c->plan, op));
-    int64_t n = c->after[p->ops[op].write.tensor] != NULL;
     for (int32_t i = 0; i < p->n_repeats; i++)
-        if (p->repeats[i].first_op <= op && op < p->repeats[i].end_op)
-            n *= p->repeats[i].times > 0;
-    for (int v = 0; v < p->ops[op].n_vars && !g; v++)
-        n *= p->ops[op].vars[v].reduce ? 1 : dv_plan_n_slices(c->plan, op, v);
-    return g ? n * g->batch * g->mt * g->nt : n;
+        if (p->repeats[i].first_op <= op && op < p->repeats[i].end_op &&
+            p->repeats[i].times == 0)
+            return 0;
+    return !c->after[p->ops[op].write.tensor] ? 0
+           : g                                ? g->batch * g->mt * g->nt
+                                              : dv_plan_n_tiles(c->plan, op);
 }
 
-// Computes the box of the variables of a tile that are not reduced.
 static void find_box(const dv_plan *plan, int32_t op, int64_t tile,
                      dv_tile *box)
 {
-    const dv_op *o = &plan->ops->ops[op];
     const dv_group_grid *g = dv_grid_of(plan, dv_group_of(plan, op));
-    if (g) {
-        const int64_t bmn[3] = {tile / (g->mt * g->nt), tile / g->nt % g->mt,
-                                tile % g->nt};
-        dv_grid_box(box, plan, g, bmn, 0, g->kt);
+    if (!g) {
+        dv_plan_tile(box, plan, op, tile);
         return;
     }
-    for (int v = o->n_vars - 1; v >= 0; v--) {
-        int64_t n = o->vars[v].reduce ? 1 : dv_plan_n_slices(plan, op, v);
-        box->begin[v] = o->vars[v].begin + tile % n * plan->slices[op][v];
-        box->end[v] =
-            dv_min_i64(box->begin[v] + plan->slices[op][v], o->vars[v].end);
-        tile /= n;
-    }
+    const int64_t bmn[3] = {tile / (g->mt * g->nt), tile / g->nt % g->mt,
+                            tile % g->nt};
+    dv_grid_box(box, plan, g, bmn, 0, g->kt);
 }
 
 // Draws an element of a tile: along every variable its first, its last or any
-// one. Returns -1 if an index that is read selects the element.
+// one.
 static int64_t draw_element(sampling *c, int32_t op, const dv_tile *box)
 {
     const dv_op *o = &c->plan->ops->ops[op];
-    int64_t at[DV_MAX_VARS], element = 0;
+    const dv_tensor *t = &c->plan->ops->tensors[o->write.tensor];
+    int64_t strides[DV_MAX_DIMS], coef[DV_MAX_VARS];
+    dv_row_strides(t->n_dims, t->shape, strides);
+    int64_t element = dv_access_flatten(o, &o->write, strides, coef);
     for (int v = 0; v < o->n_vars; v++) {
-        uint64_t r = dv_draw(&c->random), n;
-        n = (uint64_t)(box->end[v] - box->begin[v]);
-        at[v] = box->begin[v] + (int64_t)(r % 4 == 0   ? 0
-                                          : r % 4 == 1 ? n - 1
-                                                       : (r >> 8) % n);
-    }
-    for (int d = 0; d < o->write.n_dims; d++) {
-        const dv_index *x = &o->write.index[d];
-        int64_t i = x->base;
-        if (x->via >= 0)
-            return -1;
-        for (int v = 0; v < o->n_vars; v++)
-            i += x->coef[v] * at[v];
-        element = element * c->plan->ops->tensors[o->write.tensor].shape[d] + i;
+        uint64_t n = (uint64_t)(box->end[v] - box->begin[v]);
+        uint64_t r = dv_draw(&c->random), any = (r >> 8) % n;
+        any = r % 4 == 0 ? 0 : r % 4 == 1 ? n - 1 : any;
+        element += coef[v] * (box->begin[v] + (int64_t)any);
     }
     return element;
 }
@@ -521,17 +506,15 @@ static dv_status sample_tile(sampling *c, dv_sampler *x, int32_t op,
                              double until, dv_sampled *is)
 {
     enum { TRIES = 4 };
+    const dv_op *o = &c->plan->ops->ops[op];
     int64_t tile = next_of(&c->tiles[op]);
     dv_tile box;
     find_box(c->plan, op, tile, &box);
-    *is = DV_SAMPLE_OVERWRITTEN;
-    for (int i = 0; i < TRIES && *is == DV_SAMPLE_OVERWRITTEN; i++) {
-        int64_t element = draw_element(c, op, &box);
-        *is = DV_SAMPLE_INDIRECT;
-        if (element >= 0)
-            DV_TRY(sample_element(c, x, c->plan->ops->ops[op].write.tensor,
-                                  element, op, tile, until, is));
-    }
+    *is = dv_access_is_indirect(&o->write) ? DV_SAMPLE_INDIRECT
+                                           : DV_SAMPLE_OVERWRITTEN;
+    for (int i = 0; i < TRIES && *is == DV_SAMPLE_OVERWRITTEN; i++)
+        DV_TRY(sample_element(c, x, o->write.tensor, draw_element(c, op, &box),
+                              op, tile, until, is));
     return DV_OK;
 }
 

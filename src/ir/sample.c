@@ -9,22 +9,18 @@ enum {
     LOADS_PER_LOOK = 1 << 14 // operands between two looks at the clock
 };
 
-// A recomputed element, in a hash table with linear probing.
-typedef struct kept {
-    int32_t writer; // the step that wrote it, plus 1; 0: this slot is empty
-    // DONE, or the number of the evaluation that last asked for the element.
-    uint32_t asked;
-    int64_t element;
-    dv_number value;
-    double error;
-} kept;
-
-enum { DONE = 0 };
-
+// An element as a step left it.
 typedef struct place {
     int32_t step;
     int64_t element;
 } place;
+
+// A recomputed element, in a hash table with linear probing.
+typedef struct kept {
+    place at; // the step counts from 1; 0: this slot is empty
+    dv_number value;
+    double error;
+} kept;
 
 struct dv_sampler {
     const dv_program *p;
@@ -41,11 +37,9 @@ struct dv_sampler {
     uint64_t n_slots, n_kept;
     place *stack; // elements to be recomputed, the next one last
     int32_t n_stack, cap_stack;
-    // The evaluation that is under way: its step, its number, and whether it
-    // lacks an operand.
-    int32_t now;
-    uint32_t number;
-    int lacks;
+    // The evaluation that is under way: its step, and the size of the stack
+    // before it.
+    int32_t now, depth;
     int64_t n_loads;
     double deadline_s;
     dv_sampled is;
@@ -181,14 +175,15 @@ static written find_point(const dv_tensor *t, const dv_op *op, int64_t element,
 
 // -- Recomputed elements -----------------------------------------------------
 
-// Returns the slot of an element, which is empty if it was never asked for.
-static kept *slot_of(const dv_sampler *s, int32_t step, int64_t element)
+// Returns the slot of an element, which is empty if it was not recomputed.
+static kept *slot_of(const dv_sampler *s, place x)
 {
-    uint64_t at = dv_mix((uint64_t)element ^ dv_mix((uint64_t)step));
+    uint64_t at = dv_mix((uint64_t)x.element ^ dv_mix((uint64_t)x.step));
     kept *k;
     do
         k = &s->table[at++ & (s->n_slots - 1)];
-    while (k->writer && (k->writer != step + 1 || k->element != element));
+    while (k->at.step &&
+           (k->at.step != x.step + 1 || k->at.element != x.element));
     return k;
 }
 
@@ -202,8 +197,9 @@ static dv_status grow(dv_sampler *s)
     if (!s->table)
         return dv_nomem(s->diag);
     for (uint64_t i = 0; i < n; i++)
-        if (old[i].writer)
-            *slot_of(s, old[i].writer - 1, old[i].element) = old[i];
+        if (old[i].at.step)
+            *slot_of(s, (place){old[i].at.step - 1, old[i].at.element}) =
+                old[i];
     return DV_OK;
 }
 
@@ -213,30 +209,27 @@ static dv_status give_up(dv_sampler *s, dv_sampled why)
     return DV_E_LIMIT;
 }
 
-// Gives the element as a step left it, if it was recomputed before. Otherwise
-// the evaluation under way lacks it, and it is recomputed next.
-static dv_status ask(dv_sampler *s, int32_t step, int64_t element,
-                     dv_number *value, double *error)
+// Gives an element if it was recomputed before. Otherwise it is recomputed
+// next.
+static dv_status ask(dv_sampler *s, place x, dv_number *value, double *error)
 {
-    kept *k = slot_of(s, step, element);
-    if (k->writer && k->asked == DONE) {
-        *value = k->value;
-        if (error)
-            *error = k->error;
+    const kept *k = slot_of(s, x);
+    *value = k->value;
+    if (error)
+        *error = k->error;
+    if (k->at.step)
         return DV_OK;
-    }
-    s->lacks = 1;
-    if (k->writer && k->asked == s->number)
-        return DV_OK;
+    // A sum may ask for the same few operands again and again.
+    for (int32_t i = s->n_stack - 1; i >= s->depth && i >= s->n_stack - 8; i--)
+        if (s->stack[i].step == x.step && s->stack[i].element == x.element)
+            return DV_OK;
     if (s->n_kept >= MAX_KEPT || s->n_stack >= MAX_KEPT)
         return give_up(s, DV_SAMPLE_TOO_LARGE);
     place *top = DV_PUSH(&s->arena, place, s->stack, s->n_stack, s->cap_stack);
     if (!top)
         return dv_nomem(s->diag);
-    *top = (place){step, element};
-    s->n_kept += !k->writer;
-    *k = (kept){.writer = step + 1, .asked = s->number, .element = element};
-    return s->n_kept * 2 > s->n_slots ? grow(s) : DV_OK;
+    *top = x;
+    return DV_OK;
 }
 
 // Finds the last step before step number `before` that wrote an element; *step
@@ -257,54 +250,41 @@ static written find_step(const dv_sampler *s, int64_t before, int32_t tensor,
     return is;
 }
 
-static void load_from(const dv_sampler *s, void *const *data, int32_t tensor,
-                      int64_t element, dv_number *value)
-{
-    *value = dv_number_load(s->p->tensors[tensor].dtype, data[tensor], element);
-}
-
 // Gives an operand to the evaluation that is under way.
 static dv_status load(void *user, int32_t tensor, int64_t element,
                       dv_number *value, double *error)
 {
     dv_sampler *s = user;
-    int is_written = s->first[tensor] < s->first[tensor + 1];
-    int32_t step = -1;
+    int32_t begin = s->first[tensor], end = s->first[tensor + 1], step;
+    const void *data = s->how.before[tensor];
     if (error)
         *error = 0;
     if (++s->n_loads % LOADS_PER_LOOK == 0 && dv_clock_s() > s->deadline_s)
         return give_up(s, DV_SAMPLE_LATE);
-    if (is_written && s->how.after[tensor]) {
-        if (writer_from(s, tensor, s->now) < s->first[tensor + 1])
+    if (begin < end && s->how.after[tensor]) {
+        if (writer_from(s, tensor, s->now) < end)
             return give_up(s, DV_SAMPLE_OVERWRITTEN);
-        load_from(s, s->how.after, tensor, element, value);
-        return DV_OK;
+        data = s->how.after[tensor];
+    } else if (begin < end) {
+        if (find_step(s, s->now, tensor, element, &step) == UNKNOWN)
+            return give_up(s, DV_SAMPLE_INDIRECT);
+        if (step >= 0)
+            return ask(s, (place){step, element}, value, error);
     }
-    if (is_written && find_step(s, s->now, tensor, element, &step) == UNKNOWN)
-        return give_up(s, DV_SAMPLE_INDIRECT);
-    if (step >= 0)
-        return ask(s, step, element, value, error);
-    load_from(s, s->how.before, tensor, element, value);
+    *value = dv_number_load(s->p->tensors[tensor].dtype, data, element);
     return DV_OK;
 }
 
-static void next_number(dv_sampler *s)
-{
-    if (++s->number == DONE)
-        s->number++;
-}
-
-// Evaluates the element on top of the stack, and pops it unless it lacks
-// operands, which are then above it.
+// Evaluates the element on top of the stack. If it lacks operands, these are
+// then above it, and it is evaluated again after them.
 static dv_status evaluate(dv_sampler *s)
 {
     place top = s->stack[s->n_stack - 1];
     int32_t op = s->op_of[top.step];
     const dv_op *o = &s->p->ops[op];
     int64_t at[DV_MAX_VARS];
-    dv_number value;
-    double error;
-    if (slot_of(s, top.step, top.element)->asked == DONE) {
+    kept done = {.at = {top.step + 1, top.element}};
+    if (slot_of(s, top)->at.step) { // it was pushed twice
         s->n_stack--;
         return DV_OK;
     }
@@ -313,15 +293,13 @@ static dv_status evaluate(dv_sampler *s)
                                     load, s, s->diag));
     find_point(&s->p->tensors[o->write.tensor], o, top.element, at);
     s->now = top.step;
-    next_number(s);
-    s->lacks = 0;
-    DV_TRY(dv_point_eval_run(s->evals[op], at, &value, &error));
-    if (s->lacks)
+    s->depth = s->n_stack;
+    DV_TRY(dv_point_eval_run(s->evals[op], at, &done.value, &done.error));
+    if (s->n_stack > s->depth)
         return DV_OK;
-    *slot_of(s, top.step, top.element) =
-        (kept){top.step + 1, DONE, top.element, value, error};
+    *slot_of(s, top) = done;
     s->n_stack--;
-    return DV_OK;
+    return ++s->n_kept * 2 > s->n_slots ? grow(s) : DV_OK;
 }
 
 dv_status dv_sampler_element(dv_sampler *s, int32_t op, int32_t tensor,
@@ -340,7 +318,8 @@ dv_status dv_sampler_element(dv_sampler *s, int32_t op, int32_t tensor,
     if (s->is != DV_SAMPLED)
         return DV_OK;
     if (step < 0) { // the input's value, which no step has changed
-        load_from(s, s->how.before, tensor, element, value);
+        *value = dv_number_load(s->p->tensors[tensor].dtype,
+                                s->how.before[tensor], element);
         return DV_OK;
     }
     if (s->n_kept > MAX_KEPT / 2) {
@@ -348,15 +327,14 @@ dv_status dv_sampler_element(dv_sampler *s, int32_t op, int32_t tensor,
         s->n_kept = 0;
     }
     s->deadline_s = deadline_s;
-    s->n_stack = 0;
-    next_number(s);
-    dv_status st = ask(s, step, element, value, error);
+    s->n_stack = s->depth = 0;
+    dv_status st = ask(s, (place){step, element}, value, error);
     while (st == DV_OK && s->n_stack)
         st = evaluate(s);
     *is = s->is;
     if (s->is != DV_SAMPLED)
         return DV_OK;
-    return st == DV_OK ? ask(s, step, element, value, error) : st;
+    return st == DV_OK ? ask(s, (place){step, element}, value, error) : st;
 }
 
 dv_status dv_sampler_create(dv_sampler **out, const dv_program *p,

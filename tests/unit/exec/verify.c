@@ -432,6 +432,21 @@ TEST(test_missed)
     stop(&j, &s);
 }
 
+// A sum over more points than elements are kept, which asks for the same two
+// results at each of them.
+TEST(test_long_sum)
+{
+    job j;
+    samples s;
+    run_and_sample(&j, &s,
+                   "input x: f32[1100, 1100]\nm[] = max[i,j] x[i,j]\n"
+                   "r[] = min[i,j] x[j,i]\n"
+                   "s[] = sum[i,j] (x[i,j] - m[]) * r[]\noutput s\n");
+    assert_int_equal(s.v.n_from_inputs, 1);
+    assert_int_equal(s.v.n_missed, 0);
+    stop(&j, &s);
+}
+
 // Without time nothing is compared, and the verdict says so.
 TEST(test_no_time)
 {
@@ -510,6 +525,7 @@ int main(void)
                                        cmocka_unit_test(test_wrong_temporary),
                                        cmocka_unit_test(test_missed),
                                        cmocka_unit_test(test_no_time),
+                                       cmocka_unit_test(test_long_sum),
                                        cmocka_unit_test(test_samples_changed),
                                        cmocka_unit_test(test_stored)};
     return run_group(tests, NULL, NULL);
