@@ -37,7 +37,8 @@ typedef struct cli_option {
     const char *help;
     // CLI_COUNT is an integer >= 0, CLI_SIZE one >= 1, CLI_BYTES a byte count
     // that may have a unit. CLI_CHOICE is one of the words of `value`, which |
-    // separates; its number is stored, counted from 1.
+    // separates; its number is stored, counted from 1. The value of
+    // CLI_OPTIONAL follows = and may be missing, in which case it is "".
     enum {
         CLI_FLAG,
         CLI_TEXT,
@@ -45,10 +46,11 @@ typedef struct cli_option {
         CLI_SIZE,
         CLI_BYTES,
         CLI_LIST,
-        CLI_CHOICE
+        CLI_CHOICE,
+        CLI_OPTIONAL
     } kind;
     void *to; // destination: int or enum (CLI_FLAG, CLI_CHOICE), const char *
-              // (CLI_TEXT), cli_list (CLI_LIST), else int64_t
+              // (CLI_TEXT, CLI_OPTIONAL), cli_list (CLI_LIST), else int64_t
 } cli_option;
 
 // The values of an option that may be given several times.

@@ -115,15 +115,103 @@ int64_t cli_result_text(const dv_tensor *t, const void *data)
     return s.n_nan;
 }
 
-void cli_announce_verify(const dv_program *source, const dv_plan *plan)
+int cli_verify_options(const cli_command *c, const char *text,
+                       cli_verify_how *out)
 {
-    enum { PER_SECOND = 20000000, LONG_S = 30 };
-    double seconds = dv_verify_points(source, plan) / PER_SECOND;
+    char *end;
+    *out = (cli_verify_how){.budget_s = 5};
+    if (!text || !*text)
+        return -1;
+    out->full = !strcmp(text, "full");
+    out->stated = !out->full;
+    if (out->full)
+        return -1;
+    out->budget_s = strtod(text, &end);
+    return *end || !(out->budget_s > 0) || !isfinite(out->budget_s)
+               ? cli_usage(c, "--verify takes full or seconds, not '%s'", text)
+               : -1;
+}
+
+// Returns about how many seconds the oracle takes for all elements.
+static double full_seconds(const dv_program *source, const dv_plan *plan)
+{
+    enum { PER_SECOND = 20000000 };
+    return dv_verify_points(source, plan) / PER_SECOND;
+}
+
+int cli_verify_is_full(const cli_verify_how *how, const dv_program *source,
+                       const dv_plan *plan)
+{
+    return how->full || full_seconds(source, plan) <= how->budget_s;
+}
+
+// Prints a note on standard error if comparing all elements will take long.
+static void announce(const dv_program *source, const dv_plan *plan)
+{
+    enum { LONG_S = 30 };
+    double seconds = full_seconds(source, plan);
     if (seconds > LONG_S)
         fprintf(stderr,
                 "verifying evaluates the program one point at a time, which "
                 "takes about %.0f s; --set makes it smaller\n",
                 seconds);
+}
+
+dv_status cli_verify(dv_verdict *out, const cli_verify_how *how, int64_t seed,
+                     const dv_program *source, const dv_plan *plan,
+                     void *const *before, void *const *after, dv_arena *arena,
+                     dv_diag *diag)
+{
+    cli_progress progress;
+    dv_sample_how samples = {how->budget_s, (uint64_t)seed, cli_progress_step,
+                             &progress};
+    dv_status st = DV_OK;
+    int all = cli_verify_is_full(how, source, plan);
+    if (!all) {
+        cli_progress_begin(&progress, "verifying samples");
+        st = dv_verify_samples(out, source, plan, before, after, &samples,
+                               arena, diag);
+        cli_progress_end(&progress);
+        all = st == DV_OK && out->ok && out->unreached && !how->stated;
+        if (all) {
+            fprintf(stderr,
+                    "no element of %s could be recomputed in %g s: comparing "
+                    "all elements\n",
+                    out->unreached, how->budget_s);
+            DV_TRY(cli_check_memory(plan->ops, 1, diag));
+        }
+    }
+    if (st != DV_OK || !all)
+        return st;
+    announce(source, plan);
+    cli_progress_begin(&progress, "verifying");
+    st = dv_verify(out, source, plan, before, after, cli_progress_step,
+                   &progress, diag);
+    cli_progress_end(&progress);
+    return st;
+}
+
+// Prints how much of a run was sampled, and what was not.
+static void put_samples(const dv_verdict *v)
+{
+    enum { MOST_NAMES = 8 };
+    printf("; sampled %" PRId64 " of %" PRId64 " tile%s with %" PRId64
+           " element%s from their operands, and %" PRId64
+           " element%s of outputs from the inputs",
+           v->n_sampled_tiles, v->n_tiles, v->n_tiles == 1 ? "" : "s",
+           v->n_from_operands, v->n_from_operands == 1 ? "" : "s",
+           v->n_from_inputs, v->n_from_inputs == 1 ? "" : "s");
+    for (int32_t i = 0; i < v->n_missed && i < MOST_NAMES; i++) {
+        const dv_missed *m = &v->missed[i];
+        printf("%s", i ? ", " : "; not sampled: ");
+        if (m->n_tiles)
+            printf("%" PRId64 " tile%s of %s (%s)", m->n_tiles,
+                   m->n_tiles == 1 ? "" : "s", m->tensor, m->why);
+        else
+            printf("%s from the inputs (%s)", m->tensor, m->why);
+    }
+    if (v->n_missed > MOST_NAMES)
+        printf(" and %d more", (int)v->n_missed - MOST_NAMES);
 }
 
 void cli_verdict_text(const dv_verdict *v)
@@ -150,34 +238,69 @@ void cli_verdict_text(const dv_verdict *v)
     if (v->own_ops_only)
         printf("; verified against its own ops only, the plan has no section "
                "source");
+    if (v->sampled)
+        put_samples(v);
     printf("\n");
 }
 
 void cli_verdict_json(dv_json *w, const dv_verdict *v)
 {
-    DV_JSON_OBJECT(
-        w, "verify", DV_F_BOOL("ok", v->ok && v->decided),
+    dv_json_open_flat(w, "verify", '{');
+    DV_JSON_FIELDS(
+        w, DV_F_BOOL("ok", v->ok && v->decided),
         DV_F("max_residual", v->residual), DV_F("threshold", v->threshold),
         DV_F("unknown", v->n_unknown), DV_F("most_off", v->off),
         DV_F("values_reach", v->size),
         DV_F("reference", v->own_ops_only ? "own ops" : "program as written"),
         DV_F("intermediates_rounded_to", v->rounded_to));
+    if (v->sampled) {
+        dv_json_open_flat(w, "samples", '{');
+        DV_JSON_FIELDS(w, DV_F("tiles", v->n_tiles),
+                       DV_F("tiles_sampled", v->n_sampled_tiles),
+                       DV_F("elements_from_operands", v->n_from_operands),
+                       DV_F("elements_from_inputs", v->n_from_inputs));
+        dv_json_open_flat(w, "missed", '[');
+        for (int32_t i = 0; i < v->n_missed; i++)
+            DV_JSON_OBJECT(w, NULL, DV_F("tensor", v->missed[i].tensor),
+                           DV_F("tiles", v->missed[i].n_tiles),
+                           DV_F("why", v->missed[i].why));
+        dv_json_close(w);
+        dv_json_close(w);
+    } else {
+        dv_json_null(w, "samples");
+    }
+    dv_json_close(w);
 }
 
-dv_status cli_not_verified(const dv_verdict *v, const dv_tensor *t,
+dv_status cli_not_verified(const dv_verdict *v, const dv_program *p,
                            dv_diag *diag)
 {
-    dv_text at = {0};
+    dv_text at = {0}, of = {0};
+    if (v->ok && v->unreached)
+        return dv_fail(diag, DV_E_VERIFY, DV_NOWHERE,
+                       "undecided: no element of %s could be recomputed; try "
+                       "--verify=full",
+                       v->unreached);
     if (v->ok)
         return dv_fail(diag, DV_E_VERIFY, DV_NOWHERE,
                        "undecided: for more than half of an output, rounding "
                        "errors alone may be larger than an eighth of its "
                        "largest value; try a smaller --random");
-    dv_element_print(&at, t, v->element);
-    dv_status st = dv_fail(diag, DV_E_VERIFY, DV_NOWHERE,
-                           "%s differs from the oracle by %.3g, %.3g is "
-                           "allowed",
-                           at.at ? at.at : t->name, v->residual, v->threshold);
+    dv_element_print(&at, &p->tensors[dv_program_find(p, v->tensor)],
+                     v->element);
+    if (v->sampled)
+        dv_put(&of, "; it is %.9g, the oracle has %.9g from the ", v->got,
+               v->want);
+    if (v->sampled && v->op)
+        dv_put(&of, "operands of op %s, tile %" PRId64, v->op, v->tile);
+    else if (v->sampled)
+        dv_put(&of, "inputs");
+    dv_status st =
+        dv_fail(diag, DV_E_VERIFY, DV_NOWHERE,
+                "%s differs from the oracle by %.3g, %.3g is allowed%s",
+                at.at ? at.at : v->tensor, v->residual, v->threshold,
+                of.at ? of.at : "");
     dv_text_free(&at);
+    dv_text_free(&of);
     return st;
 }

@@ -20,6 +20,7 @@ typedef struct job {
     const char *random;
     cli_list in;
     int print, path, json, verify, time;
+    cli_verify_how verify_how;
     int order; // a dv_path_search, counted from 1; 0: not given
     int64_t max_elems, seed;
     double low, high;
@@ -37,6 +38,7 @@ typedef struct job {
     double seconds; // time of the run; with --time, the median of all runs
     int n_runs;
     dv_verdict verdict;
+    dv_arena arena; // holds the verdict's lists
     dv_diag *diag;
 } job;
 
@@ -296,7 +298,11 @@ static dv_status get_data(job *j)
 {
     const dv_plan *plan = dv_einsum_plan(j->exec);
     if (plan)
-        DV_TRY(cli_check_memory(plan->ops, j->verify, j->diag));
+        DV_TRY(cli_check_memory(
+            plan->ops,
+            j->verify && cli_verify_is_full(&j->verify_how,
+                                            dv_einsum_program(j->exec), plan),
+            j->diag));
     for (int i = 0; i < j->n_in; i++) {
         DV_TRY(get_operand(j, i, plan ? plan->ops : NULL));
         DV_TRY(dv_einsum_bind(j->exec, (size_t)i, j->data[i], NULL, j->diag));
@@ -348,15 +354,14 @@ static dv_status verify(job *j)
         snprintf(name, sizeof name, "x%d", i);
         before[dv_program_find(plan->ops, name)] = j->data[i];
     }
+    for (int32_t i = 0; i < plan->ops->n_tensors; i++)
+        after[i] = dv_exec_stored(dv_einsum_inner(j->exec), i);
     after[dv_program_find(plan->ops, "y")] = j->result_data;
-    cli_progress progress;
-    cli_progress_begin(&progress, "verifying");
     dv_status st = make_source(j, &source);
     if (st == DV_OK)
-        st = dv_verify(&j->verdict,
-                       source ? source : dv_einsum_program(j->exec), plan,
-                       before, after, cli_progress_step, &progress, j->diag);
-    cli_progress_end(&progress);
+        st = cli_verify(&j->verdict, &j->verify_how, j->seed,
+                        source ? source : dv_einsum_program(j->exec), plan,
+                        before, after, &j->arena, j->diag);
     dv_program_destroy(source);
     free(before);
     return st;
@@ -493,7 +498,7 @@ static int work(job *j)
     code = j->json ? report_json(j) : report_text(j);
     if (!j->verify || (j->verdict.ok && j->verdict.decided))
         return code;
-    cli_not_verified(&j->verdict, &j->y, j->diag);
+    cli_not_verified(&j->verdict, dv_einsum_plan(j->exec)->ops, j->diag);
     cli_warnings(j->diag);
     return dv_status_exit(DV_E_VERIFY);
 }
@@ -502,6 +507,7 @@ int cli_einsum(const cli_command *c, int argc, char **argv)
 {
     static job j;
     j = (job){.c = c, .low = -1, .high = 1};
+    const char *verify = NULL;
     const cli_option options[] = {
         {"target", 't', "NAME", "a target's name or file (default: host)",
          CLI_TEXT, &j.target_name},
@@ -531,14 +537,18 @@ int cli_einsum(const cli_command *c, int argc, char **argv)
          CLI_COUNT, &j.seed},
         {"random", 0, "LOW..HIGH", "range of made-up floats (default: -1..1)",
          CLI_TEXT, &j.random},
-        {"verify", 0, NULL, "compare the result with the oracle", CLI_FLAG,
-         &j.verify},
+        {"verify", 0, "SECONDS|full",
+         "compare with the oracle, samples if all takes longer (default: 5)",
+         CLI_OPTIONAL, &verify},
         {"time", 0, NULL, "run it often and tell the median", CLI_FLAG,
          &j.time},
         {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &j.json},
         {0}};
     int code = cli_parse(c, options, argc, argv, j.words, &j.n_words,
                          DV_MAX_OPERANDS + 1);
+    j.verify = verify != NULL;
+    if (code < 0)
+        code = cli_verify_options(c, verify, &j.verify_how);
     if (code < 0 && j.random)
         code = cli_range(c, j.random, &j.low, &j.high);
     if (code < 0)
@@ -558,6 +568,7 @@ int cli_einsum(const cli_command *c, int argc, char **argv)
         dv_release(j.data[i]);
     dv_release(j.result_data);
     dv_einsum_destroy(j.exec);
+    dv_arena_free(&j.arena);
     dv_target_destroy(j.target);
     dv_diag_destroy(j.diag);
     return code;

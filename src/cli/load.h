@@ -48,12 +48,29 @@ int cli_range(const cli_command *c, const char *text, double *low,
 // cli_result_text returns the number of NaNs.
 void cli_result_json(dv_json *w, const dv_tensor *t, const void *data);
 int64_t cli_result_text(const dv_tensor *t, const void *data);
+// What --verify asks for, from its value (data.c). cli_verify_options returns
+// -1, or an exit code.
+typedef struct cli_verify_how {
+    int full;        // 1: compare all elements, however long that takes
+    int stated;      // 1: budget_s was given
+    double budget_s; // compare samples if all elements take longer
+} cli_verify_how;
+int cli_verify_options(const cli_command *c, const char *text,
+                       cli_verify_how *out);
+// Returns whether all elements are compared.
+int cli_verify_is_full(const cli_verify_how *how, const dv_program *source,
+                       const dv_plan *plan);
+// Compares a run with the oracle. `before` and `after` are the arguments of
+// dv_verify_samples; `after` may have more tensors than the outputs.
+dv_status cli_verify(dv_verdict *out, const cli_verify_how *how, int64_t seed,
+                     const dv_program *source, const dv_plan *plan,
+                     void *const *before, void *const *after, dv_arena *arena,
+                     dv_diag *diag);
 // Prints the verdict of --verify.
 void cli_verdict_text(const dv_verdict *v);
-// Prints a note on standard error if verification will take long.
-void cli_announce_verify(const dv_program *source, const dv_plan *plan);
 void cli_verdict_json(dv_json *w, const dv_verdict *v);
-dv_status cli_not_verified(const dv_verdict *v, const dv_tensor *t,
+// Reports a run that is wrong or undecided; `p` is the plan's program.
+dv_status cli_not_verified(const dv_verdict *v, const dv_program *p,
                            dv_diag *diag);
 
 // Prints the part of --explain about scratchpads (scratch.c).

@@ -16,8 +16,11 @@ static void help(const cli_command *c, const cli_option *options)
     printf("\n");
     for (const cli_option *o = options; o->name; o++) {
         char left[80];
-        snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? " " : "",
-                 o->value ? o->value : "");
+        if (o->kind == CLI_OPTIONAL)
+            snprintf(left, sizeof left, "--%s[=%s]", o->name, o->value);
+        else
+            snprintf(left, sizeof left, "--%s%s%s", o->name,
+                     o->value ? " " : "", o->value ? o->value : "");
         if (o->letter)
             printf("  -%c, ", o->letter);
         else
@@ -88,7 +91,8 @@ static int store(const cli_command *c, const cli_option *o, const char *value)
         *(int *)o->to = 1;
         break;
     case CLI_TEXT:
-        *(const char **)o->to = value;
+    case CLI_OPTIONAL:
+        *(const char **)o->to = value ? value : "";
         break;
     case CLI_COUNT:
     case CLI_SIZE:
@@ -173,7 +177,7 @@ int cli_parse(const cli_command *c, const cli_option *options, int argc,
         const char *value = eq ? eq + 1 : NULL;
         if (o->kind == CLI_FLAG && value)
             return cli_usage(c, "--%s takes no value", o->name);
-        if (o->kind != CLI_FLAG && !value) {
+        if (o->kind != CLI_FLAG && o->kind != CLI_OPTIONAL && !value) {
             if (i + 1 == argc)
                 return cli_usage(c, "--%s needs %s", o->name, o->value);
             value = argv[++i];

@@ -119,6 +119,7 @@ static void add_option(facts *f, const cli_option *o)
         add(f, name, *(const int *)o->to ? "" : NULL);
         break;
     case CLI_TEXT:
+    case CLI_OPTIONAL:
         add(f, name, *(const char *const *)o->to);
         break;
     case CLI_CHOICE:

@@ -97,6 +97,20 @@ static dv_status run_team(cli_job *j)
     return st;
 }
 
+// Compares the results with the oracle. The ranks of a team leave only outputs
+// in the memory of this process.
+static dv_status verify(cli_job *j)
+{
+    void **stored = DV_NEW(&j->arena, void *, j->p->n_tensors);
+    if (!stored)
+        return dv_nomem(j->diag);
+    for (int32_t i = 0; i < j->p->n_tensors; i++)
+        stored[i] =
+            j->l.plan->team.n_axes ? j->after[i] : dv_exec_stored(j->exec, i);
+    return cli_verify(&j->verdict, &j->verify_how, j->seed, j->l.program,
+                      j->l.plan, j->before, stored, &j->arena, j->diag);
+}
+
 static dv_status run(cli_job *j)
 {
     if (j->l.plan->team.n_axes && j->kind == DV_RUN_SIM)
@@ -128,14 +142,7 @@ static dv_status run(cli_job *j)
         j->l.plan->team.n_axes ? run_team(j) : dv_exec_run(j->exec, j->diag);
     j->seconds = dv_clock_s() - start;
     cli_progress_end(&progress);
-    if (st != DV_OK || !j->verify)
-        return st;
-    cli_announce_verify(j->l.program, j->l.plan);
-    cli_progress_begin(&progress, "verifying");
-    st = dv_verify(&j->verdict, j->l.program, j->l.plan, j->before, j->after,
-                   cli_progress_step, &progress, j->diag);
-    cli_progress_end(&progress);
-    return st;
+    return st == DV_OK && j->verify ? verify(j) : st;
 }
 
 static dv_status put_outputs(const cli_job *j)
@@ -314,7 +321,9 @@ static int work(cli_job *j)
     }
     if (cli_check_twice(j))
         return cli_fail(j->diag);
-    if (cli_check_memory(j->p, j->verify, j->diag) || cli_run_memory(j) ||
+    int oracle = j->verify &&
+                 cli_verify_is_full(&j->verify_how, j->l.program, j->l.plan);
+    if (cli_check_memory(j->p, oracle, j->diag) || cli_run_memory(j) ||
         cli_run_inputs(j) || run(j))
         return cli_fail(j->diag);
     if (put_outputs(j))
@@ -329,9 +338,7 @@ int cli_run_report(const cli_job *j)
     else
         report_text(j);
     if (j->verify && !(j->verdict.ok && j->verdict.decided)) {
-        int32_t t =
-            j->verdict.ok ? 0 : dv_program_find(j->p, j->verdict.tensor);
-        cli_not_verified(&j->verdict, &j->p->tensors[t], j->diag);
+        cli_not_verified(&j->verdict, j->p, j->diag);
         // After the report, print the reason for the failure.
         cli_warnings(j->diag);
         if (j->resume)
@@ -395,7 +402,7 @@ int cli_run(const cli_command *c, int argc, char **argv)
     static cli_plan_args args;
     static cli_job j;
     j = (cli_job){.c = c, .kind = -1, .usual = -1, .low = -1, .high = 1};
-    const char *files[1], *range = NULL, *executor = NULL;
+    const char *files[1], *range = NULL, *executor = NULL, *verify = NULL;
     int n_files;
     const cli_option options[] = {
 #include "cli/plan_options.def"
@@ -408,8 +415,9 @@ int cli_run(const cli_command *c, int argc, char **argv)
          CLI_COUNT, &j.seed},
         {"random", 0, "LOW..HIGH", "range of made-up floats (default: -1..1)",
          CLI_TEXT, &range},
-        {"verify", 0, NULL, "compare the outputs with the oracle", CLI_FLAG,
-         &j.verify},
+        {"verify", 0, "SECONDS|full",
+         "compare with the oracle, samples if all takes longer (default: 5)",
+         CLI_OPTIONAL, &verify},
         {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &j.json},
         {"checked", 0, NULL, "under mpirun: compare what ranks are about to do",
          CLI_FLAG, &j.checked},
@@ -428,6 +436,9 @@ int cli_run(const cli_command *c, int argc, char **argv)
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
     if (code < 0 && range)
         code = cli_range(c, range, &j.low, &j.high);
+    j.verify = verify != NULL;
+    if (code < 0)
+        code = cli_verify_options(c, verify, &j.verify_how);
     const char *usual = getenv("DIVVY_EXECUTOR");
     if (code < 0 && executor)
         code = find_executor(c, executor, &j.kind);
@@ -458,6 +469,7 @@ int cli_run(const cli_command *c, int argc, char **argv)
     free(j.before);
     free(j.after);
     dv_exec_destroy(j.exec);
+    dv_arena_free(&j.arena);
     cli_unload(&j.l);
     dv_diag_destroy(j.diag);
     return code;

@@ -10,7 +10,9 @@ typedef struct cli_job {
     cli_list in, out;
     int kind;  // executor, a dv_executor; -1: chosen by the target
     int usual; // default executor on the host, from DIVVY_EXECUTOR; -1: threads
-    int json, verify;
+    int json;
+    int verify; // nonzero if --verify was given
+    cli_verify_how verify_how;
     int64_t seed;
     double low, high;
     // Options for a team of processes.
@@ -26,6 +28,7 @@ typedef struct cli_job {
     double seconds;
     int64_t team_bytes, team_messages;
     dv_verdict verdict;
+    dv_arena arena; // holds the verdict's lists
     dv_diag *diag;
 } cli_job;
 

@@ -129,7 +129,9 @@ static dv_status whole_tensors(team *t)
     free(j->before);
     free(j->after);
     j->before = j->after = with.before = with.after = NULL;
-    dv_status st = cli_check_memory(j->p, 1, t->mine);
+    dv_status st = cli_check_memory(
+        j->p, cli_verify_is_full(&j->verify_how, j->l.program, j->l.plan),
+        t->mine);
     if (st == DV_OK)
         st = cli_run_memory(&with);
     if (st == DV_OK)
@@ -216,8 +218,8 @@ static dv_status judge(team *t, int *code)
     cli_job *j = t->j;
     dv_status st = DV_OK;
     if (j->verify && !cli_rank)
-        st = dv_verify(&j->verdict, j->l.program, j->l.plan, j->before,
-                       j->after, NULL, NULL, t->mine);
+        st = cli_verify(&j->verdict, &j->verify_how, j->seed, j->l.program,
+                        j->l.plan, j->before, j->after, &j->arena, t->mine);
     DV_TRY(settle(t, st));
     int64_t answer = cli_rank ? 0 : cli_run_report(j);
     st = t->comm->ops->share(t->comm, 0, &answer, (int64_t)sizeof answer);

@@ -149,6 +149,64 @@ dv_status dv_exec_use(dv_exec *x, dv_executor kind, dv_diag *diag)
                : DV_OK;
 }
 
+// Returns 1 if only ops of one group that runs row by row use the tensor, so
+// that it may be inlined where it is read.
+static int may_be_inlined(const dv_exec *x, int32_t tensor)
+{
+    const dv_program *p = x->plan->ops;
+    int32_t home = -1;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        int32_t g = dv_group_of(x->plan, i);
+        if (p->ops[i].write.tensor != tensor &&
+            !dv_op_reads(&p->ops[i], tensor))
+            continue;
+        if (!x->group[g].rows || (home >= 0 && home != g))
+            return 0;
+        home = g;
+    }
+    return home >= 0;
+}
+
+static int32_t last_writer(const dv_plan *plan, int32_t tensor)
+{
+    int32_t op = plan->ops->n_ops - 1;
+    while (op >= 0 && plan->ops->ops[op].write.tensor != tensor)
+        op--;
+    return op;
+}
+
+// Returns 1 if stored temporary number i shares bytes with one that is written
+// after it.
+static int is_overwritten(const dv_plan *plan, int32_t i)
+{
+    const dv_temp_address *all = plan->schedule.stored, *a = &all[i];
+    int64_t bytes = dv_tensor_bytes(&plan->ops->tensors[a->tensor]);
+    int32_t op = last_writer(plan, a->tensor);
+    for (int32_t k = 0; k < plan->schedule.n_stored; k++) {
+        const dv_temp_address *b = &all[k];
+        int64_t other = dv_tensor_bytes(&plan->ops->tensors[b->tensor]);
+        if (k != i && a->address < b->address + other &&
+            b->address < a->address + bytes &&
+            last_writer(plan, b->tensor) > op)
+            return 1;
+    }
+    return 0;
+}
+
+void *dv_exec_stored(const dv_exec *x, int32_t tensor)
+{
+    if (x->plan->ops->tensors[tensor].is_output)
+        return x->bound[tensor];
+    // The simulator keeps temporaries in its own memory: nothing is owned.
+    if (x->owned[tensor])
+        return x->choosing && may_be_inlined(x, tensor) ? NULL
+                                                        : x->owned[tensor];
+    for (int32_t i = 0; x->stored && i < x->plan->schedule.n_stored; i++)
+        if (x->plan->schedule.stored[i].tensor == tensor)
+            return is_overwritten(x->plan, i) ? NULL : x->data[tensor];
+    return NULL;
+}
+
 const dv_sim_traffic *dv_exec_moved(const dv_exec *x)
 {
     return x->sim ? dv_sim_moved(x->sim) : NULL;

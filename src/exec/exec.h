@@ -24,7 +24,7 @@
 //   vec_range.[ch]  decides whether integers can be computed in 32 bits
 //   rows.[ch]       runs the ops of a group together, row by row
 //   fill.c          generates input data from a seed
-//   verify.c        compares results with the oracle
+//   verify.c        compares results with the oracle, all or samples of them
 //   rate.c          measures the peak rates of the machine
 #ifndef DV_EXEC_H
 #define DV_EXEC_H
@@ -49,13 +49,19 @@ void dv_exec_schedules(const dv_exec *x, dv_text *out);
 // Returns "seq", "threads" or "sim".
 const char *dv_exec_name(const dv_exec *x);
 
+// Returns a tensor that an op writes, row-major, as the last run left it; NULL
+// if it is not in memory: a temporary of which threads keep only the current
+// tile, or one that may be inlined where it is read, or one of a simulated run.
+void *dv_exec_stored(const dv_exec *x, int32_t tensor);
+
 // Returns the data traffic of the last run; NULL if the run was not simulated.
 const dv_sim_traffic *dv_exec_moved(const dv_exec *x);
 // Returns the data traffic that one op caused on one simulated core.
 const dv_sim_traffic *dv_exec_moved_by(const dv_exec *x, int32_t op,
                                        int64_t core);
 
-// The functions from here to dv_verify are implemented in fill.c and verify.c.
+// The functions from here to dv_verify_samples are implemented in fill.c and
+// verify.c.
 
 // Fills a tensor with values that depend only on the seed, the tensor's name
 // and the element's index, so that they are the same on every machine and for
@@ -93,7 +99,30 @@ typedef struct dv_verdict {
     // relative error.
     const char *of;
     double off, size;
+    // Of dv_verify_samples: 1, the number of tiles in memory and of those
+    // sampled, and the numbers of elements recomputed from the operands of
+    // their op and from the inputs. The latter are elements of outputs.
+    int sampled;
+    int64_t n_tiles, n_sampled_tiles, n_from_operands, n_from_inputs;
+    // What was not sampled, by tensor and reason.
+    const struct dv_missed *missed;
+    int32_t n_missed;
+    // An output of which no element was recomputed; NULL: there is none.
+    const char *unreached;
+    // How the element of `tensor` was sampled: the op and the number of its
+    // tile (NULL and -1: from the inputs), its value and the oracle's.
+    const char *op;
+    int64_t tile;
+    double got, want;
 } dv_verdict;
+
+// Tiles of a tensor that were not sampled, and why. If n_tiles is 0, it is an
+// output of which no element was recomputed from the inputs.
+typedef struct dv_missed {
+    const char *tensor;
+    int64_t n_tiles;
+    const char *why;
+} dv_missed;
 
 // Compares the outputs of a run with the oracle, the reference evaluation of a
 // program. `before` holds the inputs as they were before the run and `after`
@@ -116,6 +145,30 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
                     const dv_plan *plan, void *const *before,
                     void *const *after, dv_progress progress, void *user,
                     dv_diag *diag);
+
+// Compares samples of a run with the oracle, in about `budget_s` seconds. First
+// one element of every tile of every tensor in memory is recomputed from the
+// operands of its op as the run left them, in at most half of the budget; in a
+// quarter of it, more elements of these tiles follow. Then elements of the
+// outputs are recomputed from the inputs, by the program as written, until the
+// budget is spent or all elements are. Which elements are compared depends on
+// the seed, how many depends on the time; the bounds are those of dv_verify.
+//
+// `after` has the outputs and any other tensor that the run wrote and left in
+// memory (dv_exec_stored). An operand that is not in memory is recomputed from
+// its own operands; a tile is missed if an operand was overwritten.
+//
+// The verdict's list of missed tiles is allocated in the arena.
+typedef struct dv_sample_how {
+    double budget_s;
+    uint64_t seed;
+    dv_progress progress; // NULL: no reports
+    void *user;
+} dv_sample_how;
+dv_status dv_verify_samples(dv_verdict *out, const dv_program *source,
+                            const dv_plan *plan, void *const *before,
+                            void *const *after, const dv_sample_how *how,
+                            dv_arena *arena, dv_diag *diag);
 
 // The two functions below (rate.c) measure the machine's peak rates:
 // multiply-adds in registers and copies in memory. Benchmarks report their

@@ -1,8 +1,11 @@
 // Compares results with the oracle; exec.h describes the rules.
+#include "base/clock.h"
 #include "base/math.h"
+#include "base/random.h"
 #include "ir/error.h"
-#include "ir/eval.h"
+#include "ir/sample.h"
 #include "nest/sums.h"
+#include "plan/tiles.h"
 #include "exec/exec.h"
 #include <math.h>
 #include <string.h>
@@ -23,14 +26,6 @@ static void free_oracle(oracle *o)
         dv_release(o->errors[i]);
     dv_release(o->values);
     dv_release(o->errors);
-}
-
-static dv_number load(dv_dtype t, const void *data, int64_t i)
-{
-    if (t == DV_I64)
-        return (dv_number){.i = ((const int64_t *)data)[i]};
-    double v = dv_load(t, data, i); // exact for all types but i64
-    return dv_is_float(t) ? (dv_number){.f = v} : (dv_number){.i = (int64_t)v};
 }
 
 // Allocates the tensors of the oracle (the reference evaluation) and fills the
@@ -59,7 +54,7 @@ static dv_status new_oracle(oracle *o, const dv_program *ops,
         memset(o->errors[i], 0, (size_t)bytes);
         int32_t from = t->is_input ? dv_program_find(ops, t->name) : -1;
         for (int64_t k = 0; from >= 0 && k < t->n_elems; k++)
-            o->values[i][k] = load(t->dtype, before[from], k);
+            o->values[i][k] = dv_number_load(t->dtype, before[from], k);
     }
     return DV_OK;
 }
@@ -95,22 +90,24 @@ static double share(double off, double limit)
 
 // Records an element in the verdict if it is the worst so far. Elements whose
 // error bound is too wide to prove anything (`loose`) are recorded only if they
-// fail.
-static void judge(dv_verdict *v, const dv_tensor *t, int64_t i, double off,
-                  double limit, int loose)
+// fail. Returns 1 if it was recorded.
+static int judge(dv_verdict *v, const dv_tensor *t, int64_t i, double off,
+                 double limit, int loose)
 {
     if (isinf(limit) || (loose && off <= limit))
-        return;
+        return 0;
     double now = share(off, limit), kept = share(v->residual, v->threshold);
     int worse = now > kept || (now == kept && limit > v->threshold) ||
                 (isinf(now) && v->residual < off);
-    if (!v->tensor || worse) {
+    worse |= !v->tensor;
+    if (worse) {
         v->tensor = t->name;
         v->element = i;
         v->residual = off;
         v->threshold = limit;
     }
     v->ok = v->ok && off <= limit;
+    return worse;
 }
 
 // Records an output's largest error and largest magnitude.
@@ -156,8 +153,8 @@ static int compare_tensor(dv_verdict *v, const oracle *o, int32_t tensor,
     int64_t n_loose = 0;
     for (int64_t k = 0; k < t->n_elems; k++) {
         double limit = o->errors[tensor][k];
-        double off =
-            gap(t->dtype, load(t->dtype, data, k), o->values[tensor][k]);
+        double off = gap(t->dtype, dv_number_load(t->dtype, data, k),
+                         o->values[tensor][k]);
         int loose = is_undecided(t->dtype, off, limit, size);
         judge(v, t, k, off, limit, loose);
         v->n_unknown += loose && !unknown[k];
@@ -322,7 +319,9 @@ static dv_status new_marks(const dv_program *p, unsigned char ***out,
 double dv_verify_points(const dv_program *source, const dv_plan *plan)
 {
     double own = dv_eval_points(plan->ops);
-    return source ? own + dv_eval_points(source) : own;
+    return source && !same_text(source, plan->ops)
+               ? own + dv_eval_points(source)
+               : own;
 }
 
 static const char *name_in(const dv_program *p, const char *name)
@@ -355,6 +354,331 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
         out->tensor = name_in(plan->ops, out->tensor);
     if (out->of)
         out->of = name_in(plan->ops, out->of);
+    dv_program_destroy(carried);
+    return st;
+}
+
+// -- Samples -----------------------------------------------------------------
+
+// What is known of a tensor of the plan's ops.
+typedef struct sampled_tensor {
+    double size; // largest magnitude after the run; negative: not known yet
+    double off;  // largest error found
+    int64_t n, n_loose;             // elements compared, and those undecided
+    int64_t n_missed[DV_N_SAMPLED]; // tiles without a sample, by reason
+    // An output's number in the program as written, and whether its last
+    // element was recomputed from the inputs.
+    int32_t in_source;
+    dv_sampled is;
+} sampled_tensor;
+
+// Visits the numbers 0 to n - 1 again and again, in an order that spreads them.
+typedef struct spread {
+    int64_t n, at, step;
+} spread;
+
+typedef struct sampling {
+    const dv_plan *plan;
+    const dv_program *source; // the program as written, or the plan's ops
+    void *const *before, *const *after;
+    const dv_sample_how *how;
+    sampled_tensor *tensors; // by tensor of the plan's ops
+    spread *tiles;           // by op: its tiles; n is 0 if they are not sampled
+    spread *blocks;          // by tensor: blocks of its elements
+    uint64_t random;
+    double start_s;
+    dv_verdict *v;
+    dv_arena *arena;
+    dv_diag *diag;
+} sampling;
+
+static spread spread_over(int64_t n, uint64_t *random)
+{
+    spread s = {.n = n, .at = (int64_t)(dv_draw(random) % (uint64_t)n)};
+    s.step = dv_max_i64(1, (int64_t)((double)n * 0.6180339887498949));
+    while (dv_gcd(s.step, n) != 1)
+        s.step++;
+    return s;
+}
+
+static int64_t next_of(spread *s)
+{
+    int64_t at = s->at;
+    s->at += s->at < s->n - s->step ? s->step : s->step - s->n;
+    return at;
+}
+
+// Returns the share of the budget that is spent.
+static double spent(const sampling *c)
+{
+    double share = (dv_clock_s() - c->start_s) / c->how->budget_s;
+    if (c->how->progress)
+        c->how->progress(c->how->user, fmin(share, 1));
+    return share;
+}
+
+// Recomputes an element and compares it with what the run left. `op` and `tile`
+// are those that should have written it; -1: it is an element of an output,
+// from the inputs. `until` is the share of the budget that may be spent.
+static dv_status sample_element(sampling *c, dv_sampler *x, int32_t tensor,
+                                int64_t element, int32_t op, int64_t tile,
+                                double until, dv_sampled *is)
+{
+    const dv_tensor *t = &c->plan->ops->tensors[tensor];
+    const void *data = c->after[tensor];
+    sampled_tensor *s = &c->tensors[tensor];
+    dv_number want;
+    double limit;
+    DV_TRY(dv_sampler_element(x, op, op < 0 ? s->in_source : tensor, element,
+                              c->start_s + until * c->how->budget_s, is, &want,
+                              &limit));
+    if (*is != DV_SAMPLED)
+        return DV_OK;
+    for (int64_t k = s->size < 0 ? 0 : t->n_elems; k < t->n_elems; k++)
+        s->size = fmax(s->size,
+                       magnitude(t->dtype, dv_number_load(t->dtype, data, k)));
+    dv_number got = dv_number_load(t->dtype, data, element);
+    double off = gap(t->dtype, got, want);
+    int loose = is_undecided(t->dtype, off, limit, s->size);
+    if (judge(c->v, t, element, off, limit, loose)) {
+        c->v->op = op < 0 ? NULL : c->plan->ops->ops[op].name;
+        c->v->tile = tile;
+        c->v->got = dv_is_float(t->dtype) ? got.f : (double)got.i;
+        c->v->want = dv_is_float(t->dtype) ? want.f : (double)want.i;
+    }
+    s->off = fmax(s->off, off);
+    s->n++;
+    s->n_loose += loose;
+    c->v->n_unknown += loose;
+    *(op < 0 ? &c->v->n_from_inputs : &c->v->n_from_operands) += 1;
+    return DV_OK;
+}
+
+// Returns the number of tiles of an op, or 0 if what it writes is not in memory
+// or never written. Tiles that sum parts of the same elements all count.
+static int64_t count_tiles(const sampling *c, int32_t op)
+{
+    const dv_program *p = c->plan->ops;
+    const dv_group_grid *g = dv_grid_of(c->plan, dv_group_of(c->plan, op));
+    for (int32_t i = 0; i < p->n_repeats; i++)
+        if (p->repeats[i].first_op <= op && op < p->repeats[i].end_op &&
+            p->repeats[i].times == 0)
+            return 0;
+    return !c->after[p->ops[op].write.tensor] ? 0
+           : g                                ? g->batch * g->mt * g->nt
+                                              : dv_plan_n_tiles(c->plan, op);
+}
+
+static void find_box(const dv_plan *plan, int32_t op, int64_t tile,
+                     dv_tile *box)
+{
+    const dv_group_grid *g = dv_grid_of(plan, dv_group_of(plan, op));
+    if (!g) {
+        dv_plan_tile(box, plan, op, tile);
+        return;
+    }
+    const int64_t bmn[3] = {tile / (g->mt * g->nt), tile / g->nt % g->mt,
+                            tile % g->nt};
+    dv_grid_box(box, plan, g, bmn, 0, g->kt);
+}
+
+// Draws an element of a tile: along every variable its first, its last or any
+// one.
+static int64_t draw_element(sampling *c, int32_t op, const dv_tile *box)
+{
+    const dv_op *o = &c->plan->ops->ops[op];
+    const dv_tensor *t = &c->plan->ops->tensors[o->write.tensor];
+    int64_t strides[DV_MAX_DIMS], coef[DV_MAX_VARS];
+    dv_row_strides(t->n_dims, t->shape, strides);
+    int64_t element = dv_access_flatten(o, &o->write, strides, coef);
+    for (int v = 0; v < o->n_vars; v++) {
+        uint64_t n = (uint64_t)(box->end[v] - box->begin[v]);
+        uint64_t r = dv_draw(&c->random), any = (r >> 8) % n;
+        any = r % 4 == 0 ? 0 : r % 4 == 1 ? n - 1 : any;
+        element += coef[v] * (box->begin[v] + (int64_t)any);
+    }
+    return element;
+}
+
+// Recomputes an element of the next tile of an op. A few elements are tried,
+// because a later op may have overwritten some.
+static dv_status sample_tile(sampling *c, dv_sampler *x, int32_t op,
+                             double until, dv_sampled *is)
+{
+    enum { TRIES = 4 };
+    const dv_op *o = &c->plan->ops->ops[op];
+    int64_t tile = next_of(&c->tiles[op]);
+    dv_tile box;
+    find_box(c->plan, op, tile, &box);
+    *is = dv_access_is_indirect(&o->write) ? DV_SAMPLE_INDIRECT
+                                           : DV_SAMPLE_OVERWRITTEN;
+    for (int i = 0; i < TRIES && *is == DV_SAMPLE_OVERWRITTEN; i++)
+        DV_TRY(sample_element(c, x, o->write.tensor, draw_element(c, op, &box),
+                              op, tile, until, is));
+    return DV_OK;
+}
+
+// Samples one element of every tile in the first half of the budget, and more
+// elements in the first quarter of it. Each turn takes a tile of every op.
+static dv_status sample_tiles(sampling *c, dv_sampler *x)
+{
+    const dv_program *p = c->plan->ops;
+    int64_t most = 0, turns = 0;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        const dv_tensor *t = &p->tensors[p->ops[i].write.tensor];
+        int64_t n = count_tiles(c, i);
+        c->tiles[i] = n ? spread_over(n, &c->random) : (spread){0};
+        c->v->n_tiles += n;
+        most = dv_max_i64(most, n);
+        turns = dv_max_i64(turns, n ? t->n_elems : 0);
+    }
+    for (int64_t turn = 0; turn < turns; turn++) {
+        double until = turn < most ? 0.5 : 0.25;
+        for (int32_t i = 0; i < p->n_ops; i++) {
+            spread *tiles = &c->tiles[i];
+            dv_sampled is = DV_SAMPLE_LATE;
+            if (!tiles->n)
+                continue;
+            if (spent(c) <= until)
+                DV_TRY(sample_tile(c, x, i, until, &is));
+            else if (turn >= most)
+                return DV_OK;
+            if (turn >= tiles->n)
+                continue;
+            c->v->n_sampled_tiles += is == DV_SAMPLED;
+            if (is != DV_SAMPLED)
+                c->tensors[p->ops[i].write.tensor].n_missed[is]++;
+        }
+    }
+    return DV_OK;
+}
+
+// Samples the outputs in turn until the budget is spent. In the first turn,
+// each gets an equal share of what is left of it. A turn takes a block of LIKE
+// elements, because neighbours often need the same operands.
+static dv_status sample_outputs(sampling *c, dv_sampler *x)
+{
+    enum { LIKE = 8 };
+    const dv_program *p = c->plan->ops;
+    int64_t turns = 0, n_left = 0;
+    for (int32_t i = 0; i < p->n_tensors; i++) {
+        int64_t n = dv_ceil_div(p->tensors[i].n_elems, LIKE);
+        c->tensors[i].in_source =
+            dv_program_find(c->source, p->tensors[i].name);
+        c->blocks[i] = spread_over(n, &c->random);
+        n_left += p->tensors[i].is_output;
+        turns = dv_max_i64(turns, p->tensors[i].is_output ? n : 0);
+    }
+    for (int64_t turn = 0; turn < turns && spent(c) < 1; turn++)
+        for (int32_t i = 0; i < p->n_tensors; i++) {
+            dv_sampled *is = &c->tensors[i].is;
+            if (!p->tensors[i].is_output || turn >= c->blocks[i].n)
+                continue;
+            int64_t element = next_of(&c->blocks[i]) * LIKE;
+            int64_t end = dv_min_i64(element + LIKE, p->tensors[i].n_elems);
+            double now = spent(c), until = 1;
+            if (turn == 0)
+                until = now + (1 - now) / (double)n_left--;
+            for (; element < end && *is == DV_SAMPLED; element++)
+                DV_TRY(sample_element(c, x, i, element, -1, -1, until, is));
+        }
+    return DV_OK;
+}
+
+// Samples the tiles of the plan's ops with the tensors as the run left them, or
+// the outputs of the program as written with only its inputs.
+static dv_status sample(sampling *c, const dv_program *p, int from_inputs)
+{
+    size_t n = (size_t)p->n_tensors;
+    void **before = DV_NEW(c->arena, void *, n);
+    void **after = DV_NEW(c->arena, void *, n);
+    unsigned char *flushes = DV_NEW(c->arena, unsigned char, p->n_ops + 1);
+    dv_sampler *x = NULL;
+    if (!before || !after || !flushes)
+        return dv_nomem(c->diag);
+    for (int32_t i = 0; i < p->n_tensors; i++) {
+        int32_t k = dv_program_find(c->plan->ops, p->tensors[i].name);
+        before[i] = p->tensors[i].is_input ? c->before[k] : NULL;
+        after[i] = from_inputs ? NULL : c->after[k];
+    }
+    find_flushes(c->plan, p, flushes);
+    dv_sampler_how how = {.before = before, .after = after};
+    how.options.round = 1;
+    how.options.flushes = flushes;
+    how.options.stored =
+        p != c->plan->ops && c->plan->target.intermediates_stored;
+    dv_status st = dv_sampler_create(&x, p, &how, c->diag);
+    if (st == DV_OK)
+        st = from_inputs ? sample_outputs(c, x) : sample_tiles(c, x);
+    dv_sampler_destroy(x);
+    return st;
+}
+
+// Sets what the verdict says of all samples: whether they decide anything, and
+// what was missed.
+static void conclude(const sampling *c, dv_missed *missed)
+{
+    static const char *const why[] = {
+        [DV_SAMPLE_OVERWRITTEN] = "overwritten later",
+        [DV_SAMPLE_INDIRECT] = "written through an index that is read",
+        [DV_SAMPLE_TOO_LARGE] = "too many operands to recompute",
+        [DV_SAMPLE_LATE] = "out of time"};
+    dv_verdict *v = c->v;
+    v->missed = missed;
+    for (int32_t i = 0; i < c->plan->ops->n_tensors; i++) {
+        const sampled_tensor *s = &c->tensors[i];
+        const dv_tensor *t = &c->plan->ops->tensors[i];
+        for (int k = DV_SAMPLED + 1; k < DV_N_SAMPLED; k++)
+            if (s->n_missed[k])
+                missed[v->n_missed++] =
+                    (dv_missed){t->name, s->n_missed[k], why[k]};
+        if (!t->is_output)
+            continue;
+        if (s->is != DV_SAMPLED && s->is != DV_SAMPLE_LATE)
+            missed[v->n_missed++] = (dv_missed){t->name, 0, why[s->is]};
+        if (s->n == 0)
+            v->unreached = t->name;
+        v->decided &= s->n > 0 && s->n_loose <= s->n / 2;
+        note_size(v, t, s->off, fmax(s->size, 0));
+    }
+}
+
+dv_status dv_verify_samples(dv_verdict *out, const dv_program *source,
+                            const dv_plan *plan, void *const *before,
+                            void *const *after, const dv_sample_how *how,
+                            dv_arena *arena, dv_diag *diag)
+{
+    const dv_program *p = plan->ops;
+    dv_program *carried = NULL;
+    *out = (dv_verdict){.ok = 1, .decided = 1, .sampled = 1};
+    sampling c = {.plan = plan,
+                  .before = before,
+                  .after = after,
+                  .how = how,
+                  .tensors = DV_NEW(arena, sampled_tensor, p->n_tensors),
+                  .tiles = DV_NEW(arena, spread, p->n_ops),
+                  .blocks = DV_NEW(arena, spread, p->n_tensors),
+                  .random = how->seed,
+                  .start_s = dv_clock_s(),
+                  .v = out,
+                  .arena = arena,
+                  .diag = diag};
+    dv_missed *missed = DV_NEW(arena, dv_missed, p->n_tensors * DV_N_SAMPLED);
+    if (!c.tensors || !c.tiles || !c.blocks || !missed)
+        return dv_nomem(diag);
+    for (int32_t i = 0; i < p->n_tensors; i++)
+        c.tensors[i].size = -1;
+    if (!source)
+        DV_TRY(dv_plan_source(plan, &carried, diag));
+    source = source ? source : carried;
+    c.source = source ? source : p;
+    out->own_ops_only = !source;
+    if (source && plan->target.intermediates_stored)
+        out->rounded_to = rounded_to(source);
+    dv_status st = sample(&c, p, 0);
+    if (st == DV_OK)
+        st = sample(&c, c.source, 1);
+    conclude(&c, missed);
     dv_program_destroy(carried);
     return st;
 }

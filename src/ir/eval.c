@@ -78,6 +78,14 @@ double dv_reducer_step(dv_reducer r, double acc, double x)
     return NAN;
 }
 
+dv_number dv_number_load(dv_dtype t, const void *data, int64_t i)
+{
+    if (t == DV_I64)
+        return (dv_number){.i = ((const int64_t *)data)[i]};
+    double v = dv_load(t, data, i); // exact for all types but i64
+    return dv_is_float(t) ? (dv_number){.f = v} : (dv_number){.i = (int64_t)v};
+}
+
 // State of one access of the op, the write or a read.
 typedef struct spot {
     int64_t at; // row-major offset at the current point, unless `found`
@@ -101,11 +109,14 @@ typedef struct memo {
     int index_inexact, uncertain;
 } memo;
 
-typedef struct evaluator {
+typedef struct dv_point_eval {
     const dv_program *p;
     const dv_op *op;
-    dv_number *const *values;
+    dv_number *const *values; // all values, unless `load` supplies them
+    dv_eval_load load;
+    void *user; // argument of `load`
     const dv_eval_options *options;
+    int bounds; // 1 if error bounds are wanted
     dv_diag *diag;
     dv_status status;        // first failure; values are 0 from then on
     int64_t at[DV_MAX_VARS]; // current value of each variable of the op
@@ -133,6 +144,23 @@ static inline int64_t element(evaluator *ev, const dv_access *a, int n)
     return ev->spots[n].found ? found(ev, a) : ev->spots[n].at;
 }
 
+// Returns the value that a read finds at the current point. If `error` is not
+// NULL, it is set to the error bound of that value.
+static inline dv_number fetch(evaluator *ev, int32_t read, double *error)
+{
+    const dv_access *a = &ev->op->reads[read];
+    int64_t k = element(ev, a, read + 1);
+    if (ev->load) {
+        dv_number x = {0};
+        dv_status st = ev->load(ev->user, a->tensor, k, &x, error);
+        ev->status = ev->status == DV_OK ? st : ev->status;
+        return x;
+    }
+    if (error)
+        *error = ev->options->errors[a->tensor][k];
+    return ev->values[a->tensor][k];
+}
+
 static int64_t found(evaluator *ev, const dv_access *a)
 {
     const dv_op *op = ev->op;
@@ -142,11 +170,10 @@ static int64_t found(evaluator *ev, const dv_access *a)
         const dv_index *x = &a->index[d];
         int64_t i = x->base;
         if (x->via >= 0) {
-            const dv_access *from = &op->reads[x->via];
-            int64_t k = element(ev, from, x->via + 1);
+            double error = 0;
             // The value is an integer: the builder checked the index tensor.
-            i = ev->values[from->tensor][k].i;
-            if (ev->options->errors && ev->options->errors[from->tensor][k] > 0)
+            i = fetch(ev, x->via, ev->bounds ? &error : NULL).i;
+            if (error > 0)
                 ev->index_inexact = 1;
             // The machine's index may be in bounds even if this one is not:
             // clamp it.
@@ -238,15 +265,16 @@ static void set_arithmetic(evaluator *ev)
     int floats = dv_is_float(t) || has_floats(op->body);
     ev->in = (dv_arithmetic){0, 0, DBL_MAX};
     ev->flushes = 0;
-    if (!ev->options->errors)
+    if (!ev->bounds)
         return;
     for (int r = 0; r < op->n_reads; r++) {
         const dv_tensor *from = &ev->p->tensors[op->reads[r].tensor];
-        const double *error = ev->options->errors[op->reads[r].tensor];
+        const double *error =
+            ev->load ? NULL : ev->options->errors[op->reads[r].tensor];
         f64 |= from->dtype == DV_F64 ||
                (is_wide_integer(from->dtype) && !dv_op_is_index(op, r));
         int64_t i = 0;
-        while (i < from->n_elems && error[i] == 0)
+        while (error && i < from->n_elems && error[i] == 0)
             i++;
         int off = i < from->n_elems;
         int held = dv_is_float(from->dtype) && from->dtype != DV_F64;
@@ -280,11 +308,6 @@ static dv_approx to_compute_type(const evaluator *ev, double v, double error)
 
 static dv_approx computed(evaluator *ev, const dv_expr *e);
 
-static double error_of(evaluator *ev, const dv_access *a, int32_t read)
-{
-    return ev->options->errors[a->tensor][element(ev, a, read + 1)];
-}
-
 // Returns an integer as a double, with the error of that conversion.
 static dv_approx from_integer(int64_t i)
 {
@@ -294,14 +317,16 @@ static dv_approx from_integer(int64_t i)
 
 static dv_approx loaded(evaluator *ev, int32_t read)
 {
-    const dv_access *a = &ev->op->reads[read];
-    dv_number x = ev->values[a->tensor][element(ev, a, read + 1)];
-    int is_float = dv_is_float(ev->p->tensors[a->tensor].dtype);
+    double error = 0;
+    int inexact = ev->spots[read + 1].inexact;
+    dv_number x = fetch(ev, read, inexact ? &error : NULL);
+    int is_float =
+        dv_is_float(ev->p->tensors[ev->op->reads[read].tensor].dtype);
     dv_approx r = is_float ? (dv_approx){x.f, 0} : from_integer(x.i);
     if (ev->index_inexact)
         r.e = INFINITY;
-    else if (ev->spots[read + 1].inexact)
-        r = to_compute_type(ev, r.v, r.e + error_of(ev, a, read));
+    else if (inexact)
+        r = to_compute_type(ev, r.v, r.e + error);
     return r;
 }
 
@@ -394,7 +419,7 @@ static int64_t reduced_integer(evaluator *ev, const dv_expr *e)
         start(ev, e->vars);
         do
             acc = integer_step(step[e->fn], acc, whole(ev, e->arg[0]));
-        while (next_point(ev, e->vars));
+        while (ev->status == DV_OK && next_point(ev, e->vars));
         m->whole = acc;
         m->has_whole = 1;
         m->index_inexact |= ev->index_inexact;
@@ -412,10 +437,9 @@ static int may_be_zero(dv_approx x)
 
 static int64_t read_integer(evaluator *ev, int32_t read)
 {
-    const dv_access *a = &ev->op->reads[read];
-    int64_t i = ev->values[a->tensor][element(ev, a, read + 1)].i;
-    if (ev->options->errors)
-        ev->uncertain |= ev->index_inexact || error_of(ev, a, read) != 0;
+    double error = 0;
+    int64_t i = fetch(ev, read, ev->bounds ? &error : NULL).i;
+    ev->uncertain |= ev->index_inexact || error != 0;
     return i;
 }
 
@@ -592,7 +616,7 @@ static dv_approx function_of(const evaluator *ev, const dv_expr *e,
                              const dv_approx *x)
 {
     dv_approx r = {dv_fn_apply((dv_fn)e->fn, x[0].v, x[1].v, x[2].v), 0};
-    if (ev->options->errors)
+    if (ev->bounds)
         r.e = dv_fn_error((dv_fn)e->fn, x, r.v) +
               dv_fn_rounding((dv_fn)e->fn, x[0].v, r.v, &ev->in);
     return r;
@@ -622,8 +646,8 @@ static dv_approx maybe_rounded(const evaluator *ev, const dv_expr *e,
     dv_dtype t = e->dtype == DV_WEAK_FLOAT
                      ? ev->p->tensors[ev->op->write.tensor].dtype
                      : (dv_dtype)e->dtype;
-    if (!ev->options->stored || !ev->options->errors ||
-        e->dtype == DV_WEAK_INT || !dv_is_float(t))
+    if (!ev->options->stored || !ev->bounds || e->dtype == DV_WEAK_INT ||
+        !dv_is_float(t))
         return r;
     r.e = fmax(r.e, dv_stored_error(t, r) +
                         dv_abs_difference(dv_round_to(t, r.v), r.v));
@@ -658,19 +682,19 @@ static dv_approx reduce(evaluator *ev, const dv_expr *e)
     dv_approx acc = {dv_reducer_get(how)->zero, 0};
     gathered g = {.largest = 1};
     int contracted = is_contraction(e);
-    int regroups = ev->options->errors && may_regroup(ev->op, e);
+    int regroups = ev->bounds && may_regroup(ev->op, e);
     start(ev, e->vars);
     do {
         double spread = 1;
         dv_approx x = term(ev, e->arg[0], contracted, &spread), before = acc;
         acc.v = dv_reducer_step(how, acc.v, x.v);
         g.n++;
-        if (ev->options->errors)
+        if (ev->bounds)
             note_term(ev, e, &g, &acc, before, x);
         if (regroups)
             g.regrouped += spread;
-    } while (next_point(ev, e->vars));
-    if (ev->options->errors)
+    } while (ev->status == DV_OK && next_point(ev, e->vars));
+    if (ev->bounds)
         acc.e = gathered_error(ev, &g, e, acc);
     if (how == DV_RED_MEAN) {
         acc.v /= g.n;
@@ -824,25 +848,24 @@ static void list_reducers(evaluator *ev, const dv_expr *e)
         list_reducers(ev, e->arg[i]);
 }
 
-// Evaluates an op: computes all results and their positions first, then stores
-// them, because an update reads the old values, also through indirect indices.
-static dv_status run_op(evaluator *ev)
+static void finish_op(evaluator *ev)
+{
+    dv_release(ev->spots);
+    dv_release(ev->memos);
+    ev->spots = NULL;
+    ev->memos = NULL;
+}
+
+// Prepares the evaluation of ev->op, beginning at its first point. finish_op
+// must follow, whatever the result.
+static dv_status start_op(evaluator *ev)
 {
     const dv_op *op = ev->op;
-    uint32_t written = dv_written_vars(op);
-    int64_t n = dv_op_points(op, written);
-    double each = dv_op_work(op) / (double)n;
     size_t reducers = (size_t)count_reducers(op->body);
-    int fits = (size_t)n <= SIZE_MAX / sizeof(outcome);
-    outcome *results = fits ? dv_alloc((size_t)n * sizeof *results) : NULL;
     ev->spots = dv_alloc(((size_t)op->n_reads + 1) * sizeof *ev->spots);
     ev->memos = dv_alloc((reducers + 1) * sizeof *ev->memos);
-    if (!results || !ev->spots || !ev->memos) {
-        dv_release(results);
-        dv_release(ev->spots);
-        dv_release(ev->memos);
+    if (!ev->spots || !ev->memos)
         return dv_nomem(ev->diag);
-    }
     for (int i = -1; i < op->n_reads; i++)
         set_spot(ev, i < 0 ? &op->write : &op->reads[i], &ev->spots[i + 1]);
     memset(ev->at, 0, sizeof ev->at);
@@ -851,6 +874,25 @@ static dv_status run_op(evaluator *ev)
     ev->n_memos = 0;
     list_reducers(ev, op->body);
     ev->write_inexact = 0;
+    return DV_OK;
+}
+
+// Evaluates an op: computes all results and their positions first, then stores
+// them, because an update reads the old values, also through indirect indices.
+static dv_status run_op(evaluator *ev)
+{
+    const dv_op *op = ev->op;
+    uint32_t written = dv_written_vars(op);
+    int64_t n = dv_op_points(op, written);
+    double each = dv_op_work(op) / (double)n;
+    int fits = (size_t)n <= SIZE_MAX / sizeof(outcome);
+    outcome *results = fits ? dv_alloc((size_t)n * sizeof *results) : NULL;
+    dv_status st = start_op(ev);
+    if (!results || st != DV_OK) {
+        dv_release(results);
+        finish_op(ev);
+        return dv_nomem(ev->diag);
+    }
     for (int64_t i = 0; i < n && ev->status == DV_OK; i++) {
         run_point(ev, &results[i]);
         next_point(ev, written);
@@ -859,8 +901,7 @@ static dv_status run_op(evaluator *ev)
     if (ev->status == DV_OK)
         put(ev, results, n);
     dv_release(results);
-    dv_release(ev->memos);
-    dv_release(ev->spots);
+    finish_op(ev);
     return ev->status;
 }
 
@@ -917,6 +958,51 @@ dv_status dv_eval(const dv_program *p, dv_number *const *values,
                   const dv_eval_options *options, dv_diag *diag)
 {
     evaluator ev = {.p = p, .values = values, .options = options, .diag = diag};
+    ev.bounds = options->errors != NULL;
     ev.total = dv_program_points(p);
     return run_ops(&ev, 0, p->n_ops, 0);
+}
+
+dv_status dv_point_eval_create(dv_point_eval **out, const dv_program *p,
+                               int32_t op, const dv_eval_options *options,
+                               dv_eval_load load, void *user, dv_diag *diag)
+{
+    evaluator *ev = dv_alloc(sizeof *ev);
+    if (!ev)
+        return dv_nomem(diag);
+    *ev = (evaluator){.p = p,
+                      .op = &p->ops[op],
+                      .load = load,
+                      .user = user,
+                      .options = options,
+                      .bounds = 1,
+                      .diag = diag};
+    *out = ev;
+    return start_op(ev);
+}
+
+dv_status dv_point_eval_run(dv_point_eval *ev, const int64_t *at,
+                            dv_number *value, double *error)
+{
+    outcome out;
+    // What reducers gave at this point before may have been computed from other
+    // operands.
+    for (int i = 0; i < ev->n_memos; i++)
+        ev->memos[i] =
+            (memo){.reducer = ev->memos[i].reducer, .vars = ev->memos[i].vars};
+    for (int v = 0; v < ev->op->n_vars; v++)
+        move(ev, v, at[v] - ev->at[v]);
+    ev->status = DV_OK;
+    ev->uncertain = 0;
+    run_point(ev, &out);
+    *value = out.value;
+    *error = out.error;
+    return ev->status;
+}
+
+void dv_point_eval_destroy(dv_point_eval *ev)
+{
+    if (ev)
+        finish_op(ev);
+    dv_release(ev);
 }

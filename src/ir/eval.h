@@ -14,6 +14,9 @@ typedef union dv_number {
     int64_t i;
 } dv_number;
 
+// Returns element i of a row-major tensor in memory.
+dv_number dv_number_load(dv_dtype t, const void *data, int64_t i);
+
 typedef struct dv_eval_options {
     // If 1, rounds floats to their tensor's dtype when they are stored, as a
     // machine does. If 0, only integers are truncated to their type.
@@ -48,4 +51,22 @@ double dv_eval_points(const dv_program *p);
 // if out of memory.
 dv_status dv_eval(const dv_program *p, dv_number *const *values,
                   const dv_eval_options *options, dv_diag *diag);
+
+// The same evaluation of an op at single points, with error bounds.
+// options->errors is not used: `load` supplies the operands and, if `error` is
+// not NULL, their error bounds. If it fails, the evaluation ends with its
+// status.
+typedef dv_status (*dv_eval_load)(void *user, int32_t tensor, int64_t element,
+                                  dv_number *value, double *error);
+typedef struct dv_point_eval dv_point_eval;
+// Prepares op number `op` of a program. `options` is borrowed. The destroy
+// function must follow if *out was set, even after a failure.
+dv_status dv_point_eval_create(dv_point_eval **out, const dv_program *p,
+                               int32_t op, const dv_eval_options *options,
+                               dv_eval_load load, void *user, dv_diag *diag);
+// Evaluates the op for the written element of the point `at`, which has a value
+// for every variable; those of reduced variables have no effect.
+dv_status dv_point_eval_run(dv_point_eval *ev, const int64_t *at,
+                            dv_number *value, double *error);
+void dv_point_eval_destroy(dv_point_eval *ev);
 #endif

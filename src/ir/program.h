@@ -33,6 +33,7 @@
 //   lower_apart.c   copies windows that advance by more than one element
 //   lower_across.c  transposes one operand of reductions over pairs of rows
 //   eval.[ch]       the oracle: evaluates a program in plain loops
+//   sample.[ch]     recomputes single elements by the rules of the oracle
 //   error.[ch]      computes bounds on rounding errors
 #ifndef DV_PROGRAM_H
 #define DV_PROGRAM_H

@@ -74,4 +74,58 @@ expect 0 '' "$divvy" run long.dv
 hash=$(sed -n 's/.*hash //p' .out)
 expect 0 '' "$divvy" run long.dv --team 2
 has "hash $hash"
+
+# What takes the oracle longer than the budget is sampled: both kinds of samples
+# are counted. What it can do in time, and =full, compares all elements.
+cat >layers.dv <<'EOF'
+param N = 256
+input x: f32[N, N]
+input w: f32[N, N]
+h[i,j] = relu(sum[k] x[i,k] * w[k,j])
+y[i,j] = sum[k] h[i,k] * w[k,j]
+output y
+EOF
+for how in '--threads 2' '--executor seq' '--team 2' '-t spyre'; do
+    expect 0 '' "$divvy" run layers.dv --verify=1 $how
+    has 'verify: ok, .* off the oracle, .* allowed; .*sampled [0-9]* of [0-9]* tiles* with [0-9]* elements* from their operands, and [0-9]* elements* of outputs from the inputs'
+done
+expect 0 '' "$divvy" run layers.dv --verify=1 --json
+has '"samples": {"tiles": [0-9]*, "tiles_sampled": [0-9]*, "elements_from_operands": [0-9]*, "elements_from_inputs": [0-9]*, "missed": \['
+expect 0 '' "$divvy" run layers.dv --set N=64 --verify=1 --json
+has '"samples": null'
+expect 0 '' "$divvy" run layers.dv --set N=100 --verify=full
+has 'verify: ok, y is .* allowed$'
+expect 0 '' "$divvy" einsum ij,jk,kl-\>il 300x300 300x300 300x300 --verify=0.5
+has 'verify: ok, .* from the inputs'
+
+# A plan whose ops are not the program as written.
+expect 0 '' "$divvy" plan layers.dv --threads 2
+sed '/^source/,/^}/s/relu(/abs(/' .out >other.plan
+expect 4 'y\[.*\] differs from the oracle by .*, .* is allowed; it is .*, the oracle has .* from the inputs' "$divvy" run other.plan --verify=1
+has 'verify: FAILED, y is .* sampled 4 of 4 tiles'
+
+# A budget in which nothing can be done decides nothing, and says what it missed.
+expect 4 'undecided: no element of y could be recomputed; try --verify=full' "$divvy" run layers.dv --threads 2 --verify=1e-9
+has 'verify: undecided; sampled 0 of 4 tiles' '2 tiles of h (out of time)'
+expect 4 'undecided' "$divvy" run layers.dv --verify=1e-9 --json
+has '"missed": \[{"tensor": "[hy]", "tiles": [0-9]*, "why": "out of time"}'
+
+# Nothing can be said of an output that is written through indices: all elements
+# are compared, unless a budget was given.
+cat >scatter.dv <<'EOF'
+input n: i32[64]
+input u: f32[64]
+input x: f32[64, 1270]
+s[i] = sum[k,l] x[i,k] * x[i,l]
+u[n[i]] <- s[i]
+output u
+EOF
+expect 4 'undecided: no element of u could be recomputed' "$divvy" run scatter.dv --verify=1
+has 'not sampled: .*u .*(written through an index that is read)'
+expect 0 'no element of u could be recomputed in 5 s: comparing all elements' "$divvy" run scatter.dv --verify
+has 'verify: ok, u is .* allowed'
+
+for value in x 0 -1 inf 1s; do
+    expect 2 "takes full or seconds, not '$value'" "$divvy" run layers.dv --verify=$value
+done
 finish

@@ -9,6 +9,7 @@
 #include "base/npy.h"
 #include "place/csv.h"
 #include "exec/exec.h"
+#include <math.h>
 #include <unistd.h>
 
 // A small program with everything that the language has.
@@ -394,6 +395,29 @@ static dv_status verify(dv_diag *diag)
     return st;
 }
 
+static dv_status verify_samples(dv_diag *diag)
+{
+    const dv_program *p = plan->ops;
+    const dv_sample_how how = {.budget_s = INFINITY};
+    dv_verdict verdict;
+    dv_arena arena = {0};
+    void **before = new_buffers(p), **after = new_buffers(p);
+    void **outputs = calloc((size_t)p->n_tensors, sizeof *outputs);
+    dv_status st = run_plan(plan, after, diag);
+    for (int i = 0; i < p->n_tensors; i++)
+        outputs[i] = p->tensors[i].is_output ? after[i] : NULL;
+    if (st == DV_OK)
+        st = dv_verify_samples(&verdict, program, plan, before, outputs, &how,
+                               &arena, diag);
+    if (st == DV_OK)
+        assert_true(verdict.ok && verdict.n_from_inputs > 0);
+    dv_arena_free(&arena);
+    free(outputs);
+    free_buffers(before, p);
+    free_buffers(after, p);
+    return st;
+}
+
 // -- Diagnostics and files ---------------------------------------------------
 
 // A diag that cannot allocate its text still names the error.
@@ -530,6 +554,7 @@ SWEEP(execute)
 SWEEP(execute_primitive)
 SWEEP(execute_rows)
 SWEEP(verify)
+SWEEP(verify_samples)
 SWEEP(write_npy)
 SWEEP(read_npy)
 SWEEP(place_auto)
@@ -542,33 +567,20 @@ SWEEP(place_least)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OOM_TEST(parse),
-        OOM_TEST(to_text),
-        OOM_TEST(to_json),
-        OOM_TEST(lower_fused),
-        OOM_TEST(lower_primitive),
-        OOM_TEST(load_spyre),
-        OOM_TEST(load_host),
-        OOM_TEST(target_to_text),
-        OOM_TEST(create_plan),
-        OOM_TEST(plan_to_text),
-        OOM_TEST(plan_to_json),
-        OOM_TEST(parse_plan),
-        OOM_TEST(resume_plan),
-        OOM_TEST(with_holes),
-        OOM_TEST(check_plan),
-        OOM_TEST(check_counting),
-        OOM_TEST(execute),
-        OOM_TEST(execute_primitive),
-        OOM_TEST(execute_rows),
-        OOM_TEST(verify),
-        cmocka_unit_test(diag_text),
-        OOM_TEST(write_npy),
-        OOM_TEST(read_npy),
-        OOM_TEST(place_auto),
-        OOM_TEST(place_evict),
-        OOM_TEST(place_anneal),
-        OOM_TEST(place_least),
+        OOM_TEST(parse),           OOM_TEST(to_text),
+        OOM_TEST(to_json),         OOM_TEST(lower_fused),
+        OOM_TEST(lower_primitive), OOM_TEST(load_spyre),
+        OOM_TEST(load_host),       OOM_TEST(target_to_text),
+        OOM_TEST(create_plan),     OOM_TEST(plan_to_text),
+        OOM_TEST(plan_to_json),    OOM_TEST(parse_plan),
+        OOM_TEST(resume_plan),     OOM_TEST(with_holes),
+        OOM_TEST(check_plan),      OOM_TEST(check_counting),
+        OOM_TEST(execute),         OOM_TEST(execute_primitive),
+        OOM_TEST(execute_rows),    OOM_TEST(verify),
+        OOM_TEST(verify_samples),  cmocka_unit_test(diag_text),
+        OOM_TEST(write_npy),       OOM_TEST(read_npy),
+        OOM_TEST(place_auto),      OOM_TEST(place_evict),
+        OOM_TEST(place_anneal),    OOM_TEST(place_least),
     };
     return run_group(tests, setup, teardown);
 }

@@ -270,14 +270,263 @@ TEST(test_changed)
     job_stop(&other);
 }
 
+// -- Samples -----------------------------------------------------------------
+
+// The verdict of samples, and what the executor has in memory.
+typedef struct samples {
+    dv_verdict v;
+    void *stored[16];
+    dv_arena arena;
+} samples;
+
+static void sample(job *j, samples *s, double budget_s)
+{
+    const dv_sample_how how = {.budget_s = budget_s, .seed = 1};
+    *s = (samples){0};
+    assert_true(j->plan->ops->n_tensors <= 16);
+    for (int32_t i = 0; i < j->plan->ops->n_tensors; i++)
+        s->stored[i] = dv_exec_stored(j->x, i);
+    if (dv_verify_samples(&s->v, j->program, j->plan, j->before, s->stored,
+                          &how, &s->arena, j->diag))
+        fail_msg("%s", dv_diag_text(j->diag));
+}
+
+// Runs a program and samples all of it.
+static void run_and_sample(job *j, samples *s, const char *text)
+{
+    start_and_run(j, text, 2);
+    sample(j, s, INFINITY);
+    assert_true(s->v.ok && s->v.sampled);
+}
+
+static void stop(job *j, samples *s)
+{
+    dv_arena_free(&s->arena);
+    job_stop(j);
+}
+
+static int is_missed(const samples *s, const char *tensor, int64_t n_tiles,
+                     const char *why)
+{
+    for (int32_t i = 0; i < s->v.n_missed; i++)
+        if (!strcmp(s->v.missed[i].tensor, tensor) &&
+            s->v.missed[i].n_tiles == n_tiles &&
+            !strcmp(s->v.missed[i].why, why))
+            return 1;
+    return 0;
+}
+
+// Changes the elements of a tile, except those of column 0 if there are
+// columns.
+static void spoil(const job *j, int32_t op, int64_t tile, float *data, float by)
+{
+    const dv_op *o = &j->plan->ops->ops[op];
+    const dv_tensor *t = &j->plan->ops->tensors[o->write.tensor];
+    dv_tile box;
+    dv_plan_tile(&box, j->plan, op, tile);
+    for (int64_t i = box.begin[0]; i < box.end[0]; i++) {
+        if (t->n_dims == 1)
+            data[i] += by;
+        for (int64_t k = box.begin[1]; t->n_dims > 1 && k < box.end[1]; k++)
+            data[i * t->shape[1] + k] += k > 0 ? by : 0;
+    }
+}
+
+// Every tile is sampled: whichever one is wrong, of a temporary or of an
+// output, is found and named. The output does not depend on what is wrong in
+// the temporary.
+TEST(test_tiles)
+{
+    static const char *const names[] = {"h", "z"};
+    job j;
+    samples s;
+    run_and_sample(&j, &s,
+                   "input x: f32[64, 48]\ninput w: f32[48, 40]\n"
+                   "h[i,j] = relu(sum[k] x[i,k] * w[k,j])\n"
+                   "z[i] = h[63-i,0] * 0.3\noutput z\n");
+    assert_int_equal(s.v.n_missed, 0);
+    assert_int_equal(s.v.n_tiles, s.v.n_sampled_tiles);
+    assert_int_equal(s.v.n_from_inputs, 64);
+    for (int n = 0; n < 2; n++) {
+        int32_t op = op_named(j.plan, names[n]);
+        float *data = s.stored[tensor_named(j.plan, names[n])];
+        int64_t tiles = dv_plan_n_tiles(j.plan, op);
+        assert_non_null(data);
+        assert_true(tiles > 1 || n == 1);
+        for (int64_t t = 0; t < tiles; t++) {
+            samples wrong;
+            spoil(&j, op, t, data, 64);
+            sample(&j, &wrong, INFINITY);
+            assert_false(wrong.v.ok);
+            assert_string_equal(wrong.v.tensor, names[n]);
+            if (wrong.v.op) { // not named if found from the inputs
+                assert_string_equal(wrong.v.op, names[n]);
+                assert_int_equal(wrong.v.tile, t);
+            }
+            assert_true(n == 1 || wrong.v.op);
+            assert_true(fabs(wrong.v.got - wrong.v.want - 64) < 1e-3);
+            dv_arena_free(&wrong.arena);
+            spoil(&j, op, t, data, -64);
+        }
+    }
+    stop(&j, &s);
+}
+
+// A wrong intermediate result that the run went on with is found where it is
+// wrong, and from the inputs.
+TEST(test_wrong_temporary)
+{
+    job j, other;
+    samples s, wrong;
+    run_and_sample(&j, &s,
+                   "input x: i32[40, 40]\nh[i,j] = x[i,j] * 2 + 1\n"
+                   "z[i] = sum[k] h[k,39-i]\noutput z\n");
+    run_and_sample(&other, &wrong,
+                   "input x: i32[40, 40]\nh[i,j] = x[i,j] * 2\n"
+                   "z[i] = sum[k] h[k,39-i]\noutput z\n");
+    dv_arena_free(&wrong.arena);
+    int32_t h = tensor_named(j.plan, "h"), z = tensor_named(j.plan, "z");
+    memcpy(s.stored[h], wrong.stored[h], 1600 * sizeof(int32_t));
+    memcpy(s.stored[z], wrong.stored[z], 40 * sizeof(int32_t));
+    sample(&j, &wrong, INFINITY);
+    assert_false(wrong.v.ok);
+    assert_string_equal(wrong.v.tensor, "z"); // 40 off, h is 1 off
+    assert_null(wrong.v.op);
+    dv_arena_free(&wrong.arena);
+    stop(&j, &s);
+    job_stop(&other);
+}
+
+// What is overwritten, or written through an index that is read, is counted as
+// missed. Updates are recomputed from the inputs.
+TEST(test_missed)
+{
+    job j;
+    samples s;
+    run_and_sample(&j, &s,
+                   "input u: f32[64, 64]\nrepeat 3 {\n"
+                   "u[i,j] <- 0.5 * (u[i,j] + u[i-1,j]) for i in 1..64\n}\n"
+                   "y[i] = max[k] u[63-i,k]\noutput u, y\n");
+    int64_t n = s.v.n_tiles - s.v.n_sampled_tiles;
+    assert_true(n > 0 && s.v.n_sampled_tiles > 0 && s.v.decided);
+    assert_int_equal(s.v.n_missed, 1);
+    assert_true(is_missed(&s, "u", n, "overwritten later"));
+    assert_int_equal(s.v.n_from_inputs, 64 * 64 + 64);
+    float *u = tensor(&j, "u");
+    samples wrong;
+    u[1000] += 1;
+    sample(&j, &wrong, INFINITY);
+    assert_false(wrong.v.ok);
+    dv_arena_free(&wrong.arena);
+    stop(&j, &s);
+
+    run_and_sample(&j, &s,
+                   "input n: i32[64]\ninput x: f32[64]\ninput u: f32[64]\n"
+                   "u[n[i]] <- x[i]\ny[i] = u[i] * 2\noutput u, y\n");
+    n = s.v.n_tiles - s.v.n_sampled_tiles;
+    assert_true(n > 0 && s.v.n_sampled_tiles > 0);
+    assert_true(is_missed(&s, "u", n, "written through an index that is read"));
+    assert_true(is_missed(&s, "y", 0, "written through an index that is read"));
+    assert_false(s.v.decided); // nothing is known of u
+    assert_string_equal(s.v.unreached, "u");
+    stop(&j, &s);
+}
+
+// A sum over more points than elements are kept, which asks for the same two
+// results at each of them.
+TEST(test_long_sum)
+{
+    job j;
+    samples s;
+    run_and_sample(&j, &s,
+                   "input x: f32[1100, 1100]\nm[] = max[i,j] x[i,j]\n"
+                   "r[] = min[i,j] x[j,i]\n"
+                   "s[] = sum[i,j] (x[i,j] - m[]) * r[]\noutput s\n");
+    assert_int_equal(s.v.n_from_inputs, 1);
+    assert_int_equal(s.v.n_missed, 0);
+    stop(&j, &s);
+}
+
+// Without time nothing is compared, and the verdict says so.
+TEST(test_no_time)
+{
+    job j;
+    samples s;
+    start_and_run(&j,
+                  "input x: f32[64, 64]\ny[i,j] = x[j,i] * 2\n"
+                  "z[i] = sum[j] y[j,i]\noutput y, z\n",
+                  2);
+    sample(&j, &s, 0);
+    assert_true(s.v.ok && !s.v.decided && s.v.unreached && s.v.n_tiles > 1);
+    assert_int_equal(s.v.n_sampled_tiles, 0);
+    assert_int_equal(s.v.n_from_operands + s.v.n_from_inputs, 0);
+    int64_t n = 0;
+    for (int32_t i = 0; i < s.v.n_missed; i++)
+        n += s.v.missed[i].n_tiles;
+    assert_int_equal(n, s.v.n_tiles);
+    stop(&j, &s);
+}
+
+// O1: results are compared with the program as written, not only with the ops
+// of the plan.
+TEST(test_samples_changed)
+{
+    job j, other;
+    samples s;
+    begin(&j, "input x: i32[16,20] input w: i32[20,16] "
+              "y[i,j] = sum[k] x[i,k] * w[k,j] output y");
+    run_and_sample(&other, &s,
+                   "input x: i32[16,20] input w: i32[20,16] "
+                   "y[i,j] = sum[k] x[i,0] * w[k,j] output y");
+    dv_arena_free(&s.arena);
+    dv_program *written = other.program;
+    other.program = j.program;
+    sample(&other, &s, INFINITY);
+    assert_false(s.v.ok);
+    assert_null(s.v.op);
+    other.program = written;
+    stop(&other, &s);
+    job_stop(&j);
+}
+
+// Which temporaries an executor has in memory.
+TEST(test_stored)
+{
+    static const char text[] =
+        "input x: f32[64, 512]\nc[i,j] = x[i,j] + 1\n"
+        "m[i] = max[j] c[i,j]\ny[i,j] = exp(c[i,j] - m[i])\noutput y\n";
+    job j;
+    start(&j, text, 2, DV_RUN_SEQ);
+    assert_non_null(dv_exec_stored(j.x, tensor_named(j.plan, "c")));
+    assert_ptr_equal(dv_exec_stored(j.x, tensor_named(j.plan, "y")),
+                     tensor(&j, "y"));
+    job_stop(&j);
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    start_on(&j, "spyre", text, &o, DV_RUN_SIM);
+    assert_null(dv_exec_stored(j.x, tensor_named(j.plan, "c")));
+    assert_non_null(dv_exec_stored(j.x, tensor_named(j.plan, "y")));
+    job_stop(&j);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),     cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_sum),       cmocka_unit_test(test_infinite),
-        cmocka_unit_test(test_cancelled), cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_choice),    cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_right),     cmocka_unit_test(test_unknown_once),
-        cmocka_unit_test(test_changed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small),
+                                       cmocka_unit_test(test_exact),
+                                       cmocka_unit_test(test_sum),
+                                       cmocka_unit_test(test_infinite),
+                                       cmocka_unit_test(test_cancelled),
+                                       cmocka_unit_test(test_bounded),
+                                       cmocka_unit_test(test_choice),
+                                       cmocka_unit_test(test_cut),
+                                       cmocka_unit_test(test_right),
+                                       cmocka_unit_test(test_unknown_once),
+                                       cmocka_unit_test(test_changed),
+                                       cmocka_unit_test(test_tiles),
+                                       cmocka_unit_test(test_wrong_temporary),
+                                       cmocka_unit_test(test_missed),
+                                       cmocka_unit_test(test_no_time),
+                                       cmocka_unit_test(test_long_sum),
+                                       cmocka_unit_test(test_samples_changed),
+                                       cmocka_unit_test(test_stored)};
     return run_group(tests, NULL, NULL);
 }

@@ -1,0 +1,46 @@
+// Recomputes single elements of a program's tensors by the rules of the oracle
+// (ir/eval.h), each with its error bound, from what a run left in memory.
+//
+//   h[b,f] = relu(sum[d] x[b,d] * w1[d,f])
+//   y[b,d] = sum[f] h[b,f] * w2[f,d]
+//
+// With h in memory, y[3,5] takes the sum over f. Without it, row 3 of h is
+// recomputed first, from x and w1.
+//
+// Repeats are unrolled into steps, one op each. An operand of a step is the
+// element as the last step before it left it: in memory if no later step writes
+// that tensor, otherwise recomputed in turn. Recomputed elements are kept, so
+// that each is computed once.
+#ifndef DV_SAMPLE_H
+#define DV_SAMPLE_H
+#include "ir/eval.h"
+
+typedef struct dv_sampler dv_sampler;
+
+typedef struct dv_sampler_how {
+    dv_eval_options options; // `errors` and `progress` are not used
+    // By tensor, all borrowed: inputs before the run, and tensors after the
+    // run. A tensor whose `after` is NULL is not in memory and is recomputed.
+    void *const *before, *const *after;
+} dv_sampler_how;
+
+// Whether an element was recomputed, and if not, why.
+typedef enum dv_sampled {
+    DV_SAMPLED,
+    DV_SAMPLE_OVERWRITTEN, // it or an operand in memory was overwritten later
+    DV_SAMPLE_INDIRECT,  // which point wrote an operand depends on indices read
+    DV_SAMPLE_TOO_LARGE, // it takes too many other elements
+    DV_SAMPLE_LATE,      // the deadline passed
+    DV_N_SAMPLED
+} dv_sampled;
+
+dv_status dv_sampler_create(dv_sampler **out, const dv_program *p,
+                            const dv_sampler_how *how, dv_diag *diag);
+// Recomputes an element as the last step that wrote it left it. If `op` is not
+// negative and another op wrote it, it counts as overwritten. `deadline_s` is a
+// time of dv_clock_s.
+dv_status dv_sampler_element(dv_sampler *s, int32_t op, int32_t tensor,
+                             int64_t element, double deadline_s, dv_sampled *is,
+                             dv_number *value, double *error);
+void dv_sampler_destroy(dv_sampler *s);
+#endif
