@@ -160,9 +160,8 @@ static dv_status check_cuts(const walk *w)
             if (d->axis[k] < 0)
                 continue;
             if (d->axis[k] >= w->t->n_axes || used >> d->axis[k] & 1)
-                return dv_fail(w->diag, DV_E_CHECK, w->at,
-                               "axis %d cuts %s twice", d->axis[k],
-                               p->tensors[i].name);
+                return DV_BREAKS(w->diag, C16, w->at, "axis %d cuts %s twice",
+                                 d->axis[k], p->tensors[i].name);
             used |= 1u << d->axis[k];
         }
     }
@@ -173,9 +172,10 @@ static dv_status check_cuts(const walk *w)
             if (d->axis[k] >= 0 &&
                 (op->is_extern || dv_access_is_indirect(&op->write) ||
                  var_of(op, &op->write.index[k]) == -2))
-                return dv_fail(w->diag, DV_E_CHECK, w->at,
-                               "op %s cannot be cut along dim %d of %s",
-                               op->name, k, p->tensors[op->write.tensor].name);
+                return DV_BREAKS(w->diag, C16, w->at,
+                                 "op %s cannot be cut along dim %d of %s",
+                                 op->name, k,
+                                 p->tensors[op->write.tensor].name);
     }
     return DV_OK;
 }
@@ -210,10 +210,10 @@ static dv_status check_follows(const walk *w)
                  (w->t->tensors[x].axis[g->dim] != axis && g->var != f->var);
         }
         if (!ok)
-            return dv_fail(w->diag, DV_E_CHECK, dv_plan_at(w->plan, f->off),
-                           "%s of op %s cannot be cut as dim %d of %s is",
-                           op->vars[f->var].name, op->name, (int)f->dim,
-                           w->p->tensors[a->tensor].name);
+            return DV_BREAKS(w->diag, C17, dv_plan_at(w->plan, f->off),
+                             "%s of op %s cannot be cut as dim %d of %s is",
+                             op->vars[f->var].name, op->name, (int)f->dim,
+                             w->p->tensors[a->tensor].name);
     }
     return DV_OK;
 }
@@ -263,21 +263,24 @@ static int32_t edges_of(int64_t *out, const cover *c, int d)
     return m;
 }
 
+static const char never_received[] = "is read, but never received";
+
 // Returns, as a text for the message, what is wrong with the elements of a cell
 // (a box between adjacent edges of all boxes), or NULL if nothing is.
+// never_received breaks rule C18, all other texts C19.
 static const char *judge(const cover *c, const int64_t *at)
 {
     int need = count(c->need, c->n_need, at) > 0;
     int come = count(c->come, c->n_come, at);
     int own = c->n_have > 0 && holds(&c->have[0], at);
     if (come > 1)
-        return "comes twice";
+        return "is received twice";
     if (come && own)
-        return "comes although it is owned";
+        return "is received although the rank owns it";
     if (come && !need)
-        return "comes and is not read";
+        return "is received, but not read";
     if (need && !come && !count(c->have, c->n_have, at))
-        return "is read and never comes";
+        return never_received;
     return NULL;
 }
 
@@ -319,10 +322,15 @@ static dv_status check_cover(walk *w, const cover *c, int32_t op,
     dv_text where = {0};
     for (int d = 0; d < n_dims; d++)
         dv_put(&where, "%s%" PRId64, d ? "," : "", at[d]);
-    dv_status st = dv_fail(
-        w->diag, DV_E_CHECK, w->at, "op %s, rank %" PRId64 ": %s[%s] %s",
-        w->p->ops[op].name, w->rank, w->p->tensors[tensor].name,
-        where.at ? where.at : "", wrong);
+    const char *name = w->p->ops[op].name, *of = w->p->tensors[tensor].name;
+    const char *index = where.at ? where.at : "";
+    dv_status st = wrong == never_received
+                       ? DV_BREAKS(w->diag, C18, w->at,
+                                   "op %s, rank %" PRId64 ": %s[%s] %s", name,
+                                   w->rank, of, index, wrong)
+                       : DV_BREAKS(w->diag, C19, w->at,
+                                   "op %s, rank %" PRId64 ": %s[%s] %s", name,
+                                   w->rank, of, index, wrong);
     dv_text_free(&where);
     return st;
 }
@@ -396,8 +404,8 @@ static dv_status check_exchange_of_rank(walk *w, const dv_op_exchange *s)
                 come[i].dim[d].off + come[i].dim[d].size >
                     theirs.dim[d].off + theirs.dim[d].size ||
                 s->receives[i].rank == w->rank)
-                return dv_fail(
-                    w->diag, DV_E_CHECK, w->at,
+                return DV_BREAKS(
+                    w->diag, C19, w->at,
                     "op %s, rank %" PRId64 ": a message of %s from %" PRId64
                     " that does not own it",
                     w->p->ops[s->op].name, w->rank,
@@ -499,11 +507,11 @@ static dv_status check_pair(const dv_plan *plan, int32_t swap, int64_t from,
     if (same_boxes(s->sends, s->n_sends, to, r->receives, r->n_receives, from))
         return DV_OK;
     const dv_op_exchange *w = &plan->team.op_exchanges[swap];
-    return dv_fail(diag, DV_E_CHECK, at,
-                   "op %s: what rank %" PRId64 " sends to rank %" PRId64
-                   " of %s is not what that receives",
-                   plan->ops->ops[w->op].name, from, to,
-                   plan->ops->tensors[w->tensor].name);
+    return DV_BREAKS(diag, C20, at,
+                     "op %s: what rank %" PRId64 " sends to rank %" PRId64
+                     " of %s is not what that receives",
+                     plan->ops->ops[w->op].name, from, to,
+                     plan->ops->tensors[w->tensor].name);
 }
 
 // Returns whether the list of messages is sorted by rank (process of the team).
@@ -522,10 +530,10 @@ static dv_status check_listed(const walk *w)
         const dv_op_exchange *s = &w->t->op_exchanges[i];
         if (!by_rank(s->sends, s->n_sends) ||
             !by_rank(s->receives, s->n_receives))
-            return dv_fail(w->diag, DV_E_CHECK, dv_plan_at(w->plan, s->off),
-                           "op %s: the messages of %s are not listed by rank",
-                           w->p->ops[s->op].name,
-                           w->p->tensors[s->tensor].name);
+            return DV_BREAKS(w->diag, C20, dv_plan_at(w->plan, s->off),
+                             "op %s: the messages of %s are not listed by rank",
+                             w->p->ops[s->op].name,
+                             w->p->tensors[s->tensor].name);
     }
     return DV_OK;
 }

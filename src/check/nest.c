@@ -14,8 +14,8 @@
 #include <inttypes.h>
 
 #define WRONG(...)                                                             \
-    return dv_fail(diag, DV_E_CHECK, s->off ? dv_plan_at(plan, s->off) : at,   \
-                   __VA_ARGS__)
+    return DV_BREAKS(diag, C22, s->off ? dv_plan_at(plan, s->off) : at,        \
+                     __VA_ARGS__)
 
 // Finds the two factors of the op's sum of products. Returns 0 if the op is no
 // sum of products of two reads.
