@@ -380,6 +380,9 @@ dv_status dv_grid_create(dv_grid **out, const dv_grid_task *task, dv_diag *diag)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "a result of %d dims%s: there may be %d", t.n_dims,
                        t.shape ? "" : " without a shape", (int)DV_MAX_DIMS);
+    DV_TRY(dv_options_list(t.allowed, t.n_allowed, "allowed", diag));
+    DV_TRY(dv_options_list(t.holes, t.n_holes, "holes", diag));
+    DV_TRY(dv_options_list(t.shards, t.n_shards, "shards", diag));
     dv_arena arena = {0};
     dv_grid *g = DV_NEW(&arena, dv_grid, 1);
     if (!g)

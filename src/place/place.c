@@ -422,6 +422,24 @@ static result *new_result(void)
     return r;
 }
 
+// Checks that first_use_is_read says of each buffer what its list of uses says.
+// Pieces of buffers, which the solvers make themselves, need not obey this.
+static dv_status check_first_uses(const dv_buffer *buffers, size_t n,
+                                  const dv_loc *locs, dv_diag *diag)
+{
+    for (size_t i = 0; i < n; i++) {
+        const dv_buffer *b = &buffers[i];
+        if (!b->n_uses || !b->uses[0].writes == (b->first_use_is_read != 0))
+            continue;
+        return dv_fail(diag, DV_E_BUFFER, locs ? locs[i] : DV_NOWHERE,
+                       "buffer number %zu: its first use %s it, but "
+                       "first_use_is_read is %d",
+                       i, b->uses[0].writes ? "writes" : "reads",
+                       b->first_use_is_read);
+    }
+    return DV_OK;
+}
+
 dv_status dv_place_at(dv_placement **out, const dv_buffer *buffers, size_t n,
                       const dv_place_options *options, const dv_loc *locs,
                       dv_diag *diag)
@@ -429,6 +447,7 @@ dv_status dv_place_at(dv_placement **out, const dv_buffer *buffers, size_t n,
     dv_place_options o = DV_PLACE_OPTIONS_INIT;
     DV_TRY(dv_options_read(&o, sizeof o, options, "dv_place_options", diag));
     DV_TRY(dv_options_enum((int)o.solver, N_SOLVERS, "solver", diag));
+    DV_TRY(check_first_uses(buffers, n, locs, diag));
     dv_task task;
     DV_TRY(dv_task_create(&task, buffers, n, &o, locs, diag));
     result *r = new_result();
@@ -467,7 +486,10 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
 {
     dv_place_options o = DV_PLACE_OPTIONS_INIT;
     dv_task task;
+    int64_t proven = 0;
     DV_TRY(dv_options_read(&o, sizeof o, options, "dv_place_options", diag));
+    DV_TRY(dv_options_enum((int)o.solver, N_SOLVERS, "solver", diag));
+    DV_TRY(check_first_uses(buffers, n, locs, diag));
     o.capacity_bytes = (int64_t)1 << 60;
     DV_TRY(dv_task_create(&task, buffers, n, &o, locs, diag));
     task.minimizes_capacity = 1;
@@ -480,7 +502,7 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
     if (ok) {
         r.effort.left = o.budget > 0 ? o.budget : default_least_budget(task.n);
         r.who = "pack";
-        ok = dv_pack_all_least(&task, &r.effort, &r.answer, proven_bytes) !=
+        ok = dv_pack_all_least(&task, &r.effort, &r.answer, &proven) !=
                  DV_FIT_NOMEM &&
              fill(res, &task, buffers, &cut, r.answer.at);
     }
@@ -488,6 +510,8 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
         r.prices.bound = r.answer.value;
         put_value(&res->out, &r, r.answer.value);
         *out = &res->out;
+        if (proven_bytes)
+            *proven_bytes = proven;
     } else if (res) {
         dv_placement_destroy(&res->out);
     }

@@ -474,7 +474,7 @@ TEST(test_extreme_ticks)
                                    1,         INT64_MAX - 1, INT64_MAX};
     enum { N = sizeof ends / sizeof *ends };
     for (int i = 0; i < N * N * N; i++) {
-        dv_use use = {ends[i % N], 0};
+        dv_use use = {ends[i % N], 1};
         dv_buffer b = DV_BUFFER_INIT;
         b.size_bytes = 1;
         b.start = ends[i / N % N];
