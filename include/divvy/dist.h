@@ -114,9 +114,11 @@ typedef struct dv_overlap {
 } dv_overlap;
 
 // Returns the part of 0..n that a rank owns if 0..n is cut into n_ranks parts.
-// If the parts cannot be equal, the last ones have one element more.
+// If the parts cannot be equal, the last ones have one element more. n >= 0,
+// n_ranks >= 1, 0 <= rank < n_ranks.
 DV_API dv_range dv_dist_part(int64_t n, int64_t n_ranks, int64_t rank);
-// Returns the rank whose part contains the index global_off of 0..n.
+// Returns the rank whose part contains the index global_off of 0..n. n_ranks >=
+// 1, 0 <= global_off < n.
 DV_API int64_t dv_dist_owner(int64_t n, int64_t n_ranks, int64_t global_off);
 // Returns which elements of a slice lie in a part.
 DV_API dv_overlap dv_dist_overlap(dv_range global_part, dv_slice slice);
@@ -173,9 +175,11 @@ typedef struct dv_dist {
     int64_t whole[DV_MAX_DIMS];
 } dv_dist;
 
+// Fails if the distribution contradicts itself or is too large. The functions
+// below that return no status require one that passes this check.
 DV_API dv_status dv_dist_check(const dv_dist *d, dv_diag *diag);
 DV_API int64_t dv_dist_n_ranks(const dv_dist *d);
-// Returns the box of the tensor that a rank owns.
+// Returns the box of the tensor that a rank owns; 0 <= rank < dv_dist_n_ranks.
 DV_API dv_box dv_dist_own(const dv_dist *d, int64_t rank);
 
 // A box of elements that is sent to a rank, or received from it.
@@ -299,7 +303,8 @@ DV_API int64_t dv_box_list_elems(const dv_box_list *l);
 // -- Distributions -----------------------------------------------------------
 
 // Returns a distribution that cuts dim 0 into equal parts, one per rank, and no
-// other dim. If n_dims is 0, every rank has a copy.
+// other dim. If n_dims is 0, every rank has a copy. 0 <= n_dims <= DV_MAX_DIMS,
+// n_ranks >= 1.
 DV_API dv_dist dv_dist_rows(int n_dims, const int64_t *shape, int64_t n_ranks);
 // Cuts the first dims over a grid of ranks, which is chosen so that halos have
 // the fewest elements.

@@ -56,10 +56,10 @@ typedef struct dv_nest_place {
     int64_t offset_elems;
 } dv_nest_place;
 // Makes the nest of an op of a program. `op` is the name of the tensor that it
-// writes; `grain` is DV_GRAIN_FUSED (one op per statement) or DV_GRAIN_FUNCTION
-// (one op per function). The factors of a product may be exchanged: `places`,
-// unless NULL, receives the tensors of in0, in1, out and in2. Fails with
-// DV_E_NEST and the reason if the op has no nest.
+// writes; `grain` is DV_GRAIN_FUSED (one op per statement), DV_GRAIN_PRIMITIVE
+// or DV_GRAIN_FUNCTION (one op per function). The factors of a product may be
+// exchanged: `places`, unless NULL, receives the tensors of in0, in1, out and
+// in2. Fails with DV_E_NEST and the reason if the op has no nest.
 enum { DV_NEST_PLACES = 4 };
 DV_API dv_status dv_nest_derive(dv_nest **out,
                                 dv_nest_place places[DV_NEST_PLACES],
