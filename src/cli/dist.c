@@ -163,6 +163,8 @@ static dv_status read_table(call *c, const char *key, int64_t rows,
     for (int i = 0; i < t->n; i++) {
         MUST(t->v[i] >= low, USAGE, "%s: " I64 " is less than " I64, key,
              t->v[i], low);
+        MUST(t->v[i] <= high || strcmp(key, "rank") != 0, USAGE,
+             "there is no rank " I64 ": the last one is " I64, t->v[i], high);
         MUST(t->v[i] <= high, LIMIT, "%s: " I64 " is more than " I64, key,
              t->v[i], high);
     }
@@ -1030,9 +1032,7 @@ int cli_dist_main(const cli_command *cmd, int argc, char **argv)
         dv_put(&out, "%-26s %s\n", ops[i].name, ops[i].args);
     if (n == 0)
         return cli_put(dv_text_take(&out), NULL, NULL);
-    call c = {.j.out = &out,
-              .j.bare = 1, // omit the version field
-              .diag = dv_diag_create()};
+    call c = {.j.out = &out, .diag = dv_diag_create()};
     code = take_words(cmd, &c, words + 1, n - 1);
     while (i < N_OPS && strcmp(ops[i].name, words[0]) != 0)
         i++;

@@ -379,6 +379,11 @@ static dv_status match_all(emitter *e, emit_kernel *kernels, int32_t n)
 dv_status dv_emit_metal(emitter *e)
 {
     int32_t n = e->plan->n_grids;
+    if (!e->plan->target.tile_rows)
+        return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
+                       "TT-Metalium kernels need a target that computes on "
+                       "tiles, such as wormhole; %s does not",
+                       e->plan->target.name);
     if (!n || n != e->plan->n_groups || e->p->n_repeats)
         return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
                        "kernels are for programs without repeat, all in tiles: "
