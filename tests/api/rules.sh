@@ -19,4 +19,11 @@ for golden in tests/golden/*/[cC][0-9]*_*.expect; do
     grep -q 'error\[check\]' "$golden" || continue
     grep -q "$rule: " "$golden" || fail "$golden does not show $rule"
 done
+# docs/cli.md lists the rules of nests, with the numbers of nest/rule.def.
+sed -n 's/^NEST_RULE([A-Z0-9_]*, *\([a-z0-9_]*\), *\([0-9]*\),.*/| \2 | `\1` |/p' src/nest/rule.def >"${TMPDIR:-/tmp}/rules.$$"
+[ -s "${TMPDIR:-/tmp}/rules.$$" ] || fail "src/nest/rule.def has no rules"
+while IFS= read -r row; do
+    grep -qF "$row" docs/cli.md || fail "docs/cli.md has no row $row"
+done <"${TMPDIR:-/tmp}/rules.$$"
+rm -f "${TMPDIR:-/tmp}/rules.$$"
 exit $bad
