@@ -33,9 +33,9 @@ typedef struct dv_use {
 typedef struct dv_buffer {
     const char *name; // for messages; may be NULL
     int64_t size_bytes;
-    int64_t start, end;  // alive in [start, end)
-    int64_t align_bytes; // alignment of its address; 0: as the options say
-    int64_t fixed;       // required address, for a reserved range; -1: any
+    int64_t start, end;    // alive in [start, end)
+    int64_t align_bytes;   // alignment of its address; 0: as the options say
+    int64_t fixed_address; // for a reserved range; -1: any address
     // Bytes of main memory traffic saved if it is placed. -1: computed from the
     // uses, size_bytes for each of them except a first use that reads;
     // size_bytes if there are no uses.
@@ -98,7 +98,7 @@ typedef struct dv_placement {
     int64_t bound;      // upper bound on the value of any placement
     double gap;         // (bound - value) / bound
     int64_t peak_bytes; // end of the highest byte in use
-    int64_t nodes;      // number of search steps made
+    int64_t steps;      // number of search steps made
 } dv_placement;
 
 // Returns the name of a solver as it is written in plans and options; NULL if

@@ -249,7 +249,7 @@ static int create(job *j)
         int code = read_dtype(j, j->result, &result);
         if (code >= 0)
             return code;
-        o.dtype = (int)result;
+        o.result_dtype = (int)result;
     }
     if (dv_target_load(&j->target, j->target_name ? j->target_name : "host",
                        j->diag) ||

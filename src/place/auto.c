@@ -142,7 +142,7 @@ static int make_part(dv_task *out, const dv_task *t, const int32_t *items,
         b[k].start = it->start;
         b[k].end = it->end;
         b[k].align_bytes = it->align;
-        b[k].fixed = it->fixed;
+        b[k].fixed_address = it->fixed;
         b[k].weight = it->weight;
         b[k].group = it->group + 1;
         b[k].first_use_is_read = it->doubled_uses % 2 == 0;

@@ -286,7 +286,7 @@ static void put_value(dv_placement *p, const run *r, int64_t value)
     p->value = value;
     p->bound = r->prices.bound;
     p->gap = p->bound > 0 ? (double)(p->bound - value) / (double)p->bound : 0;
-    p->nodes += r->effort.nodes;
+    p->steps += r->effort.nodes;
     p->solver = r->who;
 }
 
