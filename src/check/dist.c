@@ -32,7 +32,7 @@ enum { ALL_RANKS = 16, MAX_CELLS = 1 << 22 };
 typedef struct walk {
     const dv_plan *plan;
     const dv_program *p;
-    const dv_team *t;
+    const dv_plan_team *t;
     int64_t rank, coord[DV_MAX_AXES];
     dv_loc at;
     dv_diag *diag;
@@ -52,13 +52,13 @@ static int64_t begins(int64_t n, int64_t n_parts, int64_t c)
     return n - left * (n / n_parts) - (left < longer ? left : longer);
 }
 
-static void coords_of(const dv_team *t, int64_t rank, int64_t *out)
+static void coords_of(const dv_plan_team *t, int64_t rank, int64_t *out)
 {
     for (int a = t->n_axes; a-- > 0; rank /= t->grid[a])
         out[a] = rank % t->grid[a];
 }
 
-static dv_box owned(const dv_team *t, int32_t tensor, const int64_t *coord)
+static dv_box owned(const dv_plan_team *t, int32_t tensor, const int64_t *coord)
 {
     const dv_dist *d = &t->tensors[tensor];
     dv_box b = {.n_dims = d->n_dims};
@@ -543,7 +543,7 @@ static dv_status check_listed(const walk *w)
 static int messages_of(const dv_plan *plan, int64_t rank, dv_op_exchange *out,
                        dv_arena *arena)
 {
-    const dv_team *t = &plan->team;
+    const dv_plan_team *t = &plan->team;
     for (int32_t i = 0; i < t->n_op_exchanges; i++) {
         out[i] = t->op_exchanges[i];
         if (rank != t->rank &&
@@ -574,8 +574,8 @@ static dv_status walk_rank(walk *w, int64_t rank, dv_op_exchange *op_exchanges)
 // ranks.
 static dv_status check_all(walk *w, dv_arena *arena)
 {
-    const dv_team *t = w->t;
-    int64_t n = dv_team_size(t);
+    const dv_plan_team *t = w->t;
+    int64_t n = dv_plan_team_size(t);
     dv_op_exchange *all = DV_NEW(arena, dv_op_exchange, n * t->n_op_exchanges);
     if (!all)
         return dv_nomem(w->diag);
@@ -633,7 +633,7 @@ static int64_t next_partner(const dv_piece *const *lists, const int32_t *n,
 // message that the plan lacks.
 static dv_status check_partners(const walk *w, dv_arena *arena)
 {
-    const dv_team *t = w->t;
+    const dv_plan_team *t = w->t;
     for (int32_t k = 0; k < t->n_op_exchanges; k++) {
         dv_op_exchange own;
         if (!dv_team_messages(&own, w->p, t, k, w->rank, arena))
@@ -668,7 +668,7 @@ dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag)
     DV_TRY(check_follows(&w));
     DV_TRY(check_listed(&w));
     dv_arena arena = {0};
-    dv_status st = dv_team_size(w.t) <= ALL_RANKS
+    dv_status st = dv_plan_team_size(w.t) <= ALL_RANKS
                        ? check_all(&w, &arena)
                        : check_rank(&w, w.t->rank, &arena);
     dv_arena_free(&arena);
@@ -677,7 +677,7 @@ dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag)
 
 dv_status dv_plan_check_rank(const dv_plan *plan, int64_t rank, dv_diag *diag)
 {
-    if (dv_team_size(&plan->team) <= ALL_RANKS || rank == plan->team.rank)
+    if (dv_plan_team_size(&plan->team) <= ALL_RANKS || rank == plan->team.rank)
         return DV_OK; // dv_plan_check has checked this rank already
     walk w = {.plan = plan, .p = plan->ops, .t = &plan->team};
     w.at = (dv_loc){plan->src.text ? &plan->src : NULL, DV_FILE};

@@ -221,7 +221,7 @@ static void report_json(const cli_job *j)
             DV_F("ring_bytes", moved->ring_bytes));
     if (j->l.plan->team.n_axes)
         DV_JSON_OBJECT(
-            &w, "team", DV_F("ranks", dv_team_size(&j->l.plan->team)),
+            &w, "team", DV_F("ranks", dv_plan_team_size(&j->l.plan->team)),
             DV_F("bytes", j->team_bytes), DV_F("messages", j->team_messages));
     dv_json_open_flat(&w, "made_up", '[');
     for (int i = 0; i < j->p->n_tensors; i++)
@@ -267,7 +267,8 @@ static void report_text(const cli_job *j)
     if (j->l.plan->team.n_axes)
         printf("  a team of %" PRId64 ": %" PRId64 " bytes in %" PRId64
                " messages\n",
-               dv_team_size(&j->l.plan->team), j->team_bytes, j->team_messages);
+               dv_plan_team_size(&j->l.plan->team), j->team_bytes,
+               j->team_messages);
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
         if (!t->is_output || !j->after[i])

@@ -184,7 +184,7 @@ static dv_status open_wire(job *j, int at, int32_t number,
                            const dv_message_buffer *receives,
                            int32_t n_receives, dv_diag *diag)
 {
-    dv_comm *c = j->a->peers->comm;
+    dv_comm *c = j->a->link->comm;
     j->sent += n_sends;
     for (int32_t i = 0; i < n_sends; i++)
         j->sent_bytes += sends[i].bytes;
@@ -250,7 +250,7 @@ static dv_status open_tree(job *j, int32_t number, dv_diag *diag)
 
 static dv_status round_of(job *j, int at, int32_t *n)
 {
-    dv_comm *c = j->a->peers->comm;
+    dv_comm *c = j->a->link->comm;
     DV_TRY(c->ops->start(c, j->wires[at]));
     *n = 0;
     while (c->ops->next(c, j->wires[at]) >= 0)
@@ -306,7 +306,7 @@ static int find_members(job *j)
     j->members = DV_NEW(&j->arena, int64_t, j->n_members);
     if (j->members)
         j->me = dv_grid_members(j->members, d->grid, d->n_axes,
-                                j->a->peers->comm->rank, axes);
+                                j->a->link->comm->rank, axes);
     return j->members != NULL;
 }
 
@@ -397,12 +397,12 @@ static dv_status check_call(job *j, const int *over, dv_diag *diag)
                        j->op == DV_MAX ? "maximum" : "minimum", n_out);
     uint64_t h = dv_hash(dv_darray_hash(j->a, DV_HASH), &j->op, sizeof j->op);
     h = dv_hash(h, j->over, sizeof j->over);
-    return dv_peers_check_same(j->a->peers, "reduction of an array", h, diag);
+    return dv_team_check_same(j->a->link, "reduction of an array", h, diag);
 }
 
 static dv_status reduce(job *j, dv_darray *to, dv_diag *diag)
 {
-    dv_peers *p = j->a->peers;
+    dv_team_link *p = j->a->link;
     set_neutral(j);
     add_own(j);
     if (j->n_members > 1 && j->n_out > 0) {
@@ -423,20 +423,20 @@ dv_status dv_darray_reduce(dv_darray **out, const dv_darray *a, dv_reduction op,
     job j = {.a = a, .op = op, .kind = is_moments(op) ? 'm' : kind};
     j.state_bytes = is_moments(op) ? (int64_t)sizeof(dv_variance) : 8;
     DV_TRY(check_call(&j, over, diag));
-    int32_t number = dv_peers_new_exchange(a->peers);
-    dv_peers_new_exchange(a->peers);
+    int32_t number = dv_team_new_exchange(a->link);
+    dv_team_new_exchange(a->link);
     dv_darray *to = NULL;
     dv_diag *mine = dv_diag_create();
     dv_dist d = result_dist(&j, keep);
     dv_status st = prepare(&j, number, mine);
     if (st == DV_OK)
-        st = dv_darray_make(&to, a->peers, result_type(&j), &d, NULL, NULL,
-                            NULL, mine);
-    st = dv_peers_agree(a->peers, st, mine, diag);
+        st = dv_darray_make(&to, a->link, result_type(&j), &d, NULL, NULL, NULL,
+                            mine);
+    st = dv_team_agree(a->link, st, mine, diag);
     if (st == DV_OK)
         st = reduce(&j, to, diag);
     for (int i = 0; i < 4; i++)
-        a->peers->comm->ops->close(a->peers->comm, j.wires[i]);
+        a->link->comm->ops->close(a->link->comm, j.wires[i]);
     dv_arena_free(&j.arena);
     if (st == DV_OK)
         *out = to;

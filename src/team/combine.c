@@ -63,7 +63,7 @@ dv_status dv_combine_run(dv_combine *c, dv_comm *comm)
 // Lists the ranks of the group (those with partial sums of the same results) in
 // order: those that differ from this rank only along grid axes that split the
 // reduction. Sets c->me.
-static int64_t *members_of(dv_combine *c, const dv_team *t,
+static int64_t *members_of(dv_combine *c, const dv_plan_team *t,
                            const dv_axis_binding *binds, int64_t rank,
                            dv_arena *arena)
 {

@@ -5,7 +5,7 @@
 
 int dv_rank_is_primary(const dv_plan *plan, int32_t tensor, int64_t rank)
 {
-    const dv_team *t = &plan->team;
+    const dv_plan_team *t = &plan->team;
     int64_t at[DV_MAX_AXES];
     dv_grid_coords(at, t->grid, t->n_axes, rank);
     for (int a = 0; a < t->n_axes; a++)

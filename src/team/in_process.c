@@ -121,7 +121,7 @@ dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
                           void *const *data, dv_team_traffic *moved,
                           dv_diag *diag)
 {
-    int64_t n = dv_team_size(&plan->team);
+    int64_t n = dv_plan_team_size(&plan->team);
     dv_local *team = NULL;
     dv_arena arena = {0};
     if (n > MAX_THREADS)

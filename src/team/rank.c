@@ -187,7 +187,7 @@ static int make_links(dv_rank *r, const dv_piece *l, int32_t n, int64_t bytes,
 
 static dv_status create_exchanges(dv_rank *r, dv_diag *diag)
 {
-    const dv_team *t = &r->plan->team;
+    const dv_plan_team *t = &r->plan->team;
     for (int32_t i = 0; i < t->n_op_exchanges; i++) {
         post *e = &r->exchanges[i];
         int64_t bytes = dv_elem_bytes(r->p, t->op_exchanges[i].tensor);
@@ -927,7 +927,7 @@ static dv_status make_sums(dv_rank *r, dv_diag *diag)
 static dv_status hash_plan(dv_rank *r, dv_diag *diag)
 {
     dv_text text = {0};
-    const dv_team *t = &r->plan->team;
+    const dv_plan_team *t = &r->plan->team;
     dv_program_print(&text, r->p, 0);
     if (text.failed) {
         dv_text_free(&text);
@@ -984,11 +984,11 @@ static int32_t usual_threads(const dv_comm *comm)
 dv_status dv_rank_create(dv_rank **out, const dv_plan *plan, dv_comm *comm,
                          const dv_rank_options *options, dv_diag *diag)
 {
-    if (dv_team_size(&plan->team) != comm->size || !plan->team.n_axes)
+    if (dv_plan_team_size(&plan->team) != comm->size || !plan->team.n_axes)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "the plan is for a team of %" PRId64
                        ", there are %" PRId64 " ranks",
-                       plan->team.n_axes ? dv_team_size(&plan->team) : 0,
+                       plan->team.n_axes ? dv_plan_team_size(&plan->team) : 0,
                        comm->size);
     if (comm->one_thread && options && options->threads > 1)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,

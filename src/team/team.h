@@ -12,7 +12,7 @@
 //   combine.[ch]   sums results of which several ranks hold partial sums
 //   gather.c       copies boxes; gathers a whole tensor on rank 0
 //   in_process.c   runs a whole team inside this process
-//   member.c       the public API of a rank (divvy/divvy.h)
+//   rank_exec.c    the public API of a rank (divvy/divvy.h)
 //   file_mpi.c     reads and writes tensors in files through MPI-IO
 //   npy_mpi.c      reads and writes .npy files, each rank its own box
 //   checkpoint.c   saves and restores all tensors of a program
@@ -204,8 +204,8 @@ uint64_t dv_rank_hash(const dv_rank *r, uint64_t *program);
 
 // Return hashes of what must be the same on all ranks: how tensors and ops are
 // cut, and the part of the exchanges that does not differ from rank to rank.
-uint64_t dv_team_hash_cuts(const dv_program *p, const dv_team *t);
-uint64_t dv_team_hash_swaps(const dv_team *t);
+uint64_t dv_team_hash_cuts(const dv_program *p, const dv_plan_team *t);
+uint64_t dv_team_hash_swaps(const dv_plan_team *t);
 // Compares, collectively, what must be the same in the plans of all ranks
 // (facts.c).
 dv_status dv_rank_compare(const dv_rank *r, const char *how, dv_diag *diag);
@@ -281,7 +281,7 @@ typedef struct dv_mpi_options {
     int checked;
 } dv_mpi_options;
 // Returns the options that concern MPI; `options` may be NULL.
-dv_mpi_options dv_mpi_options_of(const dv_member_options *options);
+dv_mpi_options dv_mpi_options_of(const dv_rank_exec_options *options);
 
 // Creates a communicator over a duplicate of *mpi_comm, an MPI_Comm (NULL: all
 // processes), collectively. `options` may be NULL.

@@ -13,9 +13,9 @@ dv_plan *teams_plan(const dv_program *p, const dv_target *t, int64_t size,
 
 int64_t teams_needed(const dv_plan *plan, int32_t swap)
 {
-    const dv_team *t = &plan->team;
+    const dv_plan_team *t = &plan->team;
     int64_t sum = 0;
-    for (int64_t r = 0; r < dv_team_size(t); r++) {
+    for (int64_t r = 0; r < dv_plan_team_size(t); r++) {
         dv_arena arena = {0};
         dv_boxes need = {0};
         dv_team_need(&need, plan->ops, t, &t->op_exchanges[swap], r, &arena);
