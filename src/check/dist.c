@@ -500,13 +500,13 @@ static int same_boxes(const dv_piece *l, int32_t n, int64_t a,
     return i == n && k == n_m;
 }
 
-static dv_status check_pair(const dv_plan *plan, int32_t swap, int64_t from,
+static dv_status check_pair(const dv_plan *plan, int32_t exchange, int64_t from,
                             const dv_op_exchange *s, int64_t to,
                             const dv_op_exchange *r, dv_loc at, dv_diag *diag)
 {
     if (same_boxes(s->sends, s->n_sends, to, r->receives, r->n_receives, from))
         return DV_OK;
-    const dv_op_exchange *w = &plan->team.op_exchanges[swap];
+    const dv_op_exchange *w = &plan->team.op_exchanges[exchange];
     return DV_BREAKS(diag, C20, at,
                      "op %s: what rank %" PRId64 " sends to rank %" PRId64
                      " of %s is not what that receives",
@@ -595,20 +595,20 @@ static dv_status check_all(walk *w, dv_arena *arena)
 
 // Compares the messages of the current rank with those of a partner, in both
 // directions.
-static dv_status check_partner(const walk *w, int32_t swap, int64_t rank)
+static dv_status check_partner(const walk *w, int32_t exchange, int64_t rank)
 {
     dv_arena arena = {0};
-    dv_op_exchange other = w->t->op_exchanges[swap];
+    dv_op_exchange other = w->t->op_exchanges[exchange];
     dv_status st = DV_OK;
     if (rank != w->t->rank &&
-        !dv_team_messages(&other, w->p, w->t, swap, rank, &arena))
+        !dv_team_messages(&other, w->p, w->t, exchange, rank, &arena))
         st = dv_nomem(w->diag);
     if (st == DV_OK)
-        st = check_pair(w->plan, swap, w->rank, &w->op_exchanges[swap], rank,
-                        &other, w->at, w->diag);
+        st = check_pair(w->plan, exchange, w->rank, &w->op_exchanges[exchange],
+                        rank, &other, w->at, w->diag);
     if (st == DV_OK)
-        st = check_pair(w->plan, swap, rank, &other, w->rank,
-                        &w->op_exchanges[swap], w->at, w->diag);
+        st = check_pair(w->plan, exchange, rank, &other, w->rank,
+                        &w->op_exchanges[exchange], w->at, w->diag);
     dv_arena_free(&arena);
     return st;
 }

@@ -61,7 +61,8 @@ static dv_status get_ready(side *s, const dv_rank_options *how)
 // than it has cores, because each then gets only part of the time.
 static double share_of(const side *s, double rate)
 {
-    double threads = (double)s->comm->near * (double)s->mine.threads;
+    double threads =
+        (double)s->comm->ranks_on_machine * (double)s->mine.threads;
     double cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
     return threads > cores && cores >= 1 ? rate * cores / threads : rate;
 }

@@ -285,11 +285,11 @@ static void candidates(dv_ranks *out, const asked *q, const dv_box *own)
 }
 
 int dv_team_messages(dv_op_exchange *out, const dv_program *p,
-                     const dv_plan_team *t, int32_t swap, int64_t rank,
+                     const dv_plan_team *t, int32_t exchange, int64_t rank,
                      dv_arena *arena)
 {
-    *out = t->op_exchanges[swap];
-    asked q = {p, t, &t->op_exchanges[swap]};
+    *out = t->op_exchanges[exchange];
+    asked q = {p, t, &t->op_exchanges[exchange]};
     const dv_dist *d = &t->tensors[q.s->tensor];
     dv_box own = dv_dist_own(d, rank);
     dv_boxes lacks = {0};

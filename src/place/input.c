@@ -308,17 +308,18 @@ static dv_status read_fixed(const reader *r)
         return DV_OK;
     t->fixed = DV_NEW(&t->arena, int32_t, t->n_fixed);
     dv_keyed *order = DV_NEW(&t->arena, dv_keyed, t->n_fixed);
-    int32_t *near = DV_NEW(&t->arena, int32_t, t->n), n = 0;
+    int32_t *overlapping = DV_NEW(&t->arena, int32_t, t->n), n = 0;
     dv_live live;
-    if (!t->fixed || !order || !near || !dv_live_init(&live, t, &t->arena))
+    if (!t->fixed || !order || !overlapping ||
+        !dv_live_init(&live, t, &t->arena))
         return dv_nomem(r->diag);
     for (int32_t i = 0; i < t->n; i++) {
         if (t->items[i].fixed < 0)
             continue;
-        int32_t k =
-            dv_live_find(&live, t->items[i].start, t->items[i].end, near);
+        int32_t k = dv_live_find(&live, t->items[i].start, t->items[i].end,
+                                 overlapping);
         while (k-- > 0)
-            DV_TRY(check_collision(r, i, near[k]));
+            DV_TRY(check_collision(r, i, overlapping[k]));
         dv_live_add(&live, i);
         order[n++] = (dv_keyed){t->items[i].fixed, i};
     }

@@ -45,14 +45,14 @@ static int bestfit(run *r)
 // already equals the upper bound.
 static int prove(run *r)
 {
-    dv_neighbours near;
+    dv_neighbours neighbours;
     if (r->answer.value >= r->prices.bound)
         return 1;
-    if (!dv_neighbours_init(&near, r->t, MOST_NEIGHBOURS, r->arena))
+    if (!dv_neighbours_init(&neighbours, r->t, MOST_NEIGHBOURS, r->arena))
         return 0;
     int64_t before = r->answer.value;
-    if (near.items &&
-        !dv_exact(r->t, &near, &r->prices, &r->effort, &r->answer, &r->proven))
+    if (neighbours.items && !dv_exact(r->t, &neighbours, &r->prices, &r->effort,
+                                      &r->answer, &r->proven))
         return 0;
     if (r->answer.value > before)
         r->who = "exact";
@@ -85,13 +85,13 @@ static int exact(run *r)
 // caller can only shorten it.
 static int anneal(run *r)
 {
-    dv_neighbours near;
+    dv_neighbours neighbours;
     if (r->o->budget <= 0)
         r->effort.left = INT64_MAX;
-    if (!dv_neighbours_init(&near, r->t, MOST_NEIGHBOURS, r->arena))
+    if (!dv_neighbours_init(&neighbours, r->t, MOST_NEIGHBOURS, r->arena))
         return 0;
-    if (near.items)
-        return dv_anneal(r->t, &near, r->o->seed, &r->effort, &r->answer);
+    if (neighbours.items)
+        return dv_anneal(r->t, &neighbours, r->o->seed, &r->effort, &r->answer);
     r->who = "firstfit";
     return firstfit(r);
 }
@@ -350,7 +350,7 @@ static int cut_at_gaps(run *r, const dv_buffer *in, size_t n, dv_place_cut *cut,
     dv_place_cut pieces;
     dv_task t;
     run x;
-    dv_neighbours near;
+    dv_neighbours neighbours;
     if (!dv_cut_make(&pieces, in, n, 1, r->arena) ||
         dv_task_create(&t, pieces.pieces, (size_t)pieces.n, r->o, NULL, NULL))
         return 0;
@@ -361,12 +361,12 @@ static int cut_at_gaps(run *r, const dv_buffer *in, size_t n, dv_place_cut *cut,
         x.effort = r->effort;
         ok = dv_prices_improve(&x.prices, &t, x.answer.value,
                                dv_price_steps(&t, &x.prices)) &&
-             dv_neighbours_init(&near, &t, MOST_NEIGHBOURS, r->arena);
+             dv_neighbours_init(&neighbours, &t, MOST_NEIGHBOURS, r->arena);
     }
-    if (ok && improves && near.items) {
+    if (ok && improves && neighbours.items) {
         x.effort.left = default_budget(t.n) / 4;
         dv_search *s =
-            dv_search_open(&t, &near, r->o->seed, &x.effort, &x.answer);
+            dv_search_open(&t, &neighbours, r->o->seed, &x.effort, &x.answer);
         ok = s != NULL;
         if (ok) {
             dv_search_run(s, x.effort.left);

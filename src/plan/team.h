@@ -46,9 +46,9 @@ typedef struct dv_plan_team {
 } dv_plan_team;
 
 int64_t dv_plan_team_size(const dv_plan_team *t);
-// Computes the messages of exchange number `swap` of the plan for any rank,
+// Computes the messages of exchange number `exchange` of the plan for any rank,
 // allocated in the arena (dist/need.c). Returns 0 if out of memory.
 int dv_team_messages(dv_op_exchange *out, const dv_program *p,
-                     const dv_plan_team *t, int32_t swap, int64_t rank,
+                     const dv_plan_team *t, int32_t exchange, int64_t rank,
                      dv_arena *arena);
 #endif

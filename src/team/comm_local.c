@@ -46,7 +46,7 @@ typedef struct local_wire {
     dv_message_set wire; // first member: callers hold a pointer to it
     dv_message_buffer *sends, *receives;
     slot **out, **in;
-    char *there;
+    char *received;
     int32_t n_sends, n_receives;
     dv_arena arena; // holds the message set itself
 } local_wire;
@@ -121,8 +121,8 @@ static dv_status fill_wire(dv_local *l, local_wire *w, int64_t rank,
     w->receives = DV_NEW(&w->arena, dv_message_buffer, w->n_receives);
     w->out = DV_NEW(&w->arena, slot *, w->n_sends);
     w->in = DV_NEW(&w->arena, slot *, w->n_receives);
-    w->there = DV_NEW(&w->arena, char, w->n_receives);
-    if (!w->sends || !w->receives || !w->out || !w->in || !w->there)
+    w->received = DV_NEW(&w->arena, char, w->n_receives);
+    if (!w->sends || !w->receives || !w->out || !w->in || !w->received)
         return dv_nomem(diag);
     for (int32_t i = 0; i < w->n_sends; i++) {
         w->sends[i] = sends[i];
@@ -183,7 +183,7 @@ static dv_status local_start(dv_comm *c, dv_message_set *wire)
     dv_local *l = team_of(c);
     pthread_mutex_lock(&l->lock);
     if (w->n_receives)
-        memset(w->there, 0, (size_t)w->n_receives);
+        memset(w->received, 0, (size_t)w->n_receives);
     for (int32_t i = 0; i < w->n_sends && !l->failed; i++) {
         slot *s = w->out[i];
         // Wait until the receiver has emptied the slot of the previous message.
@@ -208,9 +208,9 @@ static int32_t ready(const local_wire *w)
 {
     int32_t left = 0;
     for (int32_t i = 0; i < w->n_receives; i++) {
-        if (!w->there[i] && w->in[i]->full)
+        if (!w->received[i] && w->in[i]->full)
             return i;
-        left += !w->there[i];
+        left += !w->received[i];
     }
     return left ? -1 : -2;
 }
@@ -228,7 +228,7 @@ static int32_t local_next(dv_comm *c, dv_message_set *wire)
     if (i >= 0) {
         memcpy(w->receives[i].data, w->in[i]->data, (size_t)w->in[i]->bytes);
         w->in[i]->full = 0;
-        w->there[i] = 1;
+        w->received[i] = 1;
         pthread_cond_broadcast(&l->moved);
     }
     pthread_mutex_unlock(&l->lock);
@@ -353,8 +353,11 @@ dv_status dv_local_create(dv_local **out, int64_t size, dv_diag *diag)
     l->size = size;
     l->arena = arena;
     for (int64_t r = 0; r < size; r++)
-        ends[r] = (end){
-            {.rank = r, .size = size, .near = size, .ops = &local_ops}, l};
+        ends[r] = (end){{.rank = r,
+                         .size = size,
+                         .ranks_on_machine = size,
+                         .ops = &local_ops},
+                        l};
     *out = l;
     return DV_OK;
 }

@@ -413,13 +413,13 @@ void dv_mpi_abort(dv_comm *c, int code)
 // unknown.
 static int64_t count_local_ranks(dv_mpi *m)
 {
-    MPI_Comm near = MPI_COMM_NULL;
+    MPI_Comm machine = MPI_COMM_NULL;
     int n = 0;
     if (MPI_Comm_split_type(m->mpi, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
-                            &near) != MPI_SUCCESS)
+                            &machine) != MPI_SUCCESS)
         return 0;
-    MPI_Comm_size(near, &n);
-    MPI_Comm_free(&near);
+    MPI_Comm_size(machine, &n);
+    MPI_Comm_free(&machine);
     return n;
 }
 
@@ -436,11 +436,11 @@ static dv_status set_up(dv_mpi *m, const dv_mpi_options *o)
     m->comm.size = size;
     MPI_Query_thread(&level);
     m->comm.one_thread = level < MPI_THREAD_FUNNELED;
-    m->comm.near = count_local_ranks(m);
+    m->comm.ranks_on_machine = count_local_ranks(m);
     m->comm.ops = &mpi_ops;
     m->max_bytes = default_bytes;
     m->timeout_s = o ? o->timeout_s : 0;
-    m->yields = m->comm.near > sysconf(_SC_NPROCESSORS_ONLN);
+    m->yields = m->comm.ranks_on_machine > sysconf(_SC_NPROCESSORS_ONLN);
     return DV_OK;
 }
 

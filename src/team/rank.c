@@ -137,7 +137,7 @@ struct dv_rank {
     // Cache of kernels; NULL: none for this machine, all ops run in the
     // interpreter.
     dv_jit *jit;
-    // Messages in flight that progress only when ops->poke is called; NULL:
+    // Messages in flight that progress only when ops->progress is called; NULL:
     // none.
     dv_message_set *in_flight;
     dv_status status; // status of this rank alone, until all agree
@@ -410,7 +410,7 @@ static void compute_share(const job *j, int32_t id, int32_t n)
             if (r->threads[h].strips.status == DV_OK)
                 compute_tile(j, &r->threads[h], i);
             if (id == 0 && r->in_flight)
-                r->comm->ops->poke(r->comm, r->in_flight);
+                r->comm->ops->progress(r->comm, r->in_flight);
         }
     }
 }
@@ -499,7 +499,7 @@ static int64_t tiles_wanted(const dv_rank *r, const rank_op *o, const work *w)
         return dv_min_i64(MAX_PARTS,
                           points(op, &w->box, 0) * MAX_PARTS / r->min_points);
     int64_t n = r->n_threads;
-    if (o->n_from && w->n_waits == 0 && r->comm->ops->poke && !o->product)
+    if (o->n_from && w->n_waits == 0 && r->comm->ops->progress && !o->product)
         n *= PIECES;
     return dv_min_i64(n, points(op, &w->box, 1) / r->min_points);
 }
@@ -973,7 +973,7 @@ static int32_t usual_threads(const dv_comm *comm)
         return 1;
     int64_t mine = omp_get_num_procs(), all = sysconf(_SC_NPROCESSORS_ONLN);
     if (mine >= all)
-        mine /= dv_max_i64(1, comm->near);
+        mine /= dv_max_i64(1, comm->ranks_on_machine);
     return (int32_t)dv_max_i64(1, mine);
 #else
     (void)comm;
@@ -1157,7 +1157,8 @@ static dv_status run_op(dv_rank *r, int32_t op)
         return run_parts(r, o);
     for (int32_t w = 0; w < o->n_works; w++)
         o->left[w] = o->works[w].n_waits;
-    r->in_flight = o->n_from && r->comm->ops->poke ? o->from[0]->wire : NULL;
+    r->in_flight =
+        o->n_from && r->comm->ops->progress ? o->from[0]->wire : NULL;
     compute_ready(r, o);
     r->in_flight = NULL;
     return arrive(r, o, 1);

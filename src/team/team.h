@@ -76,12 +76,12 @@ typedef struct dv_comm_ops {
     dv_status (*share)(dv_comm *c, int64_t root, void *data, int64_t bytes);
     void (*fail)(dv_comm *c);
     // Lets messages in flight progress; NULL: they progress on their own.
-    void (*poke)(dv_comm *c, dv_message_set *w);
+    void (*progress)(dv_comm *c, dv_message_set *w);
 } dv_comm_ops;
 
 struct dv_comm {
     int64_t rank, size;
-    int64_t near; // number of ranks on this machine; 0: unknown
+    int64_t ranks_on_machine; // 0: unknown
     const dv_comm_ops *ops;
     int64_t bytes, messages; // bytes and messages that this rank has sent
     int one_thread;          // 1 if MPI was initialised without thread support
@@ -323,7 +323,7 @@ typedef struct dv_mpi_part {
     int64_t elem_bytes;
     int64_t file_off; // byte offset of element 0 in the file
     int fortran;      // 1 if the file's first dimension is contiguous
-    int nothing;      // 1 if this rank reads or writes nothing
+    int is_empty;     // 1 if this rank reads or writes nothing
 } dv_mpi_part;
 
 // Returns the part of a file that holds a rank's own box of a tensor, whose
