@@ -35,8 +35,8 @@ struct dv_team_link {
     // If set, destroying this connection calls dv_local_leave(local); the last
     // rank to leave frees the team.
     int leaves;
-    int32_t n_wires; // number of exchange numbers given out so far, equal on
-                     // all ranks
+    int32_t n_message_sets; // number of exchange numbers given out so far,
+                            // equal on all ranks
     int64_t sent_bytes, sent_messages;
 };
 

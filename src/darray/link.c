@@ -9,8 +9,8 @@ enum { MAX_THREADS = 256 };
 
 int32_t dv_team_new_exchange(dv_team_link *p)
 {
-    int32_t n = p->n_wires;
-    p->n_wires = n == INT32_MAX ? 0 : n + 1;
+    int32_t n = p->n_message_sets;
+    p->n_message_sets = n == INT32_MAX ? 0 : n + 1;
     return n;
 }
 
@@ -19,7 +19,7 @@ dv_status dv_team_check_same(dv_team_link *p, const char *what, uint64_t hash,
 {
     if (!p->comm->checked)
         return DV_OK;
-    hash = dv_hash(hash, &p->n_wires, sizeof p->n_wires);
+    hash = dv_hash(hash, &p->n_message_sets, sizeof p->n_message_sets);
     return dv_comm_check_same(p->comm, hash, what, diag);
 }
 

@@ -30,8 +30,8 @@ typedef struct job {
     int64_t n_members, me;
     char *inbox; // receives the partial results of the other members
     dv_message_set
-        *wires[4];      // prepared messages, one set per communication round
-    int64_t sent_bytes; // bytes sent in all rounds
+        *message_sets[4]; // prepared messages, one set per communication round
+    int64_t sent_bytes;   // bytes sent in all rounds
     int32_t sent;
     dv_arena arena;
 } job;
@@ -179,17 +179,18 @@ static dv_range share_of(const job *j, int64_t member)
     return dv_dist_part(j->n_out, j->n_members, member);
 }
 
-static dv_status open_wire(job *j, int at, int32_t number,
-                           const dv_message_buffer *sends, int32_t n_sends,
-                           const dv_message_buffer *receives,
-                           int32_t n_receives, dv_diag *diag)
+static dv_status open_message_set(job *j, int at, int32_t number,
+                                  const dv_message_buffer *sends,
+                                  int32_t n_sends,
+                                  const dv_message_buffer *receives,
+                                  int32_t n_receives, dv_diag *diag)
 {
     dv_comm *c = j->a->link->comm;
     j->sent += n_sends;
     for (int32_t i = 0; i < n_sends; i++)
         j->sent_bytes += sends[i].bytes;
-    return c->ops->open(c, &j->wires[at], number, sends, n_sends, receives,
-                        n_receives, diag);
+    return c->ops->open(c, &j->message_sets[at], number, sends, n_sends,
+                        receives, n_receives, diag);
 }
 
 static dv_status open_shares(job *j, int32_t number, dv_diag *diag)
@@ -214,8 +215,8 @@ static dv_status open_shares(job *j, int32_t number, dv_diag *diag)
         all[k++] =
             (dv_message_buffer){r, j->state + mine.off * b, mine.size * b};
     }
-    DV_TRY(open_wire(j, 0, number, theirs, k, ours, k, diag));
-    return open_wire(j, 1, number + 1, all, k, theirs, k, diag);
+    DV_TRY(open_message_set(j, 0, number, theirs, k, ours, k, diag));
+    return open_message_set(j, 1, number + 1, all, k, theirs, k, diag);
 }
 
 // Opens the messages of a binomial tree: the children of member m are m + 1, m
@@ -242,20 +243,20 @@ static dv_status open_tree(job *j, int32_t number, dv_diag *diag)
         in[n] = (dv_message_buffer){r, j->inbox + n * bytes, bytes};
         down[n++] = (dv_message_buffer){r, j->state, bytes};
     }
-    DV_TRY(open_wire(j, 0, number, NULL, 0, in, n, diag));
-    DV_TRY(open_wire(j, 1, number, &up, has_parent, NULL, 0, diag));
-    DV_TRY(open_wire(j, 2, number + 1, NULL, 0, &up, has_parent, diag));
-    return open_wire(j, 3, number + 1, down, n, NULL, 0, diag);
+    DV_TRY(open_message_set(j, 0, number, NULL, 0, in, n, diag));
+    DV_TRY(open_message_set(j, 1, number, &up, has_parent, NULL, 0, diag));
+    DV_TRY(open_message_set(j, 2, number + 1, NULL, 0, &up, has_parent, diag));
+    return open_message_set(j, 3, number + 1, down, n, NULL, 0, diag);
 }
 
 static dv_status round_of(job *j, int at, int32_t *n)
 {
     dv_comm *c = j->a->link->comm;
-    DV_TRY(c->ops->start(c, j->wires[at]));
+    DV_TRY(c->ops->start(c, j->message_sets[at]));
     *n = 0;
-    while (c->ops->next(c, j->wires[at]) >= 0)
+    while (c->ops->next(c, j->message_sets[at]) >= 0)
         ++*n;
-    return c->ops->finish(c, j->wires[at]);
+    return c->ops->finish(c, j->message_sets[at]);
 }
 
 static dv_status combine(job *j)
@@ -436,7 +437,7 @@ dv_status dv_darray_reduce(dv_darray **out, const dv_darray *a, dv_reduction op,
     if (st == DV_OK)
         st = reduce(&j, to, diag);
     for (int i = 0; i < 4; i++)
-        a->link->comm->ops->close(a->link->comm, j.wires[i]);
+        a->link->comm->ops->close(a->link->comm, j.message_sets[i]);
     dv_arena_free(&j.arena);
     if (st == DV_OK)
         *out = to;

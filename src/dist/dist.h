@@ -18,19 +18,19 @@
 //
 // Lists are allocated in the arena that is passed in.
 //
-//   part.c      computes the parts and slices of one dim
-//   box.c       boxes, and lists of boxes that do not overlap
-//   list.c      box lists and common distributions of the public API
-//   team.c      own boxes, owners and partners over grids of ranks
-//   exchange.c  what a rank sends and receives: halos, moves, any boxes
-//   volume.c    bytes to move: the best relabelling of ranks, lower bounds
-//   value.[ch]  values computed from an index; accumulators of reductions
-//   grid.c      chooses the grid of ranks
-//   choose.c    chooses which axis cuts which dim of each tensor
-//   need.c      what a rank computes and lacks for an op, and who sends it
-//   swaps.c     decides which exchanges (dv_op_exchange) precede which ops
-//   json.c      prints the plan's section dist as JSON
-//   pass.c      the pass "dist" and its section of the plan
+//   part.c          computes the parts and slices of one dim
+//   box.c           boxes, and lists of boxes that do not overlap
+//   list.c          box lists and common distributions of the public API
+//   team.c          own boxes, owners and partners over grids of ranks
+//   exchange.c      what a rank sends and receives: halos, moves, any boxes
+//   volume.c        bytes to move: the best relabelling of ranks, lower bounds
+//   value.[ch]      values computed from an index; accumulators of reductions
+//   grid.c          chooses the grid of ranks
+//   choose.c        chooses which axis cuts which dim of each tensor
+//   need.c          what a rank computes and lacks for an op, and who sends it
+//   op_exchanges.c  decides which exchanges (dv_op_exchange) precede which ops
+//   json.c          prints the plan's section dist as JSON
+//   pass.c          the pass "dist" and its section of the plan
 #ifndef DV_DIST_H
 #define DV_DIST_H
 #include "base/json.h"
@@ -269,7 +269,7 @@ double dv_team_cost(const dv_plan_team *t, const dv_program *p);
 // Chooses the grid of `size` ranks with the least communication.
 dv_status dv_team_grid(dv_plan_team *t, const dv_dim_classes *a,
                        const dv_program *p, int64_t size, dv_diag *diag);
-// Decides which exchanges take place before which op (swaps.c).
+// Decides which exchanges take place before which op (op_exchanges.c).
 dv_status dv_team_exchanges(dv_plan_team *t, const dv_program *p,
                             dv_arena *arena, dv_diag *diag);
 #endif

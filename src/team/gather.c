@@ -116,7 +116,7 @@ static dv_status gather(gatherer *g, dv_rank *r, void *whole, dv_diag *diag)
 {
     dv_message_set *w = NULL;
     dv_diag *mine = dv_diag_create();
-    int32_t number = dv_rank_new_wire(r);
+    int32_t number = dv_rank_new_message_set(r);
     dv_status st = prepare(g, r) ? DV_OK : dv_nomem(mine);
     if (st == DV_OK)
         st = g->comm->ops->open(g->comm, &w, number, &g->send, g->n_sends,

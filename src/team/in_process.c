@@ -130,15 +130,15 @@ dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
                        (int)n, MAX_THREADS);
     DV_TRY(dv_plan_check(plan, diag)); // an invalid plan is not run
     DV_TRY(dv_local_create(&team, n, diag));
-    int by_swap = moved && moved->op_exchanges;
+    int by_exchange = moved && moved->op_exchanges;
     member like = {.plan = plan, .options = options, .data = data};
     member *m = DV_NEW(&arena, member, n);
     dv_exchange_traffic *carried =
         DV_NEW(&arena, dv_exchange_traffic,
-               by_swap ? n * plan->team.n_op_exchanges : 0);
+               by_exchange ? n * plan->team.n_op_exchanges : 0);
     dv_status st = DV_OK;
     if (!m || !carried ||
-        !make_members(m, n, by_swap ? carried : NULL, &like, team))
+        !make_members(m, n, by_exchange ? carried : NULL, &like, team))
         st = dv_nomem(diag);
     if (st == DV_OK)
         st = run_members(m, n, diag);

@@ -937,7 +937,7 @@ static dv_status hash_plan(dv_rank *r, dv_diag *diag)
     dv_text_free(&text);
     r->program = r->hash;
     const uint64_t parts[] = {dv_team_hash_cuts(r->p, t),
-                              dv_team_hash_swaps(t)};
+                              dv_team_hash_exchanges(t)};
     r->hash = dv_hash(r->hash, t->grid, (size_t)t->n_axes * sizeof *t->grid);
     r->hash = dv_hash(r->hash, parts, sizeof parts);
     return DV_OK;
@@ -1302,7 +1302,7 @@ dv_dtype dv_rank_type(const dv_rank *r, int32_t op)
                       : dv_kernel_type(o->k.compute);
 }
 
-int32_t dv_rank_new_wire(dv_rank *r)
+int32_t dv_rank_new_message_set(dv_rank *r)
 {
     return r->n_wires++;
 }
@@ -1312,7 +1312,7 @@ double dv_rank_exchange_s(const dv_rank *r)
     return r->exchange_s;
 }
 
-dv_exchange_traffic dv_rank_traffic(const dv_rank *r, int32_t swap)
+dv_exchange_traffic dv_rank_traffic(const dv_rank *r, int32_t exchange)
 {
-    return r->exchanges[swap].carried;
+    return r->exchanges[exchange].carried;
 }

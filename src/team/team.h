@@ -192,12 +192,12 @@ double dv_rank_exchange_s(const dv_rank *r);
 // Returns the type in which this rank computes the multiply-adds of an op; see
 // dv_exec_type.
 dv_dtype dv_rank_type(const dv_rank *r, int32_t op);
-// The messages that this rank has received in one exchange (swap) of the plan:
-// how often it took place, and the total bytes.
+// The messages that this rank has received in one exchange (exchange) of the
+// plan: how often it took place, and the total bytes.
 typedef struct dv_exchange_traffic {
     int64_t times, bytes;
 } dv_exchange_traffic;
-dv_exchange_traffic dv_rank_traffic(const dv_rank *r, int32_t swap);
+dv_exchange_traffic dv_rank_traffic(const dv_rank *r, int32_t exchange);
 // Returns a hash of everything in the plan that is the same on all ranks;
 // *program becomes the hash of its program, which does not depend on the team.
 uint64_t dv_rank_hash(const dv_rank *r, uint64_t *program);
@@ -205,7 +205,7 @@ uint64_t dv_rank_hash(const dv_rank *r, uint64_t *program);
 // Return hashes of what must be the same on all ranks: how tensors and ops are
 // cut, and the part of the exchanges that does not differ from rank to rank.
 uint64_t dv_team_hash_cuts(const dv_program *p, const dv_plan_team *t);
-uint64_t dv_team_hash_swaps(const dv_plan_team *t);
+uint64_t dv_team_hash_exchanges(const dv_plan_team *t);
 // Compares, collectively, what must be the same in the plans of all ranks
 // (facts.c).
 dv_status dv_rank_compare(const dv_rank *r, const char *how, dv_diag *diag);
@@ -225,7 +225,7 @@ void dv_rank_resume_at(dv_rank *r, int32_t repeat, int64_t round);
 
 // Returns the next number for a dv_message_set (a set of messages), which is
 // the same on all ranks.
-int32_t dv_rank_new_wire(dv_rank *r);
+int32_t dv_rank_new_message_set(dv_rank *r);
 // Returns the rank's plan; sets *comm to its communicator unless `comm` is
 // NULL.
 const dv_plan *dv_rank_plan(const dv_rank *r, dv_comm **comm);

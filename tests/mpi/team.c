@@ -50,7 +50,7 @@ static void ring(dv_comm *c, int64_t bytes)
     free(in);
 }
 
-static void test_wires(void)
+static void test_message_sets(void)
 {
     static const int64_t limits[] = {0, 1, 7, 64, 1000};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
@@ -411,7 +411,7 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return bad;
     }
-    test_wires();
+    test_message_sets();
     test_settle();
     test_options();
     MPI_Comm half;
