@@ -146,7 +146,7 @@ static void set_up(dv_jit *jit, const config *c, work *w)
     for (int i = 0; i < N_WAYS; i++) {
         dv_contract_options o = DV_CONTRACT_OPTIONS_INIT;
         o.threads = threads;
-        o.as_is = ways[i];
+        o.optimise = ways[i];
         if (dv_contract_create(&w->nest[i], jit, &x, &o, NULL))
             exit(3);
         check(w, i);

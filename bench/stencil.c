@@ -107,12 +107,12 @@ static const char text[] =
     "for i in 2..N-2, j in 2..N-2\n"
     "a[i,j] <- a[i,j] + 1.0\n}\noutput o\n";
 
-static dv_member *member_for(const grid *g, int no_overlap, dv_diag *diag)
+static dv_rank_exec *member_for(const grid *g, int no_overlap, dv_diag *diag)
 {
     dv_program *p = NULL;
     dv_target *t = NULL;
     dv_plan *plan = NULL; // lives as long as the process
-    dv_member *m = NULL;
+    dv_rank_exec *m = NULL;
     char n[32], steps[32], rows[32];
     snprintf(n, sizeof n, "%lld", (long long)g->n);
     snprintf(steps, sizeof steps, "%d", STEPS);
@@ -121,24 +121,24 @@ static dv_member *member_for(const grid *g, int no_overlap, dv_diag *diag)
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     o.grid = rows; // as the other one
     o.rank = g->rank;
-    dv_member_options how = DV_MEMBER_OPTIONS_INIT;
+    dv_rank_exec_options how = DV_RANK_EXEC_OPTIONS_INIT;
     how.threads = 1;
     how.no_overlap = no_overlap;
     if (!dv_program_parse(&p, text, sizeof text - 1, "stencil", params, 2,
                           diag) &&
         !dv_target_load(&t, "host", diag) &&
         !dv_plan_create(&plan, p, t, &o, diag))
-        dv_member_create(&m, plan, NULL, &how, diag);
+        dv_rank_exec_create(&m, plan, NULL, &how, diag);
     return m;
 }
 
-static void reset_ours(dv_member *m)
+static void reset_ours(dv_rank_exec *m)
 {
     static const char *const names[] = {"a", "o"};
     for (int k = 0; k < 2; k++) {
         dv_box l, own;
         void *data = NULL;
-        dv_member_data(m, names[k], &data, &l, &own, NULL);
+        dv_rank_exec_data(m, names[k], &data, &l, &own, NULL);
         for (int64_t i = 0; data && i < own.dim[0].size; i++)
             for (int64_t j = 0; j < own.dim[1].size; j++) {
                 int64_t x = own.dim[0].off + i, y = own.dim[1].off + j;
@@ -148,11 +148,11 @@ static void reset_ours(dv_member *m)
     }
 }
 
-static int right(dv_member *m, const grid *g)
+static int right(dv_rank_exec *m, const grid *g)
 {
     dv_box l, own;
     void *data = NULL;
-    dv_member_data(m, "o", &data, &l, &own, NULL);
+    dv_rank_exec_data(m, "o", &data, &l, &own, NULL);
     int ok = data != NULL;
     for (int64_t i = 0; ok && i < g->rows; i++)
         ok = !memcmp((double *)data +
@@ -165,7 +165,7 @@ static int right(dv_member *m, const grid *g)
 
 enum { BY_HAND, WAITING, MEANWHILE, N_WAYS, MAX_ROUNDS = 1000 };
 
-static double run_way(grid *g, dv_member *const *m, int way, dv_diag *diag)
+static double run_way(grid *g, dv_rank_exec *const *m, int way, dv_diag *diag)
 {
     double start, took, most;
     if (way == BY_HAND)
@@ -177,7 +177,7 @@ static double run_way(grid *g, dv_member *const *m, int way, dv_diag *diag)
     for (int s = 0; way == BY_HAND && s < STEPS; s++)
         step(g);
     if (way != BY_HAND)
-        dv_member_run(m[way], diag);
+        dv_rank_exec_run(m[way], diag);
     took = MPI_Wtime() - start;
     MPI_Allreduce(&took, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return most;
@@ -189,7 +189,7 @@ static int up(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int compare(grid *g, dv_member *const *m, int rounds, dv_diag *diag)
+static int compare(grid *g, dv_rank_exec *const *m, int rounds, dv_diag *diag)
 {
     static const char *const names[] = {"by hand", "ours, waiting",
                                         "ours, meanwhile"};
@@ -232,7 +232,7 @@ int main(int argc, char **argv)
                           2 * R + 1, MAX_ROUNDS);
     MPI_Init(&argc, &argv);
     dv_diag *diag = dv_diag_create();
-    dv_member *m[N_WAYS] = {NULL};
+    dv_rank_exec *m[N_WAYS] = {NULL};
     if (make(&g, n)) {
         m[WAITING] = member_for(&g, 1, diag);
         m[MEANWHILE] = member_for(&g, 0, diag);
@@ -242,8 +242,8 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     int all = compare(&g, m, rounds, diag);
-    dv_member_destroy(m[WAITING]);
-    dv_member_destroy(m[MEANWHILE]);
+    dv_rank_exec_destroy(m[WAITING]);
+    dv_rank_exec_destroy(m[MEANWHILE]);
     dv_diag_destroy(diag);
     MPI_Finalize();
     return !all;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 // What one rank of the team does: heat runs along a rod of 12 points.
-static dv_status work(void *user, dv_peers *peers, dv_diag *diag)
+static dv_status work(void *user, dv_team_link *link, dv_diag *diag)
 {
     const int64_t n = 12;
     const dv_halo one = {.before = {1}, .after = {1}};
@@ -10,8 +10,8 @@ static dv_status work(void *user, dv_peers *peers, dv_diag *diag)
     const double hot = 100;
     double *sum = user;
     dv_darray *u = NULL, *v = NULL, *all = NULL;
-    dv_dist d = dv_dist_rows(1, &n, dv_peers_size(peers));
-    if (dv_darray_create(&u, peers, DV_ELEM_F64, &d, &one, diag) ||
+    dv_dist d = dv_dist_rows(1, &n, dv_team_size(link));
+    if (dv_darray_create(&u, link, DV_ELEM_F64, &d, &one, diag) ||
         dv_darray_set(u, &end, -1, &hot, diag) ||
         dv_darray_move(&v, u, &d, &one, diag)) // a copy
         return dv_diag_status(diag);
@@ -33,7 +33,7 @@ static dv_status work(void *user, dv_peers *peers, dv_diag *diag)
     }
     if (dv_darray_reduce(&all, u, DV_SUM, NULL, 0, diag))
         return dv_diag_status(diag);
-    if (dv_peers_rank(peers) == 0)
+    if (dv_team_rank(link) == 0)
         *sum = *(double *)dv_darray_data(all, NULL);
     dv_darray_destroy(all);
     dv_darray_destroy(v);
@@ -46,7 +46,7 @@ int main(void)
     dv_diag *diag = dv_diag_create();
     for (int64_t n = 1; n <= 4; n += 3) { // alone, then four ranks
         double sum = 0;
-        if (dv_peers_local(n, work, &sum, diag)) {
+        if (dv_team_local(n, work, &sum, diag)) {
             fputs(dv_diag_text(diag), stderr);
             return dv_status_exit(dv_diag_status(diag));
         }

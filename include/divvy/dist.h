@@ -1,6 +1,6 @@
 // Arrays that are distributed over a team of ranks: which rank owns which box
 // of elements, copies of the neighbours' elements (halos), and the messages
-// that move boxes from rank to rank. Also runs plans on teams (dv_member).
+// that move boxes from rank to rank. Also runs plans on teams (dv_rank_exec).
 //
 // A team is a number of ranks that make the same calls in the same order: the
 // processes of MPI, threads of one process, or one rank alone. A complete
@@ -10,7 +10,7 @@
 //   #include <stdio.h>
 //
 //   // What one rank of the team does: heat runs along a rod of 12 points.
-//   static dv_status work(void *user, dv_peers *peers, dv_diag *diag)
+//   static dv_status work(void *user, dv_team_link *link, dv_diag *diag)
 //   {
 //       const int64_t n = 12;
 //       const dv_halo one = {.before = {1}, .after = {1}};
@@ -18,8 +18,8 @@
 //       const double hot = 100;
 //       double *sum = user;
 //       dv_darray *u = NULL, *v = NULL, *all = NULL;
-//       dv_dist d = dv_dist_rows(1, &n, dv_peers_size(peers));
-//       if (dv_darray_create(&u, peers, DV_ELEM_F64, &d, &one, diag) ||
+//       dv_dist d = dv_dist_rows(1, &n, dv_team_size(link));
+//       if (dv_darray_create(&u, link, DV_ELEM_F64, &d, &one, diag) ||
 //           dv_darray_set(u, &end, -1, &hot, diag) ||
 //           dv_darray_move(&v, u, &d, &one, diag)) // a copy
 //           return dv_diag_status(diag);
@@ -41,7 +41,7 @@
 //       }
 //       if (dv_darray_reduce(&all, u, DV_SUM, NULL, 0, diag))
 //           return dv_diag_status(diag);
-//       if (dv_peers_rank(peers) == 0)
+//       if (dv_team_rank(link) == 0)
 //           *sum = *(double *)dv_darray_data(all, NULL);
 //       dv_darray_destroy(all);
 //       dv_darray_destroy(v);
@@ -54,7 +54,7 @@
 //       dv_diag *diag = dv_diag_create();
 //       for (int64_t n = 1; n <= 4; n += 3) { // alone, then four ranks
 //           double sum = 0;
-//           if (dv_peers_local(n, work, &sum, diag)) {
+//           if (dv_team_local(n, work, &sum, diag)) {
 //               fputs(dv_diag_text(diag), stderr);
 //               return dv_status_exit(dv_diag_status(diag));
 //           }
@@ -114,9 +114,11 @@ typedef struct dv_overlap {
 } dv_overlap;
 
 // Returns the part of 0..n that a rank owns if 0..n is cut into n_ranks parts.
-// If the parts cannot be equal, the last ones have one element more.
+// If the parts cannot be equal, the last ones have one element more. n >= 0,
+// n_ranks >= 1, 0 <= rank < n_ranks.
 DV_API dv_range dv_dist_part(int64_t n, int64_t n_ranks, int64_t rank);
-// Returns the rank whose part contains the index global_off of 0..n.
+// Returns the rank whose part contains the index global_off of 0..n. n_ranks >=
+// 1, 0 <= global_off < n.
 DV_API int64_t dv_dist_owner(int64_t n, int64_t n_ranks, int64_t global_off);
 // Returns which elements of a slice lie in a part.
 DV_API dv_overlap dv_dist_overlap(dv_range global_part, dv_slice slice);
@@ -127,9 +129,9 @@ DV_API dv_range dv_dist_target(dv_range global_own, dv_slice slice);
 // slice, including the gaps between them.
 DV_API dv_range dv_dist_bounds(dv_slice slice, dv_range slice_target);
 // dv_dist_hull returns the smallest range that contains both ranges, ignoring
-// an empty one; dv_dist_inner returns their intersection.
+// an empty one; dv_dist_intersection returns their intersection.
 DV_API dv_range dv_dist_hull(dv_range global_a, dv_range global_b);
-DV_API dv_range dv_dist_inner(dv_range global_a, dv_range global_b);
+DV_API dv_range dv_dist_intersection(dv_range global_a, dv_range global_b);
 // Returns the core: the part of `target_core` (positions in the range
 // slice_target that the rank computes) for which the rank owns all elements of
 // the slice, so that it can be computed before messages arrive. With several
@@ -173,9 +175,11 @@ typedef struct dv_dist {
     int64_t whole[DV_MAX_DIMS];
 } dv_dist;
 
+// Fails if the distribution contradicts itself or is too large. The functions
+// below that return no status require one that passes this check.
 DV_API dv_status dv_dist_check(const dv_dist *d, dv_diag *diag);
 DV_API int64_t dv_dist_n_ranks(const dv_dist *d);
-// Returns the box of the tensor that a rank owns.
+// Returns the box of the tensor that a rank owns; 0 <= rank < dv_dist_n_ranks.
 DV_API dv_box dv_dist_own(const dv_dist *d, int64_t rank);
 
 // A box of elements that is sent to a rank, or received from it.
@@ -220,18 +224,18 @@ DV_API void dv_exchange_destroy(dv_exchange *e);
 //   options.rank = rank;
 //   …                                  // dv_plan_create as for one process
 //   MPI_Comm world = MPI_COMM_WORLD;
-//   dv_member *m = NULL;
-//   if (dv_member_create(&m, plan, &world, NULL, diag) ||
-//       dv_member_data(m, "u", &data, &local, &own, diag))
+//   dv_rank_exec *m = NULL;
+//   if (dv_rank_exec_create(&m, plan, &world, NULL, diag) ||
+//       dv_rank_exec_data(m, "u", &data, &local, &own, diag))
 //       return fail(diag);
 //   …                                  // fill the elements of `own` in data
-//   if (dv_member_run(m, diag))
+//   if (dv_rank_exec_run(m, diag))
 //       return fail(diag);
-//   dv_member_destroy(m);
+//   dv_rank_exec_destroy(m);
 
-typedef struct dv_member dv_member; // this process's part of a plan
+typedef struct dv_rank_exec dv_rank_exec; // this process's part of a plan
 
-typedef struct dv_member_options {
+typedef struct dv_rank_exec_options {
     size_t size;
     // Fail with a message after waiting this many seconds for another rank; 0:
     // wait without limit.
@@ -246,35 +250,35 @@ typedef struct dv_member_options {
     // MPI_THREAD_FUNNELED. Only the thread of the caller calls MPI.
     int32_t threads;
     int no_overlap; // 1: compute only after all messages have arrived
-} dv_member_options;
-#define DV_MEMBER_OPTIONS_INIT                                                 \
+} dv_rank_exec_options;
+#define DV_RANK_EXEC_OPTIONS_INIT                                              \
     {                                                                          \
-        sizeof(dv_member_options), 0, 0, 0, 0, 0                               \
+        sizeof(dv_rank_exec_options), 0, 0, 0, 0, 0                            \
     }
 
 // Prepares this process to run its part of the plan. `mpi_comm` points to an
 // MPI_Comm (NULL: all processes), which is copied; MPI must be initialized. The
-// plan is borrowed until dv_member_destroy, which must be called before
+// plan is borrowed until dv_rank_exec_destroy, which must be called before
 // MPI_Finalize. After DV_E_SYSTEM the ranks can no longer communicate, and the
 // program can only call MPI_Abort.
-DV_API dv_status dv_member_create(dv_member **out, const dv_plan *plan,
-                                  const void *mpi_comm,
-                                  const dv_member_options *options,
-                                  dv_diag *diag);
-DV_API void dv_member_destroy(dv_member *member);
-DV_API int64_t dv_member_rank(const dv_member *member);
+DV_API dv_status dv_rank_exec_create(dv_rank_exec **out, const dv_plan *plan,
+                                     const void *mpi_comm,
+                                     const dv_rank_exec_options *options,
+                                     dv_diag *diag);
+DV_API void dv_rank_exec_destroy(dv_rank_exec *exec);
+DV_API int64_t dv_rank_exec_rank(const dv_rank_exec *exec);
 // Gets this rank's part of a tensor: *data holds the elements of the box
 // `local`, dense and row-major; the rank owns those in the box `own`. *data is
-// NULL if it owns none. The memory lives as long as the member.
-DV_API dv_status dv_member_data(const dv_member *member, const char *tensor,
-                                void **data, dv_box *local, dv_box *own,
-                                dv_diag *diag);
+// NULL if it owns none. The memory lives as long as the exec.
+DV_API dv_status dv_rank_exec_data(const dv_rank_exec *exec, const char *tensor,
+                                   void **data, dv_box *local, dv_box *own,
+                                   dv_diag *diag);
 // Runs the plan once on the elements of this rank. Allocates nothing.
-DV_API dv_status dv_member_run(dv_member *member, dv_diag *diag);
+DV_API dv_status dv_rank_exec_run(dv_rank_exec *exec, dv_diag *diag);
 // Collects a whole tensor on rank 0 into `whole`, which the other ranks ignore.
 // All ranks must name the same tensor; this is checked.
-DV_API dv_status dv_member_gather(dv_member *member, const char *tensor,
-                                  void *whole, dv_diag *diag);
+DV_API dv_status dv_rank_exec_gather(dv_rank_exec *exec, const char *tensor,
+                                     void *whole, dv_diag *diag);
 
 // -- Boxes -------------------------------------------------------------------
 
@@ -285,21 +289,22 @@ DV_API dv_status dv_box_list_create(dv_box_list **out, int n_dims,
                                     dv_diag *diag);
 DV_API void dv_box_list_destroy(dv_box_list *l);
 // dv_box_list_add adds the elements of a box that are not in the list yet;
-// dv_box_list_less removes the elements of a box from the list.
+// dv_box_list_subtract removes the elements of a box from the list.
 DV_API dv_status dv_box_list_add(dv_box_list *l, const dv_box *global_box,
                                  dv_diag *diag);
-DV_API dv_status dv_box_list_less(dv_box_list *l, const dv_box *global_box,
-                                  dv_diag *diag);
+DV_API dv_status dv_box_list_subtract(dv_box_list *l, const dv_box *global_box,
+                                      dv_diag *diag);
 // Merges adjacent boxes whose union is a box.
 DV_API void dv_box_list_join(dv_box_list *l);
-DV_API size_t dv_box_list_n(const dv_box_list *l);
+DV_API size_t dv_box_list_count(const dv_box_list *l);
 DV_API dv_box dv_box_list_at(const dv_box_list *l, size_t i); // box i
 DV_API int64_t dv_box_list_elems(const dv_box_list *l);
 
 // -- Distributions -----------------------------------------------------------
 
 // Returns a distribution that cuts dim 0 into equal parts, one per rank, and no
-// other dim. If n_dims is 0, every rank has a copy.
+// other dim. If n_dims is 0, every rank has a copy. 0 <= n_dims <= DV_MAX_DIMS,
+// n_ranks >= 1.
 DV_API dv_dist dv_dist_rows(int n_dims, const int64_t *shape, int64_t n_ranks);
 // Cuts the first dims over a grid of ranks, which is chosen so that halos have
 // the fewest elements.
@@ -322,33 +327,34 @@ DV_API dv_status dv_dist_exchange(dv_exchange **out, const dv_dist *d,
 
 // -- Teams -------------------------------------------------------------------
 
-typedef struct dv_peers dv_peers; // a rank's connection to its team
+typedef struct dv_team_link dv_team_link; // a rank's connection to its team
 
 // Creates a team of one rank.
-DV_API dv_status dv_peers_alone(dv_peers **out, dv_diag *diag);
+DV_API dv_status dv_team_alone(dv_team_link **out, dv_diag *diag);
 // Creates a team of the processes of an MPI_Comm (NULL: all processes), which
 // is copied. Fails with DV_E_SYSTEM if divvy was built without MPI. options may
-// be NULL. The peers must be destroyed before MPI_Finalize. Collective.
-DV_API dv_status dv_peers_mpi(dv_peers **out, const void *mpi_comm,
-                              const dv_member_options *options, dv_diag *diag);
+// be NULL. The link must be destroyed before MPI_Finalize. Collective.
+DV_API dv_status dv_team_mpi(dv_team_link **out, const void *mpi_comm,
+                             const dv_rank_exec_options *options,
+                             dv_diag *diag);
 // Runs `work` on a team of n ranks that are threads of this process. Returns
-// the status of the first rank that failed. The peers passed to `work` live
+// the status of the first rank that failed. The link passed to `work` lives
 // until the call returns.
-DV_API dv_status dv_peers_local(int64_t n,
-                                dv_status (*work)(void *user, dv_peers *peers,
-                                                  dv_diag *diag),
-                                void *user, dv_diag *diag);
+DV_API dv_status dv_team_local(int64_t n,
+                               dv_status (*work)(void *user, dv_team_link *link,
+                                                 dv_diag *diag),
+                               void *user, dv_diag *diag);
 // Splits a team: ranks that pass the same `colour` form a new team and keep
 // their order. `colour` may differ between ranks. Collective.
-DV_API dv_status dv_peers_split(dv_peers **out, dv_peers *peers, int64_t colour,
-                                dv_diag *diag);
-DV_API void dv_peers_destroy(dv_peers *peers);
-DV_API int64_t dv_peers_rank(const dv_peers *peers);
-DV_API int64_t dv_peers_size(const dv_peers *peers);
+DV_API dv_status dv_team_split(dv_team_link **out, dv_team_link *link,
+                               int64_t colour, dv_diag *diag);
+DV_API void dv_team_destroy(dv_team_link *link);
+DV_API int64_t dv_team_rank(const dv_team_link *link);
+DV_API int64_t dv_team_size(const dv_team_link *link);
 // Gets the number of bytes and messages that this rank has sent for arrays so
 // far.
-DV_API void dv_peers_sent(const dv_peers *peers, int64_t *bytes,
-                          int64_t *messages);
+DV_API void dv_team_sent(const dv_team_link *link, int64_t *bytes,
+                         int64_t *messages);
 
 // -- Arrays ------------------------------------------------------------------
 
@@ -371,26 +377,27 @@ typedef struct dv_halo {
 } dv_halo;
 
 // Creates an array of zeros. The distribution is copied and must have as many
-// ranks as the team. halo may be NULL: no halo. The peers are borrowed until
+// ranks as the team. halo may be NULL: no halo. The link is borrowed until
 // all their arrays are destroyed. Collective.
-DV_API dv_status dv_darray_create(dv_darray **out, dv_peers *peers,
+DV_API dv_status dv_darray_create(dv_darray **out, dv_team_link *link,
                                   dv_elem type, const dv_dist *dist,
                                   const dv_halo *halo, dv_diag *diag);
 // Creates an array over the caller's memory, which is borrowed and not copied.
 // On each rank `data` holds the elements of the rank's own box and of its halo
 // inside the array. `strides` are the distances in elements between neighbours
 // along each dim; NULL: dense and row-major. Collective.
-DV_API dv_status dv_darray_adopt(dv_darray **out, dv_peers *peers, dv_elem type,
-                                 const dv_dist *dist, const dv_halo *halo,
-                                 void *data, const int64_t *strides,
-                                 dv_diag *diag);
+DV_API dv_status dv_darray_adopt(dv_darray **out, dv_team_link *link,
+                                 dv_elem type, const dv_dist *dist,
+                                 const dv_halo *halo, void *data,
+                                 const int64_t *strides, dv_diag *diag);
 // Creates one array from the rows that each rank has in `data`, which is dense
 // and is borrowed. The ranks tell each other their numbers of rows, from which
 // the offsets follow. `local_shape` may differ between ranks in dim 0 only.
 // Collective.
-DV_API dv_status dv_darray_join(dv_darray **out, dv_peers *peers, dv_elem type,
-                                int n_dims, const int64_t *local_shape,
-                                void *data, dv_diag *diag);
+DV_API dv_status dv_darray_join(dv_darray **out, dv_team_link *link,
+                                dv_elem type, int n_dims,
+                                const int64_t *local_shape, void *data,
+                                dv_diag *diag);
 // Destroys an array or a view. Memory that an array shares with its views is
 // freed with the last of them.
 DV_API void dv_darray_destroy(dv_darray *a);

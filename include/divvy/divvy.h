@@ -53,15 +53,19 @@
 //       return 0;
 //   }
 //
-// Calls that can fail return a dv_status and take a dv_diag last (NULL: no
-// messages). The result is returned through `out`, the first parameter, which
-// is unchanged on failure. Inputs are borrowed for the call unless the comment
-// says otherwise. destroy functions accept NULL. Different objects may be used
-// by different threads at once. The only global state is a cache of generated
-// kernels, which all execs share: it is replaced when its code exceeds 64 MiB,
-// and dv_kernels_drop empties it. The library reads the environment variables
-// DIVVY_CPU (the instruction set), DIVVY_PERF_MAP and DIVVY_JIT_ONE_VIEW
-// (docs/cli.md).
+// Calls that can fail return a dv_status and nearly all take a dv_diag last
+// (NULL: no messages). Functions that make an object (create, parse, load, …)
+// return it through `out`, their first parameter; other functions return
+// results through the pointers that their comments name. Results are unchanged
+// on failure. A pointer must not be NULL unless the comment says what NULL
+// means; a dv_diag and an options struct may always be NULL. Inputs are
+// borrowed for the call unless the comment says otherwise. destroy functions
+// accept NULL. Functions that return a text as `char *` return NULL when out of
+// memory. Different objects may be used by different threads at once. The only
+// global state is a cache of generated kernels, which all execs share: it is
+// replaced when its code exceeds 64 MiB, and dv_kernels_drop empties it. The
+// library reads the environment variables DIVVY_CPU (the instruction set),
+// DIVVY_PERF_MAP and DIVVY_JIT_ONE_VIEW (docs/cli.md).
 #ifndef DIVVY_DIVVY_H
 #define DIVVY_DIVVY_H
 #include <stddef.h>
@@ -128,10 +132,14 @@ typedef struct dv_param {
 
 // How far statements are split into ops; chosen with `--grain`.
 typedef enum dv_grain {
-    DV_GRAIN_SOURCE,    // statements as written
-    DV_GRAIN_FUSED,     // one op per statement; one per reducer if it has more
-    DV_GRAIN_PRIMITIVE, // one operator per op; a contraction with its epilogue
-    DV_GRAIN_FUNCTION,  // one operator per op, so that every op is a loop nest
+    DV_GRAIN_SOURCE, // statements as written
+    DV_GRAIN_FUSED,  // one op per statement; one per reducer if it has more
+    // One operator per op; a contraction, which may have many factors, keeps
+    // the expression that is applied to its result.
+    DV_GRAIN_PRIMITIVE,
+    // Like PRIMITIVE, but contractions have two factors and epilogues one
+    // function, so that most ops are loop nests (divvy/nest.h).
+    DV_GRAIN_FUNCTION,
 } dv_grain;
 
 typedef enum dv_role {
@@ -164,7 +172,8 @@ DV_API dv_status dv_program_load(dv_program **out, const char *path,
 DV_API void dv_program_destroy(dv_program *p);
 // Returns the program as text that parses to the same program; NULL: no memory.
 DV_API char *dv_program_text(const dv_program *p);
-// Returns params, tensors and the ops of a grain, as `divvy check --json` does.
+// Returns params, tensors and the ops of a grain, as `divvy check --json` does;
+// NULL: no such grain, or no memory.
 DV_API char *dv_program_json(const dv_program *p, dv_grain grain);
 DV_API int dv_program_n_tensors(const dv_program *p);
 // Describes tensor number i; tensors are numbered in order of appearance.
@@ -255,10 +264,11 @@ typedef struct dv_plan_options {
     void (*after_pass)(void *user, const char *pass, double ms,
                        const dv_plan *plan);
     void *user;
-    // Divide over this many processes first; 0: the plan is for one process.
+    // Divide over this many processes first. 0: over those of `grid`, or, if
+    // that is NULL too, the plan is for one process.
     int64_t team;
     int64_t rank;     // the rank whose messages the plan lists
-    const char *grid; // ranks per axis, as "2x3"; NULL: chosen
+    const char *grid; // ranks per axis, as "2x3"; NULL: chosen for the team
     // Which core computes which tiles: static (NULL), ticket, steal, dynamic
     // (steal); on machines that compute on tiles also rect, streamk, streamk1,
     // streamk2, splitk(N). The order of tiles: auto (NULL) or one of those that

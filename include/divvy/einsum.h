@@ -50,7 +50,7 @@ typedef struct dv_einsum_options {
     const dv_plan_options *plan; // NULL: default options
     dv_path_search path;
     int64_t max_elems; // limit on the size of intermediate results; 0: none
-    int dtype;         // dv_dtype of the result; -1: that of the operands
+    int result_dtype;  // a dv_dtype; -1: that of the operands
     // Reuses plans made for the same expression, dtypes, shapes and options;
     // NULL: no cache. Only one thread at a time may use a cache; execs made
     // with it may be used by any thread.

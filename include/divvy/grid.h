@@ -7,8 +7,12 @@
 //   t.shape = shape, t.n_dims = 2;
 //   t.core_cols = t.core_rows = 8;
 //   dv_grid *g = NULL;
-//   if (dv_grid_create(&g, &t, diag) == DV_OK)
-//       puts(dv_grid_json(g));         // one core with 2 tiles, 63 with 1
+//   if (dv_grid_create(&g, &t, diag) == DV_OK) {
+//       char *json = dv_grid_json(g);  // one core with 2 tiles, 63 with 1
+//       if (json)
+//           puts(json);
+//       dv_free(json);
+//   }
 //   dv_grid_destroy(g);
 #ifndef DIVVY_GRID_H
 #define DIVVY_GRID_H
@@ -50,10 +54,12 @@ typedef struct dv_grid_task {
     size_t n_shards;
     dv_core_order split;
     // The order of the tiles: row_major (NULL), column_major, snake,
-    // grouped(G), block_linear(K), morton, hilbert, match_shard, or auto
+    // grouped(G), block_linear(K), swizzle(S), morton, hilbert, zigzag,
+    // match_shard, or auto.
     const char *order;
     // How tiles are assigned to cores: static (NULL), rect, streamk, streamk1,
-    // streamk2, splitk(N), ticket, steal, or auto
+    // streamk2, splitk(N), ticket, ticket(N), steal, steal(N), dynamic (steal),
+    // or auto.
     const char *policy;
     int64_t devices[3]; // number of devices along rows, columns and depth; 0: 1
 } dv_grid_task;
@@ -78,9 +84,11 @@ DV_API void dv_grid_destroy(dv_grid *g);
 // Looks for defects in a plan of tiles on cores: the JSON of dv_grid_json, the
 // JSON of TileLang's stage B, a table of arguments (CSV), or the text of a
 // dv_plan. The core grid and the holes of `target` override those in the file;
-// NULL: the file's own are used. `tiles` are the rows and columns of tiles, for
-// files that do not say; may be NULL. *n_defects counts the defects, *report
-// has one line for each (dv_free it).
+// NULL: the file's own are used. `name` is the file name in messages; may be
+// NULL. `tiles` are the rows and columns of tiles, for files that do not say;
+// may be NULL. *n_defects receives the number of defects, *report a text with
+// one line for each (dv_free it). Fails with DV_E_FORMAT if the text is no plan
+// of tiles at all.
 DV_API dv_status dv_lint(const dv_target *target, const char *text, size_t len,
                          const char *name, const int64_t *tiles,
                          int64_t *n_defects, char **report, dv_diag *diag);

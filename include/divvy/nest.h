@@ -56,10 +56,10 @@ typedef struct dv_nest_place {
     int64_t offset_elems;
 } dv_nest_place;
 // Makes the nest of an op of a program. `op` is the name of the tensor that it
-// writes; `grain` is DV_GRAIN_FUSED (one op per statement) or DV_GRAIN_FUNCTION
-// (one op per function). The factors of a product may be exchanged: `places`,
-// unless NULL, receives the tensors of in0, in1, out and in2. Fails with
-// DV_E_NEST and the reason if the op has no nest.
+// writes; `grain` is DV_GRAIN_FUSED (one op per statement), DV_GRAIN_PRIMITIVE
+// or DV_GRAIN_FUNCTION (one op per function). The factors of a product may be
+// exchanged: `places`, unless NULL, receives the tensors of in0, in1, out and
+// in2. Fails with DV_E_NEST and the reason if the op has no nest.
 enum { DV_NEST_PLACES = 4 };
 DV_API dv_status dv_nest_derive(dv_nest **out,
                                 dv_nest_place places[DV_NEST_PLACES],
@@ -113,15 +113,15 @@ typedef struct dv_contract_options {
     size_t size;
     int32_t threads;                      // 0 means 1
     int64_t l1_bytes, l2_bytes, l3_bytes; // caches of a core; 0: a default size
-    int as_is;                            // a dv_nest_optimise_level
+    dv_nest_optimise_level optimise;
     // 1: every result is one chain of additions in the order of k, whatever the
     // sizes of m and n are. Tiles of a larger product then give the same bits
     // as the whole.
-    int one_sum;
+    int ordered_sum;
 } dv_contract_options;
 #define DV_CONTRACT_OPTIONS_INIT                                               \
     {                                                                          \
-        sizeof(dv_contract_options), 0, 0, 0, 0, 0, 0                          \
+        sizeof(dv_contract_options), 0, 0, 0, 0, DV_NEST_OPTIMISE_ALL, 0       \
     }
 
 // Prepares a nest to run: optimises a product, generates its kernels and

@@ -28,20 +28,23 @@ typedef struct dv_use {
     int writes; // 1: overwrites the whole buffer; 0: reads it
 } dv_use;
 
+// Initialise it with DV_BUFFER_INIT. A buffer cleared with memset would have
+// the fixed address 0 and the weight 0.
 typedef struct dv_buffer {
     const char *name; // for messages; may be NULL
     int64_t size_bytes;
-    int64_t start, end;  // alive in [start, end)
-    int64_t align_bytes; // alignment of its address; 0: as the options say
-    int64_t fixed;       // required address, for a reserved range; -1: any
+    int64_t start, end;    // alive in [start, end)
+    int64_t align_bytes;   // alignment of its address; 0: as the options say
+    int64_t fixed_address; // for a reserved range; -1: any address
     // Bytes of main memory traffic saved if it is placed. -1: computed from the
-    // uses, size_bytes for each of them except a first one that reads;
+    // uses, size_bytes for each of them except a first use that reads;
     // size_bytes if there are no uses.
     int64_t weight;
     const dv_use *uses; // strictly increasing, inside [start, end); optional
     size_t n_uses;
-    int first_use_is_read; // 1: its contents come from main memory; 0: the
-                           // first use writes it
+    // 1: the first use reads contents that come from main memory; 0: it writes
+    // them. Must agree with uses[0] if there are uses.
+    int first_use_is_read;
     // Buffers whose memory this one may reuse, best first. Each is read for the
     // last time in the tick that writes this one, so that its end is this start
     // + 1.
@@ -95,7 +98,7 @@ typedef struct dv_placement {
     int64_t bound;      // upper bound on the value of any placement
     double gap;         // (bound - value) / bound
     int64_t peak_bytes; // end of the highest byte in use
-    int64_t nodes;      // number of search steps made
+    int64_t steps;      // number of search steps made
 } dv_placement;
 
 // Returns the name of a solver as it is written in plans and options; NULL if
@@ -107,8 +110,9 @@ DV_API dv_status dv_place(dv_placement **out, const dv_buffer *buffers,
                           size_t n_buffers, const dv_place_options *options,
                           dv_diag *diag);
 // Places all buffers in as little memory as it can find, which is peak_bytes of
-// the placement. *proven_bytes is a proven lower bound on the memory needed.
-// The capacity in the options is ignored, and barred buffers are not placed.
+// the placement. *proven_bytes is a proven lower bound on the memory needed;
+// proven_bytes may be NULL. The capacity in the options is ignored, and barred
+// buffers are not placed.
 DV_API dv_status dv_place_least(dv_placement **out, int64_t *proven_bytes,
                                 const dv_buffer *buffers, size_t n_buffers,
                                 const dv_place_options *options, dv_diag *diag);

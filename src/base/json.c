@@ -82,7 +82,7 @@ static void open_level(dv_json *j, const char *key, char bracket, int flat)
 void dv_json_open(dv_json *j, const char *key, char bracket)
 {
     open_level(j, key, bracket, 0);
-    if (j->depth == 1 && bracket == '{' && !j->bare)
+    if (j->depth == 1 && bracket == '{')
         dv_json_int(j, "format", DV_JSON_FORMAT);
 }
 

@@ -24,7 +24,6 @@ enum {
 
 typedef struct dv_json {
     dv_text *out;
-    int bare; // 1 to omit the version in the outermost object
     int depth;
     char close[DV_JSON_DEPTH]; // closing bracket of each level
     char used[DV_JSON_DEPTH];  // 1 if the level has an item

@@ -2,6 +2,10 @@
 #include "base/options.h"
 #include <string.h>
 
+// No options struct is as large. A larger size is one that was not initialised,
+// and its bytes must not be read.
+enum { MAX_SIZE = 4096 };
+
 dv_status dv_options_read(void *out, size_t size, const void *given,
                           const char *type, dv_diag *diag)
 {
@@ -9,7 +13,8 @@ dv_status dv_options_read(void *out, size_t size, const void *given,
     if (!given)
         return DV_OK;
     memcpy(&given_size, given, sizeof given_size);
-    if (given_size < sizeof given_size)
+    if (given_size < sizeof given_size || given_size > MAX_SIZE ||
+        given_size % sizeof given_size)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "the size of %s is %zu: it is initialised with the "
                        "INIT macro beside it",
@@ -32,4 +37,13 @@ dv_status dv_options_enum(int value, int n, const char *field, dv_diag *diag)
     return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                    "option %s has no value %d: there are 0 to %d", field, value,
                    n - 1);
+}
+
+dv_status dv_options_list(const void *list, size_t n, const char *field,
+                          dv_diag *diag)
+{
+    if (list || !n)
+        return DV_OK;
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                   "option %s is NULL, but n_%s is %zu", field, field, n);
 }

@@ -8,9 +8,14 @@
 // bytes. A caller that was compiled with an older header has a shorter struct:
 // the fields it does not know keep their defaults. A longer struct comes from a
 // newer header and is accepted if the fields that are unknown here are zero.
-// `given` may be NULL: all defaults. `type` is the struct's name for messages.
+// Sizes above 4096 bytes, and sizes that are no multiple of the alignment, are
+// those of no options struct and are refused before the struct is read. `given`
+// may be NULL: all defaults. `type` is the struct's name for messages.
 dv_status dv_options_read(void *out, size_t size, const void *given,
                           const char *type, dv_diag *diag);
 // Fails unless an enum of the options has one of its `n` values.
 dv_status dv_options_enum(int value, int n, const char *field, dv_diag *diag);
+// Fails if a list of the options has entries but no memory.
+dv_status dv_options_list(const void *list, size_t n, const char *field,
+                          dv_diag *diag);
 #endif

@@ -57,15 +57,15 @@ static dv_status check_order(const checker *c)
     for (int32_t i = 0; i < c->plan->n_groups; i++) {
         const dv_group *g = &c->plan->groups[i];
         if (g->first_op != next)
-            return dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
-                           "group %d starts with op %d, op %d is next", (int)i,
-                           (int)g->first_op, (int)next);
+            return DV_BREAKS(c->diag, C1, dv_plan_at(c->plan, g->off),
+                             "group %d starts with op %d, op %d is next",
+                             (int)i, (int)g->first_op, (int)next);
         next = g->end_op;
     }
     if (next != c->p->n_ops)
-        return dv_fail(c->diag, DV_E_CHECK, whole(c),
-                       "op %s (number %d) is in no group", c->p->ops[next].name,
-                       (int)next);
+        return DV_BREAKS(c->diag, C1, whole(c),
+                         "op %s (number %d) is in no group",
+                         c->p->ops[next].name, (int)next);
     return DV_OK;
 }
 
@@ -93,21 +93,22 @@ static dv_status check_edges(const checker *c)
         const dv_group *g = &c->plan->groups[i];
         for (int32_t op = g->first_op; op < g->end_op && st == DV_OK; op++) {
             if (op > g->first_op && edge[op])
-                st = dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
-                             "group %d crosses the edge of a repeat before op "
-                             "%s",
-                             (int)i, c->p->ops[op].name);
+                st =
+                    DV_BREAKS(c->diag, C7, dv_plan_at(c->plan, g->off),
+                              "group %d crosses the edge of a repeat before op "
+                              "%s",
+                              (int)i, c->p->ops[op].name);
             else if (is_indivisible(&c->p->ops[op]) &&
                      g->end_op - g->first_op > 1)
-                st =
-                    dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
-                            "op %s cannot be divided, but shares group %d with "
-                            "%d more",
-                            c->p->ops[op].name, (int)i,
-                            (int)(g->end_op - g->first_op - 1));
+                st = DV_BREAKS(
+                    c->diag, C7, dv_plan_at(c->plan, g->off),
+                    "op %s cannot be divided, but shares group %d with "
+                    "%d more",
+                    c->p->ops[op].name, (int)i,
+                    (int)(g->end_op - g->first_op - 1));
             else if (is_indivisible(&c->p->ops[op]) && g->n_tiles != 1)
-                st = dv_fail(
-                    c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
+                st = DV_BREAKS(
+                    c->diag, C7, dv_plan_at(c->plan, g->off),
                     "op %s cannot be divided, but group %d cuts it into "
                     "%" PRId64 " tiles",
                     c->p->ops[op].name, (int)i, g->n_tiles);
@@ -132,28 +133,31 @@ static dv_status check_sorted(const checker *c, int32_t i, const dv_deal *d)
     int64_t next = 0;
     for (int32_t k = 0; k < g->n_deals; k++) {
         if (d[k].core < 0 || d[k].core >= c->plan->target.cores)
-            return dv_fail(c->diag, DV_E_CHECK, at,
-                           "group %d uses core %" PRId64
-                           ", the target has 0..%" PRId64,
-                           (int)i, d[k].core, c->plan->target.cores);
+            return DV_BREAKS(c->diag, C2, at,
+                             "group %d uses core %" PRId64
+                             ", the target has cores 0 to %" PRId64,
+                             (int)i, d[k].core, c->plan->target.cores - 1);
         if (d[k].first_tile > next)
-            return dv_fail(c->diag, DV_E_CHECK, at,
-                           "group %d: tile %" PRId64 " is dealt to no core",
-                           (int)i, next);
+            return DV_BREAKS(c->diag, C2, at,
+                             "group %d: tile %" PRId64 " is dealt to no core",
+                             (int)i, next);
         if (d[k].first_tile < next)
-            return dv_fail(c->diag, DV_E_CHECK, at,
-                           "group %d: tile %" PRId64
-                           " is dealt twice, the second time to core %" PRId64,
-                           (int)i, d[k].first_tile, d[k].core);
+            return DV_BREAKS(
+                c->diag, C2, at,
+                "group %d: tile %" PRId64
+                " is dealt twice, the second time to core %" PRId64,
+                (int)i, d[k].first_tile, d[k].core);
         if (d[k].n_tiles < 1 || !dv_add_i64(&next, next, d[k].n_tiles))
-            return dv_fail(c->diag, DV_E_CHECK, at,
-                           "group %d deals %" PRId64 " tiles to core %" PRId64,
-                           (int)i, d[k].n_tiles, d[k].core);
+            return DV_BREAKS(c->diag, C2, at,
+                             "group %d deals %" PRId64
+                             " tiles to core %" PRId64,
+                             (int)i, d[k].n_tiles, d[k].core);
     }
     if (next != g->n_tiles)
-        return dv_fail(c->diag, DV_E_CHECK, at,
-                       "group %d has %" PRId64 " tiles, %" PRId64 " are dealt",
-                       (int)i, g->n_tiles, next);
+        return DV_BREAKS(c->diag, C2, at,
+                         "group %d has %" PRId64 " tiles, %" PRId64
+                         " are dealt",
+                         (int)i, g->n_tiles, next);
     return DV_OK;
 }
 
@@ -182,15 +186,15 @@ static dv_status check_tiles(const checker *c, int32_t i, int32_t op)
         int64_t slice = c->plan->slices[op][v];
         int64_t cuts = slice > 0 && slice <= len ? (len - 1) / slice + 1 : 0;
         if (cuts < 1 || !dv_mul_i64(&n, n, cuts))
-            return dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
-                           "op %s: %s cannot be sliced by %" PRId64, o->name,
-                           o->vars[v].name, slice);
+            return DV_BREAKS(c->diag, C6, dv_plan_at(c->plan, g->off),
+                             "op %s: %s cannot be sliced by %" PRId64, o->name,
+                             o->vars[v].name, slice);
     }
     if (n != g->n_tiles)
-        return dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
-                       "op %s makes %" PRId64 " tiles, its group %d has "
-                       "%" PRId64,
-                       o->name, n, (int)i, g->n_tiles);
+        return DV_BREAKS(c->diag, C6, dv_plan_at(c->plan, g->off),
+                         "op %s makes %" PRId64 " tiles, its group %d has "
+                         "%" PRId64,
+                         o->name, n, (int)i, g->n_tiles);
     return DV_OK;
 }
 
@@ -210,16 +214,16 @@ static dv_status check_inside(const checker *c, const dv_op *o,
                 !dv_mul_i64(&at_last, k, o->vars[v].end - 1) ||
                 !dv_add_i64(&ends[k < 0], ends[k < 0], at_begin) ||
                 !dv_add_i64(&ends[k >= 0], ends[k >= 0], at_last))
-                return dv_fail(c->diag, DV_E_CHECK, whole(c),
-                               "op %s: an index of %s overflows", o->name,
-                               t->name);
+                return DV_BREAKS(c->diag, C3, whole(c),
+                                 "op %s: an index of %s overflows", o->name,
+                                 t->name);
         }
         if (ends[0] < 0 || ends[1] >= t->shape[d])
-            return dv_fail(c->diag, DV_E_CHECK, whole(c),
-                           "op %s touches %" PRId64 "..%" PRId64
-                           " in dim %d of %s, which has 0..%" PRId64,
-                           o->name, ends[0], ends[1] + 1, d, t->name,
-                           t->shape[d]);
+            return DV_BREAKS(c->diag, C3, whole(c),
+                             "op %s touches %" PRId64 "..%" PRId64
+                             " in dim %d of %s, which has 0..%" PRId64,
+                             o->name, ends[0], ends[1] + 1, d, t->name,
+                             t->shape[d]);
     }
     return DV_OK;
 }
@@ -315,15 +319,15 @@ static dv_status check_write(const checker *c, const dv_op *o)
             return o->update
                        ? DV_OK // the written elements are known only at run
                                // time
-                       : dv_fail(c->diag, DV_E_CHECK, whole(c),
-                                 "op %s defines %s through an index that is "
-                                 "read",
-                                 o->name, t->name);
+                       : DV_BREAKS(c->diag, C4, whole(c),
+                                   "op %s defines %s through an index that is "
+                                   "read",
+                                   o->name, t->name);
     for (int v = 0; v < o->n_vars; v++)
         if (!o->vars[v].reduce &&
             !dv_mul_i64(&points, points, o->vars[v].end - o->vars[v].begin))
-            return dv_fail(c->diag, DV_E_CHECK, whole(c),
-                           "op %s has more than 2^63 - 1 points", o->name);
+            return DV_BREAKS(c->diag, C4, whole(c),
+                             "op %s has more than 2^63 - 1 points", o->name);
     int n = steps_of(t, o, steps);
     int once = n >= 0 && points_are_distinct(steps, n);
     if (!once && points <= t->n_elems && t->n_elems <= MAX_COUNTED)
@@ -331,15 +335,15 @@ static dv_status check_write(const checker *c, const dv_op *o)
     if (once < 0)
         return dv_nomem(c->diag);
     if (!once)
-        return dv_fail(c->diag, DV_E_CHECK, whole(c),
-                       "op %s cannot be shown to write each element of %s at "
-                       "most once",
-                       o->name, t->name);
+        return DV_BREAKS(c->diag, C4, whole(c),
+                         "op %s cannot be shown to write each element of %s at "
+                         "most once",
+                         o->name, t->name);
     if (!o->update && points != t->n_elems)
-        return dv_fail(c->diag, DV_E_CHECK, whole(c),
-                       "op %s defines %" PRId64 " of the %" PRId64
-                       " elements of %s",
-                       o->name, points, t->n_elems, t->name);
+        return DV_BREAKS(c->diag, C4, whole(c),
+                         "op %s defines %" PRId64 " of the %" PRId64
+                         " elements of %s",
+                         o->name, points, t->n_elems, t->name);
     return DV_OK;
 }
 
@@ -386,21 +390,21 @@ static dv_status check_reads(const checker *c)
             // the old contents.
             int32_t t = r < 0 ? o->write.tensor : o->reads[r].tensor;
             if ((r >= 0 || o->update) && !written[t])
-                st = dv_fail(c->diag, DV_E_CHECK, whole(c),
-                             "op %s needs %s, which nothing has written",
-                             o->name, c->p->tensors[t].name);
+                st = DV_BREAKS(c->diag, C5, whole(c),
+                               "op %s needs %s, which nothing has written",
+                               o->name, c->p->tensors[t].name);
         }
         if (!o->update && written[o->write.tensor] && st == DV_OK)
-            st = dv_fail(c->diag, DV_E_CHECK, whole(c),
-                         "op %s defines %s a second time", o->name,
-                         c->p->tensors[o->write.tensor].name);
+            st = DV_BREAKS(c->diag, C4, whole(c),
+                           "op %s defines %s a second time", o->name,
+                           c->p->tensors[o->write.tensor].name);
         written[o->write.tensor] = 1;
         mark_undefined(c, dead[i + 1], i + 1, written);
     }
     for (int i = 0; i < c->p->n_tensors && st == DV_OK; i++)
         if (c->p->tensors[i].is_output && !written[i])
-            st = dv_fail(c->diag, DV_E_CHECK, whole(c),
-                         "output %s is never written", c->p->tensors[i].name);
+            st = DV_BREAKS(c->diag, C5, whole(c), "output %s is never written",
+                           c->p->tensors[i].name);
     dv_release(dead);
     dv_release(written);
     return st;
@@ -513,11 +517,11 @@ static dv_status check_apart(const checker *c, const dv_group *g,
             if (writer[t] >= 0 && writer[t] != i &&
                 !is_resident_from(c, i, r, writer[t]) &&
                 !in_same_tile(c, g, i, r, writer[t]))
-                st = dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
-                             "op %s touches %s, which op %s of the same group "
-                             "writes tile by tile",
-                             o->name, c->p->tensors[t].name,
-                             c->p->ops[writer[t]].name);
+                st = DV_BREAKS(
+                    c->diag, C8, dv_plan_at(c->plan, g->off),
+                    "op %s touches %s, which op %s of the same group "
+                    "writes tile by tile",
+                    o->name, c->p->tensors[t].name, c->p->ops[writer[t]].name);
         }
     }
     for (int32_t i = g->first_op; i < g->end_op; i++)

@@ -13,6 +13,12 @@
 #define DV_CHECK_H
 #include "plan/plan.h"
 
+// Fails with DV_E_CHECK and a message that begins with the broken rule, such as
+// "C2: group 0: tile 0 is dealt to no core". `rule` is C1 to C24 without
+// quotes; a format and its arguments follow `at`.
+#define DV_BREAKS(diag, rule, at, ...)                                         \
+    dv_fail(diag, DV_E_CHECK, at, #rule ": " __VA_ARGS__)
+
 // Checks rules C9, C10 and C24 (lanes, which are positions in sticks, the
 // target's memory units; address spans; missing cores); C1 to C8 must hold.
 // `at` is the location for messages that have no better one, here and in the

@@ -32,7 +32,7 @@ enum { ALL_RANKS = 16, MAX_CELLS = 1 << 22 };
 typedef struct walk {
     const dv_plan *plan;
     const dv_program *p;
-    const dv_team *t;
+    const dv_plan_team *t;
     int64_t rank, coord[DV_MAX_AXES];
     dv_loc at;
     dv_diag *diag;
@@ -52,13 +52,13 @@ static int64_t begins(int64_t n, int64_t n_parts, int64_t c)
     return n - left * (n / n_parts) - (left < longer ? left : longer);
 }
 
-static void coords_of(const dv_team *t, int64_t rank, int64_t *out)
+static void coords_of(const dv_plan_team *t, int64_t rank, int64_t *out)
 {
     for (int a = t->n_axes; a-- > 0; rank /= t->grid[a])
         out[a] = rank % t->grid[a];
 }
 
-static dv_box owned(const dv_team *t, int32_t tensor, const int64_t *coord)
+static dv_box owned(const dv_plan_team *t, int32_t tensor, const int64_t *coord)
 {
     const dv_dist *d = &t->tensors[tensor];
     dv_box b = {.n_dims = d->n_dims};
@@ -160,9 +160,8 @@ static dv_status check_cuts(const walk *w)
             if (d->axis[k] < 0)
                 continue;
             if (d->axis[k] >= w->t->n_axes || used >> d->axis[k] & 1)
-                return dv_fail(w->diag, DV_E_CHECK, w->at,
-                               "axis %d cuts %s twice", d->axis[k],
-                               p->tensors[i].name);
+                return DV_BREAKS(w->diag, C16, w->at, "axis %d cuts %s twice",
+                                 d->axis[k], p->tensors[i].name);
             used |= 1u << d->axis[k];
         }
     }
@@ -173,9 +172,10 @@ static dv_status check_cuts(const walk *w)
             if (d->axis[k] >= 0 &&
                 (op->is_extern || dv_access_is_indirect(&op->write) ||
                  var_of(op, &op->write.index[k]) == -2))
-                return dv_fail(w->diag, DV_E_CHECK, w->at,
-                               "op %s cannot be cut along dim %d of %s",
-                               op->name, k, p->tensors[op->write.tensor].name);
+                return DV_BREAKS(w->diag, C16, w->at,
+                                 "op %s cannot be cut along dim %d of %s",
+                                 op->name, k,
+                                 p->tensors[op->write.tensor].name);
     }
     return DV_OK;
 }
@@ -210,10 +210,10 @@ static dv_status check_follows(const walk *w)
                  (w->t->tensors[x].axis[g->dim] != axis && g->var != f->var);
         }
         if (!ok)
-            return dv_fail(w->diag, DV_E_CHECK, dv_plan_at(w->plan, f->off),
-                           "%s of op %s cannot be cut as dim %d of %s is",
-                           op->vars[f->var].name, op->name, (int)f->dim,
-                           w->p->tensors[a->tensor].name);
+            return DV_BREAKS(w->diag, C17, dv_plan_at(w->plan, f->off),
+                             "%s of op %s cannot be cut as dim %d of %s is",
+                             op->vars[f->var].name, op->name, (int)f->dim,
+                             w->p->tensors[a->tensor].name);
     }
     return DV_OK;
 }
@@ -263,21 +263,24 @@ static int32_t edges_of(int64_t *out, const cover *c, int d)
     return m;
 }
 
+static const char never_received[] = "is read, but never received";
+
 // Returns, as a text for the message, what is wrong with the elements of a cell
 // (a box between adjacent edges of all boxes), or NULL if nothing is.
+// never_received breaks rule C18, all other texts C19.
 static const char *judge(const cover *c, const int64_t *at)
 {
     int need = count(c->need, c->n_need, at) > 0;
     int come = count(c->come, c->n_come, at);
     int own = c->n_have > 0 && holds(&c->have[0], at);
     if (come > 1)
-        return "comes twice";
+        return "is received twice";
     if (come && own)
-        return "comes although it is owned";
+        return "is received although the rank owns it";
     if (come && !need)
-        return "comes and is not read";
+        return "is received, but not read";
     if (need && !come && !count(c->have, c->n_have, at))
-        return "is read and never comes";
+        return never_received;
     return NULL;
 }
 
@@ -319,10 +322,15 @@ static dv_status check_cover(walk *w, const cover *c, int32_t op,
     dv_text where = {0};
     for (int d = 0; d < n_dims; d++)
         dv_put(&where, "%s%" PRId64, d ? "," : "", at[d]);
-    dv_status st = dv_fail(
-        w->diag, DV_E_CHECK, w->at, "op %s, rank %" PRId64 ": %s[%s] %s",
-        w->p->ops[op].name, w->rank, w->p->tensors[tensor].name,
-        where.at ? where.at : "", wrong);
+    const char *name = w->p->ops[op].name, *of = w->p->tensors[tensor].name;
+    const char *index = where.at ? where.at : "";
+    dv_status st = wrong == never_received
+                       ? DV_BREAKS(w->diag, C18, w->at,
+                                   "op %s, rank %" PRId64 ": %s[%s] %s", name,
+                                   w->rank, of, index, wrong)
+                       : DV_BREAKS(w->diag, C19, w->at,
+                                   "op %s, rank %" PRId64 ": %s[%s] %s", name,
+                                   w->rank, of, index, wrong);
     dv_text_free(&where);
     return st;
 }
@@ -396,8 +404,8 @@ static dv_status check_exchange_of_rank(walk *w, const dv_op_exchange *s)
                 come[i].dim[d].off + come[i].dim[d].size >
                     theirs.dim[d].off + theirs.dim[d].size ||
                 s->receives[i].rank == w->rank)
-                return dv_fail(
-                    w->diag, DV_E_CHECK, w->at,
+                return DV_BREAKS(
+                    w->diag, C19, w->at,
                     "op %s, rank %" PRId64 ": a message of %s from %" PRId64
                     " that does not own it",
                     w->p->ops[s->op].name, w->rank,
@@ -492,18 +500,18 @@ static int same_boxes(const dv_piece *l, int32_t n, int64_t a,
     return i == n && k == n_m;
 }
 
-static dv_status check_pair(const dv_plan *plan, int32_t swap, int64_t from,
+static dv_status check_pair(const dv_plan *plan, int32_t exchange, int64_t from,
                             const dv_op_exchange *s, int64_t to,
                             const dv_op_exchange *r, dv_loc at, dv_diag *diag)
 {
     if (same_boxes(s->sends, s->n_sends, to, r->receives, r->n_receives, from))
         return DV_OK;
-    const dv_op_exchange *w = &plan->team.op_exchanges[swap];
-    return dv_fail(diag, DV_E_CHECK, at,
-                   "op %s: what rank %" PRId64 " sends to rank %" PRId64
-                   " of %s is not what that receives",
-                   plan->ops->ops[w->op].name, from, to,
-                   plan->ops->tensors[w->tensor].name);
+    const dv_op_exchange *w = &plan->team.op_exchanges[exchange];
+    return DV_BREAKS(diag, C20, at,
+                     "op %s: what rank %" PRId64 " sends to rank %" PRId64
+                     " of %s is not what that receives",
+                     plan->ops->ops[w->op].name, from, to,
+                     plan->ops->tensors[w->tensor].name);
 }
 
 // Returns whether the list of messages is sorted by rank (process of the team).
@@ -522,10 +530,10 @@ static dv_status check_listed(const walk *w)
         const dv_op_exchange *s = &w->t->op_exchanges[i];
         if (!by_rank(s->sends, s->n_sends) ||
             !by_rank(s->receives, s->n_receives))
-            return dv_fail(w->diag, DV_E_CHECK, dv_plan_at(w->plan, s->off),
-                           "op %s: the messages of %s are not listed by rank",
-                           w->p->ops[s->op].name,
-                           w->p->tensors[s->tensor].name);
+            return DV_BREAKS(w->diag, C20, dv_plan_at(w->plan, s->off),
+                             "op %s: the messages of %s are not listed by rank",
+                             w->p->ops[s->op].name,
+                             w->p->tensors[s->tensor].name);
     }
     return DV_OK;
 }
@@ -535,7 +543,7 @@ static dv_status check_listed(const walk *w)
 static int messages_of(const dv_plan *plan, int64_t rank, dv_op_exchange *out,
                        dv_arena *arena)
 {
-    const dv_team *t = &plan->team;
+    const dv_plan_team *t = &plan->team;
     for (int32_t i = 0; i < t->n_op_exchanges; i++) {
         out[i] = t->op_exchanges[i];
         if (rank != t->rank &&
@@ -566,8 +574,8 @@ static dv_status walk_rank(walk *w, int64_t rank, dv_op_exchange *op_exchanges)
 // ranks.
 static dv_status check_all(walk *w, dv_arena *arena)
 {
-    const dv_team *t = w->t;
-    int64_t n = dv_team_size(t);
+    const dv_plan_team *t = w->t;
+    int64_t n = dv_plan_team_size(t);
     dv_op_exchange *all = DV_NEW(arena, dv_op_exchange, n * t->n_op_exchanges);
     if (!all)
         return dv_nomem(w->diag);
@@ -587,20 +595,20 @@ static dv_status check_all(walk *w, dv_arena *arena)
 
 // Compares the messages of the current rank with those of a partner, in both
 // directions.
-static dv_status check_partner(const walk *w, int32_t swap, int64_t rank)
+static dv_status check_partner(const walk *w, int32_t exchange, int64_t rank)
 {
     dv_arena arena = {0};
-    dv_op_exchange other = w->t->op_exchanges[swap];
+    dv_op_exchange other = w->t->op_exchanges[exchange];
     dv_status st = DV_OK;
     if (rank != w->t->rank &&
-        !dv_team_messages(&other, w->p, w->t, swap, rank, &arena))
+        !dv_team_messages(&other, w->p, w->t, exchange, rank, &arena))
         st = dv_nomem(w->diag);
     if (st == DV_OK)
-        st = check_pair(w->plan, swap, w->rank, &w->op_exchanges[swap], rank,
-                        &other, w->at, w->diag);
+        st = check_pair(w->plan, exchange, w->rank, &w->op_exchanges[exchange],
+                        rank, &other, w->at, w->diag);
     if (st == DV_OK)
-        st = check_pair(w->plan, swap, rank, &other, w->rank,
-                        &w->op_exchanges[swap], w->at, w->diag);
+        st = check_pair(w->plan, exchange, rank, &other, w->rank,
+                        &w->op_exchanges[exchange], w->at, w->diag);
     dv_arena_free(&arena);
     return st;
 }
@@ -625,7 +633,7 @@ static int64_t next_partner(const dv_piece *const *lists, const int32_t *n,
 // message that the plan lacks.
 static dv_status check_partners(const walk *w, dv_arena *arena)
 {
-    const dv_team *t = w->t;
+    const dv_plan_team *t = w->t;
     for (int32_t k = 0; k < t->n_op_exchanges; k++) {
         dv_op_exchange own;
         if (!dv_team_messages(&own, w->p, t, k, w->rank, arena))
@@ -660,7 +668,7 @@ dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag)
     DV_TRY(check_follows(&w));
     DV_TRY(check_listed(&w));
     dv_arena arena = {0};
-    dv_status st = dv_team_size(w.t) <= ALL_RANKS
+    dv_status st = dv_plan_team_size(w.t) <= ALL_RANKS
                        ? check_all(&w, &arena)
                        : check_rank(&w, w.t->rank, &arena);
     dv_arena_free(&arena);
@@ -669,7 +677,7 @@ dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag)
 
 dv_status dv_plan_check_rank(const dv_plan *plan, int64_t rank, dv_diag *diag)
 {
-    if (dv_team_size(&plan->team) <= ALL_RANKS || rank == plan->team.rank)
+    if (dv_plan_team_size(&plan->team) <= ALL_RANKS || rank == plan->team.rank)
         return DV_OK; // dv_plan_check has checked this rank already
     walk w = {.plan = plan, .p = plan->ops, .t = &plan->team};
     w.at = (dv_loc){plan->src.text ? &plan->src : NULL, DV_FILE};

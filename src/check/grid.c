@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WRONG(...)                                                             \
-    return dv_fail(diag, DV_E_CHECK, g->off ? dv_plan_at(plan, g->off) : at,   \
-                   __VA_ARGS__)
+#define WRONG(rule, ...)                                                       \
+    return DV_BREAKS(diag, rule, g->off ? dv_plan_at(plan, g->off) : at,       \
+                     __VA_ARGS__)
 
 // Returns the number of tiles along the dimension `back` places from the last
 // one, or 1 if the tensor has fewer dimensions.
@@ -40,7 +40,7 @@ static dv_status check_size(const dv_plan *plan, const dv_group_grid *g,
     int64_t cols = tiles_along(t, 0, plan->target.tile_cols);
     int64_t batch = 1, depth = 1, inner = 1;
     if (op->write.tensor != g->tensor)
-        WRONG("the grid of group %d is of %s, the group writes %s",
+        WRONG(C21, "the grid of group %d is of %s, the group writes %s",
               (int)g->group, t->name,
               plan->ops->tensors[op->write.tensor].name);
     for (int d = 0; d < t->n_dims - 2; d++)
@@ -49,13 +49,14 @@ static dv_status check_size(const dv_plan *plan, const dv_group_grid *g,
         if (!op->vars[v].reduce)
             continue;
         if (!dv_mul_i64(&depth, depth, inner))
-            WRONG("the depth of %s has more than 64 bits", t->name);
+            WRONG(C21, "the depth of %s has more than 64 bits", t->name);
         inner = dv_max_i64(op->vars[v].end - op->vars[v].begin, 1);
     }
     if (!dv_mul_i64(&depth, depth, (inner - 1) / plan->target.tile_cols + 1))
-        WRONG("the depth of %s has more than 64 bits", t->name);
+        WRONG(C21, "the depth of %s has more than 64 bits", t->name);
     if (g->mt != rows || g->nt != cols || g->batch != batch || g->kt != depth)
-        WRONG("%s has %" PRId64 " times %" PRId64 "x%" PRId64 " tiles, %" PRId64
+        WRONG(C21,
+              "%s has %" PRId64 " times %" PRId64 "x%" PRId64 " tiles, %" PRId64
               " deep; its grid has %" PRId64 " times %" PRId64 "x%" PRId64
               ", %" PRId64 " deep",
               t->name, batch, rows, cols, depth, g->batch, g->mt, g->nt, g->kt);
@@ -125,20 +126,22 @@ static dv_status check_cores(const dv_plan *plan, const dv_group_grid *g,
         if (!i || by_core(&r[n - 1], &r[i]) != 0 || g->rect || g->local_shard)
             r[n++] = r[i];
         else if (!is_cut(g))
-            WRONG("core %" PRId64 ",%" PRId64 " is there twice", r[i].x,
+            WRONG(C21, "core %" PRId64 ",%" PRId64 " is there twice", r[i].x,
                   r[i].y);
     qsort(r, (size_t)n, sizeof *r, by_core);
     for (int32_t i = 0; i < n; i++) {
         if (r[i].x < 0 || r[i].y < 0 || r[i].x >= cols || r[i].y >= rows)
-            WRONG("core %" PRId64 ",%" PRId64 " is not on the grid of %" PRId64
+            WRONG(C21,
+                  "core %" PRId64 ",%" PRId64 " is not on the grid of %" PRId64
                   "x%" PRId64,
                   r[i].x, r[i].y, cols, rows);
         const dv_core_rect *h = hole_at(&plan->target, &r[i]);
         if (h)
-            WRONG("core %" PRId64 ",%" PRId64 " is in the hole %d,%d to %d,%d",
+            WRONG(C21,
+                  "core %" PRId64 ",%" PRId64 " is in the hole %d,%d to %d,%d",
                   r[i].x, r[i].y, h->x0, h->y0, h->x1, h->y1);
         if (i && by_core(&r[i - 1], &r[i]) == 0)
-            WRONG("core %" PRId64 ",%" PRId64 " is there twice", r[i].x,
+            WRONG(C21, "core %" PRId64 ",%" PRId64 " is there twice", r[i].x,
                   r[i].y);
     }
     return DV_OK;
@@ -160,26 +163,28 @@ static dv_status check_tiles(const dv_plan *plan, const dv_group_grid *g,
             continue;
         if (r[i].k0 < 0 || r[i].k0 >= r[i].k1 || r[i].k1 > g->kt ||
             (part && r[i].n != 1))
-            WRONG("core %" PRId64 ",%" PRId64 " has steps %" PRId64 "..%" PRId64
+            WRONG(C21,
+                  "core %" PRId64 ",%" PRId64 " has steps %" PRId64 "..%" PRId64
                   " of %" PRId64 " tiles, which are %" PRId64 " deep",
                   r[i].x, r[i].y, r[i].k0, r[i].k1, r[i].n, g->kt);
         if (r[i].first != next)
-            WRONG("tile %" PRId64 " of %s is on %s core",
+            WRONG(C21, "tile %" PRId64 " of %s is on %s core",
                   dv_min_i64(next, r[i].first), name,
                   r[i].first > next ? "no" : "more than one");
         if (r[i].k0 != k)
-            WRONG("step %" PRId64 " of tile %" PRId64 " of %s is on %s core",
+            WRONG(C21,
+                  "step %" PRId64 " of tile %" PRId64 " of %s is on %s core",
                   dv_min_i64(k, r[i].k0), next, name,
                   r[i].k0 > k ? "no" : "more than one");
         k = r[i].k1 == g->kt ? 0 : r[i].k1;
         if (k)
             continue;
         if (!dv_add_i64(&next, next, r[i].n) || next > total)
-            WRONG("core %" PRId64 ",%" PRId64 " has tiles beyond %" PRId64,
+            WRONG(C21, "core %" PRId64 ",%" PRId64 " has tiles beyond %" PRId64,
                   r[i].x, r[i].y, total);
     }
     if (next != total)
-        WRONG("tile %" PRId64 " of %s is on no core", next, name);
+        WRONG(C21, "tile %" PRId64 " of %s is on no core", next, name);
     return DV_OK;
 }
 
@@ -208,17 +213,20 @@ static dv_status check_rects(const dv_plan *plan, const dv_group_grid *g,
         int64_t n0 = x ? r[i - 1].n1 : 0, m0 = y ? r[i - wide].m1 : 0;
         if (r[i].m0 != m0 || r[i].n0 != n0 || r[i].m1 != left->m1 ||
             r[i].n1 != top->n1 || r[i].m0 >= r[i].m1 || r[i].n0 >= r[i].n1)
-            WRONG("rows %" PRId64 "..%" PRId64 " and columns %" PRId64
+            WRONG(C21,
+                  "rows %" PRId64 "..%" PRId64 " and columns %" PRId64
                   "..%" PRId64 " of %s do not begin at %" PRId64 ",%" PRId64
                   " and end with their neighbours",
                   r[i].m0, r[i].m1, r[i].n0, r[i].n1, name, m0, n0);
         if (r[i].x != top->x || r[i].y != left->y)
-            WRONG("core %" PRId64 ",%" PRId64 " has what belongs to core "
+            WRONG(C21,
+                  "core %" PRId64 ",%" PRId64 " has what belongs to core "
                   "%" PRId64 ",%" PRId64,
                   r[i].x, r[i].y, top->x, left->y);
     }
     if (n % wide || r[n - 1].m1 != g->mt || r[n - 1].n1 != g->nt)
-        WRONG("%d rectangles up to row %" PRId64 " and column %" PRId64
+        WRONG(C21,
+              "%d rectangles up to row %" PRId64 " and column %" PRId64
               " of %s, which has %" PRId64 "x%" PRId64 " tiles",
               (int)n, r[n - 1].m1, r[n - 1].n1, name, g->mt, g->nt);
     return DV_OK;
@@ -280,7 +288,8 @@ static dv_status check_deals(const dv_plan *plan, const dv_group_grid *g,
             continue;
         if (at_shard >= g->n_ranges ||
             number[r[at_shard].x + r[at_shard].y * cols] != deal->core)
-            WRONG("shard %" PRId64 ",%" PRId64 " is dealt to core %" PRId64
+            WRONG(C21,
+                  "shard %" PRId64 ",%" PRId64 " is dealt to core %" PRId64
                   ", which the grid gives another",
                   sy, sx, deal->core);
     }
@@ -296,13 +305,14 @@ static dv_status check_shards(const dv_plan *plan, const dv_group_grid *g,
     if (g->batch != 1 || g->gy < 1 || g->gx < 1 || g->gy > g->mt ||
         g->gx > g->nt || g->gy * g->sm != g->mt || g->gx * g->sn != g->nt ||
         g->n_ranges != g->gy * g->gx)
-        WRONG("%d cores with %" PRId64 "x%" PRId64 " shards of %" PRId64
+        WRONG(C21,
+              "%d cores with %" PRId64 "x%" PRId64 " shards of %" PRId64
               "x%" PRId64 " tiles for %" PRId64 "x%" PRId64,
               (int)g->n_ranges, g->gy, g->gx, g->sm, g->sn, g->mt, g->nt);
     qsort(r, (size_t)g->n_ranges, sizeof *r, by_shard);
     for (int32_t i = 0; i < g->n_ranges; i++)
         if (r[i].sy != i / g->gx || r[i].sx != i % g->gx)
-            WRONG("shard %" PRId64 ",%" PRId64 " of %s is on no core",
+            WRONG(C21, "shard %" PRId64 ",%" PRId64 " of %s is on no core",
                   i / g->gx, i % g->gx, plan->ops->tensors[g->tensor].name);
     int64_t *number = number_cores(&plan->target, cols, rows);
     if (!number)
@@ -342,7 +352,8 @@ static dv_status check_nothing_resident(const dv_plan *plan, int32_t group,
     for (int32_t i = g->first_op; i < g->end_op; i++)
         for (int k = 0; k <= plan->ops->ops[i].n_reads; k++)
             if (dv_home_of(plan, i, k) >= 0)
-                WRONG("op %s finds or leaves something on its cores, but %s",
+                WRONG(C23,
+                      "op %s finds or leaves something on its cores, but %s",
                       plan->ops->ops[i].name, what);
     return DV_OK;
 }
@@ -358,7 +369,7 @@ dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag)
     for (int32_t i = 0; i < plan->n_grids; i++) {
         const dv_group_grid *g = &plan->grids[i];
         if (!plan->target.tile_rows)
-            WRONG("%s does not compute on tiles", plan->target.name);
+            WRONG(C21, "%s does not compute on tiles", plan->target.name);
         DV_TRY(check_group(plan, g, at, diag));
         if (!g->local_shard)
             DV_TRY(check_nothing_resident(

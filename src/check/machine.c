@@ -101,11 +101,11 @@ static dv_status check_lanes(const checker *c, const dv_op *o)
         if (here == ANY_LANES || here == lanes ||
             (here == NO_LANES && !moves_along(a, lanes)))
             continue;
-        return dv_fail(c->diag, DV_E_CHECK, c->at,
-                       "op %s: the lanes of %s run along %s, those of %s do "
-                       "not",
-                       o->name, c->p->tensors[of->tensor].name,
-                       o->vars[lanes].name, c->p->tensors[a->tensor].name);
+        return DV_BREAKS(c->diag, C9, c->at,
+                         "op %s: the lanes of %s run along %s, those of %s do "
+                         "not",
+                         o->name, c->p->tensors[of->tensor].name,
+                         o->vars[lanes].name, c->p->tensors[a->tensor].name);
     }
     return DV_OK;
 }
@@ -171,10 +171,10 @@ static dv_status check_span(const checker *c, int32_t i, int32_t op,
     if (c->plan->layouts[a->tensor].bytes <= limit)
         return DV_OK;
     if (g->n_tiles > MAX_TILES_SHOWN)
-        return dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
-                       "op %s has %" PRId64 " tiles: too many to show that "
-                       "each reaches at most %" PRId64 " bytes of %s",
-                       o->name, g->n_tiles, limit, name);
+        return DV_BREAKS(c->diag, C10, dv_plan_at(c->plan, g->off),
+                         "op %s has %" PRId64 " tiles: too many to show that "
+                         "each reaches at most %" PRId64 " bytes of %s",
+                         o->name, g->n_tiles, limit, name);
     for (int64_t tile = 0; tile < g->n_tiles; tile++) {
         int64_t rest = tile, begin[DV_MAX_VARS], end[DV_MAX_VARS];
         for (int v = o->n_vars - 1; v >= 0; v--) {
@@ -186,10 +186,10 @@ static dv_status check_span(const checker *c, int32_t i, int32_t op,
         }
         int64_t span = span_of(c, o, a, begin, end);
         if (span > limit)
-            return dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
-                           "op %s: tile %" PRId64 " reaches %" PRId64
-                           " bytes of %s, the limit is %" PRId64,
-                           o->name, tile, span, name, limit);
+            return DV_BREAKS(c->diag, C10, dv_plan_at(c->plan, g->off),
+                             "op %s: tile %" PRId64 " reaches %" PRId64
+                             " bytes of %s, the limit is %" PRId64,
+                             o->name, tile, span, name, limit);
     }
     return DV_OK;
 }
@@ -214,23 +214,25 @@ static dv_status count_cores(const checker *c, uint8_t *hole)
         const dv_core_rect *h = &t->holes.at[i];
         if (h->x0 < 0 || h->y0 < 0 || h->x0 > h->x1 || h->y0 > h->y1 ||
             h->x1 >= cols || h->y1 >= t->core_grid.rows)
-            return dv_fail(c->diag, DV_E_CHECK, c->at,
-                           "the hole %d,%d to %d,%d is not on the grid of "
-                           "%" PRId64 "x%" PRId64 " cores",
-                           h->x0, h->y0, h->x1, h->y1, cols, t->core_grid.rows);
+            return DV_BREAKS(c->diag, C24, c->at,
+                             "the hole %d,%d to %d,%d is not on the grid of "
+                             "%" PRId64 "x%" PRId64 " cores",
+                             h->x0, h->y0, h->x1, h->y1, cols,
+                             t->core_grid.rows);
         for (int64_t y = h->y0; y <= h->y1; y++)
             for (int64_t x = h->x0; x <= h->x1; x++, left--)
                 if (hole[y * cols + x]++)
-                    return dv_fail(
-                        c->diag, DV_E_CHECK, c->at,
+                    return DV_BREAKS(
+                        c->diag, C24, c->at,
                         "core %" PRId64 ",%" PRId64 " is in two holes", x, y);
     }
     if (left == t->cores)
         return DV_OK;
-    return dv_fail(c->diag, DV_E_CHECK, c->at,
-                   "the grid has %" PRId64 " cores without its holes, work is "
-                   "dealt to %" PRId64,
-                   left, t->cores);
+    return DV_BREAKS(c->diag, C24, c->at,
+                     "the grid has %" PRId64
+                     " cores without its holes, work is "
+                     "dealt to %" PRId64,
+                     left, t->cores);
 }
 
 static dv_status check_cores(const checker *c)

@@ -33,8 +33,8 @@
 #include <stdlib.h>
 
 #define WRONG(rule, ...)                                                       \
-    return dv_fail(diag, DV_E_CHECK, as->off ? dv_plan_at(plan, as->off) : at, \
-                   rule ": " __VA_ARGS__)
+    return DV_BREAKS(diag, rule, as->off ? dv_plan_at(plan, as->off) : at,     \
+                     __VA_ARGS__)
 
 // Returns the coefficient of variable v in an index; 0 in an indirect one.
 static int64_t coef_of(const dv_index *x, int v)
@@ -92,19 +92,19 @@ static dv_status check_variable(const dv_plan *plan, int32_t op, int v,
         inner = reach;
         inside += s->levels[i].inside != 0;
         if (!dv_mul_i64(&reach, reach, s->levels[i].size))
-            WRONG("C22", "the loops of %s over %s have more than 64 bits",
+            WRONG(C22, "the loops of %s over %s have more than 64 bits",
                   o->name, o->vars[v].name);
     }
     if (inside > 1)
-        WRONG("C22",
+        WRONG(C22,
               "%d loops of %s over %s are inside the kernel, which has one",
               inside, o->name, o->vars[v].name);
     if (reach < len)
-        WRONG("C22",
+        WRONG(C22,
               "the loops of %s go over %" PRId64 " of %s, which has %" PRId64,
               o->name, reach, o->vars[v].name, len);
     if (reach > len && reach - inner >= len)
-        WRONG("C22",
+        WRONG(C22,
               "the loops of %s go over %s, which has %" PRId64
               ", in tiles of %" PRId64 ": the last of %" PRId64 " is empty",
               o->name, o->vars[v].name, len, inner, reach / inner);
@@ -119,24 +119,24 @@ static dv_status check_sums(const dv_plan *plan, int32_t op, dv_loc at,
     const dv_sum_order *s = &as->sums;
     const dv_access *factor[2] = {NULL, NULL};
     if (!factors_of(o, factor))
-        WRONG("C22", "op %s has loops, but is no sum of products of two reads",
+        WRONG(C22, "op %s has loops, but is no sum of products of two reads",
               o->name);
     for (int v = 0; v < o->n_vars; v++)
         if (o->vars[v].reduce)
             DV_TRY(check_variable(plan, op, v, at, diag));
     for (int32_t i = 1; i < s->n_levels; i++)
         if (s->levels[i - 1].inside && !s->levels[i].inside)
-            WRONG("C22", "op %s has a loop over %s inside the kernel", o->name,
+            WRONG(C22, "op %s has a loop over %s inside the kernel", o->name,
                   o->vars[s->levels[i].var].name);
     if (!s->dot)
         return DV_OK;
     if (s->n_levels == 0 || !s->levels[s->n_levels - 1].inside)
-        WRONG("C22", "op %s sums in lanes, but nothing is in the kernel",
+        WRONG(C22, "op %s sums in lanes, but nothing is in the kernel",
               o->name);
     int last = s->levels[s->n_levels - 1].var;
     for (int i = 0; i < 2; i++)
         if (!has_unit_stride(plan->ops, factor[i], last))
-            WRONG("C22",
+            WRONG(C22,
                   "op %s sums in lanes along %s, which is not side by side in "
                   "%s",
                   o->name, o->vars[last].name,
@@ -157,7 +157,7 @@ static dv_status check_pairs(const dv_plan *plan, int32_t op, dv_loc at,
     dv_dtype u = p->tensors[factor[1]->tensor].dtype;
     dv_dtype out = p->tensors[o->write.tensor].dtype;
     if (!plan->target.matrix)
-        WRONG("C22", "%s has no instructions for the matrices of %s",
+        WRONG(C22, "%s has no instructions for the matrices of %s",
               plan->target.name, o->name);
     dv_compute_type in = dv_op_compute(p, o);
     int halves = t == DV_BF16 && in == DV_IN_F32;
@@ -169,12 +169,12 @@ static dv_status check_pairs(const dv_plan *plan, int32_t op, dv_loc at,
     int64_t most = INT32_MAX / (128 * 128); // largest number of i8 products
                                             // whose sum surely fits in i32
     if (whole && n > most)
-        WRONG("C22",
+        WRONG(C22,
               "op %s sums %" PRId64 " products of i8, %" PRId64
               " are sure to fit i32",
               o->name, n, most);
     if (t != u || (!halves && !whole))
-        WRONG("C22",
+        WRONG(C22,
               "op %s makes %s of %s and %s, matrices are of bf16 summed in "
               "f32, or of i8 in i32",
               o->name, dv_dtype_get(out)->name, dv_dtype_get(t)->name,
@@ -183,8 +183,8 @@ static dv_status check_pairs(const dv_plan *plan, int32_t op, dv_loc at,
         if (!s->levels[i].inside &&
             (i > 0 || s->n_levels < 2 || !s->levels[1].inside ||
              s->levels[1].var != s->levels[0].var))
-            WRONG("C22", "op %s has a loop over %s around its matrices",
-                  o->name, o->vars[s->levels[i].var].name);
+            WRONG(C22, "op %s has a loop over %s around its matrices", o->name,
+                  o->vars[s->levels[i].var].name);
     return DV_OK;
 }
 
@@ -300,7 +300,7 @@ static dv_status check_collapse(const dv_plan *plan, const use *uses,
     if (!as->collapse)
         return DV_OK;
     if (as->inner < 0 || as->outer < 0)
-        WRONG("C25", "op %s has no two loops to run as one", o->name);
+        WRONG(C25, "op %s has no two loops to run as one", o->name);
     for (int r = 0; r <= o->n_reads && !sums; r++) {
         const dv_access *a = r < o->n_reads ? &o->reads[r] : &o->write;
         int64_t in = stride_of(plan, uses, a, as->inner), all;
@@ -308,7 +308,7 @@ static dv_status check_collapse(const dv_plan *plan, const use *uses,
         if (r == o->n_reads && dv_op_reduce(o) && !as->window)
             continue; // sums stay in registers
         if (!dv_mul_i64(&all, in, as->collapse) || all != out)
-            WRONG("C25",
+            WRONG(C25,
                   "op %s runs %" PRId64 " of %s and %s as one loop, but %s has "
                   "strides of %" PRId64 " and %" PRId64,
                   o->name, as->collapse, o->vars[as->inner].name,
@@ -326,23 +326,23 @@ static dv_status check_loops(const dv_plan *plan, const use *uses, int32_t op,
     const int32_t loops[2] = {as->inner, as->outer};
     const dv_expr *reduce = dv_op_reduce(o);
     if (as->inner >= 0 && as->inner == as->outer)
-        WRONG("C25", "both loops of op %s are over %s", o->name,
+        WRONG(C25, "both loops of op %s are over %s", o->name,
               o->vars[as->inner].name);
     for (int i = 0; i < 2; i++) {
         if (loops[i] < 0)
             continue;
         if (index_depends_on(o, loops[i]))
-            WRONG("C25", "op %s has a loop over %s, by which it is indexed",
+            WRONG(C25, "op %s has a loop over %s, by which it is indexed",
                   o->name, o->vars[loops[i]].name);
         if (as->window && o->vars[loops[i]].reduce)
-            WRONG("C25", "op %s unrolls %s and loops over it", o->name,
+            WRONG(C25, "op %s unrolls %s and loops over it", o->name,
                   o->vars[loops[i]].name);
     }
     if (as->window && (!reduce || dv_op_points(o, reduce->vars) != as->window))
-        WRONG("C25", "op %s unrolls %d points, which it does not reduce",
-              o->name, (int)as->window);
+        WRONG(C25, "op %s unrolls %d points, which it does not reduce", o->name,
+              (int)as->window);
     if (as->guard != DV_GUARD_INDICES && has_indirect_read(o))
-        WRONG("C25", "op %s has indirect reads without a guard", o->name);
+        WRONG(C25, "op %s has indirect reads without a guard", o->name);
     return check_collapse(plan, uses, op, at, diag);
 }
 
@@ -356,10 +356,10 @@ static dv_status check_epilogue(const dv_plan *plan, int32_t op, dv_loc at,
         cut |= o->vars[v].reduce &&
                plan->slices[op][v] < o->vars[v].end - o->vars[v].begin;
     if (cut != (as->epilogue == DV_EPILOGUE_PARTS))
-        WRONG("C25", "op %s has %s, but its epilogue is %s parts", o->name,
+        WRONG(C25, "op %s has %s, but its epilogue is %s parts", o->name,
               cut ? "partial sums" : "whole sums", cut ? "not after" : "after");
     if (as->epilogue == DV_EPILOGUE_NONE && o->body != dv_op_reduce(o))
-        WRONG("C25", "op %s computes more than its sums and has no epilogue",
+        WRONG(C25, "op %s computes more than its sums and has no epilogue",
               o->name);
     return DV_OK;
 }
@@ -402,21 +402,21 @@ static dv_status check_inline(const dv_plan *plan, const use *uses,
     const dv_tensor *t = &p->tensors[o->write.tensor];
     dv_compute_type in = dv_op_compute(p, o);
     if (t->is_input || t->is_output || o->update || o->is_extern)
-        WRONG("C26", "op %s is inlined, but %s is no temporary", o->name,
+        WRONG(C26, "op %s is inlined, but %s is no temporary", o->name,
               t->name);
     if (dv_op_reduce(o) || !writes_each_once(o))
-        WRONG("C26", "op %s is inlined, but has not one value per element",
+        WRONG(C26, "op %s is inlined, but has not one value per element",
               o->name);
     if (t->dtype != (in == DV_IN_F64 ? DV_F64 : DV_F32) || in == DV_IN_I64)
-        WRONG("C26", "op %s is inlined, but storing it would round", o->name);
+        WRONG(C26, "op %s is inlined, but storing it would round", o->name);
     if (uses[o->write.tensor].writer != op || uses[o->write.tensor].group < 0)
-        WRONG("C26",
+        WRONG(C26,
               "op %s is inlined, but other ops write %s or other groups "
               "read it",
               o->name, t->name);
     for (int32_t i = g->first_op; i <= op; i++)
         if (reads_tensor(&p->ops[i], o->write.tensor))
-            WRONG("C26", "op %s is inlined, but op %s reads it before", o->name,
+            WRONG(C26, "op %s is inlined, but op %s reads it before", o->name,
                   p->ops[i].name);
     return DV_OK;
 }
@@ -451,7 +451,7 @@ static dv_status check_row_vars(const dv_plan *plan, const dv_group *g,
     int is_row[DV_MAX_VARS] = {0};
     int64_t base;
     if (as->n_rows < 1 || as->n_rows != first->n_rows)
-        WRONG("C27", "op %s has rows of %d variables, op %s of %d", o->name,
+        WRONG(C27, "op %s has rows of %d variables, op %s of %d", o->name,
               (int)as->n_rows, f->name, (int)first->n_rows);
     for (int32_t k = 0; k < as->n_rows; k++) {
         int v = as->rows[k], w = first->rows[k];
@@ -459,13 +459,13 @@ static dv_status check_row_vars(const dv_plan *plan, const dv_group *g,
             o->vars[v].end != f->vars[w].end ||
             plan->slices[op][v] != plan->slices[g->first_op][w] ||
             row_dim(o, &o->write, v, &base) < 0)
-            WRONG("C27", "the rows of op %s over %s are not those of op %s",
+            WRONG(C27, "the rows of op %s over %s are not those of op %s",
                   o->name, o->vars[v].name, f->name);
     }
     for (int v = 0; v < o->n_vars; v++)
         if (!is_row[v] &&
             plan->slices[op][v] < o->vars[v].end - o->vars[v].begin)
-            WRONG("C27", "tiles of op %s cut its rows along %s", o->name,
+            WRONG(C27, "tiles of op %s cut its rows along %s", o->name,
                   o->vars[v].name);
     return DV_OK;
 }
@@ -507,7 +507,7 @@ static dv_status check_delay(const dv_plan *plan, const dv_group *g, int32_t t,
             continue;
         }
         if (as->delay < from->delay + (from->unit >= as->unit))
-            WRONG("C27", "op %s reads rows of %s before they are computed",
+            WRONG(C27, "op %s reads rows of %s before they are computed",
                   plan->ops->ops[reader].name, plan->ops->tensors[t].name);
     }
     return DV_OK;
@@ -520,23 +520,23 @@ static dv_status check_row_op(const dv_plan *plan, const use *uses,
     const dv_op *o = &plan->ops->ops[op];
     const dv_op_schedule *as = &plan->schedule.ops[op];
     if (as->kind != DV_KERNEL_ROWS && as->kind != DV_KERNEL_INLINE)
-        WRONG("C27", "op %s is not computed row by row, but its group is",
+        WRONG(C27, "op %s is not computed row by row, but its group is",
               o->name);
     if (o->update || o->is_extern || has_indirect_read(o) ||
         reads_tensor(o, o->write.tensor))
-        WRONG("C27", "op %s cannot be computed row by row", o->name);
+        WRONG(C27, "op %s cannot be computed row by row", o->name);
     DV_TRY(check_row_vars(plan, g, op, at, diag));
     for (int32_t i = g->first_op; i < op; i++) {
         const dv_op *b = &plan->ops->ops[i];
         if (b->write.tensor == o->write.tensor ||
             reads_tensor(b, o->write.tensor))
-            WRONG("C27", "op %s overwrites what op %s of its group uses",
-                  o->name, b->name);
+            WRONG(C27, "op %s overwrites what op %s of its group uses", o->name,
+                  b->name);
         for (int r = 0; r < o->n_reads; r++)
             if (o->reads[r].tensor == b->write.tensor &&
                 !same_row(plan, i, op, &o->reads[r]))
-                WRONG("C27", "op %s reads other rows of %s than its own",
-                      o->name, plan->ops->tensors[b->write.tensor].name);
+                WRONG(C27, "op %s reads other rows of %s than its own", o->name,
+                      plan->ops->tensors[b->write.tensor].name);
     }
     for (int r = 0; r < o->n_reads && as->kind == DV_KERNEL_ROWS; r++)
         DV_TRY(check_delay(plan, g, o->reads[r].tensor, op, op, at, diag));
@@ -567,7 +567,7 @@ static dv_status check_group(const dv_plan *plan, const use *uses,
         if (as->kind == DV_KERNEL_STRIP)
             continue;
         if (plan->ops->ops[i].is_extern)
-            WRONG("C25", "extern op %s has a kernel", plan->ops->ops[i].name);
+            WRONG(C25, "extern op %s has a kernel", plan->ops->ops[i].name);
         DV_TRY(check_loops(plan, uses, i, at, diag));
         if (as->kind != DV_KERNEL_PRODUCT)
             continue;
@@ -619,7 +619,7 @@ static dv_status check_temp(const dv_plan *plan, const use *uses, int32_t i,
     const use *u = &uses[as->tensor];
     if (t->is_input || t->is_output || u->group < 0 || u->writer < 0 ||
         !writes_box(&plan->ops->ops[u->writer]))
-        WRONG("C28",
+        WRONG(C28,
               "%s is kept for one tile, but is no box that one op writes and "
               "one group uses",
               t->name);
@@ -627,19 +627,19 @@ static dv_status check_temp(const dv_plan *plan, const use *uses, int32_t i,
     if (plan->groups[u->group].n_tiles < 2 || as->address < 0 ||
         as->address % ALIGN_BYTES ||
         !dv_add_i64(&end, as->address, tile_bytes(plan, u->writer)))
-        WRONG("C28", "%s cannot be kept at %" PRId64, t->name, as->address);
+        WRONG(C28, "%s cannot be kept at %" PRId64, t->name, as->address);
     // Temporaries are in the order of their writers, so that those of a group
     // are neighbours.
     for (int32_t k = i - 1; k >= 0; k--) {
         const dv_temp_address *b = &s->temps[k];
         if (uses[b->tensor].writer >= u->writer)
-            WRONG("C28", "%s is kept, but stands after %s", t->name,
+            WRONG(C28, "%s is kept, but stands after %s", t->name,
                   plan->ops->tensors[b->tensor].name);
         if (uses[b->tensor].group != u->group)
             return DV_OK;
         if (b->address < end &&
             as->address < b->address + tile_bytes(plan, uses[b->tensor].writer))
-            WRONG("C28", "%s is kept in the bytes of %s", t->name,
+            WRONG(C28, "%s is kept in the bytes of %s", t->name,
                   plan->ops->tensors[b->tensor].name);
     }
     return DV_OK;
@@ -672,7 +672,7 @@ static dv_status check_stored(const dv_plan *plan, const use *uses, dv_loc at,
         int here = !x->is_input && !x->is_output && !uses[t].kept &&
                    as->kind != DV_KERNEL_INLINE;
         if (uses[t].stored != here)
-            WRONG("C29", "%s is stored %d times instead of %d", x->name,
+            WRONG(C29, "%s is stored %d times instead of %d", x->name,
                   uses[t].stored, here);
     }
     span *all = dv_alloc((size_t)s->n_stored * sizeof *all + 1);
@@ -685,9 +685,9 @@ static dv_status check_stored(const dv_plan *plan, const use *uses, dv_loc at,
         if (uses[as->tensor].writer == NONE || as->address < 0 ||
             as->address % ALIGN_BYTES ||
             !dv_add_i64(&all[i].end, as->address, dv_tensor_bytes(t)))
-            st = dv_fail(
-                diag, DV_E_CHECK, as->off ? dv_plan_at(plan, as->off) : at,
-                "C29: %s cannot be stored at %" PRId64, t->name, as->address);
+            st = DV_BREAKS(diag, C29, as->off ? dv_plan_at(plan, as->off) : at,
+                           "%s cannot be stored at %" PRId64, t->name,
+                           as->address);
     }
     if (st == DV_OK)
         qsort(all, (size_t)s->n_stored, sizeof *all, by_begin);
@@ -698,9 +698,9 @@ static dv_status check_stored(const dv_plan *plan, const use *uses, dv_loc at,
             if (all[i].u->last < all[k].u->first ||
                 all[k].u->last < all[i].u->first)
                 continue;
-            st = dv_fail(
-                diag, DV_E_CHECK, as->off ? dv_plan_at(plan, as->off) : at,
-                "C29: %s is stored in the bytes of %s while both are in use",
+            st = DV_BREAKS(
+                diag, C29, as->off ? dv_plan_at(plan, as->off) : at,
+                "%s is stored in the bytes of %s while both are in use",
                 plan->ops->tensors[as->tensor].name,
                 plan->ops->tensors[s->stored[all[i].number].tensor].name);
             break;
@@ -724,9 +724,8 @@ dv_status dv_check_schedule(const dv_plan *plan, dv_loc at, dv_diag *diag)
     if (!(plan->facts & DV_FACT_SCHEDULED) || !plan->schedule.kernels)
         return DV_OK;
     if (!dv_target_runs_here(&plan->target))
-        return dv_fail(diag, DV_E_CHECK, at,
-                       "C22: %s is simulated and has no schedule",
-                       plan->target.name);
+        return DV_BREAKS(diag, C22, at, "%s is simulated and has no schedule",
+                         plan->target.name);
     use *uses = dv_alloc((size_t)plan->ops->n_tensors * sizeof *uses);
     if (!uses)
         return dv_nomem(diag);

@@ -24,7 +24,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-dv_status dv_home_fail(const checker *c, int32_t home, const char *form, ...)
+dv_status dv_home_fail(const checker *c, const char *rule, int32_t home,
+                       const char *form, ...)
 {
     char text[200];
     const dv_home *h = &c->s->homes[home];
@@ -34,7 +35,7 @@ dv_status dv_home_fail(const checker *c, int32_t home, const char *form, ...)
     va_end(ap);
     return dv_fail(c->diag, DV_E_CHECK,
                    h->off ? dv_plan_at(c->plan, h->off) : c->at,
-                   "home %d, of %s: %s", (int)home,
+                   "%s: home %d, of %s: %s", rule, (int)home,
                    c->plan->ops->tensors[h->tensor].name, text);
 }
 
@@ -191,27 +192,27 @@ static dv_status check_size(const checker *c, int32_t i)
     int n_dims = c->plan->ops->tensors[h->tensor].n_dims;
     int64_t most = dv_min_i64(dv_target_usable_bytes(t), c->s->capacity_bytes);
     if (h->address % t->scratch_align_bytes)
-        return dv_home_fail(c, i,
-                            "address %" PRId64 " is no multiple of %" PRId64,
-                            h->address, t->scratch_align_bytes);
+        return DV_HOME_BREAKS(c, C11, i,
+                              "address %" PRId64 " is no multiple of %" PRId64,
+                              h->address, t->scratch_align_bytes);
     if (h->core_bytes > most - h->address)
-        return dv_home_fail(
-            c, i, "it ends at byte %" PRId64 ", a plan may use %" PRId64,
+        return DV_HOME_BREAKS(
+            c, C11, i, "it ends at byte %" PRId64 ", a plan may use %" PRId64,
             h->address + h->core_bytes, most);
     for (int64_t core = 0; core < t->cores; core++) {
         box b;
         int has = dv_home_box(c, h, core, &b);
         if (has < 0)
-            return dv_home_fail(c, i,
-                                "op %s does not cut it into boxes, one a core",
-                                c->plan->ops->ops[h->as_op].name);
+            return DV_HOME_BREAKS(
+                c, C11, i, "op %s does not cut it into boxes, one a core",
+                c->plan->ops->ops[h->as_op].name);
         int64_t need =
             has ? bytes_of(&c->plan->layouts[h->tensor], &b, n_dims) : 0;
         if (need > h->core_bytes)
-            return dv_home_fail(c, i,
-                                "core %" PRId64 " keeps %" PRId64
-                                " bytes there, it has %" PRId64,
-                                core, need, h->core_bytes);
+            return DV_HOME_BREAKS(c, C11, i,
+                                  "core %" PRId64 " keeps %" PRId64
+                                  " bytes there, it has %" PRId64,
+                                  core, need, h->core_bytes);
     }
     return DV_OK;
 }
@@ -220,15 +221,15 @@ static dv_status check_life(const checker *c, int32_t i, const facts *f)
 {
     const dv_home *h = &c->s->homes[i];
     if (f->updated[h->tensor])
-        return dv_home_fail(c, i, "its tensor is updated");
+        return DV_HOME_BREAKS(c, C13, i, "its tensor is updated");
     if (f->externs[h->end_op] != f->externs[h->first_op])
-        return dv_home_fail(c, i, "an opaque op runs while it lives");
+        return DV_HOME_BREAKS(c, C13, i, "an opaque op runs while it lives");
     if (c->s->tenants && c->group_of[h->first_op] != c->group_of[h->end_op - 1])
-        return dv_home_fail(c, i, "it lives past the end of a group");
+        return DV_HOME_BREAKS(c, C13, i, "it lives past the end of a group");
     if (f->ends[h->end_op - 1] != f->ends[h->first_op])
-        return dv_home_fail(c, i,
-                            "it lives past the end of a group that is not "
-                            "non_terminal");
+        return DV_HOME_BREAKS(c, C13, i,
+                              "it lives past the end of a group that is not "
+                              "non_terminal");
     return DV_OK;
 }
 
@@ -252,8 +253,8 @@ static dv_status check_passes(const checker *c, int32_t *oldest)
             continue;
         int32_t g = c->group_of[r->end_op - 1];
         if (!c->plan->groups[g].non_terminal)
-            return dv_home_fail(
-                c, h,
+            return DV_HOME_BREAKS(
+                c, C13, h,
                 "the next pass of a repeat reads it, and group %d "
                 "is not non_terminal",
                 (int)g);
@@ -286,21 +287,21 @@ static dv_status check_reader(const checker *c, int32_t i, int32_t op)
     const dv_op *o = &c->plan->ops->ops[op];
     int written = h->fill == DV_FILL_WRITTEN;
     if (op < h->first_op + written || op >= h->end_op || !lasts(c, h, op))
-        return dv_home_fail(c, i, "op %s reads it when it is not there",
-                            o->name);
+        return DV_HOME_BREAKS(c, C14, i, "op %s reads it when it is not there",
+                              o->name);
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
         box has, need;
         if (dv_home_box(c, h, core, &has) < 0)
-            return dv_home_fail(c, i, "it is not cut into boxes");
+            return DV_HOME_BREAKS(c, C14, i, "it is not cut into boxes");
         for (int r = 0; r < o->n_reads; r++) {
             if (o->reads[r].tensor != h->tensor)
                 continue;
             if (touches(c, op, &o->reads[r], 0, core, &need) < 0 ||
                 !dv_box_inside(&has, &need, o->reads[r].n_dims))
-                return dv_home_fail(c, i,
-                                    "op %s needs more of it on core %" PRId64
-                                    " than is there",
-                                    o->name, core);
+                return DV_HOME_BREAKS(c, C14, i,
+                                      "op %s needs more of it on core %" PRId64
+                                      " than is there",
+                                      o->name, core);
         }
     }
     return DV_OK;
@@ -319,8 +320,8 @@ static dv_status check_memory(const checker *c, int32_t *hidden)
         if (h->fill != DV_FILL_WRITTEN)
             continue;
         if (hidden[h->tensor] >= 0)
-            return dv_home_fail(c, i, "it is written to home %d",
-                                (int)hidden[h->tensor]);
+            return DV_HOME_BREAKS(c, C15, i, "it is written to home %d",
+                                  (int)hidden[h->tensor]);
         hidden[h->tensor] = i;
     }
     for (int32_t t = 0; t < p->n_tensors; t++)
@@ -328,14 +329,14 @@ static dv_status check_memory(const checker *c, int32_t *hidden)
             hidden[t] = -1;
     for (int32_t t = 0; t < p->n_tensors; t++)
         if (hidden[t] >= 0 && p->tensors[t].is_output)
-            return dv_home_fail(c, hidden[t],
-                                "it is an output and never stored");
+            return DV_HOME_BREAKS(c, C15, hidden[t],
+                                  "it is an output and never stored");
     for (int32_t i = 0; i < p->n_ops; i++)
         for (int r = 0; r < p->ops[i].n_reads; r++) {
             int32_t t = p->ops[i].reads[r].tensor;
             if (hidden[t] >= 0 && dv_home_of(c->plan, i, r) < 0)
-                return dv_home_fail(
-                    c, hidden[t],
+                return DV_HOME_BREAKS(
+                    c, C15, hidden[t],
                     "op %s reads it from main memory, where it never "
                     "was stored",
                     p->ops[i].name);
@@ -343,7 +344,8 @@ static dv_status check_memory(const checker *c, int32_t *hidden)
     for (int32_t i = 0; i < c->s->n_homes; i++)
         if (c->s->homes[i].fill == DV_FILL_LOADED &&
             hidden[c->s->homes[i].tensor] >= 0)
-            return dv_home_fail(c, i, "it is loaded, and never was stored");
+            return DV_HOME_BREAKS(c, C15, i,
+                                  "it is loaded, and never was stored");
     return DV_OK;
 }
 
@@ -353,26 +355,29 @@ static dv_status check_copy(const checker *c, int32_t i)
     int n_dims = c->plan->ops->tensors[h->tensor].n_dims;
     int ring = h->fill == DV_FILL_RING;
     if (ring && (!c->plan->target.ring || from->fill != DV_FILL_WRITTEN))
-        return dv_home_fail(
-            c, i, "it cannot be copied from home %d over a ring", (int)h->from);
+        return DV_HOME_BREAKS(c, C15, i,
+                              "it cannot be copied from home %d over a ring",
+                              (int)h->from);
     if (from->first_op >= h->first_op || from->end_op < h->first_op + ring ||
         !lasts(c, from, h->first_op))
-        return dv_home_fail(c, i, "home %d is not there to be copied",
-                            (int)h->from);
+        return DV_HOME_BREAKS(c, C15, i, "home %d is not there to be copied",
+                              (int)h->from);
     if (!ring && h->as_op != from->as_op && dv_homes_share(h, from))
-        return dv_home_fail(c, i, "it overlaps home %d and is cut another way",
-                            (int)h->from);
+        return DV_HOME_BREAKS(c, C15, i,
+                              "it overlaps home %d and is cut another way",
+                              (int)h->from);
     for (int32_t k = 0; k < c->s->n_homes && !ring; k++)
         if (c->s->homes[k].in_place_of == h->from &&
             c->s->homes[k].first_op < h->first_op)
-            return dv_home_fail(
-                c, i, "home %d has the place of what it is moved from", (int)k);
+            return DV_HOME_BREAKS(
+                c, C15, i, "home %d has the place of what it is moved from",
+                (int)k);
     for (int32_t k = 0; k < c->s->n_homes && !ring; k++)
         if (k != i && k != h->from && c->s->homes[k].first_op == h->first_op &&
             from->end_op == h->first_op &&
             dv_homes_share(&c->s->homes[k], from))
-            return dv_home_fail(
-                c, i, "home %d overwrites what it is moved from", (int)k);
+            return DV_HOME_BREAKS(
+                c, C15, i, "home %d overwrites what it is moved from", (int)k);
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
         box need, has;
         int64_t found = 0;
@@ -388,11 +393,11 @@ static dv_status check_copy(const checker *c, int32_t i)
             found += elems(&has, n_dims);
         }
         if (found != elems(&need, n_dims))
-            return dv_home_fail(c, i,
-                                "core %" PRId64 " needs %" PRId64
-                                " elements, %" PRId64 " are in home %d",
-                                core, elems(&need, n_dims), found,
-                                (int)h->from);
+            return DV_HOME_BREAKS(c, C15, i,
+                                  "core %" PRId64 " needs %" PRId64
+                                  " elements, %" PRId64 " are in home %d",
+                                  core, elems(&need, n_dims), found,
+                                  (int)h->from);
     }
     return DV_OK;
 }
@@ -403,7 +408,7 @@ static dv_status check_load(const checker *c, int32_t i, const int32_t *def)
 {
     const dv_home *h = &c->s->homes[i];
     if (def[h->tensor] >= h->first_op)
-        return dv_home_fail(c, i, "it is loaded before it is written");
+        return DV_HOME_BREAKS(c, C15, i, "it is loaded before it is written");
     return DV_OK;
 }
 

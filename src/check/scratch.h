@@ -18,10 +18,13 @@ typedef struct box {
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
 } box;
 
-// Fails with DV_E_CHECK and a message at the location of the scratchpad home
-// (resident tensor) in the plan's text.
-__attribute__((format(printf, 3, 4))) dv_status
-dv_home_fail(const checker *c, int32_t home, const char *form, ...);
+// Fails as DV_BREAKS does, with a message at the location of the scratchpad
+// home (resident tensor) in the plan's text.
+#define DV_HOME_BREAKS(c, rule, home, ...)                                     \
+    dv_home_fail(c, #rule, home, __VA_ARGS__)
+__attribute__((format(printf, 4, 5))) dv_status
+dv_home_fail(const checker *c, const char *rule, int32_t home, const char *form,
+             ...);
 
 // Computes the box of elements that a core holds of a scratchpad home (resident
 // tensor). Returns 1, 0 if the core holds nothing, or -1 if what it holds is

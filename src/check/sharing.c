@@ -64,11 +64,11 @@ static dv_status check_in_place(const checker *c, int32_t i)
         h->core_bytes > p->core_bytes || p->in_place_of == i ||
         !same_layout(&l[h->tensor], &l[p->tensor]) ||
         !reads_its_own(&c->plan->ops->ops[h->first_op], p->tensor))
-        return dv_home_fail(c, i, "it cannot take the place of home %d",
-                            (int)h->in_place_of);
+        return DV_HOME_BREAKS(c, C12, i, "it cannot take the place of home %d",
+                              (int)h->in_place_of);
     if (!is_refilled(c, p, h->first_op))
-        return dv_home_fail(
-            c, i,
+        return DV_HOME_BREAKS(
+            c, C12, i,
             "it takes the place of home %d, which the next pass of "
             "the repeat reads",
             (int)h->in_place_of);
@@ -77,10 +77,11 @@ static dv_status check_in_place(const checker *c, int32_t i)
         if (dv_home_box(c, h, core, &a) < 0 ||
             dv_home_box(c, p, core, &b) < 0 || !dv_box_inside(&a, &b, n_dims) ||
             !dv_box_inside(&b, &a, n_dims))
-            return dv_home_fail(c, i,
-                                "home %d, whose place it takes, is cut another "
-                                "way",
-                                (int)h->in_place_of);
+            return DV_HOME_BREAKS(
+                c, C12, i,
+                "home %d, whose place it takes, is cut another "
+                "way",
+                (int)h->in_place_of);
     }
     return DV_OK;
 }
@@ -125,8 +126,9 @@ static dv_status sweep(const checker *c, edge *edges, int32_t *alive,
             if (other->end_op <= h->first_op)
                 continue;
             if (dv_homes_share(h, other) && h->in_place_of != alive[k])
-                return dv_home_fail(
-                    c, i, "it shares byte %" PRId64 " with home %d in op %s",
+                return DV_HOME_BREAKS(
+                    c, C12, i,
+                    "it shares byte %" PRId64 " with home %d in op %s",
                     dv_max_i64(h->address, other->address), (int)alive[k],
                     c->plan->ops->ops[h->first_op].name);
             alive[kept++] = alive[k];
@@ -137,8 +139,8 @@ static dv_status sweep(const checker *c, edge *edges, int32_t *alive,
             continue;
         DV_TRY(check_in_place(c, i));
         if (taken[h->in_place_of] >= 0)
-            return dv_home_fail(
-                c, i, "home %d has the place of home %d already",
+            return DV_HOME_BREAKS(
+                c, C12, i, "home %d has the place of home %d already",
                 (int)taken[h->in_place_of], (int)h->in_place_of);
         taken[h->in_place_of] = i;
     }

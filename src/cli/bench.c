@@ -364,13 +364,18 @@ int cli_bench(const cli_command *c, int argc, char **argv)
     j.least_s = seconds ? strtod(seconds, &end) : 1;
     if (code < 0 && seconds &&
         (end == seconds || *end || !(j.least_s >= 0 && j.least_s < 1e6)))
-        code = cli_usage(c, "--seconds takes a number, not '%s'", seconds);
+        code = cli_usage(c,
+                         "--seconds takes a finite number, 0 or more and below "
+                         "1e6, not '%s'",
+                         seconds);
     if (code < 0 && j.least_runs > CLI_BENCH_MAX_RUNS)
         code = cli_usage(c, "--runs: at most %d", (int)CLI_BENCH_MAX_RUNS);
     if (code >= 0)
         return code;
     if (n_files != 1)
         return cli_usage(c, "a program or a plan is needed");
+    if (args.options.rank)
+        return cli_usage(c, CLI_NO_RANK);
     if (j.ops && (cli_ranks > 1 || args.options.team || args.options.grid))
         return cli_usage(c, "--ops times one process, not a team");
     j.diag = dv_diag_create();

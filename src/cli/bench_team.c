@@ -61,7 +61,8 @@ static dv_status get_ready(side *s, const dv_rank_options *how)
 // than it has cores, because each then gets only part of the time.
 static double share_of(const side *s, double rate)
 {
-    double threads = (double)s->comm->near * (double)s->mine.threads;
+    double threads =
+        (double)s->comm->ranks_on_machine * (double)s->mine.threads;
     double cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
     return threads > cores && cores >= 1 ? rate * cores / threads : rate;
 }
@@ -263,7 +264,7 @@ typedef struct local_team {
     const cli_plan_args *args;
 } local_team;
 
-static dv_status as_thread(void *user, dv_peers *p, dv_diag *diag)
+static dv_status as_thread(void *user, dv_team_link *p, dv_diag *diag)
 {
     const local_team *t = user;
     dv_rank_options how = {.threads = (int32_t)t->args->options.threads};
@@ -277,10 +278,10 @@ static dv_status as_thread(void *user, dv_peers *p, dv_diag *diag)
 dv_status cli_bench_threads(cli_bench_job *j, const cli_plan_args *args)
 {
     local_team t = {j, args};
-    int64_t n = dv_team_size(&j->l.plan->team);
+    int64_t n = dv_plan_team_size(&j->l.plan->team);
     j->executor = "team";
     DV_TRY(get_results(j, n, j->diag));
-    return dv_peers_local(n, as_thread, &t, j->diag);
+    return dv_team_local(n, as_thread, &t, j->diag);
 }
 
 // Returns the rank with the longest compute or exchange time; *middle is the

@@ -163,6 +163,8 @@ static dv_status read_table(call *c, const char *key, int64_t rows,
     for (int i = 0; i < t->n; i++) {
         MUST(t->v[i] >= low, USAGE, "%s: " I64 " is less than " I64, key,
              t->v[i], low);
+        MUST(t->v[i] <= high || strcmp(key, "rank") != 0, USAGE,
+             "there is no rank " I64 ": the last one is " I64, t->v[i], high);
         MUST(t->v[i] <= high, LIMIT, "%s: " I64 " is more than " I64, key,
              t->v[i], high);
     }
@@ -479,8 +481,8 @@ static dv_status put_bounds(call *c)
         dv_range target = {in(c, "toffs")->v[i], in(c, "tsizes")->v[i]};
         dv_range r = dv_dist_bounds(dim_slice(c, i), target);
         dv_range was = off ? (dv_range){off[i], size[i]} : r;
-        b.dim[i] =
-            get(c, "inner") ? dv_dist_inner(was, r) : dv_dist_hull(was, r);
+        b.dim[i] = get(c, "inner") ? dv_dist_intersection(was, r)
+                                   : dv_dist_hull(was, r);
     }
     put_side(c, b, 0);
     return put_side(c, b, 1);
@@ -568,7 +570,7 @@ static dv_status put_transfers(call *c, int64_t row_elems)
     int64_t total = 0;
     for (int64_t i = 0; i < c->n * c->n; i++) {
         int64_t dst = i / c->n, src = i % c->n;
-        dv_range rows = dv_dist_inner(c->own[src], c->want[dst]);
+        dv_range rows = dv_dist_intersection(c->own[src], c->want[dst]);
         if (src == dst || rows.size == 0)
             continue;
         PUT(c, src, dst, rows.off, rows.size, src < dst ? LEFT : RIGHT,
@@ -821,7 +823,8 @@ static dv_status use_boxes(call *c, const char *key, int64_t i, int n_dims,
                  "%s: a box of " I64
                  " elements of dim %d: too many, or below 0",
                  key, b.dim[k].size, k);
-        DV_TRY((less ? dv_box_list_less : dv_box_list_add)(boxes, &b, c->diag));
+        DV_TRY((less ? dv_box_list_subtract : dv_box_list_add)(boxes, &b,
+                                                               c->diag));
     }
     return DV_OK;
 }
@@ -848,7 +851,7 @@ static dv_status put_box_list(call *c)
     for (int i = 0; i < in(c, "less")->n_rows; i++)
         DV_TRY(use_boxes(c, "less", i, n_dims, c->boxes, 1));
     dv_box_list_join(c->boxes);
-    for (size_t i = 0; i < dv_box_list_n(c->boxes); i++)
+    for (size_t i = 0; i < dv_box_list_count(c->boxes); i++)
         put_ranges(c, dv_box_list_at(c->boxes, i));
     return PUT(c, LAST, dv_box_list_elems(c->boxes));
 }
@@ -1030,9 +1033,7 @@ int cli_dist_main(const cli_command *cmd, int argc, char **argv)
         dv_put(&out, "%-26s %s\n", ops[i].name, ops[i].args);
     if (n == 0)
         return cli_put(dv_text_take(&out), NULL, NULL);
-    call c = {.j.out = &out,
-              .j.bare = 1, // omit the version field
-              .diag = dv_diag_create()};
+    call c = {.j.out = &out, .diag = dv_diag_create()};
     code = take_words(cmd, &c, words + 1, n - 1);
     while (i < N_OPS && strcmp(ops[i].name, words[0]) != 0)
         i++;

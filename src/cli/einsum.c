@@ -100,6 +100,11 @@ static int read_ins(job *j)
         if (!path || !read_number(&at, "", &n))
             return cli_usage(j->c, "--in takes NUMBER=FILE.npy, not '%s'",
                              j->in.at[i]);
+        if (!strcmp(path, "-"))
+            return cli_usage(j->c,
+                             "--in %s: an array is in a file, not in standard "
+                             "input",
+                             j->in.at[i]);
         if (n >= DV_MAX_OPERANDS)
             return cli_usage(j->c, "--in %s: there is no such operand", name);
         j->files[n] = path;
@@ -246,7 +251,7 @@ static int create(job *j)
         int code = read_dtype(j, j->result, &result);
         if (code >= 0)
             return code;
-        o.dtype = (int)result;
+        o.result_dtype = (int)result;
     }
     if (dv_target_load(&j->target, j->target_name ? j->target_name : "host",
                        j->diag) ||
@@ -551,6 +556,9 @@ int cli_einsum(const cli_command *c, int argc, char **argv)
         code = cli_verify_options(c, verify, &j.verify_how);
     if (code < 0 && j.random)
         code = cli_range(c, j.random, &j.low, &j.high);
+    if (code < 0 && j.out && !strcmp(j.out, "-"))
+        code = cli_usage(c, "-o -: an array is in a file, not in standard "
+                            "output");
     if (code < 0)
         code = cli_check_overwrite(c, "-o", j.out, j.target_name,
                                    "the target's description");

@@ -16,6 +16,11 @@ typedef struct cli_plan_args {
                        // mpirun
 } cli_plan_args;
 
+// The message of commands that run all ranks of a team.
+#define CLI_NO_RANK                                                            \
+    "--rank chooses the rank whose messages divvy plan lists: this command "   \
+    "runs all ranks"
+
 typedef struct cli_loaded {
     dv_program *program; // NULL if the file is a plan
     dv_target *target;   // NULL if the file is a plan

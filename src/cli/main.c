@@ -7,6 +7,7 @@
 #include "team/team.h"
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,22 @@ static int run_command(const cli_command *c, int argc, char **argv)
     return code < 0 ? c->run(c, argc, argv) : code;
 }
 
+// Reports a mistake in a call without a subcommand. Returns the exit code.
+__attribute__((format(printf, 1, 2))) static int usage_error(const char *form,
+                                                             ...)
+{
+    char text[256];
+    va_list ap;
+    va_start(ap, form);
+    vsnprintf(text, sizeof text, form, ap);
+    va_end(ap);
+    if (cli_rank)
+        cli_ranks_usage_error(text);
+    else
+        fprintf(stderr, "divvy: %s\n", text);
+    return 2;
+}
+
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
@@ -89,12 +106,17 @@ static int dispatch(int argc, char **argv)
         return 2;
     }
     const char *word = argv[1];
+    int asks = !strcmp(word, "help");
+    int takes_no_more = !strcmp(word, "--version") ||
+                        !strcmp(word, "version") || !strcmp(word, "--help") ||
+                        !strcmp(word, "-h");
+    if (argc > 2 + asks && (asks || takes_no_more))
+        return usage_error("'%.100s' is one word too many", argv[2 + asks]);
     if (!strcmp(word, "--version") || !strcmp(word, "version")) {
         printf("divvy %s\n", dv_version());
         return 0;
     }
     char ask[] = "--help", *only_help[] = {ask};
-    int asks = !strcmp(word, "help");
     if (!strcmp(word, "--help") || !strcmp(word, "-h") || (asks && argc == 2)) {
         help(stdout);
         return 0;
@@ -106,18 +128,12 @@ static int dispatch(int argc, char **argv)
         if (strcmp(c->name, word) == 0)
             return asks ? run_command(c, 1, only_help)
                         : run_command(c, argc - 2, argv + 2);
-    char text[256], meant[DV_SUGGESTION_BYTES];
+    char meant[DV_SUGGESTION_BYTES];
     dv_suggestion s = {.word = word, .len = strlen(word)};
     for (const cli_command *c = cli_commands; c->name; c++)
         dv_suggest(&s, c->name);
-    snprintf(text, sizeof text,
-             "there is no command %.100s; divvy --help lists them%s", word,
-             dv_suggestion_text(&s, meant));
-    if (cli_rank)
-        cli_ranks_usage_error(text);
-    else
-        fprintf(stderr, "divvy: %s\n", text);
-    return 2;
+    return usage_error("there is no command %.100s; divvy --help lists them%s",
+                       word, dv_suggestion_text(&s, meant));
 }
 
 // Delays the end of other ranks, because launchers kill all processes when the

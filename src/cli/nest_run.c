@@ -186,8 +186,9 @@ static dv_contract_options options_of(const cli_nest_options *how)
 {
     return (dv_contract_options){.size = sizeof(dv_contract_options),
                                  .threads = how->threads,
-                                 .as_is = how->packs ? DV_NEST_OPTIMISE_PACKING
-                                                     : DV_NEST_OPTIMISE_NONE};
+                                 .optimise = how->packs
+                                                 ? DV_NEST_OPTIMISE_PACKING
+                                                 : DV_NEST_OPTIMISE_NONE};
 }
 
 void cli_nest_describe(dv_text *out, const dv_nest *n,

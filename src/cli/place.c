@@ -174,7 +174,7 @@ static char *as_json(const job *j)
                    DV_F("bound", j->a.minimize ? j->proven : p->bound),
                    DV_F("gap", gap_of(j)), DV_F("left_out", j->n_out),
                    DV_F("left_out_bytes", j->out_bytes),
-                   DV_F("nodes", p->nodes), DV_F("time_ms", j->seconds * 1e3));
+                   DV_F("steps", p->steps), DV_F("time_ms", j->seconds * 1e3));
     dv_json_open(&w, "buffers", '[');
     for (size_t i = 0; i < p->n_buffers; i++)
         json_buffer(&w, j, i);
@@ -225,8 +225,8 @@ static char *as_text(const job *j)
     else
         dv_put(&out, ", %" PRId64 " of %" PRId64 " bytes%s used", p->peak_bytes,
                capacity, j->from_name ? " (as its name says)" : "");
-    dv_put(&out, "; %s, %" PRId64 " nodes, ran in %.2g s\n", p->solver,
-           p->nodes, j->seconds);
+    dv_put(&out, "; %s, %" PRId64 " steps, ran in %.2g s\n", p->solver,
+           p->steps, j->seconds);
     if (j->n_out) {
         dv_put(&out,
                "  kept a weight of %" PRId64 ", at most %" PRId64

@@ -291,6 +291,9 @@ int cli_plan(const cli_command *c, int argc, char **argv)
     if (w.dump_after && strcmp(w.dump_after, "all") != 0 && !code_too &&
         dv_pass_find(w.dump_after) < 0)
         return no_pass(c, w.dump_after);
+    if (json && (w.dump_after || why))
+        return cli_usage(c, "--%s prints text, --json does not",
+                         w.dump_after ? "dump-after" : "explain");
     // Make the plan that `run` would make with the same number of processes.
     if (cli_ranks > 1 && !args.options.team && !args.options.grid) {
         args.options.team = cli_ranks;

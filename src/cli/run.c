@@ -44,6 +44,10 @@ dv_status cli_find_pair(const cli_job *j, const char *pair, int input,
     if (!*path)
         return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
                        "%s takes NAME=FILE.npy, not '%s'", option, pair);
+    if (!strcmp(*path, "-"))
+        return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
+                       "%s %s: an array is in a file, not in standard %s",
+                       option, pair, input ? "input" : "output");
     *tensor = dv_program_find(j->p, name);
     const dv_tensor *t = *tensor < 0 ? NULL : &j->p->tensors[*tensor];
     if (t && (input ? t->is_input : t->is_output))
@@ -224,7 +228,7 @@ static void report_json(const cli_job *j)
             DV_F("ring_bytes", moved->ring_bytes));
     if (j->l.plan->team.n_axes)
         DV_JSON_OBJECT(
-            &w, "team", DV_F("ranks", dv_team_size(&j->l.plan->team)),
+            &w, "team", DV_F("ranks", dv_plan_team_size(&j->l.plan->team)),
             DV_F("bytes", j->team_bytes), DV_F("messages", j->team_messages));
     dv_json_open_flat(&w, "made_up", '[');
     for (int i = 0; i < j->p->n_tensors; i++)
@@ -270,7 +274,8 @@ static void report_text(const cli_job *j)
     if (j->l.plan->team.n_axes)
         printf("  a team of %" PRId64 ": %" PRId64 " bytes in %" PRId64
                " messages\n",
-               dv_team_size(&j->l.plan->team), j->team_bytes, j->team_messages);
+               dv_plan_team_size(&j->l.plan->team), j->team_bytes,
+               j->team_messages);
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
         if (!t->is_output || !j->after[i])
@@ -384,17 +389,17 @@ static int check_paths(const cli_job *j, const char *program,
     return code;
 }
 
-static int find_executor(const cli_command *c, const char *name, int *kind)
+// Finds the executor that an option or an environment variable, `from`, names.
+static int find_executor(const cli_command *c, const char *from,
+                         const char *name, int *kind)
 {
     *kind = !strcmp(name, "seq")       ? DV_RUN_SEQ
             : !strcmp(name, "threads") ? DV_RUN_THREADS
             : !strcmp(name, "sim")     ? DV_RUN_SIM
                                        : -1;
     return *kind >= 0 ? -1
-                      : cli_usage(c,
-                                  "--executor takes threads, seq or sim, not "
-                                  "'%s'",
-                                  name);
+                      : cli_usage(c, "%s takes threads, seq or sim, not '%s'",
+                                  from, name);
 }
 
 int cli_run(const cli_command *c, int argc, char **argv)
@@ -441,13 +446,15 @@ int cli_run(const cli_command *c, int argc, char **argv)
         code = cli_verify_options(c, verify, &j.verify_how);
     const char *usual = getenv("DIVVY_EXECUTOR");
     if (code < 0 && executor)
-        code = find_executor(c, executor, &j.kind);
+        code = find_executor(c, "--executor", executor, &j.kind);
     if (code < 0 && usual && *usual)
-        code = find_executor(c, usual, &j.usual);
+        code = find_executor(c, "DIVVY_EXECUTOR", usual, &j.usual);
     if (code >= 0)
         return code;
     if (n_files != 1)
         return cli_usage(c, "a program or a plan is needed");
+    if (args.options.rank)
+        return cli_usage(c, CLI_NO_RANK);
     code = cli_team_options(&j);
     if (code < 0)
         code = check_paths(&j, files[0], args.target);

@@ -8,8 +8,10 @@ static char *listing(int json)
 {
     dv_text out = {0};
     dv_json j = {.out = &out};
-    if (json)
-        dv_json_open(&j, NULL, '[');
+    if (json) {
+        dv_json_open(&j, NULL, '{');
+        dv_json_open(&j, "targets", '[');
+    }
     for (int i = 0; dv_target_builtin(i); i++) {
         if (!json) {
             dv_put(&out, "%-10s %s\n", dv_target_builtin(i),
@@ -19,8 +21,10 @@ static char *listing(int json)
         DV_JSON_OBJECT(&j, NULL, DV_F("name", dv_target_builtin(i)),
                        DV_F("about", dv_target_summary(i)));
     }
-    if (json)
+    if (json) {
         dv_json_close(&j);
+        dv_json_close(&j);
+    }
     return dv_text_take(&out);
 }
 

@@ -17,8 +17,9 @@ static dv_status check(const dv_nest *n, const dv_contract_options *o,
     dv_loc at = {n->src, n->off};
     if (o->threads < 0 || o->threads > CT_MAX_THREADS)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%d threads", o->threads);
-    if (o->as_is < 0 || o->as_is > DV_NEST_OPTIMISE_PACKING)
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "as_is is %d", o->as_is);
+    if ((unsigned)o->optimise > DV_NEST_OPTIMISE_PACKING)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "optimise is %d",
+                       (int)o->optimise);
     DV_TRY(dv_nest_check(n, diag));
     DV_TRY(ct_check_operands(n, diag));
     int operands = dv_nest_has(n, DV_IN2) ? DV_MAX_OPERANDS : DV_N_OPERANDS;
@@ -39,7 +40,7 @@ static dv_status check(const dv_nest *n, const dv_contract_options *o,
                        "invalid_last_touch_configuration: %s of sums of %s",
                        dv_prim_get(n->last)->name,
                        dv_dtype_get((dv_dtype)n->narrow)->name);
-    return o->as_is ? dv_nest_check_order(n, diag) : DV_OK;
+    return o->optimise ? dv_nest_check_order(n, diag) : DV_OK;
 }
 
 // Returns whether vectors are longer than 16 bytes. Only then the passes and
@@ -113,7 +114,7 @@ static dv_status optimise(dv_contract *c, const dv_isa *isa,
                           const dv_contract_options *o, dv_diag *diag)
 {
     dv_nest_options options = options_of(c, isa, o);
-    if (o->as_is == DV_NEST_OPTIMISE_PACKING && !c->n.narrow) {
+    if (o->optimise == DV_NEST_OPTIMISE_PACKING && !c->n.narrow) {
         pack_loops(c, &options);
         return DV_OK;
     }
@@ -198,7 +199,7 @@ static dv_status make_kernels(dv_contract *c, dv_jit *jit,
                               const dv_contract *other, ct_types types,
                               const dv_contract_options *o, dv_diag *diag)
 {
-    int keeps = o->as_is == DV_NEST_OPTIMISE_NONE && types != CT_NARROW;
+    int keeps = o->optimise == DV_NEST_OPTIMISE_NONE && types != CT_NARROW;
     int product = dv_nest_is_product(&c->n);
     if (other)
         c->k_block = other->k_block;

@@ -264,9 +264,9 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
     // If k (the summed dimension) is contiguous in both factors, packing is
     // faster than dot products unless the product is small.
     int small = s.m < 8 || s.n < 8 || s.k < 8;
-    if (s.trans_b && !s.trans_a && (!small || options->one_sum))
+    if (s.trans_b && !s.trans_a && (!small || options->ordered_sum))
         o.pack = 1;
-    s.one_sum = options->one_sum != 0;
+    s.one_sum = options->ordered_sum != 0;
     if (c->n.narrow)
         s.dtype = c->n.narrow;
     if (c->n.k_order == DV_K_AS_IT_IS)

@@ -249,7 +249,7 @@ static dv_status fill(ct_copied *c, dv_jit *jit, const dv_nest *n,
     dv_nest_copy(&all, n);
     dv_nest_untile(&all);
     sort_dims(&all);
-    o.as_is = DV_NEST_OPTIMISE_ALL;
+    o.optimise = DV_NEST_OPTIMISE_ALL;
     dv_nest_copy(&to, &all);
     to.fits = fits(n) != 0;
     if (suits_pairs(&all, dv_jit_isa(jit)))

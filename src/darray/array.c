@@ -138,7 +138,7 @@ static dv_status get_memory(dv_darray *a, void *data, const int64_t *strides,
     return DV_OK;
 }
 
-dv_status dv_darray_make(dv_darray **out, dv_peers *p, dv_elem type,
+dv_status dv_darray_make(dv_darray **out, dv_team_link *p, dv_elem type,
                          const dv_dist *d, const dv_halo *halo, void *data,
                          const int64_t *strides, dv_diag *diag)
 {
@@ -147,7 +147,7 @@ dv_status dv_darray_make(dv_darray **out, dv_peers *p, dv_elem type,
     if (!a)
         return dv_nomem(diag);
     a->arena = arena;
-    a->peers = p;
+    a->link = p;
     a->type = type;
     a->dist = *d;
     if (halo)
@@ -183,8 +183,8 @@ void dv_darray_destroy(dv_darray *a)
 
 // Checks the arguments of a create call. All ranks pass the same arguments, so
 // all get the same result.
-static dv_status check_call(const dv_peers *p, dv_elem type, const dv_dist *d,
-                            const dv_halo *h, dv_diag *diag)
+static dv_status check_call(const dv_team_link *p, dv_elem type,
+                            const dv_dist *d, const dv_halo *h, dv_diag *diag)
 {
     if ((int)type < 0 || type > DV_ELEM_U8)
         return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
@@ -204,7 +204,7 @@ static dv_status check_call(const dv_peers *p, dv_elem type, const dv_dist *d,
     return DV_OK;
 }
 
-static dv_status create(dv_darray **out, dv_peers *p, dv_elem type,
+static dv_status create(dv_darray **out, dv_team_link *p, dv_elem type,
                         const dv_dist *dist, const dv_halo *halo, int adopt,
                         void *data, const int64_t *strides, dv_diag *diag)
 {
@@ -216,10 +216,10 @@ static dv_status create(dv_darray **out, dv_peers *p, dv_elem type,
         st = dv_fail(mine, DV_E_USAGE, DV_NOWHERE,
                      "no memory is given for %" PRId64 " elements",
                      dv_box_elems(&a->mem.box));
-    st = dv_peers_agree(p, st, mine, diag);
+    st = dv_team_agree(p, st, mine, diag);
     if (st == DV_OK)
-        st = dv_peers_check_same(p, "new array", dv_darray_hash(a, DV_HASH),
-                                 diag);
+        st = dv_team_check_same(p, "new array", dv_darray_hash(a, DV_HASH),
+                                diag);
     if (st == DV_OK)
         *out = a;
     else
@@ -227,22 +227,23 @@ static dv_status create(dv_darray **out, dv_peers *p, dv_elem type,
     return st;
 }
 
-dv_status dv_darray_create(dv_darray **out, dv_peers *peers, dv_elem type,
+dv_status dv_darray_create(dv_darray **out, dv_team_link *link, dv_elem type,
                            const dv_dist *dist, const dv_halo *halo,
                            dv_diag *diag)
 {
-    return create(out, peers, type, dist, halo, 0, NULL, NULL, diag);
+    return create(out, link, type, dist, halo, 0, NULL, NULL, diag);
 }
 
-dv_status dv_darray_adopt(dv_darray **out, dv_peers *peers, dv_elem type,
+dv_status dv_darray_adopt(dv_darray **out, dv_team_link *link, dv_elem type,
                           const dv_dist *dist, const dv_halo *halo, void *data,
                           const int64_t *strides, dv_diag *diag)
 {
-    return create(out, peers, type, dist, halo, 1, data, strides, diag);
+    return create(out, link, type, dist, halo, 1, data, strides, diag);
 }
 
 // Broadcasts every rank's number of rows and sets starts[] to their prefix sum.
-static dv_status tell(dv_peers *p, int64_t *starts, int64_t rows, dv_diag *diag)
+static dv_status tell(dv_team_link *p, int64_t *starts, int64_t rows,
+                      dv_diag *diag)
 {
     dv_comm *c = p->comm;
     int bad = 0;
@@ -257,7 +258,7 @@ static dv_status tell(dv_peers *p, int64_t *starts, int64_t rows, dv_diag *diag)
     return DV_OK;
 }
 
-dv_status dv_darray_join(dv_darray **out, dv_peers *peers, dv_elem type,
+dv_status dv_darray_join(dv_darray **out, dv_team_link *link, dv_elem type,
                          int n_dims, const int64_t *local_shape, void *data,
                          dv_diag *diag)
 {
@@ -265,14 +266,14 @@ dv_status dv_darray_join(dv_darray **out, dv_peers *peers, dv_elem type,
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "rows of an array with %d dims: it has 1 to %d", n_dims,
                        DV_MAX_DIMS);
-    dv_comm *c = peers->comm;
+    dv_comm *c = link->comm;
     dv_diag *mine = dv_diag_create();
     int64_t *starts = dv_alloc((size_t)(c->size + 1) * sizeof *starts);
     dv_status st = starts ? DV_OK : dv_nomem(mine);
-    st = dv_peers_agree(peers, st, mine, diag);
+    st = dv_team_agree(link, st, mine, diag);
     if (st == DV_OK) {
         starts[0] = 0;
-        st = tell(peers, starts, local_shape[0], diag);
+        st = tell(link, starts, local_shape[0], diag);
     }
     // The extents of all dims except dim 0 must be equal on all ranks.
     if (st == DV_OK)
@@ -285,7 +286,7 @@ dv_status dv_darray_join(dv_darray **out, dv_peers *peers, dv_elem type,
         dv_dist d = dv_dist_rows(n_dims, local_shape, c->size);
         d.shape[0] = starts[c->size];
         d.starts[0] = starts;
-        st = create(out, peers, type, &d, NULL, 1, data, NULL, diag);
+        st = create(out, link, type, &d, NULL, 1, data, NULL, diag);
     }
     dv_release(starts);
     return st;

@@ -13,7 +13,7 @@
 // reading or writing boxes.
 //
 //   darray.h    declarations private to the folder; public API: divvy/dist.h
-//   peers.c     connects a rank to its team: over MPI, as a thread, or alone
+//   link.c      connects a rank to its team: over MPI, as a thread, or alone
 //   elem.c      converts elements to and from f64, i64 and u64
 //   array.c     creates arrays and views, answers queries about them
 //   fill.c      fills arrays with values computed from the index
@@ -26,30 +26,30 @@
 #include "dist/dist.h"
 #include "team/team.h"
 
-// A dv_peers (peers.c) is one rank's connection to its team.
+// A dv_team_link (link.c) is one rank's connection to its team.
 
-struct dv_peers {
+struct dv_team_link {
     dv_comm *comm;
     // The in-process team of threads, or NULL if the team is over MPI.
     dv_local *local;
     // If set, destroying this connection calls dv_local_leave(local); the last
     // rank to leave frees the team.
     int leaves;
-    int32_t n_wires; // number of exchange numbers given out so far, equal on
-                     // all ranks
+    int32_t n_message_sets; // number of exchange numbers given out so far,
+                            // equal on all ranks
     int64_t sent_bytes, sent_messages;
 };
 
-int32_t dv_peers_new_exchange(dv_peers *p); // returns a new exchange number
+int32_t dv_team_new_exchange(dv_team_link *p); // returns a new exchange number
 // Checks that all ranks are about to make the same collective call `what` with
 // the same arguments (`hash`). Does nothing unless the team was created with
 // the option `checked`.
-dv_status dv_peers_check_same(dv_peers *p, const char *what, uint64_t hash,
-                              dv_diag *diag);
+dv_status dv_team_check_same(dv_team_link *p, const char *what, uint64_t hash,
+                             dv_diag *diag);
 // Combines the status of all ranks: every rank passes its own status and
 // message (`mine`, which is destroyed), and all ranks return the same result.
-dv_status dv_peers_agree(dv_peers *p, dv_status st, dv_diag *mine,
-                         dv_diag *diag);
+dv_status dv_team_agree(dv_team_link *p, dv_status st, dv_diag *mine,
+                        dv_diag *diag);
 
 // The functions of elem.c describe the element types and convert elements.
 
@@ -96,7 +96,7 @@ typedef struct dv_transfer_boxes {
 // Allocates the message buffers and opens the messages. All ranks must call it
 // together, and all return the same status. `cargo` lists the boxes to send and
 // receive, and is copied.
-dv_status dv_transfer_create(dv_transfer **out, dv_peers *p,
+dv_status dv_transfer_create(dv_transfer **out, dv_team_link *p,
                              const dv_transfer_boxes *cargo, int64_t elem_bytes,
                              dv_diag *diag);
 void dv_transfer_destroy(dv_transfer *f);
@@ -116,7 +116,7 @@ typedef struct dv_share {
 } dv_share;
 
 struct dv_darray {
-    dv_peers *peers; // borrowed
+    dv_team_link *link; // borrowed
     dv_elem type;
     // Its starts[] are copied into `arena`, so they outlive the caller's.
     dv_dist dist;
@@ -143,7 +143,7 @@ dv_status dv_darray_check_pair(const dv_darray *to, const dv_darray *from,
                                dv_diag *diag);
 // Creates an array without checking the distribution. With data NULL, zeroed
 // memory is allocated; strides (in elements, NULL: dense) apply to `data`.
-dv_status dv_darray_make(dv_darray **out, dv_peers *p, dv_elem type,
+dv_status dv_darray_make(dv_darray **out, dv_team_link *p, dv_elem type,
                          const dv_dist *d, const dv_halo *halo, void *data,
                          const int64_t *strides, dv_diag *diag);
 #endif

@@ -92,8 +92,8 @@ void dv_mem_copy(const dv_mem *to, const dv_mem *from, const dv_box *box,
 }
 
 struct dv_transfer {
-    dv_peers *peers;
-    dv_message_set *wire;
+    dv_team_link *link;
+    dv_message_set *message_set;
     dv_piece *sends, *receives;
     int32_t n_sends, n_receives; // number of boxes in `sends` and in `receives`
     dv_message_buffer *out, *in; // one message per partner rank
@@ -153,27 +153,27 @@ static dv_status prepare(dv_transfer *f, const dv_transfer_boxes *c,
         return dv_nomem(diag);
     for (int32_t i = 0; i < f->n_out; i++)
         f->sent_bytes += f->out[i].bytes;
-    dv_comm *comm = f->peers->comm;
-    return comm->ops->open(comm, &f->wire, number, f->out, f->n_out, f->in,
-                           f->n_in, diag);
+    dv_comm *comm = f->link->comm;
+    return comm->ops->open(comm, &f->message_set, number, f->out, f->n_out,
+                           f->in, f->n_in, diag);
 }
 
-dv_status dv_transfer_create(dv_transfer **out, dv_peers *p,
+dv_status dv_transfer_create(dv_transfer **out, dv_team_link *p,
                              const dv_transfer_boxes *cargo, int64_t elem_bytes,
                              dv_diag *diag)
 {
     dv_arena arena = {0};
-    int32_t number = dv_peers_new_exchange(p);
+    int32_t number = dv_team_new_exchange(p);
     dv_diag *mine = dv_diag_create();
     dv_transfer *f = DV_NEW(&arena, dv_transfer, 1);
     dv_status st = f ? DV_OK : dv_nomem(mine);
     if (f) {
         f->arena = arena;
-        f->peers = p;
+        f->link = p;
         f->elem_bytes = elem_bytes;
         st = prepare(f, cargo, number, mine);
     }
-    st = dv_peers_agree(p, st, mine, diag);
+    st = dv_team_agree(p, st, mine, diag);
     if (st == DV_OK)
         *out = f;
     else
@@ -185,14 +185,14 @@ void dv_transfer_destroy(dv_transfer *f)
 {
     if (!f)
         return;
-    f->peers->comm->ops->close(f->peers->comm, f->wire);
+    f->link->comm->ops->close(f->link->comm, f->message_set);
     dv_arena arena = f->arena;
     dv_arena_free(&arena);
 }
 
 dv_status dv_transfer_start(dv_transfer *f, const dv_mem *from, dv_diag *diag)
 {
-    dv_comm *comm = f->peers->comm;
+    dv_comm *comm = f->link->comm;
     int32_t k = -1;
     char *run = NULL;
     for (int32_t i = 0; i < f->n_sends; i++) {
@@ -203,19 +203,19 @@ dv_status dv_transfer_start(dv_transfer *f, const dv_mem *from, dv_diag *diag)
         dv_mem_copy(&to, from, &p->box, f->elem_bytes);
         run += dv_box_elems(&p->box) * f->elem_bytes;
     }
-    dv_status st = comm->ops->start(comm, f->wire);
+    dv_status st = comm->ops->start(comm, f->message_set);
     if (st != DV_OK)
         return dv_comm_error(comm, st, diag);
-    f->peers->sent_bytes += f->sent_bytes;
-    f->peers->sent_messages += f->n_out;
+    f->link->sent_bytes += f->sent_bytes;
+    f->link->sent_messages += f->n_out;
     return DV_OK;
 }
 
 dv_status dv_transfer_wait(dv_transfer *f, const dv_mem *to, dv_diag *diag)
 {
-    dv_comm *comm = f->peers->comm;
+    dv_comm *comm = f->link->comm;
     int32_t k;
-    while ((k = comm->ops->next(comm, f->wire)) >= 0) {
+    while ((k = comm->ops->next(comm, f->message_set)) >= 0) {
         char *run = f->in[k].data;
         for (int32_t i = f->first_in[k]; i < f->first_in[k + 1]; i++) {
             const dv_box *b = &f->receives[i].box;
@@ -224,6 +224,6 @@ dv_status dv_transfer_wait(dv_transfer *f, const dv_mem *to, dv_diag *diag)
             run += dv_box_elems(b) * f->elem_bytes;
         }
     }
-    dv_status st = comm->ops->finish(comm, f->wire);
+    dv_status st = comm->ops->finish(comm, f->message_set);
     return st == DV_OK ? DV_OK : dv_comm_error(comm, st, diag);
 }

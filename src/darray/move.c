@@ -7,8 +7,9 @@
 
 // Performs one exchange: packs from `from`, sends and receives, unpacks into
 // `to`.
-static dv_status carry(dv_peers *p, const dv_transfer_boxes *c, int64_t bytes,
-                       const dv_mem *from, const dv_mem *to, dv_diag *diag)
+static dv_status carry(dv_team_link *p, const dv_transfer_boxes *c,
+                       int64_t bytes, const dv_mem *from, const dv_mem *to,
+                       dv_diag *diag)
 {
     dv_transfer *f = NULL;
     DV_TRY(dv_transfer_create(&f, p, c, bytes, diag));
@@ -23,7 +24,7 @@ dv_status dv_darray_check_pair(const dv_darray *to, const dv_darray *from,
                                dv_diag *diag)
 {
     DV_TRY(dv_darray_idle(to, diag));
-    if (to->peers != from->peers)
+    if (to->link != from->link)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "the two arrays are on different teams");
     if (to->type != from->type)
@@ -70,7 +71,7 @@ static void copy_own(dv_darray *to, const dv_darray *from, const dv_mem *aside,
 
 static dv_status copy_parts(dv_darray *to, const dv_darray *from, dv_diag *diag)
 {
-    dv_peers *p = to->peers;
+    dv_team_link *p = to->link;
     dv_exchange *e = NULL;
     dv_transfer *f = NULL;
     dv_diag *mine = dv_diag_create();
@@ -85,7 +86,7 @@ static dv_status copy_parts(dv_darray *to, const dv_darray *from, dv_diag *diag)
         st = room ? DV_OK : dv_nomem(mine);
         aside = dv_mem_rows(room, &both, bytes);
     }
-    st = dv_peers_agree(p, st, mine, diag);
+    st = dv_team_agree(p, st, mine, diag);
     if (st == DV_OK)
         st = dv_transfer_create(&f, p,
                                 &(dv_transfer_boxes){e->sends, e->receives,
@@ -109,7 +110,7 @@ dv_status dv_darray_copy(dv_darray *to, const dv_darray *from, dv_diag *diag)
 {
     DV_TRY(check_shapes(to, from, diag));
     uint64_t h = dv_darray_hash(from, dv_darray_hash(to, DV_HASH));
-    DV_TRY(dv_peers_check_same(to->peers, "copy of an array", h, diag));
+    DV_TRY(dv_team_check_same(to->link, "copy of an array", h, diag));
     return copy_parts(to, from, diag);
 }
 
@@ -118,7 +119,7 @@ dv_status dv_darray_move(dv_darray **out, const dv_darray *a,
                          dv_diag *diag)
 {
     dv_darray *to = NULL;
-    DV_TRY(dv_darray_create(&to, a->peers, a->type, dist, halo, diag));
+    DV_TRY(dv_darray_create(&to, a->link, a->type, dist, halo, diag));
     dv_status st = dv_darray_copy(to, a, diag);
     if (st == DV_OK && halo)
         st = dv_darray_halo(to, diag);
@@ -141,7 +142,7 @@ typedef struct whole_move {
 static int gather_pieces(whole_move *m)
 {
     const dv_dist *d = &m->a->dist;
-    const dv_comm *c = m->a->peers->comm;
+    const dv_comm *c = m->a->link->comm;
     int has_all = m->root < 0 || m->root == c->rank;
     for (int64_t r = 0; r < c->size; r++) {
         if (r == c->rank)
@@ -162,7 +163,7 @@ static int gather_pieces(whole_move *m)
 
 static int scatter_pieces(whole_move *m)
 {
-    const dv_comm *c = m->a->peers->comm;
+    const dv_comm *c = m->a->link->comm;
     if (m->root < 0)
         return 1;
     if (m->root != c->rank)
@@ -178,12 +179,12 @@ static int scatter_pieces(whole_move *m)
 static dv_status check_whole(const dv_darray *a, int64_t root, const char *what,
                              dv_diag *diag)
 {
-    if (root < -1 || root >= a->peers->comm->size)
+    if (root < -1 || root >= a->link->comm->size)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "rank %" PRId64 " of a team of %" PRId64, root,
-                       a->peers->comm->size);
+                       a->link->comm->size);
     uint64_t h = dv_hash(dv_darray_hash(a, DV_HASH), &root, sizeof root);
-    return dv_peers_check_same(a->peers, what, h, diag);
+    return dv_team_check_same(a->link, what, h, diag);
 }
 
 static dv_status move_whole(const dv_darray *a, int64_t root, char *whole,
@@ -194,7 +195,7 @@ static dv_status move_whole(const dv_darray *a, int64_t root, char *whole,
     dv_mem rows = dv_mem_rows(whole, &all, bytes);
     whole_move m = {.a = a, .root = root};
     dv_diag *mine = dv_diag_create();
-    int here = root < 0 || root == a->peers->comm->rank;
+    int here = root < 0 || root == a->link->comm->rank;
     dv_status st = DV_OK;
     if (!(gather ? gather_pieces(&m) : scatter_pieces(&m)))
         st = dv_nomem(mine);
@@ -202,11 +203,11 @@ static dv_status move_whole(const dv_darray *a, int64_t root, char *whole,
         st = dv_fail(mine, DV_E_USAGE, DV_NOWHERE,
                      "no memory is given for %" PRId64 " elements",
                      dv_box_elems(&all));
-    st = dv_peers_agree(a->peers, st, mine, diag);
+    st = dv_team_agree(a->link, st, mine, diag);
     if (st == DV_OK) {
         dv_transfer_boxes c = {m.sends.at, m.receives.at, (size_t)m.sends.n,
                                (size_t)m.receives.n};
-        st = carry(a->peers, &c, bytes, gather ? &a->mem : &rows,
+        st = carry(a->link, &c, bytes, gather ? &a->mem : &rows,
                    gather ? &rows : &a->mem, diag);
     }
     if (st == DV_OK && here)
@@ -253,7 +254,7 @@ static dv_status box_view(dv_darray **out, const dv_darray *a,
         dv_diag_destroy(mine);
         return st;
     }
-    st = dv_peers_agree(a->peers, st, mine, diag);
+    st = dv_team_agree(a->link, st, mine, diag);
     if (st == DV_OK)
         *out = v;
     else
@@ -285,11 +286,11 @@ dv_status dv_darray_set(dv_darray *a, const dv_box *global_box, int64_t root,
 static dv_status make_halo_transfer(dv_darray *a, dv_diag *diag)
 {
     dv_exchange *e = NULL;
-    dv_peers *p = a->peers;
+    dv_team_link *p = a->link;
     dv_diag *mine = dv_diag_create();
     dv_status st = dv_dist_halo(&e, &a->dist, p->comm->rank, a->halo.before,
                                 a->halo.after, a->halo.corners, mine);
-    st = dv_peers_agree(p, st, mine, diag);
+    st = dv_team_agree(p, st, mine, diag);
     if (st == DV_OK)
         st = dv_transfer_create(&a->halo_transfer, p,
                                 &(dv_transfer_boxes){e->sends, e->receives,
@@ -305,8 +306,8 @@ dv_status dv_darray_halo_start(dv_darray *a, dv_diag *diag)
     if (a->is_view)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "a view has no halo of its own: update the array's");
-    DV_TRY(dv_peers_check_same(a->peers, "halo of an array",
-                               dv_darray_hash(a, DV_HASH), diag));
+    DV_TRY(dv_team_check_same(a->link, "halo of an array",
+                              dv_darray_hash(a, DV_HASH), diag));
     if (!a->halo_transfer)
         DV_TRY(make_halo_transfer(a, diag));
     DV_TRY(dv_transfer_start(a->halo_transfer, &a->mem, diag));

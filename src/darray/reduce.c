@@ -30,8 +30,8 @@ typedef struct job {
     int64_t n_members, me;
     char *inbox; // receives the partial results of the other members
     dv_message_set
-        *wires[4];      // prepared messages, one set per communication round
-    int64_t sent_bytes; // bytes sent in all rounds
+        *message_sets[4]; // prepared messages, one set per communication round
+    int64_t sent_bytes;   // bytes sent in all rounds
     int32_t sent;
     dv_arena arena;
 } job;
@@ -179,17 +179,18 @@ static dv_range share_of(const job *j, int64_t member)
     return dv_dist_part(j->n_out, j->n_members, member);
 }
 
-static dv_status open_wire(job *j, int at, int32_t number,
-                           const dv_message_buffer *sends, int32_t n_sends,
-                           const dv_message_buffer *receives,
-                           int32_t n_receives, dv_diag *diag)
+static dv_status open_message_set(job *j, int at, int32_t number,
+                                  const dv_message_buffer *sends,
+                                  int32_t n_sends,
+                                  const dv_message_buffer *receives,
+                                  int32_t n_receives, dv_diag *diag)
 {
-    dv_comm *c = j->a->peers->comm;
+    dv_comm *c = j->a->link->comm;
     j->sent += n_sends;
     for (int32_t i = 0; i < n_sends; i++)
         j->sent_bytes += sends[i].bytes;
-    return c->ops->open(c, &j->wires[at], number, sends, n_sends, receives,
-                        n_receives, diag);
+    return c->ops->open(c, &j->message_sets[at], number, sends, n_sends,
+                        receives, n_receives, diag);
 }
 
 static dv_status open_shares(job *j, int32_t number, dv_diag *diag)
@@ -214,8 +215,8 @@ static dv_status open_shares(job *j, int32_t number, dv_diag *diag)
         all[k++] =
             (dv_message_buffer){r, j->state + mine.off * b, mine.size * b};
     }
-    DV_TRY(open_wire(j, 0, number, theirs, k, ours, k, diag));
-    return open_wire(j, 1, number + 1, all, k, theirs, k, diag);
+    DV_TRY(open_message_set(j, 0, number, theirs, k, ours, k, diag));
+    return open_message_set(j, 1, number + 1, all, k, theirs, k, diag);
 }
 
 // Opens the messages of a binomial tree: the children of member m are m + 1, m
@@ -242,20 +243,20 @@ static dv_status open_tree(job *j, int32_t number, dv_diag *diag)
         in[n] = (dv_message_buffer){r, j->inbox + n * bytes, bytes};
         down[n++] = (dv_message_buffer){r, j->state, bytes};
     }
-    DV_TRY(open_wire(j, 0, number, NULL, 0, in, n, diag));
-    DV_TRY(open_wire(j, 1, number, &up, has_parent, NULL, 0, diag));
-    DV_TRY(open_wire(j, 2, number + 1, NULL, 0, &up, has_parent, diag));
-    return open_wire(j, 3, number + 1, down, n, NULL, 0, diag);
+    DV_TRY(open_message_set(j, 0, number, NULL, 0, in, n, diag));
+    DV_TRY(open_message_set(j, 1, number, &up, has_parent, NULL, 0, diag));
+    DV_TRY(open_message_set(j, 2, number + 1, NULL, 0, &up, has_parent, diag));
+    return open_message_set(j, 3, number + 1, down, n, NULL, 0, diag);
 }
 
 static dv_status round_of(job *j, int at, int32_t *n)
 {
-    dv_comm *c = j->a->peers->comm;
-    DV_TRY(c->ops->start(c, j->wires[at]));
+    dv_comm *c = j->a->link->comm;
+    DV_TRY(c->ops->start(c, j->message_sets[at]));
     *n = 0;
-    while (c->ops->next(c, j->wires[at]) >= 0)
+    while (c->ops->next(c, j->message_sets[at]) >= 0)
         ++*n;
-    return c->ops->finish(c, j->wires[at]);
+    return c->ops->finish(c, j->message_sets[at]);
 }
 
 static dv_status combine(job *j)
@@ -306,7 +307,7 @@ static int find_members(job *j)
     j->members = DV_NEW(&j->arena, int64_t, j->n_members);
     if (j->members)
         j->me = dv_grid_members(j->members, d->grid, d->n_axes,
-                                j->a->peers->comm->rank, axes);
+                                j->a->link->comm->rank, axes);
     return j->members != NULL;
 }
 
@@ -397,12 +398,12 @@ static dv_status check_call(job *j, const int *over, dv_diag *diag)
                        j->op == DV_MAX ? "maximum" : "minimum", n_out);
     uint64_t h = dv_hash(dv_darray_hash(j->a, DV_HASH), &j->op, sizeof j->op);
     h = dv_hash(h, j->over, sizeof j->over);
-    return dv_peers_check_same(j->a->peers, "reduction of an array", h, diag);
+    return dv_team_check_same(j->a->link, "reduction of an array", h, diag);
 }
 
 static dv_status reduce(job *j, dv_darray *to, dv_diag *diag)
 {
-    dv_peers *p = j->a->peers;
+    dv_team_link *p = j->a->link;
     set_neutral(j);
     add_own(j);
     if (j->n_members > 1 && j->n_out > 0) {
@@ -423,20 +424,20 @@ dv_status dv_darray_reduce(dv_darray **out, const dv_darray *a, dv_reduction op,
     job j = {.a = a, .op = op, .kind = is_moments(op) ? 'm' : kind};
     j.state_bytes = is_moments(op) ? (int64_t)sizeof(dv_variance) : 8;
     DV_TRY(check_call(&j, over, diag));
-    int32_t number = dv_peers_new_exchange(a->peers);
-    dv_peers_new_exchange(a->peers);
+    int32_t number = dv_team_new_exchange(a->link);
+    dv_team_new_exchange(a->link);
     dv_darray *to = NULL;
     dv_diag *mine = dv_diag_create();
     dv_dist d = result_dist(&j, keep);
     dv_status st = prepare(&j, number, mine);
     if (st == DV_OK)
-        st = dv_darray_make(&to, a->peers, result_type(&j), &d, NULL, NULL,
-                            NULL, mine);
-    st = dv_peers_agree(a->peers, st, mine, diag);
+        st = dv_darray_make(&to, a->link, result_type(&j), &d, NULL, NULL, NULL,
+                            mine);
+    st = dv_team_agree(a->link, st, mine, diag);
     if (st == DV_OK)
         st = reduce(&j, to, diag);
     for (int i = 0; i < 4; i++)
-        a->peers->comm->ops->close(a->peers->comm, j.wires[i]);
+        a->link->comm->ops->close(a->link->comm, j.message_sets[i]);
     dv_arena_free(&j.arena);
     if (st == DV_OK)
         *out = to;

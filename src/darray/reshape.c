@@ -177,19 +177,19 @@ static dv_status check_call(const dv_darray *to, const dv_darray *from,
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "%" PRId64 " elements get a shape of %" PRId64, m, n);
     uint64_t h = dv_darray_hash(from, dv_darray_hash(to, DV_HASH));
-    return dv_peers_check_same(to->peers, "reshape of an array", h, diag);
+    return dv_team_check_same(to->link, "reshape of an array", h, diag);
 }
 
 dv_status dv_darray_reshape(dv_darray *to, const dv_darray *from, dv_diag *diag)
 {
     DV_TRY(check_call(to, from, diag));
-    dv_peers *p = to->peers;
+    dv_team_link *p = to->link;
     row_walker in = {.a = to, .other = from, .rank = p->comm->rank};
     row_walker out = {.a = from, .other = to, .rank = p->comm->rank};
     dv_diag *mine = dv_diag_create();
     dv_transfer *f = NULL;
     dv_status st = walk(&in, take) && walk(&out, give) ? DV_OK : dv_nomem(mine);
-    st = dv_peers_agree(p, st, mine, diag);
+    st = dv_team_agree(p, st, mine, diag);
     if (st == DV_OK) {
         dv_transfer_boxes c = {out.pieces.at, in.pieces.at,
                                (size_t)out.pieces.n, (size_t)in.pieces.n};

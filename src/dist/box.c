@@ -45,7 +45,7 @@ dv_box dv_box_inner(const dv_box *a, const dv_box *b)
 {
     dv_box out = {.n_dims = a->n_dims};
     for (int d = 0; d < a->n_dims; d++)
-        out.dim[d] = dv_dist_inner(a->dim[d], b->dim[d]);
+        out.dim[d] = dv_dist_intersection(a->dim[d], b->dim[d]);
     return out;
 }
 

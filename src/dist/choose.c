@@ -201,7 +201,7 @@ int dv_dim_classes_axes(const dv_dim_classes *a, const dv_program *p)
     return n < 1 ? 1 : n > 3 ? 3 : n;
 }
 
-double dv_team_weight(const dv_team *t, const dv_dim_classes *a,
+double dv_team_weight(const dv_plan_team *t, const dv_dim_classes *a,
                       const dv_program *p)
 {
     int32_t x = anchor(a, p);
@@ -216,7 +216,7 @@ double dv_team_weight(const dv_team *t, const dv_dim_classes *a,
 }
 
 typedef struct chooser {
-    dv_team *t;
+    dv_plan_team *t;
     const dv_dim_classes *a;
     const dv_program *p;
     int8_t *axis_of; // axis of each class (dims indexed by the same variables);
@@ -483,7 +483,7 @@ static int64_t count_reduced(const dv_program *p)
     return n;
 }
 
-dv_status dv_team_choose(dv_team *t, const dv_dim_classes *a,
+dv_status dv_team_choose(dv_plan_team *t, const dv_dim_classes *a,
                          const dv_program *p, int quiet, dv_arena *arena,
                          dv_diag *diag)
 {

@@ -18,19 +18,19 @@
 //
 // Lists are allocated in the arena that is passed in.
 //
-//   part.c      computes the parts and slices of one dim
-//   box.c       boxes, and lists of boxes that do not overlap
-//   list.c      box lists and common distributions of the public API
-//   team.c      own boxes, owners and partners over grids of ranks
-//   exchange.c  what a rank sends and receives: halos, moves, any boxes
-//   volume.c    bytes to move: the best relabelling of ranks, lower bounds
-//   value.[ch]  values computed from an index; accumulators of reductions
-//   grid.c      chooses the grid of ranks
-//   choose.c    chooses which axis cuts which dim of each tensor
-//   need.c      what a rank computes and lacks for an op, and who sends it
-//   swaps.c     decides which exchanges (dv_op_exchange) precede which ops
-//   json.c      prints the plan's section dist as JSON
-//   pass.c      the pass "dist" and its section of the plan
+//   part.c          computes the parts and slices of one dim
+//   box.c           boxes, and lists of boxes that do not overlap
+//   list.c          box lists and common distributions of the public API
+//   team.c          own boxes, owners and partners over grids of ranks
+//   exchange.c      what a rank sends and receives: halos, moves, any boxes
+//   volume.c        bytes to move: the best relabelling of ranks, lower bounds
+//   value.[ch]      values computed from an index; accumulators of reductions
+//   grid.c          chooses the grid of ranks
+//   choose.c        chooses which axis cuts which dim of each tensor
+//   need.c          what a rank computes and lacks for an op, and who sends it
+//   op_exchanges.c  decides which exchanges (dv_op_exchange) precede which ops
+//   json.c          prints the plan's section dist as JSON
+//   pass.c          the pass "dist" and its section of the plan
 #ifndef DV_DIST_H
 #define DV_DIST_H
 #include "base/json.h"
@@ -206,24 +206,25 @@ typedef struct dv_iter_space {
 } dv_iter_space;
 
 void dv_team_binds(dv_axis_binding out[DV_MAX_AXES], const dv_program *p,
-                   const dv_team *t, int32_t op);
+                   const dv_plan_team *t, int32_t op);
 // Computes the part of an op's iteration space that a rank computes. Returns 0
 // if it is empty.
-int dv_team_target(dv_iter_space *out, const dv_program *p, const dv_team *t,
-                   int32_t op, int64_t rank);
+int dv_team_target(dv_iter_space *out, const dv_program *p,
+                   const dv_plan_team *t, int32_t op, int64_t rank);
 // Returns the bounding box of an access over a nonempty space. A dim with an
 // indirect index is taken whole.
 dv_box dv_access_box(const dv_program *p, const dv_op *op, const dv_access *a,
                      const dv_iter_space *s);
 // Lists the boxes of the exchanged tensor that a rank needs and does not have
 // before the exchange `s`.
-int dv_team_need(dv_boxes *out, const dv_program *p, const dv_team *t,
+int dv_team_need(dv_boxes *out, const dv_program *p, const dv_plan_team *t,
                  const dv_op_exchange *s, int64_t rank, dv_arena *arena);
 // Computes the core: the part of `target` (the points that a rank computes)
 // that needs no element from other ranks, so that it can be computed while
 // messages travel. Returns 0 if that part is empty.
-int dv_team_core(dv_iter_space *core, const dv_program *p, const dv_team *t,
-                 int32_t op, int64_t rank, const dv_iter_space *target);
+int dv_team_core(dv_iter_space *core, const dv_program *p,
+                 const dv_plan_team *t, int32_t op, int64_t rank,
+                 const dv_iter_space *target);
 // Splits `target` (the points that a rank computes) minus `core` (those that
 // need no received elements) into disjoint pieces; returns their number.
 int dv_space_edges(dv_iter_space out[2 * DV_MAX_VARS], const dv_op *op,
@@ -234,7 +235,7 @@ static inline int64_t dv_elem_bytes(const dv_program *p, int32_t tensor)
 }
 // Returns whether every rank owns all elements of the tensor that it reads for
 // the op, so that no exchange is needed.
-int dv_team_aligned(const dv_program *p, const dv_team *t, int32_t op,
+int dv_team_aligned(const dv_program *p, const dv_plan_team *t, int32_t op,
                     int32_t tensor);
 // For a matrix product, gets the bytes of operands that the plan's rank
 // receives and the lower bound for them (json.c). Returns 0 if the op is not a
@@ -254,21 +255,21 @@ int dv_dim_classes_axes(const dv_dim_classes *a, const dv_program *p);
 // Chooses the distributions of all tensors and the reduction variables to
 // distribute, for the grid in `t`. `quiet` suppresses warnings, for grids that
 // are only candidates.
-dv_status dv_team_choose(dv_team *t, const dv_dim_classes *a,
+dv_status dv_team_choose(dv_plan_team *t, const dv_dim_classes *a,
                          const dv_program *p, int quiet, dv_arena *arena,
                          dv_diag *diag);
 // Returns the number of elements of the anchor (the largest written tensor)
 // that the rank with the largest part owns.
-double dv_team_weight(const dv_team *t, const dv_dim_classes *a,
+double dv_team_weight(const dv_plan_team *t, const dv_dim_classes *a,
                       const dv_program *p);
 // Estimate the bytes that all ranks receive for one op and for the program,
 // from a few sampled ranks.
-double dv_op_cost(const dv_team *t, const dv_program *p, int32_t op);
-double dv_team_cost(const dv_team *t, const dv_program *p);
+double dv_op_cost(const dv_plan_team *t, const dv_program *p, int32_t op);
+double dv_team_cost(const dv_plan_team *t, const dv_program *p);
 // Chooses the grid of `size` ranks with the least communication.
-dv_status dv_team_grid(dv_team *t, const dv_dim_classes *a, const dv_program *p,
-                       int64_t size, dv_diag *diag);
-// Decides which exchanges take place before which op (swaps.c).
-dv_status dv_team_exchanges(dv_team *t, const dv_program *p, dv_arena *arena,
-                            dv_diag *diag);
+dv_status dv_team_grid(dv_plan_team *t, const dv_dim_classes *a,
+                       const dv_program *p, int64_t size, dv_diag *diag);
+// Decides which exchanges take place before which op (op_exchanges.c).
+dv_status dv_team_exchanges(dv_plan_team *t, const dv_program *p,
+                            dv_arena *arena, dv_diag *diag);
 #endif

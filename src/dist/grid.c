@@ -18,7 +18,7 @@ static int samples(int64_t n, int64_t at[3], double weight[3])
 
 // Returns the number of elements of a tensor that a rank must receive for an
 // op. All reads of the tensor count by their common bounding box.
-static double lacks(const dv_team *t, const dv_program *p, int32_t op,
+static double lacks(const dv_plan_team *t, const dv_program *p, int32_t op,
                     int first_read, int64_t rank, const dv_iter_space *s)
 {
     const dv_op *o = &p->ops[op];
@@ -42,7 +42,7 @@ static int seen_before(const dv_op *op, int read)
     return 0;
 }
 
-static double rank_cost(const dv_team *t, const dv_program *p, int32_t op,
+static double rank_cost(const dv_plan_team *t, const dv_program *p, int32_t op,
                         int64_t rank)
 {
     const dv_op *o = &p->ops[op];
@@ -67,7 +67,7 @@ static double rank_cost(const dv_team *t, const dv_program *p, int32_t op,
     return bytes;
 }
 
-double dv_op_cost(const dv_team *t, const dv_program *p, int32_t op)
+double dv_op_cost(const dv_plan_team *t, const dv_program *p, int32_t op)
 {
     int64_t at[DV_MAX_AXES][3], coords[DV_MAX_AXES];
     double weight[DV_MAX_AXES][3], sum = 0;
@@ -92,7 +92,7 @@ double dv_op_cost(const dv_team *t, const dv_program *p, int32_t op)
     return sum;
 }
 
-double dv_team_cost(const dv_team *t, const dv_program *p)
+double dv_team_cost(const dv_plan_team *t, const dv_program *p)
 {
     double sum = 0;
     for (int32_t i = 0; i < p->n_ops; i++) {
@@ -109,7 +109,7 @@ double dv_team_cost(const dv_team *t, const dv_program *p)
 enum { MAX_DIVISORS = 2048 };
 
 typedef struct search {
-    dv_team *t;
+    dv_plan_team *t;
     const dv_dim_classes *a;
     const dv_program *p;
     dv_diag *diag;
@@ -174,8 +174,8 @@ static dv_status try_all(search *s, const int64_t *divisors, int n,
     return DV_OK;
 }
 
-dv_status dv_team_grid(dv_team *t, const dv_dim_classes *a, const dv_program *p,
-                       int64_t size, dv_diag *diag)
+dv_status dv_team_grid(dv_plan_team *t, const dv_dim_classes *a,
+                       const dv_program *p, int64_t size, dv_diag *diag)
 {
     int64_t divisors[MAX_DIVISORS];
     int n = 0;

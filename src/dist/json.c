@@ -37,7 +37,7 @@ static void pieces_json(dv_json *j, const dv_program *p,
 static int needs_json(dv_json *j, const dv_plan *plan, totals *sum,
                       dv_arena *arena)
 {
-    const dv_team *t = &plan->team;
+    const dv_plan_team *t = &plan->team;
     const dv_program *p = plan->ops;
     int ok = 1;
     dv_json_open(j, "needs", '{');
@@ -95,7 +95,7 @@ static void op_json(dv_json *j, const dv_plan *plan, int32_t i)
 
 static void collectives_json(dv_json *j, const dv_plan *plan)
 {
-    const dv_team *t = &plan->team;
+    const dv_plan_team *t = &plan->team;
     dv_json_open(j, "collectives", '[');
     for (int32_t i = 0; i < plan->ops->n_ops; i++) {
         const dv_op *op = &plan->ops->ops[i];
@@ -145,7 +145,7 @@ static int product_sizes(const dv_op *op, double size[3])
 int dv_team_product(const dv_plan *plan, int32_t op, int64_t *bytes,
                     double *bound_bytes)
 {
-    const dv_team *t = &plan->team;
+    const dv_plan_team *t = &plan->team;
     const dv_program *p = plan->ops;
     double size[3];
     if (!product_sizes(&p->ops[op], size))
@@ -158,7 +158,7 @@ int dv_team_product(const dv_plan *plan, int32_t op, int64_t *bytes,
             *bytes += dv_box_elems(&t->op_exchanges[k].receives[r].box) *
                       dv_elem_bytes(p, t->op_exchanges[k].tensor);
     *bound_bytes = dv_dist_product_bound(size[0], size[1], size[2],
-                                         (double)dv_team_size(t)) *
+                                         (double)dv_plan_team_size(t)) *
                    (double)dv_elem_bytes(p, p->ops[op].reads[0].tensor);
     return 1;
 }
@@ -180,12 +180,12 @@ static void products_json(dv_json *j, const dv_plan *plan)
 
 void dv_dist_json(dv_json *j, const dv_plan *plan)
 {
-    const dv_team *t = &plan->team;
+    const dv_plan_team *t = &plan->team;
     const dv_program *p = plan->ops;
     totals sum = {0};
     dv_arena arena = {0};
     dv_json_open(j, "dist", '{');
-    dv_json_int(j, "team", dv_team_size(t));
+    dv_json_int(j, "team", dv_plan_team_size(t));
     dv_json_ints(j, "grid", t->grid, t->n_axes);
     dv_json_int(j, "rank", t->rank);
     dv_json_open(j, "own", '{');

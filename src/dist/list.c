@@ -43,8 +43,8 @@ dv_status dv_box_list_add(dv_box_list *l, const dv_box *global_box,
                                                           : dv_nomem(diag);
 }
 
-dv_status dv_box_list_less(dv_box_list *l, const dv_box *global_box,
-                           dv_diag *diag)
+dv_status dv_box_list_subtract(dv_box_list *l, const dv_box *global_box,
+                               dv_diag *diag)
 {
     DV_TRY(check_dims(l, global_box, diag));
     return dv_boxes_subtract(&l->boxes, global_box, &l->arena) ? DV_OK
@@ -56,7 +56,7 @@ void dv_box_list_join(dv_box_list *l)
     dv_boxes_join(&l->boxes);
 }
 
-size_t dv_box_list_n(const dv_box_list *l)
+size_t dv_box_list_count(const dv_box_list *l)
 {
     return (size_t)l->boxes.n;
 }

@@ -8,7 +8,7 @@
 #include "dist/dist.h"
 #include <string.h>
 
-int64_t dv_team_size(const dv_team *t)
+int64_t dv_plan_team_size(const dv_plan_team *t)
 {
     int64_t n = 1;
     for (int a = 0; a < t->n_axes; a++)
@@ -34,8 +34,8 @@ static int single(const dv_op *op, const dv_index *x, dv_axis_binding *b)
     return 1;
 }
 
-static void bind_dims(dv_axis_binding *out, const dv_team *t, const dv_op *op,
-                      const dv_access *a)
+static void bind_dims(dv_axis_binding *out, const dv_plan_team *t,
+                      const dv_op *op, const dv_access *a)
 {
     const dv_dist *d = &t->tensors[a->tensor];
     for (int k = 0; k < d->n_dims; k++) {
@@ -52,7 +52,7 @@ static void bind_dims(dv_axis_binding *out, const dv_team *t, const dv_op *op,
 }
 
 void dv_team_binds(dv_axis_binding out[DV_MAX_AXES], const dv_program *p,
-                   const dv_team *t, int32_t op)
+                   const dv_plan_team *t, int32_t op)
 {
     const dv_op *o = &p->ops[op];
     memset(out, 0, DV_MAX_AXES * sizeof *out);
@@ -109,8 +109,8 @@ static void whole_space(dv_iter_space *s, const dv_op *op)
     }
 }
 
-int dv_team_target(dv_iter_space *out, const dv_program *p, const dv_team *t,
-                   int32_t op, int64_t rank)
+int dv_team_target(dv_iter_space *out, const dv_program *p,
+                   const dv_plan_team *t, int32_t op, int64_t rank)
 {
     dv_axis_binding binds[DV_MAX_AXES];
     int64_t at[DV_MAX_AXES];
@@ -159,8 +159,9 @@ dv_box dv_access_box(const dv_program *p, const dv_op *op, const dv_access *a,
 
 // Adds to the list, or removes from it, all boxes of the tensor that the op
 // reads on the rank.
-static int reads_of(dv_boxes *l, int add, const dv_program *p, const dv_team *t,
-                    int32_t op, int32_t tensor, int64_t rank, dv_arena *arena)
+static int reads_of(dv_boxes *l, int add, const dv_program *p,
+                    const dv_plan_team *t, int32_t op, int32_t tensor,
+                    int64_t rank, dv_arena *arena)
 {
     const dv_op *o = &p->ops[op];
     dv_iter_space s;
@@ -177,7 +178,7 @@ static int reads_of(dv_boxes *l, int add, const dv_program *p, const dv_team *t,
     return 1;
 }
 
-int dv_team_need(dv_boxes *out, const dv_program *p, const dv_team *t,
+int dv_team_need(dv_boxes *out, const dv_program *p, const dv_plan_team *t,
                  const dv_op_exchange *s, int64_t rank, dv_arena *arena)
 {
     dv_box own = dv_dist_own(&t->tensors[s->tensor], rank);
@@ -193,7 +194,7 @@ int dv_team_need(dv_boxes *out, const dv_program *p, const dv_team *t,
 
 typedef struct asked {
     const dv_program *p;
-    const dv_team *t;
+    const dv_plan_team *t;
     const dv_op_exchange *s;
 } asked;
 
@@ -283,11 +284,12 @@ static void candidates(dv_ranks *out, const asked *q, const dv_box *own)
     }
 }
 
-int dv_team_messages(dv_op_exchange *out, const dv_program *p, const dv_team *t,
-                     int32_t swap, int64_t rank, dv_arena *arena)
+int dv_team_messages(dv_op_exchange *out, const dv_program *p,
+                     const dv_plan_team *t, int32_t exchange, int64_t rank,
+                     dv_arena *arena)
 {
-    *out = t->op_exchanges[swap];
-    asked q = {p, t, &t->op_exchanges[swap]};
+    *out = t->op_exchanges[exchange];
+    asked q = {p, t, &t->op_exchanges[exchange]};
     const dv_dist *d = &t->tensors[q.s->tensor];
     dv_box own = dv_dist_own(d, rank);
     dv_boxes lacks = {0};
@@ -305,7 +307,7 @@ int dv_team_messages(dv_op_exchange *out, const dv_program *p, const dv_team *t,
     return 1;
 }
 
-int dv_team_aligned(const dv_program *p, const dv_team *t, int32_t op,
+int dv_team_aligned(const dv_program *p, const dv_plan_team *t, int32_t op,
                     int32_t tensor)
 {
     const dv_op *o = &p->ops[op];
@@ -351,8 +353,9 @@ static int narrow_core(dv_iter_space *core, const dv_op *op, const dv_access *a,
     return 1;
 }
 
-int dv_team_core(dv_iter_space *core, const dv_program *p, const dv_team *t,
-                 int32_t op, int64_t rank, const dv_iter_space *target)
+int dv_team_core(dv_iter_space *core, const dv_program *p,
+                 const dv_plan_team *t, int32_t op, int64_t rank,
+                 const dv_iter_space *target)
 {
     const dv_op *o = &p->ops[op];
     *core = *target;

@@ -64,7 +64,7 @@ dv_range dv_dist_hull(dv_range global_a, dv_range global_b)
     return (dv_range){begin, end - begin};
 }
 
-dv_range dv_dist_inner(dv_range global_a, dv_range global_b)
+dv_range dv_dist_intersection(dv_range global_a, dv_range global_b)
 {
     int64_t begin = dv_max_i64(global_a.off, global_b.off);
     int64_t end =
@@ -81,7 +81,8 @@ dv_range dv_dist_core(dv_range global_own, dv_slice slice,
     dv_overlap o = dv_dist_overlap(global_own, slice);
     dv_range there = {o.slice_off - slice_target.off, o.size};
     dv_range all = {0, slice_target.size};
-    dv_range core = dv_dist_inner(dv_dist_inner(there, all), target_core);
+    dv_range core =
+        dv_dist_intersection(dv_dist_intersection(there, all), target_core);
     // If the core (the part that needs no received elements) is empty, it gets
     // an offset inside the target (what this rank computes), so that loops over
     // the core are empty and the edges around it cover the whole target.

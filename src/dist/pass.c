@@ -42,7 +42,7 @@ static uint64_t fingerprint(const dv_program *p)
 }
 
 // Parses a grid such as "2x3" into its axes.
-static dv_status read_grid(dv_team *t, const char *text, dv_diag *diag)
+static dv_status read_grid(dv_plan_team *t, const char *text, dv_diag *diag)
 {
     const char *s = text;
     int64_t size = 1;
@@ -64,7 +64,7 @@ static dv_status read_grid(dv_team *t, const char *text, dv_diag *diag)
     }
 }
 
-static dv_status choose_grid(dv_pass_cx *cx, dv_plan *plan, dv_team *t,
+static dv_status choose_grid(dv_pass_cx *cx, dv_plan *plan, dv_plan_team *t,
                              const dv_dim_classes *a)
 {
     const dv_plan_options *o = cx->options;
@@ -80,22 +80,22 @@ static dv_status choose_grid(dv_pass_cx *cx, dv_plan *plan, dv_team *t,
                        (int)INT32_MAX);
     else
         DV_TRY(dv_team_grid(t, a, plan->ops, size, cx->diag));
-    if (size > 0 && dv_team_size(t) != size)
+    if (size > 0 && dv_plan_team_size(t) != size)
         return dv_fail(cx->diag, DV_E_USAGE, DV_NOWHERE,
                        "the grid %s has %" PRId64
                        " ranks, the team has %" PRId64,
-                       o->grid, dv_team_size(t), size);
+                       o->grid, dv_plan_team_size(t), size);
     t->rank = size == 0 && !o->grid ? plan->team.rank : o->rank;
-    if (t->rank < 0 || t->rank >= dv_team_size(t))
+    if (t->rank < 0 || t->rank >= dv_plan_team_size(t))
         return dv_fail(cx->diag, DV_E_USAGE, DV_NOWHERE,
                        "there is no rank %" PRId64 " in a team of %" PRId64,
-                       t->rank, dv_team_size(t));
+                       t->rank, dv_plan_team_size(t));
     return DV_OK;
 }
 
 static dv_status make_team(dv_pass_cx *cx, dv_plan *plan, dv_arena *arena)
 {
-    dv_team t = {0};
+    dv_plan_team t = {0};
     dv_dim_classes *a;
     DV_TRY(dv_dim_classes_create(&a, plan->ops, arena, cx->diag));
     DV_TRY(choose_grid(cx, plan, &t, a));
@@ -124,7 +124,7 @@ dv_status dv_team_redistribute(dv_pass_cx *cx, dv_plan *plan)
 
 dv_status dv_dist_verify(const dv_plan *plan, dv_diag *diag)
 {
-    const dv_team *t = &plan->team;
+    const dv_plan_team *t = &plan->team;
     for (int32_t i = 0; i < plan->ops->n_tensors; i++)
         DV_TRY(dv_dist_check(&t->tensors[i], diag));
     return DV_OK;
@@ -172,7 +172,7 @@ static void print_products(dv_text *out, const dv_plan *plan)
 
 void dv_dist_print(dv_text *out, const dv_plan *plan)
 {
-    const dv_team *t = &plan->team;
+    const dv_plan_team *t = &plan->team;
     const dv_program *p = plan->ops;
     dv_put(out, "dist {\n    grid [");
     for (int a = 0; a < t->n_axes; a++)
@@ -203,7 +203,7 @@ void dv_dist_print(dv_text *out, const dv_plan *plan)
     }
     for (int32_t i = 0; i < t->n_op_exchanges; i++)
         print_exchange(out, p, &t->op_exchanges[i]);
-    if (dv_team_size(t) > 1)
+    if (dv_plan_team_size(t) > 1)
         print_products(out, plan);
     dv_put(out, "}\n");
 }
@@ -211,7 +211,7 @@ void dv_dist_print(dv_text *out, const dv_plan *plan)
 typedef struct reader {
     dv_plan *plan;
     dv_lexer *lx;
-    dv_team *t;
+    dv_plan_team *t;
     int32_t cap_follows, cap_exchanges;
 } reader;
 
@@ -330,7 +330,7 @@ static dv_status read_piece(reader *r, dv_pieces *l, int n_dims)
     memset(p, 0, sizeof *p);
     p->box.n_dims = n_dims;
     DV_TRY(dv_lex(r->lx));
-    DV_TRY(number(r, dv_team_size(r->t), "a rank", &p->rank));
+    DV_TRY(number(r, dv_plan_team_size(r->t), "a rank", &p->rank));
     DV_TRY(dv_lex_expect(r->lx, ':', "':'"));
     DV_TRY(dv_lex_expect(r->lx, '[', "'['"));
     for (int d = 0; d < n_dims; d++) {
@@ -410,7 +410,7 @@ static int is_item(const reader *r, const char *word)
 dv_status dv_dist_read(dv_plan *plan, dv_lexer *lx)
 {
     const dv_program *p = plan->ops;
-    dv_team t = {0};
+    dv_plan_team t = {0};
     reader r = {.plan = plan, .lx = lx, .t = &t};
     t.tensors = DV_NEW(&plan->arena, dv_dist, p->n_tensors);
     if (!t.tensors)

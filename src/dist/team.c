@@ -178,7 +178,7 @@ static int64_t owner(const dv_dist *d, int dim, int64_t global_off)
 void dv_dist_coords(const dv_dist *d, int dim, dv_range global, int64_t *first,
                     int64_t *end)
 {
-    dv_range in = dv_dist_inner(global, (dv_range){0, d->shape[dim]});
+    dv_range in = dv_dist_intersection(global, (dv_range){0, d->shape[dim]});
     *first = *end = 0;
     if (in.size == 0)
         return;

@@ -38,7 +38,7 @@ typedef struct best {
     // division is legal.
     int64_t over;
     int over_tensor;
-    dv_splits near;
+    dv_splits closest_illegal;
 } best;
 
 // Returns the number of elements of the longest slice when variable v is cut
@@ -128,7 +128,7 @@ static int legal(best *b)
         if (!b->any && (b->over == 0 || over < b->over)) {
             b->over = over;
             b->over_tensor = i;
-            b->near = b->now;
+            b->closest_illegal = b->now;
         }
         return 0;
     }
@@ -238,19 +238,20 @@ static dv_status refuse(const best *b, dv_diag *diag)
     if (b->over == 0)
         return dv_fail(diag, DV_E_CAPACITY, b->r->at,
                        "%s: no division meets the pins", s->op->name);
-    dv_text near = {0};
+    dv_text closest = {0};
     for (int v = 0; v < s->n_vars; v++)
-        if (b->near.n[v] > 1)
-            dv_put(&near, " %s:%" PRId64, s->op->vars[v].name, b->near.n[v]);
+        if (b->closest_illegal.n[v] > 1)
+            dv_put(&closest, " %s:%" PRId64, s->op->vars[v].name,
+                   b->closest_illegal.n[v]);
     dv_status st = dv_fail(
         diag, DV_E_CAPACITY, b->r->at,
         "%s: one core would reach at least %" PRId64 " bytes of %s, %" PRId64
         " over the limit of %" PRId64 "; %s%s, cut the op into smaller ones",
         s->op->name, b->over + b->r->span_limit_bytes,
         s->tensors[b->over_tensor]->name, b->over, b->r->span_limit_bytes,
-        near.at ? "the nearest division is" : "it cannot be divided",
-        near.at ? near.at : "");
-    dv_text_free(&near);
+        closest.at ? "the nearest division is" : "it cannot be divided",
+        closest.at ? closest.at : "");
+    dv_text_free(&closest);
     return st;
 }
 
@@ -260,7 +261,7 @@ dv_status dv_divide_best(dv_divided *out, const dv_divide_space *s,
 {
     best b = {.s = s, .t = t, .r = r, .runner_cost = -1, .rounds = 1};
     for (int v = 0; v < DV_MAX_VARS; v++)
-        b.now.n[v] = b.near.n[v] = 1;
+        b.now.n[v] = b.closest_illegal.n[v] = 1;
     search(&b, 0, 1);
     while (!b.any && b.over && b.rounds < MAX_ROUNDS) {
         b.rounds += 1 + b.rounds / 8;

@@ -35,9 +35,9 @@ typedef struct dv_divide_space {
     uint32_t blocked; // bit set of variables that may not be cut, with the
                       // reasons in `why`
     const char *why[DV_MAX_VARS];
-    int odd;          // nonzero if an access has an indirect index or a
-                      // negative stride
-    int64_t line;     // granularity of memory transfers in bytes
+    int has_irregular_access; // nonzero if an access has an indirect index or a
+                              // negative stride
+    int64_t line;             // granularity of memory transfers in bytes
     uint32_t outputs; // used by the planner `seed`: bit set of variables in the
                       // output's device coordinates
     int n_tensors; // number of tensors accessed: one entry per read in order,

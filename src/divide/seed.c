@@ -81,8 +81,8 @@ static void vars_of_dim(const dv_divide_space *s, int tensor, int32_t dim,
     const dv_coords *c = s->coords[tensor];
     *se = (search){.tensor = tensor};
     for (int32_t k = c->first[dim]; k < c->first[dim + 1]; k++)
-        if (c->terms[k].var >= 0 && s->extent[c->terms[k].var] > 1 && !s->odd &&
-            !(s->blocked >> c->terms[k].var & 1))
+        if (c->terms[k].var >= 0 && s->extent[c->terms[k].var] > 1 &&
+            !s->has_irregular_access && !(s->blocked >> c->terms[k].var & 1))
             se->vars[se->n_vars++] = c->terms[k].var;
 }
 
@@ -219,7 +219,8 @@ static void distribute(const seed *d, dv_splits *out)
     const dv_divide_space *s = d->s;
     int list[DV_MAX_VARS], n;
     uint32_t all = s->n_vars >= 32 ? UINT32_MAX : (1u << s->n_vars) - 1;
-    uint32_t free = s->odd ? 0 : all & ~d->committed & ~s->blocked;
+    uint32_t free =
+        s->has_irregular_access ? 0 : all & ~d->committed & ~s->blocked;
     int64_t left = d->r->cores;
     for (int v = 0; v < s->n_vars; v++)
         out->n[v] = 1;
@@ -420,7 +421,7 @@ static void try_batch(cheapest *c, dv_splits *t, int i, int64_t b)
 static void try_matmul_model(const seed *d, dv_divided *out)
 {
     roles r;
-    if (d->committed || d->s->odd || !find_roles(d->s, &r))
+    if (d->committed || d->s->has_irregular_access || !find_roles(d->s, &r))
         return;
     cheapest c = {.d = d, .r = &r};
     dv_splits t;

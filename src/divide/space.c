@@ -63,14 +63,14 @@ static void find_blocked(dv_divide_space *s)
         block(
             s, UINT32_MAX,
             "it writes where an index that is read says, and points may meet");
-    // Mark an op with an indirect index or a negative stride as odd: the
+    // Mark an op with an indirect index or a negative stride as irregular: the
     // planner `seed`, which imitates Torch-Spyre, does not divide it.
     for (int r = 0; r <= op->n_reads; r++) {
         const dv_access *a = r < op->n_reads ? &op->reads[r] : &op->write;
         for (int d = 0; d < a->n_dims; d++) {
-            s->odd |= a->index[d].via >= 0;
+            s->has_irregular_access |= a->index[d].via >= 0;
             for (int v = 0; v < op->n_vars && a->index[d].via < 0; v++)
-                s->odd |= a->index[d].coef[v] < 0;
+                s->has_irregular_access |= a->index[d].coef[v] < 0;
         }
     }
 }

@@ -72,7 +72,7 @@ static void put_key(dv_text *key, const char *expression, const dv_array *in,
             dv_put(key, ",%" PRId64, in[i].shape[d]);
         dv_put(key, ";");
     }
-    dv_put(key, "%d %" PRId64 " ", o->dtype, o->max_elems);
+    dv_put(key, "%d %" PRId64 " ", o->result_dtype, o->max_elems);
     dv_put(key, "%d ", (int)o->path);
     put_plan_options(key, o->plan);
     if (o->target)

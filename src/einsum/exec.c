@@ -55,9 +55,9 @@ dv_status dv_einsum_check(const char *expression, const dv_array *in,
     if (!expression || (n_in && !in))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is NULL",
                        expression ? "in" : "expression");
-    if (o->dtype < -1 || o->dtype > DV_I8)
+    if (o->result_dtype < -1 || o->result_dtype > DV_I8)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "there is no dtype %d",
-                       o->dtype);
+                       o->result_dtype);
     for (size_t i = 0; i < n_in; i++) {
         if ((int)in[i].dtype < 0 || in[i].dtype > DV_I8)
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
@@ -84,7 +84,8 @@ static dv_status fill_core(dv_einsum_core *c, const char *expression,
                             diag));
     DV_TRY(dv_formula_resolve(&c->f, in, n_in, &c->arena, diag));
     DV_TRY(copy_shapes(c, in, n_in, diag));
-    c->dtype = o->dtype < 0 ? dv_einsum_dtype(in, n_in) : (dv_dtype)o->dtype;
+    c->dtype = o->result_dtype < 0 ? dv_einsum_dtype(in, n_in)
+                                   : (dv_dtype)o->result_dtype;
     DV_TRY(
         dv_path_find(&c->path, &c->f, o->path, o->max_elems, &c->arena, diag));
     return dv_formula_is_empty(&c->f) ? DV_OK : make_plan(c, o, diag);
@@ -404,7 +405,7 @@ dv_status dv_einsum(const char *expression, const dv_array *in, size_t n_in,
     if ((int)out->dtype < 0)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "the output: there is no dtype %d", (int)out->dtype);
-    o.dtype = (int)out->dtype;
+    o.result_dtype = (int)out->dtype;
     DV_TRY(o.cache ? dv_einsum_cache_take(&e, expression, in, n_in, &o, diag)
                    : dv_einsum_create(&e, expression, in, n_in, &o, diag));
     dv_status st = bind_and_run(e, in, out, diag);

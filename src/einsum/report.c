@@ -90,7 +90,7 @@ void dv_path_print(dv_text *out, const dv_formula *f, const dv_path *p)
         dv_put(out, "; %.4g times fewer than all at once",
                p->naive_flops / p->flops);
     if (p->largest_elems > 0) {
-        dv_put(out, "; largest between ");
+        dv_put(out, "; largest intermediate: ");
         put_count(out, p->largest_elems,
                   p->largest_elems == 1 ? "element" : "elements");
     }

@@ -394,7 +394,7 @@ static dv_status put_work(emitter *e, int32_t group, const dv_group_grid *g)
                 P("    {%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
                   ", %d, %d},\n",
                   r->first, r->n, r->k0, r->k1, r->k0 ? (int)c->rank + 1 : 0,
-                  r->k0 == 0 && r->k1 < g->kt ? (int)c->peers + 1 : 1);
+                  r->k0 == 0 && r->k1 < g->kt ? (int)c->contributors + 1 : 1);
         }
     P("};\nstatic const int cores_%d[] = {0", (int)group);
     for (int32_t i = 0; i < all.n; i++)

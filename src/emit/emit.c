@@ -89,6 +89,9 @@ dv_status dv_plan_emit(const dv_plan *plan, dv_emit_format format,
                        const char *dir, dv_diag *diag)
 {
     emitter e = {.plan = plan, .p = plan->ops, .dir = dir, .diag = diag};
+    if (!dir)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "dv_plan_emit needs the name of a folder");
     DV_TRY(dv_plan_check(plan, diag));
     dv_status st = emit_as(&e, format);
     if (st == DV_OK)

@@ -93,22 +93,22 @@ void dv_emit_decode(dv_text *out, const dv_order *o, int number,
 enum { EMIT_MAX_SEGMENTS = 4 };
 
 // A core of a grid with all its tile ranges. The core with step 0 of a split
-// tile owns the tile and adds the partial sums of `peers` other cores in the
-// order of their `rank`.
+// tile owns the tile and adds the partial sums of `contributors` other cores in
+// the order of their `rank`.
 typedef struct emit_core {
     int64_t x, y;
     dv_tile_range at[EMIT_MAX_SEGMENTS];
     int32_t n;
     int32_t owner; // the core that receives this core's partial sum, or -1
     int32_t rank;  // position among the cores that send to the owner
-    int32_t peers; // number of cores that send partial sums to this core
+    int32_t contributors; // number of cores that send partial sums to this core
 } emit_core;
 
 typedef struct emit_cores {
     emit_core *at; // owned by this struct
     int32_t n;
     int streams; // 1 if some tile is split over several cores
-    int32_t most_peers;
+    int32_t most_contributors;
 } emit_cores;
 
 dv_status dv_emit_cores(emit_cores *out, const emitter *e,

@@ -296,7 +296,7 @@ static void put_parts(emitter *e, const emit_kernel *k, int first)
       "        }\n",
       (int)CB_PARTIAL, (int)CB_PEERS, first, (int)CB_PEERS, first + 1,
       first + 2, (int)CB_PARTIAL, (int)CB_PEERS, (int)CB_PARTIAL);
-    if (k->cores.most_peers)
+    if (k->cores.most_contributors)
         P("        for (uint32_t j = 0; k1 < %" PRId64 " && j < peers; j++) {\n"
           "            cb_reserve_back(%d, 1);\n"
           "            noc_semaphore_inc(get_noc_addr(get_arg_val<uint32_t>(%d "
@@ -367,11 +367,11 @@ static dv_status match_all(emitter *e, emit_kernel *kernels, int32_t n)
         DV_TRY(dv_emit_match(e, &e->plan->grids[i], k));
         if (dv_emit_is_blocks(k))
             DV_TRY(dv_emit_size_blocks(e, k));
-        if (k->cores.most_peers > 150)
+        if (k->cores.most_contributors > 150)
             return dv_fail(e->diag, DV_E_CAPACITY, DV_NOWHERE,
                            "%s: a tile is cut into %d parts, arguments of a "
                            "core name 150",
-                           k->op->name, (int)k->cores.most_peers + 1);
+                           k->op->name, (int)k->cores.most_contributors + 1);
     }
     return DV_OK;
 }
@@ -379,6 +379,11 @@ static dv_status match_all(emitter *e, emit_kernel *kernels, int32_t n)
 dv_status dv_emit_metal(emitter *e)
 {
     int32_t n = e->plan->n_grids;
+    if (!e->plan->target.tile_rows)
+        return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
+                       "TT-Metalium kernels need a target that computes on "
+                       "tiles, such as wormhole; %s does not",
+                       e->plan->target.name);
     if (!n || n != e->plan->n_groups || e->p->n_repeats)
         return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
                        "kernels are for programs without repeat, all in tiles: "

@@ -94,7 +94,7 @@ static void put_end(emitter *e, const emit_kernel *k)
 
 // Emits the addition of the other cores' partial sums, in the order of their
 // steps.
-static void put_peers(emitter *e, const emit_kernel *k)
+static void put_contributors(emitter *e, const emit_kernel *k)
 {
     P(PAD "for (uint32_t j = 0; k1 < Kt && j < peers; j++) {\n" PAD
           "cb_wait_front(%d, 1);\n",
@@ -115,8 +115,8 @@ static void put_partial(emitter *e, const emit_kernel *k)
     put_transposes_end(e, k, STAGE_BEFORE);
     put_pop(e, k, STAGE_BEFORE);
     P(PAD "return;\n" PAD "}\n");
-    if (k->cores.most_peers)
-        put_peers(e, k);
+    if (k->cores.most_contributors)
+        put_contributors(e, k);
 }
 
 static void put_pointwise(emitter *e, const emit_kernel *k)

@@ -160,7 +160,7 @@ static int row_of(const emit_kernel *k, const emit_core *c, int64_t *v)
         for (int i = 0; i < 4; i++)
             v[n++] = box[i];
     } else if (k->cores.streams) {
-        v[n++] = c->peers;
+        v[n++] = c->contributors;
         v[n++] = c->n;
         for (int i = 0; i < EMIT_MAX_SEGMENTS; i++) {
             v[n++] = i < c->n ? c->at[i].first : 0;

@@ -83,7 +83,7 @@ int dv_emit_args(const dv_group_grid *g, const emit_cores *all,
         [DV_ARGS_RECT] = {r->m0, r->m1, r->n0, r->n1,
                           r->n0 == 0 && r->n1 < g->nt,
                           r->m0 == 0 && r->m1 < g->mt},
-        [DV_ARGS_STREAM] = {k[0], k[1], whole[0], whole[1], c->peers,
+        [DV_ARGS_STREAM] = {k[0], k[1], whole[0], whole[1], c->contributors,
                             owner ? owner->x : -1, owner ? owner->y : -1}};
     int n = dv_grid_arg_names(names, kind);
     for (int i = 0; i < n; i++)

@@ -13,22 +13,26 @@ static int32_t core_at(const emit_cores *c, int64_t x, int64_t y)
 
 // For one split tile, records that the cores with its later parts send their
 // sums to the owner, the core of range `at`.
-static dv_status find_peers(emit_cores *c, const emitter *e,
-                            const dv_group_grid *g, int32_t at)
+static dv_status find_contributors(emit_cores *c, const emitter *e,
+                                   const dv_group_grid *g, int32_t at)
 {
     int32_t owner = core_at(c, g->ranges[at].x, g->ranges[at].y), rank = 0;
     for (int32_t k = dv_range_next(g, at); k >= 0; k = dv_range_next(g, k)) {
-        emit_core *peer = &c->at[core_at(c, g->ranges[k].x, g->ranges[k].y)];
-        if (peer->owner >= 0 || peer == &c->at[owner] || c->at[owner].peers)
+        emit_core *contributor =
+            &c->at[core_at(c, g->ranges[k].x, g->ranges[k].y)];
+        if (contributor->owner >= 0 || contributor == &c->at[owner] ||
+            c->at[owner].contributors)
             return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
                            "core %" PRId64 ",%" PRId64 " has parts of more "
                            "than one tile of %s to send or to get",
-                           peer->x, peer->y, e->p->tensors[g->tensor].name);
-        peer->owner = owner;
-        peer->rank = rank++;
+                           contributor->x, contributor->y,
+                           e->p->tensors[g->tensor].name);
+        contributor->owner = owner;
+        contributor->rank = rank++;
     }
-    c->at[owner].peers = rank;
-    c->most_peers = rank > c->most_peers ? rank : c->most_peers;
+    c->at[owner].contributors = rank;
+    c->most_contributors =
+        rank > c->most_contributors ? rank : c->most_contributors;
     return DV_OK;
 }
 
@@ -52,7 +56,7 @@ static dv_status fill(emit_cores *c, const emitter *e, const dv_group_grid *g)
     }
     for (int32_t i = 0; i < g->n_ranges; i++)
         if (dv_range_is_partial(g, &g->ranges[i]) && g->ranges[i].k0 == 0)
-            DV_TRY(find_peers(c, e, g, i));
+            DV_TRY(find_contributors(c, e, g, i));
     return DV_OK;
 }
 

@@ -1,5 +1,6 @@
 // Creates an exec, binds buffers and runs a plan sequentially.
 #include "base/math.h"
+#include "base/options.h"
 #include "exec/state.h"
 #include <inttypes.h>
 #include <string.h>
@@ -134,6 +135,7 @@ static void let_go(dv_exec *x)
 
 dv_status dv_exec_use(dv_exec *x, dv_executor kind, dv_diag *diag)
 {
+    DV_TRY(dv_options_enum((int)kind, DV_RUN_SIM + 1, "executor", diag));
     let_go(x);
     x->kind = kind;
     x->strides = NULL;

@@ -798,7 +798,9 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
              dv_var_len(op, v->inner) >= WIDE)
         v->chunk = CHUNK;
     v->shape = m->shape;
-    v->fuse = find_fuse(v, m->how);
+    // A schedule without `collapse` keeps the loops apart.
+    int apart = m->how->as && !m->how->as->collapse;
+    v->fuse = apart ? 0 : find_fuse(v, m->how);
     // If the expression is long, the kernels are generated even if the caller
     // wants them later, because only that shows whether they exceed the size
     // limit.

@@ -236,6 +236,13 @@ static dv_status read_order(dv_grid *g, const char *word, dv_diag *diag)
     return DV_OK;
 }
 
+// Returns whether the name of a policy may have a number behind it.
+static int is_numbered(int policy)
+{
+    return policy == DV_POLICY_SPLITK || policy == DV_POLICY_TICKET ||
+           policy == DV_POLICY_STEAL;
+}
+
 int dv_policy_parse(dv_policy *out, int64_t *split, const char *word)
 {
     if (!strcmp(word, "dynamic"))
@@ -245,9 +252,8 @@ int dv_policy_parse(dv_policy *out, int64_t *split, const char *word)
     while (k < DV_N_POLICIES &&
            (strlen(policies[k]) != n || strncmp(policies[k], word, n)))
         k++;
-    int numbered =
-        k == DV_POLICY_SPLITK || k == DV_POLICY_TICKET || k == DV_POLICY_STEAL;
-    if (k == DV_N_POLICIES || (word[n] ? !numbered : k == DV_POLICY_SPLITK))
+    if (k == DV_N_POLICIES ||
+        (word[n] ? !is_numbered(k) : k == DV_POLICY_SPLITK))
         return 0;
     *out = (dv_policy)k;
     *split = 1;
@@ -260,6 +266,14 @@ int dv_policy_parse(dv_policy *out, int64_t *split, const char *word)
 
 dv_status dv_policy_unknown(const char *word, dv_loc at, dv_diag *diag)
 {
+    size_t n = strcspn(word, "(");
+    for (int k = 0; word[n] && k < DV_N_POLICIES; k++)
+        if (is_numbered(k) && strlen(policies[k]) == n &&
+            !strncmp(policies[k], word, n))
+            return dv_fail(diag, DV_E_USAGE, at,
+                           "policy '%s': N of %s(N) is a whole number, 1 or "
+                           "more and below 10^9",
+                           word, policies[k]);
     return dv_fail(diag, DV_E_USAGE, at,
                    "there is no policy '%s'; there are static, rect, streamk, "
                    "streamk1, streamk2, splitk(N), ticket, ticket(N), steal, "
@@ -380,6 +394,9 @@ dv_status dv_grid_create(dv_grid **out, const dv_grid_task *task, dv_diag *diag)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "a result of %d dims%s: there may be %d", t.n_dims,
                        t.shape ? "" : " without a shape", (int)DV_MAX_DIMS);
+    DV_TRY(dv_options_list(t.allowed, t.n_allowed, "allowed", diag));
+    DV_TRY(dv_options_list(t.holes, t.n_holes, "holes", diag));
+    DV_TRY(dv_options_list(t.shards, t.n_shards, "shards", diag));
     dv_arena arena = {0};
     dv_grid *g = DV_NEW(&arena, dv_grid, 1);
     if (!g)

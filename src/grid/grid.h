@@ -133,7 +133,7 @@ typedef struct dv_grid_core {
     uint8_t sends_a, sends_b;
     // Policies that split tiles over cores: the number of following cores in
     // the list that compute the remaining steps of this core's last tile.
-    int32_t peers;
+    int32_t contributors;
     int32_t owner; // index of the core that adds this core's partial sum, or -1
     int64_t args[DV_GRID_MAX_ARGS];
 } dv_grid_core;
@@ -209,7 +209,7 @@ struct dv_grid {
     // Policies that split tiles over cores: dp_tiles is the number of tiles
     // computed whole, sk_tiles that of tiles whose steps are divided.
     int64_t dp_tiles, sk_tiles;
-    int64_t split_tiles, max_peers, n_segments;
+    int64_t split_tiles, max_contributors, n_segments;
     // Policy rect: size in tiles of the block that a core holds in memory, and
     // of the sub-block it holds in registers.
     int64_t block_m, block_n, block_k, sub_h, sub_w;

@@ -128,7 +128,7 @@ static void stream_json(dv_json *j, const dv_grid *g)
         DV_F("cores_with_extra", extra),
         DV_F("data_parallel_makespan", dv_ceil_div(g->n_tiles, p) * g->kt),
         DV_F("stream_k_makespan", most), DV_F("split_tiles", g->split_tiles),
-        DV_F("max_peers", g->max_peers));
+        DV_F("max_peers", g->max_contributors));
     // A segment (range of tiles of a core) of several whole tiles counts as
     // that many segments in the report.
     int64_t segments = 0;

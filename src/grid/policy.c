@@ -11,7 +11,7 @@
 //
 // When several cores compute parts of a tile, the core with step 0 owns the
 // tile and adds the others' partial sums in ascending order of steps. The parts
-// of a tile are on consecutive cores of the list, so the number of peers
+// of a tile are on consecutive cores of the list, so the number of contributors
 // describes them. A sum therefore has the same bits in every run.
 #include "base/math.h"
 #include "grid/grid.h"
@@ -110,7 +110,7 @@ static int64_t steps_begin(const dv_grid *g, int64_t i)
 // For each core, finds the core that owns (adds up) the tile in which its
 // steps, products of two tiles, begin, and counts the cores that compute the
 // remaining steps of its last tile.
-static void find_peers(dv_grid *g)
+static void find_contributors(dv_grid *g)
 {
     // The core that owns (adds up) the last tile that was begun and is not
     // complete, or -1.
@@ -121,8 +121,9 @@ static void find_peers(dv_grid *g)
             continue;
         if (c->iter0 % g->kt) {
             c->owner = owner;
-            g->cores[owner].peers++;
-            g->max_peers = dv_max_i64(g->max_peers, 1 + g->cores[owner].peers);
+            g->cores[owner].contributors++;
+            g->max_contributors = dv_max_i64(g->max_contributors,
+                                             1 + g->cores[owner].contributors);
         }
         int fresh =
             c->iter1 / g->kt > c->iter0 / g->kt || c->iter0 % g->kt == 0;
@@ -147,7 +148,7 @@ static dv_status assign_stream(dv_grid *g, dv_diag *diag)
     DV_TRY(take_cores(g, n, n ? units % n : 0, diag));
     g->units_1 = n ? dv_ceil_div(units, n) : 0;
     g->units_2 = g->n_group_1 < n ? units / n : 0;
-    g->max_peers = g->n_tiles > 0;
+    g->max_contributors = g->n_tiles > 0;
     for (int32_t i = 0; i < g->n_cores; i++) {
         int64_t first = dv_part_begin(g->dp_tiles, n, i);
         int64_t end = dv_part_begin(g->dp_tiles, n, i + 1);
@@ -155,7 +156,7 @@ static dv_status assign_stream(dv_grid *g, dv_diag *diag)
                     (dv_segment){first, end - first, 0, g->kt});
         add_steps(g, &g->cores[i], steps_begin(g, i), steps_begin(g, i + 1));
     }
-    find_peers(g);
+    find_contributors(g);
     return DV_OK;
 }
 
@@ -361,8 +362,8 @@ static void policy_args(const dv_grid *g, const dv_grid_core *c, int64_t *a)
         [DV_ARGS_STREAM] = {c->iter0 % g->kt,
                             c->iter1 > c->iter0 ? (c->iter1 - 1) % g->kt + 1
                                                 : 0,
-                            first, end - first, c->peers, owner ? owner->x : -1,
-                            owner ? owner->y : -1},
+                            first, end - first, c->contributors,
+                            owner ? owner->x : -1, owner ? owner->y : -1},
         [DV_ARGS_CHUNK] = {g->split},
     };
     memcpy(a, v[args_of(g)], (size_t)(g->n_args - DV_USUAL_ARGS) * sizeof *a);

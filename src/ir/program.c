@@ -192,6 +192,8 @@ void dv_program_json_fields(dv_json *j, const dv_program *p,
 char *dv_program_json(const dv_program *p, dv_grain grain)
 {
     dv_program *lowered = NULL;
+    if ((unsigned)grain > DV_GRAIN_FUNCTION)
+        return NULL;
     if (grain != p->grain && dv_program_lower(&lowered, p, grain, NULL))
         return NULL;
     dv_text out = {0};

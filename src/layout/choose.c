@@ -1,11 +1,11 @@
 // Chooses the stick dims of all tensors over the whole program by beam search.
 //
 // A state records, for the tensors that are still to be read, their stick dims
-// and which copies exist. Op by op, every state is extended by every way
+// and which copies exist. Op by op, every state is extended by every choice
 // (combination of stick dims) of the op. It pays for the bytes that the op
 // reads and writes, padding included (so sparse tensors are expensive), for the
-// bytes of the moves that the way needs, and DV_MOVE_BYTES per move, because a
-// move is an extra op. A state is dropped if a cheaper one can be turned into
+// bytes of the moves that the choice needs, and DV_MOVE_BYTES per move, because
+// a move is an extra op. A state is dropped if a cheaper one can be turned into
 // it by moves at no higher total cost; this loses no solution. Of the remaining
 // states only the best WIDTH are kept (fewer if they are large); `exact` says
 // whether any were cut off.
@@ -33,15 +33,15 @@ typedef struct entry {
 typedef struct step {
     const struct step *before;
     int32_t op;
-    int way;
+    int choice;
 } step;
 
 typedef struct state {
     double bytes; // cost of the choices that led to this state, in bytes
     const step *last;
-    // Number of the way (combination of stick dims of the operands) chosen for
-    // the current op, an index into dv_stick_choices; not yet in `last`.
-    int way;
+    // Number of the combination of stick dims of the operands that is chosen
+    // for the current op, an index into dv_stick_choices; not yet in `last`.
+    int choice;
     // Number of the state in the order of creation for the current op, to break
     // ties between states of equal cost.
     int seq;
@@ -306,7 +306,7 @@ static void add_move(search *s, state *x, int32_t i, int32_t tensor, int want,
     s->nomem |= !m;
 }
 
-// Applies a way of op i (stick dims `want` of its operands) to a state: adds
+// Applies a choice of op i (stick dims `want` of its operands) to a state: adds
 // its cost and updates the state. If `note` is set, the moves and the copy that
 // every read uses are recorded in the result.
 static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
@@ -437,7 +437,7 @@ static int keep_best(search *s, int32_t op)
         step *st = DV_NEW(s->arena, step, 1);
         if (!st)
             return 0;
-        *st = (step){x->last, op, x->way};
+        *st = (step){x->last, op, x->choice};
         x->last = st;
         s->states[s->n_states++] = *x;
     }
@@ -482,7 +482,7 @@ static int spread(search *s, int32_t op, const dv_stick_choices *w)
         for (int i = 0; i < w->n; i++) {
             state *x = &s->next[s->n_next++];
             *x = *from;
-            x->way = i;
+            x->choice = i;
             x->seq = s->n_next;
             x->at = DV_NEW(pool, entry, from->n + w->n_operands);
             if (!x->at)
@@ -496,7 +496,7 @@ static int spread(search *s, int32_t op, const dv_stick_choices *w)
     return 1;
 }
 
-static int walk(search *s, const int *ways)
+static int walk(search *s, const int *choices)
 {
     int32_t next_repeat = 0;
     dv_arena scratch = {0};
@@ -506,13 +506,13 @@ static int walk(search *s, const int *ways)
         dv_stick_choices w;
         enter_loops(s, i, &next_repeat);
         ok = dv_stick_list_choices(&w, s->t, s->p, op, &scratch);
-        if (ok && ways) { // second pass: repeat the choices of the cheapest
-                          // state and record them
+        if (ok && choices) { // second pass: repeat the choices of the cheapest
+                             // state and record them
             state *x = &s->states[0];
             x->at = DV_NEW(&scratch, entry, w.n_operands);
             ok = x->at != NULL;
             if (ok)
-                go(s, x, i, w.want + ways[i] * w.n_operands, 1);
+                go(s, x, i, w.want + choices[i] * w.n_operands, 1);
             if (ok && !op->update)
                 s->out->stick[op->write.tensor] =
                     (int8_t)own(s, x, op->write.tensor);
@@ -604,14 +604,14 @@ static int decide(search *s)
 {
     if (!find_uses(s) || !make_room(s) || !begin(s) || !walk(s, NULL))
         return 0;
-    int *ways = DV_NEW(s->arena, int, s->p->n_ops + 1);
-    if (!ways)
+    int *choices = DV_NEW(s->arena, int, s->p->n_ops + 1);
+    if (!choices)
         return 0;
     // The states of the search are sorted by cost, so the first one is the
     // cheapest.
     for (const step *st = s->states[0].last; st; st = st->before)
-        ways[st->op] = st->way;
-    return begin(s) && walk(s, ways);
+        choices[st->op] = st->choice;
+    return begin(s) && walk(s, choices);
 }
 
 dv_status dv_sticks_choose(dv_sticks *out, const dv_program *p,

@@ -56,7 +56,7 @@ static int skips(const maker *m, int k)
     return m->skip[k / 32] >> k % 32 & 1;
 }
 
-// Appends a way (a combination of stick dims of the operands) in which every
+// Appends a choice (a combination of stick dims of the operands) in which every
 // operand accepts any dim, and returns it.
 static int8_t *new_choice(maker *m)
 {
@@ -75,9 +75,9 @@ static int8_t *new_choice(maker *m)
     return want;
 }
 
-// Adds the way (combination of stick dims) with the sticks (the target's memory
-// units) of all operands along variable `var`; if it is -1, with all operands
-// sparse (one element per stick).
+// Adds the choice (combination of stick dims) with the sticks (the target's
+// memory units) of all operands along variable `var`; if it is -1, with all
+// operands sparse (one element per stick).
 static int add_choice_along(maker *m, int var)
 {
     int8_t *want = new_choice(m);
@@ -96,9 +96,9 @@ static int add_choice_along(maker *m, int var)
     return 1;
 }
 
-// Adds the way (combination of stick dims) of a contraction in which the sticks
-// (the target's memory units) of factor a run along the reduced variable k, and
-// those of factor b and of the result along n.
+// Adds the choice (combination of stick dims) of a contraction in which the
+// sticks (the target's memory units) of factor a run along the reduced variable
+// k, and those of factor b and of the result along n.
 static int add_product(maker *m, int a, int b, int k, int n)
 {
     int of_a = dim_of(m, a, k), of_b = dim_of(m, b, n);
@@ -119,9 +119,9 @@ static int is_long(const dv_op *op, int v)
     return op->vars[v].end - op->vars[v].begin > 1;
 }
 
-// Adds the ways (combinations of stick dims) of a contraction: two factors
+// Adds the choices (combinations of stick dims) of a contraction: two factors
 // share a reduced variable, and one of them has a variable of the result that
-// the other has not. Returns the number of ways, or -1 if out of memory.
+// the other has not. Returns the number of choices, or -1 if out of memory.
 static int add_products(maker *m)
 {
     const dv_op *op = m->op;
@@ -142,8 +142,8 @@ static int add_products(maker *m)
     return m->out->n - before;
 }
 
-// Adds the ways (combinations of stick dims) of a move, an op that only copies:
-// sticks along any dim of the result, the innermost first, or sparse.
+// Adds the choices (combinations of stick dims) of a move, an op that only
+// copies: sticks along any dim of the result, the innermost first, or sparse.
 static int add_moves(maker *m)
 {
     const dv_tensor *t = &m->p->tensors[m->op->write.tensor];

@@ -12,9 +12,9 @@
 // is sparse or a single element. A contraction has the reduced variable in the
 // sticks of one factor and a variable of the result in those of the other.
 //
-// Each combination of stick dims is called a way. If operands do not have the
-// sticks that a way requires, copies (moves) are inserted before the op;
-// layout/choose.c selects the ways with the lowest cost.
+// Each combination of stick dims is called a choice. If operands do not have
+// the sticks that a choice requires, copies (moves) are inserted before the op;
+// layout/choose.c selects the choices with the lowest cost.
 #ifndef DV_STICK_H
 #define DV_STICK_H
 #include "layout/layout.h"
@@ -26,8 +26,8 @@ enum {
     DV_STICK_ANY = -2, // any dim of the tensor may be divided into sticks
 };
 
-// The ways of an op, which are combinations of stick dims (dims divided into
-// sticks). want[w * n_operands + k] is the stick dim that way w requires of
+// The choices of an op, which are combinations of stick dims (dims divided into
+// sticks). want[w * n_operands + k] is the stick dim that choice w requires of
 // operand k (the reads in order, then the write): a dim of the tensor,
 // DV_STICK_NONE or DV_STICK_ANY.
 typedef struct dv_stick_choices {
@@ -35,8 +35,8 @@ typedef struct dv_stick_choices {
     int8_t *want;
 } dv_stick_choices;
 
-// Lists the ways of an op: the combinations of stick dims of its operands with
-// which it can run. Returns 0 if out of memory.
+// Lists the choices of an op: the combinations of stick dims of its operands
+// with which it can run. Returns 0 if out of memory.
 int dv_stick_list_choices(dv_stick_choices *out, const dv_target *t,
                           const dv_program *p, const dv_op *op,
                           dv_arena *arena);

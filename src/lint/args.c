@@ -344,12 +344,12 @@ int lint_units(const lint *l, int32_t core, int64_t *out)
 
 // The arguments of a core that computes parts of tiles (streamk, splitk).
 typedef struct part_args {
-    int64_t start, count, k0, k1, peers, x, y;
+    int64_t start, count, k0, k1, contributors, x, y;
 } part_args;
 
 static int read_part(const lint *l, int32_t i, part_args *a)
 {
-    return lint_arg(l, i, "peers", &a->peers) &&
+    return lint_arg(l, i, "peers", &a->contributors) &&
            lint_arg(l, i, "owner_x", &a->x) &&
            lint_arg(l, i, "owner_y", &a->y) &&
            lint_arg(l, i, "start_id", &a->start) &&
@@ -374,7 +374,7 @@ static int32_t list_parts(lint *l, lint_span *list)
                         "%s gives a part to core %" PRId64 ",%" PRId64
                         " and has none to give",
                         lint_core_name(l, i, who), a.x, a.y);
-        if (!a.count && a.peers)
+        if (!a.count && a.contributors)
             lint_report(l, "arguments", "%s waits for parts of no tile",
                         lint_core_name(l, i, who));
         int64_t begin = a.start * l->kt + a.k0;
@@ -388,7 +388,7 @@ static int32_t list_parts(lint *l, lint_span *list)
 // Checks that for each tile split over several cores, all parts are sent to the
 // same owner, the core that adds them up, and the owner waits for the right
 // number of parts.
-static void check_peers(lint *l)
+static void check_contributors(lint *l)
 {
     int64_t owner_x = -1, owner_y = -1, tile = -1, left = 0;
     lint_span *list = DV_NEW(&l->arena, lint_span, (size_t)l->n + 1);
@@ -417,13 +417,13 @@ static void check_peers(lint *l)
             tile = last;
             owner_x = l->cores[i].x;
             owner_y = l->cores[i].y;
-            left = a.peers;
-        } else if (a.peers) {
+            left = a.contributors;
+        } else if (a.contributors) {
             lint_report(l, "arguments",
                         "%s waits for %" PRId64
                         " parts of tiles that are whole "
                         "or not its own",
-                        lint_core_name(l, i, who), a.peers);
+                        lint_core_name(l, i, who), a.contributors);
         }
     }
     if (left)
@@ -468,6 +468,6 @@ static void check_lines(lint *l)
 void lint_check_args(lint *l)
 {
     check_args(l);
-    check_peers(l);
+    check_contributors(l);
     check_lines(l);
 }

@@ -29,12 +29,20 @@ static int32_t beside(const char *name)
     return i;
 }
 
+// Returns whether a table with this column lists the work of cores.
+static int names_work(const char *column)
+{
+    return !strcmp(column, "core_x") || !strcmp(column, "start_id") ||
+           !strcmp(column, "tt_start_tile");
+}
+
 dv_status lint_read_csv(lint *l, const dv_source *src)
 {
     char *text = dv_arena_copy(&l->arena, src->text, src->len), *save = NULL;
     if (!text)
         return dv_nomem(l->diag);
     int32_t line = 0, columns = 0;
+    int has_work = 0;
     // For each column of the table: the number of its kernel argument, or -1 -
     // k if beside() returned k for its name.
     int32_t to[LINT_MAX_NAMES];
@@ -49,6 +57,7 @@ dv_status lint_read_csv(lint *l, const dv_source *src)
              w = strtok_r(NULL, ", ", &at), i++) {
             if (!line && columns < LINT_MAX_NAMES) {
                 int32_t k = beside(w);
+                has_work |= names_work(w);
                 to[columns++] = k < 0 ? l->n_names : -1 - k;
                 if (k < 0)
                     l->names[l->n_names++] = w;
@@ -68,6 +77,10 @@ dv_status lint_read_csv(lint *l, const dv_source *src)
             else
                 c->args[to[i]] = n, c->n_args = to[i] + 1;
         }
+        if (!has_work)
+            return dv_fail(l->diag, DV_E_FORMAT, (dv_loc){src, DV_FILE},
+                           "this is neither a plan nor JSON nor a table of "
+                           "arguments with a column core_x or start_id");
     }
     lint_sizes_of_args(l);
     return DV_OK;

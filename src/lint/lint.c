@@ -374,7 +374,7 @@ dv_status dv_lint(const dv_target *target, const char *text, size_t len,
                   const char *name, const int64_t *tiles, int64_t *n_defects,
                   char **report, dv_diag *diag)
 {
-    dv_source src = {name, text, len};
+    dv_source src = {name ? name : "plan", text, len};
     lint l = {LINT_EMPTY, .diag = diag, .target = target};
     if (tiles) {
         l.mt = tiles[0];
@@ -396,8 +396,10 @@ dv_status dv_lint(const dv_target *target, const char *text, size_t len,
     if (st == DV_OK && (l.failed || l.report.failed))
         st = dv_nomem(diag);
     dv_arena_free(&l.arena);
-    *n_defects = l.n_defects;
-    *report = st == DV_OK ? dv_text_take(&l.report) : NULL;
+    if (st == DV_OK) {
+        *n_defects = l.n_defects;
+        *report = dv_text_take(&l.report);
+    }
     dv_text_free(&l.report);
     return st;
 }

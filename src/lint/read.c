@@ -499,7 +499,10 @@ dv_status lint_read(lint *l, const dv_source *src)
     size_t at = 0;
     while (at < src->len && strchr(" \t\r\n", src->text[at]))
         at++;
-    if (at < src->len && src->text[at] != '{')
+    if (at == src->len)
+        return dv_fail(l->diag, DV_E_FORMAT, (dv_loc){src, DV_FILE},
+                       "the file is empty");
+    if (src->text[at] != '{')
         return lint_read_csv(l, src);
     DV_TRY(dv_json_parse(&v, src, &l->arena, l->diag));
     const dv_jval *devices = dv_jget(v, "devices");

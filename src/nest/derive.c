@@ -574,6 +574,11 @@ dv_status dv_nest_derive(dv_nest **out, dv_nest_place places[DV_NEST_PLACES],
     dv_nest n;
     dv_nest_operands where;
     int32_t at = 0;
+    if (grain == DV_GRAIN_SOURCE || (unsigned)grain > DV_GRAIN_FUNCTION)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "grain %d has no ops: it is fused, primitive or "
+                       "function",
+                       (int)grain);
     DV_TRY(dv_program_lower(&ops, p, grain, diag));
     while (at < ops->n_ops && strcmp(ops->ops[at].name, op) != 0)
         at++;

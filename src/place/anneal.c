@@ -20,7 +20,7 @@ enum { CYCLES = 4, LEAST_STEPS = 2000, MOST_STEPS = 10000 };
 
 typedef struct walk {
     const dv_task *t;
-    const dv_neighbours *near;
+    const dv_neighbours *neighbours;
     dv_effort *effort;
     uint64_t rng;
     int32_t n;
@@ -50,8 +50,9 @@ static int64_t stack(const walk *w, int32_t i)
 {
     const dv_item *it = &w->t->items[i];
     int64_t top = 0, base = -1, others = 0;
-    for (int64_t k = w->near->first[i]; k < w->near->first[i + 1]; k++) {
-        int32_t v = w->near->items[k], j = v < 0 ? ~v : v;
+    for (int64_t k = w->neighbours->first[i]; k < w->neighbours->first[i + 1];
+         k++) {
+        int32_t v = w->neighbours->items[k], j = v < 0 ? ~v : v;
         if (!w->done[j])
             continue;
         if (w->gone[j])
@@ -86,7 +87,8 @@ static double stack_all(walk *w)
         w->at[i] = stack(w, i);
         w->gone[i] = w->at[i] < 0;
         w->done[i] = 1;
-        int64_t cost = w->near->first[i + 1] - w->near->first[i] + 8;
+        int64_t cost =
+            w->neighbours->first[i + 1] - w->neighbours->first[i] + 8;
         w->effort->nodes++;
         w->effort->left -= cost;
         if (!w->gone[i])
@@ -187,11 +189,11 @@ static int prepare(walk *w, dv_arena *a)
     return 1;
 }
 
-int dv_anneal(const dv_task *t, const dv_neighbours *near, uint64_t seed,
+int dv_anneal(const dv_task *t, const dv_neighbours *neighbours, uint64_t seed,
               dv_effort *effort, dv_answer *out)
 {
     dv_arena a = {0};
-    walk w = {.t = t, .near = near, .effort = effort, .rng = seed};
+    walk w = {.t = t, .neighbours = neighbours, .effort = effort, .rng = seed};
     int ok = prepare(&w, &a);
     if (ok) {
         anneal(&w);

@@ -142,7 +142,7 @@ static int make_part(dv_task *out, const dv_task *t, const int32_t *items,
         b[k].start = it->start;
         b[k].end = it->end;
         b[k].align_bytes = it->align;
-        b[k].fixed = it->fixed;
+        b[k].fixed_address = it->fixed;
         b[k].weight = it->weight;
         b[k].group = it->group + 1;
         b[k].first_use_is_read = it->doubled_uses % 2 == 0;
@@ -229,12 +229,12 @@ static int refine_pieces(planner *p)
     return ok;
 }
 
-static int improve(const dv_task *t, const dv_neighbours *near,
+static int improve(const dv_task *t, const dv_neighbours *neighbours,
                    dv_prices *prices, uint64_t seed, dv_effort *effort,
                    dv_answer *io)
 {
     planner p = {.t = t, .effort = effort, .start = io, .prices = prices};
-    p.search = dv_search_open(t, near, seed, effort, io);
+    p.search = dv_search_open(t, neighbours, seed, effort, io);
     p.items = DV_NEW(&p.arena, int32_t, t->n);
     p.place = DV_NEW(&p.arena, int32_t, t->n);
     p.at = DV_NEW(&p.arena, int64_t, t->n);
@@ -257,15 +257,15 @@ int dv_auto(const dv_task *t, uint64_t seed, dv_prices *prices,
             dv_effort *effort, dv_answer *out, const char **who)
 {
     dv_arena a = {0};
-    dv_neighbours near;
+    dv_neighbours neighbours;
     int ok =
         best_list(t, out, who, &a) &&
         dv_prices_improve(prices, t, out->value, dv_price_steps(t, prices));
     if (ok && out->value < prices->bound &&
-        (ok = dv_neighbours_init(&near, t, MOST_NEIGHBOURS, &a)) &&
-        near.items) {
+        (ok = dv_neighbours_init(&neighbours, t, MOST_NEIGHBOURS, &a)) &&
+        neighbours.items) {
         int64_t before = out->value;
-        ok = improve(t, &near, prices, seed, effort, out);
+        ok = improve(t, &neighbours, prices, seed, effort, out);
         if (out->value > before)
             *who = "auto";
     }

@@ -48,9 +48,9 @@ static dv_status check_stay(const judge *j, const dv_stay *s)
                      name, s->address + b->size_bytes, j->o->capacity_bytes);
     if (b->barred)
         return WRONG(j, "%s is placed and barred: %s", name, b->barred);
-    if (b->fixed >= 0 && s->address != b->fixed)
+    if (b->fixed_address >= 0 && s->address != b->fixed_address)
         return WRONG(j, "%s is at %" PRId64 ", its fixed address is %" PRId64,
-                     name, s->address, b->fixed);
+                     name, s->address, b->fixed_address);
     return DV_OK;
 }
 
@@ -66,7 +66,7 @@ static dv_status check_span(const judge *j, const dv_stay *s)
         begins |= b->uses[u].tick == s->start;
         ends |= b->uses[u].tick + 1 == s->end;
     }
-    if (!j->o->evict || b->fixed >= 0 || b->group || !begins || !ends)
+    if (!j->o->evict || b->fixed_address >= 0 || b->group || !begins || !ends)
         return WRONG(j,
                      "%s stays in %" PRId64 "..%" PRId64
                      ", which is no part of its life between uses",
@@ -102,7 +102,7 @@ static dv_status check_lists(const judge *j)
         if ((at < 0) != (p->reasons[i] != NULL))
             return WRONG(j, "%s is %s a reason", name,
                          at < 0 ? "out without" : "placed and has");
-        if (at < 0 && j->in[i].fixed >= 0)
+        if (at < 0 && j->in[i].fixed_address >= 0)
             return WRONG(j, "%s is fixed and out", name);
     }
     return DV_OK;

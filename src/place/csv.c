@@ -286,10 +286,10 @@ static dv_status read_numbers(const reader *r, dv_buffer *b)
     if (get(r, ALIGNMENT).len && b->align_bytes <= 0)
         return WRONG(r, DV_E_BUFFER, get(r, ALIGNMENT),
                      "alignment is %" PRId64 ", not positive", b->align_bytes);
-    DV_TRY(read_option(r, OFFSET, "offset", &b->fixed));
-    if (b->fixed < -1)
+    DV_TRY(read_option(r, OFFSET, "offset", &b->fixed_address));
+    if (b->fixed_address < -1)
         return WRONG(r, DV_E_BUFFER, get(r, OFFSET),
-                     "offset is %" PRId64 "; -1 means none", b->fixed);
+                     "offset is %" PRId64 "; -1 means none", b->fixed_address);
     DV_TRY(read_option(r, WEIGHT, "weight", &b->weight));
     if (b->weight < 0 && get(r, WEIGHT).len)
         return WRONG(r, DV_E_BUFFER, get(r, WEIGHT),

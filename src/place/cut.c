@@ -34,8 +34,8 @@ typedef struct cutter {
 // < 0).
 static int can_be_cut(const dv_buffer *b)
 {
-    return b->n_uses > 1 && b->weight < 0 && b->fixed < 0 && !b->group &&
-           !b->barred && b->uses[0].tick == b->start &&
+    return b->n_uses > 1 && b->weight < 0 && b->fixed_address < 0 &&
+           !b->group && !b->barred && b->uses[0].tick == b->start &&
            b->uses[b->n_uses - 1].tick + 1 == b->end;
 }
 

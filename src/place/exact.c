@@ -19,7 +19,7 @@ enum { MAX_CANDIDATES = 64 };
 
 typedef struct branch {
     const dv_task *t;
-    const dv_neighbours *near;
+    const dv_neighbours *neighbours;
     const dv_prices *prices;
     dv_effort *effort;
     dv_answer *best;
@@ -58,8 +58,9 @@ static int64_t above(const branch *b, int32_t i, int64_t from, int64_t align)
 static int64_t ground(const branch *b, int32_t i)
 {
     int64_t top = 0;
-    for (int64_t k = b->near->first[i]; k < b->near->first[i + 1]; k++) {
-        int32_t v = b->near->items[k], j = v < 0 ? ~v : v;
+    for (int64_t k = b->neighbours->first[i]; k < b->neighbours->first[i + 1];
+         k++) {
+        int32_t v = b->neighbours->items[k], j = v < 0 ? ~v : v;
         if (b->at[j] >= 0 && b->t->items[j].fixed < 0)
             top = dv_max_i64(top, b->at[j] + b->t->items[j].size);
     }
@@ -73,8 +74,9 @@ static int fits_on(const branch *b, int32_t i, int64_t at, int32_t j)
     const dv_item *it = &b->t->items[i];
     if (at % it->align || at + it->size > b->t->capacity)
         return 0;
-    for (int64_t k = b->near->first[i]; k < b->near->first[i + 1]; k++) {
-        int32_t v = b->near->items[k], o = v < 0 ? ~v : v;
+    for (int64_t k = b->neighbours->first[i]; k < b->neighbours->first[i + 1];
+         k++) {
+        int32_t v = b->neighbours->items[k], o = v < 0 ? ~v : v;
         if (o != j && b->at[o] >= 0 && b->at[o] < at + it->size &&
             at < b->at[o] + b->t->items[o].size)
             return 0;
@@ -239,13 +241,13 @@ static void order_items(branch *b)
         b->reserve += b->prices->price[k] * (double)b->prices->room[k];
 }
 
-int dv_exact(const dv_task *t, const dv_neighbours *near,
+int dv_exact(const dv_task *t, const dv_neighbours *neighbours,
              const dv_prices *prices, dv_effort *effort, dv_answer *io,
              int *proven)
 {
     dv_arena a = {0};
     branch b = {.t = t,
-                .near = near,
+                .neighbours = neighbours,
                 .prices = prices,
                 .effort = effort,
                 .best = io,

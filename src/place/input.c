@@ -73,7 +73,7 @@ static dv_status check_range(const reader *r, size_t i)
         return wrong(r, i, DV_E_BUFFER, "its alignment is %" PRId64,
                      b->align_bytes);
     if (b->start < -MOST || b->end > MOST || b->size_bytes > MOST ||
-        b->align_bytes > MOST || b->fixed > MOST || b->weight > MOST)
+        b->align_bytes > MOST || b->fixed_address > MOST || b->weight > MOST)
         return wrong(r, i, DV_E_OVERFLOW, "a number is beyond 2^60");
     if (b->group < 0)
         return wrong(r, i, DV_E_BUFFER, "its group is %" PRId32, b->group);
@@ -83,25 +83,25 @@ static dv_status check_range(const reader *r, size_t i)
 static dv_status check_fixed(const reader *r, size_t i, const dv_item *it)
 {
     const dv_buffer *b = &r->in[i];
-    if (b->fixed < -1)
+    if (b->fixed_address < -1)
         return wrong(r, i, DV_E_BUFFER, "its fixed address is %" PRId64,
-                     b->fixed);
-    if (b->fixed < 0)
+                     b->fixed_address);
+    if (b->fixed_address < 0)
         return DV_OK;
     if (b->barred)
         return wrong(r, i, DV_E_BUFFER, "it has a fixed address and is barred");
     if (b->group)
         return wrong(r, i, DV_E_BUFFER,
                      "it has a fixed address and is in a group");
-    if (b->fixed % it->align)
+    if (b->fixed_address % it->align)
         return wrong(r, i, DV_E_BUFFER,
                      "its fixed address %" PRId64
                      " is no multiple of its alignment %" PRId64,
-                     b->fixed, it->align);
-    if (b->fixed + b->size_bytes > r->task->capacity)
+                     b->fixed_address, it->align);
+    if (b->fixed_address + b->size_bytes > r->task->capacity)
         return wrong(r, i, DV_E_BUFFER,
                      "it ends at byte %" PRId64 ", the capacity is %" PRId64,
-                     b->fixed + b->size_bytes, r->task->capacity);
+                     b->fixed_address + b->size_bytes, r->task->capacity);
     return DV_OK;
 }
 
@@ -129,12 +129,12 @@ static dv_status read_one(const reader *r, size_t i)
                     .end = b->end,
                     .size = b->size_bytes,
                     .align = b->align_bytes ? b->align_bytes : align,
-                    .fixed = b->fixed,
+                    .fixed = b->fixed_address,
                     .group = -1};
     it->doubled_uses =
         (b->n_uses ? 2 * (int64_t)b->n_uses : 4) + !b->first_use_is_read;
-    it->in_play =
-        !b->barred && b->fixed < 0 && b->size_bytes <= r->task->capacity;
+    it->in_play = !b->barred && b->fixed_address < 0 &&
+                  b->size_bytes <= r->task->capacity;
     if (!weigh(b, &it->weight) || it->weight > MOST)
         return wrong(r, i, DV_E_OVERFLOW, "its weight is beyond 2^60");
     return check_fixed(r, i, it);
@@ -308,17 +308,18 @@ static dv_status read_fixed(const reader *r)
         return DV_OK;
     t->fixed = DV_NEW(&t->arena, int32_t, t->n_fixed);
     dv_keyed *order = DV_NEW(&t->arena, dv_keyed, t->n_fixed);
-    int32_t *near = DV_NEW(&t->arena, int32_t, t->n), n = 0;
+    int32_t *overlapping = DV_NEW(&t->arena, int32_t, t->n), n = 0;
     dv_live live;
-    if (!t->fixed || !order || !near || !dv_live_init(&live, t, &t->arena))
+    if (!t->fixed || !order || !overlapping ||
+        !dv_live_init(&live, t, &t->arena))
         return dv_nomem(r->diag);
     for (int32_t i = 0; i < t->n; i++) {
         if (t->items[i].fixed < 0)
             continue;
-        int32_t k =
-            dv_live_find(&live, t->items[i].start, t->items[i].end, near);
+        int32_t k = dv_live_find(&live, t->items[i].start, t->items[i].end,
+                                 overlapping);
         while (k-- > 0)
-            DV_TRY(check_collision(r, i, near[k]));
+            DV_TRY(check_collision(r, i, overlapping[k]));
         dv_live_add(&live, i);
         order[n++] = (dv_keyed){t->items[i].fixed, i};
     }

@@ -24,12 +24,13 @@ typedef struct run {
     int64_t *at;
     int32_t *order; // order in which items are placed
     int32_t *by_end;
-    int32_t *near; // placed items that are live together with the current item
-    span *spans;   // address ranges of those items, sorted by address
-    char *out;     // per group: nonzero if it is excluded, because not all its
-                   // items could be placed
-    char *handed;  // per item: nonzero if an in-place child already reuses its
-                   // address
+    int32_t *overlapping; // placed items that are live together with the
+                          // current item
+    span *spans;          // address ranges of those items, sorted by address
+    char *out;    // per group: nonzero if it is excluded, because not all its
+                  // items could be placed
+    char *handed; // per item: nonzero if an in-place child already reuses its
+                  // address
 } run;
 
 static int by_lo(const void *a, const void *b)
@@ -115,21 +116,23 @@ static int64_t fit(run *r, int32_t i)
 {
     const dv_task *t = r->task;
     const dv_item *it = &t->items[i];
-    int32_t n = dv_live_find(&r->live, it->start, it->end, r->near), m = 0;
+    int32_t n = dv_live_find(&r->live, it->start, it->end, r->overlapping),
+            m = 0;
     if (it->n_parents) {
         for (int32_t k = 0; k < n; k++)
-            if (!is_parent_of(t, r->near[k], it))
-                r->spans[m++] =
-                    (span){r->at[r->near[k]],
-                           r->at[r->near[k]] + t->items[r->near[k]].size};
+            if (!is_parent_of(t, r->overlapping[k], it))
+                r->spans[m++] = (span){r->at[r->overlapping[k]],
+                                       r->at[r->overlapping[k]] +
+                                           t->items[r->overlapping[k]].size};
         sort_spans(r->spans, m);
         int64_t at = choose_gap(r, it, r->spans, m, 1);
         if (at >= 0)
             return at;
     }
     for (int32_t k = 0; k < n; k++)
-        r->spans[k] = (span){r->at[r->near[k]],
-                             r->at[r->near[k]] + t->items[r->near[k]].size};
+        r->spans[k] =
+            (span){r->at[r->overlapping[k]],
+                   r->at[r->overlapping[k]] + t->items[r->overlapping[k]].size};
     sort_spans(r->spans, n);
     return choose_gap(r, it, r->spans, n, 0);
 }
@@ -293,8 +296,8 @@ static int32_t occupied(run *r, const dv_item *it, int32_t n_live)
     const dv_task *t = r->task;
     int32_t n = 0;
     for (int32_t k = 0; k < n_live; k++) {
-        int64_t at = r->at[r->near[k]];
-        r->spans[n++] = (span){at, at + t->items[r->near[k]].size};
+        int64_t at = r->at[r->overlapping[k]];
+        r->spans[n++] = (span){at, at + t->items[r->overlapping[k]].size};
     }
     for (int32_t k = 0; k < t->n_fixed; k++) {
         const dv_item *f = &t->items[t->fixed[k]];
@@ -330,17 +333,17 @@ static int64_t greedy_place(run *r, const dv_item *it, int32_t n_live)
     return -1;
 }
 
-// Inserts item i into r->near, the live items sorted by address.
+// Inserts item i into r->overlapping, the live items sorted by address.
 static void enter(run *r, int32_t *n_live, int32_t i)
 {
     int32_t k = (*n_live)++;
-    for (; k > 0 && r->at[r->near[k - 1]] > r->at[i]; k--)
-        r->near[k] = r->near[k - 1];
-    r->near[k] = i;
+    for (; k > 0 && r->at[r->overlapping[k - 1]] > r->at[i]; k--)
+        r->overlapping[k] = r->overlapping[k - 1];
+    r->overlapping[k] = i;
 }
 
-// Removes the items that end by `tick` from r->near; *next is the position in
-// r->by_end.
+// Removes the items that end by `tick` from r->overlapping; *next is the
+// position in r->by_end.
 static void leave(run *r, int32_t *n_live, int32_t *next, int64_t tick)
 {
     const dv_item *items = r->task->items;
@@ -351,8 +354,8 @@ static void leave(run *r, int32_t *n_live, int32_t *next, int64_t tick)
         return;
     int32_t m = 0;
     for (int32_t k = 0; k < *n_live; k++)
-        if (items[r->near[k]].end > tick)
-            r->near[m++] = r->near[k];
+        if (items[r->overlapping[k]].end > tick)
+            r->overlapping[m++] = r->overlapping[k];
     *n_live = m;
 }
 
@@ -402,11 +405,11 @@ static int prepare(run *r, dv_arena *a)
     int32_t n = r->task->n;
     r->order = DV_NEW(a, int32_t, n);
     r->by_end = DV_NEW(a, int32_t, n);
-    r->near = DV_NEW(a, int32_t, n);
+    r->overlapping = DV_NEW(a, int32_t, n);
     r->spans = DV_NEW(a, span, (size_t)n + (size_t)r->task->n_fixed);
     r->out = DV_NEW(a, char, r->task->n_groups);
     r->handed = DV_NEW(a, char, n);
-    if (!r->order || !r->by_end || !r->near || !r->spans || !r->out ||
+    if (!r->order || !r->by_end || !r->overlapping || !r->spans || !r->out ||
         !r->handed)
         return 0;
     if (r->rule == DV_GREEDY)

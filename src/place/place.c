@@ -45,14 +45,14 @@ static int bestfit(run *r)
 // already equals the upper bound.
 static int prove(run *r)
 {
-    dv_neighbours near;
+    dv_neighbours neighbours;
     if (r->answer.value >= r->prices.bound)
         return 1;
-    if (!dv_neighbours_init(&near, r->t, MOST_NEIGHBOURS, r->arena))
+    if (!dv_neighbours_init(&neighbours, r->t, MOST_NEIGHBOURS, r->arena))
         return 0;
     int64_t before = r->answer.value;
-    if (near.items &&
-        !dv_exact(r->t, &near, &r->prices, &r->effort, &r->answer, &r->proven))
+    if (neighbours.items && !dv_exact(r->t, &neighbours, &r->prices, &r->effort,
+                                      &r->answer, &r->proven))
         return 0;
     if (r->answer.value > before)
         r->who = "exact";
@@ -85,13 +85,13 @@ static int exact(run *r)
 // caller can only shorten it.
 static int anneal(run *r)
 {
-    dv_neighbours near;
+    dv_neighbours neighbours;
     if (r->o->budget <= 0)
         r->effort.left = INT64_MAX;
-    if (!dv_neighbours_init(&near, r->t, MOST_NEIGHBOURS, r->arena))
+    if (!dv_neighbours_init(&neighbours, r->t, MOST_NEIGHBOURS, r->arena))
         return 0;
-    if (near.items)
-        return dv_anneal(r->t, &near, r->o->seed, &r->effort, &r->answer);
+    if (neighbours.items)
+        return dv_anneal(r->t, &neighbours, r->o->seed, &r->effort, &r->answer);
     r->who = "firstfit";
     return firstfit(r);
 }
@@ -286,7 +286,7 @@ static void put_value(dv_placement *p, const run *r, int64_t value)
     p->value = value;
     p->bound = r->prices.bound;
     p->gap = p->bound > 0 ? (double)(p->bound - value) / (double)p->bound : 0;
-    p->nodes += r->effort.nodes;
+    p->steps += r->effort.nodes;
     p->solver = r->who;
 }
 
@@ -350,7 +350,7 @@ static int cut_at_gaps(run *r, const dv_buffer *in, size_t n, dv_place_cut *cut,
     dv_place_cut pieces;
     dv_task t;
     run x;
-    dv_neighbours near;
+    dv_neighbours neighbours;
     if (!dv_cut_make(&pieces, in, n, 1, r->arena) ||
         dv_task_create(&t, pieces.pieces, (size_t)pieces.n, r->o, NULL, NULL))
         return 0;
@@ -361,12 +361,12 @@ static int cut_at_gaps(run *r, const dv_buffer *in, size_t n, dv_place_cut *cut,
         x.effort = r->effort;
         ok = dv_prices_improve(&x.prices, &t, x.answer.value,
                                dv_price_steps(&t, &x.prices)) &&
-             dv_neighbours_init(&near, &t, MOST_NEIGHBOURS, r->arena);
+             dv_neighbours_init(&neighbours, &t, MOST_NEIGHBOURS, r->arena);
     }
-    if (ok && improves && near.items) {
+    if (ok && improves && neighbours.items) {
         x.effort.left = default_budget(t.n) / 4;
         dv_search *s =
-            dv_search_open(&t, &near, r->o->seed, &x.effort, &x.answer);
+            dv_search_open(&t, &neighbours, r->o->seed, &x.effort, &x.answer);
         ok = s != NULL;
         if (ok) {
             dv_search_run(s, x.effort.left);
@@ -422,6 +422,24 @@ static result *new_result(void)
     return r;
 }
 
+// Checks that first_use_is_read says of each buffer what its list of uses says.
+// Pieces of buffers, which the solvers make themselves, need not obey this.
+static dv_status check_first_uses(const dv_buffer *buffers, size_t n,
+                                  const dv_loc *locs, dv_diag *diag)
+{
+    for (size_t i = 0; i < n; i++) {
+        const dv_buffer *b = &buffers[i];
+        if (!b->n_uses || !b->uses[0].writes == (b->first_use_is_read != 0))
+            continue;
+        return dv_fail(diag, DV_E_BUFFER, locs ? locs[i] : DV_NOWHERE,
+                       "buffer number %zu: its first use %s it, but "
+                       "first_use_is_read is %d",
+                       i, b->uses[0].writes ? "writes" : "reads",
+                       b->first_use_is_read);
+    }
+    return DV_OK;
+}
+
 dv_status dv_place_at(dv_placement **out, const dv_buffer *buffers, size_t n,
                       const dv_place_options *options, const dv_loc *locs,
                       dv_diag *diag)
@@ -429,6 +447,7 @@ dv_status dv_place_at(dv_placement **out, const dv_buffer *buffers, size_t n,
     dv_place_options o = DV_PLACE_OPTIONS_INIT;
     DV_TRY(dv_options_read(&o, sizeof o, options, "dv_place_options", diag));
     DV_TRY(dv_options_enum((int)o.solver, N_SOLVERS, "solver", diag));
+    DV_TRY(check_first_uses(buffers, n, locs, diag));
     dv_task task;
     DV_TRY(dv_task_create(&task, buffers, n, &o, locs, diag));
     result *r = new_result();
@@ -467,7 +486,10 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
 {
     dv_place_options o = DV_PLACE_OPTIONS_INIT;
     dv_task task;
+    int64_t proven = 0;
     DV_TRY(dv_options_read(&o, sizeof o, options, "dv_place_options", diag));
+    DV_TRY(dv_options_enum((int)o.solver, N_SOLVERS, "solver", diag));
+    DV_TRY(check_first_uses(buffers, n, locs, diag));
     o.capacity_bytes = (int64_t)1 << 60;
     DV_TRY(dv_task_create(&task, buffers, n, &o, locs, diag));
     task.minimizes_capacity = 1;
@@ -480,7 +502,7 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
     if (ok) {
         r.effort.left = o.budget > 0 ? o.budget : default_least_budget(task.n);
         r.who = "pack";
-        ok = dv_pack_all_least(&task, &r.effort, &r.answer, proven_bytes) !=
+        ok = dv_pack_all_least(&task, &r.effort, &r.answer, &proven) !=
                  DV_FIT_NOMEM &&
              fill(res, &task, buffers, &cut, r.answer.at);
     }
@@ -488,6 +510,8 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
         r.prices.bound = r.answer.value;
         put_value(&res->out, &r, r.answer.value);
         *out = &res->out;
+        if (proven_bytes)
+            *proven_bytes = proven;
     } else if (res) {
         dv_placement_destroy(&res->out);
     }

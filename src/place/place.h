@@ -35,7 +35,7 @@
 //   search.[ch]    local search on an answer
 //   cut.[ch]       cuts buffers where they may be spilled and reloaded
 //   live.c         finds the items that are live in a range of ticks
-//   near.c         lists, per item, the items with overlapping lifetimes
+//   neighbours.c   lists, per item, the items with overlapping lifetimes
 //   rects.[ch]     converts chosen items to rectangles, and addresses back
 //   pack.[ch]      packs rectangles: runs the searches of the pack_* files
 //   pack_model.c   splits a packing problem into independent parts
@@ -164,9 +164,9 @@ int32_t dv_live_find(const dv_live *live, int64_t start, int64_t end,
                      int32_t *out);
 
 // For each item that solvers may place, the items with overlapping lifetimes,
-// its neighbours (near.c). The neighbours of item i are items[first[i]..first[i
-// + 1]]; a neighbour j that is a parent or child of i, and so may share its
-// base address, is stored as ~j.
+// its neighbours (neighbours.c). Those of item i are items[first[i]] to
+// items[first[i + 1] - 1]; a neighbour j that is a parent or child of i, and so
+// may share its base address, is stored as ~j.
 typedef struct dv_neighbours {
     int64_t *first;
     int32_t *items; // NULL if all lists together exceed the limit `most`
@@ -174,8 +174,8 @@ typedef struct dv_neighbours {
 
 // Builds the neighbour lists, unless they have more than `most` entries in
 // total. Returns 0 when out of memory.
-int dv_neighbours_init(dv_neighbours *near, const dv_task *task, int64_t most,
-                       dv_arena *arena);
+int dv_neighbours_init(dv_neighbours *neighbours, const dv_task *task,
+                       int64_t most, dv_arena *arena);
 
 // The Lagrangian relaxation of the placement problem (bound.c): a price per
 // byte for every section of time, where a section is a tick at which a maximal
@@ -239,11 +239,11 @@ int dv_refine(const dv_task *task, dv_prices *prices, dv_effort *effort,
               dv_answer *io);
 // Runs branch and bound starting from the answer *io. Sets *proven if no better
 // answer exists. Returns 0 when out of memory.
-int dv_exact(const dv_task *task, const dv_neighbours *near,
+int dv_exact(const dv_task *task, const dv_neighbours *neighbours,
              const dv_prices *prices, dv_effort *effort, dv_answer *io,
              int *proven);
-int dv_anneal(const dv_task *task, const dv_neighbours *near, uint64_t seed,
-              dv_effort *effort, dv_answer *out);
+int dv_anneal(const dv_task *task, const dv_neighbours *neighbours,
+              uint64_t seed, dv_effort *effort, dv_answer *out);
 // Combines the list heuristics, dv_refine and local search, and returns their
 // best answer. *who is the name of the solver that found it. Returns 0 when out
 // of memory.

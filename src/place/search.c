@@ -38,7 +38,7 @@ typedef struct change {
 struct dv_search {
     dv_arena arena;
     const dv_task *t;
-    const dv_neighbours *near;
+    const dv_neighbours *neighbours;
     dv_effort *effort;
     uint64_t rng;
     int64_t *at;
@@ -125,14 +125,15 @@ static void mark_placed(dv_search *s, int32_t unit)
 // (items with overlapping lifetimes) and returns their number.
 static int32_t occupied(dv_search *s, int32_t i)
 {
-    const dv_neighbours *near = s->near;
+    const dv_neighbours *neighbours = s->neighbours;
     int32_t n = 0;
-    for (int64_t k = near->first[i]; k < near->first[i + 1]; k++) {
-        int32_t j = near->items[k] < 0 ? ~near->items[k] : near->items[k];
+    for (int64_t k = neighbours->first[i]; k < neighbours->first[i + 1]; k++) {
+        int32_t j = neighbours->items[k] < 0 ? ~neighbours->items[k]
+                                             : neighbours->items[k];
         if (s->at[j] >= 0)
             s->spans[n++] = (span){s->at[j], s->at[j] + s->t->items[j].size, j};
     }
-    int64_t cost = near->first[i + 1] - near->first[i] + 16;
+    int64_t cost = neighbours->first[i + 1] - neighbours->first[i] + 16;
     s->effort->nodes += cost;
     s->effort->left -= 4 * cost;
     return n;
@@ -328,9 +329,10 @@ static int insert_evicting(dv_search *s, int32_t i)
     int64_t base = cheapest(s, i, &with);
     if (base < 0)
         return 0;
-    const dv_neighbours *near = s->near;
-    for (int64_t k = near->first[i]; k < near->first[i + 1]; k++) {
-        int32_t j = near->items[k] < 0 ? ~near->items[k] : near->items[k];
+    const dv_neighbours *neighbours = s->neighbours;
+    for (int64_t k = neighbours->first[i]; k < neighbours->first[i + 1]; k++) {
+        int32_t j = neighbours->items[k] < 0 ? ~neighbours->items[k]
+                                             : neighbours->items[k];
         if (j != with && s->at[j] >= 0 && s->at[j] < base + it->size &&
             s->at[j] + s->t->items[j].size > base)
             lose(s, unit_of(s, j));
@@ -429,10 +431,10 @@ static void step(dv_search *s, double heat)
 // Evicts the items that overlap item i at its new address.
 static void evict_overlapping(dv_search *s, int32_t i)
 {
-    const dv_neighbours *near = s->near;
+    const dv_neighbours *neighbours = s->neighbours;
     int64_t lo = s->at[i], hi = lo + s->t->items[i].size;
-    for (int64_t k = near->first[i]; k < near->first[i + 1]; k++) {
-        int32_t v = near->items[k], j = v < 0 ? ~v : v;
+    for (int64_t k = neighbours->first[i]; k < neighbours->first[i + 1]; k++) {
+        int32_t v = neighbours->items[k], j = v < 0 ? ~v : v;
         if (s->at[j] < 0 || s->at[j] >= hi ||
             s->at[j] + s->t->items[j].size <= lo || (v < 0 && s->at[j] == lo) ||
             s->t->items[j].fixed >= 0)
@@ -525,7 +527,7 @@ static void find_units(dv_search *s)
     }
 }
 
-dv_search *dv_search_open(const dv_task *t, const dv_neighbours *near,
+dv_search *dv_search_open(const dv_task *t, const dv_neighbours *neighbours,
                           uint64_t seed, dv_effort *effort,
                           const dv_answer *from)
 {
@@ -533,7 +535,7 @@ dv_search *dv_search_open(const dv_task *t, const dv_neighbours *near,
     if (!s)
         return NULL;
     *s = (dv_search){.t = t,
-                     .near = near,
+                     .neighbours = neighbours,
                      .effort = effort,
                      .rng = seed,
                      .value = from->value,

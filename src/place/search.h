@@ -8,7 +8,7 @@ typedef struct dv_search dv_search;
 
 // Creates a search that starts from the answer `from`. Returns NULL when out of
 // memory.
-dv_search *dv_search_open(const dv_task *task, const dv_neighbours *near,
+dv_search *dv_search_open(const dv_task *task, const dv_neighbours *neighbours,
                           uint64_t seed, dv_effort *effort,
                           const dv_answer *from);
 // Proposes addresses `at` for `items` (-1: not placed) that do not conflict

@@ -191,6 +191,13 @@ static dv_status read_options(dv_plan_options *o, const dv_plan_options *given,
     if (!(o->time_limit_s >= 0))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "a time limit of %g seconds", o->time_limit_s);
+    DV_TRY(dv_options_list(o->pins, o->n_pins, "pins", diag));
+    DV_TRY(dv_options_list(o->allowed, o->n_allowed, "allowed", diag));
+    DV_TRY(dv_options_list(o->holes, o->n_holes, "holes", diag));
+    for (size_t i = 0; i < o->n_pins; i++)
+        if (!o->pins[i])
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "pins[%zu] is NULL, n_pins is %zu", i, o->n_pins);
     return DV_OK;
 }
 

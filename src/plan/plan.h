@@ -238,7 +238,7 @@ struct dv_plan {
     const char *source;
     dv_program *ops; // set by pass lower: the lowered program, owned
     // Set by pass dist: the distribution over ranks.
-    dv_team team;
+    dv_plan_team team;
     dv_layout *layouts; // set by pass layout: one layout per tensor
     // 1 if the choice of each tensor's stick dim (the one cut into sticks, the
     // target's units of memory) is optimal; 0 if not all choices were tried.

@@ -32,7 +32,7 @@ typedef struct dv_op_exchange {
     uint32_t off;
 } dv_op_exchange;
 
-typedef struct dv_team {
+typedef struct dv_plan_team {
     int64_t rank;
     int n_axes; // number of grid axes; 0 if the plan is for one process
     int64_t grid[DV_MAX_AXES];
@@ -43,11 +43,12 @@ typedef struct dv_team {
     // Hash of the program for which the section was computed, to detect
     // changes.
     uint64_t program;
-} dv_team;
+} dv_plan_team;
 
-int64_t dv_team_size(const dv_team *t);
-// Computes the messages of exchange number `swap` of the plan for any rank,
+int64_t dv_plan_team_size(const dv_plan_team *t);
+// Computes the messages of exchange number `exchange` of the plan for any rank,
 // allocated in the arena (dist/need.c). Returns 0 if out of memory.
-int dv_team_messages(dv_op_exchange *out, const dv_program *p, const dv_team *t,
-                     int32_t swap, int64_t rank, dv_arena *arena);
+int dv_team_messages(dv_op_exchange *out, const dv_program *p,
+                     const dv_plan_team *t, int32_t exchange, int64_t rank,
+                     dv_arena *arena);
 #endif

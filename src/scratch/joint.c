@@ -19,8 +19,8 @@ typedef struct follower {
     dv_arena *arena;
     int32_t *def, *last_reader; // per tensor: defining op and last reading op
                                 // so far, or -1
-    uint8_t *odd; // per tensor: nonzero if some op updates it (overwrites a
-                  // part of it)
+    // Per tensor: nonzero if some op updates it (overwrites a part of it).
+    uint8_t *is_updated;
     int64_t capacity;
     dv_divide_space space;
     int32_t op;
@@ -32,7 +32,7 @@ static int lies(const follower *f, int32_t tensor, dv_view *v)
 {
     int32_t from = f->def[tensor];
     const dv_plan *plan = f->plan;
-    if (f->odd[tensor])
+    if (f->is_updated[tensor])
         return 0;
     if (from < 0 && f->rules->clones)
         from = f->last_reader[tensor];
@@ -200,13 +200,13 @@ static int look_up(follower *f)
     const dv_program *p = f->plan->ops;
     f->def = DV_NEW(f->arena, int32_t, p->n_tensors);
     f->last_reader = DV_NEW(f->arena, int32_t, p->n_tensors);
-    f->odd = DV_NEW(f->arena, uint8_t, p->n_tensors);
-    if (!f->def || !f->last_reader || !f->odd)
+    f->is_updated = DV_NEW(f->arena, uint8_t, p->n_tensors);
+    if (!f->def || !f->last_reader || !f->is_updated)
         return 0;
     for (int32_t t = 0; t < p->n_tensors; t++)
         f->def[t] = f->last_reader[t] = -1;
     for (int32_t i = 0; i < p->n_ops; i++)
-        f->odd[p->ops[i].write.tensor] |= p->ops[i].update;
+        f->is_updated[p->ops[i].write.tensor] |= p->ops[i].update;
     return 1;
 }
 

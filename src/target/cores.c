@@ -137,10 +137,10 @@ dv_status dv_target_restrict(dv_target *t, const dv_core_rect *allowed,
     if (!n_allowed && !n_holes)
         return DV_OK;
     if (!g.cols)
-        return dv_fail(diag, DV_E_TARGET, at,
-                       "%s has %" PRId64 " cores without a grid: they have no "
-                       "places to choose by",
-                       t->name, t->cores);
+        return dv_fail(diag, DV_E_USAGE, at,
+                       "rectangles of cores are for machines with a grid of "
+                       "cores; %s has none",
+                       t->name);
     for (size_t i = 0; i < n_allowed; i++)
         DV_TRY(dv_target_on_grid(t, &allowed[i], at, diag));
     for (size_t i = 0; i < n_holes; i++)

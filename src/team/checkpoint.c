@@ -126,7 +126,7 @@ static dv_status move_parts(const dv_rank *r, const char *path, int write,
     dv_status st = DV_OK;
     for (int32_t i = 0; i < plan->ops->n_tensors && st == DV_OK; i++) {
         dv_mpi_part x = part_of(r, i);
-        x.nothing = write && !dv_rank_is_primary(plan, i, c->rank);
+        x.is_empty = write && !dv_rank_is_primary(plan, i, c->rank);
         x.box = write ? x.box : x.local;
         st = dv_mpi_move(f, &x, diag);
     }

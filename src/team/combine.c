@@ -63,7 +63,7 @@ dv_status dv_combine_run(dv_combine *c, dv_comm *comm)
 // Lists the ranks of the group (those with partial sums of the same results) in
 // order: those that differ from this rank only along grid axes that split the
 // reduction. Sets c->me.
-static int64_t *members_of(dv_combine *c, const dv_team *t,
+static int64_t *members_of(dv_combine *c, const dv_plan_team *t,
                            const dv_axis_binding *binds, int64_t rank,
                            dv_arena *arena)
 {
@@ -76,9 +76,9 @@ static int64_t *members_of(dv_combine *c, const dv_team *t,
     return out;
 }
 
-static dv_status open_wires(dv_combine *c, dv_comm *comm,
-                            const int64_t *members, int32_t number,
-                            dv_arena *arena, dv_diag *diag)
+static dv_status open_message_sets(dv_combine *c, dv_comm *comm,
+                                   const int64_t *members, int32_t number,
+                                   dv_arena *arena, dv_diag *diag)
 {
     dv_range mine = share_of(c, c->me);
     dv_message_buffer *theirs = DV_NEW(arena, dv_message_buffer, c->n_members);
@@ -108,8 +108,8 @@ static dv_status open_wires(dv_combine *c, dv_comm *comm,
 
 dv_status dv_combine_create(dv_combine **out, const dv_plan *plan, int32_t op,
                             dv_comm *comm, const dv_iter_space *target,
-                            int has_target, int32_t *n_wires, dv_arena *arena,
-                            dv_diag *diag)
+                            int has_target, int32_t *n_message_sets,
+                            dv_arena *arena, dv_diag *diag)
 {
     const dv_op *o = &plan->ops->ops[op];
     dv_axis_binding binds[DV_MAX_AXES];
@@ -120,8 +120,8 @@ dv_status dv_combine_create(dv_combine **out, const dv_plan *plan, int32_t op,
     *out = NULL;
     if (n == 1)
         return DV_OK;
-    int32_t number = *n_wires;
-    *n_wires += 2;
+    int32_t number = *n_message_sets;
+    *n_message_sets += 2;
     if (!has_target)
         return DV_OK;
     dv_combine *c = DV_NEW(arena, dv_combine, 1);
@@ -141,7 +141,7 @@ dv_status dv_combine_create(dv_combine **out, const dv_plan *plan, int32_t op,
     if (!members || !c->parts || !c->shares)
         return dv_nomem(diag);
     *out = c;
-    return open_wires(c, comm, members, number, arena, diag);
+    return open_message_sets(c, comm, members, number, arena, diag);
 }
 
 void dv_combine_close(dv_combine *c, dv_comm *comm)

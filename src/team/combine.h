@@ -15,11 +15,11 @@ typedef struct dv_combine dv_combine;
 // Prepares the sum over ranks for an op. *out is NULL if the op's reduction is
 // not split over ranks, or if this rank's group (the ranks with partial sums of
 // the same results) has no results. If the reduction is split, advances
-// *n_wires by two on every rank: the numbers of its two message sets.
+// *n_message_sets by two on every rank: the numbers of its two message sets.
 dv_status dv_combine_create(dv_combine **out, const dv_plan *plan, int32_t op,
                             dv_comm *comm, const dv_iter_space *target,
-                            int has_target, int32_t *n_wires, dv_arena *arena,
-                            dv_diag *diag);
+                            int has_target, int32_t *n_message_sets,
+                            dv_arena *arena, dv_diag *diag);
 // Returns the buffer for this rank's accumulators, row-major over the written
 // variables.
 char *dv_combine_parts(dv_combine *c);

@@ -42,14 +42,14 @@ struct dv_local {
     dv_arena arena;
 };
 
-typedef struct local_wire {
-    dv_message_set wire; // first member: callers hold a pointer to it
+typedef struct local_message_set {
+    dv_message_set message_set; // first member: callers hold a pointer to it
     dv_message_buffer *sends, *receives;
     slot **out, **in;
-    char *there;
+    char *received;
     int32_t n_sends, n_receives;
     dv_arena arena; // holds the message set itself
-} local_wire;
+} local_message_set;
 
 static dv_local *team_of(dv_comm *c)
 {
@@ -113,16 +113,18 @@ static dv_status join_slot(slot **out, dv_local *l, int64_t from, int64_t to,
                    from, to, theirs, bytes);
 }
 
-static dv_status fill_wire(dv_local *l, local_wire *w, int64_t rank,
-                           int32_t number, const dv_message_buffer *sends,
-                           const dv_message_buffer *receives, dv_diag *diag)
+static dv_status fill_message_set(dv_local *l, local_message_set *w,
+                                  int64_t rank, int32_t number,
+                                  const dv_message_buffer *sends,
+                                  const dv_message_buffer *receives,
+                                  dv_diag *diag)
 {
     w->sends = DV_NEW(&w->arena, dv_message_buffer, w->n_sends);
     w->receives = DV_NEW(&w->arena, dv_message_buffer, w->n_receives);
     w->out = DV_NEW(&w->arena, slot *, w->n_sends);
     w->in = DV_NEW(&w->arena, slot *, w->n_receives);
-    w->there = DV_NEW(&w->arena, char, w->n_receives);
-    if (!w->sends || !w->receives || !w->out || !w->in || !w->there)
+    w->received = DV_NEW(&w->arena, char, w->n_receives);
+    if (!w->sends || !w->receives || !w->out || !w->in || !w->received)
         return dv_nomem(diag);
     for (int32_t i = 0; i < w->n_sends; i++) {
         w->sends[i] = sends[i];
@@ -137,9 +139,9 @@ static dv_status fill_wire(dv_local *l, local_wire *w, int64_t rank,
     return DV_OK;
 }
 
-static void local_close(dv_comm *c, dv_message_set *wire)
+static void local_close(dv_comm *c, dv_message_set *message_set)
 {
-    local_wire *w = (local_wire *)wire;
+    local_message_set *w = (local_message_set *)message_set;
     dv_local *l = team_of(c);
     if (!w)
         return;
@@ -160,30 +162,31 @@ static dv_status local_open(dv_comm *c, dv_message_set **out, int32_t number,
 {
     dv_local *l = team_of(c);
     dv_arena arena = {0};
-    local_wire *w = DV_NEW(&arena, local_wire, 1);
+    local_message_set *w = DV_NEW(&arena, local_message_set, 1);
     if (!w)
         return dv_nomem(diag);
-    w->wire.number = number;
+    w->message_set.number = number;
     w->arena = arena;
     w->n_sends = n_sends;
     w->n_receives = n_receives;
     pthread_mutex_lock(&l->lock);
-    dv_status st = fill_wire(l, w, c->rank, number, sends, receives, diag);
+    dv_status st =
+        fill_message_set(l, w, c->rank, number, sends, receives, diag);
     pthread_mutex_unlock(&l->lock);
     if (st == DV_OK)
-        *out = &w->wire;
+        *out = &w->message_set;
     else
-        local_close(c, &w->wire);
+        local_close(c, &w->message_set);
     return st;
 }
 
-static dv_status local_start(dv_comm *c, dv_message_set *wire)
+static dv_status local_start(dv_comm *c, dv_message_set *message_set)
 {
-    local_wire *w = (local_wire *)wire;
+    local_message_set *w = (local_message_set *)message_set;
     dv_local *l = team_of(c);
     pthread_mutex_lock(&l->lock);
     if (w->n_receives)
-        memset(w->there, 0, (size_t)w->n_receives);
+        memset(w->received, 0, (size_t)w->n_receives);
     for (int32_t i = 0; i < w->n_sends && !l->failed; i++) {
         slot *s = w->out[i];
         // Wait until the receiver has emptied the slot of the previous message.
@@ -204,20 +207,20 @@ static dv_status local_start(dv_comm *c, dv_message_set *wire)
 
 // Returns the number of a receive whose message has arrived; -1: none yet; -2:
 // all were received.
-static int32_t ready(const local_wire *w)
+static int32_t ready(const local_message_set *w)
 {
     int32_t left = 0;
     for (int32_t i = 0; i < w->n_receives; i++) {
-        if (!w->there[i] && w->in[i]->full)
+        if (!w->received[i] && w->in[i]->full)
             return i;
-        left += !w->there[i];
+        left += !w->received[i];
     }
     return left ? -1 : -2;
 }
 
-static int32_t local_next(dv_comm *c, dv_message_set *wire)
+static int32_t local_next(dv_comm *c, dv_message_set *message_set)
 {
-    local_wire *w = (local_wire *)wire;
+    local_message_set *w = (local_message_set *)message_set;
     dv_local *l = team_of(c);
     pthread_mutex_lock(&l->lock);
     int32_t i = ready(w);
@@ -228,16 +231,16 @@ static int32_t local_next(dv_comm *c, dv_message_set *wire)
     if (i >= 0) {
         memcpy(w->receives[i].data, w->in[i]->data, (size_t)w->in[i]->bytes);
         w->in[i]->full = 0;
-        w->there[i] = 1;
+        w->received[i] = 1;
         pthread_cond_broadcast(&l->moved);
     }
     pthread_mutex_unlock(&l->lock);
     return i < 0 ? -1 : i;
 }
 
-static dv_status local_finish(dv_comm *c, dv_message_set *wire)
+static dv_status local_finish(dv_comm *c, dv_message_set *message_set)
 {
-    (void)wire; // local_start has copied the data into slots.
+    (void)message_set; // local_start has copied the data into slots.
     dv_local *l = team_of(c);
     pthread_mutex_lock(&l->lock);
     int failed = l->failed;
@@ -353,8 +356,11 @@ dv_status dv_local_create(dv_local **out, int64_t size, dv_diag *diag)
     l->size = size;
     l->arena = arena;
     for (int64_t r = 0; r < size; r++)
-        ends[r] = (end){
-            {.rank = r, .size = size, .near = size, .ops = &local_ops}, l};
+        ends[r] = (end){{.rank = r,
+                         .size = size,
+                         .ranks_on_machine = size,
+                         .ops = &local_ops},
+                        l};
     *out = l;
     return DV_OK;
 }

@@ -29,8 +29,8 @@ enum { SPINS = 64, SPINS_SHARED = 4 };
 // Default of dv_mpi.max_bytes, the most bytes of one MPI message.
 static const int64_t default_bytes = (int64_t)1 << 30;
 
-typedef struct mpi_wire {
-    dv_message_set wire; // first member: callers hold a pointer to it
+typedef struct mpi_message_set {
+    dv_message_set message_set; // first member: callers hold a pointer to it
     // Requests of all messages. A message longer than max_bytes is sent in
     // several parts, with one request each.
     MPI_Request *sends, *receives;
@@ -42,7 +42,7 @@ typedef struct mpi_wire {
     int32_t n_links, n_sent; // number of messages received and sent
     int64_t sent_bytes;
     dv_arena arena; // holds the message set itself
-} mpi_wire;
+} mpi_message_set;
 
 static dv_status say(dv_mpi *m, int code, const char *doing)
 {
@@ -109,8 +109,8 @@ static int may_block(const dv_mpi *m)
 
 // Waits until one more of the requests completes; *at is its number, or
 // MPI_UNDEFINED if none is left.
-static dv_status wait_any(dv_mpi *m, const mpi_wire *w, MPI_Request *requests,
-                          int n, int *at)
+static dv_status wait_any(dv_mpi *m, const mpi_message_set *w,
+                          MPI_Request *requests, int n, int *at)
 {
     double start = 0;
     if (may_block(m))
@@ -132,7 +132,8 @@ static dv_status wait_any(dv_mpi *m, const mpi_wire *w, MPI_Request *requests,
             MPI_Request_get_status(requests[i], &done, MPI_STATUS_IGNORE);
             if (!done)
                 return waited(m, sending ? "to take a message" : "to send",
-                              sending ? w->to[i] : w->from[i], w->wire.number);
+                              sending ? w->to[i] : w->from[i],
+                              w->message_set.number);
         }
     }
 }
@@ -151,9 +152,9 @@ dv_status dv_mpi_wait(dv_mpi *m, MPI_Request *r, const char *doing)
     return DV_OK;
 }
 
-static void mpi_close(dv_comm *c, dv_message_set *wire)
+static void mpi_close(dv_comm *c, dv_message_set *message_set)
 {
-    mpi_wire *w = (mpi_wire *)wire;
+    mpi_message_set *w = (mpi_message_set *)message_set;
     (void)c;
     if (!w)
         return;
@@ -180,7 +181,7 @@ static int64_t all_parts(const dv_mpi *m, const dv_message_buffer *l, int32_t n)
     return sum;
 }
 
-static int get_arrays(mpi_wire *w, int64_t n_sends, int64_t n_receives)
+static int get_arrays(mpi_message_set *w, int64_t n_sends, int64_t n_receives)
 {
     if (n_sends > INT32_MAX || n_receives > INT32_MAX)
         return 0;
@@ -197,10 +198,10 @@ static int get_arrays(mpi_wire *w, int64_t n_sends, int64_t n_receives)
 
 // Creates the requests of one message. All parts have the same tag: MPI matches
 // messages of one tag in the order in which they are started.
-static dv_status make_parts(dv_mpi *m, mpi_wire *w, const dv_message_buffer *l,
-                            int send)
+static dv_status make_parts(dv_mpi *m, mpi_message_set *w,
+                            const dv_message_buffer *l, int send)
 {
-    int tag = (int)(w->wire.number % ((int64_t)m->max_tag + 1));
+    int tag = (int)(w->message_set.number % ((int64_t)m->max_tag + 1));
     int64_t n = parts_of(m, l);
     for (int64_t i = 0; i < n; i++) {
         int64_t off = i * m->max_bytes, left = l->bytes - off;
@@ -230,15 +231,15 @@ static dv_status mpi_open(dv_comm *c, dv_message_set **out, int32_t number,
 {
     dv_mpi *m = (dv_mpi *)c;
     dv_arena arena = {0};
-    mpi_wire *w = DV_NEW(&arena, mpi_wire, 1);
+    mpi_message_set *w = DV_NEW(&arena, mpi_message_set, 1);
     if (!w)
         return dv_nomem(diag);
-    w->wire.number = number;
+    w->message_set.number = number;
     w->n_links = n_receives;
     w->arena = arena;
     if (!get_arrays(w, all_parts(m, sends, n_sends),
                     all_parts(m, receives, n_receives))) {
-        mpi_close(c, &w->wire);
+        mpi_close(c, &w->message_set);
         return dv_nomem(diag);
     }
     dv_status st = DV_OK;
@@ -255,18 +256,18 @@ static dv_status mpi_open(dv_comm *c, dv_message_set **out, int32_t number,
         w->sent_bytes += sends[i].bytes;
     w->n_sent = n_sends;
     if (st != DV_OK) {
-        mpi_close(c, &w->wire);
+        mpi_close(c, &w->message_set);
         return dv_comm_error(c, st, diag);
     }
-    *out = &w->wire;
+    *out = &w->message_set;
     return DV_OK;
 }
 
 // Starts the MPI requests of a message set one by one, because MPI_Startall may
 // start them in any order.
-static dv_status mpi_start(dv_comm *c, dv_message_set *wire)
+static dv_status mpi_start(dv_comm *c, dv_message_set *message_set)
 {
-    mpi_wire *w = (mpi_wire *)wire;
+    mpi_message_set *w = (mpi_message_set *)message_set;
     dv_mpi *m = (dv_mpi *)c;
     for (int32_t i = 0; i < w->n_links; i++)
         w->left[i] = w->parts[i];
@@ -279,9 +280,9 @@ static dv_status mpi_start(dv_comm *c, dv_message_set *wire)
     return DV_OK;
 }
 
-static int32_t mpi_next(dv_comm *c, dv_message_set *wire)
+static int32_t mpi_next(dv_comm *c, dv_message_set *message_set)
 {
-    mpi_wire *w = (mpi_wire *)wire;
+    mpi_message_set *w = (mpi_message_set *)message_set;
     dv_mpi *m = (dv_mpi *)c;
     for (;;) {
         int at = MPI_UNDEFINED;
@@ -293,9 +294,9 @@ static int32_t mpi_next(dv_comm *c, dv_message_set *wire)
     }
 }
 
-static dv_status mpi_finish(dv_comm *c, dv_message_set *wire)
+static dv_status mpi_finish(dv_comm *c, dv_message_set *message_set)
 {
-    mpi_wire *w = (mpi_wire *)wire;
+    mpi_message_set *w = (mpi_message_set *)message_set;
     dv_mpi *m = (dv_mpi *)c;
     if (m->failed)
         return m->failed;
@@ -310,9 +311,9 @@ static dv_status mpi_finish(dv_comm *c, dv_message_set *wire)
 }
 
 // Lets messages progress; MPI may move data only during its calls.
-static void mpi_poke(dv_comm *c, dv_message_set *wire)
+static void mpi_progress(dv_comm *c, dv_message_set *message_set)
 {
-    mpi_wire *w = (mpi_wire *)wire;
+    mpi_message_set *w = (mpi_message_set *)message_set;
     (void)c;
     int done;
     if (w->n_sends)
@@ -368,9 +369,9 @@ static void mpi_fail(dv_comm *c)
     ((dv_mpi *)c)->failed = DV_E_SYSTEM;
 }
 
-static const dv_comm_ops mpi_ops = {"mpi",      mpi_open,  mpi_start, mpi_next,
-                                    mpi_finish, mpi_close, mpi_agree, mpi_share,
-                                    mpi_fail,   mpi_poke};
+static const dv_comm_ops mpi_ops = {
+    "mpi",     mpi_open,  mpi_start, mpi_next, mpi_finish,
+    mpi_close, mpi_agree, mpi_share, mpi_fail, mpi_progress};
 
 dv_status dv_mpi_begin(int64_t size, int *started, dv_diag *diag)
 {
@@ -413,13 +414,13 @@ void dv_mpi_abort(dv_comm *c, int code)
 // unknown.
 static int64_t count_local_ranks(dv_mpi *m)
 {
-    MPI_Comm near = MPI_COMM_NULL;
+    MPI_Comm machine = MPI_COMM_NULL;
     int n = 0;
     if (MPI_Comm_split_type(m->mpi, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
-                            &near) != MPI_SUCCESS)
+                            &machine) != MPI_SUCCESS)
         return 0;
-    MPI_Comm_size(near, &n);
-    MPI_Comm_free(&near);
+    MPI_Comm_size(machine, &n);
+    MPI_Comm_free(&machine);
     return n;
 }
 
@@ -436,11 +437,11 @@ static dv_status set_up(dv_mpi *m, const dv_mpi_options *o)
     m->comm.size = size;
     MPI_Query_thread(&level);
     m->comm.one_thread = level < MPI_THREAD_FUNNELED;
-    m->comm.near = count_local_ranks(m);
+    m->comm.ranks_on_machine = count_local_ranks(m);
     m->comm.ops = &mpi_ops;
     m->max_bytes = default_bytes;
     m->timeout_s = o ? o->timeout_s : 0;
-    m->yields = m->comm.near > sysconf(_SC_NPROCESSORS_ONLN);
+    m->yields = m->comm.ranks_on_machine > sysconf(_SC_NPROCESSORS_ONLN);
     return DV_OK;
 }
 

@@ -145,7 +145,7 @@ dv_status dv_comm_compare(dv_comm *c, const dv_setting *facts, int32_t n,
     return same ? DV_OK : dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s", a.text);
 }
 
-uint64_t dv_team_hash_cuts(const dv_program *p, const dv_team *t)
+uint64_t dv_team_hash_cuts(const dv_program *p, const dv_plan_team *t)
 {
     uint64_t h = DV_HASH;
     for (int32_t i = 0; i < p->n_tensors; i++)
@@ -160,7 +160,7 @@ uint64_t dv_team_hash_cuts(const dv_program *p, const dv_team *t)
     return h;
 }
 
-uint64_t dv_team_hash_swaps(const dv_team *t)
+uint64_t dv_team_hash_exchanges(const dv_plan_team *t)
 {
     uint64_t h = DV_HASH;
     for (int32_t i = 0; i < t->n_op_exchanges; i++) {
@@ -176,7 +176,7 @@ dv_status dv_rank_compare(const dv_rank *r, const char *how, dv_diag *diag)
 {
     dv_comm *c = NULL;
     const dv_plan *plan = dv_rank_plan(r, &c);
-    const dv_team *t = &plan->team;
+    const dv_plan_team *t = &plan->team;
     uint64_t program = 0;
     char text[3][24], grid[DV_MAX_AXES * 22] = "";
     size_t len = 0;
@@ -184,7 +184,7 @@ dv_status dv_rank_compare(const dv_rank *r, const char *how, dv_diag *diag)
     snprintf(text[0], sizeof text[0], "%016" PRIx64, program);
     snprintf(text[1], sizeof text[1], "%016" PRIx64,
              dv_team_hash_cuts(plan->ops, t));
-    snprintf(text[2], sizeof text[2], "%016" PRIx64, dv_team_hash_swaps(t));
+    snprintf(text[2], sizeof text[2], "%016" PRIx64, dv_team_hash_exchanges(t));
     for (int i = 0; i < t->n_axes; i++)
         len += (size_t)snprintf(grid + len, sizeof grid - len, "%s%" PRId64,
                                 i ? "x" : "", t->grid[i]);

@@ -136,7 +136,7 @@ static walk walk_of(const dv_mpi_part *p, int64_t max_bytes)
         if (r.size == 0)
             w.n_slabs = 0;
     }
-    if (p->nothing)
+    if (p->is_empty)
         w.n_slabs = 0;
     int64_t inner = w.elem_bytes;
     for (int k = p->n_dims - 1; k >= 0 && w.n_slabs; k--) {

@@ -5,7 +5,7 @@
 
 int dv_rank_is_primary(const dv_plan *plan, int32_t tensor, int64_t rank)
 {
-    const dv_team *t = &plan->team;
+    const dv_plan_team *t = &plan->team;
     int64_t at[DV_MAX_AXES];
     dv_grid_coords(at, t->grid, t->n_axes, rank);
     for (int a = 0; a < t->n_axes; a++)
@@ -116,7 +116,7 @@ static dv_status gather(gatherer *g, dv_rank *r, void *whole, dv_diag *diag)
 {
     dv_message_set *w = NULL;
     dv_diag *mine = dv_diag_create();
-    int32_t number = dv_rank_new_wire(r);
+    int32_t number = dv_rank_new_message_set(r);
     dv_status st = prepare(g, r) ? DV_OK : dv_nomem(mine);
     if (st == DV_OK)
         st = g->comm->ops->open(g->comm, &w, number, &g->send, g->n_sends,

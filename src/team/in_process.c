@@ -121,7 +121,7 @@ dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
                           void *const *data, dv_team_traffic *moved,
                           dv_diag *diag)
 {
-    int64_t n = dv_team_size(&plan->team);
+    int64_t n = dv_plan_team_size(&plan->team);
     dv_local *team = NULL;
     dv_arena arena = {0};
     if (n > MAX_THREADS)
@@ -130,15 +130,15 @@ dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
                        (int)n, MAX_THREADS);
     DV_TRY(dv_plan_check(plan, diag)); // an invalid plan is not run
     DV_TRY(dv_local_create(&team, n, diag));
-    int by_swap = moved && moved->op_exchanges;
+    int by_exchange = moved && moved->op_exchanges;
     member like = {.plan = plan, .options = options, .data = data};
     member *m = DV_NEW(&arena, member, n);
     dv_exchange_traffic *carried =
         DV_NEW(&arena, dv_exchange_traffic,
-               by_swap ? n * plan->team.n_op_exchanges : 0);
+               by_exchange ? n * plan->team.n_op_exchanges : 0);
     dv_status st = DV_OK;
     if (!m || !carried ||
-        !make_members(m, n, by_swap ? carried : NULL, &like, team))
+        !make_members(m, n, by_exchange ? carried : NULL, &like, team))
         st = dv_nomem(diag);
     if (st == DV_OK)
         st = run_members(m, n, diag);

@@ -193,7 +193,8 @@ dv_status dv_rank_write_npy(dv_rank *r, int32_t tensor, const char *path,
         st = write_directly(r, tensor, w, c, diag);
     } else if (st == DV_OK) {
         dv_mpi_part x = dv_rank_part(r, tensor, at.data_off);
-        x.nothing = !dv_rank_is_primary(dv_rank_plan(r, NULL), tensor, c->rank);
+        x.is_empty =
+            !dv_rank_is_primary(dv_rank_plan(r, NULL), tensor, c->rank);
         st = move_part(c, at.path, 1, &x, diag);
     }
     return dv_rank_close(c, w, st, diag);

@@ -137,7 +137,7 @@ struct dv_rank {
     // Cache of kernels; NULL: none for this machine, all ops run in the
     // interpreter.
     dv_jit *jit;
-    // Messages in flight that progress only when ops->poke is called; NULL:
+    // Messages in flight that progress only when ops->progress is called; NULL:
     // none.
     dv_message_set *in_flight;
     dv_status status; // status of this rank alone, until all agree
@@ -187,7 +187,7 @@ static int make_links(dv_rank *r, const dv_piece *l, int32_t n, int64_t bytes,
 
 static dv_status create_exchanges(dv_rank *r, dv_diag *diag)
 {
-    const dv_team *t = &r->plan->team;
+    const dv_plan_team *t = &r->plan->team;
     for (int32_t i = 0; i < t->n_op_exchanges; i++) {
         post *e = &r->exchanges[i];
         int64_t bytes = dv_elem_bytes(r->p, t->op_exchanges[i].tensor);
@@ -410,7 +410,7 @@ static void compute_share(const job *j, int32_t id, int32_t n)
             if (r->threads[h].strips.status == DV_OK)
                 compute_tile(j, &r->threads[h], i);
             if (id == 0 && r->in_flight)
-                r->comm->ops->poke(r->comm, r->in_flight);
+                r->comm->ops->progress(r->comm, r->in_flight);
         }
     }
 }
@@ -499,7 +499,7 @@ static int64_t tiles_wanted(const dv_rank *r, const rank_op *o, const work *w)
         return dv_min_i64(MAX_PARTS,
                           points(op, &w->box, 0) * MAX_PARTS / r->min_points);
     int64_t n = r->n_threads;
-    if (o->n_from && w->n_waits == 0 && r->comm->ops->poke && !o->product)
+    if (o->n_from && w->n_waits == 0 && r->comm->ops->progress && !o->product)
         n *= PIECES;
     return dv_min_i64(n, points(op, &w->box, 1) / r->min_points);
 }
@@ -928,7 +928,7 @@ static dv_status make_sums(dv_rank *r, dv_diag *diag)
 static dv_status hash_plan(dv_rank *r, dv_diag *diag)
 {
     dv_text text = {0};
-    const dv_team *t = &r->plan->team;
+    const dv_plan_team *t = &r->plan->team;
     dv_program_print(&text, r->p, 0);
     if (text.failed) {
         dv_text_free(&text);
@@ -938,7 +938,7 @@ static dv_status hash_plan(dv_rank *r, dv_diag *diag)
     dv_text_free(&text);
     r->program = r->hash;
     const uint64_t parts[] = {dv_team_hash_cuts(r->p, t),
-                              dv_team_hash_swaps(t)};
+                              dv_team_hash_exchanges(t)};
     r->hash = dv_hash(r->hash, t->grid, (size_t)t->n_axes * sizeof *t->grid);
     r->hash = dv_hash(r->hash, parts, sizeof parts);
     return DV_OK;
@@ -974,7 +974,7 @@ static int32_t usual_threads(const dv_comm *comm)
         return 1;
     int64_t mine = omp_get_num_procs(), all = sysconf(_SC_NPROCESSORS_ONLN);
     if (mine >= all)
-        mine /= dv_max_i64(1, comm->near);
+        mine /= dv_max_i64(1, comm->ranks_on_machine);
     return (int32_t)dv_max_i64(1, mine);
 #else
     (void)comm;
@@ -985,11 +985,11 @@ static int32_t usual_threads(const dv_comm *comm)
 dv_status dv_rank_create(dv_rank **out, const dv_plan *plan, dv_comm *comm,
                          const dv_rank_options *options, dv_diag *diag)
 {
-    if (dv_team_size(&plan->team) != comm->size || !plan->team.n_axes)
+    if (dv_plan_team_size(&plan->team) != comm->size || !plan->team.n_axes)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "the plan is for a team of %" PRId64
                        ", there are %" PRId64 " ranks",
-                       plan->team.n_axes ? dv_team_size(&plan->team) : 0,
+                       plan->team.n_axes ? dv_plan_team_size(&plan->team) : 0,
                        comm->size);
     if (comm->one_thread && options && options->threads > 1)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
@@ -1158,7 +1158,8 @@ static dv_status run_op(dv_rank *r, int32_t op)
         return run_parts(r, o);
     for (int32_t w = 0; w < o->n_works; w++)
         o->left[w] = o->works[w].n_waits;
-    r->in_flight = o->n_from && r->comm->ops->poke ? o->from[0]->wire : NULL;
+    r->in_flight =
+        o->n_from && r->comm->ops->progress ? o->from[0]->wire : NULL;
     compute_ready(r, o);
     r->in_flight = NULL;
     return arrive(r, o, 1);
@@ -1302,7 +1303,7 @@ dv_dtype dv_rank_type(const dv_rank *r, int32_t op)
                       : dv_kernel_type(o->k.compute);
 }
 
-int32_t dv_rank_new_wire(dv_rank *r)
+int32_t dv_rank_new_message_set(dv_rank *r)
 {
     return r->n_wires++;
 }
@@ -1312,7 +1313,7 @@ double dv_rank_exchange_s(const dv_rank *r)
     return r->exchange_s;
 }
 
-dv_exchange_traffic dv_rank_traffic(const dv_rank *r, int32_t swap)
+dv_exchange_traffic dv_rank_traffic(const dv_rank *r, int32_t exchange)
 {
-    return r->exchanges[swap].carried;
+    return r->exchanges[exchange].carried;
 }

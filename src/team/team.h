@@ -12,7 +12,7 @@
 //   combine.[ch]   sums results of which several ranks hold partial sums
 //   gather.c       copies boxes; gathers a whole tensor on rank 0
 //   in_process.c   runs a whole team inside this process
-//   member.c       the public API of a rank (divvy/divvy.h)
+//   rank_exec.c    the public API of a rank (divvy/divvy.h)
 //   file_mpi.c     reads and writes tensors in files through MPI-IO
 //   npy_mpi.c      reads and writes .npy files, each rank its own box
 //   checkpoint.c   saves and restores all tensors of a program
@@ -76,12 +76,12 @@ typedef struct dv_comm_ops {
     dv_status (*share)(dv_comm *c, int64_t root, void *data, int64_t bytes);
     void (*fail)(dv_comm *c);
     // Lets messages in flight progress; NULL: they progress on their own.
-    void (*poke)(dv_comm *c, dv_message_set *w);
+    void (*progress)(dv_comm *c, dv_message_set *w);
 } dv_comm_ops;
 
 struct dv_comm {
     int64_t rank, size;
-    int64_t near; // number of ranks on this machine; 0: unknown
+    int64_t ranks_on_machine; // 0: unknown
     const dv_comm_ops *ops;
     int64_t bytes, messages; // bytes and messages that this rank has sent
     int one_thread;          // 1 if MPI was initialised without thread support
@@ -192,20 +192,20 @@ double dv_rank_exchange_s(const dv_rank *r);
 // Returns the type in which this rank computes the multiply-adds of an op; see
 // dv_exec_type.
 dv_dtype dv_rank_type(const dv_rank *r, int32_t op);
-// The messages that this rank has received in one exchange (swap) of the plan:
-// how often it took place, and the total bytes.
+// The messages that this rank has received in one exchange (exchange) of the
+// plan: how often it took place, and the total bytes.
 typedef struct dv_exchange_traffic {
     int64_t times, bytes;
 } dv_exchange_traffic;
-dv_exchange_traffic dv_rank_traffic(const dv_rank *r, int32_t swap);
+dv_exchange_traffic dv_rank_traffic(const dv_rank *r, int32_t exchange);
 // Returns a hash of everything in the plan that is the same on all ranks;
 // *program becomes the hash of its program, which does not depend on the team.
 uint64_t dv_rank_hash(const dv_rank *r, uint64_t *program);
 
 // Return hashes of what must be the same on all ranks: how tensors and ops are
 // cut, and the part of the exchanges that does not differ from rank to rank.
-uint64_t dv_team_hash_cuts(const dv_program *p, const dv_team *t);
-uint64_t dv_team_hash_swaps(const dv_team *t);
+uint64_t dv_team_hash_cuts(const dv_program *p, const dv_plan_team *t);
+uint64_t dv_team_hash_exchanges(const dv_plan_team *t);
 // Compares, collectively, what must be the same in the plans of all ranks
 // (facts.c).
 dv_status dv_rank_compare(const dv_rank *r, const char *how, dv_diag *diag);
@@ -225,7 +225,7 @@ void dv_rank_resume_at(dv_rank *r, int32_t repeat, int64_t round);
 
 // Returns the next number for a dv_message_set (a set of messages), which is
 // the same on all ranks.
-int32_t dv_rank_new_wire(dv_rank *r);
+int32_t dv_rank_new_message_set(dv_rank *r);
 // Returns the rank's plan; sets *comm to its communicator unless `comm` is
 // NULL.
 const dv_plan *dv_rank_plan(const dv_rank *r, dv_comm **comm);
@@ -281,7 +281,7 @@ typedef struct dv_mpi_options {
     int checked;
 } dv_mpi_options;
 // Returns the options that concern MPI; `options` may be NULL.
-dv_mpi_options dv_mpi_options_of(const dv_member_options *options);
+dv_mpi_options dv_mpi_options_of(const dv_rank_exec_options *options);
 
 // Creates a communicator over a duplicate of *mpi_comm, an MPI_Comm (NULL: all
 // processes), collectively. `options` may be NULL.
@@ -323,7 +323,7 @@ typedef struct dv_mpi_part {
     int64_t elem_bytes;
     int64_t file_off; // byte offset of element 0 in the file
     int fortran;      // 1 if the file's first dimension is contiguous
-    int nothing;      // 1 if this rank reads or writes nothing
+    int is_empty;     // 1 if this rank reads or writes nothing
 } dv_mpi_part;
 
 // Returns the part of a file that holds a rank's own box of a tensor, whose

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every file and folder that ARCHITECTURE.md names exists, and every folder of
-# src/ has a row in its table.
+# Every file and folder that ARCHITECTURE.md names exists, every folder of src/
+# has a row in its table, and the folder's public header lists all its files.
 # map.sh SOURCE
 cd "$1" || exit 2
 bad=0
@@ -10,6 +10,26 @@ done
 for dir in src/*/; do
     name=$(basename "$dir")
     grep -q "^| \`$name/\` |" ARCHITECTURE.md || { echo "ARCHITECTURE.md has no row for $name/"; bad=1; }
+done
+for dir in src/*/; do
+    name=$(basename "$dir")
+    case $name in
+    base) header=ARCHITECTURE.md ;;
+    ir) header=src/ir/program.h ;;
+    lang) header=src/lang/ast.h ;;
+    *) header=src/$name/$name.h ;;
+    esac
+    # The opening comment, or the paragraph of ARCHITECTURE.md about base/.
+    case $header in
+    *.h) awk '/^\/\// {print; next} {exit}' "$header" ;;
+    *) sed -n '/has no such header/,/^$/p' "$header" ;;
+    esac >"${TMPDIR:-/tmp}/map.$$"
+    for file in "$dir"*.[ch] "$dir"*.def; do
+        [ -e "$file" ] && [ "$file" != "$header" ] || continue
+        stem=$(basename "$file" | sed 's/\..*//')
+        grep -q "\b$stem\b" "${TMPDIR:-/tmp}/map.$$" || { echo "$header does not list $file"; bad=1; }
+    done
+    rm -f "${TMPDIR:-/tmp}/map.$$"
 done
 # A row describes a folder in at most twelve words.
 awk -F'|' '/^\| `[a-z]*\/` \|/ {n = split($3, w, " "); if (n > 12) {print "too long: " $2; bad = 1}} END {exit bad}' ARCHITECTURE.md || bad=1

@@ -58,7 +58,7 @@ static int try_mutant(const subject *s, const char *text, dv_comm *comm, rng *r,
     t->refused += !plan;
     if (!plan)
         return 1;
-    if (!plan->team.n_axes || dv_team_size(&plan->team) != comm->size) {
+    if (!plan->team.n_axes || dv_plan_team_size(&plan->team) != comm->size) {
         t->other_team++;
         dv_plan_destroy(plan);
         return 1;

@@ -20,7 +20,7 @@ static void print_and_read(const dv_csv *csv, const dv_placement *p)
     if (!out.failed && dv_csv_parse(&again, out.at, out.len, "b", NULL) == 0) {
         must(again.n == csv->n);
         for (int32_t i = 0; i < again.n; i++)
-            must(again.buffers[i].fixed == p->addresses[i]);
+            must(again.buffers[i].fixed_address == p->addresses[i]);
         dv_csv_free(&again);
     } else {
         must(out.failed);

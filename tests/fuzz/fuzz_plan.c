@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         read_again(plan);
         if (is_small(plan))
-            run_once(plan);
+            run_once(plan, 1);
     }
     dv_plan_destroy(plan);
     dv_diag_destroy(diag);

@@ -80,7 +80,7 @@ static void plan_and_run(const dv_program *p, const char *target_name)
     char *again = read ? dv_plan_text(read) : NULL;
     must(!read || (again && strcmp(text, again) == 0));
     if (read && is_small(plan->ops))
-        run_once(read);
+        run_once(read, 0);
     dv_free(text);
     dv_free(again);
     dv_plan_destroy(plan);

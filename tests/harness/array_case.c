@@ -10,7 +10,7 @@
 enum { MAX_DIMS = 3, MAX_ELEMS = 9 * 9 * 9 };
 
 typedef struct tester {
-    dv_peers *p;
+    dv_team_link *p;
     dv_diag *diag;
     uint64_t what, layout; // two streams of random numbers
     uint64_t hash;         // of the results that do not depend on the team
@@ -27,8 +27,8 @@ static int64_t pick(uint64_t *seed, int64_t n) // 0..n-1
     do {                                                                       \
         if (!(ok) && (t)->bad++ < 3)                                           \
             fprintf(stderr, "%s:%d: rank %d of %d: not %s\n%s", __FILE__,      \
-                    __LINE__, (int)dv_peers_rank((t)->p),                      \
-                    (int)dv_peers_size((t)->p), #ok, dv_diag_text((t)->diag)); \
+                    __LINE__, (int)dv_team_rank((t)->p),                       \
+                    (int)dv_team_size((t)->p), #ok, dv_diag_text((t)->diag));  \
     } while (0)
 
 // -- Plain arrays ----------------------------------------------------------
@@ -115,7 +115,7 @@ typedef struct layout {
 // chooses random parts.
 static void make_layout(tester *t, layout *l, int n_dims, const int64_t *shape)
 {
-    int64_t left = dv_peers_size(t->p);
+    int64_t left = dv_team_size(t->p);
     l->d = (dv_dist){.n_dims = n_dims, .n_axes = 1 + (int)pick(&t->layout, 3)};
     for (int a = 0; a < l->d.n_axes; a++) {
         int64_t f = 1 + pick(&t->layout, left);
@@ -190,7 +190,7 @@ static void expect_same(tester *t, const dv_darray *a, const plain *want)
 // Sums a number over the team, with an array of one element per rank.
 static int64_t team_sum(tester *t, int64_t mine)
 {
-    int64_t n = dv_peers_size(t->p), sum = -1;
+    int64_t n = dv_team_size(t->p), sum = -1;
     dv_dist d = dv_dist_rows(1, &n, n);
     dv_darray *a = NULL, *s = NULL;
     EXPECT(t, !dv_darray_adopt(&a, t->p, DV_ELEM_I64, &d, NULL, &mine, NULL,
@@ -205,7 +205,7 @@ static int64_t team_sum(tester *t, int64_t mine)
 static int64_t sent(const tester *t)
 {
     int64_t bytes;
-    dv_peers_sent(t->p, &bytes, NULL);
+    dv_team_sent(t->p, &bytes, NULL);
     return bytes;
 }
 
@@ -574,8 +574,8 @@ static void case_boxes_in_and_out(tester *t)
     dv_darray *a = new_array(t, &w, NULL);
     if (!a)
         return;
-    int64_t root = pick(&t->layout, dv_peers_size(t->p) + 1) - 1;
-    int here = root < 0 || root == dv_peers_rank(t->p);
+    int64_t root = pick(&t->layout, dv_team_size(t->p) + 1) - 1;
+    int here = root < 0 || root == dv_team_rank(t->p);
     make_plain(&part, w.type, n, sizes);
     for (int64_t i = 0; i < part.n; i++)
         value_of(w.type, i + 3, part.data + i * b);
@@ -646,7 +646,7 @@ static void case_lines(tester *t)
 
 static void case_join(tester *t)
 {
-    int64_t rank = dv_peers_rank(t->p), size = dv_peers_size(t->p), at = 0;
+    int64_t rank = dv_team_rank(t->p), size = dv_team_size(t->p), at = 0;
     int64_t total = 1 + pick(&t->what, 8), cols = 1 + pick(&t->what, 8);
     int64_t rows = 0, left = total;
     static _Thread_local plain w;
@@ -815,12 +815,12 @@ static void case_scalar(tester *t)
     EXPECT(t, !dv_darray_reduce(&s, a, DV_SUM, NULL, 0, t->diag));
     EXPECT(t, s && *(double *)dv_darray_data(s, NULL) == 2.5); // one, copied
     EXPECT(t, !dv_darray_gather(a, 0, &y, t->diag));
-    EXPECT(t, dv_peers_rank(t->p) || y == 2.5);
+    EXPECT(t, dv_team_rank(t->p) || y == 2.5);
     dv_darray_destroy(s);
     dv_darray_destroy(a);
 }
 
-uint64_t array_case(dv_peers *p, uint64_t seed, int turns, int *bad,
+uint64_t array_case(dv_team_link *p, uint64_t seed, int turns, int *bad,
                     dv_diag *diag)
 {
     tester t = {p, diag, seed, seed * 31 + 7, DV_HASH, 0};

@@ -8,6 +8,6 @@
 // one stream of random numbers, grids and parts from another, so that the
 // results are the same for any team. Returns their hash; adds to *bad the
 // number of checks that failed.
-uint64_t array_case(dv_peers *p, uint64_t seed, int turns, int *bad,
+uint64_t array_case(dv_team_link *p, uint64_t seed, int turns, int *bad,
                     dv_diag *diag);
 #endif

@@ -32,10 +32,11 @@ void agrees(dv_jit *on, const char *text, int threads, int as_is)
     operand want = made_up(n, DV_OUT), got = made_up(n, DV_OUT);
     dv_contract_options options = {.size = sizeof(dv_contract_options),
                                    .threads = threads,
-                                   .as_is = as_is != 0};
+                                   .optimise =
+                                       (dv_nest_optimise_level)(as_is != 0)};
     options.l3_bytes = as_is == SMALL_CACHE;
     if (as_is == LOOPS)
-        options.as_is = DV_NEST_OPTIMISE_PACKING;
+        options.optimise = DV_NEST_OPTIMISE_PACKING;
     dv_contract *c = NULL;
     dv_diag *diag = dv_diag_create();
     if (dv_contract_create(&c, on, n, &options, diag))

@@ -36,6 +36,7 @@ static void read_buffer(place_case *s, const char *line,
         use->tick = atoll(u);
         use->writes = strchr(u, 'w') != NULL;
     }
+    s->uses[i][0].writes = first == 'w';
     b->parents = s->parents[i];
     if (strcmp(parents, "-"))
         for (char *p = strtok(parents, ","); p; p = strtok(NULL, ","))

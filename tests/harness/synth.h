@@ -50,6 +50,7 @@ static void synth_uses(synth *s, int i)
     for (size_t a = 1; a < m; a++)
         if (u[a].tick != u[kept - 1].tick)
             u[kept++] = u[a];
+    u[0].writes = 1;
     s->buffers[i].uses = u;
     s->buffers[i].n_uses = kept;
     s->buffers[i].start = i;

@@ -11,16 +11,17 @@ dv_plan *teams_plan(const dv_program *p, const dv_target *t, int64_t size,
     return case_plan(p, t, &o);
 }
 
-int64_t teams_needed(const dv_plan *plan, int32_t swap)
+int64_t teams_needed(const dv_plan *plan, int32_t exchange)
 {
-    const dv_team *t = &plan->team;
+    const dv_plan_team *t = &plan->team;
     int64_t sum = 0;
-    for (int64_t r = 0; r < dv_team_size(t); r++) {
+    for (int64_t r = 0; r < dv_plan_team_size(t); r++) {
         dv_arena arena = {0};
         dv_boxes need = {0};
-        dv_team_need(&need, plan->ops, t, &t->op_exchanges[swap], r, &arena);
+        dv_team_need(&need, plan->ops, t, &t->op_exchanges[exchange], r,
+                     &arena);
         sum += dv_boxes_elems(&need) *
-               dv_elem_bytes(plan->ops, t->op_exchanges[swap].tensor);
+               dv_elem_bytes(plan->ops, t->op_exchanges[exchange].tensor);
         dv_arena_free(&arena);
     }
     return sum;

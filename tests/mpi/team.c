@@ -50,7 +50,7 @@ static void ring(dv_comm *c, int64_t bytes)
     free(in);
 }
 
-static void test_wires(void)
+static void test_message_sets(void)
 {
     static const int64_t limits[] = {0, 1, 7, 64, 1000};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
@@ -151,11 +151,11 @@ static dv_plan *plan_for(const char *text, int64_t n, int64_t r)
 }
 
 // Fills the own elements with a function of their numbers.
-static void fill(dv_member *m, const char *name, int64_t cols)
+static void fill(dv_rank_exec *m, const char *name, int64_t cols)
 {
     dv_box l, own;
     void *data = NULL;
-    expect(!dv_member_data(m, name, &data, &l, &own, NULL), "data");
+    expect(!dv_rank_exec_data(m, name, &data, &l, &own, NULL), "data");
     for (int64_t i = 0; data && i < own.dim[0].size; i++)
         for (int64_t j = 0; j < own.dim[1].size; j++) {
             int64_t x = own.dim[0].off + i, y = own.dim[1].off + j;
@@ -172,11 +172,11 @@ static void test_member(MPI_Comm part)
     MPI_Comm_rank(part, &r);
     MPI_Comm_size(part, &n);
     dv_plan *plan = plan_for(heat, n, r);
-    dv_member *m = NULL;
-    dv_member_options o = DV_MEMBER_OPTIONS_INIT;
+    dv_rank_exec *m = NULL;
+    dv_rank_exec_options o = DV_RANK_EXEC_OPTIONS_INIT;
     o.max_message_bytes = 100;
     o.checked = 1;
-    expect(!dv_member_create(&m, plan, &part, &o, NULL), "a member");
+    expect(!dv_rank_exec_create(&m, plan, &part, &o, NULL), "a member");
     if (!m)
         return;
     double *got = malloc(37 * 29 * 8), *want = malloc(37 * 29 * 8);
@@ -188,19 +188,19 @@ static void test_member(MPI_Comm part)
     expect(!dv_ranks_run(one, data, NULL, NULL, NULL), "alone");
     for (int k = 0; k < 2; k++) {
         fill(m, "u", 29);
-        expect(!dv_member_run(m, NULL), "run");
-        expect(!dv_member_gather(m, "u", r ? NULL : got, NULL), "gather");
+        expect(!dv_rank_exec_run(m, NULL), "run");
+        expect(!dv_rank_exec_gather(m, "u", r ? NULL : got, NULL), "gather");
         expect(r || !memcmp(got, want, 37 * 29 * 8), "the same bits as alone");
     }
     // The last rank asks for another tensor than the others, whether it exists
     // or not.
     if (n > 1)
-        expect(dv_member_gather(m, r == n - 1 ? "w" : "u", r ? NULL : got,
-                                NULL) == DV_E_USAGE,
+        expect(dv_rank_exec_gather(m, r == n - 1 ? "w" : "u", r ? NULL : got,
+                                   NULL) == DV_E_USAGE,
                "tensors differ");
     free(got);
     free(want);
-    dv_member_destroy(m);
+    dv_rank_exec_destroy(m);
     dv_plan_destroy(plan);
     dv_plan_destroy(one);
 }
@@ -211,17 +211,17 @@ static void test_plans(void)
 {
     int odd = size > 1 && rank == size - 1;
     for (int k = 0; k < 2; k++) {
-        dv_member *m = NULL;
+        dv_rank_exec *m = NULL;
         dv_diag *diag = dv_diag_create();
         dv_plan *plan = plan_for(odd && k == 0 ? look : heat, size, rank);
         int32_t u = k ? dv_program_find(plan->ops, "u") : -1;
         if (odd && u >= 0)
             plan->team.tensors[u].axis[0] = -1;
-        dv_status st = dv_member_create(&m, plan, NULL, NULL, diag);
+        dv_status st = dv_rank_exec_create(&m, plan, NULL, NULL, diag);
         expect(size == 1 ? st == DV_OK : st != DV_OK, "other plans");
         expect(size == 1 || k || strstr(dv_diag_text(diag), "with hash"),
                "what differs");
-        dv_member_destroy(m);
+        dv_rank_exec_destroy(m);
         dv_plan_destroy(plan);
         dv_diag_destroy(diag);
     }
@@ -232,26 +232,26 @@ static void test_plans(void)
 static void test_trouble(void)
 {
     dv_plan *plan = plan_for(look, size, rank);
-    dv_member *m = NULL;
-    expect(!dv_member_create(&m, plan, NULL, NULL, NULL), "a member");
+    dv_rank_exec *m = NULL;
+    expect(!dv_rank_exec_create(&m, plan, NULL, NULL, NULL), "a member");
     for (int k = 0; m && k < 3; k++) {
         dv_box l, own;
         void *v = NULL, *p = NULL;
-        dv_member_data(m, "v", &v, &l, &own, NULL);
+        dv_rank_exec_data(m, "v", &v, &l, &own, NULL);
         for (int64_t i = 0; v && i < own.dim[0].size; i++)
             ((double *)v)[own.dim[0].off + i - l.dim[0].off] = 1;
-        dv_member_data(m, "p", &p, &l, &own, NULL);
+        dv_rank_exec_data(m, "p", &p, &l, &own, NULL);
         for (int64_t i = 0; p && i < own.dim[0].size; i++) {
             int64_t x = own.dim[0].off + i;
             ((int64_t *)p)[x - l.dim[0].off] = k == 1 && x == 7 ? 99 : x;
         }
         dv_diag *diag = dv_diag_create();
-        dv_status st = dv_member_run(m, diag);
+        dv_status st = dv_rank_exec_run(m, diag);
         expect(st == (k == 1 ? DV_E_BOUNDS : DV_OK), "bounds in round 1 alone");
         expect(k != 1 || strstr(dv_diag_text(diag), "99"), "which index");
         dv_diag_destroy(diag);
     }
-    dv_member_destroy(m);
+    dv_rank_exec_destroy(m);
     dv_plan_destroy(plan);
 }
 
@@ -380,19 +380,19 @@ static void test_diverged(void)
 static void test_one_thread(void)
 {
     int level;
-    dv_member *m = NULL;
-    dv_member_options o = DV_MEMBER_OPTIONS_INIT;
+    dv_rank_exec *m = NULL;
+    dv_rank_exec_options o = DV_RANK_EXEC_OPTIONS_INIT;
     dv_plan *plan = plan_for(heat, size, rank);
     dv_diag *diag = dv_diag_create();
     MPI_Query_thread(&level);
     o.threads = 2;
-    dv_status st = dv_member_create(&m, plan, NULL, &o, diag);
+    dv_status st = dv_rank_exec_create(&m, plan, NULL, &o, diag);
     expect(level >= MPI_THREAD_FUNNELED || st == DV_E_USAGE, "2 threads");
-    dv_member_destroy(m);
+    dv_rank_exec_destroy(m);
     m = NULL;
-    expect(!dv_member_create(&m, plan, NULL, NULL, NULL), "the usual");
-    expect(m && !dv_member_run(m, NULL), "it runs");
-    dv_member_destroy(m);
+    expect(!dv_rank_exec_create(&m, plan, NULL, NULL, NULL), "the usual");
+    expect(m && !dv_rank_exec_run(m, NULL), "it runs");
+    dv_rank_exec_destroy(m);
     dv_diag_destroy(diag);
     dv_plan_destroy(plan);
 }
@@ -411,7 +411,7 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return bad;
     }
-    test_wires();
+    test_message_sets();
     test_settle();
     test_options();
     MPI_Comm half;

@@ -2,9 +2,10 @@
 # divvy dist: every vector of tests/vectors/dist.txt, and wrong calls.
 . "$(dirname "$0")/../common.inc"
 
-# Writes JSON without spaces, and numbers like 2.0 as 2.
+# Writes JSON without spaces and the version of its format, and numbers like 2.0
+# as 2.
 plain() {
-    tr -d ' \n' | sed 's/\([0-9]\)\.0\([],}]\)/\1\2/g'
+    tr -d ' \n' | sed 's/^{"format":1,/{/; s/\([0-9]\)\.0\([],}]\)/\1\2/g'
 }
 
 n=0
@@ -31,7 +32,7 @@ wrong "'x' is not a number" "$divvy" dist owner_of n=x nprocs=3 index=0
 wrong "'' is not a number" "$divvy" dist owner_of n=8 nprocs=3 index=1,,2
 wrong 'less than 1' "$divvy" dist default_partition nprocs=0 rank=0 gshape=8
 expect 1 'index 8 of 0..8' "$divvy" dist owner_of n=8 nprocs=3 index=8
-expect 1 'rank: 8 is more than 7' "$divvy" dist default_partition nprocs=8 rank=8 gshape=8
+wrong 'there is no rank 8: the last one is 7' "$divvy" dist default_partition nprocs=8 rank=8 gshape=8
 expect 1 'beyond 2^61' "$divvy" dist default_partition nprocs=8 rank=1 gshape=9999999999999999999
 expect 1 'more than 2^61 elements' "$divvy" dist default_partition nprocs=8 rank=1 gshape=2147483648,2147483648
 wrong 'the stride 1 or more\|less than 1' "$divvy" dist slice_partition gshape=8 nprocs=2 offsets=0 sizes=2 strides=0
@@ -68,4 +69,5 @@ done
 # One rank of a trillion is as fast as one of two.
 got=$("$divvy" dist default_partition nprocs=1000000000000 rank=999999999999 gshape=3000000000001 --json | plain)
 [ "$got" = '{"loffs":[2999999999997],"lshape":[4]}' ] || complain "a trillion ranks: $got"
+"$divvy" dist owner_of n=8 nprocs=3 index=0 | grep -q '"format": 1' || complain 'the answer has no format'
 finish

@@ -182,6 +182,11 @@ file <<'F'
 F
 lint 4 'off-grid: range (0,0)-(1,3) on a grid of 2x3 cores'
 
+# -- Files that are no plan at all
+printf '# A title\n\nSome text, with commas.\n' >plan.json
+expect 1 'error\[format\].*neither a plan nor JSON nor a table' "$divvy" lint plan.json
+expect 1 'error\[format\].*the file is empty' "$divvy" lint /dev/null
+
 # -- Tables of two older generations
 row() { awk -v n="$1" -v t="$2" 'BEGIN { for (i = 0; i < n; i++) printf "%s[%d, 1]", i ? ", " : "", i % t }'; }
 echo "{\"tt_grid_x\": 4, \"tt_grid_y\": 4, \"tt_num_cores\": 64, \"tt_tiles_per_core\": [$(row 64 16)]}" >plan.json

@@ -59,7 +59,7 @@ has '2 of 3 buffers placed' 'left out: a, 40 bytes: no room' 'weight of 14, at m
 good "$three" -c 100 --spill -o -
 has '^a,0,4,40,1,-1$'
 good "$three" -c 100 --spill --json
-has '"fits": false' '"value": 14' '"bound": 14' '"gap": 0' '"left_out": 1' '"time_ms": ' '"nodes": ' \
+has '"fits": false' '"value": 14' '"bound": 14' '"gap": 0' '"left_out": 1' '"time_ms": ' '"steps": ' \
     '"id": "a".*"offset": null, "reason": "no room"' '"peak": 80' '"load": 120' '"solver": "'
 good "$three" --minimize --json
 has '"capacity": 120' '"bound": 120' '"fits": true'
@@ -116,8 +116,8 @@ rm many.csv
 # bounded effort and states the gap.
 expect 0 '' "$divvy" place "$data/../found/minimize_2000.csv" --minimize
 has '2000 of 2000 buffers placed' 'at most 0\.[0-9]*% above the least'
-nodes=$(sed -n 's/.* \([0-9]*\) nodes.*/\1/p' .out)
-[ "${nodes:-9999999}" -lt 2000000 ] || complain "minimize took $nodes nodes"
+steps=$(sed -n 's/.* \([0-9]*\) steps.*/\1/p' .out)
+[ "${steps:-9999999}" -lt 2000000 ] || complain "minimize took $steps steps"
 
 # -- Drawings
 good "$three" -c 120 --svg t.svg --show

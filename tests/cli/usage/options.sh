@@ -89,6 +89,31 @@ judge 0 '' $? 'help run'
 cmp -s a.txt b.txt || complain 'help run differs from run --help'
 "$divvy" help runn >.out 2>.err && complain 'help runn succeeds'
 grep -q 'there is no command runn' .err || complain 'help runn does not say what is wrong'
+for words in '--version extra' '--help extra' 'help check extra'; do
+    "$divvy" $words >.out 2>.err
+    [ $? = 2 ] && [ ! -s .out ] && grep -q "'extra' is one word too many" .err || complain "$words"
+done
+# Dumps and explanations are text, also where JSON is asked for.
+expect 2 '--dump-after prints text, --json does not' "$divvy" plan p.dv --json --dump-after all
+expect 2 '--explain prints text, --json does not' "$divvy" plan p.dv --json --explain
+# Arrays are not read from standard input or written to standard output.
+wrong 'an array is in a file, not in standard input' "$divvy" run p.dv --in x=-
+wrong 'an array is in a file, not in standard output' "$divvy" run p.dv --out y=-
+wrong 'an array is in a file, not in standard input' "$divvy" einsum 'a->a' --in 0=-
+wrong 'an array is in a file, not in standard output' "$divvy" einsum 'a->a' 4 -o -
+# Commands that run all ranks have no rank to choose.
+wrong 'this command runs all ranks' "$divvy" run p.dv --team 2 --rank 1
+wrong 'this command runs all ranks' "$divvy" bench p.dv --team 2 --rank 1
+# The same mistake has the same exit code wherever it is made.
+wrong 'there is no rank 9' "$divvy" plan p.dv --team 4 --rank 9
+wrong 'there is no rank 7' "$divvy" dist default_partition nprocs=4 rank=7 gshape=8
+wrong 'nprocs: 0 is less than 1' "$divvy" dist default_partition nprocs=0 rank=0 gshape=8
+wrong 'the order of tiles is for machines that compute on tiles' "$divvy" plan p.dv --order hilbert
+wrong 'rectangles of cores are for machines with a grid of cores; host has none' "$divvy" plan p.dv --holes 0,0
+wrong 'need a target that computes on tiles, such as wormhole' "$divvy" emit p.dv --as tt-metalium -o out
+wrong 'N of splitk(N) is a whole number, 1 or more' "$divvy" grid --tiles 3x3 -t wormhole --policy 'splitk(0)'
+wrong "DIVVY_EXECUTOR takes threads, seq or sim, not 'foo'" env DIVVY_EXECUTOR=foo "$divvy" run p.dv
+wrong '--seconds takes a finite number, 0 or more' "$divvy" bench p.dv --seconds inf
 # The manual's synopsis has every command.
 for name in $("$divvy" --help | sed -n 's/^  divvy \([a-z]*\).*/\1/p'); do
     sed -n '/^.SH SYNOPSIS/,/^.SH DESCRIPTION/p' "$source/docs/divvy.1" | grep -q "divvy $name" ||

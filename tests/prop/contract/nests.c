@@ -327,7 +327,7 @@ static int agrees(dv_jit *jit, const dv_nest *n, int threads, int as_is,
     operand in0, in1, want, got;
     dv_contract_options options = {.size = sizeof(dv_contract_options),
                                    .threads = threads,
-                                   .as_is = as_is};
+                                   .optimise = (dv_nest_optimise_level)as_is};
     // Small caches, so that small sizes are cut.
     if (!as_is && at_end)
         options.l1_bytes = 4096, options.l2_bytes = 16384;

@@ -82,11 +82,12 @@ static void fix(rng *r, instance *x, int i)
     int64_t at = rng_below(r, room / align + 1) * align;
     for (int k = 0; k < i; k++) {
         const dv_buffer *o = &x->buffers[k];
-        if (o->fixed >= 0 && meets(b, o) && o->fixed < at + b->size_bytes &&
-            at < o->fixed + o->size_bytes)
+        if (o->fixed_address >= 0 && meets(b, o) &&
+            o->fixed_address < at + b->size_bytes &&
+            at < o->fixed_address + o->size_bytes)
             return;
     }
-    b->fixed = at;
+    b->fixed_address = at;
 }
 
 static instance *make(uint64_t seed, int most, int64_t capacity)
@@ -133,7 +134,8 @@ static char *as_text(const instance *x)
                "%s size %" PRId64 " [%" PRId64 ", %" PRId64 ") align %" PRId64
                " fixed %" PRId64 " weight %" PRId64 " group %d%s uses",
                b->name, b->size_bytes, b->start, b->end, b->align_bytes,
-               b->fixed, b->weight, (int)b->group, b->barred ? " barred" : "");
+               b->fixed_address, b->weight, (int)b->group,
+               b->barred ? " barred" : "");
         for (size_t u = 0; u < b->n_uses; u++)
             dv_put(&out, " %" PRId64 "%s", b->uses[u].tick,
                    b->uses[u].writes ? "w" : "");
@@ -203,7 +205,7 @@ static void try_all(brute *b, int i, int64_t kept)
     int64_t align = p->align_bytes ? p->align_bytes : 1;
     int64_t top = p->barred ? -1 : b->x->options.capacity_bytes - p->size_bytes;
     for (int64_t at = 0; at <= top; at += align) {
-        if (p->fixed >= 0 && at != p->fixed)
+        if (p->fixed_address >= 0 && at != p->fixed_address)
             continue;
         int ok = 1;
         b->at[i] = at;
@@ -213,7 +215,7 @@ static void try_all(brute *b, int i, int64_t kept)
             try_all(b, i + 1, kept + b->weight[i]);
     }
     b->at[i] = -1;
-    if (p->fixed < 0)
+    if (p->fixed_address < 0)
         try_all(b, i + 1, kept);
 }
 
@@ -276,7 +278,7 @@ static int64_t sum_spared(const instance *x, const dv_placement *p)
     int64_t value = 0;
     for (int i = 0; i < x->n; i++) {
         const dv_buffer *b = &x->buffers[i];
-        int whole = b->weight >= 0 || b->group || b->fixed >= 0;
+        int whole = b->weight >= 0 || b->group || b->fixed_address >= 0;
         if (p->addresses[i] >= 0)
             value += whole ? weight_of(b) : spared(x, p, i) * b->size_bytes;
     }
@@ -286,7 +288,7 @@ static int64_t sum_spared(const instance *x, const dv_placement *p)
 static int same(const dv_placement *p, const dv_placement *q)
 {
     return p->n_stays == q->n_stays && p->value == q->value &&
-           p->nodes == q->nodes &&
+           p->steps == q->steps &&
            memcmp(p->stays, q->stays, p->n_stays * sizeof *p->stays) == 0;
 }
 

@@ -370,7 +370,7 @@ static void refuses(dv_jit *jit, const char *text, int threads, int as_is,
     dv_nest *n = nest_of(text);
     dv_contract_options options = {.size = sizeof(dv_contract_options),
                                    .threads = threads,
-                                   .as_is = as_is};
+                                   .optimise = (dv_nest_optimise_level)as_is};
     dv_contract *c = NULL;
     assert_int_equal(dv_contract_create(&c, jit, n, &options, NULL), want);
     assert_null(c);
@@ -517,7 +517,7 @@ static void k_around(void **state)
                          " n 32 prim: in1 32, out 32"
                          " k 32 prim: in0 32, in1 1 }");
     dv_contract_options options = {.size = sizeof(dv_contract_options),
-                                   .as_is = DV_NEST_OPTIMISE_PACKING};
+                                   .optimise = DV_NEST_OPTIMISE_PACKING};
     dv_contract *c = NULL;
     assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL), DV_OK);
     assert_int_equal(dv_contract_nest(c)->main, DV_PRIM_BRGEMM);

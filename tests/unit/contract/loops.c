@@ -8,8 +8,9 @@
 static int at_once(dv_jit *jit, const char *text)
 {
     dv_nest *n = nest_of(text);
-    dv_contract_options options = {
-        .size = sizeof(dv_contract_options), .threads = 1, .as_is = 1};
+    dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                   .threads = 1,
+                                   .optimise = DV_NEST_OPTIMISE_NONE};
     dv_contract *c = NULL;
     assert_int_equal(dv_contract_create(&c, jit, n, &options, NULL), DV_OK);
     int turns = c->at_once;
@@ -103,7 +104,7 @@ static void packed_loops(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dv_nest *n = nest_of(cases[i].text);
         dv_contract_options options = {.size = sizeof(dv_contract_options),
-                                       .as_is = DV_NEST_OPTIMISE_PACKING};
+                                       .optimise = DV_NEST_OPTIMISE_PACKING};
         dv_contract *c = NULL;
         assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
                          DV_OK);

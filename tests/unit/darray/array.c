@@ -11,10 +11,10 @@ typedef struct all {
     int bad[16], turns;
 } all;
 
-static dv_status do_all(void *user, dv_peers *p, dv_diag *diag)
+static dv_status do_all(void *user, dv_team_link *p, dv_diag *diag)
 {
     all *a = user;
-    int64_t r = dv_peers_rank(p);
+    int64_t r = dv_team_rank(p);
     a->hash[r] = array_case(p, a->seed, a->turns, &a->bad[r], diag);
     return DV_OK;
 }
@@ -24,7 +24,7 @@ TEST(test_teams)
     uint64_t alone = 0;
     for (int64_t n = 1; n <= 9; n++) {
         all a = {.seed = 1, .turns = 40};
-        assert_int_equal(dv_peers_local(n, do_all, &a, NULL), DV_OK);
+        assert_int_equal(dv_team_local(n, do_all, &a, NULL), DV_OK);
         alone = n == 1 ? a.hash[0] : alone;
         for (int64_t r = 0; r < n; r++) {
             assert_int_equal(a.bad[r], 0);
@@ -32,21 +32,21 @@ TEST(test_teams)
         }
     }
     // The same without a team.
-    dv_peers *p = NULL;
+    dv_team_link *p = NULL;
     int bad = 0;
-    assert_int_equal(dv_peers_alone(&p, NULL), DV_OK);
+    assert_int_equal(dv_team_alone(&p, NULL), DV_OK);
     assert_true(array_case(p, 1, 40, &bad, NULL) == alone);
     assert_int_equal(bad, 0);
-    dv_peers_destroy(p);
+    dv_team_destroy(p);
 }
 
 // -- Wrong calls -----------------------------------------------------------
 
 // Wrong calls are refused before anything is sent, on all ranks alike, with a
 // message.
-static void refuse(dv_peers *p, int *bad)
+static void refuse(dv_team_link *p, int *bad)
 {
-    int64_t n = 12, size = dv_peers_size(p);
+    int64_t n = 12, size = dv_team_size(p);
     dv_dist d = dv_dist_rows(1, &n, size),
             wrong = dv_dist_rows(1, &n, size + 1);
     dv_darray *a = NULL, *b = NULL, *v = NULL;
@@ -101,10 +101,10 @@ static void refuse(dv_peers *p, int *bad)
     dv_darray_destroy(b);
 }
 
-static dv_status do_refuse(void *user, dv_peers *p, dv_diag *diag)
+static dv_status do_refuse(void *user, dv_team_link *p, dv_diag *diag)
 {
     (void)diag;
-    refuse(p, &((int *)user)[dv_peers_rank(p)]);
+    refuse(p, &((int *)user)[dv_team_rank(p)]);
     return DV_OK;
 }
 
@@ -112,23 +112,23 @@ TEST(test_refused)
 {
     for (int64_t n = 1; n <= 4; n++) {
         int bad[4] = {0};
-        assert_int_equal(dv_peers_local(n, do_refuse, bad, NULL), DV_OK);
+        assert_int_equal(dv_team_local(n, do_refuse, bad, NULL), DV_OK);
         for (int64_t r = 0; r < n; r++)
             assert_int_equal(bad[r], 0);
     }
-    assert_int_equal(dv_peers_local(0, do_refuse, NULL, NULL), DV_E_LIMIT);
-    assert_int_equal(dv_peers_local(1000, do_refuse, NULL, NULL), DV_E_LIMIT);
+    assert_int_equal(dv_team_local(0, do_refuse, NULL, NULL), DV_E_LIMIT);
+    assert_int_equal(dv_team_local(1000, do_refuse, NULL, NULL), DV_E_LIMIT);
 }
 
 // -- Odd views -------------------------------------------------------------
 
 // A halo exchange is completed by the array, not by a view of it; the stride of
 // a slice of one element may have any length.
-static dv_status do_odd(void *user, dv_peers *p, dv_diag *diag)
+static dv_status do_odd(void *user, dv_team_link *p, dv_diag *diag)
 {
-    int *bad = &((int *)user)[dv_peers_rank(p)];
+    int *bad = &((int *)user)[dv_team_rank(p)];
     int64_t shape[2] = {5, 3};
-    dv_dist d = dv_dist_rows(2, shape, dv_peers_size(p));
+    dv_dist d = dv_dist_rows(2, shape, dv_team_size(p));
     dv_halo h = {{1, 1}, {1, 1}, 1};
     dv_slice every[2] = {{0, 5, 1}, {0, 3, 1}};
     dv_slice far[2] = {{2, 1, INT64_MAX}, {0, 2, 2}};
@@ -160,7 +160,7 @@ TEST(test_odd_views)
 {
     for (int64_t n = 1; n <= 7; n++) {
         int bad[7] = {0};
-        assert_int_equal(dv_peers_local(n, do_odd, bad, NULL), DV_OK);
+        assert_int_equal(dv_team_local(n, do_odd, bad, NULL), DV_OK);
         for (int64_t r = 0; r < n; r++)
             assert_int_equal(bad[r], 0);
     }
@@ -169,11 +169,11 @@ TEST(test_odd_views)
 // -- Zeros of both signs ---------------------------------------------------
 
 // The maximum is -0 only if all elements are -0, the minimum if one is.
-static dv_status do_zeros(void *user, dv_peers *p, dv_diag *diag)
+static dv_status do_zeros(void *user, dv_team_link *p, dv_diag *diag)
 {
-    int *bad = (int *)user + dv_peers_rank(p);
+    int *bad = (int *)user + dv_team_rank(p);
     int64_t n = 12;
-    dv_dist d = dv_dist_rows(1, &n, dv_peers_size(p));
+    dv_dist d = dv_dist_rows(1, &n, dv_team_size(p));
     for (unsigned signs = 0; signs < 1u << 12; signs += 1 + signs / 3) {
         double x[12], y = 1;
         for (int i = 0; i < 12; i++)
@@ -202,7 +202,7 @@ TEST(test_zeros)
 {
     for (int64_t n = 1; n <= 5; n++) {
         int bad[5] = {0};
-        assert_int_equal(dv_peers_local(n, do_zeros, bad, NULL), DV_OK);
+        assert_int_equal(dv_team_local(n, do_zeros, bad, NULL), DV_OK);
         for (int64_t r = 0; r < n; r++)
             assert_int_equal(bad[r], 0);
     }
@@ -212,16 +212,16 @@ TEST(test_zeros)
 
 // With checked calls, a rank that calls another function is named, and all
 // ranks return.
-static dv_status do_stray(void *user, dv_peers *p, dv_diag *diag)
+static dv_status do_stray(void *user, dv_team_link *p, dv_diag *diag)
 {
     (void)user;
     int64_t n = 12;
-    dv_dist d = dv_dist_rows(1, &n, dv_peers_size(p));
+    dv_dist d = dv_dist_rows(1, &n, dv_team_size(p));
     dv_darray *a = NULL, *s = NULL;
     p->comm->checked = 1;
     dv_status st = dv_darray_create(&a, p, DV_ELEM_F64, &d, NULL, diag);
     if (st == DV_OK)
-        st = dv_peers_rank(p) == 2
+        st = dv_team_rank(p) == 2
                  ? dv_darray_reduce(&s, a, DV_MAX, NULL, 0, diag)
                  : dv_darray_reduce(&s, a, DV_SUM, NULL, 0, diag);
     dv_darray_destroy(a);
@@ -229,17 +229,17 @@ static dv_status do_stray(void *user, dv_peers *p, dv_diag *diag)
 }
 
 // One rank of a part of the team leaves: the others are woken up and return.
-static dv_status do_leave(void *user, dv_peers *p, dv_diag *diag)
+static dv_status do_leave(void *user, dv_team_link *p, dv_diag *diag)
 {
     (void)user;
     int64_t n = 12;
     dv_darray *a = NULL;
-    dv_peers *part = NULL;
-    dv_status st = dv_peers_split(&part, p, dv_peers_rank(p) / 2, diag);
+    dv_team_link *part = NULL;
+    dv_status st = dv_team_split(&part, p, dv_team_rank(p) / 2, diag);
     if (st != DV_OK)
         return st;
-    dv_dist d = dv_dist_rows(1, &n, dv_peers_size(part));
-    if (dv_peers_rank(p) == 3)
+    dv_dist d = dv_dist_rows(1, &n, dv_team_size(part));
+    if (dv_team_rank(p) == 3)
         st = dv_fail(diag, DV_E_FILE, DV_NOWHERE, "no disk");
     while (st == DV_OK) {
         dv_darray_destroy(a);
@@ -247,19 +247,19 @@ static dv_status do_leave(void *user, dv_peers *p, dv_diag *diag)
         st = dv_darray_create(&a, part, DV_ELEM_F64, &d, NULL, diag);
     }
     dv_darray_destroy(a);
-    dv_peers_destroy(part);
+    dv_team_destroy(part);
     return st;
 }
 
 // dv_darray_join refuses rows of different lengths and a negative number of
 // rows.
-static dv_status do_join(void *user, dv_peers *p, dv_diag *diag)
+static dv_status do_join(void *user, dv_team_link *p, dv_diag *diag)
 {
     int wrong_dim = *(int *)user;
     double x[8] = {0};
     int64_t shape[2] = {2, 4};
     dv_darray *a = NULL;
-    if (dv_peers_rank(p) == 1)
+    if (dv_team_rank(p) == 1)
         shape[wrong_dim] = wrong_dim ? 3 : -1;
     dv_status st = dv_darray_join(&a, p, DV_ELEM_F64, 2, shape, x, diag);
     dv_darray_destroy(a);
@@ -270,20 +270,20 @@ TEST(test_strays)
 {
     dv_diag *diag = dv_diag_create();
     int dim = 0;
-    assert_int_equal(dv_peers_local(3, do_join, &dim, diag), DV_E_SHAPE);
+    assert_int_equal(dv_team_local(3, do_join, &dim, diag), DV_E_SHAPE);
     assert_non_null(strstr(dv_diag_text(diag), "fewer than 0 rows"));
     dv_diag_destroy(diag);
     diag = dv_diag_create();
     dim = 1;
-    assert_int_equal(dv_peers_local(3, do_join, &dim, diag), DV_E_USAGE);
+    assert_int_equal(dv_team_local(3, do_join, &dim, diag), DV_E_USAGE);
     assert_non_null(strstr(dv_diag_text(diag), "its shape behind dim 0"));
     dv_diag_destroy(diag);
     diag = dv_diag_create();
-    assert_int_equal(dv_peers_local(5, do_stray, NULL, diag), DV_E_USAGE);
+    assert_int_equal(dv_team_local(5, do_stray, NULL, diag), DV_E_USAGE);
     assert_non_null(strstr(dv_diag_text(diag), "rank 2 has gone another way"));
     dv_diag_destroy(diag);
     diag = dv_diag_create();
-    assert_int_equal(dv_peers_local(4, do_leave, NULL, diag), DV_E_FILE);
+    assert_int_equal(dv_team_local(4, do_leave, NULL, diag), DV_E_FILE);
     assert_non_null(strstr(dv_diag_text(diag), "no disk"));
     dv_diag_destroy(diag);
 }
@@ -291,14 +291,14 @@ TEST(test_strays)
 // -- No memory -------------------------------------------------------------
 
 // A few calls of every kind.
-static dv_status do_little(void *user, dv_peers *p, dv_diag *diag)
+static dv_status do_little(void *user, dv_team_link *p, dv_diag *diag)
 {
     (void)user;
-    int64_t shape[2] = {7, 5}, size = dv_peers_size(p), out[35];
+    int64_t shape[2] = {7, 5}, size = dv_team_size(p), out[35];
     dv_dist rows = dv_dist_rows(2, shape, size), cols = rows;
     dv_halo h = {{1, 1}, {1, 1}, 1};
     dv_darray *a = NULL, *b = NULL, *s = NULL, *m = NULL;
-    dv_peers *half = NULL;
+    dv_team_link *half = NULL;
     cols.axis[0] = -1, cols.axis[1] = 0;
     dv_box box = {2, {{1, 3}, {2, 2}}};
     dv_status st = dv_darray_create(&a, p, DV_ELEM_I64, &rows, &h, diag);
@@ -315,12 +315,12 @@ static dv_status do_little(void *user, dv_peers *p, dv_diag *diag)
     if (!st)
         st = dv_darray_reduce(&m, b, DV_VAR, (int[]){0, 1}, 0, diag);
     if (!st)
-        st = dv_peers_split(&half, p, dv_peers_rank(p) % 2, diag);
+        st = dv_team_split(&half, p, dv_team_rank(p) % 2, diag);
     dv_darray_destroy(m);
     dv_darray_destroy(s);
     dv_darray_destroy(b);
     dv_darray_destroy(a);
-    dv_peers_destroy(half);
+    dv_team_destroy(half);
     return st;
 }
 
@@ -330,7 +330,7 @@ TEST(test_no_memory)
     int tries = 0;
     for (; st != DV_OK && tries < 2000; tries += 1 + tries / 60) {
         dv_mem_fail_at(tries);
-        st = dv_peers_local(3, do_little, NULL, NULL);
+        st = dv_team_local(3, do_little, NULL, NULL);
         dv_mem_fail_at(-1);
         assert_true(st == DV_OK || st == DV_E_NOMEM);
     }

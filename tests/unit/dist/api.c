@@ -16,13 +16,13 @@ TEST(test_lists)
             b[i] = random_box();
         assert_int_equal(dv_box_list_add(l, &b[0], NULL), DV_OK);
         assert_int_equal(dv_box_list_add(l, &b[1], NULL), DV_OK);
-        assert_int_equal(dv_box_list_less(l, &b[2], NULL), DV_OK);
+        assert_int_equal(dv_box_list_subtract(l, &b[2], NULL), DV_OK);
         if (turn % 2)
             dv_box_list_join(l);
         for (int64_t p = 0; p < 15 * 15; p++) {
             int64_t at[2] = {p / 15, p % 15};
             int n = 0;
-            for (size_t i = 0; i < dv_box_list_n(l); i++) {
+            for (size_t i = 0; i < dv_box_list_count(l); i++) {
                 dv_box x = dv_box_list_at(l, i);
                 n += box_has(&x, at);
             }

@@ -43,11 +43,11 @@
 
 // Every rank of teams of 1 to 6 runs the test and counts what is wrong.
 typedef struct bug {
-    void (*rank)(dv_peers *p, atomic_int *bad);
+    void (*rank)(dv_team_link *p, atomic_int *bad);
     atomic_int bad;
 } bug;
 
-static dv_status one_rank(void *user, dv_peers *p, dv_diag *diag)
+static dv_status one_rank(void *user, dv_team_link *p, dv_diag *diag)
 {
     bug *b = user;
     (void)diag;
@@ -55,11 +55,11 @@ static dv_status one_rank(void *user, dv_peers *p, dv_diag *diag)
     return DV_OK;
 }
 
-static void on_teams(void (*rank)(dv_peers *p, atomic_int *bad))
+static void on_teams(void (*rank)(dv_team_link *p, atomic_int *bad))
 {
     for (int64_t n = 1; n <= 6; n++) {
         bug b = {.rank = rank};
-        assert_int_equal(dv_peers_local(n, one_rank, &b, NULL), DV_OK);
+        assert_int_equal(dv_team_local(n, one_rank, &b, NULL), DV_OK);
         assert_int_equal(b.bad, 0);
     }
 }
@@ -73,21 +73,21 @@ static void put_flat(void *user, const int64_t *at, void *elem)
     memcpy(elem, &v, sizeof v);
 }
 
-static dv_darray *new_grid(dv_peers *p, int64_t *shape, const dv_halo *h)
+static dv_darray *new_grid(dv_team_link *p, int64_t *shape, const dv_halo *h)
 {
     dv_dist d;
     dv_darray *a = NULL;
-    if (dv_dist_blocks(&d, 2, shape, dv_peers_size(p), NULL) ||
+    if (dv_dist_blocks(&d, 2, shape, dv_team_size(p), NULL) ||
         dv_darray_create(&a, p, DV_ELEM_F64, &d, h, NULL) ||
         dv_darray_map(a, put_flat, shape, NULL))
         return NULL;
     return a;
 }
 
-static dv_darray *new_rows(dv_peers *p, dv_elem type, int64_t n)
+static dv_darray *new_rows(dv_team_link *p, dv_elem type, int64_t n)
 {
     dv_darray *a = NULL;
-    dv_dist d = dv_dist_rows(1, &n, dv_peers_size(p));
+    dv_dist d = dv_dist_rows(1, &n, dv_team_size(p));
     dv_darray_create(&a, p, type, &d, NULL, NULL);
     return a;
 }
@@ -95,13 +95,13 @@ static dv_darray *new_rows(dv_peers *p, dv_elem type, int64_t n)
 // -- Halos and moves -------------------------------------------------------
 
 // What is moved is what is owned, not the rows of the halo.
-static void rank_move_with_halo(dv_peers *p, atomic_int *bad)
+static void rank_move_with_halo(dv_team_link *p, atomic_int *bad)
 {
     int64_t shape[2] = {11, 7};
     dv_halo h = {{2, 3}, {1, 2}, 1};
     double got[77];
     dv_darray *a = new_grid(p, shape, &h), *b = NULL, *c = NULL;
-    dv_dist rows = dv_dist_rows(2, shape, dv_peers_size(p));
+    dv_dist rows = dv_dist_rows(2, shape, dv_team_size(p));
     WANT(a && !dv_darray_halo(a, NULL));
     WANT(!dv_darray_move(&b, a, &rows, &h, NULL)); // with halos again
     WANT(b && !dv_darray_move(&c, b, dv_darray_dist(a), NULL, NULL));
@@ -119,7 +119,7 @@ TEST(bug_move_with_halo)
 }
 
 // The columns of a box are columns of the tensor, whichever part a rank has.
-static void rank_view_of_other_dims(dv_peers *p, atomic_int *bad)
+static void rank_view_of_other_dims(dv_team_link *p, atomic_int *bad)
 {
     int64_t shape[2] = {6, 12};
     dv_halo h = {{1, 1}, {1, 1}, 0};
@@ -138,13 +138,13 @@ TEST(bug_view_of_other_dims)
 }
 
 // A view of which a rank has no element is empty there, and stays inside.
-static void rank_view_of_nothing(dv_peers *p, atomic_int *bad)
+static void rank_view_of_nothing(dv_team_link *p, atomic_int *bad)
 {
     dv_darray *a = new_rows(p, DV_ELEM_F64, 24), *v = NULL, *s = NULL;
     dv_slice last = {23, 1, 1};
     WANT(a && !dv_darray_arange(a, 0, 1, NULL));
     WANT(!dv_darray_view(&v, a, &last, NULL));
-    int mine = dv_peers_rank(p) == dv_peers_size(p) - 1;
+    int mine = dv_team_rank(p) == dv_team_size(p) - 1;
     dv_range own = dv_darray_own(v).dim[0];
     WANT(own.size == mine && own.off >= 0 && own.off + own.size <= 1);
     WANT((dv_darray_data(v, NULL) != NULL) == mine);
@@ -161,12 +161,12 @@ TEST(bug_view_of_nothing)
 }
 
 // A view has the shape of the slice on every rank, not that of the rank's part.
-static void rank_view_forgets_shape(dv_peers *p, atomic_int *bad)
+static void rank_view_forgets_shape(dv_team_link *p, atomic_int *bad)
 {
     dv_darray *a = new_rows(p, DV_ELEM_I32, 16), *v = NULL;
     dv_slice s = {1, 5, 3};
     WANT(a && !dv_darray_view(&v, a, &s, NULL));
-    dv_box own = dv_dist_own(dv_darray_dist(v), dv_peers_rank(p));
+    dv_box own = dv_dist_own(dv_darray_dist(v), dv_team_rank(p));
     dv_range mine = dv_darray_own(v).dim[0];
     WANT(dv_darray_dist(v)->shape[0] == 5);
     WANT(own.dim[0].size == mine.size);
@@ -182,7 +182,7 @@ TEST(bug_view_forgets_shape)
 
 // Two exchanges of different shapes at the same time, completed in the other
 // order, twice.
-static void rank_two_under_way(dv_peers *p, atomic_int *bad)
+static void rank_two_under_way(dv_team_link *p, atomic_int *bad)
 {
     int64_t small[2] = {9, 4}, large[2] = {13, 10}, *shape[2] = {small, large};
     dv_halo h = {{1, 1}, {1, 1}, 1};
@@ -215,16 +215,16 @@ TEST(bug_two_under_way)
 
 // Each half of the team has an array of its own size and exchanges nothing with
 // the other half.
-static void rank_team_ignored(dv_peers *p, atomic_int *bad)
+static void rank_team_ignored(dv_team_link *p, atomic_int *bad)
 {
-    int64_t colour = dv_peers_rank(p) % 2, rows = colour ? 5 : 9;
+    int64_t colour = dv_team_rank(p) % 2, rows = colour ? 5 : 9;
     int64_t shape[2] = {rows, 6};
-    dv_peers *half = NULL;
+    dv_team_link *half = NULL;
     dv_halo h = {{1, 1}, {1, 1}, 0};
-    WANT(!dv_peers_split(&half, p, colour, NULL));
-    int64_t n = dv_peers_size(p);
-    WANT(dv_peers_size(half) == (colour ? n / 2 : (n + 1) / 2));
-    WANT(dv_peers_rank(half) == dv_peers_rank(p) / 2);
+    WANT(!dv_team_split(&half, p, colour, NULL));
+    int64_t n = dv_team_size(p);
+    WANT(dv_team_size(half) == (colour ? n / 2 : (n + 1) / 2));
+    WANT(dv_team_rank(half) == dv_team_rank(p) / 2);
     dv_darray *a = new_grid(half, shape, &h), *s = NULL;
     for (int i = 0; i < (colour ? 3 : 7); i++)
         WANT(a && !dv_darray_halo(a, NULL));
@@ -232,14 +232,14 @@ static void rank_team_ignored(dv_peers *p, atomic_int *bad)
     double all = (double)(rows * 6);
     WANT(*(double *)dv_darray_data(s, NULL) == all * (all - 1) / 2);
     // A distribution for one team is refused by another.
-    dv_dist d = dv_dist_rows(2, shape, dv_peers_size(p));
+    dv_dist d = dv_dist_rows(2, shape, dv_team_size(p));
     dv_darray *wrong = NULL;
     if (n > 1)
         WANT(dv_darray_create(&wrong, half, DV_ELEM_F64, &d, NULL, NULL) ==
              DV_E_SHAPE);
     dv_darray_destroy(s);
     dv_darray_destroy(a);
-    dv_peers_destroy(half);
+    dv_team_destroy(half);
 }
 
 TEST(bug_team_ignored)
@@ -271,7 +271,7 @@ TEST(bug_unary_ignores_target)
 
 // -- Values ----------------------------------------------------------------
 
-static void rank_linspace(dv_peers *p, atomic_int *bad)
+static void rank_linspace(dv_team_link *p, atomic_int *bad)
 {
     double got[111];
     float small[111];
@@ -296,7 +296,7 @@ TEST(bug_linspace)
 }
 
 // 2^24 + 1 is not an f32, 2^53 + 1 not an f64.
-static void rank_whole_numbers(dv_peers *p, atomic_int *bad)
+static void rank_whole_numbers(dv_team_link *p, atomic_int *bad)
 {
     int32_t got[9];
     int64_t wide[9], first = (INT64_C(1) << 53) + 1;
@@ -317,7 +317,7 @@ TEST(bug_whole_numbers)
     on_teams(rank_whole_numbers);
 }
 
-static void rank_negative_arange(dv_peers *p, atomic_int *bad)
+static void rank_negative_arange(dv_team_link *p, atomic_int *bad)
 {
     int64_t n = dv_arange_size(3, -9, -2.5), got[5] = {0};
     double f[5] = {0};
@@ -352,11 +352,11 @@ static void put_three(void *user, const int64_t *at, void *elem)
 }
 
 // A permutation of 2 x 3 x 4 by [1, 2, 0], and by its inverse.
-static void rank_cyclic_permute(dv_peers *p, atomic_int *bad)
+static void rank_cyclic_permute(dv_team_link *p, atomic_int *bad)
 {
     static const int axes[2][3] = {{1, 2, 0}, {2, 0, 1}};
     const int64_t shape[3] = {2, 3, 4};
-    dv_dist d = dv_dist_rows(3, shape, dv_peers_size(p));
+    dv_dist d = dv_dist_rows(3, shape, dv_team_size(p));
     dv_darray *a = NULL;
     WANT(!dv_darray_create(&a, p, DV_ELEM_I32, &d, NULL, NULL));
     WANT(!dv_darray_map(a, put_three, NULL, NULL));
@@ -366,7 +366,7 @@ static void rank_cyclic_permute(dv_peers *p, atomic_int *bad)
         dv_darray *v = NULL, *b = NULL;
         for (int i = 0; i < 3; i++)
             new[i] = shape[axes[k][i]];
-        dv_dist to = dv_dist_rows(3, new, dv_peers_size(p));
+        dv_dist to = dv_dist_rows(3, new, dv_team_size(p));
         WANT(!dv_darray_permute(&v, a, axes[k], NULL));
         WANT(!dv_darray_move(&b, v, &to, NULL, NULL));
         WANT(!dv_darray_gather(b, -1, got, NULL));
@@ -417,7 +417,7 @@ static double reduced(dv_darray *a, dv_reduction op, atomic_int *bad)
 }
 
 // Negative numbers, positive ones, and ranks without elements.
-static void rank_seeds(dv_peers *p, atomic_int *bad)
+static void rank_seeds(dv_team_link *p, atomic_int *bad)
 {
     dv_darray *a = new_rows(p, DV_ELEM_F64, 3);
     WANT(a && !dv_darray_arange(a, -5, 1, NULL)); // -5, -4, -3
@@ -441,7 +441,7 @@ TEST(bug_seeds)
     on_teams(rank_seeds);
 }
 
-static void rank_moments(dv_peers *p, atomic_int *bad)
+static void rank_moments(dv_team_link *p, atomic_int *bad)
 {
     dv_darray *a = new_rows(p, DV_ELEM_F64, 101);
     WANT(a && !dv_darray_arange(a, 1e9, 1, NULL)); // squares would cancel
@@ -462,7 +462,7 @@ TEST(bug_moments)
 
 // The maximum and the minimum of elements that would be negative as signed
 // ones.
-static void rank_unsigned(dv_peers *p, atomic_int *bad)
+static void rank_unsigned(dv_team_link *p, atomic_int *bad)
 {
     static const dv_elem types[] = {DV_ELEM_U8, DV_ELEM_U16, DV_ELEM_U32,
                                     DV_ELEM_U64};
@@ -491,7 +491,7 @@ TEST(bug_unsigned)
 }
 
 // i16 and u16 are sent, and summed in a wider type.
-static void rank_sixteen_bits(dv_peers *p, atomic_int *bad)
+static void rank_sixteen_bits(dv_team_link *p, atomic_int *bad)
 {
     int16_t got[9];
     dv_darray *a = new_rows(p, DV_ELEM_I16, 9), *s = NULL, *b = NULL;

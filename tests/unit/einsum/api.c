@@ -90,7 +90,7 @@ TEST(wrong_calls)
     in.dtype = (dv_dtype)99;
     assert_int_equal(dv_einsum_create(&e, "i", &in, 1, NULL, NULL), DV_E_USAGE);
     in.dtype = DV_F64;
-    o.dtype = 99;
+    o.result_dtype = 99;
     assert_int_equal(dv_einsum_create(&e, "i", &in, 1, &o, NULL), DV_E_USAGE);
     assert_int_equal(dv_einsum_create(&e, "i", &in, 1, NULL, NULL), DV_OK);
     assert_int_equal(dv_einsum_run(e, NULL), DV_E_USAGE);
@@ -148,10 +148,10 @@ TEST(caches)
     in.shape = three;
     assert_int_equal(dv_einsum_create(&e[2], "i->", &in, 1, &o, NULL), DV_OK);
     assert_ptr_not_equal(dv_einsum_plan(e[0]), dv_einsum_plan(e[2]));
-    o.dtype = DV_F32; // the third plan: the first one is dropped
+    o.result_dtype = DV_F32; // the third plan: the first one is dropped
     assert_int_equal(dv_einsum_create(&e[3], "i->", &in, 1, &o, NULL), DV_OK);
     assert_ptr_not_equal(dv_einsum_plan(e[2]), dv_einsum_plan(e[3]));
-    o.dtype = -1;
+    o.result_dtype = -1;
     in.shape = two;
     assert_int_equal(dv_einsum_create(&e[4], "i->", &in, 1, &o, NULL), DV_OK);
     assert_ptr_not_equal(dv_einsum_plan(e[0]), dv_einsum_plan(e[4]));

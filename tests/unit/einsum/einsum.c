@@ -358,7 +358,7 @@ TEST(paths)
 {
     has("ij,jk,kl->il", "8x9 9x100 100x2", "3888 flop in 2 steps, exact order");
     has("ij,jk,kl->il", "8x9 9x100 100x2", "11.11 times fewer");
-    has("ij,jk,kl->il", "8x9 9x100 100x2", "largest between 18 elements");
+    has("ij,jk,kl->il", "8x9 9x100 100x2", "largest intermediate: 18 elements");
     has("ij,jk,kl->il", "2x9 9x2 2x9", "t0   = x0 * x1      ij,jk->ik");
     // An index of one operand alone is summed first, which makes the rest
     // cheap.

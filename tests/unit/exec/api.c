@@ -33,6 +33,15 @@ TEST(sizes_of_options)
     assert_int_equal(dv_plan_create(&plan, p, t, &o, diag), DV_E_USAGE);
     assert_non_null(strstr(dv_diag_text(diag), "size of dv_plan_options is 0"));
     dv_diag_clear(diag);
+    // A size that was not initialised must not be walked through, and one that
+    // ends inside a field is that of no header.
+    o.size = (size_t)1 << 40;
+    assert_int_equal(dv_plan_create(&plan, p, t, &o, diag), DV_E_USAGE);
+    assert_non_null(strstr(dv_diag_text(diag), "INIT macro"));
+    dv_diag_clear(diag);
+    o.size = offsetof(dv_plan_options, policy) + 4;
+    assert_int_equal(dv_plan_create(&plan, p, t, &o, diag), DV_E_USAGE);
+    dv_diag_clear(diag);
     longer.known.size = sizeof longer;
     assert_int_equal(dv_plan_create(&plan, p, t, &longer.known, diag), DV_OK);
     dv_plan_destroy(plan);
@@ -63,7 +72,19 @@ TEST(wrong_values)
     assert_int_equal(dv_plan_create(&plan, p, t, NULL, NULL), DV_OK);
     assert_int_equal(dv_plan_emit(plan, (dv_emit_format)7, "x", NULL),
                      DV_E_USAGE);
+    assert_int_equal(dv_plan_emit(plan, DV_EMIT_C, NULL, NULL), DV_E_USAGE);
+    dv_exec *x = NULL;
+    assert_int_equal(dv_exec_create(&x, plan, NULL), DV_OK);
+    assert_int_equal(dv_exec_use(x, (dv_executor)99, NULL), DV_E_USAGE);
+    assert_int_equal(dv_exec_executor(x), DV_RUN_THREADS);
+    dv_exec_destroy(x);
     dv_plan_destroy(plan);
+    assert_null(dv_program_json(p, (dv_grain)99));
+    dv_nest *nest = NULL;
+    assert_int_equal(dv_nest_derive(&nest, NULL, p, (dv_grain)99, "c", NULL),
+                     DV_E_USAGE);
+    assert_int_equal(dv_nest_derive(&nest, NULL, p, DV_GRAIN_SOURCE, "c", NULL),
+                     DV_E_USAGE);
     dv_target_destroy(t);
     dv_program_destroy(p);
 
@@ -77,6 +98,13 @@ TEST(wrong_values)
     place.solver = DV_SOLVER_AUTO;
     place.budget = -1;
     assert_int_equal(dv_place(&placed, &b, 1, &place, NULL), DV_E_USAGE);
+    place.budget = 0;
+    place.solver = (dv_solver)99;
+    assert_int_equal(dv_place_least(&placed, NULL, &b, 1, &place, NULL),
+                     DV_E_USAGE);
+    place.solver = DV_SOLVER_AUTO;
+    assert_int_equal(dv_place_least(&placed, NULL, &b, 1, &place, NULL), DV_OK);
+    dv_placement_destroy(placed);
 
     dv_grid_task task = DV_GRID_TASK_INIT;
     dv_grid *grid = NULL;
@@ -86,6 +114,76 @@ TEST(wrong_values)
     assert_int_equal(dv_grid_create(&grid, &task, NULL), DV_E_USAGE);
     task.size = 0;
     assert_int_equal(dv_grid_create(&grid, &task, NULL), DV_E_USAGE);
+}
+
+// A list that has entries has memory for them.
+TEST(missing_lists)
+{
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    dv_program *p = program_of(text);
+    dv_target *t = target_of("wormhole");
+    dv_plan *plan = NULL;
+    const char *pin[1] = {NULL};
+    o.n_allowed = 1;
+    assert_int_equal(dv_plan_create(&plan, p, t, &o, NULL), DV_E_USAGE);
+    o.n_allowed = 0, o.n_holes = 1;
+    assert_int_equal(dv_plan_create(&plan, p, t, &o, NULL), DV_E_USAGE);
+    o.n_holes = 0, o.n_pins = 1;
+    assert_int_equal(dv_plan_create(&plan, p, t, &o, NULL), DV_E_USAGE);
+    o.pins = pin;
+    assert_int_equal(dv_plan_create(&plan, p, t, &o, NULL), DV_E_USAGE);
+    dv_target_destroy(t);
+    dv_program_destroy(p);
+
+    const int64_t shape[] = {64, 64};
+    dv_grid_task task = DV_GRID_TASK_INIT;
+    dv_grid *grid = NULL;
+    task.shape = shape, task.n_dims = 2;
+    task.core_cols = task.core_rows = 2;
+    task.n_allowed = 1;
+    assert_int_equal(dv_grid_create(&grid, &task, NULL), DV_E_USAGE);
+    task.n_allowed = 0, task.n_holes = 1;
+    assert_int_equal(dv_grid_create(&grid, &task, NULL), DV_E_USAGE);
+    task.n_holes = 0, task.n_shards = 1;
+    assert_int_equal(dv_grid_create(&grid, &task, NULL), DV_E_USAGE);
+}
+
+// A buffer's first use is what first_use_is_read says; its weight depends on
+// it.
+TEST(first_use)
+{
+    const dv_use uses[] = {{0, 0}, {1, 0}, {2, 0}};
+    dv_buffer b = DV_BUFFER_INIT;
+    dv_place_options o = DV_PLACE_OPTIONS_INIT;
+    dv_placement *p = NULL;
+    dv_diag *diag = dv_diag_create();
+    b.size_bytes = 64, b.end = 3;
+    b.uses = uses, b.n_uses = 3;
+    o.capacity_bytes = 64;
+    assert_int_equal(dv_place(&p, &b, 1, &o, diag), DV_E_BUFFER);
+    assert_non_null(strstr(dv_diag_text(diag), "its first use reads it"));
+    assert_int_equal(dv_place_least(&p, NULL, &b, 1, &o, NULL), DV_E_BUFFER);
+    b.first_use_is_read = 1;
+    assert_int_equal(dv_place(&p, &b, 1, &o, NULL), DV_OK);
+    assert_int_equal(p->value, 2 * 64);
+    dv_placement_destroy(p);
+    dv_diag_destroy(diag);
+}
+
+// A failed lint leaves its outputs as they were, and a file that is no plan at
+// all is an error, not a list of defects.
+TEST(lint_of_no_plan)
+{
+    static const char *const wrong[] = {"", " \n", "# README\n\nhello, world\n",
+                                        "some words\n1,2\n", "{"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char *report = NULL;
+        int64_t n = 7;
+        assert_true(dv_lint(NULL, wrong[i], strlen(wrong[i]), NULL, NULL, &n,
+                            &report, NULL) != DV_OK);
+        assert_int_equal(n, 7);
+        assert_null(report);
+    }
 }
 
 // The executor can be chosen and asked for; groups are timed on request.
@@ -150,6 +248,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_of_options),
         cmocka_unit_test(wrong_values),
+        cmocka_unit_test(missing_lists),
+        cmocka_unit_test(first_use),
+        cmocka_unit_test(lint_of_no_plan),
         cmocka_unit_test(executors_and_times),
         cmocka_unit_test(kernels_dropped),
         cmocka_unit_test(broken_rule),

@@ -129,7 +129,7 @@ static int stream_line(const char *line, dv_text *out)
            " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
            " %" PRId64 " %" PRId64,
            tiles, kt, p, g->n_steps, most, least, extra,
-           (tiles + p - 1) / p * kt, most, g->split_tiles, g->max_peers,
+           (tiles + p - 1) / p * kt, most, g->split_tiles, g->max_contributors,
            pieces);
     for (int32_t i = 0; i < 4 && i < g->n_cores; i++)
         put_core(out, g, i, i);

@@ -220,7 +220,8 @@ static void agree_all(dv_jit *jit, const char *text, int as_is)
     for (int i = 0; i < TEAMS; i++) {
         dv_contract_options options = {.size = sizeof(dv_contract_options),
                                        .threads = i + 1,
-                                       .as_is = as_is};
+                                       .optimise =
+                                           (dv_nest_optimise_level)as_is};
         if (dv_contract_create(&c[i], jit, n, &options, diag))
             fail_msg("%s", dv_diag_text(diag));
         assert_true(c[i]->ahead_bytes > 0);
@@ -297,8 +298,9 @@ TEST(far_tiles)
         "nest far f32 { first zero main gemm pack in1 out"
         " m 3000000 seq: in0 48, out 1 m 48 prim: in0 1, out 3000000"
         " n 24 prim: in1 48, out 144000000 k 48 prim: in0 144000000, in1 1 }");
-    dv_contract_options options = {
-        .size = sizeof(dv_contract_options), .threads = 1, .as_is = 1};
+    dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                   .threads = 1,
+                                   .optimise = DV_NEST_OPTIMISE_NONE};
     dv_contract *c = NULL;
     dv_status s = dv_contract_create(&c, jit, n, &options, NULL);
     if (s != DV_E_NOMEM) // the buffer is large and never touched
@@ -332,7 +334,7 @@ static void is_priced(dv_jit *jit, const char *type, int m, int n, int k)
     assert_non_null(w);
     dv_nest_packset_select(&count, w);
     dv_contract_options options = {.size = sizeof(dv_contract_options),
-                                   .as_is = 1};
+                                   .optimise = DV_NEST_OPTIMISE_NONE};
     assert_int_equal(dv_contract_create(&c, jit, nest, &options, NULL), DV_OK);
     if (dv_nest_copies_ahead(&count, &w->f) != (c->ahead_bytes > 0))
         fail_msg("%s", text);

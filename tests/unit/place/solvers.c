@@ -420,7 +420,7 @@ TEST(test_auto)
     check_auto(10000, 31527680);
 }
 
-// The least capacity for many buffers: the effort, counted in nodes, is
+// The least capacity for many buffers: the effort, counted in steps, is
 // bounded, and the remaining gap is small.
 TEST(test_least_of_many)
 {
@@ -459,9 +459,9 @@ TEST(test_least_of_many)
         o.capacity_bytes = p->peak_bytes;
         assert_int_equal(dv_placement_check(p, b, &o, NULL), DV_OK);
         assert_true(proven <= p->peak_bytes);
-        if ((double)p->peak_bytes > 1.06 * (double)proven || p->nodes > 2000000)
-            fail_msg("%d buffers: %d bytes, at least %d, %d nodes", n,
-                     (int)p->peak_bytes, (int)proven, (int)p->nodes);
+        if ((double)p->peak_bytes > 1.06 * (double)proven || p->steps > 2000000)
+            fail_msg("%d buffers: %d bytes, at least %d, %d steps", n,
+                     (int)p->peak_bytes, (int)proven, (int)p->steps);
         dv_placement_destroy(p);
     }
 }
@@ -474,7 +474,7 @@ TEST(test_extreme_ticks)
                                    1,         INT64_MAX - 1, INT64_MAX};
     enum { N = sizeof ends / sizeof *ends };
     for (int i = 0; i < N * N * N; i++) {
-        dv_use use = {ends[i % N], 0};
+        dv_use use = {ends[i % N], 1};
         dv_buffer b = DV_BUFFER_INIT;
         b.size_bytes = 1;
         b.start = ends[i / N % N];
@@ -568,9 +568,9 @@ TEST(test_judge)
     expect_wrong(&p, b, &o, "the peak is 128");
     p.peak_bytes = 128;
     assert_int_equal(dv_placement_check(&p, b, &o, NULL), DV_OK);
-    b[0].fixed = 8;
+    b[0].fixed_address = 8;
     expect_wrong(&p, b, &o, "its fixed address is 8");
-    b[0].fixed = -1;
+    b[0].fixed_address = -1;
     b[1].barred = "no";
     expect_wrong(&p, b, &o, "b is placed and barred: no");
     b[1].barred = NULL;

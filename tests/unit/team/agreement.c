@@ -11,10 +11,10 @@ typedef struct trial {
     int64_t reports[8]; // by rank: 1 if its answer was right
 } trial;
 
-static dv_status compare(void *user, dv_peers *p, dv_diag *diag)
+static dv_status compare(void *user, dv_team_link *p, dv_diag *diag)
 {
     trial *t = user;
-    int64_t rank = dv_peers_rank(p);
+    int64_t rank = dv_team_rank(p);
     int odd = rank >= t->odd;
     dv_diag *mine = dv_diag_create();
     dv_status st =
@@ -32,7 +32,7 @@ static dv_status compare(void *user, dv_peers *p, dv_diag *diag)
 
 static void try(trial *t, int64_t ranks)
 {
-    assert_int_equal(dv_peers_local(ranks, compare, t, NULL), DV_OK);
+    assert_int_equal(dv_team_local(ranks, compare, t, NULL), DV_OK);
     for (int64_t r = 0; r < ranks; r++)
         assert_true(t->reports[r]);
 }

@@ -15,9 +15,9 @@ static dv_plan *plan_for(const char *text, int64_t team, const char *grid)
 
 static int64_t received(const dv_plan *plan)
 {
-    const dv_team *t = &plan->team;
+    const dv_plan_team *t = &plan->team;
     int64_t sum = 0, sent = 0;
-    for (int64_t r = 0; r < dv_team_size(t); r++)
+    for (int64_t r = 0; r < dv_plan_team_size(t); r++)
         for (int32_t i = 0; i < t->n_op_exchanges; i++) {
             dv_arena arena = {0};
             dv_op_exchange s;

@@ -15,14 +15,15 @@ static int linked(const dv_task *t, int32_t i, int32_t k)
 }
 
 // Counts the neighbours of all items (the items with overlapping lifetimes)
-// and, if `fill` is set, also stores them in near->items. Returns the count.
-static int64_t walk(dv_neighbours *near, const dv_task *t, const dv_live *live,
-                    int32_t *found, int fill)
+// and, if `fill` is set, also stores them in neighbours->items. Returns the
+// count.
+static int64_t walk(dv_neighbours *neighbours, const dv_task *t,
+                    const dv_live *live, int32_t *found, int fill)
 {
     int64_t n = 0;
     for (int32_t i = 0; i < t->n; i++) {
         const dv_item *it = &t->items[i];
-        near->first[i] = n;
+        neighbours->first[i] = n;
         if (!it->in_play)
             continue;
         int32_t k = dv_live_find(live, it->start, it->end, found);
@@ -30,32 +31,32 @@ static int64_t walk(dv_neighbours *near, const dv_task *t, const dv_live *live,
         n += k - 1;
         if (!fill)
             continue;
-        int32_t *to = near->items + near->first[i];
+        int32_t *to = neighbours->items + neighbours->first[i];
         for (int32_t m = 0; m < k; m++)
             if (found[m] != i)
                 *to++ = linked(t, i, found[m]) ? ~found[m] : found[m];
     }
-    near->first[t->n] = n;
+    neighbours->first[t->n] = n;
     return n;
 }
 
-int dv_neighbours_init(dv_neighbours *near, const dv_task *t, int64_t most,
-                       dv_arena *a)
+int dv_neighbours_init(dv_neighbours *neighbours, const dv_task *t,
+                       int64_t most, dv_arena *a)
 {
     dv_arena tmp = {0};
     dv_live live;
     int32_t *found = DV_NEW(&tmp, int32_t, t->n);
-    near->first = DV_NEW(a, int64_t, t->n + 1);
-    int ok = found && near->first && dv_live_init(&live, t, &tmp);
+    neighbours->first = DV_NEW(a, int64_t, t->n + 1);
+    int ok = found && neighbours->first && dv_live_init(&live, t, &tmp);
     for (int32_t i = 0; ok && i < t->n; i++)
         if (t->items[i].in_play || t->items[i].fixed >= 0)
             dv_live_add(&live, i);
-    near->items = NULL;
-    if (ok && walk(near, t, &live, found, 0) <= most) {
-        near->items = DV_NEW(a, int32_t, near->first[t->n]);
-        ok = near->items != NULL;
+    neighbours->items = NULL;
+    if (ok && walk(neighbours, t, &live, found, 0) <= most) {
+        neighbours->items = DV_NEW(a, int32_t, neighbours->first[t->n]);
+        ok = neighbours->items != NULL;
         if (ok)
-            walk(near, t, &live, found, 1);
+            walk(neighbours, t, &live, found, 1);
     }
     dv_arena_free(&tmp);
     return ok;

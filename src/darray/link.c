@@ -7,24 +7,24 @@
 
 enum { MAX_THREADS = 256 };
 
-int32_t dv_peers_new_exchange(dv_peers *p)
+int32_t dv_team_new_exchange(dv_team_link *p)
 {
-    int32_t n = p->n_wires;
-    p->n_wires = n == INT32_MAX ? 0 : n + 1;
+    int32_t n = p->n_message_sets;
+    p->n_message_sets = n == INT32_MAX ? 0 : n + 1;
     return n;
 }
 
-dv_status dv_peers_check_same(dv_peers *p, const char *what, uint64_t hash,
-                              dv_diag *diag)
+dv_status dv_team_check_same(dv_team_link *p, const char *what, uint64_t hash,
+                             dv_diag *diag)
 {
     if (!p->comm->checked)
         return DV_OK;
-    hash = dv_hash(hash, &p->n_wires, sizeof p->n_wires);
+    hash = dv_hash(hash, &p->n_message_sets, sizeof p->n_message_sets);
     return dv_comm_check_same(p->comm, hash, what, diag);
 }
 
-dv_status dv_peers_agree(dv_peers *p, dv_status st, dv_diag *mine,
-                         dv_diag *diag)
+dv_status dv_team_agree(dv_team_link *p, dv_status st, dv_diag *mine,
+                        dv_diag *diag)
 {
     // In a team of one rank, the message needs no rank number and is passed on
     // as it is.
@@ -36,18 +36,18 @@ dv_status dv_peers_agree(dv_peers *p, dv_status st, dv_diag *mine,
     return dv_comm_conclude(p->comm, st, mine, diag);
 }
 
-static dv_status make(dv_peers **out, dv_comm *comm, dv_local *local,
+static dv_status make(dv_team_link **out, dv_comm *comm, dv_local *local,
                       dv_diag *diag)
 {
-    dv_peers *p = dv_alloc(sizeof *p);
+    dv_team_link *p = dv_alloc(sizeof *p);
     if (!p)
         return dv_nomem(diag);
-    *p = (dv_peers){.comm = comm, .local = local, .leaves = local != NULL};
+    *p = (dv_team_link){.comm = comm, .local = local, .leaves = local != NULL};
     *out = p;
     return DV_OK;
 }
 
-dv_status dv_peers_alone(dv_peers **out, dv_diag *diag)
+dv_status dv_team_alone(dv_team_link **out, dv_diag *diag)
 {
     dv_local *l = NULL;
     DV_TRY(dv_local_create(&l, 1, diag));
@@ -57,15 +57,15 @@ dv_status dv_peers_alone(dv_peers **out, dv_diag *diag)
     return st;
 }
 
-dv_status dv_peers_mpi(dv_peers **out, const void *mpi_comm,
-                       const dv_member_options *options, dv_diag *diag)
+dv_status dv_team_mpi(dv_team_link **out, const void *mpi_comm,
+                      const dv_rank_exec_options *options, dv_diag *diag)
 {
-    dv_member_options given = DV_MEMBER_OPTIONS_INIT;
-    DV_TRY(dv_options_read(&given, sizeof given, options, "dv_member_options",
-                           diag));
+    dv_rank_exec_options given = DV_RANK_EXEC_OPTIONS_INIT;
+    DV_TRY(dv_options_read(&given, sizeof given, options,
+                           "dv_rank_exec_options", diag));
     dv_mpi_options o = dv_mpi_options_of(&given);
     dv_comm *comm = NULL;
-    dv_peers *p = NULL;
+    dv_team_link *p = NULL;
     DV_TRY(dv_mpi_create(&comm, mpi_comm, &o, diag));
     dv_diag *mine = dv_diag_create();
     dv_status st = make(&p, comm, NULL, mine);
@@ -79,7 +79,7 @@ dv_status dv_peers_mpi(dv_peers **out, const void *mpi_comm,
     return st;
 }
 
-void dv_peers_destroy(dv_peers *p)
+void dv_team_destroy(dv_team_link *p)
 {
     if (!p)
         return;
@@ -90,17 +90,17 @@ void dv_peers_destroy(dv_peers *p)
     dv_release(p);
 }
 
-int64_t dv_peers_rank(const dv_peers *p)
+int64_t dv_team_rank(const dv_team_link *p)
 {
     return p->comm->rank;
 }
 
-int64_t dv_peers_size(const dv_peers *p)
+int64_t dv_team_size(const dv_team_link *p)
 {
     return p->comm->size;
 }
 
-void dv_peers_sent(const dv_peers *p, int64_t *bytes, int64_t *messages)
+void dv_team_sent(const dv_team_link *p, int64_t *bytes, int64_t *messages)
 {
     if (bytes)
         *bytes = p->sent_bytes;
@@ -111,8 +111,8 @@ void dv_peers_sent(const dv_peers *p, int64_t *bytes, int64_t *messages)
 // Splits a team of threads: the first rank of each colour creates the sub-team,
 // and its pointer is broadcast to the other ranks. Every rank broadcasts its
 // colour and then its pointer in rank order.
-static dv_status split_local(dv_peers **out, dv_peers *p, int64_t colour,
-                             dv_diag *diag)
+static dv_status split_local(dv_team_link **out, dv_team_link *p,
+                             int64_t colour, dv_diag *diag)
 {
     dv_comm *c = p->comm;
     int64_t n = 0, me = 0, first = -1;
@@ -127,7 +127,7 @@ static dv_status split_local(dv_peers **out, dv_peers *p, int64_t colour,
     }
     dv_diag *mine = dv_diag_create();
     dv_local *team = NULL;
-    dv_peers *sub = NULL;
+    dv_team_link *sub = NULL;
     dv_status st = DV_OK;
     if (first == c->rank)
         st = dv_local_create(&team, n, mine);
@@ -143,7 +143,7 @@ static dv_status split_local(dv_peers **out, dv_peers *p, int64_t colour,
     }
     if (st == DV_OK && team)
         st = make(&sub, dv_local_rank(team, me), team, mine);
-    st = dv_peers_agree(p, st, mine, diag);
+    st = dv_team_agree(p, st, mine, diag);
     if (st == DV_OK) {
         sub->comm->checked = c->checked;
         *out = sub;
@@ -156,17 +156,17 @@ static dv_status split_local(dv_peers **out, dv_peers *p, int64_t colour,
     return st;
 }
 
-dv_status dv_peers_split(dv_peers **out, dv_peers *p, int64_t colour,
-                         dv_diag *diag)
+dv_status dv_team_split(dv_team_link **out, dv_team_link *p, int64_t colour,
+                        dv_diag *diag)
 {
     if (p->local)
         return split_local(out, p, colour, diag);
     dv_comm *comm = NULL;
-    dv_peers *sub = NULL;
+    dv_team_link *sub = NULL;
     DV_TRY(dv_mpi_split(&comm, p->comm, colour, diag));
     dv_diag *mine = dv_diag_create();
     dv_status st = make(&sub, comm, NULL, mine);
-    st = dv_peers_agree(p, st, mine, diag);
+    st = dv_team_agree(p, st, mine, diag);
     if (st == DV_OK) {
         *out = sub;
         return DV_OK;
@@ -177,8 +177,8 @@ dv_status dv_peers_split(dv_peers **out, dv_peers *p, int64_t colour,
 }
 
 typedef struct worker {
-    dv_peers peers;
-    dv_status (*work)(void *user, dv_peers *peers, dv_diag *diag);
+    dv_team_link link;
+    dv_status (*work)(void *user, dv_team_link *link, dv_diag *diag);
     void *user;
     dv_status status;
     dv_diag *diag;
@@ -188,11 +188,11 @@ typedef struct worker {
 static void *run_worker(void *arg)
 {
     worker *w = arg;
-    w->status = w->work(w->user, &w->peers, w->diag);
+    w->status = w->work(w->user, &w->link, w->diag);
     // A failed rank sends nothing more, so wake the ranks that wait for its
     // messages.
     if (w->status != DV_OK)
-        w->peers.comm->ops->fail(w->peers.comm);
+        w->link.comm->ops->fail(w->link.comm);
     return NULL;
 }
 
@@ -203,7 +203,7 @@ static dv_status run_all(worker *w, int64_t n, dv_diag *diag)
         if (pthread_create(&w[started].thread, NULL, run_worker, &w[started]))
             break;
     if (started < n)
-        w[0].peers.comm->ops->fail(w[0].peers.comm);
+        w[0].link.comm->ops->fail(w[0].link.comm);
     for (int64_t i = 0; i < started; i++)
         pthread_join(w[i].thread, NULL);
     if (started < n)
@@ -223,10 +223,10 @@ static dv_status run_all(worker *w, int64_t n, dv_diag *diag)
     return bad->status;
 }
 
-dv_status dv_peers_local(int64_t n,
-                         dv_status (*work)(void *user, dv_peers *peers,
-                                           dv_diag *diag),
-                         void *user, dv_diag *diag)
+dv_status dv_team_local(int64_t n,
+                        dv_status (*work)(void *user, dv_team_link *link,
+                                          dv_diag *diag),
+                        void *user, dv_diag *diag)
 {
     dv_local *team = NULL;
     if (n < 1 || n > MAX_THREADS)
@@ -238,11 +238,10 @@ dv_status dv_peers_local(int64_t n,
     worker *w = dv_alloc((size_t)n * sizeof *w);
     dv_status st = w ? DV_OK : dv_nomem(diag);
     for (int64_t i = 0; w && i < n; i++)
-        w[i] =
-            (worker){.peers = {.comm = dv_local_rank(team, i), .local = team},
-                     .work = work,
-                     .user = user,
-                     .diag = dv_diag_create()};
+        w[i] = (worker){.link = {.comm = dv_local_rank(team, i), .local = team},
+                        .work = work,
+                        .user = user,
+                        .diag = dv_diag_create()};
     if (w)
         st = run_all(w, n, diag);
     for (int64_t i = 0; w && i < n; i++)

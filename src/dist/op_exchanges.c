@@ -6,7 +6,7 @@
 #include "dist/dist.h"
 
 typedef struct exchange_finder {
-    dv_team *t;
+    dv_plan_team *t;
     const dv_program *p;
     dv_arena *arena;
 } exchange_finder;
@@ -80,7 +80,7 @@ static int still_valid(const dv_program *p, const dv_op_exchange *old,
 static dv_status add_exchange(exchange_finder *w, int32_t op, int32_t tensor,
                               int32_t *cap, dv_diag *diag)
 {
-    dv_team *t = w->t;
+    dv_plan_team *t = w->t;
     dv_op_exchange s = {.op = op, .tensor = tensor};
     s.repeat = hoist(w->p, op, tensor);
     s.prior = DV_NEW(w->arena, int32_t, t->n_op_exchanges);
@@ -98,8 +98,8 @@ static dv_status add_exchange(exchange_finder *w, int32_t op, int32_t tensor,
     return DV_OK;
 }
 
-dv_status dv_team_exchanges(dv_team *t, const dv_program *p, dv_arena *arena,
-                            dv_diag *diag)
+dv_status dv_team_exchanges(dv_plan_team *t, const dv_program *p,
+                            dv_arena *arena, dv_diag *diag)
 {
     exchange_finder w = {t, p, arena};
     int32_t cap = 0;

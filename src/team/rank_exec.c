@@ -3,12 +3,12 @@
 #include "base/options.h"
 #include <string.h>
 
-struct dv_member {
+struct dv_rank_exec {
     dv_comm *comm;
     dv_rank *rank;
 };
 
-static dv_status make(dv_member *m, const dv_plan *plan,
+static dv_status make(dv_rank_exec *m, const dv_plan *plan,
                       const dv_rank_options *options, dv_diag *diag)
 {
     dv_diag *mine = dv_diag_create();
@@ -19,27 +19,28 @@ static dv_status make(dv_member *m, const dv_plan *plan,
     return dv_rank_compare(m->rank, "created", diag);
 }
 
-dv_mpi_options dv_mpi_options_of(const dv_member_options *options)
+dv_mpi_options dv_mpi_options_of(const dv_rank_exec_options *options)
 {
     return (dv_mpi_options){.timeout_s = options->timeout_s,
                             .checked = options->checked,
                             .max_bytes = options->max_message_bytes};
 }
 
-dv_status dv_member_create(dv_member **out, const dv_plan *plan,
-                           const void *mpi_comm,
-                           const dv_member_options *options, dv_diag *diag)
+dv_status dv_rank_exec_create(dv_rank_exec **out, const dv_plan *plan,
+                              const void *mpi_comm,
+                              const dv_rank_exec_options *options,
+                              dv_diag *diag)
 {
-    dv_member_options given = DV_MEMBER_OPTIONS_INIT;
-    DV_TRY(dv_options_read(&given, sizeof given, options, "dv_member_options",
-                           diag));
+    dv_rank_exec_options given = DV_RANK_EXEC_OPTIONS_INIT;
+    DV_TRY(dv_options_read(&given, sizeof given, options,
+                           "dv_rank_exec_options", diag));
     dv_mpi_options o = dv_mpi_options_of(&given);
     dv_rank_options how = {.threads = given.threads,
                            .no_overlap = given.no_overlap};
     dv_comm *comm = NULL;
     DV_TRY(dv_mpi_create(&comm, mpi_comm, &o, diag));
     dv_diag *mine = dv_diag_create();
-    dv_member *m = dv_alloc(sizeof *m);
+    dv_rank_exec *m = dv_alloc(sizeof *m);
     dv_status st = m ? DV_OK : dv_nomem(mine);
     st = dv_comm_conclude(comm, st, mine, diag);
     if (st != DV_OK) {
@@ -47,16 +48,16 @@ dv_status dv_member_create(dv_member **out, const dv_plan *plan,
         dv_mpi_destroy(comm);
         return st;
     }
-    *m = (dv_member){.comm = comm};
+    *m = (dv_rank_exec){.comm = comm};
     st = make(m, plan, &how, diag);
     if (st == DV_OK)
         *out = m;
     else
-        dv_member_destroy(m);
+        dv_rank_exec_destroy(m);
     return st;
 }
 
-void dv_member_destroy(dv_member *m)
+void dv_rank_exec_destroy(dv_rank_exec *m)
 {
     if (!m)
         return;
@@ -65,13 +66,13 @@ void dv_member_destroy(dv_member *m)
     dv_release(m);
 }
 
-int64_t dv_member_rank(const dv_member *m)
+int64_t dv_rank_exec_rank(const dv_rank_exec *m)
 {
     return m->comm->rank;
 }
 
-static dv_status find_tensor(const dv_member *m, const char *name, int32_t *out,
-                             dv_diag *diag)
+static dv_status find_tensor(const dv_rank_exec *m, const char *name,
+                             int32_t *out, dv_diag *diag)
 {
     *out = dv_program_find(dv_rank_plan(m->rank, NULL)->ops, name);
     return *out >= 0 ? DV_OK
@@ -79,8 +80,9 @@ static dv_status find_tensor(const dv_member *m, const char *name, int32_t *out,
                                "the program has no tensor %s", name);
 }
 
-dv_status dv_member_data(const dv_member *m, const char *tensor, void **data,
-                         dv_box *local, dv_box *own, dv_diag *diag)
+dv_status dv_rank_exec_data(const dv_rank_exec *m, const char *tensor,
+                            void **data, dv_box *local, dv_box *own,
+                            dv_diag *diag)
 {
     int32_t t;
     DV_TRY(find_tensor(m, tensor, &t, diag));
@@ -88,13 +90,13 @@ dv_status dv_member_data(const dv_member *m, const char *tensor, void **data,
     return DV_OK;
 }
 
-dv_status dv_member_run(dv_member *m, dv_diag *diag)
+dv_status dv_rank_exec_run(dv_rank_exec *m, dv_diag *diag)
 {
     return dv_rank_run(m->rank, diag);
 }
 
-dv_status dv_member_gather(dv_member *m, const char *tensor, void *whole,
-                           dv_diag *diag)
+dv_status dv_rank_exec_gather(dv_rank_exec *m, const char *tensor, void *whole,
+                              dv_diag *diag)
 {
     const dv_setting which = {"tensor", tensor};
     DV_TRY(dv_comm_compare(m->comm, &which, 1, "called", diag));

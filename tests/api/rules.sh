@@ -1,0 +1,29 @@
+#!/bin/sh
+# The numbers of rules agree: messages of the checker have them, goldens named
+# after a rule show it, and the documents list them all.
+# rules.sh SOURCE
+cd "$1" || exit 2
+bad=0
+fail() { echo "$1"; bad=1; }
+# Only DV_BREAKS and dv_home_fail build messages of the checker, and both put
+# the rule's number first; a plan with a missing section breaks no rule.
+n=$(cat src/check/*.[ch] | grep -c 'dv_fail(.*DV_E_CHECK')
+[ "$n" -eq 4 ] || fail "src/check/ has $n uses of DV_E_CHECK, not the 4 known ones"
+for i in $(seq 1 29); do
+    grep -q "[(, ]C$i, " src/check/*.c || grep -q "[(, ]C$i,\$" src/check/*.c || fail "no message of src/check/ has C$i"
+    grep -q "^- C$i " docs/invariants.md || fail "docs/invariants.md does not list C$i"
+done
+for golden in tests/golden/*/[cC][0-9]*_*.expect; do
+    rule=$(basename "$golden" | sed 's/_.*//' | tr c C)
+    # Some broken programs are refused before the checker sees them.
+    grep -q 'error\[check\]' "$golden" || continue
+    grep -q "$rule: " "$golden" || fail "$golden does not show $rule"
+done
+# docs/cli.md lists the rules of nests, with the numbers of nest/rule.def.
+sed -n 's/^NEST_RULE([A-Z0-9_]*, *\([a-z0-9_]*\), *\([0-9]*\),.*/| \2 | `\1` |/p' src/nest/rule.def >"${TMPDIR:-/tmp}/rules.$$"
+[ -s "${TMPDIR:-/tmp}/rules.$$" ] || fail "src/nest/rule.def has no rules"
+while IFS= read -r row; do
+    grep -qF "$row" docs/cli.md || fail "docs/cli.md has no row $row"
+done <"${TMPDIR:-/tmp}/rules.$$"
+rm -f "${TMPDIR:-/tmp}/rules.$$"
+exit $bad
