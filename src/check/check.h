@@ -4,8 +4,7 @@
 //   check.h       private to the folder: one function for each file
 //   check.c       C1 to C8: ops, tiles, accesses; dv_plan_check
 //   machine.c     C9, C10, C24: stick lanes, address spans, missing cores
-//   scratch.[ch]  C11, C13 to C15: tensors resident in scratchpads
-//   sharing.c     C12: in-place reuse of scratchpad bytes
+//   scratch.c     C11 to C15: tensors resident in scratchpads
 //   dist.c        C16 to C20: tensors cut over ranks, and messages
 //   grid.c        C21, C23: assignment of tiles to grids of cores
 //   schedule.c    C22, C25 to C29: kernels, loops, rows, order of additions

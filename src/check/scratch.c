@@ -17,15 +17,33 @@
 //   C15 main memory is current wherever a tensor is read from or loaded from it
 //       or is an output: otherwise the home is stored; copies between homes
 //       find all elements that they need
-#include "check/scratch.h"
 #include "base/math.h"
 #include "check/check.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-dv_status dv_home_fail(const checker *c, const char *rule, int32_t home,
-                       const char *form, ...)
+typedef struct checker {
+    const dv_plan *plan;
+    const dv_scratch *s;
+    dv_loc at;
+    dv_diag *diag;
+    int32_t *group_of; // group number of each op
+} checker;
+
+typedef struct box {
+    int any;
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
+} box;
+
+// Fails as DV_BREAKS does, with a message at the location of the scratchpad
+// home (resident tensor) in the plan's text.
+#define HOME_BREAKS(c, rule, home, ...) home_fail(c, #rule, home, __VA_ARGS__)
+__attribute__((format(printf, 4, 5))) static dv_status
+home_fail(const checker *c, const char *rule, int32_t home, const char *form,
+          ...)
 {
     char text[200];
     const dv_home *h = &c->s->homes[home];
@@ -37,6 +55,12 @@ dv_status dv_home_fail(const checker *c, const char *rule, int32_t home,
                    h->off ? dv_plan_at(c->plan, h->off) : c->at,
                    "%s: home %d, of %s: %s", rule, (int)home,
                    c->plan->ops->tensors[h->tensor].name, text);
+}
+
+static int homes_share(const dv_home *a, const dv_home *b)
+{
+    return a->address < b->address + b->core_bytes &&
+           b->address < a->address + a->core_bytes;
 }
 
 typedef struct facts {
@@ -136,7 +160,7 @@ static const dv_access *first_access(const dv_op *o, int32_t tensor, int *write)
     return &o->write;
 }
 
-int dv_home_box(const checker *c, const dv_home *h, int64_t core, box *b)
+static int home_box(const checker *c, const dv_home *h, int64_t core, box *b)
 {
     int write;
     const dv_op *o = &c->plan->ops->ops[h->as_op];
@@ -146,7 +170,7 @@ int dv_home_box(const checker *c, const dv_home *h, int64_t core, box *b)
     return touches(c, h->as_op, a, write, core, b);
 }
 
-int dv_box_inside(const box *outer, const box *inner, int n_dims)
+static int box_inside(const box *outer, const box *inner, int n_dims)
 {
     for (int d = 0; d < n_dims && inner->any; d++)
         if (inner->lo[d] < outer->lo[d] || inner->hi[d] > outer->hi[d])
@@ -192,27 +216,27 @@ static dv_status check_size(const checker *c, int32_t i)
     int n_dims = c->plan->ops->tensors[h->tensor].n_dims;
     int64_t most = dv_min_i64(dv_target_usable_bytes(t), c->s->capacity_bytes);
     if (h->address % t->scratch_align_bytes)
-        return DV_HOME_BREAKS(c, C11, i,
-                              "address %" PRId64 " is no multiple of %" PRId64,
-                              h->address, t->scratch_align_bytes);
+        return HOME_BREAKS(c, C11, i,
+                           "address %" PRId64 " is no multiple of %" PRId64,
+                           h->address, t->scratch_align_bytes);
     if (h->core_bytes > most - h->address)
-        return DV_HOME_BREAKS(
+        return HOME_BREAKS(
             c, C11, i, "it ends at byte %" PRId64 ", a plan may use %" PRId64,
             h->address + h->core_bytes, most);
     for (int64_t core = 0; core < t->cores; core++) {
         box b;
-        int has = dv_home_box(c, h, core, &b);
+        int has = home_box(c, h, core, &b);
         if (has < 0)
-            return DV_HOME_BREAKS(
-                c, C11, i, "op %s does not cut it into boxes, one a core",
-                c->plan->ops->ops[h->as_op].name);
+            return HOME_BREAKS(c, C11, i,
+                               "op %s does not cut it into boxes, one a core",
+                               c->plan->ops->ops[h->as_op].name);
         int64_t need =
             has ? bytes_of(&c->plan->layouts[h->tensor], &b, n_dims) : 0;
         if (need > h->core_bytes)
-            return DV_HOME_BREAKS(c, C11, i,
-                                  "core %" PRId64 " keeps %" PRId64
-                                  " bytes there, it has %" PRId64,
-                                  core, need, h->core_bytes);
+            return HOME_BREAKS(c, C11, i,
+                               "core %" PRId64 " keeps %" PRId64
+                               " bytes there, it has %" PRId64,
+                               core, need, h->core_bytes);
     }
     return DV_OK;
 }
@@ -221,15 +245,15 @@ static dv_status check_life(const checker *c, int32_t i, const facts *f)
 {
     const dv_home *h = &c->s->homes[i];
     if (f->updated[h->tensor])
-        return DV_HOME_BREAKS(c, C13, i, "its tensor is updated");
+        return HOME_BREAKS(c, C13, i, "its tensor is updated");
     if (f->externs[h->end_op] != f->externs[h->first_op])
-        return DV_HOME_BREAKS(c, C13, i, "an opaque op runs while it lives");
+        return HOME_BREAKS(c, C13, i, "an opaque op runs while it lives");
     if (c->s->tenants && c->group_of[h->first_op] != c->group_of[h->end_op - 1])
-        return DV_HOME_BREAKS(c, C13, i, "it lives past the end of a group");
+        return HOME_BREAKS(c, C13, i, "it lives past the end of a group");
     if (f->ends[h->end_op - 1] != f->ends[h->first_op])
-        return DV_HOME_BREAKS(c, C13, i,
-                              "it lives past the end of a group that is not "
-                              "non_terminal");
+        return HOME_BREAKS(c, C13, i,
+                           "it lives past the end of a group that is not "
+                           "non_terminal");
     return DV_OK;
 }
 
@@ -253,7 +277,7 @@ static dv_status check_passes(const checker *c, int32_t *oldest)
             continue;
         int32_t g = c->group_of[r->end_op - 1];
         if (!c->plan->groups[g].non_terminal)
-            return DV_HOME_BREAKS(
+            return HOME_BREAKS(
                 c, C13, h,
                 "the next pass of a repeat reads it, and group %d "
                 "is not non_terminal",
@@ -287,21 +311,21 @@ static dv_status check_reader(const checker *c, int32_t i, int32_t op)
     const dv_op *o = &c->plan->ops->ops[op];
     int written = h->fill == DV_FILL_WRITTEN;
     if (op < h->first_op + written || op >= h->end_op || !lasts(c, h, op))
-        return DV_HOME_BREAKS(c, C14, i, "op %s reads it when it is not there",
-                              o->name);
+        return HOME_BREAKS(c, C14, i, "op %s reads it when it is not there",
+                           o->name);
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
         box has, need;
-        if (dv_home_box(c, h, core, &has) < 0)
-            return DV_HOME_BREAKS(c, C14, i, "it is not cut into boxes");
+        if (home_box(c, h, core, &has) < 0)
+            return HOME_BREAKS(c, C14, i, "it is not cut into boxes");
         for (int r = 0; r < o->n_reads; r++) {
             if (o->reads[r].tensor != h->tensor)
                 continue;
             if (touches(c, op, &o->reads[r], 0, core, &need) < 0 ||
-                !dv_box_inside(&has, &need, o->reads[r].n_dims))
-                return DV_HOME_BREAKS(c, C14, i,
-                                      "op %s needs more of it on core %" PRId64
-                                      " than is there",
-                                      o->name, core);
+                !box_inside(&has, &need, o->reads[r].n_dims))
+                return HOME_BREAKS(c, C14, i,
+                                   "op %s needs more of it on core %" PRId64
+                                   " than is there",
+                                   o->name, core);
         }
     }
     return DV_OK;
@@ -320,8 +344,8 @@ static dv_status check_memory(const checker *c, int32_t *hidden)
         if (h->fill != DV_FILL_WRITTEN)
             continue;
         if (hidden[h->tensor] >= 0)
-            return DV_HOME_BREAKS(c, C15, i, "it is written to home %d",
-                                  (int)hidden[h->tensor]);
+            return HOME_BREAKS(c, C15, i, "it is written to home %d",
+                               (int)hidden[h->tensor]);
         hidden[h->tensor] = i;
     }
     for (int32_t t = 0; t < p->n_tensors; t++)
@@ -329,13 +353,13 @@ static dv_status check_memory(const checker *c, int32_t *hidden)
             hidden[t] = -1;
     for (int32_t t = 0; t < p->n_tensors; t++)
         if (hidden[t] >= 0 && p->tensors[t].is_output)
-            return DV_HOME_BREAKS(c, C15, hidden[t],
-                                  "it is an output and never stored");
+            return HOME_BREAKS(c, C15, hidden[t],
+                               "it is an output and never stored");
     for (int32_t i = 0; i < p->n_ops; i++)
         for (int r = 0; r < p->ops[i].n_reads; r++) {
             int32_t t = p->ops[i].reads[r].tensor;
             if (hidden[t] >= 0 && dv_home_of(c->plan, i, r) < 0)
-                return DV_HOME_BREAKS(
+                return HOME_BREAKS(
                     c, C15, hidden[t],
                     "op %s reads it from main memory, where it never "
                     "was stored",
@@ -344,8 +368,7 @@ static dv_status check_memory(const checker *c, int32_t *hidden)
     for (int32_t i = 0; i < c->s->n_homes; i++)
         if (c->s->homes[i].fill == DV_FILL_LOADED &&
             hidden[c->s->homes[i].tensor] >= 0)
-            return DV_HOME_BREAKS(c, C15, i,
-                                  "it is loaded, and never was stored");
+            return HOME_BREAKS(c, C15, i, "it is loaded, and never was stored");
     return DV_OK;
 }
 
@@ -355,36 +378,35 @@ static dv_status check_copy(const checker *c, int32_t i)
     int n_dims = c->plan->ops->tensors[h->tensor].n_dims;
     int ring = h->fill == DV_FILL_RING;
     if (ring && (!c->plan->target.ring || from->fill != DV_FILL_WRITTEN))
-        return DV_HOME_BREAKS(c, C15, i,
-                              "it cannot be copied from home %d over a ring",
-                              (int)h->from);
+        return HOME_BREAKS(c, C15, i,
+                           "it cannot be copied from home %d over a ring",
+                           (int)h->from);
     if (from->first_op >= h->first_op || from->end_op < h->first_op + ring ||
         !lasts(c, from, h->first_op))
-        return DV_HOME_BREAKS(c, C15, i, "home %d is not there to be copied",
-                              (int)h->from);
-    if (!ring && h->as_op != from->as_op && dv_homes_share(h, from))
-        return DV_HOME_BREAKS(c, C15, i,
-                              "it overlaps home %d and is cut another way",
-                              (int)h->from);
+        return HOME_BREAKS(c, C15, i, "home %d is not there to be copied",
+                           (int)h->from);
+    if (!ring && h->as_op != from->as_op && homes_share(h, from))
+        return HOME_BREAKS(c, C15, i,
+                           "it overlaps home %d and is cut another way",
+                           (int)h->from);
     for (int32_t k = 0; k < c->s->n_homes && !ring; k++)
         if (c->s->homes[k].in_place_of == h->from &&
             c->s->homes[k].first_op < h->first_op)
-            return DV_HOME_BREAKS(
-                c, C15, i, "home %d has the place of what it is moved from",
-                (int)k);
+            return HOME_BREAKS(c, C15, i,
+                               "home %d has the place of what it is moved from",
+                               (int)k);
     for (int32_t k = 0; k < c->s->n_homes && !ring; k++)
         if (k != i && k != h->from && c->s->homes[k].first_op == h->first_op &&
-            from->end_op == h->first_op &&
-            dv_homes_share(&c->s->homes[k], from))
-            return DV_HOME_BREAKS(
+            from->end_op == h->first_op && homes_share(&c->s->homes[k], from))
+            return HOME_BREAKS(
                 c, C15, i, "home %d overwrites what it is moved from", (int)k);
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
         box need, has;
         int64_t found = 0;
-        dv_home_box(c, h, core, &need);
+        home_box(c, h, core, &need);
         for (int64_t other = 0; other < c->plan->target.cores; other++) {
             if ((!ring && other != core) ||
-                dv_home_box(c, from, other, &has) <= 0 || !need.any)
+                home_box(c, from, other, &has) <= 0 || !need.any)
                 continue;
             for (int d = 0; d < n_dims; d++) {
                 has.lo[d] = dv_max_i64(has.lo[d], need.lo[d]);
@@ -393,11 +415,10 @@ static dv_status check_copy(const checker *c, int32_t i)
             found += elems(&has, n_dims);
         }
         if (found != elems(&need, n_dims))
-            return DV_HOME_BREAKS(c, C15, i,
-                                  "core %" PRId64 " needs %" PRId64
-                                  " elements, %" PRId64 " are in home %d",
-                                  core, elems(&need, n_dims), found,
-                                  (int)h->from);
+            return HOME_BREAKS(c, C15, i,
+                               "core %" PRId64 " needs %" PRId64
+                               " elements, %" PRId64 " are in home %d",
+                               core, elems(&need, n_dims), found, (int)h->from);
     }
     return DV_OK;
 }
@@ -408,7 +429,7 @@ static dv_status check_load(const checker *c, int32_t i, const int32_t *def)
 {
     const dv_home *h = &c->s->homes[i];
     if (def[h->tensor] >= h->first_op)
-        return DV_HOME_BREAKS(c, C15, i, "it is loaded before it is written");
+        return HOME_BREAKS(c, C15, i, "it is loaded before it is written");
     return DV_OK;
 }
 
@@ -437,6 +458,150 @@ static void gather_facts(const checker *c, facts *f)
     }
 }
 
+static int same_layout(const dv_layout *a, const dv_layout *b)
+{
+    size_t n = (size_t)a->n_dims;
+    return a->n_dims == b->n_dims && a->elem_bytes == b->elem_bytes &&
+           !memcmp(a->size, b->size, n * sizeof *a->size) &&
+           !memcmp(a->host, b->host, n * sizeof *a->host);
+}
+
+// Returns whether the op reads the tensor only at the index that it writes, so
+// that an in-place write is safe.
+static int reads_its_own(const dv_op *o, int32_t tensor)
+{
+    int reads = 0;
+    for (int r = 0; r < o->n_reads; r++) {
+        const dv_access *a = &o->reads[r];
+        if (a->tensor != tensor)
+            continue;
+        reads = 1;
+        if (a->n_dims != o->write.n_dims)
+            return 0;
+        for (int d = 0; d < a->n_dims; d++) {
+            if (a->index[d].via >= 0 ||
+                a->index[d].base != o->write.index[d].base)
+                return 0;
+            for (int v = 0; v < o->n_vars; v++)
+                if (a->index[d].coef[v] != o->write.index[d].coef[v] ||
+                    o->vars[v].reduce)
+                    return 0;
+        }
+    }
+    return reads;
+}
+
+// Returns whether scratchpad home h (a resident tensor) is filled again in
+// every iteration of every loop around the op.
+static int is_refilled(const checker *c, const dv_home *h, int32_t op)
+{
+    const dv_program *p = c->plan->ops;
+    for (int32_t i = 0; i < p->n_repeats; i++) {
+        const dv_repeat *r = &p->repeats[i];
+        if (r->first_op <= op && op < r->end_op &&
+            (h->first_op < r->first_op || h->first_op >= r->end_op))
+            return 0;
+    }
+    return 1;
+}
+
+static dv_status check_in_place(const checker *c, int32_t i)
+{
+    const dv_home *h = &c->s->homes[i], *p = &c->s->homes[h->in_place_of];
+    const dv_layout *l = c->plan->layouts;
+    int n_dims = c->plan->ops->tensors[h->tensor].n_dims;
+    if (h->fill != DV_FILL_WRITTEN || p->end_op != h->first_op + 1 ||
+        p->first_op >= p->end_op || p->address != h->address ||
+        h->core_bytes > p->core_bytes || p->in_place_of == i ||
+        !same_layout(&l[h->tensor], &l[p->tensor]) ||
+        !reads_its_own(&c->plan->ops->ops[h->first_op], p->tensor))
+        return HOME_BREAKS(c, C12, i, "it cannot take the place of home %d",
+                           (int)h->in_place_of);
+    if (!is_refilled(c, p, h->first_op))
+        return HOME_BREAKS(
+            c, C12, i,
+            "it takes the place of home %d, which the next pass of "
+            "the repeat reads",
+            (int)h->in_place_of);
+    for (int64_t core = 0; core < c->plan->target.cores; core++) {
+        box a, b;
+        if (home_box(c, h, core, &a) < 0 || home_box(c, p, core, &b) < 0 ||
+            !box_inside(&a, &b, n_dims) || !box_inside(&b, &a, n_dims))
+            return HOME_BREAKS(c, C12, i,
+                               "home %d, whose place it takes, is cut another "
+                               "way",
+                               (int)h->in_place_of);
+    }
+    return DV_OK;
+}
+
+typedef struct edge {
+    int32_t home, tick;
+    int64_t address;
+} edge;
+
+static int by_tick(const void *a, const void *b)
+{
+    const edge *x = a, *y = b;
+    if (x->tick != y->tick)
+        return x->tick < y->tick ? -1 : 1;
+    return x->home < y->home ? -1 : x->home > y->home;
+}
+
+// Checks all pairs of scratchpad homes (resident tensors) that are live at the
+// same time, by a sweep over the homes sorted by first op. `alive` lists the
+// homes that have not ended; taken[i] is the home that reuses the bytes of home
+// i, or -1.
+static dv_status sweep(const checker *c, edge *edges, int32_t *alive,
+                       int32_t *taken)
+{
+    int32_t n = c->s->n_homes, n_alive = 0;
+    for (int32_t i = 0; i < n; i++) {
+        taken[i] = -1;
+        edges[i] = (edge){i, c->s->homes[i].first_op, 0};
+    }
+    qsort(edges, (size_t)n, sizeof *edges, by_tick);
+    for (int32_t e = 0; e < n; e++) {
+        int32_t i = edges[e].home, kept = 0;
+        const dv_home *h = &c->s->homes[i];
+        for (int32_t k = 0; k < n_alive; k++) {
+            const dv_home *other = &c->s->homes[alive[k]];
+            if (other->end_op <= h->first_op)
+                continue;
+            if (homes_share(h, other) && h->in_place_of != alive[k])
+                return HOME_BREAKS(
+                    c, C12, i,
+                    "it shares byte %" PRId64 " with home %d in op %s",
+                    dv_max_i64(h->address, other->address), (int)alive[k],
+                    c->plan->ops->ops[h->first_op].name);
+            alive[kept++] = alive[k];
+        }
+        n_alive = kept;
+        alive[n_alive++] = i;
+        if (h->in_place_of < 0)
+            continue;
+        DV_TRY(check_in_place(c, i));
+        if (taken[h->in_place_of] >= 0)
+            return HOME_BREAKS(c, C12, i,
+                               "home %d has the place of home %d already",
+                               (int)taken[h->in_place_of], (int)h->in_place_of);
+        taken[h->in_place_of] = i;
+    }
+    return DV_OK;
+}
+
+static dv_status check_sharing(const checker *c)
+{
+    size_t n = (size_t)c->s->n_homes;
+    edge *edges = dv_alloc(n * sizeof *edges);
+    int32_t *alive = dv_alloc(2 * n * sizeof *alive);
+    dv_status st = !edges || !alive ? dv_nomem(c->diag)
+                                    : sweep(c, edges, alive, alive + n);
+    dv_release(edges);
+    dv_release(alive);
+    return st;
+}
+
 static dv_status check_homes(const checker *c, facts *f)
 {
     gather_facts(c, f);
@@ -452,7 +617,7 @@ static dv_status check_homes(const checker *c, facts *f)
             DV_TRY(check_load(c, i, f->def));
     }
     DV_TRY(check_passes(c, f->oldest));
-    DV_TRY(dv_check_sharing(c));
+    DV_TRY(check_sharing(c));
     return check_memory(c, f->hidden);
 }
 

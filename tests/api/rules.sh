@@ -5,7 +5,7 @@
 cd "$1" || exit 2
 bad=0
 fail() { echo "$1"; bad=1; }
-# Only DV_BREAKS and dv_home_fail build messages of the checker, and both put
+# Only DV_BREAKS and home_fail build messages of the checker, and both put
 # the rule's number first; a plan with a missing section breaks no rule.
 n=$(cat src/check/*.[ch] | grep -c 'dv_fail(.*DV_E_CHECK')
 [ "$n" -eq 4 ] || fail "src/check/ has $n uses of DV_E_CHECK, not the 4 known ones"
