@@ -95,7 +95,7 @@
 //   bound.c             a lower bound of the cost
 //   form.c              what a kernel reads in place, transposed or packed
 //   tile.c              dimensions that are cut into tiles
-//   run.c, run_body.h   the reference executor: plain loops, point by point
+//   program.c           a nest as a program of one op; evaluates it
 //   sums.[ch]           chooses the order in which products are summed
 //   sums_lay.c          applies that order of summation to a tile
 //   section.c           the pass "loops" and section "nest" of a plan
@@ -507,18 +507,27 @@ int dv_nest_collapses_to_gemm(const dv_nest *n, dv_nest *as);
 // which sums in0 * in1), with all loops sequential.
 void dv_nest_to_dot(dv_nest *n);
 
-// The functions below are in run.c: the reference executor.
+// The functions below are in program.c: a nest as a program.
 
-// Runs a nest that dv_nest_check accepts with plain loops, as the reference for
-// all faster executors. at[] points to the element of each operand where all
-// indices are 0, NULL if the operand is not used. Sums are computed in the
-// nest's dtype if all operands have it, else in f64. Fails with DV_E_BOUNDS if
-// an indirect index is out of range.
-dv_status dv_nest_run_all(const dv_nest *n, void *const at[DV_MAX_OPERANDS],
-                          dv_diag *diag);
-// Does the same as dv_nest_run_all for a nest without in2.
-dv_status dv_nest_run(const dv_nest *n, const void *in0, const void *in1,
-                      void *out, dv_diag *diag);
+// Makes the program that computes the same as a nest that dv_nest_check
+// accepts: one op, which updates the tensor `out` from the tensors `in0`, `in1`
+// and `in2` that it reads. Fails with DV_E_NEST if an indirect index has no dim
+// of its own, a constant is nan, or a tiled nest writes through an index.
+dv_status dv_nest_program(dv_program **out, const dv_nest *n, dv_diag *diag);
+// Prints the text of that program.
+dv_status dv_nest_program_text(dv_text *out, const dv_nest *n, dv_diag *diag);
+// Returns the operand that a tensor of the program is. *first is the offset, in
+// elements, from the element of the operand where all indices are 0 to element
+// 0 of the tensor; n_elems is the number of elements in memory. The tensor may
+// have more, which are never accessed.
+int dv_nest_tensor(const dv_nest *n, const dv_tensor *t, int64_t *first,
+                   int64_t *n_elems);
+// Evaluates the program of a nest with the oracle, as the reference for faster
+// executors. at[] points to the element of each operand where all indices are
+// 0, NULL if the operand is not used; out may be an input. Fails with
+// DV_E_BOUNDS if an indirect index is out of range; out is then not changed.
+dv_status dv_nest_eval(const dv_nest *n, void *const at[DV_MAX_OPERANDS],
+                       dv_diag *diag);
 // Fills n elements with pseudo-random integers from -4 to 4. Sums of their
 // products are exact, so that every order of additions gives the same bits.
 void dv_nest_fill(dv_dtype t, uint64_t seed, void *data, int64_t n);

@@ -1,5 +1,6 @@
 // Contractions: mini_jit's worked example and benchmark configurations,
 // products of unusual forms, invalid input, threads of the caller's own.
+#include "harness/nest_eval.h"
 #include "harness/test.h"
 #include "base/dtype.h"
 #include "base/mem.h"
@@ -258,7 +259,7 @@ static void in_place(void **state)
         assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
                          DV_OK);
         int swap = cases[i].at_in1;
-        dv_nest_run(n, swap ? other : want, swap ? want : other, want, NULL);
+        eval_nest(n, swap ? other : want, swap ? want : other, want);
         dv_contract_run(c, swap ? other : got, swap ? got : other, got);
         for (int k = 0; k < 350; k++)
             assert_true(fabsf(got[k] - want[k]) <= 0x1p-22f * fabsf(want[k]));
@@ -338,7 +339,7 @@ static void touches_are_near(void **state)
                          " k 40 seq: in0 70, in1 1 }");
     operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
     operand want = made_up(n, DV_OUT), once = made_up(n, DV_OUT);
-    assert_int_equal(dv_nest_run(n, in0.at, in1.at, want.at, NULL), DV_OK);
+    assert_int_equal(eval_nest(n, in0.at, in1.at, want.at), DV_OK);
     for (int threads = 1; threads < 5; threads++) {
         operand got = made_up(n, DV_OUT);
         dv_contract_options options = {.size = sizeof(dv_contract_options),
@@ -550,7 +551,7 @@ static void parts(void **state)
     assert_true(dv_contract_nest(c)->combine);
     operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
     double want[15], got[15];
-    assert_int_equal(dv_nest_run(n, in0.at, in1.at, want, NULL), DV_OK);
+    assert_int_equal(eval_nest(n, in0.at, in1.at, want), DV_OK);
     for (int32_t t = 2; t >= 0; t--) // parts in any order
         dv_contract_part(c, t, in0.at, in1.at, got);
     for (int32_t t = 2; t >= 0; t--)
