@@ -5,7 +5,7 @@
 #include "base/math.h"
 #include "cli/cli.h"
 #include "cli/load.h"
-#include "contract/contract.h"
+#include "exec/nest.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -30,7 +30,7 @@
 #define COMBINE combine_i32
 #include "contract/sum_body.h"
 
-void ct_sum_points(const dv_contract *c, const unsigned char *const at[],
+void ct_sum_points(const dv_contraction *c, const unsigned char *const at[],
                    unsigned char *out, int64_t n, int first, int last)
 {
     const dv_nest_dim *d = &c->n.dims[c->n_loops - 1];
@@ -57,7 +57,7 @@ void ct_sum_points(const dv_contract *c, const unsigned char *const at[],
 // Lists the dimensions of the output with more than one element, outermost
 // first, except that the one which is contiguous in the partial results comes
 // last. Returns their number.
-static int out_dims(const dv_contract *c, int dims[])
+static int out_dims(const dv_contraction *c, int dims[])
 {
     int n = 0, last = -1;
     for (int i = 0; i < c->n.n_dims; i++) {
@@ -77,7 +77,7 @@ static int out_dims(const dv_contract *c, int dims[])
 // Adds the partial results, one per part of k (the summed dimension) and in
 // that order, and writes the output. The rows along the last dimension are
 // distributed evenly over the threads.
-void ct_combine(const dv_contract *c, int32_t thread, unsigned char *out)
+void ct_combine(const dv_contraction *c, int32_t thread, unsigned char *out)
 {
     int dims[DV_NEST_MAX_DIMS], n = out_dims(c, dims);
     int64_t size[DV_NEST_MAX_DIMS], rows = 1;

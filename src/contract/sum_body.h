@@ -11,7 +11,7 @@ typedef struct points {
 } points;
 
 typedef struct combine {
-    const dv_contract *c;
+    const dv_contraction *c;
     // Size of the last dimension, and its strides in the output and in a
     // partial result.
     int64_t n, step, part_step;
@@ -40,7 +40,7 @@ static void POINTS(const points *p, const REAL *a, const REAL *b, REAL *out)
 
 static void COMBINE(const combine *w, const REAL *sums, REAL *out)
 {
-    const dv_contract *c = w->c;
+    const dv_contraction *c = w->c;
     for (int64_t i = 0; i < w->n; i++) {
         REAL x = c->zero_first ? 0 : out[i * w->step];
         for (int64_t p = 0; p < c->parts; p++)

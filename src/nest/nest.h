@@ -499,13 +499,6 @@ int dv_nest_kernel_packs(const dv_nest *n, const dv_nest_form *f);
 // whole, which tiles, packs and shares on its own. If `as` is not NULL, it is
 // set to the nest with that kernel inside.
 int dv_nest_is_gemm(const dv_nest *n, dv_nest *as);
-// Returns whether the nest is a plain GEMM, as dv_nest_is_gemm says, once its
-// tiles are undone and its dimensions are collapsed. If `as` is not NULL, it is
-// set to that nest, with all loops sequential.
-int dv_nest_collapses_to_gemm(const dv_nest *n, dv_nest *as);
-// Turns a product into a reduction of the same meaning (the primitive dot,
-// which sums in0 * in1), with all loops sequential.
-void dv_nest_to_dot(dv_nest *n);
 
 // The functions below are in program.c: a nest as a program.
 

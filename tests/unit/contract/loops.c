@@ -10,10 +10,10 @@ static int at_once(dv_jit *jit, const char *text)
     dv_nest *n = nest_of(text);
     dv_contract_options options = {
         .size = sizeof(dv_contract_options), .threads = 1, .as_is = 1};
-    dv_contract *c = NULL;
-    assert_int_equal(dv_contract_create(&c, jit, n, &options, NULL), DV_OK);
+    dv_contraction *c = NULL;
+    assert_int_equal(dv_contraction_create(&c, jit, n, &options, NULL), DV_OK);
     int turns = c->at_once;
-    dv_contract_destroy(c);
+    dv_contraction_destroy(c);
     dv_nest_destroy(n);
     return turns;
 }
@@ -104,10 +104,10 @@ static void packed_loops(void **state)
         dv_nest *n = nest_of(cases[i].text);
         dv_contract_options options = {.size = sizeof(dv_contract_options),
                                        .as_is = DV_NEST_OPTIMISE_PACKING};
-        dv_contract *c = NULL;
-        assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
+        dv_contraction *c = NULL;
+        assert_int_equal(dv_contraction_create(&c, *state, n, &options, NULL),
                          DV_OK);
-        const dv_nest *as = dv_contract_nest(c);
+        const dv_nest *as = dv_contraction_nest(c);
         int packs = as->pack != n->pack;
         assert_int_equal(as->n_dims, n->n_dims);
         for (int d = 0; d < n->n_dims; d++) {
@@ -116,7 +116,7 @@ static void packed_loops(void **state)
             assert_int_equal(as->dims[d].type, n->dims[d].type);
         }
         assert_int_equal(packs, cases[i].chosen);
-        dv_contract_destroy(c);
+        dv_contraction_destroy(c);
         dv_nest_destroy(n);
         agrees(*state, cases[i].text, 2, LOOPS);
     }
