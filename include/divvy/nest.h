@@ -129,7 +129,7 @@ typedef struct dv_contract_options {
 // operation, relu or copy, is optimised, its kernels are generated and its
 // buffers allocated; `jit` is then borrowed until dv_contract_destroy (NULL: it
 // has its own). With DV_NEST_OPTIMISE_NONE it must have a form that kernels
-// exist for, otherwise DV_E_NEST.
+// exist for, otherwise DV_E_NEST, unless it leaves no dimension to a kernel.
 // Any other nest is planned as a program of one op, whatever its loops are, and
 // uses the kernels that all execs share: products of any types and with any
 // first and last operation, functions of up to three inputs, where out may be

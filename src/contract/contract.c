@@ -130,6 +130,9 @@ static dv_status build(dv_contraction *c, dv_jit *jit,
     int bad, plain = dv_nest_is_gemm(&c->n, NULL);
     DV_TRY(dv_nest_check_order(&c->n, diag));
     DV_TRY(dv_nest_form_of(&c->n, &c->form, diag));
+    if (c->form.row < 0 && c->form.col < 0 && !c->form.n_k)
+        return dv_fail(diag, DV_E_LIMIT, (dv_loc){c->n.src, c->n.off},
+                       "nest %s leaves no dimension to a kernel", c->n.name);
     // If the nest is kept as it is, k (the summed dimension) may be a loop
     // around products that accumulate; then it is not one plain product.
     for (int i = 0; i < c->form.n_loops; i++)
@@ -149,7 +152,6 @@ static dv_status build(dv_contraction *c, dv_jit *jit,
     c->panel_rows = isa->panel_rows;
     c->zero_first = c->n.first == DV_PRIM_ZERO;
     c->relu_last = c->n.last == DV_PRIM_RELU;
-    c->points = c->form.row < 0 && c->form.col < 0 && !c->form.n_k;
     c->on_way = !plain && dv_nest_kernel_packs(&c->n, &c->form);
     c->ahead = c->on_way ? c->form.in_col : c->form.in_row;
     DV_TRY(ct_layout_prims(c, diag));
@@ -159,8 +161,8 @@ static dv_status build(dv_contraction *c, dv_jit *jit,
     if (!ct_layout_loops(c))
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
                        "there are too many turns to share");
-    if (c->n.combine && (c->form.pack[DV_OUT] != DV_FORM_NEVER || c->points ||
-                         !ct_layout_parts(c)))
+    if (c->n.combine &&
+        (c->form.pack[DV_OUT] != DV_FORM_NEVER || !ct_layout_parts(c)))
         return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
                        "nest %s combines parts of what it packs, or too much",
                        c->n.name);
@@ -168,18 +170,16 @@ static dv_status build(dv_contraction *c, dv_jit *jit,
     ct_layout_panels(c);
     if (!plain)
         ct_choose_copy_ahead(c, isa, o);
-    for (int i = 0; i < DV_N_OPERANDS && !c->points; i++)
+    for (int i = 0; i < DV_N_OPERANDS; i++)
         if (!ct_layout_buffer(c, i))
             return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
                            "%s is too large to be packed",
                            dv_nest_operand_name(i));
     DV_TRY(ct_map_buffers(c, diag));
-    if (c->n.bias && (c->points || !plain))
+    if (c->n.bias && !plain)
         return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
                        "nest %s has a bias, but is no plain product",
                        c->n.name);
-    if (c->points)
-        return DV_OK;
     if (plain)
         return ct_make_plans(c, jit, o, diag);
     for (int i = 0; i < DV_N_OPERANDS; i++)
@@ -401,24 +401,13 @@ static void turn(const dv_contraction *c, ct_thread *t, int l, int pack,
 // Runs the loops from l on, recursively, and inside them the kernel.
 static void inside(const dv_contraction *c, ct_thread *t, int l, const spot *s)
 {
-    // If c->points is set, there is no kernel and elements are computed one by
-    // one. If all loops are shared, no loop is left here either, and one
-    // element is computed.
-    if (l == c->n_loops && c->points)
-        ct_sum_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], 1,
-                      s->first, s->last);
-    else if (l == c->n_loops)
+    if (l == c->n_loops) {
         multiply(c, t, s);
-    if (l == c->n_loops)
         return;
+    }
     const ct_loop *p = &c->loops[l];
     int64_t from,
         n = ct_iterations(t, p->size, p->whole, p->unit, p->outer, &from);
-    if (c->points && l == c->n_loops - 1) {
-        ct_sum_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], n,
-                      s->first, s->last);
-        return;
-    }
     spot w = *s;
     for (int64_t i = 0; i < n; i++) {
         t->at[l] = from + i * p->unit;

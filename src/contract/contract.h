@@ -20,8 +20,7 @@
 //   layout.c       computes strides of loops, panels, buffers and partial sums
 //   make.c         generates the kernels and moves that a run may need
 //   move.c         packs blocks of operands and writes results back
-//   sum.c          sums products without a kernel, adds partial sums
-//   sum_body.h     the loops of sum.c for one element type
+//   sum.c          adds partial sums
 //   state.h        private to the folder: a contraction and its threads
 #ifndef DV_CONTRACT_H
 #define DV_CONTRACT_H
@@ -37,7 +36,8 @@ typedef struct dv_contraction dv_contraction;
 int dv_contraction_suits(const dv_nest *n);
 // Prepares a product to run. The nest is copied; `jit` is borrowed until
 // dv_contraction_destroy (NULL: the contraction has its own), and its code
-// memory stays writable until the caller calls dv_jit_seal().
+// memory stays writable until the caller calls dv_jit_seal(). Fails with
+// DV_E_LIMIT if the nest leaves no dimension to a kernel, or is too large.
 dv_status dv_contraction_create(dv_contraction **out, dv_jit *jit,
                                 const dv_nest *n,
                                 const dv_contract_options *options,

@@ -118,7 +118,6 @@ struct dv_contraction {
     int64_t k_block;
     int32_t threads, n_loops, n_shared;
     int64_t n_shares; // product of the iterations of all shared loops
-    int32_t points;   // there is no kernel: the innermost loop is plain C
     int32_t zero_first, relu_last;
     uint8_t top_pack; // bit mask of the operands packed before all loops
     ct_loop loops[DV_NEST_MAX_DIMS];
@@ -208,9 +207,6 @@ int64_t ct_iterations(const ct_thread *t, int64_t size, int64_t whole,
 // Returns whether the current tile of a kernel dimension is cut short.
 int ct_is_tail(const ct_thread *t, const ct_prim *p);
 int ct_k_variant(const dv_contraction *c, const ct_thread *t);
-// The functions below are in sum.c: products without a kernel, and the addition
-// of partial results.
-void ct_sum_points(const dv_contraction *c, const unsigned char *const at[],
-                   unsigned char *out, int64_t n, int first, int last);
+// The function below is in sum.c: it adds a thread's share of partial results.
 void ct_combine(const dv_contraction *c, int32_t thread, unsigned char *out);
 #endif

@@ -154,6 +154,22 @@ static dv_status check(const dv_nest *n, const dv_contract_options *o,
     return o->as_is ? dv_nest_check_order(n, diag) : dv_nest_check(n, diag);
 }
 
+// Makes a contraction of a nest that is one. Returns DV_E_LIMIT without a
+// message if the nest is none or has no kernel.
+static dv_status create_product(dv_contract *c, dv_jit *jit,
+                                const dv_contract_options *o, dv_diag *diag)
+{
+    if (!dv_contraction_suits(&c->n))
+        return DV_E_LIMIT;
+    dv_diag *own = dv_diag_create();
+    dv_status st = dv_contraction_create(&c->product, jit, &c->n, o, own);
+    dv_jit_seal(jit);
+    if (st != DV_E_LIMIT)
+        dv_diag_move(diag, own);
+    dv_diag_destroy(own);
+    return st != DV_OK && !own ? dv_nomem(diag) : st;
+}
+
 dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
                              const dv_contract_options *options, dv_diag *diag)
 {
@@ -164,13 +180,9 @@ dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
     if (!c)
         return dv_nomem(diag);
     *c = (dv_contract){.n = *n};
-    dv_status st = DV_OK;
-    if (dv_contraction_suits(n)) {
-        st = dv_contraction_create(&c->product, jit, n, &o, diag);
-        dv_jit_seal(jit);
-    } else {
+    dv_status st = create_product(c, jit, &o, diag);
+    if (st == DV_E_LIMIT)
         st = plan_nest(c, &o, diag);
-    }
     c->n.src = NULL; // the text is not borrowed beyond creation
     if (st == DV_OK)
         *out = c;

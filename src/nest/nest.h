@@ -311,8 +311,6 @@ int dv_nest_factors(const dv_nest *n);
 dv_dtype dv_nest_compute(const dv_nest *n);
 // Returns whether the operand is in memory and the nest reads or writes it.
 int dv_nest_has(const dv_nest *n, int operand);
-// Returns the number of terms that are reduced into one element of the output.
-double dv_nest_count_k(const dv_nest *n);
 // Returns whether two nests are equal apart from their source positions.
 int dv_nest_equal(const dv_nest *a, const dv_nest *b);
 // Sets *lo and *hi to the smallest and largest offset, in elements, at which

@@ -101,7 +101,7 @@ static int agrees(dv_jit *jit, const dv_nest *n, int threads, int as_is,
     dv_diag *diag = dv_diag_create();
     if (dv_contraction_create(&c, jit, n, &options, diag)) {
         dv_status st = dv_diag_status(diag);
-        int refused = as_is && (st == DV_E_NEST || st == DV_E_LIMIT);
+        int refused = st == DV_E_LIMIT || (as_is && st == DV_E_NEST);
         if (!refused)
             print_message("%s", dv_diag_text(diag));
         dv_diag_destroy(diag);
@@ -204,6 +204,8 @@ static void test_bits(void **state)
             dv_status st =
                 dv_contraction_create(&c, *state, &n, &options, NULL);
             map_operand(&n, DV_OUT, 0, &out[t]);
+            if (st == DV_E_LIMIT) // no dimension is left to a kernel
+                continue;
             assert_int_equal(st, DV_OK);
             dv_contraction_run(c, in[0].at, in[1].at, out[t].at);
             split |= dv_contraction_nest(c)->combine;
