@@ -300,7 +300,7 @@ int main(void)
         cmocka_unit_test(public_calls), cmocka_unit_test(derived),
         cmocka_unit_test(three),        cmocka_unit_test(looked_up),
         cmocka_unit_test(one_element),  cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(other_types), cmocka_unit_test(whole_numbers),
+        cmocka_unit_test(other_types),  cmocka_unit_test(whole_numbers),
     };
     return run_group(tests, NULL, NULL);
 }
