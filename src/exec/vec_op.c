@@ -6,6 +6,7 @@
 #include "exec/vec_range.h"
 #include "jit/backend.h"
 #include <stdlib.h>
+#include <string.h>
 
 // A long reduction over rows processes CHUNK rows of all columns before the
 // next CHUNK rows, because more rows at once would access more pages at a time
@@ -72,6 +73,10 @@ struct dv_vec_op {
     dv_vec_shape shape;
     vec_index *indices;
     int32_t n_indices;
+    // The read that is copied in rows without a kernel, and the bytes of its
+    // elements; 0 bytes: the kernel computes the op.
+    int32_t copied;
+    int64_t copied_bytes;
     // The condition that dv_vec_op_condition returns, or NULL.
     const char *looks;
     int blocks; // 1 if the program transposes a read
@@ -708,6 +713,20 @@ static int64_t points_of(const maker *m)
     return n * reads <= MOST_READS && n * size <= MOST_NODES ? n : 0;
 }
 
+// Finds out whether the op copies rows of elements that are narrower than the
+// type that kernels compute in: memmove copies more of them at a time.
+static void find_copied_rows(dv_vec_op *v, const dv_vec_how *how)
+{
+    const dv_expr *e = how->op->body;
+    if (!is_copy(how) || v->inner < 0 || how->write->coef[v->inner] != 1 ||
+        how->reads[e->read].coef[v->inner] != 1)
+        return;
+    dv_dtype t = how->p->tensors[how->op->write.tensor].dtype;
+    int64_t bytes = dv_dtype_get(t)->size_bytes;
+    v->copied = e->read;
+    v->copied_bytes = bytes < 4 ? bytes : 0;
+}
+
 static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
 {
     enum { SHORT = 1000 };
@@ -753,6 +772,7 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         v->chunk = CHUNK;
     v->shape = m->shape;
     v->fuse = find_fuse(v, m->how);
+    find_copied_rows(v, m->how);
     // If the expression is long, the kernels are generated even if the caller
     // wants them later, because only that shows whether they exceed the size
     // limit.
@@ -908,6 +928,20 @@ static void prefetch_next(const runner *r, const int32_t *vars, int n)
     }
 }
 
+static void copy_rows(const dv_vec_op *v, void *const *at, int64_t rows,
+                      int64_t n)
+{
+    const char *from = at[v->copied];
+    char *to = at[v->n_operands - 1];
+    for (int64_t i = 0; i < rows; i++) {
+        memmove(to, from, (size_t)(n * v->copied_bytes));
+        if (v->outer < 0)
+            return;
+        from += v->step[v->copied * v->n_vars + v->outer];
+        to += v->step[(v->n_operands - 1) * v->n_vars + v->outer];
+    }
+}
+
 static void call(runner *r, int old, int un, int64_t rows, int64_t n, void *acc)
 {
     const dv_vec_op *v = r->v;
@@ -920,7 +954,10 @@ static void call(runner *r, int old, int un, int64_t rows, int64_t n, void *acc)
         n *= rows;
         rows = 1;
     }
-    v->call[old][un](&(dv_vec_args){rows, n, at, acc});
+    if (v->copied_bytes)
+        copy_rows(v, at, rows, n);
+    else
+        v->call[old][un](&(dv_vec_args){rows, n, at, acc});
 }
 
 // Calls the kernel, at most v->chunk rows at a time. `acc` must be given if
