@@ -211,7 +211,6 @@ struct dv_nest {
     // type: sums are then f32 or i32 and are stored as `dtype`. 0 if all
     // operands have type `dtype`. Not in the nest's text.
     uint8_t narrow;
-    uint8_t fits; // all sums fit in 32 bits; not in the nest's text
     // 1 + DV_NEST_M or DV_NEST_N if a bias is added before the epilogue, one
     // value per element of m or of n (dv_contract_bias sets the values); 0 if
     // there is none. Not in the nest's text.

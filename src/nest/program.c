@@ -163,33 +163,25 @@ static void put_var(const writer *w, int dim)
     dv_put(w->out, "%s%d", dv_nest_type_name(w->n.dims[dim].type), dim);
 }
 
-// Prints the index of the dim of a level: base + the sum of factor * variable.
-// The base makes up for negative factors.
+// Prints the index of the dim of a level: a sum of factor * variable. The
+// variable of a negative factor counts down from its largest value.
 static void put_affine(const writer *w, int o, int level)
 {
     const layout *x = &w->of[o];
-    int64_t base = 0;
     int some = 0;
-    for (int i = 0; i < w->n.n_dims; i++)
-        if (w->n.dims[i].stride[o] < 0 && x->level[i] == level)
-            base +=
-                (w->n.dims[i].size - 1) * (step_of(w, i, o) / x->unit[level]);
-    if (base) {
-        dv_put(w->out, "%" PRId64, base);
-        some = 1;
-    }
     for (int i = 0; i < w->n.n_dims; i++) {
-        int64_t s = w->n.dims[i].stride[o];
-        if (!s || x->level[i] != level)
+        const dv_nest_dim *d = &w->n.dims[i];
+        int64_t factor = step_of(w, i, o) / x->unit[level];
+        if (!factor || x->level[i] != level)
             continue;
-        dv_put(w->out, "%s", s < 0 ? "-" : some ? "+" : "");
-        if (step_of(w, i, o) != x->unit[level])
-            dv_put(w->out, "%" PRId64 "*", step_of(w, i, o) / x->unit[level]);
+        dv_put(w->out, "%s", some++ ? "+" : "");
+        if (d->stride[o] < 0)
+            dv_put(w->out, "%" PRId64 "-", (d->size - 1) * factor);
+        if (factor != 1)
+            dv_put(w->out, "%" PRId64 "*", factor);
         put_var(w, i);
-        some = 1;
     }
-    if (!some)
-        dv_put(w->out, "0");
+    dv_put(w->out, "%s", some ? "" : "0");
 }
 
 static void put_access(const writer *w, int o)
