@@ -124,21 +124,18 @@ typedef struct dv_contract_options {
         sizeof(dv_contract_options), 0, 0, 0, 0, DV_NEST_OPTIMISE_ALL, 0       \
     }
 
-// Prepares a nest to run: optimises a product, generates its kernels and
-// allocates its buffers. A nest may also be a function of up to three inputs,
-// where out may be one of the inputs with the same strides, or a reduction. The
-// nest is copied; `jit` is borrowed until dv_contract_destroy (NULL: the
-// contraction has its own). Both factors of a product have the same type: f32
-// or f64 with out of that type; f16 or bf16 with out of f32, f16 or bf16,
-// rounded once; i8 or i32 with out of i32, which wraps around. Float products
-// may have any first and last operation: zero first and relu last are part of
-// the kernels, others run over out before the product and after each block.
-// Integer products may have zero first, and relu last if all sums fit 32 bits.
-// Functions and reductions take all types that vector kernels load and store.
-// Fails with DV_E_DTYPE or DV_E_NEST if there is no kernel, and with DV_E_LIMIT
-// or DV_E_OVERFLOW if the nest is too large. With DV_NEST_OPTIMISE_NONE the
-// nest must have a form that kernels exist for, otherwise DV_E_NEST; products
-// of narrow types, such as bf16 and i8, are always optimised again.
+// Prepares a nest to run. The nest is copied. A plain product, whose operands
+// are all f32 or all f64, with no first operation, zero or copy, and no last
+// operation, relu or copy, is optimised, its kernels are generated and its
+// buffers allocated; `jit` is then borrowed until dv_contract_destroy (NULL: it
+// has its own). With DV_NEST_OPTIMISE_NONE it must have a form that kernels
+// exist for, otherwise DV_E_NEST, unless it leaves no dimension to a kernel.
+// Any other nest is planned as a program of one op, whatever its loops are, and
+// uses the kernels that all execs share: products of any types and with any
+// first and last operation, functions of up to three inputs, where out may be
+// one of the inputs with the same strides, and reductions. Fails with DV_E_NEST
+// if an indirect index is not that of a tensor with these strides, and with
+// DV_E_LIMIT or DV_E_OVERFLOW if the nest is too large.
 DV_API dv_status dv_contract_create(dv_contract **out, dv_jit *jit,
                                     const dv_nest *n,
                                     const dv_contract_options *options,
@@ -154,18 +151,19 @@ DV_API void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
 // Sets in2 for later runs: the third input of a select, or an index tensor.
 DV_API void dv_contract_more(dv_contract *c, const void *in2);
 // Fails with DV_E_BOUNDS if runs since the last call found an index out of
-// bounds; the element that it selects was skipped.
+// bounds; the results of such a run are undefined.
 DV_API dv_status dv_contract_found(dv_contract *c, dv_diag *diag);
 // For callers with threads of their own, instead of dv_contract_run: call
 // dv_contract_part for every thread number 0 to dv_contract_threads - 1, in any
 // order or in parallel. If dv_contract_phases returns 2, wait until all are
-// done and then call dv_contract_combine for every thread number.
+// done and then call dv_contract_combine for every thread number. A nest that
+// is not a plain product has one part, which runs on divvy's own threads.
 DV_API int32_t dv_contract_threads(const dv_contract *c);
 DV_API int dv_contract_phases(const dv_contract *c); // 1 or 2
 DV_API void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
                              const void *in1, void *out);
 DV_API void dv_contract_combine(dv_contract *c, int32_t thread, void *out);
-// Returns the nest that is run, after optimisation.
+// Returns the nest that is run: of a plain product, after optimisation.
 DV_API const dv_nest *dv_contract_nest(const dv_contract *c);
 
 #ifdef __cplusplus

@@ -245,10 +245,10 @@ static char *as_text(const job *j)
         dv_put(&out, "# %s: %.4g s, %.1f GFLOP/s\n", j->r.how, j->r.seconds,
                cli_nest_gflops(&j->nest, j->r.seconds));
     if (j->a.verify && j->r.n_checked)
-        dv_put(&out, "# %" PRId64 " elements as the loops have them\n",
+        dv_put(&out, "# %" PRId64 " elements as the oracle has them\n",
                j->r.n_checked);
     else if (j->a.verify)
-        dv_put(&out, "# run by loops: there is nothing to compare\n");
+        dv_put(&out, "# run by the oracle: there is nothing to compare\n");
     dv_put(&out, "%s", "");
     return dv_text_take(&out);
 }
@@ -387,7 +387,7 @@ int cli_nest(const cli_command *c, int argc, char **argv)
          &a->l2},
         {"l3", 0, "BYTES", "cache to cut for (default: 16MiB)", CLI_BYTES,
          &a->l3},
-        {"verify", 0, NULL, "with --run: compare with plain loops", CLI_FLAG,
+        {"verify", 0, NULL, "with --run: compare with the oracle", CLI_FLAG,
          &a->verify},
         {"time", 0, NULL, "with --run: the median of some runs", CLI_FLAG,
          &a->time},

@@ -1,11 +1,11 @@
 // Runs a nest on generated data: with kernels if the nest and the machine have
-// them, else with the reference loops, which also verify the kernels' results.
+// them, else with the oracle, which also verifies the kernels' results.
 #include "cli/nest_run.h"
 #include "base/hash.h"
 #include "base/math.h"
 #include "cli/cli.h"
 #include "cli/load.h"
-#include "contract/contract.h"
+#include "exec/nest.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -109,12 +109,12 @@ static dv_status run_kernels(job *j, dv_contract *c, dv_diag *diag)
     return dv_contract_found(c, diag);
 }
 
-static dv_status run_loops(job *j, dv_diag *diag)
+static dv_status run_oracle(job *j, dv_diag *diag)
 {
     double begin = dv_clock_s();
-    DV_TRY(dv_nest_run_all(j->n, j->at, diag));
+    DV_TRY(dv_nest_eval(j->n, j->at, diag));
     j->r->seconds = dv_clock_s() - begin;
-    j->r->how = "loops";
+    j->r->how = "oracle";
     return DV_OK;
 }
 
@@ -167,7 +167,7 @@ static dv_status compare(job *j, const void *got, const void *want,
     return DV_OK;
 }
 
-// Compares the kernels' output with that of the loops; j->data[DV_OUT] keeps
+// Compares the kernels' output with that of the oracle; j->data[DV_OUT] keeps
 // the kernels' output.
 static dv_status verify(job *j, dv_diag *diag)
 {
@@ -175,7 +175,7 @@ static dv_status verify(job *j, dv_diag *diag)
     void *out = j->data[DV_OUT];
     memcpy(j->work[1], out, bytes_of_out(j->n));
     memcpy(out, j->work[0], bytes_of_out(j->n));
-    DV_TRY(run_loops(j, diag));
+    DV_TRY(run_oracle(j, diag));
     *j->r = kernels;
     DV_TRY(compare(j, j->work[1], out, diag));
     memcpy(out, j->work[1], bytes_of_out(j->n));
@@ -201,7 +201,7 @@ void cli_nest_describe(dv_text *out, const dv_nest *n,
     dv_contract_destroy(c);
 }
 
-// Runs kernels if there are some for this nest and machine, else the loops.
+// Runs kernels if there are some for this nest and machine, else the oracle.
 static dv_status run_one(job *j, dv_diag *diag)
 {
     dv_contract_options o = options_of(j->how);
@@ -215,7 +215,7 @@ static dv_status run_one(job *j, dv_diag *diag)
         if (st == DV_OK && j->how->verify)
             st = verify(j, diag);
     } else {
-        st = run_loops(j, diag);
+        st = run_oracle(j, diag);
     }
     dv_contract_destroy(c);
     dv_jit_destroy(jit);

@@ -2,45 +2,43 @@
 // overview.
 #define _GNU_SOURCE
 #include "base/dtype.h"
-#include "base/options.h"
 #include "base/math.h"
+#include "base/together.h"
 #include "jit/backend.h"
 #include "nest/sums.h"
 #include "contract/state.h"
+#include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
+// Returns whether kernels have the prologue and the epilogue inside.
+static int has_ends_inside(const dv_nest *n)
+{
+    int first = n->first == DV_PRIM_NONE || n->first == DV_PRIM_ZERO ||
+                n->first == DV_PRIM_COPY;
+    int last = n->last == DV_PRIM_NONE || n->last == DV_PRIM_RELU ||
+               n->last == DV_PRIM_COPY;
+    return first && last && !n->mean;
+}
+
+int dv_contraction_suits(const dv_nest *n)
+{
+    return dv_nest_is_product(n) && dv_nest_is_of_one_type(n) &&
+           has_ends_inside(n) && (n->dtype == DV_F32 || n->dtype == DV_F64);
+}
+
 static dv_status check(const dv_nest *n, const dv_contract_options *o,
                        dv_diag *diag)
 {
-    dv_loc at = {n->src, n->off};
-    if (o->threads < 0 || o->threads > CT_MAX_THREADS)
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%d threads", o->threads);
-    if ((unsigned)o->optimise > DV_NEST_OPTIMISE_PACKING)
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "optimise is %d",
-                       (int)o->optimise);
-    DV_TRY(dv_nest_check(n, diag));
-    DV_TRY(ct_check_operands(n, diag));
-    int operands = dv_nest_has(n, DV_IN2) ? DV_MAX_OPERANDS : DV_N_OPERANDS;
-    for (int i = 0; i < operands; i++) {
+    for (int i = 0; i < DV_N_OPERANDS; i++) {
         int64_t lo, hi;
         if (!dv_nest_extent(n, i, &lo, &hi) || hi - lo > INT64_MAX / 16)
-            return dv_fail(diag, DV_E_OVERFLOW, at,
+            return dv_fail(diag, DV_E_OVERFLOW, (dv_loc){n->src, n->off},
                            "the bytes of %s are too many to count",
                            dv_nest_operand_name(i));
     }
-    if (n->narrow && ct_touches_first(n))
-        return dv_fail(diag, DV_E_NEST, at,
-                       "invalid_first_touch_configuration: %s of sums of %s",
-                       dv_prim_get(n->first)->name,
-                       dv_dtype_get((dv_dtype)n->narrow)->name);
-    if (n->narrow && ct_touches_last(n))
-        return dv_fail(diag, DV_E_NEST, at,
-                       "invalid_last_touch_configuration: %s of sums of %s",
-                       dv_prim_get(n->last)->name,
-                       dv_dtype_get((dv_dtype)n->narrow)->name);
-    return o->optimise ? dv_nest_check_order(n, diag) : DV_OK;
+    return o->optimise ? dv_nest_check_order(n, diag) : dv_nest_check(n, diag);
 }
 
 // Returns whether vectors are longer than 16 bytes. Only then the passes and
@@ -51,7 +49,7 @@ static int is_wide(const dv_isa *isa)
     return isa->vector_bytes > 16;
 }
 
-static dv_nest_options options_of(const dv_contract *c, const dv_isa *isa,
+static dv_nest_options options_of(const dv_contraction *c, const dv_isa *isa,
                                   const dv_contract_options *o)
 {
     dv_nest_options options = {.size = sizeof(dv_nest_options),
@@ -93,7 +91,7 @@ static int take_k(dv_nest *n)
 // whose loops must stay as they are. A k loop is moved into the kernel if the
 // same inputs can still be packed with it inside; they cannot if their buffers
 // become too large.
-static void pack_loops(dv_contract *c, const dv_nest_options *options)
+static void pack_loops(dv_contraction *c, const dv_nest_options *options)
 {
     enum { INPUTS = 1 << DV_IN0 | 1 << DV_IN1 };
     dv_nest packed, taken;
@@ -110,7 +108,7 @@ static void pack_loops(dv_contract *c, const dv_nest_options *options)
         dv_nest_copy(&c->n, &taken);
 }
 
-static dv_status optimise(dv_contract *c, const dv_isa *isa,
+static dv_status optimise(dv_contraction *c, const dv_isa *isa,
                           const dv_contract_options *o, dv_diag *diag)
 {
     dv_nest_options options = options_of(c, isa, o);
@@ -126,12 +124,15 @@ static dv_status optimise(dv_contract *c, const dv_isa *isa,
     return dv_nest_optimise(&c->n, dv_nest_list("best"), &options, diag);
 }
 
-static dv_status build(dv_contract *c, dv_jit *jit,
+static dv_status build(dv_contraction *c, dv_jit *jit,
                        const dv_contract_options *o, dv_diag *diag)
 {
     int bad, plain = dv_nest_is_gemm(&c->n, NULL);
     DV_TRY(dv_nest_check_order(&c->n, diag));
     DV_TRY(dv_nest_form_of(&c->n, &c->form, diag));
+    if (c->form.row < 0 && c->form.col < 0 && !c->form.n_k)
+        return dv_fail(diag, DV_E_LIMIT, (dv_loc){c->n.src, c->n.off},
+                       "nest %s leaves no dimension to a kernel", c->n.name);
     // If the nest is kept as it is, k (the summed dimension) may be a loop
     // around products that accumulate; then it is not one plain product.
     for (int i = 0; i < c->form.n_loops; i++)
@@ -151,7 +152,6 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     c->panel_rows = isa->panel_rows;
     c->zero_first = c->n.first == DV_PRIM_ZERO;
     c->relu_last = c->n.last == DV_PRIM_RELU;
-    c->points = c->form.row < 0 && c->form.col < 0 && !c->form.n_k;
     c->on_way = !plain && dv_nest_kernel_packs(&c->n, &c->form);
     c->ahead = c->on_way ? c->form.in_col : c->form.in_row;
     DV_TRY(ct_layout_prims(c, diag));
@@ -161,8 +161,8 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     if (!ct_layout_loops(c))
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
                        "there are too many turns to share");
-    if (c->n.combine && (c->form.pack[DV_OUT] != DV_FORM_NEVER || c->points ||
-                         !ct_layout_parts(c)))
+    if (c->n.combine &&
+        (c->form.pack[DV_OUT] != DV_FORM_NEVER || !ct_layout_parts(c)))
         return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
                        "nest %s combines parts of what it packs, or too much",
                        c->n.name);
@@ -170,18 +170,16 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     ct_layout_panels(c);
     if (!plain)
         ct_choose_copy_ahead(c, isa, o);
-    for (int i = 0; i < DV_N_OPERANDS && !c->points; i++)
+    for (int i = 0; i < DV_N_OPERANDS; i++)
         if (!ct_layout_buffer(c, i))
             return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
                            "%s is too large to be packed",
                            dv_nest_operand_name(i));
     DV_TRY(ct_map_buffers(c, diag));
-    if (c->n.bias && (c->points || !plain))
+    if (c->n.bias && !plain)
         return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
                        "nest %s has a bias, but is no plain product",
                        c->n.name);
-    if (c->points)
-        return DV_OK;
     if (plain)
         return ct_make_plans(c, jit, o, diag);
     for (int i = 0; i < DV_N_OPERANDS; i++)
@@ -195,77 +193,63 @@ static dv_status build(dv_contract *c, dv_jit *jit,
 // Schedules the nest unless it is kept as it is, and generates all kernels.
 // Products of narrow types (bf16 and i8, for example) are always scheduled,
 // because a GEMM plan runs them with loops of its own.
-static dv_status make_kernels(dv_contract *c, dv_jit *jit,
-                              const dv_contract *other, ct_types types,
+static dv_status make_kernels(dv_contraction *c, dv_jit *jit,
+                              const dv_contraction *other,
                               const dv_contract_options *o, dv_diag *diag)
 {
-    int keeps = o->optimise == DV_NEST_OPTIMISE_NONE && types != CT_NARROW;
-    int product = dv_nest_is_product(&c->n);
+    int keeps = o->optimise == DV_NEST_OPTIMISE_NONE && !c->n.narrow;
     if (other)
         c->k_block = other->k_block;
-    else if (!keeps && product)
+    else if (!keeps)
         DV_TRY(optimise(c, dv_jit_isa(jit), o, diag));
-    if (product)
-        DV_TRY(build(c, jit, o, diag));
-    return ct_make_touches(c, jit, diag);
+    return build(c, jit, o, diag);
 }
 
 // Creates a contraction. If `other` is not NULL, `n` is its nest, which is
 // scheduled already.
-static dv_status make(dv_contract **out, dv_jit *jit, const dv_nest *n,
-                      const dv_contract *other, const dv_contract_options *o,
+static dv_status make(dv_contraction **out, dv_jit *jit, const dv_nest *n,
+                      const dv_contraction *other, const dv_contract_options *o,
                       dv_diag *diag)
 {
-    dv_contract *c = dv_alloc(sizeof *c);
+    dv_contraction *c = dv_alloc(sizeof *c);
     if (!c)
         return dv_nomem(diag);
-    *c = (dv_contract){
+    *c = (dv_contraction){
         .n = *n, .threads = o->threads ? o->threads : 1, .at_once = 1};
-    ct_types types = ct_settle_types(&c->n);
     dv_status s = jit ? DV_OK : dv_jit_create(&c->own_jit, diag);
     jit = jit ? jit : c->own_jit;
     if (s == DV_OK)
-        s = types == CT_COPIED
-                ? ct_copied_create(&c->copied, jit, &c->n, o, diag)
-                : make_kernels(c, jit, other, types, o, diag);
+        s = make_kernels(c, jit, other, o, diag);
     dv_jit_seal(c->own_jit);
     c->n.src = NULL; // the text is not borrowed beyond creation
     if (s)
-        dv_contract_destroy(c);
+        dv_contraction_destroy(c);
     else
         *out = c;
     return s;
 }
 
-dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
-                             const dv_contract_options *options, dv_diag *diag)
-{
-    dv_contract_options o = DV_CONTRACT_OPTIONS_INIT;
-    DV_TRY(dv_options_read(&o, sizeof o, options, "dv_contract_options", diag));
-    dv_status s = dv_contract_create_in(out, jit, n, &o, diag);
-    dv_jit_seal(jit);
-    return s;
-}
-
-dv_status dv_contract_create_in(dv_contract **out, dv_jit *jit,
+dv_status dv_contraction_create(dv_contraction **out, dv_jit *jit,
                                 const dv_nest *n,
                                 const dv_contract_options *options,
                                 dv_diag *diag)
 {
     static const dv_contract_options none = DV_CONTRACT_OPTIONS_INIT;
     const dv_contract_options *o = options ? options : &none;
+    assert(dv_nest_is_product(n) && has_ends_inside(n));
     DV_TRY(check(n, o, diag));
     return make(out, jit, n, NULL, o, diag);
 }
 
-dv_status dv_contract_clone(dv_contract **out, dv_jit *jit,
-                            const dv_contract *other,
-                            const dv_contract_options *options, dv_diag *diag)
+dv_status dv_contraction_clone(dv_contraction **out, dv_jit *jit,
+                               const dv_contraction *other,
+                               const dv_contract_options *options,
+                               dv_diag *diag)
 {
     return make(out, jit, &other->n, other, options, diag);
 }
 
-void dv_contract_destroy(dv_contract *c)
+void dv_contraction_destroy(dv_contraction *c)
 {
     if (!c)
         return;
@@ -274,8 +258,6 @@ void dv_contract_destroy(dv_contract *c)
     for (int32_t i = 0; i < c->n_plans; i++)
         dv_gemm_plan_destroy(c->plans[i]);
     dv_release(c->plans);
-    ct_destroy_touches(c);
-    ct_copied_destroy(c->copied);
     dv_jit_destroy(c->own_jit);
     dv_release(c->team);
     dv_release(c);
@@ -293,7 +275,8 @@ typedef struct spot {
 
 // Runs kernels that pack the operand with the columns themselves while they
 // read it, one panel (a group of a few columns) after the other.
-static void multiply_packing(const dv_contract *c, ct_thread *t, const spot *s)
+static void multiply_packing(const dv_contraction *c, ct_thread *t,
+                             const spot *s)
 {
     int rest = ct_is_tail(t, &c->col), way = ct_k_variant(c, t);
     const ct_kernel *k =
@@ -318,7 +301,8 @@ static void multiply_packing(const dv_contract *c, ct_thread *t, const spot *s)
 // the rows of this one; otherwise the kernel prefetches them itself. Each row
 // is on a page of its own, and prefetching all rows together overlaps their
 // address translations, which would otherwise be waited for one by one.
-static void prefetch_next_rows(const dv_contract *c, const spot *s, int64_t k)
+static void prefetch_next_rows(const dv_contraction *c, const spot *s,
+                               int64_t k)
 {
     const unsigned char *p = s->next;
     if (p == s->at[c->form.in_row] + c->row.size * c->es)
@@ -331,7 +315,8 @@ static void prefetch_next_rows(const dv_contract *c, const spot *s, int64_t k)
 // the kernel fills the other block for the next call. If the previous call
 // filled it with other rows than this call needs, the right rows are copied
 // here first.
-static void multiply_copied(const dv_contract *c, ct_thread *t, const spot *s)
+static void multiply_copied(const dv_contraction *c, ct_thread *t,
+                            const spot *s)
 {
     const unsigned char *row = s->at[c->form.in_row];
     unsigned char *block = t->buffer[c->form.in_row];
@@ -350,13 +335,13 @@ static void multiply_copied(const dv_contract *c, ct_thread *t, const spot *s)
 // Returns the arguments of a GEMM plan. The callback for finished blocks is set
 // only for the last block of k (the summed dimension), after which results are
 // final.
-static dv_gemm_args args_of(const dv_contract *c, int last)
+static dv_gemm_args args_of(const dv_contraction *c, int last)
 {
     return (dv_gemm_args){
         .bias = c->bias, .then = last ? c->then : NULL, .user = c->user};
 }
 
-static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
+static void multiply(const dv_contraction *c, ct_thread *t, const spot *s)
 {
     if (c->n_plans) {
         int32_t thread = (int32_t)(t - c->team), all = c->n_plans == 1;
@@ -395,9 +380,9 @@ static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
 // inside() runs the loops from number l inwards. turn() runs one iteration of
 // loop l: it packs the operands that are packed there, and writes a packed
 // output back afterwards.
-static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s);
+static void inside(const dv_contraction *c, ct_thread *t, int l, const spot *s);
 
-static void turn(const dv_contract *c, ct_thread *t, int l, int pack,
+static void turn(const dv_contraction *c, ct_thread *t, int l, int pack,
                  const spot *s)
 {
     spot w = *s;
@@ -414,26 +399,15 @@ static void turn(const dv_contract *c, ct_thread *t, int l, int pack,
 }
 
 // Runs the loops from l on, recursively, and inside them the kernel.
-static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
+static void inside(const dv_contraction *c, ct_thread *t, int l, const spot *s)
 {
-    // If c->points is set, there is no kernel and elements are computed one by
-    // one. If all loops are shared, no loop is left here either, and one
-    // element is computed.
-    if (l == c->n_loops && c->points)
-        ct_sum_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], 1,
-                      s->first, s->last);
-    else if (l == c->n_loops)
+    if (l == c->n_loops) {
         multiply(c, t, s);
-    if (l == c->n_loops)
         return;
+    }
     const ct_loop *p = &c->loops[l];
     int64_t from,
         n = ct_iterations(t, p->size, p->whole, p->unit, p->outer, &from);
-    if (c->points && l == c->n_loops - 1) {
-        ct_sum_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], n,
-                      s->first, s->last);
-        return;
-    }
     spot w = *s;
     for (int64_t i = 0; i < n; i++) {
         t->at[l] = from + i * p->unit;
@@ -454,7 +428,7 @@ static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
 // Runs iteration number `share` of all shared loops (those that threads
 // divide), counted as one loop. A tile beyond the end of its dimension is
 // skipped.
-static void run_share(const dv_contract *c, ct_thread *t, int64_t share,
+static void run_share(const dv_contraction *c, ct_thread *t, int64_t share,
                       const spot *s)
 {
     spot w = *s;
@@ -476,8 +450,8 @@ static void run_share(const dv_contract *c, ct_thread *t, int64_t share,
     turn(c, t, l, l < 0 ? 0 : c->loops[l].pack, &w);
 }
 
-void ct_part(dv_contract *c, int32_t thread, const void *in0, const void *in1,
-             void *out)
+void dv_contraction_part(dv_contraction *c, int32_t thread, const void *in0,
+                         const void *in1, void *out)
 {
     ct_thread *t = &c->team[thread];
     int64_t begin = c->n_shares * thread / c->threads;
@@ -507,33 +481,91 @@ void ct_part(dv_contract *c, int32_t thread, const void *in0, const void *in1,
 
 // Returns whether the contraction is one product with one GEMM plan for all
 // threads.
-static int is_one_plan(const dv_contract *c)
+static int is_one_plan(const dv_contraction *c)
 {
     return c->n_plans && ct_is_one_product(c);
 }
 
-void ct_begin(dv_contract *c)
-{
-    if (is_one_plan(c))
-        dv_gemm_begin(c->plans[0]);
-}
+// -- Calls -------------------------------------------------------------------
 
-void ct_member(dv_contract *c, int32_t i, const void *in0, const void *in1,
-               void *out)
+// One run of a contraction by its threads.
+typedef struct run {
+    dv_contraction *c;
+    const void *in[2];
+    void *out;
+} run;
+
+static void run_thread(void *job, int32_t i)
 {
-    const void *in[] = {in0, in1};
+    const run *r = job;
+    const dv_contraction *c = r->c;
     dv_gemm_args args = args_of(c, 1);
     if (!is_one_plan(c))
-        ct_part(c, i, in0, in1, out);
+        dv_contraction_part(r->c, i, r->in[DV_IN0], r->in[DV_IN1], r->out);
     else if (i < dv_gemm_plan_busy(c->plans[0]))
-        dv_gemm_run_thread(c->plans[0], i, in[c->form.in_row],
-                           in[c->form.in_col], out, &args);
+        dv_gemm_run_thread(c->plans[0], i, r->in[c->form.in_row],
+                           r->in[c->form.in_col], r->out, &args);
 }
 
-int32_t ct_busy(const dv_contract *c)
+static void combine_thread(void *job, int32_t i)
 {
+    const run *r = job;
+    ct_combine(r->c, i, r->out);
+}
+
+void dv_contraction_run(dv_contraction *c, const void *in0, const void *in1,
+                        void *out)
+{
+    run r = {c, {in0, in1}, out};
+    const dv_parallel_step steps[] = {{run_thread, &r}, {combine_thread, &r}};
     int32_t n = c->threads;
+    if (is_one_plan(c))
+        dv_gemm_begin(c->plans[0]);
     if (c->n_plans && !c->n_shared && !c->n.combine)
         n = dv_gemm_plan_busy(c->plans[0]); // the other threads have no work
-    return n;
+    dv_parallel_steps(steps, c->n.combine ? 2 : 1, n);
+}
+
+int dv_contraction_phases(const dv_contraction *c)
+{
+    return c->n.combine ? 2 : 1;
+}
+
+void dv_contraction_combine(dv_contraction *c, int32_t thread, void *out)
+{
+    if (c->n.combine)
+        ct_combine(c, thread, out);
+}
+
+void dv_contraction_bias(dv_contraction *c, const void *values)
+{
+    c->bias = values;
+}
+
+int dv_contraction_on_block(dv_contraction *c, dv_contraction_block then,
+                            void *user)
+{
+    int rounded = c->n.dtype == DV_F16 || c->n.dtype == DV_BF16;
+    if (!c->n_plans || c->n.combine || rounded ||
+        c->form.pack[DV_OUT] != DV_FORM_NEVER)
+        return 0;
+    c->then = then;
+    c->user = user;
+    return 1;
+}
+
+void dv_contraction_describe(const dv_contraction *c, dv_text *out)
+{
+    if (c->n_plans)
+        dv_gemm_plan_describe(c->plans[0], out);
+}
+
+int32_t dv_contraction_threads(const dv_contraction *c)
+{
+    return c->threads;
+}
+
+const dv_nest *dv_contraction_nest(const dv_contraction *c)
+{
+    return &c->n;
 }

@@ -1,4 +1,5 @@
-// Runs any contraction with generated kernels, as scheduled in its nest.
+// Runs contractions: nests that are products, with generated kernels and the
+// loops of the nest.
 //
 //   n 40 shared pack in1:  …      each thread runs its part of the shared loops
 //   k  5 seq pack in0:     …      operands are packed in the loops marked so
@@ -12,46 +13,64 @@
 // Results have the same bits in every run, and for any number of threads unless
 // the nest says `combine`, that is unless k is summed in parts.
 //
-//   contract.[ch]  creates a contraction, runs the loops of a product
-//   run.c          the calls that run one: products, epilogues, functions
+// Other nests run as programs of one op (exec/nest.c, which also has the public
+// calls for all nests).
+//
+//   contract.[ch]  creates a contraction, runs its loops
 //   layout.c       computes strides of loops, panels, buffers and partial sums
 //   make.c         generates the kernels and moves that a run may need
-//   types.c        chooses kernels for types other than f32 and f64
 //   move.c         packs blocks of operands and writes results back
-//   touch.c        runs elementwise functions, also as prologue and epilogue
-//   reduce.c       runs reductions of in0 and dot products
-//   ways.[ch]      the axes that touch.c and reduce.c loop over
-//   sum.c          sums products without a kernel, adds partial sums
-//   sum_body.h     the loops of sum.c for one element type
+//   sum.c          adds partial sums
 //   state.h        private to the folder: a contraction and its threads
 #ifndef DV_CONTRACT_H
 #define DV_CONTRACT_H
 #include "jit/jit.h"
 #include "nest/nest.h"
-// Does the same as dv_contract_create, which is public (divvy.h), for callers
-// that generate more kernels afterwards: code memory stays writable until they
-// call dv_jit_seal().
-dv_status dv_contract_create_in(dv_contract **out, dv_jit *jit,
+
+typedef struct dv_contraction dv_contraction;
+
+// Returns whether a nest as users write it can be a contraction: a product of
+// f32 or f64 alone, with a prologue and an epilogue that are part of its
+// kernels. (Nests for the tiles of an op may also have the fields that are not
+// in a nest's text, such as `narrow`.)
+int dv_contraction_suits(const dv_nest *n);
+// Prepares a product to run. The nest is copied; `jit` is borrowed until
+// dv_contraction_destroy (NULL: the contraction has its own), and its code
+// memory stays writable until the caller calls dv_jit_seal(). Fails with
+// DV_E_LIMIT if the nest leaves no dimension to a kernel, or is too large.
+dv_status dv_contraction_create(dv_contraction **out, dv_jit *jit,
                                 const dv_nest *n,
                                 const dv_contract_options *options,
                                 dv_diag *diag);
 // Creates a copy of a contraction that was made with the same options, with its
 // own buffers. The nest is not scheduled again.
-dv_status dv_contract_clone(dv_contract **out, dv_jit *jit,
-                            const dv_contract *other,
-                            const dv_contract_options *options, dv_diag *diag);
+dv_status dv_contraction_clone(dv_contraction **out, dv_jit *jit,
+                               const dv_contraction *other,
+                               const dv_contract_options *options,
+                               dv_diag *diag);
+void dv_contraction_destroy(dv_contraction *c);
+// These do what the public calls dv_contract_* do (divvy/nest.h).
+void dv_contraction_run(dv_contraction *c, const void *in0, const void *in1,
+                        void *out);
+int32_t dv_contraction_threads(const dv_contraction *c);
+int dv_contraction_phases(const dv_contraction *c);
+void dv_contraction_part(dv_contraction *c, int32_t thread, const void *in0,
+                         const void *in1, void *out);
+void dv_contraction_combine(dv_contraction *c, int32_t thread, void *out);
+const dv_nest *dv_contraction_nest(const dv_contraction *c);
 // Sets the bias, the values that are added to each row or column, for later
 // runs of a nest with `bias`: contiguous values of the nest's type. Only plain
 // GEMMs can have a bias; creating others fails with DV_E_NEST.
-void dv_contract_bias(dv_contract *c, const void *values);
+void dv_contraction_bias(dv_contraction *c, const void *values);
 // Sets a callback for later runs: `then` is called with each finished block of
 // results while the block is in cache, by the thread that computed it. The
 // columns of a block have unit stride in the output. NULL removes the callback.
 // Returns 0 if this contraction cannot call it.
-typedef void (*dv_contract_block)(void *user, void *out, int32_t rows,
-                                  int32_t cols);
-int dv_contract_on_block(dv_contract *c, dv_contract_block then, void *user);
+typedef void (*dv_contraction_block)(void *user, void *out, int32_t rows,
+                                     int32_t cols);
+int dv_contraction_on_block(dv_contraction *c, dv_contraction_block then,
+                            void *user);
 // Prints how the GEMM plan of a plain product tiles it, as one line without a
 // newline. Prints nothing for other contractions, whose nest shows everything.
-void dv_contract_describe(const dv_contract *c, dv_text *out);
+void dv_contraction_describe(const dv_contraction *c, dv_text *out);
 #endif

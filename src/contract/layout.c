@@ -8,7 +8,7 @@
 
 #define MOST_ELEMS ((int64_t)1 << 40) // most elements of a buffer
 
-static ct_prim prim_of(const dv_contract *c, int dim)
+static ct_prim prim_of(const dv_contraction *c, int dim)
 {
     if (dim < 0)
         return (ct_prim){.size = 1, .outer = -1};
@@ -17,14 +17,14 @@ static ct_prim prim_of(const dv_contract *c, int dim)
                      c->tiles.outer[dim]};
 }
 
-int64_t ct_size_in_way(const dv_contract *c, int i, int way)
+int64_t ct_size_in_way(const dv_contraction *c, int i, int way)
 {
     int rest =
         (way & 1 && c->k_tails[0] == i) || (way & 2 && c->k_tails[1] == i);
     return rest ? c->k[i].rest : c->k[i].size;
 }
 
-dv_status ct_layout_prims(dv_contract *c, dv_diag *diag)
+dv_status ct_layout_prims(dv_contraction *c, dv_diag *diag)
 {
     int ways = 0;
     c->row = prim_of(c, c->form.row);
@@ -55,7 +55,7 @@ dv_status ct_layout_prims(dv_contract *c, dv_diag *diag)
     return DV_OK;
 }
 
-int ct_layout_loops(dv_contract *c)
+int ct_layout_loops(dv_contraction *c)
 {
     int shared = 0;
     c->n_loops = c->form.n_loops;
@@ -88,7 +88,7 @@ int ct_layout_loops(dv_contract *c)
 // into parts: one dense result per part, one after the other, each with the
 // kernel's columns contiguous. Returns 0 if they have more than MOST_ELEMS
 // elements.
-int ct_layout_parts(dv_contract *c)
+int ct_layout_parts(dv_contraction *c)
 {
     int order[DV_NEST_MAX_DIMS], n = 0;
     int64_t step = 1;
@@ -149,7 +149,7 @@ static ct_cut cut_rows(int64_t n, int32_t most)
     return out;
 }
 
-void ct_layout_panels(dv_contract *c)
+void ct_layout_panels(dv_contraction *c)
 {
     int in_panels = !c->form.col_transposed;
     c->panels = c->form.pack[c->form.in_col] != DV_FORM_NEVER;
@@ -171,7 +171,7 @@ void ct_layout_panels(dv_contract *c)
 // Computes the layout of operand o in its packing buffer: blocks of the kernel
 // in the order in which the loops inside the packing loop visit them. Returns 0
 // if the buffer has more than MOST_ELEMS elements.
-int ct_layout_buffer(dv_contract *c, int o)
+int ct_layout_buffer(dv_contraction *c, int o)
 {
     const dv_nest_form *f = &c->form;
     int at = f->pack[o];
@@ -228,7 +228,7 @@ int ct_layout_buffer(dv_contract *c, int o)
 enum { HUGE_BYTES = 2 << 20 };
 
 // Allocates all buffers in one mapping, with huge pages if the system has them.
-dv_status ct_map_buffers(dv_contract *c, dv_diag *diag)
+dv_status ct_map_buffers(dv_contraction *c, dv_diag *diag)
 {
     int64_t each = 0, sums = dv_round_up(c->parts * c->part_elems * c->es, 256);
     for (int o = 0; o < DV_N_OPERANDS; o++)

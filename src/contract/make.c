@@ -8,19 +8,19 @@
 
 enum { MAX_STEP = DV_FORM_MAX_STEP, CHUNK = 8 };
 
-static int n_ways(const dv_contract *c)
+static int n_ways(const dv_contraction *c)
 {
     return c->k_tails[1] >= 0 ? 4 : c->k_tails[0] >= 0 ? 2 : 1;
 }
 
-static int64_t stride_of(const dv_contract *c, int dim, int operand)
+static int64_t stride_of(const dv_contraction *c, int dim, int operand)
 {
     return c->n.dims[dim].stride[operand];
 }
 
 // Returns whether an operand is so large that it is read from memory or from
 // L3.
-static int is_far(const dv_contract *c, int operand)
+static int is_far(const dv_contraction *c, int operand)
 {
     int64_t lo, hi;
     return dv_nest_extent(&c->n, operand, &lo, &hi) &&
@@ -29,7 +29,7 @@ static int is_far(const dv_contract *c, int operand)
 
 // Returns whether kernels read their rows in place from memory, transposed, and
 // therefore prefetch the rows that follow.
-static int asks(const dv_contract *c)
+static int asks(const dv_contraction *c)
 {
     const dv_nest_form *f = &c->form;
     return f->pack[f->in_row] == DV_FORM_NEVER && f->row_transposed &&
@@ -39,7 +39,7 @@ static int asks(const dv_contract *c)
 // Returns whether the stride between micro-tiles (register tiles) of packed
 // results is too large for the kernel's addressing, if all loops along a line
 // of the output are placed between them.
-static int is_too_far(const dv_contract *c, int64_t tile)
+static int is_too_far(const dv_contraction *c, int64_t tile)
 {
     for (int l = 0; l < c->n_loops && tile < MAX_STEP; l++)
         if (c->n.dims[l].stride[DV_OUT] == 1 &&
@@ -52,7 +52,7 @@ static int is_too_far(const dv_contract *c, int64_t tile)
 // kernel call has filled. This is done if the rows of k are on more pages than
 // the TLB holds. Results are then packed by micro-tiles, with those that make
 // up a line of the output next to each other.
-void ct_choose_copy_ahead(dv_contract *c, const dv_isa *isa,
+void ct_choose_copy_ahead(dv_contraction *c, const dv_isa *isa,
                           const dv_contract_options *o)
 {
     const dv_nest_form *f = &c->form;
@@ -78,7 +78,7 @@ void ct_choose_copy_ahead(dv_contract *c, const dv_isa *isa,
     }
 }
 
-int64_t ct_ldc(const dv_contract *c)
+int64_t ct_ldc(const dv_contraction *c)
 {
     const dv_nest_form *f = &c->form;
     if (f->pack[DV_OUT] != DV_FORM_NEVER)
@@ -94,7 +94,7 @@ int64_t ct_ldc(const dv_contract *c)
 // only if there is one panel of columns: several would each write a part of
 // every row, and the parts of many rows would not stay in L1 until a row is
 // complete.
-void ct_merge_inner_loop(dv_contract *c)
+void ct_merge_inner_loop(dv_contraction *c)
 {
     const dv_nest_form *f = &c->form;
     int one_panel = c->col.size <= (int64_t)c->panel_vectors * c->lanes;
@@ -119,7 +119,7 @@ void ct_merge_inner_loop(dv_contract *c)
 
 // Sets how the kernel reads the rows' operand: packed, copied by the previous
 // call, transposed or in place.
-static void set_rows(const dv_contract *c, dv_gemm_shape *s)
+static void set_rows(const dv_contraction *c, dv_gemm_shape *s)
 {
     const dv_nest_form *f = &c->form;
     int k = f->n_k ? f->k[f->n_k - 1] : -1;
@@ -141,7 +141,7 @@ static void set_rows(const dv_contract *c, dv_gemm_shape *s)
     }
 }
 
-static void set_cols(const dv_contract *c, dv_gemm_shape *s)
+static void set_cols(const dv_contraction *c, dv_gemm_shape *s)
 {
     const dv_nest_form *f = &c->form;
     int k = f->n_k ? f->k[f->n_k - 1] : -1;
@@ -170,7 +170,8 @@ typedef struct way {
     int row, col, k, first, last;
 } way;
 
-static dv_status make_kernel(dv_contract *c, dv_jit *jit, way w, dv_diag *diag)
+static dv_status make_kernel(dv_contraction *c, dv_jit *jit, way w,
+                             dv_diag *diag)
 {
     const dv_nest_form *f = &c->form;
     int batched =
@@ -202,7 +203,7 @@ static dv_status make_kernel(dv_contract *c, dv_jit *jit, way w, dv_diag *diag)
 // Makes a GEMM plan follow the order in which products must be summed: it
 // either does not pack its operands, or packs blocks of k of the length that
 // all tiles use, even where dot products would be faster.
-static void follow_sums(const dv_contract *c, dv_gemm_shape *s,
+static void follow_sums(const dv_contraction *c, dv_gemm_shape *s,
                         dv_gemm_options *o)
 {
     s->one_sum = 1;
@@ -215,7 +216,8 @@ static void follow_sums(const dv_contract *c, dv_gemm_shape *s,
 // Sets what the GEMM plan does to finished sums. It rounds them to the stored
 // type, for which all of k (the summed dimension) must be inside the plan, and
 // adds a bias, for which all rows or all columns must be.
-static dv_status set_end(const dv_contract *c, dv_gemm_shape *s, dv_diag *diag)
+static dv_status set_end(const dv_contraction *c, dv_gemm_shape *s,
+                         dv_diag *diag)
 {
     const dv_nest_form *f = &c->form;
     int type = c->n.bias - 1, outside = 0, parts = 0;
@@ -241,7 +243,7 @@ static dv_status set_end(const dv_contract *c, dv_gemm_shape *s, dv_diag *diag)
                          "the bias of nest %s is not of its kernel", c->n.name);
 }
 
-dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
+dv_status ct_make_plans(dv_contraction *c, dv_jit *jit,
                         const dv_contract_options *options, dv_diag *diag)
 {
     dv_gemm_shape s = {.dtype = (uint8_t)c->n.dtype};
@@ -280,7 +282,7 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
     return DV_OK;
 }
 
-dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag)
+dv_status ct_make_kernels(dv_contraction *c, dv_jit *jit, dv_diag *diag)
 {
     const dv_nest_form *f = &c->form;
     if (asks(c) && f->n_k == 1 && dv_jit_isa(jit)->vector_bytes == 16)
@@ -295,7 +297,7 @@ dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag)
     return DV_OK;
 }
 
-static ct_axis axis_of(const dv_contract *c, int dim, int operand)
+static ct_axis axis_of(const dv_contraction *c, int dim, int operand)
 {
     const dv_nest_dim *d = &c->n.dims[dim];
     return (ct_axis){.size = d->size,
@@ -346,7 +348,7 @@ static void sort_axes(ct_mover *m)
 
 // Splits the axis of rows into the rows of a micro-tile (register tile) and an
 // axis over micro-tiles. No micro-tile is cut short.
-static void add_tiles(const dv_contract *c, ct_mover *m, ct_axis *rows)
+static void add_tiles(const dv_contraction *c, ct_mover *m, ct_axis *rows)
 {
     ct_axis *x = &m->axes[m->n_axes++];
     rows->whole = 0;
@@ -358,7 +360,7 @@ static void add_tiles(const dv_contract *c, ct_mover *m, ct_axis *rows)
     x->to = c->tile_step * c->es;
 }
 
-static void list_axes(const dv_contract *c, ct_mover *m)
+static void list_axes(const dv_contraction *c, ct_mover *m)
 {
     int o = m->operand, at = -1;
     for (int l = 0; l < c->n_loops; l++)
@@ -388,7 +390,7 @@ static void list_axes(const dv_contract *c, ct_mover *m)
 
 // Returns the stride of an axis in the buffer, in elements, for panels that are
 // `wide` elements wide.
-static int64_t step_to(const dv_contract *c, const ct_axis *x, int64_t wide,
+static int64_t step_to(const dv_contraction *c, const ct_axis *x, int64_t wide,
                        int k_way)
 {
     if (x->k < 0)
@@ -433,7 +435,7 @@ static int64_t transpose_extent(const ct_mover *m, const ct_axis *x,
 // `across`, which is contiguous in the buffer: the one with unit stride in the
 // tensor or, if `across` has that, the best one whose stride is at least a row.
 // Returns -1 if there is none.
-static int find_along(const dv_contract *c, const ct_mover *m)
+static int find_along(const dv_contraction *c, const ct_mover *m)
 {
     int64_t wide = m->across.size, far = m->across.from / c->es;
     int copies = m->across.from == c->es || wide == 1, best = -1;
@@ -459,7 +461,7 @@ static void drop_axis(ct_mover *m, int i)
         m->axes[i] = m->axes[i + 1];
 }
 
-static void choose_move(const dv_contract *c, ct_mover *m)
+static void choose_move(const dv_contraction *c, ct_mover *m)
 {
     int64_t far = m->across.from / c->es;
     int copies = m->across.from == c->es || m->across.size == 1;
@@ -480,7 +482,7 @@ static void choose_move(const dv_contract *c, ct_mover *m)
 
 // Returns the shape of the move (generated copy) of one panel, `wide` elements
 // wide, into the buffer or, with `back`, out of it.
-static dv_move_shape move_shape(const dv_contract *c, const ct_mover *m,
+static dv_move_shape move_shape(const dv_contraction *c, const ct_mover *m,
                                 int64_t wide, int64_t along, int k_way,
                                 int back)
 {
@@ -507,7 +509,7 @@ static dv_move_shape move_shape(const dv_contract *c, const ct_mover *m,
     return s;
 }
 
-static dv_status make_moves(const dv_contract *c, ct_mover *m, dv_jit *jit,
+static dv_status make_moves(const dv_contraction *c, ct_mover *m, dv_jit *jit,
                             int rest, int k_way, dv_diag *diag)
 {
     int64_t whole = m->along.whole;
@@ -529,7 +531,8 @@ static dv_status make_moves(const dv_contract *c, ct_mover *m, dv_jit *jit,
     return DV_OK;
 }
 
-dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand, dv_diag *diag)
+dv_status ct_make_mover(dv_contraction *c, dv_jit *jit, int operand,
+                        dv_diag *diag)
 {
     ct_mover *m = &c->movers[operand];
     int is_row = operand == c->form.in_row;
@@ -552,14 +555,13 @@ dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand, dv_diag *diag)
 
 // Returns whether the output exceeds the caches and every element is written
 // once and not read soon after, so that stores should bypass the caches.
-static int streams(const dv_contract *c, const dv_isa *isa,
+static int streams(const dv_contraction *c, const dv_isa *isa,
                    const dv_contract_options *o)
 {
     int64_t lo, hi, l3 = o->l3_bytes ? o->l3_bytes : CT_COMMON_L3;
     if (!isa->streams || c->form.pack[DV_OUT] != DV_FORM_NEVER ||
         c->n.combine || !c->zero_first || c->n.behind ||
-        ct_touches_last(&c->n) || !dv_nest_extent(&c->n, DV_OUT, &lo, &hi) ||
-        (hi - lo) / 2 < l3 / c->es)
+        !dv_nest_extent(&c->n, DV_OUT, &lo, &hi) || (hi - lo) / 2 < l3 / c->es)
         return 0;
     for (int l = 0; l < c->n_loops; l++)
         if (c->loops[l].is_k)
@@ -570,7 +572,7 @@ static int streams(const dv_contract *c, const dv_isa *isa,
 // Returns the number of rows of a panel, changed so that the narrow contiguous
 // rows of a panel are whole cache lines, which stores that bypass the caches
 // need.
-static int32_t panel_for_lines(const dv_contract *c, int32_t rows)
+static int32_t panel_for_lines(const dv_contraction *c, int32_t rows)
 {
     enum { MOST = 12, LEAST = 4, LINE = 64 };
     int64_t row = c->col.size * c->es;
@@ -587,7 +589,7 @@ static int32_t panel_for_lines(const dv_contract *c, int32_t rows)
     return rows;
 }
 
-void ct_choose_streaming(dv_contract *c, const dv_isa *isa,
+void ct_choose_streaming(dv_contraction *c, const dv_isa *isa,
                          const dv_contract_options *o)
 {
     c->streams = streams(c, isa, o);

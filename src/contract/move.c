@@ -16,7 +16,7 @@ int ct_is_tail(const ct_thread *t, const ct_prim *p)
     return p->rest && t->at[p->outer] + p->size > p->whole;
 }
 
-int ct_k_variant(const dv_contract *c, const ct_thread *t)
+int ct_k_variant(const dv_contraction *c, const ct_thread *t)
 {
     int way = 0;
     if (c->k_tails[0] >= 0)
@@ -27,7 +27,7 @@ int ct_k_variant(const dv_contract *c, const ct_thread *t)
 }
 
 typedef struct copy_job {
-    const dv_contract *c;
+    const dv_contraction *c;
     const ct_mover *m;
     ct_thread *t;
     unsigned char *tensor, *buffer;
@@ -60,7 +60,7 @@ static int64_t along_step(const copy_job *h, int64_t wide);
 static void panels(const copy_job *h, int64_t at, int which)
 {
     const ct_mover *m = h->m;
-    const dv_contract *c = h->c;
+    const dv_contraction *c = h->c;
     int rest = m->prim ? ct_is_tail(h->t, m->prim) : 0;
     int way = m->operand == DV_OUT ? 0 : ct_k_variant(c, h->t);
     const ct_cut *cut = &m->cuts[rest];
@@ -97,7 +97,7 @@ static void block(const copy_job *h)
 
 // Returns the number of elements of k (all summed dimensions of the kernel,
 // counted as one) that one step of k dimension i spans.
-static int64_t k_step(const dv_contract *c, const ct_thread *t, int i)
+static int64_t k_step(const dv_contraction *c, const ct_thread *t, int i)
 {
     int64_t n = 1;
     for (int j = i + 1; j < c->form.n_k; j++)
@@ -139,7 +139,7 @@ static void loop_axes(const copy_job *h, int a)
     }
 }
 
-void ct_pack(const dv_contract *c, ct_thread *t, int operand,
+void ct_pack(const dv_contraction *c, ct_thread *t, int operand,
              const unsigned char *from)
 {
     copy_job h = {.c = c,
@@ -160,7 +160,7 @@ static dv_move_fn whole_move(const ct_mover *m)
     return one ? m->back[0][0][0] : NULL;
 }
 
-void ct_unpack(const dv_contract *c, ct_thread *t, unsigned char *to)
+void ct_unpack(const dv_contraction *c, ct_thread *t, unsigned char *to)
 {
     const ct_mover *m = &c->movers[DV_OUT];
     copy_job h = {.c = c,

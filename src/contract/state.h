@@ -86,23 +86,7 @@ typedef struct ct_thread {
     int32_t half; // the half of the row buffer with the copied rows
 } ct_thread;
 
-// An indirect index that was found to be out of range during a run.
-typedef struct ct_bad {
-    atomic_int found;
-    _Atomic int64_t index;
-} ct_bad;
-
-// The operands of an elementwise function or a reduction. Inputs are only read.
-typedef struct ct_data {
-    unsigned char *in0, *in1, *out, *in2;
-    ct_bad *bad;
-} ct_data;
-
-typedef struct ct_touch ct_touch;
-typedef struct ct_reduce ct_reduce;
-typedef struct ct_copied ct_copied;
-
-struct dv_contract {
+struct dv_contraction {
     dv_nest n;
     dv_nest_form form;
     dv_nest_tiles tiles;
@@ -134,7 +118,6 @@ struct dv_contract {
     int64_t k_block;
     int32_t threads, n_loops, n_shared;
     int64_t n_shares; // product of the iterations of all shared loops
-    int32_t points;   // there is no kernel: the innermost loop is plain C
     int32_t zero_first, relu_last;
     uint8_t top_pack; // bit mask of the operands packed before all loops
     ct_loop loops[DV_NEST_MAX_DIMS];
@@ -161,21 +144,11 @@ struct dv_contract {
     int32_t part_loop;
     // Stride of each dimension of the nest in a partial result, in elements.
     int64_t part_step[DV_NEST_MAX_DIMS];
-    unsigned char *sums; // the partial results, inside `memory`
-    ct_thread *team;     // state of each thread; owned
-    // Elementwise passes before, instead of and after the product, owned; NULL
-    // if there is none or the kernels do it.
-    ct_touch *first, *main, *last;
-    // The epilogue for single blocks of results, applied while they are in
-    // cache, owned; or NULL.
-    ct_touch *near;
-    ct_reduce *reduce;      // owned; NULL if the nest is no reduction
-    ct_copied *copied;      // owned; NULL if operands are not converted first
-    const void *in2;        // borrowed; set by dv_contract_more
-    const void *bias;       // borrowed; set by dv_contract_bias
-    dv_contract_block then; // callback set by dv_contract_on_block
-    void *user;             // first argument of `then`
-    ct_bad bad;
+    unsigned char *sums;       // the partial results, inside `memory`
+    ct_thread *team;           // state of each thread; owned
+    const void *bias;          // borrowed; set by dv_contraction_bias
+    dv_contraction_block then; // callback set by dv_contraction_on_block
+    void *user;                // first argument of `then`
     dv_jit *own_jit; // owned code memory; NULL if the caller's is used
     void *memory;    // mapping with all buffers; owned
     size_t memory_bytes;
@@ -185,47 +158,47 @@ struct dv_contract {
 // those that return an int return 0 if a size is too large. This one returns
 // the size of the kernel's i-th k in variant `way`. Bit j of `way` says that
 // the j-th k with a shorter last tile is cut short.
-int64_t ct_size_in_way(const dv_contract *c, int i, int way);
-dv_status ct_layout_prims(dv_contract *c, dv_diag *diag);
-int ct_layout_loops(dv_contract *c);
-int ct_layout_parts(dv_contract *c);
-void ct_layout_panels(dv_contract *c);
-int ct_layout_buffer(dv_contract *c, int operand);
+int64_t ct_size_in_way(const dv_contraction *c, int i, int way);
+dv_status ct_layout_prims(dv_contraction *c, dv_diag *diag);
+int ct_layout_loops(dv_contraction *c);
+int ct_layout_parts(dv_contraction *c);
+void ct_layout_panels(dv_contraction *c);
+int ct_layout_buffer(dv_contraction *c, int operand);
 // Allocates all buffers that a run needs.
-dv_status ct_map_buffers(dv_contract *c, dv_diag *diag);
+dv_status ct_map_buffers(dv_contraction *c, dv_diag *diag);
 // The functions below are in make.c. They generate the kernels and moves of a
 // contraction whose layout is known.
-dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag);
+dv_status ct_make_kernels(dv_contraction *c, dv_jit *jit, dv_diag *diag);
 // Lets one kernel call take all iterations of the innermost loop, if it can,
 // and removes that loop. To be called after all movers (which pack and unpack
 // operands) are made.
-void ct_merge_inner_loop(dv_contract *c);
+void ct_merge_inner_loop(dv_contraction *c);
 // Decides whether each kernel call copies the rows of the next one. To be
 // called after ct_layout_panels.
-void ct_choose_copy_ahead(dv_contract *c, const dv_isa *isa,
+void ct_choose_copy_ahead(dv_contraction *c, const dv_isa *isa,
                           const dv_contract_options *o);
 // Decides whether the output is written with stores that bypass the caches, and
 // if so, changes the number of rows in a panel to suit them.
-void ct_choose_streaming(dv_contract *c, const dv_isa *isa,
+void ct_choose_streaming(dv_contraction *c, const dv_isa *isa,
                          const dv_contract_options *o);
 // Returns whether the contraction is one product on operands in place, without
 // loops.
-static inline int ct_is_one_product(const dv_contract *c)
+static inline int ct_is_one_product(const dv_contraction *c)
 {
     return !c->n_loops && !c->top_pack && !c->n.combine;
 }
 
 // Returns the stride between rows of results, in elements.
-int64_t ct_ldc(const dv_contract *c);
-dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
+int64_t ct_ldc(const dv_contraction *c);
+dv_status ct_make_plans(dv_contraction *c, dv_jit *jit,
                         const dv_contract_options *options, dv_diag *diag);
-dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand,
+dv_status ct_make_mover(dv_contraction *c, dv_jit *jit, int operand,
                         dv_diag *diag);
 // The functions below are in move.c. ct_pack copies a block of an operand into
 // its buffer, ct_unpack writes packed results back.
-void ct_pack(const dv_contract *c, ct_thread *t, int operand,
+void ct_pack(const dv_contraction *c, ct_thread *t, int operand,
              const unsigned char *from);
-void ct_unpack(const dv_contract *c, ct_thread *t, unsigned char *to);
+void ct_unpack(const dv_contraction *c, ct_thread *t, unsigned char *to);
 // Returns the number of iterations of a loop, which is smaller than `size` in
 // the last, shorter tile of the loops around it, and sets *from to its
 // position.
@@ -233,87 +206,7 @@ int64_t ct_iterations(const ct_thread *t, int64_t size, int64_t whole,
                       int64_t unit, int32_t outer, int64_t *from);
 // Returns whether the current tile of a kernel dimension is cut short.
 int ct_is_tail(const ct_thread *t, const ct_prim *p);
-int ct_k_variant(const dv_contract *c, const ct_thread *t);
-// The functions below are in sum.c: products without a kernel, and the addition
-// of partial results.
-void ct_sum_points(const dv_contract *c, const unsigned char *const at[],
-                   unsigned char *out, int64_t n, int first, int last);
-void ct_combine(const dv_contract *c, int32_t thread, unsigned char *out);
-
-// The functions below are in contract.c and run a product without the
-// elementwise passes around it. Either each thread calls ct_part, independently
-// of others; or ct_begin is called, then ct_member by the first ct_busy
-// threads.
-void ct_part(dv_contract *c, int32_t thread, const void *in0, const void *in1,
-             void *out);
-void ct_begin(dv_contract *c);
-void ct_member(dv_contract *c, int32_t i, const void *in0, const void *in1,
-               void *out);
-int32_t ct_busy(const dv_contract *c);
-
-// Returns whether the prologue is a function that kernels of products cannot
-// apply. ct_touches_last does the same for the epilogue and for the division of
-// a mean (a sum divided by the number of its terms).
-static inline int ct_touches_first(const dv_nest *n)
-{
-    return n->first != DV_PRIM_NONE && n->first != DV_PRIM_ZERO &&
-           n->first != DV_PRIM_COPY;
-}
-static inline int ct_touches_last(const dv_nest *n)
-{
-    return (n->last != DV_PRIM_NONE && n->last != DV_PRIM_COPY &&
-            n->last != DV_PRIM_RELU) ||
-           n->mean;
-}
-
-// The functions below are in touch.c. ct_touch_create prepares an elementwise
-// function: the nest's main function if `from` is DV_IN0, or p applied to the
-// output in place if it is DV_OUT (after the division of a mean). The parts of
-// all threads, in any order, make up the whole.
-dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
-                          int from, dv_prim p, int32_t threads, dv_diag *diag);
-void ct_touch_part(const ct_touch *t, int32_t thread, const ct_data *d);
-// Prepares function p for blocks of the output whose rows are ld elements
-// apart. ct_touch_block is the callback for dv_contract_on_block.
-dv_status ct_touch_create_near(ct_touch **out, dv_jit *jit, const dv_nest *n,
-                               dv_prim p, int64_t ld, dv_diag *diag);
-void ct_touch_block(void *touch, void *out, int32_t rows, int32_t cols);
-
-// The functions below are in reduce.c: a reduction with its prologue and
-// epilogue. The parts of all threads, in any order, make up the whole; if
-// partial results are combined, that is a second phase.
-dv_status ct_reduce_create(ct_reduce **out, dv_jit *jit, const dv_nest *n,
-                           int32_t threads, dv_diag *diag);
-void ct_reduce_destroy(ct_reduce *r);
-void ct_reduce_part(const ct_reduce *r, int32_t thread, const ct_data *d);
-int ct_reduce_combines(const ct_reduce *r);
-void ct_reduce_combine(const ct_reduce *r, int32_t thread, const ct_data *d);
-
-// The functions below are in types.c. The first checks that there are kernels
-// for a product of these operand types; for other nests, generating the vector
-// kernels finds that out.
-dv_status ct_check_operands(const dv_nest *n, dv_diag *diag);
-// How a nest is run, depending on the types of its operands.
-typedef enum ct_types {
-    CT_AS_IT_IS, // as the nest says; a product may have become a reduction
-    CT_NARROW,   // a GEMM plan multiplies the types as they are; scheduled anew
-    CT_COPIED,   // operands are first copied to another type
-} ct_types;
-ct_types ct_settle_types(dv_nest *n);
-// Prepares a product whose operands are first copied to one type. *out must be
-// destroyed even if this fails.
-dv_status ct_copied_create(ct_copied **out, dv_jit *jit, const dv_nest *n,
-                           const dv_contract_options *options, dv_diag *diag);
-void ct_copied_destroy(ct_copied *c);
-// Returns the nest of the product on the converted copies.
-const dv_nest *ct_copied_nest(const ct_copied *c);
-// Calls `visit` for all contractions that the product consists of, in order.
-typedef void ct_visitor(void *user, dv_contract *c, const void *in0,
-                        const void *in1, void *out);
-void ct_copied_visit(const ct_copied *c, ct_visitor *visit, void *user,
-                     const void *in0, const void *in1, void *out);
-// The functions below are in run.c. They create and destroy the elementwise
-// passes that run before or after a product as its prologue and epilogue.
-dv_status ct_make_touches(dv_contract *c, dv_jit *jit, dv_diag *diag);
-void ct_destroy_touches(dv_contract *c);
+int ct_k_variant(const dv_contraction *c, const ct_thread *t);
+// The function below is in sum.c: it adds a thread's share of partial results.
+void ct_combine(const dv_contraction *c, int32_t thread, unsigned char *out);
 #endif

@@ -14,7 +14,8 @@
 //
 // If the span limit allows no division with at most `cores` tiles, the op runs
 // in rounds: each core computes several tiles one after another, with about as
-// few rounds as possible.
+// few rounds as possible. On the host, so does an op whose pins ask for more
+// tiles than there are threads.
 #include "base/math.h"
 #include "divide/divide.h"
 #include <inttypes.h>
@@ -232,6 +233,17 @@ static void search(best *b, int v, int64_t used)
     b->now.n[v] = 1;
 }
 
+// Returns the number of rounds that the pinned slices take on the host, where a
+// thread may compute any number of tiles.
+static int64_t pinned_rounds(const dv_target *t, const dv_divide_request *r)
+{
+    int64_t tiles = 1;
+    for (int i = 0; t->here && i < r->n_pins; i++)
+        if (!dv_mul_i64(&tiles, tiles, r->pins[i].n) || tiles > INT32_MAX)
+            return 1;
+    return dv_ceil_div(tiles, r->cores);
+}
+
 static dv_status refuse(const best *b, dv_diag *diag)
 {
     const dv_divide_space *s = b->s;
@@ -259,7 +271,11 @@ dv_status dv_divide_best(dv_divided *out, const dv_divide_space *s,
                          const dv_target *t, const dv_divide_request *r,
                          dv_diag *diag)
 {
-    best b = {.s = s, .t = t, .r = r, .runner_cost = -1, .rounds = 1};
+    best b = {.s = s,
+              .t = t,
+              .r = r,
+              .runner_cost = -1,
+              .rounds = pinned_rounds(t, r)};
     for (int v = 0; v < DV_MAX_VARS; v++)
         b.now.n[v] = b.closest_illegal.n[v] = 1;
     search(&b, 0, 1);

@@ -15,8 +15,9 @@
 //   prepare.c       prepares a run on threads: kernels and memory
 //   threads.c       runs the groups of a plan on threads
 //   local.c         finds temporaries that live within one tile
-//   state.h         private to the four files above: an exec and its threads
+//   state.h         private to these files and nest.c: an exec and its threads
 //   pin.[ch]        binds threads to cores
+//   nest.[ch]       runs nests: the public calls dv_contract_*
 //   product.[ch]    runs sums of products, each tile as a contraction
 //   epilogue.[ch]   runs the part of an op that follows its finished reduction
 //   widen.[ch]      copies operands of products into the type of the kernel

@@ -13,7 +13,7 @@ enum { ALIGN_BYTES = 64 };
 
 // The contraction and the epilogue that compute all tiles of one shape.
 typedef struct tile_kernel {
-    dv_contract *c; // the contraction, owned by a dv_product_set
+    dv_contraction *c; // the contraction, owned by a dv_product_set
     // The epilogue (functions applied to finished sums); NULL: the contraction
     // writes final results or partial sums.
     dv_epilogue *finish;
@@ -407,7 +407,7 @@ static int make_room(dv_product_set *s, dv_arena *arena)
     if (s->n < s->cap)
         return 1;
     int32_t cap = s->cap ? 2 * s->cap : 8;
-    dv_contract **at =
+    dv_contraction **at =
         dv_arena_grow(arena, s->at, (size_t)s->n, (size_t)cap, sizeof *at);
     const dv_nest **of =
         dv_arena_grow(arena, s->of, (size_t)s->n, (size_t)cap, sizeof *of);
@@ -422,7 +422,7 @@ static int make_room(dv_product_set *s, dv_arena *arena)
 void dv_product_set_free(dv_product_set *s)
 {
     for (int32_t i = 0; i < s->n; i++)
-        dv_contract_destroy(s->at[i]);
+        dv_contraction_destroy(s->at[i]);
     *s = (dv_product_set){0};
 }
 
@@ -500,7 +500,7 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int inside,
     return n;
 }
 
-static dv_contract *find_contract(const dv_product_set *s, const dv_nest *n)
+static dv_contraction *find_contract(const dv_product_set *s, const dv_nest *n)
 {
     for (int32_t i = 0; i < s->n; i++)
         if (same_nest(s->of[i], n))
@@ -509,7 +509,7 @@ static dv_contract *find_contract(const dv_product_set *s, const dv_nest *n)
 }
 
 static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
-                              dv_contract **to, dv_product_set *set,
+                              dv_contraction **to, dv_product_set *set,
                               dv_diag *diag)
 {
     int64_t bytes;
@@ -524,7 +524,7 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
         return DV_OK;
     // Another thread's contraction of the same nest, from which this one is
     // cloned.
-    const dv_contract *like = NULL;
+    const dv_contraction *like = NULL;
     for (const dv_product_set *s = set->other; s && !like; s = s->other)
         like = find_contract(s, &n);
     dv_contract_options options = {.size = sizeof(dv_contract_options),
@@ -536,8 +536,8 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
     if (!copy || !make_room(set, p->how.arena))
         return dv_nomem(diag);
     *copy = n;
-    DV_TRY(like ? dv_contract_clone(to, p->how.jit, like, &options, diag)
-                : dv_contract_create_in(to, p->how.jit, &n, &options, diag));
+    DV_TRY(like ? dv_contraction_clone(to, p->how.jit, like, &options, diag)
+                : dv_contraction_create(to, p->how.jit, &n, &options, diag));
     set->of[set->n] = copy;
     set->at[set->n++] = *to;
     return DV_OK;
@@ -679,7 +679,7 @@ typedef struct ending {
 } ending;
 
 // Runs the epilogue on a completed block of rows x cols sums; the callback of
-// dv_contract_on_block.
+// dv_contraction_on_block.
 static void finish_block(void *user, void *sums, int32_t rows, int32_t cols)
 {
     const ending *e = user;
@@ -704,9 +704,9 @@ static void run_finished(ending *e, char *const *op)
     const tile_kernel *m = e->made;
     // Blocks of a contraction that cannot call back, or that are no boxes of
     // the op, are finished together at the end of the tile.
-    int near = m->row >= 0 && dv_contract_on_block(m->c, finish_block, e);
-    dv_contract_part(m->c, 0, op[0], op[1], e->sums);
-    dv_contract_on_block(m->c, NULL, NULL);
+    int near = m->row >= 0 && dv_contraction_on_block(m->c, finish_block, e);
+    dv_contraction_part(m->c, 0, op[0], op[1], e->sums);
+    dv_contraction_on_block(m->c, NULL, NULL);
     if (!near)
         dv_epilogue_run(m->finish, e->at, e->t->begin, e->t->end, e->sums);
 }
@@ -734,7 +734,7 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
         return;
     }
     if (p->bias >= 0)
-        dv_contract_bias(m->c, begin_of(&p->how.kernel->reads[p->bias], p->o, t,
-                                        at[p->bias], p->sum_bytes));
-    dv_contract_part(m->c, 0, op[0], op[1], p->how.parts ? acc : op[2]);
+        dv_contraction_bias(m->c, begin_of(&p->how.kernel->reads[p->bias], p->o,
+                                           t, at[p->bias], p->sum_bytes));
+    dv_contraction_part(m->c, 0, op[0], op[1], p->how.parts ? acc : op[2]);
 }

@@ -29,7 +29,7 @@ typedef struct dv_product dv_product;
 
 // The contractions of one thread and the nests they were created from.
 typedef struct dv_product_set {
-    dv_contract **at; // the contractions; owned
+    dv_contraction **at; // the contractions; owned
     const dv_nest **of;
     int32_t n, cap;
     // Cache sizes of a core; 0: unknown.

@@ -1,5 +1,5 @@
 // The data structures of an exec and its threads, private to exec.c, threads.c,
-// prepare.c and local.c.
+// prepare.c, local.c and nest.c.
 #ifndef DV_EXEC_STATE_H
 #define DV_EXEC_STATE_H
 #include "grid/queue.h"

@@ -247,27 +247,3 @@ int dv_nest_is_gemm(const dv_nest *n, dv_nest *as)
         dv_nest_copy(as, &a);
     return 1;
 }
-
-int dv_nest_collapses_to_gemm(const dv_nest *n, dv_nest *as)
-{
-    dv_nest a;
-    dv_nest_copy(&a, n);
-    dv_nest_untile(&a);
-    dv_nest_join(&a, NULL, NULL);
-    if (!dv_nest_is_gemm(&a, NULL))
-        return 0;
-    if (as)
-        dv_nest_copy(as, &a);
-    return 1;
-}
-
-void dv_nest_to_dot(dv_nest *n)
-{
-    dv_nest_untile(n);
-    n->main = DV_PRIM_DOT;
-    for (int i = 0; i < n->n_dims; i++) {
-        n->dims[i].exec = DV_NEST_SEQ;
-        if (n->dims[i].type != DV_NEST_K)
-            n->dims[i].type = DV_NEST_C;
-    }
-}

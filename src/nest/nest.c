@@ -201,17 +201,6 @@ dv_dtype dv_nest_compute(const dv_nest *n)
     return !floats ? DV_I64 : wide ? DV_F64 : DV_F32;
 }
 
-double dv_nest_count_k(const dv_nest *n)
-{
-    dv_nest all = *n;
-    double count = 1;
-    dv_nest_untile(&all);
-    for (int i = 0; i < all.n_dims; i++)
-        if (all.dims[i].type == DV_NEST_K)
-            count *= (double)all.dims[i].size;
-    return count;
-}
-
 static int dim_equal(const dv_nest_dim *a, const dv_nest_dim *b)
 {
     return a->type == b->type && a->exec == b->exec && a->size == b->size &&

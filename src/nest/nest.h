@@ -95,7 +95,7 @@
 //   bound.c             a lower bound of the cost
 //   form.c              what a kernel reads in place, transposed or packed
 //   tile.c              dimensions that are cut into tiles
-//   run.c, run_body.h   the reference executor: plain loops, point by point
+//   program.c           a nest as a program of one op; evaluates it
 //   sums.[ch]           chooses the order in which products are summed
 //   sums_lay.c          applies that order of summation to a tile
 #ifndef DV_NEST_H
@@ -210,7 +210,6 @@ struct dv_nest {
     // type: sums are then f32 or i32 and are stored as `dtype`. 0 if all
     // operands have type `dtype`. Not in the nest's text.
     uint8_t narrow;
-    uint8_t fits; // all sums fit in 32 bits; not in the nest's text
     // 1 + DV_NEST_M or DV_NEST_N if a bias is added before the epilogue, one
     // value per element of m or of n (dv_contract_bias sets the values); 0 if
     // there is none. Not in the nest's text.
@@ -310,8 +309,6 @@ int dv_nest_factors(const dv_nest *n);
 dv_dtype dv_nest_compute(const dv_nest *n);
 // Returns whether the operand is in memory and the nest reads or writes it.
 int dv_nest_has(const dv_nest *n, int operand);
-// Returns the number of terms that are reduced into one element of the output.
-double dv_nest_count_k(const dv_nest *n);
 // Returns whether two nests are equal apart from their source positions.
 int dv_nest_equal(const dv_nest *a, const dv_nest *b);
 // Sets *lo and *hi to the smallest and largest offset, in elements, at which
@@ -498,26 +495,28 @@ int dv_nest_kernel_packs(const dv_nest *n, const dv_nest_form *f);
 // whole, which tiles, packs and shares on its own. If `as` is not NULL, it is
 // set to the nest with that kernel inside.
 int dv_nest_is_gemm(const dv_nest *n, dv_nest *as);
-// Returns whether the nest is a plain GEMM, as dv_nest_is_gemm says, once its
-// tiles are undone and its dimensions are collapsed. If `as` is not NULL, it is
-// set to that nest, with all loops sequential.
-int dv_nest_collapses_to_gemm(const dv_nest *n, dv_nest *as);
-// Turns a product into a reduction of the same meaning (the primitive dot,
-// which sums in0 * in1), with all loops sequential.
-void dv_nest_to_dot(dv_nest *n);
 
-// The functions below are in run.c: the reference executor.
+// The functions below are in program.c: a nest as a program.
 
-// Runs a nest that dv_nest_check accepts with plain loops, as the reference for
-// all faster executors. at[] points to the element of each operand where all
-// indices are 0, NULL if the operand is not used. Sums are computed in the
-// nest's dtype if all operands have it, else in f64. Fails with DV_E_BOUNDS if
-// an indirect index is out of range.
-dv_status dv_nest_run_all(const dv_nest *n, void *const at[DV_MAX_OPERANDS],
-                          dv_diag *diag);
-// Does the same as dv_nest_run_all for a nest without in2.
-dv_status dv_nest_run(const dv_nest *n, const void *in0, const void *in1,
-                      void *out, dv_diag *diag);
+// Makes the program that computes the same as a nest that dv_nest_check
+// accepts: one op, which updates the tensor `out` from the tensors `in0`, `in1`
+// and `in2` that it reads. Fails with DV_E_NEST if an indirect index has no dim
+// of its own, a constant is nan, or a tiled nest writes through an index.
+dv_status dv_nest_program(dv_program **out, const dv_nest *n, dv_diag *diag);
+// Prints the text of that program.
+dv_status dv_nest_program_text(dv_text *out, const dv_nest *n, dv_diag *diag);
+// Returns the operand that a tensor of the program is. *first is the offset, in
+// elements, from the element of the operand where all indices are 0 to element
+// 0 of the tensor; n_elems is the number of elements in memory. The tensor may
+// have more, which are never accessed.
+int dv_nest_tensor(const dv_nest *n, const dv_tensor *t, int64_t *first,
+                   int64_t *n_elems);
+// Evaluates the program of a nest with the oracle, as the reference for faster
+// executors. at[] points to the element of each operand where all indices are
+// 0, NULL if the operand is not used; out may be an input. Fails with
+// DV_E_BOUNDS if an indirect index is out of range; out is then not changed.
+dv_status dv_nest_eval(const dv_nest *n, void *const at[DV_MAX_OPERANDS],
+                       dv_diag *diag);
 // Fills n elements with pseudo-random integers from -4 to 4. Sums of their
 // products are exact, so that every order of additions gives the same bits.
 void dv_nest_fill(dv_dtype t, uint64_t seed, void *data, int64_t n);

@@ -88,6 +88,11 @@ static int side_by_side(const dv_program *p, const dv_op *o,
     return 0;
 }
 
+static int is_narrow(const dv_program *p, const dv_access *a)
+{
+    return dv_dtype_get(p->tensors[a->tensor].dtype)->size_bytes < 4;
+}
+
 int dv_sums_worth_gemm(const dv_program *p, const dv_op *o)
 {
     const dv_access *at[DV_N_OPERANDS];
@@ -102,6 +107,10 @@ int dv_sums_worth_gemm(const dv_program *p, const dv_op *o)
     if (serve[0] != serve[1] && overlaps(p, o, at[serve[0]]))
         // If only one factor is reused, and the other reads elements repeatedly
         // (a matrix-vector product whose rows overlap), a GEMM does not pay.
+        return 0;
+    if (serve[0] != serve[1] && is_narrow(p, at[serve[0]]))
+        // A matrix that is multiplied by a vector is read once. If it is
+        // narrow, a GEMM would first copy it to the type of the sums.
         return 0;
     return serve[0] + serve[1] > (dv_op_window(p, o) > 0);
 }

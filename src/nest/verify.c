@@ -285,7 +285,7 @@ static const char *type_name(const dv_nest *n, int operand)
 }
 
 // Checks that there are kernels for the operand types. Deviates from mini_jit,
-// which accepts f32 alone. The reference executor runs all types; kernels of
+// which accepts f32 alone. The oracle evaluates all types; kernels of
 // products exist for some combinations, other kernels load and store all types
 // but i64.
 static dv_status check_dtype(const dv_nest *n, dv_diag *diag)

@@ -1,6 +1,7 @@
 #include "harness/contract_case.h"
 #include "base/dtype.h"
 #include "contract/contract.h"
+#include "harness/nest_eval.h"
 
 dv_nest *nest_of(const char *text)
 {
@@ -41,7 +42,7 @@ void agrees(dv_jit *on, const char *text, int threads, int as_is)
     dv_diag *diag = dv_diag_create();
     if (dv_contract_create(&c, on, n, &options, diag))
         fail_msg("%s", dv_diag_text(diag));
-    assert_int_equal(dv_nest_run(n, in0.at, in1.at, want.at, NULL), DV_OK);
+    assert_int_equal(eval_nest(n, in0.at, in1.at, want.at), DV_OK);
     dv_contract_run(c, in0.at, in1.at, got.at);
     int64_t elems = (int64_t)want.bytes / dv_dtype_get(n->dtype)->size_bytes;
     for (int64_t i = 0; i < elems; i++) // -0 equals 0

@@ -1,4 +1,4 @@
-// Nests from text, run by kernels and by plain loops.
+// Nests from text, run by kernels and evaluated as the reference.
 #ifndef DV_CONTRACT_CASE_H
 #define DV_CONTRACT_CASE_H
 #include "harness/kernels.h"
@@ -20,7 +20,6 @@ operand made_up(const dv_nest *n, int o);
 // layout (1), the same with a cache too small for the result, or with the
 // nest's own loops.
 enum { SMALL_CACHE = 2, LOOPS };
-// Runs a nest as a contraction and as plain loops; the results are equal, where
-// -0 equals 0.
+// Runs a nest and evaluates it; the results are equal, where -0 equals 0.
 void agrees(dv_jit *on, const char *text, int threads, int as_is);
 #endif

@@ -1,6 +1,7 @@
 // Properties of nests: texts read back (T1); no pass changes the result (N7);
 // the nest of an op computes what the oracle computes. All numbers are small
 // integers, so that results do not depend on the order of adding.
+#include "harness/nest_eval.h"
 #include "harness/test.h"
 #include "harness/gen.h"
 #include "harness/doubles.h"
@@ -152,7 +153,7 @@ static void *result(const dv_nest *n, size_t *bytes)
     char *at[DV_N_OPERANDS];
     for (int o = 0; o < DV_N_OPERANDS; o++)
         data[o] = made_up(n, o, &at[o], bytes);
-    dv_status st = dv_nest_run(n, at[0], at[1], at[2], NULL);
+    dv_status st = eval_nest(n, at[0], at[1], at[2]);
     free(data[DV_IN0]);
     free(data[DV_IN1]);
     assert_int_equal(st, DV_OK);
@@ -443,7 +444,7 @@ static int agrees(const dv_nest *n, const dv_nest_operands *w,
             dv_store(n->dtype, data[o], i, before[w->tensor[o]][i]);
         at[o] = data[o] + w->offset_elems[o] * size;
     }
-    dv_status st = dv_nest_run(n, at[0], at[1], at[2], NULL);
+    dv_status st = eval_nest(n, at[0], at[1], at[2]);
     const dv_tensor *t = &p->tensors[w->tensor[DV_OUT]];
     double got = 0;
     for (int64_t i = 0; i < t->n_elems && bad < 0; i++)

@@ -1,5 +1,6 @@
 // Contractions: mini_jit's worked example and benchmark configurations,
 // products of unusual forms, invalid input, threads of the caller's own.
+#include "harness/nest_eval.h"
 #include "harness/test.h"
 #include "base/dtype.h"
 #include "base/mem.h"
@@ -162,6 +163,9 @@ static void odd_kinds(void **state)
         // A split k.
         "nest k f32 { main gemm last relu m 3 seq: in0 1, out 1"
         " n 5 seq: in1 30011, out 3 k 30011 seq: in0 3, in1 1 }",
+        // Distant rows of k, which are packed.
+        "nest t f32 { first zero main gemm m 64 seq: in0 1, out 24"
+        " n 24 seq: in1 1, out 1 k 16400 seq: in0 64, in1 24 }",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         for (int threads = 1; threads < 5; threads++)
@@ -169,7 +173,7 @@ static void odd_kinds(void **state)
 }
 
 // All touches of mini_jit, before and after both its products, with and without
-// loops over k around the kernel; and primitives that its kernels had alone.
+// loops over k around the kernel.
 static void touches(void **state)
 {
     static const char *const kinds[] = {"none", "zero", "copy", "relu", "neg"};
@@ -186,44 +190,6 @@ static void touches(void **state)
                  kinds[i % 5], kinds[i / 5 % 5], mains[i / 25]);
         agrees(*state, text, 1 + i % 3, i % 2);
     }
-    static const char *const alone[] = {
-        "nest relu f32 { main relu m 32 shared: in0 26214, out 26214"
-        " n 3 seq: in0 8192, out 8192 m 8 seq: in0 1024, out 1024"
-        " m 32 prim: in0 1, out 1 n 32 prim: in0 32, out 32 }",
-        "nest turned f64 { main neg c 2 shared: in0 9000, out 9000"
-        " m 97 prim: in0 1, out 70 n 67 prim: in0 131, out 1 }",
-        "nest back f32 { main copy m 300 prim: in0 1, out -1"
-        " n 2 prim: in0 -300, out 300 }",
-        "nest apart f32 { main abs m 5 prim: in0 2, out 3"
-        " n 2 prim: in0 11, out 1 }",
-        "nest one f64 { main zero m 1 prim: in0 1, out 1 }"};
-    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
-        for (int threads = 1; threads < 5; threads++)
-            agrees(*state, alone[i], threads, 0);
-}
-
-// All functions of two operands; operands that lack dimensions, have another
-// order than out or negative strides; tiles with remainders.
-static void binaries(void **state)
-{
-    static const char *const mains[] = {"add", "sub", "mul", "min", "max", "lt",
-                                        "le",  "gt",  "ge",  "eq",  "ne"};
-    static const char *const dims[] = {
-        "c 700 seq: in0 1, in1 1, out 1",
-        "m 37 seq: in0 60, out 60 c 53 seq: in0 1, in1 1, out 1",
-        "c 37 seq: in0 1, in1 53, out 53 n 53 seq: in1 1, out 1",
-        "m 19 seq: in0 1, out 70 n 67 seq: in1 -1, out 1",
-        ("c 2 shared: in0 5000, in1 1, out -5000"
-         " c 41 prim: in0 67, in1 4, out 67 c 67 prim: in0 1, in1 170, out 1"),
-        "m 33 seq: in0 2, out 3 c 2 seq: in0 1, in1 5, out 1",
-        "m 9 seq: in0 5, out 5 m 5 of 43 seq: in0 1, out 1"};
-    char text[300];
-    for (int i = 0; i < 11 * 7; i++)
-        for (int threads = 1; threads < 5; threads++) {
-            snprintf(text, sizeof text, "nest b %s { main %s %s }",
-                     i % 2 ? "f32" : "f64", mains[i % 11], dims[i / 11]);
-            agrees(*state, text, threads, i % 3 == 0);
-        }
 }
 
 // In0 or in1 is out itself. A divisor that is constant along a row may be
@@ -258,108 +224,13 @@ static void in_place(void **state)
         assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
                          DV_OK);
         int swap = cases[i].at_in1;
-        dv_nest_run(n, swap ? other : want, swap ? want : other, want, NULL);
+        eval_nest(n, swap ? other : want, swap ? want : other, want);
         dv_contract_run(c, swap ? other : got, swap ? got : other, got);
         for (int k = 0; k < 350; k++)
             assert_true(fabsf(got[k] - want[k]) <= 0x1p-22f * fabsf(want[k]));
         dv_contract_destroy(c);
         dv_nest_destroy(n);
     }
-}
-
-// Reductions of rows, of columns, of everything, of windows, and of k in
-// distant parts; with touches, constants among them.
-static void reductions(void **state)
-{
-    static const char *const mains[] = {
-        "first zero main sum",
-        "main sum last relu",
-        "first lowest main max_over",
-        "first relu main max_over last neg",
-        "first highest main min_over last abs",
-        "first zero main min_over",
-        "first one main prod last zero",
-        "first copy main sum last one",
-    };
-    static const char *const dims[] = {
-        "c 40 seq: in0 97, out 1 k 97 seq: in0 1",
-        "c 97 seq: in0 1, out 1 k 40 seq: in0 97",
-        "k 30 seq: in0 97 k 97 seq: in0 1",
-        "k 7 seq: in0 2000 c 19 seq: in0 101, out -1 k 101 seq: in0 1",
-        ("c 9 seq: in0 84, out 21 k 3 seq: in0 42 c 20 seq: in0 2, out 1"
-         " k 3 seq: in0 1"),
-        ("m 5 shared: in0 1, out 1 n 3 seq: in0 5, out 7 k 4 seq: in0 -15"
-         " k 3 seq: in0 60"),
-        "c 70 seq: in0 2, out 3",
-        "c 9 seq: in0 35, out 1 k 5 seq: in0 7 k 7 of 31 seq: in0 1"};
-    char text[300];
-    for (int i = 0; i < 8 * 8; i++)
-        for (int threads = 1; threads < 5; threads++) {
-            snprintf(text, sizeof text, "nest r %s { %s %s }",
-                     i % 3 ? "f32" : "f64", mains[i % 8], dims[i / 8]);
-            agrees(*state, text, threads, i % 2);
-        }
-}
-
-// Copies of narrow types are transposed in blocks like others, not read element
-// by element.
-static void narrow_moves(void **state)
-{
-    static const char *const types[] = {"f16", "i8", "bf16"};
-    static const char *const bodies[] = {
-        "main zero m 77 seq: out 1 n 5 seq: out 80",
-        "main copy m 77 seq: in0 1, out 1 n 5 seq: in0 99, out 77",
-        "main copy m 97 seq: in0 1, out 70 n 67 seq: in0 131, out 1",
-        "main relu m 33 seq: in0 1, out 5000 n 130 seq: in0 40, out 1",
-        ("main add c 45 seq: in0 1, in1 50, out 70"
-         " c 67 seq: in0 131, in1 1, out 1")};
-    char text[200];
-    dv_text list = {0};
-    for (int i = 0; i < 3 * 5; i++) {
-        snprintf(text, sizeof text, "nest n %s { %s }", types[i % 3],
-                 bodies[i / 3]);
-        for (int threads = 1; threads < 4; threads++)
-            agrees(*state, text, threads, 0);
-    }
-    dv_jit_list(*state, &list, NULL, NULL);
-    for (int i = 0; i < 3; i++) {
-        snprintf(text, sizeof text, "transpose_%s_", types[i]);
-        assert_non_null(strstr(list.at, text));
-    }
-    dv_text_free(&list);
-}
-
-// Touches that round: the same bits for any number of threads (N8), close to
-// the loops' results.
-static void touches_are_near(void **state)
-{
-    dv_nest *n = nest_of("nest g f32 { first exp main gemm last gelu"
-                         " m 70 seq: in0 1, out 1 n 33 seq: in1 40, out 70"
-                         " k 40 seq: in0 70, in1 1 }");
-    operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
-    operand want = made_up(n, DV_OUT), once = made_up(n, DV_OUT);
-    assert_int_equal(dv_nest_run(n, in0.at, in1.at, want.at, NULL), DV_OK);
-    for (int threads = 1; threads < 5; threads++) {
-        operand got = made_up(n, DV_OUT);
-        dv_contract_options options = {.size = sizeof(dv_contract_options),
-                                       .threads = threads};
-        dv_contract *c = NULL;
-        assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
-                         DV_OK);
-        dv_contract_run(c, in0.at, in1.at, threads > 1 ? got.at : once.at);
-        if (threads > 1)
-            assert_memory_equal(got.data, once.data, got.bytes);
-        dv_contract_destroy(c);
-        free(got.data);
-    }
-    const float *x = want.data, *y = once.data;
-    for (int i = 0; i < 70 * 33; i++)
-        assert_true(fabsf(x[i] - y[i]) <= 1e-5f * (fabsf(x[i]) + 1));
-    dv_nest_destroy(n);
-    free(in0.data);
-    free(in1.data);
-    free(want.data);
-    free(once.data);
 }
 
 // -- Wrong input -------------------------------------------------------------
@@ -383,8 +254,6 @@ static void wrong(void **state)
                        " n 4 seq: in1 4, out 4 k 4 seq: in0 4, in1 1 }";
     refuses(*state, good, -1, 0, DV_E_USAGE);
     refuses(*state, good, 2000, 0, DV_E_USAGE);
-    refuses(*state, "nest t i64 { main gemm k 4 seq: in0 4, in1 1 }", 1, 0,
-            DV_E_NEST);
     // N5, N6: refused with its own loops: loops behind prims, two m inside, an
     // operand whose elements cannot be counted.
     refuses(*state,
@@ -408,98 +277,6 @@ static void wrong(void **state)
             "nest k f32 { main gemm k 4 shared: in0 4, in1 1"
             " m 4 prim: in0 1, out 1 }",
             1, 1, DV_E_NEST);
-}
-
-// Kernels of narrow types apply zero and relu themselves; other touches are
-// refused.
-static void touches_of_narrow(void **state)
-{
-    dv_nest *n = nest_of("nest b f32 { main gemm m 8 seq: in0 8, out 8"
-                         " n 8 seq: in1 8, out 1 k 8 seq: in0 1, in1 1 }");
-    n->narrow = DV_BF16;
-    for (int last = 0; last < 2; last++) {
-        dv_contract *c = NULL;
-        dv_diag *diag = dv_diag_create();
-        n->first = last ? DV_PRIM_NONE : DV_PRIM_EXP;
-        n->last = last ? DV_PRIM_EXP : DV_PRIM_NONE;
-        assert_int_equal(dv_contract_create(&c, *state, n, NULL, diag),
-                         DV_E_NEST);
-        assert_non_null(strstr(
-            dv_diag_text(diag),
-            last ? "invalid_last_touch_configuration: exp of sums of bf16"
-                 : "invalid_first_touch_configuration: exp of sums of bf16"));
-        assert_null(c);
-        dv_diag_destroy(diag);
-    }
-    dv_nest_destroy(n);
-}
-
-// Products of narrow types: matrices in place; dimensions that copies merge,
-// with out and without it; dimensions that stay separate in out; few rows; k
-// with gaps and backwards; a batch.
-static void narrow_products(void **state)
-{
-    static const char *const types[] = {"f32 { in0 bf16 in1 bf16",
-                                        "bf16 {",
-                                        "f16 { in0 bf16 in1 bf16",
-                                        "f32 { in0 f16 in1 f16",
-                                        "f16 {",
-                                        "i32 { in0 i8 in1 i8",
-                                        "i32 {"};
-    static const char *const touches[] = {
-        "first zero",           "",
-        "first zero last relu", "last relu",
-        "first zero last neg",  "first abs last abs"};
-    static const char *const dims[] = {
-        "m 37 seq: in0 1, out 1 n 21 seq: in1 50, out 40"
-        " k 50 seq: in0 40, in1 1",
-        "m 6 seq: in0 340, out 5 m 5 seq: in0 68, out 1"
-        " n 7 seq: in1 1, out 30 n 3 seq: in1 7, out 210"
-        " k 17 seq: in0 4, in1 21 k 4 seq: in0 1, in1 357",
-        "m 6 seq: in0 340, out 105 m 5 seq: in0 68, out 7"
-        " n 7 seq: in1 1, out 1 n 3 seq: in1 7, out 35"
-        " k 17 seq: in0 -4, in1 21 k 4 seq: in0 1, in1 -357",
-        "m 2 seq: in0 60, out 3 n 3 seq: in1 20, out 1"
-        " k 20 seq: in0 3, in1 1 k 3 seq: in0 1, in1 60",
-        "c 3 seq: in0 1, in1 1, out 1 m 19 seq: in0 3, out 60"
-        " n 20 seq: in1 3, out 3 k 33 seq: in0 57, in1 60",
-        "k 70 seq: in0 1, in1 2"};
-    char text[400];
-    for (int i = 0; i < 7 * 6 * 6; i++) {
-        int t = i % 7, touch = i / 7 % 6, whole = t >= 5;
-        if (whole && touch > 7 - t) // sums that may not fit have no kernel
-            continue;
-        snprintf(text, sizeof text, "nest p %s %s main gemm %s }", types[t],
-                 touches[touch], dims[i / 42]);
-        for (int as_is = 0; as_is < 2; as_is++)
-            agrees(*state, text, 1 + i % 3, as_is ? LOOPS : 0);
-    }
-}
-
-// Sums whose k could be shared by threads, except for narrow factors; and
-// distant rows of k, which are packed where they would otherwise be prefetched.
-static void long_products(void **state)
-{
-    static const char *const texts[] = {
-        "nest k f32 { in0 f16 in1 f16 main gemm last relu"
-        " m 4 seq: in0 60001, out 1 n 2 seq: in1 60001, out 4"
-        " k 60001 seq: in0 1, in1 1 }",
-        "nest k f16 { first zero main gemm m 3 seq: in0 60000, out 1"
-        " n 3 seq: in1 60000, out 3 k 60000 seq: in0 1, in1 1 }",
-        "nest k i32 { in0 i8 in1 i8 main gemm m 4 seq: in0 60001, out 1"
-        " n 2 seq: in1 60001, out 4 k 60001 seq: in0 1, in1 1 }",
-        "nest k i32 { main gemm m 4 seq: in0 60001, out 1"
-        " n 2 seq: in1 60001, out 4 k 60001 seq: in0 1, in1 1 }",
-        "nest t f32 { first zero main gemm m 64 seq: in0 1, out 24"
-        " n 24 seq: in1 1, out 1 k 16400 seq: in0 64, in1 24 }",
-        "nest t bf16 { first zero main gemm m 64 seq: in0 1, out 24"
-        " n 24 seq: in1 1, out 1 k 16400 seq: in0 64, in1 24 }",
-        "nest m f32 { first zero main gemm last one mean"
-        " m 8 seq: in0 1, out 1 n 8 seq: in1 4, out 8"
-        " k 4 seq: in0 8, in1 1 }"};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        for (int threads = 1; threads < 4; threads++)
-            agrees(*state, texts[i], threads, 0);
 }
 
 // A loop over k around the kernel is moved inside, unless kernels could not
@@ -550,7 +327,7 @@ static void parts(void **state)
     assert_true(dv_contract_nest(c)->combine);
     operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
     double want[15], got[15];
-    assert_int_equal(dv_nest_run(n, in0.at, in1.at, want, NULL), DV_OK);
+    assert_int_equal(eval_nest(n, in0.at, in1.at, want), DV_OK);
     for (int32_t t = 2; t >= 0; t--) // parts in any order
         dv_contract_part(c, t, in0.at, in1.at, got);
     for (int32_t t = 2; t >= 0; t--)
@@ -565,14 +342,11 @@ static void parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(original),          cmocka_unit_test(large_results),
-        cmocka_unit_test(large_operands),    cmocka_unit_test(odd_kinds),
-        cmocka_unit_test(touches),           cmocka_unit_test(reductions),
-        cmocka_unit_test(touches_are_near),  cmocka_unit_test(binaries),
-        cmocka_unit_test(in_place),          cmocka_unit_test(wrong),
-        cmocka_unit_test(touches_of_narrow), cmocka_unit_test(narrow_products),
-        cmocka_unit_test(long_products),     cmocka_unit_test(k_around),
-        cmocka_unit_test(narrow_moves),      cmocka_unit_test(parts),
+        cmocka_unit_test(original),       cmocka_unit_test(large_results),
+        cmocka_unit_test(large_operands), cmocka_unit_test(odd_kinds),
+        cmocka_unit_test(touches),        cmocka_unit_test(in_place),
+        cmocka_unit_test(wrong),          cmocka_unit_test(k_around),
+        cmocka_unit_test(parts),
     };
     return run_group(tests, jit_begin, jit_end);
 }

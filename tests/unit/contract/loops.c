@@ -11,10 +11,10 @@ static int at_once(dv_jit *jit, const char *text)
     dv_contract_options options = {.size = sizeof(dv_contract_options),
                                    .threads = 1,
                                    .optimise = DV_NEST_OPTIMISE_NONE};
-    dv_contract *c = NULL;
-    assert_int_equal(dv_contract_create(&c, jit, n, &options, NULL), DV_OK);
+    dv_contraction *c = NULL;
+    assert_int_equal(dv_contraction_create(&c, jit, n, &options, NULL), DV_OK);
     int turns = c->at_once;
-    dv_contract_destroy(c);
+    dv_contraction_destroy(c);
     dv_nest_destroy(n);
     return turns;
 }
@@ -105,10 +105,10 @@ static void packed_loops(void **state)
         dv_nest *n = nest_of(cases[i].text);
         dv_contract_options options = {.size = sizeof(dv_contract_options),
                                        .optimise = DV_NEST_OPTIMISE_PACKING};
-        dv_contract *c = NULL;
-        assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
+        dv_contraction *c = NULL;
+        assert_int_equal(dv_contraction_create(&c, *state, n, &options, NULL),
                          DV_OK);
-        const dv_nest *as = dv_contract_nest(c);
+        const dv_nest *as = dv_contraction_nest(c);
         int packs = as->pack != n->pack;
         assert_int_equal(as->n_dims, n->n_dims);
         for (int d = 0; d < n->n_dims; d++) {
@@ -117,7 +117,7 @@ static void packed_loops(void **state)
             assert_int_equal(as->dims[d].type, n->dims[d].type);
         }
         assert_int_equal(packs, cases[i].chosen);
-        dv_contract_destroy(c);
+        dv_contraction_destroy(c);
         dv_nest_destroy(n);
         agrees(*state, cases[i].text, 2, LOOPS);
     }
@@ -193,39 +193,6 @@ static void wide_panels(void **state)
            1, 1);
 }
 
-// A touch is applied to blocks when they are finished, whichever thread
-// finished them: several blocks of rows and columns, panels that threads pack
-// for each other, batches, successive parts of k, a mean.
-static void touches_of_blocks(void **state)
-{
-    static const char *const nests[] = {
-        "nest tall f32 { first zero main gemm last neg"
-        " m 900 seq: in0 40, out 400 n 400 seq: in1 1, out 1"
-        " k 40 seq: in0 1, in1 400 }",
-        "nest wide f32 { first zero main gemm last abs"
-        " m 430 seq: in0 1, out 1100 n 1100 seq: in1 12, out 1"
-        " k 12 seq: in0 430, in1 1 }",
-        "nest down f64 { main gemm last neg m 700 seq: in0 40, out 1"
-        " n 401 seq: in1 40, out 700 k 40 seq: in0 1, in1 1 }",
-        "nest deep f32 { first zero main gemm last neg"
-        " m 200 seq: in0 1500, out 90 n 90 seq: in1 1, out 1"
-        " k 1500 seq: in0 1, in1 90 }",
-        "nest many f32 { main gemm last neg c 5 seq: in0 3000, in1 9000, out "
-        "27000"
-        " m 100 seq: in0 30, out 270 n 270 seq: in1 1, out 1"
-        " k 30 seq: in0 1, in1 300 }",
-        "nest mean f32 { first zero main gemm last abs mean"
-        " m 410 seq: in0 16, out 77 n 77 seq: in1 1, out 1"
-        " k 16 seq: in0 1, in1 77 }",
-        "nest after f32 { main gemm last neg k 3 seq: in0 16, in1 1232"
-        " m 410 prim: in0 48, out 77 n 77 prim: in1 1, out 1"
-        " k 16 prim: in0 1, in1 77 }",
-    };
-    for (size_t i = 0; i < sizeof nests / sizeof *nests; i++)
-        for (int threads = 1; threads < 6; threads++)
-            agrees(*state, nests[i], threads, i % 7 == 6);
-}
-
 // Overlapping windows of rows: the packed part of a row is longer than the
 // distance to the next row.
 static void windows(void **state)
@@ -243,18 +210,15 @@ static void windows(void **state)
                  " k %d seq: %s 1, %s %d }",
                  i % 3 ? "f32" : "f64", of_x, x, wide * c, 11 * o, of_x, x, c,
                  o, of_w, o, w, x, wide * c, w, 3 * c * o, 3 * c, x, w, o);
-        agrees(*state, text, 1 + i % 3, 1);
+        agrees(*state, text, 1 + i % 3, 0);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(touches_of_blocks),
-                                       cmocka_unit_test(joined),
-                                       cmocka_unit_test(packed_loops),
-                                       cmocka_unit_test(parts_of_lines),
-                                       cmocka_unit_test(one_tile),
-                                       cmocka_unit_test(wide_panels),
-                                       cmocka_unit_test(windows)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(joined),         cmocka_unit_test(packed_loops),
+        cmocka_unit_test(parts_of_lines), cmocka_unit_test(one_tile),
+        cmocka_unit_test(wide_panels),    cmocka_unit_test(windows)};
     return run_group(tests, jit_begin, jit_end);
 }

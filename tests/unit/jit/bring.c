@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "nest/cost.h"
 #include "contract/state.h"
+#include "harness/nest_eval.h"
 #include "harness/contract_case.h"
 #include "harness/gemm_case.h"
 
@@ -198,12 +199,12 @@ TEST(refused)
 
 // Runs the contraction and compares; called again with the same memory but
 // other rows.
-static void compare_run(dv_contract *c, const operand *in, const operand *want,
-                        const char *text)
+static void compare_run(dv_contraction *c, const operand *in,
+                        const operand *want, const char *text)
 {
-    const dv_nest *n = dv_contract_nest(c);
+    const dv_nest *n = dv_contraction_nest(c);
     operand got = made_up(n, DV_OUT);
-    dv_contract_run(c, in[0].at, in[1].at, got.at);
+    dv_contraction_run(c, in[0].at, in[1].at, got.at);
     for (int64_t i = 0; i < (int64_t)want->bytes / 4; i++) // -0 equals 0
         if (dv_load(n->dtype, want->data, i) != dv_load(n->dtype, got.data, i))
             fail_msg("%s: element %d", text, (int)i);
@@ -215,14 +216,14 @@ enum { TEAMS = 3 }; // of one to three threads
 static void agree_all(dv_jit *jit, const char *text, int as_is)
 {
     dv_nest *n = nest_of(text);
-    dv_contract *c[TEAMS];
+    dv_contraction *c[TEAMS];
     dv_diag *diag = dv_diag_create();
     for (int i = 0; i < TEAMS; i++) {
         dv_contract_options options = {.size = sizeof(dv_contract_options),
                                        .threads = i + 1,
                                        .optimise =
                                            (dv_nest_optimise_level)as_is};
-        if (dv_contract_create(&c[i], jit, n, &options, diag))
+        if (dv_contraction_create(&c[i], jit, n, &options, diag))
             fail_msg("%s", dv_diag_text(diag));
         assert_true(c[i]->ahead_bytes > 0);
     }
@@ -230,14 +231,13 @@ static void agree_all(dv_jit *jit, const char *text, int as_is)
     for (uint64_t turn = 0; turn < 2; turn++) {
         operand want = made_up(n, DV_OUT);
         dv_nest_fill(n->dtype, 3 + turn, in[0].data, (int64_t)in[0].bytes / 4);
-        assert_int_equal(dv_nest_run(n, in[0].at, in[1].at, want.at, NULL),
-                         DV_OK);
+        assert_int_equal(eval_nest(n, in[0].at, in[1].at, want.at), DV_OK);
         for (int i = 0; i < TEAMS; i++)
             compare_run(c[i], in, &want, text);
         free(want.data);
     }
     for (int i = 0; i < TEAMS; i++)
-        dv_contract_destroy(c[i]);
+        dv_contraction_destroy(c[i]);
     dv_nest_destroy(n);
     dv_diag_destroy(diag);
     free(in[0].data);
@@ -301,11 +301,11 @@ TEST(far_tiles)
     dv_contract_options options = {.size = sizeof(dv_contract_options),
                                    .threads = 1,
                                    .optimise = DV_NEST_OPTIMISE_NONE};
-    dv_contract *c = NULL;
-    dv_status s = dv_contract_create(&c, jit, n, &options, NULL);
+    dv_contraction *c = NULL;
+    dv_status s = dv_contraction_create(&c, jit, n, &options, NULL);
     if (s != DV_E_NOMEM) // the buffer is large and never touched
         assert_int_equal(s, DV_OK);
-    dv_contract_destroy(c);
+    dv_contraction_destroy(c);
     dv_nest_destroy(n);
     dv_jit_destroy(jit);
 }
@@ -324,7 +324,7 @@ static void is_priced(dv_jit *jit, const char *type, int m, int n, int k)
              RUN * m);
     dv_nest *nest = nest_of(text);
     dv_nest_caches caches = dv_nest_caches_of(&(dv_nest_options){.threads = 1});
-    dv_contract *c = NULL;
+    dv_contraction *c = NULL;
     dv_nest_count count;
     dv_nest_tiles t;
     int bad;
@@ -335,10 +335,11 @@ static void is_priced(dv_jit *jit, const char *type, int m, int n, int k)
     dv_nest_packset_select(&count, w);
     dv_contract_options options = {.size = sizeof(dv_contract_options),
                                    .optimise = DV_NEST_OPTIMISE_NONE};
-    assert_int_equal(dv_contract_create(&c, jit, nest, &options, NULL), DV_OK);
+    assert_int_equal(dv_contraction_create(&c, jit, nest, &options, NULL),
+                     DV_OK);
     if (dv_nest_copies_ahead(&count, &w->f) != (c->ahead_bytes > 0))
         fail_msg("%s", text);
-    dv_contract_destroy(c);
+    dv_contraction_destroy(c);
     dv_nest_destroy(nest);
 }
 

@@ -1,5 +1,6 @@
 // N1 to N6: nests made in C, with mistakes that no text can have, and what
 // passes and runs refuse.
+#include "harness/nest_eval.h"
 #include "harness/test.h"
 #include "nest/nest.h"
 
@@ -61,14 +62,14 @@ TEST(runs)
     float a[4] = {1, 2, 3, 4}, b[4] = {1, 0, 0, -1}, c[4] = {10, 0, 0, 3};
     dv_nest n = gemm();
     n.last = DV_PRIM_RELU;
-    assert_int_equal(dv_nest_run(&n, a, b, c, NULL), DV_OK);
+    assert_int_equal(eval_nest(&n, a, b, c), DV_OK);
     const float want[4] = {11, 2, 0, 0};
     assert_memory_equal(c, want, sizeof want);
-    assert_int_equal(dv_nest_run(&n, NULL, b, c, NULL), DV_E_USAGE);
-    assert_int_equal(dv_nest_run(&n, a, NULL, c, NULL), DV_E_USAGE);
-    assert_int_equal(dv_nest_run(&n, a, b, NULL, NULL), DV_E_USAGE);
+    assert_int_equal(eval_nest(&n, NULL, b, c), DV_E_USAGE);
+    assert_int_equal(eval_nest(&n, a, NULL, c), DV_E_USAGE);
+    assert_int_equal(eval_nest(&n, a, b, NULL), DV_E_USAGE);
     n.first = DV_PRIM_BRGEMM;
-    assert_int_equal(dv_nest_run(&n, a, b, c, NULL), DV_E_NEST);
+    assert_int_equal(eval_nest(&n, a, b, c), DV_E_NEST);
 }
 
 // N3: touches are applied once, before and after all k; a first touch of relu
@@ -84,7 +85,7 @@ TEST(touches)
     dv_nest_dim k = n.dims[2]; // k outermost
     n.dims[2] = n.dims[0];
     n.dims[0] = k;
-    assert_int_equal(dv_nest_run(&n, a, b, c, NULL), DV_OK);
+    assert_int_equal(eval_nest(&n, a, b, c), DV_OK);
     const double want[4] = {-1, -2, -1, -2};
     assert_memory_equal(c, want, sizeof want);
 }
@@ -107,14 +108,14 @@ TEST(binaries)
     dv_nest_prims p = dv_nest_find_prims(&n);
     assert_int_equal(p.m, 1);
     assert_int_equal(p.n, 0);
-    assert_int_equal(dv_nest_run(&n, a, b, c, NULL), DV_OK);
+    assert_int_equal(eval_nest(&n, a, b, c), DV_OK);
     const float want[4] = {4, 2.25, -3, 0.25};
     assert_memory_equal(c, want, sizeof want);
-    assert_int_equal(dv_nest_run(&n, a, NULL, c, NULL), DV_E_USAGE);
+    assert_int_equal(eval_nest(&n, a, NULL, c), DV_E_USAGE);
     n.dims[1].type = DV_NEST_M; // an in1 of one element
     n.dims[1].stride[DV_IN1] = 0;
     n.main = DV_PRIM_SUB;
-    assert_int_equal(dv_nest_run(&n, a, b, a, NULL), DV_OK); // in place
+    assert_int_equal(eval_nest(&n, a, b, a), DV_OK); // in place
     const float less[4] = {6, 7, -8, -1};
     assert_memory_equal(a, less, sizeof less);
     n.pack = 1;
@@ -153,7 +154,7 @@ TEST(reductions)
         n.main = cases[i].main;
         n.last = cases[i].last;
         assert_int_equal(dv_nest_verify(&n, NULL), DV_OK);
-        assert_int_equal(dv_nest_run(&n, a, NULL, out, NULL), DV_OK);
+        assert_int_equal(eval_nest(&n, a, NULL, out), DV_OK);
         assert_memory_equal(out, cases[i].want, sizeof out);
     }
     n.combine = 1;

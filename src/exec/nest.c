@@ -1,0 +1,282 @@
+// Runs nests: the calls dv_contract_* of divvy/nest.h. A product of f32 or f64
+// whose prologue and epilogue are part of the kernels is a contraction
+// (contract/). Any other nest is a program with one op (nest/program.c), which
+// is planned for this machine and run by an exec.
+#include "exec/nest.h"
+#include "base/math.h"
+#include "base/options.h"
+#include "contract/contract.h"
+#include "exec/state.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { MOST_THREADS = 1024 };
+
+struct dv_contract {
+    dv_nest n;               // as it was given
+    dv_contraction *product; // owned; NULL if the nest is planned
+    dv_plan *plan;           // owned; NULL if the nest is a product
+    dv_exec *x;              // owned
+    // The number of each operand in plan->ops, -1 if it is no tensor, and the
+    // bytes from the element where all indices are 0 to the tensor's element 0.
+    int32_t tensor[DV_MAX_OPERANDS];
+    int64_t first_bytes[DV_MAX_OPERANDS];
+    const void *in2;  // borrowed; set by dv_contract_more
+    dv_status status; // of the first run that failed since dv_contract_found
+    dv_diag *diag;    // owned; its message
+};
+
+// -- Planning ----------------------------------------------------------------
+
+// Returns the number of slices of an op's longest reduced variable. A long
+// reduction to few elements is cut into blocks, so that threads can share it.
+// The number of blocks depends on sizes alone, so that the order of additions,
+// and with it the bits of the result, does not depend on the number of threads.
+static int64_t count_blocks(const dv_op *op, int64_t len)
+{
+    enum { FEW = 64, BLOCK = 1 << 15, MOST_BLOCKS = 64 };
+    int64_t results = dv_op_points(op, dv_written_vars(op));
+    int64_t points = dv_op_points(op, dv_all_vars(op));
+    if (dv_op_kind(op) == DV_KIND_CONTRACTION || dv_op_gathers(op) ||
+        !results || results > FEW)
+        return 1;
+    int64_t n = dv_min_i64(dv_min_i64(points / BLOCK, MOST_BLOCKS), len);
+    // The number of slices that slices of one length, but for the last, give.
+    return n < 2 ? 1 : dv_ceil_div(len, dv_ceil_div(len, n));
+}
+
+static int32_t longest_reduced(const dv_op *op)
+{
+    int32_t best = -1;
+    for (int32_t v = 0; v < op->n_vars; v++)
+        if (op->vars[v].reduce &&
+            (best < 0 || dv_var_len(op, v) > dv_var_len(op, best)))
+            best = v;
+    return best;
+}
+
+// Pins the numbers of slices of all reduced variables of the lowered ops.
+static dv_status make_pins(const dv_program *ops, dv_arena *arena,
+                           dv_plan_options *o, dv_diag *diag)
+{
+    const char **pins = DV_NEW(arena, const char *, ops->n_ops *DV_MAX_VARS);
+    if (!pins)
+        return dv_nomem(diag);
+    o->pins = pins;
+    for (int32_t i = 0; i < ops->n_ops; i++) {
+        const dv_op *op = &ops->ops[i];
+        int32_t longest = longest_reduced(op);
+        for (int32_t v = 0; v < op->n_vars; v++) {
+            char pin[256];
+            if (!op->vars[v].reduce)
+                continue;
+            int n = snprintf(
+                pin, sizeof pin, "%s:%s=%" PRId64, op->name, op->vars[v].name,
+                v == longest ? count_blocks(op, dv_var_len(op, v)) : 1);
+            pins[o->n_pins] = dv_arena_copy(arena, pin, (size_t)n);
+            if (!pins[o->n_pins++])
+                return dv_nomem(diag);
+        }
+    }
+    return DV_OK;
+}
+
+// Plans a program on `threads` threads with pins that its lowered ops need.
+static dv_status plan_program(dv_plan **out, const dv_program *p,
+                              const dv_target *target, int32_t threads,
+                              dv_diag *diag)
+{
+    dv_plan_options options = DV_PLAN_OPTIONS_INIT;
+    dv_arena arena = {0};
+    dv_plan *lowered = NULL;
+    options.threads = threads;
+    options.stop_after = "lower";
+    DV_TRY(dv_plan_create(&lowered, p, target, &options, diag));
+    options.stop_after = NULL;
+    dv_status st = make_pins(lowered->ops, &arena, &options, diag);
+    if (st == DV_OK)
+        st = dv_plan_create(out, p, target, &options, diag);
+    dv_plan_destroy(lowered);
+    dv_arena_free(&arena);
+    return st;
+}
+
+static void find_tensors(dv_contract *c)
+{
+    const dv_program *p = c->plan->ops;
+    for (int o = 0; o < DV_MAX_OPERANDS; o++) {
+        int64_t n_elems;
+        c->tensor[o] = dv_program_find(p, dv_nest_operand_name(o));
+        if (c->tensor[o] < 0)
+            continue;
+        const dv_tensor *t = &p->tensors[c->tensor[o]];
+        dv_nest_tensor(&c->n, t, &c->first_bytes[o], &n_elems);
+        c->first_bytes[o] *= dv_dtype_get(t->dtype)->size_bytes;
+    }
+}
+
+static dv_status plan_nest(dv_contract *c, const dv_contract_options *o,
+                           dv_diag *diag)
+{
+    dv_nest joined;
+    dv_program *p = NULL;
+    dv_target *host = NULL;
+    dv_nest_copy(&joined, &c->n);
+    dv_nest_untile(&joined);
+    DV_TRY(dv_nest_join(&joined, NULL, diag));
+    DV_TRY(dv_nest_program(&p, &joined, diag));
+    dv_status st = dv_target_load(&host, "host", diag);
+    if (st == DV_OK) {
+        host->l1_bytes = o->l1_bytes ? o->l1_bytes : host->l1_bytes;
+        host->l2_bytes = o->l2_bytes ? o->l2_bytes : host->l2_bytes;
+        host->l3_bytes = o->l3_bytes ? o->l3_bytes : host->l3_bytes;
+        st = plan_program(&c->plan, p, host, o->threads ? o->threads : 1, diag);
+    }
+    dv_target_destroy(host);
+    dv_program_destroy(p);
+    DV_TRY(st);
+    c->diag = dv_diag_create();
+    if (!c->diag)
+        return dv_nomem(diag);
+    find_tensors(c);
+    return dv_exec_create(&c->x, c->plan, diag);
+}
+
+// -- Creating ----------------------------------------------------------------
+
+static dv_status check(const dv_nest *n, const dv_contract_options *o,
+                       dv_diag *diag)
+{
+    if (o->threads < 0 || o->threads > MOST_THREADS)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%d threads", o->threads);
+    if ((unsigned)o->optimise > DV_NEST_OPTIMISE_PACKING)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "optimise is %d",
+                       (int)o->optimise);
+    return o->optimise ? dv_nest_check_order(n, diag) : dv_nest_check(n, diag);
+}
+
+// Makes a contraction of a nest that is one. Returns DV_E_LIMIT without a
+// message if the nest is none or has no kernel.
+static dv_status create_product(dv_contract *c, dv_jit *jit,
+                                const dv_contract_options *o, dv_diag *diag)
+{
+    if (!dv_contraction_suits(&c->n))
+        return DV_E_LIMIT;
+    dv_diag *own = dv_diag_create();
+    dv_status st = dv_contraction_create(&c->product, jit, &c->n, o, own);
+    dv_jit_seal(jit);
+    if (st != DV_E_LIMIT)
+        dv_diag_move(diag, own);
+    dv_diag_destroy(own);
+    return st != DV_OK && !own ? dv_nomem(diag) : st;
+}
+
+dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
+                             const dv_contract_options *options, dv_diag *diag)
+{
+    dv_contract_options o = DV_CONTRACT_OPTIONS_INIT;
+    DV_TRY(dv_options_read(&o, sizeof o, options, "dv_contract_options", diag));
+    DV_TRY(check(n, &o, diag));
+    dv_contract *c = dv_alloc(sizeof *c);
+    if (!c)
+        return dv_nomem(diag);
+    *c = (dv_contract){.n = *n};
+    dv_status st = create_product(c, jit, &o, diag);
+    if (st == DV_E_LIMIT)
+        st = plan_nest(c, &o, diag);
+    c->n.src = NULL; // the text is not borrowed beyond creation
+    if (st == DV_OK)
+        *out = c;
+    else
+        dv_contract_destroy(c);
+    return st;
+}
+
+void dv_contract_destroy(dv_contract *c)
+{
+    if (!c)
+        return;
+    dv_contraction_destroy(c->product);
+    dv_exec_destroy(c->x);
+    dv_plan_destroy(c->plan);
+    dv_diag_destroy(c->diag);
+    dv_release(c);
+}
+
+// -- Running -----------------------------------------------------------------
+
+// Runs a nest that is planned. The exec's buffers are set without
+// dv_exec_bind, which would refuse an output that is an input, too: each
+// element of such an output is read before it is written.
+static void run_plan(dv_contract *c, const void *in0, const void *in1,
+                     void *out)
+{
+    char *at[DV_MAX_OPERANDS] = {[DV_IN0] = (char *)(uintptr_t)in0,
+                                 [DV_IN1] = (char *)(uintptr_t)in1,
+                                 [DV_OUT] = out,
+                                 [DV_IN2] = (char *)(uintptr_t)c->in2};
+    for (int o = 0; o < DV_MAX_OPERANDS; o++)
+        if (c->tensor[o] >= 0)
+            c->x->data[c->tensor[o]] = c->x->bound[c->tensor[o]] =
+                at[o] + c->first_bytes[o];
+    dv_status st = dv_exec_run(c->x, c->diag);
+    c->status = c->status ? c->status : st;
+}
+
+void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
+                     void *out)
+{
+    if (c->product)
+        dv_contraction_run(c->product, in0, in1, out);
+    else
+        run_plan(c, in0, in1, out);
+}
+
+void dv_contract_more(dv_contract *c, const void *in2)
+{
+    c->in2 = in2;
+}
+
+dv_status dv_contract_found(dv_contract *c, dv_diag *diag)
+{
+    dv_status st = c->status;
+    c->status = DV_OK;
+    dv_diag_move(diag, c->diag);
+    return st;
+}
+
+int32_t dv_contract_threads(const dv_contract *c)
+{
+    return c->product ? dv_contraction_threads(c->product) : 1;
+}
+
+int dv_contract_phases(const dv_contract *c)
+{
+    return c->product ? dv_contraction_phases(c->product) : 1;
+}
+
+void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
+                      const void *in1, void *out)
+{
+    if (c->product)
+        dv_contraction_part(c->product, thread, in0, in1, out);
+    else if (thread == 0)
+        run_plan(c, in0, in1, out);
+}
+
+void dv_contract_combine(dv_contract *c, int32_t thread, void *out)
+{
+    if (c->product)
+        dv_contraction_combine(c->product, thread, out);
+}
+
+const dv_nest *dv_contract_nest(const dv_contract *c)
+{
+    return c->product ? dv_contraction_nest(c->product) : &c->n;
+}
+
+void dv_contract_describe(const dv_contract *c, dv_text *out)
+{
+    if (c->product)
+        dv_contraction_describe(c->product, out);
+}
