@@ -461,7 +461,8 @@ void dv_contraction_part(dv_contraction *c, int32_t thread, const void *in0,
         begin = 0, end = 1;
     if (begin == end)
         return;
-    t->brought = NULL; // rows copied in an earlier run may be outdated
+    // The caller may have changed the rows that an earlier run copied.
+    t->brought = NULL;
     if (c->n.combine)
         s.at[DV_OUT] = c->sums;
     for (int o = 0; o < DV_N_OPERANDS; o++) {

@@ -35,12 +35,14 @@ typedef struct ct_cut {
 
 // One axis of a block that is packed or written back. Strides are in bytes.
 typedef struct ct_axis {
-    int64_t size, whole, unit;
+    int64_t size;     // number of steps along it
+    int64_t whole;    // if it is inside a tile: extent of the untiled dimension
+    int64_t unit;     // elements of that dimension per step
     int64_t from, to; // strides in the tensor and in the buffer
     int64_t reach;    // stride in the tensor in elements, also if size is 1
     // The loop whose index this axis sets, or -1 if it is inside the kernel.
     int32_t loop;
-    int32_t outer;
+    int32_t outer; // the loop over tiles that the axis is inside of, or -1
     // Which k of the kernel this is, or -1. The stride `to` of a k depends on
     // the panel.
     int32_t k;

@@ -96,9 +96,9 @@ static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
     if (!is_integer(e))
         return 0; // e is a float; only the condition of a select can be one
                   // here
-    // The condition of a select does not contribute to its value. If the
-    // condition is a plain read, its magnitude is ignored as well, because
-    // rounding does not turn a nonzero integer into 0.
+    // Argument 0 of a select is its condition, which is no part of the result.
+    // A condition that is a plain read is skipped: it is only compared with 0,
+    // and rounding an integer to a float never makes it 0.
     int select = e->kind == DV_EXPR_APPLY && e->fn == DV_FN_SELECT;
     for (int i = select && !e->arg[0]->n_args; i < e->n_args; i++)
         x[i] = magnitude(lw, e->arg[i], most);
