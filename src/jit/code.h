@@ -18,7 +18,7 @@ typedef struct dv_code {
     void *keep;
 } dv_code;
 
-enum { DV_CODE_KEEP = 72 << 10, DV_CODE_ZEROS = 8 };
+enum { DV_CODE_KEEP = 40 << 10, DV_CODE_ZEROS = 8 };
 
 // Emits what the C block after the macro emits, as the body of a loop that runs
 // `times` times; nothing if that is 0. `reg` is the register that counts.

@@ -57,25 +57,6 @@ void dv_tile_store_one(dv_gen *g, const dv_prod_tile *t, int i, int j)
         dv_gen_store(g, dv_gen_reg(first), base, dv_tile_off(g, t, j), bytes);
 }
 
-int dv_tile_stores_of(dv_gen *g, const dv_prod_tile *t, dv_tile_stores *out)
-{
-    int whole = t->cols == t->nv * g->lanes, pairs = t->nv - !whole, ok = 1;
-    out->two = 0;
-    for (int j = 0; j < t->nv; j++) {
-        int64_t off = dv_tile_off(g, t, j);
-        if (j & 1 && j < pairs)
-            out->word[j] = 0;
-        else if (j + 1 < pairs)
-            out->word[j] = dv_insn_word(DV_INSN_stp_q, 0, 0, 0, off, &ok);
-        else if (dv_gen_fits_ldr_q(off, 16))
-            out->word[j] = dv_insn_word(DV_INSN_str_q, 0, 0, off, 0, &ok);
-        else
-            out->word[j] = dv_insn_word(DV_INSN_stur_q, 0, 0, off, 0, &ok);
-        out->two |= j + 1 < pairs && !(j & 1) ? 1u << j : 0;
-    }
-    return ok && dv_tile_bytes(g, t) == 16;
-}
-
 static void store_rows(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
