@@ -167,9 +167,10 @@ static int broadcasts_from_memory(const dv_x *g, const dv_prod_tile *t, int i)
 static void multiply_read(dv_x *g, const dv_prod_tile *t, int acc, int v,
                           int64_t off)
 {
-    dv_x_insn op = DV_XF(g, vfma);
+    dv_x_rm scalar = dv_x_mem(X_AT, off);
+    scalar.splat = 1;
     for (int j = 0; j < t->nv; j++)
-        dv_x_emit_broadcast(g->code, op, g->vb, acc + j, v + j, X_AT, off);
+        dv_x_emit(g->code, DV_XF(g, vfma), g->vb, acc + j, v + j, scalar, none);
 }
 
 // Emits the multiply-adds of one step of k.
