@@ -19,7 +19,6 @@
 //   convert.[ch]       conversions between narrow and wide types
 //   vec.c              back end of the vector kernels (jit/vec)
 //   vec_arith.[ch]     arithmetic of the vector kernels
-//   vec_point.[ch]     pointers of the vector kernels
 //   peak.c             a loop that runs at the peak rate
 //   list.[ch]          disassembler
 #ifndef DV_JIT_GEN_H
@@ -88,18 +87,14 @@ typedef struct dv_gen {
             DV_E(op##4s, a, b, c, d);                                          \
     } while (0)
 
-// Macros that jit/gemm/walk.h and dots.h are written in, so that the AArch64
-// and the x86-64 generators can share them. They emit, with the generator `g`,
-// instructions that add a constant to a register, copy a register, set it to a
-// constant, decrement it and jump back to `top` unless it is 0, or load a field
-// of dv_gemm_args.
-#define DV_GEN             dv_gen
-#define DV_ADD(reg, bytes) dv_gen_add(g, reg, reg, bytes)
-#define DV_MOV(to, from)   DV_E(mov_x, to, 0, from, 0)
-#define DV_SET(reg, n)     dv_gen_mov(g, reg, n)
-#define DV_AGAIN(reg, top) dv_gen_loop_end(g, reg, top)
-#define DV_GET(reg, field)                                                     \
-    DV_E(ldr_x, reg, X_ARGS, offsetof(dv_gemm_args, field), 0)
+// The virtual operations (code.h) of this family.
+#define DV_GEN                     dv_gen
+#define DV_LEA(to, from, bytes)    dv_gen_add(g, to, from, bytes)
+#define DV_MOV(to, from)           DV_E(mov_x, to, 0, from, 0)
+#define DV_SET(reg, n)             dv_gen_mov(g, reg, n)
+#define DV_AGAIN(reg, top)         dv_gen_loop_end(g, reg, top)
+#define DV_LOAD(reg, base, bytes)  DV_E(ldr_x, reg, base, bytes, 0)
+#define DV_STORE(reg, base, bytes) DV_E(str_x, reg, base, bytes, 0)
 
 // Returns the i-th vector register in the order of allocation: registers that
 // need no saving come first.
