@@ -8,7 +8,7 @@
 // both operands.
 #include "jit/x64/tile.h"
 
-enum { STEPS = 2, GROUP = 4 };
+enum { GROUP = 4 };
 
 typedef struct dots {
     const dv_gemm_shape *s;
@@ -20,9 +20,27 @@ typedef struct dots {
     int most_rows, most_cols;
 } dots;
 
+#include "jit/gemm/dots.h"
+
 static int acc_of(const dots *d, int i, int j)
 {
     return d->acc + i * GROUP + j;
+}
+
+static void start(dots *d, dv_x *g)
+{
+    for (int i = 0; i < d->rows; i++)
+        for (int j = 0; j < d->cols; j++)
+            dv_x_zero(g, acc_of(d, i, j));
+    DV_MOV(X_AT, X_A);
+    DV_MOV(X_BT, X_B);
+}
+
+static void advance(dots *d, dv_x *g, int64_t a, int64_t b)
+{
+    (void)d;
+    DV_ADD(X_AT, a);
+    DV_ADD(X_BT, b);
 }
 
 // load_a loads a vector of row i of A at byte offset `at`; load_b one of row j
@@ -51,23 +69,6 @@ static void int_step(dots *d, dv_x *g, int64_t at)
     }
 }
 
-// Emits the multiply-adds of the vector of k at byte offset `at` of the rows.
-static void step(dots *d, dv_x *g, int64_t at)
-{
-    int b = d->tmp + d->rows;
-    if (g->ints) {
-        int_step(d, g, at);
-        return;
-    }
-    for (int i = 0; i < d->rows; i++)
-        load_a(d, g, d->tmp + i, i, at, 0);
-    for (int j = 0; j < d->cols; j++) {
-        load_b(d, g, b, j, at, 0);
-        for (int i = 0; i < d->rows; i++)
-            dv_x_vvv(g, DV_XF(g, vfma), acc_of(d, i, j), d->tmp + i, b);
-    }
-}
-
 // Emits the multiply-adds of the last elements of k, which fill no whole
 // vector. Registers hold one row of A and one of B at a time, because the mask
 // takes a register on AVX2.
@@ -84,26 +85,23 @@ static void part_step(dots *d, dv_x *g, int64_t at)
     }
 }
 
-static void along_k(dots *d, dv_x *g)
+static void step(dots *d, dv_x *g, int64_t at, int n, int number)
 {
-    const dv_gemm_shape *s = d->s;
-    int vectors = s->k / g->lanes;
-    int turns = vectors / STEPS > 1 ? vectors / STEPS : 0;
-    int64_t turn = (int64_t)STEPS * g->vb;
-    DV_LOOP(X_K, turns) {
-        for (int i = 0; i < STEPS; i++)
-            step(d, g, (int64_t)i * g->vb);
-        dv_x_add(g, X_AT, turn);
-        dv_x_add(g, X_BT, turn);
+    int b = d->tmp + d->rows;
+    (void)number;
+    if (n < g->lanes || g->ints) {
+        if (n < g->lanes)
+            part_step(d, g, at);
+        else
+            int_step(d, g, at);
+        return;
     }
-    int left = vectors - turns * STEPS;
-    for (int i = 0; i < left; i++)
-        step(d, g, (int64_t)i * g->vb);
-    if (s->k % g->lanes)
-        part_step(d, g, (int64_t)left * g->vb);
-    if (s->batch > 1) {
-        dv_x_add(g, X_AT, s->stride_a * g->es - turns * turn);
-        dv_x_add(g, X_BT, s->stride_b * g->es - turns * turn);
+    for (int i = 0; i < d->rows; i++)
+        load_a(d, g, d->tmp + i, i, at, 0);
+    for (int j = 0; j < d->cols; j++) {
+        load_b(d, g, b, j, at, 0);
+        for (int i = 0; i < d->rows; i++)
+            dv_x_vvv(g, DV_XF(g, vfma), acc_of(d, i, j), d->tmp + i, b);
     }
 }
 
@@ -166,27 +164,6 @@ static void finish_row(dots *d, dv_x *g, int i)
         dv_x_clamp(g, 16, t, 1, v);
     dv_x_store_n(g, t, X_C, off, 16, d->cols, v);
 }
-
-// Emits the code of one tile of dot products, whose parts of A, B and C are at
-// X_A, X_B and X_C.
-static void tile(dots *d, dv_x *g)
-{
-    for (int i = 0; i < d->rows; i++)
-        for (int j = 0; j < d->cols; j++)
-            dv_x_zero(g, acc_of(d, i, j));
-    dv_x_mov(g, X_AT, X_A);
-    dv_x_mov(g, X_BT, X_B);
-    if (d->s->batch > 1)
-        dv_x_set(g, X_BATCH, d->s->batch);
-    size_t top = g->code->n;
-    along_k(d, g);
-    if (d->s->batch > 1)
-        dv_x_loop_end(g, X_BATCH, top);
-    for (int i = 0; i < d->rows; i++)
-        finish_row(d, g, i);
-}
-
-#include "jit/gemm/dots.h"
 
 // Chooses the tile size, so that the rows of a tile are within reach of 32-bit
 // displacements.
