@@ -88,9 +88,9 @@ static void step(dv_gen *g, const convert *c, int64_t in, int64_t out, int n,
             dv_gen_load(g, b, X_S, in + 16, bytes_in(c, hi));
             narrow(g, c, thin, b, 1);
         }
-        dv_gen_store_part(g, thin, X_D, out, bytes_out(c, n));
+        dv_gen_store(g, thin, X_D, out, bytes_out(c, n));
     } else {
-        dv_gen_load_part(g, thin, X_S, in, bytes_in(c, n));
+        dv_gen_load(g, thin, X_S, in, bytes_in(c, n));
         widen(g, c, thin, a, b);
         dv_gen_store(g, a, X_D, out, bytes_out(c, lo));
         if (hi)

@@ -121,8 +121,9 @@ static inline void dv_gen_add(dv_gen *g, int rd, int rn, int64_t imm)
         dv_gen_add_any(g, rd, rn, imm);
 }
 void dv_gen_mov(dv_gen *g, int rd, int64_t imm);
-// Load and store the first `bytes` (4, 8, 12 or 16) of a vector register at any
-// offset. Loads clear the other bytes. X_TMP2 may be overwritten.
+// Load and store the first `bytes` bytes, up to 16, of a vector register at any
+// offset. Loads clear the other bytes. X_TMP2 may be overwritten, and X_TMP if
+// the bytes are not a multiple of 4.
 void dv_gen_load_any(dv_gen *g, int v, int base, int64_t off, int bytes);
 void dv_gen_store_any(dv_gen *g, int v, int base, int64_t off, int bytes);
 
@@ -149,26 +150,6 @@ static inline void dv_gen_store(dv_gen *g, int v, int base, int64_t off,
         DV_E(str_q, v, base, off, 0);
     else
         dv_gen_store_any(g, v, base, off, bytes);
-}
-// Load and store any number of bytes up to 16; bytes of the register that are
-// not loaded become 0. X_TMP and X_TMP2 may be overwritten.
-void dv_gen_load_some(dv_gen *g, int v, int base, int64_t off, int bytes);
-void dv_gen_store_some(dv_gen *g, int v, int base, int64_t off, int bytes);
-static inline void dv_gen_load_part(dv_gen *g, int v, int base, int64_t off,
-                                    int bytes)
-{
-    if (bytes == 16)
-        dv_gen_load(g, v, base, off, 16);
-    else
-        dv_gen_load_some(g, v, base, off, bytes);
-}
-static inline void dv_gen_store_part(dv_gen *g, int v, int base, int64_t off,
-                                     int bytes)
-{
-    if (bytes == 16)
-        dv_gen_store(g, v, base, off, 16);
-    else
-        dv_gen_store_some(g, v, base, off, bytes);
 }
 // dv_gen_load_bytes and dv_gen_store_bytes load and store 1, 2, 4, 8 or 16
 // bytes at an offset that one instruction can encode. The _lane functions load
