@@ -20,16 +20,14 @@ enum {
 
 enum { ALL = 7, ADDEND = 4 };
 
-static void make(dv_code *code, const dv_vec_plan *p);
-static void make_plain(dv_code *code, const dv_vec_plan *p);
+static void make(dv_code *code, const dv_vec_plan *p, const dv_vec_isa *isa);
 
 #define NEON                                                                   \
-    .n_regs = 31, .vector_bytes = 16, .max_accs = 4, .checks = 1, .pairs = 1,  \
-    .turns = 8,                                                                \
+    .emit = make, .n_regs = 31, .vector_bytes = 16, .max_accs = 4,             \
+    .checks = 1, .pairs = 1, .turns = 8,                                       \
     .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL}
-const dv_vec_isa dv_a64_vec_isa = {NEON, .emit = make};
-const dv_vec_isa dv_a64_vec_isa_plain = {NEON, .emit = make_plain,
-                                         .soft_bf16 = 1};
+const dv_vec_isa dv_a64_vec_isa = {NEON};
+const dv_vec_isa dv_a64_vec_isa_plain = {NEON, .soft_bf16 = 1};
 
 typedef struct maker {
     dv_gen gen;
@@ -469,40 +467,25 @@ static void one(maker *m, const dv_vec_mop *o)
     }
 }
 
-static void write_ops(maker *m)
-{
-    const dv_vec_mop *ops = m->p->ops;
-    for (int32_t i = 0; i < m->p->n && !m->gen.code->failed; i++) {
-        int moves = ops[i].op == DV_V_LOAD || ops[i].op == DV_V_STORE;
-        // Reading ops[i + 1] is safe, since the last operation of a plan
-        // ends the kernel and is neither a load nor a store.
-        if (moves && two(m, &ops[i]))
-            i++;
-        else
-            one(m, &ops[i]);
-    }
-}
-
-static void write(dv_code *code, const dv_vec_plan *p, int own)
+static void make(dv_code *code, const dv_vec_plan *p, const dv_vec_isa *isa)
 {
     // Only the entries of pointers that the kernel uses are initialised.
     dv_vec_pointers at;
-    maker m = {.p = p, .at = &at, .soft_bf16 = own, .lent = 64};
+    maker m = {.p = p, .at = &at, .soft_bf16 = isa->soft_bf16, .lent = 64};
     int es = p->is64 ? 8 : 4;
     m.gen = (dv_gen){.code = code, .es = es, .lanes = 16 / es};
-    m.slots = dv_round_up(place_pointers(&m, m.lent + (own ? 32 : 0)), 16);
+    m.slots =
+        dv_round_up(place_pointers(&m, m.lent + (m.soft_bf16 ? 32 : 0)), 16);
     m.turns = m.slots + 16 * (int64_t)p->n_slots;
     m.frame = m.turns + (p->n && p->ops[p->n - 1].op == DV_V_SLOW_END ? 16 : 0);
-    write_ops(&m);
+    for (int32_t i = 0; i < p->n && !code->failed; i++) {
+        int moves = p->ops[i].op == DV_V_LOAD || p->ops[i].op == DV_V_STORE;
+        // Reading ops[i + 1] is safe, since the last operation of a plan
+        // ends the kernel and is neither a load nor a store.
+        if (moves && two(&m, &p->ops[i]))
+            i++;
+        else
+            one(&m, &p->ops[i]);
+    }
     put_pool(&m);
-}
-
-static void make(dv_code *code, const dv_vec_plan *p)
-{
-    write(code, p, 0);
-}
-
-static void make_plain(dv_code *code, const dv_vec_plan *p)
-{
-    write(code, p, 1);
 }

@@ -188,7 +188,8 @@ typedef struct dv_vec_mop {
 // The properties of a back end.
 struct dv_vec_plan;
 typedef struct dv_vec_isa {
-    void (*emit)(dv_code *code, const struct dv_vec_plan *p);
+    void (*emit)(dv_code *code, const struct dv_vec_plan *p,
+                 const struct dv_vec_isa *isa);
     int32_t n_regs, vector_bytes;
     int32_t max_unroll; // largest unroll factor; 0: chosen by the planner
     // Most accumulators of a sum along rows; 0: one per unrolled copy of the

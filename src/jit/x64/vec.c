@@ -9,11 +9,10 @@
 
 enum { ALL = 7 };
 
-static void make_32(dv_code *code, const dv_vec_plan *p);
-static void make_64(dv_code *code, const dv_vec_plan *p);
+static void make(dv_code *code, const dv_vec_plan *p, const dv_vec_isa *isa);
 
 const dv_vec_isa dv_x64_vec_isa_32 = {
-    .emit = make_32,
+    .emit = make,
     .n_regs = 16 - N_TEMPS,
     .vector_bytes = 32,
     .max_unroll = 4,
@@ -22,7 +21,7 @@ const dv_vec_isa dv_x64_vec_isa_32 = {
 };
 
 const dv_vec_isa dv_x64_vec_isa_64 = {
-    .emit = make_64,
+    .emit = make,
     .n_regs = 32 - N_TEMPS,
     .vector_bytes = 64,
     .soft_bf16 = 1,
@@ -252,9 +251,9 @@ static void one(dv_x_vec *m, const dv_vec_mop *o)
         m->zeros &= ~(1u << dv_x_vec_reg(o->dst));
 }
 
-static void make(dv_code *code, const dv_vec_plan *p, int vb)
+static void make(dv_code *code, const dv_vec_plan *p, const dv_vec_isa *isa)
 {
-    int es = p->is64 ? 8 : 4;
+    int es = p->is64 ? 8 : 4, vb = isa->vector_bytes;
     dv_x_vec m;
     // Clears only the fields before the array `own` of added constants: its
     // entries are written before their number n_own grows.
@@ -271,14 +270,4 @@ static void make(dv_code *code, const dv_vec_plan *p, int vb)
     for (int32_t i = 0; i < p->n && !code->failed; i++)
         one(&m, &p->ops[i]);
     put_pool(&m);
-}
-
-static void make_32(dv_code *code, const dv_vec_plan *p)
-{
-    make(code, p, 32);
-}
-
-static void make_64(dv_code *code, const dv_vec_plan *p)
-{
-    make(code, p, 64);
 }
