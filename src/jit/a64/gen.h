@@ -6,7 +6,6 @@
 //   insn.[h,def]       instruction table and encoder
 //   gen.[ch]           the parts that all generators share
 //   gemm.c             a product as loops over register tiles
-//   choose.c           chooses the sizes of the tiles
 //   tile.[ch]          the loop over k of one tile
 //   kloop.h            the plan of that loop, for tile.c, pattern.c, steps.c
 //   pattern.c          registers and load schedule of the steps of k

@@ -4,7 +4,6 @@
 #ifndef DV_JIT_KLOOP_H
 #define DV_JIT_KLOOP_H
 #include "jit/a64/tile.h"
-#include "jit/gemm/cut.h"
 
 // A ring of vector registers that operands are loaded into: load number i goes
 // to register first + i % size. The loads that one step of k needs form a
@@ -99,10 +98,6 @@ typedef struct dv_pattern {
 void dv_pattern_init(dv_pattern *p, const dv_kloop *l, const dv_gen *g);
 // Returns step s of the loop; NULL if it does not fit a dv_step.
 const dv_step *dv_pattern_step(dv_pattern *p, const dv_kloop *l, int s);
-
-// Chooses the tile sizes of a product with the lowest estimated cost. The
-// result is empty if packed panels have more rows than any tile.
-void dv_tile_choose(const dv_gen *g, const dv_prod *p, dv_cuts *out);
 
 // The state of writing the instructions of one product's loop over k.
 typedef struct dv_steps {

@@ -1,8 +1,12 @@
-// Emits a whole product as loops over register tiles. The gemm.c of a64/ and of
-// x64/ includes this file, which names registers by their roles (X_A, X_NEXT
-// and so on) and is written in the macros that gen.h of both has (DV_ADD and so
-// on) and these of the includer:
+// Chooses the sizes of the register tiles of a product, and emits the product
+// as loops over them. The gemm.c of a64/ and of x64/ includes this file, which
+// names registers by their roles (X_A, X_NEXT and so on) and is written in the
+// virtual operations of code.h and these names of the includer:
 //
+//   size, candidates(g)     a candidate for the size of a tile (`rows` by `nv`
+//                           vectors), and the N_SIZES of them
+//   MOST_ROWS(g, p)         most rows that a tile of this product can have
+//   tile_fits, tiles_cost   see below
 //   AHEAD(reg, base, off)   sets reg to base + off
 //   PREFETCH(near, off)     prefetches X_NEXT + off, into L1 if `near`, or L2
 //   NEXT_ROW(p)             advances X_NEXT by a row of V
@@ -16,6 +20,39 @@
 // of V stays in L1 while the tiles of S pass it.
 #include "jit/gemm/cut.h"
 #include "jit/gemm/prod.h"
+
+// Does a tile of rows x nv vectors, made from a candidate, fit the registers
+// and the encodings? The product has rows of n_vectors vectors.
+static int tile_fits(const DV_GEN *g, const dv_prod *p, const size *z, int rows,
+                     int nv, int n_vectors);
+// Estimates the time of all tiles of a cut.
+static int64_t tiles_cost(const DV_GEN *g, const dv_prod *p, const size *z,
+                          const dv_cuts *c);
+
+// Chooses the cut with the lowest estimated cost; an empty one if no tile fits.
+static dv_cuts choose(const DV_GEN *g, const dv_prod *p)
+{
+    int n_vectors = (p->n_v + g->lanes - 1) / g->lanes;
+    int64_t least = -1;
+    dv_cuts best = {.s.n = 0};
+    for (const size *z = candidates(g), *end = z + N_SIZES; z < end; z++) {
+        int rows = p->n_s < z->rows ? p->n_s : z->rows;
+        int nv = n_vectors < z->nv ? n_vectors : z->nv;
+        if (p->tile_rows) // the height of packed panels prescribes the rows
+            rows = p->tile_rows;
+        if (rows > MOST_ROWS(g, p))
+            rows = MOST_ROWS(g, p);
+        if (!tile_fits(g, p, z, rows, nv, n_vectors))
+            continue;
+        dv_cuts c = {dv_runs_even(p->n_s, rows), dv_runs_even(n_vectors, nv)};
+        int64_t cost = tiles_cost(g, p, z, &c);
+        if (least < 0 || cost < least) {
+            least = cost;
+            best = c;
+        }
+    }
+    return best;
+}
 
 typedef struct walk {
     DV_GEN *g;
