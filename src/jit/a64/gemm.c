@@ -29,13 +29,13 @@ static int sets_for(const dv_prod *p, int rows, int nv)
 // A candidate tile with measured costs beyond its multiply-adds: `waste` in
 // thousandths of the time of the multiply-adds, `ends` in quarters of a cycle
 // for the start and the end of a tile.
-typedef struct size {
+typedef struct tile_size {
     int rows, nv, waste, ends;
-} size;
+} tile_size;
 
-static const size sizes[] = {{6, 3, 45, 44},  {4, 5, 10, 52}, {5, 4, 50, 46},
-                             {8, 2, 75, 26},  {4, 4, 15, 64}, {3, 6, 60, 50},
-                             {2, 6, 100, 50}, {4, 6, 5, 20}};
+static const tile_size sizes[] = {
+    {6, 3, 45, 44}, {4, 5, 10, 52}, {5, 4, 50, 46},  {8, 2, 75, 26},
+    {4, 4, 15, 64}, {3, 6, 60, 50}, {2, 6, 100, 50}, {4, 6, 5, 20}};
 
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 #define candidates(g)   sizes
@@ -52,8 +52,8 @@ enum { MOST_LINES = 16 };
 // A tile fits the 32 vector registers with its accumulators, a ring (registers
 // that are loaded in turn) for the operand V, which is read as vectors, and one
 // for the operand S, which is read as scalars.
-static int tile_fits(const dv_gen *g, const dv_prod *p, const size *z, int rows,
-                     int nv, int n_vectors)
+static int tile_fits(const dv_gen *g, const dv_prod *p, const tile_size *z,
+                     int rows, int nv, int n_vectors)
 {
     int s = p->lane_k ? rows : (rows + g->lanes - 1) / g->lanes;
     // The low costs measured for 24 accumulators do not hold for a tile that
@@ -72,7 +72,7 @@ static int tile_fits(const dv_gen *g, const dv_prod *p, const size *z, int rows,
 // The cost is in thousandths of a quarter of a cycle. Four multiply-adds start
 // per cycle, but a step of k takes at least SHORTEST quarters of a cycle,
 // because each accumulator has to wait for its previous multiply-add.
-static int64_t tiles_cost(const dv_gen *g, const dv_prod *p, const size *z,
+static int64_t tiles_cost(const dv_gen *g, const dv_prod *p, const tile_size *z,
                           const dv_cuts *c)
 {
     enum { SHORTEST = 13 };

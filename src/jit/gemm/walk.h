@@ -3,8 +3,9 @@
 // names registers by their roles (X_A, X_NEXT and so on) and is written in the
 // virtual operations of code.h and these names of the includer:
 //
-//   size, candidates(g)     a candidate for the size of a tile (`rows` by `nv`
-//                           vectors), and the N_SIZES of them
+//   tile_size               a candidate for the size of a tile: `rows` rows by
+//                           `nv` vectors
+//   candidates(g)           the N_SIZES candidates
 //   MOST_ROWS(g, p)         most rows that a tile of this product can have
 //   tile_fits, tiles_cost   see below
 //   AHEAD(reg, base, off)   sets reg to base + off
@@ -23,10 +24,10 @@
 
 // Does a tile of rows x nv vectors, made from a candidate, fit the registers
 // and the encodings? The product has rows of n_vectors vectors.
-static int tile_fits(const DV_GEN *g, const dv_prod *p, const size *z, int rows,
-                     int nv, int n_vectors);
+static int tile_fits(const DV_GEN *g, const dv_prod *p, const tile_size *z,
+                     int rows, int nv, int n_vectors);
 // Estimates the time of all tiles of a cut.
-static int64_t tiles_cost(const DV_GEN *g, const dv_prod *p, const size *z,
+static int64_t tiles_cost(const DV_GEN *g, const dv_prod *p, const tile_size *z,
                           const dv_cuts *c);
 
 // Chooses the cut with the lowest estimated cost; an empty one if no tile fits.
@@ -35,7 +36,7 @@ static dv_cuts choose(const DV_GEN *g, const dv_prod *p)
     int n_vectors = (p->n_v + g->lanes - 1) / g->lanes;
     int64_t least = -1;
     dv_cuts best = {.s.n = 0};
-    for (const size *z = candidates(g), *end = z + N_SIZES; z < end; z++) {
+    for (const tile_size *z = candidates(g), *end = z + N_SIZES; z < end; z++) {
         int rows = p->n_s < z->rows ? p->n_s : z->rows;
         int nv = n_vectors < z->nv ? n_vectors : z->nv;
         if (p->tile_rows) // the height of packed panels prescribes the rows

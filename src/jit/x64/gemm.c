@@ -9,14 +9,14 @@
 #include "jit/x64/pairs.h"
 #include <limits.h>
 
-typedef struct size {
+typedef struct tile_size {
     int rows, nv;
-} size;
+} tile_size;
 
-static const size sizes_16[] = {{6, 2}, {4, 3}, {12, 1}, {3, 3},
-                                {2, 4}, {8, 1}, {2, 1},  {1, 1}};
-static const size sizes_32[] = {{8, 3},  {14, 2}, {6, 4}, {4, 6},
-                                {24, 1}, {9, 3},  {2, 8}, {1, 1}};
+static const tile_size sizes_16[] = {{6, 2}, {4, 3}, {12, 1}, {3, 3},
+                                     {2, 4}, {8, 1}, {2, 1},  {1, 1}};
+static const tile_size sizes_32[] = {{8, 3},  {14, 2}, {6, 4}, {4, 6},
+                                     {24, 1}, {9, 3},  {2, 8}, {1, 1}};
 
 // Returns the number of sets of accumulators of a tile: successive steps of k
 // add to different sets, which are added up at the end. With few accumulators
@@ -55,7 +55,7 @@ static int64_t tile_cost(const dv_x *g, const dv_prod *p, int rows, int nv)
     return (int64_t)p->k * p->batch * (8 * busy + loads) + 8 * (ENDS + 3 * fma);
 }
 
-static int64_t tiles_cost(const dv_x *g, const dv_prod *p, const size *z,
+static int64_t tiles_cost(const dv_x *g, const dv_prod *p, const tile_size *z,
                           const dv_cuts *c)
 {
     int64_t sum = 0;
@@ -67,8 +67,8 @@ static int64_t tiles_cost(const dv_x *g, const dv_prod *p, const size *z,
     return sum;
 }
 
-static int tile_fits(const dv_x *g, const dv_prod *p, const size *z, int rows,
-                     int nv, int n_vectors)
+static int tile_fits(const dv_x *g, const dv_prod *p, const tile_size *z,
+                     int rows, int nv, int n_vectors)
 {
     // If the columns are not a multiple of the lanes, assume that the tile has
     // a partial vector.
