@@ -4,6 +4,7 @@
 // The generators of this folder:
 //
 //   insn.[h,def]       instruction table and encoder
+//   form.def           operand fields of the instruction words
 //   gen.[ch]           the parts that all generators share
 //   gemm.c             a product as loops over register tiles
 //   tile.[ch]          the loop over k of one tile

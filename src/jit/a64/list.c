@@ -24,25 +24,15 @@ static const row rows[] = {
 #undef INSN
 };
 
-// Returns operand i of an instruction from the operand fields of its word. The
-// encoder tells which bits of the word each bit of the operand sets.
-static int64_t operand(dv_insn op, uint32_t fields, int i)
+// Returns operand i of an instruction from its word without the fixed bits.
+static int64_t operand(dv_insn op, uint32_t w, int i)
 {
-    enum { MOST_BITS = 20 };
-    int64_t v = 0;
-    for (int b = 0; b < MOST_BITS; b++) {
-        int64_t f[N_FIELDS] = {0};
-        uint32_t sets = 0;
-        // Only the most negative number sets the sign bit alone.
-        for (int sign = 1; sign >= -1 && !sets; sign -= 2) {
-            int ok = 1;
-            f[i] = sign * ((int64_t)1 << b);
-            sets = dv_insn_word(op, f[0], f[1], f[2], f[3], &ok);
-            sets = ok ? sets & ~dv_insn_rows[op].bits : 0;
-        }
-        v += sets && (fields & sets) == sets ? f[i] : 0;
-    }
-    return v;
+    dv_field f = dv_form_fields[dv_insn_rows[op].form][i];
+    int64_t v = w >> f.at & ((1u << f.low) - 1);
+    v |= (int64_t)(w >> f.rest & ((1u << (f.bits - f.low)) - 1)) << f.low;
+    if (f.is_signed && v >> (f.bits - 1))
+        v -= (int64_t)1 << f.bits;
+    return v * ((int64_t)1 << f.log);
 }
 
 // Returns the number by which assembly text shows operand i with the encoded
@@ -158,15 +148,6 @@ static unsigned put_row(dv_text *out, dv_insn op, const int64_t *f)
     return seen;
 }
 
-static void take_fields(dv_insn op, uint32_t fields, int64_t *f)
-{
-    dv_form form = dv_insn_rows[op].form;
-    int two = form == DV_FORM_VV || form == DV_FORM_VR;
-    int n = form == DV_FORM_V ? 1 : two ? 2 : N_FIELDS;
-    for (int i = 0; i < N_FIELDS; i++)
-        f[i] = i < n ? operand(op, fields, i) : 0;
-}
-
 // Returns whether all operands that the text does not show have the value which
 // the text implies: that of a shown operand with the same sample value (in "mov
 // v1.16b, v2.16b" register 2 is encoded twice), else the sample's value.
@@ -191,7 +172,8 @@ int dv_insn_list(dv_text *out, uint32_t word)
         int ok = 1;
         if (~word & dv_insn_rows[op].bits)
             continue;
-        take_fields(op, word & ~dv_insn_rows[op].bits, f);
+        for (int i = 0; i < N_FIELDS; i++)
+            f[i] = operand(op, word & ~dv_insn_rows[op].bits, i);
         if (is_prefetch(op) && (f[0] >> 3 > 2 || (f[0] >> 1 & 3) > 2))
             continue;
         if (dv_insn_word(op, f[0], f[1], f[2], f[3], &ok) != word || !ok)

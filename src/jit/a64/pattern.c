@@ -212,9 +212,7 @@ static void ops_of(const dv_kloop *l, const dv_gen *g, uint32_t out[2][4])
     int ok = 1, type = g->es == 8 ? 2 : g->ints;
     for (int fresh = 0; fresh < 2; fresh++)
         for (int i = 0; i < g->lanes; i++)
-            out[fresh][i] = dv_insn_rows[ops[type][fresh]].bits |
-                            dv_insn_regs(type == 2 ? DV_FORM_VVD : DV_FORM_VVS,
-                                         0, 0, 0, i, &ok);
+            out[fresh][i] = dv_insn_word(ops[type][fresh], 0, 0, 0, i, &ok);
     if (l->p->pairs)
         out[0][0] = out[1][0] =
             dv_insn_rows[g->ints ? DV_INSN_smmla : DV_INSN_bfmmla].bits;
