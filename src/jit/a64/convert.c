@@ -1,7 +1,7 @@
 // Conversions between narrow and wide elements: f16 and bf16 to f32, i8 to i32,
 // and f32 to f16 or bf16 with rounding to nearest even. Eight elements are
 // converted at a time: one narrow vector and two wide ones.
-#include "jit/a64/convert.h"
+#include "jit/a64/gen.h"
 
 // Rows of up to ROW_MOST elements are unrolled completely.
 enum { EIGHT = 8, FOUR = 4, ROW_MOST = 48 };

@@ -7,7 +7,7 @@
 // Pointers to the rows advance along k. If k is not a multiple of the lanes,
 // the tail is loaded as a partial vector, whose other lanes are zero in both
 // operands.
-#include "jit/a64/dot.h"
+#include "jit/a64/gen.h"
 
 // x4 to x7 point to rows of A, x8 to x11 to rows of B. V_A is the first
 // register after the accumulators, for vectors of A and B.

@@ -8,8 +8,6 @@
 //   A rows of m, B rows of k    S = B, lanes of k      V = A, C transposed
 //   A rows of k, B rows of k    dot products (dot.c)
 #include "base/math.h"
-#include "jit/a64/dot.h"
-#include "jit/a64/pairs.h"
 #include "jit/a64/tile.h"
 #include <limits.h>
 

@@ -151,26 +151,16 @@ void dv_gen_scale(dv_gen *g, int v, size_t off)
         DV_E(fcvt_sd, v, v, 0, 0);
 }
 
-void dv_gen_load_bytes(dv_gen *g, int v, int base, int64_t off, int bytes)
+void dv_gen_bytes(dv_gen *g, int store, int v, int base, int64_t off, int bytes)
 {
-    int apart = off < 0 || off % bytes;
-    dv_emit(g->code, (apart ? unscaled : scaled)[0][log_of(bytes)], v, base,
+    int apart = !store && (off < 0 || off % bytes);
+    dv_emit(g->code, (apart ? unscaled : scaled)[store][log_of(bytes)], v, base,
             off, 0);
 }
 
-void dv_gen_store_bytes(dv_gen *g, int v, int base, int64_t off, int bytes)
+void dv_gen_lane(dv_gen *g, int store, int v, int base, int lane, int bytes)
 {
-    dv_emit(g->code, scaled[1][log_of(bytes)], v, base, off, 0);
-}
-
-void dv_gen_load_lane(dv_gen *g, int v, int base, int lane, int bytes)
-{
-    dv_emit(g->code, lanes[0][log_of(bytes)], v, base, lane, 0);
-}
-
-void dv_gen_store_lane(dv_gen *g, int v, int base, int lane, int bytes)
-{
-    dv_emit(g->code, lanes[1][log_of(bytes)], v, base, lane, 0);
+    dv_emit(g->code, lanes[store][log_of(bytes)], v, base, lane, 0);
 }
 
 void dv_gen_transpose(dv_gen *g, const int *in, const int *out, const int *t)

@@ -13,14 +13,14 @@
 //   steps.c            writes the steps with their offsets
 //   store.c            the epilogue of a tile: scale, add, clamp, store
 //   prefetch.c         prefetches and copies for the next kernel
-//   dot.[ch]           products of two operands with rows of k
-//   pairs.[ch]         products of bf16 and i8 by matrix instructions
+//   dot.c              products of two operands with rows of k
+//   pairs.c            products of bf16 and i8 by matrix instructions
 //   move.c             copies, transposes, packing
-//   convert.[ch]       conversions between narrow and wide types
+//   convert.c          conversions between narrow and wide types
 //   vec.c              back end of the vector kernels (jit/vec)
 //   vec_arith.[ch]     arithmetic of the vector kernels
 //   peak.c             a loop that runs at the peak rate
-//   list.[ch]          disassembler
+//   list.c             disassembler
 #ifndef DV_JIT_GEN_H
 #define DV_JIT_GEN_H
 #include "base/dtype.h"
@@ -151,14 +151,12 @@ static inline void dv_gen_store(dv_gen *g, int v, int base, int64_t off,
     else
         dv_gen_store_any(g, v, base, off, bytes);
 }
-// dv_gen_load_bytes and dv_gen_store_bytes load and store 1, 2, 4, 8 or 16
-// bytes at an offset that one instruction can encode. The _lane functions load
-// and store one element of up to 8 bytes at address `base`, in the given lane
-// of a vector.
-void dv_gen_load_bytes(dv_gen *g, int v, int base, int64_t off, int bytes);
-void dv_gen_store_bytes(dv_gen *g, int v, int base, int64_t off, int bytes);
-void dv_gen_load_lane(dv_gen *g, int v, int base, int lane, int bytes);
-void dv_gen_store_lane(dv_gen *g, int v, int base, int lane, int bytes);
+// Loads (store = 0) or stores (store = 1) 1, 2, 4, 8 or 16 bytes at an offset
+// that one instruction can encode; dv_gen_lane does so with one element of up
+// to 8 bytes at address `base`, in the given lane of a vector.
+void dv_gen_bytes(dv_gen *g, int store, int v, int base, int64_t off,
+                  int bytes);
+void dv_gen_lane(dv_gen *g, int store, int v, int base, int lane, int bytes);
 // Loads a double from the argument struct at byte `off`, converts it to the
 // element type, and leaves it in lane 0 of v.
 void dv_gen_scale(dv_gen *g, int v, size_t off);
@@ -170,4 +168,12 @@ void dv_gen_transpose(dv_gen *g, const int *in, const int *out, const int *t);
 // Emits the end of a loop: decrements `reg` and branches to byte `to` of the
 // code unless `reg` is 0.
 void dv_gen_loop_end(dv_gen *g, int reg, size_t to);
+
+// The generators of this folder that others call: products of two operands with
+// rows of k (dot.c), products and packing of bf16 and i8 (pairs.c), conversions
+// between narrow and wide types (convert.c).
+void dv_dot_emit(dv_gen *g, const dv_gemm_shape *s);
+void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s);
+void dv_pairs_move(dv_gen *g, const dv_move_shape *s);
+void dv_convert_move(dv_gen *g, const dv_isa *isa, const dv_move_shape *s);
 #endif

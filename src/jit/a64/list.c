@@ -5,7 +5,7 @@
 //   0x4f9313e8   row   fmla_e4s, sample 1 2 19 3, fields 8 31 19 0
 //                text  fmla v1.4s, v2.4s, v19.s[3]
 //                      fmla v8.4s, v31.4s, v19.s[0]
-#include "jit/a64/list.h"
+#include "jit/backend.h"
 #include "jit/a64/insn.h"
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
 // Generates moves: zero, copy, transpose, and packing into panels.
 // dv_move_shape in jit.h defines them. A move accesses nothing outside its two
 // blocks, except the zero padding of a panel's last vectors.
-#include "jit/a64/convert.h"
-#include "jit/a64/pairs.h"
+#include "jit/a64/gen.h"
 
 enum { X_LDS = 6, X_AHEAD = 7, X_LDD = 8, X_FROM = 14, X_TO = 15 };
 // NARROW: rows of at most this many vectors are copied without a loop over the

@@ -11,7 +11,6 @@
 // tile of f32 or i32. The instruction has a latency of six cycles, and four
 // start per cycle: 24 accumulators hide the latency, which leaves 8 registers
 // for operands.
-#include "jit/a64/pairs.h"
 #include "jit/a64/tile.h"
 
 enum { ROWS = 8, STEP_BYTES = 8, UNIT = 4 }; // UNIT: columns per vector of C

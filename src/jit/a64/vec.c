@@ -53,9 +53,6 @@ typedef struct maker {
     int fetches; // 1: the plan has DV_V_PREFETCH operations for its prefetches
 } maker;
 
-#define POINTER(k) (k)
-#include "jit/vec/emit.h"
-
 // Returns whether loads of an operand still fit their instructions if it is
 // addressed `bytes` away from another operand's pointer; this includes all
 // unrolled copies of the loop body and partial vectors.
@@ -75,6 +72,62 @@ static int reaches(const dv_vec_operand *o, int64_t bytes)
            (bytes >= 0 && bytes % (o->inner ? vector : es) == 0 &&
             bytes + all <= (int64_t)MOST * es);
 }
+
+// Overwrites the branch at byte `at` of the code, now that its distance is
+// known.
+static void patch(dv_code *code, size_t at, dv_insn op, int v, int64_t words)
+{
+    if (code->failed)
+        return;
+    dv_code there = {.at = code->at + at, .cap = 4};
+    dv_emit(&there, op, v, 0, words, 0);
+    code->failed |= there.failed;
+}
+
+// Returns the distance in instructions from here to byte `at` of the code.
+static int64_t words_to(const dv_gen *g, size_t at)
+{
+    return ((int64_t)at - (int64_t)g->code->n) / 4;
+}
+
+static void compare(dv_gen *g, int reg, int64_t n)
+{
+    DV_E(subsi_x, X_SP, reg, n, 0); // the result is discarded
+}
+
+static size_t branch_less(dv_gen *g)
+{
+    DV_E(b_lt, 0, 0, 0, 0);
+    return g->code->n - 4;
+}
+
+static void land(dv_gen *g, size_t from)
+{
+    patch(g->code, from, DV_INSN_b_lt, 0, -words_to(g, from));
+}
+
+static void branch_back(dv_gen *g, size_t to)
+{
+    DV_E(b_ge, 0, 0, words_to(g, to), 0);
+}
+
+static void restart(maker *m, int reg)
+{
+    dv_gen *g = &m->gen;
+    DV_MOV(reg, X_ALL);
+}
+
+static void begin(maker *m);
+static void leave(maker *m);
+static void constant(maker *m, const dv_vec_mop *o);
+static void load(maker *m, const dv_vec_mop *o);
+static void store(maker *m, const dv_vec_mop *o);
+static void reload(maker *m, const dv_vec_mop *o);
+static void spill(maker *m, const dv_vec_mop *o);
+static void compute(maker *m, const dv_vec_mop *o);
+static int stays(const maker *m, int k);
+#define POINTER(k) (k)
+#include "jit/vec/emit.h"
 
 // Returns whether a pointer is advanced from row to row in its register; others
 // are reloaded from the start addresses on the stack.
@@ -146,50 +199,6 @@ static void leave(maker *m)
         DV_E(ldp_d, 8 + i, 9 + i, X_SP, m->saved + 8 * i);
     dv_gen_add(g, X_SP, X_SP, m->frame);
     DV_E(ret, 0, 0, 0, 0);
-}
-
-// Overwrites the branch at byte `at` of the code, now that its distance is
-// known.
-static void patch(dv_code *code, size_t at, dv_insn op, int v, int64_t words)
-{
-    if (code->failed)
-        return;
-    dv_code there = {.at = code->at + at, .cap = 4};
-    dv_emit(&there, op, v, 0, words, 0);
-    code->failed |= there.failed;
-}
-
-// Returns the distance in instructions from here to byte `at` of the code.
-static int64_t words_to(const dv_gen *g, size_t at)
-{
-    return ((int64_t)at - (int64_t)g->code->n) / 4;
-}
-
-static void compare(dv_gen *g, int reg, int64_t n)
-{
-    DV_E(subsi_x, X_SP, reg, n, 0); // the result is discarded
-}
-
-static size_t branch_less(dv_gen *g)
-{
-    DV_E(b_lt, 0, 0, 0, 0);
-    return g->code->n - 4;
-}
-
-static void land(dv_gen *g, size_t from)
-{
-    patch(g->code, from, DV_INSN_b_lt, 0, -words_to(g, from));
-}
-
-static void branch_back(dv_gen *g, size_t to)
-{
-    DV_E(b_ge, 0, 0, words_to(g, to), 0);
-}
-
-static void restart(maker *m, int reg)
-{
-    dv_gen *g = &m->gen;
-    DV_MOV(reg, X_ALL);
 }
 
 enum {
@@ -307,7 +316,7 @@ static void load(maker *m, const dv_vec_mop *o)
     int es = dv_vec_size(from), v = reg(o->dst);
     int64_t off = m->at->off[o->imm];
     if (from->inner == 0) {
-        dv_gen_load_bytes(g, v, pointer_to(m, o->imm), off, es);
+        dv_gen_bytes(g, 0, v, pointer_to(m, o->imm), off, es);
         dv_a64_vec_widen(g, v, (dv_dtype)from->dtype,
                          (dv_dtype)m->p->shape->compute);
         if (m->p->is64)
@@ -317,17 +326,16 @@ static void load(maker *m, const dv_vec_mop *o)
         return;
     }
     if (from->inner == 1) {
-        dv_gen_load_bytes(g, v, pointer_to(m, o->imm),
-                          off + (int64_t)o->copy * m->gen.lanes * es,
-                          o->count * es);
+        dv_gen_bytes(g, 0, v, pointer_to(m, o->imm),
+                     off + (int64_t)o->copy * m->gen.lanes * es, o->count * es);
     } else if (from->inner == 2 && es == 4 && o->count == 4) {
         load_every_other(m, o, v);
     } else {
         first_of(m, o, from);
-        dv_gen_load_bytes(g, v, X_TMP, 0, es);
+        dv_gen_bytes(g, 0, v, X_TMP, 0, es);
         for (int i = 1; i < o->count; i++) {
             dv_gen_add(g, X_TMP, X_TMP, from->inner * es);
-            dv_gen_load_lane(g, v, X_TMP, i, es);
+            dv_gen_lane(g, 0, v, X_TMP, i, es);
         }
     }
     dv_a64_vec_widen(g, v, (dv_dtype)from->dtype,
@@ -345,15 +353,14 @@ static void store(maker *m, const dv_vec_mop *o)
         v = dv_a64_vec_narrow(g, V_NARROW, v, (dv_dtype)m->p->shape->compute,
                               (dv_dtype)to->dtype);
     if (to->inner == 1 || o->count == 1) {
-        dv_gen_store_bytes(g, v, pointer_to(m, o->imm),
-                           to->inner == 1 ? (int64_t)o->copy * m->gen.lanes * es
-                                          : 0,
-                           o->count * es);
+        dv_gen_bytes(g, 1, v, pointer_to(m, o->imm),
+                     to->inner == 1 ? (int64_t)o->copy * m->gen.lanes * es : 0,
+                     o->count * es);
         return;
     }
     first_of(m, o, to);
     for (int i = 0; i < o->count; i++) {
-        dv_gen_store_lane(g, v, X_TMP, i, es);
+        dv_gen_lane(g, 1, v, X_TMP, i, es);
         if (i + 1 < o->count)
             dv_gen_add(g, X_TMP, X_TMP, to->inner * es);
     }
@@ -433,19 +440,13 @@ static void compute(maker *m, const dv_vec_mop *o)
 // more for.
 static void one(maker *m, const dv_vec_mop *o)
 {
-    switch ((dv_vop)o->op) {
-    case DV_V_ROWS:
+    if (o->op == DV_V_ROWS)
         first_row(m);
-        emit_op(m, o);
-        break;
-    case DV_V_ROWS_END:
+    if (o->op == DV_V_ROWS_END)
         next_row(m);
-        emit_op(m, o);
-        break;
-    case DV_V_LOOP:
+    if (o->op == DV_V_LOOP)
         m->loop = o;
-        emit_op(m, o);
-        break;
+    switch ((dv_vop)o->op) {
     case DV_V_LOOP_END:
         loop_end(m, o);
         break;

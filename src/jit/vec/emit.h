@@ -1,39 +1,26 @@
 // The part of a back end of vector kernels that all instruction sets share: the
 // pointers to the operands, and the loops. The vec.c of a64/ and of x64/
 // includes this file after the struct `maker`, the state of writing a kernel.
-// It is written in the virtual operations of code.h, in the functions declared
-// first below, and in these names of the includer:
+// It is written in the virtual operations of code.h and in these names of the
+// includer, which may be functions or macros:
 //
 //   N_POINTERS, POINTER(k)   running pointers that have a register, and which
 //   X_FAR                    holds a running pointer that has none
 //   X_LEFT, X_COUNT          count elements or columns, and rows
+//   begin, leave(m), constant, load, store, reload, spill, compute(m, o)
+//                            emit one operation of the plan each
+//   restart(m, reg)          sets reg to the iterations of the inner loop
+//   compare(g, reg, n)       compares a counter with a constant
+//   branch_less(g)           branches ahead if the counter is less, to where a
+//   land(g, from)            later call with the result is
+//   branch_back(g, to)       branches to code offset `to` if it is not less
+//   stays(m, k)              does pointer k stay in its register from row to
+//                            row, instead of being loaded from its stack slot?
+//   reaches(o, bytes)        see dv_vec_assign_pointers
 //
 // Each pointer has a stack slot that holds the start of the current row or
 // block of columns. The running pointers, to the current elements, are in
 // registers; if there are too many, the others are on the stack, too.
-
-// Emit one operation of the plan each.
-static void begin(maker *m);
-static void leave(maker *m);
-static void constant(maker *m, const dv_vec_mop *o);
-static void load(maker *m, const dv_vec_mop *o);
-static void store(maker *m, const dv_vec_mop *o);
-static void reload(maker *m, const dv_vec_mop *o);
-static void spill(maker *m, const dv_vec_mop *o);
-static void compute(maker *m, const dv_vec_mop *o);
-// Sets a register to the number of iterations of the inner loop.
-static void restart(maker *m, int reg);
-// Compares a counter with a constant.
-static void compare(DV_GEN *g, int reg, int64_t n);
-// If the compared counter is less: branches ahead, to where a later call of
-// land() with the result is. branch_back branches to code offset `to` if not.
-static size_t branch_less(DV_GEN *g);
-static void land(DV_GEN *g, size_t from);
-static void branch_back(DV_GEN *g, size_t to);
-// Does pointer k stay in its register from row to row, instead of being loaded
-// from its stack slot?
-static int stays(const maker *m, int k);
-static int reaches(const dv_vec_operand *o, int64_t bytes);
 
 // Assigns pointers to the operands, with stack slots from offset `starts` on.
 // Returns the offset after them.

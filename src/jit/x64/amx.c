@@ -10,7 +10,7 @@
 // the stack and processed from there as a tile of vectors; results that become
 // bf16 are converted as pairs of vectors.
 #include "base/math.h"
-#include "jit/x64/pairs.h"
+#include "jit/x64/tile.h"
 
 enum { ROWS = 32, SIDE = 16, BYTES = 64, TILE = SIDE * BYTES, LINE = 64 };
 enum { A_TILE = 4, B_TILE = 6, GROUP = 8 };
@@ -21,8 +21,6 @@ enum {
     X_SAVED_SP = X_BT // the saved stack pointer, while results are on the stack
 };
 // X_NEXT points to the packed panel of B that is read after this kernel.
-
-static const dv_x_more none = {0};
 
 static int result_tile(int i, int j)
 {

@@ -6,7 +6,7 @@
 //   A any, B rows of n            S = A, V = B
 //   A rows of m, B rows of k      S = B, V = A, C transposed
 //   A rows of k, B rows of k      dot products (dot.c)
-#include "jit/x64/pairs.h"
+#include "jit/x64/tile.h"
 #include <limits.h>
 
 typedef struct tile_size {

@@ -1,8 +1,6 @@
 // Implements the helpers that gen.h declares for the x86-64 generators.
 #include "jit/x64/gen.h"
 
-static const dv_x_more none = {0};
-
 // Initialises a generator. Only the fields before `fixes` are cleared: entries
 // of `fixes` (displacements to patch) and `constants` are written before their
 // counts grow.

@@ -300,16 +300,16 @@ void dv_x_emit(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
 void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c)
 {
     if (dv_x_rows[op].form == DV_X_VRVM && vl && c >= 0)
-        encode(code, op, vl, a, b, dv_x_reg(c), (dv_x_more){0});
+        encode(code, op, vl, a, b, dv_x_reg(c), none);
     else
-        dv_x_emit(code, op, vl, a, b, dv_x_reg(c), (dv_x_more){0});
+        dv_x_emit(code, op, vl, a, b, dv_x_reg(c), none);
 }
 
 void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
                  int64_t disp)
 {
     if (dv_x_rows[op].form == DV_X_VRM && vl)
-        encode(code, op, vl, a, b, dv_x_mem(base, disp), (dv_x_more){0});
+        encode(code, op, vl, a, b, dv_x_mem(base, disp), none);
     else
-        dv_x_emit(code, op, vl, a, b, dv_x_mem(base, disp), (dv_x_more){0});
+        dv_x_emit(code, op, vl, a, b, dv_x_mem(base, disp), none);
 }

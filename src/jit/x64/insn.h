@@ -72,6 +72,8 @@ typedef struct dv_x_more {
     int mask; // mask register 1 to 7, plus DV_X_ZERO to clear other lanes
 } dv_x_more;
 
+static const dv_x_more none = {0};
+
 static inline dv_x_rm dv_x_reg(int reg)
 {
     return (dv_x_rm){.reg = (int8_t)reg};

@@ -5,7 +5,7 @@
 //   62 f2 55 40 b8 49 02   prefix  EVEX, map 2, pp 1, w 0, vvvv 21
 //                          row     vfmaps, "vfmadd231ps M, B, A"
 //                          text    vfmadd231ps 128(%rcx), %zmm21, %zmm1
-#include "jit/x64/list.h"
+#include "jit/backend.h"
 #include "jit/x64/insn.h"
 #include <string.h>
 

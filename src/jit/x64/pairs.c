@@ -17,7 +17,7 @@
 // behind the columns there is the excess that this causes, 128 times the sum of
 // each column.
 #include "base/math.h"
-#include "jit/x64/pairs.h"
+#include "jit/x64/tile.h"
 
 enum { X_FAR = X_D, X_FIX = X_I };
 enum { SIDE = 16, BYTES = 64, ROW_AHEAD = 256 };
@@ -35,8 +35,6 @@ typedef struct pack {
     int fix;        // 1: add 128 to rows, store correction terms for columns
     int64_t row;    // row stride of the source in bytes
 } pack;
-
-static const dv_x_more none = {0};
 
 // Loads `bytes` bytes of each of n source rows into registers 0 and up; those
 // of the registers up to 15 that get no row are cleared.

@@ -9,8 +9,6 @@ enum { V_AHEAD = 8 };
 enum { ROW_AHEAD = 256 }; // prefetch distance within rows of k, in bytes
 enum { X_C_PREFETCH = X_BATCH };
 
-static const dv_x_more none = {0};
-
 // Returns the byte offset from the running pointer X_AT to the element of the
 // broadcast operand S in row i at step `step` of k.
 static int64_t s_off(const dv_x *g, const dv_prod *p, const dv_prod_tile *t,

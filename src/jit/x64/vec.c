@@ -28,7 +28,6 @@ const dv_vec_isa dv_x64_vec_isa_64 = {
     .tied = {[DV_V_FMA] = ALL, [DV_V_FNMA] = ALL, [DV_V_SEL] = ALL},
 };
 
-static const dv_x_more none = {0};
 // The general registers of the running pointers. rdi (7) comes last, because it
 // holds the kernel's arguments at first.
 static const int8_t pointers[N_POINTERS] = {0, 1, 2, 6, 8, 9, 3, 5, 12, 7};
@@ -50,20 +49,28 @@ void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c)
 }
 
 typedef dv_x_vec maker;
-#define POINTER(k) pointers[k]
-#include "jit/vec/emit.h"
-
 static int reaches(const dv_vec_operand *o, int64_t bytes)
 {
     enum { FAR = 1 << 30 };
     return o->inner >= 0 && o->inner <= 2 && bytes > -FAR && bytes < FAR;
 }
 
-static int stays(const maker *m, int k)
-{
-    (void)m, (void)k;
-    return 0;
-}
+static void begin(maker *m);
+static void leave(maker *m);
+static void constant(maker *m, const dv_vec_mop *o);
+static void reload(maker *m, const dv_vec_mop *o);
+static void spill(maker *m, const dv_vec_mop *o);
+#define POINTER(k)         pointers[k]
+#define stays(m, k)        0
+#define load(m, o)         dv_x_vec_load(m, o, dv_x_vec_reg((o)->dst))
+#define store(m, o)        dv_x_vec_store(m, o, dv_x_vec_reg((o)->a))
+#define compute(m, o)      dv_x_vec_compute(m, o)
+#define restart(m, reg)    dv_x_get(&(m)->gen, reg, X_SP, (m)->all)
+#define compare(g, reg, n) dv_x_emit_gi((g)->code, DV_X_cmpi, reg, n)
+#define branch_less(g)     dv_x_jump(g, DV_X_jl)
+#define land(g, from)      dv_x_patch_jump(g, from)
+#define branch_back(g, to) dv_x_back(g, DV_X_jge, to)
+#include "jit/vec/emit.h"
 
 int dv_x_vec_pointer(dv_x_vec *m, int operand)
 {
@@ -98,31 +105,6 @@ static void leave(dv_x_vec *m)
 {
     dv_x_get(&m->gen, X_SP, X_SP, m->old_sp);
     dv_x_epilogue(&m->gen);
-}
-
-static void compare(dv_x *g, int reg, int64_t n)
-{
-    dv_x_emit_gi(g->code, DV_X_cmpi, reg, n);
-}
-
-static size_t branch_less(dv_x *g)
-{
-    return dv_x_jump(g, DV_X_jl);
-}
-
-static void land(dv_x *g, size_t from)
-{
-    dv_x_patch_jump(g, from);
-}
-
-static void branch_back(dv_x *g, size_t to)
-{
-    dv_x_back(g, DV_X_jge, to);
-}
-
-static void restart(dv_x_vec *m, int reg)
-{
-    dv_x_get(&m->gen, reg, X_SP, m->all);
 }
 
 // Returns the offset from X_POOL of the constant vectors that this back end
@@ -225,21 +207,6 @@ static void spill(dv_x_vec *m, const dv_vec_mop *o)
 {
     dv_x_store(&m->gen, dv_x_vec_reg(o->a), X_SP,
                m->slots + (int64_t)m->gen.vb * o->imm, 0);
-}
-
-static void load(dv_x_vec *m, const dv_vec_mop *o)
-{
-    dv_x_vec_load(m, o, dv_x_vec_reg(o->dst));
-}
-
-static void store(dv_x_vec *m, const dv_vec_mop *o)
-{
-    dv_x_vec_store(m, o, dv_x_vec_reg(o->a));
-}
-
-static void compute(dv_x_vec *m, const dv_vec_mop *o)
-{
-    dv_x_vec_compute(m, o);
 }
 
 static void one(dv_x_vec *m, const dv_vec_mop *o)

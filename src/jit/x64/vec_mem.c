@@ -6,16 +6,8 @@
 // Bytes of the vectors that strided elements are assembled in.
 enum { CHUNK = 16 };
 
-static void op(dv_x_vec *m, dv_x_insn insn, int a, int b, dv_x_rm c)
-{
-    dv_x_vec_op(m, insn, a, b, c);
-}
-
-// Emits an instruction with an explicit vector length.
-static void op_n(dv_x_vec *m, dv_x_insn insn, int vl, int a, int b, dv_x_rm c)
-{
-    dv_x_vec_op_n(m, insn, vl, a, b, c);
-}
+#define op   dv_x_vec_op
+#define op_n dv_x_vec_op_n // with an explicit vector length
 
 static void op_i(dv_x_vec *m, dv_x_insn insn, int vl, int a, int b, dv_x_rm c,
                  int imm)

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "harness/test.h"
 #include "jit/x64/insn.h"
-#include "jit/x64/list.h"
+#include "jit/backend.h"
 #include <unistd.h>
 
 static const char *const texts[] = {
