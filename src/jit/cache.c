@@ -75,6 +75,9 @@ struct dv_jit {
     FILE *perf_map; // NULL unless DIVVY_PERF_MAP is set
     const dv_isa *isa;
     int foreign; // 1: the kernels can be listed but not run on this machine
+    // Memory in which generators cache patterns of instructions between kernels
+    // (dv_code.keep).
+    uint64_t keep[DV_CODE_KEEP / 8];
 };
 
 // Hashes the words of a key as a sum of products with odd constants. The
@@ -395,7 +398,7 @@ static dv_status generate_in_place(dv_jit *jit, const wanted *w, dv_code *code,
         if (!at)
             return dv_nomem(diag);
         room = room < MAX_CODE ? room : MAX_CODE;
-        *code = (dv_code){.at = at, .cap = room};
+        *code = (dv_code){at, 0, room, 0, jit->keep};
         DV_TRY(generate(jit, w, code, diag));
         if (!code->failed)
             return DV_OK;
@@ -534,7 +537,8 @@ dv_status dv_jit_create_for(dv_jit **out, const char *kernels, dv_diag *diag)
         dv_release(t);
         return dv_nomem(diag);
     }
-    memset(jit, 0, sizeof *jit);
+    memset(jit, 0, offsetof(dv_jit, keep));
+    memset(jit->keep, 0, DV_CODE_ZEROS);
     jit->isa = isa;
     jit->foreign = !dv_isa_supported(isa);
     atomic_init(&jit->table, t);

@@ -11,7 +11,14 @@ typedef struct dv_code {
     unsigned char *at; // the buffer; borrowed
     size_t n, cap;     // bytes written, and capacity in bytes
     int failed;
+    // Borrowed memory of DV_CODE_KEEP bytes that outlives this kernel:
+    // generators cache patterns of instructions there for later kernels
+    // (a64/pattern.c). Its first DV_CODE_ZEROS bytes are 0 at the start. NULL:
+    // nothing is cached.
+    void *keep;
 } dv_code;
+
+enum { DV_CODE_KEEP = 40 << 10, DV_CODE_ZEROS = 8 };
 
 // The parts of generators that all instruction sets share (jit/gemm/walk.h and
 // dots.h, jit/vec/emit.h) are included by the generators of each family, and

@@ -75,12 +75,12 @@ typedef struct dv_step {
     uint32_t words[DV_STEP_WORDS];
 } dv_step;
 
-// The steps of k of a register tile, made when they are first needed. Step s
+// The steps of k of a register tile, independent of k and the strides: step s
 // and step s + period differ only in the offsets of their loads.
 enum { DV_MOST_PERIOD = 8, DV_MOST_LANES = 4 };
 typedef struct dv_pattern {
     // Number of steps of k after which the same registers are used again; 0:
-    // that number exceeds DV_MOST_PERIOD, and every step is made anew.
+    // that number exceeds DV_MOST_PERIOD, and `steps` is not filled.
     int period;
     int group; // steps of k that one load of the scalar operand S serves
     // Instruction words without registers, by lane of the scalar operand S:
@@ -90,20 +90,36 @@ typedef struct dv_pattern {
     // the number of the multiply-add before which it is issued, negative if it
     // is issued in an earlier step.
     int slot_v[32], slot_s[32];
-    uint32_t made; // bit i is set if steps[i] has been made
     dv_step steps[DV_MOST_PERIOD];
 } dv_pattern;
 
-// Computes the registers and the load schedule of a loop over k.
-void dv_pattern_init(dv_pattern *p, const dv_kloop *l, const dv_gen *g);
-// Returns step s of the loop; NULL if it does not fit a dv_step.
-const dv_step *dv_pattern_step(dv_pattern *p, const dv_kloop *l, int s);
+// Returns the pattern of a loop over k (the registers and the load schedule of
+// its steps): one that is cached from an earlier kernel, or a new one, which is
+// made in *room if there is no cache.
+dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g, dv_pattern *room);
+// Makes step s of a pattern (the registers and the load schedule of the steps
+// of k). The step computes `wide` vectors of each row at a time. Returns 0 if
+// the instruction words do not fit *out.
+int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
+                    dv_step *out);
+
+// A cache of the patterns (registers and load schedules of the steps of k) that
+// were made last. It lies in dv_code.keep and outlives a kernel; new patterns
+// replace the oldest ones.
+enum { DV_PATTERNS = 12 };
+typedef struct dv_patterns {
+    uint64_t made; // number of patterns that were ever made
+    uint64_t keys[DV_PATTERNS];
+    dv_pattern at[DV_PATTERNS];
+} dv_patterns;
+_Static_assert(sizeof(dv_patterns) <= DV_CODE_KEEP, "patterns have grown");
+_Static_assert(offsetof(dv_patterns, keys) <= DV_CODE_ZEROS, "it starts as 0");
 
 // The state of writing the instructions of one product's loop over k.
 typedef struct dv_steps {
     dv_kloop *l;
     dv_gen *g;
-    dv_pattern p;
+    dv_pattern *p;
     // Number of groups of loads (a group serves one step of k, or several) of
     // the vector operand V, and of the scalar operand S.
     int groups[2];
@@ -117,6 +133,7 @@ typedef struct dv_steps {
     // of the loop's pattern (dv_pattern), because the last vector of a row
     // overlaps the one before it.
     int shift_from;
+    dv_pattern room;
 } dv_steps;
 
 // Begins the loop over k of a product: emits the loads that are due before the

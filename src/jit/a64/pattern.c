@@ -2,8 +2,8 @@
 // use, and between which of them the loads are issued.
 //
 // A pattern depends only on the tile, the element type, the rings of operand
-// registers and whether rows of k are read in place; k and the strides change
-// only offsets.
+// registers and whether rows of k are read in place. k and the strides change
+// only offsets, so a pattern is cached for later kernels (dv_code.keep).
 #include "base/math.h"
 #include "jit/a64/kloop.h"
 
@@ -167,10 +167,8 @@ static void add_rows(const dv_pattern *p, const dv_kloop *l, int s, int wide,
     }
 }
 
-// Makes step s, which computes `wide` vectors of each row at a time. Returns 0
-// if the instruction words do not fit *out.
-static int make_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
-                     dv_step *out)
+int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
+                    dv_step *out)
 {
     int size = l->t->rows * l->t->nv, in = s % p->group, n = 0, at = 0;
     uint32_t all[32];
@@ -231,24 +229,56 @@ static int period_of(const dv_kloop *l)
     return 0;
 }
 
-void dv_pattern_init(dv_pattern *p, const dv_kloop *l, const dv_gen *g)
+static uint64_t key_of(const dv_kloop *l, const dv_gen *g)
 {
-    p->group = l->group;
-    p->period = period_of(l);
-    p->made = 0;
-    ops_of(l, g, p->ops);
-    slots_of_v(l, p->slot_v);
-    slots_of_s(l, g, p->slot_s);
+    const unsigned fields[] = {
+        (unsigned)l->t->rows, (unsigned)l->t->nv,  (unsigned)l->t->sets,
+        (unsigned)l->v.size,  (unsigned)l->s.size, (unsigned)l->by_col,
+        l->p->lane_k ? 1 : 0, l->p->pairs ? 1 : 0, g->es == 8,
+        g->ints ? 1 : 0,      in_place(l) ? 1 : 0};
+    static const int bits[] = {6, 6, 3, 6, 6, 3, 1, 1, 1, 1, 1};
+    // Starting with 1 ensures that no key is 0, which marks an unused entry of
+    // the cache.
+    uint64_t key = 1;
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++)
+        key = key << bits[i] | fields[i];
+    return key;
 }
 
-const dv_step *dv_pattern_step(dv_pattern *p, const dv_kloop *l, int s)
+static __attribute__((noinline)) int make(dv_pattern *out, const dv_kloop *l,
+                                          const dv_gen *g)
 {
-    int i = p->period ? s % p->period : 0, last = s == l->steps - 1;
-    // The last step is written row by row.
-    int wide = l->by_col && !last ? l->by_col : l->t->nv;
-    if (!(p->made >> i & 1) || !p->period || (l->by_col && last))
-        if (!make_step(p, l, s, wide, &p->steps[i]))
-            return NULL;
-    p->made |= 1u << i;
-    return &p->steps[i];
+    out->group = l->group;
+    out->period = period_of(l);
+    ops_of(l, g, out->ops);
+    slots_of_v(l, out->slot_v);
+    slots_of_s(l, g, out->slot_s);
+    int wide = l->by_col ? l->by_col : l->t->nv;
+    for (int s = 0; s < out->period; s++)
+        if (!dv_pattern_step(out, l, s, wide, &out->steps[s]))
+            return 0;
+    return 1;
+}
+
+dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g, dv_pattern *room)
+{
+    dv_patterns *all = g->code->keep;
+    dv_pattern *p = room;
+    uint64_t key = key_of(l, g), *at = NULL;
+    for (uint64_t i = 0; all && i < all->made && i < DV_PATTERNS; i++)
+        if (all->keys[i] == key)
+            return &all->at[i];
+    if (all) {
+        p = &all->at[all->made % DV_PATTERNS];
+        at = &all->keys[all->made++ % DV_PATTERNS];
+        *at = key;
+    }
+    if (!make(p, l, g)) {
+        g->code->failed = 1;
+        if (at)
+            // The pattern could not be made, so its entry of the cache is
+            // marked unused.
+            *at = 0;
+    }
+    return p;
 }

@@ -261,9 +261,21 @@ static void put_last(dv_steps *w, const dv_step *p, const int *here,
 static uint32_t change(const dv_steps *w, int s)
 {
     const dv_kloop *l = w->l;
-    int group = w->p.group, lane = l->p->lane_k ? s & (group - 1) : 0;
+    int group = w->p->group, lane = l->p->lane_k ? s & (group - 1) : 0;
     int to = s < w->shift_from ? lane : lane + group - (l->steps & (group - 1));
-    return w->p.ops[s < w->fresh][to] ^ w->p.ops[0][lane];
+    return w->p->ops[s < w->fresh][to] ^ w->p->ops[0][lane];
+}
+
+// Makes a step of k that is not among the prepared steps of the loop's pattern:
+// because registers repeat only after more steps than the pattern holds, or
+// because it is the last step, which is written row by row.
+static const dv_step *other_step(dv_steps *w, int s, dv_step *room)
+{
+    const dv_kloop *l = w->l;
+    int wide = l->by_col && s < l->steps - 1 ? l->by_col : l->t->nv;
+    if (!dv_pattern_step(w->p, l, s, wide, room))
+        w->g->code->failed = 1;
+    return room;
 }
 
 int dv_steps_advances_rows(const dv_kloop *l)
@@ -275,7 +287,7 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
 {
     w->l = l;
     w->g = g;
-    dv_pattern_init(&w->p, l, g);
+    w->p = dv_pattern_of(l, g, &w->room);
     w->groups[0] = l->steps;
     w->groups[1] = (l->steps + l->group - 1) / l->group;
     w->fresh = fresh;
@@ -285,23 +297,26 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
     if (l->p->lane_k && !l->p->panel && !l->p->pack_s && l->steps >= l->group)
         w->shift_from = l->steps & -l->group;
     l->base = 0;
-    emit_early_loads(w, 0, &l->v, w->p.slot_v);
-    emit_early_loads(w, 1, &l->s, w->p.slot_s);
+    emit_early_loads(w, 0, &l->v, w->p->slot_v);
+    emit_early_loads(w, 1, &l->s, w->p->slot_s);
 }
 
 void dv_steps_put(dv_steps *w, int begin, int end)
 {
     const dv_kloop *l = w->l;
+    const dv_pattern *p = w->p;
     int every = l->p->prefetch_every;
     for (int s = begin; s < end; s++) {
-        int here[2] = {s, s / w->p.group}, last = s == l->steps - 1;
+        int here[2] = {s, s / p->group}, last = s == l->steps - 1;
         uint32_t with = s < w->fresh || s >= w->shift_from ? change(w, s) : 0;
-        const dv_step *one = dv_pattern_step(&w->p, l, s);
+        dv_step room;
+        const dv_step *one = !p->period || (last && l->by_col)
+                                 ? other_step(w, s, &room)
+                                 : &p->steps[s % p->period];
         if (every && s % every == 0)
             dv_tile_prefetch_next(w->g, l->p, l->t);
         if (l->p->copy_steps && !l->base)
             dv_tile_copy_next(w->g, l->p, s, l->unroll);
-        w->g->code->failed |= !one;
         if (!has_room(w->g->code))
             return;
         if (last && l->stores)

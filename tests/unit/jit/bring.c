@@ -125,6 +125,36 @@ TEST(kernels)
     dv_jit_destroy(jit);
 }
 
+// Patterns of steps that kernels leave for later ones change none of them,
+// whether they prefetch rows or not.
+TEST(patterns)
+{
+    enum { MOST_CODE = 1 << 18 };
+    static unsigned char alone[MOST_CODE], behind[MOST_CODE];
+    static uint64_t keep[DV_CODE_KEEP / 8];
+    static const int sizes[][2] = {{48, 48}, {48, 36}, {36, 36}, {64, 64}};
+    dv_jit *jit = new_jit();
+    const dv_isa *isa = isa_of(jit);
+    for (int n = 0; n < 1000 / SHARE; n++) {
+        const int *mk = sizes[n / 10 % 4];
+        dv_gemm_shape s = shape_of(mk[0], mk[1]);
+        dv_code x = {.at = alone, .cap = MOST_CODE};
+        dv_code y = {.at = behind, .cap = MOST_CODE, .keep = keep};
+        s.batch = 1;
+        assert_true(dv_isa_copies_next(isa, &s));
+        if (pick(4) == 0) {
+            s.ahead_a = DV_AHEAD_NONE;
+            s.step_c = 0;
+        }
+        dv_backend_of(isa)->gemm(&x, isa, &s);
+        dv_backend_of(isa)->gemm(&y, isa, &s);
+        assert_false(x.failed || y.failed);
+        assert_int_equal(x.n, y.n);
+        assert_memory_equal(alone, behind, x.n);
+    }
+    dv_jit_destroy(jit);
+}
+
 // Shapes that no kernel supports are refused.
 TEST(refused)
 {
@@ -328,9 +358,9 @@ TEST(prices)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels),      cmocka_unit_test(refused),
-        cmocka_unit_test(contractions), cmocka_unit_test(far_tiles),
-        cmocka_unit_test(prices),
+        cmocka_unit_test(kernels),   cmocka_unit_test(patterns),
+        cmocka_unit_test(refused),   cmocka_unit_test(contractions),
+        cmocka_unit_test(far_tiles), cmocka_unit_test(prices),
     };
     return run_group(tests, NULL, NULL);
 }
