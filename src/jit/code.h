@@ -43,6 +43,15 @@ enum { DV_CODE_KEEP = 40 << 10, DV_CODE_ZEROS = 8 };
                                         : 0;                                   \
          reg##_top; DV_AGAIN(reg, reg##_top - 1), reg##_top = 0)
 
+// The same, but a loop that runs once needs no counter.
+#define DV_REPEAT(reg, times)                                                  \
+    for (size_t reg##_top = (times) > 0                                        \
+                                ? ((times) > 1 ? DV_SET(reg, times) : (void)0, \
+                                   g->code->n + 1)                             \
+                                : 0;                                           \
+         reg##_top; ((times) > 1 ? DV_AGAIN(reg, reg##_top - 1) : (void)0),    \
+                reg##_top = 0)
+
 static inline void dv_code_bytes(dv_code *c, const void *from, size_t n)
 {
     if (c->cap - c->n >= n) {

@@ -41,12 +41,8 @@ static void along_k(dots *d, DV_GEN *g)
 static void tile(dots *d, DV_GEN *g)
 {
     start(d, g);
-    if (d->s->batch > 1)
-        DV_SET(X_BATCH, d->s->batch);
-    size_t top = g->code->n;
+    DV_REPEAT(X_BATCH, d->s->batch)
     along_k(d, g);
-    if (d->s->batch > 1)
-        DV_AGAIN(X_BATCH, top);
     for (int i = 0; i < d->rows; i++)
         finish_row(d, g, i);
 }

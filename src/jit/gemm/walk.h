@@ -163,16 +163,14 @@ static void tiles(const walk *w, const dv_prod *p, const dv_prod_tile *t,
                   int count, int more)
 {
     DV_GEN *g = w->g;
-    if (count > 1)
-        DV_SET(X_M, count);
-    size_t top = g->code->n;
-    if (w->next)
-        prefetch_for_next(w);
-    TILE(p, t);
-    if (count > 1 || more)
-        next_s(w, t->rows);
-    if (count > 1)
-        DV_AGAIN(X_M, top);
+    DV_REPEAT(X_M, count)
+    {
+        if (w->next)
+            prefetch_for_next(w);
+        TILE(p, t);
+        if (count > 1 || more)
+            next_s(w, t->rows);
+    }
 }
 
 // Emits the tiles below the first one, which packs the vector operand V. The
@@ -269,16 +267,12 @@ static void emit_tile_columns(const walk *w)
             overlapping(w, cols, v->size[i], count, lanes - part);
             return;
         }
-        if (count > 1)
-            DV_SET(X_N, count);
-        size_t top = g->code->n;
-        if (count > 0) {
+        DV_REPEAT(X_N, count)
+        {
             emit_tile_column(w, cols, v->size[i]);
             if (count > 1 || !last || part)
                 next_v(w, cols);
         }
-        if (count > 1)
-            DV_AGAIN(X_N, top);
         if (last && part)
             emit_tile_column(w, cols - lanes + part, v->size[i]);
     }

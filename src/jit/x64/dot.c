@@ -43,25 +43,13 @@ static void advance(dots *d, dv_x *g, int64_t a, int64_t b)
     DV_ADD(X_BT, b);
 }
 
-// load_a loads a vector of row i of A at byte offset `at`; load_b one of row j
-// of B.
-static void load_a(dots *d, dv_x *g, int v, int i, int64_t at, int part)
-{
-    dv_x_load(g, v, X_AT, i * d->lda + at, part);
-}
-
-static void load_b(dots *d, dv_x *g, int v, int j, int64_t at, int part)
-{
-    dv_x_load(g, v, X_BT, j * d->ldb + at, part);
-}
-
 // Emits the multiply-adds of the vector of k at byte offset `at` of the rows,
 // for i32, whose products need a temporary register; step() does so for floats.
 static void int_step(dots *d, dv_x *g, int64_t at)
 {
     int a = d->tmp, t = d->tmp + 1;
     for (int i = 0; i < d->rows; i++) {
-        load_a(d, g, a, i, at, 0);
+        dv_x_load(g, a, X_AT, i * d->lda + at, 0);
         for (int j = 0; j < d->cols; j++) {
             dv_x_vvm(g, DV_X_vmuli32, t, a, X_BT, j * d->ldb + at);
             dv_x_vvv(g, DV_X_vaddi32, acc_of(d, i, j), acc_of(d, i, j), t);
@@ -77,9 +65,9 @@ static void part_step(dots *d, dv_x *g, int64_t at)
     int a = d->tmp, b = d->tmp + 1;
     dv_x_set_tail_mask(g, d->s->k % g->lanes);
     for (int i = 0; i < d->rows; i++) {
-        load_a(d, g, a, i, at, 1);
+        dv_x_load(g, a, X_AT, i * d->lda + at, 1);
         for (int j = 0; j < d->cols; j++) {
-            load_b(d, g, b, j, at, 1);
+            dv_x_load(g, b, X_BT, j * d->ldb + at, 1);
             dv_x_mul_add(g, acc_of(d, i, j), a, b, b);
         }
     }
@@ -97,9 +85,9 @@ static void step(dots *d, dv_x *g, int64_t at, int n, int number)
         return;
     }
     for (int i = 0; i < d->rows; i++)
-        load_a(d, g, d->tmp + i, i, at, 0);
+        dv_x_load(g, d->tmp + i, X_AT, i * d->lda + at, 0);
     for (int j = 0; j < d->cols; j++) {
-        load_b(d, g, b, j, at, 0);
+        dv_x_load(g, b, X_BT, j * d->ldb + at, 0);
         for (int i = 0; i < d->rows; i++)
             dv_x_vvv(g, DV_XF(g, vfma), acc_of(d, i, j), d->tmp + i, b);
     }

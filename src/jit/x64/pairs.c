@@ -288,13 +288,8 @@ void dv_x_pack_narrow(dv_x *g, const dv_isa *isa, const dv_move_shape *s)
         start_fix(g, &w);
     if (w.transposed)
         dv_x_set(g, X_FAR, w.step * w.row);
-    if (many > 1)
-        dv_x_set(g, X_J, many);
-    size_t top = g->code->n;
-    if (many)
-        blocks(g, &w, w.step);
-    if (many > 1)
-        dv_x_loop_end(g, X_J, top);
+    DV_REPEAT(X_J, many)
+    blocks(g, &w, w.step);
     if (rest)
         blocks(g, &w, rest);
 }

@@ -34,13 +34,7 @@ static const int8_t pointers[N_POINTERS] = {0, 1, 2, 6, 8, 9, 3, 5, 12, 7};
 
 void dv_x_vec_op_n(dv_x_vec *m, dv_x_insn op, int vl, int a, int b, dv_x_rm c)
 {
-    dv_code *code = m->gen.code;
-    if (c.reg == DV_X_NONE)
-        dv_x_emit_m(code, op, vl, a, b, c.base, c.disp);
-    else if (dv_x_rows[op].form == DV_X_VRVM)
-        dv_x_emit_3(code, op, vl, a, b, c.reg);
-    else
-        dv_x_emit(code, op, vl, a, b, c, none);
+    dv_x_emit(m->gen.code, op, vl, a, b, c, none);
 }
 
 void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c)
