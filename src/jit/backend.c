@@ -1,8 +1,6 @@
 // Finds the code generators of an instruction set.
 #include "jit/backend.h"
-#include "jit/a64/list.h"
 #include "jit/vec/ir.h"
-#include "jit/x64/list.h"
 
 static const dv_backend backends[] = {
     [DV_ISA_A64] = {.gemm = dv_a64_gemm,

@@ -67,6 +67,14 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
 void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
 void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
 void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
+size_t dv_a64_list(dv_text *out, const unsigned char *code, size_t at,
+                   size_t size, size_t *data);
+size_t dv_x_list(dv_text *out, const unsigned char *code, size_t at,
+                 size_t size, size_t *data);
+// Appends the assembly text of an AArch64 instruction word and returns 1.
+// Returns 0 and appends nothing if no row of insn.def matches, as for most
+// constants in the code.
+int dv_insn_list(dv_text *out, uint32_t word);
 int dv_a64_peak(dv_code *code, const dv_isa *isa, int dtype);
 int dv_x64_peak(dv_code *code, const dv_isa *isa, int dtype);
 #endif

@@ -18,16 +18,39 @@ typedef struct dv_code {
     void *keep;
 } dv_code;
 
-enum { DV_CODE_KEEP = 72 << 10, DV_CODE_ZEROS = 8 };
+enum { DV_CODE_KEEP = 40 << 10, DV_CODE_ZEROS = 8 };
 
-// Emits what the C block after the macro emits, as the body of a loop that runs
-// `times` times; nothing if that is 0. `reg` is the register that counts.
-// DV_SET and DV_AGAIN are macros of each family's gen.h, and `g` is the
-// generator.
+// The parts of generators that all instruction sets share (jit/gemm/walk.h and
+// dots.h, jit/vec/emit.h) are included by the generators of each family, and
+// written in virtual operations on general registers that gen.h of each family
+// defines, for the generator `g`:
+//
+//   DV_LEA(to, from, bytes)        adds a constant: to = from + bytes
+//   DV_MOV(to, from)               copies a register
+//   DV_SET(reg, n)                 sets a register to a constant
+//   DV_AGAIN(reg, top)             decrements, jumps back to `top` unless 0
+//   DV_LOAD(reg, base, bytes)      loads 64 bits at base + bytes
+//   DV_STORE(reg, base, bytes)     stores 64 bits at base + bytes
+//
+// DV_ADD adds a constant in place, DV_GET loads a field of the arguments of a
+// product. DV_LOOP emits what the C block after it emits, as the body of a loop
+// that runs `times` times; nothing if that is 0. `reg` is the register that
+// counts.
+#define DV_ADD(reg, bytes) DV_LEA(reg, reg, bytes)
+#define DV_GET(reg, field) DV_LOAD(reg, X_ARGS, offsetof(dv_gemm_args, field))
 #define DV_LOOP(reg, times)                                                    \
     for (size_t reg##_top = (times) > 0 ? (DV_SET(reg, times), g->code->n + 1) \
                                         : 0;                                   \
          reg##_top; DV_AGAIN(reg, reg##_top - 1), reg##_top = 0)
+
+// The same, but a loop that runs once needs no counter.
+#define DV_REPEAT(reg, times)                                                  \
+    for (size_t reg##_top = (times) > 0                                        \
+                                ? ((times) > 1 ? DV_SET(reg, times) : (void)0, \
+                                   g->code->n + 1)                             \
+                                : 0;                                           \
+         reg##_top; ((times) > 1 ? DV_AGAIN(reg, reg##_top - 1) : (void)0),    \
+                reg##_top = 0)
 
 static inline void dv_code_bytes(dv_code *c, const void *from, size_t n)
 {

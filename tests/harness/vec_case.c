@@ -197,7 +197,8 @@ static void write_for_all(const dv_vec_shape *s)
         dv_vec_plan plan;
         dv_vec_plan_make(&plan, s, dv_backend_vec(&dv_isas[i]), &scratch);
         assert_false(plan.failed);
-        dv_backend_vec(&dv_isas[i])->emit(&code, &plan);
+        const dv_vec_isa *isa = dv_backend_vec(&dv_isas[i]);
+        isa->emit(&code, &plan, isa);
         dv_arena_free(&scratch);
         if (code.failed)
             fail_msg("%s cannot write it", dv_isas[i].name);

@@ -1,7 +1,7 @@
 // Conversions between narrow and wide elements: f16 and bf16 to f32, i8 to i32,
 // and f32 to f16 or bf16 with rounding to nearest even. Eight elements are
 // converted at a time: one narrow vector and two wide ones.
-#include "jit/a64/convert.h"
+#include "jit/a64/gen.h"
 
 // Rows of up to ROW_MOST elements are unrolled completely.
 enum { EIGHT = 8, FOUR = 4, ROW_MOST = 48 };
@@ -88,9 +88,9 @@ static void step(dv_gen *g, const convert *c, int64_t in, int64_t out, int n,
             dv_gen_load(g, b, X_S, in + 16, bytes_in(c, hi));
             narrow(g, c, thin, b, 1);
         }
-        dv_gen_store_part(g, thin, X_D, out, bytes_out(c, n));
+        dv_gen_store(g, thin, X_D, out, bytes_out(c, n));
     } else {
-        dv_gen_load_part(g, thin, X_S, in, bytes_in(c, n));
+        dv_gen_load(g, thin, X_S, in, bytes_in(c, n));
         widen(g, c, thin, a, b);
         dv_gen_store(g, a, X_D, out, bytes_out(c, lo));
         if (hi)

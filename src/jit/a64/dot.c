@@ -7,11 +7,11 @@
 // Pointers to the rows advance along k. If k is not a multiple of the lanes,
 // the tail is loaded as a partial vector, whose other lanes are zero in both
 // operands.
-#include "jit/a64/dot.h"
+#include "jit/a64/gen.h"
 
 // x4 to x7 point to rows of A, x8 to x11 to rows of B. V_A is the first
 // register after the accumulators, for vectors of A and B.
-enum { STEPS = 2, X_BROW = 8, V_A = 16 };
+enum { X_BROW = 8, V_A = 16 };
 
 typedef struct dots {
     const dv_gemm_shape *s;
@@ -19,55 +19,44 @@ typedef struct dots {
     int most_rows, most_cols;
 } dots;
 
+#include "jit/gemm/dots.h"
+
 static int acc_of(int i, int j)
 {
     return dv_gen_reg(i * 4 + j);
 }
 
-// Emits the multiply-adds of one vector of k, `off` bytes after the row
-// pointers. Even and odd values of `set` use different registers, so that loads
-// can overlap.
-static void step(dots *d, dv_gen *g, int64_t off, int bytes, int set)
+static void start(dots *d, dv_gen *g)
 {
-    int va = V_A + (set & 1) * 8, vb = va + 4;
+    for (int i = 0; i < d->rows; i++)
+        dv_gen_add(g, X_ROW + i, X_A, i * d->s->lda * g->es);
     for (int j = 0; j < d->cols; j++)
-        dv_gen_load(g, dv_gen_reg(vb + j), X_BROW + j, off, bytes);
-    for (int i = 0; i < d->rows; i++) {
-        dv_gen_load(g, dv_gen_reg(va + i), X_ROW + i, off, bytes);
+        dv_gen_add(g, X_BROW + j, X_B, j * d->s->ldb * g->es);
+    for (int i = 0; i < d->rows; i++)
         for (int j = 0; j < d->cols; j++)
-            DV_EF(fmla_, acc_of(i, j), dv_gen_reg(va + i), dv_gen_reg(vb + j),
+            DV_E(movi_0, acc_of(i, j), 0, 0, 0);
+}
+
+// Even and odd steps use different registers, so that loads can overlap.
+static void step(dots *d, dv_gen *g, int64_t at, int n, int i)
+{
+    int va = V_A + (i & 1) * 8, vb = va + 4, bytes = n * g->es;
+    for (int j = 0; j < d->cols; j++)
+        dv_gen_load(g, dv_gen_reg(vb + j), X_BROW + j, at, bytes);
+    for (int r = 0; r < d->rows; r++) {
+        dv_gen_load(g, dv_gen_reg(va + r), X_ROW + r, at, bytes);
+        for (int j = 0; j < d->cols; j++)
+            DV_EF(fmla_, acc_of(r, j), dv_gen_reg(va + r), dv_gen_reg(vb + j),
                   0);
     }
 }
 
-static void move_rows(dots *d, dv_gen *g, int64_t a, int64_t b)
+static void advance(dots *d, dv_gen *g, int64_t a, int64_t b)
 {
     for (int i = 0; i < d->rows; i++)
-        dv_gen_add(g, X_ROW + i, X_ROW + i, a);
+        DV_ADD(X_ROW + i, a);
     for (int j = 0; j < d->cols; j++)
-        dv_gen_add(g, X_BROW + j, X_BROW + j, b);
-}
-
-static void along_k(dots *d, dv_gen *g)
-{
-    const dv_gemm_shape *s = d->s;
-    int vectors = s->k / g->lanes, turns = vectors / STEPS;
-    int part = s->k % g->lanes * g->es;
-    turns = turns > 1 ? turns : 0;
-    DV_LOOP(X_K, turns) {
-        for (int i = 0; i < STEPS; i++)
-            step(d, g, 16 * i, 16, i);
-        move_rows(d, g, 16 * STEPS, 16 * STEPS);
-    }
-    int left = vectors - turns * STEPS;
-    for (int i = 0; i < left; i++)
-        step(d, g, 16 * i, 16, i);
-    if (part)
-        step(d, g, 16 * (int64_t)left, part, left);
-    if (s->batch > 1) {
-        int64_t done = 16 * (int64_t)turns * STEPS;
-        move_rows(d, g, s->stride_a * g->es - done, s->stride_b * g->es - done);
-    }
+        DV_ADD(X_BROW + j, b);
 }
 
 // Adds up the lanes of each accumulator of row i. The sums, one per column,
@@ -94,6 +83,8 @@ static int sum_lanes(dots *d, dv_gen *g, int i)
 static void finish_row(dots *d, dv_gen *g, int i)
 {
     const dv_gemm_shape *s = d->s;
+    if (i == 0)
+        DV_MOV(X_CRUN, X_C);
     int sum = sum_lanes(d, g, i), bytes = d->cols * g->es;
     int v = dv_gen_reg(V_A + 2), f = dv_gen_reg(V_A + 3);
     if (s->alpha == DV_SCALE_ANY) {
@@ -123,30 +114,6 @@ static void finish_row(dots *d, dv_gen *g, int i)
     dv_gen_store(g, sum, X_CRUN, 0, bytes);
     dv_gen_add(g, X_CRUN, X_CRUN, s->ldc * g->es);
 }
-
-// Emits one tile; registers X_A, X_B and X_C point to its part of A, B and C.
-static void tile(dots *d, dv_gen *g)
-{
-    const dv_gemm_shape *s = d->s;
-    for (int i = 0; i < d->rows; i++)
-        dv_gen_add(g, X_ROW + i, X_A, i * s->lda * g->es);
-    for (int j = 0; j < d->cols; j++)
-        dv_gen_add(g, X_BROW + j, X_B, j * s->ldb * g->es);
-    for (int i = 0; i < d->rows; i++)
-        for (int j = 0; j < d->cols; j++)
-            DV_E(movi_0, acc_of(i, j), 0, 0, 0);
-    if (s->batch > 1)
-        dv_gen_mov(g, X_BATCH, s->batch);
-    size_t top = g->code->n;
-    along_k(d, g);
-    if (s->batch > 1)
-        dv_gen_loop_end(g, X_BATCH, top);
-    DV_E(mov_x, X_CRUN, 0, X_C, 0);
-    for (int i = 0; i < d->rows; i++)
-        finish_row(d, g, i);
-}
-
-#include "jit/gemm/dots.h"
 
 void dv_dot_emit(dv_gen *g, const dv_gemm_shape *s)
 {

@@ -8,9 +8,8 @@
 //   A rows of m, B rows of k    S = B, lanes of k      V = A, C transposed
 //   A rows of k, B rows of k    dot products (dot.c)
 #include "base/math.h"
-#include "jit/a64/dot.h"
-#include "jit/a64/pairs.h"
-#include "jit/a64/kloop.h"
+#include "jit/a64/tile.h"
+#include <limits.h>
 
 // Returns the number of sets of accumulators of a tile: successive steps of k
 // add to different sets, which are added up at the end. Tiles with few
@@ -25,6 +24,20 @@ static int sets_for(const dv_prod *p, int rows, int nv)
                                                       : 1;
 }
 
+// A candidate tile with measured costs beyond its multiply-adds: `waste` in
+// thousandths of the time of the multiply-adds, `ends` in quarters of a cycle
+// for the start and the end of a tile.
+typedef struct tile_size {
+    int rows, nv, waste, ends;
+} tile_size;
+
+static const tile_size sizes[] = {
+    {6, 3, 45, 44}, {4, 5, 10, 52}, {5, 4, 50, 46},  {8, 2, 75, 26},
+    {4, 4, 15, 64}, {3, 6, 60, 50}, {2, 6, 100, 50}, {4, 6, 5, 20}};
+
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+#define candidates(g)   sizes
+#define MOST_ROWS(g, p) INT_MAX
 #define AHEAD(reg, base, off)                                                  \
     (dv_gen_mov(g, reg, off), DV_E(add_x, reg, reg, base, 0))
 #define PREFETCH(near, off) DV_E(prfm, near ? LOAD_L1 : LOAD_L2, X_NEXT, off, 0)
@@ -33,6 +46,49 @@ static int sets_for(const dv_prod *p, int rows, int nv)
 #define SETS(p, rows, nv)   sets_for(p, rows, nv)
 enum { MOST_LINES = 16 };
 #include "jit/gemm/walk.h"
+
+// A tile fits the 32 vector registers with its accumulators, a ring (registers
+// that are loaded in turn) for the operand V, which is read as vectors, and one
+// for the operand S, which is read as scalars.
+static int tile_fits(const dv_gen *g, const dv_prod *p, const tile_size *z,
+                     int rows, int nv, int n_vectors)
+{
+    int s = p->lane_k ? rows : (rows + g->lanes - 1) / g->lanes;
+    // The low costs measured for 24 accumulators do not hold for a tile that
+    // the product's extents make smaller, so the candidate needs full tiles.
+    if ((p->c_transposed && rows * nv > 20) ||
+        (z->rows * z->nv == 24 && (rows < 4 || n_vectors % 6)))
+        return 0;
+    // Tiles of more than 20 accumulators hold only what one step of k reads of
+    // the vector operand and what two steps read of the scalar operand; smaller
+    // tiles hold more.
+    if (rows * nv > 20)
+        return rows * nv + nv + 2 * s <= 32;
+    return rows * nv + nv + s + 1 <= 32;
+}
+
+// The cost is in thousandths of a quarter of a cycle. Four multiply-adds start
+// per cycle, but a step of k takes at least SHORTEST quarters of a cycle,
+// because each accumulator has to wait for its previous multiply-add.
+static int64_t tiles_cost(const dv_gen *g, const dv_prod *p, const tile_size *z,
+                          const dv_cuts *c)
+{
+    enum { SHORTEST = 13 };
+    (void)g;
+    // Number of tiles, number of accumulators of all tiles, and quarters of a
+    // cycle that one step of k takes over all tiles.
+    int64_t tiles = 0, all = 0, steps = 0;
+    for (int i = 0; i < c->s.n; i++)
+        for (int j = 0; j < c->v.n; j++) {
+            int64_t n = c->s.count[i] * (int64_t)c->v.count[j];
+            int fma = c->s.size[i] * c->v.size[j];
+            tiles += n;
+            all += n * fma;
+            steps += n * (fma > SHORTEST ? fma : SHORTEST);
+        }
+    return (int64_t)p->k * p->batch * steps * (1000 + z->waste) +
+           1000 * (z->ends * tiles + all);
+}
 
 static dv_prod prod_of(const dv_isa *isa, const dv_gemm_shape *s,
                        const dv_gen *g)
@@ -136,8 +192,7 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
         return;
     }
     dv_prod p = prod_of(isa, s, g);
-    dv_cuts grid;
-    dv_tile_choose(g, &p, &grid);
+    dv_cuts grid = choose(g, &p);
     // A kernel that packs an operand (copies it into contiguous panels) can
     // have only one panel of the vector operand; for other shapes, generating
     // the kernel fails.

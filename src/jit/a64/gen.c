@@ -59,8 +59,8 @@ static int log_of(int bytes)
 }
 
 // Loads or stores the first 4, 8, 12 or 16 bytes of a register.
-static void access_any(dv_gen *g, int store, int v, int base, int64_t off,
-                       int bytes)
+static void access_words(dv_gen *g, int store, int v, int base, int64_t off,
+                         int bytes)
 {
     int log = log_of(bytes), fits = dv_insn_scaled(off, log, 0, 4095);
     int near = !fits && dv_insn_in(off, -256, 255);
@@ -76,21 +76,16 @@ static void access_any(dv_gen *g, int store, int v, int base, int64_t off,
     }
 }
 
-void dv_gen_load_any(dv_gen *g, int v, int base, int64_t off, int bytes)
+// Loads or stores the first `bytes` bytes of a register: whole words, then up
+// to three bytes as lanes.
+static void access_any(dv_gen *g, int store, int v, int base, int64_t off,
+                       int bytes)
 {
-    access_any(g, 0, v, base, off, bytes);
-}
-
-void dv_gen_store_any(dv_gen *g, int v, int base, int64_t off, int bytes)
-{
-    access_any(g, 1, v, base, off, bytes);
-}
-
-// Loads or stores the bytes `done` to bytes - 1 of a register, at most three of
-// them; `done` is a multiple of 4.
-static void access_rest(dv_gen *g, int store, int v, int base, int64_t off,
-                        int done, int bytes)
-{
+    int done = bytes / 4 * 4;
+    if (done)
+        access_words(g, store, v, base, off, done);
+    else if (!store)
+        DV_E(movi_0, v, 0, 0, 0);
     for (int log = 1; log >= 0; log--)
         if (bytes - done >= 1 << log) {
             dv_gen_add(g, X_TMP, base, off + done);
@@ -99,22 +94,14 @@ static void access_rest(dv_gen *g, int store, int v, int base, int64_t off,
         }
 }
 
-void dv_gen_load_some(dv_gen *g, int v, int base, int64_t off, int bytes)
+void dv_gen_load_any(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
-    int done = bytes / 4 * 4;
-    if (done)
-        dv_gen_load(g, v, base, off, done);
-    else
-        DV_E(movi_0, v, 0, 0, 0);
-    access_rest(g, 0, v, base, off, done, bytes);
+    access_any(g, 0, v, base, off, bytes);
 }
 
-void dv_gen_store_some(dv_gen *g, int v, int base, int64_t off, int bytes)
+void dv_gen_store_any(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
-    int done = bytes / 4 * 4;
-    if (done)
-        dv_gen_store(g, v, base, off, done);
-    access_rest(g, 1, v, base, off, done, bytes);
+    access_any(g, 1, v, base, off, bytes);
 }
 
 // The stack frame of a kernel saves x19 to x28, then, from offset FRAME_V on,
@@ -164,26 +151,16 @@ void dv_gen_scale(dv_gen *g, int v, size_t off)
         DV_E(fcvt_sd, v, v, 0, 0);
 }
 
-void dv_gen_load_bytes(dv_gen *g, int v, int base, int64_t off, int bytes)
+void dv_gen_bytes(dv_gen *g, int store, int v, int base, int64_t off, int bytes)
 {
-    int apart = off < 0 || off % bytes;
-    dv_emit(g->code, (apart ? unscaled : scaled)[0][log_of(bytes)], v, base,
+    int apart = !store && (off < 0 || off % bytes);
+    dv_emit(g->code, (apart ? unscaled : scaled)[store][log_of(bytes)], v, base,
             off, 0);
 }
 
-void dv_gen_store_bytes(dv_gen *g, int v, int base, int64_t off, int bytes)
+void dv_gen_lane(dv_gen *g, int store, int v, int base, int lane, int bytes)
 {
-    dv_emit(g->code, scaled[1][log_of(bytes)], v, base, off, 0);
-}
-
-void dv_gen_load_lane(dv_gen *g, int v, int base, int lane, int bytes)
-{
-    dv_emit(g->code, lanes[0][log_of(bytes)], v, base, lane, 0);
-}
-
-void dv_gen_store_lane(dv_gen *g, int v, int base, int lane, int bytes)
-{
-    dv_emit(g->code, lanes[1][log_of(bytes)], v, base, lane, 0);
+    dv_emit(g->code, lanes[store][log_of(bytes)], v, base, lane, 0);
 }
 
 void dv_gen_transpose(dv_gen *g, const int *in, const int *out, const int *t)

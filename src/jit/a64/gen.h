@@ -4,24 +4,23 @@
 // The generators of this folder:
 //
 //   insn.[h,def]       instruction table and encoder
+//   form.def           operand fields of the instruction words
 //   gen.[ch]           the parts that all generators share
 //   gemm.c             a product as loops over register tiles
-//   choose.c           chooses the sizes of the tiles
 //   tile.[ch]          the loop over k of one tile
 //   kloop.h            the plan of that loop, for tile.c, pattern.c, steps.c
 //   pattern.c          registers and load schedule of the steps of k
 //   steps.c            writes the steps with their offsets
 //   store.c            the epilogue of a tile: scale, add, clamp, store
 //   prefetch.c         prefetches and copies for the next kernel
-//   dot.[ch]           products of two operands with rows of k
-//   pairs.[ch]         products of bf16 and i8 by matrix instructions
+//   dot.c              products of two operands with rows of k
+//   pairs.c            products of bf16 and i8 by matrix instructions
 //   move.c             copies, transposes, packing
-//   convert.[ch]       conversions between narrow and wide types
+//   convert.c          conversions between narrow and wide types
 //   vec.c              back end of the vector kernels (jit/vec)
 //   vec_arith.[ch]     arithmetic of the vector kernels
-//   vec_point.[ch]     pointers of the vector kernels
 //   peak.c             a loop that runs at the peak rate
-//   list.[ch]          disassembler
+//   list.c             disassembler
 #ifndef DV_JIT_GEN_H
 #define DV_JIT_GEN_H
 #include "base/dtype.h"
@@ -88,18 +87,14 @@ typedef struct dv_gen {
             DV_E(op##4s, a, b, c, d);                                          \
     } while (0)
 
-// Macros that jit/gemm/walk.h and dots.h are written in, so that the AArch64
-// and the x86-64 generators can share them. They emit, with the generator `g`,
-// instructions that add a constant to a register, copy a register, set it to a
-// constant, decrement it and jump back to `top` unless it is 0, or load a field
-// of dv_gemm_args.
-#define DV_GEN             dv_gen
-#define DV_ADD(reg, bytes) dv_gen_add(g, reg, reg, bytes)
-#define DV_MOV(to, from)   DV_E(mov_x, to, 0, from, 0)
-#define DV_SET(reg, n)     dv_gen_mov(g, reg, n)
-#define DV_AGAIN(reg, top) dv_gen_loop_end(g, reg, top)
-#define DV_GET(reg, field)                                                     \
-    DV_E(ldr_x, reg, X_ARGS, offsetof(dv_gemm_args, field), 0)
+// The virtual operations (code.h) of this family.
+#define DV_GEN                     dv_gen
+#define DV_LEA(to, from, bytes)    dv_gen_add(g, to, from, bytes)
+#define DV_MOV(to, from)           DV_E(mov_x, to, 0, from, 0)
+#define DV_SET(reg, n)             dv_gen_mov(g, reg, n)
+#define DV_AGAIN(reg, top)         dv_gen_loop_end(g, reg, top)
+#define DV_LOAD(reg, base, bytes)  DV_E(ldr_x, reg, base, bytes, 0)
+#define DV_STORE(reg, base, bytes) DV_E(str_x, reg, base, bytes, 0)
 
 // Returns the i-th vector register in the order of allocation: registers that
 // need no saving come first.
@@ -126,8 +121,9 @@ static inline void dv_gen_add(dv_gen *g, int rd, int rn, int64_t imm)
         dv_gen_add_any(g, rd, rn, imm);
 }
 void dv_gen_mov(dv_gen *g, int rd, int64_t imm);
-// Load and store the first `bytes` (4, 8, 12 or 16) of a vector register at any
-// offset. Loads clear the other bytes. X_TMP2 may be overwritten.
+// Load and store the first `bytes` bytes, up to 16, of a vector register at any
+// offset. Loads clear the other bytes. X_TMP2 may be overwritten, and X_TMP if
+// the bytes are not a multiple of 4.
 void dv_gen_load_any(dv_gen *g, int v, int base, int64_t off, int bytes);
 void dv_gen_store_any(dv_gen *g, int v, int base, int64_t off, int bytes);
 
@@ -155,34 +151,12 @@ static inline void dv_gen_store(dv_gen *g, int v, int base, int64_t off,
     else
         dv_gen_store_any(g, v, base, off, bytes);
 }
-// Load and store any number of bytes up to 16; bytes of the register that are
-// not loaded become 0. X_TMP and X_TMP2 may be overwritten.
-void dv_gen_load_some(dv_gen *g, int v, int base, int64_t off, int bytes);
-void dv_gen_store_some(dv_gen *g, int v, int base, int64_t off, int bytes);
-static inline void dv_gen_load_part(dv_gen *g, int v, int base, int64_t off,
-                                    int bytes)
-{
-    if (bytes == 16)
-        dv_gen_load(g, v, base, off, 16);
-    else
-        dv_gen_load_some(g, v, base, off, bytes);
-}
-static inline void dv_gen_store_part(dv_gen *g, int v, int base, int64_t off,
-                                     int bytes)
-{
-    if (bytes == 16)
-        dv_gen_store(g, v, base, off, 16);
-    else
-        dv_gen_store_some(g, v, base, off, bytes);
-}
-// dv_gen_load_bytes and dv_gen_store_bytes load and store 1, 2, 4, 8 or 16
-// bytes at an offset that one instruction can encode. The _lane functions load
-// and store one element of up to 8 bytes at address `base`, in the given lane
-// of a vector.
-void dv_gen_load_bytes(dv_gen *g, int v, int base, int64_t off, int bytes);
-void dv_gen_store_bytes(dv_gen *g, int v, int base, int64_t off, int bytes);
-void dv_gen_load_lane(dv_gen *g, int v, int base, int lane, int bytes);
-void dv_gen_store_lane(dv_gen *g, int v, int base, int lane, int bytes);
+// Loads (store = 0) or stores (store = 1) 1, 2, 4, 8 or 16 bytes at an offset
+// that one instruction can encode; dv_gen_lane does so with one element of up
+// to 8 bytes at address `base`, in the given lane of a vector.
+void dv_gen_bytes(dv_gen *g, int store, int v, int base, int64_t off,
+                  int bytes);
+void dv_gen_lane(dv_gen *g, int store, int v, int base, int lane, int bytes);
 // Loads a double from the argument struct at byte `off`, converts it to the
 // element type, and leaves it in lane 0 of v.
 void dv_gen_scale(dv_gen *g, int v, size_t off);
@@ -194,4 +168,12 @@ void dv_gen_transpose(dv_gen *g, const int *in, const int *out, const int *t);
 // Emits the end of a loop: decrements `reg` and branches to byte `to` of the
 // code unless `reg` is 0.
 void dv_gen_loop_end(dv_gen *g, int reg, size_t to);
+
+// The generators of this folder that others call: products of two operands with
+// rows of k (dot.c), products and packing of bf16 and i8 (pairs.c), conversions
+// between narrow and wide types (convert.c).
+void dv_dot_emit(dv_gen *g, const dv_gemm_shape *s);
+void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s);
+void dv_pairs_move(dv_gen *g, const dv_move_shape *s);
+void dv_convert_move(dv_gen *g, const dv_isa *isa, const dv_move_shape *s);
 #endif

@@ -4,7 +4,6 @@
 #ifndef DV_JIT_KLOOP_H
 #define DV_JIT_KLOOP_H
 #include "jit/a64/tile.h"
-#include "jit/gemm/cut.h"
 
 // A ring of vector registers that operands are loaded into: load number i goes
 // to register first + i % size. The loads that one step of k needs form a
@@ -54,21 +53,16 @@ typedef struct dv_kloop {
     int odd;
 } dv_kloop;
 
-// A load that is issued between the multiply-adds of a step of k, or the
-// increment of a pointer after the last load of a group (the loads that one
-// step needs). In the fields `i` and `ahead`, the bit DV_OF_S is set for loads
-// of the operand S, which is read as scalars.
-enum { DV_LOAD_ADVANCE = 32, DV_OF_S = 64, DV_LOAD_NO_OFFSET = 4 };
+// A load that is issued between the multiply-adds of a step of k. The loads
+// that one step needs form a group.
 typedef struct dv_sched_load {
-    unsigned char at; // position among the instruction words of the step
-    // Number of the load within its group (the loads that one step of k needs),
-    // or DV_LOAD_ADVANCE for a pointer increment.
-    unsigned char i;
-    unsigned char reg; // destination register of the load
-    // The group of loads (those that one step of k needs) that this load
-    // belongs to: 0 that of the previous step, 1 that of the current one, 2
-    // that of the next one; DV_LOAD_NO_OFFSET is added for a pointer increment.
-    unsigned char ahead;
+    uint8_t at;  // position among the instruction words of the step
+    uint8_t i;   // number of the load within its group
+    uint8_t reg; // destination register of the load
+    // The step that the group serves: 0 the previous one, 1 the current one, 2
+    // the next one.
+    uint8_t ahead;
+    uint8_t is_s; // 1: a load of the scalar operand S, 0: of the operand V
 } dv_sched_load;
 
 // The code of one step of k: the words of its multiply-adds, with gaps for the
@@ -77,10 +71,6 @@ typedef struct dv_sched_load {
 enum { DV_STEP_WORDS = 60, DV_STEP_DUE = 26 };
 typedef struct dv_step {
     int n, n_due;
-    // First and last group of loads of the scalar operand S that the step
-    // issues: 1 is the current group, 2 the next one (as in
-    // dv_sched_load.ahead); 0: the step issues none.
-    int s_from, s_to;
     dv_sched_load due[DV_STEP_DUE];
     uint32_t words[DV_STEP_WORDS];
 } dv_step;
@@ -101,24 +91,17 @@ typedef struct dv_pattern {
     // is issued in an earlier step.
     int slot_v[32], slot_s[32];
     dv_step steps[DV_MOST_PERIOD];
-    // The same steps without loads of the scalar operand S, for the last steps
-    // of k, which have none left to load. Bit s of has_without_s is set if
-    // bare[s] has been made.
-    dv_step bare[DV_MOST_PERIOD];
-    uint32_t has_without_s;
 } dv_pattern;
 
 // Returns the pattern of a loop over k (the registers and the load schedule of
 // its steps): one that is cached from an earlier kernel, or a new one, which is
 // made in *room if there is no cache.
 dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g, dv_pattern *room);
-const dv_step *dv_pattern_without_s(dv_pattern *p, const dv_kloop *l, int s);
 // Makes step s of a pattern (the registers and the load schedule of the steps
-// of k). The step computes `wide` vectors of each row at a time; with `bare`,
-// it has no loads of the scalar operand S. Returns 0 if the instruction words
-// do not fit *out.
+// of k). The step computes `wide` vectors of each row at a time. Returns 0 if
+// the instruction words do not fit *out.
 int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
-                    int bare, dv_step *out);
+                    dv_step *out);
 
 // A cache of the patterns (registers and load schedules of the steps of k) that
 // were made last. It lies in dv_code.keep and outlives a kernel; new patterns
@@ -132,53 +115,14 @@ typedef struct dv_patterns {
 _Static_assert(sizeof(dv_patterns) <= DV_CODE_KEEP, "patterns have grown");
 _Static_assert(offsetof(dv_patterns, keys) <= DV_CODE_ZEROS, "it starts as 0");
 
-// Chooses the tile sizes of a product with the lowest estimated cost. The
-// result is empty if packed panels have more rows than any tile.
-void dv_tile_choose(const dv_gen *g, const dv_prod *p, dv_cuts *out);
-
-// The loads into one ring of registers (registers that are loaded in turn), as
-// tables of instruction words. The offset of nearly all loads grows by the same
-// amount per group (the loads that one step of k needs), so that the word of a
-// load is a sum of table entries.
-typedef struct dv_loads {
-    // Loads per group, and number of steps of k that the loads of one group
-    // serve.
-    int per, steps;
-    // Number of groups of loads in the loop over k.
-    int end;
-    // The first group of loads (those that one step of k needs) whose
-    // instruction words are not in the tables.
-    int limit;
-    // The group of loads (those that one step of k needs) that the pointer
-    // registers point to, and the first group that belongs to the next product
-    // of the batch.
-    int base, hop_from;
-    // What each further group of loads (step), and the start of the next
-    // product of the batch (hop), add to the instruction word of a load.
-    uint32_t step, hop;
-    // The last group of loads, if it starts early because it overlaps the group
-    // before it; -1: there is no such group.
-    int odd;
-    // What the early start of group `odd` adds to the instruction word of a
-    // load.
-    uint32_t odd_moved;
-    // Instruction words of the loads of one group (those that one step of k
-    // needs), without register and without the offset of the group;
-    // word[DV_LOAD_ADVANCE] is the pointer increment.
-    uint32_t *word;
-    // What the byte offsets of the previous, current and next group of loads
-    // add to an instruction word, indexed by dv_sched_load.ahead; 0 from
-    // DV_LOAD_NO_OFFSET on, for pointer increments.
-    uint32_t *moved;
-} dv_loads;
-
 // The state of writing the instructions of one product's loop over k.
 typedef struct dv_steps {
     dv_kloop *l;
     dv_gen *g;
     dv_pattern *p;
-    // Loads of the vector operand V, then of the scalar operand S.
-    dv_loads q[2];
+    // Number of groups of loads (a group serves one step of k, or several) of
+    // the vector operand V, and of the scalar operand S.
+    int groups[2];
     // Steps of k below this number start the sums: they multiply without
     // adding.
     int fresh;
@@ -189,12 +133,6 @@ typedef struct dv_steps {
     // of the loop's pattern (dv_pattern), because the last vector of a row
     // overlaps the one before it.
     int shift_from;
-    // Range of steps of k whose loads of the vector operand V all have their
-    // instruction words in the tables (dv_loads).
-    int whole_from, whole_to;
-    // The tables of both operands: those of the vector operand V, then from
-    // index DV_OF_S on those of the scalar operand S.
-    uint32_t words[2 * DV_OF_S], moved[2 * DV_OF_S];
     dv_pattern room;
 } dv_steps;
 
@@ -206,7 +144,4 @@ void dv_steps_put(dv_steps *w, int begin, int end);
 // Returns whether the row pointers of the scalar operand S are advanced within
 // the last step of an iteration, between its multiply-adds.
 int dv_steps_advances_rows(const dv_kloop *l);
-// To be called after the pointer registers have been advanced: they now point
-// to the operands of step `base` of k, to which later offsets are relative.
-void dv_steps_rebase(dv_steps *w, int base);
 #endif

@@ -5,7 +5,7 @@
 //   0x4f9313e8   row   fmla_e4s, sample 1 2 19 3, fields 8 31 19 0
 //                text  fmla v1.4s, v2.4s, v19.s[3]
 //                      fmla v8.4s, v31.4s, v19.s[0]
-#include "jit/a64/list.h"
+#include "jit/backend.h"
 #include "jit/a64/insn.h"
 #include <ctype.h>
 #include <stdlib.h>
@@ -24,84 +24,15 @@ static const row rows[] = {
 #undef INSN
 };
 
-static int64_t bits_of(uint32_t w, int from, int n)
+// Returns operand i of an instruction from its word without the fixed bits.
+static int64_t operand(dv_insn op, uint32_t w, int i)
 {
-    return w >> from & ((1u << n) - 1);
-}
-
-static int64_t signed_of(uint32_t w, int from, int n)
-{
-    int64_t v = bits_of(w, from, n);
-    return v >> (n - 1) ? v - ((int64_t)1 << n) : v;
-}
-
-// Extracts the operands of a load, store or prefetch from its word; f[0] and
-// f[1] are already set from bits 0 to 4 and 5 to 9.
-static void take_mem(dv_form form, uint32_t w, int64_t *f)
-{
-    int log = form == DV_FORM_M1                           ? 0
-              : form == DV_FORM_M2                         ? 1
-              : form == DV_FORM_M4                         ? 2
-              : form == DV_FORM_M16 || form == DV_FORM_P16 ? 4
-                                                           : 3;
-    int64_t q = bits_of(w, 30, 1), size = bits_of(w, 10, 2), s;
-    s = bits_of(w, 12, 1);
-    switch (form) {
-    case DV_FORM_MU:
-        f[2] = signed_of(w, 12, 9);
-        break;
-    case DV_FORM_P8:
-    case DV_FORM_P16:
-        f[1] = bits_of(w, 10, 5);
-        f[2] = bits_of(w, 5, 5);
-        f[3] = signed_of(w, 15, 7) * ((int64_t)1 << log);
-        break;
-    case DV_FORM_L1:
-        f[2] = q << 3 | s << 2 | size;
-        break;
-    case DV_FORM_L2:
-        f[2] = q << 2 | s << 1 | size >> 1;
-        break;
-    case DV_FORM_L4:
-        f[2] = q << 1 | s;
-        break;
-    case DV_FORM_L8:
-        f[2] = q;
-        break;
-    default:
-        f[2] = bits_of(w, 10, 12) << log;
-    }
-}
-
-static void take_regs(dv_form form, uint32_t w, int64_t *f)
-{
-    switch (form) {
-    case DV_FORM_RRI:
-        f[2] = bits_of(w, 10, 12);
-        break;
-    case DV_FORM_RI:
-        f[1] = bits_of(w, 5, 16);
-        f[2] = bits_of(w, 21, 2);
-        break;
-    case DV_FORM_VVS:
-        f[3] = bits_of(w, 11, 1) << 1 | bits_of(w, 21, 1);
-        break;
-    case DV_FORM_VVD:
-        f[3] = bits_of(w, 11, 1);
-        break;
-    case DV_FORM_VVI:
-        f[2] = bits_of(w, 16, 7);
-        break;
-    case DV_FORM_VVB:
-        f[3] = bits_of(w, 11, 4);
-        break;
-    case DV_FORM_J:
-    case DV_FORM_JV:
-        f[2] = signed_of(w, 5, 19);
-        break;
-    default:
-        break;
-    }
+    dv_field f = dv_form_fields[dv_insn_rows[op].form][i];
+    int64_t v = w >> f.at & ((1u << f.low) - 1);
+    v |= (int64_t)(w >> f.rest & ((1u << (f.bits - f.low)) - 1)) << f.low;
+    if (f.is_signed && v >> (f.bits - 1))
+        v -= (int64_t)1 << f.bits;
+    return v * ((int64_t)1 << f.log);
 }
 
 // Returns the number by which assembly text shows operand i with the encoded
@@ -217,22 +148,6 @@ static unsigned put_row(dv_text *out, dv_insn op, const int64_t *f)
     return seen;
 }
 
-static void take_fields(dv_insn op, uint32_t w, int64_t *f)
-{
-    dv_form form = dv_insn_rows[op].form;
-    int one = form == DV_FORM_V || form == DV_FORM_JV;
-    int none = form == DV_FORM_N || form == DV_FORM_J;
-    int two = form == DV_FORM_VV || form == DV_FORM_VR;
-    f[0] = none ? 0 : bits_of(w, 0, 5);
-    f[1] = none || one || form == DV_FORM_RR ? 0 : bits_of(w, 5, 5);
-    f[2] = none || one || two ? 0 : bits_of(w, 16, 5);
-    f[3] = 0;
-    if (form >= DV_FORM_M1 && form <= DV_FORM_PF)
-        take_mem(form, w, f);
-    else
-        take_regs(form, w, f);
-}
-
 // Returns whether all operands that the text does not show have the value which
 // the text implies: that of a shown operand with the same sample value (in "mov
 // v1.16b, v2.16b" register 2 is encoded twice), else the sample's value.
@@ -257,7 +172,8 @@ int dv_insn_list(dv_text *out, uint32_t word)
         int ok = 1;
         if (~word & dv_insn_rows[op].bits)
             continue;
-        take_fields(op, word & ~dv_insn_rows[op].bits, f);
+        for (int i = 0; i < N_FIELDS; i++)
+            f[i] = operand(op, word & ~dv_insn_rows[op].bits, i);
         if (is_prefetch(op) && (f[0] >> 3 > 2 || (f[0] >> 1 & 3) > 2))
             continue;
         if (dv_insn_word(op, f[0], f[1], f[2], f[3], &ok) != word || !ok)
@@ -286,8 +202,9 @@ size_t dv_a64_list(dv_text *out, const unsigned char *code, size_t at,
     w = dv_code_little_endian(w);
     if (!dv_insn_list(out, w))
         return 0;
-    size_t to = at + WORD * (size_t)signed_of(w, 5, 19);
-    if (w >> 24 == loads >> 24 && to < *data)
-        *data = to;
+    if (w >> 24 == loads >> 24) {
+        size_t to = at + WORD * (size_t)operand(DV_INSN_ldr_qp, w & ~loads, 2);
+        *data = to < *data ? to : *data;
+    }
     return WORD;
 }

@@ -1,8 +1,7 @@
 // Generates moves: zero, copy, transpose, and packing into panels.
 // dv_move_shape in jit.h defines them. A move accesses nothing outside its two
 // blocks, except the zero padding of a panel's last vectors.
-#include "jit/a64/convert.h"
-#include "jit/a64/pairs.h"
+#include "jit/a64/gen.h"
 
 enum { X_LDS = 6, X_AHEAD = 7, X_LDD = 8, X_FROM = 14, X_TO = 15 };
 // NARROW: rows of at most this many vectors are copied without a loop over the
@@ -81,7 +80,7 @@ static void narrow_step(dv_gen *g, const dv_move_shape *s, int n, int zero)
     for (int i = 0; !zero && i < n; i++) {
         for (int j = 0; j < vectors; j++, v++) {
             piece p = row_piece(bytes, j);
-            dv_gen_load_part(g, dv_gen_reg(v), X_SRC, p.off, p.bytes);
+            dv_gen_load(g, dv_gen_reg(v), X_SRC, p.off, p.bytes);
         }
         for (int off = 0; off < bytes; off += LINE)
             DV_E(prfm, LOAD_L1, X_AHEAD, off, 0);
@@ -92,7 +91,7 @@ static void narrow_step(dv_gen *g, const dv_move_shape *s, int n, int zero)
     for (int i = 0; i < n; i++) {
         for (int j = 0; j < vectors; j++, v += !zero) {
             piece p = row_piece(bytes, j);
-            dv_gen_store_part(g, dv_gen_reg(v), X_DST, p.off, p.bytes);
+            dv_gen_store(g, dv_gen_reg(v), X_DST, p.off, p.bytes);
         }
         dv_gen_add(g, X_DST, X_DST, s->ldd * g->es);
     }
@@ -220,7 +219,7 @@ static void transpose_block(dv_gen *g, const dv_move_shape *s, int r, int c,
     if (from)
         dv_gen_add(g, src = X_FROM, X_S, from);
     for (int i = 0; i < r; i++, src = X_FROM) {
-        dv_gen_load_part(g, v[i], src, 0, c * g->es);
+        dv_gen_load(g, v[i], src, 0, c * g->es);
         if (i + 1 < r)
             dv_gen_add(g, X_FROM, src, s->lds * g->es);
     }
@@ -228,7 +227,7 @@ static void transpose_block(dv_gen *g, const dv_move_shape *s, int r, int c,
     if (to)
         dv_gen_add(g, dst = X_TO, X_D, to);
     for (int j = 0; j < c; j++, dst = X_TO) {
-        dv_gen_store_part(g, v[j], dst, 0, r * g->es);
+        dv_gen_store(g, v[j], dst, 0, r * g->es);
         if (j + 1 < c)
             dv_gen_add(g, X_TO, dst, s->ldd * g->es);
     }
@@ -280,7 +279,7 @@ static void transpose_line(dv_gen *g, int cols)
             DV_E(add_x, X_FROM, src, X_LDS, 0);
             src = X_FROM;
         }
-        dv_gen_load_part(g, v[i] = dv_gen_reg(i), src, 0, cols * g->es);
+        dv_gen_load(g, v[i] = dv_gen_reg(i), src, 0, cols * g->es);
     }
     for (int p = 0; p < n; p++)
         transpose_regs(g, v + p * g->lanes, &spare, g->lanes, cols);

@@ -11,7 +11,6 @@
 // tile of f32 or i32. The instruction has a latency of six cycles, and four
 // start per cycle: 24 accumulators hide the latency, which leaves 8 registers
 // for operands.
-#include "jit/a64/pairs.h"
 #include "jit/a64/tile.h"
 
 enum { ROWS = 8, STEP_BYTES = 8, UNIT = 4 }; // UNIT: columns per vector of C
@@ -136,7 +135,7 @@ static void lines_step(dv_gen *g, const lines *w, int bytes)
     for (int i = 0; i < 2 * pairs; i++) {
         int from = line(w, i), v = dv_gen_reg(i);
         if (from < w->n)
-            dv_gen_load_part(g, v, X_LINE + from, 0, bytes);
+            dv_gen_load(g, v, X_LINE + from, 0, bytes);
         else
             DV_E(movi_0, v, 0, 0, 0);
     }
@@ -207,7 +206,7 @@ static void transposed_step(dv_gen *g, const lines *w, int k)
         n = n < most ? n : most;
         for (int j = 0; j < step; j++)
             if (j < k)
-                dv_gen_load_part(g, j, X_LINE + j, from * w->es, n * w->es);
+                dv_gen_load(g, j, X_LINE + j, from * w->es, n * w->es);
             else
                 DV_E(movi_0, j, 0, 0, 0);
         turn(g, w, most, i / 2);

@@ -167,14 +167,8 @@ static void add_rows(const dv_pattern *p, const dv_kloop *l, int s, int wide,
     }
 }
 
-static dv_sched_load due_at(int at, int i, int reg, int ahead)
-{
-    return (dv_sched_load){(unsigned char)at, (unsigned char)i,
-                           (unsigned char)reg, (unsigned char)ahead};
-}
-
 int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
-                    int bare, dv_step *out)
+                    dv_step *out)
 {
     int size = l->t->rows * l->t->nv, in = s % p->group, n = 0, at = 0;
     uint32_t all[32];
@@ -183,28 +177,19 @@ int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
     queue q[2] = {queue_of(p->slot_v, l->v.per, size, in * size),
                   queue_of(p->slot_s, l->s.per, p->group * size, in * size)};
     const dv_ring *rings[2] = {&l->v, &l->s};
-    out->n_due = out->s_from = out->s_to = 0;
+    out->n_due = 0;
     for (int k; k = q[1].at < q[0].at, q[k].at < (in + 1) * size; pop(&q[k])) {
         int group = (k ? s / p->group : s - in) + q[k].ahead;
         int slot = q[k].at - in * size, here = k ? s / p->group : s;
-        if (k && bare)
-            continue;
-        if (out->n_due + 2 > DV_STEP_DUE ||
-            n + slot - at + 2 > DV_STEP_WORDS - 3)
+        if (out->n_due == DV_STEP_DUE || n + slot - at + 1 > DV_STEP_WORDS - 3)
             return 0;
         for (; at < slot; at++)
             out->words[n++] = all[at];
         int reg = (group + rings[k]->size) * q[k].per + q[k].i;
-        int of = k ? DV_OF_S : 0, ahead = group - here + 1;
         reg = dv_gen_reg(rings[k]->first + reg % rings[k]->size);
-        out->due[out->n_due++] = due_at(n++, of + q[k].i, reg, of + ahead);
-        if (k) {
-            out->s_from = out->s_from ? out->s_from : ahead;
-            out->s_to = ahead;
-        }
-        if ((k ? l->walk_s : l->walk_v) && q[k].i == q[k].per - 1)
-            out->due[out->n_due++] = due_at(n++, of + DV_LOAD_ADVANCE, 0,
-                                            of + DV_LOAD_NO_OFFSET + ahead);
+        out->due[out->n_due++] =
+            (dv_sched_load){(uint8_t)n++, (uint8_t)q[k].i, (uint8_t)reg,
+                            (uint8_t)(group - here + 1), (uint8_t)k};
     }
     if (n + size - at > DV_STEP_WORDS - 3)
         return 0;
@@ -225,9 +210,7 @@ static void ops_of(const dv_kloop *l, const dv_gen *g, uint32_t out[2][4])
     int ok = 1, type = g->es == 8 ? 2 : g->ints;
     for (int fresh = 0; fresh < 2; fresh++)
         for (int i = 0; i < g->lanes; i++)
-            out[fresh][i] = dv_insn_rows[ops[type][fresh]].bits |
-                            dv_insn_regs(type == 2 ? DV_FORM_VVD : DV_FORM_VVS,
-                                         0, 0, 0, i, &ok);
+            out[fresh][i] = dv_insn_word(ops[type][fresh], 0, 0, 0, i, &ok);
     if (l->p->pairs)
         out[0][0] = out[1][0] =
             dv_insn_rows[g->ints ? DV_INSN_smmla : DV_INSN_bfmmla].bits;
@@ -252,9 +235,8 @@ static uint64_t key_of(const dv_kloop *l, const dv_gen *g)
         (unsigned)l->t->rows, (unsigned)l->t->nv,  (unsigned)l->t->sets,
         (unsigned)l->v.size,  (unsigned)l->s.size, (unsigned)l->by_col,
         l->p->lane_k ? 1 : 0, l->p->pairs ? 1 : 0, g->es == 8,
-        g->ints ? 1 : 0,      l->walk_v ? 1 : 0,   l->walk_s ? 1 : 0,
-        in_place(l) ? 1 : 0};
-    static const int bits[] = {6, 6, 3, 6, 6, 3, 1, 1, 1, 1, 1, 1, 1};
+        g->ints ? 1 : 0,      in_place(l) ? 1 : 0};
+    static const int bits[] = {6, 6, 3, 6, 6, 3, 1, 1, 1, 1, 1};
     // Starting with 1 ensures that no key is 0, which marks an unused entry of
     // the cache.
     uint64_t key = 1;
@@ -272,26 +254,10 @@ static __attribute__((noinline)) int make(dv_pattern *out, const dv_kloop *l,
     slots_of_v(l, out->slot_v);
     slots_of_s(l, g, out->slot_s);
     int wide = l->by_col ? l->by_col : l->t->nv;
-    out->has_without_s = 0;
-    // If the registers repeat only after more than DV_MOST_PERIOD steps, no
-    // steps are made; then s_from 0 marks step 0 as one without loads of the
-    // scalar operand S.
-    out->steps[0].s_from = 0;
     for (int s = 0; s < out->period; s++)
-        if (!dv_pattern_step(out, l, s, wide, 0, &out->steps[s]))
+        if (!dv_pattern_step(out, l, s, wide, &out->steps[s]))
             return 0;
     return 1;
-}
-
-const dv_step *dv_pattern_without_s(dv_pattern *p, const dv_kloop *l, int s)
-{
-    int wide = l->by_col ? l->by_col : l->t->nv;
-    // The step without loads of the scalar operand S always fits, since
-    // it has fewer words than the full step, so the result is not checked.
-    if (!(p->has_without_s >> s & 1))
-        dv_pattern_step(p, l, s, wide, 1, &p->bare[s]);
-    p->has_without_s |= 1u << s;
-    return &p->bare[s];
 }
 
 dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g, dv_pattern *room)

@@ -1,14 +1,7 @@
-// Writes the steps of a loop over k: the instructions of the loop's pattern
-// (pattern.c), with the offsets of the loads filled in.
-//
-// The word of a load depends on its number within its group, its register, and
-// an offset that grows by the same amount from group to group. So tables for
-// one group are made first, and a word is the sum of table entries.
+// Writes the steps of a loop over k: the multiply-adds of the loop's pattern
+// (pattern.c), with the loads that are due between them.
 #include "jit/a64/kloop.h"
 #include <limits.h>
-
-// The functions below emit one load each, for loads whose instruction words are
-// not in the tables (dv_loads).
 
 // Prefetches a later row of the vector operand V while V is packed. Unpacked
 // rows of V are far apart, so the hardware prefetcher does not detect a stream.
@@ -129,133 +122,9 @@ static void load_s(const dv_kloop *l, dv_gen *g, int v, int group, int i)
         load_s_m(l, g, v, group, i);
 }
 
-// The functions below compute the instruction words of loads by adding table
-// entries.
-
-// Returns what a byte offset adds to the word of a 16-byte load.
-static uint32_t field(int64_t off)
-{
-    return (uint32_t)(off >> 4) << 10;
-}
-
-// Returns the word of a load of a whole vector at a fixed offset, without its
-// register; 0 if no single instruction can do it.
-static uint32_t load_word(int base, int64_t off)
-{
-    int ok = 1;
-    uint32_t w = dv_gen_fits_ldr_q(off, 16)
-                     ? dv_insn_word(DV_INSN_ldr_q, 0, base, off, 0, &ok)
-                     : dv_insn_word(DV_INSN_ldur_q, 0, base, off, 0, &ok);
-    return ok ? w : 0;
-}
-
-// Returns whether the offsets of all loads fit an instruction. They start
-// between 0 and `most`, grow by `step` per group (the loads of one step of k)
-// for `groups` groups, and by `hop` once after `n` groups, where the next
-// product of a batch begins.
-static int all_usual(int64_t step, int64_t hop, int n, int groups, int64_t most)
-{
-    int64_t far = groups * step + most + (hop > 0 ? hop : 0);
-    return ((step | hop | most) & 15) == 0 && far < 65536 &&
-           n * step + hop >= 0;
-}
-
-static void table_of_v(const dv_kloop *l, const dv_gen *g, dv_loads *out)
-{
-    const dv_prod *p = l->p;
-    int nv = l->t->nv, ok = dv_tile_bytes(g, l->t) == 16 && !p->pack_v;
-    // Number of vectors in a row of the vector operand V whose offsets are
-    // relative to the start of the row; with l->odd, the last vector has a
-    // pointer of its own.
-    int even = nv - l->odd;
-    out->word[DV_LOAD_ADVANCE] =
-        l->walk_v ? dv_tile_step_word(X_BRUN, p->ld_v, X_LDB) : 0;
-    out->step = l->walk_v ? 0 : field(p->ld_v);
-    out->hop = field(l->hop_v);
-    if (l->walk_v)
-        ok = ok && out->word[DV_LOAD_ADVANCE] && !l->flows;
-    else
-        ok = ok && all_usual(p->ld_v, l->hop_v, l->unroll, l->steps,
-                             even ? dv_tile_off(g, l->t, even - 1) : 0);
-    if (l->odd)
-        out->word[nv - 1] = load_word(X_ODD, 0);
-    for (int j = 0; ok && j < even; j++) {
-        out->word[j] =
-            load_word(l->flat ? X_B : X_BRUN, dv_tile_off(g, l->t, j));
-        ok = out->word[j] != 0;
-    }
-    out->limit = ok ? out->end : 0;
-}
-
-static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
-{
-    const dv_prod *p = l->p;
-    int rows = l->t->rows, lanes = g->lanes, base = l->flat ? X_A : X_ROW;
-    int ok = !p->pack_s && !p->prefetch_s, groups = out->end, each = 0;
-    int64_t step = p->ld_s, hop = l->hop_s, far = 16;
-    if (p->lane_k && p->panel) {
-        step = 16 * rows;
-        hop = 0;
-    } else if (p->lane_k) {
-        step = 16;
-        // The number of groups of loads (a group serves `lanes` steps of k)
-        // does not include the partial vector at the end of a row.
-        groups = l->steps / lanes;
-        each = !l->flat;
-        far = l->flat ? p->ld_s : 0;
-    } else if (!p->pairs) {
-        ok = ok && rows >= lanes && !(l->walk_s && l->flows);
-    }
-    int walks = l->walk_s && !p->pairs;
-    out->word[DV_LOAD_ADVANCE] =
-        walks ? dv_tile_step_word(X_ROW, p->ld_s, X_LDA) : 0;
-    out->step = walks ? 0 : field(step);
-    out->hop = field(hop);
-    for (int i = 0; ok && i < l->s.per; i++) {
-        int64_t off = i * far;
-        if (!p->lane_k && !p->pairs && (i + 1) * lanes > rows)
-            off = (int64_t)(rows - lanes) * g->es;
-        out->word[i] = load_word(base + (each ? i : 0), off);
-        ok = out->word[i] &&
-             (walks || all_usual(step, hop, l->unroll / l->group, groups, off));
-    }
-    out->limit = ok && (out->word[DV_LOAD_ADVANCE] || !walks) ? groups : 0;
-    if (each && out->limit && groups < out->end &&
-        (l->steps - lanes) * g->es < 256) {
-        out->odd = groups;
-        out->limit = out->end;
-    }
-}
-
-// Updates the tables of instruction words of the loads after the pointer
-// registers have been advanced to step l->base of k.
-static void rebase(const dv_kloop *l, dv_loads *q)
-{
-    int ok = 1;
-    int64_t at = (l->steps - l->lanes - l->base) * (16 / l->lanes);
-    // The last vector of each row ends at the end of the row, at an offset that
-    // only LDUR can encode. odd_moved is the difference of the encodings of
-    // LDUR at this offset and of LDR at 0: added to the word of an LDR, it
-    // makes that LDUR.
-    if (q->odd >= 0)
-        q->odd_moved = dv_insn_word(DV_INSN_ldur_q, 0, 0, at, 0, &ok) -
-                       dv_insn_word(DV_INSN_ldr_q, 0, 0, 0, 0, &ok);
-    q->base = l->base / q->steps;
-    q->hop_from = l->flows ? (l->base + l->unroll) / q->steps : INT_MAX;
-}
-
-static void start_loads(dv_loads *q, const dv_kloop *l, int per, int steps)
-{
-    q->per = per;
-    q->steps = steps;
-    q->end = (l->steps + steps - 1) / steps;
-    q->odd = -1;
-}
-
 // Returns whether a step of k fits the code buffer, since its words are copied
-// without further checks. OTHERS bytes more are reserved for loads whose
-// instruction words are not in the tables (dv_loads), which check the buffer
-// themselves.
+// without further checks. OTHERS bytes more are reserved for its loads, which
+// check the buffer themselves.
 static int has_room(dv_code *code)
 {
     enum { OTHERS = 4096 };
@@ -264,55 +133,18 @@ static int has_room(dv_code *code)
     return !code->failed;
 }
 
-// Returns what the offset of a group of loads (those that one step of k needs)
-// adds to their instruction words.
-static inline uint32_t moved_by(const dv_loads *q, int group)
+// Emits one load, unless its group (the loads that one step of k needs) lies
+// before the first or after the last step. here[] holds the numbers of the
+// current groups: of the vector operand V, and of the scalar operand S.
+static void put_load(dv_steps *w, const dv_sched_load *d, const int *here)
 {
-    if (group == q->odd)
-        return q->odd_moved;
-    return (uint32_t)(group - q->base) * q->step +
-           (group >= q->hop_from ? q->hop : 0);
-}
-
-static inline void move_to(const dv_loads *q, int here)
-{
-    q->moved[0] = moved_by(q, here - 1);
-    q->moved[1] = moved_by(q, here);
-    q->moved[2] = moved_by(q, here + 1);
-}
-
-static inline uint32_t load_word_of(const dv_steps *w, const dv_sched_load *d)
-{
-    return w->words[d->i] + w->moved[d->ahead] + d->reg;
-}
-
-// Emits a load whose instruction word is not in the tables (dv_loads), unless
-// its group (the loads that one step needs) lies before the first or after the
-// last step.
-static __attribute__((noinline)) void
-other_load(dv_steps *w, const dv_sched_load *d, int group)
-{
-    int is_s = d->i >= DV_OF_S, i = d->i & (DV_OF_S - 1);
-    if (group < 0 || group >= w->q[is_s].end || i == DV_LOAD_ADVANCE)
+    int group = here[d->is_s] + d->ahead - 1;
+    if (group < 0 || group >= w->groups[d->is_s])
         return;
-    if (is_s)
-        load_s(w->l, w->g, d->reg, group, i);
+    if (d->is_s)
+        load_s(w->l, w->g, d->reg, group, d->i);
     else
-        load_v(w->l, w->g, d->reg, group, i);
-}
-
-// Emits one load, with its instruction word from the tables (dv_loads) if they
-// cover it. here[] holds the numbers of the current groups of loads (those that
-// one step of k needs), of the vector operand V and of the scalar operand S.
-static inline void put_load(dv_steps *w, const dv_sched_load *d,
-                            const int *here)
-{
-    int is_s = d->i >= DV_OF_S;
-    int group = here[is_s] + (d->ahead & (DV_LOAD_NO_OFFSET - 1)) - 1;
-    if ((unsigned)group < (unsigned)w->q[is_s].limit)
-        dv_code_put(w->g->code, load_word_of(w, d));
-    else
-        other_load(w, d, group);
+        load_v(w->l, w->g, d->reg, group, d->i);
 }
 
 // Emits the loads of one operand (the scalar operand S if is_s, else the vector
@@ -320,24 +152,12 @@ static inline void put_load(dv_steps *w, const dv_sched_load *d,
 static void emit_early_loads(dv_steps *w, int is_s, const dv_ring *r,
                              const int *slot)
 {
-    int walks = is_s ? w->l->walk_s : w->l->walk_v, here[2] = {0, 0};
-    int of = is_s ? DV_OF_S : 0;
-    uint32_t *word = w->q[is_s].word;
-    move_to(&w->q[is_s], 0);
-    for (int i = 0, at = 0; i < r->per && slot[i] < 0; i++) {
-        int reg = dv_gen_reg(r->first + at);
-        dv_sched_load d = {0, (unsigned char)(of + i), (unsigned char)reg,
-                           (unsigned char)(of + 1)};
-        if (w->q[is_s].limit > 0)
-            dv_code_put(w->g->code, word[i] + w->moved[of + 1] + d.reg);
-        else
-            put_load(w, &d, here);
-        at = at + 1 == r->size ? 0 : at + 1;
-    }
-    if (walks && slot[r->per - 1] < 0) {
-        dv_sched_load d = {0, (unsigned char)(of + DV_LOAD_ADVANCE), 0,
-                           (unsigned char)(of + DV_LOAD_NO_OFFSET + 1)};
-        put_load(w, &d, here);
+    static const int first[2] = {0, 0};
+    for (int i = 0; i < r->per && slot[i] < 0; i++) {
+        int reg = dv_gen_reg(r->first + i % r->size);
+        put_load(
+            w, &(dv_sched_load){0, (uint8_t)i, (uint8_t)reg, 1, (uint8_t)is_s},
+            first);
     }
 }
 
@@ -356,19 +176,7 @@ static void put_words(dv_code *code, const uint32_t *words, int n,
     code->n += 4 * (size_t)n;
 }
 
-// Emits a step of k, all of whose loads are in the tables of instruction words
-// (dv_loads): copies it as a whole and then fills in the loads.
-static inline void put_whole(dv_steps *w, const dv_step *p, uint32_t with)
-{
-    dv_code *code = w->g->code;
-    unsigned char *to = code->at + code->n;
-    put_words(code, p->words, p->n, with);
-    for (const dv_sched_load *d = p->due, *end = d + p->n_due; d < end; d++) {
-        uint32_t word = dv_code_little_endian(load_word_of(w, d));
-        memcpy(to + 4 * d->at, &word, sizeof word);
-    }
-}
-
+// Emits a step of k: its words, with the loads between them.
 static void put_parts(dv_steps *w, const dv_step *p, const int *here,
                       uint32_t with)
 {
@@ -389,8 +197,8 @@ static void put_parts(dv_steps *w, const dv_step *p, const int *here,
 static uint32_t move_row(dv_steps *w, const dv_step *p, uint32_t moved, int due)
 {
     for (int i = due; i < p->n_due; i++)
-        if (p->due[i].i >= DV_OF_S)
-            moved |= 1u << (p->due[i].i - DV_OF_S);
+        if (p->due[i].is_s)
+            moved |= 1u << p->due[i].i;
     for (int i = 0; i < w->l->t->rows; i++)
         if (!(moved >> i & 1)) {
             dv_gen_add(w->g, X_ROW + i, X_ROW + i, w->l->unroll * w->g->es);
@@ -430,8 +238,6 @@ static void put_last(dv_steps *w, const dv_step *p, const int *here,
     const dv_prod_tile *t = w->l->t;
     const dv_sched_load *d = p->due, *end = d + p->n_due;
     dv_code *code = w->g->code;
-    dv_tile_stores stores;
-    int quick = dv_tile_stores_of(w->g, t, &stores);
     int behind = dv_tile_store_lag(w->l->p);
     if (w->l->p->relu)
         dv_emit(code, DV_INSN_movi_0, w->l->free.reg[0], 0, 0, 0);
@@ -443,9 +249,7 @@ static void put_last(dv_steps *w, const dv_step *p, const int *here,
             for (; d < end && d->at == at; d++, at++)
                 put_load(w, d, here);
             dv_code_put(code, p->words[at++] ^ with);
-            if (done >= 0 && quick)
-                dv_tile_store_quick(code, &stores, t, done, j);
-            else if (done >= 0)
+            if (done >= 0)
                 dv_tile_store_one(w->g, t, done, j);
         }
 }
@@ -469,30 +273,9 @@ static const dv_step *other_step(dv_steps *w, int s, dv_step *room)
 {
     const dv_kloop *l = w->l;
     int wide = l->by_col && s < l->steps - 1 ? l->by_col : l->t->nv;
-    if (!dv_pattern_step(w->p, l, s, wide, 0, room))
+    if (!dv_pattern_step(w->p, l, s, wide, room))
         w->g->code->failed = 1;
     return room;
-}
-
-// Emits a step of k that is more than a copy of a prepared one: it is the last
-// one, advances row pointers, or has loads that are not in the tables
-// (dv_loads).
-static __attribute__((noinline)) void put_other(dv_steps *w, const dv_step *one,
-                                                int s, int group, uint32_t with)
-{
-    const dv_kloop *l = w->l;
-    int here[2] = {s, group}, last = s == l->steps - 1;
-    dv_step room;
-    if (!w->p->period || (last && l->by_col))
-        one = other_step(w, s, &room);
-    if (!has_room(w->g->code))
-        return;
-    if (last && l->stores)
-        put_last(w, one, here, with);
-    else if (s == w->moving)
-        put_moving(w, one, here, with);
-    else
-        put_parts(w, one, here, with);
 }
 
 int dv_steps_advances_rows(const dv_kloop *l)
@@ -505,75 +288,42 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
     w->l = l;
     w->g = g;
     w->p = dv_pattern_of(l, g, &w->room);
-    l->base = 0;
-    for (int i = 0; i < 2; i++) {
-        w->q[i].word = w->words + i * DV_OF_S;
-        w->q[i].moved = w->moved + i * DV_OF_S;
-        memset(w->q[i].moved + DV_LOAD_NO_OFFSET, 0, 4 * sizeof(uint32_t));
-    }
-    start_loads(&w->q[0], l, l->v.per, 1);
-    start_loads(&w->q[1], l, l->s.per, l->group);
-    table_of_v(l, g, &w->q[0]);
-    table_of_s(l, g, &w->q[1]);
-    rebase(l, &w->q[0]);
-    rebase(l, &w->q[1]);
+    w->groups[0] = l->steps;
+    w->groups[1] = (l->steps + l->group - 1) / l->group;
     w->fresh = fresh;
     w->moving =
         l->turns && dv_steps_advances_rows(l) ? l->first + l->unroll - 1 : -1;
     w->shift_from = INT_MAX;
     if (l->p->lane_k && !l->p->panel && !l->p->pack_s && l->steps >= l->group)
         w->shift_from = l->steps & -l->group;
-    // Matrix instructions (pairs) load the scalar operand S within the step
-    // that uses it, so step 0 has no loads left from a step before it.
-    w->whole_from = l->p->pairs;
-    w->whole_to = w->q[0].limit - 1;
-    if ((l->stores || l->by_col) && w->whole_to > l->steps - 1)
-        w->whole_to = l->steps - 1;
-    w->whole_to = w->p->period ? w->whole_to : 0;
-    if (has_room(g->code)) {
-        emit_early_loads(w, 0, &l->v, w->p->slot_v);
-        emit_early_loads(w, 1, &l->s, w->p->slot_s);
-    }
+    l->base = 0;
+    emit_early_loads(w, 0, &l->v, w->p->slot_v);
+    emit_early_loads(w, 1, &l->s, w->p->slot_s);
 }
 
 void dv_steps_put(dv_steps *w, int begin, int end)
 {
-    dv_pattern *p = w->p;
-    const dv_loads *v = &w->q[0], *q = &w->q[1];
-    int at = p->period ? begin % p->period : 0, in = begin & (p->group - 1);
-    int group = begin / p->group, every = w->l->p->prefetch_every;
-    move_to(v, begin);
-    move_to(q, group);
+    const dv_kloop *l = w->l;
+    const dv_pattern *p = w->p;
+    int every = l->p->prefetch_every;
     for (int s = begin; s < end; s++) {
-        const dv_step *one = &p->steps[at];
+        int here[2] = {s, s / p->group}, last = s == l->steps - 1;
         uint32_t with = s < w->fresh || s >= w->shift_from ? change(w, s) : 0;
+        dv_step room;
+        const dv_step *one = !p->period || (last && l->by_col)
+                                 ? other_step(w, s, &room)
+                                 : &p->steps[s % p->period];
         if (every && s % every == 0)
-            dv_tile_prefetch_next(w->g, w->l->p, w->l->t);
-        if (w->l->p->copy_steps && !w->l->base)
-            dv_tile_copy_next(w->g, w->l->p, s, w->l->unroll);
-        // If all of the scalar operand S has been loaded, take the step without
-        // loads of S.
-        if (one->s_from && group + one->s_from > q->end)
-            one = dv_pattern_without_s(p, w->l, at);
-        if (s < w->whole_from || s >= w->whole_to || s == w->moving ||
-            group + one->s_to > q->limit)
-            put_other(w, one, s, group, with);
-        else if (has_room(w->g->code))
-            put_whole(w, one, with);
-        at = at + 1 < p->period ? at + 1 : 0;
-        v->moved[0] = v->moved[1];
-        v->moved[1] = v->moved[2];
-        v->moved[2] = moved_by(v, s + 2);
-        if (++in == p->group) {
-            in = 0;
-            move_to(q, ++group);
-        }
+            dv_tile_prefetch_next(w->g, l->p, l->t);
+        if (l->p->copy_steps && !l->base)
+            dv_tile_copy_next(w->g, l->p, s, l->unroll);
+        if (!has_room(w->g->code))
+            return;
+        if (last && l->stores)
+            put_last(w, one, here, with);
+        else if (s == w->moving)
+            put_moving(w, one, here, with);
+        else
+            put_parts(w, one, here, with);
     }
-}
-
-void dv_steps_rebase(dv_steps *w, int base)
-{
-    w->l->base = base;
-    rebase(w->l, &w->q[0]);
-    rebase(w->l, &w->q[1]);
 }

@@ -57,55 +57,29 @@ void dv_tile_store_one(dv_gen *g, const dv_prod_tile *t, int i, int j)
         dv_gen_store(g, dv_gen_reg(first), base, dv_tile_off(g, t, j), bytes);
 }
 
-int dv_tile_stores_of(dv_gen *g, const dv_prod_tile *t, dv_tile_stores *out)
-{
-    int whole = t->cols == t->nv * g->lanes, pairs = t->nv - !whole, ok = 1;
-    out->two = 0;
-    for (int j = 0; j < t->nv; j++) {
-        int64_t off = dv_tile_off(g, t, j);
-        if (j & 1 && j < pairs)
-            out->word[j] = 0;
-        else if (j + 1 < pairs)
-            out->word[j] = dv_insn_word(DV_INSN_stp_q, 0, 0, 0, off, &ok);
-        else if (dv_gen_fits_ldr_q(off, 16))
-            out->word[j] = dv_insn_word(DV_INSN_str_q, 0, 0, off, 0, &ok);
-        else
-            out->word[j] = dv_insn_word(DV_INSN_stur_q, 0, 0, off, 0, &ok);
-        out->two |= j + 1 < pairs && !(j & 1) ? 1u << j : 0;
-    }
-    return ok && dv_tile_bytes(g, t) == 16;
-}
+// What each_row does with the vectors of C.
+enum { STORES = -2, ADDS = -1 };
 
-static void store_rows(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
+// Stores the accumulators to C (`with` is STORES), or adds C to them: as it is
+// (ADDS), or multiplied by lane 0 of register `with`.
+static void each_row(dv_gen *g, const dv_prod *p, const dv_prod_tile *t,
+                     int free, int with)
 {
     int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
+    int base = fit ? X_C : X_CRUN;
     if (!fit)
-        DV_E(mov_x, X_CRUN, 0, X_C, 0);
-    for (int i = 0; i < t->rows; i++) {
-        for (int j = 0; j < t->nv; j++)
-            dv_gen_store(g, dv_tile_acc(t, 0, i, j), fit ? X_C : X_CRUN,
-                         dv_tile_off(g, t, j) + (fit ? i * p->ldc : 0), bytes);
-        if (!fit && i + 1 < t->rows)
-            next_row(g, p);
-    }
-}
-
-// Adds C to the accumulators, multiplied by lane 0 of register `beta` unless
-// `beta` is negative.
-static void add_rows(dv_gen *g, const dv_prod *p, const dv_prod_tile *t,
-                     int free, int beta)
-{
-    int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
-    if (!fit)
-        DV_E(mov_x, X_CRUN, 0, X_C, 0);
+        DV_MOV(X_CRUN, X_C);
     for (int i = 0; i < t->rows; i++) {
         for (int j = 0; j < t->nv; j++) {
             int acc = dv_tile_acc(t, 0, i, j), v = dv_gen_reg(free + j);
             int64_t off = dv_tile_off(g, t, j) + (fit ? i * p->ldc : 0);
-            dv_gen_load(g, v, fit ? X_C : X_CRUN, off, bytes);
-            if (beta >= 0)
-                DV_EF(fmla_e, acc, v, beta, 0);
+            if (with == STORES)
+                dv_gen_store(g, acc, base, off, bytes);
             else
+                dv_gen_load(g, v, base, off, bytes);
+            if (with >= 0)
+                DV_EF(fmla_e, acc, v, with, 0);
+            else if (with == ADDS)
                 DV_EF(fadd_, acc, acc, v, 0);
         }
         if (!fit && i + 1 < t->rows)
@@ -169,19 +143,21 @@ static void add_bias(dv_gen *g, const dv_prod *p, const dv_prod_tile *t,
     }
 }
 
-static void clamp(dv_gen *g, const int *regs, int n, int zero)
+// Applies relu to n registers from number `first` on.
+static void clamp(dv_gen *g, int first, int n, int zero)
 {
     DV_E(movi_0, zero, 0, 0, 0);
-    for (int i = 0; i < n; i++)
-        DV_EF(fmax_, regs[i], regs[i], zero, 0);
+    for (int i = first; i < first + n; i++)
+        DV_EF(fmax_, dv_gen_reg(i), dv_gen_reg(i), zero, 0);
 }
 
 // The functions below store a tile of a transposed product: rows of the tile
 // are columns of C.
 
-// Stores registers out[skip..n). out[l] holds n_rows rows of column col + l of
-// the tile, which are adjacent elements of a row of C.
-static void store_transposed(dv_gen *g, const dv_prod *p, const int *out,
+// Stores registers number out + skip to out + n - 1. Register out + l holds
+// n_rows rows of column col + l of the tile, which are adjacent elements of a
+// row of C.
+static void store_transposed(dv_gen *g, const dv_prod *p, int out,
                              int first_row, int n_rows, int col, int skip,
                              int n, int free)
 {
@@ -192,21 +168,22 @@ static void store_transposed(dv_gen *g, const dv_prod *p, const int *out,
     dv_gen_mov(g, X_TMP, (col + skip) * p->ldc + (int64_t)first_row * g->es);
     DV_E(add_x, X_CRUN, X_C, X_TMP, 0);
     for (int l = skip; l < n; l++) {
+        int sum = dv_gen_reg(out + l);
         if (p->beta != DV_SCALE_ZERO)
             dv_gen_load(g, v, X_CRUN, 0, bytes);
         if (p->beta == DV_SCALE_ANY)
-            DV_EF(fmla_e, out[l], v, beta, 0);
+            DV_EF(fmla_e, sum, v, beta, 0);
         else if (p->beta == DV_SCALE_ONE)
-            DV_EF(fadd_, out[l], out[l], v, 0);
+            DV_EF(fadd_, sum, sum, v, 0);
         if (p->bias == 1)
             dv_gen_load(g, v, X_BIAS, (int64_t)first_row * g->es, bytes);
         if (p->bias == 2)
             load_splat(g, v, (int64_t)(col + l) * g->es);
         if (p->bias)
-            DV_EF(fadd_, out[l], out[l], v, 0);
+            DV_EF(fadd_, sum, sum, v, 0);
         if (p->relu)
-            clamp(g, &out[l], 1, v);
-        dv_gen_store(g, out[l], X_CRUN, 0, bytes);
+            clamp(g, out + l, 1, v);
+        dv_gen_store(g, sum, X_CRUN, 0, bytes);
         if (l + 1 < n)
             next_row(g, p);
     }
@@ -229,7 +206,7 @@ static void turn(dv_gen *g, const dv_prod *p, const dv_prod_tile *t, int free)
             // has already stored.
             int col = (int)(dv_tile_off(g, t, j) / g->es);
             int n = t->cols < lanes ? t->cols : lanes;
-            store_transposed(g, p, out, i, n_rows, col, j * lanes - col, n,
+            store_transposed(g, p, free, i, n_rows, col, j * lanes - col, n,
                              free + 4);
         }
 }
@@ -245,15 +222,11 @@ void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_prod_tile *t, int free)
     if (p->beta == DV_SCALE_ANY)
         dv_gen_scale(g, dv_gen_reg(free), offsetof(dv_gemm_args, beta));
     if (p->beta != DV_SCALE_ZERO)
-        add_rows(g, p, t, free + 1,
-                 p->beta == DV_SCALE_ANY ? dv_gen_reg(free) : -1);
+        each_row(g, p, t, free + 1,
+                 p->beta == DV_SCALE_ANY ? dv_gen_reg(free) : ADDS);
     if (p->bias)
         add_bias(g, p, t, free);
-    if (p->relu) {
-        int regs[32], n = t->rows * t->nv;
-        for (int i = 0; i < n; i++)
-            regs[i] = dv_gen_reg(i);
-        clamp(g, regs, n, dv_gen_reg(free));
-    }
-    store_rows(g, p, t);
+    if (p->relu)
+        clamp(g, 0, t->rows * t->nv, dv_gen_reg(free));
+    each_row(g, p, t, 0, STORES);
 }

@@ -257,7 +257,8 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
         if (l->p->pack_s)
             dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, l->unroll));
         dv_gen_loop_end(g, X_K, top);
-        dv_steps_rebase(&w, l->unroll);
+        // The pointers now point to the operands of this step.
+        l->base = l->unroll;
     }
     dv_steps_put(&w, l->base + l->first, l->steps);
     if (l->p->pack_v)

@@ -41,16 +41,6 @@ typedef struct dv_tile_free {
 void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_prod_tile *t,
                         int i, const dv_tile_free *free);
 void dv_tile_store_one(dv_gen *g, const dv_prod_tile *t, int i, int j);
-// The store instructions of a row, encoded once per tile. dv_tile_stores_of
-// returns 0 if a store does not fit one instruction.
-typedef struct dv_tile_stores {
-    // Instruction word, with empty register fields, that stores vector j, or
-    // vectors j and j + 1 together; 0: vector j is stored together with vector
-    // j - 1.
-    uint32_t word[32];
-    uint32_t two; // bit j is set if word[j] stores two vectors
-} dv_tile_stores;
-int dv_tile_stores_of(dv_gen *g, const dv_prod_tile *t, dv_tile_stores *out);
 // Returns how many rows the stores lag behind the multiply-adds of the last
 // step: two with ReLU, because a store then has to wait for its clamped sums.
 static inline int dv_tile_store_lag(const dv_prod *p)
@@ -88,18 +78,6 @@ static inline int dv_tile_acc(const dv_prod_tile *t, int set, int i, int j)
     return dv_gen_reg((set * t->rows + i) * t->nv + j);
 }
 
-static inline void dv_tile_store_quick(dv_code *code, const dv_tile_stores *s,
-                                       const dv_prod_tile *t, int i, int j)
-{
-    uint32_t base = i ? X_CRUN : X_C, first = (uint32_t)(i * t->nv + j);
-    if (!s->word[j])
-        return;
-    uint32_t word = s->word[j] | base << 5 | (uint32_t)dv_gen_reg((int)first);
-    if (s->two >> j & 1)
-        word |= (uint32_t)dv_gen_reg((int)first + 1) << 10;
-    dv_code_put(code, word);
-}
-
 // Adds a stride to a pointer register. `reg` holds the stride if it does not
 // fit an immediate.
 static inline void dv_tile_step(dv_gen *g, int rd, int64_t bytes, int reg)
@@ -108,20 +86,5 @@ static inline void dv_tile_step(dv_gen *g, int rd, int64_t bytes, int reg)
         dv_gen_add(g, rd, rd, bytes);
     else
         DV_E(add_x, rd, rd, reg, 0);
-}
-
-// Returns the word of the instruction that dv_tile_step emits; 0 if it does not
-// emit exactly one.
-static inline uint32_t dv_tile_step_word(int rd, int64_t bytes, int reg)
-{
-    int ok = 1;
-    uint32_t w = 0;
-    if (bytes > 0 && bytes < 4096)
-        w = dv_insn_word(DV_INSN_addi_x, rd, rd, bytes, 0, &ok);
-    else if (bytes > 0 && bytes % 4096 == 0 && dv_gen_fits_add(bytes))
-        w = dv_insn_word(DV_INSN_addi12_x, rd, rd, bytes >> 12, 0, &ok);
-    else if (!dv_gen_fits_add(bytes))
-        w = dv_insn_word(DV_INSN_add_x, rd, rd, reg, 0, &ok);
-    return ok ? w : 0;
 }
 #endif

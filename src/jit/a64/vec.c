@@ -2,48 +2,46 @@
 // of the plan as a few instructions.
 //
 // The plan uses all vector registers but V_NARROW, which is a temporary for
-// converting stored values to a narrow type. Constants follow the code.
-// Pointers are managed by vec_point.c.
+// converting stored values to a narrow type. Running pointers are in x0 to x12.
+// Constants follow the code.
 #include "base/math.h"
 #include "jit/a64/vec_arith.h"
-#include "jit/a64/vec_point.h"
 
 enum {
+    N_POINTERS = 13,
+    X_ALL = 13,  // number of elements of a row, or of rows of a column
     X_LEFT = 14, // elements left in the row
     X_COUNT = 15,
+    X_FAR = X_TMP,
     V_NARROW = 31,
     // Number of vector registers that a kernel may use without saving them.
-    N_FREE = 23,
-    MAX_NEST = 4
+    N_FREE = 23
 };
 
 enum { ALL = 7, ADDEND = 4 };
 
-static void make(dv_code *code, const dv_vec_plan *p);
-static void make_plain(dv_code *code, const dv_vec_plan *p);
+static void make(dv_code *code, const dv_vec_plan *p, const dv_vec_isa *isa);
 
 #define NEON                                                                   \
-    .n_regs = 31, .vector_bytes = 16, .max_accs = 4, .checks = 1, .pairs = 1,  \
-    .turns = 8,                                                                \
+    .emit = make, .n_regs = 31, .vector_bytes = 16, .max_accs = 4,             \
+    .checks = 1, .pairs = 1, .turns = 8,                                       \
     .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL}
-const dv_vec_isa dv_a64_vec_isa = {NEON, .emit = make};
-const dv_vec_isa dv_a64_vec_isa_plain = {NEON, .emit = make_plain,
-                                         .soft_bf16 = 1};
+const dv_vec_isa dv_a64_vec_isa = {NEON};
+const dv_vec_isa dv_a64_vec_isa_plain = {NEON, .soft_bf16 = 1};
 
 typedef struct maker {
     dv_gen gen;
     const dv_vec_plan *p;
-    dv_a64_pointers *at;
-    int lanes;
+    dv_vec_pointers *at;
     // 1: the machine has no instructions that convert to bf16.
     int soft_bf16;
-    // Offsets from sp of the spill slots, the saved registers, the 32 bytes for
+    // Offsets from sp of the start addresses, the running pointers on the
+    // stack, the spill slots, the saved registers, the 32 bytes for
     // dv_a64_vec_soft_bf16, and the size of the frame.
-    int64_t slots, saved, lent, frame;
+    int64_t starts, running, slots, saved, lent, frame;
     // Code offsets of the top of each open loop, and of the branches that leave
     // them.
-    size_t top[MAX_NEST];
-    size_t out[MAX_NEST];
+    size_t top[DV_VEC_MAX_NEST], out[DV_VEC_MAX_NEST];
     int depth;
     const dv_vec_mop *loop; // the operation that began the innermost loop
     // The first loop, whose body has a fast version, valid for small arguments,
@@ -54,6 +52,122 @@ typedef struct maker {
     int64_t turns;
     int fetches; // 1: the plan has DV_V_PREFETCH operations for its prefetches
 } maker;
+
+// Returns whether loads of an operand still fit their instructions if it is
+// addressed `bytes` away from another operand's pointer; this includes all
+// unrolled copies of the loop body and partial vectors.
+static int reaches(const dv_vec_operand *o, int64_t bytes)
+{
+    enum { MOST_COPIES = 8, NEAR = 256, MOST = 4095 };
+    int es = dv_vec_size(o);
+    int64_t vector = 16, all = o->inner ? MOST_COPIES * vector : es;
+    // An operand with a stride of 2 may have any offset up to MOST, because
+    // loads whose offset does not fit an instruction compute the address in a
+    // register.
+    if (o->inner == 2)
+        return bytes >= 0 && bytes + 2 * all <= MOST;
+    if (o->inner != 0 && o->inner != 1)
+        return 0;
+    return (bytes >= -NEAR && bytes + all <= NEAR) ||
+           (bytes >= 0 && bytes % (o->inner ? vector : es) == 0 &&
+            bytes + all <= (int64_t)MOST * es);
+}
+
+// Overwrites the branch at byte `at` of the code, now that its distance is
+// known.
+static void patch(dv_code *code, size_t at, dv_insn op, int v, int64_t words)
+{
+    if (code->failed)
+        return;
+    dv_code there = {.at = code->at + at, .cap = 4};
+    dv_emit(&there, op, v, 0, words, 0);
+    code->failed |= there.failed;
+}
+
+// Returns the distance in instructions from here to byte `at` of the code.
+static int64_t words_to(const dv_gen *g, size_t at)
+{
+    return ((int64_t)at - (int64_t)g->code->n) / 4;
+}
+
+static void compare(dv_gen *g, int reg, int64_t n)
+{
+    DV_E(subsi_x, X_SP, reg, n, 0); // the result is discarded
+}
+
+static size_t branch_less(dv_gen *g)
+{
+    DV_E(b_lt, 0, 0, 0, 0);
+    return g->code->n - 4;
+}
+
+static void land(dv_gen *g, size_t from)
+{
+    patch(g->code, from, DV_INSN_b_lt, 0, -words_to(g, from));
+}
+
+static void branch_back(dv_gen *g, size_t to)
+{
+    DV_E(b_ge, 0, 0, words_to(g, to), 0);
+}
+
+static void restart(maker *m, int reg)
+{
+    dv_gen *g = &m->gen;
+    DV_MOV(reg, X_ALL);
+}
+
+static void begin(maker *m);
+static void leave(maker *m);
+static void constant(maker *m, const dv_vec_mop *o);
+static void load(maker *m, const dv_vec_mop *o);
+static void store(maker *m, const dv_vec_mop *o);
+static void reload(maker *m, const dv_vec_mop *o);
+static void spill(maker *m, const dv_vec_mop *o);
+static void compute(maker *m, const dv_vec_mop *o);
+static int stays(const maker *m, int k);
+#define POINTER(k) (k)
+#include "jit/vec/emit.h"
+
+// Returns whether a pointer is advanced from row to row in its register; others
+// are reloaded from the start addresses on the stack.
+static int stays(const maker *m, int k)
+{
+    int64_t inner = operand_of(m, k)->inner;
+    return k < N_POINTERS && (inner == 0 || inner == 1) &&
+           (m->p->shape->reduce == DV_VEC_EACH ||
+            m->p->shape->reduce == DV_VEC_INNER ||
+            m->p->shape->reduce == DV_VEC_ONCE);
+}
+
+// Moves the pointers that stay in registers from the end of a row to the start
+// of the next row; first_row sets them to the first row.
+static void next_row(maker *m)
+{
+    // Instructions that subtract the number of elements of a row times 1, 2, 4
+    // or 8 bytes.
+    static const dv_insn back[] = {DV_INSN_sub_x, DV_INSN_sub2_x,
+                                   DV_INSN_sub4_x, DV_INSN_sub8_x};
+    dv_gen *g = &m->gen;
+    for (int k = 0; k < m->at->n; k++) {
+        const dv_vec_operand *o = operand_of(m, k);
+        if (!stays(m, k))
+            continue;
+        if (o->outer)
+            DV_ADD(k, o->outer * dv_vec_size(o));
+        if (o->inner)
+            dv_emit(g->code, back[__builtin_ctz((unsigned)dv_vec_size(o))], k,
+                    k, X_ALL, 0);
+    }
+}
+
+static void first_row(maker *m)
+{
+    dv_gen *g = &m->gen;
+    for (int k = 0; k < m->at->n; k++)
+        if (stays(m, k))
+            DV_LOAD(k, X_SP, m->starts + 8 * k);
+}
 
 // Returns the machine register of register r of the plan: all but V_NARROW, and
 // those first that need no saving.
@@ -75,7 +189,7 @@ static void begin(maker *m)
     DV_E(ldr_x, outer ? X_ALL : X_COUNT, X_TMP, offsetof(dv_vec_args, rows), 0);
     DV_E(ldr_x, outer ? X_LEFT : X_ALL, X_TMP, offsetof(dv_vec_args, n), 0);
     DV_E(ldr_x, X_TMP2, X_TMP, offsetof(dv_vec_args, at), 0);
-    dv_a64_init_starts(m->at);
+    init_starts(m, X_TMP, X_TMP2, 0);
 }
 
 static void leave(maker *m)
@@ -85,48 +199,6 @@ static void leave(maker *m)
         DV_E(ldp_d, 8 + i, 9 + i, X_SP, m->saved + 8 * i);
     dv_gen_add(g, X_SP, X_SP, m->frame);
     DV_E(ret, 0, 0, 0, 0);
-}
-
-// Overwrites the branch at byte `at` of the code, now that its distance is
-// known.
-static void patch(dv_code *code, size_t at, dv_insn op, int v, int64_t words)
-{
-    if (code->failed)
-        return;
-    dv_code there = {.at = code->at + at, .cap = 4};
-    dv_emit(&there, op, v, 0, words, 0);
-    code->failed |= there.failed;
-}
-
-static int64_t words_to(const maker *m, size_t at)
-{
-    return ((int64_t)at - (int64_t)m->gen.code->n) / 4;
-}
-
-// Begins a loop of k elements or rows per iteration, which is skipped if the
-// counter in register `count` is less than k.
-static void enter(maker *m, int count, int64_t k)
-{
-    dv_gen *g = &m->gen;
-    DV_E(subsi_x, X_SP, count, k, 0); // a compare; the result is discarded
-    m->out[m->depth] = g->code->n;
-    DV_E(b_lt, 0, 0, 0, 0);
-    m->top[m->depth++] = g->code->n;
-}
-
-// Ends a loop of k elements or rows per iteration: decrements the counter in
-// register `count` by k and repeats the loop if at least k is left, unless it
-// runs only `once`.
-static void again(maker *m, int count, int64_t k, int once)
-{
-    dv_gen *g = &m->gen;
-    size_t top = m->top[--m->depth], out = m->out[m->depth];
-    DV_E(subi_x, count, count, k, 0);
-    if (!once) {
-        DV_E(subsi_x, X_SP, count, k, 0);
-        DV_E(b_ge, 0, 0, words_to(m, top), 0);
-    }
-    patch(g->code, out, DV_INSN_b_lt, 0, -words_to(m, out));
 }
 
 enum {
@@ -144,10 +216,10 @@ static void fetch(maker *m, int light, int64_t first, int64_t n)
         const dv_vec_operand *o = &m->p->operands[i];
         if (!o->ahead || o->inner != 1)
             continue;
-        int64_t size = dv_a64_size(o), from = o->ahead * size;
+        int64_t size = dv_vec_size(o), from = o->ahead * size;
         int64_t at = dv_round_up(first * size, LINE);
         int64_t end = (first + n) * size;
-        int r = dv_a64_pointer(m->at, i);
+        int r = pointer_to(m, i);
         if (at < end && (from < 0 || from % 8 || from + end > MOST_OFFSET)) {
             dv_gen_add(g, X_TMP, r, from);
             r = X_TMP;
@@ -164,58 +236,14 @@ static void loop_end(maker *m, const dv_vec_mop *o)
     if (first) {
         int64_t n_ops = o - m->loop;
         if (!m->fetches)
-            fetch(m, n_ops <= DV_VEC_MEMORY_BOUND_OPS * o->imm / m->lanes, 0,
-                  o->imm);
+            fetch(m, n_ops <= DV_VEC_MEMORY_BOUND_OPS * o->imm / m->gen.lanes,
+                  0, o->imm);
         m->first = m->top[m->depth - 1];
         m->end = m->gen.code->n;
     }
-    dv_a64_step_running(m->at, 0, o->imm);
-    again(m, X_LEFT, o->imm, o->imm < m->lanes);
+    emit_op(m, o);
     if (first)
         m->behind = m->gen.code->n;
-}
-
-static void control(maker *m, const dv_vec_mop *o)
-{
-    dv_gen *g = &m->gen;
-    switch ((dv_vop)o->op) {
-    case DV_V_ROWS:
-        dv_a64_load_row_pointers(m->at);
-        m->top[m->depth++] = g->code->n;
-        dv_a64_point(m->at, 1);
-        DV_E(mov_x, X_LEFT, 0, X_ALL, 0);
-        break;
-    case DV_V_ROWS_END:
-        dv_a64_next_row(m->at);
-        dv_gen_loop_end(g, X_COUNT, m->top[--m->depth]);
-        break;
-    case DV_V_LOOP:
-        m->loop = o;
-        enter(m, X_LEFT, o->imm);
-        break;
-    case DV_V_LOOP_END:
-        loop_end(m, o);
-        break;
-    case DV_V_PREFETCH:
-        fetch(m, o->a, o->imm, o->count);
-        m->fetches = 1;
-        break;
-    case DV_V_COLS:
-        enter(m, X_LEFT, o->imm);
-        dv_a64_point(m->at, 0);
-        break;
-    case DV_V_COLS_END:
-        dv_a64_step_starts(m->at, o->imm);
-        again(m, X_LEFT, o->imm, o->imm < m->lanes);
-        break;
-    case DV_V_STEPS:
-        DV_E(mov_x, X_COUNT, 0, X_ALL, 0);
-        enter(m, X_COUNT, 1);
-        break;
-    default: // DV_V_STEPS_END: end of a loop over the rows of a column
-        dv_a64_step_running(m->at, 1, 0);
-        again(m, X_COUNT, 1, 0);
-    }
 }
 
 static void check(maker *m, int v)
@@ -235,7 +263,7 @@ enum { MORE_TURNS = 7 };
 static void slow_begin(maker *m)
 {
     dv_gen *g = &m->gen;
-    patch(g->code, m->check, DV_INSN_cbz_w, X_TMP, -words_to(m, m->check));
+    patch(g->code, m->check, DV_INSN_cbz_w, X_TMP, -words_to(g, m->check));
     DV_E(movz_x, X_TMP, MORE_TURNS, 0, 0);
     DV_E(str_x, X_TMP, X_SP, m->turns, 0);
     m->slow = g->code->n;
@@ -244,24 +272,25 @@ static void slow_begin(maker *m)
 static void slow_end(maker *m, int64_t k)
 {
     dv_gen *g = &m->gen;
-    dv_a64_step_running(m->at, 0, k);
+    step_running(m, 0, k);
     DV_E(subi_x, X_LEFT, X_LEFT, k, 0);
     DV_E(subsi_x, X_SP, X_LEFT, k, 0);
-    DV_E(b_lt, 0, 0, words_to(m, m->behind), 0);
+    DV_E(b_lt, 0, 0, words_to(g, m->behind), 0);
     DV_E(ldr_x, X_TMP, X_SP, m->turns, 0);
     DV_E(subsi_x, X_TMP, X_TMP, 1, 0);
     DV_E(str_x, X_TMP, X_SP, m->turns, 0);
-    DV_E(b_ge, 0, 0, words_to(m, m->slow), 0);
-    DV_E(b_al, 0, 0, words_to(m, m->first), 0);
+    DV_E(b_ge, 0, 0, words_to(g, m->slow), 0);
+    DV_E(b_al, 0, 0, words_to(g, m->first), 0);
 }
 
 // Computes in X_TMP the address of the first element of a strided vector.
 static void first_of(maker *m, const dv_vec_mop *o, const dv_vec_operand *to)
 {
     dv_gen *g = &m->gen;
-    int64_t off = (int64_t)o->copy * m->lanes * to->inner * dv_a64_size(to) +
-                  m->at->at.off[o->imm];
-    dv_gen_add(g, X_TMP, dv_a64_pointer(m->at, o->imm), off);
+    int64_t off =
+        (int64_t)o->copy * m->gen.lanes * to->inner * dv_vec_size(to) +
+        m->at->off[o->imm];
+    dv_gen_add(g, X_TMP, pointer_to(m, o->imm), off);
 }
 
 // Loads every other of seven 4-byte elements by means of two vectors. The
@@ -272,8 +301,8 @@ static void first_of(maker *m, const dv_vec_mop *o, const dv_vec_operand *to)
 static void load_every_other(maker *m, const dv_vec_mop *o, int v)
 {
     dv_gen *g = &m->gen;
-    int base = dv_a64_pointer(m->at, o->imm);
-    int64_t off = 32 * (int64_t)o->copy + m->at->at.off[o->imm];
+    int base = pointer_to(m, o->imm);
+    int64_t off = 32 * (int64_t)o->copy + m->at->off[o->imm];
     dv_gen_load(g, v, base, off, 16);
     dv_gen_load(g, V_NARROW, base, off + 12, 16);
     DV_E(ext_v, V_NARROW, V_NARROW, V_NARROW, 4);
@@ -284,10 +313,10 @@ static void load(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;
     const dv_vec_operand *from = &m->p->operands[o->imm];
-    int es = dv_a64_size(from), v = reg(o->dst);
-    int64_t off = m->at->at.off[o->imm];
+    int es = dv_vec_size(from), v = reg(o->dst);
+    int64_t off = m->at->off[o->imm];
     if (from->inner == 0) {
-        dv_gen_load_bytes(g, v, dv_a64_pointer(m->at, o->imm), off, es);
+        dv_gen_bytes(g, 0, v, pointer_to(m, o->imm), off, es);
         dv_a64_vec_widen(g, v, (dv_dtype)from->dtype,
                          (dv_dtype)m->p->shape->compute);
         if (m->p->is64)
@@ -297,17 +326,16 @@ static void load(maker *m, const dv_vec_mop *o)
         return;
     }
     if (from->inner == 1) {
-        dv_gen_load_bytes(g, v, dv_a64_pointer(m->at, o->imm),
-                          off + (int64_t)o->copy * m->lanes * es,
-                          o->count * es);
+        dv_gen_bytes(g, 0, v, pointer_to(m, o->imm),
+                     off + (int64_t)o->copy * m->gen.lanes * es, o->count * es);
     } else if (from->inner == 2 && es == 4 && o->count == 4) {
         load_every_other(m, o, v);
     } else {
         first_of(m, o, from);
-        dv_gen_load_bytes(g, v, X_TMP, 0, es);
+        dv_gen_bytes(g, 0, v, X_TMP, 0, es);
         for (int i = 1; i < o->count; i++) {
             dv_gen_add(g, X_TMP, X_TMP, from->inner * es);
-            dv_gen_load_lane(g, v, X_TMP, i, es);
+            dv_gen_lane(g, 0, v, X_TMP, i, es);
         }
     }
     dv_a64_vec_widen(g, v, (dv_dtype)from->dtype,
@@ -318,22 +346,21 @@ static void store(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;
     const dv_vec_operand *to = &m->p->operands[o->imm];
-    int es = dv_a64_size(to), v = reg(o->a);
+    int es = dv_vec_size(to), v = reg(o->a);
     if (m->soft_bf16 && to->dtype == DV_BF16)
         v = dv_a64_vec_soft_bf16(g, V_NARROW, v, m->p->is64, m->lent);
     else
         v = dv_a64_vec_narrow(g, V_NARROW, v, (dv_dtype)m->p->shape->compute,
                               (dv_dtype)to->dtype);
     if (to->inner == 1 || o->count == 1) {
-        dv_gen_store_bytes(g, v, dv_a64_pointer(m->at, o->imm),
-                           to->inner == 1 ? (int64_t)o->copy * m->lanes * es
-                                          : 0,
-                           o->count * es);
+        dv_gen_bytes(g, 1, v, pointer_to(m, o->imm),
+                     to->inner == 1 ? (int64_t)o->copy * m->gen.lanes * es : 0,
+                     o->count * es);
         return;
     }
     first_of(m, o, to);
     for (int i = 0; i < o->count; i++) {
-        dv_gen_store_lane(g, v, X_TMP, i, es);
+        dv_gen_lane(g, 1, v, X_TMP, i, es);
         if (i + 1 < o->count)
             dv_gen_add(g, X_TMP, X_TMP, to->inner * es);
     }
@@ -348,17 +375,16 @@ static int two(maker *m, const dv_vec_mop *o)
     dv_gen *g = &m->gen;
     enum { MOST_PAIR = 16 * 63 };
     const dv_vec_operand *x = &m->p->operands[o->imm];
-    int64_t off = m->at->at.off[o->imm] + 16 * o->copy;
+    int64_t off = m->at->off[o->imm] + 16 * o->copy;
     if (o[1].op != o->op || o[1].imm != o->imm || o[1].copy != o->copy + 1 ||
-        o->count != m->lanes || o[1].count != m->lanes || x->inner != 1 ||
-        x->dtype != m->p->shape->compute ||
+        o->count != m->gen.lanes || o[1].count != m->gen.lanes ||
+        x->inner != 1 || x->dtype != m->p->shape->compute ||
         m->p->shape->reduce == DV_VEC_OUTER || off % 16 || off > MOST_PAIR)
         return 0;
     if (o->op == DV_V_LOAD)
-        DV_E(ldp_q, reg(o->dst), reg(o[1].dst), dv_a64_pointer(m->at, o->imm),
-             off);
+        DV_E(ldp_q, reg(o->dst), reg(o[1].dst), pointer_to(m, o->imm), off);
     else
-        DV_E(stp_q, reg(o->a), reg(o[1].a), dv_a64_pointer(m->at, o->imm), off);
+        DV_E(stp_q, reg(o->a), reg(o[1].a), pointer_to(m, o->imm), off);
     return 1;
 }
 
@@ -381,7 +407,7 @@ static void put_pool(maker *m)
         dv_code_put(code, 0);
     size_t first = code->n;
     for (int i = 0; i < m->p->n_pool; i++)
-        for (int lane = 0; lane < m->lanes; lane++) {
+        for (int lane = 0; lane < m->gen.lanes; lane++) {
             const dv_vec_const *c = &m->p->pool[i];
             uint64_t bits = !c->lanes || lane < c->lanes ? c->bits : 0;
             dv_code_put(code, (uint32_t)bits);
@@ -392,33 +418,41 @@ static void put_pool(maker *m)
         code->failed = 1;
 }
 
-static void one(maker *m, const dv_vec_mop *o)
+static void reload(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;
+    DV_E(ldr_q, reg(o->dst), X_SP, m->slots + 16 * o->imm, 0);
+}
+
+static void spill(maker *m, const dv_vec_mop *o)
+{
+    dv_gen *g = &m->gen;
+    DV_E(str_q, reg(o->a), X_SP, m->slots + 16 * o->imm, 0);
+}
+
+static void compute(maker *m, const dv_vec_mop *o)
+{
+    dv_a64_vec_compute(&m->gen, (dv_vop)o->op, reg(o->dst), reg(o->a),
+                       reg(o->b), reg(o->c), o->imm);
+}
+
+// Emits an operation that this back end has beside the shared ones, or does
+// more for.
+static void one(maker *m, const dv_vec_mop *o)
+{
+    if (o->op == DV_V_ROWS)
+        first_row(m);
+    if (o->op == DV_V_ROWS_END)
+        next_row(m);
+    if (o->op == DV_V_LOOP)
+        m->loop = o;
     switch ((dv_vop)o->op) {
-    case DV_V_BEGIN:
-        begin(m);
+    case DV_V_LOOP_END:
+        loop_end(m, o);
         break;
-    case DV_V_POINT:
-        dv_a64_point(m->at, 0);
-        break;
-    case DV_V_CONST:
-        constant(m, o);
-        break;
-    case DV_V_RELOAD:
-        DV_E(ldr_q, reg(o->dst), X_SP, m->slots + 16 * o->imm, 0);
-        break;
-    case DV_V_SPILL:
-        DV_E(str_q, reg(o->a), X_SP, m->slots + 16 * o->imm, 0);
-        break;
-    case DV_V_LOAD:
-        load(m, o);
-        break;
-    case DV_V_STORE:
-        store(m, o);
-        break;
-    case DV_V_RETURN:
-        leave(m);
+    case DV_V_PREFETCH:
+        fetch(m, o->a, o->imm, o->count);
+        m->fetches = 1;
         break;
     case DV_V_CHECK:
         check(m, reg(o->a));
@@ -430,48 +464,29 @@ static void one(maker *m, const dv_vec_mop *o)
         slow_end(m, o->imm);
         break;
     default:
-        if (o->op > DV_V_POINT)
-            control(m, o);
-        else
-            dv_a64_vec_compute(g, (dv_vop)o->op, reg(o->dst), reg(o->a),
-                               reg(o->b), reg(o->c), o->imm);
+        emit_op(m, o);
     }
 }
 
-static void write_ops(maker *m)
-{
-    const dv_vec_mop *ops = m->p->ops;
-    for (int32_t i = 0; i < m->p->n && !m->gen.code->failed; i++) {
-        int moves = ops[i].op == DV_V_LOAD || ops[i].op == DV_V_STORE;
-        // Reading ops[i + 1] is safe, since the last operation of a plan
-        // ends the kernel and is neither a load nor a store.
-        if (moves && two(m, &ops[i]))
-            i++;
-        else
-            one(m, &ops[i]);
-    }
-}
-
-static void write(dv_code *code, const dv_vec_plan *p, int own)
+static void make(dv_code *code, const dv_vec_plan *p, const dv_vec_isa *isa)
 {
     // Only the entries of pointers that the kernel uses are initialised.
-    dv_a64_pointers at;
-    maker m = {.p = p, .at = &at, .soft_bf16 = own, .lanes = p->is64 ? 2 : 4};
-    m.gen = (dv_gen){.code = code, .es = 16 / m.lanes};
-    m.lent = 64;
-    m.slots = dv_a64_point_at(&at, &m.gen, p, m.lent + (own ? 32 : 0));
+    dv_vec_pointers at;
+    maker m = {.p = p, .at = &at, .soft_bf16 = isa->soft_bf16, .lent = 64};
+    int es = p->is64 ? 8 : 4;
+    m.gen = (dv_gen){.code = code, .es = es, .lanes = 16 / es};
+    m.slots =
+        dv_round_up(place_pointers(&m, m.lent + (m.soft_bf16 ? 32 : 0)), 16);
     m.turns = m.slots + 16 * (int64_t)p->n_slots;
     m.frame = m.turns + (p->n && p->ops[p->n - 1].op == DV_V_SLOW_END ? 16 : 0);
-    write_ops(&m);
+    for (int32_t i = 0; i < p->n && !code->failed; i++) {
+        int moves = p->ops[i].op == DV_V_LOAD || p->ops[i].op == DV_V_STORE;
+        // Reading ops[i + 1] is safe, since the last operation of a plan
+        // ends the kernel and is neither a load nor a store.
+        if (moves && two(&m, &p->ops[i]))
+            i++;
+        else
+            one(&m, &p->ops[i]);
+    }
     put_pool(&m);
-}
-
-static void make(dv_code *code, const dv_vec_plan *p)
-{
-    write(code, p, 0);
-}
-
-static void make_plain(dv_code *code, const dv_vec_plan *p)
-{
-    write(code, p, 1);
 }

@@ -1,7 +1,51 @@
 // Emits a product of dot products as loops over tiles. The dot.c of a64/ and of
-// x64/ includes this file after the struct `dots` and the function that emits
-// one tile, and it is written in the macros that gen.h of both has (DV_ADD and
-// so on).
+// x64/ includes this file after the struct `dots`. It is written in the virtual
+// operations of code.h and in these functions.
+
+// Sets the accumulators of a tile to 0 and the running pointers to its rows of
+// A and B, at X_A and X_B.
+static void start(dots *d, DV_GEN *g);
+// Emits the multiply-adds of n elements of k, at most a vector of them, `at`
+// bytes after the running pointers. It is number `i` of such steps in a row.
+static void step(dots *d, DV_GEN *g, int64_t at, int n, int i);
+// Advances the running pointers of A and B by a number of bytes each.
+static void advance(dots *d, DV_GEN *g, int64_t a, int64_t b);
+// Adds up the lanes of the accumulators of row i, and runs the epilogue on
+// them.
+static void finish_row(dots *d, DV_GEN *g, int i);
+
+enum { STEPS = 2 }; // steps in an iteration of the loop over k
+
+static void along_k(dots *d, DV_GEN *g)
+{
+    const dv_gemm_shape *s = d->s;
+    int64_t bytes = (int64_t)g->lanes * g->es, turn = STEPS * bytes;
+    int vectors = s->k / g->lanes, part = s->k % g->lanes;
+    int turns = vectors / STEPS > 1 ? vectors / STEPS : 0;
+    int left = vectors - turns * STEPS;
+    DV_LOOP(X_K, turns) {
+        for (int i = 0; i < STEPS; i++)
+            step(d, g, i * bytes, g->lanes, i);
+        advance(d, g, turn, turn);
+    }
+    for (int i = 0; i < left; i++)
+        step(d, g, i * bytes, g->lanes, i);
+    if (part)
+        step(d, g, left * bytes, part, left);
+    if (s->batch > 1)
+        advance(d, g, s->stride_a * g->es - turns * turn,
+                s->stride_b * g->es - turns * turn);
+}
+
+// Emits one tile, whose parts of A, B and C are at X_A, X_B and X_C.
+static void tile(dots *d, DV_GEN *g)
+{
+    start(d, g);
+    DV_REPEAT(X_BATCH, d->s->batch)
+    along_k(d, g);
+    for (int i = 0; i < d->rows; i++)
+        finish_row(d, g, i);
+}
 
 // Emits all tiles, one below the other, that have the columns of the current
 // tile.

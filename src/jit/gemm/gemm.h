@@ -30,7 +30,8 @@
 //   plan.h           the structures of a plan
 //   cut.h            cuts rows and vectors into register tiles
 //   prod.[ch]        a product as the generators of register tiles see it
-//   walk.h, dots.h   emit a product as loops over register tiles
+//   walk.h           chooses register tiles, emits a product as loops over them
+//   dots.h           the same for products whose elements are dot products
 #ifndef DV_JIT_GEMM_H
 #define DV_JIT_GEMM_H
 #include "jit/jit.h"

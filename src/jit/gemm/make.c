@@ -157,11 +157,9 @@ static int32_t next_kind(int32_t i, int32_t n)
 static dv_status make_rows(maker *w, int kind, int32_t k, int32_t row)
 {
     int32_t rows, block = dv_gemm_piece(w->p->m, w->plan->mc, row, &rows);
-    dv_panels runs[2];
-    dv_gemm_rows(w->plan, rows, runs);
-    for (int j = 0; j < 2; j++)
-        if (runs[j].n)
-            DV_TRY(make_a(w, runs[j].size, k, &w->p->a[kind][block][j]));
+    dv_runs runs = dv_gemm_rows(w->plan, rows);
+    for (int j = 0; j < runs.n; j++)
+        DV_TRY(make_a(w, runs.size[j], k, &w->p->a[kind][block][j]));
     return DV_OK;
 }
 

@@ -3,6 +3,7 @@
 #define DV_JIT_GEMM_PLAN_H
 #include "base/dtype.h"
 #include "base/math.h"
+#include "jit/gemm/cut.h"
 #include "jit/gemm/gemm.h"
 #include "jit/backend.h"
 #include <stdatomic.h>
@@ -126,19 +127,11 @@ static inline int dv_gemm_piece(int32_t n, int32_t most, int32_t i,
     return i == 0 ? DV_FIRST : left <= most ? DV_LAST : DV_MIDDLE;
 }
 
-// Computes how a block of A is cut into panels, as kernels expect them: at most
-// two runs of equal panels.
-static inline void dv_gemm_rows(const dv_gemm_plan *plan, int32_t rows,
-                                dv_panels out[2])
+// Returns how a block of A is cut into panels, as kernels expect them.
+static inline dv_runs dv_gemm_rows(const dv_gemm_plan *plan, int32_t rows)
 {
-    if (plan->pairs) {
-        out[0] = (dv_panels){plan->height, rows / plan->height};
-        out[1] = (dv_panels){rows % plan->height, rows % plan->height > 0};
-    } else {
-        dv_cut c = dv_cut_even(rows, plan->height);
-        out[0] = (dv_panels){c.size, c.n};
-        out[1] = (dv_panels){c.size + 1, c.n_larger};
-    }
+    return plan->pairs ? dv_runs_whole(rows, plan->height)
+                       : dv_runs_even(rows, plan->height);
 }
 
 static inline int64_t dv_gemm_ldb(const dv_gemm_plan *plan, int32_t cols)

@@ -41,12 +41,11 @@ static void prepare(const job *w, const dv_pack_moves *how, const void *from,
 static void pack_rows(const job *w, int block, int32_t m0, int32_t rows)
 {
     unsigned char *to = w->p->buf_a;
-    dv_panels runs[2];
-    dv_gemm_rows(w->plan, rows, runs);
-    for (int i = 0; i < 2; i++)
-        for (int32_t j = 0; j < runs[i].n; j++, m0 += runs[i].size) {
+    dv_runs runs = dv_gemm_rows(w->plan, rows);
+    for (int i = 0; i < runs.n; i++)
+        for (int j = 0; j < runs.count[i]; j++, m0 += runs.size[i]) {
             prepare(w, &w->p->a[w->kind][block][i], a_at(w, m0), to);
-            to += dv_gemm_a_bytes(w->plan, runs[i].size, w->k);
+            to += dv_gemm_a_bytes(w->plan, runs.size[i], w->k);
         }
 }
 

@@ -1,8 +1,13 @@
-// Emits a whole product as loops over register tiles. The gemm.c of a64/ and of
-// x64/ includes this file, which names registers by their roles (X_A, X_NEXT
-// and so on) and is written in the macros that gen.h of both has (DV_ADD and so
-// on) and these of the includer:
+// Chooses the sizes of the register tiles of a product, and emits the product
+// as loops over them. The gemm.c of a64/ and of x64/ includes this file, which
+// names registers by their roles (X_A, X_NEXT and so on) and is written in the
+// virtual operations of code.h and these names of the includer:
 //
+//   tile_size               a candidate for the size of a tile: `rows` rows by
+//                           `nv` vectors
+//   candidates(g)           the N_SIZES candidates
+//   MOST_ROWS(g, p)         most rows that a tile of this product can have
+//   tile_fits, tiles_cost   see below
 //   AHEAD(reg, base, off)   sets reg to base + off
 //   PREFETCH(near, off)     prefetches X_NEXT + off, into L1 if `near`, or L2
 //   NEXT_ROW(p)             advances X_NEXT by a row of V
@@ -16,6 +21,39 @@
 // of V stays in L1 while the tiles of S pass it.
 #include "jit/gemm/cut.h"
 #include "jit/gemm/prod.h"
+
+// Does a tile of rows x nv vectors, made from a candidate, fit the registers
+// and the encodings? The product has rows of n_vectors vectors.
+static int tile_fits(const DV_GEN *g, const dv_prod *p, const tile_size *z,
+                     int rows, int nv, int n_vectors);
+// Estimates the time of all tiles of a cut.
+static int64_t tiles_cost(const DV_GEN *g, const dv_prod *p, const tile_size *z,
+                          const dv_cuts *c);
+
+// Chooses the cut with the lowest estimated cost; an empty one if no tile fits.
+static dv_cuts choose(const DV_GEN *g, const dv_prod *p)
+{
+    int n_vectors = (p->n_v + g->lanes - 1) / g->lanes;
+    int64_t least = -1;
+    dv_cuts best = {.s.n = 0};
+    for (const tile_size *z = candidates(g), *end = z + N_SIZES; z < end; z++) {
+        int rows = p->n_s < z->rows ? p->n_s : z->rows;
+        int nv = n_vectors < z->nv ? n_vectors : z->nv;
+        if (p->tile_rows) // the height of packed panels prescribes the rows
+            rows = p->tile_rows;
+        if (rows > MOST_ROWS(g, p))
+            rows = MOST_ROWS(g, p);
+        if (!tile_fits(g, p, z, rows, nv, n_vectors))
+            continue;
+        dv_cuts c = {dv_runs_even(p->n_s, rows), dv_runs_even(n_vectors, nv)};
+        int64_t cost = tiles_cost(g, p, z, &c);
+        if (least < 0 || cost < least) {
+            least = cost;
+            best = c;
+        }
+    }
+    return best;
+}
 
 typedef struct walk {
     DV_GEN *g;
@@ -125,16 +163,14 @@ static void tiles(const walk *w, const dv_prod *p, const dv_prod_tile *t,
                   int count, int more)
 {
     DV_GEN *g = w->g;
-    if (count > 1)
-        DV_SET(X_M, count);
-    size_t top = g->code->n;
-    if (w->next)
-        prefetch_for_next(w);
-    TILE(p, t);
-    if (count > 1 || more)
-        next_s(w, t->rows);
-    if (count > 1)
-        DV_AGAIN(X_M, top);
+    DV_REPEAT(X_M, count)
+    {
+        if (w->next)
+            prefetch_for_next(w);
+        TILE(p, t);
+        if (count > 1 || more)
+            next_s(w, t->rows);
+    }
 }
 
 // Emits the tiles below the first one, which packs the vector operand V. The
@@ -231,16 +267,12 @@ static void emit_tile_columns(const walk *w)
             overlapping(w, cols, v->size[i], count, lanes - part);
             return;
         }
-        if (count > 1)
-            DV_SET(X_N, count);
-        size_t top = g->code->n;
-        if (count > 0) {
+        DV_REPEAT(X_N, count)
+        {
             emit_tile_column(w, cols, v->size[i]);
             if (count > 1 || !last || part)
                 next_v(w, cols);
         }
-        if (count > 1)
-            DV_AGAIN(X_N, top);
         if (last && part)
             emit_tile_column(w, cols - lanes + part, v->size[i]);
     }

@@ -20,6 +20,7 @@
 // depend on its neighbours or on where the loop is cut.
 #ifndef DV_JIT_VEC_IR_H
 #define DV_JIT_VEC_IR_H
+#include "base/dtype.h"
 #include "base/mem.h"
 #include "jit/code.h"
 #include "jit/vec/vec.h"
@@ -187,7 +188,8 @@ typedef struct dv_vec_mop {
 // The properties of a back end.
 struct dv_vec_plan;
 typedef struct dv_vec_isa {
-    void (*emit)(dv_code *code, const struct dv_vec_plan *p);
+    void (*emit)(dv_code *code, const struct dv_vec_plan *p,
+                 const struct dv_vec_isa *isa);
     int32_t n_regs, vector_bytes;
     int32_t max_unroll; // largest unroll factor; 0: chosen by the planner
     // Most accumulators of a sum along rows; 0: one per unrolled copy of the
@@ -232,6 +234,8 @@ typedef struct dv_vec_plan {
     int failed;
 } dv_vec_plan;
 
+enum { DV_VEC_MAX_NEST = 4 }; // most loops inside each other
+
 // The pointers of a kernel. An operand that lies close to another one shares
 // its pointer.
 typedef struct dv_vec_pointers {
@@ -241,6 +245,10 @@ typedef struct dv_vec_pointers {
     // For each operand its byte offset from that pointer.
     int32_t off[DV_VEC_MAX_OPERANDS + 1];
 } dv_vec_pointers;
+static inline int dv_vec_size(const dv_vec_operand *o)
+{
+    return dv_dtype_get((dv_dtype)o->dtype)->size_bytes;
+}
 // Assigns pointers to operands. `reaches` says whether the back end's
 // instructions can address operand `o` at a displacement of `bytes`.
 void dv_vec_assign_pointers(const dv_vec_plan *p,

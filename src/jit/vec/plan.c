@@ -164,22 +164,14 @@ typedef struct part {
     int32_t from, to;
 } part;
 
-static void again(planner *q, part x, int count)
+// Emits a range of operations once more, with loads and stores of `count`
+// elements, and moved on by `vectors` vectors.
+static void again(planner *q, part x, int count, int vectors)
 {
     for (int32_t i = x.from; i < x.to && !q->p->failed; i++) {
         dv_vec_mop op = q->p->ops[i];
         if (op.op == DV_V_LOAD || op.op == DV_V_STORE)
-            op.count = (uint16_t)count;
-        dv_vec_emit(q->p, q->a.arena, op);
-    }
-}
-
-// Emits a range of operations once more, with loads and stores moved on by
-// `vectors` vectors.
-static void further(planner *q, part x, int vectors)
-{
-    for (int32_t i = x.from; i < x.to && !q->p->failed; i++) {
-        dv_vec_mop op = q->p->ops[i];
+            op.count = (uint16_t)(count < op.count ? count : op.count);
         op.copy = (uint8_t)(op.copy + vectors);
         dv_vec_emit(q->p, q->a.arena, op);
     }
@@ -328,7 +320,7 @@ static void turns(planner *q, int n_ops)
     run(q, q->main, q->a.unroll, 0, q->lanes);
     one.to = q->p->n;
     for (int i = 1; i < most; i++)
-        further(q, one, i * q->a.unroll);
+        again(q, one, q->lanes, i * q->a.unroll);
     for (int i = most - 1; i >= 0; i--)
         spread_prefetches(q, one.from + i * (one.to - one.from),
                           one.to - one.from, i * n, n);
@@ -350,7 +342,7 @@ static void loops(planner *q, int n_ops)
         int first = k == q->a.unroll * q->lanes;
         emit(q, DV_V_LOOP, 0, 0, 0, k);
         if (k < q->lanes && one.from >= 0 && !accs) {
-            again(q, one, k);
+            again(q, one, k, 0);
         } else {
             one.from = k == q->lanes && !first ? q->p->n : -1;
             run(q, first ? q->main : DV_SECTION_BODY, copies, 0, k / copies);

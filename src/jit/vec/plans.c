@@ -86,7 +86,7 @@ int dv_vec_generate(dv_vec_plan_cache *all, const dv_vec_isa *isa,
             add(all, words, n, &plan);
     }
     if (!plan.failed)
-        isa->emit(code, &plan);
+        isa->emit(code, &plan, isa);
     dv_arena_free(&scratch);
     return !plan.failed;
 }

@@ -182,18 +182,8 @@ dv_status dv_vec_check(const dv_isa *isa, const dv_vec_shape *s, dv_diag *diag)
 // for its result?
 static int is_quick(dv_fn fn)
 {
-    switch (fn) {
-    case DV_FN_EXP:
-    case DV_FN_LOG:
-    case DV_FN_TANH:
-    case DV_FN_ERF:
-    case DV_FN_SIGMOID:
-    case DV_FN_SILU:
-    case DV_FN_GELU:
-        return 0;
-    default:
-        return 1;
-    }
+    return fn < DV_FN_EXP || fn > DV_FN_GELU || fn == DV_FN_SQRT ||
+           fn == DV_FN_RSQRT;
 }
 
 // A statement of at most FEW_NODES nodes (operands, constants and functions) is

@@ -32,6 +32,7 @@
 //   order.c   order of operations
 //   alloc.c   register allocation
 //   alloc.h   interface of order.c and alloc.c
+//   emit.h    pointers and loops, which the back ends share
 //   plans.c   a cache of recent plans
 //   shape.c   checks, keys and names of shapes
 #ifndef DV_JIT_VEC_H

@@ -10,7 +10,7 @@
 // the stack and processed from there as a tile of vectors; results that become
 // bf16 are converted as pairs of vectors.
 #include "base/math.h"
-#include "jit/x64/pairs.h"
+#include "jit/x64/tile.h"
 
 enum { ROWS = 32, SIDE = 16, BYTES = 64, TILE = SIDE * BYTES, LINE = 64 };
 enum { A_TILE = 4, B_TILE = 6, GROUP = 8 };
@@ -21,8 +21,6 @@ enum {
     X_SAVED_SP = X_BT // the saved stack pointer, while results are on the stack
 };
 // X_NEXT points to the packed panel of B that is read after this kernel.
-
-static const dv_x_more none = {0};
 
 static int result_tile(int i, int j)
 {
@@ -77,14 +75,9 @@ static void multiply(dv_x *g, const product *w, int i, int j)
               dv_x_reg(A_TILE + i), none);
 }
 
-static void load_a(dv_x *g, int i)
+static void load(dv_x *g, int first, int i, int base)
 {
-    tile_memory(g, DV_X_tileload, A_TILE + i, X_AT, i * TILE, X_WIDE);
-}
-
-static void load_b(dv_x *g, int j)
-{
-    tile_memory(g, DV_X_tileload, B_TILE + j, X_BT, j * TILE, X_WIDE);
+    tile_memory(g, DV_X_tileload, first + i, base, i * TILE, X_WIDE);
 }
 
 // Prefetches into L2 the panel of B that is read next. The AMX tiles of the
@@ -112,12 +105,12 @@ static void prefetch_c_early(dv_x *g, const product *w, int n)
 static void step(dv_x *g, const product *w, int rows, int rows_of_c)
 {
     int two = rows > SIDE, wide = w->nt > 1;
-    load_a(g, 0);
-    load_b(g, 0);
+    load(g, A_TILE, 0, X_AT);
+    load(g, B_TILE, 0, X_BT);
     if (wide)
-        load_b(g, 1);
+        load(g, B_TILE, 1, X_BT);
     if (two)
-        load_a(g, 1);
+        load(g, A_TILE, 1, X_AT);
     if (rows == ROWS)
         prefetch_for_next(g, w);
     prefetch_c_early(g, w, rows_of_c);
@@ -205,13 +198,8 @@ static void finish_halves(dv_x *g, const product *w, int rows)
 
 static void steps(dv_x *g, const product *w, int rows, int n, int rows_of_c)
 {
-    if (n > 1)
-        dv_x_set(g, X_K, n);
-    size_t top = g->code->n;
-    if (n > 0)
-        step(g, w, rows, rows_of_c);
-    if (n > 1)
-        dv_x_loop_end(g, X_K, top);
+    DV_REPEAT(X_K, n)
+    step(g, w, rows, rows_of_c);
 }
 
 // Runs the whole loop over k. The last steps also prefetch C, some rows each,
@@ -279,12 +267,8 @@ void dv_x_amx_gemm(dv_x *g, const dv_gemm_shape *s)
         dv_x_lea(g, X_NEXT, X_B, (int64_t)w.steps * w.nt * TILE);
     if (many) {
         dv_x_amx_config(g, ROWS, s->n);
-        if (many > 1)
-            dv_x_set(g, X_M, many);
-        size_t top = g->code->n;
+        DV_REPEAT(X_M, many)
         tile(g, &w, ROWS);
-        if (many > 1)
-            dv_x_loop_end(g, X_M, top);
     }
     if (rest) {
         dv_x_amx_config(g, rest, s->n);

@@ -14,8 +14,6 @@ typedef struct convert {
     int es; // bytes of a narrow element
 } convert;
 
-static const dv_x_more none = {0};
-
 static void op(dv_x *g, dv_x_insn insn, int a, int b, int c)
 {
     dv_x_emit_3(g->code, insn, FULL, a, b, c);

@@ -8,7 +8,7 @@
 // both operands.
 #include "jit/x64/tile.h"
 
-enum { STEPS = 2, GROUP = 4 };
+enum { GROUP = 4 };
 
 typedef struct dots {
     const dv_gemm_shape *s;
@@ -20,21 +20,27 @@ typedef struct dots {
     int most_rows, most_cols;
 } dots;
 
+#include "jit/gemm/dots.h"
+
 static int acc_of(const dots *d, int i, int j)
 {
     return d->acc + i * GROUP + j;
 }
 
-// load_a loads a vector of row i of A at byte offset `at`; load_b one of row j
-// of B.
-static void load_a(dots *d, dv_x *g, int v, int i, int64_t at, int part)
+static void start(dots *d, dv_x *g)
 {
-    dv_x_load(g, v, X_AT, i * d->lda + at, part);
+    for (int i = 0; i < d->rows; i++)
+        for (int j = 0; j < d->cols; j++)
+            dv_x_zero(g, acc_of(d, i, j));
+    DV_MOV(X_AT, X_A);
+    DV_MOV(X_BT, X_B);
 }
 
-static void load_b(dots *d, dv_x *g, int v, int j, int64_t at, int part)
+static void advance(dots *d, dv_x *g, int64_t a, int64_t b)
 {
-    dv_x_load(g, v, X_BT, j * d->ldb + at, part);
+    (void)d;
+    DV_ADD(X_AT, a);
+    DV_ADD(X_BT, b);
 }
 
 // Emits the multiply-adds of the vector of k at byte offset `at` of the rows,
@@ -43,28 +49,11 @@ static void int_step(dots *d, dv_x *g, int64_t at)
 {
     int a = d->tmp, t = d->tmp + 1;
     for (int i = 0; i < d->rows; i++) {
-        load_a(d, g, a, i, at, 0);
+        dv_x_load(g, a, X_AT, i * d->lda + at, 0);
         for (int j = 0; j < d->cols; j++) {
             dv_x_vvm(g, DV_X_vmuli32, t, a, X_BT, j * d->ldb + at);
             dv_x_vvv(g, DV_X_vaddi32, acc_of(d, i, j), acc_of(d, i, j), t);
         }
-    }
-}
-
-// Emits the multiply-adds of the vector of k at byte offset `at` of the rows.
-static void step(dots *d, dv_x *g, int64_t at)
-{
-    int b = d->tmp + d->rows;
-    if (g->ints) {
-        int_step(d, g, at);
-        return;
-    }
-    for (int i = 0; i < d->rows; i++)
-        load_a(d, g, d->tmp + i, i, at, 0);
-    for (int j = 0; j < d->cols; j++) {
-        load_b(d, g, b, j, at, 0);
-        for (int i = 0; i < d->rows; i++)
-            dv_x_vvv(g, DV_XF(g, vfma), acc_of(d, i, j), d->tmp + i, b);
     }
 }
 
@@ -76,34 +65,31 @@ static void part_step(dots *d, dv_x *g, int64_t at)
     int a = d->tmp, b = d->tmp + 1;
     dv_x_set_tail_mask(g, d->s->k % g->lanes);
     for (int i = 0; i < d->rows; i++) {
-        load_a(d, g, a, i, at, 1);
+        dv_x_load(g, a, X_AT, i * d->lda + at, 1);
         for (int j = 0; j < d->cols; j++) {
-            load_b(d, g, b, j, at, 1);
+            dv_x_load(g, b, X_BT, j * d->ldb + at, 1);
             dv_x_mul_add(g, acc_of(d, i, j), a, b, b);
         }
     }
 }
 
-static void along_k(dots *d, dv_x *g)
+static void step(dots *d, dv_x *g, int64_t at, int n, int number)
 {
-    const dv_gemm_shape *s = d->s;
-    int vectors = s->k / g->lanes;
-    int turns = vectors / STEPS > 1 ? vectors / STEPS : 0;
-    int64_t turn = (int64_t)STEPS * g->vb;
-    DV_LOOP(X_K, turns) {
-        for (int i = 0; i < STEPS; i++)
-            step(d, g, (int64_t)i * g->vb);
-        dv_x_add(g, X_AT, turn);
-        dv_x_add(g, X_BT, turn);
+    int b = d->tmp + d->rows;
+    (void)number;
+    if (n < g->lanes || g->ints) {
+        if (n < g->lanes)
+            part_step(d, g, at);
+        else
+            int_step(d, g, at);
+        return;
     }
-    int left = vectors - turns * STEPS;
-    for (int i = 0; i < left; i++)
-        step(d, g, (int64_t)i * g->vb);
-    if (s->k % g->lanes)
-        part_step(d, g, (int64_t)left * g->vb);
-    if (s->batch > 1) {
-        dv_x_add(g, X_AT, s->stride_a * g->es - turns * turn);
-        dv_x_add(g, X_BT, s->stride_b * g->es - turns * turn);
+    for (int i = 0; i < d->rows; i++)
+        dv_x_load(g, d->tmp + i, X_AT, i * d->lda + at, 0);
+    for (int j = 0; j < d->cols; j++) {
+        dv_x_load(g, b, X_BT, j * d->ldb + at, 0);
+        for (int i = 0; i < d->rows; i++)
+            dv_x_vvv(g, DV_XF(g, vfma), acc_of(d, i, j), d->tmp + i, b);
     }
 }
 
@@ -166,27 +152,6 @@ static void finish_row(dots *d, dv_x *g, int i)
         dv_x_clamp(g, 16, t, 1, v);
     dv_x_store_n(g, t, X_C, off, 16, d->cols, v);
 }
-
-// Emits the code of one tile of dot products, whose parts of A, B and C are at
-// X_A, X_B and X_C.
-static void tile(dots *d, dv_x *g)
-{
-    for (int i = 0; i < d->rows; i++)
-        for (int j = 0; j < d->cols; j++)
-            dv_x_zero(g, acc_of(d, i, j));
-    dv_x_mov(g, X_AT, X_A);
-    dv_x_mov(g, X_BT, X_B);
-    if (d->s->batch > 1)
-        dv_x_set(g, X_BATCH, d->s->batch);
-    size_t top = g->code->n;
-    along_k(d, g);
-    if (d->s->batch > 1)
-        dv_x_loop_end(g, X_BATCH, top);
-    for (int i = 0; i < d->rows; i++)
-        finish_row(d, g, i);
-}
-
-#include "jit/gemm/dots.h"
 
 // Chooses the tile size, so that the rows of a tile are within reach of 32-bit
 // displacements.

@@ -6,17 +6,17 @@
 //   A any, B rows of n            S = A, V = B
 //   A rows of m, B rows of k      S = B, V = A, C transposed
 //   A rows of k, B rows of k      dot products (dot.c)
-#include "jit/gemm/cut.h"
-#include "jit/x64/pairs.h"
+#include "jit/x64/tile.h"
+#include <limits.h>
 
-typedef struct size {
+typedef struct tile_size {
     int rows, nv;
-} size;
+} tile_size;
 
-static const size sizes_16[] = {{6, 2}, {4, 3}, {12, 1}, {3, 3},
-                                {2, 4}, {8, 1}, {2, 1},  {1, 1}};
-static const size sizes_32[] = {{8, 3},  {14, 2}, {6, 4}, {4, 6},
-                                {24, 1}, {9, 3},  {2, 8}, {1, 1}};
+static const tile_size sizes_16[] = {{6, 2}, {4, 3}, {12, 1}, {3, 3},
+                                     {2, 4}, {8, 1}, {2, 1},  {1, 1}};
+static const tile_size sizes_32[] = {{8, 3},  {14, 2}, {6, 4}, {4, 6},
+                                     {24, 1}, {9, 3},  {2, 8}, {1, 1}};
 
 // Returns the number of sets of accumulators of a tile: successive steps of k
 // add to different sets, which are added up at the end. With few accumulators
@@ -31,6 +31,17 @@ static int sets_for(const dv_x *g, const dv_prod *p, int rows, int nv)
     return t.sets;
 }
 
+enum { N_SIZES = 8 };
+#define candidates(g)         ((g)->masks ? sizes_32 : sizes_16)
+#define MOST_ROWS(g, p)       ((p)->c_transposed ? (g)->lanes : INT_MAX)
+#define AHEAD(reg, base, off) dv_x_lea(g, reg, base, off)
+#define PREFETCH(near, off)   dv_x_prefetch(g, DV_X_prefetch1, X_NEXT, off)
+#define NEXT_ROW(p)           dv_x_add(g, X_NEXT, (p)->ld_v)
+#define TILE(p, t)            dv_x_tile_emit(g, p, t)
+#define SETS(p, rows, nv)     sets_for(g, p, rows, nv)
+enum { MOST_LINES = 24 };
+#include "jit/gemm/walk.h"
+
 // Estimates the cost of a tile in eighths of half cycles. A cycle has two
 // multiply-adds or two loads, and a step of k takes at least the latency of a
 // multiply-add divided by the number of accumulator sets.
@@ -44,58 +55,28 @@ static int64_t tile_cost(const dv_x *g, const dv_prod *p, int rows, int nv)
     return (int64_t)p->k * p->batch * (8 * busy + loads) + 8 * (ENDS + 3 * fma);
 }
 
-static int64_t grid_cost(const dv_x *g, const dv_prod *p, const dv_runs *s,
-                         const dv_runs *v)
+static int64_t tiles_cost(const dv_x *g, const dv_prod *p, const tile_size *z,
+                          const dv_cuts *c)
 {
     int64_t sum = 0;
-    for (int i = 0; i < s->n; i++)
-        for (int j = 0; j < v->n; j++)
-            sum += s->count[i] * (int64_t)v->count[j] *
-                   tile_cost(g, p, s->size[i], v->size[j]);
+    (void)z;
+    for (int i = 0; i < c->s.n; i++)
+        for (int j = 0; j < c->v.n; j++)
+            sum += c->s.count[i] * (int64_t)c->v.count[j] *
+                   tile_cost(g, p, c->s.size[i], c->v.size[j]);
     return sum;
 }
 
-static int tile_fits(const dv_x *g, const dv_prod *p, int rows, int nv)
+static int tile_fits(const dv_x *g, const dv_prod *p, const tile_size *z,
+                     int rows, int nv, int n_vectors)
 {
     // If the columns are not a multiple of the lanes, assume that the tile has
     // a partial vector.
     int part = p->n_v % g->lanes != 0;
     dv_prod_tile t = {rows, nv * g->lanes - part, nv, 1};
+    (void)z, (void)n_vectors;
     return dv_x_tile_fits(g, p, &t);
 }
-
-static void choose(const dv_x *g, const dv_prod *p, dv_cuts *out)
-{
-    int n_vectors = (p->n_v + g->lanes - 1) / g->lanes;
-    const size *sizes = g->masks ? sizes_32 : sizes_16;
-    int64_t best = -1;
-    out->s = out->v = (dv_runs){.n = 0};
-    for (int i = 0; i < 8; i++) {
-        int rows = p->n_s < sizes[i].rows ? p->n_s : sizes[i].rows;
-        int nv = n_vectors < sizes[i].nv ? n_vectors : sizes[i].nv;
-        // If A is packed, the height of its panels prescribes the rows of a
-        // tile.
-        rows = p->tile_rows ? p->tile_rows : rows;
-        rows = p->c_transposed && rows > g->lanes ? g->lanes : rows;
-        if (!tile_fits(g, p, rows, nv))
-            continue;
-        dv_runs s = dv_runs_even(p->n_s, rows), v = dv_runs_even(n_vectors, nv);
-        int64_t cost = grid_cost(g, p, &s, &v);
-        if (best < 0 || cost < best) {
-            best = cost;
-            out->s = s;
-            out->v = v;
-        }
-    }
-}
-
-#define AHEAD(reg, base, off) dv_x_lea(g, reg, base, off)
-#define PREFETCH(near, off)   dv_x_prefetch(g, DV_X_prefetch1, X_NEXT, off)
-#define NEXT_ROW(p)           dv_x_add(g, X_NEXT, (p)->ld_v)
-#define TILE(p, t)            dv_x_tile_emit(g, p, t)
-#define SETS(p, rows, nv)     sets_for(g, p, rows, nv)
-enum { MOST_LINES = 24 };
-#include "jit/gemm/walk.h"
 
 static dv_prod prod_of(const dv_x *g, const dv_gemm_shape *s)
 {
@@ -174,8 +155,7 @@ void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *given)
         return;
     }
     dv_prod p = prod_of(g, s);
-    dv_cuts grid;
-    choose(g, &p, &grid);
+    dv_cuts grid = choose(g, &p);
     // Packed panels of A of a narrow type have the full height, except the last
     // one, so the tiles must have the same heights.
     if (narrow && grid.s.n)

@@ -1,8 +1,6 @@
 // Implements the helpers that gen.h declares for the x86-64 generators.
 #include "jit/x64/gen.h"
 
-static const dv_x_more none = {0};
-
 // Initialises a generator. Only the fields before `fixes` are cleared: entries
 // of `fixes` (displacements to patch) and `constants` are written before their
 // counts grow.
@@ -97,28 +95,24 @@ void dv_x_set_tail_mask(dv_x *g, int lanes)
         dv_x_mask(g, g->n_regs - 1, g->vb, lanes);
 }
 
-static void masked_load(dv_x *g, int v, int base, int64_t off, int vl, int mask)
+// Loads or stores the lanes of a vector that a mask register, or on AVX2 a
+// vector register, selects. Loads clear the other lanes.
+static void masked(dv_x *g, int store, int v, int base, int64_t off, int vl,
+                   int mask)
 {
+    dv_x_rm at = dv_x_mem(base, off);
     if (g->masks)
-        dv_x_emit_mask(g->code, DV_XF(g, vmovu), vl, v, 0, base, off,
-                       mask | DV_X_ZERO);
+        dv_x_emit(g->code, store ? DV_XF_S(g, vmovu) : DV_XF(g, vmovu), vl, v,
+                  0, at, (dv_x_more){.mask = mask | (store ? 0 : DV_X_ZERO)});
     else
-        dv_x_emit_m(g->code, DV_XF(g, vmask), vl, v, mask, base, off);
-}
-
-static void masked_store(dv_x *g, int v, int base, int64_t off, int vl,
-                         int mask)
-{
-    if (g->masks)
-        dv_x_emit_mask(g->code, DV_XF_S(g, vmovu), vl, v, 0, base, off, mask);
-    else
-        dv_x_emit_m(g->code, DV_XF_S(g, vmask), vl, v, mask, base, off);
+        dv_x_emit(g->code, store ? DV_XF_S(g, vmask) : DV_XF(g, vmask), vl, v,
+                  mask, at, none);
 }
 
 void dv_x_load(dv_x *g, int v, int base, int64_t off, int part)
 {
     if (part)
-        masked_load(g, v, base, off, g->vb, g->masks ? K_PART : g->n_regs - 1);
+        masked(g, 0, v, base, off, g->vb, g->masks ? K_PART : g->n_regs - 1);
     else
         dv_x_emit_m(g->code, DV_X_vmovups, g->vb, v, 0, base, off);
 }
@@ -126,7 +120,7 @@ void dv_x_load(dv_x *g, int v, int base, int64_t off, int part)
 void dv_x_store(dv_x *g, int v, int base, int64_t off, int part)
 {
     if (part)
-        masked_store(g, v, base, off, g->vb, g->masks ? K_PART : g->n_regs - 1);
+        masked(g, 1, v, base, off, g->vb, g->masks ? K_PART : g->n_regs - 1);
     else
         dv_x_emit_m(g->code, DV_X_vmovups_s, g->vb, v, 0, base, off);
 }
@@ -147,7 +141,7 @@ static int mask_n(dv_x *g, int vl, int n, int tmp)
 void dv_x_load_n(dv_x *g, int v, int base, int64_t off, int vl, int n, int tmp)
 {
     if (mask_n(g, vl, n, tmp))
-        masked_load(g, v, base, off, vl, g->masks ? K_OTHER : tmp);
+        masked(g, 0, v, base, off, vl, g->masks ? K_OTHER : tmp);
     else
         dv_x_emit_m(g->code, DV_X_vmovups, vl, v, 0, base, off);
 }
@@ -155,7 +149,7 @@ void dv_x_load_n(dv_x *g, int v, int base, int64_t off, int vl, int n, int tmp)
 void dv_x_store_n(dv_x *g, int v, int base, int64_t off, int vl, int n, int tmp)
 {
     if (mask_n(g, vl, n, tmp))
-        masked_store(g, v, base, off, vl, g->masks ? K_OTHER : tmp);
+        masked(g, 1, v, base, off, vl, g->masks ? K_OTHER : tmp);
     else
         dv_x_emit_m(g->code, DV_X_vmovups_s, vl, v, 0, base, off);
 }

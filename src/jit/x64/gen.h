@@ -75,18 +75,14 @@ typedef struct dv_x {
 #define DV_XI(g, name)   ((g)->ints ? DV_X_##name##i32 : DV_XF(g, name))
 #define DV_XF_S(g, name) ((g)->es == 8 ? DV_X_##name##pd_s : DV_X_##name##ps_s)
 
-// Macros that jit/gemm/walk.h and dots.h are written in, so that the AArch64
-// and the x86-64 generators can share them. They emit, with the generator `g`,
-// instructions that add a constant to a register, copy a register, set it to a
-// constant, decrement it and jump back to `top` unless it is 0, or load a field
-// of dv_gemm_args.
-#define DV_GEN             dv_x
-#define DV_ADD(reg, bytes) dv_x_add(g, reg, bytes)
-#define DV_MOV(to, from)   dv_x_mov(g, to, from)
-#define DV_SET(reg, n)     dv_x_set(g, reg, n)
-#define DV_AGAIN(reg, top) dv_x_loop_end(g, reg, top)
-#define DV_GET(reg, field)                                                     \
-    dv_x_get(g, reg, X_ARGS, offsetof(dv_gemm_args, field))
+// The virtual operations (code.h) of this family.
+#define DV_GEN                     dv_x
+#define DV_LEA(to, from, bytes)    dv_x_lea(g, to, from, bytes)
+#define DV_MOV(to, from)           dv_x_mov(g, to, from)
+#define DV_SET(reg, n)             dv_x_set(g, reg, n)
+#define DV_AGAIN(reg, top)         dv_x_loop_end(g, reg, top)
+#define DV_LOAD(reg, base, bytes)  dv_x_get(g, reg, base, bytes)
+#define DV_STORE(reg, base, bytes) dv_x_put(g, reg, base, bytes)
 
 // Initialises a generator for the vector length of the instruction set, or for
 // vectors of vb bytes.

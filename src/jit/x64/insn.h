@@ -72,6 +72,8 @@ typedef struct dv_x_more {
     int mask; // mask register 1 to 7, plus DV_X_ZERO to clear other lanes
 } dv_x_more;
 
+static const dv_x_more none = {0};
+
 static inline dv_x_rm dv_x_reg(int reg)
 {
     return (dv_x_rm){.reg = (int8_t)reg};
@@ -92,21 +94,26 @@ static inline dv_x_rm dv_x_mem(int base, int64_t disp)
 // for instructions without vectors. `b` is 0 if the form has no such operand.
 void dv_x_emit(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
                dv_x_more more);
-// Faster encoders for frequent forms: VRVM with three registers; VRM or VRVM
-// with memory at base + disp, plain, with one element broadcast to all lanes,
-// or with a mask.
+// The same for frequent forms. VRVM with three registers; VRM or VRVM with
+// memory at base + disp; GRM and GM (with reg 0) with memory or a register as
+// rm; GI with a register.
 void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c);
 void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
                  int64_t disp);
-void dv_x_emit_broadcast(dv_code *code, dv_x_insn op, int vl, int a, int b,
-                         int base, int64_t disp);
-void dv_x_emit_mask(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
-                    int64_t disp, int mask);
-// Faster encoders for general registers: GRM and GM (with reg 0) with memory or
-// a register as rm, and GI with a register.
-void dv_x_emit_gm(dv_code *code, dv_x_insn op, int reg, int base, int64_t disp);
-void dv_x_emit_gr(dv_code *code, dv_x_insn op, int reg, int rm);
-void dv_x_emit_gi(dv_code *code, dv_x_insn op, int rm, int64_t imm);
-// Returns the unit in bytes of EVEX's compressed 8-bit displacement.
-int dv_x_offset_unit(const dv_x_row *row, int vl, int splat);
+static inline void dv_x_emit_gm(dv_code *code, dv_x_insn op, int reg, int base,
+                                int64_t disp)
+{
+    dv_x_emit_m(code, op, 0, reg, 0, base, disp);
+}
+static inline void dv_x_emit_gr(dv_code *code, dv_x_insn op, int reg, int rm)
+{
+    dv_x_emit_3(code, op, 0, reg, 0, rm);
+}
+static inline void dv_x_emit_gi(dv_code *code, dv_x_insn op, int rm,
+                                int64_t imm)
+{
+    dv_x_emit(code, op, 0, 0, 0, dv_x_reg(rm), (dv_x_more){.imm = imm});
+}
+// Returns log2 of the unit in bytes of EVEX's compressed 8-bit displacement.
+int dv_x_offset_log(const dv_x_row *row, int vl, int splat);
 #endif

@@ -5,7 +5,7 @@
 //   62 f2 55 40 b8 49 02   prefix  EVEX, map 2, pp 1, w 0, vvvv 21
 //                          row     vfmaps, "vfmadd231ps M, B, A"
 //                          text    vfmadd231ps 128(%rcx), %zmm21, %zmm1
-#include "jit/x64/list.h"
+#include "jit/backend.h"
 #include "jit/x64/insn.h"
 #include <string.h>
 
@@ -134,7 +134,8 @@ static int take_modrm(const unsigned char *p, const prefix *f, insn *x)
     const dv_x_row *row = &dv_x_rows[x->op];
     int gather = row->form == DV_X_VG;
     int digit = row->form == DV_X_GI || row->form == DV_X_GM;
-    int unit = f->enc == DV_X_E ? dv_x_offset_unit(row, f->vl, f->splat) : 1;
+    int unit =
+        f->enc == DV_X_E ? 1 << dv_x_offset_log(row, f->vl, f->splat) : 1;
     x->a = digit ? 0 : (p[0] >> 3 & 7) | f->reg;
     x->b = f->vvvv | (gather ? 0 : f->high_v);
     if (p[0] >> 6 != 3)

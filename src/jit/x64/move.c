@@ -1,13 +1,11 @@
 // Generates moves: zero, copy, transpose, and packing into panels.
 // dv_move_shape describes them. A move accesses nothing outside the two blocks,
 // except that the last vectors of a panel are filled up with zeros.
-#include "jit/x64/pairs.h"
+#include "jit/x64/tile.h"
 
 // UNROLL is the number of vectors per loop iteration; rows of up to NARROW
 // bytes are copied without a loop.
 enum { UNROLL = 4, NARROW = 512 };
-
-static const dv_x_more none = {0};
 
 // Copies n bytes from address X_S + off to X_D + off, or zeroes them. All full
 // vectors are loaded before any is stored.

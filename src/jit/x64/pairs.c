@@ -17,7 +17,7 @@
 // behind the columns there is the excess that this causes, 128 times the sum of
 // each column.
 #include "base/math.h"
-#include "jit/x64/pairs.h"
+#include "jit/x64/tile.h"
 
 enum { X_FAR = X_D, X_FIX = X_I };
 enum { SIDE = 16, BYTES = 64, ROW_AHEAD = 256 };
@@ -35,8 +35,6 @@ typedef struct pack {
     int fix;        // 1: add 128 to rows, store correction terms for columns
     int64_t row;    // row stride of the source in bytes
 } pack;
-
-static const dv_x_more none = {0};
 
 // Loads `bytes` bytes of each of n source rows into registers 0 and up; those
 // of the registers up to 15 that get no row are cleared.
@@ -290,13 +288,8 @@ void dv_x_pack_narrow(dv_x *g, const dv_isa *isa, const dv_move_shape *s)
         start_fix(g, &w);
     if (w.transposed)
         dv_x_set(g, X_FAR, w.step * w.row);
-    if (many > 1)
-        dv_x_set(g, X_J, many);
-    size_t top = g->code->n;
-    if (many)
-        blocks(g, &w, w.step);
-    if (many > 1)
-        dv_x_loop_end(g, X_J, top);
+    DV_REPEAT(X_J, many)
+    blocks(g, &w, w.step);
     if (rest)
         blocks(g, &w, rest);
 }

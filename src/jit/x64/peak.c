@@ -1,7 +1,7 @@
 // Generates loops that measure peak throughput: 12 independent chains of
 // multiply-adds, more than the 8 that hide a latency of 4 cycles at 2 per
 // cycle. AMX tiles have four chains.
-#include "jit/x64/pairs.h"
+#include "jit/x64/tile.h"
 
 enum { X_TURNS = 7, TILES = 4 };
 
@@ -14,9 +14,9 @@ static int tiles(dv_x *g, int dtype)
     dv_x_amx_config(g, 32, 32);
     size_t start = code->n;
     for (int i = 0; i < TILES; i++)
-        dv_x_emit(code, op, 16, i, 6, dv_x_reg(4), (dv_x_more){0});
+        dv_x_emit(code, op, 16, i, 6, dv_x_reg(4), none);
     dv_x_loop_end(g, X_TURNS, start);
-    dv_x_emit(code, DV_X_tilerelease, 16, 0, 0, dv_x_reg(0), (dv_x_more){0});
+    dv_x_emit(code, DV_X_tilerelease, 16, 0, 0, dv_x_reg(0), none);
     dv_x_epilogue(g);
     return TILES * 16 * 16 * 2 * (dtype == DV_I8 ? 64 : 32);
 }

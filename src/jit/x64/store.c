@@ -2,8 +2,6 @@
 // stores.
 #include "jit/x64/tile.h"
 
-static const dv_x_more none = {0};
-
 // Multiplies n registers of sums, from register v on, by alpha.
 static void scale_sums(dv_x *g, int v, int n, int free)
 {
@@ -74,12 +72,12 @@ void dv_x_clamp(dv_x *g, int vl, int v, int n, int free)
     }
 }
 
-static void store_rows(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
+static void store_rows(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int to)
 {
     for (int i = 0; i < t->rows; i++)
         for (int j = 0; j < t->nv; j++) {
             int64_t off = i * p->ldc + (int64_t)j * g->vb;
-            dv_x_store(g, dv_x_acc(t, 0, i, j), X_C, off,
+            dv_x_store(g, dv_x_acc(t, 0, i, j), to, off,
                        dv_x_is_partial(g, t, j));
         }
 }
@@ -120,11 +118,7 @@ static void stream_dense(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int64_t bytes = t->rows * p->ldc;
     dv_x_add(g, X_SP, -bytes - BELOW);
-    for (int i = 0; i < t->rows; i++)
-        for (int j = 0; j < t->nv; j++)
-            dv_x_store(g, dv_x_acc(t, 0, i, j), X_SP,
-                       i * p->ldc + (int64_t)j * g->vb,
-                       dv_x_is_partial(g, t, j));
+    store_rows(g, p, t, X_SP);
     int n = t->rows * t->nv, v = 0;
     for (int64_t at = 0; at < bytes; at += g->vb, v = (v + 1) % n) {
         dv_x_load(g, v, X_SP, at, 0);
@@ -140,7 +134,7 @@ static void store_lines(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int whole = has_whole_lines(g, p, t);
     if (!p->stream || (!whole && !is_dense(g, p, t))) {
-        store_rows(g, p, t);
+        store_rows(g, p, t, X_C);
         return;
     }
     dv_x_mov(g, X_TMP, X_C);
@@ -153,7 +147,7 @@ static void store_lines(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
         stream_dense(g, p, t);
     size_t done = dv_x_jump(g, DV_X_jmp);
     dv_x_patch_jump(g, usual);
-    store_rows(g, p, t);
+    store_rows(g, p, t, X_C);
     dv_x_patch_jump(g, done);
 }
 

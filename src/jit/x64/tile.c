@@ -9,8 +9,6 @@ enum { V_AHEAD = 8 };
 enum { ROW_AHEAD = 256 }; // prefetch distance within rows of k, in bytes
 enum { X_C_PREFETCH = X_BATCH };
 
-static const dv_x_more none = {0};
-
 // Returns the byte offset from the running pointer X_AT to the element of the
 // broadcast operand S in row i at step `step` of k.
 static int64_t s_off(const dv_x *g, const dv_prod *p, const dv_prod_tile *t,
@@ -167,9 +165,10 @@ static int broadcasts_from_memory(const dv_x *g, const dv_prod_tile *t, int i)
 static void multiply_read(dv_x *g, const dv_prod_tile *t, int acc, int v,
                           int64_t off)
 {
-    dv_x_insn op = DV_XF(g, vfma);
+    dv_x_rm scalar = dv_x_mem(X_AT, off);
+    scalar.splat = 1;
     for (int j = 0; j < t->nv; j++)
-        dv_x_emit_broadcast(g->code, op, g->vb, acc + j, v + j, X_AT, off);
+        dv_x_emit(g->code, DV_XF(g, vfma), g->vb, acc + j, v + j, scalar, none);
 }
 
 // Emits the multiply-adds of one step of k.
@@ -266,18 +265,14 @@ static void loop_k(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int turns,
                    int late)
 {
     int goes_on = p->k != STEPS || p->batch > 1 || p->pack_s || p->pack_v;
-    if (turns > 1)
-        dv_x_set(g, X_K, turns);
-    size_t top = g->code->n;
-    if (turns) {
+    DV_REPEAT(X_K, turns)
+    {
         if (late)
             ask_for_row_of_c(g, p, t);
         steps(g, p, t, STEPS, 1);
         if (goes_on)
             move_on(g, p, t, STEPS);
     }
-    if (turns > 1)
-        dv_x_loop_end(g, X_K, top);
 }
 
 // hop_s and hop_v return the bytes from the end of one product of a batch to
@@ -370,12 +365,8 @@ void dv_x_tile_emit(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
         init_with_correction(g, p, t);
     dv_x_mov(g, X_AT, X_A);
     dv_x_mov(g, X_BT, X_B);
-    if (p->batch > 1)
-        dv_x_set(g, X_BATCH, p->batch);
-    size_t top = g->code->n;
+    DV_REPEAT(X_BATCH, p->batch)
     along_k(g, p, t);
-    if (p->batch > 1)
-        dv_x_loop_end(g, X_BATCH, top);
     add_sets(g, t);
     dv_x_tile_store(g, p, t, t->rows * t->nv);
 }

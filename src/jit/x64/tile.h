@@ -46,4 +46,9 @@ void dv_x_tile_store(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
 void dv_x_clamp(dv_x *g, int vl, int v, int n, int free);
 // Emits a product of which A and B are both stored as rows of k (dot.c).
 void dv_x_dot(dv_x *g, const dv_gemm_shape *s);
+void dv_x_pack_narrow(dv_x *g, const dv_isa *isa, const dv_move_shape *s);
+void dv_x_amx_gemm(dv_x *g, const dv_gemm_shape *s);
+// Loads the AMX tile configuration for a product of `rows` by `cols` (up to 32
+// each): C in tiles 0 to 3, A in 4 and 5, B in 6 and 7.
+void dv_x_amx_config(dv_x *g, int rows, int cols);
 #endif

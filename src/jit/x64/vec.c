@@ -2,21 +2,17 @@
 // the plan becomes a few instructions, the same for both except for
 // comparisons, whose results AVX-512 puts into mask registers.
 //
-// A stack slot per pointer (`places`) holds the address where the current row,
-// or block of columns, starts. The first N_POINTERS running pointers are in
-// registers, the others on the stack, too. The plan has all vector registers
-// except two temporaries. Constants are behind the code and addressed from
-// X_POOL: first the plan's, single elements that are broadcast when loaded,
-// then whole vectors that this back end adds.
+// The plan has all vector registers except two temporaries. Constants are
+// behind the code and addressed from X_POOL: first the plan's, single elements
+// that are broadcast when loaded, then whole vectors that this back end adds.
 #include "jit/x64/vec.h"
 
 enum { ALL = 7 };
 
-static void make_32(dv_code *code, const dv_vec_plan *p);
-static void make_64(dv_code *code, const dv_vec_plan *p);
+static void make(dv_code *code, const dv_vec_plan *p, const dv_vec_isa *isa);
 
 const dv_vec_isa dv_x64_vec_isa_32 = {
-    .emit = make_32,
+    .emit = make,
     .n_regs = 16 - N_TEMPS,
     .vector_bytes = 32,
     .max_unroll = 4,
@@ -25,27 +21,20 @@ const dv_vec_isa dv_x64_vec_isa_32 = {
 };
 
 const dv_vec_isa dv_x64_vec_isa_64 = {
-    .emit = make_64,
+    .emit = make,
     .n_regs = 32 - N_TEMPS,
     .vector_bytes = 64,
     .soft_bf16 = 1,
     .tied = {[DV_V_FMA] = ALL, [DV_V_FNMA] = ALL, [DV_V_SEL] = ALL},
 };
 
-static const dv_x_more none = {0};
 // The general registers of the running pointers. rdi (7) comes last, because it
 // holds the kernel's arguments at first.
 static const int8_t pointers[N_POINTERS] = {0, 1, 2, 6, 8, 9, 3, 5, 12, 7};
 
 void dv_x_vec_op_n(dv_x_vec *m, dv_x_insn op, int vl, int a, int b, dv_x_rm c)
 {
-    dv_code *code = m->gen.code;
-    if (c.reg == DV_X_NONE)
-        dv_x_emit_m(code, op, vl, a, b, c.base, c.disp);
-    else if (dv_x_rows[op].form == DV_X_VRVM)
-        dv_x_emit_3(code, op, vl, a, b, c.reg);
-    else
-        dv_x_emit(code, op, vl, a, b, c, none);
+    dv_x_emit(m->gen.code, op, vl, a, b, c, none);
 }
 
 void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c)
@@ -53,76 +42,33 @@ void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c)
     dv_x_vec_op_n(m, op, m->gen.vb, a, b, c);
 }
 
+typedef dv_x_vec maker;
 static int reaches(const dv_vec_operand *o, int64_t bytes)
 {
     enum { FAR = 1 << 30 };
     return o->inner >= 0 && o->inner <= 2 && bytes > -FAR && bytes < FAR;
 }
 
-static int64_t running(const dv_x_vec *m, int k)
-{
-    return m->running + 8 * (k - N_POINTERS);
-}
-
-// Returns the register that holds running pointer k (the address of an
-// operand's current elements); a pointer on the stack is loaded into X_FAR
-// first.
-static int take(dv_x_vec *m, int k)
-{
-    if (k < N_POINTERS)
-        return pointers[k];
-    dv_x_get(&m->gen, X_FAR, X_SP, running(m, k));
-    return X_FAR;
-}
+static void begin(maker *m);
+static void leave(maker *m);
+static void constant(maker *m, const dv_vec_mop *o);
+static void reload(maker *m, const dv_vec_mop *o);
+static void spill(maker *m, const dv_vec_mop *o);
+#define POINTER(k)         pointers[k]
+#define stays(m, k)        0
+#define load(m, o)         dv_x_vec_load(m, o, dv_x_vec_reg((o)->dst))
+#define store(m, o)        dv_x_vec_store(m, o, dv_x_vec_reg((o)->a))
+#define compute(m, o)      dv_x_vec_compute(m, o)
+#define restart(m, reg)    dv_x_get(&(m)->gen, reg, X_SP, (m)->all)
+#define compare(g, reg, n) dv_x_emit_gi((g)->code, DV_X_cmpi, reg, n)
+#define branch_less(g)     dv_x_jump(g, DV_X_jl)
+#define land(g, from)      dv_x_patch_jump(g, from)
+#define branch_back(g, to) dv_x_back(g, DV_X_jge, to)
+#include "jit/vec/emit.h"
 
 int dv_x_vec_pointer(dv_x_vec *m, int operand)
 {
-    return take(m, m->at->of[operand]);
-}
-
-static void step_running(dv_x_vec *m, int outer, int64_t by)
-{
-    for (int k = 0; k < m->at->n; k++) {
-        const dv_vec_operand *o = &m->p->operands[m->at->operand[k]];
-        if (!(outer ? o->outer : o->inner))
-            continue;
-        int r = take(m, k);
-        if (outer)
-            dv_x_add(&m->gen, r, o->outer * dv_x_size(o));
-        else
-            dv_x_add(&m->gen, r, o->inner * by * dv_x_size(o));
-        if (k >= N_POINTERS)
-            dv_x_put(&m->gen, r, X_SP, running(m, k));
-    }
-}
-
-static void step_places(dv_x_vec *m, int64_t by)
-{
-    for (int k = 0; k < m->at->n; k++) {
-        const dv_vec_operand *o = &m->p->operands[m->at->operand[k]];
-        if (!o->inner)
-            continue;
-        dv_x_get(&m->gen, X_FAR, X_SP, m->places + 8 * k);
-        dv_x_add(&m->gen, X_FAR, o->inner * by * dv_x_size(o));
-        dv_x_put(&m->gen, X_FAR, X_SP, m->places + 8 * k);
-    }
-}
-
-// Sets the running pointers to the start of the current row, and if
-// `to_next_row` is set advances the stored row starts to the next row.
-static void point(dv_x_vec *m, int to_next_row)
-{
-    for (int k = 0; k < m->at->n; k++) {
-        const dv_vec_operand *o = &m->p->operands[m->at->operand[k]];
-        int r = k < N_POINTERS ? pointers[k] : X_FAR;
-        dv_x_get(&m->gen, r, X_SP, m->places + 8 * k);
-        if (k >= N_POINTERS)
-            dv_x_put(&m->gen, r, X_SP, running(m, k));
-        if (!to_next_row || !o->outer)
-            continue;
-        dv_x_lea(&m->gen, X_FAR, r, o->outer * dv_x_size(o));
-        dv_x_put(&m->gen, X_FAR, X_SP, m->places + 8 * k);
-    }
+    return pointer_to(m, operand);
 }
 
 static void begin(dv_x_vec *m)
@@ -146,89 +92,13 @@ static void begin(dv_x_vec *m)
     dv_x_put(g, X_FAR, X_SP, m->all);
     dv_x_get(g, outer ? X_LEFT : X_COUNT, ARGS, outer ? n : rows);
     dv_x_get(g, AT, ARGS, offsetof(dv_vec_args, at));
-    for (int k = 0; k < m->at->n; k++) {
-        int operand = m->at->operand[k];
-        if (operand < p->n_given)
-            dv_x_get(g, X_FAR, AT, 8 * operand);
-        else
-            dv_x_get(g, X_FAR, ARGS, offsetof(dv_vec_args, acc));
-        dv_x_put(g, X_FAR, X_SP, m->places + 8 * k);
-    }
+    init_starts(m, ARGS, AT, X_FAR);
 }
 
 static void leave(dv_x_vec *m)
 {
     dv_x_get(&m->gen, X_SP, X_SP, m->old_sp);
     dv_x_epilogue(&m->gen);
-}
-
-static void compare(dv_x *g, int count, int64_t k)
-{
-    dv_x_emit_gi(g->code, DV_X_cmpi, count, k);
-}
-
-// Begins a loop of k elements or rows per iteration, which is skipped if the
-// counter in register `count` is less than k.
-static void enter(dv_x_vec *m, int count, int64_t k)
-{
-    dv_x *g = &m->gen;
-    compare(g, count, k);
-    m->out[m->depth] = dv_x_jump(g, DV_X_jl);
-    m->top[m->depth++] = g->code->n;
-}
-
-// Ends a loop of k elements or rows per iteration: subtracts k from the counter
-// in register `count` and, unless `once`, repeats the loop while the counter is
-// at least k.
-static void again(dv_x_vec *m, int count, int64_t k, int once)
-{
-    dv_x *g = &m->gen;
-    size_t top = m->top[--m->depth], out = m->out[m->depth];
-    dv_x_add(g, count, -k);
-    if (!once) {
-        compare(g, count, k);
-        dv_x_back(g, DV_X_jge, top);
-    }
-    dv_x_patch_jump(g, out);
-}
-
-static void control(dv_x_vec *m, const dv_vec_mop *o)
-{
-    dv_x *g = &m->gen;
-    switch ((dv_vop)o->op) {
-    case DV_V_ROWS:
-        m->top[m->depth++] = g->code->n;
-        point(m, 1);
-        dv_x_get(g, X_LEFT, X_SP, m->all);
-        break;
-    case DV_V_ROWS_END:
-        dv_x_loop_end(g, X_COUNT, m->top[--m->depth]);
-        break;
-    case DV_V_LOOP:
-        enter(m, X_LEFT, o->imm);
-        break;
-    case DV_V_LOOP_END:
-        step_running(m, 0, o->imm);
-        again(m, X_LEFT, o->imm, o->imm < g->lanes);
-        break;
-    case DV_V_COLS:
-        enter(m, X_LEFT, o->imm);
-        point(m, 0);
-        break;
-    case DV_V_COLS_END:
-        step_places(m, o->imm);
-        again(m, X_LEFT, o->imm, o->imm < g->lanes);
-        break;
-    case DV_V_STEPS:
-        dv_x_get(g, X_COUNT, X_SP, m->all);
-        enter(m, X_COUNT, 1);
-        break;
-    // The remaining operation, DV_V_STEPS_END, ends the loop over the rows of a
-    // column.
-    default:
-        step_running(m, 1, 0);
-        again(m, X_COUNT, 1, 0);
-    }
 }
 
 // Returns the offset from X_POOL of the constant vectors that this back end
@@ -266,10 +136,12 @@ dv_x_rm dv_x_all32(dv_x_vec *m, uint32_t bits)
     return dv_x_all64(m, (uint64_t)bits << 32 | bits);
 }
 
-static void constant(dv_x_vec *m, const dv_vec_mop *o, int v)
+static void constant(dv_x_vec *m, const dv_vec_mop *o)
 {
+    int v = dv_x_vec_reg(o->dst);
     const dv_vec_const *c = &m->p->pool[o->imm];
     dv_x *g = &m->gen;
+    m->zeros &= ~(1u << v);
     if (c->bits == 0) {
         dv_x_zero(g, v);
         m->zeros |= 1u << v;
@@ -319,52 +191,30 @@ static void put_pool(dv_x_vec *m)
     dv_x_patch(code, m->pool_fix, start);
 }
 
-static void one(dv_x_vec *m, const dv_vec_mop *o)
+static void reload(dv_x_vec *m, const dv_vec_mop *o)
 {
-    dv_x *g = &m->gen;
-    int d = dv_x_vec_reg(o->dst), writes = o->op != DV_V_STORE &&
-                                           o->op != DV_V_SPILL &&
-                                           (o->op <= DV_V_RELOAD);
-    switch ((dv_vop)o->op) {
-    case DV_V_BEGIN:
-        begin(m);
-        break;
-    case DV_V_POINT:
-        point(m, 0);
-        break;
-    case DV_V_CONST:
-        m->zeros &= ~(1u << d);
-        constant(m, o, d);
-        return;
-    case DV_V_RELOAD:
-        dv_x_load(g, d, X_SP, m->slots + (int64_t)g->vb * o->imm, 0);
-        break;
-    case DV_V_SPILL:
-        dv_x_store(g, dv_x_vec_reg(o->a), X_SP,
-                   m->slots + (int64_t)g->vb * o->imm, 0);
-        break;
-    case DV_V_LOAD:
-        dv_x_vec_load(m, o, d);
-        break;
-    case DV_V_STORE:
-        dv_x_vec_store(m, o, dv_x_vec_reg(o->a));
-        break;
-    case DV_V_RETURN:
-        leave(m);
-        break;
-    default:
-        if (o->op > DV_V_POINT)
-            control(m, o);
-        else
-            dv_x_vec_compute(m, o);
-    }
-    if (writes)
-        m->zeros &= ~(1u << d);
+    dv_x_load(&m->gen, dv_x_vec_reg(o->dst), X_SP,
+              m->slots + (int64_t)m->gen.vb * o->imm, 0);
 }
 
-static void make(dv_code *code, const dv_vec_plan *p, int vb)
+static void spill(dv_x_vec *m, const dv_vec_mop *o)
 {
-    int es = p->is64 ? 8 : 4;
+    dv_x_store(&m->gen, dv_x_vec_reg(o->a), X_SP,
+               m->slots + (int64_t)m->gen.vb * o->imm, 0);
+}
+
+static void one(dv_x_vec *m, const dv_vec_mop *o)
+{
+    int computed =
+        o->op <= DV_V_RELOAD && o->op != DV_V_CONST && o->op != DV_V_STORE;
+    emit_op(m, o);
+    if (computed)
+        m->zeros &= ~(1u << dv_x_vec_reg(o->dst));
+}
+
+static void make(dv_code *code, const dv_vec_plan *p, const dv_vec_isa *isa)
+{
+    int es = p->is64 ? 8 : 4, vb = isa->vector_bytes;
     dv_x_vec m;
     // Clears only the fields before the array `own` of added constants: its
     // entries are written before their number n_own grows.
@@ -372,27 +222,13 @@ static void make(dv_code *code, const dv_vec_plan *p, int vb)
     dv_x_start_vb(&m.gen, code, vb, es);
     m.p = p;
     dv_vec_pointers at;
-    dv_vec_assign_pointers(p, reaches, &at);
     m.at = &at;
-    int far = at.n > N_POINTERS ? at.n - N_POINTERS : 0;
     m.stage = 0;
     m.slots = vb;
-    m.places = m.slots + (int64_t)vb * p->n_slots;
-    m.running = m.places + 8 * (int64_t)at.n;
-    m.all = m.running + 8 * (int64_t)far;
+    m.all = place_pointers(&m, m.slots + (int64_t)vb * p->n_slots);
     m.old_sp = m.all + 8;
     m.frame = m.old_sp + 8;
     for (int32_t i = 0; i < p->n && !code->failed; i++)
         one(&m, &p->ops[i]);
     put_pool(&m);
-}
-
-static void make_32(dv_code *code, const dv_vec_plan *p)
-{
-    make(code, p, 32);
-}
-
-static void make_64(dv_code *code, const dv_vec_plan *p)
-{
-    make(code, p, 64);
 }

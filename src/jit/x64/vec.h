@@ -8,7 +8,7 @@
 enum { V_T0, V_T1, N_TEMPS }; // scratch registers, free between operations
 enum { K_TMP = 1 };
 enum { X_FAR = 10, X_POOL = 13, X_LEFT = 14, X_COUNT = 15 };
-enum { N_POINTERS = 10, MAX_NEST = 4, MAX_OWN = 64 };
+enum { N_POINTERS = 10, MAX_OWN = 64 };
 
 // A vector of constants behind the code that the back end adds to the plan's
 // constants.
@@ -26,12 +26,11 @@ typedef struct dv_x_own_vector {
 
 typedef struct dv_x_vec {
     const dv_vec_plan *p;
-    const dv_vec_pointers *at;
+    dv_vec_pointers *at;
     // Offsets of the parts of the stack frame from sp, and its size.
-    int64_t places, running, slots, all, old_sp, stage, frame;
+    int64_t starts, running, slots, all, old_sp, stage, frame;
     // Code offsets: tops of the enclosing loops, and the exit jumps to patch.
-    size_t top[MAX_NEST];
-    size_t out[MAX_NEST];
+    size_t top[DV_VEC_MAX_NEST], out[DV_VEC_MAX_NEST];
     int depth;
     uint32_t zeros; // bit mask of vector registers known to hold 0
     size_t pool_fix;
@@ -39,11 +38,6 @@ typedef struct dv_x_vec {
     dv_x_own_vector own[MAX_OWN];
     dv_x gen;
 } dv_x_vec;
-
-static inline int dv_x_size(const dv_vec_operand *o)
-{
-    return dv_dtype_get((dv_dtype)o->dtype)->size_bytes;
-}
 
 // Returns the hardware vector register that register r of the plan is mapped
 // to.

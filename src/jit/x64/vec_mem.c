@@ -6,16 +6,8 @@
 // Bytes of the vectors that strided elements are assembled in.
 enum { CHUNK = 16 };
 
-static void op(dv_x_vec *m, dv_x_insn insn, int a, int b, dv_x_rm c)
-{
-    dv_x_vec_op(m, insn, a, b, c);
-}
-
-// Emits an instruction with an explicit vector length.
-static void op_n(dv_x_vec *m, dv_x_insn insn, int vl, int a, int b, dv_x_rm c)
-{
-    dv_x_vec_op_n(m, insn, vl, a, b, c);
-}
+#define op   dv_x_vec_op
+#define op_n dv_x_vec_op_n // with an explicit vector length
 
 static void op_i(dv_x_vec *m, dv_x_insn insn, int vl, int a, int b, dv_x_rm c,
                  int imm)
@@ -29,7 +21,7 @@ static dv_x_rm element(dv_x_vec *m, const dv_vec_mop *o, int base, int i)
 {
     const dv_vec_operand *at = &m->p->operands[o->imm];
     int64_t off =
-        ((int64_t)o->copy * m->gen.lanes + i) * at->inner * dv_x_size(at) +
+        ((int64_t)o->copy * m->gen.lanes + i) * at->inner * dv_vec_size(at) +
         m->at->off[o->imm];
     if (off >= INT32_MIN && off <= INT32_MAX)
         return dv_x_mem(base, off);
@@ -42,7 +34,7 @@ static dv_x_rm element(dv_x_vec *m, const dv_vec_mop *o, int base, int i)
 // V_T0.
 static void load_apart(dv_x_vec *m, const dv_vec_mop *o)
 {
-    int es = dv_x_size(&m->p->operands[o->imm]);
+    int es = dv_vec_size(&m->p->operands[o->imm]);
     int base = dv_x_vec_pointer(m, o->imm), per = CHUNK / es;
     for (int i = 0; i < o->count; i += per) {
         int v = i ? V_T1 : V_T0, chunk = i / per;
@@ -86,7 +78,7 @@ static void load_every_other(dv_x_vec *m, const dv_vec_mop *o, int v)
 
 static void store_apart(dv_x_vec *m, const dv_vec_mop *o, int v)
 {
-    int es = dv_x_size(&m->p->operands[o->imm]);
+    int es = dv_vec_size(&m->p->operands[o->imm]);
     int base = dv_x_vec_pointer(m, o->imm), per = CHUNK / es;
     for (int i = 0; i < o->count; i += per) {
         int from = i ? V_T1 : v, chunk = i / per;
@@ -169,7 +161,7 @@ void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v)
 {
     const dv_vec_operand *at = &m->p->operands[o->imm];
     dv_dtype t = (dv_dtype)at->dtype;
-    int es = dv_x_size(at), same = t == (dv_dtype)m->p->shape->compute;
+    int es = dv_vec_size(at), same = t == (dv_dtype)m->p->shape->compute;
     int64_t off = m->at->off[o->imm];
     if (at->inner == 0) {
         load_one(m, v, t, dv_x_mem(dv_x_vec_pointer(m, o->imm), off));
@@ -307,7 +299,7 @@ static int narrow(dv_x_vec *m, int v, dv_dtype t)
 void dv_x_vec_store(dv_x_vec *m, const dv_vec_mop *o, int v)
 {
     const dv_vec_operand *to = &m->p->operands[o->imm];
-    int es = dv_x_size(to);
+    int es = dv_vec_size(to);
     v = narrow(m, v, (dv_dtype)to->dtype);
     if (to->inner != 0 && to->inner != 1) {
         store_apart(m, o, v);

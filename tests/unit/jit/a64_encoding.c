@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "harness/test.h"
 #include "jit/a64/insn.h"
-#include "jit/a64/list.h"
+#include "jit/backend.h"
 #include "jit/arena.h"
 #include <sys/resource.h>
 #include <sys/wait.h>

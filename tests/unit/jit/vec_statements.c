@@ -142,7 +142,8 @@ static void write_joined(const dv_vec_shape *s)
             continue;
         dv_vec_plan_make(&plan, s, dv_backend_vec(&dv_isas[i]), &scratch);
         assert_false(plan.failed);
-        dv_backend_vec(&dv_isas[i])->emit(&code, &plan);
+        const dv_vec_isa *isa = dv_backend_vec(&dv_isas[i]);
+        isa->emit(&code, &plan, isa);
         dv_arena_free(&scratch);
         assert_false(code.failed);
     }

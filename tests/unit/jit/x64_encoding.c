@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "harness/test.h"
 #include "jit/x64/insn.h"
-#include "jit/x64/list.h"
+#include "jit/backend.h"
 #include <unistd.h>
 
 static const char *const texts[] = {
@@ -283,7 +283,7 @@ static int write_short(dv_code *code, const sample *s)
     int reg = form == DV_X_GRM ? s->a : 0;
     int64_t disp = s->m.disp;
     if ((memory && s->m.index != DV_X_NONE) || base == DV_X_RIP ||
-        (s->more.imm && form != DV_X_GI) || (mask && s->m.splat))
+        (s->more.imm && form != DV_X_GI))
         return 0;
     if (form == DV_X_GI && !memory)
         dv_x_emit_gi(code, s->op, s->m.reg, s->more.imm);
@@ -291,11 +291,7 @@ static int write_short(dv_code *code, const sample *s)
         dv_x_emit_gm(code, s->op, reg, base, disp);
     else if (general)
         dv_x_emit_gr(code, s->op, reg, s->m.reg);
-    else if (vector && memory && s->m.splat)
-        dv_x_emit_broadcast(code, s->op, s->vl, s->a, s->b, base, disp);
-    else if (vector && memory && mask)
-        dv_x_emit_mask(code, s->op, s->vl, s->a, s->b, base, disp, mask);
-    else if (vector && memory)
+    else if (vector && memory && !s->m.splat && !mask)
         dv_x_emit_m(code, s->op, s->vl, s->a, s->b, base, disp);
     else if (!memory && form == DV_X_VRVM && !mask)
         dv_x_emit_3(code, s->op, s->vl, s->a, s->b, s->m.reg);
