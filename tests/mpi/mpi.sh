@@ -227,6 +227,9 @@ gone() {
 }
 
 clean() {
+    # While Open MPI opens a file, it tests whether it can lock another one beside
+    # it, which stays if the process is stopped just then.
+    rm -f "$tmp"/state.*.locktest.*
     [ -z "$(find "$tmp" -name 'state.*')" ] || fail "$1 leaves $(ls "$tmp")"
     rm -f "$tmp"/state.*
 }
