@@ -324,6 +324,55 @@ static dv_status divide_all(dv_plan *plan, dv_divide method,
     return DV_OK;
 }
 
+// Returns 1 if variable v of a contraction is in the result and in one factor
+// only, so that cutting it leaves the other factor whole.
+static int is_row_or_column(const dv_op *op, int v)
+{
+    int32_t reads = 0;
+    for (int r = 0; r < op->n_reads; r++)
+        reads += (dv_access_vars(op, &op->reads[r]) >> v & 1) != 0;
+    return !op->vars[v].reduce && reads == 1;
+}
+
+// Cuts a contraction into more tiles than there are cores, so that cores that
+// finish early can take tiles of others: memory and clocks of many cores are
+// never equally fast. Tiles stay large enough for the panels that each of them
+// packs.
+static void cut_finer(dv_plan *plan, int32_t i)
+{
+    enum { TILES_PER_CORE = 8, LEAST = 128, LEAST_WORK = 4 << 20 };
+    const dv_op *op = &plan->ops->ops[i];
+    int64_t *slices = plan->slices[i];
+    while (dv_plan_n_tiles(plan, i) < TILES_PER_CORE * plan->target.cores) {
+        int longest = -1;
+        double work = 1;
+        for (int v = 0; v < op->n_vars; v++) {
+            work *= (double)slices[v];
+            if (is_row_or_column(op, v) && slices[v] >= 2 * LEAST &&
+                (longest < 0 || slices[v] > slices[longest]))
+                longest = v;
+        }
+        if (longest < 0 || work < 2.0 * LEAST_WORK)
+            return;
+        slices[longest] = dv_ceil_div(slices[longest], 2);
+    }
+}
+
+// Cuts contractions finer on machines with many cores and caches.
+static void balance(dv_plan *plan)
+{
+    enum { MANY_CORES = 8 };
+    if (plan->target.cores < MANY_CORES || !dv_target_has_caches(&plan->target))
+        return;
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        const dv_op *op = &plan->ops->ops[i];
+        if (dv_op_kind(op) == DV_KIND_CONTRACTION && !op->is_extern &&
+            !plan->divisions[i].pinned &&
+            dv_plan_n_tiles(plan, i) >= plan->target.cores)
+            cut_finer(plan, i);
+    }
+}
+
 dv_status dv_divide_run(dv_pass_cx *cx, dv_plan *plan)
 {
     dv_divide method = cx->options->divide;
@@ -344,6 +393,8 @@ dv_status dv_divide_run(dv_pass_cx *cx, dv_plan *plan)
         memset(k.op, -1, k.cap * sizeof *k.op);
         st = divide_all(plan, method, pinned, n_pinned, &k, cx->diag);
     }
+    if (st == DV_OK && method <= DV_DIVIDE_BEST)
+        balance(plan);
     dv_release(pinned);
     dv_release(k.op);
     return st;

@@ -149,6 +149,17 @@ dv_status dv_plan_deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag)
     return DV_OK;
 }
 
+// Returns 1 if cores that finish early take tiles of op i from others: if it is
+// a contraction that is cut into more tiles than there are cores.
+static int steals(const dv_plan *plan, int32_t i)
+{
+    int64_t tiles = plan->groups[i].n_tiles;
+    return dv_target_has_caches(&plan->target) && tiles > plan->target.cores &&
+           tiles <= INT32_MAX &&
+           dv_op_kind(&plan->ops->ops[i]) == DV_KIND_CONTRACTION &&
+           !dv_plan_splits_reduction(plan, i);
+}
+
 dv_status dv_group_run(dv_pass_cx *cx, dv_plan *plan)
 {
     int32_t n = plan->ops->n_ops;
@@ -169,6 +180,10 @@ dv_status dv_group_run(dv_pass_cx *cx, dv_plan *plan)
                            "%" PRId64 " slices",
                            op->name, plan->groups[i].n_tiles);
         DV_TRY(dv_plan_deal(plan, i, &plan->groups[i], cx->diag));
+        if (steals(plan, i)) {
+            plan->groups[i].queue = DV_STEAL;
+            plan->groups[i].chunk = 1;
+        }
     }
     return DV_OK;
 }
