@@ -547,18 +547,24 @@ static dv_status read_addresses(dv_plan *plan, dv_lexer *lx, const char *word,
                                 dv_temp_address **at, int32_t *n)
 {
     char buf[48];
-    int32_t cap = 0;
+    int32_t cap = 0, next = 0;
     while (dv_lex_is(lx, word)) {
         dv_temp_address *t =
             DV_PUSH(&plan->arena, dv_temp_address, *at, *n, cap);
         if (!t)
             return dv_nomem(lx->diag);
         DV_TRY(dv_lex(lx));
-        *t = (dv_temp_address){.off = lx->tok.off};
-        while (t->tensor < plan->ops->n_tensors &&
-               !dv_lex_is(lx, plan->ops->tensors[t->tensor].name))
-            t->tensor++;
-        if (t->tensor == plan->ops->n_tensors)
+        *t = (dv_temp_address){.tensor = next, .off = lx->tok.off};
+        // Temporaries are listed in the order of their writers, so the next one
+        // is usually found at once.
+        int32_t tried = 0, n_tensors = plan->ops->n_tensors;
+        while (tried < n_tensors &&
+               !dv_lex_is(lx, plan->ops->tensors[t->tensor].name)) {
+            t->tensor = (t->tensor + 1) % n_tensors;
+            tried++;
+        }
+        next = t->tensor;
+        if (tried == n_tensors)
             return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
                            "there is no tensor %s", dv_lex_show(lx, buf));
         DV_TRY(dv_lex(lx));
