@@ -96,16 +96,32 @@ int64_t dv_access_step(const dv_program *p, const dv_access *a, int var)
 int64_t dv_access_flatten(const dv_op *op, const dv_access *a,
                           const int64_t *strides, int64_t *coef)
 {
-    int64_t base = 0;
-    memset(coef, 0, sizeof *coef * (size_t)op->n_vars);
-    for (int d = 0; d < a->n_dims; d++) {
-        if (a->index[d].via >= 0)
-            continue;
-        base += a->index[d].base * strides[d];
-        for (int v = 0; v < op->n_vars; v++)
-            coef[v] += a->index[d].coef[v] * strides[d];
+    // Offsets are computed modulo 2^64, because sums of elements that exist fit
+    // 64 bits even if their terms do not.
+    uint64_t base = 0;
+    for (int d = 0; d < a->n_dims; d++)
+        if (a->index[d].via < 0)
+            base += (uint64_t)a->index[d].base * (uint64_t)strides[d];
+    for (int v = 0; v < op->n_vars; v++) {
+        uint64_t step = 0;
+        int64_t by;
+        int fits = 1;
+        coef[v] = 0;
+        for (int d = 0; d < a->n_dims; d++) {
+            if (a->index[d].via >= 0)
+                continue;
+            step += (uint64_t)a->index[d].coef[v] * (uint64_t)strides[d];
+            fits = fits && dv_mul_i64(&by, a->index[d].coef[v], strides[d]) &&
+                   dv_add_i64(&coef[v], coef[v], by);
+        }
+        if (!fits) {
+            // The stride does not fit 64 bits, so the variable has only one
+            // value, which is part of the base instead.
+            base += step * (uint64_t)op->vars[v].begin;
+            coef[v] = 0;
+        }
     }
-    return base;
+    return (int64_t)base;
 }
 
 int64_t dv_row_strides(int n_dims, const int64_t *shape, int64_t *strides)
