@@ -100,9 +100,11 @@ typedef struct dv_verdict {
     // relative error.
     const char *of;
     double off, size;
-    // Of dv_verify_samples: 1, the number of tiles in memory and of those
-    // sampled, and the numbers of elements recomputed from the operands of
-    // their op and from the inputs. The latter are elements of outputs.
+    // The following members are set by dv_verify_samples only; `sampled` is
+    // then 1. n_tiles counts the tiles whose results are in memory, and
+    // n_sampled_tiles those of which an element was recomputed.
+    // n_from_operands elements were recomputed from their op's operands,
+    // n_from_inputs elements of outputs from the program's inputs.
     int sampled;
     int64_t n_tiles, n_sampled_tiles, n_from_operands, n_from_inputs;
     // What was not sampled, by tensor and reason.

@@ -124,56 +124,57 @@ static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
 
 // Prepares the contractions of all tiles of an op for every thread that may run
 // them: with a work queue, any thread may run any tile.
-static dv_status prepare_tiles(dv_exec *x, const dv_op_kernels *way, int32_t op,
-                               int32_t number, dv_diag *diag)
+static dv_status prepare_tiles(dv_exec *x, const dv_op_kernels *prepared,
+                               int32_t op, int32_t number, dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[number];
     int queued = x->group[number].n_queued > 0;
     for (int32_t d = 0; d < g->n_deals; d++)
         for (int32_t i = 0; i < (queued ? x->n_threads : 1); i++)
-            DV_TRY(prepare_deal(x, way->product, op, &g->deals[d],
+            DV_TRY(prepare_deal(x, prepared->product, op, &g->deals[d],
                                 queued ? i : -1, diag));
     return DV_OK;
 }
 
 // Prepares a product. While schedules are chosen, an epilogue that some tile
-// has no kernel for is taken out of the kernels, and way->product becomes NULL
-// if a tile has no kernel at all.
-static dv_status prepare_product(dv_exec *x, dv_op_kernels *way, int32_t op,
-                                 int32_t number, dv_diag *diag)
+// has no kernel for is taken out of the kernels, and prepared->product becomes
+// NULL if a tile has no kernel at all.
+static dv_status prepare_product(dv_exec *x, dv_op_kernels *prepared,
+                                 int32_t op, int32_t number, dv_diag *diag)
 {
     if (!x->choosing)
-        return prepare_tiles(x, way, op, number, diag);
-    dv_status st = prepare_tiles(x, way, op, number, NULL);
-    if (st != DV_OK && st != DV_E_NOMEM && dv_product_unfuse(way->product))
-        st = prepare_tiles(x, way, op, number, NULL);
+        return prepare_tiles(x, prepared, op, number, diag);
+    dv_status st = prepare_tiles(x, prepared, op, number, NULL);
+    if (st != DV_OK && st != DV_E_NOMEM && dv_product_unfuse(prepared->product))
+        st = prepare_tiles(x, prepared, op, number, NULL);
     if (st == DV_E_LIMIT) {
-        way->product = NULL;
+        prepared->product = NULL;
         return DV_OK;
     }
     if (st == DV_OK)
         return DV_OK;
     // The calls above were made without `diag`; the failing one is repeated to
     // record its error message.
-    DV_TRY(prepare_tiles(x, way, op, number, diag));
+    DV_TRY(prepare_tiles(x, prepared, op, number, diag));
     return dv_nomem(diag);
 }
 
-// Generates the op's vector kernels. While schedules are chosen, way->vec
+// Generates the op's vector kernels. While schedules are chosen, prepared->vec
 // becomes NULL if a kernel would exceed the size limit.
-static dv_status make_kernels(dv_exec *x, dv_op_kernels *way,
+static dv_status make_kernels(dv_exec *x, dv_op_kernels *prepared,
                               const dv_vec_how *how, dv_diag *diag)
 {
-    if (!way->vec)
+    if (!prepared->vec)
         return DV_OK;
     if (!x->choosing)
-        return dv_vec_op_kernels(way->vec, how, x->jit, &x->arena, diag);
+        return dv_vec_op_kernels(prepared->vec, how, x->jit, &x->arena, diag);
     dv_diag *own = dv_diag_create();
     if (!own)
         return dv_nomem(diag);
-    dv_status st = dv_vec_op_kernels(way->vec, how, x->jit, &x->arena, own);
+    dv_status st =
+        dv_vec_op_kernels(prepared->vec, how, x->jit, &x->arena, own);
     if (st == DV_E_LIMIT) {
-        way->vec = NULL;
+        prepared->vec = NULL;
         st = DV_OK;
     } else {
         dv_diag_move(diag, own);
@@ -194,7 +195,7 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
     const dv_group *g = &x->plan->groups[number];
     const dv_group_plan *run = &x->group[number];
     const dv_kernel *k = &x->kernels[op];
-    dv_op_kernels *way = &x->ways[op];
+    dv_op_kernels *prepared = &x->prepared[op];
     int parts = run->grid ? run->parts : dv_plan_splits_reduction(x->plan, op);
     int product = as && as->kind == DV_KERNEL_PRODUCT;
     dv_vec_how vec = {.p = x->plan->ops,
@@ -216,17 +217,18 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
     if (pins->kind == DV_KERNEL_STRIP)
         return DV_OK;
     int want_product = pins->kind == DV_KERNEL_PRODUCT || pins->tile_size;
-    DV_TRY(dv_vec_op_create(&way->vec, &vec, x->jit, &x->arena, diag));
+    DV_TRY(dv_vec_op_create(&prepared->vec, &vec, x->jit, &x->arena, diag));
     if (parts || run->grid ||
         (as ? !product
             : !want_product && !dv_sums_worth_gemm(x->plan->ops, k->op))) {
         vec.later = 0;
-        DV_TRY(make_kernels(x, way, &vec, diag));
+        DV_TRY(make_kernels(x, prepared, &vec, diag));
     }
-    way->guard = way->vec ? dv_vec_op_guard(way->vec) : DV_GUARD_NONE;
+    prepared->guard =
+        prepared->vec ? dv_vec_op_guard(prepared->vec) : DV_GUARD_NONE;
     dv_product_how how = {.plan = x->plan,
                           .kernel = k,
-                          .vec = way->vec,
+                          .vec = prepared->vec,
                           .op = op,
                           .n_threads = x->n_threads,
                           .parts = parts,
@@ -238,38 +240,38 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
                           .arena = &x->arena};
     int other = pins->kind >= 0 && pins->kind != DV_KERNEL_PRODUCT;
     if (other && vec.later)
-        return make_kernels(x, way, &vec, diag);
+        return make_kernels(x, prepared, &vec, diag);
     if (run->grid || other || (as && !product))
         // If a grid assigns the group's tiles, they are other tiles than the
         // plan's, for which no contractions are prepared.
         return DV_OK;
-    DV_TRY(dv_product_create(&way->product, &how, diag));
-    if (way->product)
-        DV_TRY(prepare_product(x, way, op, number, diag));
-    if (!way->product && vec.later && !as)
-        return make_kernels(x, way, &vec, diag);
+    DV_TRY(dv_product_create(&prepared->product, &how, diag));
+    if (prepared->product)
+        DV_TRY(prepare_product(x, prepared, op, number, diag));
+    if (!prepared->product && vec.later && !as)
+        return make_kernels(x, prepared, &vec, diag);
     if (vec.later)
-        way->vec = NULL;
+        prepared->vec = NULL;
     return DV_OK;
 }
 
 void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out)
 {
-    const dv_op_kernels *way = &x->ways[op];
+    const dv_op_kernels *prepared = &x->prepared[op];
     const dv_rows *rows = x->group[dv_group_of(x->plan, op)].rows;
     *out = (dv_op_schedule){.inner = -1, .outer = -1};
     if (rows) {
         dv_rows_describe(rows, op, out);
         return;
     }
-    if (way->vec)
-        dv_vec_op_describe(way->vec, out);
-    if (way->product)
-        dv_product_describe(way->product, out);
-    out->guard = way->guard;
-    out->kind = way->product ? DV_KERNEL_PRODUCT
-                : way->vec   ? DV_KERNEL_STATEMENT
-                             : DV_KERNEL_STRIP;
+    if (prepared->vec)
+        dv_vec_op_describe(prepared->vec, out);
+    if (prepared->product)
+        dv_product_describe(prepared->product, out);
+    out->guard = prepared->guard;
+    out->kind = prepared->product ? DV_KERNEL_PRODUCT
+                : prepared->vec   ? DV_KERNEL_STATEMENT
+                                  : DV_KERNEL_STRIP;
 }
 
 // Fails if the kernels that were prepared for an op are not what the plan's
@@ -312,8 +314,8 @@ static dv_status find_rows(dv_exec *x, int32_t number, dv_diag *diag)
     int by_rows = 1;
     for (int32_t op = g->first_op; op < g->end_op; op++)
         if (x->choosing)
-            by_rows &= !x->ways[op].product && x->ways[op].vec &&
-                       !x->ways[op].guard && !refuses_rows(x, op);
+            by_rows &= !x->prepared[op].product && x->prepared[op].vec &&
+                       !x->prepared[op].guard && !refuses_rows(x, op);
         else
             by_rows &= dv_op_scheduled(x->plan, op)->kind >= DV_KERNEL_ROWS;
     if (run->grid || run->parts || run->snapshots || !by_rows)
@@ -378,15 +380,15 @@ static void set_caches(dv_exec *x)
 static dv_status prepare_ops(dv_exec *x, dv_diag *diag)
 {
     const dv_plan *plan = x->plan;
-    x->ways = DV_NEW(&x->arena, dv_op_kernels, plan->ops->n_ops);
-    if (!x->ways)
+    x->prepared = DV_NEW(&x->arena, dv_op_kernels, plan->ops->n_ops);
+    if (!x->prepared)
         return dv_nomem(diag);
     DV_TRY(find_jit(x, diag));
     set_caches(x);
     for (int32_t g = 0; g < plan->n_groups && x->jit; g++)
         for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
              op++) {
-            x->ways[op].kernels = n_kernels(x);
+            x->prepared[op].kernels = n_kernels(x);
             DV_TRY(prepare_op(x, g, op,
                               x->choosing ? NULL : dv_op_scheduled(plan, op),
                               diag));
@@ -503,7 +505,7 @@ dv_status dv_threads_create(dv_exec *x, dv_diag *diag)
 
 dv_dtype dv_exec_type(const dv_exec *x, int32_t op)
 {
-    const dv_product *p = x->ways[op].product;
+    const dv_product *p = x->prepared[op].product;
     return p ? dv_product_type(p) : dv_kernel_type(x->kernels[op].compute);
 }
 
@@ -519,12 +521,13 @@ void dv_exec_schedules(const dv_exec *x, dv_text *out)
     const dv_program *p = x->plan->ops;
     for (int32_t i = 0; i < p->n_ops; i++)
         dv_put(out, "# op %d, %s: %s%s%s\n", (int)i, p->ops[i].name,
-               x->ways[i].product ? "a contraction"
+               x->prepared[i].product ? "a contraction"
                : x->group[dv_group_of(x->plan, i)].rows
                    ? "row by row with its group"
-               : x->ways[i].vec ? "a vector kernel"
-                                : "in strips, no kernel",
-               x->ways[i].guard ? ", where " : "", guards[x->ways[i].guard]);
+               : x->prepared[i].vec ? "a vector kernel"
+                                    : "in strips, no kernel",
+               x->prepared[i].guard ? ", where " : "",
+               guards[x->prepared[i].guard]);
 }
 
 // Prints the op or group for which kernel number `number` of the listing was
@@ -536,7 +539,7 @@ static void put_owner(const void *user, int64_t number, dv_text *out)
     const dv_program *p = x->plan->ops;
     int32_t op = -1, group = -1;
     for (int32_t i = 0; i < p->n_ops; i++)
-        op = x->ways[i].kernels == number ? i : op;
+        op = x->prepared[i].kernels == number ? i : op;
     for (int32_t g = 0; g < x->plan->n_groups; g++)
         group = x->group[g].kernels == number ? g : group;
     if (group >= 0) {

@@ -704,10 +704,11 @@ static void run_finished(ending *e, char *const *op)
     const tile_kernel *m = e->made;
     // Blocks of a contraction that cannot call back, or that are no boxes of
     // the op, are finished together at the end of the tile.
-    int near = m->row >= 0 && dv_contraction_on_block(m->c, finish_block, e);
+    int by_blocks =
+        m->row >= 0 && dv_contraction_on_block(m->c, finish_block, e);
     dv_contraction_part(m->c, 0, op[0], op[1], e->sums);
     dv_contraction_on_block(m->c, NULL, NULL);
-    if (!near)
+    if (!by_blocks)
         dv_epilogue_run(m->finish, e->at, e->t->begin, e->t->end, e->sums);
 }
 

@@ -27,8 +27,8 @@ static dv_status list_temps(dv_plan *plan, const dv_exec *x, dv_diag *diag)
 }
 
 // The lifetime of a temporary in numbers of ops. The ops of a group run tile by
-// tile, so that it is alive for whole groups; in a repeat, what one round
-// leaves may be read in the next, so that it is alive for the whole repeat.
+// tile, so that a lifetime covers whole groups. In a repeat, one iteration may
+// read what the one before wrote, so that a lifetime covers the whole repeat.
 typedef struct lifetime {
     int32_t first_op, end_op;
 } lifetime;
@@ -91,19 +91,19 @@ static dv_status place_stored(dv_plan *plan, dv_arena *work, dv_diag *diag)
     dv_schedule *s = &plan->schedule;
     size_t n_tensors = (size_t)plan->ops->n_tensors;
     char *listed = DV_NEW(work, char, n_tensors);
-    lifetime *alive = DV_NEW(work, lifetime, n_tensors);
+    lifetime *lifetimes = DV_NEW(work, lifetime, n_tensors);
     s->stored = DV_NEW(&plan->arena, dv_temp_address, n_tensors);
-    if (!listed || !alive || !s->stored)
+    if (!listed || !lifetimes || !s->stored)
         return dv_nomem(diag);
     list_stored(plan, listed);
-    find_lifetimes(plan, alive);
+    find_lifetimes(plan, lifetimes);
     dv_buffer *buffers = DV_NEW(work, dv_buffer, s->n_stored);
     dv_place_options o = DV_PLACE_OPTIONS_INIT;
     if (!buffers)
         return dv_nomem(diag);
     for (int32_t i = 0; i < s->n_stored; i++) {
         const dv_tensor *t = &plan->ops->tensors[s->stored[i].tensor];
-        const lifetime *l = &alive[s->stored[i].tensor];
+        const lifetime *l = &lifetimes[s->stored[i].tensor];
         buffers[i] = (dv_buffer)DV_BUFFER_INIT;
         buffers[i].name = t->name;
         buffers[i].size_bytes = dv_round_up(dv_tensor_bytes(t), ALIGN_BYTES);

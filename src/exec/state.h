@@ -72,8 +72,8 @@ struct dv_exec {
     dv_arena arena; // holds the exec itself and all small arrays
     const dv_plan *plan;
     dv_executor kind;
-    dv_kernel *kernels;  // interpreter data, one per op
-    dv_op_kernels *ways; // prepared kernels, one per op
+    dv_kernel *kernels;      // interpreter data, one per op
+    dv_op_kernels *prepared; // prepared kernels, one per op
     // 1 if kernels are chosen here, because the plan has no schedule; 0: the
     // plan's schedule is obeyed.
     int choosing;

@@ -7,7 +7,7 @@
 // The work of a core is a loop over tile numbers: start..start+count. The
 // numbers are those of the plan's deals or of its grid, whose order maps them
 // to tiles; or threads take them from a work queue, and every tile is still
-// computed in the same way, once.
+// computed in the same prepared, once.
 //
 // A reduction that is split over tiles takes two phases: each thread computes
 // the partial sums of its tiles; then the thread that owns the first part of a
@@ -80,19 +80,19 @@ static void find_tensors(dv_thread *w)
 // Runs the op that start_op selected on one tile, by its schedule.
 static void run_op(dv_thread *w, int32_t op, const dv_tile *t)
 {
-    const dv_op_kernels *way = &w->x->ways[op];
-    if (!way->product && !way->vec) {
+    const dv_op_kernels *prepared = &w->x->prepared[op];
+    if (!prepared->product && !prepared->vec) {
         run_box(&w->strips, t);
         return;
     }
     find_tensors(w);
-    if (way->guard &&
+    if (prepared->guard &&
         !dv_vec_op_fits(w->strips.p, w->strips.k, w->at, t->begin, t->end))
         run_box(&w->strips, t);
-    else if (way->product)
-        dv_product_run(way->product, t, w->id, w->at, w->memory, NULL);
+    else if (prepared->product)
+        dv_product_run(prepared->product, t, w->id, w->at, w->memory, NULL);
     else
-        dv_vec_op_run(way->vec, w->at, t->begin, t->end);
+        dv_vec_op_run(prepared->vec, w->at, t->begin, t->end);
 }
 
 // Sets the addresses of the temporaries of a group (ops that share one tile
@@ -122,13 +122,14 @@ static void sum_part(dv_thread *w, int32_t op, const dv_tile *t, int64_t slot)
 {
     start_op(w, op);
     void *acc = w->x->parts + slot * w->x->part_bytes;
-    const dv_op_kernels *way = &w->x->ways[op];
-    if (way->product || way->vec)
+    const dv_op_kernels *prepared = &w->x->prepared[op];
+    if (prepared->product || prepared->vec)
         find_tensors(w);
-    if (way->product) {
-        dv_product_run(way->product, t, w->id, w->at, w->memory, acc);
-    } else if (way->vec) {
-        dv_vec_op_part(way->vec, w->at, t->begin, t->end, DV_FIRST_PART, acc);
+    if (prepared->product) {
+        dv_product_run(prepared->product, t, w->id, w->at, w->memory, acc);
+    } else if (prepared->vec) {
+        dv_vec_op_part(prepared->vec, w->at, t->begin, t->end, DV_FIRST_PART,
+                       acc);
     } else {
         w->strips.part = DV_FIRST_PART;
         w->strips.parts = acc;
@@ -148,10 +149,10 @@ static void compute_part(dv_thread *w, int32_t op, int64_t tile)
 static void finish_sums(dv_thread *w, int32_t op, const dv_tile *t)
 {
     dv_strips *s = &w->strips;
-    if (w->x->ways[op].vec) {
+    if (w->x->prepared[op].vec) {
         find_tensors(w);
-        dv_vec_op_part(w->x->ways[op].vec, w->at, t->begin, t->end, DV_FINISH,
-                       s->parts);
+        dv_vec_op_part(w->x->prepared[op].vec, w->at, t->begin, t->end,
+                       DV_FINISH, s->parts);
         return;
     }
     s->part = DV_FINISH;
@@ -171,7 +172,7 @@ static int64_t n_results(const dv_op *o, const dv_tile *t)
 static void add_part(dv_thread *w, int32_t op, const void *x, const dv_tile *t)
 {
     const dv_strips *s = &w->strips;
-    const dv_vec_op *vec = w->x->ways[op].vec;
+    const dv_vec_op *vec = w->x->prepared[op].vec;
     int64_t n = n_results(s->k->op, t);
     if (vec)
         dv_vec_op_add(vec, s->k, s->parts, x, n);

@@ -36,8 +36,9 @@ typedef enum dv_sampled {
 
 dv_status dv_sampler_create(dv_sampler **out, const dv_program *p,
                             const dv_sampler_how *how, dv_diag *diag);
-// Recomputes an element as the last step that wrote it left it. If `op` is not
-// negative and another op wrote it, it counts as overwritten. `deadline_s` is a
+// Recomputes the value that an element has after the last op that writes it. If
+// `op` is not negative and another op writes the element last, *is says that
+// the value of `op` was overwritten. The computation stops at `deadline_s`, a
 // time of dv_clock_s.
 dv_status dv_sampler_element(dv_sampler *s, int32_t op, int32_t tensor,
                              int64_t element, double deadline_s, dv_sampled *is,

@@ -376,8 +376,6 @@ int64_t dv_stored_bytes(const dv_plan *plan);
 int dv_op_schedule_equal(const dv_op_schedule *a, const dv_op_schedule *b);
 // The words of the section for these values.
 const char *dv_kernel_kind_name(dv_kernel_kind kind);
-const char *dv_epilogue_name(dv_epilogue_place place);
-const char *dv_guard_name(dv_guard guard);
 const char *dv_sum_order_name(const dv_sum_order *s);
 
 // Parses the program as written from the plan's section source; *out is NULL if

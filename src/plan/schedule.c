@@ -17,16 +17,6 @@ const char *dv_kernel_kind_name(dv_kernel_kind kind)
     return kinds[kind];
 }
 
-const char *dv_epilogue_name(dv_epilogue_place place)
-{
-    return epilogues[place];
-}
-
-const char *dv_guard_name(dv_guard guard)
-{
-    return guards[guard];
-}
-
 const char *dv_sum_order_name(const dv_sum_order *s)
 {
     return s->dot ? "dot" : s->pairs ? "pairs" : "outer";

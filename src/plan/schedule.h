@@ -104,7 +104,7 @@ typedef struct dv_op_schedule {
 // The address of a temporary. If only the ops of one group use it, tile by
 // tile, each thread has memory for one tile of it, at `address` of its tile
 // memory. Otherwise all of it is stored, at `address` of the memory of
-// temporaries, where tensors that are not alive at the same time share bytes.
+// temporaries, where tensors with disjoint lifetimes share bytes.
 typedef struct dv_temp_address {
     int32_t tensor;
     int64_t address;

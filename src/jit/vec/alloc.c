@@ -455,8 +455,8 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
             of[k] = copy_of(a, v->arg[k], copy);
             after[k] = a->last[of[k]];
         }
-        // This is a loop of its own, because two arguments may be the same
-        // value.
+        // `last` is updated only after all of `after` is set: if two arguments
+        // are the same value, both must see its previous use.
         for (int k = 0; k < v->n_args; k++)
             a->last[of[k]] = i;
     }
