@@ -29,6 +29,7 @@
 //   choose.c        chooses which axis cuts which dim of each tensor
 //   need.c          what a rank computes and lacks for an op, and who sends it
 //   op_exchanges.c  decides which exchanges (dv_op_exchange) precede which ops
+//   rank_program.[ch] the program of one rank, with copies to and from messages
 //   json.c          prints the plan's section dist as JSON
 //   pass.c          the pass "dist" and its section of the plan
 #ifndef DV_DIST_H

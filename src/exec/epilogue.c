@@ -154,7 +154,7 @@ dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
     *out = NULL;
     if (!f)
         return dv_nomem(diag);
-    f->op = how->kernel->op;
+    f->op = how->op;
     f->read = DV_NEW(how->arena, int32_t, (size_t)f->op->n_reads + 1);
     if (!f->read)
         return dv_nomem(diag);

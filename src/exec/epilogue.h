@@ -13,10 +13,11 @@
 typedef struct dv_epilogue dv_epilogue;
 
 typedef struct dv_epilogue_how {
+    // The op, which has one reduction, and its program; see dv_plan_whole_op.
     const dv_program *p;
-    // The op's interpreter data; the op has one reduction.
-    const dv_kernel *kernel;
-    dv_dtype type; // type of the sums
+    const dv_op *op;
+    const dv_kernel *kernel; // the op's interpreter data
+    dv_dtype type;           // type of the sums
     // Strides of the sums along each variable, in elements.
     const int64_t *steps;
     // The plan's choice of loops, which is obeyed; NULL: they are chosen here.

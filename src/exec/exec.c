@@ -109,10 +109,17 @@ static dv_status make_kernels(dv_exec *x, dv_diag *diag)
     const dv_program *p = x->plan->ops;
     for (int i = 0; i < p->n_ops; i++) {
         dv_kernel *k = &x->kernels[i];
+        dv_whole_op whole = dv_plan_whole_op(x->plan, i);
+        dv_kernel as;
         if (!dv_kernel_init(k, p, &p->ops[i], x->strides, &x->arena))
             return dv_nomem(diag);
         if (k->n_slots > x->n_slots)
             x->n_slots = k->n_slots;
+        if (whole.p == p)
+            continue;
+        if (!dv_kernel_init(&as, whole.p, whole.op, NULL, &x->arena))
+            return dv_nomem(diag);
+        k->strip = as.strip;
     }
     return make_snapshots(x, diag);
 }
@@ -230,6 +237,7 @@ static dv_status create(dv_exec **out, const dv_plan *plan, int probing,
         return dv_nomem(diag);
     x->arena = arena;
     x->plan = plan;
+    x->from_repeat = -1;
     x->probing = probing;
     x->wanted = wanted;
     size_t n = (size_t)plan->ops->n_tensors;
@@ -426,16 +434,27 @@ static dv_status run_sequentially(void *user, int32_t group)
     DV_TRY(x->sim ? simulate_group(x, r->s, g) : run_group(x, r->s, g));
     if (x->progress)
         x->progress(x->user, x->done / x->total);
-    return DV_OK;
+    if (x->hooks.at_extern && x->plan->ops->ops[g->first_op].is_extern)
+        x->hook_status = x->hooks.at_extern(x->hooks.user, g->first_op);
+    return x->hook_status;
+}
+
+static dv_status end_round(void *user, int32_t repeat, int64_t round)
+{
+    dv_exec *x = ((const runner *)user)->x;
+    if (x->hooks.after_round)
+        x->hook_status = x->hooks.after_round(x->hooks.user, repeat, round);
+    return x->hook_status;
 }
 
 // Visits the groups (ops that share one tile space) from number *g on whose ops
 // come before op number `end`, including the repeats from number `next` on that
 // lie within these ops. *g becomes the number of the group after the last one
-// that was visited.
-static dv_status visit_groups(const dv_plan *plan, dv_group_visit visit,
-                              void *user, int32_t *g, int32_t end, int32_t next)
+// that was visited. `depth` is the number of repeats around these ops.
+static dv_status visit_groups(const dv_walk *w, int32_t *g, int32_t end,
+                              int32_t next, int depth)
 {
+    const dv_plan *plan = w->plan;
     const dv_program *p = plan->ops;
     while (*g < plan->n_groups && plan->groups[*g].first_op < end) {
         int32_t op = plan->groups[*g].first_op;
@@ -443,13 +462,16 @@ static dv_status visit_groups(const dv_plan *plan, dv_group_visit visit,
             next++;
         if (next >= p->n_repeats || p->repeats[next].first_op != op ||
             p->repeats[next].end_op > end) {
-            DV_TRY(visit(user, (*g)++));
+            DV_TRY(w->visit(w->user, (*g)++));
             continue;
         }
         int32_t start = *g, stop = p->repeats[next].end_op;
-        for (int64_t n = 0; n < p->repeats[next].times; n++) {
+        int64_t n = depth == 0 && next == w->from_repeat ? w->from_round : 0;
+        for (; n < p->repeats[next].times; n++) {
             *g = start;
-            DV_TRY(visit_groups(plan, visit, user, g, stop, next + 1));
+            DV_TRY(visit_groups(w, g, stop, next + 1, depth + 1));
+            if (depth == 0 && w->round)
+                DV_TRY(w->round(w->user, next, n + 1));
         }
         while (*g < plan->n_groups && plan->groups[*g].first_op < stop)
             ++*g; // skips the groups of a repeat of 0 times
@@ -459,10 +481,53 @@ static dv_status visit_groups(const dv_plan *plan, dv_group_visit visit,
     return DV_OK;
 }
 
-dv_status dv_exec_visit(const dv_plan *plan, dv_group_visit visit, void *user)
+dv_status dv_exec_visit(const dv_walk *w)
 {
-    int32_t g = 0;
-    return visit_groups(plan, visit, user, &g, plan->ops->n_ops, 0);
+    const dv_program *p = w->plan->ops;
+    int32_t g = 0, next = 0;
+    if (w->from_repeat >= 0) {
+        next = w->from_repeat;
+        g = dv_group_of(w->plan, p->repeats[next].first_op);
+    }
+    return visit_groups(w, &g, p->n_ops, next, 0);
+}
+
+void dv_exec_set_hooks(dv_exec *x, const dv_exec_hooks *hooks)
+{
+    x->hooks = *hooks;
+}
+
+void dv_exec_resume_at(dv_exec *x, int32_t repeat, int64_t round)
+{
+    x->from_repeat = repeat;
+    x->from_round = round;
+}
+
+void dv_exec_get(const dv_exec *x, int32_t tensor)
+{
+    if (x->sim)
+        dv_sim_get(x->sim, tensor, x->bound[tensor]);
+}
+
+dv_status dv_exec_put(dv_exec *x, int32_t tensor, dv_diag *diag)
+{
+    return x->sim ? dv_sim_put(x->sim, tensor, x->bound[tensor], diag) : DV_OK;
+}
+
+dv_status dv_exec_hook_status(const dv_exec *x)
+{
+    return x->hook_status;
+}
+
+dv_status dv_exec_status(const dv_exec *x, dv_diag **trouble)
+{
+    for (int32_t i = 0; i < x->n_threads; i++)
+        if (x->threads[i].strips.status != DV_OK) {
+            *trouble = x->threads[i].diag;
+            return x->threads[i].strips.status;
+        }
+    *trouble = NULL;
+    return DV_OK;
 }
 
 dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
@@ -489,9 +554,17 @@ dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
     s.data = x->data;
     s.diag = diag;
     runner r = {x, &s};
+    dv_walk walk = {.plan = x->plan,
+                    .visit = run_sequentially,
+                    .round = end_round,
+                    .user = &r,
+                    .from_repeat = x->from_repeat,
+                    .from_round = x->from_round};
+    x->hook_status = DV_OK;
+    x->from_repeat = -1;
     if (x->sim)
         DV_TRY(dv_sim_load(x->sim, x->bound, diag));
-    DV_TRY(dv_exec_visit(x->plan, run_sequentially, &r));
+    DV_TRY(dv_exec_visit(&walk));
     if (x->sim)
         dv_sim_store(x->sim, x->bound);
     return DV_OK;

@@ -35,6 +35,30 @@
 // completed share of the work, 0 to 1.
 typedef void (*dv_progress)(void *user, double done);
 void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user);
+
+// Callbacks of a rank of a team, which communicates between groups. One thread
+// calls them while the others wait. A run ends when one of them fails.
+typedef struct dv_exec_hooks {
+    // After an extern op has run.
+    dv_status (*at_extern)(void *user, int32_t op);
+    // After each iteration of an outermost repeat.
+    dv_status (*after_round)(void *user, int32_t repeat, int64_t round);
+    // Between tiles of the first thread; returns soon.
+    void (*poll)(void *user);
+    void *user;
+} dv_exec_hooks;
+void dv_exec_set_hooks(dv_exec *x, const dv_exec_hooks *hooks);
+// Copy a bound tensor from the memory of a simulated machine to its buffer, and
+// back, for use in hooks. On other machines the buffer is that memory.
+void dv_exec_get(const dv_exec *x, int32_t tensor);
+dv_status dv_exec_put(dv_exec *x, int32_t tensor, dv_diag *diag);
+// Returns what the last hook of a run returned: not DV_OK if it ended the run.
+dv_status dv_exec_hook_status(const dv_exec *x);
+// Makes the next run begin in an outermost repeat, after `round` iterations.
+void dv_exec_resume_at(dv_exec *x, int32_t repeat, int64_t round);
+// During a run: returns the status so far, and the messages that belong to it.
+dv_status dv_exec_status(const dv_exec *x, dv_diag **trouble);
+
 // Returns the number of threads that a run uses.
 int32_t dv_exec_threads(const dv_exec *x);
 // Returns the type in which the op's multiply-adds are computed: bf16 or i8 if

@@ -198,6 +198,7 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
     dv_op_kernels *prepared = &x->prepared[op];
     int parts = run->grid ? run->parts : dv_plan_splits_reduction(x->plan, op);
     int product = as && as->kind == DV_KERNEL_PRODUCT;
+    dv_whole_op whole = dv_plan_whole_op(x->plan, op);
     dv_vec_how vec = {.p = x->plan->ops,
                       .op = k->op,
                       .reads = k->reads,
@@ -209,6 +210,8 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
                       // The loops of a product's schedule are those of its
                       // epilogue, unless it finishes partial sums.
                       .as = product && !parts ? NULL : as,
+                      .whole_p = whole.p,
+                      .whole_op = whole.op,
                       .plan = x->plan,
                       .group = g,
                       .number = op};
@@ -220,7 +223,7 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
     DV_TRY(dv_vec_op_create(&prepared->vec, &vec, x->jit, &x->arena, diag));
     if (parts || run->grid ||
         (as ? !product
-            : !want_product && !dv_sums_worth_gemm(x->plan->ops, k->op))) {
+            : !want_product && !dv_sums_worth_gemm(whole.p, whole.op))) {
         vec.later = 0;
         DV_TRY(make_kernels(x, prepared, &vec, diag));
     }
@@ -320,8 +323,18 @@ static dv_status find_rows(dv_exec *x, int32_t number, dv_diag *diag)
             by_rows &= dv_op_scheduled(x->plan, op)->kind >= DV_KERNEL_ROWS;
     if (run->grid || run->parts || run->snapshots || !by_rows)
         return DV_OK;
+    dv_op_schedule *loops = NULL;
+    if (x->choosing && x->plan->team_ops) {
+        int32_t n = g->end_op - g->first_op;
+        loops = DV_NEW(&x->arena, dv_op_schedule, n);
+        for (int32_t i = 0; i < n && loops; i++)
+            dv_vec_op_describe(x->prepared[g->first_op + i].vec, &loops[i]);
+        if (!loops)
+            return dv_nomem(diag);
+    }
     dv_rows_how how = {.plan = x->plan,
                        .group = g,
+                       .loops = loops,
                        .as = x->choosing ? NULL
                                          : &x->plan->schedule.ops[g->first_op],
                        .strides = x->strides,

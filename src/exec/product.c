@@ -337,7 +337,8 @@ static dv_status find_sums(dv_product *p, int *found, dv_diag *diag)
     if (!own)
         return dv_nomem(diag);
     p->sums = own;
-    DV_TRY(dv_sums_choose(own, found, plan->ops, p->how.op, &machine,
+    dv_whole_op whole = dv_plan_whole_op(plan, p->how.op);
+    DV_TRY(dv_sums_choose(own, found, whole.p, whole.number, &machine,
                           p->how.arena, diag));
     return *found && p->how.tile_size ? tile_sums(p, own, diag) : DV_OK;
 }
@@ -353,8 +354,9 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
     p->how = *how;
     p->o = how->kernel->op;
     p->bias = -1;
+    dv_whole_op whole = dv_plan_whole_op(how->plan, how->op);
     if (!how->as && !how->wanted && how->vec &&
-        !dv_sums_worth_gemm(how->plan->ops, p->o))
+        !dv_sums_worth_gemm(whole.p, whole.op))
         return DV_OK; // no operand is reused: one vector pass is faster
     DV_TRY(find_sums(p, &found, diag));
     if (!found || !fill_product(p))
@@ -602,7 +604,9 @@ static dv_status epilogue_for(dv_product *p, const dv_tile *t, tile_kernel *to,
     to->finish = find_epilogue(p, to);
     if (to->finish)
         return DV_OK;
-    dv_epilogue_how how = {.p = p->how.plan->ops,
+    dv_whole_op whole = dv_plan_whole_op(p->how.plan, p->how.op);
+    dv_epilogue_how how = {.p = whole.p,
+                           .op = whole.op,
                            .kernel = p->how.kernel,
                            .type = p->nest.dtype,
                            .steps = to->steps,

@@ -565,10 +565,11 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
                       .write = &k.write,
                       .whole = 1};
     dv_op_schedule as = {.inner = -1, .outer = -1};
-    if (m->how->as) {
-        as.inner = m->how->as[s->number].inner;
-        as.outer = m->how->as[s->number].outer;
-        as.window = m->how->as[s->number].window;
+    const dv_op_schedule *given = m->how->as ? m->how->as : m->how->loops;
+    if (given) {
+        as.inner = given[s->number].inner;
+        as.outer = given[s->number].outer;
+        as.window = given[s->number].window;
         how.as = &as;
     }
     if (o->n_reads >= FEW_OPERANDS)

@@ -27,6 +27,9 @@ typedef struct dv_rows_how {
     // The plan's schedules of the group's ops, which are obeyed; NULL: the rows
     // are chosen here.
     const dv_op_schedule *as;
+    // If the rows are chosen here: the loops that each op of the group has when
+    // it runs alone, which rows keep; NULL: the loops are chosen, too.
+    const dv_op_schedule *loops;
     int64_t *const *strides;
     int64_t l1_bytes, l2_bytes; // cache sizes of a core; 0: unknown
 } dv_rows_how;

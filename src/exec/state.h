@@ -116,6 +116,11 @@ struct dv_exec {
     double done, total;
     // Seconds per group, borrowed from dv_exec_time_groups; NULL: not timed.
     double *spent;
+    dv_exec_hooks hooks;
+    dv_status hook_status; // what the last call of a hook returned
+    // Where the next run begins (dv_exec_resume_at); -1: at its first op.
+    int32_t from_repeat;
+    int64_t from_round;
 };
 
 // Prepares the temporaries that are kept one tile at a time: those of the plan
@@ -132,10 +137,21 @@ dv_status dv_exec_probe(dv_exec **out, const dv_plan *plan,
 void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out);
 // Returns the instruction set of the kernels, "none" without any.
 const char *dv_exec_kernels(const dv_exec *x);
-// Calls `visit` for each group of the plan in the order of a run, every
-// iteration of a repeat included, until it fails (exec.c).
-typedef dv_status (*dv_group_visit)(void *user, int32_t group);
-dv_status dv_exec_visit(const dv_plan *plan, dv_group_visit visit, void *user);
+// A walk over the groups of a plan: dv_exec_visit calls `visit` for each of
+// them in the order of a run, every iteration of a repeat included, until it
+// fails (exec.c).
+typedef struct dv_walk {
+    const dv_plan *plan;
+    dv_status (*visit)(void *user, int32_t group);
+    // Called after each iteration of an outermost repeat; NULL: not called.
+    dv_status (*round)(void *user, int32_t repeat, int64_t round);
+    void *user;
+    // If not -1, the walk begins in this outermost repeat, after `from_round`
+    // iterations of it.
+    int32_t from_repeat;
+    int64_t from_round;
+} dv_walk;
+dv_status dv_exec_visit(const dv_walk *w);
 // Returns 1 if the reduction of any op in the group (ops that share one tile
 // space) is split over tiles.
 int dv_group_splits_reduction(const dv_plan *plan, int32_t group);

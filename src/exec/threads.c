@@ -365,6 +365,8 @@ static void run_thread(dv_thread *w, int32_t group, phase what, int32_t first,
             run_tile_number(w, group, what, first, end, tile);
             if (w->strips.status != DV_OK)
                 atomic_store(&x->failed, 1);
+            if (x->hooks.poll && w->id == 0)
+                x->hooks.poll(x->hooks.user);
         }
     }
 }
@@ -391,6 +393,36 @@ static void run_phase(const thread *me, int32_t group, phase what,
             run_thread(w, group, what, first, end);
     }
     wait_all(x, me->n);
+}
+
+// Thread 0 calls a hook while the other threads wait. All threads get what it
+// returned.
+static dv_status call_hook(const thread *me,
+                           dv_status (*call)(dv_exec *x, int32_t of,
+                                             int64_t round),
+                           int32_t of, int64_t round)
+{
+    dv_exec *x = me->x;
+    if (me->id == 0)
+        x->hook_status = call(x, of, round);
+    wait_all(x, me->n);
+    return x->hook_status;
+}
+
+static dv_status at_extern(dv_exec *x, int32_t op, int64_t round)
+{
+    (void)round;
+    return x->hooks.at_extern(x->hooks.user, op);
+}
+
+static dv_status after_round(dv_exec *x, int32_t repeat, int64_t round)
+{
+    return x->hooks.after_round(x->hooks.user, repeat, round);
+}
+
+static dv_status end_round(void *user, int32_t repeat, int64_t round)
+{
+    return call_hook(user, after_round, repeat, round);
 }
 
 // Runs one group (ops that share one tile space). The threads synchronise at
@@ -423,7 +455,9 @@ static dv_status run_group(void *user, int32_t number)
         x->spent[number] += dv_clock_s() - start;
     if (x->progress && me->id == 0)
         x->progress(x->user, x->done / x->total);
-    return DV_OK;
+    return x->hooks.at_extern && x->plan->ops->ops[g->first_op].is_extern
+               ? call_hook(me, at_extern, g->first_op, 0)
+               : DV_OK;
 }
 
 static void work(dv_exec *x, int32_t id, int32_t n)
@@ -437,7 +471,13 @@ static void work(dv_exec *x, int32_t id, int32_t n)
                (size_t)x->plan->ops->n_tensors * sizeof *w->data);
         w->strips.status = DV_OK;
     }
-    dv_exec_visit(x->plan, run_group, &me);
+    dv_walk walk = {.plan = x->plan,
+                    .visit = run_group,
+                    .round = x->hooks.after_round ? end_round : NULL,
+                    .user = &me,
+                    .from_repeat = x->from_repeat,
+                    .from_round = x->from_round};
+    dv_exec_visit(&walk);
     if (n > 1 && id == 0)
         dv_unpin(x->pins);
 }
@@ -491,8 +531,10 @@ dv_status dv_threads_run(dv_exec *x, dv_diag *diag)
 {
     atomic_store(&x->failed, 0);
     atomic_store(&x->arrived, 0);
+    x->hook_status = DV_OK;
     fork_and_join(x);
-    dv_status first = DV_OK;
+    x->from_repeat = -1;
+    dv_status first = x->hook_status;
     for (int32_t i = 0; i < x->n_threads; i++) {
         dv_thread *w = &x->threads[i];
         if (w->strips.status == DV_OK)

@@ -269,15 +269,19 @@ static int index_depends_on(const dv_vec_how *how, int v)
 static int may_loop(const maker *m, int v)
 {
     const dv_op *op = m->how->op;
-    return dv_var_len(op, v) > 1 && !index_depends_on(m->how, v) &&
-           !(m->points && op->vars[v].reduce);
+    return !index_depends_on(m->how, v) && !(m->points && op->vars[v].reduce);
+}
+
+static int is_worth_loop(const maker *m, int v)
+{
+    return dv_var_len(m->how->op, v) > 1 && may_loop(m, v);
 }
 
 static int32_t pick_inner(const maker *m)
 {
     int32_t best = -1;
     for (int v = 0; v < m->how->op->n_vars; v++)
-        if (may_loop(m, v) &&
+        if (is_worth_loop(m, v) &&
             (best < 0 || loop_cost(m, v) <= loop_cost(m, best)))
             best = v;
     return best;
@@ -290,7 +294,7 @@ static int32_t pick_outer(const maker *m, int32_t inner)
     const dv_op *op = m->how->op;
     int32_t best = -1;
     for (int v = 0; v < op->n_vars; v++) {
-        if (v == inner || !may_loop(m, v))
+        if (v == inner || !is_worth_loop(m, v))
             continue;
         int better = best >= 0 ? op->vars[v].reduce - op->vars[best].reduce : 1;
         if (better > 0 ||
@@ -641,6 +645,17 @@ static int64_t fuse_length(const dv_vec_operand *operands, int n_operands)
     return n;
 }
 
+// Returns a description of the op from which loops are chosen.
+static dv_vec_how whole_of(const dv_vec_how *how)
+{
+    dv_vec_how whole = *how;
+    if (how->whole_op) {
+        whole.p = how->whole_p;
+        whole.op = how->whole_op;
+    }
+    return whole;
+}
+
 // Finds the extent of the kernel's inner loop at which both of its loops can
 // run as one. Fusing the loops of a reduction changes the order of additions,
 // so it must also be possible with row-major tensors, not only in the layout of
@@ -653,9 +668,10 @@ static int64_t find_fuse(const dv_vec_op *v, const dv_vec_how *how)
         return n;
     if (v->reduce != DV_VEC_BOTH)
         return 0;
+    dv_vec_how whole = whole_of(how);
     for (int i = 0; i < v->n_operands; i++) {
-        as[i].inner = access_step(how, i, v->inner);
-        as[i].outer = access_step(how, i, v->outer);
+        as[i].inner = access_step(&whole, i, v->inner);
+        as[i].outer = access_step(&whole, i, v->outer);
     }
     return fuse_length(as, v->n_operands) == n ? n : 0;
 }
@@ -717,9 +733,11 @@ static int64_t points_of(const maker *m)
 // Chooses the loops of the kernel, or takes those of the plan.
 static void choose_loops(dv_vec_op *v, maker *m)
 {
-    const dv_op *op = m->how->op;
-    const dv_op_schedule *as = m->how->as;
-    m->points = (int32_t)points_of(m);
+    dv_vec_how how = whole_of(m->how);
+    maker whole = {.how = &how};
+    const dv_op *op = how.op;
+    const dv_op_schedule *as = how.as;
+    whole.points = m->points = (int32_t)points_of(&whole);
     if (as) {
         m->points = as->window ? m->points : 0;
         v->blocks = as->transpose;
@@ -728,10 +746,10 @@ static void choose_loops(dv_vec_op *v, maker *m)
         return;
     }
     v->blocks =
-        !dv_op_gathers(op) && find_block_loops(m->how, &v->outer, &v->inner);
+        !dv_op_gathers(op) && find_block_loops(&how, &v->outer, &v->inner);
     if (!v->blocks) {
-        v->inner = pick_inner(m);
-        v->outer = pick_outer(m, v->inner);
+        v->inner = pick_inner(&whole);
+        v->outer = pick_outer(&whole, v->inner);
     }
     // If no loop of the kernel is reduced because all reduced variables have
     // one iteration, reduce over an outer loop of one row.
@@ -745,9 +763,10 @@ static void choose_loops(dv_vec_op *v, maker *m)
 static int loops_possible(const dv_vec_op *v, const maker *m)
 {
     const dv_op *op = m->how->op;
+    dv_vec_how whole = whole_of(m->how);
     int32_t row, col;
     if (v->blocks && (dv_op_gathers(op) || m->points ||
-                      !find_block_loops(m->how, &row, &col) ||
+                      !find_block_loops(&whole, &row, &col) ||
                       row != v->outer || col != v->inner))
         return 0;
     if ((v->inner >= 0 && !may_loop(m, v->inner)) ||
@@ -767,6 +786,7 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
 {
     enum { SHORT = 1000 };
     const dv_op *op = m->how->op;
+    const dv_op *whole = m->how->whole_op ? m->how->whole_op : op;
     const dv_expr *r = dv_op_reduce(op);
     dv_vec_op *v = DV_NEW(m->arena, dv_vec_op, 1);
     if (!v)
@@ -794,8 +814,8 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
     if (m->how->as)
         v->chunk = v->reduce == DV_VEC_OUTER ? m->how->as->chunk : 0;
     else if (v->reduce == DV_VEC_OUTER && v->outer >= 0 && v->inner >= 0 &&
-             dv_var_len(op, v->outer) > LONG &&
-             dv_var_len(op, v->inner) >= WIDE)
+             dv_var_len(whole, v->outer) > LONG &&
+             dv_var_len(whole, v->inner) >= WIDE)
         v->chunk = CHUNK;
     v->shape = m->shape;
     // A schedule without `collapse` keeps the loops apart.

@@ -57,6 +57,10 @@ typedef struct dv_vec_how {
     int later;
     // The plan's choice of loops, which is obeyed; NULL: they are chosen here.
     const dv_op_schedule *as;
+    // The op from which loops are chosen, if it is not `op` itself but one with
+    // other extents of which `op` computes a part (dv_plan_whole_op); NULL: op.
+    const dv_program *whole_p;
+    const dv_op *whole_op;
     // The plan, the group and the op's number in the plan; `plan` is NULL if
     // the op does not belong to a plan.
     const dv_plan *plan;

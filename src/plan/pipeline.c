@@ -224,6 +224,34 @@ dv_status dv_plan_create(dv_plan **out, const dv_program *program,
     return st;
 }
 
+dv_status dv_plan_rank(dv_plan **out, const dv_plan *team, dv_program *ops,
+                       const int32_t *team_ops, const dv_plan_options *options,
+                       dv_diag *diag)
+{
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    dv_plan *plan = new_plan();
+    dv_status st = plan ? read_options(&o, options, diag) : dv_nomem(diag);
+    if (!plan || st != DV_OK) {
+        dv_program_destroy(ops);
+        dv_plan_destroy(plan);
+        return st;
+    }
+    plan->target = team->target;
+    plan->facts = DV_FACT_LOWERED;
+    plan->team_program = team->ops;
+    plan->team_ops = team_ops;
+    plan->ops = ops;
+    dv_pass_cx cx = {ops, &o, diag};
+    st = limit_cores(plan, &o, diag);
+    if (st == DV_OK)
+        st = run_passes(&cx, plan, DV_PASS_layout);
+    if (st == DV_OK)
+        *out = plan;
+    else
+        dv_plan_destroy(plan);
+    return st;
+}
+
 static dv_status read_section(dv_plan *plan, dv_lexer *lx)
 {
     char buf[48];

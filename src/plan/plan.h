@@ -259,7 +259,27 @@ struct dv_plan {
     int32_t n_grids;
     // Set by pass schedule, for targets that run here; empty for others.
     dv_schedule schedule;
+    // In the plan of a rank of a team: the team's program, borrowed, and for
+    // each op the op of that program of which it computes a part, or -1.
+    const dv_program *team_program;
+    const int32_t *team_ops;
 };
+
+// The op from which the order of additions and the loops of kernels are chosen:
+// the op itself or, in the plan of a rank, the op of the team's program of
+// which it computes a part, so that results have the same bits on any team.
+typedef struct dv_whole_op {
+    const dv_program *p;
+    const dv_op *op;
+    int32_t number;
+} dv_whole_op;
+static inline dv_whole_op dv_plan_whole_op(const dv_plan *plan, int32_t op)
+{
+    int32_t whole = plan->team_ops ? plan->team_ops[op] : -1;
+    const dv_program *p = whole < 0 ? plan->ops : plan->team_program;
+    int32_t number = whole < 0 ? op : whole;
+    return (dv_whole_op){p, &p->ops[number], number};
+}
 
 // Makes every op a single slice (one range per variable), for plans that are
 // not divided.
@@ -381,6 +401,13 @@ const char *dv_sum_order_name(const dv_sum_order *s);
 // Parses the program as written from the plan's section source; *out is NULL if
 // the plan has none. The caller destroys it.
 dv_status dv_plan_source(const dv_plan *plan, dv_program **out, dv_diag *diag);
+
+// Plans the program of a rank of a team: all passes but lower and dist. `ops`
+// then belongs to the plan, or is destroyed if that fails; team_ops (see
+// dv_plan_whole_op) is borrowed.
+dv_status dv_plan_rank(dv_plan **out, const dv_plan *team, dv_program *ops,
+                       const int32_t *team_ops, const dv_plan_options *options,
+                       dv_diag *diag);
 
 // Returns a position in the text that the plan was parsed from, if any.
 dv_loc dv_plan_at(const dv_plan *plan, uint32_t off);

@@ -470,6 +470,29 @@ static void from_device(unsigned char *to, const unsigned char *from, int host,
                (size_t)(host - device));
 }
 
+dv_status dv_sim_put(dv_sim *m, int32_t tensor, const void *host, dv_diag *diag)
+{
+    const dv_tensor *t = &m->plan->ops->tensors[tensor];
+    int size = dv_dtype_get(t->dtype)->size_bytes;
+    place to = in_memory(m, tensor, m->memory[tensor]);
+    for (int64_t k = 0; k < t->n_elems; k++) {
+        const unsigned char *from = (const unsigned char *)host + k * size;
+        if (!to_device(element_at(&to, k), from, size, to.l->elem_bytes))
+            return too_wide(m, t, k, from, diag);
+    }
+    return DV_OK;
+}
+
+void dv_sim_get(const dv_sim *m, int32_t tensor, void *host)
+{
+    const dv_tensor *t = &m->plan->ops->tensors[tensor];
+    int size = dv_dtype_get(t->dtype)->size_bytes;
+    place from = in_memory(m, tensor, m->memory[tensor]);
+    for (int64_t k = 0; k < t->n_elems; k++)
+        from_device((unsigned char *)host + k * size, element_at(&from, k),
+                    size, from.l->elem_bytes);
+}
+
 dv_status dv_sim_load(dv_sim *m, void *const *host, dv_diag *diag)
 {
     const dv_program *p = m->plan->ops;
@@ -477,31 +500,18 @@ dv_status dv_sim_load(dv_sim *m, void *const *host, dv_diag *diag)
     wipe_scratch(m);
     memset(m->by, 0, n_counts(m) * sizeof *m->by);
     for (int32_t i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        int size = dv_dtype_get(t->dtype)->size_bytes;
-        place to = in_memory(m, i, m->memory[i]);
         memset(m->memory[i], DV_POISON, (size_t)m->layouts[i].bytes);
-        for (int64_t k = 0; t->is_input && k < t->n_elems; k++) {
-            const unsigned char *from = host[i];
-            from += k * size;
-            if (!to_device(element_at(&to, k), from, size, to.l->elem_bytes))
-                return too_wide(m, t, k, from, diag);
-        }
+        if (p->tensors[i].is_input)
+            DV_TRY(dv_sim_put(m, i, host[i], diag));
     }
     return DV_OK;
 }
 
 void dv_sim_store(const dv_sim *m, void *const *host)
 {
-    const dv_program *p = m->plan->ops;
-    for (int32_t i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        int size = dv_dtype_get(t->dtype)->size_bytes;
-        place from = in_memory(m, i, m->memory[i]);
-        for (int64_t k = 0; t->is_output && k < t->n_elems; k++)
-            from_device((unsigned char *)host[i] + k * size,
-                        element_at(&from, k), size, from.l->elem_bytes);
-    }
+    for (int32_t i = 0; i < m->plan->ops->n_tensors; i++)
+        if (m->plan->ops->tensors[i].is_output)
+            dv_sim_get(m, i, host[i]);
 }
 
 typedef enum { FETCH, STORE, FORGET } purpose;

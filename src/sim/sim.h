@@ -34,6 +34,11 @@ void dv_sim_destroy(dv_sim *m);
 // Copies the inputs to the simulated main memory and fills all other memory
 // with poison (the byte DV_POISON). `host` is indexed by tensor number.
 dv_status dv_sim_load(dv_sim *m, void *const *host, dv_diag *diag);
+// Copy one tensor to the simulated main memory, and from it. dv_sim_put fails
+// if a value does not fit the type in which the machine stores it.
+dv_status dv_sim_put(dv_sim *m, int32_t tensor, const void *host,
+                     dv_diag *diag);
+void dv_sim_get(const dv_sim *m, int32_t tensor, void *host);
 // Runs one group (ops that share one tile space), using the interpreter's
 // buffers in `s`.
 dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s);

@@ -1,5 +1,6 @@
-// Saves and restores checkpoints: all tensors of a program and the current
-// iteration.
+// Saves and restores checkpoints: the tensors of a program and the current
+// iteration. Temporaries that every iteration writes before it reads them are
+// left out; their place in the file holds zeros.
 //
 //   0    magic, version
 //   16   the header: program, iteration, tensors, checksums
@@ -68,7 +69,8 @@ static uint64_t sum_own(const dv_rank *r, int32_t tensor, int64_t rank)
     dv_mpi_part x = part_of(r, tensor);
     dv_box all = dv_box_whole(x.n_dims, x.shape);
     uint64_t sum = 0;
-    if (!dv_rank_is_primary(dv_rank_plan(r, NULL), tensor, rank))
+    if (!dv_rank_is_primary(dv_rank_plan(r, NULL), tensor, rank) ||
+        !dv_rank_keeps(r, tensor))
         return 0;
     for (dv_box_row w = dv_box_first_row(&x.box); w.n;
          dv_box_next_row(&w, &x.box))
@@ -126,6 +128,8 @@ static dv_status move_parts(const dv_rank *r, const char *path, int write,
     dv_status st = DV_OK;
     for (int32_t i = 0; i < plan->ops->n_tensors && st == DV_OK; i++) {
         dv_mpi_part x = part_of(r, i);
+        if (!dv_rank_keeps(r, i))
+            continue;
         x.is_empty = write && !dv_rank_is_primary(plan, i, c->rank);
         x.box = write ? x.box : x.local;
         st = dv_mpi_move(f, &x, diag);

@@ -8,7 +8,7 @@
 //   launch.c       finds out whether a launcher started this process
 //   agree.c        agrees on one status and error message for all ranks
 //   facts.c        checks that settings are the same on all ranks
-//   rank.c         creates and runs a rank: its memory, messages, ops, threads
+//   rank.c         creates and runs a rank: its plan, memory and messages
 //   combine.[ch]   sums results of which several ranks hold partial sums
 //   gather.c       copies boxes; gathers a whole tensor on rank 0
 //   in_process.c   runs a whole team inside this process
@@ -145,8 +145,9 @@ int64_t dv_local_bytes(const dv_local *l);
 int64_t dv_local_messages(const dv_local *l);
 
 // A rank holds its own box of each tensor and the halo of elements that it
-// receives from other ranks. It computes the part of an op that needs no
-// messages while they travel, and the remainder as they arrive.
+// receives from other ranks. Its part of the program has a plan of its own
+// (dist/rank_program.h). It computes the part of an op that needs no messages
+// while they travel, and the remainder after they have arrived.
 //
 //   rank r        own box of u            local box of u
 //                 [170..341, 0..512]      [168..343, 0..512]
@@ -161,8 +162,6 @@ typedef struct dv_rank_options {
     int32_t threads; // number of threads; 0: the rank's share of the cores
     // 1 if the rank computes only after all messages have arrived.
     int no_overlap;
-    // Fewest points of a tile that a thread computes; 0: the default.
-    int64_t min_points;
 } dv_rank_options;
 
 // Creates a rank of the team. The plan and the communicator are borrowed; their
@@ -180,6 +179,9 @@ void *dv_rank_data(const dv_rank *r, int32_t tensor, dv_box *local,
 // Returns this rank's memory of a tensor, also if the rank owns no element and
 // holds only received ones; dv_rank_data would return NULL.
 void *dv_rank_memory(const dv_rank *r, int32_t tensor);
+// Returns 1 if a checkpoint must save the tensor; the others are temporaries
+// that are written again before they are read.
+int dv_rank_keeps(const dv_rank *r, int32_t tensor);
 // Copy the rank's own elements from a whole tensor, and into one.
 void dv_rank_put(dv_rank *r, int32_t tensor, const void *whole);
 void dv_rank_get(const dv_rank *r, int32_t tensor, void *whole);

@@ -28,8 +28,7 @@ static dv_status run_rank(const dv_plan *plan, dv_comm *comm, rng *r,
 {
     const dv_program *p = plan->ops;
     dv_rank_options how = {.threads = (int32_t)(1 + rng_below(r, 2)),
-                           .no_overlap = rng_percent(r, 30),
-                           .min_points = rng_percent(r, 50) ? 4 : 0};
+                           .no_overlap = rng_percent(r, 30)};
     dv_rank *rank = NULL;
     dv_diag *mine = dv_diag_create();
     dv_status st = dv_rank_create(&rank, plan, comm, &how, mine);

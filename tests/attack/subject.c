@@ -154,8 +154,7 @@ static dv_status run_team(const dv_plan *plan, rng *r, void *const *data,
                           dv_diag *diag)
 {
     dv_rank_options how = {.threads = (int32_t)(1 + rng_below(r, 2)),
-                           .no_overlap = rng_percent(r, 30),
-                           .min_points = rng_percent(r, 50) ? 4 : 0};
+                           .no_overlap = rng_percent(r, 30)};
     return dv_ranks_run_as(plan, &how, data, NULL, diag);
 }
 

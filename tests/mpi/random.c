@@ -105,8 +105,7 @@ static int try_text(const char *text, const dv_param *params, size_t n_params,
     dv_program *p = NULL;
     team t = {.comm = comm, .diag = dv_diag_create()};
     t.how = (dv_rank_options){.threads = (int32_t)(1 + rng_below(r, 2)),
-                              .no_overlap = rng_percent(r, 30),
-                              .min_points = rng_percent(r, 70) ? 4 : 0};
+                              .no_overlap = rng_percent(r, 30)};
     int ok = !dv_program_parse(&p, text, strlen(text), "random", params,
                                n_params, t.diag) ||
              case_no("%s", dv_diag_text(t.diag));

@@ -330,7 +330,7 @@ static void test_loop(int32_t threads)
     dv_rank *r = NULL;
     dv_plan *plan = plan_for(busy, size, rank);
     witness at[2] = {{0}};
-    dv_rank_options how = {.threads = threads, .min_points = 16};
+    dv_rank_options how = {.threads = threads};
     if (dv_mpi_create(&c, NULL, NULL, NULL))
         return;
     int64_t before = seen.allocated;

@@ -72,8 +72,7 @@ static int teams_agree(const char *text, int whole, rng *r)
     int ok = one != NULL;
     // Tiles are so small that even these programs have several.
     dv_rank_options how = {.threads = (int32_t)(1 + rng_below(r, 3)),
-                           .no_overlap = rng_percent(r, 30),
-                           .min_points = rng_percent(r, 70) ? 4 : 0};
+                           .no_overlap = rng_percent(r, 30)};
     void **alone = ok ? case_buffers(one->ops) : NULL;
     if (ok)
         ok = !dv_ranks_run_as(one, &how, alone, NULL, diag) ||

@@ -97,7 +97,7 @@ static void run_team(const char *text, int64_t size)
     job j;
     double *values[MAX_TENSORS] = {0};
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    dv_rank_options how = {.threads = 1, .min_points = 4};
+    dv_rank_options how = {.threads = 1};
     o.team = size;
     start_on(&j, "host", text, &o, DV_RUN_SEQ);
     fill(&j);
