@@ -19,7 +19,7 @@ struct dv_diag {
     dv_message *warnings; // array owned by the dv_diag
     int32_t n_warnings;   // number of warnings, stored or not
     const char *pass;
-    int rule;       // number of the broken rule, if the error is DV_E_NEST
+    int rule;       // number of the violated rule of loop nests, or 0
     char *rendered; // last result of dv_diag_text; owned
 };
 

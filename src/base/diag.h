@@ -59,7 +59,8 @@ typedef struct dv_message {
     uint32_t caret;    // column of the caret in excerpt
     const char *pass;
 } dv_message;
-// Returns NULL if no error was recorded.
+// dv_diag_error returns the recorded error, or NULL if there is none;
+// dv_diag_warning returns warning number i.
 const dv_message *dv_diag_error(const dv_diag *d);
 const dv_message *dv_diag_warning(const dv_diag *d, int32_t i);
 int32_t dv_diag_n_warnings(const dv_diag *d);
@@ -70,7 +71,7 @@ int32_t dv_diag_n_warnings(const dv_diag *d);
         if (try_status_ != DV_OK)                                              \
             return try_status_;                                                \
     } while (0)
-// Records the number of the rule that the last error is about, unless that
-// error was ignored because of an earlier one.
+// Records the number of the rule for loop nests that the last error is about,
+// unless that error was ignored because of an earlier one.
 void dv_diag_set_rule(dv_diag *d, int rule);
 #endif

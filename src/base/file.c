@@ -95,9 +95,10 @@ dv_status dv_file_read(char **out, size_t *len, const char *path,
 
 struct dv_writer {
     FILE *file;
-    char *path, *temp; // names of the file and of its temporary file, which is
-                       // NULL if there is none; owned
-    int error;         // errno of the first failure
+    // Names of the file and of the temporary file that is written first (NULL
+    // if the file is written directly); both are owned.
+    char *path, *temp;
+    int error; // errno of the first failure
 };
 
 // Names of temporary files, for signal handlers, which have no other way to

@@ -88,19 +88,23 @@ static inline dv_json_field dv_field_ints(const char *key, const int64_t *v,
         char *: dv_field_string,                                               \
         const char *: dv_field_string,                                         \
         default: dv_field_int)(key, v)
-// A field that is left out unless `ok`.
+// DV_F_WHEN is a field of a JSON object that is written only if `ok` is true;
+// DV_F_BOOL a field with the value true or false.
 #define DV_F_WHEN(ok, field) ((ok) ? (field) : (dv_json_field){.kind = '-'})
 #define DV_F_BOOL(name, ok)  ((dv_json_field){.key = name, .kind = 'b', .i = ok})
-// An integer, or null unless `ok`.
+// A field of a JSON object with an integer value, or with the value null if
+// `ok` is 0.
 #define DV_F_IF(ok, name, v)                                                   \
     ((ok) ? dv_field_int(name, v) : (dv_json_field){.key = name, .kind = 'n'})
 #define DV_F_INTS(key, ...) dv_field_ints(key, DV_INTS(__VA_ARGS__))
-// Integers as two arguments: the array and the number of items.
+// A list of integers as two arguments of a call: an array and its number of
+// items.
 #define DV_INTS(...)                                                           \
     (const int64_t[]){__VA_ARGS__},                                            \
         (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t))
 
-// Writes fields into the open object, and an object of fields on one line.
+// DV_JSON_FIELDS writes fields into the open object; DV_JSON_OBJECT writes an
+// object that consists of these fields, on one line.
 #define DV_JSON_FIELDS(j, ...)                                                 \
     dv_json_fields(j, (const dv_json_field[]){__VA_ARGS__, {.kind = 0}})
 #define DV_JSON_OBJECT(j, key, ...)                                            \

@@ -24,9 +24,9 @@ typedef struct dv_jval {
     dv_jkind kind;
     uint32_t off;
     const char *key; // key in the enclosing object; NUL-terminated
-    int64_t i;       // value of JBOOL, JINT
-    double f;        // value of JINT, JFLOAT
-    const char *s;   // value of JSTRING; NUL-terminated
+    int64_t i;       // value if the kind is DV_JBOOL or DV_JINT
+    double f;        // value if the kind is DV_JINT or DV_JFLOAT
+    const char *s;   // value if the kind is DV_JSTRING; NUL-terminated
     struct dv_jval *items;
     int32_t n, cap;
 } dv_jval;

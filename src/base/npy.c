@@ -20,15 +20,15 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 static const char magic[] = "\x93NUMPY";
 enum {
     MAGIC_LEN = 6,
-    PREFIX_1 = 10, // magic, version, u16 length of the dict
-    PREFIX_2 = 12, // magic, version, u32 length of the dict
+    PREFIX_1 = 10, // bytes before the dict: magic, version, u16 length
+    PREFIX_2 = 12, // bytes before the dict: magic, version, u32 length
     DATA_ALIGN = 64,
     BLOCK_BYTES = 1 << 16
 };
 
-// Computes the bytes of a dense tensor. Returns 0 if they do not fit 64 bits.
-// Dims of 0 count as 1 in the product, so that overflow does not depend on
-// their position.
+// Computes the bytes of a dense tensor. Returns 0 if they do not fit 64 bits. A
+// dim of 0 counts as 1 when overflow is tested, so that the answer does not
+// depend on its position among the dims.
 static int count_bytes(int64_t *out, dv_dtype t, int n_dims,
                        const int64_t *shape)
 {

@@ -2,8 +2,8 @@
 #include "base/options.h"
 #include <string.h>
 
-// No options struct is as large. A larger size is one that was not initialised,
-// and its bytes must not be read.
+// If an options struct gives its size as more than this many bytes, the size
+// was not initialised, and the struct must not be read.
 enum { MAX_SIZE = 4096 };
 
 dv_status dv_options_read(void *out, size_t size, const void *given,

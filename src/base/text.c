@@ -97,7 +97,7 @@ double dv_parse_double(const char *s, size_t len)
         if (!buf)
             return NAN;
     }
-    int pointed = 0; // a second point ends the number in every locale
+    int pointed = 0; // 1 after the decimal point: a second one ends the number
     for (size_t i = 0; i < len && !(pointed && s[i] == '.'); i++) {
         if (s[i] != '.') {
             buf[n++] = s[i];

@@ -5,8 +5,9 @@
 #endif
 
 #if defined(__SANITIZE_THREAD__)
-// Under thread sanitizer, pthreads are used, because the sanitizer does not see
-// the synchronisation inside the OpenMP runtime.
+// One part of a parallel loop and the thread that runs it. Under thread
+// sanitizer, pthreads are used instead of OpenMP, because the sanitizer does
+// not see the synchronisation inside the OpenMP runtime.
 typedef struct hand {
     pthread_t thread;
     void (*part)(void *job, int32_t i);

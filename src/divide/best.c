@@ -31,12 +31,13 @@ typedef struct best {
     double cost, bytes, runner_cost;
     dv_splits runner;
     int64_t candidates, cores, over_span;
-    // Number of tiles that each core may compute, one after another.
+    // Number of tiles that each core may compute, one after another: 1, unless
+    // a limit or the user asks for more tiles than cores.
     int64_t rounds;
     int any;
-    // The division that exceeds the span limit (on the bytes between the first
-    // and last one that a core accesses) by the least, for the message when no
-    // division is legal.
+    // The division closest to being legal, for the message if none is: the one
+    // that exceeds the span limit (on the bytes between the first and the last
+    // one that a core accesses of a tensor) by the least, and by how much.
     int64_t over;
     int over_tensor;
     dv_splits closest_illegal;
@@ -49,8 +50,8 @@ static int64_t longest(const dv_divide_space *s, int v, int64_t n)
     return dv_ceil_div(s->units[v], n) * s->eps[v];
 }
 
-// Returns the number of positions of tensor i along device dimension (dimension
-// of the layout) `dim` that the core with the longest slices accesses.
+// Returns the number of positions of tensor i, along dim `dim` of its layout in
+// memory, that the core with the longest slices accesses.
 static int64_t along(const dv_divide_space *s, int i, const dv_splits *d,
                      int32_t dim)
 {
@@ -108,7 +109,7 @@ dv_cost_work dv_divide_work(const dv_divide_space *s, const dv_splits *d)
         w.ops = points;
     for (int i = 0; i < s->n_tensors; i++)
         w.memory_bytes += dv_divide_transferred(s, i, d);
-    w.partial_bytes = results * 4; // partial results are f32, of 4 bytes
+    w.partial_bytes = results * 4; // partial results are f32: 4 bytes each
     return w;
 }
 
@@ -136,10 +137,10 @@ static int legal(best *b)
     return 1;
 }
 
-// Returns whether the current division (slices of each variable) cuts an outer
-// variable more than the best one so far. On the host that gives threads
-// contiguous rows; cores of other targets have their own memory, so it does not
-// matter there.
+// Breaks ties: returns whether the current division (slices of each variable)
+// cuts an outer variable more than the best one so far. On the host that gives
+// threads contiguous rows; cores of other targets have their own memory, so it
+// does not matter there.
 static int cuts_outer_variable(const best *b)
 {
     for (int v = 0; v < b->s->n_vars && dv_target_has_caches(b->t); v++)
@@ -167,8 +168,8 @@ static double penalty(const best *b, const dv_cost_work *w)
     return dv_target_has_caches(b->t) && w->partials > 1 ? 1.25 : 1;
 }
 
-// Returns the predicted time of a division without the factor against split
-// reductions that penalty() adds, for the report.
+// Returns the predicted time of a division for the report: its cost without the
+// penalty factor on divisions that split a reduction.
 static double price(const best *b, double cost, const dv_splits *d)
 {
     dv_cost_work w = dv_divide_work(b->s, d);
@@ -233,8 +234,9 @@ static void search(best *b, int v, int64_t used)
     b->now.n[v] = 1;
 }
 
-// Returns the number of rounds that the pinned slices take on the host, where a
-// thread may compute any number of tiles.
+// Returns how many tiles each thread of the host must compute, one after
+// another, if the slices that the user prescribes (pins) give more tiles than
+// there are threads; on other targets 1.
 static int64_t pinned_rounds(const dv_target *t, const dv_divide_request *r)
 {
     int64_t tiles = 1;

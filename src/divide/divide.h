@@ -26,22 +26,25 @@ typedef struct dv_divide_space {
     const dv_op *op;
     int n_vars;
     int64_t extent[DV_MAX_VARS];
-    // Per variable: number of consecutive elements that may not be separated:
-    // those of a stick (the target's memory unit), or 1.
+    // For each variable, the number of consecutive elements that may not be
+    // separated: those of a stick (the target's unit of memory), or 1.
     int64_t eps[DV_MAX_VARS];
-    int64_t units[DV_MAX_VARS]; // extent of each variable in multiples of eps,
-                                // rounded up
+    // For each variable, its extent in units of eps elements (which may not be
+    // separated), rounded up.
+    int64_t units[DV_MAX_VARS];
     uint32_t stick_vars, reduced;
-    uint32_t blocked; // bit set of variables that may not be cut, with the
-                      // reasons in `why`
+    // Bit mask of variables that may not be cut; `why` has the reasons.
+    uint32_t blocked;
     const char *why[DV_MAX_VARS];
-    int has_irregular_access; // nonzero if an access has an indirect index or a
-                              // negative stride
-    int64_t line;             // granularity of memory transfers in bytes
-    uint32_t outputs; // used by the planner `seed`: bit set of variables in the
-                      // output's device coordinates
-    int n_tensors; // number of tensors accessed: one entry per read in order,
-                   // then the write
+    // 1 if an access has an indirect index or a negative stride.
+    int has_irregular_access;
+    int64_t line; // bytes that memory transfers together
+    // For the planner `seed`, which divides as Torch-Spyre does: bit mask of
+    // variables that the written tensor's position in memory depends on.
+    uint32_t outputs;
+    // Number of accesses, which is the length of the arrays below: one per read
+    // in order, then the write.
+    int n_tensors;
     const dv_tensor *tensors[DV_MAX_READS + 1];
     const dv_layout *layouts[DV_MAX_READS + 1];
     dv_coords *coords[DV_MAX_READS + 1];
@@ -58,8 +61,8 @@ int dv_divide_space_init(dv_divide_space *s, const dv_target *t,
                          const dv_layout *layouts, dv_arena *arena);
 int64_t dv_splits_cores(const dv_divide_space *s, const dv_splits *d);
 // Returns the span of tensor i: the bytes from the first to the last one that
-// the core with the longest slices may access. `even`: slices as Torch-Spyre
-// counts them, with lengths rounded down to whole elements.
+// the core with the longest slices may access. If `even` is set, slice lengths
+// are rounded down, as Torch-Spyre counts.
 int64_t dv_span(const dv_divide_space *s, int i, const dv_splits *d, int even);
 // Returns the largest divisor of `size` that is at most `limit`.
 int64_t dv_largest_divisor(int64_t size, int64_t limit);
@@ -73,19 +76,24 @@ typedef struct dv_divide_request {
     int64_t cores, span_limit_bytes;
     const dv_pin *pins; // numbers of slices that the user prescribes
     int n_pins;
-    int cost; // planner `seed` only: nonzero if Torch-Spyre's matmul cost model
-              // may choose the division
+    // For the planner `seed`: 1 if Torch-Spyre's cost model for matrix products
+    // may choose the division.
+    int cost;
     dv_loc at;
 } dv_divide_request;
 
 typedef struct dv_divided {
     dv_splits splits;
-    dv_splits forced; // slices that the limit of the span (bytes between the
-                      // first and last one accessed) alone requires
-    int claimed;      // nonzero if the matmul cost model chose the division
+    // Numbers of slices that the span limit alone requires (the limit on the
+    // bytes of a tensor between the first and the last one that a core
+    // accesses).
+    dv_splits forced;
+    // 1 if Torch-Spyre's cost model for matrix products chose the division.
+    int claimed;
     int64_t candidates;
-    double cost_us; // predicted time; negative: not computed, as by the planner
-                    // `seed`
+    // Predicted time; negative if it was not computed, as by the planner
+    // `seed`.
+    double cost_us;
     dv_splits runner; // the second best division; valid if runner_up_us >= 0
     double runner_up_us;
     // Number of candidate divisions rejected because the span (bytes between
@@ -93,15 +101,16 @@ typedef struct dv_divided {
     int64_t over_span;
 } dv_divided;
 
-// Returns the device bytes of tensor i that the core with the most work
-// transfers: the box of device positions it accesses, in whole sticks (the
-// target's memory units), or on the host in whole cache lines.
+// Returns the bytes of tensor i in memory that the core with the most work
+// transfers: the box that it accesses, in whole sticks (the target's units of
+// memory), or on the host in whole cache lines.
 double dv_divide_transferred(const dv_divide_space *s, int i,
                              const dv_splits *d);
-// Returns the work of the core with the largest share of the op.
+// Returns the work of the core with the largest share of the op if it is cut
+// into these numbers of slices.
 dv_cost_work dv_divide_work(const dv_divide_space *s, const dv_splits *d);
-// Returns the predicted time of a division in microseconds (divide/best.c,
-// plan/cost.c).
+// Returns the predicted time in microseconds of an op that is cut into these
+// numbers of slices (divide/best.c, plan/cost.c).
 double dv_divide_cost(const dv_divide_space *s, const dv_target *t,
                       const dv_splits *d);
 dv_status dv_divide_best(dv_divided *out, const dv_divide_space *s,
@@ -110,17 +119,19 @@ dv_status dv_divide_best(dv_divided *out, const dv_divide_space *s,
 dv_status dv_divide_seed(dv_divided *out, const dv_divide_space *s,
                          const dv_divide_request *r, dv_diag *diag);
 
-// Updates the data that the plan reports about op i's division into slices,
-// after a later pass changed its slices. `before` are the old slices.
+// Recomputes what the plan reports about the division of op i (its costs and
+// the bytes that cores access) after a later pass has changed its slices.
+// `before` are the old slices.
 dv_status dv_divide_refresh(dv_plan *plan, int32_t i, const int64_t *before,
                             dv_arena *work, dv_diag *diag);
 
 // The shape of a matmul for Torch-Spyre's cost model, a fit of measured times
 // (see seed.c).
 typedef struct dv_matmul {
-    int64_t b, m, n, k; // extents of the batch, rows, columns and reduction; n
-                        // and k are rounded up to sticks
-    int shared;         // nonzero if all batches share the same weight matrix
+    // Extents of the batch, rows, columns and reduced dimension. n and k are
+    // rounded up to whole sticks (the target's units of memory).
+    int64_t b, m, n, k;
+    int shared; // nonzero if all batches share the same weight matrix
 } dv_matmul;
 double dv_matmul_cost(const dv_matmul *mm, int64_t b, int64_t m, int64_t n,
                       int64_t k, int64_t cores);

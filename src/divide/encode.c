@@ -1,9 +1,10 @@
 // Converts divisions (numbers of slices per variable) to and from the encoding
-// of the compiler Torch-Spyre; see encode.h.
+// of Torch-Spyre, the PyTorch backend of IBM's Spyre accelerator; see encode.h.
 #include "divide/encode.h"
 #include <inttypes.h>
 
-// Returns the stride of variable v in the linear host index of an access.
+// Returns the stride of variable v in an access: the distance in elements of
+// the row-major tensor.
 static int64_t factor_of(const dv_program *p, const dv_access *a, int v)
 {
     const dv_tensor *t = &p->tensors[a->tensor];
@@ -34,8 +35,8 @@ static int64_t points(const dv_op *op, int v)
     return op->vars[v].end - op->vars[v].begin;
 }
 
-// Returns another variable with the same key (stride that identifies it) as v,
-// or -1.
+// Returns another variable that Torch-Spyre's encoding cannot tell from v,
+// because it has the same stride; -1 if there is none.
 static int twin_of(const dv_program *p, const dv_op *op, int v)
 {
     int written, other;

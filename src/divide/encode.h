@@ -18,9 +18,9 @@ typedef struct dv_coded {
 
 typedef struct dv_encoded {
     dv_coded written[DV_MAX_VARS], reduced[DV_MAX_VARS];
-    int n_written, n_reduced; // numbers of entries for variables of the output
-                              // and for reduction variables; both lists are in
-                              // the order of the variables
+    // Numbers of entries for variables of the output and for reduced variables;
+    // both lists are in the order of the variables.
+    int n_written, n_reduced;
 } dv_encoded;
 
 dv_status dv_encode(dv_encoded *out, const dv_program *p, const dv_op *op,

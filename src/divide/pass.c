@@ -80,8 +80,8 @@ static dv_status read_pins(const dv_plan *plan, const dv_plan_options *o,
     return DV_OK;
 }
 
-// Collects the pins (prescribed numbers of slices) of one op, at most one per
-// variable. Returns their number.
+// Collects the pins of one op (numbers of slices that the user prescribes), at
+// most one per variable. Returns their number.
 static int pins_of(const pinned_op *all, size_t n_all, int32_t op, dv_pin *pins)
 {
     int n = 0;
@@ -136,7 +136,8 @@ static void measure(dv_division *x, const dv_divide_space *s,
     x->combine_us = dv_cost_combine_us(t, &w);
 }
 
-// Stores the decided slice lengths in the plan, and the details for reports.
+// Stores the chosen slice lengths of op i in the plan, and what reports show
+// about the choice.
 static dv_status keep(dv_plan *plan, int32_t i, const dv_divide_space *s,
                       const dv_divided *d, dv_diag *diag)
 {
@@ -262,9 +263,10 @@ static int same_shape(const dv_plan *plan, const dv_op *a, const dv_op *b)
 }
 
 typedef struct known {
-    int32_t *op; // hash table of ops: the first op with each shape, or -1 in an
-                 // empty slot
-    size_t cap;  // table size, a power of two
+    // Hash table of ops: for each shape the first op that has it; -1 in an
+    // empty slot.
+    int32_t *op;
+    size_t cap; // table size, a power of two
 } known;
 
 // Returns an earlier op that has the same shape as op i and therefore the same
@@ -305,7 +307,7 @@ static dv_status divide_all(dv_plan *plan, dv_divide method,
     for (int32_t i = 0; i < plan->ops->n_ops; i++) {
         const dv_op *op = &plan->ops->ops[i];
         if (op->is_extern)
-            continue; // an opaque op is one tile on one core
+            continue; // an `extern` op runs as a single tile
         dv_pin pins[DV_MAX_VARS];
         int n_pins = pins_of(pinned, n_pinned, i, pins);
         int32_t same = n_pins ? -1 : find_known(plan, k, i);
@@ -334,10 +336,10 @@ static int is_row_or_column(const dv_op *op, int v)
     return !op->vars[v].reduce && reads == 1;
 }
 
-// Cuts a contraction into more tiles than there are cores, so that cores that
-// finish early can take tiles of others: memory and clocks of many cores are
-// never equally fast. Tiles stay large enough for the panels that each of them
-// packs.
+// Cuts a contraction into up to 8 tiles per core, so that cores that finish
+// early can take over tiles of others: memory and clocks of many cores are
+// never equally fast. Tiles stay so large that the copying of their operands
+// into kernel order (packing) pays off.
 static void cut_finer(dv_plan *plan, int32_t i)
 {
     enum { TILES_PER_CORE = 8, LEAST = 128, LEAST_WORK = 4 << 20 };
@@ -358,7 +360,8 @@ static void cut_finer(dv_plan *plan, int32_t i)
     }
 }
 
-// Cuts contractions finer on machines with many cores and caches.
+// On machines with many cores and caches, cuts contractions into more tiles
+// than cores, which idle cores can take over.
 static void balance(dv_plan *plan)
 {
     enum { MANY_CORES = 8 };
@@ -482,7 +485,8 @@ dv_status dv_divide_read(dv_plan *plan, dv_lexer *lx)
     uint32_t len = word.len;
     while (lx->tok.glued &&
            (lx->tok.kind == '+' || lx->tok.kind == DV_TOK_NAME)) {
-        // Include a suffix in the name of the planner, as in seed+cost.
+        // The name of the planner may have a suffix, as in seed+cost: include
+        // it.
         len = lx->tok.off + lx->tok.len - word.off;
         DV_TRY(dv_lex(lx));
     }

@@ -16,8 +16,8 @@ typedef struct seed {
     const dv_divide_space *s;
     const dv_divide_request *r;
     dv_diag *diag;
-    dv_splits acc;      // number of slices of each variable, as decided so far
-    uint32_t committed; // bit set of the variables with decided slices
+    dv_splits acc;      // slices of each variable so far
+    uint32_t committed; // bit mask of variables that are decided
 } seed;
 
 static int fits(const seed *d, int64_t span)
@@ -25,9 +25,10 @@ static int fits(const seed *d, int64_t span)
     return d->r->span_limit_bytes == 0 || span <= d->r->span_limit_bytes;
 }
 
-// The best cut found for one device dimension of a tensor: the one with the
-// widest span (bytes from the first to the last one accessed) within the limit,
-// or else with the narrowest span above it.
+// The best way found to cut one dim of a tensor's layout so that the span limit
+// holds. The span is the bytes from the first to the last one that a core
+// accesses; the best has the widest span within the limit, or else the
+// narrowest one above it.
 typedef struct search {
     int tensor;
     int vars[DV_MAX_VARS], n_vars;
@@ -102,9 +103,8 @@ static dv_status no_divisor(const seed *d, const search *se)
     return DV_OK;
 }
 
-// Returns the number of positions along device dimension (dimension of the
-// layout) `dim` of a tensor that a core accesses with the slices decided so
-// far.
+// Returns the number of positions along dim `dim` of a tensor's layout that a
+// core accesses with the slices decided so far.
 static int64_t positions(const seed *d, int tensor, int32_t dim)
 {
     const dv_coords *c = d->s->coords[tensor];
@@ -256,10 +256,11 @@ static double log2_up(double x)
     return x > 1 ? log2(x) : 0;
 }
 
-// Returns Torch-Spyre's estimate of a matmul's time in microseconds, a fit of
-// measured times: multiply-adds at 1.536e6 per us and core, memory at 204800
-// bytes per us, and penalties for unsuitable tile shapes. b, m, n and k are the
-// numbers of slices.
+// Returns Torch-Spyre's estimate of the time of a matrix product in
+// microseconds, a fit of measured times: multiply-adds at 1.536e6 per us and
+// core, memory at 204800 bytes per us, and penalties for unsuitable tile
+// shapes. b, m, n and k are the numbers of slices of batch, rows, columns and
+// reduced dimension.
 double dv_matmul_cost(const dv_matmul *mm, int64_t b, int64_t m, int64_t n,
                       int64_t k, int64_t cores)
 {
@@ -292,8 +293,8 @@ double dv_matmul_cost(const dv_matmul *mm, int64_t b, int64_t m, int64_t n,
     return cost;
 }
 
-// The roles (batch, m, n or k) of the op's variables, if it is a matmul to
-// which Torch-Spyre's cost model applies.
+// Which variables of the op are the batch, rows (m), columns (n) and reduced
+// dimension (k) of a matrix product to which Torch-Spyre's cost model applies.
 typedef struct roles {
     int batch[DV_MAX_VARS], n_batch;
     int m, n, k;
@@ -366,9 +367,9 @@ typedef struct cheapest {
     int found;
 } cheapest;
 
-// Tries all numbers of slices of m, n and k (rows, columns and depth of a
-// matmul) in ascending order after the batch was cut into b slices; the first
-// of the cheapest wins.
+// With the batch of a matrix product cut into b slices, tries all numbers of
+// slices of its rows m, columns n and reduced dimension k in ascending order;
+// the first of the cheapest wins.
 static void try_rest(cheapest *c, dv_splits *t, int64_t b)
 {
     const dv_divide_space *s = c->d->s;
@@ -415,9 +416,9 @@ static void try_batch(cheapest *c, dv_splits *t, int i, int64_t b)
     t->n[v] = 1;
 }
 
-// Replaces the division (slices) of a matmul by the choice of Torch-Spyre's
-// cost model, if that choice keeps at least as many cores busy and differs from
-// the division so far.
+// Replaces the division of a matrix product by the choice of Torch-Spyre's cost
+// model, if that choice keeps at least as many cores busy and differs from the
+// division so far.
 static void try_matmul_model(const seed *d, dv_divided *out)
 {
     roles r;

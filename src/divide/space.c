@@ -1,5 +1,5 @@
-// Analyses an op for the planners of divisions, and computes spans (bytes
-// between the first and last one that a core accesses).
+// Analyses an op for the planners that cut ops into slices, and computes spans
+// (bytes between the first and last one that a core accesses).
 #include "divide/divide.h"
 #include "base/math.h"
 #include <math.h>
@@ -14,8 +14,8 @@ static void block(dv_divide_space *s, uint32_t vars, const char *why)
     }
 }
 
-// Returns the only variable in the coordinates of a device dimension (dimension
-// of the layout), or -1 if there are none or several.
+// Returns the only variable that the position along dim `dim` of a layout
+// depends on, or -1 if there are none or several.
 static int32_t only_var(const dv_coords *c, int32_t dim)
 {
     int32_t var = -1;
@@ -29,9 +29,9 @@ static int32_t only_var(const dv_coords *c, int32_t dim)
     return var;
 }
 
-// Finds the stick variables: those that run inside a stick (the smallest unit
-// of the target's memory) or a tile of some tensor. If tensors have sticks of
-// different lengths, eps is the longest.
+// Finds the stick variables: those that run inside a stick (the unit of the
+// target's memory) or a tile of some tensor, and must not be cut within it. If
+// tensors have sticks of different lengths, the longest counts.
 static void find_sticks(dv_divide_space *s)
 {
     for (int i = 0; i < s->n_tensors; i++) {
@@ -88,7 +88,8 @@ int dv_divide_space_init(dv_divide_space *s, const dv_target *t,
                          const dv_program *p, const dv_op *op,
                          const dv_layout *layouts, dv_arena *arena)
 {
-    // Bytes that the host fetches together: several adjacent cache lines.
+    // Number of bytes that the host fetches together: several adjacent cache
+    // lines.
     enum { CACHES_BYTES = 256 };
     *s = (dv_divide_space){.op = op, .n_vars = op->n_vars};
     s->line = dv_target_has_caches(t) ? CACHES_BYTES : 1;
@@ -124,7 +125,7 @@ int64_t dv_splits_cores(const dv_divide_space *s, const dv_splits *d)
 }
 
 // Returns the number of elements of the longest slice when variable v is cut
-// into n slices. With `even`, it is rounded down, as Torch-Spyre does.
+// into n slices. If `even` is set, it is rounded down, as Torch-Spyre does.
 static int64_t slice_len(const dv_divide_space *s, int v, int64_t n, int even)
 {
     if (even)
@@ -133,9 +134,9 @@ static int64_t slice_len(const dv_divide_space *s, int v, int64_t n, int even)
     return dv_min_i64(len, s->extent[v]);
 }
 
-// Returns the maximal number of positions of an outer device dimension
-// (dimension of the layout outside sticks) that one core accesses. A slice that
-// does not start at a block boundary may reach into one more block:
+// Returns the maximal number of positions along an outer dim of a layout (one
+// that counts sticks or other blocks) that one core accesses. A slice that does
+// not start at a block boundary may reach into one more block:
 //
 //   x[j+32], slices of 64 of j, sticks of 64: 2 sticks each
 static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
@@ -152,8 +153,8 @@ static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
     int64_t block = 1, way = 0, start = a->index[h].base;
     for (int32_t k = dim + 1; k < l->n_dims; k++)
         block *= l->host[k] == h ? l->size[k] : 1;
-    int64_t grain = block; // the starts of slices are multiples of this,
-                           // relative to `start`
+    // Relative to `start`, all slices start at multiples of this.
+    int64_t grain = block;
     for (int v = 0; v < s->n_vars; v++) {
         int64_t c = a->index[h].coef[v];
         if (c == 0)
@@ -168,8 +169,8 @@ static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
     return dv_min_i64(n, l->size[dim]);
 }
 
-// Returns the number of positions of a device dimension that one core accesses,
-// as Torch-Spyre counts them.
+// Returns the number of positions along dim `dim` of a layout that one core
+// accesses, counted with slice lengths rounded down, as Torch-Spyre does.
 static int64_t positions_even(const dv_divide_space *s, int i, int32_t dim,
                               const dv_splits *d)
 {
@@ -189,8 +190,8 @@ int64_t dv_span(const dv_divide_space *s, int i, const dv_splits *d, int even)
 {
     const dv_layout *l = s->layouts[i];
     if (!s->coords[i])
-        // The access could not be converted to device coordinates, so the
-        // accessed part is unknown: count the whole tensor.
+        // The position of the access in memory could not be determined: assume
+        // that a core accesses the whole tensor.
         return l->bytes;
     int64_t inside = l->bytes;
     for (int32_t dim = 0; dim < l->n_dims - l->n_inner; dim++) {
@@ -200,8 +201,8 @@ int64_t dv_span(const dv_divide_space *s, int i, const dv_splits *d, int even)
         if (n > 1)
             return n * inside;
     }
-    // The core stays in one stick (memory unit of the target). With `even`,
-    // count as Torch-Spyre does: one element.
+    // The core accesses a single stick (unit of the target's memory). If `even`
+    // is set, count one element, as Torch-Spyre does.
     return even ? l->elem_bytes : inside;
 }
 

@@ -1,5 +1,5 @@
-// Sets of cores: lists the usable cores in order, and covers sets of cores with
-// the rectangles that a kernel launch takes.
+// Sets of cores of a machine's grid: lists the usable cores in order, and
+// covers sets of cores with the rectangles that a kernel launch takes.
 #include "base/math.h"
 #include "grid/grid.h"
 #include <string.h>
@@ -17,8 +17,8 @@ void dv_cores_list(dv_xy *out, const dv_core_set *set, int64_t n, int by_row)
         }
 }
 
-// A run of consecutive cores of the set, from..to, on one line (a row or column
-// of the core grid).
+// Consecutive cores from..to of a set of cores, on one line (a row or column of
+// the core grid).
 typedef struct run {
     int32_t line, from, to;
 } run;
@@ -30,10 +30,10 @@ static dv_grid_rect as_rect(const run *first, int32_t last_line, int by_row)
                : (dv_grid_rect){first->line, first->from, last_line, first->to};
 }
 
-// Adds a run of cores (consecutive cores on one line) to the list of
-// rectangles: extends a rectangle that ends on the previous line and has the
-// same bounds, or starts a new rectangle. Only rectangles live..n-1 can still
-// be extended.
+// Adds a run (consecutive cores on one line of the core grid) to a list of
+// rectangles that cover a set of cores: extends a rectangle that ends on the
+// previous line and has the same bounds, or starts a new one. Only rectangles
+// live..n-1 can still be extended.
 static void add_run(dv_grid_rect *rects, int32_t *n, int32_t live, const run *r,
                     int by_row)
 {
@@ -75,8 +75,8 @@ int dv_rects_of(dv_grid_rects *out, const dv_core_set *set, const dv_xy *cores,
                 if (j > r.from)
                     add_run(rects, &out->n, live, &r, by_row);
             }
-            // Rectangles that ended before this line cannot be extended any
-            // more, so later searches skip them.
+            // Rectangles of cores that ended before this line of the core grid
+            // cannot be extended any more, so later searches skip them.
             while (live < out->n &&
                    (by_row ? rects[live].y1 : rects[live].x1) < i)
                 live++;
@@ -87,9 +87,10 @@ int dv_rects_of(dv_grid_rects *out, const dv_core_set *set, const dv_xy *cores,
     return ok;
 }
 
-// Finds the largest rectangle of allowed cores whose bottom is row y. height[x]
-// is the number of allowed cores above and at (x, y). This is the largest
-// rectangle in a histogram, found with a stack of increasing heights.
+// Finds the largest rectangle of allowed cores whose bottom is row y of the
+// core grid. height[x] is the number of allowed cores above and at (x, y). This
+// is the largest rectangle in a histogram, found with a stack of increasing
+// heights.
 static void widest(dv_grid_rect *best, int64_t *most, const int32_t *height,
                    int32_t *stack, int32_t cols, int32_t y)
 {

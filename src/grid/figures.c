@@ -1,5 +1,6 @@
-// Computes the costs of a grid: steps, panels, bytes and banks, also for the
-// alternatives that were not chosen.
+// Computes the costs of a grid (an assignment of the tiles of a matrix product
+// to cores): steps, panels, bytes and banks, also for the alternatives that
+// were not chosen.
 //
 // A panel is a row of tiles of A or a column of tiles of B. A core that keeps
 // panels reads each panel once for all its tiles; a core that does not reads
@@ -12,11 +13,11 @@
 #include <string.h>
 
 enum {
-    // Tiles visited, at most, to count the panels (rows of A and columns of B
-    // that cores read) of one tile order.
+    // To count the panels (rows of tiles of A, columns of tiles of B) that
+    // cores read in one order of tiles, at most this many tiles are visited.
     MAX_WALK = 1 << 16,
-    // Most rows or columns of tiles for which panels (rows of A and columns of
-    // B that cores read) are counted.
+    // Panels (rows of tiles of A, columns of tiles of B) are not counted if
+    // there are more rows or columns of tiles than this.
     MAX_PANEL_SIDE = 1 << 22,
 };
 
@@ -58,8 +59,9 @@ int dv_grid_ends(const dv_grid *g, const dv_grid_core *c, int64_t first[3],
     return 1;
 }
 
-// Records the rows and columns of tiles that the current core has used: those
-// whose entry in `row` or `col` equals `stamp`.
+// Which rows and columns of tiles the current core has used: those whose entry
+// in `row` or `col` equals `stamp`, so that nothing need be cleared for the
+// next core.
 typedef struct seen {
     int32_t *row, *col, stamp;
 } seen;
@@ -126,7 +128,8 @@ int64_t dv_grid_panels(const dv_grid *g, const dv_order *order, int *sampled)
     return panels;
 }
 
-// Gets the i-th of the tile orders that are compared; returns 0 after the last.
+// Sets *out to the i-th order of tiles that is compared with the others;
+// returns 0 after the last.
 static int candidate(const dv_grid *g, int i, dv_order *out)
 {
     static const dv_order_kind plain[] = {DV_ORDER_ROW_MAJOR,
@@ -143,8 +146,8 @@ static int candidate(const dv_grid *g, int i, dv_order *out)
     i -= N_PLAIN;
     out->kind = i < N_SIZES ? DV_ORDER_GROUPED : DV_ORDER_BLOCK_LINEAR;
     out->size = (int64_t)2 << i % N_SIZES;
-    // For the last of the sizes of grouped and block-linear tile orders, use
-    // the side of a square with as many tiles as one core has.
+    // The last of the sizes that are tried is the side of a square with as many
+    // tiles as one core has.
     if (i % N_SIZES == N_SIZES - 1) {
         int64_t each = dv_ceil_div(g->n_tiles, g->set.n);
         out->size = 1;
@@ -251,7 +254,7 @@ static void add_policies(const dv_grid *g, dv_grid_figures *f)
 }
 
 // Returns whether the report's list of alternatives already has policy static
-// with this tile order.
+// (a contiguous range of tiles for each core) with this order of tiles.
 static int is_listed(const dv_grid_figures *f, const dv_order *o)
 {
     dv_text name = {0};
@@ -271,8 +274,8 @@ static void add_orders(const dv_grid *g, dv_grid_figures *f)
         dv_text name = {0};
         int sampled;
         if (o.kind == DV_ORDER_BLOCK_LINEAR)
-            // Skip the remaining candidates, block-linear orders: they need
-            // about as many panels (rows of A and columns of B) as grouped
+            // The remaining candidates are not reported: block-linear orders
+            // need about as many panels (rows of A and columns of B) as grouped
             // ones.
             break;
         if (is_listed(f, &o))
@@ -301,8 +304,9 @@ static void measure_load(const dv_grid *g, dv_grid_figures *f)
     f->efficiency = f->max_steps ? f->mean_steps / (double)f->max_steps : 1;
 }
 
-// Returns the number of panels (rows of A and columns of B) that each core
-// reads under the grid's policy, summed over the cores.
+// Returns the number of panels (rows of tiles of A and columns of tiles of B)
+// that each core reads, summed over the cores, under the policy by which tiles
+// are assigned to cores.
 static int64_t panels_of(const dv_grid *g, dv_grid_figures *f)
 {
     int64_t sum = 0;

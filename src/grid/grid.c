@@ -1,5 +1,6 @@
-// Creates a grid: checks the problem and the machine, chooses order and policy,
-// assigns tiles to cores and checks the machine's limits.
+// Creates a grid, an assignment of tiles to cores: checks the problem and the
+// machine, chooses the order of tiles and the policy, assigns tiles to cores
+// and checks the machine's limits.
 #include "base/math.h"
 #include "base/options.h"
 #include "grid/grid.h"
@@ -107,8 +108,8 @@ static dv_status mark(dv_grid *g, const dv_grid_rect *r, size_t n,
     return DV_OK;
 }
 
-// Sets the number of columns and rows of cores: those requested, or those of
-// the target's whole grid.
+// Sets the number of columns and rows of cores to use: those that the caller
+// requests, or those of the target's whole grid.
 static dv_status grid_size(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
 {
     int64_t cols = t->core_cols, rows = t->core_rows;
@@ -198,8 +199,9 @@ static dv_status read_shards(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
     g->local_shard = 1;
     g->gy = t->shards->grid[0], g->gx = t->shards->grid[1];
     g->sm = t->shards->tiles[0], g->sn = t->shards->tiles[1];
-    // The shards (equal rectangles of tiles) must cover the result exactly.
-    // Leading dims are collapsed into rows, as in TT-Metalium.
+    // The shards (equal rectangles of tiles, one per core) must cover the
+    // result exactly. Leading dims are collapsed into rows, as in TT-Metalium,
+    // Tenstorrent's programming model.
     if (g->gy * g->sm != g->mt * g->batch || g->gx * g->sn != g->nt)
         FAIL(DV_E_SHAPE,
              "%" PRId64 "x%" PRId64 " shards of %" PRId64 "x%" PRId64
@@ -236,7 +238,8 @@ static dv_status read_order(dv_grid *g, const char *word, dv_diag *diag)
     return DV_OK;
 }
 
-// Returns whether the name of a policy may have a number behind it.
+// Returns whether the name of a policy (a rule by which tiles go to cores) may
+// be followed by a number, as in splitk(4).
 static int is_numbered(int policy)
 {
     return policy == DV_POLICY_SPLITK || policy == DV_POLICY_TICKET ||
@@ -299,8 +302,9 @@ static dv_status read_policy(dv_grid *g, const char *word, dv_diag *diag)
     return DV_OK;
 }
 
-// Creates the grid (assignment of tiles to cores) of device number `at`. The
-// device computes a part of the rows, columns and depth of the tiles.
+// Creates the grid (assignment of tiles to cores) of device number `at` of
+// several. The device computes a part of the tile rows, tile columns and depth
+// of the result.
 static dv_status make_part(dv_grid *g, const dv_grid_task *t, int32_t at,
                            dv_diag *diag)
 {
@@ -416,7 +420,8 @@ void dv_grid_destroy(dv_grid *g)
         return;
     for (int32_t i = 0; i < g->n_parts; i++)
         // If the grid is for several devices, parts[i] is the grid of one
-        // device and has no parts itself, so the recursion is one level deep.
+        // device, which has no parts itself, so the recursion is one level
+        // deep.
         dv_grid_destroy(g->parts[i]);
     dv_arena arena = g->arena;
     dv_arena_free(&arena);

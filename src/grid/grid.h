@@ -33,9 +33,11 @@
 #include "divvy/grid.h"
 #include "plan/order.h"
 
-// The functions of cores.c list cores and cover sets of cores with rectangles.
+// The functions of cores.c list cores of the machine and cover sets of cores
+// with rectangles.
 
-// A rectangle of cores includes both corners, as in TT-Metalium.
+// A rectangle of cores includes both corners, as in TT-Metalium (Tenstorrent's
+// programming model).
 typedef dv_core_rect dv_grid_rect;
 typedef struct dv_grid_rects {
     dv_grid_rect *at;
@@ -53,12 +55,14 @@ typedef struct dv_core_set {
     int64_t n;
 } dv_core_set;
 
-// Covers cores[0..n) with rectangles: runs along a line, merged with the next
-// line's run when both ends are equal. Lines are columns unless by_row. Returns
-// 0 if out of memory.
+// Covers cores[0..n) with rectangles: each is a run of cores along a line,
+// together with runs of the same extent on the following lines. Lines are
+// columns of the core grid, or rows if by_row is set. Returns 0 if out of
+// memory.
 int dv_rects_of(dv_grid_rects *out, const dv_core_set *set, const dv_xy *cores,
                 int64_t n, int by_row, dv_arena *arena);
-// Lists the first n allowed cores, column by column or row by row.
+// Lists the first n cores that may be used, column by column, or row by row if
+// by_row is set.
 void dv_cores_list(dv_xy *out, const dv_core_set *set, int64_t n, int by_row);
 // Finds the largest rectangle that has only allowed cores. Returns 0 if out of
 // memory.
@@ -73,21 +77,23 @@ static inline int64_t dv_part_begin(int64_t n, int64_t p, int64_t i)
     return i * q + (i < r ? i : r);
 }
 
-// The structures below describe a grid: its policy, the work of its cores, and
-// its statistics.
+// The structures below describe a grid, an assignment of tiles to cores: its
+// policy, the work of its cores, and its statistics.
 
 enum { DV_GRID_MAX_SEGMENTS = 4, DV_GRID_MAX_ARGS = 16, DV_GRID_MAX_CBS = 6 };
 
-// Each row is POLICY(NAME, word); the word is the name in the plan's text.
+// The rules by which tiles go to cores. Each row is POLICY(NAME, word); the
+// word is the name in the plan's text. A step is the product of one tile of A
+// and one of B; a tile is split if several cores share its steps.
 #define DV_POLICIES(POLICY)                                                    \
-    POLICY(STATIC, static)   /* contiguous ranges of tiles, equal within 1 */  \
-    POLICY(RECT, rect)       /* a rectangle per core; panels are multicast */  \
-    POLICY(STREAMK, streamk) /* equal numbers of steps; tiles may be split */  \
-    POLICY(STREAMK1, streamk1) /* full waves whole, remaining tiles split */   \
-    POLICY(STREAMK2, streamk2) /* as streamk1, but streams a full wave more */ \
-    POLICY(SPLITK, splitk)     /* every tile's depth in `split` parts */       \
-    POLICY(TICKET, ticket)     /* the next idle core gets the next chunk */    \
-    POLICY(STEAL, steal)       /* own range first, then steals from others */
+    POLICY(STATIC, static)     /* a range of tiles per core, equal within 1 */ \
+    POLICY(RECT, rect)         /* a rectangle of tiles per core, multicast */  \
+    POLICY(STREAMK, streamk)   /* equal steps per core; tiles may be split */  \
+    POLICY(STREAMK1, streamk1) /* whole tiles, but the last ones are split */  \
+    POLICY(STREAMK2, streamk2) /* as streamk1, with more split tiles */        \
+    POLICY(SPLITK, splitk)     /* the sum of every tile is split */            \
+    POLICY(TICKET, ticket)     /* an idle core gets the next tiles */          \
+    POLICY(STEAL, steal)       /* idle cores take tiles of others */
 
 typedef enum dv_policy {
 #define POLICY(NAME, word) DV_POLICY_##NAME,
@@ -97,12 +103,13 @@ typedef enum dv_policy {
 } dv_policy;
 
 const char *dv_policy_name(dv_policy p);
-// Parses a policy of assigning tiles to cores, such as "static" or "splitk(4)";
-// *split is 1 without a number. Returns 0 if there is no such policy.
+// Parses the name of a policy (a rule by which tiles go to cores), such as
+// "static" or "splitk(4)"; *split is its number, or 1 if there is none. Returns
+// 0 if there is no such policy.
 int dv_policy_parse(dv_policy *out, int64_t *split, const char *word);
 dv_status dv_policy_unknown(const char *word, dv_loc at, dv_diag *diag);
-// Returns whether the policy splits tiles along their depth, so that several
-// cores compute one tile.
+// Returns whether the policy splits the sum of a tile into parts that different
+// cores compute.
 static inline int dv_policy_streams(dv_policy p)
 {
     return p >= DV_POLICY_STREAMK && p <= DV_POLICY_SPLITK;
@@ -118,23 +125,29 @@ typedef struct dv_grid_core {
     int32_t x, y;
     int32_t n_segments;
     dv_segment segments[DV_GRID_MAX_SEGMENTS];
-    int64_t steps; // number of steps (products of two tiles) in all segments
-    // Policies that split tiles over cores (streamk, splitk): the range of the
-    // core's steps (products of two tiles), numbered over all split tiles.
+    int64_t steps; // steps (products of two tiles) in all segments
+    // For policies that split the sum of a tile over cores (streamk, splitk):
+    // the range of steps (products of two tiles) that this core computes,
+    // numbered over all split tiles.
     int64_t iter0, iter1;
-    // Policy rect: the rows m0..m1 and columns n0..n1 of tiles that the core
-    // computes in every batch.
+    // For policy rect, which gives each core a rectangle of tiles: the tile
+    // rows m0..m1 and tile columns n0..n1 that this core computes, in every
+    // batch.
     int64_t m0, m1, n0, n1;
-    // If the grid's local_shard is set: the row and column of the core's shard,
-    // the rectangle of tiles that it holds.
+    // If each core computes the part of the result that its own memory holds
+    // (local_shard): the row and column of this core's shard.
     int64_t sy, sx;
-    // Policy rect: whether the core reads operand A and multicasts it along its
-    // row of cores, and likewise B down its column.
+    // For policy rect, which gives each core a rectangle of tiles: whether the
+    // core reads operand A and multicasts it along its row of cores, and
+    // likewise B down its column.
     uint8_t sends_a, sends_b;
-    // Policies that split tiles over cores: the number of following cores in
-    // the list that compute the remaining steps of this core's last tile.
+    // For policies that split the sum of a tile over cores: how many of the
+    // following cores in the list compute the remaining steps of this core's
+    // last tile.
     int32_t contributors;
-    int32_t owner; // index of the core that adds this core's partial sum, or -1
+    // Index of the core to which this core sends its partial sum of a tile, or
+    // -1.
+    int32_t owner;
     int64_t args[DV_GRID_MAX_ARGS];
 } dv_grid_core;
 
@@ -149,11 +162,12 @@ typedef struct dv_grid_cb {
 // chosen one.
 typedef struct dv_grid_alternative {
     char name[48];
-    // Number of steps (products of two tiles) of the busiest core.
+    // Number of steps (products of two tiles) of the busiest core, which
+    // decides the run time.
     int64_t makespan;
     int64_t busy;
     // Number of distinct panels (rows of tiles of A and columns of tiles of B)
-    // that a core reads, summed over cores; -1: not counted.
+    // that each core reads, summed over cores; -1 if they were not counted.
     int64_t panels;
 } dv_grid_alternative;
 enum { DV_GRID_MAX_ALTERNATIVES = 20 };
@@ -164,15 +178,19 @@ typedef struct dv_grid_figures {
     // Main memory traffic if every step (product of two tiles) reads its
     // operand tiles anew.
     int64_t streamed_bytes;
-    int64_t panel_bytes;  // main memory traffic if a core reads each panel (row
-                          // of A, column of B) once
+    // Main memory traffic if each core reads every panel (row of A, column of
+    // B) that it needs once.
+    int64_t panel_bytes;
     int64_t memory_bytes; // main memory traffic of this plan
     int64_t onchip_bytes; // traffic between cores: multicast and partial sums
-    int64_t panels;       // distinct panels (rows of A, columns of B) per core,
-                          // summed over cores
-    int panels_sampled; // nonzero if panels were counted on some cores only and
-                        // extrapolated
-    double reuse; // operand reads without panel reuse divided by reads with it
+    // Number of distinct panels (rows of A, columns of B) that each core reads,
+    // summed over cores.
+    int64_t panels;
+    // 1 if panels were counted on some cores only and extrapolated.
+    int panels_sampled;
+    // How many times more operand tiles are read if every step reads its two
+    // tiles anew than if each core reads its panels once.
+    double reuse;
     // Number of memory banks that hold the tiles of one row of A, and of one
     // column of B.
     int64_t banks_row, banks_col;
@@ -182,59 +200,71 @@ typedef struct dv_grid_figures {
 
 struct dv_grid {
     dv_arena arena;
-    // The problem: rows, cols and depth in elements, mt, nt and kt in tiles.
+    // The matrix product: rows, cols and depth in elements; mt, nt and kt in
+    // tiles.
     int64_t batch, rows, cols, depth;
     int64_t tile_rows, tile_cols, elem_bytes;
     int64_t mt, nt, kt, n_tiles, n_steps;
-    // The machine: its usable cores and limits.
+    // The machine: its usable cores (listed row by row if by_row is set) and
+    // limits.
     dv_core_set set;
     int by_row;
     int64_t memory_bytes, banks, max_args, max_cbs; // 0: no limit, or unknown
     char target[64];
-    // The choices made: shards, order, policy and the work of every core.
+    // The assignment that was chosen: shards (parts of the result that cores
+    // hold), order of tiles, policy and the work of every core.
     int local_shard;
     int64_t gy, gx, sm, sn;
     dv_order order;
     int order_auto, policy_auto;
     dv_policy policy;
-    int64_t split; // policy splitk: parts per tile; policies ticket and steal:
-                   // tiles handed out at a time
+    // For policy splitk: number of parts that the sum of each tile is cut into.
+    // For policies ticket and steal: tiles that are handed out at a time.
+    int64_t split;
     dv_grid_core *cores;
     int32_t n_cores;
-    // Number of cores in the first group. They have units_1 units of work
-    // (tiles or steps), one more than the units_2 of the other cores.
+    // Cores form two groups with equal work inside a group: n_group_1 cores
+    // have units_1 units of work (tiles or steps), one more than the units_2 of
+    // the other cores.
     int64_t n_group_1;
     int64_t units_1, units_2;
     dv_grid_rects all, group_1, group_2;
-    // Policies that split tiles over cores: dp_tiles is the number of tiles
-    // computed whole, sk_tiles that of tiles whose steps are divided.
+    // For policies that split the sums of tiles over cores: dp_tiles is the
+    // number of tiles that one core computes whole, sk_tiles that of tiles
+    // whose steps are divided over cores.
     int64_t dp_tiles, sk_tiles;
     int64_t split_tiles, max_contributors, n_segments;
-    // Policy rect: size in tiles of the block that a core holds in memory, and
-    // of the sub-block it holds in registers.
+    // For policy rect, which gives each core a rectangle of tiles: size in
+    // tiles of the block that a core holds in memory, and of the sub-block that
+    // it holds in registers.
     int64_t block_m, block_n, block_k, sub_h, sub_w;
     const char *arg_names[DV_GRID_MAX_ARGS];
     int32_t n_args;
     dv_grid_cb cbs[DV_GRID_MAX_CBS];
     int32_t n_cbs;
-    int64_t core_bytes; // bytes of all circular buffers of a core
+    // Total bytes of the circular buffers in a core's memory.
+    int64_t core_bytes;
     // Number of devices along rows, columns and depth. `parts` has the grid of
     // each device, or is NULL if there is only one.
     int64_t devices[3];
     struct dv_grid **parts;
-    int64_t *part_begin; // per device: the tile ranges m0, m1, n0, n1, k0, k1
+    // For each device, six numbers: the ranges m0, m1, n0, n1, k0, k1 of tile
+    // rows, tile columns and depth that it computes.
+    int64_t *part_begin;
     int32_t n_parts;
 };
 
-// The functions of grid.c and policy.c create grids.
+// The functions of grid.c and policy.c create grids (assignments of tiles to
+// cores).
 
-// Computes the work of every core (tiles and steps) by the grid's policy. The
-// problem and the machine must have been read before.
+// Computes which tiles and steps (products of two tiles) every core computes,
+// by the grid's policy. The fields of the problem and of the machine must be
+// set.
 dv_status dv_grid_assign(dv_grid *g, dv_diag *diag);
 void dv_grid_buffers(dv_grid *g);
 void dv_grid_arguments(dv_grid *g);
-// The kernel arguments of a core are DV_USUAL_ARGS common ones, then those of
-// one of the kinds of dv_grid_args.
+// The arguments that a core's kernel gets at launch: DV_USUAL_ARGS common ones,
+// then those of one of the kinds of dv_grid_args.
 enum { DV_USUAL_ARGS = 5 };
 typedef enum dv_grid_args {
     DV_ARGS_NONE,
@@ -253,27 +283,28 @@ dv_status dv_grid_shards(dv_grid *g, dv_diag *diag);
 // holes.
 int dv_grid_limited_by_holes(const dv_grid *g);
 
-// The functions of figures.c and json.c report on grids.
+// The functions of figures.c and json.c report on grids (assignments of tiles
+// to cores).
 
-// Returns the number of distinct rows of A and columns of B that each core
-// needs under this order and policy static, summed over cores; -1 if it cannot
-// be counted. Sets *sampled if only some cores were counted because there are
-// many tiles.
+// Returns the number of distinct panels (rows of A and columns of B) that each
+// core needs, summed over cores, if every core gets a contiguous range of tiles
+// in this order (policy static); -1 if it cannot be counted. Sets *sampled if
+// only some cores were counted because there are many tiles.
 int64_t dv_grid_panels(const dv_grid *g, const dv_order *order, int *sampled);
-// Chooses the tile order with the fewest panels, among the orders without a
-// parameter and the grouped ones of a few sizes. A panel is a row of A or a
-// column of B that a core reads.
+// Chooses the order of tiles in which cores read the fewest panels (rows of A
+// and columns of B), among the orders without a parameter and the grouped and
+// block-linear ones of a few sizes.
 void dv_grid_best_order(dv_grid *g);
 void dv_grid_measure(const dv_grid *g, dv_grid_figures *out);
-// Returns the number of memory banks that hold the n pages first, first +
-// stride, ..., with page i in bank i modulo `banks`.
+// Returns the number of memory banks that hold n pages whose numbers are
+// `stride` apart, if page i is in bank i modulo `banks`.
 int64_t dv_banks_touched(int64_t banks, int64_t stride, int64_t n);
 
-// The position of a page of a sharded tensor in memory. Shards are assigned to
-// banks round robin.
+// Where a page of a tensor that is divided into shards lies in memory. Shards
+// are assigned to memory banks round robin.
 enum { DV_PAGE_DIMS = 8 };
 typedef struct dv_page {
-    int64_t shard, bank, offset; // offset: in pages, within the bank
+    int64_t shard, bank, offset; // the offset in the bank, in pages
 } dv_page;
 int dv_page_of(dv_page *out, int n_dims, const int64_t *tensor,
                const int64_t *shard, int64_t banks, const int64_t *page);
@@ -281,12 +312,12 @@ int dv_page_of(dv_page *out, int n_dims, const int64_t *tensor,
 // Prints a grid (assignment of tiles to cores) as JSON; `figures` adds the
 // statistics, which no program reads back.
 void dv_grid_put_json(dv_text *out, const dv_grid *g, int figures);
-// Gets the number of rows and columns of tile (m,n) that hold elements; tiles
-// at the edge of the matrix are partly padding.
+// Gets the number of rows and columns of tile (m,n) that hold elements of the
+// matrix; tiles at its edge are partly padding.
 void dv_grid_edge(const dv_grid *g, int64_t m, int64_t n, int64_t *rows,
                   int64_t *cols);
-// Gets the first and the last tile that a core computes as (batch, m, n).
-// Returns 0 if it has none.
+// Gets the first and the last tile that a core computes, each as batch, tile
+// row and tile column. Returns 0 if the core has none.
 int dv_grid_ends(const dv_grid *g, const dv_grid_core *c, int64_t first[3],
                  int64_t last[3]);
 // Converts a tile number into batch, row and column.

@@ -1,5 +1,6 @@
-// Prints a grid as JSON, with TT-Metalium's names, and as text with a map of
-// the cores.
+// Prints a grid (assignment of tiles to cores) as JSON, with the names of
+// TT-Metalium, Tenstorrent's programming model, and as text with a map of the
+// cores.
 #include "base/math.h"
 #include "grid/grid.h"
 #include <inttypes.h>
@@ -37,8 +38,8 @@ static void rects_json(dv_json *j, const char *key, const dv_grid_rects *r)
     dv_json_close(j);
 }
 
-// Lists the unusable cores as runs within a row; omits the key if there are
-// none.
+// Lists the cores of the grid that cannot be used, as runs within a row; omits
+// the key if there are none.
 static void holes_json(dv_json *j, const dv_core_set *s)
 {
     if (s->n == (int64_t)s->cols * s->rows)
@@ -87,8 +88,9 @@ static void problem_json(dv_json *j, const dv_grid *g)
     }
 }
 
-// Returns the fewest tiles that any core has under policy rect, or g->units_1
-// (the tiles of a core of the first group) under policies other than rect.
+// Returns the fewest tiles that any core has under policy rect, which gives
+// each core a rectangle of tiles; under other policies g->units_1, the work of
+// a core of the first group.
 static int64_t fewest(const dv_grid *g)
 {
     int64_t n = g->units_1;
@@ -97,9 +99,9 @@ static int64_t fewest(const dv_grid *g)
     return n;
 }
 
-// Prints the number of cores and the two groups of cores with equal work. The
-// groups are omitted if policy rect is used and the rectangles of tiles of the
-// cores differ in size.
+// Prints the number of cores, and the two groups of cores with equal work. The
+// groups are omitted if cores compute rectangles of tiles (policy rect) that
+// differ in size.
 static void split_json(dv_json *j, const dv_grid *g)
 {
     dv_json_int(j, "num_cores", g->n_cores);
@@ -129,8 +131,8 @@ static void stream_json(dv_json *j, const dv_grid *g)
         DV_F("data_parallel_makespan", dv_ceil_div(g->n_tiles, p) * g->kt),
         DV_F("stream_k_makespan", most), DV_F("split_tiles", g->split_tiles),
         DV_F("max_peers", g->max_contributors));
-    // A segment (range of tiles of a core) of several whole tiles counts as
-    // that many segments in the report.
+    // In the report, a segment (a range of tiles of a core) that consists of
+    // several whole tiles counts as that many segments.
     int64_t segments = 0;
     for (int32_t i = 0; i < g->n_cores; i++)
         for (int32_t s = 0; s < g->cores[i].n_segments; s++)

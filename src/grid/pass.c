@@ -33,9 +33,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-// Returns the steps (products of two tiles) that computing a tile takes: the
-// tiles along the last reduction variable times the extents of the other
-// reduction variables; 1 without a reduction, 0 on overflow.
+// Returns the number of steps (products of two tiles) that computing a tile
+// takes: the tiles along the last reduced variable times the extents of the
+// other reduced variables; 1 without a reduction, 0 on overflow.
 static int64_t depth_of(const dv_plan *plan, const dv_op *op)
 {
     int64_t depth = 1, last = -1;
@@ -59,9 +59,10 @@ static int32_t result_of(const dv_plan *plan, int32_t group)
     return !op->is_extern && t->n_elems > 0 ? op->write.tensor : -1;
 }
 
-// For the result's dim `back` from the end, gets the variable that indexes it,
-// the number of its slices, and the length of a slice in tiles. Returns 0 if
-// the slices are not whole tiles.
+// For the dim of op i's result that is the last (back = 0) or the one before it
+// (back = 1): gets the variable that indexes it, the number of slices of the
+// variable, and the length of a slice in tiles of the machine. Returns 0 if the
+// slices are not whole tiles.
 static int shards_of(const dv_plan *plan, int32_t i, int back, int64_t tile,
                      int64_t *shards, int64_t *tiles, int *var)
 {
@@ -94,8 +95,9 @@ static int uses_homes(const dv_plan *plan, const dv_group *group)
     return 0;
 }
 
-// Returns whether the group's deal (assignment of tiles to cores) gives every
-// core at most one shard (rectangle of whole tiles) of the result.
+// Returns whether the group's deal (assignment of its tiles to cores) gives
+// every core at most one shard, a rectangle of the machine's tiles of the
+// result.
 static int find_shards(const dv_plan *plan, dv_group_grid *g, int var[2])
 {
     const dv_group *group = &plan->groups[g->group];
@@ -140,9 +142,9 @@ static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
     return DV_OK;
 }
 
-// Prints the policy by which the tiles of one group of ops are assigned to
-// cores: the requested one, but static if that policy splits tiles and the op
-// has no depth that can be split.
+// Prints the policy (rule by which tiles go to cores) for one op: the one that
+// the user asked for, or static if that one splits the sums of tiles and the op
+// has no sum that can be split.
 static void policy_of(dv_text *out, const dv_op *op, int64_t kt,
                       const char *asked)
 {
@@ -323,15 +325,15 @@ static dv_status check_words(const dv_plan *plan, const dv_plan_options *how,
     return DV_OK;
 }
 
-// Lets a run-time queue hand out the tiles of groups, if the policy is ticket
-// or steal. Groups with resident tensors are excluded, because their tiles are
-// tied to cores.
+// If the policy is ticket or steal, lets a run-time queue hand out the tiles of
+// groups of ops to idle cores. Groups with resident tensors are excluded,
+// because their tiles are tied to cores.
 static void queue_groups(const dv_plan_options *how, dv_plan *plan)
 {
     dv_policy p = DV_POLICY_STATIC;
     int64_t chunk = 1;
     if (!how->policy)
-        return; // no policy requested: keep the queue settings of the plan
+        return; // no policy asked for: keep that of the plan
     dv_policy_parse(&p, &chunk, how->policy);
     for (int32_t i = 0; i < plan->n_groups; i++) {
         dv_group *g = &plan->groups[i];

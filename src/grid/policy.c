@@ -1,4 +1,4 @@
-// Computes what every core does under each policy.
+// Computes which tiles every core computes under each policy.
 //
 //   static     core i of n: tiles part(T, n, i); at most two sizes, the larger
 //              first, like the two core groups of TT-Metalium
@@ -9,10 +9,11 @@
 //   streamk2   streams one full wave more, so each core streams 1 to 2 tiles
 //   splitk(s)  every tile's depth in s parts; cores get ranges of parts
 //
-// When several cores compute parts of a tile, the core with step 0 owns the
-// tile and adds the others' partial sums in ascending order of steps. The parts
-// of a tile are on consecutive cores of the list, so the number of contributors
-// describes them. A sum therefore has the same bits in every run.
+// A step is the product of two tiles; a wave is one tile per core. When several
+// cores compute parts of a tile, the core with step 0 owns the tile and adds
+// the others' partial sums in ascending order of steps. The parts of a tile are
+// on consecutive cores of the list, so the number of contributors describes
+// them. A sum therefore has the same bits in every run.
 #include "base/math.h"
 #include "grid/grid.h"
 #include <inttypes.h>
@@ -20,9 +21,9 @@
 
 #define FAIL(status, ...) return dv_fail(diag, status, DV_NOWHERE, __VA_ARGS__)
 
-// Takes the first n cores and divides them into two groups: the first n_larger
-// cores have one unit of work (tile or step) more than the others. If n_larger
-// is 0, all cores have equal work.
+// Takes the first n usable cores and divides them into two groups: the first
+// n_larger cores have one unit of work (tile or step) more than the others. If
+// n_larger is 0, all cores have equal work.
 static dv_status take_cores(dv_grid *g, int64_t n, int64_t n_larger,
                             dv_diag *diag)
 {
@@ -71,9 +72,9 @@ static dv_status assign_static(dv_grid *g, dv_diag *diag)
     return DV_OK;
 }
 
-// Adds the steps (products of two tiles) begin..end, numbered over all tiles,
-// to a core as up to three segments: the end of a tile, whole tiles, and the
-// begin of a tile.
+// Gives the steps begin..end (products of two tiles, numbered over all tiles)
+// to a core, as up to three segments: the last steps of a tile, whole tiles,
+// and the first steps of a tile.
 static void add_steps(dv_grid *g, dv_grid_core *c, int64_t begin, int64_t end)
 {
     int64_t kt = g->kt, first = begin / kt, last = end / kt;
@@ -94,26 +95,28 @@ static void add_steps(dv_grid *g, dv_grid_core *c, int64_t begin, int64_t end)
 }
 
 // Returns the number of core i's first step (product of two tiles) when the
-// steps of the split tiles are divided over the cores. The steps of core i end
-// where those of core i + 1 begin.
+// steps of the tiles that are split are divided over the cores. The steps of
+// core i end where those of core i + 1 begin.
 static int64_t steps_begin(const dv_grid *g, int64_t i)
 {
     int64_t p = g->n_cores, s = g->split;
     if (g->policy != DV_POLICY_SPLITK)
         return g->dp_tiles * g->kt + dv_part_begin(g->sk_tiles * g->kt, p, i);
-    // Policy splitk deals parts of tiles to cores, not single steps (products
-    // of two tiles): u is the first part of core i.
+    // Policy splitk cuts the sum of every tile into s parts and deals parts to
+    // cores, not single steps (products of two tiles): u is the first part of
+    // core i.
     int64_t u = dv_part_begin(g->sk_tiles * s, p, i);
     return u / s * g->kt + dv_part_begin(g->kt, s, u % s);
 }
 
-// For each core, finds the core that owns (adds up) the tile in which its
-// steps, products of two tiles, begin, and counts the cores that compute the
-// remaining steps of its last tile.
+// If a tile is split over cores, the core with its first step owns it and adds
+// the others' partial sums. Finds for each core the owner of the tile in which
+// its steps begin, and counts the cores that compute the remaining steps of its
+// last tile.
 static void find_contributors(dv_grid *g)
 {
     // The core that owns (adds up) the last tile that was begun and is not
-    // complete, or -1.
+    // complete yet, or -1.
     int32_t owner = -1;
     for (int32_t i = 0; i < g->n_cores; i++) {
         dv_grid_core *c = &g->cores[i];
@@ -160,17 +163,17 @@ static dv_status assign_stream(dv_grid *g, dv_diag *diag)
     return DV_OK;
 }
 
-// Returns the tiles a core's memory holds for an m x n block of tiles and a
-// depth of k tiles per step: double-buffered panels of both operands and the
-// block itself.
+// Returns the number of tiles in a core's memory when it computes an m x n
+// block of tiles, reading k tiles of depth at a time: double-buffered panels of
+// both operands and the block itself.
 static int64_t block_tiles(int64_t m, int64_t n, int64_t k)
 {
     return 2 * k * (m + n) + m * n;
 }
 
 // Chooses how a core computes its m x n tiles: the largest block of them that
-// fits its memory, then the largest depth per step that still fits, and the
-// sub-block for the registers.
+// fits its memory, then the largest depth (number of tiles along the reduced
+// dimension) at a time that still fits, and the sub-block for the registers.
 static dv_status size_block(dv_grid *g, int64_t m, int64_t n, dv_diag *diag)
 {
     int64_t page = g->tile_rows * g->tile_cols * g->elem_bytes;
@@ -191,17 +194,17 @@ static dv_status size_block(dv_grid *g, int64_t m, int64_t n, dv_diag *diag)
     for (int64_t k = 8; k > 1 && g->block_k == 1; k /= 2)
         if (k <= g->kt && block_tiles(m, n, k) <= room)
             g->block_k = k;
-    // Candidate sub-blocks (rows and columns of tiles) in order of preference:
-    // the registers hold 8 tiles, and shapes close to a square reuse operands
-    // most.
+    // Candidates for the sub-block of tiles that is held in registers (rows,
+    // columns), in order of preference: the registers hold 8 tiles, and shapes
+    // close to a square reuse operands most.
     static const int64_t sub[][2] = {{4, 2}, {2, 4}, {8, 1}, {1, 8}, {7, 1},
                                      {1, 7}, {3, 2}, {2, 3}, {6, 1}, {1, 6},
                                      {5, 1}, {1, 5}, {2, 2}, {4, 1}, {1, 4},
                                      {3, 1}, {1, 3}, {2, 1}, {1, 2}, {1, 1}};
     int at = 0;
     while (m % sub[at][0] || n % sub[at][1])
-        at++; // the loop ends, because the last candidate, 1x1, divides every
-              // block
+        // The loop ends, because the last candidate, 1x1, divides every block.
+        at++;
     g->sub_h = sub[at][0];
     g->sub_w = sub[at][1];
     return DV_OK;
@@ -256,8 +259,11 @@ dv_status dv_grid_rectangles(dv_grid *g, dv_diag *diag)
         c->n0 = dv_part_begin(g->nt, cols, x);
         c->n1 = dv_part_begin(g->nt, cols, x + 1);
         c->steps = (c->m1 - c->m0) * (c->n1 - c->n0) * g->batch * g->kt;
-        c->sends_a = x == 0 && cols > 1; // multicasts A along its row of cores
-        // Multicasts B down its column of cores.
+        // The first core of each row reads A and multicasts it along its row of
+        // cores.
+        c->sends_a = x == 0 && cols > 1;
+        // The first core of each column reads B and multicasts it down its
+        // column.
         c->sends_b = y == 0 && rows > 1;
     }
     g->units_1 = g->n_cores ? g->cores[0].steps / g->kt : 0;
@@ -349,7 +355,7 @@ static dv_grid_args args_of(const dv_grid *g)
 }
 
 // Writes to `a` the kernel arguments of core c that depend on the policy; they
-// follow the DV_USUAL_ARGS common ones.
+// follow the arguments that all policies have (DV_USUAL_ARGS).
 static void policy_args(const dv_grid *g, const dv_grid_core *c, int64_t *a)
 {
     int64_t n = g->n_cores ? g->n_cores : 1;
@@ -383,8 +389,8 @@ void dv_grid_arguments(dv_grid *g)
         } else if (c->n_segments) {
             start = c->segments[0].first;
         } else if (g->policy == DV_POLICY_RECT) {
-            // The start is the number of the rectangle's first tile in
-            // row-major order.
+            // The first argument is the number of the first tile of the core's
+            // rectangle, in row-major order.
             start = c->m0 * g->nt + c->n0;
         }
         c->args[0] = start;
@@ -430,8 +436,9 @@ dv_status dv_grid_assign(dv_grid *g, dv_diag *diag)
     case DV_POLICY_STREAMK2:
     case DV_POLICY_SPLITK:
         return assign_stream(g, diag);
-    default: // the policies ticket and steal, which hand out tiles at run time,
-             // start with the ranges of policy static
+    // Policies ticket and steal, which hand out tiles at run time, start with
+    // the ranges of policy static.
+    default:
         return assign_static(g, diag);
     }
 }

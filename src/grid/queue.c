@@ -1,4 +1,4 @@
-// Hands out tiles at run time with lock-free ranges; see queue.h.
+// Hands out tiles to cores at run time from lock-free ranges; see queue.h.
 #include "grid/queue.h"
 #include "base/mem.h"
 #include "grid/grid.h"

@@ -27,15 +27,17 @@ typedef struct dv_queue_range {
 } dv_queue_range;
 
 typedef struct dv_queue {
-    // Owned; one range per core. In ticket mode only the first range is used.
+    // One range of tiles per core, owned by the queue. If all cores take tiles
+    // from one shared counter (ticket), only the first range is used.
     dv_queue_range *ranges;
     int32_t n_cores;
     int steal;
     uint32_t chunk, n_tiles;
 } dv_queue;
 
-// Creates a queue that hands out tiles to cores, at most 2^31 - 1, also in
-// later resets. Returns 0 if n_tiles is larger or memory is exhausted.
+// Creates a queue that hands out n_tiles tiles to cores, `chunk` at a time.
+// Returns 0 if n_tiles exceeds 2^31 - 1 or memory is exhausted. That limit also
+// holds for later resets.
 int dv_queue_init(dv_queue *q, int64_t n_tiles, int32_t n_cores, int64_t chunk,
                   int steal);
 // Refills the queue with n_tiles tiles. No core may call dv_queue_next

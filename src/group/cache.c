@@ -12,7 +12,7 @@
 // cut along an inner variable: x[h,i,j] into heads, and each head into rows.
 //
 // Matrix products stay in groups of their own, because they are better tiled in
-// two dimensions by the pass `loops`.
+// two dimensions by the loops that the pass `schedule` chooses.
 #include "base/math.h"
 #include "group/group.h"
 #include <math.h>
@@ -20,32 +20,36 @@
 enum {
     MAX_CHAIN = 32,
     MAX_LEVELS = 4,
-    LINE = 16,   // approximate number of elements in a cache line
-    PIECE = 256, // shortest piece of a row, in elements, that is worth the
-                 // access to another memory page
+    LINE = 16, // approximate number of elements in a cache line
+    // If tiles cut rows into pieces, shorter ones (in elements) are not worth
+    // the access to another memory page.
+    PIECE = 256,
 };
 
 typedef struct chain {
     const dv_plan *plan;
     int32_t first, end;
-    int32_t reach; // one past the last op that extend() has examined
-    // cut[l][k] is the variable of op first + k that level l cuts: into slices
-    // of one point or, at the last level, of `len` points. The ranges begin[l],
-    // n[l] of these variables are the same for all ops.
+    // One past the last op that was examined as a candidate for the chain.
+    int32_t reach;
+    // The chain's ops are cut along one variable per level of tiling: cut[l][k]
+    // is the variable of op first + k that level l cuts, into slices of one
+    // value or, at the last level, of `len` values. The ranges begin[l], n[l]
+    // of these variables are the same for all ops.
     int32_t levels, cut[MAX_LEVELS][MAX_CHAIN];
     int64_t begin[MAX_LEVELS], n[MAX_LEVELS];
-    int64_t len; // values of the last level's variable in a tile
-    // Bytes that the ops touch per value of the variable that the last level of
-    // tiling cuts.
+    // Number of values of the innermost cut variable in a tile.
+    int64_t len;
+    // Bytes that the ops of the chain touch for each value of the variable that
+    // the last level of tiling cuts.
     double point_bytes;
-    // Bytes that the ops touch independently of the variable that the last
-    // level of tiling cuts.
+    // Bytes that the ops of the chain touch in every tile, whatever its size.
     double fixed_bytes;
-    // The part of point_bytes (bytes per value of the last level's variable)
-    // that is the same in all iterations of the outer levels.
+    // The part of point_bytes (bytes per value of the innermost cut variable)
+    // that is the same in all iterations of the outer levels of tiling.
     double shared_bytes;
-    int32_t *writer; // per tensor: the op of the chain that writes it, or -1
-    const uint8_t *edge; // edge[i]: a repeat begins or ends before op i
+    // For each tensor, the op of the chain that writes it, or -1.
+    int32_t *writer;
+    const uint8_t *edge; // edge[i]: a repeat loop begins or ends before op i
 } chain;
 
 // Returns the dim of an access whose index is exactly variable v, if no other
@@ -78,8 +82,8 @@ static int can_merge(const dv_plan *plan, int32_t i)
 }
 
 // Returns whether variable v comes after the variable of op i that the previous
-// level of tiling cuts. Cut variables must be in loop order, so that tiles have
-// the same numbers in all ops.
+// level of tiling cuts. Cut variables must be in the order of the op's loops,
+// so that a tile number means the same part of every op.
 static int is_inner_var(const chain *c, int32_t i, int v)
 {
     return c->levels < 2 || v > c->cut[c->levels - 2][i - c->first];
@@ -102,8 +106,9 @@ static int fits(const chain *c, int32_t i, int v)
             continue;
         const dv_op *from = &c->plan->ops->ops[w];
         int d = plain_dim(from, &from->write, c->cut[at][w - c->first]);
-        // The tile must write a box without gaps, as rule C8 of the checker
-        // requires.
+        // A tile must write a box of elements without gaps, as the checker
+        // requires of tensors that tiles pass on (rule C8 of
+        // docs/invariants.md).
         int vars[DV_MAX_DIMS];
         if (d != plain_dim(o, &o->reads[r], v) ||
             !dv_access_is_box(from, &from->write, vars))
@@ -179,7 +184,8 @@ static void forget(chain *c)
         c->writer[c->plan->ops->ops[i].write.tensor] = -1;
 }
 
-// Returns the number of iterations of all levels of tiling except the last.
+// Returns the number of iterations of all levels of tiling except the
+// innermost.
 static double outer_points(const chain *c)
 {
     double n = 1;
@@ -206,8 +212,8 @@ static void count_access(chain *c, int32_t i, const dv_access *a)
     c->shared_bytes += again ? bytes / (double)c->n[last] : 0;
 }
 
-// Computes the bytes that a tile of the chain (ops that run together) touches.
-// Every tensor counts once, by its first access.
+// Computes the bytes that a tile of the chain (ops that run together tile by
+// tile) touches. Every tensor counts once, by its first access.
 static void count_bytes(chain *c, uint8_t *seen)
 {
     const dv_program *p = c->plan->ops;
@@ -224,8 +230,9 @@ static void count_bytes(chain *c, uint8_t *seen)
         }
 }
 
-// Returns whether the last cut variable indexes the innermost dim of a tensor
-// with at least least_bytes, so that tiles cut its rows into pieces.
+// Returns whether the innermost variable that is cut into tiles indexes the
+// last dim of a tensor of at least least_bytes, so that tiles cut its rows into
+// pieces.
 static int cuts_rows(const chain *c, double least_bytes)
 {
     for (int32_t i = c->first; i < c->end; i++) {
@@ -242,11 +249,11 @@ static int cuts_rows(const chain *c, double least_bytes)
     return 0;
 }
 
-// Returns how many values of the last cut variable a tile covers: a tile takes
-// at most half the cache, and the tiles keep all cores busy. If tiles cut rows,
-// they are whole cache lines. Returns 0, for no tiling, if the pieces of rows
-// are shorter than PIECE and the data exceeds the cache, because every piece
-// would then touch another page.
+// Returns how many values of the innermost cut variable a tile covers: a tile
+// takes at most half the cache, and there are enough tiles to keep all cores
+// busy. If tiles cut rows, they are whole cache lines. Returns 0, for no
+// tiling, if the pieces of rows are shorter than PIECE and the data exceeds the
+// cache, because every piece would then touch another page.
 static int64_t tile_length(const chain *c)
 {
     const dv_target *t = &c->plan->target;
@@ -254,9 +261,9 @@ static int64_t tile_length(const chain *c)
     double room = (double)c->plan->scratch.capacity_bytes / 2 - c->fixed_bytes;
     double most = room / (c->point_bytes > 0 ? c->point_bytes : 1);
     double outer = outer_points(c), all = c->point_bytes * (double)n * outer;
-    // Data shared by iterations of the outer levels should stay in the cache
-    // between them. If that is more than 1/8 of a tile's data, the chain (ops
-    // that run together) is not tiled.
+    // Data that iterations of the outer levels of tiling share should stay in
+    // the cache between them. If it is more than 1/8 of a tile's data, the ops
+    // are not tiled together.
     if (most < 1 || c->shared_bytes > c->point_bytes / 8)
         return 0;
     int64_t len = most < (double)n ? (int64_t)most : n;

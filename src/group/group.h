@@ -13,8 +13,8 @@
 // loop_of[op] is the innermost repeat around the op, or -1.
 dv_status dv_group_on_core(dv_plan *plan, const int32_t *loop_of,
                            dv_arena *arena, dv_diag *diag);
-// For a machine whose scratchpads are caches: merges ops whose tiles pass
-// tensors to each other, and chooses tiles that fit the cache.
+// For a machine whose memories near the cores are caches: merges ops whose
+// tiles pass tensors to each other, and chooses tiles that fit the cache.
 dv_status dv_group_for_caches(dv_plan *plan, dv_arena *arena, dv_diag *diag);
 // Returns whether the op must be a group of its own: it may not run tile by
 // tile together with other ops.

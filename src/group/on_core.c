@@ -3,7 +3,7 @@
 //
 // Consecutive ops form a group while each core has the same tile of all of
 // them, no op reads another's result through main memory, and no core waits for
-// another core (no copy over the ring, no partial sums).
+// another core (no copy between cores, no partial sums).
 #include "group/group.h"
 
 int dv_group_alone(const dv_plan *plan, int32_t op)
@@ -15,13 +15,19 @@ int dv_group_alone(const dv_plan *plan, int32_t op)
 
 typedef struct joiner {
     dv_plan *plan;
-    const int32_t *loop_of; // per op: the innermost repeat around it, or -1
-    int32_t *across;        // per op: number of homes (tensors resident in
-                            // scratchpads) that are live both before and at it
-    uint8_t *waits;   // per op: nonzero if it begins with a copy between cores
-    int32_t *written; // per tensor: the group that writes it, or -1
-    // Per op: the earliest first op of all homes (tensors resident in
-    // scratchpads) whose lifetime ends before it.
+    // For each op, the innermost repeat loop around it, or -1.
+    const int32_t *loop_of;
+    // For each op, the number of homes (tensors resident in scratchpads) that
+    // are live both before and at it.
+    int32_t *across;
+    // For each op, 1 if it begins with a copy between cores, so that cores wait
+    // for each other.
+    uint8_t *waits;
+    // For each tensor, the group (ops that share one tile space) that writes
+    // it, or -1.
+    int32_t *written;
+    // For each op, the earliest first op of those homes (tensors resident in
+    // scratchpads) whose lifetime ends just before it.
     int32_t *oldest;
 } joiner;
 

@@ -102,8 +102,8 @@ dv_status dv_plan_whole_slices(dv_plan *plan, dv_diag *diag)
     return DV_OK;
 }
 
-// Lists the op's variables in the order in which their slice numbers form a
-// core number, fastest first.
+// Lists the op's variables in the order in which their slice numbers make up a
+// core number (as digits of a mixed radix), the fastest first.
 static int digit_order(const dv_op *op, int *order)
 {
     int n = 0, first = dv_op_kind(op) == DV_KIND_CONTRACTION;
@@ -114,8 +114,8 @@ static int digit_order(const dv_op *op, int *order)
     return n;
 }
 
-// Returns the tile of op i that core c computes, for the case that every core
-// has exactly one tile.
+// Returns the tile of op i that core c computes, if the op has exactly one tile
+// per core.
 static int64_t tile_of_core(const dv_plan *plan, int32_t i, int64_t c)
 {
     const dv_op *op = &plan->ops->ops[i];
@@ -149,8 +149,9 @@ dv_status dv_plan_deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag)
     return DV_OK;
 }
 
-// Returns 1 if cores that finish early take tiles of op i from others: if it is
-// a contraction that is cut into more tiles than there are cores.
+// Returns 1 if cores that finish early take over tiles of op i from others
+// (work stealing): if it is a contraction that is cut into more tiles than
+// there are cores.
 static int steals(const dv_plan *plan, int32_t i)
 {
     int64_t tiles = plan->groups[i].n_tiles;
@@ -189,7 +190,8 @@ dv_status dv_group_run(dv_pass_cx *cx, dv_plan *plan)
 }
 
 // Checks the properties of groups (ops that share one tile space) that later
-// code relies on; the checker (check/) proves that the plan is correct.
+// code relies on to read the plan; dv_plan_check proves that the plan is
+// correct.
 dv_status dv_group_verify(const dv_plan *plan, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->n_groups; i++) {

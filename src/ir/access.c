@@ -1,5 +1,6 @@
-// Answers questions about accesses: which variables they depend on, how they
-// move through memory, and whether they have a simple form.
+// Answers questions about accesses (a tensor with an index per dim): which
+// variables they depend on, how they move through memory, and whether they have
+// a simple form.
 #include "ir/program.h"
 #include "base/math.h"
 #include <string.h>
@@ -85,8 +86,9 @@ int64_t dv_access_step(const dv_program *p, const dv_access *a, int var)
         if (a->index[d].via < 0 &&
             (!dv_mul_i64(&by, a->index[d].coef[var], stride) ||
              !dv_add_i64(&step, step, by)))
-            // If the stride does not fit 64 bits, the variable has only one
-            // value, so its stride is never used.
+            // The stride overflows 64 bits only if the variable has a single
+            // value (a second one would lie outside the tensor), so the stride
+            // is never used.
             return INT64_MAX;
         stride *= p->tensors[a->tensor].shape[d];
     }
@@ -96,8 +98,8 @@ int64_t dv_access_step(const dv_program *p, const dv_access *a, int var)
 int64_t dv_access_flatten(const dv_op *op, const dv_access *a,
                           const int64_t *strides, int64_t *coef)
 {
-    // Offsets are computed modulo 2^64, because sums of elements that exist fit
-    // 64 bits even if their terms do not.
+    // Offsets are computed modulo 2^64: the offset of an element that exists
+    // fits 64 bits, even if the terms that are added up to it do not.
     uint64_t base = 0;
     for (int d = 0; d < a->n_dims; d++)
         if (a->index[d].via < 0)
@@ -115,8 +117,9 @@ int64_t dv_access_flatten(const dv_op *op, const dv_access *a,
                    dv_add_i64(&coef[v], coef[v], by);
         }
         if (!fits) {
-            // The stride does not fit 64 bits, so the variable has only one
-            // value, which is part of the base instead.
+            // The stride overflows 64 bits, so the variable has a single value
+            // (a second one would lie outside the tensor). Its constant term
+            // becomes part of the base.
             base += step * (uint64_t)op->vars[v].begin;
             coef[v] = 0;
         }

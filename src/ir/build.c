@@ -1,5 +1,5 @@
-// Resolves an AST into a program: params, declarations, repeats. Assignments
-// are resolved in build_op.c.
+// Resolves a syntax tree into a program: params (named constants),
+// declarations, repeats. Assignments are resolved in build_op.c.
 #include "ir/build.h"
 #include "base/math.h"
 #include "base/suggest.h"
@@ -122,7 +122,8 @@ static int is_literal(const dv_node *n)
     return n->kind == DV_NODE_INT || n->kind == DV_NODE_FLOAT;
 }
 
-// Replaces a param's default *out by the value given with --set.
+// Replaces *out, the default value of a param (a named constant), by the value
+// given with --set.
 static dv_status apply_setting(dv_builder *b, const dv_stmt *s,
                                const dv_param *given, number *out)
 {
@@ -150,8 +151,8 @@ static dv_status apply_setting(dv_builder *b, const dv_stmt *s,
     return DV_OK;
 }
 
-// Replaces the default of a param statement by its new value x, so that the
-// printed program shows the value in use.
+// Replaces the default of a param statement (a named constant) in the syntax
+// tree by its new value x, so that the printed program shows the value in use.
 static dv_status replace_default(dv_builder *b, dv_stmt *s, number x)
 {
     dv_node *n = DV_NEW(&b->p->arena, dv_node, 2);
@@ -374,10 +375,10 @@ static dv_status statement(dv_builder *b, dv_stmt *s, const dv_param *given,
     return dv_build_assign(b, s);
 }
 
-// Chooses the types of tensors computed from constants alone (see
-// DV_WEAK_FLOAT): the widest float type of the inputs; for integer constants of
-// a program without float inputs, their widest integer type. f32 if there is no
-// such input.
+// Chooses the types of tensors computed from constants alone, which have no
+// type of their own: the widest float type of the inputs; for integer constants
+// of a program without float inputs, the widest integer type of the inputs; f32
+// if there is no such input.
 static void weak_types(dv_builder *b, const dv_ast *ast)
 {
     int f = -1, i = -1;

@@ -7,17 +7,18 @@ typedef struct dv_builder {
     dv_program *p;
     dv_diag *diag;
     dv_table param_ids; // maps a param's name to its index in p->params
-    // The type of a tensor computed from float (or integer) constants alone:
-    // the widest type of the inputs.
+    // The types of tensors that are computed from float constants alone and
+    // from integer constants alone, chosen from the types of the program's
+    // inputs.
     dv_dtype float_type, int_type;
-    int in_dead_repeat; // 1 while resolving statements inside a `repeat 0`
+    int in_dead_repeat; // 1 inside a `repeat 0`, whose statements never run
 } dv_builder;
 
 dv_loc dv_build_at(const dv_builder *b, uint32_t off);
 // Fails with a message that no tensor has this name, and suggests a similar
 // name.
 dv_status dv_build_no_tensor(dv_builder *b, dv_loc at, dv_str name);
-// Evaluates an expression of integers and params.
+// Evaluates an expression of integers and params (named constants).
 dv_status dv_build_int(dv_builder *b, const dv_node *n, int64_t *out);
 // Returns the param with this name, or NULL.
 const dv_param_value *dv_build_param(const dv_builder *b, dv_str name);
@@ -49,14 +50,15 @@ typedef struct dv_opbuild {
     const dv_stmt *s;
     dv_binding vars[DV_MAX_VARS];
     int n_vars; // number of variables bound so far
-    // Length of coefficient arrays: number of variables the whole statement
-    // will bind.
+    // Number of variables that the whole statement will bind, and therefore the
+    // length of the coefficient array of each affine index.
     int width;
     dv_access *reads;
     int32_t n_reads, cap_reads;
 } dv_opbuild;
 
-// Fails with a message that starts with `name` and goes on with `text`.
+// Fails with a message that consists of `name`, a name in the program's text,
+// followed by `text`. `off` is its position in the source.
 dv_status dv_opbuild_fail(const dv_opbuild *o, dv_status st, uint32_t off,
                           const char *text, dv_str name);
 

@@ -54,9 +54,9 @@ dv_status dv_bound_add(dv_opbuild *o, dv_str name, uint32_t off, int reduce)
     return v->var.name ? DV_OK : dv_nomem(o->b->diag);
 }
 
-// Binds the variables in an index of the left side. A name that is the whole
-// index is always a variable; a name inside a larger index is one unless it is
-// a param.
+// Binds the variables that occur in an index of the left side. A name that is
+// the whole index is always a variable; a name inside a larger index is one
+// unless it is a param (a named constant).
 dv_status dv_bound_index(dv_opbuild *o, const dv_node *n, int alone)
 {
     if (n->kind == DV_NODE_NAME) {
@@ -124,7 +124,7 @@ static dv_status overflow(const dv_opbuild *o, const dv_node *n)
 
 static dv_status affine(dv_opbuild *o, const dv_node *n, form *out);
 
-// Computes out = x + scale * y. Returns 0 on overflow.
+// Computes the affine form out = x + scale * y. Returns 0 on overflow.
 static int add_scaled(form *out, const form *x, const form *y, int64_t scale)
 {
     int64_t t;
@@ -239,7 +239,7 @@ static dv_status learn(dv_opbuild *o, const dv_node *n, const form *f,
     dv_range_place here = {1, 0, extent, n->off, tensor, dim};
     if (n->kind == DV_NODE_NAME)
         return say(o, v, &v->plain, here);
-    int64_t low, high; // bounds: low <= c * v <= high
+    int64_t low, high; // bounds of the variable's term c * v in the index
     if (c == INT64_MIN || !dv_sub_i64(&low, 0, f->base) ||
         !dv_sub_i64(&high, extent - 1, f->base))
         return overflow(o, n);

@@ -86,12 +86,14 @@ dv_number dv_number_load(dv_dtype t, const void *data, int64_t i)
     return dv_is_float(t) ? (dv_number){.f = v} : (dv_number){.i = (int64_t)v};
 }
 
-// State of one access of the op, the write or a read.
+// Evaluation state of one access of an op: of its write or of one of its reads.
 typedef struct spot {
-    int64_t at; // row-major offset at the current point, unless `found`
-    int found;  // 1 if an index is read from a tensor; `at` is then unused
-    // 1 if the values read may have errors, or get them when they are converted
-    // to the type that the op is computed in.
+    // Row-major offset of the accessed element at the current point; unused if
+    // `found` is 1.
+    int64_t at;
+    int found; // 1 if an index is read from a tensor
+    // 1 if the values read may have errors, or get errors when they are
+    // converted to the type that the op is computed in.
     int inexact;
     int64_t step[DV_MAX_VARS]; // change of `at` per step of each variable
 } spot;
@@ -101,9 +103,11 @@ typedef struct spot {
 // only once.
 typedef struct memo {
     const dv_expr *reducer;
-    uint32_t vars;            // mask of variables that the reducer depends on
-    int64_t at[DV_MAX_VARS];  // point for which the stored result is valid
-    int has_whole, has_value; // 1 if `whole` or `value` below is valid
+    uint32_t vars;           // mask of variables that the reducer depends on
+    int64_t at[DV_MAX_VARS]; // point for which the stored result is valid
+    // 1 if `whole` (the result as an integer) is valid, and 1 if `value` (the
+    // result as a float) is.
+    int has_whole, has_value;
     int64_t whole;
     dv_approx value;
     int index_inexact, uncertain;
@@ -112,21 +116,22 @@ typedef struct memo {
 typedef struct dv_point_eval {
     const dv_program *p;
     const dv_op *op;
-    dv_number *const *values; // all values, unless `load` supplies them
+    dv_number *const *values; // elements of all tensors; NULL if `load` is set
     dv_eval_load load;
     void *user; // argument of `load`
     const dv_eval_options *options;
     int bounds; // 1 if error bounds are wanted
     dv_diag *diag;
-    dv_status status;        // first failure; values are 0 from then on
+    dv_status status;        // first failure; after it, all values are 0
     int64_t at[DV_MAX_VARS]; // current value of each variable of the op
     spot *spots;             // state of the write, then of each read
     memo *memos;             // stored result of each reducer of the op
     int n_memos;
     double done, total; // number of points evaluated so far, and of all points
-    // State of the current op if error bounds are wanted. `index_inexact`: an
-    // index that was read may have an error; `write_inexact`: such an index was
-    // used to select the element to write.
+    // State of the current op if error bounds are wanted: `in` is the precision
+    // it is computed in; `flushes` is 1 if the machine may flush denormals to
+    // zero; `index_inexact` is 1 if an index that was read may have an error;
+    // `write_inexact` if such an index selects the element to write.
     dv_arithmetic in;
     int flushes;
     int index_inexact, write_inexact;
@@ -171,12 +176,13 @@ static int64_t found(evaluator *ev, const dv_access *a)
         int64_t i = x->base;
         if (x->via >= 0) {
             double error = 0;
-            // The value is an integer: the builder checked the index tensor.
+            // The value is an integer, because only integer tensors are
+            // accepted as indices.
             i = fetch(ev, x->via, ev->bounds ? &error : NULL).i;
             if (error > 0)
                 ev->index_inexact = 1;
-            // The machine's index may be in bounds even if this one is not:
-            // clamp it.
+            // An index that was computed with an error may be out of bounds
+            // here, but in bounds on the machine: clamp it instead of failing.
             if (ev->index_inexact)
                 i = i < 0 ? 0 : i >= t->shape[d] ? t->shape[d] - 1 : i;
         }
@@ -209,8 +215,8 @@ static void start(evaluator *ev, uint32_t vars)
             move(ev, v, ev->op->vars[v].begin - ev->at[v]);
 }
 
-// Advances to the next point of the variables in the mask. Returns 0 after the
-// last point.
+// Advances to the next combination of values of the variables in the mask.
+// Returns 0 after the last one.
 static int next_point(evaluator *ev, uint32_t vars)
 {
     for (int v = ev->op->n_vars - 1; v >= 0; v--) {
@@ -335,7 +341,7 @@ static inline dv_approx value(evaluator *ev, const dv_expr *e)
     return e->kind == DV_EXPR_READ ? loaded(ev, e->read) : computed(ev, e);
 }
 
-// Returns an operand whose bound is infinite if the value may overflow in the
+// Returns x with an infinite error bound if the value may overflow in the
 // machine's arithmetic.
 static dv_approx in_range(const evaluator *ev, dv_approx x)
 {
@@ -480,22 +486,25 @@ static int certain_integer(evaluator *ev, const dv_expr *e, int64_t *out)
 
 enum {
     LANES = 16,
-    LONG_SUM = 4096, // number of terms from which a sum is also computed in f32
+    // From this many terms on, the rounding error of a sum is estimated by
+    // comparing it with the same sum in f32.
+    LONG_SUM = 4096,
 };
 
 // Statistics from which the rounding error of a reduction in any order is
 // bounded.
 typedef struct gathered {
     double n;
-    // Sums of absolute values: of the terms, of the partial sums.
+    // Sums of the absolute values of the terms (size) and of the partial sums
+    // (partial).
     double size, partial;
-    double largest; // product of all absolute values that exceed 1
-    // For a sum of products that may be regrouped: the sum of the products with
-    // every factor raised to at least 1. It bounds the product of any subset of
-    // the factors.
+    double largest; // product of the absolute values of all terms beyond 1
+    // For a sum of products whose factors the machine may multiply in another
+    // order: the sum of the products with every factor raised to at least 1. It
+    // bounds the product of any subset of the factors.
     double regrouped;
-    // The sum in f32, with one accumulator and with LANES accumulators as in a
-    // vector.
+    // The same sum in f32: with one accumulator, and with one accumulator per
+    // lane of a vector.
     float plain, lane[LANES];
 } gathered;
 
@@ -530,9 +539,9 @@ static int all_depend(const dv_op *op, const dv_expr *e, uint32_t vars)
     return (vars & ~dv_expr_free_vars(op, e)) == 0;
 }
 
-// Returns whether lowering (splitting statements into ops) may regroup a sum of
-// products: it has more than two factors, or one that can be multiplied after
-// the sum.
+// Returns whether lowering (splitting statements into ops) may change the order
+// in which a sum of products is multiplied and added: it has more than two
+// factors, or one that can be multiplied after the sum.
 static int may_regroup(const dv_op *op, const dv_expr *e)
 {
     return (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN) &&
@@ -547,9 +556,9 @@ static void add_in_f32(gathered *g, double x)
     g->lane[(int64_t)g->n % LANES] += (float)x;
 }
 
-// Returns twice the error of the f32 sums, measured against the sum in double,
-// for the worse of the two summation orders. The factor 2 allows for the orders
-// that executors use.
+// Returns twice the error of the sums in f32 (with one accumulator, and with
+// one per vector lane), measured against the sum in double: the larger of the
+// two. The factor 2 allows for the summation orders that executors use.
 static double bias(const gathered *g, double sum)
 {
     float lanes = 0;
@@ -562,8 +571,9 @@ static double bias(const gathered *g, double sum)
 // Returns the rounding error of a sum. Most rounding errors are random: they
 // grow with the square root of the length, in proportion to the terms. If all
 // roundings go in the same direction, the error is at most half a unit in the
-// last place of every partial sum. That bound is too loose for long sums, for
-// which the bias is measured by the sums in f32.
+// last place of every partial sum. That bound is too loose for long sums; for
+// these the error in one direction is measured, by comparing with the same sum
+// in f32.
 static double sum_error(const evaluator *ev, const gathered *g, double sum)
 {
     int in_f32 = ev->in.most < DBL_MAX && g->n >= LONG_SUM;
@@ -580,8 +590,8 @@ static double gathered_error(const evaluator *ev, const gathered *g,
                              const dv_expr *e, dv_approx sum)
 {
     double factors = count_factors(e->arg[0]);
-    // The reduction is a product: the error of an underflow is scaled by the
-    // factors multiplied after it.
+    // For a reduction by multiplication, the error of an underflow is scaled by
+    // the factors multiplied after it.
     if (e->fn == DV_RED_PROD)
         return g->largest > ev->in.most
                    ? INFINITY
@@ -637,9 +647,9 @@ static int is_contraction(const dv_expr *e)
            !is_constant(e->arg[0]->arg[0]) && !is_constant(e->arg[0]->arg[1]);
 }
 
-// Returns r with the larger of two error bounds: the machine may or may not
-// round an intermediate result to the type given by its operands. Expressions
-// of constants alone have the type of the tensor that the op writes.
+// Returns r with the larger of two error bounds, because a machine may or may
+// not round an intermediate result to the type of its operands. Constants alone
+// have no type and take that of the tensor that the op writes.
 static dv_approx maybe_rounded(const evaluator *ev, const dv_expr *e,
                                dv_approx r)
 {
@@ -654,9 +664,10 @@ static dv_approx maybe_rounded(const evaluator *ev, const dv_expr *e,
     return r;
 }
 
-// Evaluates the operand of a reducer. Products summed by a contraction (a sum
-// of products) are never rounded to a storage type. *spread is multiplied by
-// every factor larger than 1.
+// Evaluates one term of a reduction, which may be a product of factors. If
+// `contracted` is 1, the reduction is a sum of products, whose terms machines
+// never round to a storage type. *spread is multiplied by the magnitude of each
+// factor beyond 1; it bounds all products of a part of the factors.
 static dv_approx term(evaluator *ev, const dv_expr *e, int contracted,
                       double *spread)
 {
@@ -734,7 +745,10 @@ static dv_approx computed(evaluator *ev, const dv_expr *e)
     if (e->kind == DV_EXPR_CONST)
         return to_compute_type(ev, e->value, 0);
     dv_approx r = e->kind == DV_EXPR_REDUCE ? reduced(ev, e) : applied(ev, e);
-    if (is_int) // integers wrap: return the exact value with the float error
+    // The value of an integer expression that depends on inexact operands: its
+    // exact integer, which may have wrapped around, with the error bound of the
+    // same expression in floats.
+    if (is_int)
         return (dv_approx){(double)i,
                            fabs(r.v) + r.e < 0x1p62 ? r.e : INFINITY};
     return maybe_rounded(ev, e, r);
@@ -856,8 +870,8 @@ static void finish_op(evaluator *ev)
     ev->memos = NULL;
 }
 
-// Prepares the evaluation of ev->op, beginning at its first point. finish_op
-// must follow, whatever the result.
+// Prepares the evaluation of ev->op, beginning at its first point. Even if this
+// fails, the caller must release the memory with finish_op.
 static dv_status start_op(evaluator *ev)
 {
     const dv_op *op = ev->op;
@@ -878,7 +892,8 @@ static dv_status start_op(evaluator *ev)
 }
 
 // Evaluates an op: computes all results and their positions first, then stores
-// them, because an update reads the old values, also through indirect indices.
+// them, because an op that modifies its tensor reads the old values, also
+// through indirect indices.
 static dv_status run_op(evaluator *ev)
 {
     const dv_op *op = ev->op;
@@ -905,8 +920,8 @@ static dv_status run_op(evaluator *ev)
     return ev->status;
 }
 
-// Runs the ops first to end - 1. `next` is the number of the first repeat among
-// them.
+// Runs ops first to end - 1 and the repeat loops among them. `next` is the
+// number of the first repeat loop of the program that may begin there.
 static dv_status run_ops(evaluator *ev, int first, int end, int next)
 {
     for (int i = first; i < end;) {
@@ -985,8 +1000,8 @@ dv_status dv_point_eval_run(dv_point_eval *ev, const int64_t *at,
                             dv_number *value, double *error)
 {
     outcome out;
-    // What reducers gave at this point before may have been computed from other
-    // operands.
+    // Discard stored results of reducers: since the last call, the caller may
+    // have supplied other values of the operands.
     for (int i = 0; i < ev->n_memos; i++)
         ev->memos[i] =
             (memo){.reducer = ev->memos[i].reducer, .vars = ev->memos[i].vars};

@@ -1,8 +1,8 @@
-// The oracle: it defines what a program means, in the plainest C possible.
-// Floats are doubles, integers are exact in 64 bits; every op is a loop over
-// its points. It shares no code with the planners and executors whose results
-// it checks, and evaluates programs as they are written: a statement may have
-// any number of reducers.
+// The oracle, with which results are compared: it defines what a program means,
+// in the plainest C possible. Floats are doubles, integers are exact in 64
+// bits; every op is a loop over its points. It shares no code with the planners
+// and executors whose results it checks, and evaluates programs as they are
+// written: a statement may have any number of reducers.
 #ifndef DV_EVAL_H
 #define DV_EVAL_H
 #include "ir/program.h"
@@ -21,11 +21,11 @@ typedef struct dv_eval_options {
     // If 1, rounds floats to their tensor's dtype when they are stored, as a
     // machine does. If 0, only integers are truncated to their type.
     int round;
-    // If not NULL, arrays of the same shape as `values`, set for inputs. They
-    // receive a bound on the error of each element (ir/error.h) for a machine
-    // that computes in f32 or f64 and stores rounded values, or, if `round` is
-    // 0, that computes and stores in f64. Infinity means that there is no
-    // bound.
+    // If not NULL, errors[t] is an array of one bound per element of tensor t,
+    // set by the caller for inputs. The evaluation fills in the others: how far
+    // a machine's result may deviate (ir/error.h) if it computes in f32 or f64
+    // and stores rounded values, or, if `round` is 0, computes and stores in
+    // f64. Infinity means that there is no bound.
     double *const *errors;
     // 1 if the machine stores the intermediate results of a statement in the
     // type that their operands give them (f16 if all are f16), and computes
@@ -41,8 +41,8 @@ typedef struct dv_eval_options {
     void *user;
 } dv_eval_options;
 
-// Returns the number of points that dv_eval evaluates, one at a time; its run
-// time is proportional to it.
+// Returns the number of points (combinations of loop variables) that dv_eval
+// evaluates, one at a time; its run time is proportional to it.
 double dv_eval_points(const dv_program *p);
 
 // Evaluates a program. values[t] has room for all elements of tensor t,
@@ -52,20 +52,19 @@ double dv_eval_points(const dv_program *p);
 dv_status dv_eval(const dv_program *p, dv_number *const *values,
                   const dv_eval_options *options, dv_diag *diag);
 
-// The same evaluation of an op at single points, with error bounds.
-// options->errors is not used: `load` supplies the operands and, if `error` is
-// not NULL, their error bounds. If it fails, the evaluation ends with its
-// status.
+// Callback that supplies the operands when an op is evaluated at single points:
+// an element's value and, if `error` is not NULL, its error bound. If it fails,
+// the evaluation ends with its status. options->errors is not used.
 typedef dv_status (*dv_eval_load)(void *user, int32_t tensor, int64_t element,
                                   dv_number *value, double *error);
 typedef struct dv_point_eval dv_point_eval;
-// Prepares op number `op` of a program. `options` is borrowed. The destroy
-// function must follow if *out was set, even after a failure.
+// Prepares the evaluation of op number `op` at single points. `options` is
+// borrowed. If *out was set, the caller must destroy it, even after a failure.
 dv_status dv_point_eval_create(dv_point_eval **out, const dv_program *p,
                                int32_t op, const dv_eval_options *options,
                                dv_eval_load load, void *user, dv_diag *diag);
-// Evaluates the op for the written element of the point `at`, which has a value
-// for every variable; those of reduced variables have no effect.
+// Evaluates the op for one written element: `at` has a value for every variable
+// of the op; those of reduced variables have no effect.
 dv_status dv_point_eval_run(dv_point_eval *ev, const int64_t *at,
                             dv_number *value, double *error);
 void dv_point_eval_destroy(dv_point_eval *ev);

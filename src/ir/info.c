@@ -88,7 +88,8 @@ int dv_op_is_copy(const dv_op *op)
 }
 
 // Returns the common type of two operands: the wider type; a float has
-// precedence over an integer; a weak constant takes the other operand's type.
+// precedence over an integer; a constant, whose type is negative, takes the
+// type of the other operand.
 static int join(int a, int b)
 {
     if (a < 0 && b < 0)
@@ -115,8 +116,9 @@ int8_t dv_expr_type(const dv_expr *e)
         t = join(t, e->arg[i]->dtype);
     if (e->kind == DV_EXPR_REDUCE) {
         if (t == DV_I8 && (e->fn == DV_RED_SUM || e->fn == DV_RED_PROD))
-            t = DV_I32; // sums of i8 are i32, because i8 is too narrow for an
-                        // accumulator
+            // Sums of i8 have type i32, because i8 is too narrow for an
+            // accumulator.
+            t = DV_I32;
         real = dv_reducer_get((dv_reducer)e->fn)->real;
     } else {
         real = dv_fn_get((dv_fn)e->fn)->real;

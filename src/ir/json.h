@@ -5,8 +5,8 @@
 #include "base/json.h"
 #include "ir/program.h"
 
-// Callbacks that add fields to the JSON object of tensor or op number i. `of`
-// is passed through to them.
+// Callbacks with which a caller adds fields of its own to the JSON object of
+// tensor or op number i. `of` is passed through to them.
 typedef struct dv_json_hooks {
     void (*tensor)(dv_json *j, const void *of, int32_t i);
     void (*op)(dv_json *j, const void *of, int32_t i);
@@ -14,7 +14,7 @@ typedef struct dv_json_hooks {
 } dv_json_hooks;
 
 // Prints the fields file, params, tensors, ops and repeats into the open JSON
-// object. `more` may be NULL.
+// object. `more` adds fields of the caller and may be NULL.
 void dv_program_json_fields(dv_json *j, const dv_program *p,
                             const dv_json_hooks *more);
 #endif

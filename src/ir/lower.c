@@ -1,4 +1,5 @@
-// Lowering: splits statements into ops of the target's grain.
+// Lowering: splits statements into ops that are as large as the target can run
+// one, which is called its grain.
 //
 //   fused      y[i,j] = x[i,j] / (sum[k] x[i,k])
 //              ->  y_1[i] = sum[k] x[i,k]
@@ -55,7 +56,8 @@ static double folded(const dv_lowering *lw, const dv_expr *e)
     return fabs(v) >= 0x1p53 ? NAN : v + 0.0;
 }
 
-// Makes a copy of `like` with other arguments; folds it if all are constants.
+// Makes a copy of the expression `like` with other arguments; replaces it by
+// its value if all of them are constants.
 static dv_status rebuild(dv_lowering *lw, const dv_expr *like,
                          const dv_expr *const *args, const dv_expr **out)
 {
@@ -88,14 +90,15 @@ static int is_comparison(dv_fn fn)
            fn == DV_FN_GE || fn == DV_FN_EQ || fn == DV_FN_NE;
 }
 
-// Returns the largest magnitude that the integer expression e can have. *most
-// is raised to the largest magnitude of any intermediate value.
+// Returns a bound on the magnitude of the integer expression e. *most is raised
+// to the largest bound of e and of its subexpressions.
 static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
 {
     double x[3] = {0}, v = 0;
     if (!is_integer(e))
-        return 0; // e is a float; only the condition of a select can be one
-                  // here
+        // A float can occur only as the condition of a select, which does not
+        // count.
+        return 0;
     // Argument 0 of a select is its condition, which is no part of the result.
     // A condition that is a plain read is skipped: it is only compared with 0,
     // and rounding an integer to a float never makes it 0.
@@ -116,7 +119,7 @@ static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
         v = x[0] * x[1];
     else if (e->kind == DV_EXPR_APPLY && is_comparison((dv_fn)e->fn))
         v = 1;
-    else // the other functions: sums, differences, selections of an argument
+    else // for sums, differences and selections of an argument
         v = x[0] + x[1] + x[2];
     *most = fmax(*most, v);
     return v;
@@ -129,14 +132,14 @@ static int computes_in_f32(const dv_lowering *lw)
     return dv_op_compute(lw->out, &op) == DV_IN_F32;
 }
 
-// Returns the largest magnitude up to which the type that the statement is
-// computed in holds all integers.
+// Returns the magnitude up to which every integer is exact in the float type
+// that the statement is computed in.
 static double largest_exact(const dv_lowering *lw)
 {
     return computes_in_f32(lw) ? 0x1p24 : 0x1p53;
 }
 
-// Hoists an integer part *e of a float expression into an op of its own if its
+// Moves an integer part *e of a float expression into an op of its own if its
 // value may be too large for the float type to hold exactly. The temporary is
 // i32 if that is wide enough, because kernels sum i8 products into i32,
 // otherwise i64. If `real` is set, the function that uses *e takes floats only,
@@ -211,7 +214,7 @@ static dv_status integer_condition(dv_lowering *lw, const dv_expr *e,
     return dv_lower_hoist_as(lw, both, DV_I64, &args[0]);
 }
 
-// Returns whether e contains no reads, so that it can be folded.
+// Returns whether e reads no tensor, so that it can be replaced by its value.
 static int is_constant(const dv_expr *e)
 {
     for (int i = 0; i < e->n_args; i++)
@@ -261,7 +264,7 @@ static void pick(const dv_lowering *lw, const dv_expr *e, uint32_t written,
 }
 
 // Returns whether one factor of the product e depends on all variables of e, so
-// that the product is no larger than that factor.
+// that computing the product takes no more points than reading that factor.
 static int is_scaled(const dv_lowering *lw, const dv_expr *e)
 {
     uint32_t vars = dv_lower_free_vars(lw, e);
@@ -291,7 +294,8 @@ dv_status dv_lower_factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
 }
 
 // Lowers e, the sum or mean of `product`. `keep` is 1 if the reducer may stay
-// in the op; `inner` is the mask of the op's loop variables.
+// in the op that is being lowered, 0 if it must move into an op of its own;
+// `inner` is the mask of the op's loop variables.
 static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
                           const dv_expr *product, int keep, uint32_t inner,
                           const dv_expr **out)
@@ -386,8 +390,8 @@ static int is_epilogue(const dv_lowering *lw, const dv_expr *e)
     return touched;
 }
 
-// Makes e the body of one op; parts that do not fit are hoisted into ops before
-// it.
+// Makes e the expression of one op; parts that do not fit into it are moved
+// into ops before it.
 static dv_status one_op(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 {
     const dv_expr *args[3];
@@ -439,8 +443,8 @@ static dv_status atom(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 }
 
 // Returns whether e reads the tensor that the op writes. Such an expression
-// must not be hoisted from an update, because each element may depend on
-// earlier stores.
+// cannot be moved into an op before an update (an op that modifies its tensor),
+// because each element may depend on earlier stores.
 static int reads_written(const dv_lowering *lw, const dv_expr *e)
 {
     if (e->kind == DV_EXPR_READ &&
@@ -452,8 +456,8 @@ static int reads_written(const dv_lowering *lw, const dv_expr *e)
     return 0;
 }
 
-// In the function grain (one operator per op), computes the values that an
-// indirect write scatters in an op of their own.
+// At the granularity of one operator per op, the values that an indirect write
+// scatters are computed in an op of their own.
 static dv_status scattered(dv_lowering *lw, const dv_expr **body)
 {
     const dv_expr *e = *body;
@@ -539,7 +543,7 @@ dv_status dv_program_renumber(dv_program *p, int32_t **new_of, dv_diag *diag)
     for (int i = 0; i < p->n_ops; i++) {
         dv_op *op = &p->ops[i];
         op->write.tensor = to[op->write.tensor];
-        // The cast is safe, because the program owns the array of reads.
+        // The cast removes const from an array that belongs to this program.
         dv_access *reads = (dv_access *)op->reads;
         for (int r = 0; r < op->n_reads; r++)
             reads[r].tensor = to[reads[r].tensor];
@@ -550,7 +554,8 @@ dv_status dv_program_renumber(dv_program *p, int32_t **new_of, dv_diag *diag)
     return DV_OK;
 }
 
-// Copies the values of the params to the new program, for reports.
+// Copies the params (named constants) of the source program and their values to
+// the new program, which only shows them in reports.
 static dv_status copy_params(dv_lowering *lw)
 {
     int32_t n = lw->src->n_params;
@@ -591,7 +596,8 @@ static dv_status copy_tensors(dv_lowering *lw)
 static dv_status own_names(dv_lowering *lw)
 {
     for (int i = 0; i < lw->out->n_ops; i++) {
-        // The cast is safe, because map_vars allocated the array.
+        // The cast removes const from an array that this lowering has allocated
+        // itself.
         dv_var *vars = (dv_var *)lw->out->ops[i].vars;
         for (int v = 0; v < lw->out->ops[i].n_vars; v++) {
             vars[v].name = dv_arena_copy(&lw->out->arena, vars[v].name,

@@ -1,5 +1,6 @@
-// State shared by ir/lower*.c: the op being lowered, and functions that make
-// new ops out of its parts.
+// State shared by ir/lower*.c, which split statements into ops that a target
+// can run: the op being lowered, and functions that make new ops out of its
+// parts.
 #ifndef DV_IR_LOWER_H
 #define DV_IR_LOWER_H
 #include "ir/program.h"
@@ -12,23 +13,26 @@ typedef struct dv_lowering {
     // 1 if kernels of matrix products pack their operands (copy them into the
     // order in which they read them).
     int packs;
-    // 1 if temporaries have the program's types instead of the type of the
-    // computation.
+    // 1 if temporaries have the types that the program gives to their values
+    // (e.g. f16) instead of the type that the statement is computed in (f32 or
+    // f64).
     int stored;
-    // 1 if parts made of integer constants alone become i64 instead of floats.
+    // 1 if parts made of integer constants alone are stored as i64 instead of
+    // as floats.
     int keep_integers;
-    // The op being lowered, with its variables. `reads` are its reads; they
-    // grow by one for each temporary that a part of the op is hoisted into.
+    // The op being lowered, with its variables. `reads` are its read accesses;
+    // each part that is moved into an op of its own adds one, of the temporary
+    // that it writes.
     dv_op work;
     dv_access *reads;
     int32_t cap_reads;
-    // map[r] is the number that read r has in the op being emitted; it is valid
-    // if stamp[r] equals `emission`, the number of the current emission. The
-    // arrays grow and are never cleared.
+    // When a part becomes a new op, map[r] is the number of read r in that op;
+    // it is valid if stamp[r] equals `emission`, which counts new ops, so that
+    // the arrays need not be cleared.
     int32_t *map, *stamp;
     int32_t cap_map, emission;
     // n_temps[t] is the number of temporaries made so far for statements that
-    // write tensor t; it numbers their names.
+    // write tensor t; it is part of their names (y_1, y_2).
     int32_t *n_temps;
 } dv_lowering;
 
@@ -37,11 +41,12 @@ static inline int dv_lower_is_product(const dv_expr *e)
     return e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL;
 }
 
-// Minimum number of results that must use each element of a transposed copy for
-// the copy to pay off.
+// A copy of an operand (transposed, or without stride) pays off only if each of
+// its elements is used by at least this many results.
 enum { DV_LOWER_MIN_REUSE = 8 };
 
-// Returns whether the type is a float dtype; weak constants have none.
+// Returns whether the type is a float type. Types of constants are negative and
+// not float types.
 static inline int dv_lower_is_float(int type)
 {
     return type >= 0 && dv_is_float((dv_dtype)type);
@@ -49,16 +54,17 @@ static inline int dv_lower_is_float(int type)
 
 // Allocates a copy of one expression node; its arguments are shared.
 dv_status dv_lower_expr(dv_lowering *lw, const dv_expr *like, dv_expr **out);
-// Returns the mask of variables that e depends on, numbered as in lw->work.
+// Returns the mask of variables that e depends on, numbered as in the op that
+// is being lowered.
 uint32_t dv_lower_free_vars(const dv_lowering *lw, const dv_expr *e);
 // Returns whether e is a product of two direct reads worth running as a matrix
-// product: the sum has at least DV_LOWER_MIN_REUSE terms, and each factor is
-// reused for at least DV_LOWER_MIN_REUSE results along variables of the other.
+// product: the sum has at least DV_LOWER_MIN_REUSE (8) terms, and each factor
+// is reused for at least that many results along variables of the other.
 // Shorter sums are no faster that way.
 int dv_lower_is_matrix(const dv_lowering *lw, const dv_expr *e,
                        uint32_t reduced, uint32_t written);
 // Adds a temporary tensor named after the op's output. `shape` must be
-// allocated in the arena of lw->out.
+// allocated in the arena of the new program.
 dv_status dv_lower_temp(dv_lowering *lw, const int64_t *shape, int n,
                         dv_dtype dtype, int32_t *out);
 // Makes the affine index base + v for an op of n_vars variables. Returns 0 if
@@ -66,32 +72,34 @@ dv_status dv_lower_temp(dv_lowering *lw, const int64_t *shape, int n,
 int dv_lower_index(dv_lowering *lw, dv_index *x, int n_vars, int v,
                    int64_t base);
 // Appends an op that computes `body` and writes it to `write`; both use the
-// variables and reads of lw->work.
+// variables and reads of the op that is being lowered.
 dv_status dv_lower_emit(dv_lowering *lw, const dv_access *write,
                         const dv_expr *body, int update);
-// Adds access a to the reads of lw->work and returns an expression of this type
-// that reads it.
+// Adds access a to the reads of the op that is being lowered and returns an
+// expression of this type that reads it.
 dv_status dv_lower_access(dv_lowering *lw, const dv_access *a, dv_dtype type,
                           uint32_t off, const dv_expr **out);
 // Computes e in an op of its own; *out reads the result. A float temporary has
 // the type that the statement is computed in, so that no value is rounded that
 // the program does not store. It has the type of e on machines that store
-// intermediates in the program's types (lw->stored), and where that type holds
-// all values of e exactly, e.g. for a maximum. An integer temporary is i64.
+// intermediates in the program's types, and where that type holds all values of
+// e exactly, e.g. for a maximum. An integer temporary is i64.
 dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e,
                          const dv_expr **out);
-// Same as dv_lower_hoist, with a temporary of the given type.
+// Computes e in an op of its own, like dv_lower_hoist, with a temporary of the
+// given type; *out reads the result.
 dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,
                             const dv_expr **out);
-// Same as dv_lower_hoist for a float, with a temporary of the type (f32 or f64)
-// that the op computes in, so that nothing is rounded to a narrower type.
+// Computes the float e in an op of its own, like dv_lower_hoist, with a
+// temporary of the type (f32 or f64) that the op computes in, so that nothing
+// is rounded to a narrower type; *out reads the result.
 dv_status dv_lower_hoist_wide(dv_lowering *lw, const dv_expr *e,
                               const dv_expr **out);
 // dv_lower_transpose_read copies a read into a temporary whose innermost
 // dimension is variable v (-1: no preference). dv_lower_transpose_pays returns
 // whether such a transposed copy pays off: each element is used by many of the
-// results over `written`, and the copy is at most twice as large as the tensor
-// read.
+// results, which are indexed by the variables `written`, and the copy is at
+// most twice as large as the tensor read.
 dv_status dv_lower_transpose_read(dv_lowering *lw, const dv_expr *read, int v,
                                   const dv_expr **out);
 int dv_lower_transpose_pays(const dv_lowering *lw, const dv_expr *read,

@@ -27,8 +27,8 @@ static int is_matrix(const dv_expr *e)
            e->arg[1]->kind == DV_EXPR_READ;
 }
 
-// Returns the variable with unit stride in access `a` and at least
-// DV_LOWER_MIN_REUSE values; -1 if there is none.
+// Returns the variable along which access `a` has unit stride, if it has enough
+// values (8) for a transposed copy to pay off; otherwise -1.
 static int find_var(const dv_lowering *lw, const dv_access *a)
 {
     for (int v = 0; v < lw->work.n_vars && !dv_access_is_indirect(a); v++)

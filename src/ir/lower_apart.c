@@ -17,11 +17,12 @@
 #include <string.h>
 
 typedef struct window {
-    // `across` is the reduced variable of the window (-1 if there is none),
-    // `along` the variable of the results.
+    // In a read x[step * along + across]: `along` is the variable of the
+    // results, `across` the reduced variable that runs over the window (-1 if
+    // there is none).
     int across, along;
     dv_access from;
-    // Range of indices that is read in each dim.
+    // Range of indices of the input that is read in each dim.
     int64_t begin[DV_MAX_DIMS], end[DV_MAX_DIMS];
 } window;
 
@@ -47,9 +48,9 @@ static int set_range(const dv_lowering *lw, window *w, int d)
            dv_add_i64(&w->end[d], w->end[d], 1);
 }
 
-// Returns whether the copy is small enough: no more elements than the product
-// packs (copies into its kernels' order) anyway, and at most MOST_TIMES as many
-// as are read.
+// Returns whether the copy is small enough: no more elements than the matrix
+// product would copy anyway when it packs its operands, and at most MOST_TIMES
+// as many as are read.
 static int is_little(const dv_lowering *lw, window *w, const dv_expr *read)
 {
     enum { MOST_TIMES = 4 };
@@ -66,9 +67,10 @@ static int is_little(const dv_lowering *lw, window *w, const dv_expr *read)
     return all <= dv_op_points_double(&lw->work, dv_lower_free_vars(lw, read));
 }
 
-// Returns whether the last index of the read is step * along + across with a
-// step of 2 to 4, where the windows overlap or there is no window; describes it
-// in *out.
+// Returns whether the last index of the read is step * along + across, where
+// `along` is a variable of the results, `across` a reduced variable that runs
+// over a window (or absent), the step is 2 to 4, and windows overlap. Describes
+// the read in *out.
 static int find(const dv_lowering *lw, const dv_expr *read, uint32_t reduced,
                 uint32_t written, window *out)
 {
@@ -97,7 +99,7 @@ static int find(const dv_lowering *lw, const dv_expr *read, uint32_t reduced,
 }
 
 // Returns a new variable name d0, d1, ... that differs from the names of the
-// window's variables.
+// two variables in the strided index.
 static const char *name_of(const dv_lowering *lw, const window *w, int *number)
 {
     char *name = DV_NEW(&lw->out->arena, char, 16);
@@ -110,8 +112,9 @@ static const char *name_of(const dv_lowering *lw, const window *w, int *number)
     return name;
 }
 
-// Sets the variables of the copying op: one for every dim except the last, then
-// the window's two variables.
+// Sets the variables of the op that copies the input: one for every dim except
+// the last, then the variable that runs over a window and the one that advances
+// it.
 static dv_status make_vars(dv_lowering *lw, const window *w, dv_var *vars)
 {
     int n = w->from.n_dims - 1, number = 0;

@@ -21,7 +21,8 @@ uint32_t dv_lower_free_vars(const dv_lowering *lw, const dv_expr *e)
     return dv_expr_free_vars(&probe, e);
 }
 
-// Maps variables and reads of the op being lowered to those of the new op.
+// Maps variables and reads of the op being lowered (split into smaller ones) to
+// those of a new op that is made from a part of it.
 typedef struct mapping {
     int8_t var[DV_MAX_VARS];
     dv_op op; // the op that is being built
@@ -59,8 +60,8 @@ static dv_status map_access(dv_lowering *lw, mapping *m, const dv_access *a,
     return DV_OK;
 }
 
-// Copies a read to the new op, once, after the reads that supply its indirect
-// indices.
+// Copies a read to the new op, unless it is there already, and before it the
+// reads that supply its indirect indices.
 static dv_status map_read(dv_lowering *lw, mapping *m, int32_t read)
 {
     if (lw->stamp[read] == lw->emission)
@@ -114,9 +115,9 @@ static void map_var(const dv_lowering *lw, mapping *m, dv_var *vars, int v,
     vars[m->op.n_vars++].reduce = (uint8_t)reduce;
 }
 
-// Numbers the new op's variables as parsing its printed text would: written
-// variables first, in the order of the indices, then reduced variables in their
-// old order.
+// Numbers the new op's variables as parsing its printed text would: first the
+// variables that index the written tensor, in the order of its dims, then
+// reduced variables in their old order.
 static dv_status map_vars(dv_lowering *lw, mapping *m, const dv_access *write,
                           uint32_t reduced)
 {
@@ -150,8 +151,9 @@ static dv_status grow_map(dv_lowering *lw)
                       (size_t)cap, sizeof *stamp);
     if (!map || !stamp)
         return dv_nomem(lw->diag);
-    lw->map = map; // the old contents are not copied, since each emission fills
-                   // the map anew
+    // The old contents need not be copied: entries are valid for one new op
+    // only and are filled in again for the next.
+    lw->map = map;
     lw->stamp = stamp;
     lw->cap_map = cap;
     return DV_OK;
@@ -334,8 +336,9 @@ static dv_status hoist_along(dv_lowering *lw, const dv_expr *e, dv_dtype type,
     dv_access a;
     DV_TRY(new_temp(lw, e, dv_expr_free_vars(&probe, e), type, v, &a));
     const dv_expr *body = e;
-    // A hoisted op is lowered like a statement that the user wrote, so that
-    // lowering the result once more changes nothing.
+    // An op that is made from a part of a statement is lowered like a statement
+    // that the user wrote, so that lowering the result once more changes
+    // nothing.
     if (lw->grain == DV_GRAIN_FUSED && !lw->work.is_extern)
         DV_TRY(dv_lower_transpose_operands(lw, &a, &body));
     DV_TRY(dv_lower_emit(lw, &a, body, 0));

@@ -25,9 +25,9 @@ typedef struct product {
     uint32_t reduced, all;
 } product;
 
-// Lists the factors of the product e. Returns 0 if there are too many, if a
-// factor is an integer expression (its mean would be rounded to an integer), or
-// if one is read through an index tensor.
+// Lists the factors of the product e. Returns 0 if the product must stay as it
+// is: it has too many factors, one of them is an integer expression (its mean
+// would be rounded to an integer), or one is read through an index tensor.
 static int list(product *p, const dv_expr *e)
 {
     if (dv_lower_is_product(e))
@@ -73,11 +73,11 @@ static dv_status multiply(product *p, uint32_t which, const dv_expr *like,
     return DV_OK;
 }
 
-// A candidate for the partial sum to compute first: a mask of factors, and the
-// mask of reduced variables that occur in no other factor.
+// A candidate for the partial sum that is computed first: a mask of factors of
+// the product, and the mask of reduced variables that occur in no other factor.
 typedef struct choice {
     uint32_t factors, sum;
-    double cost; // points of the partial sum plus points of the remaining sum
+    double cost; // points of the loops of the partial and of the remaining sum
 } choice;
 
 static uint32_t with_var(const product *p, int v)
@@ -96,8 +96,9 @@ static uint32_t vars_of(const product *p, uint32_t which)
     return vars;
 }
 
-// Returns whether the candidate is a matrix product: two factors, a sum of at
-// least DV_LOWER_MIN_REUSE terms, and each factor reused for as many results.
+// Returns whether the candidate can run as a matrix product that reuses its
+// operands: two factors, a sum of at least DV_LOWER_MIN_REUSE (8) terms, and
+// each factor used for at least that many results.
 static int is_matrix(const product *p, const choice *c)
 {
     uint32_t all = vars_of(p, c->factors) & ~c->sum;
@@ -180,8 +181,9 @@ static dv_status sum_first(product *p, const choice *c, const dv_expr *like)
     return DV_OK;
 }
 
-// Returns the factors that depend on no reduced variable and can be multiplied
-// after the sum; none unless at least two factors remain inside the sum.
+// Returns the mask of factors that depend on no reduced variable and can be
+// multiplied after the sum. The mask is empty unless at least two factors
+// remain inside, so that the sum stays a sum of products.
 static uint32_t find_outside(const product *p)
 {
     uint32_t which = 0;

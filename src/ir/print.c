@@ -1,5 +1,6 @@
-// Prints a program as statements with all params replaced by numbers. The text
-// parses to the same program: inputs first, then temps, then the ops in order.
+// Prints a program as statements with all params (named constants) replaced by
+// numbers. The text parses to the same program: inputs first, then declared
+// temporaries, then the ops in order.
 #include "ir/program.h"
 #include <inttypes.h>
 #include <math.h>
@@ -17,7 +18,8 @@ static int alike(const dv_op *op, int u, int v)
            op->vars[u].end == op->vars[v].end;
 }
 
-// Returns the first variable that shares its printed name with variable v.
+// Returns the first variable with the same name and range as variable v, which
+// the printed text does not distinguish from it.
 static int first_alike(const dv_op *op, int v)
 {
     int u = 0;
@@ -50,8 +52,8 @@ static void put_var(dv_text *out, const dv_op *op, int v)
     do {
         dv_text_free(&name);
         dv_put(&name, "%s_%d", plain, n);
-        n += DV_MAX_VARS; // a step so large that no two variables try the same
-                          // number
+        // The step is so large that no two variables try the same number.
+        n += DV_MAX_VARS;
     } while (!name.failed && is_taken(op, name.at));
     dv_put(out, "%s", name.failed ? "" : name.at);
     out->failed |= name.failed;

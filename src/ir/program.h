@@ -53,16 +53,17 @@ typedef struct dv_tensor {
     int64_t n_elems;
     uint8_t is_input, is_output;
     uint8_t is_temp;    // 1 if declared with `temp`
-    uint8_t is_defined; // 1 if an input, or written with `=`
-    uint8_t is_dead; // 1 if defined only inside a `repeat 0`, which never runs
-    const dv_placement_request
-        *place;   // requested distribution over ranks; NULL if none
+    uint8_t is_defined; // 1 if an input, or if a statement `=` writes it
+    // 1 if it is defined only inside a `repeat 0`, whose statements never run.
+    uint8_t is_dead;
+    // Requested distribution over ranks (processes); NULL if there is none.
+    const dv_placement_request *place;
     uint32_t off; // source offset of its declaration or definition
 } dv_tensor;
 
 typedef struct dv_var {
     const char *name;
-    int64_t begin, end; // half-open range [begin, end)
+    int64_t begin, end; // values from begin to end - 1
     uint8_t reduce;
     uint32_t off;
 } dv_var;
@@ -72,7 +73,7 @@ typedef struct dv_var {
 // of the op.
 typedef struct dv_index {
     int64_t base;
-    const int64_t *coef; // coefficients, one per variable of the op
+    const int64_t *coef; // coef[v] is the coefficient of variable v
     int32_t via;
 } dv_index;
 
@@ -96,12 +97,14 @@ enum { DV_WEAK_FLOAT = -1, DV_WEAK_INT = -2 };
 
 typedef struct dv_expr {
     uint8_t kind;
-    uint8_t fn;   // a dv_fn if kind is APPLY, a dv_reducer if REDUCE
-    int8_t dtype; // a dv_dtype; DV_WEAK_* if the subtree has only constants
+    uint8_t fn; // a dv_fn if kind is APPLY, a dv_reducer if it is REDUCE
+    // A dv_dtype; DV_WEAK_FLOAT or DV_WEAK_INT if the subtree has only
+    // constants.
+    int8_t dtype;
     uint8_t n_args;
     uint32_t off;
-    uint32_t vars; // REDUCE: bit v is set for each variable reduced over
-    int32_t read;  // READ: index into the op's reads
+    uint32_t vars; // if kind is REDUCE: mask of the reduced variables
+    int32_t read;  // if kind is READ: number of the read in the op
     union {
         double value;                 // value of a CONST
         const struct dv_expr *arg[3]; // operands of an APPLY; a REDUCE has one
@@ -112,22 +115,22 @@ typedef struct dv_op {
     // Name of the written tensor, with .2, .3 … appended for its second, third
     // … writer.
     const char *name;
-    // Variables of the op: written ones first, in the order of the write's
-    // indices.
+    // Loop variables of the op: first those that index the written tensor, in
+    // the order of its dimensions, then the reduced ones.
     const dv_var *vars;
     int32_t n_vars, n_reads;
     dv_access write;
     const dv_access *reads; // the distinct read accesses
     const dv_expr *body;
-    // 1 for `<-`: reads of the written tensor see its values from before the
-    // op.
+    // 1 if the op modifies an existing tensor (`<-` in the text): its reads of
+    // that tensor see the values from before the op.
     uint8_t update;
     uint8_t is_extern;
     uint32_t off;
 } dv_op;
 
-// Ops first_op up to but not including end_op run `times` times. An outer
-// repeat is listed before the repeats inside it.
+// A loop of the program: ops first_op up to but not including end_op run
+// `times` times. An outer loop is listed before the loops inside it.
 typedef struct dv_repeat {
     int32_t first_op, end_op;
     int64_t times;
@@ -145,7 +148,7 @@ typedef struct dv_param_value {
 struct dv_program {
     dv_arena arena;
     dv_source src; // source text, owned by the arena
-    dv_ast ast;    // syntax tree; empty unless grain is SOURCE
+    dv_ast ast;    // syntax tree; empty if the program was lowered
     dv_grain grain;
     dv_param_value *params;
     dv_tensor *tensors;
@@ -182,7 +185,8 @@ uint32_t dv_expr_free_vars(const dv_op *op, const dv_expr *e);
 // Returns the mask of variables that an index depends on; 0 if it is read from
 // a tensor.
 uint32_t dv_index_vars(const dv_op *op, const dv_index *x);
-// Returns the only variable of an index, with any coefficient and offset.
+// Values that dv_index_var returns if an index does not depend on exactly one
+// variable.
 enum {
     DV_CONSTANT = -1, // the index has no variable
     DV_NO_VAR = -2    // it has several variables, or is read from a tensor
@@ -195,28 +199,31 @@ int dv_index_is_var(const dv_op *op, const dv_index *x, int *var);
 // the reads that supply its indices.
 uint32_t dv_access_vars(const dv_op *op, const dv_access *a);
 int dv_access_is_indirect(const dv_access *a);
-// Returns whether the points of a box of variables access a box of elements
-// without gaps: every dim has at most one variable, with coefficient 1, and no
-// variable occurs twice. vars[d] becomes the variable of dim d, or DV_CONSTANT.
+// Returns whether the elements that are accessed when each variable has a range
+// of values form a box without gaps: every dim has at most one variable, with
+// coefficient 1, and no variable occurs twice. vars[d] becomes the variable of
+// dim d, or DV_CONSTANT.
 int dv_access_is_box(const dv_op *op, const dv_access *a, int *vars);
 // Returns the dim whose index is exactly the variable plus an offset, if no
 // other dim depends on the variable; otherwise -1.
 int dv_access_dim(const dv_op *op, const dv_access *a, int var);
-// Returns whether a read of the op is indirect, and whether the op reads the
-// tensor.
+// dv_op_gathers returns whether one of the op's reads has an index that is
+// itself read from a tensor; dv_op_reads whether the op reads the tensor.
 int dv_op_gathers(const dv_op *op);
 int dv_op_reads(const dv_op *op, int32_t tensor);
 // Returns whether two accesses of the op have the same tensor and the same
 // indices.
 int dv_access_equal(const dv_op *op, const dv_access *a, const dv_access *b);
-// Computes the least and greatest value of an affine index over the op's box.
-// Returns 0 if one of them does not fit 64 bits. x->via must be -1.
+// Computes the least and greatest value of an affine index over all values of
+// the op's variables. Returns 0 if one of them does not fit 64 bits. The index
+// must not be read from a tensor (x->via must be -1).
 int dv_index_bounds(const dv_op *op, const dv_index *x, int64_t *lo,
                     int64_t *hi);
-// Returns the number of points of the box of the variables in the mask, or 0 if
-// that number does not fit 64 bits.
+// Returns the number of combinations of values of the variables in the mask, or
+// 0 if that number does not fit 64 bits.
 int64_t dv_op_points(const dv_op *op, uint32_t vars);
-// Same as dv_op_points, but as a double, which does not overflow.
+// Returns the number of combinations of values of the variables in the mask, as
+// a double, which does not overflow.
 double dv_op_points_double(const dv_op *op, uint32_t vars);
 // Returns the stride of a variable in an access: the distance in elements, in a
 // row-major tensor, when the variable grows by one. Dims with an index that is
@@ -244,13 +251,13 @@ static inline int64_t dv_var_len(const dv_op *op, int v)
 {
     return op->vars[v].end - op->vars[v].begin;
 }
-// Returns the number of evaluations of the body that an op takes. Each reducer
-// contributes the points of its own loop nest, so sibling reducers add up.
+// Returns how many times an op evaluates its expression. Each reducer
+// contributes the points of its own loop nest, so reducers side by side add up.
 double dv_op_work(const dv_op *op);
-// Returns the sum of dv_op_work over all ops, each multiplied by the trip
-// counts of the repeats around it.
+// Returns the number of evaluations of expressions (dv_op_work) of all ops,
+// each multiplied by the trip counts of the repeat loops around it.
 double dv_program_points(const dv_program *p);
-// Returns the mask of variables that are not reduced over.
+// Returns the mask of the op's variables that are not reduced over.
 uint32_t dv_written_vars(const dv_op *op);
 double dv_op_flops(const dv_op *op);
 // Returns the bytes of the distinct elements that the op reads and writes, each
@@ -261,8 +268,8 @@ double dv_op_bytes(const dv_program *p, const dv_op *op);
 int dv_op_reads_first(const dv_op *op, int read);
 // Returns the bytes of the distinct elements of `tensor` that the op reads.
 double dv_op_read_bytes(const dv_program *p, const dv_op *op, int32_t tensor);
-// Returns whether an update (an op with `<-`) reads elements of its output
-// tensor that other points of its box write.
+// Returns whether an update (an op that modifies its tensor, `<-` in the text)
+// reads elements of that tensor that other iterations write.
 int dv_op_reads_own_write(const dv_op *op);
 
 // Returns whether a read serves only as an index of other accesses and does not
@@ -308,26 +315,28 @@ dv_status dv_program_name_ops(dv_program *p, dv_diag *diag);
 // Returns the number of the tensor with this name, or -1.
 int32_t dv_program_find(const dv_program *p, const char *name);
 
-// Resolves an AST into `p`, whose src and ast must be set (ir/build.c).
+// Resolves the syntax tree of `p` into tensors and ops (ir/build.c). p->src and
+// p->ast must be set; `params` overrides values of named constants.
 dv_status dv_program_build(dv_program *p, const dv_param *params,
                            size_t n_params, dv_diag *diag);
 // Checks all invariants of a program (ir/verify.c). Warns about dead code if
 // `warn` is set.
 dv_status dv_program_verify(const dv_program *p, int warn, dv_diag *diag);
-// Makes a new program of the given grain (ir/lower.c). dv_program_lower_for
-// takes two more arguments: `packs` is 1 if kernels of matrix products pack
-// their operands; `stored` is 1 if temporaries have the program's types (see
-// the target property `intermediates`). Lowering a lowered program again
-// changes nothing.
+// Makes a new program whose statements are split into ops of the given grain
+// (ir/lower.c): as few ops as possible, or down to one operator per op.
+// dv_program_lower_for takes two more arguments: `packs` is 1 if kernels of
+// matrix products copy their operands into their own order; `stored` is 1 if
+// temporaries have the program's types instead of the type of the computation.
+// Lowering a lowered program again changes nothing.
 dv_status dv_program_lower(dv_program **out, const dv_program *p, dv_grain g,
                            dv_diag *diag);
 dv_status dv_program_lower_for(dv_program **out, const dv_program *p,
                                dv_grain g, int packs, int stored,
                                dv_diag *diag);
 // Renumbers tensors in the order in which the printed text names them: inputs,
-// temps that need a declaration, then the other tensors in the order of their
-// definitions. new_of[old] is the new number, or -1 for a tensor that is never
-// defined and was removed.
+// temporaries that need a declaration, then the other tensors in the order of
+// their definitions. new_of[old] is the new number, or -1 for a tensor that is
+// never defined and was removed.
 dv_status dv_program_renumber(dv_program *p, int32_t **new_of, dv_diag *diag);
 // Print a program as statements without params (ir/print.c), or one index,
 // access or expression of it.

@@ -4,20 +4,22 @@
 #include <string.h>
 
 enum {
-    MAX_STEPS = 1 << 22,     // most steps that a program is unrolled into
-    MAX_KEPT = 1 << 21,      // most elements that are kept at a time
-    LOADS_PER_LOOK = 1 << 14 // operands between two looks at the clock
+    MAX_STEPS = 1 << 22,     // limit on executed ops, repeats unrolled
+    MAX_KEPT = 1 << 21,      // limit on recomputed elements in memory
+    LOADS_PER_LOOK = 1 << 14 // operands read between two deadline checks
 };
 
-// An element as a step left it.
+// One version of a tensor's element: its value after a step. A step is one
+// execution of an op, counted with all repeat loops unrolled.
 typedef struct place {
     int32_t step;
     int64_t element;
 } place;
 
-// A recomputed element, in a hash table with linear probing.
+// A recomputed element with its error bound: an entry of a hash table with
+// linear probing.
 typedef struct kept {
-    place at; // the step counts from 1; 0: this slot is empty
+    place at; // the key; its step is 1 too large: 0 marks an empty slot
     dv_number value;
     double error;
 } kept;
@@ -27,28 +29,29 @@ struct dv_sampler {
     dv_sampler_how how;
     dv_diag *diag;
     dv_arena arena;
-    dv_point_eval **evals; // by op; NULL until the op is first needed
-    int32_t *op_of;        // by step: its op
+    dv_point_eval **evals; // evals[op]; NULL until the op is first needed
+    int32_t *op_of;        // op_of[step] is the op that the step executes
     int32_t n_steps, cap_steps;
-    // The steps that write tensor t, in order: writers[first[t]] up to but not
-    // including writers[first[t + 1]].
+    // The steps (executions of ops) that write tensor t, in order:
+    // writers[first[t]] up to but not including writers[first[t + 1]].
     int32_t *first, *writers;
     kept *table;
     uint64_t n_slots, n_kept;
-    place *stack; // elements to be recomputed, the next one last
+    place *stack; // elements to recompute, the next one on top
     int32_t n_stack, cap_stack;
-    // The evaluation that is under way: its step, and the size of the stack
-    // before it.
+    // The step whose element is being recomputed, and the height of the stack
+    // when this began: entries above it are operands found missing since.
     int32_t now, depth;
     int64_t n_loads;
     double deadline_s;
     dv_sampled is;
 };
 
-// -- Steps -------------------------------------------------------------------
+// -- Unrolling repeat loops into steps, one execution of an op each ----------
 
-// Appends the steps of ops first to end - 1; `next` is the number of the first
-// repeat among them.
+// Appends one step per execution of ops first to end - 1, with repeat loops
+// unrolled. `next` is the number of the first repeat loop of the program that
+// may begin there.
 static dv_status unroll(dv_sampler *s, int32_t first, int32_t end, int32_t next)
 {
     const dv_program *p = s->p;
@@ -78,8 +81,8 @@ static dv_status list_writers(dv_sampler *s)
     s->first = DV_NEW(&s->arena, int32_t, p->n_tensors + 2);
     if (!s->writers || !s->first)
         return dv_nomem(s->diag);
-    // A counting sort by tensor: first[t + 2] counts, then first[t + 1] is
-    // where the next writer of t goes.
+    // A counting sort of the steps by the tensor they write: first[t + 2]
+    // counts, then first[t + 1] is where the next writer of t goes.
     for (int32_t i = 0; i < s->n_steps; i++)
         s->first[p->ops[s->op_of[i]].write.tensor + 2]++;
     for (int32_t t = 0; t < p->n_tensors; t++)
@@ -89,8 +92,8 @@ static dv_status list_writers(dv_sampler *s)
     return DV_OK;
 }
 
-// Returns the number in `writers` of the first writer of a tensor that is not
-// before `step`.
+// Returns the position in s->writers of the first step that writes the tensor
+// at `step` or later; the end of the tensor's range if there is none.
 static int32_t writer_from(const dv_sampler *s, int32_t tensor, int64_t step)
 {
     int32_t lo = s->first[tensor], hi = s->first[tensor + 1];
@@ -104,7 +107,7 @@ static int32_t writer_from(const dv_sampler *s, int32_t tensor, int64_t step)
     return lo;
 }
 
-// -- Which point of an op writes an element ----------------------------------
+// -- Which iteration of an op writes a given element -------------------------
 
 typedef enum written { NO, YES, UNKNOWN } written;
 
@@ -114,8 +117,9 @@ static int64_t size(int64_t x)
 }
 
 // Finds the values of the variables in the mask `open` for which an index,
-// which now has its least value, grows by `rise`. The terms must form a
-// mixed-radix number: each coefficient exceeds what the smaller terms reach.
+// which now has its least value, is larger by `rise`. The terms coefficient *
+// variable must form a mixed-radix number: each coefficient exceeds the sum
+// that the terms with smaller ones can reach. Otherwise the answer is UNKNOWN.
 static written solve(const dv_op *op, const dv_index *x, uint32_t open,
                      int64_t rise, int64_t *at)
 {
@@ -140,7 +144,8 @@ static written solve(const dv_op *op, const dv_index *x, uint32_t open,
     return rise == 0 ? YES : NO;
 }
 
-// Finds the point at which an op writes an element of its tensor.
+// Finds the point `at` (the values of the op's variables) at which an op writes
+// an element of its tensor.
 static written find_point(const dv_tensor *t, const dv_op *op, int64_t element,
                           int64_t *at)
 {
@@ -173,9 +178,10 @@ static written find_point(const dv_tensor *t, const dv_op *op, int64_t element,
     return YES;
 }
 
-// -- Recomputed elements -----------------------------------------------------
+// -- The stack and the hash table of recomputed elements ---------------------
 
-// Returns the slot of an element, which is empty if it was not recomputed.
+// Returns the slot of an element in the hash table; the slot is empty if the
+// element was not recomputed yet.
 static kept *slot_of(const dv_sampler *s, place x)
 {
     uint64_t at = dv_mix((uint64_t)x.element ^ dv_mix((uint64_t)x.step));
@@ -187,7 +193,7 @@ static kept *slot_of(const dv_sampler *s, place x)
     return k;
 }
 
-// Doubles the table.
+// Doubles the hash table of recomputed elements (1024 slots at first).
 static dv_status grow(dv_sampler *s)
 {
     const kept *old = s->table;
@@ -209,8 +215,8 @@ static dv_status give_up(dv_sampler *s, dv_sampled why)
     return DV_E_LIMIT;
 }
 
-// Gives an element if it was recomputed before. Otherwise it is recomputed
-// next.
+// Looks up a recomputed element. If it is not there yet, pushes it on the stack
+// of elements to recompute; its value is then meaningless.
 static dv_status ask(dv_sampler *s, place x, dv_number *value, double *error)
 {
     const kept *k = slot_of(s, x);
@@ -219,7 +225,8 @@ static dv_status ask(dv_sampler *s, place x, dv_number *value, double *error)
         *error = k->error;
     if (k->at.step)
         return DV_OK;
-    // A sum may ask for the same few operands again and again.
+    // Do not push an element that is among the last 8 pushed: a sum may read
+    // the same few operands many times.
     for (int32_t i = s->n_stack - 1; i >= s->depth && i >= s->n_stack - 8; i--)
         if (s->stack[i].step == x.step && s->stack[i].element == x.element)
             return DV_OK;
@@ -232,8 +239,8 @@ static dv_status ask(dv_sampler *s, place x, dv_number *value, double *error)
     return DV_OK;
 }
 
-// Finds the last step before step number `before` that wrote an element; *step
-// is -1 if there is none.
+// Finds the last step (execution of an op) before step number `before` that
+// wrote an element; *step is -1 if there is none.
 static written find_step(const dv_sampler *s, int64_t before, int32_t tensor,
                          int64_t element, int32_t *step)
 {
@@ -250,7 +257,9 @@ static written find_step(const dv_sampler *s, int64_t before, int32_t tensor,
     return is;
 }
 
-// Gives an operand to the evaluation that is under way.
+// Supplies an operand to the element that is being recomputed: from memory if
+// its tensor is there (unless a later step has overwritten it), otherwise from
+// the recomputed elements.
 static dv_status load(void *user, int32_t tensor, int64_t element,
                       dv_number *value, double *error)
 {
@@ -275,8 +284,8 @@ static dv_status load(void *user, int32_t tensor, int64_t element,
     return DV_OK;
 }
 
-// Evaluates the element on top of the stack. If it lacks operands, these are
-// then above it, and it is evaluated again after them.
+// Recomputes the element on top of the stack. If operands are missing, they are
+// pushed above it, and it stays to be evaluated again after them.
 static dv_status evaluate(dv_sampler *s)
 {
     place top = s->stack[s->n_stack - 1];
@@ -284,7 +293,7 @@ static dv_status evaluate(dv_sampler *s)
     const dv_op *o = &s->p->ops[op];
     int64_t at[DV_MAX_VARS];
     kept done = {.at = {top.step + 1, top.element}};
-    if (slot_of(s, top)->at.step) { // it was pushed twice
+    if (slot_of(s, top)->at.step) { // another element had it recomputed already
         s->n_stack--;
         return DV_OK;
     }

@@ -8,8 +8,9 @@
 // recomputed first, from x and w1.
 //
 // Repeats are unrolled into steps, one op each. An operand of a step is the
-// element as the last step before it left it: in memory if no later step writes
-// that tensor, otherwise recomputed in turn. Recomputed elements are kept, so
+// element as the last step before it left it. If the tensor is in memory, it is
+// read there, unless a later step has overwritten the tensor, which ends the
+// attempt; otherwise it is recomputed in turn. Recomputed elements are kept, so
 // that each is computed once.
 #ifndef DV_SAMPLE_H
 #define DV_SAMPLE_H
@@ -19,17 +20,22 @@ typedef struct dv_sampler dv_sampler;
 
 typedef struct dv_sampler_how {
     dv_eval_options options; // `errors` and `progress` are not used
-    // By tensor, all borrowed: inputs before the run, and tensors after the
-    // run. A tensor whose `after` is NULL is not in memory and is recomputed.
+    // Arrays with one pointer per tensor, borrowed: `before` has the values of
+    // inputs before the run, `after` those of tensors after it. A tensor whose
+    // `after` is NULL was not stored and is recomputed.
     void *const *before, *const *after;
 } dv_sampler_how;
 
-// Whether an element was recomputed, and if not, why.
+// Whether an element could be recomputed, and if not, why.
 typedef enum dv_sampled {
     DV_SAMPLED,
-    DV_SAMPLE_OVERWRITTEN, // it or an operand in memory was overwritten later
-    DV_SAMPLE_INDIRECT,  // which point wrote an operand depends on indices read
-    DV_SAMPLE_TOO_LARGE, // it takes too many other elements
+    // The element, or an operand of it in memory, was overwritten by a later
+    // op.
+    DV_SAMPLE_OVERWRITTEN,
+    // An operand cannot be recomputed: which iteration wrote it depends on an
+    // index that was read from a tensor.
+    DV_SAMPLE_INDIRECT,
+    DV_SAMPLE_TOO_LARGE, // too many operands would have to be recomputed
     DV_SAMPLE_LATE,      // the deadline passed
     DV_N_SAMPLED
 } dv_sampled;
@@ -37,9 +43,9 @@ typedef enum dv_sampled {
 dv_status dv_sampler_create(dv_sampler **out, const dv_program *p,
                             const dv_sampler_how *how, dv_diag *diag);
 // Recomputes the value that an element has after the last op that writes it. If
-// `op` is not negative and another op writes the element last, *is says that
-// the value of `op` was overwritten. The computation stops at `deadline_s`, a
-// time of dv_clock_s.
+// `op` is not negative, only the value written by that op is wanted: *is
+// reports if another op has overwritten it. The computation stops at
+// `deadline_s`, a time of dv_clock_s.
 dv_status dv_sampler_element(dv_sampler *s, int32_t op, int32_t tensor,
                              int64_t element, double deadline_s, dv_sampled *is,
                              dv_number *value, double *error);

@@ -16,7 +16,7 @@ static dv_loc at(const verifier *v, uint32_t off)
     return (dv_loc){v->p->src.text ? &v->p->src : NULL, off};
 }
 
-// P1: every access stays inside its tensor.
+// Rule P1 of docs/invariants.md: every access stays inside its tensor.
 
 static dv_status check_bounds(const verifier *vf, const dv_op *op,
                               const dv_access *a)
@@ -43,7 +43,8 @@ static dv_status check_bounds(const verifier *vf, const dv_op *op,
     return DV_OK;
 }
 
-// P2: no element is written twice, and `=` writes all elements.
+// Rule P2 of docs/invariants.md: no element is written twice, and a statement
+// with `=` writes all elements of its tensor.
 
 // One term factor * v of a write index, v having n values. The terms of an
 // index form a mixed-radix number: sorted by factor, each factor must exceed
@@ -52,8 +53,8 @@ typedef struct digit {
     int64_t factor, n;
 } digit;
 
-// Returns 1 if distinct points give distinct index values, 0 if that is not
-// proved.
+// Returns 1 if distinct combinations of the variables give distinct index
+// values, 0 if that is not proved.
 static int is_injective(digit *digits, int n)
 {
     for (int i = 1; i < n; i++) // insertion sort, because n is small
@@ -92,8 +93,9 @@ static int dims_are_injective(const dv_op *op)
                 return 0;
             digits[n++] = (digit){c < 0 ? -c : c, points};
         }
-        // Variables shared with earlier dims make this dim's test unsafe,
-        // unless the dim adds no new variable.
+        // A variable that occurs in an earlier dim is fixed by it, but the test
+        // of this dim treats the dim's terms as independent: it proves nothing
+        // if the dim also adds new variables.
         uint32_t here = dv_index_vars(op, &op->write.index[d]);
         if ((here & seen) && n > 0)
             return 0;
@@ -108,7 +110,9 @@ static int dims_are_injective(const dv_op *op)
     return 1;
 }
 
-enum { MAX_COUNTED = 1 << 26 }; // maximum number of elements marked one by one
+// The largest tensor, in elements, for which duplicate writes are found by
+// marking each element that is written.
+enum { MAX_COUNTED = 1 << 26 };
 
 static int64_t write_offset(const dv_tensor *t, const dv_op *op,
                             const int64_t *point)
@@ -123,9 +127,9 @@ static int64_t write_offset(const dv_tensor *t, const dv_op *op,
     return off;
 }
 
-// Slow path for writes with unusual indices: marks each element written.
-// Returns 1 if no element is written twice, 0 if one is, -1 if out of memory.
-// Bounds have been checked.
+// Slow path for writes with unusual indices: marks each element that is
+// written. Returns 1 if no element is written twice, 0 if one is, -1 if out of
+// memory. The caller has checked that all elements are inside the tensor.
 static int count_writes(const dv_tensor *t, const dv_op *op, int64_t points)
 {
     unsigned char *marks = dv_alloc((size_t)t->n_elems);
@@ -157,7 +161,7 @@ static dv_status check_write(const verifier *vf, const dv_op *op)
     const dv_tensor *t = &vf->p->tensors[op->write.tensor];
     if (dv_access_is_indirect(&op->write)) {
         if (op->update)
-            return DV_OK; // an indirect write selects its elements at run time
+            return DV_OK; // which elements it writes is known only at run time
         return dv_fail(vf->diag, DV_E_WRITE, at(vf, op->write.off),
                        "%s is defined through an index that is read: which "
                        "elements that leaves out cannot be known; define all "
@@ -188,7 +192,8 @@ static dv_status check_write(const verifier *vf, const dv_op *op)
     return DV_OK;
 }
 
-// P3: the loops, scopes and reducers of an op are well-formed.
+// Rule P3 of docs/invariants.md: the loops, scopes and reducers of an op are
+// well-formed.
 
 static dv_status check_expr(const verifier *vf, const dv_op *op,
                             const dv_expr *e, uint32_t scope, int *reduces)
@@ -234,7 +239,8 @@ static dv_status check_op(const verifier *vf, const dv_op *op)
     return check_write(vf, op);
 }
 
-// P4: tensors are defined once and before they are used.
+// Rule P4 of docs/invariants.md: tensors are defined once and before they are
+// used.
 
 // Marks tensors defined inside a repeat of 0 times as undefined again, since
 // their definition never runs.
@@ -252,7 +258,7 @@ static void forget(const dv_program *p, int32_t repeat, unsigned char *defined)
 static dv_status check_order(const verifier *vf, unsigned char *defined)
 {
     const dv_program *p = vf->p;
-    // `dead` is the outermost repeat of 0 times around op i, or -1.
+    // `dead` is the outermost loop with 0 iterations around op i, or -1.
     int32_t next = 0, dead = -1;
     for (int i = 0; i < p->n_tensors; i++)
         defined[i] = p->tensors[i].is_input;
@@ -286,9 +292,9 @@ static dv_status check_order(const verifier *vf, unsigned char *defined)
     return DV_OK;
 }
 
-// Marks live ops and wanted tensors: a tensor is wanted if it is an output or a
-// live op reads it; an op is live if it writes a wanted tensor. `list` is
-// scratch space of n_ops + 2 * n_tensors numbers.
+// Marks live ops (those that are not dead code) and wanted tensors: a tensor is
+// wanted if it is an output or a live op reads it; an op is live if it writes a
+// wanted tensor. `list` is scratch space of n_ops + 2 * n_tensors numbers.
 static void find_live(const dv_program *p, unsigned char *wanted,
                       unsigned char *live, int32_t *list)
 {

@@ -3,8 +3,8 @@
 #include "base/dtype.h"
 
 // Returns whether the write has stride 1 along the variable and every read has
-// stride 0 or 1. A stride of 2 is allowed for elements of 4 bytes or more,
-// since those fill whole vector lanes.
+// stride 0 or 1, so that a vector holds adjacent results. Stride 2 is allowed
+// for elements of 4 bytes or more, which fill a vector lane each.
 static int has_unit_stride(const dv_program *p, const dv_op *op, int var)
 {
     for (int i = 0; i < op->n_reads; i++) {

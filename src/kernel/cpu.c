@@ -21,8 +21,9 @@ int dv_cpu_has(const char *name)
                                      (getauxval(AT_HWCAP2) & BOTH) == BOTH);
 }
 #elif defined(__x86_64__)
-// Feature bits of cpuid leaves (C1_*, B7_*, ...), and bits of XCR0 (KEPT_*),
-// which say which vector registers the system saves at context switches.
+// Feature bits that the instruction cpuid returns (C1_*: leaf 1, register C,
+// and so on), and bits of XCR0, which say which vector registers the system
+// saves at context switches.
 enum {
     C1_FMA = 1 << 12,
     C1_OSXSAVE = 1 << 27,

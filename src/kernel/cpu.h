@@ -1,5 +1,5 @@
-// Instruction sets by name, with the names that the environment variable
-// DIVVY_CPU accepts (listed in isa.c).
+// Tests whether the machine has an instruction set, given by a name that the
+// environment variable DIVVY_CPU accepts (listed in isa.c).
 #ifndef DV_CPU_H
 #define DV_CPU_H
 

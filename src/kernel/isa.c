@@ -12,11 +12,12 @@ enum {
     NARROW = 1 << DV_F16 | PAIRED
 };
 
-// The register tiles and cache shares below were measured. A panel of B stays
-// in L1 while rows of A are streamed past it, and the accumulators, one row of
-// B and the scalars of A fill the register file. With AVX-512 a panel of B
-// exceeds L1: a shorter k would make it fit, but C would be read and written
-// more often, which costs more.
+// The register tiles and cache shares below were measured. A panel of B (the
+// packed columns that a kernel multiplies) stays in L1 while rows of A are
+// streamed past it, and the accumulators, one row of B and the scalars of A
+// fill the register file. With AVX-512 a panel of B exceeds L1: a shorter k
+// would make it fit, but C would be read and written more often, which costs
+// more.
 #define NEON(its_name, types)                                                  \
     {                                                                          \
         .name = its_name, .family = DV_ISA_A64, .vector_bytes = 16,            \
@@ -92,10 +93,10 @@ const dv_isa *dv_isa_of_vector(int64_t vector_bytes)
     return best ? best : shortest;
 }
 
-// Returns a bit for each row of the table that this machine can run. The result
-// is computed once, because on virtual machines each cpuid instruction traps
-// into the hypervisor. Threads that call this at the same time compute the same
-// value.
+// Returns a mask of the instruction sets of the table that this machine can
+// run. It is computed once, because on virtual machines each cpuid instruction
+// traps into the hypervisor. Threads that call this at the same time compute
+// the same value.
 static unsigned supported_rows(void)
 {
     static _Atomic unsigned known;

@@ -17,47 +17,55 @@ typedef struct dv_isa {
     const char *name;
     dv_isa_family family;
     int vector_bytes;
-    uint32_t dtypes;  // bit 1 << dv_dtype: types that are multiplied directly
-    uint32_t widened; // same bits: types that kernels can copy, widen to f32
-                      // and narrow again, but not multiply
-    // The panels that a product is packed into: rows of a panel of A, and
-    // vectors in a row of a panel of B. A micro-tile of the kernel covers one
-    // panel of each.
+    uint32_t dtypes; // bit 1 << t: type t (a dv_dtype) can be multiplied
+    // Mask of types, bit 1 << t for type t, that kernels can copy, widen to f32
+    // and narrow again, but not multiply.
+    uint32_t widened;
+    // Kernels of matrix products C = A * B read operands packed into panels:
+    // rows of a panel of A, and vectors in a row of a panel of B. A micro-tile
+    // of C, the block that a kernel keeps in registers, takes one panel of
+    // each.
     int panel_rows, panel_vectors;
-    // The largest number of rows in a panel of A that a kernel can read, and
-    // that a kernel can pack while it multiplies.
+    // The largest number of rows of a panel of A (a packed block of the left
+    // factor) that a kernel can read, and that a kernel can pack itself while
+    // it multiplies.
     int max_panel_read, max_panel_packed;
-    // The panels of instructions that multiply pairs of narrow elements (bf16
-    // and i8): rows of a panel of A, columns of a panel of B, and how many
-    // bytes along k of one row are contiguous. i8_correction: i8 is multiplied
-    // with an offset of 128 and the results are corrected afterwards.
+    // The panels (packed blocks) for instructions that multiply pairs of narrow
+    // elements (bf16 and i8): rows of a panel of A, columns of a panel of B,
+    // and how many bytes along k of one row are contiguous. i8_correction is 1
+    // if i8 is multiplied with an offset of 128 and the results are corrected
+    // afterwards.
     int pairs_rows, pairs_cols, pairs_bytes, i8_correction;
-    int has_tiles;              // has AMX tile registers
-    int64_t l1_bytes, l2_bytes; // typical caches, used where none are known
-    // Shares of a cache in eighths, for cutting products into blocks outside of
-    // plans: L1 for the panels in use, L2 for a packed block of A, L2 for a
-    // packed block of A of 8-byte elements, and L1 and L2 for narrow types
-    // (bf16, i8).
+    int has_tiles;              // 1 if it has the tile registers of AMX
+    int64_t l1_bytes, l2_bytes; // typical sizes, used if none are known
+    // How much of a cache blocks of a matrix product may fill, in eighths, when
+    // no plan prescribes blocks: L1 for the panels in use, L2 for a packed
+    // block of A, L2 for a packed block of A of 8-byte elements, and L1 and L2
+    // for narrow types (bf16, i8).
     int l1_eighths_panels, l2_eighths_block, l2_eighths_block_f64,
         l1_eighths_pairs, l2_eighths_pairs;
-    // Blocking of k in plans, in eighths of L1 as well: of a plain product of
-    // two matrices, and of the kernels that the search for the best loop order
-    // tries. These two decide the order in which sums are added up, and with it
-    // the bits of results; they differ from l1_eighths_panels where a longer k
-    // was measured to be faster even though its panel of B is larger than L1.
+    // How much of L1 a block of the reduced dimension k may fill in plans, in
+    // eighths: in a plain product of two matrices, and in kernels that the
+    // search for the best loop order tries. These two decide the order in which
+    // sums are added up, and with it the bits of results; they differ from
+    // l1_eighths_panels where a longer k was measured to be faster even though
+    // its panel of B is larger than L1.
     int plan_of_l1, search_of_l1;
-    // Vectors in a row of the widest micro-tile (register tile) that the search
-    // for the best loop order considers: on NEON one more than packed panels
-    // have, for operands that are not packed.
+    // Width in vectors of the widest micro-tile (block of results in registers)
+    // that the search for the best loop order considers: on NEON one more than
+    // packed panels have, for operands that are not packed.
     int search_vectors;
-    int parts_per_thread; // parts that a thread may divide a large product into
-    int copy_tile_rows; // rows of the tiles of kernels that copy the next rows
-                        // of A while they multiply; 0: there are no such
-                        // kernels
-    int streams; // 1: kernels can write C with stores that bypass the caches
+    // Number of parts into which a thread may divide its share of a large
+    // product.
+    int parts_per_thread;
+    // Rows of the register tiles of kernels that copy the next rows of A while
+    // they multiply; 0 if there are no such kernels.
+    int copy_tile_rows;
+    int streams; // 1 if kernels can store C past the caches
 } dv_isa;
 
-// All instruction sets; of those that one machine has, the best comes first.
+// All instruction sets that divvy has kernels for. Of those that one machine
+// has, the best comes first.
 extern const dv_isa dv_isas[];
 extern const int dv_n_isas;
 
@@ -74,16 +82,18 @@ const dv_isa *dv_isa_find(const char *name);
 // longer, returns the set with the shortest ones. For planners, which know the
 // length of a target's vectors but not always its name.
 const dv_isa *dv_isa_of_vector(int64_t vector_bytes);
-// Can this machine run kernels of this instruction set?
+// Returns whether this machine can run kernels of this instruction set.
 int dv_isa_supported(const dv_isa *isa);
 
-// Are elements of this type multiplied directly? `isa` may be NULL.
+// Returns whether kernels of this instruction set multiply elements of this
+// type without converting them first. `isa` may be NULL.
 static inline int dv_isa_has(const dv_isa *isa, int dtype)
 {
     return isa && dtype >= 0 && dtype < 32 && (isa->dtypes >> dtype & 1);
 }
 
-// Does the instruction set multiply small matrices of both bf16 and i8?
+// Returns whether the instruction set multiplies small matrices of both bf16
+// and i8.
 static inline int dv_isa_has_matrix(const dv_isa *isa)
 {
     return dv_isa_has(isa, DV_BF16) && dv_isa_has(isa, DV_I8);

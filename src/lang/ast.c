@@ -1,4 +1,5 @@
-// The run-time tables generated from op.def, and equality of trees.
+// The run-time tables of functions and reducers, generated from op.def, and
+// equality of syntax trees.
 #include "lang/ast.h"
 #include <math.h>
 #include <string.h>

@@ -91,21 +91,21 @@ typedef struct dv_node {
 } dv_node;
 
 typedef enum dv_stmt_kind {
-    DV_STMT_PARAM,  // fields used: name, value
-    DV_STMT_INPUT,  // fields used: name, dtype, dims, place
-    DV_STMT_TEMP,   // fields used: name, dtype, dims
-    DV_STMT_OUTPUT, // fields used: dims, the output tensors as NAME nodes
-    DV_STMT_ASSIGN, // fields used: lhs, value, ranges
-    DV_STMT_REPEAT, // fields used: value, the trip count, and body
+    DV_STMT_PARAM,  // uses `name` and `value` of dv_stmt
+    DV_STMT_INPUT,  // uses `name`, `dtype`, `dims` and `place` of dv_stmt
+    DV_STMT_TEMP,   // uses `name`, `dtype` and `dims` of dv_stmt
+    DV_STMT_OUTPUT, // uses `dims` of dv_stmt: the outputs, as NAME nodes
+    DV_STMT_ASSIGN, // uses `lhs`, `value` and `ranges` of dv_stmt
+    DV_STMT_REPEAT, // uses `value` (the trip count) and `body` of dv_stmt
 } dv_stmt_kind;
 
 typedef enum dv_place_kind {
     DV_PLACE_NONE,
-    DV_PLACE_SPLIT, // divided along the dims listed in dv_placement_request
+    DV_PLACE_SPLIT, // divided over processes along the listed dims
     DV_PLACE_REPLICATE,
 } dv_place_kind;
 
-// A user's request for how a tensor is distributed over ranks.
+// A user's request for how a tensor is distributed over ranks (processes).
 typedef struct dv_placement_request {
     dv_place_kind kind;
     int32_t n_dims;
@@ -121,8 +121,8 @@ typedef struct dv_for {
 
 typedef struct dv_stmt {
     uint8_t kind;
-    uint8_t update;    // 1 for `<-`, 0 for `=`
-    uint8_t is_extern; // 1 for an opaque (extern) statement
+    uint8_t update;    // 1 for `<-` (modifies a tensor), 0 for `=` (defines it)
+    uint8_t is_extern; // 1 if `extern`: an opaque op, never divided
     int8_t dtype;      // a dv_dtype; -1 if not given
     uint32_t off;
     dv_str name;
@@ -130,8 +130,9 @@ typedef struct dv_stmt {
     dv_node **dims;
     int32_t n_dims, n_ranges;
     dv_for *ranges;
-    const dv_placement_request *place; // distribution over ranks; NULL if none
-    struct dv_stmt *body;              // first statement inside a repeat
+    // Requested distribution over ranks (processes); NULL if there is none.
+    const dv_placement_request *place;
+    struct dv_stmt *body; // first statement inside a repeat
     struct dv_stmt *next;
 } dv_stmt;
 

@@ -120,8 +120,9 @@ static dv_status scan(dv_token *t, uint32_t from, const dv_source *s,
     uint32_t off = skip_blank(s, from);
     *t = (dv_token){.kind = DV_TOK_END, .off = off, .glued = off == from};
     if (off >= s->len) {
-        t->off = from; // at the end of the text, error messages point after the
-                       // last token
+        // At the end of the text, error messages point to the position after
+        // the last token.
+        t->off = from;
         return DV_OK;
     }
     int c = byte(s, off);

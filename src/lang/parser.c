@@ -29,8 +29,9 @@ typedef struct parser {
     dv_lexer *lx;
     dv_arena *arena;
     int nesting;
-    // Name of the last reducer that was given no variables, for error messages;
-    // it may also be a param of that name.
+    // Name of the last reducer (such as sum) that was not followed by variables
+    // in brackets. An error message suggests that these are missing; the name
+    // may also be meant as a param.
     dv_str bare;
 } parser;
 
@@ -162,7 +163,7 @@ static dv_status reduce(parser *p, dv_node **out, int reducer)
         dv_node **slot = DV_PUSH(p->arena, dv_node *, args, n, cap);
         if (!slot)
             return dv_nomem(p->lx->diag);
-        if (n == 1) // slot 0 is for the operand, parsed later
+        if (n == 1) // args[0] is for the operand, which is parsed later
             slot = DV_PUSH(p->arena, dv_node *, args, n, cap);
         if (!slot)
             return dv_nomem(p->lx->diag);

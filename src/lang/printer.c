@@ -5,9 +5,9 @@
 #include "base/dtype.h"
 #include <inttypes.h>
 
-// Minimum precedence that a child may have without parentheses, by the parent's
-// context. ALONE means that any expression may stand there, e.g. between
-// brackets.
+// Least precedence that an expression may have without parentheses, in the
+// context where it is printed. ALONE: any expression may stand there, e.g.
+// between brackets. TIGHT: only a name, a number, an access or a call.
 enum { ALONE = 0, OPERAND_OF_REDUCER = 3, TIGHT = 5 };
 
 static void node(dv_text *out, const dv_node *n, int prec);
@@ -48,8 +48,8 @@ static void apply(dv_text *out, const dv_node *n)
 static int binds(const dv_node *n)
 {
     if (n->kind == DV_NODE_REDUCE)
-        // The precedence of a reducer is below that of every operator, so that
-        // a reducer as operand gets parentheses.
+        // A reducer gets the lowest precedence, so that it is printed in
+        // parentheses when it is an operand.
         return 1;
     if (n->kind == DV_NODE_APPLY && dv_fn_get((dv_fn)n->op)->prec)
         return dv_fn_get((dv_fn)n->op)->prec;

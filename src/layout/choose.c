@@ -1,4 +1,5 @@
-// Chooses the stick dims of all tensors over the whole program by beam search.
+// Chooses along which dim each tensor of the program is divided into sticks
+// (the target's units of memory), its stick dim, by beam search.
 //
 // A state records, for the tensors that are still to be read, their stick dims
 // and which copies exist. Op by op, every state is extended by every choice
@@ -22,8 +23,8 @@
 enum { WIDTH = 64, MAX_WORK = 1 << 14, NEEDS_MOVE = -3 };
 static const double HUGE_BYTES = 1e30; // more than any memory holds
 
-// The stick dim (dim that is divided into sticks, the memory's smallest units)
-// of a tensor or of a copy of it.
+// The stick dim of a tensor, or of a copy of it: the dim that is divided into
+// sticks, the units of the target's memory.
 typedef struct entry {
     int32_t tensor;
     int8_t stick;
@@ -37,16 +38,19 @@ typedef struct step {
 } step;
 
 typedef struct state {
-    double bytes; // cost of the choices that led to this state, in bytes
+    double bytes; // cost of all choices so far, in bytes moved
     const step *last;
-    // Number of the combination of stick dims of the operands that is chosen
-    // for the current op, an index into dv_stick_choices; not yet in `last`.
+    // The combination of stick dims (dims divided into sticks) that is chosen
+    // for the operands of the current op: its number among the op's choices. It
+    // is not yet in the list `last`.
     int choice;
-    // Number of the state in the order of creation for the current op, to break
-    // ties between states of equal cost.
+    // Number of the state in the order of creation for the current op; it
+    // breaks ties between states of equal cost.
     int seq;
     int n;
-    entry *at; // entries sorted by tensor, own entry first, then by stick dim
+    // Stick dims of tensors and their copies, sorted by tensor; the tensor
+    // itself comes before its copies, which are sorted by stick dim.
+    entry *at;
 } state;
 
 typedef struct loop {
@@ -59,20 +63,21 @@ typedef struct loop {
 typedef struct search {
     const dv_program *p;
     const dv_target *t;
-    dv_arena *arena;  // arena of the result `out`
-    dv_arena pool[2]; // arenas of the states of the current and the previous op
+    dv_arena *arena;  // the arena in which `out` is allocated
+    dv_arena pool[2]; // the states of the current and of the previous op
     dv_sticks *out;
     // write_ops[writes[t]] .. write_ops[writes[t + 1] - 1] are the ops that
     // write tensor t.
     int32_t *last_use, *writes, *write_ops;
     uint8_t *updated;
-    // Memory that each tensor takes with each possible stick dim, in bytes; 0
-    // if not computed yet.
+    // Memory that each tensor takes if a given dim is divided into sticks (the
+    // target's units of memory), in bytes; 0 if not computed yet.
     double *bytes;
-    entry **settled; // per tensor, the stick dims (dims divided into sticks) of
-                     // the tensor and its copies on which all states agree
+    // For each tensor on which all states of the search agree: the stick dims
+    // (dims divided into sticks) of the tensor and of its copies.
+    entry **settled;
     uint8_t *n_settled;
-    int32_t *copied; // tensors with copies on which all states agree
+    int32_t *copied; // tensors with copies that all states have
     int32_t n_copied, cap_copied;
     loop loops[DV_MAX_NESTING + 1];
     int depth;
@@ -95,9 +100,9 @@ static double bytes_of(const search *s, int32_t tensor, int stick)
     return *known;
 }
 
-// Finds an entry of a tensor in a sorted array by binary search: the tensor's
-// own stick dim (dim divided into sticks) if `copy` is 0, else a copy with dim
-// `stick`.
+// Finds an entry of a tensor in a sorted array by binary search: that of the
+// tensor itself if `copy` is 0, else that of its copy whose dim `stick` is
+// divided into sticks (the target's units of memory).
 static const entry *find_in(const entry *at, int n, int32_t tensor, int copy,
                             int stick)
 {
@@ -115,9 +120,9 @@ static const entry *find_in(const entry *at, int n, int32_t tensor, int copy,
     return NULL;
 }
 
-// Finds the entry of a tensor's own stick dim (dim divided into sticks, copy
-// 0), or of a copy with dim `stick` (copy 1), in the state or among the settled
-// entries, on which all states agree.
+// Finds the entry of a tensor itself (copy 0), or of its copy whose dim `stick`
+// is divided into sticks (copy 1): in the state, or among the entries on which
+// all states agree.
 static const entry *find(const search *s, const state *x, int32_t tensor,
                          int copy, int stick)
 {
@@ -132,9 +137,9 @@ static int own(const search *s, const state *x, int32_t tensor)
     return find(s, x, tensor, 0, 0)->stick;
 }
 
-// Returns the stick dim (dim divided into sticks) of the tensor or of its
-// smallest copy, whichever takes the fewest bytes. The next copy is made from
-// it.
+// Returns the stick dim (dim divided into sticks) of the tensor or of one of
+// its copies, whichever takes the fewest bytes: the next copy of the tensor is
+// made from it.
 static int source(const search *s, const state *x, int32_t tensor)
 {
     int from = own(s, x, tensor);
@@ -177,8 +182,9 @@ static int written_in(const search *s, int32_t tensor, const dv_repeat *r)
     return 0;
 }
 
-// Returns at which depth of nested repeats (loops) a copy of the tensor must be
-// made, and how often it then runs (*times).
+// Returns the depth of repeat loops at which a copy of the tensor is made:
+// outside of all loops that do not write the tensor. *times is how often the
+// copy then runs.
 static int copy_depth(const search *s, int32_t tensor, double *times)
 {
     int d = s->depth;
@@ -188,9 +194,10 @@ static int copy_depth(const search *s, int32_t tensor, double *times)
     return d;
 }
 
-// Returns whether the copy e of a tensor is out of date: its tensor is `tensor`
-// (if >= 0), which was just written; or repeat r writes its tensor; or, if r is
-// NULL, it was made at repeat depth `depth` or deeper.
+// Returns whether entry e is a copy of a tensor that is out of date. If
+// `tensor` is not negative, it was just written; else if r is not NULL, repeat
+// loop r is entered, and e is stale if the loop writes its tensor; else loops
+// from `depth` on have ended, and e is stale if it was made inside them.
 static int is_stale(const search *s, const entry *e, int32_t tensor,
                     const dv_repeat *r, int depth)
 {
@@ -221,7 +228,7 @@ static void forget(search *s, int32_t tensor, const dv_repeat *r, int depth)
         int n = s->n_settled[t];
         forget_in(s, s->settled[t], &n, tensor, r, depth);
         s->n_settled[t] = (uint8_t)n;
-        if (n > 1) // the first entry is the tensor's own, the others are copies
+        if (n > 1) // entry 0 is the tensor itself
             s->copied[kept++] = t;
     }
     s->n_copied = kept;
@@ -233,9 +240,10 @@ static int fits(const dv_access *a, int have, int want)
         return 1;
     if (want != DV_STICK_NONE || a->index[have].via >= 0)
         return 0;
-    return 2; // a dense tensor can replace one with a single element per stick
-              // only if the access stays in one lane (element position) of each
-              // stick
+    // A dense tensor can replace a sparse one (one element per stick, the
+    // target's unit of memory) only if the access always reads the same
+    // position of a stick; the caller tests that.
+    return 2;
 }
 
 static int is_constant(const dv_op *op, const dv_index *x)
@@ -246,8 +254,9 @@ static int is_constant(const dv_op *op, const dv_index *x)
     return 1;
 }
 
-// Returns whether an access that needs its tensor with stick dim (dim divided
-// into sticks) `want` can use a tensor with stick dim `have`.
+// Returns whether an access that needs its tensor with dim `want` divided into
+// sticks (the target's units of memory) can use the tensor with dim `have`
+// divided into sticks.
 static int serves(const dv_op *op, const dv_access *a, int have, int want)
 {
     int how = fits(a, have, want);
@@ -262,9 +271,10 @@ static int new_sticks(const dv_tensor *t, int want)
                                                     : DV_STICK_NONE;
 }
 
-// Returns the stick dim (dim divided into sticks) of the copy that a read uses:
-// the smallest one that serves it, the tensor itself included; NEEDS_MOVE if
-// none does.
+// Returns which version of a tensor a read uses: of the tensor itself and its
+// copies, the one with the fewest bytes whose stick dim (dim divided into
+// sticks) the read accepts. Returns that stick dim, or NEEDS_MOVE if a new copy
+// must be made.
 static int taken(const search *s, const state *x, const dv_op *op,
                  const dv_access *a, int want)
 {
@@ -280,8 +290,9 @@ static int taken(const search *s, const state *x, const dv_op *op,
     return best;
 }
 
-// Adds a move before op i (a copy of the tensor with stick dim `want`) to the
-// state, and to the result if `note` is set.
+// Adds a move to the state: a copy of the tensor with dim `want` divided into
+// sticks, made before op i. If `note` is set, also records it in the result of
+// the search.
 static void add_move(search *s, state *x, int32_t i, int32_t tensor, int want,
                      int note)
 {
@@ -306,9 +317,10 @@ static void add_move(search *s, state *x, int32_t i, int32_t tensor, int want,
     s->nomem |= !m;
 }
 
-// Applies a choice of op i (stick dims `want` of its operands) to a state: adds
-// its cost and updates the state. If `note` is set, the moves and the copy that
-// every read uses are recorded in the result.
+// Applies a choice for op i to a state: want[k] is the dim of operand k that
+// must be divided into sticks. Adds the cost of the choice and the copies that
+// it needs. If `note` is set, these copies and the copy that every read uses
+// are recorded in the result of the search.
 static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
 {
     const dv_op *op = &s->p->ops[i];
@@ -320,8 +332,8 @@ static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
             add_move(s, x, i, a->tensor, want[r], note);
             takes = want[r];
         }
-        // Reads that accept any stick dim (dim divided into sticks) cost the
-        // same for every choice, so they are not counted.
+        // A read that accepts any stick dim (dim divided into sticks) costs the
+        // same for every choice of the op, so it is not counted.
         if (want[r] != DV_STICK_ANY)
             x->bytes += here * bytes_of(s, a->tensor, takes);
         if (note && takes != own(s, x, a->tensor))
@@ -334,15 +346,15 @@ static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
         put(x, (entry){t, (int8_t)to, 0, 0});
         x->bytes += here * bytes_of(s, t, to);
     } else if (!serves(op, &op->write, own(s, x, t), to)) {
-        // If the op updates a part of its tensor, charge a copy: the update has
-        // to access its tensor lane by lane, because the tensor is divided into
-        // sticks along another dim than the op needs.
+        // An update modifies its tensor in place. If the tensor is divided into
+        // sticks along another dim than the op needs, the update accesses
+        // single elements of sticks; charge that as much as a copy.
         x->bytes += here * move_cost(s, x, t, to);
     }
 }
 
-// Returns whether search state x can be turned into state y by moves (copies of
-// tensors) without costing more than y.
+// Returns whether search state x, by copying tensors, can be turned into state
+// y at a total cost that is not above that of y; state y is then not needed.
 static int can_become(const search *s, const state *x, const state *y)
 {
     double sum = x->bytes;
@@ -381,8 +393,8 @@ static void drop_dead(const search *s, state *x, int32_t op)
     x->n = kept;
 }
 
-// Moves the entries of the only remaining state to s->settled: all later states
-// share these stick dims (dims divided into sticks).
+// Only one state of the search is left: moves its entries to s->settled,
+// because all later states share these stick dims (dims divided into sticks).
 static int settle(search *s, state *x)
 {
     for (int i = 0; i < x->n; i++) {
@@ -406,8 +418,8 @@ static int settle(search *s, state *x)
     return 1;
 }
 
-// Returns the beam width: smaller if the states have many entries, to bound the
-// work.
+// Returns how many states the beam search keeps: fewer if the states have many
+// entries, to bound the work.
 static int width_for(const search *s)
 {
     int n = 1, width = WIDTH;
@@ -462,8 +474,8 @@ static void enter_loops(search *s, int32_t op, int32_t *next_repeat)
     }
 }
 
-// Extends every search state by every choice of stick dims (dims divided into
-// sticks) for the op's operands.
+// Extends every state of the beam search by every choice for the op: each
+// combination of dims of its operands that may be divided into sticks.
 static int spread(search *s, int32_t op, const dv_stick_choices *w)
 {
     dv_arena *pool = &s->pool[op & 1];
@@ -506,8 +518,9 @@ static int walk(search *s, const int *choices)
         dv_stick_choices w;
         enter_loops(s, i, &next_repeat);
         ok = dv_stick_list_choices(&w, s->t, s->p, op, &scratch);
-        if (ok && choices) { // second pass: repeat the choices of the cheapest
-                             // state and record them
+        // The second pass over the program repeats the choices of the cheapest
+        // state and records them.
+        if (ok && choices) {
             state *x = &s->states[0];
             x->at = DV_NEW(&scratch, entry, w.n_operands);
             ok = x->at != NULL;
@@ -528,8 +541,8 @@ static int walk(search *s, const int *choices)
     return ok && !s->nomem;
 }
 
-// Starts the search with one state, in which every input has its default stick
-// dim (dim divided into sticks), the innermost one.
+// Starts the beam search with one state, in which every input is divided into
+// sticks (the target's units of memory) along its innermost dim.
 static int begin(search *s)
 {
     s->depth = 0;
@@ -607,8 +620,9 @@ static int decide(search *s)
     int *choices = DV_NEW(s->arena, int, s->p->n_ops + 1);
     if (!choices)
         return 0;
-    // The states of the search are sorted by cost, so the first one is the
-    // cheapest.
+    // The states are sorted by cost, so states[0] is the cheapest. Its choices
+    // are listed from the last op to the first; repeat the search with them to
+    // record the result.
     for (const step *st = s->states[0].last; st; st = st->before)
         choices[st->op] = st->choice;
     return begin(s) && walk(s, choices);

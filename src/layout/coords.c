@@ -1,10 +1,11 @@
-// Converts accesses to device coordinates.
+// Converts accesses to device coordinates: positions along the dims of a layout
+// (device dims).
 //
-// An access is a linear host index c0 + sum of c * v. It is decomposed into one
-// coordinate per device dim, so that the sum of coordinates times strides is
-// the index again: each variable contributes to the dim with the largest stride
-// not above its step, and to every dim whose stride lies between its step and
-// its total range.
+// An access is a linear host index c0 + sum of c * v, an offset in the
+// row-major tensor. It is decomposed into one coordinate per device dim, so
+// that the sum of coordinates times strides is the index again: each variable
+// contributes to the dim with the largest stride not above its step, and to
+// every dim whose stride lies between its step and its total range.
 #include "layout/layout.h"
 #include "base/math.h"
 
@@ -52,13 +53,13 @@ static int32_t primary(const dv_layout *l, int64_t step)
 }
 
 typedef struct item {
-    int32_t var; // number of the variable; -1 for the constant
+    int32_t var; // number of the op's variable; -1 for the constant offset
     int64_t step, limit;
 } item;
 
-// Writes the access as a sum of items, each a variable times a step. Returns
-// the number of items, or -1 if an index overflows or the constant offset is
-// negative.
+// Writes the row-major offset of an access as a sum of items: each is a
+// variable times a step, or a constant. Returns the number of items, or -1 if
+// an index overflows or the constant offset is negative.
 static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
                     item *items)
 {
@@ -87,8 +88,9 @@ static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
             continue;
         if (factor[v] == INT64_MIN || !dv_mul_i64(&x, factor[v], range - 1))
             return -1;
-        if (factor[v] < 0) { // if the coefficient is negative, count the
-                             // variable from its upper end
+        // If the coefficient is negative, count the variable from its upper
+        // end, so that the step becomes positive.
+        if (factor[v] < 0) {
             base += x;
             factor[v] = -factor[v];
         }
@@ -103,8 +105,9 @@ static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
     return n;
 }
 
-// Returns the part of the access's constant offset that belongs to device dim
-// d: the remainder modulo the next larger stride, in steps of dim d.
+// Returns the part of an access's constant offset that belongs to device dim d
+// (a dim of the layout): the remainder modulo the next larger stride, in steps
+// of dim d.
 static int64_t constant_at(const dv_layout *l, int32_t d, int64_t base)
 {
     int64_t next = next_stride(l, d);

@@ -1,5 +1,6 @@
-// Inserts the chosen moves (copies with another stick dim) into the program,
-// outside of repeats if possible:
+// Inserts the chosen moves into the program, outside of repeats if possible. A
+// move copies a tensor so that another dim is divided into sticks, the target's
+// units of memory:
 //
 //   repeat 5 {                    w_1[d0,d1] = w[d0,d1]
 //       y[i,j] = sum[k] ...       repeat 5 {
@@ -9,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Returns a name that no tensor has: the stem, `between`, and the first free
-// number.
+// Returns a name that no tensor has: `stem`, `between`, and the first number
+// from `number` on that makes it unique.
 static char *fresh_name(dv_program *p, const char *stem, const char *between,
                         int number)
 {
@@ -73,9 +74,9 @@ static int make_move(dv_program *p, int32_t from, dv_op *op)
     return id >= 0;
 }
 
-// The copies made so far: id[k] is the tensor that move k creates, before[k]
-// the previous move of the same tensor (-1 if none), newest[t] the latest move
-// of tensor t.
+// The copies of tensors made so far: id[k] is the tensor that copy k creates,
+// before[k] the previous copy of the same tensor (-1 if none), newest[t] the
+// latest copy of tensor t.
 typedef struct copies {
     const dv_sticks *s;
     int32_t *id, *before, *newest;
@@ -91,8 +92,9 @@ static int32_t find_copy(const copies *c, int32_t tensor, int stick)
     return k < 0 ? tensor : c->id[k];
 }
 
-// Makes the op's reads use the copies with the stick dims (dims divided into
-// sticks) in `want`. Returns 0 if out of memory.
+// Makes the op's reads use copies of their tensors: want[r] is the dim of read
+// r that must be divided into sticks (the target's units of memory). Returns 0
+// if out of memory.
 static int redirect(dv_program *p, dv_op *op, const copies *c,
                     const int8_t *want)
 {

@@ -1,4 +1,5 @@
-// Makes layouts, and computes positions of elements in them.
+// Makes layouts (orders of a tensor's elements in memory), and computes
+// positions of elements in them.
 #include "layout/layout.h"
 #include "base/math.h"
 #include <string.h>
@@ -24,7 +25,7 @@ typedef struct part {
 
 // The dims of a layout under construction, outermost first. A dim of the tensor
 // that is divided into blocks occurs more than once; the sizes of its outer
-// occurrences are 0 until fill() computes them.
+// occurrences are 0 until they are computed (fill).
 typedef struct parts {
     part at[DV_MAX_DEVICE_DIMS];
     int32_t n;
@@ -40,9 +41,10 @@ static int32_t order_at(const dv_layout_spec *s, int32_t i)
     return s->order ? s->order[i] : i;
 }
 
-// Lists the device dims of a stick layout (in units of the target's memory) for
-// the host dims o0 .. o(r-1): o1, …, o(r-1), o0, and the stick, which is the
-// innermost dim o(r-1) again, or none if sparse.
+// Lists the dims of a layout in sticks (units of the target's memory) for a
+// tensor with dims o0 .. o(r-1): o1, …, o(r-1), o0, and the stick, which is the
+// innermost dim o(r-1) again, or none if each stick holds one element only
+// (sparse).
 static void stick_parts(parts *p, const dv_layout_spec *s, int64_t eps)
 {
     int32_t r = s->n_dims;
@@ -54,8 +56,8 @@ static void stick_parts(parts *p, const dv_layout_spec *s, int64_t eps)
     add(p, s->sparse || r == 0 ? -1 : order_at(s, r - 1), eps);
 }
 
-// Lists the device dims of a tiled layout: all host dims (dims of the tensor)
-// as counts of tiles, then the rows and columns inside a tile.
+// Lists the dims of a tiled layout: one for each dim of the tensor, which
+// counts tiles, then the rows and columns inside a tile.
 static void tile_parts(parts *p, const dv_layout_spec *s, int64_t rows,
                        int64_t cols)
 {
@@ -72,9 +74,9 @@ static void row_parts(parts *p, const dv_layout_spec *s)
         add(p, order_at(s, i), 0);
 }
 
-// Computes sizes and strides of the layout's dims from right to left: the
-// innermost occurrence of a host dim (dim of the tensor) has its host stride,
-// the next one steps over all elements of the inner one.
+// Computes sizes and strides of the layout's dims, innermost first: the
+// innermost occurrence of a dim of the tensor has that dim's stride in the
+// row-major tensor, the next one steps over all elements of the inner one.
 static int fill(dv_layout *l, const parts *p, const dv_layout_spec *s)
 {
     int64_t host[DV_MAX_DIMS], block[DV_MAX_DIMS], elems = 1;
@@ -135,9 +137,9 @@ int dv_layout_make(dv_layout *out, const dv_target *t, dv_dtype dtype,
     return 1;
 }
 
-// Returns the offset of an element on the device. Each host coordinate (index
-// in the tensor) is decomposed into digits, one per device dim that the host
-// dim occurs in, the innermost being the least significant.
+// Returns the offset of an element in the target's memory. Each index of the
+// element is decomposed into digits, one per dim of the layout that its dim
+// occurs in, the innermost being the least significant.
 int64_t dv_layout_offset(const dv_layout *l, const int64_t *at)
 {
     int64_t rest[DV_MAX_DIMS], place = 0, weight = 1;

@@ -39,12 +39,14 @@ int64_t dv_device_bytes(const dv_target *t, dv_dtype dtype);
 // memory is accessed.
 int64_t dv_stick_elems(const dv_target *t, dv_dtype dtype);
 
-// Describes the layout that dv_layout_make makes.
+// What dv_layout_make makes a layout for: a tensor, the order of its dims in
+// memory, and whether it is sparse.
 typedef struct dv_layout_spec {
-    int32_t n_dims;       // number of host dims
-    const int64_t *shape; // host extents of the row-major tensor
-    // Order of the host dims, the last being the innermost (the stick dim);
-    // NULL for the order of the tensor.
+    int32_t n_dims;       // number of dims of the tensor
+    const int64_t *shape; // extents of the row-major tensor
+    // Order of the tensor's dims in memory, the last being the innermost, which
+    // is divided into sticks (the target's units of memory); NULL for the order
+    // of the tensor.
     const int32_t *order;
     // 1 for a layout with one element per stick (memory unit of the target); no
     // dim of `order` is then divided into sticks.
@@ -61,10 +63,11 @@ int dv_layout_make(dv_layout *out, const dv_target *t, dv_dtype dtype,
 // in the tensor are `at`.
 int64_t dv_layout_offset(const dv_layout *l, const int64_t *at);
 
-// One term of a device coordinate: ((v * step) mod mod) div div, where v counts
-// from 0; mod 0 means no modulus. var -1 is the constant `step`. var -2 is a
-// dim with an indirect index: any of its `step` positions may be accessed. A
-// variable with a negative coefficient is counted from its upper end.
+// One term of a device coordinate (a position along a dim of the layout): ((v *
+// step) mod mod) div div, where v counts from 0; mod 0 means no modulus. var -1
+// is the constant `step`. var -2 is a dim with an indirect index: any of its
+// `step` positions may be accessed. A variable with a negative coefficient is
+// counted from its upper end.
 typedef struct dv_layout_term {
     int32_t var;
     int64_t step, mod, div;
@@ -72,8 +75,9 @@ typedef struct dv_layout_term {
 
 enum { DV_MAX_TERMS = 96 };
 
-// Device coordinates of an access: coordinate d is the sum of terms first[d] up
-// to first[d + 1] - 1. Variables count from the beginning of their range.
+// Device coordinates of an access (its position along each dim of the layout):
+// coordinate d is the sum of terms first[d] up to first[d + 1] - 1. Variables
+// count from the beginning of their range.
 typedef struct dv_coords {
     int32_t n_dims;
     int32_t first[DV_MAX_DEVICE_DIMS + 1];
@@ -85,7 +89,8 @@ typedef struct dv_coords {
 int dv_coords_make(dv_coords *out, const dv_layout *l, const dv_op *op,
                    const dv_access *a, const dv_tensor *t);
 int64_t dv_term_at(const dv_layout_term *t, int64_t v);
-// Returns the number of positions that a term covers while its variable takes
-// `len` values, minus 1.
+// A term of a device coordinate (a position along a dim of the layout) depends
+// on one variable. Returns how many positions it covers while the variable
+// takes `len` values, minus 1.
 int64_t dv_term_reach(const dv_layout_term *t, int64_t len);
 #endif

@@ -24,17 +24,18 @@ typedef struct maker {
     dv_arena *arena;
     dv_stick_choices *out;
     int cap;
-    // Bit mask of the operands of which any dim may be divided into sticks (the
-    // target's memory units).
+    // Bit mask of the operands that may be divided into sticks (the target's
+    // units of memory) along any dim.
     uint32_t skip[DV_MAX_READS / 32 + 1];
 } maker;
 
 enum { NEVER = -3 };
 
-// Returns the last dim of operand k along which a variable moves from lane to
-// lane (position in a stick, the target's memory unit); DV_STICK_NONE if the
-// variable does not occur. A variable that moves by whole sticks only, as h in
-// x[64*h + d], cannot be the stick variable: returns NEVER.
+// Returns the dim of operand k that must be divided into sticks (the target's
+// units of memory) so that variable `var` runs inside them: the last dim in
+// which the variable moves from one element of a stick to the next.
+// DV_STICK_NONE if the variable does not occur; NEVER if it moves by whole
+// sticks only, as h in x[64*h + d].
 static int dim_of(const maker *m, int k, int var)
 {
     const dv_access *a = operand(m->op, k);
@@ -56,8 +57,8 @@ static int skips(const maker *m, int k)
     return m->skip[k / 32] >> k % 32 & 1;
 }
 
-// Appends a choice (a combination of stick dims of the operands) in which every
-// operand accepts any dim, and returns it.
+// Appends a choice (which dim of each operand is divided into sticks) in which
+// every operand accepts any dim, and returns it to be filled in.
 static int8_t *new_choice(maker *m)
 {
     size_t row = (size_t)m->out->n_operands;
@@ -75,9 +76,9 @@ static int8_t *new_choice(maker *m)
     return want;
 }
 
-// Adds the choice (combination of stick dims) with the sticks (the target's
-// memory units) of all operands along variable `var`; if it is -1, with all
-// operands sparse (one element per stick).
+// Adds the choice in which all operands have their sticks (the target's units
+// of memory) along variable `var`. If it is -1, all operands are sparse: they
+// have one element per stick.
 static int add_choice_along(maker *m, int var)
 {
     int8_t *want = new_choice(m);
@@ -96,9 +97,9 @@ static int add_choice_along(maker *m, int var)
     return 1;
 }
 
-// Adds the choice (combination of stick dims) of a contraction in which the
-// sticks (the target's memory units) of factor a run along the reduced variable
-// k, and those of factor b and of the result along n.
+// Adds the choice for a matrix product in which factor a has its sticks (the
+// target's units of memory) along the reduced variable k, and factor b and the
+// result have theirs along n.
 static int add_product(maker *m, int a, int b, int k, int n)
 {
     int of_a = dim_of(m, a, k), of_b = dim_of(m, b, n);
@@ -119,9 +120,10 @@ static int is_long(const dv_op *op, int v)
     return op->vars[v].end - op->vars[v].begin > 1;
 }
 
-// Adds the choices (combinations of stick dims) of a contraction: two factors
-// share a reduced variable, and one of them has a variable of the result that
-// the other has not. Returns the number of choices, or -1 if out of memory.
+// Adds the choices for a contraction, a sum of products: two factors share a
+// reduced variable, and one of them has a variable of the result that the other
+// has not. Each choice says along which dims the sticks (the target's units of
+// memory) lie. Returns the number of choices, or -1 if out of memory.
 static int add_products(maker *m)
 {
     const dv_op *op = m->op;
@@ -142,8 +144,9 @@ static int add_products(maker *m)
     return m->out->n - before;
 }
 
-// Adds the choices (combinations of stick dims) of a move, an op that only
-// copies: sticks along any dim of the result, the innermost first, or sparse.
+// Adds the choices for a move (an op that only copies): sticks (the target's
+// units of memory) along any dim of the result, the innermost first, or one
+// element per stick.
 static int add_moves(maker *m)
 {
     const dv_tensor *t = &m->p->tensors[m->op->write.tensor];
@@ -185,8 +188,8 @@ int dv_stick_list_choices(dv_stick_choices *out, const dv_target *t,
         if (n)
             return n > 0;
     }
-    // Ways with sticks (the target's memory units) along the innermost variable
-    // of the result are added first, so that they win ties in cost.
+    // Choices with sticks (the target's units of memory) along the innermost
+    // variable of the result are added first, so that they win ties in cost.
     for (int d = op->write.n_dims - 1; d >= DV_STICK_NONE; d--)
         for (int v = op->n_vars - 1; v >= 0; v--)
             if (dim_of(&m, op->n_reads, v) == d && is_long(op, v) &&

@@ -20,23 +20,24 @@
 #include "layout/layout.h"
 
 enum {
-    // The tensor is sparse (one element per stick), or divided into sticks
-    // along a dim of extent 1.
+    // The tensor has one element per stick (the target's unit of memory): it is
+    // sparse, or the dim that is divided into sticks has extent 1.
     DV_STICK_NONE = -1,
     DV_STICK_ANY = -2, // any dim of the tensor may be divided into sticks
 };
 
-// The choices of an op, which are combinations of stick dims (dims divided into
-// sticks). want[w * n_operands + k] is the stick dim that choice w requires of
-// operand k (the reads in order, then the write): a dim of the tensor,
-// DV_STICK_NONE or DV_STICK_ANY.
+// The choices of an op: each says which dim of every operand must be divided
+// into sticks (the target's units of memory). want[w * n_operands + k] is the
+// dim that choice w requires of operand k (the reads in order, then the write),
+// or DV_STICK_NONE or DV_STICK_ANY.
 typedef struct dv_stick_choices {
     int n, n_operands;
     int8_t *want;
 } dv_stick_choices;
 
-// Lists the choices of an op: the combinations of stick dims of its operands
-// with which it can run. Returns 0 if out of memory.
+// Lists the choices with which an op can run: each says along which dim of
+// every operand the sticks (the target's units of memory) lie. Returns 0 if out
+// of memory.
 int dv_stick_list_choices(dv_stick_choices *out, const dv_target *t,
                           const dv_program *p, const dv_op *op,
                           dv_arena *arena);
@@ -47,13 +48,14 @@ int dv_stick_list_choices(dv_stick_choices *out, const dv_target *t,
 int dv_stick_layout(dv_layout *out, const dv_target *t, const dv_tensor *x,
                     int stick);
 
-// Bytes that a move (copy with another stick dim) must save in addition to its
-// own traffic to be worth an extra op.
+// Cost, in bytes of memory traffic, of the extra op that copies a tensor to
+// sticks along another dim; it is added to the traffic of the copy.
 enum { DV_MOVE_BYTES = 1 << 20 };
 
-// One move: a copy of `tensor` that is divided into sticks along another dim,
-// first read by op `user`. It is inserted before op `before`, inside `depth`
-// repeats, and reads the tensor or an earlier copy with the stick dim `from`.
+// One move: a copy of `tensor` that is divided into sticks (the target's units
+// of memory) along another dim, first read by op `user`. It is inserted before
+// op `before`, inside `depth` repeats, and reads the tensor or an earlier copy
+// with the stick dim `from`.
 typedef struct dv_restick {
     int32_t tensor, user, before;
     int8_t from, stick;
@@ -62,23 +64,25 @@ typedef struct dv_restick {
 
 typedef struct dv_sticks {
     int8_t *stick; // stick dim of each tensor (the dim divided into sticks)
-    // Stick dim of the copy that each read uses, op by op; DV_STICK_ANY if it
-    // reads the tensor itself.
+    // For each read of each op, the stick dim of the copy of the tensor that it
+    // uses (the dim divided into sticks); DV_STICK_ANY if it reads the tensor
+    // itself.
     int8_t *want;
-    int32_t *first;    // index in `want` of the first read of each op
-    dv_restick *moves; // moves (copies with another stick dim), sorted by the
-                       // op that needs them
+    int32_t *first; // index in `want` of the first read of each op
+    // The moves (copies of tensors with sticks along another dim), sorted by
+    // the op that needs them.
+    dv_restick *moves;
     int32_t n_moves, cap_moves;
     int exact; // 1 if the search was exhaustive, so the choice is optimal
 } dv_sticks;
 
-// Chooses the stick dims (dims divided into sticks) of all tensors, and the
-// moves, which copy tensors to other stick dims, so that the fewest bytes are
-// read, written and copied.
+// Chooses along which dim each tensor is divided into sticks (the target's
+// units of memory), and the moves, which copy tensors to sticks along other
+// dims, so that the fewest bytes are read, written and copied.
 dv_status dv_sticks_choose(dv_sticks *out, const dv_program *p,
                            const dv_target *t, dv_arena *arena, dv_diag *diag);
-// Inserts the moves (copies with another stick dim) into the program: new
-// tensors, new ops, and reads redirected to the copies. sticks->stick grows by
-// the new tensors.
+// Inserts the moves (copies of tensors with sticks along another dim) into the
+// program: new tensors, new ops, and reads redirected to the copies.
+// sticks->stick grows by the new tensors.
 dv_status dv_sticks_insert(dv_program *p, dv_sticks *sticks, dv_diag *diag);
 #endif

@@ -1,15 +1,15 @@
-// Solver anneal: simulated annealing over the order in which items are stacked,
-// after Torch-Spyre's solver (and Imanishi and Xu).
+// Solver anneal: simulated annealing over the order in which items (buffers to
+// place) are stacked, after Torch-Spyre's solver (and Imanishi and Xu).
 //
 // A state is an order of the items. They are stacked in that order: each item
-// goes on top of all earlier items that overlap it in time, or to the base
-// address of a parent or child if no other item is there. An item that would
-// exceed the capacity is not placed, and neither is any later item that
-// overlaps an unplaced one. The quality is the sum over placed items of bytes
-// times uses, with half a use more if the first use writes. A step moves one
-// item to another position in the order; worse orders are accepted with a
-// probability that falls with the temperature, in four cycles. The start is the
-// order of first fit's addresses.
+// goes on top of all earlier items that overlap it in time, or to the address
+// of a parent or child (an item with which it may share bytes) if no other item
+// is there. An item that would exceed the capacity is not placed, and neither
+// is any later item that overlaps an unplaced one. The quality is the sum over
+// placed items of bytes times uses, with half a use more if the first use
+// writes. A step moves one item to another position in the order; worse orders
+// are accepted with a probability that falls with the temperature, in four
+// cycles. The start is the order of first fit's addresses.
 #include "base/random.h"
 #include "place/place.h"
 #include <math.h>
@@ -26,12 +26,16 @@ typedef struct walk {
     int32_t n;
     int32_t *order;
     int64_t *at, *best_at;
-    char *gone; // per item: nonzero if stack_all did not place it in the
-                // current order
-    char *done; // per item: nonzero if stack_all has already handled it
+    // For each item (a buffer to place): 1 if it does not fit when items are
+    // stacked in the current order.
+    char *gone;
+    // For each item, 1 if it has already been stacked, or found not to fit, in
+    // the current order.
+    char *done;
 } walk;
 
-// Returns the lowest address >= `at` at which the item overlaps no fixed item.
+// Returns the lowest address >= `at` at which the item overlaps no fixed item
+// (one whose address the caller gives).
 static int64_t clear_of_fixed(const walk *w, const dv_item *it, int64_t at)
 {
     for (int32_t k = 0; k < w->t->n_fixed; k++) {
@@ -44,8 +48,8 @@ static int64_t clear_of_fixed(const walk *w, const dv_item *it, int64_t at)
 }
 
 // Returns the address at which item i is stacked: on top of all items placed
-// before it that overlap it in time, or at the base of a parent or child.
-// Returns -1 if it cannot be placed.
+// before it that overlap it in time, or at the address of a parent or child,
+// with which it may share bytes. Returns -1 if it does not fit.
 static int64_t stack(const walk *w, int32_t i)
 {
     const dv_item *it = &w->t->items[i];
@@ -109,8 +113,8 @@ static void shift(int32_t *order, int32_t from, int32_t to)
     order[to] = v;
 }
 
-// Draws a position in the order: with probability 1/2 that of an unplaced item,
-// if there are any, else any position.
+// Draws a position in the stacking order at random: with probability 1/2 that
+// of an item that was not placed, if there is any, else any position.
 static int32_t draw_item(walk *w, int32_t n_out)
 {
     int want_out = n_out && dv_draw_below(&w->rng, 2);

@@ -1,4 +1,5 @@
-// Solver auto: improves the answer of the best list heuristic.
+// Solver auto: starts with the addresses that the best list heuristic gives to
+// items (buffers to place), and improves them.
 //
 //   1. Run greedy, first fit and best fit; start from the best answer.
 //   2. Compute prices (bound.c), which give the upper bound and tell which
@@ -17,14 +18,17 @@
 
 enum {
     MOST_NEIGHBOURS = 1 << 24,
-    // Tasks of up to this many items are not cut into pieces of time.
+    // With up to this many items (buffers to place), time is not cut into
+    // pieces.
     WHOLE = 1200,
-    PIECE = 500,       // approximate number of items in a piece of time
-    PART_STEPS = 2000, // steps that improve the prices per byte of a piece of
-                       // time, after they were copied from the whole task
-    SEARCH_SHARE = 6,  // 1 / SEARCH_SHARE of the effort is reserved for step 4,
-                       // the local search
-    // Limit of the effort of step 4, the local search, per item.
+    PIECE = 500, // items in a piece of time, approximately
+    // When time is cut into pieces, a piece starts with the prices per byte of
+    // the whole task and improves them by this many steps.
+    PART_STEPS = 2000,
+    // One part in this many of the effort is reserved for the local search at
+    // the end (step 4).
+    SEARCH_SHARE = 6,
+    // Limit of the effort of the local search at the end (step 4), per item.
     SEARCH_ITEM = 50000,
 };
 
@@ -49,8 +53,9 @@ static int best_list(const dv_task *t, dv_answer *out, const char **who,
 }
 
 typedef struct when {
-    int64_t tick, weight; // an item with weight w starts (weight = w + 1) or
-                          // ends (weight = -(w + 1)) at the tick
+    // At this tick an item (a buffer to place) of weight w starts (weight is w
+    // + 1) or ends (weight is -(w + 1)).
+    int64_t tick, weight;
 } when;
 
 static int by_tick(const void *a, const void *b)
@@ -80,8 +85,8 @@ static int32_t find_cuts(const dv_task *t, int64_t *cuts, dv_arena *a)
     for (int32_t k = 0; k < n;) {
         int64_t tick = w[k].tick, before = alive;
         for (; k < n && w[k].tick == tick; k++) {
-            // An item that starts or ends at this tick does not cross a cut
-            // here.
+            // `before` is the weight that crosses a cut at this tick: items
+            // that end or start here do not count.
             before += w[k].weight < 0 ? w[k].weight : 0;
             alive += w[k].weight;
             starts += w[k].weight > 0;
@@ -121,8 +126,9 @@ static int inside(const dv_task *t, int32_t i, int64_t from, int64_t to)
            (it->group < 0 || group_inside(t, it->group, from, to));
 }
 
-// Builds a task of the n given items of t. `place` is a scratch array with an
-// entry for every item of t; all entries are -1 on entry and on return.
+// Builds a task (the input of a solver) of the n given items of t. `place` is a
+// scratch array with an entry for every item of t; all entries are -1 on entry
+// and on return.
 static int make_part(dv_task *out, const dv_task *t, const int32_t *items,
                      int32_t n, int32_t *place)
 {
@@ -174,8 +180,9 @@ typedef struct planner {
     dv_arena arena;
 } planner;
 
-// Improves the answer of one piece of time, starting from the list heuristic's
-// addresses, and proposes the result to the local search.
+// Improves the addresses of the items of one piece of time, starting from those
+// of the list heuristic, and proposes the result to the local search, which
+// keeps it if it is better.
 static int refine_part(planner *p, const dv_task *part, int32_t n,
                        int64_t effort)
 {

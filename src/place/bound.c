@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The length of the subgradient steps is reduced after this many steps without
-// enough progress.
+// The length of the subgradient steps, which minimise the bound, is reduced
+// after this many steps without enough progress.
 enum { PATIENCE = 200 };
 
 static int ascending(const void *a, const void *b)
@@ -41,7 +41,7 @@ static int32_t unique(int64_t *v, int32_t n)
     return m;
 }
 
-// Returns the number of the sorted ticks that are below `tick`.
+// Returns how many of the n sorted ticks are below `tick`.
 static int32_t below(const int64_t *ticks, int32_t n, int64_t tick)
 {
     int32_t lo = 0, hi = n;
@@ -60,8 +60,9 @@ static int64_t counted_from(const dv_item *it)
     return it->start + (it->n_parents > 0);
 }
 
-// Finds the ticks at which some item starts and before whose successor some
-// item ends. There the set of live items is maximal. Returns their number.
+// Finds the time sections: ticks at which some item starts, such that some item
+// ends before the next start. There the set of live items is maximal. Returns
+// their number.
 static int32_t find_sections(const dv_task *t, int64_t *ticks, char *ends)
 {
     int32_t n = 0, m = 0;
@@ -144,7 +145,7 @@ typedef struct market {
     bid *bids;
     int32_t n_singles, n_groups;
     int32_t *group_at; // group g is bids[group_at[g]..group_at[g + 1]]
-    double fixed;      // total weight of the fixed items
+    double fixed;      // weight of the items with given addresses
     double *load, *best;
 } market;
 
@@ -189,9 +190,9 @@ static double worth(const bid *b, const double *cost)
     return b->weight - (cost[b->last] - cost[b->first]) * b->size;
 }
 
-// Returns the upper bound of the placed weight for the current prices (a price
-// per byte and time section). Sets m->load to the bytes that the items worth
-// placing need in each time section.
+// Returns the upper bound of the placed weight for the current prices, one per
+// byte and time section (a tick where the set of live items is maximal). Sets
+// m->load to the bytes that the items worth placing need in each section.
 static double evaluate(const market *m, const dv_prices *p)
 {
     double bound = m->fixed, *load = m->load;
@@ -224,9 +225,10 @@ static double evaluate(const market *m, const dv_prices *p)
     return bound;
 }
 
-// Makes a subgradient step: raises the prices per byte of time sections that
-// need more than the capacity and lowers those with free bytes. Returns 0 when
-// the subgradient is zero.
+// Makes a subgradient step: raises the price per byte of each time section (a
+// tick where the set of live items is maximal) that needs more than the
+// capacity, and lowers that of sections with free bytes. Returns 0 if the
+// subgradient is zero, so that no step is possible.
 static int step(dv_prices *p, const double *load, double length)
 {
     double norm = 0;
@@ -250,9 +252,9 @@ static void save(double *to, const double *from, int32_t n)
     memcpy(to, from, (size_t)n * sizeof *to);
 }
 
-// Minimises the upper bound of the placed weight by subgradient steps that aim
-// at `reach` below the lowest bound so far; `reach` is reduced when PATIENCE
-// steps bring too little progress. Returns the lowest bound.
+// Minimises the upper bound of the placed weight by up to `steps` subgradient
+// steps that aim at `reach` below the lowest bound so far; `reach` is reduced
+// if PATIENCE (200) steps bring too little progress. Returns the lowest bound.
 static double balance(const market *m, dv_prices *p, double known, int steps)
 {
     double lowest = INFINITY, reach = 0, mark = INFINITY;
@@ -283,8 +285,9 @@ static double balance(const market *m, dv_prices *p, double known, int steps)
     return lowest;
 }
 
-// Sets the price per byte of each time section of p to the sum of the prices of
-// the sections of `from` that it covers.
+// Sets the price per byte of each time section of p (a tick where the set of
+// live items is maximal) to the sum of the prices of the sections of `from`
+// that it covers.
 void dv_prices_init_from(dv_prices *p, const dv_prices *from)
 {
     int32_t k = 0;
@@ -303,8 +306,8 @@ int dv_price_steps(const dv_task *t, const dv_prices *p)
     return steps < 60 ? 60 : steps > 20000 ? 20000 : (int)steps;
 }
 
-// Returns the gcd of all weights, which divides the total weight of every
-// placement.
+// Returns the greatest common divisor of all weights. The weight of every
+// placement is a multiple of it, so bounds can be rounded down to one.
 static int64_t value_unit(const dv_task *t)
 {
     int64_t unit = 0;

@@ -14,8 +14,9 @@ typedef struct judge {
     const dv_buffer *in;
     const dv_place_options *o;
     dv_diag *diag;
-    char *handed; // per buffer: nonzero if an in-place child already reuses its
-                  // address
+    // For each buffer, 1 if another buffer has already taken over its address
+    // (in-place reuse, which only one may do).
+    char *handed;
 } judge;
 
 static const char *name_of(const judge *j, int32_t b)
@@ -54,8 +55,9 @@ static dv_status check_stay(const judge *j, const dv_stay *s)
     return DV_OK;
 }
 
-// Checks that a stay (an interval at one address) covers the buffer's whole
-// lifetime or, if eviction is allowed, begins and ends at uses.
+// Checks that a stay (an interval in which a buffer is at one address) covers
+// the buffer's whole lifetime or, if eviction is allowed, begins and ends at
+// uses.
 static dv_status check_span(const judge *j, const dv_stay *s)
 {
     const dv_buffer *b = &j->in[s->buffer];

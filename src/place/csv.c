@@ -7,7 +7,7 @@
 
 enum { MAX_COLUMNS = 64, MOST_ROWS = 1 << 24 };
 
-// The meanings that a column can have.
+// The meanings that a column of a CSV table of buffers can have.
 typedef enum column {
     ID,
     LOWER,
@@ -55,8 +55,9 @@ typedef struct reader {
     field row[MAX_COLUMNS];
     int n_row;
     column columns[MAX_COLUMNS]; // meaning of each column
-    int where[N_COLUMNS]; // number of the column with each meaning, or -1 if
-                          // the table has no such column
+    // For each meaning, the number of the column that has it, or -1 if the
+    // table has no such column.
+    int where[N_COLUMNS];
     dv_table ids;
 } reader;
 
@@ -215,7 +216,7 @@ static dv_status read_int(const reader *r, column c, const char *what,
     return DV_OK;
 }
 
-// Parses the column like read_int; an empty field leaves *out unchanged.
+// Parses an integer column that may be empty; *out is then unchanged.
 static dv_status read_option(const reader *r, column c, const char *what,
                              int64_t *out)
 {

@@ -25,16 +25,18 @@ typedef struct dv_csv {
     int32_t *ends; // end of each buffer's row, as a byte offset in the text
     int32_t n, cap_locs, cap_buffers, cap_ends;
     int32_t header, header_end; // byte range of the header row in the text
-    int32_t offset_column;      // number of the offset column, or -1 if there
-                                // is none
+    // Number of the column with the addresses of buffers, or -1 if there is
+    // none.
+    int32_t offset_column;
     int n_columns;
 } dv_csv;
 
-// Parses a table. `text` and `name` are borrowed until dv_csv_free.
+// Parses a CSV table of buffers. `text` and `name` are borrowed until
+// dv_csv_free.
 dv_status dv_csv_parse(dv_csv *out, const char *text, size_t len,
                        const char *name, dv_diag *diag);
-// Prints the rows of the parsed table with the given offsets, -1 for buffers
-// that were not placed.
+// Prints the rows of the parsed table with these addresses in the column
+// `offset`; -1 for buffers that were not placed.
 void dv_csv_print(dv_text *out, const dv_csv *csv, const int64_t *offsets);
 void dv_csv_free(dv_csv *csv);
 #endif

@@ -23,15 +23,16 @@ typedef struct cutter {
     dv_place_cut *out;
     const dv_buffer *in;
     int gaps;
-    int32_t *first_piece; // index of each buffer's first piece (the uses
-                          // between two possible spills)
-    int32_t *links;       // storage for one parent index per piece
+    // For each buffer, the index of its first piece (a part of its lifetime
+    // between two possible spills).
+    int32_t *first_piece;
+    int32_t *links; // storage for one parent index per piece
     int32_t n_epochs;
 } cutter;
 
-// Returns whether the buffer may be cut: its lifetime must start at its first
-// use and end at its last, and its weight must be derived from its uses (weight
-// < 0).
+// Returns whether the buffer's lifetime may be cut where it could be spilled:
+// it must start at the buffer's first use and end at its last, and the buffer's
+// weight must be derived from its uses (weight < 0).
 static int can_be_cut(const dv_buffer *b)
 {
     return b->n_uses > 1 && b->weight < 0 && b->fixed_address < 0 &&
@@ -95,8 +96,9 @@ static void cut_epoch(cutter *c, int32_t i, size_t from, size_t to)
             c->out->bonus[k] = written * size;
             continue;
         }
-        p->first_use_is_read = 0; // the value comes from the previous piece,
-                                  // not from outside
+        // The value of a later piece comes from the piece before it, not from
+        // outside.
+        p->first_use_is_read = 0;
         c->links[k] = k - 1;
         p->parents = &c->links[k];
         p->n_parents = 1;
@@ -120,8 +122,8 @@ static void cut_buffer(cutter *c, int32_t i)
 }
 
 // Makes the first piece of each buffer the in-place child of the last pieces of
-// its parent buffers, if these pieces end with a read. A piece is the part of a
-// lifetime between two possible spills.
+// its parent buffers (it may take over their address), if these pieces end with
+// a read. A piece is the part of a lifetime between two possible spills.
 static void link_parents(cutter *c, int32_t *room)
 {
     for (int32_t k = 0; k < c->out->n; k++) {

@@ -7,12 +7,16 @@
 typedef struct dv_place_cut {
     // The pieces of lifetimes as buffers, each with its own weight.
     dv_buffer *pieces;
-    int32_t *owner; // the buffer that each piece belongs to; pieces are
-                    // sorted by owner and time
-    int32_t *epoch; // number of the epoch (from a write to the last read of the
-                    // value) that each piece belongs to
-    int64_t *bonus; // for the first piece of an epoch: weight that counts only
-                    // if all pieces of the epoch are placed
+    // For each piece of a lifetime, the buffer that it belongs to; pieces are
+    // sorted by buffer and time.
+    int32_t *owner;
+    // For each piece, the number of the epoch that it belongs to: the time from
+    // a write to the last read of the written value.
+    int32_t *epoch;
+    // For the first piece of an epoch (the time in which a buffer holds one
+    // value): the weight that counts only if all pieces of the epoch are
+    // placed, because only then the value need not be written to main memory.
+    int64_t *bonus;
     int32_t n;
 } dv_place_cut;
 
@@ -21,8 +25,8 @@ typedef struct dv_place_cut {
 // Returns 0 when out of memory.
 int dv_cut_make(dv_place_cut *out, const dv_buffer *buffers, size_t n, int gaps,
                 dv_arena *arena);
-// Returns the total weight of the pieces that have an address, without the
-// bonus of epochs (from a write to the last read of the value) that are only
-// partly placed.
+// Returns the total weight of the pieces that have an address. The bonus of an
+// epoch (the time in which a buffer holds one value) counts only if all of its
+// pieces have one.
 int64_t dv_cut_value(const dv_place_cut *cut, const int64_t *at);
 #endif

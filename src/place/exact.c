@@ -1,12 +1,13 @@
-// Solver exact: branch and bound over placements.
+// Solver exact: branch and bound over placements of items (buffers).
 //
 // Items are placed in order of rising address. In a layout where no item can be
 // moved down, every item is at the lowest address above all previously placed
-// items that overlap it in time, or at the base of a parent or child. So each
-// item has one candidate address, plus one for each placed parent or child; if
-// parents or children have other alignments, or if there are fixed items, also
-// the addresses that suit those. Any subset of items may remain unplaced: every
-// node of the search tree is an answer.
+// items that overlap it in time, or at the address of a parent or child (an
+// item with which it may share bytes). So each item has one candidate address,
+// plus one for each placed parent or child; if parents or children have other
+// alignments, or if there are items with fixed addresses, also the addresses
+// that suit those. Any subset of items may remain unplaced: every node of the
+// search tree is an answer.
 //
 // A node is pruned when the placed weight plus the weight that can still be
 // gained, at the prices of bound.c, cannot beat the best answer. If the search
@@ -24,15 +25,20 @@ typedef struct branch {
     dv_effort *effort;
     dv_answer *best;
     int64_t *at;
-    int32_t *order; // placeable items, heaviest first
+    int32_t *order; // items that may be placed, heaviest first
     int32_t n_order;
-    double *worth;   // per item: weight minus the price of its bytes, the value
-                     // of the memory that it takes (bound.c)
-    int64_t *common; // per item: common multiple of the alignments of the item
-                     // and of all items linked to it by in-place reuse
-    double reserve;  // price of all bytes that no fixed item (with a given
-                     // address) occupies, plus the weight of the fixed items
-    int64_t kept;    // weight placed so far, including fixed items
+    // For each item (a buffer to place): its weight minus the price of the
+    // memory that it takes, at the prices per byte of bound.c.
+    double *worth;
+    // For each item: a common multiple of its alignment and of those of all
+    // items with which it may share an address by in-place reuse.
+    int64_t *common;
+    // Price of all bytes that no fixed item (with an address given by the
+    // caller) occupies, plus the weight of the fixed items. Together with the
+    // positive values of `worth` it is an upper bound of the weight that can be
+    // placed.
+    double reserve;
+    int64_t kept; // weight placed so far, including fixed items
     int stopped;
 } branch;
 
@@ -67,8 +73,8 @@ static int64_t ground(const branch *b, int32_t i)
     return top;
 }
 
-// Returns whether item i may be at `at`, the base address of its placed parent
-// or child j.
+// Returns whether item i may be at `at`, the address of its parent or child j,
+// which is placed already and with which it may share bytes.
 static int fits_on(const branch *b, int32_t i, int64_t at, int32_t j)
 {
     const dv_item *it = &b->t->items[i];
@@ -144,9 +150,9 @@ static int can_be_pruned(const branch *b)
            priced * (1 + 1e-12) < (double)b->best->value + 1;
 }
 
-// Copies the addresses of the placed items to `at`, leaves out groups (items
-// that are placed all or not at all) that are only partly placed, and returns
-// the total weight.
+// Copies the addresses of the placed items to `at`, without those of groups
+// that are only partly placed (a group is placed as a whole or not at all), and
+// returns the total weight.
 static int64_t counted(const branch *b, int64_t *at)
 {
     const dv_task *t = b->t;
@@ -166,9 +172,9 @@ static void note_answer(branch *b, int64_t *scratch)
     memcpy(b->best->at, scratch, (size_t)b->t->n * sizeof *scratch);
 }
 
-// Places further items at addresses >= `from`. Items without parents or
-// children at the same address are placed in list order only, to avoid
-// permutations of the same layout.
+// Tries all ways to place further items at addresses >= `from`. Items that
+// share no bytes with others (no parents or children) are placed at equal
+// addresses in list order only, to avoid permutations of the same layout.
 static void branch_from(branch *b, int64_t from, int32_t last, int64_t *scratch)
 {
     b->effort->nodes++;
@@ -195,9 +201,9 @@ static void branch_from(branch *b, int64_t from, int32_t last, int64_t *scratch)
     }
 }
 
-// Sets common[i] to the least common multiple of the alignments in the
-// connected component of in-place links of item i, unless that exceeds the
-// capacity.
+// Sets common[i] to the least common multiple of the alignments of all items
+// that are linked to item i, directly or indirectly, by in-place reuse, unless
+// that exceeds the capacity.
 static void find_common(branch *b)
 {
     const dv_task *t = b->t;

@@ -47,8 +47,8 @@ static dv_status check_uses(const reader *r, size_t i)
                          "uses must be strictly increasing, and %" PRId64
                          " comes after %" PRId64,
                          b->uses[u].tick, b->uses[u - 1].tick);
-    // check_range reports an empty lifetime. Uses are not compared with an
-    // empty lifetime here, because its last tick, end - 1, might overflow.
+    // An empty lifetime is reported elsewhere (check_range). Uses are not
+    // compared with one here, because its last tick, end - 1, might overflow.
     if (b->start < b->end &&
         (b->uses[0].tick < b->start || b->uses[b->n_uses - 1].tick >= b->end))
         return wrong(r, i, DV_E_BUFFER,
@@ -140,9 +140,9 @@ static dv_status read_one(const reader *r, size_t i)
     return check_fixed(r, i, it);
 }
 
-// Checks that parent p is read for the last time in the tick that writes child
-// i. It follows that an address is not handed over twice in one tick and that
-// parent links form no cycle.
+// Checks that parent p, whose address buffer i may take over, is read for the
+// last time in the tick that writes buffer i. It follows that an address is not
+// handed over twice in one tick and that parent links form no cycle.
 static dv_status check_parent(const reader *r, size_t i, int32_t p)
 {
     if (p < 0 || (size_t)p >= r->n || (size_t)p == i)
@@ -167,8 +167,8 @@ static dv_status check_parent(const reader *r, size_t i, int32_t p)
     return DV_OK;
 }
 
-// Returns whether buffer i and its parent p can ever share an address: each
-// must be allowed to be placed or have a fixed address.
+// Returns whether buffer i can ever take over the address of its parent p: each
+// of them must be allowed to be placed or have a fixed address.
 static int linked(const dv_task *t, size_t i, int32_t p)
 {
     const dv_item *c = &t->items[i], *q = &t->items[p];

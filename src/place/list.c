@@ -24,13 +24,17 @@ typedef struct run {
     int64_t *at;
     int32_t *order; // order in which items are placed
     int32_t *by_end;
-    int32_t *overlapping; // placed items that are live together with the
-                          // current item
-    span *spans;          // address ranges of those items, sorted by address
-    char *out;    // per group: nonzero if it is excluded, because not all its
-                  // items could be placed
-    char *handed; // per item: nonzero if an in-place child already reuses its
-                  // address
+    // Placed items (buffers) that are live together with the item that is being
+    // placed.
+    int32_t *overlapping;
+    // Address ranges that the item being placed must avoid, sorted by address.
+    span *spans;
+    // For each group (items that are placed all or not at all): 1 if it is
+    // excluded, because not all of its items could be placed.
+    char *out;
+    // For each item, 1 if another item has already taken over its address
+    // (in-place reuse, which only one may do).
+    char *handed;
 } run;
 
 static int by_lo(const void *a, const void *b)
@@ -41,8 +45,9 @@ static int by_lo(const void *a, const void *b)
 
 static void sort_spans(span *s, int32_t n)
 {
-    int32_t sorted = 1; // length of the sorted prefix; the spans are often
-                        // sorted already
+    // Length of the prefix that is in order. The spans (address ranges) are
+    // often sorted already.
+    int32_t sorted = 1;
     while (sorted < n && s[sorted - 1].lo <= s[sorted].lo)
         sorted++;
     if (n - sorted > 40) {
@@ -188,9 +193,10 @@ static void sift(int32_t *heap, int32_t n, int32_t k)
     }
 }
 
-// Converts items sorted by key to an order in which parents precede children,
-// always taking the item with the smallest key whose parents all come before
-// it. `rank`, `waits` and `heap` are scratch arrays of t->n elements.
+// Converts items sorted by key to an order in which parents precede children
+// (which may take over their address), always taking the item with the smallest
+// key whose parents all come before it. `rank`, `waits` and `heap` are scratch
+// arrays of t->n elements.
 static void parents_first(const dv_task *t, const keyed *sorted, int32_t *rank,
                           int32_t *waits, int32_t *heap, int32_t *order)
 {
@@ -199,8 +205,9 @@ static void parents_first(const dv_task *t, const keyed *sorted, int32_t *rank,
         rank[sorted[k].item] = k;
     for (int32_t k = 0; k < t->n; k++)
         if ((waits[k] = t->items[sorted[k].item].n_parents) == 0)
-            heap[n++] = k; // ranks are pushed in ascending order, so the array
-                           // is already a heap
+            // Ranks are pushed in ascending order, so the array is a heap
+            // already.
+            heap[n++] = k;
     while (n) {
         int32_t i = sorted[heap[0]].item;
         order[m++] = i;
@@ -333,7 +340,8 @@ static int64_t greedy_place(run *r, const dv_item *it, int32_t n_live)
     return -1;
 }
 
-// Inserts item i into r->overlapping, the live items sorted by address.
+// Inserts item i into r->overlapping, the placed items that are live at
+// present, sorted by address.
 static void enter(run *r, int32_t *n_live, int32_t i)
 {
     int32_t k = (*n_live)++;
@@ -342,8 +350,8 @@ static void enter(run *r, int32_t *n_live, int32_t i)
     r->overlapping[k] = i;
 }
 
-// Removes the items that end by `tick` from r->overlapping; *next is the
-// position in r->by_end.
+// Removes the items that end by `tick` from r->overlapping, the placed items
+// that are live. *next is the position in r->by_end, the items sorted by end.
 static void leave(run *r, int32_t *n_live, int32_t *next, int64_t tick)
 {
     const dv_item *items = r->task->items;
@@ -383,9 +391,9 @@ static void clear(run *r)
         r->at[i] = r->task->items[i].fixed;
 }
 
-// Excludes the first group (items that are placed all or not at all) of which
-// some item was not placed, or all such groups if `all` is set. Returns whether
-// there was one.
+// Excludes from placement the first group of which some item was not placed (a
+// group is placed as a whole or not at all), or all such groups if `all` is
+// set. Returns whether there was one.
 static int exclude_partial_group(run *r, int all)
 {
     const dv_task *t = r->task;
@@ -420,7 +428,8 @@ static int prepare(run *r, dv_arena *a)
 int dv_list_heuristic(const dv_task *task, dv_list_rule rule, dv_answer *out)
 {
     // Groups (items that are placed all or not at all) that were only partly
-    // placed are excluded one per pass; after this many passes, all at once.
+    // placed are excluded, and the items are placed anew: one group per pass,
+    // and after this many passes all at once.
     enum { ONE_BY_ONE = 30 };
     dv_arena arena = {0};
     run r = {.task = task, .rule = rule, .at = out->at};

@@ -1,7 +1,7 @@
-// An index of items by time: a tree over the items sorted by start, where every
-// node stores the latest end of the items added below it. A search only
-// descends where a node's latest end is after the searched start: about log n
-// steps for each item found.
+// An index of items (buffers) by time: a tree over the items sorted by start,
+// where every node stores the latest end of the items added below it. A search
+// only descends where a node's latest end is after the searched start: about
+// log n steps for each item found.
 #include "place/place.h"
 #include <stdlib.h>
 
@@ -70,8 +70,9 @@ int32_t dv_live_find(const dv_live *live, int64_t start, int64_t end,
                      int32_t *out)
 {
     struct {
-        int32_t node, first, count; // tree node, its first leaf and its number
-                                    // of leaves
+        // A node of the tree that is still to be searched, its first leaf and
+        // its number of leaves.
+        int32_t node, first, count;
     } stack[64];
     int32_t n = 0, depth = 0, limit = started(live, end);
     if (live->task->n == 0)

@@ -17,17 +17,18 @@
 #include <string.h>
 
 enum {
-    MAX_SEARCH = 4096, // parts (independent sub-problems) with more items are
-                       // not searched
-    LARGE = 1000, // parts with more items seldom finish a long try; they start
-                  // with bisection and the tries in large_first[]
+    // Parts (independent sub-problems) with more items are not searched.
+    MAX_SEARCH = 4096,
+    // Parts with more items seldom finish a long try; they start with bisection
+    // of the capacity, and with the tries in large_first[].
+    LARGE = 1000,
     // Steps of the bisection of the capacity before the budget is raised.
     HALVINGS = 5
 };
 #define FIRST_BUDGET 20000
 
-// The long tries of one round: each is a search with a rule and sort keys.
-// Those that most often succeed early come first.
+// The long tries of one round: each is a search with a rule for branching and
+// keys for the order of items. Those that most often succeed early come first.
 static const struct {
     int canonical;
     dv_valley_rule rule;
@@ -47,8 +48,9 @@ static const struct {
     {0, DV_RULE_RANK, {DV_KEY_TOTAL, DV_KEY_LIFE, DV_KEY_AREA}},
 };
 enum { N_TRIES = sizeof tries / sizeof *tries };
-// The order of tries for parts with more than LARGE items, as indices into
-// tries[]: canonical searches come first.
+// The order of tries for parts with more than LARGE (1000) items, as indices
+// into tries[]: canonical searches, which place items from low to high, come
+// first.
 static const unsigned char large_first[N_TRIES] = {10, 7, 4, 0, 1, 2,
                                                    3,  5, 6, 8, 9, 11};
 
@@ -56,11 +58,17 @@ static const unsigned char large_first[N_TRIES] = {10, 7, 4, 0, 1, 2,
 // of the packing).
 typedef struct part_search {
     const dv_part *p;
-    dv_valley *v;              // skyline search; only for parts without
-                               // alignments and fixed items
-    dv_pack_order *o;          // canonical search; created when first needed
-    int32_t n_long, n_short;   // number of long and short tries so far
-    int64_t in_long, in_short; // nodes spent in long and short tries
+    // Skyline search; only for parts without alignments and without items at
+    // given addresses.
+    dv_valley *v;
+    // Canonical search, which places items from low to high; created when it is
+    // first needed.
+    dv_pack_order *o;
+    // Number of long tries (a search with a growing budget) and of short tries
+    // (with a randomly perturbed order) so far, and the search nodes spent in
+    // them.
+    int32_t n_long, n_short;
+    int64_t in_long, in_short;
     dv_pack_run *run;
 } part_search;
 
@@ -77,8 +85,8 @@ static void set_cost(dv_pack_run *run, const dv_part *p, int canonical)
     run->cost = 1 + (canonical ? (p->n + p->n_secs) / 200 : p->n / 2000);
 }
 
-// Makes the next long try; the budget doubles after each round of N_TRIES
-// tries.
+// Makes the next long try (a search without random perturbation); the budget
+// doubles after each round of N_TRIES tries.
 static dv_fit try_long(part_search *h)
 {
     int32_t round = h->n_long / N_TRIES, which = h->n_long % N_TRIES;
@@ -110,7 +118,8 @@ static int64_t luby(int64_t k)
     return (size + 1) / 2;
 }
 
-// Makes the next short try, with a randomly perturbed order of the items.
+// Makes the next short try: a search with a small budget and a randomly
+// perturbed order of the items.
 static dv_fit try_short(part_search *h)
 {
     static const dv_pack_key keys[][3] = {
@@ -219,8 +228,8 @@ typedef struct known {
     int64_t top, low, open;
 } known;
 
-// Searches for a layout that ends at or below `cap` and records the result in
-// *x.
+// Searches for a layout of a part that ends at or below `cap`, and records the
+// result in *x, what is known about the part.
 static dv_fit ask(dv_part *p, known *x, int64_t cap, int64_t budget,
                   dv_pack_run *run)
 {
@@ -240,7 +249,7 @@ static dv_fit ask(dv_part *p, known *x, int64_t cap, int64_t budget,
 }
 
 // Lowers the end of a part's layout to `goal`, or as close to it as the budget
-// allows, by bisection.
+// of nodes allows, by bisection.
 static dv_fit narrow(dv_part *p, known *x, int64_t goal, int64_t budget,
                      dv_pack_run *run)
 {

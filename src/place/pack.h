@@ -12,8 +12,9 @@
 typedef struct dv_rect {
     int64_t start, end; // the rectangle is live in [start, end)
     int64_t size;
-    int64_t align;   // alignment of the address, not necessarily a power of
-                     // two; 1: none
+    // Alignment of the address, not necessarily a power of two; 1 if there is
+    // none.
+    int64_t align;
     int64_t fixed;   // the fixed address, or -1 if it may be chosen
     int64_t address; // output: the chosen address
 } dv_rect;
@@ -34,8 +35,9 @@ typedef struct dv_pack_limits {
 
 typedef struct dv_pack_stats {
     int64_t nodes, restarts;
-    int64_t bound; // proven lower bound of the capacity, at least the largest
-                   // sum of live sizes
+    // Proven lower bound of the capacity that is needed; at least the largest
+    // sum of sizes that are live at a time.
+    int64_t bound;
 } dv_pack_stats;
 
 // Finds addresses below `capacity` for all rectangles. A rectangle with no size

@@ -1,4 +1,5 @@
-// Simple layouts, which place the items one by one without backtracking.
+// Simple layouts, which place items (rectangles of lifetime and size) one by
+// one without backtracking.
 //
 //          .....####   fit: item x goes to the lowest gap among the items that
 //          ..x......        overlap it; each item examines all placed items
@@ -14,12 +15,14 @@
 #include <string.h>
 
 enum {
-    MANY = 20000,        // above this many items only the first two layouts are
-                         // tried
-    SOME = 10000,        // above this many items the DV_KEY_TOTAL orders are
-                         // skipped
-    MAX_WORK = 50000000, // limit of the steps of one layout by fit()
-    // Result of a layout function if items with fixed addresses overlap.
+    // With more items than this, only the first two layouts are tried.
+    MANY = 20000,
+    // With more items than this, orders by DV_KEY_TOTAL (the load of an item's
+    // time sections) are skipped.
+    SOME = 10000,
+    // Limit of the steps of one layout that puts each item into the lowest gap.
+    MAX_WORK = 50000000,
+    // What a layout function returns if items with fixed addresses overlap.
     CLASH = -2
 };
 
@@ -29,13 +32,16 @@ typedef struct list {
     int32_t *rank, *order;
     int64_t *at;
     int32_t *next, head; // linked list of the placed items by rising address
-    int early;      // nonzero if items are placed in order of their first time
-                    // section
-    int64_t work;   // number of steps that fit() may still make
-    int64_t *high;  // segment tree over time sections: highest skyline floor in
-                    // the node's range
-    int64_t *whole; // segment tree: skyline floor to which the node's whole
-                    // range was raised
+    // 1 if items are placed in order of their first time section (a tick where
+    // a maximal set of items is live).
+    int early;
+    int64_t work; // steps that a layout by gaps may still take
+    // Segment tree over time sections: the highest skyline floor (top of the
+    // placed items) in the sections of each node.
+    int64_t *high;
+    // Segment tree over time sections: the skyline floor (top of the placed
+    // items) to which all sections of a node were raised together.
+    int64_t *whole;
 } list;
 
 // Returns the lowest aligned address >= `at` for item i, or -1 if its end would
@@ -53,15 +59,17 @@ static int64_t top_of(const list *l, int32_t i)
     return l->at[i] + l->p->size[i];
 }
 
-// Returns whether item j ends before item i and all items after it in the order
-// start. Item j can then be removed from the list of placed items.
+// Returns whether item j ends before item i and all items placed after it
+// start. Item j can then be removed from the list of placed items, since it
+// overlaps none of them in time.
 static int is_past(const list *l, int32_t j, int32_t i)
 {
     return l->early && l->p->last[j] < l->p->first[i];
 }
 
-// Places item i at the lowest free address. Returns 0 if its fixed address is
-// occupied, if its end address overflows, or if the step limit is reached.
+// Places item i at the lowest free address, or at its fixed address. Returns 0
+// if that is occupied, if the item's end address overflows, or if the step
+// limit is reached.
 static int put_lowest(list *l, int32_t i)
 {
     const dv_part *p = l->p;
@@ -168,8 +176,8 @@ static int64_t stack(list *l)
     return top;
 }
 
-// The state of fill, which lays out a part without alignments and fixed items
-// from low to high in O(log n) per item.
+// The state of `fill`, which lays out a part (an independent sub-problem)
+// without alignments and fixed items from low to high in O(log n) per item.
 //
 //   ##       ###     The lowest run of the skyline gets the leftmost item
 //   ##[==]   ###     that fits it; of those with equal start, the longest.
@@ -187,24 +195,31 @@ typedef struct fill {
     dv_arena arena;
     const dv_part *p;
     int64_t *at;
-    // A run is a maximal range of time sections with equal skyline floor,
-    // identified by its first section.
+    // floor[s] is the top of the placed items in time section s, the skyline. A
+    // run is a maximal range of sections with equal floor, identified by its
+    // first section.
     int64_t *floor;
-    int32_t *last;   // last time section of the skyline run that starts here,
-                     // or -1 if none does
-    int32_t *start;  // first time section of the skyline run that ends here
-    heap_node *heap; // heap of the skyline runs, lowest floor first; may
-                     // contain entries of runs that no longer exist
+    // last[s] is the last time section of the run (sections with equal floor)
+    // that starts at s, or -1 if none does.
+    int32_t *last;
+    // start[s] is the first time section of the run that ends at s.
+    int32_t *start;
+    // Heap of the runs (time sections with equal skyline floor), lowest floor
+    // first; it may contain entries of runs that no longer exist.
+    heap_node *heap;
     int32_t n_heap, max_heap;
-    // The items that start in time section s are begin[s]..begin[s + 1],
-    // longest first.
+    // The items that start in time section s (a tick where a maximal set of
+    // items is live) are begin[s]..begin[s + 1], longest first.
     int32_t *begin;
-    int32_t *next; // union-find: next unplaced item at or after this one; n:
-                   // none
-    int32_t *tail; // per time section: one past the last, shortest unplaced
-                   // item that starts there
-    int32_t *ends; // min-tree over time sections: last section of the shortest
-                   // unplaced item that starts there
+    // Union-find: next[i] leads to the first unplaced item at or after i; n if
+    // there is none.
+    int32_t *next;
+    // tail[s] is one past the last unplaced item that starts in time section s,
+    // which is the shortest of them.
+    int32_t *tail;
+    // Min-tree over time sections: the last section of the shortest unplaced
+    // item that starts in a section.
+    int32_t *ends;
     int32_t leaves;
 } fill;
 
@@ -215,8 +230,9 @@ static int32_t next_open(fill *f, int32_t i)
     return i;
 }
 
-// Updates the min-tree f->ends after the shortest unplaced item that starts in
-// time section s may have changed.
+// Updates the tree f->ends (where the shortest unplaced item that starts in
+// each time section ends) after the items that start in time section s have
+// changed.
 static void update_ends(fill *f, int32_t s)
 {
     int32_t end = INT32_MAX, k = f->leaves + s;
@@ -230,8 +246,9 @@ static void update_ends(fill *f, int32_t s)
             f->ends[k] < f->ends[k ^ 1] ? f->ends[k] : f->ends[k ^ 1];
 }
 
-// Returns the first time section in from..to in which an unplaced item starts
-// that ends by `to`, or -1 if there is none.
+// Returns the first time section (a tick where a maximal set of items is live)
+// in from..to in which an unplaced item starts that ends by `to`, or -1 if
+// there is none.
 static int32_t first_start(const fill *f, int32_t from, int32_t to)
 {
     int32_t k = f->leaves + from;
@@ -249,8 +266,9 @@ static int32_t first_start(const fill *f, int32_t from, int32_t to)
     return k - f->leaves <= to ? k - f->leaves : -1;
 }
 
-// Returns the longest unplaced item that starts in time section s and ends by
-// `to`. The caller has checked that there is one.
+// Returns the longest unplaced item that starts in time section s (a tick where
+// a maximal set of items is live) and ends by `to`. The caller has checked that
+// there is one.
 static int32_t longest(fill *f, int32_t s, int32_t to)
 {
     int32_t lo = f->begin[s], hi = f->begin[s + 1];
@@ -292,8 +310,9 @@ static heap_node pop_run(fill *f)
     return top;
 }
 
-// Adds a skyline run, time sections a..z with the same floor, and merges it
-// with neighbouring runs of the same floor. Returns 0 when out of memory.
+// Adds a run to the skyline, the tops of the placed items: time sections a..z
+// with the same floor. Merges it with neighbouring runs of the same floor.
+// Returns 0 when out of memory.
 static int add_run(fill *f, int32_t a, int32_t z, int64_t floor)
 {
     if (a > 0 && f->floor[f->start[a - 1]] == floor) {
@@ -319,15 +338,15 @@ static int add_run(fill *f, int32_t a, int32_t z, int64_t floor)
     return 1;
 }
 
-// Splits the skyline run that starts at `from`, so that a..z is a run of its
-// own with the same floor. Returns 0 when out of memory.
+// Splits a run of the skyline (time sections with the same floor) that starts
+// at `from`, so that a..z is a run of its own. Returns 0 when out of memory.
 static int cut_run(fill *f, int32_t from, int32_t a, int32_t z)
 {
     int32_t to = f->last[from];
     int64_t floor = f->floor[from];
     f->last[from] = -1;
-    f->floor[a] = -1; // a skyline floor that no neighbour has, to prevent
-                      // merging
+    // A floor that no neighbour has prevents that the run is merged with them.
+    f->floor[a] = -1;
     f->last[a] = z;
     f->start[z] = a;
     if (a > from && !add_run(f, from, a - 1, floor))
@@ -335,9 +354,9 @@ static int cut_run(fill *f, int32_t from, int32_t a, int32_t z)
     return z == to || add_run(f, z + 1, to, floor);
 }
 
-// Raises the skyline run that starts at `a` to the lower of its neighbours,
-// since no item fits on it. A run without neighbours covers the whole skyline;
-// it is removed from further use.
+// Raises the run of the skyline that starts at `a` (time sections with the same
+// floor) to the lower of its neighbours, since no item fits on it. A run
+// without neighbours covers the whole skyline; it is removed from further use.
 static int raise_run(fill *f, int32_t a)
 {
     int32_t z = f->last[a];

@@ -16,20 +16,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Limit of the depth to which groups of items are split further.
+// Limit of the depth to which sets of items are split into independent ones.
 enum { MAX_ROUNDS = 32 };
 
 typedef struct dv_pack_item {
-    int64_t start, end; // time, replaced by time section numbers in the first
-                        // sweep
+    // Lifetime in ticks; the first sweep over time replaces it by numbers of
+    // time sections (ticks where a maximal set of items is live).
+    int64_t start, end;
     int64_t life;
-    int64_t size, align, fixed; // in bytes; once scale() has run, in multiples
-                                // of the model's unit
+    // In bytes; after scale() in multiples of the model's unit, the common
+    // divisor of all sizes.
+    int64_t size, align, fixed;
     int32_t rect;
 } item;
 
-// Returns the unit in which the model measures memory: the largest number of
-// bytes that divides all sizes and fixed addresses and that divides, or is
+// Returns the unit in which memory is measured from here on: the largest number
+// of bytes that divides all sizes and fixed addresses and that divides, or is
 // divided by, every alignment.
 static int64_t find_unit(const dv_model *m)
 {
@@ -52,8 +54,9 @@ static int64_t find_unit(const dv_model *m)
     return unit;
 }
 
-// Rounds sizes up to the alignment if no rectangle has a fixed address, all
-// have the same alignment, and the capacity is a multiple of it.
+// If no rectangle has a fixed address, all have the same alignment, and the
+// capacity is a multiple of it, rounds sizes up to the alignment, which is then
+// no constraint any more.
 static void round_sizes(dv_model *m, int64_t cap)
 {
     int64_t align = m->n ? m->items[0].align : 1;
@@ -82,9 +85,9 @@ static void scale(dv_model *m)
     }
 }
 
-// Stores the rectangles with a nonzero size and lifetime in m->items and
-// assigns an address to all others. DV_FIT_NO: the end of a fixed rectangle
-// overflows.
+// Stores the rectangles with a nonzero size and lifetime in m->items; the
+// others take no room and get their fixed address or 0. DV_FIT_NO: the end of a
+// rectangle with a fixed address overflows.
 static dv_fit take_items(dv_model *m, dv_rect *rects, int32_t n)
 {
     m->rects = rects;
@@ -251,8 +254,9 @@ static dv_fit add_part(dv_model *m, item *items, int32_t n, int64_t base,
 static dv_fit split(dv_model *m, item *items, int32_t n, int64_t base,
                     int round);
 
-// Places items that are live as long as all n items together at the bottom, and
-// returns the number of items that are left.
+// Items that are live as long as all n items together can be placed at the
+// bottom: does so, raises *base to the top of them, and returns the number of
+// items that are left.
 static int32_t sink(dv_model *m, item *items, int32_t n, int64_t *base)
 {
     int64_t from = items[0].start, to = from;
@@ -270,8 +274,9 @@ static int32_t sink(dv_model *m, item *items, int32_t n, int64_t *base)
     return n_left;
 }
 
-// Splits a group of items that are connected by overlapping lifetimes further,
-// or adds it to the model as a part (an independent sub-problem).
+// Adds a set of items that are connected by overlapping lifetimes to the model
+// as a part (an independent sub-problem), or splits it further if it falls
+// apart without the items that are live all the time.
 static dv_fit split_group(dv_model *m, item *items, int32_t n, int64_t base,
                           int round)
 {

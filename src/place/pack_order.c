@@ -21,12 +21,12 @@
 
 typedef struct entry {
     int64_t off;
-    int32_t item; // number of the item in rank order, the order in which items
-                  // are tried
+    // Number of the item in rank order, the order in which items are tried.
+    int32_t item;
 } entry;
 
-// The size of the stack: a search path through n = 4096 items needs n * n / 2
-// entries.
+// Limits of the search depth, and of the entries on its stack: a path through n
+// = 4096 items needs n * n / 2 of them.
 enum { MAX_DEPTH = 8192, MAX_STACK = 9 << 20 };
 
 struct dv_pack_order {
@@ -37,14 +37,18 @@ struct dv_pack_order {
     int32_t *first, *last, *which, *rank;
     int64_t *size, *align;
     unsigned char *fixed;
-    unsigned char *twin; // per item: nonzero if it is identical to the item of
-                         // previous rank
-    int64_t *room; // per time section: capacity minus the sizes of its unplaced
-                   // items, the highest floor on which these still fit
-    int32_t *cross; // number of unplaced items that are in both time
-                    // section s and s + 1
-    int32_t *skip;  // union-find: next time section whose skyline floor is
-                    // not determined yet
+    // For each item, 1 if it is identical to the item before it in rank order.
+    unsigned char *twin;
+    // For each time section (a tick where a maximal set of items is live): the
+    // capacity minus the sizes of its unplaced items, which is the highest
+    // address above which these still fit.
+    int64_t *room;
+    // cross[s] is the number of unplaced items that are live in both time
+    // section s and s + 1.
+    int32_t *cross;
+    // Union-find, used by has_room: the next time section whose floor (lowest
+    // address of its unplaced items) is not determined yet.
+    int32_t *skip;
     entry *stack;
     int64_t max_stack;
     int64_t budget;
@@ -58,7 +62,7 @@ typedef enum end { END_FAIL, END_SOLVED, END_STOP } end;
 typedef struct state {
     entry *list;
     int32_t n, lo, hi;
-    entry last; // the item placed last and its offset
+    entry last; // the last placed item and its address
 } state;
 
 static inline int before(const entry *a, const entry *b)
@@ -117,17 +121,18 @@ static void sort(entry *list, int32_t n, entry *tmp)
         list[w] = j == n || before(&tmp[i], &list[j]) ? tmp[i++] : list[j++];
 }
 
-// Computes the unplaced items after entry k is placed: items above it rise to
-// its top. Returns 0 if an item no longer fits below the capacity. *hat is set
-// if any unplaced item lies above entry k.
+// Computes the list of unplaced items after entry k of the list is placed:
+// items that overlap it in time are raised above it. Returns 0 if an item no
+// longer fits below the capacity. *hat is set if an unplaced item will lie
+// above entry k.
 static int raise_entries(const dv_pack_order *o, const state *from, int32_t k,
                          entry *to, int *hat)
 {
     entry x = from->list[k];
     int32_t a = o->first[x.item], z = o->last[x.item], n = 0, n_up = 0;
     int64_t top = x.off + o->size[x.item];
-    // The entries (unplaced items) whose offset, the lowest possible address,
-    // rises to the top of entry k.
+    // Unplaced items whose offset, the lowest possible address, rises to the
+    // top of entry k, because they overlap it.
     entry *up = to + from->n;
     int32_t j = 0;
     *hat = 0;
@@ -146,16 +151,17 @@ static int raise_entries(const dv_pack_order *o, const state *from, int32_t k,
             to[n++] = y;
         }
     }
-    // Entries (unplaced items) whose offset is at or above the top of entry k
-    // keep it. *hat is set if one of them overlaps entry k in time.
+    // Unplaced items whose offset (lowest possible address) is at or above the
+    // top of entry k keep it. *hat is set if one of them overlaps entry k in
+    // time.
     for (int32_t i = j; i < from->n && !*hat; i++)
         *hat = o->first[from->list[i].item] <= z &&
                o->last[from->list[i].item] >= a;
     memcpy(to + n, from->list + j, (size_t)(from->n - j) * sizeof *to);
     n += from->n - j;
     sort(up, n_up, up + from->n);
-    // Merge from the back, which moves few entries because the raised ones are
-    // near the end already.
+    // Merge the raised items into the sorted list from the back, which moves
+    // few entries because the raised ones are near the end already.
     for (int32_t w = n + n_up; n_up; w--) {
         int low = n == 0 || before(&to[n - 1], &up[n_up - 1]);
         to[w - 1] = low ? up[--n_up] : to[--n];
@@ -163,12 +169,14 @@ static int raise_entries(const dv_pack_order *o, const state *from, int32_t k,
     return 1;
 }
 
-// Returns whether every time section has room for its unplaced items.
+// Returns whether in every time section (a tick where a maximal set of items is
+// live) the unplaced items still fit between the placed ones and the capacity.
 static int has_room(dv_pack_order *o, const state *st)
 {
     int32_t *skip = o->skip;
-    int32_t left = 0; // number of time sections with unplaced items whose
-                      // skyline floor is not known yet
+    // Number of time sections with unplaced items whose floor (lowest address
+    // of an unplaced item) is not known yet.
+    int32_t left = 0;
     for (int32_t s = st->lo; s <= st->hi + 1; s++) {
         int open = s <= st->hi && o->room[s] < o->p->cap;
         skip[s] = s > st->hi || open ? s : s + 1;
@@ -203,7 +211,9 @@ static int has_independent_ranges(const dv_pack_order *o, int32_t a, int32_t z)
     return apart;
 }
 
-// Solves one by one the ranges of time sections that no unplaced item connects.
+// Where no unplaced item is live on both sides of a border between time
+// sections, the problem falls apart into independent ranges of sections: solves
+// these one by one.
 static end solve_ranges(dv_pack_order *o, const state *st, int32_t depth)
 {
     for (int32_t s = st->lo, lo = s; s <= st->hi; s++) {
@@ -229,8 +239,8 @@ static end solve_ranges(dv_pack_order *o, const state *st, int32_t depth)
     return END_SOLVED;
 }
 
-// Places entry k of the state's unplaced items and then all others. *hat is set
-// if any unplaced item lies above entry k.
+// Places entry k of the list of unplaced items, and then tries to place all
+// others. *hat is set if an unplaced item lies above entry k.
 static end solve_with(dv_pack_order *o, const state *st, int32_t k,
                       int32_t depth, int *hat)
 {
@@ -250,17 +260,17 @@ static end solve_with(dv_pack_order *o, const state *st, int32_t k,
     return e;
 }
 
-// Returns whether entry k of the unplaced items has the same size, alignment
-// and time sections as the entry before it, which is then placed first to avoid
-// equivalent layouts.
+// Returns whether entry k of the list of unplaced items is identical to the
+// entry before it (same size, alignment and lifetime). Only the first of them
+// is tried, to avoid equivalent layouts.
 static int is_second(const dv_pack_order *o, const state *st, int32_t k)
 {
     int32_t i = st->list[k].item;
     return o->twin[i] && k > 0 && st->list[k - 1].item == i - 1;
 }
 
-// Tries to place all unplaced items of the state. On failure the state of `o`
-// is restored.
+// Tries to place all unplaced items of the search state. If that fails, `o` is
+// as it was before.
 static end solve(dv_pack_order *o, const state *st, int32_t depth)
 {
     if (!st->n)

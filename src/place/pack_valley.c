@@ -31,12 +31,13 @@
 
 enum { MAX_DEPTH = 4096 };
 
-// A range of time sections, both ends inclusive.
+// A range of time sections (ticks where a maximal set of items is live), both
+// ends inclusive.
 typedef struct span {
     int32_t from, to;
 } span;
 
-// Returns the time sections of the skyline valley l..r (a stretch between
+// Returns the time sections of the valley l..r (a run of equal floors between
 // higher walls) and of the walls beside it.
 static inline span span_around(int32_t l, int32_t r)
 {
@@ -51,7 +52,8 @@ static inline void widen_span(span *to, span by)
         to->to = by.to;
 }
 
-// A hash table of failed states.
+// A hash table of search states that failed. A state is a set of unplaced items
+// and the floor of every time section: the top of the items placed there.
 //
 //   unplaced items {b, d, e}  floors  3 3 0 4     failed, so these fail too:
 //                                     3 3 1 4     and all higher floors
@@ -60,10 +62,11 @@ static inline void widen_span(span *to, span by)
 
 typedef struct failure {
     uint64_t hash;
-    int32_t next; // next failure in the hash bucket, or -1
+    int32_t next; // next failure with the same hash bucket, or -1
     int32_t n_secs;
     span why;
-    // Index in failed_states.pool of the skyline floors that failed.
+    // Index in failed_states.pool of the floors (tops of the placed items per
+    // time section) on which the items could not be placed.
     int64_t floors;
 } failure;
 
@@ -73,15 +76,17 @@ typedef struct failure {
 typedef struct failed_states {
     int32_t *bucket;
     failure *all;
-    int64_t *pool;  // skyline floors of all failures, one after another
-    int32_t n, max; // number of failures, and their limit, which is also the
-                    // bucket count
+    int64_t *pool; // floors of all failures, one after another
+    // Number of failures, and how many there is room for; the latter is also
+    // the number of hash buckets.
+    int32_t n, max;
     int64_t n_pool, max_pool;
 } failed_states;
 
 enum {
     MAX_FAILURES = 1 << 20,
-    // Largest number of skyline floors that are kept of failed states.
+    // Limit of the numbers that are stored for failed states: one floor per
+    // state and time section.
     MAX_POOL = 1 << 25
 };
 
@@ -98,8 +103,9 @@ static inline int32_t *bucket_of(const failed_states *f, uint64_t hash)
     return &f->bucket[hash & (uint64_t)(f->max - 1)];
 }
 
-// Returns whether a state with this hash has failed on skyline floors that were
-// nowhere higher. *why is the range of time sections that caused that failure.
+// Returns whether a state with this set of unplaced items (given by its hash)
+// has failed on floors (tops of the placed items) that were nowhere higher.
+// *why is the range of time sections that caused that failure.
 static int find_failed(const failed_states *f, uint64_t hash,
                        const int64_t *floors, int32_t n_secs, span *why)
 {
@@ -124,8 +130,8 @@ static void fill_buckets(failed_states *f)
     }
 }
 
-// Doubles the room for failed states. Returns 0 at the limit or when out of
-// memory.
+// Doubles the number of failed states that can be stored. Returns 0 at the
+// limit or when out of memory.
 static int grow(failed_states *f)
 {
     int32_t max = f->max ? f->max * 2 : 256;
@@ -156,7 +162,8 @@ static int grow_pool(failed_states *f, int64_t max)
     return 1;
 }
 
-// Allocates an empty table of failed states. Returns 0 when out of memory.
+// Allocates an empty table of failed search states. Returns 0 when out of
+// memory.
 static int init_failed(failed_states *f, int32_t n_secs)
 {
     *f = (failed_states){0};
@@ -170,8 +177,8 @@ static void free_failed(failed_states *f)
     dv_release(f->pool);
 }
 
-// Adds a failed state to the table. If the table is full, all older states are
-// discarded.
+// Adds a search state that failed to the table. If the table is full, all older
+// ones are discarded.
 static void add_failed(failed_states *f, uint64_t hash, const int64_t *floors,
                        int32_t n_secs, span why)
 {
@@ -188,26 +195,30 @@ static void add_failed(failed_states *f, uint64_t hash, const int64_t *floors,
     f->n_pool += n_secs;
 }
 
-// What is known about the run of time sections with equal skyline floors that
-// starts at a given section. The run is a valley if both neighbours are higher;
-// then the next item is placed at its left or right edge.
+// What is known about the run of time sections with equal floors (tops of the
+// placed items) that starts at a given section. The run is a valley if both
+// neighbours are higher; then the next item is placed at its left or right
+// edge.
 typedef struct spot {
-    int32_t last;      // last time section of the run
-    int32_t n_options; // number of options at the edge chosen for branching:
-                       // items that fit there, plus one if it can be raised;
-                       // -1: the run is not a valley
-    int32_t right;     // nonzero if the chosen edge is the right one
-    int64_t up;        // skyline floor of that edge after a raise; -1: it
-                       // cannot be raised
-    int64_t score;     // priority for branching; the lowest score is chosen
+    int32_t last; // last time section of the run
+    // Number of options at the edge of the valley where the search would
+    // branch: items that fit there, plus one if the floor can be raised; -1 if
+    // the run is not a valley.
+    int32_t n_options;
+    int32_t right; // 1 if that edge is the right one
+    // Floor of that edge after a raise; -1 if it cannot be raised.
+    int64_t up;
+    int64_t score; // priority for branching; the lowest score is chosen
 } spot;
 
 typedef struct move {
-    int32_t item; // the placed item; -1: the move raises a skyline floor
+    int32_t item; // the placed item; -1: the move raises a floor instead
     int32_t a, z; // first and last time section changed
-    span why; // time sections whose skyline floors and items led to the move
-    int64_t from; // skyline floor of the time sections before the move; -1: the
-                  // item was placed at the ceiling
+    // Time sections whose floors and items led to the move.
+    span why;
+    // Floor of the changed time sections before the move; -1 if the item was
+    // placed at the ceiling.
+    int64_t from;
 } move;
 
 // A range of time sections that can be solved independently: no unplaced item
@@ -220,34 +231,40 @@ typedef struct range {
 struct dv_valley {
     dv_arena arena;
     const dv_part *p;
-    int32_t *begin; // items that start in time section s are begin[s]..begin[s
-                    // + 1]
-    int32_t *ends;  // items that end in time section s are
-                    // ends[end_of[s]..end_of[s + 1]]
+    // The items that start in time section s are begin[s]..begin[s + 1].
+    int32_t *begin;
+    // The items that end in time section s are ends[end_of[s]]..ends[end_of[s +
+    // 1]].
+    int32_t *ends;
     int32_t *end_of;
     uint64_t *open; // bit set of unplaced items
     uint64_t *key;  // hash of each item; identical items have equal hashes
     int32_t *rank, *order;
-    unsigned char *twin; // per item: nonzero if the previous item is identical
+    // For each item, 1 if the item before it is identical.
+    unsigned char *twin;
     int64_t *floor, *slack, *load;
-    int32_t *cross; // number of unplaced items in both time section s and s + 1
+    // cross[s] is the number of unplaced items that are live in both time
+    // section s and s + 1.
+    int32_t *cross;
     spot *spots;
-    unsigned char *dirty; // nonzero if the time section's spot must be
-                          // reevaluated
-    int32_t *fails;       // number of failed branches at each time section
+    // 1 if what is known about the run of sections that starts here (its spot)
+    // is out of date.
+    unsigned char *dirty;
+    int32_t *fails; // number of failed branches at each time section
     move *trail;
     int32_t n_trail, max_trail;
     range *ranges;
     int32_t n_ranges;
-    // The range of time sections lo..hi being solved, its number of unplaced
-    // items and the hash of their set.
+    // The range of time sections lo..hi that is being solved, its number of
+    // unplaced items and the hash of their set.
     int32_t lo, hi, n_open;
     uint64_t hash;
-    int64_t lift; // total size of the items placed at the ceiling, which is
-                  // added to all skyline floors
-    span why;     // range of the time sections that caused the last failure
+    // Total size of the items placed at the ceiling. It is added to all floors
+    // instead of lowering the ceiling.
+    int64_t lift;
+    span why; // range of the time sections that caused the last failure
     failed_states failed;
-    // The parameters of the current try.
+    // The branching rule and the budget of the current try.
     dv_valley_rule rule;
     int64_t budget;
     dv_pack_run *run;
@@ -258,14 +275,14 @@ static inline int is_open(const dv_valley *v, int32_t i)
     return (int)(v->open[i >> 6] >> (i & 63) & 1);
 }
 
-// Returns whether item i is a branch option: of identical unplaced items only
-// the first is tried.
+// Returns whether item i is an option to branch on: of identical unplaced items
+// only the first is tried.
 static inline int is_choice(const dv_valley *v, int32_t i)
 {
     return is_open(v, i) && !(v->twin[i] && is_open(v, i - 1));
 }
 
-// The two kinds of moves on the skyline.
+// There are two kinds of moves on the skyline, the tops of the placed items.
 //
 //   #              ##     Placing fills a valley's edge with an item; raising
 //   ##            ###     gives up the space below a height. Both change
@@ -282,8 +299,8 @@ static int32_t run_start(const dv_valley *v, int32_t s)
     return s;
 }
 
-// Marks the skyline run that contains time sections a..z, and the two runs
-// beside it, for reevaluation.
+// Marks the run of equal floors that contains time sections a..z, and the two
+// runs beside it, as changed, so that their options are counted again.
 static void touch(dv_valley *v, int32_t a, int32_t z)
 {
     if (a > v->lo)
@@ -335,8 +352,9 @@ static void place_item(dv_valley *v, int32_t i, int64_t f, span why)
     set_floor(v, a, z, f + v->p->size[i]);
 }
 
-// Places an item that spans the whole range of time sections at the ceiling,
-// and adds its size to all skyline floors.
+// Places an item that is live in the whole range of time sections at the
+// ceiling, and adds its size to all floors (tops of the placed items) instead
+// of lowering the ceiling.
 static void place_at_ceiling(dv_valley *v, int32_t i)
 {
     v->p->at[i] = v->p->cap - v->lift - v->p->size[i];
@@ -347,9 +365,10 @@ static void place_at_ceiling(dv_valley *v, int32_t i)
     v->lift += v->p->size[i];
 }
 
-// Raises time sections a..z, which have one skyline floor, to the floor `to`,
-// since no item rests on them. Returns 0 if a section has too little slack
-// (free space that its unplaced items do not need).
+// Raises time sections a..z, which have the same floor (top of the placed
+// items), to the floor `to`, since no item rests on them. Returns 0 if a
+// section has too little slack (free space that its unplaced items do not
+// need).
 static int raise_floor(dv_valley *v, int32_t a, int32_t z, int64_t to, span why)
 {
     int64_t f = v->floor[a], by = to - f;
@@ -378,8 +397,9 @@ static void undo(dv_valley *v, int32_t n_trail)
             for (int32_t s = m->a; s <= m->z; s++)
                 v->floor[s] -= size;
             v->lift -= size;
-            continue; // solve_ranges marks the whole range dirty when it leaves
-                      // it
+            // No time section need be marked as changed: solve_ranges does that
+            // for the whole range when it leaves it.
+            continue;
         }
         if (m->item < 0) {
             int64_t by = v->floor[m->a] - m->from;
@@ -394,18 +414,22 @@ typedef enum outcome { END_FAIL, END_SOLVED, END_STOP, END_OPEN } outcome;
 
 typedef enum look { LOOK_FAIL, LOOK_MOVED, LOOK_DONE } look;
 
-// The unplaced items that fit in a skyline valley (a stretch between higher
+// The unplaced items that fit in a valley (a run of equal floors between higher
 // walls), counted by the edge of the valley at which they start or end.
 typedef struct fitting {
-    int32_t n_left, n_right;       // number of items that touch the left, right
-                                   // edge
-    int32_t item_left, item_right; // one item that touches the left, right edge
-    int64_t low_left, low_right;   // least size of the items that do not touch
-                                   // that edge
-    int32_t widest;                // width of the widest item, in time sections
+    // Number of items that touch the left edge, and the right edge, of the
+    // valley.
+    int32_t n_left, n_right;
+    // One item that touches the left edge, and one that touches the right edge.
+    int32_t item_left, item_right;
+    // Least size of the items that do not touch the left edge, and the right
+    // edge.
+    int64_t low_left, low_right;
+    int32_t widest; // width of the widest item, in time sections
     int32_t rank_left, rank_right;
-    int32_t gap_a, gap_z; // first range of time sections that no fitting item
-                          // covers; gap_a is -1 if none
+    // First range of time sections that none of these items covers; gap_a is -1
+    // if there is none.
+    int32_t gap_a, gap_z;
 } fitting;
 
 static void add_fitting(const dv_valley *v, fitting *fit, int32_t i, int32_t l,
@@ -433,8 +457,9 @@ static void add_fitting(const dv_valley *v, fitting *fit, int32_t i, int32_t l,
     }
 }
 
-// Finds the unplaced items that fit in the skyline valley l..r. Stops at the
-// first gap, a range of time sections that none of them covers.
+// Finds the unplaced items that fit in the valley l..r (time sections with
+// equal floor between higher ones). Stops at the first gap, a range of sections
+// that none of them covers.
 static void find_fitting(const dv_valley *v, int32_t l, int32_t r, fitting *fit)
 {
     int32_t reach = l - 1; // last time section covered so far
@@ -466,8 +491,9 @@ static void find_fitting(const dv_valley *v, int32_t l, int32_t r, fitting *fit)
     }
 }
 
-// Returns the branching priority of a skyline valley according to the rule of
-// this try.
+// Returns the priority with which the search branches on a valley (a run of
+// equal floors between higher walls), according to the rule of this try; the
+// lowest value is taken first.
 static int64_t score_of(const dv_valley *v, const spot *s, int32_t l,
                         const fitting *fit)
 {
@@ -486,8 +512,9 @@ static int64_t score_of(const dv_valley *v, const spot *s, int32_t l,
     }
 }
 
-// Evaluates the skyline valley l..r: makes a move if it is forced, else records
-// its options in v->spots.
+// Evaluates the valley l..r, a run of equal floors between higher walls: makes
+// a move if there is only one option, else records the number of options in
+// v->spots.
 static look look_at(dv_valley *v, int32_t l, int32_t r, int64_t wall)
 {
     spot *s = &v->spots[l];
@@ -547,8 +574,8 @@ static look look_run(dv_valley *v, int32_t l)
     return look_at(v, l, r, dv_min_i64(left, right));
 }
 
-// Makes all moves on the skyline of placed items that are forced: placing an
-// item or raising a floor where there is only one option.
+// Makes all forced moves: places an item or raises a floor wherever there is
+// only one option.
 static outcome settle(dv_valley *v)
 {
     for (int32_t s = v->lo; s <= v->hi && v->n_open;) {
@@ -569,9 +596,9 @@ static outcome settle(dv_valley *v)
     return v->n_open ? END_OPEN : END_SOLVED;
 }
 
-// Returns the skyline valley with the lowest score, on which the search
-// branches. There always is one if unplaced items are left and no move is
-// forced.
+// Returns the valley (a run of equal floors between higher walls) with the
+// lowest score, on which the search branches. There always is one if unplaced
+// items are left and no move is forced.
 static int32_t best_valley(const dv_valley *v)
 {
     int32_t best = -1;
@@ -587,8 +614,8 @@ static int32_t best_valley(const dv_valley *v)
     return best;
 }
 
-// Returns the next unplaced item by rank, after rank `after`, that fits at the
-// left or right edge of the skyline valley l..r, or -1.
+// Returns the next unplaced item in the order of trying, after rank `after`,
+// that fits at the left or right edge of the valley l..r; -1 if there is none.
 static int32_t next_item(const dv_valley *v, int32_t l, int32_t r, int right,
                          int32_t after)
 {
@@ -609,9 +636,9 @@ static int32_t next_item(const dv_valley *v, int32_t l, int32_t r, int right,
 
 static outcome solve(dv_valley *v, int32_t depth);
 
-// Splits the current range of time sections where no unplaced item crosses, and
-// appends the resulting ranges to v->ranges, those with the fewest items first.
-// Returns their number.
+// Splits the current range of time sections at borders that no unplaced item
+// crosses, and appends the resulting ranges to v->ranges, those with the fewest
+// items first. Returns their number.
 static int32_t find_ranges(dv_valley *v)
 {
     range *all = v->ranges + v->n_ranges;
@@ -649,8 +676,8 @@ static void enter(dv_valley *v, const range *x)
             place_at_ceiling(v, i);
 }
 
-// Splits the current range of time sections where no unplaced item crosses, and
-// solves the resulting ranges one by one.
+// Splits the current range of time sections at borders that no unplaced item
+// crosses, and solves the resulting ranges one by one.
 static outcome solve_ranges(dv_valley *v, int32_t depth)
 {
     range outer = {v->lo, v->hi, v->n_open, v->hash};
@@ -684,9 +711,9 @@ static int touches(const move *m, span x)
     return m->a <= x.to && m->z >= x.from;
 }
 
-// Extends the cause of the last failure, v->why, by the causes of those moves
-// after `n_trail` that it depends on, so that it refers to the state before
-// these moves.
+// v->why is the range of time sections that caused the last failure. Extends it
+// by the causes of those moves after the first `n_trail` that it depends on, so
+// that it refers to the state before these moves.
 static void explain(dv_valley *v, int32_t n_trail)
 {
     for (int32_t k = v->n_trail - 1; k >= n_trail; k--)
@@ -720,9 +747,9 @@ static outcome branch(dv_valley *v, int32_t depth)
         int guilty = touches(&v->trail[mark], v->why);
         undo(v, mark);
         if (!guilty)
-            return END_FAIL; // the failure does not depend on what this branch
-                             // placed or raised, so the other branches would
-                             // fail too
+            // The failure does not depend on what this branch placed or raised,
+            // so the other branches would fail too.
+            return END_FAIL;
         widen_span(&why, v->why);
     }
     v->fails[x]++;
@@ -738,9 +765,9 @@ static int has_independent_ranges(const dv_valley *v)
     return apart;
 }
 
-// Solves the current range of time sections by branching. In it no move has
-// only one option, and it does not split into independent ranges. If an equal
-// or easier state has already failed, this one fails at once.
+// Solves the current range of time sections by branching; no move in it is
+// forced, and it does not split into independent ranges. If an equal or easier
+// state has already failed, this one fails at once.
 static outcome search_on(dv_valley *v, int32_t depth)
 {
     const int64_t *floors = v->floor + v->lo;

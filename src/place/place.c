@@ -10,7 +10,7 @@
 
 enum { MOST_NEIGHBOURS = 1 << 26 };
 
-// The state of one solver run on a task.
+// The state of one run of a solver on a task (the checked input).
 typedef struct run {
     const dv_task *t;
     const dv_place_options *o;
@@ -18,14 +18,15 @@ typedef struct run {
     dv_prices prices;
     dv_answer answer;
     const char *who; // name of the solver that found the answer
-    int proven;      // set if no better answer exists
-    int64_t most;    // upper bound of the value: weight of all items, or less
-                     // if a proof shows that they do not all fit
+    int proven;      // 1 if no better answer exists
+    // Upper bound of the placed weight: the weight of all items, or less if a
+    // proof shows that they do not all fit.
+    int64_t most;
     dv_arena *arena;
 } run;
 
-// The three list heuristics and the solvers below fill the run's answer and
-// return 0 when out of memory.
+// This function and the following ones (firstfit to anneal) run one solver
+// each: they set r->answer, and return 0 when out of memory.
 static int greedy(run *r)
 {
     return dv_list_heuristic(r->t, DV_GREEDY, &r->answer);
@@ -81,8 +82,8 @@ static int exact(run *r)
     return prove(r);
 }
 
-// Runs simulated annealing, which has its own step count; a budget given by the
-// caller can only shorten it.
+// Runs simulated annealing, which has a number of steps of its own; a budget
+// given by the caller can only shorten it.
 static int anneal(run *r)
 {
     dv_neighbours neighbours;
@@ -99,8 +100,9 @@ static int anneal(run *r)
 typedef struct solver {
     const char *name;
     int (*solve)(run *r);
-    int improves; // nonzero if the solver searches, so that local search may
-                  // also place the pieces of cut buffers
+    // 1 if the solver searches for improvements, so that local search may also
+    // move the pieces of buffers that are cut at spills.
+    int improves;
 } solver;
 
 static const solver solvers[] = {
@@ -119,8 +121,8 @@ const char *dv_solver_name(dv_solver s)
     return (int)s >= 0 && (int)s < N_SOLVERS ? solvers[s].name : NULL;
 }
 
-// Returns the default budget: large for small tasks, which are hard to pack and
-// cheap to try, and a fixed number of steps per item for large tasks.
+// Returns the default budget in search steps: large for few items, which are
+// hard to pack and cheap to try, and a fixed number per item for many.
 static int64_t default_budget(int64_t n)
 {
     int64_t extra = 50000000 - 50000 * n;
@@ -158,8 +160,9 @@ static int64_t least_weight(const dv_task *t)
     return least < INT64_MAX ? least : 0;
 }
 
-// Tries to pack all items, and lowers r->most if it is proven that they do not
-// all fit. Returns 1 if all were packed, 0 if not, -1 when out of memory.
+// Tries to pack all items, and lowers the upper bound r->most if it is proven
+// that they do not all fit. Returns 1 if all were packed, 0 if not, -1 when out
+// of memory.
 static int try_whole(run *r)
 {
     enum { FEW = 300 };
@@ -233,9 +236,9 @@ static const char *reason(dv_arena *a, const dv_task *t, const dv_buffer *in,
     return say(a, t->items[i].group >= 0 ? "no room for its group" : "no room");
 }
 
-// Converts placed pieces (parts of a buffer's lifetime) to stays (intervals at
-// an address). Consecutive pieces of a buffer at the same address become one
-// stay.
+// Converts placed pieces (parts of a buffer's lifetime) to stays (intervals in
+// which a buffer is at one address). Consecutive pieces of a buffer at the same
+// address become one stay.
 static int fill_stays(result *r, const dv_place_cut *cut, const int64_t *at)
 {
     dv_stay *stays = DV_NEW(&r->arena, dv_stay, cut->n), *last = NULL;
@@ -300,8 +303,8 @@ void dv_placement_destroy(dv_placement *placement)
     dv_arena_free(&arena);
 }
 
-// Fills a dv_place_cut, the list of pieces into which buffers are cut, with
-// every buffer as one piece.
+// Makes the list of pieces of lifetimes for buffers that are not cut: every
+// buffer is one piece.
 static int one_piece_each(dv_place_cut *out, const dv_buffer *in, int32_t n,
                           dv_arena *a)
 {
@@ -332,8 +335,8 @@ static int place_whole(result *res, const solver *s, const dv_task *t,
     return ok;
 }
 
-// Gives every piece of a buffer the address of the epoch (from a write to the
-// last read of the value) that it belongs to.
+// Gives every piece of a lifetime the address of the epoch that it belongs to:
+// the time from a write to the last read of the value.
 static void spread(const dv_place_cut *pieces, const int64_t *epochs,
                    int64_t *at)
 {
@@ -342,8 +345,8 @@ static void spread(const dv_place_cut *pieces, const int64_t *epochs,
 }
 
 // Cuts epochs (from a write to the last read of the value) further, at every
-// gap between uses, and lets local search move the pieces. Leaves the answer
-// unchanged if that gains nothing.
+// gap between uses, where a buffer may be spilled, and lets local search move
+// the pieces. Leaves the answer unchanged if that gains nothing.
 static int cut_at_gaps(run *r, const dv_buffer *in, size_t n, dv_place_cut *cut,
                        int improves)
 {
@@ -422,8 +425,9 @@ static result *new_result(void)
     return r;
 }
 
-// Checks that first_use_is_read says of each buffer what its list of uses says.
-// Pieces of buffers, which the solvers make themselves, need not obey this.
+// Checks that first_use_is_read agrees with the list of uses of each buffer.
+// This does not hold for the pieces of cut buffers that the solvers make
+// themselves.
 static dv_status check_first_uses(const dv_buffer *buffers, size_t n,
                                   const dv_loc *locs, dv_diag *diag)
 {

@@ -54,32 +54,36 @@
 typedef struct dv_item {
     int64_t start, end; // the item is live in ticks [start, end)
     int64_t size, align;
-    int64_t fixed;        // the fixed address, or -1 if the item has none
-    int64_t weight;       // value gained when the item is placed
-    int64_t doubled_uses; // twice the number of uses, plus one if the first use
-                          // is a write
-    int32_t parents, n_parents;   // range of task->links; placeable or fixed
-                                  // parents only
-    int32_t children, n_children; // range of task->links; placeable or fixed
-                                  // children only
-    int32_t group; // number of the item's group, whose items are placed all or
-                   // not at all; -1: none
-    int in_play; // nonzero if solvers may place the item: it is not barred, not
-                 // too large and not fixed
+    int64_t fixed;  // the fixed address, or -1 if the item has none
+    int64_t weight; // value gained when the item is placed
+    // Twice the number of uses, plus one if the first use is a write.
+    int64_t doubled_uses;
+    // Range of task->links: the items whose address this one may take over
+    // (in-place reuse), without those that are never placed.
+    int32_t parents, n_parents;
+    // Range of task->links: the items that may take over the address of this
+    // one, without those that are never placed.
+    int32_t children, n_children;
+    // Number of the item's group, whose items are placed all or not at all; -1
+    // if it is in none.
+    int32_t group;
+    // 1 if solvers may place the item: it is not barred, not too large, and has
+    // no fixed address.
+    int in_play;
 } dv_item;
 
 typedef struct dv_task {
     dv_arena arena; // owns all arrays below
     int32_t n, n_fixed, n_groups;
     dv_item *items;
-    int32_t *links;    // parent and child item numbers of all items
-    int32_t *fixed;    // the fixed items, sorted by address
+    int32_t *links;    // numbers of the parents and children of all items
+    int32_t *fixed;    // items with a fixed address, sorted by it
     int32_t *members;  // item numbers, sorted by group
     int32_t *group_at; // group g is members[group_at[g]..group_at[g + 1]]
     int64_t capacity;
-    // Set when the least capacity is searched for and `capacity` is only an
-    // upper limit. Sizes are then not rounded up to the unit, because the
-    // topmost item may end at any byte.
+    // 1 if the least capacity is searched for and `capacity` is only an upper
+    // limit. Sizes are then not rounded up to `unit`, because the topmost item
+    // may end at any byte.
     int minimizes_capacity;
     int64_t unit; // gcd of all alignments; it divides every address
 } dv_task;
@@ -115,8 +119,8 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
                             const dv_place_options *options, const dv_loc *locs,
                             dv_diag *diag);
 int64_t dv_placed_weight(const dv_task *task, const int64_t *at);
-// Sets the addresses of all items of every group (items that are placed all or
-// not at all) that has an unplaced item to -1, which means not placed.
+// Marks all items of groups that are not placed completely as not placed
+// (address -1), because a group is placed as a whole or not at all.
 void dv_drop_broken_groups(const dv_task *task, int64_t *at);
 // An item with a key to sort by, for qsort; items with equal keys are sorted by
 // their number.
@@ -143,14 +147,15 @@ static inline double dv_exp_negative(double x)
     return y;
 }
 
-// An index over the items of a task that were added with dv_live_add, searched
-// by tick (live.c).
+// An index of items by time (live.c): finds those items added with dv_live_add
+// that are live in a range of ticks.
 typedef struct dv_live {
     const dv_task *task;
     int32_t *by_start; // all items, sorted by start
     int32_t *rank;
-    int64_t *last; // max-tree of lifetime ends; item i is leaf `leaves +
-                   // rank[i]`
+    // Tree of the latest lifetime ends, one leaf per item in the order of
+    // starts: item i is leaf number `leaves + rank[i]`.
+    int64_t *last;
     int32_t leaves;
 } dv_live;
 
@@ -169,11 +174,11 @@ int32_t dv_live_find(const dv_live *live, int64_t start, int64_t end,
 // may share its base address, is stored as ~j.
 typedef struct dv_neighbours {
     int64_t *first;
-    int32_t *items; // NULL if all lists together exceed the limit `most`
+    int32_t *items; // NULL if the lists would be too long
 } dv_neighbours;
 
-// Builds the neighbour lists, unless they have more than `most` entries in
-// total. Returns 0 when out of memory.
+// Builds the lists of items with overlapping lifetimes, unless they have more
+// than `most` entries in total. Returns 0 when out of memory.
 int dv_neighbours_init(dv_neighbours *neighbours, const dv_task *task,
                        int64_t most, dv_arena *arena);
 
@@ -181,30 +186,37 @@ int dv_neighbours_init(dv_neighbours *neighbours, const dv_task *task,
 // byte for every section of time, where a section is a tick at which a maximal
 // set of items is live.
 typedef struct dv_prices {
-    int32_t n;             // number of time sections
-    int32_t *first, *last; // item i occupies bytes in time sections
-                           // first[i]..last[i] - 1
-    int32_t *begin;        // first time section where item i is live; before
-                           // first[i] it may share a parent's bytes
-    int64_t *tick;         // tick of each time section
-    int64_t *room; // bytes of each time section that no fixed item occupies
+    int32_t n; // number of time sections
+    // Item i occupies bytes in time sections first[i]..last[i] - 1. A time
+    // section is a tick at which a maximal set of items is live.
+    int32_t *first, *last;
+    // First time section in which item i is live; up to first[i] it may share
+    // the bytes of a parent, an item whose address it takes over.
+    int32_t *begin;
+    int64_t *tick; // tick of each time section
+    // Bytes of each time section that no item with a fixed address occupies.
+    int64_t *room;
     double *price;
-    double *cost; // prefix sum of the prices: cost[k] adds those before k
+    // Prefix sums of the prices: cost[k] is the sum of the prices of sections
+    // before k.
+    double *cost;
     int64_t bound;
 } dv_prices;
 
 // Finds the time sections of the task (ticks where the set of live items is
-// maximal) and sets the price of each to 0. Returns 0 when out of memory.
+// maximal) and sets the price per byte of each to 0. Returns 0 when out of
+// memory.
 int dv_prices_init(dv_prices *p, const dv_task *task, dv_arena *arena);
-// Improves the prices by up to `steps` subgradient steps and stores the best
-// upper bound in p->bound. `known` is the value of an answer already found.
-// Returns 0 when out of memory.
+// Improves the prices per byte and time section by up to `steps` subgradient
+// steps and stores the lowest upper bound of the placed weight in p->bound.
+// `known` is the weight of an answer already found. Returns 0 when out of
+// memory.
 int dv_prices_improve(dv_prices *p, const dv_task *task, int64_t known,
                       int steps);
-// Initialises the prices (per byte and time section) of a task with some of the
-// items from the prices of the task with all items.
+// Initialises the prices (per byte and time section) of a task that has only
+// some of the items from the prices of the task with all items.
 void dv_prices_init_from(dv_prices *p, const dv_prices *from);
-// Returns a number of subgradient steps that suits the size of the task.
+// Returns how many subgradient steps suit the size of the task.
 int dv_price_steps(const dv_task *task, const dv_prices *p);
 // Returns the price of item i: its bytes times the prices of the time sections
 // (ticks where the set of live items is maximal) that it occupies.
@@ -212,23 +224,27 @@ double dv_item_price(const dv_prices *p, const dv_task *task, int32_t i);
 
 // A set of items to place, found by dv_select (select.c).
 typedef struct dv_choice {
-    char *keep;    // in: items that may be chosen; out: items that were chosen
-    int32_t *over; // per item: its in-place parent of the same size whose
-                   // address it reuses, or -1
-    int complete;  // out: nonzero if the search was exhaustive, so that no
-                   // better set exists
+    // keep[i] is nonzero on entry if item i may be chosen, and on return if it
+    // was.
+    char *keep;
+    // For each item, the parent of the same size whose address it takes over
+    // (in-place reuse), or -1.
+    int32_t *over;
+    // On return, 1 if the search was exhaustive, so that no better set exists.
+    int complete;
 } dv_choice;
 
-// Chooses the set of greatest weight whose live bytes nowhere exceed the
-// fraction `share` of the free bytes; addresses are ignored. `width` is the
+// Chooses the set of items of greatest weight whose live bytes nowhere exceed
+// the fraction `share` of the free bytes; addresses are ignored. `width` is the
 // width of the beam search. Returns 0 when out of memory.
 int dv_select(const dv_task *task, const dv_prices *prices, double share,
               int32_t width, dv_effort *effort, dv_choice *io);
 
 typedef enum dv_list_rule { DV_GREEDY, DV_FIRST_FIT, DV_BEST_FIT } dv_list_rule;
 
-// Places the items with one of the list heuristics of the compiler Torch-Spyre,
-// at the addresses that Torch-Spyre would choose. Returns 0 when out of memory.
+// Places the items with one of the list heuristics of Torch-Spyre (the PyTorch
+// backend of IBM's Spyre accelerator), at the addresses that it would choose.
+// Returns 0 when out of memory.
 int dv_list_heuristic(const dv_task *task, dv_list_rule rule, dv_answer *out);
 
 // Improves an answer by repeatedly choosing which items to place and packing
@@ -244,9 +260,9 @@ int dv_exact(const dv_task *task, const dv_neighbours *neighbours,
              int *proven);
 int dv_anneal(const dv_task *task, const dv_neighbours *neighbours,
               uint64_t seed, dv_effort *effort, dv_answer *out);
-// Combines the list heuristics, dv_refine and local search, and returns their
-// best answer. *who is the name of the solver that found it. Returns 0 when out
-// of memory.
+// Combines the list heuristics, choosing and packing items anew (dv_refine) and
+// local search, and returns the best answer. *who is the name of the solver
+// that found it. Returns 0 when out of memory.
 int dv_auto(const dv_task *task, uint64_t seed, dv_prices *prices,
             dv_effort *effort, dv_answer *out, const char **who);
 

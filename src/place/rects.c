@@ -1,7 +1,7 @@
-// Converts items to rectangles. If the capacity is a multiple of the task's
-// address unit, sizes are rounded up to the unit (the gcd of all alignments),
-// and an alignment equal to the unit needs no further care; otherwise the
-// packing search handles alignments.
+// Converts items (buffers to place) to rectangles of lifetime and size. If the
+// capacity is a multiple of the task's address unit (the gcd of all
+// alignments), sizes are rounded up to the unit, and an alignment equal to the
+// unit needs no further care; otherwise the packing search handles alignments.
 #include "place/rects.h"
 #include <stdlib.h>
 
@@ -88,8 +88,9 @@ int dv_rects_choose_all(const dv_rects *r, dv_choice *out)
 {
     const dv_task *t = r->t;
     int any = 0;
-    // keep[i] is nonzero if item i is chosen; in this loop it is 2 if a child
-    // already reuses its address.
+    // r->chain lists parents before the children that may take over their
+    // address. keep[i] is nonzero if item i is chosen; in this loop it is 2 if
+    // a child has already taken over its address.
     for (int32_t k = 0; k < t->n; k++) {
         int32_t i = r->chain[k];
         const dv_item *it = &t->items[i];

@@ -1,5 +1,5 @@
-// Converts chosen items to rectangles that can be packed, and the packed
-// addresses back to items.
+// Converts chosen items (buffers to place) to rectangles of lifetime and size
+// that can be packed, and the packed addresses back to items.
 #ifndef DV_RECTS_H
 #define DV_RECTS_H
 #include "place/pack.h"
@@ -10,17 +10,19 @@ typedef struct dv_rects {
     dv_rect *rects;
     int32_t n;
     int32_t *rect_of; // number of each item's rectangle, or -1 if it has none
-    int32_t *chain;   // items sorted by start, parents before children
+    int32_t *chain;   // items by start, parents before children
 } dv_rects;
 
-// Allocates the arrays and sorts the items. Returns 0 when out of memory.
+// Allocates the arrays of r and sorts the items of the task. Returns 0 when out
+// of memory.
 int dv_rects_init(dv_rects *r, const dv_task *task, dv_arena *arena);
-// Makes rectangles of the chosen and the fixed items. A child that reuses its
-// parent's address extends the parent's rectangle in time instead.
+// Makes rectangles (lifetime times size) of the chosen items and of those with
+// a fixed address. An item that takes over the address of a parent extends the
+// parent's rectangle in time instead.
 void dv_rects_from_choice(dv_rects *r, const dv_choice *choice);
-// Chooses all items that solvers may place. Every in-place child
-// reuses the address of its first parent of equal size that no other child
-// reuses. Returns whether any child does.
+// Chooses all items that solvers may place. Every item that may take over the
+// address of another one does so, from its first parent of equal size that no
+// other item has taken. Returns whether any item does.
 int dv_rects_choose_all(const dv_rects *r, dv_choice *out);
 // Copies the packed rectangles' addresses to their items; -1 for items without
 // a rectangle.

@@ -1,5 +1,5 @@
-// Alternates between choosing and packing items, for tasks of up to a few
-// thousand items.
+// Alternates between choosing which items (buffers) to place and packing them,
+// for tasks of up to a few thousand items.
 //
 // The beam search (select.c) chooses which items to place without regard to
 // addresses; the exact packing search then finds addresses for all of them or
@@ -15,16 +15,17 @@ enum { MAX_WIDTH = 2000 };
 typedef struct refiner {
     const dv_task *t;
     dv_prices *prices;
-    int exact_choice; // nonzero if the beam search (select.c) models all
-                      // possible in-place reuse
+    // 1 if the beam search (select.c), which chooses items, takes all possible
+    // in-place reuse of addresses into account.
+    int exact_choice;
     dv_effort *effort;
     dv_answer *best;
     dv_choice choice;
     dv_rects rects;
     int64_t *at;
-    char *offered;   // per item: nonzero if it may be chosen
-    int all_offered; // nonzero if all items that solvers may place may be
-                     // chosen
+    char *offered; // offered[i]: item i may be chosen
+    // 1 if no item that solvers may place is excluded from the choice.
+    int all_offered;
 } refiner;
 
 static int out_of_time(void *effort)
@@ -33,7 +34,7 @@ static int out_of_time(void *effort)
 }
 
 // Finds addresses for all chosen items and stores them in r->at. Returns 1 if
-// packed, 0 if not, -1 when out of memory.
+// they could be packed, 0 if not, -1 when out of memory.
 static int pack(refiner *r, int64_t max_nodes)
 {
     dv_rects *x = &r->rects;
@@ -52,8 +53,9 @@ static int pack(refiner *r, int64_t max_nodes)
     return 1;
 }
 
-// Excludes groups (items that are placed all or not at all) that were only
-// partly chosen from further choices. Returns whether there were any.
+// Excludes groups that were only partly chosen from further choices, because a
+// group of items is placed as a whole or not at all. Returns whether there were
+// any.
 static int exclude_partial_groups(refiner *r)
 {
     const dv_task *t = r->t;
@@ -87,8 +89,9 @@ static int choose(refiner *r, double share, int32_t width, int64_t *value)
         if (!dv_select(r->t, r->prices, share, width, r->effort, &r->choice))
             return 0;
         *value = value_of(r);
-        // The value of an exhaustive choice among all items with the full
-        // capacity is an upper bound of any placement's value.
+        // If all items could be chosen and the search was exhaustive, with the
+        // full capacity, the weight of the choice is an upper bound of the
+        // weight of any placement.
         if (first && share == 1 && r->choice.complete && r->exact_choice &&
             r->all_offered && *value < r->prices->bound)
             r->prices->bound = *value;
@@ -98,9 +101,10 @@ static int choose(refiner *r, double share, int32_t width, int64_t *value)
     }
 }
 
-// Returns whether the beam search models every possible in-place reuse: each
-// item has at most one parent and one child, and linked items have the same
-// size and compatible alignments.
+// Returns whether the beam search that chooses items takes every possible
+// in-place reuse into account: each item has at most one parent and one child
+// with which it may share an address, of the same size and with compatible
+// alignment.
 static int models_all_reuse(const dv_task *t)
 {
     for (int32_t i = 0; i < t->n; i++) {
@@ -117,8 +121,9 @@ static int models_all_reuse(const dv_task *t)
     return 1;
 }
 
-// Makes one round of choosing and packing. Returns 1 if packed, 0 if not, -1
-// when out of memory, 2 if the choice is no better than the best answer.
+// Makes one round of choosing items and packing them. Returns 1 if they could
+// be packed, 0 if not, -1 when out of memory, 2 if the choice is no better than
+// the best answer, so that packing is not tried.
 static int round_of(refiner *r, double share, int32_t width, int64_t nodes)
 {
     int64_t value;

@@ -1,5 +1,6 @@
-// Local search on an answer: insert an unplaced item, evict the items that
-// overlap it, and try to place those elsewhere.
+// Local search on an answer (addresses of items, which are buffers): insert an
+// unplaced item, evict the items that overlap it, and try to place those
+// elsewhere.
 //
 //   1. Draw an unplaced unit: an item, or all items of a group.
 //   2. Choose an address for each of its items. The cost of an address is the
@@ -26,8 +27,8 @@ typedef struct top {
     double weight;
 } top;
 
-// Stands for the weight of items that cannot be evicted: more than all other
-// items together.
+// Stands for the weight of an item that cannot be evicted: more than all other
+// items together weigh.
 static const double NOT_EVICTABLE = 0x1p80;
 
 typedef struct change {
@@ -44,26 +45,30 @@ struct dv_search {
     int64_t *at;
     int64_t value, best_value;
     int64_t *best_at;
-    // A unit is evicted and placed as a whole. Units 0..n_groups - 1 are the
-    // groups; unit n_groups + i is item i.
-    int64_t *weight; // weight of each unit
-    int32_t *self;   // self[i] = i, the member list of a unit that is a single
-                     // item
-    int32_t *out;    // list of unplaced units
-    int32_t *out_at; // each unit's position in `out`, or -1 if it is placed
+    // A unit is what is evicted and placed as a whole: units 0..n_groups - 1
+    // are groups of items; unit n_groups + i is the single item i.
+    int64_t *weight; // weight of each unit (item or group)
+    // self[i] = i, used as the list of items of a unit that is a single item.
+    int32_t *self;
+    int32_t *out; // unplaced units (items or groups)
+    // Position of each unit (item or group) in `out`, or -1 if it is placed.
+    int32_t *out_at;
     int32_t n_out;
-    change *changes; // undo log of the current step
+    change *changes; // what the current step changed, to undo it
     int32_t n_changes;
     int32_t *lost; // units (single items or groups) evicted in the current step
     int32_t n_lost;
-    // Units (single items or groups) that dv_search_propose places.
+    // Units (single items or groups) that are placed by a proposal of another
+    // solver (dv_search_propose).
     int32_t *came;
-    int32_t *moved; // items whose address may differ from best_at
+    // Items whose address may differ from that in the best answer.
+    int32_t *moved;
     char *is_moved;
     int32_t n_moved;
     span *spans;
     top *tops;
-    double *weights; // weight lost by evicting the item of each span
+    // weights[k] is the weight that is lost if the item at spans[k] is evicted.
+    double *weights;
 };
 
 static int32_t unit_of(const dv_search *s, int32_t i)
@@ -180,9 +185,9 @@ static void sort_spans(span *v, int32_t n)
     }
 }
 
-// Returns the weight lost by evicting the item of span v (its address range),
-// plus one so that eviction is never free. Returns NOT_EVICTABLE if the item is
-// fixed or belongs to the unit being placed.
+// Returns the weight that is lost if the item that occupies the address range v
+// is evicted, plus one so that eviction is never free. Returns NOT_EVICTABLE if
+// the item has a fixed address or belongs to the unit that is being placed.
 static double weight_of(const dv_search *s, const span *v, int32_t unit)
 {
     int32_t other = unit_of(s, v->item);
@@ -191,9 +196,9 @@ static double weight_of(const dv_search *s, const span *v, int32_t unit)
     return (double)s->weight[other] + 1;
 }
 
-// Returns the cost of placing item i at `address`: the weight of the
-// overlapping items, except item `but`, which may share the base. INFINITY: an
-// overlapping item cannot be evicted.
+// Returns the cost of placing item i at `address`: the weight of the items that
+// overlap it there, except item `but`, with which it may share its address.
+// INFINITY: an overlapping item cannot be evicted.
 static double cost_at(const dv_search *s, int32_t i, int64_t address,
                       int32_t but, int32_t n)
 {
@@ -207,9 +212,9 @@ static double cost_at(const dv_search *s, int32_t i, int64_t address,
     return cost < NOT_EVICTABLE / 2 ? cost : INFINITY;
 }
 
-// Returns the cheapest base address of a placed parent or child that item i can
-// share, or -1 if there is none. *with is that parent or child (an item with
-// which bytes may be shared in place).
+// Returns the cheapest address that item i can share with a placed parent or
+// child (an item with which bytes may be shared in place), or -1 if there is
+// none. *with is that parent or child.
 static int64_t shared_base(dv_search *s, int32_t i, int32_t n, double *cost,
                            int32_t *with)
 {
@@ -231,10 +236,10 @@ static int64_t shared_base(dv_search *s, int32_t i, int32_t n, double *cost,
     return best;
 }
 
-// Places item i without evicting any item: at a base address shared with a
-// parent or child, or in a gap between the placed items that are live with it,
-// the tightest if `tightest` is set, else the lowest. Returns 0 if there
-// is no gap.
+// Places item i without evicting any item: at an address shared with a parent
+// or child (in-place reuse), or in a gap between the placed items that are live
+// with it, the tightest if `tightest` is set, else the lowest. Returns 0 if
+// there is no gap.
 static int put_in_gap(dv_search *s, int32_t i, int tightest)
 {
     const dv_item *it = &s->t->items[i];
@@ -283,10 +288,11 @@ static void sort_tops(top *v, int32_t n)
     }
 }
 
-// Returns the address where the overlapping weight, times a random factor, is
-// least. Candidates are 0, the ends of neighbours, and bases shared with a
-// parent or child. Both ends of the window [base, base + size) only rise, so
-// the weight inside is updated incrementally.
+// Returns the address for item i where the weight of the overlapping items,
+// times a random factor, is least. Candidates are 0, the ends of neighbours
+// (items live at the same time), and addresses shared with a parent or child.
+// Both ends of the window [base, base + size) only rise, so the weight inside
+// is updated incrementally.
 static int64_t cheapest(dv_search *s, int32_t i, int32_t *with)
 {
     const dv_item *it = &s->t->items[i];
@@ -365,8 +371,8 @@ static void heaviest_first(dv_search *s)
     }
 }
 
-// Keeps the changes of the current step. s->lost are the evicted units (items
-// or groups); `in` is the unit that was placed, or -1.
+// Keeps the changes of the current step. s->lost are the units (items or
+// groups) that were evicted; `in` is the unit that was placed, or -1.
 static void accept(dv_search *s, int32_t in, int64_t gain)
 {
     if (in >= 0)
@@ -443,9 +449,9 @@ static void evict_overlapping(dv_search *s, int32_t i)
     }
 }
 
-// Returns whether item i is the first of its group (items placed all or not at
-// all), or in no group, so that each unit, a group or single item, is counted
-// once.
+// Returns whether item i represents its unit: it is the first of its group
+// (items placed all or not at all), or in no group. Counting such items counts
+// each unit once.
 static int speaks(const dv_search *s, int32_t i)
 {
     int32_t g = s->t->items[i].group;

@@ -1,5 +1,6 @@
-// Local search on one answer (see search.c). The search is an object, so that
-// other solvers can propose better addresses for some items while it runs.
+// Local search on one answer, the addresses of buffers (see search.c). The
+// search is an object, so that other solvers can propose better addresses for
+// some items while it runs.
 #ifndef DV_SEARCH_H
 #define DV_SEARCH_H
 #include "place/place.h"

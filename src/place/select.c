@@ -1,5 +1,5 @@
-// Chooses which items to place, ignoring addresses, by a beam search through
-// time.
+// Chooses which items (buffers) to place, ignoring addresses, by a beam search
+// through time.
 //
 // Items are decided one by one in order of their first section (tick where the
 // set of live items is maximal). A state is the set of chosen items that are
@@ -12,18 +12,18 @@
 #include "place/place.h"
 #include <string.h>
 
-// A chosen item, linked to the item chosen before it (`before`) in the same
-// state.
+// A chosen item in a list: `before` is the index of the item chosen before it
+// in the same state of the search.
 typedef struct node {
     int32_t item, before;
-    int32_t over; // in-place parent whose bytes the item reuses, or -1
+    int32_t over; // the item whose address it takes over, or -1
 } node;
 
 typedef struct state {
     double score;
     int64_t load;
-    uint64_t hash; // hash of the set of live chosen items
-    int32_t trail; // index in `nodes` of the last item chosen, or -1
+    uint64_t hash; // hash of the set of chosen items that are live
+    int32_t trail; // index in `nodes` of the last chosen item, or -1
 } state;
 
 typedef struct beam {
@@ -32,19 +32,24 @@ typedef struct beam {
     double share; // fraction of the free bytes that may be used
     int32_t width, n_states, max_nodes, n_nodes;
     state *states;
-    uint64_t *sets; // bit sets of live chosen items, `words` words per state
+    // Bit sets of the chosen items that are still live, `words` words per
+    // state.
+    uint64_t *sets;
     int32_t words;
     node *nodes;
     int32_t *table; // hash table of state numbers by state hash
     int32_t table_size;
-    int32_t *order; // items sorted by first time section
-    int32_t *slot;  // bit number of each item, unique while the item is live
+    int32_t *order; // items by first time section
+    // Bit number of each item in these sets; no two items that are live at the
+    // same time have the same.
+    int32_t *slot;
     int32_t n_order;
-    int32_t *by_last; // the same items, sorted by last time section
+    int32_t *by_last; // the same items by last time section
     double *scores;
-    const char *offered; // per item: nonzero if it may be chosen
-    int pruned; // nonzero if the beam dropped states, so that the result may
-                // not be optimal
+    const char *offered; // offered[i]: item i may be chosen
+    // 1 if the beam search dropped states, so that the result may not be
+    // optimal.
+    int pruned;
 } beam;
 
 static uint64_t mix(uint64_t z)
@@ -59,7 +64,8 @@ static int64_t size_of(const beam *b, int32_t i)
     return dv_round_up(b->t->items[i].size, b->t->unit);
 }
 
-// Sorts the items by `key` (first or last time section) with a counting sort.
+// Sorts the items by `key`, their first or last time section (a tick where the
+// set of live items is maximal), with a counting sort.
 static void sort_by(const beam *b, const int32_t *key, int32_t *count,
                     const int32_t *items, int32_t *out)
 {
@@ -72,8 +78,8 @@ static void sort_by(const beam *b, const int32_t *key, int32_t *count,
         out[count[key[items[k]]]++] = items[k];
 }
 
-// Assigns every item a bit number that no item live at the same time has.
-// Returns the number of bits.
+// Gives every item a bit number that no item live at the same time has, so that
+// the live items of a state are a small bit set. Returns the number of bits.
 static int32_t assign_bits(beam *b, int32_t *free_slots)
 {
     int32_t n = 0, n_free = 0, ended = 0;
@@ -138,8 +144,9 @@ static void retire(beam *b, int32_t i)
     }
 }
 
-// Moves the beam search past time section k: adds its price back to the scores
-// of all states, because a score only subtracts the price of future sections.
+// Moves the beam search past time section k (a tick where the set of live items
+// is maximal): adds its price back to the scores of all states, because a score
+// subtracts only the price of future sections.
 static void leave(beam *b, int32_t k)
 {
     for (int32_t s = 0; s < b->n_states; s++)
@@ -223,8 +230,8 @@ static int is_in(const beam *b, int32_t s, int32_t i)
     return (int)(set_of(b, s)[b->slot[i] / 64] >> (b->slot[i] % 64) & 1);
 }
 
-// Returns a parent of item i (an item whose bytes it may reuse in place) that
-// is chosen and live in state s and has the same size, or -1.
+// Returns a parent of item i (an item whose address it may take over) that is
+// chosen and live in state s and has the same size, or -1.
 static int32_t parent_in(const beam *b, int32_t s, int32_t i)
 {
     const dv_item *it = &b->t->items[i];
@@ -245,8 +252,9 @@ static void flip(beam *b, int32_t s, int32_t i, int64_t size)
     set_of(b, s)[b->slot[i] / 64] ^= (uint64_t)1 << (b->slot[i] % 64);
 }
 
-// Extends every state of the beam search without item i and, if the time
-// section has free bytes or a parent's bytes can be reused, also with item i.
+// Extends every state of the beam search without item i and, if enough bytes
+// are free at that time or those of a parent can be taken over, also with item
+// i.
 static void decide(beam *b, int32_t i)
 {
     int64_t size = size_of(b, i);

@@ -1,5 +1,5 @@
-// Packs all items or none, and finds the least capacity for which all items
-// fit.
+// Places all items (buffers) or none, and finds the least capacity for which
+// all of them fit.
 #include "place/rects.h"
 #include "base/math.h"
 
@@ -13,7 +13,8 @@ typedef struct whole {
     dv_choice choice;
     dv_pack_limits limits;
     dv_pack_stats stats;
-    int shares; // nonzero if some children reuse a parent's address
+    // 1 if some items take over the address of a parent (in-place reuse).
+    int shares;
 } whole;
 
 static int prepare(whole *w, const dv_task *t, dv_effort *effort, dv_arena *a)
@@ -46,8 +47,8 @@ dv_fit dv_pack_all(const dv_task *t, dv_effort *effort, dv_answer *out)
         dv_rects_store_addresses(&w.rects, out->at);
         out->value = dv_placed_weight(t, out->at);
     }
-    // Each child's in-place parent (the item whose bytes it reuses) was chosen
-    // before packing. With other choices the items might still fit, so the
+    // Which parent's address each child takes over (in-place reuse) was decided
+    // before packing. With other decisions the items might still fit, so the
     // failure is no proof.
     if (fit == DV_FIT_NO && w.shares)
         fit = DV_FIT_OPEN;

@@ -1,7 +1,8 @@
 #include "plan/cost.h"
 #include <math.h>
 
-// Default rates per core and second, for targets that do not give one.
+// Rates of one core (multiply-adds per second, bytes per second) for targets
+// whose description gives none.
 static const double default_mac_rate = 8e9, default_byte_rate = 5e9;
 // Time for threads of the host to wait for each other's partial sums.
 static const double thread_sync_us = 2;

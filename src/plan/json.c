@@ -1,4 +1,5 @@
-// Prints a plan as JSON: the program's fields, then the results of the passes.
+// Prints a plan as JSON: the program's fields, then the results of the passes
+// (steps of planning).
 #include "ir/json.h"
 #include "base/math.h"
 #include "plan/traffic.h"
@@ -16,8 +17,8 @@ static void layout_json(dv_json *j, const void *of, int32_t i)
                    DV_F_IF(l->stick_dim >= 0, "stick_dim", l->stick_dim));
 }
 
-// Prints the number of slices per variable. Returns whether all slices of each
-// variable have the same length.
+// Prints the number of slices that each variable of op i is cut into. Returns
+// whether all slices of each variable have the same length.
 static int splits_json(dv_json *j, const dv_plan *plan, int32_t i)
 {
     const dv_op *op = &plan->ops->ops[i];
@@ -32,7 +33,8 @@ static int splits_json(dv_json *j, const dv_plan *plan, int32_t i)
     return even;
 }
 
-// Prints the names of the reduced variables that are sliced, or null.
+// Prints the names of the reduced variables of op i that are cut into slices,
+// or null if there are none.
 static void reduction_json(dv_json *j, const dv_plan *plan, int32_t i)
 {
     const dv_op *op = &plan->ops->ops[i];
@@ -190,7 +192,8 @@ static void scratch_json(dv_json *j, const dv_plan *plan)
         DV_F("hbm_elements", t.read_elems + t.write_elems),
         DV_F("hbm_bytes", t.read_bytes + t.write_bytes),
         DV_F("ring_bytes", t.ring_bytes));
-    // `exact` is false if the elements of some access could not be counted.
+    // "exact" is false if, for some access, the number of elements that it
+    // moves could not be determined.
     dv_json_bool(j, "exact", t.exact);
     buffers_json(j, plan);
     moves_json(j, plan);
@@ -220,7 +223,8 @@ static void addresses_json(dv_json *j, const dv_plan *plan, const char *name,
     dv_json_close(j);
 }
 
-// Prints the kernel of each op; `text` is its line of the section.
+// Prints which kernel runs each op and with which loops; `text` is the op's
+// line in the plan's section `schedule`.
 static void schedule_json(dv_json *j, const dv_plan *plan)
 {
     const dv_schedule *s = &plan->schedule;
@@ -286,8 +290,8 @@ char *dv_plan_json(const dv_plan *plan)
     dv_json_close(&j);
     dv_status check = dv_plan_check(plan, NULL);
     if (check == DV_E_NOMEM)
-        // If the check ran out of memory, that says nothing about the plan, so
-        // the output fails.
+        // The check ran out of memory, which says nothing about the plan, so
+        // the output as a whole fails.
         out.failed = 1;
     dv_json_string(&j, "check", dv_status_name(check));
     dv_json_close(&j);

@@ -1,5 +1,5 @@
-// Pass lower: converts the program's statements to ops of the target's grain.
-// Its section of a plan is the lowered program:
+// Pass lower: splits the program's statements into ops, as large as the target
+// can run one (its grain). Its section of a plan is the lowered program:
 //
 //   program primitive {
 //       input x: f16[512, 1024]

@@ -66,9 +66,9 @@ static int64_t grouped_id(const dv_order *o, int64_t m, int64_t n)
     return first * o->nt + n * rows + (m - first);
 }
 
-// Finds the tile at position id of the order block_linear, which visits square
-// blocks of tiles one after another. Blocks in one row of blocks have the same
-// height; only the last one is narrower.
+// Finds the row m and column n of the tile at position id of the order
+// block_linear, which visits square blocks of tiles one after another. Blocks
+// in one row of blocks have the same height; only the last one is narrower.
 static void block_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
 {
     int64_t side_m = dv_min_i64(o->size, o->mt);
@@ -106,9 +106,10 @@ static int64_t shard_id(const dv_order *o, int64_t m, int64_t n)
     return s * o->sm * o->sn + m % o->sm * o->sn + n % o->sn;
 }
 
-// Finds the tile at position id: blocks of columns, each traversed row by row;
-// the last block is narrower. The order `grouped` is the same with rows and
-// columns exchanged.
+// Finds the row m and column n of the tile at position id of an order that
+// visits blocks of columns one after another, each of them row by row; the last
+// block is narrower. The order `grouped` is the same with rows and columns
+// exchanged.
 static void swizzle_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
 {
     int64_t size = dv_min_i64(o->size, o->nt), left = id / (size * o->mt);
@@ -125,9 +126,9 @@ static int64_t swizzle_id(const dv_order *o, int64_t m, int64_t n)
     return left * o->mt + m * width + (n - left);
 }
 
-// Returns the row at a position. Rows alternate from both ends: 0, last, 1, ...
-// If later rows have more work, as in causal attention, adjacent rows form
-// balanced pairs.
+// Returns the row of tiles that is visited at a position. Rows alternate from
+// both ends: 0, last, 1, ... If later rows have more work, as in causal
+// attention, adjacent rows form balanced pairs.
 static int64_t zigzag_row(const dv_order *o, int64_t place)
 {
     return place % 2 ? o->mt - 1 - place / 2 : place / 2;
@@ -147,16 +148,18 @@ static int64_t side_of(const dv_order *o)
     return side;
 }
 
-// Returns how many tiles of the square at (m,n) are inside the matrix.
+// Returns how many tiles of the square with its corner at (m,n) are inside the
+// matrix.
 static int64_t inside(const dv_order *o, int64_t m, int64_t n, int64_t side)
 {
     int64_t h = dv_min_i64(o->mt - m, side), w = dv_min_i64(o->nt - n, side);
     return h > 0 && w > 0 ? h * w : 0;
 }
 
-// A square during the descent: its position and, for the Hilbert curve, the
-// orientation of the curve in it: transposed about the diagonal (swap), rotated
-// by 180 degrees (flip).
+// A square of tiles, while the search descends from the enclosing square into
+// quadrants: its position and, for the Hilbert curve, the orientation of the
+// curve in it: transposed about the diagonal (swap), rotated by 180 degrees
+// (flip).
 typedef struct square {
     int64_t m, n, side;
     int swap, flip;
@@ -186,7 +189,9 @@ static square quadrant(const dv_order *o, const square *s, int q)
 
 static void curve_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
 {
-    square s = {0, 0, side_of(o), 1, 0}; // swap = 1: the first step goes right
+    // swap (the fourth value) is 1, so that the first step of the curve goes
+    // right.
+    square s = {0, 0, side_of(o), 1, 0};
     while (s.side > 1) {
         square c = quadrant(o, &s, 0);
         for (int q = 0; q < 3; q++) {
@@ -204,7 +209,9 @@ static void curve_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
 
 static int64_t curve_id(const dv_order *o, int64_t m, int64_t n)
 {
-    square s = {0, 0, side_of(o), 1, 0}; // swap = 1: the first step goes right
+    // swap (the fourth value) is 1, so that the first step of the curve goes
+    // right.
+    square s = {0, 0, side_of(o), 1, 0};
     int64_t id = 0;
     while (s.side > 1)
         for (int q = 0; q < 4; q++) {

@@ -6,7 +6,9 @@
 #include "base/text.h"
 #include <stdint.h>
 
-// ORDER(NAME, word, meaning of its parameter or NULL if it has none)
+// ORDER(NAME, word, parameter): the word names the order in plans; the
+// parameter is what a number in brackets after it means, or NULL if there is
+// none.
 #define DV_ORDERS(ORDER)                                                       \
     ORDER(ROW_MAJOR, row_major, NULL)                                          \
     ORDER(COLUMN_MAJOR, column_major, NULL)                                    \
@@ -29,8 +31,12 @@ typedef enum dv_order_kind {
 typedef struct dv_order {
     dv_order_kind kind;
     int64_t mt, nt; // number of tile rows and columns, both above 0
-    int64_t size; // the order's parameter: rows of a group, or side of a block
-    int64_t sm, sn; // match_shard: tile rows and columns of a shard
+    // The order's parameter: rows of a group (grouped), side of a block
+    // (block_linear), or columns of a block (swizzle).
+    int64_t size;
+    // For the order match_shard: number of tile rows and tile columns of a
+    // shard, the part of the result that one core holds.
+    int64_t sm, sn;
 } dv_order;
 
 // Parses e.g. "grouped(4)" or "row_major". Returns 0 if there is no such order,

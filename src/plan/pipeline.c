@@ -1,5 +1,5 @@
-// Runs the passes: executes, verifies, times and reports each of them, so that
-// no pass has to do this itself.
+// Runs the passes (steps of planning): executes, verifies, times and reports
+// each of them, so that no pass has to do this itself.
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/options.h"
@@ -54,7 +54,7 @@ void dv_plan_destroy(dv_plan *plan)
     if (!plan)
         return;
     dv_program_destroy(plan->ops);
-    // Copied because the plan itself lives in the arena.
+    // The arena is copied out first, because the plan itself lives in it.
     dv_arena arena = plan->arena;
     dv_arena_free(&arena);
 }
@@ -151,7 +151,8 @@ static dv_status limit_cores(dv_plan *plan, const dv_plan_options *options,
     return choose_cores(&plan->target, options, diag);
 }
 
-// Copies the caller's options and checks their enums.
+// Copies the caller's options and fails if an enum among them has no valid
+// value.
 static dv_status read_options(dv_plan_options *o, const dv_plan_options *given,
                               dv_diag *diag)
 {
@@ -319,8 +320,9 @@ static void forget(dv_plan *plan, int first)
         plan->facts &= ~passes[i].gives;
 }
 
-// Schedules a plan that was read without section `schedule`, so that what runs
-// is printed and checked. A plan that the checker refuses is left as it is.
+// Schedules a plan that was read from text without section `schedule` (kernels
+// and loops), so that it can be printed and checked before it runs. A plan that
+// the checker refuses is left as it is.
 static dv_status schedule_plan(dv_plan *plan, const dv_plan_options *options,
                                dv_diag *diag)
 {
@@ -354,7 +356,7 @@ static dv_status resume(dv_plan *plan, const char *start_at,
     dv_program *source = plan->ops;
     dv_status st = run_passes(&cx, plan, first);
     if (plan->ops != source)
-        dv_program_destroy(source); // lowering replaced plan->ops by a new one
+        dv_program_destroy(source); // pass `lower` made a new program
     return st;
 }
 

@@ -42,8 +42,8 @@
 #include "plan/team.h"
 #include "target/target.h"
 
-// Core `core` runs tiles first_tile to first_tile + n_tiles - 1 of a group, in
-// order.
+// A range of a group's tiles that is dealt (assigned) to a core: the core runs
+// tiles first_tile to first_tile + n_tiles - 1, in order.
 typedef struct dv_deal {
     int64_t core, first_tile, n_tiles;
 } dv_deal;
@@ -58,7 +58,8 @@ typedef struct dv_group {
     int non_terminal;
     // If not DV_DEALT, cores fetch tiles at run time, `chunk` at a time: from
     // one shared counter (DV_TICKET), or from per-core queues with work
-    // stealing (DV_STEAL). The deals then only give each core's first tiles.
+    // stealing (DV_STEAL). The deals (tiles of each core) then only give each
+    // core's first tiles.
     enum { DV_DEALT, DV_TICKET, DV_STEAL } queue;
     int64_t chunk;
     uint32_t off; // byte offset in the text of a parsed plan
@@ -69,16 +70,25 @@ enum { DV_MAX_DEVICE_DIMS = DV_MAX_DIMS + 2 };
 // How a tensor is stored in the target's memory; see layout/layout.h. A stick
 // is the smallest unit of that memory, e.g. 128 bytes.
 typedef struct dv_layout {
-    int32_t n_dims; // number of device dims, outermost first
-    // The tensor's dim (host dim) that each device dim is a part of, or -1.
+    // Number of dims of the array in the target's memory (device dims),
+    // outermost first. A dim of the tensor that is divided into blocks has
+    // several device dims.
+    int32_t n_dims;
+    // For each device dim, the dim of the tensor (host dim) that it is a part
+    // of; -1 if it is none, as the padding of a stick with a single element.
     int32_t host[DV_MAX_DEVICE_DIMS];
     int64_t size[DV_MAX_DEVICE_DIMS];
-    // Host elements per step of each device dim, or -1.
+    // For each device dim, the distance of one step in elements of the
+    // row-major tensor; -1 if it steps through no elements.
     int64_t stride[DV_MAX_DEVICE_DIMS];
-    int32_t stick_dim; // host dim that is divided into sticks, or -1
-    int32_t sparse;    // 1 if each stick holds one element
-    int32_t n_inner;   // number of dims inside a stick (1) or a tile (2)
-    int64_t eps;       // elements per stick, or columns of a tile
+    // The dim of the tensor that is divided into sticks (the target's units of
+    // memory), or -1.
+    int32_t stick_dim;
+    int32_t sparse; // 1 if each stick holds one element
+    // Number of innermost device dims that lie inside a stick (1) or a tile
+    // (2).
+    int32_t n_inner;
+    int64_t eps; // elements per stick, or columns of a tile
     int64_t elem_bytes;
     int64_t n_elems, bytes; // number of elements and bytes, including padding
 } dv_layout;
@@ -88,34 +98,41 @@ typedef struct dv_layout {
 typedef struct dv_division {
     double cost_us;
     int64_t candidates; // number of divisions whose cost was computed
-    int claimed;        // 1 if chosen by Torch-Spyre's matmul cost model
-    int pinned;         // 1 if the user fixed this division
+    // 1 if the cost model for matrix products of Torch-Spyre (the PyTorch
+    // backend of IBM's Spyre accelerator) chose this division.
+    int claimed;
+    int pinned; // 1 if the user fixed this division
     // 1 if the op is divided so that each core computes with the elements of an
     // operand that it already holds.
     int followed;
-    // Number of slices required by the span limit (the bytes of a tensor that
-    // one core can address), per variable.
+    // For each variable, the number of slices that the span limit alone
+    // requires (the limit on the bytes of a tensor that one core can address).
     int64_t *forced;
-    // Bytes one core addresses, per access: reads in order, then the write.
+    // For each access (reads in order, then the write), the bytes of its tensor
+    // that one core addresses.
     int64_t *spans_bytes;
-    // Bytes addressed if the op were not divided, per access.
+    // For each access, the bytes that one core would address if the op were not
+    // divided.
     int64_t *whole_bytes;
-    int64_t *runner; // slices of the next best division (if `followed`, of the
-                     // best one); or NULL
+    // Slices of the second best division, or NULL. If a later pass divided the
+    // op otherwise (`followed`), those of the best one.
+    int64_t *runner;
     double runner_up_us;
-    int64_t over_span; // number of divisions excluded by the span limit (bytes
-                       // one core can address)
-    double compute_us, memory_us, combine_us; // components of cost_us
-    // Reason why a variable must not be divided, per variable, or NULL.
+    // Number of divisions excluded by the span limit (the bytes of a tensor
+    // that one core can address).
+    int64_t over_span;
+    double compute_us, memory_us, combine_us; // the terms of cost_us
+    // For each variable, the reason why it must not be divided, or NULL.
     const char **why_undivided;
 } dv_division;
 
-// How a home (the place of a resident tensor in the scratchpads) is filled.
+// How a home (the place of a resident tensor in the scratchpads of the cores)
+// gets its data.
 typedef enum dv_home_fill {
-    DV_FILL_WRITTEN, // the first op writes the tensor into it
+    DV_FILL_WRITTEN, // the home's first op writes the tensor into it
     DV_FILL_LOADED,  // loaded from main memory before the first op
-    DV_FILL_RING,    // copied from other cores' homes of the tensor
-    DV_FILL_MOVED,   // copied from another home of the tensor on the same core
+    DV_FILL_RING,    // copied from the scratchpads of other cores
+    DV_FILL_MOVED,   // copied within the scratchpad of each core
 } dv_home_fill;
 
 // A home: a tensor that is resident in the scratchpads for some consecutive
@@ -126,13 +143,16 @@ typedef struct dv_home {
     int32_t first_op, end_op;
     int64_t address, core_bytes;
     dv_home_fill fill;
-    // Each core holds the box that op as_op accesses on this core by its write
-    // of the tensor, or by its first read if it does not write it.
+    // Each core holds the box of the tensor that op as_op accesses on this
+    // core: by its write of the tensor, or by its first read if it does not
+    // write it.
     int32_t as_op;
-    int32_t from; // number of the home that is copied, if fill is RING or MOVED
-    int32_t in_place_of; // the home whose memory it reuses, or -1
+    // The home that is copied if `fill` is DV_FILL_RING (from other cores) or
+    // DV_FILL_MOVED (on the same core).
+    int32_t from;
+    int32_t in_place_of; // another home whose memory it takes over, or -1
     int stored;          // 1 if the tensor is also stored to main memory
-    int32_t *readers;    // ops that read the tensor from this home
+    int32_t *readers;    // ops that read the tensor in the scratchpads
     int32_t n_readers;
     uint32_t off; // byte offset in the text of a parsed plan
 } dv_home;
@@ -144,16 +164,17 @@ typedef struct dv_resident {
     int32_t tensor, home;
     int32_t first_op, end_op;
     int64_t core_bytes, saved_bytes;
-    int crowded; // 1 if the tensor could be resident but did not fit the
-                 // scratchpads
+    // 1 if the tensor could be resident (kept in scratchpads) but did not fit.
+    int crowded;
     const char *reason;
 } dv_resident;
 
 typedef struct dv_scratch {
     int64_t capacity_bytes;
     const char *solver;
-    // 1 if the contents of scratchpads are lost at every boundary between
-    // groups (ops that share one tile space).
+    // 1 if other programs use the scratchpads as well, so that their contents
+    // are lost at every boundary between groups (ops that share one tile
+    // space).
     int tenants;
     dv_home *homes;
     int32_t n_homes;
@@ -165,42 +186,52 @@ typedef struct dv_scratch {
     // fill_order[fill_at[i]] up to fill_order[fill_at[i + 1] - 1]: moves within
     // a core first, then copies between cores, then loads.
     int32_t *fill_at, *fill_order;
-    // Reports for all tensors; empty in a plan that was parsed.
+    // One report per tensor on whether it is resident in scratchpads and why
+    // not; empty in a plan that was read from text.
     dv_resident *residents;
     int32_t n_residents;
-    // Upper bound on the main-memory traffic that can be saved.
+    // Upper bound on the bytes of main-memory traffic that resident tensors can
+    // save.
     int64_t bound_bytes;
     int64_t saved_bytes;
 } dv_scratch;
 
-// The part of a group's result that core (x,y) computes: k steps (steps of the
-// reduction) k0..k1 of the tiles first..first+n in the traversal order; or a
-// rectangle of tiles; or one shard.
+// The part of a group's result that the core at column x, row y of the grid
+// computes: tiles first..first+n in the traversal order, and of the sum of each
+// tile the steps k0..k1; or a rectangle of tiles; or one shard.
 typedef struct dv_tile_range {
     int64_t x, y, first, n;
-    // Range of k tiles; smaller than 0..kt if the core computes a partial sum
-    // of one tile.
+    // Range of steps along the reduced dimension, in tiles; smaller than 0..kt
+    // if the core computes a partial sum of one tile.
     int64_t k0, k1;
-    // With policy rect: range of tile rows and columns, in every batch.
+    // With policy rect, which gives each core a rectangle of tiles: its range
+    // of tile rows and tile columns, the same in every batch.
     int64_t m0, m1, n0, n1;
-    int64_t sy, sx; // with local_shard: row and column of the shard
+    // With local_shard: row and column of the shard, the part of the tensor
+    // that the core's scratchpad holds.
+    int64_t sy, sx;
 } dv_tile_range;
 
-// How the result of a group is divided into the machine's tiles and distributed
-// over its grid of cores; see grid/grid.h. Core numbers of the deals run row by
-// row over the grid (dv_target_core).
+// How the result of a group is divided into the machine's tiles (e.g. 32x32
+// elements) and distributed over its grid of cores; see grid/grid.h. Core
+// numbers run row by row over the grid (dv_target_core).
 typedef struct dv_group_grid {
     int32_t group, tensor;
-    // 1 if each core computes the shard that its scratchpad holds.
+    // 1 if each core computes its shard: the part of the tensor that its own
+    // scratchpad holds.
     int local_shard;
     int64_t batch, mt, nt, kt;
-    // With local_shard: number of shard rows and columns, tile rows and columns
-    // of one shard.
+    // With local_shard: how many rows and columns of shards (one per core) the
+    // tensor is divided into, and how many tile rows and columns one shard has.
     int64_t gy, gx, sm, sn;
-    // Name of a tile order of plan/order.h; row_major for shards.
+    // Name of the order in which tiles are visited (plan/order.h); row_major
+    // for shards.
     const char *order;
-    const char *policy; // name of a policy of grid/grid.h; static for shards
-    int rect;           // 1 if the policy is rect
+    // Name of the rule by which tiles go to cores (a policy of grid/grid.h);
+    // static for shards.
+    const char *policy;
+    // 1 if the policy is rect: each core computes a rectangle of tiles.
+    int rect;
     dv_tile_range *ranges;
     int32_t n_ranges;
     uint32_t off; // byte offset in the text of a parsed plan
@@ -229,7 +260,7 @@ struct dv_plan {
     // The text that the plan was parsed from; empty if it was created from a
     // program.
     dv_source src;
-    dv_target target; // the target, with its cores limited as the options say
+    dv_target target; // the target, restricted to the cores in use
     uint32_t facts;
     // Run time of each pass; negative if it did not run.
     double pass_ms[DV_N_PASSES];
@@ -237,27 +268,31 @@ struct dv_plan {
     // params, in the arena; NULL if not known.
     const char *source;
     dv_program *ops; // set by pass lower: the lowered program, owned
-    // Set by pass dist: the distribution over ranks.
+    // Set by pass dist: the distribution over ranks (processes).
     dv_plan_team team;
     dv_layout *layouts; // set by pass layout: one layout per tensor
     // 1 if the choice of each tensor's stick dim (the one cut into sticks, the
     // target's units of memory) is optimal; 0 if not all choices were tried.
     int sticks_exact;
-    // Set by pass divide: the method (best, seed, seed+cost, or a word from a
-    // parsed plan), the slices and the divisions.
+    // Set by pass divide: the planner that was used (best, seed, seed+cost, or
+    // a word from a plan that was read).
     const char *divide_method;
-    int64_t **slices;       // slices[op][var] is the length of one slice
-    dv_division *divisions; // one report per op; NULL in a plan that was parsed
+    // slices[op][var] is the number of values of the variable in one slice.
+    int64_t **slices;
+    // Reports on how each op was divided, one per op; NULL in a plan that was
+    // read from text.
+    dv_division *divisions;
     // Set by pass group: the groups (ops that share one tile space), in order.
     dv_group *groups;
     int32_t n_groups;
-    // Set by pass scratch: the resident tensors.
+    // Set by pass scratch: the tensors that are resident in scratchpads.
     dv_scratch scratch;
-    // Set by pass grid: one per group (ops that share one tile space) whose
-    // result is in tiles, in order of groups.
+    // Set by pass grid: which core computes which tiles, for each group (ops
+    // that share one tile space) whose result is stored in tiles.
     dv_group_grid *grids;
     int32_t n_grids;
-    // Set by pass schedule, for targets that run here; empty for others.
+    // Set by pass schedule: the kernel and loops of each op. Empty if the
+    // target is not the machine that divvy runs on.
     dv_schedule schedule;
     // In the plan of a rank of a team: the team's program, borrowed, and for
     // each op the op of that program of which it computes a part, or -1.
@@ -281,11 +316,11 @@ static inline dv_whole_op dv_plan_whole_op(const dv_plan *plan, int32_t op)
     return (dv_whole_op){p, &p->ops[number], number};
 }
 
-// Makes every op a single slice (one range per variable), for plans that are
-// not divided.
+// Makes every variable of every op a single slice, for plans that are not
+// divided.
 dv_status dv_plan_whole_slices(dv_plan *plan, dv_diag *diag);
-// The box of one tile of an op, and per variable the number of its slice and
-// the number of slices.
+// The box of variable values of one tile of an op; and for each variable the
+// number of the tile's slice and the number of slices.
 typedef struct dv_tile {
     int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
     int64_t slot[DV_MAX_VARS], n_slots[DV_MAX_VARS];
@@ -306,9 +341,9 @@ int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op);
 // cut into slices.
 int dv_plan_splits_reduction(const dv_plan *plan, int32_t op);
 
-// Deals (assigns to cores) the tiles of op i, alone in its group: one tile per
-// core if there are enough cores, else ranges whose lengths differ by at most
-// one.
+// Deals (assigns to cores) the tiles of op i, which is alone in its group: one
+// tile per core if there are enough cores, else ranges whose lengths differ by
+// at most one.
 dv_status dv_plan_deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag);
 
 // dv_group_of returns the group (ops that share one tile space) of an op;
@@ -316,7 +351,7 @@ dv_status dv_plan_deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag);
 int32_t dv_group_of(const dv_plan *plan, int32_t op);
 int dv_same_deals(const dv_group *a, const dv_group *b);
 
-// What a pass may use besides the plan.
+// What a pass (a step of planning) may use besides the plan itself.
 typedef struct dv_pass_cx {
     const dv_program *source; // the program as written; borrowed
     const dv_plan_options *options;
@@ -329,8 +364,8 @@ typedef struct dv_pass {
     dv_status (*run)(dv_pass_cx *cx, dv_plan *plan);
     dv_status (*verify)(const dv_plan *plan, dv_diag *diag);
     void (*print)(dv_text *out, const dv_plan *plan);
-    // Parses the pass's section of a plan; the lexer is after the section's
-    // name.
+    // Parses the section of a plan's text that this pass fills; the lexer is
+    // after the section's name.
     dv_status (*read)(dv_plan *plan, dv_lexer *lx);
 } dv_pass;
 
@@ -346,15 +381,17 @@ int dv_pass_find(const char *name);
 #include "plan/pass.def"
 #undef PASS
 
-// Checks one rank of a plan that dv_plan_check accepts. For a
-// large team dv_plan_check itself checks only the plan's own rank.
+// Checks the part of one rank (process) of a plan that dv_plan_check accepts.
+// For a large team, dv_plan_check itself checks only the rank that the plan was
+// made for.
 dv_status dv_plan_check_rank(const dv_plan *plan, int64_t rank, dv_diag *diag);
-// Returns whether pass dist must run: the options ask for a team, or the plan
-// has one that must be recomputed.
+// Returns whether pass dist (distribution over processes) must run: the options
+// ask for a team of processes, or the plan has one that must be recomputed.
 int dv_team_wanted(const dv_pass_cx *cx, const dv_plan *plan);
-// Prints the section dist as JSON.
+// Prints the plan's section `dist`, the distribution over processes, as JSON.
 void dv_dist_json(struct dv_json *j, const dv_plan *plan);
-// Runs pass dist again if a later pass has changed the program.
+// Repeats pass dist (distribution over processes) if a later pass has changed
+// the program.
 dv_status dv_team_redistribute(dv_pass_cx *cx, dv_plan *plan);
 
 // Returns the home (the place of a resident tensor in the scratchpads) from
@@ -365,7 +402,8 @@ static inline int32_t dv_home_of(const dv_plan *plan, int32_t op, int k)
     return homes && homes[op] ? homes[op][k] : -1;
 }
 
-// Returns how the plan schedules an op; NULL if it schedules nothing.
+// Returns the kernel and loops that the plan gives to an op; NULL if the plan
+// has no section `schedule`.
 static inline const dv_op_schedule *dv_op_scheduled(const dv_plan *plan,
                                                     int32_t op)
 {
@@ -373,28 +411,34 @@ static inline const dv_op_schedule *dv_op_scheduled(const dv_plan *plan,
     return has ? &plan->schedule.ops[op] : NULL;
 }
 
-// Returns whether a pin (a choice that the user prescribes) is one of the pass
-// schedule: OP.kernel=KIND or OP.tile=VARIABLE:SIZE. All others are of divide.
+// Returns whether a pin (a choice that the user prescribes) concerns the pass
+// schedule: OP.kernel=KIND or OP.tile=VARIABLE:SIZE. All others are numbers of
+// slices, for the pass divide.
 int dv_pin_is_of_schedule(const char *pin);
-// What pins prescribe for the schedule of an op.
+// What the user's pins prescribe for how one op is computed.
 typedef struct dv_schedule_pins {
-    int kind;          // a dv_kernel_kind; -1: not prescribed
-    int32_t tile_var;  // a reduced variable of a product
-    int64_t tile_size; // how many of it a kernel sums; 0: not prescribed
+    int kind; // a dv_kernel_kind; -1: not prescribed
+    // A reduced variable of a matrix product, and how many of its values one
+    // kernel call sums (0: not prescribed).
+    int32_t tile_var;
+    int64_t tile_size;
 } dv_schedule_pins;
-// Reads all pins of the pass schedule. *out has one entry per op, in the plan's
-// arena, or is NULL if there are no such pins.
+// Reads the pins (choices that the user prescribes) of the pass schedule. *out
+// has one entry per op, in the plan's arena, or is NULL if there are no such
+// pins.
 dv_status dv_schedule_read_pins(dv_schedule_pins **out, dv_plan *plan,
                                 const dv_plan_options *options, dv_diag *diag);
 
-// Prints the schedule of an op as one line, without a newline (schedule.c).
+// Prints the schedule of an op (its kernel and loops) as one line, without a
+// newline (schedule.c).
 void dv_op_schedule_print(dv_text *out, const dv_program *p, int32_t op,
                           const dv_op_schedule *s);
-// Returns the bytes of memory for temporaries that are stored.
+// Returns the size of the memory that all temporaries which are stored
+// completely share (others exist for one tile at a time).
 int64_t dv_stored_bytes(const dv_plan *plan);
-// Returns 1 if two schedules of an op are equal.
+// Returns 1 if two schedules (kernel and loops) of an op are equal.
 int dv_op_schedule_equal(const dv_op_schedule *a, const dv_op_schedule *b);
-// The words of the section for these values.
+// Return the words that stand for these values in section `schedule` of a plan.
 const char *dv_kernel_kind_name(dv_kernel_kind kind);
 const char *dv_sum_order_name(const dv_sum_order *s);
 
@@ -409,7 +453,8 @@ dv_status dv_plan_rank(dv_plan **out, const dv_plan *team, dv_program *ops,
                        const int32_t *team_ops, const dv_plan_options *options,
                        dv_diag *diag);
 
-// Returns a position in the text that the plan was parsed from, if any.
+// Returns a position for error messages, in the text that the plan was read
+// from; no position if it was not read.
 dv_loc dv_plan_at(const dv_plan *plan, uint32_t off);
 void dv_plan_print(dv_text *out, const dv_plan *plan);
 #endif

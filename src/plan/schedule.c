@@ -1,5 +1,6 @@
-// Reads, prints and compares section `schedule` of a plan, as explained in
-// schedule.h. The pass that fills it is in exec/schedule.c.
+// Reads, prints and compares section `schedule` of a plan (kernels and loops of
+// ops), as explained in schedule.h. The pass that fills it is in
+// exec/schedule.c.
 #include "plan/plan.h"
 #include <inttypes.h>
 #include <stddef.h>
@@ -22,8 +23,8 @@ const char *dv_sum_order_name(const dv_sum_order *s)
     return s->dot ? "dot" : s->pairs ? "pairs" : "outer";
 }
 
-// Returns whether loop level i is inside the tiles of an earlier level, that is
-// whether both are levels of the same variable.
+// Returns whether an earlier loop level has the same variable, so that level i
+// iterates inside a tile of it.
 static int is_tile(const dv_sum_order *s, int32_t i)
 {
     for (int32_t k = 0; k < i; k++)
@@ -131,8 +132,8 @@ void dv_schedule_print(dv_text *out, const dv_plan *plan)
     dv_put(out, "}\n");
 }
 
-// Finds the dot before `word` in a pin OP.word=VALUE; NULL if it is another
-// one.
+// Parses a pin of the form OP.word=VALUE: returns its dot, or NULL if the pin
+// has another form or another word.
 static const char *find_word(const char *pin, const char *word)
 {
     const char *equals = strrchr(pin, '=');
@@ -243,7 +244,8 @@ int dv_op_schedule_equal(const dv_op_schedule *a, const dv_op_schedule *b)
     return same && same_sums(&a->sums, &b->sums);
 }
 
-// Fails unless variable v exists; -1 stands for none.
+// Fails unless the op has a variable number v; -1, which stands for none, is
+// accepted.
 static dv_status verify_var(const dv_plan *plan, int32_t op, int32_t v,
                             dv_diag *diag)
 {
@@ -285,8 +287,9 @@ static dv_status verify_sums(const dv_plan *plan, int32_t op, dv_diag *diag)
     return DV_OK;
 }
 
-// Verifies what later code relies on to read the section: numbers of variables
-// and tensors, and the levels of sums. The checker (check/) proves the rest.
+// Verifies what later code relies on to read section `schedule`: numbers of
+// variables and tensors, and the loop levels of sums. dv_plan_check proves the
+// rest.
 dv_status dv_schedule_verify(const dv_plan *plan, dv_diag *diag)
 {
     const dv_schedule *s = &plan->schedule;
@@ -307,7 +310,8 @@ static dv_status expected(dv_lexer *lx, const char *what)
                    "expected %s, found %s", what, dv_lex_show(lx, buf));
 }
 
-// Reads one of n words; *out is its index.
+// Reads a word that must be one of n words; *out is its index. `what` describes
+// them in error messages.
 static dv_status read_word(dv_lexer *lx, const char *const *words, int n,
                            const char *what, int *out)
 {
@@ -424,7 +428,8 @@ static dv_status read_count(dv_lexer *lx, int64_t most, int64_t *out)
                    "%" PRId64 " is not in 0..%" PRId64, *out, most);
 }
 
-// Reads one property of an op's schedule; *any is 0 if there is none.
+// Reads one property of an op's schedule, such as `loops i, j`; *any is 0 if
+// there is none.
 static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
                                int *any)
 {
@@ -503,7 +508,8 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
     }
 }
 
-// Reads the schedule of op number `op`, which must be the next one.
+// Reads the line of op number `op` in section `schedule`; the lines are in the
+// order of the ops.
 static dv_status read_op(dv_plan *plan, dv_lexer *lx, int32_t op)
 {
     dv_op_schedule *s = &plan->schedule.ops[op];
@@ -532,7 +538,8 @@ static dv_status read_op(dv_plan *plan, dv_lexer *lx, int32_t op)
     return DV_OK;
 }
 
-// Reads lines WORD TENSOR at ADDRESS.
+// Reads lines of the form "word TENSOR at ADDRESS", which give the addresses of
+// temporaries.
 static dv_status read_addresses(dv_plan *plan, dv_lexer *lx, const char *word,
                                 dv_temp_address **at, int32_t *n)
 {

@@ -2,19 +2,18 @@
 // machine, with which loops, and in what order it adds numbers.
 //
 //   schedule {
-//       kernels neon-bf16                    the instruction set of the kernels
-//       0: product outer {                   op 0, by kernels of matrix
-//       products
+//       kernels neon-bf16                 the instruction set of the kernels
+//       0: product outer {                op 0, by kernels of matrix products
 //           k 2 seq
 //           k 512 of 1024 prim
 //       } epilogue blocks loops m, n
-//       1: rows i inner j unit 0 delay 2     ops 1 to 3, together, row by row
+//       1: rows i inner j unit 0 delay 2  ops 1 to 3, together, row by row
 //       2: inline
 //       3: rows i inner j unit 0 delay 0
-//       4: statement loops i, j              op 4, by a vector kernel
-//       5: strip                             op 5, by the interpreter
-//       keep t at 4096                       t exists for one tile at a time
-//       store u at 0                         all of u is stored
+//       4: statement loops i, j           op 4, by a vector kernel
+//       5: strip                          op 5, by the interpreter
+//       keep t at 4096                    t exists for one tile at a time
+//       store u at 0                      all of u is stored
 //   }
 //
 // The pass `schedule` writes it and executors obey it: they choose nothing that
@@ -42,18 +41,19 @@ typedef struct dv_sum_order {
     int32_t n_levels;
 } dv_sum_order;
 
-// What computes an op.
+// What computes an op: a kind of generated kernel, or the interpreter.
 typedef enum dv_kernel_kind {
     DV_KERNEL_STRIP,     // the interpreter (strip/), without a kernel
-    DV_KERNEL_STATEMENT, // a vector kernel, in one pass over memory
+    DV_KERNEL_STATEMENT, // a vector kernel for this op alone
     DV_KERNEL_PRODUCT,   // kernels of matrix products
-    DV_KERNEL_ROWS,      // a vector kernel together with the op's group
+    DV_KERNEL_ROWS,      // a vector kernel, row by row with other ops
     DV_KERNEL_INLINE,    // nothing: its readers compute it where they read it
     DV_N_KERNEL_KINDS
 } dv_kernel_kind;
 
-// A condition on the values that a tile reads. It is tested in every run; a
-// tile that violates it is computed by the interpreter.
+// A condition on the values that a tile reads, which its kernel relies on. It
+// is tested in every run; a tile that violates it is computed by the
+// interpreter.
 typedef enum dv_guard {
     DV_GUARD_NONE,
     DV_GUARD_INDICES, // all indirect indices are within their tensors
@@ -78,27 +78,34 @@ enum { DV_MAX_ROW_VARS = 4 };
 typedef struct dv_op_schedule {
     dv_kernel_kind kind;
     dv_guard guard;
-    // The loops of the vector kernel: of a statement, of a row, or of the
-    // epilogue of a product. Along `inner` a vector has its lanes.
+    // The loops of the vector kernel, as numbers of variables: of a statement,
+    // of a row, or of the epilogue of a product. Vector lanes are along
+    // `inner`.
     int32_t inner, outer;
-    int64_t chunk;    // iterations of `outer` per kernel call; 0: all
-    int64_t collapse; // extent of `inner` at which both loops run as one; 0:
-                      // never
-    int32_t window;   // points of a reduction that is unrolled; 0: a loop
-    int transpose;    // 1 if reads are transposed block by block
-    // Kind DV_KERNEL_PRODUCT.
+    int64_t chunk; // iterations of `outer` per kernel call; 0: all
+    // Extent of `inner` with which its iterations are contiguous in memory from
+    // one iteration of `outer` to the next, so that both loops run as one; 0:
+    // none.
+    int64_t collapse;
+    // Number of points of a small reduction (a filter, a pool) that the kernel
+    // unrolls; 0: it loops over them.
+    int32_t window;
+    int transpose; // 1 if reads are transposed block by block
+    // For matrix products (kind DV_KERNEL_PRODUCT): the order of additions,
+    // where the epilogue runs, and which of the two factors are copied first.
     dv_sum_order sums;
     dv_epilogue_place epilogue;
     int copied[2]; // 1 if the factor is first copied, e.g. to a wider type
-    // Kind DV_KERNEL_ROWS: the variables that enumerate rows, outermost first;
-    // the ops with the same unit share one kernel; in step t of the loop over
-    // rows the op computes row t - delay.
+    // For kind DV_KERNEL_ROWS (ops computed together, row by row): the
+    // variables that enumerate rows, outermost first. Ops with the same unit
+    // share one kernel; in step t of the loop over rows the op computes row t -
+    // delay.
     int32_t n_rows, rows[DV_MAX_ROW_VARS];
     int32_t unit;
     int64_t delay;
-    uint64_t prefetch; // bit r: the kernel prefetches the next row or tile of
-                       // read number r
-    uint32_t off;      // byte offset in the text of a parsed plan
+    // Bit r: the kernel prefetches the next row or tile of read number r.
+    uint64_t prefetch;
+    uint32_t off; // byte offset in the text of a parsed plan
 } dv_op_schedule;
 
 // The address of a temporary. If only the ops of one group use it, tile by
@@ -112,15 +119,16 @@ typedef struct dv_temp_address {
 } dv_temp_address;
 
 typedef struct dv_schedule {
-    // Instruction set of the kernels, or "any" in a plan written by hand that
-    // is not made for one; NULL: not scheduled.
+    // Name of the instruction set of the kernels, or "any" in a plan written by
+    // hand that is not made for one; NULL if the plan has no schedule.
     const char *kernels;
     dv_op_schedule *ops; // one per op of the plan
     // Temporaries that are kept for one tile at a time, and those that are
     // stored, both in the order of the ops that (first) write them.
     dv_temp_address *temps, *stored;
     int32_t n_temps, n_stored;
-    // 1 if the plan was read without this section and scheduled afterwards.
+    // 1 if the plan was read from text without section `schedule` and scheduled
+    // afterwards.
     int on_reading;
 } dv_schedule;
 #endif

@@ -93,7 +93,8 @@ dv_status dv_plan_source(const dv_plan *plan, dv_program **out, dv_diag *diag)
     *out = NULL;
     if (!plan->source)
         return DV_OK;
-    // The text was verified when it was set, and warnings were given then.
+    // Warnings are suppressed, since they were given when this text was first
+    // verified.
     dv_status st = dv_program_parse(out, plan->source, strlen(plan->source),
                                     "source", NULL, 0, NULL);
     return st == DV_OK ? DV_OK

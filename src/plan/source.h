@@ -1,5 +1,5 @@
-// Section `source` of a plan: the program as written (see plan/source.c). It
-// belongs to no pass.
+// Section `source` of a plan: the program as the user wrote it (see
+// plan/source.c). No pass computes it.
 #ifndef DV_PLAN_SOURCE_H
 #define DV_PLAN_SOURCE_H
 #include "plan/plan.h"
@@ -10,10 +10,10 @@ dv_status dv_source_set(dv_plan *plan, const dv_program *program,
 void dv_source_print(dv_text *out, const dv_plan *plan);
 // Parses the section `source`; the lexer is at this word.
 dv_status dv_source_read(dv_plan *plan, dv_lexer *lx);
-// Checks that the section has the same inputs and outputs as the plan's
-// program.
+// Checks that the program as written (section `source`) has the same inputs and
+// outputs as the plan's lowered program.
 dv_status dv_source_verify(const dv_plan *plan, dv_diag *diag);
-// Parses a block of statements in braces, resolves and verifies it, into an
-// empty program whose grain is set (plan/lower.c).
+// Parses a block of statements in braces, resolves and verifies it. `p` is an
+// empty program whose grain (how much one op may hold) is set (plan/lower.c).
 dv_status dv_program_read_block(dv_program *p, dv_lexer *lx);
 #endif

@@ -13,8 +13,8 @@ int dv_single_reduction_var(const dv_op *op)
     return 1;
 }
 
-// Returns whether the op writes every dim by a variable of its own, over the
-// whole extent.
+// Returns whether the op writes its whole tensor, with a variable of its own
+// for each dim.
 static int writes_whole(const dv_program *p, const dv_op *op)
 {
     const dv_tensor *t = &p->tensors[op->write.tensor];
@@ -87,8 +87,9 @@ int32_t dv_range_next(const dv_group_grid *g, int32_t at)
 {
     const dv_tile_range *r = &g->ranges[at];
     for (int32_t i = 1; i < g->n_ranges && r->k1 < g->kt; i++) {
-        int32_t k = (at + i) % g->n_ranges; // start with the range after `at`,
-                                            // which usually matches
+        // The next part of a split tile is usually in the next range, so the
+        // search starts there.
+        int32_t k = (at + i) % g->n_ranges;
         if (g->ranges[k].first == r->first && g->ranges[k].k0 == r->k1)
             return k;
     }

@@ -17,28 +17,28 @@
 // the group is one op that writes its whole tensor, one variable per dim, and
 // any core may compute any tile.
 const dv_group_grid *dv_grid_of(const dv_plan *plan, int32_t group);
-// Returns whether only one reduced variable of the op has more than one value,
-// so that a range of k steps (steps of the reduction) is a box.
+// Returns whether at most one reduced variable of the op has more than one
+// value, so that a part of the reduction is a range of that variable.
 int dv_single_reduction_var(const dv_op *op);
 
 int64_t dv_grid_core_number(const dv_plan *plan, const dv_tile_range *r);
 dv_order dv_grid_order(const dv_group_grid *g);
-// Return the number of tiles of a range, and tile i of it as batch, row,
-// column.
+// dv_range_tiles returns the number of tiles of a core's range; dv_range_tile
+// the batch, row and column of tile number i of it.
 int64_t dv_range_tiles(const dv_group_grid *g, const dv_tile_range *r);
 void dv_range_tile(const dv_group_grid *g, const dv_order *o,
                    const dv_tile_range *r, int64_t i, int64_t bmn[3]);
-// dv_range_is_partial returns whether a range computes only partial sums;
-// dv_range_next returns the range that continues the sum where range `at` ends,
-// or -1.
+// dv_range_is_partial returns whether a core's range covers only a part of the
+// sum of its tile; dv_range_next returns the range (usually of another core)
+// that continues the sum where range `at` ends, or -1.
 static inline int dv_range_is_partial(const dv_group_grid *g,
                                       const dv_tile_range *r)
 {
     return r->k0 > 0 || r->k1 < g->kt;
 }
 int32_t dv_range_next(const dv_group_grid *g, int32_t at);
-// Computes the box of k steps (steps of the reduction) k0..k1 of a tile.
-// out->slot and out->n_slots are not set.
+// Computes the ranges of the op's variables for steps k0..k1 of the reduction
+// of a tile. out->slot and out->n_slots are not set.
 void dv_grid_box(dv_tile *out, const dv_plan *plan, const dv_group_grid *g,
                  const int64_t bmn[3], int64_t k0, int64_t k1);
 #endif

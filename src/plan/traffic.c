@@ -18,7 +18,7 @@ static int by_factor(const void *a, const void *b)
 // Counts the distinct values of a sum of terms, term i taking runs[i].n values
 // that are runs[i].factor apart. There is a formula as long as each factor
 // either fits into the gap-free range covered by the smaller terms, or exceeds
-// that range. Otherwise returns -1, and count_sums marks the values one by one.
+// that range. Otherwise returns -1, and the caller has to enumerate the values.
 static int64_t distinct_sums(run *runs, int n)
 {
     int64_t step = 1, count = 1, gaps = 0;
@@ -28,11 +28,13 @@ static int64_t distinct_sums(run *runs, int n)
     for (int i = 0; i < n; i++) {
         int64_t f = runs[i].factor, k = runs[i].n;
         if (!gaps && f % step == 0 && f / step <= count)
-            // The ranges of the smaller terms, shifted by multiples of f,
-            // overlap or touch.
+            // The values reached so far are a range without gaps, and adding
+            // multiples of f gives ranges that overlap or touch: one longer
+            // range.
             count += (k - 1) * (f / step);
         else if (!gaps && f > (count - 1) * step) {
-            // Copies of the range of the smaller terms, disjoint and with gaps.
+            // The factor exceeds the range reached so far: adding its multiples
+            // gives disjoint copies of the range, with gaps between them.
             count *= k;
             gaps = i + 1 < n;
         } else {
@@ -107,16 +109,18 @@ int64_t dv_access_distinct_elems(const dv_program *p, const dv_op *op,
 {
     const dv_tensor *t = &p->tensors[a->tensor];
     run runs[DV_MAX_VARS];
-    if (dv_access_is_indirect(a)) { // an indirect access: count one element per
-                                    // index that is read
+    // Which elements an indirect access touches is not known before the run:
+    // count one per index that is read.
+    if (dv_access_is_indirect(a)) {
         int64_t n = 1;
         uint32_t vars = dv_access_vars(op, a);
         for (int v = 0; v < op->n_vars; v++)
             n *= vars >> v & 1 ? end[v] - begin[v] : 1;
         return n;
     }
-    if (dims_share(op, a)) { // dims are not independent: count the values of
-                             // the linear element offset
+    // Two dims depend on the same variable, so their counts cannot be
+    // multiplied: count the values of the linear element offset.
+    if (dims_share(op, a)) {
         int64_t factor[DV_MAX_VARS] = {0}, stride = 1;
         for (int d = a->n_dims - 1; d >= 0; d--) {
             for (int v = 0; v < op->n_vars; v++)
@@ -167,8 +171,8 @@ static int64_t core_of(const dv_group *g, int64_t tile)
     return -1;
 }
 
-// Returns the tile with the partial sum that precedes the one of tile `t`; -1
-// if it is the first.
+// If a reduction is cut into slices, returns the tile that computes the partial
+// sum before the one of tile `t`; -1 if `t` has the first.
 static int64_t part_before(const dv_op *op, const dv_tile *t)
 {
     int64_t slot[DV_MAX_VARS], tile = 0;
@@ -208,8 +212,9 @@ static void add_tile(dv_traffic *sum, const dv_plan *plan, const dv_group *g,
         sum->ring_bytes += results * dv_op_partial_bytes(plan->ops, op);
 }
 
-// Adds the copies that fill the homes (resident tensors) starting at an op, and
-// the stores of homes that it writes through to main memory.
+// Adds the traffic of the homes (tensors resident in scratchpads) of an op:
+// copies and loads that fill those starting at the op, and stores of those that
+// are also written to main memory.
 static void add_homes(dv_traffic *sum, const dv_plan *plan, int32_t op,
                       int64_t core)
 {
@@ -241,8 +246,8 @@ static void add_sum(dv_traffic *sum, const dv_traffic *t, int64_t times)
     sum->exact = sum->exact && t->exact;
 }
 
-// Counts the traffic of k steps (steps of the reduction) k0..k1 of a tile. Only
-// the core with step 0 stores the result of a tile.
+// Counts the traffic of steps k0..k1 of the reduction of one tile. Only the
+// core with step 0 stores the result, because it collects the partial sums.
 static dv_traffic tile_traffic(const dv_plan *plan, const dv_group_grid *g,
                                int32_t i, const int64_t bmn[3], int64_t k0,
                                int64_t k1)
@@ -290,8 +295,9 @@ static shapes shapes_of(const dv_plan *plan, const dv_group_grid *g, int32_t op)
     return s;
 }
 
-// Returns the core that owns the tile of a partial range (some k steps of one
-// tile): the core that has its step 0.
+// If several cores share the sum of a tile, the one with step 0 of the sum owns
+// the tile: it adds the others' partial sums. Returns the owner for range
+// number `at`, which holds a part of the sum.
 static int64_t owner_of(const dv_plan *plan, const dv_group_grid *g, int32_t at)
 {
     for (int32_t i = 0; i < g->n_ranges; i++)
@@ -322,9 +328,9 @@ static void add_range(dv_traffic *sum, const dv_plan *plan,
     }
 }
 
-// Adds the traffic of all cores: multiplies the four tile shapes by their
-// counts, then replaces the tiles that are split along k by the traffic of
-// their parts.
+// Adds the traffic of all cores: that of each of the four tile shapes times
+// their number, except that tiles whose sum is split among cores count as the
+// traffic of their parts.
 static void add_grid(dv_traffic *sum, const dv_plan *plan,
                      const dv_group_grid *g, int32_t op, const shapes *shape)
 {

@@ -15,12 +15,14 @@ int64_t dv_access_distinct_elems(const dv_program *p, const dv_op *op,
 typedef struct dv_traffic {
     int64_t read_elems, write_elems; // elements moved from and to main memory
     int64_t read_bytes, write_bytes;
-    // Bytes of partial results and copies sent between cores.
+    // Bytes sent from core to core: partial results, and copies of resident
+    // tensors.
     int64_t ring_bytes;
-    int exact; // 0 if an access could not be counted
+    int exact; // 0 if the elements of some access could not be counted
 } dv_traffic;
 
-// Returns the traffic of the whole plan, with repeats multiplied in.
+// Returns the traffic of the whole plan; ops in repeat loops count once per
+// iteration.
 dv_traffic dv_plan_traffic(const dv_plan *plan);
 // Returns the traffic of one op on one core, or on all cores if core is -1.
 dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,

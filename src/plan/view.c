@@ -2,8 +2,8 @@
 #include "base/math.h"
 #include <string.h>
 
-// Returns the only variable of an index that covers a dim of `extent`
-// completely; -1 if the dim has one element; -2 if neither holds.
+// Returns the only variable of an index if its values cover the whole dim of
+// `extent` elements; -1 if the dim has one element; -2 if neither holds.
 static int whole_var(const dv_op *op, const dv_index *x, int64_t extent)
 {
     int v = dv_index_var(op, x);
@@ -25,8 +25,8 @@ static int one_tile_a_core(const dv_group *g)
     return 1;
 }
 
-// Decomposes tile numbers into slice numbers per variable, the last variable
-// being the least significant.
+// Finds how a tile number is composed of slice numbers, one per variable, the
+// last variable being the least significant digit.
 static void find_cuts(dv_view *v, const dv_op *o)
 {
     int64_t weight = 1;
@@ -49,7 +49,8 @@ const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k)
     const dv_access *a = k < o->n_reads ? &o->reads[k] : &o->write;
     const dv_tensor *t = &plan->ops->tensors[a->tensor];
     uint32_t seen = 0;
-    // The fields are set one by one, because the struct is large.
+    // The fields are set one by one, because clearing the large struct would
+    // take longer.
     out->plan = plan;
     out->group = &plan->groups[dv_group_of(plan, op)];
     out->op = op;
@@ -197,9 +198,9 @@ int64_t dv_home_missing(const dv_plan *plan, const dv_home *h, int64_t core)
     return missing_on(&from, &to, core);
 }
 
-// Returns the number of positions of a box along device dim i (a dim of the
-// tensor as it is stored), and the first position. Only the outermost device
-// dim of a host dim is divided; the inner ones are always whole.
+// Returns how many positions a box lo..hi covers along dim i of the stored
+// layout, and the first one. If a dim of the tensor is stored as blocks, the
+// box is rounded to whole blocks: only the number of the block varies.
 static int64_t positions(const dv_layout *l, int32_t i, const int64_t *lo,
                          const int64_t *hi, int64_t *first)
 {

@@ -11,7 +11,8 @@
 #define DV_VIEW_H
 #include "plan/plan.h"
 
-// How a variable is sliced: a tile has slice number (tile / weight) % n.
+// How one variable is cut into slices: the tile with number t has slice number
+// (t / weight) % n of it.
 typedef struct dv_view_cut {
     int64_t weight, n, slice, begin, end;
 } dv_view_cut;
@@ -24,7 +25,8 @@ typedef struct dv_view {
     // Variable that indexes each dim; -1 if the dim has one element.
     int8_t var[DV_MAX_DIMS];
     dv_view_cut cut[DV_MAX_DIMS]; // how the variable of each dim is sliced
-    // For a write: how each of the sliced reduced variables is sliced.
+    // For a write of partial results: how the reduced variables that are cut
+    // into slices are cut.
     dv_view_cut parts[DV_MAX_VARS];
     int n_parts;
 } dv_view;
@@ -34,13 +36,13 @@ typedef struct dv_view {
 // there is no view.
 const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k);
 // Computes the box of the tensor that a core holds, lo..hi in each dim. Returns
-// 0 if the core holds nothing.
+// 0 if the core holds no element.
 int dv_view_box(const dv_view *v, int64_t core, int64_t *lo, int64_t *hi);
 // Returns whether every core holds in view `a` (a box of the tensor per core)
 // all elements that it has in view `b`.
 int dv_view_holds(const dv_view *a, const dv_view *b);
 int dv_view_same(const dv_view *a, const dv_view *b);
-// Returns the number of elements held by all cores together.
+// Returns the number of elements of the tensor that all cores hold together.
 int64_t dv_view_elems(const dv_view *v);
 // Returns the number of elements that cores have in view `b` (a box of the
 // tensor per core) and lack in view `a`.
@@ -48,17 +50,21 @@ int64_t dv_view_missing(const dv_view *a, const dv_view *b);
 // Returns the access of an op to a tensor: its write, or else its first read;
 // -1 if there is none.
 int dv_access_of(const dv_op *op, int32_t tensor);
-// Return the view of a home (a resident tensor); the number of elements of one
-// core in it; and the number of elements that the core must receive from other
-// cores' homes (fill RING).
+// A home is a tensor that is resident in the scratchpads, a box of it on each
+// core. dv_home_view returns which boxes these are (NULL on success, else why
+// there are none); dv_home_elems the number of elements on one core;
+// dv_home_missing how many of them that core must copy from other cores when
+// the home is filled from there.
 const char *dv_home_view(dv_view *out, const dv_plan *plan, const dv_home *h);
 int64_t dv_home_elems(const dv_plan *plan, const dv_home *h, int64_t core);
 int64_t dv_home_missing(const dv_plan *plan, const dv_home *h, int64_t core);
-// Return the bytes of a box, in whole sticks (the target's units of memory) and
-// tiles, and of the largest box of a view.
+// dv_box_bytes returns the bytes that a box of a tensor takes in memory, in
+// whole sticks (the target's units of memory) or tiles; dv_view_bytes those of
+// the largest box that any core holds.
 int64_t dv_box_bytes(const dv_layout *l, const int64_t *lo, const int64_t *hi);
 int64_t dv_view_bytes(const dv_view *v, const dv_layout *l);
-// Returns the offset of an element inside a box, in elements.
+// Returns the offset of the element with indices `at` inside a core's copy of
+// the box lo..hi, in elements.
 int64_t dv_box_place(const dv_layout *l, const int64_t *lo, const int64_t *hi,
                      const int64_t *at);
 #endif

@@ -4,11 +4,12 @@
 //   REAL    1 for floats        FN(x)    the C function x for the type
 //   BITS    for floats: the unsigned type of the same size
 //
-// A value is a strip of `n` elements, or one element that stands for all of
-// them.
+// A value is a strip (a run of up to 256 elements that are computed together),
+// or one element that stands for all elements of a strip.
 typedef struct NAME(value) {
     const T *p;
-    // 1: p has one element per point of the strip; 0: one for all points
+    // 1 if p has one element per element of the strip (the run that is computed
+    // together); 0 if *p stands for all of them.
     int each;
 } NAME(value);
 
@@ -218,7 +219,7 @@ static NAME(value) NAME(eval)(dv_strips *s, const dv_expr *e, int slot)
         return (NAME(value)){buf, 0};
     case DV_EXPR_READ:
         return NAME(read)(s, e->read, buf);
-    case DV_EXPR_REDUCE: // the accumulators already hold its result
+    case DV_EXPR_REDUCE: // its sums are in the accumulators
         return (NAME(value)){(const T *)s->acc, 1};
     case DV_EXPR_APPLY:
         break;
@@ -299,9 +300,10 @@ static void NAME(write)(dv_strips *s, NAME(value) v)
         NAME(put)(t, data, w, v, s->n);
 }
 
-// Accumulates over all points of the reduced variables in the mask `loops` and,
-// if strips (runs of elements that are computed together) are along a reduced
-// variable, over all strips, which share the accumulators acc[0..width].
+// Reduces over all points of the reduced variables in the mask `loops`, into
+// the accumulators acc[0..width]. If strips (runs of elements that are computed
+// together) are along a reduced variable, also over all of its strips, which
+// share the accumulators.
 static void NAME(reduce_all)(dv_strips *s, const int64_t *begin,
                              const int64_t *end, uint32_t loops, T *acc,
                              int64_t width)
@@ -329,8 +331,8 @@ static void NAME(reduce_all)(dv_strips *s, const int64_t *begin,
     } while (next_point(s, begin, end, loops));
 }
 
-// Finishes n complete sums in acc: if the reduction is a mean, divides them by
-// its element count.
+// Turns n complete sums in acc into results: if the reduction is a mean,
+// divides them by its element count.
 static void NAME(finish)(const dv_strips *s, T *acc, int64_t n)
 {
     (void)s, (void)acc, (void)n;
@@ -343,8 +345,9 @@ static void NAME(finish)(const dv_strips *s, T *acc, int64_t n)
 #endif
 }
 
-// Stores the next n accumulators of a partial result to s->parts, adds them to
-// s->parts, or loads them from s->parts, as s->part says.
+// For a reduction that is computed in parts: stores the next n accumulators in
+// s->parts (first part), adds them to s->parts (later parts), or loads them
+// from there to compute the results, as s->part says.
 static void NAME(pass_part)(dv_strips *s, T *acc, int64_t n)
 {
     T *parts = (T *)s->parts + s->n_parts;

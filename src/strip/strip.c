@@ -1,12 +1,12 @@
-// The type-independent part of the interpreter: prepares ops and computes
-// offsets.
+// The part of the interpreter of ops that does not depend on the type: prepares
+// ops and computes offsets of elements.
 #include "strip/strip.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Writes all accesses as affine offsets; tensors are row-major unless `strides`
-// has other strides for them.
+// Converts all accesses of the op to affine offsets in elements; tensors are
+// row-major unless `strides` has other strides for them.
 static void flatten_all(dv_kernel *k, const dv_program *p,
                         int64_t *const *strides)
 {
@@ -46,8 +46,9 @@ static int64_t loop_cost(const dv_kernel *k, int v)
         sum += apart > 16 ? 16 : apart;
     }
     int64_t len = k->op->vars[v].end - k->op->vars[v].begin;
-    // Starting a strip costs about as much as 40 elements. In short strips that
-    // is spread over few elements, so it counts.
+    // Starting a strip (a run of elements that are computed together) costs
+    // about as much as 40 elements. In short strips that is spread over few
+    // elements, so it counts.
     return len >= 16 ? sum : sum + 40 / len;
 }
 

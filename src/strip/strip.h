@@ -10,7 +10,7 @@
 #define DV_STRIP_H
 #include "plan/plan.h"
 
-enum { DV_STRIP = 256 }; // most elements of a strip
+enum { DV_STRIP = 256 }; // elements computed together, at most
 
 // An access as an affine offset in elements: base + the sum of coef[v] * v over
 // all variables v.
@@ -19,7 +19,8 @@ typedef struct dv_flat {
     int64_t *coef;
 } dv_flat;
 
-// Returns the offset of the access at a point.
+// Returns the offset in elements of the accessed element at a point (a value of
+// each variable).
 static inline int64_t dv_flat_at(const dv_flat *f, const dv_op *op,
                                  const int64_t *point)
 {
@@ -29,32 +30,38 @@ static inline int64_t dv_flat_at(const dv_flat *f, const dv_op *op,
     return off;
 }
 
-// The data of an op that the interpreter computes before it runs.
+// What the interpreter prepares for an op once, before it runs.
 typedef struct dv_kernel {
     const dv_op *op;
     dv_compute_type compute;
-    int32_t strip;         // variable along which strips run; -1: none
-    int32_t n_slots;       // number of strips that evaluating the body needs
-    const dv_expr *reduce; // the op's reduction; NULL: none
+    // The variable along which strips run (elements computed together), or -1.
+    int32_t strip;
+    // Number of buffers of one strip (256 elements) that evaluating the op's
+    // expression needs.
+    int32_t n_slots;
+    const dv_expr *reduce; // the op's reduction, or NULL
     dv_flat write;
     dv_flat *reads;
-    // An op that reads the tensor it overwrites reads a snapshot of it instead,
-    // at this byte offset in the exec's snapshot memory; -1: no snapshot.
+    // An op that reads the tensor it overwrites reads a snapshot of it instead:
+    // the byte offset of the snapshot in the memory that the executor has for
+    // them, or -1.
     int64_t old_off;
 } dv_kernel;
 
 typedef struct dv_strips {
     const dv_program *p;
     void *const *data; // address of each tensor
-    void *buf;         // k->n_slots strips of DV_STRIP elements of 8 bytes
-    void *acc;         // one strip of accumulators
+    // k->n_slots buffers for intermediate results, each of DV_STRIP (256)
+    // elements of 8 bytes.
+    void *buf;
+    void *acc; // accumulators, one per element of a strip
     dv_diag *diag;
     // The op that is being run.
     const dv_kernel *k;
     // Snapshot of the written tensor from before the op, or NULL.
     const void *old;
-    // The simulator's cores work on copies of the operands: one per read, then
-    // the written one. NULL: the op works on `data`.
+    // The simulator gives each core copies of the operands: images[r] for read
+    // r, then the written tensor. NULL: the op works on the tensors in `data`.
     void *const *images;
     // If the reduction is computed in parts, `parts` holds the accumulators of
     // the partial results, in loop order. The first part stores them, the next
@@ -62,13 +69,14 @@ typedef struct dv_strips {
     enum { DV_WHOLE, DV_FIRST_PART, DV_NEXT_PART, DV_FINISH } part;
     void *parts;
     int64_t n_parts; // number of accumulators in `parts` used so far
-    // Current values of the op's variables; the value of the variable along
-    // which the strip runs is that of the strip's first element.
+    // Current values of the op's variables. That of the variable along which
+    // strips run (elements computed together) is the value at the strip's first
+    // element.
     int64_t at[DV_MAX_VARS];
-    int64_t n; // number of elements in the strip
+    int64_t n; // elements in the current strip
     dv_status status;
-    // Called from time to time with the share of the box that is done; may be
-    // NULL.
+    // Called from time to time with the fraction of the work that is done; may
+    // be NULL.
     void (*tick)(void *user, double share);
     void *user;
 } dv_strips;
@@ -83,13 +91,15 @@ void dv_strips_run(dv_strips *s, const int64_t *begin, const int64_t *end);
 void dv_strips_f32(dv_strips *s, const int64_t *begin, const int64_t *end);
 void dv_strips_f64(dv_strips *s, const int64_t *begin, const int64_t *end);
 void dv_strips_i64(dv_strips *s, const int64_t *begin, const int64_t *end);
-// Combines the n accumulators x with those in acc, by the op's reducer.
+// Combines n accumulators x with those in acc by the op's reducer (sum, max,
+// ...), in the type in which the op is computed.
 void dv_strips_add(const dv_kernel *k, void *acc, const void *x, int64_t n);
 // Combines accumulators of the given type by a reducer such as sum: acc[i] =
 // reducer(acc[i], x[i]).
 void dv_accumulate(dv_compute_type in, dv_reducer r, void *acc, const void *x,
                    int64_t n);
-// Returns the address of the tensor, snapshot or copy from which a read loads.
+// Returns the memory that a read of the op loads from: the tensor, a snapshot
+// of it, or the simulator's copy of it.
 static inline const void *dv_strips_source(const dv_strips *s, int32_t read)
 {
     int32_t t = s->k->op->reads[read].tensor;
@@ -113,7 +123,8 @@ static inline int64_t dv_index_at(dv_dtype t, const void *data, int64_t off)
 // loaded and checked; one that is out of range sets s->status.
 int64_t dv_strips_offset(dv_strips *s, const dv_access *a, const dv_flat *f,
                          const int64_t *point);
-// Computes the offsets of an access for all elements of the current strip.
+// Computes the offsets of an access for all elements of the current strip (the
+// elements that are computed together).
 void dv_strips_find(dv_strips *s, const dv_access *a, const dv_flat *f,
                     int64_t found[DV_STRIP]);
 #endif

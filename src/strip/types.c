@@ -1,10 +1,11 @@
-// Instantiates the interpreter's loops for f32, f64 and i64.
+// Instantiates the loops of the interpreter of ops for f32, f64 and i64.
 #include "strip/strip.h"
 #include <math.h>
 #include <string.h>
 
-// Advances s->at to the next point of the variables in the mask. Returns 0
-// after the last point and resets them to the first.
+// Advances the variables in the mask to the next point of the box begin..end,
+// like an odometer. Returns 0 after the last point and resets them to the
+// first.
 static int next_point(dv_strips *s, const int64_t *begin, const int64_t *end,
                       uint32_t vars)
 {
@@ -18,11 +19,11 @@ static int next_point(dv_strips *s, const int64_t *begin, const int64_t *end,
     return 0;
 }
 
-// The location of a strip's elements: at a constant stride, or at the offsets
-// that indirect indices give.
+// Where the elements of a strip (a run that is computed together) lie in
+// memory: at a constant stride, or at offsets that indirect indices give.
 typedef struct where {
-    // Offset of each element; NULL: the elements start at `off`, `stride`
-    // apart.
+    // found[i] is the offset of element i. If it is NULL, the elements start at
+    // `off`, `stride` apart.
     const int64_t *found;
     int64_t off, stride;
 } where;
@@ -124,8 +125,8 @@ static inline int64_t max_i64(int64_t x, int64_t y)
 
 static int64_t constant_i64(double v)
 {
-    // The start values of max and min, which are infinities, become the limits
-    // of int64_t.
+    // Infinities, the start values of max and min, become the limits of
+    // int64_t.
     return whole(v);
 }
 

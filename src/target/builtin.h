@@ -1,4 +1,5 @@
-// The text of targets/*.dv, compiled into the library by cmake/embed.cmake.
+// The texts of the target descriptions targets/*.dv, compiled into the library
+// by cmake/embed.cmake.
 #ifndef DV_BUILTIN_H
 #define DV_BUILTIN_H
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// Maps core numbers to grid positions, and restricts targets to some of their
-// cores.
+// Maps core numbers to positions on the core grid, and restricts targets
+// (descriptions of machines) to some of their cores.
 #include "base/math.h"
 #include "target/target.h"
 #include <inttypes.h>
@@ -10,8 +10,9 @@ dv_core_grid dv_target_grid(const dv_target *t)
     return t->core_grid.cols ? t->core_grid : (dv_core_grid){t->cores, 1};
 }
 
-// Counts the holes that precede position x,y in row-major order. Holes are
-// disjoint rectangles, so their counts add up.
+// Counts the holes (missing or unused cores of the grid) that precede position
+// x,y in row-major order. Holes are disjoint rectangles, so their counts add
+// up.
 static int64_t holes_before(const dv_target *t, int64_t x, int64_t y)
 {
     int64_t n = 0;
@@ -38,8 +39,8 @@ int64_t dv_target_core(const dv_target *t, int64_t x, int64_t y)
     return y * g.cols + x - holes_before(t, x, y);
 }
 
-// Finds the position by binary search: the core is at the last position that
-// has at most `core` usable cores before it.
+// Finds the grid position of a core by binary search: it is the last position
+// that has at most `core` usable cores before it.
 void dv_target_core_position(const dv_target *t, int64_t core, int64_t *x,
                              int64_t *y)
 {
@@ -80,9 +81,9 @@ static void mark(uint8_t *cores, int64_t cols, const dv_core_rect *r, int value)
         memset(&cores[y * cols + r->x0], value, (size_t)(r->x1 - r->x0 + 1));
 }
 
-// Adds a run of holes x0..x1 in row y: extends a rectangle of the same columns
-// that ends in the row above, or starts a new one. Returns 0 if there are too
-// many rectangles.
+// Adds a run of holes (unused cores) x0..x1 in row y of the grid: extends a
+// rectangle of the same columns that ends in the row above, or starts a new
+// one. Returns 0 if there are too many rectangles.
 static int add_run(dv_core_rects *to, int32_t x0, int32_t x1, int32_t y)
 {
     for (int32_t i = 0; i < to->n; i++) {
@@ -98,8 +99,8 @@ static int add_run(dv_core_rects *to, int32_t x0, int32_t x1, int32_t y)
     return 1;
 }
 
-// Sets t->holes to the marked cores, as rectangles, and t->cores to the number
-// of unmarked cores.
+// Makes the marked cores of the grid holes (unused): sets t->holes to
+// rectangles of them, and t->cores to the number of unmarked cores.
 static dv_status close_marked(dv_target *t, const uint8_t *gone, dv_loc at,
                               dv_diag *diag)
 {
@@ -169,8 +170,8 @@ dv_status dv_target_restrict_first(dv_target *t, int64_t n, dv_diag *diag)
         t->cores = n;
         return DV_OK;
     }
-    // The unused cores are the remainder of the row of core n - 1, and all rows
-    // below it.
+    // To use only the first n cores, drop the remainder of the row of core n -
+    // 1, and all rows below it.
     dv_target_core_position(t, n - 1, &x, &y);
     dv_core_rect rest[2];
     size_t n_rest = 0;

@@ -1,4 +1,5 @@
-// The rows of target.def as a run-time table, private to this folder.
+// The rows of target.def (the properties that describe a machine) as a run-time
+// table, private to this folder.
 //
 // The value of a property of any type is passed as a double: the limits in
 // target.def keep all values below 2^53, where doubles hold integers exactly.
@@ -23,12 +24,14 @@ typedef enum dv_target_kind {
     DV_KIND_text,
 } dv_target_kind;
 
-// How values of a kind are written, and their unit if they have one.
+// How values of one kind of property (bytes, percent, rate) are written, and
+// their unit if they have one.
 typedef struct dv_target_kind_info {
     const char *name, *example;
     const char *unit; // unit without prefix; NULL if none
     int per_second;   // 1 if /s follows the unit
-    // The two words of an enumerated kind: for its least value, then its most.
+    // The two words of an enumerated kind: word[0] stands for the smaller of
+    // its two values, word[1] for the larger.
     const char *word[2];
 } dv_target_kind_info;
 extern const dv_target_kind_info dv_target_kinds[];

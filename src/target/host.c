@@ -133,7 +133,8 @@ void dv_host_from(dv_target *out, struct hwloc_topology *topo, dv_diag *diag)
     if (line < 8 || line > 1 << 20 || (line & (line - 1)))
         line = ASSUMED_LINE_BYTES;
     int64_t share = m.share.l2_bytes ? m.share.l2_bytes : ASSUMED_L2_BYTES;
-    // Limit the share to the maximum of the property `scratch`.
+    // Limit the cache share of a core to the largest value that the target
+    // property `scratch` may have.
     share = dv_min_i64(share, (int64_t)1 << 40);
     dv_target_init(out, "host");
     memcpy(out->about, DV_HOST_ABOUT, sizeof DV_HOST_ABOUT);

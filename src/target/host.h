@@ -1,4 +1,4 @@
-// The machine divvy runs on, as a target.
+// The machine that divvy runs on, as a target (the description of a machine).
 #ifndef DV_HOST_H
 #define DV_HOST_H
 #include "target/target.h"

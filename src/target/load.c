@@ -1,5 +1,5 @@
-// Loads targets by built-in name or from a file, and reports names that are
-// neither.
+// Loads targets (descriptions of machines) by built-in name or from a file, and
+// reports names that are neither.
 #include "base/file.h"
 #include "base/suggest.h"
 #include "target/builtin.h"
@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// Built-in target 0 is the host. It is not in the table, because its properties
-// are probed.
+// Built-in target 0 is the machine that divvy runs on. It is not in the table
+// of descriptions, because its properties are probed.
 static const char host[] = "host";
 
 const char *dv_target_builtin(int i)

@@ -11,7 +11,8 @@ typedef struct reader {
     dv_lexer *lx;
     dv_target t;
     dv_loc name_at;
-    // Position where each property was given; src is NULL if it was not.
+    // Position in the text where each property was given; its src is NULL if
+    // the property was not given.
     dv_loc seen[DV_N_FIELDS];
     uint32_t value_off, value_end; // byte range of the value being parsed
     uint32_t hole_off[DV_TARGET_MAX_RECTS];
@@ -25,15 +26,15 @@ static dv_status wrong_kind(const reader *r, const dv_target_field *f)
                    dv_target_kinds[f->kind].example, dv_lex_show(r->lx, buf));
 }
 
-// Consumes a token that is part of the value.
+// Consumes the current token, which is part of the value that is being parsed.
 static dv_status take(reader *r)
 {
     r->value_end = r->lx->tok.off + r->lx->tok.len;
     return dv_lex(r->lx);
 }
 
-// Returns the length of the value's source text, at most 60, for printing with
-// %.*s.
+// Returns the length of the text of the value that is being parsed, at most 60,
+// for printing with %.*s.
 static int value_len(const reader *r)
 {
     uint32_t len = r->value_end - r->value_off;
@@ -242,8 +243,8 @@ static dv_status read_value(reader *r, const dv_target_field *f)
     default:
         DV_TRY(read_number(r, f));
     }
-    // A token glued to the value was meant to be part of it, e.g. 32cores or
-    // 8%%.
+    // A token that follows without white space was meant to be part of the
+    // value, e.g. in 32cores or 8%%, and makes it invalid.
     if (r->lx->tok.glued && r->lx->tok.kind != '}' &&
         r->lx->tok.kind != DV_TOK_END)
         return wrong_kind(r, f);
@@ -294,8 +295,8 @@ static dv_loc where(const reader *r, int i)
     return r->seen[i].src ? r->seen[i] : r->name_at;
 }
 
-// Converts the holes as written into the target's disjoint holes, and checks
-// the core count.
+// Converts the holes (unused cores) as the user wrote them into disjoint
+// rectangles, and checks that their number agrees with the number of cores.
 static dv_status check_holes(reader *r)
 {
     dv_target *t = &r->t;

@@ -1,5 +1,5 @@
-// Targets as values: the table of properties, equality, units and printing.
-// Parsing is in read.c, loading in load.c.
+// Targets (descriptions of machines) as values: the table of properties,
+// equality, units and printing. Parsing is in read.c, loading in load.c.
 #include "base/math.h"
 #include "target/field.h"
 #include <inttypes.h>

@@ -88,8 +88,9 @@ struct dv_target {
 
 // Initialises a target with default values. The name is truncated to fit.
 void dv_target_init(dv_target *t, const char *name);
-// Parses one description. The lexer is at the word `target` before and after
-// the closing brace afterwards. *out is unchanged on failure.
+// Parses one target description. Before the call, the lexer is at the word
+// `target`; afterwards it is after the closing brace. *out is unchanged on
+// failure.
 dv_status dv_target_read(dv_lexer *lx, dv_target *out);
 // Prints the properties that differ from the defaults; each line is indented by
 // `indent` spaces.
@@ -123,22 +124,22 @@ void dv_target_core_position(const dv_target *t, int64_t core, int64_t *x,
 dv_status dv_target_on_grid(const dv_target *t, const dv_core_rect *r,
                             dv_loc at, dv_diag *diag);
 // Restricts the target to the `allowed` cores of the grid (all if none are
-// given), without `holes`; existing holes remain. Sets t->holes to new disjoint
-// rectangles and t->cores to the number of remaining cores. `at` is the
-// position for error messages.
+// given), without `holes` (unused cores); existing holes remain. Sets t->holes
+// to new disjoint rectangles and t->cores to the number of remaining cores.
+// `at` is the position for error messages.
 dv_status dv_target_restrict(dv_target *t, const dv_core_rect *allowed,
                              size_t n_allowed, const dv_core_rect *holes,
                              size_t n_holes, dv_loc at, dv_diag *diag);
 // Restricts the target to its first n cores.
 dv_status dv_target_restrict_first(dv_target *t, int64_t n, dv_diag *diag);
 
-// Returns the bytes of a core's scratchpad that a plan may use, a multiple of
-// scratch_align: scratch minus the program, minus the reserved percentage,
-// rounded up but not past the end. For spyre, (2MiB - 64KiB) * 0.8 = 1625292.8,
-// rounded up to 1625344.
+// Returns the bytes of a core's scratchpad that a plan may use: its size minus
+// the program, minus the reserved percentage, rounded up to a multiple of
+// scratch_align but not past the end. For spyre, (2MiB - 64KiB) * 0.8 =
+// 1625292.8, rounded up to 1625344.
 int64_t dv_target_usable_bytes(const dv_target *t);
-// Properties of a target. Passes and executors ask for the property that they
-// need, never for a machine.
+// The functions below say what a target can do. Passes and executors ask for
+// the property that they need, never for the name of a machine.
 
 // Returns whether plans run on the machine that divvy runs on, on threads and
 // with generated kernels; plans for other targets are simulated.
@@ -160,8 +161,9 @@ static inline int dv_target_has_scratchpads(const dv_target *t)
     return t->scratch_bytes > 0 && !dv_target_has_caches(t);
 }
 
-// Returns whether kernels of matrix products pack their operands, which makes a
-// strided operand as fast as a contiguous one once it is packed.
+// Returns whether kernels of matrix products pack their operands (copy them
+// into the order in which they read them), which makes a strided operand as
+// fast as a contiguous one.
 static inline int dv_target_packs(const dv_target *t)
 {
     return t->here;
