@@ -18,7 +18,7 @@ typedef struct dv_backend {
     // multiply-adds, and returns the flops of one iteration; 0: this type
     // cannot be multiplied.
     int (*peak)(dv_code *code, const dv_isa *isa, int dtype);
-    int words; // all instructions have four bytes
+    int words; // 1: all instructions have four bytes
     // Appends the instruction at byte `at` of a kernel as assembly, and returns
     // how many bytes it has; 0: these bytes are no instruction. *data is the
     // offset of the first constant behind the code that the instructions listed

@@ -47,8 +47,9 @@ static dv_status make_pairs(maker *w, int64_t lds, int32_t lines, int32_t k,
 }
 
 // Generates the move that widens rows x cols elements. Unless `then` is
-// DV_MOVE_ZERO, the widened elements go to the intermediate buffer t of the
-// plan, and a second move `then` packs them from there with row stride `ldd`.
+// DV_MOVE_ZERO (which stands for none here), the widened elements go to the
+// intermediate buffer t of the plan, and a second move `then` packs them from
+// there with row stride `ldd`.
 static dv_status make_widen(maker *w, dv_move_shape v, dv_move then,
                             dv_pack_moves *out)
 {
@@ -95,8 +96,9 @@ static dv_status make_b(maker *w, int32_t cols, int32_t k, dv_pack_moves *out)
     return dv_jit_move(w->jit, &v, &out->move, w->diag);
 }
 
-// For a C of a narrow type: generates the moves that widen block `row` of rows
-// of C into the buffer of accumulators, and that round it back into C.
+// For a C of a narrow type: generates the moves that widen block number `row`
+// of the rows of C into the buffer of accumulators, and that round it back into
+// C.
 static dv_status make_c(maker *w, int32_t row)
 {
     dv_gemm_plan *plan = w->plan;
@@ -112,9 +114,9 @@ static dv_status make_c(maker *w, int32_t row)
     return dv_jit_move(w->jit, &v, &w->p->widen_c[block], w->diag);
 }
 
-// Generates the kernel that multiplies block `row` of rows of A by a panel of
-// B, in chunk i of k. Only the first chunk scales C by beta; only the last one
-// adds the bias and applies relu.
+// Generates the kernel that multiplies block number `row` of the rows of A by a
+// panel of B, in chunk i of k. Only the first chunk scales C by beta; only the
+// last one adds the bias and applies relu.
 static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
                           dv_gemm_packing way)
 {
