@@ -87,7 +87,8 @@ typedef struct dv_gen {
             DV_E(op##4s, a, b, c, d);                                          \
     } while (0)
 
-// The virtual operations (code.h) of this family.
+// The operations on general registers in which generators shared with other
+// instruction sets are written (code.h), for AArch64.
 #define DV_GEN                     dv_gen
 #define DV_LEA(to, from, bytes)    dv_gen_add(g, to, from, bytes)
 #define DV_MOV(to, from)           DV_E(mov_x, to, 0, from, 0)
