@@ -96,8 +96,8 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run);
 int32_t dv_vec_interleave(const dv_vec_alloc *a, dv_vec_section section,
                           int32_t *ops);
 // Returns the largest number of simultaneously live values of n operations, if
-// a second copy of them lags by `behind` operations, at least half of n. `last`
-// has room for n.
+// a second copy of them lags by `behind` operations; `behind` must be at least
+// half of n, so that no third copy overlaps. `last` has room for n.
 int dv_vec_staggered_pressure(const dv_vec_alloc *a, const int32_t *ops,
                               int32_t n, int32_t behind, int32_t *last);
 // Fills a->seq with the operations of a run (the unrolled copies of a section

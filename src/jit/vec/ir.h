@@ -35,8 +35,7 @@
     DV_VOP(STORE, 1)   /* stores to the output operand */                      \
     DV_VOP(ACCUM, 1)   /* reduces into an accumulator */                       \
     DV_VOP(ACCUM2, 2)  /* adds a * b to an accumulator */                      \
-    DV_VOP(WATCH,                                                              \
-           1) /* adds the square to the sum that decides on the fast body */   \
+    DV_VOP(WATCH, 1)   /* sums squares, to check that values are small */      \
     DV_VOP(FADD, 2)                                                            \
     DV_VOP(FSUB, 2)                                                            \
     DV_VOP(FMUL, 2)                                                            \
@@ -60,7 +59,7 @@
     DV_VOP(IADD, 2)                                                            \
     DV_VOP(ISUB, 2)                                                            \
     DV_VOP(IMUL, 2) /* 32 bits only */                                         \
-    DV_VOP(IMIN, 2) /* 32 bits only, as IMAX to IEQ */                         \
+    DV_VOP(IMIN, 2) /* IMIN to IEQ: 32 bits only */                            \
     DV_VOP(IMAX, 2)                                                            \
     DV_VOP(IABS, 1)                                                            \
     DV_VOP(ILT, 2)                                                             \
@@ -83,8 +82,8 @@ typedef enum dv_vop {
     // Reset the running pointers (to the current elements) to the start
     // addresses stored on the stack.
     DV_V_POINT,
-    // Begins the loop over rows: resets the running pointers as POINT does, and
-    // advances the start addresses to the next row.
+    // Begins the loop over rows: resets the running pointers to the start
+    // addresses stored on the stack, and advances these to the next row.
     DV_V_ROWS,
     DV_V_ROWS_END, // ends the loop over rows
     // Begin a loop that repeats while imm elements are left in the row.
@@ -92,7 +91,7 @@ typedef enum dv_vop {
     // End the loop over a row: advance the running pointers by imm elements.
     DV_V_LOOP_END,
     // Begin a loop that repeats while imm columns are left, and reset the
-    // running pointers as POINT does.
+    // running pointers to the start addresses stored on the stack.
     DV_V_COLS,
     // End the loop over columns: advance the start addresses by imm columns.
     DV_V_COLS_END,
@@ -185,7 +184,7 @@ typedef struct dv_vec_mop {
     int32_t imm;    // CONST: index in the pool; other operations: see dv_vop
 } dv_vec_mop;
 
-// The properties of a back end.
+// The properties of a back end, the code generator of one instruction set.
 struct dv_vec_plan;
 typedef struct dv_vec_isa {
     void (*emit)(dv_code *code, const struct dv_vec_plan *p,
@@ -267,9 +266,8 @@ void dv_vec_plan_rebind(dv_vec_plan *p, const dv_vec_shape *shape,
 
 // A cache of the most recent plans of one back end. It owns their memory.
 enum { DV_VEC_CACHED_PLANS = 8 };
-enum {
-    DV_VEC_MAX_CACHED_KEY = 128
-}; // words of a usual key; longer keys are not cached
+// Largest number of words of a key; plans with longer keys are not cached.
+enum { DV_VEC_MAX_CACHED_KEY = 128 };
 typedef struct dv_vec_plan_cache {
     struct dv_vec_cached_plan *plans[DV_VEC_CACHED_PLANS];
     uint32_t made; // number of plans added so far, which selects the next entry
