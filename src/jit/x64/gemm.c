@@ -161,8 +161,8 @@ void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *given)
     if (narrow && grid.s.n)
         grid.s = dv_runs_whole(s->m, s->panel_a);
     int many_v = grid.v.n > 1 || grid.v.count[0] > 1;
-    // A kernel that packs an operand works on a single panel of the operand V
-    // (the one read as vectors); for other shapes, generating it fails.
+    // A kernel that packs an operand works on a single panel of the operand
+    // read as vectors (usually B); for other shapes, generating it fails.
     if (!grid.s.n || (many_v && (p.pack_s || p.pack_v))) {
         code->failed = 1;
         return;
