@@ -179,7 +179,8 @@ typedef struct dv_move_shape {
     int64_t lds, ldd;
     int32_t rows, cols;
     // Element type. zero, copy, transpose: any type that has kernels, moved bit
-    // by bit. panel: DV_F32, DV_F64 or DV_I32. Other moves: the narrow type.
+    // by bit. panel: DV_F32, DV_F64 or DV_I32. Other moves: the narrow type,
+    // DV_F16, DV_BF16 or DV_I8.
     uint8_t dtype;
     uint8_t move; // the kind of move, a dv_move
     uint8_t overlap;

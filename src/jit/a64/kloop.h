@@ -45,7 +45,8 @@ typedef struct dv_kloop {
     int flat;
     // 1: the last step of k stores each row of C once it is done.
     int stores;
-    // Vector registers that the last step of k does not read.
+    // Vector registers that the last step of k does not read, so that storing
+    // the results can use them.
     dv_tile_free free;
     // Number of vectors per row that a step computes, over all rows, before it
     // goes on to the next vectors; 0: a step computes whole rows.
@@ -61,8 +62,8 @@ typedef struct dv_sched_load {
     uint8_t at;  // position among the instruction words of the step
     uint8_t i;   // number of the load within its group
     uint8_t reg; // destination register of the load
-    // The step that the group serves: 0 the previous one, 1 the current one, 2
-    // the next one.
+    // The step of k that the group of this load serves: 0 the previous one, 1
+    // the current one, 2 the next one.
     uint8_t ahead;
     uint8_t is_s; // 1: a load of the operand read as scalars
 } dv_sched_load;

@@ -219,7 +219,7 @@ static void ops_of(const dv_kloop *l, const dv_gen *g, uint32_t out[2][4])
 // Returns the number of steps of k after which the same registers are used
 // again: those of both operands, which are loaded in turn, and the sets of
 // accumulators, which take turns. Returns 0 if that number exceeds
-// DV_MOST_PERIOD.
+// DV_MOST_PERIOD, so that no steps can be prepared.
 static int period_of(const dv_kloop *l)
 {
     for (int n = l->group; n <= DV_MOST_PERIOD; n += l->group)

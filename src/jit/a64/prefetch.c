@@ -4,10 +4,10 @@
 // beyond that, so that many at once would mostly be lost.
 #include "jit/a64/tile.h"
 
-// Prefetches the row at X_NEXT, which the next kernel reads, into L2, from its
-// last cache line back to the first. The line in which the row begins may be
-// left out: it also holds the columns before these, and is in the cache
-// already.
+// Prefetches the row at the address in register X_NEXT, which the next kernel
+// reads, into L2, from its last cache line back to the first. The line in which
+// the row begins may be left out: it also holds the columns before these, and
+// is in the cache already.
 void dv_tile_prefetch_next(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int off = (t->cols * g->es - 1) / 8 * 8;

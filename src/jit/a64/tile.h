@@ -62,7 +62,7 @@ void dv_tile_copy_advance(dv_gen *g, const dv_prod *p);
 void dv_tile_prefetch_c(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
 
 // Returns the byte offset of vector j within a row of the tile. The last vector
-// ends at the last column.
+// ends at the last column and may overlap the one before it.
 static inline int64_t dv_tile_off(const dv_gen *g, const dv_prod_tile *t, int j)
 {
     int last = j == t->nv - 1 && t->cols >= g->lanes;

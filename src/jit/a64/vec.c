@@ -93,7 +93,8 @@ static int64_t words_to(const dv_gen *g, size_t at)
 
 static void compare(dv_gen *g, int reg, int64_t n)
 {
-    DV_E(subsi_x, X_SP, reg, n, 0); // the result is discarded
+    // As destination, register 31 (X_SP) is xzr: the result is discarded.
+    DV_E(subsi_x, X_SP, reg, n, 0);
 }
 
 static size_t branch_less(dv_gen *g)

@@ -13,7 +13,7 @@ static void step(dots *d, DV_GEN *g, int64_t at, int n, int i);
 // Advances the running pointers of A and B by a number of bytes each.
 static void advance(dots *d, DV_GEN *g, int64_t a, int64_t b);
 // Adds up the lanes of the accumulators of row i, and runs the epilogue on
-// them.
+// them: scale, add C and the bias, relu, store.
 static void finish_row(dots *d, DV_GEN *g, int i);
 
 enum { STEPS = 2 }; // steps in an iteration of the loop over k

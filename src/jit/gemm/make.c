@@ -25,8 +25,8 @@ static void cut_cols(const dv_gemm_plan *plan, dv_gemm_share *p)
     int64_t size = c.size * lanes, left = p->n % lanes;
     int64_t low = c.n - (left && !c.n_larger);
     int64_t high = c.n_larger - (left && c.n_larger);
-    // Wider panels come first, because the kernel of the first panel of B also
-    // packs A.
+    // Wider panels come first: the kernel of the first panel of B also packs A,
+    // and with more columns it has more multiply-adds per packed element.
     push(p, size + lanes, high);
     push(p, size, low);
     push(p, left ? p->n - low * size - high * (size + lanes) : 0, 1);

@@ -102,7 +102,7 @@ typedef enum dv_vop {
     DV_V_STEPS_END,
     DV_V_PREFETCH, // prefetch for `count` elements from element imm on
     // Jump to the slow body unless all bits of register a are set, that is,
-    // unless the fast body is valid.
+    // unless all arguments are small enough for the fast body.
     DV_V_CHECK,
     DV_V_RETURN,
     // The slow body (for arguments of any size), which follows the return; it
@@ -150,9 +150,11 @@ typedef struct dv_vec_build {
     // The section (part of the kernel) that new values belong to, unless they
     // are loop-invariant.
     dv_vec_section in;
-    int has_guard; // 1: the back end can leave a fast body (DV_V_CHECK)
-    // Largest sum of squares of the arguments for which the fast body is valid;
-    // 0: there is no fast body.
+    // 1: the back end can leave a fast body (a loop body that is valid for
+    // small arguments only) with the operation DV_V_CHECK.
+    int has_guard;
+    // Largest sum of squares of the arguments for which the fast body (for
+    // small arguments only) is valid; 0: there is no fast body.
     double guard_limit;
     int failed; // memory ran out
 } dv_vec_build;
@@ -197,7 +199,9 @@ typedef struct dv_vec_isa {
     // Number of loop bodies per iteration in a kernel of several statements.
     int32_t turns;
     int32_t soft_bf16; // 1: can store bf16 without instructions for that type
-    int32_t checks; // 1: has the operation DV_V_CHECK, which leaves a fast body
+    // 1: has the operation DV_V_CHECK, which leaves a loop body that is valid
+    // for small arguments only.
+    int32_t checks;
     int32_t pairs; // 1: has the operation DV_V_PAIRS, which adds adjacent lanes
     // By operation: bit mask of its arguments, of which one must share its
     // register with the destination; 0: any registers.

@@ -15,7 +15,7 @@
 enum { ROWS = 32, SIDE = 16, BYTES = 64, TILE = SIDE * BYTES, LINE = 64 };
 enum { A_TILE = 4, B_TILE = 6, GROUP = 8 };
 enum {
-    X_WIDE = X_BATCH,       // 64: row stride of a packed tile
+    X_WIDE = X_BATCH,       // holds 64, the row stride of a packed tile
     X_LDC = X_N,            // row stride of C in bytes
     X_C_PREFETCH = X_ABASE, // next row of C to prefetch
     X_SAVED_SP = X_BT // the saved stack pointer, while results are on the stack

@@ -42,7 +42,7 @@ enum { N_SIZES = 8 };
 enum { MOST_LINES = 24 };
 #include "jit/gemm/walk.h"
 
-// Estimates the cost of a tile in eighths of half cycles. A cycle has two
+// Estimates the cost of a tile in sixteenths of a cycle. A cycle has two
 // multiply-adds or two loads, and a step of k takes at least the latency of a
 // multiply-add divided by the number of accumulator sets.
 static int64_t tile_cost(const dv_x *g, const dv_prod *p, int rows, int nv)

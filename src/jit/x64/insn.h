@@ -12,7 +12,7 @@ typedef enum dv_x_form {
     DV_X_GO,
     DV_X_J,
     DV_X_N,
-    DV_X_VRM, // forms of vector instructions from here on
+    DV_X_VRM, // from here on: operand layouts of vector instructions
     DV_X_VRVM,
     DV_X_VRMI,
     DV_X_VRVMI,
@@ -20,7 +20,7 @@ typedef enum dv_x_form {
     DV_X_VKVMI,
     DV_X_VK,
     DV_X_KR,
-    DV_X_TC, // forms of AMX tile instructions from here on
+    DV_X_TC, // from here on: operand layouts of AMX instructions
     DV_X_TM,
     DV_X_T
 } dv_x_form;
