@@ -35,7 +35,7 @@ static dv_dtype wide(const dv_array *in, size_t n_in, dv_dtype result)
 }
 
 // Text is written without printf formats, because formatting would take longer
-// than finding the path.
+// than finding the order of products.
 static void put(dv_text *out, const char *s)
 {
     dv_put_bytes(out, s, strlen(s));

@@ -140,8 +140,9 @@ typedef struct dv_formula {
     dv_einsum_term out;
     int32_t n_dots; // number of dims under the ellipsis
     int64_t extent[DV_MAX_IDS];
-    // If the text is a tree, which gives the order of products, `given` has its
-    // steps in the order of the text, without flops and elems.
+    // If the text is a tree (nested brackets that give the order of products),
+    // `given` has its steps in the order of the text; their flops and elems are
+    // not set.
     int is_tree;
     dv_einsum_step *given;
     int32_t n_given;
@@ -242,7 +243,8 @@ const dv_einsum_term *dv_path_term(const dv_formula *f, const dv_path *p,
 void dv_path_print(dv_text *out, const dv_formula *f, const dv_path *p);
 void dv_path_json(dv_json *j, const dv_formula *f, const dv_path *p);
 
-// The functions of build.c write the programs of paths.
+// The functions of build.c write a path (the products that compute an einsum,
+// in order) as a program.
 
 // Returns the result type for operands of mixed types, following numpy: the
 // widest float or, without floats, the widest integer; f16 with bf16 gives f32,

@@ -51,8 +51,8 @@ typedef struct work {
     int32_t n;
     int32_t uses[DV_MAX_IDS]; // number of remaining tensors with each index
     price *key;
-    // n x n matrix of the pairs; the pair of tensors with rows r < c is stored
-    // at (r, c).
+    // n x n matrix of all pairs of tensors; the pair of those with rows r < c
+    // is stored at (r, c).
     weight *pairs;
 } work;
 

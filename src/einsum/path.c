@@ -15,10 +15,10 @@ typedef struct work {
     const dv_formula *f;
     dv_path *path;
     // Number, in the path, of each operand after its diagonals are taken and
-    // its own indices summed.
+    // the indices that only it has are summed.
     int32_t *number;
-    // Indices of each operand after its diagonals are taken and its own indices
-    // summed.
+    // Indices of each operand after its diagonals are taken and the indices
+    // that only it has are summed.
     dv_ids *ids;
     dv_diag *diag;
 } work;

@@ -184,7 +184,8 @@ typedef struct emit_kernel {
     int n_in;
     // Variables that index the rows and columns of the result's tiles.
     emit_plane out;
-    // EMIT_REDUCE: variables that index the tiles to be reduced.
+    // If shape is EMIT_REDUCE: variables that index the rows and columns of the
+    // tiles to be reduced.
     emit_plane plane;
     // Number of tiles to reduce for one tile of the result. If shape is
     // EMIT_REDUCE, step_cols of them are in one row of tiles.
