@@ -1,8 +1,10 @@
-// Writes the programs of formulas, with one statement per step.
+// Writes a formula (a parsed einsum expression) as a program of the divvy
+// language, with one statement per product.
 #include "einsum/einsum.h"
 #include <string.h>
 
-// Promotes element types as numpy does; integers have at most 64 bits.
+// Returns the element type of the result of operands of mixed types, by numpy's
+// rules of promotion.
 dv_dtype dv_einsum_dtype(const dv_array *in, size_t n_in)
 {
     int has[16] = {0};
@@ -33,7 +35,7 @@ static dv_dtype wide(const dv_array *in, size_t n_in, dv_dtype result)
 }
 
 // Text is written without printf formats, because formatting would take longer
-// than finding the path.
+// than finding the order of products.
 static void put(dv_text *out, const char *s)
 {
     dv_put_bytes(out, s, strlen(s));

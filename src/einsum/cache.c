@@ -1,7 +1,8 @@
-// Caches plans. The key of an entry is a text of everything a plan depends on:
-// expression, dtypes, shapes, options and the target's description. The least
-// recently used entry is evicted. An entry also keeps one exec for calls of
-// dv_einsum, so that a repeated call allocates only its key.
+// Caches the plans of einsums. The key of an entry is a text of everything a
+// plan depends on: expression, dtypes, shapes, options and the target's
+// description. The least recently used entry is evicted. An entry also keeps
+// one exec (the object that runs an einsum) for calls of dv_einsum, so that a
+// repeated call allocates only its key.
 #include "base/hash.h"
 #include "einsum/einsum.h"
 #include <inttypes.h>
@@ -11,7 +12,9 @@ typedef struct entry {
     char *key; // owned
     size_t len;
     uint64_t hash;
-    uint64_t used; // value of `now` at the last use, for LRU eviction
+    // Number of the cache's lookup that last used the entry; the entry with the
+    // lowest is evicted first.
+    uint64_t used;
     // The planned einsum; this entry holds one reference to it.
     dv_einsum_core *core;
     // An exec (the object that runs an einsum) kept for the next call of

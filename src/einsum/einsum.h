@@ -40,11 +40,16 @@
 #include <stdatomic.h>
 
 enum {
-    DV_MAX_IDS = 128,      // largest number of indices of a formula
-    DV_MAX_OPERANDS = 256, // largest number of operands of a formula
-    DV_MAX_EXACT = 10, // most operands for which the order is searched exactly
-    DV_ID_DOTS = 52,   // number of the first index under an ellipsis
-    DV_NO_ID = 255,    // marks a dim that broadcasts
+    // Largest number of indices and of operands of an einsum expression.
+    DV_MAX_IDS = 128,
+    DV_MAX_OPERANDS = 256,
+    // Largest number of operands for which the cheapest order of products is
+    // searched exactly; with more, an order is chosen greedily.
+    DV_MAX_EXACT = 10,
+    // Number of the first index under an ellipsis; those below are letters.
+    DV_ID_DOTS = 52,
+    // Takes the place of an index in a dim that broadcasts.
+    DV_NO_ID = 255,
 };
 
 // A dv_ids is a set of indices, stored as a bit mask.
@@ -88,7 +93,7 @@ static inline int dv_ids_count(dv_ids s)
     return __builtin_popcountll(s.w[0]) + __builtin_popcountll(s.w[1]);
 }
 
-// The structures below describe a formula, which is a parsed expression.
+// The structures below describe a formula, which is a parsed einsum expression.
 
 // A tensor in a formula, as a list: the index (such as i in "ij,jk->ik") of
 // each dim.
@@ -108,14 +113,15 @@ typedef struct dv_term_text {
     uint32_t dots_at;
 } dv_term_text;
 
-// One step of a path: a product of two tensors, or a sum over one. Operands are
-// numbered from 0; the result of step s has number n_in + s. The last step
-// computes the output.
+// One step of a path (the order of products that computes an einsum): a product
+// of two tensors, or a sum over one. The n_in operands are numbered from 0; the
+// result of step s has number n_in + s. The last step computes the output.
 typedef struct dv_einsum_step {
-    int32_t a, b; // numbers of the tensors that the step multiplies; b is -1 if
-                  // there is only one
+    // Numbers of the tensors that the step multiplies; b is -1 if there is only
+    // one.
+    int32_t a, b;
     dv_einsum_term out;
-    dv_ids sums;  // indices that are summed over
+    dv_ids sums;  // indices that are summed over in this step
     double flops; // number of multiplications and additions
     double elems; // number of elements of the result
 } dv_einsum_step;
@@ -123,15 +129,20 @@ typedef struct dv_einsum_step {
 typedef struct dv_formula {
     dv_source src; // the text of the formula; owned by the arena
     int32_t n_in;
-    dv_term_text *written; // the operands as written in the text; NULL in trees
+    // The operands as written in the text; NULL if the text is a tree (nested
+    // brackets that give the order of products).
+    dv_term_text *written;
     dv_term_text out_text;
-    int has_out;        // 1 if the text has an arrow with an explicit output
-    dv_einsum_term *in; // the operands; set by resolving, in trees by parsing
+    int has_out; // 1 if the text has an arrow with an explicit output
+    // The operands. If the text is a tree, parsing sets them, otherwise
+    // dv_formula_resolve.
+    dv_einsum_term *in;
     dv_einsum_term out;
     int32_t n_dots; // number of dims under the ellipsis
     int64_t extent[DV_MAX_IDS];
-    // If the text is a tree, which gives the order of products, `given` has its
-    // steps in the order of the text, without flops and elems.
+    // If the text is a tree (nested brackets that give the order of products),
+    // `given` has its steps in the order of the text; their flops and elems are
+    // not set.
     int is_tree;
     dv_einsum_step *given;
     int32_t n_given;
@@ -147,7 +158,7 @@ dv_status dv_tree_parse(dv_formula *f, dv_arena *arena, dv_diag *diag);
 dv_status dv_formula_resolve(dv_formula *f, const dv_array *in, size_t n_in,
                              dv_arena *arena, dv_diag *diag);
 // Returns the name of an index in programs: a letter, or e0, e1, ... for dims
-// under an ellipsis; in trees d0, d1, ...
+// under an ellipsis. In trees, whose indices are numbers, it is d0, d1, ...
 typedef char dv_id_name[8];
 const char *dv_id_text(const dv_formula *f, int id, dv_id_name buf);
 dv_ids dv_term_ids(const dv_einsum_term *t);
@@ -158,9 +169,10 @@ int dv_formula_is_empty(const dv_formula *f);
 
 // The functions of order.c and greedy.c find the order of products.
 
-// The problem of ordering the products of n tensors. No tensor has an index
-// twice or an index that no other tensor and not the output has. The tensors
-// have numbers 0 to n - 1, and the results of products follow.
+// The problem of ordering the products of n tensors. Sums within one tensor are
+// done before: no tensor has an index twice, or an index that neither another
+// tensor nor the output has. The tensors have numbers 0 to n - 1, and the
+// results of products follow.
 typedef struct dv_einsum_order {
     int32_t n;
     const dv_ids *ids; // indices of each tensor
@@ -186,16 +198,17 @@ typedef struct dv_pair {
     int32_t a, b;
 } dv_pair;
 
-// Find the cheapest order for n <= DV_MAX_EXACT, and a good order for any n.
-// `pairs` has room for n - 1 products. The cost is infinite if every order has
-// an intermediate result with more than DV_MAX_DIMS dims or o->max_elems
-// elements.
+// Find an order of the products of n tensors: dv_order_exact the cheapest, for
+// n <= DV_MAX_EXACT, dv_order_greedy a good one for any n. `pairs` has room for
+// n - 1 products. The cost is infinite if no order was found in which every
+// intermediate result has at most DV_MAX_DIMS dims and o->max_elems elements.
 dv_status dv_order_exact(const dv_einsum_order *o, dv_pair *pairs,
                          dv_order_cost *cost, dv_arena *arena, dv_diag *diag);
 dv_status dv_order_greedy(const dv_einsum_order *o, dv_pair *pairs,
                           dv_order_cost *cost, dv_arena *arena, dv_diag *diag);
-// Returns the flops of one product: one per point for the multiplication, and
-// one more per point if an index is summed over.
+// Returns the flops of one product, whose factors have the indices `both`: a
+// multiplication per point of the loops over them, and an addition per point if
+// an index is summed over, that is, not in `keep`.
 static inline double dv_pair_flops(dv_ids both, dv_ids keep,
                                    const int64_t *extent)
 {
@@ -217,8 +230,8 @@ typedef struct dv_path {
 } dv_path;
 
 // Finds a path, the order of products that compute a formula. `how` must be
-// DV_PATH_AUTO for trees, which already have an order. max_elems limits the
-// size of intermediate results; 0: no limit.
+// DV_PATH_AUTO if the text is a tree (nested brackets), which already gives the
+// order. max_elems limits the size of intermediate results; 0: no limit.
 dv_status dv_path_find(dv_path *out, const dv_formula *f, dv_path_search how,
                        int64_t max_elems, dv_arena *arena, dv_diag *diag);
 // Returns the term (list of indices) of tensor n of the path: an operand or the
@@ -230,7 +243,8 @@ const dv_einsum_term *dv_path_term(const dv_formula *f, const dv_path *p,
 void dv_path_print(dv_text *out, const dv_formula *f, const dv_path *p);
 void dv_path_json(dv_json *j, const dv_formula *f, const dv_path *p);
 
-// The functions of build.c write the programs of paths.
+// The functions of build.c write a path (the products that compute an einsum,
+// in order) as a program.
 
 // Returns the result type for operands of mixed types, following numpy: the
 // widest float or, without floats, the widest integer; f16 with bf16 gives f32,
@@ -243,15 +257,16 @@ dv_dtype dv_einsum_dtype(const dv_array *in, size_t n_in);
 void dv_path_program(dv_text *out, const dv_formula *f, const dv_path *p,
                      const dv_array *in, dv_dtype dtype);
 // Writes the formula as one statement, to compare the path's result with.
-// Writes nothing if the formula has more indices than an op may have, or is a
-// tree.
+// Writes nothing if the formula has more indices than an op (a statement's loop
+// nest) may have, or is a tree, which may sum over one index in several steps.
 void dv_formula_program(dv_text *out, const dv_formula *f, const dv_array *in,
                         dv_dtype dtype);
 
 // The functions of exec.c and cache.c implement the public API.
 
 // The parts of an einsum that are the same for all runs. A core is immutable,
-// reference-counted, and shared by execs and the cache.
+// reference-counted, and shared by execs (the objects that run it) and the
+// cache of plans.
 typedef struct dv_einsum_core {
     dv_arena arena; // all memory of the core, including this struct
     atomic_int refs;
@@ -260,13 +275,15 @@ typedef struct dv_einsum_core {
     dv_dtype dtype; // type of the output
     // Shapes and dtypes of the operands; strides and data are NULL.
     dv_array *in;
-    int64_t *out_shape;  // extents of the output's dims
-    dv_program *program; // the program that is run; NULL if some extent is 0,
-                         // so that the sum is empty
+    int64_t *out_shape; // extents of the output's dims
+    // The program that is run; NULL if some extent is 0, so that the sum is
+    // empty.
+    dv_program *program;
     dv_plan *plan;
 } dv_einsum_core;
 
-// Checks the arguments of a call, independent of the expression.
+// Checks what can be checked of a call's arguments without parsing the
+// expression: pointers, dtypes and numbers of dims.
 dv_status dv_einsum_check(const char *expression, const dv_array *in,
                           size_t n_in, const dv_einsum_options *o,
                           dv_diag *diag);
@@ -286,9 +303,10 @@ dv_status dv_einsum_exec_create(dv_einsum_exec **out, dv_einsum_core *core,
 dv_status dv_einsum_cache_core(dv_einsum_core **out, const char *expression,
                                const dv_array *in, size_t n_in,
                                const dv_einsum_options *options, dv_diag *diag);
-// dv_einsum_cache_take gets an exec for one call of dv_einsum from the cache,
-// or creates one. dv_einsum_cache_give returns it to the cache, or destroys it
-// if its entry is occupied or was evicted.
+// dv_einsum_cache_take gets an exec (the object that runs an einsum) for one
+// call of dv_einsum from the cache, or creates one. dv_einsum_cache_give
+// returns it to the cache, or destroys it if the cache has another one for the
+// same einsum or has evicted the einsum.
 dv_status dv_einsum_cache_take(dv_einsum_exec **out, const char *expression,
                                const dv_array *in, size_t n_in,
                                const dv_einsum_options *options, dv_diag *diag);

@@ -331,8 +331,8 @@ dv_status dv_einsum_run(dv_einsum_exec *e, dv_diag *diag)
             copy(&e->slots[i], 0);
     if (e->exec)
         DV_TRY(dv_exec_run(e->exec, diag));
-    else if (out->size_bytes) // there is no program: a sum over no elements is
-                              // 0
+    else if (out->size_bytes)
+        // There is no program: a sum over no elements is 0.
         memset(out->dense ? out->dense : out->data, 0, (size_t)out->size_bytes);
     if (out->dense)
         copy(out, 1);
@@ -357,7 +357,7 @@ static dv_status check_output(const dv_einsum_exec *e, const dv_array *out,
 }
 
 // Returns the number of bytes that an array occupies without gaps; 0 if it is
-// empty or has gaps.
+// empty or has gaps, so that its memory is not compared with another's.
 static size_t dense_bytes(const dv_array *x)
 {
     int64_t step = 1;

@@ -33,15 +33,16 @@ typedef struct live {
     dv_ids ids;
     double elems;
     int32_t number;
-    int32_t row; // number of the row and column of this tensor in the matrix
-                 // work.pairs
+    // Number of the row and column of this tensor in the matrix of all pairs.
+    int32_t row;
 } live;
 
 // The values by which pairs of tensors to multiply are compared.
 typedef struct weight {
     double key, elems;
-    int outer, fits; // outer: the factors share no index; fits: the result is
-                     // within the size limits
+    // `outer`: the factors share no index; `fits`: the result is within the
+    // size limits.
+    int outer, fits;
 } weight;
 
 typedef struct work {
@@ -50,12 +51,15 @@ typedef struct work {
     int32_t n;
     int32_t uses[DV_MAX_IDS]; // number of remaining tensors with each index
     price *key;
-    weight *pairs; // n x n matrix of the pairs; the pair of tensors with rows r
-                   // < c is stored at (r, c)
+    // n x n matrix of all pairs of tensors; the pair of those with rows r < c
+    // is stored at (r, c).
+    weight *pairs;
 } work;
 
 typedef struct choice {
-    int32_t a, b; // positions of both factors in work.at; a < b
+    // Positions of both factors (a < b) in the list of tensors not yet
+    // multiplied.
+    int32_t a, b;
     double flops, elems;
     dv_ids keep;
 } choice;
@@ -138,8 +142,8 @@ static int choose(const work *w, choice *best)
 }
 
 // Builds one complete order of products, always taking the pair that is best by
-// the criterion w->key. The flops returned are infinite if the limits on the
-// size of results allow no order.
+// the criterion w->key, such as the fewest flops. The flops returned are
+// infinite if the limits on the size of results allow no order.
 static dv_order_cost walk(work *w, dv_pair *pairs)
 {
     const dv_einsum_order *o = w->o;

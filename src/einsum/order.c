@@ -45,7 +45,8 @@ static int fits(const dv_einsum_order *o, const subset *s, double elems)
 }
 
 // Finds the best split of subset s (a bit mask of operands) into two factors.
-// Splits with more flops than `most` cannot be part of the best order.
+// Splits with more flops than `most`, the cost of a known order of all
+// operands, cannot be part of the best order.
 static void best_split(const dv_einsum_order *o, subset *at, uint32_t s,
                        double most)
 {
@@ -98,8 +99,8 @@ static int32_t put_pairs(const dv_einsum_order *o, const subset *at, uint32_t s,
 dv_status dv_order_exact(const dv_einsum_order *o, dv_pair *pairs,
                          dv_order_cost *cost, dv_arena *arena, dv_diag *diag)
 {
-    // From this number of operands on, a greedy order is computed first, as an
-    // upper bound of the cost.
+    // From this number of operands on, a greedy order is computed first: its
+    // cost is an upper bound that lets the exact search skip worse splits.
     enum { MANY = 8 };
     subset *at = make_subsets(o, arena);
     uint32_t full = (1u << o->n) - 1;

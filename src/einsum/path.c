@@ -14,10 +14,12 @@
 typedef struct work {
     const dv_formula *f;
     dv_path *path;
-    int32_t *number; // number, in the path, of each operand after its diagonals
-                     // are taken and its own indices summed
-    dv_ids *ids; // indices of each operand after its diagonals are taken and
-                 // its own indices summed
+    // Number, in the path, of each operand after its diagonals are taken and
+    // the indices that only it has are summed.
+    int32_t *number;
+    // Indices of each operand after its diagonals are taken and the indices
+    // that only it has are summed.
+    dv_ids *ids;
     dv_diag *diag;
 } work;
 
@@ -108,8 +110,9 @@ static void prepare(work *w, int32_t i)
     w->number[i] = w->f->n_in + w->path->n_steps - 1;
 }
 
-// Returns the indices that the output or a product after product i still needs.
-// The products are the steps from number `first` on.
+// Returns the indices that the output or a product after number i still needs,
+// so that product i must not sum over them. The products are the path's steps
+// from number `first` on.
 static dv_ids needed(const work *w, const dv_pair *pairs, int32_t i,
                      int32_t first)
 {
@@ -192,8 +195,9 @@ static dv_status find_order(work *w, dv_path_search how, int64_t max_elems,
     return multiply(w, pairs);
 }
 
-// Returns the flops of one loop nest over all indices: a product for every
-// operand but one, and an addition if some index is summed over.
+// Returns the flops of computing the formula in one loop nest over all indices:
+// at each point a multiplication for every operand but one, and an addition if
+// some index is summed over.
 static double naive_flops(const dv_formula *f)
 {
     dv_ids box = {{0, 0}};

@@ -1,4 +1,5 @@
-// Prints paths as text and as JSON.
+// Prints paths (the products that compute an einsum, in order) as text and as
+// JSON.
 #include "einsum/einsum.h"
 #include <inttypes.h>
 #include <math.h>
@@ -16,9 +17,10 @@ static void put_count(dv_text *out, double n, const char *unit)
     dv_put(out, "%.4g%s %s", n, step[k], unit);
 }
 
-// Prints a term (the indices of one tensor) with the formula's letters, or with
-// numbers for trees. Names are separated by blanks if there are dims under an
-// ellipsis, whose names are longer than a letter.
+// Prints a term (the indices of one tensor) with the formula's letters, or, if
+// the text is a tree, whose indices are numbers, as [0,1]. Names are separated
+// by blanks if there are dims under an ellipsis, whose names are longer than a
+// letter.
 static void put_term(dv_text *out, const dv_formula *f, const dv_einsum_term *t)
 {
     dv_id_name name;
@@ -126,8 +128,9 @@ void dv_path_json(dv_json *j, const dv_formula *f, const dv_path *p)
     dv_json_string(j, "expression", f->src.text);
     dv_json_string(j, "order", p->how);
     dv_json_double(j, "flops", p->flops);
-    // For trees no naive count is known: NAN, like any number that is not
-    // finite, is printed as null.
+    // If the text is a tree (nested brackets that give the order of products),
+    // the flops of one loop nest over all indices were not computed. NAN is
+    // printed as null.
     dv_json_double(j, "naive_flops", f->is_tree ? NAN : p->naive_flops);
     dv_json_double(j, "largest_elements", p->largest_elems);
     dv_json_open(j, "steps", '[');

@@ -29,8 +29,9 @@ const char *dv_id_text(const dv_formula *f, int id, dv_id_name buf)
     int n = (f->is_tree ? id : id - DV_ID_DOTS) % DV_MAX_IDS, at = 0;
     if (!f->is_tree && id < DV_ID_DOTS) {
         buf[at++] = (char)(id < 26 ? 'A' + id : 'a' + id - 26);
-    } else { // the index is no letter of the text; its name is a letter and a
-             // number of up to three digits
+    } else {
+        // The index is no letter of the text; its name is a letter and a number
+        // of up to three digits.
         buf[at++] = f->is_tree ? 'd' : 'e';
         if (n >= 100)
             buf[at++] = (char)('0' + n / 100);

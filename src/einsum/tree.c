@@ -22,8 +22,9 @@ typedef struct reader {
     int32_t cap_in, cap_given;
 } reader;
 
-// A parsed item, which is a factor of a step. Steps are numbered from -1
-// downwards until the number of operands is known.
+// A factor of a step: an operand or the result of another step. Steps have the
+// provisional numbers -1, -2, ... because their final numbers follow those of
+// all operands, whose count is not known yet.
 typedef struct item {
     int32_t number;
     dv_einsum_term term;
@@ -227,8 +228,9 @@ dv_status dv_tree_parse(dv_formula *f, dv_arena *arena, dv_diag *diag)
     DV_TRY(node(&r, &root));
     if (look(&r))
         return wrong(&r, "the end of the tree");
-    if (r.at < f->src.len) // the scan stopped before the end, because the text
-                           // contains a NUL byte
+    if (r.at < f->src.len)
+        // The scan stopped before the end, because the text contains a NUL
+        // byte.
         return wrong(&r, "the end of the tree");
     for (int32_t i = 0; i < f->n_given; i++) {
         f->given[i].a = settle(f, f->given[i].a);

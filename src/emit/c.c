@@ -1,12 +1,13 @@
-// Emits a plan as a C program: every op is a function of a box, every group a
-// loop over cores, each of which loops over its tiles.
+// Emits a plan as a C program: every op is a function of a box (a range of
+// every variable), every group a loop over cores, each of which loops over its
+// tiles.
 //
-// A group of one op with a grid runs the grid's persistent loop: every core
-// computes tiles start..start+count, and the order maps each number to a tile.
-// Other groups run the plan's own tiles as dealt. The partial results of a
-// split reduction are stored and combined in a fixed order when all are
-// complete. Everything is computed in double or 64-bit integers and rounded
-// when stored.
+// A group of one op with a grid (an assignment of tiles to cores) runs the
+// grid's persistent loop: every core computes tiles start..start+count, and the
+// order maps each number to a tile. Other groups run the plan's own tiles as
+// dealt to cores. The partial results of a split reduction are stored and
+// combined in a fixed order when all are complete. Everything is computed in
+// double or 64-bit integers and rounded when stored.
 #include "emit/emit.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -131,7 +132,8 @@ static void put_mean(emitter *e, const dv_op *op, const dv_expr *r)
         P("        r /= %" PRId64 ";\n", dv_op_points(op, r->vars));
 }
 
-// Emits the loops that reduce over the box of the reduction variables into r.
+// Emits the loops that reduce into r over the ranges lo..hi of the reduction
+// variables.
 static void put_reduce(emitter *e, const emit_op *o, const dv_expr *r)
 {
     put_neutral(e, r);
@@ -226,8 +228,8 @@ static void put_deals(emitter *e, int32_t group)
     P("};\n\n");
 }
 
-// Emits the computation of `part`, the number of the partial result that tile t
-// computes.
+// Emits the computation of `part`: the number of the partial result that tile t
+// computes, if the reduction is cut into slices.
 static void put_part(emitter *e, int32_t i)
 {
     const dv_op *op = &e->p->ops[i];
@@ -313,7 +315,8 @@ static void put_phases(emitter *e, int32_t group)
     }
 }
 
-// Emits the computation of the box of tile (batch, m, n).
+// Emits the computation of the box of tile (batch, m, n): the range lo..hi of
+// every variable.
 static void put_box(emitter *e, int32_t group, const dv_group_grid *g)
 {
     const dv_op *op = &e->p->ops[e->plan->groups[group].first_op];

@@ -47,7 +47,8 @@ typedef struct emitter {
     int32_t n_files, cap;
 } emitter;
 
-extern const char *const dv_rt_lines[]; // lines of text/rt.h, ended by NULL
+// Lines of text/rt.h, the runtime that emitted programs include; ended by NULL.
+extern const char *const dv_rt_lines[];
 
 // Completes the file in e->out under the given name and empties e->out.
 dv_status dv_emit_file(emitter *e, const char *name);
@@ -62,12 +63,14 @@ void dv_emit_read(emitter *e, const dv_tensor *t, const char *ctype,
 // The functions of c.c and expr.c emit programs in C.
 
 dv_status dv_emit_c(emitter *e);
-// The op whose expressions are being printed, and its program.
+// The op (a lowered statement with its loops) whose expressions are being
+// printed, and its program.
 typedef struct emit_op {
     const dv_program *p;
     const dv_op *op;
-    int old; // 1 if reads of the tensor that the op writes use a copy of it,
-             // made before the op
+    // 1 if reads of the tensor that the op writes use a copy of it, made before
+    // the op.
+    int old;
 } emit_op;
 
 const char *dv_ctype(dv_dtype t);
@@ -83,8 +86,8 @@ void dv_emit_tensor(dv_text *out, const dv_program *p, int32_t tensor);
 // Prints the op's value converted to the written tensor's type.
 void dv_emit_stored(dv_text *out, const emit_op *o, const dv_expr *e);
 
-// Emits the function tile_at_N(id, &m, &n), which computes the tile at position
-// id of an order (decode.c).
+// Emits the function tile_at_N(id, &m, &n), which computes row m and column n
+// of the tile at position id of a traversal order (decode.c).
 void dv_emit_decode(dv_text *out, const dv_order *o, int number,
                     const char *type);
 
@@ -92,9 +95,9 @@ void dv_emit_decode(dv_text *out, const dv_order *o, int number,
 
 enum { EMIT_MAX_SEGMENTS = 4 };
 
-// A core of a grid with all its tile ranges. The core with step 0 of a split
-// tile owns the tile and adds the partial sums of `contributors` other cores in
-// the order of their `rank`.
+// A core of a grid with all its tile ranges. If the reduction of a tile is
+// split over cores, the core with its first step owns the tile and adds the
+// partial sums of `contributors` other cores in the order of their `rank`.
 typedef struct emit_core {
     int64_t x, y;
     dv_tile_range at[EMIT_MAX_SEGMENTS];
@@ -152,16 +155,18 @@ typedef struct emit_operand {
     int32_t read, tensor;
     emit_layout lay;
     emit_stage stage;
-    // The kernel loop (m, n, k or p) that selects the row and the column of the
-    // tile in the operand's matrix; 0: none.
+    // The kernel loops that select the row and the column of the tile in the
+    // operand's matrix: m and n step through rows and columns of the result, k
+    // through the reduction, and p through its rows of tiles if both dims are
+    // reduced. 0: none.
     char row, col;
     int64_t rows, cols; // size of the operand's matrix in tiles
     // Dims of the result that correspond to the operand's leading (batch) dims.
     int batch[DV_MAX_DIMS], n_batch;
 } emit_operand;
 
-// Two variables of an op; -1 stands for a missing variable or one with a single
-// value.
+// The two variables of an op that index the rows and columns of its tiles; -1
+// stands for a missing variable or one with a single value.
 typedef struct emit_plane {
     int row, col;
 } emit_plane;
@@ -179,7 +184,8 @@ typedef struct emit_kernel {
     int n_in;
     // Variables that index the rows and columns of the result's tiles.
     emit_plane out;
-    // EMIT_REDUCE: variables that index the tiles to be reduced.
+    // If shape is EMIT_REDUCE: variables that index the rows and columns of the
+    // tiles to be reduced.
     emit_plane plane;
     // Number of tiles to reduce for one tile of the result. If shape is
     // EMIT_REDUCE, step_cols of them are in one row of tiles.
@@ -201,8 +207,8 @@ enum { // numbers of the circular buffers that are not operands
     CB_MASK_IN = 9,
     CB_MASK_OUT = 10,
     CB_OUT = 16,
-    CB_TRANSPOSED =
-        17,          // CB_TRANSPOSED + i holds the transposed copy of operand i
+    // CB_TRANSPOSED + i holds the transposed copy of operand i.
+    CB_TRANSPOSED = 17,
     CB_PARTIAL = 25, // partial sums for another core, or of an incomplete block
     CB_PEERS = 26,   // partial sums received from other cores
     CB_SUMS = 27,
@@ -231,16 +237,17 @@ void dv_emit_load(emitter *e, emit_layout lay, int cb, int reg);
 void dv_emit_step(emitter *e, const emit_kernel *k, int x, int y);
 // Emits the #include lines of the calls, each once.
 void dv_emit_headers(emitter *e, const emit_kernel *k);
-// Emit the compute kernel of a group, and the sizes that its code uses
-// (metal*.c).
+// dv_emit_compute emits the compute kernel of a group (ops that share one tile
+// space), dv_emit_sizes the declarations of the block sizes that its code uses.
 void dv_emit_compute(emitter *e, const emit_kernel *k);
 void dv_emit_sizes(emitter *e, const emit_kernel *k);
 dv_status dv_emit_host(emitter *e, const emit_kernel *kernels, int32_t n);
 // Returns whether the kernel needs pages of constants: ones for reductions, or
 // masks for the tiles at the edges.
 int dv_emit_has_constants(const emit_kernel *k);
-// Emits the TensorAccessors of the operands and the constants, whose addresses
-// are runtime arguments from `first_arg` on; returns their number.
+// Emits the TensorAccessors (TT-Metalium's objects that locate a tensor's
+// pages) of the operands and the constants, whose addresses are runtime
+// arguments from `first_arg` on; returns their number.
 int dv_emit_accessors(emitter *e, const emit_kernel *k, int first_arg,
                       int constants_cb);
 // Emits the page number (one tile per page) of an operand for tile (batch, m,
@@ -250,7 +257,8 @@ void dv_emit_page(emitter *e, const emit_kernel *k, const emit_operand *o);
 void dv_emit_epilogue_loads(emitter *e, const emit_kernel *k);
 // If the left factor of a product is stored transposed
 // (dv_emit_left_is_transposed), its tiles are transposed, EMIT_TRANSPOSE_BATCH
-// at a time, into CB_TRANSPOSED, while the sum waits in CB_SUMS.
+// at a time, into one circular buffer (CB_TRANSPOSED), while the sum waits in
+// another (CB_SUMS).
 enum { EMIT_TRANSPOSE_BATCH = 4 };
 int dv_emit_left_is_transposed(const emit_kernel *k);
 // The functions of metal_block.c emit products on rectangles of cores that

@@ -1,4 +1,4 @@
-// Prints expressions of ops as C.
+// Prints the expressions of ops (lowered statements) as C.
 #include "emit/emit.h"
 #include <ctype.h>
 #include <inttypes.h>
@@ -73,7 +73,8 @@ void dv_emit_access(dv_text *out, const emit_op *o, const dv_access *a, int old)
     else
         dv_emit_tensor(out, o->p, a->tensor);
     dv_put(out, "[");
-    // The element count is greater than 0, because the op writes something.
+    // Row-major order: the stride of a dim is the element count divided by the
+    // extents of the dims up to it.
     int64_t stride = t->n_elems;
     for (int d = 0; d < a->n_dims; d++) {
         stride /= t->shape[d] ? t->shape[d] : 1;

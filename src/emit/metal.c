@@ -43,7 +43,7 @@ static void put_constants(emitter *e, const emit_kernel *k, int first)
 }
 
 // Emits the loop that calls tile(batch, m, n, k0, k1) for all tiles of the
-// core.
+// core; k0 to k1 - 1 are the steps of the reduction that it computes.
 static void put_tile_loop(emitter *e, const emit_kernel *k, int first)
 {
     const dv_group_grid *g = k->g;
@@ -274,8 +274,9 @@ static void put_reader(emitter *e, const emit_kernel *k)
 }
 
 // Emits the writer's exchange of partial sums: sending one to the owner of its
-// tile, and receiving those of other cores. Runtime arguments: the rank at
-// `first`, the owner's coordinates, then the coordinates of all peers.
+// tile, and receiving those of other cores. Runtime arguments from `first` on:
+// this core's position among the owner's senders, the owner's coordinates, then
+// the coordinates of all cores that send to this one.
 static void put_parts(emitter *e, const emit_kernel *k, int first)
 {
     P("        if (k0 > 0) {\n"

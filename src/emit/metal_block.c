@@ -128,8 +128,8 @@ static void put_panel_load(emitter *e, const emit_kernel *k, int i, int first)
       name, name, i, 2 * i + 1, 2 * i + 1, i, name);
 }
 
-// The head of the loop over passes, each of which computes h x w tiles from mb,
-// nb on.
+// The head of the loop over passes, each of which computes h x w tiles from row
+// mb and column nb on.
 #define PASSES                                                                 \
     "    for (uint32_t pass = 0; pass < batches * pass_m * pass_n; pass++) "   \
     "{\n"                                                                      \

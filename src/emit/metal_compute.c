@@ -167,8 +167,8 @@ static void put_transposed_left(emitter *e)
 }
 
 // Emits a product with a transposed left factor. Transposing a few tiles
-// occupies the registers, so the sum so far is stored in CB_SUMS and reloaded
-// before those tiles are multiplied.
+// occupies the registers, so the sum so far is stored in a circular buffer
+// (CB_SUMS) and reloaded before those tiles are multiplied.
 static void put_transposed_product(emitter *e, const emit_kernel *k)
 {
     int left = CB_TRANSPOSED, n = EMIT_TRANSPOSE_BATCH;
@@ -311,8 +311,8 @@ static void put_transposed_panel(emitter *e)
 }
 
 // Emits the product of a core's rectangle of tiles in passes, as its memory
-// allows. Every pass steps through the depth in blocks; incomplete sums are
-// kept in CB_PARTIAL in tile order.
+// allows. Every pass steps through the depth (the summed dimension) in blocks;
+// incomplete sums are kept in a circular buffer (CB_PARTIAL) in tile order.
 static void put_blocks(emitter *e, const emit_kernel *k)
 {
     dv_emit_sizes(e, k);

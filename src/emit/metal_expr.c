@@ -101,7 +101,7 @@ static int operand_of(const emit_kernel *k, int32_t read, int after)
         if (k->in[i].read == read &&
             (k->in[i].stage == STAGE_AFTER) == (after != 0))
             return i;
-    return -1; // not reached: lay_out has made an operand of every read
+    return -1; // not reached: every read has an operand
 }
 
 static int put_leaf(emitter *e, const emit_kernel *k, const dv_expr *x, int reg,

@@ -146,8 +146,8 @@ static void put_result(emitter *e, int32_t i)
       t->n_dims == 1 ? "," : "", t->n_elems, elem(t), t->is_input);
 }
 
-// Fills in one core's row of the group's table of cores; returns the number of
-// columns.
+// Fills in one core's row of the emitted table of a group's cores; returns the
+// number of columns.
 static int row_of(const emit_kernel *k, const emit_core *c, int64_t *v)
 {
     const dv_group_grid *g = k->g;
@@ -365,7 +365,7 @@ static void put_roles(emitter *e, const emit_kernel *k)
 }
 
 // Emits the runtime arguments of the three kernels of a core, from its row of
-// the table.
+// the emitted table of cores.
 static void put_args(emitter *e, const emit_kernel *k)
 {
     int blocks = dv_emit_is_blocks(k), group = (int)k->g->group;

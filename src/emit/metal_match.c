@@ -27,8 +27,8 @@ int dv_expr_has_reduce(const dv_expr *e)
     return 0;
 }
 
-// Returns whether an expression contains the read, not counting the argument of
-// a reduction.
+// Returns whether an expression contains the op's read number `read`, not
+// counting the argument of a reduction.
 static int reads(const dv_expr *e, int32_t read)
 {
     if (e->kind == DV_EXPR_READ)
@@ -45,8 +45,9 @@ static int in_sum(const dv_op *op, int32_t read)
     return r && reads(r->arg[0], read);
 }
 
-// Counts one register for each argument that does not contain the reduction,
-// because it keeps its register while the following arguments are computed.
+// Counts one register for each argument that does not contain the reduction
+// (whose result is in register 0), because it keeps its register while the
+// following arguments are computed.
 int dv_emit_registers(const dv_expr *e)
 {
     int most = 1, held = 0;
@@ -64,7 +65,8 @@ int dv_emit_registers(const dv_expr *e)
 }
 
 // Evaluates an expression with all reads equal to 0, to find out whether the
-// result is 0. Returns 1 where the value is not known.
+// result is 0. Where the value is not known, it returns 1, which counts as not
+// 0.
 static double eval_at_zero(const dv_expr *e)
 {
     double a[3] = {0};
@@ -145,8 +147,9 @@ static int lay_of(emit_plane p, int row, int col)
     return -1;
 }
 
-// Returns the letter (m, n, k or p) of the kernel loop that steps through the
-// tiles of a variable; 0 if none.
+// Returns the kernel loop that steps through the tiles of a variable: 'm' and
+// 'n' for rows and columns of the result, 'k' for the reduction, 'p' for its
+// rows if rows and columns are reduced; 0 if none.
 static char loop_of(const emit_kernel *k, int v)
 {
     return v < 0                   ? 0

@@ -222,8 +222,9 @@ static void group_csv(emitter *e, const dv_group_grid *g, const emit_cores *all)
             dv_put(&e->out, "core_x,core_y");
         else
             dv_put(&e->out, "%" PRId64 ",%" PRId64, c->x, c->y);
-        // The position of the shard and the batch count are columns of the
-        // table, but not kernel arguments.
+        // Beside those of the kernel arguments, the table has columns for the
+        // position of the shard (the block of tiles that a core has) and for
+        // the batch count, which divvy lint reads.
         if (g->local_shard && r < 0)
             dv_put(&e->out, ",shard_y,shard_x");
         else if (g->local_shard)

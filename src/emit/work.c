@@ -1,8 +1,9 @@
-// Collects the tile ranges of a grid per core.
+// Collects, for each core, the ranges of tiles that a grid (an assignment of
+// tiles to cores) gives it.
 #include "emit/emit.h"
 #include <inttypes.h>
 
-// Returns the index of the core at (x, y), or -1.
+// Returns the index of the core at (x, y); -1 if it has no tiles.
 static int32_t core_at(const emit_cores *c, int64_t x, int64_t y)
 {
     for (int32_t i = 0; i < c->n; i++)
@@ -11,8 +12,9 @@ static int32_t core_at(const emit_cores *c, int64_t x, int64_t y)
     return -1;
 }
 
-// For one split tile, records that the cores with its later parts send their
-// sums to the owner, the core of range `at`.
+// For one tile whose reduction is split over cores, records that the cores with
+// its later steps send their partial sums to the tile's owner, the core that
+// has tile range number `at`.
 static dv_status find_contributors(emit_cores *c, const emitter *e,
                                    const dv_group_grid *g, int32_t at)
 {

@@ -65,7 +65,8 @@ static void watch_forks(void)
 }
 
 // Maps the write view (writable) and the run view (executable) of a chunk of
-// code memory, both aligned to large pages. Returns 0 if the system refuses.
+// code memory, both aligned to large pages. Returns 0 if the system refuses, so
+// that the caller maps one view instead.
 static int map_two(dv_code_chunk *c)
 {
     size_t size = c->size_bytes, whole = 2 * size + LARGE_BYTES;
@@ -122,7 +123,8 @@ static void seal(dv_code_chunk *c)
 
 // Makes the write view (the writable mapping) of a chunk accessible again, but
 // only from the page on that the next kernel starts in, because mprotect takes
-// time for every page. Large pages are not split.
+// time for every page. A large page is made accessible as a whole, because
+// mprotect of a part would split it.
 static int unseal(dv_code_chunk *c)
 {
     if (!c->sealed)

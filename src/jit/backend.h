@@ -18,7 +18,7 @@ typedef struct dv_backend {
     // multiply-adds, and returns the flops of one iteration; 0: this type
     // cannot be multiplied.
     int (*peak)(dv_code *code, const dv_isa *isa, int dtype);
-    int words; // all instructions have four bytes
+    int words; // 1: all instructions have four bytes
     // Appends the instruction at byte `at` of a kernel as assembly, and returns
     // how many bytes it has; 0: these bytes are no instruction. *data is the
     // offset of the first constant behind the code that the instructions listed
@@ -72,8 +72,8 @@ size_t dv_a64_list(dv_text *out, const unsigned char *code, size_t at,
 size_t dv_x_list(dv_text *out, const unsigned char *code, size_t at,
                  size_t size, size_t *data);
 // Appends the assembly text of an AArch64 instruction word and returns 1.
-// Returns 0 and appends nothing if no row of insn.def matches, as for most
-// constants in the code.
+// Returns 0 and appends nothing if the word matches no row of the instruction
+// table (insn.def), as most constants in the code do not.
 int dv_insn_list(dv_text *out, uint32_t word);
 int dv_a64_peak(dv_code *code, const dv_isa *isa, int dtype);
 int dv_x64_peak(dv_code *code, const dv_isa *isa, int dtype);

@@ -267,9 +267,11 @@ static dv_status check_pairs(const dv_isa *isa, const dv_gemm_shape *s,
     return check_ld("ldc", s->ldc, s->n, diag);
 }
 
-// Checks whether a kernel can copy the next kernel's A, if the shape has
-// DV_AHEAD_COPY, and checks step_c. This comes after the checks of all leading
-// dimensions, because it multiplies them and they must be in range for that.
+// Checks the option DV_AHEAD_COPY (while a kernel runs, it copies the operand A
+// of the next one): is there such a kernel for this shape, and is step_c, the
+// distance in C from tile to tile, in range? Without the option step_c must be
+// 0. The check comes after those of all leading dimensions, because it
+// multiplies them and they must be in range for that.
 static dv_status check_copy_next(const dv_isa *isa, const dv_gemm_shape *s,
                                  dv_diag *diag)
 {

@@ -43,7 +43,8 @@ enum { DV_CODE_KEEP = 40 << 10, DV_CODE_ZEROS = 8 };
                                         : 0;                                   \
          reg##_top; DV_AGAIN(reg, reg##_top - 1), reg##_top = 0)
 
-// The same, but a loop that runs once needs no counter.
+// DV_REPEAT is DV_LOOP, except that a loop that runs once needs no counter: its
+// body is emitted without a loop.
 #define DV_REPEAT(reg, times)                                                  \
     for (size_t reg##_top = (times) > 0                                        \
                                 ? ((times) > 1 ? DV_SET(reg, times) : (void)0, \

@@ -35,8 +35,8 @@
 #include "base/diag.h"
 #include "base/text.h"
 
-// A dv_jit is a cache of kernels together with the memory that holds their
-// code.
+// A dv_jit (declared in divvy/nest.h) is a cache of kernels together with the
+// memory that holds their code. The types below describe its kernels.
 
 typedef enum dv_scale { DV_SCALE_ZERO, DV_SCALE_ONE, DV_SCALE_ANY } dv_scale;
 enum { DV_NEXT_SPREAD = 2 };
@@ -63,16 +63,16 @@ typedef struct dv_gemm_shape {
     int64_t lda, ldb, ldc;
     // Elements from one product of the batch to the next.
     int64_t stride_a, stride_b;
-    // With DV_AHEAD_COPY: elements from the first row of C of one tile to the
-    // first row of the next tile; 0 means that the tiles follow each other in
-    // C.
+    // For a kernel that copies the next kernel's A (DV_AHEAD_COPY): elements
+    // from the first row of C of one register tile to the first row of the next
+    // one; 0 means that the tiles follow each other in C.
     int64_t step_c;
     // Type of A, B and C: DV_F32, DV_F64 or DV_I32 (which wraps around).
-    // Kernels also take DV_BF16 with C in f32 and DV_I8 with C in i32. For
-    // these, DV_MOVE_PAIRS has packed both operands (B with `overlap`), A in
-    // panels of dv_isa.pairs_rows rows; n is at most dv_isa.pairs_cols, and lda
-    // and ldb are ignored. Plans (gemm.h) take all narrow types, DV_F16 too,
-    // unpacked.
+    // Kernels also multiply DV_BF16 into a C of f32 and DV_I8 into one of i32.
+    // The move DV_MOVE_PAIRS must then have packed both operands (B with
+    // `overlap`), A in panels of dv_isa.pairs_rows rows; n is at most
+    // dv_isa.pairs_cols, and lda and ldb are ignored. Plans for products of any
+    // size (gemm.h) take all narrow types, DV_F16 too, unpacked.
     uint8_t dtype;
     uint8_t trans_a, trans_b;
     // Values of dv_scale; for alpha, DV_SCALE_ZERO means DV_SCALE_ONE.
@@ -81,10 +81,10 @@ typedef struct dv_gemm_shape {
     uint8_t relu; // 1: negative results become 0; nan stays nan
     // Largest number of rows of a packed panel of A; 0: A is not packed.
     uint8_t panel_a;
-    // 1: the block of B that is read next follows B in memory; the kernel
-    // prefetches it. DV_NEXT_SPREAD, with pack_b: the next block of B is at
-    // args->next and has the same shape; its prefetches are spread over the
-    // steps of k.
+    // 1: the block of B that the next kernel reads follows B in memory; the
+    // kernel prefetches it. DV_NEXT_SPREAD, only with pack_b: that block is at
+    // args->next and has the same shape as B; its prefetches are spread over
+    // the steps of k.
     uint8_t next_b;
     // 1: the kernel reads the unpacked A and packs it at args->pack_a.
     uint8_t pack_a;
@@ -95,9 +95,10 @@ typedef struct dv_gemm_shape {
     // 1: each element of C is one chain of additions in the order of k, for any
     // m and n, so that results do not depend on how C is cut into tiles.
     uint8_t one_sum;
-    // In plans: C is stored as DV_F16 or DV_BF16, rounded once from the f32
-    // accumulators; 0 means the type of the accumulators, which the bias always
-    // has. In kernels: not 0 only where dv_isa_rounds says that they can round.
+    // In plans (products of any size): C is stored as DV_F16 or DV_BF16,
+    // rounded once from the f32 accumulators; 0 means the type of the
+    // accumulators, which the bias always has. In kernels: not 0 only where
+    // dv_isa_rounds says that they can round.
     uint8_t ctype;
     // 1: C is not read again soon, so whole cache lines of C are written with
     // non-temporal stores. Other threads see them only after a store fence.
@@ -178,7 +179,8 @@ typedef struct dv_move_shape {
     int64_t lds, ldd;
     int32_t rows, cols;
     // Element type. zero, copy, transpose: any type that has kernels, moved bit
-    // by bit. panel: DV_F32, DV_F64 or DV_I32. Other moves: the narrow type.
+    // by bit. panel: DV_F32, DV_F64 or DV_I32. Other moves: the narrow type,
+    // DV_F16, DV_BF16 or DV_I8.
     uint8_t dtype;
     uint8_t move; // the kind of move, a dv_move
     uint8_t overlap;

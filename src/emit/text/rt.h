@@ -10,7 +10,8 @@
 #include <string.h>
 
 // Rounds to `bits` significant bits, ties to even. Values with an exponent
-// below `least` keep fewer bits, as subnormal numbers do.
+// below `least`, that of the smallest normal number, keep fewer bits, as
+// subnormal numbers do.
 static inline double rt_round(double v, int bits, int least)
 {
     int e;
@@ -146,8 +147,9 @@ static inline int64_t rt_index(int64_t i, int64_t size)
     return i;
 }
 
-// Computes the box of tile t: its slice numbers are the mixed-radix digits of
-// t, with the last variable fastest.
+// Computes the range lo..hi of each of n variables in tile t. Variable v is cut
+// into slices of slice[v] values; the tile's slice numbers are the mixed-radix
+// digits of t, with the last variable fastest.
 static inline void rt_box(int n, const int64_t *begin, const int64_t *end,
                           const int64_t *slice, int64_t t, int64_t *lo,
                           int64_t *hi)
@@ -170,8 +172,9 @@ static inline void *rt_alloc(int64_t n, size_t size)
     return p;
 }
 
-// Returns the file of a tensor given as NAME=FILE on the command line. A tensor
-// that is both read and written is named twice, first the file to read.
+// Returns the file of a tensor given as NAME=FILE on the command line, or NULL.
+// A tensor that is both read and written is named twice, first the file to
+// read; `skip` is 1 to find the second.
 static inline const char *rt_file(int argc, char **argv, const char *name,
                                   int skip)
 {

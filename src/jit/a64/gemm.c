@@ -47,9 +47,9 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 enum { MOST_LINES = 16 };
 #include "jit/gemm/walk.h"
 
-// A tile fits the 32 vector registers with its accumulators, a ring (registers
-// that are loaded in turn) for the operand V, which is read as vectors, and one
-// for the operand S, which is read as scalars.
+// A tile fits the 32 vector registers with its accumulators and two rings
+// (registers that are loaded in turn): one for the operand read as vectors
+// (usually B) and one for the operand read as scalars (usually A).
 static int tile_fits(const dv_gen *g, const dv_prod *p, const tile_size *z,
                      int rows, int nv, int n_vectors)
 {
@@ -60,8 +60,8 @@ static int tile_fits(const dv_gen *g, const dv_prod *p, const tile_size *z,
         (z->rows * z->nv == 24 && (rows < 4 || n_vectors % 6)))
         return 0;
     // Tiles of more than 20 accumulators hold only what one step of k reads of
-    // the vector operand and what two steps read of the scalar operand; smaller
-    // tiles hold more.
+    // the operand read as vectors and what two steps read of the operand read
+    // as scalars; smaller tiles hold more.
     if (rows * nv > 20)
         return rows * nv + nv + 2 * s <= 32;
     return rows * nv + nv + s + 1 <= 32;
@@ -194,8 +194,8 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     dv_prod p = prod_of(isa, s, g);
     dv_cuts grid = choose(g, &p);
     // A kernel that packs an operand (copies it into contiguous panels) can
-    // have only one panel of the vector operand; for other shapes, generating
-    // the kernel fails.
+    // have only one panel of the operand read as vectors (usually B); for other
+    // shapes, generating the kernel fails.
     int packs = p.pack_s || p.pack_v;
     if (!grid.s.n || (packs && (grid.v.n > 1 || grid.v.count[0] > 1))) {
         code->failed = 1;

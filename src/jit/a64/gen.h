@@ -31,7 +31,8 @@
 // halves of v8 to v15 are callee-saved; kernels save them only if they use
 // them.
 enum {
-    X_A = 0, // address of the scalar operand (usually A) of the tile
+    // Address of what the tile reads as scalars (usually rows of A).
+    X_A = 0,
     X_B = 1,
     X_C = 2,
     X_ARGS = 3,
@@ -63,7 +64,8 @@ enum {
 // and destination, running pointers into a row of both, and counters of rows
 // and of pieces of a row.
 enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
-// Operands of prefetches for loads, and the bytes of a cache line.
+// Values of the operand of prefetch instructions (for a load, into L1 or into
+// L2), and the bytes of a cache line.
 enum { LOAD_L1 = 0, LOAD_L2 = 2, LINE = 64 };
 
 typedef struct dv_gen {
@@ -87,7 +89,8 @@ typedef struct dv_gen {
             DV_E(op##4s, a, b, c, d);                                          \
     } while (0)
 
-// The virtual operations (code.h) of this family.
+// The operations on general registers in which generators shared with other
+// instruction sets are written (code.h), for AArch64.
 #define DV_GEN                     dv_gen
 #define DV_LEA(to, from, bytes)    dv_gen_add(g, to, from, bytes)
 #define DV_MOV(to, from)           DV_E(mov_x, to, 0, from, 0)

@@ -9,9 +9,9 @@
 // which is five times as slow.
 #define DV_ALWAYS __attribute__((always_inline))
 
-// An operand field of an instruction word: `bits` bits, which count in 1 <<
-// log, at bit `at`. If it is split, its bits from number `low` on are at bit
-// `rest`.
+// An operand field of an instruction word: `bits` bits from bit `at` on, which
+// hold the operand divided by 1 << log. If the field is split, its bits from
+// number `low` on are at bit `rest`.
 typedef struct dv_field {
     uint8_t bits, at, log, is_signed, low, rest;
 } dv_field;
@@ -59,7 +59,7 @@ static inline int dv_insn_scaled(int64_t v, int log, int64_t lo, int64_t hi)
 }
 
 // Returns the bits of an operand field with the value v. Sets *ok to 0 if v is
-// out of range; an operand that the form does not have must be 0.
+// out of range. An operand that the instruction does not have must be 0.
 DV_ALWAYS static inline uint32_t dv_insn_field(dv_field f, int64_t v, int *ok)
 {
     int64_t q = v >> f.log, half = f.is_signed ? 1 << f.bits >> 1 : 0;

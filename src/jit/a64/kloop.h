@@ -7,8 +7,8 @@
 
 // A ring of vector registers that operands are loaded into: load number i goes
 // to register first + i % size. The loads that one step of k needs form a
-// group; if the lanes of the scalar operand S are k, a group of S serves
-// `lanes` steps.
+// group. If the operand read as scalars (usually A) is stored as rows of k, a
+// vector of it holds several k, and a group of its loads serves `lanes` steps.
 typedef struct dv_ring {
     int size, first; // number of registers in the ring, and the first of them
     // Number of loads per group (the loads that one step of k needs).
@@ -19,19 +19,21 @@ typedef struct dv_kloop {
     const dv_prod *p;
     const dv_prod_tile *t;
     dv_ring v, s;
-    int lanes;  // elements per vector register
-    int group;  // steps of k that one load of the scalar operand S serves
+    int lanes; // elements per vector register
+    // Steps of k that one load of the operand read as scalars serves.
+    int group;
     int unroll; // steps of k per iteration of the loop
     int steps;  // steps of k in the code; the loop body counts once
     int base;   // step of k whose operands the pointer registers point to
     // 1: each iteration of the loop is one whole product of the batch.
     int flows;
     // Bytes from the end of one product of the batch to the start of the next,
-    // in the scalar operand S and in the vector operand V.
+    // in the operand read as scalars (hop_s) and in the one read as vectors
+    // (hop_v).
     int64_t hop_s, hop_v;
-    // 1: the pointer to the vector operand V (walk_v) or to the scalar operand
-    // S (walk_s) is advanced after each step of k, because the offsets of later
-    // steps would not fit an immediate.
+    // 1: the pointer to the operand read as vectors (walk_v) or to the one read
+    // as scalars (walk_s) is advanced after each step of k, because the offsets
+    // of later steps would not fit an immediate.
     int walk_v, walk_s;
     int turns; // iterations of the loop over k; 0: there is no loop
     // Number of steps of k before the loop, or 0. In them, the first step of
@@ -43,13 +45,14 @@ typedef struct dv_kloop {
     int flat;
     // 1: the last step of k stores each row of C once it is done.
     int stores;
-    // Vector registers that the last step of k does not read.
+    // Vector registers that the last step of k does not read, so that storing
+    // the results can use them.
     dv_tile_free free;
     // Number of vectors per row that a step computes, over all rows, before it
     // goes on to the next vectors; 0: a step computes whole rows.
     int by_col;
-    // 1: the last vector in a row of the vector operand V has a pointer of its
-    // own, because its offset is not a multiple of 16.
+    // 1: the last vector in a row of the operand read as vectors (usually B)
+    // has a pointer of its own, because its offset is not a multiple of 16.
     int odd;
 } dv_kloop;
 
@@ -59,10 +62,10 @@ typedef struct dv_sched_load {
     uint8_t at;  // position among the instruction words of the step
     uint8_t i;   // number of the load within its group
     uint8_t reg; // destination register of the load
-    // The step that the group serves: 0 the previous one, 1 the current one, 2
-    // the next one.
+    // The step of k that the group of this load serves: 0 the previous one, 1
+    // the current one, 2 the next one.
     uint8_t ahead;
-    uint8_t is_s; // 1: a load of the scalar operand S, 0: of the operand V
+    uint8_t is_s; // 1: a load of the operand read as scalars
 } dv_sched_load;
 
 // The code of one step of k: the words of its multiply-adds, with gaps for the
@@ -82,9 +85,10 @@ typedef struct dv_pattern {
     // Number of steps of k after which the same registers are used again; 0:
     // that number exceeds DV_MOST_PERIOD, and `steps` is not filled.
     int period;
-    int group; // steps of k that one load of the scalar operand S serves
-    // Instruction words without registers, by lane of the scalar operand S:
-    // ops[0] are multiply-adds, ops[1] are multiplies.
+    // Steps of k that one load of the operand read as scalars serves.
+    int group;
+    // Instruction words without registers, by the lane of the scalar that they
+    // multiply by: ops[0] are multiply-adds, ops[1] are multiplies.
     uint32_t ops[2][DV_MOST_LANES];
     // The slot of each load of the first group (the loads that step 0 needs):
     // the number of the multiply-add before which it is issued, negative if it
@@ -104,8 +108,8 @@ int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
                     dv_step *out);
 
 // A cache of the patterns (registers and load schedules of the steps of k) that
-// were made last. It lies in dv_code.keep and outlives a kernel; new patterns
-// replace the oldest ones.
+// were made last. It lies in memory that outlives a kernel (dv_code.keep); new
+// patterns replace the oldest ones.
 enum { DV_PATTERNS = 12 };
 typedef struct dv_patterns {
     uint64_t made; // number of patterns that were ever made
@@ -121,17 +125,17 @@ typedef struct dv_steps {
     dv_gen *g;
     dv_pattern *p;
     // Number of groups of loads (a group serves one step of k, or several) of
-    // the vector operand V, and of the scalar operand S.
+    // the operand read as vectors, and of the operand read as scalars.
     int groups[2];
     // Steps of k below this number start the sums: they multiply without
     // adding.
     int fresh;
-    // The step of k in which the row pointers of the scalar operand S are
-    // advanced between the multiply-adds; -1: none.
+    // The step of k in which the row pointers of the operand read as scalars
+    // (usually A) are advanced between the multiply-adds; -1: none.
     int moving;
-    // From this step of k on, lanes of the scalar operand S differ from those
-    // of the loop's pattern (dv_pattern), because the last vector of a row
-    // overlaps the one before it.
+    // From this step of k on, the lanes of scalars differ from those of the
+    // prepared steps (dv_pattern), because the last vector of a row of the
+    // operand read as scalars overlaps the one before it.
     int shift_from;
     dv_pattern room;
 } dv_steps;
@@ -141,7 +145,7 @@ typedef struct dv_steps {
 // adding.
 void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh);
 void dv_steps_put(dv_steps *w, int begin, int end);
-// Returns whether the row pointers of the scalar operand S are advanced within
-// the last step of an iteration, between its multiply-adds.
+// Returns whether the row pointers of the operand read as scalars (usually A)
+// are advanced within the last step of an iteration, between its multiply-adds.
 int dv_steps_advances_rows(const dv_kloop *l);
 #endif

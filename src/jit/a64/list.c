@@ -53,7 +53,8 @@ static int64_t shown(dv_insn op, int i, int64_t v)
     return v;
 }
 
-// An operand in the text of a row: a register, an immediate or a lane.
+// An operand in the assembly text of a row of the instruction table: a
+// register, an immediate or a lane.
 typedef struct token {
     int length; // characters; 0: there is no operand here
     char letter;
@@ -79,9 +80,10 @@ static token token_at(const char *text, const char *at)
     return (token){(int)(end - at), at[0], v};
 }
 
-// Returns which operand of the sample a number v in the text stands for: the
-// first operand with that value that was not yet shown, else one that was
-// already shown; -1 if v is a fixed part of the text.
+// Returns which operand a number v stands for in the sample text that the
+// instruction table has for `op`: the first operand with that value that was
+// not yet shown, else one that was already shown; -1 if v is a fixed part of
+// the text.
 static int field_of(dv_insn op, int64_t v, unsigned seen)
 {
     for (int again = 0; again < 2; again++)
@@ -111,7 +113,7 @@ static void put_operand(dv_text *out, dv_insn op, int i, token t, int address,
 }
 
 // Appends the name of a prefetch kind, such as pldl1keep, and returns the
-// length of the sample's name in the text at `at`.
+// length of the name that the sample text has at `at`.
 static int put_kind(dv_text *out, const char *at, int64_t kind)
 {
     static const char *const what[] = {"pld", "pli", "pst"};
@@ -125,12 +127,13 @@ static int is_prefetch(dv_insn op)
     return op == DV_INSN_prfm || op == DV_INSN_prfm_r;
 }
 
-// Appends the text of a row with the operands f. Returns a bit mask of the
-// operands that the text shows.
+// Appends the sample text that the instruction table has for `op`, with its
+// operands replaced by f. Returns a bit mask of the operands that the text
+// shows.
 static unsigned put_row(dv_text *out, dv_insn op, const int64_t *f)
 {
     const char *text = rows[op].text;
-    // For a prefetch, put_kind appends operand 0, so it counts as shown.
+    // For a prefetch, operand 0 is appended as a name and counts as shown.
     unsigned seen = is_prefetch(op) ? 1 : 0;
     for (const char *at = text; *at;) {
         token t = token_at(text, at);

@@ -14,7 +14,7 @@
 #include "jit/a64/tile.h"
 
 enum { ROWS = 8, STEP_BYTES = 8, UNIT = 4 }; // UNIT: columns per vector of C
-enum { AHEAD = 4 };                          // prefetch distance in steps
+enum { AHEAD = 4 }; // prefetch distance in steps of 8 bytes of k
 
 // Rearranges pairs of accumulators, each with the 2 x 2 results of a matrix
 // instruction, into vectors of rows, in place.

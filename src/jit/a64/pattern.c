@@ -20,9 +20,9 @@ static int old_load(const dv_ring *r, int i, int *old)
     return group;
 }
 
-// Computes before which multiply-add each load of the vector operand V is
-// issued: about one step ahead of its use, spread over the step, but not before
-// its register is free and not before the previous load.
+// Computes before which multiply-add each load of the operand read as vectors
+// (usually B) is issued: about one step ahead of its use, spread over the step,
+// but not before its register is free and not before the previous load.
 static void slots_of_v(const dv_kloop *l, int *slot)
 {
     int rows = l->t->rows, nv = l->t->nv, size = rows * nv, by = l->by_col;
@@ -37,19 +37,19 @@ static void slots_of_v(const dv_kloop *l, int *slot)
     }
 }
 
-// Returns whether the operand S, which is read as scalars, has rows of k that
+// Returns whether the operand read as scalars (usually A) has rows of k that
 // are read where they are, without packing.
 static int in_place(const dv_kloop *l)
 {
     return l->p->lane_k && !l->p->panel && !l->p->pack_s;
 }
 
-// Returns by how many multiply-adds loads of the scalar operand S are delayed
-// after their earliest slot; `each` is the number of rows per load. If loads of
-// S, loads of the vector operand V and the loop's pointer increments came
-// together, some cycle would have too few multiply-adds, and tiles with few
-// accumulators would then run at half speed for the whole loop. So loads of S
-// are half a step late, or as late as possible. The best delays for tiles of
+// Returns by how many multiply-adds loads of S, the operand read as scalars,
+// are delayed after their earliest slot; `each` is the number of rows per load.
+// If loads of S, loads of the other operand and the loop's pointer increments
+// came together, some cycle would have too few multiply-adds, and tiles with
+// few accumulators would then run at half speed for the whole loop. So loads of
+// S are half a step late, or as late as possible. The best delays for tiles of
 // few rows were measured.
 static int load_delay(const dv_kloop *l, int each)
 {
@@ -76,7 +76,7 @@ static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
 {
     const dv_prod_tile *t = l->t;
     int size = t->rows * t->nv, steps = l->group;
-    // Rows that one load of the scalar operand S serves.
+    // Rows of the tile that one load of the operand read as scalars serves.
     int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes;
     int later = load_delay(l, each);
     for (int i = 0; i < l->s.per; i++) {
@@ -124,12 +124,12 @@ static queue queue_of(const int *slot, int per, int slots, int from)
     return q;
 }
 
-// Writes the register fields of the vector operand V and of the accumulators
-// for all multiply-adds of step s of k. A step computes `wide` columns of
-// vectors at a time, or whole rows. With fewer columns the vectors of V are
-// free again sooner, so that one ring (registers that are loaded in turn)
-// without spare registers is enough. (With one column at a time, half of the
-// pipelines sometimes stayed idle for the whole loop.)
+// Writes the register fields of V, the operand read as vectors, and of the
+// accumulators for all multiply-adds of step s of k. A step computes `wide`
+// columns of vectors at a time, or whole rows. With fewer columns the vectors
+// of V are free again sooner, so that one ring (registers that are loaded in
+// turn) without spare registers is enough. A single column at a time was
+// slower: half of the pipelines sometimes stayed idle for the whole loop.
 static void acc_words(const dv_kloop *l, int s, int wide, uint32_t *out)
 {
     int nv = l->t->nv, rows = l->t->rows;
@@ -145,8 +145,8 @@ static void acc_words(const dv_kloop *l, int s, int wide, uint32_t *out)
                 *out++ = vecs[j] | (uint32_t)dv_gen_reg(acc + i * nv + j);
 }
 
-// Adds the register fields of the scalar operand S, and the lane, to the
-// multiply-adds of step s of k. If lanes are rows and the rows are not a
+// Adds the register and the lane of the scalar to the multiply-adds of step s
+// of k. If the lanes of a load are rows of the tile and the rows are not a
 // multiple of the lanes, the last load of the step starts earlier and overlaps
 // the one before it.
 static void add_rows(const dv_pattern *p, const dv_kloop *l, int s, int wide,
@@ -219,7 +219,7 @@ static void ops_of(const dv_kloop *l, const dv_gen *g, uint32_t out[2][4])
 // Returns the number of steps of k after which the same registers are used
 // again: those of both operands, which are loaded in turn, and the sets of
 // accumulators, which take turns. Returns 0 if that number exceeds
-// DV_MOST_PERIOD.
+// DV_MOST_PERIOD, so that no steps can be prepared.
 static int period_of(const dv_kloop *l)
 {
     for (int n = l->group; n <= DV_MOST_PERIOD; n += l->group)

@@ -4,10 +4,10 @@
 // beyond that, so that many at once would mostly be lost.
 #include "jit/a64/tile.h"
 
-// Prefetches the row at X_NEXT, which the next kernel reads, into L2, from its
-// last cache line back to the first. The line in which the row begins may be
-// left out: it also holds the columns before these, and is in the cache
-// already.
+// Prefetches the row at the address in register X_NEXT, which the next kernel
+// reads, into L2, from its last cache line back to the first. The line in which
+// the row begins may be left out: it also holds the columns before these, and
+// is in the cache already.
 void dv_tile_prefetch_next(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int off = (t->cols * g->es - 1) / 8 * 8;
@@ -16,11 +16,11 @@ void dv_tile_prefetch_next(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
     dv_tile_step(g, X_NEXT, p->prefetch_step, X_LDB);
 }
 
-// Prefetches the cache line after the elements of the scalar operand S that a
-// step reads, for the tiles that follow: into L1, or into L2 if the lines of
-// all k would not fit L1. A tile reads 16 bytes per step, so four tiles share a
-// 64-byte line. The offset depends on the step so that each of these four tiles
-// prefetches a quarter of the lines.
+// Prefetches the cache line after the elements that a step reads of the operand
+// read as scalars (usually A), for the tiles that follow: into L1, or into L2
+// if the lines of all k would not fit L1. A tile reads 16 bytes per step, so
+// four tiles share a 64-byte line. The offset depends on the step so that each
+// of these four tiles prefetches a quarter of the lines.
 void dv_tile_prefetch_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
                         int step)
 {

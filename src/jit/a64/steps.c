@@ -3,8 +3,9 @@
 #include "jit/a64/kloop.h"
 #include <limits.h>
 
-// Prefetches a later row of the vector operand V while V is packed. Unpacked
-// rows of V are far apart, so the hardware prefetcher does not detect a stream.
+// Prefetches a later row of V, the operand read as vectors (usually B), while V
+// is packed. Unpacked rows of V are far apart, so the hardware prefetcher does
+// not detect a stream.
 static void prefetch_v(const dv_kloop *l, dv_gen *g)
 {
     for (int off = 0; off < l->t->cols * g->es; off += 64)
@@ -38,9 +39,9 @@ static void load_v(const dv_kloop *l, dv_gen *g, int v, int step, int j)
         prefetch_v(l, g);
 }
 
-// Stores two adjacent rows of the scalar operand S into its packed panel with
-// one instruction, when the second row has been loaded. A last row without a
-// partner is stored alone.
+// Stores two adjacent rows of the operand read as scalars (usually A) into its
+// packed panel with one instruction, when the second row has been loaded. A
+// last row without a partner is stored alone.
 static void pack_row(const dv_kloop *l, dv_gen *g, int v, int group, int row,
                      int64_t to)
 {
@@ -59,8 +60,8 @@ static void pack_row(const dv_kloop *l, dv_gen *g, int v, int group, int row,
         dv_gen_store(g, v, X_SPACK, to, 16);
 }
 
-// Loads one vector of the scalar operand S if its lanes are k: the elements of
-// one row for `lanes` steps.
+// Loads one vector of S, the operand read as scalars (usually A), if S is
+// stored as rows of k: the elements of one row for `lanes` steps.
 static void load_s_k(const dv_kloop *l, dv_gen *g, int v, int group, int row)
 {
     int lanes = g->lanes, first = group * lanes, bytes = 16;
@@ -88,8 +89,8 @@ static void load_s_k(const dv_kloop *l, dv_gen *g, int v, int group, int row)
         pack_row(l, g, v, group, row, packed);
 }
 
-// Loads one vector of the scalar operand S if its lanes are rows: the elements
-// of `lanes` rows for one step.
+// Loads one vector of S, the operand read as scalars (usually A), if S is
+// stored as rows of m: the elements of `lanes` rows of the tile for one step.
 static void load_s_m(const dv_kloop *l, dv_gen *g, int v, int step, int i)
 {
     int rows = l->t->rows, lanes = g->lanes, bytes = 16;
@@ -135,7 +136,8 @@ static int has_room(dv_code *code)
 
 // Emits one load, unless its group (the loads that one step of k needs) lies
 // before the first or after the last step. here[] holds the numbers of the
-// current groups: of the vector operand V, and of the scalar operand S.
+// current groups: of the operand read as vectors, and of the one read as
+// scalars.
 static void put_load(dv_steps *w, const dv_sched_load *d, const int *here)
 {
     int group = here[d->is_s] + d->ahead - 1;
@@ -147,8 +149,8 @@ static void put_load(dv_steps *w, const dv_sched_load *d, const int *here)
         load_v(w->l, w->g, d->reg, group, d->i);
 }
 
-// Emits the loads of one operand (the scalar operand S if is_s, else the vector
-// operand V) that are due before the first step of k.
+// Emits the loads of one operand (the one read as scalars if is_s, else the one
+// read as vectors) that are due before the first step of k.
 static void emit_early_loads(dv_steps *w, int is_s, const dv_ring *r,
                              const int *slot)
 {
@@ -161,8 +163,8 @@ static void emit_early_loads(dv_steps *w, int is_s, const dv_ring *r,
     }
 }
 
-// Copies n words to the code, four at a time, each combined with `with` by
-// exclusive or.
+// Copies n instruction words to the code, four at a time, each combined with
+// `with` by exclusive or, which changes all of them alike (see change()).
 static void put_words(dv_code *code, const uint32_t *words, int n,
                       uint32_t with)
 {
@@ -176,7 +178,8 @@ static void put_words(dv_code *code, const uint32_t *words, int n,
     code->n += 4 * (size_t)n;
 }
 
-// Emits a step of k: its words, with the loads between them.
+// Emits a step of k: the words of its multiply-adds, with the loads between
+// them.
 static void put_parts(dv_steps *w, const dv_step *p, const int *here,
                       uint32_t with)
 {
@@ -190,10 +193,10 @@ static void put_parts(dv_steps *w, const dv_step *p, const int *here,
     put_words(w->g->code, p->words + at, p->n - at, with);
 }
 
-// Advances one row pointer of the scalar operand S: the first one whose bit in
-// `moved` is not set and from which the step has no more loads, counting from
-// load number `due` of the step on. Returns the bit of its row; 0 if there is
-// none.
+// Advances one row pointer of the operand read as scalars: the first one whose
+// bit in `moved` is not set and from which the step has no more loads, counting
+// from load number `due` of the step on. Returns the bit of its row; 0 if there
+// is none.
 static uint32_t move_row(dv_steps *w, const dv_step *p, uint32_t moved, int due)
 {
     for (int i = due; i < p->n_due; i++)
@@ -208,8 +211,8 @@ static uint32_t move_row(dv_steps *w, const dv_step *p, uint32_t moved, int due)
 }
 
 // Emits the last step of an iteration of the loop over k, with the increments
-// of the row pointers of the scalar operand S between the multiply-adds. All
-// increments together would take a cycle without any multiply-add.
+// of the row pointers of the operand read as scalars between the multiply-adds.
+// All increments together would take a cycle without any multiply-add.
 static void put_moving(dv_steps *w, const dv_step *p, const int *here,
                        uint32_t with)
 {
@@ -224,8 +227,8 @@ static void put_moving(dv_steps *w, const dv_step *p, const int *here,
         if (++n % 4 == 0)
             moved |= move_row(w, p, moved, due);
     }
-    // Advance the row pointers of the scalar operand S that have not been
-    // advanced between the multiply-adds.
+    // Advance the row pointers of the operand read as scalars that have not
+    // been advanced between the multiply-adds.
     for (int i = 0; i < w->l->t->rows; i++)
         moved |= move_row(w, p, moved, due);
 }

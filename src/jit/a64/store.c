@@ -9,8 +9,9 @@ static void next_row(dv_gen *g, const dv_prod *p)
     dv_tile_step(g, X_CRUN, p->ldc, X_LDC);
 }
 
-// Returns whether all rows of the tile can be addressed by offsets from X_C;
-// otherwise X_CRUN advances from row to row.
+// Returns whether all rows of the tile can be addressed by offsets from
+// register X_C, which holds the tile's address in C; otherwise a second
+// pointer, X_CRUN, advances from row to row.
 static int rows_fit(const dv_prod *p, const dv_prod_tile *t)
 {
     int64_t far = (t->rows - 1) * p->ldc + t->cols * 8;
@@ -57,7 +58,8 @@ void dv_tile_store_one(dv_gen *g, const dv_prod_tile *t, int i, int j)
         dv_gen_store(g, dv_gen_reg(first), base, dv_tile_off(g, t, j), bytes);
 }
 
-// What each_row does with the vectors of C.
+// Values of the parameter `with` of each_row: store the accumulators to C, or
+// add C to them.
 enum { STORES = -2, ADDS = -1 };
 
 // Stores the accumulators to C (`with` is STORES), or adds C to them: as it is
@@ -89,8 +91,8 @@ static void each_row(dv_gen *g, const dv_prod *p, const dv_prod_tile *t,
 
 // Returns whether the lines of C are prefetched into L2 instead of L1. This is
 // for rows that are far apart and only written: in L1 they would compete for a
-// few cache sets and evict the panel of the vector operand V, and stores do not
-// wait for them.
+// few cache sets and evict the panel of the operand read as vectors, and stores
+// do not wait for them.
 static int c_goes_to_l2(const dv_prod *p)
 {
     enum { FAR = 1024 };

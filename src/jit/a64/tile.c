@@ -2,9 +2,10 @@
 //
 // A step is one k: rows * nv multiply-adds, row by row. Loads are spread
 // between them, about one step ahead of their use, as soon as the destination
-// register is free. The registers of the vector operand V are one ring, those
-// of the scalar operand S another. Multiply-adds are numbered; the slot of a
-// load is the number of the multiply-add before which it is issued.
+// register is free. The registers of V, the operand read as vectors, are one
+// ring, those of S, the operand read as scalars, another. Multiply-adds are
+// numbered; the slot of a load is the number of the multiply-add before which
+// it is issued.
 //
 //   K = 21, unroll 8, lanes of rows:
 //                      loads before slot 0
@@ -16,8 +17,8 @@
 // pointers have been advanced by the other iterations.
 #include "jit/a64/kloop.h"
 
-// In steps of k: unrolling, prefetch distance, and longest product of a batch
-// that is one iteration of the loop.
+// All three count steps of k: those in one iteration of the loop, the distance
+// of prefetches, and the longest product of a batch that becomes one iteration.
 enum { UNROLL = 8, AHEAD = 8, MOST_FLOW = 24 };
 enum { NEAR_BYTES = 24 << 10 };
 
@@ -45,9 +46,9 @@ static void plan_rings(dv_kloop *l, const dv_gen *g)
     l->s.per =
         l->p->lane_k || l->p->pairs ? t->rows : (t->rows + lanes - 1) / lanes;
     l->v.first = acc;
-    // With matrix instructions (for bf16 and i8), the vector operand V has
-    // registers for one step only, and the scalar operand S takes the registers
-    // that are left.
+    // With matrix instructions (for bf16 and i8), the operand read as vectors
+    // has registers for one step only, and the operand read as scalars takes
+    // the registers that are left.
     if (l->p->pairs) {
         l->v.size = t->nv;
         l->s.size =
@@ -96,7 +97,8 @@ static void move_v(const dv_kloop *l, dv_gen *g, int64_t bytes)
         dv_gen_add(g, X_ODD, X_ODD, bytes);
 }
 
-// Returns the bytes that n steps of k take in the scalar operand S.
+// Returns by how many bytes n steps of k advance a pointer into the operand
+// read as scalars (usually A).
 static int64_t s_bytes(const dv_kloop *l, const dv_gen *g, int64_t n)
 {
     return !l->p->lane_k ? n * l->p->ld_s
@@ -104,8 +106,10 @@ static int64_t s_bytes(const dv_kloop *l, const dv_gen *g, int64_t n)
                          : n * g->es;
 }
 
-// Returns the bytes that n steps of k take in a packed panel of the scalar
-// operand S.
+// Returns the bytes that n steps of k of all rows of the tile take in a packed
+// panel of the operand read as scalars (usually A). The panel consists of whole
+// vectors, so n is rounded up to a multiple of the steps that one vector
+// serves.
 static int64_t panel_bytes(const dv_kloop *l, const dv_gen *g, int64_t n)
 {
     return (n + l->group - 1) / l->group * l->group * g->es * l->t->rows;
@@ -129,10 +133,11 @@ static void plan_flow(dv_kloop *l, const dv_gen *g)
     l->hop_v = p->stride_v - p->k * p->ld_v;
 }
 
-// Decides whether the last vector in a row of the vector operand V gets a
-// pointer of its own. Its offset may not be a multiple of 16, and such offsets
-// can be encoded only up to 255. If more than one would be larger, a separate
-// pointer makes them multiples of 16.
+// Decides whether the last vector in a row of the operand read as vectors
+// (usually B) gets a pointer of its own. Its offset may not be a multiple of
+// 16, and such offsets can be encoded only up to 255. If more than one load
+// would have a larger offset, a separate pointer makes the offsets multiples of
+// 16.
 static void plan_odd(dv_kloop *l, const dv_gen *g)
 {
     enum { NEAR = 256 };
@@ -149,9 +154,9 @@ static void plan_odd(dv_kloop *l, const dv_gen *g)
 
 // Returns the number of steps of k to emit before the loop. In them, multiplies
 // start the sums, instead of registers that are set to 0 first. Their number is
-// a multiple of the steps that one load of the scalar operand serves, and at
-// least that of the sets of accumulators. It is 0 if the loop would then have
-// fewer iterations.
+// a multiple of the steps that one load of the operand read as scalars serves,
+// and at least that of the sets of accumulators. It is 0 if the loop would then
+// have fewer iterations.
 static int steps_before_loop(const dv_kloop *l, const dv_gen *g)
 {
     const dv_prod *p = l->p;
@@ -203,9 +208,10 @@ int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
     return l.s.first + l.s.size;
 }
 
-// Prefetches the rows of the scalar operand S that the next tile reads: while S
-// is packed (into L2 if the panel of the vector operand fills L1), and where
-// rows are too short for the hardware prefetcher to detect a stream.
+// Prefetches the rows that the next tile reads of S, the operand read as
+// scalars (usually A): while S is packed (into L2 if the panel of the other
+// operand fills L1), and where rows are too short for the hardware prefetcher
+// to detect a stream.
 static void prefetch_next_tile(dv_kloop *l, dv_gen *g)
 {
     const dv_prod *p = l->p;
@@ -257,13 +263,14 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
         if (l->p->pack_s)
             dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, l->unroll));
         dv_gen_loop_end(g, X_K, top);
-        // The pointers now point to the operands of this step.
+        // The pointers now point to the operands of the step with this number.
         l->base = l->unroll;
     }
     dv_steps_put(&w, l->base + l->first, l->steps);
     if (l->p->pack_v)
         dv_gen_add(g, X_VPACK, X_VPACK, (l->steps - l->base) * l->p->pack_v);
-    // If the scalar operand S is packed, advance to the next packed panel.
+    // If the operand read as scalars (usually A) is packed, advance to the next
+    // packed panel.
     if (l->p->pack_s)
         dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, l->steps - l->base));
 }

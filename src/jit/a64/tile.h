@@ -22,8 +22,9 @@
 // Emits the loop over k of a tile without its epilogue: the sums are left in
 // the first vector registers.
 void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
-// Emits one tile. Its scalar operand is at X_A, its vector operand at X_B and
-// its results at X_C; these three registers are left unchanged.
+// Emits one tile. The operand read as scalars (usually A) is at the address in
+// register X_A, the operand read as vectors (usually B) at X_B and the results
+// at X_C; these three registers are left unchanged.
 void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
 // Returns the number of vector registers that a tile uses.
 int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
@@ -47,21 +48,21 @@ static inline int dv_tile_store_lag(const dv_prod *p)
 {
     return p->relu ? 2 : 1;
 }
-// Prefetches the row at X_NEXT and advances X_NEXT to the next row
-// (prefetch.c).
+// Prefetches the row at the address in register X_NEXT, which the next kernel
+// reads, and advances X_NEXT to the row after it (prefetch.c).
 void dv_tile_prefetch_next(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
 void dv_tile_prefetch_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
                         int step);
-// dv_tile_copy_next copies a part of one row of the next kernel's scalar
-// operand: the share of step `step` of `steps`. dv_tile_copy_advance, emitted
-// after all these steps, advances the pointers to the next row.
+// dv_tile_copy_next copies a part of one row of the next kernel's A: the share
+// of step `step` of `steps`. dv_tile_copy_advance, emitted after all these
+// steps, advances the pointers to the next row.
 void dv_tile_copy_next(dv_gen *g, const dv_prod *p, int step, int steps);
 void dv_tile_copy_advance(dv_gen *g, const dv_prod *p);
 // Prefetches the cache lines of C that the tile will store to.
 void dv_tile_prefetch_c(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
 
 // Returns the byte offset of vector j within a row of the tile. The last vector
-// ends at the last column.
+// ends at the last column and may overlap the one before it.
 static inline int64_t dv_tile_off(const dv_gen *g, const dv_prod_tile *t, int j)
 {
     int last = j == t->nv - 1 && t->cols >= g->lanes;

@@ -36,8 +36,9 @@ typedef struct maker {
     // 1: the machine has no instructions that convert to bf16.
     int soft_bf16;
     // Offsets from sp of the start addresses, the running pointers on the
-    // stack, the spill slots, the saved registers, the 32 bytes for
-    // dv_a64_vec_soft_bf16, and the size of the frame.
+    // stack, the spill slots, the saved registers and the 32 bytes in which two
+    // registers are saved while bf16 is rounded without an instruction for it,
+    // and the size of the frame.
     int64_t starts, running, slots, saved, lent, frame;
     // Code offsets of the top of each open loop, and of the branches that leave
     // them.
@@ -92,7 +93,8 @@ static int64_t words_to(const dv_gen *g, size_t at)
 
 static void compare(dv_gen *g, int reg, int64_t n)
 {
-    DV_E(subsi_x, X_SP, reg, n, 0); // the result is discarded
+    // As destination, register 31 (X_SP) is xzr: the result is discarded.
+    DV_E(subsi_x, X_SP, reg, n, 0);
 }
 
 static size_t branch_less(dv_gen *g)
@@ -169,8 +171,8 @@ static void first_row(maker *m)
             DV_LOAD(k, X_SP, m->starts + 8 * k);
 }
 
-// Returns the machine register of register r of the plan: all but V_NARROW, and
-// those first that need no saving.
+// Returns the machine register of register r of the plan: all but V_NARROW,
+// which is a temporary, and those first that need no saving.
 static int reg(int r)
 {
     return dv_gen_reg(r < N_FREE ? r : r + 1);
@@ -436,8 +438,8 @@ static void compute(maker *m, const dv_vec_mop *o)
                        reg(o->b), reg(o->c), o->imm);
 }
 
-// Emits an operation that this back end has beside the shared ones, or does
-// more for.
+// Emits one operation of the plan: those that only this back end has, or does
+// more for, are handled here, the others by the shared emit_op.
 static void one(maker *m, const dv_vec_mop *o)
 {
     if (o->op == DV_V_ROWS)

@@ -188,7 +188,9 @@ int dv_a64_vec_soft_bf16(dv_gen *g, int n, int v, int is64, int64_t lent)
 {
     int u = v == 30 ? 28 : 30, w = v == 29 ? 28 : 29;
     DV_E(stp_q, u, w, X_SP, lent);
-    if (is64) { // rounds to odd, as dv_a64_vec_narrow does
+    if (is64) {
+        // Rounds to odd, so that rounding again, to bf16, gives the result of a
+        // single rounding.
         DV_E(fcvtxn_2s, w, v, 0, 0);
         v = w;
     }

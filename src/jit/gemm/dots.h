@@ -2,16 +2,18 @@
 // x64/ includes this file after the struct `dots`. It is written in the virtual
 // operations of code.h and in these functions.
 
-// Sets the accumulators of a tile to 0 and the running pointers to its rows of
-// A and B, at X_A and X_B.
+// Sets the accumulators of a tile to 0, and the running pointers to its rows of
+// A and B, which begin at the addresses in registers X_A and X_B.
 static void start(dots *d, DV_GEN *g);
 // Emits the multiply-adds of n elements of k, at most a vector of them, `at`
-// bytes after the running pointers. It is number `i` of such steps in a row.
+// bytes after the running pointers. `i` counts such steps that follow each
+// other without a loop between them, so that neighbours can use different
+// registers.
 static void step(dots *d, DV_GEN *g, int64_t at, int n, int i);
 // Advances the running pointers of A and B by a number of bytes each.
 static void advance(dots *d, DV_GEN *g, int64_t a, int64_t b);
 // Adds up the lanes of the accumulators of row i, and runs the epilogue on
-// them.
+// them: scale, add C and the bias, relu, store.
 static void finish_row(dots *d, DV_GEN *g, int i);
 
 enum { STEPS = 2 }; // steps in an iteration of the loop over k
@@ -37,7 +39,8 @@ static void along_k(dots *d, DV_GEN *g)
                 s->stride_b * g->es - turns * turn);
 }
 
-// Emits one tile, whose parts of A, B and C are at X_A, X_B and X_C.
+// Emits one tile, whose parts of A, B and C are at the addresses in registers
+// X_A, X_B and X_C.
 static void tile(dots *d, DV_GEN *g)
 {
     start(d, g);

@@ -39,10 +39,12 @@
 typedef struct dv_gemm_plan dv_gemm_plan;
 
 typedef struct dv_gemm_options {
-    int32_t threads;                 // number of threads; 0 means 1
-    int32_t pack;                    // 0: decided by size, 1: always, -1: never
-    int64_t l1_bytes, l2_bytes;      // cache sizes per core; 0: those of dv_isa
-    int32_t tile_rows, tile_vectors; // register tile of C; 0: that of dv_isa
+    int32_t threads; // number of threads; 0 means 1
+    int32_t pack;    // 0: decided by size, 1: always, -1: never
+    // Cache sizes per core, and the size of the register tile of C; 0: the
+    // defaults of the instruction set.
+    int64_t l1_bytes, l2_bytes;
+    int32_t tile_rows, tile_vectors;
     // Elements of k summed in one chain if operands are packed; 0: chosen to
     // fit the caches.
     int32_t k_block;
@@ -54,8 +56,9 @@ typedef struct dv_gemm_options {
     int32_t parts_per_thread;
 } dv_gemm_options;
 
-// Makes a plan. Borrows `jit`. `shape` must not have panel_a. A batch is run
-// product by product, each added to C; C must then have the accumulators' type.
+// Makes a plan. Borrows `jit`. `shape` must describe an unpacked A (panel_a 0).
+// A batch is run product by product, each added to C; C must then have the
+// accumulators' type.
 dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
                               const dv_gemm_shape *shape,
                               const dv_gemm_options *options, dv_diag *diag);

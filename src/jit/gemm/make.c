@@ -25,8 +25,8 @@ static void cut_cols(const dv_gemm_plan *plan, dv_gemm_share *p)
     int64_t size = c.size * lanes, left = p->n % lanes;
     int64_t low = c.n - (left && !c.n_larger);
     int64_t high = c.n_larger - (left && c.n_larger);
-    // Wider panels come first, because the kernel of the first panel of B also
-    // packs A.
+    // Wider panels come first: the kernel of the first panel of B also packs A,
+    // and with more columns it has more multiply-adds per packed element.
     push(p, size + lanes, high);
     push(p, size, low);
     push(p, left ? p->n - low * size - high * (size + lanes) : 0, 1);
@@ -47,8 +47,9 @@ static dv_status make_pairs(maker *w, int64_t lds, int32_t lines, int32_t k,
 }
 
 // Generates the move that widens rows x cols elements. Unless `then` is
-// DV_MOVE_ZERO, the widened elements go to the intermediate buffer t of the
-// plan, and a second move `then` packs them from there with row stride `ldd`.
+// DV_MOVE_ZERO (which stands for none here), the widened elements go to the
+// intermediate buffer t of the plan, and a second move `then` packs them from
+// there with row stride `ldd`.
 static dv_status make_widen(maker *w, dv_move_shape v, dv_move then,
                             dv_pack_moves *out)
 {
@@ -95,8 +96,9 @@ static dv_status make_b(maker *w, int32_t cols, int32_t k, dv_pack_moves *out)
     return dv_jit_move(w->jit, &v, &out->move, w->diag);
 }
 
-// For a C of a narrow type: generates the moves that widen block `row` of rows
-// of C into the buffer of accumulators, and that round it back into C.
+// For a C of a narrow type: generates the moves that widen block number `row`
+// of the rows of C into the buffer of accumulators, and that round it back into
+// C.
 static dv_status make_c(maker *w, int32_t row)
 {
     dv_gemm_plan *plan = w->plan;
@@ -112,9 +114,9 @@ static dv_status make_c(maker *w, int32_t row)
     return dv_jit_move(w->jit, &v, &w->p->widen_c[block], w->diag);
 }
 
-// Generates the kernel that multiplies block `row` of rows of A by a panel of
-// B, in chunk i of k. Only the first chunk scales C by beta; only the last one
-// adds the bias and applies relu.
+// Generates the kernel that multiplies block number `row` of the rows of A by a
+// panel of B, in chunk i of k. Only the first chunk scales C by beta; only the
+// last one adds the bias and applies relu.
 static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
                           dv_gemm_packing way)
 {

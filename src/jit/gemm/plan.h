@@ -55,7 +55,8 @@ typedef struct dv_gemm_share {
     dv_move_fn widen_c[DV_N_KINDS], narrow_c[DV_N_KINDS];
     // Kernel of the whole part (block of C) if nothing is packed.
     dv_gemm_fn direct;
-    // Packed A, packed B, widened elements, accumulators; all in plan->memory.
+    // Buffers within the plan's memory: packed A, packed B, widened elements,
+    // accumulators.
     unsigned char *buf_a, *buf_b, *t, *c;
 } dv_gemm_share;
 
@@ -79,13 +80,16 @@ typedef enum dv_gemm_batch_phase {
 struct dv_gemm_plan {
     const dv_isa *isa;
     dv_gemm_shape s;
-    dv_gemm_plan
-        *turn[DV_N_BATCH_PHASES]; // owned plans of a batch; NULL: no batch
-    // Types of the multiplied elements and of the accumulators. mul differs
-    // from s.dtype if operands are widened.
+    // Owned plans of the products of a batch, by their position in it (first,
+    // middle or last); all NULL in the plan of a single product.
+    dv_gemm_plan *turn[DV_N_BATCH_PHASES];
+    // `mul` is the type in which elements are multiplied, which differs from
+    // the operands' type if these are widened; `sum` is the type of the
+    // accumulators.
     dv_dtype mul, sum;
     dv_dtype out; // type that C is stored as
-    // Bytes of an element of s.dtype, mul, sum and out.
+    // Bytes of an element of A and B (es), of the types in which elements are
+    // multiplied and summed (es_mul, es_sum), and of C (es_out).
     int64_t es, es_mul, es_sum, es_out;
     int64_t lanes; // elements of type `sum` in a vector register
     // Rows of a panel of A, vectors in a row of a panel of B.
@@ -102,7 +106,8 @@ struct dv_gemm_plan {
     int32_t busy;
     // Number of parts of C; each busy thread has n_parts / busy of them.
     int32_t n_parts;
-    int32_t packs; // operands are packed; 0: kernels read A and B as stored
+    // 1: operands are packed; 0: kernels read A and B as stored.
+    int32_t packs;
     // 1: the rows of each part (the block of C that a thread computes at a
     // time) are a single block, so each panel of B is used once and all panels
     // of B can be packed into the same buffer.

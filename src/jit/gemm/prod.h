@@ -4,29 +4,32 @@
 #define DV_JIT_PROD_H
 #include "jit/jit.h"
 
-// A product in terms of the scalar operand S and the vector operand V of the
-// register tiles (tile.h of a64/ and x64/). Strides (ld_, stride_) are in
-// bytes.
+// A product as register tiles compute it: each multiply-add takes one element
+// of S, the operand read as scalars (usually A), and a vector of V, the operand
+// read as vectors (usually B). The product has n_s rows, along S, and n_v
+// columns, along V. Strides (ld_, stride_) are in bytes.
 typedef struct dv_prod {
     int32_t n_s, n_v, k, batch;
     int64_t ld_s, ld_v, ldc;
     int64_t stride_s, stride_v;
-    // 1: the scalar operand S is stored as rows of k elements; 0: as rows of m.
+    // 1: S, the operand read as scalars (usually A), is stored as rows of k
+    // elements; 0: as rows of m.
     int lane_k;
-    int panel; // 1: the scalar operand S is packed in panels
-    // 1: the scalar operand is B and the vector operand is A, so that a tile is
-    // a transposed block of C, which is transposed again when it is stored.
+    // 1: S, the operand read as scalars (usually A), is packed in panels.
+    int panel;
+    // 1: B is read as scalars and A as vectors, so that a tile is a transposed
+    // block of C, which is transposed again when it is stored.
     int c_transposed;
     // 1: matrix instructions are used, for which a vector holds two rows or two
     // columns (a64/pairs.c).
     int pairs;
     int tile_rows; // prescribed number of rows of a tile; 0: any number
     int one_sum;   // 1: no partial sums, one accumulator per element of C
-    // 1: the operand S (the one read as scalars) is packed into panels while it
-    // is read.
+    // 1: S, the operand read as scalars (usually A), is packed into panels
+    // while it is read.
     int pack_s;
-    // Bytes per row of the packed copy of the operand V (the one read as
-    // vectors) that is written while V is read; 0: V is not packed.
+    // Bytes per row of the packed copy of V, the operand read as vectors
+    // (usually B), that is written while V is read; 0: V is not packed.
     int64_t pack_v;
     // The bias: 0: none, 1: one value per row of the tile, 2: one value per
     // column of the tile.
@@ -34,9 +37,9 @@ typedef struct dv_prod {
     int alpha, beta, relu;
     // The fields below are for x86-64 only.
     int stream; // 1: C is written with non-temporal stores
-    // 1: two steps of k in the scalar operand S (far_s) or in the vector
-    // operand V (far_v) are too far apart for a displacement, so the pointer is
-    // advanced instead.
+    // 1: two steps of k in the operand read as scalars (far_s) or in the one
+    // read as vectors (far_v) are too far apart for the displacement of an
+    // address, so the pointer is advanced instead.
     int far_s, far_v;
     // The fields below are for AArch64 only. Number of steps of k (1, 2, 4 or
     // 8) between two prefetches of rows of the block that the next kernel
@@ -44,17 +47,17 @@ typedef struct dv_prod {
     int prefetch_every;
     int64_t prefetch_step;
     // 1: each step of k also prefetches the cache line that follows the
-    // elements of the scalar operand S which it reads.
+    // elements which it reads of S, the operand read as scalars (usually A).
     int prefetch_s;
-    // Number of rows of the next kernel's scalar operand that each tile copies
+    // Number of rows of the next kernel's A that each tile copies
     // (a64/prefetch.c); 0: none.
     int copy_steps;
     int64_t step_c; // bytes in C from tile to tile; 0: tiles are adjacent
 } dv_prod;
 
 typedef struct dv_prod_tile {
-    // Rows of the tile, along the scalar operand S, and columns, along the
-    // vector operand V.
+    // Rows of the tile, along the operand read as scalars (usually A), and
+    // columns, along the operand read as vectors (usually B).
     int rows, cols;
     int nv; // vectors per row of the tile
     // Number of sets of accumulators: step k adds to set k % sets, and the sets

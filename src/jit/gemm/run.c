@@ -176,7 +176,7 @@ static void run_part(const dv_gemm_plan *plan, const dv_gemm_share *p,
 
 // Runs the products of a batch one after the other, summed into C: the parts
 // (blocks of C) of `thread`, or all parts if thread is -1. Returns 0 if the
-// plan is for a single product.
+// plan is for a single product, which the caller then runs.
 static int run_batch(const dv_gemm_plan *plan, int32_t thread, const void *a,
                      const void *b, void *c, const dv_gemm_args *args)
 {

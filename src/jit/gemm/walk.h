@@ -22,11 +22,13 @@
 #include "jit/gemm/cut.h"
 #include "jit/gemm/prod.h"
 
-// Does a tile of rows x nv vectors, made from a candidate, fit the registers
-// and the encodings? The product has rows of n_vectors vectors.
+// Returns whether a tile of `rows` rows by `nv` vectors, cut from the candidate
+// size z, fits the registers and the encodings of instructions. A row of the
+// product has n_vectors vectors.
 static int tile_fits(const DV_GEN *g, const dv_prod *p, const tile_size *z,
                      int rows, int nv, int n_vectors);
-// Estimates the time of all tiles of a cut.
+// Estimates the time of all tiles of a cut (a division of C into register
+// tiles), in units that only have to be the same for all candidates.
 static int64_t tiles_cost(const DV_GEN *g, const dv_prod *p, const tile_size *z,
                           const dv_cuts *c);
 
@@ -72,8 +74,8 @@ typedef struct walk {
     int twice;
 } walk;
 
-// Advances the pointers by one tile of `rows` rows along the operand S, which
-// is read as scalars.
+// Advances the pointers by one tile of `rows` rows along S, the operand read as
+// scalars (usually A).
 static void next_s(const walk *w, int rows)
 {
     DV_GEN *g = w->g;
@@ -110,10 +112,10 @@ static void next_v(const walk *w, int cols)
 
 enum { LINE_BYTES = 64 };
 
-// Emits what one tile contributes to the prefetches for the next kernel: cache
-// lines of the packed panel of the vector operand V that follows this one in
-// memory (into L1 if the panel is small), or rows of the columns that are
-// packed next.
+// Emits what one tile contributes to the prefetches for the next kernel. If
+// this kernel packs V, the operand read as vectors (usually B), these are rows
+// of the columns that are packed next; otherwise cache lines of the packed
+// panel of V that follows this one in memory (into L1 if the panel is small).
 static void prefetch_for_next(const walk *w)
 {
     enum { SMALL = 8192 };
@@ -140,8 +142,8 @@ static int count_tiles(const dv_runs *s)
     return n;
 }
 
-// Sets X_NEXT to the address to prefetch for the next kernel, and computes how
-// many cache lines or rows each tile prefetches.
+// Sets register X_NEXT to the address to prefetch for the next kernel, and
+// computes how many cache lines or rows each tile prefetches.
 static void start_next(walk *w)
 {
     DV_GEN *g = w->g;
@@ -173,9 +175,9 @@ static void tiles(const walk *w, const dv_prod *p, const dv_prod_tile *t,
     }
 }
 
-// Emits the tiles below the first one, which packs the vector operand V. The
-// first *left of them also prefetch the block of V that the next kernel packs;
-// *left is reduced by their number.
+// Emits the tiles below the first one of a column, which packs V, the operand
+// read as vectors (usually B). The first *left of them also prefetch the block
+// of V that the next kernel packs; *left is reduced by their number.
 static void asking(const walk *w, dv_prod p, const dv_prod_tile *t, int count,
                    int more, int *left)
 {
@@ -188,9 +190,10 @@ static void asking(const walk *w, dv_prod p, const dv_prod_tile *t, int count,
     *left -= n;
 }
 
-// Returns the number of steps of k after which a tile prefetches the next of
-// the rows that the next kernel packs, when `tiles` tiles share these rows: the
-// largest power of 2 up to `tiles`, at most 8.
+// Returns after how many steps of k a tile prefetches another of the k rows
+// that the next kernel packs. With an interval of i steps, i tiles together
+// prefetch all rows; so i is the largest power of 2 up to `tiles`, the number
+// of tiles that can share the work, but at most 8.
 static int prefetch_interval(int tiles)
 {
     enum { MOST_EVERY = 8 };
@@ -200,8 +203,8 @@ static int prefetch_interval(int tiles)
     return every;
 }
 
-// Emits a column of tiles. If the vector operand V is to be packed, the first
-// tile packs it.
+// Emits a column of tiles. If V, the operand read as vectors (usually B), is to
+// be packed, the first tile packs it.
 static void emit_tile_column(const walk *w, int cols, int nv)
 {
     DV_GEN *g = w->g;
@@ -218,8 +221,9 @@ static void emit_tile_column(const walk *w, int cols, int nv)
     for (int i = 0; i < s->n; i++) {
         int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
         dv_prod_tile t = {rows, cols, nv, SETS(&p, rows, nv)};
-        // If the scalar operand is packed in transposed panels, a row of a
-        // panel has as many elements as the tile has rows.
+        // If S, the operand read as scalars (usually A), is packed in
+        // transposed panels, a row of a panel has as many elements as the tile
+        // has rows.
         if (p.panel && !p.lane_k)
             p.ld_s = rows * g->es;
         if (p.pack_v) {
@@ -290,7 +294,8 @@ static void swap(const walk *w)
     DV_MOV(X_B, X_TMP);
 }
 
-// Loads the pointers of the arguments that the product uses, and sets X_NEXT.
+// Loads the pointers of the arguments that the product uses, and sets register
+// X_NEXT to the address to prefetch for the next kernel.
 static void get_args(walk *w)
 {
     DV_GEN *g = w->g;

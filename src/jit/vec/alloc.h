@@ -32,14 +32,17 @@ typedef struct dv_vec_alloc {
     // 1: another section of the kernel (such as the code before the loop) uses
     // the value
     uint8_t *outside;
-    int32_t *home_reg;  // permanent register; -1: none
-    int32_t *home_slot; // permanent stack slot; -1: none
-    int32_t *pool;      // index of the constant in the pool; -1: not added yet
+    // Register and stack slot that hold the value for the whole kernel; -1:
+    // none.
+    int32_t *home_reg;
+    int32_t *home_slot;
+    int32_t *pool; // index among the constants behind the code; -1: not added
     // All ones if the value differs between the unrolled copies of the loop
     // body, 0 if one value serves all copies.
     uint8_t *copies;
-    // Arrays indexed by value and unrolled copy of the loop body: value *
-    // DV_VEC_MAX_UNROLL + copy.
+    // Arrays indexed by value and unrolled copy of the loop body (value *
+    // DV_VEC_MAX_UNROLL + copy): the register that holds it now, its spill slot
+    // (-1: none), and the position of its first use in the current run.
     int32_t *reg, *slot, *last;
     // By register: the index (value and copy) of what is in it; FREE if there
     // is nothing, HOME if the register is permanent.
@@ -96,8 +99,8 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run);
 int32_t dv_vec_interleave(const dv_vec_alloc *a, dv_vec_section section,
                           int32_t *ops);
 // Returns the largest number of simultaneously live values of n operations, if
-// a second copy of them lags by `behind` operations, at least half of n. `last`
-// has room for n.
+// a second copy of them lags by `behind` operations; `behind` must be at least
+// half of n, so that no third copy overlaps. `last` has room for n.
 int dv_vec_staggered_pressure(const dv_vec_alloc *a, const int32_t *ops,
                               int32_t n, int32_t behind, int32_t *last);
 // Fills a->seq with the operations of a run (the unrolled copies of a section
@@ -118,8 +121,8 @@ void dv_vec_alloc_release(dv_vec_alloc *a, int reg);
 // which it adds if it is missing.
 int32_t dv_vec_pool(dv_vec_plan *p, dv_arena *arena, uint64_t bits,
                     int32_t lanes);
-// dv_vec_emit appends an operation to the plan; dv_vec_op appends one whose
-// only fields are its arguments.
+// dv_vec_emit appends an operation to the plan; dv_vec_op appends one with the
+// given fields, whose other fields are 0.
 void dv_vec_emit(dv_vec_plan *p, dv_arena *arena, dv_vec_mop op);
 void dv_vec_op(dv_vec_alloc *a, dv_vop op, int dst, int x, int y, int32_t imm);
 // dv_vec_step returns the operation that combines an accumulator with a value,

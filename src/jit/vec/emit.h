@@ -43,8 +43,8 @@ static int64_t running_slot(const maker *m, int k)
     return m->running + 8 * (k - N_POINTERS);
 }
 
-// Returns the register of running pointer k; one on the stack is first loaded
-// into X_FAR.
+// Returns the register of running pointer k; one that is on the stack is first
+// loaded into register X_FAR.
 static int take(maker *m, int k)
 {
     DV_GEN *g = &m->gen;
@@ -93,7 +93,8 @@ static void step_running(maker *m, int outer, int64_t by)
     }
 }
 
-// Advances the start addresses by `by` columns.
+// Advances the start addresses, which are on the stack, by `by` columns: there
+// the next block of columns begins.
 static void step_starts(maker *m, int64_t by)
 {
     DV_GEN *g = &m->gen;

@@ -35,8 +35,7 @@
     DV_VOP(STORE, 1)   /* stores to the output operand */                      \
     DV_VOP(ACCUM, 1)   /* reduces into an accumulator */                       \
     DV_VOP(ACCUM2, 2)  /* adds a * b to an accumulator */                      \
-    DV_VOP(WATCH,                                                              \
-           1) /* adds the square to the sum that decides on the fast body */   \
+    DV_VOP(WATCH, 1)   /* sums squares, to check that values are small */      \
     DV_VOP(FADD, 2)                                                            \
     DV_VOP(FSUB, 2)                                                            \
     DV_VOP(FMUL, 2)                                                            \
@@ -60,7 +59,7 @@
     DV_VOP(IADD, 2)                                                            \
     DV_VOP(ISUB, 2)                                                            \
     DV_VOP(IMUL, 2) /* 32 bits only */                                         \
-    DV_VOP(IMIN, 2) /* 32 bits only, as IMAX to IEQ */                         \
+    DV_VOP(IMIN, 2) /* IMIN to IEQ: 32 bits only */                            \
     DV_VOP(IMAX, 2)                                                            \
     DV_VOP(IABS, 1)                                                            \
     DV_VOP(ILT, 2)                                                             \
@@ -83,8 +82,8 @@ typedef enum dv_vop {
     // Reset the running pointers (to the current elements) to the start
     // addresses stored on the stack.
     DV_V_POINT,
-    // Begins the loop over rows: resets the running pointers as POINT does, and
-    // advances the start addresses to the next row.
+    // Begins the loop over rows: resets the running pointers to the start
+    // addresses stored on the stack, and advances these to the next row.
     DV_V_ROWS,
     DV_V_ROWS_END, // ends the loop over rows
     // Begin a loop that repeats while imm elements are left in the row.
@@ -92,7 +91,7 @@ typedef enum dv_vop {
     // End the loop over a row: advance the running pointers by imm elements.
     DV_V_LOOP_END,
     // Begin a loop that repeats while imm columns are left, and reset the
-    // running pointers as POINT does.
+    // running pointers to the start addresses stored on the stack.
     DV_V_COLS,
     // End the loop over columns: advance the start addresses by imm columns.
     DV_V_COLS_END,
@@ -103,7 +102,7 @@ typedef enum dv_vop {
     DV_V_STEPS_END,
     DV_V_PREFETCH, // prefetch for `count` elements from element imm on
     // Jump to the slow body unless all bits of register a are set, that is,
-    // unless the fast body is valid.
+    // unless all arguments are small enough for the fast body.
     DV_V_CHECK,
     DV_V_RETURN,
     // The slow body (for arguments of any size), which follows the return; it
@@ -151,9 +150,11 @@ typedef struct dv_vec_build {
     // The section (part of the kernel) that new values belong to, unless they
     // are loop-invariant.
     dv_vec_section in;
-    int has_guard; // 1: the back end can leave a fast body (DV_V_CHECK)
-    // Largest sum of squares of the arguments for which the fast body is valid;
-    // 0: there is no fast body.
+    // 1: the back end can leave a fast body (a loop body that is valid for
+    // small arguments only) with the operation DV_V_CHECK.
+    int has_guard;
+    // Largest sum of squares of the arguments for which the fast body (for
+    // small arguments only) is valid; 0: there is no fast body.
     double guard_limit;
     int failed; // memory ran out
 } dv_vec_build;
@@ -185,7 +186,7 @@ typedef struct dv_vec_mop {
     int32_t imm;    // CONST: index in the pool; other operations: see dv_vop
 } dv_vec_mop;
 
-// The properties of a back end.
+// The properties of a back end, the code generator of one instruction set.
 struct dv_vec_plan;
 typedef struct dv_vec_isa {
     void (*emit)(dv_code *code, const struct dv_vec_plan *p,
@@ -198,7 +199,9 @@ typedef struct dv_vec_isa {
     // Number of loop bodies per iteration in a kernel of several statements.
     int32_t turns;
     int32_t soft_bf16; // 1: can store bf16 without instructions for that type
-    int32_t checks; // 1: has the operation DV_V_CHECK, which leaves a fast body
+    // 1: has the operation DV_V_CHECK, which leaves a loop body that is valid
+    // for small arguments only.
+    int32_t checks;
     int32_t pairs; // 1: has the operation DV_V_PAIRS, which adds adjacent lanes
     // By operation: bit mask of its arguments, of which one must share its
     // register with the destination; 0: any registers.
@@ -267,9 +270,8 @@ void dv_vec_plan_rebind(dv_vec_plan *p, const dv_vec_shape *shape,
 
 // A cache of the most recent plans of one back end. It owns their memory.
 enum { DV_VEC_CACHED_PLANS = 8 };
-enum {
-    DV_VEC_MAX_CACHED_KEY = 128
-}; // words of a usual key; longer keys are not cached
+// Largest number of words of a key; plans with longer keys are not cached.
+enum { DV_VEC_MAX_CACHED_KEY = 128 };
 typedef struct dv_vec_plan_cache {
     struct dv_vec_cached_plan *plans[DV_VEC_CACHED_PLANS];
     uint32_t made; // number of plans added so far, which selects the next entry

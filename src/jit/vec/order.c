@@ -124,12 +124,13 @@ static int32_t put_copies(dv_vec_alloc *a, int32_t n, int32_t op, int from,
     return n;
 }
 
-// Orders a run so that all unrolled copies of one operation come before the
-// next operation. For operations that end a sum (ends_sum), the second half of
-// the copies is delayed: additions, multiplications and multiply-adds have
-// different latencies, those that complete in the same cycle delay each other,
-// and alternating a few of each was the fastest. A load is placed before the
-// second half of the operation that it follows.
+// Orders a run (a sequence of operations without jumps) so that all unrolled
+// copies of one operation come before the next operation. For operations that
+// end a sum (ends_sum), the second half of the copies is delayed: additions,
+// multiplications and multiply-adds have different latencies, those that
+// complete in the same cycle delay each other, and alternating a few of each
+// was the fastest. A load is placed before the second half of the operation
+// that it follows.
 static int32_t all_in_order(dv_vec_alloc *a, const dv_vec_run *run,
                             const int32_t *ops, int32_t n_ops)
 {
@@ -208,11 +209,12 @@ static int32_t interleave_in_order(dv_vec_alloc *a, const dv_vec_run *run)
     return n;
 }
 
-// Orders the operations of a run, all copies of one before the next. The
-// divider is a single slow unit: if there is a division, each pair of copies
-// lags some operations behind the pair before, so that the other units have
-// work meanwhile. In other long runs half of the copies lag: the processor
-// looks about forty operations ahead and finds more independent work this way.
+// Orders the operations of a run (a sequence without jumps), all unrolled
+// copies of one before the next. The divider is a single slow unit: if there is
+// a division, each pair of copies lags some operations behind the pair before,
+// so that the other units have work meanwhile. In other long runs half of the
+// copies lag: the processor looks about forty operations ahead and finds more
+// independent work this way.
 int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
     // The array a->after is not in use yet and serves as scratch memory.

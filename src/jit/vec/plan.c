@@ -23,8 +23,9 @@ typedef struct planner {
     dv_vec_alloc a;
     dv_vec_build b;
     int lanes;
-    // Section whose operations the main loop consists of: DV_SECTION_FAST if
-    // the kernel has a fast body, else DV_SECTION_BODY.
+    // Section (part of the kernel) whose operations the main loop consists of:
+    // DV_SECTION_FAST if there is a body for small arguments only, else
+    // DV_SECTION_BODY.
     dv_vec_section main;
     // Index of each statement's REDUCED value (the result of its reduction);
     // -1: none.

@@ -88,7 +88,8 @@ typedef enum dv_vec_reduce {
 enum { DV_VEC_MAX_STATEMENTS = 8 }; // largest number of statements in a kernel
 
 // One statement of a kernel. Arrays are borrowed; their bytes are part of the
-// key, so unused fields must be 0. The last operand is the one written.
+// key by which the cache finds a kernel, so unused fields must be 0. The last
+// operand is the one written.
 typedef struct dv_vec_shape {
     const dv_vec_operand *operands;
     const dv_vec_node *nodes;

@@ -15,12 +15,13 @@
 enum { ROWS = 32, SIDE = 16, BYTES = 64, TILE = SIDE * BYTES, LINE = 64 };
 enum { A_TILE = 4, B_TILE = 6, GROUP = 8 };
 enum {
-    X_WIDE = X_BATCH,       // 64: row stride of a packed tile
+    X_WIDE = X_BATCH,       // holds 64, the row stride of a packed tile
     X_LDC = X_N,            // row stride of C in bytes
     X_C_PREFETCH = X_ABASE, // next row of C to prefetch
     X_SAVED_SP = X_BT // the saved stack pointer, while results are on the stack
 };
-// X_NEXT points to the packed panel of B that is read after this kernel.
+// Register X_NEXT points to the packed panel of B that is read after this
+// kernel.
 
 static int result_tile(int i, int j)
 {
@@ -49,7 +50,8 @@ void dv_x_amx_config(dv_x *g, int rows, int cols)
 }
 
 typedef struct product {
-    dv_prod p; // the product as the epilogue of a tile sees it
+    // The product, described for the epilogue that vector tiles also use.
+    dv_prod p;
     int steps; // steps of k, 64 bytes each
     int nt;    // number of AMX tiles side by side in B, 1 or 2
     dv_x_insn op;

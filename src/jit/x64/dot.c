@@ -99,7 +99,7 @@ static void extract(dv_x *g, dv_x_insn op, int vl, int to, int from)
 }
 
 // Sums the lanes of the accumulators of row i into the first 16 bytes of
-// d->tmp.
+// register d->tmp.
 static void sum_lanes(dots *d, dv_x *g, int i)
 {
     int a[GROUP], t = d->tmp;

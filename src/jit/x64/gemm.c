@@ -42,7 +42,7 @@ enum { N_SIZES = 8 };
 enum { MOST_LINES = 24 };
 #include "jit/gemm/walk.h"
 
-// Estimates the cost of a tile in eighths of half cycles. A cycle has two
+// Estimates the cost of a tile in sixteenths of a cycle. A cycle has two
 // multiply-adds or two loads, and a step of k takes at least the latency of a
 // multiply-add divided by the number of accumulator sets.
 static int64_t tile_cost(const dv_x *g, const dv_prod *p, int rows, int nv)
@@ -161,8 +161,8 @@ void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *given)
     if (narrow && grid.s.n)
         grid.s = dv_runs_whole(s->m, s->panel_a);
     int many_v = grid.v.n > 1 || grid.v.count[0] > 1;
-    // A kernel that packs an operand works on a single panel of the operand V
-    // (the one read as vectors); for other shapes, generating it fails.
+    // A kernel that packs an operand works on a single panel of the operand
+    // read as vectors (usually B); for other shapes, generating it fails.
     if (!grid.s.n || (many_v && (p.pack_s || p.pack_v))) {
         code->failed = 1;
         return;

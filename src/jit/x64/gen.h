@@ -17,8 +17,10 @@ enum {
     X_B = 6,
     X_C = 2,
     X_ARGS = 1,
-    X_AT = 8,   // running pointer into the broadcast operand S (tile.h)
-    X_BT = 9,   // running pointer into the vector operand V (tile.h)
+    // Running pointers into the operand whose elements are broadcast (usually
+    // A) and into the operand read as vectors (usually B).
+    X_AT = 8,
+    X_BT = 9,
     X_K = 10,   // counter of the loop over k
     X_TMP = 11, // scratch register that any helper may overwrite
     X_BATCH = 0,
@@ -31,7 +33,7 @@ enum {
     X_CBASE = 13,
     X_BIAS = 14,
     X_BIASBASE = 15,
-    // Kernels with a single panel of the operand V (the one read as vectors) do
+    // Kernels with a single panel of the operand read as vectors (usually B) do
     // not step from panel to panel, so the registers for that hold these
     // pointers to packed operands instead.
     X_VPACK = X_N,
@@ -55,7 +57,9 @@ typedef struct dv_x {
     // If not 0: the dot-product instruction on 4-byte words of narrow elements
     // that replaces a multiply-add (pairs.c).
     int dot;
-    int fix; // 1: behind the packed B are correction terms for `dot`
+    // 1: correction terms for the instruction `dot`, which multiplies unsigned
+    // by signed bytes, follow the packed B in memory.
+    int fix;
     // 1: masks of partial vectors have registers of their own (AVX-512).
     int masks;
     int64_t l1_bytes;   // size of the L1 cache to optimise for
@@ -75,7 +79,8 @@ typedef struct dv_x {
 #define DV_XI(g, name)   ((g)->ints ? DV_X_##name##i32 : DV_XF(g, name))
 #define DV_XF_S(g, name) ((g)->es == 8 ? DV_X_##name##pd_s : DV_X_##name##ps_s)
 
-// The virtual operations (code.h) of this family.
+// The operations on general registers in which generators shared with other
+// instruction sets are written (code.h), for x86-64.
 #define DV_GEN                     dv_x
 #define DV_LEA(to, from, bytes)    dv_x_lea(g, to, from, bytes)
 #define DV_MOV(to, from)           dv_x_mov(g, to, from)
@@ -173,7 +178,8 @@ void dv_x_mask(dv_x *g, int v, int vl, int n);
 // Widens rows of narrow elements, or narrows wide ones (convert.c).
 void dv_x_convert(dv_x *g, const dv_move_shape *s);
 
-void dv_x_prologue(dv_x *g,
-                   uint32_t saves); // bit mask of the registers to push
+// Emits the entry of a kernel, which pushes the callee-saved general registers
+// that are in the bit mask `saves`; dv_x_epilogue restores them and returns.
+void dv_x_prologue(dv_x *g, uint32_t saves);
 void dv_x_epilogue(dv_x *g);
 #endif

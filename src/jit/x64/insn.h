@@ -12,7 +12,7 @@ typedef enum dv_x_form {
     DV_X_GO,
     DV_X_J,
     DV_X_N,
-    DV_X_VRM, // forms of vector instructions from here on
+    DV_X_VRM, // from here on: operand layouts of vector instructions
     DV_X_VRVM,
     DV_X_VRMI,
     DV_X_VRVMI,
@@ -20,7 +20,7 @@ typedef enum dv_x_form {
     DV_X_VKVMI,
     DV_X_VK,
     DV_X_KR,
-    DV_X_TC, // forms of AMX tile instructions from here on
+    DV_X_TC, // from here on: operand layouts of AMX instructions
     DV_X_TM,
     DV_X_T
 } dv_x_form;
@@ -94,9 +94,10 @@ static inline dv_x_rm dv_x_mem(int base, int64_t disp)
 // for instructions without vectors. `b` is 0 if the form has no such operand.
 void dv_x_emit(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
                dv_x_more more);
-// The same for frequent forms. VRVM with three registers; VRM or VRVM with
-// memory at base + disp; GRM and GM (with reg 0) with memory or a register as
-// rm; GI with a register.
+// Encode frequent forms (layouts of operands, see insn.def) faster: dv_x_emit_3
+// instructions on registers, dv_x_emit_m those with memory at base + disp. The
+// inline functions below are for general registers: with memory (gm), with a
+// second register (gr) or with an immediate (gi).
 void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c);
 void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
                  int64_t disp);

@@ -20,7 +20,8 @@ enum { MOST_BYTES = 15 }; // most bytes of an x86-64 instruction
 // The decoded prefix and opcode. High bits of register numbers are already
 // shifted into place.
 typedef struct prefix {
-    int enc; // kind of prefix: DV_X_G, DV_X_V or DV_X_E
+    // Kind of prefix: none or REX (DV_X_G), VEX (DV_X_V) or EVEX (DV_X_E).
+    int enc;
     int map, pp, w;
     int reg, x, b; // high bits of reg, of the index, of rm or the base
     int vvvv, high_v;

@@ -26,7 +26,9 @@ enum { SIDE = 16, BYTES = 64, ROW_AHEAD = 256 };
 enum { V_TMP = 16, V_SHIFT = 20 };
 
 typedef struct pack {
-    int n, k, es;   // lines, elements in a line, bytes of an element
+    // Number of lines to pack (rows of A or columns of B), elements in a line,
+    // bytes of an element.
+    int n, k, es;
     int transposed; // 1: packed lines are columns of the source, 0: its rows
     int columns;    // 1: packed lines are columns of B, 0: rows of A
     int together;   // contiguous bytes of a packed row

@@ -35,8 +35,9 @@ static inline int dv_x_is_partial(const dv_x *g, const dv_prod_tile *t, int j)
 // Are there enough registers for the tile, and do all displacements of its
 // operands fit an instruction?
 int dv_x_tile_fits(const dv_x *g, const dv_prod *p, const dv_prod_tile *t);
-// Emits the code of one tile. X_A points to the broadcast operand S, X_B to the
-// vector operand V, X_C to C; these registers are not changed.
+// Emits the code of one tile. Register X_A points to the operand whose elements
+// are broadcast (usually A), X_B to the operand read as vectors (usually B),
+// X_C to C; these registers are not changed.
 void dv_x_tile_emit(dv_x *g, const dv_prod *p, const dv_prod_tile *t);
 // Emits the epilogue of a tile: adds C, scales, adds the bias, applies relu and
 // stores. `free` is the first unused vector register.

@@ -27,7 +27,9 @@ typedef struct dv_x_own_vector {
 typedef struct dv_x_vec {
     const dv_vec_plan *p;
     dv_vec_pointers *at;
-    // Offsets of the parts of the stack frame from sp, and its size.
+    // Offsets from sp of the start addresses, the running pointers on the
+    // stack, the spill slots, the count of the inner loop, the saved sp and a
+    // vector that conversions use; and the size of the frame.
     int64_t starts, running, slots, all, old_sp, stage, frame;
     // Code offsets: tops of the enclosing loops, and the exit jumps to patch.
     size_t top[DV_VEC_MAX_NEST], out[DV_VEC_MAX_NEST];
