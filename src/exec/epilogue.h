@@ -14,7 +14,8 @@ typedef struct dv_epilogue dv_epilogue;
 
 typedef struct dv_epilogue_how {
     const dv_program *p;
-    // The op's interpreter data; the op has one reduction.
+    // The op as prepared for the interpreter, with the strides of its accesses;
+    // it has one reduction.
     const dv_kernel *kernel;
     dv_dtype type; // type of the sums
     // Strides of the sums along each variable, in elements.
@@ -29,8 +30,8 @@ typedef struct dv_epilogue_how {
 // supports it.
 dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
                              dv_diag *diag);
-// Describes the loops of an epilogue: sets the members of *out for vector
-// kernels and leaves the others.
+// Describes the loops of an epilogue as the plan's schedule does: sets the
+// members of *out for vector kernels and leaves the others.
 void dv_epilogue_describe(const dv_epilogue *f, dv_op_schedule *out);
 // Runs the epilogue (the functions after a finished reduction) on the box
 // begin..end; the box's extents along reduced variables are ignored. `at` holds
