@@ -75,7 +75,7 @@
 extern "C" {
 #endif
 
-// -- Dividing over processes -------------------------------------------------
+// -- Dividing over processes: which rank owns which elements -----------------
 //
 // These functions compute which rank owns which elements. They only calculate
 // and send nothing, so every rank can compute its own part and that of any
@@ -107,10 +107,10 @@ typedef struct dv_box {
 
 // The elements of a slice that lie in a range.
 typedef struct dv_overlap {
-    int64_t slice_off;    // number of elements of the slice before the range
-    int64_t size;         // number of elements of the slice in the range
-    int64_t global_first; // first element of the slice at or after the start of
-                          // the range
+    int64_t slice_off; // number of elements of the slice before the range
+    int64_t size;      // number of elements of the slice in the range
+    // First element of the slice at or after the start of the range.
+    int64_t global_first;
 } dv_overlap;
 
 // Returns the part of 0..n that a rank owns if 0..n is cut into n_ranks parts.
@@ -176,7 +176,7 @@ typedef struct dv_dist {
 } dv_dist;
 
 // Fails if the distribution contradicts itself or is too large. The functions
-// below that return no status require one that passes this check.
+// below that return no status require a distribution that passes this check.
 DV_API dv_status dv_dist_check(const dv_dist *d, dv_diag *diag);
 DV_API int64_t dv_dist_n_ranks(const dv_dist *d);
 // Returns the box of the tensor that a rank owns; 0 <= rank < dv_dist_n_ranks.
@@ -194,7 +194,7 @@ typedef struct dv_exchange {
     const dv_piece *sends, *receives;
     size_t n_sends, n_receives;
     int64_t sent_elems, received_elems;
-    int64_t n_sent_to, n_received_from; // numbers of ranks
+    int64_t n_sent_to, n_received_from; // numbers of ranks it exchanges with
 } dv_exchange;
 
 // Computes the exchange of halos: `rank` receives the elements around its own
@@ -280,7 +280,7 @@ DV_API dv_status dv_rank_exec_run(dv_rank_exec *exec, dv_diag *diag);
 DV_API dv_status dv_rank_exec_gather(dv_rank_exec *exec, const char *tensor,
                                      void *whole, dv_diag *diag);
 
-// -- Boxes -------------------------------------------------------------------
+// -- Lists of boxes ----------------------------------------------------------
 
 // A list of disjoint boxes. It describes exactly which elements are needed,
 // without the gaps that a bounding box would include.
@@ -300,14 +300,14 @@ DV_API size_t dv_box_list_count(const dv_box_list *l);
 DV_API dv_box dv_box_list_at(const dv_box_list *l, size_t i); // box i
 DV_API int64_t dv_box_list_elems(const dv_box_list *l);
 
-// -- Distributions -----------------------------------------------------------
+// -- Distributions, and the messages that they need --------------------------
 
 // Returns a distribution that cuts dim 0 into equal parts, one per rank, and no
 // other dim. If n_dims is 0, every rank has a copy. 0 <= n_dims <= DV_MAX_DIMS,
 // n_ranks >= 1.
 DV_API dv_dist dv_dist_rows(int n_dims, const int64_t *shape, int64_t n_ranks);
-// Cuts the first dims over a grid of ranks, which is chosen so that halos have
-// the fewest elements.
+// Cuts the first dims over a grid of ranks, which is chosen so that halos
+// (copies of neighbouring elements on other ranks) have the fewest elements.
 DV_API dv_status dv_dist_blocks(dv_dist *out, int n_dims, const int64_t *shape,
                                 int64_t n_ranks, dv_diag *diag);
 
@@ -325,7 +325,7 @@ DV_API dv_status dv_dist_exchange(dv_exchange **out, const dv_dist *d,
                                   int64_t rank, dv_wants wants, void *user,
                                   const dv_box *around, dv_diag *diag);
 
-// -- Teams -------------------------------------------------------------------
+// -- Teams: ranks that work together -----------------------------------------
 
 typedef struct dv_team_link dv_team_link; // a rank's connection to its team
 
@@ -356,7 +356,7 @@ DV_API int64_t dv_team_size(const dv_team_link *link);
 DV_API void dv_team_sent(const dv_team_link *link, int64_t *bytes,
                          int64_t *messages);
 
-// -- Arrays ------------------------------------------------------------------
+// -- Arrays that are distributed over a team ---------------------------------
 
 typedef enum dv_elem {
 #define DV_ELEM(NAME, name, bytes, kind) DV_ELEM_##NAME,
@@ -377,8 +377,8 @@ typedef struct dv_halo {
 } dv_halo;
 
 // Creates an array of zeros. The distribution is copied and must have as many
-// ranks as the team. halo may be NULL: no halo. The link is borrowed until
-// all their arrays are destroyed. Collective.
+// ranks as the team. halo may be NULL: no halo. The link is borrowed until all
+// arrays that use it are destroyed. Collective.
 DV_API dv_status dv_darray_create(dv_darray **out, dv_team_link *link,
                                   dv_elem type, const dv_dist *dist,
                                   const dv_halo *halo, dv_diag *diag);
@@ -402,7 +402,7 @@ DV_API dv_status dv_darray_join(dv_darray **out, dv_team_link *link,
 // freed with the last of them.
 DV_API void dv_darray_destroy(dv_darray *a);
 
-// -- What an array is --------------------------------------------------------
+// -- Queries: an array's type, distribution and memory -----------------------
 
 DV_API dv_elem dv_darray_type(const dv_darray *a);
 // Returns the distribution of the array; it lives as long as the array.
@@ -424,7 +424,7 @@ DV_API void dv_darray_parts(const dv_darray *a, int dim, dv_range parts[3]);
 // is one.
 DV_API void dv_darray_offsets(const dv_darray *a, int64_t *global_off);
 
-// -- Values ------------------------------------------------------------------
+// -- Setting the elements of an array ----------------------------------------
 
 // Sets every element that this rank owns to `value`, which points to one
 // element of the array's type.
@@ -452,7 +452,7 @@ DV_API dv_status dv_darray_map(dv_darray *a,
                                              void *elem),
                                void *user, dv_diag *diag);
 
-// -- Views -------------------------------------------------------------------
+// -- Views: parts of an array, or its dims in another order ------------------
 //
 // A view shares the memory of its array. Each element of a view belongs to the
 // rank that owns it in the array, so that no element moves.
@@ -465,7 +465,7 @@ DV_API dv_status dv_darray_view(dv_darray **out, const dv_darray *a,
 DV_API dv_status dv_darray_permute(dv_darray **out, const dv_darray *a,
                                    const int *axes, dv_diag *diag);
 
-// -- Moving (all calls are collective) ---------------------------------------
+// -- Moving elements between ranks (all calls are collective) ----------------
 
 // Copies `from` to `to`, arrays or views of the same shape on the same team.
 // Only elements that a rank needs and does not have are sent. The two may share
@@ -505,7 +505,7 @@ DV_API dv_status dv_darray_halo(dv_darray *a, dv_diag *diag);
 DV_API dv_status dv_darray_halo_start(dv_darray *a, dv_diag *diag);
 DV_API dv_status dv_darray_halo_wait(dv_darray *a, dv_diag *diag);
 
-// -- Reductions --------------------------------------------------------------
+// -- Reductions of an array over some of its dims ----------------------------
 
 typedef enum dv_reduction {
     DV_SUM,

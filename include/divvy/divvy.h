@@ -94,8 +94,8 @@ typedef enum dv_dtype {
 } dv_dtype;
 
 typedef struct dv_program dv_program; // what to compute
-typedef struct dv_target dv_target;   // the machine it is divided for
-typedef struct dv_plan dv_plan;       // the division
+typedef struct dv_target dv_target;   // the machine that it is computed on
+typedef struct dv_plan dv_plan;       // how the program is divided
 typedef struct dv_exec dv_exec;       // a plan ready to run
 typedef struct dv_diag dv_diag;       // what went wrong, and where
 
@@ -112,17 +112,18 @@ DV_API int dv_status_exit(dv_status s);
 DV_API dv_diag *dv_diag_create(void); // NULL when out of memory
 DV_API void dv_diag_destroy(dv_diag *d);
 DV_API void dv_diag_clear(dv_diag *d); // removes all messages
-// The status of the first failure since it was created or cleared, or DV_OK.
+// Returns the status of the first failure since the diag was created or
+// cleared, or DV_OK.
 DV_API dv_status dv_diag_status(const dv_diag *d);
-// Warnings and the error with file, line, column and caret, as text. Valid
-// until the next call; "" when there is nothing to say.
+// Returns the warnings and the error with file, line, column and caret, as
+// text, which is valid until the next call; "" if there is no message.
 DV_API const char *dv_diag_text(dv_diag *d);
-// Line and column of the error, counted from 1; 0 if it has no position in a
-// text.
+// Return the line and the column of the error, counted from 1; 0 if it has no
+// position in a text.
 DV_API int dv_diag_line(const dv_diag *d);
 DV_API int dv_diag_column(const dv_diag *d);
 
-// -- Programs ----------------------------------------------------------------
+// -- Programs: what to compute -----------------------------------------------
 
 // A value for a `param` of the program. Integer params take integers only.
 typedef struct dv_param {
@@ -137,8 +138,8 @@ typedef enum dv_grain {
     // One operator per op; a contraction, which may have many factors, keeps
     // the expression that is applied to its result.
     DV_GRAIN_PRIMITIVE,
-    // Like PRIMITIVE, but contractions have two factors and epilogues one
-    // function, so that most ops are loop nests (divvy/nest.h).
+    // Like DV_GRAIN_PRIMITIVE, but contractions have two factors and epilogues
+    // one function, so that most ops are loop nests (divvy/nest.h).
     DV_GRAIN_FUNCTION,
 } dv_grain;
 
@@ -172,15 +173,15 @@ DV_API dv_status dv_program_load(dv_program **out, const char *path,
 DV_API void dv_program_destroy(dv_program *p);
 // Returns the program as text that parses to the same program; NULL: no memory.
 DV_API char *dv_program_text(const dv_program *p);
-// Returns params, tensors and the ops of a grain, as `divvy check --json` does;
-// NULL: no such grain, or no memory.
+// Returns params, tensors and the ops that statements become with this grain,
+// as `divvy check --json` does; NULL: no such grain, or no memory.
 DV_API char *dv_program_json(const dv_program *p, dv_grain grain);
 DV_API int dv_program_n_tensors(const dv_program *p);
 // Describes tensor number i; tensors are numbered in order of appearance.
 DV_API dv_status dv_program_tensor(const dv_program *p, int i,
                                    dv_tensor_info *out);
 
-// -- Targets -----------------------------------------------------------------
+// -- Targets: the machines that programs are divided for ---------------------
 
 // Loads a target by its built-in name (host, spyre, …) or from a file.
 DV_API dv_status dv_target_load(dv_target **out, const char *name_or_path,
@@ -193,24 +194,27 @@ DV_API char *dv_target_text(const dv_target *t);
 // Returns the name of built-in target number i; NULL past the last.
 DV_API const char *dv_target_builtin(int i);
 
-// -- Plans -------------------------------------------------------------------
+// -- Plans: how a program is divided -----------------------------------------
 
 // A rectangle of cores: columns x0 to x1 and rows y0 to y1, both inclusive.
 typedef struct dv_core_rect {
     int32_t x0, y0, x1, y1;
 } dv_core_rect;
 
-// Switches of a plan; INIT sets 0, which stands for the default.
+// A switch of the options of a plan. The value 0, which the INIT macro sets,
+// stands for the default.
 typedef enum dv_switch { DV_ON = 1, DV_OFF } dv_switch; // default: on
-// How ops are divided over cores: by the cost model (BEST), by Torch-Spyre's
-// rules (SEED), or by these rules with the cost model to break ties.
+// How ops are divided over cores: by the cost model (BEST), by the rules of
+// Torch-Spyre, the PyTorch backend of IBM's Spyre accelerator (SEED), or by
+// these rules with the cost model to break ties (SEED_COST).
 typedef enum dv_divide {
     DV_DIVIDE_BEST = 1, // the default
     DV_DIVIDE_SEED,
     DV_DIVIDE_SEED_COST
 } dv_divide;
-// Whether the division and the use of scratchpads are planned together: as the
-// cost model prefers (AUTO), as Torch-Spyre does (SEED), or not.
+// Whether the division of ops and the use of scratchpads are planned together:
+// as the cost model prefers (AUTO), as Torch-Spyre does, the PyTorch backend of
+// IBM's Spyre accelerator (SEED), or not (OFF).
 typedef enum dv_joint {
     DV_JOINT_AUTO = 1, // the default
     DV_JOINT_SEED,
@@ -257,7 +261,9 @@ typedef struct dv_plan_options {
     dv_switch reorder;      // ops may run in another order
     dv_switch recompute;    // ops may run twice instead of keeping a result
     dv_tenants tenants;
-    dv_solver solver;     // places the resident tensors
+    // The solver that finds addresses for tensors that are resident in
+    // scratchpads.
+    dv_solver solver;
     int64_t place_budget; // maximum steps of the solver; 0: default
     double time_limit_s;  // limit on the solver's time; 0: none
     // Called after every pass with the plan so far; NULL: not called.
@@ -269,10 +275,10 @@ typedef struct dv_plan_options {
     int64_t team;
     int64_t rank;     // the rank whose messages the plan lists
     const char *grid; // ranks per axis, as "2x3"; NULL: chosen for the team
-    // Which core computes which tiles: static (NULL), ticket, steal, dynamic
-    // (steal); on machines that compute on tiles also rect, streamk, streamk1,
-    // streamk2, splitk(N). The order of tiles: auto (NULL) or one of those that
-    // divvy/grid.h lists.
+    // The policy that decides which core computes which tiles: static (NULL),
+    // ticket, steal, dynamic (steal); on machines that compute on tiles also
+    // rect, streamk, streamk1, streamk2, splitk(N) (docs/cli.md explains them).
+    // The order of tiles: auto (NULL) or one of those that divvy/grid.h lists.
     const char *policy, *order;
     // On a machine with a grid of cores: the cores that may be used (NULL:
     // all), and cores that must not be used.
@@ -307,7 +313,7 @@ DV_API char *dv_plan_json(const dv_plan *plan);
 DV_API int32_t dv_plan_n_groups(const dv_plan *plan); // number of op groups
 DV_API void dv_plan_destroy(dv_plan *plan);
 
-// -- Running -----------------------------------------------------------------
+// -- Running plans -----------------------------------------------------------
 
 // Checks the plan and prepares its run, so that dv_exec_run allocates nothing.
 // The plan is borrowed until dv_exec_destroy.

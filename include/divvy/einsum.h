@@ -36,8 +36,9 @@ typedef struct dv_array {
 typedef struct dv_einsum_exec dv_einsum_exec;   // an einsum ready to run
 typedef struct dv_einsum_cache dv_einsum_cache; // keeps plans for reuse
 
-// How the order of the products is found: AUTO is EXACT for up to 10 operands
-// and GREEDY for more. A tree gives its own order.
+// How the order of the products is found: AUTO finds the cheapest one (EXACT)
+// for up to 10 operands and a good one (GREEDY) for more. A tree gives its own
+// order.
 typedef enum dv_path_search {
     DV_PATH_AUTO,
     DV_PATH_EXACT,
@@ -78,9 +79,9 @@ DV_API dv_status dv_einsum_create(dv_einsum_exec **out, const char *expression,
 // Returns the dtype and shape of the result; the shape lives as long as the
 // exec.
 DV_API dv_array dv_einsum_output(const dv_einsum_exec *e);
-// Sets the memory of operand i, or of the output if i == n_in. It is borrowed
-// until the exec is destroyed or the next bind of i. Strides (NULL: dense) are
-// copied.
+// Sets the memory of operand i or, if i is the number of operands, of the
+// output. It is borrowed until the exec is destroyed or the next bind of i.
+// Strides (NULL: dense) are copied.
 DV_API dv_status dv_einsum_bind(dv_einsum_exec *e, size_t i, void *data,
                                 const int64_t *strides, dv_diag *diag);
 // Runs the einsum once. All operands and the output must be bound. Allocates

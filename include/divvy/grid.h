@@ -43,9 +43,10 @@ typedef struct dv_grid_task {
     int n_dims;           // the last two are cut into tiles, others are batches
     int64_t depth;        // size of the reduced dim; 0: nothing is reduced
     int64_t tile_rows, tile_cols; // size of a tile; 0: the target's, or 32
-    int64_t elem_bytes;           // bytes of an element; 0: 2
-    const dv_target *target; // NULL: only core_cols and core_rows are known
-    int64_t core_cols, core_rows; // core grid; 0: the target's
+    int64_t elem_bytes;           // bytes of an element; 0 means 2
+    // The machine; NULL: nothing is known of it but core_cols and core_rows.
+    const dv_target *target;
+    int64_t core_cols, core_rows; // of the core grid; 0: as in the target
     const dv_core_rect *allowed;  // cores that may be used; NULL: all
     size_t n_allowed;
     const dv_core_rect *holes; // unusable cores, besides the target's
@@ -57,11 +58,12 @@ typedef struct dv_grid_task {
     // grouped(G), block_linear(K), swizzle(S), morton, hilbert, zigzag,
     // match_shard, or auto.
     const char *order;
-    // How tiles are assigned to cores: static (NULL), rect, streamk, streamk1,
-    // streamk2, splitk(N), ticket, ticket(N), steal, steal(N), dynamic (steal),
-    // or auto.
+    // The policy that assigns tiles to cores: static (NULL), rect, streamk,
+    // streamk1, streamk2, splitk(N), ticket, ticket(N), steal, steal(N),
+    // dynamic (steal), or auto. docs/cli.md explains them.
     const char *policy;
-    int64_t devices[3]; // number of devices along rows, columns and depth; 0: 1
+    // Number of devices along rows, columns and depth; 0 means 1.
+    int64_t devices[3];
 } dv_grid_task;
 #define DV_GRID_TASK_INIT                                                      \
     {                                                                          \
@@ -82,13 +84,13 @@ DV_API char *dv_grid_text(const dv_grid *g);
 DV_API void dv_grid_destroy(dv_grid *g);
 
 // Looks for defects in a plan of tiles on cores: the JSON of dv_grid_json, the
-// JSON of TileLang's stage B, a table of arguments (CSV), or the text of a
-// dv_plan. The core grid and the holes of `target` override those in the file;
-// NULL: the file's own are used. `name` is the file name in messages; may be
-// NULL. `tiles` are the rows and columns of tiles, for files that do not say;
-// may be NULL. *n_defects receives the number of defects, *report a text with
-// one line for each (dv_free it). Fails with DV_E_FORMAT if the text is no plan
-// of tiles at all.
+// JSON of stage B of the compiler TileLang, a table of kernel arguments (CSV),
+// or the text of a dv_plan. The core grid and the holes of `target` override
+// those in the file; NULL: the file's own are used. `name` is the file name in
+// messages; may be NULL. `tiles` are the rows and columns of tiles, for files
+// that do not say; may be NULL. *n_defects receives the number of defects,
+// *report a text with one line for each (dv_free it). Fails with DV_E_FORMAT if
+// the text is no plan of tiles at all.
 DV_API dv_status dv_lint(const dv_target *target, const char *text, size_t len,
                          const char *name, const int64_t *tiles,
                          int64_t *n_defects, char **report, dv_diag *diag);

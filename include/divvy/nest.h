@@ -74,20 +74,21 @@ DV_API dv_status dv_nest_check(const dv_nest *n, dv_diag *diag);
 // Returns the number of the rule that a nest breaks (docs/cli.md lists them),
 // if the error is DV_E_NEST; 0: none.
 DV_API int dv_diag_rule(const dv_diag *d);
-// Does dv_nest_check, and also checks that the nest has the form of mini_jit's
-// kernels: shared loops (divided among threads), then seq loops (sequential),
-// then prim loops (part of the kernel); inside one m, one n and the k of its
-// primitive, with unit strides. The passes "seed" produce this form.
-// dv_contract_create accepts other forms too.
+// Does dv_nest_check, and also checks that the nest has the form that the
+// kernels of mini_jit (a teaching compiler) need: shared loops (divided among
+// threads), then seq loops (sequential), then prim loops (part of the kernel);
+// inside one m, one n and the k of its primitive, with unit strides. The passes
+// "seed" produce this form. dv_contract_create accepts other forms too.
 DV_API dv_status dv_nest_verify(const dv_nest *n, dv_diag *diag);
-// Optimises the nest in place. `passes` is "best" (NULL), "seed",
-// "seed+brgemm", or a list of passes such as "join,kernel". The result that the
-// nest computes does not change.
+// Optimises the nest in place. `passes` is "best" (NULL: the same), divvy's own
+// passes; "seed" or "seed+brgemm", those of mini_jit, a teaching compiler; or a
+// list of passes such as "join,kernel". The result that the nest computes does
+// not change.
 DV_API dv_status dv_nest_optimise(dv_nest *n, const char *passes,
                                   const dv_nest_options *options,
                                   dv_diag *diag);
 
-// -- Contractions ------------------------------------------------------------
+// -- Contractions: nests that are ready to run -------------------------------
 
 // Memory for generated code, which several contractions can share.
 typedef struct dv_jit dv_jit;
@@ -150,8 +151,8 @@ DV_API void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                             void *out);
 // Sets in2 for later runs: the third input of a select, or an index tensor.
 DV_API void dv_contract_more(dv_contract *c, const void *in2);
-// Fails with DV_E_BOUNDS if runs since the last call found an index out of
-// bounds; the results of such a run are undefined.
+// Fails with DV_E_BOUNDS if a run since the last call of this function found an
+// index out of bounds; the results of such a run are undefined.
 DV_API dv_status dv_contract_found(dv_contract *c, dv_diag *diag);
 // For callers with threads of their own, instead of dv_contract_run: call
 // dv_contract_part for every thread number 0 to dv_contract_threads - 1, in any
@@ -163,7 +164,8 @@ DV_API int dv_contract_phases(const dv_contract *c); // 1 or 2
 DV_API void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
                              const void *in1, void *out);
 DV_API void dv_contract_combine(dv_contract *c, int32_t thread, void *out);
-// Returns the nest that is run: of a plain product, after optimisation.
+// Returns the nest that is run. For a plain product that is the nest after
+// optimisation.
 DV_API const dv_nest *dv_contract_nest(const dv_contract *c);
 
 #ifdef __cplusplus

@@ -36,9 +36,9 @@ typedef struct dv_buffer {
     int64_t start, end;    // alive in [start, end)
     int64_t align_bytes;   // alignment of its address; 0: as the options say
     int64_t fixed_address; // for a reserved range; -1: any address
-    // Bytes of main memory traffic saved if it is placed. -1: computed from the
-    // uses, size_bytes for each of them except a first use that reads;
-    // size_bytes if there are no uses.
+    // Bytes of main memory traffic saved if it is placed. -1: computed as the
+    // buffer's size times the number of its uses, without a first use that
+    // reads; the size if it has no uses.
     int64_t weight;
     const dv_use *uses; // strictly increasing, inside [start, end); optional
     size_t n_uses;
@@ -61,14 +61,14 @@ typedef struct dv_buffer {
 typedef struct dv_place_options {
     size_t size;
     int64_t capacity_bytes;
-    int64_t align_bytes; // of every address; 0: 1
+    int64_t align_bytes; // alignment of every address; 0 means 1
     dv_solver solver;
     int64_t budget;      // maximum number of search steps; 0: default
     double time_limit_s; // stop the search after this time; 0: no limit
     uint64_t seed;
     // 1: buffers may be evicted between uses and reloaded, which costs the
-    // reads and writes of main memory that this takes. The stays of the result
-    // say when each buffer is in memory.
+    // reads and writes of main memory that this takes. The `stays` of the
+    // result say when each buffer is in memory, and at which address.
     int evict;
     // 1: no buffer should be left out. The solvers auto and exact then first
     // try to place all of them; if that fails, the result has those that could
@@ -89,7 +89,7 @@ typedef struct dv_stay {
 
 typedef struct dv_placement {
     size_t n_buffers;
-    const int64_t *addresses;   // of each buffer's first stay; -1: not placed
+    const int64_t *addresses;   // first address of each buffer; -1: not placed
     const char *const *reasons; // why each is not placed; NULL: it is placed
     const dv_stay *stays;       // sorted by buffer, then start
     size_t n_stays;
@@ -104,15 +104,15 @@ typedef struct dv_placement {
 // Returns the name of a solver as it is written in plans and options; NULL if
 // there is no such solver.
 DV_API const char *dv_solver_name(dv_solver solver);
-// Places the buffers. Their strings `name` and `barred` are borrowed until
-// dv_placement_destroy.
+// Places the buffers in the memory. Their strings (`name` and `barred` of each)
+// are borrowed until dv_placement_destroy.
 DV_API dv_status dv_place(dv_placement **out, const dv_buffer *buffers,
                           size_t n_buffers, const dv_place_options *options,
                           dv_diag *diag);
-// Places all buffers in as little memory as it can find, which is peak_bytes of
-// the placement. *proven_bytes is a proven lower bound on the memory needed;
-// proven_bytes may be NULL. The capacity in the options is ignored, and barred
-// buffers are not placed.
+// Places all buffers in as little memory as it can find; the field peak_bytes
+// of the placement says how much that is. *proven_bytes is a proven lower bound
+// on the memory needed; proven_bytes may be NULL. The capacity in the options
+// is ignored, and barred buffers are not placed.
 DV_API dv_status dv_place_least(dv_placement **out, int64_t *proven_bytes,
                                 const dv_buffer *buffers, size_t n_buffers,
                                 const dv_place_options *options, dv_diag *diag);

@@ -198,8 +198,8 @@ static dv_status check_tiles(const checker *c, int32_t i, int32_t op)
     return DV_OK;
 }
 
-// Checks that the least and the greatest index in each dimension are inside the
-// tensor (C3).
+// Checks rule C3 for one access: the least and the greatest index in each
+// dimension are inside the tensor.
 static dv_status check_inside(const checker *c, const dv_op *o,
                               const dv_access *a)
 {
@@ -253,8 +253,8 @@ static int steps_of(const dv_tensor *t, const dv_op *o, step *steps)
             if (!dv_mul_i64(&x, stride, o->write.index[d].coef[v]) ||
                 !dv_add_i64(&factor, factor, x))
                 return -1;
-            stride *= t->shape[d]; // no overflow: the tensor's element count
-                                   // fits in int64_t
+            // No overflow: the tensor's element count fits in int64_t.
+            stride *= t->shape[d];
         }
         if (factor == INT64_MIN)
             return -1;
@@ -280,8 +280,8 @@ static int points_are_distinct(step *steps, int n)
 }
 
 // Enumerates all points of the write. Returns 1 if each element is written at
-// most once, 0 if not, -1 when out of memory. Offsets are in bounds, which rule
-// C3 has checked.
+// most once, 0 if not, -1 when out of memory. Offsets need no check here,
+// because rule C3 has proved that they are in bounds.
 static int enumerate_writes(const dv_tensor *t, const dv_op *o, int64_t points)
 {
     uint8_t *seen = dv_alloc((size_t)t->n_elems);
@@ -314,11 +314,12 @@ static dv_status check_write(const checker *c, const dv_op *o)
     const dv_tensor *t = &c->p->tensors[o->write.tensor];
     int64_t points = 1;
     step steps[DV_MAX_VARS];
+    // An index that is read from a tensor makes the written elements known only
+    // at run time. An update may have one, the definition of a tensor may not.
     for (int d = 0; d < o->write.n_dims; d++)
         if (o->write.index[d].via >= 0)
             return o->update
-                       ? DV_OK // the written elements are known only at run
-                               // time
+                       ? DV_OK
                        : DV_BREAKS(c->diag, C4, whole(c),
                                    "op %s defines %s through an index that is "
                                    "read",
@@ -437,7 +438,8 @@ static void tile_range(const checker *c, int32_t op, int64_t tile, int v,
 }
 
 // Returns whether a tile of op `from` writes, in dimension d, all that the same
-// tile of op i reads. Indices are in bounds, which rule C3 has checked.
+// tile of op i reads. Indices need no check here, because rule C3 has proved
+// that they are in bounds.
 static int covers(const checker *c, int32_t from, int32_t i, int read, int d,
                   int64_t tile)
 {

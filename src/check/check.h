@@ -13,15 +13,15 @@
 #include "plan/plan.h"
 
 // Fails with DV_E_CHECK and a message that begins with the broken rule, such as
-// "C2: group 0: tile 0 is dealt to no core". `rule` is C1 to C24 without
-// quotes; a format and its arguments follow `at`.
+// "C2: group 0: tile 0 is dealt to no core". `rule` is the name of a rule, such
+// as C2, without quotes; a format and its arguments follow `at`.
 #define DV_BREAKS(diag, rule, at, ...)                                         \
     dv_fail(diag, DV_E_CHECK, at, #rule ": " __VA_ARGS__)
 
-// Checks rules C9, C10 and C24 (lanes, which are positions in sticks, the
-// target's memory units; address spans; missing cores); C1 to C8 must hold.
-// `at` is the location for messages that have no better one, here and in the
-// functions below.
+// Checks rules C9, C10 and C24: the lanes of operands (a lane is a position in
+// a stick, the unit of the target's memory), address spans, and missing cores.
+// C1 to C8 must hold. `at` is the location for messages that have no better
+// one, here and in the functions below.
 dv_status dv_check_machine(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // Checks rules C11 to C15 (tensors resident in scratchpads); C1 to C10 must
 // hold.

@@ -37,10 +37,11 @@ typedef struct walk {
     dv_loc at;
     dv_diag *diag;
     dv_arena arena;
-    dv_op_exchange *op_exchanges; // the messages of this rank; an entry has
-                                  // those exchanged before one op
-    dv_box **hand; // per tensor: boxes that this rank received since the tensor
-                   // was last written
+    // The messages of this rank; an entry has those exchanged before one op.
+    dv_op_exchange *op_exchanges;
+    // Per tensor: boxes that this rank received since the tensor was last
+    // written.
+    dv_box **hand;
     int32_t *n_hand, *cap_hand;
 } walk;
 
@@ -123,8 +124,8 @@ static int keep_index(int64_t *begin, int64_t *end, const dv_op *op,
     return v >= 0 || here;
 }
 
-// Computes the target, the iteration ranges of an op that this rank (process of
-// the team) computes. Returns 0 if the rank computes nothing of the op.
+// Computes the iteration ranges of an op that this rank (process of the team)
+// computes. Returns 0 if the rank computes nothing of the op.
 static int target(const walk *w, int32_t op, int64_t *begin, int64_t *end)
 {
     const dv_op *o = &w->p->ops[op];
@@ -245,8 +246,8 @@ static int count(const dv_box *l, int32_t n, const int64_t *at)
     return k;
 }
 
-// Collects all begins and ends, in dimension d, of the boxes that are needed,
-// present and received, sorted and without duplicates. Returns their number.
+// Collects, in dimension d, all begins and ends of the boxes that the rank
+// needs, has and receives, sorted and without duplicates. Returns their number.
 static int32_t edges_of(int64_t *out, const cover *c, int d)
 {
     const dv_box *lists[3] = {c->need, c->have, c->come};
@@ -266,8 +267,9 @@ static int32_t edges_of(int64_t *out, const cover *c, int d)
 static const char never_received[] = "is read, but never received";
 
 // Returns, as a text for the message, what is wrong with the elements of a cell
-// (a box between adjacent edges of all boxes), or NULL if nothing is.
-// never_received breaks rule C18, all other texts C19.
+// (a box between adjacent edges of all boxes), or NULL if nothing is. An
+// element that is read but never received breaks rule C18, anything else breaks
+// C19.
 static const char *judge(const cover *c, const int64_t *at)
 {
     int need = count(c->need, c->n_need, at) > 0;
@@ -446,8 +448,9 @@ static dv_status walk_op(walk *w, int32_t op)
     return DV_OK;
 }
 
-// Checks ops from..end - 1 for one rank, in the order in which they run, twice
-// for ops in repeats. The repeats among them are numbered from `next` on.
+// Checks ops from..end - 1 for one rank, in the order in which they run; the
+// ops of a repeat (a loop) are checked in two iterations at most, because later
+// ones are like the second. The repeats among them are numbered from `next` on.
 static dv_status walk_ops(walk *w, int32_t from, int32_t end, int32_t next)
 {
     const dv_program *p = w->p;
@@ -614,7 +617,8 @@ static dv_status check_partner(const walk *w, int32_t exchange, int64_t rank)
 }
 
 // Returns the lowest rank above `last` that occurs in the four lists of
-// messages, which are sorted by rank, or -1.
+// messages, which are sorted by rank, or -1 if there is none. The lists are
+// those that the plan has and those derived again, sent and received.
 static int64_t next_partner(const dv_piece *const *lists, const int32_t *n,
                             int32_t *at, int64_t last)
 {

@@ -119,8 +119,9 @@ static dv_status check_cores(const dv_plan *plan, const dv_group_grid *g,
     int64_t cols = plan->target.core_grid.cols, rows;
     rows = cols ? plan->target.core_grid.rows : 1;
     cols = cols ? cols : plan->target.cores;
-    // Consecutive lines (entries of the list) of one core count as one; a core
-    // that occurs again after sorting is an error.
+    // Consecutive entries of the list for one core count as one, because a core
+    // may have parts of several tiles; a core that occurs again after sorting
+    // is an error.
     int32_t n = 0;
     for (int32_t i = 0; i < g->n_ranges; i++)
         if (!i || by_core(&r[n - 1], &r[i]) != 0 || g->rect || g->local_shard)
@@ -149,8 +150,6 @@ static dv_status check_cores(const dv_plan *plan, const dv_group_grid *g,
 
 // Checks that the ranges, sorted by tile and k step (position along the depth
 // of the reduction), cover all steps of all tiles without gap or overlap.
-// `next` is the first tile not covered completely, `k` the number of its steps
-// covered.
 static dv_status check_tiles(const dv_plan *plan, const dv_group_grid *g,
                              dv_tile_range *r, dv_loc at, dv_diag *diag)
 {

@@ -17,10 +17,11 @@ typedef struct checker {
 
 enum { NO_LANES = -1, ANY_LANES = -2 };
 
-// Returns the variable that runs along the stick (smallest memory unit) of an
-// operand. NO_LANES: no variable does, because each stick holds one element or
-// is accessed in one lane only. ANY_LANES: the tensor has a single element, or
-// the index is too complex to decide.
+// Returns the variable along which an operand's lanes run (a lane is a position
+// in a stick, the smallest unit of the target's memory). NO_LANES: no variable
+// does, because each stick holds one element or is accessed in one lane only.
+// ANY_LANES: the tensor has a single element, or the index is too complex to
+// decide.
 static int lanes_of(const checker *c, const dv_op *o, const dv_access *a)
 {
     const dv_layout *l = &c->plan->layouts[a->tensor];
@@ -34,8 +35,9 @@ static int lanes_of(const checker *c, const dv_op *o, const dv_access *a)
     for (int v = 0; v < o->n_vars; v++) {
         int64_t k = a->index[l->stick_dim].coef[v];
         if (k % l->eps == 0 || o->vars[v].end - o->vars[v].begin == 1)
-            continue; // the variable does not change the lane (position in a
-                      // stick)
+            // Skip a variable that moves by whole sticks (units of memory) or
+            // has one value: it does not change the position in a stick.
+            continue;
         if (var >= 0 || k != 1)
             return ANY_LANES;
         var = v;
@@ -112,10 +114,10 @@ static dv_status check_lanes(const checker *c, const dv_op *o)
 
 enum { MAX_TILES_SHOWN = 1 << 20 };
 
-// Returns the number of the stick (the target's memory unit; for other layouts,
-// of the tile or element) that holds the element at host indices `at`. Each
-// host index is split into mixed-radix digits, one for each device dimension
-// that comes from it.
+// Returns the number of the stick (the smallest unit of the target's memory)
+// that holds the element at host indices `at`; layouts without sticks have
+// tiles or elements instead. Each host index is split into mixed-radix digits,
+// one for each device dimension that comes from it.
 static int64_t stick_at(const dv_layout *l, const int64_t *at)
 {
     int64_t rest[DV_MAX_DIMS], stick = 0, weight = 1;
@@ -129,17 +131,19 @@ static int64_t stick_at(const dv_layout *l, const int64_t *at)
             rest[l->host[i]] /= l->size[i];
         }
         if (i >= l->n_dims - l->n_inner)
-            continue; // the device dimension is inside a stick, so it does not
-                      // change the stick's number
+            // Skip a device dimension inside a stick (a unit of memory): it
+            // does not change the stick's number.
+            continue;
         stick += digit * weight;
         weight *= l->size[i];
     }
     return stick;
 }
 
-// Returns the bytes from the first to the last stick (the target's memory unit)
-// that an access of a tile touches. The stick number is monotonic in every
-// index, so both are at corners of the box.
+// Returns the bytes from the first to the last stick (unit of the target's
+// memory) that an access of a tile touches. The stick number is monotonic in
+// every index, so the first and the last stick are at corners of the tile's
+// box.
 static int64_t span_of(const checker *c, const dv_op *o, const dv_access *a,
                        const int64_t *begin, const int64_t *end)
 {
@@ -148,7 +152,8 @@ static int64_t span_of(const checker *c, const dv_op *o, const dv_access *a,
     for (int d = 0; d < a->n_dims; d++) {
         lo[d] = hi[d] = a->index[d].via < 0 ? a->index[d].base : 0;
         if (a->index[d].via >= 0)
-            // An index read from a tensor may be any value.
+            // An index that is read from a tensor may have any value, so assume
+            // the whole dimension.
             hi[d] = c->p->tensors[a->tensor].shape[d] - 1;
         for (int v = 0; v < o->n_vars && a->index[d].via < 0; v++) {
             int64_t k = a->index[d].coef[v];

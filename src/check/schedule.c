@@ -36,7 +36,8 @@
     return DV_BREAKS(diag, rule, as->off ? dv_plan_at(plan, as->off) : at,     \
                      __VA_ARGS__)
 
-// Returns the coefficient of variable v in an index; 0 in an indirect one.
+// Returns the coefficient of variable v in an index; 0 in an indirect index,
+// which is read from a tensor.
 static int64_t coef_of(const dv_index *x, int v)
 {
     return x->via < 0 ? x->coef[v] : 0;
@@ -69,8 +70,8 @@ static int has_unit_stride(const dv_program *p, const dv_access *a, int v)
         if (!dv_mul_i64(&part, coef_of(&a->index[d], v), row) ||
             !dv_add_i64(&elems, elems, part))
             return 0;
-        row *= t->shape[d]; // no overflow: the tensor's element count fits in
-                            // int64_t
+        // No overflow: the tensor's element count fits in int64_t.
+        row *= t->shape[d];
     }
     return elems == 1;
 }
@@ -166,8 +167,8 @@ static dv_status check_pairs(const dv_plan *plan, int32_t op, dv_loc at,
         (in == DV_IN_F32 ? dv_is_float(out) || out == t
                          : in == DV_IN_I64 && (out == DV_I32 || out == t));
     int64_t n = dv_op_points(o, dv_op_reduce(o)->vars);
-    int64_t most = INT32_MAX / (128 * 128); // largest number of i8 products
-                                            // whose sum surely fits in i32
+    // Largest number of i8 products whose sum surely fits in i32.
+    int64_t most = INT32_MAX / (128 * 128);
     if (whole && n > most)
         WRONG(C22,
               "op %s sums %" PRId64 " products of i8, %" PRId64
@@ -190,14 +191,15 @@ static dv_status check_pairs(const dv_plan *plan, int32_t op, dv_loc at,
 
 enum { NONE = -1, SEVERAL = -2 };
 
-// Who uses a tensor.
+// Which ops use a tensor, and how the plan's schedule stores it.
 typedef struct use {
-    int32_t writer; // the op that writes it, NONE or SEVERAL
-    int32_t group;  // the group whose ops use it, NONE or SEVERAL
+    int32_t writer; // op that writes it; NONE, SEVERAL: no single one
+    int32_t group;  // group that uses it; NONE, SEVERAL: no single one
     int kept;       // 1 if the schedule keeps it for one tile at a time
-    int stored;     // 1 if the schedule has an address for all of it
-    // The first and the last op of all groups and outermost repeats that use
-    // it; -1 if there are none.
+    // 1 if the schedule gives it an address for all of its elements.
+    int stored;
+    // The first and the last op of all groups and outermost repeats (loops)
+    // that use the tensor; -1 if there are none.
     int32_t first, last;
 } use;
 
@@ -206,7 +208,8 @@ static void note(int32_t *at, int32_t value)
     *at = *at == NONE || *at == value ? value : SEVERAL;
 }
 
-// Extends the lifetime of a tensor that group g uses.
+// Extends the lifetime of a tensor by the ops of group g, which uses it, and by
+// the outermost repeat (loop) around that group.
 static void note_life(const dv_plan *plan, use *u, int32_t g)
 {
     int32_t first = plan->groups[g].first_op, last = plan->groups[g].end_op - 1;
@@ -220,7 +223,8 @@ static void note_life(const dv_plan *plan, use *u, int32_t g)
     u->last = last > u->last ? last : u->last;
 }
 
-// Fills in the uses of all tensors.
+// Finds, for every tensor, which op writes it, which group uses it and for how
+// long it is live.
 static void find_uses(const dv_plan *plan, use *uses)
 {
     for (int32_t t = 0; t < plan->ops->n_tensors; t++)
@@ -259,7 +263,7 @@ static int64_t stride_of(const dv_plan *plan, const use *uses,
                 side = plan->slices[u->writer][k];
         if (!dv_mul_i64(&part, coef_of(&a->index[d], v), row) ||
             !dv_add_i64(&stride, stride, part))
-            return INT64_MIN; // no kernel has such a stride
+            return INT64_MIN; // overflow: no kernel has such a stride
         row *= side;
     }
     return stride;
@@ -289,8 +293,9 @@ static int has_indirect_read(const dv_op *o)
     return 0;
 }
 
-// Checks that both loops of a vector kernel can run as one where the inner one
-// has as->collapse iterations.
+// Checks that both loops of a vector kernel can run as one. `collapse` of its
+// schedule is the number of iterations of the inner loop for which they do:
+// then one step of the outer loop must continue where the inner loop ends.
 static dv_status check_collapse(const dv_plan *plan, const use *uses,
                                 int32_t op, dv_loc at, dv_diag *diag)
 {
@@ -306,7 +311,8 @@ static dv_status check_collapse(const dv_plan *plan, const use *uses,
         int64_t in = stride_of(plan, uses, a, as->inner), all;
         int64_t out = stride_of(plan, uses, a, as->outer);
         if (r == o->n_reads && dv_op_reduce(o) && !as->window)
-            continue; // sums stay in registers
+            // Sums stay in registers and are not stored along the loops.
+            continue;
         if (!dv_mul_i64(&all, in, as->collapse) || all != out)
             WRONG(C25,
                   "op %s runs %" PRId64 " of %s and %s as one loop, but %s has "
@@ -441,7 +447,8 @@ static int row_dim(const dv_op *o, const dv_access *a, int v, int64_t *base)
     return found;
 }
 
-// Checks that the rows of op number `op` of a group are those of its first op.
+// Checks that op number `op` of a group has the same rows (the same ranges of
+// the variables that enumerate them) as the first op of the group.
 static dv_status check_row_vars(const dv_plan *plan, const dv_group *g,
                                 int32_t op, dv_loc at, dv_diag *diag)
 {
@@ -488,8 +495,8 @@ static int same_row(const dv_plan *plan, int32_t writer, int32_t reader,
     return 1;
 }
 
-// Checks that the rows that op `reader` reads of tensor number t were computed
-// before. Through an inlined op it reads what that op reads.
+// Checks that the rows of tensor number t that op `reader` reads were computed
+// before. If it reads an inlined op, the rows that this op reads are checked.
 static dv_status check_delay(const dv_plan *plan, const dv_group *g, int32_t t,
                              int32_t before, int32_t reader, dv_loc at,
                              dv_diag *diag)
@@ -545,7 +552,7 @@ static dv_status check_row_op(const dv_plan *plan, const use *uses,
                : check_loops(plan, uses, op, at, diag);
 }
 
-// Checks a group of which some op is computed row by row.
+// Checks rule C27 for a group of which some op is computed row by row.
 static dv_status check_rows(const dv_plan *plan, const use *uses,
                             const dv_group *g, dv_loc at, dv_diag *diag)
 {
@@ -608,7 +615,8 @@ static int64_t tile_bytes(const dv_plan *plan, int32_t writer)
     return bytes;
 }
 
-// Checks temporary number i of those that are kept for one tile.
+// Checks rule C28 for temporary number i of those of which threads keep only
+// the current tile.
 static dv_status check_temp(const dv_plan *plan, const use *uses, int32_t i,
                             dv_loc at, dv_diag *diag)
 {
@@ -645,11 +653,11 @@ static dv_status check_temp(const dv_plan *plan, const use *uses, int32_t i,
     return DV_OK;
 }
 
-// A stored temporary, for sorting.
+// A temporary that is stored as a whole, to be sorted by address.
 typedef struct span {
-    int64_t begin, end; // its bytes
+    int64_t begin, end; // its first byte, and the byte after its last
     const use *u;
-    int32_t number; // in the schedule
+    int32_t number; // its number in the schedule's list
 } span;
 
 static int by_begin(const void *x, const void *y)
@@ -658,8 +666,9 @@ static int by_begin(const void *x, const void *y)
     return (a->begin > b->begin) - (a->begin < b->begin);
 }
 
-// Checks the addresses of the stored temporaries. Sorted by address, each is
-// compared with those that begin before it ends.
+// Checks rule C29: temporaries that are stored as a whole and live at the same
+// time share no bytes. Sorted by address, each is compared with those that
+// begin before it ends.
 static dv_status check_stored(const dv_plan *plan, const use *uses, dv_loc at,
                               dv_diag *diag)
 {

@@ -38,8 +38,8 @@ typedef struct box {
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
 } box;
 
-// Fails as DV_BREAKS does, with a message at the location of the scratchpad
-// home (resident tensor) in the plan's text.
+// Fails as DV_BREAKS does, with a message at the place in the plan's text where
+// the home (the residency of a tensor in the scratchpads) stands.
 #define HOME_BREAKS(c, rule, home, ...) home_fail(c, #rule, home, __VA_ARGS__)
 __attribute__((format(printf, 4, 5))) static dv_status
 home_fail(const checker *c, const char *rule, int32_t home, const char *form,
@@ -66,8 +66,8 @@ static int homes_share(const dv_home *a, const dv_home *b)
 typedef struct facts {
     uint8_t *updated;
     int32_t *externs, *hidden, *def, *oldest;
-    // Per op: number of groups that ended before it and after which scratchpads
-    // lose their contents (not marked non_terminal).
+    // Per op: the number of groups before it at whose end scratchpads lose
+    // their contents (a group marked non_terminal keeps them).
     int32_t *ends;
 } facts;
 
@@ -186,8 +186,8 @@ static int64_t elems(const box *b, int n_dims)
     return n;
 }
 
-// Returns the bytes of all blocks of the layout (sticks, tiles or elements)
-// that a box of elements touches.
+// Returns the bytes of all blocks of the layout that a box of elements touches.
+// A block is a stick (the smallest unit of memory), a tile or an element.
 static int64_t bytes_of(const dv_layout *l, const box *b, int n_dims)
 {
     int64_t n = l->bytes / l->n_elems;
@@ -257,9 +257,9 @@ static dv_status check_life(const checker *c, int32_t i, const facts *f)
     return DV_OK;
 }
 
-// Checks that the last group of a repeat is marked non_terminal, so that
-// scratchpads keep their contents, if the next iteration reads a scratchpad
-// home that was filled before the repeat.
+// Checks that the last group of a repeat (a loop) is marked non_terminal, so
+// that scratchpads keep their contents, if the next iteration reads a tensor
+// that became resident in the scratchpads before the repeat.
 static dv_status check_passes(const checker *c, int32_t *oldest)
 {
     const dv_program *p = c->plan->ops;
@@ -299,8 +299,9 @@ static int lasts(const checker *c, const dv_home *h, int32_t use)
         if (around_use && !around_fill && h->end_op < r->end_op)
             return 0;
         if (around_fill && !around_use && r->times == 0)
-            return 0; // the repeat has no iterations, so the scratchpad home
-                      // (resident tensor) is never filled
+            // The repeat has no iterations, so the tensor is never brought into
+            // the scratchpads.
+            return 0;
     }
     return 1;
 }
@@ -466,8 +467,8 @@ static int same_layout(const dv_layout *a, const dv_layout *b)
            !memcmp(a->host, b->host, n * sizeof *a->host);
 }
 
-// Returns whether the op reads the tensor only at the index that it writes, so
-// that an in-place write is safe.
+// Returns whether the op reads the tensor only at the element that it writes,
+// so that its result may overwrite the tensor in place.
 static int reads_its_own(const dv_op *o, int32_t tensor)
 {
     int reads = 0;

@@ -66,8 +66,9 @@ dv_status cli_bench_count(job *j, dv_diag *diag)
     return count_bytes(j, diag);
 }
 
-// Takes the type of the first read that is float if and only if the op computes
-// in float, so that integer index tensors of a float op are ignored.
+// Finds the element type by which the largest op is reported: that of its first
+// read that is float if and only if the op computes in float, so that integer
+// index tensors of a float op are ignored.
 void cli_bench_types(job *j, dv_dtype in)
 {
     const dv_op *o = &j->p->ops[j->op];
@@ -316,7 +317,8 @@ static int work(job *j, const cli_plan_args *args)
     return 0;
 }
 
-// Runs this process's part under mpirun.
+// Runs the benchmark as one of the processes (ranks) of an mpirun, and returns
+// the exit code.
 static int work_as_rank(job *j, const char *path, cli_plan_args *args)
 {
     static cli_params params;

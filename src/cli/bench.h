@@ -8,10 +8,10 @@ enum { CLI_BENCH_MAX_RUNS = 100000 };
 
 // The measurements of one rank of a team; sent to rank 0 as raw bytes.
 typedef struct cli_bench_rank {
-    double median_s, compute_s, exchange_s; // medians over the timed runs, in
-                                            // seconds
-    double peak, copy;                      // measured peak in GFLOP/s and copy
-                                            // bandwidth in GB/s
+    // Medians over the timed runs, in seconds.
+    double median_s, compute_s, exchange_s;
+    // Measured peak in GFLOP/s and copy bandwidth in GB/s.
+    double peak, copy;
     int64_t threads;
     int64_t bytes, messages; // bytes and messages sent in all timed runs
 } cli_bench_rank;
@@ -22,25 +22,28 @@ typedef struct cli_bench_job {
     const dv_program *p;
     void **data; // per tensor: input and output data; owned
     dv_exec *exec;
-    double *seconds; // time of each run, of a team that of its slowest rank;
-                     // owned
+    // The time of each run; if ranks run it together, that of the slowest;
+    // owned.
+    double *seconds;
     int64_t n_runs, least_runs;
     double least_s; // minimal total time of the timed runs
     int json, ops;
     double low, high; // range of random inputs
-    double *spent;    // per group of ops: time in all `n_group_runs` additional
-                      // runs; owned
+    // For each group of ops, its time in all n_group_runs additional runs;
+    // owned.
+    double *spent;
     int64_t n_group_runs;
-    double flops, bytes; // work of one run: flops of all ops, bytes of inputs
-                         // and outputs
-    int32_t op;          // the op with the most flops
-    dv_dtype dtype, in;  // element type that op reads, and type it computes in,
-                         // for which the peak is measured
+    // Work of one run: flops of all ops, bytes of inputs and outputs.
+    double flops, bytes;
+    int32_t op; // the op with the most flops
+    // The element type that this op reads, and the type in which it computes,
+    // for which the machine's peak is measured.
+    dv_dtype dtype, in;
     double peak, copy;
     const char *executor;
-    int64_t threads;       // number of threads of one rank
-    cli_bench_rank *ranks; // measurements of each rank of a team, or NULL for
-                           // a single process; owned
+    int64_t threads; // number of threads of one rank
+    // Measurements of each rank of a team, or NULL for a single process; owned.
+    cli_bench_rank *ranks;
     int64_t n_ranks;
     dv_diag *diag;
 } cli_bench_job;
@@ -49,7 +52,8 @@ typedef struct cli_bench_job {
 int cli_bench_more(const cli_bench_job *j, double spent_s);
 // Computes the flops and bytes of one run from the plan.
 dv_status cli_bench_count(cli_bench_job *j, dv_diag *diag);
-// Sets the types of the largest op, given the type `in` that it computes in.
+// Sets the element types of the op with the most flops, given the type `in`
+// that it computes in.
 void cli_bench_types(cli_bench_job *j, dv_dtype in);
 // Returns the array size of the copy whose bandwidth is compared with a program
 // that transfers `bytes`.

@@ -19,8 +19,9 @@
 
 // The benchmark state of one rank.
 typedef struct side {
-    cli_bench_job *j; // shared by ranks that are threads; only rank 0 writes to
-                      // it
+    // The state of the call. Ranks that are threads share it; only rank 0
+    // writes to it.
+    cli_bench_job *j;
     dv_comm *comm;
     dv_rank *rank;
     dv_dtype in;              // type in which the largest op is computed
@@ -28,8 +29,8 @@ typedef struct side {
     double *slowest;          // time of the slowest rank in each run; owned
     int64_t n_runs;
     cli_bench_rank mine;
-    dv_diag *trouble, *diag; // errors of this rank alone; errors agreed on by
-                             // all ranks
+    // Errors of this rank alone; errors agreed on by all ranks.
+    dv_diag *trouble, *diag;
 } side;
 
 static void fill_inputs(side *s)
@@ -143,8 +144,8 @@ static double median(double *times, int64_t n)
 static void summarise(side *s)
 {
     int64_t n = s->n_runs;
-    double *compute = s->slowest; // reuse the array: rank 0 has copied the
-                                  // times of the slowest rank
+    // Reuse the array: rank 0 has copied the times of the slowest rank.
+    double *compute = s->slowest;
     for (int64_t i = 0; i < n; i++)
         compute[i] = s->total[i] - s->exchange[i];
     s->mine.compute_s = median(compute, n);

@@ -30,10 +30,10 @@
 // One option of a command. A command's table ends with a row whose name is
 // NULL.
 typedef struct cli_option {
-    const char *name;  // long name without dashes
-    char letter;       // short name, or 0
-    const char *value; // placeholder of the value in the help text; NULL: a
-                       // flag
+    const char *name; // long name without dashes
+    char letter;      // short name, or 0
+    // Placeholder of the value in the help text; NULL: a flag.
+    const char *value;
     const char *help;
     // CLI_COUNT is an integer >= 0, CLI_SIZE one >= 1, CLI_BYTES a byte count
     // that may have a unit. CLI_CHOICE is one of the words of `value`, which |
@@ -49,8 +49,9 @@ typedef struct cli_option {
         CLI_CHOICE,
         CLI_OPTIONAL
     } kind;
-    void *to; // destination: int or enum (CLI_FLAG, CLI_CHOICE), const char *
-              // (CLI_TEXT, CLI_OPTIONAL), cli_list (CLI_LIST), else int64_t
+    // Destination: int or enum (CLI_FLAG, CLI_CHOICE), const char * (CLI_TEXT,
+    // CLI_OPTIONAL), cli_list (CLI_LIST), else int64_t.
+    void *to;
 } cli_option;
 
 // The values of an option that may be given several times.
@@ -64,10 +65,11 @@ typedef struct cli_command {
     const char *name, *args, *about;
     // Runs the command with the remaining words and returns the exit code.
     int (*run)(const struct cli_command *c, int argc, char **argv);
-    const char *example; // arguments of an example call for the help text, or
-                         // NULL
-    int team; // nonzero if the processes of an mpirun execute it together; 0:
-              // only rank 0 does
+    // Arguments of an example call for the help text, or NULL.
+    const char *example;
+    // Nonzero if the processes of an mpirun execute it together; 0: only rank 0
+    // does.
+    int team;
 } cli_command;
 
 // Parses a command's words: options may be anywhere; up to `max` operands are
@@ -115,8 +117,8 @@ void cli_mpi_end(void);
 void cli_ranks_begin(void);
 // Records a usage error of this rank, which rank 0 then reports.
 void cli_ranks_usage_error(const char *text);
-// Compares the options with those of the other ranks; called by cli_parse.
-// Returns an exit code, or -1 to continue.
+// Compares the options with those of the other ranks of an mpirun; cli_parse
+// calls it. Returns -1 to continue, or an exit code.
 int cli_ranks_compare(const cli_command *c, const cli_option *options,
                       const char *const *operands, int n_operands);
 // Synchronises the ranks before the process ends with `code`. Returns the exit
@@ -127,12 +129,12 @@ int cli_ranks_end(int code);
 // text.
 int cli_rect(const char *text, dv_core_rect *out);
 
-// Parses the name of a grain: function, primitive or fused. Returns 0 on other
-// text.
+// Parses the name of a grain, which says how much one op may hold: function,
+// primitive or fused. Returns 0 on other text.
 int cli_grain(const char *text, dv_grain *out);
 
-// The --set options as program parameters. cli_parse_sets returns -1, or an
-// exit code.
+// The --set options as program parameters. cli_parse_sets fills it and returns
+// -1 to continue, or an exit code.
 typedef struct cli_params {
     char names[CLI_MAX_LIST][64];
     dv_param params[CLI_MAX_LIST];
@@ -154,8 +156,8 @@ void cli_progress_end(cli_progress *p);
 // Sorts times in ascending order.
 void cli_sort(double *times, int64_t n);
 
-extern const cli_command cli_commands[]; // table of all commands; the last row
-                                         // has no name
+// Table of all commands; the last row has no name.
+extern const cli_command cli_commands[];
 
 int cli_bench(const cli_command *c, int argc, char **argv);
 int cli_check(const cli_command *c, int argc, char **argv);

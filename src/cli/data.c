@@ -132,7 +132,8 @@ int cli_verify_options(const cli_command *c, const char *text,
                : -1;
 }
 
-// Returns about how many seconds the oracle takes for all elements.
+// Returns about how many seconds the oracle (the reference evaluation) takes
+// for all elements.
 static double full_seconds(const dv_program *source, const dv_plan *plan)
 {
     enum { PER_SECOND = 20000000 };

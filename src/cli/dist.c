@@ -17,12 +17,12 @@ enum { MAX_WORDS = 32, MAX_VALUES = 1 << 20 };
 
 typedef struct table {
     int64_t *v;
-    double *f; // the same numbers as doubles, including those that are not
-               // integers
+    // The same numbers as doubles, including those that are not integers.
+    double *f;
     int32_t n, n_rows;
-    int32_t *start; // start[i] is the index of the first number of list i;
-                    // start[n_rows] is n
-    int whole;      // nonzero if all numbers are integers
+    // start[i] is the index of the first number of list i; start[n_rows] is n.
+    int32_t *start;
+    int whole; // nonzero if all numbers are integers
 } table;
 
 typedef struct word {
@@ -40,24 +40,25 @@ static const int64_t END = INT64_MIN, LAST = INT64_MIN + 1,
 
 // An open level of the printed answer: a list, an object or a pair of numbers.
 typedef struct level {
-    char kind;      // kind of the level: [ for a list, { for an object, 2 for a
-                    // pair
-    const char *at; // position in the format: type of the items, or the next
-                    // field
-    int n;          // number of values printed at this level
+    // Kind of the level: [ for a list, { for an object, 2 for a pair.
+    char kind;
+    // Position in the format: type of the items, or the next field.
+    const char *at;
+    int n; // number of values printed at this level
 } level;
 
 typedef struct call {
     word words[MAX_WORDS];
     int n_words;
-    table *t;     // the value that was read last
-    dv_dist d[2]; // distributions read so far: their shapes and how they are
-                  // cut
+    table *t; // the value that was read last
+    // Distributions read so far: their shapes and how they are cut.
+    dv_dist d[2];
     int n_dists;
     dv_range *own, *want; // rows that each of n ranks owns and needs
     int64_t n, *m;        // m[r * n + s] elements go from rank r to rank s
-    int64_t moved[5];     // elements in all, moved, moved after relabelling the
-                          // ranks, most sent and most received by a rank
+    // Elements in all, moved, moved after relabelling the ranks, most sent and
+    // most received by a rank.
+    int64_t moved[5];
     dv_exchange *e;
     dv_box_list *boxes;
     level levels[8];
@@ -205,7 +206,8 @@ static dv_status shape(call *c, const char *key)
     return DV_OK;
 }
 
-// Reads a grid of ranks and cuts the first dims of the last shape over it.
+// Reads a grid of ranks and cuts the first dims of the shape that was read last
+// over it.
 static dv_status grid(call *c, const char *key, int log2_ranks)
 {
     dv_dist *d = &c->d[c->n_dists - 1];
@@ -226,7 +228,8 @@ static dv_status grid(call *c, const char *key, int log2_ranks)
     return DV_OK;
 }
 
-// Cuts dim 0 of the last shape over the number of ranks that was read last.
+// Cuts dim 0 of the shape that was read last over the number of ranks that was
+// read last.
 static dv_status cut(call *c)
 {
     dv_dist *d = &c->d[c->n_dists - 1];
@@ -306,8 +309,9 @@ static dv_slice dim_slice(call *c, int i)
                       in(c, "strides")->v[i]};
 }
 
-// Checks the slices of all dims, or with `target` the slices up to the end of
-// their targets (the elements of a slice that a rank computes).
+// Checks that the slices of all dims have valid numbers and do not reach too
+// far. With `target`, a slice counts only up to the end of its target, the
+// elements that a rank computes.
 static dv_status check_dim_slices(call *c, int target)
 {
     MUST(c->t->n >= 1 && c->t->n <= DV_MAX_DIMS, LIMIT,
@@ -595,8 +599,8 @@ static dv_status put_halo_sizes(call *c)
     return DV_OK;
 }
 
-// Outputs the core range (the interior that needs no elements of other ranks),
-// then the ranges between the boundaries of the parts and the core.
+// Outputs the core (the range of a loop that needs no elements of other ranks),
+// then the ranges outside of it, cut where the parts of an operand end.
 static dv_status put_loops(call *c)
 {
     const table *parts[] = {in(c, "lhs_part_rows"), in(c, "rhs_part_rows")};
@@ -643,7 +647,8 @@ static dv_status put_balanced(call *c)
     return PUT(c, LAST);
 }
 
-// Counts the elements shared by each box of d[0] and each box of d[1].
+// For each pair of ranks, counts the elements that the first rank owns in
+// distribution d[0] and the second rank in distribution d[1].
 static dv_status overlaps(call *c, int64_t n_from, int64_t n_to)
 {
     int64_t n = c->n = dv_max_i64(n_from, n_to);
@@ -658,7 +663,8 @@ static dv_status overlaps(call *c, int64_t n_from, int64_t n_to)
     return DV_OK;
 }
 
-// Counts the shared elements for block-cyclic distributions.
+// For each pair of ranks, counts the elements that the first rank owns in
+// distribution d[0] and the second rank in d[1]; both are block-cyclic.
 static dv_status cyclic_overlaps(call *c)
 {
     const dv_dist *from = &c->d[0], *to = &c->d[1];
@@ -954,8 +960,8 @@ static dv_status put_reductions(call *c)
     double n = all.v.n, v[] = {all.sum, all.max, all.min, all.prod};
     for (int i = 0; i < 4; i++)
         put_real(c, v[i], t->whole && fabs(v[i]) < 0x1p53);
-    // Compute the mean from the sum, which is exact more often than the merged
-    // mean.
+    // Compute the mean from the sum, which is exact more often than the mean
+    // that is merged from those of the parts.
     put_real(c, n > 0 ? all.sum / n : NAN, 0);
     return put_real(c, n > 0 ? all.v.spread / n : NAN, 0);
 }
@@ -981,7 +987,7 @@ static const op ops[] = {
 enum { N_OPS = sizeof ops / sizeof *ops };
 
 // Splits the words of a call into keys and values; the key `note` is ignored.
-// Returns -1 or an exit code.
+// Returns -1 to continue, or an exit code.
 static int take_words(const cli_command *cmd, call *c, const char *const *words,
                       int n)
 {
@@ -1001,8 +1007,8 @@ static int take_words(const cli_command *cmd, call *c, const char *const *words,
     return -1;
 }
 
-// Computes the answer into c->j. Returns 0, or nonzero with a message in
-// c->diag.
+// Computes the answer and prints it as JSON into c->j. Returns 0, or nonzero
+// with a message in c->diag.
 static int answer(call *c, const op *o)
 {
     c->form = o->form;

@@ -13,8 +13,8 @@
 
 typedef struct job {
     const cli_command *c;
-    const char *words[DV_MAX_OPERANDS + 1]; // the expression, then the shapes
-                                            // of the operands
+    // The expression, then the shapes of the operands.
+    const char *words[DV_MAX_OPERANDS + 1];
     int n_words;
     const char *tree, *sizes, *dtype, *result, *out, *target_name;
     const char *random;
@@ -25,7 +25,8 @@ typedef struct job {
     int64_t max_elems, seed;
     double low, high;
     dv_plan_options plan;
-    // For each operand: its descriptor, shape, file and data.
+    // The number of operands and, for each of them, its descriptor, shape, file
+    // (or NULL) and data.
     int n_in;
     dv_array arrays[DV_MAX_OPERANDS];
     int64_t shapes[DV_MAX_OPERANDS][DV_MAX_DIMS];
@@ -137,7 +138,8 @@ static dv_status shape_from_file(job *j, int i)
     return DV_OK;
 }
 
-// Parses --sizes: the size of every index of a tree, by number.
+// Parses --sizes, which lists the size of every index of a contraction tree,
+// whose indices are numbers.
 static int read_sizes(const job *j, int64_t *sizes, int *n)
 {
     const char *at = j->sizes;

@@ -61,8 +61,8 @@ static dv_status zero_or_one(const char *name, const char *value, int *out,
                    value);
 }
 
-// Applies the other environment variables that the compiler Torch-Spyre reads,
-// where no option of divvy is given.
+// Applies the other environment variables that Torch-Spyre (the PyTorch backend
+// of IBM's Spyre accelerator) reads, where no option of divvy is given.
 static dv_status torch_spyre_environment(dv_plan_options *o, dv_diag *diag)
 {
     static const struct {
@@ -155,7 +155,9 @@ static dv_status check_effects(const char *path, const cli_plan_args *args,
                                dv_diag *diag)
 {
     const dv_plan_options *o = &args->options;
-    int schedules = 1; // whether all pins are of the pass schedule
+    // Whether all pins (choices that the user prescribes) concern the pass
+    // schedule.
+    int schedules = 1;
     for (int i = 0; i < (int)args->pins.n; i++)
         schedules &= dv_pin_is_of_schedule(args->pins.at[i]);
     const struct {

@@ -8,15 +8,18 @@
 
 typedef struct cli_plan_args {
     const char *target, *start_at, *time_limit;
-    dv_residents default_scratch; // value of --scratch for programs if the
-                                  // option is not given
+    // The value of --scratch (which tensors are resident in scratchpads) for
+    // programs if the option is not given.
+    dv_residents default_scratch;
     cli_list sets, pins, allow, holes;
     dv_plan_options options;
-    int team_of_ranks; // nonzero if options.team and options.rank come from
-                       // mpirun
+    // Nonzero if the number of ranks and the own rank in `options` come from
+    // mpirun.
+    int team_of_ranks;
 } cli_plan_args;
 
-// The message of commands that run all ranks of a team.
+// The error message of commands that run all ranks of a team, if --rank is
+// given.
 #define CLI_NO_RANK                                                            \
     "--rank chooses the rank whose messages divvy plan lists: this command "   \
     "runs all ranks"
@@ -28,7 +31,7 @@ typedef struct cli_loaded {
 } cli_loaded;
 
 // Loads a file, makes a plan if it is a program, and checks the plan. Returns
-// -1, or an exit code after reporting an error.
+// -1 to continue, or an exit code after reporting an error.
 int cli_load(const cli_command *c, const char *path, const cli_plan_args *args,
              cli_loaded *out, dv_diag *diag);
 // Does the same as cli_load without reporting, for callers that must first
@@ -46,27 +49,30 @@ dv_status cli_apply_environment(dv_target *t, dv_plan_options *options,
 dv_status cli_check_memory(const dv_program *p, int verify, dv_diag *diag);
 // Fails if `need` bytes exceed the physical memory.
 dv_status cli_check_bytes(int64_t need, dv_diag *diag);
-// Parses LOW..HIGH of --random. Returns -1, or an exit code.
+// Parses LOW..HIGH of --random. Returns -1 to continue, or an exit code.
 int cli_range(const cli_command *c, const char *text, double *low,
               double *high);
 // Print an output: its shape, the sum of its elements and a hash of its bytes.
 // cli_result_text returns the number of NaNs.
 void cli_result_json(dv_json *w, const dv_tensor *t, const void *data);
 int64_t cli_result_text(const dv_tensor *t, const void *data);
-// What --verify asks for, from its value (data.c). cli_verify_options returns
-// -1, or an exit code.
+// What --verify asks for, from its value (data.c). cli_verify_options fills it
+// and returns -1 to continue, or an exit code.
 typedef struct cli_verify_how {
-    int full;        // 1: compare all elements, however long that takes
-    int stated;      // 1: budget_s was given
-    double budget_s; // compare samples if all elements take longer
+    int full;   // 1: compare all elements, however long that takes
+    int stated; // 1: the user gave budget_s
+    // Compare only samples, for this time, if comparing all elements takes
+    // longer.
+    double budget_s;
 } cli_verify_how;
 int cli_verify_options(const cli_command *c, const char *text,
                        cli_verify_how *out);
 // Returns whether all elements are compared.
 int cli_verify_is_full(const cli_verify_how *how, const dv_program *source,
                        const dv_plan *plan);
-// Compares a run with the oracle. `before` and `after` are the arguments of
-// dv_verify_samples; `after` may have more tensors than the outputs.
+// Compares a run with the oracle (the reference evaluation). `before` and
+// `after` are the arguments of dv_verify_samples: inputs before the run,
+// tensors after it; `after` may have more tensors than the outputs.
 dv_status cli_verify(dv_verdict *out, const cli_verify_how *how, int64_t seed,
                      const dv_program *source, const dv_plan *plan,
                      void *const *before, void *const *after, dv_arena *arena,

@@ -56,7 +56,7 @@ static void help(FILE *out)
 
 // Checks that DIVVY_CPU names a known instruction set. A known set that this
 // machine lacks is no error, since the variable may be meant for another
-// machine. Returns -1, or an exit code.
+// machine. Returns -1 to continue, or an exit code.
 static int check_cpu(const cli_command *c)
 {
     const char *wish = getenv("DIVVY_CPU");

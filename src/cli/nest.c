@@ -23,8 +23,8 @@ typedef struct job {
     char *text;    // the file's text; owned
     dv_program *p; // the program, or NULL if the file is a nest; owned
     dv_nest nest;
-    int packs; // 1 if the loops of the nest are kept and only its packing is
-               // chosen
+    // 1 if the loops of the nest are kept and only its packing is chosen.
+    int packs;
     cli_nest_result r;
 } job;
 
@@ -40,7 +40,7 @@ static int no_pass(const cli_command *c, const char *option, const char *name,
     return code;
 }
 
-// Checks the arguments of the call. Returns -1, or an exit code.
+// Checks the arguments of the call. Returns -1 to continue, or an exit code.
 static int check_arguments(const cli_command *c, args *a)
 {
     if (a->passes && a->list)
@@ -217,7 +217,7 @@ static dv_status run(job *j, dv_diag *diag)
     return cli_nest_run(&j->r, &j->nest, &how, diag);
 }
 
-// Prints the blocking inside a kernel that takes a whole product, which the
+// Prints how a kernel that computes a whole matrix product blocks it, which the
 // nest's loops do not show.
 static void explain(const job *j, dv_text *out)
 {

@@ -1,5 +1,6 @@
 // Runs a nest on generated data: with kernels if the nest and the machine have
-// them, else with the oracle, which also verifies the kernels' results.
+// them, else with the oracle (the plain evaluator), which also verifies the
+// kernels' results.
 #include "cli/nest_run.h"
 #include "base/hash.h"
 #include "base/math.h"
@@ -15,11 +16,11 @@ typedef struct job {
     const dv_nest *n;
     const cli_nest_options *how;
     cli_nest_result *r;
-    void *data[DV_MAX_OPERANDS]; // allocated data of each operand, or NULL;
-                                 // owned
-    void *at[DV_MAX_OPERANDS];   // address of the element with index 0
-    void *work[2];               // copies of out before and after the run;
-                                 // owned
+    // Allocated data of each operand, or NULL; owned.
+    void *data[DV_MAX_OPERANDS];
+    void *at[DV_MAX_OPERANDS]; // address of the element with index 0
+    // Copies of out before and after the run; owned.
+    void *work[2];
 } job;
 
 static int64_t elem_bytes(const dv_nest *n, int o)
@@ -63,8 +64,8 @@ static dv_status generate_operand(job *j, int o, dv_diag *diag)
     return DV_OK;
 }
 
-// Checks that all operands fit in memory. `out` counts three times, because it
-// is also copied for repeated runs and for the comparison.
+// Checks that all operands fit in memory. The output counts three times,
+// because it is also copied for repeated runs and for the comparison.
 static dv_status check_memory(const dv_nest *n, dv_diag *diag)
 {
     int64_t need = 0, lo;
@@ -167,8 +168,8 @@ static dv_status compare(job *j, const void *got, const void *want,
     return DV_OK;
 }
 
-// Compares the kernels' output with that of the oracle; j->data[DV_OUT] keeps
-// the kernels' output.
+// Compares the kernels' output with that of the oracle (the plain evaluator),
+// and leaves the kernels' output in place.
 static dv_status verify(job *j, dv_diag *diag)
 {
     cli_nest_result kernels = *j->r;
@@ -201,7 +202,8 @@ void cli_nest_describe(dv_text *out, const dv_nest *n,
     dv_contract_destroy(c);
 }
 
-// Runs kernels if there are some for this nest and machine, else the oracle.
+// Runs kernels if there are some for this nest and machine, else the oracle
+// (the plain evaluator).
 static dv_status run_one(job *j, dv_diag *diag)
 {
     dv_contract_options o = options_of(j->how);

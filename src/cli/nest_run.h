@@ -13,14 +13,14 @@ typedef struct cli_nest_result {
     int64_t n_out; // number of elements of the output
     double sum, seconds;
     uint64_t hash;
-    const char *how;   // what ran: "kernels" or "loops"
-    int64_t n_checked; // number of elements compared with the loops
+    const char *how;   // "kernels", or "oracle" (the plain evaluator)
+    int64_t n_checked; // elements compared with the oracle's
 } cli_nest_result;
 
 dv_status cli_nest_run(cli_nest_result *out, const dv_nest *n,
                        const cli_nest_options *how, dv_diag *diag);
-// Prints one line about how kernels block a product internally, or nothing if
-// they do not.
+// Prints one line about how kernels block a whole matrix product internally;
+// nothing for other nests.
 void cli_nest_describe(dv_text *out, const dv_nest *n,
                        const cli_nest_options *how);
 double cli_nest_gflops(const dv_nest *n, double seconds);

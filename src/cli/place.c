@@ -44,8 +44,8 @@ static int64_t capacity_of_name(const char *path)
     return strtoll(path + at, NULL, 10);
 }
 
-// Checks the arguments of the call and parses the numbers. Returns -1, or an
-// exit code.
+// Checks the arguments of the call and parses the numbers. Returns -1 to
+// continue, or an exit code.
 static int check_arguments(const cli_command *c, job *j)
 {
     args *a = &j->a;

@@ -294,7 +294,8 @@ int cli_plan(const cli_command *c, int argc, char **argv)
     if (json && (w.dump_after || why))
         return cli_usage(c, "--%s prints text, --json does not",
                          w.dump_after ? "dump-after" : "explain");
-    // Make the plan that `run` would make with the same number of processes.
+    // Make the plan that `divvy run` would make with the same number of
+    // processes.
     if (cli_ranks > 1 && !args.options.team && !args.options.grid) {
         args.options.team = cli_ranks;
         args.team_of_ranks = 1;

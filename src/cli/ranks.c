@@ -135,7 +135,8 @@ static void add_option(facts *f, const cli_option *o)
     case CLI_LIST:
         for (int i = 0; i < list->n; i++)
             add(f, name, list->at[i]);
-        // An end marker, which differs if another rank has a longer list.
+        // Add an end marker, so that a longer list of another rank differs from
+        // it.
         add(f, list->n ? another : name, NULL);
         break;
     }
@@ -158,9 +159,9 @@ static facts *collect(const cli_command *c, const cli_option *options,
     return f;
 }
 
-// Compares this rank's facts with those of all others, or reports its usage
-// error if `wrong` is set. Called once on every rank. Returns the exit code, or
-// -1 to continue.
+// Compares this rank's facts (its options as texts) with those of all others,
+// or reports its usage error if `wrong` is set. Called once on every rank.
+// Returns the exit code, or -1 to continue.
 static int meet(const facts *f, int wrong)
 {
     dv_comm *comm = NULL;

@@ -101,8 +101,8 @@ static dv_status run_team(cli_job *j)
     return st;
 }
 
-// Compares the results with the oracle. The ranks of a team leave only outputs
-// in the memory of this process.
+// Compares the results with the oracle (the reference evaluation). The ranks of
+// a team leave only outputs in the memory of this process.
 static dv_status verify(cli_job *j)
 {
     void **stored = DV_NEW(&j->arena, void *, j->p->n_tensors);

@@ -8,8 +8,10 @@
 typedef struct cli_job {
     const cli_command *c;
     cli_list in, out;
-    int kind;  // executor, a dv_executor; -1: chosen by the target
-    int usual; // default executor on the host, from DIVVY_EXECUTOR; -1: threads
+    int kind; // executor, a dv_executor; -1: chosen by the target
+    // The default executor on the host, from the environment variable
+    // DIVVY_EXECUTOR; -1: threads.
+    int usual;
     int json;
     int verify; // nonzero if --verify was given
     cli_verify_how verify_how;
@@ -24,7 +26,7 @@ typedef struct cli_job {
     const dv_program *p; // the plan's program
     void **before;       // per tensor: input data; owned
     void **after;        // per tensor: data that the run works on; owned
-    dv_exec *exec;       // NULL if the ranks are processes
+    dv_exec *exec;       // runs the plan; NULL if each rank is a process
     double seconds;
     int64_t team_bytes, team_messages;
     dv_verdict verdict;
@@ -44,14 +46,14 @@ dv_status cli_run_inputs(cli_job *j);
 // Prints the report and returns the exit code.
 int cli_run_report(const cli_job *j);
 
-// Checks the options that only teams of processes have (team.c). Returns -1, or
-// an exit code.
+// Checks the options that only teams of processes have (team.c). Returns -1 to
+// continue, or an exit code.
 int cli_team_options(cli_job *j);
 // Runs this process's part of the whole command. Returns the exit code, the
 // same on all ranks.
 int cli_team_run(cli_job *j, const char *path, cli_plan_args *args);
 // Sets the team size and rank of the plan options to those of the mpirun.
-// Returns -1, or an exit code.
+// Returns -1 to continue, or an exit code.
 int cli_team_size(const cli_command *c, cli_plan_args *args);
 // Reports why communication failed and aborts the MPI job. Does not return.
 void cli_team_abort(dv_comm *comm);

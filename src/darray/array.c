@@ -363,7 +363,8 @@ dv_status dv_darray_view(dv_darray **out, const dv_darray *a,
     DV_TRY(make_view(&v, a, diag));
     for (int i = 0; i < v->dist.n_dims; i++)
         slice_dim(v, i, slices[i]);
-    // A rank that owns no element of the view has no halo of it either.
+    // A rank that owns no element of the view keeps no halo (copies of
+    // neighbouring elements) of it either.
     if (dv_box_empty(&v->own))
         v->mem.box = v->own;
     *out = v;

@@ -35,8 +35,9 @@ struct dv_team_link {
     // If set, destroying this connection calls dv_local_leave(local); the last
     // rank to leave frees the team.
     int leaves;
-    int32_t n_message_sets; // number of exchange numbers given out so far,
-                            // equal on all ranks
+    // How many exchanges have been given a number. All ranks count alike, so
+    // that they match messages of the same exchange.
+    int32_t n_message_sets;
     int64_t sent_bytes, sent_messages;
 };
 
@@ -111,17 +112,19 @@ dv_status dv_transfer_wait(dv_transfer *f, const dv_mem *to, dv_diag *diag);
 typedef struct dv_share {
     void *data;
     int n_users, owned;
-    int halo_pending; // 1 if a halo exchange has been started and not yet
-                      // waited for
+    // 1 if a halo exchange has been started and not yet waited for.
+    int halo_pending;
 } dv_share;
 
 struct dv_darray {
-    dv_team_link *link; // borrowed
+    dv_team_link *link; // this rank's connection to its team; borrowed
     dv_elem type;
-    // Its starts[] are copied into `arena`, so they outlive the caller's.
+    // How the array is cut over the ranks. The pointers starts[] in it, where
+    // parts begin, refer to copies in `arena`, so that they outlive the
+    // caller's.
     dv_dist dist;
     dv_box own;
-    dv_mem mem; // memory of the local box, which is mem.box
+    dv_mem mem; // memory of this rank's part with its halo
     dv_halo halo;
     dv_share *share;
     dv_transfer

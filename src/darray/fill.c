@@ -46,8 +46,8 @@ typedef struct line {
     dv_elem type;
     double start, step;
     int64_t int_start, int_step;
-    int whole; // 1 if start and step are integers, held in int_start and
-               // int_step
+    // 1 if start and step are integers, held in int_start and int_step.
+    int whole;
 } line;
 
 static void put_line(void *user, const int64_t *global_off, void *elem)

@@ -150,7 +150,8 @@ static dv_status split_local(dv_team_link **out, dv_team_link *p,
         return DV_OK;
     }
     dv_release(sub);
-    // Every rank must leave the new team, even if `sub` was not created.
+    // Every rank must leave the new team, even a rank whose connection to it
+    // was not created.
     if (team)
         dv_local_leave(team);
     return st;

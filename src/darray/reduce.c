@@ -111,8 +111,9 @@ static void merge(const job *j, void *to, void *by, int64_t n)
 
 enum { STRIP = 256 };
 
-// Reduces n elements, `stride` bytes apart, into accumulators `step` apart,
-// converting STRIP elements at a time to the accumulator's type.
+// Reduces n elements, `stride` bytes apart, into accumulators `step` apart. A
+// few hundred elements at a time (STRIP) are converted to the accumulator's
+// type.
 static void add_row(job *j, const char *from, int64_t stride, int64_t n,
                     char *state, int64_t step)
 {

@@ -131,8 +131,9 @@ static int give(row_walker *w, const int64_t *at, const int64_t *other_at,
     return 1;
 }
 
-// Calls `each` for every piece of this rank's rows of w->a, in row-major order.
-// A piece ends where the owner in w->other changes.
+// Calls `each` for every piece of this rank's rows of the array w->a, in
+// row-major order. A piece ends where the owner in the array of the other shape
+// changes.
 static int walk(row_walker *w, visit each)
 {
     const dv_box *own = &w->a->own;

@@ -6,8 +6,8 @@ struct dv_epilogue {
     const dv_op *op; // the op whose reduction precedes the epilogue
     dv_vec_op *vec;
     const int64_t *steps; // strides of the sums along each variable, in bytes
-    int32_t n_reads;      // number of reads besides the sums
-    int32_t *read;        // read numbers of these reads in `op`
+    int32_t n_reads;      // number of reads of the epilogue besides the sums
+    int32_t *read;        // which reads of the op these are, by number
 };
 
 static int32_t find(const dv_epilogue *f, int32_t read)
@@ -18,7 +18,8 @@ static int32_t find(const dv_epilogue *f, int32_t read)
     return i;
 }
 
-// Collects the reads outside of the reduction, each once.
+// Collects the reads that the epilogue needs: those outside of the reduction,
+// each once.
 static void list_reads(dv_epilogue *f, const dv_expr *e)
 {
     if (e->kind == DV_EXPR_READ && find(f, e->read) == f->n_reads)
@@ -62,8 +63,9 @@ static const dv_expr *read_sum(const dv_epilogue *f, const dv_expr *e,
     return over;
 }
 
-// Copies the op's body for the epilogue: reads are renumbered by f->read, and
-// the reduction becomes a read of the sums. NULL: out of memory.
+// Copies the op's body for the epilogue: reads get their numbers in the
+// epilogue's own list, and the reduction becomes a read of the sums. NULL: out
+// of memory.
 static const dv_expr *copy_expr(const dv_epilogue *f, const dv_expr *e,
                                 dv_arena *arena)
 {
@@ -78,7 +80,8 @@ static const dv_expr *copy_expr(const dv_epilogue *f, const dv_expr *e,
     return to;
 }
 
-// The program and the op that describe the epilogue to dv_vec_op_create.
+// The epilogue as a program of one op, from which dv_vec_op_create makes vector
+// kernels.
 typedef struct parts {
     dv_program p;
     dv_op op;
@@ -200,9 +203,10 @@ void dv_epilogue_run(const dv_epilogue *f, void *const *at,
     }
     for (int32_t i = 0; i < f->n_reads; i++)
         of[i] = at[f->read[i]];
-    // Kernels add the offset of `begin` to the base address of an operand. The
-    // sums start at `begin`, so their base is moved back, possibly to before
-    // the buffer; elements inside the box are then addressed correctly.
+    // Kernels add the offset of the box's first element to the base address of
+    // an operand. `sums` already points to the sum of that element, so the base
+    // is moved back, possibly to before the buffer; elements of the box are
+    // then addressed correctly.
     of[f->n_reads] = (void *)((uintptr_t)sums - (uintptr_t)first);
     of[f->n_reads + 1] = at[f->op->n_reads];
     dv_vec_op_run(f->vec, of, from, to);

@@ -30,8 +30,8 @@ typedef struct dv_epilogue_how {
 // supports it.
 dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
                              dv_diag *diag);
-// Describes the loops of an epilogue: sets the members of *out for vector
-// kernels and leaves the others.
+// Describes the loops of an epilogue as the plan's schedule does: sets the
+// members of *out for vector kernels and leaves the others.
 void dv_epilogue_describe(const dv_epilogue *f, dv_op_schedule *out);
 // Runs the epilogue (the functions after a finished reduction) on the box
 // begin..end; the box's extents along reduced variables are ignored. `at` holds

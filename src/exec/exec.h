@@ -65,11 +65,11 @@ int32_t dv_exec_threads(const dv_exec *x);
 // the machine multiplies these types directly, otherwise the type they are
 // widened to; i32 for all other integers.
 dv_dtype dv_exec_type(const dv_exec *x, int32_t op);
-// Prints which executor code runs each op (contraction, vector kernel or, as
-// `strips`, the interpreter), followed by the listing of all kernels generated
-// so far.
+// Prints how each op is run (as a contraction, by a vector kernel or, printed
+// as `strips`, by the interpreter), followed by the listing of all kernels
+// generated so far.
 void dv_exec_list(const dv_exec *x, dv_text *out);
-// Prints which executor code runs each op, without the kernel listing.
+// Prints how each op is run, without the listing of kernels.
 void dv_exec_schedules(const dv_exec *x, dv_text *out);
 // Returns "seq", "threads" or "sim".
 const char *dv_exec_name(const dv_exec *x);
@@ -114,14 +114,18 @@ typedef struct dv_verdict {
     // eighth of the largest magnitude in its tensor, and if its error exceeds
     // 64 units in the last place of that magnitude.
     int64_t n_unknown;
-    int decided;      // 1 if at most half of each output is undecided
-    int own_ops_only; // 1 if the plan has no section `source` to compare with
+    // 1 if at most half of each output is undecided, that is has an error bound
+    // too wide to tell a wrong value from a right one.
+    int decided;
+    // 1 if the plan does not carry the program as written (its section
+    // `source`), so that results are compared with the plan's lowered ops only.
+    int own_ops_only;
     // The narrow type to which the target may have rounded stored intermediate
     // results; NULL if no such rounding happens.
     const char *rounded_to;
-    // An output tensor `of`, its largest error and its largest magnitude: the
-    // same tensor as `tensor` or, if that is NULL, the one with the largest
-    // relative error.
+    // An output tensor, its largest error and its largest magnitude: the tensor
+    // with the worst element or, if there is no such element, the one with the
+    // largest relative error.
     const char *of;
     double off, size;
     // The following members are set by dv_verify_samples only; `sampled` is
@@ -136,15 +140,16 @@ typedef struct dv_verdict {
     int32_t n_missed;
     // An output of which no element was recomputed; NULL: there is none.
     const char *unreached;
-    // How the element of `tensor` was sampled: the op and the number of its
-    // tile (NULL and -1: from the inputs), its value and the oracle's.
+    // How the worst element was sampled: the op and the number of its tile
+    // (NULL and -1: it was recomputed from the inputs), its value, and the
+    // reference value.
     const char *op;
     int64_t tile;
     double got, want;
 } dv_verdict;
 
-// Tiles of a tensor that were not sampled, and why. If n_tiles is 0, it is an
-// output of which no element was recomputed from the inputs.
+// Tiles of a tensor that were not sampled, and why. If n_tiles is 0, the tensor
+// is an output of which no element was recomputed from the program's inputs.
 typedef struct dv_missed {
     const char *tensor;
     int64_t n_tiles;
@@ -173,13 +178,14 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
                     void *const *after, dv_progress progress, void *user,
                     dv_diag *diag);
 
-// Compares samples of a run with the oracle, in about `budget_s` seconds. First
-// one element of every tile of every tensor in memory is recomputed from the
-// operands of its op as the run left them, in at most half of the budget; in a
-// quarter of it, more elements of these tiles follow. Then elements of the
-// outputs are recomputed from the inputs, by the program as written, until the
-// budget is spent or all elements are. Which elements are compared depends on
-// the seed, how many depends on the time; the bounds are those of dv_verify.
+// Compares samples of a run with the oracle (the reference evaluation), in
+// about `budget_s` seconds. First one element of every tile of every tensor in
+// memory is recomputed from the operands of its op as the run left them, in at
+// most half of the budget; in a quarter of it, more elements of these tiles
+// follow. Then elements of the outputs are recomputed from the inputs, by the
+// program as written, until the budget is spent or all elements are. Which
+// elements are compared depends on the seed, how many depends on the time; the
+// bounds are those of dv_verify.
 //
 // `after` has the outputs and any other tensor that the run wrote and left in
 // memory (dv_exec_stored). An operand that is not in memory is recomputed from

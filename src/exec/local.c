@@ -65,9 +65,9 @@ static int tile_box(const dv_plan *plan, int32_t op, int64_t *sides)
     return is_box;
 }
 
-// Returns 1 for a reduction to a vector over at least MANY elements each. The
-// result is too small for a tile buffer to pay, and if it is stored whole, a
-// group that runs row by row can continue from one tile to the next
+// Returns 1 for a reduction to a vector whose elements have many (64) terms
+// each. The result is too small for a tile buffer to pay, and if it is stored
+// whole, a group that runs row by row can continue from one tile to the next
 // (dv_rows_span_tiles).
 static int is_little(const dv_program *p, int32_t op)
 {
@@ -76,8 +76,9 @@ static int is_little(const dv_program *p, int32_t op)
     return r && o->write.n_dims == 1 && dv_op_points(o, r->vars) >= MANY;
 }
 
-// Adds a tile buffer for tensor t at `address` of the threads' tile memory.
-// Sets *end to the address behind it. Returns 0 when out of memory.
+// Adds a tile buffer for tensor t at `address` of the memory that each thread
+// has for tiles. Sets *end to the address behind it. Returns 0 when out of
+// memory.
 static int add_local(finder *f, int32_t t, dv_group_plan *g, int64_t address,
                      int64_t *end)
 {
@@ -113,7 +114,7 @@ static int may_keep(const finder *f, int32_t g, int32_t op, int32_t t)
 
 // Returns the address of the next temporary in the plan's list of those that
 // are kept for one tile, if it is tensor t; -1 otherwise. The list is in the
-// order of the ops that write them (C28).
+// order of the ops that write them, as rule C28 of the checker demands.
 static int64_t planned_address(finder *f, int32_t t)
 {
     const dv_schedule *s = &f->x->plan->schedule;

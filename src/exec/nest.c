@@ -13,20 +13,24 @@
 enum { MOST_THREADS = 1024 };
 
 struct dv_contract {
-    dv_nest n;               // as it was given
-    dv_contraction *product; // owned; NULL if the nest is planned
-    dv_plan *plan;           // owned; NULL if the nest is a product
-    dv_exec *x;              // owned
-    // The number of each operand in plan->ops, -1 if it is no tensor, and the
-    // bytes from the element where all indices are 0 to the tensor's element 0.
+    dv_nest n;               // the nest as the caller gave it
+    dv_contraction *product; // owned; NULL if the nest runs as a plan
+    dv_plan *plan;           // owned; NULL if the nest runs as a product
+    dv_exec *x;              // the plan, ready to run; owned
+    // The tensor of the plan's program that each operand is (-1 if it is none),
+    // and the bytes from the operand's element where all indices are 0 to the
+    // tensor's element 0.
     int32_t tensor[DV_MAX_OPERANDS];
     int64_t first_bytes[DV_MAX_OPERANDS];
-    const void *in2;  // borrowed; set by dv_contract_more
-    dv_status status; // of the first run that failed since dv_contract_found
-    dv_diag *diag;    // owned; its message
+    // The third input, borrowed; dv_contract_more sets it.
+    const void *in2;
+    // The status of the first run that failed since the caller last asked with
+    // dv_contract_found.
+    dv_status status;
+    dv_diag *diag; // the message of that failure; owned
 };
 
-// -- Planning ----------------------------------------------------------------
+// -- Planning: a nest becomes a program of one op, with a plan ---------------
 
 // Returns the number of slices of an op's longest reduced variable. A long
 // reduction to few elements is cut into blocks, so that threads can share it.
@@ -41,7 +45,8 @@ static int64_t count_blocks(const dv_op *op, int64_t len)
         !results || results > FEW)
         return 1;
     int64_t n = dv_min_i64(dv_min_i64(points / BLOCK, MOST_BLOCKS), len);
-    // The number of slices that slices of one length, but for the last, give.
+    // Slices have one length, except the last; return the number of slices that
+    // results from this length.
     return n < 2 ? 1 : dv_ceil_div(len, dv_ceil_div(len, n));
 }
 
@@ -55,7 +60,8 @@ static int32_t longest_reduced(const dv_op *op)
     return best;
 }
 
-// Pins the numbers of slices of all reduced variables of the lowered ops.
+// Fixes (pins) the number of slices of every reduced variable of the lowered
+// ops, as plan options.
 static dv_status make_pins(const dv_program *ops, dv_arena *arena,
                            dv_plan_options *o, dv_diag *diag)
 {
@@ -81,7 +87,8 @@ static dv_status make_pins(const dv_program *ops, dv_arena *arena,
     return DV_OK;
 }
 
-// Plans a program on `threads` threads with pins that its lowered ops need.
+// Plans a program for `threads` threads, with the number of slices of its
+// reductions fixed, so that results do not depend on the number of threads.
 static dv_status plan_program(dv_plan **out, const dv_program *p,
                               const dv_target *target, int32_t threads,
                               dv_diag *diag)
@@ -142,7 +149,7 @@ static dv_status plan_nest(dv_contract *c, const dv_contract_options *o,
     return dv_exec_create(&c->x, c->plan, diag);
 }
 
-// -- Creating ----------------------------------------------------------------
+// -- Creating a dv_contract: a product or a plan -----------------------------
 
 static dv_status check(const dv_nest *n, const dv_contract_options *o,
                        dv_diag *diag)
@@ -155,8 +162,9 @@ static dv_status check(const dv_nest *n, const dv_contract_options *o,
     return o->optimise ? dv_nest_check_order(n, diag) : dv_nest_check(n, diag);
 }
 
-// Makes a contraction of a nest that is one. Returns DV_E_LIMIT without a
-// message if the nest is none or has no kernel.
+// Makes a contraction, run by generated kernels, of a nest that is a plain
+// product of f32 or f64. Returns DV_E_LIMIT without a message if it is not or
+// has no kernel; the caller then plans the nest as a program.
 static dv_status create_product(dv_contract *c, dv_jit *jit,
                                 const dv_contract_options *o, dv_diag *diag)
 {
@@ -203,11 +211,12 @@ void dv_contract_destroy(dv_contract *c)
     dv_release(c);
 }
 
-// -- Running -----------------------------------------------------------------
+// -- Running a dv_contract on the caller's buffers ---------------------------
 
-// Runs a nest that is planned. The exec's buffers are set without
-// dv_exec_bind, which would refuse an output that is an input, too: each
-// element of such an output is read before it is written.
+// Runs a nest that was planned as a program. The exec's buffers are set without
+// dv_exec_bind, which would refuse an output that is an input, too. Here that
+// is allowed, because each element of such an output is read before it is
+// written.
 static void run_plan(dv_contract *c, const void *in0, const void *in1,
                      void *out)
 {

@@ -21,12 +21,15 @@ struct dv_pins {
     int32_t n;
     int bound; // 1 if `before` holds the affinity of the user's thread
 #ifdef __linux__
-    size_t set_bytes; // bytes of one cpu_set_t in `sets`
-    char *sets;       // the sets of n cores, then `before`; owned
+    size_t set_bytes; // bytes of one cpu_set_t (set of cores)
+    // A cpu_set_t for each of the n cores, then one with the affinity that the
+    // user's thread had before; owned.
+    char *sets;
 #endif
 };
 
-// The dv_pins that last bound this thread; NULL: none.
+// The set of cores that last bound this thread, and the number of the thread's
+// core in it; NULL: the thread was not bound.
 static _Thread_local const dv_pins *pinned;
 static _Thread_local int32_t pinned_to;
 

@@ -44,15 +44,16 @@ void dv_product_set_free(dv_product_set *s);
 typedef struct dv_product_how {
     const dv_plan *plan;
     const dv_kernel *kernel;
-    // Adds up and finishes partial sums; NULL: no vector kernel exists.
+    // The vector kernels that add up partial sums and compute the results from
+    // them; NULL: there are none.
     const dv_vec_op *vec;
     int32_t op, n_threads;
     int parts; // 1 if tiles compute partial sums
     // The plan's schedule of the op, which is obeyed; NULL: chosen here.
     const dv_op_schedule *as;
-    // What the user prescribes: 1 if it is to be a product even if a vector
-    // kernel seems faster; and how many of a reduced variable the kernel sums
-    // (0: not prescribed).
+    // What the user prescribes. `wanted` is 1 if the op is to be a product even
+    // if a vector kernel seems faster; tile_size is the number of values of
+    // variable tile_var that the kernel sums at a time (0: not prescribed).
     int wanted;
     int32_t tile_var;
     int64_t tile_size;
@@ -66,8 +67,9 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
                             dv_diag *diag);
 // Returns the type in which the factors are multiplied.
 dv_dtype dv_product_type(const dv_product *p);
-// Describes the product, all of whose tiles are prepared: sets the members of
-// *out for products and, if it has an epilogue of its own, for vector kernels.
+// Describes the product, all of whose tiles are prepared, as the plan's
+// schedule does: sets the members of *out for products and, if it has an
+// epilogue of its own, for vector kernels.
 void dv_product_describe(const dv_product *p, dv_op_schedule *out);
 // Gives up an epilogue that is fused into the kernel, because a tile has no
 // such kernel, so that all tiles are prepared again without it. Returns 0 if it
@@ -79,7 +81,8 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
                              dv_product_set *set, dv_diag *diag);
 // Computes a tile: all of it or, if tiles are partial sums, only its
 // accumulators, which go to `acc`. `at` holds the addresses of element 0 of
-// each read and of the write; `memory` has the set's memory_bytes.
+// each read and of the write; `memory` is the thread's scratch memory for sums
+// and copied operands.
 void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
                     void *const *at, void *memory, void *acc);
 #endif

@@ -22,7 +22,7 @@ static double now_of(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// Returns the number of the calling thread and the number of threads.
+// Sets *id to the number of the calling thread and *n to the number of threads.
 static void who(int32_t *id, int32_t *n)
 {
     *id = 0;

@@ -47,8 +47,8 @@ typedef struct inliner {
     int failed;
 } inliner;
 
-// Returns the one variable of an op that its tiles slice; -1 if there is none
-// or more than one.
+// Returns the one variable of an op that is cut into slices, one per tile; -1
+// if there is none or more than one.
 static int32_t cut_var(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
@@ -114,10 +114,10 @@ static int row_by_row(const inliner *f, const row_vars *row, int32_t i)
 
 enum { EXPENSIVE = 100 };
 
-// Returns the number of operations of an expression; EXPENSIVE if one of them
-// is slow or would be rounded differently if it were inlined into another op: a
-// division by a loop-invariant value becomes a multiplication by the
-// reciprocal.
+// Returns the number of operations of an expression, or EXPENSIVE, which is
+// more than is ever inlined, if one of them is slow or would be rounded
+// differently if it were inlined into another op: a division by a
+// loop-invariant value becomes a multiplication by the reciprocal.
 static int cost_of(const dv_expr *e)
 {
     int n = e->kind == DV_EXPR_APPLY;
@@ -282,8 +282,8 @@ static void rewrite(inliner *f, const uint8_t *inlined, int32_t i)
     o->body = f->failed ? was.body : copy(f, was.body, number, with);
 }
 
-// Returns the variable that enumerates the rows of op i: the one that its tiles
-// slice, or the first variable if there is only one tile.
+// Returns the variable that enumerates the rows of op i: the one that is cut
+// into slices, one per tile, or the first variable if there is only one tile.
 static row_vars pick_row(const inliner *f, int32_t i)
 {
     const dv_plan *plan = f->how->plan;
@@ -394,8 +394,8 @@ typedef struct row_ops {
     dv_op *ops;
     int32_t n;
     row_vars row[MAX_OPS];
-    int32_t number[MAX_OPS]; // position in the group
-    row_vars all[MAX_OPS];   // row variables of all ops of the group
+    int32_t number[MAX_OPS]; // position of each op in the group
+    row_vars all[MAX_OPS];   // variables that enumerate rows, of all ops
     int even;                // 1 if consecutive tiles have consecutive rows
 } row_ops;
 
@@ -437,25 +437,28 @@ static int inline_ops(const dv_rows_how *how, dv_arena *arena, row_ops *x)
 typedef struct statement {
     const dv_op *op;
     row_vars rows;
-    // `row` is the innermost variable of `rows`. `unit` is the number of the
-    // kernel call that the statement belongs to, alone or with others.
+    // `row` is the innermost of the variables that enumerate rows. `unit` is
+    // the number of the kernel that computes the statement, alone or with
+    // others.
     int32_t row, unit;
-    // Rows by which the statement lags behind the current step of the loop over
-    // rows.
+    // The statement is this many rows behind the loop over rows, so that the
+    // rows which it reads are already computed.
     int64_t delay;
     int32_t number; // position of its op in the group
-    // The loops of the statement's own kernel, as a schedule has them.
+    // The loops of the kernel that computes this statement alone, in the form
+    // in which a plan's schedule has them.
     dv_op_schedule loops;
     uint64_t prefetch; // bit r: the next row of read r is prefetched
-    dv_vec_fn alone;   // the statement's own kernel
+    dv_vec_fn alone;   // computes this statement alone
     int64_t n;         // elements of a row
     int64_t n_bytes;   // bytes of its longest operand row
     dv_vec_shape shape;
-    dv_vec_operand *operand; // operands of `shape`, writable
+    dv_vec_operand *operand; // operands of the kernel's shape, writable
     const int32_t *tensor;   // tensor of each operand
     // Byte offsets of row 0 and byte strides between rows, of each operand.
     const int64_t *base, *step;
-    // Byte strides along the outer row variables, n_operands for each variable.
+    // Byte strides of all operands along each of the outer variables that
+    // enumerate rows.
     const int64_t *far;
 } statement;
 
@@ -470,12 +473,14 @@ struct dv_rows {
     const dv_plan *plan;
     int32_t op; // the first op of the group, whose tiles are ranges of rows
     row_vars rows;
-    row_vars all[MAX_OPS]; // the row variables of every op of the group
+    row_vars all[MAX_OPS]; // variables that enumerate rows, of all ops
     // 1 if all rows are equally spaced in memory, across tiles too.
     int even;
     int32_t n, n_units;
-    int64_t last; // the largest delay of any statement
-    int across;   // 1 if consecutive tiles may run as one
+    // The largest delay: rows by which a statement stays behind the loop over
+    // rows.
+    int64_t last;
+    int across; // 1 if consecutive tiles may run as one
     statement s[MAX_OPS];
     unit units[MAX_OPS];
 };
@@ -548,8 +553,8 @@ static int divides_by_invariant(const dv_op *o, const dv_expr *e, int var)
     return 0;
 }
 
-// Prepares an op for rows. *ok is 0 if the op has more than one loop within a
-// row or no kernel.
+// Prepares an op as a statement that runs row by row. *ok is 0 if the op has
+// more than one loop within a row or no kernel.
 static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
 {
     const dv_op *o = s->op;
@@ -685,8 +690,9 @@ static int64_t behind(const maker *m, const statement *s, const statement *a)
     return sum && is_short(m, a) ? 2 : 1;
 }
 
-// Finds the delays: those of the plan, or the smallest. Returns 0 if a
-// statement of the plan would run before the rows that it reads are computed.
+// Finds how many rows each statement stays behind the loop over rows: as many
+// as the plan says, or else as few as possible. Returns 0 if the plan would run
+// a statement before the rows that it reads are computed.
 static int find_delays(maker *m)
 {
     enum { MOST_DELAY = 1 << 20 };
@@ -729,10 +735,10 @@ static int is_read_after(const dv_rows *r, int32_t tensor, int32_t i)
 }
 
 // Makes statement i prefetch the next row of its operands. A statement alone
-// prefetches operands that no later statement reads. Of statements side by side
-// (in one kernel), those that run first prefetch, if rows are short, this
-// kernel is the only one and has at least MANY statements: long rows would
-// evict each other, and few statements leave no time for it.
+// prefetches operands that no later statement reads. Of several statements in
+// one kernel, those that run first prefetch, provided that rows are short (long
+// ones would evict each other from the cache), this kernel is the only one, and
+// it has several statements (few leave no time to prefetch).
 static void prefetch_next_row(const maker *m, int32_t i, int beside)
 {
     statement *s = &m->r->s[i];
@@ -948,7 +954,7 @@ void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n)
     dv_plan_tile(&first, r->plan, r->op, tile);
     dv_plan_tile(&last, r->plan, r->op, tile + n - 1);
     for (int k = 0; k < r->rows.n; k++)
-        // Makes the end inclusive: `last` is now the last row of the last tile.
+        // Make the end inclusive: `last` is then the last row of the last tile.
         last.end[r->rows.v[k]]--;
     stretch x = {data, NULL, number(r, first.begin), number(r, last.end) + 1};
     if (r->even) {

@@ -19,8 +19,9 @@
 
 typedef struct dv_rows dv_rows;
 
-// The description of the group. Arrays are borrowed; `strides` is the argument
-// of dv_kernel_init.
+// What dv_rows_create needs to know of a group of ops. Arrays are borrowed;
+// `strides` has the strides of tensors that are not row-major (as for
+// dv_kernel_init).
 typedef struct dv_rows_how {
     const dv_plan *plan;
     const dv_group *group;

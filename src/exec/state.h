@@ -14,7 +14,7 @@
 // every thread has a buffer for one tile of it, with its own strides.
 typedef struct dv_tile_buffer {
     int32_t tensor, op; // the tensor's number, and the op that writes it
-    int64_t off_bytes;  // offset of the buffer in dv_thread.local
+    int64_t off_bytes;  // offset in the thread's memory for tiles
     int64_t *strides;   // strides of the buffer, in elements
 } dv_tile_buffer;
 
@@ -27,7 +27,8 @@ typedef struct dv_group_plan {
     int parts; // 1 if a reduction is split over tiles, which takes two phases
     // Runs the group's ops together, row by row; NULL: the ops run one by one.
     dv_rows *rows;
-    // Number of kernels in the cache before those of `rows` were generated.
+    // The number of kernels in the cache before those that run the group row by
+    // row were generated, by which listings assign kernels to groups.
     int64_t kernels;
     // The grid that assigns the group's tiles to cores; NULL: the group's deals
     // (ranges of tiles per core) assign them.
@@ -44,13 +45,14 @@ typedef struct dv_group_plan {
 // rows do.
 typedef struct dv_op_kernels {
     dv_product *product;
-    // Vector kernels; of an op that runs as a product, they add and finish
-    // partial sums.
+    // Vector kernels. If the op runs as a product whose tiles are partial sums,
+    // they add these up and compute the result.
     dv_vec_op *vec;
     // Condition on the values that a tile reads; a tile that violates it runs
     // in the interpreter (vec_range.h).
     dv_guard guard;
-    // Number of kernels in the cache before this op's were generated.
+    // The number of kernels in the cache before this op's were generated, by
+    // which listings assign kernels to ops.
     int64_t kernels;
 } dv_op_kernels;
 
@@ -60,7 +62,7 @@ typedef struct dv_thread {
     dv_strips strips;
     void **data; // address of each tensor; temporaries point into `local`
     unsigned char *local; // buffers for one tile of each temporary; owned
-    void *buf;            // operand strips of the interpreter; owned
+    void *buf;            // interpreter's buffer for operands; owned
     dv_product_set set;   // prepared contractions of this thread; owned
     // Scratch memory for tiles of matrix products; owned.
     void *memory;
@@ -91,9 +93,10 @@ struct dv_exec {
     // NULL for all other tensors, which are row-major.
     int64_t **strides;
     dv_group_plan *group; // run-time data, one entry per group
-    int64_t local_bytes;  // bytes of dv_thread.local in each thread
+    int64_t local_bytes;  // bytes of each thread's memory for tiles
     void **data;          // address of each tensor
-    void **owned;         // the tensors of `data` that this exec allocated
+    // The tensors that this exec allocated, which it frees.
+    void **owned;
     // Memory of the temporaries that the plan stores; owned.
     unsigned char *stored;
     void **bound; // the buffers that the user bound
@@ -123,9 +126,9 @@ struct dv_exec {
     int64_t from_round;
 };
 
-// Prepares the temporaries that are kept one tile at a time: those of the plan
-// or, if x->choosing, those for which it pays. Fills `strides`, `group` and
-// `local_bytes`.
+// Prepares the temporaries of which threads keep only the current tile: those
+// that the plan lists or, if the plan has no schedule, those for which it pays.
+// Fills the fields of the exec that describe their buffers.
 dv_status dv_exec_find_locals(dv_exec *x, dv_diag *diag);
 // Creates an exec that cannot run, to find out which kernels there are for a
 // plan that is not scheduled yet (exec.c). `wanted` has what the user

@@ -11,8 +11,8 @@
 // next CHUNK rows, because more rows at once would access more pages at a time
 // than the hardware handles well.
 enum { CHUNK = 8, LONG = 4 * CHUNK, WIDE = 64 };
-// Number of accumulators that reduce_pieces, which reduces with several kernel
-// calls per result, keeps on its stack.
+// The number of accumulators that are kept on the stack at a time if a
+// reduction takes several kernel calls per result.
 enum { SCRATCH = 2048 };
 
 // A block for transposing has BLOCK or, near the edges, SMALL rows and columns.
@@ -63,8 +63,9 @@ struct dv_vec_op {
     // for a window (a small reduction that is unrolled) they are the reads of
     // each of its points.
     int32_t *read;
-    // Byte offset and byte strides of each operand; step[operand * n_vars +
-    // var].
+    // Byte offset of each operand, and its byte strides: that along variable v
+    // is step[operand * n_vars + v], where n_vars is the number of variables of
+    // the op.
     int64_t *base, *step;
     // Kernels, indexed by [1 if they continue from given accumulators][1 if
     // they store accumulators instead of finished results].
@@ -75,7 +76,9 @@ struct dv_vec_op {
     dv_guard guard;
     uint64_t prefetch; // bit r: the next tile of read r is prefetched
     int32_t window;    // points of the unrolled reduction; 0: none
-    int blocks;        // 1 if the program transposes a read
+    // 1 if the program's indices transpose a read, so that the op runs in
+    // blocks.
+    int blocks;
     // The transpose kernels; NULL: no read is transposed in the actual memory
     // layout.
     transpose *transpose;
@@ -225,7 +228,7 @@ static int possible(const dv_vec_how *how, const dv_isa *isa, dv_dtype *compute)
 }
 
 // Returns the stride of an access along a variable, in elements of a row-major
-// tensor; access number n_reads is the write.
+// tensor. Accesses are numbered: first the reads, then the write.
 static int64_t access_step(const dv_vec_how *how, int access, int v)
 {
     const dv_op *op = how->op;
@@ -628,8 +631,8 @@ static int set_indices(dv_vec_op *v, maker *m)
     return 1;
 }
 
-// Returns the inner extent at which the outer loop continues the inner one in
-// memory, for all operands; 0: there is none.
+// Returns the length of the inner loop for which the outer loop continues where
+// the inner one ends in memory, for all operands; 0: there is none.
 static int64_t fuse_length(const dv_vec_operand *operands, int n_operands)
 {
     int64_t n = 0;
@@ -773,8 +776,8 @@ static int loops_possible(const dv_vec_op *v, const maker *m)
         (v->outer >= 0 && !may_loop(m, v->outer)) ||
         (v->inner >= 0 && v->inner == v->outer))
         return 0;
-    // Either no loop of the kernel is reduced, or the outer one is if there is
-    // no other.
+    // A kernel with two loops that runs a reduction must reduce in at least one
+    // of them.
     if (!m->points && dv_op_reduce(op) && v->outer >= 0 &&
         !op->vars[v->outer].reduce &&
         !(v->inner >= 0 && op->vars[v->inner].reduce))
@@ -818,7 +821,8 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
              dv_var_len(whole, v->inner) >= WIDE)
         v->chunk = CHUNK;
     v->shape = m->shape;
-    // A schedule without `collapse` keeps the loops apart.
+    // If the plan's schedule does not have the mark `collapse`, the kernel's
+    // two loops must not run as one.
     int apart = m->how->as && !m->how->as->collapse;
     v->fuse = apart ? 0 : find_fuse(v, m->how);
     // If the expression is long, the kernels are generated even if the caller
@@ -937,8 +941,9 @@ static void advance(runner *r, int var, int64_t by)
         r->at[i] += by * v->step[i * v->n_vars + var];
 }
 
-// Advances to the next point of the given variables. Returns 0 after the last
-// point and resets them to the first.
+// Advances the current point to the next value of the given variables, the last
+// variable fastest. Returns 0 after the last point and resets them to the
+// first.
 static int next_point(runner *r, const int32_t *vars, int n)
 {
     for (int k = n - 1; k >= 0; k--) {
@@ -1003,8 +1008,9 @@ static void call(runner *r, int old, int un, int64_t rows, int64_t n, void *acc)
     v->call[old][un](&(dv_vec_args){rows, n, at, acc});
 }
 
-// Calls the kernel, at most v->chunk rows at a time. `acc` must be given if
-// that takes more than one call.
+// Calls the kernel for all rows, at most v->chunk of them at a time (a limit
+// for reductions over many rows). `acc` must be given if that takes more than
+// one call.
 static void call_rows(runner *r, int old, int un, int64_t rows, int64_t n,
                       void *acc)
 {
@@ -1040,8 +1046,8 @@ static void reduce(runner *r, int64_t rows, int64_t n, void *acc)
     } while (next_point(r, v->reduced, v->n_reduced));
 }
 
-// Runs a reduction that takes several calls per result, with accumulators on
-// the stack for SCRATCH results at a time.
+// Runs a reduction that takes several kernel calls per result. Accumulators are
+// on the stack, for SCRATCH results at a time.
 static void reduce_pieces(runner *r)
 {
     const dv_vec_op *v = r->v;
@@ -1113,8 +1119,8 @@ static int find_size(int64_t left)
     return left >= BLOCK ? 0 : left >= SMALL ? 1 : -1;
 }
 
-// Runs one block for transposing; rows and cols are indices of `sizes`, the
-// lengths that a side of a block can have.
+// Runs one block for transposing. `rows` and `cols` number the lengths that a
+// side of a block can have: 0 is the normal one, 1 the small one for edges.
 static void run_block(const block_runner *r, int rows, int cols)
 {
     const transpose *t = r->t;
@@ -1136,8 +1142,9 @@ static void run_block(const block_runner *r, int rows, int cols)
     t->run(&(dv_vec_args){sizes[rows], sizes[cols], at, NULL});
 }
 
-// Runs all columns of the current row of blocks; `rows` is the index of the
-// block's height in `sizes`, or -1 if too few rows remain for a block.
+// Runs all columns of the current row of blocks. `rows` is the number of the
+// blocks' height (0: normal, 1: small, for edges), or -1 if too few rows remain
+// for a block.
 static void run_columns(block_runner *r, int rows, int64_t begin, int64_t end)
 {
     int col = r->t->col;
@@ -1209,7 +1216,7 @@ void dv_vec_op_part(const dv_vec_op *v, void *const *at, const int64_t *begin,
     char *to = acc;
     do {
         if (part == DV_FINISH) {
-            // Runs the epilogue alone: the reduced loops get no iterations.
+            // Run the epilogue alone: the reduced loops get no iterations.
             call(&r, OLD_ACC, FINISHED,
                  outer  ? 0
                  : both ? 1

@@ -73,8 +73,9 @@ typedef struct dv_vec_how {
 dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
                            dv_arena *arena, dv_diag *diag);
 
-// Generates the kernels of a vector op that was created with how->later; `how`
-// must be the same. DV_E_LIMIT: a kernel would be too long.
+// Generates the kernels of a vector op that was created with `later` set, that
+// is without kernels; `how` must be the same as then. DV_E_LIMIT: a kernel
+// would be too long.
 dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_how *how, dv_jit *jit,
                             dv_arena *arena, dv_diag *diag);
 
@@ -82,8 +83,8 @@ dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_how *how, dv_jit *jit,
 // dv_vec_op_fits before running the box.
 dv_guard dv_vec_op_guard(const dv_vec_op *v);
 
-// Describes the loops of a vector op: sets the members of *out for vector
-// kernels and leaves the others.
+// Describes the loops of a vector op as the plan's schedule does: sets the
+// members of *out for vector kernels and leaves the others.
 void dv_vec_op_describe(const dv_vec_op *v, dv_op_schedule *out);
 
 // The kernel of a vector op, for callers that invoke it themselves (rows.c).
@@ -100,11 +101,11 @@ void dv_vec_op_get_kernel(const dv_vec_op *v, dv_vec_op_kernel *out);
 void dv_vec_op_run(const dv_vec_op *v, void *const *at, const int64_t *begin,
                    const int64_t *end);
 
-// Computes one part of a reduction that is split into parts, like dv_strips.
-// All parts of a result have the same range of the written variables.
-// DV_FIRST_PART stores accumulators to `acc`, DV_NEXT_PART adds to them, and
-// DV_FINISH computes the result from them; it ignores the ranges of the reduced
-// variables.
+// Computes one part of a reduction that is split into parts, as dv_strips does
+// in the interpreter. All parts of a result have the same range of the written
+// variables. DV_FIRST_PART stores accumulators to `acc`, DV_NEXT_PART adds to
+// them, and DV_FINISH computes the result from them; it ignores the ranges of
+// the reduced variables.
 void dv_vec_op_part(const dv_vec_op *v, void *const *at, const int64_t *begin,
                     const int64_t *end, int part, void *acc);
 // Computes the strides of a box's accumulators along each variable, in

@@ -1,4 +1,5 @@
-// Compares results with the oracle; exec.h describes the rules.
+// Compares results with the oracle (the reference evaluation); exec.h describes
+// the rules.
 #include "base/clock.h"
 #include "base/math.h"
 #include "base/random.h"
@@ -216,9 +217,9 @@ static int same_text(const dv_program *a, const dv_program *b)
 }
 
 // Finds the ops that may use bf16 matrix instructions, which treat denormals as
-// zero. If the plan does not specify an op's order of additions, it may. `of`
-// is the plan's program or the program as written, whose statements may have
-// become any of the plan's ops.
+// zero. An op on this machine whose order of additions the plan does not
+// specify is assumed to use them. `of` is the plan's program or the program as
+// written, whose statements may have become any of the plan's ops.
 static void find_flushes(const dv_plan *plan, const dv_program *of,
                          unsigned char *flushes)
 {
@@ -348,8 +349,8 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
     if (st == DV_OK)
         st = compare_all(out, &c, source ? source : carried, diag);
     dv_arena_free(&arena);
-    // The names in the verdict must not belong to `carried`, the program as
-    // written, which is freed below.
+    // Make the names in the verdict those of the plan's program, because the
+    // program as written is freed below.
     if (out->tensor)
         out->tensor = name_in(plan->ops, out->tensor);
     if (out->of)
@@ -358,9 +359,9 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
     return st;
 }
 
-// -- Samples -----------------------------------------------------------------
+// -- Comparing samples: elements that are recomputed one by one --------------
 
-// What is known of a tensor of the plan's ops.
+// What the samples taken so far say about a tensor.
 typedef struct sampled_tensor {
     double size; // largest magnitude after the run; negative: not known yet
     double off;  // largest error found
@@ -382,9 +383,12 @@ typedef struct sampling {
     const dv_program *source; // the program as written, or the plan's ops
     void *const *before, *const *after;
     const dv_sample_how *how;
-    sampled_tensor *tensors; // by tensor of the plan's ops
-    spread *tiles;           // by op: its tiles; n is 0 if they are not sampled
-    spread *blocks;          // by tensor: blocks of its elements
+    sampled_tensor *tensors; // what the samples say, by tensor number
+    // For each op, the order in which its tiles are visited; n is 0 if they are
+    // not sampled.
+    spread *tiles;
+    // For each tensor, the order in which blocks of its elements are visited.
+    spread *blocks;
     uint64_t random;
     double start_s;
     dv_verdict *v;
@@ -408,7 +412,8 @@ static int64_t next_of(spread *s)
     return at;
 }
 
-// Returns the share of the budget that is spent.
+// Returns the share of the time budget that is spent, and reports it as
+// progress.
 static double spent(const sampling *c)
 {
     double share = (dv_clock_s() - c->start_s) / c->how->budget_s;
@@ -418,8 +423,9 @@ static double spent(const sampling *c)
 }
 
 // Recomputes an element and compares it with what the run left. `op` and `tile`
-// are those that should have written it; -1: it is an element of an output,
-// from the inputs. `until` is the share of the budget that may be spent.
+// are those that should have written it; they are -1 if the element is one of
+// an output that is recomputed from the program's inputs. `until` is the share
+// of the time budget that may be spent.
 static dv_status sample_element(sampling *c, dv_sampler *x, int32_t tensor,
                                 int64_t element, int32_t op, int64_t tile,
                                 double until, dv_sampled *is)
@@ -454,8 +460,9 @@ static dv_status sample_element(sampling *c, dv_sampler *x, int32_t tensor,
     return DV_OK;
 }
 
-// Returns the number of tiles of an op, or 0 if what it writes is not in memory
-// or never written. Tiles that sum parts of the same elements all count.
+// Returns the number of tiles of an op, or 0 if the tensor that it writes is
+// not in memory or is never written (a repeat of 0 times). Tiles that compute
+// partial sums of the same elements all count.
 static int64_t count_tiles(const sampling *c, int32_t op)
 {
     const dv_program *p = c->plan->ops;
@@ -518,8 +525,9 @@ static dv_status sample_tile(sampling *c, dv_sampler *x, int32_t op,
     return DV_OK;
 }
 
-// Samples one element of every tile in the first half of the budget, and more
-// elements in the first quarter of it. Each turn takes a tile of every op.
+// Samples one element of every tile until half of the time budget is spent,
+// then more elements of these tiles if that took less than a quarter of it,
+// until the quarter is spent. Each turn takes a tile of every op.
 static dv_status sample_tiles(sampling *c, dv_sampler *x)
 {
     const dv_program *p = c->plan->ops;
@@ -553,9 +561,9 @@ static dv_status sample_tiles(sampling *c, dv_sampler *x)
     return DV_OK;
 }
 
-// Samples the outputs in turn until the budget is spent. In the first turn,
-// each gets an equal share of what is left of it. A turn takes a block of LIKE
-// elements, because neighbours often need the same operands.
+// Samples the outputs in turn until the time budget is spent. In the first
+// turn, each gets an equal share of the remaining time. A turn takes a block of
+// LIKE neighbouring elements, because neighbours often need the same operands.
 static dv_status sample_outputs(sampling *c, dv_sampler *x)
 {
     enum { LIKE = 8 };

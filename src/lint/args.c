@@ -122,8 +122,9 @@ static void check_rect_args(lint *l, int32_t i)
         return;
     int64_t tiles = (m1 - m0) * (n1 - n0);
     if (!dv_mul_i64(&tiles, tiles, l->batch))
-        tiles = -1; // the number of tiles overflows; -1 differs from every
-                    // stated count, so that a defect is reported
+        // The number of tiles overflows; -1 differs from every stated count, so
+        // that a defect is reported.
+        tiles = -1;
     if (count != tiles || start != m0 * l->nt + n0)
         lint_report(l, "arguments",
                     "%s has %" PRId64 " tiles from %" PRId64
@@ -171,8 +172,8 @@ static void check_stream_args(lint *l, int32_t i)
                     lint_core_name(l, i, who), count, k0, k1, l->kt);
 }
 
-// Sorts the spans (ranges of steps), drops empty ones and merges adjacent ones.
-// Returns the number that is left.
+// Sorts the spans (ranges of k steps), drops empty ones and merges adjacent
+// ones. Returns the number of spans that remain.
 static int32_t merge(lint_span *s, int32_t n)
 {
     int32_t left = 0;
@@ -306,7 +307,7 @@ static void check_args(lint *l)
 }
 
 // Returns the number of parts of tiles that begin before a k step, where the
-// depth of each tile is split into nearly equal parts with the larger ones
+// sum over k of each tile is split into nearly equal parts with the larger ones
 // first.
 static int64_t parts_before(const lint *l, int64_t step)
 {
@@ -331,8 +332,10 @@ int lint_units(const lint *l, int32_t core, int64_t *out)
     int cut =
         lint_arg(l, core, "k_first", &k0) && lint_arg(l, core, "k_last", &k1);
     if (cut != l->streams)
-        return 0; // only policies that split tiles have the arguments k_first
-                  // and k_last
+        // The arguments k_first and k_last belong to policies that split tiles
+        // along k (the summed dimension) and to no others. If they contradict
+        // the policy, the core's work is unknown.
+        return 0;
     *out = count;
     if (!cut || !count)
         return 1;
@@ -342,7 +345,8 @@ int lint_units(const lint *l, int32_t core, int64_t *out)
     return 1;
 }
 
-// The arguments of a core that computes parts of tiles (streamk, splitk).
+// The kernel arguments of a core that computes parts of tiles, as the policies
+// streamk and splitk make it.
 typedef struct part_args {
     int64_t start, count, k0, k1, contributors, x, y;
 } part_args;
@@ -358,9 +362,9 @@ static int read_part(const lint *l, int32_t i, part_args *a)
            lint_arg(l, i, "k_last", &a->k1);
 }
 
-// Lists the cores that compute parts of tiles, sorted by their first step, and
-// checks that the other cores neither send nor await partial sums. Returns the
-// number of cores listed.
+// Lists the cores that compute parts of tiles, sorted by their first k step (a
+// product of tiles, added to a result), and checks that the other cores neither
+// send nor await partial sums. Returns the number of cores listed.
 static int32_t list_parts(lint *l, lint_span *list)
 {
     int32_t n = 0;

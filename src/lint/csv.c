@@ -17,8 +17,9 @@ void lint_sizes_of_args(lint *l)
     l->local_shard |= l->n && lint_arg(l, 0, "Sm", &n);
 }
 
-// Returns the index in known[] of a column name that is not a kernel argument
-// (the core, its shard, the batch), or -1 if the name is an argument.
+// Returns the number, in the list known[], of a column that is not a kernel
+// argument (it says which core, shard or batch a row is for), or -1 if the name
+// is that of an argument.
 static int32_t beside(const char *name)
 {
     static const char *const known[] = {"core_x", "core_y", "shard_y",
@@ -44,7 +45,8 @@ dv_status lint_read_csv(lint *l, const dv_source *src)
     int32_t line = 0, columns = 0;
     int has_work = 0;
     // For each column of the table: the number of its kernel argument, or -1 -
-    // k if beside() returned k for its name.
+    // k if it is no argument, but column number k of those that say which core,
+    // shard or batch a row is for.
     int32_t to[LINT_MAX_NAMES];
     for (char *row = strtok_r(text, "\r\n", &save); row;
          row = strtok_r(NULL, "\r\n", &save), line++) {

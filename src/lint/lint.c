@@ -1,4 +1,6 @@
-// Lint: finds what is wrong with an assignment of tiles to cores.
+// Lint: finds what is wrong with an assignment of tiles of a matrix product to
+// cores. (A k step is one product of tiles that is added to a tile of the
+// result.) The kinds of defects are:
 //
 //   lost        tiles or k steps that no core computes
 //   duplicate   tiles or k steps on two cores, or a core that has two rows
@@ -138,8 +140,8 @@ static void mark_boxes(lint *l, int64_t rows, int32_t *owner)
     for (int32_t i = 0; i < l->n_boxes; i++) {
         const lint_box *x = &l->boxes[i];
         if (x->n0 >= x->n1)
-            continue; // skip a box without columns, which may have any number
-                      // of rows
+            // Skip a box without columns, which may have any number of rows.
+            continue;
         for (int64_t m = x->m0; m < x->m1; m++)
             for (int64_t n = x->n0; n < x->n1; n++) {
                 if (m < 0 || n < 0 || m >= rows || n >= l->nt) {
@@ -148,8 +150,8 @@ static void mark_boxes(lint *l, int64_t rows, int32_t *owner)
                                 "among %" PRId64 "x%" PRId64,
                                 m, n, lint_core_name(l, x->core, a), rows,
                                 l->nt);
-                    m = x->m1; // ends both loops, so that each box is reported
-                               // only once
+                    // Ends both loops, so that each box is reported only once.
+                    m = x->m1;
                     break;
                 }
                 int32_t *o = &owner[m * l->nt + n];
@@ -290,8 +292,9 @@ static void check_memory(lint *l, int64_t tiles)
                     l->memory_limit);
 }
 
-// Checks that the target (the machine) has the cores that the file assumes. The
-// target's holes (missing cores) are already in l->holes.
+// Checks that the target (the machine) has the cores that the file assumes.
+// That the file uses no holes (missing cores) of the target is checked
+// elsewhere.
 static void check_target(lint *l)
 {
     if (!l->target)

@@ -1,9 +1,12 @@
-// Lint: finds defects in an assignment of tiles to cores, as a file describes
-// it. It shares no code with the partitioner (grid/).
+// Lint: reads a file that says which core computes which tiles of a matrix
+// product, and reports its defects: tiles that are computed twice or never,
+// wrong kernel arguments, buffers that are too small. The code that divvy
+// assigns tiles with (grid/) is not used here, so that lint can judge it.
 //
 //   lint.h   private to the folder; the public API is in divvy/divvy.h
 //   lint.c   runs all checks and reports the defects
-//   read.c   reads JSON files of divvy and of TileLang's stage B
+//   read.c   reads JSON files, of divvy and of the compiler TileLang, whose
+//            stage B assigns tiles to cores
 //   csv.c    reads tables of kernel arguments as CSV
 //   cores.c  checks cores, the rectangles they are in, and missing cores
 //   args.c   checks the kernel arguments of cores against their work
@@ -20,8 +23,9 @@ enum { LINT_MAX_NAMES = 32, LINT_MAX_LINES = 100 };
 // sums of such products, fit in int64_t.
 static const int64_t LINT_MOST = (int64_t)1 << 30;
 
-// The k steps begin..end - 1, numbered consecutively over all tiles, that a
-// core computes.
+// The k steps begin..end - 1 that a core computes. A k step is one product of
+// tiles that is added to a tile of the result; steps are numbered consecutively
+// over all tiles.
 typedef struct lint_span {
     int64_t begin, end;
     int32_t core;
@@ -38,8 +42,9 @@ typedef struct lint_core {
     int64_t x, y; // position of the core; -1, -1 if the file does not say
     int64_t args[LINT_MAX_NAMES];
     int32_t n_args;
-    int listed; // nonzero if the file also lists the core's work, even if that
-                // list is empty
+    // Nonzero if the file also lists the core's work, even if that list is
+    // empty.
+    int listed;
     int64_t sy, sx;
 } lint_core;
 
@@ -60,15 +65,18 @@ typedef struct lint_buffer {
 typedef struct lint {
     dv_arena arena;
     dv_diag *diag;
-    const dv_target *target; // the target whose cores are used; NULL: any
-                             // target
+    // The machine that the tiles are assigned on; NULL: any machine.
+    const dv_target *target;
     // The sizes below are -1 where the file does not say.
     int64_t cols, rows; // columns and rows of the grid of cores
     int64_t batch, mt, nt, kt;
-    int64_t shards[4]; // shard grid Gy, Gx and shard size in tiles Sm, Sn
+    // Shards (rectangles of tiles that a core holds): how many there are in a
+    // column and in a row, then the rows and columns of tiles of one.
+    int64_t shards[4];
     int local_shard, streams;
-    int64_t split; // number of parts into which policy splitk splits the depth
-                   // k of a tile; 0: another policy
+    // Number of parts into which each tile's sum over k is split by the policy
+    // splitk; 0: the policy is another one.
+    int64_t split;
     int64_t n_cores, n_tiles; // numbers of cores and tiles that the file states
     const char *names[LINT_MAX_NAMES];
     int32_t n_names;
@@ -79,29 +87,36 @@ typedef struct lint {
     // Scratch space for comparing lists of spans (ranges of k steps).
     lint_span *room;
     int64_t cap_room;
-    lint_box *boxes; // the work of all cores as rectangles of tiles, if the
-                     // file lists it so
+    // The work of all cores as rectangles of tiles, if the file lists it so.
+    lint_box *boxes;
     int32_t n_boxes, cap_boxes;
     lint_rects ranges, all, holes, group[2];
-    int32_t n_given; // number of holes (missing cores) that the target has;
-                     // they come first in `holes`
-    int has_ranges, has_all, has_groups; // nonzero if the file has these lists,
-                                         // even empty ones
-    int64_t units[2]; // units (tiles, steps or parts) per core of group_1 and
-                      // group_2 that the file states; -1: none
-    int64_t chunk; // tiles that a core takes at a time, if tiles are handed out
-                   // at run time; -1: they are not
+    // Number of holes (missing cores) that the target has; they come first in
+    // `holes`.
+    int32_t n_given;
+    // Nonzero if the file has these lists of rectangles of cores, even empty
+    // ones.
+    int has_ranges, has_all, has_groups;
+    // Units of work (tiles, k steps or parts of tiles) per core of group_1 and
+    // group_2 (cores with equal work), as the file states them; -1: it does
+    // not.
+    int64_t units[2];
+    // If cores take tiles at run time: the number that a core takes at a time;
+    // -1: tiles are assigned beforehand.
+    int64_t chunk;
     lint_buffer *buffers;
     int32_t n_buffers, cap_buffers;
     int64_t core_bytes, memory_limit, args_limit, tile_elems, elem_bytes;
-    int64_t block[3]; // rows, columns and k depth, in tiles, of the block that
-                      // a core holds in memory
+    // The block of operands that a core holds in memory, in tiles: rows,
+    // columns and depth (along k, the summed dimension).
+    int64_t block[3];
     // The results of the checks.
     dv_text report;
     int64_t n_defects;
-    int n_parts; // number of devices of the file, which are checked while
-                 // reading
-    int failed;  // nonzero when out of memory
+    // Number of devices that the file has plans for. Each is checked when it is
+    // read.
+    int n_parts;
+    int failed; // nonzero when out of memory
 } lint;
 
 // The initialisers of a struct lint before a file is read: no size is known.
@@ -123,12 +138,13 @@ dv_status lint_read_csv(lint *l, const dv_source *src);
 // Sets the sizes that the file does not state (numbers of tiles) from the
 // kernel arguments.
 void lint_sizes_of_args(lint *l);
-// Finds the value of a core's argument by its name or its older name. Returns 0
-// if there is none.
+// Finds the value of a core's kernel argument by its name, or by the name that
+// older files use. Returns 0 if there is none.
 int lint_arg(const lint *l, int32_t core, const char *name, int64_t *out);
-// Computes how many units a core has: its tiles, or with streamk its k steps,
-// or with splitk its parts of tiles. Returns 0 if the arguments do not say.
-// lint_unit_name returns the word for these units.
+// Computes how many units of work a core has: its tiles or, if the policy
+// splits tiles along k, its k steps (streamk) or its parts of tiles (splitk).
+// Returns 0 if the arguments do not say. lint_unit_name returns the word for
+// these units.
 int lint_units(const lint *l, int32_t core, int64_t *out);
 const char *lint_unit_name(const lint *l);
 // Returns whether two lists of spans (ranges of k steps) contain the same

@@ -1,6 +1,6 @@
-// Reads the files that lint checks: divvy's JSON, that of TileLang's stage B in
-// its three generations, and tables of arguments, which may also be CSV
-// (csv.c).
+// Reads the files that lint checks: divvy's JSON; the JSON of TileLang (a
+// compiler, whose stage B assigns tiles to cores) in its three generations; and
+// tables of arguments, which may also be CSV (csv.c).
 //
 //   divvy        {"grid_tiles": [5, 13], "rows": [{"core_xy": …, "args": …}]}
 //   partition    {"work_partition": {"core_0_1": [[0, 1], …]}, …}, or with
@@ -58,9 +58,8 @@ static int64_t count_of(const dv_jval *v, const char *key, int64_t missing)
     return number(get(v, key), &n) && n >= 0 ? n : missing;
 }
 
-// Reads a byte count. It may exceed LINT_MOST, the limit of other numbers,
-// because byte counts are only added; lint.c checks their products for
-// overflow.
+// Reads a byte count. It may exceed the limit of other numbers, because byte
+// counts are only added; lint.c checks their products for overflow.
 static int64_t bytes_of(const dv_jval *v, const char *key, int64_t missing)
 {
     const dv_jval *n = get(v, key);
@@ -343,8 +342,8 @@ static void guess_grid(lint *l)
 
 static void read_partition(lint *l, const dv_jval *v, const dv_jval *work)
 {
-    // The schema of a whole plan requires a version; a file with only the
-    // attributes of a function has none.
+    // TileLang's format for a whole plan, which has layouts, requires a
+    // version; a file with only the attributes of a function has none.
     if (dv_jget(v, "layouts") && !dv_jget(v, "schema_version"))
         lint_report(l, "format", "schema_version is missing");
     for (int32_t i = 0; work->kind == DV_JOBJECT && i < work->n; i++) {
@@ -556,8 +555,9 @@ static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
                         (int)i, part.mt, part.nt, part.kt, b[1] - b[0],
                         b[3] - b[2], b[5] - b[4]);
         lint_check_all(&part);
-        l->arena = part.arena; // take back what `part` borrowed; its arena may
-                               // have grown
+        // Take back the memory and the report that `part`, the plan of one
+        // device, borrowed; they may have grown.
+        l->arena = part.arena;
         l->report = part.report;
         l->n_defects = part.n_defects;
         l->failed |= part.failed;

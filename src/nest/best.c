@@ -1,5 +1,6 @@
-// The passes kernel and tile, which search for the schedule with the lowest
-// estimated cost. The choices are nested:
+// The passes kernel and tile, which search for the schedule of a loop nest with
+// the lowest estimated cost. The choices are nested (m: rows, n: columns, k:
+// the summed dimension of a matrix product):
 //
 //   kernel   which m and n are inside the kernel, and k up to a panel in L1
 //     tile     sizes of m and n inside; blocks of loops for L2
@@ -86,8 +87,9 @@ static void move_k_inside(dv_nest *n, int64_t enough)
         n->dims[kept++] = inside[--count];
 }
 
-// The most m dimensions, and the most n dimensions, that are tried inside the
-// kernel. Those with unit strides are tried first, then large ones.
+// The most m dimensions (rows), and the most n dimensions (columns), that are
+// tried inside the kernel. Those with unit strides are tried first, then large
+// ones.
 enum { MOST_TRIED = 4 };
 
 static int worth(const dv_nest_dim *d)
@@ -178,7 +180,9 @@ enum {
 // sizes, and a lower bound of its cost.
 typedef struct choice {
     double bound;
-    int16_t known; // index into search.known; -1 if it was not evaluated
+    // The index of this candidate's stored costs (in `known` of the search), or
+    // -1 if it was not evaluated.
+    int16_t known;
     uint8_t kernel, line, m, n;
 } choice;
 
@@ -206,10 +210,13 @@ typedef struct search {
     outcomes known[MOST_KNOWN];
     int n_known;
     double reached; // lowest cost found, which bounds the final cost from above
-    // Candidates that cost at least this factor times `reached` are not
-    // evaluated.
+    // Candidates that cost at least this factor times the lowest cost found are
+    // not evaluated.
     double spared;
-    double low, top; // the cost of the best so far is in this interval
+    // The cost of the best so far lies between these two. Candidates that were
+    // skipped leave it uncertain: one of them may have been the best for a
+    // while.
+    double low, top;
     const choice *best;
     int best_block, sure;
 } search;
@@ -335,9 +342,9 @@ static void list_choices(search *s)
 // Candidates known to cost SPARED times the lowest cost found anywhere cannot
 // win in the end and are not evaluated. But such a candidate might have been
 // the best for a while and have kept others from replacing it, so the cost of
-// the best so far is only known to lie between `low` and `top`. If the result
-// depends on where it lies (`sure` is 0), the search is repeated with all
-// candidates evaluated.
+// the best so far is only known to lie in an interval. If the result depends on
+// where in the interval it lies, the search is repeated with all candidates
+// evaluated.
 #define NEARLY 0.999
 #define SPARED 1.003
 
@@ -497,8 +504,9 @@ dv_status dv_nest_kernel(dv_nest *n, const dv_nest_options *options,
     return DV_OK;
 }
 
-// Chooses kernel, tiles, order and packing with one search. Returns 0 if the
-// tiles must be searched for separately.
+// Chooses kernel, tiles, order and packing with one search. Returns 0 if that
+// search finds no candidate, or skipped candidates that could decide which
+// tiles are best; the caller then runs the passes one after the other.
 static int schedule_at_once(dv_nest *n, const dv_nest_caches *caches)
 {
     dv_nest_ordered x;

@@ -1,5 +1,5 @@
-// What the passes of the list `best` share: cache and vector sizes of the
-// machine, and the estimated time of a nest.
+// What divvy's own passes over loop nests (the list of passes `best`) share:
+// cache and vector sizes of the machine, and the estimated time of a nest.
 #ifndef DV_NEST_BEST_H
 #define DV_NEST_BEST_H
 #include "nest/nest.h"

@@ -287,8 +287,9 @@ static void least_input(const dv_nest_size_bounds *s, int cols, int o,
                .packed = 1,
                .placed = waste < 1};
     if (far == c->p->memory)
-        // If the input comes from memory, its loads are multiplied by a factor
-        // for waiting (waits() in cost.c), which is at least 0.6.
+        // If the input comes from memory, the cost model multiplies its loads
+        // by a factor for waiting (waits() in cost.c). The smallest such
+        // factor, 0.6, gives a lower bound.
         x.here.each *= 0.6;
     fill_bounds(c, o, &x, each);
 }

@@ -218,9 +218,9 @@ double dv_nest_count_loads(const count *c, int o)
     return dv_nest_turns_up_to(c, l);
 }
 
-// Returns the penalty for a break in the sequence of rows that kernels copy for
-// each other. It is smaller if the next loop continues along the kernel's k,
-// because the hardware then sees one stream of rows.
+// Returns the penalty for a break in the sequence of rows, of which each kernel
+// call copies those of the next call. It is smaller if the next loop continues
+// along the kernel's k, because the hardware then sees one stream of rows.
 static double break_penalty(const count *c)
 {
     const dv_nest_dim *k = &c->n->dims[c->f.k[0]], *d = c->n->dims;
@@ -451,9 +451,9 @@ double dv_nest_transpose_cost(const count *c, int o, int64_t far,
 }
 
 // Returns the cost per 4 bytes of packing operand o (copying it to a contiguous
-// buffer) in loop `at`, which depends on its strides. Dimension `across` has
-// unit stride in the buffer; the packed block has the dimensions after loop
-// `at`.
+// buffer) in loop `at`. The packed block has the dimensions after that loop;
+// the cost depends on their strides in the operand, above all on that of the
+// dimension with unit stride in the buffer.
 static double price(const count *c, int o, int at)
 {
     const dv_nest *n = c->n;

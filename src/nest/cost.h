@@ -65,7 +65,7 @@ typedef struct dv_nest_count {
     double es, row, col, k;
     double lanes;
     int64_t panel; // most vectors in a row of a panel of columns
-    int types;     // bit mask of the dimension types of the loops
+    int types;     // bit mask of the types (c, m, n, k) of the loops
     int uncut;     // set if the kernel's m and n may still be tiled
     double fewest; // smallest number of iterations of any loop
     dv_nest_packset ways[DV_NEST_PACKSETS];
@@ -145,8 +145,9 @@ extern const dv_nest_rates dv_nest_neon, dv_nest_avx;
 // (ct_choose_copy_ahead in contract/make.c), for the sizes in c.
 int dv_nest_copies_ahead(const dv_nest_count *c, const dv_nest_form *f);
 // Returns the time of all kernel calls with the operands of `w` packed. The
-// functions below return other parts of the cost for the packing in c->f; with
-// `least` set, lower bounds of them for any order of loops.
+// functions below return other parts of the cost for the packing in c->f, or,
+// if their parameter `least` is set, lower bounds of them for any order of
+// loops.
 double dv_nest_kernel_cost(dv_nest_count *c, dv_nest_packset *w);
 // Returns a lower bound of the time of one kernel call: nothing is lost by
 // operands read in place. *fma is set to its time for multiply-adds.
@@ -166,8 +167,8 @@ double dv_nest_transpose_cost(const dv_nest_count *c, int o, int64_t far,
 // floating-point sums in a different order.
 #define DV_NEST_SLACK (1 - 1e-9)
 // Returns a lower bound of the cost for any order of loops, any packing and
-// also any further tiling, and sets c->least. Sets of packed operands that cost
-// at least `most` count as impossible.
+// also any further tiling. The bound for each set of packed operands is stored
+// in *c; sets that cost at least `most` count as impossible.
 double dv_nest_bound(dv_nest_count *c, double most);
 
 // State for computing lower bounds for all sizes of the kernel's m and n,
@@ -176,7 +177,7 @@ double dv_nest_bound(dv_nest_count *c, double most);
 typedef struct dv_nest_size_bounds {
     dv_nest_count *c;
     double calls; // number of kernel calls if m and n are not tiled
-    int types;    // bit mask of the dimension types of the loops
+    int types;    // bit mask of the types (c, m, n, k) of the loops
     // With dimension m as the kernel's columns [0] and with n [1]: the form
     // (which operands are read in place or transposed), the cost of packing
     // each operand once, and whether the output can be written in place.
@@ -202,8 +203,9 @@ typedef struct dv_nest_packs {
 } dv_nest_packs;
 
 // Sets *best to the cheapest choice of packed operands, and of the loops that
-// pack them, that costs less than best->cost, if there is one. If `was` is not
-// -1, it is the mask of the operands to pack, and only their loops are chosen.
+// pack them, if there is one that costs less than *best does on entry. If `was`
+// is not -1, it is the mask of the operands to pack, and only their loops are
+// chosen.
 void dv_nest_choose_packs(dv_nest_count *c, dv_nest_packs *best, int was);
 void dv_nest_mark(dv_nest *n, const dv_nest_packs *packs);
 
@@ -255,13 +257,14 @@ void dv_nest_tile_rows(dv_nest *n, int64_t few);
 // length of an output line is tiled so that a block of results has at most
 // `elems` elements.
 void dv_nest_tile_runs(dv_nest *n, int64_t elems);
-// Tiles the kernel's m or n to candidate size number `which`, a multiple of
-// `unit`. Returns 0 if the candidate does not apply.
+// Tiles the kernel's m or n to candidate size number `which` of a fixed list of
+// sizes, rounded to a multiple of `unit`. Returns 0 if that size is not tried
+// for a dimension as small or as large as this one.
 enum { DV_NEST_WIDTHS = 6 };
 int dv_nest_tile_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit);
 int64_t dv_nest_prim_size(const dv_nest *n, dv_nest_type type);
 // Returns the size that the kernel's m or n would have after dv_nest_tile_prim
-// with the same arguments, or 0 if the candidate does not apply.
+// with the same arguments, or 0 if that candidate size is not tried for it.
 int64_t dv_nest_prim_width(const dv_nest *n, dv_nest_type type, int which,
                            int64_t unit);
 #endif

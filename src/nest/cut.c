@@ -33,7 +33,8 @@ static int is_cut(const dv_nest_tiles *was, const dv_nest_tiles *now,
 }
 
 // Returns whether nest b is nest a, with tiles t, tiled further: untiled, both
-// have the same dimensions. This check is slower than is_cut.
+// have the same dimensions. This holds for any cuts, but is slower to check
+// than that a single cut changed only one dimension.
 static int same_whole(const dv_nest *a, const dv_nest_tiles *t,
                       const dv_nest *b)
 {
@@ -219,7 +220,8 @@ static const int64_t widths[] = {1 << 12, 240, 96, 48, 24, 20};
 _Static_assert(sizeof widths / sizeof *widths == DV_NEST_WIDTHS, "widths");
 
 // Returns the size that a kernel dimension of `size` elements is cut to with
-// candidate number `which`, or 0 if the candidate does not apply.
+// candidate number `which`, or 0 if a dimension of this size is not tried with
+// that candidate (it is too small to be cut so, or too large to stay untiled).
 static int64_t width_of(int64_t size, int which, int64_t unit)
 {
     if (which == 0)

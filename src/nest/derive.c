@@ -342,8 +342,9 @@ static int type_of(const deriver *x, int v)
     return !out ? -1 : in0 ? DV_NEST_M : DV_NEST_N;
 }
 
-// Counts how many unit strides of a kernel the op offers or does not need: an m
-// with unit stride in in0 and out, and a k with unit stride in in1.
+// Returns how well the op's operands suit the kernel's unit strides: 1 if a row
+// dimension (m) has unit stride in in0 and out, plus 1 if a summed dimension
+// (k) has unit stride in in1. A missing dimension counts as suitable.
 static int unit_strides(const deriver *x)
 {
     int any[2] = {0}, unit[2] = {0};
@@ -376,9 +377,9 @@ static void swap_inputs(deriver *x)
     memcpy(x->stride[DV_IN1], stride, sizeof stride);
 }
 
-// Turns a product into the reduction dot if a variable has a stride in one
-// operand only, because such a variable has no dimension type of a product (c,
-// m, n and k are each in two or three operands).
+// Turns a product into the reduction dot (a sum of in0 * in1) if a variable has
+// a stride in one operand only, because such a variable has no dimension type
+// of a product (c, m, n and k are each in two or three operands).
 static void check_members(deriver *x)
 {
     for (int v = 0; v < x->op->n_vars; v++)
@@ -463,8 +464,9 @@ static void add_one(deriver *x, dv_nest_type type, int64_t in0, int64_t in1,
                                              .off = x->op->off};
 }
 
-// Counts the dimensions that a kernel can take inside, either those of type k
-// (reduced) or all others: those in which no indirect index has a stride.
+// Counts the dimensions that a kernel can take inside: those in which no
+// indirect index has a stride, since a kernel steps with constant strides. With
+// `of_k`, only those of type k (reduced), otherwise only the others.
 static int count_even(const deriver *x, int of_k)
 {
     int count = 0;

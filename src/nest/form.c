@@ -238,8 +238,9 @@ int dv_nest_is_gemm(const dv_nest *n, dv_nest *as)
     }
     if (a.dims[a.n_dims - 1].type == DV_NEST_C || dv_nest_form_of(&a, &f, NULL))
         return 0;
-    // If the kernel has fewer than 4 rows, it takes at most DV_FORM_THIN_K of k
-    // (see k_wanted in best.c), so a larger k is not one plain GEMM.
+    // If the kernel has fewer than 4 rows, it takes at most DV_FORM_THIN_K
+    // iterations of k, so that it reads memory along contiguous rows. A larger
+    // k is then not one plain GEMM.
     if (dv_nest_size(&a, f.row) < 4 && !f.col_transposed && f.n_k &&
         a.dims[f.k[0]].size > DV_FORM_THIN_K)
         return 0;

@@ -306,10 +306,10 @@ dv_nest_prims dv_nest_find_prims(const dv_nest *n)
             p.k1 = i;
         }
     }
-    // k1 is the innermost k of the kernel, k2 the other one. Deviates from
-    // mini_jit, which picks k1 by position alone and therefore refuses nests
-    // whose unit-stride k stands before the other k: here the k with unit
-    // stride in in1 becomes k1.
+    // k1 is the innermost k of the kernel, k2 the other one; the k with unit
+    // stride in in1 becomes k1. mini_jit (a teaching compiler whose nests divvy
+    // reads) picks k1 by position alone and therefore refuses nests whose
+    // unit-stride k stands before the other k.
     if (p.k2 >= 0 && n->dims[p.k1].stride[DV_IN1] != 1 &&
         n->dims[p.k2].stride[DV_IN1] == 1) {
         int k = p.k1;

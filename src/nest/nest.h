@@ -197,18 +197,18 @@ struct dv_nest {
     // Set if k (summed) is divided among threads: their partial sums are kept
     // apart and added at the end.
     uint8_t combine;
-    // The schedule comes from divvy's own passes; mini_jit's kernels may not be
-    // able to run it.
+    // The schedule comes from divvy's own passes; the kernels of mini_jit (a
+    // teaching compiler whose nests divvy reads) may not be able to run it.
     uint8_t laid;
-    // What passes may do to the k dimensions, which are summed (a
-    // dv_nest_k_order). Not in the nest's text.
+    // How far passes may tile and reorder the k dimensions, which are summed (a
+    // dv_nest_k_order). It is not part of the nest's text.
     uint8_t k_order;
-    // Whether the kernel sums in vector lanes (a dv_nest_dot). Not in the
-    // nest's text.
+    // Whether the kernel sums in vector lanes (a dv_nest_dot). It is not part
+    // of the nest's text.
     uint8_t dot;
     // Type of in0 and in1 if a GEMM plan reads them in their narrow storage
-    // type: sums are then f32 or i32 and are stored as `dtype`. 0 if all
-    // operands have type `dtype`. Not in the nest's text.
+    // type: sums are then f32 or i32 and are stored in the nest's type. 0 if
+    // all operands have the nest's type. Not in the nest's text.
     uint8_t narrow;
     // 1 + DV_NEST_M or DV_NEST_N if a bias is added before the epilogue, one
     // value per element of m or of n (dv_contract_bias sets the values); 0 if
@@ -320,7 +320,8 @@ int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi);
 
 // How the dimensions of a nest are tiles of each other.
 typedef struct dv_nest_tiles {
-    // The loop over tiles that this dimension is the inside of, or -1.
+    // If this dimension is the inside of a tile: the loop over these tiles;
+    // otherwise -1.
     int outer[DV_NEST_MAX_DIMS];
     // The dimension inside the tiles that this loop iterates over, or -1 if it
     // is no loop over tiles.
@@ -329,15 +330,16 @@ typedef struct dv_nest_tiles {
     // advances by.
     int64_t unit[DV_NEST_MAX_DIMS];
 } dv_nest_tiles;
-// Finds the tiles of a nest. Returns 0 with the dimension in *bad if a
-// dimension has an untiled size (`of`), but no dimension before it steps over
-// all of it.
+// Finds which dimensions of a nest are tiles of which loops. Returns 0, with
+// the dimension in *bad, if a dimension is marked as the inside of tiles, but
+// no dimension before it steps over all of it.
 int dv_nest_tiles_of(const dv_nest *n, dv_nest_tiles *out, int *bad);
 // Returns whether the nest has tiles, packs an operand or combines partial
 // sums.
 int dv_nest_is_tiled(const dv_nest *n);
 // Returns whether any dimension is shared (run by threads) or prim (inside the
-// kernel), that is whether a pass has begun to schedule the nest.
+// kernel), that is whether a pass has begun to schedule the nest. All
+// dimensions of a new nest are sequential loops.
 int dv_nest_is_scheduled(const dv_nest *n);
 // Undoes tiling, packing and combining: leaves the untiled dimensions alone.
 // The nest must pass dv_nest_check.
@@ -368,8 +370,9 @@ void dv_nest_print(dv_text *out, const dv_nest *n);
 // The functions below are in pass.c and, for each pass, in the file that the
 // table at the top names.
 
-// A pass over a nest. It may rely on dv_nest_check having passed, must keep it
-// true, and must keep the result up to the order of additions.
+// A pass over a nest. It may assume that dv_nest_check accepts the nest, must
+// keep that so, and may change the computed values only by the order of
+// additions.
 typedef struct dv_nest_pass {
     const char *name, *about;
     int tiled; // the pass also accepts nests that are tiled or packed
@@ -380,8 +383,9 @@ const dv_nest_pass *dv_nest_pass_get(int i);
 // Returns the number of the pass with that name, or -1.
 int dv_nest_pass_find(const char *name, size_t len);
 
-// Returns the comma-separated passes of a predefined list (best, seed or
-// seed+brgemm), or NULL if there is no such list.
+// Returns the comma-separated passes of a predefined list, or NULL if there is
+// no such list: `best` has divvy's own passes, `seed` and `seed+brgemm` those
+// of mini_jit, a teaching compiler.
 const char *dv_nest_list(const char *name);
 // dv_nest_optimise is declared in divvy.h: it checks the nest, then runs the
 // passes given by name ("split,fuse") or as a list, and checks the nest after
@@ -511,10 +515,11 @@ dv_status dv_nest_program_text(dv_text *out, const dv_nest *n, dv_diag *diag);
 // have more, which are never accessed.
 int dv_nest_tensor(const dv_nest *n, const dv_tensor *t, int64_t *first,
                    int64_t *n_elems);
-// Evaluates the program of a nest with the oracle, as the reference for faster
-// executors. at[] points to the element of each operand where all indices are
-// 0, NULL if the operand is not used; out may be an input. Fails with
-// DV_E_BOUNDS if an indirect index is out of range; out is then not changed.
+// Evaluates the program of a nest with the oracle (the plain evaluator of
+// programs), as the reference for faster executors. at[] points to the element
+// of each operand where all indices are 0, NULL if the operand is not used; out
+// may be an input. Fails with DV_E_BOUNDS if an indirect index is out of range;
+// out is then not changed.
 dv_status dv_nest_eval(const dv_nest *n, void *const at[DV_MAX_OPERANDS],
                        dv_diag *diag);
 // Fills n elements with pseudo-random integers from -4 to 4. Sums of their

@@ -40,8 +40,12 @@ typedef struct ranked {
     int64_t reach, reach_in;
     uint8_t kind;
     uint8_t level; // 1 if the loop is inside the tiles of another loop
-    uint8_t stays; // the loop must not move before others of its kind
-    // How it continues the kernel's reads: the result of goes_on().
+    // Set for loops over k whose order is fixed, because it decides the order
+    // of additions: the loop must not move before others of its kind.
+    uint8_t stays;
+    // How the loop continues the kernel's reads of an input (the result of
+    // goes_on): the smaller, the further outside it is placed; 0 if it does not
+    // continue them.
     uint8_t goes_on;
 } ranked;
 
@@ -241,9 +245,9 @@ typedef struct orders {
     uint64_t sums[N_TEMPLATES];
 } orders;
 
-// Puts the loops of x->tried, a copy of the nest, into the order that entry
-// `which` of the table of templates gives. Returns 0 if an earlier template
-// gave the same order, or if the order breaks the tiling.
+// Puts the loops of a copy of the nest, x->tried, into the order that entry
+// `which` of the table of templates gives. Returns 0 if that order need not be
+// tried: an earlier template gave it, or it breaks the tiling.
 static int apply_template(orders *x, int which)
 {
     int sort = templates[which].sort;
@@ -266,7 +270,7 @@ static int apply_template(orders *x, int which)
 }
 
 // Recomputes the counts of iterations and elements in *c for the order of loops
-// in x->tried. Returns 0 if that order is invalid.
+// that is being tried. Returns 0 if that order is invalid.
 static int count_order(dv_nest_count *c, orders *x, int which)
 {
     dv_nest_tiles t;

@@ -64,8 +64,9 @@ typedef struct found {
 } found;
 
 // Returns the loop in which operand o is packed (copied to a contiguous buffer)
-// if the operands of set `w` are packed. `whole` is the set in which both
-// inputs are packed as well.
+// if the operands of set `w` are packed. The loop is found for the set `whole`,
+// in which both inputs are packed as well, and then used for all sets, unless o
+// is an output whose cost depends on `w`.
 static int loop_for(count *c, found *x, dv_nest_packset *whole,
                     dv_nest_packset *w, int o)
 {
@@ -101,7 +102,7 @@ static double fixed_cost(count *c, dv_nest_packset *w, double most)
 }
 
 // Returns the whole cost if each operand o is packed in loop at[o]. `sum` is
-// the part that fixed_cost returned.
+// the part of the cost that does not depend on these loops.
 static double whole_cost(count *c, const dv_nest_packset *w, const int at[],
                          double sum, double most)
 {
@@ -120,7 +121,8 @@ static double whole_cost(count *c, const dv_nest_packset *w, const int at[],
 }
 
 // Returns a lower bound of the cost of packing the operands of `w` in this
-// order of loops. `sum` is the part that fixed_cost returned.
+// order of loops. `sum` is the part of the cost that does not depend on the
+// loops in which operands are packed.
 static double least_cost(const count *c, const dv_nest_packset *w, double sum)
 {
     for (int o = 0; o < DV_N_OPERANDS; o++) {

@@ -37,9 +37,9 @@ const char *dv_nest_list(const char *name)
     return NULL;
 }
 
-// Sets `laid` if a pass that mini_jit does not have made a schedule that
-// mini_jit's rules do not allow. The text of the nest then says so, and
-// dv_nest_verify applies other rules.
+// Sets `laid` if a pass made a schedule that the rules of mini_jit (a teaching
+// compiler whose nests divvy reads) do not allow. The text of the nest then
+// says so, and dv_nest_verify applies other rules.
 static void mark(dv_nest *n, const char *pass)
 {
     n->laid = 0;
@@ -65,9 +65,9 @@ static dv_status run_pass(dv_nest *n, const dv_nest_pass *p,
     return DV_OK;
 }
 
-// Returns the length of the prefix of `list` that dv_nest_schedule runs faster
-// as one search, or 0 if the list begins otherwise or the caller wants to see
-// the nest after each pass.
+// Returns the length of the prefix of `list` (passes separated by commas) that
+// dv_nest_schedule runs faster as one search, or 0 if the list begins with
+// other passes or the caller wants to see the nest after each pass.
 static size_t together(const char *list, const dv_nest *n,
                        const dv_nest_options *options)
 {

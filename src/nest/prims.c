@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 // Turns a gemm into a brgemm (batch-reduce GEMM). If there is no second k
-// (summed dimension) for it, the pass primitives turns it back. mini_jit, whose
-// passes the list seed repeats, does not do this as its report describes it,
-// but always does in its last version; so the list seed leaves this pass out
-// and seed+brgemm has it.
+// (summed dimension) for it, the pass primitives turns it back. mini_jit, the
+// compiler whose passes divvy repeats, has this step in its last version, but
+// not in the version that its report describes. Hence there are two lists of
+// passes: seed without this pass, and seed+brgemm with it.
 dv_status dv_nest_promote(dv_nest *n, const dv_nest_options *options,
                           dv_diag *diag)
 {
@@ -114,14 +114,18 @@ static void mark_as(dv_nest *n, int dim, dv_nest_type type)
         n->dims[dim].type = type;
 }
 
-// Marks the kernel's dimensions; those already marked prim stay. m is the first
-// with unit stride in in0, n the one with the smallest stride, k1 has unit
-// stride in in1, and k2 of a brgemm has the smallest stride of the other k
-// (without one, the brgemm becomes a gemm). A unary function also takes its m
-// and n from c dimensions, which change their type; they are chosen by stride
-// in the output if in0 is broadcast. A binary function or select takes any two
-// dimensions by stride in the output, a reduction one and a k by stride in in0.
-// Dimensions in which an indirect index has a stride are left out.
+// Marks dimensions as inside the kernel (prim); those already marked stay.
+// Which ones depends on the main primitive; dimensions in which an indirect
+// index has a stride are never taken.
+//
+//   product   m: the first with unit stride in in0; n: the smallest stride;
+//             k1: unit stride in in1; of a brgemm also k2: the smallest stride
+//             of the other k (without one, the brgemm becomes a gemm)
+//   unary     m and n likewise, also from dimensions of type c, which change
+//             their type; by stride in the output if in0 is broadcast
+//   binary,   any two dimensions, by stride in the output
+//   select
+//   reduction one dimension and a k, by stride in in0
 dv_status dv_nest_primitives(dv_nest *n, const dv_nest_options *options,
                              dv_diag *diag)
 {

@@ -23,9 +23,11 @@
 typedef struct layout {
     int n_levels;
     int64_t unit[DV_MAX_DIMS], reach[DV_MAX_DIMS];
-    int64_t span; // largest offset of the steps that were added so far
-    int via;      // the level that the indirect index selects in, or -1
-    int level[DV_NEST_MAX_DIMS]; // the level of each dimension of the nest
+    int64_t span; // largest offset that the dimensions added so far reach
+    int via;      // the dim that the indirect index selects in, or -1
+    // The dim of the tensor (as a level, 0 being the innermost) that each
+    // dimension of the nest is part of.
+    int level[DV_NEST_MAX_DIMS];
 } layout;
 
 typedef struct writer {
@@ -45,7 +47,7 @@ static void push_level(layout *x, int64_t unit)
     x->reach[x->n_levels++] = 0;
 }
 
-// Merges the outermost level into the one inside it.
+// Merges the outermost level (dim of the tensor) into the next inner one.
 static void merge_level(layout *x, int n_dims)
 {
     int top = --x->n_levels;
@@ -55,9 +57,10 @@ static void merge_level(layout *x, int n_dims)
             x->level[i] = top - 1;
 }
 
-// Adds a dimension of the nest, whose step is not smaller than those before. A
-// step beyond all elements so far begins a new level; the steps of a level are
-// multiples of its unit.
+// Adds a dimension of the nest to the shape of a tensor; dimensions come in the
+// order of increasing strides (`step`). A stride beyond all elements so far
+// begins a new level (dim of the tensor); the strides of a level are multiples
+// of its unit.
 static void add_step(layout *x, const writer *w, int dim, int64_t step)
 {
     int64_t most = w->n.dims[dim].size - 1;
@@ -72,8 +75,8 @@ static void add_step(layout *x, const writer *w, int dim, int64_t step)
     x->span += most * step;
 }
 
-// Adds the level that an indirect index selects in. Returns 0 if one step of
-// the index does not span all elements so far.
+// Adds the level (dim of the tensor) that an indirect index selects in. Returns
+// 0 if one step of the index does not span all elements so far.
 static int add_index(layout *x, const writer *w)
 {
     int64_t step = w->n.index_stride, most = w->n.index_count - 1;
@@ -105,7 +108,7 @@ static int add_step_looked_up(layout *x, const writer *w, int dim, int64_t step)
     return 1;
 }
 
-// Lists the dimensions that an operand has, by increasing step.
+// Lists the dimensions that an operand has, by increasing absolute stride.
 static int sort_steps(const writer *w, int o, int *order)
 {
     int n = 0;
@@ -234,14 +237,16 @@ static void put_operand(const writer *w, int o, int real)
         dv_put(w->out, "*1.0");
 }
 
-// Prints what stands before the arguments of a function.
+// Prints the text before the arguments of a function: its name and an opening
+// parenthesis, or the parenthesis alone before an infix operator.
 static void put_open(const writer *w, dv_fn fn)
 {
     const dv_fn_info *f = dv_fn_get(fn);
     dv_put(w->out, "%s(", f->prec == 0 || f->n_args == 1 ? f->text : "");
 }
 
-// Prints what stands between two arguments of a function.
+// Prints the text between two arguments of a function: a comma or an infix
+// operator.
 static void put_next(const writer *w, dv_fn fn)
 {
     const dv_fn_info *f = dv_fn_get(fn);
@@ -319,8 +324,8 @@ static void put_first(const writer *w)
     dv_put(w->out, "%s", fn >= 0 ? ")" : "");
 }
 
-// Prints a reduction before its epilogue. It goes on from its first value
-// unless that is the neutral element.
+// Prints a reduction before its epilogue: the reducer alone, or combined with
+// the first value of the output unless that is the reducer's neutral element.
 static void put_reduction(const writer *w)
 {
     int product = dv_nest_is_product(&w->n);
@@ -398,8 +403,8 @@ static void put_program(const writer *w)
     dv_put(w->out, "\noutput out\n");
 }
 
-// Leaves the dimensions that become variables. A reduction keeps at least one
-// k.
+// Removes dimensions of size 1, because they become no variables of the
+// program. A reduction keeps at least one k to reduce over.
 static void keep_variables(dv_nest *n)
 {
     int kept = 0, k = 0;
@@ -472,7 +477,7 @@ int dv_nest_tensor(const dv_nest *n, const dv_tensor *t, int64_t *first,
     return o;
 }
 
-// -- The reference -----------------------------------------------------------
+// -- Evaluation with the oracle, as the reference for executors --------------
 
 // The values of the tensors of a nest's program, and the memory of the operand
 // that each tensor is: its first element and its number of elements.

@@ -75,9 +75,10 @@ dv_status dv_nest_reorder(dv_nest *n, const dv_nest_options *options,
 }
 
 // Returns the sum of the squared strides of a dimension; those of k count an
-// eighth. mini_jit intends to also halve the value of a dimension that has the
-// type (c, m, n or k) of the one placed before it, but never records that type,
-// so that nothing is halved; neither does this function.
+// eighth. mini_jit, the compiler whose pass this is, intends to also halve the
+// value of a dimension that has the type (c, m, n or k) of the one placed
+// before it, but never records that type, so that nothing is halved; neither
+// does this function.
 static double reach(const dv_nest_dim *d)
 {
     double sum = 0;

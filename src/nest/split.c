@@ -20,10 +20,10 @@ static int64_t divisor(int64_t size)
     return best;
 }
 
-// Splits large dimensions, except those that are already inside the kernel.
-// Deviates from mini_jit, which splits these as well, is then left with two m
-// dimensions in the kernel and refuses every composite size above 256 that is
-// marked prim.
+// Splits large dimensions, except those that are already inside the kernel
+// (prim). mini_jit, the compiler whose pass this is, splits these as well, is
+// then left with two m dimensions in the kernel, and so refuses every composite
+// size above 256 inside a kernel.
 dv_status dv_nest_split(dv_nest *n, const dv_nest_options *options,
                         dv_diag *diag)
 {

@@ -158,9 +158,9 @@ static int fits_i32(const dv_program *p, const dv_access *a)
     return t == DV_I32 || t == DV_I8;
 }
 
-// Builds the nest of an op, with one dimension per variable and the variable's
-// number in `off`. Returns 0 if the op is not a sum of products that kernels
-// can run.
+// Builds the nest of an op, with one dimension per variable. A dimension's
+// field `off` holds the number of its variable. Returns 0 if the op is not a
+// sum of products that kernels can run.
 static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
 {
     const dv_access *at[DV_N_OPERANDS];

@@ -70,14 +70,15 @@ int dv_sums_type(const int64_t *stride);
 const dv_sum_order *dv_sums_find(const dv_plan *plan, int32_t op);
 
 // Tiles and orders the k dimensions of a tile's nest as the summation order
-// says. Each dimension of `n` is an untiled variable of the op, whose number is
-// in `off`. A tile may have a smaller extent than the op, which cuts its blocks
-// short. Returns 0 if the nest cannot have that order.
+// says. Each dimension of `n` is an untiled variable of the op; its field `off`
+// holds the number of the variable. A tile may have a smaller extent than the
+// op, which cuts its blocks short. Returns 0 if the nest cannot have that
+// order.
 int dv_sums_apply(const dv_sum_order *s, dv_nest *n);
 // Schedules the m, n and c dimensions of a nest whose k dimensions are already
-// in order (with the passes of `best` for one thread). *block is set to 0; or,
-// if k is one dimension of a plain GEMM again, to the length of the blocks in
-// which that GEMM must sum k.
+// in order, with divvy's own passes (the list `best`) for one thread. *block is
+// set to 0; or, if k is one dimension of a plain GEMM again, to the length of
+// the blocks in which that GEMM must sum k.
 dv_status dv_sums_schedule(dv_nest *n, int64_t *block,
                            const dv_nest_options *options, dv_diag *diag);
 

@@ -78,9 +78,10 @@ static int is_lone(const dv_nest *n, int i)
     return n->dims[i].exec == DV_NEST_SEQ;
 }
 
-// Collapses neighbouring k dimensions that are contiguous in memory, which
-// keeps the chain of additions. (Dot products would change: each row begins in
-// the first lane.)
+// Collapses neighbouring k dimensions that are contiguous in memory. The one
+// chain of additions of a product stays the same. Dot products, which sum in
+// the lanes of a vector, must not be passed here: their lanes start anew in
+// every row.
 static void join_neighbours(dv_nest *n)
 {
     for (int i = n->n_dims - 2; i >= 0; i--) {

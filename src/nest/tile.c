@@ -11,8 +11,8 @@
 #include "base/math.h"
 #include <string.h>
 
-// Returns the nearest dimension before i with one step that spans all of i, or
-// -1.
+// Returns the nearest dimension before i of which one step spans all of
+// dimension i, or -1.
 static int find_outer(const dv_nest *n, int i)
 {
     for (int j = i - 1; j >= 0; j--)

@@ -1,6 +1,7 @@
 // The rules that a nest must obey, one function each. The table at the end
-// lists them in the order in which mini_jit checks them; dv_nest_check leaves
-// out the rules that only a kernel needs.
+// lists them in the order in which mini_jit (a teaching compiler whose nests
+// divvy reads) checks them; dv_nest_check leaves out the rules that only a
+// kernel needs.
 #include "nest/nest.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -284,10 +285,9 @@ static const char *type_name(const dv_nest *n, int operand)
     return dv_dtype_get(dv_nest_dtype(n, operand))->name;
 }
 
-// Checks that there are kernels for the operand types. Deviates from mini_jit,
-// which accepts f32 alone. The oracle evaluates all types; kernels of
-// products exist for some combinations, other kernels load and store all types
-// but i64.
+// Checks that there are kernels for the operand types: products have them for
+// some combinations of types, other operations for all types but i64.
+// (mini_jit, the compiler whose rule this is, accepts f32 alone.)
 static dv_status check_dtype(const dv_nest *n, dv_diag *diag)
 {
     if (is_product(n->main))
@@ -395,8 +395,8 @@ static dv_status check_reduce_strides(const dv_nest *n, dv_diag *diag)
 }
 
 // Checks the number of k dimensions (summed) in the kernel and the unit stride
-// of the last one. A nest without a main primitive passes here, because
-// check_prims refuses it.
+// of the last one. A nest without a main primitive passes here, because another
+// rule refuses it.
 static dv_status check_k_prims(const dv_nest *n, dv_diag *diag)
 {
     const dv_prim_info *main = dv_prim_get(n->main);
@@ -483,8 +483,9 @@ static dv_status check_membership(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-// Refuses elementwise functions with a prologue or epilogue. Deviates from
-// mini_jit, which intends the same, but by mistake looks for an epilogue only.
+// Refuses elementwise functions with a prologue or epilogue. mini_jit, the
+// compiler whose rule this is, intends the same, but by mistake looks for an
+// epilogue only.
 static dv_status check_alone(const dv_nest *n, dv_diag *diag)
 {
     int touched = n->first != DV_PRIM_NONE || n->last != DV_PRIM_NONE;

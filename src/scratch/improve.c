@@ -16,13 +16,15 @@ typedef struct improver {
     const dv_scratch_rules *rules;
     dv_arena *arena;
     dv_diag *diag;
-    dv_plan_snapshot best; // the best plan so far, before scratchpad homes
-                           // (resident tensors) were chosen
-    double bytes;          // main memory traffic of the best plan
+    // The best plan so far, as it was before tensors were chosen to be resident
+    // in the scratchpads.
+    dv_plan_snapshot best;
+    // Bytes that the best plan reads from and writes to main memory.
+    double bytes;
     int changed;
     int64_t work;
-    dv_life life; // live ranges of the tensors of the best plan; valid if
-                  // `known` is set
+    // Live ranges of the tensors of the best plan; valid if `known` is set.
+    dv_life life;
     int known;
 } improver;
 
@@ -61,10 +63,11 @@ static int32_t cut_homes(const dv_plan *plan, int32_t *crossed, uint8_t *cuts)
     return n;
 }
 
-// Chooses scratchpad homes, the tensors that are resident on the cores. With
-// `tenants`, scratchpads are wiped after each group of ops, so homes may not
-// outlive their group. But the groups depend on the homes: homes that cross the
-// start of a group are cut there, and the choice is repeated until none does.
+// Chooses scratchpad homes, the tensors that are resident on the cores. If
+// other programs use the scratchpads too (tenants), these are wiped after each
+// group of ops, so homes may not outlive their group. But the groups depend on
+// the homes: homes that cross the start of a group are cut there, and the
+// choice is repeated until none does.
 dv_status dv_scratch_choose_homes(dv_plan *plan, const dv_scratch_rules *rules,
                                   dv_arena *arena, dv_diag *diag)
 {
@@ -138,7 +141,8 @@ static dv_status restore_best(improver *x)
     return DV_OK;
 }
 
-// Tries another order of ops (tensor < 0), or recomputing a tensor.
+// Changes the best plan in one way, another order of ops (tensor < 0) or a
+// tensor that is computed twice, and keeps the change if it saves traffic.
 static dv_status try_change(improver *x, int32_t tensor)
 {
     DV_TRY(restore_best(x));
@@ -156,13 +160,14 @@ static dv_status improve(improver *x)
     if (!tried)
         return dv_nomem(x->diag);
     if (largest_unplaced(x->plan, tried) < 0)
-        return DV_OK; // all candidates are resident in scratchpads already, so
-                      // nothing can be improved
+        // All candidates are resident in scratchpads already, so nothing can be
+        // improved.
+        return DV_OK;
     if (x->rules->reorder)
         DV_TRY(try_change(x, -1));
     for (int32_t t; x->rules->recompute && x->work < MAX_WORK;) {
-        // Look for tensors that the first choice of homes (resident tensors)
-        // left out.
+        // Look for tensors that found no room in the scratchpads when residents
+        // were first chosen.
         x->plan->scratch = first;
         t = largest_unplaced(x->plan, tried);
         if (t < 0)

@@ -17,8 +17,9 @@ typedef struct follower {
     dv_plan *plan;
     const dv_scratch_rules *rules;
     dv_arena *arena;
-    int32_t *def, *last_reader; // per tensor: defining op and last reading op
-                                // so far, or -1
+    // Per tensor: the op that defines it and the last op so far that reads it,
+    // or -1.
+    int32_t *def, *last_reader;
     // Per tensor: nonzero if some op updates it (overwrites a part of it).
     uint8_t *is_updated;
     int64_t capacity;
@@ -253,8 +254,9 @@ static double op_us(const dv_plan *plan, int32_t g, int32_t i)
         dv_cost_work w = dv_divide_work(s, &d);
         dv_traffic moved = dv_op_traffic(plan, g, i, -1);
         double used = (double)dv_min_i64(plan->groups[g].n_tiles, t->cores);
-        w.partials = 1; // the traffic between cores over the ring, added below,
-                        // already includes partial results
+        // Do not count partial results here: the traffic between cores over the
+        // ring, added below, already includes them.
+        w.partials = 1;
         w.memory_bytes = (double)(moved.read_bytes + moved.write_bytes) / used;
         us = dv_cost_us(t, &w);
         if (t->ring_bandwidth_bytes_per_s > 0)
@@ -275,9 +277,10 @@ double dv_joint_us(const dv_plan *plan)
     return sum;
 }
 
-// The variants of an op in dv_joint_seed, which searches as Torch-Spyre does:
-// the op's only cut output variable is replaced by another one that can be cut
-// into as many slices.
+// Limits of the search that dv_joint_seed does like Torch-Spyre (the PyTorch
+// backend of IBM's Spyre accelerator). An op has up to MAX_VARIANTS divisions:
+// its only cut output variable is replaced by another one that can be cut into
+// as many slices. At most MAX_LEAVES combinations are tried.
 enum { MAX_VARIANTS = 6, MAX_LEAVES = 4096 };
 
 typedef struct variants {
@@ -290,7 +293,7 @@ typedef struct seeder {
     dv_scratch_rules rules;
     variants *ops;
     int64_t leaves, best_bytes;
-    int *best; // number of the chosen variant (way of cutting) of each op
+    int *best; // the best division (variant) of each op so far
     dv_diag *diag;
 } seeder;
 
@@ -371,8 +374,8 @@ static dv_status score(seeder *s)
     return st;
 }
 
-// Tries all variants (divisions into slices) of op i and of the ops after it,
-// starting with the current division.
+// Tries all variants (ways to cut an op into slices) of op i, each with all
+// variants of the ops after it, beginning with the current ones.
 static dv_status try_from(seeder *s, int32_t i)
 {
     while (i < s->plan->ops->n_ops && s->ops[i].n == 1)

@@ -13,7 +13,7 @@ static int find_loops(dv_life *l)
             open = l->loop_in[open];
         for (; next < p->n_repeats && p->repeats[next].first_op <= i; next++) {
             if (p->repeats[next].end_op <= i)
-                continue; // this repeat (loop) contains no ops
+                continue; // skip a repeat (loop) that contains no ops
             l->loop_in[next] = open;
             open = next;
         }
@@ -104,9 +104,10 @@ static int survives(const dv_life *l, int32_t first, int32_t use)
     return l->externs[end] == l->externs[first];
 }
 
-// Returns the elements of a tensor that an op reads on all cores, counting each
-// access, or -1 if they do not form boxes or exceed what each core holds by the
-// view `owner` (NULL: not checked).
+// Returns the number of elements of a tensor that an op reads, summed over all
+// cores and accesses. Returns -1 if they do not form boxes, or if a core reads
+// elements that it does not hold, where `owner` says which core holds which
+// part (NULL: not checked).
 static int64_t takes(const dv_life *l, int32_t op, int32_t tensor,
                      const dv_view *owner)
 {
@@ -186,8 +187,8 @@ static void mark_uses(const dv_life *l, const dv_cand *c, uint8_t *done)
         }
 }
 
-// Limit of readers of a tensor whose views (which core reads which part) are
-// tried for a copy in the scratchpads, to keep the run time linear.
+// The most readers of a tensor for which a copy in the scratchpads is tried
+// that is cut as the reader needs it. The limit keeps the run time linear.
 enum { MAX_VIEWS = 8 };
 
 // Returns the cost of a copy over the ring (the network between cores), as the
@@ -241,8 +242,9 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
                      .core_bytes = dv_view_bytes(&v, &l->plan->layouts[t])};
         if (c.core_bytes + l->cands[from].core_bytes >
             l->plan->scratch.capacity_bytes)
-            continue; // source and copy together exceed the scratchpad, where
-                      // both are resident at the same time
+            // Give up a copy if it does not fit into the scratchpad together
+            // with its source: both are resident at the same time.
+            continue;
         double gain = add_uses(l, &c, &v, 1, done) - price;
         if (gain <= 0) {
             l->n_uses = c.uses;
@@ -269,8 +271,8 @@ static int left_over(const dv_life *l, int32_t t, const uint8_t *done)
     return 0;
 }
 
-// Adds a candidate for a scratchpad home that is filled by the op that writes
-// tensor t. Returns NULL, or the reason why there is none.
+// Adds tensor t as a candidate to be resident in the scratchpads from the op on
+// that writes it. Returns NULL, or the reason why it cannot be.
 static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
 {
     const dv_plan *plan = l->plan;
@@ -295,8 +297,8 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     dv_cand *x = push_cand(l, c);
     int32_t number = l->n_cands - 1;
     // A copy over the ring (network between cores) starts a new group (ops that
-    // share one tile space). With `tenants` scratchpads are wiped after each
-    // group, so the source would be lost.
+    // share one tile space). If other programs use the scratchpads too
+    // (tenants), these are wiped after each group, so the source would be lost.
     if (x && l->rules->ring && !l->rules->tenants)
         add_rings(l, number, &v, done);
     if (!x || l->nomem)
@@ -317,9 +319,9 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     return NULL;
 }
 
-// Adds a candidate for a scratchpad home of tensor t that is loaded from main
-// memory for two or more readers, with the view (which core holds which part)
-// that saves most. Returns NULL, or the reason why there is none.
+// Adds tensor t as a candidate to be loaded from main memory into the
+// scratchpads for two or more readers, with the view (which core holds which
+// part) that saves most. Returns NULL, or the reason why it cannot be.
 static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
 {
     dv_cand best = {.n_uses = 0};
@@ -474,7 +476,7 @@ static int find_parents(dv_life *l)
 }
 
 // Numbers the runs of consecutive ops that could form one group, because every
-// core has the same tile numbers in them.
+// core has tiles of the same numbers in them.
 static int find_runs(dv_life *l, const uint8_t *cuts)
 {
     const dv_plan *plan = l->plan;

@@ -37,8 +37,9 @@ void dv_plan_snapshot_restore(const dv_plan_snapshot *f, dv_plan *plan)
     dv_arena plan_arena = plan->arena, program_arena = p->arena;
     *plan = f->plan;
     *p = f->program;
-    plan->arena = plan_arena; // keep the current arenas, not the saved ones:
-                              // both have grown since the plan was saved
+    // Keep the current arenas (allocators), not the saved ones: both have grown
+    // since the plan was saved.
+    plan->arena = plan_arena;
     p->arena = program_arena;
     if (p->n_repeats)
         memcpy(p->repeats, f->repeats,
@@ -88,21 +89,25 @@ static int rearrange(dv_plan *plan, const int32_t *order, int32_t n)
 typedef struct scheduler {
     const dv_plan *plan;
     const dv_life *life;
-    int64_t *bytes;            // per tensor: bytes on one core, as its writer
-                               // divides it
-    int32_t *readers;          // per tensor: number of readers that have not
-                               // run yet
-    int32_t *waits;            // per op: number of unscheduled ops that it
-                               // depends on
-    int32_t *edges_at, *edges; // per op: the ops that depend on it
+    // Per tensor: the bytes of it that one core holds after the op that writes
+    // it.
+    int64_t *bytes;
+    // Per tensor: number of readers that have not run yet.
+    int32_t *readers;
+    // Per op: number of unscheduled ops that it depends on.
+    int32_t *waits;
+    // The ops that depend on op i are edges[edges_at[i]] to edges[edges_at[i +
+    // 1] - 1].
+    int32_t *edges_at, *edges;
     int32_t *ready, n_ready;
     int32_t *order, n;
     // End of the current stretch, a range of ops that may be reordered.
     int32_t end;
 } scheduler;
 
-// Returns whether ops i - 1 and i may not be swapped for reasons other than
-// data dependences.
+// Returns whether ops i - 1 and i may not be swapped, whatever they read: one
+// of them is opaque (extern) or an update, or a loop begins or ends between
+// them.
 static int ends_stretch(const dv_life *l, int32_t i)
 {
     const dv_op *a = &l->plan->ops->ops[i - 1], *b = &l->plan->ops->ops[i];
@@ -226,8 +231,8 @@ int dv_reorder(dv_plan *plan, const dv_life *life)
     return rearrange(plan, s.order, n) ? 1 : -1;
 }
 
-// Adds a copy of a tensor with a new name and the same layout, for the
-// recomputed op to write. Returns its number, or -1 when out of memory.
+// Adds a tensor like the given one, with a new name, which a recomputed op will
+// write. Returns its number, or -1 when out of memory.
 static int32_t twin_of(dv_plan *plan, int32_t tensor)
 {
     dv_program *p = plan->ops;

@@ -33,8 +33,8 @@ static dv_scratch_rules rules_of(const dv_plan_options *o)
                               .time_limit_s = o->time_limit_s};
 }
 
-// Updates the reported divisions (slices) of ops that this pass cut differently
-// than the pass "divide" did.
+// Updates the report on how ops are cut into slices for those ops that this
+// pass cut differently than the pass "divide" did.
 static dv_status note_changes(dv_plan *plan, const dv_plan_snapshot *before,
                               dv_diag *diag)
 {
@@ -57,8 +57,9 @@ static dv_status divide_faster(dv_plan *plan, const dv_scratch_rules *rules,
                                dv_arena *arena, dv_diag *diag)
 {
     dv_plan_snapshot before, follows;
-    dv_scratch_rules quick = *rules; // placement without evictions suffices for
-                                     // the comparison
+    // Compare the two divisions by placements without evictions, which are
+    // faster to find.
+    dv_scratch_rules quick = *rules;
     quick.evict = 0;
     rules = &quick;
     if (!dv_plan_snapshot_save(&before, plan, arena))
@@ -89,9 +90,9 @@ static dv_status run_joint(dv_plan *plan, dv_joint joint,
                            const dv_scratch_rules *rules, dv_arena *arena,
                            dv_diag *diag)
 {
-    // Divisions (slices of ops) may be changed only if this run chose them; a
-    // plan that was parsed has none, and ops that are grouped already keep
-    // theirs.
+    // Ops may be cut differently only if the pass "divide" of this run cut
+    // them: a plan that was read from text keeps its slices, and so do ops that
+    // are already in a group with others.
     int may = plan->divisions && plan->n_groups == plan->ops->n_ops;
     if (may && joint == DV_JOINT_SEED)
         DV_TRY(seed(plan, rules, arena, diag));
@@ -173,9 +174,10 @@ dv_status dv_scratch_verify(const dv_plan *plan, dv_diag *diag)
     return DV_OK;
 }
 
-// The words in the plan's text for DV_FILL_WRITTEN, DV_FILL_LOADED,
-// DV_FILL_RING and DV_FILL_MOVED, the ways in which a scratchpad home is
-// filled.
+// The words in the plan's text for the ways in which a tensor gets into the
+// scratchpads: DV_FILL_WRITTEN (by the op that writes it), DV_FILL_LOADED (from
+// main memory), DV_FILL_RING (from other cores) and DV_FILL_MOVED (from another
+// address).
 static const char *const fills[] = {"written", "loaded", "ring", "moved"};
 enum { N_FILLS = sizeof fills / sizeof *fills };
 

@@ -31,13 +31,14 @@
 #include "group/group.h"
 #include "plan/view.h"
 
-// The transformations that the options allow.
+// What the options allow the pass to do.
 typedef struct dv_scratch_rules {
-    int off, reductions; // off: no scratchpad homes at all; reductions: only
-                         // results of reductions become homes
+    // `off`: no tensor becomes resident in the scratchpads. `reductions`: only
+    // results of reductions do.
+    int off, reductions;
     int in_place, clones, ring, evict, reorder, recompute;
-    int tenants; // the contents of scratchpads are lost at the end of each
-                 // group of ops
+    // The contents of scratchpads are lost at the end of each group of ops.
+    int tenants;
     dv_solver solver;
     int64_t budget;
     double time_limit_s;
@@ -47,21 +48,27 @@ typedef struct dv_cand {
     int32_t tensor, as_op, as_access;
     int32_t first_op, end_op;
     dv_home_fill fill;
-    int32_t from; // if the fill is DV_FILL_RING: the candidate that it is
-                  // copied from over the ring, the network between cores
+    // If the candidate is a copy over the ring, the network between cores
+    // (DV_FILL_RING): the candidate that it is a copy of.
+    int32_t from;
     int64_t core_bytes;
-    int64_t gain_bytes;   // main memory traffic saved if the candidate becomes
-                          // a scratchpad home
-    int64_t price_bytes;  // cost of the ring copy, already subtracted from
-                          // gain_bytes
-    int32_t uses, n_uses; // range in life->uses: the ops that would read it
-                          // from the scratchpad
-    int stored;    // if the fill is DV_FILL_WRITTEN: nonzero if the tensor is
-                   // needed in main memory as well
-    int32_t group; // all candidates of a group become scratchpad homes
-                   // or none; 0: no group
+    // Bytes of main memory traffic saved if the tensor is resident in the
+    // scratchpads.
+    int64_t gain_bytes;
+    // The cost of a copy between cores, in bytes of main memory traffic that
+    // take as long. It is already subtracted from the traffic saved.
+    int64_t price_bytes;
+    // Where, in the array `uses` of all candidates, the ops stand that would
+    // read this one from the scratchpad, and how many they are.
+    int32_t uses, n_uses;
+    // If the op that writes the tensor fills the scratchpads (DV_FILL_WRITTEN):
+    // nonzero if the tensor is needed in main memory as well.
+    int stored;
+    // Candidates with the same number become resident all or none; 0:
+    // independent of others.
+    int32_t group;
     int32_t parent[2], n_parents;
-    const char *barred; // reason why it cannot be a scratchpad home, or NULL
+    const char *barred; // reason why it cannot be resident, or NULL
 } dv_cand;
 
 typedef struct dv_life {
@@ -70,7 +77,7 @@ typedef struct dv_life {
     dv_arena *arena;
     int32_t *loop_of; // per op: the innermost repeat around it, or -1
     int32_t *loop_in; // per repeat: the repeat around it, or -1
-    int32_t *externs; // per op: number of extern ops before it
+    int32_t *externs; // per op: number of extern (opaque) ops before it
     double *times;    // per op: how often it is executed
     int32_t *read_at; // per tensor: index of its first reading op in `reads`
     int32_t *reads;   // reading ops of all tensors, each op once per tensor
@@ -80,39 +87,43 @@ typedef struct dv_life {
     int32_t n_cands, cap_cands;
     int32_t *uses;
     int32_t n_uses, cap_uses;
-    // Per op: number of the run of consecutive ops that it belongs to and that
-    // may form one group. Only set with the rule `tenants`.
+    // Per op: the number of the run of consecutive ops, which may form one
+    // group, that it belongs to. Only set if scratchpads are wiped after each
+    // group.
     int32_t *run_of;
     int nomem;
 } dv_life;
 
-// Finds all candidates for scratchpad homes. `cuts` is NULL or marks ops at
-// whose start no home may be live; it is used with `tenants`, where scratchpads
-// are wiped at the end of each group. Returns 0 when out of memory.
+// Finds all candidates: tensors that could be resident in the scratchpads, and
+// when. `cuts` is NULL or marks ops at whose start none may be resident, which
+// is needed if scratchpads are wiped at the end of each group. Returns 0 when
+// out of memory.
 int dv_life_make(dv_life *out, const dv_plan *plan,
                  const dv_scratch_rules *rules, const uint8_t *cuts,
                  dv_arena *arena);
-// Returns the end op of a scratchpad home that is filled at op `first` and last
-// read by op `use`; later than use + 1 if a repeat reads it again.
+// Returns the op at which a tensor's stay in the scratchpads ends if it begins
+// at op `first` and op `use` reads it last: use + 1, or later if a repeat (a
+// loop) reads it again.
 int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use);
-// Chooses scratchpad homes and assigns addresses. Homes and reports go to *out,
-// allocated in the arena.
+// Chooses which candidates become resident in the scratchpads (homes) and
+// assigns their addresses. Homes and reports go to *out, allocated in the
+// arena.
 dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
                            const dv_life *life, dv_arena *arena, dv_diag *diag);
 // Changes divisions (slices of the ops) and deals (assignments of tiles to
 // cores) of the plan so that more operands are found on their cores (joint.c):
-// op by op following the operands, or by a search as in Torch-Spyre. Scratchpad
-// homes are not changed.
+// op by op following the operands, or by a search like that of Torch-Spyre, the
+// PyTorch backend of IBM's Spyre accelerator. What is resident is not changed.
 dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
                           dv_arena *arena, dv_diag *diag);
 dv_status dv_joint_seed(dv_plan *plan, const dv_scratch_rules *rules,
                         dv_diag *diag);
-// Returns the plan's predicted time in microseconds, given its scratchpad
-// homes.
+// Returns the plan's predicted time in microseconds, given the tensors that are
+// resident in the scratchpads.
 double dv_joint_us(const dv_plan *plan);
-// Chooses scratchpad homes and forms groups for the plan as it is divided;
-// dv_scratch_improve also tries other orders of ops and recomputation
-// (improve.c).
+// Chooses which tensors are resident in the scratchpads and forms groups of ops
+// for the plan as it is divided; dv_scratch_improve also tries other orders of
+// ops and recomputation (improve.c).
 dv_status dv_scratch_choose_homes(dv_plan *plan, const dv_scratch_rules *rules,
                                   dv_arena *arena, dv_diag *diag);
 dv_status dv_scratch_improve(dv_plan *plan, const dv_scratch_rules *rules,
@@ -134,12 +145,12 @@ int dv_reorder(dv_plan *plan, const dv_life *life);
 // Runs the op that writes a tensor a second time, for the late readers of the
 // tensor. Returns 1 if the plan changed, 0 if not, -1 when out of memory.
 int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor);
-// Renumbers tensors and renames ops as they are printed, once a reordering or
-// recomputation is accepted.
+// Renumbers tensors and renames ops in the order of the plan's text, once a
+// reordering or recomputation is accepted.
 dv_status dv_reorder_finish(dv_plan *plan, dv_diag *diag);
 
-// Builds the table s that dv_home_of reads (which scratchpad home every access
-// of every op uses) from the lists of ops that read each home. Returns 0 when
-// out of memory.
+// Builds the table by which dv_home_of finds, for every access of every op, the
+// home (resident tensor) that it uses, from the lists of ops that read each
+// home. Returns 0 when out of memory.
 int dv_scratch_index(dv_scratch *s, const dv_plan *plan, dv_arena *arena);
 #endif

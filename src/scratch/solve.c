@@ -13,11 +13,12 @@ typedef struct solver {
     dv_placement *placed;
     dv_scratch *out;
     int32_t cap_homes;
-    int32_t *home_of_cand; // per candidate: its first scratchpad home, or -1
-    int32_t *n_homes_of;   // per candidate: number of its scratchpad homes,
-                           // which are consecutive
-    int64_t moved_at;      // last op at which a home (resident tensor) is moved
-                           // within the scratchpad
+    int32_t *home_of_cand; // per candidate: its first residency (home), or -1
+    // Per candidate: how often it is brought into the scratchpads. These homes
+    // (residencies with an address each) have consecutive numbers.
+    int32_t *n_homes_of;
+    // The last op at which a resident tensor is moved to another address.
+    int64_t moved_at;
     dv_diag *diag;
 } solver;
 
@@ -151,8 +152,8 @@ static int add_whole(solver *s)
     return 1;
 }
 
-// Sets the home (resident tensor) from which each scratchpad home that is
-// copied over the ring takes its data.
+// For each resident tensor that is copied from other cores over the ring, sets
+// the home (residency) that the copy is made from.
 static void link_rings(solver *s)
 {
     for (int32_t i = 0; i < s->life->n_cands; i++) {
@@ -162,8 +163,8 @@ static void link_rings(solver *s)
     }
 }
 
-// Sets in_place_of for scratchpad homes (resident tensors) that were placed at
-// the address of a parent, whose bytes they reuse.
+// Finds the resident tensors that were placed at the address of another one,
+// whose bytes they reuse in place, and records which one that is.
 static void find_in_place_reuse(solver *s)
 {
     const dv_life *l = s->life;
@@ -184,10 +185,10 @@ static void find_in_place_reuse(solver *s)
     }
 }
 
-// Adds the scratchpad home for one stay (interval at one address) of a
-// candidate. If it directly follows another stay, it is moved from there, at
-// most one move per op; otherwise it is loaded again. Returns NULL when out of
-// memory.
+// Makes one stay of a candidate (an interval at one address) a home, that is a
+// residency in the scratchpads. If it directly follows another stay, the tensor
+// is moved from there, at most one move per op; otherwise it is loaded again.
+// Returns NULL when out of memory.
 static dv_home *add_stay(solver *s, int32_t cand, const dv_stay *stay,
                          const dv_stay *before)
 {
@@ -222,8 +223,8 @@ static int pays(const dv_home *h, int moved_from)
     return h->n_readers >= (h->fill == DV_FILL_LOADED ? 2 : 1);
 }
 
-// Adds the scratchpad homes for all n stays (intervals at one address) of one
-// candidate. Returns 0 when out of memory.
+// Makes all n stays of one candidate (intervals at one address) homes, that is
+// residencies in the scratchpads. Returns 0 when out of memory.
 static int add_evictable_stays(solver *s, int32_t cand, const dv_stay *stays,
                                size_t n)
 {
@@ -245,8 +246,8 @@ static int add_evictable_stays(solver *s, int32_t cand, const dv_stay *stays,
         if (!next_moves && h->n_readers)
             h->end_op = h->readers[h->n_readers - 1] + 1;
         if (h->fill == DV_FILL_WRITTEN || h->fill == DV_FILL_MOVED)
-            read += h->n_readers; // number of reads that need no load from main
-                                  // memory
+            // Count the reads that need no load from main memory.
+            read += h->n_readers;
         s->out->homes[kept] = *h;
         if (h->fill == DV_FILL_MOVED)
             s->out->homes[kept].from = kept - 1;
@@ -378,7 +379,8 @@ static int can_fit(const solver *s, const dv_cand *c)
 // Returns an upper bound of the main memory traffic that resident tensors save
 // for the current division and order. The placement's bound only holds without
 // evictions; with them, the bound is the gain of all candidates that fit alone.
-// Costs of ring copies are added back, since they are no main memory traffic.
+// Costs of copies between cores are added back, since they are no main memory
+// traffic.
 static int64_t bound(const solver *s)
 {
     const dv_life *l = s->life;
@@ -396,8 +398,9 @@ static int64_t bound(const solver *s)
     return sum;
 }
 
-// Places the candidates for scratchpad homes with dv_place, with or without
-// evictions, and builds the homes. *saved is the main memory traffic saved.
+// Places the candidates in the scratchpads with dv_place, with or without
+// evictions, and makes the placed ones resident (homes). *saved is the main
+// memory traffic saved.
 static dv_status try_one(solver *s, int evict, double *saved)
 {
     s->out->homes = NULL;
@@ -432,9 +435,9 @@ static dv_status solve(solver *s)
     dv_scratch before = *s->out;
     DV_TRY(try_one(s, 1, &more));
     if (more > saved)
-        // If evictions save more, use their homes but keep the bound of the try
-        // without evictions: the bound with evictions is per core, not in total
-        // bytes.
+        // If evictions save more, use that placement, but keep the bound of the
+        // try without evictions: the bound with evictions is per core, not in
+        // total bytes.
         s->out->bound_bytes = before.bound_bytes;
     else
         *s->out = before;
@@ -475,9 +478,9 @@ static int fill_rank(const dv_home *h)
     return h->fill == DV_FILL_MOVED ? 0 : h->fill == DV_FILL_RING ? 1 : 2;
 }
 
-// Sorts the scratchpad homes (resident tensors) that each op fills: moves
-// first, then ring copies, then loads and writes, so that no fill overwrites
-// the source of another one.
+// Sorts the tensors that become resident at each op by how they get into the
+// scratchpads: moves first, then copies from other cores, then loads and
+// writes, so that none overwrites the source of another one.
 static int sort_fills(dv_scratch *s, int32_t n_ops, dv_arena *arena)
 {
     int32_t *next = DV_NEW(arena, int32_t, n_ops + 1);

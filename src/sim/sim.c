@@ -19,19 +19,20 @@ struct dv_sim {
     // Snapshot (copy) of the tensor that the current op both reads and
     // overwrites, from before the op; owned.
     unsigned char *old;
-    // The core's copies of the elements of each access, in host order; owned,
-    // allocated once.
+    // For each access of the current op, a copy of the elements that the core
+    // needs, in row-major order; owned, allocated once.
     unsigned char **images;
-    // Marks the elements that were already copied; owned.
+    // Marks the elements of an access that were already copied, so that each is
+    // counted once; owned.
     unsigned char *seen;
     // Accumulators of a result whose reduction is computed in parts; owned.
     void *parts;
-    void *peer;       // accumulators of the current part; owned
+    void *peer;       // accumulators of the part being computed; owned
     int64_t *core_of; // core number by tile of the current group; owned
     int n_images;
     dv_sim_traffic moved;   // data movement of the whole run
     dv_sim_traffic *by;     // data movement by op, then core; owned
-    dv_sim_traffic *counts; // entry of `by` for the current core
+    dv_sim_traffic *counts; // counts of the current op and core
     int64_t core;           // the core that is being simulated
     // The scratchpads of all cores, one after the other; owned. NULL: the plan
     // keeps no tensor resident in them.
@@ -41,9 +42,9 @@ struct dv_sim {
 
 // The addresses of a tensor's elements: of a box of it in a core's scratchpad,
 // or of all of it in main memory. Elements of one row are equally spaced only
-// up to the next boundary of the layout: the end of a stick (a piece of fixed
-// length), of a row of a tile, or of the row itself. The last such run is
-// cached.
+// up to the next boundary of the layout: the end of a stick (the smallest unit
+// of the memory), of a row of a tile, or of the row itself. The last such run
+// is cached.
 typedef struct place {
     const dv_tensor *t;
     const dv_layout *l;
@@ -97,7 +98,8 @@ static int64_t even_length(const place *p)
 }
 
 // Finds and caches the run (equally spaced elements) that contains element
-// `at`. Returns the element's address; NULL: it is not in the box.
+// number `at`. Returns the element's address; NULL: it is not in the box that
+// is resident.
 static unsigned char *find_run(place *p, int64_t at)
 {
     int64_t coords[DV_MAX_DIMS], rest = at;
@@ -129,7 +131,7 @@ static unsigned char *find_run(place *p, int64_t at)
 }
 
 // Returns the address of element number `at` of the tensor; NULL: it is not in
-// the box.
+// the box that is resident.
 static inline unsigned char *element_at(place *p, int64_t at)
 {
     uint64_t i = (uint64_t)(at - p->first);
@@ -295,7 +297,7 @@ static void store_homes(dv_sim *m, int32_t op)
                 exchange_home(m, op, s->fill_order[i], c, 1);
 }
 
-// The largest sizes and counts of buffers that any op of the plan needs.
+// The largest buffers, and the most buffers, that any op of the plan needs.
 typedef struct needs {
     int64_t image_bytes, marks, parts, tiles;
     int images;
@@ -527,7 +529,8 @@ typedef struct visitor {
     unsigned char *image;
     int size;  // bytes of an element in host format
     int64_t n; // elements counted so far
-    // 1 for an indirect access, whose elements count once per index.
+    // 1 for an indirect access, whose elements are counted once for every index
+    // that selects them.
     int each;
     int n_vars; // number of variables that the access depends on
     // The variables of the access, by decreasing stride.
@@ -641,7 +644,8 @@ static void visit_reads(dv_sim *m, dv_strips *s, const dv_tile *b, purpose why)
         }
 }
 
-// Stores the result, unless the op failed, and clears the core's copy of it.
+// Stores the result to memory, unless the op failed, and clears the core's copy
+// of it.
 static void store_result(dv_sim *m, dv_strips *s, const dv_tile *b)
 {
     if (s->status == DV_OK)
@@ -827,9 +831,9 @@ dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
     for (int32_t op = g->first_op; op < g->end_op; op++) {
         s->k = &m->kernels[op];
         s->images = (void *const *)m->images;
-        // s->images are the core's copies of the op's operands; the last copy
-        // is that of the written tensor. s->old is a snapshot of that tensor,
-        // if the op also reads it.
+        // The core works on copies of the op's operands (s->images), of which
+        // the last is that of the written tensor. If the op also reads the
+        // tensor that it writes, s->old is a snapshot of it from before the op.
         s->old = NULL;
         int32_t t = s->k->op->write.tensor;
         if (s->k->old_off >= 0) {
