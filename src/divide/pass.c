@@ -300,6 +300,32 @@ static dv_status divide_op(dv_plan *plan, int32_t i, dv_divide method,
     return keep(plan, i, s, &d, diag);
 }
 
+// Prescribes how the reductions of a rank of a team are cut: not at all or, if
+// the op has few results of many points each, into a fixed number of slices.
+// The number depends on the team's op and not on the rank's part or threads, so
+// that results do not depend on these. Returns the number of pins.
+static int fix_reduction(const dv_plan *plan, int32_t op, dv_pin *pins)
+{
+    enum { FEW_RESULTS = 64, SLICES = 16, LEAST_POINTS = 4096 };
+    const dv_op *o = &plan->ops->ops[op];
+    const dv_op *whole = dv_plan_whole_op(plan, op).op;
+    int n = 0, longest = -1;
+    if (!plan->team_ops || !dv_target_has_caches(&plan->target))
+        return 0;
+    for (int v = 0; v < o->n_vars; v++) {
+        if (!o->vars[v].reduce)
+            continue;
+        if (longest < 0 || dv_var_len(o, v) > dv_var_len(o, pins[longest].var))
+            longest = n;
+        pins[n++] = (dv_pin){v, 1};
+    }
+    if (n &&
+        dv_op_points_double(whole, dv_written_vars(whole)) <= FEW_RESULTS &&
+        dv_op_work(whole) >= SLICES * LEAST_POINTS)
+        pins[longest].n = dv_min_i64(SLICES, dv_var_len(o, pins[longest].var));
+    return n;
+}
+
 static dv_status divide_all(dv_plan *plan, dv_divide method,
                             const pinned_op *pinned, size_t n_pinned, known *k,
                             dv_diag *diag)
@@ -310,6 +336,8 @@ static dv_status divide_all(dv_plan *plan, dv_divide method,
             continue; // an `extern` op runs as a single tile
         dv_pin pins[DV_MAX_VARS];
         int n_pins = pins_of(pinned, n_pinned, i, pins);
+        if (!n_pins)
+            n_pins = fix_reduction(plan, i, pins);
         int32_t same = n_pins ? -1 : find_known(plan, k, i);
         if (same >= 0) {
             plan->divisions[i] = plan->divisions[same];
