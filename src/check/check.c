@@ -555,9 +555,35 @@ static int lacks_layout(const dv_plan *plan)
            !(plan->facts & DV_FACT_LAID_OUT);
 }
 
+static dv_status check_accesses(const checker *c)
+{
+    for (int32_t i = 0; i < c->p->n_ops; i++) {
+        const dv_op *o = &c->p->ops[i];
+        DV_TRY(check_inside(c, o, &o->write));
+        for (int r = 0; r < o->n_reads; r++)
+            DV_TRY(check_inside(c, o, &o->reads[r]));
+        DV_TRY(check_write(c, o));
+    }
+    return check_reads(c);
+}
+
+dv_status dv_plan_check_team(const dv_plan *plan, dv_diag *diag)
+{
+    checker c = {plan, plan->ops, diag};
+    if (!(plan->facts & DV_FACT_LOWERED))
+        return dv_fail(diag, DV_E_CHECK, whole(&c),
+                       "the plan is not finished: section program is missing");
+    DV_TRY(check_accesses(&c));
+    return dv_check_dist(plan, whole(&c), diag);
+}
+
 dv_status dv_plan_check(const dv_plan *plan, dv_diag *diag)
 {
     checker c = {plan, plan->ops, diag};
+    if (plan->team.n_axes) {
+        DV_TRY(dv_plan_check_team(plan, diag));
+        return dv_check_ranks(plan, whole(&c), diag);
+    }
     const char *missing = !(plan->facts & DV_FACT_LOWERED)   ? "program"
                           : !(plan->facts & DV_FACT_GROUPED) ? "groups"
                           : lacks_layout(plan)               ? "layout"
@@ -574,17 +600,8 @@ dv_status dv_plan_check(const dv_plan *plan, dv_diag *diag)
              op++)
             DV_TRY(check_tiles(&c, i, op));
     }
-    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
-        const dv_op *o = &plan->ops->ops[i];
-        DV_TRY(check_inside(&c, o, &o->write));
-        for (int r = 0; r < o->n_reads; r++)
-            DV_TRY(check_inside(&c, o, &o->reads[r]));
-        DV_TRY(check_write(&c, o));
-    }
+    DV_TRY(check_accesses(&c));
     DV_TRY(check_independence(&c));
-    DV_TRY(check_reads(&c));
-    if (plan->team.n_axes)
-        DV_TRY(dv_check_dist(plan, whole(&c), diag));
     DV_TRY(dv_check_machine(plan, whole(&c), diag));
     DV_TRY(dv_check_scratch(plan, whole(&c), diag));
     DV_TRY(dv_check_grid(plan, whole(&c), diag));

@@ -29,12 +29,25 @@ static void after_pass(void *user, const char *pass, double ms,
     dv_free(text);
 }
 
-// Returns the plan's text, followed by a line about what was proved.
-static char *text_of(const dv_plan *plan, int checked)
+// Returns the plan's text, followed by a line about what was proved. With
+// `one_rank`, a team's plan has only the class of the rank that it is for.
+static char *text_of(const dv_plan *plan, int checked, int one_rank)
 {
     dv_text out = {0};
-    dv_plan_print(&out, plan);
-    if (checked)
+    dv_plan some = *plan;
+    const dv_rank_class *c = dv_plan_class_of(plan, plan->team.rank);
+    if (one_rank && c) {
+        some.classes = (dv_rank_class *)(uintptr_t)c;
+        some.n_classes = 1;
+    }
+    dv_plan_print(&out, &some);
+    if (checked && plan->team.n_axes)
+        dv_put(&out,
+               "# check: ok. %d op%s, %d class%s of ranks; every element is "
+               "written once, every read finds its writer\n",
+               (int)plan->ops->n_ops, plan->ops->n_ops == 1 ? "" : "s",
+               (int)plan->n_classes, plan->n_classes == 1 ? "" : "es");
+    else if (checked)
         dv_put(&out,
                "# check: ok. %d op%s in %d group%s; every element is written "
                "once, every read finds its writer\n",
@@ -53,6 +66,13 @@ static int no_pass(const cli_command *c, const char *name)
                   name, list.at ? list.at : "");
     dv_text_free(&list);
     return code;
+}
+
+// Returns the plan of the rank for which a team is planned, or the plan itself.
+static const dv_plan *plan_of_rank(const dv_plan *plan)
+{
+    const dv_rank_class *c = dv_plan_class_of(plan, plan->team.rank);
+    return c ? c->plan : plan;
 }
 
 // Prints how ops are run on the host, and the machine code of their kernels.
@@ -275,7 +295,11 @@ int cli_plan(const cli_command *c, int argc, char **argv)
         {"time-passes", 0, NULL, "say how long each pass took", CLI_FLAG,
          &w.times},
         {0}};
+    args.options.rank = -1; // not given
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
+    int one_rank = args.options.rank >= 0;
+    if (!one_rank)
+        args.options.rank = 0;
     if (code >= 0)
         return code;
     if (n_files != 1)
@@ -309,14 +333,15 @@ int cli_plan(const cli_command *c, int argc, char **argv)
         cli_warnings(diag);
         code = 0;
         if (code_too)
-            code = dump_code(l.plan, diag);
+            code = dump_code(plan_of_rank(l.plan), diag);
         else if (w.dump_after && !w.dumped && strcmp(w.dump_after, "all") != 0)
             code = not_run(&w, diag);
         else if (!w.dump_after || output)
-            code = cli_put(why    ? explain(l.plan)
-                           : json ? dv_plan_json(l.plan)
-                                  : text_of(l.plan, !args.options.stop_after),
-                           output, diag);
+            code = cli_put(
+                why    ? explain(plan_of_rank(l.plan))
+                : json ? dv_plan_json(l.plan)
+                       : text_of(l.plan, !args.options.stop_after, one_rank),
+                output, diag);
         cli_unload(&l);
     } else {
         cli_unload(&l);

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/npy.h"
 #include "cli/run.h"
+#include "plan/traffic.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -86,6 +87,11 @@ dv_status cli_run_inputs(cli_job *j)
     return st;
 }
 
+static int is_team(const cli_job *j)
+{
+    return j->l.plan->team.n_axes > 0;
+}
+
 // Runs all ranks of a plan for a team in this process.
 static dv_status run_team(cli_job *j)
 {
@@ -95,8 +101,15 @@ static dv_status run_team(cli_job *j)
         return dv_nomem(j->diag);
     for (size_t i = 0; i < n; i++)
         data[i] = j->p->tensors[i].is_output ? j->after[i] : j->before[i];
-    dv_status st = dv_ranks_run(j->l.plan, data, &j->team_bytes,
-                                &j->team_messages, j->diag);
+    dv_team_traffic moved = {0};
+    if (!dv_target_runs_here(&j->l.plan->target)) {
+        j->rank_moved = DV_NEW(&j->arena, dv_sim_traffic,
+                               dv_plan_team_size(&j->l.plan->team));
+        moved.ranks = j->rank_moved;
+    }
+    dv_status st = dv_team_run_as(j->l.plan, NULL, data, &moved, j->diag);
+    j->team_bytes = moved.bytes;
+    j->team_messages = moved.messages;
     free(data);
     return st;
 }
@@ -109,25 +122,31 @@ static dv_status verify(cli_job *j)
     if (!stored)
         return dv_nomem(j->diag);
     for (int32_t i = 0; i < j->p->n_tensors; i++)
-        stored[i] =
-            j->l.plan->team.n_axes ? j->after[i] : dv_exec_stored(j->exec, i);
+        stored[i] = is_team(j) ? j->after[i] : dv_exec_stored(j->exec, i);
     return cli_verify(&j->verdict, &j->verify_how, j->seed, j->l.program,
                       j->l.plan, j->before, stored, &j->arena, j->diag);
 }
 
 static dv_status run(cli_job *j)
 {
-    if (j->l.plan->team.n_axes && j->kind == DV_RUN_SIM)
+    int here = dv_target_runs_here(&j->l.plan->target);
+    if (is_team(j) && j->kind == DV_RUN_SIM && here)
         return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
                        "--executor sim: the ranks of a team run on this "
                        "machine, they are not simulated");
-    if (j->l.plan->team.n_axes && j->kind == DV_RUN_SEQ)
+    if (is_team(j) && j->kind >= 0 && j->kind != DV_RUN_SIM && !here)
+        return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
+                       "the ranks of a team on %s are simulated",
+                       j->l.plan->target.name);
+    if (is_team(j) && j->kind == DV_RUN_SEQ)
         return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
                        "--executor seq: the ranks of a team run on threads");
-    DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
-    if (j->kind < 0 && j->usual >= 0 && dv_target_runs_here(&j->l.plan->target))
+    if (!is_team(j))
+        DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
+    if (j->exec && j->kind < 0 && j->usual >= 0 &&
+        dv_target_runs_here(&j->l.plan->target))
         j->kind = j->usual;
-    if (j->kind >= 0 && (int)dv_exec_executor(j->exec) != j->kind)
+    if (j->exec && j->kind >= 0 && (int)dv_exec_executor(j->exec) != j->kind)
         DV_TRY(dv_exec_use(j->exec, (dv_executor)j->kind, j->diag));
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
@@ -135,15 +154,15 @@ static dv_status run(cli_job *j)
         if (t->is_input && t->is_output)
             memcpy(j->after[i], j->before[i], bytes);
         void *data = t->is_output ? j->after[i] : j->before[i];
-        if (data)
+        if (data && j->exec)
             DV_TRY(dv_exec_bind(j->exec, t->name, data, bytes, j->diag));
     }
     cli_progress progress;
     cli_progress_begin(&progress, "running");
-    dv_exec_on_progress(j->exec, cli_progress_step, &progress);
+    if (j->exec)
+        dv_exec_on_progress(j->exec, cli_progress_step, &progress);
     double start = dv_clock_s();
-    dv_status st =
-        j->l.plan->team.n_axes ? run_team(j) : dv_exec_run(j->exec, j->diag);
+    dv_status st = is_team(j) ? run_team(j) : dv_exec_run(j->exec, j->diag);
     j->seconds = dv_clock_s() - start;
     cli_progress_end(&progress);
     return st == DV_OK && j->verify ? verify(j) : st;
@@ -162,16 +181,11 @@ static dv_status put_outputs(const cli_job *j)
     return DV_OK;
 }
 
-static int is_team(const cli_job *j)
-{
-    return j->l.plan->team.n_axes > 0;
-}
-
 // Returns the traffic that the simulator counted, or NULL if nothing was
 // simulated.
 static const dv_sim_traffic *moved_of(const cli_job *j)
 {
-    return j->exec && !is_team(j) ? dv_exec_moved(j->exec) : NULL;
+    return j->exec ? dv_exec_moved(j->exec) : NULL;
 }
 
 // Returns whether the tensor is an input with generated data: no --in names it
@@ -203,6 +217,24 @@ static void report_made_up(const cli_job *j)
                j->high);
 }
 
+static void team_json(dv_json *w, const cli_job *j)
+{
+    int64_t n = dv_plan_team_size(&j->l.plan->team);
+    dv_json_open(w, "team", '{');
+    DV_JSON_FIELDS(w, DV_F("ranks", n), DV_F("bytes", j->team_bytes),
+                   DV_F("messages", j->team_messages));
+    if (j->rank_moved) {
+        dv_json_open(w, "by_rank", '[');
+        for (int64_t i = 0; i < n; i++)
+            DV_JSON_OBJECT(
+                w, NULL, DV_F("hbm_read_bytes", j->rank_moved[i].read_bytes),
+                DV_F("hbm_write_bytes", j->rank_moved[i].write_bytes),
+                DV_F("ring_bytes", j->rank_moved[i].ring_bytes));
+        dv_json_close(w);
+    }
+    dv_json_close(w);
+}
+
 static void report_json(const cli_job *j)
 {
     dv_text out = {0};
@@ -210,9 +242,9 @@ static void report_json(const cli_job *j)
     dv_json_open(&w, NULL, '{');
     DV_JSON_FIELDS(&w, DV_F("file", j->p->src.name),
                    DV_F("target", j->l.plan->target.name),
-                   DV_F("executor", !j->exec     ? "mpi"
-                                    : is_team(j) ? "team"
-                                                 : dv_exec_name(j->exec)),
+                   DV_F("executor", j->exec     ? dv_exec_name(j->exec)
+                                    : cli_ranks ? "mpi"
+                                                : "team"),
                    DV_F("seconds", j->seconds));
     if (j->verify) {
         cli_verdict_json(&w, &j->verdict);
@@ -227,9 +259,7 @@ static void report_json(const cli_job *j)
             DV_F("hbm_bytes", moved->read_bytes + moved->write_bytes),
             DV_F("ring_bytes", moved->ring_bytes));
     if (j->l.plan->team.n_axes)
-        DV_JSON_OBJECT(
-            &w, "team", DV_F("ranks", dv_plan_team_size(&j->l.plan->team)),
-            DV_F("bytes", j->team_bytes), DV_F("messages", j->team_messages));
+        team_json(&w, j);
     dv_json_open_flat(&w, "made_up", '[');
     for (int i = 0; i < j->p->n_tensors; i++)
         if (is_made_up(j, &j->p->tensors[i]))
@@ -254,19 +284,73 @@ static int n_inputs(const dv_program *p)
     return n;
 }
 
+// Prints one line of the table of simulated ranks: what was counted, and what
+// the plan predicts.
+static void report_rank(const char *name, const dv_sim_traffic *moved,
+                        const dv_traffic *wanted)
+{
+    int same = moved->read_bytes == wanted->read_bytes &&
+               moved->write_bytes == wanted->write_bytes &&
+               moved->ring_bytes == wanted->ring_bytes;
+    printf("  %-10s %14" PRId64 " %14" PRId64 " %14" PRId64 "  %s\n", name,
+           moved->read_bytes, moved->write_bytes, moved->ring_bytes,
+           !wanted->exact ? "not predicted"
+           : same         ? "as predicted"
+                          : "NOT as predicted");
+}
+
+static void add_traffic(dv_sim_traffic *moved, dv_traffic *wanted,
+                        const dv_sim_traffic *m, const dv_traffic *w)
+{
+    moved->read_bytes += m->read_bytes;
+    moved->write_bytes += m->write_bytes;
+    moved->ring_bytes += m->ring_bytes;
+    wanted->read_bytes += w->read_bytes;
+    wanted->write_bytes += w->write_bytes;
+    wanted->ring_bytes += w->ring_bytes;
+    wanted->exact &= w->exact;
+}
+
+// Prints the traffic of each simulated rank and of all together, beside that of
+// one device that runs the whole program.
+static void report_ranks(const cli_job *j)
+{
+    const dv_plan *plan = j->l.plan;
+    dv_sim_traffic all = {0};
+    dv_traffic wanted = {.exact = 1};
+    printf("  %-10s %14s %14s %14s\n", "bytes", "read", "written", "ring");
+    for (int64_t i = 0; i < dv_plan_team_size(&plan->team); i++) {
+        const dv_rank_class *c = dv_plan_class_of(plan, i);
+        dv_traffic w = c ? dv_plan_traffic(c->plan) : (dv_traffic){0};
+        char name[32];
+        snprintf(name, sizeof name, "rank %" PRId64, i);
+        report_rank(name, &j->rank_moved[i], &w);
+        add_traffic(&all, &wanted, &j->rank_moved[i], &w);
+    }
+    report_rank("all ranks", &all, &wanted);
+    dv_plan *alone = NULL;
+    if (dv_plan_create(&alone, plan->ops, &plan->target, NULL, NULL))
+        return;
+    dv_traffic one = dv_plan_traffic(alone);
+    printf("  %-10s %14" PRId64 " %14" PRId64 " %14" PRId64 "  predicted\n",
+           "one device", one.read_bytes, one.write_bytes, one.ring_bytes);
+    dv_plan_destroy(alone);
+}
+
 static void report_text(const cli_job *j)
 {
-    printf("%s on %s: %d op%s in %d group%s, plan checked, ran in %.3g s",
-           j->p->src.name, j->l.plan->target.name, (int)j->p->n_ops,
-           j->p->n_ops == 1 ? "" : "s", (int)j->l.plan->n_groups,
-           j->l.plan->n_groups == 1 ? "" : "s", j->seconds);
+    const dv_rank_class *own =
+        is_team(j) ? dv_plan_class_of(j->l.plan, j->l.plan->team.rank) : NULL;
+    const dv_plan *plan = own ? own->plan : j->l.plan;
+    printf("%s on %s: %d op%s in %d group%s%s, plan checked, ran in %.3g s",
+           j->p->src.name, plan->target.name, (int)plan->ops->n_ops,
+           plan->ops->n_ops == 1 ? "" : "s", (int)plan->n_groups,
+           plan->n_groups == 1 ? "" : "s", own ? " on a rank" : "", j->seconds);
     report_made_up(j);
     printf("\n");
     const dv_sim_traffic *moved = moved_of(j);
-    if (!dv_target_runs_here(&j->l.plan->target) && is_team(j))
-        printf("  the ranks of the team run on this machine; %s is not "
-               "simulated\n",
-               j->l.plan->target.name);
+    if (j->rank_moved)
+        report_ranks(j);
     if (moved)
         printf("  simulated: %" PRId64 " elements read, %" PRId64
                " written in main memory, %" PRId64 " bytes between cores\n",

@@ -29,6 +29,8 @@ typedef struct cli_job {
     dv_exec *exec;       // runs the plan; NULL if each rank is a process
     double seconds;
     int64_t team_bytes, team_messages;
+    // What the simulator counted on each rank of a team; NULL: not simulated.
+    dv_sim_traffic *rank_moved;
     dv_verdict verdict;
     dv_arena arena; // holds the verdict's lists
     dv_diag *diag;

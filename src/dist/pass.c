@@ -114,14 +114,6 @@ dv_status dv_dist_run(dv_pass_cx *cx, dv_plan *plan)
     return st;
 }
 
-dv_status dv_team_redistribute(dv_pass_cx *cx, dv_plan *plan)
-{
-    if (fingerprint(plan->ops) == plan->team.program)
-        return DV_OK;
-    DV_TRY(dv_dist_run(cx, plan));
-    return dv_dist_verify(plan, cx->diag);
-}
-
 dv_status dv_dist_verify(const dv_plan *plan, dv_diag *diag)
 {
     const dv_plan_team *t = &plan->team;

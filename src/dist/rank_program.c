@@ -147,13 +147,7 @@ static int add_tensors(builder *b)
         if (r->tensor[i] < 0)
             return 0;
     }
-    dv_box scalar = {0};
-    b->messages = add_tensor(b, "messages", DV_I32, &scalar, 1, 1);
-    if (b->messages < 0)
-        return 0;
-    r->messages = dv_arena_copy(&r->arena, r->p->tensors[b->messages].name,
-                                strlen(r->p->tensors[b->messages].name));
-    return r->messages != NULL;
+    return 1;
 }
 
 // -- Ops ---------------------------------------------------------------------
@@ -170,8 +164,23 @@ static int push_op(builder *b, const dv_op *op, int32_t of)
     return 1;
 }
 
+// Adds the tensor that events write.
+static int add_messages(builder *b)
+{
+    dv_rank_program *r = b->r;
+    dv_box scalar = {0};
+    b->messages = add_tensor(b, "messages", DV_I32, &scalar, 1, 1);
+    if (b->messages < 0)
+        return 0;
+    const char *name = r->p->tensors[b->messages].name;
+    r->messages = dv_arena_copy(&r->arena, name, strlen(name));
+    return r->messages != NULL;
+}
+
 static int push_event(builder *b, dv_rank_act act, int32_t of)
 {
+    if (!b->r->messages && !add_messages(b))
+        return 0;
     dv_program *p = b->r->p;
     dv_rank_event *e = DV_PUSH(&b->r->arena, dv_rank_event, b->r->events,
                                b->r->n_events, b->cap_events);
@@ -517,16 +526,15 @@ static int push_results(builder *b, int32_t number)
 
 // -- Exchanges ---------------------------------------------------------------
 
-static int32_t add_buffer(builder *b, int32_t tensor, const dv_piece *piece,
-                          const char *what)
+// Adds the buffer of box number i that is sent or, if not `out`, received.
+static int32_t add_buffer(builder *b, int32_t tensor, const dv_box *box,
+                          int32_t i, int out)
 {
     const dv_tensor *t = &b->from->tensors[tensor];
     dv_text name = {0};
-    int out = what[0] == 't';
-    dv_put(&name, "%s_%s_%" PRId64, t->name, what, piece->rank);
-    int32_t n = name.failed
-                    ? -1
-                    : add_tensor(b, name.at, t->dtype, &piece->box, 1, out);
+    dv_put(&name, "%s_%s_%d", t->name, out ? "to" : "from", (int)i);
+    int32_t n =
+        name.failed ? -1 : add_tensor(b, name.at, t->dtype, box, 1, out);
     dv_text_free(&name);
     return n;
 }
@@ -538,7 +546,7 @@ static int push_packs(builder *b, int32_t exchange)
     const place start = {0};
     for (int32_t i = 0; i < e->n_sends; i++) {
         place from = in_local(b, e->tensor, &e->sends[i].box), to = start;
-        to.tensor = add_buffer(b, e->tensor, &e->sends[i], "to");
+        to.tensor = add_buffer(b, e->tensor, &e->sends[i].box, i, 1);
         b->r->sends[exchange][i] = to.tensor;
         if (to.tensor < 0 || !push_copy(b, &to, &from, &e->sends[i].box, 1))
             return 0;
@@ -550,7 +558,7 @@ static int add_receives(builder *b, int32_t exchange)
 {
     const dv_op_exchange *e = &b->r->exchanges[exchange];
     for (int32_t i = 0; i < e->n_receives; i++) {
-        int32_t t = add_buffer(b, e->tensor, &e->receives[i], "from");
+        int32_t t = add_buffer(b, e->tensor, &e->receives[i].box, i, 0);
         b->r->receives[exchange][i] = t;
         if (t < 0)
             return 0;
@@ -846,4 +854,15 @@ void dv_rank_program_destroy(dv_rank_program *r)
     dv_program_destroy(r->p);
     dv_arena arena = r->arena;
     dv_arena_free(&arena);
+}
+
+dv_status dv_rank_program_of(dv_program **out, const dv_plan *plan,
+                             int64_t rank, dv_diag *diag)
+{
+    dv_rank_program *r = NULL;
+    DV_TRY(dv_rank_program_create(&r, plan, rank, 1, diag));
+    *out = r->p;
+    r->p = NULL;
+    dv_rank_program_destroy(r);
+    return DV_OK;
 }

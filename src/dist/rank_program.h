@@ -42,7 +42,8 @@ typedef struct dv_rank_event {
 typedef struct dv_rank_program {
     // The program; it borrows expressions and names from the team's program.
     dv_program *p;
-    const char *messages; // name of the tensor that events write
+    // Name of the tensor that events write; NULL if there are no events.
+    const char *messages;
     // For each op of p, the op of the team's program that it computes a part
     // of; -1 if it copies, communicates, or computes partial sums of an op.
     int32_t *op_of;

@@ -264,6 +264,11 @@ static dv_status create(dv_exec **out, const dv_plan *plan, int probing,
 
 dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
 {
+    if (plan->team.n_axes)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "the plan is for a team of %" PRId64
+                       ", each of its ranks has an executor of its own",
+                       dv_plan_team_size(&plan->team));
     DV_TRY(dv_plan_check(plan, diag)); // an invalid plan is not run
     return create(out, plan, 0, NULL, diag);
 }

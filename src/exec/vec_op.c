@@ -841,12 +841,18 @@ dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
     *out = NULL;
     if (!possible(how, dv_jit_isa(jit), &compute))
         return DV_OK;
-    maker m = {.how = how, .arena = arena};
-    m.shape.compute = (uint8_t)compute;
-    dv_status s = make(out, &m, jit, diag);
+    maker start = {.how = how, .arena = arena};
+    start.shape.compute = (uint8_t)compute;
+    maker m = start;
+    dv_status s = make(out, &m, jit, NULL);
     // If the kernel would be too long (DV_E_LIMIT), the op runs in the
     // interpreter, which is no error.
-    return s == DV_E_LIMIT ? DV_OK : s;
+    if (s == DV_OK || s == DV_E_LIMIT)
+        return DV_OK;
+    // The call above was made without `diag`; it is repeated to record its
+    // error message.
+    m = start;
+    return make(out, &m, jit, diag);
 }
 
 dv_guard dv_vec_op_guard(const dv_vec_op *v)

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/math.h"
 #include "base/random.h"
+#include "dist/dist.h"
 #include "ir/error.h"
 #include "ir/sample.h"
 #include "nest/sums.h"
@@ -460,33 +461,49 @@ static dv_status sample_element(sampling *c, dv_sampler *x, int32_t tensor,
     return DV_OK;
 }
 
+// Returns the grid that assigns the tiles of an op to cores; NULL: none.
+static const dv_group_grid *grid_of(const dv_plan *plan, int32_t op)
+{
+    return plan->n_grids ? dv_grid_of(plan, dv_group_of(plan, op)) : NULL;
+}
+
 // Returns the number of tiles of an op, or 0 if the tensor that it writes is
 // not in memory or is never written (a repeat of 0 times). Tiles that compute
 // partial sums of the same elements all count.
 static int64_t count_tiles(const sampling *c, int32_t op)
 {
     const dv_program *p = c->plan->ops;
-    const dv_group_grid *g = dv_grid_of(c->plan, dv_group_of(c->plan, op));
+    const dv_group_grid *g = grid_of(c->plan, op);
     for (int32_t i = 0; i < p->n_repeats; i++)
         if (p->repeats[i].first_op <= op && op < p->repeats[i].end_op &&
             p->repeats[i].times == 0)
             return 0;
     return !c->after[p->ops[op].write.tensor] ? 0
-           : g                                ? g->batch * g->mt * g->nt
-                                              : dv_plan_n_tiles(c->plan, op);
+           : c->plan->team.n_axes ? dv_plan_team_size(&c->plan->team)
+           : g                    ? g->batch * g->mt * g->nt
+                                  : dv_plan_n_tiles(c->plan, op);
 }
 
-static void find_box(const dv_plan *plan, int32_t op, int64_t tile,
-                     dv_tile *box)
+// Finds the box of a tile of an op; in the plan of a team, a tile is what one
+// rank computes. Returns 0 if it is empty.
+static int find_box(const dv_plan *plan, int32_t op, int64_t tile, dv_tile *box)
 {
-    const dv_group_grid *g = dv_grid_of(plan, dv_group_of(plan, op));
+    const dv_group_grid *g = grid_of(plan, op);
+    dv_iter_space target;
+    if (plan->team.n_axes) {
+        int any = dv_team_target(&target, plan->ops, &plan->team, op, tile);
+        memcpy(box->begin, target.begin, sizeof box->begin);
+        memcpy(box->end, target.end, sizeof box->end);
+        return any;
+    }
     if (!g) {
         dv_plan_tile(box, plan, op, tile);
-        return;
+        return 1;
     }
     const int64_t bmn[3] = {tile / (g->mt * g->nt), tile / g->nt % g->mt,
                             tile % g->nt};
     dv_grid_box(box, plan, g, bmn, 0, g->kt);
+    return 1;
 }
 
 // Draws an element of a tile: along every variable its first, its last or any
@@ -516,7 +533,10 @@ static dv_status sample_tile(sampling *c, dv_sampler *x, int32_t op,
     const dv_op *o = &c->plan->ops->ops[op];
     int64_t tile = next_of(&c->tiles[op]);
     dv_tile box;
-    find_box(c->plan, op, tile, &box);
+    if (!find_box(c->plan, op, tile, &box)) {
+        *is = DV_SAMPLED; // there is nothing to sample
+        return DV_OK;
+    }
     *is = dv_access_is_indirect(&o->write) ? DV_SAMPLE_INDIRECT
                                            : DV_SAMPLE_OVERWRITTEN;
     for (int i = 0; i < TRIES && *is == DV_SAMPLE_OVERWRITTEN; i++)

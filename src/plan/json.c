@@ -251,43 +251,67 @@ static void schedule_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
 }
 
+static void plan_json(dv_json *j, const dv_plan *plan);
+
+// Prints the plans of the ranks of a team, one for each class of equal ranks.
+static void ranks_json(dv_json *j, const dv_plan *plan)
+{
+    dv_json_open(j, "ranks", '[');
+    for (int32_t i = 0; i < plan->n_classes; i++) {
+        const dv_rank_class *c = &plan->classes[i];
+        dv_json_open(j, NULL, '{');
+        DV_JSON_FIELDS(j, dv_field_ints("ranks", c->ranks, c->n_ranks));
+        plan_json(j, c->plan);
+        dv_json_close(j);
+    }
+    dv_json_close(j);
+}
+
+// Prints the fields of a plan.
+static void plan_json(dv_json *j, const dv_plan *plan)
+{
+    const dv_json_hooks more = {layout_json, divide_json, plan};
+    if (plan->facts & DV_FACT_LOWERED)
+        dv_program_json_fields(j, plan->ops, &more);
+    dv_json_string(j, "target", plan->target.name);
+    dv_json_int(j, "cores", plan->target.cores);
+    if (plan->target.holes.n) {
+        dv_core_grid g = plan->target.core_grid;
+        DV_JSON_INTS(j, "core_grid", g.cols, g.rows);
+        dv_target_rects_json(j, "holes", &plan->target.holes);
+    }
+    if (plan->facts & DV_FACT_DISTRIBUTED)
+        dv_dist_json(j, plan);
+    if (plan->n_classes)
+        ranks_json(j, plan);
+    if (plan->facts & DV_FACT_GROUPED) {
+        dv_json_open(j, "groups", '[');
+        for (int32_t i = 0; i < plan->n_groups; i++)
+            group_json(j, plan, &plan->groups[i]);
+        dv_json_close(j);
+    }
+    if (plan->facts & DV_FACT_PLACED)
+        scratch_json(j, plan);
+    if (plan->n_grids)
+        grid_json(j, plan);
+    if (plan->schedule.kernels)
+        schedule_json(j, plan);
+    dv_json_open(j, "passes", '[');
+    for (int i = 0; i < DV_N_PASSES; i++) {
+        if (plan->pass_ms[i] < 0)
+            continue;
+        DV_JSON_OBJECT(j, NULL, DV_F("name", dv_pass_get((dv_pass_id)i)->name),
+                       DV_F("ms", plan->pass_ms[i]));
+    }
+    dv_json_close(j);
+}
+
 char *dv_plan_json(const dv_plan *plan)
 {
     dv_text out = {0};
     dv_json j = {.out = &out};
-    const dv_json_hooks more = {layout_json, divide_json, plan};
     dv_json_open(&j, NULL, '{');
-    if (plan->facts & DV_FACT_LOWERED)
-        dv_program_json_fields(&j, plan->ops, &more);
-    dv_json_string(&j, "target", plan->target.name);
-    dv_json_int(&j, "cores", plan->target.cores);
-    if (plan->target.holes.n) {
-        dv_core_grid g = plan->target.core_grid;
-        DV_JSON_INTS(&j, "core_grid", g.cols, g.rows);
-        dv_target_rects_json(&j, "holes", &plan->target.holes);
-    }
-    if (plan->facts & DV_FACT_DISTRIBUTED)
-        dv_dist_json(&j, plan);
-    if (plan->facts & DV_FACT_GROUPED) {
-        dv_json_open(&j, "groups", '[');
-        for (int32_t i = 0; i < plan->n_groups; i++)
-            group_json(&j, plan, &plan->groups[i]);
-        dv_json_close(&j);
-    }
-    if (plan->facts & DV_FACT_PLACED)
-        scratch_json(&j, plan);
-    if (plan->n_grids)
-        grid_json(&j, plan);
-    if (plan->schedule.kernels)
-        schedule_json(&j, plan);
-    dv_json_open(&j, "passes", '[');
-    for (int i = 0; i < DV_N_PASSES; i++) {
-        if (plan->pass_ms[i] < 0)
-            continue;
-        DV_JSON_OBJECT(&j, NULL, DV_F("name", dv_pass_get((dv_pass_id)i)->name),
-                       DV_F("ms", plan->pass_ms[i]));
-    }
-    dv_json_close(&j);
+    plan_json(&j, plan);
     dv_status check = dv_plan_check(plan, NULL);
     if (check == DV_E_NOMEM)
         // The check ran out of memory, which says nothing about the plan, so

@@ -49,10 +49,27 @@ static dv_plan *new_plan(void)
     return plan;
 }
 
+void dv_plan_forget_ranks(dv_plan *plan)
+{
+    for (int32_t i = 0; i < plan->n_classes; i++)
+        dv_plan_destroy(plan->classes[i].plan);
+    plan->n_classes = 0;
+}
+
+const dv_rank_class *dv_plan_class_of(const dv_plan *plan, int64_t rank)
+{
+    for (int32_t i = 0; i < plan->n_classes; i++)
+        for (int32_t k = 0; k < plan->classes[i].n_ranks; k++)
+            if (plan->classes[i].ranks[k] == rank)
+                return &plan->classes[i];
+    return NULL;
+}
+
 void dv_plan_destroy(dv_plan *plan)
 {
     if (!plan)
         return;
+    dv_plan_forget_ranks(plan);
     dv_program_destroy(plan->ops);
     // The arena is copied out first, because the plan itself lives in it.
     dv_arena arena = plan->arena;
@@ -84,6 +101,9 @@ static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
         const dv_pass *pass = &passes[i];
         if (i == DV_PASS_dist && !dv_team_wanted(cx, plan))
             continue;
+        // The ranks of a team have plans of their own.
+        if (plan->team.n_axes ? i > DV_PASS_ranks : i == DV_PASS_ranks)
+            continue;
         dv_diag_pass(cx->diag, pass->name);
         if (pass->needs & ~plan->facts)
             return dv_fail(cx->diag, DV_E_USAGE, DV_NOWHERE,
@@ -95,8 +115,6 @@ static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
         plan->pass_ms[i] = (dv_clock_s() - start) * 1e3;
         plan->facts |= pass->gives;
         DV_TRY(pass->verify(plan, cx->diag));
-        if (plan->team.n_axes && i != DV_PASS_dist)
-            DV_TRY(dv_team_redistribute(cx, plan));
         dv_diag_pass(cx->diag, NULL);
         if (o->after_pass)
             o->after_pass(o->user, pass->name, plan->pass_ms[i], plan);
@@ -281,6 +299,28 @@ static dv_status read_section(dv_plan *plan, dv_lexer *lx)
                    dv_lex_show(lx, buf));
 }
 
+dv_status dv_plan_read_rank(dv_plan **out, const dv_plan *team, int64_t cores,
+                            dv_lexer *lx)
+{
+    dv_plan *plan = *out = new_plan();
+    if (!plan)
+        return dv_nomem(lx->diag);
+    plan->src = team->src;
+    plan->target = team->target;
+    if (cores != plan->target.cores) {
+        plan->target.core_grid = (dv_core_grid){0, 0};
+        plan->target.holes.n = 0;
+        plan->target.cores = cores;
+    }
+    while (lx->tok.kind != '}' && lx->tok.kind != DV_TOK_END) {
+        if (dv_lex_is(lx, "dist") || dv_lex_is(lx, "ranks"))
+            return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                           "a rank is not a team");
+        DV_TRY(read_section(plan, lx));
+    }
+    return DV_OK;
+}
+
 static dv_status read_plan(dv_plan *plan, const char *text, size_t len,
                            const char *name, dv_diag *diag)
 {
@@ -340,14 +380,38 @@ static dv_status schedule_plan(dv_plan *plan, const dv_plan_options *options,
     return DV_OK;
 }
 
+// Plans the ranks of a team whose plan was read without section `ranks`. A plan
+// that the checker refuses is left as it is.
+static dv_status plan_ranks(dv_plan *plan, const dv_plan_options *options,
+                            dv_diag *diag)
+{
+    dv_pass_cx cx = {plan->ops, options, diag};
+    // Cores are those of ranks: sections about the team's cores say nothing.
+    forget(plan, DV_PASS_layout);
+    if (plan->facts & DV_FACT_RANKS) {
+        for (int32_t i = 0; i < plan->n_classes; i++)
+            DV_TRY(schedule_plan(plan->classes[i].plan, options, diag));
+        return DV_OK;
+    }
+    dv_status st = dv_plan_check_team(plan, NULL);
+    if (st != DV_OK)
+        return st == DV_E_NOMEM ? dv_nomem(diag) : DV_OK;
+    DV_TRY(dv_ranks_run(&cx, plan));
+    plan->facts |= DV_FACT_RANKS;
+    return DV_OK;
+}
+
 static dv_status resume(dv_plan *plan, const char *start_at,
                         const dv_plan_options *options, dv_diag *diag)
 {
     int first;
     DV_TRY(limit_cores(plan, options, diag));
     if (!start_at)
-        return schedule_plan(plan, options, diag);
+        return plan->team.n_axes ? plan_ranks(plan, options, diag)
+                                 : schedule_plan(plan, options, diag);
     DV_TRY(find_pass(start_at, 0, &first, diag));
+    if (plan->team.n_axes && first > DV_PASS_ranks)
+        first = DV_PASS_ranks;
     dv_pass_cx cx = {plan->ops, options, diag};
     if (first == 0 && !plan->ops)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
@@ -389,14 +453,19 @@ dv_loc dv_plan_at(const dv_plan *plan, uint32_t off)
     return (dv_loc){plan->src.text ? &plan->src : NULL, off};
 }
 
+void dv_plan_print_sections(dv_text *out, const dv_plan *plan)
+{
+    for (int i = 0; i < DV_N_PASSES; i++)
+        if ((plan->facts & passes[i].gives) == passes[i].gives)
+            passes[i].print(out, plan);
+}
+
 void dv_plan_print(dv_text *out, const dv_plan *plan)
 {
     dv_put(out, "plan 1\n");
     dv_target_print(out, &plan->target, 0);
     dv_source_print(out, plan);
-    for (int i = 0; i < DV_N_PASSES; i++)
-        if ((plan->facts & passes[i].gives) == passes[i].gives)
-            passes[i].print(out, plan);
+    dv_plan_print_sections(out, plan);
 }
 
 char *dv_plan_text(const dv_plan *plan)

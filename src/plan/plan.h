@@ -246,6 +246,7 @@ enum {
     DV_FACT_DISTRIBUTED = 32, // plan->team is set
     DV_FACT_GRIDDED = 64,     // plan->grids is set
     DV_FACT_SCHEDULED = 128,  // plan->schedule is set
+    DV_FACT_RANKS = 256,      // plan->classes is set
 };
 
 typedef enum dv_pass_id {
@@ -254,6 +255,16 @@ typedef enum dv_pass_id {
 #undef PASS
     DV_N_PASSES
 } dv_pass_id;
+
+// Ranks of a team whose programs are equal, and the plan that they share.
+typedef struct dv_rank_class {
+    int64_t *ranks; // in increasing order
+    int32_t n_ranks;
+    dv_plan *plan;       // owned
+    const char *program; // text of their program before it is planned; NULL in
+                         // a plan that was read
+    uint32_t off;        // byte offset in the text of a parsed plan
+} dv_rank_class;
 
 struct dv_plan {
     dv_arena arena;
@@ -294,6 +305,10 @@ struct dv_plan {
     // Set by pass schedule: the kernel and loops of each op. Empty if the
     // target is not the machine that divvy runs on.
     dv_schedule schedule;
+    // Set by pass ranks, in the plan of a team: the plans of its ranks. The
+    // team's plan itself then has no result of a later pass.
+    dv_rank_class *classes;
+    int32_t n_classes;
     // In the plan of a rank of a team: the team's program, borrowed, and for
     // each op the op of that program of which it computes a part, or -1.
     const dv_program *team_program;
@@ -390,9 +405,6 @@ dv_status dv_plan_check_rank(const dv_plan *plan, int64_t rank, dv_diag *diag);
 int dv_team_wanted(const dv_pass_cx *cx, const dv_plan *plan);
 // Prints the plan's section `dist`, the distribution over processes, as JSON.
 void dv_dist_json(struct dv_json *j, const dv_plan *plan);
-// Repeats pass dist (distribution over processes) if a later pass has changed
-// the program.
-dv_status dv_team_redistribute(dv_pass_cx *cx, dv_plan *plan);
 
 // Returns the home (the place of a resident tensor in the scratchpads) from
 // which access k of an op takes its tensor, or -1 for main memory.
@@ -452,6 +464,22 @@ dv_status dv_plan_source(const dv_plan *plan, dv_program **out, dv_diag *diag);
 dv_status dv_plan_rank(dv_plan **out, const dv_plan *team, dv_program *ops,
                        const int32_t *team_ops, const dv_plan_options *options,
                        dv_diag *diag);
+
+// Reads the sections of the plan of a rank, up to the '}' after them.
+dv_status dv_plan_read_rank(dv_plan **out, const dv_plan *team, int64_t cores,
+                            dv_lexer *lx);
+// Returns the class of a rank in the plan of a team, or NULL.
+const dv_rank_class *dv_plan_class_of(const dv_plan *plan, int64_t rank);
+// Destroys the plans of all ranks.
+void dv_plan_forget_ranks(dv_plan *plan);
+// Prints the results of all passes, without the target and the source.
+void dv_plan_print_sections(dv_text *out, const dv_plan *plan);
+// Checks the plan of a team without the plans of its ranks.
+dv_status dv_plan_check_team(const dv_plan *plan, dv_diag *diag);
+// Makes the program of a rank of a team, before it is planned
+// (dist/rank_program.c). The caller destroys it.
+dv_status dv_rank_program_of(dv_program **out, const dv_plan *plan,
+                             int64_t rank, dv_diag *diag);
 
 // Returns a position for error messages, in the text that the plan was read
 // from; no position if it was not read.

@@ -12,6 +12,7 @@ typedef struct member {
     // Messages received by this rank, per exchange of the plan; NULL: the
     // caller did not ask for them.
     dv_exchange_traffic *carried;
+    dv_sim_traffic *moved; // what the simulator counted on this rank; or NULL
     dv_comm *comm;
     dv_status status;
     dv_diag *diag;
@@ -43,6 +44,8 @@ static dv_status work(member *m)
     for (int32_t i = 0; r && m->carried && i < m->plan->team.n_op_exchanges;
          i++)
         m->carried[i] = dv_rank_traffic(r, i);
+    if (st == DV_OK && m->moved && dv_rank_moved(r))
+        *m->moved = *dv_rank_moved(r);
     dv_rank_destroy(r);
     return st;
 }
@@ -112,14 +115,16 @@ static int make_members(member *m, int64_t n, dv_exchange_traffic *carried,
         m[i].diag = dv_diag_create();
         if (carried)
             m[i].carried = carried + i * like->plan->team.n_op_exchanges;
+        if (like->moved)
+            m[i].moved = like->moved + i;
         ok &= m[i].diag != NULL;
     }
     return ok;
 }
 
-dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
-                          void *const *data, dv_team_traffic *moved,
-                          dv_diag *diag)
+dv_status dv_team_run_as(const dv_plan *plan, const dv_rank_options *options,
+                         void *const *data, dv_team_traffic *moved,
+                         dv_diag *diag)
 {
     int64_t n = dv_plan_team_size(&plan->team);
     dv_local *team = NULL;
@@ -131,7 +136,10 @@ dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
     DV_TRY(dv_plan_check(plan, diag)); // an invalid plan is not run
     DV_TRY(dv_local_create(&team, n, diag));
     int by_exchange = moved && moved->op_exchanges;
-    member like = {.plan = plan, .options = options, .data = data};
+    member like = {.plan = plan,
+                   .options = options,
+                   .data = data,
+                   .moved = moved ? moved->ranks : NULL};
     member *m = DV_NEW(&arena, member, n);
     dv_exchange_traffic *carried =
         DV_NEW(&arena, dv_exchange_traffic,
@@ -151,11 +159,11 @@ dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
     return st;
 }
 
-dv_status dv_ranks_run(const dv_plan *plan, void *const *data, int64_t *bytes,
-                       int64_t *messages, dv_diag *diag)
+dv_status dv_team_run(const dv_plan *plan, void *const *data, int64_t *bytes,
+                      int64_t *messages, dv_diag *diag)
 {
     dv_team_traffic moved = {0};
-    dv_status st = dv_ranks_run_as(plan, NULL, data, &moved, diag);
+    dv_status st = dv_team_run_as(plan, NULL, data, &moved, diag);
     if (bytes)
         *bytes = moved.bytes;
     if (messages)

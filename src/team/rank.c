@@ -33,7 +33,8 @@ struct dv_rank {
     const dv_program *p; // the team's program
     dv_comm *comm;
     dv_rank_program *part;
-    dv_plan *plan; // of the rank's program
+    const dv_plan *plan; // of the rank's program
+    dv_plan *own_plan;   // the same if the team's plan does not have it
     dv_exec *exec;
     // The rank's memory of each tensor of the team's program; NULL if the rank
     // has none of it or only the executor uses it.
@@ -87,6 +88,8 @@ static dv_status bind_tensors(dv_rank *r, dv_diag *diag)
             DV_TRY(get_memory(r, t, &r->data[i], diag));
     }
     void *messages;
+    if (!r->part->messages)
+        return DV_OK;
     return get_memory(r, dv_program_find(p, r->part->messages), &messages,
                       diag);
 }
@@ -171,9 +174,7 @@ static dv_status hash_plan(dv_rank *r, dv_diag *diag)
     return DV_OK;
 }
 
-// Returns the default number of threads: the rank's share of the machine's
-// cores, or the cores that the rank is bound to.
-static int32_t usual_threads(const dv_comm *comm)
+int32_t dv_rank_usual_threads(const dv_comm *comm)
 {
 #ifdef _OPENMP
     if (comm->one_thread)
@@ -188,18 +189,62 @@ static int32_t usual_threads(const dv_comm *comm)
 #endif
 }
 
-static dv_status make_plan(dv_rank *r, const dv_rank_options *o, dv_diag *diag)
+// Returns the number of a tensor of the rank's program in its plan, which may
+// have added tensors.
+static int32_t planned(const dv_rank *r, int32_t tensor)
+{
+    return dv_program_find(r->plan->ops, r->part->p->tensors[tensor].name);
+}
+
+static void number_tensors(dv_rank *r)
+{
+    dv_rank_program *x = r->part;
+    for (int32_t i = 0; i < r->p->n_tensors; i++)
+        x->tensor[i] = x->tensor[i] < 0 ? -1 : planned(r, x->tensor[i]);
+    for (int32_t i = 0; i < r->p->n_ops; i++)
+        x->parts[i] = x->parts[i] < 0 ? -1 : planned(r, x->parts[i]);
+    for (int32_t i = 0; i < r->team->team.n_op_exchanges; i++) {
+        for (int32_t k = 0; k < x->exchanges[i].n_sends; k++)
+            x->sends[i][k] = planned(r, x->sends[i][k]);
+        for (int32_t k = 0; k < x->exchanges[i].n_receives; k++)
+            x->receives[i][k] = planned(r, x->receives[i][k]);
+    }
+}
+
+// Finds the rank's plan in that of the team. If the options ask for other
+// threads or no overlapping, or the team's plan has none for this rank, the
+// rank is planned here.
+static dv_status find_plan(dv_rank *r, const dv_rank_options *o, dv_diag *diag)
 {
     dv_plan_options how = DV_PLAN_OPTIONS_INIT;
     int overlap = !o || !o->no_overlap;
-    int64_t threads = o && o->threads > 0 ? o->threads : usual_threads(r->comm);
-    if (dv_target_runs_here(&r->team->target))
-        how.threads = threads > MAX_THREADS ? MAX_THREADS : threads;
+    int here = dv_target_runs_here(&r->team->target);
+    int64_t threads =
+        o && o->threads > 0 ? o->threads : dv_rank_usual_threads(r->comm);
+    const dv_rank_class *c = dv_plan_class_of(r->team, r->comm->rank);
     DV_TRY(dv_rank_program_create(&r->part, r->team, r->comm->rank, overlap,
                                   diag));
-    dv_program *ops = r->part->p;
-    r->part->p = NULL;
-    return dv_plan_rank(&r->plan, r->team, ops, r->part->op_of, &how, diag);
+    threads = dv_min_i64(threads, MAX_THREADS);
+    int wanted = !here || !o || o->threads <= 0 ||
+                 (c && c->plan->target.cores == threads);
+    if (c && overlap && wanted) {
+        r->plan = c->plan;
+        number_tensors(r);
+        return DV_OK;
+    }
+    if (here)
+        how.threads = threads;
+    dv_rank_program *again = NULL;
+    DV_TRY(
+        dv_rank_program_create(&again, r->team, r->comm->rank, overlap, diag));
+    dv_program *ops = again->p;
+    again->p = NULL;
+    dv_rank_program_destroy(again);
+    DV_TRY(
+        dv_plan_rank(&r->own_plan, r->team, ops, r->part->op_of, &how, diag));
+    r->plan = r->own_plan;
+    number_tensors(r);
+    return DV_OK;
 }
 
 static dv_status at_event(void *user, int32_t op);
@@ -213,7 +258,7 @@ static dv_status make_rank(dv_rank *r, const dv_rank_options *o, dv_diag *diag)
     r->sums = DV_NEW(&r->arena, dv_combine *, r->p->n_ops);
     if (!r->data || !r->exchanges || !r->sums)
         return dv_nomem(diag);
-    DV_TRY(make_plan(r, o, diag));
+    DV_TRY(find_plan(r, o, diag));
     DV_TRY(dv_exec_create(&r->exec, r->plan, diag));
     dv_exec_hooks hooks = {.at_extern = at_event,
                            .after_round = after_round,
@@ -266,7 +311,7 @@ void dv_rank_destroy(dv_rank *r)
     for (int32_t i = 0; r->sums && i < r->p->n_ops; i++)
         dv_combine_close(r->sums[i], r->comm);
     dv_exec_destroy(r->exec);
-    dv_plan_destroy(r->plan);
+    dv_plan_destroy(r->own_plan);
     dv_rank_program_destroy(r->part);
     dv_arena arena = r->arena;
     dv_arena_free(&arena);
@@ -320,8 +365,8 @@ static dv_status at_event(void *user, int32_t op)
 {
     dv_rank *r = user;
     const dv_op *o = &r->plan->ops->ops[op];
-    if (strcmp(r->plan->ops->tensors[o->write.tensor].name,
-               r->part->messages) != 0)
+    const char *name = r->plan->ops->tensors[o->write.tensor].name;
+    if (!r->part->messages || strcmp(name, r->part->messages) != 0)
         return DV_OK; // an extern op of the team's program
     const dv_rank_event *e = &r->part->events[(int32_t)o->body->value];
     double before = dv_clock_s();
@@ -427,7 +472,9 @@ int32_t dv_rank_threads(const dv_rank *r)
 
 dv_dtype dv_rank_type(const dv_rank *r, int32_t op)
 {
-    for (int32_t i = 0; i < r->plan->ops->n_ops; i++)
+    // Plans for this machine neither add nor reorder ops.
+    int here = dv_target_runs_here(&r->team->target);
+    for (int32_t i = 0; i < r->plan->ops->n_ops && here; i++)
         if (r->part->op_of[i] == op)
             return dv_exec_type(r->exec, i);
     return dv_kernel_type(dv_op_compute(r->p, &r->p->ops[op]));
@@ -446,4 +493,9 @@ double dv_rank_exchange_s(const dv_rank *r)
 dv_exchange_traffic dv_rank_traffic(const dv_rank *r, int32_t number)
 {
     return r->exchanges[number].carried;
+}
+
+const dv_sim_traffic *dv_rank_moved(const dv_rank *r)
+{
+    return dv_exec_moved(r->exec);
 }

@@ -168,6 +168,9 @@ typedef struct dv_rank_options {
 // team sizes must agree. `options` may be NULL.
 dv_status dv_rank_create(dv_rank **out, const dv_plan *plan, dv_comm *comm,
                          const dv_rank_options *options, dv_diag *diag);
+// Returns the default number of threads of a rank: its share of the machine's
+// cores, or the cores that it is bound to.
+int32_t dv_rank_usual_threads(const dv_comm *comm);
 // Returns the number of threads that the rank uses.
 int32_t dv_rank_threads(const dv_rank *r);
 void dv_rank_destroy(dv_rank *r);
@@ -200,6 +203,9 @@ typedef struct dv_exchange_traffic {
     int64_t times, bytes;
 } dv_exchange_traffic;
 dv_exchange_traffic dv_rank_traffic(const dv_rank *r, int32_t exchange);
+// Returns what the simulator counted on this rank in the last run; NULL if the
+// rank runs on this machine.
+const dv_sim_traffic *dv_rank_moved(const dv_rank *r);
 // Returns a hash of everything in the plan that is the same on all ranks;
 // *program becomes the hash of its program, which does not depend on the team.
 uint64_t dv_rank_hash(const dv_rank *r, uint64_t *program);
@@ -248,18 +254,20 @@ int dv_rank_is_primary(const dv_plan *plan, int32_t tensor, int64_t rank);
 // Runs a whole team in this process. `data` holds the whole tensors by number:
 // the inputs before the run and the outputs after it. *bytes and *messages
 // become the traffic between ranks; both pointers may be NULL.
-dv_status dv_ranks_run(const dv_plan *plan, void *const *data, int64_t *bytes,
-                       int64_t *messages, dv_diag *diag);
+dv_status dv_team_run(const dv_plan *plan, void *const *data, int64_t *bytes,
+                      int64_t *messages, dv_diag *diag);
 // Runs a whole team in this process with options for the ranks, and returns the
 // traffic in detail. `options` and `moved` may be NULL.
 typedef struct dv_team_traffic {
     int64_t bytes, messages;
     // One entry per exchange of the plan, summed over all ranks; or NULL.
     dv_exchange_traffic *op_exchanges;
+    // One entry per rank: what the simulator counted; or NULL.
+    dv_sim_traffic *ranks;
 } dv_team_traffic;
-dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
-                          void *const *data, dv_team_traffic *moved,
-                          dv_diag *diag);
+dv_status dv_team_run_as(const dv_plan *plan, const dv_rank_options *options,
+                         void *const *data, dv_team_traffic *moved,
+                         dv_diag *diag);
 
 // Teams of processes over MPI; callers need no MPI header. In builds without
 // MPI, mpi_none.c reports an error.

@@ -155,7 +155,7 @@ static dv_status run_team(const dv_plan *plan, rng *r, void *const *data,
 {
     dv_rank_options how = {.threads = (int32_t)(1 + rng_below(r, 2)),
                            .no_overlap = rng_percent(r, 30)};
-    return dv_ranks_run_as(plan, &how, data, NULL, diag);
+    return dv_team_run_as(plan, &how, data, NULL, diag);
 }
 
 int subject_right(const subject *s, const dv_plan *plan, void *const *after)

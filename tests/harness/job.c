@@ -9,6 +9,8 @@ int job_start(job *j, const dv_plan *plan, int kind)
                .diag = dv_diag_create(),
                .data = case_buffers(p),
                .before = case_buffers(p)};
+    if (plan->team.n_axes)
+        return 1; // its ranks have executors
     dv_status st = dv_exec_create(&j->x, plan, j->diag);
     if (st == DV_OK && kind != RUN_AS_PLANNED)
         st = dv_exec_use(j->x, (dv_executor)kind, j->diag);

@@ -65,7 +65,7 @@ static int as_alone(const team *t, const dv_program *p, const dv_plan *one,
                     int whole, void *const *before, void *const *after)
 {
     void **alone = case_buffers(one->ops);
-    int ok = !dv_ranks_run_as(one, &t->how, alone, NULL, t->diag) ||
+    int ok = !dv_team_run_as(one, &t->how, alone, NULL, t->diag) ||
              case_no("alone it does not run: %s", dv_diag_text(t->diag));
     // The oracle's bound does not include an error that a repeat carries from a
     // narrow type into a wide one: only if one rank is within the bound must

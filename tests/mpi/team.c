@@ -185,7 +185,7 @@ static void test_member(MPI_Comm part)
     void *data[8] = {0};
     data[dv_program_find(plan->ops, "u")] = want;
     dv_plan *one = plan_for(heat, 1, 0);
-    expect(!dv_ranks_run(one, data, NULL, NULL, NULL), "alone");
+    expect(!dv_team_run(one, data, NULL, NULL, NULL), "alone");
     for (int k = 0; k < 2; k++) {
         fill(m, "u", 29);
         expect(!dv_rank_exec_run(m, NULL), "run");

@@ -69,7 +69,7 @@ done
 # A long epilogue of a sum is run in the same way by threads and by a team.
 long='sum[k] a[i,k] * b[k,j]'
 for i in $(seq 95); do long="erf($long*1.1+s[j])"; done
-printf 'input a: f32[17, 130]\ninput b: f32[130, 16]\ninput s: f32[16]\ny[i,j] = %s\noutput y\n' "$long" >long.dv
+printf 'input a: f32[17, 130] @ split(0)\ninput b: f32[130, 16]\ninput s: f32[16]\ny[i,j] = %s\noutput y\n' "$long" >long.dv
 expect 0 '' "$divvy" run long.dv
 hash=$(sed -n 's/.*hash //p' .out)
 expect 0 '' "$divvy" run long.dv --team 2

@@ -14,7 +14,7 @@ static int same_again(const dv_plan *plan, const dv_rank_options *how,
 {
     void **again = case_buffers(plan->ops);
     dv_diag *diag = dv_diag_create();
-    int ok = !dv_ranks_run_as(plan, how, again, NULL, diag) ||
+    int ok = !dv_team_run_as(plan, how, again, NULL, diag) ||
              case_no("it does not run again: %s", dv_diag_text(diag));
     ok = ok && case_same_values(plan->ops, after, plan->ops, again);
     dv_diag_destroy(diag);
@@ -39,7 +39,7 @@ static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
     dv_team_traffic moved = {.op_exchanges = op_exchanges};
     int ok = case_reads_back(plan);
     if (ok)
-        ok = !dv_ranks_run_as(plan, how, after, &moved, diag) ||
+        ok = !dv_team_run_as(plan, how, after, &moved, diag) ||
              case_no("it does not run: %s", dv_diag_text(diag));
     if (ok && judged)
         ok = case_right(p, plan, before, after);
@@ -75,7 +75,7 @@ static int teams_agree(const char *text, int whole, rng *r)
                            .no_overlap = rng_percent(r, 30)};
     void **alone = ok ? case_buffers(one->ops) : NULL;
     if (ok)
-        ok = !dv_ranks_run_as(one, &how, alone, NULL, diag) ||
+        ok = !dv_team_run_as(one, &how, alone, NULL, diag) ||
              case_no("alone it does not run: %s", dv_diag_text(diag));
     int judged = 0;
     if (ok) {

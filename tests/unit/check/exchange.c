@@ -36,7 +36,7 @@ static void run_plan(const dv_plan *plan, float *y)
     void *data[2] = {a, y};
     dv_fill(plan->ops, 0, 3, -1, 1, a);
     memset(y, 0, N_Y * sizeof *y);
-    assert_int_equal(dv_ranks_run(plan, data, NULL, NULL, NULL), DV_OK);
+    assert_int_equal(dv_team_run(plan, data, NULL, NULL, NULL), DV_OK);
 }
 
 // Returns the plan's text with the lines of its exchange in another order: line

@@ -102,7 +102,7 @@ static void run_team(const char *text, int64_t size)
     start_on(&j, "host", text, &o, DV_RUN_SEQ);
     fill(&j);
     ask_oracle(&j, values);
-    if (dv_ranks_run_as(j.plan, &how, j.data, NULL, j.diag))
+    if (dv_team_run_as(j.plan, &how, j.data, NULL, j.diag))
         fail_msg("%s", dv_diag_text(j.diag));
     expect_bits(&j, values, j.data, "a team", text);
     for (int i = 0; i < MAX_TENSORS; i++)

@@ -58,7 +58,7 @@ static void bind(example *x, const char *name, void *data)
 static void run_team(example *x, dv_team_traffic *moved)
 {
     dv_rank_options how = {0};
-    assert_int_equal(dv_ranks_run_as(x->plan, &how, x->data, moved, NULL),
+    assert_int_equal(dv_team_run_as(x->plan, &how, x->data, moved, NULL),
                      DV_OK);
 }
 

@@ -77,7 +77,7 @@ static double error_after(const char *name, const char *type, field f,
             dv_store(t, data[at], k,
                      at_cell(f, *which, k / x->shape[1], k % x->shape[1], 0));
     }
-    assert_int_equal(dv_ranks_run(plan, data, NULL, NULL, NULL), DV_OK);
+    assert_int_equal(dv_team_run(plan, data, NULL, NULL, NULL), DV_OK);
     // As published, the result of 451 steps is compared with the solution after
     // 450.
     const void *e = data[dv_program_find(plan->ops, "e")];

@@ -93,7 +93,7 @@ TEST(test_options)
         int64_t bytes = -1;
         for (int i = 0; i < 5; i++)
             data[dv_program_find(plan->ops, names[i])] = buffers[i];
-        assert_int_equal(dv_ranks_run(plan, data, &bytes, NULL, NULL), DV_OK);
+        assert_int_equal(dv_team_run(plan, data, &bytes, NULL, NULL), DV_OK);
         assert_int_equal(bytes, 0);
         for (int i = 0; i < 5; i++) {
             assert_true(fabs(call[i] - 16.976097804669887) < 1e-13);
@@ -119,7 +119,7 @@ TEST(test_failing_rank)
     data[dv_program_find(plan->ops, "v")] = v;
     data[dv_program_find(plan->ops, "p")] = p;
     dv_diag *diag = dv_diag_create();
-    assert_int_equal(dv_ranks_run(plan, data, NULL, NULL, diag), DV_E_BOUNDS);
+    assert_int_equal(dv_team_run(plan, data, NULL, NULL, diag), DV_E_BOUNDS);
     assert_non_null(strstr(dv_diag_text(diag), "99"));
     dv_diag_destroy(diag);
     dv_plan_destroy(plan);

@@ -1,0 +1,201 @@
+// The pass "ranks" and its section of the plan: the plan of each rank of a
+// team.
+//
+//   ranks {
+//       class 0, 3 cores 2 {
+//           program fused { … }
+//           layout { … }
+//           …
+//       }
+//   }
+//
+// Ranks whose programs are equal are a class and share one plan. Of a team of
+// more than MOST_RANKS only the class of the plan's own rank is planned,
+// because planning must not take longer the larger the team is.
+#include "base/math.h"
+#include "dist/rank_program.h"
+#include <inttypes.h>
+#include <string.h>
+
+enum { MOST_RANKS = 16, MOST_CORES = 1 << 20 };
+
+// Returns the class that has the program `text`, or NULL.
+static dv_rank_class *find_class(dv_plan *plan, const char *text)
+{
+    for (int32_t i = 0; i < plan->n_classes; i++)
+        if (!strcmp(plan->classes[i].program, text))
+            return &plan->classes[i];
+    return NULL;
+}
+
+// Returns the options for the plan of a rank: those of the team's plan, with
+// the rank's share of the cores if the ranks run on this machine.
+static dv_plan_options options_of(const dv_pass_cx *cx, const dv_plan *plan,
+                                  int own)
+{
+    dv_plan_options o = *cx->options;
+    // The team's plan has its cores limited already.
+    o.team = o.rank = o.cores = 0;
+    o.n_allowed = o.n_holes = 0;
+    o.grid = NULL;
+    if (!own)
+        o.after_pass = NULL;
+    if (dv_target_runs_here(&plan->target) && !o.threads)
+        o.threads =
+            dv_max_i64(1, plan->target.cores / dv_plan_team_size(&plan->team));
+    return o;
+}
+
+// Plans the program of a rank that has no class yet; `text` is that program.
+static dv_status add_class(dv_pass_cx *cx, dv_plan *plan, dv_rank_program *r,
+                           const char *text, int own)
+{
+    dv_rank_class *c = &plan->classes[plan->n_classes];
+    dv_plan_options o = options_of(cx, plan, own);
+    size_t n = (size_t)r->p->n_ops;
+    int32_t *team_ops = DV_NEW(&plan->arena, int32_t, n);
+    *c = (dv_rank_class){0};
+    c->ranks = DV_NEW(&plan->arena, int64_t, MOST_RANKS);
+    c->program = dv_arena_copy(&plan->arena, text, strlen(text));
+    if (!c->ranks || !c->program || !team_ops)
+        return dv_nomem(cx->diag);
+    if (n)
+        memcpy(team_ops, r->op_of, n * sizeof *team_ops);
+    dv_program *ops = r->p;
+    r->p = NULL;
+    DV_TRY(dv_plan_rank(&c->plan, plan, ops, team_ops, &o, cx->diag));
+    plan->n_classes++;
+    return DV_OK;
+}
+
+static dv_status add_rank(dv_pass_cx *cx, dv_plan *plan, int64_t rank)
+{
+    dv_rank_program *r = NULL;
+    dv_text text = {0};
+    DV_TRY(dv_rank_program_create(&r, plan, rank, 1, cx->diag));
+    dv_program_print(&text, r->p, 0);
+    dv_status st = text.failed ? dv_nomem(cx->diag) : DV_OK;
+    dv_rank_class *c = st == DV_OK ? find_class(plan, text.at) : NULL;
+    if (st == DV_OK && !c) {
+        st = add_class(cx, plan, r, text.at, rank == plan->team.rank);
+        c = &plan->classes[plan->n_classes - 1];
+    }
+    if (st == DV_OK)
+        c->ranks[c->n_ranks++] = rank;
+    dv_text_free(&text);
+    dv_rank_program_destroy(r);
+    return st;
+}
+
+dv_status dv_ranks_run(dv_pass_cx *cx, dv_plan *plan)
+{
+    int64_t n = dv_plan_team_size(&plan->team);
+    int all = n <= MOST_RANKS;
+    dv_plan_forget_ranks(plan);
+    // Verification samples every tile; an op of the team is one.
+    DV_TRY(dv_plan_whole_slices(plan, cx->diag));
+    plan->classes = DV_NEW(&plan->arena, dv_rank_class, all ? n : 1);
+    if (!plan->classes)
+        return dv_nomem(cx->diag);
+    if (!all)
+        return add_rank(cx, plan, plan->team.rank);
+    for (int64_t i = 0; i < n; i++)
+        DV_TRY(add_rank(cx, plan, i));
+    return DV_OK;
+}
+
+dv_status dv_ranks_verify(const dv_plan *plan, dv_diag *diag)
+{
+    (void)plan, (void)diag; // each pass of each plan has been verified
+    return DV_OK;
+}
+
+// Prints text with all lines indented.
+static void put_indented(dv_text *out, const char *text)
+{
+    for (const char *end; *text; text = end) {
+        end = strchr(text, '\n');
+        end = end ? end + 1 : text + strlen(text);
+        dv_put(out, "%s%.*s", *text == '\n' ? "" : "        ",
+               (int)(end - text), text);
+    }
+}
+
+void dv_ranks_print(dv_text *out, const dv_plan *plan)
+{
+    dv_put(out, "ranks {\n");
+    for (int32_t i = 0; i < plan->n_classes; i++) {
+        const dv_rank_class *c = &plan->classes[i];
+        dv_text text = {0};
+        dv_put(out, "    class ");
+        for (int32_t k = 0; k < c->n_ranks; k++)
+            dv_put(out, "%s%" PRId64, k ? ", " : "", c->ranks[k]);
+        dv_put(out, " cores %" PRId64 " {\n", c->plan->target.cores);
+        dv_plan_print_sections(&text, c->plan);
+        put_indented(out, text.at ? text.at : "");
+        out->failed |= text.failed;
+        dv_text_free(&text);
+        dv_put(out, "    }\n");
+    }
+    dv_put(out, "}\n");
+}
+
+static dv_status read_ranks(dv_plan *plan, dv_lexer *lx, dv_rank_class *c)
+{
+    int64_t n = dv_plan_team_size(&plan->team), rank;
+    c->ranks = DV_NEW(&plan->arena, int64_t, MOST_RANKS);
+    if (!c->ranks)
+        return dv_nomem(lx->diag);
+    do {
+        DV_TRY(dv_lex(lx));
+        dv_loc at = dv_lex_at(lx);
+        DV_TRY(dv_lex_int(lx, &rank, "a rank"));
+        int again = dv_plan_class_of(plan, rank) != NULL;
+        for (int32_t i = 0; i < c->n_ranks; i++)
+            again |= c->ranks[i] == rank;
+        if (rank < 0 || rank >= n || c->n_ranks == MOST_RANKS || again)
+            return dv_fail(lx->diag, DV_E_SYNTAX, at,
+                           "rank %" PRId64 " is not one of the team, or has a "
+                           "plan already",
+                           rank);
+        c->ranks[c->n_ranks++] = rank;
+    } while (lx->tok.kind == ',');
+    return DV_OK;
+}
+
+static dv_status read_class(dv_plan *plan, dv_lexer *lx, int32_t *cap)
+{
+    int64_t cores;
+    dv_rank_class c = {.off = lx->tok.off};
+    DV_TRY(read_ranks(plan, lx, &c));
+    DV_TRY(dv_lex_word(lx, "cores"));
+    dv_loc at = dv_lex_at(lx);
+    DV_TRY(dv_lex_int(lx, &cores, "a number of cores"));
+    int here = dv_target_runs_here(&plan->target);
+    if (cores < 1 || cores > MOST_CORES ||
+        (!here && cores != plan->target.cores))
+        return dv_fail(lx->diag, DV_E_SYNTAX, at,
+                       "a rank on %s cannot have %" PRId64 " cores",
+                       plan->target.name, cores);
+    DV_TRY(dv_lex_expect(lx, '{', "'{'"));
+    dv_rank_class *slot = DV_PUSH(&plan->arena, dv_rank_class, plan->classes,
+                                  plan->n_classes, *cap);
+    if (!slot)
+        return dv_nomem(lx->diag);
+    *slot = c;
+    DV_TRY(dv_plan_read_rank(&slot->plan, plan, cores, lx));
+    return dv_lex_expect(lx, '}', "a section of a plan or '}'");
+}
+
+dv_status dv_ranks_read(dv_plan *plan, dv_lexer *lx)
+{
+    int32_t cap = 0;
+    if (!plan->team.n_axes)
+        return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                       "section ranks stands before section dist");
+    DV_TRY(dv_plan_whole_slices(plan, lx->diag));
+    DV_TRY(dv_lex_expect(lx, '{', "'{'"));
+    while (dv_lex_is(lx, "class"))
+        DV_TRY(read_class(plan, lx, &cap));
+    return dv_lex_expect(lx, '}', "'class' or '}'");
+}
