@@ -87,8 +87,7 @@ static void load(dv_x *g, int first, int i, int base)
 // are multiplied, so prefetching them costs more than it saves.
 static void prefetch_for_next(dv_x *g, const product *w)
 {
-    for (int i = 0; i < w->next; i++)
-        dv_x_prefetch(g, DV_X_prefetch1, X_NEXT, i * LINE);
+    dv_x_prefetch(g, DV_X_prefetch1, X_NEXT, 0, w->next * LINE);
     dv_x_add(g, X_NEXT, (int64_t)w->next * LINE);
 }
 
@@ -98,8 +97,7 @@ static void prefetch_c_early(dv_x *g, const product *w, int n)
 {
     int bytes = w->nt * BYTES / (w->halves ? 2 : 1);
     for (int i = 0; i < n; i++) {
-        for (int off = 0; off < bytes; off += LINE)
-            dv_x_prefetch(g, DV_X_prefetchw, X_C_PREFETCH, off);
+        dv_x_prefetch(g, DV_X_prefetchw, X_C_PREFETCH, 0, bytes);
         dv_x_add(g, X_C_PREFETCH, w->p.ldc);
     }
 }
@@ -171,8 +169,7 @@ static void finish(dv_x *g, const product *w, int rows)
         dv_x_set_tail_mask(g, w->p.n_v % SIDE);
     for (int r = 0; r < rows; r += GROUP) {
         dv_prod_tile t = {(int)dv_min_i64(rows - r, GROUP), w->p.n_v, w->nt, 1};
-        for (int i = 0; i < t.rows * t.nv; i++)
-            dv_x_load(g, i, X_SP, r * row + i * BYTES, 0);
+        dv_x_loads(g, t.rows * t.nv, 0, X_SP, r * row);
         dv_x_tile_store(g, &w->p, &t, t.rows * t.nv);
         dv_x_add(g, X_C, t.rows * w->p.ldc);
         if (w->p.bias == 1)

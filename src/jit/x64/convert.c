@@ -65,7 +65,7 @@ static void round_bf16(dv_x *g)
     op(g, DV_X_vpor, 1, 1, 2);
     dv_x_emit(g->code, DV_X_vextract128, FULL, 1, 0, dv_x_reg(2),
               (dv_x_more){.imm = 1});
-    dv_x_emit(g->code, DV_X_vpackusdw, HALF, 0, 1, dv_x_reg(2), none);
+    dv_x_emit_3(g->code, DV_X_vpackusdw, HALF, 0, 1, 2);
 }
 
 // Converts the wide elements of register 0 to the narrow type, in its lower
@@ -87,7 +87,7 @@ static void eight(dv_x *g, const convert *c, int64_t from, int64_t to)
     }
     dv_x_load(g, 0, X_S, from, 0);
     narrow(g, c);
-    dv_x_emit(g->code, DV_X_vmovups_s, HALF, 0, 0, dv_x_mem(X_D, to), none);
+    dv_x_emit_m(g->code, DV_X_vmovups_s, HALF, 0, 0, X_D, to);
 }
 
 // Converts a row of n elements, fewer than the eight of a vector: narrow

@@ -35,7 +35,7 @@ enum { N_SIZES = 8 };
 #define candidates(g)         ((g)->masks ? sizes_32 : sizes_16)
 #define MOST_ROWS(g, p)       ((p)->c_transposed ? (g)->lanes : INT_MAX)
 #define AHEAD(reg, base, off) dv_x_lea(g, reg, base, off)
-#define PREFETCH(near, off)   dv_x_prefetch(g, DV_X_prefetch1, X_NEXT, off)
+#define PREFETCH(near, off)   dv_x_prefetch(g, DV_X_prefetch1, X_NEXT, off, 1)
 #define NEXT_ROW(p)           dv_x_add(g, X_NEXT, (p)->ld_v)
 #define TILE(p, t)            dv_x_tile_emit(g, p, t)
 #define SETS(p, rows, nv)     sets_for(g, p, rows, nv)

@@ -52,6 +52,13 @@ void dv_x_zero(dv_x *g, int v)
     dv_x_emit_3(g->code, v < 16 ? DV_X_vxorps : DV_X_vpxord, 16, v, v, v);
 }
 
+void dv_x_zeros(dv_x *g, int n)
+{
+    int low = n < 16 ? n : 16;
+    dv_x_run_3(g->code, DV_X_vxorps, 16, low, 0, 0, 0, 1);
+    dv_x_run_3(g->code, DV_X_vpxord, 16, n - low, low, low, low, 1);
+}
+
 void dv_x_broadcast(dv_x *g, int v, int base, int64_t off)
 {
     dv_x_vvm(g, DV_XF(g, vsplat), v, 0, base, off);
@@ -65,12 +72,12 @@ void dv_x_load_scale(dv_x *g, int v, size_t off)
     }
     if (g->ints) {
         dv_x_emit_m(g->code, DV_X_vmovsd, 16, v, 0, X_ARGS, (int64_t)off);
-        dv_x_emit(g->code, DV_X_vcvttpd2dq, 16, v, 0, dv_x_reg(v), none);
+        dv_x_emit_3(g->code, DV_X_vcvttpd2dq, 16, v, 0, v);
     } else {
         dv_x_zero(g, v);
         dv_x_emit_m(g->code, DV_X_vcvtsd2ss, 16, v, v, X_ARGS, (int64_t)off);
     }
-    dv_x_emit(g->code, DV_X_vsplatps, g->vb, v, 0, dv_x_reg(v), none);
+    dv_x_emit_3(g->code, DV_X_vsplatps, g->vb, v, 0, v);
 }
 
 static void set_mask(dv_x *g, int k, int n)
@@ -100,13 +107,13 @@ void dv_x_set_tail_mask(dv_x *g, int lanes)
 static void masked(dv_x *g, int store, int v, int base, int64_t off, int vl,
                    int mask)
 {
-    dv_x_rm at = dv_x_mem(base, off);
     if (g->masks)
         dv_x_emit(g->code, store ? DV_XF_S(g, vmovu) : DV_XF(g, vmovu), vl, v,
-                  0, at, (dv_x_more){.mask = mask | (store ? 0 : DV_X_ZERO)});
+                  0, dv_x_mem(base, off),
+                  (dv_x_more){.mask = mask | (store ? 0 : DV_X_ZERO)});
     else
-        dv_x_emit(g->code, store ? DV_XF_S(g, vmask) : DV_XF(g, vmask), vl, v,
-                  mask, at, none);
+        dv_x_emit_m(g->code, store ? DV_XF_S(g, vmask) : DV_XF(g, vmask), vl, v,
+                    mask, base, off);
 }
 
 void dv_x_load(dv_x *g, int v, int base, int64_t off, int part)
@@ -123,6 +130,16 @@ void dv_x_store(dv_x *g, int v, int base, int64_t off, int part)
         masked(g, 1, v, base, off, g->vb, g->masks ? K_PART : g->n_regs - 1);
     else
         dv_x_emit_m(g->code, DV_X_vmovups_s, g->vb, v, 0, base, off);
+}
+
+void dv_x_loads(dv_x *g, int n, int v, int base, int64_t off)
+{
+    dv_x_run_m(g->code, DV_X_vmovups, g->vb, n, v, 0, base, off, g->vb);
+}
+
+void dv_x_stores(dv_x *g, int n, int v, int base, int64_t off)
+{
+    dv_x_run_m(g->code, DV_X_vmovups_s, g->vb, n, v, 0, base, off, g->vb);
 }
 
 // Sets a mask for the first n elements of a vector of vl bytes. Returns 0 if
@@ -279,7 +296,7 @@ void dv_x_back(dv_x *g, dv_x_insn op, size_t to)
 
 void dv_x_loop_end(dv_x *g, int reg, size_t to)
 {
-    dv_x_emit(g->code, DV_X_dec, 0, 0, 0, dv_x_reg(reg), none);
+    dv_x_emit_gr(g->code, DV_X_dec, 0, reg);
     dv_x_back(g, DV_X_jnz, to);
 }
 
@@ -301,9 +318,9 @@ void dv_x_patch_jump(dv_x *g, size_t from)
     dv_x_patch(g->code, from, g->code->n);
 }
 
-void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off)
+void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off, int bytes)
 {
-    dv_x_emit_gm(g->code, op, 0, base, off);
+    dv_x_run_m(g->code, op, 16, (bytes + 63) / 64, 0, 0, base, off, 64);
 }
 
 int dv_x_constant(dv_x *g, const void *data, int n)

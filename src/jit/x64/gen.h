@@ -99,6 +99,7 @@ void dv_x_start_vb(dv_x *g, dv_code *code, int vb, int es);
 void dv_x_vvv(dv_x *g, dv_x_insn op, int a, int b, int c);
 void dv_x_vvm(dv_x *g, dv_x_insn op, int a, int b, int base, int64_t off);
 void dv_x_zero(dv_x *g, int v);
+void dv_x_zeros(dv_x *g, int n); // sets the first n vector registers to 0
 // Emits acc += a * b. With i32 elements this overwrites tmp, which may be a or
 // b. For dot-product instructions b must be the unsigned operand (packed A).
 void dv_x_mul_add(dv_x *g, int acc, int a, int b, int tmp);
@@ -114,6 +115,10 @@ void dv_x_load_scale(dv_x *g, int v, size_t off);
 void dv_x_set_tail_mask(dv_x *g, int lanes);
 void dv_x_load(dv_x *g, int v, int base, int64_t off, int part);
 void dv_x_store(dv_x *g, int v, int base, int64_t off, int part);
+// Load or store n whole vectors that are contiguous in memory; the first one is
+// in register v, the others in the registers after it.
+void dv_x_loads(dv_x *g, int n, int v, int base, int64_t off);
+void dv_x_stores(dv_x *g, int n, int v, int base, int64_t off);
 // Load or store n elements of a vector of vl bytes with their own mask. AVX2
 // keeps the mask in register `tmp`, which may be v for loads.
 void dv_x_load_n(dv_x *g, int v, int base, int64_t off, int vl, int n, int tmp);
@@ -160,7 +165,9 @@ void dv_x_patch(dv_code *code, size_t end, size_t to);
 // that jump go to the current position.
 size_t dv_x_jump(dv_x *g, dv_x_insn op);
 void dv_x_patch_jump(dv_x *g, size_t from);
-void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off);
+// Prefetches the cache lines of `bytes` bytes at base + off, one every 64
+// bytes.
+void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off, int bytes);
 
 // Adds n bytes to the constants behind the code, or finds equal ones, and
 // returns their offset. dv_x_load_constant loads a vector from there.

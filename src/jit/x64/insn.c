@@ -6,310 +6,378 @@
 //               displacement counts in units of the operand's size
 #include "jit/x64/insn.h"
 
-// Prefix and opcode as one number, low byte first. Fields that are stored
-// inverted are all ones.
-#define EVEX(map, pp, w, op)                                                   \
-    (0x62 | (0xf0u | (map)) << 8 | (((w) != 0) << 7 | 0x7cu | (pp)) << 16 |    \
-     8u << 24 | (uint64_t)(op) << 32)
-#define VEX(map, pp, w, op)                                                    \
-    (0xc4 | (0xe0u | (map)) << 8 | (((w) == 1) << 7 | 0x78u | (pp)) << 16 |    \
-     (uint64_t)(op) << 24)
-
 const dv_x_row dv_x_rows[] = {
 #define INSN(name, form, map, pp, w, op, enc, tuple, text)                     \
-    {DV_X_##form,                                                              \
-     map,                                                                      \
-     pp,                                                                       \
-     w,                                                                        \
-     op,                                                                       \
-     DV_X_##enc,                                                               \
-     DV_X_##tuple,                                                             \
-     EVEX(map, pp, w, op),                                                     \
-     VEX(map, pp, w, op)},
+    {DV_X_##form, map, pp, w, op, DV_X_##enc, DV_X_##tuple},
 #include "jit/x64/insn.def"
 #undef INSN
 };
 
+// The operands of a form. Of registers, all bits that their numbers may have:
+// 31 for vector registers, 7 for mask registers and tiles, 0 if there is none.
+typedef struct operands {
+    uint8_t a, b, reg, index;
+    uint8_t places;    // where m may be; 0: there is no modrm
+    uint8_t imm_bytes; // bytes of the immediate
+} operands;
+
+// INDEXED: only in memory with an index.
+enum { IN_REG = 1, IN_MEM = 2, ANY = IN_REG | IN_MEM, INDEXED = IN_MEM | 4 };
+
+static const operands forms[] = {
+    [DV_X_GRM] = {15, 0, 15, 15, ANY, 0},
+    [DV_X_GI] = {15, 0, 15, 15, ANY, 4},
+    [DV_X_GM] = {15, 0, 15, 15, ANY, 0},
+    [DV_X_GQ] = {15, 0, 15, 0, 0, 8},
+    [DV_X_GO] = {15, 0, 15, 0, 0, 0},
+    [DV_X_J] = {0, 0, 0, 0, 0, 4},
+    [DV_X_N] = {0, 0, 0, 0, 0, 0},
+    [DV_X_VRM] = {31, 0, 31, 15, ANY, 0},
+    [DV_X_VRVM] = {31, 31, 31, 15, ANY, 0},
+    [DV_X_VRMI] = {31, 0, 31, 15, ANY, 1},
+    [DV_X_VRVMI] = {31, 31, 31, 15, ANY, 1},
+    [DV_X_VG] = {31, 31, 0, 31, INDEXED, 0},
+    [DV_X_VKVMI] = {7, 31, 31, 15, ANY, 1},
+    [DV_X_VK] = {31, 0, 7, 0, IN_REG, 0},
+    [DV_X_KR] = {7, 0, 15, 0, IN_REG, 0},
+    [DV_X_TC] = {0, 0, 0, 15, IN_MEM, 0},
+    [DV_X_TM] = {7, 0, 0, 15, INDEXED, 0},
+    [DV_X_T] = {7, 7, 7, 0, IN_REG, 0},
+};
+
 // Generating a kernel should take little time, so instructions are written
-// directly to the code buffer through a pointer that every function advances.
-// The caller has checked that ROOM bytes, enough for any instruction, are left.
+// directly to the code buffer, eight bytes at a time: what is written behind an
+// instruction is overwritten by the next one. The caller has checked that ROOM
+// bytes, enough for any instruction, are left.
 enum { ROOM = 16 };
 
-static inline unsigned char *put(unsigned char *p, unsigned v)
+static inline void put_8(unsigned char *p, uint64_t v)
 {
-    *p = (unsigned char)v;
-    return p + 1;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    v = __builtin_bswap64(v);
+#endif
+    memcpy(p, &v, sizeof v);
 }
 
-static inline unsigned char *put_le(unsigned char *p, uint64_t v, int n)
-{
-    for (int i = 0; i < n; i++)
-        p = put(p, (unsigned)(v >> 8 * i & 255));
-    return p;
-}
-
-static inline unsigned char *put_4(unsigned char *p, uint32_t v)
-{
-    return put_le(p, v, 4);
-}
-
-static inline unsigned bit(int reg, int i)
-{
-    return (unsigned)reg >> i & 1;
-}
-
-static int fits8(int64_t v)
-{
-    return v >= -128 && v <= 127;
-}
-
-// Writes modrm, sib and displacement. An 8-bit displacement counts in 1 << log
-// bytes.
-static inline unsigned char *put_modrm(unsigned char *p, int reg, dv_x_rm m,
-                                       int log)
-{
-    unsigned r = ((unsigned)reg & 7) << 3;
-    if (m.reg != DV_X_NONE)
-        return put(p, 0xc0 | r | ((unsigned)m.reg & 7));
-    if (m.base == DV_X_RIP)
-        return put_4(put(p, r | 5), (uint32_t)m.disp);
-    unsigned low = (unsigned)m.base & 7;
-    int far = m.disp >> log;
-    int small = far == (int8_t)far && far * (1 << log) == m.disp;
-    unsigned mod = m.disp == 0 && low != 5 ? 0 : small ? 1 : 2;
-    if (m.index != DV_X_NONE || low == 4) {
-        unsigned index = m.index == DV_X_NONE ? 4 : (unsigned)m.index & 7;
-        p = put(p, mod << 6 | r | 4);
-        p = put(p, (unsigned)m.scale << 6 | index << 3 | low);
-    } else {
-        p = put(p, mod << 6 | r | low);
-    }
-    if (mod == 1)
-        return put(p, (unsigned)far & 255);
-    return mod == 2 ? put_4(p, (uint32_t)m.disp) : p;
-}
-
-static int in(int v, int below)
-{
-    return v >= 0 && v < below;
-}
-
-// Are all register numbers of an rm operand below the given limits?
-static inline int good_rm(dv_x_rm m, int regs, int index_regs)
-{
-    if (m.reg != DV_X_NONE)
-        return in(m.reg, regs);
-    return m.scale < 4 && m.base >= 0 && m.base <= DV_X_RIP &&
-           (m.index == DV_X_NONE ||
-            (in(m.index, index_regs) && m.base != DV_X_RIP));
-}
-
-// Return bit 3 of the index register or bit 4 of the register in rm (ext_x),
-// and bit 3 of the base register or of the register in rm (ext_b): they do not
-// fit the fields of modrm and sib and go into a prefix.
-static inline unsigned ext_x(dv_x_rm m)
-{
-    return m.reg != DV_X_NONE     ? bit(m.reg, 4)
-           : m.index != DV_X_NONE ? bit(m.index, 3)
-                                  : 0;
-}
-
-static inline unsigned ext_b(dv_x_rm m)
-{
-    return bit(m.reg != DV_X_NONE ? m.reg : m.base, 3);
-}
-
-static unsigned char *put_rex(unsigned char *p, unsigned w, int reg, dv_x_rm m)
-{
-    unsigned rex = w << 3 | bit(reg, 3) << 2 | ext_x(m) << 1 | ext_b(m);
-    return rex ? put(p, 0x40 | rex) : p;
-}
-
-// Encodes an instruction on general registers. Like plain() and vector(), it
-// returns the end of the instruction, or NULL if the operands cannot be
-// encoded.
-static unsigned char *general(unsigned char *p, const dv_x_row *row, int a,
-                              dv_x_rm m, int64_t imm)
-{
-    int form = row->form, digit = form == DV_X_GI || form == DV_X_GM;
-    int reg = digit ? row->pp : a;
-    if (form == DV_X_GQ || form == DV_X_GO) {
-        p = put_rex(p, row->w, 0, dv_x_reg(a));
-        p = put(p, row->opcode | ((unsigned)a & 7));
-        p = form == DV_X_GQ ? put_le(p, (uint64_t)imm, 8) : p;
-        return in(a, 16) ? p : NULL;
-    }
-    p = put_rex(p, row->w, reg, m);
-    if (row->map)
-        p = put(p, 0x0f);
-    // An 8-bit immediate has an opcode of its own, except for mov.
-    int small = form == DV_X_GI && row->opcode == 0x81 && fits8(imm);
-    p = put(p, small ? 0x83u : row->opcode);
-    p = put_modrm(p, reg, m, 0);
-    if (form == DV_X_GI)
-        p = small ? put(p, (unsigned)imm) : put_4(p, (uint32_t)imm);
-    int ok = in(reg, 16) && good_rm(m, 16, 16) && m.index != 4 && !m.splat &&
-             (form != DV_X_GI || (imm >= INT32_MIN && imm <= INT32_MAX));
-    return ok ? p : NULL;
-}
-
-static unsigned char *plain(unsigned char *p, const dv_x_row *row, int64_t imm)
-{
-    if (row->enc == DV_X_V)
-        p = put(put(p, 0xc5), 0xf8);
-    else if (row->map)
-        p = put(p, 0x0f);
-    p = put(p, row->opcode);
-    if (row->form != DV_X_J)
-        return p;
-    p = put_4(p, (uint32_t)imm);
-    return imm >= INT32_MIN && imm <= INT32_MAX ? p : NULL;
-}
-
-// Return prefix and opcode as one number, low byte first; *n becomes their
-// length. A table row has this number for registers 0, with ones where fields
-// are stored inverted, so that exclusive or inserts any register into any
-// field.
-static inline uint64_t evex_word(const dv_x_row *row, int vl, int a, int v,
-                                 dv_x_rm m, int mask)
-{
-    // A gather has bit 4 of its index register in the field where other
-    // instructions have bit 4 of vvvv.
-    uint64_t high = bit(row->form == DV_X_VG ? m.index : v, 4);
-    unsigned third = (unsigned)(mask & DV_X_ZERO) << 4 |
-                     (unsigned)(vl / 32) << 5 | (unsigned)m.splat << 4 |
-                     ((unsigned)mask & 7);
-    return (row->evex ^
-            (bit(a, 3) << 15 | ext_x(m) << 14 | ext_b(m) << 13 |
-             bit(a, 4) << 12 | ((unsigned)v & 15) << 19 | high << 27)) |
-           (uint64_t)third << 24;
-}
-
-static inline uint64_t vex_word(const dv_x_row *row, int vl, int a, int v,
-                                dv_x_rm m, int *n)
-{
-    uint64_t w =
-        row->vex ^ (bit(a, 3) << 15 | ext_x(m) << 14 | ext_b(m) << 13 |
-                    ((unsigned)v & 15) << 19 | (unsigned)(vl == 32) << 18);
-    *n = 4;
-    if (row->map != 1 || row->w == 1 || (w >> 13 & 3) != 3)
-        return w;
-    *n = 3; // most instructions of map 1 need a prefix of two bytes only
-    return 0xc5 | (w >> 8 & 0x80) << 8 | (w >> 16 & 0x7f) << 8 |
-           (w >> 24 & 255) << 16;
-}
+// Log2 of the unit of EVEX's 8-bit displacement, for vectors of 16 << length
+// bytes. The low bits of a tuple tell how it differs from DV_X_S4 or DV_X_HV.
+#define LOG(tuple, length)                                                     \
+    ((tuple) >= DV_X_S4   ? 2 + ((tuple)&3)                                    \
+     : (tuple) >= DV_X_HV ? 3 + (int)(length) - ((tuple)&1)                    \
+                          : 4 + (int)(length))
+#define LOG_OF_ONE(w) ((w) ? 3 : 2) // if one element is broadcast
 
 int dv_x_offset_log(const dv_x_row *row, int vl, int splat)
 {
-    static const uint8_t fixed[] = {
-        [DV_X_S4] = 2, [DV_X_S8] = 3, [DV_X_M16] = 4, [DV_X_M32] = 5};
-    static const uint8_t part[] = {
-        [DV_X_FV] = 0, [DV_X_VM] = 0, [DV_X_HV] = 1, [DV_X_QV] = 2};
-    int vector = vl == 64 ? 6 : vl == 32 ? 5 : 4;
-    if (splat && row->tuple == DV_X_FV)
-        return row->w ? 3 : 2;
-    return row->tuple >= DV_X_S4 ? fixed[row->tuple]
-                                 : vector - part[row->tuple];
+    return splat ? LOG_OF_ONE(row->w) : LOG(row->tuple, vl >> 5);
 }
 
-static inline int good_vector(const dv_x_row *row, int vl, int a, int v,
-                              dv_x_rm m, int evex, int mask)
-{
-    int regs = evex ? 32 : 16, memory = m.reg == DV_X_NONE;
-    int gather = row->form == DV_X_VG, kr = row->form == DV_X_KR;
-    int to_mask = kr || row->form == DV_X_VKVMI;
-    int has_v = row->form == DV_X_VRVM || row->form == DV_X_VRVMI ||
-                row->form == DV_X_VKVMI || (gather && !evex);
-    int rm_regs = kr ? 16 : row->form == DV_X_VK ? 8 : regs;
-    return (vl == 16 || vl == 32 || (vl == 64 && evex)) &&
-           in(a, to_mask ? 8 : regs) && (has_v ? in(v, regs) : v == 0) &&
-           good_rm(m, rm_regs, gather ? regs : 16) &&
-           (!gather || (memory && m.index != DV_X_NONE)) &&
-           (gather || !memory || m.index != 4) &&
-           (row->enc & (evex ? DV_X_E : DV_X_V)) && (mask == 0 || mask & 7) &&
-           in(mask, 16) && (evex || !mask) &&
-           (!m.splat || (evex && memory && row->tuple == DV_X_FV));
-}
+// Prefix and opcode as one number, low byte first, for registers 0. Fields that
+// are stored inverted are all ones.
+#define EVEX(map, pp, w, op, length)                                           \
+    (0x62u | (0xf0u | (map)) << 8 | (((w) ? 0x80u : 0) | 0x7cu | (pp)) << 16 | \
+     (8u | (length) << 5) << 24 | (uint64_t)(op) << 32)
+#define VEX(map, pp, w, op, length)                                            \
+    (0xc4u | (0xe0u | (map)) << 8 |                                            \
+     (((w) == 1 ? 0x80u : 0) | 0x78u | (length) << 2 | (pp)) << 16 |           \
+     (uint64_t)(op) << 24)
+// For general registers: a REX prefix, which is dropped if it is only 40, and
+// the opcode, with 0f before it in map 1.
+#define REX(map, w, op)                                                        \
+    (0x40u | (w) << 3 | ((map) ? 0x0fu | (op) << 8 : (op)) << 8)
 
-// Checks the operands of an AMX tile instruction: eight tiles, and memory whose
-// index register holds the row stride.
-static int good_tile(const dv_x_row *row, int vl, int a, int b, dv_x_rm m,
-                     dv_x_more more)
-{
-    int memory = m.reg == DV_X_NONE;
-    if (vl != 16 || more.mask || more.imm || m.splat || !in(a, 8) || !in(b, 8))
-        return 0;
-    if (row->form == DV_X_T)
-        return !memory && in(m.reg, 8);
-    return memory && good_rm(m, 8, 16) && m.index != 4 && b == 0 &&
-           (row->form == DV_X_TC ? a == 0 : m.index != DV_X_NONE);
-}
+// IS_VEX_2: a VEX prefix has two bytes if the registers do not need the third.
+typedef enum prefix_kind { IS_REX, IS_VEX_3, IS_VEX_2, IS_EVEX } prefix_kind;
+#define IS_VEX(map, w) ((map) == 1 && (w) != 1 ? IS_VEX_2 : IS_VEX_3)
 
-__attribute__((always_inline)) static inline unsigned char *
-vector(unsigned char *p, const dv_x_row *row, int vl, int a, int v, dv_x_rm m,
-       dv_x_more more)
-{
-    int high = a > 15 || v > 15 || m.reg > 15 ||
-               (row->form == DV_X_VG && m.index > 15);
-    int evex = vl == 64 || high || more.mask || m.splat || row->enc == DV_X_E;
-    int n = 5;
-    put_le(p,
-           evex ? evex_word(row, vl, a, v, m, more.mask)
-                : vex_word(row, vl, a, v, m, &n),
-           8);
-    p = put_modrm(p + n, a, m, evex ? dv_x_offset_log(row, vl, m.splat) : 0);
-    if (row->form == DV_X_VRMI || row->form == DV_X_VRVMI ||
-        row->form == DV_X_VKVMI)
-        p = put(p, (unsigned)more.imm & 255);
-    int ok = row->form >= DV_X_TC
-                 ? good_tile(row, vl, a, v, m, more)
-                 : good_vector(row, vl, a, v, m, evex, more.mask) &&
-                       more.imm >= 0 && more.imm < 256;
-    return ok ? p : NULL;
-}
+// The bits of registers 0 to 31 in the fields reg, vvvv and rm, where EVEX and
+// VEX have them: exclusive or inserts them into a number for registers 0. The
+// top byte has their bits of modrm. Tables are faster than computing these.
+#define IN_REG_FIELD(r) ((r)&8) << 12 | ((r)&16) << 8 | ((r)&7) << 59
+#define IN_VVVV(r)      ((r)&15) << 19 | ((r)&16) << 23
+#define IN_RM(r)        ((r)&24) << 10 | ((r)&7) << 56
+#define FOUR(F, r)                                                             \
+    F(UINT64_C(r)), F(UINT64_C(r) + 1), F(UINT64_C(r) + 2), F(UINT64_C(r) + 3)
+#define EACH(F)                                                                \
+    FOUR(F, 0), FOUR(F, 4), FOUR(F, 8), FOUR(F, 12), FOUR(F, 16), FOUR(F, 20), \
+        FOUR(F, 24), FOUR(F, 28)
+static const uint64_t reg_bits[] = {EACH(IN_REG_FIELD)};
+static const uint64_t vvvv_bits[] = {EACH(IN_VVVV)};
+static const uint64_t rm_bits[] = {EACH(IN_RM)};
 
-// Encodes any instruction. It is inlined into the functions below, so that the
-// compiler removes what the operands of frequent forms do not need, which makes
-// them twice as fast.
-__attribute__((always_inline)) static inline void
-encode(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
-       dv_x_more more)
+// Writes prefix and opcode: those for registers 0 and the bits of the
+// registers.
+static inline unsigned char *put_prefix(unsigned char *p, prefix_kind kind,
+                                        uint64_t word, uint64_t bits)
 {
-    const dv_x_row *row = &dv_x_rows[op];
-    if (code->cap - code->n < ROOM) {
-        code->failed = 1;
-        return;
+    enum { NOT_IN_TWO = 0x6000 }; // two bytes suffice if these are ones
+    uint64_t w = word ^ bits;
+    if (kind == IS_EVEX) {
+        put_8(p, w);
+        return p + 5;
     }
-    unsigned char *p = code->at + code->n, *end;
-    if (row->form >= DV_X_VRM)
-        end = vector(p, row, vl ? vl : 16, a, b, m, more);
-    else if (row->form == DV_X_J || row->form == DV_X_N)
-        end = plain(p, row, more.imm);
-    else
-        end = general(p, row, a, m, more.imm);
-    code->failed |= !end;
-    code->n += end ? (size_t)(end - p) : 0;
+    if (kind == IS_REX) {
+        w = word | (bits >> 13 & 7);
+        int no_rex = !(w & 15);
+        put_8(p, no_rex ? w >> 8 : w);
+        return p + 2 + ((word & 0xff0000) != 0) - no_rex;
+    }
+    int two = kind == IS_VEX_2 && (w & NOT_IN_TWO) == NOT_IN_TWO;
+    uint64_t rest = (w >> 8 & 0x80) | (w >> 16 & 0x7f) | (w >> 24 & 255) << 8;
+    put_8(p, two ? 0xc5 | rest << 8 : w);
+    return p + (two ? 3 : 4);
+}
+
+// Modrm, sib and displacement of a memory operand: n bytes, low byte first. The
+// field reg is 0.
+typedef struct memory {
+    uint64_t w;
+    unsigned n;
+} memory;
+
+// Returns the operand at base + disp. `sib` has the bits of sib beside the
+// base; -1: no sib. An 8-bit displacement counts in 1 << log bytes.
+static inline memory memory_at(int base, int sib, int disp, int log)
+{
+    unsigned low = (unsigned)base & 7, n = sib < 0 ? 1 : 2;
+    // The displacement in units, plus 128. Rotation moves a remainder to the
+    // highest bits, so that the result is no small number.
+    unsigned units = (unsigned)disp + (128u << log);
+    units = units >> log | units << (-log & 31);
+    unsigned bytes = units < 256 ? units ^ 128 : (unsigned)disp;
+    unsigned mod = disp == 0 && low != 5 ? 0 : units < 256 ? 1 : 2;
+    unsigned w = sib < 0 ? low : 4 | ((unsigned)sib | low) << 8;
+    return (memory){mod << 6 | w | (uint64_t)bytes << 8 * n, n + mod * mod};
+}
+
+// Returns the bits of sib beside the base for memory without index; -1: it
+// needs no sib.
+static inline int sib_without_index(int base)
+{
+    return (base & 7) == 4 ? 4 << 3 : -1;
+}
+
+// Writes modrm, sib and displacement of any operand, given the field reg.
+static unsigned char *put_modrm(unsigned char *p, int reg, dv_x_rm m, int log)
+{
+    unsigned r = ((unsigned)reg & 7) << 3;
+    memory at = {0xc0 | ((unsigned)m.reg & 7), 1};
+    if (m.reg == DV_X_NONE && m.base == DV_X_RIP)
+        at = (memory){5 | (uint64_t)(uint32_t)m.disp << 8, 5};
+    else if (m.reg == DV_X_NONE)
+        at = memory_at(m.base,
+                       m.index == DV_X_NONE ? sib_without_index(m.base)
+                                            : m.scale << 6 | (m.index & 7) << 3,
+                       m.disp, log);
+    put_8(p, at.w | r);
+    return p + at.n;
+}
+
+// Does the instruction have these operands, and is there such an encoding?
+static inline int is_good(const dv_x_row *row, const operands *f, int vl, int a,
+                          int v, dv_x_rm m, dv_x_more more, int evex)
+{
+    int gather = row->form == DV_X_VG, enc = row->enc ? row->enc : DV_X_V;
+    int64_t imm = more.imm, bad = (a & ~f->a) | (v & ~f->b) | (more.mask & ~15);
+    bad |= f->imm_bytes == 4   ? imm != (int32_t)imm
+           : f->imm_bytes == 1 ? imm & ~255
+           : f->imm_bytes == 0 ? imm
+                               : 0;
+    if (bad || !(enc & (evex ? DV_X_E : DV_X_V)) || vl != 16 << (vl >> 5) ||
+        more.mask == DV_X_ZERO || (gather && evex && v) ||
+        (row->form >= DV_X_TC && vl != 16))
+        return 0;
+    if (m.reg != DV_X_NONE)
+        return !(m.reg & ~f->reg) && (!f->places || f->places & IN_REG) &&
+               !m.splat;
+    return (f->places & IN_MEM) && m.base >= 0 && m.base <= DV_X_RIP &&
+           (!m.splat || row->tuple == DV_X_FV) &&
+           (m.index == DV_X_NONE
+                ? f->places != INDEXED
+                : !(m.index & ~f->index) && m.base != DV_X_RIP &&
+                      (m.index != 4 || gather));
 }
 
 void dv_x_emit(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
                dv_x_more more)
 {
-    encode(code, op, vl, a, b, m, more);
+    const dv_x_row *r = &dv_x_rows[op];
+    const operands *f = &forms[r->form];
+    int gather = r->form == DV_X_VG, imm_bytes = f->imm_bytes;
+    unsigned opcode = r->opcode, mask = (unsigned)more.mask;
+    vl = vl ? vl : 16;
+    if (!f->places) { // a register in the opcode, or no operand
+        m = dv_x_reg(a);
+        opcode |= (unsigned)a & 7;
+        a = 0;
+    }
+    int in_reg = m.reg != DV_X_NONE, x = in_reg ? m.reg >> 1 : m.index;
+    int evex = vl == 64 || a > 15 || b > 15 || m.reg > 15 || mask || m.splat ||
+               r->enc == DV_X_E || (gather && x > 15);
+    if (code->cap - code->n < ROOM || !is_good(r, f, vl, a, b, m, more, evex)) {
+        code->failed = 1;
+        return;
+    }
+    if (r->form == DV_X_GI || r->form == DV_X_GM)
+        a = r->pp;
+    // An 8-bit immediate has an opcode of its own, except for mov.
+    if (r->form == DV_X_GI && opcode == 0x81 && more.imm == (int8_t)more.imm) {
+        opcode = 0x83;
+        imm_bytes = 1;
+    }
+    // A gather has bit 4 of its index where other instructions have bit 4 of
+    // vvvv.
+    b |= gather ? x & 16 : 0;
+    unsigned char *p = code->at + code->n;
+    unsigned length = (unsigned)vl >> 5, map = r->map, pp = r->pp, w = r->w;
+    uint64_t how =
+        (mask & DV_X_ZERO) << 4 | (unsigned)m.splat << 4 | (mask & 7);
+    uint64_t bits = reg_bits[a] ^ vvvv_bits[b] ^
+                    (x == DV_X_NONE ? 0 : ((unsigned)x & 8) << 11) ^
+                    ((unsigned)(in_reg ? m.reg : m.base) & 8) << 10;
+    if (evex)
+        p = put_prefix(p, IS_EVEX, EVEX(map, pp, w, opcode, length) | how << 24,
+                       bits);
+    else if (r->enc)
+        p = put_prefix(p, IS_VEX(map, w), VEX(map, pp, w, opcode, length),
+                       bits);
+    else
+        p = put_prefix(p, IS_REX, REX(map, w, opcode), bits);
+    if (f->places)
+        p = put_modrm(p, a, m, evex ? dv_x_offset_log(r, vl, m.splat) : 0);
+    if (imm_bytes == 1)
+        *p = (unsigned char)more.imm;
+    else if (imm_bytes)
+        put_8(p, (uint64_t)more.imm);
+    code->n = (size_t)(p - code->at) + (size_t)imm_bytes;
+}
+
+// How the instructions of a run are encoded, for one vector length.
+typedef struct run_code {
+    uint64_t word; // prefix and opcode for registers 0
+    uint8_t kind;  // prefix_kind
+    uint8_t never; // 1: not at all, or only by dv_x_emit
+    // All bits that register numbers may have, and those of b.
+    uint8_t regs, b;
+    uint8_t a_step; // what a grows by; 0: the field reg is `digit`
+    uint8_t digit;
+    uint8_t log; // log2 of the unit of an 8-bit displacement
+} run_code;
+
+#define IS(form, other) (DV_X_##form == DV_X_##other)
+#define KIND(map, w, enc, length)                                              \
+    ((enc) == DV_X_G                  ? IS_REX                                 \
+     : (enc)&DV_X_V && (length) != 2u ? IS_VEX(map, w)                         \
+                                      : IS_EVEX)
+#define IN_RUNS(form)                                                          \
+    (IS(form, GRM) || IS(form, GM) || IS(form, VRM) || IS(form, VRVM))
+#define RUN_OF(form, map, pp, w, op, enc, tuple, length, splat, kind)          \
+    {(kind) == IS_REX    ? REX(map, w, op##u)                                  \
+     : (kind) == IS_EVEX ? EVEX(map, pp, w, op, length) | (splat) << 28        \
+                         : VEX(map, pp, w, op, length),                        \
+     kind,                                                                     \
+     !IN_RUNS(form) || ((kind) == IS_EVEX && !((enc)&DV_X_E)) ||               \
+         ((splat) && (tuple) != DV_X_FV),                                      \
+     (kind) == IS_EVEX ? 31 : 15,                                              \
+     IS(form, VRVM) ? 31 : 0,                                                  \
+     !IS(form, GM),                                                            \
+     pp,                                                                       \
+     (kind) != IS_EVEX ? 0                                                     \
+     : (splat)         ? LOG_OF_ONE(w)                                         \
+                       : LOG(tuple, length)},
+#define RUN(form, map, pp, w, op, enc, tuple, length, splat)                   \
+    RUN_OF(form, map, pp, w, op, enc, tuple, length, splat,                    \
+           KIND(map, w, enc, length))
+
+// Indexed by the instruction, and by the vector length / 32 or DV_X_SPLAT / 32.
+static const run_code runs[][4] = {
+#define INSN(name, form, map, pp, w, op, enc, tuple, text)                     \
+    {RUN(form, map, pp, w, op, DV_X_##enc, DV_X_##tuple, 0u, 0u)               \
+         RUN(form, map, pp, w, op, DV_X_##enc, DV_X_##tuple, 1u, 0u)           \
+             RUN(form, map, pp, w, op, DV_X_##enc, DV_X_##tuple, 2u, 0u)       \
+                 RUN(form, map, pp, w, op, DV_X_##enc, DV_X_##tuple, 2u, 1u)},
+#include "jit/x64/insn.def"
+#undef INSN
+};
+
+// Writes the instructions of a run one by one. It is not inlined, because
+// saving registers for it would cost time in every run.
+__attribute__((noinline)) static void slow_run(dv_code *code, dv_x_insn op,
+                                               int vl, int n, int a, int b,
+                                               dv_x_rm m, int64_t disp,
+                                               int step)
+{
+    const run_code *f = &runs[op][0];
+    int in_reg = m.reg != DV_X_NONE, splat = vl == DV_X_SPLAT;
+    for (int i = 0; i < n; i++, a += f->a_step, b += f->b & 1) {
+        dv_x_rm at = in_reg ? dv_x_reg(m.reg + i * step)
+                            : dv_x_mem(m.base, disp + i * (int64_t)step);
+        at.splat = (unsigned)splat & 1;
+        dv_x_emit(code, op, splat ? 64 : vl, a, b, at, none);
+    }
+}
+
+// Writes a run, and checks only its first and last instruction. `in_reg` is a
+// constant: the compiler removes what one kind of operand does not need.
+__attribute__((always_inline)) static inline void
+run(dv_code *code, dv_x_insn op, int vl, int n, int a, int b, int rm,
+    int64_t disp, int step, int in_reg)
+{
+    const run_code *f = &runs[op][vl >> 5 & 3];
+    int last = n - 1, b_step = f->b & 1, a_step = f->a_step;
+    int64_t end = in_reg ? 0 : disp + last * (int64_t)step;
+    int regs = a | (a + last) | b | (b + last * b_step);
+    regs |= in_reg ? rm | (rm + last * step) : 0;
+    if (code->cap - code->n < (size_t)n * ROOM || n < 1 || f->never ||
+        ((regs & ~f->regs) | (b & ~f->b)) || vl > (in_reg ? 64 : DV_X_SPLAT) ||
+        (vl != 16 && vl & 31) ||
+        (!in_reg &&
+         ((rm & ~15) || disp != (int32_t)disp || end != (int32_t)end))) {
+        slow_run(code, op, vl, n, a, b, in_reg ? dv_x_reg(rm) : dv_x_mem(rm, 0),
+                 disp, step);
+        return;
+    }
+    unsigned char *p = code->at + code->n;
+    int sib = sib_without_index(rm);
+    memory at = memory_at(rm, sib, (int)disp, f->log);
+    uint64_t word = f->word | (in_reg ? UINT64_C(0xc0) << 56 : 0);
+    a = a_step ? a : f->digit;
+    for (;;) {
+        uint64_t bits = reg_bits[a] ^ vvvv_bits[b] ^ rm_bits[rm];
+        p = put_prefix(p, f->kind, word, bits);
+        put_8(p, (in_reg ? 0 : at.w) | (word ^ bits) >> 56);
+        p += in_reg ? 1 : at.n;
+        if (--n <= 0)
+            break;
+        a += a_step;
+        b += b_step;
+        if (in_reg)
+            rm += step;
+        else if (step)
+            at = memory_at(rm, sib, (int)(disp += step), f->log);
+    }
+    code->n = (size_t)(p - code->at);
+}
+
+void dv_x_run_3(dv_code *code, dv_x_insn op, int vl, int n, int a, int b, int c,
+                int step)
+{
+    run(code, op, vl, n, a, b, c, 0, step, 1);
+}
+
+void dv_x_run_m(dv_code *code, dv_x_insn op, int vl, int n, int a, int b,
+                int base, int64_t disp, int step)
+{
+    run(code, op, vl, n, a, b, base, disp, step, 0);
 }
 
 void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c)
 {
-    if (dv_x_rows[op].form == DV_X_VRVM && vl && c >= 0)
-        encode(code, op, vl, a, b, dv_x_reg(c), none);
-    else
-        dv_x_emit(code, op, vl, a, b, dv_x_reg(c), none);
+    run(code, op, vl, 1, a, b, c, 0, 0, 1);
 }
 
 void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
                  int64_t disp)
 {
-    if (dv_x_rows[op].form == DV_X_VRM && vl)
-        encode(code, op, vl, a, b, dv_x_mem(base, disp), none);
-    else
-        dv_x_emit(code, op, vl, a, b, dv_x_mem(base, disp), none);
+    run(code, op, vl, 1, a, b, base, disp, 0, 0);
 }

@@ -47,7 +47,6 @@ typedef enum dv_x_insn {
 
 typedef struct dv_x_row {
     uint8_t form, map, pp, w, opcode, enc, tuple;
-    uint64_t evex, vex; // prefix and opcode, with all register fields 0
 } dv_x_row;
 extern const dv_x_row dv_x_rows[];
 
@@ -57,13 +56,15 @@ enum { DV_X_RIP = 16, DV_X_NONE = -1 };
 enum { DV_X_ZERO = 8 }; // added to a mask: clears masked-off lanes
 
 // The operand in the rm field: a register, or memory at
-// base + (index << scale) + disp.
+// base + (index << scale) + disp. It has eight bytes, so that it is passed in a
+// register.
 typedef struct dv_x_rm {
     int32_t disp;
     int8_t reg;         // DV_X_NONE: the operand is in memory
     int8_t base, index; // index DV_X_NONE: no index register
-    uint8_t scale;      // log2 of the index scale, 0 to 3
-    uint8_t splat; // memory holds one element, broadcast to all lanes (EVEX)
+    uint8_t scale : 2;  // log2 of the index scale, 0 to 3
+    // 1: memory holds one element, broadcast to all lanes (EVEX).
+    uint8_t splat : 1;
 } dv_x_rm;
 
 // The immediate and the mask of an instruction; fields that are not set are 0.
@@ -94,21 +95,29 @@ static inline dv_x_rm dv_x_mem(int base, int64_t disp)
 // for instructions without vectors. `b` is 0 if the form has no such operand.
 void dv_x_emit(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
                dv_x_more more);
-// Encode frequent forms (layouts of operands, see insn.def) faster: dv_x_emit_3
-// instructions on registers, dv_x_emit_m those with memory at base + disp. The
-// inline functions below are for general registers: with memory (gm), with a
-// second register (gr) or with an immediate (gi).
+// Encode frequent forms (layouts of operands, see insn.def) faster: GRM, GM
+// (with a 0), VRM and VRVM, with register c, or memory at base + disp, as
+// operand m. These write a run of n instructions: register a, and b if the form
+// has it, grow by 1 from each to the next, and c or disp by `step`. If vl is
+// DV_X_SPLAT, vectors have 64 bytes and memory holds one element, broadcast to
+// all lanes.
+enum { DV_X_SPLAT = 96 };
+void dv_x_run_3(dv_code *code, dv_x_insn op, int vl, int n, int a, int b, int c,
+                int step);
+void dv_x_run_m(dv_code *code, dv_x_insn op, int vl, int n, int a, int b,
+                int base, int64_t disp, int step);
+// Write one such instruction; dv_x_emit_gi writes GI with a register.
 void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c);
 void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
                  int64_t disp);
 static inline void dv_x_emit_gm(dv_code *code, dv_x_insn op, int reg, int base,
                                 int64_t disp)
 {
-    dv_x_emit_m(code, op, 0, reg, 0, base, disp);
+    dv_x_emit_m(code, op, 16, reg, 0, base, disp);
 }
 static inline void dv_x_emit_gr(dv_code *code, dv_x_insn op, int reg, int rm)
 {
-    dv_x_emit_3(code, op, 0, reg, 0, rm);
+    dv_x_emit_3(code, op, 16, reg, 0, rm);
 }
 static inline void dv_x_emit_gi(dv_code *code, dv_x_insn op, int rm,
                                 int64_t imm)

@@ -109,11 +109,11 @@ static int take_memory(const unsigned char *p, const prefix *f, int unit,
 {
     int mod = p[0] >> 6, low = p[0] & 7, n = 1;
     *m = (dv_x_rm){.reg = DV_X_NONE, .index = DV_X_NONE};
-    m->splat = (uint8_t)f->splat;
+    m->splat = (unsigned)f->splat & 1;
     m->base = (int8_t)(low | f->b << 3);
     if (low == 4) {
         int sib = p[n++], index = (sib >> 3 & 7) | f->x << 3;
-        m->scale = (uint8_t)(sib >> 6);
+        m->scale = (unsigned)sib >> 6 & 3;
         m->index = (int8_t)(gather       ? index | f->high_v
                             : index == 4 ? DV_X_NONE
                                          : index);

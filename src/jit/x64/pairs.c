@@ -53,7 +53,7 @@ static void load_lines(dv_x *g, const pack *w, int first, int n, int bytes)
                       (dv_x_more){.mask = K_OTHER | DV_X_ZERO});
         else
             dv_x_load(g, i, X_S, 0, 0);
-        dv_x_prefetch(g, DV_X_prefetch0, X_S, ROW_AHEAD);
+        dv_x_prefetch(g, DV_X_prefetch0, X_S, ROW_AHEAD, 1);
         dv_x_add(g, X_S, w->row);
     }
     for (int i = n; i < SIDE; i++)
@@ -90,7 +90,7 @@ static void next_row(dv_x *g, const pack *w, int first)
 // down instead would exceed the ways of the L1 sets that these rows map to.
 static void next_panel(dv_x *g, const pack *w)
 {
-    dv_x_prefetch(g, DV_X_prefetch1, X_S, (int64_t)w->tiles * SIDE * w->es);
+    dv_x_prefetch(g, DV_X_prefetch1, X_S, (int64_t)w->tiles * SIDE * w->es, 1);
     dv_x_add(g, X_S, w->row);
 }
 

@@ -6,8 +6,7 @@
 static void scale_sums(dv_x *g, int v, int n, int free)
 {
     dv_x_load_scale(g, free, offsetof(dv_gemm_args, alpha));
-    for (int i = 0; i < n; i++)
-        dv_x_vvv(g, DV_XI(g, vmul), v + i, v + i, free);
+    dv_x_run_3(g->code, DV_XI(g, vmul), g->vb, n, v, v, free, 0);
 }
 
 // Emits acc += c * scale. There is no multiply-add for i32, so c is overwritten
@@ -74,12 +73,14 @@ void dv_x_clamp(dv_x *g, int vl, int v, int n, int free)
 
 static void store_rows(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int to)
 {
-    for (int i = 0; i < t->rows; i++)
-        for (int j = 0; j < t->nv; j++) {
-            int64_t off = i * p->ldc + (int64_t)j * g->vb;
-            dv_x_store(g, dv_x_acc(t, 0, i, j), to, off,
-                       dv_x_is_partial(g, t, j));
-        }
+    int part = dv_x_part(g, t) != 0, n = t->nv - part;
+    for (int i = 0; i < t->rows; i++) {
+        int64_t off = i * p->ldc;
+        dv_x_stores(g, n, dv_x_acc(t, 0, i, 0), to, off);
+        if (part)
+            dv_x_store(g, dv_x_acc(t, 0, i, n), to, off + (int64_t)n * g->vb,
+                       1);
+    }
 }
 
 // BELOW bytes below the stack pointer are left untouched, as many as the red
@@ -107,9 +108,8 @@ static int is_dense(const dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 static void stream_rows(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     for (int i = 0; i < t->rows; i++)
-        for (int j = 0; j < t->nv; j++)
-            dv_x_vvm(g, DV_X_vmovntps, dv_x_acc(t, 0, i, j), 0, X_C,
-                     i * p->ldc + (int64_t)j * g->vb);
+        dv_x_run_m(g->code, DV_X_vmovntps, g->vb, t->nv, dv_x_acc(t, 0, i, 0),
+                   0, X_C, i * p->ldc, g->vb);
 }
 
 // Assembles whole cache lines of contiguous rows on the stack and writes them
@@ -210,8 +210,7 @@ static void turn(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int64_t frame = (int64_t)t->rows * t->nv * g->vb;
     dv_x_add(g, X_SP, -frame);
-    for (int i = 0; i < t->rows * t->nv; i++)
-        dv_x_store(g, i, X_SP, (int64_t)i * g->vb, 0);
+    dv_x_stores(g, t->rows * t->nv, 0, X_SP, 0);
     dv_x_set_tail_mask(g, t->rows);
     if (p->bias == 1)
         dv_x_load(g, V_BIAS, X_BIAS, 0, t->rows < g->lanes);

@@ -87,10 +87,10 @@ static void pack_s(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
         // that clear the remaining lanes.
         if (n < per) {
             int first = bytes >= 8 ? 8 : 4;
-            dv_x_emit(g->code, first == 8 ? DV_X_vmovsd : DV_X_vmovss, 16, v, 0,
-                      dv_x_mem(X_AT, from), none);
-            dv_x_emit(g->code, DV_X_vmovups_s, 16, v, 0,
-                      dv_x_mem(X_SPACK, to + i * GRANULE), none);
+            dv_x_emit_m(g->code, first == 8 ? DV_X_vmovsd : DV_X_vmovss, 16, v,
+                        0, X_AT, from);
+            dv_x_emit_m(g->code, DV_X_vmovups_s, 16, v, 0, X_SPACK,
+                        to + i * GRANULE);
             dv_x_copy(g, v, X_AT, from + first, X_SPACK,
                       to + i * GRANULE + first, bytes - first);
         } else {
@@ -103,7 +103,9 @@ static void load_v(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
                    int64_t step, int v)
 {
     int64_t row = p->far_v ? 0 : step * p->ld_v;
-    for (int j = 0; j < t->nv; j++) {
+    int whole = p->pack_v ? 0 : t->nv - (dv_x_part(g, t) != 0);
+    dv_x_loads(g, whole, v, X_BT, row);
+    for (int j = whole; j < t->nv; j++) {
         int64_t off = row + (int64_t)j * g->vb;
         dv_x_load(g, v + j, X_BT, off, dv_x_is_partial(g, t, j));
         if (p->pack_v)
@@ -128,8 +130,7 @@ static void ask_for_v(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
     int64_t row = (step + V_AHEAD) * p->ld_v;
     if (!should_prefetch_v(g, p))
         return;
-    for (int j = 0; j < t->nv * g->vb; j += 64)
-        dv_x_prefetch(g, DV_X_prefetch0, X_BT, row + j);
+    dv_x_prefetch(g, DV_X_prefetch0, X_BT, row, t->nv * g->vb);
 }
 
 // Prefetches the broadcast operand S (usually A). The hardware detects a panel
@@ -140,35 +141,27 @@ static void prefetch_s_ahead(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
 {
     int64_t row = s_step(g, p, t, 1);
     if (p->panel && step * row / 64 != (step + 1) * row / 64)
-        dv_x_prefetch(g, DV_X_prefetch0, X_AT, S_AHEAD + step * row / 64 * 64);
+        dv_x_prefetch(g, DV_X_prefetch0, X_AT, S_AHEAD + step * row / 64 * 64,
+                      1);
     if (p->pack_s && p->lane_k && step == 0)
         for (int i = 0; i < t->rows; i++)
-            dv_x_prefetch(g, DV_X_prefetch0, X_AT, i * p->ld_s + ROW_AHEAD);
+            dv_x_prefetch(g, DV_X_prefetch0, X_AT, i * p->ld_s + ROW_AHEAD, 1);
     if (p->pack_s && !p->lane_k && !p->far_s)
         dv_x_prefetch(g, DV_X_prefetch0, X_AT,
-                      (int64_t)(step + V_AHEAD) * p->ld_s);
+                      (int64_t)(step + V_AHEAD) * p->ld_s, 1);
 }
 
-// Does row i broadcast its scalar from memory in every multiply-add, instead of
-// once into a register? This needs AVX-512. Tiles one vector wide do so in all
-// rows, other tiles in every second row: it takes fewer instructions but more
-// loads, and when another hardware thread shares the core, instruction slots
-// are scarcer than loads.
-static int broadcasts_from_memory(const dv_x *g, const dv_prod_tile *t, int i)
+// Returns the rows (fewer than 32), as a bit mask, that broadcast their scalar
+// from memory in every multiply-add, instead of once into a register. This
+// needs AVX-512. Tiles one vector wide do so in all rows, other tiles in every
+// second row: it takes fewer instructions but more loads, and when another
+// hardware thread shares the core, instruction slots are scarcer than loads.
+static uint32_t rows_from_memory(const dv_x *g, const dv_prod_tile *t)
 {
     int rows = t->rows / 2, loads = t->rows - rows + (rows + 1) * t->nv;
-    if (!g->masks || g->ints || g->dot)
+    if (!g->masks || g->ints)
         return 0;
-    return t->nv == 1 || (i % 2 && loads < t->rows * t->nv);
-}
-
-static void multiply_read(dv_x *g, const dv_prod_tile *t, int acc, int v,
-                          int64_t off)
-{
-    dv_x_rm scalar = dv_x_mem(X_AT, off);
-    scalar.splat = 1;
-    for (int j = 0; j < t->nv; j++)
-        dv_x_emit(g->code, DV_XF(g, vfma), g->vb, acc + j, v + j, scalar, none);
+    return t->nv == 1 ? UINT32_MAX : loads < t->rows * t->nv ? 0xaaaaaaaa : 0;
 }
 
 // Emits the multiply-adds of one step of k.
@@ -176,14 +169,15 @@ static void step(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int at)
 {
     int set = at & (t->sets - 1), v = first_free(t), s = v + t->nv;
     int n_s = last_free(g, t) - s, to = s - 1;
+    uint32_t from_memory = rows_from_memory(g, t);
     n_s = n_s > 4 ? 4 : n_s;
-    dv_x_insn splat = DV_XF(g, vsplat);
+    dv_x_insn splat = DV_XF(g, vsplat), fma = DV_XF(g, vfma);
     load_v(g, p, t, at, v);
     for (int i = 0; i < t->rows; i++) {
         int64_t off = s_off(g, p, t, i, at);
         int acc = dv_x_acc(t, set, i, 0);
-        if (broadcasts_from_memory(g, t, i)) {
-            multiply_read(g, t, acc, v, off);
+        if (from_memory >> i & 1) {
+            dv_x_run_m(g->code, fma, DV_X_SPLAT, t->nv, acc, v, X_AT, off, 0);
             continue;
         }
         for (int j = 0; j < t->nv; j++) {
@@ -192,6 +186,10 @@ static void step(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int at)
             if (j == 0 || (g->ints && !g->dot)) {
                 to = to + 1 < s + n_s ? to + 1 : s;
                 dv_x_emit_m(g->code, splat, g->vb, to, 0, X_AT, off);
+            }
+            if (!g->ints) {
+                dv_x_run_3(g->code, fma, g->vb, t->nv, acc, v, to, 0);
+                break;
             }
             dv_x_mul_add(g, acc + j, v + j, to, to);
         }
@@ -254,10 +252,8 @@ static int prefetches_c_late(const dv_prod *p, const dv_prod_tile *t)
 static void ask_for_row_of_c(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int bytes = t->cols * g->es;
-    for (int off = 0; off < bytes; off += 64)
-        dv_x_prefetch(g, DV_X_prefetchw, X_C_PREFETCH, off);
-    for (int off = 0; off < bytes; off += 64)
-        dv_x_prefetch(g, DV_X_prefetch1, X_C_PREFETCH, t->rows * p->ldc + off);
+    dv_x_prefetch(g, DV_X_prefetchw, X_C_PREFETCH, 0, bytes);
+    dv_x_prefetch(g, DV_X_prefetch1, X_C_PREFETCH, t->rows * p->ldc, bytes);
     dv_x_add(g, X_C_PREFETCH, p->ldc);
 }
 
@@ -322,11 +318,10 @@ static void prefetch_c_early(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
     if (p->c_transposed || p->stream || (int64_t)p->k * p->batch < 32 ||
         prefetches_c_late(p, t))
         return;
+    int bytes = t->cols * g->es, first = bytes < MOST ? bytes : MOST;
     for (int i = 0; i < t->rows; i++) {
-        int last = t->cols * g->es - 1;
-        for (int off = 0; off <= last && off < MOST; off += 64)
-            dv_x_prefetch(g, DV_X_prefetchw, X_C, i * p->ldc + off);
-        dv_x_prefetch(g, DV_X_prefetchw, X_C, i * p->ldc + last);
+        dv_x_prefetch(g, DV_X_prefetchw, X_C, i * p->ldc, first);
+        dv_x_prefetch(g, DV_X_prefetchw, X_C, i * p->ldc + bytes - 1, 1);
     }
 }
 
@@ -334,8 +329,7 @@ static void add_sets(dv_x *g, const dv_prod_tile *t)
 {
     int n = t->rows * t->nv;
     for (int half = t->sets / 2; half > 0; half /= 2)
-        for (int i = 0; i < half * n; i++)
-            dv_x_vvv(g, DV_XI(g, vadd), i, i, half * n + i);
+        dv_x_run_3(g->code, DV_XI(g, vadd), g->vb, half * n, 0, 0, half * n, 1);
 }
 
 // Initialises the accumulators to minus the correction terms behind packed B,
@@ -349,8 +343,7 @@ static void init_with_correction(dv_x *g, const dv_prod *p,
         int64_t off = p->k * p->ld_v + (int64_t)j * g->vb;
         dv_x_vvm(g, DV_X_vsubi32, j, zero, X_B, off);
         for (int i = 1; i < t->rows; i++)
-            dv_x_emit(g->code, DV_X_vmovups, g->vb, dv_x_acc(t, 0, i, j), 0,
-                      dv_x_reg(j), none);
+            dv_x_vvv(g, DV_X_vmovups, dv_x_acc(t, 0, i, j), 0, j);
     }
 }
 
@@ -359,10 +352,10 @@ void dv_x_tile_emit(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
     if (dv_x_part(g, t))
         dv_x_set_tail_mask(g, dv_x_part(g, t));
     prefetch_c_early(g, p, t);
-    for (int i = 0; !g->fix && i < first_free(t); i++)
-        dv_x_zero(g, i);
     if (g->fix)
         init_with_correction(g, p, t);
+    else
+        dv_x_zeros(g, first_free(t));
     dv_x_mov(g, X_AT, X_A);
     dv_x_mov(g, X_BT, X_B);
     DV_REPEAT(X_BATCH, p->batch)

@@ -129,7 +129,7 @@ static dv_x_rm at(int i)
 {
     dv_x_rm m = dv_x_mem(places[i].base, places[i].disp);
     m.index = (int8_t)places[i].index;
-    m.scale = (uint8_t)places[i].scale;
+    m.scale = (unsigned)places[i].scale & 3;
     return m;
 }
 
@@ -376,6 +376,64 @@ TEST(rows)
     assert_int_equal(n, n_samples);
 }
 
+// -- Runs --------------------------------------------------------------------
+
+enum { RUN = 3 };
+
+// Encodes three instructions, as a run or one by one. Returns 0 if the form has
+// no runs.
+static int write_run(dv_code *code, const sample *s, int step, int as_run)
+{
+    int form = dv_x_rows[s->op].form, in_reg = s->m.reg != DV_X_NONE;
+    int vector = form == DV_X_VRM || form == DV_X_VRVM;
+    int general = form == DV_X_GRM || form == DV_X_GM;
+    int a = form == DV_X_GM ? 0 : s->a, splat = s->m.splat;
+    if (!(vector || general) || s->more.mask || (splat && s->vl != 64) ||
+        (!in_reg && (s->m.index != DV_X_NONE || s->m.base == DV_X_RIP)))
+        return 0;
+    int vl = splat ? DV_X_SPLAT : general ? 16 : s->vl;
+    if (as_run && in_reg)
+        dv_x_run_3(code, s->op, vl, RUN, a, s->b, s->m.reg, step);
+    else if (as_run)
+        dv_x_run_m(code, s->op, vl, RUN, a, s->b, s->m.base, s->m.disp, step);
+    for (int i = 0; !as_run && i < RUN; i++) {
+        dv_x_rm m = s->m;
+        m.reg = (int8_t)(in_reg ? m.reg + i * step : m.reg);
+        m.disp += in_reg ? 0 : i * step;
+        dv_x_emit(code, s->op, s->vl, a + i * (form != DV_X_GM),
+                  s->b + i * (form == DV_X_VRVM), m, s->more);
+    }
+    return 1;
+}
+
+// A run has the bytes of its instructions one by one, and fails where one of
+// them does: because it does not fit the buffer, or has no such register.
+TEST(runs)
+{
+    static const int steps[] = {0, 1, 64, 512, -3};
+    int n = 0, n_failed = 0;
+    n_samples = 0;
+    add_rows();
+    for (int i = 0; i < n_samples; i++) {
+        const sample *s = &samples[i];
+        unsigned char got[64], want[64];
+        dv_code run = {.at = got, .cap = (size_t)(24 + i % 41)}, one = run;
+        int step = steps[i % (s->m.reg == DV_X_NONE ? 5 : 2)];
+        one.at = want;
+        if (!write_run(&run, s, step, 1))
+            continue;
+        write_run(&one, s, step, 0);
+        assert_int_equal(run.failed, one.failed);
+        n++;
+        n_failed += run.failed;
+        if (run.failed)
+            continue;
+        assert_int_equal(run.n, one.n);
+        assert_memory_equal(got, want, run.n);
+    }
+    assert_true(n_failed > 1000 && n > 2 * n_failed);
+}
+
 // -- Listings ----------------------------------------------------------------
 
 // The listing of every row says what was encoded, whatever follows.
@@ -475,10 +533,18 @@ TEST(ranges)
         encodes((sample){DV_X_addi, 0, 0, 0, mem, {.imm = INT64_C(1) << 31}}));
     assert_false(
         encodes((sample){DV_X_jnz, 0, 0, 0, mem, {.imm = INT64_C(1) << 31}}));
-    unsigned char out[16];
+    unsigned char out[128];
     int ok;
+    dv_code run = {.at = out, .cap = sizeof out};
+    dv_x_run_m(&run, DV_X_vmovups, 64, 2, 0, 0, 1, INT32_MAX - 64, 64);
+    assert_int_equal(run.failed, 0);
+    dv_x_run_m(&run, DV_X_vmovups, 64, 2, 0, 0, 1, INT32_MAX - 63, 64);
+    assert_int_equal(run.failed, 1);
+    run.failed = 0;
+    dv_x_run_3(&run, DV_X_vaddps, DV_X_SPLAT, 1, 1, 2, 3, 0);
+    assert_int_equal(run.failed, 1);
     sample jump = {DV_X_jnz, 0, 0, 0, mem, {.imm = -2}};
-    assert_int_equal(encode(&jump, out, sizeof out, &ok), 6);
+    assert_int_equal(encode(&jump, out, 16, &ok), 6);
     assert_memory_equal(out, "\x0f\x85\xfe\xff\xff\xff", 6);
     encode(&jump, out, 5, &ok); // no room
     assert_false(ok);
@@ -487,7 +553,8 @@ TEST(ranges)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows), cmocka_unit_test(listings),
-        cmocka_unit_test(odd_listings), cmocka_unit_test(ranges)};
+        cmocka_unit_test(rows), cmocka_unit_test(runs),
+        cmocka_unit_test(listings), cmocka_unit_test(odd_listings),
+        cmocka_unit_test(ranges)};
     return run_group(tests, NULL, NULL);
 }
