@@ -555,7 +555,6 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
     for (const dv_product_set *s = set->other; s && !like; s = s->other)
         like = find_contract(s, &n);
     dv_contract_options options = {.size = sizeof(dv_contract_options),
-                                   .threads = 1,
                                    .l1_bytes = set->l1_bytes,
                                    .l2_bytes = set->l2_bytes,
                                    .l3_bytes = set->l3_bytes};
@@ -735,7 +734,7 @@ static void run_finished(ending *e, char *const *op)
     // the op, are finished together at the end of the tile.
     int by_blocks =
         m->row >= 0 && dv_contraction_on_block(m->c, finish_block, e);
-    dv_contraction_part(m->c, 0, op[0], op[1], e->sums);
+    dv_contraction_run(m->c, op[0], op[1], e->sums);
     dv_contraction_on_block(m->c, NULL, NULL);
     if (!by_blocks)
         dv_epilogue_run(m->finish, e->at, e->t->begin, e->t->end, e->sums);
@@ -766,5 +765,5 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
     if (p->bias >= 0)
         dv_contraction_bias(m->c, begin_of(&p->how.kernel->reads[p->bias], p->o,
                                            t, at[p->bias], p->sum_bytes));
-    dv_contraction_part(m->c, 0, op[0], op[1], p->how.parts ? acc : op[2]);
+    dv_contraction_run(m->c, op[0], op[1], p->how.parts ? acc : op[2]);
 }

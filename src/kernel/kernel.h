@@ -50,7 +50,6 @@ typedef struct dv_isa {
     // for the best loop order considers: on NEON one more than packed panels
     // have, for operands that are not packed.
     int search_vectors;
-    int parts_per_thread; // parts that a thread may divide a large product into
     int copy_tile_rows; // rows of the tiles of kernels that copy the next rows
                         // of A while they multiply; 0: there are no such
                         // kernels
