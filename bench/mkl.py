@@ -35,8 +35,9 @@ def build(folder, defines, runtime):
                     "-DCMAKE_BUILD_TYPE=Release",
                     "-DCMAKE_C_FLAGS=" + " ".join(defines)],
                    check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", folder, "--parallel", "--target",
-                    "divvy_static"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", folder, "--target", "divvy_static",
+                    "--parallel", str(len(os.sched_getaffinity(0)))],
+                   check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["gcc", "-c", "-std=c11", "-O2", "-fPIC", "-fopenmp",
                     "-I" + os.path.join(ROOT, "src"),
                     "-I" + os.path.join(ROOT, "include"), *defines,
