@@ -11,17 +11,23 @@ int64_t some_size(rng *r)
     return sizes[rng_below(r, sizeof sizes / sizeof *sizes)];
 }
 
-void lay_out(rng *r, dv_nest *n, int o, const char *has)
+int shuffle_dims(rng *r, const dv_nest *n, const char *types, int *order)
 {
-    int order[DV_NEST_MAX_DIMS], count = 0;
+    int count = 0;
     for (int i = 0; i < n->n_dims; i++)
-        if (strchr(has, "cmnk"[n->dims[i].type]))
+        if (strchr(types, "cmnk"[n->dims[i].type]))
             order[count++] = i;
     for (int i = count - 1; i > 0; i--) {
         int j = (int)rng_below(r, i + 1), t = order[i];
         order[i] = order[j];
         order[j] = t;
     }
+    return count;
+}
+
+void lay_out(rng *r, dv_nest *n, int o, const char *has)
+{
+    int order[DV_NEST_MAX_DIMS], count = shuffle_dims(r, n, has, order);
     int64_t step = rng_percent(r, 10) ? 2 : 1; // 2: no operand has unit stride
     for (int i = 0; i < count; i++) {
         n->dims[order[i]].stride[o] = rng_percent(r, 3) ? -step : step;

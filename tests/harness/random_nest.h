@@ -7,6 +7,9 @@
 
 // Returns a size: 1, a prime or a number that vectors divide.
 int64_t some_size(rng *r);
+// Lists the dimensions of some types ("cmn") in random order. Returns their
+// number.
+int shuffle_dims(rng *r, const dv_nest *n, const char *types, int *order);
 // Gives operand o random strides in the dimensions whose types it has.
 void lay_out(rng *r, dv_nest *n, int o, const char *has);
 // Returns the number of points of a nest without tiles.
