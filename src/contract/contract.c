@@ -52,7 +52,6 @@ static dv_nest_options options_of(const dv_isa *isa,
                                   const dv_contract_options *o)
 {
     dv_nest_options options = {.size = sizeof(dv_nest_options),
-                               .threads = 1,
                                .l1_bytes = o->l1_bytes,
                                .l2_bytes = o->l2_bytes,
                                .l3_bytes = o->l3_bytes};

@@ -35,8 +35,9 @@ typedef struct dv_contraction dv_contraction;
 int dv_contraction_suits(const dv_nest *n);
 // Prepares a product to run. The nest is copied; `jit` is borrowed until
 // dv_contraction_destroy (NULL: the contraction has its own), and its code
-// memory stays writable until the caller calls dv_jit_seal(). Fails with
-// DV_E_LIMIT if the nest leaves no dimension to a kernel, or is too large.
+// memory stays writable until the caller calls dv_jit_seal(). The number of
+// threads in `options` is not used. Fails with DV_E_LIMIT if the nest leaves no
+// dimension to a kernel, or is too large.
 dv_status dv_contraction_create(dv_contraction **out, dv_jit *jit,
                                 const dv_nest *n,
                                 const dv_contract_options *options,

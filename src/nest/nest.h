@@ -22,7 +22,8 @@
 // only.
 //
 // The execution of a dimension says who runs it: threads (shared), a sequential
-// loop (seq) or the kernel (prim):
+// loop (seq) or the kernel (prim). Only mini_jit obeys `shared`; here it is a
+// loop, and for several threads a nest is planned (exec/nest.c).
 //
 //   nest c f32 {
 //       first zero
