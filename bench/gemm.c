@@ -6,11 +6,12 @@
 // Row-major C = A B, operands warm, in f32 unless -d says otherwise (libraries
 // are left out then; narrow types add up in f32 and i32). The peak is measured
 // first, with the same threads: chains of the type's multiply-add in
-// registers. With -k ours is one kernel, C += A B, not a plan. Each figure
-// is the median of the repeats, which take turns, so that all suffer alike;
-// half of them are in the range behind it.
-// Libraries are opened by name and must have cblas_sgemm; threads are theirs
-// to choose through their environment (bench/gemm.sh sets it).
+// registers. On one thread ours is a plan of a product (jit/gemm/), with -k one
+// kernel, C += A B; on several it is a nest, which is planned as a program.
+// Each figure is the median of the repeats, which take turns, so that all
+// suffer alike; half of them are in the range behind it. Libraries are opened
+// by name and must have cblas_sgemm; threads are theirs to choose through their
+// environment (bench/gemm.sh sets it).
 #define _GNU_SOURCE
 #include "bind.h"
 #include "median.h"
@@ -20,6 +21,7 @@
 #include "base/mem.h"
 #include "jit/gemm/gemm.h"
 #include "jit/backend.h"
+#include "nest/nest.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -82,9 +84,10 @@ static void run_peer(const peer *p, const mats *x)
            x->b, x->n, 0, x->c, x->n);
 }
 
-typedef struct ours {
+typedef struct ours { // one of these
     dv_gemm_plan *plan;
-    dv_gemm_fn kernel; // or NULL
+    dv_gemm_fn kernel;
+    dv_contract *nest;
 } ours;
 
 static void run_kernel(dv_gemm_fn f, const mats *x, long n)
@@ -105,10 +108,12 @@ static double measure(int who, const ours *o, const mats *x, long n)
         run_kernel(o->kernel, x, n);
     else
         for (long i = 0; i < n; i++)
-            if (who < 0)
-                dv_gemm_run(o->plan, x->a, x->b, x->c, NULL);
-            else
+            if (who >= 0)
                 run_peer(&peers[who], x);
+            else if (o->nest)
+                dv_contract_run(o->nest, x->a, x->b, x->c);
+            else
+                dv_gemm_run(o->plan, x->a, x->b, x->c, NULL);
     return (seconds(threads) - t) / (double)n;
 }
 
@@ -148,6 +153,28 @@ static void tell_rate(double *t, double gflop, double top)
            gflop / quarter(t, repeats, 1));
 }
 
+static dv_status make_nest(dv_contract **out, dv_jit *jit, int m, int n, int k)
+{
+    dv_contract_options o = DV_CONTRACT_OPTIONS_INIT;
+    dv_nest x = {.name = "c", .dtype = used->out, .n_dims = 3};
+    x.first = DV_PRIM_ZERO;
+    x.main = DV_PRIM_GEMM;
+    if (used->in != used->out)
+        x.types[DV_IN0] = x.types[DV_IN1] = (uint8_t)(1 + used->in);
+    x.dims[0] =
+        (dv_nest_dim){.type = DV_NEST_M, .size = m, .stride = {k, 0, n}};
+    x.dims[1] =
+        (dv_nest_dim){.type = DV_NEST_N, .size = n, .stride = {0, 1, 1}};
+    x.dims[2] =
+        (dv_nest_dim){.type = DV_NEST_K, .size = k, .stride = {1, n, 0}};
+    for (int i = 0; i < x.n_dims; i++)
+        x.dims[i].exec = DV_NEST_SEQ;
+    o.threads = threads;
+    o.l1_bytes = l1_bytes;
+    o.l2_bytes = l2_bytes;
+    return dv_contract_create(out, jit, &x, &o, NULL);
+}
+
 static void row(dv_jit *jit, int m, int n, int k, double top)
 {
     mats x = {new_matrix(m, k, used->in),
@@ -159,13 +186,12 @@ static void row(dv_jit *jit, int m, int n, int k, double top)
     static double t[MAX_PEERS + 1][MAX_REPEATS];
     dv_gemm_shape s = {.m = m, .n = n, .k = k};
     s.dtype = (uint8_t)used->in;
-    dv_gemm_options o = {.threads = threads};
-    o.l1_bytes = l1_bytes;
-    o.l2_bytes = l2_bytes;
-    ours us = {NULL, NULL};
+    dv_gemm_options o = {.l1_bytes = l1_bytes, .l2_bytes = l2_bytes};
+    ours us = {NULL, NULL, NULL};
     s.beta = one_kernel ? DV_SCALE_ONE : DV_SCALE_ZERO;
-    if (one_kernel ? dv_jit_gemm(jit, &s, &us.kernel, NULL)
-                   : dv_gemm_plan_create(&us.plan, jit, &s, &o, NULL))
+    if (one_kernel    ? dv_jit_gemm(jit, &s, &us.kernel, NULL)
+        : threads > 1 ? make_nest(&us.nest, jit, m, n, k)
+                      : dv_gemm_plan_create(&us.plan, jit, &s, &o, NULL))
         exit(3);
     double flop = 2.0 * m * n * k;
     // Small products are timed between two ticks of the system's clock, large
@@ -192,6 +218,7 @@ static void row(dv_jit *jit, int m, int n, int k, double top)
     printf("\n");
     fflush(stdout);
     dv_gemm_plan_destroy(us.plan);
+    dv_contract_destroy(us.nest);
     free(x.a);
     free(x.b);
     free(x.c);

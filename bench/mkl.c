@@ -1,20 +1,19 @@
-// What mkl.py calls, in one shared library: plans of given types and settings,
+// What mkl.py calls, in one shared library: nests of given types and settings,
 // and runs of them and of the machine's peak, timed.
 #define _POSIX_C_SOURCE 200809L
-#include "base/dtype.h"
-#include "jit/gemm/gemm.h"
 #include "jit/backend.h"
 #include "jit/peak.h"
+#include "divvy/nest.h"
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT const char *bench_isa(void);
-EXPORT int bench_options_bytes(void);
-EXPORT dv_gemm_plan *bench_plan(int size, const char *type, const char *out,
-                                const dv_gemm_options *options);
-EXPORT void bench_free(dv_gemm_plan *plan);
-EXPORT double bench_run(dv_gemm_plan *plan, const void *a, const void *b,
+EXPORT dv_contract *bench_nest(int size, const char *type, int threads,
+                               int64_t l1_bytes, int64_t l2_bytes);
+EXPORT void bench_free(dv_contract *nest);
+EXPORT double bench_run(dv_contract *nest, const void *a, const void *b,
                         void *c, int count);
 EXPORT double bench_peak(int threads, double seconds, const char *type);
 
@@ -31,45 +30,43 @@ const char *bench_isa(void)
     return isa ? isa->name : NULL;
 }
 
-// Whoever passes options must mean the same struct.
-int bench_options_bytes(void)
+// A product of square row-major matrices of a type. Results are of that type,
+// but i32 for i8. Caches of 0 bytes are those of the machine.
+dv_contract *bench_nest(int size, const char *type, int threads,
+                        int64_t l1_bytes, int64_t l2_bytes)
 {
-    return (int)sizeof(dv_gemm_options);
+    dv_contract_options o = DV_CONTRACT_OPTIONS_INIT;
+    dv_contract *c = NULL;
+    dv_nest *n = NULL;
+    char text[400];
+    int whole = !strcmp(type, "i8");
+    int len = snprintf(text, sizeof text,
+                       "nest c %s { first zero main gemm %s"
+                       " m %d seq: in0 %d, out %d n %d seq: in1 1, out 1"
+                       " k %d seq: in0 1, in1 %d }",
+                       whole ? "i32" : type, whole ? "in0 i8 in1 i8" : "", size,
+                       size, size, size, size, size);
+    o.threads = threads;
+    o.l1_bytes = l1_bytes;
+    o.l2_bytes = l2_bytes;
+    if (dv_nest_parse(&n, text, (size_t)len, "bench", NULL) == DV_OK)
+        dv_contract_create(&c, NULL, n, &o, NULL);
+    dv_nest_destroy(n);
+    return c;
 }
 
-static dv_dtype type_of(const char *name)
+void bench_free(dv_contract *nest)
 {
-    return !strcmp(name, "bf16")  ? DV_BF16
-           : !strcmp(name, "f16") ? DV_F16
-           : !strcmp(name, "i8")  ? DV_I8
-                                  : DV_F32;
-}
-
-// Square; `out` is how C is stored, "" as the sums are.
-dv_gemm_plan *bench_plan(int size, const char *type, const char *out,
-                         const dv_gemm_options *options)
-{
-    dv_gemm_plan *plan = NULL;
-    dv_gemm_shape s = {.m = size, .n = size, .k = size};
-    dv_jit *jit = dv_jit_shared();
-    s.dtype = (uint8_t)type_of(type);
-    s.ctype = (uint8_t)(*out ? type_of(out) : 0);
-    return jit && !dv_gemm_plan_create(&plan, jit, &s, options, NULL) ? plan
-                                                                      : NULL;
-}
-
-void bench_free(dv_gemm_plan *plan)
-{
-    dv_gemm_plan_destroy(plan);
+    dv_contract_destroy(nest);
 }
 
 // Seconds of one product.
-double bench_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
+double bench_run(dv_contract *nest, const void *a, const void *b, void *c,
                  int count)
 {
     double t = now();
     for (int i = 0; i < count; i++)
-        dv_gemm_run(plan, a, b, c, NULL);
+        dv_contract_run(nest, a, b, c);
     return (now() - t) / count;
 }
 
@@ -77,17 +74,21 @@ double bench_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
 double bench_peak(int threads, double seconds, const char *type)
 {
     enum { TURNS = 10000 };
+    dv_dtype t = !strcmp(type, "bf16")  ? DV_BF16
+                 : !strcmp(type, "f16") ? DV_F16
+                 : !strcmp(type, "i8")  ? DV_I8
+                                        : DV_F32;
     dv_peak *p;
-    if (dv_peak_create(&p, type_of(type), NULL))
+    if (dv_peak_create(&p, t, NULL))
         return 0;
-    double t = now();
+    double begin = now();
     dv_peak_run(p, TURNS);
-    int64_t turns = (int64_t)(TURNS * seconds / (now() - t)) + 1;
-    t = now();
+    int64_t turns = (int64_t)(TURNS * seconds / (now() - begin)) + 1;
+    begin = now();
 #pragma omp parallel num_threads(threads)
     dv_peak_run(p, turns);
     double rate =
-        dv_peak_flops(p) * (double)turns * threads / (now() - t) / 1e9;
+        dv_peak_flops(p) * (double)turns * threads / (now() - begin) / 1e9;
     dv_peak_destroy(p);
     return rate;
 }

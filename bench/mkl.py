@@ -4,21 +4,19 @@ Ours, torch.mm and the machine's peak take turns within milliseconds, with the
 same threads (all through PyTorch's OpenMP runtime), so that what disturbs the
 machine disturbs all of them. Prints GFLOP/s, medians of the rounds; shares and
 ratios are medians of the rounds' own, those behind "from" the quarters of them
-below and above. Needs gcc and torch; installs nothing.
+below and above. Needs gcc, cmake, hwloc and torch; installs nothing.
 
   -s SIZE[,SIZE...]  products of SIZE^3 (1024,2048)
   -d TYPE            f32 (default), bf16 or f16, whose results are rounded to
                      that type; i8, whose results are i32
   -t THREADS[,...]   (1 and all cores)
   -v SETTINGS        often: what to try beside the defaults; l1=BYTES, l2=BYTES,
-                     rows=R, vectors=V, k_block=K, parts_each=P, threads=T
-                     (torch keeps its own), and -DNAME=VALUE for a library of its own, joined
-                     by commas
+                     threads=T (torch keeps its own), and -DNAME=VALUE for a
+                     library of its own, joined by commas
   -r ROUNDS          (15)
 """
 import argparse
 import ctypes
-import glob
 import os
 import statistics
 import subprocess
@@ -30,40 +28,31 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SLICE = 0.04  # seconds of one turn
 
 
-class Options(ctypes.Structure):
-    """dv_gemm_options"""
-    _fields_ = [("threads", ctypes.c_int32), ("pack", ctypes.c_int32),
-                ("l1", ctypes.c_int64), ("l2", ctypes.c_int64),
-                ("l3", ctypes.c_int64),
-                ("rows", ctypes.c_int32), ("vectors", ctypes.c_int32),
-                ("k_block", ctypes.c_int32), ("work", ctypes.c_int64),
-                ("parts_each", ctypes.c_int32)]
-
-
-def build(out, defines, runtime):
+def build(folder, defines, runtime):
     """The library, linked with the OpenMP runtime that torch has loaded."""
-    sources = [os.path.join(ROOT, "bench", "mkl.c")]
-    for part in ("base/*.c", "lang/*.c", "jit/*.c", "jit/*/*.c"):
-        sources += sorted(glob.glob(os.path.join(ROOT, "src", part)))
-    flags = ["-std=c11", "-O2", "-fPIC", "-fopenmp", "-fvisibility=hidden",
-             "-ffp-contract=off", '-DDV_VERSION="bench"',
-             "-I" + os.path.join(ROOT, "src"),
-             "-I" + os.path.join(ROOT, "include")]
-    objects = [f"{out}.{i}.o" for i in range(len(sources))]
-    jobs = [subprocess.Popen(["gcc", "-c", *flags, *defines, source, "-o", to])
-            for source, to in zip(sources, objects)]
-    if any([job.wait() for job in jobs]):
-        sys.exit("mkl.py: gcc failed")
+    out = os.path.join(folder, "bench.so")
+    subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-DBUILD_TESTING=OFF",
+                    "-DCMAKE_BUILD_TYPE=Release",
+                    "-DCMAKE_C_FLAGS=" + " ".join(defines)],
+                   check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", folder, "--target", "divvy_static",
+                    "--parallel", str(len(os.sched_getaffinity(0)))],
+                   check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["gcc", "-c", "-std=c11", "-O2", "-fPIC", "-fopenmp",
+                    "-I" + os.path.join(ROOT, "src"),
+                    "-I" + os.path.join(ROOT, "include"), *defines,
+                    os.path.join(ROOT, "bench", "mkl.c"), "-o", out + ".o"],
+                   check=True)
     # Not -fopenmp here, which would bring a runtime of its own.
-    subprocess.run(["gcc", "-shared", *objects, runtime or "-lgomp",
-                    "-lpthread", "-lm", "-o", out], check=True)
+    subprocess.run(["gcc", "-shared", out + ".o",
+                    os.path.join(folder, "libdivvy.a"), runtime or "-lgomp",
+                    "-lhwloc", "-lpthread", "-ldl", "-lm", "-o", out],
+                   check=True)
     lib = ctypes.CDLL(out)
-    if lib.bench_options_bytes() != ctypes.sizeof(Options):
-        sys.exit("mkl.py: dv_gemm_options has other fields than Options")
     lib.bench_isa.restype = ctypes.c_char_p
-    lib.bench_plan.restype = ctypes.c_void_p
-    lib.bench_plan.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p,
-                               ctypes.POINTER(Options)]
+    lib.bench_nest.restype = ctypes.c_void_p
+    lib.bench_nest.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int,
+                               ctypes.c_int64, ctypes.c_int64]
     lib.bench_free.argtypes = [ctypes.c_void_p]
     lib.bench_run.restype = ctypes.c_double
     lib.bench_run.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int]
@@ -92,16 +81,18 @@ class Setting:
                 self.defines.append(word)
             else:
                 name, value = word.split("=")
+                if name not in ("l1", "l2", "threads"):
+                    sys.exit(f"mkl.py: there is no setting {name}")
                 self.options[name] = int(value)
 
-    def plan(self, size, threads, kind):
-        options = Options(**{"threads": threads, **self.options})
-        out = kind.encode() if kind in ("bf16", "f16") else b""
-        plan = self.lib.bench_plan(size, kind.encode(), out,
-                                   ctypes.byref(options))
-        if not plan:
-            print(f"{self.text}: no plan, left out", file=sys.stderr)
-        return plan
+    def nest(self, size, threads, kind):
+        nest = self.lib.bench_nest(size, kind.encode(),
+                                   self.options.get("threads", threads),
+                                   self.options.get("l1", 0),
+                                   self.options.get("l2", 0))
+        if not nest:
+            print(f"{self.text}: no kernels, left out", file=sys.stderr)
+        return nest
 
 
 def operands(torch, size, kind):
@@ -122,7 +113,7 @@ def measure(torch, settings, size, threads, rounds, kind):
     torch.set_num_threads(threads)
     a, b, c, want = operands(torch, size, kind)
     product = torch._int_mm if kind == "i8" else torch.mm
-    plans = [(s, p) for s in settings if (p := s.plan(size, threads, kind))]
+    nests = [(s, n) for s in settings if (n := s.nest(size, threads, kind))]
     where = (a.data_ptr(), b.data_ptr(), c.data_ptr())
 
     def theirs(count):
@@ -133,15 +124,15 @@ def measure(torch, settings, size, threads, rounds, kind):
 
     theirs(2)
     count = max(1, int(SLICE / theirs(2)))
-    for s, plan in plans:
+    for s, nest in nests:
         c.zero_()
-        s.lib.bench_run(plan, *where, 2)
+        s.lib.bench_run(nest, *where, 2)
         worst = float((c.double() - want.double()).abs().max())
         if not worst < (0.5 if kind == "i8" else
                         1e-4 * size if kind == "f32" else 1 + size / 512):
             sys.exit(f"{s.text}: off by {worst}")
-    turns = [(s.text, lambda n, s=s, p=p: s.lib.bench_run(p, *where, n))
-             for s, p in plans] + [("torch", theirs)]
+    turns = [(s.text, lambda n, s=s, x=x: s.lib.bench_run(x, *where, n))
+             for s, x in nests] + [("torch", theirs)]
     lib = settings[0].lib
     out = {name: [] for name, _ in turns}
     peaks = []
@@ -149,8 +140,8 @@ def measure(torch, settings, size, threads, rounds, kind):
         peaks.append(lib.bench_peak(threads, SLICE / 2, kind.encode()))
         for name, run in turns[r % len(turns):] + turns[:r % len(turns)]:
             out[name].append(run(count))
-    for s, plan in plans:
-        s.lib.bench_free(plan)
+    for s, nest in nests:
+        s.lib.bench_free(nest)
     return out, peaks
 
 
@@ -200,8 +191,8 @@ def main():
         for s in settings:
             key = tuple(s.defines)
             if key not in libs:
-                out = os.path.join(folder, f"bench{len(libs)}.so")
-                libs[key] = build(out, s.defines, (runtime or [None])[0])
+                libs[key] = build(os.path.join(folder, str(len(libs))),
+                                  s.defines, (runtime or [None])[0])
             s.lib = libs[key]
     isa = settings[0].lib.bench_isa()
     if not isa:

@@ -125,18 +125,19 @@ typedef struct dv_contract_options {
         sizeof(dv_contract_options), 0, 0, 0, 0, DV_NEST_OPTIMISE_ALL, 0       \
     }
 
-// Prepares a nest to run. The nest is copied. A plain product, whose operands
-// are all f32 or all f64, with no first operation, zero or copy, and no last
-// operation, relu or copy, is optimised, its kernels are generated and its
-// buffers allocated; `jit` is then borrowed until dv_contract_destroy (NULL: it
-// has its own). With DV_NEST_OPTIMISE_NONE it must have a form that kernels
-// exist for, otherwise DV_E_NEST, unless it leaves no dimension to a kernel.
-// Any other nest is planned as a program of one op, whatever its loops are, and
-// uses the kernels that all execs share: products of any types and with any
-// first and last operation, functions of up to three inputs, where out may be
-// one of the inputs with the same strides, and reductions. Fails with DV_E_NEST
-// if an indirect index is not that of a tensor with these strides, and with
-// DV_E_LIMIT or DV_E_OVERFLOW if the nest is too large.
+// Prepares a nest to run. The nest is copied. For one thread, a plain product,
+// whose operands are all f32 or all f64, with no first operation, zero or copy,
+// and no last operation, relu or copy, is optimised, its kernels are generated
+// and its buffers allocated; `jit` is then borrowed until dv_contract_destroy
+// (NULL: it has its own). With DV_NEST_OPTIMISE_NONE it must have a form that
+// kernels exist for, otherwise DV_E_NEST, unless it leaves no dimension to a
+// kernel. Any other nest, and any nest for several threads, is planned as a
+// program of one op, whatever its loops are, and uses the kernels that all
+// execs share: products of any types and with any first and last operation,
+// functions of up to three inputs, where out may be one of the inputs with the
+// same strides, and reductions. Fails with DV_E_NEST if an indirect index is
+// not that of a tensor with these strides, and with DV_E_LIMIT or DV_E_OVERFLOW
+// if the nest is too large.
 DV_API dv_status dv_contract_create(dv_contract **out, dv_jit *jit,
                                     const dv_nest *n,
                                     const dv_contract_options *options,
@@ -145,8 +146,9 @@ DV_API void dv_contract_destroy(dv_contract *c);
 // Runs the contraction once, with its own threads. The pointers are the
 // addresses of the elements where all indices are 0; an operand that the nest
 // does not read may be NULL. Allocates and locks nothing; only one run at a
-// time. Every run gives the same bits, also for another number of threads
-// unless the sum over k is split among threads.
+// time. Every run gives the same bits. The bits of a nest that is planned do
+// not depend on the number of threads; a plain product on one thread may round
+// its sums differently.
 DV_API void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                             void *out);
 // Sets in2 for later runs: the third input of a select, or an index tensor.
@@ -154,17 +156,7 @@ DV_API void dv_contract_more(dv_contract *c, const void *in2);
 // Fails with DV_E_BOUNDS if a run since the last call of this function found an
 // index out of bounds; the results of such a run are undefined.
 DV_API dv_status dv_contract_found(dv_contract *c, dv_diag *diag);
-// For callers with threads of their own, instead of dv_contract_run: call
-// dv_contract_part for every thread number 0 to dv_contract_threads - 1, in any
-// order or in parallel. If dv_contract_phases returns 2, wait until all are
-// done and then call dv_contract_combine for every thread number. A nest that
-// is not a plain product has one part, which runs on divvy's own threads.
-DV_API int32_t dv_contract_threads(const dv_contract *c);
-DV_API int dv_contract_phases(const dv_contract *c); // 1 or 2
-DV_API void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
-                             const void *in1, void *out);
-DV_API void dv_contract_combine(dv_contract *c, int32_t thread, void *out);
-// Returns the nest that is run. For a plain product that is the nest after
+// Returns the nest that is run: of a plain product on one thread, after
 // optimisation.
 DV_API const dv_nest *dv_contract_nest(const dv_contract *c);
 

@@ -54,18 +54,6 @@ static void side_by_side(void (*part)(void *job, int32_t i), void *job,
         part(job, i);
 }
 
-#ifdef _OPENMP
-static void in_steps(const dv_parallel_step *steps, int count, int32_t n)
-{
-#pragma omp parallel num_threads(n)
-    for (int k = 0; k < count; k++) {
-#pragma omp for schedule(static, 1)
-        for (int32_t i = 0; i < n; i++)
-            steps[k].part(steps[k].job, i);
-    }
-}
-#define HAS_STEPS 1
-#endif
 #endif
 
 void dv_parallel_for(void (*part)(void *job, int32_t i), void *job, int32_t n)
@@ -76,16 +64,4 @@ void dv_parallel_for(void (*part)(void *job, int32_t i), void *job, int32_t n)
     }
     for (int32_t i = 0; i < n; i++)
         part(job, i);
-}
-
-void dv_parallel_steps(const dv_parallel_step *steps, int count, int32_t n)
-{
-#ifdef HAS_STEPS
-    if (n > 1 && count > 1 && dv_has_threads()) {
-        in_steps(steps, count, n);
-        return;
-    }
-#endif
-    for (int k = 0; k < count; k++)
-        dv_parallel_for(steps[k].part, steps[k].job, n);
 }

@@ -217,16 +217,13 @@ static dv_status run(job *j, dv_diag *diag)
     return cli_nest_run(&j->r, &j->nest, &how, diag);
 }
 
-// Prints how a kernel that computes a whole matrix product blocks it, which the
-// nest's loops do not show.
+// Prints what runs the nest, which its loops do not show.
 static void explain(const job *j, dv_text *out)
 {
     cli_nest_options how = how_of(j);
-    dv_text more = {0};
-    cli_nest_describe(&more, &j->nest, &how);
-    dv_put(out, "# %s%s\n", more.at ? "inside the kernel: " : "",
-           more.at ? more.at : "kernels are called as the loops say");
-    dv_text_free(&more);
+    dv_put(out, "# ");
+    cli_nest_describe(out, &j->nest, &how);
+    dv_put(out, "\n");
 }
 
 static char *as_text(const job *j)
@@ -318,7 +315,6 @@ static char *as_json(const job *j)
                    DV_F("last", dv_prim_get(n->last)->name),
                    DV_F_BOOL("transposed", dv_nest_is_transposed(n)),
                    DV_F_WHEN(n->mean, DV_F_BOOL("mean", 1)),
-                   DV_F_WHEN(n->combine, DV_F_BOOL("combine", 1)),
                    DV_F_WHEN(n->laid, DV_F_BOOL("laid", 1)));
     json_operands(&w, n);
     json_pack(&w, n->pack);
@@ -375,12 +371,11 @@ int cli_nest(const cli_command *c, int argc, char **argv)
          CLI_TEXT, &a->list},
         {"passes", 0, "A,B", "run just these passes, in this order", CLI_TEXT,
          &a->passes},
-        {"threads", 0, "N", "to share loops among (default: 1)", CLI_SIZE,
-         &a->threads},
+        {"threads", 0, "N", "to run on, and to share loops among (default: 1)",
+         CLI_SIZE, &a->threads},
         {"dump-after", 0, "PASS", "print the nest after a pass, or all",
          CLI_TEXT, &a->dump_after},
-        {"explain", 0, NULL, "say how kernels cut what they get", CLI_FLAG,
-         &a->explain},
+        {"explain", 0, NULL, "say what runs the nest", CLI_FLAG, &a->explain},
         {"l1", 0, "BYTES", "cache to cut for (default: 64KiB)", CLI_BYTES,
          &a->l1},
         {"l2", 0, "BYTES", "cache to cut for (default: 1MiB)", CLI_BYTES,

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "base/dtype.h"
 #include "base/math.h"
-#include "base/together.h"
 #include "jit/backend.h"
 #include "nest/sums.h"
 #include "contract/state.h"
@@ -49,11 +48,10 @@ static int is_wide(const dv_isa *isa)
     return isa->vector_bytes > 16;
 }
 
-static dv_nest_options options_of(const dv_contraction *c, const dv_isa *isa,
+static dv_nest_options options_of(const dv_isa *isa,
                                   const dv_contract_options *o)
 {
     dv_nest_options options = {.size = sizeof(dv_nest_options),
-                               .threads = c->threads,
                                .l1_bytes = o->l1_bytes,
                                .l2_bytes = o->l2_bytes,
                                .l3_bytes = o->l3_bytes};
@@ -111,7 +109,7 @@ static void pack_loops(dv_contraction *c, const dv_nest_options *options)
 static dv_status optimise(dv_contraction *c, const dv_isa *isa,
                           const dv_contract_options *o, dv_diag *diag)
 {
-    dv_nest_options options = options_of(c, isa, o);
+    dv_nest_options options = options_of(isa, o);
     if (o->optimise == DV_NEST_OPTIMISE_PACKING && !c->n.narrow) {
         pack_loops(c, &options);
         return DV_OK;
@@ -142,10 +140,6 @@ static dv_status build(dv_contraction *c, dv_jit *jit,
     if (c->n.narrow) {
         c->es_in = dv_dtype_get((dv_dtype)c->n.narrow)->size_bytes;
         plain = 1;
-        if (c->n.combine)
-            return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
-                           "nest %s combines parts of narrow factors",
-                           c->n.name);
     }
     const dv_isa *isa = dv_jit_isa(jit);
     c->lanes = (int32_t)(isa->vector_bytes / c->es);
@@ -158,14 +152,7 @@ static dv_status build(dv_contraction *c, dv_jit *jit,
     c->panel_vectors = dv_nest_panel_vectors(
         &c->n, is_wide(isa) ? isa->panel_vectors : 6, (double)c->col.size,
         (double)c->k_size[0], o->l1_bytes ? o->l1_bytes : isa->l1_bytes);
-    if (!ct_layout_loops(c))
-        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
-                       "there are too many turns to share");
-    if (c->n.combine &&
-        (c->form.pack[DV_OUT] != DV_FORM_NEVER || !ct_layout_parts(c)))
-        return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
-                       "nest %s combines parts of what it packs, or too much",
-                       c->n.name);
+    ct_layout_loops(c);
     ct_choose_streaming(c, isa, o);
     ct_layout_panels(c);
     if (!plain)
@@ -181,7 +168,7 @@ static dv_status build(dv_contraction *c, dv_jit *jit,
                        "nest %s has a bias, but is no plain product",
                        c->n.name);
     if (plain)
-        return ct_make_plans(c, jit, o, diag);
+        return ct_make_plan(c, jit, o, diag);
     for (int i = 0; i < DV_N_OPERANDS; i++)
         if (c->form.pack[i] != DV_FORM_NEVER &&
             !(c->on_way && i == c->form.in_col))
@@ -214,8 +201,7 @@ static dv_status make(dv_contraction **out, dv_jit *jit, const dv_nest *n,
     dv_contraction *c = dv_alloc(sizeof *c);
     if (!c)
         return dv_nomem(diag);
-    *c = (dv_contraction){
-        .n = *n, .threads = o->threads ? o->threads : 1, .at_once = 1};
+    *c = (dv_contraction){.n = *n, .at_once = 1};
     dv_status s = jit ? DV_OK : dv_jit_create(&c->own_jit, diag);
     jit = jit ? jit : c->own_jit;
     if (s == DV_OK)
@@ -255,11 +241,8 @@ void dv_contraction_destroy(dv_contraction *c)
         return;
     if (c->memory)
         munmap(c->memory, c->memory_bytes);
-    for (int32_t i = 0; i < c->n_plans; i++)
-        dv_gemm_plan_destroy(c->plans[i]);
-    dv_release(c->plans);
+    dv_gemm_plan_destroy(c->plan);
     dv_jit_destroy(c->own_jit);
-    dv_release(c->team);
     dv_release(c);
 }
 
@@ -275,7 +258,7 @@ typedef struct spot {
 
 // Runs kernels that pack the operand with the columns themselves while they
 // read it, one panel (a group of a few columns) after the other.
-static void multiply_packing(const dv_contraction *c, ct_thread *t,
+static void multiply_packing(const dv_contraction *c, ct_state *t,
                              const spot *s)
 {
     int rest = ct_is_tail(t, &c->col), way = ct_k_variant(c, t);
@@ -315,8 +298,7 @@ static void prefetch_next_rows(const dv_contraction *c, const spot *s,
 // the kernel fills the other block for the next call. If the previous call
 // filled it with other rows than this call needs, the right rows are copied
 // here first.
-static void multiply_copied(const dv_contraction *c, ct_thread *t,
-                            const spot *s)
+static void multiply_copied(const dv_contraction *c, ct_state *t, const spot *s)
 {
     const unsigned char *row = s->at[c->form.in_row];
     unsigned char *block = t->buffer[c->form.in_row];
@@ -332,23 +314,15 @@ static void multiply_copied(const dv_contraction *c, ct_thread *t,
                                                   s->at[DV_OUT], &args);
 }
 
-// Returns the arguments of a GEMM plan. The callback for finished blocks is set
-// only for the last block of k (the summed dimension), after which results are
-// final.
-static dv_gemm_args args_of(const dv_contraction *c, int last)
+static void multiply(const dv_contraction *c, ct_state *t, const spot *s)
 {
-    return (dv_gemm_args){
-        .bias = c->bias, .then = last ? c->then : NULL, .user = c->user};
-}
-
-static void multiply(const dv_contraction *c, ct_thread *t, const spot *s)
-{
-    if (c->n_plans) {
-        int32_t thread = (int32_t)(t - c->team), all = c->n_plans == 1;
-        dv_gemm_args args = args_of(c, s->last);
-        dv_gemm_part(c->plans[all ? 0 : thread], all ? thread : 0,
-                     s->at[c->form.in_row], s->at[c->form.in_col],
-                     s->at[DV_OUT], &args);
+    if (c->plan) {
+        // Results are final, and finished blocks are called back for, after the
+        // last block of k (the summed dimension).
+        dv_gemm_args args = {
+            .bias = c->bias, .then = s->last ? c->then : NULL, .user = c->user};
+        dv_gemm_run(c->plan, s->at[c->form.in_row], s->at[c->form.in_col],
+                    s->at[DV_OUT], &args);
         return;
     }
     if (c->on_way) {
@@ -380,9 +354,9 @@ static void multiply(const dv_contraction *c, ct_thread *t, const spot *s)
 // inside() runs the loops from number l inwards. turn() runs one iteration of
 // loop l: it packs the operands that are packed there, and writes a packed
 // output back afterwards.
-static void inside(const dv_contraction *c, ct_thread *t, int l, const spot *s);
+static void inside(const dv_contraction *c, ct_state *t, int l, const spot *s);
 
-static void turn(const dv_contraction *c, ct_thread *t, int l, int pack,
+static void turn(const dv_contraction *c, ct_state *t, int l, int pack,
                  const spot *s)
 {
     spot w = *s;
@@ -399,7 +373,7 @@ static void turn(const dv_contraction *c, ct_thread *t, int l, int pack,
 }
 
 // Runs the loops from l on, recursively, and inside them the kernel.
-static void inside(const dv_contraction *c, ct_thread *t, int l, const spot *s)
+static void inside(const dv_contraction *c, ct_state *t, int l, const spot *s)
 {
     if (l == c->n_loops) {
         multiply(c, t, s);
@@ -425,46 +399,13 @@ static void inside(const dv_contraction *c, ct_thread *t, int l, const spot *s)
     }
 }
 
-// Runs iteration number `share` of all shared loops (those that threads
-// divide), counted as one loop. A tile beyond the end of its dimension is
-// skipped.
-static void run_share(const dv_contraction *c, ct_thread *t, int64_t share,
-                      const spot *s)
+void dv_contraction_run(dv_contraction *c, const void *in0, const void *in1,
+                        void *out)
 {
-    spot w = *s;
-    int64_t index[DV_NEST_MAX_DIMS];
-    for (int l = c->n_shared - 1; l >= 0; l--) {
-        index[l] = share % c->loops[l].size;
-        share /= c->loops[l].size;
-    }
-    for (int l = 0; l < c->n_shared; l++) {
-        const ct_loop *p = &c->loops[l];
-        t->at[l] = (p->outer < 0 ? 0 : t->at[p->outer]) + index[l] * p->unit;
-        if (p->whole && t->at[l] >= p->whole)
-            return;
-        for (int o = 0; o < DV_N_OPERANDS; o++)
-            w.at[o] += index[l] * p->step[o];
-    }
-    w.next = w.at[c->ahead];
-    int l = c->n_shared - 1;
-    turn(c, t, l, l < 0 ? 0 : c->loops[l].pack, &w);
-}
-
-void dv_contraction_part(dv_contraction *c, int32_t thread, const void *in0,
-                         const void *in1, void *out)
-{
-    ct_thread *t = &c->team[thread];
-    int64_t begin = c->n_shares * thread / c->threads;
-    int64_t end = c->n_shares * (thread + 1) / c->threads;
+    ct_state *t = &c->state;
     spot s = {{(unsigned char *)in0, (unsigned char *)in1, out}, NULL, 1, 1};
-    if (c->n_plans && !c->n_shared) // each thread has a part of every product
-        begin = 0, end = 1;
-    if (begin == end)
-        return;
     // The caller may have changed the rows that an earlier run copied.
     t->brought = NULL;
-    if (c->n.combine)
-        s.at[DV_OUT] = c->sums;
     for (int o = 0; o < DV_N_OPERANDS; o++) {
         if (!(c->top_pack >> o & 1))
             continue;
@@ -472,70 +413,12 @@ void dv_contraction_part(dv_contraction *c, int32_t thread, const void *in0,
             ct_pack(c, t, o, s.at[o]);
         s.at[o] = t->buffer[o];
     }
-    for (int64_t i = begin; i < end; i++)
-        run_share(c, t, i, &s);
+    s.next = s.at[c->ahead];
+    inside(c, t, 0, &s);
     if (c->top_pack >> DV_OUT & 1)
         ct_unpack(c, t, out);
     if (c->streams) // makes non-temporal stores visible to other threads
         atomic_thread_fence(memory_order_seq_cst);
-}
-
-// Returns whether the contraction is one product with one GEMM plan for all
-// threads.
-static int is_one_plan(const dv_contraction *c)
-{
-    return c->n_plans && ct_is_one_product(c);
-}
-
-// -- Calls -------------------------------------------------------------------
-
-// One run of a contraction by its threads.
-typedef struct run {
-    dv_contraction *c;
-    const void *in[2];
-    void *out;
-} run;
-
-static void run_thread(void *job, int32_t i)
-{
-    const run *r = job;
-    const dv_contraction *c = r->c;
-    dv_gemm_args args = args_of(c, 1);
-    if (!is_one_plan(c))
-        dv_contraction_part(r->c, i, r->in[DV_IN0], r->in[DV_IN1], r->out);
-    else if (i < dv_gemm_plan_busy(c->plans[0]))
-        dv_gemm_run_thread(c->plans[0], i, r->in[c->form.in_row],
-                           r->in[c->form.in_col], r->out, &args);
-}
-
-static void combine_thread(void *job, int32_t i)
-{
-    const run *r = job;
-    ct_combine(r->c, i, r->out);
-}
-
-void dv_contraction_run(dv_contraction *c, const void *in0, const void *in1,
-                        void *out)
-{
-    run r = {c, {in0, in1}, out};
-    const dv_parallel_step steps[] = {{run_thread, &r}, {combine_thread, &r}};
-    int32_t n = c->threads;
-    if (is_one_plan(c))
-        dv_gemm_begin(c->plans[0]);
-    if (c->n_plans && !c->n_shared && !c->n.combine)
-        n = dv_gemm_plan_busy(c->plans[0]); // the other threads have no work
-    dv_parallel_steps(steps, c->n.combine ? 2 : 1, n);
-}
-
-int dv_contraction_phases(const dv_contraction *c)
-{
-    return c->n.combine ? 2 : 1;
-}
-
-void dv_contraction_combine(dv_contraction *c, int32_t thread, void *out)
-{
-    if (c->n.combine)
-        ct_combine(c, thread, out);
 }
 
 void dv_contraction_bias(dv_contraction *c, const void *values)
@@ -547,8 +430,7 @@ int dv_contraction_on_block(dv_contraction *c, dv_contraction_block then,
                             void *user)
 {
     int rounded = c->n.dtype == DV_F16 || c->n.dtype == DV_BF16;
-    if (!c->n_plans || c->n.combine || rounded ||
-        c->form.pack[DV_OUT] != DV_FORM_NEVER)
+    if (!c->plan || rounded || c->form.pack[DV_OUT] != DV_FORM_NEVER)
         return 0;
     c->then = then;
     c->user = user;
@@ -557,13 +439,11 @@ int dv_contraction_on_block(dv_contraction *c, dv_contraction_block then,
 
 void dv_contraction_describe(const dv_contraction *c, dv_text *out)
 {
-    if (c->n_plans)
-        dv_gemm_plan_describe(c->plans[0], out);
-}
-
-int32_t dv_contraction_threads(const dv_contraction *c)
-{
-    return c->threads;
+    dv_put(out, "%s",
+           c->plan ? "inside the kernel: "
+                   : "kernels are called as the loops say");
+    if (c->plan)
+        dv_gemm_plan_describe(c->plan, out);
 }
 
 const dv_nest *dv_contraction_nest(const dv_contraction *c)

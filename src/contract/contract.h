@@ -1,8 +1,8 @@
 // Runs contractions: nests that are products, with generated kernels and the
 // loops of the nest.
 //
-//   n 40 shared pack in1:  …      each thread runs its part of the shared loops
-//   k  5 seq pack in0:     …      operands are packed in the loops marked so
+//   n 40 seq pack in1:     …      operands are packed in the loops marked so
+//   k  5 seq pack in0:     …
 //   m 48 prim:             …
 //   n 40 prim:             …      one kernel for the dimensions inside, and one
 //   k 384 prim:            …      for each combination of shorter last tiles
@@ -10,18 +10,17 @@
 // A nest that is not scheduled yet goes through the passes of the list `best`
 // first. All kernels are generated and all memory is allocated when the
 // contraction is created: a run neither allocates nor locks nor searches.
-// Results have the same bits in every run, and for any number of threads unless
-// the nest says `combine`, that is unless k is summed in parts.
+// Results have the same bits in every run.
 //
-// Other nests run as programs of one op (exec/nest.c, which also has the public
+// A contraction runs on the calling thread. Other nests, and nests for several
+// threads, run as programs of one op (exec/nest.c, which also has the public
 // calls for all nests).
 //
 //   contract.[ch]  creates a contraction, runs its loops
-//   layout.c       computes strides of loops, panels, buffers and partial sums
+//   layout.c       computes strides of loops, panels and buffers
 //   make.c         generates the kernels and moves that a run may need
 //   move.c         packs blocks of operands and writes results back
-//   sum.c          adds partial sums
-//   state.h        private to the folder: a contraction and its threads
+//   state.h        private to the folder: a contraction
 #ifndef DV_CONTRACT_H
 #define DV_CONTRACT_H
 #include "jit/jit.h"
@@ -36,8 +35,9 @@ typedef struct dv_contraction dv_contraction;
 int dv_contraction_suits(const dv_nest *n);
 // Prepares a product to run. The nest is copied; `jit` is borrowed until
 // dv_contraction_destroy (NULL: the contraction has its own), and its code
-// memory stays writable until the caller calls dv_jit_seal(). Fails with
-// DV_E_LIMIT if the nest leaves no dimension to a kernel, or is too large.
+// memory stays writable until the caller calls dv_jit_seal(). The number of
+// threads in `options` is not used. Fails with DV_E_LIMIT if the nest leaves no
+// dimension to a kernel, or is too large.
 dv_status dv_contraction_create(dv_contraction **out, dv_jit *jit,
                                 const dv_nest *n,
                                 const dv_contract_options *options,
@@ -52,11 +52,6 @@ void dv_contraction_destroy(dv_contraction *c);
 // These do what the public calls dv_contract_* do (divvy/nest.h).
 void dv_contraction_run(dv_contraction *c, const void *in0, const void *in1,
                         void *out);
-int32_t dv_contraction_threads(const dv_contraction *c);
-int dv_contraction_phases(const dv_contraction *c);
-void dv_contraction_part(dv_contraction *c, int32_t thread, const void *in0,
-                         const void *in1, void *out);
-void dv_contraction_combine(dv_contraction *c, int32_t thread, void *out);
 const dv_nest *dv_contraction_nest(const dv_contraction *c);
 // Sets the bias, the values that are added to each row or column, for later
 // runs of a nest with `bias`: contiguous values of the nest's type. Only plain
@@ -70,7 +65,7 @@ typedef void (*dv_contraction_block)(void *user, void *out, int32_t rows,
                                      int32_t cols);
 int dv_contraction_on_block(dv_contraction *c, dv_contraction_block then,
                             void *user);
-// Prints how the GEMM plan of a plain product tiles it, as one line without a
-// newline. Prints nothing for other contractions, whose nest shows everything.
+// Prints how the GEMM plan of a plain product tiles it, or that the loops of
+// the nest call the kernels, as one line without a newline.
 void dv_contraction_describe(const dv_contraction *c, dv_text *out);
 #endif

@@ -1,5 +1,4 @@
-// Computes the layout of a contraction: strides of loops, panels, buffers and
-// partial results.
+// Computes the layout of a contraction: strides of loops, panels and buffers.
 #define _GNU_SOURCE // for MADV_HUGEPAGE
 #include "base/math.h"
 #include "contract/state.h"
@@ -55,12 +54,9 @@ dv_status ct_layout_prims(dv_contraction *c, dv_diag *diag)
     return DV_OK;
 }
 
-int ct_layout_loops(dv_contraction *c)
+void ct_layout_loops(dv_contraction *c)
 {
-    int shared = 0;
     c->n_loops = c->form.n_loops;
-    c->n_shares = 1;
-    c->part_loop = -1;
     for (int l = 0; l < c->n_loops; l++) {
         const dv_nest_dim *d = &c->n.dims[l];
         c->loops[l] = (ct_loop){.size = d->size,
@@ -72,48 +68,7 @@ int ct_layout_loops(dv_contraction *c)
             c->loops[l].step[o] =
                 d->size > 1 ? d->stride[o] * (o == DV_OUT ? c->es : c->es_in)
                             : 0;
-        if (d->exec != DV_NEST_SHARED)
-            continue;
-        shared = l + 1;
-        if (!dv_mul_i64(&c->n_shares, c->n_shares, d->size))
-            return 0;
-        if (d->type == DV_NEST_K)
-            c->part_loop = l;
     }
-    c->n_shared = shared;
-    return c->n_shares < INT64_MAX / CT_MAX_THREADS;
-}
-
-// Computes the layout of the partial results if k (the summed dimension) is cut
-// into parts: one dense result per part, one after the other, each with the
-// kernel's columns contiguous. Returns 0 if they have more than MOST_ELEMS
-// elements.
-int ct_layout_parts(dv_contraction *c)
-{
-    int order[DV_NEST_MAX_DIMS], n = 0;
-    int64_t step = 1;
-    if (c->form.col >= 0)
-        order[n++] = c->form.col;
-    if (c->form.row >= 0)
-        order[n++] = c->form.row;
-    for (int i = c->n_loops - 1; i >= 0; i--)
-        if (c->n.dims[i].type != DV_NEST_K && c->tiles.inner[i] < 0)
-            order[n++] = i;
-    for (int i = 0; i < n; i++) {
-        const dv_nest_dim *d = &c->n.dims[order[i]];
-        int64_t size = dv_nest_untiled_size(d);
-        for (int j = order[i]; j >= 0; j = c->tiles.outer[j])
-            if (!dv_mul_i64(&c->part_step[j], step, c->tiles.unit[j]))
-                return 0;
-        if (!dv_mul_i64(&step, step, size) || step > MOST_ELEMS)
-            return 0;
-    }
-    c->part_elems = step;
-    c->parts = c->loops[c->part_loop].size;
-    for (int l = 0; l < c->n_loops; l++)
-        c->loops[l].step[DV_OUT] = c->part_step[l] * c->es;
-    c->loops[c->part_loop].step[DV_OUT] = step * c->es;
-    return c->parts < MOST_ELEMS / step;
 }
 
 static void push(ct_cut *c, int64_t size, int64_t n)
@@ -182,10 +137,6 @@ int ct_layout_buffer(dv_contraction *c, int o)
             c->buffer_bytes[o] = dv_round_up(2 * c->ahead_bytes, 256);
         return 1;
     }
-    // Threads run all shared loops as one, so operands are packed inside them;
-    // and the buffer of the output is private to a thread.
-    if ((at >= 0 || o == DV_OUT) && at < c->n_shared - 1)
-        at = c->n_shared - 1;
     if (at == DV_FORM_TOP)
         c->top_pack |= (uint8_t)(1 << o);
     else
@@ -230,18 +181,12 @@ enum { HUGE_BYTES = 2 << 20 };
 // Allocates all buffers in one mapping, with huge pages if the system has them.
 dv_status ct_map_buffers(dv_contraction *c, dv_diag *diag)
 {
-    int64_t each = 0, sums = dv_round_up(c->parts * c->part_elems * c->es, 256);
+    int64_t all = 0;
     for (int o = 0; o < DV_N_OPERANDS; o++)
-        each += c->buffer_bytes[o];
-    size_t team = (size_t)c->threads * sizeof *c->team;
-    c->team = dv_alloc(team);
-    if (!c->team)
-        return dv_nomem(diag);
-    memset(c->team, 0, team);
-    if (!each && !sums)
+        all += c->buffer_bytes[o];
+    if (!all)
         return DV_OK;
-    int64_t total =
-        dv_round_up(each * c->threads + sums, HUGE_BYTES) + HUGE_BYTES;
+    int64_t total = dv_round_up(all, HUGE_BYTES) + HUGE_BYTES;
     void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED)
@@ -251,11 +196,9 @@ dv_status ct_map_buffers(dv_contraction *c, dv_diag *diag)
     c->memory_bytes = (size_t)total;
     unsigned char *at = m;
     at += (HUGE_BYTES - (uintptr_t)at % HUGE_BYTES) % HUGE_BYTES;
-    for (int32_t i = 0; i < c->threads; i++)
-        for (int o = 0; o < DV_N_OPERANDS; o++) {
-            c->team[i].buffer[o] = at;
-            at += c->buffer_bytes[o];
-        }
-    c->sums = at;
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        c->state.buffer[o] = at;
+        at += c->buffer_bytes[o];
+    }
     return DV_OK;
 }

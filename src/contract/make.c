@@ -57,7 +57,7 @@ void ct_choose_copy_ahead(dv_contraction *c, const dv_isa *isa,
 {
     const dv_nest_form *f = &c->form;
     int64_t l1 = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
-    if (!asks(c) || f->n_k != 1 || !c->panels || c->on_way || c->n.combine ||
+    if (!asks(c) || f->n_k != 1 || !c->panels || c->on_way ||
         f->pack[DV_OUT] == DV_FORM_NEVER || c->row.rest || c->k[0].rest ||
         c->col.rest || c->cols[0].n != 1 || c->cols[0].count[0] != 1 ||
         !dv_form_exceeds_tlb(
@@ -85,7 +85,7 @@ int64_t ct_ldc(const dv_contraction *c)
         return dv_round_up(c->col.size, c->lanes);
     if (f->row < 0 || c->row.size == 1)
         return 0;
-    return c->n.combine ? c->part_step[f->row] : stride_of(c, f->row, DV_OUT);
+    return stride_of(c, f->row, DV_OUT);
 }
 
 // Merges the innermost loop into the kernel: one call then takes all iterations
@@ -98,12 +98,11 @@ void ct_merge_inner_loop(dv_contraction *c)
 {
     const dv_nest_form *f = &c->form;
     int one_panel = c->col.size <= (int64_t)c->panel_vectors * c->lanes;
-    if (c->n_loops <= c->n_shared ||
-        (!one_panel && c->k_size[0] < DV_FORM_LONG_K))
+    if (!c->n_loops || (!one_panel && c->k_size[0] < DV_FORM_LONG_K))
         return;
     const ct_loop *p = &c->loops[c->n_loops - 1];
-    if (p->pack || c->n.combine || c->on_way || f->row < 0 ||
-        f->col_transposed || c->row.rest || c->k_tails[0] >= 0 ||
+    if (p->pack || c->on_way || f->row < 0 || f->col_transposed ||
+        c->row.rest || c->k_tails[0] >= 0 ||
         f->pack[f->in_row] == DV_FORM_NEVER || c->row.size % c->panel_rows ||
         p->step[f->in_col] || (p->whole && p->whole % (p->size * p->unit)))
         return;
@@ -191,9 +190,8 @@ static dv_status make_kernel(dv_contraction *c, dv_jit *jit, way w,
         set_rows(c, &s);
         set_cols(c, &s);
         s.ldc = ct_ldc(c);
-        s.beta = w.first && (c->zero_first || c->n.combine) ? DV_SCALE_ZERO
-                                                            : DV_SCALE_ONE;
-        s.relu = w.last && c->relu_last && !c->n.combine;
+        s.beta = w.first && c->zero_first ? DV_SCALE_ZERO : DV_SCALE_ONE;
+        s.relu = w.last && c->relu_last;
         s.stream = (uint8_t)c->streams;
         DV_TRY(dv_jit_gemm(jit, &s, &to->run[r], diag));
     }
@@ -243,17 +241,12 @@ static dv_status set_end(const dv_contraction *c, dv_gemm_shape *s,
                          "the bias of nest %s is not of its kernel", c->n.name);
 }
 
-dv_status ct_make_plans(dv_contraction *c, dv_jit *jit,
-                        const dv_contract_options *options, dv_diag *diag)
+dv_status ct_make_plan(dv_contraction *c, dv_jit *jit,
+                       const dv_contract_options *options, dv_diag *diag)
 {
     dv_gemm_shape s = {.dtype = (uint8_t)c->n.dtype};
-    int32_t count = c->n_shared ? c->threads : 1;
-    dv_gemm_options o = {.threads = c->n_shared ? 1 : c->threads,
-                         .l1_bytes = options->l1_bytes,
+    dv_gemm_options o = {.l1_bytes = options->l1_bytes,
                          .l2_bytes = options->l2_bytes};
-    // If there are loops around the product, a thread cannot take over parts of
-    // another thread's work.
-    o.parts_per_thread = !ct_is_one_product(c);
     s.m = (int32_t)c->row.size;
     s.n = (int32_t)c->col.size;
     s.k = (int32_t)c->k_size[0];
@@ -274,12 +267,7 @@ dv_status ct_make_plans(dv_contraction *c, dv_jit *jit,
     if (c->n.k_order == DV_K_AS_IT_IS)
         follow_sums(c, &s, &o);
     DV_TRY(set_end(c, &s, diag));
-    c->plans = dv_alloc((size_t)count * sizeof *c->plans);
-    if (!c->plans)
-        return dv_nomem(diag);
-    for (; c->n_plans < count; c->n_plans++)
-        DV_TRY(dv_gemm_plan_create(&c->plans[c->n_plans], jit, &s, &o, diag));
-    return DV_OK;
+    return dv_gemm_plan_create(&c->plan, jit, &s, &o, diag);
 }
 
 dv_status ct_make_kernels(dv_contraction *c, dv_jit *jit, dv_diag *diag)
@@ -560,7 +548,7 @@ static int streams(const dv_contraction *c, const dv_isa *isa,
 {
     int64_t lo, hi, l3 = o->l3_bytes ? o->l3_bytes : CT_COMMON_L3;
     if (!isa->streams || c->form.pack[DV_OUT] != DV_FORM_NEVER ||
-        c->n.combine || !c->zero_first || c->n.behind ||
+        !c->zero_first || c->n.behind ||
         !dv_nest_extent(&c->n, DV_OUT, &lo, &hi) || (hi - lo) / 2 < l3 / c->es)
         return 0;
     for (int l = 0; l < c->n_loops; l++)

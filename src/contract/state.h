@@ -7,7 +7,7 @@
 #include "contract/contract.h"
 #include <stdatomic.h>
 
-enum { CT_MAX_THREADS = 1024, CT_RUNS = 3, CT_K_VARIANTS = 4 };
+enum { CT_RUNS = 3, CT_K_VARIANTS = 4 };
 enum { CT_COMMON_L3 = 16 << 20 };
 
 // A loop around the kernel. Strides are in bytes: those of the tensor or,
@@ -78,7 +78,8 @@ typedef struct ct_kernel {
     dv_gemm_fn run[CT_RUNS];
 } ct_kernel;
 
-typedef struct ct_thread {
+// What changes during a run.
+typedef struct ct_state {
     unsigned char *buffer[DV_N_OPERANDS];
     // Position of each loop, in elements of its untiled dimension.
     int64_t at[DV_NEST_MAX_DIMS];
@@ -86,7 +87,7 @@ typedef struct ct_thread {
     // or NULL.
     const unsigned char *brought;
     int32_t half; // the half of the row buffer with the copied rows
-} ct_thread;
+} ct_state;
 
 struct dv_contraction {
     dv_nest n;
@@ -118,8 +119,7 @@ struct dv_contraction {
     int32_t streams;
     // The length of k that a plain GEMM sums in one chain; 0 for all of k.
     int64_t k_block;
-    int32_t threads, n_loops, n_shared;
-    int64_t n_shares; // product of the iterations of all shared loops
+    int32_t n_loops;
     int32_t zero_first, relu_last;
     uint8_t top_pack; // bit mask of the operands packed before all loops
     ct_loop loops[DV_NEST_MAX_DIMS];
@@ -135,19 +135,10 @@ struct dv_contraction {
     // dimensions are cut short), first block of k, last block of k.
     ct_kernel kernels[2][2][CT_K_VARIANTS][2][2];
     ct_mover movers[DV_N_OPERANDS];
-    // GEMM plans of a plain product: one for all threads or, if the loops
-    // around the product are shared, one per thread.
-    dv_gemm_plan **plans; // array and plans are owned
-    int32_t n_plans;      // 0 if the nest is no plain product
+    // Plan of a plain product; owned; NULL if the nest is none.
+    dv_gemm_plan *plan;
     int64_t buffer_bytes[DV_N_OPERANDS];
-    // If the nest says `combine` (k is summed in parts), there are `parts`
-    // partial results of `part_elems` elements each, in order of k.
-    int64_t parts, part_elems;
-    int32_t part_loop;
-    // Stride of each dimension of the nest in a partial result, in elements.
-    int64_t part_step[DV_NEST_MAX_DIMS];
-    unsigned char *sums;       // the partial results, inside `memory`
-    ct_thread *team;           // state of each thread; owned
+    ct_state state;
     const void *bias;          // borrowed; set by dv_contraction_bias
     dv_contraction_block then; // callback set by dv_contraction_on_block
     void *user;                // first argument of `then`
@@ -162,8 +153,7 @@ struct dv_contraction {
 // the j-th k with a shorter last tile is cut short.
 int64_t ct_size_in_way(const dv_contraction *c, int i, int way);
 dv_status ct_layout_prims(dv_contraction *c, dv_diag *diag);
-int ct_layout_loops(dv_contraction *c);
-int ct_layout_parts(dv_contraction *c);
+void ct_layout_loops(dv_contraction *c);
 void ct_layout_panels(dv_contraction *c);
 int ct_layout_buffer(dv_contraction *c, int operand);
 // Allocates all buffers that a run needs.
@@ -183,32 +173,23 @@ void ct_choose_copy_ahead(dv_contraction *c, const dv_isa *isa,
 // if so, changes the number of rows in a panel to suit them.
 void ct_choose_streaming(dv_contraction *c, const dv_isa *isa,
                          const dv_contract_options *o);
-// Returns whether the contraction is one product on operands in place, without
-// loops.
-static inline int ct_is_one_product(const dv_contraction *c)
-{
-    return !c->n_loops && !c->top_pack && !c->n.combine;
-}
-
 // Returns the stride between rows of results, in elements.
 int64_t ct_ldc(const dv_contraction *c);
-dv_status ct_make_plans(dv_contraction *c, dv_jit *jit,
-                        const dv_contract_options *options, dv_diag *diag);
+dv_status ct_make_plan(dv_contraction *c, dv_jit *jit,
+                       const dv_contract_options *options, dv_diag *diag);
 dv_status ct_make_mover(dv_contraction *c, dv_jit *jit, int operand,
                         dv_diag *diag);
 // The functions below are in move.c. ct_pack copies a block of an operand into
 // its buffer, ct_unpack writes packed results back.
-void ct_pack(const dv_contraction *c, ct_thread *t, int operand,
+void ct_pack(const dv_contraction *c, ct_state *t, int operand,
              const unsigned char *from);
-void ct_unpack(const dv_contraction *c, ct_thread *t, unsigned char *to);
+void ct_unpack(const dv_contraction *c, ct_state *t, unsigned char *to);
 // Returns the number of iterations of a loop, which is smaller than `size` in
 // the last, shorter tile of the loops around it, and sets *from to its
 // position.
-int64_t ct_iterations(const ct_thread *t, int64_t size, int64_t whole,
+int64_t ct_iterations(const ct_state *t, int64_t size, int64_t whole,
                       int64_t unit, int32_t outer, int64_t *from);
 // Returns whether the current tile of a kernel dimension is cut short.
-int ct_is_tail(const ct_thread *t, const ct_prim *p);
-int ct_k_variant(const dv_contraction *c, const ct_thread *t);
-// The function below is in sum.c: it adds a thread's share of partial results.
-void ct_combine(const dv_contraction *c, int32_t thread, unsigned char *out);
+int ct_is_tail(const ct_state *t, const ct_prim *p);
+int ct_k_variant(const dv_contraction *c, const ct_state *t);
 #endif

@@ -57,6 +57,20 @@ dv_status dv_team_alone(dv_team_link **out, dv_diag *diag)
     return st;
 }
 
+// Gives the link of an MPI team to the caller or, if the team failed, frees it.
+// Returns the team's status.
+static dv_status hand_over(dv_team_link **out, dv_team_link *p, dv_comm *comm,
+                           dv_status st)
+{
+    if (st == DV_OK) {
+        *out = p;
+        return DV_OK;
+    }
+    dv_release(p);
+    dv_mpi_destroy(comm);
+    return st;
+}
+
 dv_status dv_team_mpi(dv_team_link **out, const void *mpi_comm,
                       const dv_rank_exec_options *options, dv_diag *diag)
 {
@@ -69,14 +83,7 @@ dv_status dv_team_mpi(dv_team_link **out, const void *mpi_comm,
     DV_TRY(dv_mpi_create(&comm, mpi_comm, &o, diag));
     dv_diag *mine = dv_diag_create();
     dv_status st = make(&p, comm, NULL, mine);
-    st = dv_comm_conclude(comm, st, mine, diag);
-    if (st == DV_OK) {
-        *out = p;
-        return DV_OK;
-    }
-    dv_release(p);
-    dv_mpi_destroy(comm);
-    return st;
+    return hand_over(out, p, comm, dv_comm_conclude(comm, st, mine, diag));
 }
 
 void dv_team_destroy(dv_team_link *p)
@@ -167,14 +174,7 @@ dv_status dv_team_split(dv_team_link **out, dv_team_link *p, int64_t colour,
     DV_TRY(dv_mpi_split(&comm, p->comm, colour, diag));
     dv_diag *mine = dv_diag_create();
     dv_status st = make(&sub, comm, NULL, mine);
-    st = dv_team_agree(p, st, mine, diag);
-    if (st == DV_OK) {
-        *out = sub;
-        return DV_OK;
-    }
-    dv_release(sub);
-    dv_mpi_destroy(comm);
-    return st;
+    return hand_over(out, sub, comm, dv_team_agree(p, st, mine, diag));
 }
 
 typedef struct worker {

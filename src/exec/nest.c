@@ -1,7 +1,8 @@
-// Runs nests: the calls dv_contract_* of divvy/nest.h. A product of f32 or f64
-// whose prologue and epilogue are part of the kernels is a contraction
-// (contract/). Any other nest is a program with one op (nest/program.c), which
-// is planned for this machine and run by an exec.
+// Runs nests: the calls dv_contract_* of divvy/nest.h. For one thread, a
+// product of f32 or f64 whose prologue and epilogue are part of the kernels is
+// a contraction (contract/), which runs the loops of the nest. Any other nest
+// is a program with one op (nest/program.c), which is planned for this machine
+// and run by an exec.
 #include "exec/nest.h"
 #include "base/math.h"
 #include "base/options.h"
@@ -38,11 +39,15 @@ struct dv_contract {
 // and with it the bits of the result, does not depend on the number of threads.
 static int64_t count_blocks(const dv_op *op, int64_t len)
 {
-    enum { FEW = 64, BLOCK = 1 << 15, MOST_BLOCKS = 64 };
+    enum { FEW = 64, LONG = 10000, BLOCK = 1 << 15, MOST_BLOCKS = 64 };
     int64_t results = dv_op_points(op, dv_written_vars(op));
     int64_t points = dv_op_points(op, dv_all_vars(op));
-    if (dv_op_kind(op) == DV_KIND_CONTRACTION || dv_op_gathers(op) ||
-        !results || results > FEW)
+    if (dv_op_gathers(op) || !results)
+        return 1;
+    int64_t terms = points / results;
+    if (dv_op_kind(op) == DV_KIND_CONTRACTION
+            ? terms < LONG || terms / FEW < results
+            : results > FEW)
         return 1;
     int64_t n = dv_min_i64(dv_min_i64(points / BLOCK, MOST_BLOCKS), len);
     // Slices have one length, except the last; return the number of slices that
@@ -163,12 +168,12 @@ static dv_status check(const dv_nest *n, const dv_contract_options *o,
 }
 
 // Makes a contraction, run by generated kernels, of a nest that is a plain
-// product of f32 or f64. Returns DV_E_LIMIT without a message if it is not or
-// has no kernel; the caller then plans the nest as a program.
+// product of f32 or f64. Returns DV_E_LIMIT without a message if it is not, is
+// for several threads or has no kernel; the caller then plans it as a program.
 static dv_status create_product(dv_contract *c, dv_jit *jit,
                                 const dv_contract_options *o, dv_diag *diag)
 {
-    if (!dv_contraction_suits(&c->n))
+    if (o->threads > 1 || !dv_contraction_suits(&c->n))
         return DV_E_LIMIT;
     dv_diag *own = dv_diag_create();
     dv_status st = dv_contraction_create(&c->product, jit, &c->n, o, own);
@@ -224,10 +229,13 @@ static void run_plan(dv_contract *c, const void *in0, const void *in1,
                                  [DV_IN1] = (char *)(uintptr_t)in1,
                                  [DV_OUT] = out,
                                  [DV_IN2] = (char *)(uintptr_t)c->in2};
-    for (int o = 0; o < DV_MAX_OPERANDS; o++)
-        if (c->tensor[o] >= 0)
-            c->x->data[c->tensor[o]] = c->x->bound[c->tensor[o]] =
-                at[o] + c->first_bytes[o];
+    for (int o = 0; o < DV_MAX_OPERANDS; o++) {
+        int32_t t = c->tensor[o];
+        // Unchanged addresses are not written again, because all threads read
+        // them.
+        if (t >= 0 && c->x->data[t] != at[o] + c->first_bytes[o])
+            c->x->data[t] = c->x->bound[t] = at[o] + c->first_bytes[o];
+    }
     dv_status st = dv_exec_run(c->x, c->diag);
     c->status = c->status ? c->status : st;
 }
@@ -254,31 +262,6 @@ dv_status dv_contract_found(dv_contract *c, dv_diag *diag)
     return st;
 }
 
-int32_t dv_contract_threads(const dv_contract *c)
-{
-    return c->product ? dv_contraction_threads(c->product) : 1;
-}
-
-int dv_contract_phases(const dv_contract *c)
-{
-    return c->product ? dv_contraction_phases(c->product) : 1;
-}
-
-void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
-                      const void *in1, void *out)
-{
-    if (c->product)
-        dv_contraction_part(c->product, thread, in0, in1, out);
-    else if (thread == 0)
-        run_plan(c, in0, in1, out);
-}
-
-void dv_contract_combine(dv_contract *c, int32_t thread, void *out)
-{
-    if (c->product)
-        dv_contraction_combine(c->product, thread, out);
-}
-
 const dv_nest *dv_contract_nest(const dv_contract *c)
 {
     return c->product ? dv_contraction_nest(c->product) : &c->n;
@@ -288,4 +271,7 @@ void dv_contract_describe(const dv_contract *c, dv_text *out)
 {
     if (c->product)
         dv_contraction_describe(c->product, out);
+    else
+        dv_put(out, "planned as a program of one op: %d thread%s",
+               (int)c->x->n_threads, c->x->n_threads == 1 ? "" : "s");
 }

@@ -4,7 +4,7 @@
 #define DV_EXEC_NEST_H
 #include "nest/nest.h"
 
-// Prints how the GEMM plan of a plain product tiles it, as one line without a
-// newline. Prints nothing for other nests.
+// Prints what runs the nest, as one line without a newline: kernels that the
+// loops call, a kernel for the whole product and how it is tiled, or a plan.
 void dv_contract_describe(const dv_contract *c, dv_text *out);
 #endif

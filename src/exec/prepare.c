@@ -426,10 +426,13 @@ static dv_status prepare_ops(dv_exec *x, dv_diag *diag)
 
 static int make_thread(dv_exec *x, int32_t id)
 {
+    // Elements between arrays that different threads write, so that these do
+    // not share cache lines.
+    enum { APART = 128 / sizeof(void *) };
     dv_thread *w = &x->threads[id];
     w->x = x;
     w->id = id;
-    w->data = DV_NEW(&x->arena, void *, x->plan->ops->n_tensors);
+    w->data = DV_NEW(&x->arena, void *, x->plan->ops->n_tensors + APART);
     w->local = dv_alloc((size_t)x->local_bytes + 64);
     // Each strip (a buffer of DV_STRIP elements) holds an operand of the
     // interpreter, and one more after the n_slots operands holds the
@@ -441,7 +444,7 @@ static int make_thread(dv_exec *x, int32_t id)
         most = x->plan->ops->ops[i].n_reads > most
                    ? x->plan->ops->ops[i].n_reads
                    : most;
-    w->at = DV_NEW(&x->arena, void *, most + 1);
+    w->at = DV_NEW(&x->arena, void *, most + 1 + APART);
     if (!w->data || !w->local || !w->buf || !w->diag || !w->at)
         return 0;
     w->strips = (dv_strips){
@@ -449,6 +452,10 @@ static int make_thread(dv_exec *x, int32_t id)
     w->strips.acc = (char *)w->buf + (size_t)x->n_slots * DV_STRIP * 8;
     return 1;
 }
+
+// Points of a program that runs in less than about 100 us. Its threads are not
+// bound: binding the user's thread in every run, and undoing it, takes 2 us.
+enum { SHORT = 1 << 22 };
 
 // Returns 1 if this library may bind threads to cores because the user has not
 // done so through OpenMP (OMP_PROC_BIND).
@@ -511,7 +518,7 @@ dv_status dv_threads_create(dv_exec *x, dv_diag *diag)
     dv_status made = prepare_ops(x, diag);
     dv_jit_seal(x->jit);
     DV_TRY(made);
-    if (n > 1 && may_pin() && !dv_pins_create(&x->pins, n))
+    if (n > 1 && x->total > SHORT && may_pin() && !dv_pins_create(&x->pins, n))
         return dv_nomem(diag);
     return DV_OK;
 }

@@ -171,6 +171,29 @@ static int bias_type(const dv_product *p, int32_t read)
     return others == 1 && (type == DV_NEST_M || type == DV_NEST_N) ? type : -1;
 }
 
+// Can kernels add the sums to the output themselves? The op is output + sum or
+// relu(output + sum), and the sum is one block of k, so that the kernel rounds
+// as the op does: it adds the old element to the complete sum. Sets *function
+// to the function applied last.
+static int accumulates(const dv_product *p, int *function)
+{
+    const dv_op *o = p->o;
+    int32_t r;
+    int fn = bias_epilogue_function(o, p->how.kernel->reduce, &r);
+    if (fn < 0 || p->how.parts || p->nest.narrow ||
+        !dv_is_float(p->nest.dtype) || p->stored != p->nest.dtype ||
+        !dv_access_equal(o, &o->reads[r], &o->write))
+        return 0;
+    for (int32_t i = 0; i < o->n_reads; i++)
+        if (i != r && o->reads[i].tensor == o->write.tensor)
+            return 0;
+    for (int32_t i = 0; i < p->sums->n_levels; i++)
+        if (!p->sums->levels[i].inside)
+            return 0;
+    *function = fn;
+    return 1;
+}
+
 // Can product kernels store their sums in the output's type? Only the kernels
 // for narrow factors round their f32 sums to f16 or bf16.
 static int may_store(const dv_product *p)
@@ -289,6 +312,10 @@ static int fill_product(dv_product *p)
         return 0;
     const dv_op_schedule *as = p->how.as;
     int fuse = !as || as->epilogue <= DV_EPILOGUE_KERNEL;
+    if (fuse && accumulates(p, &last)) {
+        p->nest.first = DV_PRIM_NONE;
+        whole = 1;
+    }
     p->there = whole && p->stored == p->nest.dtype;
     p->direct = last >= 0 && p->there && fuse;
     if (!p->direct && !p->how.vec)
@@ -387,9 +414,9 @@ static tile_kernel *kernel_for(const dv_product *p, const dv_tile *t,
 
 static int same_nest(const dv_nest *a, const dv_nest *b)
 {
-    if (a->dtype != b->dtype || a->last != b->last || a->n_dims != b->n_dims ||
-        a->dot != b->dot || a->narrow != b->narrow || a->bias != b->bias ||
-        a->behind != b->behind)
+    if (a->dtype != b->dtype || a->first != b->first || a->last != b->last ||
+        a->n_dims != b->n_dims || a->dot != b->dot || a->narrow != b->narrow ||
+        a->bias != b->bias || a->behind != b->behind)
         return 0;
     for (int i = 0; i < a->n_dims; i++)
         if (a->dims[i].type != b->dims[i].type ||
@@ -530,7 +557,6 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
     for (const dv_product_set *s = set->other; s && !like; s = s->other)
         like = find_contract(s, &n);
     dv_contract_options options = {.size = sizeof(dv_contract_options),
-                                   .threads = 1,
                                    .l1_bytes = set->l1_bytes,
                                    .l2_bytes = set->l2_bytes,
                                    .l3_bytes = set->l3_bytes};
@@ -657,12 +683,14 @@ void dv_product_describe(const dv_product *p, dv_op_schedule *out)
         blocks |= p->made[i].row >= 0;
         dv_epilogue_describe(p->made[i].finish, out);
     }
-    out->epilogue = p->how.parts                   ? DV_EPILOGUE_PARTS
-                    : p->inside                    ? DV_EPILOGUE_KERNEL
-                    : !p->direct && blocks         ? DV_EPILOGUE_BLOCKS
-                    : !p->direct                   ? DV_EPILOGUE_TILE
-                    : p->nest.last != DV_PRIM_NONE ? DV_EPILOGUE_KERNEL
-                                                   : DV_EPILOGUE_NONE;
+    out->epilogue =
+        p->how.parts           ? DV_EPILOGUE_PARTS
+        : p->inside            ? DV_EPILOGUE_KERNEL
+        : !p->direct && blocks ? DV_EPILOGUE_BLOCKS
+        : !p->direct           ? DV_EPILOGUE_TILE
+        : p->nest.last != DV_PRIM_NONE || p->nest.first != DV_PRIM_ZERO
+            ? DV_EPILOGUE_KERNEL
+            : DV_EPILOGUE_NONE;
 }
 
 // Returns the address of the first element that a tile accesses in a tensor;
@@ -710,7 +738,7 @@ static void run_finished(ending *e, char *const *op)
     // the op, are finished together at the end of the tile.
     int by_blocks =
         m->row >= 0 && dv_contraction_on_block(m->c, finish_block, e);
-    dv_contraction_part(m->c, 0, op[0], op[1], e->sums);
+    dv_contraction_run(m->c, op[0], op[1], e->sums);
     dv_contraction_on_block(m->c, NULL, NULL);
     if (!by_blocks)
         dv_epilogue_run(m->finish, e->at, e->t->begin, e->t->end, e->sums);
@@ -741,5 +769,5 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
     if (p->bias >= 0)
         dv_contraction_bias(m->c, begin_of(&p->how.kernel->reads[p->bias], p->o,
                                            t, at[p->bias], p->sum_bytes));
-    dv_contraction_part(m->c, 0, op[0], op[1], p->how.parts ? acc : op[2]);
+    dv_contraction_run(m->c, op[0], op[1], p->how.parts ? acc : op[2]);
 }

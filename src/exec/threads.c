@@ -371,6 +371,14 @@ static void run_thread(dv_thread *w, int32_t group, phase what, int32_t first,
     }
 }
 
+// Returns 1 if nothing runs after a group (ops that share one tile space) but
+// the end of the parallel region, at which all threads wait anyway.
+static int ends_run(const dv_exec *x, int32_t group)
+{
+    return group + 1 == x->plan->n_groups && !x->plan->ops->n_repeats &&
+           !x->spent && !x->progress;
+}
+
 // Runs ops first..end of a group (ops that share one tile space) on all tiles;
 // every thread calls it.
 static void run_phase(const thread *me, int32_t group, phase what,
@@ -392,7 +400,9 @@ static void run_phase(const thread *me, int32_t group, phase what,
         else
             run_thread(w, group, what, first, end);
     }
-    wait_all(x, me->n);
+    if (what == PARTS || end < x->plan->groups[group].end_op ||
+        !ends_run(x, group))
+        wait_all(x, me->n);
 }
 
 // Thread 0 calls a hook while the other threads wait. All threads get what it
@@ -449,12 +459,13 @@ static dv_status run_group(void *user, int32_t number)
             run_phase(me, number, WHOLE, op, op + 1);
         }
     }
-    for (int32_t op = g->first_op; op < g->end_op && me->id == 0; op++)
-        x->done += dv_op_work(x->kernels[op].op);
     if (timed)
         x->spent[number] += dv_clock_s() - start;
-    if (x->progress && me->id == 0)
+    if (x->progress && me->id == 0) {
+        for (int32_t op = g->first_op; op < g->end_op; op++)
+            x->done += dv_op_work(x->kernels[op].op);
         x->progress(x->user, x->done / x->total);
+    }
     return x->hooks.at_extern && x->plan->ops->ops[g->first_op].is_extern
                ? call_hook(me, at_extern, g->first_op, 0)
                : DV_OK;

@@ -27,7 +27,7 @@
 //   list.c        prints kernels as assembly
 //   peak.[ch]     a loop of independent multiply-adds, for the peak flop rate
 //   a64/,         x64/  encoders and kernel generators of AArch64 and x86-64
-//   gemm/         products of any size: blocking, packing, threads
+//   gemm/         products of any size: blocking, packing
 //   vec/          kernels of pointwise statements and reductions
 #ifndef DV_JIT_H
 #define DV_JIT_H

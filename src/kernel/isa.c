@@ -35,7 +35,7 @@ enum {
     .max_panel_read = 28, .max_panel_packed = 28, .l1_bytes = 48 << 10,        \
     .l2_bytes = 2 << 20, .l1_eighths_panels = 8, .l2_eighths_block = 4,        \
     .l2_eighths_block_f64 = 2, .plan_of_l1 = 11, .search_of_l1 = 11,           \
-    .search_vectors = 3, .parts_per_thread = 8, .streams = 1
+    .search_vectors = 3, .streams = 1
 const dv_isa dv_isas[] = {
     NEON("neon-bf16", FLOATS | WHOLE | PAIRED),
     NEON("neon", FLOATS | WHOLE),
@@ -66,7 +66,6 @@ const dv_isa dv_isas[] = {
      .plan_of_l1 = 7,
      .search_of_l1 = 11,
      .search_vectors = 2,
-     .parts_per_thread = 8,
      .streams = 1},
 };
 const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;

@@ -55,9 +55,6 @@ typedef struct dv_isa {
     // that the search for the best loop order considers: on NEON one more than
     // packed panels have, for operands that are not packed.
     int search_vectors;
-    // Number of parts into which a thread may divide its share of a large
-    // product.
-    int parts_per_thread;
     // Rows of the register tiles of kernels that copy the next rows of A while
     // they multiply; 0 if there are no such kernels.
     int copy_tile_rows;

@@ -298,8 +298,8 @@ static void least_output(const dv_nest_size_bounds *s, int cols, ends each)
 {
     const count *c = s->c;
     costs x = {.moved = s->moved[cols][DV_OUT],
-               .packed = !c->n->combine,
-               .placed = s->out_here[cols] || c->n->combine};
+               .packed = 1,
+               .placed = s->out_here[cols]};
     if (x.placed)
         x.here = result_line(c);
     fill_bounds(c, DV_OUT, &x, each);

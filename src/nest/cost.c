@@ -308,8 +308,7 @@ static int may_join(const count *c)
 {
     const dv_nest_form *f = &c->f;
     if (f->row < 0 || f->col_transposed || c->k < DV_FORM_LONG_K ||
-        c->n->combine || f->pack[f->in_row] == DV_FORM_NEVER ||
-        f->pack[DV_OUT] != DV_FORM_NEVER)
+        f->pack[f->in_row] == DV_FORM_NEVER || f->pack[DV_OUT] != DV_FORM_NEVER)
         return 0;
     const dv_nest_dim *row = &c->n->dims[f->row];
     for (int i = 0; i < f->n_k; i++)
@@ -381,7 +380,7 @@ static int streams(const count *c, double all)
 {
     const dv_nest *n = c->n;
     int64_t es = (int64_t)c->es;
-    if (c->caches->vector == 16 || n->first != DV_PRIM_ZERO || n->combine ||
+    if (c->caches->vector == 16 || n->first != DV_PRIM_ZERO ||
         all * c->es < 2 * (double)c->caches->l3)
         return 0;
     for (int l = 0; l < c->f.n_loops; l++)

@@ -189,8 +189,7 @@ dv_status dv_nest_form_packed(const dv_nest *n, const dv_nest_form *dims,
         if (!is_rows(n, f.in_row, k, f.row))
             return in_place(n, f.in_row, diag);
     }
-    if (f.pack[DV_OUT] == DV_FORM_NEVER && !n->combine &&
-        !is_rows(n, DV_OUT, f.row, f.col))
+    if (f.pack[DV_OUT] == DV_FORM_NEVER && !is_rows(n, DV_OUT, f.row, f.col))
         return in_place(n, DV_OUT, diag);
     *out = f;
     return DV_OK;

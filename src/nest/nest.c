@@ -229,8 +229,7 @@ int dv_nest_equal(const dv_nest *a, const dv_nest *b)
         return 0;
     if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype ||
         a->first != b->first || a->main != b->main || a->last != b->last ||
-        a->n_dims != b->n_dims || a->pack != b->pack ||
-        a->combine != b->combine)
+        a->n_dims != b->n_dims || a->pack != b->pack)
         return 0;
     for (int i = 0; i < a->n_dims; i++)
         if (!dim_equal(&a->dims[i], &b->dims[i]))

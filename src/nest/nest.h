@@ -22,7 +22,8 @@
 // only.
 //
 // The execution of a dimension says who runs it: threads (shared), a sequential
-// loop (seq) or the kernel (prim):
+// loop (seq) or the kernel (prim). Only mini_jit obeys `shared`; here it is a
+// loop, and for several threads a nest is planned (exec/nest.c).
 //
 //   nest c f32 {
 //       first zero
@@ -57,8 +58,7 @@
 // The loop over tiles stands before the dimension inside a tile, and one of its
 // steps spans all of that dimension; `of` gives the untiled size, on every
 // level but the outermost. A packed output is read into its buffer, accumulated
-// there and written back. A nest with a shared k computes partial sums per
-// thread and adds them in order: the line `combine` says so.
+// there and written back.
 //
 // Operands may have their own types, be constants or be indexed indirectly:
 //
@@ -89,7 +89,6 @@
 //   cut.c               cuts dimensions to fit caches
 //   order.c             pass order: tries orders of loops
 //   packs.c             pass pack: chooses what is packed in which loop
-//   deal.c              pass deal: distributes loops over threads
 //   cost.[ch]           the cost model: estimated time of a nest in ns
 //   count.c             counts iterations of loops, elements of operands
 //   bound.c             a lower bound of the cost
@@ -194,9 +193,6 @@ struct dv_nest {
     dv_dtype dtype;
     dv_prim first, main, last;
     uint8_t pack; // bit mask of the operands packed once, before all loops
-    // Set if k (summed) is divided among threads: their partial sums are kept
-    // apart and added at the end.
-    uint8_t combine;
     // The schedule comes from divvy's own passes; the kernels of mini_jit (a
     // teaching compiler whose nests divvy reads) may not be able to run it.
     uint8_t laid;
@@ -334,14 +330,13 @@ typedef struct dv_nest_tiles {
 // the dimension in *bad, if a dimension is marked as the inside of tiles, but
 // no dimension before it steps over all of it.
 int dv_nest_tiles_of(const dv_nest *n, dv_nest_tiles *out, int *bad);
-// Returns whether the nest has tiles, packs an operand or combines partial
-// sums.
+// Returns whether the nest has tiles or packs an operand.
 int dv_nest_is_tiled(const dv_nest *n);
 // Returns whether any dimension is shared (run by threads) or prim (inside the
 // kernel), that is whether a pass has begun to schedule the nest. All
 // dimensions of a new nest are sequential loops.
 int dv_nest_is_scheduled(const dv_nest *n);
-// Undoes tiling, packing and combining: leaves the untiled dimensions alone.
+// Undoes tiling and packing: leaves the untiled dimensions alone.
 // The nest must pass dv_nest_check.
 void dv_nest_untile(dv_nest *n);
 // Does the same as dv_nest_untile with tiles that were already found.
@@ -354,7 +349,7 @@ void dv_nest_cut(dv_nest *n, int i, int64_t size);
 
 // Checks more than dv_nest_check and less than dv_nest_verify (both are in
 // divvy.h): dimensions stand in the order shared (run by threads), seq (loops),
-// prim (inside the kernel), and k is shared only if partial sums are combined.
+// prim (inside the kernel), and k is not shared.
 dv_status dv_nest_check_order(const dv_nest *n, dv_diag *diag);
 
 // The functions below are in text.c: reading and printing nests.

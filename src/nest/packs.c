@@ -15,17 +15,10 @@ static int is_useless(const count *c, int o, int at)
 {
     const dv_nest_dim *d = c->n->dims;
     int last = c->f.n_loops - 1;
-    // Threads run all shared loops as one, so that nothing is packed between
-    // two of them; and the output is packed inside them, because its buffer is
-    // private to a thread.
-    if (at < last && d[at + 1].exec == DV_NEST_SHARED &&
-        (at >= 0 || o == DV_OUT))
-        return 1;
     // If the operand has stride 0 in this loop, packing it in the loop around
     // packs the same elements less often. Only in the innermost loop may the
     // kernel itself pack, which is cheaper.
-    return at >= 0 && at < last && !d[at].stride[o] &&
-           d[at].exec != DV_NEST_SHARED;
+    return at >= 0 && at < last && !d[at].stride[o];
 }
 
 // Returns the loop in which packing operand o costs least, including its loads
@@ -180,10 +173,9 @@ void dv_nest_choose_packs(count *c, dv_nest_packs *best, int was)
     // The operand that has the kernel's rows, for which the loops in x were
     // found.
     int rows = -1;
-    for (int out = 0; out <= !c->n->combine; out++) {
+    for (int out = 0; out <= 1; out++) {
         dv_nest_packset *whole = dv_nest_packset_of(c, INPUTS | out << DV_OUT);
-        if (!whole ||
-            (was >= 0 && !c->n->combine && out != (was >> DV_OUT & 1)))
+        if (!whole || (was >= 0 && out != (was >> DV_OUT & 1)))
             continue;
         if (rows != whole->f.in_row)
             x.known = 0;

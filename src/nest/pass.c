@@ -27,7 +27,7 @@ int dv_nest_pass_find(const char *name, size_t len)
 const char *dv_nest_list(const char *name)
 {
     static const char *const lists[][2] = {
-        {"best", "join,kernel,tile,order,pack,deal"},
+        {"best", "join,kernel,tile,order,pack"},
         {"seed", "reorder,split,fuse,primitives,locality,shared"},
         {"seed+brgemm", "reorder,split,fuse,brgemm,primitives,locality,shared"},
     };

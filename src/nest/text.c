@@ -221,15 +221,13 @@ static dv_status read_item(dv_lexer *lx, dv_nest *n)
         return read_pack(lx, &n->pack);
     if (dv_lex_is(lx, "look"))
         return read_look(lx, n);
-    if (dv_lex_is(lx, "combine"))
-        n->combine = 1;
-    else if (dv_lex_is(lx, "mean"))
+    if (dv_lex_is(lx, "mean"))
         n->mean = 1;
     else if (dv_lex_is(lx, "laid"))
         n->laid = 1;
     else
         return expected(lx, "a dimension (c, m, n, k), first, main, last, an "
-                            "operand, pack, look, combine, laid, mean or '}'");
+                            "operand, pack, look, laid, mean or '}'");
     return dv_lex(lx);
 }
 
@@ -359,8 +357,6 @@ void dv_nest_print(dv_text *out, const dv_nest *n)
                    dv_prim_get(touch[t])->name);
     if (n->mean)
         dv_put(out, "    mean\n");
-    if (n->combine)
-        dv_put(out, "    combine\n");
     if (n->laid)
         dv_put(out, "    laid\n");
     print_operands(out, n);

@@ -58,7 +58,7 @@ int dv_nest_is_tiled(const dv_nest *n)
     for (int i = 0; i < n->n_dims; i++)
         if (n->dims[i].whole || n->dims[i].pack)
             return 1;
-    return n->pack || n->combine;
+    return n->pack;
 }
 
 void dv_nest_untile(dv_nest *n)
@@ -82,7 +82,7 @@ void dv_nest_untile_with(dv_nest *n, const dv_nest_tiles *t)
         n->dims[kept++] = d;
     }
     n->n_dims = kept;
-    n->pack = n->combine = 0;
+    n->pack = 0;
 }
 
 void dv_nest_cut(dv_nest *n, int i, int64_t size)

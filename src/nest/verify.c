@@ -51,7 +51,7 @@ static int is_touch(dv_prim p)
     return dv_prim_get(p)->kind <= DV_PRIM_IS_UNARY;
 }
 
-// Returns the kind of a nest that can neither pack nor combine, for messages;
+// Returns the kind of a nest that cannot pack operands, for messages;
 // NULL if the nest is a product or has no main primitive.
 static const char *other_kind(const dv_nest *n)
 {
@@ -116,18 +116,16 @@ static dv_status check_tiles(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-// Checks the marks `pack` and `combine`: only products have them, an operand is
-// packed at most once and in a loop, not in the kernel, and combining partial
-// sums needs exactly one shared k.
+// Checks the marks `pack`: only products have them, and an operand is packed at
+// most once and in a loop, not in the kernel.
 static dv_status check_marks(const dv_nest *n, dv_diag *diag)
 {
-    int seen = n->pack, shared_k = 0;
-    if ((n->pack || n->combine) && other_kind(n))
-        return broken(n, -1, diag, RULE_MARKS, "%s packs and combines nothing",
+    int seen = n->pack;
+    if (n->pack && other_kind(n))
+        return broken(n, -1, diag, RULE_MARKS, "%s packs nothing",
                       dv_prim_get(n->main)->name);
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
-        shared_k += d->type == DV_NEST_K && d->exec == DV_NEST_SHARED;
         if (d->pack && other_kind(n))
             return broken(n, i, diag, RULE_MARKS,
                           "dimension %d packs %s, which a %s does not", i,
@@ -141,9 +139,6 @@ static dv_status check_marks(const dv_nest *n, dv_diag *diag)
                                                   : "is packed before");
         seen |= d->pack;
     }
-    if (n->combine && shared_k != 1)
-        return broken(n, -1, diag, RULE_MARKS,
-                      "%d k dimensions are shared, 1 is combined", shared_k);
     return DV_OK;
 }
 
@@ -272,8 +267,7 @@ static dv_status check_in1(const dv_nest *n, dv_diag *diag)
 static dv_status check_k_shared(const dv_nest *n, dv_diag *diag)
 {
     for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_SHARED &&
-            !n->combine)
+        if (n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_SHARED)
             return broken(n, i, diag, RULE_K_SHARED,
                           "dimension %d, k of size %" PRId64 ", is shared", i,
                           n->dims[i].size);

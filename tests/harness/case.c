@@ -35,6 +35,14 @@ dv_program *case_program(const char *text)
     return p;
 }
 
+int case_lower(dv_program **p, dv_program **lowered, const char *text,
+               size_t len, dv_diag *diag)
+{
+    return (dv_program_parse(p, text, len, "made", NULL, 0, diag) == DV_OK &&
+            dv_program_lower(lowered, *p, DV_GRAIN_FUSED, diag) == DV_OK) ||
+           case_no("%s", dv_diag_text(diag));
+}
+
 dv_plan *case_plan(const dv_program *p, const dv_target *t,
                    const dv_plan_options *o)
 {

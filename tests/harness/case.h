@@ -15,6 +15,9 @@ int case_tear_down(void **state);
 
 // Parses the text of a program; NULL if it is wrong.
 dv_program *case_program(const char *text);
+// Parses the text of a program and lowers it, one op per statement.
+int case_lower(dv_program **p, dv_program **lowered, const char *text,
+               size_t len, dv_diag *diag);
 // Makes a plan and checks it; NULL if there is none or if it fails its check.
 dv_plan *case_plan(const dv_program *p, const dv_target *t,
                    const dv_plan_options *o);

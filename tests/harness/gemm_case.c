@@ -265,6 +265,55 @@ void try_plan(dv_jit *jit, dv_gemm_shape s, const dv_gemm_options *o, int odd)
     gemm_stop(&q);
 }
 
+// Runs a product on a tile of C: m x n elements from (m0, n0) on.
+static void run_tile(dv_jit *jit, const gemm_problem *q,
+                     const dv_gemm_options *o, int m0, int n0, int m, int n)
+{
+    dv_gemm_shape s = q->s;
+    int64_t es = dv_dtype_get((dv_dtype)s.dtype)->size_bytes;
+    int64_t es_sum = dv_dtype_get((dv_dtype)gemm_type_sum(&s))->size_bytes;
+    int64_t es_c = dv_dtype_get((dv_dtype)gemm_type_c(&s))->size_bytes;
+    dv_gemm_args args = q->args;
+    dv_gemm_plan *plan;
+    if (m < 1 || n < 1)
+        return;
+    s.m = m;
+    s.n = n;
+    if (s.bias)
+        args.bias =
+            (const char *)args.bias + (s.bias == DV_BIAS_M ? m0 : n0) * es_sum;
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, o, NULL), DV_OK);
+    dv_gemm_run(plan, (char *)q->a.data + m0 * es * (s.trans_a ? 1 : s.lda),
+                (char *)q->b.data + n0 * es * (s.trans_b ? s.ldb : 1),
+                (char *)q->c.data + (m0 * s.ldc + n0) * es_c, &args);
+    dv_gemm_plan_destroy(plan);
+}
+
+void try_tiles(dv_jit *jit, dv_gemm_shape s)
+{
+    s.one_sum = 1;
+    gemm_problem q = {.s = s};
+    dv_gemm_options o = {.pack = 1, .k_block = 32 * (1 + pick(4))};
+    gemm_start(&q, 0);
+    size_t bytes = (size_t)q.n_c *
+                   (size_t)dv_dtype_get((dv_dtype)gemm_type_c(&s))->size_bytes;
+    void *before = malloc(bytes), *want = malloc(bytes);
+    int m = pick(s.m + 1), n = pick(s.n + 1);
+    memcpy(before, q.c.data, bytes);
+    run_tile(jit, &q, &o, 0, 0, s.m, s.n);
+    memcpy(want, q.c.data, bytes);
+    memcpy(q.c.data, before, bytes);
+    o.l1_bytes = pick(2) ? 0 : 3000; // other blocks of rows
+    run_tile(jit, &q, &o, 0, 0, m, n);
+    run_tile(jit, &q, &o, m, 0, s.m - m, n);
+    run_tile(jit, &q, &o, 0, n, m, s.n - n);
+    run_tile(jit, &q, &o, m, n, s.m - m, s.n - n);
+    assert_memory_equal(want, q.c.data, bytes);
+    free(before);
+    free(want);
+    gemm_stop(&q);
+}
+
 int share(void)
 {
 #ifdef DV_EMULATED

@@ -57,6 +57,9 @@ void gemm_compare(gemm_problem *q);
 // Runs a kernel, or a plan, on operands of its own and compares the result.
 void try_gemm(dv_jit *on, dv_gemm_shape s, int odd);
 void try_plan(dv_jit *on, dv_gemm_shape s, const dv_gemm_options *o, int odd);
+// Runs the plan of a product, and plans of four tiles of it, whose sums are cut
+// into the same blocks of k: they give the same bits.
+void try_tiles(dv_jit *on, dv_gemm_shape s);
 
 // The number of columns of B that a kernel takes which packs B into panels.
 int panel_cols(const dv_isa *isa, int dtype);

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "harness/test.h"
 #include "harness/random_nest.h"
+#include "harness/nest_eval.h"
 #include <sys/mman.h>
 
 int64_t some_size(rng *r)
@@ -10,17 +11,23 @@ int64_t some_size(rng *r)
     return sizes[rng_below(r, sizeof sizes / sizeof *sizes)];
 }
 
-void lay_out(rng *r, dv_nest *n, int o, const char *has)
+int shuffle_dims(rng *r, const dv_nest *n, const char *types, int *order)
 {
-    int order[DV_NEST_MAX_DIMS], count = 0;
+    int count = 0;
     for (int i = 0; i < n->n_dims; i++)
-        if (strchr(has, "cmnk"[n->dims[i].type]))
+        if (strchr(types, "cmnk"[n->dims[i].type]))
             order[count++] = i;
     for (int i = count - 1; i > 0; i--) {
         int j = (int)rng_below(r, i + 1), t = order[i];
         order[i] = order[j];
         order[j] = t;
     }
+    return count;
+}
+
+void lay_out(rng *r, dv_nest *n, int o, const char *has)
+{
+    int order[DV_NEST_MAX_DIMS], count = shuffle_dims(r, n, has, order);
     int64_t step = rng_percent(r, 10) ? 2 : 1; // 2: no operand has unit stride
     for (int i = 0; i < count; i++) {
         n->dims[order[i]].stride[o] = rng_percent(r, 3) ? -step : step;
@@ -75,8 +82,15 @@ enum { AROUND = PROT_READ };
 enum { AROUND = PROT_NONE };
 #endif
 
-// Places the data right before a page that faults, or right behind one.
-void map_operand(const dv_nest *n, int o, int at_end, mapped *out)
+typedef struct mapped {
+    fenced f;
+    char *data, *at; // at: the element with all indices 0
+    size_t bytes;
+} mapped;
+
+// Maps an operand, filled with small integers, right before a page that faults,
+// or right behind one.
+static void map_operand(const dv_nest *n, int o, int at_end, mapped *out)
 {
     dv_dtype type = dv_nest_dtype(n, o);
     int64_t lo, hi, size = dv_dtype_get(type)->size_bytes;
@@ -86,6 +100,19 @@ void map_operand(const dv_nest *n, int o, int at_end, mapped *out)
     out->data = (char *)out->f.data;
     dv_nest_fill(type, (uint64_t)o + 7, out->data, hi - lo + 1);
     out->at = out->data - lo * size;
+}
+
+// Maps in0, in1 and twice out.
+static void map_all(const dv_nest *n, int at_end, mapped x[4])
+{
+    for (int i = 0; i < 4; i++)
+        map_operand(n, i < DV_OUT ? i : DV_OUT, at_end, &x[i]);
+}
+
+static void unmap_all(mapped x[4])
+{
+    for (int i = 0; i < 4; i++)
+        unfence(&x[i].f);
 }
 
 void show_nest(const dv_nest *n, const dv_nest *ran, int threads)
@@ -98,22 +125,41 @@ void show_nest(const dv_nest *n, const dv_nest *ran, int threads)
     dv_text_free(&text);
 }
 
-// The results are equal, where -0 equals 0.
-int same_results(const dv_nest *n, const mapped *a, const mapped *b)
+int agrees_with_oracle(const prepared *p, int at_end)
 {
-    int64_t size = dv_dtype_get(n->dtype)->size_bytes;
-    for (int64_t i = 0; i < (int64_t)a->bytes / size; i++)
-        if (dv_load(n->dtype, a->data, i) != dv_load(n->dtype, b->data, i))
-            return 0;
-    return 1;
+    const dv_nest *n = p->n;
+    int64_t size = dv_dtype_get(n->dtype)->size_bytes, ok = 1;
+    mapped x[4];
+    map_all(n, at_end, x);
+    assert_int_equal(eval_nest(n, x[0].at, x[1].at, x[2].at), DV_OK);
+    p->run(p->c, x[0].at, x[1].at, x[3].at);
+    for (int64_t i = 0; i < (int64_t)x[2].bytes / size; i++)
+        ok &=
+            dv_load(n->dtype, x[2].data, i) == dv_load(n->dtype, x[3].data, i);
+    unmap_all(x);
+    return (int)ok;
 }
 
-void fill_fractions(rng *r, const dv_nest *n, int o, mapped *x)
+// Stores random numbers in an operand that are not integers if its type is a
+// float.
+static void fill_fractions(rng *r, dv_dtype type, const mapped *x)
 {
-    dv_dtype type = dv_nest_dtype(n, o);
     int64_t size = dv_dtype_get(type)->size_bytes;
     for (int64_t j = 0; j < (int64_t)x->bytes / size; j++)
         dv_store(type, x->data, j,
                  ((double)rng_below(r, 1000003) / 999983 - 0.4) *
                      (dv_is_float(type) ? 1 : 100));
+}
+
+int gives_same_bits(rng *r, const prepared p[2])
+{
+    mapped x[4];
+    map_all(p->n, 0, x);
+    for (int o = 0; o < 2; o++)
+        fill_fractions(r, dv_nest_dtype(p->n, o), &x[o]);
+    for (int i = 0; i < 2; i++)
+        p[i].run(p[i].c, x[0].at, x[1].at, x[2 + i].at);
+    int same = !memcmp(x[2].data, x[3].data, x[2].bytes);
+    unmap_all(x);
+    return same;
 }

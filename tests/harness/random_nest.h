@@ -7,6 +7,9 @@
 
 // Returns a size: 1, a prime or a number that vectors divide.
 int64_t some_size(rng *r);
+// Lists the dimensions of some types ("cmn") in random order. Returns their
+// number.
+int shuffle_dims(rng *r, const dv_nest *n, const char *types, int *order);
 // Gives operand o random strides in the dimensions whose types it has.
 void lay_out(rng *r, dv_nest *n, int o, const char *has);
 // Returns the number of points of a nest without tiles.
@@ -15,19 +18,19 @@ double points_of(const dv_nest *n);
 // and k each.
 void random_dims(rng *r, dv_nest *n, int most);
 
-typedef struct mapped {
-    fenced f;
-    char *data, *at; // at: the element with all indices 0
-    size_t bytes;
-} mapped;
-
-// Maps an operand, filled with small integers, right before a page that faults,
-// or right behind one.
-void map_operand(const dv_nest *n, int o, int at_end, mapped *out);
-// Stores random numbers in an operand that are not integers if its type is a
-// float.
-void fill_fractions(rng *r, const dv_nest *n, int o, mapped *x);
-// Returns whether the results are equal, where -0 equals 0.
-int same_results(const dv_nest *n, const mapped *a, const mapped *b);
+// Prints a nest for a failed test and, unless NULL, the nest that was run.
 void show_nest(const dv_nest *n, const dv_nest *ran, int threads);
+
+// A prepared nest, and what runs it: dv_contraction_run or dv_contract_run.
+typedef struct prepared {
+    const dv_nest *n;
+    void *c;
+    void (*run)(void *c, const void *in0, const void *in1, void *out);
+} prepared;
+// Runs a nest and compares with the oracle, where -0 equals 0.
+int agrees_with_oracle(const prepared *p, int at_end);
+// Runs the nests, two of the same products, on numbers that are not integers,
+// so that every order of adding shows. Returns whether their results have the
+// same bits.
+int gives_same_bits(rng *r, const prepared p[2]);
 #endif

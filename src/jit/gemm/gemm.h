@@ -1,5 +1,5 @@
 // Matrix products of any size: cut to fit the caches, packed, and run by
-// generated kernels on any number of threads.
+// generated kernels on the calling thread.
 //
 //   for each chunk of k:            a panel of B stays in L1
 //     for each block of rows:       a block of A stays in L2
@@ -18,13 +18,11 @@
 //
 // A small product is one kernel on the unpacked operands. Kernels are generated
 // and memory is allocated when the plan is made: a run allocates nothing, takes
-// no lock and looks up nothing. Each thread gets blocks of C, cut along m and
-// n; every element is summed in the same order for any number of threads.
-// A thread that would cost more than it gains gets no work. With many cores
-// each thread has several parts of C, and threads that finish early take parts
-// of the others.
+// no lock and looks up nothing. For several threads, a program divides C into
+// tiles, each with a plan of its own (exec/product.c); plans with the same
+// k_block sum every element in the same order, whatever tile it is in.
 //
-//   plan.c           block sizes, division over threads, buffers
+//   plan.c           block sizes, buffers
 //   make.c           generates the kernels of a plan
 //   run.c            runs a plan
 //   plan.h           the structures of a plan
@@ -39,8 +37,7 @@
 typedef struct dv_gemm_plan dv_gemm_plan;
 
 typedef struct dv_gemm_options {
-    int32_t threads; // number of threads; 0 means 1
-    int32_t pack;    // 0: decided by size, 1: always, -1: never
+    int32_t pack; // 0: decided by size, 1: always, -1: never
     // Cache sizes per core, and the size of the register tile of C; 0: the
     // defaults of the instruction set.
     int64_t l1_bytes, l2_bytes;
@@ -48,12 +45,6 @@ typedef struct dv_gemm_options {
     // Elements of k summed in one chain if operands are packed; 0: chosen to
     // fit the caches.
     int32_t k_block;
-    // Multiply-adds that justify one more thread, up to `threads`; 0: a
-    // measured default.
-    int64_t work;
-    // Number of parts that the work of a thread is cut into; 0: a measured
-    // default. Threads that finish early take parts of other threads.
-    int32_t parts_per_thread;
 } dv_gemm_options;
 
 // Makes a plan. Borrows `jit`. `shape` must describe an unpacked A (panel_a 0).
@@ -64,25 +55,10 @@ dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
                               const dv_gemm_options *options, dv_diag *diag);
 void dv_gemm_plan_destroy(dv_gemm_plan *plan);
 
-// Runs the plan on its threads (OpenMP if compiled in, else sequentially).
-// `args` is the same as for a kernel. A plan has one set of buffers: only one
-// run at a time.
-void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
-                 const dv_gemm_args *args);
-// These run the plan on threads of the caller: call dv_gemm_begin, then
-// dv_gemm_run_thread for each i below dv_gemm_plan_busy in parallel or in any
-// order.
-void dv_gemm_begin(dv_gemm_plan *plan);
-void dv_gemm_run_thread(dv_gemm_plan *plan, int32_t i, const void *a,
-                        const void *b, void *c, const dv_gemm_args *args);
-// Runs the parts (blocks of C) of one thread, for callers with threads of their
-// own; no other thread takes over parts of it. Parts are independent: no
-// barriers, any order.
-void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
-                  const void *b, void *c, const dv_gemm_args *args);
-// Returns `busy`, the number of threads that have parts of C to compute:
-// threads 0..busy-1.
-int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan);
+// Runs the plan. `args` is the same as for a kernel. A plan has one set of
+// buffers: only one run at a time.
+void dv_gemm_run(const dv_gemm_plan *plan, const void *a, const void *b,
+                 void *c, const dv_gemm_args *args);
 // Appends one line of text, without newline, that says how the product is cut.
 void dv_gemm_plan_describe(const dv_gemm_plan *plan, dv_text *out);
 #endif

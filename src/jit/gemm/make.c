@@ -6,30 +6,29 @@ typedef struct maker {
     dv_gemm_plan *plan;
     dv_jit *jit;
     dv_diag *diag;
-    dv_gemm_share *p;
 } maker;
 
-static void push(dv_gemm_share *p, int64_t size, int64_t n)
+static void push(dv_gemm_plan *p, int64_t size, int64_t n)
 {
     if (n > 0 && size > 0)
         p->cols[p->n_cols++] = (dv_panels){(int32_t)size, (int32_t)n};
 }
 
-// Cuts the columns of a part (the block of C that a thread computes at a time)
-// into panels of B. Panels are whole vectors wide and nearly equal; columns
-// that fill no whole vector go into the last panel, which is one of the widest.
-static void cut_cols(const dv_gemm_plan *plan, dv_gemm_share *p)
+// Cuts the columns of C into panels of B. Panels are whole vectors wide and
+// nearly equal; columns that fill no whole vector go into the last panel, which
+// is one of the widest.
+static void cut_cols(dv_gemm_plan *p)
 {
-    int64_t lanes = plan->lanes;
-    dv_cut c = dv_cut_even((int32_t)dv_ceil_div(p->n, lanes), plan->vectors);
-    int64_t size = c.size * lanes, left = p->n % lanes;
+    int64_t lanes = p->lanes, n = p->s.n;
+    dv_cut c = dv_cut_even((int32_t)dv_ceil_div(n, lanes), p->vectors);
+    int64_t size = c.size * lanes, left = n % lanes;
     int64_t low = c.n - (left && !c.n_larger);
     int64_t high = c.n_larger - (left && c.n_larger);
     // Wider panels come first: the kernel of the first panel of B also packs A,
     // and with more columns it has more multiply-adds per packed element.
     push(p, size + lanes, high);
     push(p, size, low);
-    push(p, left ? p->n - low * size - high * (size + lanes) : 0, 1);
+    push(p, left ? n - low * size - high * (size + lanes) : 0, 1);
 }
 
 // Generates the move that packs a panel of bf16 or i8 for matrix instructions:
@@ -102,16 +101,16 @@ static dv_status make_b(maker *w, int32_t cols, int32_t k, dv_pack_moves *out)
 static dv_status make_c(maker *w, int32_t row)
 {
     dv_gemm_plan *plan = w->plan;
-    dv_move_shape v = {.dtype = (uint8_t)plan->out, .cols = w->p->n};
-    int block = dv_gemm_piece(w->p->m, plan->mc, row, &v.rows);
-    v.lds = dv_gemm_ldc(plan, w->p);
+    dv_move_shape v = {.dtype = (uint8_t)plan->out, .cols = plan->s.n};
+    int block = dv_gemm_piece(plan->s.m, plan->mc, row, &v.rows);
+    v.lds = dv_gemm_ldc(plan);
     v.ldd = plan->s.ldc;
     v.move = DV_MOVE_NARROW;
-    DV_TRY(dv_jit_move(w->jit, &v, &w->p->narrow_c[block], w->diag));
+    DV_TRY(dv_jit_move(w->jit, &v, &plan->narrow_c[block], w->diag));
     v.ldd = v.lds;
     v.lds = plan->s.ldc;
     v.move = DV_MOVE_WIDEN;
-    return dv_jit_move(w->jit, &v, &w->p->widen_c[block], w->diag);
+    return dv_jit_move(w->jit, &v, &plan->widen_c[block], w->diag);
 }
 
 // Generates the kernel that multiplies block number `row` of the rows of A by a
@@ -123,11 +122,11 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
     dv_gemm_plan *plan = w->plan;
     dv_gemm_shape s = plan->s;
     int kind = dv_gemm_piece(plan->s.k, plan->kc, i, &s.k);
-    int block = dv_gemm_piece(w->p->m, plan->mc, row, &s.m);
+    int block = dv_gemm_piece(plan->s.m, plan->mc, row, &s.m);
     s.dtype = (uint8_t)plan->mul;
     s.ctype = (uint8_t)(plan->rounds ? plan->out : 0);
     s.stream &= plan->kc >= plan->s.k && plan->out == plan->sum;
-    s.n = w->p->cols[col].size;
+    s.n = plan->cols[col].size;
     s.panel_a = (uint8_t)plan->height;
     // The next A is not prefetched, because packed panels are read in order.
     s.ahead_a = DV_AHEAD_NONE;
@@ -135,7 +134,7 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
     s.lda = s.pack_a ? s.lda : 0;
     s.pack_b = way != DV_PACKS_NONE && row == 0 && !s.trans_b;
     s.ldb = s.pack_b ? s.ldb : dv_gemm_ldb(plan, s.n);
-    s.ldc = dv_gemm_ldc(plan, w->p);
+    s.ldc = dv_gemm_ldc(plan);
     s.next_b = !plan->one_block && (row > 0 || !plan->apart);
     s.trans_b = 0;
     s.trans_a = s.trans_a && !plan->pairs;
@@ -145,7 +144,8 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
         s.bias = DV_BIAS_NONE;
         s.relu = 0;
     }
-    return dv_jit_gemm(w->jit, &s, &w->p->mul[kind][block][col][way], w->diag);
+    return dv_jit_gemm(w->jit, &s, &plan->kernels[kind][block][col][way],
+                       w->diag);
 }
 
 // Returns the next index after i whose kernel differs, in a sequence of n
@@ -158,10 +158,11 @@ static int32_t next_kind(int32_t i, int32_t n)
 
 static dv_status make_rows(maker *w, int kind, int32_t k, int32_t row)
 {
-    int32_t rows, block = dv_gemm_piece(w->p->m, w->plan->mc, row, &rows);
-    dv_runs runs = dv_gemm_rows(w->plan, rows);
+    dv_gemm_plan *plan = w->plan;
+    int32_t rows, block = dv_gemm_piece(plan->s.m, plan->mc, row, &rows);
+    dv_runs runs = dv_gemm_rows(plan, rows);
     for (int j = 0; j < runs.n; j++)
-        DV_TRY(make_a(w, runs.size[j], k, &w->p->a[kind][block][j]));
+        DV_TRY(make_a(w, runs.size[j], k, &plan->pack_a[kind][block][j]));
     return DV_OK;
 }
 
@@ -180,12 +181,13 @@ static dv_status make_packing_variants(maker *w, int32_t i, int32_t row,
 
 static dv_status make_chunk(maker *w, int32_t i)
 {
-    const dv_gemm_plan *plan = w->plan;
+    dv_gemm_plan *plan = w->plan;
     int32_t k, kind = dv_gemm_piece(plan->s.k, plan->kc, i, &k);
-    int32_t blocks = (int32_t)dv_ceil_div(w->p->m, plan->mc);
-    for (int col = 0; col < w->p->n_cols; col++) {
+    int32_t blocks = (int32_t)dv_ceil_div(plan->s.m, plan->mc);
+    for (int col = 0; col < plan->n_cols; col++) {
         if (plan->apart || plan->s.trans_b)
-            DV_TRY(make_b(w, w->p->cols[col].size, k, &w->p->b[kind][col]));
+            DV_TRY(
+                make_b(w, plan->cols[col].size, k, &plan->pack_b[kind][col]));
         for (int32_t row = 0; row < blocks; row = next_kind(row, blocks))
             DV_TRY(make_packing_variants(w, i, row, col));
     }
@@ -198,30 +200,17 @@ static dv_status make_chunk(maker *w, int32_t i)
     return DV_OK;
 }
 
-static dv_status make_part(maker *w)
-{
-    dv_gemm_plan *plan = w->plan;
-    if (w->p->m < 1 || w->p->n < 1)
-        return DV_OK;
-    if (!plan->packs) {
-        dv_gemm_shape s = plan->s;
-        s.m = w->p->m;
-        s.n = w->p->n;
-        s.ctype = 0;
-        return dv_jit_gemm(w->jit, &s, &w->p->direct, w->diag);
-    }
-    cut_cols(plan, w->p);
-    int32_t n = (int32_t)dv_ceil_div(plan->s.k, plan->kc);
-    for (int32_t i = 0; i < n; i = next_kind(i, n))
-        DV_TRY(make_chunk(w, i));
-    return DV_OK;
-}
-
 dv_status dv_gemm_make_kernels(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag)
 {
-    for (int32_t i = 0; i < plan->n_parts; i++) {
-        maker w = {plan, jit, diag, &plan->parts[i]};
-        DV_TRY(make_part(&w));
+    maker w = {plan, jit, diag};
+    if (!plan->packs) {
+        dv_gemm_shape s = plan->s;
+        s.ctype = 0;
+        return dv_jit_gemm(jit, &s, &plan->direct, diag);
     }
+    cut_cols(plan);
+    int32_t n = (int32_t)dv_ceil_div(plan->s.k, plan->kc);
+    for (int32_t i = 0; i < n; i = next_kind(i, n))
+        DV_TRY(make_chunk(&w, i));
     return DV_OK;
 }

@@ -1,11 +1,11 @@
-// Plans large matrix products: divides C over threads, chooses block sizes for
-// the caches and allocates buffers. gemm.h shows the loop nest.
+// Plans large matrix products: chooses block sizes for the caches and allocates
+// buffers. gemm.h shows the loop nest.
 #define _GNU_SOURCE
 #include "jit/gemm/plan.h"
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MAX_THREADS = 1024, MAX_EACH = 64, MAX_TILE = 32 };
+enum { MAX_TILE = 32 };
 
 // Returns a block size of at most `most` that divides n into nearly equal
 // blocks; the size is a multiple of `unit` unless n is smaller.
@@ -15,134 +15,35 @@ static int32_t even(int64_t n, int64_t most, int64_t unit)
     return (int32_t)dv_min_i64(n, dv_round_up(dv_ceil_div(n, parts), unit));
 }
 
-// Returns how many of the threads divide m (the others divide n), so that each
-// thread's block of C costs least in multiply-adds and packed elements of A and
-// B.
-static int32_t threads_along_m(const dv_gemm_shape *s, int32_t threads)
-{
-    int32_t best = 1;
-    int64_t least = INT64_MAX;
-    for (int32_t tm = 1; tm <= threads; tm++) {
-        int64_t h = dv_ceil_div(s->m, tm), w = dv_ceil_div(s->n, threads / tm);
-        // Multiply-adds per step of k for a block of h rows by w columns, plus
-        // the cost of packing its operands.
-        int64_t cost = h * w + 2 * (h + w);
-        if (threads % tm == 0 && cost <= least) {
-            least = cost;
-            best = tm;
-        }
-    }
-    return best;
-}
-
-// Least multiply-adds per thread. Waking a thread and waiting for it takes
-// about a microsecond, so a thread with less work does not pay off. Paired
-// narrow types (bf16, i8) run four times as fast and need four times the work.
-enum { WORK = 40000, WORK_PAIRS = 160000 };
-
-static int32_t busy_threads(const dv_gemm_plan *plan, int64_t work)
-{
-    const dv_gemm_shape *s = &plan->s;
-    int64_t all;
-    // one_sum makes each element of C one chain of additions. Without it, the
-    // order of additions depends on the kernel's shape; a single thread keeps
-    // the order of the undivided product.
-    if (!s->one_sum)
-        return 1;
-    if (!dv_mul_i64(&all, s->m * (int64_t)s->n, s->k))
-        return plan->threads;
-    work = work > 0 ? work : plan->pairs ? WORK_PAIRS : WORK;
-    return (int32_t)dv_max_i64(1, dv_min_i64(all / work, plan->threads));
-}
-
-// With FEW or more threads, some cores are slower or busy with other processes,
-// so each thread gets several parts (blocks) of C and idle threads take over
-// parts of slow ones. A part with fewer than WORK_PART multiply-adds does not
-// pay for packing its own operands.
-enum { FEW = 4, WORK_PART = 4 << 20 };
-
-static int32_t parts_per_thread(const dv_gemm_plan *plan, int32_t asked)
-{
-    const dv_gemm_shape *s = &plan->s;
-    int64_t all;
-    // one_sum makes each element of C one chain of additions. Without it,
-    // dividing C would change the order of additions.
-    if (asked || !s->one_sum)
-        return s->one_sum ? asked : 1;
-    if (plan->busy < FEW || plan->pairs ||
-        !dv_mul_i64(&all, s->m * (int64_t)s->n, s->k))
-        return 1;
-    int64_t most = all / plan->busy / WORK_PART;
-    return (int32_t)dv_max_i64(1,
-                               dv_min_i64(most, plan->isa->parts_per_thread));
-}
-
-// Sets the number of threads that get work and the number of parts (blocks of C
-// that are assigned to threads).
-static void count_parts(dv_gemm_plan *plan, const dv_gemm_options *o)
-{
-    plan->busy = busy_threads(plan, o->work);
-    plan->n_parts = plan->busy * parts_per_thread(plan, o->parts_per_thread);
-}
-
-static void deal(dv_gemm_plan *plan)
-{
-    const dv_gemm_shape *s = &plan->s;
-    int32_t tm = threads_along_m(s, plan->n_parts), tn = plan->n_parts / tm;
-    int64_t h = dv_round_up(dv_ceil_div(s->m, tm), plan->height);
-    int64_t w = dv_round_up(dv_ceil_div(s->n, tn), plan->lanes);
-    for (int32_t i = 0; i < plan->n_parts; i++) {
-        dv_gemm_share *p = &plan->parts[i];
-        p->m0 = (int32_t)dv_min_i64(i / tn * h, s->m);
-        p->n0 = (int32_t)dv_min_i64(i % tn * w, s->n);
-        p->m = (int32_t)dv_min_i64(h, s->m - p->m0);
-        p->n = (int32_t)dv_min_i64(w, s->n - p->n0);
-    }
-}
-
 enum { HUGE_BYTES = 2 << 20, LINE_BYTES = 256 };
 
-// Computes the bytes of the four buffers that a part (a block of C) needs, in
-// this order: packed block of A, packed panels of B, intermediate buffer t for
-// widened elements, accumulators of a narrow C.
-static void buffer_bytes(const dv_gemm_plan *plan, const dv_gemm_share *p,
-                         int64_t out[4])
+// Computes the bytes of the four buffers, in this order: packed block of A,
+// packed panels of B, intermediate buffer t for widened elements, accumulators
+// of a narrow C.
+static void buffer_bytes(const dv_gemm_plan *plan, int64_t out[4])
 {
     int64_t k = dv_round_up(plan->kc, plan->step) * plan->es_mul;
     int64_t wide = dv_max_i64(plan->height, plan->vectors * plan->lanes);
+    int64_t cols = dv_round_up(plan->s.n, plan->lanes);
     int narrow = plan->out != plan->sum;
     out[0] = dv_round_up(plan->mc, plan->height) * k;
-    out[1] =
-        dv_round_up(p->n, plan->lanes) * (k + dv_gemm_correction_bytes(plan));
+    out[1] = cols * (k + dv_gemm_correction_bytes(plan));
     out[2] = plan->mul != (dv_dtype)plan->s.dtype ? wide * k : 0;
-    out[3] = narrow * (plan->kc < plan->s.k ? p->m : plan->mc) *
-             dv_round_up(p->n, plan->lanes) * plan->es_sum;
+    out[3] = narrow * (plan->kc < plan->s.k ? plan->s.m : plan->mc) * cols *
+             plan->es_sum;
     for (int i = 0; i < 4; i++)
         out[i] = dv_round_up(out[i], LINE_BYTES);
 }
 
-// Computes the largest size of each of the four buffers (packed A, packed B,
-// widened elements, accumulators) over all parts (blocks) of C, because any
-// thread may run any part.
-static void largest_buffer_bytes(const dv_gemm_plan *plan, int64_t out[4])
-{
-    int64_t size[4];
-    memset(out, 0, 4 * sizeof *out);
-    for (int32_t i = 0; i < plan->n_parts; i++) {
-        buffer_bytes(plan, &plan->parts[i], size);
-        for (int j = 0; j < 4; j++)
-            out[j] = dv_max_i64(out[j], size[j]);
-    }
-}
-
-// Maps the buffers of all threads in one block of memory, with huge pages if
-// the system grants them.
+// Maps the buffers in one block of memory, with huge pages if the system grants
+// them.
 static int map_buffers(dv_gemm_plan *plan)
 {
     int64_t size[4];
-    largest_buffer_bytes(plan, size);
-    int64_t each = size[0] + size[1] + size[2] + size[3];
-    int64_t total = dv_round_up(plan->busy * each, HUGE_BYTES) + HUGE_BYTES;
+    buffer_bytes(plan, size);
+    int64_t total =
+        dv_round_up(size[0] + size[1] + size[2] + size[3], HUGE_BYTES) +
+        HUGE_BYTES;
     void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED)
@@ -151,14 +52,10 @@ static int map_buffers(dv_gemm_plan *plan)
     plan->memory = m;
     plan->memory_bytes = (size_t)total;
     unsigned char *at = m;
-    at += (HUGE_BYTES - (uintptr_t)at % HUGE_BYTES) % HUGE_BYTES;
-    for (int32_t i = 0; i < plan->n_parts; i++) {
-        dv_gemm_share *p = &plan->parts[i];
-        p->buf_a = at + i / (plan->n_parts / plan->busy) * each;
-        p->buf_b = p->buf_a + size[0];
-        p->t = p->buf_b + size[1];
-        p->c = p->t + size[2];
-    }
+    plan->buf_a = at + (HUGE_BYTES - (uintptr_t)at % HUGE_BYTES) % HUGE_BYTES;
+    plan->buf_b = plan->buf_a + size[0];
+    plan->t = plan->buf_b + size[1];
+    plan->sums = plan->t + size[2];
     return 1;
 }
 
@@ -209,16 +106,12 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
         plan->es_sum = plan->es_out;
     }
     int64_t rows = l2 / (dv_round_up(plan->kc, plan->step) * plan->es_mul);
-    int32_t tallest = 1;
     // Limit the number of rows in a block so that partially written cache lines
     // of C stay in L1 until the next panel completes them.
     rows = dv_min_i64(rows, all_of_l1 * 3 / 4 / LINES_BYTES);
     plan->packs = packs(plan, o);
-    for (int32_t i = 0; i < plan->n_parts; i++)
-        if (plan->parts[i].m > tallest)
-            tallest = plan->parts[i].m;
-    plan->mc = even(tallest, rows, plan->height);
-    plan->one_block = plan->mc >= tallest;
+    plan->mc = even(plan->s.m, rows, plan->height);
+    plan->one_block = plan->mc >= plan->s.m;
 }
 
 static dv_dtype sum_of(dv_dtype t)
@@ -273,12 +166,7 @@ static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        s->panel_a ? "a plan takes no panels"
                                   : "sums of several products are not rounded");
-    if (o->threads < 0 || o->threads > MAX_THREADS || o->parts_per_thread < 0 ||
-        o->parts_per_thread > MAX_EACH)
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "%d threads with %d parts each", o->threads,
-                       o->parts_per_thread);
-    if (o->k_block < 0 || o->l1_bytes < 0 || o->l2_bytes < 0 || o->work < 0)
+    if (o->k_block < 0 || o->l1_bytes < 0 || o->l2_bytes < 0)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "options of a product are not negative");
     if (o->tile_rows < 0 || o->tile_vectors < 0 || o->tile_rows > MAX_TILE ||
@@ -304,14 +192,6 @@ static dv_status check_rows(const dv_gemm_shape *s, dv_diag *diag)
     return DV_OK;
 }
 
-static dv_gemm_counter *new_counts(int32_t n)
-{
-    dv_gemm_counter *c = dv_alloc((size_t)n * sizeof *c);
-    for (int32_t i = 0; c && i < n; i++)
-        atomic_init(&c[i].n, 0);
-    return c;
-}
-
 static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
                        const dv_gemm_options *o, dv_diag *diag)
 {
@@ -321,18 +201,10 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     s->ldc = s->ldc ? s->ldc : s->n;
     DV_TRY(choose_types(plan, o, diag));
     DV_TRY(check_rows(s, diag));
-    // The result must not depend on the number of threads, so every element
-    // gets one chain of additions; products of up to 64 elements run on one
-    // thread and need no such rule.
+    // Every element is one chain of additions, so that blocks of C give the
+    // same bits as the whole. Only up to 64 elements may be sums in several
+    // chains.
     s->one_sum |= s->m * (int64_t)s->n > 64;
-    count_parts(plan, o);
-    plan->parts = dv_alloc((size_t)plan->n_parts * sizeof *plan->parts);
-    if (!plan->parts)
-        return dv_nomem(diag);
-    memset(plan->parts, 0, (size_t)plan->n_parts * sizeof *plan->parts);
-    if (plan->n_parts > plan->busy && !(plan->taken = new_counts(plan->busy)))
-        return dv_nomem(diag);
-    deal(plan);
     choose(plan, o);
     DV_TRY(dv_gemm_make_kernels(plan, jit, diag));
     return !plan->packs || map_buffers(plan) ? DV_OK : dv_nomem(diag);
@@ -354,7 +226,6 @@ static dv_status build_batch(dv_gemm_plan *plan, dv_jit *jit,
             s.bias = s.relu = s.stream = 0;
         DV_TRY(dv_gemm_plan_create(&plan->turn[i], jit, &s, o, diag));
     }
-    plan->busy = plan->turn[DV_BATCH_FIRST]->busy;
     return DV_OK;
 }
 
@@ -370,8 +241,7 @@ dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
     dv_gemm_plan *plan = dv_alloc(sizeof *plan);
     if (!plan)
         return dv_nomem(diag);
-    *plan = (dv_gemm_plan){
-        .isa = isa, .s = *shape, .threads = o->threads ? o->threads : 1};
+    *plan = (dv_gemm_plan){.isa = isa, .s = *shape};
     dv_status s = shape->batch > 1 ? build_batch(plan, jit, o, diag)
                                    : build(plan, jit, o, diag);
     if (s)
@@ -389,28 +259,17 @@ void dv_gemm_plan_destroy(dv_gemm_plan *plan)
         dv_gemm_plan_destroy(plan->turn[i]);
     if (plan->memory)
         munmap(plan->memory, plan->memory_bytes);
-    dv_release(plan->taken);
-    dv_release(plan->parts);
     dv_release(plan);
-}
-
-int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan)
-{
-    return plan->busy;
 }
 
 void dv_gemm_plan_describe(const dv_gemm_plan *plan, dv_text *out)
 {
     const dv_gemm_plan *p =
         plan->turn[DV_BATCH_FIRST] ? plan->turn[DV_BATCH_FIRST] : plan;
-    const dv_gemm_share *first = &p->parts[0];
-    dv_put(out, "%d x %d of out a part, %d part%s on %d thread%s; ",
-           (int)first->m, (int)first->n, (int)p->n_parts,
-           p->n_parts == 1 ? "" : "s", (int)p->busy, p->busy == 1 ? "" : "s");
     if (p->packs)
         dv_put(out, "chunks of %d of k, blocks of %d rows, ",
                (int)(p->kc < p->s.k ? p->kc : p->s.k),
-               (int)(p->mc < first->m ? p->mc : first->m));
+               (int)(p->mc < p->s.m ? p->mc : p->s.m));
     dv_put(out, "tiles of up to %d x %d; %s", (int)p->height,
            (int)(p->vectors * p->lanes),
            p->packs ? "both operands are packed on the way"

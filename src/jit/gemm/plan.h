@@ -6,7 +6,6 @@
 #include "jit/gemm/cut.h"
 #include "jit/gemm/gemm.h"
 #include "jit/backend.h"
-#include <stdatomic.h>
 
 // Position of a piece (a chunk of k, or a block of rows) in its sequence, which
 // selects the kernel. A single piece is DV_FIRST.
@@ -32,41 +31,6 @@ typedef enum dv_gemm_packing {
     DV_PACKS_A, // also packs B in the first block of rows
     DV_N_PACKINGS
 } dv_gemm_packing;
-
-// A part of C: its rows and columns, its kernels, and the buffers of the thread
-// that runs it.
-typedef struct dv_gemm_share {
-    int32_t m0, n0, m, n;
-    dv_panels cols[3]; // runs of equally wide panels of B, in order
-    int32_t n_cols;
-    // Kernels, indexed by the position (DV_FIRST and so on) of the chunk of k
-    // and of the block of rows, by the run of equally wide panels of B, and by
-    // dv_gemm_packing.
-    dv_gemm_fn mul[DV_N_KINDS][DV_N_KINDS][3][DV_N_PACKINGS];
-    // Moves that pack B before use, indexed by the position (DV_FIRST and so
-    // on) of the chunk of k and by the run of equally wide panels.
-    dv_pack_moves b[DV_N_KINDS][3];
-    // Moves that pack A before use, indexed by the positions (DV_FIRST and so
-    // on) of the chunk of k and of the block of rows, and by the run of equally
-    // high panels of A.
-    dv_pack_moves a[DV_N_KINDS][DV_N_KINDS][2];
-    // Moves of a narrow C into accumulators and back, indexed by the position
-    // (DV_FIRST and so on) of the block of rows.
-    dv_move_fn widen_c[DV_N_KINDS], narrow_c[DV_N_KINDS];
-    // Kernel of the whole part (block of C) if nothing is packed.
-    dv_gemm_fn direct;
-    // Buffers within the plan's memory: packed A, packed B, widened elements,
-    // accumulators.
-    unsigned char *buf_a, *buf_b, *t, *c;
-} dv_gemm_share;
-
-// How many of a thread's parts of C have been taken in this run, by the thread
-// itself or by idle ones; padded to a cache line of its own because all threads
-// count there.
-typedef struct dv_gemm_counter {
-    _Atomic int64_t n;
-    char apart[120];
-} dv_gemm_counter;
 
 // Plans for a batch of products summed into C: one for the first product, one
 // for those in the middle, one for the last, which adds bias and relu.
@@ -101,22 +65,32 @@ struct dv_gemm_plan {
     // 1: kernels round C to the type `out` themselves, so that no buffer of
     // accumulators is needed.
     int32_t rounds;
-    int32_t threads;
-    // Number of threads that get parts (blocks of C): threads 0..busy-1.
-    int32_t busy;
-    // Number of parts of C; each busy thread has n_parts / busy of them.
-    int32_t n_parts;
     // 1: operands are packed; 0: kernels read A and B as stored.
     int32_t packs;
-    // 1: the rows of each part (the block of C that a thread computes at a
-    // time) are a single block, so each panel of B is used once and all panels
-    // of B can be packed into the same buffer.
+    // 1: the rows of C are a single block, so each panel of B is used once and
+    // all panels of B can be packed into the same buffer.
     int32_t one_block;
-    int32_t kc, mc;       // size of a chunk of k, of a block of rows
-    dv_gemm_share *parts; // owned array of n_parts parts
-    // Owned array: how many parts (blocks of C) of each busy thread have been
-    // taken; NULL if each thread has only one part.
-    dv_gemm_counter *taken;
+    int32_t kc, mc;    // size of a chunk of k, of a block of rows
+    dv_panels cols[3]; // runs of equally wide panels of B, in order
+    int32_t n_cols;
+    // Kernels, indexed by the position (DV_FIRST and so on) of the chunk of k
+    // and of the block of rows, by the run of equally wide panels of B, and by
+    // dv_gemm_packing.
+    dv_gemm_fn kernels[DV_N_KINDS][DV_N_KINDS][3][DV_N_PACKINGS];
+    // Moves that pack B before use, indexed by the position (DV_FIRST and so
+    // on) of the chunk of k and by the run of equally wide panels.
+    dv_pack_moves pack_b[DV_N_KINDS][3];
+    // Moves that pack A before use, indexed by the positions (DV_FIRST and so
+    // on) of the chunk of k and of the block of rows, and by the run of equally
+    // high panels of A.
+    dv_pack_moves pack_a[DV_N_KINDS][DV_N_KINDS][2];
+    // Moves of a narrow C into accumulators and back, indexed by the position
+    // (DV_FIRST and so on) of the block of rows.
+    dv_move_fn widen_c[DV_N_KINDS], narrow_c[DV_N_KINDS];
+    // Kernel of the whole product if nothing is packed.
+    dv_gemm_fn direct;
+    // Packed A, packed B, widened elements, accumulators; all in `memory`.
+    unsigned char *buf_a, *buf_b, *t, *sums;
     void *memory; // owned mapping that holds all buffers
     size_t memory_bytes;
 };
@@ -146,11 +120,10 @@ static inline int64_t dv_gemm_ldb(const dv_gemm_plan *plan, int32_t cols)
 
 // Returns the row stride of the results that kernels write: that of C, or of
 // the buffer of accumulators if C is narrow.
-static inline int64_t dv_gemm_ldc(const dv_gemm_plan *plan,
-                                  const dv_gemm_share *p)
+static inline int64_t dv_gemm_ldc(const dv_gemm_plan *plan)
 {
     return plan->out == plan->sum ? plan->s.ldc
-                                  : dv_round_up(p->n, plan->lanes);
+                                  : dv_round_up(plan->s.n, plan->lanes);
 }
 
 // Returns the bytes of correction terms per column of a packed panel of B.
@@ -179,7 +152,6 @@ static inline int64_t dv_gemm_a_bytes(const dv_gemm_plan *plan, int32_t rows,
     return h * dv_round_up(k, step) * plan->es_mul;
 }
 
-// Cuts the columns of all parts (blocks of C that are assigned to threads) into
-// panels of B, and generates all kernels.
+// Cuts the columns of C into panels of B, and generates all kernels.
 dv_status dv_gemm_make_kernels(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag);
 #endif

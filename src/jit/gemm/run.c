@@ -1,12 +1,9 @@
 // Runs the plans of matrix products; gemm.h shows the loop nest.
-#include "base/together.h"
 #include "jit/gemm/plan.h"
 #include <stdatomic.h>
 
 typedef struct job {
     const dv_gemm_plan *plan;
-    const dv_gemm_share *p;
-    // First elements of A and B that this part (block of C) reads.
     const unsigned char *a, *b;
     unsigned char *c;
     const dv_gemm_args *args;
@@ -31,20 +28,20 @@ static const void *a_at(const job *w, int32_t m0)
 static void prepare(const job *w, const dv_pack_moves *how, const void *from,
                     void *to)
 {
-    how->move(from, how->then ? w->p->t : to);
+    how->move(from, how->then ? w->plan->t : to);
     if (how->then)
-        how->then(w->p->t, to);
+        how->then(w->plan->t, to);
 }
 
 // Packs a block of rows of A into panels, for operands that are packed before
 // use.
 static void pack_rows(const job *w, int block, int32_t m0, int32_t rows)
 {
-    unsigned char *to = w->p->buf_a;
+    unsigned char *to = w->plan->buf_a;
     dv_runs runs = dv_gemm_rows(w->plan, rows);
     for (int i = 0; i < runs.n; i++)
         for (int j = 0; j < runs.count[i]; j++, m0 += runs.size[i]) {
-            prepare(w, &w->p->a[w->kind][block][i], a_at(w, m0), to);
+            prepare(w, &w->plan->pack_a[w->kind][block][i], a_at(w, m0), to);
             to += dv_gemm_a_bytes(w->plan, runs.size[i], w->k);
         }
 }
@@ -57,17 +54,15 @@ typedef struct panel {
     int packs;        // 1: the panel is not packed yet, so multiply() packs it
 } panel;
 
-// Returns the arguments of a kernel whose first element of C is (m0, n0) of
-// this part (the block of C that a thread computes at a time): the bias begins
-// with that element's row or column.
+// Returns the arguments of a kernel whose first element of C is (m0, n0): the
+// bias begins with that element's row or column.
 static dv_gemm_args args_at(const job *w, int32_t m0, int32_t n0)
 {
     int bias = w->plan->s.bias;
     dv_gemm_args args = w->args ? *w->args : (dv_gemm_args){0};
     if (bias)
         args.bias = (const unsigned char *)args.bias +
-                    (bias == DV_BIAS_M ? w->p->m0 + m0 : w->p->n0 + n0) *
-                        w->plan->es_sum;
+                    (bias == DV_BIAS_M ? m0 : n0) * w->plan->es_sum;
     return args;
 }
 
@@ -83,11 +78,11 @@ static void multiply(const job *w, int kind, int32_t m0, unsigned char *c,
                           : at->packs && !before ? DV_PACKS_B
                                                  : DV_PACKS_NONE;
     if (at->packs && before)
-        prepare(w, &w->p->b[w->kind][at->run], b_at(w, at->n0), at->b);
-    args.pack_a = w->p->buf_a;
+        prepare(w, &plan->pack_b[w->kind][at->run], b_at(w, at->n0), at->b);
+    args.pack_a = plan->buf_a;
     args.pack_b = at->b;
-    w->p->mul[w->kind][kind][at->run][way](
-        packs_a ? a_at(w, m0) : w->p->buf_a,
+    plan->kernels[w->kind][kind][at->run][way](
+        packs_a ? a_at(w, m0) : plan->buf_a,
         at->packs && !before ? b_at(w, at->n0) : at->b,
         c + at->n0 * plan->es_sum, &args);
 }
@@ -99,9 +94,9 @@ static void block(const job *w, int kind, int32_t m0, int32_t rows,
                   unsigned char *c)
 {
     const dv_gemm_plan *plan = w->plan;
-    panel at = {.b = w->p->buf_b, .packs = kind == DV_FIRST};
-    for (; at.run < w->p->n_cols; at.run++) {
-        const dv_panels *r = &w->p->cols[at.run];
+    panel at = {.b = plan->buf_b, .packs = kind == DV_FIRST};
+    for (; at.run < plan->n_cols; at.run++) {
+        const dv_panels *r = &plan->cols[at.run];
         int64_t bytes = dv_gemm_b_bytes(plan, r->size, w->k);
         for (int32_t i = 0; i < r->n; i++, at.n0 += r->size) {
             multiply(w, kind, m0, c, &at, at.n0 == 0 && !plan->apart);
@@ -109,25 +104,24 @@ static void block(const job *w, int kind, int32_t m0, int32_t rows,
         }
     }
     if (w->last && w->args && w->args->then)
-        w->args->then(w->args->user, c, rows, w->p->n);
+        w->args->then(w->args->user, c, rows, plan->s.n);
 }
 
 // Multiplies a block of rows by all panels of B for a narrow C (f16 or bf16):
 // sums are accumulated in a buffer and rounded after the last chunk of k. The
-// buffer holds one block of rows if k is a single chunk, else the whole part of
-// C that the thread computes.
+// buffer holds one block of rows if k is a single chunk, else all of C.
 static void narrow_block(const job *w, int kind, int32_t m0, int32_t rows)
 {
     const dv_gemm_plan *plan = w->plan;
     unsigned char *c = w->c + m0 * plan->s.ldc * plan->es_out;
-    unsigned char *sums = w->p->c;
+    unsigned char *sums = plan->sums;
     if (plan->kc < plan->s.k)
-        sums += m0 * dv_gemm_ldc(plan, w->p) * plan->es_sum;
+        sums += m0 * dv_gemm_ldc(plan) * plan->es_sum;
     if (w->k0 == 0 && plan->s.beta != DV_SCALE_ZERO)
-        w->p->widen_c[kind](c, sums);
+        plan->widen_c[kind](c, sums);
     block(w, kind, m0, rows, sums);
     if (w->last)
-        w->p->narrow_c[kind](sums, c);
+        plan->narrow_c[kind](sums, c);
 }
 
 static void packed(job *w)
@@ -136,9 +130,9 @@ static void packed(job *w)
     for (int32_t i = 0; w->k0 < plan->s.k; i++, w->k0 += plan->kc) {
         w->kind = dv_gemm_piece(plan->s.k, plan->kc, i, &w->k);
         w->last = w->k0 + w->k == plan->s.k;
-        for (int32_t m0 = 0; m0 < w->p->m; m0 += plan->mc) {
+        for (int32_t m0 = 0; m0 < plan->s.m; m0 += plan->mc) {
             int32_t rows;
-            int kind = dv_gemm_piece(w->p->m, plan->mc, m0 / plan->mc, &rows);
+            int kind = dv_gemm_piece(plan->s.m, plan->mc, m0 / plan->mc, &rows);
             if (plan->apart)
                 pack_rows(w, kind, m0, rows);
             if (plan->out != plan->sum)
@@ -150,125 +144,43 @@ static void packed(job *w)
     }
 }
 
-static void run_part(const dv_gemm_plan *plan, const dv_gemm_share *p,
-                     const void *a, const void *b, void *c,
-                     const dv_gemm_args *args)
+// Runs the products of a batch one after the other, summed into C.
+static void run_batch(const dv_gemm_plan *plan, const void *a, const void *b,
+                      void *c, const dv_gemm_args *args)
 {
     const dv_gemm_shape *s = &plan->s;
-    int64_t es = plan->es;
-    if (p->m < 1 || p->n < 1)
-        return;
-    job w = {.plan = plan, .p = p, .args = args};
-    w.a = (const unsigned char *)a + p->m0 * es * (s->trans_a ? 1 : s->lda);
-    w.b = (const unsigned char *)b + p->n0 * es * (s->trans_b ? s->ldb : 1);
-    w.c = (unsigned char *)c + (p->m0 * s->ldc + p->n0) * plan->es_out;
-    if (p->direct) {
-        dv_gemm_args moved = args_at(&w, 0, 0);
-        p->direct(w.a, w.b, w.c, &moved);
-        if (moved.then)
-            moved.then(moved.user, w.c, p->m, p->n);
-    } else {
-        packed(&w);
-    }
-    if (s->stream) // makes non-temporal stores to C visible to other threads
-        atomic_thread_fence(memory_order_seq_cst);
-}
-
-// Runs the products of a batch one after the other, summed into C: the parts
-// (blocks of C) of `thread`, or all parts if thread is -1. Returns 0 if the
-// plan is for a single product, which the caller then runs.
-static int run_batch(const dv_gemm_plan *plan, int32_t thread, const void *a,
-                     const void *b, void *c, const dv_gemm_args *args)
-{
-    const dv_gemm_shape *s = &plan->s;
-    dv_gemm_plan *const *turn = plan->turn;
-    if (!*turn)
-        return 0;
     dv_gemm_args before = args ? *args : (dv_gemm_args){0};
     // Products before the last one make no callback, because C holds partial
     // sums until the last product.
     before.then = NULL;
     for (int32_t i = 0; i < s->batch; i++) {
         const unsigned char *x = a, *y = b;
-        dv_gemm_plan *one = turn[i == 0             ? DV_BATCH_FIRST
-                                 : i + 1 < s->batch ? DV_BATCH_MIDDLE
-                                                    : DV_BATCH_LAST];
+        const dv_gemm_plan *one =
+            plan->turn[i == 0             ? DV_BATCH_FIRST
+                       : i + 1 < s->batch ? DV_BATCH_MIDDLE
+                                          : DV_BATCH_LAST];
         x += i * s->stride_a * one->es;
         y += i * s->stride_b * one->es;
-        const dv_gemm_args *how = i + 1 < s->batch ? &before : args;
-        if (thread < 0)
-            dv_gemm_run(one, x, y, c, how);
-        else
-            dv_gemm_part(one, thread, x, y, c, how);
-    }
-    return 1;
-}
-
-void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
-                  const void *b, void *c, const dv_gemm_args *args)
-{
-    if (run_batch(plan, thread, a, b, c, args))
-        return;
-    int32_t each = plan->n_parts / plan->busy;
-    for (int32_t i = 0; thread < plan->busy && i < each; i++)
-        run_part(plan, &plan->parts[thread * each + i], a, b, c, args);
-}
-
-// Runs a thread's own parts (blocks of C) first, because their operands may
-// still be in its caches, then takes parts that other threads have not begun.
-static void run_and_steal_parts(dv_gemm_plan *plan, int32_t thread,
-                                const void *a, const void *b, void *c,
-                                const dv_gemm_args *args)
-{
-    int32_t n = plan->busy, each = plan->n_parts / n;
-    const dv_gemm_share *own = &plan->parts[thread * each];
-    for (int32_t i = 0; i < n; i++) {
-        int64_t of = (thread + i) % n, j;
-        while ((j = atomic_fetch_add(&plan->taken[of].n, 1)) < each) {
-            dv_gemm_share p = plan->parts[of * each + j];
-            p.buf_a = own->buf_a;
-            p.buf_b = own->buf_b;
-            p.t = own->t;
-            p.c = own->c;
-            run_part(plan, &p, a, b, c, args);
-        }
+        dv_gemm_run(one, x, y, c, i + 1 < s->batch ? &before : args);
     }
 }
 
-typedef struct team {
-    dv_gemm_plan *plan;
-    const void *a, *b;
-    void *c;
-    const dv_gemm_args *args;
-} team;
-
-void dv_gemm_begin(dv_gemm_plan *plan)
+void dv_gemm_run(const dv_gemm_plan *plan, const void *a, const void *b,
+                 void *c, const dv_gemm_args *args)
 {
-    for (int32_t i = 0; plan->taken && i < plan->busy; i++)
-        atomic_store_explicit(&plan->taken[i].n, 0, memory_order_relaxed);
-}
-
-void dv_gemm_run_thread(dv_gemm_plan *plan, int32_t i, const void *a,
-                        const void *b, void *c, const dv_gemm_args *args)
-{
-    if (plan->taken)
-        run_and_steal_parts(plan, i, a, b, c, args);
-    else
-        dv_gemm_part(plan, i, a, b, c, args);
-}
-
-static void member(void *arg, int32_t i)
-{
-    const team *t = arg;
-    dv_gemm_run_thread(t->plan, i, t->a, t->b, t->c, t->args);
-}
-
-void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
-                 const dv_gemm_args *args)
-{
-    team t = {plan, a, b, c, args};
-    if (run_batch(plan, -1, a, b, c, args))
+    job w = {.plan = plan, .a = a, .b = b, .c = c, .args = args};
+    if (plan->turn[DV_BATCH_FIRST]) {
+        run_batch(plan, a, b, c, args);
         return;
-    dv_gemm_begin(plan);
-    dv_parallel_for(member, &t, plan->busy);
+    }
+    if (plan->direct) {
+        dv_gemm_args own = args_at(&w, 0, 0);
+        plan->direct(a, b, c, &own);
+        if (own.then)
+            own.then(own.user, c, plan->s.m, plan->s.n);
+    } else {
+        packed(&w);
+    }
+    if (plan->s.stream) // makes non-temporal stores to C visible to others
+        atomic_thread_fence(memory_order_seq_cst);
 }

@@ -3,7 +3,7 @@
 // integers, so that results do not depend on the order of adding.
 #include "harness/nest_eval.h"
 #include "harness/test.h"
-#include "harness/gen.h"
+#include "harness/case.h"
 #include "harness/doubles.h"
 #include "nest/nest.h"
 #include <inttypes.h>
@@ -498,11 +498,7 @@ TEST(ops)
         make_program(&m);
         dv_diag *diag = dv_diag_create();
         dv_program *p = NULL, *q = NULL;
-        int ok = dv_program_parse(&p, m.text, m.len, "made", NULL, 0, diag) ==
-                     DV_OK &&
-                 dv_program_lower(&q, p, DV_GRAIN_FUSED, diag) == DV_OK;
-        if (!ok)
-            case_no("%s", dv_diag_text(diag));
+        int ok = case_lower(&p, &q, m.text, m.len, diag);
         // If lowering makes several ops, because factors that are read
         // backwards are reversed first, the op as written has a nest, too.
         ok = ok && (q->n_ops <= 3 || case_no("%d ops", (int)q->n_ops)) &&

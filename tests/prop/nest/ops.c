@@ -4,7 +4,7 @@
 // with any number of threads. All numbers are small integers, so that results
 // do not depend on the order of adding.
 #include "harness/test.h"
-#include "harness/gen.h"
+#include "harness/case.h"
 #include "harness/doubles.h"
 #include "contract/contract.h"
 #include "harness/kernels.h"
@@ -425,11 +425,7 @@ static void ops(void **state)
         make_program(&m);
         dv_diag *diag = dv_diag_create();
         dv_program *p = NULL, *q = NULL;
-        int ok = dv_program_parse(&p, m.text, m.len, "made", NULL, 0, diag) ==
-                     DV_OK &&
-                 dv_program_lower(&q, p, DV_GRAIN_FUSED, diag) == DV_OK;
-        if (!ok)
-            case_no("%s", dv_diag_text(diag));
+        int ok = case_lower(&p, &q, m.text, m.len, diag);
         ok = ok && holds(*state, &m, q, diag, &all);
         dv_program_destroy(p);
         dv_program_destroy(q);

@@ -272,7 +272,7 @@ static void wrong(void **state)
             "nest s f32 { main gemm m 4 prim: in0 2, out 1"
             " n 4 prim: in1 4, out 4 k 4 prim: in0 9, in1 1 }",
             1, 1, DV_E_NEST);
-    // N5: threads share k, without `combine`.
+    // N5: k is shared.
     refuses(*state,
             "nest k f32 { main gemm k 4 shared: in0 4, in1 1"
             " m 4 prim: in0 1, out 1 }",
@@ -311,32 +311,15 @@ static void k_around(void **state)
     dv_nest_destroy(n);
 }
 
-// -- Threads of the caller's own ---------------------------------------------
-
-static void parts(void **state)
+// A sum that is long beside the number of results is split along k.
+static void long_sums(void **state)
 {
-    dv_nest *n = nest_of("nest k f64 { first zero main gemm last relu"
-                         " m 3 seq: in0 1, out 1 n 5 seq: in1 30011, out 3"
-                         " k 30011 seq: in0 3, in1 1 }");
-    dv_contract_options options = {.size = sizeof(dv_contract_options),
-                                   .threads = 3};
-    dv_contract *c = NULL;
-    assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL), DV_OK);
-    assert_int_equal(dv_contract_threads(c), 3);
-    assert_int_equal(dv_contract_phases(c), 2); // only k is divided
-    assert_true(dv_contract_nest(c)->combine);
-    operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
-    double want[15], got[15];
-    assert_int_equal(eval_nest(n, in0.at, in1.at, want), DV_OK);
-    for (int32_t t = 2; t >= 0; t--) // parts in any order
-        dv_contract_part(c, t, in0.at, in1.at, got);
-    for (int32_t t = 2; t >= 0; t--)
-        dv_contract_combine(c, t, got);
-    assert_memory_equal(got, want, sizeof want);
-    dv_contract_destroy(c);
-    dv_nest_destroy(n);
-    free(in0.data);
-    free(in1.data);
+    for (int threads = 1; threads < 5; threads++)
+        agrees(*state,
+               "nest k f64 { first zero main gemm last relu"
+               " m 3 seq: in0 1, out 1 n 5 seq: in1 30011, out 3"
+               " k 30011 seq: in0 3, in1 1 }",
+               threads, 0);
 }
 
 int main(void)
@@ -346,7 +329,7 @@ int main(void)
         cmocka_unit_test(large_operands), cmocka_unit_test(odd_kinds),
         cmocka_unit_test(touches),        cmocka_unit_test(in_place),
         cmocka_unit_test(wrong),          cmocka_unit_test(k_around),
-        cmocka_unit_test(parts),
+        cmocka_unit_test(long_sums),
     };
     return run_group(tests, jit_begin, jit_end);
 }

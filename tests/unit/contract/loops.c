@@ -1,5 +1,5 @@
 // Contractions with given loops: which blocks of rows one kernel call computes,
-// what is packed for them, and sums of parts of k.
+// and what is packed for them.
 #include "harness/test.h"
 #include "contract/state.h"
 #include "harness/contract_case.h"
@@ -9,7 +9,6 @@ static int at_once(dv_jit *jit, const char *text)
 {
     dv_nest *n = nest_of(text);
     dv_contract_options options = {.size = sizeof(dv_contract_options),
-                                   .threads = 1,
                                    .optimise = DV_NEST_OPTIMISE_NONE};
     dv_contraction *c = NULL;
     assert_int_equal(dv_contraction_create(&c, jit, n, &options, NULL), DV_OK);
@@ -123,18 +122,18 @@ static void packed_loops(void **state)
     }
 }
 
-// Parts of k with a single row or column, so that both operands are dense
-// within a part.
-static void parts_of_lines(void **state)
+// Blocks of k with a single row or column, so that both operands are dense
+// within a block.
+static void blocks_of_lines(void **state)
 {
     static const char *const texts[] = {
-        "nest rows f64 { main gemm last relu combine"
-        " k 4 shared pack in0 in1: in0 100, in1 3 m 5 prim: in0 3, out 3"
+        "nest rows f64 { main gemm last relu"
+        " k 4 seq pack in0 in1: in0 100, in1 3 m 5 prim: in0 3, out 3"
         " n 1 prim: in1 1, out 1 k 3 prim: in0 1, in1 1 }",
-        "nest columns f32 { first zero main gemm combine"
-        " k 4 shared: in0 3, in1 100 m 1 prim: in0 1, out 9"
+        "nest columns f32 { first zero main gemm"
+        " k 4 seq: in0 3, in1 100 m 1 prim: in0 1, out 9"
         " n 5 prim: in1 3, out 1 k 3 prim: in0 1, in1 1 }",
-        "nest one f32 { main gemm combine k 4 shared: in0 3, in1 3"
+        "nest one f32 { main gemm k 4 seq: in0 3, in1 3"
         " m 1 prim: in0 1, out 1 n 1 prim: in1 1, out 1"
         " k 3 prim: in0 1, in1 1 }",
     };
@@ -217,8 +216,8 @@ static void windows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(joined),         cmocka_unit_test(packed_loops),
-        cmocka_unit_test(parts_of_lines), cmocka_unit_test(one_tile),
-        cmocka_unit_test(wide_panels),    cmocka_unit_test(windows)};
+        cmocka_unit_test(joined),          cmocka_unit_test(packed_loops),
+        cmocka_unit_test(blocks_of_lines), cmocka_unit_test(one_tile),
+        cmocka_unit_test(wide_panels),     cmocka_unit_test(windows)};
     return run_group(tests, jit_begin, jit_end);
 }

@@ -211,33 +211,25 @@ static void compare_run(dv_contraction *c, const operand *in,
     free(got.data);
 }
 
-enum { TEAMS = 3 }; // of one to three threads
-
 static void agree_all(dv_jit *jit, const char *text, int as_is)
 {
     dv_nest *n = nest_of(text);
-    dv_contraction *c[TEAMS];
+    dv_contraction *c;
     dv_diag *diag = dv_diag_create();
-    for (int i = 0; i < TEAMS; i++) {
-        dv_contract_options options = {.size = sizeof(dv_contract_options),
-                                       .threads = i + 1,
-                                       .optimise =
-                                           (dv_nest_optimise_level)as_is};
-        if (dv_contraction_create(&c[i], jit, n, &options, diag))
-            fail_msg("%s", dv_diag_text(diag));
-        assert_true(c[i]->ahead_bytes > 0);
-    }
+    dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                   .optimise = (dv_nest_optimise_level)as_is};
+    if (dv_contraction_create(&c, jit, n, &options, diag))
+        fail_msg("%s", dv_diag_text(diag));
+    assert_true(c->ahead_bytes > 0);
     operand in[] = {made_up(n, DV_IN0), made_up(n, DV_IN1)};
     for (uint64_t turn = 0; turn < 2; turn++) {
         operand want = made_up(n, DV_OUT);
         dv_nest_fill(n->dtype, 3 + turn, in[0].data, (int64_t)in[0].bytes / 4);
         assert_int_equal(eval_nest(n, in[0].at, in[1].at, want.at), DV_OK);
-        for (int i = 0; i < TEAMS; i++)
-            compare_run(c[i], in, &want, text);
+        compare_run(c, in, &want, text);
         free(want.data);
     }
-    for (int i = 0; i < TEAMS; i++)
-        dv_contraction_destroy(c[i]);
+    dv_contraction_destroy(c);
     dv_nest_destroy(n);
     dv_diag_destroy(diag);
     free(in[0].data);

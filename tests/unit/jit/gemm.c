@@ -248,9 +248,7 @@ TEST(plans)
         s.batch = 0;
         s.stride_a = s.stride_b = 0;
         // Small caches, so that there are many chunks and blocks.
-        dv_gemm_options o = {
-            .threads = 1 + pick(4), .pack = pick(4) ? 1 : 0, .work = pick(2)};
-        o.parts_per_thread = pick(5);
+        dv_gemm_options o = {.pack = pick(4) ? 1 : 0};
         o.l1_bytes = pick(2) ? 0 : 1000 + pick(8000);
         o.l2_bytes = pick(2) ? 0 : 2000 + pick(20000);
         try_plan(jit, s, &o, i % 10 == 9);
@@ -258,69 +256,12 @@ TEST(plans)
     dv_jit_destroy(jit);
 }
 
-// N8: any number of threads and parts, in any order, gives the same bits.
-TEST(plans_repeat)
+// N8: an element has the same bits in any tile of a product.
+TEST(tiles_repeat)
 {
     dv_jit *jit = new_jit();
-    for (int i = 0; i < 20; i++) {
-        dv_gemm_shape s = random_gemm(90, DV_F32);
-        s.batch = 0;
-        s.stride_a = s.stride_b = 0;
-        gemm_problem q = {.s = s};
-        gemm_start(&q, 0);
-        size_t size = (size_t)q.n_c * 4;
-        void *start = malloc(size), *first = malloc(size);
-        memcpy(start, q.c.data, size);
-        for (int t = 1; t <= 5; t++) {
-            dv_gemm_options o = {
-                .threads = t, .pack = 1, .l1_bytes = 3000, .work = 1};
-            o.parts_per_thread = (i + t) % 5;
-            dv_gemm_plan *plan;
-            assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL),
-                             DV_OK);
-            memcpy(q.c.data, start, size);
-            for (int j = t - 1; j >= 0; j--)
-                dv_gemm_part(plan, j, q.a.data, q.b.data, q.c.data, &q.args);
-            if (t == 1)
-                memcpy(first, q.c.data, size);
-            assert_memory_equal(first, q.c.data, size);
-            for (int again = 0; again < 2; again++) {
-                memcpy(q.c.data, start, size);
-                dv_gemm_run(plan, q.a.data, q.b.data, q.c.data, &q.args);
-                assert_memory_equal(first, q.c.data, size);
-            }
-            dv_gemm_plan_destroy(plan);
-        }
-        free(start);
-        free(first);
-        gemm_stop(&q);
-    }
-    dv_jit_destroy(jit);
-}
-
-// The first thread computes a small product alone, but not a large one.
-TEST(plans_keep_small_ones)
-{
-    dv_jit *jit = new_jit();
-    for (int size = 16; size <= 128; size *= 8) {
-        dv_gemm_shape s = {.m = size, .n = size, .k = size, .dtype = DV_F32};
-        dv_gemm_options o = {.threads = 2};
-        s.lda = s.ldb = s.ldc = size;
-        gemm_problem q = {.s = s};
-        gemm_start(&q, 0);
-        dv_gemm_plan *plan;
-        assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_OK);
-        for (int64_t i = 0; i < q.n_c; i++)
-            ((float *)q.c.data)[i] = NAN;
-        dv_gemm_part(plan, 0, q.a.data, q.b.data, q.c.data, &q.args);
-        int64_t left = 0;
-        for (int64_t i = 0; i < q.n_c; i++)
-            left += isnan(((float *)q.c.data)[i]);
-        assert_int_equal(left > 0, size == 128);
-        assert_int_equal(dv_gemm_plan_busy(plan), size == 128 ? 2 : 1);
-        dv_gemm_plan_destroy(plan);
-        gemm_stop(&q);
-    }
+    for (int i = 0; i < 100 / SHARE; i++)
+        try_tiles(jit, random_gemm(90, i % 3 ? DV_F32 : DV_F64));
     dv_jit_destroy(jit);
 }
 
@@ -663,8 +604,8 @@ int main(void)
                                        cmocka_unit_test(gemm_packs),
                                        cmocka_unit_test(gemm_refuses),
                                        cmocka_unit_test(plans),
-                                       cmocka_unit_test(plans_repeat),
-                                       cmocka_unit_test(plans_keep_small_ones),
+                                       cmocka_unit_test(tiles_repeat),
+
                                        cmocka_unit_test(plans_refuse),
                                        cmocka_unit_test(moves),
                                        cmocka_unit_test(one_sum_keeps_signs),
