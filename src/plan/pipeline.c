@@ -257,8 +257,11 @@ dv_status dv_plan_rank(dv_plan **out, const dv_plan *team, dv_program *ops,
     }
     plan->target = team->target;
     plan->facts = DV_FACT_LOWERED;
-    plan->team_program = team->ops;
-    plan->team_ops = team_ops;
+    // Plans for simulated machines may insert and reorder ops.
+    if (dv_target_runs_here(&team->target)) {
+        plan->team_program = team->ops;
+        plan->team_ops = team_ops;
+    }
     plan->ops = ops;
     dv_pass_cx cx = {ops, &o, diag};
     st = limit_cores(plan, &o, diag);

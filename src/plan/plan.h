@@ -309,8 +309,8 @@ struct dv_plan {
     // team's plan itself then has no result of a later pass.
     dv_rank_class *classes;
     int32_t n_classes;
-    // In the plan of a rank of a team: the team's program, borrowed, and for
-    // each op the op of that program of which it computes a part, or -1.
+    // In the plan of a rank that runs here: the team's program, borrowed, and
+    // for each op the op of that program of which it computes a part, or -1.
     const dv_program *team_program;
     const int32_t *team_ops;
 };
