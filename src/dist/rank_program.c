@@ -129,6 +129,19 @@ static int32_t add_tensor(builder *b, const char *name, dv_dtype dtype,
     return t.name ? dv_program_add_tensor(p, &t) : -1;
 }
 
+// Returns 1 if an op of the rank writes the tensor, or a message does.
+static int is_written(const builder *b, int32_t tensor)
+{
+    for (int32_t i = 0; i < b->from->n_ops; i++)
+        if (b->from->ops[i].write.tensor == tensor)
+            return 1;
+    for (int32_t i = 0; i < b->team->n_op_exchanges; i++)
+        if (b->r->exchanges[i].tensor == tensor &&
+            b->r->exchanges[i].n_receives)
+            return 1;
+    return 0;
+}
+
 static int add_tensors(builder *b)
 {
     const dv_program *from = b->from;
@@ -142,8 +155,9 @@ static int add_tensors(builder *b)
         int bound = r->kept[i] || !dv_box_in(&r->local[i], &r->own[i]);
         int only_out =
             t->is_output && !t->is_input && dv_box_in(&r->local[i], &r->own[i]);
-        r->tensor[i] = add_tensor(b, t->name, t->dtype, &r->local[i],
-                                  bound && !only_out, bound);
+        r->tensor[i] =
+            add_tensor(b, t->name, t->dtype, &r->local[i], bound && !only_out,
+                       bound && is_written(b, i));
         if (r->tensor[i] < 0)
             return 0;
     }

@@ -303,8 +303,10 @@ static dv_status divide_op(dv_plan *plan, int32_t i, dv_divide method,
 // Prescribes how the reductions of a rank of a team are cut: not at all or, if
 // the op has few results of many points each, into a fixed number of slices.
 // The number depends on the team's op and not on the rank's part or threads, so
-// that results do not depend on these. Returns the number of pins.
-static int fix_reduction(const dv_plan *plan, int32_t op, dv_pin *pins)
+// that results do not depend on these. Returns the number of pins; *is_cut is
+// set to 1 if the reduction is cut.
+static int fix_reduction(const dv_plan *plan, int32_t op, dv_pin *pins,
+                         int *is_cut)
 {
     enum { FEW_RESULTS = 64, SLICES = 16, LEAST_POINTS = 4096 };
     const dv_op *o = &plan->ops->ops[op];
@@ -321,8 +323,10 @@ static int fix_reduction(const dv_plan *plan, int32_t op, dv_pin *pins)
     }
     if (n &&
         dv_op_points_double(whole, dv_written_vars(whole)) <= FEW_RESULTS &&
-        dv_op_work(whole) >= SLICES * LEAST_POINTS)
+        dv_op_work(whole) >= SLICES * LEAST_POINTS) {
         pins[longest].n = dv_min_i64(SLICES, dv_var_len(o, pins[longest].var));
+        *is_cut = 1;
+    }
     return n;
 }
 
@@ -335,9 +339,9 @@ static dv_status divide_all(dv_plan *plan, dv_divide method,
         if (op->is_extern)
             continue; // an `extern` op runs as a single tile
         dv_pin pins[DV_MAX_VARS];
-        int n_pins = pins_of(pinned, n_pinned, i, pins);
+        int n_pins = pins_of(pinned, n_pinned, i, pins), is_pinned = n_pins > 0;
         if (!n_pins)
-            n_pins = fix_reduction(plan, i, pins);
+            n_pins = fix_reduction(plan, i, pins, &is_pinned);
         int32_t same = n_pins ? -1 : find_known(plan, k, i);
         if (same >= 0) {
             plan->divisions[i] = plan->divisions[same];
@@ -349,7 +353,7 @@ static dv_status divide_all(dv_plan *plan, dv_divide method,
         dv_status st = divide_op(plan, i, method, pins, n_pins, &work, diag);
         dv_arena_free(&work);
         DV_TRY(st);
-        plan->divisions[i].pinned = n_pins > 0;
+        plan->divisions[i].pinned = is_pinned;
     }
     return DV_OK;
 }
