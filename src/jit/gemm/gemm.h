@@ -46,6 +46,8 @@ typedef struct dv_gemm_options {
     // Elements of k summed in one chain if operands are packed; 0: chosen to
     // fit the caches.
     int32_t k_block;
+    // Rows of a block of A if operands are packed; 0: chosen to fit the caches.
+    int32_t m_block;
     // Multiply-adds that justify one more thread, up to `threads`; 0: a
     // measured default.
     int64_t work;
@@ -80,6 +82,9 @@ void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
 // Returns `busy`, the number of threads that have parts of C to compute:
 // threads 0..busy-1.
 int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan);
+// Returns whether operands are packed, and sets *m and *k to the rows and the
+// elements of k of a packed block of A.
+int dv_gemm_plan_packs(const dv_gemm_plan *plan, int32_t *m, int32_t *k);
 // Appends one line of text, without newline, that says how the product is cut.
 void dv_gemm_plan_describe(const dv_gemm_plan *plan, dv_text *out);
 #endif

@@ -217,7 +217,8 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     for (int32_t i = 0; i < plan->n_parts; i++)
         if (plan->parts[i].m > tallest)
             tallest = plan->parts[i].m;
-    plan->mc = even(tallest, rows, plan->height);
+    plan->mc = o->m_block ? (int32_t)dv_min_i64(o->m_block, tallest)
+                          : even(tallest, rows, plan->height);
     plan->one_block = plan->mc >= tallest;
 }
 
@@ -278,7 +279,8 @@ static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "%d threads with %d parts each", o->threads,
                        o->parts_per_thread);
-    if (o->k_block < 0 || o->l1_bytes < 0 || o->l2_bytes < 0 || o->work < 0)
+    if (o->k_block < 0 || o->m_block < 0 || o->l1_bytes < 0 ||
+        o->l2_bytes < 0 || o->work < 0)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "options of a product are not negative");
     if (o->tile_rows < 0 || o->tile_vectors < 0 || o->tile_rows > MAX_TILE ||
@@ -397,6 +399,13 @@ void dv_gemm_plan_destroy(dv_gemm_plan *plan)
 int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan)
 {
     return plan->busy;
+}
+
+int dv_gemm_plan_packs(const dv_gemm_plan *plan, int32_t *m, int32_t *k)
+{
+    *m = plan->mc;
+    *k = plan->kc;
+    return plan->packs;
 }
 
 void dv_gemm_plan_describe(const dv_gemm_plan *plan, dv_text *out)

@@ -253,12 +253,14 @@ TEST(plans)
         o.parts_per_thread = pick(5);
         o.l1_bytes = pick(2) ? 0 : 1000 + pick(8000);
         o.l2_bytes = pick(2) ? 0 : 2000 + pick(20000);
+        o.m_block = pick(3) ? 0 : 1 + pick(40);
         try_plan(jit, s, &o, i % 10 == 9);
     }
     dv_jit_destroy(jit);
 }
 
-// N8: any number of threads and parts, in any order, gives the same bits.
+// N8: any number of threads and parts, in any order, and any number of rows in
+// a block give the same bits.
 TEST(plans_repeat)
 {
     dv_jit *jit = new_jit();
@@ -275,9 +277,13 @@ TEST(plans_repeat)
             dv_gemm_options o = {
                 .threads = t, .pack = 1, .l1_bytes = 3000, .work = 1};
             o.parts_per_thread = (i + t) % 5;
+            o.m_block = t == 4 ? 7 : 0;
             dv_gemm_plan *plan;
             assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL),
                              DV_OK);
+            int32_t m, k;
+            assert_true(dv_gemm_plan_packs(plan, &m, &k));
+            assert_true(t != 4 || m <= 7);
             memcpy(q.c.data, start, size);
             for (int j = t - 1; j >= 0; j--)
                 dv_gemm_part(plan, j, q.a.data, q.b.data, q.c.data, &q.args);
@@ -344,6 +350,8 @@ TEST(plans_refuse)
                      DV_E_DTYPE);
     s.dtype = DV_F32;
     o.k_block = -5;
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_E_USAGE);
+    o = (dv_gemm_options){.m_block = -1};
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_E_USAGE);
     o = (dv_gemm_options){.l1_bytes = -1};
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_E_USAGE);
