@@ -118,6 +118,9 @@ struct dv_contraction {
     int32_t streams;
     // The length of k that a plain GEMM sums in one chain; 0 for all of k.
     int64_t k_block;
+    // Choices that are obeyed; NULL: chosen here. Borrowed while the
+    // contraction is created.
+    const dv_contraction_choices *as;
     int32_t threads, n_loops, n_shared;
     int64_t n_shares; // product of the iterations of all shared loops
     int32_t zero_first, relu_last;

@@ -167,6 +167,10 @@ typedef struct dv_nest_dim {
     // which may cut the last tile short; otherwise 0.
     int64_t whole;
     uint32_t off; // source position in the nest's text
+    // In the nest of an op's tile: bit mask of the op's variables that this
+    // dimension, or the dimension that it is a tile of, consists of. Not in the
+    // nest's text.
+    uint32_t vars;
     // Bit mask of the operands packed in every iteration of this loop.
     uint8_t pack;
 } dv_nest_dim;

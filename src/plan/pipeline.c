@@ -291,22 +291,23 @@ static void forget(dv_plan *plan, int first)
         plan->facts &= ~passes[i].gives;
 }
 
-// Schedules a plan that was read without section `schedule`, so that what runs
-// is printed and checked. A plan that the checker refuses is left as it is.
+// Schedules a plan that was read without section `schedule`, or completes the
+// section, so that what runs is printed and checked. A plan that the checker
+// refuses is left as it is.
 static dv_status schedule_plan(dv_plan *plan, const dv_plan_options *options,
                                dv_diag *diag)
 {
     const dv_pass *pass = &passes[DV_PASS_schedule];
     dv_pass_cx cx = {plan->ops, options, diag};
-    if (plan->facts & pass->gives || pass->needs & ~plan->facts ||
-        !dv_target_runs_here(&plan->target))
+    int on_reading = !(plan->facts & pass->gives);
+    if (pass->needs & ~plan->facts || !dv_target_runs_here(&plan->target))
         return DV_OK;
     dv_status st = dv_plan_check(plan, NULL);
     if (st != DV_OK)
         return st == DV_E_NOMEM ? dv_nomem(diag) : DV_OK;
     DV_TRY(pass->run(&cx, plan));
     plan->facts |= pass->gives;
-    plan->schedule.on_reading = 1;
+    plan->schedule.on_reading = on_reading;
     return DV_OK;
 }
 
