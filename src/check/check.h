@@ -1,4 +1,4 @@
-// The checker: proves rules C1 to C29 from the plan alone. It shares no code
+// The checker: proves rules C1 to C30 from the plan alone. It shares no code
 // with the passes that build plans.
 //
 //   check.h       private to the folder: one function for each file
@@ -7,6 +7,7 @@
 //   scratch.c     C11 to C15: tensors resident in scratchpads
 //   dist.c        C16 to C20: tensors cut over ranks, and messages
 //   grid.c        C21, C23: assignment of tiles to grids of cores
+//   loops.c       C30: the loops of a product's tiles
 //   schedule.c    C22, C25 to C29: kernels, loops, rows, order of additions
 #ifndef DV_CHECK_H
 #define DV_CHECK_H
@@ -32,7 +33,9 @@ dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // Checks rules C21 and C23 (assignment of tiles to grids of cores); C1 to C15
 // must hold.
 dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// Checks rules C22 and C25 to C29 (the schedule: kernels, loops, rows, order of
+// Checks rule C30, the loops of the tiles of a product for which C22 holds.
+dv_status dv_check_tile_loops(const dv_plan *plan, int32_t op, dv_diag *diag);
+// Checks rules C22 and C25 to C30 (the schedule: kernels, loops, rows, order of
 // additions); all other rules must hold.
 dv_status dv_check_schedule(const dv_plan *plan, dv_loc at, dv_diag *diag);
 #endif
