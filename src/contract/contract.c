@@ -211,16 +211,18 @@ static dv_status make_kernels(dv_contraction *c, dv_jit *jit,
 }
 
 // Creates a contraction. If `as` is not NULL, the nest is scheduled already,
-// and these choices are obeyed.
+// and these choices are obeyed. With `dry` it has no buffers.
 static dv_status make(dv_contraction **out, dv_jit *jit, const dv_nest *n,
-                      const dv_contraction_choices *as,
+                      const dv_contraction_choices *as, int dry,
                       const dv_contract_options *o, dv_diag *diag)
 {
     dv_contraction *c = dv_alloc(sizeof *c);
     if (!c)
         return dv_nomem(diag);
-    *c = (dv_contraction){
-        .as = as, .threads = o->threads ? o->threads : 1, .at_once = 1};
+    *c = (dv_contraction){.as = as,
+                          .dry = dry,
+                          .threads = o->threads ? o->threads : 1,
+                          .at_once = 1};
     dv_nest_copy(&c->n, n);
     dv_status s = jit ? DV_OK : dv_jit_create(&c->own_jit, diag);
     jit = jit ? jit : c->own_jit;
@@ -245,7 +247,15 @@ dv_status dv_contraction_create(dv_contraction **out, dv_jit *jit,
     const dv_contract_options *o = options ? options : &none;
     assert(dv_nest_is_product(n) && has_ends_inside(n));
     DV_TRY(check(n, o, diag));
-    return make(out, jit, n, NULL, o, diag);
+    return make(out, jit, n, NULL, 0, o, diag);
+}
+
+dv_status dv_contraction_try(dv_contraction **out, dv_jit *jit,
+                             const dv_nest *n,
+                             const dv_contract_options *options, dv_diag *diag)
+{
+    DV_TRY(check(n, options, diag));
+    return make(out, jit, n, NULL, 1, options, diag);
 }
 
 dv_status dv_contraction_obey(dv_contraction **out, dv_jit *jit,
@@ -254,7 +264,7 @@ dv_status dv_contraction_obey(dv_contraction **out, dv_jit *jit,
                               const dv_contract_options *options, dv_diag *diag)
 {
     DV_TRY(check(n, options, diag));
-    return make(out, jit, n, as, options, diag);
+    return make(out, jit, n, as, 0, options, diag);
 }
 
 dv_contraction_choices dv_contraction_chosen(const dv_contraction *c)

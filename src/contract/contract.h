@@ -42,6 +42,11 @@ dv_status dv_contraction_create(dv_contraction **out, dv_jit *jit,
                                 const dv_nest *n,
                                 const dv_contract_options *options,
                                 dv_diag *diag);
+// Does the same for a contraction that is described, but not run: no memory is
+// mapped for its buffers.
+dv_status dv_contraction_try(dv_contraction **out, dv_jit *jit,
+                             const dv_nest *n,
+                             const dv_contract_options *options, dv_diag *diag);
 // What is chosen for a contraction beside the loops of its nest.
 typedef struct dv_contraction_choices {
     int gemm; // 1 if a GEMM plan (jit/gemm/) runs the dimensions of the kernel

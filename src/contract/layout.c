@@ -238,7 +238,7 @@ dv_status ct_map_buffers(dv_contraction *c, dv_diag *diag)
     if (!c->team)
         return dv_nomem(diag);
     memset(c->team, 0, team);
-    if (!each && !sums)
+    if ((!each && !sums) || c->dry)
         return DV_OK;
     int64_t total =
         dv_round_up(each * c->threads + sums, HUGE_BYTES) + HUGE_BYTES;

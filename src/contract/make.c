@@ -258,6 +258,7 @@ dv_status ct_make_plans(dv_contraction *c, dv_jit *jit,
     // If there are loops around the product, a thread cannot take over parts of
     // another thread's work.
     o.parts_per_thread = !ct_is_one_product(c);
+    o.dry = c->dry;
     s.m = (int32_t)c->row.size;
     s.n = (int32_t)c->col.size;
     s.k = (int32_t)c->k_size[0];

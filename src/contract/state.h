@@ -121,6 +121,7 @@ struct dv_contraction {
     // Choices that are obeyed; NULL: chosen here. Borrowed while the
     // contraction is created.
     const dv_contraction_choices *as;
+    int32_t dry; // 1 if it is not run and has no buffers
     int32_t threads, n_loops, n_shared;
     int64_t n_shares; // product of the iterations of all shared loops
     int32_t zero_first, relu_last;

@@ -554,8 +554,11 @@ static dv_status create_contract(const dv_product *p, const dv_nest *n,
         n = dv_contraction_nest(like);
         as = &same;
     }
-    return as ? dv_contraction_obey(to, p->how.jit, n, as, &options, diag)
-              : dv_contraction_create(to, p->how.jit, n, &options, diag);
+    if (as)
+        return dv_contraction_obey(to, p->how.jit, n, as, &options, diag);
+    return p->how.probing
+               ? dv_contraction_try(to, p->how.jit, n, &options, diag)
+               : dv_contraction_create(to, p->how.jit, n, &options, diag);
 }
 
 // Gives the nest of a tile its loops: those of the plan, which also has
@@ -567,7 +570,7 @@ static dv_status apply_loops(const dv_product *p, const dv_tile *t, dv_nest *n,
 {
     const dv_op_schedule *as = p->how.as;
     size_t shape = shape_of(p, t);
-    *obeys = as && !(p->how.completes && !as->n_tiles);
+    *obeys = as && !(p->how.probing && !as->n_tiles);
     if (*obeys && shape >= (size_t)as->n_tiles)
         return dv_fail(diag, DV_E_CHECK, dv_plan_at(p->how.plan, as->off),
                        "the plan has no loops for some tiles of %s",

@@ -50,8 +50,9 @@ typedef struct dv_product_how {
     int parts; // 1 if tiles compute partial sums
     // The plan's schedule of the op, which is obeyed; NULL: chosen here.
     const dv_op_schedule *as;
-    // 1 if the loops of tiles are chosen here where `as` has none.
-    int completes;
+    // 1 if the product is described, but not run: the loops of tiles are chosen
+    // where `as` has none, and no memory is mapped.
+    int probing;
     // What the user prescribes: 1 if it is to be a product even if a vector
     // kernel seems faster; and how many of a reduced variable the kernel sums
     // (0: not prescribed).

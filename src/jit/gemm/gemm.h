@@ -54,6 +54,8 @@ typedef struct dv_gemm_options {
     // Number of parts that the work of a thread is cut into; 0: a measured
     // default. Threads that finish early take parts of other threads.
     int32_t parts_per_thread;
+    // 1: the plan is described, but not run, and gets no buffers.
+    int32_t dry;
 } dv_gemm_options;
 
 // Makes a plan. Borrows `jit`. `shape` must not have panel_a. A batch is run

@@ -337,7 +337,7 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     deal(plan);
     choose(plan, o);
     DV_TRY(dv_gemm_make_kernels(plan, jit, diag));
-    return !plan->packs || map_buffers(plan) ? DV_OK : dv_nomem(diag);
+    return !plan->packs || o->dry || map_buffers(plan) ? DV_OK : dv_nomem(diag);
 }
 
 // Makes the plans of a batch whose products are summed into C: only the first
