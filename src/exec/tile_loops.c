@@ -29,6 +29,8 @@ dv_status dv_tile_loops_describe(dv_tile_schedule *out, const dv_contraction *c,
     out->k_block = chosen.k_block;
     out->stream = chosen.streams;
     out->stage = chosen.stages;
+    out->n_candidates = n->n_candidates;
+    out->cost_us = n->cost_ns / 1e3;
     return DV_OK;
 }
 

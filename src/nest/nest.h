@@ -230,6 +230,11 @@ struct dv_nest {
     uint8_t look;
     // 1 + dv_dtype of an operand; 0 if it has the nest's type.
     uint8_t types[DV_MAX_OPERANDS];
+    // The estimated time on one thread in ns, and how many candidates (kernels
+    // with their sizes) the search had, if the loops were searched for;
+    // otherwise 0. Not in the nest's text.
+    double cost_ns;
+    int32_t n_candidates;
     int64_t index_stride, index_count;
     double value[DV_MAX_OPERANDS];
     int32_t n_dims;

@@ -99,8 +99,12 @@ typedef struct dv_tile_schedule {
     // The rows and the elements of k of the blocks that the GEMM plan packs; 0
     // if it reads its operands in place.
     int64_t m_block, k_block;
-    int stream;   // 1 if stores bypass the caches
-    int stage;    // 1 if each kernel call copies the rows of the next one
+    int stream; // 1 if stores bypass the caches
+    int stage;  // 1 if each kernel call copies the rows of the next one
+    // If the loops were searched for: how many kernels with their sizes were
+    // candidates, and the estimated time of a tile. Not in the text.
+    int32_t n_candidates;
+    double cost_us;
     uint32_t off; // byte offset in the text of a parsed plan
 } dv_tile_schedule;
 

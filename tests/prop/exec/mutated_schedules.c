@@ -316,7 +316,7 @@ static int mutants_are_right_or_refused(const dv_program *p, uint64_t seed)
 
 static int loops_are_right_or_refused(const dv_program *p, uint64_t seed)
 {
-    return tries_from(p, seed, 26);
+    return tries_from(p, seed, 11);
 }
 
 static const char *const hard[] = {
