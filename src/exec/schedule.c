@@ -185,11 +185,7 @@ static dv_status take_tiles(dv_plan *plan, const dv_exec *x, dv_diag *diag)
 static dv_status complete(dv_plan *plan, dv_diag *diag)
 {
     dv_exec *x = NULL;
-    int lacks = 0;
-    for (int32_t i = 0; i < plan->ops->n_ops; i++)
-        lacks |= plan->schedule.ops[i].kind == DV_KERNEL_PRODUCT &&
-                 !plan->schedule.ops[i].n_tiles;
-    if (!lacks)
+    if (!dv_schedule_lacks_loops(plan))
         return DV_OK;
     dv_status st = dv_exec_probe(&x, plan, NULL, NULL);
     if (st == DV_E_SYSTEM)

@@ -1,3 +1,5 @@
+// Turns the nest of a contraction into the plan's loops of a tile, and loops of
+// the plan into a nest; tile_loops.h has the overview.
 #include "exec/tile_loops.h"
 #include "base/math.h"
 

@@ -101,6 +101,15 @@ dv_status dv_tile_schedule_verify(const dv_plan *plan, const dv_op *o,
     return DV_OK;
 }
 
+int dv_schedule_lacks_loops(const dv_plan *plan)
+{
+    for (int32_t i = 0; i < plan->ops->n_ops; i++)
+        if (plan->schedule.ops[i].kind == DV_KERNEL_PRODUCT &&
+            !plan->schedule.ops[i].n_tiles)
+            return 1;
+    return 0;
+}
+
 static dv_status read_var(dv_lexer *lx, const dv_op *o, uint32_t *mask)
 {
     char buf[48];

@@ -300,7 +300,8 @@ static dv_status schedule_plan(dv_plan *plan, const dv_plan_options *options,
     const dv_pass *pass = &passes[DV_PASS_schedule];
     dv_pass_cx cx = {plan->ops, options, diag};
     int on_reading = !(plan->facts & pass->gives);
-    if (pass->needs & ~plan->facts || !dv_target_runs_here(&plan->target))
+    if (pass->needs & ~plan->facts || !dv_target_runs_here(&plan->target) ||
+        (!on_reading && !dv_schedule_lacks_loops(plan)))
         return DV_OK;
     dv_status st = dv_plan_check(plan, NULL);
     if (st != DV_OK)

@@ -384,6 +384,8 @@ dv_status dv_tile_schedule_verify(const dv_plan *plan, const dv_op *o,
                                   const dv_tile_schedule *t, dv_diag *diag);
 dv_status dv_tile_schedule_read(dv_plan *plan, dv_lexer *lx, const dv_op *o,
                                 dv_tile_schedule *t);
+// Returns whether a product of a scheduled plan has no loops for its tiles.
+int dv_schedule_lacks_loops(const dv_plan *plan);
 // The words of the section for these values.
 const char *dv_kernel_kind_name(dv_kernel_kind kind);
 const char *dv_sum_order_name(const dv_sum_order *s);
