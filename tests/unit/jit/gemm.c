@@ -277,13 +277,16 @@ TEST(plans_repeat)
             dv_gemm_options o = {
                 .threads = t, .pack = 1, .l1_bytes = 3000, .work = 1};
             o.parts_per_thread = (i + t) % 5;
-            o.m_block = t == 4 ? 7 : 0;
+            // Up to 64 elements, the order of additions may depend on the
+            // kernel's shape.
+            int chains = s.one_sum || s.m * s.n > 64;
+            o.m_block = t == 4 && chains ? 7 : 0;
             dv_gemm_plan *plan;
             assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL),
                              DV_OK);
             int32_t m, k;
             assert_true(dv_gemm_plan_packs(plan, &m, &k));
-            assert_true(t != 4 || m <= 7);
+            assert_true(!o.m_block || m <= 7);
             memcpy(q.c.data, start, size);
             for (int j = t - 1; j >= 0; j--)
                 dv_gemm_part(plan, j, q.a.data, q.b.data, q.c.data, &q.args);
