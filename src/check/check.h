@@ -1,4 +1,4 @@
-// The checker: proves rules C1 to C31 from the plan alone. It shares no code
+// The checker: proves rules C1 to C32 from the plan alone. It shares no code
 // with the passes that build plans.
 //
 //   check.h       private to the folder: one function for each file
@@ -6,8 +6,9 @@
 //   machine.c     C9, C10, C24: stick lanes, address spans, missing cores
 //   scratch.c     C11 to C15: tensors resident in scratchpads
 //   dist.c        C16 to C20: tensors cut over ranks, and messages
-//   ranks.c       C30, C31: the plans of a team's ranks
+//   ranks.c       C31, C32: the plans of a team's ranks
 //   grid.c        C21, C23: assignment of tiles to grids of cores
+//   loops.c       C30: the loops of a product's tiles
 //   schedule.c    C22, C25 to C29: kernels, loops, rows, order of additions
 #ifndef DV_CHECK_H
 #define DV_CHECK_H
@@ -30,12 +31,14 @@ dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // Checks rules C16 to C20 of a plan for a team of ranks (processes): how
 // tensors are cut over the ranks, and the messages between them.
 dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// Checks rules C30 and C31 of a plan for a team: the plans of its ranks.
+// Checks rules C31 and C32 of a plan for a team: the plans of its ranks.
 dv_status dv_check_ranks(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // Checks rules C21 and C23 (assignment of tiles to grids of cores); C1 to C15
 // must hold.
 dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// Checks rules C22 and C25 to C29 (the schedule: kernels, loops, rows, order of
+// Checks rule C30, the loops of the tiles of a product for which C22 holds.
+dv_status dv_check_tile_loops(const dv_plan *plan, int32_t op, dv_diag *diag);
+// Checks rules C22 and C25 to C30 (the schedule: kernels, loops, rows, order of
 // additions); all other rules must hold.
 dv_status dv_check_schedule(const dv_plan *plan, dv_loc at, dv_diag *diag);
 #endif

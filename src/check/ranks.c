@@ -1,8 +1,8 @@
 // The checker's rules about the plans of a team's ranks.
 //
-//   C30 the rank for which the team's plan was made has a plan of its own, and
+//   C31 the rank for which the team's plan was made has a plan of its own, and
 //       in the plans of all ranks all other rules hold
-//   C31 the plan of a rank computes the part of the program that section dist
+//   C32 the plan of a rank computes the part of the program that section dist
 //       gives it: on this machine its program is the one that follows from that
 //       section; on simulated machines, whose plans may add copies and reorder,
 //       all inputs and outputs, messages among them, have their extents
@@ -30,7 +30,7 @@ static dv_status check_tensors(const dv_plan *plan, const dv_rank_class *c,
     for (int32_t i = 0; i < wanted->n_tensors; i++) {
         const dv_tensor *t = &wanted->tensors[i];
         if ((t->is_input || t->is_output) && !same_tensor(c->plan->ops, t))
-            return DV_BREAKS(diag, C31, dv_plan_at(plan, c->off),
+            return DV_BREAKS(diag, C32, dv_plan_at(plan, c->off),
                              "rank %" PRId64 ": its program has no tensor %s "
                              "as section dist demands it",
                              rank, t->name);
@@ -49,7 +49,7 @@ static dv_status check_text(const dv_plan *plan, const dv_rank_class *c,
     if (text.failed || is.failed)
         st = dv_nomem(diag);
     else if (strcmp(text.at, is.at) != 0)
-        st = DV_BREAKS(diag, C31, dv_plan_at(plan, c->off),
+        st = DV_BREAKS(diag, C32, dv_plan_at(plan, c->off),
                        "rank %" PRId64 ": its program is not the part of the "
                        "team's program that section dist gives it",
                        rank);
@@ -76,12 +76,12 @@ dv_status dv_check_ranks(const dv_plan *plan, dv_loc at, dv_diag *diag)
         return dv_fail(diag, DV_E_CHECK, at,
                        "the plan is not finished: section ranks is missing");
     if (!dv_plan_class_of(plan, plan->team.rank))
-        return DV_BREAKS(diag, C30, at, "rank %" PRId64 " has no plan",
+        return DV_BREAKS(diag, C31, at, "rank %" PRId64 " has no plan",
                          plan->team.rank);
     for (int32_t i = 0; i < plan->n_classes; i++) {
         const dv_rank_class *c = &plan->classes[i];
         if (!(c->plan->facts & DV_FACT_LOWERED))
-            return DV_BREAKS(diag, C30, dv_plan_at(plan, c->off),
+            return DV_BREAKS(diag, C31, dv_plan_at(plan, c->off),
                              "rank %" PRId64 " has no program", c->ranks[0]);
         for (int32_t k = 0; k < c->n_ranks; k++)
             DV_TRY(check_program(plan, c, c->ranks[k], diag));

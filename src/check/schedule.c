@@ -582,6 +582,7 @@ static dv_status check_group(const dv_plan *plan, const use *uses,
         DV_TRY(check_epilogue(plan, i, at, diag));
         if (as->sums.pairs)
             DV_TRY(check_pairs(plan, i, at, diag));
+        DV_TRY(dv_check_tile_loops(plan, i, diag));
     }
     return DV_OK;
 }

@@ -182,6 +182,23 @@ static void put_sums(dv_text *out, const dv_plan *plan, int32_t i)
     dv_put(out, "\n");
 }
 
+// Prints the estimated time of the loops of a product's tiles that were
+// searched for.
+static void put_loops(dv_text *out, const dv_plan *plan, int32_t i)
+{
+    const dv_op_schedule *as = dv_op_scheduled(plan, i);
+    for (int32_t k = 0; as && k < as->n_tiles; k++) {
+        const dv_tile_schedule *t = &as->tiles[k];
+        if (!t->n_candidates)
+            continue;
+        dv_put(out,
+               "    loops, %.4g us, best of %d kernels and sizes: ", t->cost_us,
+               (int)t->n_candidates);
+        dv_tile_schedule_print(out, &plan->ops->ops[i], t);
+        dv_put(out, "\n");
+    }
+}
+
 static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
 {
     const dv_op *op = &plan->ops->ops[i];
@@ -230,6 +247,7 @@ static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
     }
     put_kernel(out, plan, i);
     put_sums(out, plan, i);
+    put_loops(out, plan, i);
     put_spans(out, plan, op, d);
 }
 

@@ -141,6 +141,12 @@ static dv_status build(dv_contraction *c, dv_jit *jit,
         c->es_in = dv_dtype_get((dv_dtype)c->n.narrow)->size_bytes;
         plain = 1;
     }
+    // A GEMM plan can also sum in one chain where both factors are contiguous
+    // along k, because it packs them.
+    int dot = dv_nest_form_is_dot(&c->form);
+    if (c->as && (c->n.dot == DV_DOT_ALWAYS ? !dot : dot && !plain))
+        return dv_fail(diag, DV_E_LIMIT, (dv_loc){c->n.src, c->n.off},
+                       "the loops of %s sum in another order", c->n.name);
     const dv_isa *isa = dv_jit_isa(jit);
     c->lanes = (int32_t)(isa->vector_bytes / c->es);
     c->panel_rows = isa->panel_rows;
@@ -181,32 +187,33 @@ static dv_status build(dv_contraction *c, dv_jit *jit,
 // Products of narrow types (bf16 and i8, for example) are always scheduled,
 // because a GEMM plan runs them with loops of its own.
 static dv_status make_kernels(dv_contraction *c, dv_jit *jit,
-                              const dv_contraction *other,
                               const dv_contract_options *o, dv_diag *diag)
 {
     int keeps = o->optimise == DV_NEST_OPTIMISE_NONE && !c->n.narrow;
-    if (other)
-        c->k_block = other->k_block;
+    if (c->as)
+        c->k_block = c->as->k_block;
     else if (!keeps)
         DV_TRY(optimise(c, dv_jit_isa(jit), o, diag));
     return build(c, jit, o, diag);
 }
 
-// Creates a contraction. If `other` is not NULL, `n` is its nest, which is
-// scheduled already.
+// Creates a contraction. If `as` is not NULL, the nest is scheduled already,
+// and these choices are obeyed. With `dry` it has no buffers.
 static dv_status make(dv_contraction **out, dv_jit *jit, const dv_nest *n,
-                      const dv_contraction *other, const dv_contract_options *o,
-                      dv_diag *diag)
+                      const dv_contraction_choices *as, int dry,
+                      const dv_contract_options *o, dv_diag *diag)
 {
     dv_contraction *c = dv_alloc(sizeof *c);
     if (!c)
         return dv_nomem(diag);
-    *c = (dv_contraction){.n = *n, .at_once = 1};
+    *c = (dv_contraction){.as = as, .dry = dry, .at_once = 1};
+    dv_nest_copy(&c->n, n);
     dv_status s = jit ? DV_OK : dv_jit_create(&c->own_jit, diag);
     jit = jit ? jit : c->own_jit;
     if (s == DV_OK)
-        s = make_kernels(c, jit, other, o, diag);
+        s = make_kernels(c, jit, o, diag);
     dv_jit_seal(c->own_jit);
+    c->as = NULL;
     c->n.src = NULL; // the text is not borrowed beyond creation
     if (s)
         dv_contraction_destroy(c);
@@ -224,15 +231,37 @@ dv_status dv_contraction_create(dv_contraction **out, dv_jit *jit,
     const dv_contract_options *o = options ? options : &none;
     assert(dv_nest_is_product(n) && has_ends_inside(n));
     DV_TRY(check(n, o, diag));
-    return make(out, jit, n, NULL, o, diag);
+    return make(out, jit, n, NULL, 0, o, diag);
 }
 
-dv_status dv_contraction_clone(dv_contraction **out, dv_jit *jit,
-                               const dv_contraction *other,
-                               const dv_contract_options *options,
-                               dv_diag *diag)
+dv_status dv_contraction_try(dv_contraction **out, dv_jit *jit,
+                             const dv_nest *n,
+                             const dv_contract_options *options, dv_diag *diag)
 {
-    return make(out, jit, &other->n, other, options, diag);
+    DV_TRY(check(n, options, diag));
+    return make(out, jit, n, NULL, 1, options, diag);
+}
+
+dv_status dv_contraction_obey(dv_contraction **out, dv_jit *jit,
+                              const dv_nest *n,
+                              const dv_contraction_choices *as,
+                              const dv_contract_options *options, dv_diag *diag)
+{
+    DV_TRY(check(n, options, diag));
+    return make(out, jit, n, as, 0, options, diag);
+}
+
+dv_contraction_choices dv_contraction_chosen(const dv_contraction *c)
+{
+    dv_contraction_choices out = {.gemm = c->plan != NULL,
+                                  .streams = c->streams,
+                                  .stages = c->ahead_bytes > 0};
+    int32_t m, k;
+    if (out.gemm && dv_gemm_plan_packs(c->plan, &m, &k)) {
+        out.m_block = m;
+        out.k_block = k;
+    }
+    return out;
 }
 
 void dv_contraction_destroy(dv_contraction *c)

@@ -42,12 +42,29 @@ dv_status dv_contraction_create(dv_contraction **out, dv_jit *jit,
                                 const dv_nest *n,
                                 const dv_contract_options *options,
                                 dv_diag *diag);
-// Creates a copy of a contraction that was made with the same options, with its
-// own buffers. The nest is not scheduled again.
-dv_status dv_contraction_clone(dv_contraction **out, dv_jit *jit,
-                               const dv_contraction *other,
-                               const dv_contract_options *options,
-                               dv_diag *diag);
+// Does the same for a contraction that is described, but not run: no memory is
+// mapped for its buffers.
+dv_status dv_contraction_try(dv_contraction **out, dv_jit *jit,
+                             const dv_nest *n,
+                             const dv_contract_options *options, dv_diag *diag);
+// What is chosen for a contraction beside the loops of its nest.
+typedef struct dv_contraction_choices {
+    int gemm; // 1 if a GEMM plan (jit/gemm/) runs the dimensions of the kernel
+    // The rows and the elements of k of the blocks that a GEMM plan packs; 0 if
+    // it reads its operands in place.
+    int64_t m_block, k_block;
+    int streams; // 1 if stores bypass the caches
+    int stages;  // 1 if each kernel call copies the rows of the next one
+} dv_contraction_choices;
+dv_contraction_choices dv_contraction_chosen(const dv_contraction *c);
+// Prepares a product to run with the loops of `n`, which is scheduled and whose
+// k dimensions have the order that is wanted, and with these choices, as far as
+// there are kernels for them: the caller compares dv_contraction_chosen.
+dv_status dv_contraction_obey(dv_contraction **out, dv_jit *jit,
+                              const dv_nest *n,
+                              const dv_contraction_choices *as,
+                              const dv_contract_options *options,
+                              dv_diag *diag);
 void dv_contraction_destroy(dv_contraction *c);
 // These do what the public calls dv_contract_* do (divvy/nest.h).
 void dv_contraction_run(dv_contraction *c, const void *in0, const void *in1,

@@ -184,7 +184,7 @@ dv_status ct_map_buffers(dv_contraction *c, dv_diag *diag)
     int64_t all = 0;
     for (int o = 0; o < DV_N_OPERANDS; o++)
         all += c->buffer_bytes[o];
-    if (!all)
+    if (!all || c->dry)
         return DV_OK;
     int64_t total = dv_round_up(all, HUGE_BYTES) + HUGE_BYTES;
     void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,

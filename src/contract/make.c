@@ -57,6 +57,8 @@ void ct_choose_copy_ahead(dv_contraction *c, const dv_isa *isa,
 {
     const dv_nest_form *f = &c->form;
     int64_t l1 = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
+    int64_t most =
+        c->as ? c->as->stages ? INT64_MAX : -1 : dv_form_max_row_block(l1);
     if (!asks(c) || f->n_k != 1 || !c->panels || c->on_way ||
         f->pack[DV_OUT] == DV_FORM_NEVER || c->row.rest || c->k[0].rest ||
         c->col.rest || c->cols[0].n != 1 || c->cols[0].count[0] != 1 ||
@@ -71,7 +73,7 @@ void ct_choose_copy_ahead(dv_contraction *c, const dv_isa *isa,
                        .ldb = dv_round_up(c->col.size, c->lanes),
                        .dtype = (uint8_t)c->n.dtype,
                        .trans_a = 1};
-    if (bytes <= dv_form_max_row_block(l1) && dv_isa_copies_next(isa, &s) &&
+    if (bytes <= most && dv_isa_copies_next(isa, &s) &&
         !is_too_far(c, s.ldb * isa->copy_tile_rows)) {
         c->ahead_bytes = dv_round_up(bytes, 64);
         c->tile_rows = isa->copy_tile_rows;
@@ -208,7 +210,9 @@ static void follow_sums(const dv_contraction *c, dv_gemm_shape *s,
     o->k_block = (int32_t)(c->k_block ? c->k_block : s->k);
     o->pack = c->n.dot == DV_DOT_ALWAYS                   ? -1
               : c->k_block || (s->trans_b && !s->trans_a) ? 1
+              : c->as                                     ? -1
                                                           : 0;
+    o->m_block = c->as ? (int32_t)c->as->m_block : 0;
 }
 
 // Sets what the GEMM plan does to finished sums. It rounds them to the stored
@@ -247,6 +251,7 @@ dv_status ct_make_plan(dv_contraction *c, dv_jit *jit,
     dv_gemm_shape s = {.dtype = (uint8_t)c->n.dtype};
     dv_gemm_options o = {.l1_bytes = options->l1_bytes,
                          .l2_bytes = options->l2_bytes};
+    o.dry = c->dry;
     s.m = (int32_t)c->row.size;
     s.n = (int32_t)c->col.size;
     s.k = (int32_t)c->k_size[0];
@@ -547,6 +552,8 @@ static int streams(const dv_contraction *c, const dv_isa *isa,
                    const dv_contract_options *o)
 {
     int64_t lo, hi, l3 = o->l3_bytes ? o->l3_bytes : CT_COMMON_L3;
+    if (c->as)
+        l3 = c->as->streams ? 0 : INT64_MAX;
     if (!isa->streams || c->form.pack[DV_OUT] != DV_FORM_NEVER ||
         !c->zero_first || c->n.behind ||
         !dv_nest_extent(&c->n, DV_OUT, &lo, &hi) || (hi - lo) / 2 < l3 / c->es)

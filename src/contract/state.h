@@ -119,6 +119,10 @@ struct dv_contraction {
     int32_t streams;
     // The length of k that a plain GEMM sums in one chain; 0 for all of k.
     int64_t k_block;
+    // Choices that are obeyed; NULL: chosen here. Borrowed while the
+    // contraction is created.
+    const dv_contraction_choices *as;
+    int32_t dry; // 1 if it is not run and has no buffers
     int32_t n_loops;
     int32_t zero_first, relu_last;
     uint8_t top_pack; // bit mask of the operands packed before all loops

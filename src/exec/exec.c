@@ -146,7 +146,7 @@ dv_status dv_exec_use(dv_exec *x, dv_executor kind, dv_diag *diag)
     let_go(x);
     x->kind = kind;
     x->strides = NULL;
-    x->choosing = x->probing || !dv_op_scheduled(x->plan, 0);
+    x->choosing = !dv_op_scheduled(x->plan, 0);
     if (kind == DV_RUN_THREADS)
         DV_TRY(dv_exec_find_locals(x, diag));
     DV_TRY(make_kernels(x, diag));

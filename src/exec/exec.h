@@ -13,6 +13,7 @@
 //   exec.[ch]       creates an exec, binds buffers, runs plans sequentially
 //   schedule.c      the pass `schedule`, which writes what prepare.c finds out
 //   prepare.c       prepares a run on threads: kernels and memory
+//   tile_loops.[ch] the loops of a product's tile, to and from the plan
 //   threads.c       runs the groups of a plan on threads
 //   local.c         finds temporaries that live within one tile
 //   state.h         private to these files and nest.c: an exec and its threads

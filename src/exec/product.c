@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/math.h"
 #include "exec/epilogue.h"
+#include "exec/tile_loops.h"
 #include "exec/widen.h"
 #include "jit/backend.h"
 #include "nest/sums.h"
@@ -56,6 +57,7 @@ struct dv_product {
     // never more shapes than tiles.
     int32_t shorts[DV_MAX_VARS], n_shorts;
     tile_kernel *made;
+    dv_tile_schedule *tiles; // the loops of each shape
 };
 
 static int is_apply(const dv_expr *e, dv_fn fn)
@@ -112,7 +114,8 @@ static int fill_nest(dv_product *p)
         *d = (dv_nest_dim){.type = (dv_nest_type)type,
                            .exec = DV_NEST_SEQ,
                            .size = o->vars[v].end - o->vars[v].begin,
-                           .off = (uint32_t)v};
+                           .off = (uint32_t)v,
+                           .vars = UINT32_C(1) << v};
         memcpy(d->stride, s, sizeof s);
         p->var[n->n_dims++] = v;
     }
@@ -390,7 +393,8 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
         return DV_OK;
     p->made =
         DV_NEW(how->arena, tile_kernel, (size_t)how->n_threads << p->n_shorts);
-    if (!p->made)
+    p->tiles = DV_NEW(how->arena, dv_tile_schedule, (size_t)1 << p->n_shorts);
+    if (!p->made || !p->tiles)
         return dv_nomem(diag);
     *out = p;
     return DV_OK;
@@ -401,28 +405,36 @@ dv_dtype dv_product_type(const dv_product *p)
     return p->nest.narrow ? (dv_dtype)p->nest.narrow : p->nest.dtype;
 }
 
-static tile_kernel *kernel_for(const dv_product *p, const dv_tile *t,
-                               int32_t thread)
+// Returns the number of a tile's shape.
+static size_t shape_of(const dv_product *p, const dv_tile *t)
 {
     size_t shape = 0;
     for (int i = 0; i < p->n_shorts; i++) {
         int v = p->shorts[i];
         shape |= (size_t)(t->slot[v] == t->n_slots[v] - 1) << i;
     }
-    return &p->made[((size_t)thread << p->n_shorts) + shape];
+    return shape;
+}
+
+static tile_kernel *kernel_for(const dv_product *p, const dv_tile *t,
+                               int32_t thread)
+{
+    return &p->made[((size_t)thread << p->n_shorts) + shape_of(p, t)];
 }
 
 static int same_nest(const dv_nest *a, const dv_nest *b)
 {
     if (a->dtype != b->dtype || a->first != b->first || a->last != b->last ||
         a->n_dims != b->n_dims || a->dot != b->dot || a->narrow != b->narrow ||
-        a->bias != b->bias || a->behind != b->behind)
+        a->bias != b->bias || a->behind != b->behind || a->pack != b->pack)
         return 0;
     for (int i = 0; i < a->n_dims; i++)
         if (a->dims[i].type != b->dims[i].type ||
             a->dims[i].exec != b->dims[i].exec ||
             a->dims[i].size != b->dims[i].size ||
             a->dims[i].whole != b->dims[i].whole ||
+            a->dims[i].vars != b->dims[i].vars ||
+            a->dims[i].pack != b->dims[i].pack ||
             memcmp(a->dims[i].stride, b->dims[i].stride,
                    sizeof a->dims[i].stride))
             return 0;
@@ -482,21 +494,21 @@ static void drop_unit_dims(dv_nest *n)
     n->n_dims = kept;
 }
 
-// Returns the nest (the loops and operands of a contraction) of a tile.
-// Operands that are copied have the strides of their copies. With `inside` the
-// epilogue is fused into the kernel, which then writes the output tensor.
-// *bytes is the scratch memory that the tile needs.
-static dv_nest nest_of(const dv_product *p, const dv_tile *t, int inside,
-                       int64_t *bytes)
+// Sets *n to the nest (the operands of a contraction) of a tile, with one loop
+// per variable. Operands that are copied have the strides of their copies. With
+// `inside` the epilogue is fused into the kernel, which then writes the output
+// tensor. *bytes is the scratch memory that the tile needs.
+static void nest_of(const dv_product *p, const dv_tile *t, int inside,
+                    dv_nest *n, int64_t *bytes)
 {
-    dv_nest n = p->nest;
     int64_t steps[DV_N_OPERANDS][DV_MAX_VARS];
     int direct = p->direct || inside;
     *bytes = 0;
+    dv_nest_copy(n, &p->nest);
     if (inside) {
-        n.dtype = p->stored;
-        n.bias = (uint8_t)(p->bias < 0 ? 0 : 1 + p->bias_type);
-        n.last = (dv_prim)p->fused_function;
+        n->dtype = p->stored;
+        n->bias = (uint8_t)(p->bias < 0 ? 0 : 1 + p->bias_type);
+        n->last = (dv_prim)p->fused_function;
     }
     for (int i = 0; i < 2; i++)
         if (p->copied[i])
@@ -509,10 +521,10 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int inside,
         dv_vec_op_acc_strides(p->how.vec, t->begin, t->end, steps[2]);
     else if (!direct)
         *bytes += sum_strides(p, t, steps[2]);
-    n.behind = !direct && !p->how.parts;
-    for (int i = 0; i < n.n_dims; i++) {
+    n->behind = !direct && !p->how.parts;
+    for (int i = 0; i < n->n_dims; i++) {
         int v = p->var[i];
-        dv_nest_dim *d = &n.dims[i];
+        dv_nest_dim *d = &n->dims[i];
         d->size = t->end[v] - t->begin[v];
         for (int k = 0; k < DV_N_OPERANDS; k++)
             if (d->stride[k] && (k < 2 ? p->copied[k] : !direct))
@@ -520,21 +532,85 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int inside,
     }
     // The stride of a size-1 dimension is never used, but it must not become 0,
     // which would mean that the operand lacks the dimension.
-    for (int i = 0; i < n.n_dims; i++)
+    for (int i = 0; i < n->n_dims; i++)
         for (int k = 0; k < DV_N_OPERANDS; k++)
-            if (p->nest.dims[i].stride[k] && !n.dims[i].stride[k])
-                n.dims[i].stride[k] = 1;
-    if (n.narrow)
-        drop_unit_dims(&n);
-    return n;
+            if (p->nest.dims[i].stride[k] && !n->dims[i].stride[k])
+                n->dims[i].stride[k] = 1;
+    if (n->narrow)
+        drop_unit_dims(n);
 }
 
-static dv_contraction *find_contract(const dv_product_set *s, const dv_nest *n)
+static int same_choices(const dv_contraction_choices *a,
+                        const dv_contraction_choices *b)
 {
-    for (int32_t i = 0; i < s->n; i++)
-        if (same_nest(s->of[i], n))
+    return a->gemm == b->gemm && a->m_block == b->m_block &&
+           a->k_block == b->k_block && a->streams == b->streams &&
+           a->stages == b->stages;
+}
+
+// Returns a contraction of the set for the same nest with, unless `as` is NULL,
+// the same choices; NULL: none.
+static dv_contraction *find_contract(const dv_product_set *s, const dv_nest *n,
+                                     const dv_contraction_choices *as)
+{
+    for (int32_t i = 0; i < s->n; i++) {
+        dv_contraction_choices is = dv_contraction_chosen(s->at[i]);
+        if (same_nest(s->of[i], n) && (!as || same_choices(&is, as)))
             return s->at[i];
+    }
     return NULL;
+}
+
+// Creates the contraction of a nest whose loops are those of the plan, with the
+// choices `as` or, if that is NULL, whose loops are chosen here, or were for
+// another thread.
+static dv_status create_contract(const dv_product *p, const dv_nest *n,
+                                 const dv_contraction_choices *as,
+                                 const dv_product_set *set, dv_contraction **to,
+                                 dv_diag *diag)
+{
+    const dv_contraction *like = NULL;
+    dv_contraction_choices same;
+    for (const dv_product_set *s = set->other; !as && s && !like; s = s->other)
+        like = find_contract(s, n, NULL);
+    dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                   .threads = 1,
+                                   .l1_bytes = set->l1_bytes,
+                                   .l2_bytes = set->l2_bytes,
+                                   .l3_bytes = set->l3_bytes};
+    if (like) {
+        same = dv_contraction_chosen(like);
+        n = dv_contraction_nest(like);
+        as = &same;
+    }
+    if (as)
+        return dv_contraction_obey(to, p->how.jit, n, as, &options, diag);
+    return p->how.probing
+               ? dv_contraction_try(to, p->how.jit, n, &options, diag)
+               : dv_contraction_create(to, p->how.jit, n, &options, diag);
+}
+
+// Gives the nest of a tile its loops: those of the plan, which also has
+// *choices, or only the order of summation. Sets *obeys to whether it is the
+// former.
+static dv_status apply_loops(const dv_product *p, const dv_tile *t, dv_nest *n,
+                             dv_contraction_choices *choices, int *obeys,
+                             dv_diag *diag)
+{
+    const dv_op_schedule *as = p->how.as;
+    size_t shape = shape_of(p, t);
+    *obeys = as && !(p->how.probing && !as->n_tiles);
+    if (*obeys && shape >= (size_t)as->n_tiles)
+        return dv_fail(diag, DV_E_CHECK, dv_plan_at(p->how.plan, as->off),
+                       "the plan has no loops for some tiles of %s",
+                       p->o->name);
+    if (*obeys)
+        *choices = dv_tile_loops_choices(&as->tiles[shape]);
+    if (*obeys ? dv_tile_loops_apply(n, &as->tiles[shape], p->sums)
+               : dv_sums_apply(p->sums, n))
+        return DV_OK;
+    return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                   "%s cannot be summed in the order of the plan", p->o->name);
 }
 
 static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
@@ -542,30 +618,20 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
                               dv_diag *diag)
 {
     int64_t bytes;
-    dv_nest n = nest_of(p, t, inside, &bytes);
-    if (!dv_sums_apply(p->sums, &n))
-        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
-                       "%s cannot be summed in the order of the plan",
-                       p->o->name);
+    int obeys;
+    dv_contraction_choices as;
+    dv_nest n;
+    nest_of(p, t, inside, &n, &bytes);
+    DV_TRY(apply_loops(p, t, &n, &as, &obeys, diag));
     set->memory_bytes = dv_max_i64(set->memory_bytes, bytes);
-    *to = find_contract(set, &n);
+    *to = find_contract(set, &n, obeys ? &as : NULL);
     if (*to)
         return DV_OK;
-    // Another thread's contraction of the same nest, from which this one is
-    // cloned.
-    const dv_contraction *like = NULL;
-    for (const dv_product_set *s = set->other; s && !like; s = s->other)
-        like = find_contract(s, &n);
-    dv_contract_options options = {.size = sizeof(dv_contract_options),
-                                   .l1_bytes = set->l1_bytes,
-                                   .l2_bytes = set->l2_bytes,
-                                   .l3_bytes = set->l3_bytes};
     dv_nest *copy = DV_NEW(p->how.arena, dv_nest, 1);
     if (!copy || !make_room(set, p->how.arena))
         return dv_nomem(diag);
-    *copy = n;
-    DV_TRY(like ? dv_contraction_clone(to, p->how.jit, like, &options, diag)
-                : dv_contraction_create(to, p->how.jit, &n, &options, diag));
+    dv_nest_copy(copy, &n);
+    DV_TRY(create_contract(p, &n, obeys ? &as : NULL, set, to, diag));
     set->of[set->n] = copy;
     set->at[set->n++] = *to;
     return DV_OK;
@@ -650,13 +716,17 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
                              dv_product_set *set, dv_diag *diag)
 {
     tile_kernel *to = kernel_for(p, t, thread);
+    size_t shape = shape_of(p, t);
     if (to->c)
         return DV_OK;
-    if (p->inside)
-        return contract_for(p, t, 1, &to->c, set, diag);
-    if (!p->direct && !p->how.parts)
+    if (!p->inside && !p->direct && !p->how.parts)
         DV_TRY(epilogue_for(p, t, to, diag));
-    return contract_for(p, t, 0, &to->c, set, diag);
+    DV_TRY(contract_for(p, t, p->inside, &to->c, set, diag));
+    if (p->tiles[shape].loops)
+        return DV_OK;
+    for (int i = 0; i < p->n_shorts; i++)
+        p->tiles[shape].shorts |= (uint32_t)(shape >> i & 1) << p->shorts[i];
+    return dv_tile_loops_describe(&p->tiles[shape], to->c, p->how.arena, diag);
 }
 
 int dv_product_unfuse(dv_product *p)
@@ -667,6 +737,7 @@ int dv_product_unfuse(dv_product *p)
     p->inside = 0;
     p->bias = -1;
     memset(p->made, 0, n * sizeof *p->made);
+    memset(p->tiles, 0, ((size_t)1 << p->n_shorts) * sizeof *p->tiles);
     return 1;
 }
 
@@ -677,6 +748,8 @@ void dv_product_describe(const dv_product *p, dv_op_schedule *out)
     out->sums = *p->sums;
     out->copied[0] = p->copied[0];
     out->copied[1] = p->copied[1];
+    out->tiles = p->tiles;
+    out->n_tiles = (int32_t)1 << p->n_shorts;
     for (size_t i = 0; i < n; i++) {
         if (!p->made[i].finish)
             continue;

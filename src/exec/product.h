@@ -51,6 +51,9 @@ typedef struct dv_product_how {
     int parts; // 1 if tiles compute partial sums
     // The plan's schedule of the op, which is obeyed; NULL: chosen here.
     const dv_op_schedule *as;
+    // 1 if the product is described, but not run: the loops of tiles are chosen
+    // where `as` has none, and no memory is mapped.
+    int probing;
     // What the user prescribes. `wanted` is 1 if the op is to be a product even
     // if a vector kernel seems faster; tile_size is the number of values of
     // variable tile_var that the kernel sums at a time (0: not prescribed).

@@ -123,16 +123,25 @@ static dv_status place_stored(dv_plan *plan, dv_arena *work, dv_diag *diag)
     return DV_OK;
 }
 
-// Copies the levels of a sum from the exec's arena to that of the plan.
-static dv_status own_sums(dv_plan *plan, dv_sum_order *s, dv_diag *diag)
+// Copies n elements from the exec's arena to that of the plan.
+static void *own(dv_plan *plan, const void *from, int32_t n, size_t size)
 {
-    dv_sum_level *levels = DV_NEW(&plan->arena, dv_sum_level, s->n_levels);
-    if (!levels)
-        return dv_nomem(diag);
-    if (s->n_levels)
-        memcpy(levels, s->levels, (size_t)s->n_levels * sizeof *levels);
-    s->levels = levels;
-    return DV_OK;
+    void *to = dv_arena_alloc(&plan->arena, (size_t)n + !n, size);
+    if (to && n)
+        memcpy(to, from, (size_t)n * size);
+    return to;
+}
+
+static dv_status own_tiles(dv_plan *plan, dv_op_schedule *s, dv_diag *diag)
+{
+    s->tiles = own(plan, s->tiles, s->n_tiles, sizeof *s->tiles);
+    for (int32_t i = 0; s->tiles && i < s->n_tiles; i++) {
+        dv_tile_schedule *t = &s->tiles[i];
+        t->loops = own(plan, t->loops, t->n_loops, sizeof *t->loops);
+        if (!t->loops)
+            return dv_nomem(diag);
+    }
+    return s->tiles ? DV_OK : dv_nomem(diag);
 }
 
 static dv_status take_schedule(dv_plan *plan, const dv_exec *x, dv_diag *diag)
@@ -144,10 +153,48 @@ static dv_status take_schedule(dv_plan *plan, const dv_exec *x, dv_diag *diag)
     if (!s->ops || !s->kernels)
         return dv_nomem(diag);
     for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        dv_sum_order *sums = &s->ops[i].sums;
         dv_exec_describe(x, i, &s->ops[i]);
-        DV_TRY(own_sums(plan, &s->ops[i].sums, diag));
+        sums->levels =
+            own(plan, sums->levels, sums->n_levels, sizeof *sums->levels);
+        if (!sums->levels)
+            return dv_nomem(diag);
+        DV_TRY(own_tiles(plan, &s->ops[i], diag));
     }
     return list_temps(plan, x, diag);
+}
+
+// Adds the loops of tiles to the products that have none.
+static dv_status take_tiles(dv_plan *plan, const dv_exec *x, dv_diag *diag)
+{
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        dv_op_schedule is, *s = &plan->schedule.ops[i];
+        if (s->kind != DV_KERNEL_PRODUCT || s->n_tiles)
+            continue;
+        dv_exec_describe(x, i, &is);
+        s->tiles = is.tiles;
+        s->n_tiles = is.n_tiles;
+        DV_TRY(own_tiles(plan, s, diag));
+    }
+    return DV_OK;
+}
+
+// Completes a schedule that was written by hand: chooses the loops of tiles in
+// the products that have none. A plan for other kernels than those of this
+// machine stays as it is.
+static dv_status complete(dv_plan *plan, dv_diag *diag)
+{
+    dv_exec *x = NULL;
+    if (!dv_schedule_lacks_loops(plan))
+        return DV_OK;
+    dv_status st = dv_exec_probe(&x, plan, NULL, NULL);
+    if (st == DV_E_SYSTEM)
+        return DV_OK;
+    // The call above was made without `diag`; it is repeated to record its
+    // error message.
+    st = st ? dv_exec_probe(&x, plan, NULL, diag) : take_tiles(plan, x, diag);
+    dv_exec_destroy(x);
+    return st;
 }
 
 // Fails if the schedule is not what the user prescribes, because there are no
@@ -171,6 +218,8 @@ dv_status dv_schedule_run(dv_pass_cx *cx, dv_plan *plan)
 {
     dv_exec *x = NULL;
     dv_schedule_pins *pins;
+    if (dv_op_scheduled(plan, 0))
+        return complete(plan, cx->diag);
     plan->schedule = (dv_schedule){0};
     DV_TRY(dv_schedule_read_pins(&pins, plan, cx->options, cx->diag));
     if (!dv_target_runs_here(&plan->target) && pins)

@@ -80,8 +80,8 @@ struct dv_exec {
     // plan's schedule is obeyed.
     int choosing;
     // 1 if the pass `schedule` uses this exec to find out which kernels there
-    // are, without running it; `wanted` has what the user prescribes for each
-    // op, or is NULL.
+    // are, or with which loops, without running it; `wanted` has what the user
+    // prescribes for each op, or is NULL.
     int probing;
     const dv_schedule_pins *wanted;
     // Cache of kernels; NULL: no kernels for this machine.
@@ -131,7 +131,8 @@ struct dv_exec {
 // Fills the fields of the exec that describe their buffers.
 dv_status dv_exec_find_locals(dv_exec *x, dv_diag *diag);
 // Creates an exec that cannot run, to find out which kernels there are for a
-// plan that is not scheduled yet (exec.c). `wanted` has what the user
+// plan that is not scheduled yet, or the loops of its products' tiles if its
+// schedule lacks them (exec.c). `wanted` has what the user
 // prescribes for each op, or is NULL.
 dv_status dv_exec_probe(dv_exec **out, const dv_plan *plan,
                         const dv_schedule_pins *wanted, dv_diag *diag);

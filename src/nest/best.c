@@ -520,6 +520,8 @@ static int schedule_at_once(dv_nest *n, const dv_nest_caches *caches)
     if (!s.sure || !s.best)
         return 0;
     take_best(&s, n);
+    n->cost_ns = s.top;
+    n->n_candidates = s.n_all;
     // The search found this cost already, so that orders above it can be
     // skipped.
     double most = s.top * (1 + 1e-12);

@@ -35,6 +35,7 @@ static int join_some(dv_nest *n)
                 size > DV_NEST_MAX_SIZE)
                 continue;
             inner->size = size;
+            inner->vars |= outer->vars;
             dv_nest_drop(n, i);
             return 1;
         }

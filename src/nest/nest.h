@@ -166,6 +166,10 @@ typedef struct dv_nest_dim {
     // which may cut the last tile short; otherwise 0.
     int64_t whole;
     uint32_t off; // source position in the nest's text
+    // In the nest of an op's tile: bit mask of the op's variables that this
+    // dimension, or the dimension that it is a tile of, consists of. Not in the
+    // nest's text.
+    uint32_t vars;
     // Bit mask of the operands packed in every iteration of this loop.
     uint8_t pack;
 } dv_nest_dim;
@@ -222,6 +226,11 @@ struct dv_nest {
     uint8_t look;
     // 1 + dv_dtype of an operand; 0 if it has the nest's type.
     uint8_t types[DV_MAX_OPERANDS];
+    // The estimated time on one thread in ns, and how many candidates (kernels
+    // with their sizes) the search had, if the loops were searched for;
+    // otherwise 0. Not in the nest's text.
+    double cost_ns;
+    int32_t n_candidates;
     int64_t index_stride, index_count;
     double value[DV_MAX_OPERANDS];
     int32_t n_dims;

@@ -29,10 +29,11 @@
 //
 // The partial sum of the first block is stored, those of later blocks are added
 // to it (with AMX, their chain continues from it). Nothing else changes the
-// bits of a result: each tile may choose on its own which dimensions are rows
-// and columns, how m and n are tiled, what is packed and how these loops are
-// ordered around the loops of k. So results are identical for any tiles and any
-// number of threads, unless k itself is cut into slices.
+// bits of a result: each shape of tiles has its own choice of which dimensions
+// are rows and columns, how m and n are tiled, what is packed and how these
+// loops are ordered around the loops of k (the lines `tile` of the section). So
+// results are identical for any tiles and any number of threads, unless k
+// itself is cut into slices.
 #ifndef DV_SUMS_H
 #define DV_SUMS_H
 #include "nest/best.h"

@@ -96,6 +96,7 @@ static void join_neighbours(dv_nest *n)
             size > DV_NEST_MAX_SIZE)
             continue;
         uint32_t off = a->off;
+        b->vars |= a->vars;
         dv_nest_drop(n, i);
         n->dims[i].size = size;
         n->dims[i].whole = whole;
@@ -178,6 +179,7 @@ static int with_one_k(const dv_nest *n, dv_nest *out, int64_t *block)
         return 0;
     dv_nest_dim *d = &out->dims[prim];
     *block = d->size;
+    d->vars |= n->dims[loop].vars;
     d->size = d->whole ? d->whole : d->size * n->dims[loop].size;
     d->whole = 0;
     dv_nest_drop(out, loop);

@@ -364,22 +364,23 @@ static void forget(dv_plan *plan, int first)
 }
 
 // Schedules a plan that was read from text without section `schedule` (kernels
-// and loops), so that it can be printed and checked before it runs. A plan that
-// the checker refuses is left as it is.
+// and loops), or completes that section, so that it can be printed and checked
+// before it runs. A plan that the checker refuses is left as it is.
 static dv_status schedule_plan(dv_plan *plan, const dv_plan_options *options,
                                dv_diag *diag)
 {
     const dv_pass *pass = &passes[DV_PASS_schedule];
     dv_pass_cx cx = {plan->ops, options, diag};
-    if (plan->facts & pass->gives || pass->needs & ~plan->facts ||
-        !dv_target_runs_here(&plan->target))
+    int on_reading = !(plan->facts & pass->gives);
+    if (pass->needs & ~plan->facts || !dv_target_runs_here(&plan->target) ||
+        (!on_reading && !dv_schedule_lacks_loops(plan)))
         return DV_OK;
     dv_status st = dv_plan_check(plan, NULL);
     if (st != DV_OK)
         return st == DV_E_NOMEM ? dv_nomem(diag) : DV_OK;
     DV_TRY(pass->run(&cx, plan));
     plan->facts |= pass->gives;
-    plan->schedule.on_reading = 1;
+    plan->schedule.on_reading = on_reading;
     return DV_OK;
 }
 

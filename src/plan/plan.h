@@ -23,6 +23,7 @@
 // them.
 //
 //   plan.h          the plan as data; the next two have sections of their own:
+//   loops.c         the loops of a product's tiles in section "schedule"
 //   schedule.[ch]   section "schedule": kernels, loops, order of additions
 //   team.h          section "dist": a team of ranks
 //   pass.def        lists the passes in running order
@@ -450,6 +451,17 @@ void dv_op_schedule_print(dv_text *out, const dv_program *p, int32_t op,
 int64_t dv_stored_bytes(const dv_plan *plan);
 // Returns 1 if two schedules (kernel and loops) of an op are equal.
 int dv_op_schedule_equal(const dv_op_schedule *a, const dv_op_schedule *b);
+// Prints, compares, verifies and reads the loops of a product's tiles
+// (loops.c).
+void dv_tile_schedule_print(dv_text *out, const dv_op *o,
+                            const dv_tile_schedule *t);
+int dv_tile_schedules_equal(const dv_op_schedule *a, const dv_op_schedule *b);
+dv_status dv_tile_schedule_verify(const dv_plan *plan, const dv_op *o,
+                                  const dv_tile_schedule *t, dv_diag *diag);
+dv_status dv_tile_schedule_read(dv_plan *plan, dv_lexer *lx, const dv_op *o,
+                                dv_tile_schedule *t);
+// Returns whether a product of a scheduled plan has no loops for its tiles.
+int dv_schedule_lacks_loops(const dv_plan *plan);
 // Return the words that stand for these values in section `schedule` of a plan.
 const char *dv_kernel_kind_name(dv_kernel_kind kind);
 const char *dv_sum_order_name(const dv_sum_order *s);

@@ -53,8 +53,9 @@ static void print_vars(dv_text *out, const dv_op *o, const char *word,
         dv_put(out, "%s %s", i ? "," : word, o->vars[vars[i]].name);
 }
 
-void dv_op_schedule_print(dv_text *out, const dv_program *p, int32_t op,
-                          const dv_op_schedule *s)
+// Prints the schedule of an op without the loops of its tiles.
+static void print_op(dv_text *out, const dv_program *p, int32_t op,
+                     const dv_op_schedule *s)
 {
     const dv_op *o = &p->ops[op];
     const int32_t loops[2] = {s->outer, s->inner};
@@ -91,6 +92,16 @@ void dv_op_schedule_print(dv_text *out, const dv_program *p, int32_t op,
         dv_put(out, " guard %s", guards[s->guard]);
 }
 
+void dv_op_schedule_print(dv_text *out, const dv_program *p, int32_t op,
+                          const dv_op_schedule *s)
+{
+    print_op(out, p, op, s);
+    for (int32_t i = 0; i < s->n_tiles; i++) {
+        dv_put(out, " ");
+        dv_tile_schedule_print(out, &p->ops[op], &s->tiles[i]);
+    }
+}
+
 static void print_addresses(dv_text *out, const dv_program *p, const char *word,
                             const dv_temp_address *at, int32_t n)
 {
@@ -121,8 +132,13 @@ void dv_schedule_print(dv_text *out, const dv_plan *plan)
            s->on_reading ? " # made when the plan was read" : "", s->kernels);
     for (int32_t i = 0; i < p->n_ops; i++) {
         dv_put(out, "    ");
-        dv_op_schedule_print(out, p, i, &s->ops[i]);
+        print_op(out, p, i, &s->ops[i]);
         dv_put(out, " # %s\n", p->ops[i].name);
+        for (int32_t k = 0; k < s->ops[i].n_tiles; k++) {
+            dv_put(out, "        ");
+            dv_tile_schedule_print(out, &p->ops[i], &s->ops[i].tiles[k]);
+            dv_put(out, "\n");
+        }
     }
     print_addresses(out, p, "keep", s->temps, s->n_temps);
     print_addresses(out, p, "store", s->stored, s->n_stored);
@@ -241,7 +257,8 @@ int dv_op_schedule_equal(const dv_op_schedule *a, const dv_op_schedule *b)
                a->prefetch == b->prefetch;
     for (int32_t i = 0; same && i < a->n_rows; i++)
         same = a->rows[i] == b->rows[i];
-    return same && same_sums(&a->sums, &b->sums);
+    return same && same_sums(&a->sums, &b->sums) &&
+           dv_tile_schedules_equal(a, b);
 }
 
 // Fails unless the op has a variable number v; -1, which stands for none, is
@@ -299,6 +316,9 @@ dv_status dv_schedule_verify(const dv_plan *plan, dv_diag *diag)
         for (int32_t k = 0; k < s->ops[i].n_rows; k++)
             DV_TRY(verify_var(plan, i, s->ops[i].rows[k], diag));
         DV_TRY(verify_sums(plan, i, diag));
+        for (int32_t k = 0; k < s->ops[i].n_tiles; k++)
+            DV_TRY(dv_tile_schedule_verify(plan, &plan->ops->ops[i],
+                                           &s->ops[i].tiles[k], diag));
     }
     return DV_OK;
 }
@@ -508,8 +528,22 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
     }
 }
 
-// Reads the line of op number `op` in section `schedule`; the lines are in the
-// order of the ops.
+static dv_status read_tiles(dv_plan *plan, dv_lexer *lx, const dv_op *o,
+                            dv_op_schedule *s)
+{
+    int32_t cap = 0;
+    while (dv_lex_is(lx, "tile")) {
+        dv_tile_schedule *t =
+            DV_PUSH(&plan->arena, dv_tile_schedule, s->tiles, s->n_tiles, cap);
+        if (!t)
+            return dv_nomem(lx->diag);
+        DV_TRY(dv_tile_schedule_read(plan, lx, o, t));
+    }
+    return DV_OK;
+}
+
+// Reads the line of op number `op` in section `schedule`, with the loops of its
+// tiles; the lines are in the order of the ops.
 static dv_status read_op(dv_plan *plan, dv_lexer *lx, int32_t op)
 {
     dv_op_schedule *s = &plan->schedule.ops[op];
@@ -535,7 +569,7 @@ static dv_status read_op(dv_plan *plan, dv_lexer *lx, int32_t op)
         DV_TRY(read_sums(plan, lx, o, &s->sums));
     while (any)
         DV_TRY(read_property(lx, o, s, &any));
-    return DV_OK;
+    return s->kind == DV_KERNEL_PRODUCT ? read_tiles(plan, lx, o, s) : DV_OK;
 }
 
 // Reads lines of the form "word TENSOR at ADDRESS", which give the addresses of

@@ -3,10 +3,10 @@
 //
 //   schedule {
 //       kernels neon-bf16                 the instruction set of the kernels
-//       0: product outer {                op 0, by kernels of matrix products
-//           k 2 seq
-//           k 512 of 1024 prim
-//       } epilogue blocks loops m, n
+//       0: product outer { k 2 seq, k 512 of 1024 prim } epilogue kernel
+//           tile { m 512 prim, n 512 prim, k 1024 prim } gemm blocks 256 x 512
+//                                         op 0, by kernels of matrix products,
+//                                         with these loops in every tile
 //       1: rows i inner j unit 0 delay 2  ops 1 to 3, together, row by row
 //       2: inline
 //       3: rows i inner j unit 0 delay 0
@@ -71,7 +71,42 @@ typedef enum dv_epilogue_place {
     DV_N_EPILOGUES
 } dv_epilogue_place;
 
-enum { DV_MAX_ROW_VARS = 4 };
+enum { DV_MAX_ROW_VARS = 4, DV_MAX_TILE_LOOPS = 64 };
+
+// A loop over a tile of a product, or a dimension inside its kernel. Loops of
+// the same variables are nested tiles, outermost first; the last tile may be
+// shorter.
+typedef struct dv_tile_loop {
+    // Bit mask of the variables; several are contiguous in memory and run as
+    // one.
+    uint32_t vars;
+    int64_t size;
+    int inside; // 1 if the kernel contains this loop
+    // Mask of the operands that are packed in every iteration: 1 for the first
+    // factor, 2 for the second, 4 for the output.
+    int pack;
+} dv_tile_loop;
+
+// How a product computes its tiles of one shape.
+typedef struct dv_tile_schedule {
+    // Mask of the variables of which these tiles have the last slice, which is
+    // shorter than the others.
+    uint32_t shorts;
+    dv_tile_loop *loops; // outermost first
+    int32_t n_loops;
+    int pack; // mask of the operands that are packed before all loops
+    int gemm; // 1 if a GEMM plan (jit/gemm/) runs what is inside the kernel
+    // The rows and the elements of k of the blocks that the GEMM plan packs; 0
+    // if it reads its operands in place.
+    int64_t m_block, k_block;
+    int stream; // 1 if stores bypass the caches
+    int stage;  // 1 if each kernel call copies the rows of the next one
+    // If the loops were searched for: how many kernels with their sizes were
+    // candidates, and the estimated time of a tile. Not in the text.
+    int32_t n_candidates;
+    double cost_us;
+    uint32_t off; // byte offset in the text of a parsed plan
+} dv_tile_schedule;
 
 // How one op is computed. Variables are numbers of the op's variables, -1 if
 // there is none.
@@ -96,6 +131,8 @@ typedef struct dv_op_schedule {
     dv_sum_order sums;
     dv_epilogue_place epilogue;
     int copied[2]; // 1 if the factor is first copied, e.g. to a wider type
+    dv_tile_schedule *tiles; // one per shape of the op's tiles, or none
+    int32_t n_tiles;
     // For kind DV_KERNEL_ROWS (ops computed together, row by row): the
     // variables that enumerate rows, outermost first. Ops with the same unit
     // share one kernel; in step t of the loop over rows the op computes row t -

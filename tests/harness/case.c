@@ -74,6 +74,16 @@ int case_schedule(dv_plan *plan)
     return ok;
 }
 
+dv_status case_choose_loops(dv_plan *plan)
+{
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    dv_pass_cx cx = {plan->ops, &o, NULL};
+    for (int32_t i = 0; plan->schedule.ops && i < plan->ops->n_ops; i++)
+        plan->schedule.ops[i].n_tiles = 0;
+    dv_status st = dv_plan_check(plan, NULL);
+    return st ? st : dv_schedule_run(&cx, plan);
+}
+
 int case_reads_back(const dv_plan *plan)
 {
     char *text = dv_plan_text(plan), *again = NULL;

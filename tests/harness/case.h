@@ -24,6 +24,9 @@ dv_plan *case_plan(const dv_program *p, const dv_target *t,
 // Schedules a plan again whose divisions or groups a test has changed. Returns
 // 0 if it is wrong.
 int case_schedule(dv_plan *plan);
+// Chooses the loops of the tiles of products again, after a test has changed
+// tiles or sums; keeps the rest of the schedule.
+dv_status case_choose_loops(dv_plan *plan);
 // T1: the plan's text is read back to an equal plan with the same text, and the
 // plan that was read passes its check.
 int case_reads_back(const dv_plan *plan);

@@ -59,6 +59,8 @@ int64_t random_slices(rng *r, dv_plan *plan, int32_t op, int parts)
             plan->slices[op][v] =
                 rng_percent(r, 55) ? 1 + rng_below(r, len) : len;
     }
+    if (plan->schedule.ops)
+        plan->schedule.ops[op].n_tiles = 0;
     return dv_plan_n_tiles(plan, op);
 }
 

@@ -10,8 +10,8 @@
 void random_target(rng *r, dv_target *t);
 
 // Slices the variables of an op at random; reduced ones only if `parts`, since
-// partial sums that are combined later round differently. Returns the op's
-// number of tiles.
+// partial sums that are combined later round differently. The loops of the
+// tiles of a product are forgotten. Returns the op's number of tiles.
 int64_t random_slices(rng *r, dv_plan *plan, int32_t op, int parts);
 // Deals n tiles of a group in random ranges, in random order, to random cores.
 void random_deal(rng *r, dv_plan *plan, dv_group *g, int64_t n);

@@ -45,6 +45,10 @@ typedef struct dv_gemm_options {
     // Elements of k summed in one chain if operands are packed; 0: chosen to
     // fit the caches.
     int32_t k_block;
+    // Rows of a block of A if operands are packed; 0: chosen to fit the caches.
+    int32_t m_block;
+    // 1: the plan is described, but not run, and gets no buffers.
+    int32_t dry;
 } dv_gemm_options;
 
 // Makes a plan. Borrows `jit`. `shape` must describe an unpacked A (panel_a 0).
@@ -59,6 +63,9 @@ void dv_gemm_plan_destroy(dv_gemm_plan *plan);
 // buffers: only one run at a time.
 void dv_gemm_run(const dv_gemm_plan *plan, const void *a, const void *b,
                  void *c, const dv_gemm_args *args);
+// Returns whether operands are packed, and sets *m and *k to the rows and the
+// elements of k of a packed block of A.
+int dv_gemm_plan_packs(const dv_gemm_plan *plan, int32_t *m, int32_t *k);
 // Appends one line of text, without newline, that says how the product is cut.
 void dv_gemm_plan_describe(const dv_gemm_plan *plan, dv_text *out);
 #endif

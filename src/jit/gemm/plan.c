@@ -110,7 +110,8 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     // of C stay in L1 until the next panel completes them.
     rows = dv_min_i64(rows, all_of_l1 * 3 / 4 / LINES_BYTES);
     plan->packs = packs(plan, o);
-    plan->mc = even(plan->s.m, rows, plan->height);
+    plan->mc = o->m_block ? (int32_t)dv_min_i64(o->m_block, plan->s.m)
+                          : even(plan->s.m, rows, plan->height);
     plan->one_block = plan->mc >= plan->s.m;
 }
 
@@ -166,7 +167,7 @@ static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        s->panel_a ? "a plan takes no panels"
                                   : "sums of several products are not rounded");
-    if (o->k_block < 0 || o->l1_bytes < 0 || o->l2_bytes < 0)
+    if (o->k_block < 0 || o->m_block < 0 || o->l1_bytes < 0 || o->l2_bytes < 0)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "options of a product are not negative");
     if (o->tile_rows < 0 || o->tile_vectors < 0 || o->tile_rows > MAX_TILE ||
@@ -207,7 +208,7 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     s->one_sum |= s->m * (int64_t)s->n > 64;
     choose(plan, o);
     DV_TRY(dv_gemm_make_kernels(plan, jit, diag));
-    return !plan->packs || map_buffers(plan) ? DV_OK : dv_nomem(diag);
+    return !plan->packs || o->dry || map_buffers(plan) ? DV_OK : dv_nomem(diag);
 }
 
 // Makes the plans of a batch whose products are summed into C: only the first
@@ -260,6 +261,13 @@ void dv_gemm_plan_destroy(dv_gemm_plan *plan)
     if (plan->memory)
         munmap(plan->memory, plan->memory_bytes);
     dv_release(plan);
+}
+
+int dv_gemm_plan_packs(const dv_gemm_plan *plan, int32_t *m, int32_t *k)
+{
+    *m = plan->mc;
+    *k = plan->kc;
+    return plan->packs;
 }
 
 void dv_gemm_plan_describe(const dv_gemm_plan *plan, dv_text *out)

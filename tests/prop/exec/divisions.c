@@ -13,6 +13,7 @@ static void divide(rng *r, dv_plan *plan)
     for (int32_t i = 0; i < plan->n_groups; i++)
         random_deal(r, plan, &plan->groups[i], random_slices(r, plan, i, 0));
     random_merge(r, plan);
+    case_choose_loops(plan);
 }
 
 static dv_plan *make_plan(const dv_program *p, const dv_target *t)

@@ -1,22 +1,27 @@
 // Plans whose section `schedule` was altered at random: each is refused, by the
-// checker (C22, C25 to C28) or by the executor that would have to obey it, or
+// checker (C22, C25 to C30) or by the executor that would have to obey it, or
 // it gives right results, and the same bits as the plan's own if no sum is in
 // another order.
 #include "harness/job.h"
+#include "harness/products.h"
 #include "harness/property.h"
 #include "harness/random.h"
 #include <stdio.h>
 #include <string.h>
 
-enum { N_MUTATIONS = 26 };
+enum { N_MUTATIONS = 37 };
 
 static const char *const names[N_MUTATIONS] = {
-    "kind",       "inner",      "outer",  "swap loops", "no loops",
-    "chunk",      "collapse",   "window", "transpose",  "prefetch",
-    "guard",      "epilogue",   "copy",   "level size", "level variable",
-    "level side", "level lost", "dot",    "pairs",      "rows",
-    "unit",       "delay",      "keep",   "keep twice", "store",
-    "store twice"};
+    "kind",       "inner",       "outer",          "swap loops",
+    "no loops",   "chunk",       "collapse",       "window",
+    "transpose",  "prefetch",    "guard",          "epilogue",
+    "copy",       "level size",  "level variable", "level side",
+    "level lost", "dot",         "pairs",          "rows",
+    "unit",       "delay",       "keep",           "keep twice",
+    "store",      "store twice", "loop size",      "loop variable",
+    "loop side",  "loop order",  "loop lost",      "pack",
+    "gemm",       "blocks",      "stream",         "shape",
+    "tile lost"};
 
 // How often each mutation was refused, and how often it ran.
 static int refused[N_MUTATIONS], ran[N_MUTATIONS];
@@ -61,6 +66,81 @@ static int mutate_sums(rng *r, dv_plan *plan, const dv_op *o, dv_op_schedule *s,
         return 1;
     default:
         sums->pairs = !sums->pairs;
+        return 1;
+    }
+}
+
+// Copies the loops of a product's tiles, so that those of another plan stay.
+static void own_loops(dv_plan *plan, dv_op_schedule *s)
+{
+    dv_tile_schedule *to = DV_NEW(&plan->arena, dv_tile_schedule, s->n_tiles);
+    for (int32_t i = 0; i < s->n_tiles; i++) {
+        const dv_tile_schedule *from = &s->tiles[i];
+        to[i] = *from;
+        to[i].loops = DV_NEW(&plan->arena, dv_tile_loop, from->n_loops + 1);
+        for (int32_t k = 0; k < from->n_loops; k++)
+            to[i].loops[k] = from->loops[k];
+    }
+    s->tiles = to;
+}
+
+// Alters the loops of a product's tiles. Returns 0 if there are none.
+static int mutate_loops(rng *r, dv_plan *plan, const dv_op *o,
+                        dv_op_schedule *s, int mutation)
+{
+    if (!s->n_tiles)
+        return 0;
+    own_loops(plan, s);
+    dv_tile_schedule *t = &s->tiles[rng_below(r, s->n_tiles)];
+    int32_t i = (int32_t)rng_below(r, t->n_loops);
+    int32_t k = (int32_t)rng_below(r, t->n_loops);
+    dv_tile_loop *l = &t->loops[i], was = *l;
+    switch (mutation) {
+    case 26:
+        l->size = 1 + rng_below(r, 2 * l->size + 2);
+        // Half of the time another loop makes up for it.
+        if (rng_percent(r, 50) && was.size % l->size == 0) {
+            for (k = t->n_loops++; k > i; k--)
+                t->loops[k] = t->loops[k - 1];
+            t->loops[i] =
+                (dv_tile_loop){.vars = was.vars, .size = was.size / l->size};
+        }
+        return 1;
+    case 27:
+        l->vars ^= UINT32_C(1) << rng_below(r, o->n_vars);
+        return 1;
+    case 28:
+        l->inside = !l->inside;
+        return 1;
+    case 29:
+        t->loops[i] = t->loops[k];
+        t->loops[k] = was;
+        return i != k;
+    case 30:
+        *l = t->loops[--t->n_loops];
+        return 1;
+    case 31:
+        *(rng_percent(r, 30) ? &t->pack : &l->pack) ^= 1 << rng_below(r, 3);
+        return 1;
+    case 32:
+        t->gemm = !t->gemm;
+        return 1;
+    case 33:
+        t->m_block =
+            t->m_block && rng_percent(r, 20) ? 0 : 1 + rng_below(r, 99);
+        t->k_block = !t->m_block          ? 0
+                     : rng_percent(r, 30) ? 1 + rng_below(r, 99)
+                     : t->k_block         ? t->k_block
+                                          : l->size;
+        return 1;
+    case 34:
+        *(rng_percent(r, 50) ? &t->stream : &t->stage) ^= 1;
+        return 1;
+    case 35:
+        t->shorts ^= UINT32_C(1) << rng_below(r, o->n_vars);
+        return 1;
+    default:
+        s->n_tiles--;
         return 1;
     }
 }
@@ -112,6 +192,8 @@ static int mutate(rng *r, dv_plan *plan, int mutation)
     const dv_op *o = &plan->ops->ops[op];
     dv_op_schedule *s = &plan->schedule.ops[op];
     int32_t was = s->inner;
+    if (mutation >= 26)
+        return mutate_loops(r, plan, o, s, mutation);
     if (mutation >= 24)
         return mutate_stored(r, plan, mutation);
     if (mutation >= 22)
@@ -176,12 +258,14 @@ static int mutate(rng *r, dv_plan *plan, int mutation)
 }
 
 // Compares an altered plan with its original, which was run.
-static int right_or_refused(const dv_program *p, const job *want,
-                            const dv_plan *plan, int mutation)
+static int right_or_refused(const dv_program *p, const job *want, dv_plan *plan,
+                            int mutation)
 {
     job got = {0};
     dv_diag *diag = dv_diag_create();
     dv_status st = dv_schedule_verify(plan, diag);
+    if (st == DV_OK && mutation >= 13 && mutation <= 18)
+        st = case_choose_loops(plan); // those for the sum's own order
     dv_exec *x = NULL;
     st = st == DV_OK ? dv_exec_create(&x, plan, diag) : st;
     dv_exec_destroy(x);
@@ -202,7 +286,8 @@ static int right_or_refused(const dv_program *p, const job *want,
     return ok;
 }
 
-static int mutants_are_right_or_refused(const dv_program *p, uint64_t seed)
+// Tries mutations from number `first` on.
+static int tries_from(const dv_program *p, uint64_t seed, int first)
 {
     rng r = {seed ^ 0x27d4eb2f};
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
@@ -210,7 +295,7 @@ static int mutants_are_right_or_refused(const dv_program *p, uint64_t seed)
     o.threads = 1 + rng_below(&r, 4);
     dv_plan *own = case_plan(p, case_host, &o);
     int ok = own && job_done(&want, own, DV_RUN_THREADS);
-    for (int k = 0; ok && k < N_MUTATIONS && own->ops->n_ops; k++) {
+    for (int k = first; ok && k < N_MUTATIONS && own->ops->n_ops; k++) {
         dv_plan *plan = case_plan(p, case_host, &o);
         if (plan && mutate(&r, plan, k)) {
             ok = right_or_refused(p, &want, plan, k);
@@ -222,6 +307,16 @@ static int mutants_are_right_or_refused(const dv_program *p, uint64_t seed)
     job_stop(&want);
     dv_plan_destroy(own);
     return ok;
+}
+
+static int mutants_are_right_or_refused(const dv_program *p, uint64_t seed)
+{
+    return tries_from(p, seed, 0);
+}
+
+static int loops_are_right_or_refused(const dv_program *p, uint64_t seed)
+{
+    return tries_from(p, seed, 11);
 }
 
 static const char *const hard[] = {
@@ -247,6 +342,22 @@ static const char *const hard[] = {
 };
 CASE_PROPERTY(mutants_are_right_or_refused, 40, 6)
 
+TEST(products)
+{
+    uint64_t seed = gen_seed();
+    int failed = 0, n = gen_cases(60);
+    for (int i = 0; i < n && failed < 3; i++) {
+        char text[600];
+        some_product(seed + (uint64_t)i, text, sizeof text);
+        if (case_holds(loops_are_right_or_refused, text, seed + (uint64_t)i))
+            continue;
+        gen_report("products", seed + (uint64_t)i, GEN_FLOATS, text,
+                   case_why());
+        failed++;
+    }
+    assert_int_equal(failed, 0);
+}
+
 // Each mutation was refused at some time: otherwise nothing tests it.
 TEST(every_mutation_was_refused)
 {
@@ -261,6 +372,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE_TESTS(mutants_are_right_or_refused),
+        cmocka_unit_test(products),
         cmocka_unit_test(every_mutation_was_refused),
     };
     return cmocka_run_group_tests(tests, case_set_up, case_tear_down);

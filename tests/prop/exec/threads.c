@@ -154,6 +154,7 @@ static void shuffle_sums(rng *r, dv_plan *plan, int32_t op)
     s->levels = DV_NEW(&plan->arena, dv_sum_level, 2 * n);
     s->n_levels = 0;
     s->dot = s->pairs = 0;
+    plan->schedule.ops[op].n_tiles = 0;
     int64_t tile[DV_MAX_VARS];
     int32_t inside = 1 + (int32_t)rng_below(r, n);
     for (int32_t i = 0; i < n; i++) {
@@ -183,12 +184,12 @@ static int any_order_is_followed(const dv_program *p, uint64_t seed)
             if (plan[i]->schedule.ops[k].kind == DV_KERNEL_PRODUCT)
                 shuffle_sums(&r, plan[i], k);
         ok = ok && plan[i] && dv_plan_check(plan[i], NULL) == DV_OK;
-        if (ok && !job_start(&got[i], plan[i], DV_RUN_THREADS)) {
-            dv_status st = dv_diag_status(got[i].diag);
-            refused |= st == DV_E_LIMIT || st == DV_E_CHECK || st == DV_E_NEST;
-            ok = refused;
-        }
-        ok = ok && (refused || job_run(&got[i]));
+        dv_status st = ok ? case_choose_loops(plan[i]) : DV_OK;
+        refused |= st == DV_E_LIMIT || st == DV_E_CHECK || st == DV_E_NEST;
+        ok = ok && (st == DV_OK || refused);
+        // What was chosen can be obeyed.
+        ok = ok && (refused || (job_start(&got[i], plan[i], DV_RUN_THREADS) &&
+                                job_run(&got[i])));
     }
     ok = ok && (refused || job_right(&got[0], p)) &&
          (refused || case_in_parts(plan[1]) ||

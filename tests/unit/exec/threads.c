@@ -287,9 +287,9 @@ TEST(a_child_multiplies_alone)
     dv_nest n = {.name = "c", .dtype = DV_F32, .first = DV_PRIM_ZERO};
     n.main = DV_PRIM_GEMM;
     n.n_dims = 3;
-    n.dims[0] = (dv_nest_dim){DV_NEST_N, DV_NEST_SEQ, N, {0, K, N}, 0, 0, 0};
-    n.dims[1] = (dv_nest_dim){DV_NEST_M, DV_NEST_SEQ, N, {1, 0, 1}, 0, 0, 0};
-    n.dims[2] = (dv_nest_dim){DV_NEST_K, DV_NEST_SEQ, K, {N, 1, 0}, 0, 0, 0};
+    n.dims[0] = (dv_nest_dim){DV_NEST_N, DV_NEST_SEQ, N, {0, K, N}, 0, 0, 0, 0};
+    n.dims[1] = (dv_nest_dim){DV_NEST_M, DV_NEST_SEQ, N, {1, 0, 1}, 0, 0, 0, 0};
+    n.dims[2] = (dv_nest_dim){DV_NEST_K, DV_NEST_SEQ, K, {N, 1, 0}, 0, 0, 0, 0};
     dv_jit *jit = dv_jit_shared();
     if (!jit)
         skip_test("no kernels for this machine");

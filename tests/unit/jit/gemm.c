@@ -251,7 +251,46 @@ TEST(plans)
         dv_gemm_options o = {.pack = pick(4) ? 1 : 0};
         o.l1_bytes = pick(2) ? 0 : 1000 + pick(8000);
         o.l2_bytes = pick(2) ? 0 : 2000 + pick(20000);
+        o.m_block = pick(3) ? 0 : 1 + pick(40);
         try_plan(jit, s, &o, i % 10 == 9);
+    }
+    dv_jit_destroy(jit);
+}
+
+// N8: any number of rows in a packed block gives the same bits, if the sum of
+// an element is one chain of additions (of up to 64 elements it may not be).
+TEST(block_rows_repeat)
+{
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 20; i++) {
+        dv_gemm_shape s = random_gemm(90, DV_F32);
+        s.batch = 0;
+        s.stride_a = s.stride_b = 0;
+        if (!s.one_sum && s.m * s.n <= 64)
+            continue;
+        gemm_problem q = {.s = s};
+        gemm_start(&q, 0);
+        size_t size = (size_t)q.n_c * 4;
+        void *start = malloc(size), *first = malloc(size);
+        memcpy(start, q.c.data, size);
+        for (int32_t rows = 0; rows <= 14; rows += 7) {
+            dv_gemm_options o = {.pack = 1, .l1_bytes = 3000, .m_block = rows};
+            dv_gemm_plan *plan;
+            assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL),
+                             DV_OK);
+            int32_t m, k;
+            assert_true(dv_gemm_plan_packs(plan, &m, &k));
+            assert_true(!rows || m <= rows);
+            memcpy(q.c.data, start, size);
+            dv_gemm_run(plan, q.a.data, q.b.data, q.c.data, &q.args);
+            if (!rows)
+                memcpy(first, q.c.data, size);
+            assert_memory_equal(first, q.c.data, size);
+            dv_gemm_plan_destroy(plan);
+        }
+        free(start);
+        free(first);
+        gemm_stop(&q);
     }
     dv_jit_destroy(jit);
 }
@@ -285,6 +324,8 @@ TEST(plans_refuse)
                      DV_E_DTYPE);
     s.dtype = DV_F32;
     o.k_block = -5;
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_E_USAGE);
+    o = (dv_gemm_options){.m_block = -1};
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_E_USAGE);
     o = (dv_gemm_options){.l1_bytes = -1};
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_E_USAGE);
@@ -605,6 +646,7 @@ int main(void)
                                        cmocka_unit_test(gemm_refuses),
                                        cmocka_unit_test(plans),
                                        cmocka_unit_test(tiles_repeat),
+                                       cmocka_unit_test(block_rows_repeat),
 
                                        cmocka_unit_test(plans_refuse),
                                        cmocka_unit_test(moves),
