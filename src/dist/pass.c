@@ -24,23 +24,6 @@ int dv_team_wanted(const dv_pass_cx *cx, const dv_plan *plan)
            plan->team.n_axes > 0;
 }
 
-// Hashes the accesses of a program. A later pass that changed the program
-// changes the hash, and then the program is distributed again.
-static uint64_t fingerprint(const dv_program *p)
-{
-    uint64_t h = DV_HASH;
-    for (int32_t i = 0; i < p->n_ops; i++) {
-        const dv_op *op = &p->ops[i];
-        for (int r = -1; r < op->n_reads; r++) {
-            const dv_access *a = r < 0 ? &op->write : &op->reads[r];
-            h = dv_hash(h, &a->tensor, sizeof a->tensor);
-            for (int d = 0; d < a->n_dims; d++)
-                h = dv_hash(h, &a->index[d].base, sizeof a->index[d].base);
-        }
-    }
-    return dv_hash(h, &p->n_tensors, sizeof p->n_tensors);
-}
-
 // Parses a grid such as "2x3" into its axes.
 static dv_status read_grid(dv_plan_team *t, const char *text, dv_diag *diag)
 {
@@ -101,7 +84,6 @@ static dv_status make_team(dv_pass_cx *cx, dv_plan *plan, dv_arena *arena)
     DV_TRY(choose_grid(cx, plan, &t, a));
     DV_TRY(dv_team_choose(&t, a, plan->ops, 0, &plan->arena, cx->diag));
     DV_TRY(dv_team_exchanges(&t, plan->ops, &plan->arena, cx->diag));
-    t.program = fingerprint(plan->ops);
     plan->team = t;
     return DV_OK;
 }
@@ -418,7 +400,6 @@ dv_status dv_dist_read(dv_plan *plan, dv_lexer *lx)
         if (t.tensors[i].n_axes == 0)
             return dv_fail(lx->diag, DV_E_SHAPE, dv_lex_at(lx),
                            "it is not said how %s is cut", p->tensors[i].name);
-    t.program = fingerprint(p);
     plan->team = t;
     return dv_dist_verify(plan, lx->diag);
 }

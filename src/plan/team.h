@@ -46,9 +46,6 @@ typedef struct dv_plan_team {
     dv_split_reduction *follows;
     dv_op_exchange *op_exchanges; // messages before ops, sorted by op
     int32_t n_follows, n_op_exchanges;
-    // Hash of the program for which the distribution was computed, to detect
-    // that a later pass changed the program.
-    uint64_t program;
 } dv_plan_team;
 
 int64_t dv_plan_team_size(const dv_plan_team *t);
