@@ -293,6 +293,14 @@ static int has_indirect_read(const dv_op *o)
     return 0;
 }
 
+static int has_indirect_write(const dv_op *o)
+{
+    for (int d = 0; d < o->write.n_dims; d++)
+        if (o->write.index[d].via >= 0)
+            return 1;
+    return 0;
+}
+
 // Checks that both loops of a vector kernel can run as one. `collapse` of its
 // schedule is the number of iterations of the inner loop for which they do:
 // then one step of the outer loop must continue where the inner loop ends.
@@ -571,6 +579,10 @@ static dv_status check_group(const dv_plan *plan, const use *uses,
     }
     for (int32_t i = g->first_op; i < g->end_op; i++) {
         const dv_op_schedule *as = &plan->schedule.ops[i];
+        if (as->kind == DV_KERNEL_STRIP && as->inner >= 0 &&
+            has_indirect_write(&plan->ops->ops[i]))
+            WRONG(C25, "op %s writes through an index, in the program's order",
+                  plan->ops->ops[i].name);
         if (as->kind == DV_KERNEL_STRIP)
             continue;
         if (plan->ops->ops[i].is_extern)

@@ -115,6 +115,10 @@ static dv_status make_kernels(dv_exec *x, dv_diag *diag)
             return dv_nomem(diag);
         if (k->n_slots > x->n_slots)
             x->n_slots = k->n_slots;
+        const dv_op_schedule *said = dv_op_scheduled(x->plan, i);
+        if (x->kind == DV_RUN_THREADS && !x->choosing &&
+            said->kind == DV_KERNEL_STRIP && said->inner >= 0)
+            k->strip = said->inner;
         if (whole.p == p)
             continue;
         if (!dv_kernel_init(&as, whole.p, whole.op, NULL, &x->arena))

@@ -276,6 +276,10 @@ void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out)
     out->kind = prepared->product ? DV_KERNEL_PRODUCT
                 : prepared->vec   ? DV_KERNEL_STATEMENT
                                   : DV_KERNEL_STRIP;
+    // Points of a scatter run in the order of the program.
+    if (out->kind == DV_KERNEL_STRIP &&
+        !dv_access_is_indirect(&x->kernels[op].op->write))
+        out->inner = x->kernels[op].strip;
 }
 
 // Fails if the kernels that were prepared for an op are not what the plan's
@@ -288,6 +292,8 @@ static dv_status check_obeyed(const dv_exec *x, int32_t op, dv_diag *diag)
     dv_exec_describe(x, op, &is);
     if (x->probing && !as->n_tiles)
         is.n_tiles = 0; // the plan is to get the loops of tiles
+    if (as->kind == DV_KERNEL_STRIP && as->inner < 0)
+        is.inner = -1; // the plan leaves the loop to the interpreter
     if (dv_op_schedule_equal(as, &is))
         return DV_OK;
     dv_op_schedule_print(&said, x->plan->ops, op, as);

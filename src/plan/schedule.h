@@ -11,7 +11,7 @@
 //       2: inline
 //       3: rows i inner j unit 0 delay 0
 //       4: statement loops i, j           op 4, by a vector kernel
-//       5: strip                          op 5, by the interpreter
+//       5: strip loops k                  op 5, by the interpreter, along k
 //       keep t at 4096                    t exists for one tile at a time
 //       store u at 0                      all of u is stored
 //   }
