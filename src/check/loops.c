@@ -33,7 +33,9 @@ typedef struct shape {
     int role[DV_MAX_VARS];      // mask of the operands that have the variable
 } shape;
 
-// One level of a sum that is not collapsed with others.
+// One loop over a reduced variable, with `size` iterations; `inside` is 1 if
+// the kernel contains it. A loop over several variables that run as one is
+// listed as one of these for each variable.
 typedef struct level {
     int32_t var;
     int64_t size;
@@ -96,7 +98,7 @@ static int64_t points(const shape *t, uint32_t vars)
     return n;
 }
 
-// Returns a variable of a mask.
+// Returns the first variable of a mask that is not empty.
 static int some_var(uint32_t vars)
 {
     int v = 0;

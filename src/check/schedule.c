@@ -319,7 +319,8 @@ static dv_status check_collapse(const dv_plan *plan, const use *uses,
         int64_t in = stride_of(plan, uses, a, as->inner), all;
         int64_t out = stride_of(plan, uses, a, as->outer);
         if (r == o->n_reads && dv_op_reduce(o) && !as->window)
-            // Sums stay in registers and are not stored along the loops.
+            // The write of a reduction has no stride along the loops: sums
+            // stay in registers until both loops have ended.
             continue;
         if (!dv_mul_i64(&all, in, as->collapse) || all != out)
             WRONG(C25,

@@ -564,9 +564,9 @@ static int streams(const dv_contraction *c, const dv_isa *isa,
     return 1;
 }
 
-// Returns the number of rows of a panel, changed so that the narrow contiguous
-// rows of a panel are whole cache lines, which stores that bypass the caches
-// need.
+// Returns `rows`, the height of a panel (the rows that one kernel call
+// computes), changed so that a panel's results, which are contiguous along the
+// rows, fill whole cache lines: stores that bypass the caches need that.
 static int32_t panel_for_lines(const dv_contraction *c, int32_t rows)
 {
     enum { MOST = 12, LEAST = 4, LINE = 64 };

@@ -171,7 +171,8 @@ dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
         return dv_nomem(diag);
     fill(&x, f, how);
     f->steps = x.steps;
-    // The caller has already checked the op itself for 32-bit integer overflow.
+    // `looks` says that the caller checks integers for overflow of 32 bits: it
+    // has done so for the whole op.
     dv_vec_how vec = {.p = &x.p,
                       .op = &x.op,
                       .reads = x.flats,

@@ -45,7 +45,7 @@ struct dv_product {
     // stored type and adds the read `bias`, one value per row or column, before
     // applying the function `fused_function`.
     int inside, fused_function;
-    int32_t bias; // read number of the bias; -1: none
+    int32_t bias; // which of the op's reads is the bias; -1: none
     int bias_type;
     dv_dtype stored;
     const dv_sum_order *sums; // order of additions, the same for all tiles

@@ -336,9 +336,9 @@ static dv_status hoist_along(dv_lowering *lw, const dv_expr *e, dv_dtype type,
     dv_access a;
     DV_TRY(new_temp(lw, e, dv_expr_free_vars(&probe, e), type, v, &a));
     const dv_expr *body = e;
-    // An op that is made from a part of a statement is lowered like a statement
-    // that the user wrote, so that lowering the result once more changes
-    // nothing.
+    // Lowering transposes operands of statements where kernels need that. An op
+    // made from a part of a statement gets the same treatment, so that lowering
+    // the result once more changes nothing.
     if (lw->grain == DV_GRAIN_FUSED && !lw->work.is_extern)
         DV_TRY(dv_lower_transpose_operands(lw, &a, &body));
     DV_TRY(dv_lower_emit(lw, &a, body, 0));

@@ -240,9 +240,9 @@ static int fits(const dv_access *a, int have, int want)
         return 1;
     if (want != DV_STICK_NONE || a->index[have].via >= 0)
         return 0;
-    // A dense tensor can replace a sparse one (one element per stick, the
-    // target's unit of memory) only if the access always reads the same
-    // position of a stick; the caller tests that.
+    // 2 means perhaps: a dense tensor can replace a sparse one (one element per
+    // stick, the target's unit of memory) only if the access always reads the
+    // same position of a stick; the caller tests that.
     return 2;
 }
 

@@ -514,8 +514,10 @@ static int schedule_at_once(dv_nest *n, const dv_nest_caches *caches)
     begin(&s, n, caches, 1);
     if (!find_best(&s))
         return 0;
-    // Select again among the sizes of the chosen kernel only, as the pass tile,
-    // which runs after the pass kernel, would. Nothing new is evaluated.
+    // The search compared all kernels with all tile sizes. Where the passes run
+    // one by one, the pass `kernel` fixes the kernel and the pass `tile` then
+    // chooses among its sizes only; selecting again among these gives the same
+    // result. All costs are known already.
     go_through(&s, s.best->kernel, 0);
     if (!s.sure || !s.best)
         return 0;

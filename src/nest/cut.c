@@ -165,9 +165,10 @@ static int find_rows(const dv_nest *n, int cut, int *at)
     return -1;
 }
 
-// Tiles the loop that continues the rows of an input, that is whose stride is
-// the length of a row. The few iterations of a tile are packed together, if the
-// output is packed as well and leaves no room in the caches for more.
+// Tiles the loop whose stride in an input is the length of one of its rows, so
+// that one iteration continues where the one before ended. A tile of at most
+// `few` iterations is packed at a time. This is for nests whose output is
+// packed, too: larger tiles would not fit the caches beside it.
 void dv_nest_tile_rows(dv_nest *n, int64_t few)
 {
     int at, i = find_rows(n, 0, &at);

@@ -227,9 +227,10 @@ int dv_sums_schedule_narrow(dv_nest *n, int64_t *block)
     return most > 0;
 }
 
-// Returns whether one GEMM plan can run the whole nest in this order of
-// additions. A plan that cuts k (the summed dimension) into blocks packs its
-// operands, which requires enough rows and columns.
+// Returns whether one GEMM plan can run the whole nest `n` and add in the order
+// of its loops over k, the summed dimension. *as becomes the nest as one matrix
+// product, *block the length of the blocks in which it sums k. A plan with
+// blocks packs its operands, which requires enough rows and columns.
 static int is_plain(const dv_nest *n, dv_nest *as, int64_t *block)
 {
     dv_nest one;

@@ -118,9 +118,9 @@ typedef struct dv_op_schedule {
     // `inner`.
     int32_t inner, outer;
     int64_t chunk; // iterations of `outer` per kernel call; 0: all
-    // Extent of `inner` with which its iterations are contiguous in memory from
-    // one iteration of `outer` to the next, so that both loops run as one; 0:
-    // none.
+    // In tiles in which loop `inner` has this many iterations, both loops run
+    // as one, because the next iteration of `outer` continues in memory where
+    // the one before ended; 0: they never do.
     int64_t collapse;
     // Number of points of a small reduction (a filter, a pool) that the kernel
     // unrolls; 0: it loops over them.

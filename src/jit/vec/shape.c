@@ -273,8 +273,9 @@ void dv_vec_plan_key(uint64_t *key)
 
 static const char *const reduces[] = {"each", "inner", "outer", "both", "once"};
 
-// Makes a name from a key: for each statement its functions in the order of the
-// nodes, as far as they fit.
+// Makes a readable name, for listings and profilers, of the kernel with this
+// key (its encoded description): the type, then the functions that each of its
+// statements applies, as far as they fit.
 void dv_vec_name(const uint64_t *key, char *out, size_t size)
 {
     dv_text t = {0};

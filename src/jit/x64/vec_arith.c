@@ -31,7 +31,8 @@ static void pick(dv_x_vec *m, int d, int a, int b, int c)
         dv_x_vvv(g, DV_X_vxorps, d, V_T0, c);
         return;
     }
-    // Truth tables of vpternlogd, by whether d holds the test a, b or c.
+    // d = a ? b : c in one instruction, vpternlogd, which overwrites one of its
+    // three operands. Its truth table depends on which of them d is.
     int which = d == a ? 0xca : d == b ? 0xe2 : 0xb8;
     dv_x_emit(g->code, DV_X_vpternlogd, g->vb, d, d == a ? b : a,
               dv_x_reg(d == c && d != a && d != b ? b : c),
