@@ -614,9 +614,10 @@ static int splits_sum(const builder *b, int32_t op)
 {
     for (int32_t i = 0; i < b->team->n_follows; i++) {
         const dv_split_reduction *f = &b->team->follows[i];
-        const dv_dist *d =
-            &b->team->tensors[b->from->ops[op].reads[f->read].tensor];
-        if (f->op == op && b->team->grid[d->axis[f->dim]] > 1)
+        if (f->op != op)
+            continue;
+        int32_t read = b->from->ops[op].reads[f->read].tensor;
+        if (b->team->grid[b->team->tensors[read].axis[f->dim]] > 1)
             return 1;
     }
     return 0;
