@@ -271,6 +271,17 @@ dv_status dv_plan_rank(dv_plan **out, const dv_plan *team, dv_program *ops,
     return st;
 }
 
+int dv_plan_renumber_team_ops(dv_plan *plan, const int32_t *old, int32_t n)
+{
+    if (!plan->team_ops)
+        return 1;
+    int32_t *ops = DV_NEW(&plan->arena, int32_t, n);
+    for (int32_t i = 0; i < n && ops; i++)
+        ops[i] = old[i] < 0 ? -1 : plan->team_ops[old[i]];
+    plan->team_ops = ops;
+    return ops != NULL;
+}
+
 static dv_status read_section(dv_plan *plan, dv_lexer *lx)
 {
     char buf[48];

@@ -331,6 +331,11 @@ static inline dv_whole_op dv_plan_whole_op(const dv_plan *plan, int32_t op)
     return (dv_whole_op){p, &p->ops[number], number};
 }
 
+// For passes that add or reorder ops of a plan, which may be that of a rank:
+// old[i] is the number that op i had before, or -1 if it is new. Returns 0 if
+// out of memory.
+int dv_plan_renumber_team_ops(dv_plan *plan, const int32_t *old, int32_t n);
+
 // Makes every variable of every op a single slice, for plans that are not
 // divided.
 dv_status dv_plan_whole_slices(dv_plan *plan, dv_diag *diag);
