@@ -4,10 +4,10 @@
 //       in the plans of all ranks all other rules hold
 //   C31 the plan of a rank computes the part of the program that section dist
 //       gives it: on this machine its program is the one that follows from that
-//       section; on simulated machines, whose plans may add copies and reorder,
-//       all inputs and outputs, messages among them, have their extents, and
-//       the repeats and the extern ops, at which the rank communicates, are
-//       those of that program
+//       section; on simulated machines and on those with sticks, whose plans
+//       may add copies and reorder, all inputs and outputs, messages among
+//       them, have their extents, and the repeats and the extern ops, at which
+//       the rank communicates, are those of that program
 #include "check/check.h"
 #include <inttypes.h>
 #include <string.h>
@@ -121,10 +121,11 @@ static dv_status check_program(const dv_plan *plan, const dv_rank_class *c,
 {
     dv_program *wanted = NULL;
     DV_TRY(dv_rank_program_of(&wanted, plan, rank, diag));
-    int here = dv_target_runs_here(&plan->target);
-    dv_status st = here ? check_text(plan, c, wanted, rank, diag)
-                        : check_tensors(plan, c, wanted, rank, diag);
-    if (st == DV_OK && !here)
+    // Machines with sticks need copies that the rank's program does not have.
+    int exact = dv_target_runs_here(&plan->target) && !plan->target.sticks;
+    dv_status st = exact ? check_text(plan, c, wanted, rank, diag)
+                         : check_tensors(plan, c, wanted, rank, diag);
+    if (st == DV_OK && !exact)
         st = check_externs(plan, c, wanted, rank, diag);
     dv_program_destroy(wanted);
     return st;
