@@ -355,7 +355,7 @@ typedef enum dv_emit_format {
     DV_EMIT_CSV,
 } dv_emit_format;
 // Checks a plan and writes it as source files or tables into a folder, which is
-// made if it does not exist.
+// made if it does not exist. Plans of teams are refused.
 DV_API dv_status dv_plan_emit(const dv_plan *plan, dv_emit_format format,
                               const char *dir, dv_diag *diag);
 

@@ -4,8 +4,10 @@
 //       in the plans of all ranks all other rules hold
 //   C32 the plan of a rank computes the part of the program that section dist
 //       gives it: on this machine its program is the one that follows from that
-//       section; on simulated machines, whose plans may add copies and reorder,
-//       all inputs and outputs, messages among them, have their extents
+//       section; on simulated machines and on those with sticks, whose plans
+//       may add copies and reorder, all inputs and outputs, messages among
+//       them, have their extents, and the repeats and the extern ops, at which
+//       the rank communicates, are those of that program
 #include "check/check.h"
 #include <inttypes.h>
 #include <string.h>
@@ -38,6 +40,62 @@ static dv_status check_tensors(const dv_plan *plan, const dv_rank_class *c,
     return DV_OK;
 }
 
+// Returns the next extern op from number i on, or n_ops.
+static int32_t next_extern(const dv_program *p, int32_t i)
+{
+    while (i < p->n_ops && !p->ops[i].is_extern)
+        i++;
+    return i;
+}
+
+// Returns 1 if both ops write the same tensor and, if they are constants, the
+// same number.
+static int same_extern(const dv_program *p, const dv_op *a, const dv_program *q,
+                       const dv_op *b)
+{
+    return !strcmp(p->tensors[a->write.tensor].name,
+                   q->tensors[b->write.tensor].name) &&
+           a->body->kind == b->body->kind &&
+           (a->body->kind != DV_EXPR_CONST || a->body->value == b->body->value);
+}
+
+// Returns 1 if the programs have the same extern ops in the same order, and the
+// same repeats around them.
+static int same_externs(const dv_program *p, const dv_program *q)
+{
+    int32_t i = next_extern(p, 0), k = next_extern(q, 0);
+    if (p->n_repeats != q->n_repeats)
+        return 0;
+    for (int32_t r = 0; r < p->n_repeats; r++)
+        if (p->repeats[r].times != q->repeats[r].times)
+            return 0;
+    while (i < p->n_ops && k < q->n_ops) {
+        if (!same_extern(p, &p->ops[i], q, &q->ops[k]))
+            return 0;
+        for (int32_t r = 0; r < p->n_repeats; r++) {
+            const dv_repeat *x = &p->repeats[r], *y = &q->repeats[r];
+            if ((x->first_op <= i && i < x->end_op) !=
+                (y->first_op <= k && k < y->end_op))
+                return 0;
+        }
+        i = next_extern(p, i + 1);
+        k = next_extern(q, k + 1);
+    }
+    return i == p->n_ops && k == q->n_ops;
+}
+
+static dv_status check_externs(const dv_plan *plan, const dv_rank_class *c,
+                               const dv_program *wanted, int64_t rank,
+                               dv_diag *diag)
+{
+    if (same_externs(c->plan->ops, wanted))
+        return DV_OK;
+    return DV_BREAKS(diag, C32, dv_plan_at(plan, c->off),
+                     "rank %" PRId64 ": its extern ops and repeats are not "
+                     "those that follow from section dist",
+                     rank);
+}
+
 static dv_status check_text(const dv_plan *plan, const dv_rank_class *c,
                             const dv_program *wanted, int64_t rank,
                             dv_diag *diag)
@@ -63,9 +121,12 @@ static dv_status check_program(const dv_plan *plan, const dv_rank_class *c,
 {
     dv_program *wanted = NULL;
     DV_TRY(dv_rank_program_of(&wanted, plan, rank, diag));
-    dv_status st = dv_target_runs_here(&plan->target)
-                       ? check_text(plan, c, wanted, rank, diag)
-                       : check_tensors(plan, c, wanted, rank, diag);
+    // Machines with sticks need copies that the rank's program does not have.
+    int exact = dv_target_runs_here(&plan->target) && !plan->target.sticks;
+    dv_status st = exact ? check_text(plan, c, wanted, rank, diag)
+                         : check_tensors(plan, c, wanted, rank, diag);
+    if (st == DV_OK && !exact)
+        st = check_externs(plan, c, wanted, rank, diag);
     dv_program_destroy(wanted);
     return st;
 }

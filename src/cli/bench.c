@@ -258,10 +258,14 @@ static void report_text(const job *j)
 {
     double s = at(j, 0.5), gflops = j->flops / s / 1e9;
     double gbs = j->bytes / s / 1e9;
-    printf("%s on %s: %d op%s in %d group%s, executor %s, ", j->p->src.name,
-           j->l.plan->target.name, (int)j->p->n_ops,
-           j->p->n_ops == 1 ? "" : "s", (int)j->l.plan->n_groups,
-           j->l.plan->n_groups == 1 ? "" : "s", j->executor);
+    const dv_rank_class *own =
+        j->ranks ? dv_plan_class_of(j->l.plan, j->l.plan->team.rank) : NULL;
+    const dv_plan *plan = own ? own->plan : j->l.plan;
+    printf("%s on %s: %d op%s in %d group%s%s, executor %s, ", j->p->src.name,
+           plan->target.name, (int)plan->ops->n_ops,
+           plan->ops->n_ops == 1 ? "" : "s", (int)plan->n_groups,
+           plan->n_groups == 1 ? "" : "s", own ? " on a rank" : "",
+           j->executor);
     if (j->ranks)
         printf("%" PRId64 " rank%s, ", j->n_ranks, j->n_ranks == 1 ? "" : "s");
     printf("%" PRId64 " thread%s%s\n", j->threads, j->threads == 1 ? "" : "s",

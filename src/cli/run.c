@@ -127,21 +127,28 @@ static dv_status verify(cli_job *j)
                       j->l.plan, j->before, stored, &j->arena, j->diag);
 }
 
-static dv_status run(cli_job *j)
+dv_status cli_check_team_executor(const cli_job *j, dv_diag *diag)
 {
     int here = dv_target_runs_here(&j->l.plan->target);
-    if (is_team(j) && j->kind == DV_RUN_SIM && here)
-        return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
+    if (j->kind == DV_RUN_SIM && here)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "--executor sim: the ranks of a team run on this "
                        "machine, they are not simulated");
-    if (is_team(j) && j->kind >= 0 && j->kind != DV_RUN_SIM && !here)
-        return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
+    if (j->kind >= 0 && j->kind != DV_RUN_SIM && !here)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "the ranks of a team on %s are simulated",
                        j->l.plan->target.name);
-    if (is_team(j) && j->kind == DV_RUN_SEQ)
-        return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
+    if (j->kind == DV_RUN_SEQ)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "--executor seq: the ranks of a team run on threads");
-    if (!is_team(j))
+    return DV_OK;
+}
+
+static dv_status run(cli_job *j)
+{
+    if (is_team(j))
+        DV_TRY(cli_check_team_executor(j, j->diag));
+    else
         DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
     if (j->exec && j->kind < 0 && j->usual >= 0 &&
         dv_target_runs_here(&j->l.plan->target))

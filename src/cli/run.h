@@ -51,6 +51,8 @@ int cli_run_report(const cli_job *j);
 // Checks the options that only teams of processes have (team.c). Returns -1 to
 // continue, or an exit code.
 int cli_team_options(cli_job *j);
+// Refuses an executor that is not the one that the plan's ranks run on.
+dv_status cli_check_team_executor(const cli_job *j, dv_diag *diag);
 // Runs this process's part of the whole command. Returns the exit code, the
 // same on all ranks.
 int cli_team_run(cli_job *j, const char *path, cli_plan_args *args);

@@ -42,12 +42,6 @@ int cli_team_options(cli_job *j)
         return cli_usage(j->c,
                          "--in has no effect with --resume: the checkpoint has "
                          "the inputs (only --verify needs them)");
-    if (cli_ranks && j->kind == DV_RUN_SIM)
-        return cli_usage(j->c, "--executor sim: the ranks of a team are not "
-                               "simulated");
-    if (cli_ranks && j->kind == DV_RUN_SEQ)
-        return cli_usage(j->c, "--executor seq: the ranks of a team run on "
-                               "threads");
     if (j->every && !j->checkpoint)
         return cli_usage(j->c, "--every goes with --checkpoint");
     if (!j->timeout)
@@ -87,6 +81,13 @@ static dv_status load(team *t, const char *path, const cli_plan_args *args,
     DV_TRY(cli_load_plan(path, args, params, &j->l, t->mine));
     j->p = j->l.plan->ops;
     DV_TRY(check_pairs(j, t->mine));
+    DV_TRY(cli_check_team_executor(j, t->mine));
+    if ((j->checkpoint || j->resume) &&
+        !dv_target_runs_here(&j->l.plan->target))
+        return dv_fail(t->mine, DV_E_USAGE, DV_NOWHERE,
+                       "%s: runs on %s are simulated and have no checkpoints",
+                       j->checkpoint ? "--checkpoint" : "--resume",
+                       j->l.plan->target.name);
     if (j->checkpoint && !j->p->n_repeats)
         return dv_fail(t->mine, DV_E_USAGE, DV_NOWHERE,
                        "--checkpoint: the program has no repeat");

@@ -5,7 +5,7 @@
 //   pack      to[i0] = u[i0 + a]            for every box that is sent
 //   start     extern messages[] <- 0
 //   core      the points that need no received elements, if overlapping
-//   wait      extern messages[] <- 0
+//   wait      extern messages[] <- 1
 //   unpack    u[i0 + b] <- from[i0]         for every box that is received
 //   edges     the remaining points, or all of them
 //
@@ -340,8 +340,8 @@ static int is_bound(const builder *b, int32_t tensor)
     return b->r->p->tensors[b->r->tensor[tensor]].is_input;
 }
 
-// Appends the part `box` of an op. Reads of the tensor `old` go to `snapshot`,
-// a copy with the same extents; -1: there is none.
+// Appends the part `box` of an op. Reads of the tensor that the op writes go to
+// `snapshot`, a copy of it from before the op; -1: there is none.
 static int push_part(builder *b, int32_t number, const dv_iter_space *box,
                      int32_t snapshot)
 {

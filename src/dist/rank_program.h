@@ -6,12 +6,15 @@
 //   team, 2 ranks                    rank 1
 //
 //   input u: f64[8]                  input u: f64[5]    # elements 3..8
-//   v[i] = u[i-1] + u[i]             input u_from_0: f64[1]
-//       for i in 1..8                extern messages[] <- 0   # start
-//   output v                         extern messages[] <- 1   # wait
-//                                    u[i0] <- u_from_0[i0] for i0 in 0..1
-//                                    v[i] = u[i] + u[i+1] for i in 0..4
-//                                    output u, v
+//   input v: f64[8]                  input v: f64[4]    # elements 4..8
+//   v[i] <- u[i-1] + u[i]            input u_from_0: f64[1]
+//       for i in 1..8                input messages: i32[]
+//   output v                         extern messages[] <- 0   # start
+//                                    v[i] <- u[i] + u[i+1]  for i in 1..4
+//                                    extern messages[] <- 1   # wait
+//                                    u[i0] <- u_from_0[i0]  for i0 in 0..1
+//                                    v[i] <- u[i] + u[i+1]  for i in 0..1
+//                                    output u, v, messages
 //
 // The ops that write `messages` are where the rank communicates: they are
 // extern, so that no level moves work across them, and their constant is the

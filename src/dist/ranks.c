@@ -92,7 +92,8 @@ dv_status dv_ranks_run(dv_pass_cx *cx, dv_plan *plan)
     int64_t n = dv_plan_team_size(&plan->team);
     int all = n <= MOST_RANKS;
     dv_plan_forget_ranks(plan);
-    // Verification samples every tile; an op of the team is one.
+    // --verify samples elements of every tile; each op of the team's program is
+    // one tile.
     DV_TRY(dv_plan_whole_slices(plan, cx->diag));
     plan->classes = DV_NEW(&plan->arena, dv_rank_class, all ? n : 1);
     if (!plan->classes)

@@ -92,6 +92,11 @@ dv_status dv_plan_emit(const dv_plan *plan, dv_emit_format format,
     if (!dir)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "dv_plan_emit needs the name of a folder");
+    if (plan->team.n_axes)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "the plan is for a team of %" PRId64
+                       ", only plans of one process are emitted",
+                       dv_plan_team_size(&plan->team));
     DV_TRY(dv_plan_check(plan, diag));
     dv_status st = emit_as(&e, format);
     if (st == DV_OK)

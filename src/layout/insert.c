@@ -165,16 +165,20 @@ static void shift_repeats(dv_program *p, const slot *slots, int32_t n)
     }
 }
 
-static int place_moves(dv_program *p, const slot *slots, dv_op *moves,
-                       int32_t n)
+static int place_moves(dv_program *p, dv_sticks *s, const slot *slots,
+                       dv_op *moves)
 {
+    int32_t k = 0, at = 0, n = s->n_moves;
     dv_op *ops = DV_NEW(&p->arena, dv_op, p->n_ops + n);
-    int32_t k = 0, at = 0;
-    if (!ops)
+    s->old_ops = DV_NEW(&p->arena, int32_t, p->n_ops + n);
+    if (!ops || !s->old_ops)
         return 0;
     for (int32_t i = 0; i < p->n_ops; i++) {
-        for (; k < n && slots[k].before == i; k++)
+        for (; k < n && slots[k].before == i; k++) {
+            s->old_ops[at] = -1;
             ops[at++] = moves[slots[k].number];
+        }
+        s->old_ops[at] = i;
         ops[at++] = p->ops[i];
     }
     shift_repeats(p, slots, n);
@@ -236,7 +240,7 @@ dv_status dv_sticks_insert(dv_program *p, dv_sticks *s, dv_diag *diag)
         !make_moves(p, s, &c, slots, moves))
         return dv_nomem(diag);
     qsort(slots, (size_t)n, sizeof *slots, by_place);
-    if (!place_moves(p, slots, moves, n))
+    if (!place_moves(p, s, slots, moves))
         return dv_nomem(diag);
     DV_TRY(renumber(p, s, diag));
     return dv_program_name_ops(p, diag);

@@ -32,6 +32,9 @@ static dv_status lay_out(dv_plan *plan, dv_arena *scratch, dv_diag *diag)
     if (choose) {
         DV_TRY(dv_sticks_choose(&sticks, p, &plan->target, scratch, diag));
         DV_TRY(dv_sticks_insert(p, &sticks, diag));
+        if (sticks.old_ops &&
+            !dv_plan_renumber_team_ops(plan, sticks.old_ops, p->n_ops))
+            return dv_nomem(diag);
     }
     plan->sticks_exact = sticks.exact;
     plan->layouts = DV_NEW(&plan->arena, dv_layout, p->n_tensors);

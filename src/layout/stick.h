@@ -74,6 +74,9 @@ typedef struct dv_sticks {
     dv_restick *moves;
     int32_t n_moves, cap_moves;
     int exact; // 1 if the search was exhaustive, so the choice is optimal
+    // Set by dv_sticks_insert: for each op of the new program its number
+    // before, or -1 if it is a move; NULL if there are no moves.
+    int32_t *old_ops;
 } dv_sticks;
 
 // Chooses along which dim each tensor is divided into sticks (the target's

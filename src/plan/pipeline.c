@@ -257,11 +257,8 @@ dv_status dv_plan_rank(dv_plan **out, const dv_plan *team, dv_program *ops,
     }
     plan->target = team->target;
     plan->facts = DV_FACT_LOWERED;
-    // Plans for simulated machines may insert and reorder ops.
-    if (dv_target_runs_here(&team->target)) {
-        plan->team_program = team->ops;
-        plan->team_ops = team_ops;
-    }
+    plan->team_program = team->ops;
+    plan->team_ops = team_ops;
     plan->ops = ops;
     dv_pass_cx cx = {ops, &o, diag};
     st = limit_cores(plan, &o, diag);
@@ -272,6 +269,17 @@ dv_status dv_plan_rank(dv_plan **out, const dv_plan *team, dv_program *ops,
     else
         dv_plan_destroy(plan);
     return st;
+}
+
+int dv_plan_renumber_team_ops(dv_plan *plan, const int32_t *old, int32_t n)
+{
+    if (!plan->team_ops)
+        return 1;
+    int32_t *ops = DV_NEW(&plan->arena, int32_t, n);
+    for (int32_t i = 0; i < n && ops; i++)
+        ops[i] = old[i] < 0 ? -1 : plan->team_ops[old[i]];
+    plan->team_ops = ops;
+    return ops != NULL;
 }
 
 static dv_status read_section(dv_plan *plan, dv_lexer *lx)

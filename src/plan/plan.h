@@ -310,7 +310,7 @@ struct dv_plan {
     // team's plan itself then has no result of a later pass.
     dv_rank_class *classes;
     int32_t n_classes;
-    // In the plan of a rank that runs here: the team's program, borrowed, and
+    // In the plan of a rank of a team: the team's program, borrowed, and
     // for each op the op of that program of which it computes a part, or -1.
     const dv_program *team_program;
     const int32_t *team_ops;
@@ -331,6 +331,11 @@ static inline dv_whole_op dv_plan_whole_op(const dv_plan *plan, int32_t op)
     int32_t number = whole < 0 ? op : whole;
     return (dv_whole_op){p, &p->ops[number], number};
 }
+
+// For passes that add or reorder ops of a plan, which may be that of a rank:
+// old[i] is the number that op i had before, or -1 if it is new. Returns 0 if
+// out of memory.
+int dv_plan_renumber_team_ops(dv_plan *plan, const int32_t *old, int32_t n);
 
 // Makes every variable of every op a single slice, for plans that are not
 // divided.

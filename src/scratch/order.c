@@ -62,7 +62,8 @@ static int rearrange(dv_plan *plan, const int32_t *order, int32_t n)
     int64_t **slices = DV_NEW(a, int64_t *, n);
     dv_division *divisions = DV_NEW(a, dv_division, n);
     dv_group *groups = DV_NEW(a, dv_group, n);
-    if (!ops || !slices || !divisions || !groups)
+    if (!ops || !slices || !divisions || !groups ||
+        !dv_plan_renumber_team_ops(plan, order, n))
         return 0;
     for (int32_t i = 0; i < n; i++) {
         const dv_op *o = &plan->ops->ops[order[i]];

@@ -138,11 +138,23 @@ static dv_status move_parts(const dv_rank *r, const char *path, int write,
     return st == DV_OK ? closed : st;
 }
 
+// Refuses simulated ranks: during a run their tensors are in the simulator, and
+// what their plans copy before a repeat would be missing after resuming.
+static dv_status check_target(const dv_rank *r, dv_diag *diag)
+{
+    const dv_target *t = &dv_rank_plan(r, NULL)->target;
+    if (dv_target_runs_here(t))
+        return DV_OK;
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                   "runs on %s are simulated and have no checkpoints", t->name);
+}
+
 dv_status dv_checkpoint_save(dv_rank *r, const char *path, int32_t repeat,
                              int64_t round, dv_diag *diag)
 {
     dv_comm *c;
     const dv_program *p = dv_rank_plan(r, &c)->ops;
+    DV_TRY(check_target(r, diag));
     header h = {.repeat = repeat,
                 .round = round,
                 .n_tensors = p->n_tensors,
@@ -221,6 +233,7 @@ dv_status dv_checkpoint_load(dv_rank *r, const char *path, dv_diag *diag)
 {
     dv_comm *c;
     dv_rank_plan(r, &c);
+    DV_TRY(check_target(r, diag));
     header h = {0};
     int64_t size = 0;
     dv_diag *mine = dv_diag_create();

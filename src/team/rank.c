@@ -472,9 +472,11 @@ int32_t dv_rank_threads(const dv_rank *r)
 
 dv_dtype dv_rank_type(const dv_rank *r, int32_t op)
 {
-    // Plans for this machine neither add nor reorder ops.
-    int here = dv_target_runs_here(&r->team->target);
-    for (int32_t i = 0; i < r->plan->ops->n_ops && here; i++)
+    // Plans for this machine do not reorder ops, and add some only if it has
+    // sticks.
+    int same = dv_target_runs_here(&r->team->target) &&
+               r->plan->ops->n_ops == r->part->p->n_ops;
+    for (int32_t i = 0; i < r->plan->ops->n_ops && same; i++)
         if (r->part->op_of[i] == op)
             return dv_exec_type(r->exec, i);
     return dv_kernel_type(dv_op_compute(r->p, &r->p->ops[op]));

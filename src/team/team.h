@@ -306,6 +306,7 @@ dv_status dv_mpi_split(dv_comm **out, dv_comm *c, int64_t colour,
 // Saves all tensors of the program after `round` iterations of an outermost
 // repeat (a loop of the program), collectively. The bytes of the file do not
 // depend on the number of ranks, and the file appears completely or not at all.
+// Simulated ranks have no checkpoints.
 dv_status dv_checkpoint_save(dv_rank *r, const char *path, int32_t repeat,
                              int64_t round, dv_diag *diag);
 // Fills the rank's boxes from a checkpoint and makes its next run continue

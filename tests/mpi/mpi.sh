@@ -189,6 +189,11 @@ ends 4 'differs from the oracle' 2 "$divvy" run "$p" --seed 3 --resume "$tmp/sta
 grep -q 'are they those of the run that wrote the checkpoint' "$tmp/err" || fail "--resume: the inputs of the oracle"
 grep -q 'made up u (--seed 3' "$tmp/out" || fail "--resume: nothing names the inputs of the oracle"
 ends 2 'the ranks of a team run on threads' 2 "$divvy" run "$p" --executor seq
+ends 2 'they are not simulated' 2 "$divvy" run "$p" --executor sim
+ends 2 'the ranks of a team on spyre are simulated' 2 "$divvy" run "$p" --target spyre --executor threads
+run 2 "$divvy" run "$p" --target spyre --executor sim --verify || fail "simulated ranks"
+ends 2 'checkpoint: runs on spyre are simulated' 2 "$divvy" run "$p" --target spyre --checkpoint "$tmp/state"
+ends 2 'resume: runs on spyre are simulated' 2 "$divvy" run "$p" --target spyre --resume "$tmp/state"
 ends 1 'another program' 2 "$divvy" run "$p" --set N=50 --resume "$tmp/state"
 
 # -- a full disk, if this user may make one
