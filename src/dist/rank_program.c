@@ -808,6 +808,7 @@ static int allocate(dv_rank_program *r, const dv_program *from, int32_t n)
     for (int32_t i = 0; i < from->n_ops; i++)
         r->parts[i] = -1;
     r->p->grain = from->grain;
+    r->p->src = from->src; // for the positions of error messages
     r->p->repeats = DV_NEW(&r->p->arena, dv_repeat, from->n_repeats);
     r->p->n_repeats = r->p->cap_repeats = from->n_repeats;
     return r->p->repeats != NULL;

@@ -46,6 +46,43 @@ static dv_plan_options options_of(const dv_pass_cx *cx, const dv_plan *plan,
     return o;
 }
 
+// Returns 1 if a pin (a choice that the user prescribes) is about an op of the
+// program: OP:VARIABLE=NUMBER, OP.kernel=KIND or OP.tile=VARIABLE:SIZE.
+static int applies(const dv_program *p, const char *pin)
+{
+    const char *equals = strrchr(pin, '='), *end = equals;
+    int slices = !dv_pin_is_of_schedule(pin);
+    while (end && end > pin && *end != (slices ? ':' : '.'))
+        end--;
+    size_t len = end ? (size_t)(end - pin) : 0;
+    for (int32_t i = 0; i < p->n_ops && len; i++) {
+        const dv_op *o = &p->ops[i];
+        if (strlen(o->name) != len || strncmp(o->name, pin, len) != 0)
+            continue;
+        size_t var = (size_t)(equals - end - 1);
+        for (int v = 0; v < o->n_vars && slices; v++)
+            if (strlen(o->vars[v].name) == var &&
+                !strncmp(o->vars[v].name, end + 1, var))
+                return 1;
+        return !slices;
+    }
+    return 0;
+}
+
+// Leaves out the pins about ops and variables of which the rank has no part.
+// Pins about no op of the team are kept, so that they are reported as errors.
+static int keep_pins(dv_plan_options *o, dv_plan *team, const dv_program *p)
+{
+    const char **pins = DV_NEW(&team->arena, const char *, o->n_pins);
+    size_t n = 0;
+    for (size_t i = 0; i < o->n_pins && pins; i++)
+        if (applies(p, o->pins[i]) || !applies(team->ops, o->pins[i]))
+            pins[n++] = o->pins[i];
+    o->pins = pins;
+    o->n_pins = n;
+    return pins != NULL;
+}
+
 // Plans the program of a rank that has no class yet; `text` is that program.
 static dv_status add_class(dv_pass_cx *cx, dv_plan *plan, dv_rank_program *r,
                            const char *text, int own)
@@ -57,7 +94,7 @@ static dv_status add_class(dv_pass_cx *cx, dv_plan *plan, dv_rank_program *r,
     *c = (dv_rank_class){0};
     c->ranks = DV_NEW(&plan->arena, int64_t, MOST_RANKS);
     c->program = dv_arena_copy(&plan->arena, text, strlen(text));
-    if (!c->ranks || !c->program || !team_ops)
+    if (!c->ranks || !c->program || !team_ops || !keep_pins(&o, plan, r->p))
         return dv_nomem(cx->diag);
     if (n)
         memcpy(team_ops, r->op_of, n * sizeof *team_ops);
