@@ -416,7 +416,9 @@ static dv_status call_hook(const thread *me,
     if (me->id == 0)
         x->hook_status = call(x, of, round);
     wait_all(x, me->n);
-    return x->hook_status;
+    dv_status st = x->hook_status;
+    wait_all(x, me->n); // the next hook may overwrite it only now
+    return st;
 }
 
 static dv_status at_extern(dv_exec *x, int32_t op, int64_t round)
