@@ -56,12 +56,13 @@ else
     stage threads 1 "what threads share, with the sanitizer for that"
     threaded="exec/threads team/team contract/api einsum/api jit/gemm team/agreement"
     # shellcheck disable=SC2046,SC2086
-    build tsan --target $(printf 'unit/%s ' $threaded | tr / _)
+    build tsan --target $(printf 'unit/%s ' $threaded | tr / _) prop_team_plans
     # It wants memory where it expects it, which some systems move about.
     fixed=
     setarch "$(uname -m)" -R true 2>/dev/null && fixed="setarch $(uname -m) -R"
     # shellcheck disable=SC2086
-    $fixed ctest --preset tsan -j "$jobs" -R "^unit/($(echo $threaded | tr ' ' '|'))\$"
+    DV_CASES=10 $fixed ctest --preset tsan -j "$jobs" \
+        -R "^unit/($(echo $threaded | tr ' ' '|'))\$|^prop/team/plans\$"
     stage clang 2 "clang, for its warnings and its code"
     build clang
     ctest --preset clang -j "$jobs" -L "unit|api" -LE '^(check|attack)$'
