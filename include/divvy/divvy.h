@@ -213,8 +213,8 @@ typedef enum dv_divide {
     DV_DIVIDE_SEED_COST
 } dv_divide;
 // Whether the division of ops and the use of scratchpads are planned together:
-// as the cost model prefers (AUTO), as Torch-Spyre does, the PyTorch backend of
-// IBM's Spyre accelerator (SEED), or not (OFF).
+// AUTO: if the cost model says that it pays; SEED: in the way of Torch-Spyre,
+// the PyTorch backend of IBM's Spyre accelerator; OFF: never.
 typedef enum dv_joint {
     DV_JOINT_AUTO = 1, // the default
     DV_JOINT_SEED,

@@ -23,6 +23,9 @@ typedef struct builder {
     const dv_plan_team *team;
     int64_t rank;
     int overlap;
+    // For each tensor of the team's program: 1 if an access selects its
+    // elements by an index that is read, and if an op or a message writes it.
+    char *indexed, *written;
     int32_t messages; // the tensor that events write
     int32_t cap_events, cap_ops;
     dv_diag *diag;
@@ -30,15 +33,27 @@ typedef struct builder {
 
 // -- Tensors -----------------------------------------------------------------
 
-static int is_indexed(const dv_program *p, int32_t tensor)
+// Marks the tensors that an op accesses through an index which it reads, and
+// those that an op or a message writes.
+static int mark_tensors(builder *b)
 {
-    for (int32_t i = 0; i < p->n_ops; i++)
-        for (int k = -1; k < p->ops[i].n_reads; k++) {
-            const dv_access *a = k < 0 ? &p->ops[i].write : &p->ops[i].reads[k];
-            if (a->tensor == tensor && dv_access_is_indirect(a))
-                return 1;
-        }
-    return 0;
+    const dv_program *p = b->from;
+    b->indexed = DV_NEW(&b->r->arena, char, p->n_tensors);
+    b->written = DV_NEW(&b->r->arena, char, p->n_tensors);
+    if (!b->indexed || !b->written)
+        return 0;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        const dv_op *o = &p->ops[i];
+        b->written[o->write.tensor] = 1;
+        b->indexed[o->write.tensor] |= (char)dv_access_is_indirect(&o->write);
+        for (int k = 0; k < o->n_reads; k++)
+            b->indexed[o->reads[k].tensor] |=
+                (char)dv_access_is_indirect(&o->reads[k]);
+    }
+    for (int32_t i = 0; i < b->team->n_op_exchanges; i++)
+        if (b->r->exchanges[i].n_receives)
+            b->written[b->r->exchanges[i].tensor] = 1;
+    return 1;
 }
 
 // Finds the box of each tensor that the rank has in memory: what it owns and
@@ -50,9 +65,9 @@ static void find_boxes(builder *b)
     dv_rank_program *r = b->r;
     for (int32_t t = 0; t < p->n_tensors; t++) {
         r->own[t] = dv_dist_own(&b->team->tensors[t], b->rank);
-        r->local[t] = is_indexed(p, t) ? dv_box_whole(p->tensors[t].n_dims,
-                                                      p->tensors[t].shape)
-                                       : r->own[t];
+        r->local[t] = b->indexed[t] ? dv_box_whole(p->tensors[t].n_dims,
+                                                   p->tensors[t].shape)
+                                    : r->own[t];
     }
     for (int32_t i = 0; i < p->n_ops; i++) {
         r->has_target[i] =
@@ -129,19 +144,6 @@ static int32_t add_tensor(builder *b, const char *name, dv_dtype dtype,
     return t.name ? dv_program_add_tensor(p, &t) : -1;
 }
 
-// Returns 1 if an op of the rank writes the tensor, or a message does.
-static int is_written(const builder *b, int32_t tensor)
-{
-    for (int32_t i = 0; i < b->from->n_ops; i++)
-        if (b->from->ops[i].write.tensor == tensor)
-            return 1;
-    for (int32_t i = 0; i < b->team->n_op_exchanges; i++)
-        if (b->r->exchanges[i].tensor == tensor &&
-            b->r->exchanges[i].n_receives)
-            return 1;
-    return 0;
-}
-
 static int add_tensors(builder *b)
 {
     const dv_program *from = b->from;
@@ -155,9 +157,8 @@ static int add_tensors(builder *b)
         int bound = r->kept[i] || !dv_box_in(&r->local[i], &r->own[i]);
         int only_out =
             t->is_output && !t->is_input && dv_box_in(&r->local[i], &r->own[i]);
-        r->tensor[i] =
-            add_tensor(b, t->name, t->dtype, &r->local[i], bound && !only_out,
-                       bound && is_written(b, i));
+        r->tensor[i] = add_tensor(b, t->name, t->dtype, &r->local[i],
+                                  bound && !only_out, bound && b->written[i]);
         if (r->tensor[i] < 0)
             return 0;
     }
@@ -623,8 +624,10 @@ static int splits_sum(const builder *b, int32_t op)
     return 0;
 }
 
-// Copies the tensor that an op both reads and overwrites to a new tensor, from
-// which the parts of the op read. Returns 0 if out of memory.
+// Copies the tensor that an op both reads and overwrites to a new tensor, so
+// that its edges read the old values after its core has overwritten some of
+// them. *snapshot becomes that tensor, or -1 if the op needs none. Returns 0 if
+// out of memory.
 static int push_snapshot(builder *b, int32_t number, int32_t *snapshot)
 {
     const dv_op *op = &b->from->ops[number];
@@ -851,10 +854,10 @@ dv_status dv_rank_program_create(dv_rank_program **out, const dv_plan *plan,
                  .overlap = overlap,
                  .diag = diag};
     int ok = allocate(r, plan->ops, plan->team.n_op_exchanges);
+    ok = ok && find_messages(&b) && mark_tensors(&b) && find_kept(&b);
     if (ok)
         find_boxes(&b);
-    ok = ok && find_kept(&b) && find_messages(&b) && add_tensors(&b) &&
-         push_ops(&b);
+    ok = ok && add_tensors(&b) && push_ops(&b);
     dv_status st = ok ? number_tensors(&b) : dv_nomem(diag);
     if (st == DV_OK)
         *out = r;

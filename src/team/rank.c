@@ -39,6 +39,7 @@ struct dv_rank {
     // The rank's memory of each tensor of the team's program; NULL if the rank
     // has none of it or only the executor uses it.
     void **data;
+    int32_t messages; // the tensor of the plan that events write; -1: none
     exchange *exchanges;
     dv_combine **sums; // per op of the team's program; NULL: not split
     int32_t n_sets;    // number of message sets so far
@@ -88,10 +89,11 @@ static dv_status bind_tensors(dv_rank *r, dv_diag *diag)
             DV_TRY(get_memory(r, t, &r->data[i], diag));
     }
     void *messages;
+    r->messages = -1;
     if (!r->part->messages)
         return DV_OK;
-    return get_memory(r, dv_program_find(p, r->part->messages), &messages,
-                      diag);
+    r->messages = dv_program_find(p, r->part->messages);
+    return get_memory(r, r->messages, &messages, diag);
 }
 
 // Groups the boxes of an exchange into one message per partner rank, allocates
@@ -365,8 +367,7 @@ static dv_status at_event(void *user, int32_t op)
 {
     dv_rank *r = user;
     const dv_op *o = &r->plan->ops->ops[op];
-    const char *name = r->plan->ops->tensors[o->write.tensor].name;
-    if (!r->part->messages || strcmp(name, r->part->messages) != 0)
+    if (o->write.tensor != r->messages)
         return DV_OK; // an extern op of the team's program
     const dv_rank_event *e = &r->part->events[(int32_t)o->body->value];
     double before = dv_clock_s();

@@ -303,10 +303,11 @@ void dv_mpi_destroy(dv_comm *c); // Destroys a communicator, collectively.
 dv_status dv_mpi_split(dv_comm **out, dv_comm *c, int64_t colour,
                        dv_diag *diag);
 
-// Saves all tensors of the program after `round` iterations of an outermost
-// repeat (a loop of the program), collectively. The bytes of the file do not
-// depend on the number of ranks, and the file appears completely or not at all.
-// Simulated ranks have no checkpoints.
+// Saves the tensors that a run needs to continue (dv_rank_keeps) after `round`
+// iterations of an outermost repeat (a loop of the program), collectively. The
+// bytes of the file do not depend on the number of ranks, and the file appears
+// completely or not at all. Fails if the ranks are simulated, because their
+// tensors are in the memory of the simulated machine.
 dv_status dv_checkpoint_save(dv_rank *r, const char *path, int32_t repeat,
                              int64_t round, dv_diag *diag);
 // Fills the rank's boxes from a checkpoint and makes its next run continue
