@@ -86,6 +86,7 @@ static void run_peer(const peer *p, const mats *x)
 
 typedef struct ours { // one of these
     dv_gemm_plan *plan;
+    void *workspace; // of the plan
     dv_gemm_fn kernel;
     dv_contract *nest;
 } ours;
@@ -113,7 +114,7 @@ static double measure(int who, const ours *o, const mats *x, long n)
             else if (o->nest)
                 dv_contract_run(o->nest, x->a, x->b, x->c);
             else
-                dv_gemm_run(o->plan, x->a, x->b, x->c, NULL);
+                dv_gemm_run(o->plan, x->a, x->b, x->c, o->workspace, NULL);
     return (seconds(threads) - t) / (double)n;
 }
 
@@ -187,12 +188,14 @@ static void row(dv_jit *jit, int m, int n, int k, double top)
     dv_gemm_shape s = {.m = m, .n = n, .k = k};
     s.dtype = (uint8_t)used->in;
     dv_gemm_options o = {.l1_bytes = l1_bytes, .l2_bytes = l2_bytes};
-    ours us = {NULL, NULL, NULL};
+    ours us = {0};
     s.beta = one_kernel ? DV_SCALE_ONE : DV_SCALE_ZERO;
     if (one_kernel    ? dv_jit_gemm(jit, &s, &us.kernel, NULL)
         : threads > 1 ? make_nest(&us.nest, jit, m, n, k)
                       : dv_gemm_plan_create(&us.plan, jit, &s, &o, NULL))
         exit(3);
+    if (us.plan)
+        us.workspace = dv_alloc_buffer((size_t)dv_gemm_plan_workspace(us.plan));
     double flop = 2.0 * m * n * k;
     // Small products are timed between two ticks of the system's clock, large
     // ones over several, so that each has as many.
@@ -218,6 +221,7 @@ static void row(dv_jit *jit, int m, int n, int k, double top)
     printf("\n");
     fflush(stdout);
     dv_gemm_plan_destroy(us.plan);
+    dv_release(us.workspace);
     dv_contract_destroy(us.nest);
     free(x.a);
     free(x.b);

@@ -57,6 +57,18 @@ void *dv_alloc(size_t size_bytes)
                                     : malloc(size_bytes ? size_bytes : 1);
 }
 
+void *dv_alloc_buffer(size_t size_bytes)
+{
+    enum { LINE = 64, SMALL = 64 << 10 };
+    void *p = NULL;
+    if (refused())
+        return NULL;
+    if (size_bytes > SMALL)
+        return alloc_large((size_bytes + LARGE_PAGE - 1) / LARGE_PAGE *
+                           LARGE_PAGE);
+    return posix_memalign(&p, LINE, size_bytes + 1) ? NULL : p;
+}
+
 // Allocates zeroed memory. calloc does not clear fresh pages, which are zero
 // already.
 static void *alloc_zeroed(size_t size_bytes)

@@ -13,6 +13,9 @@
 // Like malloc, realloc and free, except that tests can make the n-th call fail
 // (dv_mem_fail_at).
 void *dv_alloc(size_t size_bytes);
+// Allocates memory for data that kernels work on: it begins at a cache line and
+// is in huge pages, if the system has them, unless it is small.
+void *dv_alloc_buffer(size_t size_bytes);
 void *dv_realloc(void *p, size_t size_bytes);
 void dv_release(void *p);
 

@@ -1,6 +1,5 @@
 // Creates contractions and runs the loops of products; contract.h has an
 // overview.
-#define _GNU_SOURCE
 #include "base/dtype.h"
 #include "base/math.h"
 #include "jit/backend.h"
@@ -9,7 +8,6 @@
 #include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
 // Returns whether kernels have the prologue and the epilogue inside.
 static int has_ends_inside(const dv_nest *n)
@@ -168,7 +166,6 @@ static dv_status build(dv_contraction *c, dv_jit *jit,
             return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
                            "%s is too large to be packed",
                            dv_nest_operand_name(i));
-    DV_TRY(ct_map_buffers(c, diag));
     if (c->n.bias && !plain)
         return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
                        "nest %s has a bias, but is no plain product",
@@ -198,15 +195,15 @@ static dv_status make_kernels(dv_contraction *c, dv_jit *jit,
 }
 
 // Creates a contraction. If `as` is not NULL, the nest is scheduled already,
-// and these choices are obeyed. With `dry` it has no buffers.
+// and these choices are obeyed.
 static dv_status make(dv_contraction **out, dv_jit *jit, const dv_nest *n,
-                      const dv_contraction_choices *as, int dry,
+                      const dv_contraction_choices *as,
                       const dv_contract_options *o, dv_diag *diag)
 {
     dv_contraction *c = dv_alloc(sizeof *c);
     if (!c)
         return dv_nomem(diag);
-    *c = (dv_contraction){.as = as, .dry = dry, .at_once = 1};
+    *c = (dv_contraction){.as = as, .at_once = 1};
     dv_nest_copy(&c->n, n);
     dv_status s = jit ? DV_OK : dv_jit_create(&c->own_jit, diag);
     jit = jit ? jit : c->own_jit;
@@ -231,15 +228,7 @@ dv_status dv_contraction_create(dv_contraction **out, dv_jit *jit,
     const dv_contract_options *o = options ? options : &none;
     assert(dv_nest_is_product(n) && has_ends_inside(n));
     DV_TRY(check(n, o, diag));
-    return make(out, jit, n, NULL, 0, o, diag);
-}
-
-dv_status dv_contraction_try(dv_contraction **out, dv_jit *jit,
-                             const dv_nest *n,
-                             const dv_contract_options *options, dv_diag *diag)
-{
-    DV_TRY(check(n, options, diag));
-    return make(out, jit, n, NULL, 1, options, diag);
+    return make(out, jit, n, NULL, o, diag);
 }
 
 dv_status dv_contraction_obey(dv_contraction **out, dv_jit *jit,
@@ -248,7 +237,7 @@ dv_status dv_contraction_obey(dv_contraction **out, dv_jit *jit,
                               const dv_contract_options *options, dv_diag *diag)
 {
     DV_TRY(check(n, options, diag));
-    return make(out, jit, n, as, 0, options, diag);
+    return make(out, jit, n, as, options, diag);
 }
 
 dv_contraction_choices dv_contraction_chosen(const dv_contraction *c)
@@ -268,28 +257,16 @@ void dv_contraction_destroy(dv_contraction *c)
 {
     if (!c)
         return;
-    if (c->memory)
-        munmap(c->memory, c->memory_bytes);
     dv_gemm_plan_destroy(c->plan);
     dv_jit_destroy(c->own_jit);
     dv_release(c);
 }
 
-// The operand addresses of a block, and whether it is the first and the last
-// block of k (the summed dimension) that is added to its results.
-typedef struct spot {
-    unsigned char *at[DV_N_OPERANDS]; // operand addresses; inputs are only read
-    // Address of the block that is read after this one and is prefetched. It is
-    // a block of c->ahead, the operand that the kernels prefetch.
-    const unsigned char *next;
-    int first, last;
-} spot;
-
 // Runs kernels that pack the operand with the columns themselves while they
 // read it, one panel (a group of a few columns) after the other.
-static void multiply_packing(const dv_contraction *c, ct_state *t,
-                             const spot *s)
+static void multiply_packing(const dv_contraction_cursor *t, const ct_spot *s)
 {
+    const dv_contraction *c = t->c;
     int rest = ct_is_tail(t, &c->col), way = ct_k_variant(c, t);
     const ct_kernel *k =
         &c->kernels[ct_is_tail(t, &c->row)][rest][way][s->first][s->last];
@@ -313,7 +290,7 @@ static void multiply_packing(const dv_contraction *c, ct_state *t,
 // the rows of this one; otherwise the kernel prefetches them itself. Each row
 // is on a page of its own, and prefetching all rows together overlaps their
 // address translations, which would otherwise be waited for one by one.
-static void prefetch_next_rows(const dv_contraction *c, const spot *s,
+static void prefetch_next_rows(const dv_contraction *c, const ct_spot *s,
                                int64_t k)
 {
     const unsigned char *p = s->next;
@@ -327,8 +304,9 @@ static void prefetch_next_rows(const dv_contraction *c, const spot *s,
 // the kernel fills the other block for the next call. If the previous call
 // filled it with other rows than this call needs, the right rows are copied
 // here first.
-static void multiply_copied(const dv_contraction *c, ct_state *t, const spot *s)
+static void multiply_copied(dv_contraction_cursor *t, const ct_spot *s)
 {
+    const dv_contraction *c = t->c;
     const unsigned char *row = s->at[c->form.in_row];
     unsigned char *block = t->buffer[c->form.in_row];
     unsigned char *here = block + t->half * c->ahead_bytes;
@@ -343,25 +321,9 @@ static void multiply_copied(const dv_contraction *c, ct_state *t, const spot *s)
                                                   s->at[DV_OUT], &args);
 }
 
-static void multiply(const dv_contraction *c, ct_state *t, const spot *s)
+static void multiply(const dv_contraction_cursor *t, const ct_spot *s)
 {
-    if (c->plan) {
-        // Results are final, and finished blocks are called back for, after the
-        // last block of k (the summed dimension).
-        dv_gemm_args args = {
-            .bias = c->bias, .then = s->last ? c->then : NULL, .user = c->user};
-        dv_gemm_run(c->plan, s->at[c->form.in_row], s->at[c->form.in_col],
-                    s->at[DV_OUT], &args);
-        return;
-    }
-    if (c->on_way) {
-        multiply_packing(c, t, s);
-        return;
-    }
-    if (c->ahead_bytes) {
-        multiply_copied(c, t, s);
-        return;
-    }
+    const dv_contraction *c = t->c;
     int rest = ct_is_tail(t, &c->col), way = ct_k_variant(c, t);
     const ct_kernel *k =
         &c->kernels[ct_is_tail(t, &c->row)][rest][way][s->first][s->last];
@@ -380,90 +342,145 @@ static void multiply(const dv_contraction *c, ct_state *t, const spot *s)
         }
 }
 
-// inside() runs the loops from number l inwards. turn() runs one iteration of
-// loop l: it packs the operands that are packed there, and writes a packed
-// output back afterwards.
-static void inside(const dv_contraction *c, ct_state *t, int l, const spot *s);
-
-static void turn(const dv_contraction *c, ct_state *t, int l, int pack,
-                 const spot *s)
+// Packs the operands whose bits are set in `pack` at the addresses of s, which
+// then point into the workspace. An output that is overwritten is not read.
+static void pack_operands(dv_contraction_cursor *t, int pack, ct_spot *s)
 {
-    spot w = *s;
+    const dv_contraction *c = t->c;
     for (int o = 0; pack && o < DV_N_OPERANDS; o++) {
         if (!(pack >> o & 1) || (c->on_way && o == c->form.in_col))
             continue;
         if (o != DV_OUT || !(s->first && c->zero_first))
             ct_pack(c, t, o, s->at[o]);
-        w.at[o] = t->buffer[o];
+        s->at[o] = t->buffer[o];
     }
-    inside(c, t, l + 1, &w);
-    if (pack >> DV_OUT & 1)
-        ct_unpack(c, t, s->at[DV_OUT]);
 }
 
-// Runs the loops from l on, recursively, and inside them the kernel.
-static void inside(const dv_contraction *c, ct_state *t, int l, const spot *s)
+// Begins the current iteration of loop l, and the first one of each loop inside
+// it, up to the kernel.
+static void enter(dv_contraction_cursor *t, int l)
 {
-    if (l == c->n_loops) {
-        multiply(c, t, s);
-        return;
-    }
-    const ct_loop *p = &c->loops[l];
-    int64_t from,
-        n = ct_iterations(t, p->size, p->whole, p->unit, p->outer, &from);
-    spot w = *s;
-    for (int64_t i = 0; i < n; i++) {
-        t->at[l] = from + i * p->unit;
+    const dv_contraction *c = t->c;
+    for (; l < c->n_loops; l++) {
+        const ct_loop *p = &c->loops[l];
+        const ct_spot *s = &t->spot[l];
+        ct_spot *in = &t->spot[l + 1];
+        int64_t from,
+            n = ct_iterations(t, p->size, p->whole, p->unit, p->outer, &from);
+        t->n[l] = n;
+        t->at[l] = from + t->i[l] * p->unit;
+        *in = *s;
         if (p->is_k) {
-            w.first = s->first && i == 0;
-            w.last = s->last && i == n - 1;
+            in->first = s->first && t->i[l] == 0;
+            in->last = s->last && t->i[l] == n - 1;
         }
-        w.next = i < n - 1 ? w.at[c->ahead] + p->step[c->ahead] : s->next;
-        if (p->pack)
-            turn(c, t, l, p->pack, &w);
-        else
-            inside(c, t, l + 1, &w);
-        for (int o = 0; o < DV_N_OPERANDS; o++)
-            w.at[o] += p->step[o];
+        if (t->i[l] < n - 1)
+            in->next = s->at[c->ahead] + p->step[c->ahead];
+        pack_operands(t, p->pack, in);
+        t->i[l + 1] = 0;
     }
+    const ct_spot *s = &t->spot[l];
+    if (c->plan)
+        dv_gemm_begin(&t->gemm, c->plan, s->at[c->form.in_row],
+                      s->at[c->form.in_col], s->at[DV_OUT], t->gemm_workspace,
+                      &(dv_gemm_args){.bias = t->bias});
 }
 
-void dv_contraction_run(dv_contraction *c, const void *in0, const void *in1,
-                        void *out)
+// Ends the current iteration of the innermost loop, and of each loop around it
+// that it is the last of, writing packed results back, and begins the next.
+static void advance(dv_contraction_cursor *t)
 {
-    ct_state *t = &c->state;
-    spot s = {{(unsigned char *)in0, (unsigned char *)in1, out}, NULL, 1, 1};
-    // The caller may have changed the rows that an earlier run copied.
-    t->brought = NULL;
-    for (int o = 0; o < DV_N_OPERANDS; o++) {
-        if (!(c->top_pack >> o & 1))
-            continue;
-        if (o != DV_OUT || !c->zero_first)
-            ct_pack(c, t, o, s.at[o]);
-        s.at[o] = t->buffer[o];
+    const dv_contraction *c = t->c;
+    for (int l = c->n_loops - 1; l >= 0; l--) {
+        const ct_loop *p = &c->loops[l];
+        if (p->pack >> DV_OUT & 1)
+            ct_unpack(c, t, t->spot[l].at[DV_OUT]);
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            t->spot[l].at[o] += p->step[o];
+        if (++t->i[l] < t->n[l]) {
+            enter(t, l);
+            return;
+        }
     }
-    s.next = s.at[c->ahead];
-    inside(c, t, 0, &s);
+    t->ended = 1;
     if (c->top_pack >> DV_OUT & 1)
-        ct_unpack(c, t, out);
+        ct_unpack(c, t, t->out);
     if (c->streams) // makes non-temporal stores visible to other threads
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-void dv_contraction_bias(dv_contraction *c, const void *values)
+void dv_contraction_begin(dv_contraction_cursor *t, const dv_contraction *c,
+                          const dv_contraction_args *args)
 {
-    c->bias = values;
+    unsigned char *at = args->workspace;
+    t->c = c;
+    t->out = args->out;
+    t->bias = args->bias;
+    t->ended = 0;
+    t->half = 0;
+    t->brought = NULL;
+    // Positions inside the kernel, where no loop sets them, stay 0.
+    memset(t->at, 0, (size_t)c->n.n_dims * sizeof *t->at);
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        t->buffer[o] = at;
+        at += c->buffer_bytes[o];
+    }
+    t->gemm_workspace = at;
+    ct_spot *s = &t->spot[0];
+    *s = (ct_spot){.at = {(unsigned char *)(uintptr_t)args->in0,
+                          (unsigned char *)(uintptr_t)args->in1, args->out},
+                   .first = 1,
+                   .last = 1};
+    pack_operands(t, c->top_pack, s);
+    s->next = s->at[c->ahead];
+    t->i[0] = 0;
+    enter(t, 0);
 }
 
-int dv_contraction_on_block(dv_contraction *c, dv_contraction_block then,
-                            void *user)
+int dv_contraction_next(dv_contraction_cursor *t, dv_block *finished)
+{
+    const dv_contraction *c = t->c;
+    for (; !t->ended; advance(t)) {
+        const ct_spot *s = &t->spot[c->n_loops];
+        if (c->plan)
+            while (dv_gemm_next(&t->gemm, finished)) {
+                // Results are final after the last block of k (the summed
+                // dimension).
+                if (s->last && dv_contraction_has_blocks(c))
+                    return 1;
+            }
+        else if (c->on_way)
+            multiply_packing(t, s);
+        else if (c->ahead_bytes)
+            multiply_copied(t, s);
+        else
+            multiply(t, s);
+    }
+    return 0;
+}
+
+void dv_contraction_run(const dv_contraction *c,
+                        const dv_contraction_args *args)
+{
+    dv_contraction_cursor t;
+    dv_block finished;
+    dv_contraction_begin(&t, c, args);
+    while (dv_contraction_next(&t, &finished))
+        ;
+}
+
+int64_t dv_contraction_workspace(const dv_contraction *c)
+{
+    int64_t bytes = c->plan ? dv_gemm_plan_workspace(c->plan) : 0;
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        bytes += c->buffer_bytes[o];
+    return bytes;
+}
+
+int dv_contraction_has_blocks(const dv_contraction *c)
 {
     int rounded = c->n.dtype == DV_F16 || c->n.dtype == DV_BF16;
-    if (!c->plan || rounded || c->form.pack[DV_OUT] != DV_FORM_NEVER)
-        return 0;
-    c->then = then;
-    c->user = user;
-    return 1;
+    return c->plan && !rounded && c->form.pack[DV_OUT] == DV_FORM_NEVER;
 }
 
 void dv_contraction_describe(const dv_contraction *c, dv_text *out)

@@ -8,11 +8,12 @@
 //   k 384 prim:            …      for each combination of shorter last tiles
 //
 // A nest that is not scheduled yet goes through the passes of the list `best`
-// first. All kernels are generated and all memory is allocated when the
-// contraction is created: a run neither allocates nor locks nor searches.
-// Results have the same bits in every run.
+// first. All kernels are generated when the contraction is created, and the
+// caller of a run provides the memory for packed operands: a run neither
+// allocates nor locks nor searches, and several threads can run one contraction
+// at the same time. Results have the same bits in every run.
 //
-// A contraction runs on the calling thread. Other nests, and nests for several
+// A run uses the calling thread. Other nests, and nests for several
 // threads, run as programs of one op (exec/nest.c, which also has the public
 // calls for all nests).
 //
@@ -23,7 +24,7 @@
 //   state.h        private to the folder: a contraction
 #ifndef DV_CONTRACT_H
 #define DV_CONTRACT_H
-#include "jit/jit.h"
+#include "jit/gemm/gemm.h"
 #include "nest/nest.h"
 
 typedef struct dv_contraction dv_contraction;
@@ -42,11 +43,6 @@ dv_status dv_contraction_create(dv_contraction **out, dv_jit *jit,
                                 const dv_nest *n,
                                 const dv_contract_options *options,
                                 dv_diag *diag);
-// Does the same for a contraction that is described, but not run: no memory is
-// mapped for its buffers.
-dv_status dv_contraction_try(dv_contraction **out, dv_jit *jit,
-                             const dv_nest *n,
-                             const dv_contract_options *options, dv_diag *diag);
 // What is chosen for a contraction beside the loops of its nest.
 typedef struct dv_contraction_choices {
     int gemm; // 1 if a GEMM plan (jit/gemm/) runs the dimensions of the kernel
@@ -66,22 +62,63 @@ dv_status dv_contraction_obey(dv_contraction **out, dv_jit *jit,
                               const dv_contract_options *options,
                               dv_diag *diag);
 void dv_contraction_destroy(dv_contraction *c);
-// These do what the public calls dv_contract_* do (divvy/nest.h).
-void dv_contraction_run(dv_contraction *c, const void *in0, const void *in1,
-                        void *out);
 const dv_nest *dv_contraction_nest(const dv_contraction *c);
-// Sets the bias, the values that are added to each row or column, for later
-// runs of a nest with `bias`: contiguous values of the nest's type. Only plain
-// GEMMs can have a bias; creating others fails with DV_E_NEST.
-void dv_contraction_bias(dv_contraction *c, const void *values);
-// Sets a callback for later runs: `then` is called with each finished block of
-// results while the block is in cache, by the thread that computed it. The
-// columns of a block have unit stride in the output. NULL removes the callback.
-// Returns 0 if this contraction cannot call it.
-typedef void (*dv_contraction_block)(void *user, void *out, int32_t rows,
-                                     int32_t cols);
-int dv_contraction_on_block(dv_contraction *c, dv_contraction_block then,
-                            void *user);
+// Returns the bytes of the workspace of a run.
+int64_t dv_contraction_workspace(const dv_contraction *c);
+// Returns whether a run announces finished blocks of results (dv_block) before
+// its end.
+int dv_contraction_has_blocks(const dv_contraction *c);
+
+// The operands of a run. `workspace` begins at a cache line. `bias` is used by
+// nests that have one: contiguous values of the nest's type, which are added to
+// each row or column. Only plain GEMMs can have a bias; creating others fails
+// with DV_E_NEST.
+typedef struct dv_contraction_args {
+    const void *in0, *in1;
+    void *out, *workspace;
+    const void *bias;
+} dv_contraction_args;
+// A run: its position in the loops of the nest. All fields are private to
+// contract/.
+typedef struct ct_spot {
+    // Addresses of the operands: in the tensors or, inside the loop that packs
+    // an operand, in the workspace.
+    unsigned char *at[DV_N_OPERANDS];
+    // Address of the block that is read after this one and is prefetched. It is
+    // a block of the operand that the kernels prefetch.
+    const unsigned char *next;
+    // Whether this is the first and the last block of k (the summed dimension)
+    // that is added to its results.
+    int first, last;
+} ct_spot;
+typedef struct dv_contraction_cursor {
+    const dv_contraction *c;
+    void *out;
+    const void *bias;
+    unsigned char *buffer[DV_N_OPERANDS]; // packed operands
+    // Position of each loop, in elements of its untiled dimension, the number
+    // of its current iteration, and the number of its iterations.
+    int64_t at[DV_NEST_MAX_DIMS], i[DV_NEST_MAX_DIMS + 1], n[DV_NEST_MAX_DIMS];
+    // spot[l] is where loop l begins its current iteration, with `next`,
+    // `first` and `last` of all its iterations; the last one is for the kernel.
+    ct_spot spot[DV_NEST_MAX_DIMS + 1];
+    // Address of the rows that were copied into half `half` of the row buffer,
+    // or NULL.
+    const unsigned char *brought;
+    int32_t half; // the half of the row buffer with the copied rows
+    int32_t ended;
+    dv_gemm_cursor gemm; // the run of the GEMM plan, if the nest has one
+    unsigned char *gemm_workspace;
+} dv_contraction_cursor;
+
+void dv_contraction_run(const dv_contraction *c,
+                        const dv_contraction_args *args);
+// Does the same in steps: dv_contraction_next runs until the next block of
+// results is finished and sets *finished to it; it returns 0 after the last
+// block. (A contraction that announces no blocks returns 0 at once.)
+void dv_contraction_begin(dv_contraction_cursor *r, const dv_contraction *c,
+                          const dv_contraction_args *args);
+int dv_contraction_next(dv_contraction_cursor *r, dv_block *finished);
 // Prints how the GEMM plan of a plain product tiles it, or that the loops of
 // the nest call the kernels, as one line without a newline.
 void dv_contraction_describe(const dv_contraction *c, dv_text *out);

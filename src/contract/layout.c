@@ -3,7 +3,6 @@
 #include "base/math.h"
 #include "contract/state.h"
 #include <string.h>
-#include <sys/mman.h>
 
 #define MOST_ELEMS ((int64_t)1 << 40) // most elements of a buffer
 
@@ -174,31 +173,4 @@ int ct_layout_buffer(dv_contraction *c, int o)
     }
     c->buffer_bytes[o] = dv_round_up(elems * c->es, 256);
     return elems <= MOST_ELEMS;
-}
-
-enum { HUGE_BYTES = 2 << 20 };
-
-// Allocates all buffers in one mapping, with huge pages if the system has them.
-dv_status ct_map_buffers(dv_contraction *c, dv_diag *diag)
-{
-    int64_t all = 0;
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        all += c->buffer_bytes[o];
-    if (!all || c->dry)
-        return DV_OK;
-    int64_t total = dv_round_up(all, HUGE_BYTES) + HUGE_BYTES;
-    void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (m == MAP_FAILED)
-        return dv_nomem(diag);
-    madvise(m, (size_t)total, MADV_HUGEPAGE); // only a hint: failure is ignored
-    c->memory = m;
-    c->memory_bytes = (size_t)total;
-    unsigned char *at = m;
-    at += (HUGE_BYTES - (uintptr_t)at % HUGE_BYTES) % HUGE_BYTES;
-    for (int o = 0; o < DV_N_OPERANDS; o++) {
-        c->state.buffer[o] = at;
-        at += c->buffer_bytes[o];
-    }
-    return DV_OK;
 }

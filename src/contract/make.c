@@ -251,7 +251,6 @@ dv_status ct_make_plan(dv_contraction *c, dv_jit *jit,
     dv_gemm_shape s = {.dtype = (uint8_t)c->n.dtype};
     dv_gemm_options o = {.l1_bytes = options->l1_bytes,
                          .l2_bytes = options->l2_bytes};
-    o.dry = c->dry;
     s.m = (int32_t)c->row.size;
     s.n = (int32_t)c->col.size;
     s.k = (int32_t)c->k_size[0];

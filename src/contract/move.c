@@ -4,19 +4,19 @@
 #include "contract/state.h"
 #include <string.h>
 
-int64_t ct_iterations(const ct_state *t, int64_t size, int64_t whole,
-                      int64_t unit, int32_t outer, int64_t *from)
+int64_t ct_iterations(const dv_contraction_cursor *t, int64_t size,
+                      int64_t whole, int64_t unit, int32_t outer, int64_t *from)
 {
     *from = outer < 0 ? 0 : t->at[outer];
     return whole ? dv_min_i64(size, dv_ceil_div(whole - *from, unit)) : size;
 }
 
-int ct_is_tail(const ct_state *t, const ct_prim *p)
+int ct_is_tail(const dv_contraction_cursor *t, const ct_prim *p)
 {
     return p->rest && t->at[p->outer] + p->size > p->whole;
 }
 
-int ct_k_variant(const dv_contraction *c, const ct_state *t)
+int ct_k_variant(const dv_contraction *c, const dv_contraction_cursor *t)
 {
     int way = 0;
     if (c->k_tails[0] >= 0)
@@ -29,7 +29,7 @@ int ct_k_variant(const dv_contraction *c, const ct_state *t)
 typedef struct copy_job {
     const dv_contraction *c;
     const ct_mover *m;
-    ct_state *t;
+    dv_contraction_cursor *t;
     unsigned char *tensor, *buffer;
     int64_t k_at; // position along k inside the panel, in elements
     int back;
@@ -97,7 +97,8 @@ static void block(const copy_job *h)
 
 // Returns the number of elements of k (all summed dimensions of the kernel,
 // counted as one) that one step of k dimension i spans.
-static int64_t k_step(const dv_contraction *c, const ct_state *t, int i)
+static int64_t k_step(const dv_contraction *c, const dv_contraction_cursor *t,
+                      int i)
 {
     int64_t n = 1;
     for (int j = i + 1; j < c->form.n_k; j++)
@@ -139,7 +140,7 @@ static void loop_axes(const copy_job *h, int a)
     }
 }
 
-void ct_pack(const dv_contraction *c, ct_state *t, int operand,
+void ct_pack(const dv_contraction *c, dv_contraction_cursor *t, int operand,
              const unsigned char *from)
 {
     copy_job h = {.c = c,
@@ -160,7 +161,8 @@ static dv_move_fn whole_move(const ct_mover *m)
     return one ? m->back[0][0][0] : NULL;
 }
 
-void ct_unpack(const dv_contraction *c, ct_state *t, unsigned char *to)
+void ct_unpack(const dv_contraction *c, dv_contraction_cursor *t,
+               unsigned char *to)
 {
     const ct_mover *m = &c->movers[DV_OUT];
     copy_job h = {.c = c,

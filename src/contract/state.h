@@ -2,10 +2,8 @@
 // and used when it runs.
 #ifndef DV_CONTRACT_STATE_H
 #define DV_CONTRACT_STATE_H
-#include "jit/gemm/gemm.h"
 #include "jit/backend.h"
 #include "contract/contract.h"
-#include <stdatomic.h>
 
 enum { CT_RUNS = 3, CT_K_VARIANTS = 4 };
 enum { CT_COMMON_L3 = 16 << 20 };
@@ -78,17 +76,6 @@ typedef struct ct_kernel {
     dv_gemm_fn run[CT_RUNS];
 } ct_kernel;
 
-// What changes during a run.
-typedef struct ct_state {
-    unsigned char *buffer[DV_N_OPERANDS];
-    // Position of each loop, in elements of its untiled dimension.
-    int64_t at[DV_NEST_MAX_DIMS];
-    // Address of the rows that were copied into half `half` of the row buffer,
-    // or NULL.
-    const unsigned char *brought;
-    int32_t half; // the half of the row buffer with the copied rows
-} ct_state;
-
 struct dv_contraction {
     dv_nest n;
     dv_nest_form form;
@@ -122,7 +109,6 @@ struct dv_contraction {
     // Choices that are obeyed; NULL: chosen here. Borrowed while the
     // contraction is created.
     const dv_contraction_choices *as;
-    int32_t dry; // 1 if it is not run and has no buffers
     int32_t n_loops;
     int32_t zero_first, relu_last;
     uint8_t top_pack; // bit mask of the operands packed before all loops
@@ -141,14 +127,10 @@ struct dv_contraction {
     ct_mover movers[DV_N_OPERANDS];
     // Plan of a plain product; owned; NULL if the nest is none.
     dv_gemm_plan *plan;
+    // Sizes of the buffers of packed operands in the workspace, which come
+    // before the workspace of the plan.
     int64_t buffer_bytes[DV_N_OPERANDS];
-    ct_state state;
-    const void *bias;          // borrowed; set by dv_contraction_bias
-    dv_contraction_block then; // callback set by dv_contraction_on_block
-    void *user;                // first argument of `then`
     dv_jit *own_jit; // owned code memory; NULL if the caller's is used
-    void *memory;    // mapping with all buffers; owned
-    size_t memory_bytes;
 };
 
 // The functions below are in layout.c. They compute loops, panels and buffers;
@@ -160,8 +142,6 @@ dv_status ct_layout_prims(dv_contraction *c, dv_diag *diag);
 void ct_layout_loops(dv_contraction *c);
 void ct_layout_panels(dv_contraction *c);
 int ct_layout_buffer(dv_contraction *c, int operand);
-// Allocates all buffers that a run needs.
-dv_status ct_map_buffers(dv_contraction *c, dv_diag *diag);
 // The functions below are in make.c. They generate the kernels and moves of a
 // contraction whose layout is known.
 dv_status ct_make_kernels(dv_contraction *c, dv_jit *jit, dv_diag *diag);
@@ -185,15 +165,17 @@ dv_status ct_make_mover(dv_contraction *c, dv_jit *jit, int operand,
                         dv_diag *diag);
 // The functions below are in move.c. ct_pack copies a block of an operand into
 // its buffer, ct_unpack writes packed results back.
-void ct_pack(const dv_contraction *c, ct_state *t, int operand,
+void ct_pack(const dv_contraction *c, dv_contraction_cursor *t, int operand,
              const unsigned char *from);
-void ct_unpack(const dv_contraction *c, ct_state *t, unsigned char *to);
+void ct_unpack(const dv_contraction *c, dv_contraction_cursor *t,
+               unsigned char *to);
 // Returns the number of iterations of a loop, which is smaller than `size` in
 // the last, shorter tile of the loops around it, and sets *from to its
 // position.
-int64_t ct_iterations(const ct_state *t, int64_t size, int64_t whole,
-                      int64_t unit, int32_t outer, int64_t *from);
+int64_t ct_iterations(const dv_contraction_cursor *t, int64_t size,
+                      int64_t whole, int64_t unit, int32_t outer,
+                      int64_t *from);
 // Returns whether the current tile of a kernel dimension is cut short.
-int ct_is_tail(const ct_state *t, const ct_prim *p);
-int ct_k_variant(const dv_contraction *c, const ct_state *t);
+int ct_is_tail(const dv_contraction_cursor *t, const ct_prim *p);
+int ct_k_variant(const dv_contraction *c, const dv_contraction_cursor *t);
 #endif

@@ -16,6 +16,7 @@ enum { MOST_THREADS = 1024 };
 struct dv_contract {
     dv_nest n;               // the nest as the caller gave it
     dv_contraction *product; // owned; NULL if the nest runs as a plan
+    void *workspace;         // memory for runs of the product; owned
     dv_plan *plan;           // owned; NULL if the nest runs as a product
     dv_exec *x;              // the plan, ready to run; owned
     // The tensor of the plan's program that each operand is (-1 if it is none),
@@ -195,8 +196,13 @@ dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
         return dv_nomem(diag);
     *c = (dv_contract){.n = *n};
     dv_status st = create_product(c, jit, &o, diag);
-    if (st == DV_E_LIMIT)
+    if (st == DV_E_LIMIT) {
         st = plan_nest(c, &o, diag);
+    } else if (st == DV_OK) {
+        c->workspace =
+            dv_alloc_buffer((size_t)dv_contraction_workspace(c->product));
+        st = c->workspace ? DV_OK : dv_nomem(diag);
+    }
     c->n.src = NULL; // the text is not borrowed beyond creation
     if (st == DV_OK)
         *out = c;
@@ -210,6 +216,7 @@ void dv_contract_destroy(dv_contract *c)
     if (!c)
         return;
     dv_contraction_destroy(c->product);
+    dv_release(c->workspace);
     dv_exec_destroy(c->x);
     dv_plan_destroy(c->plan);
     dv_diag_destroy(c->diag);
@@ -244,7 +251,10 @@ void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                      void *out)
 {
     if (c->product)
-        dv_contraction_run(c->product, in0, in1, out);
+        dv_contraction_run(
+            c->product,
+            &(dv_contraction_args){
+                .in0 = in0, .in1 = in1, .out = out, .workspace = c->workspace});
     else
         run_plan(c, in0, in1, out);
 }

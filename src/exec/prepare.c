@@ -107,32 +107,15 @@ static int find_parts(dv_exec *x)
     return x->parts != NULL;
 }
 
-// Prepares a product for all tiles of a deal (a core's range of tiles), for
-// thread number `id` or, if that is -1, for the thread of the deal's core.
-static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
-                              const dv_deal *deal, int32_t id, dv_diag *diag)
-{
-    if (id < 0)
-        id = (int32_t)(deal->core % x->n_threads);
-    for (int64_t i = 0; i < deal->n_tiles; i++) {
-        dv_tile t;
-        dv_plan_tile(&t, x->plan, op, deal->first_tile + i);
-        DV_TRY(dv_product_prepare(p, &t, id, &x->threads[id].set, diag));
-    }
-    return DV_OK;
-}
-
-// Prepares the contractions of all tiles of an op for every thread that may run
-// them: with a work queue, any thread may run any tile.
+// Prepares the contractions of all tiles of an op.
 static dv_status prepare_tiles(dv_exec *x, const dv_op_kernels *prepared,
                                int32_t op, int32_t number, dv_diag *diag)
 {
-    const dv_group *g = &x->plan->groups[number];
-    int queued = x->group[number].n_queued > 0;
-    for (int32_t d = 0; d < g->n_deals; d++)
-        for (int32_t i = 0; i < (queued ? x->n_threads : 1); i++)
-            DV_TRY(prepare_deal(x, prepared->product, op, &g->deals[d],
-                                queued ? i : -1, diag));
+    for (int64_t i = 0; i < x->plan->groups[number].n_tiles; i++) {
+        dv_tile t;
+        dv_plan_tile(&t, x->plan, op, i);
+        DV_TRY(dv_product_prepare(prepared->product, &t, &x->set, diag));
+    }
     return DV_OK;
 }
 
@@ -233,7 +216,6 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
                           .kernel = k,
                           .vec = prepared->vec,
                           .op = op,
-                          .n_threads = x->n_threads,
                           .parts = parts,
                           .as = as,
                           .probing = x->probing,
@@ -347,8 +329,8 @@ static dv_status find_rows(dv_exec *x, int32_t number, dv_diag *diag)
                        .as = x->choosing ? NULL
                                          : &x->plan->schedule.ops[g->first_op],
                        .strides = x->strides,
-                       .l1_bytes = x->threads[0].set.l1_bytes,
-                       .l2_bytes = x->threads[0].set.l2_bytes};
+                       .l1_bytes = x->set.l1_bytes,
+                       .l2_bytes = x->set.l2_bytes};
     return dv_rows_create(&run->rows, &how, x->jit, &x->arena, diag);
 }
 
@@ -390,12 +372,9 @@ static void set_caches(dv_exec *x)
     else if (!caches.l1_bytes && !x->own_jit)
         // Use the host's caches, because the target does not describe its own.
         caches = dv_host_caches();
-    for (int32_t i = 0; i < x->n_threads; i++) {
-        x->threads[i].set.l1_bytes = caches.l1_bytes;
-        x->threads[i].set.l2_bytes = caches.l2_bytes;
-        x->threads[i].set.l3_bytes = caches.l3_bytes;
-        x->threads[i].set.other = i ? &x->threads[i - 1].set : NULL;
-    }
+    x->set.l1_bytes = caches.l1_bytes;
+    x->set.l2_bytes = caches.l2_bytes;
+    x->set.l3_bytes = caches.l3_bytes;
 }
 
 // Prepares the kernels of all ops.
@@ -426,8 +405,8 @@ static dv_status prepare_ops(dv_exec *x, dv_diag *diag)
             DV_TRY(check_obeyed(x, i, diag));
     for (int32_t i = 0; i < x->n_threads && !x->probing; i++) {
         dv_thread *w = &x->threads[i];
-        w->memory = dv_alloc((size_t)w->set.memory_bytes);
-        if (!w->memory)
+        w->workspace = dv_alloc_buffer((size_t)x->set.workspace_bytes);
+        if (!w->workspace)
             return dv_nomem(diag);
     }
     return DV_OK;
@@ -594,11 +573,11 @@ void dv_threads_destroy(dv_exec *x)
     for (int32_t i = 0; i < x->n_threads; i++) {
         dv_release(x->threads[i].local);
         dv_release(x->threads[i].buf);
-        dv_release(x->threads[i].memory);
-        dv_product_set_free(&x->threads[i].set);
+        dv_release(x->threads[i].workspace);
         dv_diag_destroy(x->threads[i].diag);
     }
     x->n_threads = 0;
+    dv_product_set_free(&x->set);
     dv_release(x->parts);
     x->parts = NULL;
     dv_queue_free(&x->queue);

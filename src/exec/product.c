@@ -52,9 +52,9 @@ struct dv_product {
     // The written (not reduced) variables, in order of decreasing stride in the
     // output.
     int32_t written[DV_MAX_VARS], n_written;
-    // `made` is indexed by thread and tile shape. Bit i of a shape says that
-    // the tile has the last, shorter slice of variable shorts[i]. There are
-    // never more shapes than tiles.
+    // `made` is indexed by tile shape. Bit i of a shape says that the tile has
+    // the last, shorter slice of variable shorts[i]. There are never more
+    // shapes than tiles.
     int32_t shorts[DV_MAX_VARS], n_shorts;
     tile_kernel *made;
     dv_tile_schedule *tiles; // the loops of each shape
@@ -373,6 +373,11 @@ static dv_status find_sums(dv_product *p, int *found, dv_diag *diag)
     return *found && p->how.tile_size ? tile_sums(p, own, diag) : DV_OK;
 }
 
+static size_t n_shapes(const dv_product *p)
+{
+    return (size_t)1 << p->n_shorts;
+}
+
 dv_status dv_product_create(dv_product **out, const dv_product_how *how,
                             dv_diag *diag)
 {
@@ -391,9 +396,8 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
     DV_TRY(find_sums(p, &found, diag));
     if (!found || !fill_product(p))
         return DV_OK;
-    p->made =
-        DV_NEW(how->arena, tile_kernel, (size_t)how->n_threads << p->n_shorts);
-    p->tiles = DV_NEW(how->arena, dv_tile_schedule, (size_t)1 << p->n_shorts);
+    p->made = DV_NEW(how->arena, tile_kernel, n_shapes(p));
+    p->tiles = DV_NEW(how->arena, dv_tile_schedule, n_shapes(p));
     if (!p->made || !p->tiles)
         return dv_nomem(diag);
     *out = p;
@@ -414,12 +418,6 @@ static size_t shape_of(const dv_product *p, const dv_tile *t)
         shape |= (size_t)(t->slot[v] == t->n_slots[v] - 1) << i;
     }
     return shape;
-}
-
-static tile_kernel *kernel_for(const dv_product *p, const dv_tile *t,
-                               int32_t thread)
-{
-    return &p->made[((size_t)thread << p->n_shorts) + shape_of(p, t)];
 }
 
 static int same_nest(const dv_nest *a, const dv_nest *b)
@@ -562,32 +560,19 @@ static dv_contraction *find_contract(const dv_product_set *s, const dv_nest *n,
 }
 
 // Creates the contraction of a nest whose loops are those of the plan, with the
-// choices `as` or, if that is NULL, whose loops are chosen here, or were for
-// another thread.
+// choices `as` or, if that is NULL, whose loops are chosen here.
 static dv_status create_contract(const dv_product *p, const dv_nest *n,
                                  const dv_contraction_choices *as,
                                  const dv_product_set *set, dv_contraction **to,
                                  dv_diag *diag)
 {
-    const dv_contraction *like = NULL;
-    dv_contraction_choices same;
-    for (const dv_product_set *s = set->other; !as && s && !like; s = s->other)
-        like = find_contract(s, n, NULL);
     dv_contract_options options = {.size = sizeof(dv_contract_options),
                                    .threads = 1,
                                    .l1_bytes = set->l1_bytes,
                                    .l2_bytes = set->l2_bytes,
                                    .l3_bytes = set->l3_bytes};
-    if (like) {
-        same = dv_contraction_chosen(like);
-        n = dv_contraction_nest(like);
-        as = &same;
-    }
-    if (as)
-        return dv_contraction_obey(to, p->how.jit, n, as, &options, diag);
-    return p->how.probing
-               ? dv_contraction_try(to, p->how.jit, n, &options, diag)
-               : dv_contraction_create(to, p->how.jit, n, &options, diag);
+    return as ? dv_contraction_obey(to, p->how.jit, n, as, &options, diag)
+              : dv_contraction_create(to, p->how.jit, n, &options, diag);
 }
 
 // Gives the nest of a tile its loops: those of the plan, which also has
@@ -623,17 +608,18 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
     dv_nest n;
     nest_of(p, t, inside, &n, &bytes);
     DV_TRY(apply_loops(p, t, &n, &as, &obeys, diag));
-    set->memory_bytes = dv_max_i64(set->memory_bytes, bytes);
     *to = find_contract(set, &n, obeys ? &as : NULL);
-    if (*to)
-        return DV_OK;
-    dv_nest *copy = DV_NEW(p->how.arena, dv_nest, 1);
-    if (!copy || !make_room(set, p->how.arena))
-        return dv_nomem(diag);
-    dv_nest_copy(copy, &n);
-    DV_TRY(create_contract(p, &n, obeys ? &as : NULL, set, to, diag));
-    set->of[set->n] = copy;
-    set->at[set->n++] = *to;
+    if (!*to) {
+        dv_nest *copy = DV_NEW(p->how.arena, dv_nest, 1);
+        if (!copy || !make_room(set, p->how.arena))
+            return dv_nomem(diag);
+        dv_nest_copy(copy, &n);
+        DV_TRY(create_contract(p, &n, obeys ? &as : NULL, set, to, diag));
+        set->of[set->n] = copy;
+        set->at[set->n++] = *to;
+    }
+    set->workspace_bytes =
+        dv_max_i64(set->workspace_bytes, bytes + dv_contraction_workspace(*to));
     return DV_OK;
 }
 
@@ -676,12 +662,11 @@ static void find_blocks(const dv_product *p, const dv_tile *t, tile_kernel *to)
     to->col = one[second];
 }
 
-// Returns the epilogue of another tile shape or thread whose sums have the same
-// strides; NULL: none.
+// Returns the epilogue of another tile shape whose sums have the same strides;
+// NULL: none.
 static dv_epilogue *find_epilogue(const dv_product *p, const tile_kernel *of)
 {
-    size_t n = (size_t)p->how.n_threads << p->n_shorts;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n_shapes(p); i++)
         if (p->made[i].finish &&
             !memcmp(p->made[i].steps, of->steps, sizeof of->steps))
             return p->made[i].finish;
@@ -712,11 +697,11 @@ static dv_status epilogue_for(dv_product *p, const dv_tile *t, tile_kernel *to,
                          "no kernel finishes the sums of %s", p->o->name);
 }
 
-dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
+dv_status dv_product_prepare(dv_product *p, const dv_tile *t,
                              dv_product_set *set, dv_diag *diag)
 {
-    tile_kernel *to = kernel_for(p, t, thread);
     size_t shape = shape_of(p, t);
+    tile_kernel *to = &p->made[shape];
     if (to->c)
         return DV_OK;
     if (!p->inside && !p->direct && !p->how.parts)
@@ -731,26 +716,24 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
 
 int dv_product_unfuse(dv_product *p)
 {
-    size_t n = (size_t)p->how.n_threads << p->n_shorts;
     if (!p->inside || p->how.as)
         return 0;
     p->inside = 0;
     p->bias = -1;
-    memset(p->made, 0, n * sizeof *p->made);
-    memset(p->tiles, 0, ((size_t)1 << p->n_shorts) * sizeof *p->tiles);
+    memset(p->made, 0, n_shapes(p) * sizeof *p->made);
+    memset(p->tiles, 0, n_shapes(p) * sizeof *p->tiles);
     return 1;
 }
 
 void dv_product_describe(const dv_product *p, dv_op_schedule *out)
 {
-    size_t n = (size_t)p->how.n_threads << p->n_shorts;
     int blocks = 0;
     out->sums = *p->sums;
     out->copied[0] = p->copied[0];
     out->copied[1] = p->copied[1];
     out->tiles = p->tiles;
-    out->n_tiles = (int32_t)1 << p->n_shorts;
-    for (size_t i = 0; i < n; i++) {
+    out->n_tiles = (int32_t)n_shapes(p);
+    for (size_t i = 0; i < n_shapes(p); i++) {
         if (!p->made[i].finish)
             continue;
         blocks |= p->made[i].row >= 0;
@@ -774,73 +757,76 @@ static char *begin_of(const dv_flat *flat, const dv_op *op, const dv_tile *t,
     return (char *)at + dv_flat_at(flat, op, t->begin) * elem_bytes;
 }
 
-// The arguments of a running tile whose sums need an epilogue.
-typedef struct ending {
-    const dv_product *p;
-    const tile_kernel *made;
-    const dv_tile *t;
-    void *const *at;
-    char *sums;
-} ending;
-
-// Runs the epilogue on a completed block of rows x cols sums; the callback of
-// dv_contraction_on_block.
-static void finish_block(void *user, void *sums, int32_t rows, int32_t cols)
+// Sets begin..end to the box of a finished block of sums; `all` is the address
+// of the tile's first sum.
+static void find_block(const dv_product *p, const tile_kernel *m,
+                       const dv_tile *t, const char *all, const dv_block *block,
+                       int64_t *begin, int64_t *end)
 {
-    const ending *e = user;
-    const dv_product *p = e->p;
-    int64_t begin[DV_MAX_VARS] = {0}, end[DV_MAX_VARS] = {0};
-    int64_t off = ((char *)sums - e->sums) / p->sum_bytes;
+    int64_t off = ((const char *)block->at - all) / p->sum_bytes;
     for (int32_t i = 0; i < p->n_written; i++) {
         int32_t v = p->written[i];
-        int one = e->t->end[v] - e->t->begin[v] == 1;
-        int64_t x = one ? 0 : off / e->made->steps[v];
-        off -= x * e->made->steps[v];
-        begin[v] = e->t->begin[v] + x;
-        end[v] = begin[v] + (v == e->made->row   ? rows
-                             : v == e->made->col ? cols
-                                                 : 1);
+        int one = t->end[v] - t->begin[v] == 1;
+        int64_t x = one ? 0 : off / m->steps[v];
+        off -= x * m->steps[v];
+        begin[v] = t->begin[v] + x;
+        end[v] = begin[v] + (v == m->row   ? block->rows
+                             : v == m->col ? block->cols
+                                           : 1);
     }
-    dv_epilogue_run(e->made->finish, e->at, begin, end, sums);
 }
 
-static void run_finished(ending *e, char *const *op)
+// Copies the factors of a tile that the kernel cannot read in place to *room,
+// and sets `operands` to the addresses that the kernel uses.
+static void find_operands(const dv_product *p, const dv_tile *t,
+                          void *const *at, char **room, char **operands)
 {
-    const tile_kernel *m = e->made;
-    // Blocks of a contraction that cannot call back, or that are no boxes of
-    // the op, are finished together at the end of the tile.
-    int by_blocks =
-        m->row >= 0 && dv_contraction_on_block(m->c, finish_block, e);
-    dv_contraction_run(m->c, op[0], op[1], e->sums);
-    dv_contraction_on_block(m->c, NULL, NULL);
-    if (!by_blocks)
-        dv_epilogue_run(m->finish, e->at, e->t->begin, e->t->end, e->sums);
-}
-
-void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
-                    void *const *at, void *memory, void *acc)
-{
-    char *op[DV_N_OPERANDS], *room = memory;
     int64_t steps[DV_MAX_VARS];
     for (int i = 0; i < DV_N_OPERANDS; i++) {
-        op[i] =
+        operands[i] =
             begin_of(p->flat[i], p->o, t, at[p->access[i]], p->elem_bytes[i]);
         if (i == 2 || !p->copied[i])
             continue;
-        dv_widen_run(&p->copy[i], t->begin, t->end, op[i], room);
-        op[i] = room;
-        room += dv_round_up(p->copy[i].copy_bytes *
-                                dv_widen_strides(&p->copy[i], t->begin, t->end,
-                                                 p->o->n_vars, steps),
-                            ALIGN_BYTES);
+        dv_widen_run(&p->copy[i], t->begin, t->end, operands[i], *room);
+        operands[i] = *room;
+        *room += dv_round_up(p->copy[i].copy_bytes *
+                                 dv_widen_strides(&p->copy[i], t->begin, t->end,
+                                                  p->o->n_vars, steps),
+                             ALIGN_BYTES);
     }
-    const tile_kernel *m = kernel_for(p, t, thread);
-    if (m->finish) {
-        run_finished(&(ending){p, m, t, at, p->there ? op[2] : room}, op);
-        return;
+}
+
+void dv_product_run(const dv_product *p, const dv_tile *t, void *const *at,
+                    void *workspace, void *acc)
+{
+    const tile_kernel *m = &p->made[shape_of(p, t)];
+    char *op[DV_N_OPERANDS], *room = workspace;
+    find_operands(p, t, at, &room, op);
+    dv_contraction_args args = {.in0 = op[0], .in1 = op[1], .out = op[2]};
+    if (p->how.parts)
+        args.out = acc;
+    if (m->finish && !p->there) {
+        int64_t steps[DV_MAX_VARS];
+        args.out = room;
+        room += sum_strides(p, t, steps);
     }
     if (p->bias >= 0)
-        dv_contraction_bias(m->c, begin_of(&p->how.kernel->reads[p->bias], p->o,
-                                           t, at[p->bias], p->sum_bytes));
-    dv_contraction_run(m->c, op[0], op[1], p->how.parts ? acc : op[2]);
+        args.bias = begin_of(&p->how.kernel->reads[p->bias], p->o, t,
+                             at[p->bias], p->sum_bytes);
+    args.workspace = room;
+    dv_contraction_cursor run;
+    dv_block block;
+    // Blocks of a contraction that does not announce them, or that are no boxes
+    // of the op, are finished together at the end of the tile.
+    int by_blocks = m->finish && m->row >= 0 && dv_contraction_has_blocks(m->c);
+    dv_contraction_begin(&run, m->c, &args);
+    while (dv_contraction_next(&run, &block)) {
+        int64_t begin[DV_MAX_VARS] = {0}, end[DV_MAX_VARS] = {0};
+        if (!by_blocks)
+            continue;
+        find_block(p, m, t, args.out, &block, begin, end);
+        dv_epilogue_run(m->finish, at, begin, end, block.at);
+    }
+    if (m->finish && !by_blocks)
+        dv_epilogue_run(m->finish, at, t->begin, t->end, args.out);
 }

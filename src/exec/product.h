@@ -17,9 +17,9 @@
 // first widened into the thread's memory or, if the plan says `pairs`,
 // multiplied in their own type by matrix instructions for bf16 and i8.
 //
-// Every thread has its own contractions, because a contraction contains
-// buffers; ops of the same shape share them. All contractions are created
-// before the first run.
+// Ops of the same shape share contractions, and threads share them, too: what
+// changes during a run is in the thread's workspace. All contractions are
+// created before the first run.
 #ifndef DV_PRODUCT_H
 #define DV_PRODUCT_H
 #include "contract/contract.h"
@@ -27,17 +27,16 @@
 
 typedef struct dv_product dv_product;
 
-// The contractions of one thread and the nests they were created from.
+// The contractions of an exec and the nests they were created from.
 typedef struct dv_product_set {
     dv_contraction **at; // the contractions; owned
     const dv_nest **of;
     int32_t n, cap;
     // Cache sizes of a core; 0: unknown.
     int64_t l1_bytes, l2_bytes, l3_bytes;
-    // Scratch memory that a tile needs for sums and copied operands.
-    int64_t memory_bytes;
-    // Set of the previous thread, whose contractions may be cloned; NULL: none.
-    const struct dv_product_set *other;
+    // The largest workspace that a tile needs: for sums, for copied operands
+    // and for its contraction.
+    int64_t workspace_bytes;
 } dv_product_set;
 void dv_product_set_free(dv_product_set *s);
 
@@ -47,12 +46,12 @@ typedef struct dv_product_how {
     // The vector kernels that add up partial sums and compute the results from
     // them; NULL: there are none.
     const dv_vec_op *vec;
-    int32_t op, n_threads;
+    int32_t op;
     int parts; // 1 if tiles compute partial sums
     // The plan's schedule of the op, which is obeyed; NULL: chosen here.
     const dv_op_schedule *as;
     // 1 if the product is described, but not run: the loops of tiles are chosen
-    // where `as` has none, and no memory is mapped.
+    // where `as` has none.
     int probing;
     // What the user prescribes. `wanted` is 1 if the op is to be a product even
     // if a vector kernel seems faster; tile_size is the number of values of
@@ -78,14 +77,13 @@ void dv_product_describe(const dv_product *p, dv_op_schedule *out);
 // such kernel, so that all tiles are prepared again without it. Returns 0 if it
 // is not fused or the plan demands it.
 int dv_product_unfuse(dv_product *p);
-// Creates the contraction of a tile for a thread; must precede the first run.
-// DV_E_LIMIT: there is no such kernel.
-dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
+// Creates the contraction of a tile; must precede the first run. DV_E_LIMIT:
+// there is no such kernel.
+dv_status dv_product_prepare(dv_product *p, const dv_tile *t,
                              dv_product_set *set, dv_diag *diag);
 // Computes a tile: all of it or, if tiles are partial sums, only its
 // accumulators, which go to `acc`. `at` holds the addresses of element 0 of
-// each read and of the write; `memory` is the thread's scratch memory for sums
-// and copied operands.
-void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
-                    void *const *at, void *memory, void *acc);
+// each read and of the write; `workspace` is the thread's.
+void dv_product_run(const dv_product *p, const dv_tile *t, void *const *at,
+                    void *workspace, void *acc);
 #endif

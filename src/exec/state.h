@@ -63,9 +63,9 @@ typedef struct dv_thread {
     void **data; // address of each tensor; temporaries point into `local`
     unsigned char *local; // buffers for one tile of each temporary; owned
     void *buf;            // interpreter's buffer for operands; owned
-    dv_product_set set;   // prepared contractions of this thread; owned
-    // Scratch memory for tiles of matrix products; owned.
-    void *memory;
+    // Memory for tiles of matrix products: copied and packed operands, sums;
+    // owned.
+    void *workspace;
     void **at;     // address of element 0 of each access of the current op
     dv_diag *diag; // error messages of this thread; owned
 } dv_thread;
@@ -76,6 +76,7 @@ struct dv_exec {
     dv_executor kind;
     dv_kernel *kernels;      // interpreter data, one per op
     dv_op_kernels *prepared; // prepared kernels, one per op
+    dv_product_set set;      // prepared contractions; owned
     // 1 if kernels are chosen here, because the plan has no schedule; 0: the
     // plan's schedule is obeyed.
     int choosing;

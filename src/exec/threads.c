@@ -90,7 +90,7 @@ static void run_op(dv_thread *w, int32_t op, const dv_tile *t)
         !dv_vec_op_fits(w->strips.p, w->strips.k, w->at, t->begin, t->end))
         run_box(&w->strips, t);
     else if (prepared->product)
-        dv_product_run(prepared->product, t, w->id, w->at, w->memory, NULL);
+        dv_product_run(prepared->product, t, w->at, w->workspace, NULL);
     else
         dv_vec_op_run(prepared->vec, w->at, t->begin, t->end);
 }
@@ -126,7 +126,7 @@ static void sum_part(dv_thread *w, int32_t op, const dv_tile *t, int64_t slot)
     if (prepared->product || prepared->vec)
         find_tensors(w);
     if (prepared->product) {
-        dv_product_run(prepared->product, t, w->id, w->at, w->memory, acc);
+        dv_product_run(prepared->product, t, w->at, w->workspace, acc);
     } else if (prepared->vec) {
         dv_vec_op_part(prepared->vec, w->at, t->begin, t->end, DV_FIRST_PART,
                        acc);

@@ -137,11 +137,6 @@ typedef struct dv_gemm_args {
     // The operand that the next kernel reads: prefetched with DV_NEXT_SPREAD,
     // copied with DV_AHEAD_COPY.
     const void *next;
-    // Only for plans that store C in the type of the accumulators: a callback
-    // for each finished block of rows of C, made while the block is still in
-    // cache, by the thread that computed it. NULL: no callback.
-    void (*then)(void *user, void *c, int32_t rows, int32_t cols);
-    void *user;
 } dv_gemm_args;
 
 typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,

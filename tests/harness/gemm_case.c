@@ -253,13 +253,22 @@ dv_gemm_shape random_gemm(int most, int dtype)
     return s;
 }
 
+void run_plan(const dv_gemm_plan *plan, const void *a, const void *b, void *c,
+              const dv_gemm_args *args)
+{
+    void *workspace = dv_alloc_buffer((size_t)dv_gemm_plan_workspace(plan));
+    assert_non_null(workspace);
+    dv_gemm_run(plan, a, b, c, workspace, args);
+    dv_release(workspace);
+}
+
 void try_plan(dv_jit *jit, dv_gemm_shape s, const dv_gemm_options *o, int odd)
 {
     gemm_problem q = {.s = s};
     dv_gemm_plan *plan;
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, o, NULL), DV_OK);
     gemm_start(&q, odd);
-    dv_gemm_run(plan, q.a.data, q.b.data, q.c.data, &q.args);
+    run_plan(plan, q.a.data, q.b.data, q.c.data, &q.args);
     gemm_compare(&q);
     dv_gemm_plan_destroy(plan);
     gemm_stop(&q);
@@ -283,9 +292,9 @@ static void run_tile(dv_jit *jit, const gemm_problem *q,
         args.bias =
             (const char *)args.bias + (s.bias == DV_BIAS_M ? m0 : n0) * es_sum;
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, o, NULL), DV_OK);
-    dv_gemm_run(plan, (char *)q->a.data + m0 * es * (s.trans_a ? 1 : s.lda),
-                (char *)q->b.data + n0 * es * (s.trans_b ? s.ldb : 1),
-                (char *)q->c.data + (m0 * s.ldc + n0) * es_c, &args);
+    run_plan(plan, (char *)q->a.data + m0 * es * (s.trans_a ? 1 : s.lda),
+             (char *)q->b.data + n0 * es * (s.trans_b ? s.ldb : 1),
+             (char *)q->c.data + (m0 * s.ldc + n0) * es_c, &args);
     dv_gemm_plan_destroy(plan);
 }
 

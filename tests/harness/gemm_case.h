@@ -64,4 +64,7 @@ void try_tiles(dv_jit *on, dv_gemm_shape s);
 // The number of columns of B that a kernel takes which packs B into panels.
 int panel_cols(const dv_isa *isa, int dtype);
 dv_gemm_shape random_gemm(int most, int dtype);
+// Runs a plan with a workspace of its own, of the size it asks for.
+void run_plan(const dv_gemm_plan *plan, const void *a, const void *b, void *c,
+              const dv_gemm_args *args);
 #endif

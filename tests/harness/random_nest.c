@@ -163,3 +163,14 @@ int gives_same_bits(rng *r, const prepared p[2])
     unmap_all(x);
     return same;
 }
+
+void run_contraction(const dv_contraction *c, const void *in0, const void *in1,
+                     void *out)
+{
+    void *workspace = dv_alloc_buffer((size_t)dv_contraction_workspace(c));
+    assert_non_null(workspace);
+    dv_contraction_run(
+        c, &(dv_contraction_args){
+               .in0 = in0, .in1 = in1, .out = out, .workspace = workspace});
+    dv_release(workspace);
+}

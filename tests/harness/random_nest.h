@@ -3,7 +3,7 @@
 #define DV_RANDOM_NEST_H
 #include "harness/gen.h"
 #include "harness/kernels.h"
-#include "nest/nest.h"
+#include "contract/contract.h"
 
 // Returns a size: 1, a prime or a number that vectors divide.
 int64_t some_size(rng *r);
@@ -21,7 +21,7 @@ void random_dims(rng *r, dv_nest *n, int most);
 // Prints a nest for a failed test and, unless NULL, the nest that was run.
 void show_nest(const dv_nest *n, const dv_nest *ran, int threads);
 
-// A prepared nest, and what runs it: dv_contraction_run or dv_contract_run.
+// A prepared nest, and what runs it: run_contraction or dv_contract_run.
 typedef struct prepared {
     const dv_nest *n;
     void *c;
@@ -33,4 +33,7 @@ int agrees_with_oracle(const prepared *p, int at_end);
 // so that every order of adding shows. Returns whether their results have the
 // same bits.
 int gives_same_bits(rng *r, const prepared p[2]);
+// Runs a contraction with a workspace of its own, of the size it asks for.
+void run_contraction(const dv_contraction *c, const void *in0, const void *in1,
+                     void *out);
 #endif

@@ -17,12 +17,14 @@
 // is accumulated in a buffer and rounded once.
 //
 // A small product is one kernel on the unpacked operands. Kernels are generated
-// and memory is allocated when the plan is made: a run allocates nothing, takes
-// no lock and looks up nothing. For several threads, a program divides C into
-// tiles, each with a plan of its own (exec/product.c); plans with the same
-// k_block sum every element in the same order, whatever tile it is in.
+// when the plan is made, and the caller of a run provides the memory for packed
+// operands: a run allocates nothing, takes no lock and looks up nothing, and
+// several threads can run one plan at the same time. For several threads, a
+// program divides C into tiles, each with a plan of its own (exec/product.c);
+// plans with the same k_block sum every element in the same order, whatever
+// tile it is in.
 //
-//   plan.c           block sizes, buffers
+//   plan.c           block sizes, layout of the workspace
 //   make.c           generates the kernels of a plan
 //   run.c            runs a plan
 //   plan.h           the structures of a plan
@@ -47,8 +49,6 @@ typedef struct dv_gemm_options {
     int32_t k_block;
     // Rows of a block of A if operands are packed; 0: chosen to fit the caches.
     int32_t m_block;
-    // 1: the plan is described, but not run, and gets no buffers.
-    int32_t dry;
 } dv_gemm_options;
 
 // Makes a plan. Borrows `jit`. `shape` must describe an unpacked A (panel_a 0).
@@ -59,10 +59,35 @@ dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
                               const dv_gemm_options *options, dv_diag *diag);
 void dv_gemm_plan_destroy(dv_gemm_plan *plan);
 
-// Runs the plan. `args` is the same as for a kernel. A plan has one set of
-// buffers: only one run at a time.
+// Returns the bytes of the workspace of a run.
+int64_t dv_gemm_plan_workspace(const dv_gemm_plan *plan);
+
+// A run of a plan, and the next block that it computes.
+typedef struct dv_gemm_cursor {
+    // The plan and, if it is a batch, the plan of its current product.
+    const dv_gemm_plan *whole, *plan;
+    const unsigned char *a, *b; // operands of the current product
+    unsigned char *c, *workspace;
+    dv_gemm_args args;
+    int32_t product; // number of the current product in the batch
+    int32_t k0, m0;  // first index of the chunk of k, of the block of rows
+} dv_gemm_cursor;
+// A finished block of results, which are still in cache; its columns have unit
+// stride.
+typedef struct dv_block {
+    void *at;
+    int32_t rows, cols;
+} dv_block;
+// Begins a run, of which dv_gemm_next computes the next block of rows that is
+// finished. Returns 0 if there is none. `args` is the same as for a kernel;
+// `workspace` begins at a cache line.
+void dv_gemm_begin(dv_gemm_cursor *g, const dv_gemm_plan *plan, const void *a,
+                   const void *b, void *c, void *workspace,
+                   const dv_gemm_args *args);
+int dv_gemm_next(dv_gemm_cursor *g, dv_block *finished);
+// Runs the plan.
 void dv_gemm_run(const dv_gemm_plan *plan, const void *a, const void *b,
-                 void *c, const dv_gemm_args *args);
+                 void *c, void *workspace, const dv_gemm_args *args);
 // Returns whether operands are packed, and sets *m and *k to the rows and the
 // elements of k of a packed block of A.
 int dv_gemm_plan_packs(const dv_gemm_plan *plan, int32_t *m, int32_t *k);

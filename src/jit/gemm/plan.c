@@ -1,9 +1,7 @@
-// Plans large matrix products: chooses block sizes for the caches and allocates
-// buffers. gemm.h shows the loop nest.
-#define _GNU_SOURCE
+// Plans large matrix products: chooses block sizes for the caches and lays out
+// the workspace. gemm.h shows the loop nest.
 #include "jit/gemm/plan.h"
 #include <string.h>
-#include <sys/mman.h>
 
 enum { MAX_TILE = 32 };
 
@@ -15,48 +13,30 @@ static int32_t even(int64_t n, int64_t most, int64_t unit)
     return (int32_t)dv_min_i64(n, dv_round_up(dv_ceil_div(n, parts), unit));
 }
 
-enum { HUGE_BYTES = 2 << 20, LINE_BYTES = 256 };
-
-// Computes the bytes of the four buffers, in this order: packed block of A,
-// packed panels of B, intermediate buffer t for widened elements, accumulators
-// of a narrow C.
-static void buffer_bytes(const dv_gemm_plan *plan, int64_t out[4])
+// Lays out the workspace of a run: a packed block of A, packed panels of B,
+// widened elements, accumulators of a narrow C.
+static void lay_out(dv_gemm_plan *plan)
 {
+    enum { LINE_BYTES = 256 };
     int64_t k = dv_round_up(plan->kc, plan->step) * plan->es_mul;
     int64_t wide = dv_max_i64(plan->height, plan->vectors * plan->lanes);
     int64_t cols = dv_round_up(plan->s.n, plan->lanes);
+    int widens = plan->mul != (dv_dtype)plan->s.dtype;
     int narrow = plan->out != plan->sum;
-    out[0] = dv_round_up(plan->mc, plan->height) * k;
-    out[1] = cols * (k + dv_gemm_correction_bytes(plan));
-    out[2] = plan->mul != (dv_dtype)plan->s.dtype ? wide * k : 0;
-    out[3] = narrow * (plan->kc < plan->s.k ? plan->s.m : plan->mc) * cols *
-             plan->es_sum;
-    for (int i = 0; i < 4; i++)
-        out[i] = dv_round_up(out[i], LINE_BYTES);
-}
-
-// Maps the buffers in one block of memory, with huge pages if the system grants
-// them.
-static int map_buffers(dv_gemm_plan *plan)
-{
-    int64_t size[4];
-    buffer_bytes(plan, size);
-    int64_t total =
-        dv_round_up(size[0] + size[1] + size[2] + size[3], HUGE_BYTES) +
-        HUGE_BYTES;
-    void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (m == MAP_FAILED)
-        return 0;
-    madvise(m, (size_t)total, MADV_HUGEPAGE); // a hint: failure is harmless
-    plan->memory = m;
-    plan->memory_bytes = (size_t)total;
-    unsigned char *at = m;
-    plan->buf_a = at + (HUGE_BYTES - (uintptr_t)at % HUGE_BYTES) % HUGE_BYTES;
-    plan->buf_b = plan->buf_a + size[0];
-    plan->t = plan->buf_b + size[1];
-    plan->sums = plan->t + size[2];
-    return 1;
+    if (!plan->packs)
+        return;
+    plan->b_off =
+        dv_round_up(dv_round_up(plan->mc, plan->height) * k, LINE_BYTES);
+    plan->widened_off =
+        plan->b_off +
+        dv_round_up(cols * (k + dv_gemm_correction_bytes(plan)), LINE_BYTES);
+    plan->sums_off =
+        plan->widened_off + dv_round_up(widens * wide * k, LINE_BYTES);
+    plan->workspace_bytes =
+        plan->sums_off +
+        dv_round_up(narrow * (plan->kc < plan->s.k ? plan->s.m : plan->mc) *
+                        cols * plan->es_sum,
+                    LINE_BYTES);
 }
 
 // Decides whether to pack. Packing pays when B does not fit in L1 and m has
@@ -207,8 +187,8 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     // chains.
     s->one_sum |= s->m * (int64_t)s->n > 64;
     choose(plan, o);
-    DV_TRY(dv_gemm_make_kernels(plan, jit, diag));
-    return !plan->packs || o->dry || map_buffers(plan) ? DV_OK : dv_nomem(diag);
+    lay_out(plan);
+    return dv_gemm_make_kernels(plan, jit, diag);
 }
 
 // Makes the plans of a batch whose products are summed into C: only the first
@@ -226,6 +206,8 @@ static dv_status build_batch(dv_gemm_plan *plan, dv_jit *jit,
         if (i != DV_BATCH_LAST)
             s.bias = s.relu = s.stream = 0;
         DV_TRY(dv_gemm_plan_create(&plan->turn[i], jit, &s, o, diag));
+        plan->workspace_bytes =
+            dv_max_i64(plan->workspace_bytes, plan->turn[i]->workspace_bytes);
     }
     return DV_OK;
 }
@@ -258,9 +240,12 @@ void dv_gemm_plan_destroy(dv_gemm_plan *plan)
         return;
     for (int i = 0; i < DV_N_BATCH_PHASES; i++)
         dv_gemm_plan_destroy(plan->turn[i]);
-    if (plan->memory)
-        munmap(plan->memory, plan->memory_bytes);
     dv_release(plan);
+}
+
+int64_t dv_gemm_plan_workspace(const dv_gemm_plan *plan)
+{
+    return plan->workspace_bytes;
 }
 
 int dv_gemm_plan_packs(const dv_gemm_plan *plan, int32_t *m, int32_t *k)

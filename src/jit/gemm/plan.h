@@ -16,8 +16,8 @@ typedef struct dv_panels {
     int32_t size, n;
 } dv_panels;
 
-// The moves that pack an operand: one move, or two through the intermediate
-// buffer t for widened elements.
+// The moves that pack an operand: one move, or two through the buffer for
+// widened elements.
 typedef struct dv_pack_moves {
     // Function `then` runs after `move` and packs what it has widened; NULL if
     // one move is enough.
@@ -89,10 +89,10 @@ struct dv_gemm_plan {
     dv_move_fn widen_c[DV_N_KINDS], narrow_c[DV_N_KINDS];
     // Kernel of the whole product if nothing is packed.
     dv_gemm_fn direct;
-    // Packed A, packed B, widened elements, accumulators; all in `memory`.
-    unsigned char *buf_a, *buf_b, *t, *sums;
-    void *memory; // owned mapping that holds all buffers
-    size_t memory_bytes;
+    // Offsets in the workspace of a run: packed panels of B, widened elements,
+    // accumulators. The packed block of A comes first.
+    int64_t b_off, widened_off, sums_off;
+    int64_t workspace_bytes;
 };
 
 // Computes the size of piece i (a chunk of k or a block of rows) when n

@@ -1,186 +1,243 @@
-// Runs the plans of matrix products; gemm.h shows the loop nest.
+// Runs the plans of matrix products; gemm.h shows the loop nest. A run is a
+// cursor over blocks, and dv_gemm_next calls all kernels.
 #include "jit/gemm/plan.h"
 #include <stdatomic.h>
 
-typedef struct job {
-    const dv_gemm_plan *plan;
-    const unsigned char *a, *b;
-    unsigned char *c;
-    const dv_gemm_args *args;
-    int32_t k0, k; // first index and length of the current chunk of k
-    int kind, last;
-} job;
-
-static const void *b_at(const job *w, int32_t n0)
+static const void *b_at(const dv_gemm_cursor *g, int32_t n0)
 {
-    const dv_gemm_shape *s = &w->plan->s;
+    const dv_gemm_shape *s = &g->plan->s;
     int64_t row = s->trans_b ? 1 : s->ldb, col = s->trans_b ? s->ldb : 1;
-    return w->b + (w->k0 * row + n0 * col) * w->plan->es;
+    return g->b + (g->k0 * row + n0 * col) * g->plan->es;
 }
 
-static const void *a_at(const job *w, int32_t m0)
+static const void *a_at(const dv_gemm_cursor *g, int32_t m0)
 {
-    const dv_gemm_shape *s = &w->plan->s;
+    const dv_gemm_shape *s = &g->plan->s;
     int64_t row = s->trans_a ? 1 : s->lda, col = s->trans_a ? s->lda : 1;
-    return w->a + (m0 * row + w->k0 * col) * w->plan->es;
+    return g->a + (m0 * row + g->k0 * col) * g->plan->es;
 }
 
-static void prepare(const job *w, const dv_pack_moves *how, const void *from,
-                    void *to)
+// Packs an operand before its use.
+static void pack(const dv_gemm_cursor *g, const dv_pack_moves *how,
+                 const void *from, void *to)
 {
-    how->move(from, how->then ? w->plan->t : to);
+    unsigned char *widened = g->workspace + g->plan->widened_off;
+    how->move(from, how->then ? widened : to);
     if (how->then)
-        how->then(w->plan->t, to);
+        how->then(widened, to);
 }
 
-// Packs a block of rows of A into panels, for operands that are packed before
+// A block of rows of C in one chunk of k.
+typedef struct block {
+    int k_kind, m_kind; // positions (DV_FIRST and so on) of chunk and block
+    int32_t k, rows;    // length of the chunk, rows of the block
+    int last;           // 1: it is the last chunk of k
+    unsigned char *c;   // where kernels write: in C or in the accumulators
+} block;
+
+// Packs the block's rows of A into panels, for operands that are packed before
 // use.
-static void pack_rows(const job *w, int block, int32_t m0, int32_t rows)
+static void pack_rows(const dv_gemm_cursor *g, const block *at)
 {
-    unsigned char *to = w->plan->buf_a;
-    dv_runs runs = dv_gemm_rows(w->plan, rows);
+    const dv_gemm_plan *plan = g->plan;
+    unsigned char *to = g->workspace;
+    int32_t m0 = g->m0;
+    dv_runs runs = dv_gemm_rows(plan, at->rows);
     for (int i = 0; i < runs.n; i++)
         for (int j = 0; j < runs.count[i]; j++, m0 += runs.size[i]) {
-            prepare(w, &w->plan->pack_a[w->kind][block][i], a_at(w, m0), to);
-            to += dv_gemm_a_bytes(w->plan, runs.size[i], w->k);
+            pack(g, &plan->pack_a[at->k_kind][at->m_kind][i], a_at(g, m0), to);
+            to += dv_gemm_a_bytes(plan, runs.size[i], at->k);
         }
 }
 
+// Returns the block at which the cursor is. Sums of a narrow C (f16 or bf16)
+// are accumulated in the workspace and rounded after the last chunk of k; the
+// workspace has room for one block of rows if k is a single chunk, else for all
+// of C.
+static block begin_block(const dv_gemm_cursor *g)
+{
+    const dv_gemm_plan *plan = g->plan;
+    const dv_gemm_shape *s = &plan->s;
+    block at;
+    at.k_kind = dv_gemm_piece(s->k, plan->kc, g->k0 / plan->kc, &at.k);
+    at.m_kind = dv_gemm_piece(s->m, plan->mc, g->m0 / plan->mc, &at.rows);
+    at.last = g->k0 + at.k == s->k;
+    at.c = g->c + g->m0 * s->ldc * plan->es_out;
+    if (plan->apart)
+        pack_rows(g, &at);
+    if (plan->out == plan->sum)
+        return at;
+    unsigned char *sums = g->workspace + plan->sums_off;
+    if (plan->kc < s->k)
+        sums += g->m0 * dv_gemm_ldc(plan) * plan->es_sum;
+    if (g->k0 == 0 && s->beta != DV_SCALE_ZERO)
+        plan->widen_c[at.m_kind](at.c, sums);
+    at.c = sums;
+    return at;
+}
+
+// A panel of B: number `i` of the run of equally wide panels number `run`.
 typedef struct panel {
-    // Number of the run of equally wide panels of B that this panel belongs to.
-    int run;
+    int run, i;
     int32_t n0;       // first column of the panel
     unsigned char *b; // address of the packed panel
-    int packs;        // 1: the panel is not packed yet, so multiply() packs it
 } panel;
+
+// Advances to the next panel; returns 0 after the last one.
+static int next_panel(const dv_gemm_plan *plan, panel *p, int32_t k)
+{
+    const dv_panels *r = &plan->cols[p->run];
+    p->n0 += r->size;
+    if (!plan->one_block)
+        p->b += dv_gemm_b_bytes(plan, r->size, k);
+    if (++p->i < r->n)
+        return 1;
+    p->i = 0;
+    return ++p->run < plan->n_cols;
+}
 
 // Returns the arguments of a kernel whose first element of C is (m0, n0): the
 // bias begins with that element's row or column.
-static dv_gemm_args args_at(const job *w, int32_t m0, int32_t n0)
+static dv_gemm_args args_at(const dv_gemm_cursor *g, int32_t m0, int32_t n0)
 {
-    int bias = w->plan->s.bias;
-    dv_gemm_args args = w->args ? *w->args : (dv_gemm_args){0};
+    int bias = g->plan->s.bias;
+    dv_gemm_args args = g->args;
     if (bias)
         args.bias = (const unsigned char *)args.bias +
-                    (bias == DV_BIAS_M ? m0 : n0) * w->plan->es_sum;
+                    (bias == DV_BIAS_M ? m0 : n0) * g->plan->es_sum;
     return args;
 }
 
-// Multiplies a block of rows of A by one panel of B and adds into c; packs the
-// panel first if needed.
-static void multiply(const job *w, int kind, int32_t m0, unsigned char *c,
-                     const panel *at, int packs_a)
+// A kernel call: the kernel and its arguments.
+typedef struct call {
+    dv_gemm_fn kernel;
+    const void *a, *b;
+    void *c;
+    dv_gemm_args args;
+} call;
+
+// Returns the call that multiplies a block of rows of A by one panel of B. In
+// the first panel the kernel also packs A, and in the first block of rows it
+// packs B, unless the operands are packed before use.
+static call call_for(const dv_gemm_cursor *g, const block *at, const panel *p)
 {
-    const dv_gemm_plan *plan = w->plan;
-    int before = plan->apart || plan->s.trans_b;
-    dv_gemm_args args = args_at(w, m0, at->n0);
-    dv_gemm_packing way = packs_a                ? DV_PACKS_A
-                          : at->packs && !before ? DV_PACKS_B
-                                                 : DV_PACKS_NONE;
-    if (at->packs && before)
-        prepare(w, &plan->pack_b[w->kind][at->run], b_at(w, at->n0), at->b);
-    args.pack_a = plan->buf_a;
-    args.pack_b = at->b;
-    plan->kernels[w->kind][kind][at->run][way](
-        packs_a ? a_at(w, m0) : plan->buf_a,
-        at->packs && !before ? b_at(w, at->n0) : at->b,
-        c + at->n0 * plan->es_sum, &args);
+    const dv_gemm_plan *plan = g->plan;
+    int packs_a = p->n0 == 0 && !plan->apart;
+    int packs_b = at->m_kind == DV_FIRST;
+    call x = {.a = packs_a ? a_at(g, g->m0) : g->workspace,
+              .b = p->b,
+              .c = at->c + p->n0 * plan->es_sum,
+              .args = args_at(g, g->m0, p->n0)};
+    if (packs_b && (plan->apart || plan->s.trans_b)) {
+        pack(g, &plan->pack_b[at->k_kind][p->run], b_at(g, p->n0), p->b);
+        packs_b = 0;
+    }
+    if (packs_b)
+        x.b = b_at(g, p->n0);
+    x.args.pack_a = g->workspace;
+    x.args.pack_b = p->b;
+    x.kernel = plan->kernels[at->k_kind][at->m_kind][p->run]
+                            [packs_a   ? DV_PACKS_A
+                             : packs_b ? DV_PACKS_B
+                                       : DV_PACKS_NONE];
+    return x;
 }
 
-// Multiplies a block of rows of A by all panels of B. The first panel also
-// packs A and the first block of rows packs B, unless the operands were packed
-// before.
-static void block(const job *w, int kind, int32_t m0, int32_t rows,
-                  unsigned char *c)
+static int32_t n_products(const dv_gemm_cursor *g)
 {
-    const dv_gemm_plan *plan = w->plan;
-    panel at = {.b = plan->buf_b, .packs = kind == DV_FIRST};
-    for (; at.run < plan->n_cols; at.run++) {
-        const dv_panels *r = &plan->cols[at.run];
-        int64_t bytes = dv_gemm_b_bytes(plan, r->size, w->k);
-        for (int32_t i = 0; i < r->n; i++, at.n0 += r->size) {
-            multiply(w, kind, m0, c, &at, at.n0 == 0 && !plan->apart);
-            at.b += plan->one_block ? 0 : bytes;
+    return g->whole->s.batch > 1 ? g->whole->s.batch : 1;
+}
+
+// Starts the current product of a batch. Only the last one finishes blocks,
+// because C holds partial sums before.
+static void begin_product(dv_gemm_cursor *g)
+{
+    const dv_gemm_plan *whole = g->whole;
+    g->k0 = g->m0 = 0;
+    g->plan = whole;
+    if (whole->turn[DV_BATCH_FIRST])
+        g->plan =
+            whole->turn[g->product == 0                   ? DV_BATCH_FIRST
+                        : g->product + 1 < whole->s.batch ? DV_BATCH_MIDDLE
+                                                          : DV_BATCH_LAST];
+}
+
+// Advances to the next product of the batch. Returns whether the current one
+// was the last.
+static int end_product(dv_gemm_cursor *g)
+{
+    const dv_gemm_shape *s = &g->whole->s;
+    g->a += s->stride_a * g->plan->es;
+    g->b += s->stride_b * g->plan->es;
+    if (++g->product == n_products(g))
+        return 1;
+    begin_product(g);
+    return 0;
+}
+
+// Advances to the next block, and to the next product after the last block.
+// Returns whether the current block is finished.
+static int end_block(dv_gemm_cursor *g, const block *at)
+{
+    const dv_gemm_plan *plan = g->plan;
+    int finished = at->last && g->product + 1 == n_products(g);
+    if (at->last && plan->out != plan->sum)
+        plan->narrow_c[at->m_kind](at->c,
+                                   g->c + g->m0 * plan->s.ldc * plan->es_out);
+    g->m0 += plan->mc;
+    if (g->m0 < plan->s.m)
+        return finished;
+    g->m0 = 0;
+    g->k0 += plan->kc;
+    if (g->k0 >= plan->s.k)
+        end_product(g);
+    return finished;
+}
+
+void dv_gemm_begin(dv_gemm_cursor *g, const dv_gemm_plan *plan, const void *a,
+                   const void *b, void *c, void *workspace,
+                   const dv_gemm_args *args)
+{
+    *g = (dv_gemm_cursor){
+        .whole = plan, .a = a, .b = b, .c = c, .workspace = workspace};
+    if (args)
+        g->args = *args;
+    begin_product(g);
+}
+
+int dv_gemm_next(dv_gemm_cursor *g, dv_block *finished)
+{
+    int done = 0;
+    while (!done && g->product < n_products(g)) {
+        const dv_gemm_plan *plan = g->plan;
+        *finished = (dv_block){g->c, plan->s.m, plan->s.n};
+        if (plan->direct) {
+            dv_gemm_args args = args_at(g, 0, 0);
+            plan->direct(g->a, g->b, g->c, &args);
+            done = end_product(g);
+            continue;
         }
+        block at = begin_block(g);
+        panel p = {.b = g->workspace + plan->b_off};
+        finished->at = at.c;
+        finished->rows = at.rows;
+        do {
+            call x = call_for(g, &at, &p);
+            x.kernel(x.a, x.b, x.c, &x.args);
+        } while (next_panel(plan, &p, at.k));
+        done = end_block(g, &at);
     }
-    if (w->last && w->args && w->args->then)
-        w->args->then(w->args->user, c, rows, plan->s.n);
-}
-
-// Multiplies a block of rows by all panels of B for a narrow C (f16 or bf16):
-// sums are accumulated in a buffer and rounded after the last chunk of k. The
-// buffer holds one block of rows if k is a single chunk, else all of C.
-static void narrow_block(const job *w, int kind, int32_t m0, int32_t rows)
-{
-    const dv_gemm_plan *plan = w->plan;
-    unsigned char *c = w->c + m0 * plan->s.ldc * plan->es_out;
-    unsigned char *sums = plan->sums;
-    if (plan->kc < plan->s.k)
-        sums += m0 * dv_gemm_ldc(plan) * plan->es_sum;
-    if (w->k0 == 0 && plan->s.beta != DV_SCALE_ZERO)
-        plan->widen_c[kind](c, sums);
-    block(w, kind, m0, rows, sums);
-    if (w->last)
-        plan->narrow_c[kind](sums, c);
-}
-
-static void packed(job *w)
-{
-    const dv_gemm_plan *plan = w->plan;
-    for (int32_t i = 0; w->k0 < plan->s.k; i++, w->k0 += plan->kc) {
-        w->kind = dv_gemm_piece(plan->s.k, plan->kc, i, &w->k);
-        w->last = w->k0 + w->k == plan->s.k;
-        for (int32_t m0 = 0; m0 < plan->s.m; m0 += plan->mc) {
-            int32_t rows;
-            int kind = dv_gemm_piece(plan->s.m, plan->mc, m0 / plan->mc, &rows);
-            if (plan->apart)
-                pack_rows(w, kind, m0, rows);
-            if (plan->out != plan->sum)
-                narrow_block(w, kind, m0, rows);
-            else
-                block(w, kind, m0, rows,
-                      w->c + m0 * plan->s.ldc * plan->es_sum);
-        }
-    }
-}
-
-// Runs the products of a batch one after the other, summed into C.
-static void run_batch(const dv_gemm_plan *plan, const void *a, const void *b,
-                      void *c, const dv_gemm_args *args)
-{
-    const dv_gemm_shape *s = &plan->s;
-    dv_gemm_args before = args ? *args : (dv_gemm_args){0};
-    // Products before the last one make no callback, because C holds partial
-    // sums until the last product.
-    before.then = NULL;
-    for (int32_t i = 0; i < s->batch; i++) {
-        const unsigned char *x = a, *y = b;
-        const dv_gemm_plan *one =
-            plan->turn[i == 0             ? DV_BATCH_FIRST
-                       : i + 1 < s->batch ? DV_BATCH_MIDDLE
-                                          : DV_BATCH_LAST];
-        x += i * s->stride_a * one->es;
-        y += i * s->stride_b * one->es;
-        dv_gemm_run(one, x, y, c, i + 1 < s->batch ? &before : args);
-    }
+    if (!done && g->whole->s.stream) // makes non-temporal stores visible
+        atomic_thread_fence(memory_order_seq_cst);
+    return done;
 }
 
 void dv_gemm_run(const dv_gemm_plan *plan, const void *a, const void *b,
-                 void *c, const dv_gemm_args *args)
+                 void *c, void *workspace, const dv_gemm_args *args)
 {
-    job w = {.plan = plan, .a = a, .b = b, .c = c, .args = args};
-    if (plan->turn[DV_BATCH_FIRST]) {
-        run_batch(plan, a, b, c, args);
-        return;
-    }
-    if (plan->direct) {
-        dv_gemm_args own = args_at(&w, 0, 0);
-        plan->direct(a, b, c, &own);
-        if (own.then)
-            own.then(own.user, c, plan->s.m, plan->s.n);
-    } else {
-        packed(&w);
-    }
-    if (plan->s.stream) // makes non-temporal stores to C visible to others
-        atomic_thread_fence(memory_order_seq_cst);
+    dv_gemm_cursor g;
+    dv_block finished;
+    dv_gemm_begin(&g, plan, a, b, c, workspace, args);
+    while (dv_gemm_next(&g, &finished))
+        ;
 }

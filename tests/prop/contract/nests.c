@@ -65,7 +65,7 @@ static void mangle(rng *r, dv_nest *n)
 
 static void run(void *c, const void *in0, const void *in1, void *out)
 {
-    dv_contraction_run(c, in0, in1, out);
+    run_contraction(c, in0, in1, out);
 }
 
 // Runs the contraction and compares with the oracle. A nest that is kept as it

@@ -7,6 +7,7 @@
 #include "harness/nest_eval.h"
 #include "harness/contract_case.h"
 #include "harness/gemm_case.h"
+#include "harness/random_nest.h"
 
 static const dv_isa *isa_of(dv_jit *jit)
 {
@@ -204,7 +205,7 @@ static void compare_run(dv_contraction *c, const operand *in,
 {
     const dv_nest *n = dv_contraction_nest(c);
     operand got = made_up(n, DV_OUT);
-    dv_contraction_run(c, in[0].at, in[1].at, got.at);
+    run_contraction(c, in[0].at, in[1].at, got.at);
     for (int64_t i = 0; i < (int64_t)want->bytes / 4; i++) // -0 equals 0
         if (dv_load(n->dtype, want->data, i) != dv_load(n->dtype, got.data, i))
             fail_msg("%s: element %d", text, (int)i);

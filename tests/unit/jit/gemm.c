@@ -282,7 +282,7 @@ TEST(block_rows_repeat)
             assert_true(dv_gemm_plan_packs(plan, &m, &k));
             assert_true(!rows || m <= rows);
             memcpy(q.c.data, start, size);
-            dv_gemm_run(plan, q.a.data, q.b.data, q.c.data, &q.args);
+            run_plan(plan, q.a.data, q.b.data, q.c.data, &q.args);
             if (!rows)
                 memcpy(first, q.c.data, size);
             assert_memory_equal(first, q.c.data, size);
