@@ -429,18 +429,10 @@ static dv_status simulate_group(dv_exec *x, dv_strips *s, const dv_group *g)
     return DV_OK;
 }
 
-// What run_sequentially needs: the exec and the interpreter's state.
-typedef struct runner {
-    dv_exec *x;
-    dv_strips *s;
-} runner;
-
-static dv_status run_sequentially(void *user, int32_t group)
+static dv_status run_sequentially(dv_exec *x, dv_strips *s, int32_t group)
 {
-    const runner *r = user;
-    dv_exec *x = r->x;
     const dv_group *g = &x->plan->groups[group];
-    DV_TRY(x->sim ? simulate_group(x, r->s, g) : run_group(x, r->s, g));
+    DV_TRY(x->sim ? simulate_group(x, s, g) : run_group(x, s, g));
     if (x->progress)
         x->progress(x->user, x->done / x->total);
     if (x->hooks.at_extern && x->plan->ops->ops[g->first_op].is_extern)
@@ -448,57 +440,109 @@ static dv_status run_sequentially(void *user, int32_t group)
     return x->hook_status;
 }
 
-static dv_status end_round(void *user, int32_t repeat, int64_t round)
+static dv_status end_round(dv_exec *x, int32_t repeat, int64_t round)
 {
-    dv_exec *x = ((const runner *)user)->x;
     if (x->hooks.after_round)
         x->hook_status = x->hooks.after_round(x->hooks.user, repeat, round);
     return x->hook_status;
 }
 
-// Visits the groups (ops that share one tile space) from number *g on whose ops
-// come before op number `end`, including the repeats from number `next` on that
-// lie within these ops. *g becomes the number of the group after the last one
-// that was visited. `depth` is the number of repeats around these ops.
-static dv_status visit_groups(const dv_walk *w, int32_t *g, int32_t end,
-                              int32_t next, int depth)
+// Runs all groups in order on the calling thread.
+static dv_status run_all(dv_exec *x, dv_strips *s)
 {
-    const dv_plan *plan = w->plan;
-    const dv_program *p = plan->ops;
-    while (*g < plan->n_groups && plan->groups[*g].first_op < end) {
-        int32_t op = plan->groups[*g].first_op;
-        while (next < p->n_repeats && p->repeats[next].first_op < op)
-            next++;
-        if (next >= p->n_repeats || p->repeats[next].first_op != op ||
-            p->repeats[next].end_op > end) {
-            DV_TRY(w->visit(w->user, (*g)++));
-            continue;
-        }
-        int32_t start = *g, stop = p->repeats[next].end_op;
-        int64_t n = depth == 0 && next == w->from_repeat ? w->from_round : 0;
-        for (; n < p->repeats[next].times; n++) {
-            *g = start;
-            DV_TRY(visit_groups(w, g, stop, next + 1, depth + 1));
-            if (depth == 0 && w->round)
-                DV_TRY(w->round(w->user, next, n + 1));
-        }
-        while (*g < plan->n_groups && plan->groups[*g].first_op < stop)
-            ++*g; // skips the groups of a repeat of 0 times
-        while (next < p->n_repeats && p->repeats[next].first_op < stop)
-            next++;
-    }
+    dv_walk w;
+    dv_walk_step step;
+    dv_walk_begin(&w, x->plan, x->from_repeat, x->from_round);
+    x->from_repeat = -1;
+    while ((step = dv_walk_next(&w)) != DV_WALK_END)
+        DV_TRY(step == DV_WALK_GROUP ? run_sequentially(x, s, w.group)
+                                     : end_round(x, w.repeat, w.round));
     return DV_OK;
 }
 
-dv_status dv_exec_visit(const dv_walk *w)
+void dv_walk_begin(dv_walk *w, const dv_plan *plan, int32_t repeat,
+                   int64_t round)
+{
+    w->plan = plan;
+    w->depth = 0;
+    w->next = w->next_repeat = 0;
+    w->from_round = 0;
+    if (repeat < 0)
+        return;
+    w->next_repeat = repeat;
+    w->next = dv_group_of(plan, plan->ops->repeats[repeat].first_op);
+    w->from_round = round;
+}
+
+// Returns the first op of the next group, or more than any op has at the end.
+static int32_t next_op(const dv_walk *w)
+{
+    return w->next < w->plan->n_groups ? w->plan->groups[w->next].first_op
+                                       : INT32_MAX;
+}
+
+// Ends an iteration of the innermost repeat around the groups. Returns whether
+// it is an outermost one.
+static int end_iteration(dv_walk *w)
+{
+    const dv_repeat *all = w->plan->ops->repeats;
+    int outermost = w->depth == 1;
+    w->repeat = w->around[w->depth - 1].repeat;
+    w->round = ++w->around[w->depth - 1].round;
+    if (w->round >= all[w->repeat].times) {
+        w->depth--;
+    } else {
+        w->next = w->around[w->depth - 1].group;
+        w->next_repeat = w->repeat + 1;
+    }
+    return outermost;
+}
+
+// Begins the repeat that begins with the next group, unless it has no
+// iterations, in which case its groups are skipped.
+static void begin_repeat(dv_walk *w)
+{
+    const dv_repeat *r = &w->plan->ops->repeats[w->next_repeat];
+    if (w->from_round >= r->times) {
+        while (next_op(w) < r->end_op)
+            w->next++;
+        w->next_repeat++;
+        while (w->next_repeat < w->plan->ops->n_repeats &&
+               w->plan->ops->repeats[w->next_repeat].first_op < r->end_op)
+            w->next_repeat++;
+    } else {
+        w->around[w->depth].repeat = w->next_repeat++;
+        w->around[w->depth].group = w->next;
+        w->around[w->depth++].round = w->from_round;
+    }
+    w->from_round = 0;
+}
+
+dv_walk_step dv_walk_next(dv_walk *w)
 {
     const dv_program *p = w->plan->ops;
-    int32_t g = 0, next = 0;
-    if (w->from_repeat >= 0) {
-        next = w->from_repeat;
-        g = dv_group_of(w->plan, p->repeats[next].first_op);
+    for (;;) {
+        int32_t op = next_op(w);
+        if (w->depth > 0 &&
+            op >= p->repeats[w->around[w->depth - 1].repeat].end_op) {
+            if (end_iteration(w))
+                return DV_WALK_ROUND;
+            continue;
+        }
+        while (w->next_repeat < p->n_repeats &&
+               p->repeats[w->next_repeat].first_op < op)
+            w->next_repeat++;
+        if (w->next_repeat < p->n_repeats &&
+            p->repeats[w->next_repeat].first_op == op) {
+            begin_repeat(w);
+            continue;
+        }
+        w->group = w->next;
+        if (w->next == w->plan->n_groups)
+            return DV_WALK_END;
+        w->next++;
+        return DV_WALK_GROUP;
     }
-    return visit_groups(w, &g, p->n_ops, next, 0);
 }
 
 void dv_exec_set_hooks(dv_exec *x, const dv_exec_hooks *hooks)
@@ -562,18 +606,10 @@ dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
     dv_strips s = x->threads[0].strips;
     s.data = x->data;
     s.diag = diag;
-    runner r = {x, &s};
-    dv_walk walk = {.plan = x->plan,
-                    .visit = run_sequentially,
-                    .round = end_round,
-                    .user = &r,
-                    .from_repeat = x->from_repeat,
-                    .from_round = x->from_round};
     x->hook_status = DV_OK;
-    x->from_repeat = -1;
     if (x->sim)
         DV_TRY(dv_sim_load(x->sim, x->bound, diag));
-    DV_TRY(dv_exec_visit(&walk));
+    DV_TRY(run_all(x, &s));
     if (x->sim)
         dv_sim_store(x->sim, x->bound);
     return DV_OK;

@@ -7,6 +7,7 @@
 #include "exec/pin.h"
 #include "exec/product.h"
 #include "exec/rows.h"
+#include "lang/ast.h"
 #include "sim/sim.h"
 #include <stdatomic.h>
 
@@ -142,21 +143,36 @@ dv_status dv_exec_probe(dv_exec **out, const dv_plan *plan,
 void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out);
 // Returns the instruction set of the kernels, "none" without any.
 const char *dv_exec_kernels(const dv_exec *x);
-// A walk over the groups of a plan: dv_exec_visit calls `visit` for each of
-// them in the order of a run, every iteration of a repeat included, until it
-// fails (exec.c).
+// A walk over the groups of a plan in the order of a run, every iteration of a
+// repeat included (exec.c).
 typedef struct dv_walk {
     const dv_plan *plan;
-    dv_status (*visit)(void *user, int32_t group);
-    // Called after each iteration of an outermost repeat; NULL: not called.
-    dv_status (*round)(void *user, int32_t repeat, int64_t round);
-    void *user;
-    // If not -1, the walk begins in this outermost repeat, after `from_round`
-    // iterations of it.
-    int32_t from_repeat;
-    int64_t from_round;
+    int32_t next;        // the next group
+    int32_t next_repeat; // the first repeat that may begin there
+    // The repeats around the next group, with the number of the current
+    // iteration and the first group of each.
+    struct {
+        int32_t repeat, group;
+        int64_t round;
+    } around[DV_MAX_NESTING];
+    int32_t depth;
+    int64_t from_round; // iterations of the first repeat that are skipped
+    // What dv_walk_next has found.
+    int32_t group, repeat;
+    int64_t round;
 } dv_walk;
-dv_status dv_exec_visit(const dv_walk *w);
+// Begins a walk: at the first group or, if `repeat` is not -1, in this
+// outermost repeat, after `round` iterations of it.
+void dv_walk_begin(dv_walk *w, const dv_plan *plan, int32_t repeat,
+                   int64_t round);
+// What comes next: a group (w->group), or the end of an iteration of an
+// outermost repeat (w->repeat, and w->round, which counts from 1).
+typedef enum dv_walk_step {
+    DV_WALK_END,
+    DV_WALK_GROUP,
+    DV_WALK_ROUND
+} dv_walk_step;
+dv_walk_step dv_walk_next(dv_walk *w);
 // Returns 1 if the reduction of any op in the group (ops that share one tile
 // space) is split over tiles.
 int dv_group_splits_reduction(const dv_plan *plan, int32_t group);

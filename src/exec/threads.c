@@ -53,11 +53,37 @@ static void wait_all(dv_exec *x, int32_t n)
             sched_yield();
 }
 
-static void run_box(dv_strips *s, const dv_tile *t)
-{
-    s->n_parts = 0;
-    dv_strips_run(s, t->begin, t->end);
-}
+typedef enum phase { WHOLE, PARTS, COMBINE } phase;
+
+// A thread of a run: its exec, its number `id`, the number n of threads, and
+// the phase it is in: ops first..end of a group (ops that share one tile space)
+// on all tiles. All threads go through the same phases.
+typedef struct thread {
+    dv_exec *x;
+    int32_t id, n;
+    dv_walk walk;
+    int32_t group, first, end; // group -1: before the first one
+    phase what;
+    double start; // when the group began, if groups are timed
+} thread;
+
+// -- Tiles: one op on one box at a time ---------------------------------------
+
+// The work of a dv_thread in a phase: what it computes next.
+typedef struct cursor {
+    const thread *me;
+    dv_thread *w;
+    int32_t source;    // number of the deal or the grid's range that is next
+    int64_t next, end; // tile numbers that are left of the current one
+    int64_t tile, n_tiles;
+    int32_t op;
+    phase what;
+    dv_tile box;
+    // The range of the grid that the tile is from, NULL without a grid; `all`
+    // is the one of a work queue.
+    const dv_tile_range *range;
+    dv_tile_range all;
+} cursor;
 
 static void start_op(dv_thread *w, int32_t op)
 {
@@ -66,33 +92,12 @@ static void start_op(dv_thread *w, int32_t op)
     s->k = &x->kernels[op];
     s->old = s->k->old_off < 0 ? NULL : (char *)x->snapshot + s->k->old_off;
     s->part = DV_WHOLE;
-}
-
-// Fills w->at with the addresses of element 0 of each read and of the write.
-static void find_tensors(dv_thread *w)
-{
-    const dv_op *o = w->strips.k->op;
+    s->n_parts = 0;
+    // The addresses of element 0 of each read and of the write.
+    const dv_op *o = s->k->op;
     for (int r = 0; r < o->n_reads; r++)
-        w->at[r] = (void *)(uintptr_t)dv_strips_source(&w->strips, r);
+        w->at[r] = (void *)(uintptr_t)dv_strips_source(s, r);
     w->at[o->n_reads] = w->data[o->write.tensor];
-}
-
-// Runs the op that start_op selected on one tile, by its schedule.
-static void run_op(dv_thread *w, int32_t op, const dv_tile *t)
-{
-    const dv_op_kernels *prepared = &w->x->prepared[op];
-    if (!prepared->product && !prepared->vec) {
-        run_box(&w->strips, t);
-        return;
-    }
-    find_tensors(w);
-    if (prepared->guard &&
-        !dv_vec_op_fits(w->strips.p, w->strips.k, w->at, t->begin, t->end))
-        run_box(&w->strips, t);
-    else if (prepared->product)
-        dv_product_run(prepared->product, t, w->at, w->workspace, NULL);
-    else
-        dv_vec_op_run(prepared->vec, w->at, t->begin, t->end);
 }
 
 // Sets the addresses of the temporaries of a group (ops that share one tile
@@ -116,109 +121,6 @@ static void place_locals(dv_thread *w, const dv_group_plan *g, int64_t tile)
     }
 }
 
-// Computes the partial sums of a box and stores them as accumulator block
-// number `slot`.
-static void sum_part(dv_thread *w, int32_t op, const dv_tile *t, int64_t slot)
-{
-    start_op(w, op);
-    void *acc = w->x->parts + slot * w->x->part_bytes;
-    const dv_op_kernels *prepared = &w->x->prepared[op];
-    if (prepared->product || prepared->vec)
-        find_tensors(w);
-    if (prepared->product) {
-        dv_product_run(prepared->product, t, w->at, w->workspace, acc);
-    } else if (prepared->vec) {
-        dv_vec_op_part(prepared->vec, w->at, t->begin, t->end, DV_FIRST_PART,
-                       acc);
-    } else {
-        w->strips.part = DV_FIRST_PART;
-        w->strips.parts = acc;
-        run_box(&w->strips, t);
-    }
-}
-
-static void compute_part(dv_thread *w, int32_t op, int64_t tile)
-{
-    dv_tile t;
-    dv_plan_tile(&t, w->x->plan, op, tile);
-    sum_part(w, op, &t, tile);
-}
-
-// Computes the results of a tile from s->parts, which now hold the complete
-// sums, and stores them.
-static void finish_sums(dv_thread *w, int32_t op, const dv_tile *t)
-{
-    dv_strips *s = &w->strips;
-    if (w->x->prepared[op].vec) {
-        find_tensors(w);
-        dv_vec_op_part(w->x->prepared[op].vec, w->at, t->begin, t->end,
-                       DV_FINISH, s->parts);
-        return;
-    }
-    s->part = DV_FINISH;
-    run_box(s, t);
-}
-
-static int64_t n_results(const dv_op *o, const dv_tile *t)
-{
-    int64_t n = 1;
-    for (int v = 0; v < o->n_vars; v++)
-        n *= o->vars[v].reduce ? 1 : t->end[v] - t->begin[v];
-    return n;
-}
-
-// Adds the accumulators x to those of s->parts. Their format depends on whether
-// a vector kernel or the interpreter computed them.
-static void add_part(dv_thread *w, int32_t op, const void *x, const dv_tile *t)
-{
-    const dv_strips *s = &w->strips;
-    const dv_vec_op *vec = w->x->prepared[op].vec;
-    int64_t n = n_results(s->k->op, t);
-    if (vec)
-        dv_vec_op_add(vec, s->k, s->parts, x, n);
-    else
-        dv_strips_add(s->k, s->parts, x, n);
-}
-
-// Finishes a tile of the grid (which assigns tiles to cores) that several cores
-// summed: the owner of its first part adds the other cores' partial sums, in
-// order.
-static void finish_range(dv_thread *w, int32_t op, const dv_tile *t, int32_t at)
-{
-    const dv_exec *x = w->x;
-    const dv_group_grid *g = x->group[dv_group_of(x->plan, op)].grid;
-    dv_strips *s = &w->strips;
-    start_op(w, op);
-    s->parts = x->parts + at * x->part_bytes;
-    for (int32_t k = dv_range_next(g, at); k >= 0; k = dv_range_next(g, k))
-        add_part(w, op, x->parts + k * x->part_bytes, t);
-    finish_sums(w, op, t);
-}
-
-static void combine_parts(dv_thread *w, int32_t op, int64_t tile)
-{
-    const dv_exec *x = w->x;
-    const dv_op *o = &x->plan->ops->ops[op];
-    dv_strips *s = &w->strips;
-    dv_tile t;
-    int64_t n_parts;
-    dv_plan_tile(&t, x->plan, op, tile);
-    if (dv_tile_part(o, &t, &n_parts) != 0)
-        return;
-    start_op(w, op);
-    s->parts = x->parts + tile * x->part_bytes;
-    for (int64_t k = 1; k < n_parts; k++)
-        add_part(w, op, x->parts + dv_tile_of_part(o, &t, k) * x->part_bytes,
-                 &t);
-    finish_sums(w, op, &t);
-}
-
-// A thread of a run: its exec, its number `id` and the number n of threads.
-typedef struct thread {
-    dv_exec *x;
-    int32_t id, n;
-} thread;
-
 // Copies the id-th of n shares of the tensor that an op both reads and
 // overwrites to its snapshot.
 static void take_snapshot(dv_exec *x, int32_t op, int32_t id, int32_t n)
@@ -236,139 +138,205 @@ static void take_snapshot(dv_exec *x, int32_t op, int32_t id, int32_t n)
 // Returns 1 if the snapshots of a group (copies of tensors that its ops both
 // read and overwrite) can be taken before it starts. With several tiles, no op
 // uses a tensor that another op updates; the ops of a single tile may, so that
-// run_tile takes each snapshot just before its op.
+// next_op takes each snapshot just before its op.
 static int snapshots_before(const dv_group *g)
 {
     return g->n_tiles > 1 || g->end_op - g->first_op == 1;
 }
 
-static void take_snapshots(const thread *me, const dv_group *g)
+// Takes the next tiles that the plan assigns to the thread: from the work queue
+// or else of the next range of the grid or the next deal (a range of tiles per
+// core). Returns 0 if there are no more.
+static int next_tiles(cursor *c)
 {
-    for (int32_t op = g->first_op; op < g->end_op; op++)
-        take_snapshot(me->x, op, me->id, me->n);
-    wait_all(me->x, me->n);
+    dv_exec *x = c->w->x;
+    const dv_group *g = &x->plan->groups[c->me->group];
+    const dv_group_plan *p = &x->group[c->me->group];
+    int64_t n;
+    if (p->n_queued) {
+        if (!dv_queue_next(&x->queue, c->w->id, &c->next, &n))
+            return 0;
+        c->end = c->next + n;
+        return 1;
+    }
+    while (c->source < (p->grid ? p->grid->n_ranges : g->n_deals)) {
+        const dv_deal *deal = p->grid ? NULL : &g->deals[c->source];
+        c->range = p->grid ? &p->grid->ranges[c->source] : NULL;
+        int64_t core =
+            deal ? deal->core : dv_grid_core_number(x->plan, c->range);
+        c->source++;
+        if (core % x->n_threads != c->w->id ||
+            (c->range && c->me->what == COMBINE &&
+             !dv_range_is_partial(p->grid, c->range)))
+            continue;
+        c->next = deal ? deal->first_tile : 0;
+        c->end = c->next +
+                 (deal ? deal->n_tiles : dv_range_tiles(p->grid, c->range));
+        if (c->next < c->end)
+            return 1;
+    }
+    return 0;
 }
 
-static void run_tile(dv_thread *w, int32_t group, int32_t first, int32_t end,
-                     int64_t tile)
+// Begins the next tile, or several at once if rows span them. Returns 0 if
+// there is none, or if a thread has failed.
+static int next_tile(cursor *c)
 {
-    dv_tile t;
-    int late = !snapshots_before(&w->x->plan->groups[group]);
-    place_locals(w, &w->x->group[group], tile);
-    if (w->x->group[group].rows) {
-        dv_rows_run(w->x->group[group].rows, w->data, tile, 1);
+    dv_exec *x = c->w->x;
+    const dv_group_plan *p = &x->group[c->me->group];
+    if (atomic_load_explicit(&x->failed, memory_order_relaxed))
+        return 0;
+    if (x->hooks.poll && c->w->id == 0)
+        x->hooks.poll(x->hooks.user);
+    if (c->next == c->end && !next_tiles(c))
+        return 0;
+    int spans = p->rows && !p->n_queued && dv_rows_span_tiles(p->rows);
+    c->tile = c->next;
+    c->n_tiles = spans ? c->end - c->next : 1;
+    c->next += c->n_tiles;
+    c->op = c->me->first;
+    if (!spans)
+        place_locals(c->w, p, c->tile);
+    return 1;
+}
+
+// Sets c->box to the current tile of the op, and c->what to what is done there.
+static void find_box(cursor *c)
+{
+    const dv_exec *x = c->w->x;
+    const dv_group_plan *p = &x->group[c->me->group];
+    int64_t bmn[3];
+    c->what = c->me->what;
+    if (!c->range) {
+        dv_plan_tile(&c->box, x->plan, c->op, c->tile);
         return;
     }
-    for (int32_t op = first; op < end; op++) {
-        if (late)
-            take_snapshot(w->x, op, 0, 1);
-        start_op(w, op);
-        dv_plan_tile(&t, w->x->plan, op, tile);
-        run_op(w, op, &t);
-    }
+    dv_range_tile(p->grid, &p->order, c->range, c->tile, bmn);
+    dv_grid_box(&c->box, x->plan, p->grid, bmn, c->range->k0, c->range->k1);
+    if (!dv_range_is_partial(p->grid, c->range))
+        c->what = WHOLE;
 }
 
-typedef enum phase { WHOLE, PARTS, COMBINE } phase;
-
-static void run_tile_number(dv_thread *w, int32_t group, phase what,
-                            int32_t first, int32_t end, int64_t tile)
+// Advances to the next op of the tile, or to the first op of the next tile.
+// Rows run all ops of the group at once. Returns 0 at the end of the phase.
+static int next_op(cursor *c)
 {
-    if (what == WHOLE)
-        run_tile(w, group, first, end, tile);
-    else if (what == PARTS)
-        compute_part(w, first, tile);
+    dv_exec *x = c->w->x;
+    const thread *me = c->me;
+    if (x->group[me->group].rows || c->op + 1 >= me->end) {
+        if (!next_tile(c))
+            return 0;
+    } else {
+        c->op++;
+    }
+    if (x->group[me->group].rows)
+        return 1;
+    if (!snapshots_before(&x->plan->groups[me->group]))
+        take_snapshot(x, c->op, 0, 1);
+    start_op(c->w, c->op);
+    find_box(c);
+    return 1;
+}
+
+// -- Sums of several tiles
+// -----------------------------------------------------
+
+static int64_t n_results(const dv_op *o, const dv_tile *t)
+{
+    int64_t n = 1;
+    for (int v = 0; v < o->n_vars; v++)
+        n *= o->vars[v].reduce ? 1 : t->end[v] - t->begin[v];
+    return n;
+}
+
+// Returns the accumulators of a tile or of a range of the grid.
+static unsigned char *accumulators(const dv_exec *x, int64_t slot)
+{
+    return x->parts + slot * x->part_bytes;
+}
+
+static int64_t slot_of(const cursor *c)
+{
+    const dv_group_grid *grid = c->w->x->group[c->me->group].grid;
+    return c->range ? c->range - grid->ranges : c->tile;
+}
+
+// Adds the accumulators in `slot` to those of the current tile. Their format
+// depends on whether a vector kernel or the interpreter computed them.
+static void add_part(const cursor *c, int64_t slot)
+{
+    const dv_strips *s = &c->w->strips;
+    const dv_vec_op *vec = c->w->x->prepared[c->op].vec;
+    int64_t n = n_results(s->k->op, &c->box);
+    if (vec)
+        dv_vec_op_add(vec, s->k, s->parts, accumulators(c->w->x, slot), n);
     else
-        combine_parts(w, first, tile);
+        dv_strips_add(s->k, s->parts, accumulators(c->w->x, slot), n);
 }
 
-// Runs tiles begin..begin+n of a range that the grid assigns to a core or, if
-// `range` is NULL, of all tiles.
-static void run_range(dv_thread *w, int32_t group, phase what, int32_t op,
-                      const dv_tile_range *range, int64_t begin, int64_t n)
+// If the tile has the first part of its sums, adds the other parts in their
+// order and computes the results.
+static void combine_parts(const cursor *c)
 {
-    const dv_group_plan *p = &w->x->group[group];
-    const dv_tile_range all = {.n = p->n_queued, .k1 = p->grid->kt};
-    const dv_tile_range *r = range ? range : &all;
-    dv_tile t;
-    int64_t bmn[3];
-    start_op(w, op);
-    for (int64_t i = begin; i < begin + n; i++) {
-        if (atomic_load_explicit(&w->x->failed, memory_order_relaxed))
-            return;
-        dv_range_tile(p->grid, &p->order, r, i, bmn);
-        dv_grid_box(&t, w->x->plan, p->grid, bmn, r->k0, r->k1);
-        if (!dv_range_is_partial(p->grid, r))
-            run_op(w, op, &t);
-        else if (what == PARTS)
-            sum_part(w, op, &t, r - p->grid->ranges);
-        else if (r->k0 == 0)
-            finish_range(w, op, &t, (int32_t)(r - p->grid->ranges));
-        if (w->strips.status != DV_OK)
-            atomic_store(&w->x->failed, 1);
+    const dv_exec *x = c->w->x;
+    dv_strips *s = &c->w->strips;
+    const dv_op *o = s->k->op;
+    int64_t n_parts;
+    int64_t part = c->range ? c->range->k0 : dv_tile_part(o, &c->box, &n_parts);
+    if (part != 0)
+        return;
+    s->parts = accumulators(x, slot_of(c));
+    if (c->range) {
+        const dv_group_grid *g = x->group[c->me->group].grid;
+        int32_t k = (int32_t)slot_of(c);
+        while ((k = dv_range_next(g, k)) >= 0)
+            add_part(c, k);
+    } else {
+        for (int64_t k = 1; k < n_parts; k++)
+            add_part(c, dv_tile_of_part(o, &c->box, k));
     }
+    if (x->prepared[c->op].vec) {
+        dv_vec_op_part(x->prepared[c->op].vec, c->w->at, c->box.begin,
+                       c->box.end, DV_FINISH, s->parts);
+        return;
+    }
+    s->part = DV_FINISH;
+    dv_strips_run(s, c->box.begin, c->box.end);
 }
 
-// Runs the ranges of tiles that the grid assigns to a thread. The first of two
-// phases computes partial sums, and also all tiles whose reduction is not
-// split; the second adds and finishes the sums.
-static void run_grid(dv_thread *w, int32_t group, phase what, int32_t op)
-{
-    const dv_group_grid *g = w->x->group[group].grid;
-    for (int32_t k = 0; k < g->n_ranges; k++) {
-        const dv_tile_range *r = &g->ranges[k];
-        if (dv_grid_core_number(w->x->plan, r) % w->x->n_threads == w->id &&
-            (what != COMBINE || dv_range_is_partial(g, r)))
-            run_range(w, group, what, op, r, 0, dv_range_tiles(g, r));
-    }
-}
+// -- Phases
+// --------------------------------------------------------------------
 
-// Takes tiles from the work queue and runs them until the queue is empty.
-static void run_queued(dv_thread *w, int32_t group, phase what, int32_t first,
-                       int32_t end)
+// Runs the current op on the current box, by its schedule: all of it, or only
+// its partial sums.
+static void run_op(const cursor *c)
 {
-    dv_exec *x = w->x;
-    int64_t at, n;
-    while (dv_queue_next(&x->queue, w->id, &at, &n)) {
-        if (x->group[group].grid) {
-            run_range(w, group, what, first, NULL, at, n);
-            continue;
-        }
-        for (int64_t i = 0; i < n; i++) {
-            if (!atomic_load_explicit(&x->failed, memory_order_relaxed))
-                run_tile_number(w, group, what, first, end, at + i);
-            if (w->strips.status != DV_OK)
-                atomic_store(&x->failed, 1);
-        }
+    dv_thread *w = c->w;
+    const dv_exec *x = w->x;
+    const dv_rows *rows = x->group[c->me->group].rows;
+    const dv_op_kernels *by = &x->prepared[c->op];
+    const dv_tile *t = &c->box;
+    dv_strips *s = &w->strips;
+    if (rows) {
+        dv_rows_run(rows, w->data, c->tile, c->n_tiles);
+        return;
     }
-}
-
-// Runs ops first..end of a group (ops that share one tile space) on the tiles
-// that its deals (ranges of tiles per core) assign to a thread.
-static void run_thread(dv_thread *w, int32_t group, phase what, int32_t first,
-                       int32_t end)
-{
-    dv_exec *x = w->x;
-    const dv_group *g = &x->plan->groups[group];
-    for (int32_t d = 0; d < g->n_deals; d++) {
-        const dv_deal *deal = &g->deals[d];
-        if (deal->core % x->n_threads != w->id)
-            continue;
-        const dv_rows *rows = x->group[group].rows;
-        if (rows && dv_rows_span_tiles(rows) && deal->n_tiles) {
-            dv_rows_run(rows, w->data, deal->first_tile, deal->n_tiles);
-            continue;
-        }
-        for (int64_t i = 0; i < deal->n_tiles; i++) {
-            int64_t tile = deal->first_tile + i;
-            if (atomic_load_explicit(&x->failed, memory_order_relaxed))
-                break;
-            run_tile_number(w, group, what, first, end, tile);
-            if (w->strips.status != DV_OK)
-                atomic_store(&x->failed, 1);
-            if (x->hooks.poll && w->id == 0)
-                x->hooks.poll(x->hooks.user);
-        }
+    if (c->what == COMBINE) {
+        combine_parts(c);
+        return;
     }
+    s->parts = c->what == PARTS ? accumulators(x, slot_of(c)) : NULL;
+    s->part = c->what == PARTS ? DV_FIRST_PART : DV_WHOLE;
+    int fits = c->what == PARTS || !by->guard ||
+               dv_vec_op_fits(s->p, s->k, w->at, t->begin, t->end);
+    if (by->product && fits)
+        dv_product_run(by->product, t, w->at, w->workspace, s->parts);
+    else if (by->vec && fits && c->what == PARTS)
+        dv_vec_op_part(by->vec, w->at, t->begin, t->end, s->part, s->parts);
+    else if (by->vec && fits)
+        dv_vec_op_run(by->vec, w->at, t->begin, t->end);
+    else
+        dv_strips_run(s, t->begin, t->end);
 }
 
 // Returns 1 if nothing runs after a group (ops that share one tile space) but
@@ -379,103 +347,127 @@ static int ends_run(const dv_exec *x, int32_t group)
            !x->spent && !x->progress;
 }
 
-// Runs ops first..end of a group (ops that share one tile space) on all tiles;
-// every thread calls it.
-static void run_phase(const thread *me, int32_t group, phase what,
-                      int32_t first, int32_t end)
+// Runs the current phase; every thread calls it.
+static void run_phase(const thread *me)
 {
     dv_exec *x = me->x;
-    const dv_group_plan *p = &x->group[group];
+    const dv_group_plan *p = &x->group[me->group];
     if (p->n_queued) {
         if (me->id == 0)
             dv_queue_reset(&x->queue, p->n_queued, p->chunk, p->steal);
         wait_all(x, me->n);
     }
     for (int32_t i = me->id; i < x->n_threads; i += me->n) {
-        dv_thread *w = &x->threads[i];
-        if (p->n_queued)
-            run_queued(w, group, what, first, end);
-        else if (p->grid)
-            run_grid(w, group, what, first);
-        else
-            run_thread(w, group, what, first, end);
+        cursor c = {.me = me, .w = &x->threads[i], .op = me->end};
+        if (p->grid) {
+            c.all = (dv_tile_range){.n = p->n_queued, .k1 = p->grid->kt};
+            c.range = &c.all;
+        }
+        while (next_op(&c)) {
+            run_op(&c);
+            if (c.w->strips.status != DV_OK)
+                atomic_store(&x->failed, 1);
+        }
     }
-    if (what == PARTS || end < x->plan->groups[group].end_op ||
-        !ends_run(x, group))
+    if (me->what == PARTS || me->end < x->plan->groups[me->group].end_op ||
+        !ends_run(x, me->group))
         wait_all(x, me->n);
 }
 
-// Thread 0 calls a hook while the other threads wait. All threads get what it
-// returned.
-static dv_status call_hook(const thread *me,
-                           dv_status (*call)(dv_exec *x, int32_t of,
-                                             int64_t round),
-                           int32_t of, int64_t round)
+// Thread 0 calls a hook while the other threads wait: the one at an extern op
+// or, if `round` is not 0, the one after an iteration of a repeat. All threads
+// get what it returned.
+static dv_status call_hook(const thread *me, int32_t of, int64_t round)
 {
     dv_exec *x = me->x;
     if (me->id == 0)
-        x->hook_status = call(x, of, round);
+        x->hook_status = round ? x->hooks.after_round(x->hooks.user, of, round)
+                               : x->hooks.at_extern(x->hooks.user, of);
     wait_all(x, me->n);
     dv_status st = x->hook_status;
     wait_all(x, me->n); // the next hook may overwrite it only now
     return st;
 }
 
-static dv_status at_extern(dv_exec *x, int32_t op, int64_t round)
+static void begin_group(thread *me)
 {
-    (void)round;
-    return x->hooks.at_extern(x->hooks.user, op);
-}
-
-static dv_status after_round(dv_exec *x, int32_t repeat, int64_t round)
-{
-    return x->hooks.after_round(x->hooks.user, repeat, round);
-}
-
-static dv_status end_round(void *user, int32_t repeat, int64_t round)
-{
-    return call_hook(user, after_round, repeat, round);
-}
-
-// Runs one group (ops that share one tile space). The threads synchronise at
-// its end, so thread 0 measures the time of all.
-static dv_status run_group(void *user, int32_t number)
-{
-    const thread *me = user;
     dv_exec *x = me->x;
-    const dv_group *g = &x->plan->groups[number];
-    int timed = x->spent && me->id == 0;
-    double start = timed ? dv_clock_s() : 0;
-    if (x->group[number].snapshots && snapshots_before(g))
-        take_snapshots(me, g);
-    if (!x->group[number].parts)
-        run_phase(me, number, WHOLE, g->first_op, g->end_op);
-    // Ops of a group with split reductions do not depend on one another, so
-    // they run one by one.
-    for (int32_t op = g->first_op; op < g->end_op && x->group[number].parts;
-         op++) {
-        if (x->group[number].grid || dv_plan_splits_reduction(x->plan, op)) {
-            run_phase(me, number, PARTS, op, op + 1);
-            run_phase(me, number, COMBINE, op, op + 1);
-        } else {
-            run_phase(me, number, WHOLE, op, op + 1);
-        }
-    }
-    if (timed)
-        x->spent[number] += dv_clock_s() - start;
+    const dv_group *g = &x->plan->groups[me->group];
+    me->start = x->spent && me->id == 0 ? dv_clock_s() : 0;
+    me->end = g->first_op;
+    if (!x->group[me->group].snapshots || !snapshots_before(g))
+        return;
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        take_snapshot(x, op, me->id, me->n);
+    wait_all(x, me->n);
+}
+
+// The threads synchronise at the end of a group, so thread 0 measures the time
+// of all.
+static dv_status end_group(const thread *me)
+{
+    dv_exec *x = me->x;
+    const dv_group *g = &x->plan->groups[me->group];
+    if (x->spent && me->id == 0)
+        x->spent[me->group] += dv_clock_s() - me->start;
     if (x->progress && me->id == 0) {
         for (int32_t op = g->first_op; op < g->end_op; op++)
             x->done += dv_op_work(x->kernels[op].op);
         x->progress(x->user, x->done / x->total);
     }
     return x->hooks.at_extern && x->plan->ops->ops[g->first_op].is_extern
-               ? call_hook(me, at_extern, g->first_op, 0)
+               ? call_hook(me, g->first_op, 0)
                : DV_OK;
+}
+
+// Goes on to the next group. Returns 0 at the end of the run, or if a hook
+// fails.
+static int next_group(thread *me)
+{
+    if (me->group >= 0 && end_group(me) != DV_OK)
+        return 0;
+    dv_walk_step step;
+    while ((step = dv_walk_next(&me->walk)) == DV_WALK_ROUND)
+        if (me->x->hooks.after_round &&
+            call_hook(me, me->walk.repeat, me->walk.round) != DV_OK)
+            return 0;
+    if (step == DV_WALK_END)
+        return 0;
+    me->group = me->walk.group;
+    begin_group(me);
+    return 1;
+}
+
+// Goes on to the next phase: all ops of a group or, if it has split reductions,
+// one of its ops, which do not depend on one another. Returns 0 at the end of
+// the run.
+static int next_phase(thread *me)
+{
+    dv_exec *x = me->x;
+    if (me->what == PARTS) {
+        me->what = COMBINE;
+        return 1;
+    }
+    if ((me->group < 0 || me->end == x->plan->groups[me->group].end_op) &&
+        !next_group(me))
+        return 0;
+    me->first = me->end;
+    if (!x->group[me->group].parts) {
+        me->end = x->plan->groups[me->group].end_op;
+        me->what = WHOLE;
+        return 1;
+    }
+    me->end = me->first + 1;
+    me->what =
+        x->group[me->group].grid || dv_plan_splits_reduction(x->plan, me->first)
+            ? PARTS
+            : WHOLE;
+    return 1;
 }
 
 static void work(dv_exec *x, int32_t id, int32_t n)
 {
-    thread me = {x, id, n};
+    thread me = {.x = x, .id = id, .n = n, .group = -1};
     if (n > 1)
         dv_pin(x->pins, id);
     for (int32_t i = id; i < x->n_threads; i += n) {
@@ -484,13 +476,9 @@ static void work(dv_exec *x, int32_t id, int32_t n)
                (size_t)x->plan->ops->n_tensors * sizeof *w->data);
         w->strips.status = DV_OK;
     }
-    dv_walk walk = {.plan = x->plan,
-                    .visit = run_group,
-                    .round = x->hooks.after_round ? end_round : NULL,
-                    .user = &me,
-                    .from_repeat = x->from_repeat,
-                    .from_round = x->from_round};
-    dv_exec_visit(&walk);
+    dv_walk_begin(&me.walk, x->plan, x->from_repeat, x->from_round);
+    while (next_phase(&me))
+        run_phase(&me);
     if (n > 1 && id == 0)
         dv_unpin(x->pins);
 }
