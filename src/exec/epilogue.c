@@ -191,24 +191,24 @@ void dv_epilogue_describe(const dv_epilogue *f, dv_op_schedule *out)
     dv_vec_op_describe(f->vec, out);
 }
 
-void dv_epilogue_run(const dv_epilogue *f, void *const *at,
-                     const int64_t *begin, const int64_t *end, void *sums)
+const dv_vec_op *dv_epilogue_at(const dv_epilogue *f, void *const *at,
+                                const int64_t *begin, const int64_t *end,
+                                void *sums, dv_epilogue_box *box)
 {
-    void *of[DV_VEC_MAX_OPERANDS];
-    int64_t from[DV_MAX_VARS], to[DV_MAX_VARS], first = 0;
+    int64_t first = 0;
     for (int v = 0; v < f->op->n_vars; v++) {
         int reduced = f->op->vars[v].reduce;
-        from[v] = reduced ? 0 : begin[v];
-        to[v] = reduced ? 1 : end[v];
-        first += from[v] * f->steps[v];
+        box->begin[v] = reduced ? 0 : begin[v];
+        box->end[v] = reduced ? 1 : end[v];
+        first += box->begin[v] * f->steps[v];
     }
     for (int32_t i = 0; i < f->n_reads; i++)
-        of[i] = at[f->read[i]];
+        box->at[i] = at[f->read[i]];
     // Kernels add the offset of the box's first element to the base address of
     // an operand. `sums` already points to the sum of that element, so the base
     // is moved back, possibly to before the buffer; elements of the box are
     // then addressed correctly.
-    of[f->n_reads] = (void *)((uintptr_t)sums - (uintptr_t)first);
-    of[f->n_reads + 1] = at[f->op->n_reads];
-    dv_vec_op_run(f->vec, of, from, to);
+    box->at[f->n_reads] = (void *)((uintptr_t)sums - (uintptr_t)first);
+    box->at[f->n_reads + 1] = at[f->op->n_reads];
+    return f->vec;
 }

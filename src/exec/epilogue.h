@@ -33,10 +33,18 @@ dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
 // Describes the loops of an epilogue as the plan's schedule does: sets the
 // members of *out for vector kernels and leaves the others.
 void dv_epilogue_describe(const dv_epilogue *f, dv_op_schedule *out);
-// Runs the epilogue (the functions after a finished reduction) on the box
-// begin..end; the box's extents along reduced variables are ignored. `at` holds
-// the op's operands as in dv_vec_op_run and `sums` points to the sum at
-// `begin`. The sums may be stored in the op's output tensor.
-void dv_epilogue_run(const dv_epilogue *f, void *const *at,
-                     const int64_t *begin, const int64_t *end, void *sums);
+// A box on which an epilogue (the functions after a finished reduction) is run:
+// the arguments of dv_vec_op_run.
+typedef struct dv_epilogue_box {
+    void *at[DV_VEC_MAX_OPERANDS];
+    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
+} dv_epilogue_box;
+// Returns the vector op that computes the epilogue, and sets *box to its
+// operands on the box begin..end of the op, whose extents along reduced
+// variables are ignored. `at` holds the op's operands as in dv_vec_op_run and
+// `sums` points to the sum at `begin`. The sums may be stored in the op's
+// output tensor.
+const dv_vec_op *dv_epilogue_at(const dv_epilogue *f, void *const *at,
+                                const int64_t *begin, const int64_t *end,
+                                void *sums, dv_epilogue_box *box);
 #endif

@@ -815,6 +815,7 @@ void dv_product_run(const dv_product *p, const dv_tile *t, void *const *at,
                              at[p->bias], p->sum_bytes);
     args.workspace = room;
     dv_contraction_cursor run;
+    dv_epilogue_box box;
     dv_block block;
     // Blocks of a contraction that does not announce them, or that are no boxes
     // of the op, are finished together at the end of the tile.
@@ -825,8 +826,13 @@ void dv_product_run(const dv_product *p, const dv_tile *t, void *const *at,
         if (!by_blocks)
             continue;
         find_block(p, m, t, args.out, &block, begin, end);
-        dv_epilogue_run(m->finish, at, begin, end, block.at);
+        const dv_vec_op *last =
+            dv_epilogue_at(m->finish, at, begin, end, block.at, &box);
+        dv_vec_op_run(last, box.at, box.begin, box.end);
     }
-    if (m->finish && !by_blocks)
-        dv_epilogue_run(m->finish, at, t->begin, t->end, args.out);
+    if (m->finish && !by_blocks) {
+        const dv_vec_op *last =
+            dv_epilogue_at(m->finish, at, t->begin, t->end, args.out, &box);
+        dv_vec_op_run(last, box.at, box.begin, box.end);
+    }
 }

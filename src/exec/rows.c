@@ -861,20 +861,11 @@ static int point(const statement *s, const stretch *x, int64_t row, void **at)
     return n;
 }
 
-static void run_alone(const statement *s, const stretch *x, int64_t row)
+// Fills `at` with the operands of the joint kernel of a unit (several
+// statements side by side) from step t on, and returns the length of its rows.
+static int64_t join(const dv_rows *r, const unit *u, const stretch *x,
+                    int64_t t, void **at)
 {
-    void *at[FEW_OPERANDS];
-    point(s, x, row, at);
-    s->alone(&(dv_vec_args){1, s->n, at, NULL});
-}
-
-// Runs the joint kernel of a unit (several statements side by side) for `steps`
-// steps from t on, one row per statement in each. In all of these steps every
-// statement has a row.
-static void run_joined(const dv_rows *r, const unit *u, const stretch *x,
-                       int64_t t, int64_t steps)
-{
-    void *at[DV_VEC_MAX_STATEMENTS * FEW_OPERANDS];
     int64_t n = 1;
     int k = 0;
     for (int32_t i = u->n - 1; i >= 0; i--) {
@@ -882,15 +873,17 @@ static void run_joined(const dv_rows *r, const unit *u, const stretch *x,
         k += point(s, x, t - s->delay, at + k);
         n = dv_max_i64(n, s->n);
     }
-    u->joined(&(dv_vec_args){steps, n, at, NULL});
+    return n;
 }
 
 // Runs a unit, that is one kernel, in step t of the loop over rows. Returns the
 // number of steps done: if it is the only unit, all steps in which every
-// statement has a row.
+// statement has a row. The joint kernel runs only where every statement has
+// one.
 static int64_t run_unit(const dv_rows *r, const unit *u, const stretch *x,
                         int64_t t)
 {
+    void *at[DV_VEC_MAX_STATEMENTS * FEW_OPERANDS];
     int64_t least = INT64_MAX, most = 0;
     for (int32_t i = 0; i < u->n; i++) {
         least = dv_min_i64(least, r->s[u->s[i]].delay);
@@ -898,13 +891,17 @@ static int64_t run_unit(const dv_rows *r, const unit *u, const stretch *x,
     }
     if (u->joined && t - most >= x->begin && t - least < x->end) {
         int64_t steps = r->n_units == 1 ? x->end + least - t : 1;
-        run_joined(r, u, x, t, steps);
+        int64_t n = join(r, u, x, t, at);
+        u->joined(&(dv_vec_args){steps, n, at, NULL});
         return steps;
     }
     for (int32_t i = 0; i < u->n; i++) {
-        int64_t row = t - r->s[u->s[i]].delay;
-        if (row >= x->begin && row < x->end)
-            run_alone(&r->s[u->s[i]], x, row);
+        const statement *s = &r->s[u->s[i]];
+        int64_t row = t - s->delay;
+        if (row < x->begin || row >= x->end)
+            continue;
+        point(s, x, row, at);
+        s->alone(&(dv_vec_args){1, s->n, at, NULL});
     }
     return 1;
 }
@@ -932,20 +929,16 @@ static int64_t number(const dv_rows *r, const int64_t *at)
     return n;
 }
 
-// Runs one tile, for one point of the outer variables that enumerate rows after
-// the other.
-static void run_points(const dv_rows *r, void *const *data, const dv_tile *t)
+// Advances the outer variables that enumerate the rows of a tile to the next
+// point; returns 0 after the last one.
+static int next_point(const dv_rows *r, const dv_tile *t, int64_t *at)
 {
-    int64_t at[MAX_LEVELS];
-    int32_t last = r->rows.n - 1, k = 0;
-    stretch x = {data, at, t->begin[r->rows.v[last]], t->end[r->rows.v[last]]};
-    for (int32_t i = 0; i < last; i++)
-        at[i] = t->begin[r->rows.v[i]];
-    while (k >= 0) {
-        run_stretch(r, &x);
-        for (k = last - 1; k >= 0 && ++at[k] == t->end[r->rows.v[k]]; k--)
-            at[k] = t->begin[r->rows.v[k]];
+    for (int32_t k = r->rows.n - 2; k >= 0; k--) {
+        if (++at[k] < t->end[r->rows.v[k]])
+            return 1;
+        at[k] = t->begin[r->rows.v[k]];
     }
+    return 0;
 }
 
 void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n)
@@ -962,7 +955,14 @@ void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n)
         return;
     }
     for (; n > 0; n--, tile++) {
+        int64_t at[MAX_LEVELS];
+        int32_t innermost = r->rows.v[r->rows.n - 1];
         dv_plan_tile(&first, r->plan, r->op, tile);
-        run_points(r, data, &first);
+        for (int32_t k = 0; k < r->rows.n - 1; k++)
+            at[k] = first.begin[r->rows.v[k]];
+        x = (stretch){data, at, first.begin[innermost], first.end[innermost]};
+        do {
+            run_stretch(r, &x);
+        } while (next_point(r, &first, at));
     }
 }

@@ -999,10 +999,12 @@ static void prefetch_next(const runner *r, const int32_t *vars, int n)
     }
 }
 
-static void call(runner *r, int old, int un, int64_t rows, int64_t n, void *acc)
+// Returns the arguments of a kernel call for `rows` by `n` elements from the
+// current addresses, which are stored in `at`.
+static dv_vec_args args_for(const runner *r, int64_t rows, int64_t n, void *acc,
+                            void **at)
 {
     const dv_vec_op *v = r->v;
-    void *at[DV_VEC_MAX_OPERANDS];
     for (int i = 0; i < v->n_operands; i++)
         at[i] = r->at[i];
     for (int i = 0; i < v->n_indices; i++)
@@ -1011,65 +1013,38 @@ static void call(runner *r, int old, int un, int64_t rows, int64_t n, void *acc)
         n *= rows;
         rows = 1;
     }
-    v->call[old][un](&(dv_vec_args){rows, n, at, acc});
-}
-
-// Calls the kernel for all rows, at most v->chunk of them at a time (a limit
-// for reductions over many rows). `acc` must be given if that takes more than
-// one call.
-static void call_rows(runner *r, int old, int un, int64_t rows, int64_t n,
-                      void *acc)
-{
-    const dv_vec_op *v = r->v;
-    if (!v->chunk || rows <= v->chunk) {
-        call(r, old, un, rows, n, acc);
-        return;
-    }
-    for (int64_t i = 0; i < rows; i += v->chunk) {
-        int64_t left = rows - i;
-        int last = left <= v->chunk;
-        call(r, old, last ? un : UNFINISHED, last ? left : v->chunk, n, acc);
-        advance(r, v->outer, last ? left : v->chunk);
-        old = OLD_ACC;
-    }
-    advance(r, v->outer, -rows);
+    return (dv_vec_args){rows, n, at, acc};
 }
 
 // Reduces over all points of the reduced variables outside the kernel, for
-// `rows` by `n` elements from the current addresses.
-static void reduce(runner *r, int64_t rows, int64_t n, void *acc)
+// `rows` by `n` elements from the current addresses, at most v->chunk rows at a
+// time (a limit for reductions over many rows). The accumulators `acc` are new
+// or, with OLD_ACC, hold earlier parts of the sums; the last call computes the
+// results unless `un` is UNFINISHED.
+static void reduce(runner *r, int old, int un, int64_t rows, int64_t n,
+                   void *acc)
 {
     const dv_vec_op *v = r->v;
-    int64_t left = 1;
+    void *at[DV_VEC_MAX_OPERANDS];
+    int64_t left = 1, chunk = v->chunk ? dv_min_i64(v->chunk, rows) : rows;
     for (int k = 0; k < v->n_reduced; k++)
         left *= r->end[v->reduced[k]] - r->begin[v->reduced[k]];
-    int old = NEW_ACC;
     do {
+        left--;
         if (v->n_indices)
             prefetch_next(r, v->reduced, v->n_reduced);
-        call_rows(r, old, --left > 0 ? UNFINISHED : FINISHED, rows, n, acc);
-        old = OLD_ACC;
+        for (int64_t i = 0; i < rows; i += chunk) {
+            int64_t now = dv_min_i64(chunk, rows - i);
+            int last = left == 0 && i + now == rows;
+            dv_vec_args args = args_for(r, now, n, acc, at);
+            v->call[old][last ? un : UNFINISHED](&args);
+            old = OLD_ACC;
+            if (now < rows)
+                advance(r, v->outer, now);
+        }
+        if (chunk < rows)
+            advance(r, v->outer, -rows);
     } while (next_point(r, v->reduced, v->n_reduced));
-}
-
-// Runs a reduction that takes several kernel calls per result. Accumulators are
-// on the stack, for SCRATCH results at a time.
-static void reduce_pieces(runner *r)
-{
-    const dv_vec_op *v = r->v;
-    double scratch[SCRATCH];
-    int outer = v->reduce == DV_VEC_OUTER, both = v->reduce == DV_VEC_BOTH;
-    int var = outer ? v->inner : v->outer;
-    int64_t all = outer ? r->n : both ? 1 : r->rows;
-    for (int64_t from = 0; from < all; from += SCRATCH) {
-        int64_t piece = all - from < SCRATCH ? all - from : SCRATCH;
-        reduce(r, outer || both ? r->rows : piece, outer ? piece : r->n,
-               scratch);
-        if (all > SCRATCH)
-            advance(r, var, piece);
-    }
-    if (all > SCRATCH)
-        advance(r, var, -all);
 }
 
 // Returns the address of an operand at the point `begin`.
@@ -1096,19 +1071,37 @@ static void set_out(runner *r, const dv_vec_op *v, void *const *at,
         r->at[i] = operand_at(v, at, begin, i);
 }
 
-// Runs the op on a box of its variables without transposing any read.
+// Runs the op on a box of its variables without transposing any read. If a
+// result takes several kernel calls, accumulators are on the stack, for SCRATCH
+// results at a time.
 static void run_plain(const dv_vec_op *v, void *const *at, const int64_t *begin,
                       const int64_t *end)
 {
     runner r;
+    double scratch[SCRATCH];
+    void *operands[DV_VEC_MAX_OPERANDS];
     set_out(&r, v, at, begin, end);
+    int outer = v->reduce == DV_VEC_OUTER, both = v->reduce == DV_VEC_BOTH;
+    int several = v->n_reduced || (v->chunk && r.rows > v->chunk);
+    int var = outer ? v->inner : v->outer;
+    int64_t all = outer ? r.n : both ? 1 : r.rows;
     do {
         if (v->n_indices)
             prefetch_next(&r, v->written, v->n_written);
-        if (v->n_reduced || (v->chunk && r.rows > v->chunk))
-            reduce_pieces(&r);
-        else
-            call(&r, NEW_ACC, FINISHED, r.rows, r.n, NULL);
+        if (!several) {
+            dv_vec_args args = args_for(&r, r.rows, r.n, NULL, operands);
+            v->call[NEW_ACC][FINISHED](&args);
+            continue;
+        }
+        for (int64_t from = 0, n; from < all; from += n) {
+            n = dv_min_i64(all - from, SCRATCH);
+            reduce(&r, NEW_ACC, FINISHED, outer || both ? r.rows : n,
+                   outer ? n : r.n, scratch);
+            if (all > SCRATCH)
+                advance(&r, var, n);
+        }
+        if (all > SCRATCH)
+            advance(&r, var, -all);
     } while (next_point(&r, v->written, v->n_written));
 }
 
@@ -1148,23 +1141,6 @@ static void run_block(const block_runner *r, int rows, int cols)
     t->run(&(dv_vec_args){sizes[rows], sizes[cols], at, NULL});
 }
 
-// Runs all columns of the current row of blocks. `rows` is the number of the
-// blocks' height (0: normal, 1: small, for edges), or -1 if too few rows remain
-// for a block.
-static void run_columns(block_runner *r, int rows, int64_t begin, int64_t end)
-{
-    int col = r->t->col;
-    for (r->begin[col] = begin; r->begin[col] < end;
-         r->begin[col] = r->end[col]) {
-        int size = rows < 0 ? -1 : find_size(end - r->begin[col]);
-        r->end[col] = size < 0 ? end : r->begin[col] + sizes[size];
-        if (size < 0)
-            run_plain(r->v, r->at, r->begin, r->end);
-        else
-            run_block(r, rows, size);
-    }
-}
-
 // Advances to the next point of the variables other than row and col. Returns 0
 // after the last one.
 static int next_outer_point(block_runner *r, const int64_t *begin,
@@ -1189,16 +1165,25 @@ static void run_blocks(const transpose *t, const dv_vec_op *v, void *const *at,
                        const int64_t *begin, const int64_t *end)
 {
     block_runner r = {.t = t, .v = v, .at = at};
+    int row = t->row, col = t->col;
     for (int k = 0; k < v->n_vars; k++) {
         r.begin[k] = begin[k];
         r.end[k] = begin[k] + 1;
     }
     do {
-        for (int64_t i = begin[t->row]; i < end[t->row]; i = r.end[t->row]) {
-            int rows = find_size(end[t->row] - i);
-            r.begin[t->row] = i;
-            r.end[t->row] = rows < 0 ? end[t->row] : i + sizes[rows];
-            run_columns(&r, rows, begin[t->col], end[t->col]);
+        r.end[row] = begin[row];
+        while ((r.begin[row] = r.end[row]) < end[row]) {
+            int rows = find_size(end[row] - r.begin[row]);
+            r.end[row] = rows < 0 ? end[row] : r.begin[row] + sizes[rows];
+            r.end[col] = begin[col];
+            while ((r.begin[col] = r.end[col]) < end[col]) {
+                int cols = rows < 0 ? -1 : find_size(end[col] - r.begin[col]);
+                r.end[col] = cols < 0 ? end[col] : r.begin[col] + sizes[cols];
+                if (cols < 0)
+                    run_plain(v, at, r.begin, r.end);
+                else
+                    run_block(&r, rows, cols);
+            }
         }
     } while (next_outer_point(&r, begin, end));
 }
@@ -1219,21 +1204,20 @@ void dv_vec_op_part(const dv_vec_op *v, void *const *at, const int64_t *begin,
     set_out(&r, v, at, begin, end);
     int outer = v->reduce == DV_VEC_OUTER, both = v->reduce == DV_VEC_BOTH;
     int64_t each = outer ? r.n : both ? 1 : r.rows;
+    void *operands[DV_VEC_MAX_OPERANDS];
     char *to = acc;
     do {
         if (part == DV_FINISH) {
             // Run the epilogue alone: the reduced loops get no iterations.
-            call(&r, OLD_ACC, FINISHED,
-                 outer  ? 0
-                 : both ? 1
-                        : r.rows,
-                 outer ? r.n : 0, to);
+            dv_vec_args args = args_for(&r,
+                                        outer  ? 0
+                                        : both ? 1
+                                               : r.rows,
+                                        outer ? r.n : 0, to, operands);
+            v->call[OLD_ACC][FINISHED](&args);
         } else {
-            int old = part == DV_FIRST_PART ? NEW_ACC : OLD_ACC;
-            do {
-                call_rows(&r, old, UNFINISHED, r.rows, r.n, to);
-                old = OLD_ACC;
-            } while (next_point(&r, v->reduced, v->n_reduced));
+            reduce(&r, part == DV_FIRST_PART ? NEW_ACC : OLD_ACC, UNFINISHED,
+                   r.rows, r.n, to);
         }
         to += each * v->acc_bytes;
     } while (next_point(&r, v->written, v->n_written));
