@@ -288,6 +288,10 @@ static void report_text(const job *j)
         printf(", %.1f %% of the %.4g of a copy of that size",
                100 * gbs / j->copy, j->copy);
     printf("\n");
+    if (plan->schedule.kernels && plan->schedule.shared_bytes >= 0)
+        printf("  memory of a run: %.4g MB shared, %.4g MB per thread\n",
+               (double)plan->schedule.shared_bytes / 1e6,
+               (double)plan->schedule.thread_bytes / 1e6);
     if (j->spent)
         groups_text(j);
 }

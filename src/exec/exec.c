@@ -47,10 +47,15 @@ static dv_status store_temporaries(dv_exec *x, dv_diag *diag)
     return DV_OK;
 }
 
+// Allocates the tensors that have no memory yet, unless the exec only finds out
+// which kernels there are: copies of inputs that are updated but are no outputs
+// and, if the plan has no schedule, temporaries.
 static dv_status own_tensors(dv_exec *x, dv_diag *diag)
 {
     const dv_program *p = x->plan->ops;
-    DV_TRY(store_temporaries(x, diag));
+    if (!x->probing)
+        DV_TRY(store_temporaries(x, diag));
+    x->copied_bytes = 0;
     char *written = DV_NEW(&x->arena, char, p->n_tensors);
     if (!written)
         return dv_nomem(diag);
@@ -70,6 +75,9 @@ static dv_status own_tensors(dv_exec *x, dv_diag *diag)
             continue;
         if (!t->is_input && x->data[i])
             continue; // it has its place in the memory of temporaries
+        x->copied_bytes += t->is_input ? dv_tensor_bytes(t) : 0;
+        if (x->probing)
+            continue;
         x->owned[i] = x->data[i] = dv_alloc((size_t)dv_tensor_bytes(t));
         if (!x->owned[i])
             return dv_nomem(diag);
@@ -99,6 +107,9 @@ static dv_status make_snapshots(dv_exec *x, dv_diag *diag)
         }
         most = dv_max_i64(most, used);
     }
+    x->snapshot_bytes = most;
+    if (x->probing)
+        return DV_OK;
     dv_release(x->snapshot);
     x->snapshot = dv_alloc((size_t)most);
     return x->snapshot ? DV_OK : dv_nomem(diag);
@@ -154,7 +165,7 @@ dv_status dv_exec_use(dv_exec *x, dv_executor kind, dv_diag *diag)
     if (kind == DV_RUN_THREADS)
         DV_TRY(dv_exec_find_locals(x, diag));
     DV_TRY(make_kernels(x, diag));
-    if (kind != DV_RUN_SIM && !x->probing)
+    if (kind != DV_RUN_SIM)
         DV_TRY(own_tensors(x, diag));
     DV_TRY(dv_threads_create(x, diag));
     return kind == DV_RUN_SIM

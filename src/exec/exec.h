@@ -60,6 +60,10 @@ void dv_exec_resume_at(dv_exec *x, int32_t repeat, int64_t round);
 // During a run: returns the status so far, and the messages that belong to it.
 dv_status dv_exec_status(const dv_exec *x, dv_diag **trouble);
 
+// Computes the memory that a run on threads allocates, as the plan's section
+// `schedule` says it: shared by all threads, and for each of them.
+void dv_exec_memory(const dv_exec *x, int64_t *shared_bytes,
+                    int64_t *thread_bytes);
 // Returns the number of threads that a run uses.
 int32_t dv_exec_threads(const dv_exec *x);
 // Returns the type in which the op's multiply-adds are computed: bf16 or i8 if

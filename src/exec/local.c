@@ -77,10 +77,8 @@ static int is_little(const dv_program *p, int32_t op)
 }
 
 // Adds a tile buffer for tensor t at `address` of the memory that each thread
-// has for tiles. Sets *end to the address behind it. Returns 0 when out of
-// memory.
-static int add_local(finder *f, int32_t t, dv_group_plan *g, int64_t address,
-                     int64_t *end)
+// has for tiles. Returns 0 when out of memory.
+static int add_local(finder *f, int32_t t, dv_group_plan *g, int64_t address)
 {
     int64_t sides[DV_MAX_DIMS];
     const dv_tensor *x = &f->p->tensors[t];
@@ -93,8 +91,8 @@ static int add_local(finder *f, int32_t t, dv_group_plan *g, int64_t address,
     l->tensor = t;
     l->op = f->writer[t];
     l->off_bytes = address;
-    *end = address +
-           dv_round_up(n * dv_dtype_get(x->dtype)->size_bytes, ALIGN_BYTES);
+    l->end_bytes = address + dv_round_up(n * dv_dtype_get(x->dtype)->size_bytes,
+                                         ALIGN_BYTES);
     f->x->strides[t] = l->strides;
     g->n_locals++;
     return 1;
@@ -137,15 +135,14 @@ static int find_in_group(finder *f, int32_t g)
         return 0;
     for (int32_t i = group->first_op; i < group->end_op; i++) {
         int32_t t = f->p->ops[i].write.tensor;
-        int64_t address = x->choosing ? used : planned_address(f, t), end;
+        int64_t address = x->choosing ? used : planned_address(f, t);
         if (address < 0 || (x->choosing && is_little(f->p, i)) ||
             !may_keep(f, g, i, t))
             continue;
-        if (!add_local(f, t, run, address, &end))
+        if (!add_local(f, t, run, address))
             return 0;
-        used = dv_max_i64(used, end);
+        used = dv_max_i64(used, run->locals[run->n_locals - 1].end_bytes);
     }
-    x->local_bytes = dv_max_i64(x->local_bytes, used);
     return 1;
 }
 
@@ -154,7 +151,6 @@ dv_status dv_exec_find_locals(dv_exec *x, dv_diag *diag)
     const dv_plan *plan = x->plan;
     finder f = {.x = x, .p = plan->ops};
     int32_t n = 0;
-    x->local_bytes = 0;
     x->strides = DV_NEW(&x->arena, int64_t *, f.p->n_tensors);
     if (!x->strides || !find_groups(&f))
         return dv_nomem(diag);

@@ -7,6 +7,7 @@
 #include "exec/vec_range.h"
 #include "jit/backend.h"
 #include "target/host.h"
+#include <inttypes.h>
 #include <string.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -84,7 +85,7 @@ static int find_parts(dv_exec *x)
 {
     const dv_plan *plan = x->plan;
     int64_t most = 0, total = 0;
-    x->part_bytes = 0;
+    x->part_bytes = x->all_parts_bytes = 0;
     for (int32_t g = 0; g < plan->n_groups; g++) {
         const dv_group *group = &plan->groups[g];
         dv_group_plan *run = &x->group[g];
@@ -103,6 +104,9 @@ static int find_parts(dv_exec *x)
         return 1;
     if (!dv_mul_i64(&total, x->part_bytes, most))
         return 0;
+    x->all_parts_bytes = total;
+    if (x->probing)
+        return 1;
     x->parts = dv_alloc((size_t)total);
     return x->parts != NULL;
 }
@@ -264,6 +268,26 @@ void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out)
         out->inner = x->kernels[op].strip;
 }
 
+// Fails if a run needs other memory than the plan says. A plan that was read
+// may be from a machine with other caches, for which panels of packed operands
+// have other sizes: then only the memory that threads share is compared.
+static dv_status check_memory(const dv_exec *x, dv_diag *diag)
+{
+    const dv_schedule *s = &x->plan->schedule;
+    int64_t shared, thread;
+    dv_exec_memory(x, &shared, &thread);
+    if (x->kind != DV_RUN_THREADS || x->choosing || x->probing ||
+        s->shared_bytes < 0 ||
+        (s->shared_bytes == shared &&
+         (s->thread_bytes == thread || x->plan->src.text)))
+        return DV_OK;
+    return dv_fail(diag, DV_E_CHECK, DV_NOWHERE,
+                   "the plan says that a run allocates %" PRId64
+                   " bytes and %" PRId64 " per thread, it needs %" PRId64
+                   " and %" PRId64,
+                   s->shared_bytes, s->thread_bytes, shared, thread);
+}
+
 // Fails if the kernels that were prepared for an op are not what the plan's
 // schedule says.
 static dv_status check_obeyed(const dv_exec *x, int32_t op, dv_diag *diag)
@@ -377,6 +401,30 @@ static void set_caches(dv_exec *x)
     x->set.l3_bytes = caches.l3_bytes;
 }
 
+// Computes what each thread needs for tiles of temporaries that are not
+// inlined, and for products.
+static void find_thread_memory(dv_exec *x)
+{
+    const dv_plan *plan = x->plan;
+    x->local_bytes = x->workspace_bytes = 0;
+    for (int32_t g = 0; g < plan->n_groups; g++) {
+        const dv_group_plan *run = &x->group[g];
+        for (int32_t i = 0; i < run->n_locals; i++) {
+            dv_op_schedule is;
+            dv_exec_describe(x, run->locals[i].op, &is);
+            if (is.kind != DV_KERNEL_INLINE)
+                x->local_bytes =
+                    dv_max_i64(x->local_bytes, run->locals[i].end_bytes);
+        }
+    }
+    for (int32_t op = 0; op < plan->ops->n_ops; op++) {
+        const dv_product *p = x->prepared[op].product;
+        if (p)
+            x->workspace_bytes =
+                dv_max_i64(x->workspace_bytes, dv_product_workspace(p));
+    }
+}
+
 // Prepares the kernels of all ops.
 static dv_status prepare_ops(dv_exec *x, dv_diag *diag)
 {
@@ -403,13 +451,31 @@ static dv_status prepare_ops(dv_exec *x, dv_diag *diag)
     for (int32_t i = 0; i < plan->ops->n_ops && !x->choosing; i++)
         if (x->kind == DV_RUN_THREADS)
             DV_TRY(check_obeyed(x, i, diag));
+    find_thread_memory(x);
     for (int32_t i = 0; i < x->n_threads && !x->probing; i++) {
         dv_thread *w = &x->threads[i];
-        w->workspace = dv_alloc_buffer((size_t)x->set.workspace_bytes);
-        if (!w->workspace)
+        w->workspace = dv_alloc_buffer((size_t)x->workspace_bytes);
+        w->local = dv_alloc((size_t)x->local_bytes + 64);
+        if (!w->workspace || !w->local)
             return dv_nomem(diag);
     }
     return DV_OK;
+}
+
+// Returns the bytes of the interpreter's operands. Each strip (a buffer of
+// DV_STRIP elements) holds an operand, and one more after the n_slots operands
+// holds the accumulators.
+static int64_t strips_bytes(const dv_exec *x)
+{
+    return (x->n_slots + 1) * (int64_t)DV_STRIP * 8;
+}
+
+void dv_exec_memory(const dv_exec *x, int64_t *shared_bytes,
+                    int64_t *thread_bytes)
+{
+    *shared_bytes = dv_stored_bytes(x->plan) + x->all_parts_bytes +
+                    x->snapshot_bytes + x->copied_bytes;
+    *thread_bytes = x->workspace_bytes + x->local_bytes + strips_bytes(x);
 }
 
 static int make_thread(dv_exec *x, int32_t id)
@@ -421,11 +487,7 @@ static int make_thread(dv_exec *x, int32_t id)
     w->x = x;
     w->id = id;
     w->data = DV_NEW(&x->arena, void *, x->plan->ops->n_tensors + APART);
-    w->local = dv_alloc((size_t)x->local_bytes + 64);
-    // Each strip (a buffer of DV_STRIP elements) holds an operand of the
-    // interpreter, and one more after the n_slots operands holds the
-    // accumulators.
-    w->buf = dv_alloc(((size_t)x->n_slots + 1) * DV_STRIP * 8);
+    w->buf = dv_alloc((size_t)strips_bytes(x));
     w->diag = dv_diag_create();
     int32_t most = 0;
     for (int32_t i = 0; i < x->plan->ops->n_ops; i++)
@@ -433,7 +495,7 @@ static int make_thread(dv_exec *x, int32_t id)
                    ? x->plan->ops->ops[i].n_reads
                    : most;
     w->at = DV_NEW(&x->arena, void *, most + 1 + APART);
-    if (!w->data || !w->local || !w->buf || !w->diag || !w->at)
+    if (!w->data || !w->buf || !w->diag || !w->at)
         return 0;
     w->strips = (dv_strips){
         .p = x->plan->ops, .data = w->data, .diag = w->diag, .buf = w->buf};
@@ -506,6 +568,7 @@ dv_status dv_threads_create(dv_exec *x, dv_diag *diag)
     dv_status made = prepare_ops(x, diag);
     dv_jit_seal(x->jit);
     DV_TRY(made);
+    DV_TRY(check_memory(x, diag));
     if (n > 1 && x->total > SHORT && may_pin() && !dv_pins_create(&x->pins, n))
         return dv_nomem(diag);
     return DV_OK;

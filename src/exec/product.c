@@ -58,6 +58,7 @@ struct dv_product {
     int32_t shorts[DV_MAX_VARS], n_shorts;
     tile_kernel *made;
     dv_tile_schedule *tiles; // the loops of each shape
+    int64_t workspace_bytes; // of the shape that needs most
 };
 
 static int is_apply(const dv_expr *e, dv_fn fn)
@@ -404,6 +405,11 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
     return DV_OK;
 }
 
+int64_t dv_product_workspace(const dv_product *p)
+{
+    return p->workspace_bytes;
+}
+
 dv_dtype dv_product_type(const dv_product *p)
 {
     return p->nest.narrow ? (dv_dtype)p->nest.narrow : p->nest.dtype;
@@ -618,8 +624,8 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
         set->of[set->n] = copy;
         set->at[set->n++] = *to;
     }
-    set->workspace_bytes =
-        dv_max_i64(set->workspace_bytes, bytes + dv_contraction_workspace(*to));
+    p->workspace_bytes =
+        dv_max_i64(p->workspace_bytes, bytes + dv_contraction_workspace(*to));
     return DV_OK;
 }
 
@@ -720,6 +726,7 @@ int dv_product_unfuse(dv_product *p)
         return 0;
     p->inside = 0;
     p->bias = -1;
+    p->workspace_bytes = 0;
     memset(p->made, 0, n_shapes(p) * sizeof *p->made);
     memset(p->tiles, 0, n_shapes(p) * sizeof *p->tiles);
     return 1;

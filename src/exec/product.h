@@ -34,9 +34,6 @@ typedef struct dv_product_set {
     int32_t n, cap;
     // Cache sizes of a core; 0: unknown.
     int64_t l1_bytes, l2_bytes, l3_bytes;
-    // The largest workspace that a tile needs: for sums, for copied operands
-    // and for its contraction.
-    int64_t workspace_bytes;
 } dv_product_set;
 void dv_product_set_free(dv_product_set *s);
 
@@ -67,6 +64,9 @@ typedef struct dv_product_how {
 // the op is not a sum of products or has no kernels.
 dv_status dv_product_create(dv_product **out, const dv_product_how *how,
                             dv_diag *diag);
+// Returns the largest workspace that a prepared tile needs: for sums, for
+// copied operands and for its contraction.
+int64_t dv_product_workspace(const dv_product *p);
 // Returns the type in which the factors are multiplied.
 dv_dtype dv_product_type(const dv_product *p);
 // Describes the product, all of whose tiles are prepared, as the plan's

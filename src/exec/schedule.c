@@ -193,6 +193,9 @@ static dv_status complete(dv_plan *plan, dv_diag *diag)
     // The call above was made without `diag`; it is repeated to record its
     // error message.
     st = st ? dv_exec_probe(&x, plan, NULL, diag) : take_tiles(plan, x, diag);
+    if (st == DV_OK)
+        dv_exec_memory(x, &plan->schedule.shared_bytes,
+                       &plan->schedule.thread_bytes);
     dv_exec_destroy(x);
     return st;
 }
@@ -231,9 +234,11 @@ dv_status dv_schedule_run(dv_pass_cx *cx, dv_plan *plan)
     DV_TRY(dv_exec_probe(&x, plan, pins, cx->diag));
     dv_arena work = {0};
     dv_status st = take_schedule(plan, x, cx->diag);
-    dv_exec_destroy(x);
     if (st == DV_OK)
         st = place_stored(plan, &work, cx->diag);
+    dv_exec_memory(x, &plan->schedule.shared_bytes,
+                   &plan->schedule.thread_bytes);
+    dv_exec_destroy(x);
     dv_arena_free(&work);
     return st ? st : check_pins(plan, pins, cx->diag);
 }

@@ -15,8 +15,9 @@
 // every thread has a buffer for one tile of it, with its own strides.
 typedef struct dv_tile_buffer {
     int32_t tensor, op; // the tensor's number, and the op that writes it
-    int64_t off_bytes;  // offset in the thread's memory for tiles
-    int64_t *strides;   // strides of the buffer, in elements
+    // Where it begins and ends in the thread's memory for tiles.
+    int64_t off_bytes, end_bytes;
+    int64_t *strides; // strides of the buffer, in elements
 } dv_tile_buffer;
 
 // What the thread executor knows of a group (ops that share one tile space)
@@ -95,8 +96,9 @@ struct dv_exec {
     // NULL for all other tensors, which are row-major.
     int64_t **strides;
     dv_group_plan *group; // run-time data, one entry per group
-    int64_t local_bytes;  // bytes of each thread's memory for tiles
-    void **data;          // address of each tensor
+    // Bytes of each thread's memory for tiles, and for packed operands.
+    int64_t local_bytes, workspace_bytes;
+    void **data; // address of each tensor
     // The tensors that this exec allocated, which it frees.
     void **owned;
     // Memory of the temporaries that the plan stores; owned.
@@ -113,8 +115,11 @@ struct dv_exec {
     // Accumulators of partial sums, one block per tile; owned.
     unsigned char *parts;
     int64_t part_bytes; // bytes of one tile's accumulators
-    dv_pins *pins;      // cores to bind threads to; owned; NULL: not bound
-    dv_queue queue;     // work queue of the current group; owned
+    // Sizes of memory: all accumulators, all snapshots, and copies of inputs
+    // that are updated but are no outputs.
+    int64_t all_parts_bytes, snapshot_bytes, copied_bytes;
+    dv_pins *pins;  // cores to bind threads to; owned; NULL: not bound
+    dv_queue queue; // work queue of the current group; owned
     atomic_int failed, arrived, round;
     dv_progress progress;
     void *user;

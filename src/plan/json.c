@@ -248,6 +248,9 @@ static void schedule_json(dv_json *j, const dv_plan *plan)
     addresses_json(j, plan, "kept_per_tile", s->temps, s->n_temps);
     addresses_json(j, plan, "stored", s->stored, s->n_stored);
     dv_json_int(j, "stored_bytes", dv_stored_bytes(plan));
+    if (s->shared_bytes >= 0)
+        DV_JSON_OBJECT(j, "memory", DV_F("shared_bytes", s->shared_bytes),
+                       DV_F("thread_bytes", s->thread_bytes));
     dv_json_close(j);
 }
 

@@ -142,9 +142,9 @@ void dv_schedule_print(dv_text *out, const dv_plan *plan)
     }
     print_addresses(out, p, "keep", s->temps, s->n_temps);
     print_addresses(out, p, "store", s->stored, s->n_stored);
-    if (s->n_stored)
-        dv_put(out, "    # %" PRId64 " bytes of stored temporaries\n",
-               dv_stored_bytes(plan));
+    if (s->shared_bytes >= 0)
+        dv_put(out, "    memory %" PRId64 " shared, %" PRId64 " per thread\n",
+               s->shared_bytes, s->thread_bytes);
     dv_put(out, "}\n");
 }
 
@@ -605,6 +605,21 @@ static dv_status read_addresses(dv_plan *plan, dv_lexer *lx, const char *word,
     return DV_OK;
 }
 
+// Reads what a run allocates, which plans written by hand may leave out.
+static dv_status read_memory(dv_schedule *s, dv_lexer *lx)
+{
+    s->shared_bytes = s->thread_bytes = -1;
+    if (!dv_lex_is(lx, "memory"))
+        return DV_OK;
+    DV_TRY(dv_lex_word(lx, "memory"));
+    DV_TRY(dv_lex_int(lx, &s->shared_bytes, "a number of bytes"));
+    DV_TRY(dv_lex_word(lx, "shared"));
+    DV_TRY(dv_lex_expect(lx, ',', "','"));
+    DV_TRY(dv_lex_int(lx, &s->thread_bytes, "a number of bytes"));
+    DV_TRY(dv_lex_word(lx, "per"));
+    return dv_lex_word(lx, "thread");
+}
+
 dv_status dv_schedule_read(dv_plan *plan, dv_lexer *lx)
 {
     dv_schedule *s = &plan->schedule;
@@ -630,6 +645,7 @@ dv_status dv_schedule_read(dv_plan *plan, dv_lexer *lx)
                        plan->ops->ops[n].name);
     DV_TRY(read_addresses(plan, lx, "keep", &s->temps, &s->n_temps));
     DV_TRY(read_addresses(plan, lx, "store", &s->stored, &s->n_stored));
+    DV_TRY(read_memory(s, lx));
     s->kernels = kernels;
     DV_TRY(dv_lex_expect(lx, '}', "'}'"));
     return dv_schedule_verify(plan, lx->diag);

@@ -14,6 +14,8 @@
 //       5: strip loops k                  op 5, by the interpreter, along k
 //       keep t at 4096                    t exists for one tile at a time
 //       store u at 0                      all of u is stored
+//       memory 65536 shared, 8192 per thread
+//                                         what a run allocates
 //   }
 //
 // The pass `schedule` writes it and executors obey it: they choose nothing that
@@ -164,6 +166,10 @@ typedef struct dv_schedule {
     // stored, both in the order of the ops that (first) write them.
     dv_temp_address *temps, *stored;
     int32_t n_temps, n_stored;
+    // Memory that a run allocates: temporaries and partial sums, which all
+    // threads share, and tiles and packed operands of each thread. -1: the plan
+    // does not say.
+    int64_t shared_bytes, thread_bytes;
     // 1 if the plan was read from text without section `schedule` and scheduled
     // afterwards.
     int on_reading;

@@ -80,6 +80,7 @@ dv_status case_choose_loops(dv_plan *plan)
     dv_pass_cx cx = {plan->ops, &o, NULL};
     for (int32_t i = 0; plan->schedule.ops && i < plan->ops->n_ops; i++)
         plan->schedule.ops[i].n_tiles = 0;
+    plan->schedule.shared_bytes = -1;
     dv_status st = dv_plan_check(plan, NULL);
     return st ? st : dv_schedule_run(&cx, plan);
 }

@@ -59,8 +59,10 @@ int64_t random_slices(rng *r, dv_plan *plan, int32_t op, int parts)
             plan->slices[op][v] =
                 rng_percent(r, 55) ? 1 + rng_below(r, len) : len;
     }
-    if (plan->schedule.ops)
+    if (plan->schedule.ops) {
         plan->schedule.ops[op].n_tiles = 0;
+        plan->schedule.shared_bytes = -1; // what the plan said is not true now
+    }
     return dv_plan_n_tiles(plan, op);
 }
 
