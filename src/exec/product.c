@@ -60,11 +60,6 @@ struct dv_product {
     dv_tile_schedule *tiles; // the loops of each shape
 };
 
-static int is_apply(const dv_expr *e, dv_fn fn)
-{
-    return e->kind == DV_EXPR_APPLY && e->fn == fn;
-}
-
 // Returns the function that the op applies to the finished sum, as a nest
 // primitive (none or relu); -1: anything else.
 static int epilogue_function(const dv_op *o, const dv_expr *sum)
@@ -74,7 +69,8 @@ static int epilogue_function(const dv_op *o, const dv_expr *sum)
         return -1;
     if (e == sum)
         return DV_PRIM_NONE;
-    return is_apply(e, DV_FN_RELU) && e->arg[0] == sum ? DV_PRIM_RELU : -1;
+    return dv_expr_applies(e, DV_FN_RELU) && e->arg[0] == sum ? DV_PRIM_RELU
+                                                              : -1;
 }
 
 // Recognises an epilogue with a bias, sum + read or relu(sum + read). Returns
@@ -83,9 +79,9 @@ static int bias_epilogue_function(const dv_op *o, const dv_expr *sum,
                                   int32_t *r)
 {
     const dv_expr *e = o->body;
-    int relu = is_apply(e, DV_FN_RELU), whole = sum->fn == DV_RED_SUM;
+    int relu = dv_expr_applies(e, DV_FN_RELU), whole = sum->fn == DV_RED_SUM;
     e = relu ? e->arg[0] : e;
-    for (int i = 0; i < 2 && whole && is_apply(e, DV_FN_ADD); i++)
+    for (int i = 0; i < 2 && whole && dv_expr_applies(e, DV_FN_ADD); i++)
         if (e->arg[i] == sum && e->arg[!i]->kind == DV_EXPR_READ) {
             *r = e->arg[!i]->read;
             return relu ? DV_PRIM_RELU : DV_PRIM_NONE;
@@ -113,7 +109,7 @@ static int fill_nest(dv_product *p)
         dv_nest_dim *d = &n->dims[n->n_dims];
         *d = (dv_nest_dim){.type = (dv_nest_type)type,
                            .exec = DV_NEST_SEQ,
-                           .size = o->vars[v].end - o->vars[v].begin,
+                           .size = dv_var_len(o, v),
                            .off = (uint32_t)v,
                            .vars = UINT32_C(1) << v};
         memcpy(d->stride, s, sizeof s);
@@ -267,7 +263,7 @@ static int fill_operands(dv_product *p, const int32_t *factor)
 static void fill_shorts(dv_product *p)
 {
     for (int v = 0; v < p->o->n_vars; v++) {
-        int64_t len = p->o->vars[v].end - p->o->vars[v].begin;
+        int64_t len = dv_var_len(p->o, v);
         if (len % p->how.plan->slices[p->how.op][v] == 0)
             continue;
         p->shorts[p->n_shorts++] = v;
@@ -292,7 +288,7 @@ static int fill_product(dv_product *p)
 {
     const dv_kernel *k = p->how.kernel;
     int32_t factor[2];
-    if (!dv_sums_factors(p->o, factor))
+    if (!dv_op_factors(p->o, factor))
         return 0;
     if (p->sums->pairs && dv_jit_isa(p->how.jit)) {
         dv_dtype t =

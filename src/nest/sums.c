@@ -23,29 +23,12 @@ const dv_sum_order *dv_sums_find(const dv_plan *plan, int32_t op)
     return s && s->kind == DV_KERNEL_PRODUCT ? &s->sums : NULL;
 }
 
-int dv_sums_factors(const dv_op *o, int32_t *factor)
-{
-    const dv_expr *sum = o->is_extern ? NULL : dv_op_reduce(o);
-    const dv_expr *e = sum ? sum->arg[0] : NULL;
-    if (!sum || (sum->fn != DV_RED_SUM && sum->fn != DV_RED_MEAN) ||
-        e->kind != DV_EXPR_APPLY || e->fn != DV_FN_MUL)
-        return 0;
-    for (int i = 0; i < 2; i++) {
-        if (e->arg[i]->kind != DV_EXPR_READ)
-            return 0;
-        factor[i] = e->arg[i]->read;
-        if (dv_access_is_indirect(&o->reads[factor[i]]))
-            return 0;
-    }
-    return !dv_access_is_indirect(&o->write);
-}
-
 // Finds the accesses of a sum of products: the two factors and the write.
 // Returns 0 for other ops.
 static int find_accesses(const dv_op *o, const dv_access *at[])
 {
     int32_t factor[2];
-    if (!dv_sums_factors(o, factor))
+    if (!dv_op_factors(o, factor))
         return 0;
     at[DV_IN0] = &o->reads[factor[0]];
     at[DV_IN1] = &o->reads[factor[1]];
@@ -61,7 +44,7 @@ static int overlaps(const dv_program *p, const dv_op *o, const dv_access *a)
     double elems = 1;
     for (int v = 0; v < o->n_vars; v++) {
         double step = fabs((double)dv_access_step(p, a, v));
-        elems += step * (double)(o->vars[v].end - o->vars[v].begin - 1);
+        elems += step * (double)(dv_var_len(o, v) - 1);
     }
     return elems < dv_op_points_double(o, dv_access_vars(o, a));
 }
@@ -78,8 +61,7 @@ static int side_by_side(const dv_program *p, const dv_op *o,
         if (dv_op_points_double(o, written & ~dv_access_vars(o, at[i])) > FEW)
             return 0;
     for (int v = 0; v < o->n_vars; v++) {
-        int beside =
-            written >> v & 1 && o->vars[v].end - o->vars[v].begin >= LEAST;
+        int beside = written >> v & 1 && dv_var_len(o, v) >= LEAST;
         for (int i = 0; i < DV_N_OPERANDS && beside; i++)
             beside = dv_access_step(p, at[i], v) == 1;
         if (beside)
@@ -101,8 +83,7 @@ int dv_sums_worth_gemm(const dv_program *p, const dv_op *o)
         return 0;
     for (int v = 0; v < o->n_vars; v++)
         for (int i = 0; i < 2; i++)
-            serve[i] |= !o->vars[v].reduce &&
-                        o->vars[v].end - o->vars[v].begin > 1 &&
+            serve[i] |= !o->vars[v].reduce && dv_var_len(o, v) > 1 &&
                         !(dv_access_vars(o, at[i]) >> v & 1);
     if (serve[0] != serve[1] && overlaps(p, o, at[serve[0]]))
         // If only one factor is reused, and the other reads elements repeatedly
@@ -184,9 +165,8 @@ static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
             n->dot = DV_DOT_NEVER;
     for (int v = 0; v < o->n_vars; v++) {
         dv_nest_dim *d = &n->dims[n->n_dims++];
-        *d = (dv_nest_dim){.exec = DV_NEST_SEQ,
-                           .size = o->vars[v].end - o->vars[v].begin,
-                           .off = (uint32_t)v};
+        *d = (dv_nest_dim){
+            .exec = DV_NEST_SEQ, .size = dv_var_len(o, v), .off = (uint32_t)v};
         for (int i = 0; i < DV_N_OPERANDS; i++)
             if (!step_of(p, at[i], v, &d->stride[i]))
                 return 0;

@@ -54,9 +54,6 @@ dv_sums_machine dv_sums_machine_of(const dv_target *t);
 dv_status dv_sums_choose(dv_sum_order *out, int *found, const dv_program *p,
                          int32_t op, const dv_sums_machine *machine,
                          dv_arena *arena, dv_diag *diag);
-// Finds the factors of an op that is a sum or mean of products of two reads, as
-// read numbers. Returns 0 for other ops and for indirect indices.
-int dv_sums_factors(const dv_op *o, int32_t *factor);
 // Returns whether an op that is a sum of products reuses its factors enough to
 // be run as a GEMM. If not, one pass over memory is faster: when no factor is
 // used for several results; when only one is and the other is read by a small
