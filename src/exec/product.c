@@ -28,8 +28,7 @@ typedef struct tile_kernel {
 struct dv_product {
     dv_product_how how;
     const dv_op *o;
-    dv_nest nest; // the nest of the whole op
-    int32_t var[DV_NEST_MAX_DIMS];
+    dv_nest nest; // the nest of the whole op: dimension v is its variable v
     // Read numbers of the two factors, then op->n_reads, which stands for the
     // write.
     int32_t access[DV_N_OPERANDS];
@@ -91,31 +90,13 @@ static int bias_epilogue_function(const dv_op *o, const dv_expr *sum,
 
 static int fill_nest(dv_product *p)
 {
-    const dv_op *o = p->o;
+    const int64_t *const steps[DV_N_OPERANDS] = {
+        p->flat[0]->coef, p->flat[1]->coef, p->flat[2]->coef};
     dv_nest *n = &p->nest;
-    strncpy(n->name, o->name, DV_NEST_MAX_NAME);
+    strncpy(n->name, p->o->name, DV_NEST_MAX_NAME);
     n->first = DV_PRIM_ZERO;
     n->main = DV_PRIM_GEMM;
-    for (int v = 0; v < o->n_vars; v++) {
-        int64_t s[DV_N_OPERANDS];
-        for (int i = 0; i < DV_N_OPERANDS; i++) {
-            s[i] = p->flat[i]->coef[v];
-            if (s[i] < 0)
-                return 0;
-        }
-        int type = dv_sums_type(s);
-        if (type < 0)
-            return 0;
-        dv_nest_dim *d = &n->dims[n->n_dims];
-        *d = (dv_nest_dim){.type = (dv_nest_type)type,
-                           .exec = DV_NEST_SEQ,
-                           .size = dv_var_len(o, v),
-                           .off = (uint32_t)v,
-                           .vars = UINT32_C(1) << v};
-        memcpy(d->stride, s, sizeof s);
-        p->var[n->n_dims++] = v;
-    }
-    return n->n_dims > 0;
+    return dv_sums_fill(n, p->o, steps);
 }
 
 // Lists the reduction variables that the plan places inside the kernel, in the
@@ -157,13 +138,12 @@ static int bias_type(const dv_product *p, int32_t read)
 {
     const dv_flat *f = &p->how.kernel->reads[read];
     int type = -1, others = 0;
-    for (int i = 0; i < p->nest.n_dims; i++) {
-        const dv_nest_dim *d = &p->nest.dims[i];
-        if (!f->coef[p->var[i]])
+    for (int v = 0; v < p->nest.n_dims; v++) {
+        if (!f->coef[v])
             continue;
-        if (type >= 0 || f->coef[p->var[i]] != 1)
+        if (type >= 0 || f->coef[v] != 1)
             return -1;
-        type = (int)d->type;
+        type = (int)p->nest.dims[v].type;
     }
     for (int i = 0; i < p->nest.n_dims; i++)
         others += (int)p->nest.dims[i].type == type;
@@ -518,9 +498,8 @@ static void nest_of(const dv_product *p, const dv_tile *t, int inside,
     else if (!direct)
         *bytes += sum_strides(p, t, steps[2]);
     n->behind = !direct && !p->how.parts;
-    for (int i = 0; i < n->n_dims; i++) {
-        int v = p->var[i];
-        dv_nest_dim *d = &n->dims[i];
+    for (int v = 0; v < n->n_dims; v++) {
+        dv_nest_dim *d = &n->dims[v];
         d->size = t->end[v] - t->begin[v];
         for (int k = 0; k < DV_N_OPERANDS; k++)
             if (d->stride[k] && (k < 2 ? p->copied[k] : !direct))
@@ -654,9 +633,9 @@ static void find_blocks(const dv_product *p, const dv_tile *t, tile_kernel *to)
             return;
         reach = to->steps[v] * len;
     }
-    for (int i = 0; i < p->nest.n_dims; i++) {
-        int32_t v = p->var[i], type = (int32_t)p->nest.dims[i].type - DV_NEST_M;
-        if (p->o->vars[v].reduce || p->nest.dims[i].type == DV_NEST_C ||
+    for (int32_t v = 0; v < p->nest.n_dims; v++) {
+        int32_t type = (int32_t)p->nest.dims[v].type - DV_NEST_M;
+        if (p->o->vars[v].reduce || p->nest.dims[v].type == DV_NEST_C ||
             t->end[v] - t->begin[v] == 1)
             continue;
         if (one[type] >= 0)
