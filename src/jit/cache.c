@@ -293,8 +293,8 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "a product of %dx%dx%d, %d times", s->m, s->n, s->k,
                        s->batch);
-    if (s->trans_a > 1 || s->trans_b > 1 || s->alpha > DV_SCALE_ANY ||
-        s->beta > DV_SCALE_ANY || s->bias > DV_BIAS_N || s->relu > 1 ||
+    if (s->trans_a > 1 || s->trans_b > 1 || s->beta > DV_SCALE_ONE ||
+        s->bias > DV_BIAS_N || s->relu > 1 ||
         (s->panel_a > isa->max_panel_read && !pairs_only(s->dtype)) ||
         s->pack_a > 1 || s->pack_b > 1 || s->one_sum > 1 ||
         (s->ctype && !dv_isa_rounds(isa, s)) || s->stream > 1 ||
@@ -310,7 +310,6 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
     s->lda = s->lda ? s->lda : row_a;
     s->ldb = s->ldb ? s->ldb : row_b;
     s->ldc = s->ldc ? s->ldc : s->n;
-    s->alpha = s->alpha ? s->alpha : DV_SCALE_ONE;
     if (pairs_only(s->dtype)) {
         DV_TRY(check_pairs(isa, s, diag));
         return check_copy_next(isa, s, diag);

@@ -4,17 +4,16 @@
 //
 // A product is row-major, as everywhere in divvy:
 //
-//   C[m][n] = act(alpha * sum[b][k] A_b[m][k] * B_b[k][n] + beta * C + bias)
+//   C[m][n] = act(sum[b][k] A_b[m][k] * B_b[k][n] + beta * C + bias)
 //
 //   A is stored as rows of k (element (i,p) at a[i*lda + p]), or with trans_a
 //   as rows of m (a[p*lda + i]); B as rows of n (b[p*ldb + j]), or with
 //   trans_b as rows of k (b[j*ldb + p]); C as rows of n (c[i*ldc + j]).
 //   Column-major operands are the same product with A and B exchanged.
 //
-// Every field of a dv_gemm_shape is a constant of the generated code; only the
-// pointers, alpha, beta and the bias are passed at the call. A kernel accesses
-// the elements of its operands and no byte outside them. With beta 0, C is not
-// read.
+// Every field of a dv_gemm_shape is a constant of the generated code; only
+// pointers are passed at the call. A kernel accesses the elements of its
+// operands and no byte outside them. With beta 0, C is not read.
 //
 // Invariants: J1: no page is ever writable and executable through one mapping.
 // J2: a kernel, once returned, keeps its address until dv_jit_destroy. J3: the
@@ -38,7 +37,7 @@
 // A dv_jit (declared in divvy/nest.h) is a cache of kernels together with the
 // memory that holds their code. The types below describe its kernels.
 
-typedef enum dv_scale { DV_SCALE_ZERO, DV_SCALE_ONE, DV_SCALE_ANY } dv_scale;
+typedef enum dv_scale { DV_SCALE_ZERO, DV_SCALE_ONE } dv_scale;
 enum { DV_NEXT_SPREAD = 2 };
 typedef enum dv_bias { DV_BIAS_NONE, DV_BIAS_M, DV_BIAS_N } dv_bias;
 
@@ -75,8 +74,7 @@ typedef struct dv_gemm_shape {
     // size (gemm.h) take them unpacked.
     uint8_t dtype;
     uint8_t trans_a, trans_b;
-    // Values of dv_scale; for alpha, DV_SCALE_ZERO means DV_SCALE_ONE.
-    uint8_t alpha, beta;
+    uint8_t beta; // dv_scale: whether the sums are added to C
     uint8_t bias; // dv_bias: none, one value per row of C, or one per column
     uint8_t relu; // 1: negative results become 0; nan stays nan
     // Largest number of rows of a packed panel of A; 0: A is not packed.
@@ -104,6 +102,7 @@ typedef struct dv_gemm_shape {
     // non-temporal stores. Other threads see them only after a store fence.
     uint8_t stream;
     uint8_t ahead_a; // dv_ahead: what the kernel does for the next kernel's A
+    uint8_t pad[2];
 } dv_gemm_shape;
 
 // A cut of n items into parts whose sizes differ by at most 1. The m rows of a
@@ -126,10 +125,8 @@ static inline dv_cut dv_cut_even(int32_t n, int32_t most)
 }
 
 // Arguments of a kernel beside its operands. The pointer to them may be NULL
-// when neither alpha nor beta is DV_SCALE_ANY, there is no bias, and the kernel
-// neither packs nor uses `next`.
+// when there is no bias, and the kernel neither packs nor uses `next`.
 typedef struct dv_gemm_args {
-    double alpha, beta; // for integer types, whole numbers that fit 32 bits
     const void *bias;
     // Buffers that a kernel packs into: m rows of k rounded up to whole vectors
     // for A, k rows of n rounded up to whole vectors for B.

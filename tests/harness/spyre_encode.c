@@ -1,5 +1,6 @@
 // Converts divisions (numbers of slices per variable) to and from the encoding
-// of Torch-Spyre, the PyTorch backend of IBM's Spyre accelerator; see spyre_encode.h.
+// of Torch-Spyre, the PyTorch backend of IBM's Spyre accelerator; see
+// spyre_encode.h.
 #include "harness/spyre_encode.h"
 #include <inttypes.h>
 

@@ -55,7 +55,7 @@ TEST(gemm_batches)
                 s.ldb = s.ldc = s.n;
                 s.stride_a = (int64_t)m * k + 4 * pick(2);
                 s.stride_b = s.ldb * k;
-                s.alpha = s.beta = DV_SCALE_ONE;
+                s.beta = DV_SCALE_ONE;
                 try_gemm(jit, s, 0);
             }
     dv_jit_destroy(jit);
@@ -100,7 +100,6 @@ TEST(gemm_minus_0)
             dv_store(t, q.c.data, k, -0.0);
         for (int64_t k = 0; k < (s.bias == DV_BIAS_M ? s.m : s.n); k++)
             dv_store(t, q.bias.data, k, -0.0);
-        q.args.beta = 0.75;
         run(q.a.data, q.b.data, q.c.data, &q.args);
         for (int64_t k = 0; k < q.n_c; k++) {
             double c = dv_load((dv_dtype)t, q.c.data, k);
@@ -629,7 +628,7 @@ TEST(memory_fills_up)
         dv_gemm_shape s = {.m = 23, .n = 23, .k = 23, .dtype = DV_F32};
         s.lda = 23 + i;
         s.ldb = s.ldc = 23;
-        s.alpha = s.beta = DV_SCALE_ONE;
+        s.beta = DV_SCALE_ONE;
         try_gemm(jit, s, 0);
     }
     dv_jit_destroy(jit);
