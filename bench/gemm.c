@@ -50,9 +50,11 @@ typedef struct type {
     const char *name;
     dv_dtype in, out;
 } type;
-static const type types[] = {
-    {"f32", DV_F32, DV_F32}, {"f64", DV_F64, DV_F64}, {"bf16", DV_BF16, DV_F32},
-    {"f16", DV_F16, DV_F32}, {"i8", DV_I8, DV_I32},   {"i32", DV_I32, DV_I32}};
+static const type types[] = {{"f32", DV_F32, DV_F32},
+                             {"f64", DV_F64, DV_F64},
+                             {"bf16", DV_BF16, DV_F32},
+                             {"i8", DV_I8, DV_I32},
+                             {"i32", DV_I32, DV_I32}};
 enum { N_TYPES = sizeof types / sizeof *types };
 static const type *used = types;
 

@@ -89,7 +89,6 @@ static const row rows[] = {
     {"gemm 13x7x29", "12.4, 5.5", GEMM, 13, 7, 29, 1, 0, 0},
     {"gemm 23^3", "26.9, 6.1", GEMM, 23, 23, 23, 1, 0, 0},
     {"brgemm 32^3x8", "12.1, 4.1", GEMM, 32, 32, 32, 8, 0, 0},
-    {"zero 32x32", "-", MOVE, 32, 32, 0, 0, DV_MOVE_ZERO, 0},
     {"copy 32x32", "-", MOVE, 32, 32, 0, 0, DV_MOVE_COPY, 0},
     {"transpose 32x32", "9.4, 4.2", MOVE, 32, 32, 0, 0, DV_MOVE_TRANSPOSE, 0},
     {"relu 32x32", "9.8, 4.0", VEC, 32, 32, 0, 0, DV_FN_RELU, DV_VEC_EACH},

@@ -121,7 +121,7 @@ static void put_spans(dv_text *out, const dv_plan *plan, const dv_op *op,
                       const dv_division *d)
 {
     for (int r = 0; r <= op->n_reads; r++) {
-        const dv_access *a = r < op->n_reads ? &op->reads[r] : &op->write;
+        const dv_access *a = dv_op_access(op, r);
         dv_put(out, "%s%s ",
                r ? ", " : "    spans: ", plan->ops->tensors[a->tensor].name);
         dv_put_byte_size(out, d->whole_bytes[r]);
@@ -205,7 +205,7 @@ static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
     const dv_division *d = &plan->divisions[i];
     int64_t n[DV_MAX_VARS], reduced = 1;
     for (int v = 0; v < op->n_vars; v++) {
-        int64_t len = op->vars[v].end - op->vars[v].begin;
+        int64_t len = dv_var_len(op, v);
         n[v] = (len - 1) / plan->slices[i][v] + 1;
         reduced *= op->vars[v].reduce ? n[v] : 1;
     }

@@ -59,19 +59,6 @@ static void join(dv_dim_classes *a, int32_t x, int32_t y)
     a->next[cy] = t;
 }
 
-// Returns the variable of an index that has exactly one; -1 if the index is
-// constant, has several variables or is indirect.
-static int only_var(const dv_op *op, const dv_index *x)
-{
-    int v = dv_index_var(op, x);
-    return v >= 0 ? v : -1;
-}
-
-static int many_vars(const dv_op *op, const dv_index *x)
-{
-    return x->via < 0 && dv_index_var(op, x) == DV_NO_VAR;
-}
-
 static void classify_op_dims(dv_dim_classes *a, const dv_op *op)
 {
     int32_t at[DV_MAX_VARS];
@@ -83,8 +70,8 @@ static void classify_op_dims(dv_dim_classes *a, const dv_op *op)
         int32_t dim = a->first[x->tensor];
         for (int d = 0; d < x->n_dims; d++, dim++) {
             const dv_index *i = &x->index[d];
-            int v = only_var(op, i);
-            if (r < 0 && (whole || i->via >= 0 || many_vars(op, i)))
+            int v = dv_index_var(op, i);
+            if (r < 0 && (whole || v == DV_NO_VAR))
                 a->fixed[dim] = 2;
             else if (i->via >= 0 && !a->fixed[dim])
                 a->fixed[dim] = 1;
@@ -379,10 +366,8 @@ static int followable(const chooser *c, int32_t op, int v,
         const dv_dist *d = &c->t->tensors[a->tensor];
         for (int k = 0; k < d->n_dims; k++)
             // Every rank must get a nonempty range of the reduction variable.
-            if (only_var(o, &a->index[k]) == v && d->axis[k] >= 0 &&
-                a->index[k].coef[v] == 1 && a->index[k].base == 0 &&
-                o->vars[v].begin == 0 && o->vars[v].end == d->shape[k] &&
-                d->shape[k] >= c->t->grid[d->axis[k]] &&
+            if (dv_index_whole_var(o, &a->index[k], d->shape[k]) == v &&
+                d->axis[k] >= 0 && d->shape[k] >= c->t->grid[d->axis[k]] &&
                 c->t->grid[d->axis[k]] > 1 &&
                 c->p->tensors[a->tensor].n_elems > most) {
                 most = c->p->tensors[a->tensor].n_elems;

@@ -201,11 +201,6 @@ typedef struct dv_axis_binding {
     int reduced;
 } dv_axis_binding;
 
-// The range of each variable of an op: a box in its iteration space.
-typedef struct dv_iter_space {
-    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
-} dv_iter_space;
-
 void dv_team_binds(dv_axis_binding out[DV_MAX_AXES], const dv_program *p,
                    const dv_plan_team *t, int32_t op);
 // Computes the part of an op's iteration space that a rank computes. Returns 0

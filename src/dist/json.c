@@ -131,7 +131,7 @@ static int product_sizes(const dv_op *op, double size[3])
     for (int v = 0; v < op->n_vars; v++) {
         int a = dv_access_vars(op, &op->reads[0]) >> v & 1;
         int b = dv_access_vars(op, &op->reads[1]) >> v & 1;
-        double len = (double)(op->vars[v].end - op->vars[v].begin);
+        double len = (double)dv_var_len(op, v);
         if (op->vars[v].reduce && a && b)
             size[2] *= len;
         else if (!op->vars[v].reduce && a != b)

@@ -20,18 +20,10 @@ int64_t dv_plan_team_size(const dv_plan_team *t)
 // it has more variables.
 static int single(const dv_op *op, const dv_index *x, dv_axis_binding *b)
 {
-    b->var = -1;
+    b->var = dv_index_var(op, x);
     b->base = x->base;
-    b->coef = 0;
-    for (int v = 0; v < op->n_vars; v++) {
-        if (x->coef[v] == 0)
-            continue;
-        if (b->var >= 0)
-            return 0;
-        b->var = v;
-        b->coef = x->coef[v];
-    }
-    return 1;
+    b->coef = b->var < 0 ? 0 : x->coef[b->var];
+    return b->var != DV_NO_VAR;
 }
 
 static void bind_dims(dv_axis_binding *out, const dv_plan_team *t,
@@ -135,14 +127,9 @@ int dv_team_target(dv_iter_space *out, const dv_program *p,
 static dv_range index_range(const dv_op *op, const dv_index *x,
                             const dv_iter_space *s)
 {
-    int64_t lo = x->base, hi = x->base;
-    for (int v = 0; v < op->n_vars; v++) {
-        int64_t c = x->coef[v];
-        if (c == 0)
-            continue;
-        lo += c * (c > 0 ? s->begin[v] : s->end[v] - 1);
-        hi += c * (c > 0 ? s->end[v] - 1 : s->begin[v]);
-    }
+    int64_t lo, hi;
+    // This cannot overflow, because the whole range lies inside the tensor.
+    dv_index_bounds(op, x, s, &lo, &hi);
     return (dv_range){lo, hi + 1 - lo};
 }
 

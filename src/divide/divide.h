@@ -13,7 +13,6 @@
 //   space.c      finds the units, limits and spans of an op
 //   seed.c       divides as Torch-Spyre does
 //   best.c       chooses the cheapest division of each op
-//   encode.[ch]  encodes a division as Torch-Spyre does, keyed by stride
 //   pass.c       the pass "divide" and its section of the plan
 #ifndef DV_DIVIDE_H
 #define DV_DIVIDE_H

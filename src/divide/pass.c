@@ -455,7 +455,7 @@ void dv_divide_print(dv_text *out, const dv_plan *plan)
         const dv_op *op = &plan->ops->ops[i];
         const char *sep = ":";
         for (int v = 0; v < op->n_vars; v++) {
-            if (plan->slices[i][v] == op->vars[v].end - op->vars[v].begin)
+            if (plan->slices[i][v] == dv_var_len(op, v))
                 continue;
             if (sep[0] == ':')
                 dv_put(out, "    %d", (int)i);
@@ -496,7 +496,7 @@ static dv_status read_slices(dv_plan *plan, dv_lexer *lx)
         DV_TRY(dv_lex(lx));
         at = dv_lex_at(lx);
         DV_TRY(dv_lex_int(lx, &plan->slices[op][v], "the length of a slice"));
-        int64_t len = o->vars[v].end - o->vars[v].begin;
+        int64_t len = dv_var_len(o, v);
         if (plan->slices[op][v] < 1)
             return dv_fail(lx->diag, DV_E_SHAPE, at,
                            "a slice has at least 1 point");

@@ -301,23 +301,9 @@ typedef struct roles {
     dv_matmul mm;
 } roles;
 
-static uint32_t vars_of(const dv_divide_space *s, int tensor)
+static uint32_t vars_of(const dv_divide_space *s, int access)
 {
-    const dv_op *op = s->op;
-    return dv_access_vars(op, tensor < op->n_reads ? &op->reads[tensor]
-                                                   : &op->write);
-}
-
-static int64_t write_factor(const dv_divide_space *s, int v)
-{
-    const dv_op *op = s->op;
-    const dv_tensor *t = s->tensors[s->n_tensors - 1];
-    int64_t stride = 1, f = 0;
-    for (int d = op->write.n_dims - 1; d >= 0; d--) {
-        f += op->write.index[d].coef[v] * stride;
-        stride *= t->shape[d];
-    }
-    return f;
+    return dv_access_vars(s->op, dv_op_access(s->op, access));
 }
 
 static int find_roles(const dv_divide_space *s, roles *r)
@@ -325,7 +311,11 @@ static int find_roles(const dv_divide_space *s, roles *r)
     if (dv_op_kind(s->op) != DV_KIND_CONTRACTION || s->op->n_reads != 2)
         return 0;
     uint32_t in0 = vars_of(s, 0), in1 = vars_of(s, 1);
+    const dv_tensor *t = s->tensors[s->n_tensors - 1];
+    int64_t rows[DV_MAX_DIMS], step[DV_MAX_VARS]; // strides of the result
     int n_k = 0, n_n = 0, n_m = 0;
+    dv_row_strides(t->n_dims, t->shape, rows);
+    dv_access_flatten(s->op, &s->op->write, rows, step);
     r->m = r->n = r->k = -1;
     r->n_batch = 0;
     for (int v = 0; v < s->n_vars; v++) {
@@ -341,7 +331,7 @@ static int find_roles(const dv_divide_space *s, roles *r)
         if (v == r->n || (s->reduced >> v & 1) || s->extent[v] == 1 ||
             !((in0 ^ in1) >> v & 1))
             continue;
-        if (n_m++ == 0 || write_factor(s, v) < write_factor(s, r->m))
+        if (n_m++ == 0 || step[v] < step[r->m])
             r->m = v;
     }
     if (n_k != 1 || n_n != 1 || n_m == 0)

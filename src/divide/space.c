@@ -66,7 +66,7 @@ static void find_blocked(dv_divide_space *s)
     // Mark an op with an indirect index or a negative stride as irregular: the
     // planner `seed`, which imitates Torch-Spyre, does not divide it.
     for (int r = 0; r <= op->n_reads; r++) {
-        const dv_access *a = r < op->n_reads ? &op->reads[r] : &op->write;
+        const dv_access *a = dv_op_access(op, r);
         for (int d = 0; d < a->n_dims; d++) {
             s->has_irregular_access |= a->index[d].via >= 0;
             for (int v = 0; v < op->n_vars && a->index[d].via < 0; v++)
@@ -94,13 +94,13 @@ int dv_divide_space_init(dv_divide_space *s, const dv_target *t,
     *s = (dv_divide_space){.op = op, .n_vars = op->n_vars};
     s->line = dv_target_has_caches(t) ? CACHES_BYTES : 1;
     for (int v = 0; v < op->n_vars; v++) {
-        s->extent[v] = op->vars[v].end - op->vars[v].begin;
+        s->extent[v] = dv_var_len(op, v);
         s->eps[v] = 1;
         s->reduced |= op->vars[v].reduce ? 1u << v : 0;
     }
     s->n_tensors = op->n_reads + 1;
     for (int i = 0; i <= op->n_reads; i++) {
-        const dv_access *a = i < op->n_reads ? &op->reads[i] : &op->write;
+        const dv_access *a = dv_op_access(op, i);
         s->tensors[i] = &p->tensors[a->tensor];
         s->layouts[i] = &layouts[a->tensor];
         s->coords[i] = DV_NEW(arena, dv_coords, 1);
@@ -144,7 +144,7 @@ static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
 {
     const dv_op *op = s->op;
     const dv_layout *l = s->layouts[i];
-    const dv_access *a = i < op->n_reads ? &op->reads[i] : &op->write;
+    const dv_access *a = dv_op_access(op, i);
     int32_t h = l->host[dim];
     if (h < 0)
         return 1;

@@ -47,8 +47,7 @@ static int64_t n_parts(const emitter *e, int32_t i)
     }
     for (int v = 0; v < op->n_vars && !g; v++)
         if (op->vars[v].reduce)
-            n *= dv_ceil_div(op->vars[v].end - op->vars[v].begin,
-                             e->plan->slices[i][v]);
+            n *= dv_ceil_div(dv_var_len(op, v), e->plan->slices[i][v]);
     return n;
 }
 
@@ -110,7 +109,7 @@ static void put_place(emitter *e, const dv_op *op)
         P("%s%" PRId64 " * (", any ? " + " : "", stride);
         dv_emit_var(&e->out, op, v);
         P(" - %" PRId64 ")", op->vars[v].begin);
-        stride *= op->vars[v].end - op->vars[v].begin;
+        stride *= dv_var_len(op, v);
         any = 1;
     }
     if (!any)
@@ -237,7 +236,7 @@ static void put_part(emitter *e, int32_t i)
     for (int v = 0; v < op->n_vars; v++)
         if (op->vars[v].reduce) {
             int64_t slice = e->plan->slices[i][v];
-            int64_t len = op->vars[v].end - op->vars[v].begin;
+            int64_t len = dv_var_len(op, v);
             P("                part = part * %" PRId64 " + (lo[%d] - %" PRId64
               ") / %" PRId64 ";\n",
               dv_ceil_div(len, slice), v, op->vars[v].begin, slice);

@@ -106,7 +106,7 @@ static double eval_at_zero(const dv_expr *e)
 
 static int has_many_values(const dv_op *op, int v)
 {
-    return op->vars[v].end - op->vars[v].begin > 1;
+    return dv_var_len(op, v) > 1;
 }
 
 // Returns the variable that alone indexes dim d; -1 if the index is 0 or its
@@ -117,15 +117,9 @@ static int var_of(const dv_op *op, const dv_access *a, int d)
     if (d < 0)
         return -1;
     const dv_index *x = &a->index[d];
-    if (x->via >= 0)
-        return -2;
-    if (!dv_index_is_var(op, x, &v)) {
-        for (v = 0; v < op->n_vars; v++)
-            if (x->coef[v])
-                return -2;
-        return x->base == 0 ? -1 : -2;
-    }
-    return has_many_values(op, v) ? v : -1;
+    if (dv_index_is_var(op, x, &v))
+        return has_many_values(op, v) ? v : -1;
+    return v == DV_CONSTANT && x->base == 0 ? -1 : -2;
 }
 
 static int lay_of(emit_plane p, int row, int col)
@@ -244,9 +238,7 @@ static int match_product(const emitter *e, emit_kernel *k)
     for (int v = 0; v < k->op->n_vars; v++)
         if (k->op->vars[v].reduce && has_many_values(k->op, v))
             depth = v, many++;
-    if (k->reduce->fn != DV_RED_SUM || x->kind != DV_EXPR_APPLY ||
-        x->fn != DV_FN_MUL || x->arg[0]->kind != DV_EXPR_READ ||
-        x->arg[1]->kind != DV_EXPR_READ || many > 1)
+    if (k->reduce->fn != DV_RED_SUM || !dv_expr_is_product(x) || many > 1)
         return 0;
     emit_plane a = {k->out.row, depth}, b = {depth, k->out.col};
     // Try both orders of the factors with the left one stored as rows x depth;
@@ -436,13 +428,10 @@ dv_status dv_emit_match(const emitter *e, const dv_group_grid *g,
            (int)(group->end_op - group->first_op));
     if (op->update)
         NO("%s has no kernel: it replaces some of %s", op->name, t->name);
-    for (int d = 0; d < op->write.n_dims; d++) {
-        int v;
-        if (!dv_index_is_var(op, &op->write.index[d], &v) ||
-            op->vars[v].begin != 0 || op->vars[v].end != t->shape[d])
+    for (int d = 0; d < op->write.n_dims; d++)
+        if (dv_index_whole_var(op, &op->write.index[d], t->shape[d]) < 0)
             NO("%s has no kernel: it writes other than whole dims of %s",
                op->name, t->name);
-    }
     if (!is_tile_type(t->dtype))
         NO("%s has no kernel: %s is %s, tiles are f32, bf16 or f16", op->name,
            t->name, dv_dtype_get(t->dtype)->name);

@@ -28,8 +28,7 @@ typedef struct tile_kernel {
 struct dv_product {
     dv_product_how how;
     const dv_op *o;
-    dv_nest nest; // the nest of the whole op
-    int32_t var[DV_NEST_MAX_DIMS];
+    dv_nest nest; // the nest of the whole op: dimension v is its variable v
     // Read numbers of the two factors, then op->n_reads, which stands for the
     // write.
     int32_t access[DV_N_OPERANDS];
@@ -61,11 +60,6 @@ struct dv_product {
     int64_t workspace_bytes; // of the shape that needs most
 };
 
-static int is_apply(const dv_expr *e, dv_fn fn)
-{
-    return e->kind == DV_EXPR_APPLY && e->fn == fn;
-}
-
 // Returns the function that the op applies to the finished sum, as a nest
 // primitive (none or relu); -1: anything else.
 static int epilogue_function(const dv_op *o, const dv_expr *sum)
@@ -75,7 +69,8 @@ static int epilogue_function(const dv_op *o, const dv_expr *sum)
         return -1;
     if (e == sum)
         return DV_PRIM_NONE;
-    return is_apply(e, DV_FN_RELU) && e->arg[0] == sum ? DV_PRIM_RELU : -1;
+    return dv_expr_applies(e, DV_FN_RELU) && e->arg[0] == sum ? DV_PRIM_RELU
+                                                              : -1;
 }
 
 // Recognises an epilogue with a bias, sum + read or relu(sum + read). Returns
@@ -84,9 +79,9 @@ static int bias_epilogue_function(const dv_op *o, const dv_expr *sum,
                                   int32_t *r)
 {
     const dv_expr *e = o->body;
-    int relu = is_apply(e, DV_FN_RELU), whole = sum->fn == DV_RED_SUM;
+    int relu = dv_expr_applies(e, DV_FN_RELU), whole = sum->fn == DV_RED_SUM;
     e = relu ? e->arg[0] : e;
-    for (int i = 0; i < 2 && whole && is_apply(e, DV_FN_ADD); i++)
+    for (int i = 0; i < 2 && whole && dv_expr_applies(e, DV_FN_ADD); i++)
         if (e->arg[i] == sum && e->arg[!i]->kind == DV_EXPR_READ) {
             *r = e->arg[!i]->read;
             return relu ? DV_PRIM_RELU : DV_PRIM_NONE;
@@ -96,31 +91,13 @@ static int bias_epilogue_function(const dv_op *o, const dv_expr *sum,
 
 static int fill_nest(dv_product *p)
 {
-    const dv_op *o = p->o;
+    const int64_t *const steps[DV_N_OPERANDS] = {
+        p->flat[0]->coef, p->flat[1]->coef, p->flat[2]->coef};
     dv_nest *n = &p->nest;
-    strncpy(n->name, o->name, DV_NEST_MAX_NAME);
+    strncpy(n->name, p->o->name, DV_NEST_MAX_NAME);
     n->first = DV_PRIM_ZERO;
     n->main = DV_PRIM_GEMM;
-    for (int v = 0; v < o->n_vars; v++) {
-        int64_t s[DV_N_OPERANDS];
-        for (int i = 0; i < DV_N_OPERANDS; i++) {
-            s[i] = p->flat[i]->coef[v];
-            if (s[i] < 0)
-                return 0;
-        }
-        int type = dv_sums_type(s);
-        if (type < 0)
-            return 0;
-        dv_nest_dim *d = &n->dims[n->n_dims];
-        *d = (dv_nest_dim){.type = (dv_nest_type)type,
-                           .exec = DV_NEST_SEQ,
-                           .size = o->vars[v].end - o->vars[v].begin,
-                           .off = (uint32_t)v,
-                           .vars = UINT32_C(1) << v};
-        memcpy(d->stride, s, sizeof s);
-        p->var[n->n_dims++] = v;
-    }
-    return n->n_dims > 0;
+    return dv_sums_fill(n, p->o, steps);
 }
 
 // Lists the reduction variables that the plan places inside the kernel, in the
@@ -162,13 +139,12 @@ static int bias_type(const dv_product *p, int32_t read)
 {
     const dv_flat *f = &p->how.kernel->reads[read];
     int type = -1, others = 0;
-    for (int i = 0; i < p->nest.n_dims; i++) {
-        const dv_nest_dim *d = &p->nest.dims[i];
-        if (!f->coef[p->var[i]])
+    for (int v = 0; v < p->nest.n_dims; v++) {
+        if (!f->coef[v])
             continue;
-        if (type >= 0 || f->coef[p->var[i]] != 1)
+        if (type >= 0 || f->coef[v] != 1)
             return -1;
-        type = (int)d->type;
+        type = (int)p->nest.dims[v].type;
     }
     for (int i = 0; i < p->nest.n_dims; i++)
         others += (int)p->nest.dims[i].type == type;
@@ -268,7 +244,7 @@ static int fill_operands(dv_product *p, const int32_t *factor)
 static void fill_shorts(dv_product *p)
 {
     for (int v = 0; v < p->o->n_vars; v++) {
-        int64_t len = p->o->vars[v].end - p->o->vars[v].begin;
+        int64_t len = dv_var_len(p->o, v);
         if (len % p->how.plan->slices[p->how.op][v] == 0)
             continue;
         p->shorts[p->n_shorts++] = v;
@@ -293,7 +269,7 @@ static int fill_product(dv_product *p)
 {
     const dv_kernel *k = p->how.kernel;
     int32_t factor[2];
-    if (!dv_sums_factors(p->o, factor))
+    if (!dv_op_factors(p->o, factor))
         return 0;
     if (p->sums->pairs && dv_jit_isa(p->how.jit)) {
         dv_dtype t =
@@ -526,9 +502,8 @@ static void nest_of(const dv_product *p, const dv_tile *t, int inside,
     else if (!direct)
         *bytes += sum_strides(p, t, steps[2]);
     n->behind = !direct && !p->how.parts;
-    for (int i = 0; i < n->n_dims; i++) {
-        int v = p->var[i];
-        dv_nest_dim *d = &n->dims[i];
+    for (int v = 0; v < n->n_dims; v++) {
+        dv_nest_dim *d = &n->dims[v];
         d->size = t->end[v] - t->begin[v];
         for (int k = 0; k < DV_N_OPERANDS; k++)
             if (d->stride[k] && (k < 2 ? p->copied[k] : !direct))
@@ -650,9 +625,9 @@ static void find_blocks(const dv_product *p, const dv_tile *t, tile_kernel *to)
             return;
         reach = to->steps[v] * len;
     }
-    for (int i = 0; i < p->nest.n_dims; i++) {
-        int32_t v = p->var[i], type = (int32_t)p->nest.dims[i].type - DV_NEST_M;
-        if (p->o->vars[v].reduce || p->nest.dims[i].type == DV_NEST_C ||
+    for (int32_t v = 0; v < p->nest.n_dims; v++) {
+        int32_t type = (int32_t)p->nest.dims[v].type - DV_NEST_M;
+        if (p->o->vars[v].reduce || p->nest.dims[v].type == DV_NEST_C ||
             t->end[v] - t->begin[v] == 1)
             continue;
         if (one[type] >= 0)

@@ -95,8 +95,7 @@ static int row_by_row(const inliner *f, const row_vars *row, int32_t i)
             return 0;
     for (int32_t k = 0; k < i; k++)
         for (int r = 0; r <= f->ops[k].n_reads; r++) {
-            const dv_access *a =
-                r < f->ops[k].n_reads ? &f->ops[k].reads[r] : &f->ops[k].write;
+            const dv_access *a = dv_op_access(&f->ops[k], r);
             if (a->tensor == o->write.tensor)
                 return 0;
         }
@@ -173,10 +172,9 @@ static int is_map(const dv_op *o)
 static int may_inline(const inliner *f, int32_t w)
 {
     const dv_op *o = &f->ops[w];
-    int product = o->body->kind == DV_EXPR_APPLY && o->body->fn == DV_FN_MUL;
-    return !product && cost_of(o->body) <= MAX_INLINED &&
-           o->n_reads <= MAX_INLINED + 1 && is_map(o) &&
-           is_stored_whole(f, o) && is_own(f, w);
+    return !dv_expr_applies(o->body, DV_FN_MUL) &&
+           cost_of(o->body) <= MAX_INLINED && o->n_reads <= MAX_INLINED + 1 &&
+           is_map(o) && is_stored_whole(f, o) && is_own(f, w);
 }
 
 // Composes two accesses: op o reads through `from` what op w wrote, and op w
@@ -543,8 +541,7 @@ static int set_operands(maker *m, statement *s, const dv_kernel *k,
 // kernel that loops over `var` then multiplies by the reciprocal.
 static int divides_by_invariant(const dv_op *o, const dv_expr *e, int var)
 {
-    if (e->kind == DV_EXPR_APPLY && e->fn == DV_FN_DIV &&
-        e->arg[1]->kind != DV_EXPR_CONST &&
+    if (dv_expr_applies(e, DV_FN_DIV) && e->arg[1]->kind != DV_EXPR_CONST &&
         !(dv_expr_free_vars(o, e->arg[1]) >> var & 1))
         return 1;
     for (int i = 0; i < e->n_args; i++)

@@ -231,9 +231,7 @@ static int possible(const dv_vec_how *how, const dv_isa *isa, dv_dtype *compute)
 // tensor. Accesses are numbered: first the reads, then the write.
 static int64_t access_step(const dv_vec_how *how, int access, int v)
 {
-    const dv_op *op = how->op;
-    return dv_access_step(
-        how->p, access < op->n_reads ? &op->reads[access] : &op->write, v);
+    return dv_access_step(how->p, dv_op_access(how->op, access), v);
 }
 
 // Estimates the cost of one element with v as the inner loop: strided accesses

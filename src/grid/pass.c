@@ -43,7 +43,7 @@ static int64_t depth_of(const dv_plan *plan, const dv_op *op)
         if (op->vars[v].reduce)
             last = v;
     for (int v = 0; v < op->n_vars; v++) {
-        int64_t n = op->vars[v].end - op->vars[v].begin;
+        int64_t n = dv_var_len(op, v);
         if (v == last)
             n = dv_ceil_div(n, plan->target.tile_cols);
         if (op->vars[v].reduce && !dv_mul_i64(&depth, depth, dv_max_i64(n, 1)))
@@ -73,9 +73,8 @@ static int shards_of(const dv_plan *plan, int32_t i, int back, int64_t tile,
     if (d < 0)
         return 1;
     int64_t size = plan->ops->tensors[op->write.tensor].shape[d];
-    const dv_index *x = &op->write.index[d];
-    if (!dv_index_is_var(op, x, var) || op->vars[*var].begin != 0 ||
-        op->vars[*var].end != size)
+    *var = dv_index_whole_var(op, &op->write.index[d], size);
+    if (*var < 0)
         return 0;
     int64_t slice = dv_min_i64(plan->slices[i][*var], size);
     *shards = dv_ceil_div(size, slice);

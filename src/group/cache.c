@@ -174,7 +174,7 @@ static void start(chain *c, int32_t first, int v)
     c->end = c->reach = first + 1;
     c->cut[at][0] = v;
     c->begin[at] = o->vars[v].begin;
-    c->n[at] = o->vars[v].end - o->vars[v].begin;
+    c->n[at] = dv_var_len(o, v);
     c->writer[o->write.tensor] = first;
 }
 
@@ -286,7 +286,7 @@ static dv_status join(dv_plan *plan, const chain *c, dv_group *g, dv_diag *diag)
     for (int32_t i = c->first; i < c->end; i++) {
         const dv_op *o = &plan->ops->ops[i];
         for (int v = 0; v < o->n_vars; v++)
-            plan->slices[i][v] = o->vars[v].end - o->vars[v].begin;
+            plan->slices[i][v] = dv_var_len(o, v);
         for (int at = 0; at <= last; at++)
             plan->slices[i][c->cut[at][i - c->first]] = at < last ? 1 : c->len;
     }

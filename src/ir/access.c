@@ -27,6 +27,17 @@ int dv_index_is_var(const dv_op *op, const dv_index *x, int *var)
     return *var >= 0 && x->coef[*var] == 1 && x->base == 0;
 }
 
+int dv_index_whole_var(const dv_op *op, const dv_index *x, int64_t extent)
+{
+    int v = dv_index_var(op, x);
+    if (x->base != 0 || (v == DV_CONSTANT && extent != 1))
+        return DV_NO_VAR;
+    return v < 0 || (x->coef[v] == 1 && op->vars[v].begin == 0 &&
+                     op->vars[v].end == extent)
+               ? v
+               : DV_NO_VAR;
+}
+
 uint32_t dv_access_vars(const dv_op *op, const dv_access *a)
 {
     uint32_t mask = 0;
@@ -62,18 +73,18 @@ int dv_access_equal(const dv_op *op, const dv_access *a, const dv_access *b)
     return 1;
 }
 
-int dv_index_bounds(const dv_op *op, const dv_index *x, int64_t *lo,
-                    int64_t *hi)
+int dv_index_bounds(const dv_op *op, const dv_index *x, const dv_iter_space *s,
+                    int64_t *lo, int64_t *hi)
 {
     *lo = *hi = x->base;
     for (int v = 0; v < op->n_vars; v++) {
-        int64_t c = x->coef[v], a, b;
+        int64_t c = x->coef[v], first, last;
         if (!c)
             continue;
-        if (!dv_mul_i64(&a, c, op->vars[v].begin) ||
-            !dv_mul_i64(&b, c, op->vars[v].end - 1) ||
-            !dv_add_i64(lo, *lo, dv_min_i64(a, b)) ||
-            !dv_add_i64(hi, *hi, dv_max_i64(a, b)))
+        if (!dv_mul_i64(&first, c, s ? s->begin[v] : op->vars[v].begin) ||
+            !dv_mul_i64(&last, c, (s ? s->end[v] : op->vars[v].end) - 1) ||
+            !dv_add_i64(lo, *lo, c > 0 ? first : last) ||
+            !dv_add_i64(hi, *hi, c > 0 ? last : first))
             return 0;
     }
     return 1;
@@ -149,6 +160,16 @@ int dv_access_is_box(const dv_op *op, const dv_access *a, int *vars)
         seen |= v >= 0 ? 1u << v : 0;
         vars[d] = v;
     }
+    return 1;
+}
+
+int dv_access_is_vars(const dv_op *op, const dv_access *a, int *vars)
+{
+    if (!dv_access_is_box(op, a, vars))
+        return 0;
+    for (int d = 0; d < a->n_dims; d++)
+        if (vars[d] == DV_CONSTANT || a->index[d].base != 0)
+            return 0;
     return 1;
 }
 

@@ -55,10 +55,29 @@ static int product_reads(const dv_expr *e)
         return 1;
     if (e->kind == DV_EXPR_CONST)
         return 0;
-    if (e->kind != DV_EXPR_APPLY || e->fn != DV_FN_MUL)
+    if (!dv_expr_applies(e, DV_FN_MUL))
         return -1;
     int a = product_reads(e->arg[0]), b = product_reads(e->arg[1]);
     return a < 0 || b < 0 ? -1 : a + b;
+}
+
+int dv_expr_is_product(const dv_expr *e)
+{
+    return dv_expr_applies(e, DV_FN_MUL) && e->arg[0]->kind == DV_EXPR_READ &&
+           e->arg[1]->kind == DV_EXPR_READ;
+}
+
+int dv_op_factors(const dv_op *op, int32_t factor[2])
+{
+    const dv_expr *sum = op->is_extern ? NULL : dv_op_reduce(op);
+    if (!sum || (sum->fn != DV_RED_SUM && sum->fn != DV_RED_MEAN) ||
+        !dv_expr_is_product(sum->arg[0]))
+        return 0;
+    factor[0] = sum->arg[0]->arg[0]->read;
+    factor[1] = sum->arg[0]->arg[1]->read;
+    return !dv_access_is_indirect(&op->reads[factor[0]]) &&
+           !dv_access_is_indirect(&op->reads[factor[1]]) &&
+           !dv_access_is_indirect(&op->write);
 }
 
 dv_kind dv_op_kind(const dv_op *op)
@@ -110,7 +129,7 @@ static int join(int a, int b)
 
 int8_t dv_expr_type(const dv_expr *e)
 {
-    int first = e->kind == DV_EXPR_APPLY && e->fn == DV_FN_SELECT ? 1 : 0;
+    int first = dv_expr_applies(e, DV_FN_SELECT) ? 1 : 0;
     int t = e->arg[first]->dtype, real;
     for (int i = first + 1; i < e->n_args; i++)
         t = join(t, e->arg[i]->dtype);
@@ -140,8 +159,7 @@ int64_t dv_op_points(const dv_op *op, uint32_t vars)
 {
     int64_t n = 1;
     for (int v = 0; v < op->n_vars; v++)
-        if ((vars >> v & 1) &&
-            !dv_mul_i64(&n, n, op->vars[v].end - op->vars[v].begin))
+        if ((vars >> v & 1) && !dv_mul_i64(&n, n, dv_var_len(op, v)))
             return 0;
     return n;
 }
@@ -151,7 +169,7 @@ double dv_op_points_double(const dv_op *op, uint32_t vars)
     double n = 1;
     for (int v = 0; v < op->n_vars; v++)
         if (vars >> v & 1)
-            n *= (double)(op->vars[v].end - op->vars[v].begin);
+            n *= (double)(dv_var_len(op, v));
     return n;
 }
 
@@ -225,7 +243,7 @@ static double touched(const dv_program *p, const dv_op *op, const dv_access *a)
     for (int d = 0; d < t->n_dims; d++) {
         const dv_index *x = &a->index[d];
         int64_t lo = 0, hi = t->shape[d] - 1;
-        if (x->via < 0 && !dv_index_bounds(op, x, &lo, &hi))
+        if (x->via < 0 && !dv_index_bounds(op, x, NULL, &lo, &hi))
             return (double)t->n_elems;
         uint32_t vars = x->via < 0 ? dv_index_vars(op, x)
                                    : dv_access_vars(op, &op->reads[x->via]);
@@ -250,7 +268,7 @@ static double box_around(const dv_program *p, const dv_op *op, int32_t tensor)
             if (a->tensor != tensor)
                 continue;
             if (a->index[d].via < 0 &&
-                !dv_index_bounds(op, &a->index[d], &lo, &hi))
+                !dv_index_bounds(op, &a->index[d], NULL, &lo, &hi))
                 return (double)t->n_elems;
             least = dv_min_i64(least, lo);
             most = dv_max_i64(most, hi);

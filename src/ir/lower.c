@@ -102,7 +102,7 @@ static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
     // Argument 0 of a select is its condition, which is no part of the result.
     // A condition that is a plain read is skipped: it is only compared with 0,
     // and rounding an integer to a float never makes it 0.
-    int select = e->kind == DV_EXPR_APPLY && e->fn == DV_FN_SELECT;
+    int select = dv_expr_applies(e, DV_FN_SELECT);
     for (int i = select && !e->arg[0]->n_args; i < e->n_args; i++)
         x[i] = magnitude(lw, e->arg[i], most);
     if (select)
@@ -115,7 +115,7 @@ static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
         v = x[0] * dv_op_points_double(&lw->work, e->vars);
     else if (e->kind == DV_EXPR_REDUCE && e->fn == DV_RED_PROD)
         v = pow(x[0], dv_op_points_double(&lw->work, e->vars));
-    else if (e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL)
+    else if (dv_expr_applies(e, DV_FN_MUL))
         v = x[0] * x[1];
     else if (e->kind == DV_EXPR_APPLY && is_comparison((dv_fn)e->fn))
         v = 1;
@@ -227,7 +227,7 @@ static int is_constant(const dv_expr *e)
 // with two or more of them is a contraction.
 static int count_factors(const dv_expr *e)
 {
-    if (dv_lower_is_product(e))
+    if (dv_expr_applies(e, DV_FN_MUL))
         return count_factors(e->arg[0]) + count_factors(e->arg[1]);
     return !is_constant(e);
 }
@@ -240,7 +240,7 @@ static int is_contraction(const dv_lowering *lw, const dv_expr *e)
     // In the function grain (one operator per op), a product has exactly two
     // operands.
     if (lw->grain == DV_GRAIN_FUNCTION)
-        return dv_lower_is_product(x) && !is_constant(x->arg[0]) &&
+        return dv_expr_applies(x, DV_FN_MUL) && !is_constant(x->arg[0]) &&
                !is_constant(x->arg[1]);
     return count_factors(x) >= 2;
 }
@@ -276,12 +276,12 @@ dv_status dv_lower_factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
                            const dv_expr **out)
 {
     *out = e;
-    if (dv_lower_is_product(e)) {
+    if (dv_expr_applies(e, DV_FN_MUL)) {
         const dv_expr *args[2];
         for (int i = 0; i < 2; i++) {
             const dv_expr *x = e->arg[i];
-            DV_TRY(dv_lower_is_product(x) && dv_lower_is_float(x->dtype) &&
-                           is_scaled(lw, x) &&
+            DV_TRY(dv_expr_applies(x, DV_FN_MUL) &&
+                           dv_lower_is_float(x->dtype) && is_scaled(lw, x) &&
                            dv_lower_free_vars(lw, x) != around
                        ? dv_lower_hoist_wide(lw, x, &args[i])
                        : dv_lower_factors(lw, x, around, &args[i]));
@@ -346,7 +346,7 @@ static dv_status fuse(dv_lowering *lw, const dv_expr *e, const dv_expr *keep,
     for (int i = 0; i < e->n_args; i++)
         DV_TRY(fuse(lw, e->arg[i], e->kind == DV_EXPR_REDUCE ? NULL : keep,
                     inner, &args[i]));
-    if (e->kind == DV_EXPR_REDUCE && dv_lower_is_product(args[0]) &&
+    if (e->kind == DV_EXPR_REDUCE && dv_expr_applies(args[0], DV_FN_MUL) &&
         (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN))
         return fuse_sum(lw, e, args[0], e == keep, inner, out);
     DV_TRY(integer_condition(lw, e, args));
@@ -361,7 +361,7 @@ static dv_status atom(dv_lowering *lw, const dv_expr *e, const dv_expr **out);
 
 static dv_status product(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 {
-    if (!dv_lower_is_product(e))
+    if (!dv_expr_applies(e, DV_FN_MUL))
         return atom(lw, e, out);
     const dv_expr *args[2];
     for (int i = 0; i < 2; i++)
@@ -495,14 +495,10 @@ static dv_status lower_op(dv_lowering *lw, const dv_op *op)
 
 static int is_plain_write(const dv_op *op)
 {
-    int vars[DV_MAX_DIMS];
-    if (!dv_access_is_box(op, &op->write, vars))
-        return 0;
-    for (int d = 0; d < op->write.n_dims; d++)
-        if (vars[d] < 0 || op->write.index[d].base != 0 ||
-            op->vars[vars[d]].begin != 0)
-            return 0;
-    return 1;
+    int vars[DV_MAX_DIMS], plain = dv_access_is_vars(op, &op->write, vars);
+    for (int d = 0; plain && d < op->write.n_dims; d++)
+        plain = op->vars[vars[d]].begin == 0;
+    return plain;
 }
 
 dv_status dv_program_renumber(dv_program *p, int32_t **new_of, dv_diag *diag)

@@ -36,11 +36,6 @@ typedef struct dv_lowering {
     int32_t *n_temps;
 } dv_lowering;
 
-static inline int dv_lower_is_product(const dv_expr *e)
-{
-    return e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL;
-}
-
 // A copy of an operand (transposed, or without stride) pays off only if each of
 // its elements is used by at least this many results.
 enum { DV_LOWER_MIN_REUSE = 8 };

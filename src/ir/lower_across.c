@@ -21,19 +21,13 @@ typedef struct turning {
     const dv_expr *to[MOST_READS];
 } turning;
 
-static int is_matrix(const dv_expr *e)
-{
-    return dv_lower_is_product(e) && e->arg[0]->kind == DV_EXPR_READ &&
-           e->arg[1]->kind == DV_EXPR_READ;
-}
-
 // Returns the variable along which access `a` has unit stride, if it has enough
 // values (8) for a transposed copy to pay off; otherwise -1.
 static int find_var(const dv_lowering *lw, const dv_access *a)
 {
     for (int v = 0; v < lw->work.n_vars && !dv_access_is_indirect(a); v++)
         if (dv_access_step(lw->out, a, v) == 1 &&
-            lw->work.vars[v].end - lw->work.vars[v].begin >= DV_LOWER_MIN_REUSE)
+            dv_var_len(&lw->work, v) >= DV_LOWER_MIN_REUSE)
             return v;
     return -1;
 }
@@ -104,7 +98,7 @@ dv_status dv_lower_transpose_operands(dv_lowering *lw, const dv_access *write,
     const dv_expr *r = dv_op_reduce(&op);
     turning t = {.lw = lw, .written = dv_access_vars(&lw->work, write)};
     t.var = find_var(lw, write);
-    if (!r || t.var < 0 || is_matrix(r->arg[0]) ||
+    if (!r || t.var < 0 || dv_expr_is_product(r->arg[0]) ||
         dv_op_points_double(&lw->work, r->vars) > LONG)
         return DV_OK;
     int n = count(&t, r->arg[0]);

@@ -26,11 +26,6 @@ typedef struct window {
     int64_t begin[DV_MAX_DIMS], end[DV_MAX_DIMS];
 } window;
 
-static int64_t length(const dv_lowering *lw, int v)
-{
-    return lw->work.vars[v].end - lw->work.vars[v].begin;
-}
-
 // Returns whether no dim except the last depends on variable v.
 static int only_last_dim_uses(const dv_access *a, int v)
 {
@@ -43,7 +38,7 @@ static int only_last_dim_uses(const dv_access *a, int v)
 // Computes the range of dim d that is read. Returns 0 on overflow.
 static int set_range(const dv_lowering *lw, window *w, int d)
 {
-    return dv_index_bounds(&lw->work, &w->from.index[d], &w->begin[d],
+    return dv_index_bounds(&lw->work, &w->from.index[d], NULL, &w->begin[d],
                            &w->end[d]) &&
            dv_add_i64(&w->end[d], w->end[d], 1);
 }
@@ -54,7 +49,8 @@ static int set_range(const dv_lowering *lw, window *w, int d)
 static int is_little(const dv_lowering *lw, window *w, const dv_expr *read)
 {
     enum { MOST_TIMES = 4 };
-    double all = (double)length(lw, w->across) * (double)length(lw, w->along);
+    double all = (double)dv_var_len(&lw->work, w->across) *
+                 (double)dv_var_len(&lw->work, w->along);
     int last = w->from.n_dims - 1;
     if (!set_range(lw, w, last) ||
         all > MOST_TIMES * (double)(w->end[last] - w->begin[last]))
@@ -90,12 +86,13 @@ static int find(const dv_lowering *lw, const dv_expr *read, uint32_t reduced,
     }
     int64_t step = out->along < 0 ? 0 : last->coef[out->along];
     if (step < 2 || step > MOST_STEP ||
-        length(lw, out->along) < DV_LOWER_MIN_REUSE)
+        dv_var_len(&lw->work, out->along) < DV_LOWER_MIN_REUSE)
         return 0;
     if (out->across < 0)
         return dv_lower_transpose_pays(lw, read, written);
     return last->coef[out->across] == 1 &&
-           2 * length(lw, out->across) >= 3 * step && is_little(lw, out, read);
+           2 * dv_var_len(&lw->work, out->across) >= 3 * step &&
+           is_little(lw, out, read);
 }
 
 // Returns a new variable name d0, d1, ... that differs from the names of the
@@ -199,8 +196,8 @@ static dv_status copy_and_replace(dv_lowering *lw, const window *w,
         return dv_nomem(lw->diag);
     for (int d = 0; d + 1 < n; d++)
         shape[d] = w->end[d] - w->begin[d];
-    shape[n - 1] = length(lw, w->across);
-    shape[n] = length(lw, w->along);
+    shape[n - 1] = dv_var_len(&lw->work, w->across);
+    shape[n] = dv_var_len(&lw->work, w->along);
     DV_TRY(dv_lower_temp(lw, shape, n + 1,
                          lw->out->tensors[w->from.tensor].dtype, &to));
     DV_TRY(bring(lw, w, read, to));

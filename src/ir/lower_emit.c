@@ -193,15 +193,7 @@ static char *fresh_name(dv_lowering *lw)
 static int list_vars(const dv_op *op, const dv_access *a, uint32_t vars,
                      int *order)
 {
-    uint32_t seen = 0;
-    for (int d = 0; d < a->n_dims; d++) {
-        int v;
-        if (!dv_index_is_var(op, &a->index[d], &v) || seen >> v & 1)
-            return 0;
-        seen |= 1u << v;
-        order[d] = v;
-    }
-    return seen == vars;
+    return dv_access_is_vars(op, a, order) && dv_access_vars(op, a) == vars;
 }
 
 // Finds a read in the element-wise expression e that has all variables in the
@@ -301,7 +293,7 @@ static dv_status new_temp(dv_lowering *lw, const dv_expr *e, uint32_t vars,
     order_dims(lw, e, vars, last, order);
     for (int d = 0; d < n; d++) {
         int v = order[d];
-        shape[d] = op->vars[v].end - op->vars[v].begin;
+        shape[d] = dv_var_len(op, v);
         if (!dv_lower_index(lw, &index[d], op->n_vars, v, -op->vars[v].begin))
             return dv_nomem(lw->diag);
     }
@@ -353,7 +345,7 @@ static int is_exact_selection(const dv_expr *e)
     if (e->kind == DV_EXPR_REDUCE)
         return (e->fn == DV_RED_MAX || e->fn == DV_RED_MIN) &&
                is_exact_selection(e->arg[0]);
-    if (e->kind == DV_EXPR_APPLY && e->fn == DV_FN_SELECT)
+    if (dv_expr_applies(e, DV_FN_SELECT))
         return is_exact_selection(e->arg[1]) && is_exact_selection(e->arg[2]);
     if (e->kind == DV_EXPR_APPLY && (e->fn == DV_FN_MAX || e->fn == DV_FN_MIN))
         return is_exact_selection(e->arg[0]) && is_exact_selection(e->arg[1]);

@@ -32,13 +32,12 @@ static int has_negative_stride(const dv_lowering *lw, const dv_expr *read)
 int dv_lower_is_matrix(const dv_lowering *lw, const dv_expr *e,
                        uint32_t reduced, uint32_t written)
 {
-    if (lw->work.is_extern || !dv_lower_is_product(e) ||
+    if (lw->work.is_extern || !dv_expr_is_product(e) ||
         dv_op_points_double(&lw->work, reduced) < DV_LOWER_MIN_REUSE)
         return 0;
     for (int i = 0; i < 2; i++) {
         const dv_expr *x = e->arg[i];
-        if (x->kind != DV_EXPR_READ ||
-            dv_access_is_indirect(&lw->reads[x->read]) ||
+        if (dv_access_is_indirect(&lw->reads[x->read]) ||
             dv_op_points_double(&lw->work,
                                 written & ~dv_lower_free_vars(lw, x)) <
                 DV_LOWER_MIN_REUSE)

@@ -30,7 +30,7 @@ typedef struct product {
 // would be rounded to an integer), or one is read through an index tensor.
 static int list(product *p, const dv_expr *e)
 {
-    if (dv_lower_is_product(e))
+    if (dv_expr_applies(e, DV_FN_MUL))
         return list(p, e->arg[0]) && list(p, e->arg[1]);
     if (p->n == MOST_FACTORS ||
         (e->kind != DV_EXPR_CONST && !dv_lower_is_float(e->dtype)) ||

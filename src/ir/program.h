@@ -22,8 +22,8 @@
 //   build_op.c      resolves one assignment: expression, types, left side
 //   build_index.c   resolves the names, indices and ranges of an assignment
 //   verify.c        checks the invariants of a program
-//   info.c          derives what is not stored: op kinds, sizes, flops
-//   access.c        derives what an access depends on and its strides
+//   info.c          derives what is not stored: kinds, factors, sizes, flops
+//   access.c        accesses: their variables, strides, bounds and forms
 //   window.c        recognises reductions over small windows (filters, pools)
 //   print.c         prints a program with all params replaced by numbers
 //   lower.[ch]      lowers statements to ops of the target's grain
@@ -168,6 +168,16 @@ typedef enum dv_kind {
 } dv_kind;
 
 dv_kind dv_op_kind(const dv_op *op);
+// Returns whether the expression applies this function.
+static inline int dv_expr_applies(const dv_expr *e, dv_fn fn)
+{
+    return e->kind == DV_EXPR_APPLY && e->fn == fn;
+}
+// Returns whether the expression is the product of two reads.
+int dv_expr_is_product(const dv_expr *e);
+// Finds the factors of an op that is a sum or mean of products of two reads, as
+// read numbers. Returns 0 for other ops and for indirect indices.
+int dv_op_factors(const dv_op *op, int32_t factor[2]);
 const char *dv_kind_name(dv_kind k);
 const char *dv_role_name(dv_role r);
 dv_role dv_tensor_role(const dv_program *p, int32_t tensor);
@@ -182,6 +192,11 @@ const dv_expr *dv_op_reduce(const dv_op *op);
 // that the expression itself reduces over.
 uint32_t dv_expr_free_vars(const dv_op *op, const dv_expr *e);
 
+// Returns access number k of an op: its reads in order, then its write.
+static inline const dv_access *dv_op_access(const dv_op *op, int k)
+{
+    return k < op->n_reads ? &op->reads[k] : &op->write;
+}
 // Returns the mask of variables that an index depends on; 0 if it is read from
 // a tensor.
 uint32_t dv_index_vars(const dv_op *op, const dv_index *x);
@@ -195,6 +210,10 @@ int dv_index_var(const dv_op *op, const dv_index *x);
 // Returns whether the index is exactly one variable, with coefficient 1 and no
 // offset, and sets *var to it.
 int dv_index_is_var(const dv_op *op, const dv_index *x, int *var);
+// Returns the variable of an index that takes exactly the values 0 to extent -
+// 1, each for one value of that variable; DV_CONSTANT if the index is constant
+// and the extent is 1; DV_NO_VAR for any other index.
+int dv_index_whole_var(const dv_op *op, const dv_index *x, int64_t extent);
 // Returns the mask of variables that an access depends on, including those of
 // the reads that supply its indices.
 uint32_t dv_access_vars(const dv_op *op, const dv_access *a);
@@ -204,6 +223,9 @@ int dv_access_is_indirect(const dv_access *a);
 // coefficient 1, and no variable occurs twice. vars[d] becomes the variable of
 // dim d, or DV_CONSTANT.
 int dv_access_is_box(const dv_op *op, const dv_access *a, int *vars);
+// Returns whether every index of the access is one variable without an offset,
+// and no variable occurs twice. vars[d] becomes the variable of dim d.
+int dv_access_is_vars(const dv_op *op, const dv_access *a, int *vars);
 // Returns the dim whose index is exactly the variable plus an offset, if no
 // other dim depends on the variable; otherwise -1.
 int dv_access_dim(const dv_op *op, const dv_access *a, int var);
@@ -214,11 +236,16 @@ int dv_op_reads(const dv_op *op, int32_t tensor);
 // Returns whether two accesses of the op have the same tensor and the same
 // indices.
 int dv_access_equal(const dv_op *op, const dv_access *a, const dv_access *b);
-// Computes the least and greatest value of an affine index over all values of
-// the op's variables. Returns 0 if one of them does not fit 64 bits. The index
-// must not be read from a tensor (x->via must be -1).
-int dv_index_bounds(const dv_op *op, const dv_index *x, int64_t *lo,
-                    int64_t *hi);
+// The range of each variable of an op: a box in its iteration space.
+typedef struct dv_iter_space {
+    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
+} dv_iter_space;
+// Computes the least and greatest value of an affine index over a box of the
+// iteration space, or over the whole space if s is NULL. Returns 0 if one of
+// them does not fit 64 bits. The index must not be read from a tensor (x->via
+// must be -1).
+int dv_index_bounds(const dv_op *op, const dv_index *x, const dv_iter_space *s,
+                    int64_t *lo, int64_t *hi);
 // Returns the number of combinations of values of the variables in the mask, or
 // 0 if that number does not fit 64 bits.
 int64_t dv_op_points(const dv_op *op, uint32_t vars);

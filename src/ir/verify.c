@@ -26,7 +26,7 @@ static dv_status check_bounds(const verifier *vf, const dv_op *op,
         int64_t lo, hi;
         if (a->index[d].via >= 0)
             continue;
-        if (!dv_index_bounds(op, &a->index[d], &lo, &hi))
+        if (!dv_index_bounds(op, &a->index[d], NULL, &lo, &hi))
             return dv_fail(vf->diag, DV_E_OVERFLOW, at(vf, a->off),
                            "index %d of %s does not fit 64 bits", d, t->name);
         if (lo >= 0 && hi < t->shape[d])
@@ -86,7 +86,7 @@ static int dims_are_injective(const dv_op *op)
         int n = 0;
         for (int v = 0; v < op->n_vars; v++) {
             int64_t c = op->write.index[d].coef[v];
-            int64_t points = op->vars[v].end - op->vars[v].begin;
+            int64_t points = dv_var_len(op, v);
             if (c == 0 || points == 1 || (seen >> v & 1))
                 continue;
             if (c == INT64_MIN)
@@ -104,8 +104,7 @@ static int dims_are_injective(const dv_op *op)
         seen |= here;
     }
     for (int v = 0; v < op->n_vars; v++)
-        if (!op->vars[v].reduce && !(seen >> v & 1) &&
-            op->vars[v].end - op->vars[v].begin > 1)
+        if (!op->vars[v].reduce && !(seen >> v & 1) && dv_var_len(op, v) > 1)
             return 0;
     return 1;
 }

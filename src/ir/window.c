@@ -27,8 +27,7 @@ int64_t dv_op_window(const dv_program *p, const dv_op *op)
         return 0;
     int64_t n = dv_op_points(op, r->vars);
     for (int v = 0; v < op->n_vars && n <= MOST_POINTS; v++)
-        if (!op->vars[v].reduce &&
-            op->vars[v].end - op->vars[v].begin >= LEAST_ROW &&
+        if (!op->vars[v].reduce && dv_var_len(op, v) >= LEAST_ROW &&
             has_unit_stride(p, op, v))
             return n;
     return 0;

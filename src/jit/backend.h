@@ -40,8 +40,7 @@ void dv_isa_list(const dv_isa *isa, const unsigned char *code, size_t size,
 static inline int dv_isa_rounds(const dv_isa *isa, const dv_gemm_shape *s)
 {
     return isa->has_tiles && s->dtype == DV_BF16 && s->ctype == DV_BF16 &&
-           s->alpha != DV_SCALE_ANY && s->beta == DV_SCALE_ZERO && !s->bias &&
-           !s->relu && s->n % 16 == 0;
+           s->beta == DV_SCALE_ZERO && !s->bias && !s->relu && s->n % 16 == 0;
 }
 
 // Returns whether there is a kernel of this shape that also copies the A of the

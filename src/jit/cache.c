@@ -148,9 +148,8 @@ static int make_room(dv_jit *jit)
     return 1;
 }
 
-static const char *const moves[] = {"zero",  "copy",  "transpose",
-                                    "panel", "pairs", "pairs_turned",
-                                    "widen", "narrow"};
+static const char *const moves[] = {"copy", "transpose", "pairs",
+                                    "pairs_turned", "narrow"};
 
 static void name_gemm(const dv_gemm_shape *s, char *out, size_t size)
 {
@@ -294,8 +293,8 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "a product of %dx%dx%d, %d times", s->m, s->n, s->k,
                        s->batch);
-    if (s->trans_a > 1 || s->trans_b > 1 || s->alpha > DV_SCALE_ANY ||
-        s->beta > DV_SCALE_ANY || s->bias > DV_BIAS_N || s->relu > 1 ||
+    if (s->trans_a > 1 || s->trans_b > 1 || s->beta > DV_SCALE_ONE ||
+        s->bias > DV_BIAS_N || s->relu > 1 ||
         (s->panel_a > isa->max_panel_read && !pairs_only(s->dtype)) ||
         s->pack_a > 1 || s->pack_b > 1 || s->one_sum > 1 ||
         (s->ctype && !dv_isa_rounds(isa, s)) || s->stream > 1 ||
@@ -311,7 +310,6 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
     s->lda = s->lda ? s->lda : row_a;
     s->ldb = s->ldb ? s->ldb : row_b;
     s->ldc = s->ldc ? s->ldc : s->n;
-    s->alpha = s->alpha ? s->alpha : DV_SCALE_ONE;
     if (pairs_only(s->dtype)) {
         DV_TRY(check_pairs(isa, s, diag));
         return check_copy_next(isa, s, diag);
@@ -324,21 +322,20 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
 }
 
 // Returns whether the instruction set has this move (a kernel that copies,
-// transposes, packs or converts) for the type. Packing needs a type with
-// products; zero, copy and transpose also work for narrow types, since they
-// only move bits; widen and narrow need a narrow type.
+// transposes, packs or rounds) for the type. Packing needs a type with products
+// of pairs; copy and transpose also work for other narrow types, since they
+// only move bits.
 static int moves_type(const dv_isa *isa, const dv_move_shape *s)
 {
-    int narrow = s->dtype < 32 && (isa->widened >> s->dtype & 1);
-    if (s->move >= DV_MOVE_WIDEN)
-        return narrow && (s->move != DV_MOVE_NARROW || s->dtype != DV_I8);
+    int halves = s->dtype == DV_F16 || s->dtype == DV_BF16;
+    if (s->move == DV_MOVE_NARROW)
+        return halves;
     return dv_isa_has(isa, s->dtype) ||
-           (narrow && s->move <= DV_MOVE_TRANSPOSE);
+           ((halves || s->dtype == DV_I8) && s->move <= DV_MOVE_TRANSPOSE);
 }
 
 static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)
 {
-    int packs = s->move >= DV_MOVE_PANEL && s->move <= DV_MOVE_PAIRS_TRANSPOSED;
     DV_TRY(check_type(moves_type(isa, s), diag));
     if (s->rows < 1 || s->cols < 1 || s->move > DV_MOVE_NARROW ||
         s->overlap > 1)
@@ -346,9 +343,8 @@ static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)
                        s->cols);
     int pairs = s->move == DV_MOVE_PAIRS || s->move == DV_MOVE_PAIRS_TRANSPOSED;
     int lines = s->move == DV_MOVE_PAIRS ? s->rows : s->cols;
-    if (packs &&
-        (pairs != pairs_only(s->dtype) ||
-         (pairs && lines > (s->overlap ? isa->pairs_cols : isa->pairs_rows))))
+    if (pairs && (!pairs_only(s->dtype) ||
+                  lines > (s->overlap ? isa->pairs_cols : isa->pairs_rows)))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "pairs are for narrow types, %d at a time, not %d",
                        isa->pairs_cols, lines);
@@ -356,9 +352,7 @@ static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)
     s->lds = s->lds ? s->lds : s->cols;
     s->ldd = s->ldd ? s->ldd : row;
     DV_TRY(check_ld("lds", s->lds, s->cols, diag));
-    return s->move == DV_MOVE_PANEL || pairs
-               ? DV_OK
-               : check_ld("ldd", s->ldd, row, diag);
+    return pairs ? DV_OK : check_ld("ldd", s->ldd, row, diag);
 }
 
 static dv_status generate_vec(dv_jit *jit, const wanted *w, dv_code *code,

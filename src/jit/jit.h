@@ -4,17 +4,16 @@
 //
 // A product is row-major, as everywhere in divvy:
 //
-//   C[m][n] = act(alpha * sum[b][k] A_b[m][k] * B_b[k][n] + beta * C + bias)
+//   C[m][n] = act(sum[b][k] A_b[m][k] * B_b[k][n] + beta * C + bias)
 //
 //   A is stored as rows of k (element (i,p) at a[i*lda + p]), or with trans_a
 //   as rows of m (a[p*lda + i]); B as rows of n (b[p*ldb + j]), or with
 //   trans_b as rows of k (b[j*ldb + p]); C as rows of n (c[i*ldc + j]).
 //   Column-major operands are the same product with A and B exchanged.
 //
-// Every field of a dv_gemm_shape is a constant of the generated code; only the
-// pointers, alpha, beta and the bias are passed at the call. A kernel accesses
-// the elements of its operands and no byte outside them. With beta 0, C is not
-// read.
+// Every field of a dv_gemm_shape is a constant of the generated code; only
+// pointers are passed at the call. A kernel accesses the elements of its
+// operands and no byte outside them. With beta 0, C is not read.
 //
 // Invariants: J1: no page is ever writable and executable through one mapping.
 // J2: a kernel, once returned, keeps its address until dv_jit_destroy. J3: the
@@ -38,7 +37,7 @@
 // A dv_jit (declared in divvy/nest.h) is a cache of kernels together with the
 // memory that holds their code. The types below describe its kernels.
 
-typedef enum dv_scale { DV_SCALE_ZERO, DV_SCALE_ONE, DV_SCALE_ANY } dv_scale;
+typedef enum dv_scale { DV_SCALE_ZERO, DV_SCALE_ONE } dv_scale;
 enum { DV_NEXT_SPREAD = 2 };
 typedef enum dv_bias { DV_BIAS_NONE, DV_BIAS_M, DV_BIAS_N } dv_bias;
 
@@ -72,11 +71,10 @@ typedef struct dv_gemm_shape {
     // The move DV_MOVE_PAIRS must then have packed both operands (B with
     // `overlap`), A in panels of dv_isa.pairs_rows rows; n is at most
     // dv_isa.pairs_cols, and lda and ldb are ignored. Plans for products of any
-    // size (gemm.h) take all narrow types, DV_F16 too, unpacked.
+    // size (gemm.h) take them unpacked.
     uint8_t dtype;
     uint8_t trans_a, trans_b;
-    // Values of dv_scale; for alpha, DV_SCALE_ZERO means DV_SCALE_ONE.
-    uint8_t alpha, beta;
+    uint8_t beta; // dv_scale: whether the sums are added to C
     uint8_t bias; // dv_bias: none, one value per row of C, or one per column
     uint8_t relu; // 1: negative results become 0; nan stays nan
     // Largest number of rows of a packed panel of A; 0: A is not packed.
@@ -104,13 +102,14 @@ typedef struct dv_gemm_shape {
     // non-temporal stores. Other threads see them only after a store fence.
     uint8_t stream;
     uint8_t ahead_a; // dv_ahead: what the kernel does for the next kernel's A
+    uint8_t pad[2];
 } dv_gemm_shape;
 
 // A cut of n items into parts whose sizes differ by at most 1. The m rows of a
 // packed A are cut in this way into ceil(m / panel_a) panels, smaller panels
-// first, stored one after the other. A panel has the layout that DV_MOVE_PANEL
-// writes: 16 bytes of k of row 0, of row 1, and so on, then the next 16 bytes
-// of k; with trans_a it has k rows of panel height. lda is ignored, unless
+// first, stored one after the other. A panel has 16 bytes of k of row 0, of row
+// 1, and so on, then the next 16 bytes of k, padded with zeros; with trans_a it
+// has k rows of panel height. lda is ignored, unless
 // pack_a says that the kernel packs A itself. A packed B has k contiguous rows,
 // each n rounded up to whole vectors.
 typedef struct dv_cut {
@@ -126,10 +125,8 @@ static inline dv_cut dv_cut_even(int32_t n, int32_t most)
 }
 
 // Arguments of a kernel beside its operands. The pointer to them may be NULL
-// when neither alpha nor beta is DV_SCALE_ANY, there is no bias, and the kernel
-// neither packs nor uses `next`.
+// when there is no bias, and the kernel neither packs nor uses `next`.
 typedef struct dv_gemm_args {
-    double alpha, beta; // for integer types, whole numbers that fit 32 bits
     const void *bias;
     // Buffers that a kernel packs into: m rows of k rounded up to whole vectors
     // for A, k rows of n rounded up to whole vectors for B.
@@ -144,38 +141,28 @@ typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,
 
 // Kinds of moves. A move copies a block of rows x cols elements, whose rows are
 // lds elements apart, from src to dst:
-//   zero        dst[i*ldd + j] = 0; src is not read
 //   copy        dst[i*ldd + j] = src[i*lds + j]
 //   transpose   dst[j*ldd + i] = src[i*lds + j]
-//   panel       packs a panel: 16 bytes (`lanes` elements) of each row in turn,
-//               dst[(j/lanes*rows + i)*lanes + j%lanes] = src[i*lds + j]; the
-//               last 16 bytes of a row are padded with zeros. With rows = m and
-//               cols = k this is a panel of A as panel_a expects it.
 //   pairs       packs bf16 or i8, stored as rows of k, for matrix instructions;
 //               with `overlap` as a panel of B, else as a panel of A. NEON: a
 //               vector has 8 bytes of k of two rows, padded with zeros; for B,
 //               rows come in fours, and the last four overlap the ones before
 //               them. AVX-512: see x64/pairs.c.
 //   pairs transposed  the same, from the transposed source (rows of m or n)
-//   widen       converts f16 and bf16 to f32, i8 to i32
 //   narrow      converts f32 to f16 or bf16, rounding to nearest even
 typedef enum dv_move {
-    DV_MOVE_ZERO,
     DV_MOVE_COPY,
     DV_MOVE_TRANSPOSE,
-    DV_MOVE_PANEL,
     DV_MOVE_PAIRS,
     DV_MOVE_PAIRS_TRANSPOSED,
-    DV_MOVE_WIDEN,
     DV_MOVE_NARROW
 } dv_move;
 
 typedef struct dv_move_shape {
     int64_t lds, ldd;
     int32_t rows, cols;
-    // Element type. zero, copy, transpose: any type that has kernels, moved bit
-    // by bit. panel: DV_F32, DV_F64 or DV_I32. Other moves: the narrow type,
-    // DV_F16, DV_BF16 or DV_I8.
+    // Element type. copy, transpose: any type that has kernels, moved bit by
+    // bit. Other moves: the narrow type, DV_F16, DV_BF16 or DV_I8.
     uint8_t dtype;
     uint8_t move; // the kind of move, a dv_move
     uint8_t overlap;

@@ -12,9 +12,11 @@ struct dv_peak {
 dv_dtype dv_peak_type(dv_dtype dtype)
 {
     const dv_isa *isa = dv_isa_host();
-    if (!isa || dv_isa_has(isa, (int)dtype) || !(isa->widened >> dtype & 1))
+    if (!isa || dv_isa_has(isa, (int)dtype))
         return dtype;
-    return dtype == DV_I8 ? DV_I32 : DV_F32;
+    return dtype == DV_I8                        ? DV_I32
+           : dtype == DV_F16 || dtype == DV_BF16 ? DV_F32
+                                                 : dtype;
 }
 
 dv_status dv_peak_create(dv_peak **out, dv_dtype dtype, dv_diag *diag)

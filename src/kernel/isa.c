@@ -8,8 +8,7 @@
 enum {
     FLOATS = 1 << DV_F32 | 1 << DV_F64,
     WHOLE = 1 << DV_I32,
-    PAIRED = 1 << DV_BF16 | 1 << DV_I8,
-    NARROW = 1 << DV_F16 | PAIRED
+    PAIRED = 1 << DV_BF16 | 1 << DV_I8
 };
 
 // The register tiles and cache shares below were measured. A panel of B (the
@@ -21,17 +20,17 @@ enum {
 #define NEON(its_name, types)                                                  \
     {                                                                          \
         .name = its_name, .family = DV_ISA_A64, .vector_bytes = 16,            \
-        .dtypes = types, .widened = NARROW, .panel_rows = 4,                   \
-        .panel_vectors = 5, .max_panel_read = 8, .max_panel_packed = 4,        \
-        .pairs_rows = 8, .pairs_cols = 12, .pairs_bytes = 8,                   \
-        .l1_eighths_pairs = 7, .l2_eighths_pairs = 2, .l1_bytes = 64 << 10,    \
-        .l2_bytes = 1 << 20, .l1_eighths_panels = 7, .l2_eighths_block = 4,    \
+        .dtypes = types, .panel_rows = 4, .panel_vectors = 5,                  \
+        .max_panel_read = 8, .max_panel_packed = 4, .pairs_rows = 8,           \
+        .pairs_cols = 12, .pairs_bytes = 8, .l1_eighths_pairs = 7,             \
+        .l2_eighths_pairs = 2, .l1_bytes = 64 << 10, .l2_bytes = 1 << 20,      \
+        .l1_eighths_panels = 7, .l2_eighths_block = 4,                         \
         .l2_eighths_block_f64 = 2, .plan_of_l1 = 7, .search_of_l1 = 5,         \
         .search_vectors = 6, .copy_tile_rows = 4                               \
     }
 #define AVX512(its_name, types)                                                \
     .name = its_name, .family = DV_ISA_X64, .vector_bytes = 64,                \
-    .dtypes = types, .widened = NARROW, .panel_rows = 8, .panel_vectors = 3,   \
+    .dtypes = types, .panel_rows = 8, .panel_vectors = 3,                      \
     .max_panel_read = 28, .max_panel_packed = 28, .l1_bytes = 48 << 10,        \
     .l2_bytes = 2 << 20, .l1_eighths_panels = 8, .l2_eighths_block = 4,        \
     .l2_eighths_block_f64 = 2, .plan_of_l1 = 11, .search_of_l1 = 11,           \
@@ -53,7 +52,6 @@ const dv_isa dv_isas[] = {
      .family = DV_ISA_X64,
      .vector_bytes = 32,
      .dtypes = FLOATS | WHOLE,
-     .widened = NARROW,
      .panel_rows = 6,
      .panel_vectors = 2,
      .max_panel_read = 12,

@@ -18,9 +18,6 @@ typedef struct dv_isa {
     dv_isa_family family;
     int vector_bytes;
     uint32_t dtypes; // bit 1 << t: type t (a dv_dtype) can be multiplied
-    // Mask of types, bit 1 << t for type t, that kernels can copy, widen to f32
-    // and narrow again, but not multiply.
-    uint32_t widened;
     // Kernels of matrix products C = A * B read operands packed into panels:
     // rows of a panel of A, and vectors in a row of a panel of B. A micro-tile
     // of C, the block that a kernel keeps in registers, takes one panel of

@@ -68,7 +68,7 @@ static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
         int64_t at = a->index[d].base;
         for (int v = 0; v < op->n_vars && a->index[d].via < 0; v++) {
             int64_t coef = a->index[d].coef[v];
-            if (op->vars[v].end - op->vars[v].begin > 1)
+            if (dv_var_len(op, v) > 1)
                 factor[v] += coef * stride;
             else if (!dv_mul_i64(&x, coef, op->vars[v].begin) ||
                      // A variable with a single value only adds a constant to
@@ -82,7 +82,7 @@ static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
     }
     int n = 0;
     for (int v = 0; v < op->n_vars; v++) {
-        int64_t range = op->vars[v].end - op->vars[v].begin;
+        int64_t range = dv_var_len(op, v);
         base += factor[v] * op->vars[v].begin;
         if (factor[v] == 0)
             continue;

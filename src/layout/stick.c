@@ -3,16 +3,11 @@
 #include "layout/stick.h"
 #include <string.h>
 
-static const dv_access *operand(const dv_op *op, int k)
-{
-    return k < op->n_reads ? &op->reads[k] : &op->write;
-}
-
 static int is_index(const dv_op *op, int read)
 {
     for (int k = 0; k <= op->n_reads; k++)
-        for (int d = 0; d < operand(op, k)->n_dims; d++)
-            if (operand(op, k)->index[d].via == read)
+        for (int d = 0; d < dv_op_access(op, k)->n_dims; d++)
+            if (dv_op_access(op, k)->index[d].via == read)
                 return 1;
     return 0;
 }
@@ -38,7 +33,7 @@ enum { NEVER = -3 };
 // sticks only, as h in x[64*h + d].
 static int dim_of(const maker *m, int k, int var)
 {
-    const dv_access *a = operand(m->op, k);
+    const dv_access *a = dv_op_access(m->op, k);
     int64_t eps = dv_stick_elems(m->t, m->p->tensors[a->tensor].dtype);
     int dim = DV_STICK_NONE;
     for (int d = 0; d < a->n_dims; d++) {
@@ -117,7 +112,7 @@ static int add_product(maker *m, int a, int b, int k, int n)
 
 static int is_long(const dv_op *op, int v)
 {
-    return op->vars[v].end - op->vars[v].begin > 1;
+    return dv_var_len(op, v) > 1;
 }
 
 // Adds the choices for a contraction, a sum of products: two factors share a
@@ -166,7 +161,7 @@ static void find_skips(maker *m)
 {
     const dv_op *op = m->op;
     for (int k = 0; k <= op->n_reads; k++) {
-        const dv_tensor *t = &m->p->tensors[operand(op, k)->tensor];
+        const dv_tensor *t = &m->p->tensors[dv_op_access(op, k)->tensor];
         if (t->n_elems == 1 || (k < op->n_reads && is_index(op, k)))
             m->skip[k / 32] |= 1u << k % 32;
     }

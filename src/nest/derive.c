@@ -80,12 +80,6 @@ static int reads_write(const deriver *x, const dv_expr *e)
            dv_access_equal(x->op, &x->op->reads[e->read], &x->op->write);
 }
 
-static int is_product(const dv_expr *e)
-{
-    return is_apply(e, 2) && e->fn == DV_FN_MUL &&
-           e->arg[0]->kind == DV_EXPR_READ && e->arg[1]->kind == DV_EXPR_READ;
-}
-
 // Returns the primitive (an operation that kernels implement) of a reducer such
 // as sum, or DV_PRIM_NONE. A mean is a sum that is divided afterwards.
 static dv_prim prim_of_reducer(const dv_expr *e)
@@ -114,7 +108,7 @@ static dv_status take_reducer(deriver *x, const dv_expr *e, int adds)
     x->n.main = prim_of_reducer(e);
     x->n.mean = e->fn == DV_RED_MEAN;
     x->n.first = adds ? DV_PRIM_NONE : dv_prim_neutral(x->n.main);
-    if (x->n.main == DV_PRIM_SUM && is_product(f)) {
+    if (x->n.main == DV_PRIM_SUM && dv_expr_is_product(f)) {
         x->n.main = DV_PRIM_GEMM;
         x->access[DV_IN0] = &x->op->reads[f->arg[0]->read];
         x->access[DV_IN1] = &x->op->reads[f->arg[1]->read];
@@ -296,30 +290,18 @@ static dv_status take_body(deriver *x)
     return take_operands(x);
 }
 
-// Computes the strides of all variables in operand o, and its offset. Returns 0
-// on overflow.
-static int find_strides(deriver *x, int o)
+// Computes the strides of all variables in operand o, and its offset.
+static void find_strides(deriver *x, int o)
 {
     const dv_access *a = x->access[o];
-    const dv_tensor *t = tensor_of(x, o);
-    int64_t row = 1, part;
-    for (int d = t->n_dims - 1; d >= 0; d--) {
-        int64_t begin = a->index[d].via < 0 ? a->index[d].base : 0;
+    int64_t rows[DV_MAX_DIMS];
+    dv_row_strides(a->n_dims, tensor_of(x, o)->shape, rows);
+    x->offset[o] = dv_access_flatten(x->op, a, rows, x->stride[o]);
+    for (int v = 0; v < x->op->n_vars; v++)
+        x->offset[o] += x->stride[o][v] * x->op->vars[v].begin;
+    for (int d = 0; d < a->n_dims; d++)
         if (a->index[d].via >= 0)
-            x->n.index_stride = row;
-        for (int v = 0; a->index[d].via < 0 && v < x->op->n_vars; v++) {
-            int64_t coef = a->index[d].coef[v], *s = &x->stride[o][v];
-            if (!dv_mul_i64(&part, coef, row) || !dv_add_i64(s, *s, part) ||
-                !dv_mul_i64(&part, coef, x->op->vars[v].begin) ||
-                !dv_add_i64(&begin, begin, part))
-                return 0;
-        }
-        if (!dv_mul_i64(&part, begin, row) ||
-            !dv_add_i64(&x->offset[o], x->offset[o], part) ||
-            !dv_mul_i64(&row, row, t->shape[d]))
-            return 0;
-    }
-    return 1;
+            x->n.index_stride = rows[d];
 }
 
 // Returns the dimension type (c, m, n or k) of a variable from the operands in
@@ -384,7 +366,7 @@ static void check_members(deriver *x)
 {
     for (int v = 0; v < x->op->n_vars; v++)
         if (dv_nest_is_product(&x->n) && type_of(x, v) < 0 &&
-            x->op->vars[v].end - x->op->vars[v].begin > 1)
+            dv_var_len(x->op, v) > 1)
             x->n.main = DV_PRIM_DOT;
 }
 
@@ -519,10 +501,8 @@ dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
     set_name(&x.n, x.op->name);
     DV_TRY(take_body(&x));
     for (int o = 0; o < DV_MAX_OPERANDS; o++)
-        if (x.access[o] && !find_strides(&x, o))
-            return dv_fail(diag, DV_E_OVERFLOW, (dv_loc){&p->src, x.op->off},
-                           "the steps in %s do not fit 64 bits",
-                           tensor_of(&x, o)->name);
+        if (x.access[o])
+            find_strides(&x, o);
     check_members(&x);
     orient(&x);
     DV_TRY(add_vars(&x));

@@ -23,29 +23,12 @@ const dv_sum_order *dv_sums_find(const dv_plan *plan, int32_t op)
     return s && s->kind == DV_KERNEL_PRODUCT ? &s->sums : NULL;
 }
 
-int dv_sums_factors(const dv_op *o, int32_t *factor)
-{
-    const dv_expr *sum = o->is_extern ? NULL : dv_op_reduce(o);
-    const dv_expr *e = sum ? sum->arg[0] : NULL;
-    if (!sum || (sum->fn != DV_RED_SUM && sum->fn != DV_RED_MEAN) ||
-        e->kind != DV_EXPR_APPLY || e->fn != DV_FN_MUL)
-        return 0;
-    for (int i = 0; i < 2; i++) {
-        if (e->arg[i]->kind != DV_EXPR_READ)
-            return 0;
-        factor[i] = e->arg[i]->read;
-        if (dv_access_is_indirect(&o->reads[factor[i]]))
-            return 0;
-    }
-    return !dv_access_is_indirect(&o->write);
-}
-
 // Finds the accesses of a sum of products: the two factors and the write.
 // Returns 0 for other ops.
 static int find_accesses(const dv_op *o, const dv_access *at[])
 {
     int32_t factor[2];
-    if (!dv_sums_factors(o, factor))
+    if (!dv_op_factors(o, factor))
         return 0;
     at[DV_IN0] = &o->reads[factor[0]];
     at[DV_IN1] = &o->reads[factor[1]];
@@ -61,7 +44,7 @@ static int overlaps(const dv_program *p, const dv_op *o, const dv_access *a)
     double elems = 1;
     for (int v = 0; v < o->n_vars; v++) {
         double step = fabs((double)dv_access_step(p, a, v));
-        elems += step * (double)(o->vars[v].end - o->vars[v].begin - 1);
+        elems += step * (double)(dv_var_len(o, v) - 1);
     }
     return elems < dv_op_points_double(o, dv_access_vars(o, a));
 }
@@ -78,8 +61,7 @@ static int side_by_side(const dv_program *p, const dv_op *o,
         if (dv_op_points_double(o, written & ~dv_access_vars(o, at[i])) > FEW)
             return 0;
     for (int v = 0; v < o->n_vars; v++) {
-        int beside =
-            written >> v & 1 && o->vars[v].end - o->vars[v].begin >= LEAST;
+        int beside = written >> v & 1 && dv_var_len(o, v) >= LEAST;
         for (int i = 0; i < DV_N_OPERANDS && beside; i++)
             beside = dv_access_step(p, at[i], v) == 1;
         if (beside)
@@ -101,8 +83,7 @@ int dv_sums_worth_gemm(const dv_program *p, const dv_op *o)
         return 0;
     for (int v = 0; v < o->n_vars; v++)
         for (int i = 0; i < 2; i++)
-            serve[i] |= !o->vars[v].reduce &&
-                        o->vars[v].end - o->vars[v].begin > 1 &&
+            serve[i] |= !o->vars[v].reduce && dv_var_len(o, v) > 1 &&
                         !(dv_access_vars(o, at[i]) >> v & 1);
     if (serve[0] != serve[1] && overlaps(p, o, at[serve[0]]))
         // If only one factor is reused, and the other reads elements repeatedly
@@ -115,15 +96,9 @@ int dv_sums_worth_gemm(const dv_program *p, const dv_op *o)
     return serve[0] + serve[1] > (dv_op_window(p, o) > 0);
 }
 
-// Sets *out to the stride of variable v in a row-major tensor, in elements.
-// Returns 0 if it is negative or overflows int64_t.
-static int step_of(const dv_program *p, const dv_access *a, int v, int64_t *out)
-{
-    *out = dv_access_step(p, a, v);
-    return *out >= 0 && *out < INT64_MAX;
-}
-
-int dv_sums_type(const int64_t *stride)
+// Returns the type of a dimension (c, m, n or k) from the operands in which its
+// stride is not 0, or -1 if none fits.
+static int type_of(const int64_t *stride)
 {
     int in0 = stride[DV_IN0] != 0, in1 = stride[DV_IN1] != 0;
     int out = stride[DV_OUT] != 0;
@@ -132,6 +107,28 @@ int dv_sums_type(const int64_t *stride)
     if (!out || (!in0 && !in1))
         return -1;
     return in0 ? DV_NEST_M : DV_NEST_N;
+}
+
+int dv_sums_fill(dv_nest *n, const dv_op *o,
+                 const int64_t *const steps[DV_N_OPERANDS])
+{
+    for (int v = 0; v < o->n_vars; v++) {
+        dv_nest_dim *d = &n->dims[n->n_dims++];
+        *d = (dv_nest_dim){.exec = DV_NEST_SEQ,
+                           .size = dv_var_len(o, v),
+                           .off = (uint32_t)v,
+                           .vars = UINT32_C(1) << v};
+        for (int i = 0; i < DV_N_OPERANDS; i++) {
+            d->stride[i] = steps[i][v];
+            if (d->stride[i] < 0)
+                return 0;
+        }
+        int type = type_of(d->stride);
+        if (type < 0)
+            return 0;
+        d->type = (dv_nest_type)type;
+    }
+    return n->n_dims > 0;
 }
 
 // Returns the type of both factors if matrix instructions can take them: bf16
@@ -182,20 +179,15 @@ static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
     for (int i = 0; i < 2; i++)
         if (p->tensors[at[i]->tensor].dtype != n->dtype)
             n->dot = DV_DOT_NEVER;
-    for (int v = 0; v < o->n_vars; v++) {
-        dv_nest_dim *d = &n->dims[n->n_dims++];
-        *d = (dv_nest_dim){.exec = DV_NEST_SEQ,
-                           .size = o->vars[v].end - o->vars[v].begin,
-                           .off = (uint32_t)v};
-        for (int i = 0; i < DV_N_OPERANDS; i++)
-            if (!step_of(p, at[i], v, &d->stride[i]))
+    int64_t step[DV_N_OPERANDS][DV_MAX_VARS];
+    for (int i = 0; i < DV_N_OPERANDS; i++)
+        for (int v = 0; v < o->n_vars; v++) {
+            step[i][v] = dv_access_step(p, at[i], v);
+            if (step[i][v] == INT64_MAX)
                 return 0;
-        int type = dv_sums_type(d->stride);
-        if (type < 0)
-            return 0;
-        d->type = (dv_nest_type)type;
-    }
-    return dv_nest_check(n, NULL) == DV_OK;
+        }
+    const int64_t *const steps[] = {step[0], step[1], step[2]};
+    return dv_sums_fill(n, o, steps) && dv_nest_check(n, NULL) == DV_OK;
 }
 
 // Returns the length of the blocks into which k (the summed dimension) of a

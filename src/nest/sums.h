@@ -54,18 +54,18 @@ dv_sums_machine dv_sums_machine_of(const dv_target *t);
 dv_status dv_sums_choose(dv_sum_order *out, int *found, const dv_program *p,
                          int32_t op, const dv_sums_machine *machine,
                          dv_arena *arena, dv_diag *diag);
-// Finds the factors of an op that is a sum or mean of products of two reads, as
-// read numbers. Returns 0 for other ops and for indirect indices.
-int dv_sums_factors(const dv_op *o, int32_t *factor);
 // Returns whether an op that is a sum of products reuses its factors enough to
 // be run as a GEMM. If not, one pass over memory is faster: when no factor is
 // used for several results; when only one is and the other is read by a small
 // window or with overlaps; and for small products whose elements are contiguous
 // across a batch.
 int dv_sums_worth_gemm(const dv_program *p, const dv_op *o);
-// Returns the type of a dimension (c, m, n or k) from the operands in which its
-// stride is not 0, or -1 if none fits.
-int dv_sums_type(const int64_t *stride);
+// Appends to an empty nest one dimension per variable of a product, untiled.
+// steps[i][v] is the stride of variable v in operand i; the field `off` of a
+// dimension becomes the number of its variable. Returns 0 if a stride is
+// negative or a variable has no type (c, m, n or k).
+int dv_sums_fill(dv_nest *n, const dv_op *o,
+                 const int64_t *const steps[DV_N_OPERANDS]);
 // Returns the summation order of an op that the plan schedules as a product;
 // NULL for other ops.
 const dv_sum_order *dv_sums_find(const dv_plan *plan, int32_t op);

@@ -25,7 +25,7 @@ static int splits_json(dv_json *j, const dv_plan *plan, int32_t i)
     int even = 1;
     dv_json_open_flat(j, "splits", '{');
     for (int v = 0; v < op->n_vars; v++) {
-        int64_t len = op->vars[v].end - op->vars[v].begin;
+        int64_t len = dv_var_len(op, v);
         dv_json_int(j, op->vars[v].name, dv_ceil_div(len, plan->slices[i][v]));
         even = even && len % plan->slices[i][v] == 0;
     }
@@ -40,8 +40,7 @@ static void reduction_json(dv_json *j, const dv_plan *plan, int32_t i)
     const dv_op *op = &plan->ops->ops[i];
     dv_text names = {0};
     for (int v = 0; v < op->n_vars; v++)
-        if (op->vars[v].reduce &&
-            plan->slices[i][v] < op->vars[v].end - op->vars[v].begin)
+        if (op->vars[v].reduce && plan->slices[i][v] < dv_var_len(op, v))
             dv_put(&names, "%s%s", names.len ? "," : "", op->vars[v].name);
     dv_json_text(j, "reduction_split", &names);
 }
@@ -52,7 +51,7 @@ static void why_json(dv_json *j, const dv_plan *plan, int32_t i)
     const dv_division *d = &plan->divisions[i];
     dv_json_open_flat(j, "spans", '{');
     for (int r = 0; r <= op->n_reads && d->spans_bytes; r++) {
-        const dv_access *a = r < op->n_reads ? &op->reads[r] : &op->write;
+        const dv_access *a = dv_op_access(op, r);
         dv_json_int(j, plan->ops->tensors[a->tensor].name, d->spans_bytes[r]);
     }
     dv_json_close(j);

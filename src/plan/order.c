@@ -1,5 +1,5 @@
-// Traversal orders of the tiles of a matrix: converts a position to a tile and
-// back. All orders are bijective on any rectangle and need no table.
+// Traversal orders of the tiles of a matrix: converts a position to a tile. All
+// orders are bijective on any rectangle and need no table.
 //
 //   grouped(3), 5x4:   0  3  6  9      The last group has the remaining
 //                      1  4  7 10      rows, here two.
@@ -59,13 +59,6 @@ static void grouped_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
     *n = t / rows;
 }
 
-static int64_t grouped_id(const dv_order *o, int64_t m, int64_t n)
-{
-    int64_t size = dv_min_i64(o->size, o->mt), first = m / size * size;
-    int64_t rows = dv_min_i64(o->mt - first, size);
-    return first * o->nt + n * rows + (m - first);
-}
-
 // Finds the row m and column n of the tile at position id of the order
 // block_linear, which visits square blocks of tiles one after another. Blocks
 // in one row of blocks have the same height; only the last one is narrower.
@@ -82,28 +75,12 @@ static void block_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
     *n = left + t % width;
 }
 
-static int64_t block_id(const dv_order *o, int64_t m, int64_t n)
-{
-    int64_t side_m = dv_min_i64(o->size, o->mt);
-    int64_t side_n = dv_min_i64(o->size, o->nt);
-    int64_t top = m / side_m * side_m, left = n / side_n * side_n;
-    int64_t height = dv_min_i64(side_m, o->mt - top);
-    int64_t width = dv_min_i64(side_n, o->nt - left);
-    return top * o->nt + left * height + (m - top) * width + (n - left);
-}
-
 static void shard_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
 {
     int64_t gx = o->nt / o->sn, s = id / (o->sm * o->sn);
     int64_t t = id % (o->sm * o->sn);
     *m = s / gx * o->sm + t / o->sn;
     *n = s % gx * o->sn + t % o->sn;
-}
-
-static int64_t shard_id(const dv_order *o, int64_t m, int64_t n)
-{
-    int64_t gx = o->nt / o->sn, s = m / o->sm * gx + n / o->sn;
-    return s * o->sm * o->sn + m % o->sm * o->sn + n % o->sn;
 }
 
 // Finds the row m and column n of the tile at position id of an order that
@@ -119,25 +96,12 @@ static void swizzle_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
     *n = left * size + t % width;
 }
 
-static int64_t swizzle_id(const dv_order *o, int64_t m, int64_t n)
-{
-    int64_t size = dv_min_i64(o->size, o->nt), left = n / size * size;
-    int64_t width = dv_min_i64(o->nt - left, size);
-    return left * o->mt + m * width + (n - left);
-}
-
 // Returns the row of tiles that is visited at a position. Rows alternate from
 // both ends: 0, last, 1, ... If later rows have more work, as in causal
 // attention, adjacent rows form balanced pairs.
 static int64_t zigzag_row(const dv_order *o, int64_t place)
 {
     return place % 2 ? o->mt - 1 - place / 2 : place / 2;
-}
-
-static int64_t zigzag_place(const dv_order *o, int64_t m)
-{
-    int64_t back = o->mt - 1 - m;
-    return m <= back ? 2 * m : 2 * back + 1;
 }
 
 static int64_t side_of(const dv_order *o)
@@ -207,24 +171,6 @@ static void curve_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
     *n = s.n;
 }
 
-static int64_t curve_id(const dv_order *o, int64_t m, int64_t n)
-{
-    // swap (the fourth value) is 1, so that the first step of the curve goes
-    // right.
-    square s = {0, 0, side_of(o), 1, 0};
-    int64_t id = 0;
-    while (s.side > 1)
-        for (int q = 0; q < 4; q++) {
-            square c = quadrant(o, &s, q);
-            if (m >= c.m && m - c.m < c.side && n >= c.n && n - c.n < c.side) {
-                s = c;
-                break;
-            }
-            id += inside(o, c.m, c.n, c.side);
-        }
-    return id;
-}
-
 void dv_order_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
 {
     switch (o->kind) {
@@ -257,30 +203,5 @@ void dv_order_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
         *n = id % o->nt;
         if (o->kind == DV_ORDER_SNAKE && *m % 2)
             *n = o->nt - 1 - *n;
-    }
-}
-
-int64_t dv_order_id(const dv_order *o, int64_t m, int64_t n)
-{
-    switch (o->kind) {
-    case DV_ORDER_COLUMN_MAJOR:
-        return n * o->mt + m;
-    case DV_ORDER_GROUPED:
-        return grouped_id(o, m, n);
-    case DV_ORDER_BLOCK_LINEAR:
-        return block_id(o, m, n);
-    case DV_ORDER_MORTON:
-    case DV_ORDER_HILBERT:
-        return curve_id(o, m, n);
-    case DV_ORDER_MATCH_SHARD:
-        return shard_id(o, m, n);
-    case DV_ORDER_SWIZZLE:
-        return swizzle_id(o, m, n);
-    case DV_ORDER_ZIGZAG:
-        return zigzag_place(o, m) * o->nt + n;
-    default:
-        if (o->kind == DV_ORDER_SNAKE && m % 2)
-            n = o->nt - 1 - n;
-        return m * o->nt + n;
     }
 }

@@ -43,9 +43,7 @@ typedef struct dv_order {
 // or if its parameter is missing, not positive, or not expected.
 int dv_order_parse(dv_order *out, const char *text);
 void dv_order_print(dv_text *out, const dv_order *o);
-// dv_order_tile returns the row and column of the tile at position id;
-// dv_order_id is its inverse. Both take at most one step per bit of the matrix
-// side.
+// Finds the row and column of the tile at position id, in at most one step per
+// bit of the matrix side.
 void dv_order_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n);
-int64_t dv_order_id(const dv_order *o, int64_t m, int64_t n);
 #endif

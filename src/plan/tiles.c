@@ -8,7 +8,7 @@ int dv_single_reduction_var(const dv_op *op)
         if (op->vars[v].reduce)
             last = v;
     for (int v = 0; v < last; v++)
-        if (op->vars[v].reduce && op->vars[v].end - op->vars[v].begin > 1)
+        if (op->vars[v].reduce && dv_var_len(op, v) > 1)
             return 0;
     return 1;
 }
@@ -20,9 +20,8 @@ static int writes_whole(const dv_program *p, const dv_op *op)
     const dv_tensor *t = &p->tensors[op->write.tensor];
     uint32_t seen = 0;
     for (int d = 0; d < op->write.n_dims; d++) {
-        int v;
-        if (!dv_index_is_var(op, &op->write.index[d], &v) || seen >> v & 1 ||
-            op->vars[v].begin != 0 || op->vars[v].end != t->shape[d])
+        int v = dv_index_whole_var(op, &op->write.index[d], t->shape[d]);
+        if (v < 0 || seen >> v & 1)
             return 0;
         seen |= 1u << v;
     }

@@ -107,7 +107,6 @@ int64_t dv_access_distinct_elems(const dv_program *p, const dv_op *op,
                                  const dv_access *a, const int64_t *begin,
                                  const int64_t *end)
 {
-    const dv_tensor *t = &p->tensors[a->tensor];
     run runs[DV_MAX_VARS];
     // Which elements an indirect access touches is not known before the run:
     // count one per index that is read.
@@ -121,12 +120,9 @@ int64_t dv_access_distinct_elems(const dv_program *p, const dv_op *op,
     // Two dims depend on the same variable, so their counts cannot be
     // multiplied: count the values of the linear element offset.
     if (dims_share(op, a)) {
-        int64_t factor[DV_MAX_VARS] = {0}, stride = 1;
-        for (int d = a->n_dims - 1; d >= 0; d--) {
-            for (int v = 0; v < op->n_vars; v++)
-                factor[v] += a->index[d].coef[v] * stride;
-            stride *= t->shape[d];
-        }
+        int64_t factor[DV_MAX_VARS];
+        for (int v = 0; v < op->n_vars; v++)
+            factor[v] = dv_access_step(p, a, v);
         return count_runs(runs, runs_of(op, factor, begin, end, runs));
     }
     int64_t n = 1;
@@ -151,7 +147,7 @@ static void add_access(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
                        const dv_tile *t)
 {
     const dv_op *op = &plan->ops->ops[i];
-    const dv_access *a = k < op->n_reads ? &op->reads[k] : &op->write;
+    const dv_access *a = dv_op_access(op, k);
     if (dv_home_of(plan, i, k) >= 0)
         return;
     int64_t n = dv_access_distinct_elems(plan->ops, op, a, t->begin, t->end);

@@ -2,21 +2,6 @@
 #include "base/math.h"
 #include <string.h>
 
-// Returns the only variable of an index if its values cover the whole dim of
-// `extent` elements; -1 if the dim has one element; -2 if neither holds.
-static int whole_var(const dv_op *op, const dv_index *x, int64_t extent)
-{
-    int v = dv_index_var(op, x);
-    if (x->base != 0 || v == DV_NO_VAR)
-        return -2;
-    if (v == DV_CONSTANT)
-        return extent == 1 ? -1 : -2;
-    return x->coef[v] == 1 && op->vars[v].begin == 0 &&
-                   op->vars[v].end == extent
-               ? v
-               : -2;
-}
-
 static int one_tile_a_core(const dv_group *g)
 {
     for (int32_t d = 0; d < g->n_deals; d++)
@@ -32,7 +17,7 @@ static void find_cuts(dv_view *v, const dv_op *o)
     int64_t weight = 1;
     for (int i = o->n_vars - 1; i >= 0; i--) {
         int64_t slice = v->plan->slices[v->op][i];
-        int64_t n = dv_ceil_div(o->vars[i].end - o->vars[i].begin, slice);
+        int64_t n = dv_ceil_div(dv_var_len(o, i), slice);
         dv_view_cut c = {weight, n, slice, o->vars[i].begin, o->vars[i].end};
         for (int d = 0; d < v->n_dims; d++)
             if (v->var[d] == i)
@@ -46,7 +31,7 @@ static void find_cuts(dv_view *v, const dv_op *o)
 const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k)
 {
     const dv_op *o = &plan->ops->ops[op];
-    const dv_access *a = k < o->n_reads ? &o->reads[k] : &o->write;
+    const dv_access *a = dv_op_access(o, k);
     const dv_tensor *t = &plan->ops->tensors[a->tensor];
     uint32_t seen = 0;
     // The fields are set one by one, because clearing the large struct would
@@ -60,8 +45,8 @@ const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k)
     for (int d = 0; d < a->n_dims; d++) {
         if (a->index[d].via >= 0)
             return "it is reached through an index that is read";
-        int v = whole_var(o, &a->index[d], t->shape[d]);
-        if (v == -2 || (v >= 0 && (seen >> v & 1)))
+        int v = dv_index_whole_var(o, &a->index[d], t->shape[d]);
+        if (v == DV_NO_VAR || (v >= 0 && (seen >> v & 1)))
             return "only a part of it is touched";
         seen |= v >= 0 ? 1u << v : 0;
         out->var[d] = (int8_t)v;

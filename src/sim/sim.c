@@ -557,7 +557,7 @@ static visitor visitor_of(dv_sim *m, dv_strips *s, int k, purpose why)
     const dv_op *op = s->k->op;
     int32_t home = dv_home_of(m->plan, (int32_t)(op - m->plan->ops->ops), k);
     visitor w = {.m = m, .s = s, .why = why, .image = m->images[k]};
-    w.a = k < op->n_reads ? &op->reads[k] : &op->write;
+    w.a = dv_op_access(op, k);
     w.f = k < op->n_reads ? &s->k->reads[k] : &s->k->write;
     int old = why == FETCH && s->old && w.a->tensor == op->write.tensor;
     w.p = home >= 0 ? in_home(m, home, m->core)

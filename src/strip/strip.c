@@ -45,7 +45,7 @@ static int64_t loop_cost(const dv_kernel *k, int v)
         int64_t apart = llabs(f->coef[v]);
         sum += apart > 16 ? 16 : apart;
     }
-    int64_t len = k->op->vars[v].end - k->op->vars[v].begin;
+    int64_t len = dv_var_len(k->op, v);
     // Starting a strip (a run of elements that are computed together) costs
     // about as much as 40 elements. In short strips that is spread over few
     // elements, so it counts.

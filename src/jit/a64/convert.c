@@ -1,44 +1,16 @@
-// Conversions between narrow and wide elements: f16 and bf16 to f32, i8 to i32,
-// and f32 to f16 or bf16 with rounding to nearest even. Eight elements are
-// converted at a time: one narrow vector and two wide ones.
+// Conversions of f32 to f16 or bf16 with rounding to nearest even. Eight
+// elements are converted at a time: two wide vectors to a narrow one.
 #include "jit/a64/gen.h"
 
 // Rows of up to ROW_MOST elements are unrolled completely.
+enum { IN_BYTES = 4, OUT_BYTES = 2 }; // of an element
 enum { EIGHT = 8, FOUR = 4, ROW_MOST = 48 };
 enum { V_ONE = 28, V_HALF = 29, V_NAN = 30, V_ROUND = 31 };
 
 typedef struct convert {
-    // `type` is the narrow type; `narrow` is 1 if f32 is converted to it, 0 if
-    // it is widened.
-    int type, narrow;
-    int es;   // bytes per element of the narrow type
+    int type;
     int soft; // 1: the machine has no instruction that rounds to bf16
 } convert;
-
-static int bytes_in(const convert *c, int n)
-{
-    return n * (c->narrow ? 4 : c->es);
-}
-
-static int bytes_out(const convert *c, int n)
-{
-    return n * (c->narrow ? c->es : 4);
-}
-
-static void widen(dv_gen *g, const convert *c, int from, int lo, int hi)
-{
-    if (c->type == DV_F16) {
-        DV_E(fcvtl, lo, from, 0, 0);
-        DV_E(fcvtl2, hi, from, 0, 0);
-    } else if (c->type == DV_BF16) {
-        DV_E(shll, lo, from, 0, 0);
-        DV_E(shll2, hi, from, 0, 0);
-    } else {
-        DV_E(sxtl_8h, from, from, 0, 0);
-        DV_E(sxtl_4s, lo, from, 0, 0);
-        DV_E(sxtl2_4s, hi, from, 0, 0);
-    }
-}
 
 // Rounds f32 to bf16 in the upper half of each lane, to nearest even: adds
 // 0x7fff, and 1 more if the lowest bit that is kept is set. Every nan becomes
@@ -81,21 +53,13 @@ static void step(dv_gen *g, const convert *c, int64_t in, int64_t out, int n,
 {
     int lo = n < FOUR ? n : FOUR, hi = n - lo;
     int thin = dv_gen_reg(v), a = dv_gen_reg(v + 1), b = dv_gen_reg(v + 2);
-    if (c->narrow) {
-        dv_gen_load(g, a, X_S, in, bytes_in(c, lo));
-        narrow(g, c, thin, a, 0);
-        if (hi) {
-            dv_gen_load(g, b, X_S, in + 16, bytes_in(c, hi));
-            narrow(g, c, thin, b, 1);
-        }
-        dv_gen_store(g, thin, X_D, out, bytes_out(c, n));
-    } else {
-        dv_gen_load(g, thin, X_S, in, bytes_in(c, n));
-        widen(g, c, thin, a, b);
-        dv_gen_store(g, a, X_D, out, bytes_out(c, lo));
-        if (hi)
-            dv_gen_store(g, b, X_D, out + 16, bytes_out(c, hi));
+    dv_gen_load(g, a, X_S, in, lo * IN_BYTES);
+    narrow(g, c, thin, a, 0);
+    if (hi) {
+        dv_gen_load(g, b, X_S, in + 16, hi * IN_BYTES);
+        narrow(g, c, thin, b, 1);
     }
+    dv_gen_store(g, thin, X_D, out, n * OUT_BYTES);
 }
 
 // Converts n elements from the source at X_S to the destination at X_D, fully
@@ -103,8 +67,8 @@ static void step(dv_gen *g, const convert *c, int64_t in, int64_t out, int n,
 static void run(dv_gen *g, const convert *c, int n)
 {
     for (int i = 0; i < n; i += EIGHT)
-        step(g, c, bytes_in(c, i), bytes_out(c, i),
-             n - i < EIGHT ? n - i : EIGHT, i / EIGHT % 5 * 3);
+        step(g, c, i * IN_BYTES, i * OUT_BYTES, n - i < EIGHT ? n - i : EIGHT,
+             i / EIGHT % 5 * 3);
 }
 
 static void one_row(dv_gen *g, const convert *c, int cols)
@@ -115,8 +79,8 @@ static void one_row(dv_gen *g, const convert *c, int cols)
     DV_E(mov_x, X_D, 0, X_DST, 0);
     DV_LOOP(X_J, many) {
         run(g, c, TURN);
-        dv_gen_add(g, X_S, X_S, bytes_in(c, TURN));
-        dv_gen_add(g, X_D, X_D, bytes_out(c, TURN));
+        dv_gen_add(g, X_S, X_S, TURN * IN_BYTES);
+        dv_gen_add(g, X_D, X_D, TURN * OUT_BYTES);
     }
     run(g, c, cols - many * TURN);
 }
@@ -129,8 +93,7 @@ static void constant(dv_gen *g, int v, int64_t value)
 
 void dv_convert_move(dv_gen *g, const dv_isa *isa, const dv_move_shape *s)
 {
-    convert c = {.type = s->dtype, .narrow = s->move == DV_MOVE_NARROW};
-    c.es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
+    convert c = {.type = s->dtype};
     c.soft = s->dtype == DV_BF16 && !dv_isa_has(isa, DV_BF16);
     if (c.soft) {
         constant(g, V_ONE, 1);
@@ -139,7 +102,7 @@ void dv_convert_move(dv_gen *g, const dv_isa *isa, const dv_move_shape *s)
     }
     DV_LOOP(X_I, s->rows) {
         one_row(g, &c, s->cols);
-        dv_gen_add(g, X_SRC, X_SRC, s->lds * bytes_in(&c, 1));
-        dv_gen_add(g, X_DST, X_DST, s->ldd * bytes_out(&c, 1));
+        dv_gen_add(g, X_SRC, X_SRC, s->lds * IN_BYTES);
+        dv_gen_add(g, X_DST, X_DST, s->ldd * OUT_BYTES);
     }
 }

@@ -86,18 +86,10 @@ static void finish_row(dots *d, dv_gen *g, int i)
     if (i == 0)
         DV_MOV(X_CRUN, X_C);
     int sum = sum_lanes(d, g, i), bytes = d->cols * g->es;
-    int v = dv_gen_reg(V_A + 2), f = dv_gen_reg(V_A + 3);
-    if (s->alpha == DV_SCALE_ANY) {
-        dv_gen_scale(g, f, offsetof(dv_gemm_args, alpha));
-        DV_EF(fmul_e, sum, sum, f, 0);
-    }
-    if (s->beta != DV_SCALE_ZERO)
+    int v = dv_gen_reg(V_A + 2);
+    if (s->beta) {
         dv_gen_load(g, v, X_CRUN, 0, bytes);
-    if (s->beta == DV_SCALE_ONE)
         DV_EF(fadd_, sum, sum, v, 0);
-    if (s->beta == DV_SCALE_ANY) {
-        dv_gen_scale(g, f, offsetof(dv_gemm_args, beta));
-        DV_EF(fmla_e, sum, v, f, 0);
     }
     if (s->bias == DV_BIAS_N)
         dv_gen_load(g, v, X_BIAS, 0, bytes);

@@ -142,15 +142,6 @@ void dv_gen_leave(dv_gen *g)
     DV_E(ret, 0, 0, 0, 0);
 }
 
-void dv_gen_scale(dv_gen *g, int v, size_t off)
-{
-    DV_E(ldr_d, v, X_ARGS, (int64_t)off, 0);
-    if (g->ints)
-        DV_E(fcvtzs_d, v, v, 0, 0);
-    else if (g->es == 4)
-        DV_E(fcvt_sd, v, v, 0, 0);
-}
-
 void dv_gen_bytes(dv_gen *g, int store, int v, int base, int64_t off, int bytes)
 {
     int apart = !store && (off < 0 || off % bytes);

@@ -160,9 +160,6 @@ static inline void dv_gen_store(dv_gen *g, int v, int base, int64_t off,
 void dv_gen_bytes(dv_gen *g, int store, int v, int base, int64_t off,
                   int bytes);
 void dv_gen_lane(dv_gen *g, int store, int v, int base, int lane, int bytes);
-// Loads a double from the argument struct at byte `off`, converts it to the
-// element type, and leaves it in lane 0 of v.
-void dv_gen_scale(dv_gen *g, int v, size_t off);
 void dv_gen_enter(dv_gen *g);
 void dv_gen_leave(dv_gen *g);
 // Transposes a block of lanes x lanes elements from registers in[] to registers

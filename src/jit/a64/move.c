@@ -1,6 +1,5 @@
-// Generates moves: zero, copy, transpose, and packing into panels.
-// dv_move_shape in jit.h defines them. A move accesses nothing outside its two
-// blocks, except the zero padding of a panel's last vectors.
+// Generates moves: copy and transpose. dv_move_shape in jit.h defines them. A
+// move accesses nothing outside its two blocks.
 #include "jit/a64/gen.h"
 
 enum { X_LDS = 6, X_AHEAD = 7, X_LDD = 8, X_FROM = 14, X_TO = 15 };
@@ -9,12 +8,12 @@ enum { X_LDS = 6, X_AHEAD = 7, X_LDD = 8, X_FROM = 14, X_TO = 15 };
 enum { UNROLL = 4, NARROW = 12 };
 enum { AHEAD = 8 }; // prefetch distance in rows
 
-static void row_vectors(dv_gen *g, int n, int zero)
+static void row_vectors(dv_gen *g, int n)
 {
-    for (int i = 0; !zero && i < n; i++)
+    for (int i = 0; i < n; i++)
         dv_gen_load(g, dv_gen_reg(i), X_S, 16 * i, 16);
     for (int i = 0; i < n; i++)
-        dv_gen_store(g, dv_gen_reg(zero ? 0 : i), X_D, 16 * i, 16);
+        dv_gen_store(g, dv_gen_reg(i), X_D, 16 * i, 16);
 }
 
 typedef struct piece {
@@ -33,31 +32,30 @@ static piece last_piece(int64_t off, int bytes, int behind)
     return (piece){off, bytes};
 }
 
-// Copies or zeroes one row of at least one whole vector.
-static void one_row(dv_gen *g, const dv_move_shape *s, int zero)
+// Copies one row of at least one whole vector.
+static void one_row(dv_gen *g, const dv_move_shape *s)
 {
     int vectors = s->cols / g->lanes, many = vectors / UNROLL;
     int left = vectors % UNROLL, part = s->cols % g->lanes * g->es;
     DV_E(mov_x, X_S, 0, X_SRC, 0);
     DV_E(mov_x, X_D, 0, X_DST, 0);
     DV_LOOP(X_J, many) {
-        row_vectors(g, UNROLL, zero);
+        row_vectors(g, UNROLL);
         dv_gen_add(g, X_S, X_S, 16 * UNROLL);
         dv_gen_add(g, X_D, X_D, 16 * UNROLL);
     }
-    row_vectors(g, left, zero);
+    row_vectors(g, left);
     if (part) {
         piece p = last_piece(16 * left, part, 1);
-        if (!zero)
-            dv_gen_load(g, 0, X_S, p.off, p.bytes);
+        dv_gen_load(g, 0, X_S, p.off, p.bytes);
         dv_gen_store(g, 0, X_D, p.off, p.bytes);
     }
 }
 
-static void wide_rows(dv_gen *g, const dv_move_shape *s, int zero)
+static void wide_rows(dv_gen *g, const dv_move_shape *s)
 {
     DV_LOOP(X_I, s->rows) {
-        one_row(g, s, zero);
+        one_row(g, s);
         dv_gen_add(g, X_SRC, X_SRC, s->lds * g->es);
         dv_gen_add(g, X_DST, X_DST, s->ldd * g->es);
     }
@@ -70,14 +68,14 @@ static piece row_piece(int bytes, int j)
     return left < 16 ? last_piece(16 * j, left, j > 0) : (piece){16 * j, 16};
 }
 
-// Copies or zeroes n narrow rows (of at most NARROW vectors): all loads, then
+// Copies n narrow rows (of at most NARROW vectors): all loads, then
 // all stores. Later rows are prefetched, because the hardware prefetcher does
 // not detect rows that are far apart as a stream.
-static void narrow_step(dv_gen *g, const dv_move_shape *s, int n, int zero)
+static void narrow_step(dv_gen *g, const dv_move_shape *s, int n)
 {
     int vectors = (s->cols + g->lanes - 1) / g->lanes, v = 0;
     int bytes = s->cols * g->es;
-    for (int i = 0; !zero && i < n; i++) {
+    for (int i = 0; i < n; i++) {
         for (int j = 0; j < vectors; j++, v++) {
             piece p = row_piece(bytes, j);
             dv_gen_load(g, dv_gen_reg(v), X_SRC, p.off, p.bytes);
@@ -89,7 +87,7 @@ static void narrow_step(dv_gen *g, const dv_move_shape *s, int n, int zero)
     }
     v = 0;
     for (int i = 0; i < n; i++) {
-        for (int j = 0; j < vectors; j++, v += !zero) {
+        for (int j = 0; j < vectors; j++, v++) {
             piece p = row_piece(bytes, j);
             dv_gen_store(g, dv_gen_reg(v), X_DST, p.off, p.bytes);
         }
@@ -97,7 +95,7 @@ static void narrow_step(dv_gen *g, const dv_move_shape *s, int n, int zero)
     }
 }
 
-static void narrow_rows(dv_gen *g, const dv_move_shape *s, int zero)
+static void narrow_rows(dv_gen *g, const dv_move_shape *s)
 {
     int vectors = (s->cols + g->lanes - 1) / g->lanes;
     int n = NARROW / vectors, many = s->rows / n, rest = s->rows % n;
@@ -105,69 +103,18 @@ static void narrow_rows(dv_gen *g, const dv_move_shape *s, int zero)
     dv_gen_mov(g, X_AHEAD, AHEAD * s->lds * g->es);
     DV_E(add_x, X_AHEAD, X_AHEAD, X_SRC, 0);
     DV_LOOP(X_I, many) {
-        narrow_step(g, s, n, zero);
+        narrow_step(g, s, n);
     }
     if (rest)
-        narrow_step(g, s, rest, zero);
+        narrow_step(g, s, rest);
 }
 
 static void rows(dv_gen *g, const dv_move_shape *s)
 {
-    int zero = s->move == DV_MOVE_ZERO;
-    if (zero)
-        DV_E(movi_0, 0, 0, 0, 0);
     if (s->cols * g->es <= NARROW * 16)
-        narrow_rows(g, s, zero);
+        narrow_rows(g, s);
     else
-        wide_rows(g, s, zero);
-}
-
-// Rows that are packed into a panel at a time, with pointers in x6 to x13.
-enum { PANEL_ROWS = 8 };
-
-// Copies one vector of each of n rows to adjacent vectors of the panel (the
-// packed copy of the rows).
-static void panel_step(dv_gen *g, int n, int64_t off, int64_t to, int bytes)
-{
-    for (int i = 0; i < n; i++)
-        dv_gen_load(g, dv_gen_reg(i), X_J + 1 + i, off, bytes);
-    for (int i = 0; i < n; i++)
-        dv_gen_store(g, dv_gen_reg(i), X_D, to + 16 * i, 16);
-}
-
-// Packs n rows, from the row at the source pointer X_SRC on, into the panel
-// (the packed copy of the rows) at the destination pointer X_DST.
-static void panel_rows(dv_gen *g, const dv_move_shape *s, int n)
-{
-    int vectors = s->cols / g->lanes, many = vectors / UNROLL;
-    int left = vectors % UNROLL, part = s->cols % g->lanes * g->es;
-    int64_t step = 16 * (int64_t)s->rows;
-    DV_E(mov_x, X_D, 0, X_DST, 0);
-    for (int i = 0; i < n; i++)
-        dv_gen_add(g, X_J + 1 + i, X_SRC, i * s->lds * g->es);
-    DV_LOOP(X_J, many) {
-        for (int u = 0; u < UNROLL; u++)
-            panel_step(g, n, 16 * u, u * step, 16);
-        for (int i = 0; i < n; i++)
-            dv_gen_add(g, X_J + 1 + i, X_J + 1 + i, 16 * UNROLL);
-        dv_gen_add(g, X_D, X_D, UNROLL * step);
-    }
-    for (int u = 0; u < left; u++)
-        panel_step(g, n, 16 * u, u * step, 16);
-    if (part)
-        panel_step(g, n, 16 * left, left * step, part);
-}
-
-static void panel(dv_gen *g, const dv_move_shape *s)
-{
-    int many = s->rows / PANEL_ROWS, rest = s->rows % PANEL_ROWS;
-    DV_LOOP(X_I, many) {
-        panel_rows(g, s, PANEL_ROWS);
-        dv_gen_add(g, X_SRC, X_SRC, PANEL_ROWS * s->lds * g->es);
-        dv_gen_add(g, X_DST, X_DST, PANEL_ROWS * 16);
-    }
-    if (rest)
-        panel_rows(g, s, rest);
+        wide_rows(g, s);
 }
 
 // Transposes a block of lanes x lanes elements in the registers v. Each trn1
@@ -344,21 +291,16 @@ void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
     int es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
     dv_gen gen = {.code = code, .es = es, .lanes = 16 / es}, *g = &gen;
     switch ((dv_move)s->move) {
-    case DV_MOVE_ZERO:
     case DV_MOVE_COPY:
         rows(g, s);
         break;
     case DV_MOVE_TRANSPOSE:
         transpose(g, s);
         break;
-    case DV_MOVE_PANEL:
-        panel(g, s);
-        break;
     case DV_MOVE_PAIRS:
     case DV_MOVE_PAIRS_TRANSPOSED:
         dv_pairs_move(g, s);
         return;
-    case DV_MOVE_WIDEN:
     case DV_MOVE_NARROW:
         dv_convert_move(g, isa, s);
         break;

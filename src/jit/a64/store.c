@@ -1,6 +1,6 @@
-// The epilogue of a tile: scale by alpha, add C and the bias, ReLU, store. All
-// loads of a row of C come before its stores, because overlapping vectors
-// contain the same elements.
+// The epilogue of a tile: add C and the bias, ReLU, store. All loads of a row
+// of C come before its stores, because overlapping vectors contain the same
+// elements.
 #include "jit/a64/tile.h"
 
 // Advances X_CRUN, the running pointer into C, to the next row.
@@ -58,14 +58,9 @@ void dv_tile_store_one(dv_gen *g, const dv_prod_tile *t, int i, int j)
         dv_gen_store(g, dv_gen_reg(first), base, dv_tile_off(g, t, j), bytes);
 }
 
-// Values of the parameter `with` of each_row: store the accumulators to C, or
-// add C to them.
-enum { STORES = -2, ADDS = -1 };
-
-// Stores the accumulators to C (`with` is STORES), or adds C to them: as it is
-// (ADDS), or multiplied by lane 0 of register `with`.
+// Stores the accumulators to C or, if `adds`, adds C to them.
 static void each_row(dv_gen *g, const dv_prod *p, const dv_prod_tile *t,
-                     int free, int with)
+                     int free, int adds)
 {
     int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
     int base = fit ? X_C : X_CRUN;
@@ -75,14 +70,12 @@ static void each_row(dv_gen *g, const dv_prod *p, const dv_prod_tile *t,
         for (int j = 0; j < t->nv; j++) {
             int acc = dv_tile_acc(t, 0, i, j), v = dv_gen_reg(free + j);
             int64_t off = dv_tile_off(g, t, j) + (fit ? i * p->ldc : 0);
-            if (with == STORES)
+            if (!adds) {
                 dv_gen_store(g, acc, base, off, bytes);
-            else
-                dv_gen_load(g, v, base, off, bytes);
-            if (with >= 0)
-                DV_EF(fmla_e, acc, v, with, 0);
-            else if (with == ADDS)
-                DV_EF(fadd_, acc, acc, v, 0);
+                continue;
+            }
+            dv_gen_load(g, v, base, off, bytes);
+            DV_EF(fadd_, acc, acc, v, 0);
         }
         if (!fit && i + 1 < t->rows)
             next_row(g, p);
@@ -112,14 +105,6 @@ void dv_tile_prefetch_c(dv_gen *g, const dv_prod *p, const dv_prod_tile *t)
         if (i + 1 < rows)
             next_row(g, p);
     }
-}
-
-static void scale_sums(dv_gen *g, const dv_prod_tile *t, int free)
-{
-    int v = dv_gen_reg(free);
-    dv_gen_scale(g, v, offsetof(dv_gemm_args, alpha));
-    for (int i = 0; i < t->rows * t->nv; i++)
-        DV_EF(fmul_e, dv_gen_reg(i), dv_gen_reg(i), v, 0);
 }
 
 static void load_splat(dv_gen *g, int v, int64_t off)
@@ -163,20 +148,15 @@ static void store_transposed(dv_gen *g, const dv_prod *p, int out,
                              int first_row, int n_rows, int col, int skip,
                              int n, int free)
 {
-    int v = dv_gen_reg(free), beta = dv_gen_reg(free + 1),
-        bytes = n_rows * g->es;
-    if (p->beta == DV_SCALE_ANY)
-        dv_gen_scale(g, beta, offsetof(dv_gemm_args, beta));
+    int v = dv_gen_reg(free), bytes = n_rows * g->es;
     dv_gen_mov(g, X_TMP, (col + skip) * p->ldc + (int64_t)first_row * g->es);
     DV_E(add_x, X_CRUN, X_C, X_TMP, 0);
     for (int l = skip; l < n; l++) {
         int sum = dv_gen_reg(out + l);
-        if (p->beta != DV_SCALE_ZERO)
+        if (p->beta) {
             dv_gen_load(g, v, X_CRUN, 0, bytes);
-        if (p->beta == DV_SCALE_ANY)
-            DV_EF(fmla_e, sum, v, beta, 0);
-        else if (p->beta == DV_SCALE_ONE)
             DV_EF(fadd_, sum, sum, v, 0);
+        }
         if (p->bias == 1)
             dv_gen_load(g, v, X_BIAS, (int64_t)first_row * g->es, bytes);
         if (p->bias == 2)
@@ -215,20 +195,15 @@ static void turn(dv_gen *g, const dv_prod *p, const dv_prod_tile *t, int free)
 
 void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_prod_tile *t, int free)
 {
-    if (p->alpha == DV_SCALE_ANY)
-        scale_sums(g, t, free);
     if (p->c_transposed) {
         turn(g, p, t, free);
         return;
     }
-    if (p->beta == DV_SCALE_ANY)
-        dv_gen_scale(g, dv_gen_reg(free), offsetof(dv_gemm_args, beta));
-    if (p->beta != DV_SCALE_ZERO)
-        each_row(g, p, t, free + 1,
-                 p->beta == DV_SCALE_ANY ? dv_gen_reg(free) : ADDS);
+    if (p->beta)
+        each_row(g, p, t, free, 1);
     if (p->bias)
         add_bias(g, p, t, free);
     if (p->relu)
         clamp(g, 0, t->rows * t->nv, dv_gen_reg(free));
-    each_row(g, p, t, 0, STORES);
+    each_row(g, p, t, free, 0);
 }

@@ -365,8 +365,7 @@ static int can_store(const dv_kloop *l)
 {
     const dv_prod *p = l->p;
     int need = (p->beta == DV_SCALE_ONE) + !!p->relu;
-    return p->alpha != DV_SCALE_ANY && p->beta != DV_SCALE_ANY && !p->bias &&
-           !p->c_transposed && l->t->sets == 1 && p->batch == 1 &&
+    return !p->bias && !p->c_transposed && l->t->sets == 1 && p->batch == 1 &&
            l->free.n >= need;
 }
 

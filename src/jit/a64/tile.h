@@ -28,8 +28,8 @@ void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
 void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
 // Returns the number of vector registers that a tile uses.
 int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_prod_tile *t);
-// Emits the epilogue of a tile: scale by alpha, add beta * C and the bias,
-// ReLU, store. `free` is the number of the first unused vector register.
+// Emits the epilogue of a tile: add C and the bias, ReLU, store. `free` is the
+// number of the first unused vector register.
 void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_prod_tile *t,
                    int free);
 // The epilogue of one row, emitted while later rows are still being computed.

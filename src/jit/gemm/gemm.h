@@ -12,9 +12,9 @@
 // the registers that hold the operands for multiplication. Two kinds of
 // operands are packed before use instead: a transposed B, and narrow types.
 // bf16 and i8 are packed in pairs for matrix instructions (panels of 8 rows and
-// 12 columns on NEON, of 32 and 32 for AMX); f16, and bf16 and i8 on a machine
-// without such instructions, are widened to f32 or i32. If C is narrow, a block
-// is accumulated in a buffer and rounded once.
+// 12 columns on NEON, of 32 and 32 for AMX); the caller widens f16, and bf16
+// and i8 on a machine without such instructions. If C is narrow, a block is
+// accumulated in a buffer and rounded once.
 //
 // A small product is one kernel on the unpacked operands. Kernels are generated
 // when the plan is made, and the caller of a run provides the memory for packed
@@ -40,10 +40,8 @@ typedef struct dv_gemm_plan dv_gemm_plan;
 
 typedef struct dv_gemm_options {
     int32_t pack; // 0: decided by size, 1: always, -1: never
-    // Cache sizes per core, and the size of the register tile of C; 0: the
-    // defaults of the instruction set.
+    // Cache sizes per core; 0: the defaults of the instruction set.
     int64_t l1_bytes, l2_bytes;
-    int32_t tile_rows, tile_vectors;
     // Elements of k summed in one chain if operands are packed; 0: chosen to
     // fit the caches.
     int32_t k_block;

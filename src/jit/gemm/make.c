@@ -45,59 +45,22 @@ static dv_status make_pairs(maker *w, int64_t lds, int32_t lines, int32_t k,
     return dv_jit_move(w->jit, &v, &out->move, w->diag);
 }
 
-// Generates the move that widens rows x cols elements. Unless `then` is
-// DV_MOVE_ZERO (which stands for none here), the widened elements go to the
-// intermediate buffer t of the plan, and a second move `then` packs them from
-// there with row stride `ldd`.
-static dv_status make_widen(maker *w, dv_move_shape v, dv_move then,
-                            dv_pack_moves *out)
-{
-    dv_move_shape on = {.rows = v.rows, .cols = v.cols, .ldd = v.ldd};
-    v.dtype = w->plan->s.dtype;
-    v.move = DV_MOVE_WIDEN;
-    if (then != DV_MOVE_ZERO) {
-        on.lds = v.ldd = dv_round_up(v.cols, w->plan->lanes);
-        on.dtype = (uint8_t)w->plan->mul;
-        on.move = (uint8_t)then;
-        DV_TRY(dv_jit_move(w->jit, &on, &out->then, w->diag));
-    }
-    return dv_jit_move(w->jit, &v, &out->move, w->diag);
-}
-
-// Generates the moves that pack a panel of `rows` rows of A before use.
-static dv_status make_a(maker *w, int32_t rows, int32_t k, dv_pack_moves *out)
-{
-    const dv_gemm_shape *s = &w->plan->s;
-    if (w->plan->pairs)
-        return make_pairs(w, s->lda, rows, k, s->trans_a, 0, out);
-    dv_move_shape v = {.lds = s->lda, .rows = rows, .cols = k};
-    if (s->trans_a) {
-        v.rows = k;
-        v.ldd = v.cols = rows;
-    }
-    return make_widen(w, v, s->trans_a ? DV_MOVE_ZERO : DV_MOVE_PANEL, out);
-}
-
-// Generates the moves that pack a panel of `cols` columns of B before use.
+// Generates the move that packs a panel of `cols` columns of B before use.
 static dv_status make_b(maker *w, int32_t cols, int32_t k, dv_pack_moves *out)
 {
     const dv_gemm_shape *s = &w->plan->s;
     if (w->plan->pairs)
         return make_pairs(w, s->ldb, cols, k, !s->trans_b, 1, out);
     dv_move_shape v = {.lds = s->ldb, .ldd = dv_gemm_ldb(w->plan, cols)};
-    v.rows = s->trans_b ? cols : k;
-    v.cols = s->trans_b ? k : cols;
-    if (w->plan->apart)
-        return make_widen(w, v, s->trans_b ? DV_MOVE_TRANSPOSE : DV_MOVE_ZERO,
-                          out);
+    v.rows = cols;
+    v.cols = k;
     v.dtype = s->dtype;
     v.move = DV_MOVE_TRANSPOSE;
     return dv_jit_move(w->jit, &v, &out->move, w->diag);
 }
 
-// For a C of a narrow type: generates the moves that widen block number `row`
-// of the rows of C into the buffer of accumulators, and that round it back into
-// C.
+// For a C of a narrow type: generates the move that rounds block number `row`
+// of the rows of C from the buffer of accumulators into C.
 static dv_status make_c(maker *w, int32_t row)
 {
     dv_gemm_plan *plan = w->plan;
@@ -106,11 +69,7 @@ static dv_status make_c(maker *w, int32_t row)
     v.lds = dv_gemm_ldc(plan);
     v.ldd = plan->s.ldc;
     v.move = DV_MOVE_NARROW;
-    DV_TRY(dv_jit_move(w->jit, &v, &plan->narrow_c[block], w->diag));
-    v.ldd = v.lds;
-    v.lds = plan->s.ldc;
-    v.move = DV_MOVE_WIDEN;
-    return dv_jit_move(w->jit, &v, &plan->widen_c[block], w->diag);
+    return dv_jit_move(w->jit, &v, &plan->narrow_c[block], w->diag);
 }
 
 // Generates the kernel that multiplies block number `row` of the rows of A by a
@@ -156,13 +115,16 @@ static int32_t next_kind(int32_t i, int32_t n)
     return i == 1 && n > 3 ? n - 1 : i + 1;
 }
 
+// Generates the moves that pack the panels of block number `row` of A.
 static dv_status make_rows(maker *w, int kind, int32_t k, int32_t row)
 {
     dv_gemm_plan *plan = w->plan;
+    const dv_gemm_shape *s = &plan->s;
     int32_t rows, block = dv_gemm_piece(plan->s.m, plan->mc, row, &rows);
     dv_runs runs = dv_gemm_rows(plan, rows);
     for (int j = 0; j < runs.n; j++)
-        DV_TRY(make_a(w, runs.size[j], k, &plan->pack_a[kind][block][j]));
+        DV_TRY(make_pairs(w, s->lda, runs.size[j], k, s->trans_a, 0,
+                          &plan->pack_a[kind][block][j]));
     return DV_OK;
 }
 

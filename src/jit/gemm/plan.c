@@ -3,8 +3,6 @@
 #include "jit/gemm/plan.h"
 #include <string.h>
 
-enum { MAX_TILE = 32 };
-
 // Returns a block size of at most `most` that divides n into nearly equal
 // blocks; the size is a multiple of `unit` unless n is smaller.
 static int32_t even(int64_t n, int64_t most, int64_t unit)
@@ -100,23 +98,19 @@ static dv_dtype sum_of(dv_dtype t)
     return t == DV_F16 || t == DV_BF16 ? DV_F32 : t == DV_I8 ? DV_I32 : t;
 }
 
-// Chooses the types: operands are multiplied in their own type if the machine
-// has kernels for it, otherwise they are widened first.
-static dv_status choose_types(dv_gemm_plan *plan, const dv_gemm_options *o,
-                              dv_diag *diag)
+// Chooses the types of the sums and of C.
+static dv_status choose_types(dv_gemm_plan *plan, dv_diag *diag)
 {
     const dv_isa *isa = plan->isa;
     dv_dtype t = (dv_dtype)plan->s.dtype;
     plan->sum = sum_of(t);
-    plan->mul = dv_isa_has(isa, (int)t) ? t : plan->sum;
+    plan->mul = t;
     plan->out = plan->s.ctype ? (dv_dtype)plan->s.ctype : plan->sum;
-    if (!dv_isa_has(isa, (int)plan->mul) ||
-        (plan->mul != t && !(isa->widened >> t & 1)))
+    if (!dv_isa_has(isa, (int)t))
         return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
                        "there are no kernels for this element type");
     int halves = plan->out == DV_F16 || plan->out == DV_BF16;
-    if (plan->out != plan->sum &&
-        (plan->sum != DV_F32 || !halves || !(isa->widened >> plan->out & 1)))
+    if (plan->out != plan->sum && (plan->sum != DV_F32 || !halves))
         return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
                        "sums of %s are stored as they are, or f32 as f16 or "
                        "bf16; type %d is asked for",
@@ -126,16 +120,13 @@ static dv_status choose_types(dv_gemm_plan *plan, const dv_gemm_options *o,
     plan->es_sum = dv_dtype_get(plan->sum)->size_bytes;
     plan->es_out = dv_dtype_get(plan->out)->size_bytes;
     plan->pairs = plan->mul != plan->sum;
-    plan->apart = plan->pairs || plan->mul != t;
+    plan->apart = plan->pairs;
     plan->lanes = isa->vector_bytes / plan->es_sum;
     plan->step =
         (int32_t)(plan->pairs ? isa->pairs_bytes / plan->es_mul : plan->lanes);
-    plan->height = o->tile_rows ? o->tile_rows : isa->panel_rows;
-    plan->vectors = o->tile_vectors ? o->tile_vectors : isa->panel_vectors;
-    if (plan->pairs) {
-        plan->height = isa->pairs_rows;
-        plan->vectors = isa->pairs_cols / (int32_t)plan->lanes;
-    }
+    plan->height = plan->pairs ? isa->pairs_rows : isa->panel_rows;
+    plan->vectors = plan->pairs ? isa->pairs_cols / (int32_t)plan->lanes
+                                : isa->panel_vectors;
     return DV_OK;
 }
 
@@ -143,17 +134,13 @@ static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
                        dv_diag *diag)
 {
     int rounds = s->ctype && s->ctype != sum_of((dv_dtype)s->dtype);
-    if (s->panel_a || (s->batch > 1 && rounds))
+    if (s->panel_a || (rounds && (s->batch > 1 || s->beta)))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        s->panel_a ? "a plan takes no panels"
-                                  : "sums of several products are not rounded");
+                                  : "sums that are rounded are not added to C");
     if (o->k_block < 0 || o->m_block < 0 || o->l1_bytes < 0 || o->l2_bytes < 0)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "options of a product are not negative");
-    if (o->tile_rows < 0 || o->tile_vectors < 0 || o->tile_rows > MAX_TILE ||
-        o->tile_vectors > MAX_TILE)
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "tiles of %d rows of %d",
-                       o->tile_rows, o->tile_vectors);
     if (s->m < 1 || s->n < 1 || s->k < 1)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE, "a product of %dx%dx%d",
                        s->m, s->n, s->k);
@@ -180,7 +167,7 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     s->lda = s->lda ? s->lda : s->trans_a ? s->m : s->k;
     s->ldb = s->ldb ? s->ldb : s->trans_b ? s->k : s->n;
     s->ldc = s->ldc ? s->ldc : s->n;
-    DV_TRY(choose_types(plan, o, diag));
+    DV_TRY(choose_types(plan, diag));
     DV_TRY(check_rows(s, diag));
     // Every element is one chain of additions, so that blocks of C give the
     // same bits as the whole. Only up to 64 elements may be sums in several

@@ -7,7 +7,6 @@ dv_prod dv_prod_of(const dv_gemm_shape *s, int es, int lanes)
     int64_t step_a = s->stride_a * es, step_b = s->stride_b * es;
     int transposed = s->trans_b;
     dv_prod p = {.k = s->k, .batch = s->batch, .ldc = s->ldc * es};
-    p.alpha = s->alpha;
     p.beta = s->beta;
     p.relu = s->relu;
     p.panel = s->panel_a && !s->pack_a;

@@ -34,7 +34,7 @@ typedef struct dv_prod {
     // The bias: 0: none, 1: one value per row of the tile, 2: one value per
     // column of the tile.
     int bias;
-    int alpha, beta, relu;
+    int beta, relu;
     // The fields below are for x86-64 only.
     int stream; // 1: C is written with non-temporal stores
     // 1: two steps of k in the operand read as scalars (far_s) or in the one

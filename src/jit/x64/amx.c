@@ -241,12 +241,11 @@ static product product_of(const dv_gemm_shape *s)
     w.op = s->dtype == DV_I8 ? DV_X_tiledpi8 : DV_X_tiledpbf16;
     if (s->next_b && s->m >= 2 * ROWS)
         w.next = (w.nt * SIDE + s->m / ROWS - 1) / (s->m / ROWS);
-    w.direct = s->alpha != DV_SCALE_ANY && s->beta != DV_SCALE_ANY &&
-               !s->bias && !s->relu;
+    w.direct = !s->bias && !s->relu;
     // Whether sums start with the old C must not depend on bias or relu, so
     // that these do not change the order of additions and with it the bits of
     // the sum.
-    w.from_c = s->alpha != DV_SCALE_ANY && s->beta == DV_SCALE_ONE && !w.halves;
+    w.from_c = s->beta && !w.halves;
     if (w.from_c)
         w.p.beta = DV_SCALE_ZERO;
     return w;

@@ -125,23 +125,13 @@ static void sum_lanes(dots *d, dv_x *g, int i)
 static void finish_row(dots *d, dv_x *g, int i)
 {
     const dv_gemm_shape *s = d->s;
-    int t = d->tmp, v = t + 1, f = t + 2;
+    int t = d->tmp, v = t + 1;
     int64_t off = i * d->ldc;
     sum_lanes(d, g, i);
-    if (s->alpha == DV_SCALE_ANY) {
-        dv_x_load_scale(g, f, offsetof(dv_gemm_args, alpha));
-        dv_x_emit_3(g->code, DV_XI(g, vmul), 16, t, t, f);
-    }
-    if (s->beta != DV_SCALE_ZERO)
+    if (s->beta) {
         dv_x_load_n(g, v, X_C, off, 16, d->cols, v);
-    if (s->beta == DV_SCALE_ANY)
-        dv_x_load_scale(g, f, offsetof(dv_gemm_args, beta));
-    if (s->beta == DV_SCALE_ANY && g->ints)
-        dv_x_emit_3(g->code, DV_X_vmuli32, 16, v, v, f);
-    if (s->beta == DV_SCALE_ONE || (s->beta == DV_SCALE_ANY && g->ints))
         dv_x_emit_3(g->code, DV_XI(g, vadd), 16, t, t, v);
-    else if (s->beta == DV_SCALE_ANY)
-        dv_x_emit_3(g->code, DV_XF(g, vfma), 16, t, v, f);
+    }
     if (s->bias == DV_BIAS_N)
         dv_x_load_n(g, v, X_BIAS, 0, 16, d->cols, v);
     if (s->bias == DV_BIAS_M)

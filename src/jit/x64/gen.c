@@ -64,22 +64,6 @@ void dv_x_broadcast(dv_x *g, int v, int base, int64_t off)
     dv_x_vvm(g, DV_XF(g, vsplat), v, 0, base, off);
 }
 
-void dv_x_load_scale(dv_x *g, int v, size_t off)
-{
-    if (g->es == 8) {
-        dv_x_broadcast(g, v, X_ARGS, (int64_t)off);
-        return;
-    }
-    if (g->ints) {
-        dv_x_emit_m(g->code, DV_X_vmovsd, 16, v, 0, X_ARGS, (int64_t)off);
-        dv_x_emit_3(g->code, DV_X_vcvttpd2dq, 16, v, 0, v);
-    } else {
-        dv_x_zero(g, v);
-        dv_x_emit_m(g->code, DV_X_vcvtsd2ss, 16, v, v, X_ARGS, (int64_t)off);
-    }
-    dv_x_emit_3(g->code, DV_X_vsplatps, g->vb, v, 0, v);
-}
-
 static void set_mask(dv_x *g, int k, int n)
 {
     dv_x_emit_gi(g->code, DV_X_movi, X_TMP, (1 << n) - 1);

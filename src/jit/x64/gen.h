@@ -105,9 +105,6 @@ void dv_x_zeros(dv_x *g, int n); // sets the first n vector registers to 0
 void dv_x_mul_add(dv_x *g, int acc, int a, int b, int tmp);
 // Broadcasts one element in memory to all lanes.
 void dv_x_broadcast(dv_x *g, int v, int base, int64_t off);
-// Loads the double at byte `off` of dv_gemm_args, converts it to the element
-// type and broadcasts it to all lanes.
-void dv_x_load_scale(dv_x *g, int v, size_t off);
 
 // Sets the mask of partial vectors to the first `lanes` lanes. Loads and stores
 // with `part` set then access only those lanes; loads clear the remaining

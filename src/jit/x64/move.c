@@ -1,34 +1,25 @@
-// Generates moves: zero, copy, transpose, and packing into panels.
-// dv_move_shape describes them. A move accesses nothing outside the two blocks,
-// except that the last vectors of a panel are filled up with zeros.
+// Generates moves: copy and transpose. dv_move_shape describes them. A move
+// accesses nothing outside the two blocks.
 #include "jit/x64/tile.h"
 
 // UNROLL is the number of vectors per loop iteration; rows of up to NARROW
 // bytes are copied without a loop.
 enum { UNROLL = 4, NARROW = 512 };
 
-// Copies n bytes from address X_S + off to X_D + off, or zeroes them. All full
-// vectors are loaded before any is stored.
-static void row_bytes(dv_x *g, int64_t off, int n, int zero)
+// Copies n bytes from address X_S + off to X_D + off. All full vectors are
+// loaded before any is stored.
+static void row_bytes(dv_x *g, int64_t off, int n)
 {
     int vectors = n / g->vb;
-    for (int i = 0; !zero && i < vectors; i++)
+    for (int i = 0; i < vectors; i++)
         dv_x_load(g, i, X_S, off + (int64_t)i * g->vb, 0);
     for (int i = 0; i < vectors; i++)
-        dv_x_store(g, zero ? 0 : i, X_D, off + (int64_t)i * g->vb, 0);
+        dv_x_store(g, i, X_D, off + (int64_t)i * g->vb, 0);
     off += (int64_t)vectors * g->vb;
-    n -= vectors * g->vb;
-    if (!zero) {
-        dv_x_copy(g, 0, X_S, off, X_D, off, n);
-        return;
-    }
-    for (int piece; n > 0; n -= piece, off += piece) {
-        piece = dv_x_pow2_fit(n, g->vb);
-        dv_x_store_lane(g, 0, 0, piece, dv_x_mem(X_D, off));
-    }
+    dv_x_copy(g, 0, X_S, off, X_D, off, n - vectors * g->vb);
 }
 
-static void one_row(dv_x *g, const dv_move_shape *s, int zero)
+static void one_row(dv_x *g, const dv_move_shape *s)
 {
     int64_t bytes = (int64_t)s->cols * g->es;
     int turn = UNROLL * g->vb;
@@ -36,62 +27,23 @@ static void one_row(dv_x *g, const dv_move_shape *s, int zero)
     dv_x_mov(g, X_D, X_DST);
     if (bytes <= NARROW) {
         for (int64_t at = 0; at < bytes; at += turn)
-            row_bytes(g, at, (int)(bytes - at < turn ? bytes - at : turn),
-                      zero);
+            row_bytes(g, at, (int)(bytes - at < turn ? bytes - at : turn));
         return;
     }
     DV_LOOP(X_J, bytes / turn) {
-        row_bytes(g, 0, turn, zero);
+        row_bytes(g, 0, turn);
         dv_x_add(g, X_S, turn);
         dv_x_add(g, X_D, turn);
     }
-    row_bytes(g, 0, (int)(bytes % turn), zero);
+    row_bytes(g, 0, (int)(bytes % turn));
 }
 
 static void rows(dv_x *g, const dv_move_shape *s)
 {
-    int zero = s->move == DV_MOVE_ZERO;
-    if (zero)
-        dv_x_zero(g, 0);
     DV_LOOP(X_I, s->rows) {
-        one_row(g, s, zero);
+        one_row(g, s);
         dv_x_add(g, X_SRC, s->lds * g->es);
         dv_x_add(g, X_DST, s->ldd * g->es);
-    }
-}
-
-enum { PIECE = 16 }; // bytes of a row that are contiguous in a panel
-
-// Copies the row at X_SRC into the panel (the packed copy of all rows) at
-// X_DST.
-static void panel_row(dv_x *g, const dv_move_shape *s)
-{
-    int per = PIECE / g->es, pieces = s->cols / per, rest = s->cols % per;
-    int many = pieces / UNROLL, left = pieces % UNROLL;
-    int64_t step = (int64_t)PIECE * s->rows;
-    dv_x_mov(g, X_S, X_SRC);
-    dv_x_mov(g, X_D, X_DST);
-    DV_LOOP(X_J, many) {
-        for (int i = 0; i < UNROLL; i++)
-            dv_x_copy(g, i, X_S, i * PIECE, X_D, i * step, PIECE);
-        dv_x_add(g, X_S, UNROLL * PIECE);
-        dv_x_add(g, X_D, UNROLL * step);
-    }
-    for (int i = 0; i < left; i++)
-        dv_x_copy(g, i, X_S, i * PIECE, X_D, i * step, PIECE);
-    if (!rest)
-        return;
-    dv_x_load_n(g, 0, X_S, left * PIECE, PIECE, rest, 0);
-    dv_x_emit(g->code, DV_X_vmovups_s, PIECE, 0, 0, dv_x_mem(X_D, left * step),
-              none);
-}
-
-static void panel(dv_x *g, const dv_move_shape *s)
-{
-    DV_LOOP(X_I, s->rows) {
-        panel_row(g, s);
-        dv_x_add(g, X_SRC, s->lds * g->es);
-        dv_x_add(g, X_DST, PIECE);
     }
 }
 
@@ -238,17 +190,12 @@ void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
     dv_x gen, *g = &gen;
     dv_x_start(g, code, isa, es);
     switch ((dv_move)s->move) {
-    case DV_MOVE_ZERO:
     case DV_MOVE_COPY:
         rows(g, s);
         break;
     case DV_MOVE_TRANSPOSE:
         transpose(g, s);
         break;
-    case DV_MOVE_PANEL:
-        panel(g, s);
-        break;
-    case DV_MOVE_WIDEN:
     case DV_MOVE_NARROW:
         dv_x_start_vb(g, code, 32, 4);
         dv_x_convert(g, s);

@@ -1,45 +1,19 @@
-// Generates the epilogue of a tile: scales, adds C and the bias, applies relu,
-// stores.
+// Generates the epilogue of a tile: adds C and the bias, applies relu, stores.
 #include "jit/x64/tile.h"
 
-// Multiplies n registers of sums, from register v on, by alpha.
-static void scale_sums(dv_x *g, int v, int n, int free)
-{
-    dv_x_load_scale(g, free, offsetof(dv_gemm_args, alpha));
-    dv_x_run_3(g->code, DV_XI(g, vmul), g->vb, n, v, v, free, 0);
-}
-
-// Emits acc += c * scale. There is no multiply-add for i32, so c is overwritten
-// then.
-static void add_scaled(dv_x *g, int acc, int c, int scale)
-{
-    if (!g->ints) {
-        dv_x_vvv(g, DV_XF(g, vfma), acc, scale, c);
-        return;
-    }
-    dv_x_vvv(g, DV_X_vmuli32, c, c, scale);
-    dv_x_vvv(g, DV_X_vaddi32, acc, acc, c);
-}
-
-// Adds C to the accumulators, multiplied by register `beta` unless that is
-// negative.
-static void add_rows(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int free,
-                     int beta)
+// Adds C to the accumulators.
+static void add_rows(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int free)
 {
     for (int i = 0; i < t->rows; i++)
         for (int j = 0; j < t->nv; j++) {
             int acc = dv_x_acc(t, 0, i, j), part = dv_x_is_partial(g, t, j);
             int64_t off = i * p->ldc + (int64_t)j * g->vb;
-            int scaled = beta >= 0, first = part || (scaled && g->ints);
-            dv_x_insn op = scaled ? DV_XF(g, vfma) : DV_XI(g, vadd);
-            if (first)
-                dv_x_load(g, free, X_C, off, part);
-            else
-                dv_x_vvm(g, op, acc, scaled ? beta : acc, X_C, off);
-            if (first && scaled)
-                add_scaled(g, acc, free, beta);
-            else if (first)
-                dv_x_vvv(g, op, acc, acc, free);
+            if (!part) {
+                dv_x_vvm(g, DV_XI(g, vadd), acc, acc, X_C, off);
+                continue;
+            }
+            dv_x_load(g, free, X_C, off, 1);
+            dv_x_vvv(g, DV_XI(g, vadd), acc, acc, free);
         }
 }
 
@@ -154,7 +128,7 @@ static void store_lines(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 // Registers of the transposed store, for a tile whose rows are columns of C.
 // The tile is stored to the stack by rows and gathered by columns: a column of
 // the tile is a piece of a row of C.
-enum { V_OUT = 0, V_IN = 1, V_SCALE = 2, V_BIAS = 3, V_MASK = 5, V_INDEX = 6 };
+enum { V_OUT = 0, V_IN = 1, V_BIAS = 3, V_MASK = 5, V_INDEX = 6 };
 
 static void set_index(dv_x *g, const dv_prod_tile *t)
 {
@@ -191,12 +165,10 @@ static void column(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int part = t->rows < g->lanes;
     gather(g, t);
-    if (p->beta != DV_SCALE_ZERO)
+    if (p->beta) {
         dv_x_load(g, V_IN, X_BT, 0, part);
-    if (p->beta == DV_SCALE_ONE)
         dv_x_vvv(g, DV_XI(g, vadd), V_OUT, V_OUT, V_IN);
-    if (p->beta == DV_SCALE_ANY)
-        add_scaled(g, V_OUT, V_IN, V_SCALE);
+    }
     if (p->bias == 2)
         dv_x_broadcast(g, V_BIAS, X_K, 0);
     if (p->bias)
@@ -214,8 +186,6 @@ static void turn(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
     dv_x_set_tail_mask(g, t->rows);
     if (p->bias == 1)
         dv_x_load(g, V_BIAS, X_BIAS, 0, t->rows < g->lanes);
-    if (p->beta == DV_SCALE_ANY)
-        dv_x_load_scale(g, V_SCALE, offsetof(dv_gemm_args, beta));
     set_index(g, t);
     dv_x_mov(g, X_AT, X_SP);
     dv_x_mov(g, X_BT, X_C);
@@ -234,16 +204,12 @@ static void turn(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 void dv_x_tile_store(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int free)
 {
     int n = t->rows * t->nv;
-    if (p->alpha == DV_SCALE_ANY)
-        scale_sums(g, 0, n, free);
     if (p->c_transposed) {
         turn(g, p, t);
         return;
     }
-    if (p->beta == DV_SCALE_ANY)
-        dv_x_load_scale(g, free, offsetof(dv_gemm_args, beta));
-    if (p->beta != DV_SCALE_ZERO)
-        add_rows(g, p, t, free + 1, p->beta == DV_SCALE_ANY ? free : -1);
+    if (p->beta)
+        add_rows(g, p, t, free);
     if (p->bias)
         add_bias(g, p, t, free);
     if (p->relu)

@@ -39,8 +39,8 @@ int dv_x_tile_fits(const dv_x *g, const dv_prod *p, const dv_prod_tile *t);
 // are broadcast (usually A), X_B to the operand read as vectors (usually B),
 // X_C to C; these registers are not changed.
 void dv_x_tile_emit(dv_x *g, const dv_prod *p, const dv_prod_tile *t);
-// Emits the epilogue of a tile: adds C, scales, adds the bias, applies relu and
-// stores. `free` is the first unused vector register.
+// Emits the epilogue of a tile: adds C and the bias, applies relu and stores.
+// `free` is the first unused vector register.
 void dv_x_tile_store(dv_x *g, const dv_prod *p, const dv_prod_tile *t,
                      int free);
 // Applies relu to n registers of vl bytes from v on; overwrites `free`.

@@ -10,7 +10,7 @@
 #include "harness/test.h"
 #include "harness/unit.h"
 #include "divide/divide.h"
-#include "divide/encode.h"
+#include "harness/spyre_encode.h"
 #include <inttypes.h>
 #include <math.h>
 

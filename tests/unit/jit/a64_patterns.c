@@ -35,8 +35,7 @@ static void vary(dv_gemm_shape *s, const dv_isa *isa, int how)
     s->stride_b += how == 7 ? 16 : 0;
     s->m += how == 8;
     s->k += how == 9;
-    s->beta = how == 10 ? (uint8_t)pick(3) : s->beta;
-    s->alpha = how == 11 ? (uint8_t)(1 + pick(2)) : s->alpha;
+    s->beta = how == 10 ? (uint8_t)pick(2) : s->beta;
     s->relu ^= how == 12;
     s->bias = how == 13 ? (uint8_t)pick(3) : s->bias;
     s->ahead_a = how == 14 && s->trans_a && !s->trans_b;
@@ -137,8 +136,7 @@ TEST(apart)
                                   .stride_a = 4096,
                                   .stride_b = 4096,
                                   .dtype = DV_F32,
-                                  .trans_a = (uint8_t)(n / 112 % 2),
-                                  .alpha = DV_SCALE_ONE};
+                                  .trans_a = (uint8_t)(n / 112 % 2)};
             if (!tell_apart(&a, &b, n / 224) || !dv_isa_has(isa, a.dtype) ||
                 !dv_isa_has(isa, b.dtype))
                 continue;

@@ -20,13 +20,13 @@ static dv_jit *jit_for(int i)
 static void random_plans(int dtype, int n, int odd)
 {
     for (int c = 0; c < dv_n_isas; c++) {
-        dv_jit *jit = jit_for(c);
-        if (!jit)
-            continue;
-        for (int i = 0; i < n / SHARE; i++) {
+        dv_jit *jit = dv_isa_has(&dv_isas[c], dtype) ? jit_for(c) : NULL;
+        for (int i = 0; jit && i < n / SHARE; i++) {
             dv_gemm_shape s = random_gemm(i % 5 ? 30 : 100, dtype);
-            if (gemm_type_sum(&s) == DV_F32 && s.batch < 2 && pick(3) == 0)
+            if (gemm_type_sum(&s) == DV_F32 && s.batch < 2 && pick(3) == 0) {
                 s.ctype = (uint8_t)(pick(2) ? DV_F16 : DV_BF16);
+                s.beta = DV_SCALE_ZERO;
+            }
             dv_gemm_options o = {0};
             o.l1_bytes = pick(2) ? 0 : 300 + pick(2000);
             o.l2_bytes = pick(2) ? 0 : 1000 + pick(5000);
@@ -39,11 +39,6 @@ static void random_plans(int dtype, int n, int odd)
 TEST(plans_bf16)
 {
     random_plans(DV_BF16, 700, 1);
-}
-
-TEST(plans_f16)
-{
-    random_plans(DV_F16, 500, 1);
 }
 
 static void plans_f32(void **state) // also with a narrow C
@@ -70,10 +65,11 @@ TEST(plans_i32)
 // Every small size: all remainders of pairs, of fours and of steps.
 TEST(plans_small)
 {
-    static const int types[] = {DV_BF16, DV_I8, DV_F16};
+    static const int types[] = {DV_BF16, DV_I8};
     dv_jit *jit = new_jit();
-    for (int t = 0; t < 12; t++)
-        for (int m = 1; m <= 9; m++)
+    for (int t = 0; t < 8; t++)
+        for (int m = 1; m <= 9 && dv_isa_has(dv_jit_isa(jit), types[t / 4]);
+             m++)
             for (int n = 1; n <= 14; n++) {
                 dv_gemm_shape s = {.m = m, .n = n, .k = 1 + pick(18)};
                 s.trans_a = t & 1;
@@ -105,9 +101,11 @@ TEST(plans_edges)
             s.ldb = (s.trans_b ? s.k : s.n) + pick(3);
             s.ldc = s.n + pick(3);
             s.beta = (uint8_t)pick(2);
-            if (s.dtype == DV_BF16 &&
-                pick(2)) // kernels round some results themselves
+            // Kernels round some results themselves.
+            if (s.dtype == DV_BF16 && !s.beta && pick(2))
                 s.ctype = DV_BF16;
+            if (!dv_isa_has(dv_jit_isa(jit), s.dtype))
+                continue;
             dv_gemm_options o = {.l1_bytes = pick(3) ? 0 : 2000};
             try_plan(jit, s, &o, 0);
         }
@@ -126,11 +124,12 @@ TEST(kernels_i32)
 // N8: an element has the same bits in any tile of a product.
 TEST(tiles_repeat)
 {
-    static const int types[] = {DV_BF16, DV_F16, DV_I8, DV_I32};
+    static const int types[] = {DV_BF16, DV_I8, DV_I32};
     for (int c = 0; c < dv_n_isas; c++) {
         dv_jit *jit = jit_for(c);
         for (int i = 0; jit && i < 100 / SHARE; i++)
-            try_tiles(jit, random_gemm(90, types[i % 4]));
+            if (dv_isa_has(&dv_isas[c], types[i % 3]))
+                try_tiles(jit, random_gemm(90, types[i % 3]));
         dv_jit_destroy(jit);
     }
 }
@@ -139,11 +138,11 @@ TEST(plans_refuse)
 {
     dv_jit *jit = new_jit();
     dv_gemm_plan *plan;
-    dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .dtype = DV_I8};
+    dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .dtype = DV_F64};
     s.ctype = DV_F16;
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
                      DV_E_DTYPE);
-    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .lda = 3, .dtype = DV_BF16};
+    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .lda = 3, .dtype = DV_I32};
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
                      DV_E_SHAPE);
     dv_jit_destroy(jit);
@@ -166,22 +165,20 @@ static double any_value(void)
     return (double)x.f;
 }
 
-static void convert(dv_jit *jit, int type, int narrow)
+// Rounds f32 to a narrow type.
+static void convert(dv_jit *jit, dv_dtype to)
 {
-    dv_dtype thin = (dv_dtype)type, wide = type == DV_I8 ? DV_I32 : DV_F32;
-    dv_dtype from = narrow ? wide : thin, to = narrow ? thin : wide;
     dv_move_shape s = {.rows = 1 + pick(5), .cols = 1 + pick(120)};
-    s.dtype = (uint8_t)type;
-    s.move = narrow ? DV_MOVE_NARROW : DV_MOVE_WIDEN;
+    s.dtype = (uint8_t)to;
+    s.move = DV_MOVE_NARROW;
     s.lds = s.cols + pick(4);
     s.ldd = s.cols + pick(4);
     int64_t n_src = gemm_span(s.rows, s.cols, s.lds),
             n_dst = gemm_span(s.rows, s.cols, s.ldd);
-    fenced src = fence((size_t)(n_src * dv_dtype_get(from)->size_bytes), 1);
-    fenced dst = fence((size_t)(n_dst * dv_dtype_get(to)->size_bytes), pick(2));
+    fenced src = fence((size_t)n_src * 4, 1);
+    fenced dst = fence((size_t)n_dst * 2, pick(2));
     for (int64_t i = 0; i < n_src; i++)
-        dv_store(from, src.data, i,
-                 type == DV_I8 ? pick(256) - 128 : any_value());
+        dv_store(DV_F32, src.data, i, any_value());
     for (int64_t i = 0; i < n_dst; i++)
         dv_store(to, dst.data, i, -9);
     dv_move_fn run;
@@ -193,9 +190,9 @@ static void convert(dv_jit *jit, int type, int narrow)
         double want =
             c >= s.cols
                 ? -9
-                : dv_round_to(to, dv_load(from, src.data, r * s.lds + c));
+                : dv_round_to(to, dv_load(DV_F32, src.data, r * s.lds + c));
         if (!(got == want || (isnan(got) && isnan(want))))
-            fail_msg("%s: %g is not %g", dv_dtype_get(thin)->name, got, want);
+            fail_msg("%s: %g is not %g", dv_dtype_get(to)->name, got, want);
     }
     unfence(&src);
     unfence(&dst);
@@ -205,18 +202,13 @@ TEST(converts)
 {
     for (int c = 0; c < dv_n_isas; c++) {
         dv_jit *jit = jit_for(c);
-        if (!jit)
-            continue;
-        for (int i = 0; i < 400; i++) {
-            convert(jit, DV_F16, i % 2);
-            convert(jit, DV_BF16, i % 2);
-            convert(jit, DV_I8, 0);
-        }
+        for (int i = 0; jit && i < 400; i++)
+            convert(jit, i % 2 ? DV_F16 : DV_BF16);
         dv_jit_destroy(jit);
     }
 }
 
-// Zero, copy and transpose move bits: any bits, also of nan, stay the same.
+// Copy and transpose move bits: any bits, also of nan, stay the same.
 static void move_bits(dv_jit *jit, const dv_move_shape *s)
 {
     int turn = s->move == DV_MOVE_TRANSPOSE;
@@ -234,14 +226,11 @@ static void move_bits(dv_jit *jit, const dv_move_shape *s)
         for (int64_t c = 0; c < cols; c++) {
             int64_t from = turn ? c * s->lds + r : r * s->lds + c;
             unsigned char *to = want + (r * s->ldd + c) * es;
-            if (s->move == DV_MOVE_ZERO)
-                memset(to, 0, (size_t)es);
-            else
-                memcpy(to, src.data + from * es, (size_t)es);
+            memcpy(to, src.data + from * es, (size_t)es);
         }
     dv_move_fn run;
     assert_int_equal(dv_jit_move(jit, s, &run, NULL), DV_OK);
-    run(s->move == DV_MOVE_ZERO ? NULL : src.data, dst.data);
+    run(src.data, dst.data);
     if (memcmp(dst.data, want, n_dst) != 0)
         fail_msg("%s: move %d of %dx%d, rows %d and %d apart",
                  dv_dtype_get((dv_dtype)s->dtype)->name, s->move, s->rows,
@@ -268,12 +257,13 @@ TEST(moves)
     static const int types[] = {DV_F16, DV_I8, DV_BF16, DV_I32, DV_F32, DV_F64};
     for (int c = 0; c < dv_n_isas; c++) {
         dv_jit *jit = jit_for(c);
-        for (int i = 0; jit && i < 6 * 3 * 40 * 40; i += 1 + pick(2 * SHARE)) {
-            int t = i / 3 % 6, rows = 1 + i / 18 % 40, cols = 1 + i / 720;
+        for (int i = 0; jit && i < 6 * 2 * 40 * 40; i += 1 + pick(2 * SHARE)) {
+            int t = i / 2 % 6, rows = 1 + i / 12 % 40, cols = 1 + i / 480;
+            int move = i % 2 ? DV_MOVE_COPY : DV_MOVE_TRANSPOSE;
             if (t < 2 || i % 5 == 0)
-                try_move(jit, types[t], i % 3, rows, cols);
+                try_move(jit, types[t], move, rows, cols);
             if (i % 97 == 0)
-                try_move(jit, types[t], pick(3), 1 + pick(200), 1 + pick(900));
+                try_move(jit, types[t], move, 1 + pick(200), 1 + pick(900));
         }
         dv_jit_destroy(jit);
     }
@@ -284,7 +274,7 @@ TEST(moves_refuse)
     dv_jit *jit = new_jit();
     dv_move_fn run;
     dv_move_shape s = {.rows = 4, .cols = 4, .dtype = DV_F16};
-    s.move = DV_MOVE_PANEL;
+    s.move = DV_MOVE_PAIRS;
     assert_int_equal(dv_jit_move(jit, &s, &run, NULL), DV_E_DTYPE);
     s.dtype = DV_I64;
     s.move = DV_MOVE_COPY;
@@ -298,12 +288,12 @@ TEST(moves_refuse)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_bf16),   cmocka_unit_test(plans_f16),
-        cmocka_unit_test(plans_f32),    cmocka_unit_test(plans_f64),
-        cmocka_unit_test(plans_i8),     cmocka_unit_test(plans_i32),
-        cmocka_unit_test(plans_small),  cmocka_unit_test(plans_edges),
-        cmocka_unit_test(kernels_i32),  cmocka_unit_test(tiles_repeat),
-        cmocka_unit_test(plans_refuse), cmocka_unit_test(converts),
-        cmocka_unit_test(moves),        cmocka_unit_test(moves_refuse)};
+        cmocka_unit_test(plans_bf16),   cmocka_unit_test(plans_f32),
+        cmocka_unit_test(plans_f64),    cmocka_unit_test(plans_i8),
+        cmocka_unit_test(plans_i32),    cmocka_unit_test(plans_small),
+        cmocka_unit_test(plans_edges),  cmocka_unit_test(kernels_i32),
+        cmocka_unit_test(tiles_repeat), cmocka_unit_test(plans_refuse),
+        cmocka_unit_test(converts),     cmocka_unit_test(moves),
+        cmocka_unit_test(moves_refuse)};
     return run_group(tests, NULL, NULL);
 }

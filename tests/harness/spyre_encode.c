@@ -1,21 +1,8 @@
 // Converts divisions (numbers of slices per variable) to and from the encoding
-// of Torch-Spyre, the PyTorch backend of IBM's Spyre accelerator; see encode.h.
-#include "divide/encode.h"
+// of Torch-Spyre, the PyTorch backend of IBM's Spyre accelerator; see
+// spyre_encode.h.
+#include "harness/spyre_encode.h"
 #include <inttypes.h>
-
-// Returns the stride of variable v in an access: the distance in elements of
-// the row-major tensor.
-static int64_t factor_of(const dv_program *p, const dv_access *a, int v)
-{
-    const dv_tensor *t = &p->tensors[a->tensor];
-    int64_t stride = 1, f = 0;
-    for (int d = a->n_dims - 1; d >= 0; d--) {
-        if (a->index[d].via < 0)
-            f += a->index[d].coef[v] * stride;
-        stride *= t->shape[d];
-    }
-    return f;
-}
 
 // Returns the stride by which Torch-Spyre identifies variable v: its stride in
 // the write (*written is 1) or else in the first read. Returns 0 if v is in
@@ -23,16 +10,11 @@ static int64_t factor_of(const dv_program *p, const dv_access *a, int v)
 static int64_t name_of(const dv_program *p, const dv_op *op, int v,
                        int *written)
 {
-    int64_t f = factor_of(p, &op->write, v);
+    int64_t f = dv_access_step(p, &op->write, v);
     *written = f != 0;
     if (f == 0 && op->n_reads > 0)
-        f = factor_of(p, &op->reads[0], v);
+        f = dv_access_step(p, &op->reads[0], v);
     return f;
-}
-
-static int64_t points(const dv_op *op, int v)
-{
-    return op->vars[v].end - op->vars[v].begin;
 }
 
 // Returns another variable that Torch-Spyre's encoding cannot tell from v,
@@ -42,7 +24,7 @@ static int twin_of(const dv_program *p, const dv_op *op, int v)
     int written, other;
     int64_t f = name_of(p, op, v, &written);
     for (int u = 0; u < op->n_vars; u++)
-        if (u != v && points(op, u) > 1 && name_of(p, op, u, &other) == f &&
+        if (u != v && dv_var_len(op, u) > 1 && name_of(p, op, u, &other) == f &&
             other == written)
             return u;
     return -1;
@@ -86,7 +68,7 @@ static dv_status decode_map(int64_t *splits, const dv_program *p,
         for (int v = 0; v < op->n_vars; v++) {
             int written;
             if (name_of(p, op, v, &written) != map[i].factor ||
-                written != is_written || points(op, v) == 1)
+                written != is_written || dv_var_len(op, v) == 1)
                 continue;
             if (found >= 0)
                 return dv_fail(diag, DV_E_CHECK, (dv_loc){&p->src, op->off},

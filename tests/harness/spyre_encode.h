@@ -8,8 +8,8 @@
 // The encoding is ambiguous: variables with equal strides collide, and a
 // reduction variable that is not in the first read has no key. Both are
 // reported as errors here. divvy's own plans are keyed by variable.
-#ifndef DV_ENCODE_H
-#define DV_ENCODE_H
+#ifndef DV_TESTS_SPYRE_ENCODE_H
+#define DV_TESTS_SPYRE_ENCODE_H
 #include "plan/plan.h"
 
 typedef struct dv_coded {
