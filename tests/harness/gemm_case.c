@@ -254,6 +254,7 @@ void run_plan(const dv_gemm_plan *plan, const void *a, const void *b, void *c,
 
 void try_plan(dv_jit *jit, dv_gemm_shape s, const dv_gemm_options *o, int odd)
 {
+    s.batch = 0; // a plan takes one product
     gemm_problem q = {.s = s};
     dv_gemm_plan *plan;
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, o, NULL), DV_OK);
@@ -290,6 +291,7 @@ static void run_tile(dv_jit *jit, const gemm_problem *q,
 
 void try_tiles(dv_jit *jit, dv_gemm_shape s)
 {
+    s.batch = 0; // a plan takes one product
     s.one_sum = 1;
     gemm_problem q = {.s = s};
     dv_gemm_options o = {.pack = 1, .k_block = 32 * (1 + pick(4))};

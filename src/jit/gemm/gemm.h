@@ -49,9 +49,8 @@ typedef struct dv_gemm_options {
     int32_t m_block;
 } dv_gemm_options;
 
-// Makes a plan. Borrows `jit`. `shape` must describe an unpacked A (panel_a 0).
-// A batch is run product by product, each added to C; C must then have the
-// accumulators' type.
+// Makes a plan. Borrows `jit`. `shape` must describe one product (no batch) of
+// an unpacked A (panel_a 0).
 dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
                               const dv_gemm_shape *shape,
                               const dv_gemm_options *options, dv_diag *diag);
@@ -62,13 +61,11 @@ int64_t dv_gemm_plan_workspace(const dv_gemm_plan *plan);
 
 // A run of a plan, and the next block that it computes.
 typedef struct dv_gemm_cursor {
-    // The plan and, if it is a batch, the plan of its current product.
-    const dv_gemm_plan *whole, *plan;
-    const unsigned char *a, *b; // operands of the current product
+    const dv_gemm_plan *plan;
+    const unsigned char *a, *b;
     unsigned char *c, *workspace;
     dv_gemm_args args;
-    int32_t product; // number of the current product in the batch
-    int32_t k0, m0;  // first index of the chunk of k, of the block of rows
+    int32_t k0, m0; // first index of the chunk of k, of the block of rows
 } dv_gemm_cursor;
 // A finished block of results, which are still in cache; its columns have unit
 // stride.

@@ -35,18 +35,18 @@ static void cut_cols(dv_gemm_plan *p)
 // `lines` lines of k elements, which are rows of the source or, if
 // `transposed`, its columns.
 static dv_status make_pairs(maker *w, int64_t lds, int32_t lines, int32_t k,
-                            int transposed, int overlap, dv_pack_moves *out)
+                            int transposed, int overlap, dv_move_fn *out)
 {
-    dv_move_shape v = {.lds = lds, .dtype = (uint8_t)w->plan->mul};
+    dv_move_shape v = {.lds = lds, .dtype = w->plan->s.dtype};
     v.rows = transposed ? k : lines;
     v.cols = transposed ? lines : k;
     v.move = transposed ? DV_MOVE_PAIRS_TRANSPOSED : DV_MOVE_PAIRS;
     v.overlap = (uint8_t)overlap;
-    return dv_jit_move(w->jit, &v, &out->move, w->diag);
+    return dv_jit_move(w->jit, &v, out, w->diag);
 }
 
 // Generates the move that packs a panel of `cols` columns of B before use.
-static dv_status make_b(maker *w, int32_t cols, int32_t k, dv_pack_moves *out)
+static dv_status make_b(maker *w, int32_t cols, int32_t k, dv_move_fn *out)
 {
     const dv_gemm_shape *s = &w->plan->s;
     if (w->plan->pairs)
@@ -56,7 +56,7 @@ static dv_status make_b(maker *w, int32_t cols, int32_t k, dv_pack_moves *out)
     v.cols = k;
     v.dtype = s->dtype;
     v.move = DV_MOVE_TRANSPOSE;
-    return dv_jit_move(w->jit, &v, &out->move, w->diag);
+    return dv_jit_move(w->jit, &v, out, w->diag);
 }
 
 // For a C of a narrow type: generates the move that rounds block number `row`
@@ -82,7 +82,6 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
     dv_gemm_shape s = plan->s;
     int kind = dv_gemm_piece(plan->s.k, plan->kc, i, &s.k);
     int block = dv_gemm_piece(plan->s.m, plan->mc, row, &s.m);
-    s.dtype = (uint8_t)plan->mul;
     s.ctype = (uint8_t)(plan->rounds ? plan->out : 0);
     s.stream &= plan->kc >= plan->s.k && plan->out == plan->sum;
     s.n = plan->cols[col].size;
@@ -94,7 +93,7 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
     s.pack_b = way != DV_PACKS_NONE && row == 0 && !s.trans_b;
     s.ldb = s.pack_b ? s.ldb : dv_gemm_ldb(plan, s.n);
     s.ldc = dv_gemm_ldc(plan);
-    s.next_b = !plan->one_block && (row > 0 || !plan->apart);
+    s.next_b = !plan->one_block && (row > 0 || !plan->pairs);
     s.trans_b = 0;
     s.trans_a = s.trans_a && !plan->pairs;
     if (i > 0)
@@ -121,7 +120,7 @@ static dv_status make_rows(maker *w, int kind, int32_t k, int32_t row)
     dv_gemm_plan *plan = w->plan;
     const dv_gemm_shape *s = &plan->s;
     int32_t rows, block = dv_gemm_piece(plan->s.m, plan->mc, row, &rows);
-    dv_runs runs = dv_gemm_rows(plan, rows);
+    dv_runs runs = dv_runs_whole(rows, plan->height);
     for (int j = 0; j < runs.n; j++)
         DV_TRY(make_pairs(w, s->lda, runs.size[j], k, s->trans_a, 0,
                           &plan->pack_a[kind][block][j]));
@@ -135,9 +134,9 @@ static dv_status make_packing_variants(maker *w, int32_t i, int32_t row,
                                        int col)
 {
     const dv_gemm_plan *plan = w->plan;
-    int packs_b = row == 0 && !plan->apart && !plan->s.trans_b;
+    int packs_b = row == 0 && !plan->pairs && !plan->s.trans_b;
     DV_TRY(make_mul(w, i, row, col, packs_b ? DV_PACKS_B : DV_PACKS_NONE));
-    return col == 0 && !plan->apart ? make_mul(w, i, row, col, DV_PACKS_A)
+    return col == 0 && !plan->pairs ? make_mul(w, i, row, col, DV_PACKS_A)
                                     : DV_OK;
 }
 
@@ -147,14 +146,14 @@ static dv_status make_chunk(maker *w, int32_t i)
     int32_t k, kind = dv_gemm_piece(plan->s.k, plan->kc, i, &k);
     int32_t blocks = (int32_t)dv_ceil_div(plan->s.m, plan->mc);
     for (int col = 0; col < plan->n_cols; col++) {
-        if (plan->apart || plan->s.trans_b)
+        if (plan->pairs || plan->s.trans_b)
             DV_TRY(
                 make_b(w, plan->cols[col].size, k, &plan->pack_b[kind][col]));
         for (int32_t row = 0; row < blocks; row = next_kind(row, blocks))
             DV_TRY(make_packing_variants(w, i, row, col));
     }
     for (int32_t row = 0; row < blocks; row = next_kind(row, blocks)) {
-        if (plan->apart)
+        if (plan->pairs)
             DV_TRY(make_rows(w, kind, k, row));
         if (plan->out != plan->sum)
             DV_TRY(make_c(w, row));

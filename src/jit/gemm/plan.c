@@ -12,24 +12,20 @@ static int32_t even(int64_t n, int64_t most, int64_t unit)
 }
 
 // Lays out the workspace of a run: a packed block of A, packed panels of B,
-// widened elements, accumulators of a narrow C.
+// accumulators of a narrow C.
 static void lay_out(dv_gemm_plan *plan)
 {
     enum { LINE_BYTES = 256 };
-    int64_t k = dv_round_up(plan->kc, plan->step) * plan->es_mul;
-    int64_t wide = dv_max_i64(plan->height, plan->vectors * plan->lanes);
+    int64_t k = dv_round_up(plan->kc, plan->step) * plan->es;
     int64_t cols = dv_round_up(plan->s.n, plan->lanes);
-    int widens = plan->mul != (dv_dtype)plan->s.dtype;
     int narrow = plan->out != plan->sum;
     if (!plan->packs)
         return;
     plan->b_off =
         dv_round_up(dv_round_up(plan->mc, plan->height) * k, LINE_BYTES);
-    plan->widened_off =
+    plan->sums_off =
         plan->b_off +
         dv_round_up(cols * (k + dv_gemm_correction_bytes(plan)), LINE_BYTES);
-    plan->sums_off =
-        plan->widened_off + dv_round_up(widens * wide * k, LINE_BYTES);
     plan->workspace_bytes =
         plan->sums_off +
         dv_round_up(narrow * (plan->kc < plan->s.k ? plan->s.m : plan->mc) *
@@ -43,7 +39,7 @@ static int32_t packs(const dv_gemm_plan *plan, const dv_gemm_options *o)
 {
     int64_t l1 = o->l1_bytes ? o->l1_bytes : plan->isa->l1_bytes;
     const dv_gemm_shape *s = &plan->s;
-    if (plan->apart || plan->out != plan->sum)
+    if (plan->pairs || plan->out != plan->sum)
         return 1;
     if (o->pack)
         return o->pack > 0;
@@ -64,7 +60,7 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     // elements a smaller share of L2 for the block of A (l2_eighths_block_f64)
     // was measured to be better.
     int64_t row = plan->vectors * plan->lanes + 2 * plan->height;
-    int fast = plan->es_mul == 8;
+    int fast = plan->es == 8;
     l1 = all_of_l1 *
          (plan->pairs ? isa->l1_eighths_pairs : isa->l1_eighths_panels) / 8;
     l2 = l2 *
@@ -72,7 +68,7 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
           : fast      ? isa->l2_eighths_block_f64
                       : isa->l2_eighths_block) /
          8;
-    plan->kc = even(plan->s.k, l1 / (row * plan->es_mul), plan->step);
+    plan->kc = even(plan->s.k, l1 / (row * plan->es), plan->step);
     if (o->k_block)
         plan->kc = (int32_t)dv_min_i64(o->k_block, plan->s.k);
     // If k is a single chunk and the kernels round C themselves, no buffer of
@@ -83,7 +79,7 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
         plan->sum = plan->out;
         plan->es_sum = plan->es_out;
     }
-    int64_t rows = l2 / (dv_round_up(plan->kc, plan->step) * plan->es_mul);
+    int64_t rows = l2 / (dv_round_up(plan->kc, plan->step) * plan->es);
     // Limit the number of rows in a block so that partially written cache lines
     // of C stay in L1 until the next panel completes them.
     rows = dv_min_i64(rows, all_of_l1 * 3 / 4 / LINES_BYTES);
@@ -104,7 +100,6 @@ static dv_status choose_types(dv_gemm_plan *plan, dv_diag *diag)
     const dv_isa *isa = plan->isa;
     dv_dtype t = (dv_dtype)plan->s.dtype;
     plan->sum = sum_of(t);
-    plan->mul = t;
     plan->out = plan->s.ctype ? (dv_dtype)plan->s.ctype : plan->sum;
     if (!dv_isa_has(isa, (int)t))
         return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
@@ -116,14 +111,12 @@ static dv_status choose_types(dv_gemm_plan *plan, dv_diag *diag)
                        "bf16; type %d is asked for",
                        dv_dtype_get(plan->sum)->name, plan->s.ctype);
     plan->es = dv_dtype_get(t)->size_bytes;
-    plan->es_mul = dv_dtype_get(plan->mul)->size_bytes;
     plan->es_sum = dv_dtype_get(plan->sum)->size_bytes;
     plan->es_out = dv_dtype_get(plan->out)->size_bytes;
-    plan->pairs = plan->mul != plan->sum;
-    plan->apart = plan->pairs;
+    plan->pairs = t != plan->sum;
     plan->lanes = isa->vector_bytes / plan->es_sum;
     plan->step =
-        (int32_t)(plan->pairs ? isa->pairs_bytes / plan->es_mul : plan->lanes);
+        (int32_t)(plan->pairs ? isa->pairs_bytes / plan->es : plan->lanes);
     plan->height = plan->pairs ? isa->pairs_rows : isa->panel_rows;
     plan->vectors = plan->pairs ? isa->pairs_cols / (int32_t)plan->lanes
                                 : isa->panel_vectors;
@@ -134,10 +127,12 @@ static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
                        dv_diag *diag)
 {
     int rounds = s->ctype && s->ctype != sum_of((dv_dtype)s->dtype);
-    if (s->panel_a || (rounds && (s->batch > 1 || s->beta)))
+    if (s->panel_a || s->batch > 1 || (rounds && s->beta))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       s->panel_a ? "a plan takes no panels"
-                                  : "sums that are rounded are not added to C");
+                       s->panel_a     ? "a plan takes no panels"
+                       : s->batch > 1 ? "a plan takes one product"
+                                      : "sums that are rounded are not added "
+                                        "to C");
     if (o->k_block < 0 || o->m_block < 0 || o->l1_bytes < 0 || o->l2_bytes < 0)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "options of a product are not negative");
@@ -178,27 +173,6 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     return dv_gemm_make_kernels(plan, jit, diag);
 }
 
-// Makes the plans of a batch whose products are summed into C: only the first
-// product scales C by beta; only the last one adds the bias and applies relu.
-static dv_status build_batch(dv_gemm_plan *plan, dv_jit *jit,
-                             const dv_gemm_options *o, dv_diag *diag)
-{
-    for (int i = 0; i < DV_N_BATCH_PHASES; i++) {
-        dv_gemm_shape s = plan->s;
-        s.batch = 0;
-        if (i == DV_BATCH_MIDDLE && plan->s.batch < DV_N_BATCH_PHASES)
-            continue;
-        if (i != DV_BATCH_FIRST)
-            s.beta = DV_SCALE_ONE;
-        if (i != DV_BATCH_LAST)
-            s.bias = s.relu = s.stream = 0;
-        DV_TRY(dv_gemm_plan_create(&plan->turn[i], jit, &s, o, diag));
-        plan->workspace_bytes =
-            dv_max_i64(plan->workspace_bytes, plan->turn[i]->workspace_bytes);
-    }
-    return DV_OK;
-}
-
 dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
                               const dv_gemm_shape *shape,
                               const dv_gemm_options *options, dv_diag *diag)
@@ -212,8 +186,7 @@ dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
     if (!plan)
         return dv_nomem(diag);
     *plan = (dv_gemm_plan){.isa = isa, .s = *shape};
-    dv_status s = shape->batch > 1 ? build_batch(plan, jit, o, diag)
-                                   : build(plan, jit, o, diag);
+    dv_status s = build(plan, jit, o, diag);
     if (s)
         dv_gemm_plan_destroy(plan);
     else
@@ -223,10 +196,6 @@ dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
 
 void dv_gemm_plan_destroy(dv_gemm_plan *plan)
 {
-    if (!plan)
-        return;
-    for (int i = 0; i < DV_N_BATCH_PHASES; i++)
-        dv_gemm_plan_destroy(plan->turn[i]);
     dv_release(plan);
 }
 
@@ -242,10 +211,8 @@ int dv_gemm_plan_packs(const dv_gemm_plan *plan, int32_t *m, int32_t *k)
     return plan->packs;
 }
 
-void dv_gemm_plan_describe(const dv_gemm_plan *plan, dv_text *out)
+void dv_gemm_plan_describe(const dv_gemm_plan *p, dv_text *out)
 {
-    const dv_gemm_plan *p =
-        plan->turn[DV_BATCH_FIRST] ? plan->turn[DV_BATCH_FIRST] : plan;
     if (p->packs)
         dv_put(out, "chunks of %d of k, blocks of %d rows, ",
                (int)(p->kc < p->s.k ? p->kc : p->s.k),

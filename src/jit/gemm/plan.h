@@ -16,14 +16,6 @@ typedef struct dv_panels {
     int32_t size, n;
 } dv_panels;
 
-// The moves that pack an operand: one move, or two through the buffer for
-// widened elements.
-typedef struct dv_pack_moves {
-    // Function `then` runs after `move` and packs what it has widened; NULL if
-    // one move is enough.
-    dv_move_fn move, then;
-} dv_pack_moves;
-
 // Which operands a kernel packs while it multiplies.
 typedef enum dv_gemm_packing {
     DV_PACKS_NONE,
@@ -32,36 +24,20 @@ typedef enum dv_gemm_packing {
     DV_N_PACKINGS
 } dv_gemm_packing;
 
-// Plans for a batch of products summed into C: one for the first product, one
-// for those in the middle, one for the last, which adds bias and relu.
-typedef enum dv_gemm_batch_phase {
-    DV_BATCH_FIRST,
-    DV_BATCH_MIDDLE,
-    DV_BATCH_LAST,
-    DV_N_BATCH_PHASES
-} dv_gemm_batch_phase;
-
 struct dv_gemm_plan {
     const dv_isa *isa;
     dv_gemm_shape s;
-    // Owned plans of the products of a batch, by their position in it (first,
-    // middle or last); all NULL in the plan of a single product.
-    dv_gemm_plan *turn[DV_N_BATCH_PHASES];
-    // `mul` is the type in which elements are multiplied, which differs from
-    // the operands' type if these are widened; `sum` is the type of the
-    // accumulators.
-    dv_dtype mul, sum;
+    dv_dtype sum; // type of the accumulators
     dv_dtype out; // type that C is stored as
-    // Bytes of an element of A and B (es), of the types in which elements are
-    // multiplied and summed (es_mul, es_sum), and of C (es_out).
-    int64_t es, es_mul, es_sum, es_out;
+    // Bytes of an element of A and B, of the accumulators, and of C.
+    int64_t es, es_sum, es_out;
     int64_t lanes; // elements of type `sum` in a vector register
     // Rows of a panel of A, vectors in a row of a panel of B.
     int32_t height, vectors;
     int32_t step; // elements of k that are contiguous in a packed row
-    // 1: bf16 or i8 operands are packed for matrix or dot-product instructions.
+    // 1: A and B, bf16 or i8, are packed for matrix or dot-product instructions
+    // before use, not by the kernels.
     int32_t pairs;
-    int32_t apart; // 1: A and B are packed before use, not by the kernels
     // 1: kernels round C to the type `out` themselves, so that no buffer of
     // accumulators is needed.
     int32_t rounds;
@@ -79,19 +55,19 @@ struct dv_gemm_plan {
     dv_gemm_fn kernels[DV_N_KINDS][DV_N_KINDS][3][DV_N_PACKINGS];
     // Moves that pack B before use, indexed by the position (DV_FIRST and so
     // on) of the chunk of k and by the run of equally wide panels.
-    dv_pack_moves pack_b[DV_N_KINDS][3];
+    dv_move_fn pack_b[DV_N_KINDS][3];
     // Moves that pack A before use, indexed by the positions (DV_FIRST and so
     // on) of the chunk of k and of the block of rows, and by the run of equally
     // high panels of A.
-    dv_pack_moves pack_a[DV_N_KINDS][DV_N_KINDS][2];
-    // Moves of a narrow C into accumulators and back, indexed by the position
-    // (DV_FIRST and so on) of the block of rows.
-    dv_move_fn widen_c[DV_N_KINDS], narrow_c[DV_N_KINDS];
+    dv_move_fn pack_a[DV_N_KINDS][DV_N_KINDS][2];
+    // Moves of accumulators into a narrow C, indexed by the position (DV_FIRST
+    // and so on) of the block of rows.
+    dv_move_fn narrow_c[DV_N_KINDS];
     // Kernel of the whole product if nothing is packed.
     dv_gemm_fn direct;
-    // Offsets in the workspace of a run: packed panels of B, widened elements,
-    // accumulators. The packed block of A comes first.
-    int64_t b_off, widened_off, sums_off;
+    // Offsets in the workspace of a run: packed panels of B, accumulators. The
+    // packed block of A comes first.
+    int64_t b_off, sums_off;
     int64_t workspace_bytes;
 };
 
@@ -104,13 +80,6 @@ static inline int dv_gemm_piece(int32_t n, int32_t most, int32_t i,
     int32_t left = n - i * most;
     *size = left < most ? left : most;
     return i == 0 ? DV_FIRST : left <= most ? DV_LAST : DV_MIDDLE;
-}
-
-// Returns how a block of A is cut into panels, as kernels expect them.
-static inline dv_runs dv_gemm_rows(const dv_gemm_plan *plan, int32_t rows)
-{
-    return plan->pairs ? dv_runs_whole(rows, plan->height)
-                       : dv_runs_even(rows, plan->height);
 }
 
 static inline int64_t dv_gemm_ldb(const dv_gemm_plan *plan, int32_t cols)
@@ -130,26 +99,23 @@ static inline int64_t dv_gemm_ldc(const dv_gemm_plan *plan)
 // Unsigned-by-signed i8 dot products need them (x64/pairs.c).
 static inline int64_t dv_gemm_correction_bytes(const dv_gemm_plan *plan)
 {
-    return plan->mul == DV_I8 && plan->isa->i8_correction ? 4 : 0;
+    return plan->s.dtype == DV_I8 && plan->isa->i8_correction ? 4 : 0;
 }
 
-// Returns the bytes of a packed panel of B; dv_gemm_a_bytes does so for A.
+// Returns the bytes of a packed panel of B; dv_gemm_a_bytes does so for a panel
+// of A that is packed before use.
 static inline int64_t dv_gemm_b_bytes(const dv_gemm_plan *plan, int32_t cols,
                                       int32_t k)
 {
     int64_t whole = dv_round_up(k, plan->pairs ? plan->step : 1);
     return dv_gemm_ldb(plan, cols) *
-           (whole * plan->es_mul + dv_gemm_correction_bytes(plan));
+           (whole * plan->es + dv_gemm_correction_bytes(plan));
 }
 
 static inline int64_t dv_gemm_a_bytes(const dv_gemm_plan *plan, int32_t rows,
                                       int32_t k)
 {
-    int64_t h = plan->pairs ? dv_round_up(rows, 2) : rows;
-    int64_t step = plan->pairs       ? plan->step
-                   : plan->s.trans_a ? 1
-                                     : 16 / plan->es_mul;
-    return h * dv_round_up(k, step) * plan->es_mul;
+    return dv_round_up(rows, 2) * dv_round_up(k, plan->step) * plan->es;
 }
 
 // Cuts the columns of C into panels of B, and generates all kernels.

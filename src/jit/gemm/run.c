@@ -17,16 +17,6 @@ static const void *a_at(const dv_gemm_cursor *g, int32_t m0)
     return g->a + (m0 * row + g->k0 * col) * g->plan->es;
 }
 
-// Packs an operand before its use.
-static void pack(const dv_gemm_cursor *g, const dv_pack_moves *how,
-                 const void *from, void *to)
-{
-    unsigned char *widened = g->workspace + g->plan->widened_off;
-    how->move(from, how->then ? widened : to);
-    if (how->then)
-        how->then(widened, to);
-}
-
 // A block of rows of C in one chunk of k.
 typedef struct block {
     int k_kind, m_kind; // positions (DV_FIRST and so on) of chunk and block
@@ -42,10 +32,10 @@ static void pack_rows(const dv_gemm_cursor *g, const block *at)
     const dv_gemm_plan *plan = g->plan;
     unsigned char *to = g->workspace;
     int32_t m0 = g->m0;
-    dv_runs runs = dv_gemm_rows(plan, at->rows);
+    dv_runs runs = dv_runs_whole(at->rows, plan->height);
     for (int i = 0; i < runs.n; i++)
         for (int j = 0; j < runs.count[i]; j++, m0 += runs.size[i]) {
-            pack(g, &plan->pack_a[at->k_kind][at->m_kind][i], a_at(g, m0), to);
+            plan->pack_a[at->k_kind][at->m_kind][i](a_at(g, m0), to);
             to += dv_gemm_a_bytes(plan, runs.size[i], at->k);
         }
 }
@@ -63,15 +53,13 @@ static block begin_block(const dv_gemm_cursor *g)
     at.m_kind = dv_gemm_piece(s->m, plan->mc, g->m0 / plan->mc, &at.rows);
     at.last = g->k0 + at.k == s->k;
     at.c = g->c + g->m0 * s->ldc * plan->es_out;
-    if (plan->apart)
+    if (plan->pairs)
         pack_rows(g, &at);
     if (plan->out == plan->sum)
         return at;
     unsigned char *sums = g->workspace + plan->sums_off;
     if (plan->kc < s->k)
         sums += g->m0 * dv_gemm_ldc(plan) * plan->es_sum;
-    if (g->k0 == 0 && s->beta != DV_SCALE_ZERO)
-        plan->widen_c[at.m_kind](at.c, sums);
     at.c = sums;
     return at;
 }
@@ -122,14 +110,14 @@ typedef struct call {
 static call call_for(const dv_gemm_cursor *g, const block *at, const panel *p)
 {
     const dv_gemm_plan *plan = g->plan;
-    int packs_a = p->n0 == 0 && !plan->apart;
+    int packs_a = p->n0 == 0 && !plan->pairs;
     int packs_b = at->m_kind == DV_FIRST;
     call x = {.a = packs_a ? a_at(g, g->m0) : g->workspace,
               .b = p->b,
               .c = at->c + p->n0 * plan->es_sum,
               .args = args_at(g, g->m0, p->n0)};
-    if (packs_b && (plan->apart || plan->s.trans_b)) {
-        pack(g, &plan->pack_b[at->k_kind][p->run], b_at(g, p->n0), p->b);
+    if (packs_b && (plan->pairs || plan->s.trans_b)) {
+        plan->pack_b[at->k_kind][p->run](b_at(g, p->n0), p->b);
         packs_b = 0;
     }
     if (packs_b)
@@ -143,55 +131,18 @@ static call call_for(const dv_gemm_cursor *g, const block *at, const panel *p)
     return x;
 }
 
-static int32_t n_products(const dv_gemm_cursor *g)
-{
-    return g->whole->s.batch > 1 ? g->whole->s.batch : 1;
-}
-
-// Starts the current product of a batch. Only the last one finishes blocks,
-// because C holds partial sums before.
-static void begin_product(dv_gemm_cursor *g)
-{
-    const dv_gemm_plan *whole = g->whole;
-    g->k0 = g->m0 = 0;
-    g->plan = whole;
-    if (whole->turn[DV_BATCH_FIRST])
-        g->plan =
-            whole->turn[g->product == 0                   ? DV_BATCH_FIRST
-                        : g->product + 1 < whole->s.batch ? DV_BATCH_MIDDLE
-                                                          : DV_BATCH_LAST];
-}
-
-// Advances to the next product of the batch. Returns whether the current one
-// was the last.
-static int end_product(dv_gemm_cursor *g)
-{
-    const dv_gemm_shape *s = &g->whole->s;
-    g->a += s->stride_a * g->plan->es;
-    g->b += s->stride_b * g->plan->es;
-    if (++g->product == n_products(g))
-        return 1;
-    begin_product(g);
-    return 0;
-}
-
-// Advances to the next block, and to the next product after the last block.
-// Returns whether the current block is finished.
-static int end_block(dv_gemm_cursor *g, const block *at)
+// Advances to the next block.
+static void end_block(dv_gemm_cursor *g, const block *at)
 {
     const dv_gemm_plan *plan = g->plan;
-    int finished = at->last && g->product + 1 == n_products(g);
     if (at->last && plan->out != plan->sum)
         plan->narrow_c[at->m_kind](at->c,
                                    g->c + g->m0 * plan->s.ldc * plan->es_out);
     g->m0 += plan->mc;
     if (g->m0 < plan->s.m)
-        return finished;
+        return;
     g->m0 = 0;
     g->k0 += plan->kc;
-    if (g->k0 >= plan->s.k)
-        end_product(g);
-    return finished;
 }
 
 void dv_gemm_begin(dv_gemm_cursor *g, const dv_gemm_plan *plan, const void *a,
@@ -199,35 +150,34 @@ void dv_gemm_begin(dv_gemm_cursor *g, const dv_gemm_plan *plan, const void *a,
                    const dv_gemm_args *args)
 {
     *g = (dv_gemm_cursor){
-        .whole = plan, .a = a, .b = b, .c = c, .workspace = workspace};
+        .plan = plan, .a = a, .b = b, .c = c, .workspace = workspace};
     if (args)
         g->args = *args;
-    begin_product(g);
 }
 
 int dv_gemm_next(dv_gemm_cursor *g, dv_block *finished)
 {
+    const dv_gemm_plan *plan = g->plan;
     int done = 0;
-    while (!done && g->product < n_products(g)) {
-        const dv_gemm_plan *plan = g->plan;
+    if (plan->direct && g->k0 < plan->s.k) {
+        dv_gemm_args args = args_at(g, 0, 0);
+        plan->direct(g->a, g->b, g->c, &args);
         *finished = (dv_block){g->c, plan->s.m, plan->s.n};
-        if (plan->direct) {
-            dv_gemm_args args = args_at(g, 0, 0);
-            plan->direct(g->a, g->b, g->c, &args);
-            done = end_product(g);
-            continue;
-        }
+        g->k0 = plan->s.k;
+        done = 1;
+    }
+    while (!done && g->k0 < plan->s.k) {
         block at = begin_block(g);
         panel p = {.b = g->workspace + plan->b_off};
-        finished->at = at.c;
-        finished->rows = at.rows;
         do {
             call x = call_for(g, &at, &p);
             x.kernel(x.a, x.b, x.c, &x.args);
         } while (next_panel(plan, &p, at.k));
-        done = end_block(g, &at);
+        *finished = (dv_block){at.c, at.rows, plan->s.n};
+        done = at.last;
+        end_block(g, &at);
     }
-    if (!done && g->whole->s.stream) // makes non-temporal stores visible
+    if (!done && plan->s.stream) // makes non-temporal stores visible
         atomic_thread_fence(memory_order_seq_cst);
     return done;
 }

@@ -306,10 +306,10 @@ TEST(plans_refuse)
                      DV_E_USAGE);
     assert_null(plan);
     s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .batch = 2, .dtype = DV_F32};
-    s.ctype = DV_F16;
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
                      DV_E_USAGE);
-    s.batch = 1; // neither can a rounded sum be added to C
+    s.batch = 1; // a rounded sum cannot be added to C
+    s.ctype = DV_F16;
     s.beta = DV_SCALE_ONE;
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
                      DV_E_USAGE);
