@@ -647,6 +647,25 @@ static int push_snapshot(builder *b, int32_t number, int32_t *snapshot)
     return to.tensor >= 0 && push_copy(b, &to, &from, &box, 0);
 }
 
+// Returns 1 if the points of `core` write a box without elements of other
+// points between them. Those of a variable that shares a dim of the written
+// tensor with another one may not.
+static int writes_box(const dv_op *op, const dv_iter_space *target,
+                      const dv_iter_space *core)
+{
+    uint32_t cut = 0;
+    for (int v = 0; v < op->n_vars; v++)
+        if (core->begin[v] != target->begin[v] ||
+            core->end[v] != target->end[v])
+            cut |= UINT32_C(1) << v;
+    for (int d = 0; d < op->write.n_dims; d++) {
+        uint32_t vars = dv_index_vars(op, &op->write.index[d]);
+        if (vars & cut && vars & (vars - 1))
+            return 0;
+    }
+    return 1;
+}
+
 // Returns 1 if the op is computed in two steps: *core while messages travel,
 // the remainder after they have arrived. Points of a scatter may write the same
 // element, of which the last one must stay, so that it is computed in one step.
@@ -656,7 +675,8 @@ static int overlaps(const builder *b, int32_t op, dv_iter_space *core)
     return b->overlap && b->r->has_target[op] && !splits_sum(b, op) &&
            !dv_access_is_indirect(&o->write) && is_bound(b, o->write.tensor) &&
            dv_team_core(core, b->from, b->team, op, b->rank,
-                        &b->r->targets[op]);
+                        &b->r->targets[op]) &&
+           writes_box(o, &b->r->targets[op], core);
 }
 
 // The exchanges first to end - 1 of the team's plan, of which those before a
@@ -873,15 +893,4 @@ void dv_rank_program_destroy(dv_rank_program *r)
     dv_program_destroy(r->p);
     dv_arena arena = r->arena;
     dv_arena_free(&arena);
-}
-
-dv_status dv_rank_program_of(dv_program **out, const dv_plan *plan,
-                             int64_t rank, dv_diag *diag)
-{
-    dv_rank_program *r = NULL;
-    DV_TRY(dv_rank_program_create(&r, plan, rank, 1, diag));
-    *out = r->p;
-    r->p = NULL;
-    dv_rank_program_destroy(r);
-    return DV_OK;
 }
