@@ -310,6 +310,9 @@ struct dv_plan {
     // team's plan itself then has no result of a later pass.
     dv_rank_class *classes;
     int32_t n_classes;
+    // Options for planning ranks again when they run, such as the pins; NULL:
+    // none.
+    const dv_plan_options *rank_options;
     // In the plan of a rank of a team: the team's program, borrowed, and
     // for each op the op of that program of which it computes a part, or -1.
     const dv_program *team_program;
