@@ -7,7 +7,8 @@
 //       dimension, so that every element is computed only by the ranks that
 //       own it or a copy of it
 //   C17 a reduction variable is cut by an axis that cuts an operand but not the
-//       result, and each axis cuts at most one variable of an op
+//       result, and each axis cuts at most one variable of an op; the op has at
+//       most as many written variables as a tensor has dims
 //   C18 a rank reads only elements that it owns or that it received since the
 //       tensor was last written; repeats are walked through twice
 //   C19 elements received in an exchange are read by its op, are not owned by
@@ -82,8 +83,12 @@ static dv_status check_follows(const walk *w)
         const dv_access *a = &op->reads[f->read];
         const dv_dist *to = &w->t->tensors[op->write.tensor];
         int axis = w->t->tensors[a->tensor].axis[f->dim];
+        int n_written = 0;
+        for (int v = 0; v < op->n_vars; v++)
+            n_written += !op->vars[v].reduce;
         int ok = op->vars[f->var].reduce && axis >= 0 &&
-                 a->index[f->dim].via < 0 && !op->is_extern &&
+                 n_written <= DV_MAX_DIMS && a->index[f->dim].via < 0 &&
+                 !op->is_extern &&
                  dv_check_var(op, &a->index[f->dim]) == f->var &&
                  !dv_access_is_indirect(&op->write);
         // If the axis does cut the reduction variable, every rank (process)
