@@ -82,7 +82,7 @@ typedef struct proof {
     // Per repeat, the first exchange before it, plus 1; per exchange, the next
     // one before the same repeat, plus 1.
     int32_t *hoisted, *next_hoisted;
-    dv_table names;   // of tensors of the rank's program
+    dv_table names;   // of tensors, with the last number that was appended
     int32_t messages; // the tensor of q that events write; -1: none
     // Tensors of the team that were written since they were last checked.
     int32_t *dirty, n_dirty, cap_dirty;
@@ -211,20 +211,35 @@ static int has_shape(const dv_tensor *t, dv_dtype dtype, const dv_box *b)
     return same;
 }
 
-// Finds a tensor of the rank's program that has memory outside of it: `stem`
-// with underscores appended until no earlier tensor has the name, with the
-// extents of a box.
+// Takes the name `text` or, if an earlier tensor has it, that name with the
+// next number: u_to_0, u_to_0_2, u_to_0_3. Returns NULL if out of memory.
+static const char *take_next(proof *w, dv_text *text)
+{
+    size_t len = text->len;
+    char *stem = text->failed ? NULL : dv_arena_copy(&w->arena, text->at, len);
+    if (!stem)
+        return NULL;
+    int32_t n = dv_table_get(&w->names, stem, len, 0);
+    while (!text->failed && name_is_taken(w, text->at)) {
+        text->len = len;
+        dv_put(text, "_%d", (int)++n);
+    }
+    char *name =
+        text->failed ? NULL : dv_arena_copy(&w->arena, text->at, text->len);
+    int ok = name && take_name(w, name) == DV_OK &&
+             dv_table_set(&w->names, &w->arena, stem, len, n ? n : 1);
+    return ok ? name : NULL;
+}
+
+// Finds a tensor of the rank's program that has memory outside of it, with the
+// extents of a box; `stem` is its name without a number.
 static dv_status find_bound(proof *w, dv_text *stem, dv_dtype dtype,
                             const dv_box *b, int in, int out, int32_t *tensor)
 {
-    while (!stem->failed && name_is_taken(w, stem->at))
-        dv_put(stem, "_");
-    char *name =
-        stem->failed ? NULL : dv_arena_copy(&w->arena, stem->at, stem->len);
+    const char *name = take_next(w, stem);
     dv_text_free(stem);
     if (!name)
         return outofmem(w);
-    DV_TRY(take_name(w, name));
     *tensor = dv_program_find(w->q, name);
     const dv_tensor *t = *tensor < 0 ? NULL : &w->q->tensors[*tensor];
     if (!t || !has_shape(t, dtype, b) || (in && !t->is_input) ||
@@ -882,35 +897,6 @@ static int match_op(proof *w, int32_t op, const dv_op *b, part which)
            (which == PARTIAL ? match_parts(&m) : match_write(&m));
 }
 
-// Finds the ops of the team that an op of the rank computes a part of. Several
-// may be alike. Returns 0 if there is none.
-static int match_any(proof *w, const dv_op *b)
-{
-    int32_t sums = w->sums_of[b->write.tensor], t = w->after[b->write.tensor];
-    w->why = "it writes a tensor of no op of the team:";
-    w->why_of = w->q->tensors[b->write.tensor].name;
-    if (sums >= 0)
-        return w->ran[sums] >= w->began && w->repeat[sums] == w->inside &&
-               match_op(w, sums, b, PARTIAL);
-    if (t < 0)
-        return 0;
-    const int32_t *list = w->writers + w->writer_at[t];
-    int32_t n = w->writer_at[t + 1] - w->writer_at[t], found = -1;
-    for (int32_t i = 0; i < n; i++) {
-        int32_t at = (w->cursor[t] + i) % n, op = list[at];
-        if (w->ran[op] < w->began || w->repeat[op] != w->inside)
-            continue;
-        int fits = match_op(w, op, b, w->splits[op] ? RESULT : ALL);
-        if (!fits && found >= 0)
-            break;
-        if (fits && found < 0)
-            found = at;
-    }
-    if (found >= 0)
-        w->cursor[t] = found;
-    return found >= 0;
-}
-
 // Returns whether an op copies a box, element by element. If so, adds to
 // w->facts what the copy holds afterwards.
 static int copies(proof *w, const dv_op *b)
@@ -947,6 +933,56 @@ static int copies(proof *w, const dv_op *b)
         add_fact(w, &copy);
     }
     return 1;
+}
+
+// Returns the first of n ops, which are in order, that is number `op` or later.
+static int32_t first_from(const int32_t *ops, int32_t n, int32_t op)
+{
+    int32_t lo = 0, hi = n;
+    while (lo < hi) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (ops[mid] < op)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+// Finds the ops of the team that an op of the rank computes a part of. Several
+// may be alike. The search begins with the one that was found last for the same
+// tensor and tries at most `tries`. Returns 0 if there is none.
+static int match_any(proof *w, const dv_op *b, int32_t tries)
+{
+    int32_t sums = w->sums_of[b->write.tensor], t = w->after[b->write.tensor];
+    w->why = "it writes a tensor of no op of the team:";
+    w->why_of = w->q->tensors[b->write.tensor].name;
+    if (sums >= 0)
+        return w->ran[sums] >= w->began && w->repeat[sums] == w->inside &&
+               match_op(w, sums, b, PARTIAL);
+    if (t < 0)
+        return 0;
+    const int32_t *list = w->writers + w->writer_at[t];
+    int32_t n = w->writer_at[t + 1] - w->writer_at[t], found = -1;
+    const dv_repeat *in = w->inside < 0 ? NULL : &w->p->repeats[w->inside];
+    int32_t first = in ? first_from(list, n, in->first_op) : 0;
+    n = (in ? first_from(list, n, in->end_op) : n) - first;
+    int32_t from = w->cursor[t] - first;
+    from = from < 0 || from >= n ? 0 : from;
+    for (int32_t i = 0; i < n && tries; i++) {
+        int32_t at = first + (from + i) % n, op = list[at];
+        if (w->ran[op] < w->began || w->repeat[op] != w->inside)
+            continue;
+        int fits = match_op(w, op, b, w->splits[op] ? RESULT : ALL);
+        if (!fits && found >= 0)
+            break;
+        if (fits && found < 0)
+            found = at;
+        tries--;
+    }
+    if (found >= 0)
+        w->cursor[t] = found;
+    return found >= 0;
 }
 
 // -- The walk -----------------------------------------------------------------
@@ -1051,7 +1087,9 @@ static dv_status run_op(proof *w, int32_t number)
                                    : DV_OK;
     }
     w->n_facts = 0;
-    int known = match_any(w, b) | copies(w, b);
+    // A copy may be an op of the team as well: the next one.
+    int is_copy = copies(w, b);
+    int known = match_any(w, b, is_copy ? 2 : INT32_MAX) || is_copy;
     if (w->holds.failed)
         return outofmem(w);
     if (!known)

@@ -26,6 +26,7 @@ typedef struct builder {
     // For each tensor of the team's program: 1 if an access selects its
     // elements by an index that is read, and if an op or a message writes it.
     char *indexed, *written;
+    dv_table numbers; // of names: the last number that was appended
     int32_t messages; // the tensor that events write
     int32_t cap_events, cap_ops;
     dv_diag *diag;
@@ -119,8 +120,27 @@ static const char *copy_name(builder *b, const char *name)
     return dv_arena_copy(&b->r->p->arena, name, strlen(name));
 }
 
-// Adds a tensor with the extents of a box. A name that is taken gets
-// underscores appended. Returns its number, or -1 if out of memory.
+// Appends a number to a name that a tensor has already: u_to_0_2, u_to_0_3 and
+// so on. Returns 0 if out of memory.
+static int make_unique(builder *b, dv_text *name)
+{
+    if (name->failed || dv_program_find(b->r->p, name->at) < 0)
+        return !name->failed;
+    char *stem = dv_arena_copy(&b->r->arena, name->at, name->len);
+    size_t len = name->len;
+    int32_t n = dv_table_get(&b->numbers, name->at, len, 1);
+    if (!stem)
+        return 0;
+    do {
+        name->len = len;
+        dv_put(name, "_%d", (int)++n);
+    } while (!name->failed && dv_program_find(b->r->p, name->at) >= 0);
+    return !name->failed &&
+           dv_table_set(&b->numbers, &b->r->arena, stem, len, n);
+}
+
+// Adds a tensor with the extents of a box. Returns its number, or -1 if out of
+// memory.
 static int32_t add_tensor(builder *b, const char *name, dv_dtype dtype,
                           const dv_box *box, int in, int out)
 {
@@ -137,9 +157,7 @@ static int32_t add_tensor(builder *b, const char *name, dv_dtype dtype,
     for (int d = 0; d < box->n_dims && shape; d++)
         shape[d] = box->dim[d].size;
     dv_put(&text, "%s", name);
-    while (!text.failed && dv_program_find(p, text.at) >= 0)
-        dv_put(&text, "_");
-    t.name = text.failed || !shape ? NULL : copy_name(b, text.at);
+    t.name = make_unique(b, &text) && shape ? copy_name(b, text.at) : NULL;
     dv_text_free(&text);
     return t.name ? dv_program_add_tensor(p, &t) : -1;
 }

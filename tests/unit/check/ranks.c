@@ -24,7 +24,7 @@ static const char text[] =
 #define CORE   "u[i,j] <- max(u_old[i-1,j], u_old[i+1,j])  for i in 2..64\n"
 #define EDGE   "u[i,j] <- max(u_old[i-1,j], u_old[i+1,j])  for i in 64..65\n"
 #define COPY   "u_old[i0,i1]: f32 = u[i0,i1]\n"
-#define UNPACK "u[i0,i1] <- u_from_0_[i0,i1]  for i0 in 0..1\n"
+#define UNPACK "u[i0,i1] <- u_from_0_2[i0,i1]  for i0 in 0..1\n"
 #define LAST   "c[i,j]: f32 = v[i,j] + 0.5\n"
 #define V      "v[i,j]: f32 = u[i,j] * u[i+2,j]  for i in 0..63\n"
 
@@ -112,7 +112,7 @@ static const change changes[] = {
      CORE "u_old[i0+65,i1] <- u_from_1[i0,i1]\n", "no part"},
     {"a message is written while it travels", CORE,
      CORE "u_to_1[i0,i1] <- u[i0+64,i1]\n", "under way"},
-    {"a message of a later exchange is too old", "u_from_0_[i0,i1]  for i0",
+    {"a message of a later exchange is too old", "u_from_0_2[i0,i1]  for i0",
      "u_from_0[i0,i1]  for i0", "not there"},
     // Events and repeats.
     {"a wait is before its start", "messages[] <- 0", "messages[] <- 1",
@@ -153,8 +153,8 @@ static const change changes[] = {
      "input q: i32[64]\ninput z: f32[4]", "tensor z"},
     {"an input of another type", "input q: i32[64]", "input q: i64[64]",
      "tensor q"},
-    {"a tensor has another shape", "input u_to_1_: f32[2, 64]",
-     "input u_to_1_: f32[3, 64]", "tensor u_to_1_"},
+    {"a tensor has another shape", "input u_to_1_2: f32[2, 64]",
+     "input u_to_1_2: f32[3, 64]", "tensor u_to_1_2"},
     {"an op writes a tensor of no op", LAST, "z[] = v[0,0] + 1\n" LAST,
      "no op of the team"},
     // The same in another way.
