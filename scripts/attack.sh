@@ -2,7 +2,7 @@
 # Attack the checker with plans whose text was changed at random, see
 # tests/attack/attack.c: 10,000 changes of the section dist, run by teams in one
 # process; as many shared among teams of 2 to 6 processes under each mpirun;
-# and 100,000 changes of other sections. attack.sh JOBS [PERCENT]
+# and 100,000 changes of the programs of ranks and of other sections. attack.sh JOBS [PERCENT]
 set -e
 percent=${2:-100}
 dist=$((100 * percent))
@@ -21,6 +21,8 @@ for mpi in openmpi mpich; do
     cmake --build --preset dev -j "$1" --target "attack_$mpi"
     sh tests/attack/mpi.sh "$build/tests/mpi/attack_$mpi" "$mpirun" "$dist"
 done
+echo "== $others changes of the programs of ranks"
+"$build/tests/attack" ranks "$others"
 echo "== $others changes of other sections"
 "$build/tests/attack" plan "$others"
 echo "== ok: nothing that was accepted computed wrong numbers"

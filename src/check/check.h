@@ -7,6 +7,8 @@
 //   scratch.c     C11 to C15: tensors resident in scratchpads
 //   dist.c        C16 to C20: tensors cut over ranks, and messages
 //   ranks.c       C31, C32: the plans of a team's ranks
+//   part.c        what a rank of a team owns and computes
+//   holds.[ch]    which elements a rank's tensors hold, as of when
 //   grid.c        C21, C23: assignment of tiles to grids of cores
 //   loops.c       C30: the loops of a product's tiles
 //   schedule.c    C22, C25 to C29: kernels, loops, rows, order of additions
@@ -31,8 +33,22 @@ dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // Checks rules C16 to C20 of a plan for a team of ranks (processes): how
 // tensors are cut over the ranks, and the messages between them.
 dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag);
+// What a rank owns and computes, by its coordinates in the grid of ranks: its
+// box of a tensor, and the ranges of an op's variables. dv_check_target returns
+// 0 if the rank computes nothing of the op.
+void dv_check_coords(const dv_plan_team *t, int64_t rank, int64_t *out);
+dv_box dv_check_owned(const dv_plan_team *t, int32_t tensor,
+                      const int64_t *coord);
+int dv_check_target(const dv_program *p, const dv_plan_team *t, int32_t op,
+                    const int64_t *coord, int64_t *begin, int64_t *end);
+// Returns the only variable of an index; -1 if it has none, -2 if it has
+// several.
+int dv_check_var(const dv_op *op, const dv_index *x);
 // Checks rules C31 and C32 of a plan for a team: the plans of its ranks.
 dv_status dv_check_ranks(const dv_plan *plan, dv_loc at, dv_diag *diag);
+// Checks rule C32 of the plan of one rank.
+dv_status dv_check_rank(const dv_plan *team, const dv_plan *plan, int64_t rank,
+                        dv_loc at, dv_diag *diag);
 // Checks rules C21 and C23 (assignment of tiles to grids of cores); C1 to C15
 // must hold.
 dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag);

@@ -1,14 +1,14 @@
-// The checker's rules about teams of ranks. It shares no code with dist/: parts
-// are counted from the end, iteration ranges are found by bisection instead of
-// division, and coverage is checked on the cells between all edges of all
-// boxes.
+// The checker's rules about teams of ranks. It shares no code with dist/:
+// part.c derives what a rank owns and computes, and coverage is checked on the
+// cells between all edges of all boxes.
 //
 //   C16 an axis of the team cuts at most one dimension of a tensor; if it cuts
 //       a tensor that an op writes, one variable of the op runs over that
 //       dimension, so that every element is computed only by the ranks that
 //       own it or a copy of it
 //   C17 a reduction variable is cut by an axis that cuts an operand but not the
-//       result, and each axis cuts at most one variable of an op
+//       result, and each axis cuts at most one variable of an op; the op has at
+//       most as many written variables as a tensor has dims
 //   C18 a rank reads only elements that it owns or that it received since the
 //       tensor was last written; repeats are walked through twice
 //   C19 elements received in an exchange are read by its op, are not owned by
@@ -45,112 +45,6 @@ typedef struct walk {
     int32_t *n_hand, *cap_hand;
 } walk;
 
-// Returns the index where part c begins if n elements are divided into n_parts
-// nearly equal parts. It is counted from the end, unlike in dist/.
-static int64_t begins(int64_t n, int64_t n_parts, int64_t c)
-{
-    int64_t left = n_parts - c, longer = n % n_parts;
-    return n - left * (n / n_parts) - (left < longer ? left : longer);
-}
-
-static void coords_of(const dv_plan_team *t, int64_t rank, int64_t *out)
-{
-    for (int a = t->n_axes; a-- > 0; rank /= t->grid[a])
-        out[a] = rank % t->grid[a];
-}
-
-static dv_box owned(const dv_plan_team *t, int32_t tensor, const int64_t *coord)
-{
-    const dv_dist *d = &t->tensors[tensor];
-    dv_box b = {.n_dims = d->n_dims};
-    for (int k = 0; k < d->n_dims; k++) {
-        int a = d->axis[k];
-        int64_t lo = a < 0 ? 0 : begins(d->shape[k], t->grid[a], coord[a]);
-        int64_t hi =
-            a < 0 ? d->shape[k] : begins(d->shape[k], t->grid[a], coord[a] + 1);
-        b.dim[k] = (dv_range){lo, hi - lo};
-    }
-    return b;
-}
-
-// Returns, by bisection, the least v in begin..end with coef * v + base >=
-// bound, or <= bound if coef is negative.
-static int64_t first_from(int64_t begin, int64_t end, int64_t coef,
-                          int64_t base, int64_t bound)
-{
-    while (begin < end) {
-        int64_t mid = begin + (end - begin) / 2;
-        int64_t x = coef * mid + base;
-        if (coef > 0 ? x >= bound : x <= bound)
-            end = mid;
-        else
-            begin = mid + 1;
-    }
-    return begin;
-}
-
-// Restricts a variable's range to the values whose index coef * v + base is in
-// lo..hi - 1.
-static void keep(int64_t *begin, int64_t *end, int64_t coef, int64_t base,
-                 int64_t lo, int64_t hi)
-{
-    int64_t b = *begin, e = *end;
-    *begin = first_from(b, e, coef, base, coef > 0 ? lo : hi - 1);
-    *end = first_from(b, e, coef, base, coef > 0 ? hi : lo - 1);
-    if (*end < *begin)
-        *end = *begin;
-}
-
-static int var_of(const dv_op *op, const dv_index *x)
-{
-    int found = -1;
-    for (int v = 0; v < op->n_vars; v++)
-        if (x->coef[v] != 0)
-            found = found == -1 ? v : -2;
-    return found;
-}
-
-// Restricts the range begin..end of the variable in index x to the values for
-// which the index lies in `part`. Returns 0 if the index is a constant outside
-// `part`.
-static int keep_index(int64_t *begin, int64_t *end, const dv_op *op,
-                      const dv_index *x, dv_range part)
-{
-    int v = var_of(op, x);
-    int here = x->base >= part.off && x->base < part.off + part.size;
-    if (v >= 0)
-        keep(&begin[v], &end[v], x->coef[v], x->base, part.off,
-             part.off + part.size);
-    return v >= 0 || here;
-}
-
-// Computes the iteration ranges of an op that this rank (process of the team)
-// computes. Returns 0 if the rank computes nothing of the op.
-static int target(const walk *w, int32_t op, int64_t *begin, int64_t *end)
-{
-    const dv_op *o = &w->p->ops[op];
-    dv_box own = owned(w->t, o->write.tensor, w->coord);
-    int any = 1;
-    for (int v = 0; v < o->n_vars; v++) {
-        begin[v] = o->vars[v].begin;
-        end[v] = o->vars[v].end;
-    }
-    for (int d = 0; d < own.n_dims; d++)
-        if (w->t->tensors[o->write.tensor].axis[d] >= 0)
-            any &= keep_index(begin, end, o, &o->write.index[d], own.dim[d]);
-    for (int32_t i = 0; i < w->t->n_follows; i++) {
-        const dv_split_reduction *f = &w->t->follows[i];
-        if (f->op != op)
-            continue;
-        const dv_access *a = &o->reads[f->read];
-        dv_box part = owned(w->t, a->tensor, w->coord);
-        any &= keep_index(begin, end, o, &a->index[f->dim], part.dim[f->dim]);
-    }
-    for (int v = 0; v < o->n_vars; v++)
-        any &= begin[v] < end[v];
-    return any;
-}
-
 static dv_status check_cuts(const walk *w)
 {
     const dv_program *p = w->p;
@@ -172,7 +66,7 @@ static dv_status check_cuts(const walk *w)
         for (int k = 0; k < d->n_dims; k++)
             if (d->axis[k] >= 0 &&
                 (op->is_extern || dv_access_is_indirect(&op->write) ||
-                 var_of(op, &op->write.index[k]) == -2))
+                 dv_check_var(op, &op->write.index[k]) == -2))
                 return DV_BREAKS(w->diag, C16, w->at,
                                  "op %s cannot be cut along dim %d of %s",
                                  op->name, k,
@@ -189,9 +83,13 @@ static dv_status check_follows(const walk *w)
         const dv_access *a = &op->reads[f->read];
         const dv_dist *to = &w->t->tensors[op->write.tensor];
         int axis = w->t->tensors[a->tensor].axis[f->dim];
+        int n_written = 0;
+        for (int v = 0; v < op->n_vars; v++)
+            n_written += !op->vars[v].reduce;
         int ok = op->vars[f->var].reduce && axis >= 0 &&
-                 a->index[f->dim].via < 0 && !op->is_extern &&
-                 var_of(op, &a->index[f->dim]) == f->var &&
+                 n_written <= DV_MAX_DIMS && a->index[f->dim].via < 0 &&
+                 !op->is_extern &&
+                 dv_check_var(op, &a->index[f->dim]) == f->var &&
                  !dv_access_is_indirect(&op->write);
         // If the axis does cut the reduction variable, every rank (process)
         // must also get a non-empty part of that variable.
@@ -347,7 +245,7 @@ static dv_status reads_of(walk *w, int32_t op, int32_t tensor, dv_box **out,
     *out = DV_NEW(&w->arena, dv_box, o->n_reads);
     if (!*out)
         return dv_nomem(w->diag);
-    if (!target(w, op, begin, end))
+    if (!dv_check_target(w->p, w->t, op, w->coord, begin, end))
         return DV_OK;
     for (int r = 0; r < o->n_reads; r++) {
         const dv_access *a = &o->reads[r];
@@ -376,7 +274,7 @@ static dv_status reads_of(walk *w, int32_t op, int32_t tensor, dv_box **out,
 // received.
 static dv_status have_of(walk *w, int32_t tensor, cover *c)
 {
-    dv_box own = owned(w->t, tensor, w->coord);
+    dv_box own = dv_check_owned(w->t, tensor, w->coord);
     dv_box *l = DV_NEW(&w->arena, dv_box, w->n_hand[tensor] + 1);
     if (!l)
         return dv_nomem(w->diag);
@@ -398,8 +296,8 @@ static dv_status check_exchange_of_rank(walk *w, const dv_op_exchange *s)
     DV_TRY(have_of(w, s->tensor, &c));
     for (int32_t i = 0; i < s->n_receives; i++) {
         int64_t coord[DV_MAX_AXES];
-        coords_of(w->t, s->receives[i].rank, coord);
-        dv_box theirs = owned(w->t, s->tensor, coord);
+        dv_check_coords(w->t, s->receives[i].rank, coord);
+        dv_box theirs = dv_check_owned(w->t, s->tensor, coord);
         come[i] = s->receives[i].box;
         for (int d = 0; d < come[i].n_dims; d++)
             if (come[i].dim[d].off < theirs.dim[d].off ||
@@ -561,7 +459,7 @@ static dv_status walk_rank(walk *w, int64_t rank, dv_op_exchange *op_exchanges)
     size_t n = (size_t)w->p->n_tensors;
     w->rank = rank;
     w->op_exchanges = op_exchanges;
-    coords_of(w->t, rank, w->coord);
+    dv_check_coords(w->t, rank, w->coord);
     w->arena = (dv_arena){0};
     w->hand = DV_NEW(&w->arena, dv_box *, n);
     w->n_hand = DV_NEW(&w->arena, int32_t, n);

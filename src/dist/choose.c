@@ -24,9 +24,11 @@ struct dv_dim_classes {
     uint8_t *writes; // per tensor: number of ops that write it, at most 2
     int32_t *order;  // tensors, sorted by the priority with which they are cut
     int32_t n_dims, n_tensors;
-    // Per tensor: equals n_stamps if join() has seen a dim of it.
-    int32_t *stamp;
-    int32_t n_stamps;
+    int32_t *size; // number of dims of each class, at its root
+    // Pairs of roots whose classes have dims of the same tensor, which stays so
+    // when they grow.
+    dv_table apart;
+    dv_arena *arena;
 };
 
 static int32_t class_of(const dv_dim_classes *a, int32_t dim)
@@ -36,30 +38,50 @@ static int32_t class_of(const dv_dim_classes *a, int32_t dim)
     return dim;
 }
 
-// Merges the classes (sets of dims that are indexed by the same variables) of
-// two dims, unless the merged class would contain two dims of one tensor.
-static void join(dv_dim_classes *a, int32_t x, int32_t y)
+// Returns whether the class of root `small` has a dim of a tensor that has one
+// in class `large`, too.
+static int share_tensor(const dv_dim_classes *a, int32_t small, int32_t large)
 {
-    int32_t cx = class_of(a, x), cy = class_of(a, y), i;
-    if (cx == cy)
-        return;
-    a->n_stamps++;
-    i = cx;
-    do
-        a->stamp[a->of[i]] = a->n_stamps;
-    while ((i = a->next[i]) != cx);
-    i = cy;
-    do
-        if (a->stamp[a->of[i]] == a->n_stamps)
-            return;
-    while ((i = a->next[i]) != cy);
-    a->up[cy] = cx;
-    int32_t t = a->next[cx];
-    a->next[cx] = a->next[cy];
-    a->next[cy] = t;
+    int32_t i = small;
+    do {
+        int32_t t = a->of[i];
+        for (int32_t k = a->first[t]; k < a->first[t + 1]; k++)
+            if (class_of(a, k) == large)
+                return 1;
+    } while ((i = a->next[i]) != small);
+    return 0;
 }
 
-static void classify_op_dims(dv_dim_classes *a, const dv_op *op)
+// Merges the classes (sets of dims that are indexed by the same variables) of
+// two dims, unless the merged class would contain two dims of one tensor. The
+// dims of the smaller class alone are visited, so that no dim is visited more
+// often than the logarithm of their number. Returns 0 if out of memory.
+static int join(dv_dim_classes *a, int32_t x, int32_t y)
+{
+    int32_t large = class_of(a, x), small = class_of(a, y);
+    if (large == small)
+        return 1;
+    if (a->size[small] > a->size[large]) {
+        int32_t t = small;
+        small = large;
+        large = t;
+    }
+    const int32_t pair[2] = {small, large};
+    if (dv_table_get(&a->apart, (const char *)pair, sizeof pair, 0))
+        return 1;
+    if (share_tensor(a, small, large)) {
+        char *key = dv_arena_copy(a->arena, (const char *)pair, sizeof pair);
+        return key && dv_table_set(&a->apart, a->arena, key, sizeof pair, 1);
+    }
+    a->up[small] = large;
+    a->size[large] += a->size[small];
+    int32_t t = a->next[large];
+    a->next[large] = a->next[small];
+    a->next[small] = t;
+    return 1;
+}
+
+static int classify_op_dims(dv_dim_classes *a, const dv_op *op)
 {
     int32_t at[DV_MAX_VARS];
     int whole = op->is_extern || dv_access_is_indirect(&op->write);
@@ -75,14 +97,15 @@ static void classify_op_dims(dv_dim_classes *a, const dv_op *op)
                 a->fixed[dim] = 2;
             else if (i->via >= 0 && !a->fixed[dim])
                 a->fixed[dim] = 1;
-            if (v >= 0 && at[v] >= 0 && !op->is_extern)
-                join(a, at[v], dim);
+            if (v >= 0 && at[v] >= 0 && !op->is_extern && !join(a, at[v], dim))
+                return 0;
             if (v >= 0 && at[v] < 0)
                 at[v] = dim;
         }
     }
     uint8_t *w = &a->writes[op->write.tensor];
     *w = (uint8_t)(*w < 2 ? *w + 1 : 2);
+    return 1;
 }
 
 static double score(const dv_dim_classes *a, const dv_program *p, int32_t t)
@@ -132,20 +155,23 @@ dv_status dv_dim_classes_create(dv_dim_classes **out, const dv_program *p,
     a->fixed = DV_NEW(arena, uint8_t, n);
     a->writes = DV_NEW(arena, uint8_t, p->n_tensors);
     a->order = DV_NEW(arena, int32_t, p->n_tensors);
-    a->stamp = DV_NEW(arena, int32_t, p->n_tensors);
+    a->size = DV_NEW(arena, int32_t, n);
+    a->arena = arena;
     if (!a->first || !a->up || !a->next || !a->of || !a->fixed || !a->writes ||
-        !a->order || !a->stamp)
+        !a->order || !a->size)
         return dv_nomem(diag);
     for (int32_t t = 0, k = 0; t < p->n_tensors; t++) {
         a->first[t] = k;
         for (int d = 0; d < p->tensors[t].n_dims; d++, k++) {
             a->up[k] = a->next[k] = k;
             a->of[k] = t;
+            a->size[k] = 1;
         }
         a->first[t + 1] = k;
     }
     for (int32_t i = 0; i < p->n_ops; i++)
-        classify_op_dims(a, &p->ops[i]);
+        if (!classify_op_dims(a, &p->ops[i]))
+            return dv_nomem(diag);
     sort_tensors(a, p);
     *out = a;
     return DV_OK;
@@ -445,13 +471,23 @@ static void add_follow(chooser *c, const dv_split_reduction *f)
     c->t->n_follows--;
 }
 
+static int n_written(const dv_op *op)
+{
+    int n = 0;
+    for (int v = 0; v < op->n_vars; v++)
+        n += !op->vars[v].reduce;
+    return n;
+}
+
 static void cut_reductions(chooser *c)
 {
     for (int32_t i = 0; i < c->p->n_ops; i++) {
         const dv_op *op = &c->p->ops[i];
         const dv_expr *e = dv_op_reduce(op);
         dv_split_reduction f;
-        if (!e || op->is_extern || dv_access_is_indirect(&op->write))
+        // Partial sums are a tensor with one dim per written variable.
+        if (!e || op->is_extern || dv_access_is_indirect(&op->write) ||
+            n_written(op) > DV_MAX_DIMS)
             continue;
         for (int v = 0; v < op->n_vars; v++)
             if (e->vars >> v & 1 && followable(c, i, v, &f))

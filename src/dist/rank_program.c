@@ -26,6 +26,7 @@ typedef struct builder {
     // For each tensor of the team's program: 1 if an access selects its
     // elements by an index that is read, and if an op or a message writes it.
     char *indexed, *written;
+    dv_table numbers; // of names: the last number that was appended
     int32_t messages; // the tensor that events write
     int32_t cap_events, cap_ops;
     dv_diag *diag;
@@ -119,8 +120,27 @@ static const char *copy_name(builder *b, const char *name)
     return dv_arena_copy(&b->r->p->arena, name, strlen(name));
 }
 
-// Adds a tensor with the extents of a box. A name that is taken gets
-// underscores appended. Returns its number, or -1 if out of memory.
+// Appends a number to a name that a tensor has already: u_to_0_2, u_to_0_3 and
+// so on. Returns 0 if out of memory.
+static int make_unique(builder *b, dv_text *name)
+{
+    if (name->failed || dv_program_find(b->r->p, name->at) < 0)
+        return !name->failed;
+    char *stem = dv_arena_copy(&b->r->arena, name->at, name->len);
+    size_t len = name->len;
+    int32_t n = dv_table_get(&b->numbers, name->at, len, 1);
+    if (!stem)
+        return 0;
+    do {
+        name->len = len;
+        dv_put(name, "_%d", (int)++n);
+    } while (!name->failed && dv_program_find(b->r->p, name->at) >= 0);
+    return !name->failed &&
+           dv_table_set(&b->numbers, &b->r->arena, stem, len, n);
+}
+
+// Adds a tensor with the extents of a box. Returns its number, or -1 if out of
+// memory.
 static int32_t add_tensor(builder *b, const char *name, dv_dtype dtype,
                           const dv_box *box, int in, int out)
 {
@@ -137,9 +157,7 @@ static int32_t add_tensor(builder *b, const char *name, dv_dtype dtype,
     for (int d = 0; d < box->n_dims && shape; d++)
         shape[d] = box->dim[d].size;
     dv_put(&text, "%s", name);
-    while (!text.failed && dv_program_find(p, text.at) >= 0)
-        dv_put(&text, "_");
-    t.name = text.failed || !shape ? NULL : copy_name(b, text.at);
+    t.name = make_unique(b, &text) && shape ? copy_name(b, text.at) : NULL;
     dv_text_free(&text);
     return t.name ? dv_program_add_tensor(p, &t) : -1;
 }
@@ -213,16 +231,16 @@ static int push_event(builder *b, dv_rank_act act, int32_t of)
     return push_op(b, &op, -1);
 }
 
-// Makes an access with one variable per dim: at[d] + variable d.
+// Makes an access of an op with n_vars variables: dim d has at[d] + variable d.
 static int box_access(builder *b, dv_access *a, int32_t tensor, int n_dims,
-                      const int64_t *at)
+                      int n_vars, const int64_t *at)
 {
     dv_arena *arena = &b->r->p->arena;
     dv_index *index = DV_NEW(arena, dv_index, n_dims);
     if (!index)
         return 0;
     for (int d = 0; d < n_dims; d++) {
-        int64_t *coef = DV_NEW(arena, int64_t, n_dims);
+        int64_t *coef = DV_NEW(arena, int64_t, n_vars);
         if (!coef)
             return 0;
         coef[d] = 1;
@@ -260,8 +278,10 @@ static int push_copy(builder *b, const place *to, const place *from,
         vars[d] = (dv_var){.name = names[d], .end = box->dim[d].size};
     *body = (dv_expr){.kind = DV_EXPR_READ,
                       .dtype = (int8_t)p->tensors[from->tensor].dtype};
-    return box_access(b, &op.write, to->tensor, box->n_dims, to->at) &&
-           box_access(b, read, from->tensor, box->n_dims, from->at) &&
+    return box_access(b, &op.write, to->tensor, box->n_dims, box->n_dims,
+                      to->at) &&
+           box_access(b, read, from->tensor, box->n_dims, box->n_dims,
+                      from->at) &&
            push_op(b, &op, -1);
 }
 
@@ -367,65 +387,23 @@ static int push_part(builder *b, int32_t number, const dv_iter_space *box,
 
 // -- Reductions that are split over ranks ------------------------------------
 
-// A copy of an op's expression with the reads that it uses.
-typedef struct expr_copy {
-    builder *b;
-    const dv_op *from;
-    const int64_t *shift;
-    int n_vars;
-    // If not NULL, this node is replaced by a read of tensor `parts`.
-    const dv_expr *sum;
-    const dv_expr *instead;
-    int32_t map[DV_MAX_READS]; // new number of each read, plus 1
-    dv_access *reads;
-    int32_t n_reads;
-} expr_copy;
-
-static int copy_read(expr_copy *c, int32_t read)
+// Makes the reads of a part of an op's expression. `shift` is that of the op's
+// variables; n_vars of them are variables of the new op.
+static dv_access *map_reads(builder *b, const dv_op *from,
+                            const dv_expr_part *part, const int64_t *shift,
+                            int n_vars)
 {
-    const dv_access *a = &c->from->reads[read];
-    if (c->map[read])
-        return 1;
-    for (int d = 0; d < a->n_dims; d++)
-        if (a->index[d].via >= 0 && !copy_read(c, a->index[d].via))
-            return 0;
-    dv_access *to = &c->reads[c->n_reads];
-    if (!map_access(c->b, to, a, c->shift, c->n_vars))
-        return 0;
-    for (int d = 0; d < a->n_dims; d++)
-        if (a->index[d].via >= 0)
-            ((dv_index *)to->index)[d].via = c->map[a->index[d].via] - 1;
-    c->map[read] = ++c->n_reads;
-    return 1;
-}
-
-static const dv_expr *copy_expr(expr_copy *c, const dv_expr *e)
-{
-    if (e == c->sum)
-        return c->instead;
-    dv_expr *out = DV_NEW(&c->b->r->p->arena, dv_expr, 1);
-    if (!out)
-        return NULL;
-    *out = *e;
-    if (e->kind == DV_EXPR_READ) {
-        if (!copy_read(c, e->read))
+    dv_access *reads = DV_NEW(&b->r->p->arena, dv_access, part->n_reads + 1);
+    for (int32_t i = 0; i < part->n_reads && reads; i++) {
+        const dv_access *a = &from->reads[part->reads[i]];
+        if (!map_access(b, &reads[i], a, shift, n_vars))
             return NULL;
-        out->read = c->map[e->read] - 1;
+        for (int d = 0; d < a->n_dims; d++)
+            if (a->index[d].via >= 0)
+                ((dv_index *)reads[i].index)[d].via =
+                    dv_expr_part_read(part, a->index[d].via);
     }
-    for (int i = 0; i < e->n_args; i++)
-        if (!(out->arg[i] = copy_expr(c, e->arg[i])))
-            return NULL;
-    if (e->n_args && e->kind == DV_EXPR_APPLY)
-        out->dtype = dv_expr_type(out);
-    return out;
-}
-
-static int start_copy(expr_copy *c, builder *b, const dv_op *from,
-                      const int64_t *shift, int n_vars)
-{
-    *c = (expr_copy){.b = b, .from = from, .shift = shift, .n_vars = n_vars};
-    c->reads = DV_NEW(&b->r->p->arena, dv_access, from->n_reads + 1);
-    return c->reads != NULL;
+    return reads;
 }
 
 static int n_written(const dv_op *op)
@@ -446,15 +424,13 @@ static dv_dtype type_of_parts(dv_compute_type c)
 static int push_partial_sums(builder *b, int32_t number)
 {
     const dv_op *from = &b->from->ops[number];
-    const dv_expr *sum = dv_op_reduce(from);
-    const dv_iter_space *target = &b->r->targets[number];
+    dv_arena *arena = &b->r->p->arena;
     int64_t shift[DV_MAX_VARS], at[DV_MAX_DIMS];
-    expr_copy c;
-    dv_var *vars = map_vars(b, from, target, shift);
+    dv_expr_part sums;
+    dv_var *vars = map_vars(b, from, &b->r->targets[number], shift);
     dv_box box = {.n_dims = n_written(from)};
     dv_text name = {0};
-    if (!vars || box.n_dims > DV_MAX_DIMS ||
-        !start_copy(&c, b, from, shift, from->n_vars))
+    if (!vars || !dv_op_take_sums(&sums, from, arena))
         return 0;
     for (int v = 0; v < box.n_dims; v++) {
         at[v] = -vars[v].begin;
@@ -464,78 +440,43 @@ static int push_partial_sums(builder *b, int32_t number)
     dv_dtype dtype = type_of_parts(dv_op_compute(b->from, from));
     int32_t t = name.failed ? -1 : add_tensor(b, name.at, dtype, &box, 1, 1);
     dv_text_free(&name);
-    const dv_expr *body = copy_expr(&c, sum);
     dv_op op = {.vars = vars,
                 .n_vars = from->n_vars,
-                .n_reads = c.n_reads,
-                .reads = c.reads,
-                .body = body,
+                .n_reads = sums.n_reads,
+                .reads = map_reads(b, from, &sums, shift, from->n_vars),
+                .body = sums.body,
                 .update = 1};
-    if (t < 0 || !body)
-        return 0;
-    if (sum->fn == DV_RED_MEAN)
-        ((dv_expr *)body)->fn = DV_RED_SUM;
     b->r->parts[number] = t;
-    dv_index *index = DV_NEW(&b->r->p->arena, dv_index, box.n_dims);
-    for (int v = 0; v < box.n_dims && index; v++) {
-        int64_t *coef = DV_NEW(&b->r->p->arena, int64_t, from->n_vars);
-        if (!coef)
-            return 0;
-        coef[v] = 1;
-        index[v] = (dv_index){at[v], coef, -1};
-    }
-    op.write = (dv_access){.tensor = t, .n_dims = box.n_dims, .index = index};
-    return index && push_op(b, &op, -1);
-}
-
-// Returns the expression that takes the place of the reduction: the sums of all
-// ranks, divided by the number of points if it is a mean.
-static const dv_expr *read_sums(builder *b, int32_t number, int32_t read)
-{
-    const dv_op *from = &b->from->ops[number];
-    const dv_expr *sum = dv_op_reduce(from);
-    dv_arena *arena = &b->r->p->arena;
-    dv_expr *e = DV_NEW(arena, dv_expr, 3);
-    if (!e)
-        return NULL;
-    e[0] =
-        (dv_expr){.kind = DV_EXPR_READ,
-                  .read = read,
-                  .dtype = (int8_t)b->r->p->tensors[b->r->parts[number]].dtype};
-    if (sum->fn != DV_RED_MEAN)
-        return e;
-    e[1] = (dv_expr){.kind = DV_EXPR_CONST,
-                     .dtype = DV_WEAK_FLOAT,
-                     .value = dv_op_points_double(from, sum->vars)};
-    e[2] = (dv_expr){.kind = DV_EXPR_APPLY,
-                     .fn = DV_FN_DIV,
-                     .n_args = 2,
-                     .dtype = e[0].dtype,
-                     .arg = {&e[0], &e[1]}};
-    return &e[2];
+    return t >= 0 && op.reads &&
+           box_access(b, &op.write, t, box.n_dims, from->n_vars, at) &&
+           push_op(b, &op, -1);
 }
 
 // Appends the op that computes the results from the sums of all ranks.
 static int push_results(builder *b, int32_t number)
 {
     const dv_op *from = &b->from->ops[number];
+    int32_t parts = b->r->parts[number];
     int64_t shift[DV_MAX_VARS], at[DV_MAX_DIMS];
     int n = n_written(from);
-    expr_copy c;
+    dv_expr_part results;
     dv_var *vars = map_vars(b, from, &b->r->targets[number], shift);
-    if (!vars || !start_copy(&c, b, from, shift, n))
+    if (!vars || !dv_op_take_results(&results, from,
+                                     (int8_t)b->r->p->tensors[parts].dtype,
+                                     &b->r->p->arena))
         return 0;
     for (int v = 0; v < n; v++)
         at[v] = -vars[v].begin;
-    if (!box_access(b, &c.reads[c.n_reads++], b->r->parts[number], n, at))
+    dv_access *reads = map_reads(b, from, &results, shift, n);
+    if (!reads || !box_access(b, &reads[results.n_reads], parts, n, n, at))
         return 0;
-    c.sum = dv_op_reduce(from);
-    c.instead = read_sums(b, number, 0);
-    dv_op op = {.vars = vars, .n_vars = n, .reads = c.reads};
+    dv_op op = {.vars = vars,
+                .n_vars = n,
+                .n_reads = results.n_reads + 1,
+                .reads = reads,
+                .body = results.body};
     op.update = (uint8_t)(from->update || is_bound(b, from->write.tensor));
-    op.body = c.instead ? copy_expr(&c, from->body) : NULL;
-    op.n_reads = c.n_reads;
-    return op.body && map_access(b, &op.write, &from->write, shift, n) &&
+    return map_access(b, &op.write, &from->write, shift, n) &&
            push_op(b, &op, -1);
 }
 
@@ -647,6 +588,25 @@ static int push_snapshot(builder *b, int32_t number, int32_t *snapshot)
     return to.tensor >= 0 && push_copy(b, &to, &from, &box, 0);
 }
 
+// Returns 1 if the points of `core` write a box without elements of other
+// points between them. Those of a variable that shares a dim of the written
+// tensor with another one may not.
+static int writes_box(const dv_op *op, const dv_iter_space *target,
+                      const dv_iter_space *core)
+{
+    uint32_t cut = 0;
+    for (int v = 0; v < op->n_vars; v++)
+        if (core->begin[v] != target->begin[v] ||
+            core->end[v] != target->end[v])
+            cut |= UINT32_C(1) << v;
+    for (int d = 0; d < op->write.n_dims; d++) {
+        uint32_t vars = dv_index_vars(op, &op->write.index[d]);
+        if (vars & cut && vars & (vars - 1))
+            return 0;
+    }
+    return 1;
+}
+
 // Returns 1 if the op is computed in two steps: *core while messages travel,
 // the remainder after they have arrived. Points of a scatter may write the same
 // element, of which the last one must stay, so that it is computed in one step.
@@ -656,7 +616,8 @@ static int overlaps(const builder *b, int32_t op, dv_iter_space *core)
     return b->overlap && b->r->has_target[op] && !splits_sum(b, op) &&
            !dv_access_is_indirect(&o->write) && is_bound(b, o->write.tensor) &&
            dv_team_core(core, b->from, b->team, op, b->rank,
-                        &b->r->targets[op]);
+                        &b->r->targets[op]) &&
+           writes_box(o, &b->r->targets[op], core);
 }
 
 // The exchanges first to end - 1 of the team's plan, of which those before a
@@ -873,15 +834,4 @@ void dv_rank_program_destroy(dv_rank_program *r)
     dv_program_destroy(r->p);
     dv_arena arena = r->arena;
     dv_arena_free(&arena);
-}
-
-dv_status dv_rank_program_of(dv_program **out, const dv_plan *plan,
-                             int64_t rank, dv_diag *diag)
-{
-    dv_rank_program *r = NULL;
-    DV_TRY(dv_rank_program_create(&r, plan, rank, 1, diag));
-    *out = r->p;
-    r->p = NULL;
-    dv_rank_program_destroy(r);
-    return DV_OK;
 }

@@ -78,4 +78,10 @@ typedef struct dv_rank_program {
 dv_status dv_rank_program_create(dv_rank_program **out, const dv_plan *plan,
                                  int64_t rank, int overlap, dv_diag *diag);
 void dv_rank_program_destroy(dv_rank_program *r);
+// Plans the program of a rank (ranks.c), with those pins of the options that
+// are about ops of which the rank has a part. r->p then belongs to the plan,
+// which borrows team_ops (see dv_plan_rank).
+dv_status dv_rank_program_plan(dv_plan **out, const dv_plan *team,
+                               dv_rank_program *r, const int32_t *team_ops,
+                               const dv_plan_options *options, dv_diag *diag);
 #endif

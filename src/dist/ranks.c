@@ -2,6 +2,7 @@
 // team.
 //
 //   ranks {
+//       pin "y:i=2"
 //       class 0, 3 cores 2 {
 //           program fused { … }
 //           layout { … }
@@ -11,7 +12,9 @@
 //
 // Ranks whose programs are equal are a class and share one plan. Of a team of
 // more than MOST_RANKS only the class of the plan's own rank is planned,
-// because planning must not take longer the larger the team is.
+// because planning must not take longer the larger the team is. A pin is a
+// choice that the user prescribed; ranks that are planned again when they run
+// obey it too.
 #include "base/math.h"
 #include "dist/rank_program.h"
 #include <inttypes.h>
@@ -71,9 +74,10 @@ static int applies(const dv_program *p, const char *pin)
 
 // Leaves out the pins about ops and variables of which the rank has no part.
 // Pins about no op of the team are kept, so that they are reported as errors.
-static int keep_pins(dv_plan_options *o, dv_plan *team, const dv_program *p)
+static int keep_pins(dv_plan_options *o, const dv_plan *team,
+                     const dv_program *p, dv_arena *arena)
 {
-    const char **pins = DV_NEW(&team->arena, const char *, o->n_pins);
+    const char **pins = DV_NEW(arena, const char *, o->n_pins);
     size_t n = 0;
     for (size_t i = 0; i < o->n_pins && pins; i++)
         if (applies(p, o->pins[i]) || !applies(team->ops, o->pins[i]))
@@ -81,6 +85,49 @@ static int keep_pins(dv_plan_options *o, dv_plan *team, const dv_program *p)
     o->pins = pins;
     o->n_pins = n;
     return pins != NULL;
+}
+
+dv_status dv_rank_program_plan(dv_plan **out, const dv_plan *team,
+                               dv_rank_program *r, const int32_t *team_ops,
+                               const dv_plan_options *options, dv_diag *diag)
+{
+    dv_arena arena = {0};
+    dv_plan_options o = *options;
+    if (!keep_pins(&o, team, r->p, &arena))
+        return dv_nomem(diag); // nothing was allocated
+    dv_program *ops = r->p;
+    r->p = NULL;
+    dv_status st = dv_plan_rank(out, team, ops, team_ops, &o, diag);
+    dv_arena_free(&arena);
+    return st;
+}
+
+static const char *copy_text(dv_arena *arena, const char *text)
+{
+    return text ? dv_arena_copy(arena, text, strlen(text)) : NULL;
+}
+
+// Keeps the options for ranks that are planned again.
+static dv_status keep_options(const dv_pass_cx *cx, dv_plan *plan)
+{
+    dv_arena *arena = &plan->arena;
+    dv_plan_options *o = DV_NEW(arena, dv_plan_options, 1);
+    const char **pins = DV_NEW(arena, const char *, cx->options->n_pins);
+    int ok = o && pins;
+    if (!ok)
+        return dv_nomem(cx->diag);
+    *o = options_of(cx, plan, 0);
+    o->user = NULL;
+    o->stop_after = NULL;
+    o->policy = copy_text(arena, cx->options->policy);
+    o->order = copy_text(arena, cx->options->order);
+    ok = (o->policy || !cx->options->policy) &&
+         (o->order || !cx->options->order);
+    for (size_t i = 0; i < o->n_pins && ok; i++)
+        ok = (pins[i] = copy_text(arena, cx->options->pins[i])) != NULL;
+    o->pins = pins;
+    plan->rank_options = o;
+    return ok ? DV_OK : dv_nomem(cx->diag);
 }
 
 // Plans the program of a rank that has no class yet; `text` is that program.
@@ -94,13 +141,11 @@ static dv_status add_class(dv_pass_cx *cx, dv_plan *plan, dv_rank_program *r,
     *c = (dv_rank_class){0};
     c->ranks = DV_NEW(&plan->arena, int64_t, MOST_RANKS);
     c->program = dv_arena_copy(&plan->arena, text, strlen(text));
-    if (!c->ranks || !c->program || !team_ops || !keep_pins(&o, plan, r->p))
+    if (!c->ranks || !c->program || !team_ops)
         return dv_nomem(cx->diag);
     if (n)
         memcpy(team_ops, r->op_of, n * sizeof *team_ops);
-    dv_program *ops = r->p;
-    r->p = NULL;
-    DV_TRY(dv_plan_rank(&c->plan, plan, ops, team_ops, &o, cx->diag));
+    DV_TRY(dv_rank_program_plan(&c->plan, plan, r, team_ops, &o, cx->diag));
     plan->n_classes++;
     return DV_OK;
 }
@@ -132,6 +177,7 @@ dv_status dv_ranks_run(dv_pass_cx *cx, dv_plan *plan)
     // --verify samples elements of every tile; each op of the team's program is
     // one tile.
     DV_TRY(dv_plan_whole_slices(plan, cx->diag));
+    DV_TRY(keep_options(cx, plan));
     plan->classes = DV_NEW(&plan->arena, dv_rank_class, all ? n : 1);
     if (!plan->classes)
         return dv_nomem(cx->diag);
@@ -161,7 +207,10 @@ static void put_indented(dv_text *out, const char *text)
 
 void dv_ranks_print(dv_text *out, const dv_plan *plan)
 {
+    const dv_plan_options *o = plan->rank_options;
     dv_put(out, "ranks {\n");
+    for (size_t i = 0; o && i < o->n_pins; i++)
+        dv_put(out, "    pin \"%s\"\n", o->pins[i]);
     for (int32_t i = 0; i < plan->n_classes; i++) {
         const dv_rank_class *c = &plan->classes[i];
         dv_text text = {0};
@@ -225,6 +274,32 @@ static dv_status read_class(dv_plan *plan, dv_lexer *lx, int32_t *cap)
     return dv_lex_expect(lx, '}', "a section of a plan or '}'");
 }
 
+static dv_status read_pins(dv_plan *plan, dv_lexer *lx)
+{
+    dv_plan_options *o = DV_NEW(&plan->arena, dv_plan_options, 1);
+    const char **pins = NULL;
+    int32_t n = 0, cap = 0;
+    if (!o)
+        return dv_nomem(lx->diag);
+    while (dv_lex_is(lx, "pin")) {
+        DV_TRY(dv_lex(lx));
+        if (lx->tok.kind != DV_TOK_STRING)
+            return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                           "expected a pin in quotes");
+        const char **pin = DV_PUSH(&plan->arena, const char *, pins, n, cap);
+        if (!pin ||
+            !(*pin = dv_arena_copy(&plan->arena, lx->src->text + lx->tok.off,
+                                   lx->tok.len)))
+            return dv_nomem(lx->diag);
+        DV_TRY(dv_lex(lx));
+    }
+    *o = (dv_plan_options)DV_PLAN_OPTIONS_INIT;
+    o->pins = pins;
+    o->n_pins = (size_t)n;
+    plan->rank_options = o;
+    return DV_OK;
+}
+
 dv_status dv_ranks_read(dv_plan *plan, dv_lexer *lx)
 {
     int32_t cap = 0;
@@ -233,6 +308,7 @@ dv_status dv_ranks_read(dv_plan *plan, dv_lexer *lx)
                        "section ranks stands before section dist");
     DV_TRY(dv_plan_whole_slices(plan, lx->diag));
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
+    DV_TRY(read_pins(plan, lx));
     while (dv_lex_is(lx, "class"))
         DV_TRY(read_class(plan, lx, &cap));
     return dv_lex_expect(lx, '}', "'class' or '}'");

@@ -6,79 +6,8 @@ struct dv_epilogue {
     const dv_op *op; // the op whose reduction precedes the epilogue
     dv_vec_op *vec;
     const int64_t *steps; // strides of the sums along each variable, in bytes
-    int32_t n_reads;      // number of reads of the epilogue besides the sums
-    int32_t *read;        // which reads of the op these are, by number
+    dv_expr_part part;    // its expression; the sums are its last read
 };
-
-static int32_t find(const dv_epilogue *f, int32_t read)
-{
-    int32_t i = 0;
-    while (i < f->n_reads && f->read[i] != read)
-        i++;
-    return i;
-}
-
-// Collects the reads that the epilogue needs: those outside of the reduction,
-// each once.
-static void list_reads(dv_epilogue *f, const dv_expr *e)
-{
-    if (e->kind == DV_EXPR_READ && find(f, e->read) == f->n_reads)
-        f->read[f->n_reads++] = e->read;
-    for (int i = 0; i < e->n_args && e->kind != DV_EXPR_REDUCE; i++)
-        list_reads(f, e->arg[i]);
-}
-
-static dv_expr *new_expr(dv_arena *arena, dv_expr like)
-{
-    dv_expr *e = DV_NEW(arena, dv_expr, 1);
-    if (e)
-        *e = like;
-    return e;
-}
-
-// Returns an expression that replaces the reduction `e`: a read of the finished
-// sums, divided by the element count for a mean. NULL: out of memory.
-static const dv_expr *read_sum(const dv_epilogue *f, const dv_expr *e,
-                               dv_arena *arena)
-{
-    dv_expr *sum = new_expr(
-        arena,
-        (dv_expr){.kind = DV_EXPR_READ, .dtype = e->dtype, .off = e->off});
-    if (!sum)
-        return NULL;
-    sum->read = f->n_reads;
-    if (e->fn != DV_RED_MEAN)
-        return sum;
-    dv_expr *n = new_expr(
-        arena, (dv_expr){.kind = DV_EXPR_CONST, .dtype = DV_WEAK_FLOAT});
-    dv_expr *over = new_expr(arena, (dv_expr){.kind = DV_EXPR_APPLY,
-                                              .fn = DV_FN_DIV,
-                                              .dtype = e->dtype,
-                                              .n_args = 2});
-    if (!n || !over)
-        return NULL;
-    n->value = (double)dv_op_points(f->op, e->vars);
-    over->arg[0] = sum;
-    over->arg[1] = n;
-    return over;
-}
-
-// Copies the op's body for the epilogue: reads get their numbers in the
-// epilogue's own list, and the reduction becomes a read of the sums. NULL: out
-// of memory.
-static const dv_expr *copy_expr(const dv_epilogue *f, const dv_expr *e,
-                                dv_arena *arena)
-{
-    if (e->kind == DV_EXPR_REDUCE)
-        return read_sum(f, e, arena);
-    dv_expr *to = new_expr(arena, *e);
-    if (to && e->kind == DV_EXPR_READ)
-        to->read = find(f, e->read);
-    for (int i = 0; to && i < to->n_args; i++)
-        if (!(to->arg[i] = copy_expr(f, e->arg[i], arena)))
-            return NULL;
-    return to;
-}
 
 // The epilogue as a program of one op, from which dv_vec_op_create makes vector
 // kernels.
@@ -94,7 +23,8 @@ typedef struct parts {
 
 static int have(parts *x, const dv_epilogue *f, const dv_epilogue_how *how)
 {
-    size_t n_vars = (size_t)f->op->n_vars, n_reads = (size_t)f->n_reads + 1;
+    size_t n_vars = (size_t)f->op->n_vars,
+           n_reads = (size_t)f->part.n_reads + 1;
     x->tensors = DV_NEW(how->arena, dv_tensor, n_reads + 1);
     x->vars = DV_NEW(how->arena, dv_var, n_vars);
     x->reads = DV_NEW(how->arena, dv_access, n_reads);
@@ -102,9 +32,8 @@ static int have(parts *x, const dv_epilogue *f, const dv_epilogue_how *how)
     x->coef = DV_NEW(how->arena, int64_t, n_vars);
     x->steps = DV_NEW(how->arena, int64_t, n_vars);
     x->op = *f->op;
-    x->op.body = copy_expr(f, f->op->body, how->arena);
-    return x->tensors && x->vars && x->reads && x->flats && x->coef &&
-           x->steps && x->op.body;
+    x->op.body = f->part.body;
+    return x->tensors && x->vars && x->reads && x->flats && x->coef && x->steps;
 }
 
 // Copies an access and its tensor; the tensor gets number `at` in the
@@ -121,7 +50,7 @@ static void take_access(parts *x, int32_t at, const dv_epilogue_how *how,
 // read, then the sums, then the result. Reduced variables get extent 1.
 static void fill(parts *x, const dv_epilogue *f, const dv_epilogue_how *how)
 {
-    int32_t n = f->n_reads;
+    int32_t n = f->part.n_reads;
     int64_t es = dv_dtype_get(how->type)->size_bytes;
     for (int v = 0; v < f->op->n_vars; v++) {
         x->vars[v] = f->op->vars[v];
@@ -132,7 +61,7 @@ static void fill(parts *x, const dv_epilogue *f, const dv_epilogue_how *how)
         x->steps[v] = x->coef[v] * es;
     }
     for (int32_t i = 0; i < n; i++) {
-        int32_t r = f->read[i];
+        int32_t r = f->part.reads[i];
         int same = f->op->reads[r].tensor == f->op->write.tensor;
         take_access(x, same ? n + 1 : i, how, &f->op->reads[r], &x->reads[i]);
         x->flats[i] = how->kernel->reads[r];
@@ -158,14 +87,12 @@ dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
     if (!f)
         return dv_nomem(diag);
     f->op = how->op;
-    f->read = DV_NEW(how->arena, int32_t, (size_t)f->op->n_reads + 1);
-    if (!f->read)
+    if (!dv_op_take_results(&f->part, f->op, dv_op_reduce(f->op)->dtype,
+                            how->arena))
         return dv_nomem(diag);
-    list_reads(f, f->op->body);
-    for (int32_t i = 0; i < f->n_reads; i++)
-        if (dv_access_is_indirect(&f->op->reads[f->read[i]]))
-            // If a read is indirect, no epilogue is created: its index tensor
-            // is not among the reads of the epilogue.
+    for (int32_t i = 0; i < f->part.n_reads; i++)
+        if (dv_access_is_indirect(&f->op->reads[f->part.reads[i]]))
+            // Vector kernels of epilogues have no indirect reads.
             return DV_OK;
     if (!have(&x, f, how))
         return dv_nomem(diag);
@@ -202,13 +129,13 @@ const dv_vec_op *dv_epilogue_at(const dv_epilogue *f, void *const *at,
         box->end[v] = reduced ? 1 : end[v];
         first += box->begin[v] * f->steps[v];
     }
-    for (int32_t i = 0; i < f->n_reads; i++)
-        box->at[i] = at[f->read[i]];
+    for (int32_t i = 0; i < f->part.n_reads; i++)
+        box->at[i] = at[f->part.reads[i]];
     // Kernels add the offset of the box's first element to the base address of
     // an operand. `sums` already points to the sum of that element, so the base
     // is moved back, possibly to before the buffer; elements of the box are
     // then addressed correctly.
-    box->at[f->n_reads] = (void *)((uintptr_t)sums - (uintptr_t)first);
-    box->at[f->n_reads + 1] = at[f->op->n_reads];
+    box->at[f->part.n_reads] = (void *)((uintptr_t)sums - (uintptr_t)first);
+    box->at[f->part.n_reads + 1] = at[f->op->n_reads];
     return f->vec;
 }

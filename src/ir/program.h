@@ -24,6 +24,7 @@
 //   verify.c        checks the invariants of a program
 //   info.c          derives what is not stored: kinds, factors, sizes, flops
 //   access.c        accesses: their variables, strides, bounds and forms
+//   split_sum.c     splits an op's expression at its reduction
 //   window.c        recognises reductions over small windows (filters, pools)
 //   print.c         prints a program with all params replaced by numbers
 //   lower.[ch]      lowers statements to ops of the target's grain
@@ -188,6 +189,23 @@ int64_t dv_tensor_bytes(const dv_tensor *t);
 // Returns the first REDUCE node of the op's body in depth-first order from the
 // root; NULL if there is none.
 const dv_expr *dv_op_reduce(const dv_op *op);
+// A part of an op's expression, as the expression of an op of its own
+// (ir/split_sum.c). It has its own numbers of reads: reads[i] is the number
+// that its read i has in the op.
+typedef struct dv_expr_part {
+    const dv_expr *body;
+    int32_t *reads;
+    int32_t n_reads;
+} dv_expr_part;
+// dv_op_take_sums takes the op's reduction alone, a sum in place of a mean.
+// dv_op_take_results takes the remainder: read number n_reads, of finished sums
+// with this type, stands in place of the reduction, divided by the number of
+// points if that is a mean. Both return 0 if out of memory.
+int dv_op_take_sums(dv_expr_part *out, const dv_op *op, dv_arena *arena);
+int dv_op_take_results(dv_expr_part *out, const dv_op *op, int8_t type,
+                       dv_arena *arena);
+// Returns the number that a read of the op has in the part, or n_reads.
+int32_t dv_expr_part_read(const dv_expr_part *part, int32_t read);
 // Returns the mask of variables that an expression depends on, without those
 // that the expression itself reduces over.
 uint32_t dv_expr_free_vars(const dv_op *op, const dv_expr *e);

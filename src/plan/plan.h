@@ -310,6 +310,9 @@ struct dv_plan {
     // team's plan itself then has no result of a later pass.
     dv_rank_class *classes;
     int32_t n_classes;
+    // Options for planning ranks again when they run, such as the pins; NULL:
+    // none.
+    const dv_plan_options *rank_options;
     // In the plan of a rank of a team: the team's program, borrowed, and
     // for each op the op of that program of which it computes a part, or -1.
     const dv_program *team_program;
@@ -493,10 +496,6 @@ void dv_plan_forget_ranks(dv_plan *plan);
 void dv_plan_print_sections(dv_text *out, const dv_plan *plan);
 // Checks the plan of a team without the plans of its ranks.
 dv_status dv_plan_check_team(const dv_plan *plan, dv_diag *diag);
-// Makes the program of a rank of a team, before it is planned
-// (dist/rank_program.c). The caller destroys it.
-dv_status dv_rank_program_of(dv_program **out, const dv_plan *plan,
-                             int64_t rank, dv_diag *diag);
 
 // Returns a position for error messages, in the text that the plan was read
 // from; no position if it was not read.

@@ -6,6 +6,7 @@
 #define _POSIX_C_SOURCE 200809L // declares sysconf
 #include "base/clock.h"
 #include "base/math.h"
+#include "check/check.h"
 #include "dist/rank_program.h"
 #include "target/host.h"
 #include "team/combine.h"
@@ -191,26 +192,38 @@ int32_t dv_rank_usual_threads(const dv_comm *comm)
 #endif
 }
 
-// Returns the number of a tensor of the rank's program in its plan, which may
-// have added tensors.
-static int32_t planned(const dv_rank *r, int32_t tensor)
+// Replaces numbers of tensors of the rank's program by those in its plan, which
+// may have added tensors; names[t] is the name of tensor t.
+static void renumber(const dv_rank *r, const char *const *names, int32_t *list,
+                     int32_t n)
 {
-    return dv_program_find(r->plan->ops, r->part->p->tensors[tensor].name);
+    for (int32_t i = 0; i < n; i++)
+        list[i] =
+            list[i] < 0 ? -1 : dv_program_find(r->plan->ops, names[list[i]]);
 }
 
-static void number_tensors(dv_rank *r)
+static void number_tensors(dv_rank *r, const char *const *names)
 {
     dv_rank_program *x = r->part;
-    for (int32_t i = 0; i < r->p->n_tensors; i++)
-        x->tensor[i] = x->tensor[i] < 0 ? -1 : planned(r, x->tensor[i]);
-    for (int32_t i = 0; i < r->p->n_ops; i++)
-        x->parts[i] = x->parts[i] < 0 ? -1 : planned(r, x->parts[i]);
+    renumber(r, names, x->tensor, r->p->n_tensors);
+    renumber(r, names, x->parts, r->p->n_ops);
     for (int32_t i = 0; i < r->team->team.n_op_exchanges; i++) {
-        for (int32_t k = 0; k < x->exchanges[i].n_sends; k++)
-            x->sends[i][k] = planned(r, x->sends[i][k]);
-        for (int32_t k = 0; k < x->exchanges[i].n_receives; k++)
-            x->receives[i][k] = planned(r, x->receives[i][k]);
+        renumber(r, names, x->sends[i], x->exchanges[i].n_sends);
+        renumber(r, names, x->receives[i], x->exchanges[i].n_receives);
     }
+}
+
+// Plans the rank with the options of the team's plan and proves that plan.
+static dv_status plan_again(dv_rank *r, int64_t threads, dv_diag *diag)
+{
+    dv_plan_options how = DV_PLAN_OPTIONS_INIT;
+    if (r->team->rank_options)
+        how = *r->team->rank_options;
+    how.threads = threads;
+    DV_TRY(dv_rank_program_plan(&r->own_plan, r->team, r->part, r->part->op_of,
+                                &how, diag));
+    r->plan = r->own_plan;
+    return dv_check_rank(r->team, r->plan, r->comm->rank, DV_NOWHERE, diag);
 }
 
 // Finds the rank's plan in that of the team. If the options ask for other
@@ -218,7 +231,6 @@ static void number_tensors(dv_rank *r)
 // rank is planned here.
 static dv_status find_plan(dv_rank *r, const dv_rank_options *o, dv_diag *diag)
 {
-    dv_plan_options how = DV_PLAN_OPTIONS_INIT;
     int overlap = !o || !o->no_overlap;
     int here = dv_target_runs_here(&r->team->target);
     int64_t threads =
@@ -226,26 +238,20 @@ static dv_status find_plan(dv_rank *r, const dv_rank_options *o, dv_diag *diag)
     const dv_rank_class *c = dv_plan_class_of(r->team, r->comm->rank);
     DV_TRY(dv_rank_program_create(&r->part, r->team, r->comm->rank, overlap,
                                   diag));
+    const dv_program *p = r->part->p;
+    const char **names = DV_NEW(&r->arena, const char *, p->n_tensors);
+    if (!names)
+        return dv_nomem(diag);
+    for (int32_t i = 0; i < p->n_tensors; i++)
+        names[i] = p->tensors[i].name;
     threads = dv_min_i64(threads, MAX_THREADS);
     int wanted = !here || !o || o->threads <= 0 ||
                  (c && c->plan->target.cores == threads);
-    if (c && overlap && wanted) {
+    if (c && overlap && wanted)
         r->plan = c->plan;
-        number_tensors(r);
-        return DV_OK;
-    }
-    if (here)
-        how.threads = threads;
-    dv_rank_program *again = NULL;
-    DV_TRY(
-        dv_rank_program_create(&again, r->team, r->comm->rank, overlap, diag));
-    dv_program *ops = again->p;
-    again->p = NULL;
-    dv_rank_program_destroy(again);
-    DV_TRY(
-        dv_plan_rank(&r->own_plan, r->team, ops, r->part->op_of, &how, diag));
-    r->plan = r->own_plan;
-    number_tensors(r);
+    else
+        DV_TRY(plan_again(r, here ? threads : 0, diag));
+    number_tensors(r, names);
     return DV_OK;
 }
 
@@ -464,6 +470,11 @@ const dv_plan *dv_rank_plan(const dv_rank *r, dv_comm **comm)
     if (comm)
         *comm = r->comm;
     return r->team;
+}
+
+const dv_plan *dv_rank_own_plan(const dv_rank *r)
+{
+    return r->plan;
 }
 
 int32_t dv_rank_threads(const dv_rank *r)

@@ -234,9 +234,11 @@ void dv_rank_resume_at(dv_rank *r, int32_t repeat, int64_t round);
 // Returns the next number for a dv_message_set (a set of messages), which is
 // the same on all ranks.
 int32_t dv_rank_new_message_set(dv_rank *r);
-// Returns the rank's plan; sets *comm to its communicator unless `comm` is
+// Returns the team's plan; sets *comm to its communicator unless `comm` is
 // NULL.
 const dv_plan *dv_rank_plan(const dv_rank *r, dv_comm **comm);
+// Returns the plan of the rank's own program, which it runs.
+const dv_plan *dv_rank_own_plan(const dv_rank *r);
 
 // Copies the box `b` between `data`, which holds the elements of box `in` in
 // row-major order, and the dense buffer `run`. Returns the end of the part of

@@ -1,12 +1,14 @@
 // Plans whose text was changed at random: whatever the checker accepts must run
 // to its end and compute what the oracle computes.
 //
-//   attack dist|plan [MUTANTS]
+//   attack dist|ranks|plan [MUTANTS]
 //
 // dist: section dist of plans for teams, run by a team in this process.
+// ranks: the programs of ranks in section ranks, run in the same way.
 // plan: all other sections of plans for one process.
-// Without a number of mutants it is 100 or 1000, scaled by DV_CASES (percent).
-// DV_SEED is the number of the first plan; alone, it is the only one.
+// Without a number of mutants it is 100 (dist) or 1000, scaled by DV_CASES
+// (percent). DV_SEED is the number of the first plan; alone, it is the only
+// one.
 //
 // Every plan and its mutants are handled by a child process, so that one that
 // crashes or hangs is reported like one that computes wrong numbers.
@@ -51,16 +53,19 @@ static void tell(const char *stage, uint64_t seed, int mutant, const char *what,
 
 static int one_plan(report *out, const char *stage, uint64_t seed)
 {
-    int dist = !strcmp(stage, "dist"), wrong = 0;
+    int dist = !strcmp(stage, "dist"), ranks = !strcmp(stage, "ranks");
+    int wrong = 0;
     subject s;
-    if (!subject_make(&s, seed, dist ? -1 : 0)) {
+    if (!subject_make(&s, seed, dist ? -1 : ranks ? TEAM_AS_PLANNED : 0)) {
         out->no_plan++;
         return 0;
     }
     for (int i = 0; i < PER_PLAN; i++) {
         rng r = {seed * 1000003 + (uint64_t)i};
         char *text = mutate_plan(&r, s.text, s.donor,
-                                 dist ? MUTATE_DIST : MUTATE_OTHERS);
+                                 dist    ? MUTATE_DIST
+                                 : ranks ? MUTATE_RANKS
+                                         : MUTATE_OTHERS);
         if (!text)
             continue;
         out->mutant = i;
@@ -126,8 +131,9 @@ static void sum_up(const report *r, const char *stage)
 int main(int argc, char **argv)
 {
     const char *stage = argc > 1 ? argv[1] : "";
-    if (strcmp(stage, "dist") != 0 && strcmp(stage, "plan") != 0) {
-        fprintf(stderr, "attack dist|plan [MUTANTS]\n");
+    if (strcmp(stage, "dist") != 0 && strcmp(stage, "ranks") != 0 &&
+        strcmp(stage, "plan") != 0) {
+        fprintf(stderr, "attack dist|ranks|plan [MUTANTS]\n");
         return 2;
     }
     int64_t n = argc > 2 ? strtoll(argv[2], NULL, 10)
@@ -150,8 +156,11 @@ int main(int argc, char **argv)
         }
     }
     sum_up(r, stage);
-    // A reader or checker that refuses every mutant would prove nothing.
-    if (failed == 0 && (tried(r) == 0 || r->count[FATE_SAME] * 20 < tried(r))) {
+    // A reader or checker that refuses every mutant would prove nothing. Few
+    // changes of a program can be read.
+    int64_t least = !strcmp(stage, "ranks") ? 200 : 20;
+    if (failed == 0 &&
+        (tried(r) == 0 || r->count[FATE_SAME] * least < tried(r))) {
         fprintf(stderr, "attack %s: %" PRId64 " of %" PRId64 " mutants ran\n",
                 stage, r->count[FATE_SAME], tried(r));
         failed = 1;

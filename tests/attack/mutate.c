@@ -117,9 +117,28 @@ static int wanted(const char *line, int sections)
     return sections & (strncmp(line, "dist", 4) ? MUTATE_OTHERS : MUTATE_DIST);
 }
 
+// Finds the programs of ranks, which stand inside section ranks.
+static int find_programs(const lines *l, span *out, int most)
+{
+    static const char begin[] = "        program ", end[] = "        }";
+    int n = 0;
+    for (int i = 0; i < l->n && n < most; i++) {
+        if (strncmp(l->at[i], begin, sizeof begin - 1) != 0)
+            continue;
+        int k = i + 1;
+        while (k < l->n && strncmp(l->at[k], end, sizeof end - 1) != 0)
+            k++;
+        if (k < l->n)
+            out[n++] = (span){i, k + 1};
+    }
+    return n;
+}
+
 static int find_sections(const lines *l, int sections, span *out, int most)
 {
     int n = 0;
+    if (sections == MUTATE_RANKS)
+        return find_programs(l, out, most);
     for (int i = 0; i < l->n && n < most; i++) {
         if (!wanted(l->at[i], sections))
             continue;

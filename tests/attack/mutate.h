@@ -1,6 +1,7 @@
 // Structured changes of a plan's text: numbers, names, lines and blocks of
 // lines of one section are changed, exchanged, repeated, moved or removed. The
-// program is never changed, so that it stays clear what is to be computed.
+// team's program is never changed, so that it stays clear what is to be
+// computed.
 #ifndef DV_ATTACK_MUTATE_H
 #define DV_ATTACK_MUTATE_H
 #include "harness/gen.h"
@@ -8,6 +9,7 @@
 enum {
     MUTATE_DIST = 1,   // section dist
     MUTATE_OTHERS = 2, // all sections but dist and program
+    MUTATE_RANKS = 4,  // the programs of ranks, in section ranks
 };
 
 // A changed copy of a plan's text, from malloc, without comments; NULL when the

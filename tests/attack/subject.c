@@ -138,7 +138,8 @@ static dv_plan *make_plan(const subject *s, const dv_target *t, rng *r,
 static int make_plans(subject *s, rng *r, int64_t team)
 {
     dv_target *t = NULL;
-    int ok = team ? !dv_target_load(&t, "host", NULL) : make_target(&t, r);
+    const char *name = s->as_planned && rng_percent(r, 50) ? "spyre" : "host";
+    int ok = team ? !dv_target_load(&t, name, NULL) : make_target(&t, r);
     s->plan = ok ? make_plan(s, t, r, team) : NULL;
     dv_plan *other = s->plan ? make_plan(s, t, r, team) : NULL;
     dv_target_destroy(t);
@@ -150,12 +151,12 @@ static int make_plans(subject *s, rng *r, int64_t team)
 
 // -- Running ---------------------------------------------------------------
 
-static dv_status run_team(const dv_plan *plan, rng *r, void *const *data,
-                          dv_diag *diag)
+static dv_status run_team(const subject *s, const dv_plan *plan, rng *r,
+                          void *const *data, dv_diag *diag)
 {
     dv_rank_options how = {.threads = (int32_t)(1 + rng_below(r, 2)),
                            .no_overlap = rng_percent(r, 30)};
-    return dv_team_run_as(plan, &how, data, NULL, diag);
+    return dv_team_run_as(plan, s->as_planned ? NULL : &how, data, NULL, diag);
 }
 
 int subject_right(const subject *s, const dv_plan *plan, void *const *after)
@@ -177,7 +178,7 @@ static fate run_plan(const subject *s, const dv_plan *plan, rng *r,
         j = (job){.plan = plan,
                   .diag = dv_diag_create(),
                   .data = case_buffers(plan->ops)};
-        ran = !run_team(plan, r, j.data, j.diag) ||
+        ran = !run_team(s, plan, r, j.data, j.diag) ||
               case_no("it does not run: %s", dv_diag_text(j.diag));
     } else {
         ran = job_done(&j, plan, (int)kind);
@@ -224,7 +225,8 @@ fate subject_try(const subject *s, const char *text, rng *r)
 int subject_make(subject *s, uint64_t seed, int64_t team)
 {
     rng r = {seed * 0x9e3779b97f4a7c15u + 1};
-    *s = (subject){0};
+    *s = (subject){.as_planned = team == TEAM_AS_PLANNED};
+    team = s->as_planned ? -1 : team;
     int ok = make_program(s, &r, seed) && make_plans(s, &r, team);
     if (ok)
         ok = run_plan(s, s->plan, &r, DV_RUN_SEQ, &s->right) == FATE_SAME;

@@ -11,6 +11,7 @@ typedef struct subject {
     char *text;   // of the plan; freed with dv_free
     char *donor;  // of another plan of the program, made with other options
     void **right; // outputs of the plan, which agree with the oracle
+    int as_planned;
 } subject;
 
 // What became of a changed plan.
@@ -23,10 +24,14 @@ typedef enum fate {
     N_FATES
 } fate;
 
+// A team of a random number of ranks, on this machine or on simulated ones,
+// which run the plans of section ranks.
+enum { TEAM_AS_PLANNED = -2 };
+
 // Makes a plan that runs and agrees with the oracle. `team` is 0 for one
-// process, else the number of ranks, or -1 for a random number of ranks. The
-// plan of a team is that of a random rank. Returns 0 if there is no such plan
-// for this seed.
+// process, else the number of ranks, -1 for a random number of ranks, which
+// may be planned again when they run, or TEAM_AS_PLANNED. The plan of a team is
+// that of a random rank. Returns 0 if there is no such plan for this seed.
 int subject_make(subject *s, uint64_t seed, int64_t team);
 void subject_free(subject *s);
 // Reads a changed plan, checks it and runs it if it is accepted: on the ranks

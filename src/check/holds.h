@@ -1,0 +1,79 @@
+// Which elements the tensors of a rank's program hold, for rule C32 of the
+// checker.
+//
+// Time is counted in ops of the team's program as they run, over all iterations
+// of repeats. A fact says that a box of a tensor of the rank's program holds
+// elements of a tensor of the team's program as they are before the op at some
+// time. Facts stay true until the box is overwritten:
+//
+//   time 7   u[i] <- …      the team's op writes u
+//
+//   the rank's u[0..5] holds u[4..9] of time 7: the values before the op
+//   the rank's u[1..4] holds u[5..8] of time 8: those after the op
+//
+// A fact of one time is one of another time too if no op between them writes
+// the elements. Of elements that the rank owns it is known which ops write
+// them, because only owners do; elements of other ranks count as changed by
+// every op that writes the tensor.
+#ifndef DV_HOLDS_H
+#define DV_HOLDS_H
+#include "check/check.h"
+
+typedef struct dv_fact {
+    struct dv_fact *next; // the next one of the same tensor
+    dv_box at;            // elements of the rank's tensor
+    // The team's tensor. For op k, n_tensors + k are the rank's own partial
+    // sums, and n_tensors + n_ops + k those of all ranks.
+    int32_t of;
+    int64_t shift[DV_MAX_DIMS]; // index in the team's tensor minus the rank's
+    int64_t time;
+} dv_fact;
+
+// The ops that have written a tensor of the team so far, and when.
+typedef struct dv_write_log {
+    int64_t *times;
+    int32_t *ops;
+    int32_t n, cap_times, cap_ops;
+} dv_write_log;
+
+typedef struct dv_check_boxes {
+    dv_box *at;
+    int32_t n, cap;
+} dv_check_boxes;
+
+typedef struct dv_holds {
+    const dv_program *p; // the team's
+    const dv_plan_team *t;
+    const int64_t *coord; // of the rank
+    const dv_box *own;    // per tensor of the team
+    dv_write_log *logs;   // likewise
+    dv_fact **facts;      // per tensor of the rank's program
+    dv_fact *unused;
+    dv_check_boxes left, valid; // working memory
+    dv_arena *arena;
+    int failed; // 1 when out of memory
+} dv_holds;
+
+// Boxes: whether one has no elements, and the intersection of two.
+int dv_check_empty(const dv_box *b);
+dv_box dv_check_common(const dv_box *a, const dv_box *b);
+// Returns the box of a tensor that an access covers when the variables have the
+// values begin[v] to end[v] - 1. A dim with an index that is read is whole.
+dv_box dv_check_reach(const dv_program *p, const dv_op *op, const dv_access *a,
+                      const int64_t *begin, const int64_t *end);
+
+// Records that an op writes its tensor at a time.
+void dv_holds_log(dv_holds *h, int32_t op, int64_t time);
+// Adds a fact; `like` has everything but `next`.
+void dv_holds_add(dv_holds *h, int32_t tensor, const dv_fact *like);
+// Forgets what a box of a tensor holds.
+void dv_holds_forget(dv_holds *h, int32_t tensor, const dv_box *box);
+// Returns whether the box `want->at` of a tensor holds what `want` says.
+int dv_holds_has(dv_holds *h, int32_t tensor, const dv_fact *want);
+// Replaces the facts of a tensor by what is true at a time. Partial sums are
+// forgotten.
+void dv_holds_advance(dv_holds *h, int32_t tensor, int64_t time);
+// Returns a copy of a tensor's facts, which dv_holds_free frees.
+dv_fact *dv_holds_copy(dv_holds *h, int32_t tensor);
+void dv_holds_free(dv_holds *h, dv_fact *list);
+#endif
