@@ -48,7 +48,8 @@ static int put_entry(result *r, dv_fuser *f, const dv_fuse_answer *a, int32_t i)
     const dv_fuse_graph *g = f->g;
     const uint64_t *set = a->sets + (size_t)i * (size_t)g->words;
     dv_fuse_entry *e = (dv_fuse_entry *)&r->out.entries[i];
-    dv_fuse_tiling t = dv_fuse_price(f, set, &a->received[i], &a->kept[i]);
+    dv_fuse_tiling t =
+        dv_fuse_exact_price(f, set, &a->received[i], &a->kept[i]);
     int32_t *ops = DV_NEW(&r->arena, int32_t, g->n);
     int32_t *kept = DV_NEW(&r->arena, int32_t, DV_FUSE_MOST_KEPT);
     if (f->failed || !ops || !kept)

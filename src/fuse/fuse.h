@@ -177,6 +177,7 @@ typedef struct dv_fuse_tiling {
     double cost;
     int32_t w, h, k;
     int by_columns; // 1: the snake runs along columns; 0: along rows
+    int is_bound;   // 1: the cost is an upper bound
 } dv_fuse_tiling;
 
 // Tile sizes worth trying for a shape, those with the fewest tiles first.
@@ -196,6 +197,10 @@ dv_fuse_tiling dv_fuse_search_tiling(const dv_fuse_graph *g,
                                      const dv_fuse_profile *p,
                                      const dv_fuse_sizes *sizes,
                                      int64_t *steps);
+
+// Returns the cost of a tiling by walking through its steps.
+double dv_fuse_exact_cost(const dv_fuse_graph *g, const dv_fuse_profile *p,
+                          const dv_fuse_tiling *tiling);
 
 // Tensors that pass from a group to the next one in the scratchpad.
 typedef struct dv_fuse_kept {
@@ -223,6 +228,11 @@ void dv_fuse_memo_free(dv_fuser *f);
 dv_fuse_tiling dv_fuse_price(dv_fuser *f, const uint64_t *set,
                              const dv_fuse_kept *received,
                              const dv_fuse_kept *kept);
+// The same with an exact cost: that of dv_fuse_price is an upper bound for
+// tilings that would take too long to walk through in a search.
+dv_fuse_tiling dv_fuse_exact_price(dv_fuser *f, const uint64_t *set,
+                                   const dv_fuse_kept *received,
+                                   const dv_fuse_kept *kept);
 // Lists the ops of a set with the inlined ones that they need, ascending.
 // Returns their number.
 int32_t dv_fuse_expand(const dv_fuser *f, const uint64_t *set, int32_t *ops);
@@ -254,8 +264,12 @@ int dv_fuse_can_join(const dv_fuser *f, const dv_fuse_parts *p, int32_t a,
 // Lists the units whose ops share a tensor with unit u. Returns their number.
 int32_t dv_fuse_touching(const dv_fuser *f, const dv_fuse_parts *p, int32_t u,
                          int32_t *units);
-// Makes every node of a unit a unit of its own.
+// The following three change units without setting their costs: dissolve makes
+// every node of a unit a unit of its own, take_out does so with one node and
+// returns the unit of the others or -1, join puts the nodes of b into a.
 void dv_fuse_dissolve(dv_fuser *f, dv_fuse_parts *p, int32_t u);
+int32_t dv_fuse_take_out(dv_fuser *f, dv_fuse_parts *p, int32_t o);
+void dv_fuse_join(dv_fuser *f, dv_fuse_parts *p, int32_t a, int32_t b);
 // Merges pairs of units of which one is in `loose` (a flag per unit) or was
 // merged, as long as that lowers the cost. Gains are multiplied by random
 // factors of 1 - noise to 1 + noise.

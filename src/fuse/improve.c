@@ -90,19 +90,68 @@ static int32_t random_unit(search *s)
     }
 }
 
-// Dissolves a random unit and up to three more around it.
+// Dissolves a random unit and some around it: often few, sometimes many.
 static void disturb(search *s)
 {
     int32_t units[DV_FUSE_MOST_OPS];
     uint64_t *random = &s->f->random;
-    int32_t u = random_unit(s), more = dv_draw_below(random, 4);
+    int32_t u = random_unit(s);
+    int32_t more = dv_draw_below(random, dv_draw_below(random, 4) ? 4 : 16);
     int32_t n = dv_fuse_touching(s->f, &s->next, u, units);
     dissolve(s, u);
     while (more-- && n) {
-        int32_t i = dv_draw_below(random, n);
-        dissolve(s, units[i]);
+        int32_t i = dv_draw_below(random, n), v = units[i];
         units[i] = units[--n];
+        // Units can only be found twice if they were dissolved before.
+        if (s->loose[v])
+            continue;
+        if (more > 2)
+            n += dv_fuse_touching(s->f, &s->next, v, units + n);
+        dissolve(s, v);
+        if (n > DV_FUSE_MOST_OPS / 2)
+            n = DV_FUSE_MOST_OPS / 2;
     }
+}
+
+// Returns 1 if node o can leave its unit: it reads nothing of the others in it,
+// or they read nothing of it.
+static int can_leave(const search *s, int32_t o)
+{
+    const dv_fuse_graph *g = s->f->g;
+    const dv_fuse_node *x = &g->nodes[o];
+    const dv_fuse_edge *t = &g->edges[x->output];
+    int reads = 0, is_read = 0;
+    for (int32_t k = 0; k < x->n_inputs; k++) {
+        int32_t from = g->edges[x->inputs[k]].producer;
+        reads |= from >= 0 && s->next.of[from] == s->next.of[o];
+        // Through an inlined node it may read anything.
+        reads |= from >= 0 && s->next.of[from] < 0;
+    }
+    for (int32_t i = 0; i < t->n_readers; i++)
+        is_read |= s->next.of[t->readers[i]] == s->next.of[o] ||
+                   s->next.of[t->readers[i]] < 0;
+    return !reads || !is_read;
+}
+
+// Moves a random node from its unit to another one that it touches, or makes it
+// a unit of its own.
+static void move_node(search *s)
+{
+    int32_t units[DV_FUSE_MOST_OPS];
+    dv_fuse_parts *p = &s->next;
+    int32_t o = dv_draw_below(&s->f->random, s->f->g->n);
+    if (p->of[o] < 0 || !can_leave(s, o)) {
+        disturb(s);
+        return;
+    }
+    int32_t rest = dv_fuse_take_out(s->f, p, o);
+    int32_t n = dv_fuse_touching(s->f, p, o, units);
+    int32_t to = n ? units[dv_draw_below(&s->f->random, n)] : o;
+    s->loose[o] = 1;
+    if (rest >= 0)
+        s->loose[rest] = 1;
+    if (to != rest && to != o && dv_fuse_can_join(s->f, p, o, to))
+        dv_fuse_join(s->f, p, o, to);
 }
 
 // Makes a neighbour of the partition and keeps it if it is good enough.
@@ -114,6 +163,8 @@ static void try_once(search *s)
     memset(s->loose, 0, (size_t)n);
     if (s->n_candidates && dv_draw_below(&f->random, 8) == 0)
         toggle(s, s->candidates[dv_draw_below(&f->random, s->n_candidates)]);
+    else if (dv_draw_below(&f->random, 2))
+        move_node(s);
     else
         disturb(s);
     dv_fuse_merge(f, &s->next, s->loose,

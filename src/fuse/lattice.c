@@ -5,12 +5,18 @@
 //
 //   {} -> {0,1} -> {0,1,2,3} -> all       cost of a step: that of its group
 //
-// There are few down-sets if the graph is small or narrow.
+// There are few down-sets if the graph is small or narrow; the search gives up
+// if there are many.
 #include "fuse/fuse.h"
 #include "base/random.h"
 #include <string.h>
 
-enum { MOST_NODES = 64, MOST_STATES = 1 << 16, MOST_CHOICES = 3 };
+enum {
+    MOST_NODES = 64,
+    MOST_SETS = 3000,
+    STATES_PER_SET = 32, // down-sets with different retained tensors
+    MOST_CHOICES = 3,    // tensors that a group may retain
+};
 
 typedef struct state {
     uint64_t done, group; // `group` was added last
@@ -31,7 +37,7 @@ typedef struct lattice {
     int32_t n, cap;
     int32_t *table, table_size; // hash table of states; owned
     int32_t by_size[MOST_NODES + 1];
-    int64_t left;  // visits and prices that may still be made
+    int64_t stop;  // give up when so much of the budget is left
     double best;   // total to beat
     int32_t found; // final state, or -1
 } lattice;
@@ -154,7 +160,7 @@ static void reach(lattice *l, const state *x)
         l->states[l->n].same_size = l->by_size[size];
         l->by_size[size] = l->n++;
     } else {
-        l->left = 0;
+        l->stop = INT64_MAX;
         return;
     }
     if (x->done == l->all) {
@@ -185,7 +191,8 @@ static void add_group(lattice *l, int32_t from, uint64_t group)
 {
     state s = l->states[from];
     const dv_fuse_graph *g = l->f->g;
-    l->left--;
+    l->f->steps++;
+    l->f->left--;
     for (int32_t i = 0; i < s.kept.n; i++)
         if (l->readers[g->edges[s.kept.at[i]].producer] & ~s.done & ~group)
             return;
@@ -198,7 +205,6 @@ static void add_group(lattice *l, int32_t from, uint64_t group)
         for (int32_t i = 0; i < keepable.n; i++)
             if (m >> i & 1)
                 x.kept.at[x.kept.n++] = keepable.at[i];
-        l->left--;
         x.cost = s.cost + dv_fuse_price(l->f, &group, &s.kept, &x.kept).cost;
         if (x.cost + rest < l->best * (1 - 1e-12))
             reach(l, &x);
@@ -210,7 +216,7 @@ static void add_group(lattice *l, int32_t from, uint64_t group)
 static void extend(lattice *l, int32_t from, uint64_t group, int32_t next)
 {
     uint64_t done = l->states[from].done | group;
-    for (int32_t o = next; o < l->f->g->n && l->left > 0; o++) {
+    for (int32_t o = next; o < l->f->g->n && l->f->left > l->stop; o++) {
         uint64_t bit = (uint64_t)1 << o;
         if (!(l->all & bit) || done & bit || l->needs[o] & ~done)
             continue;
@@ -236,27 +242,48 @@ static void put_answer(const lattice *l, dv_fuse_answer *out)
     }
 }
 
+// Counts the down-sets that extend `done` by nodes >= next, up to a limit.
+static int32_t count(const lattice *l, uint64_t done, int32_t next,
+                     int32_t most)
+{
+    int32_t n = 1;
+    for (int32_t o = next; o < l->f->g->n && n < most; o++) {
+        uint64_t bit = (uint64_t)1 << o;
+        if (l->all & bit && !(l->needs[o] & ~done))
+            n += count(l, done | bit, o + 1, most - n);
+    }
+    return n;
+}
+
+static void search(lattice *l)
+{
+    reach(l, &(state){.before = -1});
+    for (int size = 0; size < l->f->g->n; size++)
+        for (int32_t s = l->by_size[size]; s >= 0 && l->f->left > l->stop;
+             s = l->states[s].same_size)
+            if (l->states[s].cost + remaining(l, l->states[s].done) < l->best)
+                extend(l, s, 0, 0);
+}
+
 void dv_fuse_lattice(dv_fuser *f, dv_fuse_answer *best, int64_t most)
 {
-    lattice l = {.f = f, .best = best->total, .found = -1, .left = most};
+    lattice l = {.f = f, .best = best->total, .found = -1};
+    l.stop = f->left - most;
     if (f->g->n > MOST_NODES || best->total <= f->bound || dv_fuse_spent(f))
         return;
-    l.cap = MOST_STATES;
-    l.table_size = 4 * MOST_STATES;
+    relate(&l);
+    int32_t n = count(&l, 0, 0, MOST_SETS);
+    if (n == MOST_SETS)
+        return;
+    l.cap = n * STATES_PER_SET;
+    for (l.table_size = 64; l.table_size < 2 * l.cap;)
+        l.table_size *= 2;
     l.states = dv_alloc((size_t)l.cap * sizeof *l.states);
     l.table = dv_alloc((size_t)l.table_size * sizeof *l.table);
     if (l.states && l.table) {
         memset(l.table, -1, (size_t)l.table_size * sizeof *l.table);
         memset(l.by_size, -1, sizeof l.by_size);
-        relate(&l);
-        reach(&l, &(state){.before = -1});
-        for (int size = 0; size < f->g->n; size++)
-            for (int32_t s = l.by_size[size]; s >= 0 && l.left > 0;
-                 s = l.states[s].same_size)
-                if (l.states[s].cost + remaining(&l, l.states[s].done) < l.best)
-                    extend(&l, s, 0, 0);
-        f->steps += most - l.left;
-        f->left -= most - l.left;
+        search(&l);
         if (l.found >= 0)
             put_answer(&l, best);
     } else {

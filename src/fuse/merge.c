@@ -49,6 +49,34 @@ void dv_fuse_dissolve(dv_fuser *f, dv_fuse_parts *p, int32_t u)
     dv_fuse_add(set, u);
 }
 
+int32_t dv_fuse_take_out(dv_fuser *f, dv_fuse_parts *p, int32_t o)
+{
+    int32_t words = f->g->words, u = p->of[o];
+    uint64_t *set = set_of(f, p, u), *own = set_of(f, p, o);
+    dv_fuse_remove(set, o);
+    int32_t rest = dv_fuse_next(set, words, 0);
+    if (u == o && rest >= 0) {
+        // The unit needs another number.
+        uint64_t *other = set_of(f, p, rest);
+        memcpy(other, set, (size_t)words * sizeof *set);
+        memset(set, 0, (size_t)words * sizeof *set);
+        DV_FUSE_EACH(i, other, words) p->of[i] = rest;
+    }
+    dv_fuse_add(own, o);
+    p->of[o] = o;
+    return rest < 0 ? -1 : p->of[rest];
+}
+
+void dv_fuse_join(dv_fuser *f, dv_fuse_parts *p, int32_t a, int32_t b)
+{
+    uint64_t *x = set_of(f, p, a), *y = set_of(f, p, b);
+    DV_FUSE_EACH(o, y, f->g->words) p->of[o] = a;
+    for (int32_t i = 0; i < f->g->words; i++) {
+        x[i] |= y[i];
+        y[i] = 0;
+    }
+}
+
 // -- Neighbours --------------------------------------------------------------
 
 typedef struct finder {
@@ -186,15 +214,9 @@ static int add_pairs(merger *m, int32_t u, const char *skip)
 
 static int merge_pair(merger *m, pair x)
 {
-    dv_fuser *f = m->f;
-    uint64_t *a = set_of(f, m->p, x.a), *b = set_of(f, m->p, x.b);
-    DV_FUSE_EACH(o, b, f->g->words) m->p->of[o] = x.a;
-    for (int32_t i = 0; i < f->g->words; i++) {
-        a[i] |= b[i];
-        b[i] = 0;
-    }
-    m->p->cost[x.a] = x.cost;
     int32_t kept = 0;
+    dv_fuse_join(m->f, m->p, x.a, x.b);
+    m->p->cost[x.a] = x.cost;
     for (int32_t i = 0; i < m->n; i++) {
         const pair *y = &m->pairs[i];
         if (y->a != x.a && y->a != x.b && y->b != x.a && y->b != x.b)

@@ -282,3 +282,19 @@ dv_fuse_tiling dv_fuse_price(dv_fuser *f, const uint64_t *set,
     *find(m, hash, key, n) = (slot){hash, key, n, best};
     return best;
 }
+
+dv_fuse_tiling dv_fuse_exact_price(dv_fuser *f, const uint64_t *set,
+                                   const dv_fuse_kept *received,
+                                   const dv_fuse_kept *kept)
+{
+    dv_fuse_tiling t = dv_fuse_price(f, set, received, kept);
+    request r = {set, received, kept};
+    dv_fuse_group x;
+    dv_fuse_profile p;
+    if (t.is_bound) {
+        describe(f, &r, &x);
+        if (dv_fuse_profile_init(&p, &x, f->memo->wanted))
+            t.cost = dv_fuse_exact_cost(f->g, &p, &t);
+    }
+    return t;
+}

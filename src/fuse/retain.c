@@ -124,18 +124,6 @@ static void weigh(linker *l, link *x)
     }
 }
 
-static void join_chains(linker *l, int32_t a, int32_t b)
-{
-    int32_t words = l->f->g->words;
-    uint64_t *x = l->chains.sets + (size_t)a * (size_t)words;
-    uint64_t *y = l->chains.sets + (size_t)b * (size_t)words;
-    DV_FUSE_EACH(o, y, words) l->chains.of[o] = a;
-    for (int32_t i = 0; i < words; i++) {
-        x[i] |= y[i];
-        y[i] = 0;
-    }
-}
-
 static void choose_links(linker *l)
 {
     for (int32_t i = 0; i < l->n; i++)
@@ -154,7 +142,7 @@ static void choose_links(linker *l)
         if (l->next[x.from] >= 0 || l->has_in[x.to] || a == b ||
             !dv_fuse_can_join(l->f, &l->chains, a, b))
             continue;
-        join_chains(l, a, b);
+        dv_fuse_join(l->f, &l->chains, a, b);
         l->next[x.from] = x.to;
         l->has_in[x.to] = 1;
         l->kept[x.from] = l->received[x.to] = x.best;

@@ -21,10 +21,8 @@ enum {
     F = DV_FUSE_WHOLE,
     // Tilings with more tiles than this are not considered.
     MOST_TILES = 1 << 20,
-    // Tilings with overlaps and more steps than this are not considered, unless
-    // there is no other tiling yet.
-    MOST_WALKED = 1 << 14,
-    MOST_WALKED_ONCE = 1 << 24,
+    // With overlaps and more steps than this, the search uses an upper bound.
+    MOST_WALKED = 1 << 12,
 };
 
 // -- Tile sizes --------------------------------------------------------------
@@ -386,24 +384,118 @@ static double walk(const trial *t, int by_columns)
 
 // -- Search ------------------------------------------------------------------
 
-static void try_depth(trial *t, int64_t k, dv_fuse_tiling *best)
+// Returns an upper bound of the cost with overlaps: every demand is loaded on
+// its own.
+static double cost_apart(const trial *t, int by_columns)
+{
+    dv_fuse_loads apart = *t->loads;
+    trial all = *t;
+    for (int32_t i = 0; i < apart.n_overlaps; i++)
+        for (int d = 0; d < DV_FUSE_DEMANDS; d++) {
+            const dv_fuse_overlap *o = &apart.overlaps[i];
+            if (o->demands >> d & 1)
+                apart.coef[d] += (d / DV_FUSE_AXES == F ? o->height : 1) *
+                                 (d % DV_FUSE_AXES == F ? o->width : 1);
+        }
+    all.loads = &apart;
+    return snake_cost(&all, by_columns);
+}
+
+static void try_depth(trial *t, int64_t k, dv_fuse_tiling *best, int64_t *steps)
 {
     set_depth(t, k);
+    int64_t walked = t->nx * t->ny * t->nk;
     for (int by_columns = 0; by_columns < 2; by_columns++) {
         if (by_columns && (t->nx == 1 || t->ny == 1))
             break;
         // Without the overlapping tensors it is a lower bound.
         double cost = snake_cost(t, by_columns);
-        if (cost < best->cost && t->loads->n_overlaps) {
-            int64_t most =
-                best->cost < DV_FUSE_NEVER ? MOST_WALKED : MOST_WALKED_ONCE;
-            if (t->nx * t->ny * t->nk > most)
-                continue;
+        int is_bound = t->loads->n_overlaps && walked > MOST_WALKED;
+        if (cost >= best->cost)
+            continue;
+        if (is_bound) {
+            cost = cost_apart(t, by_columns);
+        } else if (t->loads->n_overlaps) {
             cost = walk(t, by_columns);
+            *steps += walked / 8;
         }
         if (cost < best->cost)
-            *best = (dv_fuse_tiling){cost, (int32_t)t->w, (int32_t)t->h,
-                                     (int32_t)t->k, by_columns};
+            *best =
+                (dv_fuse_tiling){cost,          (int32_t)t->w, (int32_t)t->h,
+                                 (int32_t)t->k, by_columns,    is_bound};
+    }
+}
+
+static trial trial_of(const dv_fuse_graph *g, const dv_fuse_profile *p,
+                      int64_t w, int64_t h)
+{
+    trial t = {.g = g, .p = p, .w = w, .h = h};
+    t.nx = dv_ceil_div(p->width, w);
+    t.ny = dv_ceil_div(p->height, h);
+    t.w_end = p->width - (t.nx - 1) * w;
+    t.h_end = p->height - (t.ny - 1) * h;
+    return t;
+}
+
+double dv_fuse_exact_cost(const dv_fuse_graph *g, const dv_fuse_profile *p,
+                          const dv_fuse_tiling *tiling)
+{
+    trial t = trial_of(g, p, tiling->w, tiling->h);
+    set_depth(&t, tiling->k);
+    return walk(&t, tiling->by_columns);
+}
+
+// A search among the tilings of a group.
+typedef struct hunt {
+    const dv_fuse_graph *g;
+    const dv_fuse_profile *p;
+    dv_fuse_tiling best;
+    double tile_work; // least computing time of a tile
+    int64_t steps;
+} hunt;
+
+// Tries tiles of one size with the depths that are worth it. A deeper step is
+// never worse, so these are the largest depth that fits, the one that cuts the
+// sum evenly into as many steps, and a power of two.
+static void try_size(hunt *s, int64_t w, int64_t h)
+{
+    const dv_fuse_profile *p = s->p;
+    trial t = trial_of(s->g, p, w, h);
+    s->steps++;
+    if ((double)(t.nx * t.ny) * s->tile_work >= s->best.cost || !deepest(&t))
+        return;
+    int64_t k = t.k, power = 1;
+    try_depth(&t, k, &s->best, &s->steps);
+    if (t.nk == 1)
+        return;
+    int64_t balanced = dv_ceil_div(p->sum, t.nk);
+    if (balanced != k)
+        try_depth(&t, balanced, &s->best, &s->steps);
+    while (2 * power <= k)
+        power *= 2;
+    if (power != k && power != balanced)
+        try_depth(&t, power, &s->best, &s->steps);
+}
+
+// Tries up to two tiles more or fewer in a row and in a column, as long as that
+// helps.
+static void refine(hunt *s)
+{
+    enum { AROUND = 2 };
+    double before = DV_FUSE_NEVER;
+    while (s->best.cost < before) {
+        int64_t nx = dv_ceil_div(s->p->width, s->best.w);
+        int64_t ny = dv_ceil_div(s->p->height, s->best.h);
+        before = s->best.cost;
+        for (int64_t y = ny - AROUND; y <= ny + AROUND; y++)
+            for (int64_t x = nx - AROUND; x <= nx + AROUND; x++) {
+                if (x < 1 || y < 1 || x * y > MOST_TILES)
+                    continue;
+                int64_t w = dv_ceil_div(s->p->width, x);
+                int64_t h = dv_ceil_div(s->p->height, y);
+                if (w <= s->g->native_w && h <= s->g->native_h)
+                    try_size(s, w, h);
+            }
     }
 }
 
@@ -411,32 +503,18 @@ dv_fuse_tiling dv_fuse_search_tiling(const dv_fuse_graph *g,
                                      const dv_fuse_profile *p,
                                      const dv_fuse_sizes *sizes, int64_t *steps)
 {
-    dv_fuse_tiling best = {.cost = DV_FUSE_NEVER};
-    double tile_work = p->linear * (double)p->sum + p->fixed + p->by_height +
-                       p->by_width + p->last;
+    hunt s = {.g = g, .p = p, .best = {.cost = DV_FUSE_NEVER}};
+    s.tile_work = p->linear * (double)p->sum + p->fixed + p->by_height +
+                  p->by_width + p->last;
     for (int32_t i = 0; i < sizes->n; i++) {
-        const struct dv_fuse_size *s = &sizes->at[i];
-        if ((double)s->tiles * tile_work >= best.cost)
+        const struct dv_fuse_size *size = &sizes->at[i];
+        if ((double)size->tiles * s.tile_work >= s.best.cost)
             break;
-        trial t = {.g = g, .p = p, .w = s->w, .h = s->h};
-        t.nx = dv_ceil_div(p->width, t.w);
-        t.ny = dv_ceil_div(p->height, t.h);
-        t.w_end = p->width - (t.nx - 1) * t.w;
-        t.h_end = p->height - (t.ny - 1) * t.h;
-        *steps += 1;
-        if (!deepest(&t))
-            continue;
-        int64_t k = t.k, power = 1;
-        try_depth(&t, k, &best);
-        if (t.nk == 1)
-            continue;
-        int64_t balanced = dv_ceil_div(p->sum, dv_ceil_div(p->sum, k));
-        if (balanced != k)
-            try_depth(&t, balanced, &best);
-        while (2 * power <= k)
-            power *= 2;
-        if (power != k && power != balanced)
-            try_depth(&t, power, &best);
+        try_size(&s, size->w, size->h);
     }
-    return best;
+    if (sizes->n && s.best.cost < DV_FUSE_NEVER &&
+        s.best.cost > (double)sizes->at[0].tiles * s.tile_work)
+        refine(&s);
+    *steps += s.steps;
+    return s.best;
 }
