@@ -79,8 +79,9 @@ static int put_result(result *r, dv_fuser *f, const dv_fuse_answer *a)
     for (int32_t i = 0; i < a->n; i++)
         if (!put_entry(r, f, a, i))
             return 0;
-    // The bound may differ from an equal total by rounding.
-    r->out.bound = f->bound < r->out.total ? f->bound : r->out.total;
+    // A bound that differs by rounding is equal.
+    r->out.bound =
+        f->bound * (1 + DV_FUSE_EQUAL) < r->out.total ? f->bound : r->out.total;
     r->out.gap =
         r->out.total > 0 ? (r->out.total - r->out.bound) / r->out.total : 0;
     r->out.steps = f->steps;
@@ -114,7 +115,11 @@ static int solve(dv_fuser *f, dv_fuse_answer *best)
     dv_fuse_retain(f, &p, &merged);
     if (merged.total <= best->total)
         dv_fuse_answer_copy(best, &merged, g);
-    dv_fuse_lattice(f, best, f->left / 2);
+    dv_fuse_lattice(f, best, f->left / 4);
+    if (best->total > f->bound) {
+        double bound = dv_fuse_bound_by_prices(f, f->left / 2);
+        f->bound = bound > f->bound ? bound : f->bound;
+    }
     dv_fuse_improve(f, &p, best);
     return !f->failed;
 }
@@ -130,7 +135,7 @@ static dv_status no_schedule(const dv_fuse_graph *g, dv_diag *diag)
 dv_status dv_fuse(dv_fuse_schedule **out, const dv_fuse_problem *problem,
                   const dv_fuse_options *options, dv_diag *diag)
 {
-    enum { DEFAULT_BUDGET = 100000 };
+    enum { DEFAULT_BUDGET = 160000 };
     dv_fuse_options o = DV_FUSE_OPTIONS_INIT;
     dv_fuse_graph g;
     dv_fuse_answer best;

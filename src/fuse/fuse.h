@@ -35,6 +35,8 @@
 
 // Costs from here on mean that there is no tiling.
 #define DV_FUSE_NEVER 1e300
+// Totals with a smaller relative difference are equal.
+#define DV_FUSE_EQUAL 1e-8
 
 enum {
     DV_FUSE_MOST_OPS = 4096,
@@ -154,6 +156,7 @@ typedef struct dv_fuse_loads {
     int64_t coef[DV_FUSE_DEMANDS]; // tensors with one demand
     dv_fuse_overlap overlaps[DV_FUSE_MOST_OVERLAPS];
     int32_t n_overlaps;
+    int too_many; // 1: there are more overlaps
 } dv_fuse_loads;
 
 typedef struct dv_fuse_profile {
@@ -198,6 +201,10 @@ dv_fuse_tiling dv_fuse_search_tiling(const dv_fuse_graph *g,
                                      const dv_fuse_sizes *sizes,
                                      int64_t *steps);
 
+// Returns a lower bound of the cost of all tilings, whatever the order of the
+// tiles.
+double dv_fuse_least_cost(const dv_fuse_graph *g, const dv_fuse_profile *p,
+                          int64_t *steps);
 // Returns the cost of a tiling by walking through its steps.
 double dv_fuse_exact_cost(const dv_fuse_graph *g, const dv_fuse_profile *p,
                           const dv_fuse_tiling *tiling);
@@ -233,6 +240,9 @@ dv_fuse_tiling dv_fuse_price(dv_fuser *f, const uint64_t *set,
 dv_fuse_tiling dv_fuse_exact_price(dv_fuser *f, const uint64_t *set,
                                    const dv_fuse_kept *received,
                                    const dv_fuse_kept *kept);
+// Returns a lower bound of the cost of a group of these ops, whatever it
+// receives and keeps, and whichever of its tensors leave.
+double dv_fuse_least_price(dv_fuser *f, const uint64_t *set);
 // Lists the ops of a set with the inlined ones that they need, ascending.
 // Returns their number.
 int32_t dv_fuse_expand(const dv_fuser *f, const uint64_t *set, int32_t *ops);
@@ -297,6 +307,9 @@ void dv_fuse_lattice(dv_fuser *f, dv_fuse_answer *best, int64_t most);
 // Improves a partition until the budget is spent; `best` is the best answer.
 void dv_fuse_improve(dv_fuser *f, dv_fuse_parts *parts, dv_fuse_answer *best);
 double dv_fuse_bound(const dv_fuse_graph *g);
+// Returns a lower bound that counts the transfers of groups, or 0 if the graph
+// is too large for `most` steps. Makes all ops not inlined.
+double dv_fuse_bound_by_prices(dv_fuser *f, int64_t most);
 // Least computing time of a node in any schedule.
 double dv_fuse_least_work(const dv_fuse_graph *g, int32_t o);
 #endif

@@ -81,6 +81,19 @@ static void toggle(search *s, int32_t o)
     set_inlined(s, p);
 }
 
+// Inlines a random candidate, or makes it a unit again. Paths through inlined
+// nodes are followed by recursion, so that there may be few of them.
+static void inline_some(search *s)
+{
+    enum { MOST_INLINED = 8 };
+    int n = 0;
+    int32_t i = dv_draw_below(&s->f->random, s->n_candidates);
+    for (int32_t k = 0; k < s->n_candidates; k++)
+        n += s->next.of[s->candidates[k]] < 0;
+    if (n < MOST_INLINED || s->next.of[s->candidates[i]] < 0)
+        toggle(s, s->candidates[i]);
+}
+
 static int32_t random_unit(search *s)
 {
     for (;;) {
@@ -162,7 +175,7 @@ static void try_once(search *s)
     dv_fuse_parts_copy(&s->next, s->now, f->g);
     memset(s->loose, 0, (size_t)n);
     if (s->n_candidates && dv_draw_below(&f->random, 8) == 0)
-        toggle(s, s->candidates[dv_draw_below(&f->random, s->n_candidates)]);
+        inline_some(s);
     else if (dv_draw_below(&f->random, 2))
         move_node(s);
     else
@@ -182,7 +195,7 @@ static void try_once(search *s)
     }
 }
 
-// Ops that several ops read and whose output is small work are worth a try.
+// Ops that only one op reads are better fused with it.
 static void find_candidates(search *s)
 {
     const dv_fuse_graph *g = s->f->g;
@@ -202,6 +215,6 @@ void dv_fuse_improve(dv_fuser *f, dv_fuse_parts *parts, dv_fuse_answer *best)
         return;
     }
     find_candidates(&s);
-    while (!dv_fuse_spent(f) && best->total > f->bound * (1 + 1e-12))
+    while (!dv_fuse_spent(f) && best->total > f->bound * (1 + DV_FUSE_EQUAL))
         try_once(&s);
 }

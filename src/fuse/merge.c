@@ -114,10 +114,11 @@ int32_t dv_fuse_touching(const dv_fuser *f, const dv_fuse_parts *p, int32_t u,
                          int32_t *units)
 {
     const dv_fuse_graph *g = f->g;
-    char seen[DV_FUSE_MOST_OPS] = {0};
+    char seen[DV_FUSE_MOST_OPS];
     int32_t ops[DV_FUSE_MOST_OPS];
     int32_t n = dv_fuse_expand(f, set_of(f, p, u), ops);
     finder s = {f, p, seen, units, 0};
+    memset(seen, 0, (size_t)g->n);
     seen[u] = 1;
     for (int32_t i = 0; i < n; i++) {
         const dv_fuse_node *x = &g->nodes[ops[i]];

@@ -48,7 +48,7 @@ int dv_fuse_memo_create(dv_fuser *f)
     m->ops = DV_NEW(&f->arena, int32_t, g->n);
     m->tensors = DV_NEW(&f->arena, int32_t, g->n_tensors);
     m->local = DV_NEW(&f->arena, int32_t, g->n_tensors);
-    m->key = DV_NEW(&f->arena, int32_t, 2 * g->n + 3 * uses);
+    m->key = DV_NEW(&f->arena, int32_t, 1 + 2 * g->n + 3 * uses);
     m->roles = DV_NEW(&f->arena, char, g->n_tensors);
     m->wanted = DV_NEW(&f->arena, unsigned, g->n_tensors);
     m->seen = DV_NEW(&f->arena, int64_t, g->n_tensors);
@@ -131,11 +131,28 @@ static int is_in(const dv_fuse_kept *k, int32_t t)
 typedef struct request {
     const uint64_t *set;
     const dv_fuse_kept *received, *kept;
+    int least; // 1: a lower bound for all that it may receive and keep
 } request;
+
+// The role for a lower bound: only outputs that no op of the group reads leave,
+// and what fits the scratchpad may be kept or received at no cost.
+static dv_fuse_role least_role(const dv_fuser *f, const request *r, int32_t t)
+{
+    const dv_fuse_edge *e = &f->g->edges[t];
+    int fits = e->size <= f->g->capacity;
+    if (e->producer < 0 || !dv_fuse_has(r->set, e->producer))
+        return e->producer >= 0 && fits ? DV_FUSE_INNER : DV_FUSE_LOADED;
+    for (int32_t i = 0; i < e->n_readers; i++)
+        if (dv_fuse_has(r->set, e->readers[i]))
+            return DV_FUSE_INNER;
+    return e->n_readers && fits ? DV_FUSE_KEPT : DV_FUSE_WRITTEN;
+}
 
 static dv_fuse_role role_of(const dv_fuser *f, const request *r, int32_t t)
 {
     int32_t from = f->g->edges[t].producer;
+    if (r->least)
+        return least_role(f, r, t);
     // The expanded set; it has the inlined ops, too.
     if (from < 0 || !dv_fuse_has(f->memo->set, from))
         return is_in(r->received, t) ? DV_FUSE_RESIDENT : DV_FUSE_LOADED;
@@ -170,6 +187,7 @@ static int32_t describe(dv_fuser *f, const request *r, dv_fuse_group *x)
     const dv_fuse_graph *g = f->g;
     int32_t at = 0;
     m->call++;
+    m->key[at++] = r->least;
     *x = (dv_fuse_group){.g = g,
                          .ops = m->ops,
                          .n_ops = dv_fuse_expand(f, r->set, m->ops),
@@ -233,36 +251,41 @@ static const dv_fuse_sizes *sizes_for(dv_fuser *f, const dv_fuse_profile *p)
                : NULL;
 }
 
-static dv_fuse_tiling search(dv_fuser *f, const dv_fuse_group *x)
+static dv_fuse_tiling search(dv_fuser *f, const dv_fuse_group *x, int least)
 {
     dv_fuse_profile p;
-    dv_fuse_tiling never = {.cost = DV_FUSE_NEVER};
-    if (!dv_fuse_profile_init(&p, x, f->memo->wanted) ||
-        p.whole_elems > f->g->capacity)
-        return never;
-    const dv_fuse_sizes *sizes = sizes_for(f, &p);
-    if (!sizes) {
-        f->failed = 1;
-        return never;
-    }
+    dv_fuse_tiling best = {.cost = DV_FUSE_NEVER};
+    const dv_fuse_sizes *sizes = NULL;
     int64_t steps = 0;
-    dv_fuse_tiling best = dv_fuse_search_tiling(f->g, &p, sizes, &steps);
+    if (!dv_fuse_profile_init(&p, x, f->memo->wanted))
+        return best;
+    if (p.one.too_many || p.many.too_many) {
+        best.cost = least ? 0 : DV_FUSE_NEVER;
+        return best;
+    }
+    if (least) {
+        p.whole_elems = 0;
+        best.cost = dv_fuse_least_cost(f->g, &p, &steps);
+    } else if (p.whole_elems <= f->g->capacity) {
+        sizes = sizes_for(f, &p);
+        if (sizes)
+            best = dv_fuse_search_tiling(f->g, &p, sizes, &steps);
+        else
+            f->failed = 1;
+    }
     f->steps += steps;
     f->left -= steps;
     return best;
 }
 
-dv_fuse_tiling dv_fuse_price(dv_fuser *f, const uint64_t *set,
-                             const dv_fuse_kept *received,
-                             const dv_fuse_kept *kept)
+static dv_fuse_tiling ask(dv_fuser *f, const request *r)
 {
     dv_fuse_memo *m = f->memo;
     dv_fuse_tiling never = {.cost = DV_FUSE_NEVER};
-    request r = {set, received, kept};
     dv_fuse_group x;
     if (f->failed)
         return never;
-    int32_t n = describe(f, &r, &x);
+    int32_t n = describe(f, r, &x);
     uint64_t hash = (uint64_t)n;
     for (int32_t i = 0; i < n; i++)
         hash = (hash ^ (uint32_t)m->key[i]) * DV_RANDOM_STEP + (hash >> 29);
@@ -272,7 +295,7 @@ dv_fuse_tiling dv_fuse_price(dv_fuser *f, const uint64_t *set,
     slot *s = find(m, hash, m->key, n);
     if (s->key)
         return s->tiling;
-    dv_fuse_tiling best = search(f, &x);
+    dv_fuse_tiling best = search(f, &x, r->least);
     int32_t *key = dv_arena_alloc(&f->arena, (size_t)n, sizeof *key);
     if (!key || (2 * ++m->n > m->cap && !grow(m))) {
         f->failed = 1;
@@ -283,12 +306,26 @@ dv_fuse_tiling dv_fuse_price(dv_fuser *f, const uint64_t *set,
     return best;
 }
 
+dv_fuse_tiling dv_fuse_price(dv_fuser *f, const uint64_t *set,
+                             const dv_fuse_kept *received,
+                             const dv_fuse_kept *kept)
+{
+    request r = {set, received, kept, 0};
+    return ask(f, &r);
+}
+
+double dv_fuse_least_price(dv_fuser *f, const uint64_t *set)
+{
+    request r = {set, &dv_fuse_nothing, &dv_fuse_nothing, 1};
+    return ask(f, &r).cost;
+}
+
 dv_fuse_tiling dv_fuse_exact_price(dv_fuser *f, const uint64_t *set,
                                    const dv_fuse_kept *received,
                                    const dv_fuse_kept *kept)
 {
     dv_fuse_tiling t = dv_fuse_price(f, set, received, kept);
-    request r = {set, received, kept};
+    request r = {set, received, kept, 0};
     dv_fuse_group x;
     dv_fuse_profile p;
     if (t.is_bound) {

@@ -111,20 +111,20 @@ static unsigned steps_as_whole(unsigned demands)
     return out;
 }
 
-static int add_load(dv_fuse_loads *l, const dv_fuse_edge *t, unsigned demands)
+static void add_load(dv_fuse_loads *l, const dv_fuse_edge *t, unsigned demands)
 {
     demands = largest(demands);
     if (demands & (demands - 1)) {
-        if (l->n_overlaps == DV_FUSE_MOST_OVERLAPS)
-            return 0;
-        l->overlaps[l->n_overlaps++] =
-            (dv_fuse_overlap){t->width, t->height, demands};
-        return 1;
+        if (l->n_overlaps < DV_FUSE_MOST_OVERLAPS)
+            l->overlaps[l->n_overlaps++] =
+                (dv_fuse_overlap){t->width, t->height, demands};
+        else
+            l->too_many = 1;
+        return;
     }
     int d = __builtin_ctz(demands);
     l->coef[d] += (d / DV_FUSE_AXES == F ? t->height : 1) *
                   (d % DV_FUSE_AXES == F ? t->width : 1);
-    return 1;
 }
 
 // Returns 1 if the ops are connected by common tensors. Each tensor, then each
@@ -180,8 +180,9 @@ static int add_tensor(dv_fuse_profile *p, const dv_fuse_group *x, int32_t t,
     case DV_FUSE_INNER:
         break;
     case DV_FUSE_LOADED:
-        return add_load(&p->many, e, demands) &&
-               add_load(&p->one, e, steps_as_whole(demands));
+        add_load(&p->many, e, demands);
+        add_load(&p->one, e, steps_as_whole(demands));
+        break;
     case DV_FUSE_WRITTEN:
         p->n_written++;
         return demands == AS_TILE;

@@ -10,6 +10,7 @@
 int dv_fuse_answer_init(dv_fuse_answer *a, dv_fuser *f)
 {
     const dv_fuse_graph *g = f->g;
+    a->n = 0;
     a->total = DV_FUSE_NEVER;
     a->sets = DV_NEW(&f->arena, uint64_t, (size_t)g->n * (size_t)g->words);
     a->received = DV_NEW(&f->arena, dv_fuse_kept, g->n);

@@ -156,12 +156,19 @@ static int deepest(trial *t)
     set_depth(t, most);
     if (working_set(t) <= t->g->capacity)
         return 1;
-    // With fewer terms than `most` there are several steps, so that the working
-    // set grows with the depth.
+    // With fewer terms than `most` there are several steps, and the working set
+    // grows with the depth: linearly, if no demands overlap.
     set_depth(t, 1);
-    if (most == 1 || working_set(t) > t->g->capacity)
+    int64_t at_one = working_set(t);
+    if (most == 1 || at_one > t->g->capacity)
         return 0;
-    while (least + 1 < most) {
+    if (!t->loads->n_overlaps && most > 2) {
+        set_depth(t, 2);
+        int64_t more = working_set(t) - at_one;
+        least = more > 0 ? 1 + (t->g->capacity - at_one) / more : most - 1;
+        least = dv_min_i64(least, most - 1);
+    }
+    while (t->loads->n_overlaps && least + 1 < most) {
         int64_t middle = (least + most) / 2;
         set_depth(t, middle);
         *(working_set(t) <= t->g->capacity ? &least : &most) = middle;
@@ -517,4 +524,132 @@ dv_fuse_tiling dv_fuse_search_tiling(const dv_fuse_graph *g,
         refine(&s);
     *steps += s.steps;
     return s.best;
+}
+
+// -- Lower bound -------------------------------------------------------------
+
+// Returns the largest tile size that cuts an extent into n tiles.
+static int64_t largest_size(int64_t extent, int64_t n, int64_t native)
+{
+    int64_t size = n > 1 ? dv_ceil_div(extent, n - 1) - 1 : extent;
+    return dv_min_i64(size, native);
+}
+
+// Lower bound of the loads of slices that are whole in one direction: `a`
+// elements for every row of a tile when its row of tiles changes, `b` for every
+// column when its column changes. Every tile but the first changes one of them,
+// and every row and column of tiles is loaded at least once. Either rows are
+// loaded once, and columns change for all other tiles, or the reverse.
+static double least_shared(const trial *t, double a, double b)
+{
+    double width = (double)t->p->width, height = (double)t->p->height;
+    double w = (double)largest_size(t->p->width, t->nx, t->g->native_w);
+    double h = (double)largest_size(t->p->height, t->ny, t->g->native_h);
+    double nx = (double)t->nx, ny = (double)t->ny;
+    double cols = ny * width - (nx * ny - 1 - (nx - 1) * height / h) * w;
+    double rows = nx * height - (nx * ny - 1 - (ny - 1) * width / w) * h;
+    double by_rows = a * height + b * (cols > width ? cols : width);
+    double by_cols = b * width + a * (rows > height ? rows : height);
+    return by_rows < by_cols ? by_rows : by_cols;
+}
+
+// Lower bound of the cost of a tile of mean size, step by step, without slices
+// that steps or tiles may share. A step costs at least max(work, moved) for
+// each of its terms. The last one adds what happens once in a tile; it is
+// cheapest if it has as many terms as possible. A step's cost is convex in the
+// height and in the width of the tile, so that the mean size is a bound for all
+// tiles.
+static double least_tile(const trial *t)
+{
+    const dv_fuse_profile *p = t->p;
+    const int64_t *c = t->loads->coef;
+    double w = (double)p->width / (double)t->nx;
+    double h = (double)p->height / (double)t->ny;
+    double deep = (double)dv_min_i64(t->k, p->sum), sum = (double)p->sum;
+    double moved = 0;
+    if (t->nk > 1)
+        moved = (double)c[DV_FUSE_DEMAND(T, S)] * h +
+                (double)c[DV_FUSE_DEMAND(S, T)] * w +
+                (double)(c[DV_FUSE_DEMAND(S, F)] + c[DV_FUSE_DEMAND(F, S)]);
+    moved /= t->g->bandwidth;
+    double work_once = p->linear * deep + p->fixed + p->last;
+    double moved_once =
+        moved * deep + (double)(c[DV_FUSE_DEMAND(T, T)] + p->n_written) * w *
+                           h / t->g->bandwidth;
+    return (sum - deep) * (p->linear > moved ? p->linear : moved) +
+           (work_once > moved_once ? work_once : moved_once);
+}
+
+// Lower bound of the cost of all tilings with as many tiles; the tiles of `t`
+// are the smallest of them, and its depth is the largest.
+static double least_of(const trial *t)
+{
+    const dv_fuse_profile *p = t->p;
+    const int64_t *c = t->loads->coef;
+    double tiles = (double)(t->nx * t->ny), nk = (double)t->nk;
+    double sum = (double)p->sum, area = (double)(p->width * p->height);
+    double work = tiles * (p->linear * sum + p->last +
+                           nk * (p->fixed + p->by_height + p->by_width));
+    double load = area * (double)(c[DV_FUSE_DEMAND(T, T)] + p->n_written) +
+                  (double)c[DV_FUSE_DEMAND(F, F)];
+    if (t->nk > 1)
+        load += sum * ((double)(c[DV_FUSE_DEMAND(T, S)] * t->nx * p->height) +
+                       (double)(c[DV_FUSE_DEMAND(S, T)] * t->ny * p->width) +
+                       tiles * (double)(c[DV_FUSE_DEMAND(S, F)] +
+                                        c[DV_FUSE_DEMAND(F, S)]));
+    load += least_shared(t, (double)c[DV_FUSE_DEMAND(T, F)],
+                         (double)c[DV_FUSE_DEMAND(F, T)]);
+    for (int32_t i = 0; i < t->loads->n_overlaps; i++)
+        load += (double)(t->loads->overlaps[i].width *
+                         t->loads->overlaps[i].height);
+    load /= t->g->bandwidth;
+    double by_steps = tiles * least_tile(t);
+    double most = work > load ? work : load;
+    return most > by_steps ? most : by_steps;
+}
+
+// Returns the largest width of tiles of this height that fits, or 0.
+static int64_t widest(const dv_fuse_graph *g, const dv_fuse_profile *p,
+                      int64_t h)
+{
+    int64_t fits = 0, most = dv_min_i64(p->width, g->native_w);
+    trial t = trial_of(g, p, most, h);
+    if (deepest(&t))
+        return most;
+    while (fits + 1 < most) {
+        int64_t middle = (fits + most) / 2;
+        t = trial_of(g, p, middle, h);
+        *(deepest(&t) ? &fits : &most) = middle;
+    }
+    return fits;
+}
+
+double dv_fuse_least_cost(const dv_fuse_graph *g, const dv_fuse_profile *p,
+                          int64_t *steps)
+{
+    double best = DV_FUSE_NEVER;
+    double tile_work = p->linear * (double)p->sum + p->fixed + p->by_height +
+                       p->by_width + p->last;
+    int64_t tried = 0;
+    int64_t least_nx = dv_ceil_div(p->width, g->native_w);
+    for (int64_t h = dv_min_i64(p->height, g->native_h); h > 0; h--) {
+        int64_t ny = dv_ceil_div(p->height, h);
+        h = dv_ceil_div(p->height, ny);
+        if ((double)(least_nx * ny) * tile_work >= best)
+            break;
+        tried++;
+        for (int64_t w = widest(g, p, h); w > 0; w--) {
+            int64_t nx = dv_ceil_div(p->width, w);
+            w = dv_ceil_div(p->width, nx);
+            if ((double)(nx * ny) * tile_work >= best)
+                break;
+            trial t = trial_of(g, p, w, h);
+            double cost = deepest(&t) ? least_of(&t) : best;
+            best = cost < best ? cost : best;
+            tried++;
+        }
+    }
+    // They take less time than the steps of a search.
+    *steps += 1 + tried / 4;
+    return best;
 }
