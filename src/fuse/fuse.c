@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 typedef struct result {
@@ -79,9 +80,12 @@ static int put_result(result *r, dv_fuser *f, const dv_fuse_answer *a)
     for (int32_t i = 0; i < a->n; i++)
         if (!put_entry(r, f, a, i))
             return 0;
-    // A bound that differs by rounding is equal.
-    r->out.bound =
-        f->bound * (1 + DV_FUSE_EQUAL) < r->out.total ? f->bound : r->out.total;
+    // A bound that differs by rounding is equal. One that is above the total by
+    // more would be wrong, and dv_fuse_check reports it.
+    double difference = r->out.total - f->bound;
+    r->out.bound = fabs(difference) <= DV_FUSE_EQUAL * r->out.total
+                       ? r->out.total
+                       : f->bound;
     r->out.gap =
         r->out.total > 0 ? (r->out.total - r->out.bound) / r->out.total : 0;
     r->out.steps = f->steps;

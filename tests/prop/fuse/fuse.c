@@ -7,7 +7,7 @@
 #include "divvy/fuse.h"
 #include <inttypes.h>
 
-enum { MAX_OPS = 20, MAX_TENSORS = 64, NATIVE = 16 };
+enum { MAX_OPS = 70, MAX_TENSORS = 300, NATIVE = 16 };
 
 typedef struct instance {
     dv_fuse_tensor tensors[MAX_TENSORS];
@@ -157,7 +157,9 @@ static void run_cases(const char *name, int usual,
 static int random_graph(rng *r, instance *x)
 {
     dv_fuse_schedule *s = NULL;
-    make(r, x, (int)(1 + rng_below(r, MAX_OPS)));
+    make(r, x, (int)(1 + rng_below(r, rng_percent(r, 20) ? MAX_OPS : 20)));
+    // Enough for the exact search and the bound, or for a short local search.
+    x->o.budget = rng_percent(r, 25) ? 30000 : 2000;
     int ok = holds(x, &s);
     dv_fuse_schedule_destroy(s);
     return ok;
@@ -282,6 +284,7 @@ static int tiny_graph(rng *r, instance *x)
 {
     dv_fuse_schedule *s = NULL;
     make(r, x, rng_percent(r, 10) ? TINY : (int)(2 + rng_below(r, 2)));
+    x->o.budget = 20000;
     trial t = {.x = x, .best = 1e300};
     int ok = holds(x, &s);
     if (ok) {

@@ -290,6 +290,36 @@ TEST(test_solver)
     }
 }
 
+// The bound counts the transfers that the scratchpad enforces: computing takes
+// 24,800 here, and moving inputs and outputs once 17,476. With four tiles,
+// which are the fewest, a product alone moves 5 x 65,536 elements, 21,845 in
+// time.
+TEST(test_bound)
+{
+    static const example chain = {256,
+                                  35000,
+                                  3,
+                                  6,
+                                  {{M, {0, 1}, 2, 2, 1500},
+                                   {P, {2}, 1, 3, 200},
+                                   {M, {3, 4}, 2, 5, 1500}}};
+    for (int n_ops = 2; n_ops <= 3; n_ops++) {
+        problem x;
+        dv_fuse_schedule *s = NULL;
+        problem_of(&x, &chain)->bandwidth = 15;
+        x.p.n_ops = (size_t)n_ops;
+        assert_int_equal(dv_fuse(&s, &x.p, NULL, NULL), DV_OK);
+        assert_int_equal(dv_fuse_check(s, &x.p, NULL, NULL), DV_OK);
+        if (n_ops == 2) {
+            assert_true(s->gap == 0);
+            assert_true(s->total > 21845.3 && s->total < 21845.4);
+        } else {
+            assert_true(s->bound > 43400 && s->total < 43690.7);
+        }
+        dv_fuse_schedule_destroy(s);
+    }
+}
+
 // Alters a correct problem in one way.
 static void spoil(problem *x, int how)
 {
@@ -381,9 +411,8 @@ TEST(test_no_memory)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_solver),
-        cmocka_unit_test(test_wrong_problems),
+        cmocka_unit_test(test_vectors),   cmocka_unit_test(test_solver),
+        cmocka_unit_test(test_bound),     cmocka_unit_test(test_wrong_problems),
         cmocka_unit_test(test_no_memory),
     };
     return run_group(tests, NULL, NULL);
