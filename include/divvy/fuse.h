@@ -67,8 +67,11 @@ typedef enum dv_fuse_reading {
 typedef struct dv_fuse_options {
     size_t size;
     dv_fuse_reading reading;
-    int64_t budget;      // maximum number of search steps; 0: default
-    double time_limit_s; // stop the search after this time; 0: no limit
+    // Maximum number of search steps, 0: default, and time after which the
+    // search stops, 0: no limit. A first schedule is always found; that takes
+    // longer for graphs of thousands of ops.
+    int64_t budget;
+    double time_limit_s;
     uint64_t seed;
 } dv_fuse_options;
 #define DV_FUSE_OPTIONS_INIT                                                   \
