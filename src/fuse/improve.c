@@ -106,7 +106,8 @@ static int32_t random_unit(search *s)
 // Dissolves a random unit and some around it: often few, sometimes many.
 static void disturb(search *s)
 {
-    int32_t units[DV_FUSE_MOST_OPS];
+    // Room for those that touch one unit beside those found before.
+    int32_t units[2 * DV_FUSE_MOST_OPS];
     uint64_t *random = &s->f->random;
     int32_t u = random_unit(s);
     int32_t more = dv_draw_below(random, dv_draw_below(random, 4) ? 4 : 16);
@@ -115,14 +116,13 @@ static void disturb(search *s)
     while (more-- && n) {
         int32_t i = dv_draw_below(random, n), v = units[i];
         units[i] = units[--n];
-        // Units can only be found twice if they were dissolved before.
-        if (s->loose[v])
+        if (s->loose[v]) // it was found twice, and is dissolved
             continue;
         if (more > 2)
             n += dv_fuse_touching(s->f, &s->next, v, units + n);
+        if (n > DV_FUSE_MOST_OPS)
+            n = DV_FUSE_MOST_OPS;
         dissolve(s, v);
-        if (n > DV_FUSE_MOST_OPS / 2)
-            n = DV_FUSE_MOST_OPS / 2;
     }
 }
 

@@ -187,17 +187,21 @@ static void put_chain(const linker *l, int32_t first, dv_fuse_answer *out)
     }
 }
 
-// Puts the chains in an order: each time the first that is ready.
+// Puts the chains in an order: each time the first that is ready. The total is
+// DV_FUSE_NEVER if the units read each other in a cycle.
 static void put_in_order(const linker *l, dv_fuse_answer *out)
 {
     const dv_fuse_graph *g = l->f->g;
     uint64_t done[DV_FUSE_MOST_OPS / 64] = {0};
     char placed[DV_FUSE_MOST_OPS] = {0};
+    int32_t n_units = 0;
     out->n = 0;
     out->total = 0;
     memcpy(out->inlined, l->f->inlined, (size_t)g->words * sizeof *done);
-    for (int progress = 1; progress;) {
-        progress = 0;
+    for (int32_t u = 0; u < g->n; u++)
+        n_units += l->p->of[u] == u;
+    for (int32_t before = -1; before < out->n;) {
+        before = out->n;
         for (int32_t u = 0; u < g->n; u++) {
             // Units that begin a chain.
             if (l->p->of[u] != u || l->has_in[u] || placed[u])
@@ -210,9 +214,10 @@ static void put_in_order(const linker *l, dv_fuse_answer *out)
             for (int32_t i = 0; i < g->words; i++)
                 done[i] |= chain[i];
             placed[u] = 1;
-            progress = 1;
         }
     }
+    if (out->n < n_units)
+        out->total = DV_FUSE_NEVER;
 }
 
 void dv_fuse_retain(dv_fuser *f, const dv_fuse_parts *p, dv_fuse_answer *out)
