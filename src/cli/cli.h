@@ -12,6 +12,7 @@
 //   dist.c, dist.def          divvy dist
 //   einsum.c                  divvy einsum
 //   emit.c                    divvy emit
+//   fuse.c                    divvy fuse
 //   grid.c                    divvy grid
 //   lint.c                    divvy lint
 //   nest.c, nest_run.[ch]     divvy nest, and its --run
@@ -164,6 +165,7 @@ int cli_check(const cli_command *c, int argc, char **argv);
 int cli_dist_main(const cli_command *c, int argc, char **argv);
 int cli_einsum(const cli_command *c, int argc, char **argv);
 int cli_emit(const cli_command *c, int argc, char **argv);
+int cli_fuse(const cli_command *c, int argc, char **argv);
 int cli_grid(const cli_command *c, int argc, char **argv);
 int cli_lint(const cli_command *c, int argc, char **argv);
 int cli_nest(const cli_command *c, int argc, char **argv);

@@ -24,6 +24,8 @@ const cli_command cli_commands[] = {
      cli_einsum, "abcd,ecfd->abef 8x8x8x8 4x8x4x8 --verify", 0},
     {"emit", "FILE -o DIR", "write a plan as C, OpenMP or kernels", cli_emit,
      NULL, 0},
+    {"fuse", "FILE.json", "fuse ops into tiled groups for a scratchpad",
+     cli_fuse, NULL, 0},
     {"grid", "--tiles MxN", "give the cores of a machine tiles", cli_grid, NULL,
      0},
     {"lint", "FILE", "look for defects in tiles on cores", cli_lint, NULL, 0},
