@@ -128,12 +128,10 @@ static int explore(tree *t)
     branch b;
     if (!fits(t))
         return 0;
-    b.bound = dv_chooser_ascend(c, ROUNDS, ROUNDS);
-    double bound = c->ascent.bound;
-    if (dv_chooser_round(c, bound) >= c->best_cost || bound == INFINITY ||
-        !choose(t, &b))
+    double bound = dv_chooser_ascend(c, ROUNDS, ROUNDS);
+    if (bound >= c->best_cost || bound == INFINITY || !choose(t, &b))
         return 0;
-    b.bound = dv_chooser_round(c, bound);
+    b.bound = bound;
     b.undo = t->n_trail;
     branch *to = DV_PUSH(&c->graph.arena, branch, t->stack, t->depth, t->cap);
     if (!to)

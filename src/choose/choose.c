@@ -7,8 +7,9 @@
 #include <string.h>
 
 #define DEFAULT_BUDGET (INT64_C(1) << 30)
-// Branch and bound is tried if a relaxation looks at no more table entries.
-enum { MAX_BRANCH_WORK = 1 << 21 };
+// Branch and bound is tried if a relaxation looks at no more table entries, and
+// begins after so many rounds without a better bound or choice.
+enum { MAX_BRANCH_WORK = 1 << 21, MAX_STALLED = 100 };
 
 // The result with the memory that it owns.
 typedef struct result {
@@ -58,7 +59,7 @@ static dv_status solve(dv_chooser *c, const dv_choose_problem *p, dv_diag *diag)
     dv_chooser_ascend(c, 1, 1);
     int small = dv_chooser_work(c) - before <= MAX_BRANCH_WORK;
     if (!dv_chooser_done(c))
-        dv_chooser_ascend(c, INT64_MAX, small ? 40 : INT64_MAX);
+        dv_chooser_ascend(c, INT64_MAX, small ? MAX_STALLED : INT64_MAX);
     if (!dv_chooser_done(c))
         DV_TRY(dv_chooser_branch(c, diag));
     if (c->best_cost < INFINITY)

@@ -85,7 +85,6 @@ typedef struct dv_relaxation {
     double *theta;    // priced costs of labels, changed by the elimination
     int32_t *x;       // the labels chosen
     double bound;     // scaled; INFINITY if there is no choice
-    int exact;        // 1: there is no core, x has the least priced cost
     int64_t work;     // table entries looked at so far
     dv_elimination *elimination;
     dv_trws *trws;

@@ -7,6 +7,9 @@
 #include <math.h>
 #include <string.h>
 
+// The target is at least this part of the bound above it.
+#define LEAST_AMBITION 0.0005
+
 dv_status dv_ascent_init(dv_ascent *s, dv_cgraph *g, dv_diag *diag)
 {
     s->used = DV_NEW(&g->arena, int64_t, g->n_times + 1);
@@ -79,17 +82,17 @@ static void round_of(dv_chooser *c, int64_t round)
         s->bound = r->bound;
         memcpy(s->best, r->lambda, bytes);
     } else if (++s->stalled % 12 == 0) {
-        s->ambition = fmax(s->ambition * 0.7, 0.002);
+        s->ambition = fmax(s->ambition * 0.7, LEAST_AMBITION);
     }
     double before = c->best_cost;
     if (s->over < 0.2 * s->most_room || round % 10 == 9)
         dv_chooser_try(c, r->x);
     s->stalled = c->best_cost < before ? 0 : s->stalled;
     s->slack =
-        s->over > 0 ? fmin(s->slack + 0.004, 0.1) : fmax(s->slack - 0.01, 0);
+        s->over > 0 ? fmin(s->slack + 0.001, 0.1) : fmax(s->slack - 0.002, 0);
     if (r->bound < s->bound - 0.1 * fabs(s->bound)) {
         memcpy(r->lambda, s->best, bytes);
-        s->ambition = fmax(s->ambition * 0.6, 0.002);
+        s->ambition = fmax(s->ambition * 0.6, LEAST_AMBITION);
         return;
     }
     step(c, r->bound);

@@ -18,11 +18,7 @@ dv_status dv_relaxation_init(dv_relaxation *r, dv_cgraph *g, dv_diag *diag)
     if (!r->lambda || !r->prefix || !r->theta || !r->x)
         return dv_nomem(diag);
     DV_TRY(dv_elimination_plan(&r->elimination, g, diag));
-    DV_TRY(dv_trws_create(&r->trws, g, r->elimination, diag));
-    int32_t n_core;
-    dv_core_nodes(r->elimination, &n_core);
-    r->exact = n_core == 0;
-    return DV_OK;
+    return dv_trws_create(&r->trws, g, r->elimination, diag);
 }
 
 // Adds the prices of memory to the costs, rounded down.
