@@ -530,7 +530,7 @@ static dv_status place_least(dv_diag *diag)
 }
 
 // A graph of 13 nodes with all edges, which elimination leaves as the core, and
-// a limit that makes branch and bound necessary.
+// a limit.
 static dv_status choose_all_edges(dv_diag *diag)
 {
     enum { NODES = 13 };
@@ -556,9 +556,8 @@ static dv_status choose_all_edges(dv_diag *diag)
                   : dv_put(&t, "%s[%d, %d]", i > 1 ? ", " : "", i, j);
     }
     dv_put(&t, "]}, \"usage_limit\": 9}}");
-    if (t.failed)
-        return dv_nomem(diag);
-    dv_status st = dv_choose_read(&f, t.at, t.len, "f", diag);
+    dv_status st =
+        t.failed ? dv_nomem(diag) : dv_choose_read(&f, t.at, t.len, "f", diag);
     if (st == DV_OK) {
         st = dv_choose(&r, &f.problem, &o, diag);
         assert_true((st == DV_OK) == (r != NULL));
