@@ -2,6 +2,7 @@
 // and registers; checks the division and runs it. This header has programs,
 // targets, plans and running. Each of the others can be used alone:
 //
+//   divvy/choose.h  one strategy per node, with costs of pairs and memory
 //   divvy/dist.h    teams of processes, and arrays divided over them
 //   divvy/einsum.h  einsum expressions
 //   divvy/grid.h    tiles of a result on the physical cores of a grid

@@ -9,6 +9,7 @@
 //   data.c                    memory checks, --random ranges, printed results
 //   bench.[ch], bench_team.c  divvy bench, in one process and over ranks
 //   check.c                   divvy check
+//   choose.c                  divvy choose
 //   dist.c, dist.def          divvy dist
 //   einsum.c                  divvy einsum
 //   emit.c                    divvy emit
@@ -162,6 +163,7 @@ extern const cli_command cli_commands[];
 
 int cli_bench(const cli_command *c, int argc, char **argv);
 int cli_check(const cli_command *c, int argc, char **argv);
+int cli_choose(const cli_command *c, int argc, char **argv);
 int cli_dist_main(const cli_command *c, int argc, char **argv);
 int cli_einsum(const cli_command *c, int argc, char **argv);
 int cli_emit(const cli_command *c, int argc, char **argv);

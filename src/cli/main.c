@@ -18,6 +18,8 @@ const cli_command cli_commands[] = {
      cli_bench, NULL, 1},
     {"check", "FILE.dv", "parse and verify a program; show its ops", cli_check,
      NULL, 0},
+    {"choose", "FILE.json", "choose one strategy for each node of a graph",
+     cli_choose, NULL, 0},
     {"dist", "[OP K=V ...]", "who owns what, and what has to travel",
      cli_dist_main, NULL, 0},
     {"einsum", "EXPR SHAPES", "multiply tensors and sum over indices",

@@ -7,6 +7,7 @@
 #include "base/diag.h"
 #include "base/mem.h"
 #include "base/npy.h"
+#include "choose/read.h"
 #include "place/csv.h"
 #include "exec/exec.h"
 #include <math.h>
@@ -528,6 +529,45 @@ static dv_status place_least(dv_diag *diag)
     return st;
 }
 
+// A graph of 13 nodes with all edges, which elimination leaves as the core, and
+// a limit.
+static dv_status choose_all_edges(dv_diag *diag)
+{
+    enum { NODES = 13 };
+    dv_text t = {0};
+    dv_choose_file f;
+    dv_choose_result *r = NULL;
+    dv_choose_options o = DV_CHOOSE_OPTIONS_INIT;
+    o.budget = 200000;
+    dv_put(&t, "{\"problem\": {\"nodes\": {\"intervals\": [");
+    for (int i = 0; i < NODES; i++)
+        dv_put(&t, "%s[%d, %d]", i ? ", " : "", i, i + 5);
+    for (int k = 0; k < 2; k++) {
+        dv_put(&t, "], \"%s\": [", k ? "costs" : "usages");
+        for (int i = 0; i < NODES; i++)
+            dv_put(&t, "%s[%d, %d]", i ? ", " : "", i * 7 % 5, 3 + k * i % 4);
+    }
+    for (int k = 0; k < 2; k++) {
+        dv_put(&t, k ? "], \"costs\": [" : "]}, \"edges\": {\"nodes\": [");
+        for (int i = 0; i < NODES; i++)
+            for (int j = 0; j < i; j++)
+                k ? dv_put(&t, "%s[%d, 3, 2, %d]", i > 1 ? ", " : "", i * j % 7,
+                           i * j % 3)
+                  : dv_put(&t, "%s[%d, %d]", i > 1 ? ", " : "", i, j);
+    }
+    dv_put(&t, "]}, \"usage_limit\": 9}}");
+    dv_status st =
+        t.failed ? dv_nomem(diag) : dv_choose_read(&f, t.at, t.len, "f", diag);
+    if (st == DV_OK) {
+        st = dv_choose(&r, &f.problem, &o, diag);
+        assert_true((st == DV_OK) == (r != NULL));
+        dv_choose_result_destroy(r);
+        dv_choose_file_free(&f);
+    }
+    dv_text_free(&t);
+    return st;
+}
+
 #define SWEEP(f)                                                               \
     static void f##_without_memory(void **state)                               \
     {                                                                          \
@@ -561,26 +601,42 @@ SWEEP(place_auto)
 SWEEP(place_evict)
 SWEEP(place_anneal)
 SWEEP(place_least)
+SWEEP(choose_all_edges)
 
 #define OOM_TEST(f) cmocka_unit_test(f##_without_memory)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OOM_TEST(parse),           OOM_TEST(to_text),
-        OOM_TEST(to_json),         OOM_TEST(lower_fused),
-        OOM_TEST(lower_primitive), OOM_TEST(load_spyre),
-        OOM_TEST(load_host),       OOM_TEST(target_to_text),
-        OOM_TEST(create_plan),     OOM_TEST(plan_to_text),
-        OOM_TEST(plan_to_json),    OOM_TEST(parse_plan),
-        OOM_TEST(resume_plan),     OOM_TEST(with_holes),
-        OOM_TEST(check_plan),      OOM_TEST(check_counting),
-        OOM_TEST(execute),         OOM_TEST(execute_primitive),
-        OOM_TEST(execute_rows),    OOM_TEST(verify),
-        OOM_TEST(verify_samples),  cmocka_unit_test(diag_text),
-        OOM_TEST(write_npy),       OOM_TEST(read_npy),
-        OOM_TEST(place_auto),      OOM_TEST(place_evict),
-        OOM_TEST(place_anneal),    OOM_TEST(place_least),
+        OOM_TEST(parse),
+        OOM_TEST(to_text),
+        OOM_TEST(to_json),
+        OOM_TEST(lower_fused),
+        OOM_TEST(lower_primitive),
+        OOM_TEST(load_spyre),
+        OOM_TEST(load_host),
+        OOM_TEST(target_to_text),
+        OOM_TEST(create_plan),
+        OOM_TEST(plan_to_text),
+        OOM_TEST(plan_to_json),
+        OOM_TEST(parse_plan),
+        OOM_TEST(resume_plan),
+        OOM_TEST(with_holes),
+        OOM_TEST(check_plan),
+        OOM_TEST(check_counting),
+        OOM_TEST(execute),
+        OOM_TEST(execute_primitive),
+        OOM_TEST(execute_rows),
+        OOM_TEST(verify),
+        OOM_TEST(verify_samples),
+        cmocka_unit_test(diag_text),
+        OOM_TEST(write_npy),
+        OOM_TEST(read_npy),
+        OOM_TEST(place_auto),
+        OOM_TEST(place_evict),
+        OOM_TEST(place_anneal),
+        OOM_TEST(place_least),
+        OOM_TEST(choose_all_edges),
     };
     return run_group(tests, setup, teardown);
 }

@@ -1,0 +1,200 @@
+// Chooses one strategy per node with costs of nodes and edges and a limit on
+// memory over time (divvy/choose.h).
+//
+// The problem is first reduced to a graph (dv_cgraph) without strategies that
+// no best choice needs. A relaxation prices memory instead of limiting it:
+// lambda(t) >= 0 for each time, so that a strategy pays its usage times the sum
+// of lambda over its node's interval. The least priced cost, minus the prices
+// of all available memory, is a lower bound for any lambda (Lagrange). It is
+// found by eliminating nodes exactly; messages bound what is left, the core.
+// The choice that a relaxation returns is repaired to keep to the limit, and
+// improved by local search. Prices follow the subgradient; small problems are
+// then closed by branch and bound.
+//
+// Costs are doubles that hold integers, scaled by a power of two, so that sums
+// are exact below 2^53, and forbidden entries are infinite. Where a value is
+// rounded, it is rounded down: bounds stay valid.
+//
+//   choose.[ch]    dv_choose: the solver's steps in order, and its result
+//   reduce.c       builds the graph: merges edges, drops strategies and times
+//   eliminate.c    eliminates nodes exactly and reads their labels back
+//   messages.c     TRW-S: bound and labels of the core
+//   minplus.h      products of tables in which sums become minima
+//   relax.c        one relaxation at given prices
+//   prices.c       subgradient steps on the prices
+//   load.c         memory in use over time, as a segment tree
+//   improve.c      repairs and improves choices
+//   branch.c       branch and bound for small problems
+//   check.c        checks choices independently of the solver
+//   read.[ch]      reads problems in the contest's JSON
+#ifndef DV_CHOOSE_H
+#define DV_CHOOSE_H
+#include "base/diag.h"
+#include "base/mem.h"
+#include "divvy/choose.h"
+
+// -- The reduced problem ------------------------------------------------------
+
+// A table of the costs of two nodes a < b, row-major; rows are labels of a.
+typedef struct dv_cedge {
+    int32_t a, b;
+    double *table;
+} dv_cedge;
+
+// Strategies that remain are called labels and are numbered over all nodes.
+typedef struct dv_cgraph {
+    dv_arena arena;
+    int32_t n_nodes, n_edges, n_times;
+    int32_t *first;     // labels of node v are first[v] to first[v + 1] - 1
+    double *cost;       // of each label, scaled
+    int64_t *usage;     // of each label, above the least one of its node
+    int32_t *strategy;  // of each label: its number in the caller's node
+    int32_t *from, *to; // of each node: its memory is in use at these times
+    int64_t *room;      // of each time: the limit minus the least usages
+    dv_cedge *edges;
+    int32_t *adj_first, *adj; // edges of node v, as `first` has its labels
+    double scale; // costs of the caller are multiplied by this power of two
+    int inexact;  // 1: costs are so large that sums of doubles are rounded
+    int64_t work; // table entries looked at so far
+} dv_cgraph;
+
+// Builds the graph, which is zero before, and which dv_cgraph_free frees also
+// after an error. Fails with DV_E_CAPACITY if there is no choice at all.
+dv_status dv_cgraph_build(dv_cgraph *g, const dv_choose_problem *p,
+                          dv_diag *diag);
+void dv_cgraph_free(dv_cgraph *g);
+
+static inline int32_t dv_n_labels(const dv_cgraph *g, int32_t v)
+{
+    return g->first[v + 1] - g->first[v];
+}
+
+// -- Elimination and messages -------------------------------------------------
+
+typedef struct dv_elimination dv_elimination;
+typedef struct dv_trws dv_trws;
+
+// A relaxation: prices, and what follows from them. Labels in x are relative
+// to the first label of their node.
+typedef struct dv_relaxation {
+    const dv_cgraph *g;
+    double *lambda;   // price of each time: whole numbers of `quantum`
+    double quantum;   // a power of two
+    double *prefix;   // prefix sums of lambda
+    const char *dead; // labels that may not be chosen; NULL: none
+    double *theta;    // priced costs of labels, changed by the elimination
+    int32_t *x;       // the labels chosen
+    double bound;     // scaled; INFINITY if there is no choice
+    int64_t work;     // table entries looked at so far
+    dv_elimination *elimination;
+    dv_trws *trws;
+} dv_relaxation;
+
+// Allocates in the graph's arena.
+dv_status dv_relaxation_init(dv_relaxation *r, dv_cgraph *g, dv_diag *diag);
+// Computes bound and x for the prices; `sweeps` of messages in the core.
+void dv_relax(dv_relaxation *r, int sweeps);
+
+// Plans which nodes to eliminate, in which order. The remaining nodes and edges
+// are the core.
+dv_status dv_elimination_plan(dv_elimination **out, dv_cgraph *g,
+                              dv_diag *diag);
+// Eliminates: adds costs of eliminated nodes to theta and to the tables of
+// edges. Returns the part of the bound that does not depend on the core.
+double dv_eliminate(dv_elimination *el, double *theta, int64_t *work);
+// Sets the labels of eliminated nodes, given those of the core.
+void dv_eliminate_back(const dv_elimination *el, const double *theta,
+                       int32_t *x);
+// The core. Tables are those after elimination.
+const int32_t *dv_core_nodes(const dv_elimination *el, int32_t *n);
+const dv_cedge *dv_core_edges(const dv_elimination *el, int32_t *n);
+
+dv_status dv_trws_create(dv_trws **out, dv_cgraph *g, const dv_elimination *el,
+                         dv_diag *diag);
+// Sweeps over the core, starting with the messages of the last call. Sets the
+// labels of core nodes and returns the bound of the core.
+double dv_trws_run(dv_trws *m, const double *theta, int sweeps, int32_t *x,
+                   int64_t *work);
+
+// -- Choices within the limit -------------------------------------------------
+
+// Memory in use over time.
+typedef struct dv_cload {
+    int32_t n, leaves;
+    int64_t *most; // greatest excess over the room below each tree node
+    int64_t *add;  // added to all times below each tree node
+} dv_cload;
+
+int dv_cload_init(dv_cload *l, dv_arena *arena, int32_t n_times);
+// Starts with no usage: the excess is -room.
+void dv_cload_reset(dv_cload *l, const int64_t *room);
+void dv_cload_add(dv_cload *l, int32_t from, int32_t to, int64_t usage);
+// Returns the greatest excess at times from..to-1; INT64_MIN if there are none.
+int64_t dv_cload_max(const dv_cload *l, int32_t from, int32_t to);
+// Returns the time of the greatest excess, or -1 if nothing exceeds the room.
+int32_t dv_cload_worst(const dv_cload *l);
+
+// A choice that local search changes.
+typedef struct dv_csearch {
+    const dv_cgraph *g;
+    int32_t *x;
+    dv_cload load;
+    double *move;   // costs of the labels of one node
+    char *queued;   // nodes in `queue`
+    int32_t *queue; // ring buffer of nodes to look at
+    struct dv_crepair *heap;
+    int64_t work;
+} dv_csearch;
+
+dv_status dv_csearch_init(dv_csearch *s, dv_cgraph *g, dv_diag *diag);
+// Makes x keep to the limit and improves it by changing single nodes. Returns
+// its scaled cost; INFINITY if it could not be repaired.
+double dv_csearch_run(dv_csearch *s, const int32_t *x);
+
+// Subgradient steps.
+typedef struct dv_ascent {
+    int64_t *used;   // memory in use over time by the relaxation's choice
+    double over;     // its greatest excess over the room
+    double *best;    // prices of the best bound
+    double bound;    // the best bound since the ascent began, scaled
+    double slack;    // part of the room that choices should leave
+    double ambition; // distance of the target above the bound, relative
+    int64_t stalled; // rounds since bound or cost improved
+    double most_room;
+} dv_ascent;
+
+dv_status dv_ascent_init(dv_ascent *s, dv_cgraph *g, dv_diag *diag);
+
+// -- The solver ---------------------------------------------------------------
+
+typedef struct dv_chooser {
+    dv_cgraph graph;
+    dv_relaxation relax;
+    dv_csearch search;
+    dv_ascent ascent;
+    int64_t budget;
+    double end_s;      // time at which to stop; 0: never
+    double best_cost;  // scaled; INFINITY: no choice yet
+    int32_t *best;     // labels of the best choice
+    double best_bound; // scaled
+} dv_chooser;
+
+// Returns the work done so far.
+int64_t dv_chooser_work(const dv_chooser *c);
+// Returns whether to stop, because budget or time is spent or the best choice
+// is proven.
+int dv_chooser_done(const dv_chooser *c);
+// Repairs the labels x and keeps the result if it is the best so far.
+void dv_chooser_try(dv_chooser *c, const int32_t *x);
+// Rounds a bound up to the next possible cost.
+double dv_chooser_round(const dv_chooser *c, double bound);
+
+// Makes rounds of relaxation, repair and a step of prices, until budget or time
+// is spent, until the bound reaches the best cost, or until nothing improved
+// for `max_stalled` rounds. Returns the bound; the prices are those that gave
+// it. Unless labels are dead, it is a bound of the whole problem.
+double dv_chooser_ascend(dv_chooser *c, int64_t max_rounds,
+                         int64_t max_stalled);
+// Searches until the best choice is proven, or budget or time is spent.
+dv_status dv_chooser_branch(dv_chooser *c, dv_diag *diag);
+#endif

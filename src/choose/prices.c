@@ -1,0 +1,119 @@
+// Subgradient steps on the prices of memory. The excess of the relaxation's
+// choice over the room is a subgradient of the bound; the length of a step
+// follows Polyak: the distance from the bound to a target, divided by the
+// square of the subgradient. The room is taken to be a little smaller while
+// choices exceed it, so that they come out close to the limit on both sides.
+#include "choose/choose.h"
+#include <math.h>
+#include <string.h>
+
+// The target is at least this part of the bound above it.
+#define LEAST_AMBITION 0.0005
+
+dv_status dv_ascent_init(dv_ascent *s, dv_cgraph *g, dv_diag *diag)
+{
+    s->used = DV_NEW(&g->arena, int64_t, g->n_times + 1);
+    s->best = DV_NEW(&g->arena, double, g->n_times);
+    s->most_room = 1;
+    if (!s->used || !s->best)
+        return dv_nomem(diag);
+    for (int32_t t = 0; t < g->n_times; t++)
+        s->most_room = fmax(s->most_room, (double)g->room[t]);
+    return DV_OK;
+}
+
+// Computes the memory that x uses over time. Returns the greatest excess.
+static double use(dv_ascent *s, const dv_cgraph *g, const int32_t *x)
+{
+    int64_t now = 0, most = INT64_MIN;
+    memset(s->used, 0, ((size_t)g->n_times + 1) * sizeof *s->used);
+    for (int32_t v = 0; v < g->n_nodes; v++) {
+        int64_t usage = g->usage[g->first[v] + x[v]];
+        s->used[g->from[v]] += usage;
+        s->used[g->to[v]] -= usage;
+    }
+    for (int32_t t = 0; t < g->n_times; t++) {
+        now += s->used[t];
+        s->used[t] = now;
+        most = now - g->room[t] > most ? now - g->room[t] : most;
+    }
+    return g->n_times ? (double)most : 0;
+}
+
+static void step(dv_chooser *c, double bound)
+{
+    dv_ascent *s = &c->ascent;
+    const dv_cgraph *g = &c->graph;
+    double *lambda = c->relax.lambda, norm = 0, sum = 0;
+    double target = s->bound + s->ambition * fabs(s->bound) + c->graph.scale;
+    if (c->best_cost < target)
+        target = c->best_cost;
+    for (int32_t t = 0; t < g->n_times; t++) {
+        double x = (double)(s->used[t] - g->room[t]) + s->slack * s->most_room;
+        norm += lambda[t] == 0 && x < 0 ? 0 : x * x;
+    }
+    if (norm == 0)
+        return;
+    double factor = (target - bound) / norm / c->relax.quantum;
+    for (int32_t t = 0; t < g->n_times; t++) {
+        double x = (double)(s->used[t] - g->room[t]) + s->slack * s->most_room;
+        double to = floor(lambda[t] + factor * x);
+        lambda[t] = to > 0 ? to : 0;
+        sum += lambda[t];
+    }
+    // Keep prefix sums exact.
+    for (int32_t t = 0; sum > 0x1p52 && t < g->n_times; t++)
+        lambda[t] = floor(lambda[t] * (0x1p51 / sum));
+}
+
+// One relaxation, and a step to the next prices.
+static void round_of(dv_chooser *c, int64_t round)
+{
+    dv_ascent *s = &c->ascent;
+    dv_relaxation *r = &c->relax;
+    size_t bytes = (size_t)c->graph.n_times * sizeof *s->best;
+    dv_relax(r, round < 2 ? 8 : 3);
+    s->over = use(s, &c->graph, r->x);
+    if (r->bound > s->bound) {
+        if (r->bound > s->bound + 1e-4 * fabs(s->bound)) {
+            s->stalled = 0;
+            s->ambition = fmin(s->ambition * 1.1, 0.2);
+        }
+        s->bound = r->bound;
+        memcpy(s->best, r->lambda, bytes);
+    } else if (++s->stalled % 12 == 0) {
+        s->ambition = fmax(s->ambition * 0.7, LEAST_AMBITION);
+    }
+    double before = c->best_cost;
+    if (s->over < 0.2 * s->most_room || round % 10 == 9)
+        dv_chooser_try(c, r->x);
+    s->stalled = c->best_cost < before ? 0 : s->stalled;
+    s->slack =
+        s->over > 0 ? fmin(s->slack + 0.001, 0.1) : fmax(s->slack - 0.002, 0);
+    if (r->bound < s->bound - 0.1 * fabs(s->bound)) {
+        memcpy(r->lambda, s->best, bytes);
+        s->ambition = fmax(s->ambition * 0.6, LEAST_AMBITION);
+        return;
+    }
+    step(c, r->bound);
+}
+
+double dv_chooser_ascend(dv_chooser *c, int64_t max_rounds, int64_t max_stalled)
+{
+    dv_ascent *s = &c->ascent;
+    s->bound = -INFINITY;
+    s->ambition = 0.1;
+    s->stalled = 0;
+    for (int64_t i = 0; i < max_rounds; i++) {
+        round_of(c, i);
+        double bound = dv_chooser_round(c, s->bound);
+        if (!c->relax.dead)
+            c->best_bound = fmax(c->best_bound, bound);
+        if (bound >= c->best_cost || bound == INFINITY ||
+            s->stalled >= max_stalled || dv_chooser_done(c))
+            break;
+    }
+    memcpy(c->relax.lambda, s->best,
+           (size_t)c->graph.n_times * sizeof *s->best);
+    return dv_chooser_round(c, s->bound);
+}

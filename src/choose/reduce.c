@@ -1,0 +1,567 @@
+// Builds the reduced problem. Parallel edges are added up. A strategy is
+// dropped if it is forbidden with every strategy of a neighbour, or if another
+// strategy of the node is never worse, whatever the neighbours choose and
+// whatever memory costs (dead-end elimination, Goldstein's criterion). Nodes
+// with one strategy left are folded into their neighbours. Of the times, only
+// those remain at which the memory in use has a local maximum and may exceed
+// the limit.
+#include "base/math.h"
+#include "choose/choose.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Sums of costs and of usages stay below this.
+#define MAX_SUM (INT64_C(1) << 62)
+// Pairs of strategies of a node are compared if that takes at most so many
+// table entries.
+enum { MAX_COMPARE = 1 << 14 };
+
+typedef struct builder {
+    dv_cgraph *g;
+    const dv_choose_problem *p;
+    char *alive;   // of each label
+    char *changed; // of each node: strategies were dropped
+    dv_diag *diag;
+} builder;
+
+static dv_status misuse(builder *b, const char *kind, size_t at,
+                        const char *what)
+{
+    return dv_fail(b->diag, DV_E_USAGE, DV_NOWHERE, "%s %zu %s", kind, at,
+                   what);
+}
+
+static dv_status no_choice(builder *b, int32_t v)
+{
+    return dv_fail(b->diag, DV_E_CAPACITY, DV_NOWHERE,
+                   "every choice has forbidden entries: no strategy of node "
+                   "%" PRId32 " is allowed",
+                   v);
+}
+
+// Adds the largest allowed entry to a sum. Returns 0 if it becomes too large
+// or if an entry is negative.
+static int add_largest(int64_t *sum, const int64_t *costs, int64_t n)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (costs[i] < 0)
+            return 0;
+        if (costs[i] < DV_CHOOSE_FORBIDDEN && costs[i] > most)
+            most = costs[i];
+    }
+    *sum += most;
+    return *sum < MAX_SUM;
+}
+
+static dv_status validate(builder *b)
+{
+    const dv_choose_problem *p = b->p;
+    int64_t cost = 0, usage = 0, n_labels = 0;
+    if (p->n_nodes > INT32_MAX || p->n_edges > INT32_MAX ||
+        (p->n_nodes && !p->nodes) || (p->n_edges && !p->edges) ||
+        p->usage_limit < -1)
+        return misuse(b, "a problem of", p->n_nodes, "nodes is malformed");
+    for (size_t v = 0; v < p->n_nodes; v++) {
+        const dv_choose_node *d = &p->nodes[v];
+        if (d->n_strategies < 1 || !d->costs || d->start > d->end)
+            return misuse(b, "node", v, "has no strategy or a wrong interval");
+        if (!add_largest(&cost, d->costs, d->n_strategies))
+            return misuse(b, "costs of node", v, "are negative or too large");
+        for (int32_t s = 0; d->usages && s < d->n_strategies; s++)
+            if (d->usages[s] < 0 || d->usages[s] > MAX_SUM - usage)
+                return misuse(b, "usages of node", v,
+                              "are negative or too large");
+        int64_t most = 0;
+        for (int32_t s = 0; d->usages && s < d->n_strategies; s++)
+            most = dv_max_i64(most, d->usages[s]);
+        usage += most;
+        n_labels += d->n_strategies;
+        if (n_labels > INT32_MAX)
+            return misuse(b, "at node", v, "there are 2^31 strategies or more");
+    }
+    for (size_t e = 0; e < p->n_edges; e++) {
+        const dv_choose_edge *d = &p->edges[e];
+        for (int k = 0; k < 2; k++)
+            if (d->nodes[k] < 0 || (size_t)d->nodes[k] >= p->n_nodes)
+                return misuse(b, "edge", e, "has a node that does not exist");
+        int64_t n = (int64_t)p->nodes[d->nodes[0]].n_strategies *
+                    p->nodes[d->nodes[1]].n_strategies;
+        if (!d->costs || !add_largest(&cost, d->costs, n))
+            return misuse(b, "costs of edge", e, "are negative or too large");
+        b->g->work += n;
+    }
+    return DV_OK;
+}
+
+// -- Nodes and merged edges ---------------------------------------------------
+
+static double cost_of(int64_t cost)
+{
+    return cost >= DV_CHOOSE_FORBIDDEN ? INFINITY : (double)cost;
+}
+
+static dv_status build_nodes(builder *b)
+{
+    dv_cgraph *g = b->g;
+    int32_t n = (int32_t)b->p->n_nodes, at = 0;
+    g->n_nodes = n;
+    g->first = DV_NEW(&g->arena, int32_t, n + 1);
+    g->from = DV_NEW(&g->arena, int32_t, n);
+    g->to = DV_NEW(&g->arena, int32_t, n);
+    b->changed = DV_NEW(&g->arena, char, n);
+    if (!g->first || !g->from || !g->to || !b->changed)
+        return dv_nomem(b->diag);
+    for (int32_t v = 0; v < n; v++)
+        g->first[v + 1] = g->first[v] + b->p->nodes[v].n_strategies;
+    g->cost = DV_NEW(&g->arena, double, g->first[n]);
+    g->usage = DV_NEW(&g->arena, int64_t, g->first[n]);
+    g->strategy = DV_NEW(&g->arena, int32_t, g->first[n]);
+    b->alive = DV_NEW(&g->arena, char, g->first[n]);
+    if (!g->cost || !g->usage || !g->strategy || !b->alive)
+        return dv_nomem(b->diag);
+    for (int32_t v = 0; v < n; v++) {
+        const dv_choose_node *d = &b->p->nodes[v];
+        for (int32_t s = 0; s < d->n_strategies; s++, at++) {
+            g->cost[at] = cost_of(d->costs[s]);
+            b->alive[at] = d->costs[s] < DV_CHOOSE_FORBIDDEN;
+            g->strategy[at] = s;
+            if (d->usages && d->start < d->end && b->p->usage_limit >= 0)
+                g->usage[at] = d->usages[s];
+        }
+    }
+    return DV_OK;
+}
+
+// Adds the table of an edge of the caller to one whose rows are labels of the
+// lower node.
+static void add_table(dv_cgraph *g, const dv_choose_edge *d, double *to)
+{
+    int32_t n = dv_n_labels(g, d->nodes[0]), m = dv_n_labels(g, d->nodes[1]);
+    if (d->nodes[0] < d->nodes[1]) {
+        for (int64_t i = 0; i < (int64_t)n * m; i++)
+            to[i] += cost_of(d->costs[i]);
+        return;
+    }
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t j = 0; j < m; j++)
+            to[(int64_t)j * n + i] += cost_of(d->costs[(int64_t)i * m + j]);
+}
+
+static dv_status build_edges(builder *b)
+{
+    dv_cgraph *g = b->g;
+    const dv_choose_problem *p = b->p;
+    int32_t n = g->n_nodes, m = (int32_t)p->n_edges;
+    int32_t *begin = DV_NEW(&g->arena, int32_t, n + 2);
+    int32_t *sorted = DV_NEW(&g->arena, int32_t, m);
+    int32_t *last = DV_NEW(&g->arena, int32_t, n);
+    g->edges = DV_NEW(&g->arena, dv_cedge, m);
+    if (!begin || !sorted || !last || !g->edges)
+        return dv_nomem(b->diag);
+    // Sort the edges by their lower node.
+    for (int32_t e = 0; e < m; e++) {
+        const int32_t *v = p->edges[e].nodes;
+        begin[(v[0] < v[1] ? v[0] : v[1]) + 2]++;
+    }
+    for (int32_t v = 0; v < n; v++)
+        begin[v + 2] += begin[v + 1];
+    for (int32_t e = 0; e < m; e++) {
+        const int32_t *v = p->edges[e].nodes;
+        sorted[begin[(v[0] < v[1] ? v[0] : v[1]) + 1]++] = e;
+    }
+    // last[v] is 1 + the last edge with v as its higher node.
+    for (int32_t i = 0; i < m; i++) {
+        const dv_choose_edge *d = &p->edges[sorted[i]];
+        int32_t lo = d->nodes[0] < d->nodes[1] ? d->nodes[0] : d->nodes[1];
+        int32_t hi = d->nodes[0] < d->nodes[1] ? d->nodes[1] : d->nodes[0];
+        if (lo == hi) {
+            int32_t s = dv_n_labels(g, lo);
+            for (int32_t k = 0; k < s; k++)
+                g->cost[g->first[lo] + k] +=
+                    cost_of(d->costs[(int64_t)k * s + k]);
+            for (int32_t k = g->first[lo]; k < g->first[lo + 1]; k++)
+                b->alive[k] = g->cost[k] < INFINITY;
+            continue;
+        }
+        if (!last[hi] || g->edges[last[hi] - 1].a != lo) {
+            dv_cedge *e = &g->edges[g->n_edges++];
+            e->a = lo;
+            e->b = hi;
+            e->table = DV_NEW(&g->arena, double,
+                              (int64_t)dv_n_labels(g, lo) * dv_n_labels(g, hi));
+            if (!e->table)
+                return dv_nomem(b->diag);
+            last[hi] = g->n_edges;
+        }
+        add_table(g, d, g->edges[last[hi] - 1].table);
+    }
+    return DV_OK;
+}
+
+// Lists the edges of every node.
+static dv_status build_adjacency(builder *b)
+{
+    dv_cgraph *g = b->g;
+    int32_t n = g->n_nodes;
+    if (!g->adj_first) {
+        g->adj_first = DV_NEW(&g->arena, int32_t, n + 2);
+        g->adj = DV_NEW(&g->arena, int32_t, 2 * (int64_t)g->n_edges);
+    }
+    if (!g->adj_first || !g->adj)
+        return dv_nomem(b->diag);
+    memset(g->adj_first, 0, ((size_t)n + 2) * sizeof *g->adj_first);
+    for (int32_t e = 0; e < g->n_edges; e++) {
+        g->adj_first[g->edges[e].a + 2]++;
+        g->adj_first[g->edges[e].b + 2]++;
+    }
+    for (int32_t v = 0; v < n; v++)
+        g->adj_first[v + 2] += g->adj_first[v + 1];
+    for (int32_t e = 0; e < g->n_edges; e++) {
+        g->adj[g->adj_first[g->edges[e].a + 1]++] = e;
+        g->adj[g->adj_first[g->edges[e].b + 1]++] = e;
+    }
+    return DV_OK;
+}
+
+// -- Dropping strategies ------------------------------------------------------
+
+// The costs of one edge seen from node v: entry(label of v, label of u) is
+// at[label * step + other * across].
+typedef struct seen {
+    const double *at;
+    int64_t step, across;
+    int32_t u, n; // the other node and its number of labels
+} seen;
+
+static seen see(const dv_cgraph *g, int32_t e, int32_t v)
+{
+    const dv_cedge *d = &g->edges[e];
+    int64_t m = dv_n_labels(g, d->b);
+    if (d->a == v)
+        return (seen){d->table, m, 1, d->b, (int32_t)m};
+    return (seen){d->table, 1, m, d->a, dv_n_labels(g, d->a)};
+}
+
+// Drops labels of v that are forbidden with all labels of a neighbour.
+static void drop_unsupported(builder *b, int32_t v, int32_t e)
+{
+    dv_cgraph *g = b->g;
+    seen s = see(g, e, v);
+    const char *others = b->alive + g->first[s.u];
+    for (int32_t i = 0; i < dv_n_labels(g, v); i++) {
+        int32_t j = 0;
+        if (!b->alive[g->first[v] + i])
+            continue;
+        while (j < s.n &&
+               !(others[j] && s.at[i * s.step + j * s.across] < INFINITY))
+            j++;
+        g->work += j;
+        if (j == s.n) {
+            b->alive[g->first[v] + i] = 0;
+            b->changed[v] = 1;
+        }
+    }
+}
+
+// Makes all edges arc consistent.
+static dv_status drop_all_unsupported(builder *b)
+{
+    dv_cgraph *g = b->g;
+    for (int again = 1; again;) {
+        again = 0;
+        for (int32_t u = 0; u < g->n_nodes; u++) {
+            if (!b->changed[u])
+                continue;
+            b->changed[u] = 0;
+            for (int32_t k = g->adj_first[u]; k < g->adj_first[u + 1]; k++) {
+                const dv_cedge *d = &g->edges[g->adj[k]];
+                drop_unsupported(b, d->a == u ? d->b : d->a, g->adj[k]);
+            }
+            again = 1;
+        }
+    }
+    for (int32_t v = 0; v < g->n_nodes; v++)
+        if (!memchr(b->alive + g->first[v], 1, (size_t)dv_n_labels(g, v)))
+            return no_choice(b, v);
+    return DV_OK;
+}
+
+// Returns the largest amount by which label j of a node costs more than label i
+// on an edge, over the labels of the neighbour that i may be chosen with.
+static double most_above(builder *b, const seen *s, int32_t i, int32_t j)
+{
+    const char *others = b->alive + b->g->first[s->u];
+    const double *x = s->at + i * s->step, *y = s->at + j * s->step;
+    double most = -INFINITY;
+    for (int32_t k = 0; k < s->n; k++)
+        if (others[k] && x[k * s->across] < INFINITY) {
+            double d = y[k * s->across] - x[k * s->across];
+            most = d > most ? d : most;
+        }
+    return most;
+}
+
+static int never_better(builder *b, int32_t v, int32_t i, int32_t j)
+{
+    dv_cgraph *g = b->g;
+    int32_t at = g->first[v];
+    double sum = g->cost[at + j] - g->cost[at + i];
+    if (g->usage[at + j] > g->usage[at + i])
+        return 0;
+    for (int32_t k = g->adj_first[v]; k < g->adj_first[v + 1]; k++) {
+        seen s = see(g, g->adj[k], v);
+        sum += most_above(b, &s, i, j);
+        g->work += s.n;
+        if (sum == INFINITY)
+            return 0;
+    }
+    return sum <= 0;
+}
+
+// Drops labels of a node that another one makes superfluous. Returns whether
+// there were any.
+static int drop_dominated(builder *b, int32_t v)
+{
+    dv_cgraph *g = b->g;
+    int32_t n = dv_n_labels(g, v);
+    int64_t others = 1;
+    int found = 0;
+    for (int32_t k = g->adj_first[v]; k < g->adj_first[v + 1]; k++)
+        others += see(g, g->adj[k], v).n;
+    if ((double)others * n * n > MAX_COMPARE)
+        return 0;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t j = 0; b->alive[g->first[v] + i] && j < n; j++)
+            if (j != i && b->alive[g->first[v] + j] &&
+                never_better(b, v, i, j)) {
+                b->alive[g->first[v] + i] = 0;
+                b->changed[v] = 1;
+                found = 1;
+            }
+    return found;
+}
+
+// -- Times --------------------------------------------------------------------
+
+typedef struct event {
+    int64_t time;
+    int32_t node;
+    int starts;
+} event;
+
+// At the same time, ends sort before starts.
+static int by_time(const void *x, const void *y)
+{
+    const event *a = x, *b = y;
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
+    if (a->starts != b->starts)
+        return a->starts - b->starts;
+    return a->node < b->node ? -1 : a->node > b->node;
+}
+
+// Numbers the times at which a node ends after others have started: between
+// two of them the set of nodes in use only shrinks or only grows.
+static dv_status number_times(builder *b)
+{
+    dv_cgraph *g = b->g;
+    int32_t n = 0, pending = 0;
+    event *events = DV_NEW(&g->arena, event, 2 * (int64_t)g->n_nodes);
+    if (!events)
+        return dv_nomem(b->diag);
+    for (int32_t v = 0; v < g->n_nodes; v++) {
+        int64_t most = 0;
+        for (int32_t k = g->first[v]; k < g->first[v + 1]; k++)
+            if (b->alive[k])
+                most = dv_max_i64(most, g->usage[k]);
+        if (most == 0)
+            continue;
+        events[n++] = (event){b->p->nodes[v].start, v, 1};
+        events[n++] = (event){b->p->nodes[v].end, v, 0};
+    }
+    qsort(events, (size_t)n, sizeof *events, by_time);
+    for (int32_t i = 0; i < n; i++) {
+        if (events[i].starts) {
+            g->from[events[i].node] = g->n_times;
+            pending = 1;
+            continue;
+        }
+        g->n_times += pending;
+        pending = 0;
+        g->to[events[i].node] = g->n_times;
+    }
+    return DV_OK;
+}
+
+// Sets rooms, makes usages relative to the least of each node, and drops times
+// at which the room suffices for every choice.
+static dv_status build_times(builder *b)
+{
+    dv_cgraph *g = b->g;
+    DV_TRY(number_times(b));
+    int64_t *most = DV_NEW(&g->arena, int64_t, g->n_times + 1);
+    int32_t *index = DV_NEW(&g->arena, int32_t, g->n_times + 1);
+    g->room = DV_NEW(&g->arena, int64_t, g->n_times + 1);
+    if (!most || !index || !g->room)
+        return dv_nomem(b->diag);
+    // First differences of the sums over time, then the sums.
+    for (int32_t v = 0; v < g->n_nodes; v++) {
+        int64_t low = INT64_MAX, high = 0;
+        for (int32_t k = g->first[v]; k < g->first[v + 1]; k++)
+            if (b->alive[k]) {
+                low = dv_min_i64(low, g->usage[k]);
+                high = dv_max_i64(high, g->usage[k]);
+            }
+        if (g->from[v] < g->to[v]) {
+            g->room[g->from[v]] += low;
+            g->room[g->to[v]] -= low;
+            most[g->from[v]] += high - low;
+            most[g->to[v]] -= high - low;
+        }
+        for (int32_t k = g->first[v]; k < g->first[v + 1]; k++)
+            g->usage[k] -= b->alive[k] ? low : g->usage[k];
+    }
+    int64_t least_sum = 0, most_sum = 0;
+    int32_t kept = 0;
+    for (int32_t t = 0; t < g->n_times; t++) {
+        least_sum += g->room[t];
+        most_sum += most[t];
+        int64_t room = b->p->usage_limit - least_sum;
+        if (room < 0)
+            return dv_fail(b->diag, DV_E_CAPACITY, DV_NOWHERE,
+                           "every choice uses at least %" PRId64
+                           " at some time, the limit is %" PRId64,
+                           least_sum, b->p->usage_limit);
+        index[t] = kept;
+        if (most_sum > room) {
+            most[kept] = 0;
+            g->room[kept++] = room;
+        }
+    }
+    index[g->n_times] = kept;
+    g->n_times = kept;
+    for (int32_t v = 0; v < g->n_nodes; v++) {
+        g->from[v] = index[g->from[v]];
+        g->to[v] = index[g->to[v]];
+        if (g->from[v] == g->to[v])
+            for (int32_t k = g->first[v]; k < g->first[v + 1]; k++)
+                g->usage[k] = 0;
+    }
+    return DV_OK;
+}
+
+// -- The compact graph --------------------------------------------------------
+
+// Moves the entries of the remaining labels to the front of an edge's table.
+// `first` has the numbers of labels before any were dropped.
+static void compact_table(builder *b, const int32_t *first, dv_cedge *e)
+{
+    int64_t at = 0;
+    int32_t n = first[e->a + 1] - first[e->a];
+    int32_t m = first[e->b + 1] - first[e->b];
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t j = 0; b->alive[first[e->a] + i] && j < m; j++)
+            if (b->alive[first[e->b] + j])
+                e->table[at++] = e->table[(int64_t)i * m + j];
+}
+
+// Removes dropped labels from all arrays, and edges of nodes with one label.
+static dv_status compact(builder *b)
+{
+    dv_cgraph *g = b->g;
+    int32_t n = g->n_nodes, at = 0, kept = 0;
+    int32_t *old = g->first;
+    g->first = DV_NEW(&g->arena, int32_t, n + 1);
+    if (!g->first)
+        return dv_nomem(b->diag);
+    for (int32_t v = 0; v < n; v++) {
+        for (int32_t k = old[v]; k < old[v + 1]; k++)
+            if (b->alive[k]) {
+                g->cost[at] = g->cost[k];
+                g->usage[at] = g->usage[k];
+                g->strategy[at++] = g->strategy[k];
+            }
+        g->first[v + 1] = at;
+    }
+    for (int32_t e = 0; e < g->n_edges; e++) {
+        dv_cedge *d = &g->edges[e];
+        compact_table(b, old, d);
+        int32_t na = dv_n_labels(g, d->a), nb = dv_n_labels(g, d->b);
+        if (nb == 1) {
+            for (int32_t i = 0; i < na; i++)
+                g->cost[g->first[d->a] + i] += d->table[i];
+        } else if (na == 1) {
+            for (int32_t j = 0; j < nb; j++)
+                g->cost[g->first[d->b] + j] += d->table[j];
+        } else {
+            g->edges[kept++] = *d;
+        }
+    }
+    g->n_edges = kept;
+    return build_adjacency(b);
+}
+
+// Chooses the power of two that leaves prices and messages some bits below the
+// caller's unit of cost, while sums stay exact.
+static void scale(dv_cgraph *g)
+{
+    double sum = 1;
+    int64_t n = g->first[g->n_nodes];
+    for (int64_t i = 0; i < n; i++)
+        sum += g->cost[i];
+    for (int32_t e = 0; e < g->n_edges; e++) {
+        int64_t size = (int64_t)dv_n_labels(g, g->edges[e].a) *
+                       dv_n_labels(g, g->edges[e].b);
+        double most = 0;
+        for (int64_t i = 0; i < size; i++) {
+            double x = g->edges[e].table[i];
+            most = x < INFINITY && x > most ? x : most;
+        }
+        sum += most;
+        g->work += size;
+    }
+    g->inexact = sum > 0x1p52;
+    int shift = 46 - (int)ceil(log2(sum));
+    shift = shift > 16 ? 16 : shift < 0 ? 0 : shift;
+    g->scale = ldexp(1, shift);
+    if (!shift)
+        return;
+    for (int64_t i = 0; i < n; i++)
+        g->cost[i] *= g->scale;
+    for (int32_t e = 0; e < g->n_edges; e++) {
+        int64_t size = (int64_t)dv_n_labels(g, g->edges[e].a) *
+                       dv_n_labels(g, g->edges[e].b);
+        for (int64_t i = 0; i < size; i++)
+            g->edges[e].table[i] *= g->scale;
+    }
+}
+
+dv_status dv_cgraph_build(dv_cgraph *g, const dv_choose_problem *p,
+                          dv_diag *diag)
+{
+    builder b = {.g = g, .p = p, .diag = diag};
+    DV_TRY(validate(&b));
+    DV_TRY(build_nodes(&b));
+    DV_TRY(build_edges(&b));
+    DV_TRY(build_adjacency(&b));
+    memset(b.changed, 1, (size_t)g->n_nodes);
+    DV_TRY(drop_all_unsupported(&b));
+    DV_TRY(build_times(&b));
+    for (int pass = 0, found = 1; found && pass < 3; pass++) {
+        found = 0;
+        for (int32_t v = 0; v < g->n_nodes; v++)
+            found |= drop_dominated(&b, v);
+        DV_TRY(drop_all_unsupported(&b));
+    }
+    DV_TRY(compact(&b));
+    scale(g);
+    return DV_OK;
+}
+
+void dv_cgraph_free(dv_cgraph *g)
+{
+    dv_arena_free(&g->arena);
+}

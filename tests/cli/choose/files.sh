@@ -1,0 +1,34 @@
+#!/bin/sh
+# V1 to V3: divvy choose reads the contest's problems and prints choices; every
+# mistake has a message.
+. "$(dirname "$0")/../common.inc"
+data=$source/tests/data/choose/example.json
+
+expect 0 '' "$divvy" choose "$data"
+has '5 nodes, 5 edges' '^# cost 445, the least; ran in '
+[ "$(tail -n 1 .out)" = '[0, 0, 2, 1, 0]' ] || complain 'another choice than expected'
+sed 's/, *"usage_limit": 50/ /; s/^ "usage_limit": 50//; s/\]\]},$/]]}/' "$data" >free.json
+sed 's/"usage_limit": 50/"usage_limit": null/' "$data" >free.json
+expect 0 '' "$divvy" choose free.json --time-limit 2
+has '^# cost 415, the least'
+[ "$(tail -n 1 .out)" = '[0, 0, 1, 1, 0]' ] || complain 'another choice without a limit'
+"$divvy" choose - <"$data" >.out 2>.err || complain 'standard input'
+has '^# -: 5 nodes'
+expect 0 '' "$divvy" choose "$data" --json --budget 1000
+has '"cost": 445' '"bound": 445' '"optimal": true' '"strategies": \[0, 0, 2, 1, 0\]'
+
+# -- What has no solution
+sed 's/"usage_limit": 50/"usage_limit": 49/' "$data" >tight.json
+expect 3 'error\[capacity\]: every choice uses at least 50 at some time, the limit is 49' "$divvy" choose tight.json
+sed 's/\[30, 40\]/[1000000000000000000, 2000000000000000000]/' "$data" >forbidden.json
+expect 3 'error\[capacity\]: every choice has forbidden entries' "$divvy" choose forbidden.json
+
+# -- Mistakes
+printf '{"problem": {"nodes": {"costs": [[1], [x]]}}}' >bad.json
+expect 1 'bad.json:1:40: error\[syntax\]: expected an integer' "$divvy" choose bad.json
+expect 1 'error\[file\]' "$divvy" choose missing.json
+expect 2 'a problem is needed' "$divvy" choose
+expect 2 "takes seconds, not 'soon'" "$divvy" choose "$data" --time-limit soon
+expect 2 'budget' "$divvy" choose "$data" --budgt 5
+"$divvy" chose "$data" 2>&1 | grep -q "did you mean 'choose'" || complain 'no suggestion'
+finish
