@@ -107,6 +107,23 @@ static dv_chunk *new_chunk(dv_arena *a, size_t size_bytes)
     return c;
 }
 
+void *dv_arena_buffer(dv_arena *a, size_t size_bytes)
+{
+    enum { HEAD = 64 }; // bytes of a chunk's head, so that data is aligned
+    if (size_bytes > SIZE_MAX >> 1)
+        return NULL;
+    dv_chunk *c = dv_alloc_buffer(HEAD + size_bytes);
+    if (!c)
+        return NULL;
+    // The newest chunk stays first in the list, because it has room left.
+    dv_chunk **at = a->chunks ? &a->chunks->next : &a->chunks;
+    if (!a->chunks)
+        a->used_bytes = a->size_bytes = 0;
+    c->next = *at;
+    *at = c;
+    return (char *)c + HEAD;
+}
+
 void *dv_arena_alloc(dv_arena *a, size_t n, size_t size_bytes)
 {
     if (n && size_bytes > (SIZE_MAX >> 1) / n)

@@ -94,7 +94,7 @@ static dv_status get_ready(job *j)
         size_t bytes = (size_t)dv_tensor_bytes(t);
         if (!t->is_input && !t->is_output)
             continue;
-        if (!(j->data[i] = dv_alloc(bytes)))
+        if (!(j->data[i] = dv_alloc_buffer(bytes)))
             return dv_nomem(j->diag);
         memset(j->data[i], 0, bytes);
         if (t->is_input)

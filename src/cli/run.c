@@ -20,9 +20,9 @@ dv_status cli_run_memory(cli_job *j)
     for (size_t i = 0; i < n; i++) {
         const dv_tensor *t = &j->p->tensors[i];
         size_t bytes = (size_t)dv_tensor_bytes(t);
-        if (t->is_input && !(j->before[i] = dv_alloc(bytes)))
+        if (t->is_input && !(j->before[i] = dv_alloc_buffer(bytes)))
             return dv_nomem(j->diag);
-        if (t->is_output && !(j->after[i] = dv_alloc(bytes)))
+        if (t->is_output && !(j->after[i] = dv_alloc_buffer(bytes)))
             return dv_nomem(j->diag);
     }
     return DV_OK;

@@ -39,7 +39,7 @@ static dv_status store_temporaries(dv_exec *x, dv_diag *diag)
     const dv_schedule *s = &x->plan->schedule;
     if (!dv_op_scheduled(x->plan, 0) || !s->n_stored)
         return DV_OK;
-    x->stored = dv_alloc((size_t)dv_stored_bytes(x->plan));
+    x->stored = dv_alloc_buffer((size_t)dv_stored_bytes(x->plan));
     if (!x->stored)
         return dv_nomem(diag);
     for (int32_t i = 0; i < s->n_stored; i++)
@@ -78,7 +78,7 @@ static dv_status own_tensors(dv_exec *x, dv_diag *diag)
         x->copied_bytes += t->is_input ? dv_tensor_bytes(t) : 0;
         if (x->probing)
             continue;
-        x->owned[i] = x->data[i] = dv_alloc((size_t)dv_tensor_bytes(t));
+        x->owned[i] = x->data[i] = dv_alloc_buffer((size_t)dv_tensor_bytes(t));
         if (!x->owned[i])
             return dv_nomem(diag);
     }
@@ -111,7 +111,7 @@ static dv_status make_snapshots(dv_exec *x, dv_diag *diag)
     if (x->probing)
         return DV_OK;
     dv_release(x->snapshot);
-    x->snapshot = dv_alloc((size_t)most);
+    x->snapshot = dv_alloc_buffer((size_t)most);
     return x->snapshot ? DV_OK : dv_nomem(diag);
 }
 

@@ -107,7 +107,7 @@ static int find_parts(dv_exec *x)
     x->all_parts_bytes = total;
     if (x->probing)
         return 1;
-    x->parts = dv_alloc((size_t)total);
+    x->parts = dv_alloc_buffer((size_t)total);
     return x->parts != NULL;
 }
 
@@ -455,7 +455,7 @@ static dv_status prepare_ops(dv_exec *x, dv_diag *diag)
     for (int32_t i = 0; i < x->n_threads && !x->probing; i++) {
         dv_thread *w = &x->threads[i];
         w->workspace = dv_alloc_buffer((size_t)x->workspace_bytes);
-        w->local = dv_alloc((size_t)x->local_bytes + 64);
+        w->local = dv_alloc_buffer((size_t)x->local_bytes);
         if (!w->workspace || !w->local)
             return dv_nomem(diag);
     }

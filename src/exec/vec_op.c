@@ -1076,7 +1076,7 @@ static void run_plain(const dv_vec_op *v, void *const *at, const int64_t *begin,
                       const int64_t *end)
 {
     runner r;
-    double scratch[SCRATCH];
+    _Alignas(64) double scratch[SCRATCH]; // vectors do not cross cache lines
     void *operands[DV_VEC_MAX_OPERANDS];
     set_out(&r, v, at, begin, end);
     int outer = v->reduce == DV_VEC_OUTER, both = v->reduce == DV_VEC_BOTH;

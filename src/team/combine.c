@@ -135,11 +135,14 @@ dv_status dv_combine_create(dv_combine **out, const dv_plan *plan, int32_t op,
     for (int v = 0; v < o->n_vars; v++)
         c->n_parts *= o->vars[v].reduce ? 1 : target->end[v] - target->begin[v];
     int64_t *members = members_of(c, &plan->team, binds, comm->rank, arena);
-    c->parts = dv_arena_alloc(arena, (size_t)c->n_parts, (size_t)c->bytes);
-    c->shares = dv_arena_alloc(arena, (size_t)((c->n_parts / n + 1) * n),
-                               (size_t)c->bytes);
+    c->parts = dv_arena_buffer(arena, (size_t)(c->n_parts * c->bytes));
+    c->shares =
+        dv_arena_buffer(arena, (size_t)((c->n_parts / n + 1) * n * c->bytes));
     if (!members || !c->parts || !c->shares)
         return dv_nomem(diag);
+    // Writing the memory makes the system map its pages before the run.
+    memset(c->parts, 0, (size_t)(c->n_parts * c->bytes));
+    memset(c->shares, 0, (size_t)((c->n_parts / n + 1) * n * c->bytes));
     *out = c;
     return open_message_sets(c, comm, members, number, arena, diag);
 }

@@ -74,7 +74,7 @@ static dv_status get_memory(dv_rank *r, int32_t tensor, void **data,
 {
     const dv_tensor *t = &r->plan->ops->tensors[tensor];
     size_t bytes = (size_t)dv_tensor_bytes(t);
-    *data = dv_arena_alloc(&r->arena, bytes + 1, 1);
+    *data = dv_arena_buffer(&r->arena, bytes);
     if (!*data)
         return dv_nomem(diag);
     memset(*data, 0, bytes);
@@ -112,7 +112,7 @@ static dv_status make_messages(dv_rank *r, const dv_piece *l, int32_t n,
         int64_t bytes = 0;
         for (end = i; end < n && l[end].rank == l[i].rank; end++)
             bytes += dv_box_elems(&l[end].box) * elem_bytes;
-        char *at = dv_arena_alloc(&r->arena, (size_t)bytes, 1);
+        char *at = dv_arena_buffer(&r->arena, (size_t)bytes);
         if (!at)
             return dv_nomem(diag);
         memset(at, 0, (size_t)bytes);
