@@ -91,6 +91,8 @@ typedef struct proof {
     int64_t now;    // number of ops of the team that have run
     int64_t began;  // when the current iteration of the current repeat began
     int32_t inside; // the current repeat; -1: none
+    // The repeat that begins after the current ops; -1: none.
+    int32_t next_repeat;
     // Why the last op could not be matched, and the tensor that this is about.
     const char *why, *why_of;
     dv_fact *facts; // what the current op makes true
@@ -1021,10 +1023,20 @@ static dv_fact message(const proof *w, const transfer *x, int32_t tensor,
     return f;
 }
 
+// Begins to send and receive the messages of an exchange, which hold values as
+// of before an op, or as of before a repeat. The time of an op is known once
+// the ops between the same two repeats have begun; before a repeat, it is that
+// of the ops directly in front of it. An exchange that starts elsewhere would
+// hold the values of another time than the other ranks expect.
 static dv_status start(proof *w, int32_t exchange)
 {
     transfer *x = &w->transfers[exchange];
     const dv_op_exchange *e = &x->messages;
+    int in_time =
+        e->repeat < 0 ? w->ran[e->op] >= w->began : w->next_repeat == e->repeat;
+    if (!in_time)
+        return WRONG(w, "messages of %s start on the wrong side of a repeat",
+                     w->rank, w->p->tensors[e->tensor].name);
     x->time = e->repeat < 0 ? w->ran[e->op] : w->now;
     for (int32_t i = 0; i < e->n_sends; i++) {
         dv_fact f = message(w, x, x->to[i], &e->sends[i].box);
@@ -1267,6 +1279,7 @@ static dv_status run_body(proof *w, int32_t op, int32_t end, int32_t number,
     const dv_program *p = w->p, *q = w->q;
     while (next < p->n_repeats && p->repeats[next].first_op < end) {
         const dv_repeat *a = &p->repeats[next], *b = &q->repeats[next];
+        w->next_repeat = next;
         DV_TRY(run_ops(w, op, a->first_op, number, b->first_op));
         DV_TRY(run_repeat(w, next));
         op = a->end_op;
@@ -1274,6 +1287,7 @@ static dv_status run_body(proof *w, int32_t op, int32_t end, int32_t number,
         while (next < p->n_repeats && p->repeats[next].first_op < op)
             next++;
     }
+    w->next_repeat = -1;
     return run_ops(w, op, end, number, end_number);
 }
 
