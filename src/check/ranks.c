@@ -91,6 +91,8 @@ typedef struct proof {
     int64_t now;    // number of ops of the team that have run
     int64_t began;  // when the current iteration of the current repeat began
     int32_t inside; // the current repeat; -1: none
+    // The repeat that begins after the current ops; -1: none.
+    int32_t next_repeat;
     // Why the last op could not be matched, and the tensor that this is about.
     const char *why, *why_of;
     dv_fact *facts; // what the current op makes true
@@ -377,7 +379,8 @@ static dv_status list_op(proof *w, int32_t op, int32_t first, int32_t end,
 }
 
 // Lists the events of the rank's program in the order of the team's program. A
-// repeat in which the rank does nothing has an event to exist.
+// repeat, or a program, without any other op has the event NOTHING, because it
+// cannot be empty.
 static dv_status list_events(proof *w, const int32_t *of_repeat)
 {
     const dv_program *p = w->p;
@@ -630,9 +633,11 @@ static int64_t distance(const match *m, const dv_index *x, const dv_index *y)
     return by;
 }
 
-// Finds the values that b computes of a variable of a, from the element that it
-// writes. In a tensor that was added, b writes all that the rank computes; so
-// does an op whose variable shares a dim with others, or is in none.
+// Finds the values that b computes of each variable of a. If b writes the
+// team's tensor, they follow from the elements that it writes. All values that
+// the rank is to compute are assumed if b writes another tensor (partial sums,
+// for example), or if the variable is not the only one of a dim; match_access
+// finds out whether that is right.
 static void find_values(match *m)
 {
     const dv_access *x = &m->a->write, *y = &m->b->write;
@@ -795,8 +800,9 @@ static int match_expr(match *m, const dv_expr *e, const dv_expr *f)
     return 1;
 }
 
-// Returns the box of the rank's tensor that holds results after b: what it
-// writes, and the elements between those that no op writes, up to the next one.
+// Returns the box of the rank's tensor that is as after op a when b has run. If
+// a writes u[3*i], the elements between u[0] and u[3] stay as they are, and the
+// box has them, too.
 static dv_box written_box(const match *m, const int64_t *shift)
 {
     dv_box b = reach(m, &m->b->write);
@@ -949,9 +955,10 @@ static int32_t first_from(const int32_t *ops, int32_t n, int32_t op)
     return lo;
 }
 
-// Finds the ops of the team that an op of the rank computes a part of. Several
-// may be alike. The search begins with the one that was found last for the same
-// tensor and tries at most `tries`. Returns 0 if there is none.
+// Finds the ops of the team that an op of the rank computes a part of: one, or
+// several that follow each other and are alike, all of which then hold. The
+// search begins with the one that was found last for the same tensor and tries
+// at most `tries`. Returns 0 if there is none.
 static int match_any(proof *w, const dv_op *b, int32_t tries)
 {
     int32_t sums = w->sums_of[b->write.tensor], t = w->after[b->write.tensor];
@@ -1021,10 +1028,20 @@ static dv_fact message(const proof *w, const transfer *x, int32_t tensor,
     return f;
 }
 
+// Begins to send and receive the messages of an exchange, which hold values as
+// of before an op, or as of before a repeat. The time of an op is known once
+// the ops between the same two repeats have begun; before a repeat, it is that
+// of the ops directly in front of it. An exchange that starts elsewhere would
+// hold the values of another time than the other ranks expect.
 static dv_status start(proof *w, int32_t exchange)
 {
     transfer *x = &w->transfers[exchange];
     const dv_op_exchange *e = &x->messages;
+    int in_time =
+        e->repeat < 0 ? w->ran[e->op] >= w->began : w->next_repeat == e->repeat;
+    if (!in_time)
+        return WRONG(w, "messages of %s start on the wrong side of a repeat",
+                     w->rank, w->p->tensors[e->tensor].name);
     x->time = e->repeat < 0 ? w->ran[e->op] : w->now;
     for (int32_t i = 0; i < e->n_sends; i++) {
         dv_fact f = message(w, x, x->to[i], &e->sends[i].box);
@@ -1087,7 +1104,8 @@ static dv_status run_op(proof *w, int32_t number)
                                    : DV_OK;
     }
     w->n_facts = 0;
-    // A copy may be an op of the team as well: the next one.
+    // An op of the team may be a copy. To save time, a copy is compared with
+    // two ops only, from the one on that was found last for the same tensor.
     int is_copy = copies(w, b);
     int known = match_any(w, b, is_copy ? 2 : INT32_MAX) || is_copy;
     if (w->holds.failed)
@@ -1267,6 +1285,7 @@ static dv_status run_body(proof *w, int32_t op, int32_t end, int32_t number,
     const dv_program *p = w->p, *q = w->q;
     while (next < p->n_repeats && p->repeats[next].first_op < end) {
         const dv_repeat *a = &p->repeats[next], *b = &q->repeats[next];
+        w->next_repeat = next;
         DV_TRY(run_ops(w, op, a->first_op, number, b->first_op));
         DV_TRY(run_repeat(w, next));
         op = a->end_op;
@@ -1274,6 +1293,7 @@ static dv_status run_body(proof *w, int32_t op, int32_t end, int32_t number,
         while (next < p->n_repeats && p->repeats[next].first_op < op)
             next++;
     }
+    w->next_repeat = -1;
     return run_ops(w, op, end, number, end_number);
 }
 

@@ -78,8 +78,8 @@ typedef struct dv_contraction_args {
     void *out, *workspace;
     const void *bias;
 } dv_contraction_args;
-// A run: its position in the loops of the nest. All fields are private to
-// contract/.
+// Where the current iteration of a loop begins. All fields of this structure
+// and the next are private to contract/.
 typedef struct ct_spot {
     // Addresses of the operands: in the tensors or, inside the loop that packs
     // an operand, in the workspace.
@@ -91,6 +91,7 @@ typedef struct ct_spot {
     // that is added to its results.
     int first, last;
 } ct_spot;
+// A run: its position in the loops of the nest.
 typedef struct dv_contraction_cursor {
     const dv_contraction *c;
     void *out;
@@ -102,23 +103,24 @@ typedef struct dv_contraction_cursor {
     // spot[l] is where loop l begins its current iteration, with `next`,
     // `first` and `last` of all its iterations; the last one is for the kernel.
     ct_spot spot[DV_NEST_MAX_DIMS + 1];
-    // Address of the rows that were copied into half `half` of the row buffer,
-    // or NULL.
+    // If each kernel call copies the rows of the next one: the half (0 or 1) of
+    // the row buffer that was filled last, and from where; NULL: not yet.
+    int32_t half;
+    int32_t ended; // 1 after the last iteration of all loops
     const unsigned char *brought;
-    int32_t half; // the half of the row buffer with the copied rows
-    int32_t ended;
     dv_gemm_cursor gemm; // the run of the GEMM plan, if the nest has one
     unsigned char *gemm_workspace;
 } dv_contraction_cursor;
 
 void dv_contraction_run(const dv_contraction *c,
                         const dv_contraction_args *args);
-// Does the same in steps: dv_contraction_next runs until the next block of
-// results is finished and sets *finished to it; it returns 0 after the last
-// block. (A contraction that announces no blocks returns 0 at once.)
-void dv_contraction_begin(dv_contraction_cursor *r, const dv_contraction *c,
+// Does the same in steps. dv_contraction_next runs until the next block of
+// results is finished, sets *finished to it and returns 1. If no block is left,
+// it runs to the end and returns 0; without dv_contraction_has_blocks the first
+// call does all of this.
+void dv_contraction_begin(dv_contraction_cursor *t, const dv_contraction *c,
                           const dv_contraction_args *args);
-int dv_contraction_next(dv_contraction_cursor *r, dv_block *finished);
+int dv_contraction_next(dv_contraction_cursor *t, dv_block *finished);
 // Prints how the GEMM plan of a plain product tiles it, or that the loops of
 // the nest call the kernels, as one line without a newline.
 void dv_contraction_describe(const dv_contraction *c, dv_text *out);

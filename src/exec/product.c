@@ -609,7 +609,7 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
 // than one point; the sums are contiguous along `col`. Both remain -1 in two
 // cases. If a factor has two variables with more than one point, blocks would
 // not be boxes of the op. If the strides do not nest in the order of
-// p->written, finish_block could not compute a block's position from its
+// p->written, find_block could not compute a block's position from its
 // address.
 static void find_blocks(const dv_product *p, const dv_tile *t, tile_kernel *to)
 {

@@ -6,8 +6,9 @@
 //
 // The work of a core is a loop over tile numbers: start..start+count. The
 // numbers are those of the plan's deals or of its grid, whose order maps them
-// to tiles; or threads take them from a work queue, and every tile is still
-// computed in the same prepared, once.
+// to tiles. If they come from a work queue instead, the queue decides which
+// thread computes a tile, but not how: each is computed once, with the kernels
+// that were prepared for it.
 //
 // A reduction that is split over tiles takes two phases: each thread computes
 // the partial sums of its tiles; then the thread that owns the first part of a
@@ -53,6 +54,8 @@ static void wait_all(dv_exec *x, int32_t n)
             sched_yield();
 }
 
+// What is done with all tiles before the threads synchronise: whole tiles are
+// computed, or only their partial sums, or partial sums are added up.
 typedef enum phase { WHOLE, PARTS, COMBINE } phase;
 
 // A thread of a run: its exec, its number `id`, the number n of threads, and
@@ -69,18 +72,20 @@ typedef struct thread {
 
 // -- Tiles: one op on one box at a time ---------------------------------------
 
-// The work of a dv_thread in a phase: what it computes next.
+// The position of a dv_thread in its work of a phase: an op and a tile of it.
 typedef struct cursor {
     const thread *me;
     dv_thread *w;
-    int32_t source;    // number of the deal or the grid's range that is next
-    int64_t next, end; // tile numbers that are left of the current one
-    int64_t tile, n_tiles;
+    int32_t source; // number of the next deal, or of the next range of the grid
+    // Tiles that are left of the current deal or range, or of those that were
+    // taken from the queue.
+    int64_t next, end;
+    int64_t tile, n_tiles; // the current tile; n_tiles > 1 if rows span several
     int32_t op;
-    phase what;
-    dv_tile box;
-    // The range of the grid that the tile is from, NULL without a grid; `all`
-    // is the one of a work queue.
+    phase what;  // what is done with this tile
+    dv_tile box; // the tile of this op
+    // The range of the grid that the tile is from; NULL without a grid. Tiles
+    // from a queue are all from `all`, the range of the whole grid.
     const dv_tile_range *range;
     dv_tile_range all;
 } cursor;
@@ -238,8 +243,7 @@ static int next_op(cursor *c)
     return 1;
 }
 
-// -- Sums of several tiles
-// -----------------------------------------------------
+// -- Sums of several tiles ----------------------------------------------------
 
 static int64_t n_results(const dv_op *o, const dv_tile *t)
 {
@@ -304,8 +308,7 @@ static void combine_parts(const cursor *c)
     dv_strips_run(s, c->box.begin, c->box.end);
 }
 
-// -- Phases
-// --------------------------------------------------------------------
+// -- Phases -------------------------------------------------------------------
 
 // Runs the current op on the current box, by its schedule: all of it, or only
 // its partial sums.

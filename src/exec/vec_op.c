@@ -1017,8 +1017,9 @@ static dv_vec_args args_for(const runner *r, int64_t rows, int64_t n, void *acc,
 // Reduces over all points of the reduced variables outside the kernel, for
 // `rows` by `n` elements from the current addresses, at most v->chunk rows at a
 // time (a limit for reductions over many rows). The accumulators `acc` are new
-// or, with OLD_ACC, hold earlier parts of the sums; the last call computes the
-// results unless `un` is UNFINISHED.
+// if `old` is NEW_ACC and hold earlier parts of the sums if it is OLD_ACC. The
+// last call computes the results if `un` is FINISHED, and leaves sums in `acc`
+// if it is UNFINISHED.
 static void reduce(runner *r, int old, int un, int64_t rows, int64_t n,
                    void *acc)
 {

@@ -229,8 +229,8 @@ int dv_index_var(const dv_op *op, const dv_index *x);
 // offset, and sets *var to it.
 int dv_index_is_var(const dv_op *op, const dv_index *x, int *var);
 // Returns the variable of an index that takes exactly the values 0 to extent -
-// 1, each for one value of that variable; DV_CONSTANT if the index is constant
-// and the extent is 1; DV_NO_VAR for any other index.
+// 1, each for one value of that variable; DV_CONSTANT if the index is the
+// constant 0 and the extent is 1; DV_NO_VAR for any other index.
 int dv_index_whole_var(const dv_op *op, const dv_index *x, int64_t extent);
 // Returns the mask of variables that an access depends on, including those of
 // the reads that supply its indices.

@@ -73,14 +73,14 @@ typedef struct dv_block {
     void *at;
     int32_t rows, cols;
 } dv_block;
-// Begins a run, of which dv_gemm_next computes the next block of rows that is
-// finished. Returns 0 if there is none. `args` is the same as for a kernel;
-// `workspace` begins at a cache line.
+// Runs the plan in steps. dv_gemm_next computes until the next block of rows is
+// finished, sets *finished to it and returns 1, or 0 after the last block.
+// `args` is the same as for a kernel; `workspace` begins at a cache line.
 void dv_gemm_begin(dv_gemm_cursor *g, const dv_gemm_plan *plan, const void *a,
                    const void *b, void *c, void *workspace,
                    const dv_gemm_args *args);
 int dv_gemm_next(dv_gemm_cursor *g, dv_block *finished);
-// Runs the plan.
+// Runs all of the plan.
 void dv_gemm_run(const dv_gemm_plan *plan, const void *a, const void *b,
                  void *c, void *workspace, const dv_gemm_args *args);
 // Returns whether operands are packed, and sets *m and *k to the rows and the

@@ -168,6 +168,47 @@ static const change changes[] = {
      NULL},
 };
 
+// The last of two ranks sends twice: before the first op that updates x, and
+// before the last repeat, which reads u in every iteration.
+static const char between_repeats[] =
+    "input u: f32[192] @ split(0)\n"
+    "input w: f32[8] @ replicate\n"
+    "input x: f32[192] @ split(0)\n"
+    "u[i] <- u[i] * 2\n"
+    "repeat 2 { w[j] <- w[j] + 1 }\n"
+    "x[i] <- x[i] * u[i+1]  for i in 0..191\n"
+    "repeat 2 { w[j] <- w[j] + 2 }\n"
+    "u[i] <- u[i] * 3\n"
+    "repeat 3 { x[i] <- x[i] + u[i+1]  for i in 0..191 }\n"
+    "u[i] <- u[i] * 5\n"
+    "output u, w, x\n";
+
+#define REPEAT_1 "repeat 2 {\n    w[j] <- w[j] + 1\n}\n"
+#define REPEAT_2 "repeat 2 {\n    w[j] <- w[j] + 2\n}\n"
+#define REPEAT_3 "repeat 3 {\n    x[i] <- x[i] + u[i+1]  for i in 0..95\n}\n"
+#define SEND_1                                                                 \
+    "u_to_0[i0] <- u[i0]  for i0 in 0..1\n"                                    \
+    "extern messages[] <- 0\nextern messages[] <- 1\n"
+#define SEND_2                                                                 \
+    "u_to_0_2[i0] <- u[i0]  for i0 in 0..1\n"                                  \
+    "extern messages[] <- 2\nextern messages[] <- 3\n"
+#define UPDATE "x[i] <- x[i] * u[i+1]  for i in 0..95\n"
+#define TWICE  "u[i] <- u[i] * 2\n"
+#define THRICE "u[i] <- u[i] * 3\n"
+
+static const change moved_messages[] = {
+    {"the message of an op is sent before an earlier repeat",
+     TWICE REPEAT_1 SEND_1, SEND_1 TWICE REPEAT_1, "messages of u start"},
+    {"the same with the right values", REPEAT_1 SEND_1, SEND_1 REPEAT_1,
+     "messages of u start"},
+    {"the message of a repeat is sent before an earlier one",
+     REPEAT_2 THRICE SEND_2, SEND_2 REPEAT_2 THRICE, "messages of u start"},
+    {"the message of a repeat is sent after it", SEND_2 REPEAT_3,
+     REPEAT_3 SEND_2, "messages of u start"},
+    {"the message of an op is sent after it", SEND_1 UPDATE, UPDATE SEND_1,
+     NULL},
+};
+
 // The text of a program with a change; NULL if it does not have the words.
 static char *changed(const char *program, const change *c)
 {
@@ -205,18 +246,22 @@ static int is_judged(const dv_plan *team, const char *program, const change *c)
     return ok;
 }
 
-static void try_on(const char *target)
+#define N_CHANGES(list) (sizeof(list) / sizeof *(list))
+
+// Judges n changes of the program of rank 1.
+static void try_on(const char *target, const char *source, int64_t n_ranks,
+                   const change *all, size_t n)
 {
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    o.team = 3;
+    o.team = n_ranks;
     o.rank = 1;
-    dv_plan *team = plan_on(text, target, NULL, &o);
+    dv_plan *team = plan_on(source, target, NULL, &o);
     const dv_plan *rank = dv_plan_class_of(team, 1)->plan;
     dv_text program = {0};
     int n_wrong = 0;
     dv_program_print(&program, rank->ops, 0);
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
-        if (!is_judged(team, program.at, &changes[i])) {
+    for (size_t i = 0; i < n; i++)
+        if (!is_judged(team, program.at, &all[i])) {
             n_wrong++;
             print_error("%s\n", case_why());
         }
@@ -227,18 +272,25 @@ static void try_on(const char *target)
 
 TEST(test_here)
 {
-    try_on("host");
+    try_on("host", text, 3, changes, N_CHANGES(changes));
 }
 
 TEST(test_simulated)
 {
-    try_on("spyre");
-    try_on("wormhole");
+    try_on("spyre", text, 3, changes, N_CHANGES(changes));
+    try_on("wormhole", text, 3, changes, N_CHANGES(changes));
+}
+
+TEST(test_messages_between_repeats)
+{
+    try_on("host", between_repeats, 2, moved_messages,
+           N_CHANGES(moved_messages));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_here),
-                                       cmocka_unit_test(test_simulated)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_here), cmocka_unit_test(test_simulated),
+        cmocka_unit_test(test_messages_between_repeats)};
     return run_group(tests, case_set_up, case_tear_down);
 }
