@@ -92,8 +92,7 @@ static int put_result(result *r, dv_fuser *f, const dv_fuse_answer *a)
     return 1;
 }
 
-// Every op in a group of its own, then greedy merging; then the exact search,
-// if the graph is small, and local search.
+// Every op in a group of its own, then greedy merging, then local search.
 static int solve(dv_fuser *f, dv_fuse_answer *best)
 {
     const dv_fuse_graph *g = f->g;
@@ -119,7 +118,6 @@ static int solve(dv_fuser *f, dv_fuse_answer *best)
     dv_fuse_retain(f, &p, &merged);
     if (merged.total <= best->total)
         dv_fuse_answer_copy(best, &merged, g);
-    dv_fuse_lattice(f, best, f->left / 4);
     if (best->total > f->bound) {
         double bound = dv_fuse_bound_by_prices(f, f->left / 2);
         f->bound = bound > f->bound ? bound : f->bound;

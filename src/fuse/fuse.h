@@ -21,7 +21,6 @@
 //   price.c     costs of groups, remembered by structure
 //   merge.c     partitions of the ops into groups; greedy merging
 //   retain.c    which groups follow each other and what they retain; the order
-//   lattice.c   optimum over all partitions, if there are few down-sets
 //   improve.c   large-neighbourhood search
 //   bound.c     lower bound of any schedule
 //   check.c     checks and evaluates schedules independently of the searches
@@ -282,7 +281,9 @@ int32_t dv_fuse_take_out(dv_fuser *f, dv_fuse_parts *p, int32_t o);
 void dv_fuse_join(dv_fuser *f, dv_fuse_parts *p, int32_t a, int32_t b);
 // Merges pairs of units of which one is in `loose` (a flag per unit) or was
 // merged, as long as that lowers the cost. Gains are multiplied by random
-// factors of 1 - noise to 1 + noise.
+// factors of 1 - noise to 1 + noise. With DV_FUSE_NO_MERGING as noise only the
+// costs of the units in `loose` are set.
+#define DV_FUSE_NO_MERGING (-1.0)
 void dv_fuse_merge(dv_fuser *f, dv_fuse_parts *p, const char *loose,
                    double noise);
 
@@ -300,10 +301,6 @@ void dv_fuse_answer_copy(dv_fuse_answer *to, const dv_fuse_answer *from,
 // Chooses what the units of a partition retain, and their order.
 void dv_fuse_retain(dv_fuser *f, const dv_fuse_parts *p, dv_fuse_answer *out);
 
-// Finds the best answer for the current set of inlined ops, if its total is
-// below that of `best`. Gives up if there are too many down-sets, or after
-// `most` steps.
-void dv_fuse_lattice(dv_fuser *f, dv_fuse_answer *best, int64_t most);
 // Improves a partition until the budget is spent; `best` is the best answer.
 void dv_fuse_improve(dv_fuser *f, dv_fuse_parts *parts, dv_fuse_answer *best);
 double dv_fuse_bound(const dv_fuse_graph *g);

@@ -167,21 +167,45 @@ static void move_node(search *s)
         dv_fuse_join(s->f, p, o, to);
 }
 
+// Joins random units that were dissolved, even if that costs more: two groups
+// may pay off only by what one retains for the other, which merging ignores.
+static void join_some(search *s)
+{
+    int32_t units[DV_FUSE_MOST_OPS], loose[DV_FUSE_MOST_OPS], n_loose = 0;
+    dv_fuse_parts *p = &s->next;
+    uint64_t *random = &s->f->random;
+    for (int32_t o = 0; o < s->f->g->n; o++)
+        if (s->loose[o])
+            loose[n_loose++] = o;
+    for (int32_t left = dv_draw_below(random, n_loose + 1); left; left--) {
+        int32_t u = p->of[loose[dv_draw_below(random, n_loose)]];
+        int32_t n = dv_fuse_touching(s->f, p, u, units);
+        int32_t to = n ? units[dv_draw_below(random, n)] : u;
+        if (s->loose[to] && to != u && dv_fuse_can_join(s->f, p, u, to))
+            dv_fuse_join(s->f, p, u, to);
+    }
+}
+
 // Makes a neighbour of the partition and keeps it if it is good enough.
 static void try_once(search *s)
 {
     dv_fuser *f = s->f;
     int32_t n = f->g->n;
+    double noise = dv_draw_below(&f->random, 3) ? 0.5 : 0.05;
     dv_fuse_parts_copy(&s->next, s->now, f->g);
     memset(s->loose, 0, (size_t)n);
     if (s->n_candidates && dv_draw_below(&f->random, 8) == 0)
         inline_some(s);
-    else if (dv_draw_below(&f->random, 2))
+    else if (dv_draw_below(&f->random, 4) == 0) {
+        disturb(s);
+        join_some(s);
+        if (dv_draw_below(&f->random, 2))
+            noise = DV_FUSE_NO_MERGING;
+    } else if (dv_draw_below(&f->random, 2))
         move_node(s);
     else
         disturb(s);
-    dv_fuse_merge(f, &s->next, s->loose,
-                  dv_draw_below(&f->random, 3) ? 0.5 : 0.05);
+    dv_fuse_merge(f, &s->next, s->loose, noise);
     dv_fuse_retain(f, &s->next, &s->answer);
     double total = s->answer.total;
     double tolerance = 0.01 * dv_draw_real(&f->random);

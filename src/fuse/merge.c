@@ -236,7 +236,7 @@ void dv_fuse_merge(dv_fuser *f, dv_fuse_parts *p, const char *loose,
     for (int32_t u = 0; u < f->g->n; u++)
         if (loose[u] && p->of[u] == u)
             p->cost[u] = price(f, set_of(f, p, u));
-    for (int32_t u = 0; ok && u < f->g->n; u++)
+    for (int32_t u = 0; ok && noise >= 0 && u < f->g->n; u++)
         if (loose[u] && p->of[u] == u)
             ok = add_pairs(&m, u, loose);
     while (ok && m.n) {
