@@ -1,9 +1,8 @@
 // Exact elimination of nodes. A node is replaced by a table over its
 // neighbours: the least cost of its labels and edges for each combination of
 // their labels. With one neighbour that table is added to the neighbour's
-// costs, with two neighbours to the edge between them. If a connected component
-// remains that can be eliminated altogether with small tables over more
-// neighbours, this is done as well; otherwise it becomes the core.
+// costs, with two neighbours to the edge between them. What remains is the
+// core.
 //
 // The order is planned once. Tables of eliminated nodes stay as they are, so
 // that a label is read back as the least sum, given the neighbours' labels.
@@ -11,39 +10,15 @@
 #include "choose/minplus.h"
 #include <string.h>
 
-enum {
-    MAX_PAIR_WORK = 1 << 17,  // table entries per node with two neighbours
-    MAX_NODE_WORK = 1 << 18,  // the same with more neighbours
-    MAX_PART_WORK = 1 << 20,  // and for all nodes of a component
-    MAX_PART_NODES = 1 << 10, // of a component
-    MAX_SCOPE = 10,           // neighbours of a node
-    MAX_INPUTS = MAX_PART_NODES + MAX_SCOPE, // tables of a node
-};
-
-// A table over several nodes, seen from a node that is being eliminated.
-typedef struct input {
-    const double *const *table; // where the current table of an edge is
-    int64_t stride_v;
-    int64_t strides[MAX_SCOPE]; // along the neighbours, in scope order
-} input;
-
-// Elimination of a node with more than two neighbours, or of one whose tables
-// have more than two nodes.
-typedef struct wide {
-    int32_t n_scope, n_inputs;
-    int32_t scope[MAX_SCOPE]; // the neighbours; the last one varies fastest
-    input *inputs;
-    double *table; // result, over the scope
-    int64_t size;
-    int used; // 1: it is an input of a later step
-} wide;
+// A node with two neighbours is eliminated if that takes at most so many table
+// entries.
+enum { MAX_PAIR_WORK = 1 << 17 };
 
 typedef struct step {
     int32_t v, degree;
     int32_t edges[2]; // to the neighbours, lower one first
     int32_t out;      // edge between the neighbours
     int first;        // 1: the first step that adds to `out`
-    wide *w;          // NULL: at most two neighbours
 } step;
 
 struct dv_elimination {
@@ -185,204 +160,6 @@ static int plan_node(planner *p, int32_t v)
     return 1;
 }
 
-// -- Components with tables over more than two nodes --------------------------
-
-// A connected component of what remains, while its elimination is tried.
-typedef struct part {
-    int32_t *nodes; // all nodes of the component
-    int32_t n;
-    int32_t *place; // of each node of the graph: its number here
-    links *near;    // neighbours of each node, also by tables of steps
-    int32_t *order; // of elimination
-} part;
-
-static int contains(const links *l, int32_t x)
-{
-    for (int32_t i = 0; i < l->n; i++)
-        if (l->edges[i] == x)
-            return 1;
-    return 0;
-}
-
-static double elimination_work(const dv_cgraph *g, const part *c, int32_t i)
-{
-    double work = dv_n_labels(g, c->nodes[i]);
-    if (c->near[i].n > MAX_SCOPE)
-        return INFINITY;
-    for (int32_t k = 0; k < c->near[i].n; k++)
-        work *= dv_n_labels(g, c->nodes[c->near[i].edges[k]]);
-    return work;
-}
-
-// Finds an order of elimination, the cheapest node first. Returns 1 if the
-// tables are small, 0 if not, -1 if out of memory.
-static int order_part(planner *p, part *c)
-{
-    dv_cgraph *g = p->el->g;
-    double total = 0;
-    for (int32_t i = 0; i < c->n; i++)
-        for (int32_t k = 0; k < p->of[c->nodes[i]].n; k++) {
-            int32_t u =
-                other_end(p->el, p->of[c->nodes[i]].edges[k], c->nodes[i]);
-            int32_t *x = DV_PUSH(&g->arena, int32_t, c->near[i].edges,
-                                 c->near[i].n, c->near[i].cap);
-            if (!x)
-                return -1;
-            *x = c->place[u];
-        }
-    for (int32_t done = 0; done < c->n; done++) {
-        int32_t at = -1;
-        double least = INFINITY;
-        for (int32_t i = 0; i < c->n; i++) {
-            double work =
-                p->gone[c->nodes[i]] ? INFINITY : elimination_work(g, c, i);
-            if (work < least) {
-                least = work;
-                at = i;
-            }
-        }
-        total += least;
-        if (least > MAX_NODE_WORK || total > MAX_PART_WORK)
-            return 0;
-        c->order[done] = at;
-        p->gone[c->nodes[at]] = 1;
-        const links *l = &c->near[at];
-        for (int32_t i = 0; i < l->n; i++) {
-            links *m = &c->near[l->edges[i]];
-            unlink_edge(m, at);
-            for (int32_t k = 0; k < l->n; k++) {
-                if (k == i || contains(m, l->edges[k]))
-                    continue;
-                int32_t *x =
-                    DV_PUSH(&g->arena, int32_t, m->edges, m->n, m->cap);
-                if (!x)
-                    return -1;
-                *x = l->edges[k];
-            }
-        }
-    }
-    return 1;
-}
-
-static int scope_index(const wide *w, int32_t v)
-{
-    int i = 0;
-    while (w->scope[i] != v)
-        i++;
-    return i;
-}
-
-// Makes an edge of v an input of its step.
-static void take_edge(planner *p, wide *w, int32_t v, int32_t e)
-{
-    const dv_cedge *d = &p->el->edges[e];
-    input *in = &w->inputs[w->n_inputs++];
-    int64_t m = dv_n_labels(p->el->g, d->b);
-    memset(in, 0, sizeof *in);
-    in->table = (const double *const *)&d->table;
-    in->stride_v = d->a == v ? m : 1;
-    in->strides[scope_index(w, other_end(p->el, e, v))] = d->a == v ? 1 : m;
-}
-
-// Makes the table of an earlier step an input if it has v.
-static void take_table(planner *p, wide *w, int32_t v, wide *from)
-{
-    int64_t stride = 1;
-    int has = 0;
-    for (int32_t i = 0; i < from->n_scope; i++)
-        has |= from->scope[i] == v;
-    if (!has || from->used || from->n_scope < 2)
-        return;
-    from->used = 1;
-    input *in = &w->inputs[w->n_inputs++];
-    memset(in, 0, sizeof *in);
-    in->table = (const double *const *)&from->table;
-    for (int32_t i = from->n_scope - 1; i >= 0; i--) {
-        if (from->scope[i] == v)
-            in->stride_v = stride;
-        else
-            in->strides[scope_index(w, from->scope[i])] = stride;
-        stride *= dv_n_labels(p->el->g, from->scope[i]);
-    }
-}
-
-// Adds the steps of a component in its order. Returns 0 if out of memory.
-static int plan_wide(planner *p, part *c)
-{
-    dv_elimination *el = p->el;
-    int32_t first_step = el->n_steps;
-    for (int32_t k = 0; k < c->n; k++) {
-        int32_t i = c->order[k], v = c->nodes[i];
-        wide *w = DV_NEW(&el->g->arena, wide, 1);
-        if (!w)
-            return 0;
-        w->n_scope = c->near[i].n;
-        w->size = 1;
-        for (int32_t j = 0; j < w->n_scope; j++) {
-            w->scope[j] = c->nodes[c->near[i].edges[j]];
-            w->size *= dv_n_labels(el->g, w->scope[j]);
-        }
-        w->table = DV_NEW(&el->g->arena, double, w->size);
-        w->inputs = DV_NEW(&el->g->arena, input, p->of[v].n + k);
-        if (!w->table || !w->inputs)
-            return 0;
-        // Edges to nodes that were eliminated earlier are in their tables.
-        for (int32_t j = 0; j < p->of[v].n; j++)
-            if (contains(&c->near[i],
-                         c->place[other_end(el, p->of[v].edges[j], v)]))
-                take_edge(p, w, v, p->of[v].edges[j]);
-        for (int32_t j = first_step; j < el->n_steps; j++)
-            take_table(p, w, v, el->steps[j].w);
-        el->steps[el->n_steps++] = (step){.v = v, .w = w};
-    }
-    return 1;
-}
-
-// Collects the component of `from` among the nodes that are not gone. `place`
-// is -1 for nodes not seen yet.
-static void collect(planner *p, part *c, int32_t from)
-{
-    c->n = 0;
-    c->place[from] = c->n;
-    c->nodes[c->n++] = from;
-    for (int32_t i = 0; i < c->n; i++) {
-        const links *l = &p->of[c->nodes[i]];
-        for (int32_t k = 0; k < l->n; k++) {
-            int32_t u = other_end(p->el, l->edges[k], c->nodes[i]);
-            if (c->place[u] < 0) {
-                c->place[u] = c->n;
-                c->nodes[c->n++] = u;
-            }
-        }
-    }
-}
-
-// Eliminates components if possible. Returns 0 if out of memory.
-static int plan_parts(planner *p)
-{
-    dv_cgraph *g = p->el->g;
-    part c = {.nodes = DV_NEW(&g->arena, int32_t, g->n_nodes),
-              .place = DV_NEW(&g->arena, int32_t, g->n_nodes),
-              .order = DV_NEW(&g->arena, int32_t, MAX_PART_NODES)};
-    if (!c.nodes || !c.place || !c.order)
-        return 0;
-    memset(c.place, -1, (size_t)g->n_nodes * sizeof *c.place);
-    for (int32_t v = 0; v < g->n_nodes; v++) {
-        if (p->gone[v] || c.place[v] >= 0)
-            continue;
-        collect(p, &c, v);
-        if (c.n > MAX_PART_NODES)
-            continue;
-        c.near = DV_NEW(&g->arena, links, c.n);
-        int small = c.near ? order_part(p, &c) : -1;
-        if (small < 0 || (small > 0 && !plan_wide(p, &c)))
-            return 0;
-        for (int32_t i = 0; small == 0 && i < c.n; i++)
-            p->gone[c.nodes[i]] = 0;
-    }
-    return 1;
-}
-
 // Lists the core and allocates the scratch memory of steps.
 static int plan_core(planner *p)
 {
@@ -459,7 +236,7 @@ static int plan(planner *p)
         if (!plan_node(p, v))
             return 0;
     }
-    return plan_parts(p) && plan_core(p);
+    return plan_core(p);
 }
 
 dv_status dv_elimination_plan(dv_elimination **out, dv_cgraph *g, dv_diag *diag)
@@ -537,53 +314,6 @@ static void eliminate_pair(dv_elimination *el, const step *s, double *theta,
     *work += (int64_t)n * m * k;
 }
 
-// Returns the least sum over the labels of v, given where the inputs start, and
-// writes the label.
-static double least_sum(const wide *w, const double *own, int32_t k,
-                        const int64_t *at, int32_t *label)
-{
-    double least = INFINITY;
-    *label = 0;
-    for (int32_t y = 0; y < k; y++) {
-        double sum = own[y];
-        for (int32_t i = 0; i < w->n_inputs; i++)
-            sum += (*w->inputs[i].table)[at[i] + y * w->inputs[i].stride_v];
-        if (sum < least) {
-            least = sum;
-            *label = y;
-        }
-    }
-    return least;
-}
-
-static double eliminate_wide(dv_elimination *el, const step *s, double *theta,
-                             int64_t *work)
-{
-    const dv_cgraph *g = el->g;
-    const wide *w = s->w;
-    const double *own = theta + g->first[s->v];
-    int32_t k = dv_n_labels(g, s->v), label, x[MAX_SCOPE] = {0};
-    int64_t at[MAX_INPUTS];
-    memset(at, 0, (size_t)w->n_inputs * sizeof *at);
-    for (int64_t i = 0; i < w->size; i++) {
-        w->table[i] = least_sum(w, own, k, at, &label);
-        // Go to the next combination of labels of the scope.
-        for (int32_t d = w->n_scope - 1; d >= 0; d--) {
-            int carry = ++x[d] == dv_n_labels(g, w->scope[d]);
-            for (int32_t j = 0; j < w->n_inputs; j++)
-                at[j] += w->inputs[j].strides[d] * (carry ? 1 - x[d] : 1);
-            if (!carry)
-                break;
-            x[d] = 0;
-        }
-    }
-    *work += w->size * k * (1 + w->n_inputs);
-    if (w->n_scope == 1)
-        for (int64_t i = 0; i < w->size; i++)
-            theta[g->first[w->scope[0]] + i] += w->table[i];
-    return w->n_scope == 0 ? w->table[0] : 0;
-}
-
 double dv_eliminate(dv_elimination *el, double *theta, int64_t *work)
 {
     const dv_cgraph *g = el->g;
@@ -591,9 +321,7 @@ double dv_eliminate(dv_elimination *el, double *theta, int64_t *work)
     for (int32_t i = 0; i < el->n_steps; i++) {
         const step *s = &el->steps[i];
         const double *own = theta + g->first[s->v];
-        if (s->w)
-            bound += eliminate_wide(el, s, theta, work);
-        else if (s->degree == 0)
+        if (s->degree == 0)
             bound += own[dv_least(own, dv_n_labels(g, s->v))];
         else if (s->degree == 1)
             eliminate_leaf(el, s, theta, work);
@@ -611,16 +339,6 @@ void dv_eliminate_back(const dv_elimination *el, const double *theta,
         const step *s = &el->steps[i];
         const double *own = theta + g->first[s->v];
         int32_t n = dv_n_labels(g, s->v);
-        if (s->w) {
-            int64_t at[MAX_INPUTS];
-            for (int32_t k = 0; k < s->w->n_inputs; k++) {
-                at[k] = 0;
-                for (int32_t d = 0; d < s->w->n_scope; d++)
-                    at[k] += s->w->inputs[k].strides[d] * x[s->w->scope[d]];
-            }
-            least_sum(s->w, own, n, at, &x[s->v]);
-            continue;
-        }
         memcpy(el->row, own, (size_t)n * sizeof *own);
         for (int32_t k = 0; k < s->degree; k++) {
             const dv_cedge *d = &el->edges[s->edges[k]];

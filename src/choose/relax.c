@@ -10,6 +10,7 @@ dv_status dv_relaxation_init(dv_relaxation *r, dv_cgraph *g, dv_diag *diag)
     r->g = g;
     for (int32_t t = 0; t < g->n_times; t++)
         most = g->room[t] > most ? g->room[t] : most;
+    // A price of one quantum makes the largest room cost at most 1/8.
     r->quantum = ldexp(1, -3 - (int)ceil(log2((double)most)));
     r->lambda = DV_NEW(&g->arena, double, g->n_times);
     r->prefix = DV_NEW(&g->arena, double, g->n_times + 1);

@@ -225,7 +225,6 @@ double dv_fuse_bound_by_prices(dv_fuser *f, int64_t most)
         f->failed = 1;
         return 0;
     }
-    memset(f->inlined, 0, (size_t)f->g->words * sizeof *f->inlined);
     relate(&p);
     if (find_sets(&p) && find_limits(&p, stop))
         bound = raise_prices(&p);

@@ -22,12 +22,11 @@ void dv_fuse_schedule_destroy(dv_fuse_schedule *schedule)
 
 // Lists the tiles of a snake.
 static int put_order(result *r, const dv_fuse_graph *g, const uint64_t *set,
-                     const dv_fuser *f, const dv_fuse_tiling *t,
-                     dv_fuse_entry *e)
+                     const dv_fuse_tiling *t, dv_fuse_entry *e)
 {
     int32_t leaving = -1;
     DV_FUSE_EACH(o, set, g->words)
-    if (dv_fuse_leaves(f, set, o))
+    if (dv_fuse_leaves(g, set, o))
         leaving = g->nodes[o].output;
     int64_t nx = dv_ceil_div(g->edges[leaving].width, t->w);
     int64_t ny = dv_ceil_div(g->edges[leaving].height, t->h);
@@ -55,9 +54,7 @@ static int put_entry(result *r, dv_fuser *f, const dv_fuse_answer *a, int32_t i)
     int32_t *kept = DV_NEW(&r->arena, int32_t, DV_FUSE_MOST_KEPT);
     if (f->failed || !ops || !kept)
         return 0;
-    e->n_ops = (size_t)dv_fuse_expand(f, set, ops);
-    for (size_t k = 0; k < e->n_ops; k++)
-        ops[k] = g->nodes[ops[k]].number;
+    DV_FUSE_EACH(o, set, g->words) ops[e->n_ops++] = g->nodes[o].number;
     e->n_retained = (size_t)a->kept[i].n;
     memcpy(kept, a->kept[i].at, e->n_retained * sizeof *kept);
     e->ops = ops;
@@ -67,12 +64,11 @@ static int put_entry(result *r, dv_fuser *f, const dv_fuse_answer *a, int32_t i)
     e->depth = t.k;
     e->latency = t.cost;
     r->out.total += t.cost;
-    return put_order(r, g, set, f, &t, e);
+    return put_order(r, g, set, &t, e);
 }
 
 static int put_result(result *r, dv_fuser *f, const dv_fuse_answer *a)
 {
-    memcpy(f->inlined, a->inlined, (size_t)f->g->words * sizeof *a->inlined);
     r->out.n_entries = (size_t)a->n;
     r->out.entries = DV_NEW(&r->arena, dv_fuse_entry, a->n);
     if (!r->out.entries)
@@ -92,18 +88,15 @@ static int put_result(result *r, dv_fuser *f, const dv_fuse_answer *a)
     return 1;
 }
 
-// Every op in a group of its own, then greedy merging; then the exact search,
-// if the graph is small, and local search.
+// Every op in a group of its own, then greedy merging, then local search.
 static int solve(dv_fuser *f, dv_fuse_answer *best)
 {
     const dv_fuse_graph *g = f->g;
     dv_fuse_parts p;
     dv_fuse_answer merged;
     char *loose = DV_NEW(&f->arena, char, g->n);
-    f->inlined = DV_NEW(&f->arena, uint64_t, g->words);
-    if (!loose || !f->inlined || !dv_fuse_memo_create(f) ||
-        !dv_fuse_parts_init(&p, f) || !dv_fuse_answer_init(best, f) ||
-        !dv_fuse_answer_init(&merged, f))
+    if (!loose || !dv_fuse_memo_create(f) || !dv_fuse_parts_init(&p, f) ||
+        !dv_fuse_answer_init(best, f) || !dv_fuse_answer_init(&merged, f))
         return 0;
     f->bound = dv_fuse_bound(g);
     for (int32_t o = 0; o < g->n; o++) {
@@ -119,7 +112,6 @@ static int solve(dv_fuser *f, dv_fuse_answer *best)
     dv_fuse_retain(f, &p, &merged);
     if (merged.total <= best->total)
         dv_fuse_answer_copy(best, &merged, g);
-    dv_fuse_lattice(f, best, f->left / 4);
     if (best->total > f->bound) {
         double bound = dv_fuse_bound_by_prices(f, f->left / 2);
         f->bound = bound > f->bound ? bound : f->bound;

@@ -11,8 +11,8 @@
 // Searches over groups therefore ask for costs freely. They share no code with
 // check.c, which walks through the tiles of a schedule.
 //
-// An op may be inlined: every group that reads its output recomputes it, and
-// the output never leaves a group. All other ops are in exactly one group.
+// Every op is in exactly one group: the searches never recompute one, although
+// schedules may.
 //
 //   fuse.[ch]   dv_fuse: runs the searches, builds the result
 //   graph.c     validates a problem and numbers its ops in topological order
@@ -21,7 +21,6 @@
 //   price.c     costs of groups, remembered by structure
 //   merge.c     partitions of the ops into groups; greedy merging
 //   retain.c    which groups follow each other and what they retain; the order
-//   lattice.c   optimum over all partitions, if there are few down-sets
 //   improve.c   large-neighbourhood search
 //   bound.c     lower bound of any schedule
 //   check.c     checks and evaluates schedules independently of the searches
@@ -219,7 +218,6 @@ typedef struct dv_fuse_memo dv_fuse_memo;
 typedef struct dv_fuser {
     const dv_fuse_graph *g;
     dv_arena arena;
-    uint64_t *inlined; // set of inlined nodes
     dv_fuse_memo *memo;
     int64_t left, steps; // search steps that may still be made, and made ones
     double until_s;      // deadline in dv_clock_s seconds; 0: none
@@ -230,8 +228,8 @@ typedef struct dv_fuser {
 
 int dv_fuse_memo_create(dv_fuser *f);
 void dv_fuse_memo_free(dv_fuser *f);
-// Returns the best tiling of the group of these ops (without inlined ones),
-// which receives and keeps these tensors.
+// Returns the best tiling of the group of these ops, which receives and keeps
+// these tensors.
 dv_fuse_tiling dv_fuse_price(dv_fuser *f, const uint64_t *set,
                              const dv_fuse_kept *received,
                              const dv_fuse_kept *kept);
@@ -243,25 +241,20 @@ dv_fuse_tiling dv_fuse_exact_price(dv_fuser *f, const uint64_t *set,
 // Returns a lower bound of the cost of a group of these ops, whatever it
 // receives and keeps, and whichever of its tensors leave.
 double dv_fuse_least_price(dv_fuser *f, const uint64_t *set);
-// Lists the ops of a set with the inlined ones that they need, ascending.
-// Returns their number.
-int32_t dv_fuse_expand(const dv_fuser *f, const uint64_t *set, int32_t *ops);
-// Returns 1 if a group outside the set reads what node o of the set writes, or
+// Returns 1 if a node outside the set reads what node o of the set writes, or
 // if it is an output of the graph.
-int dv_fuse_leaves(const dv_fuser *f, const uint64_t *set, int32_t o);
+int dv_fuse_leaves(const dv_fuse_graph *g, const uint64_t *set, int32_t o);
 // Returns 1 when the budget or the time is spent.
 int dv_fuse_spent(dv_fuser *f);
 
 // -- Partitions (merge.c, retain.c) ------------------------------------------
 
-// A partition of the nodes that are not inlined into units: groups, or chains
-// of groups. A unit has the number of one of its nodes: unit u is in use if
-// of[u] is u.
+// A partition of the nodes into units: groups, or chains of groups. A unit has
+// the number of one of its nodes: unit u is in use if of[u] is u.
 typedef struct dv_fuse_parts {
     uint64_t *sets; // set of unit u: sets + u * words
-    int32_t *of;    // unit of each node; -1: inlined
+    int32_t *of;    // unit of each node
     double *cost;   // of each unit, without retention
-    uint64_t *inlined;
 } dv_fuse_parts;
 
 int dv_fuse_parts_init(dv_fuse_parts *p, dv_fuser *f);
@@ -282,7 +275,9 @@ int32_t dv_fuse_take_out(dv_fuser *f, dv_fuse_parts *p, int32_t o);
 void dv_fuse_join(dv_fuser *f, dv_fuse_parts *p, int32_t a, int32_t b);
 // Merges pairs of units of which one is in `loose` (a flag per unit) or was
 // merged, as long as that lowers the cost. Gains are multiplied by random
-// factors of 1 - noise to 1 + noise.
+// factors of 1 - noise to 1 + noise. With DV_FUSE_NO_MERGING as noise only the
+// costs of the units in `loose` are set.
+#define DV_FUSE_NO_MERGING (-1.0)
 void dv_fuse_merge(dv_fuser *f, dv_fuse_parts *p, const char *loose,
                    double noise);
 
@@ -291,7 +286,6 @@ typedef struct dv_fuse_answer {
     int32_t n;
     uint64_t *sets; // of group i: sets + i * words
     dv_fuse_kept *received, *kept;
-    uint64_t *inlined;
     double total;
 } dv_fuse_answer;
 int dv_fuse_answer_init(dv_fuse_answer *a, dv_fuser *f);
@@ -300,15 +294,11 @@ void dv_fuse_answer_copy(dv_fuse_answer *to, const dv_fuse_answer *from,
 // Chooses what the units of a partition retain, and their order.
 void dv_fuse_retain(dv_fuser *f, const dv_fuse_parts *p, dv_fuse_answer *out);
 
-// Finds the best answer for the current set of inlined ops, if its total is
-// below that of `best`. Gives up if there are too many down-sets, or after
-// `most` steps.
-void dv_fuse_lattice(dv_fuser *f, dv_fuse_answer *best, int64_t most);
 // Improves a partition until the budget is spent; `best` is the best answer.
 void dv_fuse_improve(dv_fuser *f, dv_fuse_parts *parts, dv_fuse_answer *best);
 double dv_fuse_bound(const dv_fuse_graph *g);
 // Returns a lower bound that counts the transfers of groups, or 0 if the graph
-// is too large for `most` steps. Makes all ops not inlined.
+// is too large for `most` steps.
 double dv_fuse_bound_by_prices(dv_fuser *f, int64_t most);
 // Least computing time of a node in any schedule.
 double dv_fuse_least_work(const dv_fuse_graph *g, int32_t o);

@@ -101,40 +101,40 @@ static dv_status check_op(const builder *b, size_t o)
     return check_shapes(b, o);
 }
 
-// Sorts the ops so that each comes after those whose outputs it reads: repeated
-// sweeps would be quadratic, so ops are counted down by inputs not yet ready.
+// Sorts the ops so that each comes after those whose outputs it reads, by a
+// depth-first search from every op to the ops that write its inputs.
 static dv_status sort(builder *b, const int32_t *writer, int32_t *sorted)
 {
     const dv_fuse_problem *p = b->p;
     dv_arena *a = &b->g->arena;
     int32_t n = (int32_t)p->n_ops, done = 0;
-    char *ready = DV_NEW(a, char, n);
+    char *state = DV_NEW(a, char, n);
     int32_t *stack = DV_NEW(a, int32_t, n), *at = DV_NEW(a, int32_t, n);
-    if (!ready || !stack || !at)
+    if (!state || !stack || !at)
         return dv_nomem(b->diag);
-    // Depth-first search; ready: 1 on the stack, 2 done. at: next input.
+    // state: 1 on the stack, 2 sorted; at: the next input to follow.
     for (int32_t root = 0; root < n; root++) {
         int32_t depth = 0;
-        if (ready[root])
+        if (state[root])
             continue;
         stack[depth++] = root;
-        ready[root] = 1;
+        state[root] = 1;
         while (depth) {
             int32_t o = stack[depth - 1];
             if ((size_t)at[o] == p->ops[o].n_inputs) {
-                ready[o] = 2;
+                state[o] = 2;
                 sorted[done++] = o;
                 depth--;
                 continue;
             }
             int32_t w = writer[p->ops[o].inputs[at[o]++]];
-            if (w >= 0 && ready[w] == 1)
+            if (w >= 0 && state[w] == 1)
                 return WRONG(b, DV_E_NAME,
                              "op %" PRId32 " reads what depends on its output",
                              w);
-            if (w >= 0 && !ready[w]) {
+            if (w >= 0 && !state[w]) {
                 stack[depth++] = w;
-                ready[w] = 1;
+                state[w] = 1;
             }
         }
     }

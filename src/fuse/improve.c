@@ -1,7 +1,6 @@
 // Large-neighbourhood search: dissolve a few groups that touch each other,
 // merge their ops again with noisy gains, and keep the partition if it is not
-// much worse. Ops that are read more than once are inlined, or no longer, on
-// the way.
+// much worse.
 #include "fuse/fuse.h"
 #include "base/random.h"
 #include <string.h>
@@ -10,16 +9,9 @@ typedef struct search {
     dv_fuser *f;
     dv_fuse_parts *now, next;
     dv_fuse_answer *best, answer;
-    int32_t *candidates, n_candidates; // nodes that may be inlined
-    char *loose;                       // by unit: its cost is to be found
-    double total;                      // of `now`
+    char *loose;  // by unit: its cost is to be found
+    double total; // of `now`
 } search;
-
-static void set_inlined(search *s, const dv_fuse_parts *p)
-{
-    memcpy(s->f->inlined, p->inlined,
-           (size_t)s->f->g->words * sizeof *p->inlined);
-}
 
 static void dissolve(search *s, int32_t u)
 {
@@ -30,86 +22,13 @@ static void dissolve(search *s, int32_t u)
     dv_fuse_dissolve(s->f, p, u);
 }
 
-// Dissolves the units that read the output of node o.
-static void dissolve_readers(search *s, int32_t o)
-{
-    const dv_fuse_graph *g = s->f->g;
-    const dv_fuse_edge *t = &g->edges[g->nodes[o].output];
-    for (int32_t i = 0; i < t->n_readers; i++) {
-        int32_t r = t->readers[i], u = s->next.of[r];
-        if (u >= 0)
-            dissolve(s, u);
-        else
-            dissolve_readers(s, r);
-    }
-}
-
-// Dissolves the units that write what node o reads.
-static void dissolve_producers(search *s, int32_t o)
-{
-    const dv_fuse_graph *g = s->f->g;
-    const dv_fuse_node *x = &g->nodes[o];
-    for (int32_t k = 0; k < x->n_inputs; k++) {
-        int32_t from = g->edges[x->inputs[k]].producer;
-        if (from >= 0 && s->next.of[from] >= 0)
-            dissolve(s, s->next.of[from]);
-        else if (from >= 0)
-            dissolve_producers(s, from);
-    }
-}
-
-// Inlines a node or makes it a unit. Its own unit, those that read it and those
-// that write what it reads change their costs.
-static void toggle(search *s, int32_t o)
-{
-    dv_fuse_parts *p = &s->next;
-    const dv_fuse_graph *g = s->f->g;
-    uint64_t *own = p->sets + (size_t)o * (size_t)g->words;
-    dissolve_producers(s, o);
-    dissolve_readers(s, o);
-    if (p->of[o] >= 0) {
-        dissolve(s, p->of[o]);
-        dv_fuse_remove(own, o);
-        dv_fuse_add(p->inlined, o);
-        p->of[o] = -1;
-    } else {
-        dv_fuse_add(own, o);
-        dv_fuse_remove(p->inlined, o);
-        p->of[o] = o;
-        s->loose[o] = 1;
-    }
-    set_inlined(s, p);
-}
-
-// Inlines a random candidate, or makes it a unit again. Paths through inlined
-// nodes are followed by recursion, so that there may be few of them.
-static void inline_some(search *s)
-{
-    enum { MOST_INLINED = 8 };
-    int n = 0;
-    int32_t i = dv_draw_below(&s->f->random, s->n_candidates);
-    for (int32_t k = 0; k < s->n_candidates; k++)
-        n += s->next.of[s->candidates[k]] < 0;
-    if (n < MOST_INLINED || s->next.of[s->candidates[i]] < 0)
-        toggle(s, s->candidates[i]);
-}
-
-static int32_t random_unit(search *s)
-{
-    for (;;) {
-        int32_t o = dv_draw_below(&s->f->random, s->f->g->n);
-        if (s->next.of[o] >= 0)
-            return s->next.of[o];
-    }
-}
-
 // Dissolves a random unit and some around it: often few, sometimes many.
 static void disturb(search *s)
 {
     // Room for those that touch one unit beside those found before.
     int32_t units[2 * DV_FUSE_MOST_OPS];
     uint64_t *random = &s->f->random;
-    int32_t u = random_unit(s);
+    int32_t u = s->next.of[dv_draw_below(random, s->f->g->n)];
     int32_t more = dv_draw_below(random, dv_draw_below(random, 4) ? 4 : 16);
     int32_t n = dv_fuse_touching(s->f, &s->next, u, units);
     dissolve(s, u);
@@ -137,12 +56,9 @@ static int can_leave(const search *s, int32_t o)
     for (int32_t k = 0; k < x->n_inputs; k++) {
         int32_t from = g->edges[x->inputs[k]].producer;
         reads |= from >= 0 && s->next.of[from] == s->next.of[o];
-        // Through an inlined node it may read anything.
-        reads |= from >= 0 && s->next.of[from] < 0;
     }
     for (int32_t i = 0; i < t->n_readers; i++)
-        is_read |= s->next.of[t->readers[i]] == s->next.of[o] ||
-                   s->next.of[t->readers[i]] < 0;
+        is_read |= s->next.of[t->readers[i]] == s->next.of[o];
     return !reads || !is_read;
 }
 
@@ -153,7 +69,7 @@ static void move_node(search *s)
     int32_t units[DV_FUSE_MOST_OPS];
     dv_fuse_parts *p = &s->next;
     int32_t o = dv_draw_below(&s->f->random, s->f->g->n);
-    if (p->of[o] < 0 || !can_leave(s, o)) {
+    if (!can_leave(s, o)) {
         disturb(s);
         return;
     }
@@ -167,21 +83,43 @@ static void move_node(search *s)
         dv_fuse_join(s->f, p, o, to);
 }
 
+// Joins random units that were dissolved, even if that costs more: two groups
+// may pay off only by what one retains for the other, which merging ignores.
+static void join_some(search *s)
+{
+    int32_t units[DV_FUSE_MOST_OPS], loose[DV_FUSE_MOST_OPS], n_loose = 0;
+    dv_fuse_parts *p = &s->next;
+    uint64_t *random = &s->f->random;
+    for (int32_t o = 0; o < s->f->g->n; o++)
+        if (s->loose[o])
+            loose[n_loose++] = o;
+    for (int32_t left = dv_draw_below(random, n_loose + 1); left; left--) {
+        int32_t u = p->of[loose[dv_draw_below(random, n_loose)]];
+        int32_t n = dv_fuse_touching(s->f, p, u, units);
+        int32_t to = n ? units[dv_draw_below(random, n)] : u;
+        if (s->loose[to] && to != u && dv_fuse_can_join(s->f, p, u, to))
+            dv_fuse_join(s->f, p, u, to);
+    }
+}
+
 // Makes a neighbour of the partition and keeps it if it is good enough.
 static void try_once(search *s)
 {
     dv_fuser *f = s->f;
     int32_t n = f->g->n;
+    double noise = dv_draw_below(&f->random, 3) ? 0.5 : 0.05;
     dv_fuse_parts_copy(&s->next, s->now, f->g);
     memset(s->loose, 0, (size_t)n);
-    if (s->n_candidates && dv_draw_below(&f->random, 8) == 0)
-        inline_some(s);
-    else if (dv_draw_below(&f->random, 2))
+    if (dv_draw_below(&f->random, 4) == 0) {
+        disturb(s);
+        join_some(s);
+        if (dv_draw_below(&f->random, 2))
+            noise = DV_FUSE_NO_MERGING;
+    } else if (dv_draw_below(&f->random, 2))
         move_node(s);
     else
         disturb(s);
-    dv_fuse_merge(f, &s->next, s->loose,
-                  dv_draw_below(&f->random, 3) ? 0.5 : 0.05);
+    dv_fuse_merge(f, &s->next, s->loose, noise);
     dv_fuse_retain(f, &s->next, &s->answer);
     double total = s->answer.total;
     double tolerance = 0.01 * dv_draw_real(&f->random);
@@ -190,31 +128,18 @@ static void try_once(search *s)
     if (total <= s->total || total <= s->best->total * (1 + tolerance)) {
         dv_fuse_parts_copy(s->now, &s->next, f->g);
         s->total = total;
-    } else {
-        set_inlined(s, s->now);
     }
-}
-
-// Ops that only one op reads are better fused with it.
-static void find_candidates(search *s)
-{
-    const dv_fuse_graph *g = s->f->g;
-    for (int32_t o = 0; o < g->n; o++)
-        if (g->edges[g->nodes[o].output].n_readers > 1)
-            s->candidates[s->n_candidates++] = o;
 }
 
 void dv_fuse_improve(dv_fuser *f, dv_fuse_parts *parts, dv_fuse_answer *best)
 {
     search s = {.f = f, .now = parts, .best = best, .total = best->total};
-    s.candidates = DV_NEW(&f->arena, int32_t, f->g->n);
     s.loose = DV_NEW(&f->arena, char, f->g->n);
-    if (!s.candidates || !s.loose || !dv_fuse_parts_init(&s.next, f) ||
+    if (!s.loose || !dv_fuse_parts_init(&s.next, f) ||
         !dv_fuse_answer_init(&s.answer, f)) {
         f->failed = 1;
         return;
     }
-    find_candidates(&s);
     while (!dv_fuse_spent(f) && best->total > f->bound * (1 + DV_FUSE_EQUAL))
         try_once(&s);
 }

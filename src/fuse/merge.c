@@ -11,8 +11,7 @@ int dv_fuse_parts_init(dv_fuse_parts *p, dv_fuser *f)
     p->sets = DV_NEW(&f->arena, uint64_t, (size_t)g->n * (size_t)g->words);
     p->of = DV_NEW(&f->arena, int32_t, g->n);
     p->cost = DV_NEW(&f->arena, double, g->n);
-    p->inlined = DV_NEW(&f->arena, uint64_t, g->words);
-    return p->sets && p->of && p->cost && p->inlined;
+    return p->sets && p->of && p->cost;
 }
 
 void dv_fuse_parts_copy(dv_fuse_parts *to, const dv_fuse_parts *from,
@@ -22,7 +21,6 @@ void dv_fuse_parts_copy(dv_fuse_parts *to, const dv_fuse_parts *from,
     memcpy(to->sets, from->sets, n * words * sizeof *to->sets);
     memcpy(to->of, from->of, n * sizeof *to->of);
     memcpy(to->cost, from->cost, n * sizeof *to->cost);
-    memcpy(to->inlined, from->inlined, words * sizeof *to->inlined);
 }
 
 static uint64_t *set_of(const dv_fuser *f, const dv_fuse_parts *p, int32_t u)
@@ -86,19 +84,13 @@ typedef struct finder {
     int32_t *units, n;
 } finder;
 
-// Adds the unit of node o or, if it is inlined, those of its readers.
+// Adds the unit of node o.
 static void add_unit(finder *s, int32_t o)
 {
     int32_t u = s->p->of[o];
-    if (u >= 0) {
-        if (!s->seen[u])
-            s->units[s->n++] = u;
-        s->seen[u] = 1;
-        return;
-    }
-    const dv_fuse_edge *t = &s->f->g->edges[s->f->g->nodes[o].output];
-    for (int32_t i = 0; i < t->n_readers; i++)
-        add_unit(s, t->readers[i]);
+    if (!s->seen[u])
+        s->units[s->n++] = u;
+    s->seen[u] = 1;
 }
 
 static void add_touching(finder *s, int32_t tensor)
@@ -115,13 +107,12 @@ int32_t dv_fuse_touching(const dv_fuser *f, const dv_fuse_parts *p, int32_t u,
 {
     const dv_fuse_graph *g = f->g;
     char seen[DV_FUSE_MOST_OPS];
-    int32_t ops[DV_FUSE_MOST_OPS];
-    int32_t n = dv_fuse_expand(f, set_of(f, p, u), ops);
     finder s = {f, p, seen, units, 0};
     memset(seen, 0, (size_t)g->n);
     seen[u] = 1;
-    for (int32_t i = 0; i < n; i++) {
-        const dv_fuse_node *x = &g->nodes[ops[i]];
+    DV_FUSE_EACH(o, set_of(f, p, u), g->words)
+    {
+        const dv_fuse_node *x = &g->nodes[o];
         add_touching(&s, x->output);
         for (int32_t k = 0; k < x->n_inputs; k++)
             add_touching(&s, x->inputs[k]);
@@ -236,7 +227,7 @@ void dv_fuse_merge(dv_fuser *f, dv_fuse_parts *p, const char *loose,
     for (int32_t u = 0; u < f->g->n; u++)
         if (loose[u] && p->of[u] == u)
             p->cost[u] = price(f, set_of(f, p, u));
-    for (int32_t u = 0; ok && u < f->g->n; u++)
+    for (int32_t u = 0; ok && noise >= 0 && u < f->g->n; u++)
         if (loose[u] && p->of[u] == u)
             ok = add_pairs(&m, u, loose);
     while (ok && m.n) {

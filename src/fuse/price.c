@@ -25,7 +25,6 @@ struct dv_fuse_memo {
     dv_fuse_sizes *sizes; // tile sizes by shape, in the arena
     int32_t n_sizes, cap_sizes;
     // Working memory for one group.
-    uint64_t *set;
     int32_t *ops, *tensors, *local, *key;
     char *roles;
     unsigned *wanted;
@@ -44,7 +43,6 @@ int dv_fuse_memo_create(dv_fuser *f)
     f->memo = m;
     if (!m)
         return 0;
-    m->set = DV_NEW(&f->arena, uint64_t, g->words);
     m->ops = DV_NEW(&f->arena, int32_t, g->n);
     m->tensors = DV_NEW(&f->arena, int32_t, g->n_tensors);
     m->local = DV_NEW(&f->arena, int32_t, g->n_tensors);
@@ -57,7 +55,7 @@ int dv_fuse_memo_create(dv_fuser *f)
         return 0;
     memset(m->slots, 0, START * sizeof *m->slots);
     m->cap = START;
-    return m->set && m->ops && m->tensors && m->local && m->key && m->roles &&
+    return m->ops && m->tensors && m->local && m->key && m->roles &&
            m->wanted && m->seen;
 }
 
@@ -76,47 +74,13 @@ int dv_fuse_spent(dv_fuser *f)
     return f->left <= 0;
 }
 
-int32_t dv_fuse_expand(const dv_fuser *f, const uint64_t *set, int32_t *ops)
+int dv_fuse_leaves(const dv_fuse_graph *g, const uint64_t *set, int32_t o)
 {
-    const dv_fuse_graph *g = f->g;
-    uint64_t *all = f->memo->set;
-    int32_t n = 0;
-    memcpy(all, set, (size_t)g->words * sizeof *all);
-    // Producers come before readers, so that inlined producers of inlined ops
-    // are found on the way down.
-    for (int32_t i = g->words - 1; i >= 0; i--)
-        for (uint64_t done = 0; all[i] & ~done;) {
-            int b = 63 - __builtin_clzll(all[i] & ~done);
-            const dv_fuse_node *x = &g->nodes[i * 64 + b];
-            done |= (uint64_t)1 << b;
-            for (int32_t k = 0; k < x->n_inputs; k++) {
-                int32_t from = g->edges[x->inputs[k]].producer;
-                if (from >= 0 && dv_fuse_has(f->inlined, from))
-                    dv_fuse_add(all, from);
-            }
-        }
-    DV_FUSE_EACH(o, all, g->words) ops[n++] = o;
-    return n;
-}
-
-// Returns 1 if the output of node o is read outside the set.
-static int read_outside(const dv_fuser *f, const uint64_t *set, int32_t o)
-{
-    const dv_fuse_edge *t = &f->g->edges[f->g->nodes[o].output];
-    for (int32_t i = 0; i < t->n_readers; i++) {
-        int32_t r = t->readers[i];
-        if (dv_fuse_has(f->inlined, r) ? read_outside(f, set, r)
-                                       : !dv_fuse_has(set, r))
+    const dv_fuse_edge *t = &g->edges[g->nodes[o].output];
+    for (int32_t i = 0; i < t->n_readers; i++)
+        if (!dv_fuse_has(set, t->readers[i]))
             return 1;
-    }
-    return 0;
-}
-
-int dv_fuse_leaves(const dv_fuser *f, const uint64_t *set, int32_t o)
-{
-    return !dv_fuse_has(f->inlined, o) &&
-           (!f->g->edges[f->g->nodes[o].output].n_readers ||
-            read_outside(f, set, o));
+    return !t->n_readers;
 }
 
 static int is_in(const dv_fuse_kept *k, int32_t t)
@@ -153,12 +117,11 @@ static dv_fuse_role role_of(const dv_fuser *f, const request *r, int32_t t)
     int32_t from = f->g->edges[t].producer;
     if (r->least)
         return least_role(f, r, t);
-    // The expanded set; it has the inlined ops, too.
-    if (from < 0 || !dv_fuse_has(f->memo->set, from))
+    if (from < 0 || !dv_fuse_has(r->set, from))
         return is_in(r->received, t) ? DV_FUSE_RESIDENT : DV_FUSE_LOADED;
     if (is_in(r->kept, t))
         return DV_FUSE_KEPT;
-    return dv_fuse_leaves(f, r->set, from) ? DV_FUSE_WRITTEN : DV_FUSE_INNER;
+    return dv_fuse_leaves(f->g, r->set, from) ? DV_FUSE_WRITTEN : DV_FUSE_INNER;
 }
 
 // Appends a tensor to the key: its number in the group and, when it appears for
@@ -190,12 +153,13 @@ static int32_t describe(dv_fuser *f, const request *r, dv_fuse_group *x)
     m->key[at++] = r->least;
     *x = (dv_fuse_group){.g = g,
                          .ops = m->ops,
-                         .n_ops = dv_fuse_expand(f, r->set, m->ops),
                          .tensors = m->tensors,
                          .local = m->local,
                          .roles = m->roles};
-    for (int32_t i = 0; i < x->n_ops; i++) {
-        const dv_fuse_node *n = &g->nodes[m->ops[i]];
+    DV_FUSE_EACH(o, r->set, g->words)
+    {
+        const dv_fuse_node *n = &g->nodes[o];
+        m->ops[x->n_ops++] = o;
         m->key[at++] = n->alike;
         m->key[at++] = n->n_inputs;
         for (int32_t k = 0; k < n->n_inputs; k++)

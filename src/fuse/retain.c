@@ -15,8 +15,7 @@ int dv_fuse_answer_init(dv_fuse_answer *a, dv_fuser *f)
     a->sets = DV_NEW(&f->arena, uint64_t, (size_t)g->n * (size_t)g->words);
     a->received = DV_NEW(&f->arena, dv_fuse_kept, g->n);
     a->kept = DV_NEW(&f->arena, dv_fuse_kept, g->n);
-    a->inlined = DV_NEW(&f->arena, uint64_t, g->words);
-    return a->sets && a->received && a->kept && a->inlined;
+    return a->sets && a->received && a->kept;
 }
 
 void dv_fuse_answer_copy(dv_fuse_answer *to, const dv_fuse_answer *from,
@@ -28,7 +27,6 @@ void dv_fuse_answer_copy(dv_fuse_answer *to, const dv_fuse_answer *from,
     memcpy(to->sets, from->sets, n * words * sizeof *to->sets);
     memcpy(to->received, from->received, n * sizeof *to->received);
     memcpy(to->kept, from->kept, n * sizeof *to->kept);
-    memcpy(to->inlined, from->inlined, words * sizeof *to->inlined);
 }
 
 // What could be kept from one unit to another, and the best part of it.
@@ -63,10 +61,8 @@ static int only_reader(const linker *l, int32_t u, int32_t o, int32_t *reader)
 {
     const dv_fuse_edge *t = &l->f->g->edges[l->f->g->nodes[o].output];
     for (int32_t i = 0; i < t->n_readers; i++) {
-        int32_t r = t->readers[i], v = l->p->of[r];
-        if (v < 0 && !only_reader(l, u, r, reader))
-            return 0;
-        if (v < 0 || v == u)
+        int32_t v = l->p->of[t->readers[i]];
+        if (v == u)
             continue;
         if (*reader >= 0 && *reader != v)
             return 0;
@@ -92,8 +88,8 @@ static void find_candidates(linker *l)
     const dv_fuse_graph *g = l->f->g;
     for (int32_t o = 0; o < g->n; o++) {
         int32_t reader = -1, u = l->p->of[o], t = g->nodes[o].output;
-        if (u >= 0 && g->edges[t].size <= g->capacity &&
-            only_reader(l, u, o, &reader) && reader >= 0)
+        if (g->edges[t].size <= g->capacity && only_reader(l, u, o, &reader) &&
+            reader >= 0)
             add_candidate(l, u, reader, t);
     }
 }
@@ -161,14 +157,13 @@ static int is_ready(const linker *l, const uint64_t *chain,
                     const uint64_t *done)
 {
     const dv_fuse_graph *g = l->f->g;
-    int32_t ops[DV_FUSE_MOST_OPS];
-    int32_t n = dv_fuse_expand(l->f, chain, ops);
-    for (int32_t i = 0; i < n; i++) {
-        const dv_fuse_node *x = &g->nodes[ops[i]];
+    DV_FUSE_EACH(o, chain, g->words)
+    {
+        const dv_fuse_node *x = &g->nodes[o];
         for (int32_t k = 0; k < x->n_inputs; k++) {
             int32_t from = g->edges[x->inputs[k]].producer;
-            if (from >= 0 && !dv_fuse_has(l->f->inlined, from) &&
-                !dv_fuse_has(chain, from) && !dv_fuse_has(done, from))
+            if (from >= 0 && !dv_fuse_has(chain, from) &&
+                !dv_fuse_has(done, from))
                 return 0;
         }
     }
@@ -197,7 +192,6 @@ static void put_in_order(const linker *l, dv_fuse_answer *out)
     int32_t n_units = 0;
     out->n = 0;
     out->total = 0;
-    memcpy(out->inlined, l->f->inlined, (size_t)g->words * sizeof *done);
     for (int32_t u = 0; u < g->n; u++)
         n_units += l->p->of[u] == u;
     for (int32_t before = -1; before < out->n;) {
@@ -234,9 +228,8 @@ void dv_fuse_retain(dv_fuser *f, const dv_fuse_parts *p, dv_fuse_answer *out)
     l.chains.sets = DV_NEW(&a, uint64_t, (size_t)g->n * (size_t)g->words);
     l.chains.of = DV_NEW(&a, int32_t, g->n);
     l.chains.cost = DV_NEW(&a, double, g->n);
-    l.chains.inlined = DV_NEW(&a, uint64_t, g->words);
     if (l.links && l.received && l.kept && l.next && l.has_in && l.cost &&
-        l.chains.sets && l.chains.of && l.chains.cost && l.chains.inlined) {
+        l.chains.sets && l.chains.of && l.chains.cost) {
         dv_fuse_parts_copy(&l.chains, p, g);
         memset(l.next, -1, (size_t)g->n * sizeof *l.next);
         memcpy(l.cost, p->cost, (size_t)g->n * sizeof *l.cost);

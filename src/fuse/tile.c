@@ -462,8 +462,8 @@ typedef struct hunt {
 } hunt;
 
 // Tries tiles of one size with the depths that are worth it. A deeper step is
-// never worse, so these are the largest depth that fits, the one that cuts the
-// sum evenly into as many steps, and a power of two.
+// never worse, so these are the largest depth that fits and the one that cuts
+// the sum evenly into as many steps.
 static void try_size(hunt *s, int64_t w, int64_t h)
 {
     const dv_fuse_profile *p = s->p;
@@ -471,17 +471,13 @@ static void try_size(hunt *s, int64_t w, int64_t h)
     s->steps++;
     if ((double)(t.nx * t.ny) * s->tile_work >= s->best.cost || !deepest(&t))
         return;
-    int64_t k = t.k, power = 1;
+    int64_t k = t.k;
     try_depth(&t, k, &s->best, &s->steps);
     if (t.nk == 1)
         return;
     int64_t balanced = dv_ceil_div(p->sum, t.nk);
     if (balanced != k)
         try_depth(&t, balanced, &s->best, &s->steps);
-    while (2 * power <= k)
-        power *= 2;
-    if (power != k && power != balanced)
-        try_depth(&t, power, &s->best, &s->steps);
 }
 
 // Tries up to two tiles more or fewer in a row and in a column, as long as that
@@ -528,31 +524,6 @@ dv_fuse_tiling dv_fuse_search_tiling(const dv_fuse_graph *g,
 
 // -- Lower bound -------------------------------------------------------------
 
-// Returns the largest tile size that cuts an extent into n tiles.
-static int64_t largest_size(int64_t extent, int64_t n, int64_t native)
-{
-    int64_t size = n > 1 ? dv_ceil_div(extent, n - 1) - 1 : extent;
-    return dv_min_i64(size, native);
-}
-
-// Lower bound of the loads of slices that are whole in one direction: `a`
-// elements for every row of a tile when its row of tiles changes, `b` for every
-// column when its column changes. Every tile but the first changes one of them,
-// and every row and column of tiles is loaded at least once. Either rows are
-// loaded once, and columns change for all other tiles, or the reverse.
-static double least_shared(const trial *t, double a, double b)
-{
-    double width = (double)t->p->width, height = (double)t->p->height;
-    double w = (double)largest_size(t->p->width, t->nx, t->g->native_w);
-    double h = (double)largest_size(t->p->height, t->ny, t->g->native_h);
-    double nx = (double)t->nx, ny = (double)t->ny;
-    double cols = ny * width - (nx * ny - 1 - (nx - 1) * height / h) * w;
-    double rows = nx * height - (nx * ny - 1 - (ny - 1) * width / w) * h;
-    double by_rows = a * height + b * (cols > width ? cols : width);
-    double by_cols = b * width + a * (rows > height ? rows : height);
-    return by_rows < by_cols ? by_rows : by_cols;
-}
-
 // Lower bound of the cost of a tile of mean size, step by step, without slices
 // that steps or tiles may share. A step costs at least max(work, moved) for
 // each of its terms. The last one adds what happens once in a tile; it is
@@ -597,8 +568,9 @@ static double least_of(const trial *t)
                        (double)(c[DV_FUSE_DEMAND(S, T)] * t->ny * p->width) +
                        tiles * (double)(c[DV_FUSE_DEMAND(S, F)] +
                                         c[DV_FUSE_DEMAND(F, S)]));
-    load += least_shared(t, (double)c[DV_FUSE_DEMAND(T, F)],
-                         (double)c[DV_FUSE_DEMAND(F, T)]);
+    // Every row and every column of tiles is loaded at least once.
+    load += (double)(c[DV_FUSE_DEMAND(T, F)] * p->height +
+                     c[DV_FUSE_DEMAND(F, T)] * p->width);
     for (int32_t i = 0; i < t->loads->n_overlaps; i++)
         load += (double)(t->loads->overlaps[i].width *
                          t->loads->overlaps[i].height);
