@@ -153,15 +153,14 @@ double dv_csearch_run(dv_csearch *s, const int32_t *x);
 
 // Subgradient steps.
 typedef struct dv_ascent {
-    int64_t *used;    // memory in use over time by the relaxation's choice
-    double over;      // its greatest excess over the room
-    double *best;     // prices of the best bound
-    double bound;     // the best bound since the ascent began, scaled
-    double slack;     // part of the room that choices should leave
-    double ambition;  // distance of the target above the bound, relative
-    int64_t stalled;  // rounds since bound or cost improved
-    int limited;      // 1: steps are not longer than the ambition allows
-    double most_room; // the largest room of all times
+    int64_t *used;   // memory in use over time by the relaxation's choice
+    double over;     // its greatest excess over the room
+    double *best;    // prices of the best bound
+    double bound;    // the best bound since the ascent began, scaled
+    double slack;    // part of the room that choices should leave
+    double ambition; // distance of the target above the bound, relative
+    int64_t stalled; // rounds since bound or cost improved
+    double most_room;
 } dv_ascent;
 
 dv_status dv_ascent_init(dv_ascent *s, dv_cgraph *g, dv_diag *diag);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 // The target is at least this part of the bound above it.
-#define LEAST_AMBITION 1e-7
+#define LEAST_AMBITION 0.0005
 
 dv_status dv_ascent_init(dv_ascent *s, dv_cgraph *g, dv_diag *diag)
 {
@@ -40,8 +40,6 @@ static double use(dv_ascent *s, const dv_cgraph *g, const int32_t *x)
     return g->n_times ? (double)most : 0;
 }
 
-// Moves the prices along the subgradient. `bound` is that of the current
-// prices.
 static void step(dv_chooser *c, double bound)
 {
     dv_ascent *s = &c->ascent;
@@ -56,14 +54,7 @@ static void step(dv_chooser *c, double bound)
     }
     if (norm == 0)
         return;
-    // After a revert, messages are those of other prices, and the bound is far
-    // below the best one until more sweeps were made. Its distance from the
-    // target is then no measure of the step, and the prices would cycle.
-    double distance = target - bound;
-    if (s->limited)
-        distance =
-            fmin(distance, 2 * s->ambition * fabs(s->bound) + c->graph.scale);
-    double factor = distance / norm / c->relax.quantum;
+    double factor = (target - bound) / norm / c->relax.quantum;
     for (int32_t t = 0; t < g->n_times; t++) {
         double x = (double)(s->used[t] - g->room[t]) + s->slack * s->most_room;
         double to = floor(lambda[t] + factor * x);
@@ -99,7 +90,6 @@ static void round_of(dv_chooser *c, int64_t round)
     s->stalled = c->best_cost < before ? 0 : s->stalled;
     s->slack =
         s->over > 0 ? fmin(s->slack + 0.001, 0.1) : fmax(s->slack - 0.002, 0);
-    // The step was far too long: go back to the best prices.
     if (r->bound < s->bound - 0.1 * fabs(s->bound)) {
         memcpy(r->lambda, s->best, bytes);
         s->ambition = fmax(s->ambition * 0.6, LEAST_AMBITION);
@@ -114,8 +104,6 @@ double dv_chooser_ascend(dv_chooser *c, int64_t max_rounds, int64_t max_stalled)
     s->bound = -INFINITY;
     s->ambition = 0.1;
     s->stalled = 0;
-    // Problems that will be branched are proven sooner with longer steps.
-    s->limited = max_stalled == INT64_MAX;
     for (int64_t i = 0; i < max_rounds; i++) {
         round_of(c, i);
         double bound = dv_chooser_round(c, s->bound);
