@@ -120,7 +120,8 @@ struct dv_exec {
     int64_t all_parts_bytes, snapshot_bytes, copied_bytes;
     dv_pins *pins;  // cores to bind threads to; owned; NULL: not bound
     dv_queue queue; // work queue of the current group; owned
-    atomic_int failed, arrived, round;
+    atomic_int failed, arrived;
+    atomic_uint round; // number of barriers passed, which wraps around
     dv_progress progress;
     void *user;
     double done, total;

@@ -41,7 +41,7 @@ static void wait_all(dv_exec *x, int32_t n)
 {
     if (n == 1)
         return;
-    int round = atomic_load_explicit(&x->round, memory_order_relaxed);
+    unsigned round = atomic_load_explicit(&x->round, memory_order_relaxed);
     if (atomic_fetch_add_explicit(&x->arrived, 1, memory_order_acq_rel) ==
         n - 1) {
         atomic_store_explicit(&x->arrived, 0, memory_order_relaxed);
