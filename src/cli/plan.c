@@ -226,9 +226,10 @@ static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
         dv_put(out, "    %" PRId64 " partial results are combined in order\n",
                reduced);
     if (d->runner) {
-        dv_put(out, d->followed ? "    cut as an operand lies on the cores; "
-                                  "by itself: "
-                                : "    next best: ");
+        dv_put(out, d->followed
+                        ? "    cut like other ops that touch its tensors; "
+                          "by itself: "
+                        : "    next best: ");
         put_splits(out, op, d->runner);
         dv_put(out, ", %.4g us\n", d->runner_up_us);
     }

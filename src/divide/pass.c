@@ -354,6 +354,7 @@ static dv_status divide_all(dv_plan *plan, dv_divide method,
         dv_arena_free(&work);
         DV_TRY(st);
         plan->divisions[i].pinned = is_pinned;
+        plan->divisions[i].like = i;
     }
     return DV_OK;
 }

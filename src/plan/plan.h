@@ -103,8 +103,11 @@ typedef struct dv_division {
     // backend of IBM's Spyre accelerator) chose this division.
     int claimed;
     int pinned; // 1 if the user fixed this division
-    // 1 if the op is divided so that each core computes with the elements of an
-    // operand that it already holds.
+    // The first op of the same shape, which may be this one, as ops were
+    // numbered when they were divided.
+    int32_t like;
+    // 1 if the op is divided like other ops that touch its tensors, so that
+    // each core computes with elements that it already holds.
     int followed;
     // For each variable, the number of slices that the span limit alone
     // requires (the limit on the bytes of a tensor that one core can address).

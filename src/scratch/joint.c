@@ -23,7 +23,7 @@ typedef struct follower {
     // Per tensor: nonzero if some op updates it (overwrites a part of it).
     uint8_t *is_updated;
     int64_t capacity;
-    dv_divide_space space;
+    const dv_divide_space *space; // of the op
     int32_t op;
 } follower;
 
@@ -44,7 +44,7 @@ static int lies(const follower *f, int32_t tensor, dv_view *v)
            dv_view_bytes(v, &plan->layouts[tensor]) <= f->capacity;
 }
 
-static void splits_of(const dv_plan *plan, int32_t op, dv_splits *d)
+void dv_joint_splits(const dv_plan *plan, int32_t op, dv_splits *d)
 {
     const dv_op *o = &plan->ops->ops[op];
     for (int v = 0; v < DV_MAX_VARS; v++)
@@ -53,8 +53,8 @@ static void splits_of(const dv_plan *plan, int32_t op, dv_splits *d)
         d->n[v] = dv_plan_n_slices(plan, op, v);
 }
 
-static int spans_fit(const dv_plan *plan, const dv_divide_space *s,
-                     const dv_splits *d)
+int dv_joint_spans_fit(const dv_plan *plan, const dv_divide_space *s,
+                       const dv_splits *d)
 {
     int64_t limit = plan->target.span_limit_bytes;
     for (int k = 0; k < s->n_tensors && limit; k++)
@@ -63,27 +63,47 @@ static int spans_fit(const dv_plan *plan, const dv_divide_space *s,
     return 1;
 }
 
-// Returns the predicted time of the op with its current division, without
-// traffic for operands that are resident in the scratchpads.
-static double price(const follower *f)
+// Relative difference of predicted times that may be due to rounding.
+static const double rounding = 1e-9;
+
+int dv_joint_no_higher(const dv_joint_price *a, const dv_joint_price *b)
+{
+    return a->us <= b->us * (1 + rounding) && a->bytes <= b->bytes;
+}
+
+int dv_joint_cheaper(const dv_joint_price *a, const dv_joint_price *b)
+{
+    if (a->us < b->us * (1 - rounding))
+        return 1;
+    return a->us <= b->us * (1 + rounding) && a->bytes < b->bytes;
+}
+
+// Returns the predicted time of the op with its current division, and the bytes
+// that all cores transfer, without traffic for operands that are resident in
+// the scratchpads. Sets *missing to a bit mask of the reads that are not.
+static dv_joint_price price(const follower *f, uint32_t *missing)
 {
     const dv_plan *plan = f->plan;
     const dv_op *o = &plan->ops->ops[f->op];
     dv_splits d;
-    splits_of(plan, f->op, &d);
-    dv_cost_work w = dv_divide_work(&f->space, &d);
+    dv_joint_splits(plan, f->op, &d);
+    dv_cost_work w = dv_divide_work(f->space, &d);
+    *missing = 0;
     for (int r = 0; r < o->n_reads; r++) {
         dv_view has, needs;
         if (lies(f, o->reads[r].tensor, &has) &&
             !dv_view_make(&needs, plan, f->op, r) &&
             dv_view_holds(&has, &needs))
-            w.memory_bytes -= dv_divide_transferred(&f->space, r, &d);
+            w.memory_bytes -= dv_divide_transferred(f->space, r, &d);
+        else
+            *missing |= 1u << r;
     }
     if (!plan->ops->tensors[o->write.tensor].is_output && w.partials == 1)
-        w.memory_bytes -= dv_divide_transferred(&f->space, o->n_reads, &d);
-    double rounds =
-        (double)dv_ceil_div(dv_splits_cores(&f->space, &d), plan->target.cores);
-    return rounds * dv_cost_us(&plan->target, &w);
+        w.memory_bytes -= dv_divide_transferred(f->space, o->n_reads, &d);
+    double tiles = (double)dv_splits_cores(f->space, &d);
+    double rounds = (double)dv_ceil_div((int64_t)tiles, plan->target.cores);
+    return (dv_joint_price){rounds * dv_cost_us(&plan->target, &w),
+                            tiles * w.memory_bytes};
 }
 
 // Cuts the op in the same way as the view `has` (which core holds which part)
@@ -102,14 +122,14 @@ static int cut_alike(const follower *f, int r, const dv_view *has)
             plan->slices[f->op][needs.var[d]] =
                 plan->slices[has->op][has->var[d]];
     dv_splits s;
-    splits_of(plan, f->op, &s);
-    if (dv_splits_cores(&f->space, &s) > plan->target.cores)
+    dv_joint_splits(plan, f->op, &s);
+    if (dv_splits_cores(f->space, &s) > plan->target.cores)
         return 0;
     for (int v = 0; v < o->n_vars; v++)
-        if (s.n[v] > 1 && ((f->space.blocked >> v & 1) ||
-                           plan->slices[f->op][v] % f->space.eps[v]))
+        if (s.n[v] > 1 && ((f->space->blocked >> v & 1) ||
+                           plan->slices[f->op][v] % f->space->eps[v]))
             return 0;
-    return spans_fit(plan, &f->space, &s);
+    return dv_joint_spans_fit(plan, f->space, &s);
 }
 
 // Deals (assigns) each core the tile of the op that needs the part of operand r
@@ -153,21 +173,22 @@ static int deal_like_operand(const follower *f, int r, const dv_view *has)
 typedef struct choice {
     int64_t slices[DV_MAX_VARS];
     dv_group group;
-    double us;
+    dv_joint_price price;
 } choice;
 
 static void note(const follower *f, choice *c)
 {
     memcpy(c->slices, f->plan->slices[f->op],
-           (size_t)f->space.n_vars * sizeof *c->slices);
+           (size_t)f->space->n_vars * sizeof *c->slices);
+    uint32_t missing;
     c->group = f->plan->groups[f->op];
-    c->us = price(f);
+    c->price = price(f, &missing);
 }
 
 static void take(const follower *f, const choice *c)
 {
     memcpy(f->plan->slices[f->op], c->slices,
-           (size_t)f->space.n_vars * sizeof *c->slices);
+           (size_t)f->space->n_vars * sizeof *c->slices);
     f->plan->groups[f->op] = c->group;
 }
 
@@ -187,7 +208,7 @@ static int follow_op(follower *f)
             return 0;
         if (dealt) {
             note(f, &next);
-            if (next.us < best.us * (1 - 1e-9))
+            if (dv_joint_cheaper(&next.price, &best.price))
                 best = next;
         }
         take(f, &own);
@@ -211,70 +232,131 @@ static int look_up(follower *f)
     return 1;
 }
 
+// Notes what the op reads and writes, for the ops after it.
+static void pass_op(const follower *f)
+{
+    const dv_op *o = &f->plan->ops->ops[f->op];
+    for (int r = 0; r < o->n_reads; r++)
+        f->last_reader[o->reads[r].tensor] = f->op;
+    if (!o->update)
+        f->def[o->write.tensor] = f->op;
+}
+
+dv_divide_space **dv_joint_spaces(const dv_plan *plan, dv_arena *arena)
+{
+    dv_divide_space **s = DV_NEW(arena, dv_divide_space *, plan->ops->n_ops);
+    for (int32_t i = 0; s && i < plan->ops->n_ops; i++) {
+        const dv_op *o = &plan->ops->ops[i];
+        int32_t like = plan->divisions[i].like;
+        if (o->is_extern)
+            continue;
+        s[i] = like < i ? s[like] : DV_NEW(arena, dv_divide_space, 1);
+        if (!s[i] ||
+            (like == i && !dv_divide_space_init(s[i], &plan->target, plan->ops,
+                                                o, plan->layouts, arena)))
+            return NULL;
+    }
+    return s;
+}
+
 dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
-                          dv_arena *arena, dv_diag *diag)
+                          dv_divide_space *const *spaces, dv_arena *arena,
+                          dv_diag *diag)
 {
     follower f = {.plan = plan,
                   .rules = rules,
                   .arena = arena,
                   .capacity = plan->scratch.capacity_bytes};
-    dv_arena spaces = {0};
     int ok = look_up(&f);
     for (int32_t i = 0; ok && i < plan->ops->n_ops; i++) {
         const dv_op *o = &plan->ops->ops[i];
         f.op = i;
-        if (!o->is_extern && !o->update && !plan->divisions[i].pinned) {
-            ok = dv_divide_space_init(&f.space, &plan->target, plan->ops, o,
-                                      plan->layouts, &spaces) &&
-                 follow_op(&f);
-            dv_arena_free(&spaces);
-            spaces = (dv_arena){0};
-        }
-        for (int r = 0; r < o->n_reads; r++)
-            f.last_reader[o->reads[r].tensor] = i;
-        if (!o->update)
-            f.def[o->write.tensor] = i;
+        f.space = spaces[i];
+        if (!o->is_extern && !o->update && !plan->divisions[i].pinned)
+            ok = follow_op(&f);
+        pass_op(&f);
     }
     return ok ? DV_OK : dv_nomem(diag);
 }
 
-// Returns the predicted time of one op. Operands that it finds in scratchpad
-// homes (resident tensors) cause no main memory traffic.
-static double op_us(const dv_plan *plan, int32_t g, int32_t i)
+int dv_joint_estimate(dv_joint_price *out, dv_plan *plan,
+                      const dv_scratch_rules *rules,
+                      dv_divide_space *const *spaces,
+                      const dv_joint_price *limit, dv_arena *arena)
 {
-    const dv_target *t = &plan->target;
-    const dv_op *o = &plan->ops->ops[i];
-    dv_arena arena = {0};
-    dv_splits d;
-    double us = 0;
-    dv_divide_space *s = DV_NEW(&arena, dv_divide_space, 1);
-    if (!o->is_extern && s &&
-        dv_divide_space_init(s, t, plan->ops, o, plan->layouts, &arena)) {
-        splits_of(plan, i, &d);
-        dv_cost_work w = dv_divide_work(s, &d);
-        dv_traffic moved = dv_op_traffic(plan, g, i, -1);
-        double used = (double)dv_min_i64(plan->groups[g].n_tiles, t->cores);
-        // Do not count partial results here: the traffic between cores over the
-        // ring, added below, already includes them.
-        w.partials = 1;
-        w.memory_bytes = (double)(moved.read_bytes + moved.write_bytes) / used;
-        us = dv_cost_us(t, &w);
-        if (t->ring_bandwidth_bytes_per_s > 0)
-            us +=
-                (double)moved.ring_bytes / t->ring_bandwidth_bytes_per_s * 1e6;
+    follower f = {.plan = plan,
+                  .rules = rules,
+                  .arena = arena,
+                  .capacity = plan->scratch.capacity_bytes};
+    const dv_program *p = plan->ops;
+    *out = (dv_joint_price){0};
+    uint8_t *stored = DV_NEW(arena, uint8_t, p->n_tensors);
+    if (!stored || !look_up(&f))
+        return 0;
+    for (int32_t i = 0;
+         i < p->n_ops && (!limit || dv_joint_no_higher(out, limit)); i++) {
+        uint32_t missing;
+        f.op = i;
+        f.space = spaces[i];
+        if (!p->ops[i].is_extern) {
+            dv_joint_price x = price(&f, &missing);
+            out->us += x.us;
+            out->bytes += x.bytes;
+            // A tensor that some op reads from main memory is written there.
+            for (int r = 0; r < p->ops[i].n_reads; r++) {
+                int32_t t = p->ops[i].reads[r].tensor;
+                if (!(missing >> r & 1) || stored[t] || f.def[t] < 0)
+                    continue;
+                stored[t] = 1;
+                out->bytes += (double)plan->layouts[t].bytes;
+            }
+        }
+        pass_op(&f);
     }
-    dv_arena_free(&arena);
-    return us;
+    return 1;
 }
 
-double dv_joint_us(const dv_plan *plan)
+// Adds the predicted time and the traffic of one op to the price. Operands that
+// it finds in scratchpad homes (resident tensors) cause no main memory traffic.
+static void add_op(dv_joint_price *out, const dv_plan *plan,
+                   const dv_divide_space *s, int32_t g, int32_t i)
 {
-    double sum = 0;
+    const dv_target *t = &plan->target;
+    dv_splits d;
+    if (plan->ops->ops[i].is_extern)
+        return;
+    dv_joint_splits(plan, i, &d);
+    dv_cost_work w = dv_divide_work(s, &d);
+    dv_traffic moved = dv_op_traffic(plan, g, i, -1);
+    double used = (double)dv_min_i64(plan->groups[g].n_tiles, t->cores);
+    // Do not count partial results here: the traffic between cores over the
+    // ring, added below, already includes them.
+    w.partials = 1;
+    w.memory_bytes = (double)(moved.read_bytes + moved.write_bytes) / used;
+    out->us += dv_cost_us(t, &w);
+    out->bytes += (double)(moved.read_bytes + moved.write_bytes);
+    if (t->ring_bandwidth_bytes_per_s > 0)
+        out->us +=
+            (double)moved.ring_bytes / t->ring_bandwidth_bytes_per_s * 1e6;
+}
+
+dv_status dv_joint_assess(dv_joint_price *out, dv_plan *plan,
+                          const dv_scratch_rules *rules,
+                          dv_divide_space *const *spaces, dv_arena *arena,
+                          dv_diag *diag)
+{
+    DV_TRY(dv_scratch_choose_homes(plan, rules, arena, diag));
+    *out = (dv_joint_price){0};
     for (int32_t g = 0; g < plan->n_groups; g++)
         for (int32_t i = plan->groups[g].first_op; i < plan->groups[g].end_op;
              i++)
-            sum += op_us(plan, g, i);
-    return sum;
+            add_op(out, plan, spaces[i], g, i);
+    if (plan->ops->n_repeats) {
+        // Count the traffic of loops once per iteration.
+        dv_traffic t = dv_plan_traffic(plan);
+        out->bytes = (double)t.read_bytes + (double)t.write_bytes;
+    }
+    return DV_OK;
 }
 
 // Limits of the search that dv_joint_seed does like Torch-Spyre (the PyTorch
@@ -307,7 +389,7 @@ static int find_variants(const dv_plan *plan, int32_t i, variants *x,
     int cut = -1, others = 0;
     x->n = 1;
     memcpy(x->slices[0], plan->slices[i], bytes);
-    splits_of(plan, i, &d);
+    dv_joint_splits(plan, i, &d);
     for (int v = 0; v < o->n_vars; v++) {
         others += d.n[v] > 1 && cut >= 0;
         if (d.n[v] > 1 && !o->vars[v].reduce)
@@ -327,7 +409,7 @@ static int find_variants(const dv_plan *plan, int32_t i, variants *x,
         dv_splits moved = d;
         moved.n[v] = d.n[cut];
         moved.n[cut] = 1;
-        if (!spans_fit(plan, &s, &moved))
+        if (!dv_joint_spans_fit(plan, &s, &moved))
             continue;
         int64_t *to = x->slices[x->n++];
         memcpy(to, plan->slices[i], bytes);

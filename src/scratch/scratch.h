@@ -23,11 +23,13 @@
 //   life.c     computes live ranges and finds candidates for homes
 //   solve.c    chooses homes among the candidates and assigns addresses
 //   joint.c    divides ops so that they find operands on their core
+//   chain.c    cuts chains of ops by the same variables
 //   order.c    reorders ops, recomputes tensors for late readers
 //   improve.c  tries orders and recomputation, keeps what saves traffic
 //   pass.c     the pass "scratch" and its section of the plan
 #ifndef DV_SCRATCH_H
 #define DV_SCRATCH_H
+#include "divide/divide.h"
 #include "group/group.h"
 #include "plan/view.h"
 
@@ -110,17 +112,53 @@ int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use);
 // arena.
 dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
                            const dv_life *life, dv_arena *arena, dv_diag *diag);
+// Analyses every op that can be divided; ops of the same shape share one
+// result. Returns NULL when out of memory.
+dv_divide_space **dv_joint_spaces(const dv_plan *plan, dv_arena *arena);
 // Changes divisions (slices of the ops) and deals (assignments of tiles to
 // cores) of the plan so that more operands are found on their cores (joint.c):
 // op by op following the operands, or by a search like that of Torch-Spyre, the
 // PyTorch backend of IBM's Spyre accelerator. What is resident is not changed.
 dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
-                          dv_arena *arena, dv_diag *diag);
+                          dv_divide_space *const *spaces, dv_arena *arena,
+                          dv_diag *diag);
 dv_status dv_joint_seed(dv_plan *plan, const dv_scratch_rules *rules,
                         dv_diag *diag);
-// Returns the plan's predicted time in microseconds, given the tensors that are
-// resident in the scratchpads.
-double dv_joint_us(const dv_plan *plan);
+
+// What plans are compared by: the predicted time and the bytes that are read
+// from and written to main memory.
+typedef struct dv_joint_price {
+    double us, bytes;
+} dv_joint_price;
+// Returns whether `a` takes less time than `b`, or the same time with less
+// traffic.
+int dv_joint_cheaper(const dv_joint_price *a, const dv_joint_price *b);
+// Returns whether `a` has neither more time nor more traffic than `b`.
+int dv_joint_no_higher(const dv_joint_price *a, const dv_joint_price *b);
+// Chooses which tensors are resident, and returns the price of the plan then.
+dv_status dv_joint_assess(dv_joint_price *out, dv_plan *plan,
+                          const dv_scratch_rules *rules,
+                          dv_divide_space *const *spaces, dv_arena *arena,
+                          dv_diag *diag);
+// Estimates the price of a plan in which no tensor is resident yet, as if every
+// tensor that fits a scratchpad alone were. Stops when the price exceeds the
+// limit in time or traffic, unless that is NULL. Returns 0 when out of memory.
+int dv_joint_estimate(dv_joint_price *out, dv_plan *plan,
+                      const dv_scratch_rules *rules,
+                      dv_divide_space *const *spaces,
+                      const dv_joint_price *limit, dv_arena *arena);
+// Cuts chains of ops by the same variables (chain.c) where that makes the plan,
+// which has this price, cheaper.
+dv_status dv_joint_chains(dv_plan *plan, const dv_scratch_rules *rules,
+                          dv_divide_space *const *spaces, dv_joint_price price,
+                          dv_arena *arena, dv_diag *diag);
+// Returns into how many slices the variables of an op are cut.
+void dv_joint_splits(const dv_plan *plan, int32_t op, dv_splits *d);
+// Returns whether a division respects the target's limit on the bytes of a
+// tensor between the first and the last one that a core accesses.
+int dv_joint_spans_fit(const dv_plan *plan, const dv_divide_space *s,
+                       const dv_splits *d);
+
 // Chooses which tensors are resident in the scratchpads and forms groups of ops
 // for the plan as it is divided; dv_scratch_improve also tries other orders of
 // ops and recomputation (improve.c).
