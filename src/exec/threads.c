@@ -335,7 +335,8 @@ static void run_op(const cursor *c)
     if (by->product && fits)
         dv_product_run(by->product, t, w->at, w->workspace, s->parts);
     else if (by->vec && fits && c->what == PARTS)
-        dv_vec_op_part(by->vec, w->at, t->begin, t->end, s->part, s->parts);
+        dv_vec_op_part(by->vec, w->at, t->begin, t->end, DV_FIRST_PART,
+                       s->parts);
     else if (by->vec && fits)
         dv_vec_op_run(by->vec, w->at, t->begin, t->end);
     else
