@@ -53,9 +53,9 @@ typedef struct dv_choose_problem {
 
 typedef struct dv_choose_options {
     size_t size;
-    // Maximum work, in table entries that are looked at: about a nanosecond
-    // each. The same budget gives the same result on every machine. 0: the
-    // default of 2^30, or no limit if there is a time limit.
+    // Limit of the work, counted in table entries that the solver reads; one
+    // takes about a nanosecond. The same budget gives the same result on every
+    // machine. 0: the default of 2^30, or no limit if there is a time limit.
     int64_t budget;
     double time_limit_s; // stop after this time; 0: no limit
 } dv_choose_options;

@@ -7,8 +7,9 @@
 #include <string.h>
 
 #define DEFAULT_BUDGET (INT64_C(1) << 30)
-// Branch and bound is tried if a relaxation looks at no more table entries, and
-// begins after so many rounds without a better bound or choice.
+// Branch and bound is used if one relaxation reads at most MAX_BRANCH_WORK
+// table entries. It begins after MAX_STALLED rounds of prices without a better
+// bound or choice.
 enum { MAX_BRANCH_WORK = 1 << 21, MAX_STALLED = 100 };
 
 // The result with the memory that it owns.

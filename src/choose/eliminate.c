@@ -10,8 +10,8 @@
 #include "choose/minplus.h"
 #include <string.h>
 
-// A node with two neighbours is eliminated if that takes at most so many table
-// entries.
+// A node with two neighbours is eliminated only if that reads at most
+// MAX_PAIR_WORK table entries.
 enum { MAX_PAIR_WORK = 1 << 17 };
 
 typedef struct step {
@@ -28,7 +28,7 @@ struct dv_elimination {
     dv_cedge *edges;     // of the graph, then those that steps add
     const double **base; // table of each edge before elimination; NULL: zeros
     int32_t n_edges, cap_edges, cap_base;
-    double *row, *least, *turned; // scratch of one step
+    double *row, *least, *transposed; // scratch of one step
     int32_t *core_nodes;
     dv_cedge *core_edges;
     int32_t n_core_nodes, n_core_edges;
@@ -165,7 +165,7 @@ static int plan_core(planner *p)
 {
     dv_elimination *el = p->el;
     dv_cgraph *g = el->g;
-    int64_t most = 1, most_turned = 1;
+    int64_t most = 1, most_transposed = 1;
     el->core_nodes = DV_NEW(&g->arena, int32_t, g->n_nodes);
     el->core_edges = DV_NEW(&g->arena, dv_cedge, el->n_edges);
     for (int32_t v = 0; v < g->n_nodes; v++)
@@ -176,11 +176,11 @@ static int plan_core(planner *p)
         if (el->steps[i].degree == 2) {
             int64_t size = (int64_t)dv_n_labels(g, el->steps[i].v) *
                            dv_n_labels(g, el->edges[el->steps[i].out].b);
-            most_turned = size > most_turned ? size : most_turned;
+            most_transposed = size > most_transposed ? size : most_transposed;
         }
-    el->turned = DV_NEW(&g->arena, double, most_turned);
+    el->transposed = DV_NEW(&g->arena, double, most_transposed);
     if (!el->core_nodes || !el->core_edges || !el->row || !el->least ||
-        !el->turned)
+        !el->transposed)
         return 0;
     for (int32_t v = 0; v < g->n_nodes; v++)
         if (!p->gone[v])
@@ -297,8 +297,8 @@ static void eliminate_pair(dv_elimination *el, const step *s, double *theta,
     if (right->b == s->v) { // transpose it, so that rows are labels of v
         for (int32_t j = 0; j < m; j++)
             for (int32_t i = 0; i < k; i++)
-                el->turned[(int64_t)i * m + j] = across[(int64_t)j * k + i];
-        across = el->turned;
+                el->transposed[(int64_t)i * m + j] = across[(int64_t)j * k + i];
+        across = el->transposed;
     }
     for (int32_t i = 0; i < n; i++) {
         double *to = out->table + (int64_t)i * m;

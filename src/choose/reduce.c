@@ -2,7 +2,7 @@
 // dropped if it is forbidden with every strategy of a neighbour, or if another
 // strategy of the node is never worse, whatever the neighbours choose and
 // whatever memory costs (dead-end elimination, Goldstein's criterion). Nodes
-// with one strategy left are folded into their neighbours. Of the times, only
+// with one strategy left are merged into their neighbours. Of the times, only
 // those remain at which the memory in use has a local maximum and may exceed
 // the limit.
 #include "base/math.h"
@@ -14,15 +14,15 @@
 
 // Sums of costs and of usages stay below this.
 #define MAX_SUM (INT64_C(1) << 62)
-// Pairs of strategies of a node are compared if that takes at most so many
-// table entries.
+// The strategies of a node are compared pairwise only if that reads at most
+// MAX_COMPARE table entries.
 enum { MAX_COMPARE = 1 << 14 };
 
 typedef struct builder {
     dv_cgraph *g;
     const dv_choose_problem *p;
-    char *alive;   // of each label
-    char *changed; // of each node: strategies were dropped
+    char *feasible; // of each strategy: 0 after it was dropped
+    char *changed;  // of each node: strategies were dropped
     dv_diag *diag;
 } builder;
 
@@ -119,14 +119,14 @@ static dv_status build_nodes(builder *b)
     g->cost = DV_NEW(&g->arena, double, g->first[n]);
     g->usage = DV_NEW(&g->arena, int64_t, g->first[n]);
     g->strategy = DV_NEW(&g->arena, int32_t, g->first[n]);
-    b->alive = DV_NEW(&g->arena, char, g->first[n]);
-    if (!g->cost || !g->usage || !g->strategy || !b->alive)
+    b->feasible = DV_NEW(&g->arena, char, g->first[n]);
+    if (!g->cost || !g->usage || !g->strategy || !b->feasible)
         return dv_nomem(b->diag);
     for (int32_t v = 0; v < n; v++) {
         const dv_choose_node *d = &b->p->nodes[v];
         for (int32_t s = 0; s < d->n_strategies; s++, at++) {
             g->cost[at] = cost_of(d->costs[s]);
-            b->alive[at] = d->costs[s] < DV_CHOOSE_FORBIDDEN;
+            b->feasible[at] = d->costs[s] < DV_CHOOSE_FORBIDDEN;
             g->strategy[at] = s;
             if (d->usages && d->start < d->end && b->p->usage_limit >= 0)
                 g->usage[at] = d->usages[s];
@@ -183,7 +183,7 @@ static dv_status build_edges(builder *b)
                 g->cost[g->first[lo] + k] +=
                     cost_of(d->costs[(int64_t)k * s + k]);
             for (int32_t k = g->first[lo]; k < g->first[lo + 1]; k++)
-                b->alive[k] = g->cost[k] < INFINITY;
+                b->feasible[k] = g->cost[k] < INFINITY;
             continue;
         }
         if (!last[hi] || g->edges[last[hi] - 1].a != lo) {
@@ -250,17 +250,17 @@ static void drop_unsupported(builder *b, int32_t v, int32_t e)
 {
     dv_cgraph *g = b->g;
     seen s = see(g, e, v);
-    const char *others = b->alive + g->first[s.u];
+    const char *others = b->feasible + g->first[s.u];
     for (int32_t i = 0; i < dv_n_labels(g, v); i++) {
         int32_t j = 0;
-        if (!b->alive[g->first[v] + i])
+        if (!b->feasible[g->first[v] + i])
             continue;
         while (j < s.n &&
                !(others[j] && s.at[i * s.step + j * s.across] < INFINITY))
             j++;
         g->work += j;
         if (j == s.n) {
-            b->alive[g->first[v] + i] = 0;
+            b->feasible[g->first[v] + i] = 0;
             b->changed[v] = 1;
         }
     }
@@ -284,7 +284,7 @@ static dv_status drop_all_unsupported(builder *b)
         }
     }
     for (int32_t v = 0; v < g->n_nodes; v++)
-        if (!memchr(b->alive + g->first[v], 1, (size_t)dv_n_labels(g, v)))
+        if (!memchr(b->feasible + g->first[v], 1, (size_t)dv_n_labels(g, v)))
             return no_choice(b, v);
     return DV_OK;
 }
@@ -293,7 +293,7 @@ static dv_status drop_all_unsupported(builder *b)
 // on an edge, over the labels of the neighbour that i may be chosen with.
 static double most_above(builder *b, const seen *s, int32_t i, int32_t j)
 {
-    const char *others = b->alive + b->g->first[s->u];
+    const char *others = b->feasible + b->g->first[s->u];
     const double *x = s->at + i * s->step, *y = s->at + j * s->step;
     double most = -INFINITY;
     for (int32_t k = 0; k < s->n; k++)
@@ -336,10 +336,10 @@ static int drop_dominated(builder *b, int32_t v)
     if ((double)others * n * n > MAX_COMPARE)
         return 0;
     for (int32_t i = 0; i < n; i++)
-        for (int32_t j = 0; b->alive[g->first[v] + i] && j < n; j++)
-            if (j != i && b->alive[g->first[v] + j] &&
+        for (int32_t j = 0; b->feasible[g->first[v] + i] && j < n; j++)
+            if (j != i && b->feasible[g->first[v] + j] &&
                 never_better(b, v, i, j)) {
-                b->alive[g->first[v] + i] = 0;
+                b->feasible[g->first[v] + i] = 0;
                 b->changed[v] = 1;
                 found = 1;
             }
@@ -377,7 +377,7 @@ static dv_status number_times(builder *b)
     for (int32_t v = 0; v < g->n_nodes; v++) {
         int64_t most = 0;
         for (int32_t k = g->first[v]; k < g->first[v + 1]; k++)
-            if (b->alive[k])
+            if (b->feasible[k])
                 most = dv_max_i64(most, g->usage[k]);
         if (most == 0)
             continue;
@@ -413,7 +413,7 @@ static dv_status build_times(builder *b)
     for (int32_t v = 0; v < g->n_nodes; v++) {
         int64_t low = INT64_MAX, high = 0;
         for (int32_t k = g->first[v]; k < g->first[v + 1]; k++)
-            if (b->alive[k]) {
+            if (b->feasible[k]) {
                 low = dv_min_i64(low, g->usage[k]);
                 high = dv_max_i64(high, g->usage[k]);
             }
@@ -424,7 +424,7 @@ static dv_status build_times(builder *b)
             most[g->to[v]] -= high - low;
         }
         for (int32_t k = g->first[v]; k < g->first[v + 1]; k++)
-            g->usage[k] -= b->alive[k] ? low : g->usage[k];
+            g->usage[k] -= b->feasible[k] ? low : g->usage[k];
     }
     int64_t least_sum = 0, most_sum = 0;
     int32_t kept = 0;
@@ -465,8 +465,8 @@ static void compact_table(builder *b, const int32_t *first, dv_cedge *e)
     int32_t n = first[e->a + 1] - first[e->a];
     int32_t m = first[e->b + 1] - first[e->b];
     for (int32_t i = 0; i < n; i++)
-        for (int32_t j = 0; b->alive[first[e->a] + i] && j < m; j++)
-            if (b->alive[first[e->b] + j])
+        for (int32_t j = 0; b->feasible[first[e->a] + i] && j < m; j++)
+            if (b->feasible[first[e->b] + j])
                 e->table[at++] = e->table[(int64_t)i * m + j];
 }
 
@@ -481,7 +481,7 @@ static dv_status compact(builder *b)
         return dv_nomem(b->diag);
     for (int32_t v = 0; v < n; v++) {
         for (int32_t k = old[v]; k < old[v + 1]; k++)
-            if (b->alive[k]) {
+            if (b->feasible[k]) {
                 g->cost[at] = g->cost[k];
                 g->usage[at] = g->usage[k];
                 g->strategy[at++] = g->strategy[k];

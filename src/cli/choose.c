@@ -110,14 +110,9 @@ int cli_choose(const cli_command *c, int argc, char **argv)
     if (n_files != 1)
         return cli_usage(c, "a problem is needed");
     a.file = files[0];
-    if (a.time_limit) {
-        size_t n = strlen(a.time_limit);
-        int digits = strspn(a.time_limit, "0123456789.") == n && n > 0;
-        a.options.time_limit_s = digits ? dv_parse_double(a.time_limit, n) : 0;
-        if (!(a.options.time_limit_s > 0))
-            return cli_usage(c, "--time-limit takes seconds, not '%s'",
-                             a.time_limit);
-    }
+    code = cli_time_limit(c, a.time_limit, &a.options.time_limit_s);
+    if (code >= 0)
+        return code;
     dv_diag *diag = dv_diag_create();
     code = run(&a, diag);
     dv_diag_destroy(diag);

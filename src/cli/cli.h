@@ -100,6 +100,9 @@ int cli_usage(const cli_command *c, const char *fmt, ...)
 // Writes a string to standard output (path NULL or "-") or atomically to a
 // file, and frees it. A NULL string means out of memory. Returns the exit code.
 int cli_put(char *text, const char *path, dv_diag *diag);
+// Reads the value of --time-limit, which may be NULL. Returns -1, or reports
+// that it is no time and returns the exit code.
+int cli_time_limit(const cli_command *c, const char *text, double *seconds);
 // Checks that the file `path` that an option writes is not the file `other` of
 // the same call; either may be NULL. Returns -1 if they differ; otherwise
 // reports it and returns the exit code.

@@ -128,18 +128,6 @@ static int run(job *j, dv_diag *diag)
     return code;
 }
 
-static int read_time_limit(const cli_command *c, job *j)
-{
-    if (!j->time_limit)
-        return -1;
-    size_t n = strlen(j->time_limit);
-    if (n > 0 && strspn(j->time_limit, "0123456789.") == n)
-        j->options.time_limit_s = dv_parse_double(j->time_limit, n);
-    if (j->options.time_limit_s > 0)
-        return -1;
-    return cli_usage(c, "--time-limit takes seconds, not '%s'", j->time_limit);
-}
-
 int cli_fuse(const cli_command *c, int argc, char **argv)
 {
     job j = {.options = DV_FUSE_OPTIONS_INIT};
@@ -168,7 +156,7 @@ int cli_fuse(const cli_command *c, int argc, char **argv)
     code = cli_check_overwrite(c, "--out", j.out, j.file,
                                "the problem that it reads");
     if (code < 0)
-        code = read_time_limit(c, &j);
+        code = cli_time_limit(c, j.time_limit, &j.options.time_limit_s);
     if (code >= 0)
         return code;
     j.options.reading = reading == 2 ? DV_FUSE_FULL : DV_FUSE_NATIVE;

@@ -23,6 +23,18 @@ int cli_put(char *text, const char *path, dv_diag *diag)
     return st == DV_OK ? 0 : cli_fail(diag);
 }
 
+int cli_time_limit(const cli_command *c, const char *text, double *seconds)
+{
+    if (!text)
+        return -1;
+    size_t n = strlen(text);
+    int digits = n > 0 && strspn(text, "0123456789.") == n;
+    *seconds = digits ? dv_parse_double(text, n) : 0;
+    return *seconds > 0
+               ? -1
+               : cli_usage(c, "--time-limit takes seconds, not '%s'", text);
+}
+
 int cli_check_overwrite(const cli_command *c, const char *option,
                         const char *path, const char *other, const char *what)
 {

@@ -56,14 +56,9 @@ static int check_arguments(const cli_command *c, job *j)
     if (o->evict && a->out)
         return cli_usage(c, "--evict may give a buffer several addresses; "
                             "--json lists them, -o cannot");
-    if (a->time_limit) {
-        size_t n = strlen(a->time_limit);
-        int digits = strspn(a->time_limit, "0123456789.") == n && n > 0;
-        o->time_limit_s = digits ? dv_parse_double(a->time_limit, n) : 0;
-        if (!(o->time_limit_s > 0))
-            return cli_usage(c, "--time-limit takes seconds, not '%s'",
-                             a->time_limit);
-    }
+    int code = cli_time_limit(c, a->time_limit, &o->time_limit_s);
+    if (code >= 0)
+        return code;
     if (a->minimize)
         return -1;
     o->capacity_bytes =

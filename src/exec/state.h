@@ -138,10 +138,10 @@ struct dv_exec {
 // that the plan lists or, if the plan has no schedule, those for which it pays.
 // Fills the fields of the exec that describe their buffers.
 dv_status dv_exec_find_locals(dv_exec *x, dv_diag *diag);
-// Creates an exec that cannot run, to find out which kernels there are for a
-// plan that is not scheduled yet, or the loops of its products' tiles if its
-// schedule lacks them (exec.c). `wanted` has what the user
-// prescribes for each op, or is NULL.
+// Creates an exec that is only inspected, never run (exec.c). The pass
+// `schedule` asks it which kernels there are for a plan without a schedule or,
+// if a schedule was written by hand without lines `tile`, for the loops of
+// these tiles. `wanted` has what the user prescribes for each op, or is NULL.
 dv_status dv_exec_probe(dv_exec **out, const dv_plan *plan,
                         const dv_schedule_pins *wanted, dv_diag *diag);
 // Describes how op number `op` of an exec on threads is computed, as the plan's

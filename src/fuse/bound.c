@@ -60,7 +60,7 @@ typedef struct pricing {
     uint64_t readers[MOST_NODES];
     limit *limits; // owned
     int32_t n;
-    int32_t sets_left; // give up after so many sets
+    int32_t sets_left; // sets of nodes that may still be tried
     double price[MOST_NODES];
 } pricing;
 

@@ -139,8 +139,8 @@ int dv_fuse_can_join(const dv_fuser *f, const dv_fuse_parts *p, int32_t a,
     int32_t units[DV_FUSE_MOST_OPS];
     finder s = {f, p, seen, units, 0};
     memset(seen, 0, (size_t)f->g->n);
-    // Search from the readers of both; a and b themselves are entered only
-    // through a third unit.
+    // Search the graph from the readers of a and b. Edges between a and b are
+    // skipped: reaching one of them then means a path through a third unit.
     seen[a] = seen[b] = 1;
     add_readers(&s, a);
     add_readers(&s, b);

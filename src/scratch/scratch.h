@@ -133,7 +133,8 @@ typedef struct dv_joint_price {
 // Returns whether `a` takes less time than `b`, or the same time with less
 // traffic.
 int dv_joint_cheaper(const dv_joint_price *a, const dv_joint_price *b);
-// Returns whether `a` has neither more time nor more traffic than `b`.
+// Returns whether `a` is neither slower than `b` nor moves more bytes through
+// main memory.
 int dv_joint_no_higher(const dv_joint_price *a, const dv_joint_price *b);
 // Chooses which tensors are resident, and returns the price of the plan then.
 dv_status dv_joint_assess(dv_joint_price *out, dv_plan *plan,
