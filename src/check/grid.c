@@ -350,7 +350,8 @@ static dv_status check_nothing_resident(const dv_plan *plan, int32_t group,
     const dv_group *g = &plan->groups[group];
     for (int32_t i = g->first_op; i < g->end_op; i++)
         for (int k = 0; k <= plan->ops->ops[i].n_reads; k++)
-            if (dv_home_of(plan, i, k) >= 0)
+            if (dv_home_of(plan, i, k) >= 0 ||
+                dv_ring_of(plan, i, k) != DV_RING_NONE)
                 WRONG(C23,
                       "op %s finds or leaves something on its cores, but %s",
                       plan->ops->ops[i].name, what);

@@ -17,6 +17,10 @@
 //   C15 main memory is current wherever a tensor is read from or loaded from it
 //       or is an output: otherwise the home is stored; copies between homes
 //       find all elements that they need
+//   C33 what an op receives over the ring is passed on by cores that have one
+//       tile of it each, is a tensor that the op does not write, and its
+//       elements are in main memory or each in the scratchpad of some core,
+//       where they stay until all cores have finished the op
 #include "base/math.h"
 #include "check/check.h"
 #include <inttypes.h>
@@ -359,7 +363,8 @@ static dv_status check_memory(const checker *c, int32_t *hidden)
     for (int32_t i = 0; i < p->n_ops; i++)
         for (int r = 0; r < p->ops[i].n_reads; r++) {
             int32_t t = p->ops[i].reads[r].tensor;
-            if (hidden[t] >= 0 && dv_home_of(c->plan, i, r) < 0)
+            if (hidden[t] >= 0 && dv_home_of(c->plan, i, r) < 0 &&
+                dv_ring_of(c->plan, i, r) < 0)
                 return HOME_BREAKS(
                     c, C15, hidden[t],
                     "op %s reads it from main memory, where it never "
@@ -518,6 +523,12 @@ static dv_status check_in_place(const checker *c, int32_t i)
         !reads_its_own(&c->plan->ops->ops[h->first_op], p->tensor))
         return HOME_BREAKS(c, C12, i, "it cannot take the place of home %d",
                            (int)h->in_place_of);
+    for (int32_t k = 0; k < p->n_passed_to; k++)
+        if (p->passed_to[k] == h->first_op)
+            return HOME_BREAKS(c, C12, i,
+                               "it takes the place of home %d while that is "
+                               "passed to other cores",
+                               (int)h->in_place_of);
     if (!is_refilled(c, p, h->first_op))
         return HOME_BREAKS(
             c, C12, i,
@@ -603,6 +614,102 @@ static dv_status check_sharing(const checker *c)
     return st;
 }
 
+// Checks rule C33 for home i and an op to which it is passed: all elements are
+// on some core, and no core begins the op before all have written the home, or
+// goes on before all have finished the op.
+static dv_status check_passed(const checker *c, int32_t i, int32_t op)
+{
+    const dv_home *h = &c->s->homes[i];
+    const dv_tensor *t = &c->plan->ops->tensors[h->tensor];
+    const dv_group *g = &c->plan->groups[c->group_of[op]];
+    const char *name = c->plan->ops->ops[op].name;
+    int64_t found = 0;
+    if (h->fill != DV_FILL_WRITTEN || op <= h->first_op || op >= h->end_op ||
+        !lasts(c, h, op))
+        return HOME_BREAKS(c, C33, i, "it is not there to be passed to op %s",
+                           name);
+    if (g->end_op - g->first_op != 1)
+        return HOME_BREAKS(c, C33, i,
+                           "op %s, to which it is passed, is not alone in its "
+                           "group",
+                           name);
+    for (int64_t core = 0; core < c->plan->target.cores; core++) {
+        box b;
+        if (home_box(c, h, core, &b) > 0)
+            found += elems(&b, t->n_dims);
+    }
+    if (found != t->n_elems)
+        return HOME_BREAKS(
+            c, C33, i, "the cores hold %" PRId64 " of its %" PRId64 " elements",
+            found, t->n_elems);
+    return DV_OK;
+}
+
+// Returns whether an index dim depends on two variables, or on one that another
+// dim depends on, too.
+static int is_slanted(const dv_op *o, const dv_access *a)
+{
+    for (int d = 0; d < a->n_dims; d++) {
+        int vars = 0;
+        for (int v = 0; v < o->n_vars; v++)
+            vars += a->index[d].coef[v] != 0;
+        if (vars > 1)
+            return 1;
+    }
+    return is_diagonal(o, a);
+}
+
+// Checks rule C33 for the reads of op i, except for what check_passed checks.
+static dv_status check_received(const checker *c, int32_t i)
+{
+    const dv_op *o = &c->plan->ops->ops[i];
+    const dv_group *g = &c->plan->groups[c->group_of[i]];
+    for (int r = 0; r < o->n_reads; r++) {
+        const char *wrong = NULL;
+        if (dv_ring_of(c->plan, i, r) == DV_RING_NONE)
+            continue;
+        if (dv_ring_of(c->plan, i, r) >= 0 && is_slanted(o, &o->reads[r]))
+            wrong = "its elements are no box, not even with gaps";
+        for (int d = 0; d < o->reads[r].n_dims; d++)
+            if (o->reads[r].index[d].via >= 0)
+                wrong = "it is read by index";
+        for (int64_t core = 0; core < c->plan->target.cores; core++) {
+            int64_t slot[DV_MAX_VARS];
+            if (slots_on(c, i, core, slot) < 0)
+                wrong = "a core has several tiles";
+        }
+        if (!c->plan->target.ring)
+            wrong = "the target has no ring";
+        else if (o->is_extern || o->reads[r].tensor == o->write.tensor)
+            wrong = "the op is opaque or writes it";
+        else if (g->queue != DV_DEALT)
+            wrong = "the op's tiles are handed out at run time";
+        else if (dv_home_of(c->plan, i, r) >= 0)
+            wrong = "the core has it in its own scratchpad";
+        if (wrong)
+            return DV_BREAKS(
+                c->diag, C33, c->at,
+                "op %s cannot receive %s over the ring: %s", o->name,
+                c->plan->ops->tensors[o->reads[r].tensor].name, wrong);
+    }
+    return DV_OK;
+}
+
+static dv_status check_ring(const checker *c)
+{
+    for (int32_t i = 0; i < c->s->n_homes; i++) {
+        const dv_home *h = &c->s->homes[i];
+        if (h->shared && (!c->plan->target.ring || h->fill != DV_FILL_LOADED))
+            return HOME_BREAKS(c, C33, i,
+                               "it cannot be loaded once for all cores");
+        for (int32_t k = 0; k < h->n_passed_to; k++)
+            DV_TRY(check_passed(c, i, h->passed_to[k]));
+    }
+    for (int32_t i = 0; i < c->plan->ops->n_ops; i++)
+        DV_TRY(check_received(c, i));
+    return DV_OK;
+}
+
 static dv_status check_homes(const checker *c, facts *f)
 {
     gather_facts(c, f);
@@ -619,6 +726,7 @@ static dv_status check_homes(const checker *c, facts *f)
     }
     DV_TRY(check_passes(c, f->oldest));
     DV_TRY(check_sharing(c));
+    DV_TRY(check_ring(c));
     return check_memory(c, f->hidden);
 }
 
@@ -626,7 +734,7 @@ dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag)
 {
     checker c = {.plan = plan, .s = &plan->scratch, .at = at, .diag = diag};
     size_t ops = (size_t)plan->ops->n_ops, n = (size_t)plan->ops->n_tensors;
-    if (plan->scratch.n_homes == 0)
+    if (plan->scratch.n_homes == 0 && plan->scratch.n_shares == 0)
         return DV_OK;
     if (!(plan->facts & DV_FACT_LAID_OUT))
         return dv_fail(diag, DV_E_CHECK, at,

@@ -7,24 +7,6 @@
 #include "plan/traffic.h"
 #include <inttypes.h>
 
-// Returns the main memory traffic if every input is read once and every output
-// written once.
-static int64_t least_bytes(const dv_plan *plan)
-{
-    const dv_program *p = plan->ops;
-    int64_t sum = 0;
-    for (int32_t t = 0; t < p->n_tensors; t++) {
-        const dv_tensor *x = &p->tensors[t];
-        int64_t bytes = x->n_elems * plan->layouts[t].elem_bytes;
-        int read = 0;
-        for (int32_t i = 0; i < p->n_ops && x->is_input && !read; i++)
-            for (int r = 0; r < p->ops[i].n_reads; r++)
-                read |= p->ops[i].reads[r].tensor == t;
-        sum += (read ? bytes : 0) + (x->is_output ? bytes : 0);
-    }
-    return sum;
-}
-
 static void put_totals(dv_text *out, const dv_plan *plan)
 {
     dv_plan off = *plan;
@@ -35,7 +17,7 @@ static void put_totals(dv_text *out, const dv_plan *plan)
     dv_put(out, ", ");
     dv_put_byte_size(out, without.read_bytes + without.write_bytes);
     dv_put(out, " with nothing on the cores; inputs and outputs once are ");
-    dv_put_byte_size(out, least_bytes(plan));
+    dv_put_byte_size(out, dv_plan_least_bytes(plan));
     dv_put(out, "\n    placed by %s in %" PRId64 " bytes\n",
            plan->scratch.solver, plan->scratch.capacity_bytes);
 }

@@ -84,12 +84,13 @@ static int shards_of(const dv_plan *plan, int32_t i, int back, int64_t tile,
 }
 
 // Returns whether any op of the group accesses a tensor resident in a
-// scratchpad.
+// scratchpad, or receives one from other cores.
 static int uses_homes(const dv_plan *plan, const dv_group *group)
 {
     for (int32_t i = group->first_op; i < group->end_op; i++)
         for (int k = 0; k <= plan->ops->ops[i].n_reads; k++)
-            if (dv_home_of(plan, i, k) >= 0)
+            if (dv_home_of(plan, i, k) >= 0 ||
+                dv_ring_of(plan, i, k) != DV_RING_NONE)
                 return 1;
     return 0;
 }

@@ -72,6 +72,10 @@ static int find_edges(joiner *j, dv_arena *a)
             j->oldest[h->end_op] = h->first_op;
         if (h->fill == DV_FILL_RING)
             j->waits[h->first_op] = 1;
+        for (int32_t k = 0; k < h->n_passed_to; k++)
+            // While the op runs, cores read each other's scratchpads: none may
+            // begin before all others have filled theirs, or go on earlier.
+            j->waits[h->passed_to[k]] = j->waits[h->passed_to[k] + 1] = 1;
     }
     for (int32_t i = 1; i <= plan->ops->n_ops; i++)
         j->across[i] += j->across[i - 1];

@@ -180,17 +180,15 @@ static void scratch_json(dv_json *j, const dv_plan *plan)
 {
     const dv_scratch *s = &plan->scratch;
     dv_traffic t = dv_plan_traffic(plan);
+    int64_t moved = t.read_bytes + t.write_bytes;
+    int64_t least = dv_plan_least_bytes(plan);
     dv_json_open(j, "scratch", '{');
     DV_JSON_FIELDS(
         j, DV_F("capacity", s->capacity_bytes), DV_F("solver", s->solver),
-        DV_F("saved_bytes", s->saved_bytes),
-        DV_F("bound_bytes", s->bound_bytes),
-        DV_F("gap", s->bound_bytes > 0
-                        ? 1 - (double)s->saved_bytes / (double)s->bound_bytes
-                        : 0),
+        DV_F("saved_bytes", s->saved_bytes), DV_F("least_bytes", least),
+        DV_F("gap", moved > 0 ? 1 - (double)least / (double)moved : 0),
         DV_F("hbm_elements", t.read_elems + t.write_elems),
-        DV_F("hbm_bytes", t.read_bytes + t.write_bytes),
-        DV_F("ring_bytes", t.ring_bytes));
+        DV_F("hbm_bytes", moved), DV_F("ring_bytes", t.ring_bytes));
     // "exact" is false if, for some access, the number of elements that it
     // moves could not be determined.
     dv_json_bool(j, "exact", t.exact);

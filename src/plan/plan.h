@@ -156,10 +156,30 @@ typedef struct dv_home {
     int32_t from;
     int32_t in_place_of; // another home whose memory it takes over, or -1
     int stored;          // 1 if the tensor is also stored to main memory
-    int32_t *readers;    // ops that read the tensor in the scratchpads
+    // If the home is loaded: 1 if elements that several cores need are read
+    // from main memory once and passed on along the ring.
+    int shared;
+    int32_t *readers; // ops that read the tensor in the scratchpads
     int32_t n_readers;
+    // Ops whose cores read the tensor in each other's scratchpads: while such
+    // an op runs, every part of the tensor passes all cores along the ring.
+    int32_t *passed_to;
+    int32_t n_passed_to;
     uint32_t off; // byte offset in the text of a parsed plan
 } dv_home;
+
+// A tensor that ops read from main memory once for all cores: the first core
+// that needs an element reads it and passes it on along the ring (see
+// dv_tile_fetches).
+typedef struct dv_shared_read {
+    int32_t tensor;
+    int32_t *ops;
+    int32_t n_ops;
+    uint32_t off; // byte offset in the text of a parsed plan
+} dv_shared_read;
+
+// Values of dv_scratch.ring_of that are not the number of a home.
+enum { DV_RING_NONE = -1, DV_RING_MEMORY = -2 };
 
 // Report of the pass scratch on one tensor, whether it is resident (kept in
 // scratchpads) or not.
@@ -186,6 +206,14 @@ typedef struct dv_scratch {
     // then the write) takes its tensor, or -1 for main memory. NULL for an op
     // that uses no home.
     int32_t **home_of;
+    // What ops read from main memory once for all cores.
+    dv_shared_read *shares;
+    int32_t n_shares;
+    // ring_of[op][r] says what read r receives over the ring: the number of a
+    // home (resident tensor) in other cores' scratchpads, DV_RING_MEMORY for a
+    // tensor that is read from main memory once for all cores, or DV_RING_NONE.
+    // NULL for an op that receives nothing.
+    int32_t **ring_of;
     // Homes (resident tensors) sorted by their first op: op i fills the homes
     // fill_order[fill_at[i]] up to fill_order[fill_at[i + 1] - 1]: moves within
     // a core first, then copies between cores, then loads.
@@ -194,9 +222,7 @@ typedef struct dv_scratch {
     // not; empty in a plan that was read from text.
     dv_resident *residents;
     int32_t n_residents;
-    // Upper bound on the bytes of main-memory traffic that resident tensors can
-    // save.
-    int64_t bound_bytes;
+    // Bytes of main-memory traffic that this section saves.
     int64_t saved_bytes;
 } dv_scratch;
 
@@ -424,6 +450,28 @@ static inline int32_t dv_home_of(const dv_plan *plan, int32_t op, int k)
 {
     int32_t **homes = plan->scratch.home_of;
     return homes && homes[op] ? homes[op][k] : -1;
+}
+
+// Returns what read r of an op receives over the ring: the number of a home in
+// other cores' scratchpads, DV_RING_MEMORY or DV_RING_NONE.
+static inline int32_t dv_ring_of(const dv_plan *plan, int32_t op, int r)
+{
+    int32_t **ring = plan->scratch.ring_of;
+    return ring && ring[op] && r < plan->ops->ops[op].n_reads ? ring[op][r]
+                                                              : DV_RING_NONE;
+}
+
+// Of the tiles of an op that need the same elements in an access, because they
+// differ only in variables that the access does not depend on, the first one
+// fetches the elements for all. Returns whether tile t does, where `vars` are
+// the variables that the access depends on (dv_access_vars).
+static inline int dv_tile_fetches(const dv_op *o, uint32_t vars,
+                                  const dv_tile *t)
+{
+    for (int v = 0; v < o->n_vars; v++)
+        if (!(vars >> v & 1) && t->slot[v] > 0)
+            return 0;
+    return 1;
 }
 
 // Returns the kernel and loops that the plan gives to an op; NULL if the plan

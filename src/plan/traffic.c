@@ -143,8 +143,54 @@ static int64_t elem_bytes(const dv_plan *plan, int32_t tensor)
                : dv_dtype_get(plan->ops->tensors[tensor].dtype)->size_bytes;
 }
 
+// Counts bytes that one core sends to another, and no other core needs.
+static void add_copy(dv_traffic *sum, int64_t bytes)
+{
+    sum->ring_bytes += bytes;
+    sum->link_bytes += bytes;
+}
+
+// Returns how many values of an index dim over the tile lie in lo..hi-1; the
+// dim depends on at most one variable.
+static int64_t values_inside(const dv_op *op, const dv_index *x,
+                             const dv_tile *t, int64_t lo, int64_t hi)
+{
+    int64_t n = x->base >= lo && x->base < hi;
+    for (int v = 0; v < op->n_vars; v++) {
+        if (x->coef[v] == 0)
+            continue;
+        int64_t k = x->coef[v], first, end;
+        if (k > 0) {
+            first = dv_ceil_div(lo - x->base, k);
+            end = dv_ceil_div(hi - x->base, k);
+        } else {
+            first = dv_floor_div(x->base - hi, -k) + 1;
+            end = dv_floor_div(x->base - lo, -k) + 1;
+        }
+        first = dv_max_i64(first, t->begin[v]);
+        n = dv_max_i64(dv_min_i64(end, t->end[v]) - first, 0);
+    }
+    return n;
+}
+
+// Returns how many of the elements that an access needs in a tile the core of
+// the tile holds in a home itself.
+static int64_t own_elems(const dv_plan *plan, int32_t home, int64_t core,
+                         const dv_op *op, const dv_access *a, const dv_tile *t)
+{
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], n = 1;
+    dv_view v;
+    if (dv_home_view(&v, plan, &plan->scratch.homes[home]) ||
+        !dv_view_box(&v, core, lo, hi))
+        return 0;
+    for (int d = 0; d < a->n_dims; d++)
+        n *= values_inside(op, &a->index[d], t, lo[d], hi[d]);
+    return n;
+}
+
+// Adds the traffic of access k of op i in a tile that runs on `core`.
 static void add_access(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
-                       const dv_tile *t)
+                       const dv_tile *t, int64_t core)
 {
     const dv_op *op = &plan->ops->ops[i];
     const dv_access *a = dv_op_access(op, k);
@@ -154,6 +200,18 @@ static void add_access(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
     sum->exact = sum->exact && n >= 0;
     n = n < 0 ? 0 : n;
     int64_t bytes = n * elem_bytes(plan, a->tensor);
+    int32_t ring = dv_ring_of(plan, i, k);
+    int fetches =
+        ring == DV_RING_NONE || dv_tile_fetches(op, dv_access_vars(op, a), t);
+    if (ring != DV_RING_NONE && fetches)
+        sum->link_bytes += bytes;
+    if (ring >= 0)
+        bytes -=
+            own_elems(plan, ring, core, op, a, t) * elem_bytes(plan, a->tensor);
+    if (ring >= 0 || !fetches) {
+        sum->ring_bytes += bytes;
+        return;
+    }
     *(k < op->n_reads ? &sum->read_elems : &sum->write_elems) += n;
     *(k < op->n_reads ? &sum->read_bytes : &sum->write_bytes) += bytes;
 }
@@ -186,7 +244,7 @@ static int64_t part_before(const dv_op *op, const dv_tile *t)
 }
 
 static void add_tile(dv_traffic *sum, const dv_plan *plan, const dv_group *g,
-                     int32_t i, int64_t tile)
+                     int32_t i, int64_t tile, int64_t core)
 {
     const dv_op *op = &plan->ops->ops[i];
     int64_t results = 1;
@@ -200,12 +258,12 @@ static void add_tile(dv_traffic *sum, const dv_plan *plan, const dv_group *g,
             results *= t.end[v] - t.begin[v];
     }
     for (int r = 0; r < op->n_reads; r++)
-        add_access(sum, plan, i, r, &t);
+        add_access(sum, plan, i, r, &t, core);
     if (last)
-        add_access(sum, plan, i, op->n_reads, &t);
+        add_access(sum, plan, i, op->n_reads, &t, core);
     int64_t before = part_before(op, &t);
-    if (before >= 0 && core_of(g, before) != core_of(g, tile))
-        sum->ring_bytes += results * dv_op_partial_bytes(plan->ops, op);
+    if (before >= 0 && core_of(g, before) != core)
+        add_copy(sum, results * dv_op_partial_bytes(plan->ops, op));
 }
 
 // Adds the traffic of the homes (tensors resident in scratchpads) of an op:
@@ -219,11 +277,15 @@ static void add_homes(dv_traffic *sum, const dv_plan *plan, int32_t op,
         const dv_home *h = &s->homes[s->fill_order[i]];
         int64_t bytes = elem_bytes(plan, h->tensor);
         int64_t n = dv_home_elems(plan, h, core);
-        if (h->fill == DV_FILL_LOADED) {
+        int fetches = !h->shared || dv_home_fetches(plan, h, core);
+        if (h->fill == DV_FILL_LOADED && fetches) {
             sum->read_elems += n;
             sum->read_bytes += n * bytes;
+            sum->link_bytes += h->shared ? n * bytes : 0;
+        } else if (h->fill == DV_FILL_LOADED) {
+            sum->ring_bytes += n * bytes;
         } else if (h->fill == DV_FILL_RING) {
-            sum->ring_bytes += dv_home_missing(plan, h, core) * bytes;
+            add_copy(sum, dv_home_missing(plan, h, core) * bytes);
         }
         if (h->stored) {
             sum->write_elems += n;
@@ -239,6 +301,7 @@ static void add_sum(dv_traffic *sum, const dv_traffic *t, int64_t times)
     sum->read_bytes += times * t->read_bytes;
     sum->write_bytes += times * t->write_bytes;
     sum->ring_bytes += times * t->ring_bytes;
+    sum->link_bytes += times * t->link_bytes;
     sum->exact = sum->exact && t->exact;
 }
 
@@ -253,9 +316,9 @@ static dv_traffic tile_traffic(const dv_plan *plan, const dv_group_grid *g,
     dv_tile t;
     dv_grid_box(&t, plan, g, bmn, k0, k1);
     for (int r = 0; r < op->n_reads; r++)
-        add_access(&sum, plan, i, r, &t);
+        add_access(&sum, plan, i, r, &t, -1);
     if (k0 == 0)
-        add_access(&sum, plan, i, op->n_reads, &t);
+        add_access(&sum, plan, i, op->n_reads, &t, -1);
     return sum;
 }
 
@@ -314,7 +377,7 @@ static void add_range(dv_traffic *sum, const dv_plan *plan,
         dv_range_tile(g, &o, r, 0, bmn);
         dv_traffic t = tile_traffic(plan, g, op, bmn, r->k0, r->k1);
         if (r->k0 > 0 && owner_of(plan, g, at) != dv_grid_core_number(plan, r))
-            t.ring_bytes = part_traffic(plan, g, op, bmn);
+            add_copy(&t, part_traffic(plan, g, op, bmn));
         add_sum(sum, &t, 1);
         return;
     }
@@ -374,7 +437,8 @@ dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
     for (int32_t d = 0; d < g->n_deals; d++)
         for (int64_t k = 0; k < g->deals[d].n_tiles; k++)
             if (core < 0 || g->deals[d].core == core)
-                add_tile(&sum, plan, g, op, g->deals[d].first_tile + k);
+                add_tile(&sum, plan, g, op, g->deals[d].first_tile + k,
+                         g->deals[d].core);
     for (int64_t c = 0; c < plan->target.cores && plan->scratch.fill_at; c++)
         if (core < 0 || c == core)
             add_homes(&sum, plan, op, c);
@@ -400,5 +464,43 @@ dv_traffic dv_plan_traffic(const dv_plan *plan)
             add_sum(&sum, &t, times[depth]);
         }
     }
+    return sum;
+}
+
+// Returns how many elements of the tensor one of the op's reads touches, at
+// most.
+static int64_t most_read(const dv_program *p, const dv_op *o, int32_t tensor)
+{
+    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS], most = 0;
+    for (int v = 0; v < o->n_vars; v++) {
+        begin[v] = o->vars[v].begin;
+        end[v] = o->vars[v].end;
+    }
+    for (int r = 0; r < o->n_reads; r++)
+        if (o->reads[r].tensor == tensor &&
+            !dv_access_is_indirect(&o->reads[r]))
+            most = dv_max_i64(
+                most, dv_access_distinct_elems(p, o, &o->reads[r], begin, end));
+    return most;
+}
+
+int64_t dv_plan_least_bytes(const dv_plan *plan)
+{
+    const dv_program *p = plan->ops;
+    int64_t sum = 0, *read = dv_alloc((size_t)p->n_tensors * sizeof *read);
+    if (!read)
+        return 0;
+    memset(read, 0, (size_t)p->n_tensors * sizeof *read);
+    for (int32_t i = 0; i < p->n_ops; i++)
+        for (int r = 0; r < p->ops[i].n_reads; r++) {
+            int32_t t = p->ops[i].reads[r].tensor;
+            read[t] = dv_max_i64(read[t], most_read(p, &p->ops[i], t));
+        }
+    for (int32_t t = 0; t < p->n_tensors; t++) {
+        const dv_tensor *x = &p->tensors[t];
+        int64_t n = x->is_input ? read[t] : 0;
+        sum += (n + (x->is_output ? x->n_elems : 0)) * elem_bytes(plan, t);
+    }
+    dv_release(read);
     return sum;
 }

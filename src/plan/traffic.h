@@ -15,15 +15,23 @@ int64_t dv_access_distinct_elems(const dv_program *p, const dv_op *op,
 typedef struct dv_traffic {
     int64_t read_elems, write_elems; // elements moved from and to main memory
     int64_t read_bytes, write_bytes;
-    // Bytes sent from core to core: partial results, and copies of resident
-    // tensors.
+    // Bytes that cores receive from other cores: partial results, copies of
+    // resident tensors, and operands that pass along the ring.
     int64_t ring_bytes;
+    // Bytes that the busiest link of the ring carries. Copies and partial
+    // results count in full, as if all of them crossed one link; an operand
+    // that passes all cores crosses every link once.
+    int64_t link_bytes;
     int exact; // 0 if the elements of some access could not be counted
 } dv_traffic;
 
 // Returns the traffic of the whole plan; ops in repeat loops count once per
 // iteration.
 dv_traffic dv_plan_traffic(const dv_plan *plan);
+// Returns a lower bound of the main-memory traffic of any plan of the program,
+// in bytes: every input element that some op reads is read once, and every
+// output is written once.
+int64_t dv_plan_least_bytes(const dv_plan *plan);
 // Returns the traffic of one op on one core, or on all cores if core is -1.
 dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
                          int64_t core);

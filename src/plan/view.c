@@ -183,6 +183,18 @@ int64_t dv_home_missing(const dv_plan *plan, const dv_home *h, int64_t core)
     return missing_on(&from, &to, core);
 }
 
+int dv_home_fetches(const dv_plan *plan, const dv_home *h, int64_t core)
+{
+    const dv_op *o = &plan->ops->ops[h->as_op];
+    const dv_access *a = dv_op_access(o, dv_access_of(o, h->tensor));
+    int64_t tile = tile_of(&plan->groups[dv_group_of(plan, h->as_op)], core);
+    dv_tile t;
+    if (tile < 0)
+        return 0;
+    dv_plan_tile(&t, plan, h->as_op, tile);
+    return dv_tile_fetches(o, dv_access_vars(o, a), &t);
+}
+
 // Returns how many positions a box lo..hi covers along dim i of the stored
 // layout, and the first one. If a dim of the tensor is stored as blocks, the
 // box is rounded to whole blocks: only the number of the block varies.

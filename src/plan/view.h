@@ -58,6 +58,9 @@ int dv_access_of(const dv_op *op, int32_t tensor);
 const char *dv_home_view(dv_view *out, const dv_plan *plan, const dv_home *h);
 int64_t dv_home_elems(const dv_plan *plan, const dv_home *h, int64_t core);
 int64_t dv_home_missing(const dv_plan *plan, const dv_home *h, int64_t core);
+// Returns whether a core reads its part of a home that is loaded and shared
+// from main memory, rather than receiving it from another core.
+int dv_home_fetches(const dv_plan *plan, const dv_home *h, int64_t core);
 // dv_box_bytes returns the bytes that a box of a tensor takes in memory, in
 // whole sticks (the target's units of memory) or tiles; dv_view_bytes those of
 // the largest box that any core holds.

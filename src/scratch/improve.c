@@ -35,7 +35,9 @@ static dv_status keep(dv_plan *plan, const dv_scratch_rules *rules,
     if (!dv_life_make(&life, plan, rules, cuts, arena))
         return dv_nomem(diag);
     DV_TRY(dv_scratch_solve(&plan->scratch, plan, &life, &plan->arena, diag));
-    if (!dv_scratch_index(&plan->scratch, plan, &plan->arena))
+    if (!dv_scratch_index(&plan->scratch, plan, &plan->arena) ||
+        !dv_share_reads(&plan->scratch, plan, rules, &plan->arena) ||
+        !dv_scratch_index(&plan->scratch, plan, &plan->arena))
         return dv_nomem(diag);
     return dv_group_on_core(plan, life.loop_of, life.arena, diag);
 }

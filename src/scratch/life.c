@@ -104,27 +104,43 @@ static int survives(const dv_life *l, int32_t first, int32_t use)
     return l->externs[end] == l->externs[first];
 }
 
-// Returns the number of elements of a tensor that an op reads, summed over all
-// cores and accesses. Returns -1 if they do not form boxes, or if a core reads
-// elements that it does not hold, where `owner` says which core holds which
-// part (NULL: not checked).
-static int64_t takes(const dv_life *l, int32_t op, int32_t tensor,
+// Returns whether each core holds all elements of a tensor that the op reads on
+// it, where `owner` says which core holds which part.
+static int finds_all(const dv_life *l, int32_t op, int32_t tensor,
                      const dv_view *owner)
 {
     const dv_op *o = &l->plan->ops->ops[op];
-    int64_t sum = 0;
-    if (o->is_extern)
-        return -1;
     for (int r = 0; r < o->n_reads; r++) {
         dv_view v;
-        if (o->reads[r].tensor != tensor)
-            continue;
-        if (dv_view_make(&v, l->plan, op, r) ||
-            (owner && !dv_view_holds(owner, &v)))
-            return -1;
-        sum += dv_view_elems(&v);
+        if (o->reads[r].tensor == tensor &&
+            (o->is_extern || dv_view_make(&v, l->plan, op, r) ||
+             !dv_view_holds(owner, &v)))
+            return 0;
     }
-    return sum;
+    return 1;
+}
+
+// Returns the bytes that an op reads of a tensor in main memory if the tensor
+// is not resident, in all its executions.
+static double read_bytes(const dv_life *l, int32_t op, int32_t tensor)
+{
+    const dv_op *o = &l->plan->ops->ops[op];
+    double sum = 0;
+    for (int r = 0; r < o->n_reads; r++)
+        if (o->reads[r].tensor == tensor)
+            sum += (double)dv_life_read_bytes(l, op, r);
+    return sum * l->times[op];
+}
+
+int64_t dv_life_read_bytes(const dv_life *l, int32_t op, int r)
+{
+    const dv_op *o = &l->plan->ops->ops[op];
+    dv_view v;
+    if (dv_can_share(l->plan, l->rules, op, r))
+        return dv_received_bytes(l->plan, op, r);
+    if (o->is_extern || dv_view_make(&v, l->plan, op, r))
+        return 0;
+    return dv_view_elems(&v) * l->plan->layouts[o->reads[r].tensor].elem_bytes;
 }
 
 static int push_use(dv_life *l, int32_t op)
@@ -166,12 +182,11 @@ static double add_uses(dv_life *l, dv_cand *c, const dv_view *owner,
             (same_loop && l->loop_of[op] != l->loop_of[c->first_op]) ||
             !survives(l, c->first_op, op))
             continue;
-        int64_t n = takes(l, op, t, owner);
-        if (n < 0 || !push_use(l, op))
+        if (!finds_all(l, op, t, owner) || !push_use(l, op))
             continue;
         int32_t end = dv_life_end(l, c->first_op, op);
         c->end_op = c->end_op > end ? c->end_op : end;
-        gain += (double)(n * elem_bytes(l, t)) * l->times[op];
+        gain += read_bytes(l, op, t);
     }
     c->n_uses = l->n_uses - c->uses;
     return gain;
@@ -208,6 +223,89 @@ static double ring_price(const dv_life *l, const dv_view *from,
            t->ring_bandwidth_bytes_per_s;
 }
 
+// Returns whether all reads of a tensor by an op can be received over the ring
+// while the op runs.
+static int can_pass(const dv_life *l, int32_t op, int32_t tensor)
+{
+    const dv_op *o = &l->plan->ops->ops[op];
+    for (int r = 0; r < o->n_reads; r++)
+        if (o->reads[r].tensor == tensor &&
+            !dv_can_pass(l->plan, l->rules, op, r))
+            return 0;
+    return 1;
+}
+
+// Returns the cost of passing a tensor to an op in all its executions, in bytes
+// of main memory traffic that take as long.
+static double pass_price(const dv_life *l, int32_t op, int32_t tensor)
+{
+    const dv_op *o = &l->plan->ops->ops[op];
+    int64_t bytes = 0;
+    for (int r = 0; r < o->n_reads; r++)
+        if (o->reads[r].tensor == tensor)
+            bytes += dv_received_bytes(l->plan, op, r);
+    return dv_pass_price(l->plan, op, bytes) * l->times[op];
+}
+
+// Returns whether the tensor of a copy is better passed to its readers: if
+// there is only one, or if that loads the ring no more. `copied` are the bytes
+// that cores receive for the copy.
+static int passing_is_better(const dv_life *l, const dv_cand *copy,
+                             int64_t copied)
+{
+    int64_t passed = 0;
+    for (int32_t i = 0; i < copy->n_uses; i++) {
+        int32_t op = l->uses[copy->uses + i];
+        const dv_op *o = &l->plan->ops->ops[op];
+        if (!can_pass(l, op, copy->tensor))
+            return 0;
+        for (int r = 0; r < o->n_reads; r++)
+            if (o->reads[r].tensor == copy->tensor)
+                passed += dv_received_bytes(l->plan, op, r);
+    }
+    return copy->n_uses == 1 || passed <= copied;
+}
+
+// Adds to candidate c, which an op writes, the ops to which its tensor is
+// passed over the ring: all that are left, if that saves more than it costs, or
+// those for which it does. `write_bytes` is the traffic of storing the tensor,
+// which is saved too if no op is left. Returns the main memory traffic saved.
+static double add_passes(dv_life *l, dv_cand *c, double write_bytes,
+                         uint8_t *done)
+{
+    int32_t t = c->tensor, n = l->read_at[t + 1] - l->read_at[t];
+    double all = 0, gain = 0;
+    int every = 1;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t op = l->reads[l->read_at[t] + i];
+        if (done[i])
+            continue;
+        if (op <= c->first_op || !survives(l, c->first_op, op) ||
+            !can_pass(l, op, t))
+            every = 0;
+        else
+            all += read_bytes(l, op, t) - pass_price(l, op, t);
+    }
+    every = every && all + write_bytes > 0;
+    c->passes = l->n_uses;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t op = l->reads[l->read_at[t] + i];
+        if (done[i] || op <= c->first_op || !survives(l, c->first_op, op) ||
+            !can_pass(l, op, t))
+            continue;
+        double saved = read_bytes(l, op, t), price = pass_price(l, op, t);
+        if ((!every && saved <= price) || !push_use(l, op))
+            continue;
+        int32_t end = dv_life_end(l, c->first_op, op);
+        c->end_op = c->end_op > end ? c->end_op : end;
+        c->price_bytes += (int64_t)price;
+        gain += saved - price;
+        done[i] = 1;
+    }
+    c->n_passes = l->n_uses - c->passes;
+    return gain;
+}
+
 // Adds copies of candidate `from` over the ring (the network between cores) for
 // the readers that cannot read it, one copy per view (which core reads which
 // part). Each copy must save more than it costs.
@@ -224,7 +322,7 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
             op <= l->cands[from].first_op ||
             !survives(l, l->cands[from].first_op, op) ||
             dv_view_make(&v, l->plan, op, dv_access_of(o, t)) ||
-            takes(l, op, t, &v) < 0)
+            !finds_all(l, op, t, &v))
             continue;
         tried++;
         double price =
@@ -246,7 +344,8 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
             // with its source: both are resident at the same time.
             continue;
         double gain = add_uses(l, &c, &v, 1, done) - price;
-        if (gain <= 0) {
+        int64_t copied = dv_view_missing(owner, &v) * elem_bytes(l, t);
+        if (gain <= 0 || passing_is_better(l, &c, copied)) {
             l->n_uses = c.uses;
             continue;
         }
@@ -293,6 +392,8 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
                  .fill = DV_FILL_WRITTEN,
                  .core_bytes = dv_view_bytes(&v, &plan->layouts[t])};
     double gain = add_uses(l, &c, &v, 0, done);
+    double write_bytes =
+        (double)(dv_view_elems(&v) * elem_bytes(l, t)) * l->times[l->def[t]];
     mark_uses(l, &c, done);
     dv_cand *x = push_cand(l, c);
     int32_t number = l->n_cands - 1;
@@ -304,12 +405,13 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     if (!x || l->nomem)
         return NULL;
     x = &l->cands[number];
+    gain += add_passes(l, x, plan->ops->tensors[t].is_output ? 0 : write_bytes,
+                       done);
     x->stored = plan->ops->tensors[t].is_output || left_over(l, t, done);
     if (!x->stored)
-        gain += (double)(dv_view_elems(&v) * elem_bytes(l, t)) *
-                l->times[l->def[t]];
+        gain += write_bytes;
     x->gain_bytes = (int64_t)gain;
-    if (x->n_uses == 0 && x->group == 0) {
+    if (x->n_uses == 0 && x->n_passes == 0 && x->group == 0) {
         l->n_cands--;
         return l->read_at[t] == l->read_at[t + 1]
                    ? "nobody reads it"
@@ -343,9 +445,7 @@ static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
                      .fill = DV_FILL_LOADED,
                      .core_bytes = dv_view_bytes(&v, &l->plan->layouts[t])};
         tried++;
-        double gain =
-            add_uses(l, &c, &v, 1, done) -
-            (double)(dv_view_elems(&v) * elem_bytes(l, t)) * l->times[op];
+        double gain = add_uses(l, &c, &v, 1, done) - read_bytes(l, op, t);
         if (gain > most) {
             most = gain;
             best = c;

@@ -5,13 +5,18 @@
 //       1: m ops 0..2 at 0 size 2048 written read by 1
 //       2: d ops 1..3 at 2048 size 1048576 written in place of 0 read by 2
 //       3: k ops 5..6 at 0 size 4096 ring 2 as 5 read by 5
+//       4: h ops 6..9 at 0 size 8192 written read by 7 passed to 8
+//       share w by 6, 8
 //   }
 //
 // Sizes are those of the core with the largest part. "stored" marks a home that
-// is also written to main memory.
+// is also written to main memory. Cores read a home in each other's scratchpads
+// in the ops that it is "passed to". "share" names a tensor that ops read from
+// main memory once for all cores, and "shared" a home that is loaded so.
 #include "base/math.h"
 #include "divvy/place.h"
 #include "divide/divide.h"
+#include "plan/traffic.h"
 #include "scratch/scratch.h"
 #include <inttypes.h>
 #include <string.h>
@@ -126,6 +131,13 @@ dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
         st = run_joint(plan, cx->options->joint, &rules, &arena, cx->diag);
     else if (plan->divisions && plan->n_groups == plan->ops->n_ops)
         st = dv_group_for_caches(plan, &arena, cx->diag);
+    if (st == DV_OK && dv_target_has_scratchpads(&plan->target)) {
+        dv_plan off = *plan;
+        off.scratch = (dv_scratch){0};
+        dv_traffic with = dv_plan_traffic(plan), bare = dv_plan_traffic(&off);
+        plan->scratch.saved_bytes = bare.read_bytes + bare.write_bytes -
+                                    with.read_bytes - with.write_bytes;
+    }
     dv_arena_free(&arena);
     return st;
 }
@@ -133,6 +145,16 @@ dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
 static int op_fits(const dv_plan *plan, int32_t op)
 {
     return op >= 0 && op < plan->ops->n_ops;
+}
+
+static int all_read(const dv_plan *plan, int32_t tensor, const int32_t *ops,
+                    int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (!op_fits(plan, ops[i]) ||
+            !dv_op_reads(&plan->ops->ops[ops[i]], tensor))
+            return 0;
+    return 1;
 }
 
 static const char *home_wrong(const dv_plan *plan, int32_t i)
@@ -158,11 +180,10 @@ static const char *home_wrong(const dv_plan *plan, int32_t i)
         return "is copied from no home of its tensor";
     if (h->in_place_of >= s->n_homes || h->in_place_of == i)
         return "takes the place of no home";
-    for (int32_t k = 0; k < h->n_readers; k++) {
-        int32_t op = h->readers[k];
-        if (!op_fits(plan, op) || !dv_op_reads(&plan->ops->ops[op], h->tensor))
-            return "is read by an op that does not read it";
-    }
+    if (!all_read(plan, h->tensor, h->readers, h->n_readers))
+        return "is read by an op that does not read it";
+    if (!all_read(plan, h->tensor, h->passed_to, h->n_passed_to))
+        return "is passed to an op that does not read it";
     return NULL;
 }
 
@@ -178,6 +199,13 @@ dv_status dv_scratch_verify(const dv_plan *plan, dv_diag *diag)
                 "home %d of %s %s", (int)i,
                 plan->ops->tensors[plan->scratch.homes[i].tensor].name, wrong);
     }
+    for (int32_t i = 0; i < plan->scratch.n_shares; i++) {
+        const dv_shared_read *s = &plan->scratch.shares[i];
+        if (!all_read(plan, s->tensor, s->ops, s->n_ops))
+            return dv_fail(diag, DV_E_SHAPE, dv_plan_at(plan, s->off),
+                           "%s is shared by an op that does not read it",
+                           plan->ops->tensors[s->tensor].name);
+    }
     return DV_OK;
 }
 
@@ -188,6 +216,13 @@ dv_status dv_scratch_verify(const dv_plan *plan, dv_diag *diag)
 static const char *const fills[] = {"written", "loaded", "ring", "moved"};
 enum { N_FILLS = sizeof fills / sizeof *fills };
 
+static void print_ops(dv_text *out, const char *before, const int32_t *ops,
+                      int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        dv_put(out, "%s%d", i ? ", " : before, (int)ops[i]);
+}
+
 static void print_home(dv_text *out, const dv_plan *plan, int32_t i)
 {
     const dv_home *h = &plan->scratch.homes[i];
@@ -196,14 +231,16 @@ static void print_home(dv_text *out, const dv_plan *plan, int32_t i)
            (int)h->end_op, h->address, h->core_bytes, fills[h->fill]);
     if (h->fill == DV_FILL_RING || h->fill == DV_FILL_MOVED)
         dv_put(out, " %d", (int)h->from);
+    if (h->shared)
+        dv_put(out, " shared");
     if (h->fill != DV_FILL_WRITTEN)
         dv_put(out, " as %d", (int)h->as_op);
     if (h->stored)
         dv_put(out, " stored");
     if (h->in_place_of >= 0)
         dv_put(out, " in place of %d", (int)h->in_place_of);
-    for (int32_t k = 0; k < h->n_readers; k++)
-        dv_put(out, "%s%d", k ? ", " : " read by ", (int)h->readers[k]);
+    print_ops(out, " read by ", h->readers, h->n_readers);
+    print_ops(out, " passed to ", h->passed_to, h->n_passed_to);
     dv_put(out, "\n");
 }
 
@@ -214,6 +251,12 @@ void dv_scratch_print(dv_text *out, const dv_plan *plan)
            s->capacity_bytes, s->tenants ? " tenants" : "");
     for (int32_t i = 0; i < s->n_homes; i++)
         print_home(out, plan, i);
+    for (int32_t i = 0; i < s->n_shares; i++) {
+        dv_put(out, "    share %s",
+               plan->ops->tensors[s->shares[i].tensor].name);
+        print_ops(out, " by ", s->shares[i].ops, s->shares[i].n_ops);
+        dv_put(out, "\n");
+    }
     dv_put(out, "}\n");
 }
 
@@ -240,6 +283,10 @@ static dv_status read_fill(dv_lexer *lx, dv_home *h)
     DV_TRY(dv_lex(lx));
     if (h->fill == DV_FILL_RING || h->fill == DV_FILL_MOVED)
         DV_TRY(read_number(lx, &h->from, "the number of a home"));
+    if (h->fill == DV_FILL_LOADED && dv_lex_is(lx, "shared")) {
+        h->shared = 1;
+        DV_TRY(dv_lex(lx));
+    }
     h->as_op = h->first_op;
     if (h->fill == DV_FILL_WRITTEN)
         return DV_OK;
@@ -247,14 +294,15 @@ static dv_status read_fill(dv_lexer *lx, dv_home *h)
     return read_number(lx, &h->as_op, "the number of an op");
 }
 
-static dv_status read_readers(dv_plan *plan, dv_lexer *lx, dv_home *h)
+// Reads a list of op numbers after two words, such as "read by".
+static dv_status read_ops(dv_plan *plan, dv_lexer *lx, const char *second,
+                          int32_t **ops, int32_t *n)
 {
     int32_t cap = 0;
     DV_TRY(dv_lex(lx));
-    DV_TRY(dv_lex_word(lx, "by"));
+    DV_TRY(dv_lex_word(lx, second));
     for (;;) {
-        int32_t *op =
-            DV_PUSH(&plan->arena, int32_t, h->readers, h->n_readers, cap);
+        int32_t *op = DV_PUSH(&plan->arena, int32_t, *ops, *n, cap);
         if (!op)
             return dv_nomem(lx->diag);
         DV_TRY(read_number(lx, op, "the number of an op"));
@@ -264,15 +312,21 @@ static dv_status read_readers(dv_plan *plan, dv_lexer *lx, dv_home *h)
     }
 }
 
+static dv_status read_tensor(const dv_plan *plan, dv_lexer *lx, int32_t *out)
+{
+    *out = dv_table_get(&plan->ops->tensor_ids, lx->src->text + lx->tok.off,
+                        lx->tok.len, -1);
+    if (*out < 0)
+        return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
+                       "the program has no such tensor");
+    return DV_OK;
+}
+
 static dv_status read_home(dv_plan *plan, dv_lexer *lx, dv_home *h)
 {
     h->off = lx->tok.off;
     h->from = h->in_place_of = -1;
-    h->tensor = dv_table_get(&plan->ops->tensor_ids,
-                             lx->src->text + lx->tok.off, lx->tok.len, -1);
-    if (h->tensor < 0)
-        return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
-                       "the program has no such tensor");
+    DV_TRY(read_tensor(plan, lx, &h->tensor));
     DV_TRY(dv_lex(lx));
     DV_TRY(dv_lex_word(lx, "ops"));
     DV_TRY(read_number(lx, &h->first_op, "the number of an op"));
@@ -293,7 +347,19 @@ static dv_status read_home(dv_plan *plan, dv_lexer *lx, dv_home *h)
         DV_TRY(dv_lex_word(lx, "of"));
         DV_TRY(read_number(lx, &h->in_place_of, "the number of a home"));
     }
-    return dv_lex_is(lx, "read") ? read_readers(plan, lx, h) : DV_OK;
+    if (dv_lex_is(lx, "read"))
+        DV_TRY(read_ops(plan, lx, "by", &h->readers, &h->n_readers));
+    return dv_lex_is(lx, "passed")
+               ? read_ops(plan, lx, "to", &h->passed_to, &h->n_passed_to)
+               : DV_OK;
+}
+
+static dv_status read_share(dv_plan *plan, dv_lexer *lx, dv_shared_read *s)
+{
+    DV_TRY(dv_lex(lx));
+    s->off = lx->tok.off;
+    DV_TRY(read_tensor(plan, lx, &s->tensor));
+    return read_ops(plan, lx, "by", &s->ops, &s->n_ops);
 }
 
 static dv_status read_head(dv_plan *plan, dv_lexer *lx)
@@ -319,12 +385,20 @@ static dv_status read_head(dv_plan *plan, dv_lexer *lx)
 dv_status dv_scratch_read(dv_plan *plan, dv_lexer *lx)
 {
     dv_scratch *s = &plan->scratch;
-    int32_t cap = 0;
+    int32_t cap = 0, cap_shares = 0;
     DV_TRY(read_head(plan, lx));
     while (lx->tok.kind != '}') {
         int64_t number;
+        if (dv_lex_is(lx, "share")) {
+            dv_shared_read *x = DV_PUSH(&plan->arena, dv_shared_read, s->shares,
+                                        s->n_shares, cap_shares);
+            if (!x)
+                return dv_nomem(lx->diag);
+            DV_TRY(read_share(plan, lx, x));
+            continue;
+        }
         dv_loc at = dv_lex_at(lx);
-        DV_TRY(dv_lex_int(lx, &number, "the number of a home or '}'"));
+        DV_TRY(dv_lex_int(lx, &number, "the number of a home, 'share' or '}'"));
         if (number != s->n_homes)
             return dv_fail(lx->diag, DV_E_SYNTAX, at,
                            "homes are numbered in turn: this is %d",

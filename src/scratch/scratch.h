@@ -8,6 +8,11 @@
 // whose cores need only what they hold read it there. That saves those reads
 // from main memory, and the write if no op reads the tensor there.
 //
+// If the cores are connected by a ring, other ops read a home as well: while
+// such an op runs, the parts of the tensor pass all cores, and each takes what
+// it needs (passed_to). In the same way, what several cores need from main
+// memory is read once and passed on (shares).
+//
 //   op        0    1    2    3    4
 //   x loaded  [---------)
 //   d         .    [---------)     reuses x's bytes: op 1 reads x last
@@ -22,6 +27,7 @@
 //
 //   life.c     computes live ranges and finds candidates for homes
 //   solve.c    chooses homes among the candidates and assigns addresses
+//   share.c    what cores receive over the ring while an op runs
 //   joint.c    divides ops so that they find operands on their core
 //   chain.c    cuts chains of ops by the same variables
 //   order.c    reorders ops, recomputes tensors for late readers
@@ -57,12 +63,16 @@ typedef struct dv_cand {
     // Bytes of main memory traffic saved if the tensor is resident in the
     // scratchpads.
     int64_t gain_bytes;
-    // The cost of a copy between cores, in bytes of main memory traffic that
-    // take as long. It is already subtracted from the traffic saved.
+    // The cost of what cores receive from each other, in bytes of main memory
+    // traffic that take as long. It is already subtracted from the traffic
+    // saved.
     int64_t price_bytes;
     // Where, in the array `uses` of all candidates, the ops stand that would
     // read this one from the scratchpad, and how many they are.
     int32_t uses, n_uses;
+    // Where, in the same array, the ops stand to which the tensor would be
+    // passed over the ring, and how many they are.
+    int32_t passes, n_passes;
     // If the op that writes the tensor fills the scratchpads (DV_FILL_WRITTEN):
     // nonzero if the tensor is needed in main memory as well.
     int stored;
@@ -107,6 +117,32 @@ int dv_life_make(dv_life *out, const dv_plan *plan,
 // at op `first` and op `use` reads it last: use + 1, or later if a repeat (a
 // loop) reads it again.
 int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use);
+// Returns the bytes that read r of an op takes from main memory if its tensor
+// is not resident.
+int64_t dv_life_read_bytes(const dv_life *l, int32_t op, int r);
+
+// What the cores receive over the ring while an op runs (share.c).
+//
+// dv_can_share returns whether read r of an op can be received over the ring,
+// so that main memory sends every element once; dv_can_pass, whether it can be
+// received from the cores that hold the tensor.
+int dv_can_pass(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
+                int r);
+int dv_can_share(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
+                 int r);
+// Returns the bytes that main memory or the cores send for read r of an op if
+// every element is sent once.
+int64_t dv_received_bytes(const dv_plan *plan, int32_t op, int r);
+// Returns how long the ring passes these bytes by all cores, beyond the time
+// that the op takes anyway to compute and to read the program's inputs; as the
+// bytes that main memory transfers meanwhile.
+double dv_pass_price(const dv_plan *plan, int32_t op, int64_t bytes);
+// Chooses which operands ops read from main memory once for all cores: those
+// for which the ring is no slower than the reads that it saves. Returns 0 when
+// out of memory.
+int dv_share_reads(dv_scratch *s, const dv_plan *plan,
+                   const dv_scratch_rules *rules, dv_arena *arena);
+
 // Chooses which candidates become resident in the scratchpads (homes) and
 // assigns their addresses. Homes and reports go to *out, allocated in the
 // arena.

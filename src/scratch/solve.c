@@ -26,7 +26,7 @@ typedef struct solver {
 // evicted between two uses: all its uses are in the same loop body.
 static int may_be_evicted(const dv_life *l, const dv_cand *c)
 {
-    if (c->group || c->n_uses == 0)
+    if (c->group || c->n_uses == 0 || c->n_passes)
         return 0;
     for (int32_t i = 0; i < c->n_uses; i++)
         if (l->loop_of[l->uses[c->uses + i]] != l->loop_of[c->first_op])
@@ -131,6 +131,11 @@ static dv_home *add_home(solver *s, const dv_cand *c, int32_t first,
         if (op >= first && op < end)
             h->readers[h->n_readers++] = op;
     }
+    h->passed_to = DV_NEW(s->arena, int32_t, c->n_passes);
+    if (!h->passed_to)
+        return NULL;
+    for (int32_t i = 0; i < c->n_passes; i++)
+        h->passed_to[h->n_passed_to++] = l->uses[c->passes + i];
     return h;
 }
 
@@ -288,37 +293,35 @@ static int add_stays(solver *s)
     return 1;
 }
 
-static double op_bytes(const solver *s, int32_t op, int k)
+// Returns the bytes that the listed ops would read of a tensor in main memory.
+static double bytes_read(const solver *s, int32_t tensor, const int32_t *ops,
+                         int32_t n)
 {
-    const dv_op *o = &s->plan->ops->ops[op];
-    int32_t t = k < o->n_reads ? o->reads[k].tensor : o->write.tensor;
-    dv_view v;
-    if (dv_view_make(&v, s->plan, op, k))
-        return 0;
-    return (double)(dv_view_elems(&v) * s->plan->layouts[t].elem_bytes) *
-           s->life->times[op];
+    double sum = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const dv_op *o = &s->plan->ops->ops[ops[i]];
+        for (int r = 0; r < o->n_reads; r++)
+            if (o->reads[r].tensor == tensor)
+                sum += (double)dv_life_read_bytes(s->life, ops[i], r) *
+                       s->life->times[ops[i]];
+    }
+    return sum;
 }
 
 // Returns the bytes of main memory traffic that a scratchpad home (resident
 // tensor) saves.
 static double spares(const solver *s, const dv_home *h)
 {
-    double sum = 0;
-    for (int32_t i = 0; i < h->n_readers; i++) {
-        const dv_op *o = &s->plan->ops->ops[h->readers[i]];
-        for (int r = 0; r < o->n_reads; r++)
-            if (o->reads[r].tensor == h->tensor)
-                sum += op_bytes(s, h->readers[i], r);
-    }
-    if (h->fill == DV_FILL_WRITTEN && !h->stored)
-        sum += op_bytes(s, h->as_op, s->plan->ops->ops[h->as_op].n_reads);
-    if (h->fill == DV_FILL_LOADED) {
-        dv_view v;
-        if (!dv_home_view(&v, s->plan, h))
-            sum -= (double)(dv_view_elems(&v) *
-                            s->plan->layouts[h->tensor].elem_bytes) *
-                   s->life->times[h->first_op];
-    }
+    dv_view v;
+    double sum = bytes_read(s, h->tensor, h->readers, h->n_readers) +
+                 bytes_read(s, h->tensor, h->passed_to, h->n_passed_to);
+    if (h->fill == DV_FILL_WRITTEN && !h->stored &&
+        !dv_home_view(&v, s->plan, h))
+        sum += (double)(dv_view_elems(&v) *
+                        s->plan->layouts[h->tensor].elem_bytes) *
+               s->life->times[h->first_op];
+    if (h->fill == DV_FILL_LOADED)
+        sum -= bytes_read(s, h->tensor, &h->as_op, 1);
     return sum;
 }
 
@@ -371,33 +374,6 @@ static int any_unplaced(const solver *s)
     return 0;
 }
 
-static int can_fit(const solver *s, const dv_cand *c)
-{
-    return !c->barred && c->core_bytes <= s->out->capacity_bytes;
-}
-
-// Returns an upper bound of the main memory traffic that resident tensors save
-// for the current division and order. The placement's bound only holds without
-// evictions; with them, the bound is the gain of all candidates that fit alone.
-// Costs of copies between cores are added back, since they are no main memory
-// traffic.
-static int64_t bound(const solver *s)
-{
-    const dv_life *l = s->life;
-    int pieces = l->rules->evict && any_unplaced(s);
-    int64_t sum = pieces ? 0 : s->placed->bound;
-    for (int32_t i = 0; i < l->n_cands; i++) {
-        const dv_cand *c = &l->cands[i];
-        if (!can_fit(s, c))
-            continue;
-        if (pieces)
-            sum += c->gain_bytes;
-        if (c->fill == DV_FILL_RING && can_fit(s, &l->cands[c->from]))
-            sum += c->price_bytes;
-    }
-    return sum;
-}
-
 // Places the candidates in the scratchpads with dv_place, with or without
 // evictions, and makes the placed ones resident (homes). *saved is the main
 // memory traffic saved.
@@ -413,8 +389,6 @@ static dv_status try_one(solver *s, int evict, double *saved)
     link_rings(s);
     find_in_place_reuse(s);
     *saved = total(s);
-    s->out->saved_bytes = (int64_t)*saved;
-    s->out->bound_bytes = dv_max_i64(bound(s), s->out->saved_bytes);
     s->out->solver =
         dv_arena_copy(s->arena, s->placed->solver, strlen(s->placed->solver));
     if (!s->out->solver || !report(s))
@@ -434,12 +408,7 @@ static dv_status solve(solver *s)
         return DV_OK;
     dv_scratch before = *s->out;
     DV_TRY(try_one(s, 1, &more));
-    if (more > saved)
-        // If evictions save more, use that placement, but keep the bound of the
-        // try without evictions: the bound with evictions is per core, not in
-        // total bytes.
-        s->out->bound_bytes = before.bound_bytes;
-    else
+    if (more <= saved)
         *s->out = before;
     return DV_OK;
 }
@@ -501,11 +470,39 @@ static int sort_fills(dv_scratch *s, int32_t n_ops, dv_arena *arena)
     return 1;
 }
 
+// Enters `what` (see dv_ring_of) for the reads of a tensor by the listed ops.
+// Returns 0 when out of memory.
+static int enter_ring(dv_scratch *s, const dv_plan *plan, int32_t tensor,
+                      int32_t what, const int32_t *ops, int32_t n,
+                      dv_arena *arena)
+{
+    for (int32_t i = 0; i < n; i++) {
+        const dv_op *o = &plan->ops->ops[ops[i]];
+        int32_t **ring = &s->ring_of[ops[i]];
+        if (!*ring) {
+            *ring = DV_NEW(arena, int32_t, o->n_reads);
+            for (int r = 0; *ring && r < o->n_reads; r++)
+                (*ring)[r] = DV_RING_NONE;
+        }
+        if (!*ring)
+            return 0;
+        for (int r = 0; r < o->n_reads; r++)
+            if (o->reads[r].tensor == tensor)
+                (*ring)[r] = what;
+    }
+    return 1;
+}
+
 int dv_scratch_index(dv_scratch *s, const dv_plan *plan, dv_arena *arena)
 {
     s->home_of = DV_NEW(arena, int32_t *, plan->ops->n_ops);
-    if (!s->home_of || !sort_fills(s, plan->ops->n_ops, arena))
+    s->ring_of = DV_NEW(arena, int32_t *, plan->ops->n_ops);
+    if (!s->home_of || !s->ring_of || !sort_fills(s, plan->ops->n_ops, arena))
         return 0;
+    for (int32_t i = 0; i < s->n_shares; i++)
+        if (!enter_ring(s, plan, s->shares[i].tensor, DV_RING_MEMORY,
+                        s->shares[i].ops, s->shares[i].n_ops, arena))
+            return 0;
     for (int32_t i = 0; i < s->n_homes; i++) {
         const dv_home *h = &s->homes[i];
         if (h->fill == DV_FILL_WRITTEN &&
@@ -514,6 +511,9 @@ int dv_scratch_index(dv_scratch *s, const dv_plan *plan, dv_arena *arena)
         for (int32_t k = 0; k < h->n_readers; k++)
             if (!enter(s, plan, h->readers[k], h->tensor, i, 0, arena))
                 return 0;
+        if (!enter_ring(s, plan, h->tensor, i, h->passed_to, h->n_passed_to,
+                        arena))
+            return 0;
     }
     return 1;
 }

@@ -22,6 +22,10 @@ struct dv_sim {
     // For each access of the current op, a copy of the elements that the core
     // needs, in row-major order; owned, allocated once.
     unsigned char **images;
+    // For each read of the current op that receives a resident tensor over the
+    // ring: the tensor, collected from the scratchpads of all cores; owned,
+    // NULL if no op needs it.
+    unsigned char **passing;
     // Marks the elements of an access that were already copied, so that each is
     // counted once; owned.
     unsigned char *seen;
@@ -217,18 +221,36 @@ static void count_moved(dv_sim *m, dv_sim_traffic *core, int written, int64_t n,
     }
 }
 
+// Counts bytes that a core received over the ring, and bytes that the busiest
+// link of the ring carried.
+static void count_passed(dv_sim *m, dv_sim_traffic *core, int64_t received,
+                         int64_t carried)
+{
+    m->moved.ring_bytes += received;
+    m->moved.link_bytes += carried;
+    core->ring_bytes += received;
+    core->link_bytes += carried;
+}
+
 // Copies a core's part of a resident tensor from main memory to its home in the
 // scratchpad or, with `store`, back.
 static void exchange_home(dv_sim *m, int32_t op, int32_t home, int64_t core,
                           int store)
 {
-    int32_t tensor = m->plan->scratch.homes[home].tensor;
+    const dv_home *h = &m->plan->scratch.homes[home];
+    int32_t tensor = h->tensor;
     place here = in_home(m, home, core);
     place there = in_memory(m, tensor, m->memory[tensor]);
     if (!here.any)
         return;
     int64_t n = copy_box(&here, store ? &there : &here, store ? &here : &there);
-    count_moved(m, counts_of(m, op, core), store, n, here.l->elem_bytes);
+    int64_t bytes = n * here.l->elem_bytes;
+    dv_sim_traffic *counts = counts_of(m, op, core);
+    int fetches = store || !h->shared || dv_home_fetches(m->plan, h, core);
+    if (fetches)
+        count_moved(m, counts, store, n, here.l->elem_bytes);
+    if (!store && h->shared)
+        count_passed(m, counts, fetches ? 0 : bytes, fetches ? bytes : 0);
 }
 
 // Moves a resident tensor to another address in a core's scratchpad. Both of
@@ -258,8 +280,26 @@ static void gather_home(dv_sim *m, int32_t op, int32_t home, int64_t core)
         int64_t bytes = copy_box(&both, &need, &has) * need.l->elem_bytes;
         if (from == core)
             continue;
-        m->moved.ring_bytes += bytes;
-        counts_of(m, op, core)->ring_bytes += bytes;
+        count_passed(m, counts_of(m, op, core), bytes, bytes);
+    }
+}
+
+// Collects the tensors that the reads of an op receive from other cores'
+// scratchpads. Elements that no core holds stay poisoned.
+static void collect_passing(dv_sim *m, int32_t op)
+{
+    const dv_op *o = &m->plan->ops->ops[op];
+    for (int r = 0; r < o->n_reads; r++) {
+        int32_t home = dv_ring_of(m->plan, op, r), t = o->reads[r].tensor;
+        if (home < 0)
+            continue;
+        memset(m->passing[r], DV_POISON, (size_t)m->layouts[t].bytes);
+        place all = in_memory(m, t, m->passing[r]);
+        for (int64_t c = 0; c < m->plan->target.cores; c++) {
+            place part = in_home(m, home, c);
+            if (part.any)
+                copy_box(&part, &all, &part);
+        }
     }
 }
 
@@ -352,7 +392,8 @@ static int get_memory(dv_sim *m)
         return 0;
     m->memory = DV_NEW(&m->arena, unsigned char *, tensors);
     m->images = DV_NEW(&m->arena, unsigned char *, n.images);
-    if (!m->memory || !m->images)
+    m->passing = DV_NEW(&m->arena, unsigned char *, n.images);
+    if (!m->memory || !m->images || !m->passing)
         return 0;
     m->n_images = n.images;
     int64_t old_bytes = 1; // bytes of the largest tensor with its padding
@@ -361,6 +402,11 @@ static int get_memory(dv_sim *m)
         if (!(m->memory[i] = dv_alloc((size_t)m->layouts[i].bytes)))
             return 0;
     }
+    for (int32_t i = 0; i < m->plan->ops->n_ops; i++)
+        for (int r = 0; r < m->plan->ops->ops[i].n_reads; r++)
+            if (dv_ring_of(m->plan, i, r) >= 0 && !m->passing[r] &&
+                !(m->passing[r] = dv_alloc((size_t)old_bytes)))
+                return 0;
     for (int i = 0; i < n.images; i++) {
         if (!(m->images[i] = dv_alloc((size_t)n.image_bytes)))
             return 0;
@@ -404,6 +450,8 @@ void dv_sim_destroy(dv_sim *m)
         dv_release(m->memory[i]);
     for (int i = 0; m->images && i < m->n_images; i++)
         dv_release(m->images[i]);
+    for (int i = 0; m->passing && i < m->n_images; i++)
+        dv_release(m->passing[i]);
     dv_release(m->old);
     dv_release(m->seen);
     dv_release(m->parts);
@@ -532,6 +580,11 @@ typedef struct visitor {
     // 1 for an indirect access, whose elements are counted once for every index
     // that selects them.
     int each;
+    int32_t ring; // what it receives over the ring, see dv_ring_of
+    // If that is a home, the core's own part of it, and how many elements were
+    // found there.
+    place own;
+    int64_t n_own;
     int n_vars; // number of variables that the access depends on
     // The variables of the access, by decreasing stride.
     int8_t var[DV_MAX_VARS];
@@ -555,14 +608,23 @@ static void order_vars(visitor *w, const dv_op *op)
 static visitor visitor_of(dv_sim *m, dv_strips *s, int k, purpose why)
 {
     const dv_op *op = s->k->op;
-    int32_t home = dv_home_of(m->plan, (int32_t)(op - m->plan->ops->ops), k);
-    visitor w = {.m = m, .s = s, .why = why, .image = m->images[k]};
+    int32_t i = (int32_t)(op - m->plan->ops->ops);
+    int32_t home = dv_home_of(m->plan, i, k);
+    visitor w = {.m = m,
+                 .s = s,
+                 .why = why,
+                 .image = m->images[k],
+                 .ring = dv_ring_of(m->plan, i, k)};
     w.a = dv_op_access(op, k);
     w.f = k < op->n_reads ? &s->k->reads[k] : &s->k->write;
     int old = why == FETCH && s->old && w.a->tensor == op->write.tensor;
     w.p = home >= 0 ? in_home(m, home, m->core)
                     : in_memory(m, w.a->tensor,
-                                old ? m->old : m->memory[w.a->tensor]);
+                                old           ? m->old
+                                : w.ring >= 0 ? m->passing[k]
+                                              : m->memory[w.a->tensor]);
+    if (w.ring >= 0)
+        w.own = in_home(m, w.ring, m->core);
     w.size = dv_dtype_get(w.p.t->dtype)->size_bytes;
     w.each = dv_access_is_indirect(w.a);
     order_vars(&w, op);
@@ -597,10 +659,30 @@ static void visit_row(visitor *w, int64_t at, int64_t step, int64_t n, int wipe)
             continue;
         }
         w->n += w->each || !seen[at];
-        if (!seen[at])
+        if (!seen[at]) {
             touch(w, at);
+            w->n_own += w->ring >= 0 && element_at(&w->own, at);
+        }
         seen[at] = 1;
     }
+}
+
+// Counts the elements that were visited: as moved from or to main memory, or as
+// received over the ring.
+static void count_visit(const visitor *w, const dv_tile *b)
+{
+    dv_sim *m = w->m;
+    const dv_op *op = w->s->k->op;
+    int64_t bytes = w->n * w->p.l->elem_bytes;
+    int fetches = w->ring == DV_RING_NONE ||
+                  dv_tile_fetches(op, dv_access_vars(op, w->a), b);
+    int received = w->ring >= 0 || !fetches;
+    int64_t own = w->n_own * w->p.l->elem_bytes;
+    if (w->ring != DV_RING_NONE)
+        count_passed(m, m->counts, received ? bytes - own : 0,
+                     fetches ? bytes : 0);
+    if (!received)
+        count_moved(m, m->counts, w->why == STORE, w->n, w->p.l->elem_bytes);
 }
 
 // Visits every element that access number k of the op uses in the box once, for
@@ -626,7 +708,7 @@ static void visit(dv_sim *m, dv_strips *s, int k, const dv_tile *b, purpose why)
         }
     }
     if (why != FORGET && !w.p.is_home)
-        count_moved(m, m->counts, why == STORE, w.n, w.p.l->elem_bytes);
+        count_visit(&w, b);
 }
 
 // Visits the elements of all reads of the op in a box. Index tensors are copied
@@ -685,8 +767,7 @@ static void select_core(dv_sim *m, int32_t op, int64_t core)
 static void count_ring(dv_sim *m, const dv_strips *s)
 {
     int64_t n = s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
-    m->moved.ring_bytes += n;
-    m->counts->ring_bytes += n;
+    count_passed(m, m->counts, n, n);
 }
 
 // Runs all parts of the results of a tile, in order. If a reduction is split,
@@ -843,6 +924,7 @@ dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
         if (s->k->op->is_extern)
             wipe_scratch(m); // an extern op may use the scratchpads freely
         fill_homes(m, op);
+        collect_passing(m, op);
         if (grid)
             run_grid(m, s, grid, op);
         for (int64_t tile = 0; tile < g->n_tiles && s->status == DV_OK && !grid;

@@ -20,7 +20,9 @@ typedef struct dv_sim_traffic {
     // Elements read from and written to main memory.
     int64_t read_elems, write_elems;
     int64_t read_bytes, write_bytes;
-    int64_t ring_bytes; // bytes sent between cores: partial sums, resident data
+    int64_t ring_bytes; // bytes sent between cores: partial sums, resident
+                        // data, and operands that pass along the ring
+    int64_t link_bytes; // of those, what the busiest link of the ring carries
 } dv_sim_traffic;
 
 typedef struct dv_sim dv_sim;

@@ -433,6 +433,106 @@ static int turned_slices(victim *v) // C14, C15
     return 1;
 }
 
+static void set_ops(victim *v, int32_t **ops, int32_t *n, int32_t op)
+{
+    int32_t *list = DV_NEW(&v->plan->arena, int32_t, 1);
+    *list = op;
+    *ops = list;
+    *n = 1;
+}
+
+// The op to which the home is passed is in a group with the op before it, whose
+// result it may read before other cores have written it.
+static int passed_in_a_group(victim *v) // C33
+{
+    if (v->h->n_passed_to == 0)
+        return 0;
+    int32_t g = group_of(v->plan, v->h->passed_to[0]);
+    dv_group *groups = v->plan->groups;
+    if (g == 0 || groups[g - 1].n_tiles != groups[g].n_tiles)
+        return 0;
+    groups[g - 1].end_op = groups[g].end_op;
+    memmove(&groups[g], &groups[g + 1],
+            (size_t)(v->plan->n_groups - g - 1) * sizeof *groups);
+    v->plan->n_groups--;
+    return 1;
+}
+
+static int passed_too_late(victim *v) // C33
+{
+    if (v->h->n_passed_to == 0)
+        return 0;
+    v->h->end_op = v->h->passed_to[v->h->n_passed_to - 1];
+    return v->h->end_op > v->h->first_op;
+}
+
+// What is loaded may be on several cores, or on none.
+static int passed_what_was_loaded(victim *v) // C33
+{
+    if (v->h->fill != DV_FILL_LOADED || v->h->n_readers < 2)
+        return 0;
+    set_ops(v, &v->h->passed_to, &v->h->n_passed_to, v->h->readers[1]);
+    v->h->n_readers = 1;
+    return 1;
+}
+
+static int passed_and_read(victim *v) // C33
+{
+    if (v->h->n_passed_to == 0)
+        return 0;
+    set_reader(v, v->h->passed_to[0]);
+    return 1;
+}
+
+static int passed_to_a_stranger(victim *v)
+{
+    for (int32_t op = 0; op < v->plan->ops->n_ops; op++)
+        if (!reads(v->plan, op, v->h->tensor)) {
+            set_ops(v, &v->h->passed_to, &v->h->n_passed_to, op);
+            return 1;
+        }
+    return 0;
+}
+
+// The result overwrites what other cores still need.
+static int passed_and_overwritten(victim *v) // C12
+{
+    for (int32_t k = 0; k < v->s->n_homes; k++)
+        if (v->s->homes[k].in_place_of == v->i) {
+            v->h->n_readers--;
+            set_ops(v, &v->h->passed_to, &v->h->n_passed_to,
+                    v->s->homes[k].first_op);
+            return 1;
+        }
+    return 0;
+}
+
+static int shared_load_of_what_is_written(victim *v) // C33
+{
+    v->h->shared = 1;
+    return v->h->fill == DV_FILL_WRITTEN;
+}
+
+static int shared_without_a_ring(victim *v) // C33
+{
+    int any = v->s->n_shares > 0;
+    v->plan->target.ring = 0;
+    return any || v->h->shared || v->h->n_passed_to;
+}
+
+// The op reads the tensor from main memory, where it never was.
+static int shared_but_not_stored(victim *v) // C15
+{
+    dv_shared_read *x = DV_NEW(&v->plan->arena, dv_shared_read, 1);
+    if (v->h->fill != DV_FILL_WRITTEN || v->h->stored || v->h->n_readers == 0)
+        return 0;
+    x->tensor = v->h->tensor;
+    set_ops(v, &x->ops, &x->n_ops, v->h->readers[--v->h->n_readers]);
+    v->s->shares = x;
+    v->s->n_shares = 1;
+    return 1;
+}
+
 const spoiler spoilers[] = {
 #define SPOILER(name)                                                          \
     {                                                                          \
@@ -478,6 +578,15 @@ const spoiler spoilers[] = {
     SPOILER(of_an_updated_tensor),
     SPOILER(turned_owners),
     SPOILER(turned_slices),
+    SPOILER(passed_in_a_group),
+    SPOILER(passed_too_late),
+    SPOILER(passed_what_was_loaded),
+    SPOILER(passed_and_read),
+    SPOILER(passed_to_a_stranger),
+    SPOILER(passed_and_overwritten),
+    SPOILER(shared_load_of_what_is_written),
+    SPOILER(shared_without_a_ring),
+    SPOILER(shared_but_not_stored),
 #undef SPOILER
 };
 

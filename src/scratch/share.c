@@ -1,0 +1,200 @@
+// Operands that cores receive over the ring while an op runs.
+//
+// If several cores need the same elements of an operand, they need not all read
+// them from main memory: the first one does, and passes them on.
+//
+//   c[i,j] = sum[k] a[i,k] * b[k,j], j in 32 slices, one on each core:
+//   each core reads its own part of b; all cores need all of a, which is read
+//   once and passes all cores
+//
+// The same holds for an operand whose parts are in the scratchpads of the
+// cores: every part passes all cores once, and each takes what it needs. What
+// passes needs no place in the scratchpads, like what streams from main memory.
+#include "base/math.h"
+#include "plan/cost.h"
+#include "plan/traffic.h"
+#include "scratch/scratch.h"
+#include <math.h>
+
+// Returns the number of slices of the variables that read r of an op does not
+// depend on: so many tiles need the same elements.
+static int64_t replicas(const dv_plan *plan, int32_t op, int r)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    uint32_t vars = dv_access_vars(o, &o->reads[r]);
+    int64_t n = 1;
+    for (int v = 0; v < o->n_vars; v++)
+        n *= vars >> v & 1 ? 1 : dv_plan_n_slices(plan, op, v);
+    return n;
+}
+
+int dv_can_share(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
+                 int r)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    const dv_group *g = &plan->groups[dv_group_of(plan, op)];
+    // Machines that compute on tiles may give any tile to any core afterwards.
+    return rules->ring && plan->target.ring && !plan->target.tile_rows &&
+           g->n_tiles == g->n_deals && g->n_tiles <= plan->target.cores &&
+           !o->is_extern && !dv_access_is_indirect(&o->reads[r]) &&
+           o->reads[r].tensor != o->write.tensor;
+}
+
+int dv_can_pass(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
+                int r)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    uint32_t seen = 0;
+    // What a core holds itself is counted for each dim by itself.
+    for (int d = 0; d < o->reads[r].n_dims; d++) {
+        uint32_t vars = dv_index_vars(o, &o->reads[r].index[d]);
+        if (vars & (vars - 1) || vars & seen)
+            return 0;
+        seen |= vars;
+    }
+    // A group ends before and after the op; with tenants, scratchpads are wiped
+    // there.
+    return !rules->tenants && dv_can_share(plan, rules, op, r);
+}
+
+int64_t dv_received_bytes(const dv_plan *plan, int32_t op, int r)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
+    for (int v = 0; v < o->n_vars; v++) {
+        begin[v] = o->vars[v].begin;
+        end[v] = o->vars[v].end;
+    }
+    int64_t n =
+        dv_access_distinct_elems(plan->ops, o, &o->reads[r], begin, end);
+    return dv_max_i64(n, 0) * plan->layouts[o->reads[r].tensor].elem_bytes;
+}
+
+static double memory_us(const dv_plan *plan, double bytes)
+{
+    double rate = plan->target.memory_bandwidth_bytes_per_s;
+    return rate > 0 ? 1e6 * bytes / rate : bytes;
+}
+
+static double ring_us(const dv_plan *plan, double bytes)
+{
+    double rate = plan->target.ring_bandwidth_bytes_per_s;
+    return rate > 0 && plan->target.memory_bandwidth_bytes_per_s > 0
+               ? 1e6 * bytes / rate
+               : memory_us(plan, bytes);
+}
+
+static double compute_us(const dv_plan *plan, int32_t op)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    dv_cost_work w = {.partials = 1};
+    double points = 1;
+    for (int v = 0; v < o->n_vars; v++)
+        points *= (double)dv_min_i64(plan->slices[op][v], dv_var_len(o, v));
+    *(dv_op_kind(o) == DV_KIND_CONTRACTION ? &w.macs : &w.ops) = points;
+    return dv_cost_compute_us(&plan->target, &w);
+}
+
+double dv_pass_price(const dv_plan *plan, int32_t op, int64_t bytes)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    double inputs = 0;
+    for (int r = 0; r < o->n_reads; r++)
+        if (plan->ops->tensors[o->reads[r].tensor].is_input)
+            inputs += (double)dv_received_bytes(plan, op, r);
+    double hidden = fmax(compute_us(plan, op), memory_us(plan, inputs));
+    double us = ring_us(plan, (double)bytes) - hidden;
+    return us <= 0 ? 0 : (double)bytes * us / memory_us(plan, (double)bytes);
+}
+
+// What an op moves, and the time of its arithmetic.
+typedef struct load {
+    double compute_us, memory_bytes, ring_bytes;
+} load;
+
+static double time_of(const dv_plan *plan, const load *l)
+{
+    return fmax(l->compute_us, fmax(memory_us(plan, l->memory_bytes),
+                                    ring_us(plan, l->ring_bytes)));
+}
+
+static int add_share(dv_scratch *s, int32_t *cap, int32_t tensor, int32_t op,
+                     dv_arena *arena)
+{
+    dv_shared_read *x =
+        DV_PUSH(arena, dv_shared_read, s->shares, s->n_shares, *cap);
+    int32_t *ops = DV_NEW(arena, int32_t, 1);
+    if (!x || !ops)
+        return 0;
+    *ops = op;
+    *x = (dv_shared_read){.tensor = tensor, .ops = ops, .n_ops = 1};
+    return 1;
+}
+
+// Changes the load of op i to what it is if the tensor is read from main memory
+// once for all cores. Returns 0 if that is not possible or saves nothing.
+static int use_ring(load *l, const dv_plan *plan, const dv_scratch_rules *rules,
+                    int32_t i, int32_t tensor)
+{
+    const dv_op *o = &plan->ops->ops[i];
+    double before = l->memory_bytes;
+    for (int r = 0; r < o->n_reads; r++) {
+        double bytes = (double)dv_received_bytes(plan, i, r);
+        if (o->reads[r].tensor != tensor)
+            continue;
+        if (dv_ring_of(plan, i, r) != DV_RING_NONE ||
+            dv_home_of(plan, i, r) >= 0 || !dv_can_share(plan, rules, i, r))
+            return 0;
+        l->memory_bytes -= bytes * (double)(replicas(plan, i, r) - 1);
+        l->ring_bytes += bytes;
+    }
+    return l->memory_bytes < before;
+}
+
+// Chooses which operands op i reads from main memory once for all cores.
+static int share_op(dv_scratch *s, const dv_plan *plan,
+                    const dv_scratch_rules *rules, int32_t i, int32_t *cap,
+                    dv_arena *arena)
+{
+    const dv_op *o = &plan->ops->ops[i];
+    load now = {.compute_us = compute_us(plan, i)};
+    for (int r = 0; r < o->n_reads; r++) {
+        double bytes = (double)dv_received_bytes(plan, i, r);
+        if (dv_ring_of(plan, i, r) >= 0)
+            now.ring_bytes += bytes;
+        else if (dv_home_of(plan, i, r) < 0)
+            now.memory_bytes += bytes * (double)replicas(plan, i, r);
+    }
+    for (int r = 0; r < o->n_reads; r++) {
+        load then = now;
+        if (dv_access_of(o, o->reads[r].tensor) != r ||
+            !use_ring(&then, plan, rules, i, o->reads[r].tensor) ||
+            time_of(plan, &then) > time_of(plan, &now))
+            continue;
+        now = then;
+        if (!add_share(s, cap, o->reads[r].tensor, i, arena))
+            return 0;
+    }
+    return 1;
+}
+
+int dv_share_reads(dv_scratch *s, const dv_plan *plan,
+                   const dv_scratch_rules *rules, dv_arena *arena)
+{
+    int32_t cap = 0;
+    s->shares = NULL;
+    s->n_shares = 0;
+    for (int32_t i = 0; i < plan->ops->n_ops; i++)
+        if (!plan->ops->ops[i].is_extern &&
+            !share_op(s, plan, rules, i, &cap, arena))
+            return 0;
+    for (int32_t i = 0; i < s->n_homes; i++) {
+        dv_home *h = &s->homes[i];
+        const dv_op *o = &plan->ops->ops[h->as_op];
+        int r = dv_access_of(o, h->tensor);
+        h->shared = h->fill == DV_FILL_LOADED && r < o->n_reads &&
+                    dv_can_share(plan, rules, h->as_op, r) &&
+                    replicas(plan, h->as_op, r) > 1;
+    }
+    return 1;
+}
