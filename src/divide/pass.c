@@ -130,7 +130,7 @@ static void measure(dv_division *x, const dv_divide_space *s,
 {
     for (int k = 0; k < s->n_tensors; k++)
         x->spans_bytes[k] = dv_span(s, k, d, 0);
-    dv_cost_work w = dv_divide_work(s, d);
+    dv_cost_work w = dv_divide_work(s, t, d);
     x->compute_us = dv_cost_compute_us(t, &w);
     x->memory_us = dv_cost_memory_us(t, &w);
     x->combine_us = dv_cost_combine_us(t, &w);

@@ -33,6 +33,7 @@
 //   json.c          prints a plan as JSON
 //   cost.[ch]       estimates the cost of a division in microseconds
 //   traffic.[ch]    counts the elements that a plan moves, by formula
+//   price.[ch]      predicts the time of a group and of the whole plan
 //   order.[ch]      traversal orders of the tiles of a matrix
 //   tiles.[ch]      the tiles of groups that run by their grid
 //   view.[ch]       which box of a tensor each core holds
