@@ -7,9 +7,11 @@
 //   one by one (4): 32 cores busy, where divisors allow only 4
 //
 // Candidates are, for every variable, all slice lengths that give different
-// numbers of slices, with a product of at most `cores`. Ties are broken by
-// fewer cores (on the host, first by fewer bytes of cache lines, and last by
-// cutting outer variables), so the choice is deterministic. The run time is the
+// numbers of slices, with a product of at most `cores`. Of divisions that take
+// equally long the one with the least traffic of main memory is taken, then the
+// one whose busiest core computes least, then the one on fewer cores. On the
+// host ties are broken by fewer bytes of cache lines, then by fewer cores, then
+// by cutting outer variables. The choice is deterministic. The run time is the
 // number of candidates times the number of tensors.
 //
 // If the span limit allows no division with at most `cores` tiles, the op runs
@@ -23,14 +25,23 @@
 
 enum { MAX_ROUNDS = 64 };
 
+// What divisions are compared by.
+typedef struct candidate {
+    double cost;       // predicted time in microseconds
+    double bytes;      // traffic of main memory
+    double compute_us; // of the core with the most work
+    int64_t cores;
+} candidate;
+
 typedef struct best {
     const dv_divide_space *s;
     const dv_target *t;
     const dv_divide_request *r;
     dv_splits now, found;
-    double cost, bytes, runner_cost;
+    candidate best; // of the division `found`
+    double runner_cost;
     dv_splits runner;
-    int64_t candidates, cores, over_span;
+    int64_t candidates, over_span;
     // Number of tiles that each core may compute, one after another: 1, unless
     // a limit or the user asks for more tiles than cores.
     int64_t rounds;
@@ -91,7 +102,53 @@ double dv_divide_transferred(const dv_divide_space *s, int i,
     return n;
 }
 
-dv_cost_work dv_divide_work(const dv_divide_space *s, const dv_splits *d)
+// Returns the bit mask of the variables that the position in memory of tensor i
+// depends on.
+static uint32_t vars_of(const dv_divide_space *s, int i)
+{
+    const dv_coords *c = s->coords[i];
+    uint32_t vars = 0;
+    for (int32_t k = 0; k < c->first[s->layouts[i]->n_dims]; k++)
+        if (c->terms[k].var >= 0)
+            vars |= 1u << c->terms[k].var;
+    return vars;
+}
+
+double dv_divide_transferred_by_all(const dv_divide_space *s, int i,
+                                    const dv_splits *d)
+{
+    if (!s->coords[i])
+        return (double)s->layouts[i]->bytes;
+    uint32_t vars = vars_of(s, i);
+    double all = 1, largest = 1;
+    int is_write = i == s->n_tensors - 1;
+    for (int v = 0; v < s->n_vars; v++) {
+        // Slices of a variable of the tensor add up to its extent, even if the
+        // last one is shorter. The others transfer the same elements again,
+        // except that partial results are written once, when they are complete.
+        if (vars >> v & 1) {
+            all *= (double)s->units[v];
+            largest *= (double)dv_ceil_div(s->units[v], d->n[v]);
+        } else if (is_write ? !(s->reduced >> v & 1) : !s->shares) {
+            all *= (double)d->n[v];
+        }
+    }
+    return dv_divide_transferred(s, i, d) * all / largest;
+}
+
+double dv_divide_passed(const dv_divide_space *s, int i, const dv_splits *d)
+{
+    if (!s->shares || !s->coords[i] || i == s->n_tensors - 1)
+        return 0;
+    uint32_t vars = vars_of(s, i);
+    for (int v = 0; v < s->n_vars; v++)
+        if (!(vars >> v & 1) && d->n[v] > 1)
+            return dv_divide_transferred_by_all(s, i, d);
+    return 0;
+}
+
+dv_cost_work dv_divide_work(const dv_divide_space *s, const dv_target *t,
+                            const dv_splits *d)
 {
     dv_cost_work w = {.partials = 1};
     double points = 1, results = 1;
@@ -107,16 +164,25 @@ dv_cost_work dv_divide_work(const dv_divide_space *s, const dv_splits *d)
         w.macs = points;
     else
         w.ops = points;
-    for (int i = 0; i < s->n_tensors; i++)
-        w.memory_bytes += dv_divide_transferred(s, i, d);
+    int64_t tiles = dv_splits_cores(s, d);
+    double rounds = (double)dv_ceil_div(tiles, t->cores);
+    for (int i = 0; i < s->n_tensors; i++) {
+        double all = dv_divide_transferred_by_all(s, i, d);
+        double passed = dv_divide_passed(s, i, d);
+        w.memory_bytes +=
+            passed > 0 ? all / (double)tiles : dv_divide_transferred(s, i, d);
+        w.all_bytes += all / rounds;
+        w.passed_bytes += passed / rounds;
+    }
     w.partial_bytes = results * 4; // partial results are f32: 4 bytes each
+    w.combined = dv_ceil_div(dv_min_i64(tiles, t->cores), w.partials);
     return w;
 }
 
 double dv_divide_cost(const dv_divide_space *s, const dv_target *t,
                       const dv_splits *d)
 {
-    dv_cost_work w = dv_divide_work(s, d);
+    dv_cost_work w = dv_divide_work(s, t, d);
     return dv_cost_us(t, &w);
 }
 
@@ -149,15 +215,32 @@ static int cuts_outer_variable(const best *b)
     return 0;
 }
 
-// Returns whether a division (slices of each variable) with this cost, traffic
-// and number of cores is not better than the best one so far.
-static int no_better(const best *b, double cost, double bytes, int64_t cores)
+// Compares two costs, of which one may be larger only because of rounding.
+// Returns a value below, equal to or above 0.
+static int compare(double a, double b)
 {
-    if (cost != b->cost)
-        return cost > b->cost;
-    if (bytes != b->bytes)
-        return bytes > b->bytes;
-    return cores != b->cores ? cores > b->cores : !cuts_outer_variable(b);
+    const double rounding = 1e-13;
+    return a < b * (1 - rounding) ? -1 : a > b * (1 + rounding);
+}
+
+// Returns whether a candidate is not better than the best division so far: it
+// takes as long, and moves as many bytes, and its busiest core computes as long
+// (which keeps all cores busy if memory limits the op), or one of them more.
+static int no_better(const best *b, const candidate *c)
+{
+    const candidate *f = &b->best;
+    if (dv_target_has_caches(b->t)) {
+        if (c->cost != f->cost)
+            return c->cost > f->cost;
+        if (c->bytes != f->bytes)
+            return c->bytes > f->bytes;
+        return c->cores != f->cores ? c->cores > f->cores
+                                    : !cuts_outer_variable(b);
+    }
+    int order = compare(c->cost, f->cost);
+    order = order ? order : compare(c->bytes, f->bytes);
+    order = order ? order : compare(c->compute_us, f->compute_us);
+    return order ? order > 0 : c->cores >= f->cores;
 }
 
 // Returns a cost factor against split reductions on the host: their rounding
@@ -172,7 +255,7 @@ static double penalty(const best *b, const dv_cost_work *w)
 // penalty factor on divisions that split a reduction.
 static double price(const best *b, double cost, const dv_splits *d)
 {
-    dv_cost_work w = dv_divide_work(b->s, d);
+    dv_cost_work w = dv_divide_work(b->s, b->t, d);
     return cost / penalty(b, &w);
 }
 
@@ -181,27 +264,28 @@ static void consider(best *b, int64_t cores)
     if (!legal(b))
         return;
     b->candidates++;
-    dv_cost_work w = dv_divide_work(b->s, &b->now);
-    double cost = dv_cost_us(b->t, &w) *
-                  (double)dv_ceil_div(cores, b->r->cores) * penalty(b, &w);
-    // Threads of the host share caches, so of divisions with equal cost the one
-    // with the least memory traffic is taken.
-    double bytes = dv_target_has_caches(b->t) ? w.memory_bytes : 0;
-    if (b->any && no_better(b, cost, bytes, cores)) {
-        if (b->runner_cost < 0 || cost < b->runner_cost) {
-            b->runner_cost = cost;
+    dv_cost_work w = dv_divide_work(b->s, b->t, &b->now);
+    double rounds = (double)dv_ceil_div(cores, b->r->cores);
+    // Threads of the host share caches, so the traffic of one of them is
+    // compared there, in whole cache lines.
+    candidate c = {.cost = dv_cost_us(b->t, &w) * rounds * penalty(b, &w),
+                   .bytes = dv_target_has_caches(b->t) ? w.memory_bytes
+                                                       : w.all_bytes * rounds,
+                   .compute_us = dv_cost_compute_us(b->t, &w) * rounds,
+                   .cores = cores};
+    if (b->any && no_better(b, &c)) {
+        if (b->runner_cost < 0 || c.cost < b->runner_cost) {
+            b->runner_cost = c.cost;
             b->runner = b->now;
         }
         return;
     }
     if (b->any) {
-        b->runner_cost = b->cost;
+        b->runner_cost = b->best.cost;
         b->runner = b->found;
     }
     b->any = 1;
-    b->cost = cost;
-    b->bytes = bytes;
-    b->cores = cores;
+    b->best = c;
     b->found = b->now;
 }
 
@@ -290,7 +374,7 @@ dv_status dv_divide_best(dv_divided *out, const dv_divide_space *s,
     *out = (dv_divided){
         .splits = b.found,
         .candidates = b.candidates,
-        .cost_us = price(&b, b.cost, &b.found),
+        .cost_us = price(&b, b.best.cost, &b.found),
         .runner = b.runner,
         .runner_up_us = b.runner_cost < 0 ? b.runner_cost
                                           : price(&b, b.runner_cost, &b.runner),

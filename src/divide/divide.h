@@ -38,6 +38,9 @@ typedef struct dv_divide_space {
     // 1 if an access has an indirect index or a negative stride.
     int has_irregular_access;
     int64_t line; // bytes that memory transfers together
+    // 1 if an operand that several cores need is read from main memory once and
+    // passes all cores along a ring.
+    int shares;
     // For the planner `seed`, which divides as Torch-Spyre does: bit mask of
     // variables that the written tensor's position in memory depends on.
     uint32_t outputs;
@@ -105,9 +108,17 @@ typedef struct dv_divided {
 // memory), or on the host in whole cache lines.
 double dv_divide_transferred(const dv_divide_space *s, int i,
                              const dv_splits *d);
-// Returns the work of the core with the largest share of the op if it is cut
-// into these numbers of slices.
-dv_cost_work dv_divide_work(const dv_divide_space *s, const dv_splits *d);
+// Returns the bytes of tensor i in memory that all cores together transfer.
+double dv_divide_transferred_by_all(const dv_divide_space *s, int i,
+                                    const dv_splits *d);
+// Returns the bytes of tensor i that pass all cores along the ring, because
+// several cores need them; 0 if there is no ring.
+double dv_divide_passed(const dv_divide_space *s, int i, const dv_splits *d);
+// Returns the work of the core with the largest share of the op, and the
+// traffic of all cores, if it is cut into these numbers of slices; if there are
+// more tiles than cores, for one of the rounds in which they run.
+dv_cost_work dv_divide_work(const dv_divide_space *s, const dv_target *t,
+                            const dv_splits *d);
 // Returns the predicted time in microseconds of an op that is cut into these
 // numbers of slices (divide/best.c, plan/cost.c).
 double dv_divide_cost(const dv_divide_space *s, const dv_target *t,

@@ -130,7 +130,7 @@ static void measure(dv_division *x, const dv_divide_space *s,
 {
     for (int k = 0; k < s->n_tensors; k++)
         x->spans_bytes[k] = dv_span(s, k, d, 0);
-    dv_cost_work w = dv_divide_work(s, d);
+    dv_cost_work w = dv_divide_work(s, t, d);
     x->compute_us = dv_cost_compute_us(t, &w);
     x->memory_us = dv_cost_memory_us(t, &w);
     x->combine_us = dv_cost_combine_us(t, &w);
@@ -187,6 +187,7 @@ dv_status dv_divide_refresh(dv_plan *plan, int32_t i, const int64_t *before,
         !dv_divide_space_init(s, &plan->target, plan->ops, op, plan->layouts,
                               work))
         return dv_nomem(diag);
+    s->shares = plan->shares;
     for (int v = 0; v < op->n_vars; v++) {
         d.n[v] = dv_ceil_div(s->extent[v], plan->slices[i][v]);
         x->runner[v] = dv_ceil_div(s->extent[v], before[v]);
@@ -296,6 +297,7 @@ static dv_status divide_op(dv_plan *plan, int32_t i, dv_divide method,
     if (!s || !dv_divide_space_init(s, &plan->target, plan->ops, op,
                                     plan->layouts, work))
         return dv_nomem(diag);
+    s->shares = plan->shares;
     DV_TRY(decide(plan, method, s, pins, n_pins, &d, diag));
     return keep(plan, i, s, &d, diag);
 }
@@ -414,6 +416,9 @@ dv_status dv_divide_run(dv_pass_cx *cx, dv_plan *plan)
     dv_divide method = cx->options->divide;
     DV_TRY(dv_plan_whole_slices(plan, cx->diag));
     plan->divide_method = methods[method];
+    // Machines that compute on tiles may give any tile to any core afterwards.
+    plan->shares = plan->target.ring && !plan->target.tile_rows &&
+                   cx->options->ring != DV_OFF;
     plan->divisions = DV_NEW(&plan->arena, dv_division, plan->ops->n_ops);
     known k = {.cap = 16};
     while (k.cap < 2 * (size_t)plan->ops->n_ops)

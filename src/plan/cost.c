@@ -4,6 +4,10 @@
 // Rates of one core (multiply-adds per second, bytes per second) for targets
 // whose description gives none.
 static const double default_mac_rate = 8e9, default_byte_rate = 5e9;
+// The share of work that takes time although slower work overlaps with it. It
+// makes the cost model prefer divisions that compute on many cores where main
+// memory decides, and the other way round.
+static const double exposed = .125;
 // Time for threads of the host to wait for each other's partial sums.
 static const double thread_sync_us = 2;
 
@@ -21,11 +25,21 @@ static double vector_rate(const dv_target *t)
                                     : default_mac_rate;
 }
 
-static double memory_rate(const dv_target *t)
+double dv_cost_shared_rate(const dv_target *t)
 {
     return t->memory_bandwidth_bytes_per_s > 0
-               ? t->memory_bandwidth_bytes_per_s / (double)t->cores
-               : default_byte_rate;
+               ? t->memory_bandwidth_bytes_per_s
+               : default_byte_rate * (double)t->cores;
+}
+
+double dv_cost_core_rate(const dv_target *t)
+{
+    if (t->memory_bandwidth_bytes_per_s > 0 && dv_target_has_caches(t))
+        return t->memory_bandwidth_bytes_per_s / (double)t->cores;
+    if (t->core_bandwidth_bytes_per_s > 0)
+        return t->core_bandwidth_bytes_per_s;
+    return t->memory_bandwidth_bytes_per_s > 0 ? t->memory_bandwidth_bytes_per_s
+                                               : default_byte_rate;
 }
 
 double dv_cost_compute_us(const dv_target *t, const dv_cost_work *w)
@@ -35,23 +49,47 @@ double dv_cost_compute_us(const dv_target *t, const dv_cost_work *w)
 
 double dv_cost_memory_us(const dv_target *t, const dv_cost_work *w)
 {
-    return 1e6 * w->memory_bytes / memory_rate(t);
+    double core = 1e6 * w->memory_bytes / dv_cost_core_rate(t);
+    if (dv_target_has_caches(t))
+        return core;
+    return fmax(core, 1e6 * w->all_bytes / dv_cost_shared_rate(t));
+}
+
+// Returns whether partial results of several cores are sent over a ring of
+// known bandwidth (the connection between the cores' scratchpads). Otherwise
+// they count as written to main memory and read back.
+static int has_ring_rate(const dv_target *t)
+{
+    return t->ring && t->ring_bandwidth_bytes_per_s > 0;
+}
+
+double dv_cost_ring_us(const dv_target *t, double bytes)
+{
+    return has_ring_rate(t) ? 1e6 * bytes / t->ring_bandwidth_bytes_per_s : 0;
 }
 
 double dv_cost_combine_us(const dv_target *t, const dv_cost_work *w)
 {
-    double steps = (double)(w->partials - 1);
+    double bytes = (double)(w->partials - 1) * w->partial_bytes;
+    double all = bytes * (double)w->combined;
     double wait =
         dv_target_runs_here(t) && w->partials > 1 ? thread_sync_us : 0;
-    // A partial result crosses the ring (the connection between the cores'
-    // scratchpads) once; without a ring it is written to memory and read back.
-    if (t->ring && t->ring_bandwidth_bytes_per_s > 0)
-        return 1e6 * steps * w->partial_bytes / t->ring_bandwidth_bytes_per_s;
-    return wait + 1e6 * steps * 2 * w->partial_bytes / memory_rate(t);
+    if (has_ring_rate(t))
+        return dv_cost_ring_us(t, all + w->passed_bytes);
+    double us = 1e6 * 2 * bytes / dv_cost_core_rate(t);
+    if (dv_target_has_caches(t))
+        return wait + us;
+    return fmax(us, 1e6 * 2 * all / dv_cost_shared_rate(t));
 }
 
 double dv_cost_us(const dv_target *t, const dv_cost_work *w)
 {
-    return fmax(dv_cost_compute_us(t, w), dv_cost_memory_us(t, w)) +
-           dv_cost_combine_us(t, w);
+    double compute = dv_cost_compute_us(t, w);
+    double memory = dv_cost_memory_us(t, w);
+    double combine = dv_cost_combine_us(t, w);
+    if (dv_target_has_caches(t))
+        return fmax(compute, memory) + combine;
+    double most = fmax(compute, has_ring_rate(t) ? fmax(memory, combine)
+                                                 : memory + combine);
+    return most + (compute + memory + combine - most) * exposed;
 }

@@ -136,9 +136,12 @@ static dv_status choose_cores(dv_target *t, const dv_plan_options *options,
                        options->cores);
     if (options->cores)
         DV_TRY(dv_target_restrict_first(t, options->cores, diag));
-    // Scale the memory bandwidth with the number of cores, so that each core
-    // keeps its share and fewer cores do not look as fast as all of them.
-    t->memory_bandwidth_bytes_per_s *= (double)t->cores / (double)all;
+    // A core of the host counts as having a fixed share of the memory
+    // bandwidth; scale the bandwidth with the number of cores, so that each
+    // keeps its share. On described machines, the property core_bandwidth
+    // limits what few cores can draw.
+    if (dv_target_has_caches(t))
+        t->memory_bandwidth_bytes_per_s *= (double)t->cores / (double)all;
     return DV_OK;
 }
 

@@ -33,6 +33,7 @@
 //   json.c          prints a plan as JSON
 //   cost.[ch]       estimates the cost of a division in microseconds
 //   traffic.[ch]    counts the elements that a plan moves, by formula
+//   price.[ch]      predicts the time of a group and of the whole plan
 //   order.[ch]      traversal orders of the tiles of a matrix
 //   tiles.[ch]      the tiles of groups that run by their grid
 //   view.[ch]       which box of a tensor each core holds
@@ -315,6 +316,9 @@ struct dv_plan {
     // 1 if the choice of each tensor's stick dim (the one cut into sticks, the
     // target's units of memory) is optimal; 0 if not all choices were tried.
     int sticks_exact;
+    // Set by pass divide: 1 if operands that several cores need may be read
+    // from main memory once and pass all cores along a ring.
+    int shares;
     // Set by pass divide: the planner that was used (best, seed, seed+cost, or
     // a word from a plan that was read).
     const char *divide_method;

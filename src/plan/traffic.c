@@ -445,6 +445,35 @@ dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
     return sum;
 }
 
+void dv_op_traffic_by_core(const dv_plan *plan, int32_t group, int32_t op,
+                           int64_t first_core, int64_t n, int64_t *bytes)
+{
+    const dv_group *g = &plan->groups[group];
+    const dv_group_grid *grid = dv_grid_of(plan, group);
+    int64_t end = dv_min_i64(first_core + n, plan->target.cores);
+    shapes shape;
+    if (grid)
+        shape = shapes_of(plan, grid, op);
+    for (int32_t i = 0; i < (grid ? grid->n_ranges : g->n_deals); i++) {
+        int64_t core = grid ? dv_grid_core_number(plan, &grid->ranges[i])
+                            : g->deals[i].core;
+        dv_traffic t = {.exact = 1};
+        if (core < first_core || core >= end)
+            continue;
+        if (grid)
+            add_range(&t, plan, grid, op, i, &shape);
+        for (int64_t k = 0; !grid && k < g->deals[i].n_tiles; k++)
+            add_tile(&t, plan, g, op, g->deals[i].first_tile + k, core);
+        bytes[core - first_core] += t.read_bytes + t.write_bytes;
+    }
+    for (int64_t c = first_core; c < end && plan->scratch.fill_at && !grid;
+         c++) {
+        dv_traffic t = {.exact = 1};
+        add_homes(&t, plan, op, c);
+        bytes[c - first_core] += t.read_bytes + t.write_bytes;
+    }
+}
+
 dv_traffic dv_plan_traffic(const dv_plan *plan)
 {
     const dv_program *p = plan->ops;

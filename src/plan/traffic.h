@@ -35,4 +35,8 @@ int64_t dv_plan_least_bytes(const dv_plan *plan);
 // Returns the traffic of one op on one core, or on all cores if core is -1.
 dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
                          int64_t core);
+// Adds the bytes that an op moves from and to main memory on each of the cores
+// first_core..first_core+n to the element of `bytes` for that core.
+void dv_op_traffic_by_core(const dv_plan *plan, int32_t group, int32_t op,
+                           int64_t first_core, int64_t n, int64_t *bytes);
 #endif

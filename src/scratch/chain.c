@@ -243,7 +243,7 @@ static int cut_op(const chains *c, int32_t op, const trial *t)
         if (d.n[var[k]] != t->n[k])
             return 0;
     }
-    dv_cost_work w = dv_divide_work(s, &d);
+    dv_cost_work w = dv_divide_work(s, &plan->target, &d);
     if (dv_cost_compute_us(&plan->target, &w) >
             plan->divisions[op].cost_us * (1 + 1e-9) ||
         !dv_joint_spans_fit(plan, s, &d))
@@ -356,8 +356,7 @@ static dv_status plan_top(chains *c, const trial *top, int32_t n, int *improved)
         if (apply(c, &top[i]) < 0 ||
             !dv_plan_snapshot_save(&now, c->plan, c->arena))
             return dv_nomem(c->diag);
-        DV_TRY(dv_joint_assess(&price, c->plan, c->rules, c->spaces, c->arena,
-                               c->diag));
+        DV_TRY(dv_joint_assess(&price, c->plan, c->rules, c->arena, c->diag));
         if (is_better(&price, &c->best_price)) {
             c->best_price = price;
             c->best_estimate = top[i].price;

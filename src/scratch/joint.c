@@ -9,7 +9,7 @@
 //   cut as x is distributed by the op before: x resident, same 32 cores
 #include "base/math.h"
 #include "divide/divide.h"
-#include "plan/traffic.h"
+#include "plan/price.h"
 #include "scratch/scratch.h"
 #include <string.h>
 
@@ -78,6 +78,19 @@ int dv_joint_cheaper(const dv_joint_price *a, const dv_joint_price *b)
     return a->us <= b->us * (1 + rounding) && a->bytes < b->bytes;
 }
 
+// Leaves the traffic of access k out of the work of an op.
+static void drop_traffic(dv_cost_work *w, const dv_divide_space *s, int k,
+                         const dv_splits *d, double rounds)
+{
+    double all = dv_divide_transferred_by_all(s, k, d);
+    double passed = dv_divide_passed(s, k, d);
+    double tiles = (double)dv_splits_cores(s, d);
+    w->memory_bytes -=
+        passed > 0 ? all / tiles : dv_divide_transferred(s, k, d);
+    w->all_bytes -= all / rounds;
+    w->passed_bytes -= passed / rounds;
+}
+
 // Returns the predicted time of the op with its current division, and the bytes
 // that all cores transfer, without traffic for operands that are resident in
 // the scratchpads. Sets *missing to a bit mask of the reads that are not.
@@ -87,23 +100,28 @@ static dv_joint_price price(const follower *f, uint32_t *missing)
     const dv_op *o = &plan->ops->ops[f->op];
     dv_splits d;
     dv_joint_splits(plan, f->op, &d);
-    dv_cost_work w = dv_divide_work(f->space, &d);
+    dv_cost_work w = dv_divide_work(f->space, &plan->target, &d);
+    int64_t tiles = dv_splits_cores(f->space, &d);
+    double rounds = (double)dv_ceil_div(tiles, plan->target.cores);
     *missing = 0;
     for (int r = 0; r < o->n_reads; r++) {
         dv_view has, needs;
-        if (lies(f, o->reads[r].tensor, &has) &&
-            !dv_view_make(&needs, plan, f->op, r) &&
-            dv_view_holds(&has, &needs))
-            w.memory_bytes -= dv_divide_transferred(f->space, r, &d);
-        else
+        int resident = lies(f, o->reads[r].tensor, &has);
+        if (resident && !dv_view_make(&needs, plan, f->op, r) &&
+            dv_view_holds(&has, &needs)) {
+            drop_traffic(&w, f->space, r, &d, rounds);
+        } else if (resident && has.is_write && f->op != has.op &&
+                   dv_can_pass(plan, f->rules, f->op, r)) {
+            drop_traffic(&w, f->space, r, &d, rounds);
+            w.passed_bytes += (double)dv_received_bytes(plan, f->op, r);
+        } else {
             *missing |= 1u << r;
+        }
     }
     if (!plan->ops->tensors[o->write.tensor].is_output && w.partials == 1)
-        w.memory_bytes -= dv_divide_transferred(f->space, o->n_reads, &d);
-    double tiles = (double)dv_splits_cores(f->space, &d);
-    double rounds = (double)dv_ceil_div((int64_t)tiles, plan->target.cores);
+        drop_traffic(&w, f->space, o->n_reads, &d, rounds);
     return (dv_joint_price){rounds * dv_cost_us(&plan->target, &w),
-                            tiles * w.memory_bytes};
+                            rounds * w.all_bytes};
 }
 
 // Cuts the op in the same way as the view `has` (which core holds which part)
@@ -255,6 +273,7 @@ dv_divide_space **dv_joint_spaces(const dv_plan *plan, dv_arena *arena)
             (like == i && !dv_divide_space_init(s[i], &plan->target, plan->ops,
                                                 o, plan->layouts, arena)))
             return NULL;
+        s[i]->shares = plan->shares;
     }
     return s;
 }
@@ -316,46 +335,13 @@ int dv_joint_estimate(dv_joint_price *out, dv_plan *plan,
     return 1;
 }
 
-// Adds the predicted time and the traffic of one op to the price. Operands that
-// it finds in scratchpad homes (resident tensors) cause no main memory traffic.
-static void add_op(dv_joint_price *out, const dv_plan *plan,
-                   const dv_divide_space *s, int32_t g, int32_t i)
-{
-    const dv_target *t = &plan->target;
-    dv_splits d;
-    if (plan->ops->ops[i].is_extern)
-        return;
-    dv_joint_splits(plan, i, &d);
-    dv_cost_work w = dv_divide_work(s, &d);
-    dv_traffic moved = dv_op_traffic(plan, g, i, -1);
-    double used = (double)dv_min_i64(plan->groups[g].n_tiles, t->cores);
-    // Do not count partial results here: the traffic between cores over the
-    // ring, added below, already includes them.
-    w.partials = 1;
-    w.memory_bytes = (double)(moved.read_bytes + moved.write_bytes) / used;
-    out->us += dv_cost_us(t, &w);
-    out->bytes += (double)(moved.read_bytes + moved.write_bytes);
-    if (t->ring_bandwidth_bytes_per_s > 0)
-        out->us +=
-            (double)moved.ring_bytes / t->ring_bandwidth_bytes_per_s * 1e6;
-}
-
 dv_status dv_joint_assess(dv_joint_price *out, dv_plan *plan,
-                          const dv_scratch_rules *rules,
-                          dv_divide_space *const *spaces, dv_arena *arena,
+                          const dv_scratch_rules *rules, dv_arena *arena,
                           dv_diag *diag)
 {
     DV_TRY(dv_scratch_choose_homes(plan, rules, arena, diag));
-    *out = (dv_joint_price){0};
-    for (int32_t g = 0; g < plan->n_groups; g++)
-        for (int32_t i = plan->groups[g].first_op; i < plan->groups[g].end_op;
-             i++)
-            add_op(out, plan, spaces[i], g, i);
-    if (plan->ops->n_repeats) {
-        // Count the traffic of loops once per iteration.
-        dv_traffic t = dv_plan_traffic(plan);
-        out->bytes = (double)t.read_bytes + (double)t.write_bytes;
-    }
+    dv_price p = dv_plan_price(plan);
+    *out = (dv_joint_price){p.total_us, p.memory_bytes};
     return DV_OK;
 }
 

@@ -72,12 +72,12 @@ static dv_status divide_cheaper(dv_plan *plan, const dv_scratch_rules *rules,
     dv_divide_space *const *spaces = dv_joint_spaces(plan, arena);
     if (!spaces || !dv_plan_snapshot_save(&before, plan, arena))
         return dv_nomem(diag);
-    DV_TRY(dv_joint_assess(&own, plan, rules, spaces, arena, diag));
+    DV_TRY(dv_joint_assess(&own, plan, rules, arena, diag));
     dv_plan_snapshot_restore(&before, plan);
     DV_TRY(dv_joint_follow(plan, rules, spaces, arena, diag));
     if (!dv_plan_snapshot_save(&follows, plan, arena))
         return dv_nomem(diag);
-    DV_TRY(dv_joint_assess(&price, plan, rules, spaces, arena, diag));
+    DV_TRY(dv_joint_assess(&price, plan, rules, arena, diag));
     if (dv_joint_cheaper(&price, &own)) {
         dv_plan_snapshot_restore(&follows, plan);
     } else {

@@ -174,8 +174,7 @@ int dv_joint_cheaper(const dv_joint_price *a, const dv_joint_price *b);
 int dv_joint_no_higher(const dv_joint_price *a, const dv_joint_price *b);
 // Chooses which tensors are resident, and returns the price of the plan then.
 dv_status dv_joint_assess(dv_joint_price *out, dv_plan *plan,
-                          const dv_scratch_rules *rules,
-                          dv_divide_space *const *spaces, dv_arena *arena,
+                          const dv_scratch_rules *rules, dv_arena *arena,
                           dv_diag *diag);
 // Estimates the price of a plan in which no tensor is resident yet, as if every
 // tensor that fits a scratchpad alone were. Stops when the price exceeds the

@@ -72,16 +72,15 @@ int64_t dv_received_bytes(const dv_plan *plan, int32_t op, int r)
 
 static double memory_us(const dv_plan *plan, double bytes)
 {
-    double rate = plan->target.memory_bandwidth_bytes_per_s;
-    return rate > 0 ? 1e6 * bytes / rate : bytes;
+    return 1e6 * bytes / dv_cost_shared_rate(&plan->target);
 }
 
+// Returns the time in which these bytes pass a link of the ring; if its
+// bandwidth is not known, as if it were that of main memory.
 static double ring_us(const dv_plan *plan, double bytes)
 {
-    double rate = plan->target.ring_bandwidth_bytes_per_s;
-    return rate > 0 && plan->target.memory_bandwidth_bytes_per_s > 0
-               ? 1e6 * bytes / rate
-               : memory_us(plan, bytes);
+    double us = dv_cost_ring_us(&plan->target, bytes);
+    return us > 0 ? us : memory_us(plan, bytes);
 }
 
 static double compute_us(const dv_plan *plan, int32_t op)

@@ -19,6 +19,7 @@ typedef enum dv_target_kind {
     DV_KIND_mac_rate,
     DV_KIND_op_rate,
     DV_KIND_hertz,
+    DV_KIND_duration,
     DV_KIND_grid,
     DV_KIND_rects,
     DV_KIND_text,

@@ -21,6 +21,7 @@ const dv_target_kind_info dv_target_kinds[] = {
     [DV_KIND_op_rate] = {"rate", "a rate such as 64Gop/s", "op", 1, {0}},
     [DV_KIND_hertz] =
         {"frequency", "a frequency such as 1.35GHz", "Hz", 0, {0}},
+    [DV_KIND_duration] = {"time", "a time such as 3us or 250ns", "s", 0, {0}},
     [DV_KIND_grid] = {"grid", "columns x rows such as 8x8", NULL, 0, {0}},
     [DV_KIND_rects] = {"cores", "cores such as 3,2 or 0,7-7,7", NULL, 0, {0}},
     [DV_KIND_text] = {"text", "a text in quotes", NULL, 0, {0}},
@@ -151,7 +152,8 @@ typedef struct prefix {
 enum { N_PREFIXES = 6 };
 
 // Returns the unit prefixes of a kind: powers of two for memory sizes, powers
-// of ten for everything else.
+// of ten for everything else. Durations are stored in nanoseconds, so that
+// whole numbers of every unit are exact.
 static const prefix *prefixes(dv_target_kind k)
 {
     static const prefix two[N_PREFIXES] = {{"", 1},        {"Ki", 0x1p10},
@@ -159,7 +161,9 @@ static const prefix *prefixes(dv_target_kind k)
                                            {"Ti", 0x1p40}, {"Pi", 0x1p50}};
     static const prefix ten[N_PREFIXES] = {
         {"", 1}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}};
-    return k == DV_KIND_bytes ? two : ten;
+    static const prefix nano[N_PREFIXES] = {
+        {"n", 1}, {"u", 1e3}, {"m", 1e6}, {"", 1e9}, {"k", 1e12}, {"M", 1e15}};
+    return k == DV_KIND_bytes ? two : k == DV_KIND_duration ? nano : ten;
 }
 
 double dv_unit_scale(dv_target_kind k, const char *text, size_t len)

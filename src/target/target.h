@@ -61,6 +61,7 @@ typedef char dv_target_label[DV_TARGET_TEXT_BYTES];
 #define DV_CTYPE_mac_rate         double
 #define DV_CTYPE_op_rate          double
 #define DV_CTYPE_hertz            double
+#define DV_CTYPE_duration         double
 #define DV_CTYPE_grid             dv_core_grid
 #define DV_CTYPE_rects            dv_core_rects
 #define DV_CTYPE_text             dv_target_label
@@ -74,6 +75,7 @@ typedef char dv_target_label[DV_TARGET_TEXT_BYTES];
 #define DV_MEMBER_mac_rate(name)  name##_per_s
 #define DV_MEMBER_op_rate(name)   name##_per_s
 #define DV_MEMBER_hertz(name)     name##_hz
+#define DV_MEMBER_duration(name)  name##_ns
 #define DV_MEMBER_grid(name)      name
 #define DV_MEMBER_rects(name)     name
 #define DV_MEMBER_text(name)      name
@@ -98,7 +100,7 @@ void dv_target_print(dv_text *out, const dv_target *t, int indent);
 // Prints every property with its type, default and meaning.
 void dv_target_print_properties(dv_text *out);
 // Prints every property as JSON, numbers in their base unit (bytes, per second,
-// Hz).
+// Hz, ns).
 void dv_target_json(dv_json *j, const dv_target *t);
 // Prints rectangles as a JSON array [[x0, y0, x1, y1], …].
 void dv_target_rects_json(dv_json *j, const char *key, const dv_core_rects *r);

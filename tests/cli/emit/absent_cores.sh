@@ -37,7 +37,7 @@ printf 'input a: f32[256, 64]\ninput b: f32[64, 512]\ninput c: f32[512, 512]\nh[
 whole a 256,64 8
 whole b 64,512 9
 whole c 512,512 1
-"$divvy" plan p.dv -t wormhole --holes 0,3-7,3 --cores 32 --pin y:k=1 >p.plan
+"$divvy" plan p.dv -t wormhole --holes 0,3-7,3 --cores 32 --pin h:m=4 --pin h:n=8 --pin y:m=4 --pin y:n=8 >p.plan
 grep -q 'group 0: h tiles 8 by 16 deep 2 shards' p.plan || complain 'no shards in the plan'
 grep -q 'core 0,4: shard' p.plan || complain 'no shard below the row'
 kernels shards 8x8:0,3-7,3 same 'a b c'

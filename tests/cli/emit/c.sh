@@ -128,7 +128,8 @@ done
 printf 'input a: f32[3, 40, 70]\ninput b: f32[3, 70, 65]\ny[z,m,n] = sum[k] a[z,m,k] * b[z,k,n]\noutput y\n' >q.dv
 expect 0 '' "$divvy" emit q.dv -t wormhole --as csv -o batch
 "$divvy" lint batch/group_0.csv >.out || complain "lint finds fault with batches: $(head -3 .out)"
-expect 0 '' "$divvy" emit "$source/examples/mlp.dv" -t wormhole --as csv -o shards
+"$divvy" plan "$source/examples/mlp.dv" -t wormhole --pin h:b=2 --pin h:f=32 --pin y:b=2 --pin y:d=8 --pin y:f=4 >mlp.plan
+expect 0 '' "$divvy" emit mlp.plan --as csv -o shards
 grep -q '^1,0,1,0,' shards/group_0.csv || complain 'not the shards that are wanted here'
 "$divvy" lint shards/group_0.csv >.out || complain "lint finds fault with shards: $(head -3 .out)"
 sed 's/^1,0,1,0,/1,0,0,1,/' shards/group_0.csv >shards/x.csv

@@ -73,7 +73,7 @@ printf 'input a: f32[256, 64]\ninput b: f32[64, 512]\ninput c: f32[512, 512]\nh[
 whole a 256,64 8
 whole b 64,512 9
 whole c 512,512 1
-"$divvy" plan p.dv -t wormhole --pin y:k=1 >p.plan
+"$divvy" plan p.dv -t wormhole --pin h:m=4 --pin h:n=16 --pin y:m=4 --pin y:n=16 >p.plan
 grep -q 'group 0: h tiles 8 by 16 deep 2 shards' p.plan || complain 'no shards in the plan'
 kernels shards 8x8 same 'a b c'
 rm p.plan

@@ -209,7 +209,7 @@ printf 'core_x,core_y,start_id,count,Mt,Kt,Nt\n0,0,0,3,2,4,3\n1,0,4,2,2,4,3\n' >
 lint 4 'lost: tiles 3..4'
 
 # -- Plans of divvy as text
-"$divvy" plan "$source/examples/matmul.dv" --target wormhole >plan.json
+"$divvy" plan "$source/examples/matmul.dv" --target wormhole --pin c:m=8 --pin c:n=8 >plan.json
 lint 0 'no defects'
 sed 's/core 1: 8\.\.9/core 1: 9..10/' plan.json >x && mv x plan.json
 lint 4 'check: '

@@ -47,6 +47,7 @@ static int keeps_limits(const dv_plan *plan)
             continue;
         dv_divide_space_init(s, &plan->target, plan->ops, op, plan->layouts,
                              &arena);
+        s->shares = plan->shares;
         for (int v = 0; v < op->n_vars; v++) {
             int64_t slice = plan->slices[i][v];
             d.n[v] = (s->extent[v] + slice - 1) / slice;

@@ -386,8 +386,8 @@ TEST(collisions)
     }
 }
 
-// H24: idle cores are not free: with more cores the cost decreases, until all
-// are busy.
+// H24: idle cores are not free: with more cores the cost decreases, even if
+// main memory, which they share, decides, and all are used.
 TEST(more_cores_cost_less)
 {
     static const char text[] = "input x: f16[4096, 4096]\n"
@@ -398,8 +398,9 @@ TEST(more_cores_cost_less)
         o.cores = cores;
         dv_plan *plan = plan_on(text, "spyre", NULL, &o);
         double cost = plan->divisions[0].cost_us;
-        if (!(cost < 0.6 * before))
+        if (!(cost < before))
             fail_msg("%d cores cost %g, half as many %g", cores, cost, before);
+        assert_int_equal(dv_plan_n_tiles(plan, 0), cores);
         before = cost;
         dv_plan_destroy(plan);
     }
