@@ -196,6 +196,18 @@ dv_price dv_plan_price(const dv_plan *plan)
     return sum;
 }
 
+int dv_plan_has_price(const dv_plan *plan)
+{
+    return plan->facts & DV_FACT_GROUPED && plan->n_groups > 0 &&
+           !dv_target_has_caches(&plan->target);
+}
+
+void dv_price_print(dv_text *out, const dv_price *p)
+{
+    dv_put(out, "%.4g us: compute %.4g, memory %.4g, ring %.4g, launch %.4g",
+           p->total_us, p->compute_us, p->memory_us, p->ring_us, p->launch_us);
+}
+
 const char *dv_limit_name(dv_limit limit)
 {
     return limit == DV_LIMIT_RING     ? "ring"
