@@ -143,8 +143,9 @@ static int64_t elem_bytes(const dv_plan *plan, int32_t tensor)
                : dv_dtype_get(plan->ops->tensors[tensor].dtype)->size_bytes;
 }
 
-static void add_access(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
-                       const dv_tile *t)
+// Adds the traffic of access k of op i in `times` tiles like t.
+static void add_accesses(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
+                         const dv_tile *t, int64_t times)
 {
     const dv_op *op = &plan->ops->ops[i];
     const dv_access *a = dv_op_access(op, k);
@@ -152,10 +153,51 @@ static void add_access(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
         return;
     int64_t n = dv_access_distinct_elems(plan->ops, op, a, t->begin, t->end);
     sum->exact = sum->exact && n >= 0;
-    n = n < 0 ? 0 : n;
+    n = n < 0 ? 0 : n * times;
     int64_t bytes = n * elem_bytes(plan, a->tensor);
     *(k < op->n_reads ? &sum->read_elems : &sum->write_elems) += n;
     *(k < op->n_reads ? &sum->read_bytes : &sum->write_bytes) += bytes;
+}
+
+static void add_access(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
+                       const dv_tile *t)
+{
+    add_accesses(sum, plan, i, k, t, 1);
+}
+
+// Adds the traffic of access k of op i in all tiles. Only the lengths of a
+// tile's slices matter, and the last slice of a variable is the only one that
+// may be shorter, so that one tile of each shape is counted.
+static void add_access_in_all(dv_traffic *sum, const dv_plan *plan, int32_t i,
+                              int k)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    uint32_t vars = dv_access_vars(op, dv_op_access(op, k));
+    int64_t times = 1, slots[DV_MAX_VARS];
+    int uneven[DV_MAX_VARS], n = 0;
+    dv_tile t;
+    for (int v = 0; v < op->n_vars; v++) {
+        int64_t slice = plan->slices[i][v], len = dv_var_len(op, v);
+        // The result is stored with the last partial result.
+        int once = k == op->n_reads && op->vars[v].reduce;
+        slots[v] = dv_ceil_div(len, slice);
+        t.begin[v] = op->vars[v].begin;
+        t.end[v] = t.begin[v] + dv_min_i64(slice, len);
+        if (vars >> v & 1 && len % slice && slots[v] > 1 && !once)
+            uneven[n++] = v;
+        else
+            times *= once ? 1 : slots[v];
+    }
+    for (int64_t shape = 0; shape < (int64_t)1 << n; shape++) {
+        int64_t alike = times;
+        for (int u = 0; u < n; u++) {
+            int v = uneven[u], last = (int)(shape >> u & 1);
+            int64_t slice = plan->slices[i][v];
+            t.end[v] = t.begin[v] + (last ? dv_var_len(op, v) % slice : slice);
+            alike *= last ? 1 : slots[v] - 1;
+        }
+        add_accesses(sum, plan, i, k, &t, alike);
+    }
 }
 
 static int64_t core_of(const dv_group *g, int64_t tile)
@@ -185,27 +227,35 @@ static int64_t part_before(const dv_op *op, const dv_tile *t)
     return found ? tile : -1;
 }
 
-static void add_tile(dv_traffic *sum, const dv_plan *plan, const dv_group *g,
-                     int32_t i, int64_t tile)
+// Adds the bytes of the partial result that a tile of a reduction which is cut
+// into slices gets from another core.
+static void add_part(dv_traffic *sum, const dv_plan *plan, const dv_group *g,
+                     int32_t i, int64_t tile, int64_t core)
 {
     const dv_op *op = &plan->ops->ops[i];
     int64_t results = 1;
+    dv_tile t;
+    dv_plan_tile(&t, plan, i, tile);
+    for (int v = 0; v < op->n_vars; v++)
+        results *= op->vars[v].reduce ? 1 : t.end[v] - t.begin[v];
+    int64_t before = part_before(op, &t);
+    if (before >= 0 && core_of(g, before) != core)
+        sum->ring_bytes += results * dv_op_partial_bytes(plan->ops, op);
+}
+
+static void add_tile(dv_traffic *sum, const dv_plan *plan, int32_t i,
+                     int64_t tile)
+{
+    const dv_op *op = &plan->ops->ops[i];
     int last = 1;
     dv_tile t;
     dv_plan_tile(&t, plan, i, tile);
-    for (int v = 0; v < op->n_vars; v++) {
-        if (op->vars[v].reduce)
-            last = last && t.slot[v] == t.n_slots[v] - 1;
-        else
-            results *= t.end[v] - t.begin[v];
-    }
+    for (int v = 0; v < op->n_vars; v++)
+        last = last && (!op->vars[v].reduce || t.slot[v] == t.n_slots[v] - 1);
     for (int r = 0; r < op->n_reads; r++)
         add_access(sum, plan, i, r, &t);
     if (last)
         add_access(sum, plan, i, op->n_reads, &t);
-    int64_t before = part_before(op, &t);
-    if (before >= 0 && core_of(g, before) != core_of(g, tile))
-        sum->ring_bytes += results * dv_op_partial_bytes(plan->ops, op);
 }
 
 // Adds the traffic of the homes (tensors resident in scratchpads) of an op:
@@ -218,7 +268,8 @@ static void add_homes(dv_traffic *sum, const dv_plan *plan, int32_t op,
     for (int32_t i = s->fill_at[op]; i < s->fill_at[op + 1]; i++) {
         const dv_home *h = &s->homes[s->fill_order[i]];
         int64_t bytes = elem_bytes(plan, h->tensor);
-        int64_t n = dv_home_elems(plan, h, core);
+        int moves = h->fill == DV_FILL_LOADED || h->stored;
+        int64_t n = moves ? dv_home_elems(plan, h, core) : 0;
         if (h->fill == DV_FILL_LOADED) {
             sum->read_elems += n;
             sum->read_bytes += n * bytes;
@@ -371,11 +422,21 @@ dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
     const dv_group_grid *grid = dv_grid_of(plan, group);
     if (grid)
         return grid_traffic(plan, grid, op, core);
-    for (int32_t d = 0; d < g->n_deals; d++)
-        for (int64_t k = 0; k < g->deals[d].n_tiles; k++)
-            if (core < 0 || g->deals[d].core == core)
-                add_tile(&sum, plan, g, op, g->deals[d].first_tile + k);
-    for (int64_t c = 0; c < plan->target.cores && plan->scratch.fill_at; c++)
+    int splits = dv_plan_splits_reduction(plan, op);
+    for (int k = 0; k <= plan->ops->ops[op].n_reads && core < 0; k++)
+        add_access_in_all(&sum, plan, op, k);
+    for (int32_t d = 0; d < g->n_deals && (core >= 0 || splits); d++)
+        for (int64_t k = 0; k < g->deals[d].n_tiles; k++) {
+            int64_t tile = g->deals[d].first_tile + k;
+            if (g->deals[d].core == core)
+                add_tile(&sum, plan, op, tile);
+            if (splits && (core < 0 || g->deals[d].core == core))
+                add_part(&sum, plan, g, op, tile, g->deals[d].core);
+        }
+    const int32_t *fill_at = plan->scratch.fill_at;
+    if (!fill_at || fill_at[op] == fill_at[op + 1])
+        return sum;
+    for (int64_t c = 0; c < plan->target.cores; c++)
         if (core < 0 || c == core)
             add_homes(&sum, plan, op, c);
     return sum;
@@ -399,7 +460,7 @@ void dv_op_traffic_by_core(const dv_plan *plan, int32_t group, int32_t op,
         if (grid)
             add_range(&t, plan, grid, op, i, &shape);
         for (int64_t k = 0; !grid && k < g->deals[i].n_tiles; k++)
-            add_tile(&t, plan, g, op, g->deals[i].first_tile + k);
+            add_tile(&t, plan, op, g->deals[i].first_tile + k);
         bytes[core - first_core] += t.read_bytes + t.write_bytes;
     }
     for (int64_t c = first_core; c < end && plan->scratch.fill_at && !grid;
