@@ -29,7 +29,8 @@ static void after_pass(void *user, const char *pass, double ms,
     dv_free(text);
 }
 
-// Returns the plan's text, followed by a line about what was proved. With
+// Returns the plan's text, followed by lines about the predicted time and about
+// what was proved. With
 // `one_rank`, a team's plan has only the class of the rank that it is for.
 static char *text_of(const dv_plan *plan, int checked, int one_rank)
 {
@@ -41,6 +42,12 @@ static char *text_of(const dv_plan *plan, int checked, int one_rank)
         some.n_classes = 1;
     }
     dv_plan_print(&out, &some);
+    if (checked && dv_plan_has_price(plan)) {
+        dv_price p = dv_plan_price(plan);
+        dv_put(&out, "# predicted: ");
+        dv_price_print(&out, &p);
+        dv_put(&out, "\n");
+    }
     if (checked && plan->team.n_axes)
         dv_put(&out,
                "# check: ok. %d op%s, %d class%s of ranks; every element is "
@@ -277,6 +284,32 @@ static void explain_sticks(dv_text *out, const dv_plan *plan)
                               : "of the choices that were tried the least");
 }
 
+// Prints the predicted time of each group (ops that share one tile space), and
+// of the whole plan.
+static void explain_price(dv_text *out, const dv_plan *plan)
+{
+    if (!dv_plan_has_price(plan))
+        return;
+    dv_price all = dv_plan_price(plan);
+    dv_put(out, "predicted: ");
+    dv_price_print(out, &all);
+    dv_put(out, "\n");
+    for (int32_t i = 0; i < plan->n_groups; i++) {
+        const dv_group *g = &plan->groups[i];
+        dv_price p = dv_group_price(plan, i);
+        double times = dv_group_times(plan, i);
+        dv_put(out, "    ");
+        for (int32_t op = g->first_op; op < g->end_op; op++)
+            dv_put(out, "%s%s", op > g->first_op ? " " : "",
+                   plan->ops->ops[op].name);
+        dv_put(out, ", ");
+        if (times > 1)
+            dv_put(out, "%.0f times ", times);
+        dv_price_print(out, &p);
+        dv_put(out, "; %s limits it\n", dv_limit_name(p.limit));
+    }
+}
+
 static char *explain(const dv_plan *plan)
 {
     dv_text out = {0};
@@ -286,6 +319,7 @@ static char *explain(const dv_plan *plan)
         explain_sticks(&out, plan);
     for (int32_t i = 0; plan->divisions && i < plan->ops->n_ops; i++)
         explain_op(&out, plan, i);
+    explain_price(&out, plan);
     cli_explain_scratch(&out, plan);
     return dv_text_take(&out);
 }

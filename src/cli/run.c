@@ -265,6 +265,12 @@ static void report_json(const cli_job *j)
             DV_F("hbm_write_elements", moved->write_elems),
             DV_F("hbm_bytes", moved->read_bytes + moved->write_bytes),
             DV_F("ring_bytes", moved->ring_bytes));
+    dv_price counted;
+    if (j->exec && dv_plan_has_price(j->l.plan) &&
+        dv_exec_price(j->exec, -1, &counted))
+        DV_JSON_OBJECT(&w, "time",
+                       DV_F("predicted_us", dv_plan_price(j->l.plan).total_us),
+                       DV_F("counted_us", counted.total_us));
     if (j->l.plan->team.n_axes)
         team_json(&w, j);
     dv_json_open_flat(&w, "made_up", '[');
@@ -362,6 +368,11 @@ static void report_text(const cli_job *j)
         printf("  simulated: %" PRId64 " elements read, %" PRId64
                " written in main memory, %" PRId64 " bytes between cores\n",
                moved->read_elems, moved->write_elems, moved->ring_bytes);
+    dv_price counted;
+    if (j->exec && dv_plan_has_price(j->l.plan) &&
+        dv_exec_price(j->exec, -1, &counted))
+        printf("  predicted time %.4g us, by what was counted %.4g us\n",
+               dv_plan_price(j->l.plan).total_us, counted.total_us);
     if (j->l.plan->team.n_axes)
         printf("  a team of %" PRId64 ": %" PRId64 " bytes in %" PRId64
                " messages\n",

@@ -9,10 +9,11 @@
 // Candidates are, for every variable, all slice lengths that give different
 // numbers of slices, with a product of at most `cores`. Of divisions that take
 // equally long the one with the least traffic of main memory is taken, then the
-// one whose busiest core computes least, then the one on fewer cores. On the
-// host ties are broken by fewer bytes of cache lines, then by fewer cores, then
-// by cutting outer variables. The choice is deterministic. The run time is the
-// number of candidates times the number of tensors.
+// one with the fewest partial results, then the one whose busiest core computes
+// least, then the one on fewer cores. On the host ties are broken by fewer
+// bytes of cache lines, then by fewer cores, then by cutting outer variables.
+// The choice is deterministic. The run time is the number of candidates times
+// the number of tensors.
 //
 // If the span limit allows no division with at most `cores` tiles, the op runs
 // in rounds: each core computes several tiles one after another, with about as
@@ -30,7 +31,7 @@ typedef struct candidate {
     double cost;       // predicted time in microseconds
     double bytes;      // traffic of main memory
     double compute_us; // of the core with the most work
-    int64_t cores;
+    int64_t cores, partials;
 } candidate;
 
 typedef struct best {
@@ -167,12 +168,9 @@ dv_cost_work dv_divide_work(const dv_divide_space *s, const dv_target *t,
     int64_t tiles = dv_splits_cores(s, d);
     double rounds = (double)dv_ceil_div(tiles, t->cores);
     for (int i = 0; i < s->n_tensors; i++) {
-        double all = dv_divide_transferred_by_all(s, i, d);
-        double passed = dv_divide_passed(s, i, d);
-        w.memory_bytes +=
-            passed > 0 ? all / (double)tiles : dv_divide_transferred(s, i, d);
-        w.all_bytes += all / rounds;
-        w.passed_bytes += passed / rounds;
+        w.memory_bytes += dv_divide_transferred(s, i, d);
+        w.all_bytes += dv_divide_transferred_by_all(s, i, d) / rounds;
+        w.passed_bytes += dv_divide_passed(s, i, d) / rounds;
     }
     w.partial_bytes = results * 4; // partial results are f32: 4 bytes each
     w.combined = dv_ceil_div(dv_min_i64(tiles, t->cores), w.partials);
@@ -223,9 +221,10 @@ static int compare(double a, double b)
     return a < b * (1 - rounding) ? -1 : a > b * (1 + rounding);
 }
 
-// Returns whether a candidate is not better than the best division so far: it
-// takes as long, and moves as many bytes, and its busiest core computes as long
-// (which keeps all cores busy if memory limits the op), or one of them more.
+// Returns whether a candidate is not better than the best division so far. The
+// shorter time decides, then fewer bytes, then fewer partial results, then less
+// computing on the busiest core (which keeps all cores busy if memory limits
+// the op), then fewer cores.
 static int no_better(const best *b, const candidate *c)
 {
     const candidate *f = &b->best;
@@ -239,6 +238,8 @@ static int no_better(const best *b, const candidate *c)
     }
     int order = compare(c->cost, f->cost);
     order = order ? order : compare(c->bytes, f->bytes);
+    if (!order && c->partials != f->partials)
+        return c->partials > f->partials;
     order = order ? order : compare(c->compute_us, f->compute_us);
     return order ? order > 0 : c->cores >= f->cores;
 }
@@ -269,10 +270,12 @@ static void consider(best *b, int64_t cores)
     // Threads of the host share caches, so the traffic of one of them is
     // compared there, in whole cache lines.
     candidate c = {.cost = dv_cost_us(b->t, &w) * rounds * penalty(b, &w),
-                   .bytes = dv_target_has_caches(b->t) ? w.memory_bytes
-                                                       : w.all_bytes * rounds,
+                   .bytes = dv_target_has_caches(b->t)
+                                ? w.memory_bytes
+                                : dv_cost_all_bytes(b->t, &w) * rounds,
                    .compute_us = dv_cost_compute_us(b->t, &w) * rounds,
-                   .cores = cores};
+                   .cores = cores,
+                   .partials = w.partials};
     if (b->any && no_better(b, &c)) {
         if (b->runner_cost < 0 || c.cost < b->runner_cost) {
             b->runner_cost = c.cost;

@@ -242,6 +242,21 @@ const dv_sim_traffic *dv_exec_moved_by(const dv_exec *x, int32_t op,
     return x->sim ? dv_sim_moved_by(x->sim, op, core) : NULL;
 }
 
+int dv_exec_price(const dv_exec *x, int32_t group, dv_price *out)
+{
+    if (!x->sim)
+        return 0;
+    *out = (dv_price){0};
+    for (int32_t g = 0; g < x->plan->n_groups; g++) {
+        if (group >= 0 && g != group)
+            continue;
+        dv_group_work w = dv_sim_work(x->sim, g);
+        dv_price p = dv_price_of(&x->plan->target, &w);
+        dv_price_add(out, &p, 1);
+    }
+    return 1;
+}
+
 // Creates an exec of a plan that the checker accepts.
 static dv_status create(dv_exec **out, const dv_plan *plan, int probing,
                         const dv_schedule_pins *wanted, dv_diag *diag)

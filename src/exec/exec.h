@@ -89,6 +89,10 @@ const dv_sim_traffic *dv_exec_moved(const dv_exec *x);
 // Returns the data traffic that one op caused on one simulated core.
 const dv_sim_traffic *dv_exec_moved_by(const dv_exec *x, int32_t op,
                                        int64_t core);
+// Computes the time of the last run from what the simulator counted, of one
+// group (all its executions) or of all groups if group is -1. Returns 0 if the
+// run was not simulated.
+int dv_exec_price(const dv_exec *x, int32_t group, dv_price *out);
 
 // The functions from here to dv_verify_samples are implemented in fill.c and
 // verify.c.

@@ -68,10 +68,21 @@ double dv_cost_ring_us(const dv_target *t, double bytes)
     return has_ring_rate(t) ? 1e6 * bytes / t->ring_bandwidth_bytes_per_s : 0;
 }
 
+// Returns the bytes of all partial results that are sent from core to core.
+static double combined_bytes(const dv_cost_work *w)
+{
+    return (double)(w->partials - 1) * w->partial_bytes * (double)w->combined;
+}
+
+double dv_cost_all_bytes(const dv_target *t, const dv_cost_work *w)
+{
+    return w->all_bytes + (has_ring_rate(t) ? 0 : 2 * combined_bytes(w));
+}
+
 double dv_cost_combine_us(const dv_target *t, const dv_cost_work *w)
 {
     double bytes = (double)(w->partials - 1) * w->partial_bytes;
-    double all = bytes * (double)w->combined;
+    double all = combined_bytes(w);
     double wait =
         dv_target_runs_here(t) && w->partials > 1 ? thread_sync_us : 0;
     if (has_ring_rate(t))

@@ -37,6 +37,9 @@ double dv_cost_combine_us(const dv_target *t, const dv_cost_work *w);
 // Returns the time of bytes sent from core to core over the ring; 0 if its
 // bandwidth is not known, because they then count as main memory traffic.
 double dv_cost_ring_us(const dv_target *t, double bytes);
+// Returns the bytes of main memory that all cores transfer, with those of
+// partial results if there is no ring.
+double dv_cost_all_bytes(const dv_target *t, const dv_cost_work *w);
 // Return the rates in bytes per second of main memory for all cores together,
 // and of what a single core can draw of it.
 double dv_cost_shared_rate(const dv_target *t);

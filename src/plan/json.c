@@ -2,6 +2,7 @@
 // (steps of planning).
 #include "ir/json.h"
 #include "base/math.h"
+#include "plan/price.h"
 #include "plan/traffic.h"
 
 static void layout_json(dv_json *j, const void *of, int32_t i)
@@ -81,6 +82,16 @@ static void divide_json(dv_json *j, const void *of, int32_t i)
     dv_json_close(j);
 }
 
+// Prints a predicted time and its parts; `limit` is NULL or what limits it.
+static void price_json(dv_json *j, const dv_price *p, const char *limit)
+{
+    DV_JSON_OBJECT(j, "price", DV_F("us", p->total_us),
+                   DV_F("compute_us", p->compute_us),
+                   DV_F("memory_us", p->memory_us), DV_F("ring_us", p->ring_us),
+                   DV_F("launch_us", p->launch_us),
+                   DV_F_WHEN(limit != NULL, DV_F("limit", limit)));
+}
+
 static void group_json(dv_json *j, const dv_plan *plan, const dv_group *g)
 {
     dv_json_open(j, NULL, '{');
@@ -90,6 +101,10 @@ static void group_json(dv_json *j, const dv_plan *plan, const dv_group *g)
     dv_json_close(j);
     dv_json_int(j, "tiles", g->n_tiles);
     dv_json_bool(j, "non_terminal", g->non_terminal);
+    if (dv_plan_has_price(plan)) {
+        dv_price p = dv_group_price(plan, (int32_t)(g - plan->groups));
+        price_json(j, &p, dv_limit_name(p.limit));
+    }
     dv_json_open(j, "cores", '[');
     for (int32_t d = 0; d < g->n_deals; d++)
         DV_JSON_OBJECT(j, NULL, DV_F("core", g->deals[d].core),
@@ -289,6 +304,10 @@ static void plan_json(dv_json *j, const dv_plan *plan)
         for (int32_t i = 0; i < plan->n_groups; i++)
             group_json(j, plan, &plan->groups[i]);
         dv_json_close(j);
+    }
+    if (dv_plan_has_price(plan)) {
+        dv_price p = dv_plan_price(plan);
+        price_json(j, &p, NULL);
     }
     if (plan->facts & DV_FACT_PLACED)
         scratch_json(j, plan);

@@ -48,10 +48,35 @@ static void add_points(const dv_plan *plan, int32_t group, int32_t op,
     }
 }
 
-// Returns the points of an op on the core that computes the most of them.
-static int64_t most_points(const dv_plan *plan, int32_t group, int32_t op)
+// Returns whether no core of a group has more than one tile.
+static int one_tile_per_core(const dv_plan *plan, int32_t group)
+{
+    const dv_group *g = &plan->groups[group];
+    uint64_t seen[CORES_AT_ONCE / 64] = {0};
+    if (dv_grid_of(plan, group))
+        return 0;
+    for (int32_t d = 0; d < g->n_deals; d++) {
+        int64_t core = g->deals[d].core;
+        if (g->deals[d].n_tiles > 1 || core >= CORES_AT_ONCE ||
+            seen[core / 64] >> core % 64 & 1)
+            return 0;
+        seen[core / 64] |= (uint64_t)1 << core % 64;
+    }
+    return 1;
+}
+
+// Returns the points of an op on the core that computes the most of them;
+// `single` says that no core has more than one tile.
+static int64_t most_points(const dv_plan *plan, int32_t group, int32_t op,
+                           int single)
 {
     int64_t most = 0;
+    dv_tile largest;
+    if (single) {
+        // No slice is longer than the first one of its variable.
+        dv_plan_tile(&largest, plan, op, 0);
+        return points_of(&plan->ops->ops[op], &largest);
+    }
     for (int64_t c = 0; c < plan->target.cores; c += CORES_AT_ONCE) {
         int64_t points[CORES_AT_ONCE] = {0};
         add_points(plan, group, op, c, points);
@@ -107,6 +132,7 @@ dv_group_work dv_group_work_of(const dv_plan *plan, int32_t group)
 {
     const dv_group *g = &plan->groups[group];
     const dv_scratch *s = &plan->scratch;
+    int single = one_tile_per_core(plan, group);
     dv_group_work w = {.syncs = on_several_cores(plan, group)};
     for (int32_t i = g->first_op; i < g->end_op; i++) {
         const dv_op *op = &plan->ops->ops[i];
@@ -119,7 +145,7 @@ dv_group_work dv_group_work_of(const dv_plan *plan, int32_t group)
             w.transfers += s->homes[s->fill_order[k]].fill != DV_FILL_WRITTEN;
         if (!op->is_extern)
             *(dv_op_kind(op) == DV_KIND_CONTRACTION ? &w.macs : &w.ops) +=
-                most_points(plan, group, i);
+                most_points(plan, group, i, single);
     }
     if (core_can_limit(&plan->target))
         w.core_bytes = most_bytes(plan, group);
@@ -194,6 +220,18 @@ dv_price dv_plan_price(const dv_plan *plan)
         dv_price_add(&sum, &p, dv_group_times(plan, g));
     }
     return sum;
+}
+
+int dv_plan_has_price(const dv_plan *plan)
+{
+    return plan->facts & DV_FACT_GROUPED && plan->n_groups > 0 &&
+           !dv_target_has_caches(&plan->target);
+}
+
+void dv_price_print(dv_text *out, const dv_price *p)
+{
+    dv_put(out, "%.4g us: compute %.4g, memory %.4g, ring %.4g, launch %.4g",
+           p->total_us, p->compute_us, p->memory_us, p->ring_us, p->launch_us);
 }
 
 const char *dv_limit_name(dv_limit limit)

@@ -68,6 +68,12 @@ double dv_group_times(const dv_plan *plan, int32_t group);
 dv_price dv_plan_price(const dv_plan *plan);
 // Adds `times` runs of a group to a plan's price.
 void dv_price_add(dv_price *sum, const dv_price *group, double times);
+// Returns whether a plan has a predicted time: it is divided, for a described
+// machine. Caches decide what reaches the main memory of the host.
+int dv_plan_has_price(const dv_plan *plan);
+// Prints a time and its parts: "12.6 us: compute 1.37, memory 10.6, ring 0,
+// launch 2".
+void dv_price_print(dv_text *out, const dv_price *p);
 // Returns the name of what limits a group: compute, memory or ring.
 const char *dv_limit_name(dv_limit limit);
 #endif

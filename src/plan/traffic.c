@@ -188,9 +188,11 @@ static int64_t own_elems(const dv_plan *plan, int32_t home, int64_t core,
     return n;
 }
 
-// Adds the traffic of access k of op i in a tile that runs on `core`.
-static void add_access(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
-                       const dv_tile *t, int64_t core)
+// Adds the traffic of access k of op i in tiles like t: in `fetching` tiles
+// that get their elements from main memory, and `receiving` ones that get them
+// from other cores.
+static void add_accesses(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
+                         const dv_tile *t, int64_t fetching, int64_t receiving)
 {
     const dv_op *op = &plan->ops->ops[i];
     const dv_access *a = dv_op_access(op, k);
@@ -200,20 +202,80 @@ static void add_access(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
     sum->exact = sum->exact && n >= 0;
     n = n < 0 ? 0 : n;
     int64_t bytes = n * elem_bytes(plan, a->tensor);
+    *(k < op->n_reads ? &sum->read_elems : &sum->write_elems) += n * fetching;
+    *(k < op->n_reads ? &sum->read_bytes : &sum->write_bytes) +=
+        bytes * fetching;
+    sum->ring_bytes += bytes * receiving;
+    if (dv_ring_of(plan, i, k) == DV_RING_MEMORY)
+        sum->link_bytes += bytes * fetching;
+}
+
+// Adds what read r of op i receives from other cores' scratchpads in a tile
+// that runs on `core`.
+static void add_passed(dv_traffic *sum, const dv_plan *plan, int32_t i, int r,
+                       const dv_tile *t, int64_t core)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    const dv_access *a = &op->reads[r];
+    int64_t n = dv_access_distinct_elems(plan->ops, op, a, t->begin, t->end);
+    int64_t own = own_elems(plan, dv_ring_of(plan, i, r), core, op, a, t);
+    int64_t bytes = elem_bytes(plan, a->tensor);
+    sum->exact = sum->exact && n >= 0;
+    sum->ring_bytes += dv_max_i64(n - own, 0) * bytes;
+    if (dv_tile_fetches(op, dv_access_vars(op, a), t))
+        sum->link_bytes += dv_max_i64(n, 0) * bytes;
+}
+
+// Adds the traffic of access k of op i in a tile that runs on `core`.
+static void add_access(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
+                       const dv_tile *t, int64_t core)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    uint32_t vars = dv_access_vars(op, dv_op_access(op, k));
     int32_t ring = dv_ring_of(plan, i, k);
-    int fetches =
-        ring == DV_RING_NONE || dv_tile_fetches(op, dv_access_vars(op, a), t);
-    if (ring != DV_RING_NONE && fetches)
-        sum->link_bytes += bytes;
+    int fetches = ring == DV_RING_NONE || dv_tile_fetches(op, vars, t);
     if (ring >= 0)
-        bytes -=
-            own_elems(plan, ring, core, op, a, t) * elem_bytes(plan, a->tensor);
-    if (ring >= 0 || !fetches) {
-        sum->ring_bytes += bytes;
-        return;
+        add_passed(sum, plan, i, k, t, core);
+    else
+        add_accesses(sum, plan, i, k, t, fetches, !fetches);
+}
+
+// Adds the traffic of access k of op i in all tiles. Only the lengths of a
+// tile's slices matter, and the last slice of a variable is the only one that
+// may be shorter, so that one tile of each shape is counted.
+static void add_access_in_all(dv_traffic *sum, const dv_plan *plan, int32_t i,
+                              int k)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    uint32_t vars = dv_access_vars(op, dv_op_access(op, k));
+    int shared = dv_ring_of(plan, i, k) == DV_RING_MEMORY;
+    int64_t times = 1, replicas = 1, slots[DV_MAX_VARS];
+    int uneven[DV_MAX_VARS], n = 0;
+    dv_tile t;
+    for (int v = 0; v < op->n_vars; v++) {
+        int64_t slice = plan->slices[i][v], len = dv_var_len(op, v);
+        // The result is stored with the last partial result.
+        int once = k == op->n_reads && op->vars[v].reduce;
+        slots[v] = dv_ceil_div(len, slice);
+        t.begin[v] = op->vars[v].begin;
+        t.end[v] = t.begin[v] + dv_min_i64(slice, len);
+        if (vars >> v & 1 && len % slice && slots[v] > 1 && !once)
+            uneven[n++] = v;
+        else if (shared && !(vars >> v & 1))
+            replicas *= slots[v];
+        else
+            times *= once ? 1 : slots[v];
     }
-    *(k < op->n_reads ? &sum->read_elems : &sum->write_elems) += n;
-    *(k < op->n_reads ? &sum->read_bytes : &sum->write_bytes) += bytes;
+    for (int64_t shape = 0; shape < (int64_t)1 << n; shape++) {
+        int64_t alike = times;
+        for (int u = 0; u < n; u++) {
+            int v = uneven[u], last = (int)(shape >> u & 1);
+            int64_t slice = plan->slices[i][v];
+            t.end[v] = t.begin[v] + (last ? dv_var_len(op, v) % slice : slice);
+            alike *= last ? 1 : slots[v] - 1;
+        }
+        add_accesses(sum, plan, i, k, &t, alike, alike * (replicas - 1));
+    }
 }
 
 static int64_t core_of(const dv_group *g, int64_t tile)
@@ -243,27 +305,47 @@ static int64_t part_before(const dv_op *op, const dv_tile *t)
     return found ? tile : -1;
 }
 
-static void add_tile(dv_traffic *sum, const dv_plan *plan, const dv_group *g,
+// Adds the bytes of the partial result that a tile of a reduction which is cut
+// into slices gets from another core.
+static void add_part(dv_traffic *sum, const dv_plan *plan, const dv_group *g,
                      int32_t i, int64_t tile, int64_t core)
 {
     const dv_op *op = &plan->ops->ops[i];
     int64_t results = 1;
+    dv_tile t;
+    dv_plan_tile(&t, plan, i, tile);
+    for (int v = 0; v < op->n_vars; v++)
+        results *= op->vars[v].reduce ? 1 : t.end[v] - t.begin[v];
+    int64_t before = part_before(op, &t);
+    if (before >= 0 && core_of(g, before) != core)
+        add_copy(sum, results * dv_op_partial_bytes(plan->ops, op));
+}
+
+static void add_tile(dv_traffic *sum, const dv_plan *plan, int32_t i,
+                     int64_t tile, int64_t core)
+{
+    const dv_op *op = &plan->ops->ops[i];
     int last = 1;
     dv_tile t;
     dv_plan_tile(&t, plan, i, tile);
-    for (int v = 0; v < op->n_vars; v++) {
-        if (op->vars[v].reduce)
-            last = last && t.slot[v] == t.n_slots[v] - 1;
-        else
-            results *= t.end[v] - t.begin[v];
-    }
+    for (int v = 0; v < op->n_vars; v++)
+        last = last && (!op->vars[v].reduce || t.slot[v] == t.n_slots[v] - 1);
     for (int r = 0; r < op->n_reads; r++)
         add_access(sum, plan, i, r, &t, core);
     if (last)
         add_access(sum, plan, i, op->n_reads, &t, core);
-    int64_t before = part_before(op, &t);
-    if (before >= 0 && core_of(g, before) != core)
-        add_copy(sum, results * dv_op_partial_bytes(plan->ops, op));
+}
+
+// Adds what all reads of op i receive from other cores' scratchpads in a tile
+// that runs on `core`.
+static void add_all_passed(dv_traffic *sum, const dv_plan *plan, int32_t i,
+                           int64_t tile, int64_t core)
+{
+    dv_tile t;
+    dv_plan_tile(&t, plan, i, tile);
+    for (int r = 0; r < plan->ops->ops[i].n_reads; r++)
+        if (dv_ring_of(plan, i, r) >= 0)
+            add_passed(sum, plan, i, r, &t, core);
 }
 
 // Adds the traffic of the homes (tensors resident in scratchpads) of an op:
@@ -276,7 +358,8 @@ static void add_homes(dv_traffic *sum, const dv_plan *plan, int32_t op,
     for (int32_t i = s->fill_at[op]; i < s->fill_at[op + 1]; i++) {
         const dv_home *h = &s->homes[s->fill_order[i]];
         int64_t bytes = elem_bytes(plan, h->tensor);
-        int64_t n = dv_home_elems(plan, h, core);
+        int moves = h->fill == DV_FILL_LOADED || h->stored;
+        int64_t n = moves ? dv_home_elems(plan, h, core) : 0;
         int fetches = !h->shared || dv_home_fetches(plan, h, core);
         if (h->fill == DV_FILL_LOADED && fetches) {
             sum->read_elems += n;
@@ -434,12 +517,28 @@ dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
     const dv_group_grid *grid = dv_grid_of(plan, group);
     if (grid)
         return grid_traffic(plan, grid, op, core);
-    for (int32_t d = 0; d < g->n_deals; d++)
-        for (int64_t k = 0; k < g->deals[d].n_tiles; k++)
-            if (core < 0 || g->deals[d].core == core)
-                add_tile(&sum, plan, g, op, g->deals[d].first_tile + k,
-                         g->deals[d].core);
-    for (int64_t c = 0; c < plan->target.cores && plan->scratch.fill_at; c++)
+    const dv_op *o = &plan->ops->ops[op];
+    int by_tile = core >= 0 || dv_plan_splits_reduction(plan, op);
+    for (int k = 0; k <= o->n_reads && core < 0; k++) {
+        if (dv_ring_of(plan, op, k) < 0)
+            add_access_in_all(&sum, plan, op, k);
+        else
+            by_tile = 1;
+    }
+    for (int32_t d = 0; d < g->n_deals && by_tile; d++)
+        for (int64_t k = 0; k < g->deals[d].n_tiles; k++) {
+            int64_t tile = g->deals[d].first_tile + k, at = g->deals[d].core;
+            if (at == core)
+                add_tile(&sum, plan, op, tile, at);
+            if (core < 0)
+                add_all_passed(&sum, plan, op, tile, at);
+            if (core < 0 || at == core)
+                add_part(&sum, plan, g, op, tile, at);
+        }
+    const int32_t *fill_at = plan->scratch.fill_at;
+    if (!fill_at || fill_at[op] == fill_at[op + 1])
+        return sum;
+    for (int64_t c = 0; c < plan->target.cores; c++)
         if (core < 0 || c == core)
             add_homes(&sum, plan, op, c);
     return sum;
@@ -463,7 +562,7 @@ void dv_op_traffic_by_core(const dv_plan *plan, int32_t group, int32_t op,
         if (grid)
             add_range(&t, plan, grid, op, i, &shape);
         for (int64_t k = 0; !grid && k < g->deals[i].n_tiles; k++)
-            add_tile(&t, plan, g, op, g->deals[i].first_tile + k, core);
+            add_tile(&t, plan, op, g->deals[i].first_tile + k, core);
         bytes[core - first_core] += t.read_bytes + t.write_bytes;
     }
     for (int64_t c = first_core; c < end && plan->scratch.fill_at && !grid;

@@ -82,13 +82,9 @@ int dv_joint_cheaper(const dv_joint_price *a, const dv_joint_price *b)
 static void drop_traffic(dv_cost_work *w, const dv_divide_space *s, int k,
                          const dv_splits *d, double rounds)
 {
-    double all = dv_divide_transferred_by_all(s, k, d);
-    double passed = dv_divide_passed(s, k, d);
-    double tiles = (double)dv_splits_cores(s, d);
-    w->memory_bytes -=
-        passed > 0 ? all / tiles : dv_divide_transferred(s, k, d);
-    w->all_bytes -= all / rounds;
-    w->passed_bytes -= passed / rounds;
+    w->memory_bytes -= dv_divide_transferred(s, k, d);
+    w->all_bytes -= dv_divide_transferred_by_all(s, k, d) / rounds;
+    w->passed_bytes -= dv_divide_passed(s, k, d) / rounds;
 }
 
 // Returns the predicted time of the op with its current division, and the bytes

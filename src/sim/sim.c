@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct op_starts {
+    int64_t launches, transfers, syncs;
+} op_starts;
+
 struct dv_sim {
     dv_arena arena;
     const dv_plan *plan;
@@ -38,6 +42,14 @@ struct dv_sim {
     dv_sim_traffic *by;     // data movement by op, then core; owned
     dv_sim_traffic *counts; // counts of the current op and core
     int64_t core;           // the core that is being simulated
+    // By op: how often it was launched, how many tensors were loaded or copied
+    // into the scratchpads for it, and, for the first op of a group, how often
+    // several cores worked on the group; owned.
+    op_starts *starts;
+    // The first core that worked on the current group, or -1; and whether
+    // another one did.
+    int64_t first_core;
+    int several_cores;
     // The scratchpads of all cores, one after the other; owned. NULL: the plan
     // keeps no tensor resident in them.
     unsigned char *scratch;
@@ -312,6 +324,7 @@ static void fill_homes(dv_sim *m, int32_t op)
         return;
     for (int32_t i = s->fill_at[op]; i < s->fill_at[op + 1]; i++) {
         const dv_home *h = &s->homes[s->fill_order[i]];
+        m->starts[op].transfers += h->fill != DV_FILL_WRITTEN;
         for (int64_t c = 0; c < m->plan->target.cores; c++) {
             if (h->fill == DV_FILL_LOADED)
                 exchange_home(m, op, s->fill_order[i], c, 0);
@@ -418,10 +431,11 @@ static int get_memory(dv_sim *m)
     m->peer = dv_alloc((size_t)n.parts * 8);
     m->core_of = dv_alloc((size_t)n.tiles * sizeof *m->core_of);
     m->by = dv_alloc(n_counts(m) * sizeof *m->by);
+    m->starts = dv_alloc((size_t)m->plan->ops->n_ops * sizeof *m->starts + 1);
     if (m->seen)
         memset(m->seen, 0, (size_t)n.marks);
-    return m->by && m->old && m->seen && m->parts && m->peer && m->core_of &&
-           create_scratch(m);
+    return m->by && m->starts && m->old && m->seen && m->parts && m->peer &&
+           m->core_of && create_scratch(m);
 }
 
 dv_status dv_sim_create(dv_sim **out, const dv_plan *plan,
@@ -458,6 +472,7 @@ void dv_sim_destroy(dv_sim *m)
     dv_release(m->peer);
     dv_release(m->core_of);
     dv_release(m->by);
+    dv_release(m->starts);
     dv_release(m->scratch);
     dv_arena arena = m->arena;
     dv_arena_free(&arena);
@@ -481,6 +496,34 @@ int64_t dv_sim_scratch_bytes(const dv_sim *m)
 const dv_sim_traffic *dv_sim_moved(const dv_sim *m)
 {
     return &m->moved;
+}
+
+dv_group_work dv_sim_work(const dv_sim *m, int32_t group)
+{
+    const dv_group *g = &m->plan->groups[group];
+    dv_group_work w = {0};
+    for (int32_t i = g->first_op; i < g->end_op; i++) {
+        const dv_op *op = &m->plan->ops->ops[i];
+        int64_t most = 0;
+        for (int64_t c = 0; c < m->plan->target.cores; c++) {
+            const dv_sim_traffic *moved = counts_of(m, i, c);
+            most = dv_max_i64(most, moved->points);
+            w.memory_bytes += moved->read_bytes + moved->write_bytes;
+            w.link_bytes += moved->link_bytes;
+        }
+        *(dv_op_kind(op) == DV_KIND_CONTRACTION ? &w.macs : &w.ops) += most;
+        w.launches += m->starts[i].launches;
+        w.transfers += m->starts[i].transfers;
+        w.syncs += m->starts[i].syncs;
+    }
+    for (int64_t c = 0; c < m->plan->target.cores; c++) {
+        int64_t bytes = 0;
+        for (int32_t i = g->first_op; i < g->end_op; i++)
+            bytes += counts_of(m, i, c)->read_bytes +
+                     counts_of(m, i, c)->write_bytes;
+        w.core_bytes = dv_max_i64(w.core_bytes, bytes);
+    }
+    return w;
 }
 
 // Copies an element from the host's format to the machine's, which may store
@@ -549,6 +592,7 @@ dv_status dv_sim_load(dv_sim *m, void *const *host, dv_diag *diag)
     m->moved = (dv_sim_traffic){0};
     wipe_scratch(m);
     memset(m->by, 0, n_counts(m) * sizeof *m->by);
+    memset(m->starts, 0, (size_t)p->n_ops * sizeof *m->starts);
     for (int32_t i = 0; i < p->n_tensors; i++) {
         memset(m->memory[i], DV_POISON, (size_t)m->layouts[i].bytes);
         if (p->tensors[i].is_input)
@@ -741,10 +785,23 @@ static void run_box(dv_strips *s, const dv_tile *b)
     dv_strips_run(s, b->begin, b->end);
 }
 
+// Counts the points of the box that the current core computes, and notes
+// whether several cores work on the group.
+static void count_points(dv_sim *m, const dv_op *op, const dv_tile *b)
+{
+    int64_t n = !op->is_extern;
+    for (int v = 0; v < op->n_vars; v++)
+        n *= b->end[v] - b->begin[v];
+    m->counts->points += n;
+    m->several_cores |= m->first_core >= 0 && m->core != m->first_core;
+    m->first_core = m->core;
+}
+
 // Simulates one core's work on a box: copies the operands in, computes and,
 // with `stores`, finishes the result and stores it.
 static void run_core(dv_sim *m, dv_strips *s, const dv_tile *b, int stores)
 {
+    count_points(m, s->k->op, b);
     visit_reads(m, s, b, FETCH);
     run_box(s, b);
     if (stores) {
@@ -909,7 +966,10 @@ dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
     const dv_group_grid *grid =
         dv_grid_of(m->plan, (int32_t)(g - m->plan->groups));
     DV_TRY(find_cores(m, g, s->diag));
+    m->first_core = -1;
+    m->several_cores = 0;
     for (int32_t op = g->first_op; op < g->end_op; op++) {
+        m->starts[op].launches++;
         s->k = &m->kernels[op];
         s->images = (void *const *)m->images;
         // The core works on copies of the op's operands (s->images), of which
@@ -932,6 +992,7 @@ dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
             run_tile(m, s, op, tile);
         store_homes(m, op);
     }
+    m->starts[g->first_op].syncs += m->several_cores;
     if (m->plan->scratch.tenants)
         wipe_scratch(m);
     s->images = NULL;

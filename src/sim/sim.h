@@ -4,12 +4,15 @@
 // surrounded by poison (bytes that read as nan or -1). A wrong plan therefore
 // gives wrong numbers, not just a wrong report.
 //
-// The simulator counts data movement: an element counts once per access, op and
-// tile; an element of an indirect access counts once per index.
+// The simulator counts what the predicted time of a plan is computed from
+// (plan/price.h): points, data movement, launches and transfers. Data movement:
+// an element counts once per access, op and tile; an element of an indirect
+// access counts once per index.
 //
 //   sim.[ch]  the simulator: addresses of elements, scratchpads, cores
 #ifndef DV_SIM_H
 #define DV_SIM_H
+#include "plan/price.h"
 #include "strip/strip.h"
 
 // The byte that fills memory to which nothing was written.
@@ -23,6 +26,7 @@ typedef struct dv_sim_traffic {
     int64_t ring_bytes; // bytes sent between cores: partial sums, resident
                         // data, and operands that pass along the ring
     int64_t link_bytes; // of those, what the busiest link of the ring carries
+    int64_t points;     // points of ops computed; counted per op and core only
 } dv_sim_traffic;
 
 typedef struct dv_sim dv_sim;
@@ -51,6 +55,9 @@ void dv_sim_store(const dv_sim *m, void *const *host);
 const dv_sim_traffic *dv_sim_moved(const dv_sim *m);
 const dv_sim_traffic *dv_sim_moved_by(const dv_sim *m, int32_t op,
                                       int64_t core);
+// Returns what the simulator counted of the work of a group (ops that share one
+// tile space) in the whole run, in which repeats run it several times.
+dv_group_work dv_sim_work(const dv_sim *m, int32_t group);
 // Returns the scratchpad of a core, up to the end of its last home (the place
 // of a resident tensor); NULL: the plan has no homes.
 const unsigned char *dv_sim_scratch(const dv_sim *m, int64_t core);

@@ -3,6 +3,7 @@
 #include "harness/job.h"
 #include "plan/traffic.h"
 #include <inttypes.h>
+#include <math.h>
 
 // -- What every plan keeps ---------------------------------------------------
 
@@ -43,6 +44,32 @@ static int same_counts(const dv_traffic *t, int64_t times,
                          t->ring_bytes * times == moved->ring_bytes);
 }
 
+static int same_time(double a, double b)
+{
+    return fabs(a - b) <= 1e-9 * fabs(b);
+}
+
+// The time that the plan predicts for a group is the one that follows from what
+// the simulator counted.
+static int times_agree(const dv_plan *plan, const dv_exec *x, int32_t group)
+{
+    dv_price want = {0}, got;
+    dv_price once = dv_group_price(plan, group);
+    dv_price_add(&want, &once, dv_group_times(plan, group));
+    if (!dv_exec_price(x, group, &got))
+        return 1;
+    return (same_time(got.total_us, want.total_us) &&
+            same_time(got.compute_us, want.compute_us) &&
+            same_time(got.memory_us, want.memory_us) &&
+            same_time(got.ring_us, want.ring_us) &&
+            same_time(got.launch_us, want.launch_us)) ||
+           case_no("group %d: predicted %g us (%g %g %g %g), counted %g us "
+                   "(%g %g %g %g)",
+                   group, want.total_us, want.compute_us, want.memory_us,
+                   want.ring_us, want.launch_us, got.total_us, got.compute_us,
+                   got.memory_us, got.ring_us, got.launch_us);
+}
+
 static int counts_agree(const dv_plan *plan, const dv_exec *x)
 {
     const dv_sim_traffic *moved = dv_exec_moved(x);
@@ -53,6 +80,9 @@ static int counts_agree(const dv_plan *plan, const dv_exec *x)
             " bytes between cores; moved %" PRId64 ", %" PRId64 ", %" PRId64,
             t.read_elems, t.write_elems, t.ring_bytes, moved->read_elems,
             moved->write_elems, moved->ring_bytes);
+    for (int32_t g = 0; g < plan->n_groups && t.exact; g++)
+        if (!times_agree(plan, x, g))
+            return 0;
     for (int32_t g = 0; g < plan->n_groups; g++)
         for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
              op++)

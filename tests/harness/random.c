@@ -45,6 +45,11 @@ void random_target(rng *r, dv_target *t)
     t->intermediates_stored = rng_percent(&types, 50);
     if (rng_percent(&own, 60))
         random_grid(&own, t);
+    rng times = {r->state ^ 0x71e5};
+    t->core_bandwidth_bytes_per_s = rng_percent(&times, 50) ? 3e9 : 0;
+    t->launch_time_ns = (double)rng_below(&times, 3000);
+    t->sync_time_ns = (double)rng_below(&times, 1000);
+    t->transfer_latency_ns = (double)rng_below(&times, 500);
 }
 
 // -- Divisions ---------------------------------------------------------------

@@ -497,6 +497,7 @@ TEST(costs_are_reproduced)
             dv_splits d;
             dv_divide_space_init(s, &plan->target, plan->ops,
                                  &plan->ops->ops[i], plan->layouts, &arena);
+            s->shares = plan->shares;
             for (int v = 0; v < s->n_vars; v++)
                 d.n[v] = (s->extent[v] + plan->slices[i][v] - 1) /
                          plan->slices[i][v];

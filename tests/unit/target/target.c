@@ -165,12 +165,17 @@ TEST(units_scale)
     dv_target *t = read_ok("target t { memory_bandwidth = 204.8GB/s\n"
                            "ring_bandwidth = 2.5kB/s mac_rate = 98.3Tmac/s\n"
                            "vector_rate=64Gop/s clock=1e3MHz\n"
-                           "scratch_reserved = 12.5% core_grid = 4x3 }");
+                           "scratch_reserved = 12.5% core_grid = 4x3\n"
+                           "launch_time = 2.5us sync_time = 250ns\n"
+                           "transfer_latency = 1e-3s }");
     assert_true(t->memory_bandwidth_bytes_per_s == 204.8e9);
     assert_true(t->ring_bandwidth_bytes_per_s == 2500);
     assert_true(t->mac_rate_per_s == 98.3 * 1e12);
     assert_true(t->vector_rate_per_s == 64e9);
     assert_true(t->clock_hz == 1e9);
+    assert_true(t->launch_time_ns == 2500);
+    assert_true(t->sync_time_ns == 250);
+    assert_true(t->transfer_latency_ns == 1e6);
     assert_true(t->scratch_reserved_percent == 12.5);
     assert_int_equal(t->core_grid.cols, 4);
     assert_int_equal(t->core_grid.rows, 3);
@@ -234,6 +239,9 @@ TEST(wrong_units)
     property_fails("ring_bandwidth = 5e300GB/s", 20, "the most is 1000PB/s");
     property_fails("mac_rate = 1.5GB/s", 14, "1.5Tmac/s, found '1.5GB'");
     property_fails("clock = 1GHz/s", 15, "found '/'");
+    property_fails("launch_time = 3 }", 17, "3us or 250ns, found '3'");
+    property_fails("launch_time = 3Us", 17, "found '3Us'");
+    property_fails("launch_time = 2s", 17, "2s, the most is 1s");
     property_fails("ring = maybe", 10, "ring takes yes or no");
     property_fails("grain = source", 11, "grain takes primitive or fused");
     property_fails("core_grid = 8 }", 17, "such as 8x8, found '}'");
