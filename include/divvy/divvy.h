@@ -287,6 +287,10 @@ typedef struct dv_plan_options {
     size_t n_allowed;
     const dv_core_rect *holes;
     size_t n_holes;
+    // What must not be resident in scratchpads: the tensor "x"; for the op
+    // "op:y" or "y.2", its result and, where it reads them, its operands.
+    const char *const *bars;
+    size_t n_bars;
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
@@ -294,7 +298,7 @@ typedef struct dv_plan_options {
             (dv_joint)0, (dv_residents)0, (dv_switch)0, (dv_switch)0,          \
             (dv_switch)0, (dv_switch)0, (dv_switch)0, (dv_switch)0,            \
             (dv_tenants)0, (dv_solver)0, 0, 0, NULL, NULL, 0, 0, NULL, NULL,   \
-            NULL, NULL, 0, NULL, 0                                             \
+            NULL, NULL, 0, NULL, 0, NULL, 0                                    \
     }
 
 // Divides a program for a target. The plan has its own copies of both. options

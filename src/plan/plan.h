@@ -31,6 +31,7 @@
 //   lower.c         the pass "lower"
 //   source.[ch]     section "source": the program as written
 //   json.c          prints a plan as JSON
+//   bar.c           what the caller keeps off the cores
 //   cost.[ch]       estimates the cost of a division in microseconds
 //   traffic.[ch]    counts the elements that a plan moves, by formula
 //   order.[ch]      traversal orders of the tiles of a matrix
@@ -452,6 +453,17 @@ typedef struct dv_schedule_pins {
 // pins.
 dv_status dv_schedule_read_pins(dv_schedule_pins **out, dv_plan *plan,
                                 const dv_plan_options *options, dv_diag *diag);
+
+// Bars of the options, which keep tensors or the operands and results of ops off
+// the cores: `x` is a tensor, `op:y` or `y.2` an op (bar.c). dv_bar_has_tensor
+// and dv_bar_has_op return whether a bar is that of the tensor or op of this
+// name; dv_bar_applies whether the program has what a bar names; dv_bars_verify
+// fails if it has not.
+int dv_bar_has_tensor(const char *bar, const char *name);
+int dv_bar_has_op(const char *bar, const char *name);
+int dv_bar_applies(const dv_program *p, const char *bar);
+dv_status dv_bars_verify(const dv_program *p, const dv_plan_options *o,
+                         dv_diag *diag);
 
 // Prints the schedule of an op (its kernel and loops) as one line, without a
 // newline (schedule.c).

@@ -44,6 +44,9 @@ typedef struct dv_scratch_rules {
     dv_solver solver;
     int64_t budget;
     double time_limit_s;
+    // Tensors and ops that the caller bars (plan/bar.c).
+    const char *const *bars;
+    size_t n_bars;
 } dv_scratch_rules;
 
 typedef struct dv_cand {
@@ -84,6 +87,9 @@ typedef struct dv_life {
     int32_t *read_at; // per tensor: index of its first reading op in `reads`
     int32_t *reads;   // reading ops of all tensors, each op once per tensor
     int32_t *def;     // per tensor: the op that defines it, or -1
+    // Per op: why neither its operands nor its result may be resident for it,
+    // as a predicate of the op ("is barred"); NULL: they may be.
+    const char **apart;
     uint8_t *updated;
     dv_cand *cands;
     int32_t n_cands, cap_cands;
