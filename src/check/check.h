@@ -1,9 +1,9 @@
-// The checker: proves rules C1 to C32 from the plan alone. It shares no code
+// The checker: proves rules C1 to C34 from the plan alone. It shares no code
 // with the passes that build plans.
 //
 //   check.h       private to the folder: one function for each file
 //   check.c       C1 to C8: ops, tiles, accesses; dv_plan_check
-//   machine.c     C9, C10, C24: stick lanes, address spans, missing cores
+//   machine.c     C9, C10, C24, C33, C34: lanes, spans, cores, limits
 //   scratch.c     C11 to C15: tensors resident in scratchpads
 //   dist.c        C16 to C20: tensors cut over ranks, and messages
 //   ranks.c       C31, C32: the plans of a team's ranks
@@ -22,8 +22,9 @@
 #define DV_BREAKS(diag, rule, at, ...)                                         \
     dv_fail(diag, DV_E_CHECK, at, #rule ": " __VA_ARGS__)
 
-// Checks rules C9, C10 and C24: the lanes of operands (a lane is a position in
-// a stick, the unit of the target's memory), address spans, and missing cores.
+// Checks rules C9, C10, C24, C33 and C34: the lanes of operands (a lane is a
+// position in a stick, the unit of the target's memory), address spans, missing
+// cores, and what the target says about ops and groups.
 // C1 to C8 must hold. `at` is the location for messages that have no better
 // one, here and in the functions below.
 dv_status dv_check_machine(const dv_plan *plan, dv_loc at, dv_diag *diag);

@@ -90,6 +90,7 @@ static void group_json(dv_json *j, const dv_plan *plan, const dv_group *g)
     dv_json_close(j);
     dv_json_int(j, "tiles", g->n_tiles);
     dv_json_bool(j, "non_terminal", g->non_terminal);
+    dv_json_bool(j, "full", g->full);
     dv_json_open(j, "cores", '[');
     for (int32_t d = 0; d < g->n_deals; d++)
         DV_JSON_OBJECT(j, NULL, DV_F("core", g->deals[d].core),
@@ -133,6 +134,9 @@ static void buffers_json(dv_json *j, const dv_plan *plan)
                  h && h->in_place_of >= 0
                      ? plan->ops->tensors[s->homes[h->in_place_of].tensor].name
                      : NULL),
+            DV_F("not_in_place_of", h && r->denied >= 0
+                                        ? plan->ops->tensors[r->denied].name
+                                        : NULL),
             DV_F("saved_bytes", r->saved_bytes));
     }
     dv_json_close(j);

@@ -64,6 +64,9 @@ typedef struct dv_group {
     // core's first tiles.
     enum { DV_DEALT, DV_TICKET, DV_STEAL } queue;
     int64_t chunk;
+    // For reports: 1 if the next op was not merged into the group because the
+    // two would touch more tensors than the target allows (group_tensors).
+    int full;
     uint32_t off; // byte offset in the text of a parsed plan
 } dv_group;
 
@@ -171,6 +174,9 @@ typedef struct dv_resident {
     int64_t core_bytes, saved_bytes;
     // 1 if the tensor could be resident (kept in scratchpads) but did not fit.
     int crowded;
+    // A tensor whose bytes it could take if the target's property in_place
+    // allowed that, or -1.
+    int32_t denied;
     const char *reason;
 } dv_resident;
 
@@ -454,11 +460,11 @@ typedef struct dv_schedule_pins {
 dv_status dv_schedule_read_pins(dv_schedule_pins **out, dv_plan *plan,
                                 const dv_plan_options *options, dv_diag *diag);
 
-// Bars of the options, which keep tensors or the operands and results of ops off
-// the cores: `x` is a tensor, `op:y` or `y.2` an op (bar.c). dv_bar_has_tensor
-// and dv_bar_has_op return whether a bar is that of the tensor or op of this
-// name; dv_bar_applies whether the program has what a bar names; dv_bars_verify
-// fails if it has not.
+// Bars of the options, which keep tensors or the operands and results of ops
+// off the cores: `x` is a tensor, `op:y` or `y.2` an op (bar.c).
+// dv_bar_has_tensor and dv_bar_has_op return whether a bar is that of the
+// tensor or op of this name; dv_bar_applies whether the program has what a bar
+// names; dv_bars_verify fails if it has not.
 int dv_bar_has_tensor(const char *bar, const char *name);
 int dv_bar_has_op(const char *bar, const char *name);
 int dv_bar_applies(const dv_program *p, const char *bar);

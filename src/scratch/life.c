@@ -60,13 +60,36 @@ static int find_reads(dv_life *l)
     return 1;
 }
 
+// Formats a reason in the arena.
+__attribute__((format(printf, 2, 3))) static const char *
+say(dv_life *l, const char *form, ...)
+{
+    char text[200];
+    va_list ap;
+    va_start(ap, form);
+    vsnprintf(text, sizeof text, form, ap);
+    va_end(ap);
+    const char *copy = dv_arena_copy(l->arena, text, strlen(text));
+    l->nomem |= !copy;
+    return copy;
+}
+
 static void find_apart(dv_life *l)
 {
+    char word[DV_OP_WORD_BYTES];
     const dv_program *p = l->plan->ops;
     for (int32_t i = 0; i < p->n_ops; i++)
         for (size_t k = 0; k < l->rules->n_bars; k++)
             if (dv_bar_has_op(l->rules->bars[k], p->ops[i].name))
                 l->apart[i] = "is barred";
+    for (int32_t i = 0; i < p->n_ops && l->plan->target.keep.without; i++)
+        if (!l->apart[i] && !dv_op_set_has(&l->plan->target.keep, &p->ops[i]))
+            l->apart[i] =
+                say(l,
+                    "keeps nothing on the core: property keep "
+                    "of %s lacks %s",
+                    l->plan->target.name,
+                    dv_op_set_lacks(&l->plan->target.keep, &p->ops[i], word));
 }
 
 static int look_up(dv_life *l)
@@ -282,20 +305,6 @@ static int left_over(const dv_life *l, int32_t t, const uint8_t *done)
         if (!done[i])
             return 1;
     return 0;
-}
-
-// Formats a reason in the arena.
-__attribute__((format(printf, 2, 3))) static const char *
-say(dv_life *l, const char *form, ...)
-{
-    char text[200];
-    va_list ap;
-    va_start(ap, form);
-    vsnprintf(text, sizeof text, form, ap);
-    va_end(ap);
-    const char *copy = dv_arena_copy(l->arena, text, strlen(text));
-    l->nomem |= !copy;
-    return copy;
 }
 
 static int is_barred(const dv_life *l, int32_t t)
@@ -532,8 +541,12 @@ static int find_parents(dv_life *l)
                     l->cands[k].n_uses > 0 &&
                     l->uses[l->cands[k].uses + l->cands[k].n_uses - 1] ==
                         c->first_op &&
-                    may_overwrite(l, &l->cands[k], c))
-                    c->parent[c->n_parents++] = k;
+                    may_overwrite(l, &l->cands[k], c)) {
+                    if (dv_op_set_has(&l->plan->target.in_place, o))
+                        c->parent[c->n_parents++] = k;
+                    else
+                        c->denied = l->cands[k].tensor + 1;
+                }
     }
     return 1;
 }

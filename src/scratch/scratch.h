@@ -73,6 +73,9 @@ typedef struct dv_cand {
     // independent of others.
     int32_t group;
     int32_t parent[2], n_parents;
+    // The number of a tensor plus 1 whose bytes it could reuse if the target
+    // allowed the op that writes it to work in place; 0: none.
+    int32_t denied;
     const char *barred; // reason why it cannot be resident, or NULL
 } dv_cand;
 

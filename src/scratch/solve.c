@@ -346,6 +346,7 @@ static int report(solver *s)
                            .first_op = c->first_op,
                            .end_op = c->end_op,
                            .core_bytes = c->core_bytes};
+        r->denied = c->denied - 1;
         if (r->home >= 0) {
             r->saved_bytes = (int64_t)spares(s, &s->out->homes[r->home]);
         } else {
