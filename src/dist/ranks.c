@@ -127,6 +127,9 @@ static dv_status keep_options(const dv_pass_cx *cx, dv_plan *plan)
         return dv_nomem(cx->diag);
     *o = options_of(cx, plan, 0);
     o->user = NULL;
+    // The caller's solver may not exist any more when ranks are planned again.
+    o->place = NULL;
+    o->place_user = NULL;
     o->stop_after = NULL;
     o->policy = copy_text(arena, cx->options->policy);
     o->order = copy_text(arena, cx->options->order);

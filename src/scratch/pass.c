@@ -32,7 +32,9 @@ static dv_scratch_rules rules_of(const dv_plan_options *o)
                               .budget = o->place_budget,
                               .time_limit_s = o->time_limit_s,
                               .bars = o->bars,
-                              .n_bars = o->n_bars};
+                              .n_bars = o->n_bars,
+                              .place = o->place,
+                              .place_user = o->place_user};
 }
 
 // Updates the report on how ops are cut into slices for those ops that this

@@ -22,6 +22,7 @@
 //
 //   life.c     computes live ranges and finds candidates for homes
 //   solve.c    chooses homes among the candidates and assigns addresses
+//   answer.c   asks the caller's solver for addresses and checks its answer
 //   joint.c    divides ops so that they find operands on their core
 //   chain.c    cuts chains of ops by the same variables
 //   order.c    reorders ops, recomputes tensors for late readers
@@ -29,6 +30,7 @@
 //   pass.c     the pass "scratch" and its section of the plan
 #ifndef DV_SCRATCH_H
 #define DV_SCRATCH_H
+#include "divvy/place.h"
 #include "divide/divide.h"
 #include "group/group.h"
 #include "plan/view.h"
@@ -47,6 +49,9 @@ typedef struct dv_scratch_rules {
     // Tensors and ops that the caller bars (plan/bar.c).
     const char *const *bars;
     size_t n_bars;
+    // The caller's solver for addresses, or NULL.
+    dv_placer place;
+    void *place_user;
 } dv_scratch_rules;
 
 typedef struct dv_cand {
@@ -121,6 +126,13 @@ int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use);
 // arena.
 dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
                            const dv_life *life, dv_arena *arena, dv_diag *diag);
+// Places buffers with the caller's solver (rules->place) and checks its answer
+// (answer.c). *out is complete and lives in the arena, except for what belongs
+// to the solver.
+dv_status dv_scratch_answer(dv_placement **out, const dv_scratch_rules *rules,
+                            const dv_buffer *buffers, size_t n,
+                            const dv_place_options *options, dv_arena *arena,
+                            dv_diag *diag);
 // Analyses every op that can be divided; ops of the same shape share one
 // result. Returns NULL when out of memory.
 dv_divide_space **dv_joint_spaces(const dv_plan *plan, dv_arena *arena);

@@ -10,7 +10,8 @@ typedef struct solver {
     const dv_life *life;
     dv_arena *arena; // arena of the result `out`
     dv_buffer *buffers;
-    dv_placement *placed;
+    const dv_placement *placed;
+    dv_placement *own; // what `placed` is if dv_place made it, else NULL
     dv_scratch *out;
     int32_t cap_homes;
     int32_t *home_of_cand; // per candidate: its first residency (home), or -1
@@ -99,8 +100,17 @@ static dv_status place(solver *s, int evict)
             b->weight /= s->plan->target.cores;
         }
     }
-    return dv_place(&s->placed, s->buffers, (size_t)s->life->n_cands, &o,
-                    s->diag);
+    dv_placement *answer = NULL;
+    size_t n = (size_t)s->life->n_cands;
+    if (r->place) {
+        DV_TRY(dv_scratch_answer(&answer, r, s->buffers, n, &o, s->life->arena,
+                                 s->diag));
+    } else {
+        DV_TRY(dv_place(&answer, s->buffers, n, &o, s->diag));
+        s->own = answer;
+    }
+    s->placed = answer;
+    return DV_OK;
 }
 
 // Adds a scratchpad home for candidate c (a tensor that may be resident on the
@@ -379,13 +389,14 @@ static int can_fit(const solver *s, const dv_cand *c)
 
 // Returns an upper bound of the main memory traffic that resident tensors save
 // for the current division and order. The placement's bound only holds without
-// evictions; with them, the bound is the gain of all candidates that fit alone.
+// evictions; with them, or for a solver of the caller, the bound is the gain of
+// all candidates that fit alone.
 // Costs of copies between cores are added back, since they are no main memory
 // traffic.
 static int64_t bound(const solver *s)
 {
     const dv_life *l = s->life;
-    int pieces = l->rules->evict && any_unplaced(s);
+    int pieces = (l->rules->evict && any_unplaced(s)) || l->rules->place;
     int64_t sum = pieces ? 0 : s->placed->bound;
     for (int32_t i = 0; i < l->n_cands; i++) {
         const dv_cand *c = &l->cands[i];
@@ -406,8 +417,8 @@ static dv_status try_one(solver *s, int evict, double *saved)
 {
     s->out->homes = NULL;
     s->out->n_homes = s->cap_homes = 0;
-    dv_placement_destroy(s->placed);
-    s->placed = NULL;
+    dv_placement_destroy(s->own);
+    s->own = NULL;
     DV_TRY(place(s, evict));
     if (!(evict ? add_stays(s) : add_whole(s)))
         return dv_nomem(s->diag);
@@ -451,7 +462,7 @@ dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
     solver s = {
         .plan = plan, .life = life, .arena = arena, .out = out, .diag = diag};
     dv_status st = solve(&s);
-    dv_placement_destroy(s.placed);
+    dv_placement_destroy(s.own);
     return st;
 }
 
