@@ -82,8 +82,7 @@ static int keep_pins(dv_plan_options *o, const dv_plan *team,
     const char **bars = DV_NEW(arena, const char *, o->n_bars);
     size_t n = 0, m = 0;
     for (size_t i = 0; i < o->n_bars && bars; i++)
-        if (dv_bar_applies(p, o->bars[i]) ||
-            !dv_bar_applies(team->ops, o->bars[i]))
+        if (dv_bar_applies(p, o->bars[i]) || !dv_bar_known(team, o->bars[i]))
             bars[m++] = o->bars[i];
     o->bars = bars;
     o->n_bars = m;

@@ -39,15 +39,25 @@ int dv_bar_applies(const dv_program *p, const char *bar)
            (strchr(bar, '.') && find_op(p, bar) >= 0);
 }
 
-dv_status dv_bars_verify(const dv_program *p, const dv_plan_options *o,
+int dv_bar_known(const dv_plan *plan, const char *bar)
+{
+    const char *name = bar + (names_op(bar) ? sizeof op_word - 1 : 0);
+    for (int32_t i = 0; i < plan->n_removed; i++)
+        if (!strcmp(plan->removed[i], name))
+            return 1;
+    return dv_bar_applies(plan->ops, bar);
+}
+
+dv_status dv_bars_verify(const dv_plan *plan, const dv_plan_options *o,
                          dv_diag *diag)
 {
+    const dv_program *p = plan->ops;
     for (size_t k = 0; k < o->n_bars; k++) {
         int is_op = names_op(o->bars[k]);
         const char *name = o->bars[k] + (is_op ? sizeof op_word - 1 : 0);
         dv_suggestion s = {.word = name, .len = strlen(name)};
         char meant[DV_SUGGESTION_BYTES];
-        if (dv_bar_applies(p, o->bars[k]))
+        if (dv_bar_known(plan, o->bars[k]))
             continue;
         for (int32_t i = 0; i < p->n_ops && is_op; i++)
             dv_suggest(&s, p->ops[i].name);

@@ -279,6 +279,12 @@ static void plan_json(dv_json *j, const dv_plan *plan)
     const dv_json_hooks more = {layout_json, divide_json, plan};
     if (plan->facts & DV_FACT_LOWERED)
         dv_program_json_fields(j, plan->ops, &more);
+    if (plan->n_removed) {
+        dv_json_open_flat(j, "removed", '[');
+        for (int32_t i = 0; i < plan->n_removed; i++)
+            dv_json_string(j, NULL, plan->removed[i]);
+        dv_json_close(j);
+    }
     dv_json_string(j, "target", plan->target.name);
     dv_json_int(j, "cores", plan->target.cores);
     if (plan->target.holes.n) {

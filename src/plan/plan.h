@@ -290,6 +290,10 @@ struct dv_plan {
     // params, in the arena; NULL if not known.
     const char *source;
     dv_program *ops; // set by pass lower: the lowered program, owned
+    // Set by pass lower, for reports: ops of the source that reach no output
+    // and are not in `ops`.
+    const char **removed;
+    int32_t n_removed;
     // Set by pass dist: the distribution over ranks (processes).
     dv_plan_team team;
     dv_layout *layouts; // set by pass layout: one layout per tensor
@@ -464,11 +468,13 @@ dv_status dv_schedule_read_pins(dv_schedule_pins **out, dv_plan *plan,
 // off the cores: `x` is a tensor, `op:y` or `y.2` an op (bar.c).
 // dv_bar_has_tensor and dv_bar_has_op return whether a bar is that of the
 // tensor or op of this name; dv_bar_applies whether the program has what a bar
-// names; dv_bars_verify fails if it has not.
+// names; dv_bar_known whether the plan has it, or had it before ops were
+// removed that reach no output; dv_bars_verify fails if not.
 int dv_bar_has_tensor(const char *bar, const char *name);
 int dv_bar_has_op(const char *bar, const char *name);
 int dv_bar_applies(const dv_program *p, const char *bar);
-dv_status dv_bars_verify(const dv_program *p, const dv_plan_options *o,
+int dv_bar_known(const dv_plan *plan, const char *bar);
+dv_status dv_bars_verify(const dv_plan *plan, const dv_plan_options *o,
                          dv_diag *diag);
 
 // Prints the schedule of an op (its kernel and loops) as one line, without a

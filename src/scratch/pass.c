@@ -116,7 +116,7 @@ dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
 {
     dv_scratch_rules rules = rules_of(cx->options);
     dv_arena arena = {0};
-    DV_TRY(dv_bars_verify(plan->ops, cx->options, cx->diag));
+    DV_TRY(dv_bars_verify(plan, cx->options, cx->diag));
     plan->scratch =
         (dv_scratch){.capacity_bytes = dv_target_usable_bytes(&plan->target),
                      .tenants = rules.tenants,
