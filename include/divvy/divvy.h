@@ -240,6 +240,23 @@ typedef enum dv_solver {
     DV_SOLVER_GREEDY
 } dv_solver;
 
+// Buffers to be placed, an answer and the options of a solver: divvy/place.h.
+struct dv_buffer;
+struct dv_placement;
+struct dv_place_options;
+// A solver of the caller, with the contract of dv_place: it places the buffers
+// and describes the result in *out, which is cleared before the call. It sets
+// `addresses` (-1: not placed) and may set `reasons` and `solver`, a word for
+// the plan; with options->evict it may set `stays`, otherwise every buffer that
+// it placed stays for all of its life. The other fields are not read. What *out
+// points to belongs to the solver and stays valid until the next call or until
+// the plan is made. The answer is checked as dv_placement_check does before it
+// is used. Planning calls the solver several times, for different divisions.
+typedef dv_status (*dv_placer)(void *user, struct dv_placement *out,
+                               const struct dv_buffer *buffers,
+                               size_t n_buffers,
+                               const struct dv_place_options *options);
+
 // Every options struct of this API begins with its size, which its INIT macro
 // sets, so that fields can be added at its end without breaking callers that
 // were compiled before.
@@ -287,6 +304,14 @@ typedef struct dv_plan_options {
     size_t n_allowed;
     const dv_core_rect *holes;
     size_t n_holes;
+    // What must not be resident in scratchpads: the tensor "x"; for the op
+    // "op:y" or "y.2", its result and, where it reads them, its operands.
+    const char *const *bars;
+    size_t n_bars;
+    // Finds the addresses of resident tensors in place of `solver`; NULL: that
+    // one does. place_user is passed to it.
+    dv_placer place;
+    void *place_user;
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
@@ -294,7 +319,7 @@ typedef struct dv_plan_options {
             (dv_joint)0, (dv_residents)0, (dv_switch)0, (dv_switch)0,          \
             (dv_switch)0, (dv_switch)0, (dv_switch)0, (dv_switch)0,            \
             (dv_tenants)0, (dv_solver)0, 0, 0, NULL, NULL, 0, 0, NULL, NULL,   \
-            NULL, NULL, 0, NULL, 0                                             \
+            NULL, NULL, 0, NULL, 0, NULL, 0, NULL, NULL                        \
     }
 
 // Divides a program for a target. The plan has its own copies of both. options

@@ -1,10 +1,10 @@
-// The checker: proves rules C1 to C33 from the plan alone. It shares no code
+// The checker: proves rules C1 to C35 from the plan alone. It shares no code
 // with the passes that build plans.
 //
 //   check.h       private to the folder: one function for each file
 //   check.c       C1 to C8: ops, tiles, accesses; dv_plan_check
-//   machine.c     C9, C10, C24: stick lanes, address spans, missing cores
-//   scratch.c     C11 to C15, C33: tensors resident in scratchpads
+//   machine.c     C9, C10, C24, C33, C34: lanes, spans, cores, limits
+//   scratch.c     C11 to C15, C35: tensors resident in scratchpads
 //   dist.c        C16 to C20: tensors cut over ranks, and messages
 //   ranks.c       C31, C32: the plans of a team's ranks
 //   part.c        what a rank of a team owns and computes
@@ -22,12 +22,13 @@
 #define DV_BREAKS(diag, rule, at, ...)                                         \
     dv_fail(diag, DV_E_CHECK, at, #rule ": " __VA_ARGS__)
 
-// Checks rules C9, C10 and C24: the lanes of operands (a lane is a position in
-// a stick, the unit of the target's memory), address spans, and missing cores.
+// Checks rules C9, C10, C24, C33 and C34: the lanes of operands (a lane is a
+// position in a stick, the unit of the target's memory), address spans, missing
+// cores, and what the target says about ops and groups.
 // C1 to C8 must hold. `at` is the location for messages that have no better
 // one, here and in the functions below.
 dv_status dv_check_machine(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// Checks rules C11 to C15 and C33 (tensors resident in scratchpads, operands
+// Checks rules C11 to C15 and C35 (tensors resident in scratchpads, operands
 // that cores receive from each other); C1 to C10 must hold.
 dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // Checks rules C16 to C20 of a plan for a team of ranks (processes): how

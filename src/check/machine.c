@@ -1,6 +1,10 @@
 // The checker's rules about how the target stores and addresses data, C9 and
 // C10 of check.c, and about its cores:
 //
+//   C33 only ops that the target's property `keep` has use homes (residencies
+//       of tensors in scratchpads), and only those of `in_place` write to the
+//       bytes of an operand
+//   C34 the ops of a group touch at most `group_tensors` tensors
 //   C24 the holes of a target (missing cores) are on its grid of cores and do
 //       not overlap, and all other cores are those that work is dealt to
 #include "base/math.h"
@@ -255,11 +259,93 @@ static dv_status check_cores(const checker *c)
     return st;
 }
 
+static dv_status check_use(const checker *c, const dv_home *h, int32_t op,
+                           const dv_op_set *set, const char *property,
+                           const char *what)
+{
+    char word[DV_OP_WORD_BYTES];
+    const dv_op *o = &c->p->ops[op];
+    if (dv_op_set_has(set, o))
+        return DV_OK;
+    return DV_BREAKS(c->diag, C33, h->off ? dv_plan_at(c->plan, h->off) : c->at,
+                     "home %d, of %s: op %s %s, property %s lacks %s",
+                     (int)(h - c->plan->scratch.homes),
+                     c->p->tensors[h->tensor].name, o->name, what, property,
+                     dv_op_set_lacks(set, o, word));
+}
+
+static dv_status check_uses(const checker *c)
+{
+    const dv_target *t = &c->plan->target;
+    for (int32_t i = 0; i < c->plan->scratch.n_homes; i++) {
+        const dv_home *h = &c->plan->scratch.homes[i];
+        if (h->fill == DV_FILL_WRITTEN)
+            DV_TRY(check_use(c, h, h->first_op, &t->keep, "keep",
+                             "leaves its result there"));
+        if (h->in_place_of >= 0)
+            DV_TRY(check_use(c, h, h->first_op, &t->in_place, "in_place",
+                             "overwrites an operand"));
+        for (int32_t k = 0; k < h->n_readers; k++)
+            DV_TRY(check_use(c, h, h->readers[k], &t->keep, "keep",
+                             "reads it there"));
+        for (int32_t k = 0; k < h->n_passed_to; k++)
+            DV_TRY(check_use(c, h, h->passed_to[k], &t->keep, "keep",
+                             "receives it from there"));
+    }
+    return DV_OK;
+}
+
+static int is_new_tensor(const int32_t *touched, int32_t n, int32_t t)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (touched[i] == t)
+            return 0;
+    return 1;
+}
+
+static dv_status check_tensors(const checker *c, const dv_group *g,
+                               int32_t *touched)
+{
+    int32_t n = 0;
+    for (int32_t i = g->first_op; i < g->end_op; i++) {
+        const dv_op *o = &c->p->ops[i];
+        for (int r = -1; r < o->n_reads; r++) {
+            int32_t t = r < 0 ? o->write.tensor : o->reads[r].tensor;
+            if (!is_new_tensor(touched, n, t))
+                continue;
+            if (n == c->plan->target.group_tensors)
+                return DV_BREAKS(
+                    c->diag, C34, g->off ? dv_plan_at(c->plan, g->off) : c->at,
+                    "group %d: with %s its ops touch more than %" PRId64
+                    " tensors",
+                    (int)(g - c->plan->groups), c->p->tensors[t].name,
+                    c->plan->target.group_tensors);
+            touched[n++] = t;
+        }
+    }
+    return DV_OK;
+}
+
+static dv_status check_groups(const checker *c)
+{
+    int64_t most = c->plan->target.group_tensors;
+    if (!most || most >= c->p->n_tensors)
+        return DV_OK;
+    int32_t *touched = dv_alloc((size_t)most * sizeof *touched);
+    dv_status st = touched ? DV_OK : dv_nomem(c->diag);
+    for (int32_t g = 0; g < c->plan->n_groups && st == DV_OK; g++)
+        st = check_tensors(c, &c->plan->groups[g], touched);
+    dv_release(touched);
+    return st;
+}
+
 dv_status dv_check_machine(const dv_plan *plan, dv_loc at, dv_diag *diag)
 {
     checker c = {plan, plan->ops, at, diag};
     int sticks = plan->target.sticks && !plan->target.tile_rows;
     DV_TRY(check_cores(&c));
+    DV_TRY(check_uses(&c));
+    DV_TRY(check_groups(&c));
     for (int32_t i = 0; i < plan->ops->n_ops && sticks; i++)
         DV_TRY(check_lanes(&c, &plan->ops->ops[i]));
     return plan->target.span_limit_bytes ? check_spans(&c) : DV_OK;

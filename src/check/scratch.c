@@ -17,7 +17,7 @@
 //   C15 main memory is current wherever a tensor is read from or loaded from it
 //       or is an output: otherwise the home is stored; copies between homes
 //       find all elements that they need
-//   C33 what an op receives over the ring is passed on by cores that have one
+//   C35 what an op receives over the ring is passed on by cores that have one
 //       tile of it each, is a tensor that the op does not write, and its
 //       elements are in main memory or each in the scratchpad of some core,
 //       where they stay until all cores have finished the op
@@ -614,7 +614,7 @@ static dv_status check_sharing(const checker *c)
     return st;
 }
 
-// Checks rule C33 for home i and an op to which it is passed: all elements are
+// Checks rule C35 for home i and an op to which it is passed: all elements are
 // on some core, and no core begins the op before all have written the home, or
 // goes on before all have finished the op.
 static dv_status check_passed(const checker *c, int32_t i, int32_t op)
@@ -626,10 +626,10 @@ static dv_status check_passed(const checker *c, int32_t i, int32_t op)
     int64_t found = 0;
     if (h->fill != DV_FILL_WRITTEN || op <= h->first_op || op >= h->end_op ||
         !lasts(c, h, op))
-        return HOME_BREAKS(c, C33, i, "it is not there to be passed to op %s",
+        return HOME_BREAKS(c, C35, i, "it is not there to be passed to op %s",
                            name);
     if (g->end_op - g->first_op != 1)
-        return HOME_BREAKS(c, C33, i,
+        return HOME_BREAKS(c, C35, i,
                            "op %s, to which it is passed, is not alone in its "
                            "group",
                            name);
@@ -640,7 +640,7 @@ static dv_status check_passed(const checker *c, int32_t i, int32_t op)
     }
     if (found != t->n_elems)
         return HOME_BREAKS(
-            c, C33, i, "the cores hold %" PRId64 " of its %" PRId64 " elements",
+            c, C35, i, "the cores hold %" PRId64 " of its %" PRId64 " elements",
             found, t->n_elems);
     return DV_OK;
 }
@@ -659,7 +659,7 @@ static int is_slanted(const dv_op *o, const dv_access *a)
     return is_diagonal(o, a);
 }
 
-// Checks rule C33 for the reads of op i, except for what check_passed checks.
+// Checks rule C35 for the reads of op i, except for what check_passed checks.
 static dv_status check_received(const checker *c, int32_t i)
 {
     const dv_op *o = &c->plan->ops->ops[i];
@@ -688,7 +688,7 @@ static dv_status check_received(const checker *c, int32_t i)
             wrong = "the core has it in its own scratchpad";
         if (wrong)
             return DV_BREAKS(
-                c->diag, C33, c->at,
+                c->diag, C35, c->at,
                 "op %s cannot receive %s over the ring: %s", o->name,
                 c->plan->ops->tensors[o->reads[r].tensor].name, wrong);
     }
@@ -700,7 +700,7 @@ static dv_status check_ring(const checker *c)
     for (int32_t i = 0; i < c->s->n_homes; i++) {
         const dv_home *h = &c->s->homes[i];
         if (h->shared && (!c->plan->target.ring || h->fill != DV_FILL_LOADED))
-            return HOME_BREAKS(c, C33, i,
+            return HOME_BREAKS(c, C35, i,
                                "it cannot be loaded once for all cores");
         for (int32_t k = 0; k < h->n_passed_to; k++)
             DV_TRY(check_passed(c, i, h->passed_to[k]));

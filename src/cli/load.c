@@ -140,6 +140,8 @@ static dv_status read_options(const cli_plan_args *args, chosen *cores,
     out->size = sizeof *out;
     out->pins = args->pins.at;
     out->n_pins = (size_t)args->pins.n;
+    out->bars = args->bars.at;
+    out->n_bars = (size_t)args->bars.n;
     DV_TRY(read_rects(&args->allow, "allow", cores->allowed, diag));
     DV_TRY(read_rects(&args->holes, "holes", cores->holes, diag));
     out->allowed = cores->allowed;
@@ -172,6 +174,7 @@ static dv_status check_effects(const char *path, const cli_plan_args *args,
         {"joint", "scratch", o->joint != 0},
         {"scratch", "scratch", o->scratch != 0},
         {"solver", "scratch", o->solver != 0},
+        {"bar", "scratch", args->bars.n > 0},
         {"in-place", "scratch", o->in_place != 0},
         {"clone-inputs", "scratch", o->clone_inputs != 0},
         {"ring", "scratch", o->ring != 0},

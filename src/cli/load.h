@@ -11,7 +11,7 @@ typedef struct cli_plan_args {
     // The value of --scratch (which tensors are resident in scratchpads) for
     // programs if the option is not given.
     dv_residents default_scratch;
-    cli_list sets, pins, allow, holes;
+    cli_list sets, pins, bars, allow, holes;
     dv_plan_options options;
     // Nonzero if the number of ranks and the own rank in `options` come from
     // mpirun.

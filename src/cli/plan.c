@@ -310,12 +310,15 @@ static void explain_price(dv_text *out, const dv_plan *plan)
     }
 }
 
-static char *explain(const dv_plan *plan)
+static char *explain(const dv_plan *whole)
 {
+    const dv_plan *plan = plan_of_rank(whole);
     dv_text out = {0};
     if (!plan->divisions)
         dv_put(&out, "the plan was read, not made: nothing was decided\n");
-    else if (plan->target.sticks)
+    for (int32_t i = 0; i < whole->n_removed; i++)
+        dv_put(&out, "%s: removed, it reaches no output\n", whole->removed[i]);
+    if (plan->divisions && plan->target.sticks)
         explain_sticks(&out, plan);
     for (int32_t i = 0; plan->divisions && i < plan->ops->n_ops; i++)
         explain_op(&out, plan, i);
@@ -391,7 +394,7 @@ int cli_plan(const cli_command *c, int argc, char **argv)
             code = not_run(&w, diag);
         else if (!w.dump_after || output)
             code = cli_put(
-                why    ? explain(plan_of_rank(l.plan))
+                why    ? explain(l.plan)
                 : json ? dv_plan_json(l.plan)
                        : text_of(l.plan, !args.options.stop_after, one_rank),
                 output, diag);

@@ -35,7 +35,32 @@ static void put_home(dv_text *out, const dv_plan *plan, const dv_home *h,
         dv_put(out, ", in place of %s",
                plan->ops->tensors[plan->scratch.homes[h->in_place_of].tensor]
                    .name);
+    for (int32_t i = 0; i < plan->scratch.n_residents; i++) {
+        const dv_resident *r = &plan->scratch.residents[i];
+        if (r->denied >= 0 && r->home == h - plan->scratch.homes) {
+            char word[DV_OP_WORD_BYTES];
+            dv_put(out,
+                   ", not in place of %s: property in_place of %s lacks %s",
+                   plan->ops->tensors[r->denied].name, plan->target.name,
+                   dv_op_set_lacks(&plan->target.in_place,
+                                   &plan->ops->ops[h->first_op], word));
+        }
+    }
     dv_put(out, "\n");
+}
+
+// Prints which groups end because their ops touch as many tensors as the target
+// allows.
+static void put_full_groups(dv_text *out, const dv_plan *plan)
+{
+    for (int32_t g = 0; g + 1 < plan->n_groups; g++)
+        if (plan->groups[g].full)
+            dv_put(out,
+                   "    group of %s ends before %s: with it, it would touch "
+                   "more than %" PRId64 " tensors (group_tensors)\n",
+                   plan->ops->ops[plan->groups[g].first_op].name,
+                   plan->ops->ops[plan->groups[g].end_op].name,
+                   plan->target.group_tensors);
 }
 
 static void put_tensors(dv_text *out, const dv_plan *plan)
@@ -81,6 +106,7 @@ void cli_explain_scratch(dv_text *out, const dv_plan *plan)
         return;
     put_totals(out, plan);
     put_tensors(out, plan);
+    put_full_groups(out, plan);
     if (s->n_homes)
         put_picture(out, plan);
 }

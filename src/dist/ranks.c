@@ -72,19 +72,26 @@ static int applies(const dv_program *p, const char *pin)
     return 0;
 }
 
-// Leaves out the pins about ops and variables of which the rank has no part.
-// Pins about no op of the team are kept, so that they are reported as errors.
+// Leaves out the pins and bars about ops, variables and tensors of which the
+// rank has no part. Those about nothing of the team are kept, so that they are
+// reported as errors.
 static int keep_pins(dv_plan_options *o, const dv_plan *team,
                      const dv_program *p, dv_arena *arena)
 {
     const char **pins = DV_NEW(arena, const char *, o->n_pins);
-    size_t n = 0;
+    const char **bars = DV_NEW(arena, const char *, o->n_bars);
+    size_t n = 0, m = 0;
+    for (size_t i = 0; i < o->n_bars && bars; i++)
+        if (dv_bar_applies(p, o->bars[i]) || !dv_bar_known(team, o->bars[i]))
+            bars[m++] = o->bars[i];
+    o->bars = bars;
+    o->n_bars = m;
     for (size_t i = 0; i < o->n_pins && pins; i++)
         if (applies(p, o->pins[i]) || !applies(team->ops, o->pins[i]))
             pins[n++] = o->pins[i];
     o->pins = pins;
     o->n_pins = n;
-    return pins != NULL;
+    return pins && bars;
 }
 
 dv_status dv_rank_program_plan(dv_plan **out, const dv_plan *team,
@@ -113,11 +120,15 @@ static dv_status keep_options(const dv_pass_cx *cx, dv_plan *plan)
     dv_arena *arena = &plan->arena;
     dv_plan_options *o = DV_NEW(arena, dv_plan_options, 1);
     const char **pins = DV_NEW(arena, const char *, cx->options->n_pins);
-    int ok = o && pins;
+    const char **bars = DV_NEW(arena, const char *, cx->options->n_bars);
+    int ok = o && pins && bars;
     if (!ok)
         return dv_nomem(cx->diag);
     *o = options_of(cx, plan, 0);
     o->user = NULL;
+    // The caller's solver may not exist any more when ranks are planned again.
+    o->place = NULL;
+    o->place_user = NULL;
     o->stop_after = NULL;
     o->policy = copy_text(arena, cx->options->policy);
     o->order = copy_text(arena, cx->options->order);
@@ -125,7 +136,10 @@ static dv_status keep_options(const dv_pass_cx *cx, dv_plan *plan)
          (o->order || !cx->options->order);
     for (size_t i = 0; i < o->n_pins && ok; i++)
         ok = (pins[i] = copy_text(arena, cx->options->pins[i])) != NULL;
+    for (size_t i = 0; i < o->n_bars && ok; i++)
+        ok = (bars[i] = copy_text(arena, cx->options->bars[i])) != NULL;
     o->pins = pins;
+    o->bars = bars;
     plan->rank_options = o;
     return ok ? DV_OK : dv_nomem(cx->diag);
 }

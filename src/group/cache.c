@@ -149,7 +149,8 @@ static void extend(chain *c, int32_t end)
 {
     const dv_program *p = c->plan->ops;
     for (int32_t i = c->end; i < end && i - c->first < MAX_CHAIN; i++) {
-        if (c->edge[i] || !can_merge(c->plan, i) || !writes_new(c, i))
+        if (c->edge[i] || !can_merge(c->plan, i) || !writes_new(c, i) ||
+            dv_group_too_many_tensors(c->plan, c->first, i + 1))
             return;
         int v = 0;
         while (v < p->ops[i].n_vars && !fits(c, i, v))

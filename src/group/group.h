@@ -19,4 +19,7 @@ dv_status dv_group_for_caches(dv_plan *plan, dv_arena *arena, dv_diag *diag);
 // Returns whether the op must be a group of its own: it may not run tile by
 // tile together with other ops.
 int dv_group_alone(const dv_plan *plan, int32_t op);
+// Returns whether ops first..end-1 touch more tensors than a group on the
+// target may (property group_tensors).
+int dv_group_too_many_tensors(const dv_plan *plan, int32_t first, int32_t end);
 #endif

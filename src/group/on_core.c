@@ -13,6 +13,28 @@ int dv_group_alone(const dv_plan *plan, int32_t op)
            dv_plan_splits_reduction(plan, op);
 }
 
+// Returns whether an earlier access of ops first..op, up to access k of op,
+// has the same tensor as access k.
+static int is_touched(const dv_program *p, int32_t first, int32_t op, int k)
+{
+    int32_t t = dv_op_access(&p->ops[op], k)->tensor;
+    for (int32_t i = first; i <= op; i++)
+        for (int a = 0; a <= p->ops[i].n_reads && (i < op || a < k); a++)
+            if (dv_op_access(&p->ops[i], a)->tensor == t)
+                return 1;
+    return 0;
+}
+
+int dv_group_too_many_tensors(const dv_plan *plan, int32_t first, int32_t end)
+{
+    const dv_program *p = plan->ops;
+    int64_t most = plan->target.group_tensors, n = 0;
+    for (int32_t i = first; i < end && most; i++)
+        for (int a = 0; a <= p->ops[i].n_reads && n <= most; a++)
+            n += !is_touched(p, first, i, a);
+    return n > most;
+}
+
 typedef struct joiner {
     dv_plan *plan;
     // For each op, the innermost repeat loop around it, or -1.
@@ -26,6 +48,10 @@ typedef struct joiner {
     // For each tensor, the group (ops that share one tile space) that writes
     // it, or -1.
     int32_t *written;
+    // For each tensor, the last group that touches it, plus 1; and the number
+    // of tensors that the last group touches.
+    int32_t *touched;
+    int64_t n_touched;
     // For each op, the earliest first op of those homes (tensors resident in
     // scratchpads) whose lifetime ends just before it.
     int32_t *oldest;
@@ -51,6 +77,26 @@ static int joins(const joiner *j, int32_t g, int32_t i)
     return 1;
 }
 
+// Returns how many tensors op i touches that group g does not touch yet.
+static int64_t new_tensors(const joiner *j, int32_t g, int32_t i)
+{
+    const dv_program *p = j->plan->ops;
+    int64_t n = 0;
+    for (int a = 0; a <= p->ops[i].n_reads; a++)
+        n += j->touched[dv_op_access(&p->ops[i], a)->tensor] != g + 1 &&
+             !is_touched(p, i, i, a);
+    return n;
+}
+
+static void touch(joiner *j, int32_t g, int32_t i)
+{
+    const dv_op *o = &j->plan->ops->ops[i];
+    j->n_touched = new_tensors(j, g, i) +
+                   (j->plan->groups[g].first_op < i ? j->n_touched : 0);
+    for (int a = 0; a <= o->n_reads; a++)
+        j->touched[dv_op_access(o, a)->tensor] = g + 1;
+}
+
 static int find_edges(joiner *j, dv_arena *a)
 {
     const dv_plan *plan = j->plan;
@@ -58,7 +104,8 @@ static int find_edges(joiner *j, dv_arena *a)
     j->waits = DV_NEW(a, uint8_t, plan->ops->n_ops + 1);
     j->written = DV_NEW(a, int32_t, plan->ops->n_tensors);
     j->oldest = DV_NEW(a, int32_t, plan->ops->n_ops + 1);
-    if (!j->across || !j->waits || !j->written || !j->oldest)
+    j->touched = DV_NEW(a, int32_t, plan->ops->n_tensors);
+    if (!j->across || !j->waits || !j->written || !j->oldest || !j->touched)
         return 0;
     for (int32_t i = 0; i <= plan->ops->n_ops; i++)
         j->oldest[i] = i;
@@ -106,13 +153,20 @@ dv_status dv_group_on_core(dv_plan *plan, const int32_t *loop_of,
     if (!find_edges(&j, arena))
         return dv_nomem(diag);
     for (int32_t i = 0; i < plan->ops->n_ops && !joined; i++) {
-        if (i > 0 && joins(&j, n - 1, i)) {
+        int may = i > 0 && joins(&j, n - 1, i);
+        int full = may && plan->target.group_tensors &&
+                   j.n_touched + new_tensors(&j, n - 1, i) >
+                       plan->target.group_tensors;
+        if (may && !full) {
             plan->groups[n - 1].end_op = i + 1;
         } else {
+            if (full)
+                plan->groups[n - 1].full = 1;
             plan->groups[n] = plan->groups[i];
             n++;
         }
         j.written[plan->ops->ops[i].write.tensor] = n - 1;
+        touch(&j, n - 1, i);
     }
     plan->n_groups = joined ? plan->n_groups : n;
     mark_ends(&j);

@@ -16,7 +16,7 @@
 // contiguous ranges of tiles in order, so that an op finds data in the cache
 // where the previous op left it.
 #include "base/math.h"
-#include "plan/plan.h"
+#include "group/group.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -180,6 +180,13 @@ dv_status dv_group_run(dv_pass_cx *cx, dv_plan *plan)
                            "op %s cannot be divided, but is cut into "
                            "%" PRId64 " slices",
                            op->name, plan->groups[i].n_tiles);
+        if (dv_group_too_many_tensors(plan, i, i + 1))
+            return dv_fail(
+                cx->diag, DV_E_CAPACITY, (dv_loc){&plan->ops->src, op->off},
+                "op %s touches more than %" PRId64
+                " tensors, the most of a group on %s "
+                "(group_tensors)",
+                op->name, plan->target.group_tensors, plan->target.name);
         DV_TRY(dv_plan_deal(plan, i, &plan->groups[i], cx->diag));
         if (steals(plan, i)) {
             plan->groups[i].queue = DV_STEAL;

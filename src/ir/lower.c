@@ -623,14 +623,18 @@ static dv_status lower_all(dv_lowering *lw)
     DV_TRY(copy_tensors(lw));
     for (int i = 0; i < src->n_ops; i++) {
         start[i] = out->n_ops;
-        DV_TRY(lower_op(lw, &src->ops[i]));
+        if (!lw->live || lw->live[i])
+            DV_TRY(lower_op(lw, &src->ops[i]));
     }
     start[src->n_ops] = out->n_ops;
-    out->n_repeats = out->cap_repeats = src->n_repeats;
+    out->cap_repeats = src->n_repeats;
     for (int i = 0; i < src->n_repeats; i++) {
-        out->repeats[i] = src->repeats[i];
-        out->repeats[i].first_op = start[src->repeats[i].first_op];
-        out->repeats[i].end_op = start[src->repeats[i].end_op];
+        dv_repeat r = src->repeats[i];
+        r.first_op = start[r.first_op];
+        r.end_op = start[r.end_op];
+        // A repeat whose ops were all left out is left out too.
+        if (r.first_op < r.end_op)
+            out->repeats[out->n_repeats++] = r;
     }
     DV_TRY(own_names(lw));
     int32_t *new_of;
@@ -641,18 +645,20 @@ static dv_status lower_all(dv_lowering *lw)
 dv_status dv_program_lower(dv_program **out, const dv_program *p, dv_grain g,
                            dv_diag *diag)
 {
-    return dv_program_lower_for(out, p, g, 1, 0, diag);
+    return dv_program_lower_for(out, p, g, 1, 0, NULL, diag);
 }
 
 dv_status dv_program_lower_for(dv_program **out, const dv_program *p,
-                               dv_grain g, int packs, int stored, dv_diag *diag)
+                               dv_grain g, int packs, int stored,
+                               const unsigned char *live, dv_diag *diag)
 {
     dv_lowering lw = {.src = p,
                       .out = dv_program_new(),
                       .diag = diag,
                       .grain = g,
                       .packs = packs,
-                      .stored = stored};
+                      .stored = stored,
+                      .live = live};
     if (!lw.out)
         return dv_nomem(diag);
     lw.out->grain = g;

@@ -20,6 +20,8 @@ typedef struct dv_lowering {
     // 1 if parts made of integer constants alone are stored as i64 instead of
     // as floats.
     int keep_integers;
+    // For each op, 1 if it is lowered, 0 if it is left out; NULL: all are.
+    const unsigned char *live;
     // The op being lowered, with its variables. `reads` are its read accesses;
     // each part that is moved into an op of its own adds one, of the temporary
     // that it writes.

@@ -367,17 +367,22 @@ dv_status dv_program_build(dv_program *p, const dv_param *params,
 // Checks all invariants of a program (ir/verify.c). Warns about dead code if
 // `warn` is set.
 dv_status dv_program_verify(const dv_program *p, int warn, dv_diag *diag);
+// Sets live[op] for the ops whose results reach an output, an opaque (extern)
+// op or an op with indices that are read, and for these ops; for all ops if the
+// program has no output. Returns 0 if out of memory.
+int dv_program_find_live(const dv_program *p, unsigned char *live);
 // Makes a new program whose statements are split into ops of the given grain
 // (ir/lower.c): as few ops as possible, or down to one operator per op.
-// dv_program_lower_for takes two more arguments: `packs` is 1 if kernels of
+// dv_program_lower_for takes three more arguments: `packs` is 1 if kernels of
 // matrix products copy their operands into their own order; `stored` is 1 if
-// temporaries have the program's types instead of the type of the computation.
+// temporaries have the program's types instead of the type of the computation;
+// `live` marks the ops to be lowered, others are left out (NULL: all are).
 // Lowering a lowered program again changes nothing.
 dv_status dv_program_lower(dv_program **out, const dv_program *p, dv_grain g,
                            dv_diag *diag);
 dv_status dv_program_lower_for(dv_program **out, const dv_program *p,
                                dv_grain g, int packs, int stored,
-                               dv_diag *diag);
+                               const unsigned char *live, dv_diag *diag);
 // Renumbers tensors in the order in which the printed text names them: inputs,
 // temporaries that need a declaration, then the other tensors in the order of
 // their definitions. new_of[old] is the new number, or -1 for a tensor that is

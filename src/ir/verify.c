@@ -293,8 +293,11 @@ static dv_status check_order(const verifier *vf, unsigned char *defined)
 
 // Marks live ops (those that are not dead code) and wanted tensors: a tensor is
 // wanted if it is an output or a live op reads it; an op is live if it writes a
-// wanted tensor. `list` is scratch space of n_ops + 2 * n_tensors numbers.
-static void find_live(const dv_program *p, unsigned char *wanted,
+// wanted tensor. With `effects`, the tensors written by ops that do more than
+// compute them are wanted as well: opaque (extern) ops, and ops with indices
+// that are read, because an index out of range is an error. `list` is scratch
+// space of n_ops + 2 * n_tensors numbers.
+static void find_live(const dv_program *p, int effects, unsigned char *wanted,
                       unsigned char *live, int32_t *list)
 {
     int32_t *before = list, *last = list + p->n_ops;
@@ -302,9 +305,14 @@ static void find_live(const dv_program *p, unsigned char *wanted,
     for (int t = 0; t < p->n_tensors; t++) {
         last[t] = -1;
         wanted[t] = p->tensors[t].is_output;
+    }
+    for (int i = 0; i < p->n_ops && effects; i++)
+        if (p->ops[i].is_extern || dv_op_gathers(&p->ops[i]) ||
+            dv_access_is_indirect(&p->ops[i].write))
+            wanted[p->ops[i].write.tensor] = 1;
+    for (int t = 0; t < p->n_tensors; t++)
         if (wanted[t])
             stack[n_stack++] = t;
-    }
     for (int i = 0; i < p->n_ops; i++) {
         before[i] = last[p->ops[i].write.tensor];
         last[p->ops[i].write.tensor] = i;
@@ -324,6 +332,25 @@ static void find_live(const dv_program *p, unsigned char *wanted,
     }
 }
 
+int dv_program_find_live(const dv_program *p, unsigned char *live)
+{
+    size_t n = (size_t)p->n_tensors, m = (size_t)p->n_ops;
+    int32_t *list = dv_alloc((m + 2 * n) * sizeof *list);
+    unsigned char *wanted = dv_alloc(n);
+    int outputs = 0;
+    if (list && wanted) {
+        for (size_t t = 0; t < n; t++)
+            outputs |= p->tensors[t].is_output;
+        for (size_t i = 0; i < m; i++)
+            live[i] = !outputs;
+        find_live(p, 1, wanted, live, list);
+    }
+    int ok = list && wanted;
+    dv_release(list);
+    dv_release(wanted);
+    return ok;
+}
+
 static dv_status warn_dead(const verifier *vf, unsigned char *wanted,
                            unsigned char *live)
 {
@@ -332,7 +359,7 @@ static dv_status warn_dead(const verifier *vf, unsigned char *wanted,
     int32_t *list = dv_alloc(n * sizeof *list);
     if (!list)
         return dv_nomem(vf->diag);
-    find_live(p, wanted, live, list);
+    find_live(p, 0, wanted, live, list);
     dv_release(list);
     int outputs = 0;
     for (int i = 0; i < p->n_tensors; i++)

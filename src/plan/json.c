@@ -101,6 +101,7 @@ static void group_json(dv_json *j, const dv_plan *plan, const dv_group *g)
     dv_json_close(j);
     dv_json_int(j, "tiles", g->n_tiles);
     dv_json_bool(j, "non_terminal", g->non_terminal);
+    dv_json_bool(j, "full", g->full);
     if (dv_plan_has_price(plan)) {
         dv_price p = dv_group_price(plan, (int32_t)(g - plan->groups));
         price_json(j, &p, dv_limit_name(p.limit));
@@ -148,6 +149,9 @@ static void buffers_json(dv_json *j, const dv_plan *plan)
                  h && h->in_place_of >= 0
                      ? plan->ops->tensors[s->homes[h->in_place_of].tensor].name
                      : NULL),
+            DV_F("not_in_place_of", h && r->denied >= 0
+                                        ? plan->ops->tensors[r->denied].name
+                                        : NULL),
             DV_F("saved_bytes", r->saved_bytes));
     }
     dv_json_close(j);
@@ -288,6 +292,12 @@ static void plan_json(dv_json *j, const dv_plan *plan)
     const dv_json_hooks more = {layout_json, divide_json, plan};
     if (plan->facts & DV_FACT_LOWERED)
         dv_program_json_fields(j, plan->ops, &more);
+    if (plan->n_removed) {
+        dv_json_open_flat(j, "removed", '[');
+        for (int32_t i = 0; i < plan->n_removed; i++)
+            dv_json_string(j, NULL, plan->removed[i]);
+        dv_json_close(j);
+    }
     dv_json_string(j, "target", plan->target.name);
     dv_json_int(j, "cores", plan->target.cores);
     if (plan->target.holes.n) {

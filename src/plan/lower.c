@@ -1,5 +1,6 @@
 // Pass lower: splits the program's statements into ops, as large as the target
-// can run one (its grain). Its section of a plan is the lowered program:
+// can run one (its grain), and removes those that reach no output. Its section
+// of a plan is the lowered program:
 //
 //   program primitive {
 //       input x: f16[512, 1024]
@@ -9,11 +10,37 @@
 #include "plan/source.h"
 #include <string.h>
 
+// Lists the ops of the source that are not live, for reports.
+static int list_removed(dv_plan *plan, const dv_program *p,
+                        const unsigned char *live)
+{
+    int ok = 1;
+    plan->n_removed = 0;
+    plan->removed = DV_NEW(&plan->arena, const char *, p->n_ops);
+    for (int32_t i = 0; i < p->n_ops && plan->removed && ok; i++)
+        if (!live[i]) {
+            const char *name = dv_arena_copy(&plan->arena, p->ops[i].name,
+                                             strlen(p->ops[i].name));
+            plan->removed[plan->n_removed++] = name;
+            ok = name != NULL;
+        }
+    return plan->removed && ok;
+}
+
 dv_status dv_lower_run(dv_pass_cx *cx, dv_plan *plan)
 {
-    return dv_program_lower_for(&plan->ops, cx->source, plan->target.grain,
-                                dv_target_packs(&plan->target),
-                                plan->target.intermediates_stored, cx->diag);
+    unsigned char *live = dv_alloc((size_t)cx->source->n_ops);
+    dv_status st = live && dv_program_find_live(cx->source, live) &&
+                           list_removed(plan, cx->source, live)
+                       ? DV_OK
+                       : dv_nomem(cx->diag);
+    if (st == DV_OK)
+        st = dv_program_lower_for(&plan->ops, cx->source, plan->target.grain,
+                                  dv_target_packs(&plan->target),
+                                  plan->target.intermediates_stored, live,
+                                  cx->diag);
+    dv_release(live);
+    return st;
 }
 
 dv_status dv_lower_verify(const dv_plan *plan, dv_diag *diag)

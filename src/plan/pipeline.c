@@ -220,6 +220,11 @@ static dv_status read_options(dv_plan_options *o, const dv_plan_options *given,
         if (!o->pins[i])
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                            "pins[%zu] is NULL, n_pins is %zu", i, o->n_pins);
+    DV_TRY(dv_options_list(o->bars, o->n_bars, "bars", diag));
+    for (size_t i = 0; i < o->n_bars; i++)
+        if (!o->bars[i])
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "bars[%zu] is NULL, n_bars is %zu", i, o->n_bars);
     return DV_OK;
 }
 

@@ -31,6 +31,7 @@
 //   lower.c         the pass "lower"
 //   source.[ch]     section "source": the program as written
 //   json.c          prints a plan as JSON
+//   bar.c           what the caller keeps off the cores
 //   cost.[ch]       estimates the cost of a division in microseconds
 //   traffic.[ch]    counts the elements that a plan moves, by formula
 //   price.[ch]      predicts the time of a group and of the whole plan
@@ -64,6 +65,9 @@ typedef struct dv_group {
     // core's first tiles.
     enum { DV_DEALT, DV_TICKET, DV_STEAL } queue;
     int64_t chunk;
+    // For reports: 1 if the next op was not merged into the group because the
+    // two would touch more tensors than the target allows (group_tensors).
+    int full;
     uint32_t off; // byte offset in the text of a parsed plan
 } dv_group;
 
@@ -191,6 +195,9 @@ typedef struct dv_resident {
     int64_t core_bytes, saved_bytes;
     // 1 if the tensor could be resident (kept in scratchpads) but did not fit.
     int crowded;
+    // A tensor whose bytes it could take if the target's property in_place
+    // allowed that, or -1.
+    int32_t denied;
     const char *reason;
 } dv_resident;
 
@@ -310,6 +317,10 @@ struct dv_plan {
     // params, in the arena; NULL if not known.
     const char *source;
     dv_program *ops; // set by pass lower: the lowered program, owned
+    // Set by pass lower, for reports: ops of the source that reach no output
+    // and are not in `ops`.
+    const char **removed;
+    int32_t n_removed;
     // Set by pass dist: the distribution over ranks (processes).
     dv_plan_team team;
     dv_layout *layouts; // set by pass layout: one layout per tensor
@@ -504,6 +515,19 @@ typedef struct dv_schedule_pins {
 // pins.
 dv_status dv_schedule_read_pins(dv_schedule_pins **out, dv_plan *plan,
                                 const dv_plan_options *options, dv_diag *diag);
+
+// Bars of the options, which keep tensors or the operands and results of ops
+// off the cores: `x` is a tensor, `op:y` or `y.2` an op (bar.c).
+// dv_bar_has_tensor and dv_bar_has_op return whether a bar is that of the
+// tensor or op of this name; dv_bar_applies whether the program has what a bar
+// names; dv_bar_known whether the plan has it, or had it before ops were
+// removed that reach no output; dv_bars_verify fails if not.
+int dv_bar_has_tensor(const char *bar, const char *name);
+int dv_bar_has_op(const char *bar, const char *name);
+int dv_bar_applies(const dv_program *p, const char *bar);
+int dv_bar_known(const dv_plan *plan, const char *bar);
+dv_status dv_bars_verify(const dv_plan *plan, const dv_plan_options *o,
+                         dv_diag *diag);
 
 // Prints the schedule of an op (its kernel and loops) as one line, without a
 // newline (schedule.c).

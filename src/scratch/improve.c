@@ -65,6 +65,18 @@ static int32_t cut_homes(const dv_plan *plan, int32_t *crossed, uint8_t *cuts)
     return n;
 }
 
+// Marks in `full` the ops before which a group ends because it touches as many
+// tensors as the target allows. Homes that cross such an end are cut in the
+// next round, so that the reason is not found again: groups keep it.
+static void keep_full(dv_plan *plan, uint8_t *full)
+{
+    for (int32_t g = 0; g < plan->n_groups; g++) {
+        dv_group *at = &plan->groups[g];
+        full[at->end_op] |= (uint8_t)at->full;
+        at->full = full[at->end_op];
+    }
+}
+
 // Chooses scratchpad homes, the tensors that are resident on the cores. If
 // other programs use the scratchpads too (tenants), these are wiped after each
 // group of ops, so homes may not outlive their group. But the groups depend on
@@ -77,13 +89,17 @@ dv_status dv_scratch_choose_homes(dv_plan *plan, const dv_scratch_rules *rules,
     if (!rules->tenants)
         return keep(plan, rules, NULL, arena, diag);
     uint8_t *cuts = DV_NEW(arena, uint8_t, plan->ops->n_ops + 1);
+    uint8_t *full = DV_NEW(arena, uint8_t, plan->ops->n_ops + 1);
     int32_t *crossed = DV_NEW(arena, int32_t, plan->ops->n_ops + 1);
-    if (!cuts || !crossed || !dv_plan_snapshot_save(&before, plan, arena))
+    if (!cuts || !full || !crossed ||
+        !dv_plan_snapshot_save(&before, plan, arena))
         return dv_nomem(diag);
     DV_TRY(keep(plan, rules, cuts, arena, diag));
+    keep_full(plan, full);
     while (cut_homes(plan, crossed, cuts) > 0) {
         dv_plan_snapshot_restore(&before, plan);
         DV_TRY(keep(plan, rules, cuts, arena, diag));
+        keep_full(plan, full);
     }
     return DV_OK;
 }

@@ -466,6 +466,7 @@ dv_status dv_joint_seed(dv_plan *plan, const dv_scratch_rules *rules,
                 .diag = diag};
     s.rules.evict = 0;
     s.rules.solver = DV_SOLVER_GREEDY;
+    s.rules.place = NULL;
     int ok = s.ops && s.best;
     for (int32_t i = 0; ok && i < n; i++)
         ok = find_variants(plan, i, &s.ops[i], &arena);

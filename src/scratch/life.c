@@ -2,6 +2,8 @@
 // scratchpad homes (tensors resident on the cores).
 #include "base/math.h"
 #include "scratch/scratch.h"
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 static int find_loops(dv_life *l)
@@ -58,6 +60,38 @@ static int find_reads(dv_life *l)
     return 1;
 }
 
+// Formats a reason in the arena.
+__attribute__((format(printf, 2, 3))) static const char *
+say(dv_life *l, const char *form, ...)
+{
+    char text[200];
+    va_list ap;
+    va_start(ap, form);
+    vsnprintf(text, sizeof text, form, ap);
+    va_end(ap);
+    const char *copy = dv_arena_copy(l->arena, text, strlen(text));
+    l->nomem |= !copy;
+    return copy;
+}
+
+static void find_apart(dv_life *l)
+{
+    char word[DV_OP_WORD_BYTES];
+    const dv_program *p = l->plan->ops;
+    for (int32_t i = 0; i < p->n_ops; i++)
+        for (size_t k = 0; k < l->rules->n_bars; k++)
+            if (dv_bar_has_op(l->rules->bars[k], p->ops[i].name))
+                l->apart[i] = "is barred";
+    for (int32_t i = 0; i < p->n_ops && l->plan->target.keep.without; i++)
+        if (!l->apart[i] && !dv_op_set_has(&l->plan->target.keep, &p->ops[i]))
+            l->apart[i] =
+                say(l,
+                    "keeps nothing on the core: property keep "
+                    "of %s lacks %s",
+                    l->plan->target.name,
+                    dv_op_set_lacks(&l->plan->target.keep, &p->ops[i], word));
+}
+
 static int look_up(dv_life *l)
 {
     const dv_program *p = l->plan->ops;
@@ -69,8 +103,9 @@ static int look_up(dv_life *l)
     l->read_at = DV_NEW(a, int32_t, p->n_tensors + 2);
     l->def = DV_NEW(a, int32_t, p->n_tensors);
     l->updated = DV_NEW(a, uint8_t, p->n_tensors);
+    l->apart = DV_NEW(a, const char *, p->n_ops);
     if (!l->loop_of || !l->loop_in || !l->externs || !l->times || !l->read_at ||
-        !l->def || !l->updated)
+        !l->def || !l->updated || !l->apart)
         return 0;
     for (int32_t t = 0; t < p->n_tensors; t++)
         l->def[t] = -1;
@@ -80,6 +115,7 @@ static int look_up(dv_life *l)
         else
             l->def[p->ops[i].write.tensor] = i;
     }
+    find_apart(l);
     return find_loops(l) && find_reads(l);
 }
 
@@ -113,7 +149,7 @@ static int finds_all(const dv_life *l, int32_t op, int32_t tensor,
     for (int r = 0; r < o->n_reads; r++) {
         dv_view v;
         if (o->reads[r].tensor == tensor &&
-            (o->is_extern || dv_view_make(&v, l->plan, op, r) ||
+            (o->is_extern || l->apart[op] || dv_view_make(&v, l->plan, op, r) ||
              !dv_view_holds(owner, &v)))
             return 0;
     }
@@ -232,7 +268,7 @@ static int can_pass(const dv_life *l, int32_t op, int32_t tensor)
         if (o->reads[r].tensor == tensor &&
             !dv_can_pass(l->plan, l->rules, op, r))
             return 0;
-    return 1;
+    return !l->apart[op];
 }
 
 // Returns the cost of passing a tensor to an op in all its executions, in bytes
@@ -318,7 +354,7 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
         int32_t op = l->reads[i];
         dv_view v;
         const dv_op *o = &l->plan->ops->ops[op];
-        if (done[i - l->read_at[t]] || o->is_extern ||
+        if (done[i - l->read_at[t]] || o->is_extern || l->apart[op] ||
             op <= l->cands[from].first_op ||
             !survives(l, l->cands[from].first_op, op) ||
             dv_view_make(&v, l->plan, op, dv_access_of(o, t)) ||
@@ -370,6 +406,31 @@ static int left_over(const dv_life *l, int32_t t, const uint8_t *done)
     return 0;
 }
 
+static int is_barred(const dv_life *l, int32_t t)
+{
+    for (size_t k = 0; k < l->rules->n_bars; k++)
+        if (dv_bar_has_tensor(l->rules->bars[k], l->plan->ops->tensors[t].name))
+            return 1;
+    return 0;
+}
+
+// If fewer than `least` ops may read the tensor from scratchpads because others
+// are kept apart (l->apart), returns that as a reason; otherwise NULL.
+static const char *readers_apart(dv_life *l, int32_t t, int32_t least)
+{
+    int32_t n = 0, op = -1;
+    for (int32_t i = l->read_at[t]; i < l->read_at[t + 1]; i++)
+        if (l->apart[l->reads[i]]) {
+            op = l->reads[i];
+            n++;
+        }
+    int32_t all = l->read_at[t + 1] - l->read_at[t];
+    if (n == 0 || all < least || all - n >= least)
+        return NULL;
+    return say(l, "op %s, which reads it, %s", l->plan->ops->ops[op].name,
+               l->apart[op]);
+}
+
 // Adds tensor t as a candidate to be resident in the scratchpads from the op on
 // that writes it. Returns NULL, or the reason why it cannot be.
 static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
@@ -379,6 +440,9 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     dv_view v;
     if (o->is_extern)
         return "an opaque op writes it";
+    if (l->apart[l->def[t]])
+        return say(l, "op %s, which writes it, %s", o->name,
+                   l->apart[l->def[t]]);
     if (l->rules->reductions && !dv_op_reduce(o))
         return "it is not what a reduction leaves";
     const char *why = dv_view_make(&v, plan, l->def[t], o->n_reads);
@@ -413,7 +477,9 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     x->gain_bytes = (int64_t)gain;
     if (x->n_uses == 0 && x->n_passes == 0 && x->group == 0) {
         l->n_cands--;
-        return l->read_at[t] == l->read_at[t + 1]
+        const char *readers = readers_apart(l, t, 1);
+        return readers ? readers
+               : l->read_at[t] == l->read_at[t + 1]
                    ? "nobody reads it"
                    : "its readers divide it in another way, and cannot get it "
                      "from other cores";
@@ -434,6 +500,7 @@ static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
         int32_t op = l->reads[i];
         dv_view v;
         if (done[i - l->read_at[t]] || l->plan->ops->ops[op].is_extern ||
+            l->apart[op] ||
             dv_view_make(&v, l->plan, op,
                          dv_access_of(&l->plan->ops->ops[op], t)))
             continue;
@@ -453,11 +520,14 @@ static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
             l->n_uses = c.uses;
         }
     }
-    if (best.n_uses == 0)
-        return l->read_at[t + 1] - l->read_at[t] < 2
+    if (best.n_uses == 0) {
+        const char *readers = readers_apart(l, t, 2);
+        return readers ? readers
+               : l->read_at[t + 1] - l->read_at[t] < 2
                    ? "it is read once: keeping it would save nothing"
                    : "its readers divide it differently: none finds on its "
                      "core what another loaded";
+    }
     best.gain_bytes = (int64_t)most;
     mark_uses(l, &best, done);
     push_cand(l, best);
@@ -491,10 +561,12 @@ static void add_tensor(dv_life *l, int32_t t)
         return;
     if (l->updated[t])
         why = "it is updated in place";
+    else if (is_barred(l, t))
+        why = "it is barred";
     else if (l->def[t] >= 0)
         why = add_written(l, t, done);
-    if (!l->updated[t] && l->rules->clones && !l->rules->reductions &&
-        left_over(l, t, done)) {
+    if (!l->updated[t] && !is_barred(l, t) && l->rules->clones &&
+        !l->rules->reductions && left_over(l, t, done)) {
         const char *second = add_loaded(l, t, done);
         why = why ? why : second;
     } else if (l->def[t] < 0 && !why) {
@@ -569,8 +641,12 @@ static int find_parents(dv_life *l)
                     l->cands[k].n_uses > 0 &&
                     l->uses[l->cands[k].uses + l->cands[k].n_uses - 1] ==
                         c->first_op &&
-                    may_overwrite(l, &l->cands[k], c))
-                    c->parent[c->n_parents++] = k;
+                    may_overwrite(l, &l->cands[k], c)) {
+                    if (dv_op_set_has(&l->plan->target.in_place, o))
+                        c->parent[c->n_parents++] = k;
+                    else
+                        c->denied = l->cands[k].tensor + 1;
+                }
     }
     return 1;
 }

@@ -303,7 +303,7 @@ int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor)
 {
     int32_t op = life->def[tensor], n = plan->ops->n_ops;
     int32_t first = life->read_at[tensor], end = life->read_at[tensor + 1];
-    if (op < 0 || end - first < 2 || life->updated[tensor] ||
+    if (op < 0 || end - first < 2 || life->updated[tensor] || life->apart[op] ||
         !is_cheap(plan, op))
         return 0;
     // Split the tensor's live range at the longest gap between two ops that

@@ -35,7 +35,11 @@ static dv_scratch_rules rules_of(const dv_plan_options *o)
                               .tenants = o->tenants == DV_TENANTS_MANY,
                               .solver = o->solver,
                               .budget = o->place_budget,
-                              .time_limit_s = o->time_limit_s};
+                              .time_limit_s = o->time_limit_s,
+                              .bars = o->bars,
+                              .n_bars = o->n_bars,
+                              .place = o->place,
+                              .place_user = o->place_user};
 }
 
 // Updates the report on how ops are cut into slices for those ops that this
@@ -117,6 +121,7 @@ dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
 {
     dv_scratch_rules rules = rules_of(cx->options);
     dv_arena arena = {0};
+    DV_TRY(dv_bars_verify(plan, cx->options, cx->diag));
     plan->scratch =
         (dv_scratch){.capacity_bytes = dv_target_usable_bytes(&plan->target),
                      .tenants = rules.tenants,

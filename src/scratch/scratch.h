@@ -27,6 +27,7 @@
 //
 //   life.c     computes live ranges and finds candidates for homes
 //   solve.c    chooses homes among the candidates and assigns addresses
+//   answer.c   asks the caller's solver for addresses and checks its answer
 //   share.c    what cores receive over the ring while an op runs
 //   joint.c    divides ops so that they find operands on their core
 //   chain.c    cuts chains of ops by the same variables
@@ -35,6 +36,7 @@
 //   pass.c     the pass "scratch" and its section of the plan
 #ifndef DV_SCRATCH_H
 #define DV_SCRATCH_H
+#include "divvy/place.h"
 #include "divide/divide.h"
 #include "group/group.h"
 #include "plan/view.h"
@@ -50,6 +52,12 @@ typedef struct dv_scratch_rules {
     dv_solver solver;
     int64_t budget;
     double time_limit_s;
+    // Tensors and ops that the caller bars (plan/bar.c).
+    const char *const *bars;
+    size_t n_bars;
+    // The caller's solver for addresses, or NULL.
+    dv_placer place;
+    void *place_user;
 } dv_scratch_rules;
 
 typedef struct dv_cand {
@@ -80,6 +88,9 @@ typedef struct dv_cand {
     // independent of others.
     int32_t group;
     int32_t parent[2], n_parents;
+    // The number of a tensor plus 1 whose bytes it could reuse if the target
+    // allowed the op that writes it to work in place; 0: none.
+    int32_t denied;
     const char *barred; // reason why it cannot be resident, or NULL
 } dv_cand;
 
@@ -94,6 +105,9 @@ typedef struct dv_life {
     int32_t *read_at; // per tensor: index of its first reading op in `reads`
     int32_t *reads;   // reading ops of all tensors, each op once per tensor
     int32_t *def;     // per tensor: the op that defines it, or -1
+    // Per op: why neither its operands nor its result may be resident for it,
+    // as a predicate of the op ("is barred"); NULL: they may be.
+    const char **apart;
     uint8_t *updated;
     dv_cand *cands;
     int32_t n_cands, cap_cands;
@@ -148,6 +162,13 @@ int dv_share_reads(dv_scratch *s, const dv_plan *plan,
 // arena.
 dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
                            const dv_life *life, dv_arena *arena, dv_diag *diag);
+// Places buffers with the caller's solver (rules->place) and checks its answer
+// (answer.c). *out is complete and lives in the arena, except for what belongs
+// to the solver.
+dv_status dv_scratch_answer(dv_placement **out, const dv_scratch_rules *rules,
+                            const dv_buffer *buffers, size_t n,
+                            const dv_place_options *options, dv_arena *arena,
+                            dv_diag *diag);
 // Analyses every op that can be divided; ops of the same shape share one
 // result. Returns NULL when out of memory.
 dv_divide_space **dv_joint_spaces(const dv_plan *plan, dv_arena *arena);

@@ -10,7 +10,8 @@ typedef struct solver {
     const dv_life *life;
     dv_arena *arena; // arena of the result `out`
     dv_buffer *buffers;
-    dv_placement *placed;
+    const dv_placement *placed;
+    dv_placement *own; // what `placed` is if dv_place made it, else NULL
     dv_scratch *out;
     int32_t cap_homes;
     int32_t *home_of_cand; // per candidate: its first residency (home), or -1
@@ -99,8 +100,17 @@ static dv_status place(solver *s, int evict)
             b->weight /= s->plan->target.cores;
         }
     }
-    return dv_place(&s->placed, s->buffers, (size_t)s->life->n_cands, &o,
-                    s->diag);
+    dv_placement *answer = NULL;
+    size_t n = (size_t)s->life->n_cands;
+    if (r->place) {
+        DV_TRY(dv_scratch_answer(&answer, r, s->buffers, n, &o, s->life->arena,
+                                 s->diag));
+    } else {
+        DV_TRY(dv_place(&answer, s->buffers, n, &o, s->diag));
+        s->own = answer;
+    }
+    s->placed = answer;
+    return DV_OK;
 }
 
 // Adds a scratchpad home for candidate c (a tensor that may be resident on the
@@ -349,6 +359,7 @@ static int report(solver *s)
                            .first_op = c->first_op,
                            .end_op = c->end_op,
                            .core_bytes = c->core_bytes};
+        r->denied = c->denied - 1;
         if (r->home >= 0) {
             r->saved_bytes = (int64_t)spares(s, &s->out->homes[r->home]);
         } else {
@@ -381,8 +392,8 @@ static dv_status try_one(solver *s, int evict, double *saved)
 {
     s->out->homes = NULL;
     s->out->n_homes = s->cap_homes = 0;
-    dv_placement_destroy(s->placed);
-    s->placed = NULL;
+    dv_placement_destroy(s->own);
+    s->own = NULL;
     DV_TRY(place(s, evict));
     if (!(evict ? add_stays(s) : add_whole(s)))
         return dv_nomem(s->diag);
@@ -419,7 +430,7 @@ dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
     solver s = {
         .plan = plan, .life = life, .arena = arena, .out = out, .diag = diag};
     dv_status st = solve(&s);
-    dv_placement_destroy(s.placed);
+    dv_placement_destroy(s.own);
     return st;
 }
 

@@ -3,7 +3,7 @@
 //
 // The value of a property of any type is passed as a double: the limits in
 // target.def keep all values below 2^53, where doubles hold integers exactly.
-// Only grids, rectangles and texts are handled separately.
+// Only grids, rectangles, sets of ops and texts are handled separately.
 #ifndef DV_FIELD_H
 #define DV_FIELD_H
 #include "target/target.h"
@@ -22,6 +22,7 @@ typedef enum dv_target_kind {
     DV_KIND_duration,
     DV_KIND_grid,
     DV_KIND_rects,
+    DV_KIND_ops,
     DV_KIND_text,
 } dv_target_kind;
 
@@ -56,8 +57,8 @@ enum {
 
 void *dv_field_of(dv_target *t, const dv_target_field *f);
 void dv_field_set(dv_target *t, const dv_target_field *f, double v);
-// Prints a value of a numeric or enumerated kind (not a grid, rectangles or
-// text).
+// Prints a value of a numeric or enumerated kind (not a grid, rectangles, a set
+// of ops or a text).
 void dv_value_print(dv_text *out, dv_target_kind k, double v);
 // Returns the factor of a unit with prefix, e.g. 1e9 for GB, or 0 if the text
 // is no unit of this kind.

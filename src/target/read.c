@@ -201,6 +201,42 @@ static dv_status read_rects(reader *r, const dv_target_field *f)
     return DV_OK;
 }
 
+// Reports a word that no op has, with the word that was probably meant.
+static dv_status unknown_word(const reader *r, const dv_target_field *f)
+{
+    const dv_token *t = &r->lx->tok;
+    dv_suggestion s = {.word = r->lx->src->text + t->off, .len = t->len};
+    char names[64][DV_OP_WORD_BYTES], buf[48], meant[DV_SUGGESTION_BYTES];
+    for (int i = 0; i < dv_op_word_count(); i++)
+        dv_suggest(&s, dv_op_word_name(i, names[i]));
+    return dv_fail(r->lx->diag, DV_E_TARGET, dv_lex_at(r->lx),
+                   "%s: there are no ops %s%s", f->name,
+                   dv_lex_show(r->lx, buf), dv_suggestion_text(&s, meant));
+}
+
+// Parses words of ops, e.g. "add mul exp", up to the next property, which is a
+// name before '='.
+static dv_status read_ops(reader *r, const dv_target_field *f)
+{
+    dv_op_set *to = dv_field_of(&r->t, f);
+    const dv_token *t = &r->lx->tok;
+    if (t->kind != DV_TOK_NAME)
+        return wrong_kind(r, f);
+    if (dv_lex_is(r->lx, "all"))
+        return take(r);
+    to->without = (UINT64_C(1) << dv_op_word_count()) - 1;
+    if (dv_lex_is(r->lx, "none"))
+        return take(r);
+    do {
+        int word = dv_op_word_find(r->lx->src->text + t->off, t->len);
+        if (word < 0)
+            return unknown_word(r, f);
+        to->without &= ~(UINT64_C(1) << word);
+        DV_TRY(take(r));
+    } while (t->kind == DV_TOK_NAME && dv_lex_peek(r->lx).kind != '=');
+    return DV_OK;
+}
+
 static dv_status read_text(reader *r, const dv_target_field *f)
 {
     const dv_token *t = &r->lx->tok;
@@ -236,6 +272,9 @@ static dv_status read_value(reader *r, const dv_target_field *f)
         break;
     case DV_KIND_rects:
         DV_TRY(read_rects(r, f));
+        break;
+    case DV_KIND_ops:
+        DV_TRY(read_ops(r, f));
         break;
     case DV_KIND_text:
         DV_TRY(read_text(r, f));

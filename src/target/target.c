@@ -24,6 +24,8 @@ const dv_target_kind_info dv_target_kinds[] = {
     [DV_KIND_duration] = {"time", "a time such as 3us or 250ns", "s", 0, {0}},
     [DV_KIND_grid] = {"grid", "columns x rows such as 8x8", NULL, 0, {0}},
     [DV_KIND_rects] = {"cores", "cores such as 3,2 or 0,7-7,7", NULL, 0, {0}},
+    [DV_KIND_ops] =
+        {"ops", "words such as add exp matmul, or none", NULL, 0, {0}},
     [DV_KIND_text] = {"text", "a text in quotes", NULL, 0, {0}},
 };
 
@@ -62,6 +64,11 @@ static dv_core_grid grid_of(const dv_target *t, const dv_target_field *f)
 
 static const dv_core_rects *rects_of(const dv_target *t,
                                      const dv_target_field *f)
+{
+    return value_at(t, f);
+}
+
+static const dv_op_set *ops_of(const dv_target *t, const dv_target_field *f)
 {
     return value_at(t, f);
 }
@@ -115,6 +122,8 @@ static int same(const dv_target *a, const dv_target *b,
         return rects_of(a, f)->n == rects_of(b, f)->n &&
                !memcmp(rects_of(a, f)->at, rects_of(b, f)->at,
                        (size_t)rects_of(a, f)->n * sizeof(dv_core_rect));
+    if (f->kind == DV_KIND_ops)
+        return ops_of(a, f)->without == ops_of(b, f)->without;
     return get(a, f) == get(b, f);
 }
 
@@ -247,6 +256,9 @@ static void put_field(dv_text *out, const dv_target *t,
     case DV_KIND_rects:
         put_rects(out, rects_of(t, f));
         break;
+    case DV_KIND_ops:
+        dv_op_set_print(out, ops_of(t, f));
+        break;
     default:
         dv_value_print(out, f->kind, get(t, f));
     }
@@ -275,6 +287,8 @@ void dv_target_json(dv_json *j, const dv_target *t)
             dv_json_ints(j, f->name, both, 2);
         } else if (f->kind == DV_KIND_rects) {
             dv_target_rects_json(j, f->name, rects_of(t, f));
+        } else if (f->kind == DV_KIND_ops) {
+            dv_op_set_json(j, f->name, ops_of(t, f));
         } else if (f->kind == DV_KIND_flag) {
             dv_json_bool(j, f->name, get(t, f) != 0);
         } else if (dv_target_kinds[f->kind].word[0]) {

@@ -26,12 +26,14 @@
 //   load.c       finds targets by name or file
 //   builtin.h    the text of targets/*.dv, compiled into the library
 //   host.[ch]    probes the machine divvy runs on
+//   ops.[ch]     sets of ops, such as those that may work in place
 //   cores.c      numbers the cores of a grid, skipping holes
 #ifndef DV_TARGET_H
 #define DV_TARGET_H
 #include "base/json.h"
 #include "base/text.h"
 #include "lang/lexer.h"
+#include "target/ops.h"
 
 enum {
     DV_TARGET_NAME_BYTES = 64,
@@ -64,6 +66,7 @@ typedef char dv_target_label[DV_TARGET_TEXT_BYTES];
 #define DV_CTYPE_duration         double
 #define DV_CTYPE_grid             dv_core_grid
 #define DV_CTYPE_rects            dv_core_rects
+#define DV_CTYPE_ops              dv_op_set
 #define DV_CTYPE_text             dv_target_label
 #define DV_MEMBER_count(name)     name
 #define DV_MEMBER_bytes(name)     name##_bytes
@@ -78,6 +81,7 @@ typedef char dv_target_label[DV_TARGET_TEXT_BYTES];
 #define DV_MEMBER_duration(name)  name##_ns
 #define DV_MEMBER_grid(name)      name
 #define DV_MEMBER_rects(name)     name
+#define DV_MEMBER_ops(name)       name
 #define DV_MEMBER_text(name)      name
 
 struct dv_target {

@@ -443,7 +443,7 @@ static void set_ops(victim *v, int32_t **ops, int32_t *n, int32_t op)
 
 // The op to which the home is passed is in a group with the op before it, whose
 // result it may read before other cores have written it.
-static int passed_in_a_group(victim *v) // C33
+static int passed_in_a_group(victim *v) // C35
 {
     if (v->h->n_passed_to == 0)
         return 0;
@@ -458,7 +458,7 @@ static int passed_in_a_group(victim *v) // C33
     return 1;
 }
 
-static int passed_too_late(victim *v) // C33
+static int passed_too_late(victim *v) // C35
 {
     if (v->h->n_passed_to == 0)
         return 0;
@@ -467,7 +467,7 @@ static int passed_too_late(victim *v) // C33
 }
 
 // What is loaded may be on several cores, or on none.
-static int passed_what_was_loaded(victim *v) // C33
+static int passed_what_was_loaded(victim *v) // C35
 {
     if (v->h->fill != DV_FILL_LOADED || v->h->n_readers < 2)
         return 0;
@@ -476,7 +476,7 @@ static int passed_what_was_loaded(victim *v) // C33
     return 1;
 }
 
-static int passed_and_read(victim *v) // C33
+static int passed_and_read(victim *v) // C35
 {
     if (v->h->n_passed_to == 0)
         return 0;
@@ -507,13 +507,13 @@ static int passed_and_overwritten(victim *v) // C12
     return 0;
 }
 
-static int shared_load_of_what_is_written(victim *v) // C33
+static int shared_load_of_what_is_written(victim *v) // C35
 {
     v->h->shared = 1;
     return v->h->fill == DV_FILL_WRITTEN;
 }
 
-static int shared_without_a_ring(victim *v) // C33
+static int shared_without_a_ring(victim *v) // C35
 {
     int any = v->s->n_shares > 0;
     v->plan->target.ring = 0;

@@ -106,7 +106,7 @@ try_spans() {
     done <"$tmp/spans"
 }
 
-for doc in README.md ARCHITECTURE.md docs/arrays.md docs/cli.md docs/language.md docs/invariants.md docs/decisions.md; do
+for doc in README.md ARCHITECTURE.md docs/arrays.md docs/cli.md docs/language.md docs/plan.md docs/invariants.md docs/decisions.md; do
     command=
     : >"$tmp/want"
     while IFS= read -r line; do

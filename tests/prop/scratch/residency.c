@@ -1,11 +1,11 @@
-// Properties of residency in scratchpads (C11 to C15). For random programs on
-// random machines with random options, the plan passes its check and reads
-// back, gives what the oracle gives, moves the predicted bytes and is the same
-// when it is made again. With the division unchanged, scratchpads change no bit
-// of the results, never increase the traffic of main memory, and save exactly
-// the bytes that the plan states. Then every function and reducer of the
-// language is tried with every option, before pointwise and before reducing
-// ops.
+// Properties of residency in scratchpads (C11 to C15, C33, C34). For random
+// programs on random machines with random options, the plan passes its check
+// and reads back, gives what the oracle gives, moves the predicted bytes and is
+// the same when it is made again. With the division unchanged, scratchpads
+// change no bit of the results, never increase the traffic of main memory, and
+// save exactly the bytes that the plan states. Then every function and reducer
+// of the language is tried with every option, before pointwise and before
+// reducing ops.
 #include "harness/test.h"
 #include "divvy/place.h"
 #include "harness/property.h"
@@ -131,6 +131,34 @@ static int spares(const dv_plan *plan, const dv_program *p, const dv_target *t,
                    more - less, plan->scratch.saved_bytes);
 }
 
+// In half of the cases, lets the target and the caller forbid what they can
+// forbid: ops that work in place or use scratchpads, large groups, a tensor and
+// the op that writes it.
+static void random_limits(rng *r, const dv_program *p, dv_target *t,
+                          dv_plan_options *o)
+{
+    static char op[80];
+    static const char *bars[2];
+    uint64_t all = (UINT64_C(1) << dv_op_word_count()) - 1;
+    if (rng_percent(r, 50))
+        return;
+    if (rng_percent(r, 60))
+        t->in_place.without = rng_next(r) & all;
+    if (rng_percent(r, 40))
+        t->keep.without = rng_next(r) & rng_next(r) & all;
+    if (rng_percent(r, 60))
+        t->group_tensors = 4 + rng_below(r, 6);
+    if (rng_percent(r, 60) || !p->n_tensors)
+        return;
+    const char *name = p->tensors[rng_below(r, p->n_tensors)].name;
+    const char *writer = p->ops[rng_below(r, p->n_ops)].name;
+    snprintf(op, sizeof op, "op:%s", writer);
+    bars[0] = name;
+    bars[1] = op;
+    o->bars = bars;
+    o->n_bars = 1 + (size_t)rng_below(r, 2);
+}
+
 static int holds(const dv_program *p, uint64_t seed)
 {
     rng r = {seed ^ 0x5c7a7c4};
@@ -141,6 +169,8 @@ static int holds(const dv_program *p, uint64_t seed)
         t.scratch_bytes = 4096;
     dv_plan_options o = random_options(&r, t.cores);
     random_policy(&r, &t, &o);
+    rng limits = {seed ^ 0xba45};
+    random_limits(&limits, p, &t, &o);
     dv_diag *diag = dv_diag_create();
     dv_status st = dv_plan_create(&plan, p, &t, &o, diag);
     int ok =

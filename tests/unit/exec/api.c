@@ -128,7 +128,11 @@ TEST(missing_lists)
     assert_int_equal(dv_plan_create(&plan, p, t, &o, NULL), DV_E_USAGE);
     o.n_allowed = 0, o.n_holes = 1;
     assert_int_equal(dv_plan_create(&plan, p, t, &o, NULL), DV_E_USAGE);
-    o.n_holes = 0, o.n_pins = 1;
+    o.n_holes = 0, o.n_bars = 1;
+    assert_int_equal(dv_plan_create(&plan, p, t, &o, NULL), DV_E_USAGE);
+    o.bars = pin;
+    assert_int_equal(dv_plan_create(&plan, p, t, &o, NULL), DV_E_USAGE);
+    o.n_bars = 0, o.n_pins = 1;
     assert_int_equal(dv_plan_create(&plan, p, t, &o, NULL), DV_E_USAGE);
     o.pins = pin;
     assert_int_equal(dv_plan_create(&plan, p, t, &o, NULL), DV_E_USAGE);

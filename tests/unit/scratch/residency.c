@@ -1,4 +1,4 @@
-// C11 to C15, C33: homes in scratchpads with one mistake at a time:
+// C11 to C15, C35: homes in scratchpads with one mistake at a time:
 // dv_plan_check finds each. Then hazards (docs/invariants.md) that a command
 // cannot show.
 #include "harness/test.h"
@@ -190,7 +190,7 @@ static int attack(const example *e, int k, int32_t home)
     return spoiled;
 }
 
-// H33, C11 to C15, C33: every broken plan is refused, and every spoiler finds
+// H33, C11 to C15, C35: every broken plan is refused, and every spoiler finds
 // something to break.
 TEST(every_mutant_is_refused)
 {

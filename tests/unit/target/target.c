@@ -457,7 +457,10 @@ static void random_target(dv_target *t)
         if (rnd() % 3 == 0 || f->kind == DV_KIND_grid ||
             f->kind == DV_KIND_rects)
             continue;
-        if (f->kind == DV_KIND_text)
+        if (f->kind == DV_KIND_ops)
+            ((dv_op_set *)dv_field_of(t, f))->without =
+                rnd() & ((UINT64_C(1) << dv_op_word_count()) - 1);
+        else if (f->kind == DV_KIND_text)
             random_text(dv_field_of(t, f), (int)f->most);
         else
             dv_field_set(t, f, pick(f->least, f->most));

@@ -1,0 +1,40 @@
+// Sets of ops, as values of target properties: `in_place = add mul exp`. An op
+// is in a set if all of its words are:
+//
+//   op                              words
+//   y[i] = exp(x[i] - m[])          exp sub
+//   s[] = sum[i] x[i]               sum
+//   m[] = max[i] x[i]               max_over
+//   c[m,n] = relu(sum[k] a * b)     matmul relu
+//   y[i,j] = x[j,i]                 copy
+//   y[i] = 0                        fill
+//
+// Functions and reducers are those of lang/op.def, by name (`add` for +).
+#ifndef DV_TARGET_OPS_H
+#define DV_TARGET_OPS_H
+#include "base/json.h"
+#include "base/text.h"
+
+struct dv_op;
+
+// Bit i of `without` is set if word number i is not in the set, so that 0 is
+// the set of all ops.
+typedef struct dv_op_set {
+    uint64_t without;
+} dv_op_set;
+
+enum { DV_OP_WORD_BYTES = 16 };
+
+// Returns whether an op is in the set.
+int dv_op_set_has(const dv_op_set *s, const struct dv_op *op);
+// Returns the first word of an op that the set lacks; "" if it lacks none.
+const char *dv_op_set_lacks(const dv_op_set *s, const struct dv_op *op,
+                            char buf[DV_OP_WORD_BYTES]);
+// Returns the number of a word, or -1.
+int dv_op_word_find(const char *text, size_t len);
+int dv_op_word_count(void);
+const char *dv_op_word_name(int word, char buf[DV_OP_WORD_BYTES]);
+// Prints the words of the set, `all` or `none`.
+void dv_op_set_print(dv_text *out, const dv_op_set *s);
+void dv_op_set_json(dv_json *j, const char *key, const dv_op_set *s);
+#endif
