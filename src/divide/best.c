@@ -34,6 +34,13 @@ typedef struct candidate {
     int64_t cores, partials;
 } candidate;
 
+// The first n divisions in the order of `keys`, at most `most`.
+typedef struct menu {
+    dv_splits *list;
+    double *keys;
+    int n, most;
+} menu;
+
 typedef struct best {
     const dv_divide_space *s;
     const dv_target *t;
@@ -53,6 +60,7 @@ typedef struct best {
     int64_t over;
     int over_tensor;
     dv_splits closest_illegal;
+    menu *menu; // where all divisions are entered, or NULL
 } best;
 
 // Returns the number of elements of the longest slice when variable v is cut
@@ -260,12 +268,33 @@ static double price(const best *b, double cost, const dv_splits *d)
     return cost / penalty(b, &w);
 }
 
+static void enter(menu *m, double key, const dv_splits *d)
+{
+    int at = m->n;
+    while (at > 0 && key < m->keys[at - 1])
+        at--;
+    if (at == m->most)
+        return;
+    m->n += m->n < m->most;
+    for (int i = m->n - 1; i > at; i--) {
+        m->keys[i] = m->keys[i - 1];
+        m->list[i] = m->list[i - 1];
+    }
+    m->keys[at] = key;
+    m->list[at] = *d;
+}
+
 static void consider(best *b, int64_t cores)
 {
     if (!legal(b))
         return;
     b->candidates++;
     dv_cost_work w = dv_divide_work(b->s, b->t, &b->now);
+    if (b->menu) {
+        w.memory_bytes = w.all_bytes = w.passed_bytes = 0;
+        enter(b->menu, dv_cost_us(b->t, &w), &b->now);
+        return;
+    }
     double rounds = (double)dv_ceil_div(cores, b->r->cores);
     // Threads of the host share caches, so the traffic of one of them is
     // compared there, in whole cache lines.
@@ -354,6 +383,19 @@ static dv_status refuse(const best *b, dv_diag *diag)
         closest.at ? closest.at : "");
     dv_text_free(&closest);
     return st;
+}
+
+int dv_divide_menu(dv_splits *out, int most, const dv_divide_space *s,
+                   const dv_target *t, const dv_divide_request *r)
+{
+    double keys[DV_MENU_DIVISIONS];
+    menu m = {out, keys, 0,
+              most < DV_MENU_DIVISIONS ? most : DV_MENU_DIVISIONS};
+    best b = {.s = s, .t = t, .r = r, .rounds = 1, .menu = &m};
+    for (int v = 0; v < DV_MAX_VARS; v++)
+        b.now.n[v] = 1;
+    search(&b, 0, 1);
+    return m.n;
 }
 
 dv_status dv_divide_best(dv_divided *out, const dv_divide_space *s,

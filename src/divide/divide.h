@@ -126,6 +126,12 @@ double dv_divide_cost(const dv_divide_space *s, const dv_target *t,
 dv_status dv_divide_best(dv_divided *out, const dv_divide_space *s,
                          const dv_target *t, const dv_divide_request *r,
                          dv_diag *diag);
+// Lists the divisions whose arithmetic takes least time, as if all operands
+// were resident on the cores: at most `most`, or DV_MENU_DIVISIONS. Returns
+// their number.
+enum { DV_MENU_DIVISIONS = 64 };
+int dv_divide_menu(dv_splits *out, int most, const dv_divide_space *s,
+                   const dv_target *t, const dv_divide_request *r);
 dv_status dv_divide_seed(dv_divided *out, const dv_divide_space *s,
                          const dv_divide_request *r, dv_diag *diag);
 

@@ -383,7 +383,7 @@ static dv_status search(chains *c)
 }
 
 dv_status dv_joint_chains(dv_plan *plan, const dv_scratch_rules *rules,
-                          dv_divide_space *const *spaces, dv_joint_price price,
+                          dv_divide_space *const *spaces, dv_joint_price *price,
                           dv_arena *arena, dv_diag *diag)
 {
     chains c = {.plan = plan,
@@ -391,7 +391,7 @@ dv_status dv_joint_chains(dv_plan *plan, const dv_scratch_rules *rules,
                 .arena = arena,
                 .diag = diag,
                 .spaces = spaces,
-                .best_price = price};
+                .best_price = *price};
     if (plan->target.cores < 2)
         return DV_OK;
     if (!join_all(&c) || !find_chains(&c) || !find_vars(&c) ||
@@ -400,5 +400,6 @@ dv_status dv_joint_chains(dv_plan *plan, const dv_scratch_rules *rules,
         return dv_nomem(diag);
     dv_status st = search(&c);
     dv_plan_snapshot_restore(&c.best, plan);
+    *price = c.best_price;
     return st;
 }

@@ -25,6 +25,7 @@ typedef struct follower {
     int64_t capacity;
     const dv_divide_space *space; // of the op
     int32_t op;
+    int always; // 1 if ops follow even where that is not cheaper
 } follower;
 
 // Finds the view (which core holds which part) of a tensor before the op.
@@ -222,7 +223,8 @@ static int follow_op(follower *f)
             return 0;
         if (dealt) {
             note(f, &next);
-            if (dv_joint_cheaper(&next.price, &best.price))
+            if ((f->always && best.price.us == own.price.us) ||
+                dv_joint_cheaper(&next.price, &best.price))
                 best = next;
         }
         take(f, &own);
@@ -275,11 +277,12 @@ dv_divide_space **dv_joint_spaces(const dv_plan *plan, dv_arena *arena)
 }
 
 dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
-                          dv_divide_space *const *spaces, dv_arena *arena,
-                          dv_diag *diag)
+                          dv_divide_space *const *spaces, int always,
+                          dv_arena *arena, dv_diag *diag)
 {
     follower f = {.plan = plan,
                   .rules = rules,
+                  .always = always,
                   .arena = arena,
                   .capacity = plan->scratch.capacity_bytes};
     int ok = look_up(&f);

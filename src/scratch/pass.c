@@ -78,7 +78,7 @@ static dv_status divide_cheaper(dv_plan *plan, const dv_scratch_rules *rules,
         return dv_nomem(diag);
     DV_TRY(dv_joint_assess(&own, plan, rules, arena, diag));
     dv_plan_snapshot_restore(&before, plan);
-    DV_TRY(dv_joint_follow(plan, rules, spaces, arena, diag));
+    DV_TRY(dv_joint_follow(plan, rules, spaces, 0, arena, diag));
     if (!dv_plan_snapshot_save(&follows, plan, arena))
         return dv_nomem(diag);
     DV_TRY(dv_joint_assess(&price, plan, rules, arena, diag));
@@ -88,7 +88,8 @@ static dv_status divide_cheaper(dv_plan *plan, const dv_scratch_rules *rules,
         dv_plan_snapshot_restore(&before, plan);
         price = own;
     }
-    DV_TRY(dv_joint_chains(plan, rules, spaces, price, arena, diag));
+    DV_TRY(dv_joint_chains(plan, rules, spaces, &price, arena, diag));
+    DV_TRY(dv_joint_menus(plan, rules, spaces, price, arena, diag));
     return note_changes(plan, &before, diag);
 }
 

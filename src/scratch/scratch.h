@@ -31,6 +31,7 @@
 //   share.c    what cores receive over the ring while an op runs
 //   joint.c    divides ops so that they find operands on their core
 //   chain.c    cuts chains of ops by the same variables
+//   menu.c     tries the divisions of single ops
 //   order.c    reorders ops, recomputes tensors for late readers
 //   improve.c  tries orders and recomputation, keeps what saves traffic
 //   pass.c     the pass "scratch" and its section of the plan
@@ -176,9 +177,10 @@ dv_divide_space **dv_joint_spaces(const dv_plan *plan, dv_arena *arena);
 // cores) of the plan so that more operands are found on their cores (joint.c):
 // op by op following the operands, or by a search like that of Torch-Spyre, the
 // PyTorch backend of IBM's Spyre accelerator. What is resident is not changed.
+// With `always`, ops follow even where that is not cheaper.
 dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
-                          dv_divide_space *const *spaces, dv_arena *arena,
-                          dv_diag *diag);
+                          dv_divide_space *const *spaces, int always,
+                          dv_arena *arena, dv_diag *diag);
 dv_status dv_joint_seed(dv_plan *plan, const dv_scratch_rules *rules,
                         dv_diag *diag);
 
@@ -205,10 +207,15 @@ int dv_joint_estimate(dv_joint_price *out, dv_plan *plan,
                       dv_divide_space *const *spaces,
                       const dv_joint_price *limit, dv_arena *arena);
 // Cuts chains of ops by the same variables (chain.c) where that makes the plan,
-// which has this price, cheaper.
+// which has this price, cheaper. *price becomes the new price.
 dv_status dv_joint_chains(dv_plan *plan, const dv_scratch_rules *rules,
-                          dv_divide_space *const *spaces, dv_joint_price price,
+                          dv_divide_space *const *spaces, dv_joint_price *price,
                           dv_arena *arena, dv_diag *diag);
+// Tries other divisions of single ops (menu.c) and keeps those that make the
+// plan, which has this price, cheaper.
+dv_status dv_joint_menus(dv_plan *plan, const dv_scratch_rules *rules,
+                         dv_divide_space *const *spaces, dv_joint_price price,
+                         dv_arena *arena, dv_diag *diag);
 // Returns into how many slices the variables of an op are cut.
 void dv_joint_splits(const dv_plan *plan, int32_t op, dv_splits *d);
 // Returns whether a division respects the target's limit on the bytes of a
