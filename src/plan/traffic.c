@@ -218,14 +218,15 @@ static void add_homes(dv_traffic *sum, const dv_plan *plan, int32_t op,
     for (int32_t i = s->fill_at[op]; i < s->fill_at[op + 1]; i++) {
         const dv_home *h = &s->homes[s->fill_order[i]];
         int64_t bytes = elem_bytes(plan, h->tensor);
-        int64_t n = dv_home_elems(plan, h, core);
         if (h->fill == DV_FILL_LOADED) {
+            int64_t n = dv_home_loaded(plan, h, core);
             sum->read_elems += n;
             sum->read_bytes += n * bytes;
         } else if (h->fill == DV_FILL_RING) {
             sum->ring_bytes += dv_home_missing(plan, h, core) * bytes;
         }
         if (h->stored) {
+            int64_t n = dv_home_elems(plan, h, core);
             sum->write_elems += n;
             sum->write_bytes += n * bytes;
         }

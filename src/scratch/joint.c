@@ -39,8 +39,8 @@ static int lies(const follower *f, int32_t tensor, dv_view *v)
         from = f->last_reader[tensor];
     if (from < 0 || plan->ops->ops[from].is_extern)
         return 0;
-    return !dv_view_make(v, plan, from,
-                         dv_access_of(&plan->ops->ops[from], tensor)) &&
+    return !dv_view_make_whole(v, plan, from,
+                               dv_access_of(&plan->ops->ops[from], tensor)) &&
            dv_view_bytes(v, &plan->layouts[tensor]) <= f->capacity;
 }
 
@@ -92,7 +92,7 @@ static dv_joint_price price(const follower *f, uint32_t *missing)
     for (int r = 0; r < o->n_reads; r++) {
         dv_view has, needs;
         if (lies(f, o->reads[r].tensor, &has) &&
-            !dv_view_make(&needs, plan, f->op, r) &&
+            !dv_view_make_whole(&needs, plan, f->op, r) &&
             dv_view_holds(&has, &needs))
             w.memory_bytes -= dv_divide_transferred(f->space, r, &d);
         else
@@ -113,7 +113,7 @@ static int cut_alike(const follower *f, int r, const dv_view *has)
     const dv_plan *plan = f->plan;
     const dv_op *o = &plan->ops->ops[f->op];
     dv_view needs;
-    if (dv_view_make(&needs, plan, f->op, r))
+    if (dv_view_make_whole(&needs, plan, f->op, r))
         return 0;
     for (int v = 0; v < o->n_vars; v++)
         plan->slices[f->op][v] = o->vars[v].end - o->vars[v].begin;
@@ -146,11 +146,11 @@ static int deal_like_operand(const follower *f, int r, const dv_view *has)
     char *dealt = DV_NEW(f->arena, char, tiles);
     if (!deals || !dealt)
         return -1;
-    dv_view_make(&needs, plan, f->op, r);
+    dv_view_make_whole(&needs, plan, f->op, r);
     for (int64_t c = 0; c < plan->target.cores; c++) {
         int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], slot[DV_MAX_VARS] = {0};
         int64_t tile = 0;
-        if (!dv_view_box(has, c, lo, hi))
+        if (!dv_view_box(has, c, 0, lo, hi))
             continue;
         for (int d = 0; d < needs.n_dims; d++)
             if (needs.var[d] >= 0)

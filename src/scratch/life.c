@@ -119,7 +119,7 @@ static int64_t takes(const dv_life *l, int32_t op, int32_t tensor,
         dv_view v;
         if (o->reads[r].tensor != tensor)
             continue;
-        if (dv_view_make(&v, l->plan, op, r) ||
+        if (dv_view_make_whole(&v, l->plan, op, r) ||
             (owner && !dv_view_holds(owner, &v)))
             return -1;
         sum += dv_view_elems(&v);
@@ -223,7 +223,7 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
         if (done[i - l->read_at[t]] || o->is_extern ||
             op <= l->cands[from].first_op ||
             !survives(l, l->cands[from].first_op, op) ||
-            dv_view_make(&v, l->plan, op, dv_access_of(o, t)) ||
+            dv_view_make_whole(&v, l->plan, op, dv_access_of(o, t)) ||
             takes(l, op, t, &v) < 0)
             continue;
         tried++;
@@ -282,7 +282,7 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
         return "an opaque op writes it";
     if (l->rules->reductions && !dv_op_reduce(o))
         return "it is not what a reduction leaves";
-    const char *why = dv_view_make(&v, plan, l->def[t], o->n_reads);
+    const char *why = dv_view_make_whole(&v, plan, l->def[t], o->n_reads);
     if (why)
         return why;
     dv_cand c = {.tensor = t,
@@ -332,8 +332,8 @@ static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
         int32_t op = l->reads[i];
         dv_view v;
         if (done[i - l->read_at[t]] || l->plan->ops->ops[op].is_extern ||
-            dv_view_make(&v, l->plan, op,
-                         dv_access_of(&l->plan->ops->ops[op], t)))
+            dv_view_make_whole(&v, l->plan, op,
+                               dv_access_of(&l->plan->ops->ops[op], t)))
             continue;
         dv_cand c = {.tensor = t,
                      .as_op = op,
@@ -438,8 +438,8 @@ static int may_overwrite(const dv_life *l, const dv_cand *parent,
             !dv_access_equal(o, &o->reads[r], &at))
             return 0;
     }
-    return !dv_view_make(&x, plan, parent->as_op, parent->as_access) &&
-           !dv_view_make(&y, plan, child->as_op, child->as_access) &&
+    return !dv_view_make_whole(&x, plan, parent->as_op, parent->as_access) &&
+           !dv_view_make_whole(&y, plan, child->as_op, child->as_access) &&
            dv_view_same(&x, &y);
 }
 

@@ -293,7 +293,7 @@ static double op_bytes(const solver *s, int32_t op, int k)
     const dv_op *o = &s->plan->ops->ops[op];
     int32_t t = k < o->n_reads ? o->reads[k].tensor : o->write.tensor;
     dv_view v;
-    if (dv_view_make(&v, s->plan, op, k))
+    if (dv_view_make_whole(&v, s->plan, op, k))
         return 0;
     return (double)(dv_view_elems(&v) * s->plan->layouts[t].elem_bytes) *
            s->life->times[op];
