@@ -287,6 +287,9 @@ typedef struct dv_plan_options {
     size_t n_allowed;
     const dv_core_rect *holes;
     size_t n_holes;
+    // Number of tiles of an op that a core may compute one after the other, in
+    // place of the target's property tiles_per_core; 0: as the target says.
+    int64_t tiles_per_core;
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
@@ -294,7 +297,7 @@ typedef struct dv_plan_options {
             (dv_joint)0, (dv_residents)0, (dv_switch)0, (dv_switch)0,          \
             (dv_switch)0, (dv_switch)0, (dv_switch)0, (dv_switch)0,            \
             (dv_tenants)0, (dv_solver)0, 0, 0, NULL, NULL, 0, 0, NULL, NULL,   \
-            NULL, NULL, 0, NULL, 0                                             \
+            NULL, NULL, 0, NULL, 0, 0                                          \
     }
 
 // Divides a program for a target. The plan has its own copies of both. options

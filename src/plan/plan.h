@@ -57,6 +57,9 @@ typedef struct dv_group {
     // 1 if scratchpad contents must survive the end of the group (ops that
     // share one tile space).
     int non_terminal;
+    // While the pass scratch decides: 1 if the group belongs to the same loop
+    // over tiles as the group before it, with which it will be merged.
+    int same_loop;
     // If not DV_DEALT, cores fetch tiles at run time, `chunk` at a time: from
     // one shared counter (DV_TICKET), or from per-core queues with work
     // stealing (DV_STEAL). The deals (tiles of each core) then only give each

@@ -332,6 +332,9 @@ static void add_op(dv_joint_price *out, const dv_plan *plan,
     // Do not count partial results here: the traffic between cores over the
     // ring, added below, already includes them.
     w.partials = 1;
+    double rounds = (double)dv_ceil_div(plan->groups[g].n_tiles, t->cores);
+    w.macs *= rounds;
+    w.ops *= rounds;
     w.memory_bytes = (double)(moved.read_bytes + moved.write_bytes) / used;
     out->us += dv_cost_us(t, &w);
     out->bytes += (double)(moved.read_bytes + moved.write_bytes);

@@ -107,13 +107,14 @@ typedef struct scheduler {
 } scheduler;
 
 // Returns whether ops i - 1 and i may not be swapped, whatever they read: one
-// of them is opaque (extern) or an update, or a loop begins or ends between
-// them.
+// of them is opaque (extern), an update or in a loop over tiles, or a loop
+// begins or ends between them.
 static int ends_stretch(const dv_life *l, int32_t i)
 {
     const dv_op *a = &l->plan->ops->ops[i - 1], *b = &l->plan->ops->ops[i];
     return a->is_extern || b->is_extern || a->update || b->update ||
-           l->loop_of[i] != l->loop_of[i - 1];
+           l->loop_of[i] != l->loop_of[i - 1] || l->tile_first[i] >= 0 ||
+           l->tile_first[i - 1] >= 0;
 }
 
 // Returns by how many bytes the live tensors grow when the op runs next.
@@ -314,7 +315,8 @@ int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor)
             longest = life->reads[i] - life->reads[i - 1];
             cut = life->reads[i];
         }
-    if (cut < 0 || life->loop_of[cut] != life->loop_of[op])
+    if (cut < 0 || life->loop_of[cut] != life->loop_of[op] ||
+        life->tile_first[cut] >= 0 || life->tile_first[op] >= 0)
         return 0;
     for (int r = 0; r < plan->ops->ops[op].n_reads; r++)
         if (life->updated[plan->ops->ops[op].reads[r].tensor])

@@ -16,7 +16,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static dv_scratch_rules rules_of(const dv_plan_options *o)
+static dv_scratch_rules rules_of(const dv_plan *plan, const dv_plan_options *o)
 {
     return (dv_scratch_rules){.off = o->scratch == DV_RESIDENTS_NONE,
                               .reductions =
@@ -27,6 +27,7 @@ static dv_scratch_rules rules_of(const dv_plan_options *o)
                               .evict = o->evict != DV_OFF,
                               .reorder = o->reorder != DV_OFF,
                               .recompute = o->recompute != DV_OFF,
+                              .tiles = plan->target.tiles_per_core != 1,
                               .tenants = o->tenants == DV_TENANTS_MANY,
                               .solver = o->solver,
                               .budget = o->place_budget,
@@ -79,7 +80,9 @@ static dv_status divide_cheaper(dv_plan *plan, const dv_scratch_rules *rules,
         dv_plan_snapshot_restore(&before, plan);
         price = own;
     }
-    DV_TRY(dv_joint_chains(plan, rules, spaces, price, arena, diag));
+    DV_TRY(dv_joint_chains(plan, rules, spaces, &price, arena, diag));
+    if (rules->tiles)
+        DV_TRY(dv_joint_tiles(plan, rules, spaces, price, arena, diag));
     return note_changes(plan, &before, diag);
 }
 
@@ -110,7 +113,7 @@ static dv_status run_joint(dv_plan *plan, dv_joint joint,
 
 dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
 {
-    dv_scratch_rules rules = rules_of(cx->options);
+    dv_scratch_rules rules = rules_of(plan, cx->options);
     dv_arena arena = {0};
     plan->scratch =
         (dv_scratch){.capacity_bytes = dv_target_usable_bytes(&plan->target),

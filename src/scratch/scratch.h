@@ -17,6 +17,12 @@
 // start of its end op. A home that is filled before a repeat and read in it
 // lives until the end of the repeat; an extern op clobbers all scratchpads.
 //
+// A group in which some core has several tiles loops over tiles: the core runs
+// all ops of the group for a tile, then for the next. A home of such a group
+// holds one tile at a time and lives inside the group. Any other home that ops
+// of the group read is filled before it and lives until its end, as with a
+// repeat.
+//
 // life.c finds the candidates for homes; dv_place chooses among them and
 // assigns addresses (solve.c).
 //
@@ -24,6 +30,7 @@
 //   solve.c    chooses homes among the candidates and assigns addresses
 //   joint.c    divides ops so that they find operands on their core
 //   chain.c    cuts chains of ops by the same variables
+//   tiles.c    runs ops that do not fit the scratchpads in loops over tiles
 //   order.c    reorders ops, recomputes tensors for late readers
 //   improve.c  tries orders and recomputation, keeps what saves traffic
 //   pass.c     the pass "scratch" and its section of the plan
@@ -39,6 +46,9 @@ typedef struct dv_scratch_rules {
     // results of reductions do.
     int off, reductions;
     int in_place, clones, ring, evict, reorder, recompute;
+    // Cores may loop over several tiles of a group, with homes that hold one
+    // tile at a time.
+    int tiles;
     // The contents of scratchpads are lost at the end of each group of ops.
     int tenants;
     dv_solver solver;
@@ -80,6 +90,8 @@ typedef struct dv_life {
     int32_t *loop_of; // per op: the innermost repeat around it, or -1
     int32_t *loop_in; // per repeat: the repeat around it, or -1
     int32_t *externs; // per op: number of extern (opaque) ops before it
+    // Per op: first op and end of the loop over tiles that it runs in, or -1.
+    int32_t *tile_first, *tile_end;
     double *times;    // per op: how often it is executed
     int32_t *read_at; // per tensor: index of its first reading op in `reads`
     int32_t *reads;   // reading ops of all tensors, each op once per tensor
@@ -148,11 +160,28 @@ int dv_joint_estimate(dv_joint_price *out, dv_plan *plan,
                       const dv_scratch_rules *rules,
                       dv_divide_space *const *spaces,
                       const dv_joint_price *limit, dv_arena *arena);
-// Cuts chains of ops by the same variables (chain.c) where that makes the plan,
-// which has this price, cheaper.
+// Sets of variables of ops and dims of tensors that are indexed alike: `up` has
+// a node per variable (from var_at[op]) and dim (from dim_at[tensor]), which
+// leads to the representative of its set.
+typedef struct dv_alike {
+    int32_t *up, *var_at, *dim_at;
+} dv_alike;
+// Finds the sets; returns 0 when out of memory. dv_alike_root returns the
+// number of the set of a variable.
+int dv_alike_make(dv_alike *out, const dv_plan *plan, dv_arena *arena);
+int32_t dv_alike_root(const dv_alike *s, int32_t op, int var);
+// Returns whether this pass may change the division of an op.
+int dv_joint_may_cut(const dv_plan *plan, int32_t op);
+// Cuts chains of ops by the same variables (chain.c) where that makes the plan
+// cheaper; *price is its price before and after.
 dv_status dv_joint_chains(dv_plan *plan, const dv_scratch_rules *rules,
-                          dv_divide_space *const *spaces, dv_joint_price price,
+                          dv_divide_space *const *spaces, dv_joint_price *price,
                           dv_arena *arena, dv_diag *diag);
+// Makes consecutive ops one group whose cores loop over tiles (tiles.c) where
+// that makes the plan, which has this price, cheaper.
+dv_status dv_joint_tiles(dv_plan *plan, const dv_scratch_rules *rules,
+                         dv_divide_space *const *spaces, dv_joint_price price,
+                         dv_arena *arena, dv_diag *diag);
 // Returns into how many slices the variables of an op are cut.
 void dv_joint_splits(const dv_plan *plan, int32_t op, dv_splits *d);
 // Returns whether a division respects the target's limit on the bytes of a

@@ -23,13 +23,15 @@ typedef struct solver {
 } solver;
 
 // Returns whether the candidate for a scratchpad home (resident tensor) may be
-// evicted between two uses: all its uses are in the same loop body.
+// evicted between two uses: all its uses are in the same loop body, and none in
+// a loop over tiles.
 static int may_be_evicted(const dv_life *l, const dv_cand *c)
 {
-    if (c->group || c->n_uses == 0)
+    if (c->group || c->n_uses == 0 || l->tile_first[c->as_op] >= 0)
         return 0;
     for (int32_t i = 0; i < c->n_uses; i++)
-        if (l->loop_of[l->uses[c->uses + i]] != l->loop_of[c->first_op])
+        if (l->loop_of[l->uses[c->uses + i]] != l->loop_of[c->first_op] ||
+            l->tile_first[l->uses[c->uses + i]] >= 0)
             return 0;
     return c->end_op == l->uses[c->uses + c->n_uses - 1] + 1;
 }
@@ -293,7 +295,7 @@ static double op_bytes(const solver *s, int32_t op, int k)
     const dv_op *o = &s->plan->ops->ops[op];
     int32_t t = k < o->n_reads ? o->reads[k].tensor : o->write.tensor;
     dv_view v;
-    if (dv_view_make_whole(&v, s->plan, op, k))
+    if (dv_view_make(&v, s->plan, op, k))
         return 0;
     return (double)(dv_view_elems(&v) * s->plan->layouts[t].elem_bytes) *
            s->life->times[op];
@@ -314,8 +316,10 @@ static double spares(const solver *s, const dv_home *h)
         sum += op_bytes(s, h->as_op, s->plan->ops->ops[h->as_op].n_reads);
     if (h->fill == DV_FILL_LOADED) {
         dv_view v;
+        int whole = h->first_op == s->life->tile_first[h->as_op] &&
+                    h->end_op == s->life->tile_end[h->as_op];
         if (!dv_home_view(&v, s->plan, h))
-            sum -= (double)(dv_view_elems(&v) *
+            sum -= (double)((whole ? dv_view_changes(&v) : dv_view_elems(&v)) *
                             s->plan->layouts[h->tensor].elem_bytes) *
                    s->life->times[h->first_op];
     }
