@@ -106,8 +106,7 @@ typedef struct dv_division {
     // backend of IBM's Spyre accelerator) chose this division.
     int claimed;
     int pinned; // 1 if the user fixed this division
-    // The first op of the same shape, which may be this one, as ops were
-    // numbered when they were divided.
+    // The first op of the same shape, which may be this one.
     int32_t like;
     // 1 if the op is divided like other ops that touch its tensors, so that
     // each core computes with elements that it already holds.

@@ -348,11 +348,10 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     x->gain_bytes = (int64_t)gain;
     if (x->n_uses == 0 && x->group == 0) {
         l->n_cands--;
-        if (l->tile_first[l->def[t]] >= 0)
-            return "the op that writes it loops over tiles, and no op of the "
-                   "loop reads it";
-        return l->read_at[t] == l->read_at[t + 1]
-                   ? "nobody reads it"
+        return l->read_at[t] == l->read_at[t + 1] ? "nobody reads it"
+               : l->tile_first[l->def[t]] >= 0
+                   ? "the op that writes it loops over tiles, and its readers "
+                     "are not in the loop"
                    : "its readers divide it in another way, and cannot get it "
                      "from other cores";
     }

@@ -52,10 +52,23 @@ void dv_plan_snapshot_restore(const dv_plan_snapshot *f, dv_plan *plan)
                (size_t)p->ops[i].n_vars * sizeof *plan->slices[i]);
 }
 
-// Reorders the ops of the plan; `order` lists old op numbers and may contain an
-// op more than once. Groups must have one op each. Returns 0 when out of
-// memory.
-static int rearrange(dv_plan *plan, const int32_t *order, int32_t n)
+// Sets the field `like` of all divisions to the first op of the same shape, in
+// the order that the ops have now. Returns 0 when out of memory.
+static int find_first_alike(dv_plan *plan)
+{
+    int32_t n = plan->ops->n_ops, most = 0;
+    for (int32_t i = 0; i < n; i++)
+        most = plan->divisions[i].like > most ? plan->divisions[i].like : most;
+    int32_t *first = dv_alloc(((size_t)most + 1) * sizeof *first);
+    for (int32_t i = n - 1; i >= 0 && first; i--)
+        first[plan->divisions[i].like] = i;
+    for (int32_t i = 0; i < n && first; i++)
+        plan->divisions[i].like = first[plan->divisions[i].like];
+    dv_release(first);
+    return first != NULL;
+}
+
+int dv_plan_rearrange(dv_plan *plan, const int32_t *order, int32_t n)
 {
     dv_arena *a = &plan->arena;
     dv_op *ops = DV_NEW(&plan->ops->arena, dv_op, n);
@@ -84,7 +97,7 @@ static int rearrange(dv_plan *plan, const int32_t *order, int32_t n)
     plan->divisions = divisions;
     plan->groups = groups;
     plan->n_groups = n;
-    return 1;
+    return find_first_alike(plan);
 }
 
 typedef struct scheduler {
@@ -230,7 +243,7 @@ int dv_reorder(dv_plan *plan, const dv_life *life)
         same = same && s.order[i] == i;
     if (same)
         return 0;
-    return rearrange(plan, s.order, n) ? 1 : -1;
+    return dv_plan_rearrange(plan, s.order, n) ? 1 : -1;
 }
 
 // Adds a tensor like the given one, with a new name, which a recomputed op will
@@ -326,7 +339,7 @@ int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor)
         return -1;
     for (int32_t i = 0; i <= n; i++)
         order[i] = i < cut ? i : i == cut ? op : i - 1;
-    if (!rearrange(plan, order, n + 1))
+    if (!dv_plan_rearrange(plan, order, n + 1))
         return -1;
     for (int32_t k = 0; k < plan->ops->n_repeats; k++) {
         dv_repeat *r = &plan->ops->repeats[k];

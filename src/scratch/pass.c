@@ -36,19 +36,47 @@ static dv_scratch_rules rules_of(const dv_plan *plan, const dv_plan_options *o)
 
 // Updates the report on how ops are cut into slices for those ops that this
 // pass cut differently than the pass "divide" did.
+// order[i] is the number that op i had before; NULL: its own.
 static dv_status note_changes(dv_plan *plan, const dv_plan_snapshot *before,
-                              dv_diag *diag)
+                              const int32_t *order, dv_diag *diag)
 {
     dv_status st = DV_OK;
     for (int32_t i = 0; i < plan->ops->n_ops && st == DV_OK; i++) {
         size_t bytes =
             (size_t)plan->ops->ops[i].n_vars * sizeof *plan->slices[i];
+        const int64_t *old = before->slices[order ? order[i] : i];
         dv_arena work = {0};
-        if (memcmp(plan->slices[i], before->slices[i], bytes))
-            st = dv_divide_refresh(plan, i, before->slices[i], &work, diag);
+        if (memcmp(plan->slices[i], old, bytes))
+            st = dv_divide_refresh(plan, i, old, &work, diag);
         dv_arena_free(&work);
     }
     return st;
+}
+
+// Makes ops one group whose cores loop over tiles, where that makes the plan
+// cheaper: by the rules `quick` for the search, and by those that the homes are
+// chosen with in the end.
+static dv_status loop_over_tiles(dv_plan *plan, const dv_scratch_rules *quick,
+                                 const dv_scratch_rules *final,
+                                 dv_divide_space *const *spaces,
+                                 dv_joint_price price, dv_tile_loops *out,
+                                 dv_arena *arena, dv_diag *diag)
+{
+    dv_plan_snapshot before, loops;
+    dv_joint_price without, with;
+    if (!dv_plan_snapshot_save(&before, plan, arena))
+        return dv_nomem(diag);
+    DV_TRY(dv_joint_tiles(out, plan, quick, spaces, price, arena, diag));
+    if (!out->found || !final->evict)
+        return DV_OK;
+    if (!dv_plan_snapshot_save(&loops, plan, arena))
+        return dv_nomem(diag);
+    DV_TRY(dv_joint_assess(&with, plan, final, out->spaces, arena, diag));
+    dv_plan_snapshot_restore(&before, plan);
+    DV_TRY(dv_joint_assess(&without, plan, final, spaces, arena, diag));
+    out->found = dv_joint_cheaper(&with, &without);
+    dv_plan_snapshot_restore(out->found ? &loops : &before, plan);
+    return DV_OK;
 }
 
 // Keeps the current division or replaces it by one that follows resident
@@ -63,6 +91,7 @@ static dv_status divide_cheaper(dv_plan *plan, const dv_scratch_rules *rules,
     // Compare divisions by placements without evictions, which are faster to
     // find.
     dv_scratch_rules quick = *rules;
+    const dv_scratch_rules *final = rules;
     quick.evict = 0;
     rules = &quick;
     dv_divide_space *const *spaces = dv_joint_spaces(plan, arena);
@@ -81,9 +110,13 @@ static dv_status divide_cheaper(dv_plan *plan, const dv_scratch_rules *rules,
         price = own;
     }
     DV_TRY(dv_joint_chains(plan, rules, spaces, &price, arena, diag));
+    dv_tile_loops loops = {0};
     if (rules->tiles)
-        DV_TRY(dv_joint_tiles(plan, rules, spaces, price, arena, diag));
-    return note_changes(plan, &before, diag);
+        DV_TRY(loop_over_tiles(plan, rules, final, spaces, price, &loops, arena,
+                               diag));
+    DV_TRY(note_changes(plan, &before, loops.found ? loops.order : NULL, diag));
+    return loops.found && loops.reordered ? dv_reorder_finish(plan, diag)
+                                          : DV_OK;
 }
 
 static dv_status seed(dv_plan *plan, const dv_scratch_rules *rules,
@@ -93,7 +126,7 @@ static dv_status seed(dv_plan *plan, const dv_scratch_rules *rules,
     if (!dv_plan_snapshot_save(&before, plan, arena))
         return dv_nomem(diag);
     DV_TRY(dv_joint_seed(plan, rules, diag));
-    return note_changes(plan, &before, diag);
+    return note_changes(plan, &before, NULL, diag);
 }
 
 static dv_status run_joint(dv_plan *plan, dv_joint joint,

@@ -177,9 +177,19 @@ int dv_joint_may_cut(const dv_plan *plan, int32_t op);
 dv_status dv_joint_chains(dv_plan *plan, const dv_scratch_rules *rules,
                           dv_divide_space *const *spaces, dv_joint_price *price,
                           dv_arena *arena, dv_diag *diag);
+// A plan with loops over tiles that dv_joint_tiles has found.
+typedef struct dv_tile_loops {
+    int found; // 0 if there are none
+    // Per op: its number before, and its space. The order of ops may change:
+    // those that are independent of a loop run before it.
+    int32_t *order;
+    dv_divide_space **spaces;
+    int reordered;
+} dv_tile_loops;
 // Makes consecutive ops one group whose cores loop over tiles (tiles.c) where
 // that makes the plan, which has this price, cheaper.
-dv_status dv_joint_tiles(dv_plan *plan, const dv_scratch_rules *rules,
+dv_status dv_joint_tiles(dv_tile_loops *out, dv_plan *plan,
+                         const dv_scratch_rules *rules,
                          dv_divide_space *const *spaces, dv_joint_price price,
                          dv_arena *arena, dv_diag *diag);
 // Returns into how many slices the variables of an op are cut.
@@ -207,6 +217,10 @@ typedef struct dv_plan_snapshot {
 } dv_plan_snapshot;
 int dv_plan_snapshot_save(dv_plan_snapshot *f, dv_plan *plan, dv_arena *arena);
 void dv_plan_snapshot_restore(const dv_plan_snapshot *f, dv_plan *plan);
+// Reorders the ops of a plan; `order` lists old op numbers and may contain an
+// op more than once. Groups must have one op each. Returns 0 when out of
+// memory.
+int dv_plan_rearrange(dv_plan *plan, const int32_t *order, int32_t n);
 // Reorders ops so that fewer bytes are live (order.c). Returns 1 if the order
 // changed, 0 if not, -1 when out of memory.
 int dv_reorder(dv_plan *plan, const dv_life *life);

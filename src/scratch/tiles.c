@@ -11,6 +11,8 @@
 //
 // A trial is a run of consecutive ops that are cut by the variables of one or
 // two sets which are indexed alike (chain.c), and the number of slices of each.
+// Ops between them that cannot be cut so, and do not depend on them, are moved
+// in front of the loop.
 // Trials are ranked by an estimate of the main memory traffic that they save;
 // the first few are planned, and the best is kept if the plan is predicted to
 // be faster, or as fast with less traffic. This is repeated from the new plan.
@@ -20,24 +22,27 @@
 #include "scratch/scratch.h"
 #include <string.h>
 
-// A run has at most MAX_RUN ops, and a core at most MAX_ROUNDS tiles. In each
-// round of the search MAX_PLANNED trials are planned. It ends when MAX_STEPS
-// runs have been estimated, or the ops of all planned trials together reach
-// MAX_PLANNED_OPS.
+// A run has at most MAX_RUN ops, and begins at most MAX_BEFORE ops before one
+// that loses traffic. A core has at most MAX_ROUNDS tiles. In each round of the
+// search MAX_PLANNED trials are planned. It ends when MAX_STEPS runs have been
+// estimated, or the ops of all planned trials together reach MAX_PLANNED_OPS.
 enum {
     MAX_RUN = 32,
+    MAX_BEFORE = 8,
     MAX_ROUNDS = 64,
     MAX_PLANNED = 4,
     MAX_STEPS = 20000,
     MAX_PLANNED_OPS = 1200
 };
 
-// Cuts ops first..end - 1 by the variables of set[0] (dv_alike_root) and,
+// Cuts ops first..end - 1, except those of the bit mask `moved`, which are
+// moved before op `first`, by the variables of set[0] (dv_alike_root) and,
 // unless it is negative, of set[1] into n[0] times n[1] slices of these
 // lengths. The slices of set[1] are those that change from one tile to the
 // next.
 typedef struct trial {
     int32_t first, end;
+    uint32_t moved; // bit i: op first + i
     int32_t set[2];
     int64_t len[2], n[2];
     double saved_bytes;
@@ -58,7 +63,7 @@ typedef struct operand {
 typedef struct looper {
     dv_plan *plan;
     const dv_scratch_rules *rules;
-    dv_divide_space *const *spaces;
+    dv_divide_space **spaces;
     dv_arena *arena;
     dv_diag *diag;
     dv_alike alike;
@@ -67,9 +72,9 @@ typedef struct looper {
     int32_t *n_readers; // per tensor: number of ops that read it
     // Per op, in the best plan so far: the bytes that it moves between main
     // memory and the cores; and whether a loop over tiles that begins with it
-    // might save some of them.
-    double *moved;
-    uint8_t *lossy;
+    // might save some.
+    double *traffic;
+    uint8_t *starts;
     // The operands of the current run; slot[tensor] is the index of a tensor,
     // or -1.
     operand *list;
@@ -77,6 +82,10 @@ typedef struct looper {
     int64_t steps, planned;
     dv_plan_snapshot best;
     dv_joint_price best_price;
+    // Per op of the best plan: its number when the search began; and whether
+    // any op has another one.
+    int32_t *order;
+    int reordered;
 } looper;
 
 // Returns the variable by which a trial cuts an op in its set number k, or -1.
@@ -154,6 +163,29 @@ static int reads_own_tile(const looper *l, const trial *t, int32_t op,
     return found == n_sets(t);
 }
 
+// Returns whether the op that defines a tensor is one of the ops before `op`
+// that a trial runs in a loop, if the trial's first op is `first`.
+static int is_made_in_run(const looper *l, const trial *t, int32_t first,
+                          int32_t op, int32_t tensor)
+{
+    int32_t from = l->def[tensor];
+    return from >= first && from < op && !(t->moved >> (from - first) & 1);
+}
+
+// Returns whether an op may be moved in front of the ops from `first` on that a
+// trial runs in a loop: it needs nothing that they compute.
+static int may_move(const looper *l, const trial *t, int32_t first, int32_t op)
+{
+    const dv_op *o = &l->plan->ops->ops[op];
+    if (!l->rules->reorder || o->is_extern || o->update ||
+        l->loop_of[op] != l->loop_of[first])
+        return 0;
+    for (int r = 0; r < o->n_reads; r++)
+        if (is_made_in_run(l, t, first, op, o->reads[r].tensor))
+            return 0;
+    return 1;
+}
+
 // Returns whether an op may follow the ops from `first` on in one loop over
 // tiles.
 static int joins(const looper *l, const trial *t, int32_t first, int32_t op)
@@ -163,12 +195,10 @@ static int joins(const looper *l, const trial *t, int32_t first, int32_t op)
     dv_splits d;
     if (!cut_of(l, t, op, var, &d) || l->loop_of[op] != l->loop_of[first])
         return 0;
-    for (int r = 0; r < o->n_reads; r++) {
-        int32_t from = l->def[o->reads[r].tensor];
-        if (from >= first && from < op &&
+    for (int r = 0; r < o->n_reads; r++)
+        if (is_made_in_run(l, t, first, op, o->reads[r].tensor) &&
             !reads_own_tile(l, t, op, &o->reads[r]))
             return 0;
-    }
     return 1;
 }
 
@@ -275,18 +305,57 @@ static double estimate(const looper *l, const trial *t, int32_t end)
     return sum;
 }
 
+// Returns which ops to move in front of the loop, as a bit mask like the
+// trial's, if an op cannot follow the ops before it: the op itself, or those of
+// which it needs more than one tile. Returns 0 if that does not help.
+static uint32_t ops_to_move(const looper *l, const trial *t, int32_t op)
+{
+    const dv_op *o = &l->plan->ops->ops[op];
+    int var[2];
+    dv_splits d;
+    uint32_t mask = 0;
+    if (op == t->first)
+        return 0;
+    if (may_move(l, t, t->first, op))
+        return 1u << (op - t->first);
+    if (!cut_of(l, t, op, var, &d))
+        return 0;
+    for (int r = 0; r < o->n_reads; r++) {
+        int32_t from = l->def[o->reads[r].tensor];
+        if (!is_made_in_run(l, t, t->first, op, o->reads[r].tensor) ||
+            reads_own_tile(l, t, op, &o->reads[r]))
+            continue;
+        if (from == t->first || !may_move(l, t, t->first, from))
+            return 0;
+        mask |= 1u << (from - t->first);
+    }
+    return mask;
+}
+
 // Estimates the runs of a trial that begin with its first op. *best becomes the
 // one that saves most, if it saves more than *best did.
 static void estimate_runs(looper *l, trial *t, trial *best)
 {
     double before = 0;
+    t->moved = 0;
     for (int32_t op = t->first; op < l->plan->ops->n_ops &&
                                 op < t->first + MAX_RUN && l->steps < MAX_STEPS;
          op++, l->steps++) {
-        if (!joins(l, t, t->first, op))
-            break;
+        if (t->moved >> (op - t->first) & 1)
+            continue;
+        if (!joins(l, t, t->first, op)) {
+            uint32_t more = ops_to_move(l, t, op);
+            if (!more)
+                break;
+            // Begin again, without the ops that are moved.
+            t->moved |= more;
+            forget_operands(l);
+            before = 0;
+            op = t->first - 1;
+            continue;
+        }
         add_op(l, t, op);
-        before += l->moved[op];
+        before += l->traffic[op];
         double after = op > t->first ? estimate(l, t, op + 1) : -1;
         if (after < 0 || before - after <= best->saved_bytes)
             continue;
@@ -348,7 +417,7 @@ static int32_t estimate_all(looper *l, trial *top)
     int32_t n = 0;
     for (int32_t i = 0; i < p->n_ops; i++) {
         trial best = {.saved_bytes = 0};
-        if (!l->lossy[i] || !may_loop(l, i) || is_like_earlier(l->plan, i))
+        if (!l->starts[i] || !may_loop(l, i) || is_like_earlier(l->plan, i))
             continue;
         for (int v = 0; v < p->ops[i].n_vars; v++) {
             if (p->ops[i].vars[v].reduce || l->spaces[i]->blocked >> v & 1)
@@ -375,25 +444,39 @@ static int32_t estimate_all(looper *l, trial *top)
 
 // -- Planning ----------------------------------------------------------------
 
-// Cuts the ops from `first` on as a trial says and marks them as one loop.
-static dv_status cut_run(looper *l, const trial *t, int32_t first)
+// Cuts an op as a trial says.
+static dv_status cut_op(looper *l, const trial *t, int32_t op)
 {
     dv_plan *plan = l->plan;
-    for (int32_t i = first; i < first + t->end - t->first; i++) {
-        const dv_divide_space *s = l->spaces[i];
-        int var[2];
-        dv_splits d;
-        cut_of(l, t, i, var, &d);
-        for (int v = 0; v < s->n_vars; v++)
-            plan->slices[i][v] = s->extent[v];
-        for (int k = 0; k < n_sets(t); k++)
-            plan->slices[i][var[k]] = dv_min_i64(t->len[k], s->extent[var[k]]);
-    }
-    for (int32_t i = first; i < first + t->end - t->first; i++) {
-        plan->groups[i].n_tiles = dv_plan_n_tiles(plan, i);
-        plan->groups[i].same_loop = i > first;
-        DV_TRY(dv_plan_deal(plan, i, &plan->groups[i], l->diag));
-    }
+    const dv_divide_space *s = l->spaces[op];
+    int var[2];
+    dv_splits d;
+    cut_of(l, t, op, var, &d);
+    for (int v = 0; v < s->n_vars; v++)
+        plan->slices[op][v] = s->extent[v];
+    for (int k = 0; k < n_sets(t); k++)
+        plan->slices[op][var[k]] = dv_min_i64(t->len[k], s->extent[var[k]]);
+    plan->groups[op].n_tiles = dv_plan_n_tiles(plan, op);
+    return dv_plan_deal(plan, op, &plan->groups[op], l->diag);
+}
+
+// Lists the ops from `first` on in `order` as a trial arranges them, cuts those
+// of its loop and marks them as one.
+static dv_status cut_run(looper *l, const trial *t, int32_t first,
+                         int32_t *order)
+{
+    int32_t n = t->end - t->first, at = 0;
+    for (int loop = 0; loop < 2; loop++)
+        for (int32_t k = 0; k < n; k++) {
+            if ((t->moved >> k & 1) == (uint32_t)loop)
+                continue;
+            order[at++] = first + k;
+            if (loop)
+                l->plan->groups[first + k].same_loop = k > 0;
+        }
+    for (int32_t k = 0; k < n; k++)
+        if (!(t->moved >> k & 1))
+            DV_TRY(cut_op(l, t, first + k));
     return DV_OK;
 }
 
@@ -407,21 +490,27 @@ static int is_alike(const looper *l, const trial *t, int32_t first)
         return 0;
     for (int32_t k = 0; k < n; k++)
         if (d[first + k].like != d[t->first + k].like ||
-            !joins(l, t, first, first + k))
+            !(t->moved >> k & 1 ? may_move(l, t, first, first + k)
+                                : joins(l, t, first, first + k)))
             return 0;
     return 1;
 }
 
 // Changes the best plan so far as a trial says, at all places with the same
-// ops.
-static dv_status apply(looper *l, const trial *t)
+// ops. order[i] becomes the number that op i has in the best plan.
+static dv_status apply(looper *l, const trial *t, int32_t *order)
 {
+    int32_t n = l->plan->ops->n_ops;
     dv_plan_snapshot_restore(&l->best, l->plan);
-    for (int32_t i = 0; i < l->plan->ops->n_ops; i++)
+    for (int32_t i = 0; i < n; i++) {
+        order[i] = i;
         if (is_alike(l, t, i)) {
-            DV_TRY(cut_run(l, t, i));
+            DV_TRY(cut_run(l, t, i, &order[i]));
             i += t->end - t->first - 1;
         }
+    }
+    if (t->moved && !dv_plan_rearrange(l->plan, order, n))
+        return dv_nomem(l->diag);
     return DV_OK;
 }
 
@@ -437,65 +526,49 @@ static int is_read_again(const dv_plan *plan, int32_t op, int32_t tensor)
     return 0;
 }
 
+// Returns whether two ops have a tensor in common.
+static int are_connected(const dv_op *a, const dv_op *b)
+{
+    for (int k = 0; k <= a->n_reads; k++)
+        for (int r = 0; r < b->n_reads; r++)
+            if (dv_op_access(a, k)->tensor == b->reads[r].tensor)
+                return 1;
+    return 0;
+}
+
+// Marks the ops with which a loop may begin that contains op `last`, which
+// accesses a tensor in main memory that it or others could find on their core.
+static void mark_starts(looper *l, int32_t last)
+{
+    const dv_op *ops = l->plan->ops->ops;
+    l->starts[last] = 1;
+    for (int32_t i = last; i > 0 && i > last - MAX_BEFORE; i--) {
+        if (l->loop_of[i - 1] != l->loop_of[last] ||
+            !are_connected(&ops[i - 1], &ops[i]))
+            break;
+        l->starts[i - 1] = 1;
+    }
+}
+
 // Finds what the ops of the plan, whose homes are chosen, move between main
-// memory and the cores.
+// memory and the cores, and where loops that save some of it may begin.
 static void find_losses(looper *l)
 {
     const dv_plan *plan = l->plan;
+    memset(l->starts, 0, (size_t)plan->ops->n_ops);
     for (int32_t g = 0; g < plan->n_groups; g++)
         for (int32_t i = plan->groups[g].first_op; i < plan->groups[g].end_op;
              i++) {
             const dv_op *o = &plan->ops->ops[i];
             dv_traffic t = dv_op_traffic(plan, g, i, -1);
-            l->moved[i] = (double)t.read_bytes + (double)t.write_bytes;
-            l->lossy[i] = (uint8_t)is_read_again(plan, i, o->write.tensor);
+            l->traffic[i] = (double)t.read_bytes + (double)t.write_bytes;
+            int loses = is_read_again(plan, i, o->write.tensor);
             for (int r = 0; r < o->n_reads; r++)
-                l->lossy[i] |=
-                    dv_home_of(plan, i, r) < 0 &&
-                    (uint8_t)is_read_again(plan, i, o->reads[r].tensor);
+                loses |= dv_home_of(plan, i, r) < 0 &&
+                         is_read_again(plan, i, o->reads[r].tensor);
+            if (loses)
+                mark_starts(l, i);
         }
-}
-
-// Plans a trial. *improved is set if it becomes the best plan, which is then
-// *found.
-static dv_status plan_trial(looper *l, const trial *t, dv_plan_snapshot *found,
-                            int *improved)
-{
-    dv_plan_snapshot now;
-    dv_joint_price price;
-    l->planned += l->plan->ops->n_ops;
-    DV_TRY(apply(l, t));
-    if (!dv_plan_snapshot_save(&now, l->plan, l->arena))
-        return dv_nomem(l->diag);
-    DV_TRY(dv_joint_assess(&price, l->plan, l->rules, l->spaces, l->arena,
-                           l->diag));
-    if (!dv_joint_cheaper(&price, &l->best_price))
-        return DV_OK;
-    l->best_price = price;
-    *found = now;
-    *improved = 1;
-    return DV_OK;
-}
-
-static dv_status search(looper *l)
-{
-    for (int improved = 1; improved;) {
-        trial top[MAX_PLANNED + 1];
-        dv_plan_snapshot found;
-        improved = 0;
-        dv_joint_price price;
-        DV_TRY(dv_joint_assess(&price, l->plan, l->rules, l->spaces, l->arena,
-                               l->diag));
-        find_losses(l);
-        dv_plan_snapshot_restore(&l->best, l->plan);
-        int32_t n = estimate_all(l, top);
-        for (int32_t i = 0; i < n && l->planned < MAX_PLANNED_OPS; i++)
-            DV_TRY(plan_trial(l, &top[i], &found, &improved));
-        if (improved)
-            l->best = found;
-        dv_plan_snapshot_restore(&l->best, l->plan);
-    }
-    return DV_OK;
 }
 
 static int look_up(looper *l)
@@ -509,9 +582,9 @@ static int look_up(looper *l)
     l->n_readers = DV_NEW(l->arena, int32_t, p->n_tensors);
     l->slot = DV_NEW(l->arena, int32_t, p->n_tensors);
     l->list = DV_NEW(l->arena, operand, MAX_RUN * (DV_MAX_READS + 1));
-    l->moved = DV_NEW(l->arena, double, p->n_ops);
-    l->lossy = DV_NEW(l->arena, uint8_t, p->n_ops);
-    if (!l->n_readers || !l->slot || !l->list || !l->moved || !l->lossy)
+    l->traffic = DV_NEW(l->arena, double, p->n_ops);
+    l->starts = DV_NEW(l->arena, uint8_t, p->n_ops);
+    if (!l->n_readers || !l->slot || !l->list || !l->traffic || !l->starts)
         return 0;
     for (int32_t t = 0; t < p->n_tensors; t++) {
         l->slot[t] = -1;
@@ -520,17 +593,101 @@ static int look_up(looper *l)
     return dv_alike_make(&l->alike, l->plan, l->arena);
 }
 
-dv_status dv_joint_tiles(dv_plan *plan, const dv_scratch_rules *rules,
+// A planned trial that is better than the best plan so far.
+typedef struct winner {
+    int any; // 0: there is none
+    dv_plan_snapshot plan;
+    // Per op: its number in the best plan so far, and its space.
+    int32_t *order;
+    dv_divide_space **spaces;
+    int reordered;
+} winner;
+
+// Plans a trial. *found becomes its plan if that is cheaper than the best one.
+static dv_status plan_trial(looper *l, const trial *t, winner *found)
+{
+    int32_t n = l->plan->ops->n_ops;
+    dv_joint_price price;
+    winner now = {.any = 1,
+                  .order = DV_NEW(l->arena, int32_t, n),
+                  .spaces = DV_NEW(l->arena, dv_divide_space *, n),
+                  .reordered = t->moved != 0};
+    l->planned += n;
+    if (!now.order || !now.spaces)
+        return dv_nomem(l->diag);
+    DV_TRY(apply(l, t, now.order));
+    for (int32_t i = 0; i < n; i++)
+        now.spaces[i] = l->spaces[now.order[i]];
+    if (!dv_plan_snapshot_save(&now.plan, l->plan, l->arena))
+        return dv_nomem(l->diag);
+    DV_TRY(dv_joint_assess(&price, l->plan, l->rules, now.spaces, l->arena,
+                           l->diag));
+    if (!dv_joint_cheaper(&price, &l->best_price))
+        return DV_OK;
+    l->best_price = price;
+    *found = now;
+    return DV_OK;
+}
+
+// Makes a plan that was found the best one, from which the search continues.
+static dv_status accept(looper *l, const winner *found)
+{
+    l->best = found->plan;
+    l->spaces = found->spaces;
+    for (int32_t i = 0; i < l->plan->ops->n_ops; i++)
+        found->order[i] = l->order[found->order[i]];
+    l->order = found->order;
+    l->reordered |= found->reordered;
+    dv_plan_snapshot_restore(&l->best, l->plan);
+    return !found->reordered || look_up(l) ? DV_OK : dv_nomem(l->diag);
+}
+
+static dv_status search(looper *l, int *any)
+{
+    for (int improved = 1; improved;) {
+        trial top[MAX_PLANNED + 1];
+        winner found = {.any = 0};
+        dv_joint_price price;
+        DV_TRY(dv_joint_assess(&price, l->plan, l->rules, l->spaces, l->arena,
+                               l->diag));
+        find_losses(l);
+        dv_plan_snapshot_restore(&l->best, l->plan);
+        int32_t n = estimate_all(l, top);
+        for (int32_t i = 0; i < n && l->planned < MAX_PLANNED_OPS; i++)
+            DV_TRY(plan_trial(l, &top[i], &found));
+        if (found.any)
+            DV_TRY(accept(l, &found));
+        dv_plan_snapshot_restore(&l->best, l->plan);
+        improved = found.any;
+        *any |= improved;
+    }
+    return DV_OK;
+}
+
+dv_status dv_joint_tiles(dv_tile_loops *out, dv_plan *plan,
+                         const dv_scratch_rules *rules,
                          dv_divide_space *const *spaces, dv_joint_price price,
                          dv_arena *arena, dv_diag *diag)
 {
+    int32_t n = plan->ops->n_ops;
     looper l = {.plan = plan,
                 .rules = rules,
-                .spaces = spaces,
+                .spaces = DV_NEW(arena, dv_divide_space *, n),
+                .order = DV_NEW(arena, int32_t, n),
                 .arena = arena,
                 .diag = diag,
                 .best_price = price};
-    if (!look_up(&l) || !dv_plan_snapshot_save(&l.best, plan, arena))
+    if (!l.spaces || !l.order || !look_up(&l) ||
+        !dv_plan_snapshot_save(&l.best, plan, arena))
         return dv_nomem(diag);
-    return search(&l);
+    for (int32_t i = 0; i < n; i++) {
+        l.spaces[i] = spaces[i];
+        l.order[i] = i;
+    }
+    *out = (dv_tile_loops){.found = 0};
+    DV_TRY(search(&l, &out->found));
+    out->order = l.order;
+    out->spaces = l.spaces;
+    out->reordered = l.reordered;
+    return DV_OK;
 }
