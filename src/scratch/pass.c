@@ -8,7 +8,8 @@
 //   }
 //
 // Sizes are those of the core with the largest part. "stored" marks a home that
-// is also written to main memory.
+// is also written to main memory. A home of a group that loops over tiles holds
+// one tile at a time; a comment says so.
 #include "base/math.h"
 #include "divvy/place.h"
 #include "divide/divide.h"
@@ -240,6 +241,8 @@ static void print_home(dv_text *out, const dv_plan *plan, int32_t i)
         dv_put(out, " in place of %d", (int)h->in_place_of);
     for (int32_t k = 0; k < h->n_readers; k++)
         dv_put(out, "%s%d", k ? ", " : " read by ", (int)h->readers[k]);
+    if (dv_group_loops(&plan->groups[dv_group_of(plan, h->as_op)]))
+        dv_put(out, " # one tile at a time");
     dv_put(out, "\n");
 }
 
