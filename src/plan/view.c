@@ -45,6 +45,7 @@ static void find_cuts(dv_view *v, const dv_op *o)
             v->parts[v->n_parts++] = c;
         weight *= n;
     }
+    v->n_tiles = weight;
 }
 
 const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k)
@@ -71,6 +72,9 @@ const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k)
         out->var[d] = (int8_t)v;
     }
     out->loops = dv_group_loops(out->group);
+    out->in_order = 1;
+    for (int32_t i = 0; i < out->group->n_deals && out->in_order; i++)
+        out->in_order = out->group->deals[i].core == i;
     find_cuts(out, o);
     return NULL;
 }
@@ -87,21 +91,26 @@ const char *dv_view_make_whole(dv_view *out, const dv_plan *plan, int32_t op,
 static int64_t tile_of(const dv_view *v, int64_t core, int64_t round)
 {
     const dv_group *g = v->group;
-    if (v->loops)
+    round = v->loops ? round : 0;
+    if (!v->in_order)
         return dv_group_tile(g, core, round);
-    if (core < g->n_deals && g->deals[core].core == core)
-        return g->deals[core].first_tile;
-    return dv_group_tile(g, core, 0);
+    if (core >= g->n_deals || round >= g->deals[core].n_tiles)
+        return -1;
+    return g->deals[core].first_tile + round;
 }
 
 // Returns the number of rounds in which a core may hold different boxes.
 static int64_t rounds_of(const dv_view *v, int64_t core)
 {
     int64_t n = 0;
-    for (int32_t d = 0; d < v->group->n_deals && v->loops; d++)
+    if (!v->loops)
+        return 1;
+    if (v->in_order)
+        return core < v->group->n_deals ? v->group->deals[core].n_tiles : 0;
+    for (int32_t d = 0; d < v->group->n_deals; d++)
         if (v->group->deals[d].core == core)
             n += v->group->deals[d].n_tiles;
-    return v->loops ? n : 1;
+    return n;
 }
 
 int dv_view_box(const dv_view *v, int64_t core, int64_t round, int64_t *lo,
@@ -125,10 +134,28 @@ int dv_view_box(const dv_view *v, int64_t core, int64_t round, int64_t *lo,
     return 1;
 }
 
+// Returns whether two views cut the tensor alike and deal the boxes alike.
+static int cut_alike(const dv_view *a, const dv_view *b)
+{
+    if (a->n_parts || b->n_parts || !dv_same_deals(a->group, b->group))
+        return 0;
+    for (int d = 0; d < a->n_dims; d++) {
+        const dv_view_cut *x = &a->cut[d], *y = &b->cut[d];
+        if ((a->var[d] < 0) != (b->var[d] < 0) ||
+            (a->var[d] >= 0 &&
+             (x->weight != y->weight || x->n != y->n || x->slice != y->slice ||
+              x->begin != y->begin || x->end != y->end)))
+            return 0;
+    }
+    return 1;
+}
+
 int dv_view_holds(const dv_view *a, const dv_view *b)
 {
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
     int64_t from[DV_MAX_DIMS], to[DV_MAX_DIMS];
+    if (cut_alike(a, b))
+        return 1;
     if (a->loops && !dv_same_deals(a->group, b->group))
         return 0;
     for (int64_t c = 0; c < a->plan->target.cores; c++) {
@@ -193,9 +220,33 @@ static int64_t elems_on(const dv_view *v, int64_t core, int changed)
     return sum;
 }
 
+// Returns whether as many tiles are dealt as there are: if none is dealt twice,
+// which the checker proves, all boxes are on some core.
+static int all_dealt(const dv_view *v)
+{
+    int64_t n = 0;
+    for (int32_t d = 0; d < v->group->n_deals; d++)
+        n += v->group->deals[d].n_tiles;
+    return n == v->n_tiles;
+}
+
 int64_t dv_view_elems(const dv_view *v)
 {
     int64_t sum = 0;
+    if (all_dealt(v)) {
+        // Every box of the tensor is held as often as there are tiles that
+        // differ only in other variables. Of partial results only the last one
+        // is held.
+        int64_t elems = 1, boxes = 1;
+        for (int d = 0; d < v->n_dims; d++)
+            if (v->var[d] >= 0) {
+                elems *= v->cut[d].end - v->cut[d].begin;
+                boxes *= v->cut[d].n;
+            }
+        for (int i = 0; i < v->n_parts; i++)
+            boxes *= v->parts[i].n;
+        return elems * (v->n_tiles / boxes);
+    }
     for (int64_t c = 0; c < v->plan->target.cores; c++)
         sum += elems_on(v, c, 0);
     return sum;

@@ -24,10 +24,12 @@ typedef struct dv_view {
     const dv_plan *plan;
     const dv_group *group;
     int32_t op, n_dims;
+    int64_t n_tiles; // of the op
     int is_write;
     // 1 if some core has several tiles, so that it holds another box in every
     // round.
     int loops;
+    int in_order; // 1 if deal number i is the only one of core i, for all i
     // Variable that indexes each dim; -1 if the dim has one element.
     int8_t var[DV_MAX_DIMS];
     dv_view_cut cut[DV_MAX_DIMS]; // how the variable of each dim is sliced
