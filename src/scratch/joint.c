@@ -63,6 +63,30 @@ int dv_joint_spans_fit(const dv_plan *plan, const dv_divide_space *s,
     return 1;
 }
 
+int dv_joint_spans_hold(const dv_plan *plan, dv_divide_space *const *spaces,
+                        int *relies)
+{
+    int64_t limit = plan->target.span_limit_bytes;
+    *relies = 0;
+    for (int32_t i = 0; i < plan->ops->n_ops && limit; i++) {
+        const dv_op *o = &plan->ops->ops[i];
+        dv_splits d;
+        if (o->is_extern)
+            continue;
+        dv_joint_splits(plan, i, &d);
+        for (int k = 0; k <= o->n_reads; k++) {
+            int32_t home = dv_home_of(plan, i, k);
+            const dv_home *h = home < 0 ? NULL : &plan->scratch.homes[home];
+            if (dv_span(spaces[i], k, &d, 0) <= limit)
+                continue;
+            if (!h || (k < o->n_reads ? h->fill == DV_FILL_LOADED : h->stored))
+                return 0;
+            *relies = 1;
+        }
+    }
+    return 1;
+}
+
 // Relative difference of predicted times that may be due to rounding.
 static const double rounding = 1e-9;
 

@@ -64,18 +64,23 @@ static dv_status loop_over_tiles(dv_plan *plan, const dv_scratch_rules *quick,
                                  dv_arena *arena, dv_diag *diag)
 {
     dv_plan_snapshot before, loops;
-    dv_joint_price without, with;
+    dv_joint_price with;
     if (!dv_plan_snapshot_save(&before, plan, arena))
         return dv_nomem(diag);
     DV_TRY(dv_joint_tiles(out, plan, quick, spaces, price, arena, diag));
-    if (!out->found || !final->evict)
+    if (!out->found)
         return DV_OK;
+    // From here on the plan is assessed as it will be in the end.
+    if (out->reordered)
+        DV_TRY(dv_reorder_finish(plan, diag));
     if (!dv_plan_snapshot_save(&loops, plan, arena))
         return dv_nomem(diag);
     DV_TRY(dv_joint_assess(&with, plan, final, out->spaces, arena, diag));
+    int legal = dv_joint_spans_hold(plan, out->spaces, &out->relies);
     dv_plan_snapshot_restore(&before, plan);
-    DV_TRY(dv_joint_assess(&without, plan, final, spaces, arena, diag));
-    out->found = dv_joint_cheaper(&with, &without);
+    if (final->evict)
+        DV_TRY(dv_joint_assess(&price, plan, final, spaces, arena, diag));
+    out->found = legal && dv_joint_cheaper(&with, &price);
     dv_plan_snapshot_restore(out->found ? &loops : &before, plan);
     return DV_OK;
 }
@@ -83,9 +88,10 @@ static dv_status loop_over_tiles(dv_plan *plan, const dv_scratch_rules *quick,
 // Keeps the current division or replaces it by one that follows resident
 // operands or cuts chains of ops alike, whichever is predicted to be faster, or
 // to cause less traffic in the same time. The plan is left without scratchpad
-// homes (resident tensors).
+// homes (resident tensors). *relies is set if it is legal only with those that
+// were chosen when it was assessed.
 static dv_status divide_cheaper(dv_plan *plan, const dv_scratch_rules *rules,
-                                dv_arena *arena, dv_diag *diag)
+                                int *relies, dv_arena *arena, dv_diag *diag)
 {
     dv_plan_snapshot before, follows;
     dv_joint_price own, price;
@@ -115,9 +121,8 @@ static dv_status divide_cheaper(dv_plan *plan, const dv_scratch_rules *rules,
     if (rules->tiles)
         DV_TRY(loop_over_tiles(plan, rules, final, spaces, price, &loops, arena,
                                diag));
-    DV_TRY(note_changes(plan, &before, loops.found ? loops.order : NULL, diag));
-    return loops.found && loops.reordered ? dv_reorder_finish(plan, diag)
-                                          : DV_OK;
+    *relies = loops.found && loops.relies;
+    return note_changes(plan, &before, loops.found ? loops.order : NULL, diag);
 }
 
 static dv_status seed(dv_plan *plan, const dv_scratch_rules *rules,
@@ -138,11 +143,16 @@ static dv_status run_joint(dv_plan *plan, dv_joint joint,
     // them: a plan that was read from text keeps its slices, and so do ops that
     // are already in a group with others.
     int may = plan->divisions && plan->n_groups == plan->ops->n_ops;
+    int relies = 0;
+    dv_scratch_rules last = *rules;
     if (may && joint == DV_JOINT_SEED)
         DV_TRY(seed(plan, rules, arena, diag));
     else if (may && joint != DV_JOINT_OFF)
-        DV_TRY(divide_cheaper(plan, rules, arena, diag));
-    return dv_scratch_improve(plan, rules, arena, diag);
+        DV_TRY(divide_cheaper(plan, rules, &relies, arena, diag));
+    // Another order of ops could leave in main memory what must be resident.
+    last.reorder &= !relies;
+    last.recompute &= !relies;
+    return dv_scratch_improve(plan, &last, arena, diag);
 }
 
 dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)

@@ -185,6 +185,9 @@ typedef struct dv_tile_loops {
     int32_t *order;
     dv_divide_space **spaces;
     int reordered;
+    // 1 if a tensor must be resident, because a tile would reach too far of it
+    // in main memory.
+    int relies;
 } dv_tile_loops;
 // Makes consecutive ops one group whose cores loop over tiles (tiles.c) where
 // that makes the plan, which has this price, cheaper.
@@ -198,6 +201,12 @@ void dv_joint_splits(const dv_plan *plan, int32_t op, dv_splits *d);
 // tensor between the first and the last one that a core accesses.
 int dv_joint_spans_fit(const dv_plan *plan, const dv_divide_space *s,
                        const dv_splits *d);
+
+// Returns whether the same limit is respected by a plan whose homes are chosen:
+// of tensors that are only in the scratchpads nothing is accessed in main
+// memory. *relies is set to whether that is because of some tensor there.
+int dv_joint_spans_hold(const dv_plan *plan, dv_divide_space *const *spaces,
+                        int *relies);
 
 // Chooses which tensors are resident in the scratchpads and forms groups of ops
 // for the plan as it is divided; dv_scratch_improve also tries other orders of

@@ -58,6 +58,9 @@ typedef struct operand {
     int32_t first, last; // ops of the run that access it
     int32_t n_readers;   // ops of the run that read it
     int varies[2];       // whether it is indexed by the variable of each set
+    // 1 if a tile reaches further in it than the target allows, so that it must
+    // not be in main memory.
+    int too_far;
 } operand;
 
 typedef struct looper {
@@ -129,8 +132,16 @@ static int cut_of(const looper *l, const trial *t, int32_t op, int var[2],
             return 0;
         d->n[v] = t->n[k];
     }
-    return (n_sets(t) == 1 || var[0] < var[1]) &&
-           dv_joint_spans_fit(l->plan, s, d);
+    return n_sets(t) == 1 || var[0] < var[1];
+}
+
+// Returns whether a tile of an op reaches further in the tensor of access k, in
+// main memory, than the target allows.
+static int reaches_too_far(const looper *l, int32_t op, int k,
+                           const dv_splits *d)
+{
+    int64_t limit = l->plan->target.span_limit_bytes;
+    return limit && dv_span(l->spaces[op], k, d, 0) > limit;
 }
 
 // Returns whether every tile of an op reads of a tensor what the same tile of
@@ -195,10 +206,18 @@ static int joins(const looper *l, const trial *t, int32_t first, int32_t op)
     dv_splits d;
     if (!cut_of(l, t, op, var, &d) || l->loop_of[op] != l->loop_of[first])
         return 0;
-    for (int r = 0; r < o->n_reads; r++)
-        if (is_made_in_run(l, t, first, op, o->reads[r].tensor) &&
-            !reads_own_tile(l, t, op, &o->reads[r]))
+    for (int k = 0; k <= o->n_reads; k++) {
+        int32_t x = dv_op_access(o, k)->tensor;
+        int made = k < o->n_reads && is_made_in_run(l, t, first, op, x);
+        // What is made in the run is expected to be resident. A limit on the
+        // time of placing could leave it in main memory.
+        int stays =
+            !l->rules->time_limit_s &&
+            (made || (k == o->n_reads && !l->plan->ops->tensors[x].is_output));
+        if ((made && !reads_own_tile(l, t, op, &o->reads[k])) ||
+            (!stays && reaches_too_far(l, op, k, &d)))
             return 0;
+    }
     return 1;
 }
 
@@ -248,6 +267,7 @@ static void add_op(looper *l, const trial *t, int32_t op)
     x->written = 1;
     x->in_place = dies && !dv_op_reduce(o);
     x->bytes = dv_divide_transferred(s, o->n_reads, &d);
+    x->too_far = reaches_too_far(l, op, o->n_reads, &d);
 }
 
 // Returns the most bytes of one tile that are on a core at the same time: of
@@ -280,7 +300,8 @@ static double loads_of(const looper *l, const trial *t, const operand *x)
 }
 
 // Estimates the bytes that the ops of a run move between main memory and the
-// cores in a loop over tiles; -1 if their tensors do not fit the scratchpads.
+// cores in a loop over tiles; -1 if their tensors do not fit the scratchpads,
+// or may not be in main memory.
 static double estimate(const looper *l, const trial *t, int32_t end)
 {
     double tiles = (double)(t->n[0] * t->n[1]), sum = 0;
@@ -291,10 +312,13 @@ static double estimate(const looper *l, const trial *t, int32_t end)
     for (int32_t i = 0; i < l->n_list; i++) {
         const operand *x = &l->list[i];
         double loads = loads_of(l, t, x);
+        int stored =
+            x->written && (l->plan->ops->tensors[x->tensor].is_output ||
+                           l->n_readers[x->tensor] > x->n_readers);
+        if (stored && x->too_far)
+            return -1;
         if (x->written) {
-            if (l->plan->ops->tensors[x->tensor].is_output ||
-                l->n_readers[x->tensor] > x->n_readers)
-                sum += tiles * x->bytes;
+            sum += stored ? tiles * x->bytes : 0;
         } else if (loads < tiles && x->bytes <= room) {
             room -= x->bytes;
             sum += loads * x->bytes;
@@ -622,7 +646,9 @@ static dv_status plan_trial(looper *l, const trial *t, winner *found)
         return dv_nomem(l->diag);
     DV_TRY(dv_joint_assess(&price, l->plan, l->rules, now.spaces, l->arena,
                            l->diag));
-    if (!dv_joint_cheaper(&price, &l->best_price))
+    int relies;
+    if (!dv_joint_cheaper(&price, &l->best_price) ||
+        !dv_joint_spans_hold(l->plan, now.spaces, &relies))
         return DV_OK;
     l->best_price = price;
     *found = now;
