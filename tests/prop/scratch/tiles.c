@@ -111,6 +111,8 @@ static dv_target *make_machine(rng *r)
            "scratch_align = 16 memory_bandwidth = 1GB/s mac_rate = %dGmac/s ",
            (int)(1 + rng_below(r, 5)), stick, rng_percent(r, 50) ? "yes" : "no",
            (int)(512 << rng_below(r, 6)), (int)(1 + rng_below(r, 40)));
+    if (rng_percent(r, 30))
+        dv_put(&text, "span_limit = %d ", (int)(1024 << rng_below(r, 5)));
     dv_put(&text, "%s grain = %s }",
            rng_percent(r, 50) ? "ring = yes ring_bandwidth = 2GB/s" : "",
            rng_percent(r, 50) ? "primitive" : "fused");
@@ -167,8 +169,14 @@ static int holds(const char *text, uint64_t seed)
     o.tenants = rng_percent(&r, 20) ? DV_TENANTS_MANY : DV_TENANTS_ONE;
     dv_program *p = program_of(text);
     dv_target *t = make_machine(&r);
-    dv_plan *plan = case_plan(p, t, &o);
-    int ok = plan && case_keeps(p, plan) && obeys(plan, o.tiles_per_core);
+    dv_plan *plan = NULL;
+    dv_diag *diag = dv_diag_create();
+    dv_status st = dv_plan_create(&plan, p, t, &o, diag);
+    // No division may meet the span limit.
+    int ok =
+        st == DV_OK || st == DV_E_CAPACITY || case_no("%s", dv_diag_text(diag));
+    if (st == DV_OK)
+        ok = case_keeps(p, plan) && obeys(plan, o.tiles_per_core);
     if (plan)
         count(plan, p);
     char *shown = !ok && plan ? dv_plan_text(plan) : NULL;
@@ -176,6 +184,7 @@ static int holds(const char *text, uint64_t seed)
         fprintf(stderr, "%s", shown);
     dv_free(shown);
     dv_plan_destroy(plan);
+    dv_diag_destroy(diag);
     dv_target_destroy(t);
     dv_program_destroy(p);
     return ok;
