@@ -212,7 +212,7 @@ static int joins(const looper *l, const trial *t, int32_t first, int32_t op)
         // What is made in the run is expected to be resident. A limit on the
         // time of placing could leave it in main memory.
         int stays =
-            !l->rules->time_limit_s &&
+            l->rules->time_limit_s <= 0 &&
             (made || (k == o->n_reads && !l->plan->ops->tensors[x].is_output));
         if ((made && !reads_own_tile(l, t, op, &o->reads[k])) ||
             (!stays && reaches_too_far(l, op, k, &d)))
