@@ -312,6 +312,9 @@ typedef struct dv_plan_options {
     // one does. place_user is passed to it.
     dv_placer place;
     void *place_user;
+    // Number of tiles of an op that a core may compute one after the other, in
+    // place of the target's property tiles_per_core; 0: as the target says.
+    int64_t tiles_per_core;
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
@@ -319,7 +322,7 @@ typedef struct dv_plan_options {
             (dv_joint)0, (dv_residents)0, (dv_switch)0, (dv_switch)0,          \
             (dv_switch)0, (dv_switch)0, (dv_switch)0, (dv_switch)0,            \
             (dv_tenants)0, (dv_solver)0, 0, 0, NULL, NULL, 0, 0, NULL, NULL,   \
-            NULL, NULL, 0, NULL, 0, NULL, 0, NULL, NULL                        \
+            NULL, NULL, 0, NULL, 0, NULL, 0, NULL, NULL, 0                     \
     }
 
 // Divides a program for a target. The plan has its own copies of both. options

@@ -21,7 +21,8 @@
 //       the reduction variable, those of the other factor and of the result
 //       along a variable that the first factor lacks; only moves change lanes
 //   C10 the bytes between the first and the last stick that a tile accesses
-//       of a tensor are within the target's span limit, except in opaque ops
+//       of a tensor in main memory are within the target's span limit, except
+//       in opaque ops
 //
 // The run time is near-linear in the number of ops and deals, and in the tiles
 // of ops on tensors larger than the span limit. If strides alone cannot prove

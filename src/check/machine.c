@@ -203,6 +203,39 @@ static dv_status check_span(const checker *c, int32_t i, int32_t op,
     return DV_OK;
 }
 
+// Returns whether an op finds the tensor of a read, or leaves that of its write
+// (r < 0), in the scratchpads only, so that it reaches nothing in main memory.
+static int is_on_core(const checker *c, int32_t op, int r)
+{
+    int32_t home = dv_home_of(c->plan, op, r < 0 ? c->p->ops[op].n_reads : r);
+    if (home < 0)
+        return 0;
+    const dv_home *h = &c->plan->scratch.homes[home];
+    return r < 0 ? !h->stored : h->fill != DV_FILL_LOADED;
+}
+
+// Checks C10 for the loads of homes (tensors resident in scratchpads): a core
+// loads what the op that the home is cut by accesses.
+static dv_status check_loads(const checker *c)
+{
+    for (int32_t k = 0; k < c->plan->scratch.n_homes; k++) {
+        const dv_home *h = &c->plan->scratch.homes[k];
+        const dv_op *o = &c->p->ops[h->as_op];
+        const dv_access *a = &o->write;
+        int32_t g = 0;
+        if (h->fill != DV_FILL_LOADED)
+            continue;
+        for (int r = o->n_reads - 1; r >= 0 && o->write.tensor != h->tensor;
+             r--)
+            if (o->reads[r].tensor == h->tensor)
+                a = &o->reads[r];
+        while (c->plan->groups[g].end_op <= h->as_op)
+            g++;
+        DV_TRY(check_span(c, g, h->as_op, a));
+    }
+    return DV_OK;
+}
+
 static dv_status check_spans(const checker *c)
 {
     for (int32_t i = 0; i < c->plan->n_groups; i++)
@@ -210,9 +243,11 @@ static dv_status check_spans(const checker *c)
              op < c->plan->groups[i].end_op; op++) {
             const dv_op *o = &c->p->ops[op];
             for (int r = -1; r < o->n_reads && !o->is_extern; r++)
-                DV_TRY(check_span(c, i, op, r < 0 ? &o->write : &o->reads[r]));
+                if (!is_on_core(c, op, r))
+                    DV_TRY(
+                        check_span(c, i, op, r < 0 ? &o->write : &o->reads[r]));
         }
-    return DV_OK;
+    return check_loads(c);
 }
 
 static dv_status count_cores(const checker *c, uint8_t *hole)

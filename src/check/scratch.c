@@ -3,17 +3,25 @@
 // and deals. A home is the residency of a tensor in the scratchpads during some
 // consecutive ops.
 //
+// If a core has several tiles of a group, it runs all ops of the group for its
+// first tile, then for the next one, and so on: the group loops over tiles. A
+// home that is cut as by an op of such a group holds one tile at a time.
+//
 //   C11 every home is aligned, below the usable capacity, and large enough for
-//       what any core holds in it
+//       what any core holds in it, of any of its tiles
 //   C12 homes with overlapping lifetimes share no byte, except for in-place
 //       reuse: a home may take the bytes of one that its first op reads for
 //       the last time and that every loop iteration fills again, at the same
 //       address, cut in the same way, element by element
 //   C13 a tensor with a home is never updated, and no opaque op runs during
 //       the home's lifetime; groups that end meanwhile are non_terminal, and
-//       with `tenants` no group may end meanwhile
+//       with `tenants` no group may end meanwhile. A home that holds one tile
+//       at a time is written or loaded, and lives inside its group, in which
+//       no op updates a tensor or computes partial sums; any other home lives
+//       as long as the groups that loop over tiles during its lifetime
 //   C14 homes are read only during their lifetime, in every loop iteration, and
-//       each core holds all elements that it reads
+//       each core holds all elements that it reads: in every tile those of the
+//       same tile, if the home holds one tile at a time
 //   C15 main memory is current wherever a tensor is read from or loaded from it
 //       or is an output: otherwise the home is stored; copies between homes
 //       find all elements that they need
@@ -35,6 +43,7 @@ typedef struct checker {
     dv_loc at;
     dv_diag *diag;
     int32_t *group_of; // group number of each op
+    uint8_t *loops;    // per group: 1 if it loops over tiles
 } checker;
 
 typedef struct box {
@@ -75,19 +84,45 @@ typedef struct facts {
     int32_t *ends;
 } facts;
 
-// Finds the one tile of an op that a core computes, as a slice number per
-// variable. Returns 1, 0 if the core has no tile, -1 if it has several.
-static int slots_on(const checker *c, int32_t op, int64_t core, int64_t *slot)
+// Returns the number of tiles of an op that a core computes.
+static int64_t tiles_on(const checker *c, int32_t op, int64_t core)
+{
+    const dv_group *g = &c->plan->groups[c->group_of[op]];
+    int64_t n = 0;
+    for (int32_t d = 0; d < g->n_deals; d++)
+        n += g->deals[d].core == core ? g->deals[d].n_tiles : 0;
+    return n;
+}
+
+// Returns whether the group of an op loops over tiles: a core has several.
+static int in_tile_loop(const checker *c, int32_t op)
+{
+    return c->loops[c->group_of[op]];
+}
+
+static void find_tile_loops(const checker *c)
+{
+    for (int32_t g = 0; g < c->plan->n_groups; g++) {
+        c->loops[g] = 0;
+        for (int64_t core = 0; core < c->plan->target.cores; core++)
+            c->loops[g] |= tiles_on(c, c->plan->groups[g].first_op, core) > 1;
+    }
+}
+
+// Finds the n-th tile of an op that a core computes, as a slice number per
+// variable. Returns 0 if the core has no such tile.
+static int slots_on(const checker *c, int32_t op, int64_t core, int64_t nth,
+                    int64_t *slot)
 {
     const dv_group *g = &c->plan->groups[c->group_of[op]];
     const dv_op *o = &c->plan->ops->ops[op];
     int64_t tile = -1;
-    for (int32_t d = 0; d < g->n_deals; d++) {
-        if (g->deals[d].core != core || g->deals[d].n_tiles == 0)
+    for (int32_t d = 0; d < g->n_deals && tile < 0; d++) {
+        if (g->deals[d].core != core)
             continue;
-        if (tile >= 0 || g->deals[d].n_tiles > 1)
-            return -1;
-        tile = g->deals[d].first_tile;
+        if (nth < g->deals[d].n_tiles)
+            tile = g->deals[d].first_tile + nth;
+        nth -= g->deals[d].n_tiles;
     }
     for (int v = o->n_vars - 1; v >= 0 && tile >= 0; v--) {
         int64_t len = o->vars[v].end - o->vars[v].begin;
@@ -98,15 +133,16 @@ static int slots_on(const checker *c, int32_t op, int64_t core, int64_t *slot)
     return tile >= 0;
 }
 
-// Computes the box of elements that a core accesses in access a of an op.
-// Returns 1; 0 if it accesses nothing; -1 if the elements do not form a box.
+// Computes the box of elements that a core accesses in access a of an op, in
+// its n-th tile. Returns 1; 0 if it accesses nothing; -1 if the elements do not
+// form a box.
 static int touches(const checker *c, int32_t op, const dv_access *a, int write,
-                   int64_t core, box *b)
+                   int64_t core, int64_t nth, box *b)
 {
     const dv_op *o = &c->plan->ops->ops[op];
     const dv_tensor *t = &c->plan->ops->tensors[a->tensor];
     int64_t slot[DV_MAX_VARS];
-    int has = slots_on(c, op, core, slot);
+    int has = slots_on(c, op, core, nth, slot);
     b->any = has > 0;
     if (has <= 0)
         return has;
@@ -164,14 +200,16 @@ static const dv_access *first_access(const dv_op *o, int32_t tensor, int *write)
     return &o->write;
 }
 
-static int home_box(const checker *c, const dv_home *h, int64_t core, box *b)
+// Computes the box that a core holds in a home during its n-th tile.
+static int home_box(const checker *c, const dv_home *h, int64_t core,
+                    int64_t nth, box *b)
 {
     int write;
     const dv_op *o = &c->plan->ops->ops[h->as_op];
     const dv_access *a = first_access(o, h->tensor, &write);
     if (is_diagonal(o, a))
         return -1;
-    return touches(c, h->as_op, a, write, core, b);
+    return touches(c, h->as_op, a, write, core, nth, b);
 }
 
 static int box_inside(const box *outer, const box *inner, int n_dims)
@@ -228,20 +266,68 @@ static dv_status check_size(const checker *c, int32_t i)
             c, C11, i, "it ends at byte %" PRId64 ", a plan may use %" PRId64,
             h->address + h->core_bytes, most);
     for (int64_t core = 0; core < t->cores; core++) {
-        box b;
-        int has = home_box(c, h, core, &b);
-        if (has < 0)
-            return HOME_BREAKS(c, C11, i,
-                               "op %s does not cut it into boxes, one a core",
-                               c->plan->ops->ops[h->as_op].name);
-        int64_t need =
-            has ? bytes_of(&c->plan->layouts[h->tensor], &b, n_dims) : 0;
-        if (need > h->core_bytes)
-            return HOME_BREAKS(c, C11, i,
-                               "core %" PRId64 " keeps %" PRId64
-                               " bytes there, it has %" PRId64,
-                               core, need, h->core_bytes);
+        int64_t tiles = tiles_on(c, h->as_op, core);
+        for (int64_t nth = 0; nth < tiles; nth++) {
+            box b;
+            int has = home_box(c, h, core, nth, &b);
+            if (has < 0)
+                return HOME_BREAKS(
+                    c, C11, i, "op %s does not cut it into boxes, one a core",
+                    c->plan->ops->ops[h->as_op].name);
+            int64_t need =
+                has ? bytes_of(&c->plan->layouts[h->tensor], &b, n_dims) : 0;
+            if (need > h->core_bytes)
+                return HOME_BREAKS(c, C11, i,
+                                   "core %" PRId64 " keeps %" PRId64
+                                   " bytes there, it has %" PRId64,
+                                   core, need, h->core_bytes);
+        }
     }
+    return DV_OK;
+}
+
+// Returns whether an op runs tile by tile together with the other ops of its
+// group: it neither updates its tensor nor computes partial sums.
+static int fits_tile_loop(const checker *c, int32_t op)
+{
+    const dv_op *o = &c->plan->ops->ops[op];
+    for (int v = 0; v < o->n_vars; v++)
+        if (o->vars[v].reduce &&
+            c->plan->slices[op][v] < o->vars[v].end - o->vars[v].begin)
+            return 0;
+    return !o->update;
+}
+
+// Checks the part of C13 that is about groups that loop over tiles.
+static dv_status check_tile_loops(const checker *c, int32_t i)
+{
+    const dv_home *h = &c->s->homes[i];
+    int32_t own = c->group_of[h->as_op], first = c->group_of[h->first_op];
+    int32_t last = c->group_of[h->end_op - 1];
+    const dv_group *g = &c->plan->groups[own];
+    if (!in_tile_loop(c, h->as_op)) {
+        if (in_tile_loop(c, h->first_op) ||
+            (in_tile_loop(c, h->end_op - 1) &&
+             h->end_op != c->plan->groups[last].end_op))
+            return HOME_BREAKS(c, C13, i,
+                               "it begins or ends in the middle of a loop over "
+                               "tiles");
+        return DV_OK;
+    }
+    if (first != own || last != own)
+        return HOME_BREAKS(c, C13, i,
+                           "it holds one tile of group %d at a time, and lives "
+                           "outside of it",
+                           (int)own);
+    if (h->fill != DV_FILL_WRITTEN && h->fill != DV_FILL_LOADED)
+        return HOME_BREAKS(c, C13, i,
+                           "it holds one tile at a time, and is copied");
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        if (!fits_tile_loop(c, op))
+            return HOME_BREAKS(c, C13, i,
+                               "it holds one tile at a time, and op %s of its "
+                               "group cannot run tile by tile",
+                               c->plan->ops->ops[op].name);
     return DV_OK;
 }
 
@@ -318,19 +404,25 @@ static dv_status check_reader(const checker *c, int32_t i, int32_t op)
     if (op < h->first_op + written || op >= h->end_op || !lasts(c, h, op))
         return HOME_BREAKS(c, C14, i, "op %s reads it when it is not there",
                            o->name);
+    // A home that holds one tile at a time has those of the reader's tile; any
+    // other home has the same elements during all tiles of the reader.
+    int by_tile = in_tile_loop(c, h->as_op);
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
-        box has, need;
-        if (home_box(c, h, core, &has) < 0)
-            return HOME_BREAKS(c, C14, i, "it is not cut into boxes");
-        for (int r = 0; r < o->n_reads; r++) {
-            if (o->reads[r].tensor != h->tensor)
-                continue;
-            if (touches(c, op, &o->reads[r], 0, core, &need) < 0 ||
-                !box_inside(&has, &need, o->reads[r].n_dims))
-                return HOME_BREAKS(c, C14, i,
-                                   "op %s needs more of it on core %" PRId64
-                                   " than is there",
-                                   o->name, core);
+        int64_t tiles = tiles_on(c, op, core);
+        for (int64_t nth = 0; nth < tiles; nth++) {
+            box has, need;
+            if (home_box(c, h, core, by_tile ? nth : 0, &has) < 0)
+                return HOME_BREAKS(c, C14, i, "it is not cut into boxes");
+            for (int r = 0; r < o->n_reads; r++) {
+                if (o->reads[r].tensor != h->tensor)
+                    continue;
+                if (touches(c, op, &o->reads[r], 0, core, nth, &need) < 0 ||
+                    !box_inside(&has, &need, o->reads[r].n_dims))
+                    return HOME_BREAKS(c, C14, i,
+                                       "op %s needs more of it on core %" PRId64
+                                       " than is there",
+                                       o->name, core);
+            }
         }
     }
     return DV_OK;
@@ -388,7 +480,7 @@ static dv_status check_copy(const checker *c, int32_t i)
                            "it cannot be copied from home %d over a ring",
                            (int)h->from);
     if (from->first_op >= h->first_op || from->end_op < h->first_op + ring ||
-        !lasts(c, from, h->first_op))
+        !lasts(c, from, h->first_op) || in_tile_loop(c, from->as_op))
         return HOME_BREAKS(c, C15, i, "home %d is not there to be copied",
                            (int)h->from);
     if (!ring && h->as_op != from->as_op && homes_share(h, from))
@@ -409,10 +501,10 @@ static dv_status check_copy(const checker *c, int32_t i)
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
         box need, has;
         int64_t found = 0;
-        home_box(c, h, core, &need);
+        home_box(c, h, core, 0, &need);
         for (int64_t other = 0; other < c->plan->target.cores; other++) {
             if ((!ring && other != core) ||
-                home_box(c, from, other, &has) <= 0 || !need.any)
+                home_box(c, from, other, 0, &has) <= 0 || !need.any)
                 continue;
             for (int d = 0; d < n_dims; d++) {
                 has.lo[d] = dv_max_i64(has.lo[d], need.lo[d]);
@@ -462,6 +554,7 @@ static void gather_facts(const checker *c, facts *f)
         }
         ends += !c->plan->groups[g].non_terminal;
     }
+    find_tile_loops(c);
 }
 
 static int same_layout(const dv_layout *a, const dv_layout *b)
@@ -511,6 +604,18 @@ static int is_refilled(const checker *c, const dv_home *h, int32_t op)
     return 1;
 }
 
+// Returns whether scratchpad home h (a resident tensor) is filled again for
+// every tile, if the group of the op loops over tiles. A home that is loaded
+// and lives as long as the loop is not loaded again for a tile with the same
+// elements as the tile before.
+static int is_filled_by_tile(const checker *c, const dv_home *h, int32_t op)
+{
+    const dv_group *g = &c->plan->groups[c->group_of[op]];
+    int whole = h->first_op == g->first_op && h->end_op == g->end_op;
+    return !in_tile_loop(c, op) || (c->group_of[h->as_op] == c->group_of[op] &&
+                                    (h->fill != DV_FILL_LOADED || !whole));
+}
+
 static dv_status check_in_place(const checker *c, int32_t i)
 {
     const dv_home *h = &c->s->homes[i], *p = &c->s->homes[h->in_place_of];
@@ -535,14 +640,24 @@ static dv_status check_in_place(const checker *c, int32_t i)
             "it takes the place of home %d, which the next pass of "
             "the repeat reads",
             (int)h->in_place_of);
+    if (!is_filled_by_tile(c, p, h->first_op))
+        return HOME_BREAKS(
+            c, C12, i,
+            "it takes the place of home %d, which the next tile reads",
+            (int)h->in_place_of);
+    int by_tile = in_tile_loop(c, p->as_op);
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
-        box a, b;
-        if (home_box(c, h, core, &a) < 0 || home_box(c, p, core, &b) < 0 ||
-            !box_inside(&a, &b, n_dims) || !box_inside(&b, &a, n_dims))
-            return HOME_BREAKS(c, C12, i,
-                               "home %d, whose place it takes, is cut another "
-                               "way",
-                               (int)h->in_place_of);
+        int64_t tiles = dv_max_i64(tiles_on(c, h->as_op, core), 1);
+        for (int64_t nth = 0; nth < tiles; nth++) {
+            box a, b;
+            if (home_box(c, h, core, nth, &a) < 0 ||
+                home_box(c, p, core, by_tile ? nth : 0, &b) < 0 ||
+                !box_inside(&a, &b, n_dims) || !box_inside(&b, &a, n_dims))
+                return HOME_BREAKS(c, C12, i,
+                                   "home %d, whose place it takes, is cut "
+                                   "another way",
+                                   (int)h->in_place_of);
+        }
     }
     return DV_OK;
 }
@@ -625,7 +740,7 @@ static dv_status check_passed(const checker *c, int32_t i, int32_t op)
     const char *name = c->plan->ops->ops[op].name;
     int64_t found = 0;
     if (h->fill != DV_FILL_WRITTEN || op <= h->first_op || op >= h->end_op ||
-        !lasts(c, h, op))
+        c->loops[c->group_of[h->as_op]] || !lasts(c, h, op))
         return HOME_BREAKS(c, C35, i, "it is not there to be passed to op %s",
                            name);
     if (g->end_op - g->first_op != 1)
@@ -635,7 +750,7 @@ static dv_status check_passed(const checker *c, int32_t i, int32_t op)
                            name);
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
         box b;
-        if (home_box(c, h, core, &b) > 0)
+        if (home_box(c, h, core, 0, &b) > 0)
             found += elems(&b, t->n_dims);
     }
     if (found != t->n_elems)
@@ -673,11 +788,8 @@ static dv_status check_received(const checker *c, int32_t i)
         for (int d = 0; d < o->reads[r].n_dims; d++)
             if (o->reads[r].index[d].via >= 0)
                 wrong = "it is read by index";
-        for (int64_t core = 0; core < c->plan->target.cores; core++) {
-            int64_t slot[DV_MAX_VARS];
-            if (slots_on(c, i, core, slot) < 0)
-                wrong = "a core has several tiles";
-        }
+        if (c->loops[c->group_of[i]])
+            wrong = "a core has several tiles";
         if (!c->plan->target.ring)
             wrong = "the target has no ring";
         else if (o->is_extern || o->reads[r].tensor == o->write.tensor)
@@ -699,7 +811,8 @@ static dv_status check_ring(const checker *c)
 {
     for (int32_t i = 0; i < c->s->n_homes; i++) {
         const dv_home *h = &c->s->homes[i];
-        if (h->shared && (!c->plan->target.ring || h->fill != DV_FILL_LOADED))
+        if (h->shared && (!c->plan->target.ring || h->fill != DV_FILL_LOADED ||
+                          c->loops[c->group_of[h->as_op]]))
             return HOME_BREAKS(c, C35, i,
                                "it cannot be loaded once for all cores");
         for (int32_t k = 0; k < h->n_passed_to; k++)
@@ -717,6 +830,7 @@ static dv_status check_homes(const checker *c, facts *f)
         const dv_home *h = &c->s->homes[i];
         DV_TRY(check_size(c, i));
         DV_TRY(check_life(c, i, f));
+        DV_TRY(check_tile_loops(c, i));
         for (int32_t k = 0; k < h->n_readers; k++)
             DV_TRY(check_reader(c, i, h->readers[k]));
         if (h->fill == DV_FILL_RING || h->fill == DV_FILL_MOVED)
@@ -740,8 +854,9 @@ dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag)
         return dv_fail(diag, DV_E_CHECK, at,
                        "homes in scratchpads need the section layout");
     int32_t *room = dv_alloc((4 * ops + 2 + 2 * n) * sizeof *room);
-    uint8_t *updated = dv_alloc(n + 1);
+    uint8_t *updated = dv_alloc(n + 1 + (size_t)plan->n_groups);
     c.group_of = room;
+    c.loops = updated ? updated + n + 1 : NULL;
     facts f = {.updated = updated};
     if (room) {
         f.externs = room + ops;

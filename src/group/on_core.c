@@ -3,8 +3,10 @@
 //
 // Consecutive ops form a group while each core has the same tile of all of
 // them, no op reads another's result through main memory, and no core waits for
-// another core (no copy between cores, no partial sums).
+// another core (no copy between cores, no partial sums). Ops that the pass
+// scratch runs in one loop over tiles are a group, too.
 #include "group/group.h"
+#include "plan/view.h"
 
 int dv_group_alone(const dv_plan *plan, int32_t op)
 {
@@ -64,6 +66,10 @@ static int joins(const joiner *j, int32_t g, int32_t i)
     const dv_plan *plan = j->plan;
     const dv_op *o = &plan->ops->ops[i];
     const dv_group *at = &plan->groups[g], *own = &plan->groups[i];
+    // A loop over tiles is chosen as a whole: homes of other ops do not live
+    // in it tile by tile.
+    if (own->same_loop || dv_group_loops(at) || dv_group_loops(own))
+        return own->same_loop;
     if (!j->across[i] || j->waits[i] || dv_group_alone(plan, i) ||
         dv_group_alone(plan, i - 1) || !dv_same_deals(at, own) ||
         j->loop_of[i] != j->loop_of[i - 1])
@@ -163,6 +169,7 @@ dv_status dv_group_on_core(dv_plan *plan, const int32_t *loop_of,
             if (full)
                 plan->groups[n - 1].full = 1;
             plan->groups[n] = plan->groups[i];
+            plan->groups[n].same_loop = 0;
             n++;
         }
         j.written[plan->ops->ops[i].write.tensor] = n - 1;

@@ -169,6 +169,8 @@ static dv_status limit_cores(dv_plan *plan, const dv_plan_options *options,
     }
     if (options->threads)
         plan->target.cores = options->threads;
+    if (options->tiles_per_core)
+        plan->target.tiles_per_core = options->tiles_per_core;
     return choose_cores(&plan->target, options, diag);
 }
 
@@ -204,7 +206,8 @@ static dv_status read_options(dv_plan_options *o, const dv_plan_options *given,
                   {"threads", o->threads},
                   {"place_budget", o->place_budget},
                   {"team", o->team},
-                  {"rank", o->rank}};
+                  {"rank", o->rank},
+                  {"tiles_per_core", o->tiles_per_core}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (counts[i].value < 0)
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,

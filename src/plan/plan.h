@@ -59,6 +59,9 @@ typedef struct dv_group {
     // 1 if scratchpad contents must survive the end of the group (ops that
     // share one tile space).
     int non_terminal;
+    // While the pass scratch decides: 1 if the group belongs to the same loop
+    // over tiles as the group before it, with which it will be merged.
+    int same_loop;
     // If not DV_DEALT, cores fetch tiles at run time, `chunk` at a time: from
     // one shared counter (DV_TICKET), or from per-core queues with work
     // stealing (DV_STEAL). The deals (tiles of each core) then only give each
@@ -108,8 +111,7 @@ typedef struct dv_division {
     // backend of IBM's Spyre accelerator) chose this division.
     int claimed;
     int pinned; // 1 if the user fixed this division
-    // The first op of the same shape, which may be this one, as ops were
-    // numbered when they were divided.
+    // The first op of the same shape, which may be this one.
     int32_t like;
     // 1 if the op is divided like other ops that touch its tensors, so that
     // each core computes with elements that it already holds.

@@ -181,7 +181,7 @@ static int64_t own_elems(const dv_plan *plan, int32_t home, int64_t core,
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], n = 1;
     dv_view v;
     if (dv_home_view(&v, plan, &plan->scratch.homes[home]) ||
-        !dv_view_box(&v, core, lo, hi))
+        !dv_view_box(&v, core, 0, lo, hi))
         return 0;
     for (int d = 0; d < a->n_dims; d++)
         n *= values_inside(op, &a->index[d], t, lo[d], hi[d]);
@@ -358,10 +358,10 @@ static void add_homes(dv_traffic *sum, const dv_plan *plan, int32_t op,
     for (int32_t i = s->fill_at[op]; i < s->fill_at[op + 1]; i++) {
         const dv_home *h = &s->homes[s->fill_order[i]];
         int64_t bytes = elem_bytes(plan, h->tensor);
-        int moves = h->fill == DV_FILL_LOADED || h->stored;
-        int64_t n = moves ? dv_home_elems(plan, h, core) : 0;
         int fetches = !h->shared || dv_home_fetches(plan, h, core);
-        if (h->fill == DV_FILL_LOADED && fetches) {
+        int loaded = h->fill == DV_FILL_LOADED;
+        int64_t n = loaded ? dv_home_loaded(plan, h, core) : 0;
+        if (loaded && fetches) {
             sum->read_elems += n;
             sum->read_bytes += n * bytes;
             sum->link_bytes += h->shared ? n * bytes : 0;
@@ -371,6 +371,7 @@ static void add_homes(dv_traffic *sum, const dv_plan *plan, int32_t op,
             add_copy(sum, dv_home_missing(plan, h, core) * bytes);
         }
         if (h->stored) {
+            n = dv_home_elems(plan, h, core);
             sum->write_elems += n;
             sum->write_bytes += n * bytes;
         }

@@ -2,12 +2,31 @@
 #include "base/math.h"
 #include <string.h>
 
-static int one_tile_a_core(const dv_group *g)
+int dv_group_loops(const dv_group *g)
 {
-    for (int32_t d = 0; d < g->n_deals; d++)
-        if (g->deals[d].n_tiles != 1)
-            return 0;
-    return 1;
+    int ascending = 1;
+    for (int32_t d = 0; d < g->n_deals; d++) {
+        if (g->deals[d].n_tiles > 1)
+            return 1;
+        ascending &= d == 0 || g->deals[d - 1].core < g->deals[d].core;
+    }
+    for (int32_t d = 0; d < g->n_deals && !ascending; d++)
+        for (int32_t e = 0; e < d; e++)
+            if (g->deals[d].core == g->deals[e].core)
+                return 1;
+    return 0;
+}
+
+int64_t dv_group_tile(const dv_group *g, int64_t core, int64_t round)
+{
+    for (int32_t d = 0; d < g->n_deals; d++) {
+        if (g->deals[d].core != core)
+            continue;
+        if (round < g->deals[d].n_tiles)
+            return g->deals[d].first_tile + round;
+        round -= g->deals[d].n_tiles;
+    }
+    return -1;
 }
 
 // Finds how a tile number is composed of slice numbers, one per variable, the
@@ -26,6 +45,7 @@ static void find_cuts(dv_view *v, const dv_op *o)
             v->parts[v->n_parts++] = c;
         weight *= n;
     }
+    v->n_tiles = weight;
 }
 
 const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k)
@@ -51,25 +71,52 @@ const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k)
         seen |= v >= 0 ? 1u << v : 0;
         out->var[d] = (int8_t)v;
     }
-    if (!one_tile_a_core(out->group))
-        return "an op that touches it runs in rounds";
+    out->loops = dv_group_loops(out->group);
+    out->in_order = 1;
+    for (int32_t i = 0; i < out->group->n_deals && out->in_order; i++)
+        out->in_order = out->group->deals[i].core == i;
     find_cuts(out, o);
     return NULL;
 }
 
-static int64_t tile_of(const dv_group *g, int64_t core)
+const char *dv_view_make_whole(dv_view *out, const dv_plan *plan, int32_t op,
+                               int k)
 {
-    if (core < g->n_deals && g->deals[core].core == core)
-        return g->deals[core].first_tile;
-    for (int32_t d = 0; d < g->n_deals; d++)
-        if (g->deals[d].core == core)
-            return g->deals[d].first_tile;
-    return -1;
+    const char *why = dv_view_make(out, plan, op, k);
+    if (!why && out->loops)
+        why = "an op that touches it runs in rounds";
+    return why;
 }
 
-int dv_view_box(const dv_view *v, int64_t core, int64_t *lo, int64_t *hi)
+static int64_t tile_of(const dv_view *v, int64_t core, int64_t round)
 {
-    int64_t tile = tile_of(v->group, core);
+    const dv_group *g = v->group;
+    round = v->loops ? round : 0;
+    if (!v->in_order)
+        return dv_group_tile(g, core, round);
+    if (core >= g->n_deals || round >= g->deals[core].n_tiles)
+        return -1;
+    return g->deals[core].first_tile + round;
+}
+
+// Returns the number of rounds in which a core may hold different boxes.
+static int64_t rounds_of(const dv_view *v, int64_t core)
+{
+    int64_t n = 0;
+    if (!v->loops)
+        return 1;
+    if (v->in_order)
+        return core < v->group->n_deals ? v->group->deals[core].n_tiles : 0;
+    for (int32_t d = 0; d < v->group->n_deals; d++)
+        if (v->group->deals[d].core == core)
+            n += v->group->deals[d].n_tiles;
+    return n;
+}
+
+int dv_view_box(const dv_view *v, int64_t core, int64_t round, int64_t *lo,
+                int64_t *hi)
+{
+    int64_t tile = tile_of(v, core, round);
     if (tile < 0)
         return 0;
     for (int i = 0; i < v->n_parts; i++)
@@ -87,18 +134,41 @@ int dv_view_box(const dv_view *v, int64_t core, int64_t *lo, int64_t *hi)
     return 1;
 }
 
+// Returns whether two views cut the tensor alike and deal the boxes alike.
+static int cut_alike(const dv_view *a, const dv_view *b)
+{
+    if (a->n_parts || b->n_parts || !dv_same_deals(a->group, b->group))
+        return 0;
+    for (int d = 0; d < a->n_dims; d++) {
+        const dv_view_cut *x = &a->cut[d], *y = &b->cut[d];
+        if ((a->var[d] < 0) != (b->var[d] < 0) ||
+            (a->var[d] >= 0 &&
+             (x->weight != y->weight || x->n != y->n || x->slice != y->slice ||
+              x->begin != y->begin || x->end != y->end)))
+            return 0;
+    }
+    return 1;
+}
+
 int dv_view_holds(const dv_view *a, const dv_view *b)
 {
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
     int64_t from[DV_MAX_DIMS], to[DV_MAX_DIMS];
+    if (cut_alike(a, b))
+        return 1;
+    if (a->loops && !dv_same_deals(a->group, b->group))
+        return 0;
     for (int64_t c = 0; c < a->plan->target.cores; c++) {
-        if (!dv_view_box(b, c, from, to))
-            continue;
-        if (!dv_view_box(a, c, lo, hi))
-            return 0;
-        for (int d = 0; d < a->n_dims; d++)
-            if (from[d] < lo[d] || to[d] > hi[d])
+        int64_t rounds = rounds_of(b, c);
+        for (int64_t r = 0; r < rounds; r++) {
+            if (!dv_view_box(b, c, r, from, to))
+                continue;
+            if (!dv_view_box(a, c, r, lo, hi))
                 return 0;
+            for (int d = 0; d < a->n_dims; d++)
+                if (from[d] < lo[d] || to[d] > hi[d])
+                    return 0;
+        }
     }
     return 1;
 }
@@ -116,12 +186,77 @@ static int64_t box_elems(int n_dims, const int64_t *lo, const int64_t *hi)
     return n;
 }
 
+// Returns whether a core holds the same box, or none, as in the round before.
+static int same_box(const dv_view *v, int64_t core, int64_t round)
+{
+    int64_t lo[2][DV_MAX_DIMS], hi[2][DV_MAX_DIMS];
+    int any = dv_view_box(v, core, round, lo[0], hi[0]);
+    if (any != dv_view_box(v, core, round - 1, lo[1], hi[1]))
+        return 0;
+    for (int d = 0; d < v->n_dims && any; d++)
+        if (lo[0][d] != lo[1][d] || hi[0][d] != hi[1][d])
+            return 0;
+    return 1;
+}
+
+// Returns the number of elements that a core holds in a round; with `changed`,
+// 0 if they are those of the round before.
+static int64_t elems_in(const dv_view *v, int64_t core, int64_t round,
+                        int changed)
+{
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
+    if (changed && round > 0 && same_box(v, core, round))
+        return 0;
+    return dv_view_box(v, core, round, lo, hi) ? box_elems(v->n_dims, lo, hi)
+                                               : 0;
+}
+
+// Returns the number of elements that a core holds, added up over all rounds.
+static int64_t elems_on(const dv_view *v, int64_t core, int changed)
+{
+    int64_t rounds = rounds_of(v, core), sum = 0;
+    for (int64_t r = 0; r < rounds; r++)
+        sum += elems_in(v, core, r, changed);
+    return sum;
+}
+
+// Returns whether as many tiles are dealt as there are: if none is dealt twice,
+// which the checker proves, all boxes are on some core.
+static int all_dealt(const dv_view *v)
+{
+    int64_t n = 0;
+    for (int32_t d = 0; d < v->group->n_deals; d++)
+        n += v->group->deals[d].n_tiles;
+    return n == v->n_tiles;
+}
+
 int64_t dv_view_elems(const dv_view *v)
 {
-    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], sum = 0;
+    int64_t sum = 0;
+    if (all_dealt(v)) {
+        // Every box of the tensor is held as often as there are tiles that
+        // differ only in other variables. Of partial results only the last one
+        // is held.
+        int64_t elems = 1, boxes = 1;
+        for (int d = 0; d < v->n_dims; d++)
+            if (v->var[d] >= 0) {
+                elems *= v->cut[d].end - v->cut[d].begin;
+                boxes *= v->cut[d].n;
+            }
+        for (int i = 0; i < v->n_parts; i++)
+            boxes *= v->parts[i].n;
+        return elems * (v->n_tiles / boxes);
+    }
     for (int64_t c = 0; c < v->plan->target.cores; c++)
-        if (dv_view_box(v, c, lo, hi))
-            sum += box_elems(v->n_dims, lo, hi);
+        sum += elems_on(v, c, 0);
+    return sum;
+}
+
+int64_t dv_view_changes(const dv_view *v)
+{
+    int64_t sum = 0;
+    for (int64_t c = 0; c < v->plan->target.cores; c++)
+        sum += elems_on(v, c, 1);
     return sum;
 }
 
@@ -129,10 +264,10 @@ static int64_t missing_on(const dv_view *a, const dv_view *b, int64_t core)
 {
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], sum;
     int64_t from[DV_MAX_DIMS], to[DV_MAX_DIMS];
-    if (!dv_view_box(b, core, from, to))
+    if (!dv_view_box(b, core, 0, from, to))
         return 0;
     sum = box_elems(b->n_dims, from, to);
-    if (!dv_view_box(a, core, lo, hi))
+    if (!dv_view_box(a, core, 0, lo, hi))
         return sum;
     for (int d = 0; d < a->n_dims; d++) {
         lo[d] = dv_max_i64(lo[d], from[d]);
@@ -167,11 +302,30 @@ const char *dv_home_view(dv_view *out, const dv_plan *plan, const dv_home *h)
 
 int64_t dv_home_elems(const dv_plan *plan, const dv_home *h, int64_t core)
 {
-    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
     dv_view v;
-    if (dv_home_view(&v, plan, h) || !dv_view_box(&v, core, lo, hi))
+    return dv_home_view(&v, plan, h) ? 0 : elems_on(&v, core, 0);
+}
+
+// Returns whether a home lives as long as the group whose cores loop over the
+// tiles that it is cut into.
+static int lives_as_group(const dv_home *h, const dv_view *v)
+{
+    return v->loops && h->first_op == v->group->first_op &&
+           h->end_op == v->group->end_op;
+}
+
+int dv_home_stays(const dv_home *h, const dv_view *v, int64_t core,
+                  int64_t round)
+{
+    return round > 0 && lives_as_group(h, v) && same_box(v, core, round);
+}
+
+int64_t dv_home_loaded(const dv_plan *plan, const dv_home *h, int64_t core)
+{
+    dv_view v;
+    if (dv_home_view(&v, plan, h))
         return 0;
-    return box_elems(v.n_dims, lo, hi);
+    return elems_on(&v, core, lives_as_group(h, &v));
 }
 
 int64_t dv_home_missing(const dv_plan *plan, const dv_home *h, int64_t core)
@@ -187,7 +341,8 @@ int dv_home_fetches(const dv_plan *plan, const dv_home *h, int64_t core)
 {
     const dv_op *o = &plan->ops->ops[h->as_op];
     const dv_access *a = dv_op_access(o, dv_access_of(o, h->tensor));
-    int64_t tile = tile_of(&plan->groups[dv_group_of(plan, h->as_op)], core);
+    int64_t tile =
+        dv_group_tile(&plan->groups[dv_group_of(plan, h->as_op)], core, 0);
     dv_tile t;
     if (tile < 0)
         return 0;
@@ -226,9 +381,12 @@ int64_t dv_box_bytes(const dv_layout *l, const int64_t *lo, const int64_t *hi)
 int64_t dv_view_bytes(const dv_view *v, const dv_layout *l)
 {
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], most = 0;
-    for (int64_t c = 0; c < v->plan->target.cores; c++)
-        if (dv_view_box(v, c, lo, hi))
-            most = dv_max_i64(most, dv_box_bytes(l, lo, hi));
+    for (int64_t c = 0; c < v->plan->target.cores; c++) {
+        int64_t rounds = rounds_of(v, c);
+        for (int64_t r = 0; r < rounds; r++)
+            if (dv_view_box(v, c, r, lo, hi))
+                most = dv_max_i64(most, dv_box_bytes(l, lo, hi));
+    }
     return most;
 }
 

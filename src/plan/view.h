@@ -7,6 +7,9 @@
 //
 // If a reduced variable is sliced, only the core with the last part holds the
 // result, because the sum is complete there.
+//
+// If a core has several tiles, it holds the box of one tile at a time: its
+// tiles are numbered by round, in the order of the deals.
 #ifndef DV_VIEW_H
 #define DV_VIEW_H
 #include "plan/plan.h"
@@ -21,7 +24,12 @@ typedef struct dv_view {
     const dv_plan *plan;
     const dv_group *group;
     int32_t op, n_dims;
+    int64_t n_tiles; // of the op
     int is_write;
+    // 1 if some core has several tiles, so that it holds another box in every
+    // round.
+    int loops;
+    int in_order; // 1 if deal number i is the only one of core i, for all i
     // Variable that indexes each dim; -1 if the dim has one element.
     int8_t var[DV_MAX_DIMS];
     dv_view_cut cut[DV_MAX_DIMS]; // how the variable of each dim is sliced
@@ -31,19 +39,35 @@ typedef struct dv_view {
     int n_parts;
 } dv_view;
 
+// Returns whether the cores of a group loop over tiles: some core has several.
+int dv_group_loops(const dv_group *g);
+// Returns the tile that a core computes in a round, or -1 if it has none. A
+// core computes its first tile in round 0.
+int64_t dv_group_tile(const dv_group *g, int64_t core, int64_t round);
 // Computes the view (which box of the tensor each core holds) of access k of an
 // op (the reads in order, then the write). Returns NULL, or the reason why
 // there is no view.
 const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k);
-// Computes the box of the tensor that a core holds, lo..hi in each dim. Returns
-// 0 if the core holds no element.
-int dv_view_box(const dv_view *v, int64_t core, int64_t *lo, int64_t *hi);
+// Computes the same if every core has at most one tile; otherwise there is no
+// view, because a core holds more than one box.
+const char *dv_view_make_whole(dv_view *out, const dv_plan *plan, int32_t op,
+                               int k);
+// Computes the box of the tensor that a core holds in a round, lo..hi in each
+// dim. Returns 0 if the core holds no element. Where no core has several tiles,
+// all rounds have the same box.
+int dv_view_box(const dv_view *v, int64_t core, int64_t round, int64_t *lo,
+                int64_t *hi);
 // Returns whether every core holds in view `a` (a box of the tensor per core)
-// all elements that it has in view `b`.
+// all elements that it has in view `b`: if the cores of `a` loop over tiles, in
+// the same round; otherwise in all rounds of `b`.
 int dv_view_holds(const dv_view *a, const dv_view *b);
 int dv_view_same(const dv_view *a, const dv_view *b);
-// Returns the number of elements of the tensor that all cores hold together.
+// Returns the number of elements of the tensor that all cores hold together,
+// added up over all rounds.
 int64_t dv_view_elems(const dv_view *v);
+// Returns the same without boxes that are equal to the box of the same core in
+// the round before.
+int64_t dv_view_changes(const dv_view *v);
 // Returns the number of elements that cores have in view `b` (a box of the
 // tensor per core) and lack in view `a`.
 int64_t dv_view_missing(const dv_view *a, const dv_view *b);
@@ -52,15 +76,23 @@ int64_t dv_view_missing(const dv_view *a, const dv_view *b);
 int dv_access_of(const dv_op *op, int32_t tensor);
 // A home is a tensor that is resident in the scratchpads, a box of it on each
 // core. dv_home_view returns which boxes these are (NULL on success, else why
-// there are none); dv_home_elems the number of elements on one core;
-// dv_home_missing how many of them that core must copy from other cores when
-// the home is filled from there.
+// there are none); dv_home_elems the number of elements on one core, added up
+// over its tiles; dv_home_missing how many of them that core must copy from
+// other cores when the home is filled from there.
 const char *dv_home_view(dv_view *out, const dv_plan *plan, const dv_home *h);
 int64_t dv_home_elems(const dv_plan *plan, const dv_home *h, int64_t core);
 int64_t dv_home_missing(const dv_plan *plan, const dv_home *h, int64_t core);
 // Returns whether a core reads its part of a home that is loaded and shared
 // from main memory, rather than receiving it from another core.
 int dv_home_fetches(const dv_plan *plan, const dv_home *h, int64_t core);
+// A home of a group whose cores loop over tiles is loaded for every tile, with
+// one exception: if it lives as long as the group, it is not loaded again for a
+// tile that has the same box as the tile before. dv_home_stays returns whether
+// that is so in a round; dv_home_loaded returns the number of elements that a
+// core loads.
+int dv_home_stays(const dv_home *h, const dv_view *v, int64_t core,
+                  int64_t round);
+int64_t dv_home_loaded(const dv_plan *plan, const dv_home *h, int64_t core);
 // dv_box_bytes returns the bytes that a box of a tensor takes in memory, in
 // whole sticks (the target's units of memory) or tiles; dv_view_bytes those of
 // the largest box that any core holds.

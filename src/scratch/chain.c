@@ -29,7 +29,7 @@ enum {
 };
 
 typedef struct chain {
-    int32_t root; // its node in `chains.up`
+    int32_t root; // the set of its variables (dv_alike_root)
     int64_t extent;
     double bytes; // of the tensors that its ops write
 } chain;
@@ -49,10 +49,7 @@ typedef struct chains {
     dv_arena *arena;
     dv_diag *diag;
     dv_divide_space *const *spaces; // per op
-    // Sets of variables of ops and dims of tensors that are indexed alike: `up`
-    // has a node per variable (from var_at[op]) and dim (from dim_at[tensor]),
-    // which leads to the representative of its set.
-    int32_t *up, *var_at, *dim_at;
+    dv_alike alike;
     chain list[MAX_CHAINS];
     int32_t n;
     // Per chain and op: the variable by which the chain cuts the op, or -1.
@@ -63,30 +60,35 @@ typedef struct chains {
     dv_joint_price best_estimate;
 } chains;
 
-static int32_t root_of(const chains *c, int32_t x)
+static int32_t root_of(const dv_alike *s, int32_t x)
 {
-    while (c->up[x] != x)
-        x = c->up[x] = c->up[c->up[x]];
+    while (s->up[x] != x)
+        x = s->up[x] = s->up[s->up[x]];
     return x;
 }
 
-// Makes two nodes members of the same set, represented by the lower number.
-static void join(const chains *c, int32_t a, int32_t b)
+int32_t dv_alike_root(const dv_alike *s, int32_t op, int var)
 {
-    a = root_of(c, a);
-    b = root_of(c, b);
-    c->up[a > b ? a : b] = a > b ? b : a;
+    return root_of(s, s->var_at[op] + var);
 }
 
-static int may_cut(const dv_plan *plan, int32_t op)
+// Makes two nodes members of the same set, represented by the lower number.
+static void join(const dv_alike *s, int32_t a, int32_t b)
+{
+    a = root_of(s, a);
+    b = root_of(s, b);
+    s->up[a > b ? a : b] = a > b ? b : a;
+}
+
+int dv_joint_may_cut(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
     return !o->is_extern && !o->update && !plan->divisions[op].pinned;
 }
 
-static void join_access(const chains *c, int32_t op, const dv_access *a)
+static void join_access(const dv_alike *s, const dv_program *p, int32_t op,
+                        const dv_access *a)
 {
-    const dv_program *p = c->plan->ops;
     const dv_op *o = &p->ops[op];
     for (int d = 0; d < a->n_dims; d++) {
         if (a->index[d].via >= 0)
@@ -94,41 +96,41 @@ static void join_access(const chains *c, int32_t op, const dv_access *a)
         int v =
             dv_index_whole_var(o, &a->index[d], p->tensors[a->tensor].shape[d]);
         if (v >= 0)
-            join(c, c->var_at[op] + v, c->dim_at[a->tensor] + d);
+            join(s, s->var_at[op] + v, s->dim_at[a->tensor] + d);
     }
 }
 
-static int join_all(chains *c)
+int dv_alike_make(dv_alike *s, const dv_plan *plan, dv_arena *arena)
 {
-    const dv_program *p = c->plan->ops;
+    const dv_program *p = plan->ops;
     int32_t n = 0;
-    c->var_at = DV_NEW(c->arena, int32_t, p->n_ops);
-    c->dim_at = DV_NEW(c->arena, int32_t, p->n_tensors);
-    if (!c->var_at || !c->dim_at)
+    s->var_at = DV_NEW(arena, int32_t, p->n_ops);
+    s->dim_at = DV_NEW(arena, int32_t, p->n_tensors);
+    if (!s->var_at || !s->dim_at)
         return 0;
     for (int32_t i = 0; i < p->n_ops; i++) {
-        c->var_at[i] = n;
+        s->var_at[i] = n;
         n += p->ops[i].n_vars;
     }
     for (int32_t t = 0; t < p->n_tensors; t++) {
-        c->dim_at[t] = n;
+        s->dim_at[t] = n;
         n += p->tensors[t].n_dims;
     }
-    c->up = DV_NEW(c->arena, int32_t, n);
-    if (!c->up)
+    s->up = DV_NEW(arena, int32_t, n);
+    if (!s->up)
         return 0;
     for (int32_t i = 0; i < n; i++)
-        c->up[i] = i;
+        s->up[i] = i;
     for (int32_t i = 0; i < p->n_ops; i++) {
         const dv_op *o = &p->ops[i];
         if (o->is_extern)
             continue;
         for (int k = 0; k <= o->n_reads; k++)
-            join_access(c, i, dv_op_access(o, k));
+            join_access(s, p, i, dv_op_access(o, k));
         // Equal ops, as in the layers of a model, are cut alike.
-        int32_t like = c->plan->divisions[i].like;
+        int32_t like = plan->divisions[i].like;
         for (int v = 0; v < o->n_vars && like != i; v++)
-            join(c, c->var_at[i] + v, c->var_at[like] + v);
+            join(s, s->var_at[i] + v, s->var_at[like] + v);
     }
     return 1;
 }
@@ -138,9 +140,9 @@ static int join_all(chains *c)
 static int var_in(const chains *c, int32_t op, int32_t root)
 {
     const dv_op *o = &c->plan->ops->ops[op];
-    for (int v = 0; v < o->n_vars && may_cut(c->plan, op); v++)
+    for (int v = 0; v < o->n_vars && dv_joint_may_cut(c->plan, op); v++)
         if (!o->vars[v].reduce && !(c->spaces[op]->blocked >> v & 1) &&
-            root_of(c, c->var_at[op] + v) == root)
+            dv_alike_root(&c->alike, op, v) == root)
             return v;
     return -1;
 }
@@ -163,15 +165,16 @@ static int find_vars(chains *c)
 static int find_chains(chains *c)
 {
     const dv_program *p = c->plan->ops;
-    int32_t n_nodes = p->n_tensors ? c->dim_at[p->n_tensors - 1] +
+    int32_t n_nodes = p->n_tensors ? c->alike.dim_at[p->n_tensors - 1] +
                                          p->tensors[p->n_tensors - 1].n_dims
                                    : 0;
     chain *all = DV_NEW(c->arena, chain, n_nodes);
     if (!all)
         return 0;
     for (int32_t i = 0; i < p->n_ops; i++)
-        for (int v = 0; may_cut(c->plan, i) && v < p->ops[i].n_vars; v++) {
-            chain *x = &all[root_of(c, c->var_at[i] + v)];
+        for (int v = 0; dv_joint_may_cut(c->plan, i) && v < p->ops[i].n_vars;
+             v++) {
+            chain *x = &all[dv_alike_root(&c->alike, i, v)];
             if (p->ops[i].vars[v].reduce)
                 continue;
             x->extent = dv_max_i64(x->extent, dv_var_len(&p->ops[i], v));
@@ -394,8 +397,8 @@ dv_status dv_joint_chains(dv_plan *plan, const dv_scratch_rules *rules,
                 .best_price = *price};
     if (plan->target.cores < 2)
         return DV_OK;
-    if (!join_all(&c) || !find_chains(&c) || !find_vars(&c) ||
-        !dv_plan_snapshot_save(&c.best, plan, arena) ||
+    if (!dv_alike_make(&c.alike, plan, arena) || !find_chains(&c) ||
+        !find_vars(&c) || !dv_plan_snapshot_save(&c.best, plan, arena) ||
         !dv_joint_estimate(&c.best_estimate, plan, rules, spaces, NULL, arena))
         return dv_nomem(diag);
     dv_status st = search(&c);

@@ -40,8 +40,8 @@ static int lies(const follower *f, int32_t tensor, dv_view *v)
         from = f->last_reader[tensor];
     if (from < 0 || plan->ops->ops[from].is_extern)
         return 0;
-    return !dv_view_make(v, plan, from,
-                         dv_access_of(&plan->ops->ops[from], tensor)) &&
+    return !dv_view_make_whole(v, plan, from,
+                               dv_access_of(&plan->ops->ops[from], tensor)) &&
            dv_view_bytes(v, &plan->layouts[tensor]) <= f->capacity;
 }
 
@@ -61,6 +61,30 @@ int dv_joint_spans_fit(const dv_plan *plan, const dv_divide_space *s,
     for (int k = 0; k < s->n_tensors && limit; k++)
         if (dv_span(s, k, d, 0) > limit)
             return 0;
+    return 1;
+}
+
+int dv_joint_spans_hold(const dv_plan *plan, dv_divide_space *const *spaces,
+                        int *relies)
+{
+    int64_t limit = plan->target.span_limit_bytes;
+    *relies = 0;
+    for (int32_t i = 0; i < plan->ops->n_ops && limit; i++) {
+        const dv_op *o = &plan->ops->ops[i];
+        dv_splits d;
+        if (o->is_extern)
+            continue;
+        dv_joint_splits(plan, i, &d);
+        for (int k = 0; k <= o->n_reads; k++) {
+            int32_t home = dv_home_of(plan, i, k);
+            const dv_home *h = home < 0 ? NULL : &plan->scratch.homes[home];
+            if (dv_span(spaces[i], k, &d, 0) <= limit)
+                continue;
+            if (!h || (k < o->n_reads ? h->fill == DV_FILL_LOADED : h->stored))
+                return 0;
+            *relies = 1;
+        }
+    }
     return 1;
 }
 
@@ -104,7 +128,7 @@ static dv_joint_price price(const follower *f, uint32_t *missing)
     for (int r = 0; r < o->n_reads; r++) {
         dv_view has, needs;
         int resident = lies(f, o->reads[r].tensor, &has);
-        if (resident && !dv_view_make(&needs, plan, f->op, r) &&
+        if (resident && !dv_view_make_whole(&needs, plan, f->op, r) &&
             dv_view_holds(&has, &needs)) {
             drop_traffic(&w, f->space, r, &d, rounds);
         } else if (resident && has.is_write && f->op != has.op &&
@@ -128,7 +152,7 @@ static int cut_alike(const follower *f, int r, const dv_view *has)
     const dv_plan *plan = f->plan;
     const dv_op *o = &plan->ops->ops[f->op];
     dv_view needs;
-    if (dv_view_make(&needs, plan, f->op, r))
+    if (dv_view_make_whole(&needs, plan, f->op, r))
         return 0;
     for (int v = 0; v < o->n_vars; v++)
         plan->slices[f->op][v] = o->vars[v].end - o->vars[v].begin;
@@ -161,11 +185,11 @@ static int deal_like_operand(const follower *f, int r, const dv_view *has)
     char *dealt = DV_NEW(f->arena, char, tiles);
     if (!deals || !dealt)
         return -1;
-    dv_view_make(&needs, plan, f->op, r);
+    dv_view_make_whole(&needs, plan, f->op, r);
     for (int64_t c = 0; c < plan->target.cores; c++) {
         int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], slot[DV_MAX_VARS] = {0};
         int64_t tile = 0;
-        if (!dv_view_box(has, c, lo, hi))
+        if (!dv_view_box(has, c, 0, lo, hi))
             continue;
         for (int d = 0; d < needs.n_dims; d++)
             if (needs.var[d] >= 0)

@@ -28,6 +28,36 @@ static int find_loops(dv_life *l)
     return 1;
 }
 
+// Finds the loops over tiles: groups in which a core has several tiles, merged
+// with those that belong to the same loop.
+static void find_tile_loops(dv_life *l)
+{
+    const dv_plan *plan = l->plan;
+    for (int32_t i = 0; i < plan->ops->n_ops; i++)
+        l->tile_first[i] = l->tile_end[i] = -1;
+    for (int32_t g = 0, end; g < plan->n_groups && l->rules->tiles; g = end) {
+        int32_t first = plan->groups[g].first_op;
+        for (end = g + 1; end < plan->n_groups && plan->groups[end].same_loop;)
+            end++;
+        if (!dv_group_loops(&plan->groups[g]))
+            continue;
+        for (int32_t i = first; i < plan->groups[end - 1].end_op; i++) {
+            l->tile_first[i] = first;
+            l->tile_end[i] = plan->groups[end - 1].end_op;
+        }
+    }
+}
+
+// Finds the view of access k of an op, as dv_view_make does. If a core has
+// several tiles of the op, it has one only if cores may loop over tiles and the
+// op can run tile by tile.
+static const char *view_of(const dv_life *l, dv_view *v, int32_t op, int k)
+{
+    return l->rules->tiles && !dv_group_alone(l->plan, op)
+               ? dv_view_make(v, l->plan, op, k)
+               : dv_view_make_whole(v, l->plan, op, k);
+}
+
 // Lists for each tensor the ops that read it, each op once.
 static int find_reads(dv_life *l)
 {
@@ -99,11 +129,15 @@ static int look_up(dv_life *l)
     l->loop_of = DV_NEW(a, int32_t, p->n_ops);
     l->loop_in = DV_NEW(a, int32_t, p->n_repeats);
     l->externs = DV_NEW(a, int32_t, p->n_ops + 1);
+    l->tile_first = DV_NEW(a, int32_t, p->n_ops);
+    l->tile_end = DV_NEW(a, int32_t, p->n_ops);
     l->times = DV_NEW(a, double, p->n_ops);
     l->read_at = DV_NEW(a, int32_t, p->n_tensors + 2);
     l->def = DV_NEW(a, int32_t, p->n_tensors);
     l->updated = DV_NEW(a, uint8_t, p->n_tensors);
     l->apart = DV_NEW(a, const char *, p->n_ops);
+    if (!l->tile_first || !l->tile_end)
+        return 0;
     if (!l->loop_of || !l->loop_in || !l->externs || !l->times || !l->read_at ||
         !l->def || !l->updated || !l->apart)
         return 0;
@@ -116,13 +150,14 @@ static int look_up(dv_life *l)
             l->def[p->ops[i].write.tensor] = i;
     }
     find_apart(l);
+    find_tile_loops(l);
     return find_loops(l) && find_reads(l);
 }
 
 int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use)
 {
     const dv_program *p = l->plan->ops;
-    int32_t end = use + 1;
+    int32_t end = l->tile_first[use] > first ? l->tile_end[use] : use + 1;
     for (int32_t r = l->loop_of[use]; r >= 0; r = l->loop_in[r])
         if (p->repeats[r].first_op > first && end < p->repeats[r].end_op)
             end = p->repeats[r].end_op;
@@ -131,11 +166,14 @@ int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use)
 
 // Returns whether a scratchpad home (resident tensor) filled at op `first` is
 // still valid at op `use`: no extern op is in between and, if the end of a
-// group wipes scratchpads (tenants), no group boundary either.
+// group wipes scratchpads (tenants), no group boundary either. A home of a loop
+// over tiles is valid only in the loop.
 static int survives(const dv_life *l, int32_t first, int32_t use)
 {
     int32_t end = dv_life_end(l, first, use);
     if (l->run_of && l->run_of[first] != l->run_of[use])
+        return 0;
+    if (l->tile_first[first] >= 0 && l->tile_first[first] != l->tile_first[use])
         return 0;
     return l->externs[end] == l->externs[first];
 }
@@ -149,7 +187,7 @@ static int finds_all(const dv_life *l, int32_t op, int32_t tensor,
     for (int r = 0; r < o->n_reads; r++) {
         dv_view v;
         if (o->reads[r].tensor == tensor &&
-            (o->is_extern || l->apart[op] || dv_view_make(&v, l->plan, op, r) ||
+            (l->apart[op] || view_of(l, &v, op, r) ||
              !dv_view_holds(owner, &v)))
             return 0;
     }
@@ -312,6 +350,8 @@ static double add_passes(dv_life *l, dv_cand *c, double write_bytes,
     int32_t t = c->tensor, n = l->read_at[t + 1] - l->read_at[t];
     double all = 0, gain = 0;
     int every = 1;
+    if (l->tile_first[c->as_op] >= 0)
+        return 0;
     for (int32_t i = 0; i < n; i++) {
         int32_t op = l->reads[l->read_at[t] + i];
         if (done[i])
@@ -355,10 +395,9 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
         dv_view v;
         const dv_op *o = &l->plan->ops->ops[op];
         if (done[i - l->read_at[t]] || o->is_extern || l->apart[op] ||
-            op <= l->cands[from].first_op ||
+            op <= l->cands[from].first_op || l->tile_first[op] >= 0 ||
             !survives(l, l->cands[from].first_op, op) ||
-            dv_view_make(&v, l->plan, op, dv_access_of(o, t)) ||
-            !finds_all(l, op, t, &v))
+            view_of(l, &v, op, dv_access_of(o, t)) || !finds_all(l, op, t, &v))
             continue;
         tried++;
         double price =
@@ -445,7 +484,7 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
                    l->apart[l->def[t]]);
     if (l->rules->reductions && !dv_op_reduce(o))
         return "it is not what a reduction leaves";
-    const char *why = dv_view_make(&v, plan, l->def[t], o->n_reads);
+    const char *why = view_of(l, &v, l->def[t], o->n_reads);
     if (why)
         return why;
     dv_cand c = {.tensor = t,
@@ -464,7 +503,8 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     // A copy over the ring (network between cores) starts a new group (ops that
     // share one tile space). If other programs use the scratchpads too
     // (tenants), these are wiped after each group, so the source would be lost.
-    if (x && l->rules->ring && !l->rules->tenants)
+    if (x && l->rules->ring && !l->rules->tenants &&
+        l->tile_first[l->def[t]] < 0)
         add_rings(l, number, &v, done);
     if (!x || l->nomem)
         return NULL;
@@ -478,18 +518,46 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     if (x->n_uses == 0 && x->n_passes == 0 && x->group == 0) {
         l->n_cands--;
         const char *readers = readers_apart(l, t, 1);
-        return readers ? readers
-               : l->read_at[t] == l->read_at[t + 1]
-                   ? "nobody reads it"
+        return readers                              ? readers
+               : l->read_at[t] == l->read_at[t + 1] ? "nobody reads it"
+               : l->tile_first[l->def[t]] >= 0
+                   ? "the op that writes it loops over tiles, and its readers "
+                     "are not in the loop"
                    : "its readers divide it in another way, and cannot get it "
                      "from other cores";
     }
     return NULL;
 }
 
+// If a candidate is loaded in a loop over tiles and consecutive tiles have
+// equal boxes, makes it live as long as the loop, so that each box is loaded
+// once.
+static void make_stay(const dv_life *l, dv_cand *c, const dv_view *v)
+{
+    int32_t first = l->tile_first[c->as_op];
+    if (first >= 0 && l->def[c->tensor] < first &&
+        dv_view_changes(v) < dv_view_elems(v)) {
+        c->first_op = first;
+        c->end_op = l->tile_end[c->as_op];
+    }
+}
+
+double dv_life_load_bytes(const dv_life *l, const dv_cand *c, const dv_view *v)
+{
+    int32_t first = l->tile_first[c->as_op], end = l->tile_end[c->as_op];
+    int64_t bytes = dv_life_read_bytes(l, c->as_op, c->as_access);
+    if (first >= 0) {
+        int stays = c->first_op == first && c->end_op == end;
+        bytes = (stays ? dv_view_changes(v) : dv_view_elems(v)) *
+                elem_bytes(l, c->tensor);
+    }
+    return (double)bytes * l->times[c->as_op];
+}
+
 // Adds tensor t as a candidate to be loaded from main memory into the
-// scratchpads for two or more readers, with the view (which core holds which
-// part) that saves most. Returns NULL, or the reason why it cannot be.
+// scratchpads for two or more readers, or for several tiles, with the view
+// (which core holds which part) that saves most. Returns NULL, or the reason
+// why it cannot be.
 static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
 {
     dv_cand best = {.n_uses = 0};
@@ -501,8 +569,7 @@ static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
         dv_view v;
         if (done[i - l->read_at[t]] || l->plan->ops->ops[op].is_extern ||
             l->apart[op] ||
-            dv_view_make(&v, l->plan, op,
-                         dv_access_of(&l->plan->ops->ops[op], t)))
+            view_of(l, &v, op, dv_access_of(&l->plan->ops->ops[op], t)))
             continue;
         dv_cand c = {.tensor = t,
                      .as_op = op,
@@ -512,7 +579,9 @@ static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
                      .fill = DV_FILL_LOADED,
                      .core_bytes = dv_view_bytes(&v, &l->plan->layouts[t])};
         tried++;
-        double gain = add_uses(l, &c, &v, 1, done) - read_bytes(l, op, t);
+        double gain = add_uses(l, &c, &v, 1, done);
+        make_stay(l, &c, &v);
+        gain -= dv_life_load_bytes(l, &c, &v);
         if (gain > most) {
             most = gain;
             best = c;
@@ -579,10 +648,14 @@ static void add_tensor(dv_life *l, int32_t t)
 }
 
 // Returns whether the candidate's scratchpad home (resident tensor) is filled
-// again in every iteration of the loop around the op.
+// again in every iteration of the loop around the op, and for every tile.
 static int is_refilled(const dv_life *l, const dv_cand *c, int32_t op)
 {
-    int32_t loop = l->loop_of[op];
+    int32_t loop = l->loop_of[op], first = l->tile_first[op];
+    if (first >= 0 && (l->tile_first[c->as_op] != first ||
+                       (c->fill == DV_FILL_LOADED && c->first_op == first &&
+                        c->end_op == l->tile_end[op])))
+        return 0;
     return loop < 0 || c->first_op >= l->plan->ops->repeats[loop].first_op;
 }
 
@@ -610,8 +683,8 @@ static int may_overwrite(const dv_life *l, const dv_cand *parent,
             !dv_access_equal(o, &o->reads[r], &at))
             return 0;
     }
-    return !dv_view_make(&x, plan, parent->as_op, parent->as_access) &&
-           !dv_view_make(&y, plan, child->as_op, child->as_access) &&
+    return !view_of(l, &x, parent->as_op, parent->as_access) &&
+           !view_of(l, &y, child->as_op, child->as_access) &&
            dv_view_same(&x, &y);
 }
 
@@ -664,6 +737,7 @@ static int find_runs(dv_life *l, const uint8_t *cuts)
         if (i > 0 && ((cuts && cuts[i]) || dv_group_alone(plan, i) ||
                       dv_group_alone(plan, i - 1) ||
                       l->loop_of[i] != l->loop_of[i - 1] ||
+                      l->tile_first[i] != l->tile_first[i - 1] ||
                       !dv_same_deals(&plan->groups[dv_group_of(plan, i)],
                                      &plan->groups[dv_group_of(plan, i - 1)])))
             run++;

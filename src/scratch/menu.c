@@ -182,7 +182,7 @@ static dv_status begin_again(menus *m, int which, int64_t cores)
 }
 
 dv_status dv_joint_menus(dv_plan *plan, const dv_scratch_rules *rules,
-                         dv_divide_space *const *spaces, dv_joint_price price,
+                         dv_divide_space *const *spaces, dv_joint_price *price,
                          dv_arena *arena, dv_diag *diag)
 {
     menus m = {.plan = plan,
@@ -190,7 +190,7 @@ dv_status dv_joint_menus(dv_plan *plan, const dv_scratch_rules *rules,
                .spaces = spaces,
                .arena = arena,
                .diag = diag,
-               .price = price};
+               .price = *price};
     if (!dv_plan_snapshot_save(&m.best, plan, arena))
         return dv_nomem(diag);
     DV_TRY(descend(&m));
@@ -199,5 +199,6 @@ dv_status dv_joint_menus(dv_plan *plan, const dv_scratch_rules *rules,
         for (int which = 0; which < 2 && m.work < MAX_WORK; which++)
             DV_TRY(begin_again(&m, which, cores));
     dv_plan_snapshot_restore(&m.best, plan);
+    *price = m.price;
     return DV_OK;
 }

@@ -52,10 +52,23 @@ void dv_plan_snapshot_restore(const dv_plan_snapshot *f, dv_plan *plan)
                (size_t)p->ops[i].n_vars * sizeof *plan->slices[i]);
 }
 
-// Reorders the ops of the plan; `order` lists old op numbers and may contain an
-// op more than once. Groups must have one op each. Returns 0 when out of
-// memory.
-static int rearrange(dv_plan *plan, const int32_t *order, int32_t n)
+// Sets the field `like` of all divisions to the first op of the same shape, in
+// the order that the ops have now. Returns 0 when out of memory.
+static int find_first_alike(dv_plan *plan)
+{
+    int32_t n = plan->ops->n_ops, most = 0;
+    for (int32_t i = 0; i < n; i++)
+        most = plan->divisions[i].like > most ? plan->divisions[i].like : most;
+    int32_t *first = dv_alloc(((size_t)most + 1) * sizeof *first);
+    for (int32_t i = n - 1; i >= 0 && first; i--)
+        first[plan->divisions[i].like] = i;
+    for (int32_t i = 0; i < n && first; i++)
+        plan->divisions[i].like = first[plan->divisions[i].like];
+    dv_release(first);
+    return first != NULL;
+}
+
+int dv_plan_rearrange(dv_plan *plan, const int32_t *order, int32_t n)
 {
     dv_arena *a = &plan->arena;
     dv_op *ops = DV_NEW(&plan->ops->arena, dv_op, n);
@@ -84,7 +97,7 @@ static int rearrange(dv_plan *plan, const int32_t *order, int32_t n)
     plan->divisions = divisions;
     plan->groups = groups;
     plan->n_groups = n;
-    return 1;
+    return find_first_alike(plan);
 }
 
 typedef struct scheduler {
@@ -107,13 +120,14 @@ typedef struct scheduler {
 } scheduler;
 
 // Returns whether ops i - 1 and i may not be swapped, whatever they read: one
-// of them is opaque (extern) or an update, or a loop begins or ends between
-// them.
+// of them is opaque (extern), an update or in a loop over tiles, or a loop
+// begins or ends between them.
 static int ends_stretch(const dv_life *l, int32_t i)
 {
     const dv_op *a = &l->plan->ops->ops[i - 1], *b = &l->plan->ops->ops[i];
     return a->is_extern || b->is_extern || a->update || b->update ||
-           l->loop_of[i] != l->loop_of[i - 1];
+           l->loop_of[i] != l->loop_of[i - 1] || l->tile_first[i] >= 0 ||
+           l->tile_first[i - 1] >= 0;
 }
 
 // Returns by how many bytes the live tensors grow when the op runs next.
@@ -229,7 +243,7 @@ int dv_reorder(dv_plan *plan, const dv_life *life)
         same = same && s.order[i] == i;
     if (same)
         return 0;
-    return rearrange(plan, s.order, n) ? 1 : -1;
+    return dv_plan_rearrange(plan, s.order, n) ? 1 : -1;
 }
 
 // Adds a tensor like the given one, with a new name, which a recomputed op will
@@ -314,7 +328,8 @@ int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor)
             longest = life->reads[i] - life->reads[i - 1];
             cut = life->reads[i];
         }
-    if (cut < 0 || life->loop_of[cut] != life->loop_of[op])
+    if (cut < 0 || life->loop_of[cut] != life->loop_of[op] ||
+        life->tile_first[cut] >= 0 || life->tile_first[op] >= 0)
         return 0;
     for (int r = 0; r < plan->ops->ops[op].n_reads; r++)
         if (life->updated[plan->ops->ops[op].reads[r].tensor])
@@ -324,7 +339,7 @@ int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor)
         return -1;
     for (int32_t i = 0; i <= n; i++)
         order[i] = i < cut ? i : i == cut ? op : i - 1;
-    if (!rearrange(plan, order, n + 1))
+    if (!dv_plan_rearrange(plan, order, n + 1))
         return -1;
     for (int32_t k = 0; k < plan->ops->n_repeats; k++) {
         dv_repeat *r = &plan->ops->repeats[k];

@@ -12,7 +12,8 @@
 // Sizes are those of the core with the largest part. "stored" marks a home that
 // is also written to main memory. Cores read a home in each other's scratchpads
 // in the ops that it is "passed to". "share" names a tensor that ops read from
-// main memory once for all cores, and "shared" a home that is loaded so.
+// main memory once for all cores, and "shared" a home that is loaded so. A home
+// of a group that loops over tiles holds one tile at a time; a comment says so.
 #include "base/math.h"
 #include "divvy/place.h"
 #include "divide/divide.h"
@@ -21,7 +22,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static dv_scratch_rules rules_of(const dv_plan_options *o)
+static dv_scratch_rules rules_of(const dv_plan *plan, const dv_plan_options *o)
 {
     return (dv_scratch_rules){.off = o->scratch == DV_RESIDENTS_NONE,
                               .reductions =
@@ -32,6 +33,7 @@ static dv_scratch_rules rules_of(const dv_plan_options *o)
                               .evict = o->evict != DV_OFF,
                               .reorder = o->reorder != DV_OFF,
                               .recompute = o->recompute != DV_OFF,
+                              .tiles = plan->target.tiles_per_core != 1,
                               .tenants = o->tenants == DV_TENANTS_MANY,
                               .solver = o->solver,
                               .budget = o->place_budget,
@@ -44,33 +46,68 @@ static dv_scratch_rules rules_of(const dv_plan_options *o)
 
 // Updates the report on how ops are cut into slices for those ops that this
 // pass cut differently than the pass "divide" did.
+// order[i] is the number that op i had before; NULL: its own.
 static dv_status note_changes(dv_plan *plan, const dv_plan_snapshot *before,
-                              dv_diag *diag)
+                              const int32_t *order, dv_diag *diag)
 {
     dv_status st = DV_OK;
     for (int32_t i = 0; i < plan->ops->n_ops && st == DV_OK; i++) {
         size_t bytes =
             (size_t)plan->ops->ops[i].n_vars * sizeof *plan->slices[i];
+        const int64_t *old = before->slices[order ? order[i] : i];
         dv_arena work = {0};
-        if (memcmp(plan->slices[i], before->slices[i], bytes))
-            st = dv_divide_refresh(plan, i, before->slices[i], &work, diag);
+        if (memcmp(plan->slices[i], old, bytes))
+            st = dv_divide_refresh(plan, i, old, &work, diag);
         dv_arena_free(&work);
     }
     return st;
 }
 
+// Makes ops one group whose cores loop over tiles, where that makes the plan
+// cheaper: by the rules `quick` for the search, and by those that the homes are
+// chosen with in the end.
+static dv_status loop_over_tiles(dv_plan *plan, const dv_scratch_rules *quick,
+                                 const dv_scratch_rules *final,
+                                 dv_divide_space *const *spaces,
+                                 dv_joint_price price, dv_tile_loops *out,
+                                 dv_arena *arena, dv_diag *diag)
+{
+    dv_plan_snapshot before, loops;
+    dv_joint_price with;
+    if (!dv_plan_snapshot_save(&before, plan, arena))
+        return dv_nomem(diag);
+    DV_TRY(dv_joint_tiles(out, plan, quick, spaces, price, arena, diag));
+    if (!out->found)
+        return DV_OK;
+    // From here on the plan is assessed as it will be in the end.
+    if (out->reordered)
+        DV_TRY(dv_reorder_finish(plan, diag));
+    if (!dv_plan_snapshot_save(&loops, plan, arena))
+        return dv_nomem(diag);
+    DV_TRY(dv_joint_assess(&with, plan, final, arena, diag));
+    int legal = dv_joint_spans_hold(plan, out->spaces, &out->relies);
+    dv_plan_snapshot_restore(&before, plan);
+    if (final->evict)
+        DV_TRY(dv_joint_assess(&price, plan, final, arena, diag));
+    out->found = legal && dv_joint_cheaper(&with, &price);
+    dv_plan_snapshot_restore(out->found ? &loops : &before, plan);
+    return DV_OK;
+}
+
 // Keeps the current division or replaces it by one that follows resident
 // operands or cuts chains of ops alike, whichever is predicted to be faster, or
 // to cause less traffic in the same time. The plan is left without scratchpad
-// homes (resident tensors).
+// homes (resident tensors). *relies is set if it is legal only with those that
+// were chosen when it was assessed.
 static dv_status divide_cheaper(dv_plan *plan, const dv_scratch_rules *rules,
-                                dv_arena *arena, dv_diag *diag)
+                                int *relies, dv_arena *arena, dv_diag *diag)
 {
     dv_plan_snapshot before, follows;
     dv_joint_price own, price;
     // Compare divisions by placements without evictions, which are faster to
     // find.
     dv_scratch_rules quick = *rules;
+    const dv_scratch_rules *final = rules;
     quick.evict = 0;
     rules = &quick;
     dv_divide_space *const *spaces = dv_joint_spaces(plan, arena);
@@ -89,8 +126,13 @@ static dv_status divide_cheaper(dv_plan *plan, const dv_scratch_rules *rules,
         price = own;
     }
     DV_TRY(dv_joint_chains(plan, rules, spaces, &price, arena, diag));
-    DV_TRY(dv_joint_menus(plan, rules, spaces, price, arena, diag));
-    return note_changes(plan, &before, diag);
+    DV_TRY(dv_joint_menus(plan, rules, spaces, &price, arena, diag));
+    dv_tile_loops loops = {0};
+    if (rules->tiles)
+        DV_TRY(loop_over_tiles(plan, rules, final, spaces, price, &loops, arena,
+                               diag));
+    *relies = loops.found && loops.relies;
+    return note_changes(plan, &before, loops.found ? loops.order : NULL, diag);
 }
 
 static dv_status seed(dv_plan *plan, const dv_scratch_rules *rules,
@@ -100,7 +142,7 @@ static dv_status seed(dv_plan *plan, const dv_scratch_rules *rules,
     if (!dv_plan_snapshot_save(&before, plan, arena))
         return dv_nomem(diag);
     DV_TRY(dv_joint_seed(plan, rules, diag));
-    return note_changes(plan, &before, diag);
+    return note_changes(plan, &before, NULL, diag);
 }
 
 static dv_status run_joint(dv_plan *plan, dv_joint joint,
@@ -111,16 +153,21 @@ static dv_status run_joint(dv_plan *plan, dv_joint joint,
     // them: a plan that was read from text keeps its slices, and so do ops that
     // are already in a group with others.
     int may = plan->divisions && plan->n_groups == plan->ops->n_ops;
+    int relies = 0;
+    dv_scratch_rules last = *rules;
     if (may && joint == DV_JOINT_SEED)
         DV_TRY(seed(plan, rules, arena, diag));
     else if (may && joint != DV_JOINT_OFF)
-        DV_TRY(divide_cheaper(plan, rules, arena, diag));
-    return dv_scratch_improve(plan, rules, arena, diag);
+        DV_TRY(divide_cheaper(plan, rules, &relies, arena, diag));
+    // Another order of ops could leave in main memory what must be resident.
+    last.reorder &= !relies;
+    last.recompute &= !relies;
+    return dv_scratch_improve(plan, &last, arena, diag);
 }
 
 dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
 {
-    dv_scratch_rules rules = rules_of(cx->options);
+    dv_scratch_rules rules = rules_of(plan, cx->options);
     dv_arena arena = {0};
     DV_TRY(dv_bars_verify(plan, cx->options, cx->diag));
     plan->scratch =
@@ -247,6 +294,8 @@ static void print_home(dv_text *out, const dv_plan *plan, int32_t i)
         dv_put(out, " in place of %d", (int)h->in_place_of);
     print_ops(out, " read by ", h->readers, h->n_readers);
     print_ops(out, " passed to ", h->passed_to, h->n_passed_to);
+    if (dv_group_loops(&plan->groups[dv_group_of(plan, h->as_op)]))
+        dv_put(out, " # one tile at a time");
     dv_put(out, "\n");
 }
 

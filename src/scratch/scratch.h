@@ -22,6 +22,12 @@
 // start of its end op. A home that is filled before a repeat and read in it
 // lives until the end of the repeat; an extern op clobbers all scratchpads.
 //
+// A group in which some core has several tiles loops over tiles: the core runs
+// all ops of the group for a tile, then for the next. A home of such a group
+// holds one tile at a time and lives inside the group. Any other home that ops
+// of the group read is filled before it and lives until its end, as with a
+// repeat.
+//
 // life.c finds the candidates for homes; dv_place chooses among them and
 // assigns addresses (solve.c).
 //
@@ -32,6 +38,7 @@
 //   joint.c    divides ops so that they find operands on their core
 //   chain.c    cuts chains of ops by the same variables
 //   menu.c     tries the divisions of single ops
+//   tiles.c    runs ops that do not fit the scratchpads in loops over tiles
 //   order.c    reorders ops, recomputes tensors for late readers
 //   improve.c  tries orders and recomputation, keeps what saves traffic
 //   pass.c     the pass "scratch" and its section of the plan
@@ -48,6 +55,9 @@ typedef struct dv_scratch_rules {
     // results of reductions do.
     int off, reductions;
     int in_place, clones, ring, evict, reorder, recompute;
+    // Cores may loop over several tiles of a group, with homes that hold one
+    // tile at a time.
+    int tiles;
     // The contents of scratchpads are lost at the end of each group of ops.
     int tenants;
     dv_solver solver;
@@ -102,6 +112,8 @@ typedef struct dv_life {
     int32_t *loop_of; // per op: the innermost repeat around it, or -1
     int32_t *loop_in; // per repeat: the repeat around it, or -1
     int32_t *externs; // per op: number of extern (opaque) ops before it
+    // Per op: first op and end of the loop over tiles that it runs in, or -1.
+    int32_t *tile_first, *tile_end;
     double *times;    // per op: how often it is executed
     int32_t *read_at; // per tensor: index of its first reading op in `reads`
     int32_t *reads;   // reading ops of all tensors, each op once per tensor
@@ -135,6 +147,10 @@ int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use);
 // Returns the bytes that read r of an op takes from main memory if its tensor
 // is not resident.
 int64_t dv_life_read_bytes(const dv_life *l, int32_t op, int r);
+
+// Returns the bytes that a loaded candidate, with this view, loads from main
+// memory.
+double dv_life_load_bytes(const dv_life *l, const dv_cand *c, const dv_view *v);
 
 // What the cores receive over the ring while an op runs (share.c).
 //
@@ -206,14 +222,44 @@ int dv_joint_estimate(dv_joint_price *out, dv_plan *plan,
                       const dv_scratch_rules *rules,
                       dv_divide_space *const *spaces,
                       const dv_joint_price *limit, dv_arena *arena);
-// Cuts chains of ops by the same variables (chain.c) where that makes the plan,
-// which has this price, cheaper. *price becomes the new price.
+// Sets of variables of ops and dims of tensors that are indexed alike: `up` has
+// a node per variable (from var_at[op]) and dim (from dim_at[tensor]), which
+// leads to the representative of its set.
+typedef struct dv_alike {
+    int32_t *up, *var_at, *dim_at;
+} dv_alike;
+// Finds the sets; returns 0 when out of memory. dv_alike_root returns the
+// number of the set of a variable.
+int dv_alike_make(dv_alike *out, const dv_plan *plan, dv_arena *arena);
+int32_t dv_alike_root(const dv_alike *s, int32_t op, int var);
+// Returns whether this pass may change the division of an op.
+int dv_joint_may_cut(const dv_plan *plan, int32_t op);
+// Cuts chains of ops by the same variables (chain.c) where that makes the plan
+// cheaper; *price is its price before and after.
 dv_status dv_joint_chains(dv_plan *plan, const dv_scratch_rules *rules,
                           dv_divide_space *const *spaces, dv_joint_price *price,
                           dv_arena *arena, dv_diag *diag);
 // Tries other divisions of single ops (menu.c) and keeps those that make the
-// plan, which has this price, cheaper.
+// plan cheaper; *price is its price before and after.
 dv_status dv_joint_menus(dv_plan *plan, const dv_scratch_rules *rules,
+                         dv_divide_space *const *spaces, dv_joint_price *price,
+                         dv_arena *arena, dv_diag *diag);
+// A plan with loops over tiles that dv_joint_tiles has found.
+typedef struct dv_tile_loops {
+    int found; // 0 if there are none
+    // Per op: its number before, and its space. The order of ops may change:
+    // those that are independent of a loop run before it.
+    int32_t *order;
+    dv_divide_space **spaces;
+    int reordered;
+    // 1 if a tensor must be resident, because a tile would reach too far of it
+    // in main memory.
+    int relies;
+} dv_tile_loops;
+// Makes consecutive ops one group whose cores loop over tiles (tiles.c) where
+// that makes the plan, which has this price, cheaper.
+dv_status dv_joint_tiles(dv_tile_loops *out, dv_plan *plan,
+                         const dv_scratch_rules *rules,
                          dv_divide_space *const *spaces, dv_joint_price price,
                          dv_arena *arena, dv_diag *diag);
 // Returns into how many slices the variables of an op are cut.
@@ -222,6 +268,12 @@ void dv_joint_splits(const dv_plan *plan, int32_t op, dv_splits *d);
 // tensor between the first and the last one that a core accesses.
 int dv_joint_spans_fit(const dv_plan *plan, const dv_divide_space *s,
                        const dv_splits *d);
+
+// Returns whether the same limit is respected by a plan whose homes are chosen:
+// of tensors that are only in the scratchpads nothing is accessed in main
+// memory. *relies is set to whether that is because of some tensor there.
+int dv_joint_spans_hold(const dv_plan *plan, dv_divide_space *const *spaces,
+                        int *relies);
 
 // Chooses which tensors are resident in the scratchpads and forms groups of ops
 // for the plan as it is divided; dv_scratch_improve also tries other orders of
@@ -241,6 +293,10 @@ typedef struct dv_plan_snapshot {
 } dv_plan_snapshot;
 int dv_plan_snapshot_save(dv_plan_snapshot *f, dv_plan *plan, dv_arena *arena);
 void dv_plan_snapshot_restore(const dv_plan_snapshot *f, dv_plan *plan);
+// Reorders the ops of a plan; `order` lists old op numbers and may contain an
+// op more than once. Groups must have one op each. Returns 0 when out of
+// memory.
+int dv_plan_rearrange(dv_plan *plan, const int32_t *order, int32_t n);
 // Reorders ops so that fewer bytes are live (order.c). Returns 1 if the order
 // changed, 0 if not, -1 when out of memory.
 int dv_reorder(dv_plan *plan, const dv_life *life);

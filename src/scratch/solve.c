@@ -24,13 +24,16 @@ typedef struct solver {
 } solver;
 
 // Returns whether the candidate for a scratchpad home (resident tensor) may be
-// evicted between two uses: all its uses are in the same loop body.
+// evicted between two uses: all its uses are in the same loop body, and none in
+// a loop over tiles.
 static int may_be_evicted(const dv_life *l, const dv_cand *c)
 {
-    if (c->group || c->n_uses == 0 || c->n_passes)
+    if (c->group || c->n_uses == 0 || c->n_passes ||
+        l->tile_first[c->as_op] >= 0)
         return 0;
     for (int32_t i = 0; i < c->n_uses; i++)
-        if (l->loop_of[l->uses[c->uses + i]] != l->loop_of[c->first_op])
+        if (l->loop_of[l->uses[c->uses + i]] != l->loop_of[c->first_op] ||
+            l->tile_first[l->uses[c->uses + i]] >= 0)
             return 0;
     return c->end_op == l->uses[c->uses + c->n_uses - 1] + 1;
 }
@@ -330,8 +333,15 @@ static double spares(const solver *s, const dv_home *h)
         sum += (double)(dv_view_elems(&v) *
                         s->plan->layouts[h->tensor].elem_bytes) *
                s->life->times[h->first_op];
-    if (h->fill == DV_FILL_LOADED)
-        sum -= bytes_read(s, h->tensor, &h->as_op, 1);
+    if (h->fill == DV_FILL_LOADED && !dv_home_view(&v, s->plan, h)) {
+        dv_cand c = {.as_op = h->as_op,
+                     .as_access =
+                         dv_access_of(&s->plan->ops->ops[h->as_op], h->tensor),
+                     .tensor = h->tensor,
+                     .first_op = h->first_op,
+                     .end_op = h->end_op};
+        sum -= dv_life_load_bytes(s->life, &c, &v);
+    }
     return sum;
 }
 

@@ -50,6 +50,9 @@ struct dv_sim {
     // another one did.
     int64_t first_core;
     int several_cores;
+    // Number of the tile that the cores of a group which loops over tiles are
+    // computing, counted on each core.
+    int64_t round;
     // The scratchpads of all cores, one after the other; owned. NULL: the plan
     // keeps no tensor resident in them.
     unsigned char *scratch;
@@ -93,7 +96,8 @@ static place in_home(const dv_sim *m, int32_t home, int64_t core)
                         m->scratch + core * m->scratch_bytes + h->address);
     dv_view v;
     p.is_home = 1;
-    p.any = !dv_home_view(&v, m->plan, h) && dv_view_box(&v, core, p.lo, p.hi);
+    p.any = !dv_home_view(&v, m->plan, h) &&
+            dv_view_box(&v, core, m->round, p.lo, p.hi);
     return p;
 }
 
@@ -315,17 +319,27 @@ static void collect_passing(dv_sim *m, int32_t op)
     }
 }
 
+// Returns whether a home of a group that loops over tiles still holds what the
+// core loaded for its tile before.
+static int is_loaded(const dv_sim *m, const dv_home *h, int64_t core)
+{
+    dv_view v;
+    return m->round > 0 && !dv_home_view(&v, m->plan, h) &&
+           dv_home_stays(h, &v, core, m->round);
+}
+
 // Fills the homes (places in scratchpads) of the tensors that become resident
-// in scratchpads with this op.
-static void fill_homes(dv_sim *m, int32_t op)
+// in scratchpads with this op, on the cores first..end - 1.
+static void fill_homes(dv_sim *m, int32_t op, int64_t first, int64_t end)
 {
     const dv_scratch *s = &m->plan->scratch;
     if (!m->scratch)
         return;
     for (int32_t i = s->fill_at[op]; i < s->fill_at[op + 1]; i++) {
         const dv_home *h = &s->homes[s->fill_order[i]];
-        m->starts[op].transfers += h->fill != DV_FILL_WRITTEN;
-        for (int64_t c = 0; c < m->plan->target.cores; c++) {
+        for (int64_t c = first; c < end; c++) {
+            if (h->fill == DV_FILL_LOADED && is_loaded(m, h, c))
+                continue;
             if (h->fill == DV_FILL_LOADED)
                 exchange_home(m, op, s->fill_order[i], c, 0);
             else if (h->fill == DV_FILL_MOVED &&
@@ -338,14 +352,14 @@ static void fill_homes(dv_sim *m, int32_t op)
 }
 
 // Copies the resident tensors that this op writes to main memory, if the plan
-// says so.
-static void store_homes(dv_sim *m, int32_t op)
+// says so, on the cores first..end - 1.
+static void store_homes(dv_sim *m, int32_t op, int64_t first, int64_t end)
 {
     const dv_scratch *s = &m->plan->scratch;
     if (!m->scratch)
         return;
     for (int32_t i = s->fill_at[op]; i < s->fill_at[op + 1]; i++)
-        for (int64_t c = 0; c < m->plan->target.cores; c++)
+        for (int64_t c = first; c < end; c++)
             if (s->homes[s->fill_order[i]].stored)
                 exchange_home(m, op, s->fill_order[i], c, 1);
 }
@@ -961,6 +975,94 @@ static dv_status find_cores(dv_sim *m, const dv_group *g, dv_diag *diag)
     return DV_OK;
 }
 
+static void select_op(dv_sim *m, dv_strips *s, int32_t op)
+{
+    s->k = &m->kernels[op];
+    s->images = (void *const *)m->images;
+    // The core works on copies of the op's operands (s->images), of which the
+    // last is that of the written tensor. If the op also reads the tensor that
+    // it writes, s->old is a snapshot of it from before the op.
+    s->old = NULL;
+    int32_t t = s->k->op->write.tensor;
+    if (s->k->old_off >= 0) {
+        memcpy(m->old, m->memory[t], (size_t)m->layouts[t].bytes);
+        s->old = m->old;
+    }
+}
+
+// Counts that an op is launched, and the loads and copies that fill scratchpads
+// for it.
+static void count_start(dv_sim *m, int32_t op)
+{
+    const dv_scratch *s = &m->plan->scratch;
+    m->starts[op].launches++;
+    for (int32_t i = s->fill_at ? s->fill_at[op] : 0;
+         s->fill_at && i < s->fill_at[op + 1]; i++)
+        m->starts[op].transfers +=
+            s->homes[s->fill_order[i]].fill != DV_FILL_WRITTEN;
+}
+
+// Runs the ops of a group one after the other, each on all cores.
+static void run_ops(dv_sim *m, const dv_group *g, dv_strips *s,
+                    const dv_group_grid *grid)
+{
+    int64_t cores = m->plan->target.cores;
+    for (int32_t op = g->first_op; op < g->end_op; op++) {
+        count_start(m, op);
+        select_op(m, s, op);
+        if (s->k->op->is_extern)
+            wipe_scratch(m); // an extern op may use the scratchpads freely
+        fill_homes(m, op, 0, cores);
+        collect_passing(m, op);
+        if (grid)
+            run_grid(m, s, grid, op);
+        for (int64_t tile = 0; tile < g->n_tiles && s->status == DV_OK && !grid;
+             tile++)
+            run_tile(m, s, op, tile);
+        store_homes(m, op, 0, cores);
+    }
+}
+
+// Returns whether a home of the group holds one tile of each core at a time, so
+// that all ops of the group must run for a tile before the next one begins.
+static int runs_by_tiles(const dv_sim *m, const dv_group *g)
+{
+    const dv_scratch *s = &m->plan->scratch;
+    if (!m->scratch || !dv_group_loops(g))
+        return 0;
+    for (int32_t i = s->fill_at[g->first_op]; i < s->fill_at[g->end_op]; i++) {
+        int32_t as = s->homes[s->fill_order[i]].as_op;
+        if (as >= g->first_op && as < g->end_op)
+            return 1;
+    }
+    return 0;
+}
+
+// Runs all ops of a group for the first tile of each core, then for the next
+// one, and so on.
+static void run_rounds(dv_sim *m, const dv_group *g, dv_strips *s)
+{
+    int any = 1;
+    for (m->round = 0; any && s->status == DV_OK; m->round++) {
+        any = 0;
+        for (int32_t op = g->first_op; op < g->end_op; op++) {
+            if (m->round == 0)
+                count_start(m, op);
+            select_op(m, s, op);
+            for (int64_t c = 0; c < m->plan->target.cores; c++) {
+                int64_t tile = dv_group_tile(g, c, m->round);
+                if (tile < 0 || s->status != DV_OK)
+                    continue;
+                any = 1;
+                fill_homes(m, op, c, c + 1);
+                run_tile(m, s, op, tile);
+                store_homes(m, op, c, c + 1);
+            }
+        }
+    }
+    m->round = 0;
+}
+
 dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
 {
     const dv_group_grid *grid =
@@ -968,30 +1070,10 @@ dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
     DV_TRY(find_cores(m, g, s->diag));
     m->first_core = -1;
     m->several_cores = 0;
-    for (int32_t op = g->first_op; op < g->end_op; op++) {
-        m->starts[op].launches++;
-        s->k = &m->kernels[op];
-        s->images = (void *const *)m->images;
-        // The core works on copies of the op's operands (s->images), of which
-        // the last is that of the written tensor. If the op also reads the
-        // tensor that it writes, s->old is a snapshot of it from before the op.
-        s->old = NULL;
-        int32_t t = s->k->op->write.tensor;
-        if (s->k->old_off >= 0) {
-            memcpy(m->old, m->memory[t], (size_t)m->layouts[t].bytes);
-            s->old = m->old;
-        }
-        if (s->k->op->is_extern)
-            wipe_scratch(m); // an extern op may use the scratchpads freely
-        fill_homes(m, op);
-        collect_passing(m, op);
-        if (grid)
-            run_grid(m, s, grid, op);
-        for (int64_t tile = 0; tile < g->n_tiles && s->status == DV_OK && !grid;
-             tile++)
-            run_tile(m, s, op, tile);
-        store_homes(m, op);
-    }
+    if (!grid && runs_by_tiles(m, g))
+        run_rounds(m, g, s);
+    else
+        run_ops(m, g, s, grid);
     m->starts[g->first_op].syncs += m->several_cores;
     if (m->plan->scratch.tenants)
         wipe_scratch(m);

@@ -57,6 +57,15 @@ void set_reader(victim *v, int32_t op)
     v->h->readers = readers;
 }
 
+// Returns the number of dims of an op's first read of a tensor.
+static int first_access_dims(const dv_op *o, int32_t tensor)
+{
+    for (int r = 0; r < o->n_reads; r++)
+        if (o->reads[r].tensor == tensor)
+            return o->reads[r].n_dims;
+    return 0;
+}
+
 // -- Spoilers: 1 when there was something to spoil --------------------------
 
 static int off_by_one(victim *v) // C11
@@ -417,6 +426,99 @@ static int turned_owners(victim *v) // C14, C15
     return 1;
 }
 
+// Returns the group of an op if its cores loop over tiles, NULL if not.
+static const dv_group *tile_loop(const dv_plan *plan, int32_t op)
+{
+    const dv_group *g = &plan->groups[group_of(plan, op)];
+    for (int32_t d = 0; d < g->n_deals; d++)
+        if (g->deals[d].n_tiles > 1)
+            return g;
+    return NULL;
+}
+
+// A home that holds one tile at a time lives longer than the loop.
+static int outlives_the_loop(victim *v) // C13
+{
+    const dv_group *g = tile_loop(v->plan, v->h->as_op);
+    if (!g || g->end_op >= v->plan->ops->n_ops)
+        return 0;
+    v->plan->groups[g - v->plan->groups].non_terminal = 1;
+    v->h->end_op = g->end_op + 1;
+    return 1;
+}
+
+// A home that holds one tile at a time is read after the loop.
+static int read_after_the_loop(victim *v) // C13, C14
+{
+    const dv_group *g = tile_loop(v->plan, v->h->as_op);
+    for (int32_t op = g ? g->end_op : v->plan->ops->n_ops;
+         op < v->plan->ops->n_ops; op++)
+        if (reads(v->plan, op, v->h->tensor)) {
+            int32_t *more =
+                DV_NEW(&v->plan->arena, int32_t, v->h->n_readers + 1);
+            if (v->h->n_readers)
+                memcpy(more, v->h->readers,
+                       (size_t)v->h->n_readers * sizeof *more);
+            more[v->h->n_readers++] = op;
+            v->h->readers = more;
+            v->h->end_op = op + 1;
+            v->plan->groups[g - v->plan->groups].non_terminal = 1;
+            return 1;
+        }
+    return 0;
+}
+
+// The tiles of a reader are other rows, or columns, than those in the home.
+static int other_tiles(victim *v) // C14
+{
+    const dv_group *g = tile_loop(v->plan, v->h->as_op);
+    int32_t op = g && v->h->n_readers ? v->h->readers[0] : -1;
+    if (op < 0 || v->plan->ops->ops[op].n_vars != 2)
+        return 0;
+    const dv_op *o = &v->plan->ops->ops[op];
+    int64_t *slices = v->plan->slices[op], n = g->n_tiles;
+    // All tiles differ in the other variable now.
+    if ((o->vars[1].end - o->vars[1].begin) % n || o->vars[1].reduce ||
+        first_access_dims(o, v->h->tensor) != 2)
+        return 0;
+    slices[0] = o->vars[0].end - o->vars[0].begin;
+    slices[1] = (o->vars[1].end - o->vars[1].begin) / n;
+    return 1;
+}
+
+// A home that is loaded once for all tiles shares bytes with one that every
+// tile writes.
+static int overwritten_between_tiles(victim *v) // C12
+{
+    const dv_group *g = tile_loop(v->plan, v->h->as_op);
+    if (!g || v->h->fill != DV_FILL_LOADED || v->h->first_op != g->first_op ||
+        v->h->end_op != g->end_op)
+        return 0;
+    for (int32_t i = 0; i < v->s->n_homes; i++)
+        if (v->s->homes[i].fill == DV_FILL_WRITTEN &&
+            v->s->homes[i].first_op > g->first_op &&
+            v->s->homes[i].end_op < g->end_op) {
+            v->h->address = v->s->homes[i].address;
+            return 1;
+        }
+    return 0;
+}
+
+// The home of a load that is not repeated for every tile is overwritten in
+// place.
+static int place_of_what_stays(victim *v) // C12
+{
+    if (!tile_loop(v->plan, v->h->as_op) || v->h->in_place_of < 0)
+        return 0;
+    const dv_group *g = tile_loop(v->plan, v->h->as_op);
+    dv_home *p = &v->s->homes[v->h->in_place_of];
+    if (p->fill != DV_FILL_LOADED)
+        return 0;
+    p->first_op = g->first_op;
+    p->end_op = g->end_op;
+    return 1;
+}
+
 // H10: the same number of slices, of another variable.
 static int turned_slices(victim *v) // C14, C15
 {
@@ -587,6 +689,11 @@ const spoiler spoilers[] = {
     SPOILER(shared_load_of_what_is_written),
     SPOILER(shared_without_a_ring),
     SPOILER(shared_but_not_stored),
+    SPOILER(outlives_the_loop),
+    SPOILER(read_after_the_loop),
+    SPOILER(other_tiles),
+    SPOILER(overwritten_between_tiles),
+    SPOILER(place_of_what_stays),
 #undef SPOILER
 };
 

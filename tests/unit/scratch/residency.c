@@ -77,6 +77,20 @@ static const char parts[] = "input x: f32[4, 512]\n"
                             "y[i,k] = x[i,k] - s[i]\n"
                             "output r, y\n";
 
+// On small scratchpads all ops but the last loop over tiles of rows; w is
+// loaded once on each core, and e is stored for the last op.
+static const char tiled_rows[] = "input x: f16[64, 256]\n"
+                                 "input w: f16[256]\n"
+                                 "m[i] = max[j] x[i,j]\n"
+                                 "d[i,j] = x[i,j] - m[i]\n"
+                                 "e[i,j] = exp(d[i,j])\n"
+                                 "s[i] = sum[j] e[i,j]\n"
+                                 "y[i,j] = e[i,j] / s[i]\n"
+                                 "v[i,j] = y[i,j] * w[j]\n"
+                                 "u[i,j] = v[i,j] + w[j]\n"
+                                 "c[j] = max[i] e[i,j]\n"
+                                 "output u, c\n";
+
 static const char opaque[] = "input x: f16[64, 128]\n"
                              "t[i,j] = x[i,j] + 1.0\n"
                              "u[i,j] = t[i,j] * t[i,j]\n"
@@ -108,7 +122,10 @@ static const example examples[] = {
      1,
      99,
      {0},
-     {.size = sizeof(dv_plan_options), .reorder = DV_OFF, .recompute = DV_OFF}},
+     {.size = sizeof(dv_plan_options),
+      .reorder = DV_OFF,
+      .recompute = DV_OFF,
+      .tiles_per_core = 1}},
     {"kept too", kept_too, 2, 0, {0}, DV_PLAN_OPTIONS_INIT},
     {"loop", loop, 1, 0, {0}, DV_PLAN_OPTIONS_INIT},
     {"loop, 2 cores", loop, 2, 0, {0}, DV_PLAN_OPTIONS_INIT},
@@ -125,6 +142,8 @@ static const example examples[] = {
      {"t:i=4", "u:i=4", "s:j=4", "r:j=4"},
      {.size = sizeof(dv_plan_options), .joint = DV_JOINT_OFF}},
     {"opaque", opaque, 1, 0, {0}, DV_PLAN_OPTIONS_INIT},
+    {"rows", tiled_rows, 2, 99, {0}, DV_PLAN_OPTIONS_INIT},
+    {"rows, 1 core", tiled_rows, 1, 99.5, {0}, DV_PLAN_OPTIONS_INIT},
     {"tenants",
      softmax,
      1,
@@ -214,13 +233,16 @@ TEST(every_mutant_is_refused)
 // The examples have homes of every kind.
 TEST(every_kind_is_there)
 {
-    int fills[4] = {0}, stored = 0, in_place = 0, reloaded = 0;
+    int fills[4] = {0}, stored = 0, in_place = 0, reloaded = 0,
+        by_tile[2] = {0};
     for (int e = 0; e < N_EXAMPLES; e++) {
         dv_plan *plan = plan_of(&examples[e]);
         for (int32_t i = 0; i < plan->scratch.n_homes; i++) {
             const dv_home *h = &plan->scratch.homes[i];
             fills[h->fill]++;
             stored += h->stored;
+            by_tile[h->fill == DV_FILL_LOADED] +=
+                dv_group_loops(&plan->groups[dv_group_of(plan, h->as_op)]);
             in_place += h->in_place_of >= 0;
             reloaded +=
                 h->fill == DV_FILL_LOADED && writer_of(plan, h->tensor) >= 0;
@@ -230,6 +252,7 @@ TEST(every_kind_is_there)
     assert_true(fills[DV_FILL_WRITTEN] && fills[DV_FILL_LOADED] &&
                 fills[DV_FILL_RING]);
     assert_true(stored && in_place && reloaded);
+    assert_true(by_tile[0] && by_tile[1]);
 }
 
 // -- Moves -----------------------------------------------------------------
