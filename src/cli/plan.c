@@ -293,7 +293,7 @@ static void explain_price(dv_text *out, const dv_plan *plan)
     dv_price all = dv_plan_price(plan);
     dv_put(out, "predicted: ");
     dv_price_print(out, &all);
-    dv_put(out, "\n");
+    dv_put(out, "; no plan takes less than %.4g us\n", dv_plan_least_us(plan));
     for (int32_t i = 0; i < plan->n_groups; i++) {
         const dv_group *g = &plan->groups[i];
         dv_price p = dv_group_price(plan, i);

@@ -82,14 +82,20 @@ static void divide_json(dv_json *j, const void *of, int32_t i)
     dv_json_close(j);
 }
 
-// Prints a predicted time and its parts; `limit` is NULL or what limits it.
-static void price_json(dv_json *j, const dv_price *p, const char *limit)
+// Prints a predicted time and its parts. For a group, `limit` is what limits
+// it; for a whole plan it is NULL, and `least_us` a lower bound.
+static void price_json(dv_json *j, const dv_price *p, const char *limit,
+                       double least_us)
 {
-    DV_JSON_OBJECT(j, "price", DV_F("us", p->total_us),
-                   DV_F("compute_us", p->compute_us),
-                   DV_F("memory_us", p->memory_us), DV_F("ring_us", p->ring_us),
-                   DV_F("launch_us", p->launch_us),
-                   DV_F_WHEN(limit != NULL, DV_F("limit", limit)));
+    DV_JSON_OBJECT(
+        j, "price", DV_F("us", p->total_us), DV_F("compute_us", p->compute_us),
+        DV_F("memory_us", p->memory_us), DV_F("ring_us", p->ring_us),
+        DV_F("launch_us", p->launch_us),
+        DV_F_WHEN(limit != NULL, DV_F("limit", limit)),
+        DV_F_WHEN(limit == NULL, DV_F("least_us", least_us)),
+        DV_F_WHEN(
+            limit == NULL,
+            DV_F("gap", p->total_us > 0 ? 1 - least_us / p->total_us : 0)));
 }
 
 static void group_json(dv_json *j, const dv_plan *plan, const dv_group *g)
@@ -104,7 +110,7 @@ static void group_json(dv_json *j, const dv_plan *plan, const dv_group *g)
     dv_json_bool(j, "full", g->full);
     if (dv_plan_has_price(plan)) {
         dv_price p = dv_group_price(plan, (int32_t)(g - plan->groups));
-        price_json(j, &p, dv_limit_name(p.limit));
+        price_json(j, &p, dv_limit_name(p.limit), 0);
     }
     dv_json_open(j, "cores", '[');
     for (int32_t d = 0; d < g->n_deals; d++)
@@ -317,7 +323,7 @@ static void plan_json(dv_json *j, const dv_plan *plan)
     }
     if (dv_plan_has_price(plan)) {
         dv_price p = dv_plan_price(plan);
-        price_json(j, &p, NULL);
+        price_json(j, &p, NULL, dv_plan_least_us(plan));
     }
     if (plan->facts & DV_FACT_PLACED)
         scratch_json(j, plan);

@@ -234,6 +234,30 @@ void dv_price_print(dv_text *out, const dv_price *p)
            p->total_us, p->compute_us, p->memory_us, p->ring_us, p->launch_us);
 }
 
+double dv_plan_least_us(const dv_plan *plan)
+{
+    const dv_program *p = plan->ops;
+    const dv_target *t = &plan->target;
+    dv_cost_work w = {.all_bytes = (double)dv_plan_least_bytes(plan)};
+    double launches = 0;
+    for (int32_t g = 0; g < plan->n_groups; g++) {
+        double times = dv_group_times(plan, g);
+        for (int32_t i = plan->groups[g].first_op; i < plan->groups[g].end_op;
+             i++) {
+            const dv_op *o = &p->ops[i];
+            double points = 1;
+            launches += times;
+            for (int v = 0; v < o->n_vars; v++)
+                points *= (double)dv_var_len(o, v);
+            if (!o->is_extern)
+                *(dv_op_kind(o) == DV_KIND_CONTRACTION ? &w.macs : &w.ops) +=
+                    times * points / (double)t->cores;
+        }
+    }
+    return fmax(dv_cost_compute_us(t, &w), dv_cost_memory_us(t, &w)) +
+           launches * t->launch_time_ns / 1e3;
+}
+
 const char *dv_limit_name(dv_limit limit)
 {
     return limit == DV_LIMIT_RING     ? "ring"

@@ -66,6 +66,11 @@ double dv_group_times(const dv_plan *plan, int32_t group);
 // groups; as each group has its own limit, the total may be more than the
 // largest part plus launch_us.
 dv_price dv_plan_price(const dv_plan *plan);
+// Returns a lower bound in microseconds of the predicted time of any plan with
+// the same ops: all cores compute all the time and share the work evenly, or
+// main memory is read and written without pause, inputs and outputs once
+// (dv_plan_least_bytes); and every op is launched.
+double dv_plan_least_us(const dv_plan *plan);
 // Adds `times` runs of a group to a plan's price.
 void dv_price_add(dv_price *sum, const dv_price *group, double times);
 // Returns whether a plan has a predicted time: it is divided, for a described

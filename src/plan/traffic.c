@@ -596,40 +596,50 @@ dv_traffic dv_plan_traffic(const dv_plan *plan)
     return sum;
 }
 
-// Returns how many elements of the tensor one of the op's reads touches, at
-// most.
-static int64_t most_read(const dv_program *p, const dv_op *o, int32_t tensor)
+// Returns the number of elements that access k of an op touches in all its
+// points; 0 if that cannot be counted.
+static int64_t touched(const dv_program *p, const dv_op *o, int k)
 {
-    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS], most = 0;
+    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
+    const dv_access *a = dv_op_access(o, k);
     for (int v = 0; v < o->n_vars; v++) {
         begin[v] = o->vars[v].begin;
         end[v] = o->vars[v].end;
     }
-    for (int r = 0; r < o->n_reads; r++)
-        if (o->reads[r].tensor == tensor &&
-            !dv_access_is_indirect(&o->reads[r]))
-            most = dv_max_i64(
-                most, dv_access_distinct_elems(p, o, &o->reads[r], begin, end));
-    return most;
+    if (dv_access_is_indirect(a))
+        return 0;
+    return dv_max_i64(dv_access_distinct_elems(p, o, a, begin, end), 0);
+}
+
+static int is_executed(const dv_program *p, int32_t op)
+{
+    for (int32_t i = 0; i < p->n_repeats; i++)
+        if (p->repeats[i].times == 0 && op >= p->repeats[i].first_op &&
+            op < p->repeats[i].end_op)
+            return 0;
+    return 1;
 }
 
 int64_t dv_plan_least_bytes(const dv_plan *plan)
 {
     const dv_program *p = plan->ops;
-    int64_t sum = 0, *read = dv_alloc((size_t)p->n_tensors * sizeof *read);
-    if (!read)
+    size_t n = (size_t)p->n_tensors;
+    // The most elements of each tensor that one access reads or writes.
+    int64_t sum = 0, *most = dv_alloc((2 * n + 1) * sizeof *most);
+    if (!most)
         return 0;
-    memset(read, 0, (size_t)p->n_tensors * sizeof *read);
+    memset(most, 0, 2 * n * sizeof *most);
     for (int32_t i = 0; i < p->n_ops; i++)
-        for (int r = 0; r < p->ops[i].n_reads; r++) {
-            int32_t t = p->ops[i].reads[r].tensor;
-            read[t] = dv_max_i64(read[t], most_read(p, &p->ops[i], t));
+        for (int k = 0; k <= p->ops[i].n_reads && is_executed(p, i); k++) {
+            int32_t t = dv_op_access(&p->ops[i], k)->tensor;
+            int64_t *x = &most[2 * t + (k == p->ops[i].n_reads)];
+            *x = dv_max_i64(*x, touched(p, &p->ops[i], k));
         }
     for (int32_t t = 0; t < p->n_tensors; t++) {
-        const dv_tensor *x = &p->tensors[t];
-        int64_t n = x->is_input ? read[t] : 0;
-        sum += (n + (x->is_output ? x->n_elems : 0)) * elem_bytes(plan, t);
+        int64_t read = p->tensors[t].is_input ? most[2 * t] : 0;
+        int64_t written = p->tensors[t].is_output ? most[2 * t + 1] : 0;
+        sum += (read + written) * elem_bytes(plan, t);
     }
-    dv_release(read);
+    dv_release(most);
     return sum;
 }

@@ -9,12 +9,15 @@
 // beginnings; the effort is limited by a count of ops, so that the result is
 // deterministic.
 #include "base/math.h"
+#include "plan/price.h"
+#include "plan/traffic.h"
 #include "scratch/scratch.h"
 #include <math.h>
 
 // MAX_CHOICES divisions are tried of each op, until the ops of all tried plans
-// together reach MAX_WORK. Programs of up to SMALL ops are small.
-enum { MAX_CHOICES = 12, MAX_WORK = 4000, SMALL = 8 };
+// together reach MAX_WORK. Programs of up to SMALL ops are small; those of more
+// than LARGE are left as they are.
+enum { MAX_CHOICES = 12, MAX_WORK = 4000, SMALL = 8, LARGE = 400 };
 
 typedef struct menus {
     dv_plan *plan;
@@ -25,7 +28,14 @@ typedef struct menus {
     dv_plan_snapshot best;
     dv_joint_price price; // of the plan `best`
     int64_t work;
+    dv_joint_price least; // a lower bound of the price of any plan
 } menus;
+
+// Returns whether the best plan is known to be optimal, or the work is done.
+static int is_done(const menus *m)
+{
+    return m->work >= MAX_WORK || !dv_joint_cheaper(&m->least, &m->price);
+}
 
 // Returns whether op i, or an op that is divided like it, may be divided in
 // another way.
@@ -93,7 +103,7 @@ static dv_status try_ops(menus *m, int32_t i, int32_t j, int *improved)
     int n = list_menu(m, i, list),
         n_second = j < 0 ? 1 : list_menu(m, j, second);
     dv_plan_snapshot base = m->best;
-    for (int k = 0; k < n * n_second && m->work < MAX_WORK; k++) {
+    for (int k = 0; k < n * n_second && !is_done(m); k++) {
         int changed, other = 0;
         dv_plan_snapshot_restore(&base, m->plan);
         DV_TRY(divide_alike(m, i, &list[k / n_second], &changed));
@@ -115,7 +125,7 @@ static dv_status try_pairs(menus *m, int *improved)
 {
     const dv_program *p = m->plan->ops;
     for (int32_t i = 0; i < p->n_ops; i++)
-        for (int32_t j = i + 1; j < p->n_ops && m->work < MAX_WORK; j++)
+        for (int32_t j = i + 1; j < p->n_ops && !is_done(m); j++)
             if (may_try(m->plan, i) && may_try(m->plan, j) &&
                 dv_access_of(&p->ops[j], p->ops[i].write.tensor) >= 0)
                 DV_TRY(try_ops(m, i, j, improved));
@@ -127,9 +137,9 @@ static dv_status try_pairs(menus *m, int *improved)
 static dv_status descend(menus *m)
 {
     int improved = 1;
-    while (improved && m->work < MAX_WORK) {
+    while (improved && !is_done(m)) {
         improved = 0;
-        for (int32_t i = 0; i < m->plan->ops->n_ops && m->work < MAX_WORK; i++)
+        for (int32_t i = 0; i < m->plan->ops->n_ops && !is_done(m); i++)
             if (may_try(m->plan, i))
                 DV_TRY(try_ops(m, i, -1, &improved));
         if (!improved && m->plan->ops->n_ops <= SMALL)
@@ -185,18 +195,22 @@ dv_status dv_joint_menus(dv_plan *plan, const dv_scratch_rules *rules,
                          dv_divide_space *const *spaces, dv_joint_price *price,
                          dv_arena *arena, dv_diag *diag)
 {
-    menus m = {.plan = plan,
-               .rules = rules,
-               .spaces = spaces,
-               .arena = arena,
-               .diag = diag,
-               .price = *price};
+    menus m = {
+        .plan = plan,
+        .rules = rules,
+        .spaces = spaces,
+        .arena = arena,
+        .diag = diag,
+        .price = *price,
+        .least = {dv_plan_least_us(plan), (double)dv_plan_least_bytes(plan)}};
+    if (plan->ops->n_ops > LARGE)
+        return DV_OK;
     if (!dv_plan_snapshot_save(&m.best, plan, arena))
         return dv_nomem(diag);
     DV_TRY(descend(&m));
     for (int64_t cores = plan->target.cores; cores > 0;
          cores = cores <= 4 ? cores - 1 : cores / 2)
-        for (int which = 0; which < 2 && m.work < MAX_WORK; which++)
+        for (int which = 0; which < 2 && !is_done(&m); which++)
             DV_TRY(begin_again(&m, which, cores));
     dv_plan_snapshot_restore(&m.best, plan);
     *price = m.price;

@@ -11,6 +11,7 @@
 #include "harness/property.h"
 #include "harness/unit.h"
 #include "harness/random.h"
+#include "plan/price.h"
 #include "plan/traffic.h"
 #include <inttypes.h>
 #include <math.h>
@@ -159,6 +160,18 @@ static void random_limits(rng *r, const dv_program *p, dv_target *t,
     o->n_bars = 1 + (size_t)rng_below(r, 2);
 }
 
+// No plan is faster, or moves fewer bytes, than the lower bounds say.
+static int above_bounds(const dv_plan *plan)
+{
+    dv_price price = dv_plan_price(plan);
+    double least = dv_plan_least_us(plan);
+    if (least > price.total_us * (1 + 1e-9))
+        return case_no("predicted %g us, at least %g", price.total_us, least);
+    return dv_plan_least_bytes(plan) <= memory_bytes(plan) ||
+           case_no("at least %" PRId64 " bytes, %" PRId64 " are moved",
+                   dv_plan_least_bytes(plan), memory_bytes(plan));
+}
+
 static int holds(const dv_program *p, uint64_t seed)
 {
     rng r = {seed ^ 0x5c7a7c4};
@@ -176,7 +189,8 @@ static int holds(const dv_program *p, uint64_t seed)
     int ok =
         st == DV_OK || st == DV_E_CAPACITY || case_no("%s", dv_diag_text(diag));
     if (st == DV_OK)
-        ok = case_keeps(p, plan) && same_again(plan, p, &t, &o) &&
+        ok = case_keeps(p, plan) && above_bounds(plan) &&
+             same_again(plan, p, &t, &o) &&
              (o.joint != DV_JOINT_OFF || spares(plan, p, &t, &o));
     if (!ok)
         fprintf(stderr, "%s\n", options_text(&o));
