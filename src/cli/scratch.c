@@ -22,6 +22,13 @@ static void put_totals(dv_text *out, const dv_plan *plan)
            plan->scratch.solver, plan->scratch.capacity_bytes);
 }
 
+static void put_ops(dv_text *out, const dv_plan *plan, const char *before,
+                    const int32_t *ops, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        dv_put(out, "%s%s", i ? ", " : before, plan->ops->ops[ops[i]].name);
+}
+
 static void put_home(dv_text *out, const dv_plan *plan, const dv_home *h,
                      const char *name)
 {
@@ -30,7 +37,8 @@ static void put_home(dv_text *out, const dv_plan *plan, const dv_home *h,
     dv_put(out, "    %c %-12s ops %d..%d at %" PRId64 ", %" PRId64 " bytes%s%s",
            cli_letter((int32_t)(h - plan->scratch.homes)), name,
            (int)h->first_op, (int)h->end_op, h->address, h->core_bytes,
-           fills[h->fill], h->stored ? ", stored" : "");
+           h->shared ? ", loaded once for all cores" : fills[h->fill],
+           h->stored ? ", stored" : "");
     if (h->in_place_of >= 0)
         dv_put(out, ", in place of %s",
                plan->ops->tensors[plan->scratch.homes[h->in_place_of].tensor]
@@ -46,6 +54,7 @@ static void put_home(dv_text *out, const dv_plan *plan, const dv_home *h,
                                    &plan->ops->ops[h->first_op], word));
         }
     }
+    put_ops(out, plan, ", passed to ", h->passed_to, h->n_passed_to);
     dv_put(out, "\n");
 }
 
@@ -61,6 +70,18 @@ static void put_full_groups(dv_text *out, const dv_plan *plan)
                    plan->ops->ops[plan->groups[g].first_op].name,
                    plan->ops->ops[plan->groups[g].end_op].name,
                    plan->target.group_tensors);
+}
+
+// Prints what ops read from main memory once for all cores.
+static void put_shares(dv_text *out, const dv_plan *plan)
+{
+    const dv_scratch *s = &plan->scratch;
+    for (int32_t i = 0; i < s->n_shares; i++) {
+        dv_put(out, "    > %-12s read once for all cores",
+               plan->ops->tensors[s->shares[i].tensor].name);
+        put_ops(out, plan, " by ", s->shares[i].ops, s->shares[i].n_ops);
+        dv_put(out, "\n");
+    }
 }
 
 static void put_tensors(dv_text *out, const dv_plan *plan)
@@ -106,6 +127,7 @@ void cli_explain_scratch(dv_text *out, const dv_plan *plan)
         return;
     put_totals(out, plan);
     put_tensors(out, plan);
+    put_shares(out, plan);
     put_full_groups(out, plan);
     if (s->n_homes)
         put_picture(out, plan);

@@ -138,6 +138,42 @@ static void moves_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
 }
 
+static void op_names_json(dv_json *j, const char *key, const dv_plan *plan,
+                          const int32_t *ops, int32_t n)
+{
+    dv_json_open_flat(j, key, '[');
+    for (int32_t i = 0; i < n; i++)
+        dv_json_string(j, NULL, plan->ops->ops[ops[i]].name);
+    dv_json_close(j);
+}
+
+// Prints what cores receive from each other while ops run: tensors that are
+// read from main memory once for all cores, and resident ones that are passed
+// on.
+static void received_json(dv_json *j, const dv_plan *plan)
+{
+    const dv_scratch *s = &plan->scratch;
+    dv_json_open(j, "received", '[');
+    for (int32_t i = 0; i < s->n_shares; i++) {
+        dv_json_open(j, NULL, '{');
+        dv_json_string(j, "name", plan->ops->tensors[s->shares[i].tensor].name);
+        dv_json_string(j, "from", "memory");
+        op_names_json(j, "ops", plan, s->shares[i].ops, s->shares[i].n_ops);
+        dv_json_close(j);
+    }
+    for (int32_t i = 0; i < s->n_homes; i++) {
+        const dv_home *h = &s->homes[i];
+        if (h->n_passed_to == 0)
+            continue;
+        dv_json_open(j, NULL, '{');
+        dv_json_string(j, "name", plan->ops->tensors[h->tensor].name);
+        dv_json_string(j, "from", "cores");
+        op_names_json(j, "ops", plan, h->passed_to, h->n_passed_to);
+        dv_json_close(j);
+    }
+    dv_json_close(j);
+}
+
 static void buffers_json(dv_json *j, const dv_plan *plan)
 {
     const dv_scratch *s = &plan->scratch;
@@ -219,6 +255,7 @@ static void scratch_json(dv_json *j, const dv_plan *plan)
     dv_json_bool(j, "exact", t.exact);
     buffers_json(j, plan);
     moves_json(j, plan);
+    received_json(j, plan);
     dv_json_close(j);
 }
 
