@@ -470,6 +470,29 @@ static dv_status check_memory(const checker *c, int32_t *hidden)
     return DV_OK;
 }
 
+// Checks that cores wait for each other before home i is copied over the ring,
+// and that no core overwrites what others still copy: inside a group, cores do
+// not wait.
+static dv_status check_waits(const checker *c, int32_t i)
+{
+    const dv_home *h = &c->s->homes[i], *from = &c->s->homes[h->from];
+    const dv_group *g = &c->plan->groups[c->group_of[h->first_op]];
+    if (g->first_op != h->first_op)
+        return HOME_BREAKS(c, C15, i,
+                           "it is copied in the middle of a group, where cores "
+                           "do not wait for each other");
+    for (int32_t k = 0; k < c->s->n_homes; k++) {
+        const dv_home *next = &c->s->homes[k];
+        if (next->first_op >= from->end_op && next->first_op > h->first_op &&
+            next->first_op < g->end_op && homes_share(next, from))
+            return HOME_BREAKS(c, C15, i,
+                               "home %d overwrites what it is copied from in "
+                               "the same group",
+                               (int)k);
+    }
+    return DV_OK;
+}
+
 static dv_status check_copy(const checker *c, int32_t i)
 {
     const dv_home *h = &c->s->homes[i], *from = &c->s->homes[h->from];
@@ -483,6 +506,8 @@ static dv_status check_copy(const checker *c, int32_t i)
         !lasts(c, from, h->first_op) || in_tile_loop(c, from->as_op))
         return HOME_BREAKS(c, C15, i, "home %d is not there to be copied",
                            (int)h->from);
+    if (ring)
+        DV_TRY(check_waits(c, i));
     if (!ring && h->as_op != from->as_op && homes_share(h, from))
         return HOME_BREAKS(c, C15, i,
                            "it overlaps home %d and is cut another way",
@@ -526,7 +551,8 @@ static dv_status check_copy(const checker *c, int32_t i)
 static dv_status check_load(const checker *c, int32_t i, const int32_t *def)
 {
     const dv_home *h = &c->s->homes[i];
-    if (def[h->tensor] >= h->first_op)
+    // Inside a group no core waits for the others.
+    if (def[h->tensor] >= c->plan->groups[c->group_of[h->first_op]].first_op)
         return HOME_BREAKS(c, C15, i, "it is loaded before it is written");
     return DV_OK;
 }
@@ -766,7 +792,7 @@ static int is_slanted(const dv_op *o, const dv_access *a)
 {
     for (int d = 0; d < a->n_dims; d++) {
         int vars = 0;
-        for (int v = 0; v < o->n_vars; v++)
+        for (int v = 0; v < o->n_vars && a->index[d].via < 0; v++)
             vars += a->index[d].coef[v] != 0;
         if (vars > 1)
             return 1;
@@ -784,7 +810,7 @@ static dv_status check_received(const checker *c, int32_t i)
         if (dv_ring_of(c->plan, i, r) == DV_RING_NONE)
             continue;
         if (dv_ring_of(c->plan, i, r) >= 0 && is_slanted(o, &o->reads[r]))
-            wrong = "its elements are no box, not even with gaps";
+            wrong = "an index depends on two variables";
         for (int d = 0; d < o->reads[r].n_dims; d++)
             if (o->reads[r].index[d].via >= 0)
                 wrong = "it is read by index";
@@ -807,14 +833,35 @@ static dv_status check_received(const checker *c, int32_t i)
     return DV_OK;
 }
 
+// Checks that the listed ops receive a tensor from one place only: `what` is a
+// home, or DV_RING_MEMORY.
+static dv_status check_once(const checker *c, int32_t tensor, int32_t what,
+                            const int32_t *ops, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        const dv_op *o = &c->plan->ops->ops[ops[i]];
+        for (int r = 0; r < o->n_reads; r++)
+            if (o->reads[r].tensor == tensor &&
+                dv_ring_of(c->plan, ops[i], r) != what)
+                return DV_BREAKS(c->diag, C35, c->at,
+                                 "op %s receives %s from two places", o->name,
+                                 c->plan->ops->tensors[tensor].name);
+    }
+    return DV_OK;
+}
+
 static dv_status check_ring(const checker *c)
 {
+    for (int32_t i = 0; i < c->s->n_shares; i++)
+        DV_TRY(check_once(c, c->s->shares[i].tensor, DV_RING_MEMORY,
+                          c->s->shares[i].ops, c->s->shares[i].n_ops));
     for (int32_t i = 0; i < c->s->n_homes; i++) {
         const dv_home *h = &c->s->homes[i];
         if (h->shared && (!c->plan->target.ring || h->fill != DV_FILL_LOADED ||
                           c->loops[c->group_of[h->as_op]]))
             return HOME_BREAKS(c, C35, i,
                                "it cannot be loaded once for all cores");
+        DV_TRY(check_once(c, h->tensor, i, h->passed_to, h->n_passed_to));
         for (int32_t k = 0; k < h->n_passed_to; k++)
             DV_TRY(check_passed(c, i, h->passed_to[k]));
     }

@@ -124,7 +124,8 @@ static int find_edges(joiner *j, dv_arena *a)
         if (h->first_op < j->oldest[h->end_op])
             j->oldest[h->end_op] = h->first_op;
         if (h->fill == DV_FILL_RING)
-            j->waits[h->first_op] = 1;
+            // No core may go on while others still copy from its scratchpad.
+            j->waits[h->first_op] = j->waits[h->first_op + 1] = 1;
         for (int32_t k = 0; k < h->n_passed_to; k++)
             // While the op runs, cores read each other's scratchpads: none may
             // begin before all others have filled theirs, or go on earlier.

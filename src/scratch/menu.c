@@ -5,9 +5,9 @@
 // unchanged: the plan is made, with its resident tensors and shared operands,
 // and the division is kept if the plan is predicted to be faster, or as fast
 // with less main memory traffic. Equal ops, as in the layers of a model, are
-// divided alike. This is repeated until nothing improves, and then from other
-// beginnings; the effort is limited by a count of ops, so that the result is
-// deterministic.
+// divided alike. This is repeated until nothing improves, and then with all ops
+// cut by their first or second variable to begin with. The effort is limited by
+// the number of ops of all tried plans, so that the result is deterministic.
 #include "base/math.h"
 #include "plan/price.h"
 #include "plan/traffic.h"
@@ -45,8 +45,8 @@ static int may_divide(const dv_plan *plan, int32_t i)
     return !o->is_extern && !o->update && !plan->divisions[i].pinned;
 }
 
-// Divides the ops that are like op i as `d` says. Returns 0 if they are divided
-// so already.
+// Divides the ops that are like op i as `d` says. *changed is set to 0 if they
+// are divided so already.
 static dv_status divide_alike(const menus *m, int32_t i, const dv_splits *d,
                               int *changed)
 {

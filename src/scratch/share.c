@@ -45,7 +45,8 @@ int dv_can_pass(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
 {
     const dv_op *o = &plan->ops->ops[op];
     uint32_t seen = 0;
-    // What a core holds itself is counted for each dim by itself.
+    // The elements that a core holds already are counted dim by dim, so that no
+    // variable may occur in two dims, nor two in one.
     for (int d = 0; d < o->reads[r].n_dims; d++) {
         uint32_t vars = dv_index_vars(o, &o->reads[r].index[d]);
         if (vars & (vars - 1) || vars & seen)
@@ -101,6 +102,7 @@ double dv_pass_price(const dv_plan *plan, int32_t op, int64_t bytes)
     for (int r = 0; r < o->n_reads; r++)
         if (plan->ops->tensors[o->reads[r].tensor].is_input)
             inputs += (double)dv_received_bytes(plan, op, r);
+    // What passes meanwhile takes no time of its own.
     double hidden = fmax(compute_us(plan, op), memory_us(plan, inputs));
     double us = ring_us(plan, (double)bytes) - hidden;
     return us <= 0 ? 0 : (double)bytes * us / memory_us(plan, (double)bytes);
