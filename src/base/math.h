@@ -11,6 +11,12 @@ static inline int dv_add_i64(int64_t *out, int64_t a, int64_t b)
     return !__builtin_add_overflow(a, b, out);
 }
 
+// Returns a + b, both of which are at least 0, or INT64_MAX if that is larger.
+static inline int64_t dv_add_most_i64(int64_t a, int64_t b)
+{
+    return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
 static inline int dv_sub_i64(int64_t *out, int64_t a, int64_t b)
 {
     return !__builtin_sub_overflow(a, b, out);

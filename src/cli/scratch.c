@@ -13,9 +13,9 @@ static void put_totals(dv_text *out, const dv_plan *plan)
     off.scratch = (dv_scratch){0};
     dv_traffic with = dv_plan_traffic(plan), without = dv_plan_traffic(&off);
     dv_put(out, "scratch: main memory moves %s", with.exact ? "" : "at least ");
-    dv_put_byte_size(out, with.read_bytes + with.write_bytes);
+    dv_put_byte_size(out, dv_traffic_bytes(&with));
     dv_put(out, ", ");
-    dv_put_byte_size(out, without.read_bytes + without.write_bytes);
+    dv_put_byte_size(out, dv_traffic_bytes(&without));
     dv_put(out, " with nothing on the cores; inputs and outputs once are ");
     dv_put_byte_size(out, dv_plan_least_bytes(plan));
     dv_put(out, "\n    placed by %s in %" PRId64 " bytes\n",

@@ -100,8 +100,10 @@ dv_status dv_rank_program_plan(dv_plan **out, const dv_plan *team,
 {
     dv_arena arena = {0};
     dv_plan_options o = *options;
-    if (!keep_pins(&o, team, r->p, &arena))
-        return dv_nomem(diag); // nothing was allocated
+    if (!keep_pins(&o, team, r->p, &arena)) {
+        dv_arena_free(&arena);
+        return dv_nomem(diag);
+    }
     dv_program *ops = r->p;
     r->p = NULL;
     dv_status st = dv_plan_rank(out, team, ops, team_ops, &o, diag);

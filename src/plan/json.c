@@ -241,7 +241,7 @@ static void scratch_json(dv_json *j, const dv_plan *plan)
 {
     const dv_scratch *s = &plan->scratch;
     dv_traffic t = dv_plan_traffic(plan);
-    int64_t moved = t.read_bytes + t.write_bytes;
+    int64_t moved = dv_traffic_bytes(&t);
     int64_t least = dv_plan_least_bytes(plan);
     dv_json_open(j, "scratch", '{');
     DV_JSON_FIELDS(

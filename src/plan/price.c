@@ -137,15 +137,17 @@ dv_group_work dv_group_work_of(const dv_plan *plan, int32_t group)
     for (int32_t i = g->first_op; i < g->end_op; i++) {
         const dv_op *op = &plan->ops->ops[i];
         dv_traffic moved = dv_op_traffic(plan, group, i, -1);
-        w.memory_bytes += moved.read_bytes + moved.write_bytes;
-        w.link_bytes += moved.link_bytes;
+        w.memory_bytes =
+            dv_add_most_i64(w.memory_bytes, dv_traffic_bytes(&moved));
+        w.link_bytes = dv_add_most_i64(w.link_bytes, moved.link_bytes);
         w.launches++;
         for (int32_t k = s->fill_at ? s->fill_at[i] : 0;
              s->fill_at && k < s->fill_at[i + 1]; k++)
             w.transfers += s->homes[s->fill_order[k]].fill != DV_FILL_WRITTEN;
+        int64_t *work =
+            dv_op_kind(op) == DV_KIND_CONTRACTION ? &w.macs : &w.ops;
         if (!op->is_extern)
-            *(dv_op_kind(op) == DV_KIND_CONTRACTION ? &w.macs : &w.ops) +=
-                most_points(plan, group, i, single);
+            *work = dv_add_most_i64(*work, most_points(plan, group, i, single));
     }
     if (core_can_limit(&plan->target))
         w.core_bytes = most_bytes(plan, group);

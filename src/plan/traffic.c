@@ -564,13 +564,15 @@ void dv_op_traffic_by_core(const dv_plan *plan, int32_t group, int32_t op,
             add_range(&t, plan, grid, op, i, &shape);
         for (int64_t k = 0; !grid && k < g->deals[i].n_tiles; k++)
             add_tile(&t, plan, op, g->deals[i].first_tile + k, core);
-        bytes[core - first_core] += t.read_bytes + t.write_bytes;
+        bytes[core - first_core] =
+            dv_add_most_i64(bytes[core - first_core], dv_traffic_bytes(&t));
     }
     for (int64_t c = first_core; c < end && plan->scratch.fill_at && !grid;
          c++) {
         dv_traffic t = {.exact = 1};
         add_homes(&t, plan, op, c);
-        bytes[c - first_core] += t.read_bytes + t.write_bytes;
+        bytes[c - first_core] =
+            dv_add_most_i64(bytes[c - first_core], dv_traffic_bytes(&t));
     }
 }
 
@@ -638,7 +640,9 @@ int64_t dv_plan_least_bytes(const dv_plan *plan)
     for (int32_t t = 0; t < p->n_tensors; t++) {
         int64_t read = p->tensors[t].is_input ? most[2 * t] : 0;
         int64_t written = p->tensors[t].is_output ? most[2 * t + 1] : 0;
-        sum += (read + written) * elem_bytes(plan, t);
+        int64_t bytes = elem_bytes(plan, t);
+        sum = dv_add_most_i64(sum,
+                              dv_add_most_i64(read * bytes, written * bytes));
     }
     dv_release(most);
     return sum;

@@ -3,6 +3,7 @@
 // same by executing the plan; the two counts must be equal.
 #ifndef DV_TRAFFIC_H
 #define DV_TRAFFIC_H
+#include "base/math.h"
 #include "plan/plan.h"
 
 // Returns the number of distinct elements an access touches over the box
@@ -24,6 +25,12 @@ typedef struct dv_traffic {
     int64_t link_bytes;
     int exact; // 0 if the elements of some access could not be counted
 } dv_traffic;
+
+// Returns the bytes moved from and to main memory together, at most INT64_MAX.
+static inline int64_t dv_traffic_bytes(const dv_traffic *t)
+{
+    return dv_add_most_i64(t->read_bytes, t->write_bytes);
+}
 
 // Returns the traffic of the whole plan; ops in repeat loops count once per
 // iteration.

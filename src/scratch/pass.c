@@ -188,8 +188,8 @@ dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
         dv_plan off = *plan;
         off.scratch = (dv_scratch){0};
         dv_traffic with = dv_plan_traffic(plan), bare = dv_plan_traffic(&off);
-        plan->scratch.saved_bytes = bare.read_bytes + bare.write_bytes -
-                                    with.read_bytes - with.write_bytes;
+        plan->scratch.saved_bytes =
+            dv_traffic_bytes(&bare) - dv_traffic_bytes(&with);
     }
     dv_arena_free(&arena);
     return st;

@@ -96,11 +96,12 @@ static int teardown(void **state)
 
 typedef dv_status attempt(dv_diag *diag);
 
-// Fails allocation 0, 1, 2, … until the call succeeds.
+// Fails allocation 0, 1, 2, … until the call succeeds; of the later ones every
+// 2nd, 3rd and so on, because a planner that tries many plans repeats itself.
 static void sweep(attempt *f)
 {
     dv_mem_fail_at(-1); // the test before may have left another value
-    for (int64_t n = 0;; n++) {
+    for (int64_t n = 0;; n += 1 + n / 100) {
         assert_true(n < 200000);
         dv_diag *diag = dv_diag_create();
         assert_non_null(diag);
