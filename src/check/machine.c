@@ -1,9 +1,9 @@
 // The checker's rules about how the target stores and addresses data, C9 and
 // C10 of check.c, and about its cores:
 //
-//   C33 only ops that the target's property `keep` has use homes (residencies
-//       of tensors in scratchpads), and only those of `in_place` write to the
-//       bytes of an operand
+//   C33 an op reads tensors in scratchpads, or leaves its result there, only if
+//       the target's property `keep` lists it; it overwrites an operand there
+//       only if the property `in_place` lists it
 //   C34 the ops of a group touch at most `group_tensors` tensors
 //   C24 the holes of a target (missing cores) are on its grid of cores and do
 //       not overlap, and all other cores are those that work is dealt to

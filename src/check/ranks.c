@@ -955,10 +955,10 @@ static int32_t first_from(const int32_t *ops, int32_t n, int32_t op)
     return lo;
 }
 
-// Finds the ops of the team that an op of the rank computes a part of: one, or
-// several that follow each other and are alike, all of which then hold. The
-// search begins with the one that was found last for the same tensor and tries
-// at most `tries`. Returns 0 if there is none.
+// Finds the op of the team's program of which op b of the rank's program
+// computes a part. Several consecutive ops of the team may be equal; b then
+// counts for all of them. The search begins at the op that was found last for
+// the same tensor and tries at most `tries` ops. Returns 0 if there is none.
 static int match_any(proof *w, const dv_op *b, int32_t tries)
 {
     int32_t sums = w->sums_of[b->write.tensor], t = w->after[b->write.tensor];
@@ -1028,11 +1028,11 @@ static dv_fact message(const proof *w, const transfer *x, int32_t tensor,
     return f;
 }
 
-// Begins to send and receive the messages of an exchange, which hold values as
-// of before an op, or as of before a repeat. The time of an op is known once
-// the ops between the same two repeats have begun; before a repeat, it is that
-// of the ops directly in front of it. An exchange that starts elsewhere would
-// hold the values of another time than the other ranks expect.
+// Checks that the rank starts an exchange of messages at the right time. The
+// messages hold the values that tensors have before a certain op of the team's
+// program, or before a repeat; the other ranks expect these. An exchange before
+// an op may start once the ops between the same two repeats have begun; one
+// before a repeat, among the ops directly in front of it.
 static dv_status start(proof *w, int32_t exchange)
 {
     transfer *x = &w->transfers[exchange];

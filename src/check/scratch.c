@@ -470,9 +470,10 @@ static dv_status check_memory(const checker *c, int32_t *hidden)
     return DV_OK;
 }
 
-// Checks that cores wait for each other before home i is copied over the ring,
-// and that no core overwrites what others still copy: inside a group, cores do
-// not wait.
+// Checks a home that is copied from other cores' scratchpads. Cores wait for
+// each other only between groups. So the copy must be at the start of a group,
+// when all cores have written its source, and nothing in that group may
+// overwrite the source, which slower cores may still be copying.
 static dv_status check_waits(const checker *c, int32_t i)
 {
     const dv_home *h = &c->s->homes[i], *from = &c->s->homes[h->from];

@@ -304,8 +304,8 @@ static double most_above(builder *b, const seen *s, int32_t i, int32_t j)
     return most;
 }
 
-// Returns whether label i of v is never better than label j: j uses no more
-// memory, and costs no more whatever the neighbours choose.
+// Returns whether label i of node v is never better than label j: j needs no
+// more memory, and costs no more, whichever labels the neighbours of v have.
 static int never_better(builder *b, int32_t v, int32_t i, int32_t j)
 {
     dv_cgraph *g = b->g;

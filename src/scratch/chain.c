@@ -147,8 +147,8 @@ static int var_in(const chains *c, int32_t op, int32_t root)
     return -1;
 }
 
-// Finds the variables by which the listed chains cut the ops. Returns 0 when
-// out of memory.
+// For each chain in `list` and each op, stores in `var_of` which variable of
+// the op belongs to the chain. Returns 0 when out of memory.
 static int find_vars(chains *c)
 {
     for (int32_t k = 0; k < c->n; k++) {

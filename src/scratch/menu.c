@@ -37,14 +37,6 @@ static int is_done(const menus *m)
     return m->work >= MAX_WORK || !dv_joint_cheaper(&m->least, &m->price);
 }
 
-// Returns whether op i, or an op that is divided like it, may be divided in
-// another way.
-static int may_divide(const dv_plan *plan, int32_t i)
-{
-    const dv_op *o = &plan->ops->ops[i];
-    return !o->is_extern && !o->update && !plan->divisions[i].pinned;
-}
-
 // Divides the ops that are like op i as `d` says. *changed is set to 0 if they
 // are divided so already.
 static dv_status divide_alike(const menus *m, int32_t i, const dv_splits *d,
@@ -55,7 +47,7 @@ static dv_status divide_alike(const menus *m, int32_t i, const dv_splits *d,
     *changed = 0;
     for (int32_t k = i; k < plan->ops->n_ops; k++) {
         const dv_divide_space *s = m->spaces[k];
-        if (plan->divisions[k].like != like || !may_divide(plan, k))
+        if (plan->divisions[k].like != like || !dv_joint_may_cut(plan, k))
             continue;
         for (int v = 0; v < s->n_vars; v++) {
             int64_t slice = dv_min_i64(
@@ -117,7 +109,7 @@ static dv_status try_ops(menus *m, int32_t i, int32_t j, int *improved)
 
 static int may_try(const dv_plan *plan, int32_t i)
 {
-    return may_divide(plan, i) && plan->divisions[i].like == i;
+    return dv_joint_may_cut(plan, i) && plan->divisions[i].like == i;
 }
 
 // Tries pairs of ops that access the same tensor.

@@ -35,11 +35,12 @@ enum {
     MAX_PLANNED_OPS = 1200
 };
 
-// Cuts ops first..end - 1, except those of the bit mask `moved`, which are
-// moved before op `first`, by the variables of set[0] (dv_alike_root) and,
-// unless it is negative, of set[1] into n[0] times n[1] slices of these
-// lengths. The slices of set[1] are those that change from one tile to the
-// next.
+// One loop over tiles to try: ops first..end - 1 become one group. Ops of the
+// bit mask `moved` are left out of it and run before op `first`. The others are
+// cut by the variables that belong to set[0] (dv_alike_root numbers the sets of
+// variables that index the same dims) into n[0] slices of length len[0], and by
+// those of set[1], unless it is negative, in the same way. A core goes through
+// the slices of set[1] first.
 typedef struct trial {
     int32_t first, end;
     uint32_t moved; // bit i: op first + i

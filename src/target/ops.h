@@ -34,7 +34,8 @@ const char *dv_op_set_lacks(const dv_op_set *s, const struct dv_op *op,
 int dv_op_word_find(const char *text, size_t len);
 int dv_op_word_count(void);
 const char *dv_op_word_name(int word, char buf[DV_OP_WORD_BYTES]);
-// Prints the words of the set, `all` or `none`.
+// Prints a set of ops as a target description has it: the words of its ops, or
+// `all` or `none`.
 void dv_op_set_print(dv_text *out, const dv_op_set *s);
 void dv_op_set_json(dv_json *j, const char *key, const dv_op_set *s);
 #endif
