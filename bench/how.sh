@@ -21,5 +21,6 @@ show keep 'choosing what to keep' "$build/bench_keep 1000 10000 100000"
 show stencil 'a stencil over MPI beside one by hand' "mpirun -n 2 $build/bench_stencil" 'MPI is not there'
 show gen 'time and memory of divvy check' "sh bench/check.sh $build"
 echo "  programs as people write them                sh bench/programs.sh $build [THREADS]"
+echo "  ONNX models beside ONNX Runtime              ORT=FOLDER sh bench/onnx.sh $build MODELS [THREADS]"
 echo "  any program of yours                         $build/divvy bench FILE.dv"
 echo "  beside MKL through PyTorch                   python3 bench/mkl.py"

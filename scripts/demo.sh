@@ -36,3 +36,13 @@ Both agree with the oracle. From here:
     build/release/divvy targets                              the machines built in
     build/release/divvy run examples/heat.dv --verify        more examples are there
 EOF
+if $divvy run examples/heat.dv --set N=8 --set T=1 --team 2 2>&1 | grep -q 'built without MPI'; then
+    cat <<EOF
+
+This build has no MPI, so it runs on one process. To run over processes, install an MPI
+(apt install libopenmpi-dev openmpi-bin) and repeat 'make'; with MPICH, first configure with
+    cmake --preset release -DMPI_C_COMPILER=mpicc.mpich
+EOF
+else
+    echo "    mpirun -n 2 build/release/divvy run examples/heat.dv --verify"
+fi

@@ -3,7 +3,7 @@
 # Says what it installs. Without apt it lists what is needed and stops.
 set -e
 packages="cmake ninja-build gcc libc6-dev pkg-config libhwloc-dev"
-[ "$1" = build ] || packages="$packages g++ libcmocka-dev binutils llvm libopenmpi-dev openmpi-bin locales"
+[ "$1" = build ] || packages="$packages g++ libcmocka-dev binutils llvm libopenmpi-dev openmpi-bin locales libonnx-testdata"
 # make check also has another compiler, another MPI and the other instruction
 # set.
 other="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
@@ -34,6 +34,7 @@ have() {
     libc6-dev) echo '#include <stdio.h>' | gcc -fsyntax-only -x c - 2>/dev/null ;;
     libhwloc-dev) pkg-config --exists hwloc 2>/dev/null ;;
     locales) [ -e /usr/share/i18n/locales/de_DE ] ;; # the sources of locales
+    libonnx-testdata) [ -e /usr/share/libonnx-testdata/data ] ;;
     libcmocka-dev) pkg-config --exists cmocka 2>/dev/null ;;
     esac
 }

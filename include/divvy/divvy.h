@@ -2,11 +2,14 @@
 // and registers; checks the division and runs it. This header has programs,
 // targets, plans and running. Each of the others can be used alone:
 //
+//   divvy/build.h   programs built by calls instead of text
 //   divvy/choose.h  one strategy per node, with costs of pairs and memory
 //   divvy/dist.h    teams of processes, and arrays divided over them
 //   divvy/einsum.h  einsum expressions
+//   divvy/fuse.h    ops fused into tiled groups for a scratchpad
 //   divvy/grid.h    tiles of a result on the physical cores of a grid
 //   divvy/nest.h    one tensor operation as a loop nest; contractions
+//   divvy/onnx.h    ONNX models as programs
 //   divvy/place.h   buffers with lifetimes, placed into one memory
 //
 // A complete program (built and run as tests/api/tour.c):
@@ -62,9 +65,10 @@
 // means; a dv_diag and an options struct may always be NULL. Inputs are
 // borrowed for the call unless the comment says otherwise. destroy functions
 // accept NULL. Functions that return a text as `char *` return NULL when out of
-// memory. Different objects may be used by different threads at once. The only
-// global state is a cache of generated kernels, which all execs share: it is
-// replaced when its code exceeds 64 MiB, and dv_kernels_drop empties it. The
+// memory. Different objects may be used by different threads at once. Global
+// state are a cache of generated kernels, which all execs share (it is replaced
+// when its code exceeds 64 MiB, and dv_kernels_drop empties it), and the files
+// and packed elements of constants, which execs that use them share. The
 // library reads the environment variables DIVVY_CPU (the instruction set),
 // DIVVY_PERF_MAP and DIVVY_JIT_ONE_VIEW (docs/cli.md).
 #ifndef DIVVY_DIVVY_H
@@ -89,7 +93,7 @@ typedef enum dv_status {
 } dv_status;
 
 typedef enum dv_dtype {
-#define DV_DTYPE(NAME, name, bytes, mantissa_bits, npy) DV_##NAME,
+#define DV_DTYPE(NAME, name, bytes, kind, mantissa_bits, npy) DV_##NAME,
 #include "divvy/dtype.def"
 #undef DV_DTYPE
 } dv_dtype;
@@ -148,7 +152,8 @@ typedef enum dv_role {
     DV_ROLE_INPUT,
     DV_ROLE_OUTPUT,
     DV_ROLE_TEMPORARY,
-    DV_ROLE_INOUT, // an input that the program updates; also an output
+    DV_ROLE_INOUT,    // an input that the program updates; also an output
+    DV_ROLE_CONSTANT, // an input whose elements are the same in all runs
 } dv_role;
 
 enum { DV_MAX_DIMS = 16 };
@@ -160,6 +165,9 @@ typedef struct dv_tensor_info {
     int n_dims;
     int64_t shape[DV_MAX_DIMS];
     int64_t size_bytes; // dense, in row-major order
+    // The file with the elements of a constant, as the program names it: an
+    // exec reads it itself. NULL: the tensor is to be bound (dv_exec_bind).
+    const char *file;
 } dv_tensor_info;
 
 // Parses and verifies a program. `name` is the file name in messages. The text
@@ -197,133 +205,7 @@ DV_API const char *dv_target_builtin(int i);
 
 // -- Plans: how a program is divided -----------------------------------------
 
-// A rectangle of cores: columns x0 to x1 and rows y0 to y1, both inclusive.
-typedef struct dv_core_rect {
-    int32_t x0, y0, x1, y1;
-} dv_core_rect;
-
-// A switch of the options of a plan. The value 0, which the INIT macro sets,
-// stands for the default.
-typedef enum dv_switch { DV_ON = 1, DV_OFF } dv_switch; // default: on
-// How ops are divided over cores: by the cost model (BEST), by the rules of
-// Torch-Spyre, the PyTorch backend of IBM's Spyre accelerator (SEED), or by
-// these rules with the cost model to break ties (SEED_COST).
-typedef enum dv_divide {
-    DV_DIVIDE_BEST = 1, // the default
-    DV_DIVIDE_SEED,
-    DV_DIVIDE_SEED_COST
-} dv_divide;
-// Whether the division of ops and the use of scratchpads are planned together:
-// AUTO: if the cost model says that it pays; SEED: in the way of Torch-Spyre,
-// the PyTorch backend of IBM's Spyre accelerator; OFF: never.
-typedef enum dv_joint {
-    DV_JOINT_AUTO = 1, // the default
-    DV_JOINT_SEED,
-    DV_JOINT_OFF
-} dv_joint;
-// Which tensors may be resident in scratchpads.
-typedef enum dv_residents {
-    DV_RESIDENTS_ALL = 1,    // the default
-    DV_RESIDENTS_REDUCTIONS, // only results of reductions
-    DV_RESIDENTS_NONE
-} dv_residents;
-// Whether other programs use the scratchpads too. With MANY, what one group of
-// ops leaves in a scratchpad is lost before the next group.
-typedef enum dv_tenants { DV_TENANTS_ONE = 1, DV_TENANTS_MANY } dv_tenants;
-// The solver that assigns addresses to buffers (dv_place of divvy/place.h).
-typedef enum dv_solver {
-    DV_SOLVER_AUTO = 1, // the default
-    DV_SOLVER_EXACT,
-    DV_SOLVER_ANNEAL,
-    DV_SOLVER_BESTFIT,
-    DV_SOLVER_FIRSTFIT,
-    DV_SOLVER_GREEDY
-} dv_solver;
-
-// Buffers to be placed, an answer and the options of a solver: divvy/place.h.
-struct dv_buffer;
-struct dv_placement;
-struct dv_place_options;
-// A solver of the caller, with the contract of dv_place: it places the buffers
-// and describes the result in *out, which is cleared before the call. It sets
-// `addresses` (-1: not placed) and may set `reasons` and `solver`, a word for
-// the plan; with options->evict it may set `stays`, otherwise every buffer that
-// it placed stays for all of its life. The other fields are not read. What *out
-// points to belongs to the solver and stays valid until the next call or until
-// the plan is made. The answer is checked as dv_placement_check does before it
-// is used. Planning calls the solver several times, for different divisions.
-typedef dv_status (*dv_placer)(void *user, struct dv_placement *out,
-                               const struct dv_buffer *buffers,
-                               size_t n_buffers,
-                               const struct dv_place_options *options);
-
-// Every options struct of this API begins with its size, which its INIT macro
-// sets, so that fields can be added at its end without breaking callers that
-// were compiled before.
-typedef struct dv_plan_options {
-    size_t size;
-    int64_t cores; // use at most this many; 0: all of the target's
-    // Number of threads on the host, may exceed its cores; 0: one per core.
-    int64_t threads;
-    const char *stop_after; // name of the last pass to run; NULL: run them all
-    dv_divide divide;
-    // Numbers of slices fixed by the caller, as "op:variable=number".
-    const char *const *pins;
-    size_t n_pins;
-    dv_joint joint;
-    dv_residents scratch;
-    dv_switch in_place;     // a result may reuse an operand's memory
-    dv_switch clone_inputs; // an input that is read twice is loaded once
-    dv_switch ring;         // tensors may be copied from core to core
-    dv_switch evict;        // tensors may be spilled and reloaded
-    dv_switch reorder;      // ops may run in another order
-    dv_switch recompute;    // ops may run twice instead of keeping a result
-    dv_tenants tenants;
-    // The solver that finds addresses for tensors that are resident in
-    // scratchpads.
-    dv_solver solver;
-    int64_t place_budget; // maximum steps of the solver; 0: default
-    double time_limit_s;  // limit on the solver's time; 0: none
-    // Called after every pass with the plan so far; NULL: not called.
-    void (*after_pass)(void *user, const char *pass, double ms,
-                       const dv_plan *plan);
-    void *user;
-    // Divide over this many processes first. 0: over those of `grid`, or, if
-    // that is NULL too, the plan is for one process.
-    int64_t team;
-    int64_t rank;     // the rank whose messages the plan lists
-    const char *grid; // ranks per axis, as "2x3"; NULL: chosen for the team
-    // The policy that decides which core computes which tiles: static (NULL),
-    // ticket, steal, dynamic (steal); on machines that compute on tiles also
-    // rect, streamk, streamk1, streamk2, splitk(N) (docs/cli.md explains them).
-    // The order of tiles: auto (NULL) or one of those that divvy/grid.h lists.
-    const char *policy, *order;
-    // On a machine with a grid of cores: the cores that may be used (NULL:
-    // all), and cores that must not be used.
-    const dv_core_rect *allowed;
-    size_t n_allowed;
-    const dv_core_rect *holes;
-    size_t n_holes;
-    // What must not be resident in scratchpads: the tensor "x"; for the op
-    // "op:y" or "y.2", its result and, where it reads them, its operands.
-    const char *const *bars;
-    size_t n_bars;
-    // Finds the addresses of resident tensors in place of `solver`; NULL: that
-    // one does. place_user is passed to it.
-    dv_placer place;
-    void *place_user;
-    // Number of tiles of an op that a core may compute one after the other, in
-    // place of the target's property tiles_per_core; 0: as the target says.
-    int64_t tiles_per_core;
-} dv_plan_options;
-#define DV_PLAN_OPTIONS_INIT                                                   \
-    {                                                                          \
-        sizeof(dv_plan_options), 0, 0, NULL, (dv_divide)0, NULL, 0,            \
-            (dv_joint)0, (dv_residents)0, (dv_switch)0, (dv_switch)0,          \
-            (dv_switch)0, (dv_switch)0, (dv_switch)0, (dv_switch)0,            \
-            (dv_tenants)0, (dv_solver)0, 0, 0, NULL, NULL, 0, 0, NULL, NULL,   \
-            NULL, NULL, 0, NULL, 0, NULL, 0, NULL, NULL, 0                     \
-    }
+#include "divvy/plan_options.h"
 
 // Divides a program for a target. The plan has its own copies of both. options
 // may be NULL.
@@ -344,19 +226,31 @@ DV_API void dv_plan_destroy(dv_plan *plan);
 
 // -- Running plans -----------------------------------------------------------
 
-// Checks the plan and prepares its run, so that dv_exec_run allocates nothing.
+// Checks the plan and prepares its run, so that dv_exec_run allocates nothing,
+// except in the first run after constants were bound.
 // The plan is borrowed until dv_exec_destroy.
 DV_API dv_status dv_exec_create(dv_exec **out, const dv_plan *plan,
                                 dv_diag *diag);
 // Sets the memory of an input or output: dense, row-major, size_bytes as in
 // dv_tensor_info. It is borrowed until dv_exec_destroy or the next bind of the
 // same tensor. Inputs that are not also outputs are never written. During a run
-// the memory of an output must not overlap that of another tensor.
+// the memory of an output must not overlap that of another tensor. The elements
+// of a constant must not change until then either: the next run packs them for
+// the kernels of products, and execs of the same plan share what was packed. If
+// the program names their file, dv_exec_create maps that into memory, and the
+// constant is not bound.
 DV_API dv_status dv_exec_bind(dv_exec *exec, const char *tensor, void *data,
                               size_t size_bytes, dv_diag *diag);
 // Runs the plan once. Every input and output must be bound.
 DV_API dv_status dv_exec_run(dv_exec *exec, dv_diag *diag);
 DV_API void dv_exec_destroy(dv_exec *exec);
+// Makes later runs call `watch` from time to time, at least before every tile
+// of the first thread, with the completed share of the work, 0 to 1; NULL:
+// stops this. The thread that called dv_exec_run calls it. If it returns a
+// value other than 0, the run ends soon with DV_E_CANCELLED, and outputs are
+// undefined; the next run is a whole one.
+DV_API void dv_exec_watch(dv_exec *exec, int (*watch)(void *user, double done),
+                          void *user);
 
 // What runs a plan. The default depends on the target: threads if it is this
 // machine, otherwise the simulator, which moves real bytes through the memories

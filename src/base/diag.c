@@ -98,8 +98,11 @@ void dv_diag_pass(dv_diag *d, const char *name)
 static void excerpt(dv_message *m, const dv_source *s, size_t begin, size_t off)
 {
     size_t end = off;
-    while (end < s->len && s->text[end] != '\n')
+    while (end < s->len && s->text[end] != '\n' &&
+           (!m->is_label || s->text[end] != '#'))
         end++;
+    while (m->is_label && end > off && s->text[end - 1] == ' ')
+        end--;
     size_t room = sizeof m->excerpt - 1;
     if (off - begin > room - 40)
         begin = off - (room - 40);
@@ -110,6 +113,24 @@ static void excerpt(dv_message *m, const dv_source *s, size_t begin, size_t off)
     }
     m->excerpt[n] = 0;
     m->caret = (uint32_t)(off - begin);
+}
+
+// Takes the comment of the line that begins at `begin` as the file of the
+// message if the source is that of a built program.
+static void take_label(dv_message *m, const dv_source *s, size_t begin)
+{
+    size_t p = begin, n = 0;
+    if (!s->name || strcmp(s->name, DV_BUILT_NAME) != 0)
+        return;
+    while (p < s->len && s->text[p] != '\n' && s->text[p] != '#')
+        p++;
+    if (p + 2 >= s->len || s->text[p] != '#')
+        return;
+    for (p += 2; p + n < s->len && s->text[p + n] != '\n'; n++)
+        ;
+    snprintf(m->file, sizeof m->file, "%.*s", (int)(n < 255 ? n : 255),
+             s->text + p);
+    m->is_label = 1;
 }
 
 static void place(dv_message *m, dv_loc at)
@@ -129,6 +150,7 @@ static void place(dv_message *m, dv_loc at)
         }
     }
     m->col = (uint32_t)(off - begin) + 1;
+    take_label(m, at.src, begin);
     excerpt(m, at.src, begin, off);
 }
 
@@ -220,7 +242,7 @@ int dv_diag_column(const dv_diag *d)
 
 static void render(dv_text *out, const dv_message *m)
 {
-    if (m->file[0] && m->line)
+    if (m->file[0] && m->line && !m->is_label)
         dv_put(out, "%s:%u:%u: ", m->file, m->line, m->col);
     else if (m->file[0])
         dv_put(out, "%s: ", m->file);

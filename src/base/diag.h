@@ -20,6 +20,10 @@ typedef struct dv_source {
     size_t len;
 } dv_source;
 
+// The name of the source of a program that was built by calls. Each line has a
+// label as its comment, which messages show in place of file, line and column.
+#define DV_BUILT_NAME "built program"
+
 // A byte position in a source. `src` is NULL if there is no position.
 typedef struct dv_loc {
     const dv_source *src;
@@ -52,11 +56,12 @@ void dv_diag_pass(dv_diag *d, const char *name);
 typedef struct dv_message {
     const char *severity; // error, note or warning
     char kind[12];        // status name or warning kind
-    char file[256];
-    uint32_t line, col; // counted from 1; 0 if there is no position
+    char file[256];       // or the label of a line of a built program
+    uint32_t line, col;   // counted from 1; 0 if there is no position
     char text[512];
     char excerpt[160]; // the source line, truncated to fit
     uint32_t caret;    // column of the caret in excerpt
+    uint8_t is_label;  // 1 if `file` is a label
     const char *pass;
 } dv_message;
 // dv_diag_error returns the recorded error, or NULL if there is none;

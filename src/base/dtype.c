@@ -3,8 +3,8 @@
 #include <string.h>
 
 static const dv_dtype_info dtypes[] = {
-#define DV_DTYPE(NAME, name, bytes, mantissa, npy)                             \
-    {#name, bytes, mantissa, npy},
+#define DV_DTYPE(NAME, name, bytes, kind, mantissa, npy)                       \
+    {#name, bytes, kind, mantissa, npy},
 #include "divvy/dtype.def"
 #undef DV_DTYPE
 };
@@ -111,6 +111,75 @@ static int64_t to_wrapped(double v)
                           : (int64_t)v;
 }
 
+int64_t dv_int_wrap(dv_dtype t, int64_t v)
+{
+    int unused = 64 - 8 * dtypes[t].size_bytes;
+    uint64_t high = (uint64_t)v << unused;
+    switch (dtypes[t].kind) {
+    case 'b':
+        return v != 0;
+    case 'u':
+        return (int64_t)(high >> unused);
+    default:
+        return (int64_t)high >> unused;
+    }
+}
+
+int64_t dv_int_least(dv_dtype t)
+{
+    char kind = dtypes[t].kind;
+    return t == DV_U64 ? INT64_MIN
+           : kind == 'u' || kind == 'b'
+               ? 0
+               : INT64_MIN >> (64 - 8 * dtypes[t].size_bytes);
+}
+
+int64_t dv_int_most(dv_dtype t)
+{
+    int bits = 8 * dtypes[t].size_bytes;
+    return dtypes[t].kind == 'b'                ? 1
+           : dtypes[t].kind == 'u' && bits < 64 ? ((int64_t)1 << bits) - 1
+                                                : INT64_MAX >> (64 - bits);
+}
+
+int64_t dv_int_load(dv_dtype t, const void *data, int64_t i)
+{
+    switch (t) {
+    case DV_I64:
+    case DV_U64:
+        return ((const int64_t *)data)[i];
+    case DV_I32:
+        return ((const int32_t *)data)[i];
+    case DV_I16:
+        return ((const int16_t *)data)[i];
+    case DV_I8:
+        return ((const int8_t *)data)[i];
+    case DV_U32:
+        return ((const uint32_t *)data)[i];
+    case DV_U16:
+        return ((const uint16_t *)data)[i];
+    default: // DV_U8 and DV_BOOL
+        return ((const uint8_t *)data)[i];
+    }
+}
+
+void dv_int_store(dv_dtype t, void *data, int64_t i, int64_t v)
+{
+    switch (dtypes[t].size_bytes) {
+    case 8:
+        ((int64_t *)data)[i] = v;
+        break;
+    case 4:
+        ((uint32_t *)data)[i] = (uint32_t)(uint64_t)v;
+        break;
+    case 2:
+        ((uint16_t *)data)[i] = (uint16_t)(uint64_t)v;
+        break;
+    default:
+        ((uint8_t *)data)[i] = (uint8_t)(t == DV_BOOL ? v != 0 : (uint64_t)v);
+    }
+}
+
 double dv_load(dv_dtype t, const void *data, int64_t i)
 {
     switch (t) {
@@ -122,14 +191,9 @@ double dv_load(dv_dtype t, const void *data, int64_t i)
         return (double)dv_f16_to_f32(((const uint16_t *)data)[i]);
     case DV_BF16:
         return (double)dv_bf16_to_f32(((const uint16_t *)data)[i]);
-    case DV_I64:
-        return (double)((const int64_t *)data)[i];
-    case DV_I32:
-        return (double)((const int32_t *)data)[i];
-    case DV_I8:
-        return (double)((const int8_t *)data)[i];
+    default:
+        return (double)dv_int_load(t, data, i);
     }
-    return 0;
 }
 
 void dv_store(dv_dtype t, void *data, int64_t i, double v)
@@ -149,15 +213,11 @@ void dv_store(dv_dtype t, void *data, int64_t i, double v)
         ((uint16_t *)data)[i] =
             dv_f32_to_bf16((float)round_mantissa(v, 8, -133));
         break;
-    case DV_I64:
-        ((int64_t *)data)[i] = to_wrapped(v);
+    case DV_BOOL:
+        ((uint8_t *)data)[i] = v != 0;
         break;
-    case DV_I32:
-        ((int32_t *)data)[i] = (int32_t)(uint32_t)(uint64_t)to_wrapped(v);
-        break;
-    case DV_I8:
-        ((int8_t *)data)[i] = (int8_t)(uint8_t)(uint64_t)to_wrapped(v);
-        break;
+    default:
+        dv_int_store(t, data, i, to_wrapped(v));
     }
 }
 

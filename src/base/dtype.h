@@ -6,6 +6,7 @@
 typedef struct dv_dtype_info {
     const char *name;
     int32_t size_bytes;
+    char kind;             // f float, i signed, u unsigned integer, b bool
     int32_t mantissa_bits; // including the hidden bit; 0 for integers
     const char *npy;       // type string in a numpy header (descr)
 } dv_dtype_info;
@@ -17,13 +18,31 @@ static inline int dv_is_float(dv_dtype t)
 {
     return dv_dtype_get(t)->mantissa_bits > 0;
 }
+// Returns whether integers of the type do not fit the 24 bits that f32 holds
+// exactly.
+static inline int dv_is_wide_integer(dv_dtype t)
+{
+    return !dv_is_float(t) && dv_dtype_get(t)->size_bytes >= 4;
+}
+// Converts a 64-bit integer to an integer type, as memory then holds it: it
+// wraps around, and a bool is 1 unless the integer is 0. Values of u64 from
+// 2^63 on are negative here, as everywhere.
+int64_t dv_int_wrap(dv_dtype t, int64_t v);
+// Returns the least and the greatest value of an integer type; those of i64
+// for u64.
+int64_t dv_int_least(dv_dtype t);
+int64_t dv_int_most(dv_dtype t);
+// Load or store element i of an array of integers.
+int64_t dv_int_load(dv_dtype t, const void *data, int64_t i);
+void dv_int_store(dv_dtype t, void *data, int64_t i, int64_t v);
 // Returns the distance from 1 to the next number; 0 for integers.
 double dv_dtype_eps(dv_dtype t);
 
 // Load or store element i of an array of raw bytes as a double. Storing rounds
 // once, to nearest even. Storing to an integer type truncates the fraction,
 // turns NaN into 0, saturates at 64 bits, and wraps values too wide for a
-// narrower type, as C does.
+// narrower type, as C does. Storing to bool gives 0 for 0 and 1 for all other
+// values, also NaN.
 double dv_load(dv_dtype t, const void *data, int64_t i);
 void dv_store(dv_dtype t, void *data, int64_t i, double v);
 // Returns the value after a store to type t and a load.

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -126,7 +127,7 @@ static dv_status parse_descr(parser *p)
                        "little-endian ones ('<%s') are read",
                        name.text, name.text + 1);
     static const dv_dtype all[] = {
-#define DV_DTYPE(NAME, name, bytes, mantissa_bits, npy) DV_##NAME,
+#define DV_DTYPE(NAME, name, bytes, kind, mantissa_bits, npy) DV_##NAME,
 #include "divvy/dtype.def"
 #undef DV_DTYPE
     };
@@ -141,7 +142,7 @@ static dv_status parse_descr(parser *p)
     }
     return dv_fail(p->diag, DV_E_FORMAT, loc_of(p, s),
                    "elements of type '%s' are not read, only <f8 <f4 <f2 <i8 "
-                   "<i4 |i1 and <u2 (as bf16)",
+                   "<i4 <i2 |i1 <u8 <u4 <u2 |u1 |b1, and bf16 as <u2",
                    name.text);
 }
 
@@ -364,7 +365,9 @@ static dv_status check_type(input *in, const dv_npy_header *h,
                             const char *tensor, dv_dtype dtype, int n_dims,
                             const int64_t *shape)
 {
-    int same = h->dtype == dtype && h->n_dims == n_dims;
+    // Files of bf16 and of u16 have the same type.
+    int same = !strcmp(dv_dtype_get(h->dtype)->npy, dv_dtype_get(dtype)->npy) &&
+               h->n_dims == n_dims;
     for (int d = 0; same && d < n_dims; d++)
         same = h->shape[d] == shape[d];
     if (same)
@@ -454,6 +457,7 @@ static dv_status look(input *in, char *head, const char *tensor, dv_dtype dtype,
     DV_TRY(read_some(in, head, DV_NPY_MAX_HEAD, &got));
     DV_TRY(dv_npy_parse(head, got, h, &in->src, in->diag));
     DV_TRY(check_type(in, h, tensor, dtype, n_dims, shape));
+    h->dtype = dtype;
     int64_t has = (int64_t)st.st_size - (int64_t)h->data_off;
     return has == h->size_bytes ? DV_OK : wrong_size(in, h->size_bytes, has);
 }
@@ -468,10 +472,52 @@ static dv_status read_elements(input *in, const dv_npy_header *h, char *head,
                                        : read_rows(in, h, data);
 }
 
-// Reads the header of a file, and its elements unless `data` is NULL.
+// Maps the elements if they lie in the file as in memory, or copies them.
+static dv_status map_elements(input *in, const dv_npy_header *h, char *head,
+                              dv_npy_mapped *out)
+{
+    struct stat st;
+    if (fstat(in->fd, &st) != 0)
+        return dv_fail(in->diag, DV_E_FILE, (dv_loc){&in->src, DV_FILE},
+                       "cannot read the file: %s", strerror(errno));
+    *out = (dv_npy_mapped){
+        .file = {(int64_t)st.st_dev, (int64_t)st.st_ino, (int64_t)st.st_size,
+                 (int64_t)st.st_mtim.tv_sec, (int64_t)st.st_mtim.tv_nsec}};
+    size_t bytes = (size_t)st.st_size;
+    int as_is = !(h->fortran && h->n_dims > 1) &&
+                h->data_off % (size_t)dv_dtype_get(h->dtype)->size_bytes == 0;
+    void *map = as_is ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, in->fd, 0)
+                      : MAP_FAILED;
+    if (map != MAP_FAILED) {
+        out->map = map;
+        out->map_bytes = bytes;
+        out->data = (char *)map + h->data_off;
+        return DV_OK;
+    }
+    void *copy = dv_alloc_buffer((size_t)h->size_bytes);
+    if (!copy)
+        return dv_nomem(in->diag);
+    out->data = copy;
+    dv_status s = read_elements(in, h, head, copy);
+    if (s != DV_OK)
+        dv_npy_unmap(out);
+    return s;
+}
+
+void dv_npy_unmap(dv_npy_mapped *m)
+{
+    if (m->map)
+        munmap(m->map, m->map_bytes);
+    else
+        dv_release((void *)(uintptr_t)m->data);
+    *m = (dv_npy_mapped){0};
+}
+
+// Reads the header of a file, and its elements to `data` or, if that is NULL,
+// to `mapped`; both may be NULL.
 static dv_status read_file(const char *path, const char *tensor, dv_dtype dtype,
                            int n_dims, const int64_t *shape, dv_npy_header *h,
-                           void *data, dv_diag *diag)
+                           void *data, dv_npy_mapped *mapped, dv_diag *diag)
 {
     input in = {-1, {path, "", 0}, diag};
     _Static_assert((int)BLOCK_BYTES <= (int)DV_NPY_MAX_HEAD,
@@ -488,10 +534,20 @@ static dv_status read_file(const char *path, const char *tensor, dv_dtype dtype,
                       : look(&in, head, tensor, dtype, n_dims, shape, h);
     if (s == DV_OK && data)
         s = read_elements(&in, h, head, data);
+    else if (s == DV_OK && mapped)
+        s = map_elements(&in, h, head, mapped);
     if (in.fd >= 0)
         close(in.fd);
     dv_release(head);
     return s;
+}
+
+dv_status dv_npy_map(dv_npy_mapped *out, const char *path, const char *tensor,
+                     dv_dtype dtype, int n_dims, const int64_t *shape,
+                     dv_diag *diag)
+{
+    dv_npy_header h;
+    return read_file(path, tensor, dtype, n_dims, shape, &h, NULL, out, diag);
 }
 
 dv_status dv_npy_read(const char *path, const char *tensor, dv_dtype dtype,
@@ -499,14 +555,14 @@ dv_status dv_npy_read(const char *path, const char *tensor, dv_dtype dtype,
                       dv_diag *diag)
 {
     dv_npy_header h;
-    return read_file(path, tensor, dtype, n_dims, shape, &h, data, diag);
+    return read_file(path, tensor, dtype, n_dims, shape, &h, data, NULL, diag);
 }
 
 dv_status dv_npy_read_header(const char *path, const char *tensor,
                              dv_dtype dtype, int n_dims, const int64_t *shape,
                              dv_npy_header *out, dv_diag *diag)
 {
-    return read_file(path, tensor, dtype, n_dims, shape, out, NULL, diag);
+    return read_file(path, tensor, dtype, n_dims, shape, out, NULL, NULL, diag);
 }
 
 // Writes the header. It is padded with blanks so that the elements start at a

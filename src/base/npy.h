@@ -44,6 +44,22 @@ dv_status dv_npy_read(const char *path, const char *tensor, dv_dtype dtype,
                       int n_dims, const int64_t *shape, void *data,
                       dv_diag *diag);
 
+// A tensor that is read from a file. Its elements are the file itself, mapped
+// into memory, if they lie there as in memory; otherwise they are a copy. A
+// mapped file must not be shortened while it is used.
+typedef struct dv_npy_mapped {
+    const void *data;
+    void *map; // the mapping of the file; NULL: `data` is an own copy
+    size_t map_bytes;
+    // What identifies the file and its contents: device, number, size in bytes
+    // and time of the last change.
+    int64_t file[5];
+} dv_npy_mapped;
+dv_status dv_npy_map(dv_npy_mapped *out, const char *path, const char *tensor,
+                     dv_dtype dtype, int n_dims, const int64_t *shape,
+                     dv_diag *diag);
+void dv_npy_unmap(dv_npy_mapped *m);
+
 // Building blocks for callers that transfer the elements themselves:
 // dv_npy_read_header reads and checks the header of a file; dv_npy_put_header
 // writes a header.

@@ -205,9 +205,12 @@ static dv_status check_inside(const checker *c, const dv_op *o,
                               const dv_access *a)
 {
     const dv_tensor *t = &c->p->tensors[a->tensor];
+    if (a->has_border && a == &o->write)
+        return DV_BREAKS(c->diag, C3, whole(c), "op %s writes with a border",
+                         o->name);
     for (int d = 0; d < a->n_dims; d++) {
-        if (a->index[d].via >= 0)
-            continue; // an index read from a tensor is checked at run time
+        if (a->index[d].via >= 0 || a->has_border)
+            continue; // checked at run time, or allowed to be outside
         int64_t ends[2] = {a->index[d].base, a->index[d].base};
         for (int v = 0; v < o->n_vars; v++) {
             int64_t k = a->index[d].coef[v], at_begin, at_last;
@@ -428,7 +431,8 @@ static void tile_range(const checker *c, int32_t op, int64_t tile, int v,
 {
     const dv_op *o = &c->p->ops[op];
     int64_t n = 1;
-    for (int u = o->n_vars - 1; u >= v; u--) {
+    for (int k = o->n_vars - 1, u = -1; k >= 0 && u != v; k--) {
+        u = dv_plan_digit(c->plan, op, k);
         tile /= n;
         n = (o->vars[u].end - o->vars[u].begin - 1) / c->plan->slices[op][u] +
             1;
@@ -462,6 +466,12 @@ static int covers(const checker *c, int32_t from, int32_t i, int read, int d,
         first += begin;
         last += end - 1;
     }
+    int64_t end_of = c->p->tensors[o->reads[read].tensor].shape[d] - 1;
+    if (o->reads[read].has_border) {
+        // Only elements of the tensor need a writer.
+        lo = dv_max_i64(0, dv_min_i64(lo, end_of));
+        hi = dv_max_i64(0, dv_min_i64(hi, end_of));
+    }
     return lo >= first && hi <= last;
 }
 
@@ -471,6 +481,17 @@ static int in_parts(const checker *c, int32_t op)
     for (int v = 0; v < o->n_vars; v++)
         if (o->vars[v].reduce &&
             c->plan->slices[op][v] < o->vars[v].end - o->vars[v].begin)
+            return 1;
+    return 0;
+}
+
+// Returns whether an op sums up its parts tile by tile (rule C36,
+// check/scratch.c, proves that it can).
+static int is_summed(const checker *c, int32_t op)
+{
+    for (int32_t i = 0; i < c->plan->scratch.n_homes; i++)
+        if (c->plan->scratch.homes[i].fill == DV_FILL_SUMMED &&
+            c->plan->scratch.homes[i].as_op == op)
             return 1;
     return 0;
 }
@@ -485,7 +506,7 @@ static int in_same_tile(const checker *c, const dv_group *g, int32_t i,
     uint32_t seen = 0;
     if (read < 0 || from > i || dv_access_is_indirect(&o->reads[read]))
         return 0;
-    if (in_parts(c, from) || in_parts(c, i))
+    if (in_parts(c, from) || (in_parts(c, i) && !is_summed(c, i)))
         return 0;
     for (int d = 0; d < w->write.n_dims; d++) {
         int n = 0;

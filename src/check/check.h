@@ -1,17 +1,17 @@
-// The checker: proves rules C1 to C35 from the plan alone. It shares no code
+// The checker: proves rules C1 to C37 from the plan alone. It shares no code
 // with the passes that build plans.
 //
 //   check.h       private to the folder: one function for each file
 //   check.c       C1 to C8: ops, tiles, accesses; dv_plan_check
 //   machine.c     C9, C10, C24, C33, C34: lanes, spans, cores, limits
-//   scratch.c     C11 to C15, C35: tensors resident in scratchpads
+//   scratch.c     C11 to C15, C35, C36: tensors resident in scratchpads
 //   dist.c        C16 to C20: tensors cut over ranks, and messages
 //   ranks.c       C31, C32: the plans of a team's ranks
 //   part.c        what a rank of a team owns and computes
 //   holds.[ch]    which elements a rank's tensors hold, as of when
 //   grid.c        C21, C23: assignment of tiles to grids of cores
 //   loops.c       C30: the loops of a product's tiles
-//   schedule.c    C22, C25 to C29: kernels, loops, rows, order of additions
+//   schedule.c    C22, C25 to C29, C37: kernels, loops, rows, sums
 #ifndef DV_CHECK_H
 #define DV_CHECK_H
 #include "plan/plan.h"
@@ -28,8 +28,8 @@
 // C1 to C8 must hold. `at` is the location for messages that have no better
 // one, here and in the functions below.
 dv_status dv_check_machine(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// Checks rules C11 to C15 and C35 (tensors resident in scratchpads, operands
-// that cores receive from each other); C1 to C10 must hold.
+// Checks rules C11 to C15, C35 and C36 (tensors resident in scratchpads,
+// operands that cores receive from each other); C1 to C10 must hold.
 dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // Checks rules C16 to C20 of a plan for a team of ranks (processes): how
 // tensors are cut over the ranks, and the messages between them.

@@ -262,6 +262,11 @@ static dv_status reads_of(walk *w, int32_t op, int32_t tensor, dv_box **out,
                 lo += one < two ? one : two;
                 hi += one < two ? two : one;
             }
+            if (a->has_border) { // what is outside needs no message
+                int64_t side = w->p->tensors[tensor].shape[d];
+                lo = dv_max_i64(0, dv_min_i64(lo, side - 1));
+                hi = dv_max_i64(1, dv_min_i64(hi, side));
+            }
             b->dim[d] = x->via < 0
                             ? (dv_range){lo, hi - lo}
                             : (dv_range){0, w->p->tensors[tensor].shape[d]};

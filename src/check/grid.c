@@ -242,7 +242,8 @@ static int64_t slot_of(const dv_plan *plan, const dv_group_grid *g, int back,
     if (d < 0)
         return 0;
     const dv_index *x = &op->write.index[d];
-    for (int v = op->n_vars - 1; v >= 0; v--) {
+    for (int k = op->n_vars - 1; k >= 0; k--) {
+        int v = dv_plan_digit(plan, i, k);
         int64_t len = op->vars[v].end - op->vars[v].begin;
         int64_t n = (len - 1) / plan->slices[i][v] + 1;
         if (x->via < 0 && x->coef[v] == 1)

@@ -41,6 +41,11 @@ dv_box dv_check_reach(const dv_program *p, const dv_op *op, const dv_access *a,
             lo += dv_min_i64(first, last);
             hi += dv_max_i64(first, last);
         }
+        if (a->has_border) { // elements of the tensor only
+            int64_t n = p->tensors[a->tensor].shape[d];
+            lo = dv_max_i64(0, dv_min_i64(lo, n - 1));
+            hi = dv_max_i64(0, dv_min_i64(hi, n - 1));
+        }
         out.dim[d] = x->via < 0 ? (dv_range){lo, hi + 1 - lo}
                                 : (dv_range){0, p->tensors[a->tensor].shape[d]};
     }

@@ -164,6 +164,11 @@ static int64_t span_of(const checker *c, const dv_op *o, const dv_access *a,
             lo[d] += k * (k < 0 ? end[v] - 1 : begin[v]);
             hi[d] += k * (k < 0 ? begin[v] : end[v] - 1);
         }
+        if (a->has_border) {
+            int64_t last = c->p->tensors[a->tensor].shape[d] - 1;
+            lo[d] = dv_max_i64(0, dv_min_i64(lo[d], last));
+            hi[d] = dv_max_i64(0, dv_min_i64(hi[d], last));
+        }
     }
     for (int32_t i = l->n_dims - l->n_inner; i < l->n_dims; i++)
         inside *= l->size[i];
@@ -186,7 +191,8 @@ static dv_status check_span(const checker *c, int32_t i, int32_t op,
                          o->name, g->n_tiles, limit, name);
     for (int64_t tile = 0; tile < g->n_tiles; tile++) {
         int64_t rest = tile, begin[DV_MAX_VARS], end[DV_MAX_VARS];
-        for (int v = o->n_vars - 1; v >= 0; v--) {
+        for (int k = o->n_vars - 1; k >= 0; k--) {
+            int v = dv_plan_digit(c->plan, op, k);
             int64_t slice = c->plan->slices[op][v];
             int64_t cuts = (o->vars[v].end - o->vars[v].begin - 1) / slice + 1;
             begin[v] = o->vars[v].begin + rest % cuts * slice;
@@ -317,6 +323,9 @@ static dv_status check_uses(const checker *c)
         if (h->fill == DV_FILL_WRITTEN)
             DV_TRY(check_use(c, h, h->first_op, &t->keep, "keep",
                              "leaves its result there"));
+        if (h->fill == DV_FILL_SUMMED)
+            DV_TRY(check_use(c, h, h->as_op, &t->keep, "keep",
+                             "sums up its parts there"));
         if (h->in_place_of >= 0)
             DV_TRY(check_use(c, h, h->first_op, &t->in_place, "in_place",
                              "overwrites an operand"));

@@ -694,6 +694,38 @@ static dv_box reach(const match *m, const dv_access *y)
 
 static int match_read(match *m, int32_t r, int32_t s);
 
+// Checks that reads with a border are outside of the rank's tensor exactly
+// where they are outside of the team's, given the distance in each dim: what b
+// reaches of one tensor it reaches of the other. Sets *at to that box.
+static int match_border(match *m, const dv_access *x, const dv_access *y,
+                        const int64_t *shift, dv_box *at)
+{
+    const dv_tensor *t = &m->w->p->tensors[x->tensor];
+    const dv_tensor *u = &m->w->q->tensors[y->tensor];
+    dv_access all = *y;
+    if (x->has_border != y->has_border ||
+        memcmp(&x->border, &y->border, sizeof x->border) != 0)
+        return no(m, "it has another value outside of", t->name);
+    if (!x->has_border)
+        return 1;
+    all.has_border = 0;
+    dv_box b = reach(m, &all);
+    for (int d = 0; d < x->n_dims; d++) {
+        int64_t lo = b.dim[d].off, hi = lo + b.dim[d].size;
+        int64_t here = dv_max_i64(lo, 0),
+                here_end = dv_min_i64(hi, u->shape[d]);
+        int64_t there = dv_max_i64(lo, -shift[d]);
+        int64_t there_end = dv_min_i64(hi, t->shape[d] - shift[d]);
+        int any = here < here_end, any_there = there < there_end;
+        if (x->index[d].via < 0 &&
+            (any != any_there ||
+             (any && (here != there || here_end != there_end))))
+            return no(m, "it leaves its part of the tensor inside of", t->name);
+        at->dim[d] = any ? (dv_range){here, here_end - here} : at->dim[d];
+    }
+    return 1;
+}
+
 // Checks that two accesses select the same elements, and finds the distance in
 // each dim. An index that is read counts elements of the whole tensor.
 static int match_access(match *m, const dv_access *x, const dv_access *y,
@@ -725,7 +757,8 @@ static int match_read(match *m, int32_t r, int32_t s)
         .at = reach(m, y), .of = x->tensor, .time = m->w->ran[m->op]};
     if (m->w->q->tensors[y->tensor].dtype != m->w->p->tensors[x->tensor].dtype)
         return no(m, "it reads another type than that of", tensor_name(m, x));
-    if (!match_access(m, x, y, want.shift))
+    if (!match_access(m, x, y, want.shift) ||
+        !match_border(m, x, y, want.shift, &want.at))
         return 0;
     if (m->w->busy[y->tensor] || !dv_holds_has(&m->w->holds, y->tensor, &want))
         return no(m,
@@ -776,6 +809,15 @@ static int match_sums(match *m, const dv_expr *sum, const dv_expr *e)
     return 1;
 }
 
+// Checks that variables have the same value in both ops at the same point.
+static int match_index_value(match *m, const dv_expr *e, const dv_expr *f)
+{
+    int v = e->read;
+    int64_t shift = m->begin[v] - m->b->vars[m->var[v]].begin;
+    return (f->read == m->var[v] && f->base == e->base + shift) ||
+           no(m, "a variable has another value than in", m->a->name);
+}
+
 static int match_expr(match *m, const dv_expr *e, const dv_expr *f)
 {
     if (m->part == RESULT && e == dv_op_reduce(m->a))
@@ -789,6 +831,8 @@ static int match_expr(match *m, const dv_expr *e, const dv_expr *f)
                no(m, "it has another number than", m->a->name);
     if (e->kind == DV_EXPR_READ)
         return match_read(m, e->read, f->read);
+    if (e->kind == DV_EXPR_INDEX)
+        return match_index_value(m, e, f);
     if (e->fn != f->fn && !as_sum)
         return no(m, "it has another function than", m->a->name);
     for (int v = 0; v < m->a->n_vars && e->kind == DV_EXPR_REDUCE; v++)
@@ -908,7 +952,7 @@ static int match_op(proof *w, int32_t op, const dv_op *b, part which)
 static int copies(proof *w, const dv_op *b)
 {
     const dv_access *y = &b->write, *x = b->n_reads == 1 ? b->reads : NULL;
-    if (b->is_extern || b->body->kind != DV_EXPR_READ || !x ||
+    if (b->is_extern || b->body->kind != DV_EXPR_READ || !x || x->has_border ||
         x->n_dims != y->n_dims || w->busy[x->tensor] ||
         w->q->tensors[x->tensor].dtype != w->q->tensors[y->tensor].dtype)
         return 0;

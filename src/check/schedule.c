@@ -8,6 +8,8 @@
 //       level has stride 1 in both factors; matrix instructions (`pairs`) need
 //       a target that has them, factors of bf16, or of i8 summed in i32, and
 //       all of k in the kernel except tiles of the first variable
+//   C37 of a product only factors that are constants are packed once, before
+//       the first run; other ops pack nothing
 //   C25 the loops of a vector kernel are two different variables on which no
 //       indirect index depends; an unrolled window has all points of the
 //       reduction; loops run as one only if the outer one continues the inner
@@ -109,6 +111,36 @@ static dv_status check_variable(const dv_plan *plan, int32_t op, int v,
               "the loops of %s go over %s, which has %" PRId64
               ", in tiles of %" PRId64 ": the last of %" PRId64 " is empty",
               o->name, o->vars[v].name, len, inner, reach / inner);
+    return DV_OK;
+}
+
+// Checks rule C37: what is packed before the first run never changes.
+static dv_status check_once(const dv_plan *plan, int32_t op, dv_loc at,
+                            dv_diag *diag)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    const dv_op_schedule *as = &plan->schedule.ops[op];
+    const dv_access *factor[2] = {NULL, NULL};
+    if (!as->once)
+        return DV_OK;
+    if (as->kind != DV_KERNEL_PRODUCT || !factors_of(o, factor))
+        WRONG(C37, "op %s is no product, it packs nothing once", o->name);
+    for (int i = 0; i < 2; i++) {
+        const dv_tensor *t = &plan->ops->tensors[factor[i]->tensor];
+        if (as->once >> i & 1 && !t->is_const)
+            WRONG(C37, "op %s packs %s once, which is no constant", o->name,
+                  t->name);
+        if (as->once >> i & 1 && factor[i]->has_border)
+            WRONG(C37, "op %s packs %s once, which it reads with a border",
+                  o->name, t->name);
+    }
+    for (int32_t i = 0; i < plan->ops->n_ops; i++)
+        for (int k = 0; k < 2; k++)
+            if (as->once >> k & 1 &&
+                plan->ops->ops[i].write.tensor == factor[k]->tensor)
+                WRONG(C37, "op %s packs %s once, which %s writes", o->name,
+                      plan->ops->tensors[factor[k]->tensor].name,
+                      plan->ops->ops[i].name);
     return DV_OK;
 }
 
@@ -584,6 +616,7 @@ static dv_status check_group(const dv_plan *plan, const use *uses,
             has_indirect_write(&plan->ops->ops[i]))
             WRONG(C25, "op %s writes through an index, in the program's order",
                   plan->ops->ops[i].name);
+        DV_TRY(check_once(plan, i, at, diag));
         if (as->kind == DV_KERNEL_STRIP)
             continue;
         if (plan->ops->ops[i].is_extern)

@@ -25,10 +25,16 @@
 //   C15 main memory is current wherever a tensor is read from or loaded from it
 //       or is an output: otherwise the home is stored; copies between homes
 //       find all elements that they need
+//   C36 a home of partial sums holds the accumulators of an op in a loop over
+//       tiles and lives as long as the loop; every core has all parts of its
+//       results, in order, with no tile in between
 //   C35 what an op receives over the ring is passed on by cores that have one
-//       tile of it each, is a tensor that the op does not write, and its
-//       elements are in main memory or each in the scratchpad of some core,
-//       where they stay until all cores have finished the op
+//       tile of it each, or several that they compute in step; it is a tensor
+//       that the op does not write, nor its group if that loops over tiles. Its
+//       elements are in main memory, or each in the scratchpad of some core
+//       before any core begins the op and until all have finished it: the op is
+//       alone in its group, or the group loops over tiles and the home is
+//       filled before it and lives until its end
 #include "base/math.h"
 #include "check/check.h"
 #include <inttypes.h>
@@ -124,7 +130,8 @@ static int slots_on(const checker *c, int32_t op, int64_t core, int64_t nth,
             tile = g->deals[d].first_tile + nth;
         nth -= g->deals[d].n_tiles;
     }
-    for (int v = o->n_vars - 1; v >= 0 && tile >= 0; v--) {
+    for (int k = o->n_vars - 1; k >= 0 && tile >= 0; k--) {
+        int v = dv_plan_digit(c->plan, op, k);
         int64_t len = o->vars[v].end - o->vars[v].begin;
         int64_t n = (len - 1) / c->plan->slices[op][v] + 1;
         slot[v] = tile % n;
@@ -251,6 +258,24 @@ static int64_t bytes_of(const dv_layout *l, const box *b, int n_dims)
     return n;
 }
 
+// Returns the bytes of the accumulators of an op for a core's n-th tile.
+static int64_t sum_bytes(const checker *c, int32_t op, int64_t core,
+                         int64_t nth)
+{
+    const dv_op *o = &c->plan->ops->ops[op];
+    int64_t slot[DV_MAX_VARS];
+    int64_t n = dv_op_partial_bytes(c->plan->ops, o);
+    if (slots_on(c, op, core, nth, slot) <= 0)
+        return 0;
+    for (int v = 0; v < o->n_vars; v++) {
+        int64_t slice = c->plan->slices[op][v];
+        int64_t from = o->vars[v].begin + slot[v] * slice;
+        if (!o->vars[v].reduce)
+            n *= dv_min_i64(slice, o->vars[v].end - from);
+    }
+    return n;
+}
+
 static dv_status check_size(const checker *c, int32_t i)
 {
     const dv_home *h = &c->s->homes[i];
@@ -269,13 +294,16 @@ static dv_status check_size(const checker *c, int32_t i)
         int64_t tiles = tiles_on(c, h->as_op, core);
         for (int64_t nth = 0; nth < tiles; nth++) {
             box b;
-            int has = home_box(c, h, core, nth, &b);
+            int sums = h->fill == DV_FILL_SUMMED;
+            int has = sums ? 0 : home_box(c, h, core, nth, &b);
             if (has < 0)
                 return HOME_BREAKS(
                     c, C11, i, "op %s does not cut it into boxes, one a core",
                     c->plan->ops->ops[h->as_op].name);
             int64_t need =
-                has ? bytes_of(&c->plan->layouts[h->tensor], &b, n_dims) : 0;
+                sums  ? sum_bytes(c, h->as_op, core, nth)
+                : has ? bytes_of(&c->plan->layouts[h->tensor], &b, n_dims)
+                      : 0;
             if (need > h->core_bytes)
                 return HOME_BREAKS(c, C11, i,
                                    "core %" PRId64 " keeps %" PRId64
@@ -296,6 +324,79 @@ static int fits_tile_loop(const checker *c, int32_t op)
             c->plan->slices[op][v] < o->vars[v].end - o->vars[v].begin)
             return 0;
     return !o->update;
+}
+
+// Returns whether an op has a home for the accumulators of its partial sums.
+static int is_summed(const checker *c, int32_t op)
+{
+    for (int32_t i = 0; i < c->s->n_homes; i++)
+        if (c->s->homes[i].fill == DV_FILL_SUMMED && c->s->homes[i].as_op == op)
+            return !c->plan->ops->ops[op].update;
+    return 0;
+}
+
+// Returns the number of the part of a result that a tile with these slices
+// computes.
+static int64_t part_of(const checker *c, int32_t op, const int64_t *slot)
+{
+    const dv_op *o = &c->plan->ops->ops[op];
+    int64_t part = 0;
+    for (int v = 0; v < o->n_vars; v++) {
+        int64_t len = o->vars[v].end - o->vars[v].begin;
+        if (o->vars[v].reduce)
+            part = part * ((len - 1) / c->plan->slices[op][v] + 1) + slot[v];
+    }
+    return part;
+}
+
+// Checks rule C36 for home i, with the accumulators of an op: they live as long
+// as the loop over tiles, and each core computes all parts of a result, in
+// order, with no tile in between.
+static dv_status check_sums(const checker *c, int32_t i)
+{
+    const dv_home *h = &c->s->homes[i];
+    const dv_op *o = &c->plan->ops->ops[h->as_op];
+    const dv_group *g = &c->plan->groups[c->group_of[h->as_op]];
+    if (!in_tile_loop(c, h->as_op) || h->first_op != g->first_op ||
+        h->end_op != g->end_op || o->is_extern || o->update ||
+        g->queue != DV_DEALT)
+        return HOME_BREAKS(c, C36, i,
+                           "op %s cannot sum up its parts there in a loop over "
+                           "tiles",
+                           o->name);
+    for (int32_t k = 0; k < i; k++)
+        if (c->s->homes[k].fill == DV_FILL_SUMMED &&
+            c->s->homes[k].as_op == h->as_op)
+            return HOME_BREAKS(c, C36, i, "op %s sums up in home %d", o->name,
+                               (int)k);
+    for (int64_t core = 0; core < c->plan->target.cores; core++) {
+        int64_t last[DV_MAX_VARS], slot[DV_MAX_VARS], most[DV_MAX_VARS];
+        int64_t tiles = tiles_on(c, h->as_op, core), before = -1;
+        for (int v = 0; v < o->n_vars; v++)
+            most[v] = (o->vars[v].end - o->vars[v].begin - 1) /
+                      c->plan->slices[h->as_op][v];
+        int64_t final = part_of(c, h->as_op, most);
+        for (int64_t nth = 0; nth < tiles; nth++) {
+            slots_on(c, h->as_op, core, nth, slot);
+            int64_t part = part_of(c, h->as_op, slot);
+            int same = part == before + 1;
+            for (int v = 0; v < o->n_vars && before >= 0; v++)
+                same &= o->vars[v].reduce || slot[v] == last[v];
+            if (!same)
+                return HOME_BREAKS(c, C36, i,
+                                   "core %" PRId64 " has part %" PRId64
+                                   " of op %s after "
+                                   "part %" PRId64,
+                                   core, part, o->name, before);
+            before = part == final ? -1 : part;
+            memcpy(last, slot, sizeof last);
+        }
+        if (before >= 0)
+            return HOME_BREAKS(c, C36, i,
+                               "core %" PRId64 " lacks parts of op %s", core,
+                               o->name);
+    }
+    return DV_OK;
 }
 
 // Checks the part of C13 that is about groups that loop over tiles.
@@ -319,11 +420,11 @@ static dv_status check_tile_loops(const checker *c, int32_t i)
                            "it holds one tile of group %d at a time, and lives "
                            "outside of it",
                            (int)own);
-    if (h->fill != DV_FILL_WRITTEN && h->fill != DV_FILL_LOADED)
+    if (h->fill == DV_FILL_RING || h->fill == DV_FILL_MOVED)
         return HOME_BREAKS(c, C13, i,
                            "it holds one tile at a time, and is copied");
     for (int32_t op = g->first_op; op < g->end_op; op++)
-        if (!fits_tile_loop(c, op))
+        if (!fits_tile_loop(c, op) && !is_summed(c, op))
             return HOME_BREAKS(c, C13, i,
                                "it holds one tile at a time, and op %s of its "
                                "group cannot run tile by tile",
@@ -503,8 +604,9 @@ static dv_status check_copy(const checker *c, int32_t i)
         return HOME_BREAKS(c, C15, i,
                            "it cannot be copied from home %d over a ring",
                            (int)h->from);
-    if (from->first_op >= h->first_op || from->end_op < h->first_op + ring ||
-        !lasts(c, from, h->first_op) || in_tile_loop(c, from->as_op))
+    if (from->fill == DV_FILL_SUMMED || from->first_op >= h->first_op ||
+        from->end_op < h->first_op + ring || !lasts(c, from, h->first_op) ||
+        in_tile_loop(c, from->as_op))
         return HOME_BREAKS(c, C15, i, "home %d is not there to be copied",
                            (int)h->from);
     if (ring)
@@ -648,10 +750,10 @@ static dv_status check_in_place(const checker *c, int32_t i)
     const dv_home *h = &c->s->homes[i], *p = &c->s->homes[h->in_place_of];
     const dv_layout *l = c->plan->layouts;
     int n_dims = c->plan->ops->tensors[h->tensor].n_dims;
-    if (h->fill != DV_FILL_WRITTEN || p->end_op != h->first_op + 1 ||
-        p->first_op >= p->end_op || p->address != h->address ||
-        h->core_bytes > p->core_bytes || p->in_place_of == i ||
-        !same_layout(&l[h->tensor], &l[p->tensor]) ||
+    if (h->fill != DV_FILL_WRITTEN || p->fill == DV_FILL_SUMMED ||
+        p->end_op != h->first_op + 1 || p->first_op >= p->end_op ||
+        p->address != h->address || h->core_bytes > p->core_bytes ||
+        p->in_place_of == i || !same_layout(&l[h->tensor], &l[p->tensor]) ||
         !reads_its_own(&c->plan->ops->ops[h->first_op], p->tensor))
         return HOME_BREAKS(c, C12, i, "it cannot take the place of home %d",
                            (int)h->in_place_of);
@@ -770,7 +872,9 @@ static dv_status check_passed(const checker *c, int32_t i, int32_t op)
         c->loops[c->group_of[h->as_op]] || !lasts(c, h, op))
         return HOME_BREAKS(c, C35, i, "it is not there to be passed to op %s",
                            name);
-    if (g->end_op - g->first_op != 1)
+    if (g->end_op - g->first_op != 1 &&
+        !(in_tile_loop(c, op) && h->first_op < g->first_op &&
+          h->end_op >= g->end_op))
         return HOME_BREAKS(c, C35, i,
                            "op %s, to which it is passed, is not alone in its "
                            "group",
@@ -801,6 +905,41 @@ static int is_slanted(const dv_op *o, const dv_access *a)
     return is_diagonal(o, a);
 }
 
+// Returns whether the cores that work on an op go through tiles that differ in
+// the same way, round by round: each has as many, one after the other and in
+// the order of the cores, and they begin where the digits of the tile number
+// above those that vary on one core change.
+static int is_in_step(const checker *c, int32_t op)
+{
+    const dv_group *g = &c->plan->groups[c->group_of[op]];
+    const dv_op *o = &c->plan->ops->ops[op];
+    int64_t n = g->deals[0].n_tiles, digits = 1;
+    int k = o->n_vars - 1;
+    for (int32_t d = 0; d < g->n_deals; d++)
+        if (g->deals[d].n_tiles != n || g->deals[d].first_tile != d * n ||
+            (d > 0 && g->deals[d].core <= g->deals[d - 1].core))
+            return 0;
+    for (; k >= 0 && digits < n; k--) {
+        int v = dv_plan_digit(c->plan, op, k);
+        int64_t slice = c->plan->slices[op][v];
+        int64_t slots = (o->vars[v].end - o->vars[v].begin - 1) / slice + 1;
+        if (digits * slots > n && (n % digits || slots % (n / digits)))
+            return 0;
+        digits *= slots;
+    }
+    return digits >= n;
+}
+
+// Returns whether an op of the group of op i writes the tensor.
+static int is_written_in_group(const checker *c, int32_t i, int32_t tensor)
+{
+    const dv_group *g = &c->plan->groups[c->group_of[i]];
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        if (c->plan->ops->ops[op].write.tensor == tensor)
+            return 1;
+    return 0;
+}
+
 // Checks rule C35 for the reads of op i, except for what check_passed checks.
 static dv_status check_received(const checker *c, int32_t i)
 {
@@ -815,8 +954,13 @@ static dv_status check_received(const checker *c, int32_t i)
         for (int d = 0; d < o->reads[r].n_dims; d++)
             if (o->reads[r].index[d].via >= 0)
                 wrong = "it is read by index";
-        if (c->loops[c->group_of[i]])
-            wrong = "a core has several tiles";
+        if (in_tile_loop(c, i) && !is_in_step(c, i))
+            wrong = "its cores do not compute their tiles in step";
+        if (in_tile_loop(c, i) && is_written_in_group(c, i, o->reads[r].tensor))
+            wrong = "its group loops over tiles and writes it";
+        if (dv_ring_of(c->plan, i, r) >= 0 && c->plan->target.ring_cores > 0 &&
+            c->plan->target.ring_cores < c->plan->target.cores)
+            wrong = "its parts do not reach the cores of other rings";
         if (!c->plan->target.ring)
             wrong = "the target has no ring";
         else if (o->is_extern || o->reads[r].tensor == o->write.tensor)
@@ -858,8 +1002,9 @@ static dv_status check_ring(const checker *c)
                           c->s->shares[i].ops, c->s->shares[i].n_ops));
     for (int32_t i = 0; i < c->s->n_homes; i++) {
         const dv_home *h = &c->s->homes[i];
-        if (h->shared && (!c->plan->target.ring || h->fill != DV_FILL_LOADED ||
-                          c->loops[c->group_of[h->as_op]]))
+        if (h->shared &&
+            (!c->plan->target.ring || h->fill != DV_FILL_LOADED ||
+             (in_tile_loop(c, h->as_op) && !is_in_step(c, h->as_op))))
             return HOME_BREAKS(c, C35, i,
                                "it cannot be loaded once for all cores");
         DV_TRY(check_once(c, h->tensor, i, h->passed_to, h->n_passed_to));
@@ -885,6 +1030,8 @@ static dv_status check_homes(const checker *c, facts *f)
             DV_TRY(check_copy(c, i));
         if (h->fill == DV_FILL_LOADED)
             DV_TRY(check_load(c, i, f->def));
+        if (h->fill == DV_FILL_SUMMED)
+            DV_TRY(check_sums(c, i));
     }
     DV_TRY(check_passes(c, f->oldest));
     DV_TRY(check_sharing(c));

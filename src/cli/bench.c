@@ -92,12 +92,12 @@ static dv_status get_ready(job *j)
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
         size_t bytes = (size_t)dv_tensor_bytes(t);
-        if (!t->is_input && !t->is_output)
+        if ((!t->is_input && !t->is_output) || t->file)
             continue;
         if (!(j->data[i] = dv_alloc_buffer(bytes)))
             return dv_nomem(j->diag);
         memset(j->data[i], 0, bytes);
-        if (t->is_input)
+        if (t->is_input && !cli_get_weight(&j->l, t->name, j->data[i]))
             dv_fill(j->p, i, 0, j->low, j->high, j->data[i]);
         DV_TRY(dv_exec_bind(j->exec, t->name, j->data[i], bytes, j->diag));
     }
@@ -289,9 +289,11 @@ static void report_text(const job *j)
                100 * gbs / j->copy, j->copy);
     printf("\n");
     if (plan->schedule.kernels && plan->schedule.shared_bytes >= 0)
-        printf("  memory of a run: %.4g MB shared, %.4g MB per thread\n",
+        printf("  memory of a run: %.4g MB shared, %.4g MB per thread, %.4g MB "
+               "of packed constants\n",
                (double)plan->schedule.shared_bytes / 1e6,
-               (double)plan->schedule.thread_bytes / 1e6);
+               (double)plan->schedule.thread_bytes / 1e6,
+               (double)plan->schedule.constant_bytes / 1e6);
     if (j->spent)
         groups_text(j);
 }

@@ -1,6 +1,6 @@
 // divvy check: parses and verifies a program, and prints its ops with their
 // iteration spaces.
-#include "cli/cli.h"
+#include "cli/load.h"
 #include "ir/program.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -74,9 +74,14 @@ int cli_check(const cli_command *c, int argc, char **argv)
                          "'%s'",
                          grain);
     dv_diag *diag = dv_diag_create();
-    dv_program *p = NULL, *lowered = NULL;
-    if (dv_program_load(&p, files[0], params.params, params.n, diag) ||
-        dv_program_lower(&lowered, p, g, diag)) {
+    dv_program *lowered = NULL;
+    cli_loaded l = {0};
+    dv_status st = cli_is_onnx(files[0])
+                       ? cli_load_onnx(files[0], &params, &l, diag)
+                       : dv_program_load(&l.program, files[0], params.params,
+                                         params.n, diag);
+    const dv_program *p = l.program;
+    if (st || dv_program_lower(&lowered, p, g, diag)) {
         code = cli_fail(diag);
     } else {
         cli_warnings(diag);
@@ -86,7 +91,7 @@ int cli_check(const cli_command *c, int argc, char **argv)
                        NULL, diag);
     }
     dv_program_destroy(lowered);
-    dv_program_destroy(p);
+    cli_unload(&l);
     dv_diag_destroy(diag);
     return code;
 }

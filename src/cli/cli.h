@@ -15,6 +15,7 @@
 //   emit.c                    divvy emit
 //   fuse.c                    divvy fuse
 //   grid.c                    divvy grid
+//   import.c                  divvy import, models as programs
 //   lint.c                    divvy lint
 //   nest.c, nest_run.[ch]     divvy nest, and its --run
 //   place.c, picture.[ch]     divvy place, and its drawings
@@ -172,6 +173,7 @@ int cli_einsum(const cli_command *c, int argc, char **argv);
 int cli_emit(const cli_command *c, int argc, char **argv);
 int cli_fuse(const cli_command *c, int argc, char **argv);
 int cli_grid(const cli_command *c, int argc, char **argv);
+int cli_import(const cli_command *c, int argc, char **argv);
 int cli_lint(const cli_command *c, int argc, char **argv);
 int cli_nest(const cli_command *c, int argc, char **argv);
 int cli_place(const cli_command *c, int argc, char **argv);

@@ -46,7 +46,7 @@ typedef struct job {
 static int read_dtype(const job *j, const char *text, dv_dtype *out)
 {
     int t = dv_dtype_find(text, strlen(text));
-    if (t < 0)
+    if (t < 0 || t > DV_I8)
         return cli_usage(j->c,
                          "there is no type %s: there are f64 f32 f16 "
                          "bf16 i64 i32 i8",

@@ -142,6 +142,8 @@ static dv_status read_options(const cli_plan_args *args, chosen *cores,
     out->n_pins = (size_t)args->pins.n;
     out->bars = args->bars.at;
     out->n_bars = (size_t)args->bars.n;
+    out->constants = args->constants.at;
+    out->n_constants = (size_t)args->constants.n;
     DV_TRY(read_rects(&args->allow, "allow", cores->allowed, diag));
     DV_TRY(read_rects(&args->holes, "holes", cores->holes, diag));
     out->allowed = cores->allowed;
@@ -169,19 +171,20 @@ static dv_status check_effects(const char *path, const cli_plan_args *args,
         {"team", "dist", o->team > 0 && !args->team_of_ranks},
         {"rank", "dist", o->rank > 0 && !args->team_of_ranks},
         {"grid", "dist", o->grid != NULL},
+        {"const", "lower", args->constants.n > 0},
         {"divide", "divide", o->divide != 0},
         {"pin", schedules ? "schedule" : "divide", args->pins.n > 0},
-        {"joint", "scratch", o->joint != 0},
+        {"joint", "joint", o->joint != 0},
         {"scratch", "scratch", o->scratch != 0},
         {"solver", "scratch", o->solver != 0},
         {"bar", "scratch", args->bars.n > 0},
-        {"tiles-per-core", "scratch", o->tiles_per_core != 0},
+        {"tiles-per-core", "joint", o->tiles_per_core != 0},
         {"in-place", "scratch", o->in_place != 0},
         {"clone-inputs", "scratch", o->clone_inputs != 0},
         {"ring", "scratch", o->ring != 0},
         {"evict", "scratch", o->evict != 0},
-        {"reorder", "scratch", o->reorder != 0},
-        {"recompute", "scratch", o->recompute != 0},
+        {"reorder", "joint", o->reorder != 0},
+        {"recompute", "joint", o->recompute != 0},
         {"tenants", "scratch", o->tenants != 0},
         {"time-limit", "scratch", args->time_limit != NULL},
         {"policy", "grid", o->policy != NULL},
@@ -193,7 +196,9 @@ static dv_status check_effects(const char *path, const cli_plan_args *args,
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                            "--%s has no effect: %s is a plan in which pass %s "
                            "is done; --start-at %s runs it again",
-                           rows[i].option, path, rows[i].pass, rows[i].pass);
+                           rows[i].option, path, rows[i].pass,
+                           strcmp(rows[i].pass, "divide") ? rows[i].pass
+                                                          : "joint");
     return DV_OK;
 }
 
@@ -214,15 +219,17 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
                         const cli_params *params, cli_loaded *out,
                         dv_diag *diag)
 {
-    char *text;
-    size_t len;
-    DV_TRY(dv_file_read(&text, &len, path, DV_MAX_TEXT_BYTES, diag));
+    char *text = NULL;
+    size_t len = 0;
+    int is_onnx = cli_is_onnx(path);
+    if (!is_onnx)
+        DV_TRY(dv_file_read(&text, &len, path, DV_MAX_TEXT_BYTES, diag));
     dv_plan_options options;
     chosen cores;
     dv_status st = read_options(args, &cores, &options, diag);
     if (st != DV_OK) {
         // Parsing the options failed; the status is returned at the end.
-    } else if (is_plan(text, len)) {
+    } else if (!is_onnx && is_plan(text, len)) {
         st = read_plan(path, text, len, args, params, &options, out, diag);
     } else if (args->start_at) {
         st = dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
@@ -233,8 +240,9 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
                      "there are",
                      options.rank);
     } else {
-        st = dv_program_parse(&out->program, text, len, path, params->params,
-                              params->n, diag);
+        st = is_onnx ? cli_load_onnx(path, params, out, diag)
+                     : dv_program_parse(&out->program, text, len, path,
+                                        params->params, params->n, diag);
         if (st == DV_OK)
             st = dv_target_load(&out->target,
                                 args->target ? args->target : "host", diag);
@@ -272,6 +280,9 @@ void cli_unload(cli_loaded *l)
 {
     dv_plan_destroy(l->plan);
     dv_target_destroy(l->target);
-    dv_program_destroy(l->program);
+    if (l->model)
+        dv_onnx_destroy(l->model);
+    else
+        dv_program_destroy(l->program);
     *l = (cli_loaded){0};
 }

@@ -5,13 +5,14 @@
 #include "cli/cli.h"
 #include "plan/plan.h"
 #include "exec/exec.h"
+#include "onnx/onnx.h"
 
 typedef struct cli_plan_args {
     const char *target, *start_at, *time_limit;
     // The value of --scratch (which tensors are resident in scratchpads) for
     // programs if the option is not given.
     dv_residents default_scratch;
-    cli_list sets, pins, bars, allow, holes;
+    cli_list sets, pins, bars, allow, holes, constants;
     dv_plan_options options;
     // Nonzero if the number of ranks and the own rank in `options` come from
     // mpirun.
@@ -28,6 +29,7 @@ typedef struct cli_loaded {
     dv_program *program; // NULL if the file is a plan
     dv_target *target;   // NULL if the file is a plan
     dv_plan *plan;
+    dv_onnx *model; // the model that owns the program; NULL: it is no model
 } cli_loaded;
 
 // Loads a file, makes a plan if it is a program, and checks the plan. Returns
@@ -40,6 +42,15 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
                         const cli_params *params, cli_loaded *out,
                         dv_diag *diag);
 void cli_unload(cli_loaded *l);
+
+// ONNX models (import.c). cli_is_onnx tells by its name whether a file is one;
+// cli_load_onnx sets the program of `out`; cli_is_weight tells whether a tensor
+// is a weight of the model, and cli_get_weight copies its elements.
+int cli_is_onnx(const char *path);
+dv_status cli_load_onnx(const char *path, const cli_params *params,
+                        cli_loaded *out, dv_diag *diag);
+int cli_is_weight(const cli_loaded *l, const char *tensor);
+int cli_get_weight(const cli_loaded *l, const char *tensor, void *data);
 // Applies the environment variables that replace options that were not given.
 dv_status cli_apply_environment(dv_target *t, dv_plan_options *options,
                                 dv_diag *diag);

@@ -30,6 +30,8 @@ const cli_command cli_commands[] = {
      cli_fuse, NULL, 0},
     {"grid", "--tiles MxN", "give the cores of a machine tiles", cli_grid, NULL,
      0},
+    {"import", "FILE -o DIR", "write an ONNX model as a program", cli_import,
+     "resnet50.onnx -o resnet50", 0},
     {"lint", "FILE", "look for defects in tiles on cores", cli_lint, NULL, 0},
     {"nest", "FILE", "loops around a kernel: check, optimise, run", cli_nest,
      NULL, 0},

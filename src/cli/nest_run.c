@@ -123,10 +123,8 @@ static dv_status run_oracle(job *j, dv_diag *diag)
 static int is_rounded(dv_prim p)
 {
     int fn = dv_prim_get(p)->fn;
-    return fn >= 0 && fn != DV_FN_RELU && fn != DV_FN_NEG && fn != DV_FN_ABS &&
-           fn != DV_FN_SQRT &&
-           (fn == DV_FN_DIV || p == DV_PRIM_PROD ||
-            dv_prim_get(p)->kind == DV_PRIM_IS_UNARY);
+    return p == DV_PRIM_PROD ||
+           (fn >= 0 && fn != DV_FN_SQRT && dv_fn_get((dv_fn)fn)->ulps > 1);
 }
 
 // Returns the allowed deviation of an element from `want`. It is 0 if only

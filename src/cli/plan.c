@@ -318,6 +318,11 @@ static char *explain(const dv_plan *whole)
         dv_put(&out, "the plan was read, not made: nothing was decided\n");
     for (int32_t i = 0; i < whole->n_removed; i++)
         dv_put(&out, "%s: removed, it reaches no output\n", whole->removed[i]);
+    for (int32_t i = 0; i < whole->n_views; i++)
+        dv_put(&out,
+               "%s: removed, its readers read the elements that it would copy "
+               "where they are\n",
+               whole->views[i]);
     if (plan->divisions && plan->target.sticks)
         explain_sticks(&out, plan);
     for (int32_t i = 0; plan->divisions && i < plan->ops->n_ops; i++)

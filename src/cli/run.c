@@ -15,12 +15,13 @@ dv_status cli_run_memory(cli_job *j)
     size_t n = (size_t)j->p->n_tensors;
     j->before = calloc(n, sizeof *j->before);
     j->after = calloc(n, sizeof *j->after);
-    if (!j->before || !j->after)
+    j->files = calloc(n, sizeof *j->files);
+    if (!j->before || !j->after || !j->files)
         return dv_nomem(j->diag);
     for (size_t i = 0; i < n; i++) {
         const dv_tensor *t = &j->p->tensors[i];
         size_t bytes = (size_t)dv_tensor_bytes(t);
-        if (t->is_input && !(j->before[i] = dv_alloc_buffer(bytes)))
+        if (t->is_input && !t->file && !(j->before[i] = dv_alloc_buffer(bytes)))
             return dv_nomem(j->diag);
         if (t->is_output && !(j->after[i] = dv_alloc_buffer(bytes)))
             return dv_nomem(j->diag);
@@ -51,6 +52,10 @@ dv_status cli_find_pair(const cli_job *j, const char *pair, int input,
                        option, pair, input ? "input" : "output");
     *tensor = dv_program_find(j->p, name);
     const dv_tensor *t = *tensor < 0 ? NULL : &j->p->tensors[*tensor];
+    if (t && t->file)
+        return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
+                       "%s %s: it is a constant with the elements of %s",
+                       option, name, t->file);
     if (t && (input ? t->is_input : t->is_output))
         return DV_OK;
     dv_text all = {0};
@@ -63,12 +68,23 @@ dv_status cli_find_pair(const cli_job *j, const char *pair, int input,
     return st;
 }
 
+static dv_status open_constants(cli_job *j)
+{
+    for (int32_t i = 0; i < j->p->n_tensors; i++) {
+        if (!j->p->tensors[i].file)
+            continue;
+        DV_TRY(dv_constant_open(&j->files[i], j->p, i, j->diag));
+        j->before[i] = (void *)(uintptr_t)dv_constant_data(j->files[i]);
+    }
+    return DV_OK;
+}
+
 dv_status cli_run_inputs(cli_job *j)
 {
     unsigned char *given = calloc((size_t)j->p->n_tensors + 1, 1);
     if (!given)
         return dv_nomem(j->diag);
-    dv_status st = DV_OK;
+    dv_status st = open_constants(j);
     for (int i = 0; i < j->in.n && st == DV_OK; i++) {
         int32_t tensor = -1;
         const char *path = NULL;
@@ -81,7 +97,8 @@ dv_status cli_run_inputs(cli_job *j)
                          j->before[tensor], j->diag);
     }
     for (int i = 0; i < j->p->n_tensors && st == DV_OK; i++)
-        if (j->p->tensors[i].is_input && !given[i])
+        if (j->p->tensors[i].is_input && !j->files[i] && !given[i] &&
+            !cli_get_weight(&j->l, j->p->tensors[i].name, j->before[i]))
             dv_fill(j->p, i, (uint64_t)j->seed, j->low, j->high, j->before[i]);
     free(given);
     return st;
@@ -161,7 +178,7 @@ static dv_status run(cli_job *j)
         if (t->is_input && t->is_output)
             memcpy(j->after[i], j->before[i], bytes);
         void *data = t->is_output ? j->after[i] : j->before[i];
-        if (data && j->exec)
+        if (data && j->exec && !t->file)
             DV_TRY(dv_exec_bind(j->exec, t->name, data, bytes, j->diag));
     }
     cli_progress progress;
@@ -205,7 +222,8 @@ static int is_made_up(const cli_job *j, const dv_tensor *t)
     for (int i = 0; i < j->in.n; i++)
         if (!strncmp(j->in.at[i], t->name, len) && j->in.at[i][len] == '=')
             return 0;
-    return t->is_input && (!j->resume || j->verify);
+    return t->is_input && !t->file && (!j->resume || j->verify) &&
+           !cli_is_weight(&j->l, t->name);
 }
 
 static void report_made_up(const cli_job *j)
@@ -572,9 +590,12 @@ int cli_run(const cli_command *c, int argc, char **argv)
         code = work(&j);
     }
     for (int i = 0; j.p && i < j.p->n_tensors; i++) {
-        dv_release(j.before ? j.before[i] : NULL);
+        if (!j.p->tensors[i].file)
+            dv_release(j.before ? j.before[i] : NULL);
         dv_release(j.after ? j.after[i] : NULL);
+        dv_constant_close(j.files ? j.files[i] : NULL);
     }
+    free(j.files);
     free(j.before);
     free(j.after);
     dv_exec_destroy(j.exec);

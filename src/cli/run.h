@@ -2,6 +2,7 @@
 #ifndef DV_CLI_RUN_H
 #define DV_CLI_RUN_H
 #include "cli/load.h"
+#include "exec/constants.h"
 #include "exec/exec.h"
 #include "team/team.h"
 
@@ -24,7 +25,8 @@ typedef struct cli_job {
     int64_t every;
     cli_loaded l;
     const dv_program *p; // the plan's program
-    void **before;       // per tensor: input data; owned
+    void **before;       // per tensor: input data; owned, except in `files`
+    dv_constant **files; // per tensor: the open file of a constant; owned
     void **after;        // per tensor: data that the run works on; owned
     dv_exec *exec;       // runs the plan; NULL if each rank is a process
     double seconds;

@@ -33,7 +33,7 @@ static void put_home(dv_text *out, const dv_plan *plan, const dv_home *h,
                      const char *name)
 {
     static const char *const fills[] = {"", ", loaded", ", over the ring",
-                                        ", moved"};
+                                        ", moved", ", partial sums"};
     dv_put(out, "    %c %-12s ops %d..%d at %" PRId64 ", %" PRId64 " bytes%s%s",
            cli_letter((int32_t)(h - plan->scratch.homes)), name,
            (int)h->first_op, (int)h->end_op, h->address, h->core_bytes,

@@ -139,6 +139,7 @@ static dv_status whole_tensors(team *t)
         st = cli_run_inputs(&with);
     j->before = with.before;
     j->after = with.after;
+    j->files = with.files;
     return st;
 }
 
@@ -148,7 +149,9 @@ static dv_status own_inputs(team *t)
     for (int32_t i = 0; i < j->p->n_tensors; i++) {
         dv_box local, own;
         void *data = dv_rank_data(t->rank, i, &local, &own);
-        if (j->p->tensors[i].is_input && data)
+        if (j->p->tensors[i].file)
+            DV_TRY(dv_rank_read_constant(t->rank, i, j->diag));
+        else if (j->p->tensors[i].is_input && data)
             dv_fill_box(j->p, i, (uint64_t)j->seed, j->low, j->high, &own,
                         &local, data);
     }

@@ -350,6 +350,10 @@ static void pack_operands(dv_contraction_cursor *t, int pack, ct_spot *s)
     for (int o = 0; pack && o < DV_N_OPERANDS; o++) {
         if (!(pack >> o & 1) || (c->on_way && o == c->form.in_col))
             continue;
+        if (c->once >> o & 1) {
+            s->at[o] = (unsigned char *)(uintptr_t)ct_once_block(t, o);
+            continue;
+        }
         if (o != DV_OUT || !(s->first && c->zero_first))
             ct_pack(c, t, o, s->at[o]);
         s->at[o] = t->buffer[o];
@@ -380,10 +384,14 @@ static void enter(dv_contraction_cursor *t, int l)
         t->i[l + 1] = 0;
     }
     const ct_spot *s = &t->spot[l];
-    if (c->plan)
-        dv_gemm_begin(&t->gemm, c->plan, s->at[c->form.in_row],
-                      s->at[c->form.in_col], s->at[DV_OUT], t->gemm_workspace,
-                      &(dv_gemm_args){.bias = t->bias});
+    if (!c->plan)
+        return;
+    const void *in[2];
+    for (int o = 0; o < 2; o++)
+        in[o] = c->once >> o & 1 ? ct_once_block(t, o) : s->at[o];
+    dv_gemm_begin(&t->gemm, c->plan, in[c->form.in_row], in[c->form.in_col],
+                  s->at[DV_OUT], t->gemm_workspace,
+                  &(dv_gemm_args){.bias = t->bias});
 }
 
 // Ends the current iteration of the innermost loop, and of each loop around it
@@ -416,6 +424,8 @@ void dv_contraction_begin(dv_contraction_cursor *t, const dv_contraction *c,
     t->c = c;
     t->out = args->out;
     t->bias = args->bias;
+    t->packed[0] = args->packed[0];
+    t->packed[1] = args->packed[1];
     t->ended = 0;
     t->half = 0;
     t->brought = NULL;

@@ -21,6 +21,7 @@
 //   layout.c       computes strides of loops, panels and buffers
 //   make.c         generates the kernels and moves that a run may need
 //   move.c         packs blocks of operands and writes results back
+//   once.c         packs inputs that never change, once for all runs
 //   state.h        private to the folder: a contraction
 #ifndef DV_CONTRACT_H
 #define DV_CONTRACT_H
@@ -65,6 +66,15 @@ void dv_contraction_destroy(dv_contraction *c);
 const dv_nest *dv_contraction_nest(const dv_contraction *c);
 // Returns the bytes of the workspace of a run.
 int64_t dv_contraction_workspace(const dv_contraction *c);
+// Returns the mask of the inputs that are packed before the first run: those
+// that the nest says are fixed, and that a run would otherwise pack. Returns
+// the bytes of such an input when it is packed (0: it is not in the mask).
+int dv_contraction_once(const dv_contraction *c);
+int64_t dv_contraction_once_bytes(const dv_contraction *c, int operand);
+// Packs an input that is in the mask, from the address that a run would get to
+// memory that begins at a cache line.
+dv_status dv_contraction_pack(const dv_contraction *c, int operand,
+                              const void *from, void *to, dv_diag *diag);
 // Returns whether a run announces finished blocks of results (dv_block) before
 // its end.
 int dv_contraction_has_blocks(const dv_contraction *c);
@@ -77,6 +87,9 @@ typedef struct dv_contraction_args {
     const void *in0, *in1;
     void *out, *workspace;
     const void *bias;
+    // The inputs that were packed before (dv_contraction_once); the addresses
+    // in0 and in1 of these need not be valid.
+    const void *packed[2];
 } dv_contraction_args;
 // Where the current iteration of a loop begins. All fields of this structure
 // and the next are private to contract/.
@@ -97,6 +110,7 @@ typedef struct dv_contraction_cursor {
     void *out;
     const void *bias;
     unsigned char *buffer[DV_N_OPERANDS]; // packed operands
+    const unsigned char *packed[2];       // those packed before the first run
     // Position of each loop, in elements of its untiled dimension, the number
     // of its current iteration, and the number of its iterations.
     int64_t at[DV_NEST_MAX_DIMS], i[DV_NEST_MAX_DIMS + 1], n[DV_NEST_MAX_DIMS];

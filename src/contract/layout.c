@@ -136,6 +136,7 @@ int ct_layout_buffer(dv_contraction *c, int o)
             c->buffer_bytes[o] = dv_round_up(2 * c->ahead_bytes, 256);
         return 1;
     }
+    int once = o != DV_OUT && c->n.fixed >> o & 1;
     if (at == DV_FORM_TOP)
         c->top_pack |= (uint8_t)(1 << o);
     else
@@ -171,6 +172,10 @@ int ct_layout_buffer(dv_contraction *c, int o)
                 return 0;
         }
     }
-    c->buffer_bytes[o] = dv_round_up(elems * c->es, 256);
+    int64_t bytes = dv_round_up(elems * c->es, 256);
+    if (once)
+        ct_set_once(c, o, at, bytes);
+    else
+        c->buffer_bytes[o] = bytes;
     return elems <= MOST_ELEMS;
 }

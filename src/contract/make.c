@@ -270,8 +270,14 @@ dv_status ct_make_plan(dv_contraction *c, dv_jit *jit,
         s.dtype = c->n.narrow;
     if (c->n.k_order == DV_K_AS_IT_IS)
         follow_sums(c, &s, &o);
+    if (c->n.fixed >> c->form.in_row & 1)
+        o.given |= DV_GIVEN_A;
+    if (c->n.fixed >> c->form.in_col & 1)
+        o.given |= DV_GIVEN_B;
     DV_TRY(set_end(c, &s, diag));
-    return dv_gemm_plan_create(&c->plan, jit, &s, &o, diag);
+    DV_TRY(dv_gemm_plan_create(&c->plan, jit, &s, &o, diag));
+    ct_set_given(c);
+    return DV_OK;
 }
 
 dv_status ct_make_kernels(dv_contraction *c, dv_jit *jit, dv_diag *diag)

@@ -111,7 +111,12 @@ struct dv_contraction {
     const dv_contraction_choices *as;
     int32_t n_loops;
     int32_t zero_first, relu_last;
-    uint8_t top_pack; // bit mask of the operands packed before all loops
+    // Bit mask of the inputs that are packed before the first run, and the loop
+    // whose iterations have packed blocks of their own.
+    uint8_t once;
+    int once_at[2];
+    int64_t once_bytes[2]; // bytes of one of these blocks
+    uint8_t top_pack;      // bit mask of the operands packed before all loops
     ct_loop loops[DV_NEST_MAX_DIMS];
     ct_prim row, col, k[DV_FORM_MAX_K];
     // The k dimensions (summed) of the kernel with a shorter last tile, or -1.
@@ -169,6 +174,13 @@ void ct_pack(const dv_contraction *c, dv_contraction_cursor *t, int operand,
              const unsigned char *from);
 void ct_unpack(const dv_contraction *c, dv_contraction_cursor *t,
                unsigned char *to);
+// The functions below are in once.c. ct_set_once says that the input is packed
+// before the first run, in blocks of `bytes` for each iteration of loop `at`
+// (-1: there are no loops); ct_set_given does so for what the GEMM plan is
+// given. ct_once_block returns the packed block for the current iterations.
+void ct_set_once(dv_contraction *c, int operand, int at, int64_t bytes);
+void ct_set_given(dv_contraction *c);
+const unsigned char *ct_once_block(const dv_contraction_cursor *t, int operand);
 // Returns the number of iterations of a loop, which is smaller than `size` in
 // the last, shorter tile of the loops around it, and sets *from to its
 // position.

@@ -186,7 +186,7 @@ void dv_darray_destroy(dv_darray *a)
 static dv_status check_call(const dv_team_link *p, dv_elem type,
                             const dv_dist *d, const dv_halo *h, dv_diag *diag)
 {
-    if ((int)type < 0 || type > DV_ELEM_U8)
+    if ((int)type < 0 || type > DV_ELEM_BOOL)
         return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
                        "there is no element type %d", (int)type);
     DV_TRY(dv_dist_check(d, diag));

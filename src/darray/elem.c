@@ -10,9 +10,9 @@ static const dv_elem_info infos[] = {
 #undef DV_ELEM
 };
 
-// Asserts that the first element types have the same numbers as the program
+// Asserts that the element types have the same numbers as the program
 // dtypes.
-#define DV_DTYPE(NAME, name, bytes, mantissa_bits, npy)                        \
+#define DV_DTYPE(NAME, name, bytes, kind, mantissa_bits, npy)                  \
     _Static_assert((int)DV_##NAME == (int)DV_ELEM_##NAME, #name);
 #include "divvy/dtype.def"
 #undef DV_DTYPE
@@ -65,14 +65,15 @@ void dv_elem_load(dv_elem t, const char *from, int64_t stride, int64_t n,
     case DV_ELEM_U16:
         LOAD(uint16_t, uint64_t);
     case DV_ELEM_U8:
+    case DV_ELEM_BOOL:
         LOAD(uint8_t, uint64_t);
     }
 }
 #undef LOAD
 #undef LOAD_HALF
 
-// Stores integers by truncating the 64-bit value to the element's width;
-// dv_store rounds floats.
+// Stores integers by truncating the 64-bit value to the element's width, in a
+// bool 1 unless the value is 0; dv_store rounds floats.
 void dv_elem_store(dv_elem t, char *to, int64_t stride, int64_t n,
                    const void *from)
 {
@@ -85,6 +86,8 @@ void dv_elem_store(dv_elem t, char *to, int64_t stride, int64_t n,
             continue;
         }
         uint64_t v = ((const uint64_t *)from)[i];
+        if (t == DV_ELEM_BOOL)
+            v = v != 0;
         switch (bytes) {
         case 8:
             memcpy(to, &v, 8);

@@ -124,12 +124,14 @@ int dv_team_target(dv_iter_space *out, const dv_program *p,
     return any;
 }
 
-static dv_range index_range(const dv_op *op, const dv_index *x,
-                            const dv_iter_space *s)
+// Returns the elements of dim d that an access reaches from the points of s.
+static dv_range index_range(const dv_program *p, const dv_op *op,
+                            const dv_access *a, int d, const dv_iter_space *s)
 {
     int64_t lo, hi;
-    // This cannot overflow, because the whole range lies inside the tensor.
-    dv_index_bounds(op, x, s, &lo, &hi);
+    // This cannot overflow, because the whole range lies inside the tensor or,
+    // if the read has a border, the verifier has computed it.
+    dv_access_bounds(p, op, a, d, s, &lo, &hi);
     return (dv_range){lo, hi + 1 - lo};
 }
 
@@ -140,7 +142,7 @@ dv_box dv_access_box(const dv_program *p, const dv_op *op, const dv_access *a,
     for (int d = 0; d < a->n_dims; d++)
         b.dim[d] = a->index[d].via >= 0
                        ? (dv_range){0, p->tensors[a->tensor].shape[d]}
-                       : index_range(op, &a->index[d], s);
+                       : index_range(p, op, a, d, s);
     return b;
 }
 
@@ -194,26 +196,28 @@ static int need_of(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
 // For ranks at coordinate `coord` of the axis, returns whether the index range
 // of the read ends after the start of `own` (side 0) or begins before the end
 // of `own` (side 1). Each answer is monotonic in coord.
-static int reaches(const dv_op *op, const dv_index *x, const dv_axis_binding *b,
-                   int64_t coord, dv_range own, int side)
+static int reaches(const asked *q, const dv_access *a, int d,
+                   const dv_axis_binding *b, int64_t coord, dv_range own,
+                   int side)
 {
+    const dv_op *op = &q->p->ops[q->s->op];
     dv_iter_space s;
     whole_space(&s, op);
     at_coord(&s, b, coord);
-    dv_range r = index_range(op, x, &s);
+    dv_range r = index_range(q->p, op, a, d, &s);
     return side == 0 ? r.off + r.size > own.off : r.off < own.off + own.size;
 }
 
 // Binary search for the first coordinate where reaches() returns `want`; n if
 // there is none.
-static int64_t turn(const dv_op *op, const dv_index *x,
+static int64_t turn(const asked *q, const dv_access *a, int d,
                     const dv_axis_binding *b, int64_t n, dv_range own, int side,
                     int want)
 {
     int64_t low = 0, high = n;
     while (low < high) {
         int64_t mid = low + (high - low) / 2;
-        if (reaches(op, x, b, mid, own, side) == want)
+        if (reaches(q, a, d, b, mid, own, side) == want)
             high = mid;
         else
             low = mid + 1;
@@ -223,7 +227,7 @@ static int64_t turn(const dv_op *op, const dv_index *x,
 
 // Finds the coordinates of an axis whose ranks may read elements of the box
 // `own`.
-static void reading_coords(int64_t *first, int64_t *end, const dv_op *op,
+static void reading_coords(int64_t *first, int64_t *end, const asked *q,
                            const dv_access *a, const dv_axis_binding *b,
                            int64_t n, const dv_box *own)
 {
@@ -236,8 +240,8 @@ static void reading_coords(int64_t *first, int64_t *end, const dv_op *op,
         // Whether the index increases with the coordinate; otherwise it
         // decreases.
         int up = (x->coef[b->var] > 0) == (b->coef > 0);
-        int64_t from = turn(op, x, b, n, own->dim[d], !up, 1);
-        int64_t to = turn(op, x, b, n, own->dim[d], up, 0);
+        int64_t from = turn(q, a, d, b, n, own->dim[d], !up, 1);
+        int64_t to = turn(q, a, d, b, n, own->dim[d], up, 0);
         *first = dv_max_i64(*first, from);
         *end = dv_min_i64(*end, to);
     }
@@ -255,7 +259,7 @@ static void candidates(dv_ranks *out, const asked *q, const dv_box *own)
             int64_t first, end;
             if (op->reads[r].tensor != q->s->tensor)
                 continue;
-            reading_coords(&first, &end, op, &op->reads[r], &binds[a],
+            reading_coords(&first, &end, q, &op->reads[r], &binds[a],
                            q->t->grid[a], own);
             if (first < end) {
                 out->first[a] = dv_min_i64(out->first[a], first);
@@ -319,15 +323,15 @@ int dv_team_aligned(const dv_program *p, const dv_plan_team *t, int32_t op,
 
 // Restricts `core`, the points that a rank can compute without messages, to
 // points whose read lies in the rank's own box. Returns 0 if none can be found.
-static int narrow_core(dv_iter_space *core, const dv_op *op, const dv_access *a,
-                       const dv_box *own)
+static int narrow_core(dv_iter_space *core, const dv_program *p,
+                       const dv_op *op, const dv_access *a, const dv_box *own)
 {
     for (int d = 0; d < a->n_dims; d++) {
         const dv_index *x = &a->index[d];
         dv_axis_binding b = {0};
         if (x->via >= 0)
             return 0; // an indirect index may read any element
-        dv_range r = index_range(op, x, core);
+        dv_range r = index_range(p, op, a, d, core);
         if (r.off >= own->dim[d].off &&
             r.off + r.size <= own->dim[d].off + own->dim[d].size)
             continue;
@@ -353,7 +357,7 @@ int dv_team_core(dv_iter_space *core, const dv_program *p,
         dv_box own = dv_dist_own(&t->tensors[s->tensor], rank);
         for (int r = 0; r < o->n_reads; r++)
             if (o->reads[r].tensor == s->tensor &&
-                !narrow_core(core, o, &o->reads[r], &own))
+                !narrow_core(core, p, o, &o->reads[r], &own))
                 return 0;
     }
     return 1;

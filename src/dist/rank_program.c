@@ -354,6 +354,25 @@ static dv_var *map_vars(builder *b, const dv_op *op, const dv_iter_space *box,
     return vars;
 }
 
+// Copies an expression of an op whose variables are shifted: the value of a
+// variable stays that of the team's op. Returns NULL if out of memory.
+static const dv_expr *map_values(builder *b, const dv_expr *e,
+                                 const int64_t *shift)
+{
+    if (!dv_expr_has_index(e))
+        return e;
+    dv_expr *to = DV_NEW(&b->r->p->arena, dv_expr, 1);
+    if (!to)
+        return NULL;
+    *to = *e;
+    if (e->kind == DV_EXPR_INDEX)
+        to->base += shift[e->read];
+    for (int i = 0; i < e->n_args; i++)
+        if (!(to->arg[i] = map_values(b, e->arg[i], shift)))
+            return NULL;
+    return to;
+}
+
 // Returns 1 if a tensor of the rank's program exists before the program runs,
 // so that an op that defines it only overwrites it.
 static int is_bound(const builder *b, int32_t tensor)
@@ -372,7 +391,9 @@ static int push_part(builder *b, int32_t number, const dv_iter_space *box,
     dv_access *reads = DV_NEW(&b->r->p->arena, dv_access, from->n_reads);
     op.vars = map_vars(b, from, box, shift);
     op.reads = reads;
-    if (!reads || !op.vars ||
+    if (op.vars)
+        op.body = map_values(b, from->body, shift);
+    if (!reads || !op.vars || !op.body ||
         !map_access(b, &op.write, &from->write, shift, from->n_vars))
         return 0;
     for (int k = 0; k < from->n_reads; k++) {
@@ -444,10 +465,10 @@ static int push_partial_sums(builder *b, int32_t number)
                 .n_vars = from->n_vars,
                 .n_reads = sums.n_reads,
                 .reads = map_reads(b, from, &sums, shift, from->n_vars),
-                .body = sums.body,
+                .body = map_values(b, sums.body, shift),
                 .update = 1};
     b->r->parts[number] = t;
-    return t >= 0 && op.reads &&
+    return t >= 0 && op.reads && op.body &&
            box_access(b, &op.write, t, box.n_dims, from->n_vars, at) &&
            push_op(b, &op, -1);
 }
@@ -474,9 +495,9 @@ static int push_results(builder *b, int32_t number)
                 .n_vars = n,
                 .n_reads = results.n_reads + 1,
                 .reads = reads,
-                .body = results.body};
+                .body = map_values(b, results.body, shift)};
     op.update = (uint8_t)(from->update || is_bound(b, from->write.tensor));
-    return map_access(b, &op.write, &from->write, shift, n) &&
+    return op.body && map_access(b, &op.write, &from->write, shift, n) &&
            push_op(b, &op, -1);
 }
 

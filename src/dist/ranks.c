@@ -132,6 +132,9 @@ static dv_status keep_options(const dv_pass_cx *cx, dv_plan *plan)
     o->place = NULL;
     o->place_user = NULL;
     o->stop_after = NULL;
+    // The programs of ranks have inputs in place of constants.
+    o->constants = NULL;
+    o->n_constants = 0;
     o->policy = copy_text(arena, cx->options->policy);
     o->order = copy_text(arena, cx->options->order);
     ok = (o->policy || !cx->options->policy) &&
@@ -227,6 +230,10 @@ void dv_ranks_print(dv_text *out, const dv_plan *plan)
     dv_put(out, "ranks {\n");
     for (size_t i = 0; o && i < o->n_pins; i++)
         dv_put(out, "    pin \"%s\"\n", o->pins[i]);
+    // Other bars are about ops that the plan no longer has.
+    for (size_t i = 0; o && i < o->n_bars; i++)
+        if (dv_bar_applies(plan->ops, o->bars[i]))
+            dv_put(out, "    bar \"%s\"\n", o->bars[i]);
     for (int32_t i = 0; i < plan->n_classes; i++) {
         const dv_rank_class *c = &plan->classes[i];
         dv_text text = {0};
@@ -290,28 +297,38 @@ static dv_status read_class(dv_plan *plan, dv_lexer *lx, int32_t *cap)
     return dv_lex_expect(lx, '}', "a section of a plan or '}'");
 }
 
-static dv_status read_pins(dv_plan *plan, dv_lexer *lx)
+// Reads lines of a word and a text in quotes.
+static dv_status read_texts(dv_plan *plan, dv_lexer *lx, const char *word,
+                            const char *const **out, size_t *n_out)
 {
-    dv_plan_options *o = DV_NEW(&plan->arena, dv_plan_options, 1);
-    const char **pins = NULL;
+    const char **texts = NULL;
     int32_t n = 0, cap = 0;
-    if (!o)
-        return dv_nomem(lx->diag);
-    while (dv_lex_is(lx, "pin")) {
+    while (dv_lex_is(lx, word)) {
         DV_TRY(dv_lex(lx));
         if (lx->tok.kind != DV_TOK_STRING)
             return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
-                           "expected a pin in quotes");
-        const char **pin = DV_PUSH(&plan->arena, const char *, pins, n, cap);
-        if (!pin ||
-            !(*pin = dv_arena_copy(&plan->arena, lx->src->text + lx->tok.off,
-                                   lx->tok.len)))
+                           "expected a %s in quotes", word);
+        const char **text = DV_PUSH(&plan->arena, const char *, texts, n, cap);
+        if (!text ||
+            !(*text = dv_arena_copy(&plan->arena, lx->src->text + lx->tok.off,
+                                    lx->tok.len)))
             return dv_nomem(lx->diag);
         DV_TRY(dv_lex(lx));
     }
+    *out = texts;
+    *n_out = (size_t)n;
+    return DV_OK;
+}
+
+// Reads the options for planning ranks again: pins, then bars.
+static dv_status read_options(dv_plan *plan, dv_lexer *lx)
+{
+    dv_plan_options *o = DV_NEW(&plan->arena, dv_plan_options, 1);
+    if (!o)
+        return dv_nomem(lx->diag);
     *o = (dv_plan_options)DV_PLAN_OPTIONS_INIT;
-    o->pins = pins;
-    o->n_pins = (size_t)n;
+    DV_TRY(read_texts(plan, lx, "pin", &o->pins, &o->n_pins));
+    DV_TRY(read_texts(plan, lx, "bar", &o->bars, &o->n_bars));
     plan->rank_options = o;
     return DV_OK;
 }
@@ -324,7 +341,7 @@ dv_status dv_ranks_read(dv_plan *plan, dv_lexer *lx)
                        "section ranks stands before section dist");
     DV_TRY(dv_plan_whole_slices(plan, lx->diag));
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
-    DV_TRY(read_pins(plan, lx));
+    DV_TRY(read_options(plan, lx));
     while (dv_lex_is(lx, "class"))
         DV_TRY(read_class(plan, lx, &cap));
     return dv_lex_expect(lx, '}', "'class' or '}'");

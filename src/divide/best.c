@@ -129,7 +129,7 @@ double dv_divide_transferred_by_all(const dv_divide_space *s, int i,
     if (!s->coords[i])
         return (double)s->layouts[i]->bytes;
     uint32_t vars = vars_of(s, i);
-    double all = 1, largest = 1;
+    double all = 1, largest = 1, alike = 1;
     int is_write = i == s->n_tensors - 1;
     for (int v = 0; v < s->n_vars; v++) {
         // Slices of a variable of the tensor add up to its extent, even if the
@@ -140,8 +140,12 @@ double dv_divide_transferred_by_all(const dv_divide_space *s, int i,
             largest *= (double)dv_ceil_div(s->units[v], d->n[v]);
         } else if (is_write ? !(s->reduced >> v & 1) : !s->shares) {
             all *= (double)d->n[v];
+        } else if (!is_write) {
+            alike *= (double)d->n[v];
         }
     }
+    // Every ring reads what its cores share.
+    all *= alike < (double)s->shares ? alike : (double)dv_max_i64(s->shares, 1);
     return dv_divide_transferred(s, i, d) * all / largest;
 }
 
@@ -152,7 +156,7 @@ double dv_divide_passed(const dv_divide_space *s, int i, const dv_splits *d)
     uint32_t vars = vars_of(s, i);
     for (int v = 0; v < s->n_vars; v++)
         if (!(vars >> v & 1) && d->n[v] > 1)
-            return dv_divide_transferred_by_all(s, i, d);
+            return dv_divide_transferred_by_all(s, i, d) / (double)s->shares;
     return 0;
 }
 

@@ -38,9 +38,10 @@ typedef struct dv_divide_space {
     // 1 if an access has an indirect index or a negative stride.
     int has_irregular_access;
     int64_t line; // bytes that memory transfers together
-    // 1 if an operand that several cores need is read from main memory once and
-    // passes all cores along a ring.
-    int shares;
+    // If an operand that several cores need passes them along a ring: how many
+    // rings there are, each of which reads it from main memory once. Otherwise
+    // 0.
+    int64_t shares;
     // For the planner `seed`, which divides as Torch-Spyre does: bit mask of
     // variables that the written tensor's position in memory depends on.
     uint32_t outputs;

@@ -7,7 +7,8 @@
 //
 // The numbers are slice lengths; a variable that is not listed is not cut. If a
 // reduction variable is cut, the partial results of the slices are combined in
-// the order of the slices.
+// the order of the slices. Variables are listed in the order of the digits of
+// tile numbers, the most significant first.
 //
 // Ops of the same shape are divided only once, because models repeat their
 // layers.
@@ -417,8 +418,10 @@ dv_status dv_divide_run(dv_pass_cx *cx, dv_plan *plan)
     DV_TRY(dv_plan_whole_slices(plan, cx->diag));
     plan->divide_method = methods[method];
     // Machines that compute on tiles may give any tile to any core afterwards.
-    plan->shares = plan->target.ring && !plan->target.tile_rows &&
-                   cx->options->ring != DV_OFF;
+    int ring = plan->target.ring && !plan->target.tile_rows &&
+               cx->options->ring != DV_OFF;
+    plan->shares =
+        ring ? dv_target_ring(&plan->target, plan->target.cores - 1) + 1 : 0;
     plan->divisions = DV_NEW(&plan->arena, dv_division, plan->ops->n_ops);
     known k = {.cap = 16};
     while (k.cap < 2 * (size_t)plan->ops->n_ops)
@@ -460,7 +463,8 @@ void dv_divide_print(dv_text *out, const dv_plan *plan)
     for (int32_t i = 0; i < plan->ops->n_ops; i++) {
         const dv_op *op = &plan->ops->ops[i];
         const char *sep = ":";
-        for (int v = 0; v < op->n_vars; v++) {
+        for (int k = 0; k < op->n_vars; k++) {
+            int v = dv_plan_digit(plan, i, k);
             if (plan->slices[i][v] == dv_var_len(op, v))
                 continue;
             if (sep[0] == ':')
@@ -476,10 +480,40 @@ void dv_divide_print(dv_text *out, const dv_plan *plan)
     dv_put(out, "}\n");
 }
 
+// Stores the order of the digits of an op's tile numbers, of which the first n
+// are known: those of the variables that are cut. On machines with caches the
+// order has no meaning. Returns 0 when out of memory.
+static int keep_digits(dv_plan *plan, int32_t op, const int8_t *digits, int n)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    uint32_t listed = 0;
+    int ordered = 1;
+    for (int k = 0; k < n; k++) {
+        listed |= UINT32_C(1) << digits[k];
+        ordered &= k == 0 || digits[k - 1] < digits[k];
+    }
+    if (ordered || dv_target_has_caches(&plan->target))
+        return 1;
+    int8_t *all = DV_NEW(&plan->arena, int8_t, o->n_vars);
+    if (!plan->digits)
+        plan->digits = DV_NEW(&plan->arena, const int8_t *, plan->ops->n_ops);
+    if (!all || !plan->digits)
+        return 0;
+    memcpy(all, digits, (size_t)n);
+    for (int8_t v = 0; v < o->n_vars; v++)
+        if (!(listed >> v & 1))
+            all[n++] = v;
+    plan->digits[op] = all;
+    return 1;
+}
+
 // Parses the slices of one op, such as `3: i 16, j 4`.
 static dv_status read_slices(dv_plan *plan, dv_lexer *lx)
 {
     char buf[48];
+    int8_t digits[DV_MAX_VARS];
+    uint32_t seen = 0;
+    int n = 0;
     int64_t op = 0;
     dv_loc at = dv_lex_at(lx);
     DV_TRY(dv_lex_int(lx, &op, "the number of an op or '}'"));
@@ -499,6 +533,12 @@ static dv_status read_slices(dv_plan *plan, dv_lexer *lx)
             return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
                            "op %s has no variable %s", o->name,
                            dv_lex_show(lx, buf));
+        if (seen >> v & 1)
+            return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
+                           "op %s has slices of %s already", o->name,
+                           o->vars[v].name);
+        seen |= UINT32_C(1) << v;
+        digits[n++] = (int8_t)v;
         DV_TRY(dv_lex(lx));
         at = dv_lex_at(lx);
         DV_TRY(dv_lex_int(lx, &plan->slices[op][v], "the length of a slice"));
@@ -511,7 +551,8 @@ static dv_status read_slices(dv_plan *plan, dv_lexer *lx)
                            "a slice of %" PRId64 " points, %s has %" PRId64,
                            plan->slices[op][v], o->vars[v].name, len);
     } while (lx->tok.kind == ',');
-    return DV_OK;
+    return keep_digits(plan, (int32_t)op, digits, n) ? DV_OK
+                                                     : dv_nomem(lx->diag);
 }
 
 dv_status dv_divide_read(dv_plan *plan, dv_lexer *lx)

@@ -56,6 +56,9 @@ static void find_blocked(dv_divide_space *s)
                   "its last stick is ragged and needs a mask that knows all of "
                   "it");
     const dv_op *op = s->op;
+    if (dv_op_has_border(op))
+        block(s, s->reduced,
+              "kernels that read with a border do not compute parts of sums");
     for (int i = 0; i < s->n_tensors; i++)
         if (!s->coords[i])
             block(s, UINT32_MAX, "an index is too large to follow");
@@ -165,6 +168,8 @@ static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
         if (d->n[v] > 1)
             grain = c < 0 ? 1 : dv_gcd(grain, c * len);
     }
+    // A read with a border may begin outside of its tensor.
+    start -= dv_floor_div(start, grain) * grain;
     int64_t n = 1 + (way + block - grain + start % grain) / block;
     return dv_min_i64(n, l->size[dim]);
 }

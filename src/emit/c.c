@@ -56,7 +56,8 @@ static int64_t n_parts(const emitter *e, int32_t i)
 static int in_turn(const emitter *e, const dv_group *g)
 {
     for (int32_t i = g->first_op; i < g->end_op; i++)
-        if (n_parts(e, i) > 1 || needs_old(&e->p->ops[i]))
+        if (n_parts(e, i) > 1 || needs_old(&e->p->ops[i]) ||
+            (e->plan->digits && e->plan->digits[i]))
             return 1;
     return 0;
 }
@@ -92,8 +93,9 @@ static void put_step(emitter *e, const dv_expr *r, const char *before)
 {
     static const char *const real[] = {"(r + ", "rt_max(r, ", "rt_min(r, ",
                                        "(r * ", "(r + "};
-    static const char *const whole[] = {
-        "rt_add(r, ", "rt_imax(r, ", "rt_imin(r, ", "rt_mul(r, ", "rt_add(r, "};
+    static const char *const whole[] = {"rt_iadd(r, ", "rt_imax(r, ",
+                                        "rt_imin(r, ", "rt_imul(r, ",
+                                        "rt_iadd(r, "};
     P("%sr = %s", before, dv_expr_is_integer(r) ? whole[r->fn] : real[r->fn]);
 }
 

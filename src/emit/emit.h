@@ -74,9 +74,6 @@ typedef struct emit_op {
 } emit_op;
 
 const char *dv_ctype(dv_dtype t);
-// Returns whether the value is an integer, which is computed in wrapping 64-bit
-// arithmetic; other values are computed as double.
-int dv_expr_is_integer(const dv_expr *e);
 void dv_emit_value(dv_text *out, const emit_op *o, const dv_expr *e, int whole);
 // Prints an element of a tensor, such as "t3_c[12 * m_0 + n_1]".
 void dv_emit_access(dv_text *out, const emit_op *o, const dv_access *a,
@@ -224,6 +221,8 @@ int dv_expr_has_reduce(const dv_expr *e);
 // Returns the number of tile registers needed to compute e, in addition to
 // register 0, which holds the sum.
 int dv_emit_registers(const dv_expr *e);
+// Returns the first function of an expression that the device lacks, or NULL.
+const char *dv_emit_device_lacks(const dv_expr *e);
 // Emits the calls that compute an expression (metal_expr.c). The sum is in
 // register 0; other values use `reg` and the registers after it. Returns the
 // result's register. `after` selects the operands needed after the sum instead

@@ -15,17 +15,20 @@ const char *dv_ctype(dv_dtype t)
         return "int64_t";
     case DV_I32:
         return "int32_t";
+    case DV_I16:
+        return "int16_t";
     case DV_I8:
         return "int8_t";
-    default: // f16 and bf16 are stored as their 16 bits
+    case DV_U64:
+        return "uint64_t";
+    case DV_U32:
+        return "uint32_t";
+    case DV_U8:
+    case DV_BOOL:
+        return "uint8_t";
+    default: // u16, and f16 and bf16 are stored as their 16 bits
         return "uint16_t";
     }
-}
-
-int dv_expr_is_integer(const dv_expr *e)
-{
-    return e->dtype == DV_WEAK_INT || e->dtype == DV_I64 ||
-           e->dtype == DV_I32 || e->dtype == DV_I8;
 }
 
 static void put_name(dv_text *out, const char *name)
@@ -94,6 +97,24 @@ void dv_emit_access(dv_text *out, const emit_op *o, const dv_access *a, int old)
     dv_put(out, a->n_dims ? "]" : "0]");
 }
 
+// Prints a condition that is true if all indices of the access are inside of
+// its tensor.
+static void put_inside(dv_text *out, const emit_op *o, const dv_access *a)
+{
+    for (int d = 0; d < a->n_dims; d++) {
+        dv_put(out, "%srt_inside(", d ? " && " : "");
+        if (a->index[d].via >= 0)
+            put_read(out, o, a->index[d].via, 1);
+        else
+            put_index(out, o, &a->index[d]);
+        dv_put(out, ", %" PRId64 ")", o->p->tensors[a->tensor].shape[d]);
+    }
+    if (!a->n_dims)
+        dv_put(out, "1");
+}
+
+static void put_const(dv_text *out, double v, int whole);
+
 static void put_read(dv_text *out, const emit_op *o, int32_t read, int whole)
 {
     const dv_access *a = &o->op->reads[read];
@@ -103,10 +124,21 @@ static void put_read(dv_text *out, const emit_op *o, int32_t read, int whole)
                        : t == DV_BF16 ? "rt_from_bf16("
                        : is_float     ? "(double)("
                        : whole        ? "(int64_t)("
+                       : t == DV_U64  ? "(double)(int64_t)("
                                       : "(double)(";
+    if (a->has_border) {
+        dv_put(out, "(");
+        put_inside(out, o, a);
+        dv_put(out, " ? ");
+    }
     dv_put(out, "%s%s", whole && is_float ? "rt_to_int(" : "", load);
     dv_emit_access(out, o, a, o->old && a->tensor == o->op->write.tensor);
     dv_put(out, ")%s", whole && is_float ? ")" : "");
+    if (a->has_border) {
+        dv_put(out, " : %s", whole && is_float ? "rt_to_int(" : "");
+        put_const(out, a->border, whole && !is_float);
+        dv_put(out, "%s)", whole && is_float ? ")" : "");
+    }
 }
 
 static void put_const(dv_text *out, double v, int whole)
@@ -121,78 +153,56 @@ static void put_const(dv_text *out, double v, int whole)
         dv_put_double(out, v);
 }
 
-// The text of a function before, between and after its arguments, for doubles
-// and for integers; NULL if there is no integer version.
-typedef struct fn_text {
-    const char *open, *mid, *close, *whole_open, *whole_mid, *whole_close;
-} fn_text;
-
-static fn_text words_of(dv_fn fn)
+// Returns the C text of a function, for doubles or for integers, in which x, y
+// and z stand for its arguments.
+static const char *text_of(dv_fn fn, int whole)
 {
-#define INFIX(op)                                                              \
-    {                                                                          \
-        "(", " " op " ", ")", "(", " " op " ", ")"                             \
-    }
-#define CALL(real, whole)                                                      \
-    {                                                                          \
-        real "(", ", ", ")", whole "(", ", ", ")"                              \
-    }
-#define REAL(open, close)                                                      \
-    {                                                                          \
-        open, ", ", close, NULL, NULL, NULL                                    \
-    }
-    static const fn_text table[] = {
-        [DV_FN_LT] = INFIX("<"),
-        [DV_FN_LE] = INFIX("<="),
-        [DV_FN_GT] = INFIX(">"),
-        [DV_FN_GE] = INFIX(">="),
-        [DV_FN_EQ] = INFIX("=="),
-        [DV_FN_NE] = INFIX("!="),
-        [DV_FN_ADD] = {"(", " + ", ")", "rt_add(", ", ", ")"},
-        [DV_FN_SUB] = {"(", " - ", ")", "rt_sub(", ", ", ")"},
-        [DV_FN_MUL] = {"(", " * ", ")", "rt_mul(", ", ", ")"},
-        [DV_FN_DIV] = {"(", " / ", ")", NULL, NULL, NULL},
-        [DV_FN_NEG] = {"(-", "", ")", "rt_sub(0, ", "", ")"},
-        [DV_FN_EXP] = REAL("exp(", ")"),
-        [DV_FN_LOG] = REAL("log(", ")"),
-        [DV_FN_SQRT] = REAL("sqrt(", ")"),
-        [DV_FN_RSQRT] = REAL("(1 / sqrt(", "))"),
-        [DV_FN_TANH] = REAL("tanh(", ")"),
-        [DV_FN_ERF] = REAL("erf(", ")"),
-        [DV_FN_SIGMOID] = REAL("rt_sigmoid(", ")"),
-        [DV_FN_SILU] = REAL("rt_silu(", ")"),
-        [DV_FN_GELU] = REAL("rt_gelu(", ")"),
-        [DV_FN_RELU] = {"rt_relu(", "", ")", "rt_imax(0, ", "", ")"},
-        [DV_FN_ABS] = CALL("fabs", "rt_iabs"),
-        [DV_FN_MIN] = CALL("rt_min", "rt_imin"),
-        [DV_FN_MAX] = CALL("rt_max", "rt_imax"),
+#define TEXT(...)  AGAIN(__VA_ARGS__)
+#define AGAIN(...) #__VA_ARGS__
+#define FN(f)      f
+#define NONE       0
+    static const char *const real[] = {
+#define T      double
+#define OWN(f) rt_##f
+#define DV_FN(NAME, text, word, n_args, prec, takes, flops, ulps, slope, real, \
+              whole)                                                           \
+    TEXT(real),
+#include "lang/op.def"
+#undef T
+#undef OWN
     };
-    return table[fn];
+    static const char *const integer[] = {
+#define T      int64_t
+#define OWN(f) rt_i##f
+#define DV_FN(NAME, text, word, n_args, prec, takes, flops, ulps, slope, real, \
+              whole)                                                           \
+    TEXT(whole),
+#include "lang/op.def"
+#undef T
+#undef OWN
+    };
+    return whole ? integer[fn] : real[fn];
+}
+
+static int is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
 }
 
 static void put_apply(dv_text *out, const emit_op *o, const dv_expr *e,
                       int whole)
 {
-    if (e->fn == DV_FN_SELECT) {
-        dv_put(out, "(");
-        dv_emit_value(out, o, e->arg[0], 0);
-        dv_put(out, " != 0 ? ");
-        dv_emit_value(out, o, e->arg[1], whole);
-        dv_put(out, " : ");
-        dv_emit_value(out, o, e->arg[2], whole);
-        dv_put(out, ")");
-        return;
+    const char *text = text_of((dv_fn)e->fn, whole);
+    for (const char *c = text; *c; c++) {
+        int alone = (c == text || !is_word(c[-1])) && !is_word(c[1]);
+        int arg = *c - 'x';
+        if (alone && arg >= 0 && arg < e->n_args)
+            dv_emit_value(out, o, e->arg[arg],
+                          // The condition of a select has any type.
+                          whole && !(e->fn == DV_FN_SELECT && arg == 0));
+        else
+            dv_put(out, "%c", *c);
     }
-    fn_text w = words_of((dv_fn)e->fn);
-    int compares = e->fn <= DV_FN_NE;
-    if (compares) // cast the 0 or 1 of a comparison to the requested type
-        dv_put(out, whole ? "(int64_t)" : "(double)");
-    dv_put(out, "%s", whole ? w.whole_open : w.open);
-    for (int i = 0; i < e->n_args; i++) {
-        dv_put(out, "%s", i ? whole ? w.whole_mid : w.mid : "");
-        dv_emit_value(out, o, e->arg[i], whole);
-    }
-    dv_put(out, "%s", whole ? w.whole_close : w.close);
 }
 
 void dv_emit_value(dv_text *out, const emit_op *o, const dv_expr *e, int whole)
@@ -204,6 +214,18 @@ void dv_emit_value(dv_text *out, const emit_op *o, const dv_expr *e, int whole)
     }
     if (e->kind == DV_EXPR_READ) {
         put_read(out, o, e->read, whole);
+        return;
+    }
+    if (e->kind == DV_EXPR_INDEX) {
+        dv_put(out, whole ? "(int64_t)(" : "(double)(");
+        dv_emit_var(out, o->op, e->read);
+        if (e->base == INT64_MIN)
+            dv_put(out, " + INT64_MIN)");
+        else if (e->base)
+            dv_put(out, " %c INT64_C(%" PRId64 "))", e->base < 0 ? '-' : '+',
+                   e->base < 0 ? -e->base : e->base);
+        else
+            dv_put(out, ")");
         return;
     }
     // Compute in the expression's own type, then convert to the requested one.
@@ -221,16 +243,17 @@ void dv_emit_stored(dv_text *out, const emit_op *o, const dv_expr *e)
 {
     dv_dtype t = o->p->tensors[o->op->write.tensor].dtype;
     int whole = dv_expr_is_integer(e), is_float = dv_is_float(t);
+    int cuts = !is_float && !whole && t != DV_BOOL;
     const char *conv = t == DV_F16    ? "rt_to_f16("
                        : t == DV_BF16 ? "rt_to_bf16("
                        : t == DV_F32  ? "(float)("
                        : t == DV_F64  ? "("
-                       : t == DV_I32  ? "(int32_t)("
-                       : t == DV_I8   ? "(int8_t)("
-                                      : "(";
+                       : t == DV_BOOL ? "0 != ("
+                                      : "";
+    if (!is_float && t != DV_BOOL)
+        dv_put(out, "(%s)(", dv_ctype(t));
     // A double stored into an integer tensor is truncated; NaN becomes 0.
-    dv_put(out, "%s%s", conv,
-           !is_float && !whole ? "rt_to_int(rt_nan_to_0(" : "");
+    dv_put(out, "%s%s", conv, cuts ? "rt_to_int(rt_nan_to_0(" : "");
     dv_emit_value(out, o, e, whole && !is_float);
-    dv_put(out, ")%s", !is_float && !whole ? "))" : "");
+    dv_put(out, ")%s", cuts ? "))" : "");
 }

@@ -26,7 +26,7 @@ typedef struct call {
 
 static call call_of(dv_fn fn)
 {
-    static const call table[] = {
+    static const call table[DV_N_FNS] = {
         [DV_FN_LT] = BINARY("lt"),
         [DV_FN_LE] = BINARY("le"),
         [DV_FN_GT] = BINARY("gt"),
@@ -47,6 +47,17 @@ static call call_of(dv_fn fn)
         [DV_FN_SIGMOID] = UNARY("sigmoid", "sigmoid"),
         [DV_FN_SILU] = UNARY("silu", "silu"),
         [DV_FN_GELU] = UNARY("gelu", "gelu"),
+        [DV_FN_SIN] = UNARY("sin", "trigonometry"),
+        [DV_FN_COS] = UNARY("cos", "trigonometry"),
+        [DV_FN_TAN] = UNARY("tan", "trigonometry"),
+        [DV_FN_ASIN] = UNARY("asin", "trigonometry"),
+        [DV_FN_ACOS] = UNARY("acos", "trigonometry"),
+        [DV_FN_ATAN] = UNARY("atan", "trigonometry"),
+        [DV_FN_SINH] = UNARY("sinh", "trigonometry"),
+        [DV_FN_COSH] = UNARY("cosh", "trigonometry"),
+        [DV_FN_ASINH] = UNARY("asinh", "trigonometry"),
+        [DV_FN_ACOSH] = UNARY("acosh", "trigonometry"),
+        [DV_FN_ATANH] = UNARY("atanh", "trigonometry"),
         [DV_FN_RELU] = UNARY("relu", "relu"),
         [DV_FN_ABS] = UNARY("abs", "abs"),
         [DV_FN_MIN] = {"binary_min", "binary_max_min"},
@@ -54,6 +65,16 @@ static call call_of(dv_fn fn)
         [DV_FN_SELECT] = UNARY("where", "where"),
     };
     return table[fn];
+}
+
+const char *dv_emit_device_lacks(const dv_expr *e)
+{
+    if (e->kind == DV_EXPR_APPLY && !call_of((dv_fn)e->fn).name)
+        return dv_fn_get(e->fn)->text;
+    const char *lacks = NULL;
+    for (int i = 0; i < e->n_args && !lacks; i++)
+        lacks = dv_emit_device_lacks(e->arg[i]);
+    return lacks;
 }
 
 // Returns the template arguments that select the exact version of a function.

@@ -76,32 +76,8 @@ static double eval_at_zero(const dv_expr *e)
         return 0;
     for (int i = 0; i < e->n_args; i++)
         a[i] = eval_at_zero(e->arg[i]);
-    switch (e->fn) {
-    case DV_FN_ADD:
-        return a[0] + a[1];
-    case DV_FN_SUB:
-        return a[0] - a[1];
-    case DV_FN_MUL:
-        return a[0] * a[1];
-    case DV_FN_NEG:
-        return -a[0];
-    case DV_FN_RELU:
-        return a[0] > 0 ? a[0] : 0;
-    case DV_FN_ABS:
-        return fabs(a[0]);
-    case DV_FN_MIN:
-        return fmin(a[0], a[1]);
-    case DV_FN_MAX:
-        return fmax(a[0], a[1]);
-    case DV_FN_TANH:
-    case DV_FN_ERF:
-    case DV_FN_SILU:
-    case DV_FN_GELU:
-    case DV_FN_SQRT:
-        return a[0] == 0 ? 0 : 1;
-    default:
-        return 1; // the value is not 0, or not known to be 0
-    }
+    double v = dv_fn_apply((dv_fn)e->fn, a[0], a[1], a[2]);
+    return isnan(v) ? 1 : v;
 }
 
 static int has_many_values(const dv_op *op, int v)
@@ -426,8 +402,15 @@ dv_status dv_emit_match(const emitter *e, const dv_group_grid *g,
     if (group->end_op - group->first_op != 1)
         NO("%s has no kernel: its group has %d ops (--scratch off)", op->name,
            (int)(group->end_op - group->first_op));
+    if (dv_expr_has_index(op->body))
+        NO("%s has no kernel: it uses the value of a variable", op->name);
+    const char *lacks = dv_emit_device_lacks(op->body);
+    if (lacks)
+        NO("%s has no kernel: the device has no %s of floats", op->name, lacks);
     if (op->update)
         NO("%s has no kernel: it replaces some of %s", op->name, t->name);
+    if (dv_op_has_border(op))
+        NO("%s has no kernel: it reads with a border", op->name);
     for (int d = 0; d < op->write.n_dims; d++)
         if (dv_index_whole_var(op, &op->write.index[d], t->shape[d]) < 0)
             NO("%s has no kernel: it writes other than whole dims of %s",

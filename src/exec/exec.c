@@ -28,6 +28,20 @@ void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user)
     x->user = user;
 }
 
+void dv_exec_watch(dv_exec *x, int (*watch)(void *user, double done),
+                   void *user)
+{
+    x->watch = watch;
+    x->watch_user = user;
+}
+
+int dv_exec_is_cancelled(dv_exec *x)
+{
+    if (x->watch && !x->cancelled)
+        x->cancelled = x->watch(x->watch_user, x->done / x->total) != 0;
+    return x->cancelled;
+}
+
 void dv_exec_time_groups(dv_exec *x, double *seconds)
 {
     x->spent = seconds;
@@ -257,6 +271,21 @@ int dv_exec_price(const dv_exec *x, int32_t group, dv_price *out)
     return 1;
 }
 
+// Opens the files of the program's constants.
+static dv_status open_constants(dv_exec *x, dv_diag *diag)
+{
+    const dv_program *p = x->plan->ops;
+    for (int32_t i = 0; i < p->n_tensors && !x->probing; i++) {
+        if (!p->tensors[i].file)
+            continue;
+        DV_TRY(dv_constant_open(&x->files[i], p, i, diag));
+        // Nothing writes to the elements of a constant.
+        x->bound[i] = (void *)(uintptr_t)dv_constant_data(x->files[i]);
+        x->data[i] = x->bound[i];
+    }
+    return DV_OK;
+}
+
 // Creates an exec of a plan that the checker accepts.
 static dv_status create(dv_exec **out, const dv_plan *plan, int probing,
                         const dv_schedule_pins *wanted, dv_diag *diag)
@@ -275,16 +304,18 @@ static dv_status create(dv_exec **out, const dv_plan *plan, int probing,
     x->owned = DV_NEW(&x->arena, void *, n);
     x->n_owned = (int32_t)n;
     x->bound = DV_NEW(&x->arena, void *, n);
+    x->files = DV_NEW(&x->arena, dv_constant *, n);
     x->kernels = DV_NEW(&x->arena, dv_kernel, plan->ops->n_ops);
     x->group = DV_NEW(&x->arena, dv_group_plan, plan->n_groups);
     x->total = dv_program_points(plan->ops);
     dv_status st =
-        x->data && x->owned && x->bound && x->kernels && x->group
-            ? dv_exec_use(x,
-                          dv_target_runs_here(&plan->target) ? DV_RUN_THREADS
-                                                             : DV_RUN_SIM,
-                          diag)
+        x->data && x->owned && x->bound && x->files && x->kernels && x->group
+            ? open_constants(x, diag)
             : dv_nomem(diag);
+    if (st == DV_OK)
+        st = dv_exec_use(
+            x, dv_target_runs_here(&plan->target) ? DV_RUN_THREADS : DV_RUN_SIM,
+            diag);
     if (st == DV_OK)
         *out = x;
     else
@@ -314,6 +345,8 @@ void dv_exec_destroy(dv_exec *x)
     if (!x)
         return;
     let_go(x);
+    for (int32_t i = 0; x->files && i < x->n_owned; i++)
+        dv_constant_close(x->files[i]);
     dv_release(x->snapshot);
     dv_arena arena = x->arena;
     dv_arena_free(&arena);
@@ -331,6 +364,11 @@ dv_status dv_exec_bind(dv_exec *x, const char *tensor, void *data,
     if (!t->is_input && !t->is_output)
         return dv_fail(diag, DV_E_NAME, DV_NOWHERE,
                        "%s is neither an input nor an output", tensor);
+    if (t->file)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "%s is a constant with the elements of %s, it is not "
+                       "bound",
+                       tensor, t->file);
     if (size_bytes != (size_t)dv_tensor_bytes(t))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "%s has %" PRId64 " bytes, %zu were given", tensor,
@@ -338,6 +376,8 @@ dv_status dv_exec_bind(dv_exec *x, const char *tensor, void *data,
     if (!data)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is bound to NULL",
                        tensor);
+    if (t->is_const)
+        dv_exec_unpack(x, i);
     x->bound[i] = data;
     x->rebound = 1;
     if (!x->owned[i])
@@ -397,16 +437,11 @@ static void start_op(dv_exec *x, dv_strips *s, int32_t op, int first)
                (size_t)dv_tensor_bytes(&x->plan->ops->tensors[t]));
 }
 
-// Progress of the run while one tile, which is `part` of all work, is running.
-typedef struct ticker {
-    dv_exec *x;
-    double part;
-} ticker;
-
+// Reports the progress of the run while `share` of a tile is done.
 static void tick(void *user, double share)
 {
-    const ticker *t = user;
-    t->x->progress(t->x->user, (t->x->done + share * t->part) / t->x->total);
+    const dv_exec *x = user;
+    x->progress(x->user, (x->done + share * x->tile_work) / x->total);
 }
 
 // Runs ops first_op..end_op of a group (ops that share one tile space), tile by
@@ -420,11 +455,13 @@ static dv_status run_tiles(dv_exec *x, dv_strips *s, const dv_group *g,
         for (int64_t i = 0; i < deal->n_tiles; i++) {
             for (int32_t op = first_op; op < end_op; op++) {
                 start_op(x, s, op, first);
-                ticker t = {x, dv_op_work(s->k->op) / (double)g->n_tiles};
+                x->tile_work = dv_op_work(s->k->op) / (double)g->n_tiles;
                 s->tick = x->progress ? tick : NULL;
-                s->user = &t;
+                s->user = x;
+                if (dv_exec_is_cancelled(x))
+                    return DV_E_CANCELLED;
                 run_tile(x, s, op, deal->first_tile + i);
-                x->done += t.part;
+                x->done += x->tile_work;
                 if (s->status != DV_OK)
                     return s->status;
             }
@@ -458,6 +495,8 @@ static dv_status simulate_group(dv_exec *x, dv_strips *s, const dv_group *g)
 static dv_status run_sequentially(dv_exec *x, dv_strips *s, int32_t group)
 {
     const dv_group *g = &x->plan->groups[group];
+    if (dv_exec_is_cancelled(x))
+        return DV_E_CANCELLED;
     DV_TRY(x->sim ? simulate_group(x, s, g) : run_group(x, s, g));
     if (x->progress)
         x->progress(x->user, x->done / x->total);
@@ -609,7 +648,7 @@ dv_status dv_exec_status(const dv_exec *x, dv_diag **trouble)
     return DV_OK;
 }
 
-dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
+static dv_status run(dv_exec *x, dv_diag *diag)
 {
     const dv_program *p = x->plan->ops;
     for (int i = 0; i < p->n_tensors; i++) {
@@ -627,6 +666,9 @@ dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
                        "%s has kernels for %s, which this machine cannot run",
                        x->plan->target.name, x->plan->target.kernels);
+    if (!x->packed)
+        DV_TRY(dv_exec_pack(x, diag));
+    x->packed = 1;
     if (x->kind == DV_RUN_THREADS)
         return dv_threads_run(x, diag);
     dv_strips s = x->threads[0].strips;
@@ -639,4 +681,13 @@ dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
     if (x->sim)
         dv_sim_store(x->sim, x->bound);
     return DV_OK;
+}
+
+dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
+{
+    x->cancelled = 0;
+    dv_status st = run(x, diag);
+    return x->cancelled ? dv_fail(diag, DV_E_CANCELLED, DV_NOWHERE,
+                                  "the run was stopped by its caller")
+                        : st;
 }

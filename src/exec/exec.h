@@ -22,9 +22,11 @@
 //   product.[ch]    runs sums of products, each tile as a contraction
 //   epilogue.[ch]   runs the part of an op that follows its finished reduction
 //   widen.[ch]      copies operands of products into the type of the kernel
+//   stage.[ch]      copies operands with a border to buffers
 //   vec_op.[ch]     runs an op as calls of vector kernels
 //   vec_range.[ch]  decides whether integers can be computed in 32 bits
 //   rows.[ch]       runs the ops of a group together, row by row
+//   constants.[ch]  opens the files of constants, which execs share
 //   fill.c          generates input data from a seed
 //   verify.c        compares results with the oracle, all or samples of them
 //   rate.c          measures the peak rates of the machine
@@ -61,9 +63,10 @@ void dv_exec_resume_at(dv_exec *x, int32_t repeat, int64_t round);
 dv_status dv_exec_status(const dv_exec *x, dv_diag **trouble);
 
 // Computes the memory that a run on threads allocates, as the plan's section
-// `schedule` says it: shared by all threads, and for each of them.
+// `schedule` says it: shared by all threads, and for each of them; and what is
+// packed of constants before the first run.
 void dv_exec_memory(const dv_exec *x, int64_t *shared_bytes,
-                    int64_t *thread_bytes);
+                    int64_t *thread_bytes, int64_t *constant_bytes);
 // Returns the number of threads that a run uses.
 int32_t dv_exec_threads(const dv_exec *x);
 // Returns the type in which the op's multiply-adds are computed: bf16 or i8 if

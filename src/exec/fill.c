@@ -39,7 +39,7 @@ static void fill_run(const dv_tensor *t, uint64_t key, int64_t limit,
         else if (limit)
             v = (double)(bits % (uint64_t)limit);
         else
-            v = (double)(bits % 17) - 8;
+            v = (double)(bits % 17) - (dv_int_least(t->dtype) ? 8 : 0);
         dv_store(t->dtype, data, i, v);
     }
 }
@@ -52,8 +52,8 @@ static uint64_t key_of(const dv_program *p, int32_t tensor, uint64_t seed,
     for (const char *c = t->name; *c; c++)
         key = dv_mix(key ^ (unsigned char)*c);
     *limit = dv_is_float(t->dtype) ? 0 : index_limit(p, tensor);
-    if (t->dtype == DV_I8 && *limit > 128)
-        *limit = 128;
+    if (*limit > 0 && *limit - 1 > dv_int_most(t->dtype))
+        *limit = dv_int_most(t->dtype) + 1;
     return key;
 }
 

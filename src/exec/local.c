@@ -22,7 +22,7 @@ typedef struct finder {
 static void touch(finder *f, int32_t op, const dv_access *a)
 {
     int32_t *home = &f->home[a->tensor], g = dv_group_of(f->x->plan, op);
-    if (dv_access_is_indirect(a) || (*home >= 0 && *home != g))
+    if (dv_access_is_indirect(a) || a->has_border || (*home >= 0 && *home != g))
         *home = -2;
     else if (*home == -1)
         *home = g;

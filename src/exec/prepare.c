@@ -170,6 +170,23 @@ static dv_status make_kernels(dv_exec *x, dv_op_kernels *prepared,
     return st;
 }
 
+// Prepares the copies of the op's operands with a border: of blocks for vector
+// kernels, and of whole tiles for products. They remain NULL if there are none,
+// or if the interpreter must run the op.
+static dv_status find_stages(dv_exec *x, int32_t op, dv_stage **blocks,
+                             dv_stage **tiles, dv_diag *diag)
+{
+    // Copies of a block and its results stay in an L1 cache of 32 KiB.
+    enum { BLOCK_BYTES = 16 << 10 };
+    const dv_kernel *k = &x->kernels[op];
+    const int64_t *lens = x->plan->slices[op];
+    return dv_stage_create(blocks, x->plan->ops, k, lens, BLOCK_BYTES,
+                           &x->arena) &&
+                   dv_stage_create(tiles, x->plan->ops, k, lens, 0, &x->arena)
+               ? DV_OK
+               : dv_nomem(diag);
+}
+
 // Prepares an op as the plan's schedule `as` says or, if it is NULL, chooses
 // its kernels: of a product (a sum of products, run by GEMM-like kernels),
 // vector kernels or, if neither has kernels, the interpreter. Vector kernels
@@ -206,8 +223,18 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
         return DV_OK;
     if (pins->kind == DV_KERNEL_STRIP)
         return DV_OK;
+    dv_stage *blocks = NULL, *tiles = NULL;
+    if (!parts && !run->grid)
+        DV_TRY(find_stages(x, op, &blocks, &tiles, diag));
+    if (blocks) {
+        vec.staged = 1;
+        vec.reads = blocks->kernel.reads;
+    }
     int want_product = pins->kind == DV_KERNEL_PRODUCT || pins->tile_size;
     DV_TRY(dv_vec_op_create(&prepared->vec, &vec, x->jit, &x->arena, diag));
+    if (blocks && prepared->vec && dv_vec_op_guard(prepared->vec))
+        prepared->vec = NULL; // guards check values in the tensors
+    prepared->stage = blocks;
     if (parts || run->grid ||
         (as ? !product
             : !want_product && !dv_sums_worth_gemm(whole.p, whole.op))) {
@@ -217,7 +244,7 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
     prepared->guard =
         prepared->vec ? dv_vec_op_guard(prepared->vec) : DV_GUARD_NONE;
     dv_product_how how = {.plan = x->plan,
-                          .kernel = k,
+                          .kernel = tiles ? &tiles->kernel : k,
                           .vec = prepared->vec,
                           .op = op,
                           .parts = parts,
@@ -235,6 +262,8 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
         // If a grid assigns the group's tiles, they are other tiles than the
         // plan's, for which no contractions are prepared.
         return DV_OK;
+    if (dv_op_has_border(k->op) && !tiles)
+        return vec.later && !as ? make_kernels(x, prepared, &vec, diag) : DV_OK;
     DV_TRY(dv_product_create(&prepared->product, &how, diag));
     if (prepared->product)
         DV_TRY(prepare_product(x, prepared, op, number, diag));
@@ -242,6 +271,8 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
         return make_kernels(x, prepared, &vec, diag);
     if (vec.later)
         prepared->vec = NULL;
+    if (prepared->product)
+        prepared->stage = tiles;
     return DV_OK;
 }
 
@@ -274,18 +305,21 @@ void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out)
 static dv_status check_memory(const dv_exec *x, dv_diag *diag)
 {
     const dv_schedule *s = &x->plan->schedule;
-    int64_t shared, thread;
-    dv_exec_memory(x, &shared, &thread);
+    int64_t shared, thread, constant;
+    dv_exec_memory(x, &shared, &thread, &constant);
     if (x->kind != DV_RUN_THREADS || x->choosing || x->probing ||
         s->shared_bytes < 0 ||
         (s->shared_bytes == shared &&
-         (s->thread_bytes == thread || x->plan->src.text)))
+         ((s->thread_bytes == thread && s->constant_bytes == constant) ||
+          x->plan->src.text)))
         return DV_OK;
     return dv_fail(diag, DV_E_CHECK, DV_NOWHERE,
                    "the plan says that a run allocates %" PRId64
-                   " bytes and %" PRId64 " per thread, it needs %" PRId64
+                   " bytes, %" PRId64 " per thread and %" PRId64
+                   " of constants, it needs %" PRId64 ", %" PRId64
                    " and %" PRId64,
-                   s->shared_bytes, s->thread_bytes, shared, thread);
+                   s->shared_bytes, s->thread_bytes, s->constant_bytes, shared,
+                   thread, constant);
 }
 
 // Fails if the kernels that were prepared for an op are not what the plan's
@@ -406,7 +440,7 @@ static void set_caches(dv_exec *x)
 static void find_thread_memory(dv_exec *x)
 {
     const dv_plan *plan = x->plan;
-    x->local_bytes = x->workspace_bytes = 0;
+    x->local_bytes = x->workspace_bytes = x->stage_bytes = 0;
     for (int32_t g = 0; g < plan->n_groups; g++) {
         const dv_group_plan *run = &x->group[g];
         for (int32_t i = 0; i < run->n_locals; i++) {
@@ -419,6 +453,9 @@ static void find_thread_memory(dv_exec *x)
     }
     for (int32_t op = 0; op < plan->ops->n_ops; op++) {
         const dv_product *p = x->prepared[op].product;
+        const dv_stage *s = x->prepared[op].stage;
+        if (s && (p || x->prepared[op].vec))
+            x->stage_bytes = dv_max_i64(x->stage_bytes, s->bytes);
         if (p)
             x->workspace_bytes =
                 dv_max_i64(x->workspace_bytes, dv_product_workspace(p));
@@ -456,7 +493,8 @@ static dv_status prepare_ops(dv_exec *x, dv_diag *diag)
         dv_thread *w = &x->threads[i];
         w->workspace = dv_alloc_buffer((size_t)x->workspace_bytes);
         w->local = dv_alloc_buffer((size_t)x->local_bytes);
-        if (!w->workspace || !w->local)
+        w->stage = dv_alloc_buffer((size_t)x->stage_bytes);
+        if (!w->workspace || !w->local || !w->stage)
             return dv_nomem(diag);
     }
     return DV_OK;
@@ -471,11 +509,16 @@ static int64_t strips_bytes(const dv_exec *x)
 }
 
 void dv_exec_memory(const dv_exec *x, int64_t *shared_bytes,
-                    int64_t *thread_bytes)
+                    int64_t *thread_bytes, int64_t *constant_bytes)
 {
+    *constant_bytes = 0;
+    for (int32_t op = 0; op < x->plan->ops->n_ops; op++)
+        if (x->prepared[op].product)
+            *constant_bytes += dv_product_once_bytes(x->prepared[op].product);
     *shared_bytes = dv_stored_bytes(x->plan) + x->all_parts_bytes +
                     x->snapshot_bytes + x->copied_bytes;
-    *thread_bytes = x->workspace_bytes + x->local_bytes + strips_bytes(x);
+    *thread_bytes =
+        x->workspace_bytes + x->local_bytes + x->stage_bytes + strips_bytes(x);
 }
 
 static int make_thread(dv_exec *x, int32_t id)
@@ -495,7 +538,8 @@ static int make_thread(dv_exec *x, int32_t id)
                    ? x->plan->ops->ops[i].n_reads
                    : most;
     w->at = DV_NEW(&x->arena, void *, most + 1 + APART);
-    if (!w->data || !w->buf || !w->diag || !w->at)
+    w->from = DV_NEW(&x->arena, void *, most + 1 + APART);
+    if (!w->data || !w->buf || !w->diag || !w->at || !w->from)
         return 0;
     w->strips = (dv_strips){
         .p = x->plan->ops, .data = w->data, .diag = w->diag, .buf = w->buf};
@@ -631,12 +675,45 @@ void dv_exec_list(const dv_exec *x, dv_text *out)
         dv_jit_list(x->jit, out, put_owner, x);
 }
 
+dv_status dv_exec_pack(dv_exec *x, dv_diag *diag)
+{
+    const dv_plan *plan = x->plan;
+    void **at = x->threads[0].at;
+    for (int32_t g = 0; g < plan->n_groups && x->kind == DV_RUN_THREADS; g++)
+        for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
+             op++) {
+            const dv_product *p = x->prepared[op].product;
+            const dv_op *o = &plan->ops->ops[op];
+            if (!p || !dv_product_once_bytes(p))
+                continue;
+            for (int r = 0; r < o->n_reads; r++)
+                at[r] = x->data[o->reads[r].tensor];
+            at[o->n_reads] = x->data[o->write.tensor];
+            for (int64_t i = 0; i < plan->groups[g].n_tiles; i++) {
+                dv_tile t;
+                dv_plan_tile(&t, plan, op, i);
+                DV_TRY(dv_product_pack(p, &t, at, diag));
+            }
+        }
+    return DV_OK;
+}
+
+void dv_exec_unpack(dv_exec *x, int32_t tensor)
+{
+    for (int32_t i = 0; x->prepared && i < x->plan->ops->n_ops; i++)
+        if (x->prepared[i].product)
+            dv_product_unpack(x->prepared[i].product, tensor);
+    x->packed = 0;
+}
+
 void dv_threads_destroy(dv_exec *x)
 {
+    dv_exec_unpack(x, -1);
     for (int32_t i = 0; i < x->n_threads; i++) {
         dv_release(x->threads[i].local);
         dv_release(x->threads[i].buf);
         dv_release(x->threads[i].workspace);
+        dv_release(x->threads[i].stage);
         dv_diag_destroy(x->threads[i].diag);
     }
     x->n_threads = 0;

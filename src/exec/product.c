@@ -3,6 +3,7 @@
 #include "exec/product.h"
 #include "base/dtype.h"
 #include "base/math.h"
+#include "exec/constants.h"
 #include "exec/epilogue.h"
 #include "exec/tile_loops.h"
 #include "exec/widen.h"
@@ -25,6 +26,13 @@ typedef struct tile_kernel {
     int32_t row, col;
 } tile_kernel;
 
+// What is packed of a constant before the first run, for the tiles that read
+// the same elements and have the same shape.
+typedef struct once_block {
+    int64_t bytes;     // 0: nothing
+    dv_packed *packed; // NULL: not yet
+} once_block;
+
 struct dv_product {
     dv_product_how how;
     const dv_op *o;
@@ -38,6 +46,12 @@ struct dv_product {
     // 1 if the factor is copied first, to widen it or to make k contiguous.
     int copied[2];
     dv_widen copy[2];
+    // Bit masks of the factors: constants that may be copied and packed before
+    // the first run, and those that are. Their blocks are indexed by the slices
+    // of the factor's variables and by the shape of the tile.
+    uint8_t fixed, once;
+    once_block *blocks[2];
+    int64_t n_blocks[2], once_bytes;
     int direct; // 1 if the kernel writes final results to the output tensor
     int there;  // 1 if the output tensor holds the sums until the epilogue
     // `inside` is 1 if the kernel can apply the epilogue: it rounds to the
@@ -234,9 +248,13 @@ static int fill_operands(dv_product *p, const int32_t *factor)
         p->flat[i] = i < 2 ? &k->reads[factor[i]] : &k->write;
         p->elem_bytes[i] = dv_dtype_get(t)->size_bytes;
         p->stored = t; // the last iteration sets the output's type
+        if (i < 2 && program->tensors[a->tensor].is_const && !a->has_border)
+            p->fixed |= (uint8_t)(1 << i);
         if (i < 2 && !fill_copy(p, i, t))
             return 0;
     }
+    if (p->how.as)
+        p->fixed = (uint8_t)(p->fixed & p->how.as->once);
     return 1;
 }
 
@@ -406,7 +424,8 @@ static int same_nest(const dv_nest *a, const dv_nest *b)
 {
     if (a->dtype != b->dtype || a->first != b->first || a->last != b->last ||
         a->n_dims != b->n_dims || a->dot != b->dot || a->narrow != b->narrow ||
-        a->bias != b->bias || a->behind != b->behind || a->pack != b->pack)
+        a->bias != b->bias || a->fixed != b->fixed || a->behind != b->behind ||
+        a->pack != b->pack)
         return 0;
     for (int i = 0; i < a->n_dims; i++)
         if (a->dims[i].type != b->dims[i].type ||
@@ -463,6 +482,16 @@ static int64_t sum_strides(const dv_product *p, const dv_tile *t,
     return p->there ? 0 : dv_round_up(p->sum_bytes * n, ALIGN_BYTES);
 }
 
+// Returns the bytes of a tile's copy of factor i, and its strides.
+static int64_t copy_bytes(const dv_product *p, int i, const dv_tile *t,
+                          int64_t *steps)
+{
+    return dv_round_up(p->copy[i].copy_bytes *
+                           dv_widen_strides(&p->copy[i], t->begin, t->end,
+                                            p->o->n_vars, steps),
+                       ALIGN_BYTES);
+}
+
 // Removes k dimensions (summed) of size 1, because they would prevent their
 // neighbours from being collapsed into one.
 static void drop_unit_dims(dv_nest *n)
@@ -490,13 +519,12 @@ static void nest_of(const dv_product *p, const dv_tile *t, int inside,
         n->bias = (uint8_t)(p->bias < 0 ? 0 : 1 + p->bias_type);
         n->last = (dv_prim)p->fused_function;
     }
+    n->fixed = p->fixed;
     for (int i = 0; i < 2; i++)
-        if (p->copied[i])
-            *bytes +=
-                dv_round_up(p->copy[i].copy_bytes *
-                                dv_widen_strides(&p->copy[i], t->begin, t->end,
-                                                 p->o->n_vars, steps[i]),
-                            ALIGN_BYTES);
+        if (p->copied[i]) {
+            int64_t copy = copy_bytes(p, i, t, steps[i]);
+            *bytes += p->fixed >> i & 1 ? 0 : copy;
+        }
     if (!direct && p->how.parts)
         dv_vec_op_acc_strides(p->how.vec, t->begin, t->end, steps[2]);
     else if (!direct)
@@ -678,8 +706,55 @@ static dv_status epilogue_for(dv_product *p, const dv_tile *t, tile_kernel *to,
                          "no kernel finishes the sums of %s", p->o->name);
 }
 
-dv_status dv_product_prepare(dv_product *p, const dv_tile *t,
-                             dv_product_set *set, dv_diag *diag)
+// Returns the number of the block of factor i that a tile reads.
+static int64_t block_number(const dv_product *p, int i, const dv_tile *t)
+{
+    int64_t at = 0;
+    for (int v = 0; v < p->o->n_vars; v++)
+        if (p->flat[i]->coef[v])
+            at = at * t->n_slots[v] + t->slot[v];
+    return at * (int64_t)n_shapes(p) + (int64_t)shape_of(p, t);
+}
+
+// Returns whether the tile's contraction packs factor i before the first run;
+// if not, what it reads is the copy.
+static int packs_once(const dv_product *p, int i, const dv_tile *t)
+{
+    return dv_contraction_once(p->made[shape_of(p, t)].c) >> i & 1;
+}
+
+// Notes what is packed before the first run of the constants that a tile reads.
+// Returns 0 if out of memory.
+static int note_blocks(dv_product *p, const dv_tile *t)
+{
+    int64_t steps[DV_MAX_VARS];
+    for (int i = 0; i < 2; i++) {
+        int pack = p->fixed >> i & 1 && packs_once(p, i, t);
+        if (!(p->fixed >> i & 1) || (!pack && !p->copied[i]))
+            continue;
+        int64_t n = (int64_t)n_shapes(p);
+        for (int v = 0; v < p->o->n_vars; v++)
+            n *= p->flat[i]->coef[v] ? t->n_slots[v] : 1;
+        if (!p->blocks[i])
+            p->blocks[i] = DV_NEW(p->how.arena, once_block, n);
+        if (!p->blocks[i])
+            return 0;
+        p->n_blocks[i] = n;
+        p->once |= (uint8_t)(1 << i);
+        once_block *b = &p->blocks[i][block_number(p, i, t)];
+        if (b->bytes)
+            continue;
+        b->bytes = pack
+                       ? dv_contraction_once_bytes(p->made[shape_of(p, t)].c, i)
+                       : copy_bytes(p, i, t, steps);
+        p->once_bytes += b->bytes;
+    }
+    return 1;
+}
+
+// Makes the kernels of the shape of a tile.
+static dv_status make_shape(dv_product *p, const dv_tile *t,
+                            dv_product_set *set, dv_diag *diag)
 {
     size_t shape = shape_of(p, t);
     tile_kernel *to = &p->made[shape];
@@ -695,13 +770,27 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t,
     return dv_tile_loops_describe(&p->tiles[shape], to->c, p->how.arena, diag);
 }
 
+dv_status dv_product_prepare(dv_product *p, const dv_tile *t,
+                             dv_product_set *set, dv_diag *diag)
+{
+    DV_TRY(make_shape(p, t, set, diag));
+    return note_blocks(p, t) ? DV_OK : dv_nomem(diag);
+}
+
+int64_t dv_product_once_bytes(const dv_product *p)
+{
+    return p->once_bytes;
+}
+
 int dv_product_unfuse(dv_product *p)
 {
     if (!p->inside || p->how.as)
         return 0;
     p->inside = 0;
     p->bias = -1;
-    p->workspace_bytes = 0;
+    p->workspace_bytes = p->once_bytes = 0;
+    p->once = 0;
+    p->blocks[0] = p->blocks[1] = NULL;
     memset(p->made, 0, n_shapes(p) * sizeof *p->made);
     memset(p->tiles, 0, n_shapes(p) * sizeof *p->tiles);
     return 1;
@@ -711,8 +800,9 @@ void dv_product_describe(const dv_product *p, dv_op_schedule *out)
 {
     int blocks = 0;
     out->sums = *p->sums;
-    out->copied[0] = p->copied[0];
-    out->copied[1] = p->copied[1];
+    for (int i = 0; i < 2; i++) // operands with a border are copied, too
+        out->copied[i] = p->copied[i] || p->o->reads[p->access[i]].has_border;
+    out->once = p->once;
     out->tiles = p->tiles;
     out->n_tiles = (int32_t)n_shapes(p);
     for (size_t i = 0; i < n_shapes(p); i++) {
@@ -758,23 +848,155 @@ static void find_block(const dv_product *p, const tile_kernel *m,
     }
 }
 
+// What is to be packed: factor i of a tile, whose first element is at `from`.
+typedef struct pack_job {
+    const dv_product *p;
+    const dv_tile *t;
+    int i;
+    const char *from;
+} pack_job;
+
+static void put_number(dv_text *key, int64_t n)
+{
+    dv_put_bytes(key, (const char *)&n, sizeof n);
+}
+
+static void put_nest(dv_text *key, const dv_nest *n)
+{
+    const int64_t of[] = {n->dtype, n->narrow, n->dot,  n->pack,
+                          n->fixed, n->first,  n->last, n->bias};
+    dv_put_bytes(key, (const char *)of, sizeof of);
+    for (int i = 0; i < n->n_dims; i++) {
+        const dv_nest_dim *d = &n->dims[i];
+        const int64_t dim[] = {d->type,      d->exec,     d->size,
+                               d->whole,     d->pack,     d->stride[0],
+                               d->stride[1], d->stride[2]};
+        dv_put_bytes(key, (const char *)dim, sizeof dim);
+    }
+}
+
+// Says all that the packed elements depend on.
+static void put_key(dv_text *key, const pack_job *j, int64_t bytes)
+{
+    const dv_product *p = j->p;
+    const dv_contraction *c = p->made[shape_of(p, j->t)].c;
+    const dv_widen *w = &p->copy[j->i];
+    dv_contraction_choices as = dv_contraction_chosen(c);
+    const int64_t of[] = {(int64_t)(intptr_t)j->from,
+                          (int64_t)(intptr_t)dv_jit_isa(p->how.jit),
+                          bytes,
+                          j->i,
+                          dv_contraction_once(c),
+                          p->copied[j->i],
+                          as.gemm,
+                          as.m_block,
+                          as.k_block,
+                          as.streams,
+                          as.stages};
+    dv_put_bytes(key, (const char *)of, sizeof of);
+    put_nest(key, dv_contraction_nest(c));
+    if (!p->copied[j->i])
+        return;
+    put_number(key, w->elem_bytes);
+    put_number(key, w->copy_bytes);
+    for (int32_t v = 0; v < w->n_vars; v++) {
+        put_number(key, w->coef[v]);
+        put_number(key, j->t->end[w->var[v]] - j->t->begin[w->var[v]]);
+    }
+}
+
+// Copies and packs what a job says.
+static dv_status pack_factor(const void *user, void *to, dv_diag *diag)
+{
+    const pack_job *j = user;
+    const dv_product *p = j->p;
+    int64_t steps[DV_MAX_VARS];
+    const dv_contraction *c = p->made[shape_of(p, j->t)].c;
+    int packs = packs_once(p, j->i, j->t);
+    const void *from = j->from;
+    void *copy = NULL;
+    if (p->copied[j->i]) {
+        copy = packs ? dv_alloc_buffer((size_t)copy_bytes(p, j->i, j->t, steps))
+                     : to;
+        if (!copy)
+            return dv_nomem(diag);
+        dv_widen_run(&p->copy[j->i], j->t->begin, j->t->end, from, copy);
+        from = copy;
+    }
+    if (!packs)
+        return DV_OK;
+    dv_status st = dv_contraction_pack(c, j->i, from, to, diag);
+    dv_release(copy);
+    return st;
+}
+
+dv_status dv_product_pack(const dv_product *p, const dv_tile *t,
+                          void *const *at, dv_diag *diag)
+{
+    for (int i = 0; i < 2; i++) {
+        once_block *b =
+            p->once >> i & 1 ? &p->blocks[i][block_number(p, i, t)] : NULL;
+        if (!b || !b->bytes || b->packed)
+            continue;
+        pack_job j = {
+            p, t, i,
+            begin_of(p->flat[i], p->o, t, at[p->access[i]], p->elem_bytes[i])};
+        dv_text key = {0};
+        put_key(&key, &j, b->bytes);
+        dv_status st = key.failed ? dv_nomem(diag)
+                                  : dv_packed_get(&b->packed, &key, b->bytes,
+                                                  pack_factor, &j, diag);
+        dv_text_free(&key);
+        DV_TRY(st);
+    }
+    return DV_OK;
+}
+
+void dv_product_unpack(const dv_product *p, int32_t tensor)
+{
+    for (int i = 0; i < 2; i++) {
+        if (tensor >= 0 && p->o->reads[p->access[i]].tensor != tensor)
+            continue;
+        for (int64_t b = 0; p->blocks[i] && b < p->n_blocks[i]; b++) {
+            dv_packed_release(p->blocks[i][b].packed);
+            p->blocks[i][b].packed = NULL;
+        }
+    }
+}
+
+// Returns what was packed before the first run of factor i of a tile; NULL if
+// nothing was.
+static const void *packed_of(const dv_product *p, int i, const dv_tile *t)
+{
+    if (!(p->once >> i & 1))
+        return NULL;
+    const once_block *b = &p->blocks[i][block_number(p, i, t)];
+    return b->packed ? dv_packed_data(b->packed) : NULL;
+}
+
 // Copies the factors of a tile that the kernel cannot read in place to *room,
-// and sets `operands` to the addresses that the kernel uses.
+// and sets `operands` to the addresses that the kernel uses; `packed` to those
+// of factors that were packed before the first run.
 static void find_operands(const dv_product *p, const dv_tile *t,
-                          void *const *at, char **room, char **operands)
+                          void *const *at, char **room, char **operands,
+                          const void **packed)
 {
     int64_t steps[DV_MAX_VARS];
     for (int i = 0; i < DV_N_OPERANDS; i++) {
         operands[i] =
             begin_of(p->flat[i], p->o, t, at[p->access[i]], p->elem_bytes[i]);
-        if (i == 2 || !p->copied[i])
+        if (i == 2)
             continue;
+        packed[i] = packed_of(p, i, t);
+        if (!p->copied[i])
+            continue;
+        if (packed[i]) {
+            operands[i] = (char *)(uintptr_t)packed[i];
+            continue;
+        }
         dv_widen_run(&p->copy[i], t->begin, t->end, operands[i], *room);
         operands[i] = *room;
-        *room += dv_round_up(p->copy[i].copy_bytes *
-                                 dv_widen_strides(&p->copy[i], t->begin, t->end,
-                                                  p->o->n_vars, steps),
-                             ALIGN_BYTES);
+        *room += copy_bytes(p, i, t, steps);
     }
 }
 
@@ -783,8 +1005,12 @@ void dv_product_run(const dv_product *p, const dv_tile *t, void *const *at,
 {
     const tile_kernel *m = &p->made[shape_of(p, t)];
     char *op[DV_N_OPERANDS], *room = workspace;
-    find_operands(p, t, at, &room, op);
-    dv_contraction_args args = {.in0 = op[0], .in1 = op[1], .out = op[2]};
+    const void *packed[2];
+    find_operands(p, t, at, &room, op, packed);
+    dv_contraction_args args = {.in0 = op[0],
+                                .in1 = op[1],
+                                .out = op[2],
+                                .packed = {packed[0], packed[1]}};
     if (p->how.parts)
         args.out = acc;
     if (m->finish && !p->there) {

@@ -17,6 +17,9 @@
 // first widened into the thread's memory or, if the plan says `pairs`,
 // multiplied in their own type by matrix instructions for bf16 and i8.
 //
+// Factors that are constants are copied and packed once, before the first run,
+// if the plan says so (`once`).
+//
 // Ops of the same shape share contractions, and threads share them, too: what
 // changes during a run is in the thread's workspace. All contractions are
 // created before the first run.
@@ -73,6 +76,15 @@ dv_dtype dv_product_type(const dv_product *p);
 // schedule does: sets the members of *out for products and, if it has an
 // epilogue of its own, for vector kernels.
 void dv_product_describe(const dv_product *p, dv_op_schedule *out);
+// Returns the bytes of the constants that are copied and packed before the
+// first run, for all tiles that were prepared.
+int64_t dv_product_once_bytes(const dv_product *p);
+// Packs the constants that a tile reads, unless that is done; `at` is that of
+// dv_product_run.
+dv_status dv_product_pack(const dv_product *p, const dv_tile *t,
+                          void *const *at, dv_diag *diag);
+// Forgets what was packed of a tensor; -1: of all.
+void dv_product_unpack(const dv_product *p, int32_t tensor);
 // Gives up an epilogue that is fused into the kernel, because a tile has no
 // such kernel, so that all tiles are prepared again without it. Returns 0 if it
 // is not fused or the plan demands it.

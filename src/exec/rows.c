@@ -102,7 +102,8 @@ static int row_by_row(const inliner *f, const row_vars *row, int32_t i)
     for (int r = 0; r < o->n_reads; r++) {
         const dv_access *a = &o->reads[r];
         int32_t w = writer_of(f, a->tensor, i);
-        if (dv_access_is_indirect(a) || a->tensor == o->write.tensor)
+        if (dv_access_is_indirect(a) || a->has_border ||
+            a->tensor == o->write.tensor)
             return 0;
         for (int k = 0; w >= 0 && k < row[i].n; k++)
             if (!same_row(f, row, i, w, a, k))
@@ -116,11 +117,13 @@ enum { EXPENSIVE = 100 };
 // Returns the number of operations of an expression, or EXPENSIVE, which is
 // more than is ever inlined, if one of them is slow or would be rounded
 // differently if it were inlined into another op: a division by a
-// loop-invariant value becomes a multiplication by the reciprocal.
+// loop-invariant value becomes a multiplication by the reciprocal. Values of
+// variables are not inlined either, because the other op numbers its variables
+// differently.
 static int cost_of(const dv_expr *e)
 {
     int n = e->kind == DV_EXPR_APPLY;
-    if (e->kind == DV_EXPR_REDUCE ||
+    if (e->kind == DV_EXPR_REDUCE || e->kind == DV_EXPR_INDEX ||
         (e->kind == DV_EXPR_APPLY && e->fn != DV_FN_ADD && e->fn != DV_FN_SUB &&
          e->fn != DV_FN_MUL && e->fn != DV_FN_NEG &&
          !(e->fn == DV_FN_DIV && e->arg[1]->kind == DV_EXPR_CONST)))
@@ -452,7 +455,7 @@ typedef struct statement {
     int64_t n_bytes;   // bytes of its longest operand row
     dv_vec_shape shape;
     dv_vec_operand *operand; // operands of the kernel's shape, writable
-    const int32_t *tensor;   // tensor of each operand
+    const int32_t *tensor;   // tensor of each operand; -1: a variable's value
     // Byte offsets of row 0 and byte strides between rows, of each operand.
     const int64_t *base, *step;
     // Byte strides of all operands along each of the outer variables that
@@ -493,12 +496,11 @@ typedef struct maker {
 // Fills in the operands of a statement: addresses of rows, strides within and
 // between rows. *ok becomes 0 if a stride is too large. Returns 0 when out of
 // memory.
-static int set_operands(maker *m, statement *s, const dv_kernel *k,
-                        const dv_vec_op_kernel *look, int *ok)
+static int set_operands(maker *m, statement *s, const dv_vec_op_kernel *look,
+                        int *ok)
 {
-    const dv_program *p = m->how->plan->ops;
     const dv_op *o = s->op;
-    size_t n = (size_t)o->n_reads + 1;
+    size_t n = look->shape->n_operands;
     dv_vec_operand *operand = DV_NEW(m->arena, dv_vec_operand, n);
     int32_t *tensor = DV_NEW(m->arena, int32_t, n);
     int64_t *base = DV_NEW(m->arena, int64_t, n);
@@ -507,25 +509,28 @@ static int set_operands(maker *m, statement *s, const dv_kernel *k,
     if (!operand || !tensor || !base || !step || !far)
         return 0;
     for (size_t i = 0; i < n; i++) {
-        int last = i + 1 == n;
-        const dv_flat *f = last ? &k->write : &k->reads[i];
-        tensor[i] = last ? o->write.tensor : o->reads[i].tensor;
-        m->r->across &= !m->how->strides || !m->how->strides[tensor[i]];
-        int64_t es = dv_dtype_get(p->tensors[tensor[i]].dtype)->size_bytes;
+        int32_t read = look->read[i];
+        const int64_t *by = &look->step[i * (size_t)o->n_vars];
+        tensor[i] = read < 0             ? -1
+                    : read == o->n_reads ? o->write.tensor
+                                         : o->reads[read].tensor;
+        if (read >= 0)
+            m->r->across &= !m->how->strides || !m->how->strides[tensor[i]];
         operand[i] = look->shape->operands[i];
-        operand[i].outer = f->coef[s->row];
+        int64_t es = dv_dtype_get((dv_dtype)operand[i].dtype)->size_bytes;
+        operand[i].outer = by[s->row] / es;
         *ok &= llabs(operand[i].outer) <= DV_VEC_MAX_STRIDE;
         if (look->inner == s->row)
             operand[i].inner = 0;
-        step[i] = f->coef[s->row] * es;
-        base[i] = f->base * es;
+        step[i] = by[s->row];
+        base[i] = look->base[i];
         for (int v = 0; v < o->n_vars; v++)
             if (!has_var(&s->rows, v))
-                base[i] += f->coef[v] * o->vars[v].begin * es;
+                base[i] += by[v] * o->vars[v].begin;
         for (int l = 0; l + 1 < s->rows.n; l++) {
             int v = s->rows.v[l], w = s->rows.v[l + 1];
-            far[(size_t)l * n + i] = f->coef[v] * es;
-            m->r->even &= f->coef[v] == f->coef[w] * dv_var_len(o, w);
+            far[(size_t)l * n + i] = by[v];
+            m->r->even &= by[v] == by[w] * dv_var_len(o, w);
         }
         s->n_bytes = dv_max_i64(s->n_bytes, operand[i].inner ? s->n * es : 0);
     }
@@ -592,9 +597,9 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
         return DV_OK;
     if (look.reduce == DV_VEC_OUTER || look.reduce == DV_VEC_BOTH ||
         look.inner < 0 || (once && look.reduce != DV_VEC_EACH) ||
-        // If the op has more operands than accesses, it is an unrolled window
-        // (a small stencil or pooling reduction) and does not run row by row.
-        look.shape->n_operands != o->n_reads + 1)
+        // An unrolled window (a small stencil or pooling reduction) does not
+        // run row by row.
+        s->loops.window || look.shape->n_operands > FEW_OPERANDS)
         return DV_OK;
     for (int i = 0; i < o->n_vars; i++)
         if (!has_var(&s->rows, i) && i != look.inner && dv_var_len(o, i) != 1)
@@ -605,7 +610,7 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
     s->shape.from_acc = s->shape.to_acc = 0;
     s->alone = look.run;
     *ok = 1;
-    return set_operands(m, s, &k, &look, ok) ? DV_OK : dv_nomem(diag);
+    return set_operands(m, s, &look, ok) ? DV_OK : dv_nomem(diag);
 }
 
 // Links the shapes of the statements of a unit (the statements that one kernel
@@ -745,7 +750,8 @@ static void prefetch_next_row(const maker *m, int32_t i, int beside)
         return;
     for (int k = 0; k + 1 < s->shape.n_operands; k++)
         if (as ? as->prefetch >> k & 1
-               : s->operand[k].inner == 1 && !is_written(m->r, s->tensor[k]) &&
+               : s->operand[k].inner == 1 && s->tensor[k] >= 0 &&
+                     !is_written(m->r, s->tensor[k]) &&
                      (beside || !is_read_after(m->r, s->tensor[k], i))) {
             s->operand[k].ahead = s->operand[k].outer;
             s->prefetch |= UINT64_C(1) << k;
@@ -853,7 +859,9 @@ static int point(const statement *s, const stretch *x, int64_t row, void **at)
         int64_t off = s->base[i] + row * s->step[i];
         for (int k = 0; x->point && k + 1 < s->rows.n; k++)
             off += x->point[k] * s->far[k * n + i];
-        at[i] = (void *)((uintptr_t)x->data[s->tensor[i]] + (uintptr_t)off);
+        uintptr_t from =
+            s->tensor[i] < 0 ? 0 : (uintptr_t)x->data[s->tensor[i]];
+        at[i] = (void *)(from + (uintptr_t)off);
     }
     return n;
 }

@@ -195,7 +195,8 @@ static dv_status complete(dv_plan *plan, dv_diag *diag)
     st = st ? dv_exec_probe(&x, plan, NULL, diag) : take_tiles(plan, x, diag);
     if (st == DV_OK)
         dv_exec_memory(x, &plan->schedule.shared_bytes,
-                       &plan->schedule.thread_bytes);
+                       &plan->schedule.thread_bytes,
+                       &plan->schedule.constant_bytes);
     dv_exec_destroy(x);
     return st;
 }
@@ -237,7 +238,8 @@ dv_status dv_schedule_run(dv_pass_cx *cx, dv_plan *plan)
     if (st == DV_OK)
         st = place_stored(plan, &work, cx->diag);
     dv_exec_memory(x, &plan->schedule.shared_bytes,
-                   &plan->schedule.thread_bytes);
+                   &plan->schedule.thread_bytes,
+                   &plan->schedule.constant_bytes);
     dv_exec_destroy(x);
     dv_arena_free(&work);
     return st ? st : check_pins(plan, pins, cx->diag);

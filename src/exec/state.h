@@ -4,9 +4,11 @@
 #define DV_EXEC_STATE_H
 #include "grid/queue.h"
 #include "plan/tiles.h"
+#include "exec/constants.h"
 #include "exec/pin.h"
 #include "exec/product.h"
 #include "exec/rows.h"
+#include "exec/stage.h"
 #include "lang/ast.h"
 #include "sim/sim.h"
 #include <stdatomic.h>
@@ -50,6 +52,8 @@ typedef struct dv_op_kernels {
     // Vector kernels. If the op runs as a product whose tiles are partial sums,
     // they add these up and compute the result.
     dv_vec_op *vec;
+    // Copies of the operands with a border, which the kernels read; NULL: none.
+    const dv_stage *stage;
     // Condition on the values that a tile reads; a tile that violates it runs
     // in the interpreter (vec_range.h).
     dv_guard guard;
@@ -68,6 +72,8 @@ typedef struct dv_thread {
     // Memory for tiles of matrix products: copied and packed operands, sums;
     // owned.
     void *workspace;
+    void *stage;   // memory for copies of operands with a border; owned
+    void **from;   // address of element 0 of each tensor that is copied there
     void **at;     // address of element 0 of each access of the current op
     dv_diag *diag; // error messages of this thread; owned
 } dv_thread;
@@ -95,16 +101,20 @@ struct dv_exec {
     // Strides of the temporaries of which threads keep only the current tile;
     // NULL for all other tensors, which are row-major.
     int64_t **strides;
+    int packed; // 1 if the constants that the plan packs once are packed
     dv_group_plan *group; // run-time data, one entry per group
-    // Bytes of each thread's memory for tiles, and for packed operands.
-    int64_t local_bytes, workspace_bytes;
+    // Bytes of each thread's memory for tiles, for packed operands, and for
+    // copies of operands with a border.
+    int64_t local_bytes, workspace_bytes, stage_bytes;
     void **data; // address of each tensor
     // The tensors that this exec allocated, which it frees.
     void **owned;
     // Memory of the temporaries that the plan stores; owned.
     unsigned char *stored;
-    void **bound; // the buffers that the user bound
-    int rebound;  // 1 if a buffer was bound since the last run
+    void **bound; // the buffers that the user bound, and the files' elements
+    // The open files of constants; NULL for all other tensors. Owned.
+    dv_constant **files;
+    int rebound; // 1 if a buffer was bound since the last run
     // Snapshots of tensors that an op both reads and overwrites; owned.
     void *snapshot;
     dv_sim *sim; // simulator; owned; NULL: the plan runs on this machine
@@ -124,7 +134,13 @@ struct dv_exec {
     atomic_uint round; // number of barriers passed, which wraps around
     dv_progress progress;
     void *user;
+    // Asked whether to go on (dv_exec_watch); NULL: nobody is. `cancelled` is 1
+    // if the current run was stopped; only the first thread uses it.
+    int (*watch)(void *user, double done);
+    void *watch_user;
+    int cancelled;
     double done, total;
+    double tile_work; // of the tile that runs, sequentially
     // Seconds per group, borrowed from dv_exec_time_groups; NULL: not timed.
     double *spent;
     dv_exec_hooks hooks;
@@ -184,6 +200,14 @@ dv_walk_step dv_walk_next(dv_walk *w);
 int dv_group_splits_reduction(const dv_plan *plan, int32_t group);
 // Creates and destroys the threads' state (prepare.c) and runs all groups on
 // the threads (threads.c).
+// dv_exec_pack packs the bound constants that the plan packs once and that are
+// not packed yet; dv_exec_unpack forgets what was packed of a tensor (-1: of
+// all).
+dv_status dv_exec_pack(dv_exec *x, dv_diag *diag);
+// Asks the caller's `watch`, if there is one, and returns whether the run is to
+// end. To be called by the first thread.
+int dv_exec_is_cancelled(dv_exec *x);
+void dv_exec_unpack(dv_exec *x, int32_t tensor);
 dv_status dv_threads_create(dv_exec *x, dv_diag *diag);
 void dv_threads_destroy(dv_exec *x);
 dv_status dv_threads_run(dv_exec *x, dv_diag *diag);

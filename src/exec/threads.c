@@ -189,6 +189,8 @@ static int next_tile(cursor *c)
 {
     dv_exec *x = c->w->x;
     const dv_group_plan *p = &x->group[c->me->group];
+    if (c->w->id == 0 && dv_exec_is_cancelled(x))
+        atomic_store(&x->failed, 1);
     if (atomic_load_explicit(&x->failed, memory_order_relaxed))
         return 0;
     if (x->hooks.poll && c->w->id == 0)
@@ -310,6 +312,28 @@ static void combine_parts(const cursor *c)
 
 // -- Phases -------------------------------------------------------------------
 
+// Runs an op with vector kernels that read copies of its operands with a
+// border, block by block.
+static void run_staged(dv_thread *w, const dv_op_kernels *by, const dv_tile *t)
+{
+    const dv_stage *s = by->stage;
+    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
+    int n = s->kernel.op->n_vars, v = 0;
+    memcpy(begin, t->begin, (size_t)n * sizeof *begin);
+    do {
+        for (v = 0; v < n; v++)
+            end[v] = dv_min_i64(begin[v] + s->block[v], t->end[v]);
+        dv_stage_fill(s, begin, end, w->from, w->stage, w->at);
+        dv_vec_op_run(by->vec, w->at, begin, end);
+        for (v = n - 1; v >= 0; v--) {
+            begin[v] += s->block[v];
+            if (begin[v] < t->end[v])
+                break;
+            begin[v] = t->begin[v];
+        }
+    } while (v >= 0);
+}
+
 // Runs the current op on the current box, by its schedule: all of it, or only
 // its partial sums.
 static void run_op(const cursor *c)
@@ -332,11 +356,17 @@ static void run_op(const cursor *c)
     s->part = c->what == PARTS ? DV_FIRST_PART : DV_WHOLE;
     int fits = c->what == PARTS || !by->guard ||
                dv_vec_op_fits(s->p, s->k, w->at, t->begin, t->end);
+    if (by->stage)
+        memcpy(w->from, w->at, (size_t)s->k->op->n_reads * sizeof *w->at);
+    if (by->stage && by->product)
+        dv_stage_fill(by->stage, t->begin, t->end, w->from, w->stage, w->at);
     if (by->product && fits)
         dv_product_run(by->product, t, w->at, w->workspace, s->parts);
     else if (by->vec && fits && c->what == PARTS)
         dv_vec_op_part(by->vec, w->at, t->begin, t->end, DV_FIRST_PART,
                        s->parts);
+    else if (by->vec && by->stage)
+        run_staged(w, by, t);
     else if (by->vec && fits)
         dv_vec_op_run(by->vec, w->at, t->begin, t->end);
     else
@@ -414,11 +444,11 @@ static dv_status end_group(const thread *me)
     const dv_group *g = &x->plan->groups[me->group];
     if (x->spent && me->id == 0)
         x->spent[me->group] += dv_clock_s() - me->start;
-    if (x->progress && me->id == 0) {
-        for (int32_t op = g->first_op; op < g->end_op; op++)
-            x->done += dv_op_work(x->kernels[op].op);
+    for (int32_t op = g->first_op;
+         (x->progress || x->watch) && me->id == 0 && op < g->end_op; op++)
+        x->done += dv_op_work(x->kernels[op].op);
+    if (x->progress && me->id == 0)
         x->progress(x->user, x->done / x->total);
-    }
     return x->hooks.at_extern && x->plan->ops->ops[g->first_op].is_extern
                ? call_hook(me, g->first_op, 0)
                : DV_OK;

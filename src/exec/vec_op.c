@@ -5,6 +5,7 @@
 #include "base/math.h"
 #include "exec/vec_range.h"
 #include "jit/backend.h"
+#include <math.h>
 #include <stdlib.h>
 
 // A long reduction over rows processes CHUNK rows of all columns before the
@@ -36,6 +37,7 @@ typedef struct transpose {
     dv_vec_fn run;
 } transpose;
 
+enum { INDEX = -1 };
 enum { NEW_ACC, OLD_ACC };
 enum { FINISHED, UNFINISHED };
 
@@ -59,9 +61,10 @@ struct dv_vec_op {
     // If the inner loop has this many iterations, the outer loop continues it
     // in memory, and both run as one loop; 0: never.
     int64_t fuse;
-    // The read number of each operand. Operands are the reads, then the write;
-    // for a window (a small reduction that is unrolled) they are the reads of
-    // each of its points.
+    // The read number of each operand, or INDEX if its address is the value of
+    // a variable. Operands are the reads (for a window, a small reduction that
+    // is unrolled, those of each of its points), then those that are loaded as
+    // integers as well, then values of variables, then the write.
     int32_t *read;
     // Byte offset of each operand, and its byte strides: that along variable v
     // is step[operand * n_vars + v], where n_vars is the number of variables of
@@ -97,7 +100,26 @@ typedef struct maker {
     // window; operand numbers are then read numbers.
     int32_t points, point;
     uint16_t *operand_of;
+    // By read: the operand that loads it as an integer, in a kernel that
+    // computes in f32.
+    uint16_t *whole_operand;
+    // The nodes of variables as values, of which operand first_index + i has
+    // number i.
+    const dv_expr **indices;
+    int32_t n_indices, first_index;
 } maker;
+
+// Returns whether argument i of e is in lanes of integers: in a kernel that
+// computes in f32, those of tests and conditions are. `whole` says whether e
+// is.
+static int has_whole_arg(dv_dtype compute, const dv_expr *e, int i, int whole)
+{
+    if (whole || compute != DV_F32)
+        return whole;
+    if (dv_expr_applies(e, DV_FN_SELECT) && i == 0)
+        return dv_expr_is_condition(e->arg[0]) && !dv_expr_is_test(e->arg[0]);
+    return dv_expr_is_test(e);
+}
 
 static uint16_t add(maker *m, dv_vec_node n)
 {
@@ -110,7 +132,38 @@ static uint16_t add(maker *m, dv_vec_node n)
     return (uint16_t)(m->n - 1);
 }
 
-static uint16_t node_of(maker *m, const dv_expr *e);
+static uint16_t node_of(maker *m, const dv_expr *e, int whole);
+
+// Returns the number of an index among m->indices; n_indices if it is new.
+static int32_t index_number(const maker *m, const dv_expr *e)
+{
+    int32_t i = 0;
+    while (i < m->n_indices &&
+           (m->indices[i]->read != e->read || m->indices[i]->base != e->base))
+        i++;
+    return i;
+}
+
+static uint16_t load_node(maker *m, int operand)
+{
+    return add(m, (dv_vec_node){.kind = DV_VEC_LOAD,
+                                .arg = {(uint16_t)operand, 0, 0}});
+}
+
+// Makes the node of a variable's value.
+static uint16_t index_node(maker *m, const dv_expr *e, int whole)
+{
+    int64_t lo = 0, hi = 0;
+    uint16_t x = load_node(m, m->first_index + index_number(m, e));
+    if (whole || m->shape.compute == DV_I32)
+        return x;
+    dv_expr_index_bounds(m->how->whole_op ? m->how->whole_op : m->how->op, e,
+                         &lo, &hi);
+    return add(
+        m, (dv_vec_node){.kind = DV_VEC_FLOAT,
+                         .arg = {x, 0, 0},
+                         .value = fmax(fabs((double)lo), fabs((double)hi))});
+}
 
 // Unrolls a reduction over the points of a window. Sums start at +0, as in
 // reduction loops, so that a sum of -0 is +0.
@@ -123,33 +176,38 @@ static uint16_t steps_of(maker *m, const dv_expr *reduce, uint16_t all)
     }
     for (m->point = 1; m->point < m->points; m->point++) {
         n.arg[0] = all;
-        n.arg[1] = node_of(m, reduce->arg[0]);
+        n.arg[1] = node_of(m, reduce->arg[0], 0);
         all = add(m, n);
     }
     m->point = 0;
     return all;
 }
 
-static uint16_t node_of(maker *m, const dv_expr *e)
+// Translates an expression; `whole` is 1 for parts in lanes of integers.
+static uint16_t node_of(maker *m, const dv_expr *e, int whole)
 {
     dv_vec_node n = {0};
     if (m->failed || m->too_much)
         return 0;
     for (int i = 0; i < e->n_args; i++)
-        n.arg[i] = node_of(m, e->arg[i]);
+        n.arg[i] =
+            node_of(m, e->arg[i],
+                    has_whole_arg((dv_dtype)m->shape.compute, e, i, whole));
     switch ((dv_expr_kind)e->kind) {
     case DV_EXPR_CONST:
-        n.kind = DV_VEC_CONST;
+        n.kind = whole ? DV_VEC_WHOLE_CONST : DV_VEC_CONST;
         n.value = e->value;
         return add(m, n);
     case DV_EXPR_READ:
-        n.kind = DV_VEC_LOAD;
-        n.arg[0] = (uint16_t)e->read;
-        if (m->points)
-            n.arg[0] = m->operand_of[m->point * m->how->op->n_reads + e->read];
-        return add(m, n);
+        return load_node(
+            m, whole ? m->whole_operand[e->read]
+               : m->points
+                   ? m->operand_of[m->point * m->how->op->n_reads + e->read]
+                   : e->read);
+    case DV_EXPR_INDEX:
+        return index_node(m, e, whole);
     case DV_EXPR_APPLY:
-        n.kind = DV_VEC_APPLY;
+        n.kind = whole ? DV_VEC_WHOLE : DV_VEC_APPLY;
         n.fn = e->fn;
         return add(m, n);
     case DV_EXPR_REDUCE:
@@ -183,6 +241,17 @@ static int same_place(const dv_flat *a, const dv_flat *b, int n_vars)
     return same;
 }
 
+// Returns the type in which kernels store the result: a bool whose value is 0
+// or 1 anyway is a u8.
+static dv_dtype stored_type(const dv_vec_how *how)
+{
+    const dv_expr *e = how->op->body;
+    dv_dtype t = how->p->tensors[how->op->write.tensor].dtype;
+    int bit = e->kind == DV_EXPR_APPLY ? dv_fn_compares((dv_fn)e->fn)
+                                       : e->dtype == DV_BOOL;
+    return t == DV_BOOL && bit ? DV_U8 : t;
+}
+
 static int types_agree(const dv_vec_how *how, const dv_isa *isa,
                        dv_dtype compute)
 {
@@ -193,7 +262,7 @@ static int types_agree(const dv_vec_how *how, const dv_isa *isa,
         if (!dv_vec_loads(p->tensors[op->reads[i].tensor].dtype, compute) &&
             !dv_op_is_index(op, i))
             return 0;
-    return dv_vec_stores_on(isa, p->tensors[op->write.tensor].dtype, compute) &&
+    return dv_vec_stores_on(isa, stored_type(how), compute) &&
            (compute != DV_I32 ||
             dv_vec_op_fit(p, op) >= (some ? DV_FITS_DEPENDS : DV_FITS_ALL));
 }
@@ -209,11 +278,25 @@ static int plain_indices(const dv_op *op, const dv_access *a)
     return 1;
 }
 
+// Returns whether kernels have all functions of e; `whole` is 1 for parts in
+// lanes of integers.
+static int has_all(const dv_expr *e, dv_dtype compute, int whole)
+{
+    if (e->kind == DV_EXPR_APPLY &&
+        !dv_vec_has((dv_fn)e->fn, whole ? DV_I32 : compute))
+        return 0;
+    for (int i = 0; i < e->n_args; i++)
+        if (!has_all(e->arg[i], compute, has_whole_arg(compute, e, i, whole)))
+            return 0;
+    return 1;
+}
+
 static int possible(const dv_vec_how *how, const dv_isa *isa, dv_dtype *compute)
 {
     const dv_op *op = how->op;
     *compute = how->as_f32 ? DV_F32 : dv_kernel_type(dv_op_compute(how->p, op));
-    if (op->is_extern || op->n_reads >= DV_VEC_MAX_OPERANDS ||
+    if (op->is_extern || (dv_op_has_border(op) && !how->staged) ||
+        op->n_reads >= DV_VEC_MAX_OPERANDS ||
         dv_access_is_indirect(&op->write) || n_reducers(op->body) > 1)
         return 0;
     for (int i = 0; i < op->n_reads; i++) {
@@ -224,7 +307,7 @@ static int possible(const dv_vec_how *how, const dv_isa *isa, dv_dtype *compute)
              (far || !same_place(&how->reads[i], how->write, op->n_vars))))
             return 0;
     }
-    return types_agree(how, isa, *compute);
+    return has_all(op->body, *compute, 0) && types_agree(how, isa, *compute);
 }
 
 // Returns the stride of an access along a variable, in elements of a row-major
@@ -338,7 +421,8 @@ static int64_t prefetch_distance(const dv_vec_how *how, int read)
 {
     const dv_op *op = how->op;
     int64_t ahead = 0;
-    if (!how->plan || read >= 64 || dv_access_is_indirect(&op->reads[read]))
+    if (!how->plan || read >= 64 || dv_access_is_indirect(&op->reads[read]) ||
+        op->reads[read].has_border)
         return 0;
     if (how->as ? !(how->as->prefetch >> read & 1)
                 : !last_reader(how, op->reads[read].tensor))
@@ -435,6 +519,8 @@ static dv_status make_moves(transpose *t, const dv_vec_how *how, dv_jit *jit,
             for (int c = 0; c < SIZES; c++) {
                 int i = t->operand[k];
                 dv_dtype type = how->p->tensors[how->op->reads[i].tensor].dtype;
+                if (type == DV_U8 || type == DV_BOOL)
+                    type = DV_I8; // bytes move alike
                 dv_move_shape s = {
                     .lds = how->reads[i].coef[t->col],
                     .ldd = is_copy(how) ? how->write->coef[t->row] : BLOCK,
@@ -451,8 +537,7 @@ static dv_status make_moves(transpose *t, const dv_vec_how *how, dv_jit *jit,
 
 // Generates the op's vector kernel for a block, with the strides of the
 // transposed copies.
-static dv_status make_kernel(transpose *t, const dv_vec_op *v,
-                             const dv_vec_how *how, dv_jit *jit,
+static dv_status make_kernel(transpose *t, const dv_vec_op *v, dv_jit *jit,
                              dv_arena *arena, dv_diag *diag)
 {
     int32_t n = v->n_operands;
@@ -461,10 +546,11 @@ static dv_status make_kernel(transpose *t, const dv_vec_op *v,
     if (!o)
         return dv_nomem(diag);
     for (int32_t i = 0; i < n; i++) {
-        const dv_flat *f = i < n - 1 ? &how->reads[i] : how->write;
+        const int64_t *step = &v->step[i * v->n_vars];
         o[i] = v->shape.operands[i];
-        o[i].inner = f->coef[t->col];
-        o[i].outer = f->coef[t->row];
+        int64_t size = dv_dtype_get((dv_dtype)o[i].dtype)->size_bytes;
+        o[i].inner = step[t->col] / size;
+        o[i].outer = step[t->row] / size;
         o[i].ahead = 0;
     }
     for (int k = 0; k < t->n_transposed; k++) {
@@ -494,7 +580,7 @@ static dv_status make_transpose(transpose **out, const dv_vec_op *v,
         return DV_OK;
     dv_status s = make_moves(t, how, jit, diag);
     if (s == DV_OK && !is_copy(how))
-        s = make_kernel(t, v, how, jit, arena, diag);
+        s = make_kernel(t, v, jit, arena, diag);
     if (s == DV_E_LIMIT || s == DV_E_DTYPE)
         // If no kernel can be generated, because a stride does not fit into the
         // instruction encodings, the op runs without transposing.
@@ -543,6 +629,8 @@ static void set_operand(dv_vec_op *v, const maker *m, dv_vec_operand *o, int i,
     int64_t es = dv_dtype_get(t)->size_bytes;
     int value = last || !v->n_indices || !dv_op_is_index(op, read);
     o->dtype = value ? (uint8_t)t : m->shape.compute;
+    if (last)
+        o->dtype = (uint8_t)stored_type(how);
     o->inner = v->inner >= 0 ? f->coef[v->inner] : 0;
     o->outer = v->outer >= 0 ? f->coef[v->outer] : 0;
     o->ahead = last || point ? 0 : prefetch_distance(how, read);
@@ -562,22 +650,83 @@ static void set_operand(dv_vec_op *v, const maker *m, dv_vec_operand *o, int i,
             m->points && op->vars[k].reduce ? 0 : f->coef[k] * es;
 }
 
+// Lists the values of variables in an expression, and counts the reads of
+// parts in lanes of integers: uses[r] gets bit 0 if read r is loaded in the
+// compute type, and bit 1 if it is as an integer.
+static void list_uses(maker *m, const dv_expr *e, int whole, char *uses)
+{
+    if (e->kind == DV_EXPR_READ)
+        uses[e->read] |= (char)(whole ? 2 : 1);
+    if (e->kind == DV_EXPR_INDEX && index_number(m, e) == m->n_indices)
+        m->indices[m->n_indices++] = e;
+    for (int i = 0; i < e->n_args; i++)
+        list_uses(m, e->arg[i],
+                  has_whole_arg((dv_dtype)m->shape.compute, e, i, whole), uses);
+}
+
+static int count_indices(const dv_expr *e)
+{
+    int n = e->kind == DV_EXPR_INDEX;
+    for (int i = 0; i < e->n_args; i++)
+        n += count_indices(e->arg[i]);
+    return n;
+}
+
+// Adds operands for reads that are loaded as integers, and for values of
+// variables. Returns 0 if there are too many, or if a read through an index is
+// loaded in both ways.
+static int add_operands(dv_vec_op *v, maker *m, dv_vec_operand *o,
+                        const char *uses)
+{
+    const dv_op *op = m->how->op;
+    for (int r = 0; r < op->n_reads; r++) {
+        if (!(uses[r] & 2))
+            continue;
+        int i = uses[r] & 1 ? v->n_operands++ : r;
+        if (i != r && dv_access_is_indirect(&op->reads[r]))
+            return 0;
+        if (i != r)
+            set_operand(v, m, &o[i], i, r, 0);
+        o[i].as = DV_VEC_AS_WHOLE;
+        m->whole_operand[r] = (uint16_t)i;
+    }
+    m->first_index = v->n_operands;
+    for (int k = 0; k < m->n_indices; k++) {
+        const dv_expr *e = m->indices[k];
+        int i = v->n_operands++, x = e->read;
+        o[i] = (dv_vec_operand){.dtype = DV_I8,
+                                .as = DV_VEC_AS_INDEX,
+                                .inner = x == v->inner,
+                                .outer = x == v->outer};
+        v->read[i] = INDEX;
+        v->base[i] = e->base;
+        v->step[i * op->n_vars + x] = 1;
+    }
+    return v->n_operands < DV_VEC_MAX_OPERANDS;
+}
+
 // Creates one operand per read, or, for a window (a small reduction that is
 // unrolled), one per read and point; a read that does not depend on the
 // window's variables has one operand for all points.
-static int set_operands(dv_vec_op *v, maker *m)
+static int set_operands(dv_vec_op *v, maker *m, int *fits)
 {
     const dv_op *op = m->how->op;
     int32_t points = m->points ? m->points : 1, n_reads = op->n_reads;
     uint32_t reduced = dv_all_vars(op) & ~dv_written_vars(op);
-    size_t n = (size_t)points * (size_t)n_reads + 1;
+    size_t n_indices = (size_t)count_indices(op->body);
+    size_t n = (size_t)(points + 1) * (size_t)n_reads + n_indices + 1;
+    char *uses = DV_NEW(m->arena, char, n_reads + 1);
+    m->whole_operand = DV_NEW(m->arena, uint16_t, n_reads + 1);
+    m->indices = DV_NEW(m->arena, const dv_expr *, n_indices + 1);
     dv_vec_operand *o = DV_NEW(m->arena, dv_vec_operand, n);
     m->operand_of = DV_NEW(m->arena, uint16_t, n);
     v->read = DV_NEW(m->arena, int32_t, n);
     v->base = DV_NEW(m->arena, int64_t, n);
     v->step = DV_NEW(m->arena, int64_t, n * (size_t)op->n_vars);
-    if (!o || !m->operand_of || !v->read || !v->base || !v->step)
+    if (!o || !m->operand_of || !v->read || !v->base || !v->step || !uses ||
+        !m->whole_operand || !m->indices)
         return 0;
+    list_uses(m, op->body, 0, uses);
     for (int32_t t = 0, i = 0; t < points; t++)
         for (int32_t r = 0; r < n_reads; r++, i++) {
             if (t && !(dv_access_vars(op, &op->reads[r]) & reduced)) {
@@ -588,6 +737,7 @@ static int set_operands(dv_vec_op *v, maker *m)
             set_operand(v, m, &o[v->n_operands], v->n_operands, r, t);
             v->n_operands++;
         }
+    *fits = add_operands(v, m, o, uses);
     set_operand(v, m, &o[v->n_operands], v->n_operands, n_reads, 0);
     m->shape.operands = o;
     m->shape.n_operands = (uint16_t)++v->n_operands;
@@ -667,7 +817,7 @@ static int64_t find_fuse(const dv_vec_op *v, const dv_vec_how *how)
     int64_t n = fuse_length(v->shape.operands, v->n_operands);
     if (v->reduce == DV_VEC_EACH || !n)
         return n;
-    if (v->reduce != DV_VEC_BOTH)
+    if (v->reduce != DV_VEC_BOTH || v->n_operands != how->op->n_reads + 1)
         return 0;
     dv_vec_how whole = whole_of(how);
     for (int i = 0; i < v->n_operands; i++) {
@@ -708,12 +858,25 @@ dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_how *how, dv_jit *jit,
 static int32_t size_of(const dv_expr *e)
 {
     enum { LONG_FN = 200 };
-    int is_long =
-        e->kind == DV_EXPR_APPLY && e->fn >= DV_FN_EXP && e->fn <= DV_FN_GELU;
+    int is_long = e->kind == DV_EXPR_APPLY && dv_vec_is_long((dv_fn)e->fn);
     int32_t n = is_long ? LONG_FN : 1;
     for (int i = 0; i < e->n_args; i++)
         n += size_of(e->arg[i]);
     return n;
+}
+
+// Returns whether an expression has values of variables, or may have parts in
+// lanes of integers beside floats.
+static int is_mixed(const maker *m, const dv_expr *e)
+{
+    int mixed =
+        e->kind == DV_EXPR_INDEX ||
+        (dv_expr_is_test(e) &&
+         dv_op_compute(m->how->p, m->how->op) != DV_IN_I64) ||
+        (dv_expr_applies(e, DV_FN_SELECT) && dv_expr_is_condition(e->arg[0]));
+    for (int i = 0; i < e->n_args && !mixed; i++)
+        mixed = is_mixed(m, e->arg[i]);
+    return mixed;
 }
 
 // Returns the number of points of the op's window (a small reduction that is
@@ -723,7 +886,9 @@ static int64_t points_of(const maker *m)
 {
     enum { MOST_NODES = 320, MOST_READS = 128 };
     const dv_op *op = m->how->op;
-    int64_t n = m->how->whole ? dv_op_window(m->how->p, op) : 0;
+    int64_t n = m->how->whole && !is_mixed(m, op->body)
+                    ? dv_op_window(m->how->p, op)
+                    : 0;
     int32_t reads = 0, size = n ? size_of(dv_op_reduce(op)->arg[0]) : 0;
     for (int i = 0; i < op->n_reads; i++)
         reads +=
@@ -801,11 +966,14 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         m->points ? DV_VEC_EACH : (uint8_t)kind_of(op, v->inner, v->outer);
     v->acc_bytes = m->shape.compute == DV_F64 ? 8 : 4;
     set_loops(v, m);
-    if (!set_indices(v, m) || !set_operands(v, m))
+    int fits = 1;
+    if (!set_indices(v, m) || !set_operands(v, m, &fits))
         return dv_nomem(diag);
+    if (!fits)
+        return DV_OK;
     m->shape.reduce = v->reduce;
     m->shape.reducer = !r || r->fn == DV_RED_MEAN ? DV_RED_SUM : r->fn;
-    m->shape.result = node_of(m, op->body);
+    m->shape.result = node_of(m, op->body, 0);
     m->shape.nodes = m->nodes;
     m->shape.n_nodes = (uint16_t)m->n;
     if (m->failed)
@@ -820,8 +988,8 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         v->chunk = CHUNK;
     v->shape = m->shape;
     // If the plan's schedule does not have the mark `collapse`, the kernel's
-    // two loops must not run as one.
-    int apart = m->how->as && !m->how->as->collapse;
+    // two loops must not run as one. Copies have other strides than tensors.
+    int apart = m->how->staged || (m->how->as && !m->how->as->collapse);
     v->fuse = apart ? 0 : find_fuse(v, m->how);
     // If the expression is long, the kernels are generated even if the caller
     // wants them later, because only that shows whether they exceed the size
@@ -872,8 +1040,9 @@ void dv_vec_op_describe(const dv_vec_op *v, dv_op_schedule *out)
 
 void dv_vec_op_get_kernel(const dv_vec_op *v, dv_vec_op_kernel *out)
 {
-    *out = (dv_vec_op_kernel){&v->shape, v->inner, v->outer, v->reduce,
-                              v->call[NEW_ACC][FINISHED]};
+    *out = (dv_vec_op_kernel){
+        &v->shape, v->inner, v->outer, v->reduce, v->call[NEW_ACC][FINISHED],
+        v->read,   v->base,  v->step};
 }
 
 int64_t dv_vec_op_acc_bytes(const dv_vec_op *v)
@@ -938,11 +1107,18 @@ typedef struct runner {
     char *at[DV_VEC_MAX_OPERANDS];
 } runner;
 
+// Returns an address that is `by` bytes further on. The address of a variable's
+// value is that value, and points nowhere.
+static char *moved(const char *p, int64_t by)
+{
+    return (char *)((uintptr_t)p + (uintptr_t)by);
+}
+
 static void advance(runner *r, int var, int64_t by)
 {
     const dv_vec_op *v = r->v;
     for (int i = 0; i < v->n_operands; i++)
-        r->at[i] += by * v->step[i * v->n_vars + var];
+        r->at[i] = moved(r->at[i], by * v->step[i * v->n_vars + var]);
 }
 
 // Advances the current point to the next value of the given variables, the last
@@ -1050,9 +1226,10 @@ static void reduce(runner *r, int old, int un, int64_t rows, int64_t n,
 static char *operand_at(const dv_vec_op *v, void *const *at,
                         const int64_t *begin, int32_t operand)
 {
-    char *p = (char *)at[v->read[operand]] + v->base[operand];
+    int32_t read = v->read[operand];
+    char *p = moved(read == INDEX ? NULL : at[read], v->base[operand]);
     for (int k = 0; k < v->n_vars; k++)
-        p += begin[k] * v->step[operand * v->n_vars + k];
+        p = moved(p, begin[k] * v->step[operand * v->n_vars + k]);
     return p;
 }
 

@@ -28,9 +28,16 @@
 // A vector kernel alone would read x with a large stride, each element from
 // another page.
 //
-// Unsupported are: indirect reads of single elements, i64, floats stored to
-// integers other than i8, integers that do not fit 32 bits where it matters
-// (vec_range.h), and reads of elements that other points of the op overwrite.
+// In a kernel that computes in f32, comparisons of integers and conditions are
+// evaluated in lanes of 32-bit integers; lowering makes sure that they fit. The
+// value of a variable is an operand whose address is that value, which the
+// kernel advances like any other: select(j <= i, x[i,j], 0) has the operands x,
+// j (inner stride 1), i (outer stride 1) and the result.
+//
+// Unsupported are: indirect reads of single elements, integers other than i32,
+// i8, u8 and bool, floats stored to other integers than bytes, integers that do
+// not fit 32 bits where it matters (vec_range.h), and reads of elements that
+// other points of the op overwrite.
 #ifndef DV_VEC_OP_H
 #define DV_VEC_OP_H
 #include "jit/vec/vec.h"
@@ -47,6 +54,9 @@ typedef struct dv_vec_how {
     // 1 if every box contains the full reduction, so that dv_vec_op_part, which
     // computes a part of one, is never called.
     int whole;
+    // 1 if reads with a border go to copies, which have the strides in `reads`
+    // (exec/stage.h); otherwise such ops are unsupported.
+    int staged;
     int copied; // 1 if reads of the written tensor go to a snapshot
     // 1 if the caller checks every box as dv_vec_op_guard demands; then
     // indirect reads, and integers that may not always fit 32 bits, are
@@ -93,6 +103,11 @@ typedef struct dv_vec_op_kernel {
     int32_t inner, outer; // variables of the loops; -1: a loop of one iteration
     uint8_t reduce;       // which loops reduce: a dv_vec_reduce
     dv_vec_fn run;
+    // Of each operand: the number of the read, the number of reads for the
+    // write, or -1 if its address is the value of a variable; its byte offset;
+    // and its byte strides, one for each variable of the op.
+    const int32_t *read;
+    const int64_t *base, *step;
 } dv_vec_op_kernel;
 void dv_vec_op_get_kernel(const dv_vec_op *v, dv_vec_op_kernel *out);
 

@@ -66,8 +66,17 @@ static range apply_range(dv_fn fn, const range *x)
     case DV_FN_MAX:
         return fits(x[0]) && fits(x[1]) ? either(x[0], x[1]) : none;
     default: // the remaining functions of integers are comparisons
-        return (range){0, 1, fits(x[0]) && fits(x[1]) && fn <= DV_FN_NE};
+        return (range){0, 1, dv_fn_compares(fn) && fits(x[0]) && fits(x[1])};
     }
+}
+
+static range index_range(const dv_op *op, const dv_expr *e)
+{
+    int64_t lo, hi;
+    range none = {0};
+    return dv_expr_index_bounds(op, e, &lo, &hi)
+               ? bounded((double)lo, (double)hi, 1)
+               : none;
 }
 
 // Returns the range of an expression; reads[i] is the range of read i.
@@ -83,6 +92,8 @@ static range range_of(const dv_op *op, const dv_expr *e, const range *reads)
         return fits(x[0]) ? x[0] : none;
     case DV_EXPR_READ:
         return reads[e->read];
+    case DV_EXPR_INDEX:
+        return index_range(op, e);
     case DV_EXPR_REDUCE:
         n = (double)dv_op_points(op, e->vars);
         if (e->fn == DV_RED_SUM)
@@ -103,10 +114,12 @@ dv_vec_fit dv_vec_op_fit(const dv_program *p, const dv_op *op)
         return DV_FITS_NEVER;
     for (int i = 0; i < op->n_reads; i++) {
         dv_dtype t = p->tensors[op->reads[i].tensor].dtype;
-        int ok = t == DV_I32 || t == DV_I8;
+        int ok = !dv_is_float(t) && dv_vec_loads(t, DV_I32);
         least[i] = (range){-1, 1, ok};
-        all[i] = t == DV_I8 ? (range){INT8_MIN, INT8_MAX, ok}
-                            : (range){INT32_MIN, INT32_MAX, ok};
+        all[i] = (range){INT32_MIN, INT32_MAX, ok};
+        if (ok)
+            all[i] =
+                (range){(double)dv_int_least(t), (double)dv_int_most(t), 1};
     }
     if (range_of(op, op->body, all).ok)
         return DV_FITS_ALL;
@@ -189,22 +202,47 @@ static walk walk_of(const dv_flat *f, int n_vars, const int64_t *begin,
 LOOK(min_max_i64, int64_t)
 LOOK(min_max_i32, int32_t)
 LOOK(min_max_i8, int8_t)
+LOOK(min_max_i16, int16_t)
+LOOK(min_max_u32, uint32_t)
+LOOK(min_max_u16, uint16_t)
+LOOK(min_max_u8, uint8_t)
 #undef LOOK
+
+// Extends lo..hi by n elements `step` apart, from element `off` on.
+static void min_max(dv_dtype t, const void *data, int64_t off, int64_t n,
+                    int64_t step, int64_t *lo, int64_t *hi)
+{
+    switch (t) {
+    case DV_I8:
+        min_max_i8((const int8_t *)data + off, n, step, lo, hi);
+        break;
+    case DV_I16:
+        min_max_i16((const int16_t *)data + off, n, step, lo, hi);
+        break;
+    case DV_I32:
+        min_max_i32((const int32_t *)data + off, n, step, lo, hi);
+        break;
+    case DV_U32:
+        min_max_u32((const uint32_t *)data + off, n, step, lo, hi);
+        break;
+    case DV_U16:
+        min_max_u16((const uint16_t *)data + off, n, step, lo, hi);
+        break;
+    case DV_U8:
+    case DV_BOOL:
+        min_max_u8((const uint8_t *)data + off, n, step, lo, hi);
+        break;
+    default: // i64, and u64, which is computed as i64
+        min_max_i64((const int64_t *)data + off, n, step, lo, hi);
+    }
+}
 
 static range range_at(const walk *w, dv_dtype t, const void *data)
 {
     int64_t at[DV_MAX_VARS] = {0}, off = w->first;
     int64_t lo = INT64_MAX, hi = INT64_MIN;
     for (;;) {
-        if (t == DV_I8)
-            min_max_i8((const int8_t *)data + off, w->n[0], w->step[0], &lo,
-                       &hi);
-        else if (t == DV_I64)
-            min_max_i64((const int64_t *)data + off, w->n[0], w->step[0], &lo,
-                        &hi);
-        else
-            min_max_i32((const int32_t *)data + off, w->n[0], w->step[0], &lo,
-                        &hi);
+        min_max(t, data, off, w->n[0], w->step[0], &lo, &hi);
         int i = 1;
         for (; i < w->n_loops; i++) {
             off += w->step[i];

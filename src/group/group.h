@@ -3,7 +3,6 @@
 //
 //   pass.c     the pass "group": one group per op, its tiles dealt to cores
 //   on_core.c  merges ops that pass tensors to each other in scratchpads
-//   cache.c    merges ops that pass tensors to each other in caches
 #ifndef DV_GROUP_H
 #define DV_GROUP_H
 #include "plan/plan.h"
@@ -13,9 +12,6 @@
 // loop_of[op] is the innermost repeat around the op, or -1.
 dv_status dv_group_on_core(dv_plan *plan, const int32_t *loop_of,
                            dv_arena *arena, dv_diag *diag);
-// For a machine whose memories near the cores are caches: merges ops whose
-// tiles pass tensors to each other, and chooses tiles that fit the cache.
-dv_status dv_group_for_caches(dv_plan *plan, dv_arena *arena, dv_diag *diag);
 // Returns whether the op must be a group of its own: it may not run tile by
 // tile together with other ops.
 int dv_group_alone(const dv_plan *plan, int32_t op);

@@ -17,6 +17,7 @@
 // where the previous op left it.
 #include "base/math.h"
 #include "group/group.h"
+#include "plan/view.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -38,15 +39,104 @@ int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op)
 void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile)
 {
     const dv_op *o = &plan->ops->ops[op];
-    for (int v = o->n_vars - 1; v >= 0; v--) {
+    int64_t weight = 1;
+    for (int k = o->n_vars - 1; k >= 0; k--) {
+        int v = dv_plan_digit(plan, op, k);
         int64_t slice = plan->slices[op][v], n = dv_plan_n_slices(plan, op, v);
         out->n_slots[v] = n;
+        out->weight[v] = weight;
         out->slot[v] = tile % n;
         out->begin[v] = o->vars[v].begin + out->slot[v] * slice;
         out->end[v] =
             out->begin[v] + dv_min_i64(slice, o->vars[v].end - out->begin[v]);
         tile /= n;
+        weight *= n;
     }
+}
+
+int dv_sums_in_rounds(const dv_plan *plan, const dv_group *g, int32_t op)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    int64_t parts = 1;
+    int others = 0;
+    for (int k = o->n_vars - 1; k >= 0; k--) {
+        int v = dv_plan_digit(plan, op, k);
+        int64_t n = dv_plan_n_slices(plan, op, v);
+        if (n > 1 && o->vars[v].reduce && (others || parts > 1))
+            return 0;
+        parts *= o->vars[v].reduce ? n : 1;
+        others |= n > 1 && !o->vars[v].reduce;
+    }
+    for (int32_t d = 0; d < g->n_deals; d++)
+        if (g->deals[d].first_tile % parts || g->deals[d].n_tiles % parts)
+            return 0;
+    return parts > 1;
+}
+
+int dv_group_in_step(const dv_plan *plan, const dv_group *g, int32_t op)
+{
+    int64_t n = g->n_deals ? g->deals[0].n_tiles : 0;
+    if (n < 2)
+        return !dv_group_loops(g);
+    for (int32_t d = 0; d < g->n_deals; d++)
+        if (g->deals[d].n_tiles != n || g->deals[d].first_tile != d * n ||
+            (d && g->deals[d].core <= g->deals[d - 1].core))
+            return 0;
+    for (int k = plan->ops->ops[op].n_vars - 1; k >= 0 && n > 1; k--) {
+        int64_t slots = dv_plan_n_slices(plan, op, dv_plan_digit(plan, op, k));
+        if (n >= slots ? n % slots : slots % n)
+            return 0;
+        n = n >= slots ? n / slots : 1;
+    }
+    return 1;
+}
+
+// Returns whether the same elements of an access are needed in two tiles.
+static int are_alike(const dv_tile *t, int n_vars, uint32_t vars, int64_t a,
+                     int64_t b)
+{
+    for (int v = 0; v < n_vars; v++)
+        if (vars >> v & 1 && a / t->weight[v] % t->n_slots[v] !=
+                                 b / t->weight[v] % t->n_slots[v])
+            return 0;
+    return 1;
+}
+
+// Returns the same as dv_tile_fetches on a machine with several rings.
+static int fetches_for_ring(const dv_plan *plan, const dv_group *g, int n_vars,
+                            uint32_t vars, const dv_tile *t)
+{
+    const dv_deal *own = NULL;
+    int64_t tile = 0;
+    for (int v = 0; v < n_vars; v++)
+        tile += t->slot[v] * t->weight[v];
+    for (int32_t d = 0; d < g->n_deals && !own; d++)
+        if (tile >= g->deals[d].first_tile &&
+            tile < g->deals[d].first_tile + g->deals[d].n_tiles)
+            own = &g->deals[d];
+    for (int32_t d = 0; d < g->n_deals && own; d++) {
+        const dv_deal *at = &g->deals[d];
+        int64_t round = tile - own->first_tile, other = at->first_tile + round;
+        if (other < tile && round < at->n_tiles &&
+            dv_target_ring(&plan->target, at->core) ==
+                dv_target_ring(&plan->target, own->core) &&
+            are_alike(t, n_vars, vars, tile, other))
+            return 0;
+    }
+    return 1;
+}
+
+int dv_tile_fetches(const dv_plan *plan, int32_t op, uint32_t vars,
+                    const dv_tile *t)
+{
+    const dv_group *g = &plan->groups[dv_group_of(plan, op)];
+    if (dv_target_has_rings(&plan->target))
+        return fetches_for_ring(plan, g, plan->ops->ops[op].n_vars, vars, t);
+    int64_t n = g->n_deals ? g->deals[0].n_tiles : 1;
+    for (int v = 0; v < plan->ops->ops[op].n_vars; v++)
+        if (!(vars >> v & 1) && t->slot[v] / dv_tile_turns(t, v, n) > 0)
+            return 0;
+    return 1;
 }
 
 int64_t dv_tile_part(const dv_op *o, const dv_tile *t, int64_t *n_parts)
@@ -63,15 +153,14 @@ int64_t dv_tile_part(const dv_op *o, const dv_tile *t, int64_t *n_parts)
 
 int64_t dv_tile_of_part(const dv_op *o, const dv_tile *t, int64_t part)
 {
-    int64_t tile = 0, weight = 1;
+    int64_t tile = 0;
     for (int v = o->n_vars - 1; v >= 0; v--) {
         int64_t slot = t->slot[v];
         if (o->vars[v].reduce) {
             slot = part % t->n_slots[v];
             part /= t->n_slots[v];
         }
-        tile += slot * weight;
-        weight *= t->n_slots[v];
+        tile += slot * t->weight[v];
     }
     return tile;
 }
@@ -88,6 +177,7 @@ int dv_plan_splits_reduction(const dv_plan *plan, int32_t op)
 dv_status dv_plan_whole_slices(dv_plan *plan, dv_diag *diag)
 {
     const dv_program *p = plan->ops;
+    plan->digits = NULL;
     plan->slices = DV_NEW(&plan->arena, int64_t *, p->n_ops);
     if (!plan->slices)
         return dv_nomem(diag);

@@ -59,7 +59,9 @@ int dv_access_is_indirect(const dv_access *a)
 
 int dv_access_equal(const dv_op *op, const dv_access *a, const dv_access *b)
 {
-    if (a->tensor != b->tensor || a->n_dims != b->n_dims)
+    if (a->tensor != b->tensor || a->n_dims != b->n_dims ||
+        a->has_border != b->has_border ||
+        memcmp(&a->border, &b->border, sizeof a->border) != 0)
         return 0;
     for (int d = 0; d < a->n_dims; d++) {
         const dv_index *x = &a->index[d], *y = &b->index[d];
@@ -88,6 +90,41 @@ int dv_index_bounds(const dv_op *op, const dv_index *x, const dv_iter_space *s,
             return 0;
     }
     return 1;
+}
+
+int dv_access_bounds(const dv_program *p, const dv_op *op, const dv_access *a,
+                     int d, const dv_iter_space *s, int64_t *lo, int64_t *hi)
+{
+    int64_t last = p->tensors[a->tensor].shape[d] - 1;
+    if (!dv_index_bounds(op, &a->index[d], s, lo, hi))
+        return 0;
+    if (a->has_border) {
+        *lo = dv_max_i64(0, dv_min_i64(*lo, last));
+        *hi = dv_max_i64(0, dv_min_i64(*hi, last));
+    }
+    return 1;
+}
+
+int dv_access_leaves(const dv_program *p, const dv_op *op, const dv_access *a,
+                     const dv_iter_space *s)
+{
+    const dv_tensor *t = &p->tensors[a->tensor];
+    for (int d = 0; a->has_border && d < a->n_dims; d++) {
+        int64_t lo, hi;
+        if (a->index[d].via >= 0 ||
+            !dv_index_bounds(op, &a->index[d], s, &lo, &hi) || lo < 0 ||
+            hi >= t->shape[d])
+            return 1;
+    }
+    return 0;
+}
+
+int dv_op_has_border(const dv_op *op)
+{
+    for (int i = 0; i < op->n_reads; i++)
+        if (op->reads[i].has_border)
+            return 1;
+    return 0;
 }
 
 int64_t dv_access_step(const dv_program *p, const dv_access *a, int var)
@@ -151,6 +188,8 @@ int64_t dv_row_strides(int n_dims, const int64_t *shape, int64_t *strides)
 int dv_access_is_box(const dv_op *op, const dv_access *a, int *vars)
 {
     uint32_t seen = 0;
+    if (a->has_border)
+        return 0;
     for (int d = 0; d < a->n_dims; d++) {
         int v = dv_index_var(op, &a->index[d]);
         if (v == DV_NO_VAR)

@@ -4,6 +4,7 @@
 #include "base/math.h"
 #include "base/suggest.h"
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 dv_loc dv_build_at(const dv_builder *b, uint32_t off)
@@ -11,7 +12,7 @@ dv_loc dv_build_at(const dv_builder *b, uint32_t off)
     return (dv_loc){&b->p->src, off};
 }
 
-const dv_param_value *dv_build_param(const dv_builder *b, dv_str name)
+const dv_param_value *dv_find_param(const dv_builder *b, dv_str name)
 {
     int32_t i = dv_table_get(&b->param_ids, name.at, name.len, -1);
     return i < 0 ? NULL : &b->p->params[i];
@@ -74,7 +75,7 @@ static dv_status evaluate(dv_builder *b, const dv_node *n, number *out)
         return DV_OK;
     }
     if (n->kind == DV_NODE_NAME) {
-        const dv_param_value *v = dv_build_param(b, n->name);
+        const dv_param_value *v = dv_find_param(b, n->name);
         if (!v)
             return dv_fail(b->diag, DV_E_NAME, dv_build_at(b, n->off),
                            "there is no param %.*s", (int)n->name.len,
@@ -98,7 +99,7 @@ static dv_status evaluate(dv_builder *b, const dv_node *n, number *out)
                    "only numbers, params and + - * / can stand here");
 }
 
-dv_status dv_build_int(dv_builder *b, const dv_node *n, int64_t *out)
+dv_status dv_constant_int(dv_builder *b, const dv_node *n, int64_t *out)
 {
     number x = {0};
     DV_TRY(evaluate(b, n, &x));
@@ -112,6 +113,42 @@ dv_status dv_build_int(dv_builder *b, const dv_node *n, int64_t *out)
         return st;
     }
     *out = x.i;
+    return DV_OK;
+}
+
+// Returns 1 or -1 if the expression is inf or -inf, otherwise 0.
+static int infinity_sign(const dv_node *n)
+{
+    int sign = 1;
+    for (; n->kind == DV_NODE_APPLY && n->op == DV_FN_NEG; n = n->args[0])
+        sign = -sign;
+    return n->kind == DV_NODE_INF ? sign : 0;
+}
+
+dv_status dv_constant_of_type(dv_builder *b, const dv_node *n, dv_dtype type,
+                              double *out)
+{
+    int sign = infinity_sign(n);
+    double inf = dv_reducer_get(DV_RED_MIN)->zero;
+    number x = {.is_float = 1, .f = sign * inf};
+    if (!sign) // 0 * inf is no value
+        DV_TRY(evaluate(b, n, &x));
+    if (dv_is_float(type)) {
+        *out = dv_round_to(type, x.f);
+        return isnan(*out) ? dv_fail(b->diag, DV_E_SHAPE,
+                                     dv_build_at(b, n->off), "the value is nan")
+                           : DV_OK;
+    }
+    if (x.is_float)
+        return dv_fail(b->diag, DV_E_DTYPE, dv_build_at(b, n->off),
+                       "%s takes whole numbers", dv_dtype_get(type)->name);
+    int64_t most = (int64_t)1 << 53;
+    if (x.i > most || x.i < -most || dv_round_to(type, x.f) != x.f)
+        return dv_fail(b->diag, DV_E_OVERFLOW, dv_build_at(b, n->off),
+                       "%" PRId64 " is no value of %s (whole numbers in values "
+                       "go up to 2^53)",
+                       x.i, dv_dtype_get(type)->name);
+    *out = (double)x.i;
     return DV_OK;
 }
 
@@ -131,7 +168,7 @@ static dv_status apply_setting(dv_builder *b, const dv_stmt *s,
     dv_node n = {0};
     number was = *out;
     dv_builder alone = {.p = b->p};
-    dv_status st = dv_parse_number(&n, &src, &b->p->arena, NULL);
+    dv_status st = dv_parse_expr(&n, &src, &b->p->arena, NULL);
     if (st == DV_OK)
         st = is_literal(&n) ? evaluate(&alone, &n, out) : DV_E_SYNTAX;
     if (st == DV_E_NOMEM)
@@ -183,7 +220,7 @@ static dv_status add_param(dv_builder *b, dv_stmt *s, const dv_param *given,
                            size_t n_given)
 {
     dv_program *p = b->p;
-    const dv_param_value *old = dv_build_param(b, s->name);
+    const dv_param_value *old = dv_find_param(b, s->name);
     if (old) {
         dv_status st = dv_fail(b->diag, DV_E_NAME, dv_build_at(b, s->off),
                                "param %s is defined twice", old->name);
@@ -268,10 +305,11 @@ static dv_status declare(dv_builder *b, const dv_stmt *s)
                        s->name.at, (int)s->n_dims, (int)DV_MAX_DIMS);
     int64_t *shape = DV_NEW(a, int64_t, s->n_dims);
     char *name = dv_arena_copy(a, s->name.at, s->name.len);
-    if (!shape || !name)
+    char *file = s->file.at ? dv_arena_copy(a, s->file.at, s->file.len) : NULL;
+    if (!shape || !name || (s->file.at && !file))
         return dv_nomem(b->diag);
     for (int d = 0; d < s->n_dims; d++) {
-        DV_TRY(dv_build_int(b, s->dims[d], &shape[d]));
+        DV_TRY(dv_constant_int(b, s->dims[d], &shape[d]));
         if (shape[d] < 1)
             return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, s->dims[d]->off),
                            "an extent is at least 1, this is %" PRId64,
@@ -279,15 +317,18 @@ static dv_status declare(dv_builder *b, const dv_stmt *s)
     }
     DV_TRY(check_place(b, s));
     int32_t id;
+    int in = s->kind == DV_STMT_INPUT || s->kind == DV_STMT_CONST;
     return dv_build_tensor(b,
                            (dv_tensor){.name = name,
                                        .dtype = (dv_dtype)s->dtype,
                                        .n_dims = s->n_dims,
                                        .shape = shape,
-                                       .is_input = s->kind == DV_STMT_INPUT,
+                                       .is_input = (uint8_t)in,
+                                       .is_const = s->kind == DV_STMT_CONST,
                                        .is_temp = s->kind == DV_STMT_TEMP,
-                                       .is_defined = s->kind == DV_STMT_INPUT,
+                                       .is_defined = (uint8_t)in,
                                        .place = s->place,
+                                       .file = file,
                                        .off = s->off},
                            &id);
 }
@@ -314,6 +355,10 @@ static dv_status mark_outputs(dv_builder *b, const dv_stmt *s)
             return dv_fail(b->diag, DV_E_NAME, at,
                            "%.*s is never computed: its repeat runs 0 times",
                            (int)name.len, name.at);
+        if (b->p->tensors[id].is_const)
+            return dv_fail(b->diag, DV_E_NAME, at,
+                           "%.*s is a constant, it cannot be an output",
+                           (int)name.len, name.at);
         if (b->p->tensors[id].is_output)
             return dv_fail(b->diag, DV_E_NAME, at,
                            "%.*s is named as an output twice", (int)name.len,
@@ -330,7 +375,7 @@ static dv_status repeat(dv_builder *b, const dv_stmt *s)
 {
     dv_program *p = b->p;
     int64_t times = 0;
-    DV_TRY(dv_build_int(b, s->value, &times));
+    DV_TRY(dv_constant_int(b, s->value, &times));
     if (times < 0)
         return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, s->value->off),
                        "repeat takes 0 or more, this is %" PRId64, times);
@@ -363,6 +408,7 @@ static dv_status statement(dv_builder *b, dv_stmt *s, const dv_param *given,
     case DV_STMT_PARAM:
         return add_param(b, s, given, n_given);
     case DV_STMT_INPUT:
+    case DV_STMT_CONST:
     case DV_STMT_TEMP:
         return declare(b, s);
     case DV_STMT_OUTPUT:
@@ -372,7 +418,7 @@ static dv_status statement(dv_builder *b, dv_stmt *s, const dv_param *given,
     case DV_STMT_ASSIGN:
         break;
     }
-    return dv_build_assign(b, s);
+    return dv_build_op(b, s);
 }
 
 // Chooses the types of tensors computed from constants alone, which have no
@@ -383,7 +429,7 @@ static void weak_types(dv_builder *b, const dv_ast *ast)
 {
     int f = -1, i = -1;
     for (const dv_stmt *s = ast->first; s; s = s->next) {
-        if (s->kind != DV_STMT_INPUT)
+        if (s->kind != DV_STMT_INPUT && s->kind != DV_STMT_CONST)
             continue;
         dv_dtype t = (dv_dtype)s->dtype;
         int *best = dv_is_float(t) ? &f : &i;

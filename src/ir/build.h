@@ -19,14 +19,18 @@ dv_loc dv_build_at(const dv_builder *b, uint32_t off);
 // name.
 dv_status dv_build_no_tensor(dv_builder *b, dv_loc at, dv_str name);
 // Evaluates an expression of integers and params (named constants).
-dv_status dv_build_int(dv_builder *b, const dv_node *n, int64_t *out);
+dv_status dv_constant_int(dv_builder *b, const dv_node *n, int64_t *out);
+// Evaluates a constant expression that is a value of this type; inf and -inf
+// are values of floats. It is rounded to the type.
+dv_status dv_constant_of_type(dv_builder *b, const dv_node *n, dv_dtype type,
+                              double *out);
 // Returns the param with this name, or NULL.
-const dv_param_value *dv_build_param(const dv_builder *b, dv_str name);
+const dv_param_value *dv_find_param(const dv_builder *b, dv_str name);
 // Adds a tensor to the program. Fails if its size in bytes does not fit 64
 // bits.
 dv_status dv_build_tensor(dv_builder *b, dv_tensor t, int32_t *id);
 // Resolves one assignment into an op (ir/build_op.c).
-dv_status dv_build_assign(dv_builder *b, const dv_stmt *s);
+dv_status dv_build_op(dv_builder *b, const dv_stmt *s);
 
 // A range of a variable inferred from an index of a tensor, and where that
 // index is in the source.
@@ -42,7 +46,10 @@ typedef struct dv_binding {
     dv_str name;
     int in_scope;
     const dv_for *range; // range given by `for`; NULL if none
-    dv_range_place plain, derived;
+    // Ranges from dims that the variable indexes alone, from indices with no
+    // other variable, and from reads with a border. The first of the three that
+    // is known counts.
+    dv_range_place plain, derived, border;
 } dv_binding;
 
 typedef struct dv_opbuild {
@@ -75,10 +82,11 @@ int dv_bound_reduced(const dv_node *n, dv_str name);
 dv_status dv_bound_range(dv_opbuild *o, dv_binding *v);
 
 // Accesses of a statement (ir/build_index.c). dv_access_tensor returns the
-// tensor that a node names; dv_access_make builds an access to a tensor;
-// dv_access_read adds an access to the op's reads unless an equal one is there.
+// tensor that a node names; dv_access_make builds an access to a tensor
+// (`border`: a read with a border); dv_access_read adds a read to the op's
+// reads unless an equal one is there.
 dv_status dv_access_tensor(const dv_opbuild *o, const dv_node *n, int32_t *id);
 dv_status dv_access_make(dv_opbuild *o, const dv_node *n, int32_t tensor,
-                         dv_access *out);
+                         int border, dv_access *out);
 dv_status dv_access_read(dv_opbuild *o, const dv_node *n, int32_t *read);
 #endif

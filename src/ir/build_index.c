@@ -4,7 +4,7 @@
 // A variable is bound by the left side, by a reducer or by `for`. Its range
 // comes from `for` if given; otherwise from the dims it indexes alone (x[i]),
 // which must agree; otherwise from indices with no other variable (a[3*i+2],
-// a[N-1-i]).
+// a[N-1-i]); otherwise from dims that it indexes alone in reads with a border.
 #include "ir/build.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -62,7 +62,7 @@ dv_status dv_bound_index(dv_opbuild *o, const dv_node *n, int alone)
     if (n->kind == DV_NODE_NAME) {
         if (dv_bound_find(o, n->name) >= 0)
             return DV_OK;
-        int is_param = dv_build_param(o->b, n->name) != NULL;
+        int is_param = dv_find_param(o->b, n->name) != NULL;
         if (!alone && is_param && !dv_bound_for(o->s, n->name))
             return DV_OK;
         if (alone && is_param && o->s->update && !dv_bound_for(o->s, n->name))
@@ -72,6 +72,8 @@ dv_status dv_bound_index(dv_opbuild *o, const dv_node *n, int alone)
                     (int)n->name.len, n->name.at, (int)n->name.len, n->name.at);
         return dv_bound_add(o, n->name, n->off, 0);
     }
+    if (n->kind == DV_NODE_ELSE)
+        return dv_bound_index(o, n->args[0], alone);
     if (n->kind == DV_NODE_APPLY || n->kind == DV_NODE_ACCESS)
         for (uint32_t i = 0; i < n->n_args; i++)
             DV_TRY(dv_bound_index(o, n->args[i],
@@ -153,7 +155,7 @@ static dv_status affine_apply(dv_opbuild *o, const dv_node *n, form *out)
         fits = add_scaled(out, &zero, &y, x.base);
     else if (n->op == DV_FN_DIV && is_constant(&x, DV_MAX_VARS) &&
              is_constant(&y, DV_MAX_VARS))
-        return dv_build_int(o->b, n, &out->base);
+        return dv_constant_int(o->b, n, &out->base);
     else
         return dv_fail(o->b->diag, DV_E_SYNTAX, dv_build_at(o->b, n->off),
                        "an index is a sum of variables with whole factors; "
@@ -175,15 +177,16 @@ static dv_status affine(dv_opbuild *o, const dv_node *n, form *out)
             out->coef[v] = 1;
             return DV_OK;
         }
-        if (!dv_build_param(o->b, n->name))
+        if (!dv_find_param(o->b, n->name))
             return unknown_name(o, n);
-        return dv_build_int(o->b, n, &out->base);
+        return dv_constant_int(o->b, n, &out->base);
     }
     case DV_NODE_APPLY:
         if (n->op >= DV_FN_ADD && n->op <= DV_FN_NEG)
             return affine_apply(o, n, out);
         break;
     case DV_NODE_ACCESS:
+    case DV_NODE_ELSE:
         return dv_fail(o->b->diag, DV_E_SYNTAX, dv_build_at(o->b, n->off),
                        "an access used as an index stands alone");
     case DV_NODE_FLOAT:
@@ -221,9 +224,10 @@ static dv_status say(const dv_opbuild *o, const dv_binding *v,
 
 // Infers a variable's range from index `f` of dim `dim`, given that the index
 // must stay inside the tensor. Does nothing unless exactly one variable occurs
-// in it.
+// in it. An index of a read with a border may leave the tensor: only a variable
+// alone tells something, if nothing else does.
 static dv_status learn(dv_opbuild *o, const dv_node *n, const form *f,
-                       int32_t tensor, int dim)
+                       int32_t tensor, int dim, int border)
 {
     int only = -1;
     for (int v = 0; v < o->n_vars; v++) {
@@ -237,6 +241,14 @@ static dv_status learn(dv_opbuild *o, const dv_node *n, const form *f,
     dv_binding *v = &o->vars[only];
     int64_t c = f->coef[only], extent = o->b->p->tensors[tensor].shape[dim];
     dv_range_place here = {1, 0, extent, n->off, tensor, dim};
+    if (border && n->kind == DV_NODE_NAME) {
+        int first = !v->border.known;
+        v->border = first || v->border.end == extent ? here : v->border;
+        v->border.known = first || v->border.end == extent ? 1 : 2;
+        return DV_OK;
+    }
+    if (border)
+        return DV_OK;
     if (n->kind == DV_NODE_NAME)
         return say(o, v, &v->plain, here);
     int64_t low, high; // bounds of the variable's term c * v in the index
@@ -263,8 +275,8 @@ dv_status dv_bound_range(dv_opbuild *o, dv_binding *v)
 {
     if (v->range) {
         int64_t *begin = &v->var.begin, *end = &v->var.end;
-        DV_TRY(dv_build_int(o->b, v->range->begin, begin));
-        DV_TRY(dv_build_int(o->b, v->range->end, end));
+        DV_TRY(dv_constant_int(o->b, v->range->begin, begin));
+        DV_TRY(dv_constant_int(o->b, v->range->end, end));
         int64_t n;
         if (*begin >= *end)
             return dv_fail(o->b->diag, DV_E_SHAPE,
@@ -277,7 +289,9 @@ dv_status dv_bound_range(dv_opbuild *o, dv_binding *v)
                 "the range of %s has more than 2^63 - 1 values", v->var.name);
         return DV_OK;
     }
-    const dv_range_place *from = v->plain.known ? &v->plain : &v->derived;
+    const dv_range_place *from = v->plain.known     ? &v->plain
+                                 : v->derived.known ? &v->derived
+                                                    : &v->border;
     if (!from->known)
         return dv_opbuild_fail(
             o, DV_E_SHAPE, v->var.off,
@@ -300,7 +314,8 @@ dv_status dv_bound_range(dv_opbuild *o, dv_binding *v)
 static const dv_stmt *defined_later(const dv_stmt *s, dv_str name)
 {
     for (; s; s = s->next) {
-        if ((s->kind == DV_STMT_ASSIGN || s->kind == DV_STMT_INPUT) &&
+        if ((s->kind == DV_STMT_ASSIGN || s->kind == DV_STMT_INPUT ||
+             s->kind == DV_STMT_CONST) &&
             dv_str_eq(s->name, name))
             return s;
         const dv_stmt *in = s->body ? defined_later(s->body, name) : NULL;
@@ -333,10 +348,10 @@ dv_status dv_access_tensor(const dv_opbuild *o, const dv_node *n, int32_t *id)
 
 // Resolves one index expression of dim `dim` of a tensor into *x.
 static dv_status index_of(dv_opbuild *o, const dv_node *n, int32_t tensor,
-                          int dim, dv_index *x)
+                          int dim, int border, dv_index *x)
 {
     x->via = -1;
-    if (n->kind == DV_NODE_ACCESS) {
+    if (n->kind == DV_NODE_ACCESS || n->kind == DV_NODE_ELSE) {
         DV_TRY(dv_access_read(o, n, &x->via));
         const dv_tensor *t = &o->b->p->tensors[o->reads[x->via].tensor];
         if (dv_is_float(t->dtype))
@@ -347,7 +362,7 @@ static dv_status index_of(dv_opbuild *o, const dv_node *n, int32_t tensor,
     }
     form f;
     DV_TRY(affine(o, n, &f));
-    DV_TRY(learn(o, n, &f, tensor, dim));
+    DV_TRY(learn(o, n, &f, tensor, dim, border));
     int64_t *coef = DV_NEW(&o->b->p->arena, int64_t, o->width);
     if (!coef)
         return dv_nomem(o->b->diag);
@@ -358,7 +373,7 @@ static dv_status index_of(dv_opbuild *o, const dv_node *n, int32_t tensor,
 }
 
 dv_status dv_access_make(dv_opbuild *o, const dv_node *n, int32_t tensor,
-                         dv_access *out)
+                         int border, dv_access *out)
 {
     const dv_tensor *t = &o->b->p->tensors[tensor];
     if ((int64_t)n->n_args != t->n_dims)
@@ -371,8 +386,11 @@ dv_status dv_access_make(dv_opbuild *o, const dv_node *n, int32_t tensor,
     if (!index)
         return dv_nomem(o->b->diag);
     for (uint32_t d = 0; d < n->n_args; d++)
-        DV_TRY(index_of(o, n->args[d], tensor, (int)d, &index[d]));
-    *out = (dv_access){tensor, (int32_t)n->n_args, n->off, index};
+        DV_TRY(index_of(o, n->args[d], tensor, (int)d, border, &index[d]));
+    *out = (dv_access){.tensor = tensor,
+                       .n_dims = (int32_t)n->n_args,
+                       .off = n->off,
+                       .index = index};
     return DV_OK;
 }
 
@@ -382,8 +400,15 @@ dv_status dv_access_read(dv_opbuild *o, const dv_node *n, int32_t *read)
 {
     int32_t tensor;
     dv_access a;
+    const dv_node *outside = n->kind == DV_NODE_ELSE ? n->args[1] : NULL;
+    n = outside ? n->args[0] : n;
     DV_TRY(dv_access_tensor(o, n, &tensor));
-    DV_TRY(dv_access_make(o, n, tensor, &a));
+    DV_TRY(dv_access_make(o, n, tensor, outside != NULL, &a));
+    if (outside) {
+        a.has_border = 1;
+        DV_TRY(dv_constant_of_type(o->b, outside,
+                                   o->b->p->tensors[tensor].dtype, &a.border));
+    }
     const dv_op shape = {.n_vars = o->width};
     for (int32_t i = 0; i < o->n_reads; i++) {
         if (dv_access_equal(&shape, &o->reads[i], &a)) {

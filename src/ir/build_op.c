@@ -2,6 +2,7 @@
 // indices and ranges are resolved in build_index.c.
 #include "ir/build.h"
 #include <inttypes.h>
+#include <string.h>
 
 static dv_status need_real(const dv_opbuild *o, const char *what, int type,
                            uint32_t off)
@@ -14,20 +15,34 @@ static dv_status need_real(const dv_opbuild *o, const char *what, int type,
                    what, dv_dtype_get((dv_dtype)type)->name);
 }
 
+static dv_status need_whole(const dv_opbuild *o, const char *what, int type,
+                            uint32_t off)
+{
+    if (type == DV_WEAK_INT || (type >= 0 && !dv_is_float((dv_dtype)type)))
+        return DV_OK;
+    return dv_fail(o->b->diag, DV_E_DTYPE, dv_build_at(o->b, off),
+                   "%s needs integers, this is %s", what,
+                   type < 0 ? "a number with a fraction"
+                            : dv_dtype_get((dv_dtype)type)->name);
+}
+
 static dv_status type_of(const dv_opbuild *o, dv_expr *e)
 {
     const char *name;
-    int real, first = 0;
+    int real, whole = 0, first = 0;
     if (e->kind == DV_EXPR_REDUCE) {
         name = dv_reducer_get((dv_reducer)e->fn)->text;
         real = dv_reducer_get((dv_reducer)e->fn)->real;
     } else {
         name = dv_fn_get((dv_fn)e->fn)->text;
         real = dv_fn_get((dv_fn)e->fn)->real;
+        whole = dv_fn_get((dv_fn)e->fn)->whole;
         first = e->fn == DV_FN_SELECT;
     }
     for (int i = first; i < e->n_args && real; i++)
         DV_TRY(need_real(o, name, e->arg[i]->dtype, e->off));
+    for (int i = 0; i < e->n_args && whole; i++)
+        DV_TRY(need_whole(o, name, e->arg[i]->dtype, e->off));
     e->dtype = dv_expr_type(e);
     return DV_OK;
 }
@@ -47,6 +62,20 @@ static dv_status check_whole(const dv_opbuild *o, const dv_node *n, int64_t i)
                    i);
 }
 
+// Makes e the value of variable v. It hides a param of the same name.
+static void variable(dv_opbuild *o, const dv_node *n, int v, dv_expr *e)
+{
+    int len = (int)n->name.len;
+    e->kind = DV_EXPR_INDEX;
+    e->dtype = DV_I64;
+    e->read = v;
+    if (dv_find_param(o->b, n->name))
+        dv_warn(o->b->diag, "name", dv_build_at(o->b, n->off),
+                "%.*s is a variable here, not the param; one of them needs "
+                "another name",
+                len, n->name.at);
+}
+
 static dv_status constant(dv_opbuild *o, const dv_node *n, dv_expr *e)
 {
     e->kind = DV_EXPR_CONST;
@@ -62,18 +91,12 @@ static dv_status constant(dv_opbuild *o, const dv_node *n, dv_expr *e)
         return check_whole(o, n, n->i);
     if (n->kind != DV_NODE_NAME)
         return DV_OK;
-    if (dv_bound_find(o, n->name) >= 0)
-        return dv_opbuild_fail(
-            o, DV_E_NAME, n->off,
-            "is an index; only tensors, params and numbers have "
-            "values",
-            n->name);
-    const dv_param_value *p = dv_build_param(o->b, n->name);
+    const dv_param_value *p = dv_find_param(o->b, n->name);
     if (!p)
         return dv_opbuild_fail(
             o, DV_E_NAME, n->off,
-            "is no param; a tensor is read with brackets, a scalar "
-            "as name[]",
+            "is neither a variable here nor a param; a tensor is read with "
+            "brackets, a scalar as name[]",
             n->name);
     e->value = p->f;
     e->dtype = p->is_float ? DV_WEAK_FLOAT : DV_WEAK_INT;
@@ -118,14 +141,46 @@ static const dv_expr *negated(dv_expr *e, const dv_expr *x)
     return e;
 }
 
+// Replaces the names x, y and z in the definition of a function by the
+// arguments of its call, and the positions of all else by that of the call.
+static void substitute(dv_node **at, const dv_node *call)
+{
+    dv_node *n = *at;
+    if (n->kind == DV_NODE_NAME)
+        *at = call->args[n->name.at[0] - 'x'];
+    n->off = call->off;
+    for (uint32_t i = 0; n->kind == DV_NODE_APPLY && i < n->n_args; i++)
+        substitute(&n->args[i], call);
+}
+
+static dv_status defined(dv_opbuild *o, const dv_node *call,
+                         const dv_expr **out)
+{
+    const char *text = dv_fn_get(call->op)->definition;
+    dv_source src = {dv_fn_get(call->op)->text, text, strlen(text)};
+    dv_node *n = DV_NEW(&o->b->p->arena, dv_node, 1);
+    if (!n)
+        return dv_nomem(o->b->diag);
+    DV_TRY(dv_parse_expr(n, &src, &o->b->p->arena, o->b->diag));
+    substitute(&n, call);
+    return expression(o, n, out);
+}
+
 static dv_status expression(dv_opbuild *o, const dv_node *n,
                             const dv_expr **out)
 {
+    if (n->kind == DV_NODE_APPLY && n->op >= DV_N_FNS)
+        return defined(o, n, out);
     dv_expr *e = DV_NEW(&o->b->p->arena, dv_expr, 1);
     if (!e)
         return dv_nomem(o->b->diag);
     *out = e;
     e->off = n->off;
+    int v = n->kind == DV_NODE_NAME ? dv_bound_find(o, n->name) : -1;
+    if (v >= 0) {
+        variable(o, n, v, e);
+        return DV_OK;
+    }
     switch ((dv_node_kind)n->kind) {
     case DV_NODE_INT:
     case DV_NODE_FLOAT:
@@ -133,6 +188,7 @@ static dv_status expression(dv_opbuild *o, const dv_node *n,
     case DV_NODE_NAME:
         return constant(o, n, e);
     case DV_NODE_ACCESS:
+    case DV_NODE_ELSE:
         e->kind = DV_EXPR_READ;
         DV_TRY(dv_access_read(o, n, &e->read));
         e->dtype = (int8_t)o->b->p->tensors[o->reads[e->read].tensor].dtype;
@@ -147,7 +203,9 @@ static dv_status expression(dv_opbuild *o, const dv_node *n,
             *out = negated(e, e->arg[0]);
             return DV_OK;
         }
-        return type_of(o, e);
+        DV_TRY(type_of(o, e));
+        dv_expr_fold_index(e);
+        return DV_OK;
     case DV_NODE_REDUCE:
         break;
     }
@@ -158,12 +216,13 @@ static dv_status check_redefinition(const dv_opbuild *o, int32_t id)
 {
     const dv_stmt *s = o->s;
     const dv_tensor *t = &o->b->p->tensors[id];
-    if (s->update || !t->is_defined)
+    if (!t->is_const && (s->update || !t->is_defined))
         return DV_OK;
     dv_status st =
         dv_opbuild_fail(o, DV_E_NAME, s->off,
-                        t->is_input ? "is an input; update it with <-"
-                                    : "is defined twice; update it with <-",
+                        t->is_const   ? "is a constant, it is never written"
+                        : t->is_input ? "is an input; update it with <-"
+                                      : "is defined twice; update it with <-",
                         s->name);
     dv_note(o->b->diag, dv_build_at(o->b, t->off), "%s here",
             t->is_input ? "declared" : "defined");
@@ -309,7 +368,7 @@ static dv_status add_op(dv_opbuild *o, const dv_access *write,
     return dv_program_add_op(p, &op) ? DV_OK : dv_nomem(o->b->diag);
 }
 
-dv_status dv_build_assign(dv_builder *b, const dv_stmt *s)
+dv_status dv_build_op(dv_builder *b, const dv_stmt *s)
 {
     dv_opbuild o = {.b = b, .s = s};
     const dv_expr *body = NULL;
@@ -323,7 +382,7 @@ dv_status dv_build_assign(dv_builder *b, const dv_stmt *s)
     // The shape of an existing tensor gives ranges to the variables of the left
     // side.
     if (id >= 0)
-        DV_TRY(dv_access_make(&o, s->lhs, id, &write));
+        DV_TRY(dv_access_make(&o, s->lhs, id, 0, &write));
     DV_TRY(expression(&o, s->value, &body));
     for (int v = 0; v < o.n_vars; v++)
         DV_TRY(dv_bound_range(&o, &o.vars[v]));
@@ -331,7 +390,7 @@ dv_status dv_build_assign(dv_builder *b, const dv_stmt *s)
     DV_TRY(result_type(&o, id, body->dtype, &type));
     if (id < 0) {
         DV_TRY(define(&o, type, &id));
-        DV_TRY(dv_access_make(&o, s->lhs, id, &write));
+        DV_TRY(dv_access_make(&o, s->lhs, id, 0, &write));
     }
     DV_TRY(add_op(&o, &write, body));
     if (!s->update) {

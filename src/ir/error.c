@@ -33,6 +33,56 @@ static double of_choice(const dv_approx *x, double r)
                 x[2].e + dv_abs_difference(x[2].v, r));
 }
 
+// Bounds the error of an even function, whose least or largest value is at 0,
+// or of a power.
+static double of_turning(dv_fn fn, const dv_approx *x, double r)
+{
+    double e = at_corners(fn, x, r);
+    if (fn == DV_FN_POW && x[0].v <= x[0].e &&
+        (x[1].e > 0 || x[1].v != rint(x[1].v) || x[1].v < 0))
+        return INFINITY; // it has a pole at 0, and no value below
+    if (fabs(x[0].v) <= x[0].e)
+        e = fmax(e, dv_abs_difference(dv_fn_apply(fn, 0, x[1].v, 0), r));
+    return e;
+}
+
+static double of_tangent(const dv_approx *x, double r)
+{
+    double lo = cos(x[0].v - x[0].e), hi = cos(x[0].v + x[0].e);
+    if (x[0].e > 1 || !(lo * hi > 0))
+        return INFINITY; // there may be a pole between
+    return at_corners(DV_FN_TAN, x, r);
+}
+
+// An angle changes by at most the angle under which the error is seen from the
+// origin, except where y changes its sign below 0.
+static double of_angle(const dv_approx *x)
+{
+    const double turn = 6.3;
+    double e = hypot(x[0].e, x[1].e), far = hypot(x[0].v, x[1].v);
+    if (e >= far || (x[1].v <= x[1].e && fabs(x[0].v) <= x[0].e))
+        return turn;
+    return 1.6 * (e / far); // asin t is at most pi / 2 t
+}
+
+// A remainder follows its operands until the whole part of the quotient
+// changes; then it jumps by the divisor.
+static double of_remainder(dv_fn fn, const dv_approx *x)
+{
+    double y = fabs(x[1].v), least = INFINITY, most = -INFINITY;
+    if (y <= x[1].e)
+        return INFINITY; // the divisor may be zero
+    for (int i = 0; i < 4; i++) {
+        double q = (x[0].v + (i & 1 ? x[0].e : -x[0].e)) /
+                   (x[1].v + (i & 2 ? x[1].e : -x[1].e));
+        q = fn == DV_FN_MOD ? floor(q) : trunc(q);
+        least = fmin(least, q);
+        most = fmax(most, q);
+    }
+    double e = x[0].e + fmax(fabs(least), fabs(most)) * x[1].e;
+    return least == most ? e : fmax(e, y + x[1].e);
+}
+
 double dv_fn_error(dv_fn fn, const dv_approx *x, double r)
 {
     double sum = x[0].e + x[1].e;
@@ -50,54 +100,24 @@ double dv_fn_error(dv_fn fn, const dv_approx *x, double r)
         return fabs(x[0].v - x[1].v) <= sum;
     if (fn == DV_FN_DIV && x[1].e > 0 && fabs(x[1].v) <= x[1].e)
         return INFINITY; // the divisor may be zero
-    if ((fn == DV_FN_SILU || fn == DV_FN_GELU) && isfinite(x[0].v))
-        // SiLU and GELU are not monotone; their slope never exceeds 1.13.
-        return 1.2 * sum;
+    if (dv_fn_get(fn)->slope > 0 && isfinite(x[0].v))
+        return dv_fn_get(fn)->slope * sum;
+    if (dv_fn_get(fn)->whole)
+        return INFINITY;
+    if (fn == DV_FN_COSH || fn == DV_FN_POW)
+        return of_turning(fn, x, r);
+    if (fn == DV_FN_TAN)
+        return of_tangent(x, r);
+    if (fn == DV_FN_ATAN2)
+        return of_angle(x);
+    if (fn == DV_FN_MOD || fn == DV_FN_REM)
+        return of_remainder(fn, x);
     return at_corners(fn, x, r);
-}
-
-static int ulps(dv_fn fn)
-{
-    switch (fn) {
-    case DV_FN_LT:
-    case DV_FN_LE:
-    case DV_FN_GT:
-    case DV_FN_GE:
-    case DV_FN_EQ:
-    case DV_FN_NE:
-    case DV_FN_NEG:
-    case DV_FN_RELU:
-    case DV_FN_ABS:
-    case DV_FN_MIN:
-    case DV_FN_MAX:
-    case DV_FN_SELECT:
-        return 0;
-    case DV_FN_ADD:
-    case DV_FN_SUB:
-    case DV_FN_MUL:
-        return 1;
-    case DV_FN_DIV:
-    case DV_FN_SQRT:
-        return 2;
-    case DV_FN_EXP:
-    case DV_FN_LOG:
-    case DV_FN_RSQRT:
-    case DV_FN_TANH:
-    case DV_FN_ERF:
-        // 5 units in the last place: up to 4 by the machine, and 1 by the
-        // reference evaluation in double.
-        return 5;
-    case DV_FN_SIGMOID:
-    case DV_FN_SILU:
-    case DV_FN_GELU:
-        return 8;
-    }
-    return 0;
 }
 
 double dv_fn_rounding(dv_fn fn, double x, double r, const dv_arithmetic *a)
 {
-    int n = ulps(fn);
+    int n = dv_fn_get(fn)->ulps;
     if (!n || !isfinite(r))
         return 0;
     double e = n * (a->eps * fabs(r) + a->least);
@@ -116,13 +136,12 @@ double dv_stored_error(dv_dtype t, dv_approx x)
         return 0;
     if (!isfinite(x.e))
         return INFINITY;
+    if (t == DV_BOOL) // 1 unless the value is 0
+        return fabs(x.v) <= x.e;
     // Integers that may leave the type's range wrap around, so there is no
     // bound.
-    double end = t == DV_I8    ? 0x1p7
-                 : t == DV_I32 ? 0x1p31
-                 : t == DV_I64 ? 0x1p63
-                               : INFINITY;
-    if (fabs(x.v) + x.e >= end)
+    if (!dv_is_float(t) && (x.v - x.e <= (double)dv_int_least(t) - 1 ||
+                            x.v + x.e >= (double)dv_int_most(t) + 1))
         return INFINITY;
     double r = dv_round_to(t, x.v);
     return fmax(dv_abs_difference(dv_round_to(t, x.v - x.e), r),

@@ -5,6 +5,22 @@
 #include <math.h>
 #include <string.h>
 
+static int64_t integer_step(dv_fn fn, int64_t x, int64_t y);
+
+static int64_t to_whole(double v)
+{
+    return v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
+}
+
+// Returns the remainder of x / y with the sign of y.
+static double modulo(double x, double y)
+{
+    double r = fmod(x, y);
+    if (r == 0)
+        return copysign(r, y);
+    return signbit(r) != signbit(y) ? r + y : r;
+}
+
 double dv_fn_apply(dv_fn fn, double x, double y, double z)
 {
     switch (fn) {
@@ -58,6 +74,62 @@ double dv_fn_apply(dv_fn fn, double x, double y, double z)
         return isnan(x) || x > y || (x == y && !signbit(x)) ? x : y;
     case DV_FN_SELECT:
         return x != 0 ? y : z;
+    case DV_FN_REM:
+        return fmod(x, y);
+    case DV_FN_MOD:
+        return modulo(x, y);
+    case DV_FN_SIGN:
+        return isnan(x) ? x : (x > 0) - (x < 0);
+    case DV_FN_FLOOR:
+        return floor(x);
+    case DV_FN_CEIL:
+        return ceil(x);
+    case DV_FN_ROUND:
+        return rint(x);
+    case DV_FN_TRUNC:
+        return trunc(x);
+    case DV_FN_POW:
+        return pow(x, y);
+    case DV_FN_EXP2:
+        return exp2(x);
+    case DV_FN_LOG2:
+        return log2(x);
+    case DV_FN_EXPM1:
+        return expm1(x);
+    case DV_FN_LOG1P:
+        return log1p(x);
+    case DV_FN_SINH:
+        return sinh(x);
+    case DV_FN_COSH:
+        return cosh(x);
+    case DV_FN_ASINH:
+        return asinh(x);
+    case DV_FN_ACOSH:
+        return acosh(x);
+    case DV_FN_ATANH:
+        return atanh(x);
+    case DV_FN_SIN:
+        return sin(x);
+    case DV_FN_COS:
+        return cos(x);
+    case DV_FN_TAN:
+        return tan(x);
+    case DV_FN_ASIN:
+        return asin(x);
+    case DV_FN_ACOS:
+        return acos(x);
+    case DV_FN_ATAN:
+        return atan(x);
+    case DV_FN_ATAN2:
+        return atan2(x, y);
+    case DV_FN_BITAND:
+    case DV_FN_BITXOR:
+    case DV_FN_BITOR:
+    case DV_FN_SHL:
+    case DV_FN_SHR:
+        return (double)integer_step(fn, to_whole(x), to_whole(y));
+    case DV_N_FNS:
+        break;
     }
     return NAN;
 }
@@ -80,10 +152,9 @@ double dv_reducer_step(dv_reducer r, double acc, double x)
 
 dv_number dv_number_load(dv_dtype t, const void *data, int64_t i)
 {
-    if (t == DV_I64)
-        return (dv_number){.i = ((const int64_t *)data)[i]};
-    double v = dv_load(t, data, i); // exact for all types but i64
-    return dv_is_float(t) ? (dv_number){.f = v} : (dv_number){.i = (int64_t)v};
+    if (!dv_is_float(t))
+        return (dv_number){.i = dv_int_load(t, data, i)};
+    return (dv_number){.f = dv_load(t, data, i)};
 }
 
 // Evaluation state of one access of an op: of its write or of one of its reads.
@@ -91,7 +162,8 @@ typedef struct spot {
     // Row-major offset of the accessed element at the current point; unused if
     // `found` is 1.
     int64_t at;
-    int found; // 1 if an index is read from a tensor
+    // 1 if an index is read from a tensor, or if the access leaves its tensor.
+    int found;
     // 1 if the values read may have errors, or get errors when they are
     // converted to the type that the op is computed in.
     int inexact;
@@ -140,10 +212,13 @@ typedef struct dv_point_eval {
     int uncertain;
 } evaluator;
 
+enum { OUTSIDE = -1 };
+
 static int64_t found(evaluator *ev, const dv_access *a);
 
-// Returns the element number of an access at the current point. `n` is 0 for
-// the write and 1 + r for read r.
+// Returns the element number of an access at the current point, or OUTSIDE for
+// a read with a border that is outside of its tensor. `n` is 0 for the write
+// and 1 + r for read r.
 static inline int64_t element(evaluator *ev, const dv_access *a, int n)
 {
     return ev->spots[n].found ? found(ev, a) : ev->spots[n].at;
@@ -155,6 +230,10 @@ static inline dv_number fetch(evaluator *ev, int32_t read, double *error)
 {
     const dv_access *a = &ev->op->reads[read];
     int64_t k = element(ev, a, read + 1);
+    if (k == OUTSIDE)
+        return dv_is_float(ev->p->tensors[a->tensor].dtype)
+                   ? (dv_number){.f = a->border}
+                   : (dv_number){.i = (int64_t)a->border};
     if (ev->load) {
         dv_number x = {0};
         dv_status st = ev->load(ev->user, a->tensor, k, &x, error);
@@ -188,6 +267,8 @@ static int64_t found(evaluator *ev, const dv_access *a)
         }
         for (int v = 0; x->via < 0 && v < op->n_vars; v++)
             i += x->coef[v] * ev->at[v];
+        if ((i < 0 || i >= t->shape[d]) && a->has_border)
+            return OUTSIDE;
         if (i < 0 || i >= t->shape[d]) {
             if (ev->status == DV_OK)
                 ev->status = dv_fail(
@@ -233,8 +314,8 @@ static int next_point(evaluator *ev, uint32_t vars)
 // Returns whether e is evaluated in 64-bit integers, which wrap around.
 static int is_whole(const dv_expr *e)
 {
-    return e->dtype == DV_WEAK_INT || e->dtype == DV_I64 ||
-           e->dtype == DV_I32 || e->dtype == DV_I8;
+    return e->dtype == DV_WEAK_INT ||
+           (e->dtype >= 0 && !dv_is_float((dv_dtype)e->dtype));
 }
 
 static int has_floats(const dv_expr *e)
@@ -255,14 +336,32 @@ static int has_narrow(const dv_expr *e)
            dv_is_float((dv_dtype)e->dtype);
 }
 
+// Returns whether f32 does not hold all values of the integer type.
 static int is_wide_integer(dv_dtype t)
 {
-    return t == DV_I32 || t == DV_I64;
+    return !dv_is_float(t) && dv_dtype_get(t)->size_bytes > 2;
+}
+
+// Returns whether the result of e depends on a read in another way than by
+// which integer of two is larger, and by which conditions are 0.
+static int depends(const dv_expr *e, int32_t read)
+{
+    int select = e->kind == DV_EXPR_APPLY && e->fn == DV_FN_SELECT;
+    int compares = e->kind == DV_EXPR_APPLY && dv_fn_compares((dv_fn)e->fn);
+    if (e->kind == DV_EXPR_READ)
+        return e->read == read;
+    if (compares && is_whole(e->arg[0]) && is_whole(e->arg[1]))
+        return 0;
+    for (int i = 0; i < e->n_args; i++)
+        if (!(select && i == 0 && is_whole(e->arg[0])) &&
+            depends(e->arg[i], read))
+            return 1;
+    return 0;
 }
 
 // Sets the precision that the op is computed in: f64 if one of its tensors is
-// f64, i32 or i64 (tensors that only supply indices do not count), otherwise
-// f32.
+// f64 or of wide integers (tensors that only supply indices, and integers that
+// are only compared with integers, do not count), otherwise f32.
 static void set_arithmetic(evaluator *ev)
 {
     const dv_op *op = ev->op;
@@ -278,7 +377,7 @@ static void set_arithmetic(evaluator *ev)
         const double *error =
             ev->load ? NULL : ev->options->errors[op->reads[r].tensor];
         f64 |= from->dtype == DV_F64 ||
-               (is_wide_integer(from->dtype) && !dv_op_is_index(op, r));
+               (is_wide_integer(from->dtype) && depends(op->body, r));
         int64_t i = 0;
         while (error && i < from->n_elems && error[i] == 0)
             i++;
@@ -355,9 +454,24 @@ static dv_approx operand(evaluator *ev, const dv_expr *e)
     return in_range(ev, value(ev, e));
 }
 
-static int64_t to_whole(double v)
+// Returns the remainder of x / y with the sign of x, or with that of y.
+static int64_t integer_remainder(int64_t x, int64_t y, int sign_of_y)
 {
-    return v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
+    int64_t r = y == 0 || y == -1 ? 0 : x % y;
+    return sign_of_y && r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+
+// Shifts by 64 bits and more shift all bits out; negative distances are that
+// large, too.
+static int64_t shift_left(int64_t x, int64_t by)
+{
+    return by < 0 || by > 63 ? 0 : (int64_t)((uint64_t)x << by);
+}
+
+static int64_t shift_right(int64_t x, int64_t by)
+{
+    int n = by < 0 || by > 63 ? 63 : (int)by;
+    return x < 0 ? ~(~x >> n) : x >> n;
 }
 
 static int64_t integer_step(dv_fn fn, int64_t x, int64_t y)
@@ -392,6 +506,22 @@ static int64_t integer_step(dv_fn fn, int64_t x, int64_t y)
         return x == y;
     case DV_FN_NE:
         return x != y;
+    case DV_FN_SIGN:
+        return (x > 0) - (x < 0);
+    case DV_FN_REM:
+        return integer_remainder(x, y, 0);
+    case DV_FN_MOD:
+        return integer_remainder(x, y, 1);
+    case DV_FN_BITAND:
+        return x & y;
+    case DV_FN_BITXOR:
+        return x ^ y;
+    case DV_FN_BITOR:
+        return x | y;
+    case DV_FN_SHL:
+        return shift_left(x, y);
+    case DV_FN_SHR:
+        return shift_right(x, y);
     default: // functions of floats, which never have integer arguments
         return 0;
     }
@@ -455,6 +585,8 @@ static int64_t whole(evaluator *ev, const dv_expr *e)
 {
     if (is_whole(e) && e->kind == DV_EXPR_READ)
         return read_integer(ev, e->read);
+    if (e->kind == DV_EXPR_INDEX)
+        return ev->at[e->read] + e->base;
     if (!is_whole(e) || e->kind == DV_EXPR_CONST) {
         dv_approx x = value(ev, e);
         ev->uncertain |= x.e != 0;
@@ -632,12 +764,13 @@ static dv_approx function_of(const evaluator *ev, const dv_expr *e,
     return r;
 }
 
+// Returns whether e reads no tensor.
 static int is_constant(const dv_expr *e)
 {
     for (int i = 0; i < e->n_args; i++)
         if (!is_constant(e->arg[i]))
             return 0;
-    return e->kind == DV_EXPR_CONST || e->kind == DV_EXPR_APPLY;
+    return e->kind != DV_EXPR_READ && e->kind != DV_EXPR_REDUCE;
 }
 
 // Returns whether e is a sum of products of two or more operands.
@@ -744,6 +877,10 @@ static dv_approx computed(evaluator *ev, const dv_expr *e)
         return from_integer(i);
     if (e->kind == DV_EXPR_CONST)
         return to_compute_type(ev, e->value, 0);
+    if (e->kind == DV_EXPR_INDEX) {
+        dv_approx x = from_integer(ev->at[e->read] + e->base);
+        return to_compute_type(ev, x.v, x.e);
+    }
     dv_approx r = e->kind == DV_EXPR_REDUCE ? reduced(ev, e) : applied(ev, e);
     // The value of an integer expression that depends on inexact operands: its
     // exact integer, which may have wrapped around, with the error bound of the
@@ -758,18 +895,16 @@ static dv_approx computed(evaluator *ev, const dv_expr *e)
 // it.
 static dv_number wrapped(dv_dtype t, int64_t v)
 {
-    if (t == DV_I32)
-        return (dv_number){.i = (int32_t)(uint32_t)(uint64_t)v};
-    if (t == DV_I8)
-        return (dv_number){.i = (int8_t)(uint8_t)(uint64_t)v};
-    return t == DV_I64 ? (dv_number){.i = v}
-                       : (dv_number){.f = dv_round_to(t, (double)v)};
+    return dv_is_float(t) ? (dv_number){.f = dv_round_to(t, (double)v)}
+                          : (dv_number){.i = dv_int_wrap(t, v)};
 }
 
 // Returns a float converted to the type of the tensor that stores it; an
-// integer tensor drops the fraction.
+// integer tensor drops the fraction, a bool is 1 unless the float is 0.
 static dv_number stored(const evaluator *ev, dv_dtype t, double v)
 {
+    if (t == DV_BOOL)
+        return (dv_number){.i = v != 0};
     if (!dv_is_float(t))
         return wrapped(t, isnan(v) ? 0 : to_whole(v));
     return (dv_number){.f = ev->options->round ? dv_round_to(t, v) : v};
@@ -784,7 +919,8 @@ static void set_spot(evaluator *ev, const dv_access *a, spot *out)
 {
     const dv_tensor *t = &ev->p->tensors[a->tensor];
     int64_t stride = 1;
-    *out = (spot){.found = dv_access_is_indirect(a)};
+    *out = (spot){.found = dv_access_is_indirect(a) ||
+                           dv_access_leaves(ev->p, ev->op, a, NULL)};
     for (int d = a->n_dims - 1; d >= 0; d--) {
         for (int v = 0; v < ev->op->n_vars && a->index[d].via < 0; v++)
             out->step[v] += stride * a->index[d].coef[v];

@@ -12,14 +12,16 @@ const char *dv_kind_name(dv_kind k)
 
 const char *dv_role_name(dv_role r)
 {
-    static const char *const names[] = {"input", "output", "temporary",
-                                        "inout"};
+    static const char *const names[] = {"input", "output", "temporary", "inout",
+                                        "constant"};
     return names[r];
 }
 
 dv_role dv_tensor_role(const dv_program *p, int32_t tensor)
 {
     const dv_tensor *t = &p->tensors[tensor];
+    if (t->is_const)
+        return DV_ROLE_CONSTANT;
     if (t->is_input)
         return t->is_output ? DV_ROLE_INOUT : DV_ROLE_INPUT;
     return t->is_output ? DV_ROLE_OUTPUT : DV_ROLE_TEMPORARY;
@@ -28,6 +30,15 @@ dv_role dv_tensor_role(const dv_program *p, int32_t tensor)
 int64_t dv_tensor_bytes(const dv_tensor *t)
 {
     return t->n_elems * dv_dtype_get(t->dtype)->size_bytes;
+}
+
+void dv_constant_path(dv_text *out, const dv_program *p, int32_t tensor)
+{
+    const char *file = p->tensors[tensor].file, *name = p->src.name;
+    const char *slash = name ? strrchr(name, '/') : NULL;
+    if (slash && file[0] != '/')
+        dv_put_bytes(out, name, (size_t)(slash - name) + 1);
+    dv_put(out, "%s", file);
 }
 
 static const dv_expr *find_reduce(const dv_expr *e)
@@ -47,13 +58,65 @@ const dv_expr *dv_op_reduce(const dv_op *op)
     return find_reduce(op->body);
 }
 
+int dv_expr_has_index(const dv_expr *e)
+{
+    int found = e->kind == DV_EXPR_INDEX;
+    for (int i = 0; i < e->n_args && !found; i++)
+        found = dv_expr_has_index(e->arg[i]);
+    return found;
+}
+
+int dv_expr_is_integer(const dv_expr *e)
+{
+    return e->dtype == DV_WEAK_INT ||
+           (e->dtype >= 0 && !dv_is_float((dv_dtype)e->dtype));
+}
+
+int dv_expr_is_condition(const dv_expr *e)
+{
+    return e->kind == DV_EXPR_APPLY && dv_expr_is_integer(e) && !find_reduce(e);
+}
+
+int dv_expr_is_test(const dv_expr *e)
+{
+    return e->kind == DV_EXPR_APPLY && dv_fn_compares((dv_fn)e->fn) &&
+           dv_expr_is_integer(e->arg[0]) && dv_expr_is_integer(e->arg[1]) &&
+           !find_reduce(e);
+}
+
+int dv_expr_index_bounds(const dv_op *op, const dv_expr *e, int64_t *lo,
+                         int64_t *hi)
+{
+    const dv_var *v = &op->vars[e->read];
+    return dv_add_i64(lo, v->begin, e->base) &&
+           dv_add_i64(hi, v->end - 1, e->base);
+}
+
+void dv_expr_fold_index(dv_expr *e)
+{
+    int minus = dv_expr_applies(e, DV_FN_SUB);
+    if (!minus && !dv_expr_applies(e, DV_FN_ADD))
+        return;
+    const dv_expr *x = e->arg[0], *y = e->arg[1];
+    int64_t base;
+    if (x->kind != DV_EXPR_INDEX || y->kind != DV_EXPR_CONST ||
+        y->dtype != DV_WEAK_INT ||
+        !dv_add_i64(&base, x->base, (int64_t)(minus ? -y->value : y->value)))
+        return;
+    *e = (dv_expr){.kind = DV_EXPR_INDEX,
+                   .dtype = x->dtype,
+                   .off = x->off,
+                   .read = x->read};
+    e->base = base;
+}
+
 // Counts the factors of a product that read a tensor; -1 if e is not a product
-// of reads and constants only.
+// of reads, variables and constants only.
 static int product_reads(const dv_expr *e)
 {
     if (e->kind == DV_EXPR_READ)
         return 1;
-    if (e->kind == DV_EXPR_CONST)
+    if (e->kind == DV_EXPR_CONST || e->kind == DV_EXPR_INDEX)
         return 0;
     if (!dv_expr_applies(e, DV_FN_MUL))
         return -1;
@@ -95,7 +158,7 @@ dv_kind dv_op_kind(const dv_op *op)
 int dv_op_is_copy(const dv_op *op)
 {
     if (dv_op_kind(op) != DV_KIND_MOVE || op->update || op->n_reads != 1 ||
-        op->reads[0].n_dims != op->write.n_dims)
+        op->reads[0].has_border || op->reads[0].n_dims != op->write.n_dims)
         return 0;
     for (int d = 0; d < op->write.n_dims; d++) {
         int v, w;
@@ -104,6 +167,24 @@ int dv_op_is_copy(const dv_op *op)
             return 0;
     }
     return 1;
+}
+
+// Returns the common type of two integers: the wider type, or, if only one is
+// signed, a signed type that holds both (i64 if there is none). A bool takes
+// the other type.
+static dv_dtype join_integers(dv_dtype x, dv_dtype y)
+{
+    static const dv_dtype holds[] = {
+        [1] = DV_I16, [2] = DV_I32, [4] = DV_I64, [8] = DV_I64};
+    const dv_dtype_info *a = dv_dtype_get(x), *b = dv_dtype_get(y);
+    if (x == DV_BOOL || y == DV_BOOL)
+        return x == DV_BOOL ? y : x;
+    if (a->kind == b->kind)
+        return a->size_bytes >= b->size_bytes ? x : y;
+    int is_signed = a->kind == 'i',
+        wide = is_signed ? b->size_bytes : a->size_bytes;
+    dv_dtype s = is_signed ? x : y;
+    return dv_dtype_get(s)->size_bytes > wide ? s : holds[wide];
 }
 
 // Returns the common type of two operands: the wider type; a float has
@@ -121,6 +202,8 @@ static int join(int a, int b)
     dv_dtype x = (dv_dtype)a, y = (dv_dtype)b;
     if (dv_is_float(x) != dv_is_float(y))
         return dv_is_float(x) ? a : b;
+    if (!dv_is_float(x))
+        return (int)join_integers(x, y);
     int sx = dv_dtype_get(x)->size_bytes, sy = dv_dtype_get(y)->size_bytes;
     if (sx == sy && x != y)
         return DV_F32; // f16 combined with bf16 gives f32
@@ -134,7 +217,9 @@ int8_t dv_expr_type(const dv_expr *e)
     for (int i = first + 1; i < e->n_args; i++)
         t = join(t, e->arg[i]->dtype);
     if (e->kind == DV_EXPR_REDUCE) {
-        if (t == DV_I8 && (e->fn == DV_RED_SUM || e->fn == DV_RED_PROD))
+        if (t >= 0 && !dv_is_float((dv_dtype)t) &&
+            dv_dtype_get((dv_dtype)t)->size_bytes < 4 &&
+            (e->fn == DV_RED_SUM || e->fn == DV_RED_PROD))
             // Sums of i8 have type i32, because i8 is too narrow for an
             // accumulator.
             t = DV_I32;
@@ -149,6 +234,8 @@ uint32_t dv_expr_free_vars(const dv_op *op, const dv_expr *e)
 {
     if (e->kind == DV_EXPR_READ)
         return dv_access_vars(op, &op->reads[e->read]);
+    if (e->kind == DV_EXPR_INDEX)
+        return 1u << e->read;
     uint32_t mask = 0;
     for (int i = 0; i < e->n_args; i++)
         mask |= dv_expr_free_vars(op, e->arg[i]);
@@ -243,7 +330,7 @@ static double touched(const dv_program *p, const dv_op *op, const dv_access *a)
     for (int d = 0; d < t->n_dims; d++) {
         const dv_index *x = &a->index[d];
         int64_t lo = 0, hi = t->shape[d] - 1;
-        if (x->via < 0 && !dv_index_bounds(op, x, NULL, &lo, &hi))
+        if (x->via < 0 && !dv_access_bounds(p, op, a, d, NULL, &lo, &hi))
             return (double)t->n_elems;
         uint32_t vars = x->via < 0 ? dv_index_vars(op, x)
                                    : dv_access_vars(op, &op->reads[x->via]);
@@ -268,7 +355,7 @@ static double box_around(const dv_program *p, const dv_op *op, int32_t tensor)
             if (a->tensor != tensor)
                 continue;
             if (a->index[d].via < 0 &&
-                !dv_index_bounds(op, &a->index[d], NULL, &lo, &hi))
+                !dv_access_bounds(p, op, a, d, NULL, &lo, &hi))
                 return (double)t->n_elems;
             least = dv_min_i64(least, lo);
             most = dv_max_i64(most, hi);
@@ -355,6 +442,18 @@ int dv_op_is_index(const dv_op *op, int32_t read)
     return found && !reads(op->body, read);
 }
 
+// Returns whether the value of a read enters the expression other than by
+// comparisons of integers and as a condition.
+static int is_value(const dv_expr *e, int32_t read)
+{
+    int first =
+        dv_expr_applies(e, DV_FN_SELECT) && dv_expr_is_integer(e->arg[0]);
+    int found = e->kind == DV_EXPR_READ && e->read == read;
+    for (int i = first; i < e->n_args && !found && !dv_expr_is_test(e); i++)
+        found = is_value(e->arg[i], read);
+    return found;
+}
+
 dv_compute_type dv_op_compute(const dv_program *p, const dv_op *op)
 {
     int f64 = 0, floats = has_fraction(op->body), wide = 0;
@@ -363,8 +462,9 @@ dv_compute_type dv_op_compute(const dv_program *p, const dv_op *op)
         dv_dtype t = p->tensors[a->tensor].dtype;
         f64 |= t == DV_F64;
         floats |= i >= 0 && dv_is_float(t);
-        if ((t == DV_I32 || t == DV_I64) && !wide)
-            wide = i < 0 || !dv_op_is_index(op, i);
+        if (dv_is_wide_integer(t) && !wide)
+            wide = i < 0 || (!dv_op_is_index(op, i) &&
+                             (is_value(op->body, i) || !reads(op->body, i)));
     }
     // If the op reads nothing, its constants have the type of the tensor that
     // is written.

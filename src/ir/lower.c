@@ -70,24 +70,29 @@ static dv_status rebuild(dv_lowering *lw, const dv_expr *like,
         constant = constant && args[i]->kind == DV_EXPR_CONST;
     }
     e->dtype = dv_expr_type(e);
+    dv_expr_fold_index(e);
     double v = constant ? folded(lw, e) : NAN;
-    if (isnan(v))
+    if (isnan(v) || e->kind == DV_EXPR_INDEX)
         return DV_OK;
     *e = (dv_expr){.kind = DV_EXPR_CONST, .dtype = e->dtype, .off = like->off};
     e->value = v;
     return DV_OK;
 }
 
-static int is_integer(const dv_expr *e)
+// Returns the largest magnitude of the value of a variable.
+static double largest_index(const dv_lowering *lw, const dv_expr *e)
 {
-    return e->dtype == DV_WEAK_INT ||
-           (e->dtype >= 0 && !dv_is_float((dv_dtype)e->dtype));
+    int64_t lo, hi;
+    if (!dv_expr_index_bounds(&lw->work, e, &lo, &hi))
+        return INFINITY; // not reached: the program was verified
+    return fmax(fabs((double)lo), fabs((double)hi));
 }
 
-static int is_comparison(dv_fn fn)
+// Returns whether a function of integers cannot be computed in floats, even if
+// these hold all values exactly.
+static int integers_only(dv_fn fn)
 {
-    return fn == DV_FN_LT || fn == DV_FN_LE || fn == DV_FN_GT ||
-           fn == DV_FN_GE || fn == DV_FN_EQ || fn == DV_FN_NE;
+    return dv_fn_get(fn)->whole || fn == DV_FN_MOD || fn == DV_FN_REM;
 }
 
 // Returns a bound on the magnitude of the integer expression e. *most is raised
@@ -95,7 +100,7 @@ static int is_comparison(dv_fn fn)
 static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
 {
     double x[3] = {0}, v = 0;
-    if (!is_integer(e))
+    if (!dv_expr_is_integer(e))
         // A float can occur only as the condition of a select, which does not
         // count.
         return 0;
@@ -109,16 +114,21 @@ static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
         x[0] = 0;
     if (e->kind == DV_EXPR_CONST)
         v = fabs(e->value);
+    else if (e->kind == DV_EXPR_INDEX)
+        v = largest_index(lw, e);
     else if (e->kind == DV_EXPR_READ)
-        v = ldexp(1, 8 * dv_dtype_get((dv_dtype)e->dtype)->size_bytes - 1);
+        v = fmax(-(double)dv_int_least((dv_dtype)e->dtype),
+                 (double)dv_int_most((dv_dtype)e->dtype));
     else if (e->kind == DV_EXPR_REDUCE && e->fn == DV_RED_SUM)
         v = x[0] * dv_op_points_double(&lw->work, e->vars);
     else if (e->kind == DV_EXPR_REDUCE && e->fn == DV_RED_PROD)
         v = pow(x[0], dv_op_points_double(&lw->work, e->vars));
     else if (dv_expr_applies(e, DV_FN_MUL))
         v = x[0] * x[1];
-    else if (e->kind == DV_EXPR_APPLY && is_comparison((dv_fn)e->fn))
+    else if (e->kind == DV_EXPR_APPLY && dv_fn_compares((dv_fn)e->fn))
         v = 1;
+    else if (e->kind == DV_EXPR_APPLY && integers_only((dv_fn)e->fn))
+        v = 0x1p63;
     else // for sums, differences and selections of an argument
         v = x[0] + x[1] + x[2];
     *most = fmax(*most, v);
@@ -139,6 +149,50 @@ static double largest_exact(const dv_lowering *lw)
     return computes_in_f32(lw) ? 0x1p24 : 0x1p53;
 }
 
+// Returns whether e and all of its parts fit the 32-bit lanes in which kernels
+// that compute in f32 evaluate tests and conditions.
+static int fits_lanes(const dv_lowering *lw, const dv_expr *e)
+{
+    double most = 0;
+    if (e->kind == DV_EXPR_READ)
+        return dv_int_least((dv_dtype)e->dtype) >= INT32_MIN &&
+               dv_int_most((dv_dtype)e->dtype) <= INT32_MAX;
+    for (int i = 0; i < e->n_args; i++)
+        if (!fits_lanes(lw, e->arg[i]))
+            return 0;
+    int test = dv_expr_is_test(e);
+    return dv_expr_is_integer(e) &&
+           (test || magnitude(lw, e, &most) <= INT32_MAX);
+}
+
+// Makes the test e != 0.
+static dv_status not_zero(dv_lowering *lw, const dv_expr *e,
+                          const dv_expr **out)
+{
+    dv_expr zero = {.kind = DV_EXPR_CONST, .dtype = DV_WEAK_INT, .off = e->off};
+    dv_expr ne = {
+        .kind = DV_EXPR_APPLY, .fn = DV_FN_NE, .n_args = 2, .off = e->off};
+    dv_expr *right, *both;
+    DV_TRY(dv_lower_expr(lw, &zero, &right));
+    ne.arg[0] = e;
+    ne.arg[1] = right;
+    ne.dtype = dv_expr_type(&ne);
+    DV_TRY(dv_lower_expr(lw, &ne, &both));
+    *out = both;
+    return DV_OK;
+}
+
+// Handles a test or a condition of a statement that is computed in f32: one
+// whose parts may not fit 32 bits becomes an op of its own.
+static dv_status test_in_lanes(dv_lowering *lw, const dv_expr **e)
+{
+    if (fits_lanes(lw, *e))
+        return DV_OK;
+    if (!dv_expr_is_test(*e))
+        DV_TRY(not_zero(lw, *e, e));
+    return dv_lower_hoist_as(lw, *e, DV_I8, e);
+}
+
 // Moves an integer part *e of a float expression into an op of its own if its
 // value may be too large for the float type to hold exactly. The temporary is
 // i32 if that is wide enough, because kernels sum i8 products into i32,
@@ -146,12 +200,13 @@ static double largest_exact(const dv_lowering *lw)
 // so an integer read is converted to a float tensor first.
 static dv_status exact_integer(dv_lowering *lw, int real, const dv_expr **e)
 {
-    if (!is_integer(*e) || (*e)->kind == DV_EXPR_CONST)
+    if (!dv_expr_is_integer(*e) || (*e)->kind == DV_EXPR_CONST)
         return DV_OK;
     int in_f32 = computes_in_f32(lw);
     double most = 0;
     magnitude(lw, *e, &most);
-    if ((*e)->n_args && most > largest_exact(lw))
+    int computed = (*e)->n_args || (*e)->kind == DV_EXPR_INDEX;
+    if (computed && most > largest_exact(lw))
         DV_TRY(
             dv_lower_hoist_as(lw, *e, most <= INT32_MAX ? DV_I32 : DV_I64, e));
     return real && (*e)->kind == DV_EXPR_READ
@@ -165,8 +220,13 @@ static dv_status exact_integers(dv_lowering *lw, const dv_expr *e,
     int real = e->kind == DV_EXPR_APPLY
                    ? dv_fn_get((dv_fn)e->fn)->real
                    : dv_reducer_get((dv_reducer)e->fn)->real;
-    for (int i = 0; i < e->n_args && !is_integer(e); i++)
-        DV_TRY(exact_integer(lw, real, &args[i]));
+    int f32 = !dv_expr_is_integer(e) && computes_in_f32(lw);
+    int select = dv_expr_applies(e, DV_FN_SELECT);
+    for (int i = 0; i < e->n_args && !dv_expr_is_integer(e); i++)
+        DV_TRY(f32 && (dv_expr_is_test(args[i]) ||
+                       (select && i == 0 && dv_expr_is_condition(args[0])))
+                   ? test_in_lanes(lw, &args[i])
+                   : exact_integer(lw, real, &args[i]));
     return DV_OK;
 }
 
@@ -193,7 +253,7 @@ static dv_status integer_condition(dv_lowering *lw, const dv_expr *e,
     dv_expr probe = *e;
     memcpy(probe.arg, args, sizeof probe.arg);
     probe.dtype = dv_expr_type(&probe);
-    if (!is_integer(&probe) || is_integer(args[0]))
+    if (!dv_expr_is_integer(&probe) || dv_expr_is_integer(args[0]))
         return DV_OK;
     dv_expr zero = {.kind = DV_EXPR_CONST, .dtype = DV_WEAK_INT, .off = e->off};
     if (args[0]->kind == DV_EXPR_CONST) {
@@ -203,33 +263,26 @@ static dv_status integer_condition(dv_lowering *lw, const dv_expr *e,
         args[0] = test;
         return DV_OK;
     }
-    dv_expr ne = {
-        .kind = DV_EXPR_APPLY, .fn = DV_FN_NE, .n_args = 2, .off = e->off};
-    dv_expr *right, *both;
-    DV_TRY(dv_lower_expr(lw, &zero, &right));
-    ne.arg[0] = args[0];
-    ne.arg[1] = right;
-    ne.dtype = dv_expr_type(&ne);
-    DV_TRY(dv_lower_expr(lw, &ne, &both));
-    return dv_lower_hoist_as(lw, both, DV_I64, &args[0]);
+    DV_TRY(not_zero(lw, args[0], &args[0]));
+    return dv_lower_hoist_as(lw, args[0], DV_I64, &args[0]);
 }
 
-// Returns whether e reads no tensor, so that it can be replaced by its value.
+// Returns whether e is the same for all points.
 static int is_constant(const dv_expr *e)
 {
     for (int i = 0; i < e->n_args; i++)
         if (!is_constant(e->arg[i]))
             return 0;
-    return e->kind != DV_EXPR_READ;
+    return e->kind != DV_EXPR_READ && e->kind != DV_EXPR_INDEX;
 }
 
-// Counts the factors of a product that are not constants; a sum of products
-// with two or more of them is a contraction.
+// Counts the factors of a product that are neither constants nor values of
+// variables; a sum of products with two or more of them is a contraction.
 static int count_factors(const dv_expr *e)
 {
     if (dv_expr_applies(e, DV_FN_MUL))
         return count_factors(e->arg[0]) + count_factors(e->arg[1]);
-    return !is_constant(e);
+    return !is_constant(e) && e->kind != DV_EXPR_INDEX;
 }
 
 static int is_contraction(const dv_lowering *lw, const dv_expr *e)
@@ -240,8 +293,8 @@ static int is_contraction(const dv_lowering *lw, const dv_expr *e)
     // In the function grain (one operator per op), a product has exactly two
     // operands.
     if (lw->grain == DV_GRAIN_FUNCTION)
-        return dv_expr_applies(x, DV_FN_MUL) && !is_constant(x->arg[0]) &&
-               !is_constant(x->arg[1]);
+        return dv_expr_applies(x, DV_FN_MUL) && count_factors(x->arg[0]) &&
+               count_factors(x->arg[1]);
     return count_factors(x) >= 2;
 }
 
@@ -335,6 +388,17 @@ static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
     return rebuild(lw, &mul, both, out);
 }
 
+// Makes constant integers stay integers as arguments of a function that cannot
+// be computed in floats. Returns the setting from before.
+static int keep_integers(dv_lowering *lw, const dv_expr *e)
+{
+    int before = lw->keep_integers;
+    if (e->kind == DV_EXPR_APPLY && integers_only((dv_fn)e->fn) &&
+        dv_expr_is_integer(e))
+        lw->keep_integers = 1;
+    return before;
+}
+
 static dv_status fuse(dv_lowering *lw, const dv_expr *e, const dv_expr *keep,
                       uint32_t around, const dv_expr **out)
 {
@@ -343,9 +407,11 @@ static dv_status fuse(dv_lowering *lw, const dv_expr *e, const dv_expr *keep,
     *out = e;
     if (e->n_args == 0)
         return DV_OK;
+    int before = keep_integers(lw, e);
     for (int i = 0; i < e->n_args; i++)
         DV_TRY(fuse(lw, e->arg[i], e->kind == DV_EXPR_REDUCE ? NULL : keep,
                     inner, &args[i]));
+    lw->keep_integers = before;
     if (e->kind == DV_EXPR_REDUCE && dv_expr_applies(args[0], DV_FN_MUL) &&
         (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN))
         return fuse_sum(lw, e, args[0], e == keep, inner, out);
@@ -406,19 +472,22 @@ static dv_status one_op(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
                     ? e->kind == DV_EXPR_APPLY && e->n_args == 1 &&
                           is_contraction(lw, e->arg[0])
                     : is_epilogue(lw, e);
+    int before = keep_integers(lw, e);
     for (int i = 0; i < e->n_args; i++)
         DV_TRY(touch ? one_op(lw, e->arg[i], &args[i])
                      : atom(lw, e->arg[i], &args[i]));
+    lw->keep_integers = before;
     DV_TRY(integer_condition(lw, e, args));
     DV_TRY(exact_integers(lw, e, args));
     return rebuild(lw, e, args, out);
 }
 
-// Returns whether e can be an operand of any op as it is: a constant or a
-// direct read. A read through an index tensor (a gather) gets an op of its own.
+// Returns whether e can be an operand of any op as it is: a constant, the value
+// of a variable or a direct read. A read through an index tensor (a gather)
+// gets an op of its own.
 static int is_atom(const dv_lowering *lw, const dv_expr *e)
 {
-    return e->kind == DV_EXPR_CONST ||
+    return e->kind == DV_EXPR_CONST || e->kind == DV_EXPR_INDEX ||
            (e->kind == DV_EXPR_READ &&
             !dv_access_is_indirect(&lw->reads[e->read]));
 }
@@ -467,6 +536,20 @@ static dv_status scattered(dv_lowering *lw, const dv_expr **body)
     return dv_lower_hoist(lw, e, body);
 }
 
+// Removes the borders of reads whose elements are all inside of their tensors.
+static void remove_borders(dv_lowering *lw)
+{
+    lw->has_equal_reads = 0;
+    for (int i = 0; i < lw->work.n_reads; i++) {
+        dv_access *a = &lw->reads[i];
+        if (!a->has_border || dv_access_leaves(lw->src, &lw->work, a, NULL))
+            continue;
+        a->has_border = 0;
+        a->border = 0;
+        lw->has_equal_reads = 1;
+    }
+}
+
 static dv_status lower_op(dv_lowering *lw, const dv_op *op)
 {
     lw->work = *op;
@@ -475,6 +558,7 @@ static dv_status lower_op(dv_lowering *lw, const dv_op *op)
                               (size_t)op->n_reads, sizeof *op->reads);
     if (!lw->reads)
         return dv_nomem(lw->diag);
+    remove_borders(lw);
     const dv_expr *body = NULL;
     if (lw->grain != DV_GRAIN_FUSED && !op->is_extern) {
         DV_TRY(one_op(lw, op->body, &body));
@@ -580,7 +664,10 @@ static dv_status copy_tensors(dv_lowering *lw)
                                 sizeof *t.shape);
         if (t.place)
             t.place = dv_arena_grow(a, t.place, 1, 1, sizeof *t.place);
+        if (t.file)
+            t.file = dv_arena_copy(a, t.file, strlen(t.file));
         if (!t.name || !t.shape || (lw->src->tensors[i].place && !t.place) ||
+            (lw->src->tensors[i].file && !t.file) ||
             dv_program_add_tensor(lw->out, &t) < 0)
             return dv_nomem(lw->diag);
     }

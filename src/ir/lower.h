@@ -33,6 +33,9 @@ typedef struct dv_lowering {
     // the arrays need not be cleared.
     int32_t *map, *stamp;
     int32_t cap_map, emission;
+    // 1 if reads may be equal, because borders that are never reached were
+    // removed.
+    int has_equal_reads;
     // n_temps[t] is the number of temporaries made so far for statements that
     // write tensor t; it is part of their names (y_1, y_2).
     int32_t *n_temps;

@@ -154,11 +154,14 @@ static dv_status bring(dv_lowering *lw, const window *w, const dv_expr *read,
     coef[n - 1] = 1;
     coef[n] = last->coef[w->along];
     from[n - 1] = (dv_index){last->base, coef, -1};
-    *reads = (dv_access){w->from.tensor, n, lw->work.off, from};
+    *reads = w->from; // with its border
+    reads->off = lw->work.off;
+    reads->index = from;
     *body = (dv_expr){.kind = DV_EXPR_READ, .dtype = read->dtype};
     body->off = read->off;
     dv_op op = {.vars = vars, .n_vars = n_vars, .n_reads = 1, .reads = reads};
-    op.write = (dv_access){to, n_vars, lw->work.off, write};
+    op.write = (dv_access){
+        .tensor = to, .n_dims = n_vars, .off = lw->work.off, .index = write};
     op.body = body;
     op.off = lw->work.off;
     return dv_program_add_op(lw->out, &op) ? DV_OK : dv_nomem(lw->diag);
@@ -182,7 +185,8 @@ static dv_status replace(dv_lowering *lw, const window *w, const dv_expr *read,
         !dv_lower_index(lw, &index[n], n_vars, w->along,
                         -lw->work.vars[w->along].begin))
         return dv_nomem(lw->diag);
-    dv_access a = {tensor, n + 1, w->from.off, index};
+    dv_access a = {
+        .tensor = tensor, .n_dims = n + 1, .off = w->from.off, .index = index};
     return dv_lower_access(lw, &a, (dv_dtype)read->dtype, read->off, out);
 }
 

@@ -39,7 +39,8 @@ static dv_status map_access(dv_lowering *lw, mapping *m, const dv_access *a,
     dv_index *index = DV_NEW(arena, dv_index, a->n_dims);
     if (!index)
         return dv_nomem(lw->diag);
-    *out = (dv_access){a->tensor, a->n_dims, a->off, index};
+    *out = *a;
+    out->index = index;
     for (int d = 0; d < a->n_dims; d++) {
         const dv_index *x = &a->index[d];
         index[d].via = -1;
@@ -69,6 +70,11 @@ static dv_status map_read(dv_lowering *lw, mapping *m, int32_t read)
     dv_access a;
     DV_TRY(map_access(lw, m, &lw->reads[read], &a));
     lw->stamp[read] = lw->emission;
+    for (int32_t i = 0; i < m->op.n_reads && lw->has_equal_reads; i++)
+        if (dv_access_equal(&m->op, &m->reads[i], &a)) {
+            lw->map[read] = i;
+            return DV_OK;
+        }
     lw->map[read] = m->op.n_reads;
     dv_access *slot = DV_PUSH(&lw->out->arena, dv_access, m->reads,
                               m->op.n_reads, m->cap_reads);
@@ -88,6 +94,8 @@ static dv_status map_expr(dv_lowering *lw, mapping *m, const dv_expr *e,
         DV_TRY(map_read(lw, m, e->read));
         copy->read = lw->map[e->read];
     }
+    if (e->kind == DV_EXPR_INDEX)
+        copy->read = m->var[e->read];
     copy->vars = 0;
     for (int v = 0; v < lw->work.n_vars; v++)
         if (e->vars >> v & 1)
@@ -297,7 +305,8 @@ static dv_status new_temp(dv_lowering *lw, const dv_expr *e, uint32_t vars,
         if (!dv_lower_index(lw, &index[d], op->n_vars, v, -op->vars[v].begin))
             return dv_nomem(lw->diag);
     }
-    *out = (dv_access){-1, n, op->off, index};
+    *out =
+        (dv_access){.tensor = -1, .n_dims = n, .off = op->off, .index = index};
     return dv_lower_temp(lw, shape, n, dtype, &out->tensor);
 }
 

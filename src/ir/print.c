@@ -92,6 +92,18 @@ void dv_access_print(dv_text *out, const dv_program *p, const dv_op *op,
         dv_index_print(out, p, op, &a->index[d]);
     }
     dv_put(out, "]");
+    if (!a->has_border)
+        return;
+    dv_put(out, " else ");
+    dv_border_print(out, p, a);
+}
+
+void dv_border_print(dv_text *out, const dv_program *p, const dv_access *a)
+{
+    if (dv_is_float(p->tensors[a->tensor].dtype))
+        dv_put_double(out, a->border);
+    else
+        dv_put(out, "%.0f", a->border);
 }
 
 void dv_element_print(dv_text *out, const dv_tensor *t, int64_t element)
@@ -129,7 +141,7 @@ static void apply(const printer *pr, const dv_expr *e)
         dv_put(pr->out, "%s", f->text);
         expr(pr, e->arg[0], f->prec);
     } else {
-        expr(pr, e->arg[0], f->prec + (f->prec == 1));
+        expr(pr, e->arg[0], f->prec + (f->prec == DV_PREC_COMPARE));
         dv_put(pr->out, " %s ", f->text);
         expr(pr, e->arg[1], f->prec + 1);
     }
@@ -147,14 +159,26 @@ static void reduce(const printer *pr, const dv_expr *e)
         }
     }
     dv_put(pr->out, "] ");
-    expr(pr, e->arg[0], 3);
+    expr(pr, e->arg[0], DV_PREC_TERM);
+}
+
+static void put_index_value(const printer *pr, const dv_expr *e)
+{
+    put_var(pr->out, pr->op, e->read);
+    if (e->base > 0)
+        dv_put(pr->out, " + %" PRId64, e->base);
+    else if (e->base < 0)
+        dv_put(pr->out, " - %" PRIu64, 0 - (uint64_t)e->base);
 }
 
 static void expr(const printer *pr, const dv_expr *e, int prec)
 {
-    int binds = 5;
-    if (e->kind == DV_EXPR_REDUCE)
-        binds = 1;
+    int binds = DV_PREC_TIGHT;
+    if (e->kind == DV_EXPR_INDEX && e->base)
+        binds = dv_fn_get(DV_FN_ADD)->prec;
+    if (e->kind == DV_EXPR_REDUCE ||
+        (e->kind == DV_EXPR_READ && pr->op->reads[e->read].has_border))
+        binds = 0;
     else if (e->kind == DV_EXPR_APPLY && dv_fn_get((dv_fn)e->fn)->prec)
         binds = dv_fn_get((dv_fn)e->fn)->prec;
     if (binds < prec)
@@ -165,6 +189,8 @@ static void expr(const printer *pr, const dv_expr *e, int prec)
         dv_put_double(pr->out, e->value);
     else if (e->kind == DV_EXPR_READ)
         dv_access_print(pr->out, pr->p, pr->op, &pr->op->reads[e->read]);
+    else if (e->kind == DV_EXPR_INDEX)
+        put_index_value(pr, e);
     else if (e->kind == DV_EXPR_APPLY)
         apply(pr, e);
     else
@@ -189,7 +215,7 @@ static int range_is_clear(const dv_program *p, const dv_op *op, int v)
     int left = op->update || p->tensors[op->write.tensor].is_temp;
     for (int i = left ? -1 : 0; i < op->n_reads; i++) {
         const dv_access *a = i < 0 ? &op->write : &op->reads[i];
-        for (int d = 0; d < a->n_dims; d++) {
+        for (int d = 0; d < a->n_dims && !a->has_border; d++) {
             int var;
             if (!dv_index_is_var(op, &a->index[d], &var) || var != v)
                 continue;
@@ -230,12 +256,17 @@ static void statement(dv_text *out, const dv_program *p, const dv_op *op)
 
 static void declaration(dv_text *out, const dv_tensor *t, int indent)
 {
-    dv_put(out, "%*s%s %s: %s[", indent, "", t->is_input ? "input" : "temp",
+    dv_put(out, "%*s%s %s: %s[", indent, "",
+           t->is_const   ? "const"
+           : t->is_input ? "input"
+                         : "temp",
            t->name, dv_dtype_get(t->dtype)->name);
     for (int d = 0; d < t->n_dims; d++)
         dv_put(out, "%s%" PRId64, d ? ", " : "", t->shape[d]);
     dv_put(out, "]");
     dv_placement_request_print(out, t->place);
+    if (t->file)
+        dv_put(out, " = \"%s\"", t->file);
     dv_put(out, "\n");
 }
 

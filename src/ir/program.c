@@ -86,7 +86,8 @@ dv_status dv_program_tensor(const dv_program *p, int i, dv_tensor_info *out)
                             .dtype = t->dtype,
                             .role = dv_tensor_role(p, i),
                             .n_dims = t->n_dims,
-                            .size_bytes = dv_tensor_bytes(t)};
+                            .size_bytes = dv_tensor_bytes(t),
+                            .file = t->file};
     if (t->n_dims)
         memcpy(out->shape, t->shape, (size_t)t->n_dims * sizeof *t->shape);
     return DV_OK;
@@ -114,6 +115,11 @@ static void access_json(dv_json *j, const char *key, const dv_program *p,
         dv_json_text(j, NULL, &x);
     }
     dv_json_close(j);
+    if (a->has_border) {
+        dv_text x = {0};
+        dv_border_print(&x, p, a);
+        dv_json_text(j, "else", &x);
+    }
     dv_json_close(j);
 }
 
@@ -172,6 +178,8 @@ void dv_program_json_fields(dv_json *j, const dv_program *p,
                        DV_F("dtype", dv_dtype_get(t->dtype)->name),
                        dv_field_ints("shape", t->shape, t->n_dims),
                        DV_F("role", dv_role_name(dv_tensor_role(p, i))));
+        if (t->file)
+            dv_json_string(j, "file", t->file);
         if (more)
             more->tensor(j, more->of, i);
         dv_json_close(j);

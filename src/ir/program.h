@@ -18,6 +18,7 @@
 //
 //   program.[ch]    program objects: create from text, print, convert to JSON
 //   json.h          prints the JSON fields of a program, for other printers
+//   calls.c         builds a program by calls (divvy/build.h)
 //   build.[ch]      resolves an AST: params, declarations, repeats
 //   build_op.c      resolves one assignment: expression, types, left side
 //   build_index.c   resolves the names, indices and ranges of an assignment
@@ -25,6 +26,7 @@
 //   info.c          derives what is not stored: kinds, factors, sizes, flops
 //   access.c        accesses: their variables, strides, bounds and forms
 //   split_sum.c     splits an op's expression at its reduction
+//   views.c         lets ops read through copies that only rename elements
 //   window.c        recognises reductions over small windows (filters, pools)
 //   print.c         prints a program with all params replaced by numbers
 //   lower.[ch]      lowers statements to ops of the target's grain
@@ -53,12 +55,17 @@ typedef struct dv_tensor {
     const int64_t *shape;
     int64_t n_elems;
     uint8_t is_input, is_output;
+    // 1 if it is an input whose elements never change between runs.
+    uint8_t is_const;
     uint8_t is_temp;    // 1 if declared with `temp`
     uint8_t is_defined; // 1 if an input, or if a statement `=` writes it
     // 1 if it is defined only inside a `repeat 0`, whose statements never run.
     uint8_t is_dead;
     // Requested distribution over ranks (processes); NULL if there is none.
     const dv_placement_request *place;
+    // The file that holds the elements of a constant, as the text names it;
+    // NULL: the caller of a run provides them.
+    const char *file;
     uint32_t off; // source offset of its declaration or definition
 } dv_tensor;
 
@@ -83,11 +90,16 @@ typedef struct dv_access {
     int32_t n_dims; // number of dims of the accessed tensor
     uint32_t off;
     const dv_index *index; // indices, one per dim
+    // 1 if a read may leave its tensor; `border`, a value of the tensor's type,
+    // stands for elements that are outside.
+    uint8_t has_border;
+    double border;
 } dv_access;
 
 typedef enum dv_expr_kind {
     DV_EXPR_CONST,
     DV_EXPR_READ,
+    DV_EXPR_INDEX, // the value of a variable, an i64
     DV_EXPR_APPLY,
     DV_EXPR_REDUCE,
 } dv_expr_kind;
@@ -105,9 +117,12 @@ typedef struct dv_expr {
     uint8_t n_args;
     uint32_t off;
     uint32_t vars; // if kind is REDUCE: mask of the reduced variables
-    int32_t read;  // if kind is READ: number of the read in the op
+    // If kind is READ: number of the read in the op. If kind is INDEX: number
+    // of the variable.
+    int32_t read;
     union {
-        double value;                 // value of a CONST
+        double value; // value of a CONST
+        int64_t base; // an INDEX is the variable's value plus this
         const struct dv_expr *arg[3]; // operands of an APPLY; a REDUCE has one
     };
 } dv_expr;
@@ -174,6 +189,23 @@ static inline int dv_expr_applies(const dv_expr *e, dv_fn fn)
 {
     return e->kind == DV_EXPR_APPLY && e->fn == fn;
 }
+// Returns whether a variable occurs as a value in the expression.
+int dv_expr_has_index(const dv_expr *e);
+// dv_expr_is_integer returns whether the expression has an integer type or is
+// made of whole numbers; dv_expr_is_test whether it compares two integers. A
+// test has the same value in whatever type its statement is computed: it is
+// evaluated in integers. So is a computed integer that is the condition of a
+// select (dv_expr_is_condition). Neither contains a reduction.
+int dv_expr_is_integer(const dv_expr *e);
+int dv_expr_is_test(const dv_expr *e);
+int dv_expr_is_condition(const dv_expr *e);
+// Computes the least and greatest value of an INDEX node of the op. Returns 0
+// if one of them does not fit 64 bits.
+int dv_expr_index_bounds(const dv_op *op, const dv_expr *e, int64_t *lo,
+                         int64_t *hi);
+// If e adds a whole number to an INDEX node, or subtracts one, makes it a
+// single INDEX node: i + 3 has one form only.
+void dv_expr_fold_index(dv_expr *e);
 // Returns whether the expression is the product of two reads.
 int dv_expr_is_product(const dv_expr *e);
 // Finds the factors of an op that is a sum or mean of products of two reads, as
@@ -186,6 +218,9 @@ dv_role dv_tensor_role(const dv_program *p, int32_t tensor);
 // sides, as in y[i,j] = x[i,j].
 int dv_op_is_copy(const dv_op *op);
 int64_t dv_tensor_bytes(const dv_tensor *t);
+// Appends the path of a constant's file. A relative path is relative to the
+// folder of the program's own file.
+void dv_constant_path(dv_text *out, const dv_program *p, int32_t tensor);
 // Returns the first REDUCE node of the op's body in depth-first order from the
 // root; NULL if there is none.
 const dv_expr *dv_op_reduce(const dv_op *op);
@@ -238,8 +273,8 @@ uint32_t dv_access_vars(const dv_op *op, const dv_access *a);
 int dv_access_is_indirect(const dv_access *a);
 // Returns whether the elements that are accessed when each variable has a range
 // of values form a box without gaps: every dim has at most one variable, with
-// coefficient 1, and no variable occurs twice. vars[d] becomes the variable of
-// dim d, or DV_CONSTANT.
+// coefficient 1, and no variable occurs twice; the access has no border.
+// vars[d] becomes the variable of dim d, or DV_CONSTANT.
 int dv_access_is_box(const dv_op *op, const dv_access *a, int *vars);
 // Returns whether every index of the access is one variable without an offset,
 // and no variable occurs twice. vars[d] becomes the variable of dim d.
@@ -264,6 +299,28 @@ typedef struct dv_iter_space {
 // must be -1).
 int dv_index_bounds(const dv_op *op, const dv_index *x, const dv_iter_space *s,
                     int64_t *lo, int64_t *hi);
+// Returns the value of an affine index at a point (a value of each variable).
+static inline int64_t dv_index_value(const dv_op *op, const dv_index *x,
+                                     const int64_t *point)
+{
+    int64_t i = x->base;
+    for (int v = 0; v < op->n_vars; v++)
+        i += x->coef[v] * point[v];
+    return i;
+}
+// Computes the least and greatest element number of dim d that an access
+// reaches over a box of the iteration space (NULL: the whole space). For a read
+// with a border these are elements of the tensor, even if all indices are
+// outside. Returns 0 as dv_index_bounds does; the index must not be read.
+int dv_access_bounds(const dv_program *p, const dv_op *op, const dv_access *a,
+                     int d, const dv_iter_space *s, int64_t *lo, int64_t *hi);
+// Returns whether the access has a border and some of its affine indices leave
+// the tensor within the box of the iteration space (NULL: the whole space). An
+// access with a border and indices that are read is taken to leave it.
+int dv_access_leaves(const dv_program *p, const dv_op *op, const dv_access *a,
+                     const dv_iter_space *s);
+// Returns whether one of the op's reads has a border.
+int dv_op_has_border(const dv_op *op);
 // Returns the number of combinations of values of the variables in the mask, or
 // 0 if that number does not fit 64 bits.
 int64_t dv_op_points(const dv_op *op, uint32_t vars);
@@ -322,9 +379,10 @@ int dv_op_reads_own_write(const dv_op *op);
 int dv_op_is_index(const dv_op *op, int32_t read);
 
 // The type that an op is computed in: f64 if any operand is f64; i64 if all
-// operands are integers; otherwise f32, or f64 if there are also i32 or i64
-// operands, which the mantissa of f32 cannot hold. dv_op_partial_bytes returns
-// the bytes of one partial result in that type.
+// operands are integers; otherwise f32, or f64 if there are also integers of 32
+// or 64 bits, which the mantissa of f32 cannot hold. Integers that are only
+// compared with integers, or are conditions of selects, do not count.
+// dv_op_partial_bytes returns the bytes of one partial result in that type.
 typedef enum dv_compute_type {
     DV_IN_F32,
     DV_IN_F64,
@@ -383,6 +441,13 @@ dv_status dv_program_lower(dv_program **out, const dv_program *p, dv_grain g,
 dv_status dv_program_lower_for(dv_program **out, const dv_program *p,
                                dv_grain g, int packs, int stored,
                                const unsigned char *live, dv_diag *diag);
+// Makes a program in which copies that only rename elements (transposes,
+// reshapes, slices) have no readers where that makes no reader slower: their
+// readers read the source of the copy (ir/views.c). Ops keep their numbers.
+// *out borrows from p, and is NULL if nothing changes.
+// `live` are the ops that reach an output (dv_program_find_live).
+dv_status dv_program_see_through(dv_program **out, const dv_program *p,
+                                 const unsigned char *live, dv_diag *diag);
 // Renumbers tensors in the order in which the printed text names them: inputs,
 // temporaries that need a declaration, then the other tensors in the order of
 // their definitions. new_of[old] is the new number, or -1 for a tensor that is
@@ -395,6 +460,8 @@ void dv_index_print(dv_text *out, const dv_program *p, const dv_op *op,
                     const dv_index *x);
 void dv_access_print(dv_text *out, const dv_program *p, const dv_op *op,
                      const dv_access *a);
+// Prints the value that a read with a border has outside of its tensor.
+void dv_border_print(dv_text *out, const dv_program *p, const dv_access *a);
 void dv_expr_print(dv_text *out, const dv_program *p, const dv_op *op,
                    const dv_expr *e);
 // Prints a tensor's name and the indices of one of its elements, as in y[3,7].

@@ -1,4 +1,4 @@
-// Checks the invariants of a program, P1 to P4 of docs/invariants.md, using the
+// Checks the invariants of a program, P1 to P5 of docs/invariants.md, using the
 // program alone. ir/build.c establishes most of them; this also checks plans
 // written by hand and programs assembled by code.
 #include "ir/program.h"
@@ -16,7 +16,8 @@ static dv_loc at(const verifier *v, uint32_t off)
     return (dv_loc){v->p->src.text ? &v->p->src : NULL, off};
 }
 
-// Rule P1 of docs/invariants.md: every access stays inside its tensor.
+// Rule P1 of docs/invariants.md: every access without a border stays inside its
+// tensor; only reads have borders.
 
 static dv_status check_bounds(const verifier *vf, const dv_op *op,
                               const dv_access *a)
@@ -29,7 +30,7 @@ static dv_status check_bounds(const verifier *vf, const dv_op *op,
         if (!dv_index_bounds(op, &a->index[d], NULL, &lo, &hi))
             return dv_fail(vf->diag, DV_E_OVERFLOW, at(vf, a->off),
                            "index %d of %s does not fit 64 bits", d, t->name);
-        if (lo >= 0 && hi < t->shape[d])
+        if ((lo >= 0 && hi < t->shape[d]) || a->has_border)
             continue;
         dv_text x = {0};
         dv_index_print(&x, vf->p, op, &a->index[d]);
@@ -209,6 +210,16 @@ static dv_status check_expr(const verifier *vf, const dv_op *op,
         return dv_fail(vf->diag, DV_E_NAME, at(vf, e->off),
                        "%s reads with a variable that is not in scope",
                        op->name);
+    if (e->kind == DV_EXPR_INDEX) {
+        int64_t lo, hi;
+        if (e->read < 0 || e->read >= op->n_vars || !(scope >> e->read & 1))
+            return dv_fail(vf->diag, DV_E_NAME, at(vf, e->off),
+                           "%s uses a variable that is not in scope", op->name);
+        if (!dv_expr_index_bounds(op, e, &lo, &hi))
+            return dv_fail(vf->diag, DV_E_OVERFLOW, at(vf, e->off),
+                           "%s plus %" PRId64 " does not fit 64 bits",
+                           op->vars[e->read].name, e->base);
+    }
     for (int i = 0; i < e->n_args; i++)
         DV_TRY(check_expr(vf, op, e->arg[i], scope, reduces));
     return DV_OK;
@@ -232,7 +243,14 @@ static dv_status check_op(const verifier *vf, const dv_op *op)
         return dv_fail(vf->diag, DV_E_SHAPE, at(vf, op->off),
                        "%s has %d reducers, a lowered op has at most one",
                        op->name, reduces);
+    const dv_tensor *to = &vf->p->tensors[op->write.tensor];
+    if (to->is_const)
+        return dv_fail(vf->diag, DV_E_WRITE, at(vf, op->write.off),
+                       "%s is a constant, it is never written", to->name);
     DV_TRY(check_bounds(vf, op, &op->write));
+    if (op->write.has_border)
+        return dv_fail(vf->diag, DV_E_SYNTAX, at(vf, op->write.off),
+                       "a write has no border");
     for (int i = 0; i < op->n_reads; i++)
         DV_TRY(check_bounds(vf, op, &op->reads[i]));
     return check_write(vf, op);

@@ -25,9 +25,33 @@
 //   code.h        the byte buffer that instruction encoders append to
 //   list.c        prints kernels as assembly
 //   peak.[ch]     a loop of independent multiply-adds, for the peak flop rate
-//   a64/,         x64/  encoders and kernel generators of AArch64 and x86-64
-//   gemm/         products of any size: blocking, packing
-//   vec/          kernels of pointwise statements and reductions
+//
+//   gemm/ has products of any size:
+//   gemm.h, run.c      the loop nest around kernels
+//   plan.[ch], make.c  block sizes, workspace, the kernels of a product
+//   given.c            operands that are packed before the first run
+//   prod.[ch], walk.h  register tiles of a product, and loops over them
+//   cut.h, dots.h      cuts into tiles; products of dot products
+//
+//   vec/ has kernels of pointwise statements and reductions:
+//   vec.h, shape.c     what a kernel computes
+//   build.c, fn.c      expressions as operations on vectors; functions
+//   math.[ch], arc.c   mathematical functions
+//   ir.h, order.c      operations, and their order
+//   alloc.[ch]         registers
+//   plan.c, plans.c    loops; a cache of them
+//   emit.h             what the back ends share
+//
+//   a64/ and x64/ have encoders and generators of AArch64 and x86-64:
+//   insn.[ch], insn.def, form.def  instructions and their encoding
+//   list.c, peak.c     disassembly; loops that measure the peak
+//   gen.[ch]           what the generators share
+//   gemm.c, tile.[ch]  products, and the loop over k of a register tile
+//   kloop.h, steps.c, pattern.c, prefetch.c  that loop on AArch64
+//   store.c            the epilogue of a tile
+//   dot.c, pairs.c, amx.c  dot products, bf16 and i8, AMX tiles
+//   move.c, convert.c  copies, transposes, conversions
+//   vec.[ch], vec_arith.[ch], vec_mem.c  back ends of vec/
 #ifndef DV_JIT_H
 #define DV_JIT_H
 #include "divvy/nest.h"

@@ -5,26 +5,22 @@
 #include <string.h>
 
 static const dv_fn_info fns[] = {
-#define DV_FN(NAME, text, n_args, prec, real, flops)                           \
-    {text, n_args, prec, real, flops},
-#define DV_REDUCER(NAME, text, zero, real)
+#define ANY      0, 0
+#define FLOATS   1, 0
+#define INTEGERS 0, 1
+#define DV_FN(NAME, text, word, n_args, prec, takes, flops, ulps, slope, ...)  \
+    {text, word, n_args, prec, takes, flops, ulps, slope, NULL},
+#define DV_DEFINED(NAME, text, n_args, prec, definition)                       \
+    {text, NULL, n_args, prec, ANY, 0, 0, 0, definition},
 #include "lang/op.def"
-#undef DV_FN
-#undef DV_REDUCER
 };
 
 static const dv_reducer_info reducers[] = {
-#define DV_FN(NAME, text, n_args, prec, real, flops)
 #define DV_REDUCER(NAME, text, zero, real) {text, zero, real},
 #include "lang/op.def"
-#undef DV_FN
-#undef DV_REDUCER
 };
 
-enum {
-    N_FNS = sizeof fns / sizeof *fns,
-    N_REDUCERS = sizeof reducers / sizeof *reducers,
-};
+enum { N_REDUCERS = sizeof reducers / sizeof *reducers };
 
 int dv_str_eq(dv_str a, dv_str b)
 {
@@ -46,10 +42,24 @@ const dv_reducer_info *dv_reducer_get(dv_reducer r)
     return &reducers[r];
 }
 
+int dv_n_fns(void)
+{
+    return DV_N_ALL_FNS;
+}
+
 int dv_fn_find(dv_str name)
 {
-    for (int i = 0; i < N_FNS; i++)
+    for (int i = 0; i < DV_N_ALL_FNS; i++)
         if (fns[i].prec == 0 && dv_str_is(name, fns[i].text))
+            return i;
+    return -1;
+}
+
+int dv_operator_find(dv_str text, int n_args)
+{
+    for (int i = 0; i < DV_N_ALL_FNS; i++)
+        if (fns[i].prec && fns[i].n_args == n_args &&
+            fns[i].text[0] == text.at[0] && dv_str_is(text, fns[i].text))
             return i;
     return -1;
 }

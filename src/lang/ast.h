@@ -30,24 +30,44 @@ int dv_str_eq(dv_str a, dv_str b);
 int dv_str_is(dv_str a, const char *word);
 
 typedef enum dv_fn {
-#define DV_FN(NAME, text, n_args, prec, real, flops) DV_FN_##NAME,
-#define DV_REDUCER(NAME, text, zero, real)
+#define DV_FN(NAME, ...) DV_FN_##NAME,
 #include "lang/op.def"
-#undef DV_FN
-#undef DV_REDUCER
+    DV_N_FNS,
 } dv_fn;
 
-typedef enum dv_reducer {
-#define DV_FN(NAME, text, n_args, prec, real, flops)
-#define DV_REDUCER(NAME, text, zero, real) DV_RED_##NAME,
+// Functions that are replaced by their definitions when a program is built:
+// only syntax trees have them.
+enum {
+    DV_LAST_FN = DV_N_FNS - 1,
+#define DV_DEFINED(NAME, ...) DV_FN_##NAME,
 #include "lang/op.def"
-#undef DV_FN
-#undef DV_REDUCER
+    DV_N_ALL_FNS,
+};
+
+// Precedences of operators, as in C. Operators of one precedence are
+// left-associative, except comparisons, which do not chain.
+enum {
+    DV_PREC_LEAST = 1, // ||; then &&, |, ^ and &
+    DV_PREC_COMPARE = 6,
+    DV_PREC_TERM = 9,    // * and /, after << and >>, and + and -
+    DV_PREC_FACTOR = 10, // prefixes
+    DV_PREC_TIGHT = 11,  // names, numbers, accesses and calls
+};
+
+typedef enum dv_reducer {
+#define DV_REDUCER(NAME, ...) DV_RED_##NAME,
+#include "lang/op.def"
 } dv_reducer;
 
+// A row of op.def, which explains the columns.
 typedef struct dv_fn_info {
-    const char *text;
-    int n_args, prec, real, flops;
+    const char *text, *word;
+    int n_args, prec;
+    // 1: the arguments must be floats; must be integers.
+    int real, whole;
+    int flops, ulps;
+    double slope;
+    const char *definition; // NULL: none
 } dv_fn_info;
 
 typedef struct dv_reducer_info {
@@ -56,11 +76,18 @@ typedef struct dv_reducer_info {
     int real;
 } dv_reducer_info;
 
+// The comparisons come first, from < to !=.
+static inline int dv_fn_compares(dv_fn f)
+{
+    return f <= DV_FN_NE;
+}
 const dv_fn_info *dv_fn_get(dv_fn f);
+int dv_n_fns(void);
 const dv_reducer_info *dv_reducer_get(dv_reducer r);
-// Find a function that is called by name, or a reducer. Return -1 if there is
-// none.
+// Find a function that is called by name, an operator with this number of
+// arguments, or a reducer. Return -1 if there is none.
 int dv_fn_find(dv_str name);
+int dv_operator_find(dv_str text, int n_args);
 int dv_reducer_find(dv_str name);
 
 typedef enum dv_node_kind {
@@ -75,6 +102,9 @@ typedef enum dv_node_kind {
     // A reduction: a dv_reducer in `op`; in `args` the operand, then the
     // variables as NAME nodes.
     DV_NODE_REDUCE,
+    // A read with a border: in `args` the access and the value outside the
+    // tensor.
+    DV_NODE_ELSE,
 } dv_node_kind;
 
 typedef struct dv_node {
@@ -91,9 +121,11 @@ typedef struct dv_node {
 } dv_node;
 
 typedef enum dv_stmt_kind {
-    DV_STMT_PARAM,  // uses `name` and `value` of dv_stmt
-    DV_STMT_INPUT,  // uses `name`, `dtype`, `dims` and `place` of dv_stmt
-    DV_STMT_TEMP,   // uses `name`, `dtype` and `dims` of dv_stmt
+    DV_STMT_PARAM, // uses `name` and `value` of dv_stmt
+    DV_STMT_INPUT, // uses `name`, `dtype`, `dims` and `place` of dv_stmt
+    DV_STMT_TEMP,  // uses `name`, `dtype` and `dims` of dv_stmt
+    // A constant: like an input, with the path of its data in `file`.
+    DV_STMT_CONST,
     DV_STMT_OUTPUT, // uses `dims` of dv_stmt: the outputs, as NAME nodes
     DV_STMT_ASSIGN, // uses `lhs`, `value` and `ranges` of dv_stmt
     DV_STMT_REPEAT, // uses `value` (the trip count) and `body` of dv_stmt
@@ -132,6 +164,9 @@ typedef struct dv_stmt {
     dv_for *ranges;
     // Requested distribution over ranks (processes); NULL if there is none.
     const dv_placement_request *place;
+    // Path of the file with a constant's data, as written; at is NULL if the
+    // caller of the program provides the data.
+    dv_str file;
     struct dv_stmt *body; // first statement inside a repeat
     struct dv_stmt *next;
 } dv_stmt;
@@ -155,9 +190,9 @@ dv_status dv_parse(dv_ast *out, const dv_source *src, dv_arena *arena,
 // Parses statements up to, but not including, the closing brace of a block. The
 // plan reader uses it for a program inside a plan.
 dv_status dv_parse_block(dv_ast *out, struct dv_lexer *lx, dv_arena *arena);
-// Parses a single number, integer or float, as given to `--set`.
-dv_status dv_parse_number(dv_node *out, const dv_source *src, dv_arena *arena,
-                          dv_diag *diag);
+// Parses a single expression, such as a number given to `--set`.
+dv_status dv_parse_expr(dv_node *out, const dv_source *src, dv_arena *arena,
+                        dv_diag *diag);
 
 void dv_ast_print(dv_text *out, const dv_ast *ast);
 void dv_placement_request_print(dv_text *out, const dv_placement_request *p);

@@ -93,7 +93,9 @@ static dv_status symbol(dv_token *t, const dv_source *s, dv_diag *diag)
         char text[3];
         int32_t kind;
     } pairs[] = {{"<-", DV_TOK_ARROW}, {"..", DV_TOK_RANGE}, {"<=", DV_TOK_LE},
-                 {">=", DV_TOK_GE},    {"==", DV_TOK_EQ},    {"!=", DV_TOK_NE}};
+                 {">=", DV_TOK_GE},    {"==", DV_TOK_EQ},    {"!=", DV_TOK_NE},
+                 {"<<", DV_TOK_SHL},   {">>", DV_TOK_SHR},   {"&&", DV_TOK_AND},
+                 {"||", DV_TOK_OR}};
     int c = byte(s, t->off), d = byte(s, t->off + 1);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         if (c == pairs[i].text[0] && d == pairs[i].text[1]) {
@@ -102,7 +104,7 @@ static dv_status symbol(dv_token *t, const dv_source *s, dv_diag *diag)
             return DV_OK;
         }
     }
-    if (c && strchr("[](){}:=,+-*/<>@;%", c)) {
+    if (c && strchr("[](){}:=,+-*/<>@;%&|^!~", c)) {
         t->kind = c;
         t->len = 1;
         return DV_OK;

@@ -19,6 +19,10 @@ typedef enum dv_tok {
     DV_TOK_GE,
     DV_TOK_EQ, // the token ==
     DV_TOK_NE,
+    DV_TOK_SHL, // the token <<
+    DV_TOK_SHR,
+    DV_TOK_AND, // the token &&
+    DV_TOK_OR,
     // Any other token is a single character; its kind is the character code.
 } dv_tok;
 

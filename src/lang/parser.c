@@ -3,17 +3,17 @@
 //   program   = { statement }
 //   statement = param NAME = expr
 //             | input NAME : type [ @ place ]     | temp NAME : type
+//             | const NAME : type [ @ place ] [ = STRING ]
 //             | output NAME { , NAME }            | repeat expr { program }
 //             | [ extern ] access [ : DTYPE ] ( = | <- ) expr [ for ranges ]
 //   type      = DTYPE [ "[" [ expr { , expr } ] "]" ]
 //   place     = replicate | split ( INT { , INT } )
 //   ranges    = NAME in expr .. expr { , NAME in expr .. expr }
 //   access    = NAME "[" [ expr { , expr } ] "]"
-//   expr      = sum [ ( < | <= | > | >= | == | != ) sum ]
-//   sum       = term { ( + | - ) term }
+//   expr      = term { OPERATOR term }      by precedence, see lang/op.def
 //   term      = factor { ( * | / ) factor }
-//   factor    = - factor | ( expr ) | NUMBER | inf | NAME | access
-//             | FUNCTION ( expr { , expr } )
+//   factor    = ( - | ! | ~ ) factor | ( expr ) | NUMBER | inf | NAME
+//             | access [ else factor ] | FUNCTION ( expr { , expr } )
 //             | REDUCER "[" NAME { , NAME } "]" term
 //
 // Line breaks are not significant: a statement ends where the next word cannot
@@ -105,7 +105,7 @@ static dv_status set_args(parser *p, dv_node *n, dv_node *const *args,
     return DV_OK;
 }
 
-static dv_status apply(parser *p, dv_node **out, dv_fn fn, uint32_t off,
+static dv_status apply(parser *p, dv_node **out, int fn, uint32_t off,
                        dv_node *const *args, uint32_t n_args)
 {
     DV_TRY(new_node(p, out, DV_NODE_APPLY, off));
@@ -180,7 +180,7 @@ static dv_status reduce(parser *p, dv_node **out, int reducer)
 static dv_status no_function(parser *p, dv_str name)
 {
     dv_text all = {0};
-    for (int i = 0; i <= DV_FN_SELECT; i++) {
+    for (int i = 0; i < dv_n_fns(); i++) {
         const dv_fn_info *f = dv_fn_get((dv_fn)i);
         if (!f->prec) // called by name, not an operator
             dv_put(&all, " %s", f->text);
@@ -213,12 +213,36 @@ static dv_status call(parser *p, dv_node **out)
         return dv_fail(p->lx->diag, DV_E_SYNTAX, (dv_loc){p->lx->src, off},
                        "%s takes %d argument%s, here are %d", info->text,
                        info->n_args, info->n_args == 1 ? "" : "s", (int)n);
-    return apply(p, out, (dv_fn)fn, off, args, (uint32_t)n);
+    return apply(p, out, fn, off, args, (uint32_t)n);
+}
+
+static dv_status parse_factor(parser *p, dv_node **out);
+static int infix(const parser *p);
+
+// Parses an access and, if it has one, its value outside the tensor. An `else`
+// before a bracket is a tensor that the next statement writes. No operator may
+// follow, so that nobody has to know how tightly `else` binds.
+static dv_status read_with_border(parser *p, dv_node **out)
+{
+    DV_TRY(access(p, out));
+    if (!dv_lex_is(p->lx, "else") || dv_lex_peek(p->lx).kind == '[')
+        return DV_OK;
+    dv_node *args[2] = {*out, NULL};
+    DV_TRY(dv_lex(p->lx)); // consumes `else`
+    DV_TRY(enter(p));
+    DV_TRY(parse_factor(p, &args[1]));
+    p->nesting--;
+    if (infix(p) >= 0)
+        return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
+                       "an operator after 'else' needs parentheses: (x[i] else "
+                       "0) + 1, or x[i] else (0 + 1)");
+    DV_TRY(new_node(p, out, DV_NODE_ELSE, args[0]->off));
+    return set_args(p, *out, args, 2);
 }
 
 static int starts_statement(dv_str s)
 {
-    static const char *const words[] = {"param",  "input",  "temp",
+    static const char *const words[] = {"param",  "input",  "const", "temp",
                                         "output", "repeat", "extern"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (dv_str_is(s, words[i]))
@@ -240,7 +264,8 @@ static dv_status word(parser *p, dv_node **out)
     if (next == DV_TOK_NAME && starts_statement(s))
         return unexpected(p, "a value");
     if (next == '[')
-        return reducer >= 0 ? reduce(p, out, reducer) : access(p, out);
+        return reducer >= 0 ? reduce(p, out, reducer)
+                            : read_with_border(p, out);
     if (reducer >= 0 && !dv_lex_begins_line(p->lx, after.off))
         p->bare = s;
     if (reducer >= 0 && next == '(' && dv_fn_find(s) < 0)
@@ -270,11 +295,12 @@ static dv_status parse_factor(parser *p, dv_node **out)
         return dv_lex(p->lx);
     }
     DV_TRY(enter(p));
-    if (t->kind == '-') {
+    int prefix = t->kind >= DV_TOK_LE ? dv_operator_find(text_of(p), 1) : -1;
+    if (prefix >= 0) {
         dv_node *arg = NULL;
         DV_TRY(dv_lex(p->lx));
         DV_TRY(parse_factor(p, &arg));
-        DV_TRY(apply(p, out, DV_FN_NEG, off, &arg, 1));
+        DV_TRY(apply(p, out, prefix, off, &arg, 1));
     } else if (t->kind == '(') {
         DV_TRY(dv_lex(p->lx));
         DV_TRY(parse_expr(p, out));
@@ -289,69 +315,38 @@ static dv_status parse_factor(parser *p, dv_node **out)
 // Returns the function of the infix operator that is the current token, or -1.
 static int infix(const parser *p)
 {
-    switch (p->lx->tok.kind) {
-    case '<':
-        return DV_FN_LT;
-    case '>':
-        return DV_FN_GT;
-    case DV_TOK_LE:
-        return DV_FN_LE;
-    case DV_TOK_GE:
-        return DV_FN_GE;
-    case DV_TOK_EQ:
-        return DV_FN_EQ;
-    case DV_TOK_NE:
-        return DV_FN_NE;
-    case '+':
-        return DV_FN_ADD;
-    case '-':
-        return DV_FN_SUB;
-    case '*':
-        return DV_FN_MUL;
-    case '/':
-        return DV_FN_DIV;
-    default:
-        return -1;
-    }
+    int symbol = p->lx->tok.kind >= DV_TOK_LE;
+    return symbol ? dv_operator_find(text_of(p), 2) : -1;
 }
 
-// Parses operators of one precedence, left-associative.
-static dv_status chain(parser *p, dv_node **out, int prec)
+// Parses operators of this precedence and of higher ones.
+static dv_status chain(parser *p, dv_node **out, int least)
 {
-    dv_status (*operand)(parser *, dv_node **) =
-        prec == 3 ? parse_factor : parse_term;
-    DV_TRY(operand(p, out));
-    for (;;) {
-        int fn = infix(p);
-        if (fn < 0 || dv_fn_get((dv_fn)fn)->prec != prec)
+    DV_TRY(parse_factor(p, out));
+    for (int chained = 0;;) {
+        int fn = infix(p), prec = fn < 0 ? 0 : dv_fn_get((dv_fn)fn)->prec;
+        if (prec < least)
             return DV_OK;
+        if (prec == DV_PREC_COMPARE && chained)
+            return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
+                           "comparisons do not chain; put one in parentheses");
         uint32_t off = p->lx->tok.off;
         dv_node *args[2] = {*out, NULL};
         DV_TRY(dv_lex(p->lx));
-        DV_TRY(operand(p, &args[1]));
-        DV_TRY(apply(p, out, (dv_fn)fn, off, args, 2));
+        DV_TRY(chain(p, &args[1], prec + 1));
+        DV_TRY(apply(p, out, fn, off, args, 2));
+        chained = prec == DV_PREC_COMPARE;
     }
 }
 
 static dv_status parse_term(parser *p, dv_node **out)
 {
-    return chain(p, out, 3);
+    return chain(p, out, DV_PREC_TERM);
 }
 
 static dv_status parse_expr(parser *p, dv_node **out)
 {
-    DV_TRY(chain(p, out, 2));
-    int fn = infix(p);
-    if (fn < 0)
-        return DV_OK;
-    uint32_t off = p->lx->tok.off;
-    dv_node *args[2] = {*out, NULL};
-    DV_TRY(dv_lex(p->lx));
-    DV_TRY(chain(p, &args[1], 2));
-    if (infix(p) >= 0)
-        return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
-                       "comparisons do not chain; put one in parentheses");
-    return apply(p, out, (dv_fn)fn, off, args, 2);
+    return chain(p, out, DV_PREC_LEAST);
 }
 
 static dv_status dtype(parser *p, int8_t *out)
@@ -359,7 +354,8 @@ static dv_status dtype(parser *p, int8_t *out)
     dv_str s = text_of(p);
     int t = at(p, DV_TOK_NAME) ? dv_dtype_find(s.at, s.len) : -1;
     if (t < 0)
-        return unexpected(p, "a type (f64 f32 f16 bf16 i64 i32 i8)");
+        return unexpected(p, "a type (f64 f32 f16 bf16 i64 i32 i16 i8 "
+                             "u64 u32 u16 u8 bool)");
     *out = (int8_t)t;
     return dv_lex(p->lx);
 }
@@ -396,7 +392,21 @@ static dv_status place(parser *p, dv_stmt *s)
     return dv_lex_expect(p->lx, ')', "',' or ')'");
 }
 
-// Parses `x: f16[M, N]` after the keyword input or temp.
+// Parses `= "weights.npy"` after the declaration of a constant.
+static dv_status file(parser *p, dv_stmt *s)
+{
+    DV_TRY(dv_lex(p->lx)); // consumes '='
+    if (!at(p, DV_TOK_STRING))
+        return unexpected(p, "the name of a file, as \"w.npy\"");
+    s->file = text_of(p);
+    if (!s->file.len || memchr(s->file.at, 0, s->file.len))
+        return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
+                       "the name of the file is %s",
+                       s->file.len ? "not text" : "empty");
+    return dv_lex(p->lx);
+}
+
+// Parses `x: f16[M, N]` after the keyword input, const or temp.
 static dv_status declaration(parser *p, dv_stmt *s)
 {
     s->off = p->lx->tok.off;
@@ -407,10 +417,12 @@ static dv_status declaration(parser *p, dv_stmt *s)
         DV_TRY(dv_lex(p->lx));
         DV_TRY(expr_list(p, &s->dims, &s->n_dims, ']', "',' or ']'"));
     }
-    if (at(p, '@') && s->kind != DV_STMT_INPUT)
+    if (at(p, '@') && s->kind == DV_STMT_TEMP)
         return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
                        "only inputs take a placement note");
-    return at(p, '@') ? place(p, s) : DV_OK;
+    if (at(p, '@'))
+        DV_TRY(place(p, s));
+    return at(p, '=') && s->kind == DV_STMT_CONST ? file(p, s) : DV_OK;
 }
 
 static dv_status output(parser *p, dv_stmt *s)
@@ -521,11 +533,9 @@ static dv_status statement(parser *p, dv_stmt *s, int64_t *n_stmts)
     static const struct {
         const char *word;
         dv_stmt_kind kind;
-    } words[] = {{"param", DV_STMT_PARAM},
-                 {"input", DV_STMT_INPUT},
-                 {"temp", DV_STMT_TEMP},
-                 {"output", DV_STMT_OUTPUT},
-                 {"repeat", DV_STMT_REPEAT}};
+    } words[] = {{"param", DV_STMT_PARAM},   {"input", DV_STMT_INPUT},
+                 {"const", DV_STMT_CONST},   {"temp", DV_STMT_TEMP},
+                 {"output", DV_STMT_OUTPUT}, {"repeat", DV_STMT_REPEAT}};
     s->off = p->lx->tok.off;
     s->dtype = -1;
     s->kind = DV_STMT_ASSIGN;
@@ -543,6 +553,7 @@ static dv_status statement(parser *p, dv_stmt *s, int64_t *n_stmts)
         DV_TRY(dv_lex_expect(p->lx, '=', "'='"));
         return parse_expr(p, &s->value);
     case DV_STMT_INPUT:
+    case DV_STMT_CONST:
     case DV_STMT_TEMP:
         return declaration(p, s);
     case DV_STMT_OUTPUT:
@@ -594,8 +605,8 @@ dv_status dv_parse(dv_ast *out, const dv_source *src, dv_arena *arena,
     return DV_OK;
 }
 
-dv_status dv_parse_number(dv_node *out, const dv_source *src, dv_arena *arena,
-                          dv_diag *diag)
+dv_status dv_parse_expr(dv_node *out, const dv_source *src, dv_arena *arena,
+                        dv_diag *diag)
 {
     dv_lexer lx;
     dv_node *n = NULL;

@@ -7,8 +7,14 @@
 
 // Least precedence that an expression may have without parentheses, in the
 // context where it is printed. ALONE: any expression may stand there, e.g.
-// between brackets. TIGHT: only a name, a number, an access or a call.
-enum { ALONE = 0, OPERAND_OF_REDUCER = 3, TIGHT = 5 };
+// between brackets. FACTOR: also a negation. TIGHT: only a name, a number, an
+// access or a call.
+enum {
+    ALONE = 0,
+    OPERAND_OF_REDUCER = DV_PREC_TERM,
+    FACTOR = DV_PREC_FACTOR,
+    TIGHT = DV_PREC_TIGHT
+};
 
 static void node(dv_text *out, const dv_node *n, int prec);
 
@@ -23,7 +29,7 @@ static void list(dv_text *out, dv_node *const *args, uint32_t from, uint32_t n)
 
 static void apply(dv_text *out, const dv_node *n)
 {
-    const dv_fn_info *f = dv_fn_get((dv_fn)n->op);
+    const dv_fn_info *f = dv_fn_get(n->op);
     if (f->prec == 0) {
         dv_put(out, "%s(", f->text);
         for (uint32_t i = 0; i < n->n_args; i++) {
@@ -39,7 +45,7 @@ static void apply(dv_text *out, const dv_node *n)
         // Operators are left-associative, so only the right operand needs
         // parentheses at equal precedence; comparisons do not chain, so both
         // do.
-        node(out, n->args[0], f->prec + (f->prec == 1));
+        node(out, n->args[0], f->prec + (f->prec == DV_PREC_COMPARE));
         dv_put(out, " %s ", f->text);
         node(out, n->args[1], f->prec + 1);
     }
@@ -50,9 +56,11 @@ static int binds(const dv_node *n)
     if (n->kind == DV_NODE_REDUCE)
         // A reducer gets the lowest precedence, so that it is printed in
         // parentheses when it is an operand.
-        return 1;
-    if (n->kind == DV_NODE_APPLY && dv_fn_get((dv_fn)n->op)->prec)
-        return dv_fn_get((dv_fn)n->op)->prec;
+        return ALONE;
+    if (n->kind == DV_NODE_ELSE) // in parentheses as an operand, for readers
+        return ALONE;
+    if (n->kind == DV_NODE_APPLY && dv_fn_get(n->op)->prec)
+        return dv_fn_get(n->op)->prec;
     return TIGHT;
 }
 
@@ -89,6 +97,11 @@ static void node(dv_text *out, const dv_node *n, int prec)
         dv_put(out, "] ");
         node(out, n->args[0], OPERAND_OF_REDUCER);
         break;
+    case DV_NODE_ELSE:
+        node(out, n->args[0], TIGHT);
+        dv_put(out, " else ");
+        node(out, n->args[1], FACTOR);
+        break;
     }
     if (wrap)
         dv_put(out, ")");
@@ -119,6 +132,8 @@ static void declaration(dv_text *out, const dv_stmt *s, const char *word)
     }
     dv_put(out, "]");
     dv_placement_request_print(out, s->place);
+    if (s->file.at)
+        dv_put(out, " = \"%.*s\"", (int)s->file.len, s->file.at);
 }
 
 static void assign(dv_text *out, const dv_stmt *s)
@@ -151,6 +166,9 @@ static void stmts(dv_text *out, const dv_stmt *s, int indent)
             break;
         case DV_STMT_INPUT:
             declaration(out, s, "input");
+            break;
+        case DV_STMT_CONST:
+            declaration(out, s, "const");
             break;
         case DV_STMT_TEMP:
             declaration(out, s, "temp");

@@ -126,10 +126,10 @@ static const entry *find_in(const entry *at, int n, int32_t tensor, int copy,
 static const entry *find(const search *s, const state *x, int32_t tensor,
                          int copy, int stick)
 {
-    const entry *e = find_in(x->at, x->n, tensor, copy, stick);
-    return e ? e
-             : find_in(s->settled[tensor], s->n_settled[tensor], tensor, copy,
-                       stick);
+    // These entries are few, and most tensors of a long program have them.
+    const entry *e =
+        find_in(s->settled[tensor], s->n_settled[tensor], tensor, copy, stick);
+    return e ? e : find_in(x->at, x->n, tensor, copy, stick);
 }
 
 static int own(const search *s, const state *x, int32_t tensor)

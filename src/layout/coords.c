@@ -98,6 +98,8 @@ static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
             return -1;
         items[n++] = (item){v, factor[v], x};
     }
+    if (base < 0 && a->has_border)
+        base = 0; // the first elements are outside of the tensor
     if (base < 0)
         return -1;
     if (base > 0)

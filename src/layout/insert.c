@@ -51,8 +51,9 @@ static int make_move(dv_program *p, int32_t from, dv_op *op)
     dv_tensor t = p->tensors[from];
     int n = t.n_dims;
     t.name = fresh_name(p, t.name, "_", 1);
-    t.is_input = t.is_output = t.is_temp = 0;
+    t.is_input = t.is_output = t.is_temp = t.is_const = 0;
     t.place = NULL;
+    t.file = NULL;
     dv_var *vars = DV_NEW(a, dv_var, n);
     dv_index *index = DV_NEW(a, dv_index, n);
     dv_access *read = DV_NEW(a, dv_access, 1);
@@ -60,17 +61,19 @@ static int make_move(dv_program *p, int32_t from, dv_op *op)
     if (!t.name || !vars || !index || !read || !body ||
         !make_vars(p, &t, vars, index))
         return 0;
-    *read = (dv_access){from, n, t.off, index};
+    *read =
+        (dv_access){.tensor = from, .n_dims = n, .off = t.off, .index = index};
     *body =
         (dv_expr){.kind = DV_EXPR_READ, .dtype = (int8_t)t.dtype, .off = t.off};
     int32_t id = dv_program_add_tensor(p, &t);
-    *op = (dv_op){.vars = vars,
-                  .n_vars = n,
-                  .n_reads = 1,
-                  .write = {id, n, t.off, index},
-                  .reads = read,
-                  .body = body,
-                  .off = t.off};
+    *op = (dv_op){
+        .vars = vars,
+        .n_vars = n,
+        .n_reads = 1,
+        .write = {.tensor = id, .n_dims = n, .off = t.off, .index = index},
+        .reads = read,
+        .body = body,
+        .off = t.off};
     return id >= 0;
 }
 

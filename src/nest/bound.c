@@ -44,6 +44,8 @@ static double least_packing(const count *c, int o)
         return all *
                (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads));
     }
+    if (c->n->fixed >> o & 1)
+        return all * far; // it is packed before the first run
     double on_way = (c->p->copied * c->es / 4 + far) * c->p->on_way;
     int may = o == c->f.in_col && c->f.n_k == 1 && c->f.col >= 0 &&
               c->n->dims[c->f.col].stride[o] == 1;

@@ -494,6 +494,8 @@ double dv_nest_packing_cost(const count *c, int o)
     double moved = price(c, o, at) * c->es / 4;
     double far = c->es * dv_nest_rate(c, c->all[o] * c->es);
     double calls = dv_nest_turns_up_to(c, at) * 20;
+    if (o != DV_OUT && c->n->fixed >> o & 1)
+        return n * far; // it is packed before the first run, and read in each
     if (o == c->f.in_col && dv_nest_kernel_packs(c->n, &c->f))
         return n * (c->p->copied * c->es / 4 + far) * c->p->on_way *
                copied(contiguous_bytes(c, o), far > c->es * c->p->l3);

@@ -170,6 +170,8 @@ static dv_status take_read(deriver *x, int o, const dv_expr *e)
         x->n.value[o] = e->value;
         return DV_OK;
     }
+    if (e->kind == DV_EXPR_INDEX)
+        return refuse(x, e->off, "it uses the value of a variable");
     if (e->kind != DV_EXPR_READ)
         return refuse(x, e->off, "it is more than one function%s", way_out(x));
     x->access[o] = &x->op->reads[e->read];
@@ -253,6 +255,10 @@ static dv_status take_index(deriver *x, int o)
 
 static dv_status take_operands(deriver *x)
 {
+    for (int r = 0; r < x->op->n_reads; r++)
+        if (x->op->reads[r].has_border)
+            return refuse(x, x->op->reads[r].off, "%s is read with a border",
+                          x->p->tensors[x->op->reads[r].tensor].name);
     int n_read = x->access[DV_IN2] ? DV_MAX_OPERANDS : DV_N_OPERANDS;
     // n_read was computed before, so that this loop does not visit an in2 (the
     // indirect index) that take_index sets in it.

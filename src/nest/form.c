@@ -207,7 +207,7 @@ int dv_nest_kernel_packs(const dv_nest *n, const dv_nest_form *f)
     return f->n_loops > 0 && f->pack[f->in_col] == f->n_loops - 1 &&
            f->pack[f->in_row] != DV_FORM_NEVER && f->n_k == 1 && f->col >= 0 &&
            n->dims[f->col].stride[f->in_col] == 1 &&
-           dv_nest_size(n, f->k[0]) > 1 &&
+           dv_nest_size(n, f->k[0]) > 1 && !(n->fixed >> f->in_col & 1) &&
            is_rows(n, f->in_col, f->k[0], f->col);
 }
 
@@ -239,9 +239,9 @@ int dv_nest_is_gemm(const dv_nest *n, dv_nest *as)
         return 0;
     // If the kernel has fewer than 4 rows, it takes at most DV_FORM_THIN_K
     // iterations of k, so that it reads memory along contiguous rows. A larger
-    // k is then not one plain GEMM.
+    // k is then not one plain GEMM, unless its columns are packed before.
     if (dv_nest_size(&a, f.row) < 4 && !f.col_transposed && f.n_k &&
-        a.dims[f.k[0]].size > DV_FORM_THIN_K)
+        !(n->fixed >> f.in_col & 1) && a.dims[f.k[0]].size > DV_FORM_THIN_K)
         return 0;
     if (as)
         dv_nest_copy(as, &a);

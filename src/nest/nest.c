@@ -7,8 +7,7 @@
 #include <string.h>
 
 static const dv_prim_info prims[] = {
-#define DV_PRIM(NAME, name, kind, k_prims, fn)                                 \
-    {#name, DV_PRIM_IS_##kind, k_prims, fn},
+#define DV_PRIM(NAME, name, kind, k_prims, fn) {name, kind, k_prims, fn},
 #include "nest/prim.def"
 #undef DV_PRIM
 };
@@ -191,7 +190,7 @@ dv_dtype dv_nest_compute(const dv_nest *n)
             continue;
         if (t == DV_F64)
             return DV_F64;
-        wide |= t == DV_I32 || t == DV_I64;
+        wide |= dv_is_wide_integer(t) && !(dv_nest_is_select(n) && o == DV_IN0);
         read |= o != DV_OUT;
         floats |= o != DV_OUT && dv_is_float(t);
     }

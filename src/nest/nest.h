@@ -217,6 +217,10 @@ struct dv_nest {
     // The output is read again right after the nest, so its stores must not
     // bypass the caches. Not in the nest's text.
     uint8_t behind;
+    // Bit mask of the inputs whose elements never change: they are packed
+    // before the first run, which costs nothing in a run. Not in the nest's
+    // text.
+    uint8_t fixed;
     uint8_t mean; // sums are divided by the number of their terms
     // Bit mask of the operands that are constants, in value[].
     uint8_t constants;

@@ -490,18 +490,16 @@ typedef struct reference {
 
 static dv_number load(dv_dtype t, const void *data, int64_t i)
 {
-    if (t == DV_I64)
-        return (dv_number){.i = ((const int64_t *)data)[i]};
-    double v = dv_load(t, data, i);
-    return dv_is_float(t) ? (dv_number){.f = v} : (dv_number){.i = (int64_t)v};
+    return dv_is_float(t) ? (dv_number){.f = dv_load(t, data, i)}
+                          : (dv_number){.i = dv_int_load(t, data, i)};
 }
 
 static void store(dv_dtype t, void *data, int64_t i, dv_number v)
 {
-    if (t == DV_I64)
-        ((int64_t *)data)[i] = v.i;
+    if (dv_is_float(t))
+        dv_store(t, data, i, v.f);
     else
-        dv_store(t, data, i, dv_is_float(t) ? v.f : (double)v.i);
+        dv_int_store(t, data, i, v.i);
 }
 
 static dv_status load_operands(reference *r, const dv_nest *n, void *const *at,

@@ -170,6 +170,10 @@ static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
     if (!find_accesses(o, at))
         return 0;
     n->narrow = (uint8_t)narrow_of(p, o, at);
+    for (int i = 0; i < 2; i++)
+        n->fixed |=
+            (uint8_t)((p->tensors[at[i]->tensor].is_const && !at[i]->has_border)
+                      << i);
     for (int i = 0; i < DV_N_OPERANDS; i++)
         if (n->dtype == DV_I32 && !fits_i32(p, at[i]))
             return 0;
@@ -224,7 +228,8 @@ static void choose_plain(dv_nest *n, const dv_sums_machine *m)
     int64_t block = plain_block(m, k, es), bytes;
     int large =
         !dv_mul_i64(&bytes, col, k * es) || bytes > m->caches.l1 * 3 / 4;
-    if (block < k && ((dots && !small) || (row >= 16 && col >= 8 && large))) {
+    int rows = row >= 16 || n->fixed >> f.in_col & 1;
+    if (block < k && ((dots && !small) || (rows && col >= 8 && large))) {
         dv_nest_cut(n, f.k[0], block);
         n->dims[f.k[0] + 1].exec = DV_NEST_PRIM;
         // Move the loop over blocks of k outermost, before the kernel's

@@ -230,7 +230,8 @@ int dv_sums_schedule_narrow(dv_nest *n, int64_t *block)
 // Returns whether one GEMM plan can run the whole nest `n` and add in the order
 // of its loops over k, the summed dimension. *as becomes the nest as one matrix
 // product, *block the length of the blocks in which it sums k. A plan with
-// blocks packs its operands, which requires enough rows and columns.
+// blocks packs its operands, which requires enough rows and columns, or that
+// the columns are packed before the run.
 static int is_plain(const dv_nest *n, dv_nest *as, int64_t *block)
 {
     dv_nest one;
@@ -240,8 +241,8 @@ static int is_plain(const dv_nest *n, dv_nest *as, int64_t *block)
         return 0;
     if (n->dot == DV_DOT_ALWAYS)
         return !*block && dv_nest_form_is_dot(&f);
-    return !*block ||
-           (dv_nest_size(as, f.row) >= 16 && dv_nest_size(as, f.col) >= 8);
+    int rows = dv_nest_size(as, f.row) >= 16 || n->fixed >> f.in_col & 1;
+    return !*block || (rows && dv_nest_size(as, f.col) >= 8);
 }
 
 dv_status dv_sums_schedule(dv_nest *n, int64_t *block,

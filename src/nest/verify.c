@@ -297,7 +297,7 @@ static dv_status check_dtype(const dv_nest *n, dv_diag *diag)
         dv_dtype t = dv_nest_dtype(n, o);
         if (!dv_nest_has(n, o) || (n->look && o == DV_IN2))
             continue;
-        if (t != DV_I64)
+        if (dv_is_float(t) || t == DV_I32 || t == DV_I8)
             continue;
         return broken(
             n, -1, diag, RULE_DTYPE, "%s is %s; no kernel computes with it",

@@ -45,6 +45,9 @@ int dv_bar_known(const dv_plan *plan, const char *bar)
     for (int32_t i = 0; i < plan->n_removed; i++)
         if (!strcmp(plan->removed[i], name))
             return 1;
+    for (int32_t i = 0; i < plan->n_views; i++)
+        if (!strcmp(plan->views[i], name))
+            return 1;
     return dv_bar_applies(plan->ops, bar);
 }
 

@@ -25,7 +25,8 @@ static int splits_json(dv_json *j, const dv_plan *plan, int32_t i)
     const dv_op *op = &plan->ops->ops[i];
     int even = 1;
     dv_json_open_flat(j, "splits", '{');
-    for (int v = 0; v < op->n_vars; v++) {
+    for (int k = 0; k < op->n_vars; k++) {
+        int v = dv_plan_digit(plan, i, k);
         int64_t len = dv_var_len(op, v);
         dv_json_int(j, op->vars[v].name, dv_ceil_div(len, plan->slices[i][v]));
         even = even && len % plan->slices[i][v] == 0;
@@ -128,7 +129,7 @@ static void moves_json(dv_json *j, const dv_plan *plan)
     dv_json_open(j, "moves", '[');
     for (int32_t i = 0; i < s->n_homes; i++) {
         const dv_home *h = &s->homes[i];
-        if (h->fill == DV_FILL_WRITTEN && !h->stored)
+        if (!dv_home_is_transferred(h) && !h->stored)
             continue;
         DV_JSON_OBJECT(j, NULL, DV_F("kind", kinds[h->fill]),
                        DV_F("name", plan->ops->tensors[h->tensor].name),
@@ -309,7 +310,8 @@ static void schedule_json(dv_json *j, const dv_plan *plan)
     dv_json_int(j, "stored_bytes", dv_stored_bytes(plan));
     if (s->shared_bytes >= 0)
         DV_JSON_OBJECT(j, "memory", DV_F("shared_bytes", s->shared_bytes),
-                       DV_F("thread_bytes", s->thread_bytes));
+                       DV_F("thread_bytes", s->thread_bytes),
+                       DV_F("constant_bytes", s->constant_bytes));
     dv_json_close(j);
 }
 
@@ -329,18 +331,25 @@ static void ranks_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
 }
 
+static void names_json(dv_json *j, const char *key, const char *const *names,
+                       int32_t n)
+{
+    if (!n)
+        return;
+    dv_json_open_flat(j, key, '[');
+    for (int32_t i = 0; i < n; i++)
+        dv_json_string(j, NULL, names[i]);
+    dv_json_close(j);
+}
+
 // Prints the fields of a plan.
 static void plan_json(dv_json *j, const dv_plan *plan)
 {
     const dv_json_hooks more = {layout_json, divide_json, plan};
     if (plan->facts & DV_FACT_LOWERED)
         dv_program_json_fields(j, plan->ops, &more);
-    if (plan->n_removed) {
-        dv_json_open_flat(j, "removed", '[');
-        for (int32_t i = 0; i < plan->n_removed; i++)
-            dv_json_string(j, NULL, plan->removed[i]);
-        dv_json_close(j);
-    }
+    names_json(j, "removed", plan->removed, plan->n_removed);
+    names_json(j, "views", plan->views, plan->n_views);
     dv_json_string(j, "target", plan->target.name);
     dv_json_int(j, "cores", plan->target.cores);
     if (plan->target.holes.n) {

@@ -10,36 +10,82 @@
 #include "plan/source.h"
 #include <string.h>
 
-// Lists the ops of the source that are not live, for reports.
-static int list_removed(dv_plan *plan, const dv_program *p,
-                        const unsigned char *live)
+// Lists the names of the ops that are in the list `before`, but not in `after`,
+// for reports. before may be NULL: all ops are in it.
+static int list_names(dv_plan *plan, const dv_program *p,
+                      const unsigned char *before, const unsigned char *after,
+                      const char ***names, int32_t *n)
 {
-    int ok = 1;
-    plan->n_removed = 0;
-    plan->removed = DV_NEW(&plan->arena, const char *, p->n_ops);
-    for (int32_t i = 0; i < p->n_ops && plan->removed && ok; i++)
-        if (!live[i]) {
+    *n = 0;
+    *names = DV_NEW(&plan->arena, const char *, p->n_ops);
+    int ok = *names != NULL;
+    for (int32_t i = 0; i < p->n_ops && ok; i++)
+        if ((!before || before[i]) && !after[i]) {
             const char *name = dv_arena_copy(&plan->arena, p->ops[i].name,
                                              strlen(p->ops[i].name));
-            plan->removed[plan->n_removed++] = name;
+            (*names)[(*n)++] = name;
             ok = name != NULL;
         }
-    return plan->removed && ok;
+    return ok;
+}
+
+// Lowers the program `p`, whose ops have the numbers and names of those of the
+// source. wanted[i] says whether op i of the source reaches an output.
+static dv_status lower(dv_pass_cx *cx, dv_plan *plan, const dv_program *p,
+                       const unsigned char *wanted)
+{
+    unsigned char *live = dv_alloc((size_t)p->n_ops);
+    dv_status st =
+        live && dv_program_find_live(p, live) &&
+                list_names(plan, p, wanted, live, &plan->views, &plan->n_views)
+            ? DV_OK
+            : dv_nomem(cx->diag);
+    if (st == DV_OK)
+        st = dv_program_lower_for(
+            &plan->ops, p, plan->target.grain, dv_target_packs(&plan->target),
+            plan->target.intermediates_stored, live, cx->diag);
+    dv_release(live);
+    return st;
+}
+
+// Makes constants of the inputs that the user names.
+static dv_status set_constants(const dv_pass_cx *cx, dv_program *p)
+{
+    for (size_t i = 0; i < cx->options->n_constants; i++) {
+        const char *name = cx->options->constants[i];
+        int32_t t = dv_program_find(p, name);
+        const char *is = t < 0                     ? "there is no such tensor"
+                         : !p->tensors[t].is_input ? "it is no input"
+                         : p->tensors[t].is_output ? "it is an output, too"
+                                                   : NULL;
+        for (int32_t k = 0; k < p->n_ops && !is; k++)
+            if (p->ops[k].write.tensor == t)
+                is = "the program writes it";
+        if (is)
+            return dv_fail(cx->diag, DV_E_USAGE, DV_NOWHERE,
+                           "%s cannot be a constant: %s", name, is);
+        p->tensors[t].is_const = 1;
+    }
+    return DV_OK;
 }
 
 dv_status dv_lower_run(dv_pass_cx *cx, dv_plan *plan)
 {
-    unsigned char *live = dv_alloc((size_t)cx->source->n_ops);
-    dv_status st = live && dv_program_find_live(cx->source, live) &&
-                           list_removed(plan, cx->source, live)
+    dv_program *direct = NULL; // the source without copies that rename elements
+    unsigned char *wanted = dv_alloc((size_t)cx->source->n_ops);
+    dv_status st = wanted && dv_program_find_live(cx->source, wanted) &&
+                           list_names(plan, cx->source, NULL, wanted,
+                                      &plan->removed, &plan->n_removed)
                        ? DV_OK
                        : dv_nomem(cx->diag);
+    if (st == DV_OK && dv_target_packs(&plan->target))
+        st = dv_program_see_through(&direct, cx->source, wanted, cx->diag);
     if (st == DV_OK)
-        st = dv_program_lower_for(&plan->ops, cx->source, plan->target.grain,
-                                  dv_target_packs(&plan->target),
-                                  plan->target.intermediates_stored, live,
-                                  cx->diag);
-    dv_release(live);
+        st = lower(cx, plan, direct ? direct : cx->source, wanted);
+    dv_program_destroy(direct);
+    dv_release(wanted);
+    if (st == DV_OK)
+        st = set_constants(cx, plan->ops);
     return st;
 }
 

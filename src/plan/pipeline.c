@@ -20,8 +20,12 @@ static const dv_pass passes[] = {
      dv_##name##_verify,                                                       \
      dv_##name##_print,                                                        \
      dv_##name##_read},
+#define PASSES(name, needs, gives, about)                                      \
+    {#name, NULL, about, needs, gives, dv_##name##_run, dv_##name##_verify,    \
+     NULL,  NULL},
 #include "plan/pass.def"
 #undef PASS
+#undef PASSES
 };
 
 const dv_pass *dv_pass_get(dv_pass_id id)
@@ -103,6 +107,10 @@ static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
             continue;
         // The ranks of a team have plans of their own.
         if (plan->team.n_axes ? i > DV_PASS_ranks : i == DV_PASS_ranks)
+            continue;
+        // Pass joint decides for the passes up to scratch, if all of them run.
+        if (i == DV_PASS_joint ? last < DV_PASS_scratch
+                               : !(pass->gives & ~plan->facts))
             continue;
         dv_diag_pass(cx->diag, pass->name);
         if (pass->needs & ~plan->facts)
@@ -224,6 +232,12 @@ static dv_status read_options(dv_plan_options *o, const dv_plan_options *given,
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                            "pins[%zu] is NULL, n_pins is %zu", i, o->n_pins);
     DV_TRY(dv_options_list(o->bars, o->n_bars, "bars", diag));
+    DV_TRY(dv_options_list(o->constants, o->n_constants, "constants", diag));
+    for (size_t i = 0; i < o->n_constants; i++)
+        if (!o->constants[i])
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "constants[%zu] is NULL, n_constants is %zu", i,
+                           o->n_constants);
     for (size_t i = 0; i < o->n_bars; i++)
         if (!o->bars[i])
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
@@ -300,7 +314,7 @@ static dv_status read_section(dv_plan *plan, dv_lexer *lx)
         return dv_source_read(plan, lx);
     for (int i = 0; i < DV_N_PASSES; i++) {
         const dv_pass *pass = &passes[i];
-        if (!dv_lex_is(lx, pass->section))
+        if (!pass->section || !dv_lex_is(lx, pass->section))
             continue;
         if (plan->facts & pass->gives)
             return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
@@ -479,7 +493,8 @@ dv_loc dv_plan_at(const dv_plan *plan, uint32_t off)
 void dv_plan_print_sections(dv_text *out, const dv_plan *plan)
 {
     for (int i = 0; i < DV_N_PASSES; i++)
-        if ((plan->facts & passes[i].gives) == passes[i].gives)
+        if (passes[i].section &&
+            (plan->facts & passes[i].gives) == passes[i].gives)
             passes[i].print(out, plan);
 }
 

@@ -10,8 +10,9 @@
 //                                 core 1: 2..3         m 4..6
 //
 // Tile number t of an op is the box whose slice numbers are the digits of t in
-// mixed radix, the last variable being the least significant. The last slice of
-// a variable may be shorter.
+// mixed radix, the last variable being the least significant; a plan may give
+// the digits of an op another order (dv_plan.digits). The last slice of a
+// variable may be shorter.
 //
 // Invariants (docs/invariants.md): G1 groups contain all ops, in order, each
 // once; G2 all ops of a group have the group's number of tiles; G3 every tile
@@ -27,6 +28,7 @@
 //   schedule.[ch]   section "schedule": kernels, loops, order of additions
 //   team.h          section "dist": a team of ranks
 //   pass.def        lists the passes in running order
+//   snapshot.c      saves and restores what planning changes in a plan
 //   pipeline.c      runs, verifies, times and dumps the passes
 //   lower.c         the pass "lower"
 //   source.[ch]     section "source": the program as written
@@ -144,6 +146,10 @@ typedef enum dv_home_fill {
     DV_FILL_LOADED,  // loaded from main memory before the first op
     DV_FILL_RING,    // copied from the scratchpads of other cores
     DV_FILL_MOVED,   // copied within the scratchpad of each core
+    // The accumulators of op as_op, which sums up parts of its results in the
+    // rounds of a loop over tiles; a result goes to main memory with its last
+    // part.
+    DV_FILL_SUMMED,
 } dv_home_fill;
 
 // A home: a tensor that is resident in the scratchpads for some consecutive
@@ -174,6 +180,12 @@ typedef struct dv_home {
     int32_t n_passed_to;
     uint32_t off; // byte offset in the text of a parsed plan
 } dv_home;
+
+// Returns whether a home is filled by a transfer: loaded or copied.
+static inline int dv_home_is_transferred(const dv_home *h)
+{
+    return h->fill != DV_FILL_WRITTEN && h->fill != DV_FILL_SUMMED;
+}
 
 // A tensor that ops read from main memory once for all cores: the first core
 // that needs an element reads it and passes it on along the ring (see
@@ -291,8 +303,10 @@ enum {
 
 typedef enum dv_pass_id {
 #define PASS(name, section, needs, gives, about) DV_PASS_##name,
+#define PASSES(name, needs, gives, about)        DV_PASS_##name,
 #include "plan/pass.def"
 #undef PASS
+#undef PASSES
     DV_N_PASSES
 } dv_pass_id;
 
@@ -323,20 +337,30 @@ struct dv_plan {
     // and are not in `ops`.
     const char **removed;
     int32_t n_removed;
+    // Set by pass lower, for reports: ops of the source that only rename
+    // elements, and whose readers read the elements where they were.
+    const char **views;
+    int32_t n_views;
     // Set by pass dist: the distribution over ranks (processes).
     dv_plan_team team;
     dv_layout *layouts; // set by pass layout: one layout per tensor
     // 1 if the choice of each tensor's stick dim (the one cut into sticks, the
     // target's units of memory) is optimal; 0 if not all choices were tried.
     int sticks_exact;
-    // Set by pass divide: 1 if operands that several cores need may be read
-    // from main memory once and pass all cores along a ring.
-    int shares;
+    // Set by pass divide: if operands that several cores need may pass them
+    // along a ring, the number of rings, each of which reads them from main
+    // memory once. Otherwise 0.
+    int64_t shares;
     // Set by pass divide: the planner that was used (best, seed, seed+cost, or
     // a word from a plan that was read).
     const char *divide_method;
     // slices[op][var] is the number of values of the variable in one slice.
     int64_t **slices;
+    // digits[op] lists the variables of an op whose slice numbers are the
+    // digits of a tile's number, the most significant first; NULL for an op, or
+    // for all of them: the variables in their order, as always on machines with
+    // caches.
+    const int8_t **digits;
     // Reports on how each op was divided, one per op; NULL in a plan that was
     // read from text.
     dv_division *divisions;
@@ -390,11 +414,19 @@ int dv_plan_renumber_team_ops(dv_plan *plan, const int32_t *old, int32_t n);
 // divided.
 dv_status dv_plan_whole_slices(dv_plan *plan, dv_diag *diag);
 // The box of variable values of one tile of an op; and for each variable the
-// number of the tile's slice and the number of slices.
+// number of the tile's slice, the number of slices, and by how much the numbers
+// of tiles with consecutive slices differ.
 typedef struct dv_tile {
     int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
-    int64_t slot[DV_MAX_VARS], n_slots[DV_MAX_VARS];
+    int64_t slot[DV_MAX_VARS], n_slots[DV_MAX_VARS], weight[DV_MAX_VARS];
 } dv_tile;
+// Returns the variable whose slice numbers are digit k of the tile numbers of
+// an op; digit 0 is the most significant.
+static inline int dv_plan_digit(const dv_plan *plan, int32_t op, int k)
+{
+    const int8_t *order = plan->digits ? plan->digits[op] : NULL;
+    return order ? order[k] : k;
+}
 void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile);
 // If a reduced variable is sliced, the tiles that differ only in reduced
 // variables compute parts (partial results) of the same elements. dv_tile_part
@@ -410,6 +442,9 @@ int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op);
 // Returns whether the tiles of an op are partial sums: a reduced variable is
 // cut into slices.
 int dv_plan_splits_reduction(const dv_plan *plan, int32_t op);
+// Returns whether an op of a group whose cores loop over tiles computes partial
+// sums so that every core has all parts of its results, one after the other.
+int dv_sums_in_rounds(const dv_plan *plan, const dv_group *g, int32_t op);
 
 // Deals (assigns to cores) the tiles of op i, which is alone in its group: one
 // tile per core if there are enough cores, else ranges whose lengths differ by
@@ -421,6 +456,18 @@ dv_status dv_plan_deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag);
 int32_t dv_group_of(const dv_plan *plan, int32_t op);
 int dv_same_deals(const dv_group *a, const dv_group *b);
 
+// A saved plan that can be restored; its groups must have one op each.
+typedef struct dv_plan_snapshot {
+    dv_plan plan;
+    dv_program program;
+    dv_repeat *repeats;
+    dv_group *groups;
+    int64_t **slices;
+    const int8_t **digits;
+} dv_plan_snapshot;
+int dv_plan_snapshot_save(dv_plan_snapshot *f, dv_plan *plan, dv_arena *arena);
+void dv_plan_snapshot_restore(const dv_plan_snapshot *f, dv_plan *plan);
+
 // What a pass (a step of planning) may use besides the plan itself.
 typedef struct dv_pass_cx {
     const dv_program *source; // the program as written; borrowed
@@ -429,7 +476,9 @@ typedef struct dv_pass_cx {
 } dv_pass_cx;
 
 typedef struct dv_pass {
-    const char *name, *section, *about;
+    const char *name;
+    const char *section; // NULL: it writes the sections of other passes
+    const char *about;
     uint32_t needs, gives;
     dv_status (*run)(dv_pass_cx *cx, dv_plan *plan);
     dv_status (*verify)(const dv_plan *plan, dv_diag *diag);
@@ -448,8 +497,12 @@ int dv_pass_find(const char *name);
     dv_status dv_##name##_verify(const dv_plan *plan, dv_diag *diag);          \
     void dv_##name##_print(dv_text *out, const dv_plan *plan);                 \
     dv_status dv_##name##_read(dv_plan *plan, dv_lexer *lx);
+#define PASSES(name, needs, gives, about)                                      \
+    dv_status dv_##name##_run(dv_pass_cx *cx, dv_plan *plan);                  \
+    dv_status dv_##name##_verify(const dv_plan *plan, dv_diag *diag);
 #include "plan/pass.def"
 #undef PASS
+#undef PASSES
 
 // Checks the part of one rank (process) of a plan that dv_plan_check accepts.
 // For a large team, dv_plan_check itself checks only the rank that the plan was
@@ -478,18 +531,27 @@ static inline int32_t dv_ring_of(const dv_plan *plan, int32_t op, int r)
                                                               : DV_RING_NONE;
 }
 
-// Of the tiles of an op that need the same elements in an access, because they
-// differ only in variables that the access does not depend on, the first one
-// fetches the elements for all. Returns whether tile t does, where `vars` are
-// the variables that the access depends on (dv_access_vars).
-static inline int dv_tile_fetches(const dv_op *o, uint32_t vars,
-                                  const dv_tile *t)
+// What cores receive over the ring while a group runs. If its cores loop over
+// tiles, all cores compute a tile at the same time, in rounds.
+//
+// dv_group_in_step returns whether the rounds of an op are regular: every core
+// has equally many consecutive tiles, in the order of the cores, of which a
+// core goes through the same slices of every variable.
+int dv_group_in_step(const dv_plan *plan, const dv_group *g, int32_t op);
+// Returns how many consecutive slices of variable v a core goes through that
+// has n_tiles tiles of a group in step, one of which is t.
+static inline int64_t dv_tile_turns(const dv_tile *t, int v, int64_t n_tiles)
 {
-    for (int v = 0; v < o->n_vars; v++)
-        if (!(vars >> v & 1) && t->slot[v] > 0)
-            return 0;
-    return 1;
+    int64_t n = n_tiles / t->weight[v];
+    return n < 1 ? 1 : n < t->n_slots[v] ? n : t->n_slots[v];
 }
+// Of the tiles of an op that need the same elements in an access in the same
+// round, because they differ only in variables that the access does not depend
+// on, the one with the lowest number fetches the elements for all; on a machine
+// with several rings, for those of its ring. Returns whether tile t does, where
+// `vars` are the variables that the access depends on (dv_access_vars).
+int dv_tile_fetches(const dv_plan *plan, int32_t op, uint32_t vars,
+                    const dv_tile *t);
 
 // Returns the kernel and loops that the plan gives to an op; NULL if the plan
 // has no section `schedule`.

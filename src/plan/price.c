@@ -139,11 +139,12 @@ dv_group_work dv_group_work_of(const dv_plan *plan, int32_t group)
         dv_traffic moved = dv_op_traffic(plan, group, i, -1);
         w.memory_bytes =
             dv_add_most_i64(w.memory_bytes, dv_traffic_bytes(&moved));
-        w.link_bytes = dv_add_most_i64(w.link_bytes, moved.link_bytes);
+        w.link_bytes = dv_add_most_i64(
+            w.link_bytes, dv_add_most_i64(moved.link_bytes, moved.pass_bytes));
         w.launches++;
         for (int32_t k = s->fill_at ? s->fill_at[i] : 0;
              s->fill_at && k < s->fill_at[i + 1]; k++)
-            w.transfers += s->homes[s->fill_order[k]].fill != DV_FILL_WRITTEN;
+            w.transfers += dv_home_is_transferred(&s->homes[s->fill_order[k]]);
         int64_t *work =
             dv_op_kind(op) == DV_KIND_CONTRACTION ? &w.macs : &w.ops;
         if (!op->is_extern)

@@ -15,8 +15,9 @@
 //            that are resident in scratchpads cause no traffic when they are
 //            used, but when they are loaded, stored or copied
 //   ring     bytes that its busiest link carries, at the bandwidth of a link
-//   launch   launch_time of each op, sync_time of each group on several cores,
-//            transfer_latency of each load or copy into the scratchpads
+//   launch   launch_time of each op (once, if cores loop over its tiles: the
+//            loop is a part of the kernel), sync_time of each group on several
+//            cores, transfer_latency of each load or copy into the scratchpads
 //
 // The counts come from a formula here; the simulator counts the same quantities
 // when it runs the plan (dv_sim_work).

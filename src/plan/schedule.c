@@ -69,6 +69,9 @@ static void print_op(dv_text *out, const dv_program *p, int32_t op,
     if (s->copied[0] || s->copied[1])
         dv_put(out, " copy%s%s", s->copied[0] ? " in0" : "",
                s->copied[1] ? " in1" : "");
+    if (s->once)
+        dv_put(out, " once%s%s", s->once & 1 ? " in0" : "",
+               s->once & 2 ? " in1" : "");
     if (s->epilogue)
         dv_put(out, " epilogue %s", epilogues[s->epilogue]);
     if (s->inner >= 0)
@@ -143,8 +146,12 @@ void dv_schedule_print(dv_text *out, const dv_plan *plan)
     print_addresses(out, p, "keep", s->temps, s->n_temps);
     print_addresses(out, p, "store", s->stored, s->n_stored);
     if (s->shared_bytes >= 0)
-        dv_put(out, "    memory %" PRId64 " shared, %" PRId64 " per thread\n",
+        dv_put(out, "    memory %" PRId64 " shared, %" PRId64 " per thread",
                s->shared_bytes, s->thread_bytes);
+    if (s->shared_bytes >= 0 && s->constant_bytes)
+        dv_put(out, ", %" PRId64 " of constants", s->constant_bytes);
+    if (s->shared_bytes >= 0)
+        dv_put(out, "\n");
     dv_put(out, "}\n");
 }
 
@@ -252,9 +259,9 @@ int dv_op_schedule_equal(const dv_op_schedule *a, const dv_op_schedule *b)
                a->chunk == b->chunk && a->collapse == b->collapse &&
                a->window == b->window && a->transpose == b->transpose &&
                a->epilogue == b->epilogue && a->copied[0] == b->copied[0] &&
-               a->copied[1] == b->copied[1] && a->n_rows == b->n_rows &&
-               a->unit == b->unit && a->delay == b->delay &&
-               a->prefetch == b->prefetch;
+               a->copied[1] == b->copied[1] && a->once == b->once &&
+               a->n_rows == b->n_rows && a->unit == b->unit &&
+               a->delay == b->delay && a->prefetch == b->prefetch;
     for (int32_t i = 0; same && i < a->n_rows; i++)
         same = a->rows[i] == b->rows[i];
     return same && same_sums(&a->sums, &b->sums) &&
@@ -455,6 +462,7 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
 {
     enum {
         COPY,
+        ONCE,
         EPILOGUE,
         LOOPS,
         CHUNK,
@@ -469,11 +477,12 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
         N
     };
     static const char *const words[N] = {
-        "copy",      "epilogue", "loops", "chunk", "collapse", "window",
-        "transpose", "prefetch", "guard", "rows",  "unit",     "delay"};
+        "copy",     "once",   "epilogue",  "loops",    "chunk",
+        "collapse", "window", "transpose", "prefetch", "guard",
+        "rows",     "unit",   "delay"};
     int32_t vars[2], n;
     int64_t number;
-    int word = 0;
+    int word = 0, factors = 0;
     while (word < N && !dv_lex_is(lx, words[word]))
         word++;
     *any = word < N;
@@ -482,13 +491,17 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
     DV_TRY(dv_lex(lx));
     switch (word) {
     case COPY:
+    case ONCE:
         for (int i = 0; i < 2; i++)
             if (dv_lex_is(lx, i ? "in1" : "in0")) {
-                s->copied[i] = 1;
+                factors |= 1 << i;
                 DV_TRY(dv_lex(lx));
             }
-        return s->copied[0] || s->copied[1] ? DV_OK
-                                            : expected(lx, "in0 or in1");
+        if (word == ONCE)
+            s->once = factors;
+        for (int i = 0; i < 2 && word == COPY; i++)
+            s->copied[i] = factors >> i & 1;
+        return factors ? DV_OK : expected(lx, "in0 or in1");
     case EPILOGUE:
         DV_TRY(read_word(lx, epilogues, DV_N_EPILOGUES,
                          "none, kernel, blocks, tile or parts", &word));
@@ -609,6 +622,7 @@ static dv_status read_addresses(dv_plan *plan, dv_lexer *lx, const char *word,
 static dv_status read_memory(dv_schedule *s, dv_lexer *lx)
 {
     s->shared_bytes = s->thread_bytes = -1;
+    s->constant_bytes = 0;
     if (!dv_lex_is(lx, "memory"))
         return DV_OK;
     DV_TRY(dv_lex_word(lx, "memory"));
@@ -617,7 +631,13 @@ static dv_status read_memory(dv_schedule *s, dv_lexer *lx)
     DV_TRY(dv_lex_expect(lx, ',', "','"));
     DV_TRY(dv_lex_int(lx, &s->thread_bytes, "a number of bytes"));
     DV_TRY(dv_lex_word(lx, "per"));
-    return dv_lex_word(lx, "thread");
+    DV_TRY(dv_lex_word(lx, "thread"));
+    if (lx->tok.kind != ',')
+        return DV_OK;
+    DV_TRY(dv_lex(lx));
+    DV_TRY(dv_lex_int(lx, &s->constant_bytes, "a number of bytes"));
+    DV_TRY(dv_lex_word(lx, "of"));
+    return dv_lex_word(lx, "constants");
 }
 
 dv_status dv_schedule_read(dv_plan *plan, dv_lexer *lx)

@@ -133,6 +133,9 @@ typedef struct dv_op_schedule {
     dv_sum_order sums;
     dv_epilogue_place epilogue;
     int copied[2]; // 1 if the factor is first copied, e.g. to a wider type
+    // Bit mask of the factors that are copied and packed once, before the first
+    // run, because they are constants.
+    int once;
     dv_tile_schedule *tiles; // one per shape of the op's tiles, or none
     int32_t n_tiles;
     // For kind DV_KERNEL_ROWS (ops computed together, row by row): the
@@ -168,8 +171,9 @@ typedef struct dv_schedule {
     int32_t n_temps, n_stored;
     // Memory that a run allocates: temporaries and partial sums, which all
     // threads share, and tiles and packed operands of each thread. -1: the plan
-    // does not say.
-    int64_t shared_bytes, thread_bytes;
+    // does not say. What is packed of constants is allocated before the first
+    // run.
+    int64_t shared_bytes, thread_bytes, constant_bytes;
     // 1 if the plan was read from text without section `schedule` and scheduled
     // afterwards.
     int on_reading;

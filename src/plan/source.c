@@ -47,9 +47,19 @@ dv_status dv_source_read(dv_plan *plan, dv_lexer *lx)
     return st;
 }
 
+// Returns whether the elements of two constants come from the same place. An
+// input of the source may be a constant of the plan's program, whose user
+// prescribes it.
+static int same_file(const dv_tensor *a, const dv_tensor *b)
+{
+    if (a->is_const != b->is_const)
+        return !a->file && !b->file;
+    return a->file && b->file ? !strcmp(a->file, b->file) : a->file == b->file;
+}
+
 static int same_kind(const dv_tensor *a, const dv_tensor *b)
 {
-    return a->dtype == b->dtype && a->n_dims == b->n_dims &&
+    return a->dtype == b->dtype && a->n_dims == b->n_dims && same_file(a, b) &&
            a->is_input == b->is_input && a->is_output == b->is_output &&
            (a->n_dims == 0 ||
             memcmp(a->shape, b->shape, (size_t)a->n_dims * sizeof *a->shape) ==

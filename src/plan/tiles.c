@@ -102,7 +102,7 @@ void dv_grid_box(dv_tile *out, const dv_plan *plan, const dv_group_grid *g,
     const dv_tensor *t = &plan->ops->tensors[g->tensor];
     int n = t->n_dims, last = -1;
     int64_t batch = bmn[0];
-    *out = (dv_tile){{0}, {0}, {0}, {0}};
+    *out = (dv_tile){.begin = {0}};
     for (int v = 0; v < op->n_vars; v++) {
         out->begin[v] = op->vars[v].begin;
         out->end[v] = op->vars[v].end;

@@ -44,7 +44,9 @@ static int64_t distinct_sums(run *runs, int n)
     return count;
 }
 
-static int64_t count_sums(const run *runs, int n)
+// Counts the distinct values of the sum by enumeration: those from `from` to
+// `to` - 1. Returns -1 if there are too many.
+static int64_t count_sums(const run *runs, int n, int64_t from, int64_t to)
 {
     int64_t most = 0, x;
     for (int i = 0; i < n; i++)
@@ -68,7 +70,7 @@ static int64_t count_sums(const run *runs, int n)
             mark[at] = mark[at] != 0;
     }
     int64_t count = 0;
-    for (int64_t at = 0; at <= reach; at++)
+    for (int64_t at = dv_max_i64(from, 0); at <= reach && at < to; at++)
         count += mark[at];
     dv_release(mark);
     return count;
@@ -90,7 +92,7 @@ static int dims_share(const dv_op *op, const dv_access *a)
 static int64_t count_runs(run *runs, int n)
 {
     int64_t c = distinct_sums(runs, n);
-    return c >= 0 ? c : count_sums(runs, n);
+    return c >= 0 ? c : count_sums(runs, n, 0, INT64_MAX);
 }
 
 static int runs_of(const dv_op *op, const int64_t *factor, const int64_t *begin,
@@ -103,6 +105,25 @@ static int runs_of(const dv_op *op, const int64_t *factor, const int64_t *begin,
     return n;
 }
 
+// Counts the elements of dim d that a read with a border reaches in the box.
+// Returns -1 if there are too many values to enumerate.
+static int64_t elems_inside(const dv_program *p, const dv_op *op,
+                            const dv_access *a, int d, const int64_t *begin,
+                            const int64_t *end)
+{
+    run runs[DV_MAX_VARS];
+    dv_iter_space s;
+    int64_t lo, hi, n = p->tensors[a->tensor].shape[d];
+    memcpy(s.begin, begin, (size_t)op->n_vars * sizeof *begin);
+    memcpy(s.end, end, (size_t)op->n_vars * sizeof *end);
+    if (!dv_index_bounds(op, &a->index[d], &s, &lo, &hi))
+        return -1;
+    int n_runs = runs_of(op, a->index[d].coef, begin, end, runs);
+    if (lo >= 0 && hi < n)
+        return count_runs(runs, n_runs);
+    return hi < 0 || lo >= n ? 0 : count_sums(runs, n_runs, -lo, n - lo);
+}
+
 int64_t dv_access_distinct_elems(const dv_program *p, const dv_op *op,
                                  const dv_access *a, const int64_t *begin,
                                  const int64_t *end)
@@ -110,6 +131,8 @@ int64_t dv_access_distinct_elems(const dv_program *p, const dv_op *op,
     run runs[DV_MAX_VARS];
     // Which elements an indirect access touches is not known before the run:
     // count one per index that is read.
+    if (a->has_border && (dv_access_is_indirect(a) || dims_share(op, a)))
+        return -1;
     if (dv_access_is_indirect(a)) {
         int64_t n = 1;
         uint32_t vars = dv_access_vars(op, a);
@@ -127,8 +150,10 @@ int64_t dv_access_distinct_elems(const dv_program *p, const dv_op *op,
     }
     int64_t n = 1;
     for (int d = 0; d < a->n_dims; d++) {
-        int64_t k =
-            count_runs(runs, runs_of(op, a->index[d].coef, begin, end, runs));
+        int64_t k = a->has_border
+                        ? elems_inside(p, op, a, d, begin, end)
+                        : count_runs(runs, runs_of(op, a->index[d].coef, begin,
+                                                   end, runs));
         if (k < 0)
             return -1;
         n *= k;
@@ -174,14 +199,12 @@ static int64_t values_inside(const dv_op *op, const dv_index *x,
 }
 
 // Returns how many of the elements that an access needs in a tile the core of
-// the tile holds in a home itself.
-static int64_t own_elems(const dv_plan *plan, int32_t home, int64_t core,
-                         const dv_op *op, const dv_access *a, const dv_tile *t)
+// the tile holds in a home itself, which has this view or none (NULL).
+static int64_t own_elems(const dv_view *home, int64_t core, const dv_op *op,
+                         const dv_access *a, const dv_tile *t)
 {
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], n = 1;
-    dv_view v;
-    if (dv_home_view(&v, plan, &plan->scratch.homes[home]) ||
-        !dv_view_box(&v, core, 0, lo, hi))
+    if (!home || !dv_view_box(home, core, 0, lo, hi))
         return 0;
     for (int d = 0; d < a->n_dims; d++)
         n *= values_inside(op, &a->index[d], t, lo[d], hi[d]);
@@ -207,23 +230,30 @@ static void add_accesses(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
         bytes * fetching;
     sum->ring_bytes += bytes * receiving;
     if (dv_ring_of(plan, i, k) == DV_RING_MEMORY)
-        sum->link_bytes += bytes * fetching;
+        sum->pass_bytes += bytes * fetching;
 }
 
-// Adds what read r of op i receives from other cores' scratchpads in a tile
-// that runs on `core`.
+// Adds what read r of op i receives from other cores' scratchpads, from a home
+// with this view, in a tile that runs on `core`.
 static void add_passed(dv_traffic *sum, const dv_plan *plan, int32_t i, int r,
-                       const dv_tile *t, int64_t core)
+                       const dv_view *home, const dv_tile *t, int64_t core)
 {
     const dv_op *op = &plan->ops->ops[i];
     const dv_access *a = &op->reads[r];
     int64_t n = dv_access_distinct_elems(plan->ops, op, a, t->begin, t->end);
-    int64_t own = own_elems(plan, dv_ring_of(plan, i, r), core, op, a, t);
+    int64_t own = own_elems(home, core, op, a, t);
     int64_t bytes = elem_bytes(plan, a->tensor);
     sum->exact = sum->exact && n >= 0;
     sum->ring_bytes += dv_max_i64(n - own, 0) * bytes;
-    if (dv_tile_fetches(op, dv_access_vars(op, a), t))
-        sum->link_bytes += dv_max_i64(n, 0) * bytes;
+    if (dv_tile_fetches(plan, i, dv_access_vars(op, a), t))
+        sum->pass_bytes += dv_max_i64(n, 0) * bytes;
+}
+
+// Finds the view of a home that is passed; NULL: it has none.
+static const dv_view *view_of_passed(dv_view *v, const dv_plan *plan,
+                                     int32_t home)
+{
+    return dv_home_view(v, plan, &plan->scratch.homes[home]) ? NULL : v;
 }
 
 // Adds the traffic of access k of op i in a tile that runs on `core`.
@@ -233,11 +263,38 @@ static void add_access(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
     const dv_op *op = &plan->ops->ops[i];
     uint32_t vars = dv_access_vars(op, dv_op_access(op, k));
     int32_t ring = dv_ring_of(plan, i, k);
-    int fetches = ring == DV_RING_NONE || dv_tile_fetches(op, vars, t);
+    int fetches = ring == DV_RING_NONE || dv_tile_fetches(plan, i, vars, t);
+    dv_view v;
+    const dv_view *home = ring >= 0 ? view_of_passed(&v, plan, ring) : NULL;
     if (ring >= 0)
-        add_passed(sum, plan, i, k, t, core);
+        add_passed(sum, plan, i, k, home, t, core);
     else
         add_accesses(sum, plan, i, k, t, fetches, !fetches);
+}
+
+// Returns the number of tiles that each core has, if it is the same for all.
+static int64_t tiles_per_core(const dv_plan *plan, int32_t op)
+{
+    const dv_group *g = &plan->groups[dv_group_of(plan, op)];
+    return g->n_deals ? g->deals[0].n_tiles : 1;
+}
+
+// Adds the traffic of a read with a border in all tiles, one by one, because
+// tiles at the edges reach fewer elements. Returns 0 if there are too many.
+static int add_border_in_all(dv_traffic *sum, const dv_plan *plan, int32_t i,
+                             int k)
+{
+    enum { MOST_TILES = 1 << 14 };
+    const dv_op *op = &plan->ops->ops[i];
+    int64_t n = 1;
+    for (int v = 0; v < op->n_vars && n <= MOST_TILES; v++)
+        n *= dv_ceil_div(dv_var_len(op, v), plan->slices[i][v]);
+    for (int64_t tile = 0; tile < n && n <= MOST_TILES; tile++) {
+        dv_tile t;
+        dv_plan_tile(&t, plan, i, tile);
+        add_access(sum, plan, i, k, &t, -1);
+    }
+    return n <= MOST_TILES;
 }
 
 // Adds the traffic of access k of op i in all tiles. Only the lengths of a
@@ -250,21 +307,29 @@ static void add_access_in_all(dv_traffic *sum, const dv_plan *plan, int32_t i,
     uint32_t vars = dv_access_vars(op, dv_op_access(op, k));
     int shared = dv_ring_of(plan, i, k) == DV_RING_MEMORY;
     int64_t times = 1, replicas = 1, slots[DV_MAX_VARS];
+    int64_t per_core = tiles_per_core(plan, i);
     int uneven[DV_MAX_VARS], n = 0;
     dv_tile t;
+    if (dv_op_access(op, k)->has_border) {
+        if (add_border_in_all(sum, plan, i, k))
+            return;
+        sum->exact = 0;
+    }
+    dv_plan_tile(&t, plan, i, 0);
     for (int v = 0; v < op->n_vars; v++) {
         int64_t slice = plan->slices[i][v], len = dv_var_len(op, v);
         // The result is stored with the last partial result.
         int once = k == op->n_reads && op->vars[v].reduce;
-        slots[v] = dv_ceil_div(len, slice);
-        t.begin[v] = op->vars[v].begin;
-        t.end[v] = t.begin[v] + dv_min_i64(slice, len);
-        if (vars >> v & 1 && len % slice && slots[v] > 1 && !once)
+        slots[v] = t.n_slots[v];
+        int64_t turns = dv_tile_turns(&t, v, per_core);
+        if (vars >> v & 1 && len % slice && slots[v] > 1 && !once) {
             uneven[n++] = v;
-        else if (shared && !(vars >> v & 1))
-            replicas *= slots[v];
-        else
+        } else if (shared && !(vars >> v & 1)) {
+            replicas *= slots[v] / turns;
+            times *= turns;
+        } else {
             times *= once ? 1 : slots[v];
+        }
     }
     for (int64_t shape = 0; shape < (int64_t)1 << n; shape++) {
         int64_t alike = times;
@@ -301,7 +366,7 @@ static int64_t part_before(const dv_op *op, const dv_tile *t)
         slot[v] = found ? slot[v] - 1 : t->n_slots[v] - 1;
     }
     for (int v = 0; v < op->n_vars; v++)
-        tile = tile * t->n_slots[v] + slot[v];
+        tile += slot[v] * t->weight[v];
     return found ? tile : -1;
 }
 
@@ -336,16 +401,41 @@ static void add_tile(dv_traffic *sum, const dv_plan *plan, int32_t i,
         add_access(sum, plan, i, op->n_reads, &t, core);
 }
 
-// Adds what all reads of op i receive from other cores' scratchpads in a tile
-// that runs on `core`.
-static void add_all_passed(dv_traffic *sum, const dv_plan *plan, int32_t i,
-                           int64_t tile, int64_t core)
+// Returns whether the traffic of access k of op i must be counted tile by tile,
+// because it depends on the cores that run the tiles.
+static int is_counted_by_tile(const dv_plan *plan, int32_t i, int k)
 {
-    dv_tile t;
-    dv_plan_tile(&t, plan, i, tile);
-    for (int r = 0; r < plan->ops->ops[i].n_reads; r++)
-        if (dv_ring_of(plan, i, r) >= 0)
-            add_passed(sum, plan, i, r, &t, core);
+    int32_t ring = dv_ring_of(plan, i, k);
+    return ring >= 0 ||
+           (ring == DV_RING_MEMORY && dv_target_has_rings(&plan->target));
+}
+
+// Adds what all reads of op i receive over the ring in the tiles of some cores,
+// where that is counted tile by tile: of ring number `ring`, or of all cores if
+// it is negative.
+static void add_all_passed(dv_traffic *sum, const dv_plan *plan,
+                           const dv_group *g, int32_t i, int64_t ring)
+{
+    for (int r = 0; r < plan->ops->ops[i].n_reads; r++) {
+        int32_t from = dv_ring_of(plan, i, r);
+        dv_view v;
+        const dv_view *home = from >= 0 ? view_of_passed(&v, plan, from) : NULL;
+        if (!is_counted_by_tile(plan, i, r))
+            continue;
+        for (int32_t d = 0; d < g->n_deals; d++) {
+            int64_t core = g->deals[d].core;
+            if (ring >= 0 && dv_target_ring(&plan->target, core) != ring)
+                continue;
+            for (int64_t k = 0; k < g->deals[d].n_tiles; k++) {
+                dv_tile t;
+                dv_plan_tile(&t, plan, i, g->deals[d].first_tile + k);
+                if (from >= 0)
+                    add_passed(sum, plan, i, r, home, &t, core);
+                else
+                    add_access(sum, plan, i, r, &t, core);
+            }
+        }
+    }
 }
 
 // Adds the traffic of the homes (tensors resident in scratchpads) of an op:
@@ -364,7 +454,7 @@ static void add_homes(dv_traffic *sum, const dv_plan *plan, int32_t op,
         if (loaded && fetches) {
             sum->read_elems += n;
             sum->read_bytes += n * bytes;
-            sum->link_bytes += h->shared ? n * bytes : 0;
+            sum->pass_bytes += h->shared ? n * bytes : 0;
         } else if (h->fill == DV_FILL_LOADED) {
             sum->ring_bytes += n * bytes;
         } else if (h->fill == DV_FILL_RING) {
@@ -386,6 +476,7 @@ static void add_sum(dv_traffic *sum, const dv_traffic *t, int64_t times)
     sum->write_bytes += times * t->write_bytes;
     sum->ring_bytes += times * t->ring_bytes;
     sum->link_bytes += times * t->link_bytes;
+    sum->pass_bytes += times * t->pass_bytes;
     sum->exact = sum->exact && t->exact;
 }
 
@@ -438,6 +529,37 @@ static shapes shapes_of(const dv_plan *plan, const dv_group_grid *g, int32_t op)
     return s;
 }
 
+// Returns the traffic of one whole tile. Tiles of the same shape have the same
+// traffic, unless reads with a border leave their tensors in some of them.
+static dv_traffic whole_tile(const dv_plan *plan, const dv_group_grid *g,
+                             int32_t op, const shapes *shape,
+                             const int64_t bmn[3])
+{
+    if (dv_op_has_border(&plan->ops->ops[op]))
+        return tile_traffic(plan, g, op, bmn, 0, g->kt);
+    return shape->of[bmn[1] == g->mt - 1][bmn[2] == g->nt - 1];
+}
+
+// Adds the traffic of all tiles as if no sum was split among cores.
+static void add_whole_tiles(dv_traffic *sum, const dv_plan *plan,
+                            const dv_group_grid *g, int32_t op,
+                            const shapes *shape)
+{
+    if (!dv_op_has_border(&plan->ops->ops[op])) {
+        for (int m = 0; m < 2; m++)
+            for (int n = 0; n < 2; n++)
+                add_sum(sum, &shape->of[m][n],
+                        g->batch * (m ? 1 : g->mt - 1) * (n ? 1 : g->nt - 1));
+        return;
+    }
+    for (int64_t i = 0; i < g->batch * g->mt * g->nt; i++) {
+        const int64_t bmn[3] = {i / (g->mt * g->nt), i / g->nt % g->mt,
+                                i % g->nt};
+        dv_traffic t = tile_traffic(plan, g, op, bmn, 0, g->kt);
+        add_sum(sum, &t, 1);
+    }
+}
+
 // If several cores share the sum of a tile, the one with step 0 of the sum owns
 // the tile: it adds the others' partial sums. Returns the owner for range
 // number `at`, which holds a part of the sum.
@@ -467,7 +589,8 @@ static void add_range(dv_traffic *sum, const dv_plan *plan,
     }
     for (int64_t i = 0; i < n; i++) {
         dv_range_tile(g, &o, r, i, bmn);
-        add_sum(sum, &shape->of[bmn[1] == g->mt - 1][bmn[2] == g->nt - 1], 1);
+        dv_traffic t = whole_tile(plan, g, op, shape, bmn);
+        add_sum(sum, &t, 1);
     }
 }
 
@@ -477,10 +600,7 @@ static void add_range(dv_traffic *sum, const dv_plan *plan,
 static void add_grid(dv_traffic *sum, const dv_plan *plan,
                      const dv_group_grid *g, int32_t op, const shapes *shape)
 {
-    for (int m = 0; m < 2; m++)
-        for (int n = 0; n < 2; n++)
-            add_sum(sum, &shape->of[m][n],
-                    g->batch * (m ? 1 : g->mt - 1) * (n ? 1 : g->nt - 1));
+    add_whole_tiles(sum, plan, g, op, shape);
     for (int32_t i = 0; i < g->n_ranges; i++) {
         const dv_tile_range *r = &g->ranges[i];
         dv_order o = dv_grid_order(g);
@@ -491,7 +611,8 @@ static void add_grid(dv_traffic *sum, const dv_plan *plan,
         if (r->k0)
             continue;
         dv_range_tile(g, &o, r, 0, bmn);
-        add_sum(sum, &shape->of[bmn[1] == g->mt - 1][bmn[2] == g->nt - 1], -1);
+        dv_traffic t = whole_tile(plan, g, op, shape, bmn);
+        add_sum(sum, &t, -1);
     }
 }
 
@@ -510,6 +631,24 @@ static dv_traffic grid_traffic(const dv_plan *plan, const dv_group_grid *g,
     return sum;
 }
 
+// Returns the bytes that pass the links of the ring which passes most, of
+// several rings. `fills` says whether homes are filled at the op.
+static int64_t busiest_ring(const dv_plan *plan, const dv_group *g, int32_t op,
+                            int fills)
+{
+    const dv_target *t = &plan->target;
+    int64_t most = 0;
+    for (int64_t first = 0; first < t->cores; first += t->ring_cores) {
+        dv_traffic sum = {.exact = 1};
+        add_all_passed(&sum, plan, g, op, dv_target_ring(t, first));
+        for (int64_t c = first;
+             c < dv_min_i64(first + t->ring_cores, t->cores) && fills; c++)
+            add_homes(&sum, plan, op, c);
+        most = dv_max_i64(most, sum.pass_bytes);
+    }
+    return most;
+}
+
 dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
                          int64_t core)
 {
@@ -520,28 +659,26 @@ dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
         return grid_traffic(plan, grid, op, core);
     const dv_op *o = &plan->ops->ops[op];
     int by_tile = core >= 0 || dv_plan_splits_reduction(plan, op);
-    for (int k = 0; k <= o->n_reads && core < 0; k++) {
-        if (dv_ring_of(plan, op, k) < 0)
+    if (core < 0)
+        add_all_passed(&sum, plan, g, op, -1);
+    for (int k = 0; k <= o->n_reads && core < 0; k++)
+        if (!is_counted_by_tile(plan, op, k))
             add_access_in_all(&sum, plan, op, k);
-        else
-            by_tile = 1;
-    }
     for (int32_t d = 0; d < g->n_deals && by_tile; d++)
         for (int64_t k = 0; k < g->deals[d].n_tiles; k++) {
             int64_t tile = g->deals[d].first_tile + k, at = g->deals[d].core;
             if (at == core)
                 add_tile(&sum, plan, op, tile, at);
-            if (core < 0)
-                add_all_passed(&sum, plan, op, tile, at);
             if (core < 0 || at == core)
                 add_part(&sum, plan, g, op, tile, at);
         }
     const int32_t *fill_at = plan->scratch.fill_at;
-    if (!fill_at || fill_at[op] == fill_at[op + 1])
-        return sum;
-    for (int64_t c = 0; c < plan->target.cores; c++)
+    int fills = fill_at && fill_at[op] < fill_at[op + 1];
+    for (int64_t c = 0; c < plan->target.cores && fills; c++)
         if (core < 0 || c == core)
             add_homes(&sum, plan, op, c);
+    if (core < 0 && sum.pass_bytes > 0 && dv_target_has_rings(&plan->target))
+        sum.pass_bytes = busiest_ring(plan, g, op, fills);
     return sum;
 }
 

@@ -21,8 +21,9 @@ typedef struct dv_traffic {
     int64_t ring_bytes;
     // Bytes that the busiest link of the ring carries. Copies and partial
     // results count in full, as if all of them crossed one link; an operand
-    // that passes all cores crosses every link once.
-    int64_t link_bytes;
+    // that passes all cores of a ring crosses every link of that ring once
+    // (pass_bytes; of several rings, the one that passes most counts).
+    int64_t link_bytes, pass_bytes;
     int exact; // 0 if the elements of some access could not be counted
 } dv_traffic;
 

@@ -34,7 +34,8 @@ int64_t dv_group_tile(const dv_group *g, int64_t core, int64_t round)
 static void find_cuts(dv_view *v, const dv_op *o)
 {
     int64_t weight = 1;
-    for (int i = o->n_vars - 1; i >= 0; i--) {
+    for (int k = o->n_vars - 1; k >= 0; k--) {
+        int i = dv_plan_digit(v->plan, v->op, k);
         int64_t slice = v->plan->slices[v->op][i];
         int64_t n = dv_ceil_div(dv_var_len(o, i), slice);
         dv_view_cut c = {weight, n, slice, o->vars[i].begin, o->vars[i].end};
@@ -347,7 +348,7 @@ int dv_home_fetches(const dv_plan *plan, const dv_home *h, int64_t core)
     if (tile < 0)
         return 0;
     dv_plan_tile(&t, plan, h->as_op, tile);
-    return dv_tile_fetches(o, dv_access_vars(o, a), &t);
+    return dv_tile_fetches(plan, h->as_op, dv_access_vars(o, a), &t);
 }
 
 // Returns how many positions a box lo..hi covers along dim i of the stored

@@ -48,12 +48,23 @@ static void find_tile_loops(dv_life *l)
     }
 }
 
+// Returns whether an op sums up its parts in a loop over tiles with other ops.
+static int is_summed(const dv_life *l, int32_t op)
+{
+    const dv_op *o = &l->plan->ops->ops[op];
+    return l->tile_end[op] - l->tile_first[op] > 1 && !o->is_extern &&
+           !o->update && !dv_access_is_indirect(&o->write) &&
+           dv_plan_splits_reduction(l->plan, op) &&
+           dv_sums_in_rounds(l->plan,
+                             &l->plan->groups[dv_group_of(l->plan, op)], op);
+}
+
 // Finds the view of access k of an op, as dv_view_make does. If a core has
 // several tiles of the op, it has one only if cores may loop over tiles and the
 // op can run tile by tile.
 static const char *view_of(const dv_life *l, dv_view *v, int32_t op, int k)
 {
-    return l->rules->tiles && !dv_group_alone(l->plan, op)
+    return l->rules->tiles && (!dv_group_alone(l->plan, op) || is_summed(l, op))
                ? dv_view_make(v, l->plan, op, k)
                : dv_view_make_whole(v, l->plan, op, k);
 }
@@ -112,7 +123,7 @@ static void find_apart(dv_life *l)
         for (size_t k = 0; k < l->rules->n_bars; k++)
             if (dv_bar_has_op(l->rules->bars[k], p->ops[i].name))
                 l->apart[i] = "is barred";
-    for (int32_t i = 0; i < p->n_ops && l->plan->target.keep.without; i++)
+    for (int32_t i = 0; i < p->n_ops; i++)
         if (!l->apart[i] && !dv_op_set_has(&l->plan->target.keep, &p->ops[i]))
             l->apart[i] =
                 say(l,
@@ -279,6 +290,10 @@ static void mark_uses(const dv_life *l, const dv_cand *c, uint8_t *done)
 // The most readers of a tensor for which a copy in the scratchpads is tried
 // that is cut as the reader needs it. The limit keeps the run time linear.
 enum { MAX_VIEWS = 8 };
+
+// What a candidate is said to save that must become a home: more than any other
+// saves.
+static const int64_t NEEDED = (int64_t)1 << 44;
 
 // Returns the cost of a copy over the ring (the network between cores), as the
 // main memory bytes that could be transferred in the same time, or -1 if there
@@ -470,6 +485,28 @@ static const char *readers_apart(dv_life *l, int32_t t, int32_t least)
                l->apart[op]);
 }
 
+// Adds the accumulators of tensor t, whose parts an op sums up in a loop over
+// tiles, as a candidate. It must become a home: without it the loop is illegal.
+static void add_summed(dv_life *l, int32_t t)
+{
+    const dv_plan *plan = l->plan;
+    int32_t op = l->def[t];
+    const dv_op *o = &plan->ops->ops[op];
+    int64_t bytes = dv_op_partial_bytes(plan->ops, o);
+    for (int v = 0; v < o->n_vars; v++)
+        bytes *= o->vars[v].reduce
+                     ? 1
+                     : dv_min_i64(plan->slices[op][v], dv_var_len(o, v));
+    push_cand(l, (dv_cand){.tensor = t,
+                           .as_op = op,
+                           .as_access = o->n_reads,
+                           .first_op = l->tile_first[op],
+                           .end_op = l->tile_end[op],
+                           .fill = DV_FILL_SUMMED,
+                           .core_bytes = bytes,
+                           .gain_bytes = NEEDED});
+}
+
 // Adds tensor t as a candidate to be resident in the scratchpads from the op on
 // that writes it. Returns NULL, or the reason why it cannot be.
 static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
@@ -482,6 +519,10 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     if (l->apart[l->def[t]])
         return say(l, "op %s, which writes it, %s", o->name,
                    l->apart[l->def[t]]);
+    if (is_summed(l, l->def[t])) {
+        add_summed(l, t);
+        return NULL;
+    }
     if (l->rules->reductions && !dv_op_reduce(o))
         return "it is not what a reduction leaves";
     const char *why = view_of(l, &v, l->def[t], o->n_reads);
@@ -550,6 +591,8 @@ double dv_life_load_bytes(const dv_life *l, const dv_cand *c, const dv_view *v)
         int stays = c->first_op == first && c->end_op == end;
         bytes = (stays ? dv_view_changes(v) : dv_view_elems(v)) *
                 elem_bytes(l, c->tensor);
+        if (dv_can_share(l->plan, l->rules, c->as_op, c->as_access))
+            bytes /= dv_sharers(l->plan, c->as_op, c->as_access);
     }
     return (double)bytes * l->times[c->as_op];
 }

@@ -14,15 +14,16 @@
 // in the ops that it is "passed to". "share" names a tensor that ops read from
 // main memory once for all cores, and "shared" a home that is loaded so. A home
 // of a group that loops over tiles holds one tile at a time; a comment says so.
+// "summed" are accumulators of an op that sums up the tiles of such a group.
 #include "base/math.h"
 #include "divvy/place.h"
-#include "divide/divide.h"
 #include "plan/traffic.h"
 #include "scratch/scratch.h"
 #include <inttypes.h>
 #include <string.h>
 
-static dv_scratch_rules rules_of(const dv_plan *plan, const dv_plan_options *o)
+dv_scratch_rules dv_scratch_rules_of(const dv_plan *plan,
+                                     const dv_plan_options *o)
 {
     return (dv_scratch_rules){.off = o->scratch == DV_RESIDENTS_NONE,
                               .reductions =
@@ -44,153 +45,36 @@ static dv_scratch_rules rules_of(const dv_plan *plan, const dv_plan_options *o)
                               .place_user = o->place_user};
 }
 
-// Updates the report on how ops are cut into slices for those ops that this
-// pass cut differently than the pass "divide" did.
-// order[i] is the number that op i had before; NULL: its own.
-static dv_status note_changes(dv_plan *plan, const dv_plan_snapshot *before,
-                              const int32_t *order, dv_diag *diag)
+int dv_scratch_begin(dv_plan *plan, const dv_scratch_rules *rules)
 {
-    dv_status st = DV_OK;
-    for (int32_t i = 0; i < plan->ops->n_ops && st == DV_OK; i++) {
-        size_t bytes =
-            (size_t)plan->ops->ops[i].n_vars * sizeof *plan->slices[i];
-        const int64_t *old = before->slices[order ? order[i] : i];
-        dv_arena work = {0};
-        if (memcmp(plan->slices[i], old, bytes))
-            st = dv_divide_refresh(plan, i, old, &work, diag);
-        dv_arena_free(&work);
-    }
-    return st;
+    plan->scratch =
+        (dv_scratch){.capacity_bytes = dv_target_usable_bytes(&plan->target),
+                     .tenants = rules->tenants,
+                     .solver = "off"};
+    return !rules->off && plan->scratch.capacity_bytes > 0 &&
+           plan->facts & DV_FACT_LAID_OUT;
 }
 
-// Makes ops one group whose cores loop over tiles, where that makes the plan
-// cheaper: by the rules `quick` for the search, and by those that the homes are
-// chosen with in the end.
-static dv_status loop_over_tiles(dv_plan *plan, const dv_scratch_rules *quick,
-                                 const dv_scratch_rules *final,
-                                 dv_divide_space *const *spaces,
-                                 dv_joint_price price, dv_tile_loops *out,
-                                 dv_arena *arena, dv_diag *diag)
+void dv_scratch_count_saved(dv_plan *plan)
 {
-    dv_plan_snapshot before, loops;
-    dv_joint_price with;
-    if (!dv_plan_snapshot_save(&before, plan, arena))
-        return dv_nomem(diag);
-    DV_TRY(dv_joint_tiles(out, plan, quick, spaces, price, arena, diag));
-    if (!out->found)
-        return DV_OK;
-    // From here on the plan is assessed as it will be in the end.
-    if (out->reordered)
-        DV_TRY(dv_reorder_finish(plan, diag));
-    if (!dv_plan_snapshot_save(&loops, plan, arena))
-        return dv_nomem(diag);
-    DV_TRY(dv_joint_assess(&with, plan, final, arena, diag));
-    int legal = dv_joint_spans_hold(plan, out->spaces, &out->relies);
-    dv_plan_snapshot_restore(&before, plan);
-    if (final->evict)
-        DV_TRY(dv_joint_assess(&price, plan, final, arena, diag));
-    out->found = legal && dv_joint_cheaper(&with, &price);
-    dv_plan_snapshot_restore(out->found ? &loops : &before, plan);
-    return DV_OK;
-}
-
-// Keeps the current division or replaces it by one that follows resident
-// operands or cuts chains of ops alike, whichever is predicted to be faster, or
-// to cause less traffic in the same time. The plan is left without scratchpad
-// homes (resident tensors). *relies is set if it is legal only with those that
-// were chosen when it was assessed.
-static dv_status divide_cheaper(dv_plan *plan, const dv_scratch_rules *rules,
-                                int *relies, dv_arena *arena, dv_diag *diag)
-{
-    dv_plan_snapshot before, follows;
-    dv_joint_price own, price;
-    // Compare divisions by placements without evictions, which are faster to
-    // find.
-    dv_scratch_rules quick = *rules;
-    const dv_scratch_rules *final = rules;
-    quick.evict = 0;
-    rules = &quick;
-    dv_divide_space *const *spaces = dv_joint_spaces(plan, arena);
-    if (!spaces || !dv_plan_snapshot_save(&before, plan, arena))
-        return dv_nomem(diag);
-    DV_TRY(dv_joint_assess(&own, plan, rules, arena, diag));
-    dv_plan_snapshot_restore(&before, plan);
-    DV_TRY(dv_joint_follow(plan, rules, spaces, 0, arena, diag));
-    if (!dv_plan_snapshot_save(&follows, plan, arena))
-        return dv_nomem(diag);
-    DV_TRY(dv_joint_assess(&price, plan, rules, arena, diag));
-    if (dv_joint_cheaper(&price, &own)) {
-        dv_plan_snapshot_restore(&follows, plan);
-    } else {
-        dv_plan_snapshot_restore(&before, plan);
-        price = own;
-    }
-    DV_TRY(dv_joint_chains(plan, rules, spaces, &price, arena, diag));
-    DV_TRY(dv_joint_menus(plan, rules, spaces, &price, arena, diag));
-    dv_tile_loops loops = {0};
-    if (rules->tiles)
-        DV_TRY(loop_over_tiles(plan, rules, final, spaces, price, &loops, arena,
-                               diag));
-    *relies = loops.found && loops.relies;
-    return note_changes(plan, &before, loops.found ? loops.order : NULL, diag);
-}
-
-static dv_status seed(dv_plan *plan, const dv_scratch_rules *rules,
-                      dv_arena *arena, dv_diag *diag)
-{
-    dv_plan_snapshot before;
-    if (!dv_plan_snapshot_save(&before, plan, arena))
-        return dv_nomem(diag);
-    DV_TRY(dv_joint_seed(plan, rules, diag));
-    return note_changes(plan, &before, NULL, diag);
-}
-
-static dv_status run_joint(dv_plan *plan, dv_joint joint,
-                           const dv_scratch_rules *rules, dv_arena *arena,
-                           dv_diag *diag)
-{
-    // Ops may be cut differently only if the pass "divide" of this run cut
-    // them: a plan that was read from text keeps its slices, and so do ops that
-    // are already in a group with others.
-    int may = plan->divisions && plan->n_groups == plan->ops->n_ops;
-    int relies = 0;
-    dv_scratch_rules last = *rules;
-    if (may && joint == DV_JOINT_SEED)
-        DV_TRY(seed(plan, rules, arena, diag));
-    else if (may && joint != DV_JOINT_OFF)
-        DV_TRY(divide_cheaper(plan, rules, &relies, arena, diag));
-    // Another order of ops could leave in main memory what must be resident.
-    last.reorder &= !relies;
-    last.recompute &= !relies;
-    return dv_scratch_improve(plan, &last, arena, diag);
+    dv_plan off = *plan;
+    off.scratch = (dv_scratch){0};
+    dv_traffic with = dv_plan_traffic(plan), bare = dv_plan_traffic(&off);
+    plan->scratch.saved_bytes =
+        dv_traffic_bytes(&bare) - dv_traffic_bytes(&with);
 }
 
 dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
 {
-    dv_scratch_rules rules = rules_of(plan, cx->options);
+    dv_scratch_rules rules = dv_scratch_rules_of(plan, cx->options);
     dv_arena arena = {0};
     DV_TRY(dv_bars_verify(plan, cx->options, cx->diag));
-    plan->scratch =
-        (dv_scratch){.capacity_bytes = dv_target_usable_bytes(&plan->target),
-                     .tenants = rules.tenants,
-                     .solver = "off"};
-    if (rules.off || plan->scratch.capacity_bytes == 0 ||
-        !(plan->facts & DV_FACT_LAID_OUT))
+    if (!dv_scratch_begin(plan, &rules) ||
+        !dv_target_has_scratchpads(&plan->target))
         return DV_OK;
-    dv_status st = DV_OK;
-    // If caches take the place of scratchpads, ops are grouped for caches
-    // instead. A plan that was parsed is not regrouped.
-    if (dv_target_has_scratchpads(&plan->target))
-        st = run_joint(plan, cx->options->joint, &rules, &arena, cx->diag);
-    else if (plan->divisions && plan->n_groups == plan->ops->n_ops)
-        st = dv_group_for_caches(plan, &arena, cx->diag);
-    if (st == DV_OK && dv_target_has_scratchpads(&plan->target)) {
-        dv_plan off = *plan;
-        off.scratch = (dv_scratch){0};
-        dv_traffic with = dv_plan_traffic(plan), bare = dv_plan_traffic(&off);
-        plan->scratch.saved_bytes =
-            dv_traffic_bytes(&bare) - dv_traffic_bytes(&with);
-    }
+    dv_status st = dv_scratch_choose_homes(plan, &rules, &arena, cx->diag);
+    if (st == DV_OK)
+        dv_scratch_count_saved(plan);
     dv_arena_free(&arena);
     return st;
 }
@@ -221,6 +105,10 @@ static const char *home_wrong(const dv_plan *plan, int32_t i)
     if (!op_fits(plan, h->as_op) ||
         dv_access_of(&plan->ops->ops[h->as_op], h->tensor) < 0)
         return "is cut as by an op that does not touch it";
+    if (h->fill == DV_FILL_SUMMED &&
+        (plan->ops->ops[h->as_op].write.tensor != h->tensor || h->stored ||
+         h->n_readers || h->n_passed_to))
+        return "holds the parts of no sum, or is used for more than that";
     if (h->fill == DV_FILL_WRITTEN &&
         (plan->ops->ops[h->first_op].write.tensor != h->tensor ||
          h->as_op != h->first_op))
@@ -264,9 +152,10 @@ dv_status dv_scratch_verify(const dv_plan *plan, dv_diag *diag)
 
 // The words in the plan's text for the ways in which a tensor gets into the
 // scratchpads: DV_FILL_WRITTEN (by the op that writes it), DV_FILL_LOADED (from
-// main memory), DV_FILL_RING (from other cores) and DV_FILL_MOVED (from another
-// address).
-static const char *const fills[] = {"written", "loaded", "ring", "moved"};
+// main memory), DV_FILL_RING (from other cores), DV_FILL_MOVED (from another
+// address) and DV_FILL_SUMMED (as accumulators of the op that writes it).
+static const char *const fills[] = {"written", "loaded", "ring", "moved",
+                                    "summed"};
 enum { N_FILLS = sizeof fills / sizeof *fills };
 
 static void print_ops(dv_text *out, const char *before, const int32_t *ops,
@@ -294,7 +183,9 @@ static void print_home(dv_text *out, const dv_plan *plan, int32_t i)
         dv_put(out, " in place of %d", (int)h->in_place_of);
     print_ops(out, " read by ", h->readers, h->n_readers);
     print_ops(out, " passed to ", h->passed_to, h->n_passed_to);
-    if (dv_group_loops(&plan->groups[dv_group_of(plan, h->as_op)]))
+    if (h->fill == DV_FILL_SUMMED)
+        dv_put(out, " # partial sums");
+    else if (dv_group_loops(&plan->groups[dv_group_of(plan, h->as_op)]))
         dv_put(out, " # one tile at a time");
     dv_put(out, "\n");
 }
@@ -334,7 +225,8 @@ static dv_status read_fill(dv_lexer *lx, dv_home *h)
     h->fill = (dv_home_fill)fill;
     if (fill == N_FILLS)
         return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
-                       "expected 'written', 'loaded', 'ring' or 'moved'");
+                       "expected 'written', 'loaded', 'ring', 'moved' or "
+                       "'summed'");
     DV_TRY(dv_lex(lx));
     if (h->fill == DV_FILL_RING || h->fill == DV_FILL_MOVED)
         DV_TRY(read_number(lx, &h->from, "the number of a home"));

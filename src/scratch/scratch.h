@@ -24,7 +24,9 @@
 //
 // A group in which some core has several tiles loops over tiles: the core runs
 // all ops of the group for a tile, then for the next. A home of such a group
-// holds one tile at a time and lives inside the group. Any other home that ops
+// holds one tile at a time and lives inside the group. An op whose reduction is
+// cut into the tiles of one core sums up its parts in a home of accumulators,
+// which lives as long as the group. Any other home that ops
 // of the group read is filled before it and lives until its end, as with a
 // repeat.
 //
@@ -35,17 +37,11 @@
 //   solve.c    chooses homes among the candidates and assigns addresses
 //   answer.c   asks the caller's solver for addresses and checks its answer
 //   share.c    what cores receive over the ring while an op runs
-//   joint.c    divides ops so that they find operands on their core
-//   chain.c    cuts chains of ops by the same variables
-//   menu.c     tries the divisions of single ops
-//   tiles.c    runs ops that do not fit the scratchpads in loops over tiles
-//   order.c    reorders ops, recomputes tensors for late readers
-//   improve.c  tries orders and recomputation, keeps what saves traffic
+//   homes.c    chooses homes for a plan and merges its ops into groups
 //   pass.c     the pass "scratch" and its section of the plan
 #ifndef DV_SCRATCH_H
 #define DV_SCRATCH_H
 #include "divvy/place.h"
-#include "divide/divide.h"
 #include "group/group.h"
 #include "plan/view.h"
 
@@ -162,8 +158,12 @@ int dv_can_pass(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
 int dv_can_share(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
                  int r);
 // Returns the bytes that main memory or the cores send for read r of an op if
-// every element is sent once.
+// every element is sent once, in a loop over tiles once for every round in
+// which some tile needs it.
 int64_t dv_received_bytes(const dv_plan *plan, int32_t op, int r);
+// Returns the number of tiles that need the same elements in read r of an op at
+// the same time, if it can be shared.
+int64_t dv_sharers(const dv_plan *plan, int32_t op, int r);
 // Returns how long the ring passes these bytes by all cores, beyond the time
 // that the op takes anyway to compute and to read the program's inputs; as the
 // bytes that main memory transfers meanwhile.
@@ -186,129 +186,24 @@ dv_status dv_scratch_answer(dv_placement **out, const dv_scratch_rules *rules,
                             const dv_buffer *buffers, size_t n,
                             const dv_place_options *options, dv_arena *arena,
                             dv_diag *diag);
-// Analyses every op that can be divided; ops of the same shape share one
-// result. Returns NULL when out of memory.
-dv_divide_space **dv_joint_spaces(const dv_plan *plan, dv_arena *arena);
-// Changes divisions (slices of the ops) and deals (assignments of tiles to
-// cores) of the plan so that more operands are found on their cores (joint.c):
-// op by op following the operands, or by a search like that of Torch-Spyre, the
-// PyTorch backend of IBM's Spyre accelerator. What is resident is not changed.
-// With `always`, ops follow even where that is not cheaper.
-dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
-                          dv_divide_space *const *spaces, int always,
-                          dv_arena *arena, dv_diag *diag);
-dv_status dv_joint_seed(dv_plan *plan, const dv_scratch_rules *rules,
-                        dv_diag *diag);
-
-// What plans are compared by: the predicted time and the bytes that are read
-// from and written to main memory.
-typedef struct dv_joint_price {
-    double us, bytes;
-} dv_joint_price;
-// Returns whether `a` takes less time than `b`, or the same time with less
-// traffic.
-int dv_joint_cheaper(const dv_joint_price *a, const dv_joint_price *b);
-// Returns whether `a` is neither slower than `b` nor moves more bytes through
-// main memory.
-int dv_joint_no_higher(const dv_joint_price *a, const dv_joint_price *b);
-// Chooses which tensors are resident, and returns the price of the plan then.
-dv_status dv_joint_assess(dv_joint_price *out, dv_plan *plan,
-                          const dv_scratch_rules *rules, dv_arena *arena,
-                          dv_diag *diag);
-// Estimates the price of a plan in which no tensor is resident yet, as if every
-// tensor that fits a scratchpad alone were. Stops when the price exceeds the
-// limit in time or traffic, unless that is NULL. Returns 0 when out of memory.
-int dv_joint_estimate(dv_joint_price *out, dv_plan *plan,
-                      const dv_scratch_rules *rules,
-                      dv_divide_space *const *spaces,
-                      const dv_joint_price *limit, dv_arena *arena);
-// Sets of variables of ops and dims of tensors that are indexed alike: `up` has
-// a node per variable (from var_at[op]) and dim (from dim_at[tensor]), which
-// leads to the representative of its set.
-typedef struct dv_alike {
-    int32_t *up, *var_at, *dim_at;
-} dv_alike;
-// Finds the sets; returns 0 when out of memory. dv_alike_root returns the
-// number of the set of a variable.
-int dv_alike_make(dv_alike *out, const dv_plan *plan, dv_arena *arena);
-int32_t dv_alike_root(const dv_alike *s, int32_t op, int var);
-// Returns whether this pass may change the division of an op.
-int dv_joint_may_cut(const dv_plan *plan, int32_t op);
-// Cuts chains of ops by the same variables (chain.c) where that makes the plan
-// cheaper; *price is its price before and after.
-dv_status dv_joint_chains(dv_plan *plan, const dv_scratch_rules *rules,
-                          dv_divide_space *const *spaces, dv_joint_price *price,
-                          dv_arena *arena, dv_diag *diag);
-// Tries other divisions of single ops (menu.c) and keeps those that make the
-// plan cheaper; *price is its price before and after.
-dv_status dv_joint_menus(dv_plan *plan, const dv_scratch_rules *rules,
-                         dv_divide_space *const *spaces, dv_joint_price *price,
-                         dv_arena *arena, dv_diag *diag);
-// A plan with loops over tiles that dv_joint_tiles has found.
-typedef struct dv_tile_loops {
-    int found; // 0 if there are none
-    // Per op: its number before, and its space. The order of ops may change:
-    // those that are independent of a loop run before it.
-    int32_t *order;
-    dv_divide_space **spaces;
-    int reordered;
-    // 1 if a tensor must be resident, because a tile would reach too far of it
-    // in main memory.
-    int relies;
-} dv_tile_loops;
-// Makes consecutive ops one group whose cores loop over tiles (tiles.c) where
-// that makes the plan, which has this price, cheaper.
-dv_status dv_joint_tiles(dv_tile_loops *out, dv_plan *plan,
-                         const dv_scratch_rules *rules,
-                         dv_divide_space *const *spaces, dv_joint_price price,
-                         dv_arena *arena, dv_diag *diag);
-// Returns into how many slices the variables of an op are cut.
-void dv_joint_splits(const dv_plan *plan, int32_t op, dv_splits *d);
-// Returns whether a division respects the target's limit on the bytes of a
-// tensor between the first and the last one that a core accesses.
-int dv_joint_spans_fit(const dv_plan *plan, const dv_divide_space *s,
-                       const dv_splits *d);
-
-// Returns whether the same limit is respected by a plan whose homes are chosen:
-// of tensors that are only in the scratchpads nothing is accessed in main
-// memory. *relies is set to whether that is because of some tensor there.
-int dv_joint_spans_hold(const dv_plan *plan, dv_divide_space *const *spaces,
-                        int *relies);
-
+// Returns what the options allow on the plan's target.
+dv_scratch_rules dv_scratch_rules_of(const dv_plan *plan,
+                                     const dv_plan_options *options);
+// Begins section `scratch`, without homes. Returns whether tensors can be
+// resident: the target has memories near its cores, and the rules allow it.
+int dv_scratch_begin(dv_plan *plan, const dv_scratch_rules *rules);
 // Chooses which tensors are resident in the scratchpads and forms groups of ops
-// for the plan as it is divided; dv_scratch_improve also tries other orders of
-// ops and recomputation (improve.c).
+// for the plan as it is divided (homes.c).
 dv_status dv_scratch_choose_homes(dv_plan *plan, const dv_scratch_rules *rules,
                                   dv_arena *arena, dv_diag *diag);
-dv_status dv_scratch_improve(dv_plan *plan, const dv_scratch_rules *rules,
-                             dv_arena *arena, dv_diag *diag);
-
-// A saved plan that can be restored; its groups must have one op each.
-typedef struct dv_plan_snapshot {
-    dv_plan plan;
-    dv_program program;
-    dv_repeat *repeats;
-    dv_group *groups;
-    int64_t **slices;
-} dv_plan_snapshot;
-int dv_plan_snapshot_save(dv_plan_snapshot *f, dv_plan *plan, dv_arena *arena);
-void dv_plan_snapshot_restore(const dv_plan_snapshot *f, dv_plan *plan);
-// Reorders the ops of a plan; `order` lists old op numbers and may contain an
-// op more than once. Groups must have one op each. Returns 0 when out of
-// memory.
-int dv_plan_rearrange(dv_plan *plan, const int32_t *order, int32_t n);
-// Reorders ops so that fewer bytes are live (order.c). Returns 1 if the order
-// changed, 0 if not, -1 when out of memory.
-int dv_reorder(dv_plan *plan, const dv_life *life);
-// Runs the op that writes a tensor a second time, for the late readers of the
-// tensor. Returns 1 if the plan changed, 0 if not, -1 when out of memory.
-int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor);
-// Renumbers tensors and renames ops in the order of the plan's text, once a
-// reordering or recomputation is accepted.
-dv_status dv_reorder_finish(dv_plan *plan, dv_diag *diag);
+// Notes in section `scratch` how much traffic its homes save.
+void dv_scratch_count_saved(dv_plan *plan);
 
 // Builds the table by which dv_home_of finds, for every access of every op, the
 // home (resident tensor) that it uses, from the lists of ops that read each
 // home. Returns 0 when out of memory.
 int dv_scratch_index(dv_scratch *s, const dv_plan *plan, dv_arena *arena);
+// Adds what ops share to that table, once they are chosen (dv_share_reads).
+int dv_scratch_index_shares(dv_scratch *s, const dv_plan *plan,
+                            dv_arena *arena);
 #endif

@@ -7,6 +7,9 @@
 //   each core reads its own part of b; all cores need all of a, which is read
 //   once and passes all cores
 //
+// If the target has rings of some neighbours (ring_cores), one core of each
+// ring does.
+//
 // The same holds for an operand whose parts are in the scratchpads of the
 // cores: every part passes all cores once, and each takes what it needs. What
 // passes needs no place in the scratchpads, like what streams from main memory.
@@ -16,16 +19,72 @@
 #include "scratch/scratch.h"
 #include <math.h>
 
-// Returns the number of slices of the variables that read r of an op does not
-// depend on: so many tiles need the same elements.
-static int64_t replicas(const dv_plan *plan, int32_t op, int r)
+// Returns the number of tiles of each core, for an op whose rounds are regular.
+static int64_t rounds_of(const dv_plan *plan, int32_t op)
+{
+    const dv_group *g = &plan->groups[dv_group_of(plan, op)];
+    return g->n_deals ? g->deals[0].n_tiles : 1;
+}
+
+// Counts, for read r of an op, the tiles that need the same elements in the
+// same round, and the rounds in which the same elements are needed again. Both
+// differ only in variables that the read does not depend on.
+static int64_t count_alike(const dv_plan *plan, int32_t op, int r,
+                           int64_t *rounds)
 {
     const dv_op *o = &plan->ops->ops[op];
     uint32_t vars = dv_access_vars(o, &o->reads[r]);
-    int64_t n = 1;
+    int64_t n = 1, n_rounds = rounds_of(plan, op);
+    dv_tile t;
+    dv_plan_tile(&t, plan, op, 0);
+    *rounds = 1;
     for (int v = 0; v < o->n_vars; v++)
-        n *= vars >> v & 1 ? 1 : dv_plan_n_slices(plan, op, v);
+        if (!(vars >> v & 1)) {
+            int64_t turns = dv_tile_turns(&t, v, n_rounds);
+            n *= t.n_slots[v] / turns;
+            *rounds *= turns;
+        }
     return n;
+}
+
+// Returns how many tiles of the first round read the elements of read r of an
+// op from main memory.
+static int64_t count_fetching(const dv_plan *plan, int32_t op, int r)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    const dv_group *g = &plan->groups[dv_group_of(plan, op)];
+    uint32_t vars = dv_access_vars(o, &o->reads[r]);
+    int64_t n = 0;
+    for (int32_t d = 0; d < g->n_deals; d++) {
+        dv_tile t;
+        dv_plan_tile(&t, plan, op, g->deals[d].first_tile);
+        n += dv_tile_fetches(plan, op, vars, &t);
+    }
+    return n;
+}
+
+int64_t dv_sharers(const dv_plan *plan, int32_t op, int r)
+{
+    int64_t rounds, n = count_alike(plan, op, r, &rounds);
+    if (!dv_target_has_rings(&plan->target))
+        return n;
+    return plan->groups[dv_group_of(plan, op)].n_deals /
+           dv_max_i64(count_fetching(plan, op, r), 1);
+}
+
+// Returns whether an op of the same loop over tiles, before op i, writes a
+// tensor.
+static int is_written_in_loop(const dv_plan *plan, int32_t i, int32_t tensor)
+{
+    int32_t g = dv_group_of(plan, i);
+    if (!dv_group_loops(&plan->groups[g]))
+        return 0;
+    while (plan->groups[g].same_loop)
+        g--;
+    for (int32_t k = plan->groups[g].first_op; k < i; k++)
+        if (plan->ops->ops[k].write.tensor == tensor)
+            return 1;
+    return 0;
 }
 
 int dv_can_share(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
@@ -35,9 +94,11 @@ int dv_can_share(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
     const dv_group *g = &plan->groups[dv_group_of(plan, op)];
     // Machines that compute on tiles may give any tile to any core afterwards.
     return rules->ring && plan->target.ring && !plan->target.tile_rows &&
-           g->n_tiles == g->n_deals && g->n_tiles <= plan->target.cores &&
-           !o->is_extern && !dv_access_is_indirect(&o->reads[r]) &&
-           o->reads[r].tensor != o->write.tensor;
+           (rules->tiles || !dv_group_loops(g)) &&
+           dv_group_in_step(plan, g, op) && !o->is_extern &&
+           !dv_access_is_indirect(&o->reads[r]) &&
+           o->reads[r].tensor != o->write.tensor &&
+           !is_written_in_loop(plan, op, o->reads[r].tensor);
 }
 
 int dv_can_pass(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
@@ -54,8 +115,9 @@ int dv_can_pass(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
         seen |= vars;
     }
     // A group ends before and after the op; with tenants, scratchpads are wiped
-    // there.
-    return !rules->tenants && dv_can_share(plan, rules, op, r);
+    // there. The parts of a tensor do not reach the cores of other rings.
+    return !rules->tenants && !dv_target_has_rings(&plan->target) &&
+           dv_can_share(plan, rules, op, r);
 }
 
 int64_t dv_received_bytes(const dv_plan *plan, int32_t op, int r)
@@ -66,9 +128,14 @@ int64_t dv_received_bytes(const dv_plan *plan, int32_t op, int r)
         begin[v] = o->vars[v].begin;
         end[v] = o->vars[v].end;
     }
-    int64_t n =
-        dv_access_distinct_elems(plan->ops, o, &o->reads[r], begin, end);
-    return dv_max_i64(n, 0) * plan->layouts[o->reads[r].tensor].elem_bytes;
+    int64_t rounds,
+        n = dv_access_distinct_elems(plan->ops, o, &o->reads[r], begin, end);
+    int64_t alike = count_alike(plan, op, r, &rounds);
+    if (dv_target_has_rings(&plan->target))
+        // Every ring that needs an element reads it.
+        rounds *= dv_max_i64(alike / dv_sharers(plan, op, r), 1);
+    return dv_max_i64(n, 0) * rounds *
+           plan->layouts[o->reads[r].tensor].elem_bytes;
 }
 
 static double memory_us(const dv_plan *plan, double bytes)
@@ -88,7 +155,7 @@ static double compute_us(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
     dv_cost_work w = {.partials = 1};
-    double points = 1;
+    double points = (double)rounds_of(plan, op);
     for (int v = 0; v < o->n_vars; v++)
         points *= (double)dv_min_i64(plan->slices[op][v], dv_var_len(o, v));
     *(dv_op_kind(o) == DV_KIND_CONTRACTION ? &w.macs : &w.ops) = points;
@@ -146,8 +213,10 @@ static int use_ring(load *l, const dv_plan *plan, const dv_scratch_rules *rules,
         if (dv_ring_of(plan, i, r) != DV_RING_NONE ||
             dv_home_of(plan, i, r) >= 0 || !dv_can_share(plan, rules, i, r))
             return 0;
-        l->memory_bytes -= bytes * (double)(replicas(plan, i, r) - 1);
-        l->ring_bytes += bytes;
+        l->memory_bytes -= bytes * (double)(dv_sharers(plan, i, r) - 1);
+        l->ring_bytes +=
+            bytes /
+            (double)(dv_target_ring(&plan->target, plan->target.cores - 1) + 1);
     }
     return l->memory_bytes < before;
 }
@@ -164,7 +233,7 @@ static int share_op(dv_scratch *s, const dv_plan *plan,
         if (dv_ring_of(plan, i, r) >= 0)
             now.ring_bytes += bytes;
         else if (dv_home_of(plan, i, r) < 0)
-            now.memory_bytes += bytes * (double)replicas(plan, i, r);
+            now.memory_bytes += bytes * (double)dv_sharers(plan, i, r);
     }
     for (int r = 0; r < o->n_reads; r++) {
         load then = now;
@@ -195,7 +264,7 @@ int dv_share_reads(dv_scratch *s, const dv_plan *plan,
         int r = dv_access_of(o, h->tensor);
         h->shared = h->fill == DV_FILL_LOADED && r < o->n_reads &&
                     dv_can_share(plan, rules, h->as_op, r) &&
-                    replicas(plan, h->as_op, r) > 1;
+                    dv_sharers(plan, h->as_op, r) > 1;
     }
     return 1;
 }

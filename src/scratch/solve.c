@@ -514,16 +514,22 @@ static int enter_ring(dv_scratch *s, const dv_plan *plan, int32_t tensor,
     return 1;
 }
 
-int dv_scratch_index(dv_scratch *s, const dv_plan *plan, dv_arena *arena)
+int dv_scratch_index_shares(dv_scratch *s, const dv_plan *plan, dv_arena *arena)
 {
-    s->home_of = DV_NEW(arena, int32_t *, plan->ops->n_ops);
-    s->ring_of = DV_NEW(arena, int32_t *, plan->ops->n_ops);
-    if (!s->home_of || !s->ring_of || !sort_fills(s, plan->ops->n_ops, arena))
-        return 0;
     for (int32_t i = 0; i < s->n_shares; i++)
         if (!enter_ring(s, plan, s->shares[i].tensor, DV_RING_MEMORY,
                         s->shares[i].ops, s->shares[i].n_ops, arena))
             return 0;
+    return 1;
+}
+
+int dv_scratch_index(dv_scratch *s, const dv_plan *plan, dv_arena *arena)
+{
+    s->home_of = DV_NEW(arena, int32_t *, plan->ops->n_ops);
+    s->ring_of = DV_NEW(arena, int32_t *, plan->ops->n_ops);
+    if (!s->home_of || !s->ring_of || !sort_fills(s, plan->ops->n_ops, arena) ||
+        !dv_scratch_index_shares(s, plan, arena))
+        return 0;
     for (int32_t i = 0; i < s->n_homes; i++) {
         const dv_home *h = &s->homes[i];
         if (h->fill == DV_FILL_WRITTEN &&

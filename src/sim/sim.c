@@ -35,6 +35,7 @@ struct dv_sim {
     unsigned char *seen;
     // Accumulators of a result whose reduction is computed in parts; owned.
     void *parts;
+    size_t parts_bytes;
     void *peer;       // accumulators of the part being computed; owned
     int64_t *core_of; // core number by tile of the current group; owned
     int n_images;
@@ -237,15 +238,24 @@ static void count_moved(dv_sim *m, dv_sim_traffic *core, int written, int64_t n,
     }
 }
 
-// Counts bytes that a core received over the ring, and bytes that the busiest
-// link of the ring carried.
+// Counts bytes that a core received over the ring, and bytes that it passed to
+// all other cores of its ring.
 static void count_passed(dv_sim *m, dv_sim_traffic *core, int64_t received,
-                         int64_t carried)
+                         int64_t passed)
 {
     m->moved.ring_bytes += received;
-    m->moved.link_bytes += carried;
+    m->moved.pass_bytes += passed;
     core->ring_bytes += received;
-    core->link_bytes += carried;
+    core->pass_bytes += passed;
+}
+
+// Counts bytes that a core received from another one.
+static void count_copied(dv_sim *m, dv_sim_traffic *core, int64_t bytes)
+{
+    m->moved.ring_bytes += bytes;
+    m->moved.link_bytes += bytes;
+    core->ring_bytes += bytes;
+    core->link_bytes += bytes;
 }
 
 // Copies a core's part of a resident tensor from main memory to its home in the
@@ -296,7 +306,7 @@ static void gather_home(dv_sim *m, int32_t op, int32_t home, int64_t core)
         int64_t bytes = copy_box(&both, &need, &has) * need.l->elem_bytes;
         if (from == core)
             continue;
-        count_passed(m, counts_of(m, op, core), bytes, bytes);
+        count_copied(m, counts_of(m, op, core), bytes);
     }
 }
 
@@ -345,7 +355,7 @@ static void fill_homes(dv_sim *m, int32_t op, int64_t first, int64_t end)
             else if (h->fill == DV_FILL_MOVED &&
                      h->as_op == s->homes[h->from].as_op)
                 move_home(m, s->fill_order[i], c);
-            else if (h->fill != DV_FILL_WRITTEN)
+            else if (dv_home_is_transferred(h))
                 gather_home(m, op, s->fill_order[i], c);
         }
     }
@@ -441,7 +451,8 @@ static int get_memory(dv_sim *m)
     }
     m->old = dv_alloc((size_t)old_bytes);
     m->seen = dv_alloc((size_t)n.marks);
-    m->parts = dv_alloc((size_t)n.parts * 8);
+    m->parts_bytes = (size_t)n.parts * 8;
+    m->parts = dv_alloc(m->parts_bytes);
     m->peer = dv_alloc((size_t)n.parts * 8);
     m->core_of = dv_alloc((size_t)n.tiles * sizeof *m->core_of);
     m->by = dv_alloc(n_counts(m) * sizeof *m->by);
@@ -512,6 +523,21 @@ const dv_sim_traffic *dv_sim_moved(const dv_sim *m)
     return &m->moved;
 }
 
+// Returns the bytes that cores passed along the ring which carried most for an
+// op.
+static int64_t busiest_ring(const dv_sim *m, int32_t op)
+{
+    const dv_target *t = &m->plan->target;
+    int64_t most = 0, sum = 0;
+    for (int64_t c = 0; c < t->cores; c++) {
+        if (c > 0 && dv_target_ring(t, c) != dv_target_ring(t, c - 1))
+            sum = 0;
+        sum += counts_of(m, op, c)->pass_bytes;
+        most = dv_max_i64(most, sum);
+    }
+    return most;
+}
+
 dv_group_work dv_sim_work(const dv_sim *m, int32_t group)
 {
     const dv_group *g = &m->plan->groups[group];
@@ -525,6 +551,7 @@ dv_group_work dv_sim_work(const dv_sim *m, int32_t group)
             w.memory_bytes += moved->read_bytes + moved->write_bytes;
             w.link_bytes += moved->link_bytes;
         }
+        w.link_bytes += busiest_ring(m, i);
         *(dv_op_kind(op) == DV_KIND_CONTRACTION ? &w.macs : &w.ops) += most;
         w.launches += m->starts[i].launches;
         w.transfers += m->starts[i].transfers;
@@ -638,6 +665,8 @@ typedef struct visitor {
     // 1 for an indirect access, whose elements are counted once for every index
     // that selects them.
     int each;
+    // 1 if elements may be outside of the tensor, which are not visited.
+    int leaves;
     int32_t ring; // what it receives over the ring, see dv_ring_of
     // If that is a home, the core's own part of it, and how many elements were
     // found there.
@@ -685,6 +714,7 @@ static visitor visitor_of(dv_sim *m, dv_strips *s, int k, purpose why)
         w.own = in_home(m, w.ring, m->core);
     w.size = dv_dtype_get(w.p.t->dtype)->size_bytes;
     w.each = dv_access_is_indirect(w.a);
+    w.leaves = w.a->has_border;
     order_vars(&w, op);
     return w;
 }
@@ -732,8 +762,9 @@ static void count_visit(const visitor *w, const dv_tile *b)
     dv_sim *m = w->m;
     const dv_op *op = w->s->k->op;
     int64_t bytes = w->n * w->p.l->elem_bytes;
+    int32_t i = (int32_t)(op - m->plan->ops->ops);
     int fetches = w->ring == DV_RING_NONE ||
-                  dv_tile_fetches(op, dv_access_vars(op, w->a), b);
+                  dv_tile_fetches(m->plan, i, dv_access_vars(op, w->a), b);
     int received = w->ring >= 0 || !fetches;
     int64_t own = w->n_own * w->p.l->elem_bytes;
     if (w->ring != DV_RING_NONE)
@@ -750,13 +781,15 @@ static void visit(dv_sim *m, dv_strips *s, int k, const dv_tile *b, purpose why)
     visitor w = visitor_of(m, s, k, why);
     int64_t point[DV_MAX_VARS];
     // Variable along which elements are equally spaced; -1: none.
-    int row = w.each ? -1 : w.n_vars - 1;
+    int row = w.each || w.leaves ? -1 : w.n_vars - 1;
     int64_t step = row < 0 ? 0 : w.f->coef[w.var[row]];
     int64_t n = row < 0 ? 1 : b->end[w.var[row]] - b->begin[w.var[row]];
     for (int wipe = 0; wipe < 2; wipe++) {
         memcpy(point, b->begin, sizeof point);
         for (int i = 0; i >= 0;) {
-            visit_row(&w, dv_strips_offset(s, w.a, w.f, point), step, n, wipe);
+            int64_t at = dv_strips_offset(s, w.a, w.f, point);
+            if (at != DV_OUTSIDE)
+                visit_row(&w, at, step, n, wipe);
             for (i = row < 0 ? w.n_vars - 1 : row - 1; i >= 0; i--) {
                 int v = w.var[i];
                 if (++point[v] < b->end[v])
@@ -838,7 +871,7 @@ static void select_core(dv_sim *m, int32_t op, int64_t core)
 static void count_ring(dv_sim *m, const dv_strips *s)
 {
     int64_t n = s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
-    count_passed(m, m->counts, n, n);
+    count_copied(m, m->counts, n);
 }
 
 // Runs all parts of the results of a tile, in order. If a reduction is split,
@@ -865,6 +898,41 @@ static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
         if (k && before != m->core)
             count_ring(m, s);
     }
+}
+
+// Returns the home with the accumulators of an op that sums up its parts in the
+// rounds of a loop over tiles, or NULL.
+static const dv_home *accumulators_of(const dv_sim *m, int32_t op)
+{
+    const dv_scratch *s = &m->plan->scratch;
+    for (int32_t i = 0; i < s->n_homes; i++)
+        if (s->homes[i].fill == DV_FILL_SUMMED && s->homes[i].as_op == op)
+            return &s->homes[i];
+    return NULL;
+}
+
+// Adds the part of a tile to the accumulators that its core has in a home, and
+// stores the results with the last part.
+static void run_round(dv_sim *m, dv_strips *s, int32_t op, int64_t tile,
+                      const dv_home *home)
+{
+    size_t each = s->k->compute == DV_IN_F32 ? 4 : 8;
+    dv_tile b;
+    int64_t parts;
+    dv_plan_tile(&b, m->plan, op, tile);
+    int64_t part = dv_tile_part(s->k->op, &b, &parts);
+    select_core(m, op, m->core_of[tile]);
+    unsigned char *here =
+        m->scratch + m->core * m->scratch_bytes + home->address;
+    size_t room = (size_t)home->core_bytes;
+    s->part = part ? DV_NEXT_PART : DV_FIRST_PART;
+    s->parts = m->parts;
+    if (part)
+        memcpy(m->parts, here, room < m->parts_bytes ? room : m->parts_bytes);
+    run_core(m, s, &b, part == parts - 1);
+    size_t n = (size_t)s->n_parts * each;
+    if (part < parts - 1)
+        memcpy(here, m->parts, n < room ? n : room);
 }
 
 // Computes one core's partial sums of a tile into `acc`.
@@ -999,7 +1067,7 @@ static void count_start(dv_sim *m, int32_t op)
     for (int32_t i = s->fill_at ? s->fill_at[op] : 0;
          s->fill_at && i < s->fill_at[op + 1]; i++)
         m->starts[op].transfers +=
-            s->homes[s->fill_order[i]].fill != DV_FILL_WRITTEN;
+            dv_home_is_transferred(&s->homes[s->fill_order[i]]);
 }
 
 // Runs the ops of a group one after the other, each on all cores.
@@ -1046,6 +1114,8 @@ static void run_rounds(dv_sim *m, const dv_group *g, dv_strips *s)
     for (m->round = 0; any && s->status == DV_OK; m->round++) {
         any = 0;
         for (int32_t op = g->first_op; op < g->end_op; op++) {
+            int collected = 0;
+            const dv_home *sums = accumulators_of(m, op);
             if (m->round == 0)
                 count_start(m, op);
             select_op(m, s, op);
@@ -1053,9 +1123,14 @@ static void run_rounds(dv_sim *m, const dv_group *g, dv_strips *s)
                 int64_t tile = dv_group_tile(g, c, m->round);
                 if (tile < 0 || s->status != DV_OK)
                     continue;
-                any = 1;
+                if (!collected)
+                    collect_passing(m, op);
+                any = collected = 1;
                 fill_homes(m, op, c, c + 1);
-                run_tile(m, s, op, tile);
+                if (sums)
+                    run_round(m, s, op, tile, sums);
+                else
+                    run_tile(m, s, op, tile);
                 store_homes(m, op, c, c + 1);
             }
         }

@@ -25,8 +25,10 @@ typedef struct dv_sim_traffic {
     int64_t read_bytes, write_bytes;
     int64_t ring_bytes; // bytes sent between cores: partial sums, resident
                         // data, and operands that pass along the ring
-    int64_t link_bytes; // of those, what the busiest link of the ring carries
-    int64_t points;     // points of ops computed; counted per op and core only
+    // What the busiest link of the ring carries: copies and partial sums, and
+    // what this core passes to the others of its ring.
+    int64_t link_bytes, pass_bytes;
+    int64_t points; // points of ops computed; counted per op and core only
 } dv_sim_traffic;
 
 typedef struct dv_sim dv_sim;

@@ -2,6 +2,7 @@
 // type with these macros defined:
 //   T       the type            NAME(x)  x with the type's suffix
 //   REAL    1 for floats        FN(x)    the C function x for the type
+//   ADD, MUL  functions or macros
 //   BITS    for floats: the unsigned type of the same size
 //
 // A value is a strip (a run of up to 256 elements that are computed together),
@@ -14,7 +15,12 @@ typedef struct NAME(value) {
 } NAME(value);
 
 #define LOAD(ctype, convert)                                                   \
-    if (w.found)                                                               \
+    if (w.leaves)                                                              \
+        for (int64_t i = 0; i < n; i++)                                        \
+            out[i] = w.found[i] == DV_OUTSIDE                                  \
+                         ? (T)w.border                                         \
+                         : (T)convert(((const ctype *)data)[w.found[i]]);      \
+    else if (w.found)                                                          \
         for (int64_t i = 0; i < n; i++)                                        \
             out[i] = (T)convert(((const ctype *)data)[w.found[i]]);            \
     else                                                                       \
@@ -39,6 +45,17 @@ static void NAME(load)(T *out, dv_dtype t, const void *data, where w, int64_t n)
         LOAD(int32_t, );
     case DV_I8:
         LOAD(int8_t, );
+    case DV_I16:
+        LOAD(int16_t, );
+    case DV_U64: // computed as i64
+        LOAD(int64_t, );
+    case DV_U32:
+        LOAD(uint32_t, );
+    case DV_U16:
+        LOAD(uint16_t, );
+    case DV_U8:
+    case DV_BOOL:
+        LOAD(uint8_t, );
     }
 }
 #undef LOAD
@@ -107,106 +124,120 @@ static T NAME(silu)(T x)
     T half = FN(exp)(x / 2);
     return x * half * half;
 }
+
+static T NAME(gelu)(T x)
+{
+    return x * (T)0.5 * FN(erfc)(x * (T)-0.70710678118654752440);
+}
+
+static T NAME(mod)(T x, T y)
+{
+    T r = FN(fmod)(x, y);
+    if (r == 0)
+        return FN(copysign)(r, y);
+    return (r < 0) != (y < 0) ? r + y : r;
+}
+
+static inline T NAME(sign)(T x)
+{
+    return x != x ? x : (T)((x > 0) - (x < 0));
+}
+
+static inline T NAME(relu)(T x)
+{
+    return x > 0 || x != x ? x : 0;
+}
 #endif
 
-// The loop bodies of unary and binary functions. An operand that is the same
-// for all elements is loaded outside of the loop, so that the compiler
-// vectorizes it.
-#define ONE(expr)                                                              \
+// The loops of functions of one, two and three arguments. An operand that is
+// the same for all elements is loaded outside of the loop, so that the compiler
+// vectorizes it, and because `out` may overlap it.
+#define ARGS_1(expr)                                                           \
     for (int64_t i = 0; i < n; i++) {                                          \
         T x = a[i];                                                            \
+        (void)x;                                                               \
         out[i] = (T)(expr);                                                    \
-    }                                                                          \
-    break
-#define TWO(expr)                                                              \
+    }
+#define ARGS_2(expr)                                                           \
     if (v[0].each && v[1].each) {                                              \
         for (int64_t i = 0; i < n; i++) {                                      \
             T x = a[i], y = b[i];                                              \
+            (void)x, (void)y;                                                  \
             out[i] = (T)(expr);                                                \
         }                                                                      \
     } else if (v[0].each) {                                                    \
         T y = b[0];                                                            \
         for (int64_t i = 0; i < n; i++) {                                      \
             T x = a[i];                                                        \
+            (void)x, (void)y;                                                  \
             out[i] = (T)(expr);                                                \
         }                                                                      \
     } else {                                                                   \
         T x = a[0];                                                            \
         for (int64_t i = 0; i < n; i++) {                                      \
             T y = b[i];                                                        \
+            (void)x, (void)y;                                                  \
             out[i] = (T)(expr);                                                \
         }                                                                      \
-    }                                                                          \
-    break
+    }
+#define ARGS_3(expr)                                                           \
+    {                                                                          \
+        T first = a[0];                                                        \
+        for (int64_t i = 0; i < n; i++) {                                      \
+            T x = v[0].each ? a[i] : first;                                    \
+            T y = b[v[1].each ? i : 0], z = c[v[2].each ? i : 0];              \
+            out[i] = (T)(expr);                                                \
+        }                                                                      \
+    }
+#if REAL
+#define VALUE(real, whole) real
+#else
+#define VALUE(real, whole) whole
+#endif
 
 static void NAME(apply)(dv_fn fn, T *out, const NAME(value) * v, int64_t n)
 {
     const T *a = v[0].p, *b = v[1].p, *c = v[2].p;
     switch (fn) {
-    case DV_FN_LT:
-        TWO(x < y);
-    case DV_FN_LE:
-        TWO(x <= y);
-    case DV_FN_GT:
-        TWO(x > y);
-    case DV_FN_GE:
-        TWO(x >= y);
-    case DV_FN_EQ:
-        TWO(x == y);
-    case DV_FN_NE:
-        TWO(x != y);
-    case DV_FN_ADD:
-        TWO(ADD(x, y));
-    case DV_FN_SUB:
-        TWO(SUB(x, y));
-    case DV_FN_MUL:
-        TWO(MUL(x, y));
-    case DV_FN_MIN:
-        TWO(NAME(min)(x, y));
-    case DV_FN_MAX:
-        TWO(NAME(max)(x, y));
-    case DV_FN_NEG:
-        ONE(NEG(x));
-    case DV_FN_RELU:
-        ONE(x > 0 || x != x ? x : 0);
-    case DV_FN_ABS:
-        ONE(ABS(x));
-    case DV_FN_SELECT: {
-        T first = a[0]; // loaded before the loop, because out may overlap a
-        for (int64_t i = 0; i < n; i++)
-            out[i] = (v[0].each ? a[i] : first) != 0 ? b[v[1].each ? i : 0]
-                                                     : c[v[2].each ? i : 0];
+#define DV_FN(ID, text, word, n_args, prec, takes, flops, ulps, slope, real,   \
+              whole)                                                           \
+    case DV_FN_##ID:                                                           \
+        ARGS_##n_args(VALUE(real, whole)) break;
+#include "lang/op.def"
+    case DV_N_FNS:
         break;
-    }
-#if REAL
-    case DV_FN_DIV:
-        TWO(x / y);
-    case DV_FN_EXP:
-        ONE(FN(exp)(x));
-    case DV_FN_LOG:
-        ONE(FN(log)(x));
-    case DV_FN_SQRT:
-        ONE(FN(sqrt)(x));
-    case DV_FN_RSQRT:
-        ONE(1 / FN(sqrt)(x));
-    case DV_FN_TANH:
-        ONE(FN(tanh)(x));
-    case DV_FN_ERF:
-        ONE(FN(erf)(x));
-    case DV_FN_SIGMOID:
-        ONE(NAME(sigmoid)(x));
-    case DV_FN_SILU:
-        ONE(NAME(silu)(x));
-    case DV_FN_GELU:
-        ONE(x * (T)0.5 * FN(erfc)(x * (T)-0.70710678118654752440));
-#else
-    default: // the other functions do not take integers
-        break;
-#endif
     }
 }
-#undef ONE
-#undef TWO
+#undef ARGS_1
+#undef ARGS_2
+#undef ARGS_3
+#undef VALUE
+
+// Returns the value of a variable at the elements of the strip.
+static NAME(value) NAME(index)(const dv_strips *s, const dv_expr *e, T *buf)
+{
+    int64_t first = s->at[e->read] + e->base;
+    int each = e->read == s->k->strip;
+    for (int64_t i = 0; i < (each ? s->n : 1); i++)
+        buf[i] = (T)(first + i);
+    return (NAME(value)){buf, each};
+}
+
+#if REAL
+// Evaluates a test or a condition in integers. Their buffers, of 8 bytes an
+// element, begin behind those of the floats that are still needed; the result
+// goes through `copy`, because it may overlap them.
+static NAME(value) NAME(eval_whole)(dv_strips *s, const dv_expr *e, int slot)
+{
+    T copy[DV_STRIP], *buf = (T *)s->buf + (int64_t)slot * DV_STRIP;
+    value_i64 x = eval_i64(s, e, slot);
+    int64_t n = x.each ? s->n : 1;
+    for (int64_t i = 0; i < n; i++)
+        copy[i] = (T)x.p[i];
+    memcpy(buf, copy, (size_t)n * sizeof *buf);
+    return (NAME(value)){buf, x.each};
+}
+#endif
 
 static NAME(value) NAME(eval)(dv_strips *s, const dv_expr *e, int slot)
 {
@@ -219,12 +250,25 @@ static NAME(value) NAME(eval)(dv_strips *s, const dv_expr *e, int slot)
         return (NAME(value)){buf, 0};
     case DV_EXPR_READ:
         return NAME(read)(s, e->read, buf);
+    case DV_EXPR_INDEX:
+        return NAME(index)(s, e, buf);
     case DV_EXPR_REDUCE: // its sums are in the accumulators
         return (NAME(value)){(const T *)s->acc, 1};
     case DV_EXPR_APPLY:
         break;
     }
-    for (int i = 0; i < e->n_args; i++) {
+#if REAL
+    if (dv_expr_is_test(e))
+        return NAME(eval_whole)(s, e, slot);
+    int first = e->fn == DV_FN_SELECT && dv_expr_is_condition(e->arg[0]);
+    if (first) {
+        v[0] = NAME(eval_whole)(s, e->arg[0], slot);
+        each = v[0].each;
+    }
+#else
+    int first = 0;
+#endif
+    for (int i = first; i < e->n_args; i++) {
         v[i] = NAME(eval)(s, e->arg[i], slot + i);
         each |= v[i].each;
     }
@@ -285,6 +329,18 @@ static void NAME(put)(dv_dtype t, void *data, where w, NAME(value) v, int64_t n)
         STORE(int32_t, (uint32_t)(uint64_t)NAME(whole));
     case DV_I8:
         STORE(int8_t, (uint8_t)(uint64_t)NAME(whole));
+    case DV_I16:
+        STORE(int16_t, (uint16_t)(uint64_t)NAME(whole));
+    case DV_U64:
+        STORE(uint64_t, (uint64_t)NAME(whole));
+    case DV_U32:
+        STORE(uint32_t, (uint64_t)NAME(whole));
+    case DV_U16:
+        STORE(uint16_t, (uint64_t)NAME(whole));
+    case DV_U8:
+        STORE(uint8_t, (uint64_t)NAME(whole));
+    case DV_BOOL:
+        STORE(uint8_t, 0 !=);
     }
 }
 #undef STORE

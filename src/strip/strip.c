@@ -103,6 +103,8 @@ static int64_t load_index(dv_strips *s, int32_t read, const int64_t *point)
 {
     const dv_access *a = &s->k->op->reads[read];
     int64_t off = dv_strips_offset(s, a, &s->k->reads[read], point);
+    if (off == DV_OUTSIDE)
+        return (int64_t)a->border;
     return dv_index_at(s->p->tensors[a->tensor].dtype,
                        dv_strips_source(s, read), off);
 }
@@ -128,11 +130,69 @@ int64_t dv_strips_offset(dv_strips *s, const dv_access *a, const dv_flat *f,
     int64_t off = dv_flat_at(f, s->k->op, point), stride = 1;
     for (int d = a->n_dims - 1; d >= 0; d--) {
         int32_t via = a->index[d].via;
+        int64_t i = via >= 0 ? load_index(s, via, point)
+                    : a->has_border
+                        ? dv_index_value(s->k->op, &a->index[d], point)
+                        : 0;
+        if (a->has_border && (i < 0 || i >= s->p->tensors[a->tensor].shape[d]))
+            return DV_OUTSIDE;
         if (via >= 0)
-            off += checked(s, a, d, load_index(s, via, point)) * stride;
+            off += checked(s, a, d, i) * stride;
         stride *= s->p->tensors[a->tensor].shape[d];
     }
     return off;
+}
+
+// Computes the value of an affine index at the first element of the current
+// strip (the elements that are computed together) and its step along the strip.
+static int64_t first_index(const dv_strips *s, const dv_index *x, int64_t *step)
+{
+    *step = s->k->strip < 0 ? 0 : x->coef[s->k->strip];
+    return dv_index_value(s->k->op, x, s->at);
+}
+
+int dv_strips_leave(const dv_strips *s, const dv_access *a)
+{
+    for (int d = 0; a->has_border && d < a->n_dims; d++) {
+        int64_t n = s->p->tensors[a->tensor].shape[d], step;
+        int64_t i =
+            a->index[d].via >= 0 ? 0 : first_index(s, &a->index[d], &step);
+        int64_t last = a->index[d].via >= 0 ? 0 : i + (s->n - 1) * step;
+        if (i < 0 || i >= n || last < 0 || last >= n)
+            return 1;
+    }
+    return 0;
+}
+
+// Marks the elements of a strip whose affine index of dim d is outside.
+static void mark_outside(const dv_strips *s, const dv_access *a, int d,
+                         int64_t found[DV_STRIP])
+{
+    int64_t n = s->p->tensors[a->tensor].shape[d], step;
+    int64_t i = first_index(s, &a->index[d], &step);
+    for (int64_t k = 0; k < s->n; k++, i += step)
+        if (i < 0 || i >= n)
+            found[k] = DV_OUTSIDE;
+}
+
+// Adds the values of the indirect index of dim d to the offsets of a strip.
+static void add_found(dv_strips *s, const dv_access *a, int d, int64_t stride,
+                      int64_t found[DV_STRIP])
+{
+    const dv_access *x = &s->k->op->reads[a->index[d].via];
+    dv_dtype t = s->p->tensors[x->tensor].dtype;
+    const void *data = dv_strips_source(s, a->index[d].via);
+    int64_t n = s->p->tensors[a->tensor].shape[d], at[DV_STRIP];
+    dv_strips_find(s, x, &s->k->reads[a->index[d].via], at);
+    for (int64_t k = 0; k < s->n; k++) {
+        int64_t i = at[k] == DV_OUTSIDE ? (int64_t)x->border
+                                        : dv_index_at(t, data, at[k]);
+        int outside = a->has_border && (i < 0 || i >= n);
+        if (outside || found[k] == DV_OUTSIDE)
+            found[k] = DV_OUTSIDE;
+        else
+            found[k] += checked(s, a, d, i) * stride;
+    }
 }
 
 void dv_strips_find(dv_strips *s, const dv_access *a, const dv_flat *f,
@@ -143,17 +203,10 @@ void dv_strips_find(dv_strips *s, const dv_access *a, const dv_flat *f,
     for (int64_t i = 0; i < s->n; i++)
         found[i] = off + i * by;
     for (int d = a->n_dims - 1; d >= 0; d--) {
-        int32_t via = a->index[d].via;
-        if (via >= 0) {
-            const dv_access *x = &s->k->op->reads[via];
-            dv_dtype t = s->p->tensors[x->tensor].dtype;
-            const void *data = dv_strips_source(s, via);
-            int64_t at[DV_STRIP];
-            dv_strips_find(s, x, &s->k->reads[via], at);
-            for (int64_t i = 0; i < s->n; i++)
-                found[i] +=
-                    checked(s, a, d, dv_index_at(t, data, at[i])) * stride;
-        }
+        if (a->index[d].via >= 0)
+            add_found(s, a, d, stride, found);
+        else if (a->has_border)
+            mark_outside(s, a, d, found);
         stride *= s->p->tensors[a->tensor].shape[d];
     }
 }

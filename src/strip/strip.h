@@ -107,6 +107,11 @@ static inline const void *dv_strips_source(const dv_strips *s, int32_t read)
         return s->images[read];
     return s->old && t == s->k->op->write.tensor ? s->old : s->data[t];
 }
+// The offset of an element outside of the tensor, in a read with a border.
+#define DV_OUTSIDE INT64_MIN
+// Returns whether some elements of a read with a border are outside of its
+// tensor in the current strip (the elements that are computed together).
+int dv_strips_leave(const dv_strips *s, const dv_access *a);
 // Returns element `off` of an index tensor of type t.
 static inline int64_t dv_index_at(dv_dtype t, const void *data, int64_t off)
 {
@@ -115,12 +120,13 @@ static inline int64_t dv_index_at(dv_dtype t, const void *data, int64_t off)
         return ((const int64_t *)data)[off];
     case DV_I32:
         return ((const int32_t *)data)[off];
-    default: // DV_I8: index tensors are always integers
-        return ((const int8_t *)data)[off];
+    default:
+        return dv_int_load(t, data, off);
     }
 }
 // Returns the offset in elements of an access at a point. Indirect indices are
-// loaded and checked; one that is out of range sets s->status.
+// loaded and checked; one that is out of range sets s->status. A read with a
+// border that is outside of its tensor gives DV_OUTSIDE.
 int64_t dv_strips_offset(dv_strips *s, const dv_access *a, const dv_flat *f,
                          const int64_t *point);
 // Computes the offsets of an access for all elements of the current strip (the

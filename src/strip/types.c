@@ -1,4 +1,5 @@
-// Instantiates the loops of the interpreter of ops for f32, f64 and i64.
+// Instantiates the loops of the interpreter of ops for i64, f32 and f64, in
+// this order, because floats have parts that are computed in integers.
 #include "strip/strip.h"
 #include <math.h>
 #include <string.h>
@@ -26,15 +27,21 @@ typedef struct where {
     // `off`, `stride` apart.
     const int64_t *found;
     int64_t off, stride;
+    // 1 if elements of `found` may be outside of the tensor (DV_OUTSIDE), where
+    // the read has this value.
+    int leaves;
+    double border;
 } where;
 
 static where where_is(dv_strips *s, const dv_access *a, const dv_flat *f,
                       int64_t found[DV_STRIP])
 {
     int strip = s->k->strip;
-    if (dv_access_is_indirect(a)) {
+    int leaves = dv_strips_leave(s, a);
+    if (leaves || dv_access_is_indirect(a)) {
         dv_strips_find(s, a, f, found);
-        return (where){.found = found};
+        return (where){
+            .found = found, .leaves = a->has_border, .border = a->border};
     }
     return (where){.off = dv_strips_offset(s, a, f, s->at),
                    .stride = strip < 0 ? 0 : f->coef[strip]};
@@ -51,29 +58,9 @@ static int64_t whole(double v)
     return v <= -0x1p63 ? INT64_MIN : (int64_t)v;
 }
 
-#define T         float
-#define BITS      uint32_t
-#define NAME(x)   x##_f32
-#define FN(x)     x##f
-#define REAL      1
-#define DTYPE     DV_F32
-#define EXP_MOST  88 // largest integer whose exp() is finite in f32
-#define ADD(x, y) ((x) + (y))
-#define SUB(x, y) ((x) - (y))
-#define MUL(x, y) ((x) * (y))
-#define ABS(x)    FN(fabs)(x)
-#define NEG(x)    (-(x))
-#define TO_F16    dv_f32_to_f16
-#define TO_BF16   dv_f32_to_bf16
-#include "strip/body.h"
-#undef T
-#undef BITS
-#undef NAME
-#undef FN
-#undef DTYPE
-#undef EXP_MOST
-#undef TO_F16
-#undef TO_BF16
+// In lang/op.def, NONE is the value of a function that does not take the type.
+#define OWN(x) NAME(x)
+#define NONE   0
 
 static uint16_t f64_to_f16(double v)
 {
@@ -89,29 +76,56 @@ static uint16_t f64_to_bf16(double v)
     return h;
 }
 
-#define T        double
-#define BITS     uint64_t
-#define NAME(x)  x##_f64
-#define FN(x)    x
-#define DTYPE    DV_F64
-#define EXP_MOST 709
-#define TO_F16   f64_to_f16
-#define TO_BF16  f64_to_bf16
-#include "strip/body.h"
-#undef T
-#undef BITS
-#undef NAME
-#undef FN
-#undef REAL
-#undef DTYPE
-#undef EXP_MOST
-#undef ADD
-#undef SUB
-#undef MUL
-#undef ABS
-#undef NEG
-#undef TO_F16
-#undef TO_BF16
+// Integers wrap around on overflow. Only unsigned arithmetic does so in C.
+static inline int64_t add_i64(int64_t x, int64_t y)
+{
+    return (int64_t)((uint64_t)x + (uint64_t)y);
+}
+
+static inline int64_t sub_i64(int64_t x, int64_t y)
+{
+    return (int64_t)((uint64_t)x - (uint64_t)y);
+}
+
+static inline int64_t mul_i64(int64_t x, int64_t y)
+{
+    return (int64_t)((uint64_t)x * (uint64_t)y);
+}
+
+static inline int64_t abs_i64(int64_t x)
+{
+    return x < 0 ? sub_i64(0, x) : x;
+}
+
+static inline int64_t sign_i64(int64_t x)
+{
+    return (x > 0) - (x < 0);
+}
+
+// The remainder of a division by 0 is 0.
+static int64_t rem_i64(int64_t x, int64_t y)
+{
+    return y == 0 || y == -1 ? 0 : x % y;
+}
+
+static int64_t mod_i64(int64_t x, int64_t y)
+{
+    int64_t r = rem_i64(x, y);
+    return r != 0 && (r ^ y) < 0 ? r + y : r;
+}
+
+// Distances beyond 63, and negative ones, shift all bits out.
+static int64_t shl_i64(int64_t x, int64_t y)
+{
+    return (uint64_t)y > 63 ? 0 : (int64_t)((uint64_t)x << y);
+}
+
+static int64_t shr_i64(int64_t x, int64_t y)
+{
+    uint64_t sign = x < 0 ? UINT64_MAX : 0,
+             by = (uint64_t)y > 63 ? 63 : (uint64_t)y;
+    return (int64_t)((((uint64_t)x ^ sign) >> by) ^ sign);
+}
 
 static inline int64_t min_i64(int64_t x, int64_t y)
 {
@@ -145,20 +159,67 @@ static uint16_t i64_to_bf16(int64_t v)
     return f64_to_bf16((double)v);
 }
 
-// Integers wrap around on overflow. Only unsigned arithmetic does so in C.
-#define T         int64_t
-#define NAME(x)   x##_i64
-#define FN(x)     x
-#define REAL      0
-#define DTYPE     DV_I64
-#define ADD(x, y) ((int64_t)((uint64_t)(x) + (uint64_t)(y)))
-#define SUB(x, y) ((int64_t)((uint64_t)(x) - (uint64_t)(y)))
-#define MUL(x, y) ((int64_t)((uint64_t)(x) * (uint64_t)(y)))
-#define ABS(x)    ((x) < 0 ? SUB(0, x) : (x))
-#define NEG(x)    SUB(0, x)
-#define TO_F16    i64_to_f16
-#define TO_BF16   i64_to_bf16
+#define T       int64_t
+#define NAME(x) x##_i64
+#define FN(x)   x
+#define REAL    0
+#define DTYPE   DV_I64
+#define ADD     add_i64
+#define MUL     mul_i64
+#define TO_F16  i64_to_f16
+#define TO_BF16 i64_to_bf16
 #include "strip/body.h"
+#undef T
+#undef NAME
+#undef FN
+#undef REAL
+#undef DTYPE
+#undef ADD
+#undef MUL
+#undef TO_F16
+#undef TO_BF16
+
+#define T         float
+#define BITS      uint32_t
+#define NAME(x)   x##_f32
+#define FN(x)     x##f
+#define REAL      1
+#define DTYPE     DV_F32
+#define EXP_MOST  88 // largest integer whose exp() is finite in f32
+#define ADD(x, y) ((x) + (y))
+#define MUL(x, y) ((x) * (y))
+#define TO_F16    dv_f32_to_f16
+#define TO_BF16   dv_f32_to_bf16
+#include "strip/body.h"
+#undef T
+#undef BITS
+#undef NAME
+#undef FN
+#undef DTYPE
+#undef EXP_MOST
+#undef TO_F16
+#undef TO_BF16
+
+#define T        double
+#define BITS     uint64_t
+#define NAME(x)  x##_f64
+#define FN(x)    x
+#define DTYPE    DV_F64
+#define EXP_MOST 709
+#define TO_F16   f64_to_f16
+#define TO_BF16  f64_to_bf16
+#include "strip/body.h"
+#undef T
+#undef BITS
+#undef NAME
+#undef FN
+#undef REAL
+#undef DTYPE
+#undef EXP_MOST
+#undef ADD
+#undef MUL
+#undef TO_F16
+#undef TO_BF16
 
 void dv_accumulate(dv_compute_type in, dv_reducer r, void *acc, const void *x,
                    int64_t n)

@@ -6,31 +6,38 @@
 
 enum {
 #define DV_FN(NAME, ...) WORD_##NAME,
-#define DV_REDUCER(NAME, ...)
 #include "lang/op.def"
-#undef DV_FN
-#undef DV_REDUCER
     N_FNS,
     BEFORE_REDUCERS = N_FNS - 1,
-#define DV_FN(NAME, ...)
 #define DV_REDUCER(NAME, ...) WORD_OVER_##NAME,
 #include "lang/op.def"
-#undef DV_FN
-#undef DV_REDUCER
     WORD_MATMUL,
     WORD_COPY,
     WORD_FILL,
     N_WORDS
 };
 
-// The words in capitals, as they are in lang/op.def.
 static const char *const words[N_WORDS] = {
-#define DV_FN(NAME, ...)      #NAME,
-#define DV_REDUCER(NAME, ...) #NAME,
+#define DV_FN(NAME, text, word, ...) word,
+#define DV_REDUCER(NAME, text, ...)  text,
 #include "lang/op.def"
-#undef DV_FN
-#undef DV_REDUCER
-    "MATMUL", "COPY", "FILL"};
+    "matmul", "copy", "fill"};
+_Static_assert(N_WORDS <= 64 * DV_OP_SET_WORDS, "a set has a bit per word");
+
+// Bits of words, one after another in 64-bit numbers.
+typedef struct mask {
+    uint64_t bits[DV_OP_SET_WORDS];
+} mask;
+
+static void set_bit(mask *m, int i)
+{
+    m->bits[i / 64] |= UINT64_C(1) << i % 64;
+}
+
+static int has_bit(const uint64_t *bits, int i)
+{
+    return (int)(bits[i / 64] >> i % 64 & 1);
+}
 
 int dv_op_word_count(void)
 {
@@ -44,9 +51,6 @@ const char *dv_op_word_name(int word, char buf[DV_OP_WORD_BYTES])
     for (int i = 0; i < N_FNS && word >= N_FNS; i++)
         again |= !strcmp(words[i], words[word]);
     snprintf(buf, DV_OP_WORD_BYTES, "%s%s", words[word], again ? "_over" : "");
-    for (char *c = buf; *c; c++)
-        if (*c >= 'A' && *c <= 'Z')
-            *c = (char)(*c - 'A' + 'a');
     return buf;
 }
 
@@ -59,63 +63,94 @@ int dv_op_word_find(const char *text, size_t len)
     return -1;
 }
 
-// Returns the words of an expression as a bit mask. The sum of products of a
+// Adds the words of an expression to a mask. The sum of products of a
 // contraction is one word.
-static uint64_t words_of(const dv_expr *e, int contraction)
+static void add_words_of(mask *m, const dv_expr *e, int contraction)
 {
-    uint64_t mask = 0;
-    if (e->kind == DV_EXPR_REDUCE && contraction)
-        return UINT64_C(1) << WORD_MATMUL;
+    if (e->kind == DV_EXPR_REDUCE && contraction) {
+        set_bit(m, WORD_MATMUL);
+        return;
+    }
     if (e->kind == DV_EXPR_REDUCE)
-        mask = UINT64_C(1) << (N_FNS + e->fn);
+        set_bit(m, N_FNS + e->fn);
     else if (e->kind == DV_EXPR_APPLY)
-        mask = UINT64_C(1) << e->fn;
-    else
-        return 0;
+        set_bit(m, e->fn);
     for (int i = 0; i < e->n_args; i++)
-        mask |= words_of(e->arg[i], contraction);
-    return mask;
+        add_words_of(m, e->arg[i], contraction);
 }
 
-static uint64_t words_of_op(const dv_op *op)
+static mask words_of_op(const dv_op *op)
 {
-    uint64_t mask = words_of(op->body, dv_op_kind(op) == DV_KIND_CONTRACTION);
-    if (mask)
-        return mask;
-    return UINT64_C(1) << (op->body->kind == DV_EXPR_READ ? WORD_COPY
-                                                          : WORD_FILL);
+    mask m = {{0}};
+    if (op->body->kind == DV_EXPR_READ)
+        set_bit(&m, WORD_COPY);
+    else if (op->body->kind == DV_EXPR_CONST)
+        set_bit(&m, WORD_FILL);
+    else
+        add_words_of(&m, op->body, dv_op_kind(op) == DV_KIND_CONTRACTION);
+    return m;
+}
+
+// Returns the first word of an op that the set lacks, or -1.
+static int lacks(const dv_op_set *s, const dv_op *op)
+{
+    mask m = words_of_op(op);
+    for (int i = 0; i < N_WORDS; i++)
+        if (has_bit(m.bits, i) && has_bit(s->without, i))
+            return i;
+    return -1;
 }
 
 int dv_op_set_has(const dv_op_set *s, const dv_op *op)
 {
-    return !s->without || !(words_of_op(op) & s->without);
+    return dv_op_set_is_all(s) || lacks(s, op) < 0;
 }
 
 const char *dv_op_set_lacks(const dv_op_set *s, const dv_op *op,
                             char buf[DV_OP_WORD_BYTES])
 {
-    uint64_t mask = s->without ? words_of_op(op) & s->without : 0;
+    int word = dv_op_set_is_all(s) ? -1 : lacks(s, op);
+    return word < 0 ? "" : dv_op_word_name(word, buf);
+}
+
+int dv_op_set_is_all(const dv_op_set *s)
+{
+    return dv_op_set_equal(s, &(dv_op_set){{0}});
+}
+
+int dv_op_set_equal(const dv_op_set *a, const dv_op_set *b)
+{
+    return !memcmp(a->without, b->without, sizeof a->without);
+}
+
+void dv_op_set_clear(dv_op_set *s)
+{
     for (int i = 0; i < N_WORDS; i++)
-        if (mask >> i & 1)
-            return dv_op_word_name(i, buf);
-    return "";
+        s->without[i / 64] |= UINT64_C(1) << i % 64;
+}
+
+void dv_op_set_add(dv_op_set *s, int word)
+{
+    s->without[word / 64] &= ~(UINT64_C(1) << word % 64);
 }
 
 static int is_none(const dv_op_set *s)
 {
-    return s->without == (UINT64_C(1) << N_WORDS) - 1;
+    dv_op_set none = {{0}};
+    dv_op_set_clear(&none);
+    return dv_op_set_equal(s, &none);
 }
 
 void dv_op_set_print(dv_text *out, const dv_op_set *s)
 {
     char buf[DV_OP_WORD_BYTES];
     const char *before = "";
-    if (!s->without || is_none(s)) {
-        dv_put(out, s->without ? "none" : "all");
+    if (dv_op_set_is_all(s) || is_none(s)) {
+        dv_put(out, dv_op_set_is_all(s) ? "all" : "none");
         return;
     }
     for (int i = 0; i < N_WORDS; i++)
-        if (!(s->without >> i & 1)) {
+        if (!has_bit(s->without, i)) {
             dv_put(out, "%s%s", before, dv_op_word_name(i, buf));
             before = " ";
         }
@@ -124,13 +159,13 @@ void dv_op_set_print(dv_text *out, const dv_op_set *s)
 void dv_op_set_json(dv_json *j, const char *key, const dv_op_set *s)
 {
     char buf[DV_OP_WORD_BYTES];
-    if (!s->without) {
+    if (dv_op_set_is_all(s)) {
         dv_json_string(j, key, "all");
         return;
     }
     dv_json_open_flat(j, key, '[');
     for (int i = 0; i < N_WORDS; i++)
-        if (!(s->without >> i & 1))
+        if (!has_bit(s->without, i))
             dv_json_string(j, NULL, dv_op_word_name(i, buf));
     dv_json_close(j);
 }

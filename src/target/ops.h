@@ -17,13 +17,19 @@
 
 struct dv_op;
 
-// Bit i of `without` is set if word number i is not in the set, so that 0 is
-// the set of all ops.
+enum { DV_OP_WORD_BYTES = 16, DV_OP_SET_WORDS = 2 };
+
+// Bit i of `without` (bit i % 64 of its number i / 64) is set if word number i
+// is not in the set, so that zeros are the set of all ops.
 typedef struct dv_op_set {
-    uint64_t without;
+    uint64_t without[DV_OP_SET_WORDS];
 } dv_op_set;
 
-enum { DV_OP_WORD_BYTES = 16 };
+int dv_op_set_is_all(const dv_op_set *s);
+int dv_op_set_equal(const dv_op_set *a, const dv_op_set *b);
+// Removes all words from a set; adds one.
+void dv_op_set_clear(dv_op_set *s);
+void dv_op_set_add(dv_op_set *s, int word);
 
 // Returns whether an op is in the set.
 int dv_op_set_has(const dv_op_set *s, const struct dv_op *op);

@@ -224,14 +224,14 @@ static dv_status read_ops(reader *r, const dv_target_field *f)
         return wrong_kind(r, f);
     if (dv_lex_is(r->lx, "all"))
         return take(r);
-    to->without = (UINT64_C(1) << dv_op_word_count()) - 1;
+    dv_op_set_clear(to);
     if (dv_lex_is(r->lx, "none"))
         return take(r);
     do {
         int word = dv_op_word_find(r->lx->src->text + t->off, t->len);
         if (word < 0)
             return unknown_word(r, f);
-        to->without &= ~(UINT64_C(1) << word);
+        dv_op_set_add(to, word);
         DV_TRY(take(r));
     } while (t->kind == DV_TOK_NAME && dv_lex_peek(r->lx).kind != '=');
     return DV_OK;

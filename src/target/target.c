@@ -123,7 +123,7 @@ static int same(const dv_target *a, const dv_target *b,
                !memcmp(rects_of(a, f)->at, rects_of(b, f)->at,
                        (size_t)rects_of(a, f)->n * sizeof(dv_core_rect));
     if (f->kind == DV_KIND_ops)
-        return ops_of(a, f)->without == ops_of(b, f)->without;
+        return dv_op_set_equal(ops_of(a, f), ops_of(b, f));
     return get(a, f) == get(b, f);
 }
 

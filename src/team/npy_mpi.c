@@ -131,6 +131,17 @@ dv_status dv_rank_read_npy(dv_rank *r, int32_t tensor, const char *path,
     return move_part(c, path, 0, &x, diag);
 }
 
+dv_status dv_rank_read_constant(dv_rank *r, int32_t tensor, dv_diag *diag)
+{
+    dv_comm *c;
+    dv_text path = {0};
+    dv_constant_path(&path, dv_rank_plan(r, &c)->ops, tensor);
+    dv_status st = path.failed ? dv_nomem(diag)
+                               : dv_rank_read_npy(r, tensor, path.at, diag);
+    dv_text_free(&path);
+    return st;
+}
+
 // The temporary file that all ranks write into before the commit.
 typedef struct place {
     int64_t data_off;

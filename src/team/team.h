@@ -320,6 +320,8 @@ dv_status dv_checkpoint_load(dv_rank *r, const char *path, dv_diag *diag);
 // Read and write a rank's own box of a tensor in an .npy file, collectively.
 dv_status dv_rank_read_npy(dv_rank *r, int32_t tensor, const char *path,
                            dv_diag *diag);
+// Reads a rank's own box of a constant from its file, collectively.
+dv_status dv_rank_read_constant(dv_rank *r, int32_t tensor, dv_diag *diag);
 dv_status dv_rank_write_npy(dv_rank *r, int32_t tensor, const char *path,
                             dv_diag *diag);
 

@@ -24,7 +24,7 @@ for dir in src/*/; do
     *.h) awk '/^\/\// {print; next} {exit}' "$header" ;;
     *) sed -n '/has no such header/,/^$/p' "$header" ;;
     esac >"${TMPDIR:-/tmp}/map.$$"
-    for file in "$dir"*.[ch] "$dir"*.def; do
+    for file in "$dir"*.[ch] "$dir"*.def "$dir"*/*.[ch] "$dir"*/*.def; do
         [ -e "$file" ] && [ "$file" != "$header" ] || continue
         stem=$(basename "$file" | sed 's/\..*//')
         grep -q "\b$stem\b" "${TMPDIR:-/tmp}/map.$$" || { echo "$header does not list $file"; bad=1; }

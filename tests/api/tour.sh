@@ -10,5 +10,6 @@ same() { # header, the line behind its program, program
         sed -e :a -e '/^\n*$/{$d;N;ba' -e '}' | diff - "$3" || bad=1
 }
 same "$1/include/divvy/divvy.h" 'Calls that can fail' "$1/tests/api/tour.c"
+same "$1/include/divvy/build.h" 'Errors are sticky' "$1/tests/api/build.c"
 same "$1/include/divvy/dist.h" 'A call marked' "$1/examples/array.c"
 exit $bad

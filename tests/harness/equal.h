@@ -68,6 +68,8 @@ static inline int same_expr(const dv_expr *a, const dv_expr *b)
         return memcmp(&a->value, &b->value, sizeof a->value) == 0;
     if (a->kind == DV_EXPR_READ)
         return a->read == b->read;
+    if (a->kind == DV_EXPR_INDEX)
+        return a->read == b->read && a->base == b->base;
     if (a->fn != b->fn || a->vars != b->vars)
         return 0;
     for (int i = 0; i < a->n_args; i++)

@@ -248,7 +248,25 @@ void run_plan(const dv_gemm_plan *plan, const void *a, const void *b, void *c,
 {
     void *workspace = dv_alloc_buffer((size_t)dv_gemm_plan_workspace(plan));
     assert_non_null(workspace);
-    dv_gemm_run(plan, a, b, c, workspace, args);
+    // Operands that the plan expects to be packed: twice as much memory, to see
+    // that no more is written than the plan says.
+    const void *in[2] = {a, b};
+    unsigned char *given[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++) {
+        size_t n = (size_t)dv_gemm_plan_given_bytes(plan, 1 << i);
+        if (!(dv_gemm_plan_given(plan) >> i & 1))
+            continue;
+        assert_non_null(given[i] = dv_alloc_buffer(2 * n));
+        memset(given[i], 0xff, 2 * n);
+        assert_int_equal(dv_gemm_plan_give(plan, 1 << i, in[i], given[i], NULL),
+                         DV_OK);
+        for (size_t k = n; k < 2 * n; k++)
+            assert_int_equal(given[i][k], 0xff);
+        in[i] = given[i];
+    }
+    dv_gemm_run(plan, in[0], in[1], c, workspace, args);
+    dv_release(given[0]);
+    dv_release(given[1]);
     dv_release(workspace);
 }
 
@@ -294,7 +312,8 @@ void try_tiles(dv_jit *jit, dv_gemm_shape s)
     s.batch = 0; // a plan takes one product
     s.one_sum = 1;
     gemm_problem q = {.s = s};
-    dv_gemm_options o = {.pack = 1, .k_block = 32 * (1 + pick(4))};
+    dv_gemm_options o = {
+        .pack = 1, .k_block = 32 * (1 + pick(4)), .given = pick(4)};
     gemm_start(&q, 0);
     size_t bytes = (size_t)q.n_c *
                    (size_t)dv_dtype_get((dv_dtype)gemm_type_c(&s))->size_bytes;

@@ -157,6 +157,32 @@ static int is_real(int type)
     return type == WEAK_FLOAT || (type >= 0 && dv_is_float((dv_dtype)type));
 }
 
+// The rule for two integers: a signed type holds what two types hold of which
+// one is signed.
+static int join_integers(int a, int b)
+{
+    static const dv_dtype up[][2] = {
+        {DV_U8, DV_I16}, {DV_U16, DV_I32}, {DV_U32, DV_I64}, {DV_U64, DV_I64}};
+    int bits = 0, is_signed = 0;
+    if (a == DV_BOOL || b == DV_BOOL)
+        return a == DV_BOOL ? b : a;
+    for (int i = 0; i < 2; i++) {
+        const char *name = dv_dtype_get((dv_dtype)(i ? b : a))->name;
+        bits = atoi(name + 1) > bits ? atoi(name + 1) : bits;
+        is_signed += name[0] == 'i';
+    }
+    for (int i = 0; i < 4 && is_signed == 1; i++)
+        for (int k = 0; k < 2; k++)
+            if ((k ? b : a) == (int)up[i][0])
+                return atoi(dv_dtype_get((dv_dtype)(k ? a : b))->name + 1) >
+                               atoi(dv_dtype_get(up[i][0])->name + 1)
+                           ? (k ? a : b)
+                           : (int)up[i][1];
+    char name[8];
+    snprintf(name, sizeof name, "%c%d", is_signed ? 'i' : 'u', bits);
+    return dv_dtype_find(name, strlen(name));
+}
+
 // The language's rule for the type of an operation, written independently.
 static int join(int a, int b)
 {
@@ -168,6 +194,8 @@ static int join(int a, int b)
     }
     if (is_real(a) != is_real(b))
         return is_real(a) ? a : b;
+    if (!is_real(a))
+        return join_integers(a, b);
     int na = dv_dtype_get((dv_dtype)a)->size_bytes;
     int nb = dv_dtype_get((dv_dtype)b)->size_bytes;
     if (na == nb && a != b)
@@ -177,17 +205,35 @@ static int join(int a, int b)
 
 static double limit_of(int type)
 {
-    return is_real(type)    ? float_limit
-           : type == DV_I8  ? 127
-           : type == DV_I32 ? 1e6
-                            : 1e9;
+    return is_real(type)                      ? float_limit
+           : type == DV_BOOL                  ? 1
+           : type == DV_I8                    ? 127
+           : type == DV_U8                    ? 255
+           : type == DV_I16                   ? 32767
+           : type == DV_U16                   ? 65535
+           : type == DV_I32 || type == DV_U32 ? 1e6
+                                              : 1e9;
 }
 
+// There are no u32: large ones do not fit the 32 bits in which spyre stores the
+// i64 of temporaries.
 static dv_dtype some_type(gen *g, int real)
 {
     static const dv_dtype reals[] = {DV_F64, DV_F32, DV_F32, DV_F16, DV_BF16};
-    static const dv_dtype wholes[] = {DV_I64, DV_I32, DV_I32, DV_I8};
-    return real ? reals[below(g, 5)] : wholes[below(g, 4)];
+    static const dv_dtype wholes[] = {DV_I64, DV_I32, DV_I32,  DV_I8,
+                                      DV_U8,  DV_U16, DV_BOOL, DV_I16,
+                                      DV_I16, DV_I32, DV_U64,  DV_I8};
+    return real ? reals[below(g, 5)] : wholes[below(g, 12)];
+}
+
+// Returns the largest magnitude in memory of a value that is stored in a
+// tensor: negative numbers are large ones in unsigned types.
+static double stored_bound(dv_dtype t, double bound)
+{
+    const dv_dtype_info *x = dv_dtype_get(t);
+    if (x->kind == 'b')
+        return 1;
+    return x->kind == 'u' && x->size_bytes < 8 ? (double)dv_int_most(t) : bound;
 }
 
 // -- Names -------------------------------------------------------------------
@@ -364,6 +410,50 @@ static const char *access_text(gen *g, int t, int direct)
     return fmt(g, "%s]", s);
 }
 
+// Returns an index that may leave its tensor: a variable or a sum of two, with
+// any offset, or any element of an integer input.
+static const char *loose_index(gen *g, int64_t extent)
+{
+    static const int64_t coefs[] = {1, 1, 1, -1, 2};
+    int v = some_var(g), w = some_var(g), at = below(g, g->n_tensors);
+    int64_t base = rng_below(&g->r, 2 * extent + 1) - extent;
+    if (v < 0 || percent(g, 15)) {
+        const tensor *t = &g->tensors[at];
+        return t->fixed && !dv_is_float(t->dtype) && percent(g, 50)
+                   ? access_text(g, at, 1)
+                   : fmt(g, "%" PRId64, base);
+    }
+    if (v == w || percent(g, 50))
+        return affine(g, g->vars[v].name, coefs[below(g, 5)], base);
+    return fmt(g, "%s+%s-%" PRId64, g->vars[v].name, g->vars[w].name,
+               1 + rng_below(&g->r, extent));
+}
+
+static value constant(gen *g, int real);
+
+// Returns a read with a border of tensor t.
+static value loose_read(gen *g, int t)
+{
+    const tensor *x = &g->tensors[t];
+    int plain_before[MAX_VARS];
+    const char *s = fmt(g, "%s[", x->name);
+    for (int v = 0; v < g->n_vars; v++)
+        plain_before[v] = g->vars[v].plain;
+    for (int d = 0; d < x->n_dims; d++)
+        s = fmt(g, "%s%s%s", s, d ? "," : "",
+                percent(g, 70) ? loose_index(g, x->shape[d])
+                               : index_text(g, x->shape[d], 0));
+    // Indices of reads with a border give no ranges.
+    for (int v = 0; v < g->n_vars; v++)
+        g->vars[v].plain = plain_before[v];
+    value outside = constant(g, dv_is_float(x->dtype));
+    if (dv_round_to(x->dtype, -4) != -4 || dv_round_to(x->dtype, 9) != 9)
+        outside = (value){percent(g, 50) ? "0" : "1", WEAK_INT, 5, 1};
+    s = fmt(g, "(%s] else %s)", s, outside.text);
+    return (value){s, (int)x->dtype, 5,
+                   x->bound > outside.bound ? x->bound : outside.bound};
+}
+
 // -- Leaves ------------------------------------------------------------------
 
 static value constant(gen *g, int real)
@@ -382,10 +472,28 @@ static value constant(gen *g, int real)
     return (value){fmt(g, "%d", c), WEAK_INT, c < 0 ? 4 : 5, 4};
 }
 
+// Returns the value of a variable in scope, or a constant if there is none.
+static value position(gen *g)
+{
+    int v = some_var(g);
+    if (v < 0)
+        return constant(g, 0);
+    int64_t lo = g->vars[v].begin, hi = g->vars[v].end - 1;
+    int64_t by = percent(g, 30) ? below(g, 9) - 4 : 0;
+    double bound = (double)(hi + 4 > 4 - lo ? hi + 4 : 4 - lo);
+    if (!by)
+        return (value){g->vars[v].name, DV_I64, 5, bound};
+    return (value){fmt(g, "%s %c %d", g->vars[v].name, by < 0 ? '-' : '+',
+                       (int)(by < 0 ? -by : by)),
+                   DV_I64, 2, bound};
+}
+
 // Returns a read of a random tensor of the class, or a constant if there is
 // none. `exact`: only of a tensor whose values were not rounded.
 static value leaf(gen *g, int real, int exact)
 {
+    if (!real && percent(g, 15))
+        return position(g);
     int at = below(g, g->n_tensors);
     if (g->own >= 0 && percent(g, 30))
         at = g->own;
@@ -394,6 +502,8 @@ static value leaf(gen *g, int real, int exact)
         const tensor *x = &g->tensors[t];
         if (dv_is_float(x->dtype) != real || (exact && real && !x->fixed))
             continue;
+        if (percent(g, 12))
+            return loose_read(g, t);
         return (value){access_text(g, t, 0), (int)x->dtype, 5, x->bound};
     }
     return constant(g, real);
@@ -506,7 +616,10 @@ static value reduce(gen *g, int real, int depth)
                  v.bound};
     if (name[0] == 's') {
         out.bound *= (double)points;
-        out.type = v.type == DV_I8 ? (int)DV_I32 : v.type;
+        out.type = v.type >= 0 && !is_real(v.type) &&
+                           dv_dtype_get((dv_dtype)v.type)->size_bytes < 4
+                       ? (int)DV_I32
+                       : v.type;
     } else if (name[0] == 'p') {
         out.bound = 100;
     }
@@ -540,8 +653,26 @@ static value real_call(gen *g, value a)
                  {"abs(%s)", 0},
                  {"min(%s, inf)", 0},
                  {"max(-inf, %s)", 0},
-                 {"exp(max(min(%s, 1.0), -inf))", 3}};
-    int i = below(g, 15);
+                 {"exp(max(min(%s, 1.0), -inf))", 3},
+                 {"sin(%s)", 1},
+                 {"cos(%s)", 1},
+                 {"tan(0.5 * tanh(%s))", 1},
+                 {"asin(0.5 * tanh(%s))", 1},
+                 {"acos(0.5 * tanh(%s))", 3},
+                 {"atan(%s)", 2},
+                 {"atan2(%s, 1.5)", 2},
+                 {"sinh(tanh(%s))", 2},
+                 {"cosh(tanh(%s))", 2},
+                 {"asinh(%s)", 0},
+                 {"acosh(abs(%s) + 1.5)", 0},
+                 {"atanh(0.5 * tanh(%s))", 1},
+                 {"exp2(min(%s, 1.0))", 2},
+                 {"log2(abs(%s) + 1.0)", 0},
+                 {"expm1(min(%s, 1.0))", 2},
+                 {"log1p(abs(%s))", 0},
+                 {"pow(abs(%s) + 0.5, 0.75)", 0},
+                 {"clamp(%s, -1, 1.5)", 2}};
+    int i = below(g, (int)(sizeof calls / sizeof *calls));
     const char *form = calls[i].form, *hole = strstr(form, "%s");
     // The argument is put in by hand, because the form is not a literal of
     // printf.
@@ -551,14 +682,33 @@ static value real_call(gen *g, value a)
     return tamed(g, out, float_limit);
 }
 
+// Calls a function with steps, of a value without an error.
+static value step_call(gen *g)
+{
+    static const char *const names[] = {"floor", "ceil", "round", "trunc",
+                                        "sign",  "!",    "isnan", "isinf"};
+    value a = leaf(g, 1, 1);
+    const char *name = names[below(g, 8)];
+    if (percent(g, 30))
+        a.text = fmt(g, "%s(%s, %s)", percent(g, 50) ? "mod" : "rem", a.text,
+                     percent(g, 50) ? "0.75" : "-3");
+    a.text = fmt(g, "%s(%s)", name, a.text);
+    a.type = a.type == WEAK_INT ? WEAK_FLOAT : a.type;
+    a.prec = name[0] == '!' ? 4 : 5;
+    a.bound += 3;
+    return a;
+}
+
 static value real(gen *g, int depth)
 {
     value a, b, c;
-    int kind = below(g, 16);
+    int kind = below(g, 17);
     if (depth <= 0 || kind < 2)
         return percent(g, 85) ? leaf(g, 1, 0) : constant(g, 1);
     if (kind < 5)
         return reduce(g, 1, depth);
+    if (kind == 16)
+        return step_call(g);
     a = real(g, depth - 1);
     if (kind < 8)
         return real_call(g, a);
@@ -589,10 +739,42 @@ static value real(gen *g, int depth)
 
 // -- Integers ----------------------------------------------------------------
 
+// Takes the sign of a value, or shifts or inverts its bits.
+static value one_bits(gen *g, value a)
+{
+    int kind = below(g, 4);
+    if (kind == 0)
+        return (value){fmt(g, "sign(%s)", a.text), a.type, 5, 1};
+    if (kind == 1 && 8 * a.bound <= limit_of(a.type))
+        return (value){fmt(g, "(%s << %d)", operand(g, a, 4), below(g, 4)),
+                       a.type, 5, 8 * a.bound};
+    if (kind == 2 && a.bound + 1 <= limit_of(a.type))
+        return (value){fmt(g, "~%s", operand(g, a, 4)), a.type, 4, a.bound + 1};
+    return (value){fmt(g, "(%s >> %d)", operand(g, a, 4), below(g, 9)), a.type,
+                   5, a.bound + 1};
+}
+
+// Combines the bits of two values, or takes a remainder.
+static value two_bits(gen *g, value a, value b)
+{
+    static const char *const ops[] = {"&", "|", "^", "&&", "||"};
+    int kind = below(g, 8), type = join(a.type, b.type);
+    double bound = 2 * ((a.bound > b.bound ? a.bound : b.bound) + 1);
+    if (kind < 3)
+        return (value){
+            fmt(g, "%s(%s, %s)", kind ? "mod" : "rem", a.text, b.text), type, 5,
+            b.bound};
+    if (bound > limit_of(type))
+        return call2(g, percent(g, 50) ? "min" : "max", a, b);
+    return (value){fmt(g, "(%s %s %s)", operand(g, a, 4), ops[below(g, 5)],
+                       operand(g, b, 4)),
+                   type, 5, bound};
+}
+
 static value whole(gen *g, int depth)
 {
     value a, b, c;
-    int kind = below(g, 14);
+    int kind = below(g, 17);
     if (depth <= 0 || kind < 2)
         return percent(g, 85) ? leaf(g, 0, 0) : constant(g, 0);
     if (kind < 4)
@@ -609,6 +791,8 @@ static value whole(gen *g, int depth)
     if (kind < 8)
         return (value){fmt(g, "%s(%s)", kind == 6 ? "abs" : "relu", a.text),
                        a.type, 5, a.bound};
+    if (kind == 14)
+        return one_bits(g, a);
     b = whole(g, depth - 1);
     if (kind == 8) {
         c = compare(g, depth, 1);
@@ -618,6 +802,8 @@ static value whole(gen *g, int depth)
     }
     if (kind == 9)
         return call2(g, percent(g, 50) ? "min" : "max", a, b);
+    if (kind > 14)
+        return two_bits(g, a, b);
     return infix(g, "+-*"[below(g, 3)], a, b);
 }
 
@@ -679,7 +865,7 @@ static void input(gen *g, int index)
     t.dtype = some_type(g, !index && g->mode == GEN_FLOATS && percent(g, 75));
     some_shape(g, &t, index ? 1 : 4);
     if (!dv_is_float(t.dtype))
-        t.bound = 9;
+        t.bound = t.fixed ? 16 : stored_bound(t.dtype, 9);
     if (index) {
         t.limit = g->extents[below(g, 4)];
         t.fixed = 1;
@@ -784,6 +970,7 @@ static void define(gen *g)
     value v = any(g, want_real, 1 + below(g, 3));
     t.bound = v.bound < 1 ? 1 : v.bound;
     const char *type = spelt_type(g, v, &t.dtype);
+    t.bound = stored_bound(t.dtype, t.bound);
     line(g, fmt(g, "%s%s]%s = %s%s", prefix(g), left, type, v.text, ranges(g)));
     add_tensor(g, t);
 }
@@ -820,7 +1007,7 @@ static void define_temp(gen *g)
                          : fmt(g, "%s + %" PRId64 "*%s", qn, n, rn);
     value v = any(g, want_real, 1 + below(g, 2));
     v = tamed(g, v, limit_of((int)t.dtype));
-    t.bound = v.bound < 1 ? 1 : v.bound;
+    t.bound = stored_bound(t.dtype, v.bound < 1 ? 1 : v.bound);
     line(g, fmt(g, "%s[%s%s] = %s%s", t.name, row, at, v.text, ranges(g)));
     add_tensor(g, t);
 }

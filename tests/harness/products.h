@@ -23,11 +23,13 @@ static void shuffle(rng *r, const char *from, char *to)
     }
 }
 
-// Declares an input whose index is a list like "a,c", with the letters' sizes.
-static int declare(char *to, size_t room, const char *dtype, char name,
-                   const char *index, const int *size)
+// Declares an input or a constant whose index is a list like "a,c", with the
+// letters' sizes.
+static int declare(char *to, size_t room, int fixed, const char *dtype,
+                   char name, const char *index, const int *size)
 {
-    int n = snprintf(to, room, "input %c: %s[", name, dtype);
+    int n = snprintf(to, room, "%s %c: %s[", fixed ? "const" : "input", name,
+                     dtype);
     for (; *index; index++)
         n += *index == ','
                  ? snprintf(to + n, room - (size_t)n, ", ")
@@ -116,8 +118,11 @@ static void some_product(uint64_t seed, char *text, size_t room)
     const char *stored = t < 3 && rng_percent(&r, 15) ? ": f16" : "";
     if (!floats)
         stored = rng_percent(&r, 85) ? ": i32" : ": i8";
-    int n = declare(text, room, type, 'x', at[0], l.size);
-    n += declare(text + n, room - (size_t)n, other, 'y', at[1], l.size);
+    int fixed = (int)rng_below(&r, 5); // 3, 4: neither is a constant
+    int n =
+        declare(text, room, fixed == 0 || fixed == 2, type, 'x', at[0], l.size);
+    n += declare(text + n, room - (size_t)n, fixed == 1 || fixed == 2, other,
+                 'y', at[1], l.size);
     snprintf(text + n, room - (size_t)n,
              "z[%s]%s = %ssum[%s] x[%s] * y[%s]%s\noutput z\n", at[2], stored,
              end[0], l.sum, at[0], at[1], end[1]);

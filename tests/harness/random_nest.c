@@ -169,8 +169,26 @@ void run_contraction(const dv_contraction *c, const void *in0, const void *in1,
 {
     void *workspace = dv_alloc_buffer((size_t)dv_contraction_workspace(c));
     assert_non_null(workspace);
-    dv_contraction_run(
-        c, &(dv_contraction_args){
-               .in0 = in0, .in1 = in1, .out = out, .workspace = workspace});
+    // What was packed before is not read from where it was: its address is that
+    // of the packed input, followed by as much memory that must stay as it is.
+    dv_contraction_args args = {
+        .in0 = in0, .in1 = in1, .out = out, .workspace = workspace};
+    unsigned char *packed[2] = {NULL, NULL};
+    for (int o = 0; o < 2; o++) {
+        size_t n = (size_t)dv_contraction_once_bytes(c, o);
+        if (!(dv_contraction_once(c) >> o & 1))
+            continue;
+        assert_non_null(packed[o] = dv_alloc_buffer(2 * n));
+        memset(packed[o], 0xff, 2 * n);
+        assert_int_equal(
+            dv_contraction_pack(c, o, o ? in1 : in0, packed[o], NULL), DV_OK);
+        for (size_t i = n; i < 2 * n; i++)
+            assert_int_equal(packed[o][i], 0xff);
+        args.packed[o] = packed[o];
+        *(o ? &args.in1 : &args.in0) = packed[o];
+    }
+    dv_contraction_run(c, &args);
+    dv_release(packed[0]);
+    dv_release(packed[1]);
     dv_release(workspace);
 }

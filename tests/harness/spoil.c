@@ -115,7 +115,10 @@ static int too_small(victim *v) // C11
 static int ends_early(victim *v) // C14, C15
 {
     v->h->end_op--;
-    return 1;
+    // A loaded home may be shorter than the loop over tiles: it is then loaded
+    // for every tile.
+    return v->h->fill != DV_FILL_LOADED || v->h->n_readers == 0 ||
+           v->h->readers[v->h->n_readers - 1] == v->h->end_op;
 }
 
 static int ends_nowhere(victim *v)
@@ -622,6 +625,12 @@ static int shared_without_a_ring(victim *v) // C35
     return any || v->h->shared || v->h->n_passed_to;
 }
 
+static int passed_to_other_rings(victim *v) // C35
+{
+    v->plan->target.ring_cores = 1;
+    return v->h->n_passed_to;
+}
+
 // The op reads the tensor from main memory, where it never was.
 static int shared_but_not_stored(victim *v) // C15
 {
@@ -632,6 +641,104 @@ static int shared_but_not_stored(victim *v) // C15
     set_ops(v, &x->ops, &x->n_ops, v->h->readers[--v->h->n_readers]);
     v->s->shares = x;
     v->s->n_shares = 1;
+    return 1;
+}
+
+// Returns the group that loops over tiles and has an op that shares a read, or
+// to which a home is passed; NULL: there is none.
+static dv_group *receiving_loop(const victim *v)
+{
+    for (int32_t i = 0; i < v->plan->ops->n_ops; i++)
+        for (int r = 0; r < v->plan->ops->ops[i].n_reads; r++)
+            if (dv_ring_of(v->plan, i, r) != DV_RING_NONE &&
+                tile_loop(v->plan, i))
+                return &v->plan->groups[group_of(v->plan, i)];
+    return NULL;
+}
+
+// One core has a tile more, so that the others do not need the same elements in
+// the same round.
+static int shared_out_of_step(victim *v) // C35
+{
+    dv_group *g = receiving_loop(v);
+    if (!g || g->n_deals < 2 || g->deals[1].n_tiles < 2)
+        return 0;
+    g->deals[0].n_tiles++;
+    g->deals[1].first_tile++;
+    g->deals[1].n_tiles--;
+    return 1;
+}
+
+// The cores have the same tiles, in another order than their own.
+static int shared_out_of_order(victim *v) // C35
+{
+    dv_group *g = receiving_loop(v);
+    if (!g || g->n_deals < 2)
+        return 0;
+    g->deals[0].core = 1;
+    g->deals[1].core = 0;
+    return 1;
+}
+
+// Later ops of a loop overwrite what other cores may still receive.
+static int passed_to_a_part_of_a_loop(victim *v) // C35
+{
+    const dv_group *g = receiving_loop(v);
+    if (!g || !v->h->n_passed_to || v->h->end_op != g->end_op)
+        return 0;
+    v->h->end_op--;
+    return v->h->passed_to[v->h->n_passed_to - 1] < v->h->end_op;
+}
+
+// Tiles of other results are between the parts of a result: all ops of the loop
+// number their tiles the other way.
+static int sums_not_in_turn(victim *v) // C36
+{
+    static const int8_t turned[] = {1, 0, 2, 3}, last[] = {2, 0, 1, 3};
+    if (v->h->fill != DV_FILL_SUMMED)
+        return 0;
+    dv_plan *p = v->plan;
+    const dv_group *g = &p->groups[group_of(p, v->h->as_op)];
+    p->digits = DV_NEW(&p->arena, const int8_t *, p->ops->n_ops);
+    for (int32_t i = g->first_op; i < g->end_op; i++)
+        p->digits[i] = p->ops->ops[i].vars[1].reduce ||
+                               p->slices[i][1] == p->ops->ops[i].vars[1].end
+                           ? last
+                           : turned;
+    return 1;
+}
+
+// A core begins with the second part of a result.
+static int sums_begin_late(victim *v) // C36
+{
+    if (v->h->fill != DV_FILL_SUMMED)
+        return 0;
+    dv_group *g = &v->plan->groups[group_of(v->plan, v->h->as_op)];
+    g->deals[0].n_tiles++;
+    g->deals[1].first_tile++;
+    g->deals[1].n_tiles--;
+    v->s->n_shares = 0;
+    return 1;
+}
+
+static int sums_without_a_home(victim *v) // C13
+{
+    if (v->h->fill != DV_FILL_SUMMED)
+        return 0;
+    v->h->fill = DV_FILL_LOADED;
+    return 1;
+}
+
+static int sums_in_two_homes(victim *v) // C36
+{
+    if (v->h->fill != DV_FILL_SUMMED)
+        return 0;
+    dv_home *all = DV_NEW(&v->plan->arena, dv_home, v->s->n_homes + 1);
+    memcpy(all, v->s->homes, (size_t)v->s->n_homes * sizeof *all);
+    all[v->s->n_homes] = *v->h;
+    all[v->s->n_homes].address = v->s->capacity_bytes / 2;
+    v->s->homes = all;
+    v->s->n_homes++;
     return 1;
 }
 
@@ -689,6 +796,14 @@ const spoiler spoilers[] = {
     SPOILER(shared_load_of_what_is_written),
     SPOILER(shared_without_a_ring),
     SPOILER(shared_but_not_stored),
+    SPOILER(shared_out_of_step),
+    SPOILER(shared_out_of_order),
+    SPOILER(passed_to_a_part_of_a_loop),
+    SPOILER(passed_to_other_rings),
+    SPOILER(sums_not_in_turn),
+    SPOILER(sums_begin_late),
+    SPOILER(sums_without_a_home),
+    SPOILER(sums_in_two_homes),
     SPOILER(outlives_the_loop),
     SPOILER(read_after_the_loop),
     SPOILER(other_tiles),

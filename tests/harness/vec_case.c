@@ -40,6 +40,10 @@ void vec_make(vec_problem *q)
         int64_t lo, hi;
         span(q, i, &lo, &hi);
         int es = es_of(q->o[i].dtype), lead = q->o[i].lead;
+        if (q->o[i].as == DV_VEC_AS_INDEX) { // a small number, or close to 2^24
+            q->at[i] = (void *)(uintptr_t)(pick(2) ? pick(9) - 4 : 16777000);
+            continue;
+        }
         if (lead) {
             q->at[i] = (char *)q->at[lead - 1] + q->o[i].behind * es;
             continue;
@@ -54,7 +58,7 @@ void vec_make(vec_problem *q)
 void vec_free(vec_problem *q)
 {
     for (int i = 0; i < q->s.n_operands; i++)
-        if (!q->o[i].lead)
+        if (!q->o[i].lead && q->o[i].as != DV_VEC_AS_INDEX)
             unfence(&q->f[i]);
 }
 
@@ -77,11 +81,28 @@ static double node(const vec_problem *q, int i, int64_t r, int64_t c,
         switch ((dv_vec_kind)n->kind) {
         case DV_VEC_LOAD:
             o += n->arg[0];
+            if (o->as == DV_VEC_AS_INDEX) {
+                value[k] = (double)((int64_t)(uintptr_t)q->at[n->arg[0]] +
+                                    r * o->outer + c * o->inner);
+                break;
+            }
             value[k] = dv_load((dv_dtype)o->dtype, q->at[n->arg[0]],
                                r * o->outer + c * o->inner);
             break;
         case DV_VEC_CONST:
             value[k] = rounded(q, n->value);
+            break;
+        case DV_VEC_WHOLE_CONST:
+            value[k] = n->value;
+            break;
+        case DV_VEC_FLOAT:
+            value[k] = value[n->arg[0]];
+            break;
+        case DV_VEC_WHOLE:
+            value[k] =
+                (double)(int32_t)(uint32_t)(uint64_t)(int64_t)dv_fn_apply(
+                    (dv_fn)n->fn, value[n->arg[0]], value[n->arg[1]],
+                    value[n->arg[2]]);
             break;
         case DV_VEC_REDUCED:
             value[k] = acc;

@@ -90,6 +90,19 @@ static inline double rt_relu(double x)
     return isnan(x) || x > 0 ? x : 0;
 }
 
+static inline double rt_mod(double x, double y)
+{
+    double r = fmod(x, y);
+    if (r == 0)
+        return copysign(r, y);
+    return (r < 0) != (y < 0) ? r + y : r;
+}
+
+static inline double rt_sign(double x)
+{
+    return isnan(x) ? x : (x > 0) - (x < 0);
+}
+
 static inline double rt_sigmoid(double x)
 {
     return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
@@ -105,17 +118,17 @@ static inline double rt_gelu(double x)
     return 0.5 * x * erfc(x * -0.70710678118654752440);
 }
 
-static inline int64_t rt_add(int64_t x, int64_t y)
+static inline int64_t rt_iadd(int64_t x, int64_t y)
 {
     return (int64_t)((uint64_t)x + (uint64_t)y);
 }
 
-static inline int64_t rt_sub(int64_t x, int64_t y)
+static inline int64_t rt_isub(int64_t x, int64_t y)
 {
     return (int64_t)((uint64_t)x - (uint64_t)y);
 }
 
-static inline int64_t rt_mul(int64_t x, int64_t y)
+static inline int64_t rt_imul(int64_t x, int64_t y)
 {
     return (int64_t)((uint64_t)x * (uint64_t)y);
 }
@@ -132,10 +145,45 @@ static inline int64_t rt_imax(int64_t x, int64_t y)
 
 static inline int64_t rt_iabs(int64_t x)
 {
-    return x < 0 ? rt_sub(0, x) : x;
+    return x < 0 ? rt_isub(0, x) : x;
+}
+
+static inline int64_t rt_isign(int64_t x)
+{
+    return (x > 0) - (x < 0);
+}
+
+// The remainder of a division by 0 is 0.
+static inline int64_t rt_irem(int64_t x, int64_t y)
+{
+    return y == 0 || y == -1 ? 0 : x % y;
+}
+
+static inline int64_t rt_imod(int64_t x, int64_t y)
+{
+    int64_t r = rt_irem(x, y);
+    return r != 0 && (r ^ y) < 0 ? r + y : r;
+}
+
+// Distances beyond 63, and negative ones, shift all bits out.
+static inline int64_t rt_ishl(int64_t x, int64_t y)
+{
+    return y < 0 || y > 63 ? 0 : (int64_t)((uint64_t)x << y);
+}
+
+static inline int64_t rt_ishr(int64_t x, int64_t y)
+{
+    uint64_t sign = x < 0 ? UINT64_MAX : 0;
+    uint64_t by = y < 0 || y > 63 ? 63 : (uint64_t)y;
+    return (int64_t)((((uint64_t)x ^ sign) >> by) ^ sign);
 }
 
 // Exits with an error if an index read from a tensor is out of bounds.
+static inline int rt_inside(int64_t i, int64_t size)
+{
+    return i >= 0 && i < size;
+}
+
 static inline int64_t rt_index(int64_t i, int64_t size)
 {
     if (i < 0 || i >= size) {

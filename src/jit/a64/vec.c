@@ -317,10 +317,18 @@ static void load(maker *m, const dv_vec_mop *o)
     const dv_vec_operand *from = &m->p->operands[o->imm];
     int es = dv_vec_size(from), v = reg(o->dst);
     int64_t off = m->at->off[o->imm];
+    if (from->as == DV_VEC_AS_INDEX) {
+        first_of(m, o, from);
+        if (m->p->is64)
+            DV_E(dup_2d, v, X_TMP, 0, 0);
+        else
+            DV_E(dup_4s, v, X_TMP, 0, 0);
+        return;
+    }
     if (from->inner == 0) {
         dv_gen_bytes(g, 0, v, pointer_to(m, o->imm), off, es);
         dv_a64_vec_widen(g, v, (dv_dtype)from->dtype,
-                         (dv_dtype)m->p->shape->compute);
+                         dv_vec_lane_type(from, m->p->shape->compute));
         if (m->p->is64)
             DV_E(dupl_2d, v, v, 0, 0);
         else
@@ -341,7 +349,7 @@ static void load(maker *m, const dv_vec_mop *o)
         }
     }
     dv_a64_vec_widen(g, v, (dv_dtype)from->dtype,
-                     (dv_dtype)m->p->shape->compute);
+                     dv_vec_lane_type(from, m->p->shape->compute));
 }
 
 static void store(maker *m, const dv_vec_mop *o)
@@ -380,7 +388,7 @@ static int two(maker *m, const dv_vec_mop *o)
     int64_t off = m->at->off[o->imm] + 16 * o->copy;
     if (o[1].op != o->op || o[1].imm != o->imm || o[1].copy != o->copy + 1 ||
         o->count != m->gen.lanes || o[1].count != m->gen.lanes ||
-        x->inner != 1 || x->dtype != m->p->shape->compute ||
+        x->inner != 1 || x->dtype != m->p->shape->compute || x->as ||
         m->p->shape->reduce == DV_VEC_OUTER || off % 16 || off > MOST_PAIR)
         return 0;
     if (o->op == DV_V_LOAD)
@@ -412,6 +420,8 @@ static void put_pool(maker *m)
         for (int lane = 0; lane < m->gen.lanes; lane++) {
             const dv_vec_const *c = &m->p->pool[i];
             uint64_t bits = !c->lanes || lane < c->lanes ? c->bits : 0;
+            if (c->lanes == DV_VEC_IOTA)
+                bits = (uint64_t)lane;
             dv_code_put(code, (uint32_t)bits);
             if (m->p->is64)
                 dv_code_put(code, (uint32_t)(bits >> 32));

@@ -119,7 +119,8 @@ int dv_a64_vec_point(unsigned char *code, size_t first)
 
 void dv_a64_vec_widen(dv_gen *g, int v, dv_dtype t, dv_dtype to)
 {
-    int whole = t == DV_I8 || t == DV_I32 || t == DV_I64;
+    int byte = t == DV_U8 || t == DV_BOOL;
+    int whole = byte || t == DV_I8 || t == DV_I32 || t == DV_I64;
     if (t == DV_F16)
         DV_E(fcvtl, v, v, 0, 0);
     if (t == DV_BF16)
@@ -127,6 +128,10 @@ void dv_a64_vec_widen(dv_gen *g, int v, dv_dtype t, dv_dtype to)
     if (t == DV_I8) {
         DV_E(sxtl_8h, v, v, 0, 0);
         DV_E(sxtl_4s, v, v, 0, 0);
+    }
+    if (byte) {
+        DV_E(uxtl_8h, v, v, 0, 0);
+        DV_E(uxtl_4s, v, v, 0, 0);
     }
     if (to == DV_F64 && !whole && t != DV_F64)
         DV_E(fcvtl_2d, v, v, 0, 0);
@@ -142,7 +147,7 @@ int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t)
 {
     if (t == from)
         return v;
-    if (t == DV_I8) { // narrows i32 lanes to i8
+    if (t == DV_I8 || t == DV_U8) { // narrows i32 lanes to bytes
         DV_E(xtn_4h, n, v, 0, 0);
         DV_E(xtn_8b, n, n, 0, 0);
         return n;

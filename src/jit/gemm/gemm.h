@@ -27,6 +27,7 @@
 //   plan.c           block sizes, layout of the workspace
 //   make.c           generates the kernels of a plan
 //   run.c            runs a plan
+//   given.c          packs constant operands before the runs
 //   plan.h           the structures of a plan
 //   cut.h            cuts rows and vectors into register tiles
 //   prod.[ch]        a product as the generators of register tiles see it
@@ -47,7 +48,11 @@ typedef struct dv_gemm_options {
     int32_t k_block;
     // Rows of a block of A if operands are packed; 0: chosen to fit the caches.
     int32_t m_block;
+    // Mask of the operands that the caller packs once, before the first run, if
+    // the plan packs its operands (dv_gemm_plan_give).
+    int32_t given;
 } dv_gemm_options;
+enum { DV_GIVEN_A = 1, DV_GIVEN_B = 2 };
 
 // Makes a plan. Borrows `jit`. `shape` must describe one product (no batch) of
 // an unpacked A (panel_a 0).
@@ -58,6 +63,14 @@ void dv_gemm_plan_destroy(dv_gemm_plan *plan);
 
 // Returns the bytes of the workspace of a run.
 int64_t dv_gemm_plan_workspace(const dv_gemm_plan *plan);
+
+// Returns the mask of the operands that runs find packed, and the bytes of one
+// of them (0: it is not in the mask). dv_gemm_plan_give packs it: from the
+// operand as it is stored to memory that begins at a cache line.
+int dv_gemm_plan_given(const dv_gemm_plan *plan);
+int64_t dv_gemm_plan_given_bytes(const dv_gemm_plan *plan, int operand);
+dv_status dv_gemm_plan_give(const dv_gemm_plan *plan, int operand,
+                            const void *from, void *to, dv_diag *diag);
 
 // A run of a plan, and the next block that it computes.
 typedef struct dv_gemm_cursor {
@@ -75,7 +88,8 @@ typedef struct dv_block {
 } dv_block;
 // Runs the plan in steps. dv_gemm_next computes until the next block of rows is
 // finished, sets *finished to it and returns 1, or 0 after the last block.
-// `args` is the same as for a kernel; `workspace` begins at a cache line.
+// `args` is the same as for a kernel; `workspace` begins at a cache line. An
+// operand that is given is the packed one.
 void dv_gemm_begin(dv_gemm_cursor *g, const dv_gemm_plan *plan, const void *a,
                    const void *b, void *c, void *workspace,
                    const dv_gemm_args *args);

@@ -90,10 +90,11 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
     s.ahead_a = DV_AHEAD_NONE;
     s.pack_a = way == DV_PACKS_A;
     s.lda = s.pack_a ? s.lda : 0;
-    s.pack_b = way != DV_PACKS_NONE && row == 0 && !s.trans_b;
+    int given_b = plan->given & DV_GIVEN_B;
+    s.pack_b = way != DV_PACKS_NONE && row == 0 && !s.trans_b && !given_b;
     s.ldb = s.pack_b ? s.ldb : dv_gemm_ldb(plan, s.n);
     s.ldc = dv_gemm_ldc(plan);
-    s.next_b = !plan->one_block && (row > 0 || !plan->pairs);
+    s.next_b = given_b || (!plan->one_block && (row > 0 || !plan->pairs));
     s.trans_b = 0;
     s.trans_a = s.trans_a && !plan->pairs;
     if (i > 0)
@@ -104,14 +105,6 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
     }
     return dv_jit_gemm(w->jit, &s, &plan->kernels[kind][block][col][way],
                        w->diag);
-}
-
-// Returns the next index after i whose kernel differs, in a sequence of n
-// pieces (chunks of k or blocks of rows): 0, 1 and n - 1, since all middle
-// pieces share one kernel.
-static int32_t next_kind(int32_t i, int32_t n)
-{
-    return i == 1 && n > 3 ? n - 1 : i + 1;
 }
 
 // Generates the moves that pack the panels of block number `row` of A.
@@ -129,15 +122,16 @@ static dv_status make_rows(maker *w, int kind, int32_t k, int32_t row)
 
 // Generates the packing variants of one kernel: the first panel of B (col 0)
 // packs A, and in the first block of rows every panel packs B, unless separate
-// moves pack the operands before use.
+// moves pack the operands before use, or they are given packed.
 static dv_status make_packing_variants(maker *w, int32_t i, int32_t row,
                                        int col)
 {
     const dv_gemm_plan *plan = w->plan;
-    int packs_b = row == 0 && !plan->pairs && !plan->s.trans_b;
+    int packs_b = row == 0 && !plan->pairs && !plan->s.trans_b &&
+                  !(plan->given & DV_GIVEN_B);
+    int packs_a = col == 0 && !plan->pairs && !(plan->given & DV_GIVEN_A);
     DV_TRY(make_mul(w, i, row, col, packs_b ? DV_PACKS_B : DV_PACKS_NONE));
-    return col == 0 && !plan->pairs ? make_mul(w, i, row, col, DV_PACKS_A)
-                                    : DV_OK;
+    return packs_a ? make_mul(w, i, row, col, DV_PACKS_A) : DV_OK;
 }
 
 static dv_status make_chunk(maker *w, int32_t i)
@@ -149,10 +143,11 @@ static dv_status make_chunk(maker *w, int32_t i)
         if (plan->pairs || plan->s.trans_b)
             DV_TRY(
                 make_b(w, plan->cols[col].size, k, &plan->pack_b[kind][col]));
-        for (int32_t row = 0; row < blocks; row = next_kind(row, blocks))
+        for (int32_t row = 0; row < blocks;
+             row = dv_gemm_next_kind(row, blocks))
             DV_TRY(make_packing_variants(w, i, row, col));
     }
-    for (int32_t row = 0; row < blocks; row = next_kind(row, blocks)) {
+    for (int32_t row = 0; row < blocks; row = dv_gemm_next_kind(row, blocks)) {
         if (plan->pairs)
             DV_TRY(make_rows(w, kind, k, row));
         if (plan->out != plan->sum)
@@ -171,7 +166,11 @@ dv_status dv_gemm_make_kernels(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag)
     }
     cut_cols(plan);
     int32_t n = (int32_t)dv_ceil_div(plan->s.k, plan->kc);
-    for (int32_t i = 0; i < n; i = next_kind(i, n))
+    for (int32_t i = 0; i < n; i = dv_gemm_next_kind(i, n))
         DV_TRY(make_chunk(&w, i));
-    return DV_OK;
+    for (int i = 0; i < plan->n_cols; i++)
+        plan->b_chunk_bytes +=
+            plan->cols[i].n *
+            dv_gemm_b_bytes(plan, plan->cols[i].size, plan->kc);
+    return dv_gemm_make_given(plan, jit, diag);
 }

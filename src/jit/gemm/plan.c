@@ -21,11 +21,13 @@ static void lay_out(dv_gemm_plan *plan)
     int narrow = plan->out != plan->sum;
     if (!plan->packs)
         return;
-    plan->b_off =
+    plan->a_block_bytes =
         dv_round_up(dv_round_up(plan->mc, plan->height) * k, LINE_BYTES);
-    plan->sums_off =
-        plan->b_off +
-        dv_round_up(cols * (k + dv_gemm_correction_bytes(plan)), LINE_BYTES);
+    plan->b_off = plan->given & DV_GIVEN_A ? 0 : plan->a_block_bytes;
+    plan->sums_off = plan->b_off;
+    if (!(plan->given & DV_GIVEN_B))
+        plan->sums_off += dv_round_up(
+            cols * (k + dv_gemm_correction_bytes(plan)), LINE_BYTES);
     plan->workspace_bytes =
         plan->sums_off +
         dv_round_up(narrow * (plan->kc < plan->s.k ? plan->s.m : plan->mc) *
@@ -34,7 +36,8 @@ static void lay_out(dv_gemm_plan *plan)
 }
 
 // Decides whether to pack. Packing pays when B does not fit in L1 and m has
-// enough rows to reuse the packed panels; narrow types are always packed.
+// enough rows to reuse the packed panels, or runs find these packed, because
+// they are read one after the other. Narrow types are always packed.
 static int32_t packs(const dv_gemm_plan *plan, const dv_gemm_options *o)
 {
     int64_t l1 = o->l1_bytes ? o->l1_bytes : plan->isa->l1_bytes;
@@ -43,7 +46,11 @@ static int32_t packs(const dv_gemm_plan *plan, const dv_gemm_options *o)
         return 1;
     if (o->pack)
         return o->pack > 0;
-    return s->m >= 16 && s->n >= 8 &&
+    // Fewer than 4 rows take a long k only from packed panels
+    // (dv_nest_is_gemm).
+    if (s->m < 4 && o->given & DV_GIVEN_B)
+        return 1;
+    return (s->m >= 16 || o->given & DV_GIVEN_B) && s->n >= 8 &&
            s->n * (int64_t)s->k * plan->es > l1 * 3 / 4;
 }
 
@@ -84,6 +91,7 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     // of C stay in L1 until the next panel completes them.
     rows = dv_min_i64(rows, all_of_l1 * 3 / 4 / LINES_BYTES);
     plan->packs = packs(plan, o);
+    plan->given = plan->packs ? o->given : 0;
     plan->mc = o->m_block ? (int32_t)dv_min_i64(o->m_block, plan->s.m)
                           : even(plan->s.m, rows, plan->height);
     plan->one_block = plan->mc >= plan->s.m;

@@ -43,6 +43,11 @@ struct dv_gemm_plan {
     int32_t rounds;
     // 1: operands are packed; 0: kernels read A and B as stored.
     int32_t packs;
+    // Mask of the operands that are packed before the first run; DV_GIVEN_A and
+    // DV_GIVEN_B. The bytes of a packed block of A, and of all packed panels of
+    // a chunk of k of B.
+    int32_t given;
+    int64_t a_block_bytes, b_chunk_bytes;
     // 1: the rows of C are a single block, so each panel of B is used once and
     // all panels of B can be packed into the same buffer.
     int32_t one_block;
@@ -60,6 +65,8 @@ struct dv_gemm_plan {
     // on) of the chunk of k and of the block of rows, and by the run of equally
     // high panels of A.
     dv_move_fn pack_a[DV_N_KINDS][DV_N_KINDS][2];
+    // Kernels that pack A before the first run, indexed in the same way.
+    dv_gemm_fn give_a[DV_N_KINDS][DV_N_KINDS];
     // Moves of accumulators into a narrow C, indexed by the position (DV_FIRST
     // and so on) of the block of rows.
     dv_move_fn narrow_c[DV_N_KINDS];
@@ -80,6 +87,30 @@ static inline int dv_gemm_piece(int32_t n, int32_t most, int32_t i,
     int32_t left = n - i * most;
     *size = left < most ? left : most;
     return i == 0 ? DV_FIRST : left <= most ? DV_LAST : DV_MIDDLE;
+}
+
+// Returns the next index after i whose kernel differs, in a sequence of n
+// pieces (chunks of k or blocks of rows): 0, 1 and n - 1, since all middle
+// pieces share one kernel.
+static inline int32_t dv_gemm_next_kind(int32_t i, int32_t n)
+{
+    return i == 1 && n > 3 ? n - 1 : i + 1;
+}
+
+// A block of rows in a chunk of k: their positions, the elements of the chunk
+// and the rows of the block.
+typedef struct dv_gemm_block {
+    int k_kind, m_kind;
+    int32_t k, rows;
+} dv_gemm_block;
+
+static inline dv_gemm_block dv_gemm_block_at(const dv_gemm_plan *plan,
+                                             int32_t k0, int32_t m0)
+{
+    dv_gemm_block b;
+    b.k_kind = dv_gemm_piece(plan->s.k, plan->kc, k0 / plan->kc, &b.k);
+    b.m_kind = dv_gemm_piece(plan->s.m, plan->mc, m0 / plan->mc, &b.rows);
+    return b;
 }
 
 static inline int64_t dv_gemm_ldb(const dv_gemm_plan *plan, int32_t cols)
@@ -120,4 +151,10 @@ static inline int64_t dv_gemm_a_bytes(const dv_gemm_plan *plan, int32_t rows,
 
 // Cuts the columns of C into panels of B, and generates all kernels.
 dv_status dv_gemm_make_kernels(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag);
+// Generates the kernels that pack A before the first run (given.c).
+dv_status dv_gemm_make_given(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag);
+// Packs a block of rows of A, whose first element is at `from`, for operands
+// that are packed before use (run.c).
+void dv_gemm_pack_rows(const dv_gemm_plan *plan, const dv_gemm_block *at,
+                       const unsigned char *from, unsigned char *to);
 #endif

@@ -19,25 +19,34 @@ static const void *a_at(const dv_gemm_cursor *g, int32_t m0)
 
 // A block of rows of C in one chunk of k.
 typedef struct block {
-    int k_kind, m_kind; // positions (DV_FIRST and so on) of chunk and block
-    int32_t k, rows;    // length of the chunk, rows of the block
-    int last;           // 1: it is the last chunk of k
-    unsigned char *c;   // where kernels write: in C or in the accumulators
+    dv_gemm_block of;
+    int last;         // 1: it is the last chunk of k
+    unsigned char *c; // where kernels write: in C or in the accumulators
 } block;
 
-// Packs the block's rows of A into panels, for operands that are packed before
-// use.
-static void pack_rows(const dv_gemm_cursor *g, const block *at)
+void dv_gemm_pack_rows(const dv_gemm_plan *plan, const dv_gemm_block *at,
+                       const unsigned char *from, unsigned char *to)
 {
-    const dv_gemm_plan *plan = g->plan;
-    unsigned char *to = g->workspace;
-    int32_t m0 = g->m0;
+    int64_t row = (plan->s.trans_a ? 1 : plan->s.lda) * plan->es;
     dv_runs runs = dv_runs_whole(at->rows, plan->height);
     for (int i = 0; i < runs.n; i++)
-        for (int j = 0; j < runs.count[i]; j++, m0 += runs.size[i]) {
-            plan->pack_a[at->k_kind][at->m_kind][i](a_at(g, m0), to);
+        for (int j = 0; j < runs.count[i]; j++) {
+            plan->pack_a[at->k_kind][at->m_kind][i](from, to);
+            from += runs.size[i] * row;
             to += dv_gemm_a_bytes(plan, runs.size[i], at->k);
         }
+}
+
+// Returns the packed block of A at which the cursor is: its place in the
+// workspace, or the block that was packed before the run.
+static unsigned char *packed_a(const dv_gemm_cursor *g)
+{
+    const dv_gemm_plan *plan = g->plan;
+    int64_t blocks = dv_ceil_div(plan->s.m, plan->mc);
+    if (!(plan->given & DV_GIVEN_A))
+        return g->workspace;
+    return (unsigned char *)(uintptr_t)g->a +
+           (g->k0 / plan->kc * blocks + g->m0 / plan->mc) * plan->a_block_bytes;
 }
 
 // Returns the block at which the cursor is. Sums of a narrow C (f16 or bf16)
@@ -49,12 +58,11 @@ static block begin_block(const dv_gemm_cursor *g)
     const dv_gemm_plan *plan = g->plan;
     const dv_gemm_shape *s = &plan->s;
     block at;
-    at.k_kind = dv_gemm_piece(s->k, plan->kc, g->k0 / plan->kc, &at.k);
-    at.m_kind = dv_gemm_piece(s->m, plan->mc, g->m0 / plan->mc, &at.rows);
-    at.last = g->k0 + at.k == s->k;
+    at.of = dv_gemm_block_at(plan, g->k0, g->m0);
+    at.last = g->k0 + at.of.k == s->k;
     at.c = g->c + g->m0 * s->ldc * plan->es_out;
-    if (plan->pairs)
-        pack_rows(g, &at);
+    if (plan->pairs && !(plan->given & DV_GIVEN_A))
+        dv_gemm_pack_rows(plan, &at.of, a_at(g, g->m0), g->workspace);
     if (plan->out == plan->sum)
         return at;
     unsigned char *sums = g->workspace + plan->sums_off;
@@ -62,6 +70,16 @@ static block begin_block(const dv_gemm_cursor *g)
         sums += g->m0 * dv_gemm_ldc(plan) * plan->es_sum;
     at.c = sums;
     return at;
+}
+
+// Returns the first packed panel of B in the cursor's chunk of k.
+static unsigned char *first_panel(const dv_gemm_cursor *g)
+{
+    const dv_gemm_plan *plan = g->plan;
+    if (!(plan->given & DV_GIVEN_B))
+        return g->workspace + plan->b_off;
+    return (unsigned char *)(uintptr_t)g->b +
+           g->k0 / plan->kc * plan->b_chunk_bytes;
 }
 
 // A panel of B: number `i` of the run of equally wide panels number `run`.
@@ -76,7 +94,7 @@ static int next_panel(const dv_gemm_plan *plan, panel *p, int32_t k)
 {
     const dv_panels *r = &plan->cols[p->run];
     p->n0 += r->size;
-    if (!plan->one_block)
+    if (!plan->one_block || plan->given & DV_GIVEN_B)
         p->b += dv_gemm_b_bytes(plan, r->size, k);
     if (++p->i < r->n)
         return 1;
@@ -106,25 +124,25 @@ typedef struct call {
 
 // Returns the call that multiplies a block of rows of A by one panel of B. In
 // the first panel the kernel also packs A, and in the first block of rows it
-// packs B, unless the operands are packed before use.
+// packs B, unless the operands are packed before use or before the run.
 static call call_for(const dv_gemm_cursor *g, const block *at, const panel *p)
 {
     const dv_gemm_plan *plan = g->plan;
-    int packs_a = p->n0 == 0 && !plan->pairs;
-    int packs_b = at->m_kind == DV_FIRST;
-    call x = {.a = packs_a ? a_at(g, g->m0) : g->workspace,
+    int packs_a = p->n0 == 0 && !plan->pairs && !(plan->given & DV_GIVEN_A);
+    int packs_b = at->of.m_kind == DV_FIRST && !(plan->given & DV_GIVEN_B);
+    call x = {.a = packs_a ? a_at(g, g->m0) : packed_a(g),
               .b = p->b,
               .c = at->c + p->n0 * plan->es_sum,
               .args = args_at(g, g->m0, p->n0)};
     if (packs_b && (plan->pairs || plan->s.trans_b)) {
-        plan->pack_b[at->k_kind][p->run](b_at(g, p->n0), p->b);
+        plan->pack_b[at->of.k_kind][p->run](b_at(g, p->n0), p->b);
         packs_b = 0;
     }
     if (packs_b)
         x.b = b_at(g, p->n0);
     x.args.pack_a = g->workspace;
     x.args.pack_b = p->b;
-    x.kernel = plan->kernels[at->k_kind][at->m_kind][p->run]
+    x.kernel = plan->kernels[at->of.k_kind][at->of.m_kind][p->run]
                             [packs_a   ? DV_PACKS_A
                              : packs_b ? DV_PACKS_B
                                        : DV_PACKS_NONE];
@@ -136,8 +154,8 @@ static void end_block(dv_gemm_cursor *g, const block *at)
 {
     const dv_gemm_plan *plan = g->plan;
     if (at->last && plan->out != plan->sum)
-        plan->narrow_c[at->m_kind](at->c,
-                                   g->c + g->m0 * plan->s.ldc * plan->es_out);
+        plan->narrow_c[at->of.m_kind](at->c, g->c + g->m0 * plan->s.ldc *
+                                                        plan->es_out);
     g->m0 += plan->mc;
     if (g->m0 < plan->s.m)
         return;
@@ -168,12 +186,12 @@ int dv_gemm_next(dv_gemm_cursor *g, dv_block *finished)
     }
     while (!done && g->k0 < plan->s.k) {
         block at = begin_block(g);
-        panel p = {.b = g->workspace + plan->b_off};
+        panel p = {.b = first_panel(g)};
         do {
             call x = call_for(g, &at, &p);
             x.kernel(x.a, x.b, x.c, &x.args);
-        } while (next_panel(plan, &p, at.k));
-        *finished = (dv_block){at.c, at.rows, plan->s.n};
+        } while (next_panel(plan, &p, at.of.k));
+        *finished = (dv_block){at.c, at.of.rows, plan->s.n};
         done = at.last;
         end_block(g, &at);
     }

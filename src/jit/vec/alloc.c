@@ -180,7 +180,8 @@ static void fetch(dv_vec_alloc *a, int reg, int32_t copy)
     const dv_vec_value *val = &a->vals[v];
     if (val->op == DV_V_CONST) {
         if (a->pool[v] < 0)
-            a->pool[v] = dv_vec_pool(a->plan, a->arena, val->bits, 0);
+            a->pool[v] = dv_vec_pool(a->plan, a->arena, val->bits,
+                                     val->imm ? DV_VEC_IOTA : 0);
         dv_vec_op(a, DV_V_CONST, reg, 0, 0, a->pool[v]);
         return;
     }

@@ -1,7 +1,6 @@
 // Translates the nodes of a kernel into values. Nodes are translated depth
 // first, so that values are made shortly before they are used.
 #include "jit/vec/alloc.h"
-#include <math.h>
 #include <string.h>
 
 static const uint8_t n_args[] = {
@@ -69,7 +68,8 @@ int32_t dv_vec_shift(dv_vec_build *b, dv_vop op, int32_t x, int bits)
 int32_t dv_vec_bits(dv_vec_build *b, uint64_t bits)
 {
     for (int32_t i = 0; i < b->n; i++)
-        if (b->vals[i].op == DV_V_CONST && b->vals[i].bits == bits)
+        if (b->vals[i].op == DV_V_CONST && b->vals[i].bits == bits &&
+            !b->vals[i].imm)
             return i;
     return add(b, (dv_vec_value){.op = DV_V_CONST,
                                  .section = DV_SECTION_CONST,
@@ -105,17 +105,52 @@ int dv_vec_guard(dv_vec_build *b, int32_t x, double most)
     return 1;
 }
 
-// Makes a constant of an expression, as a value in the compute type.
-static int32_t constant(dv_vec_build *b, double value)
+// Makes a constant of 32-bit integer lanes.
+static int32_t whole_constant(dv_vec_build *b, double value)
 {
-    if (b->shape->compute != DV_I32)
-        return dv_vec_float(b, value);
     double low = value < INT32_MIN ? INT32_MIN : value;
     return dv_vec_bits(b,
                        (uint32_t)(int32_t)(low > INT32_MAX ? INT32_MAX : low));
 }
 
-static int32_t load(dv_vec_build *b, int32_t operand)
+// Makes a constant of an expression, as a value in the compute type.
+static int32_t constant(dv_vec_build *b, double value)
+{
+    return b->shape->compute == DV_I32 ? whole_constant(b, value)
+                                       : dv_vec_float(b, value);
+}
+
+// Makes the constant whose lanes hold their numbers.
+static int32_t lane_numbers(dv_vec_build *b)
+{
+    for (int32_t i = 0; i < b->n; i++)
+        if (b->vals[i].op == DV_V_CONST && b->vals[i].imm)
+            return i;
+    return add(b, (dv_vec_value){.op = DV_V_CONST,
+                                 .section = DV_SECTION_CONST,
+                                 .bits = 1,
+                                 .imm = 1});
+}
+
+// Converts integer lanes to floats by adding them to the bits of a float whose
+// last bit counts ones. In f32 that takes integers of up to 22 bits; larger
+// ones are cut in two, and no sum of the parts is rounded.
+static int32_t to_float(dv_vec_build *b, int32_t x, double most)
+{
+    double push = b->is64 ? 0x1.8p52 : 0x1.8p23, bias = 0x1p24;
+    int32_t bits = dv_vec_float(b, push);
+    if (b->is64 || most < 0x1p22)
+        return dv_vec_put(b, DV_V_FSUB, dv_vec_put(b, DV_V_IADD, x, bits, 0),
+                          bits, 0);
+    x = dv_vec_put(b, DV_V_IADD, x, dv_vec_bits(b, 1 << 24), 0);
+    int32_t low = dv_vec_put(b, DV_V_AND, x, dv_vec_bits(b, 4095), 0);
+    int32_t high = to_float(b, dv_vec_shift(b, DV_V_SHR, x, 12), 1);
+    high = dv_vec_put(b, DV_V_FMUL, high, dv_vec_float(b, 4096), 0);
+    high = dv_vec_put(b, DV_V_FSUB, high, dv_vec_float(b, bias), 0);
+    return dv_vec_put(b, DV_V_FADD, high, to_float(b, low, 1), 0);
+}
+
+static int32_t load_elements(dv_vec_build *b, int32_t operand)
 {
     const dv_vec_operand *o = &b->shape->operands[operand];
     int outer = b->shape->reduce == DV_VEC_OUTER;
@@ -129,17 +164,27 @@ static int32_t load(dv_vec_build *b, int32_t operand)
     return b->load_of[operand] = add(b, v);
 }
 
+// Loads an operand. The address of an index is the value of the first lane.
+static int32_t load(dv_vec_build *b, int32_t operand)
+{
+    const dv_vec_operand *o = &b->shape->operands[operand];
+    int32_t x = load_elements(b, operand);
+    if (o->as != DV_VEC_AS_INDEX || o->inner == 0)
+        return x;
+    return dv_vec_put(b, DV_V_IADD, x, lane_numbers(b), 0);
+}
+
 static int is_compare(const dv_vec_node *n)
 {
-    return n->kind == DV_VEC_APPLY && n->fn <= DV_FN_NE;
+    return (n->kind == DV_VEC_APPLY || n->kind == DV_VEC_WHOLE) &&
+           dv_fn_compares((dv_fn)n->fn);
 }
-_Static_assert(DV_FN_LT == 0 && DV_FN_NE == 5, "comparisons come first");
 
 // Returns the mask of a comparison. For != it is the mask of ==, which callers
 // invert.
-static int32_t compare(dv_vec_build *b, dv_fn fn, int32_t x, int32_t y)
+static int32_t compare(dv_vec_build *b, dv_fn fn, int32_t x, int32_t y,
+                       int whole)
 {
-    int whole = b->shape->compute == DV_I32;
     switch (fn) {
     case DV_FN_LT:
         return dv_vec_put(b, whole ? DV_V_ILT : DV_V_FLT, x, y, 0);
@@ -150,17 +195,23 @@ static int32_t compare(dv_vec_build *b, dv_fn fn, int32_t x, int32_t y)
                                   dv_vec_bits(b, UINT32_MAX), 0)
                      : dv_vec_put(b, DV_V_FLE, x, y, 0);
     case DV_FN_GE:
-        return compare(b, DV_FN_LE, y, x);
+        return compare(b, DV_FN_LE, y, x, whole);
     default:
         return dv_vec_put(b, whole ? DV_V_IEQ : DV_V_FEQ, x, y, 0);
     }
+}
+
+static int in_whole_lanes(const dv_vec_build *b, int32_t node)
+{
+    return b->shape->compute == DV_I32 || dv_vec_is_whole(b->shape, node);
 }
 
 static int32_t choose(dv_vec_build *b, const dv_vec_node *n, const int32_t *x)
 {
     const dv_vec_node *test = &b->shape->nodes[n->arg[0]];
     if (!is_compare(test)) {
-        int32_t zero = compare(b, DV_FN_EQ, x[0], constant(b, 0));
+        int32_t zero = compare(b, DV_FN_EQ, x[0], dv_vec_bits(b, 0),
+                               in_whole_lanes(b, n->arg[0]));
         return dv_vec_put(b, DV_V_SEL, zero, x[2], x[1]);
     }
     int swap = test->fn == DV_FN_NE;
@@ -168,108 +219,18 @@ static int32_t choose(dv_vec_build *b, const dv_vec_node *n, const int32_t *x)
                       x[2 - swap]);
 }
 
-// The functions of two arguments that are one operation, on floats and on
-// integers; 0 (DV_V_CONST): the function is none of these.
-static const uint8_t plain[DV_FN_SELECT + 1][2] = {
-    [DV_FN_ADD] = {DV_V_FADD, DV_V_IADD},
-    [DV_FN_SUB] = {DV_V_FSUB, DV_V_ISUB},
-    [DV_FN_MUL] = {DV_V_FMUL, DV_V_IMUL},
-    [DV_FN_MIN] = {DV_V_FMIN, DV_V_IMIN},
-    [DV_FN_MAX] = {DV_V_FMAX, DV_V_IMAX}};
-
-static int32_t apply_whole(dv_vec_build *b, dv_fn fn, int32_t x)
-{
-    switch (fn) {
-    case DV_FN_NEG:
-        return dv_vec_put(b, DV_V_ISUB, constant(b, 0), x, 0);
-    case DV_FN_RELU:
-        return dv_vec_put(b, DV_V_IMAX, x, constant(b, 0), 0);
-    default:
-        return dv_vec_put(b, DV_V_IABS, x, 0, 0);
-    }
-}
-
-// Returns 1 / y if it is exact, else 0: y must be a constant power of two, and
-// neither y nor 1 / y may be denormal.
-static double exact_reciprocal(const dv_vec_build *b, int32_t y)
-{
-    int frac = b->is64 ? 52 : 23, bias = b->is64 ? 1023 : 127;
-    uint64_t bits = b->vals[y].bits;
-    uint64_t sign = bits >> (b->is64 ? 63 : 31);
-    int power = (int)(bits >> frac & (uint64_t)(2 * bias + 1)) - bias;
-    if (b->vals[y].op != DV_V_CONST || bits & (((uint64_t)1 << frac) - 1) ||
-        power <= -bias || power >= bias)
-        return 0;
-    double one_over = ldexp(1, -power);
-    return sign ? -one_over : one_over;
-}
-
-// May x / y be replaced by x times 1 / y? In the body of a reduction it may
-// not, because a sum would fuse the product with its addition, without rounding
-// the product.
-static int may_multiply(const dv_vec_build *b)
-{
-    return b->in == DV_SECTION_EPILOGUE || !b->shape->reduce;
-}
-
-// Emits x / y. Division by a loaded loop-invariant value becomes multiplication
-// by its reciprocal, which rounds once more: the error is within 1.5 units in
-// the last place. Both are first scaled closer to 1 if the reciprocal would be
-// out of range or denormal. Division by a constant such as 41 stays a division,
-// because constants are mostly counts and results should be exact. x / 64
-// becomes x * (1 / 64), which is exact and faster.
-static int32_t divide(dv_vec_build *b, int32_t x, int32_t y)
-{
-    double far = b->is64 ? 0x1p512 : 0x1p64;
-    double once_y = b->failed ? 0 : exact_reciprocal(b, y);
-    if (once_y != 0 && may_multiply(b))
-        return dv_vec_put(b, DV_V_FMUL, x, dv_vec_float(b, once_y), 0);
-    if (b->failed || b->in == DV_SECTION_EPILOGUE ||
-        b->vals[y].section == DV_SECTION_CONST ||
-        b->vals[y].section > DV_SECTION_HOIST ||
-        b->vals[x].section <= DV_SECTION_HOIST)
-        return dv_vec_put(b, DV_V_FDIV, x, y, 0);
-    int32_t size = dv_vec_put(b, DV_V_FABS, y, 0, 0), one = dv_vec_float(b, 1);
-    int32_t large = dv_vec_put(b, DV_V_FLT, dv_vec_float(b, far), size, 0);
-    int32_t small = dv_vec_put(b, DV_V_FLT, size, dv_vec_float(b, 1 / far), 0);
-    int32_t by = dv_vec_put(b, DV_V_SEL, large, dv_vec_float(b, 1 / far), one);
-    by = dv_vec_put(b, DV_V_SEL, small, dv_vec_float(b, far), by);
-    int32_t once =
-        dv_vec_put(b, DV_V_FDIV, one, dv_vec_put(b, DV_V_FMUL, y, by, 0), 0);
-    return dv_vec_put(b, DV_V_FMUL, dv_vec_put(b, DV_V_FMUL, x, by, 0), once,
-                      0);
-}
-
-static int32_t apply_real(dv_vec_build *b, dv_fn fn, const int32_t *x)
-{
-    switch (fn) {
-    case DV_FN_DIV:
-        return divide(b, x[0], x[1]);
-    case DV_FN_NEG:
-        return dv_vec_put(b, DV_V_FNEG, x[0], 0, 0);
-    case DV_FN_ABS:
-        return dv_vec_put(b, DV_V_FABS, x[0], 0, 0);
-    case DV_FN_RELU:
-        return dv_vec_put(b, DV_V_FMOST, x[0], constant(b, 0), 0);
-    case DV_FN_SQRT:
-        return dv_vec_put(b, DV_V_FSQRT, x[0], 0, 0);
-    case DV_FN_RSQRT:
-        return dv_vec_put(b, DV_V_FDIV, constant(b, 1),
-                          dv_vec_put(b, DV_V_FSQRT, x[0], 0, 0), 0);
-    default:
-        return dv_vec_math(b, fn, x[0]);
-    }
-}
-
 static int32_t apply(dv_vec_build *b, int32_t node)
 {
     const dv_vec_node *n = &b->shape->nodes[node];
+    int whole = b->shape->compute == DV_I32 || n->kind == DV_VEC_WHOLE;
     int32_t x[3] = {0};
     for (int i = 0; i < dv_fn_get((dv_fn)n->fn)->n_args; i++)
         x[i] = b->value_of[n->arg[i]];
     if (is_compare(n)) { // the value of a comparison is 1 or 0
-        int32_t mask = compare(b, (dv_fn)n->fn, x[0], x[1]);
-        int32_t one = constant(b, 1), zero = constant(b, 0);
+        int32_t mask =
+            compare(b, (dv_fn)n->fn, x[0], x[1], in_whole_lanes(b, n->arg[0]));
+        int32_t one = whole ? whole_constant(b, 1) : constant(b, 1);
+        int32_t zero = dv_vec_bits(b, 0);
         b->mask_of[node] = mask;
         if (n->fn == DV_FN_NE)
             return dv_vec_put(b, DV_V_SEL, mask, zero, one);
@@ -277,11 +238,7 @@ static int32_t apply(dv_vec_build *b, int32_t node)
     }
     if (n->fn == DV_FN_SELECT)
         return choose(b, n, x);
-    int whole = b->shape->compute == DV_I32;
-    if (plain[n->fn][whole])
-        return dv_vec_put(b, (dv_vop)plain[n->fn][whole], x[0], x[1], 0);
-    return whole ? apply_whole(b, (dv_fn)n->fn, x[0])
-                 : apply_real(b, (dv_fn)n->fn, x);
+    return dv_vec_apply(b, (dv_fn)n->fn, x, whole);
 }
 
 // Emits one step of the reducer (such as an addition) on x and y. If it is a
@@ -311,6 +268,11 @@ static int32_t one_node(dv_vec_build *b, int32_t node)
                                      .imm = b->number});
     case DV_VEC_STEP:
         return step(b, b->value_of[n->arg[0]], b->value_of[n->arg[1]]);
+    case DV_VEC_WHOLE_CONST:
+        return whole_constant(b, n->value);
+    case DV_VEC_FLOAT:
+        return to_float(b, b->value_of[n->arg[0]], n->value);
+    case DV_VEC_WHOLE:
     case DV_VEC_APPLY:
         break;
     }
@@ -326,9 +288,11 @@ static int32_t value_of(dv_vec_build *b, int32_t root, int32_t *stack)
     while (n && !b->failed) {
         int32_t node = stack[n - 1], wait = -1;
         const dv_vec_node *at = &b->shape->nodes[node];
-        int args = at->kind == DV_VEC_APPLY  ? dv_fn_get((dv_fn)at->fn)->n_args
-                   : at->kind == DV_VEC_STEP ? 2
-                                             : 0;
+        int applies = at->kind == DV_VEC_APPLY || at->kind == DV_VEC_WHOLE;
+        int args = applies                    ? dv_fn_get((dv_fn)at->fn)->n_args
+                   : at->kind == DV_VEC_STEP  ? 2
+                   : at->kind == DV_VEC_FLOAT ? 1
+                                              : 0;
         for (int i = args - 1; i >= 0; i--)
             if (b->value_of[at->arg[i]] < 0)
                 wait = at->arg[i];
@@ -407,7 +371,8 @@ static void store(dv_vec_build *b, int32_t *stack)
 {
     int32_t to = b->shape->n_operands - 1,
             v = value_of(b, b->shape->result, stack);
-    if (b->shape->compute == DV_F32 && b->shape->operands[to].dtype == DV_I8)
+    dv_dtype t = (dv_dtype)b->shape->operands[to].dtype;
+    if (b->shape->compute == DV_F32 && (t == DV_I8 || t == DV_U8))
         v = to_byte(b, v);
     v = put(b, DV_V_STORE, v, 0, 0, b->first + to);
     if (!b->failed)

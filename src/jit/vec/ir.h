@@ -130,7 +130,9 @@ typedef struct dv_vec_value {
     // LOAD, STORE: the operand; ACCUM, ACCUM2, REDUCED: the statement; SHL,
     // SHR, ROT: the distance to shift.
     int32_t imm;
-    uint64_t bits; // CONST: the constant's bits in one lane
+    // CONST: the constant's bits in one lane; if imm is 1, every lane holds its
+    // number instead.
+    uint64_t bits;
 } dv_vec_value;
 
 typedef struct dv_vec_build {
@@ -172,8 +174,8 @@ uint64_t dv_vec_lane(const dv_vec_build *b, double value);
 // If this is a fast body (a loop body for small arguments): makes it valid for
 // |x| up to `most` only and returns 1. Otherwise returns 0.
 int dv_vec_guard(dv_vec_build *b, int32_t x, double most);
-// Expands a function of one argument that no instruction computes.
-int32_t dv_vec_math(dv_vec_build *b, dv_fn fn, int32_t x);
+// Emits a function of the values x that is no comparison and not select.
+int32_t dv_vec_apply(dv_vec_build *b, dv_fn fn, const int32_t *x, int whole);
 
 // One operation of a plan. dst, a, b and c are numbers of vector registers: the
 // destination and the arguments.
@@ -213,7 +215,8 @@ typedef struct dv_vec_isa {
 enum { DV_VEC_MEMORY_BOUND_OPS = 8 };
 
 // A constant: the bits of one lane, repeated in the first `lanes` lanes; the
-// other lanes are 0.
+// other lanes are 0. If `lanes` is DV_VEC_IOTA, every lane holds its number.
+enum { DV_VEC_IOTA = -1 };
 typedef struct dv_vec_const {
     uint64_t bits;
     int32_t lanes; // number of lanes; 0: all
@@ -293,6 +296,9 @@ extern const dv_vec_isa dv_x64_vec_isa_32, dv_x64_vec_isa_64;
 int dv_vec_fusable_on(const dv_vec_isa *isa, const dv_vec_shape *shape);
 dv_status dv_vec_check(const struct dv_isa *isa, const dv_vec_shape *s,
                        dv_diag *diag);
+// Returns whether a node of a kernel that computes in floats is in integer
+// lanes.
+int dv_vec_is_whole(const dv_vec_shape *s, int node);
 int dv_vec_key_words(const dv_vec_shape *s);
 void dv_vec_key(const dv_vec_shape *s, uint64_t *out);
 // Removes from the key of a shape what its plan does not depend on, such as the

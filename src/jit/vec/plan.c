@@ -150,7 +150,8 @@ static void load_homes(planner *q)
     for (int32_t v = 0; v < a->n_vals; v++)
         if (a->vals[v].op == DV_V_CONST && a->home_reg[v] >= 0)
             emit(q, DV_V_CONST, a->home_reg[v], 0, 0,
-                 dv_vec_pool(q->p, a->arena, a->vals[v].bits, 0));
+                 dv_vec_pool(q->p, a->arena, a->vals[v].bits,
+                             a->vals[v].imm ? DV_VEC_IOTA : 0));
 }
 
 static void run(planner *q, dv_vec_section s, int copies, int base, int count)

@@ -8,13 +8,14 @@
 
 int dv_vec_loads(dv_dtype element, dv_dtype compute)
 {
+    int byte = element == DV_I8 || element == DV_U8 || element == DV_BOOL;
     if (compute == DV_F64)
-        return 1;
+        return byte || element <= DV_I32;
     if (compute == DV_I32)
-        return element == DV_I32 || element == DV_I8;
+        return byte || element == DV_I32;
     return compute == DV_F32 &&
-           (element == DV_F32 || element == DV_F16 || element == DV_BF16 ||
-            element == DV_I32 || element == DV_I8);
+           (byte || element == DV_F32 || element == DV_F16 ||
+            element == DV_BF16 || element == DV_I32);
 }
 
 int dv_vec_stores(dv_dtype element, dv_dtype compute)
@@ -24,11 +25,12 @@ int dv_vec_stores(dv_dtype element, dv_dtype compute)
 
 int dv_vec_stores_on(const dv_isa *isa, dv_dtype element, dv_dtype compute)
 {
+    int byte = element == DV_I8 || element == DV_U8;
     if (compute == DV_I32)
-        return element == DV_I32 || element == DV_I8;
+        return byte || element == DV_I32;
     if (element == DV_F32 || element == DV_F16)
         return 1;
-    if (element == DV_I8)
+    if (byte)
         return compute == DV_F32;
     if (element == DV_BF16)
         return isa &&
@@ -47,17 +49,50 @@ static dv_status check_types(const dv_isa *isa, const dv_vec_shape *s,
     for (int i = 0; i < s->n_operands; i++) {
         dv_dtype t = (dv_dtype)s->operands[i].dtype;
         int last = i == s->n_operands - 1;
-        if (s->operands[i].dtype > DV_I8)
+        if (s->operands[i].dtype > DV_BOOL)
             return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
                            "operand %d has type %d, there are 0 to %d", i,
-                           s->operands[i].dtype, (int)DV_I8);
-        if (!(last ? dv_vec_stores_on(isa, t, to) : dv_vec_loads(t, to)))
+                           s->operands[i].dtype, (int)DV_BOOL);
+        dv_dtype lane = dv_vec_lane_type(&s->operands[i], (int)to);
+        if (s->operands[i].as > DV_VEC_AS_INDEX ||
+            (s->operands[i].as && last) ||
+            (s->operands[i].as == DV_VEC_AS_INDEX && t != DV_I8) ||
+            (s->operands[i].as == DV_VEC_AS_WHOLE && to != DV_F32))
+            return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
+                           "operand %d cannot be loaded as %d", i,
+                           s->operands[i].as);
+        if (s->operands[i].as == DV_VEC_AS_INDEX)
+            continue;
+        if (!(last ? dv_vec_stores_on(isa, t, to) : dv_vec_loads(t, lane)))
             return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
                            "kernels that compute in %s do not %s %s",
                            dv_dtype_get(to)->name, last ? "store" : "load",
                            dv_dtype_get(t)->name);
     }
     return DV_OK;
+}
+
+int dv_vec_is_whole(const dv_vec_shape *s, int node)
+{
+    const dv_vec_node *n = &s->nodes[node];
+    return n->kind == DV_VEC_WHOLE || n->kind == DV_VEC_WHOLE_CONST ||
+           (n->kind == DV_VEC_LOAD && s->operands[n->arg[0]].as);
+}
+
+// Returns whether the arguments of a function are in the same kind of lanes as
+// its result. Those of a comparison need only agree with each other; the
+// condition of a select may be in any lanes.
+static int lanes_agree(const dv_vec_shape *s, const dv_vec_node *n)
+{
+    int whole = n->kind == DV_VEC_WHOLE, first = n->fn == DV_FN_SELECT;
+    if (s->compute == DV_I32)
+        return !whole;
+    if (dv_fn_compares((dv_fn)n->fn))
+        return dv_vec_is_whole(s, n->arg[0]) == dv_vec_is_whole(s, n->arg[1]);
+    for (int k = first; k < dv_fn_get((dv_fn)n->fn)->n_args; k++)
+        if (dv_vec_is_whole(s, n->arg[k]) != whole)
+            return 0;
+    return !whole || s->compute == DV_F32;
 }
 
 static dv_status check_node(const dv_vec_shape *s, int i, dv_diag *diag)
@@ -76,14 +111,25 @@ static dv_status check_node(const dv_vec_shape *s, int i, dv_diag *diag)
     case DV_VEC_STEP:
         ok = n->arg[0] < i && n->arg[1] < i;
         break;
+    case DV_VEC_WHOLE_CONST:
+        ok = s->compute == DV_F32;
+        break;
+    case DV_VEC_FLOAT:
+        ok = n->arg[0] < i && s->compute != DV_I32 &&
+             dv_vec_is_whole(s, n->arg[0]);
+        break;
+    case DV_VEC_WHOLE:
     case DV_VEC_APPLY:
-        ok = n->fn <= DV_FN_SELECT;
+        ok = n->fn < DV_N_FNS;
         for (int k = 0; ok && k < dv_fn_get((dv_fn)n->fn)->n_args; k++)
             ok = n->arg[k] < i;
-        if (ok && s->compute == DV_I32 && dv_fn_get((dv_fn)n->fn)->real)
-            return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
-                           "%s is no function of integers",
-                           dv_fn_get((dv_fn)n->fn)->text);
+        ok = ok && lanes_agree(s, n);
+        int whole = s->compute == DV_I32 || n->kind == DV_VEC_WHOLE;
+        if (ok &&
+            !dv_vec_has((dv_fn)n->fn, whole ? DV_I32 : (dv_dtype)s->compute))
+            return dv_fail(
+                diag, DV_E_DTYPE, DV_NOWHERE, "%s has no kernel for %s",
+                dv_fn_get((dv_fn)n->fn)->text, whole ? "integers" : "floats");
         break;
     default:
         ok = 0;
@@ -155,8 +201,7 @@ static dv_status check_one(const dv_isa *isa, const dv_vec_shape *s,
         DV_TRY(check_node(s, i, diag));
     return DV_OK;
 }
-_Static_assert(DV_FN_SELECT == 24 && DV_RED_PROD == 3,
-               "the last of their kind");
+_Static_assert(DV_RED_PROD == 3, "the last that kernels have");
 
 dv_status dv_vec_check(const dv_isa *isa, const dv_vec_shape *s, dv_diag *diag)
 {
@@ -176,14 +221,6 @@ dv_status dv_vec_check(const dv_isa *isa, const dv_vec_shape *s, dv_diag *diag)
                            "statement %d cannot be one of several", n - 1);
     }
     return DV_OK;
-}
-
-// Is a function only a few operations long, so that the processor hardly waits
-// for its result?
-static int is_quick(dv_fn fn)
-{
-    return fn < DV_FN_EXP || fn > DV_FN_GELU || fn == DV_FN_SQRT ||
-           fn == DV_FN_RSQRT;
 }
 
 // A statement of at most FEW_NODES nodes (operands, constants and functions) is
@@ -209,7 +246,7 @@ int dv_vec_fusable_on(const dv_vec_isa *isa, const dv_vec_shape *shape)
             return 0;
         for (int i = 0; i < s->n_nodes; i++)
             if (s->nodes[i].kind == DV_VEC_APPLY &&
-                !is_quick((dv_fn)s->nodes[i].fn))
+                dv_vec_is_long((dv_fn)s->nodes[i].fn))
                 return 0;
         pointers += s->n_operands;
         regs -= s->reduce == DV_VEC_INNER ? accs : 0;

@@ -27,7 +27,10 @@
 //
 //   ir.h      primitive operations, values and plans
 //   build.c   nodes to values
+//   fn.c      the table of functions, and the short ones
 //   math.c    functions as primitive operations
+//   arc.c     inverse trigonometric functions
+//   math.h    interface of fn.c and math.c
 //   plan.c    values to operations in loops
 //   order.c   order of operations
 //   alloc.c   register allocation
@@ -53,6 +56,14 @@ typedef enum dv_vec_kind {
     DV_VEC_REDUCED, // the result of reducing node `value`
     // One step of the reducer (such as an addition) on nodes arg[0] and arg[1].
     DV_VEC_STEP,
+    // In kernels that compute in f32 some nodes are in lanes of 32-bit
+    // integers: loads of operands that say so, these two, and nothing else.
+    DV_VEC_WHOLE_CONST,
+    DV_VEC_WHOLE, // fn applied to earlier nodes in integer lanes
+    // The node arg[0], which is in integer lanes and has a magnitude of at most
+    // `value`, at most 2^24, as a float. In kernels that compute in f64 it is
+    // an operand that is DV_VEC_AS_INDEX, of at most 2^50.
+    DV_VEC_FLOAT,
 } dv_vec_kind;
 
 typedef struct dv_vec_node {
@@ -62,11 +73,20 @@ typedef struct dv_vec_node {
     double value;
 } dv_vec_node;
 
+// What an operand's elements become in registers.
+typedef enum dv_vec_as {
+    DV_VEC_AS_COMPUTED, // the compute type
+    DV_VEC_AS_WHOLE,    // 32-bit integers, in kernels that compute in f32
+    // Nothing is loaded: the address itself is the value, an integer. The type
+    // is i8, so that the strides are in steps of 1.
+    DV_VEC_AS_INDEX
+} dv_vec_as;
+
 typedef struct dv_vec_operand {
     int64_t inner, outer; // strides of the inner and the outer loop in elements
     int64_t ahead;        // prefetch distance in elements; 0: no prefetch
     uint8_t dtype;
-    uint8_t pad;
+    uint8_t as; // a dv_vec_as
     // Number, from 1, of an earlier operand of the same type and strides from
     // which this one always lies `behind` elements away, so that one pointer
     // serves both; 0: none.
@@ -131,6 +151,16 @@ dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
 // Are the statements linked by `beside` better computed by one loop: is each
 // short, and are there enough registers for all?
 int dv_vec_fusable(const dv_jit *jit, const dv_vec_shape *shape);
+// Do kernels have this function on f32 and f64, or on i32 (DV_I32)? Other
+// functions run in the interpreter (strip/).
+int dv_vec_has(dv_fn fn, dv_dtype compute);
+// Is the code of a function on floats long?
+int dv_vec_is_long(dv_fn fn);
+// Returns the type of an operand's lanes in a kernel.
+static inline dv_dtype dv_vec_lane_type(const dv_vec_operand *o, int compute)
+{
+    return o->as == DV_VEC_AS_WHOLE ? DV_I32 : (dv_dtype)compute;
+}
 // Can a kernel load, or store, elements of one type and compute in another?
 int dv_vec_loads(dv_dtype element, dv_dtype compute);
 int dv_vec_stores(dv_dtype element, dv_dtype compute);

@@ -115,7 +115,8 @@ dv_x_rm dv_x_own_const(dv_x_vec *m, dv_x_own_vector own)
     for (; i < m->n_own; i++)
         if (m->own[i].bits == own.bits && m->own[i].lanes == own.lanes &&
             m->own[i].step == own.step && m->own[i].off == own.off &&
-            m->own[i].every_other == own.every_other)
+            m->own[i].every_other == own.every_other &&
+            m->own[i].numbers == own.numbers)
             break;
     if (i == MAX_OWN) {
         m->gen.code->failed = 1;
@@ -149,9 +150,10 @@ static void constant(dv_x_vec *m, const dv_vec_mop *o)
         dv_x_broadcast(g, v, X_POOL, (int64_t)o->imm * g->es);
     } else {
         uint64_t bits = m->p->is64 ? c->bits : c->bits << 32 | c->bits;
-        dv_x_vec_op(m, DV_X_vmovups, v, 0,
-                    dv_x_own_const(
-                        m, (dv_x_own_vector){.bits = bits, .lanes = c->lanes}));
+        dv_x_own_vector own = {.bits = bits, .lanes = c->lanes};
+        if (c->lanes == DV_VEC_IOTA)
+            own = (dv_x_own_vector){.numbers = 1};
+        dv_x_vec_op(m, DV_X_vmovups, v, 0, dv_x_own_const(m, own));
     }
 }
 
@@ -165,6 +167,8 @@ static void put_own(dv_x_vec *m, const dv_x_own_vector *own)
             word = 0;
         if (own->step)
             word = (uint64_t)(own->step * i + own->off) % (unsigned)(g->vb / 4);
+        if (own->numbers)
+            word = i * 4 % g->es ? 0 : (unsigned)lane;
         if (own->every_other)
             word = i * 4 % g->es
                        ? 0

@@ -22,6 +22,7 @@ typedef struct dv_x_own_vector {
     // vectors of this many lanes, if the second vector begins with the last
     // lane of the first.
     int every_other;
+    int numbers; // 1: every lane holds its number
 } dv_x_own_vector;
 
 typedef struct dv_x_vec {

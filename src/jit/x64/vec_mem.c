@@ -106,7 +106,12 @@ static void from_i64(dv_x_vec *m, int v, dv_x_rm from)
     op(m, DV_X_vaddpd, v, V_T1, dv_x_reg(V_T0));
 }
 
-// Widens narrow floats to f32, or i8 to i32, in a vector of vl bytes.
+static int is_byte(dv_dtype t)
+{
+    return t == DV_I8 || t == DV_U8 || t == DV_BOOL;
+}
+
+// Widens narrow floats to f32, or bytes to i32, in a vector of vl bytes.
 static void widen_4(dv_x_vec *m, int vl, int v, dv_dtype t, dv_x_rm from)
 {
     if (t == DV_F16) {
@@ -115,16 +120,15 @@ static void widen_4(dv_x_vec *m, int vl, int v, dv_dtype t, dv_x_rm from)
         op_n(m, DV_X_vpmovzxwd, vl, v, 0, from);
         op_n(m, DV_X_vsllv32, vl, v, v, dv_x_all32(m, 16));
     } else {
-        op_n(m, DV_X_vpmovsxbd, vl, v, 0, from);
+        op_n(m, t == DV_I8 ? DV_X_vpmovsxbd : DV_X_vpmovzxbd, vl, v, 0, from);
     }
 }
 
-// Converts to the compute type, from memory or from the low elements of a
-// register.
-static void widen(dv_x_vec *m, int v, dv_dtype t, dv_x_rm from)
+// Converts to the type `to` of the lanes, from memory or from the low elements
+// of a register.
+static void widen(dv_x_vec *m, int v, dv_dtype t, dv_dtype to, dv_x_rm from)
 {
-    dv_dtype to = (dv_dtype)m->p->shape->compute;
-    int whole = t == DV_I8 || t == DV_I32;
+    int whole = is_byte(t) || t == DV_I32;
     if (t == to) {
         op(m, DV_X_vmovups, v, 0, from);
     } else if (t == DV_I32 && to == DV_F32) {
@@ -144,27 +148,48 @@ static void widen(dv_x_vec *m, int v, dv_dtype t, dv_x_rm from)
     }
 }
 
-static void load_one(dv_x_vec *m, int v, dv_dtype t, dv_x_rm from)
+static void load_one(dv_x_vec *m, int v, dv_dtype t, dv_dtype to, dv_x_rm from)
 {
     dv_x *g = &m->gen;
     dv_x_insn splat = DV_XF(g, vsplat);
-    if (t == (dv_dtype)m->p->shape->compute) {
+    if (t == to) {
         op(m, splat, v, 0, from);
         return;
     }
     dv_x_load_lane(&m->gen, V_T0, 0, dv_dtype_get(t)->size_bytes, from);
-    widen(m, V_T0, t, dv_x_reg(V_T0));
+    widen(m, V_T0, t, to, dv_x_reg(V_T0));
     op(m, splat, v, 0, dv_x_reg(V_T0));
+}
+
+// Loads all lanes with the address of the vector, through the stack.
+static void load_address(dv_x_vec *m, const dv_vec_mop *o, int v)
+{
+    dv_x *g = &m->gen;
+    const dv_vec_operand *at = &m->p->operands[o->imm];
+    dv_x_insn splat = DV_XF(g, vsplat);
+    int base = dv_x_vec_pointer(m, o->imm);
+    int64_t off = (int64_t)o->copy * g->lanes * at->inner;
+    if (off) {
+        dv_x_lea(g, X_TMP, base, off);
+        base = X_TMP;
+    }
+    dv_x_put(g, base, X_SP, m->stage);
+    op(m, splat, v, 0, dv_x_mem(X_SP, m->stage));
 }
 
 void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v)
 {
     const dv_vec_operand *at = &m->p->operands[o->imm];
     dv_dtype t = (dv_dtype)at->dtype;
-    int es = dv_vec_size(at), same = t == (dv_dtype)m->p->shape->compute;
+    dv_dtype to = dv_vec_lane_type(at, m->p->shape->compute);
+    int es = dv_vec_size(at), same = t == to;
     int64_t off = m->at->off[o->imm];
+    if (at->as == DV_VEC_AS_INDEX) {
+        load_address(m, o, v);
+        return;
+    }
     if (at->inner == 0) {
-        load_one(m, v, t, dv_x_mem(dv_x_vec_pointer(m, o->imm), off));
+        load_one(m, v, t, to, dv_x_mem(dv_x_vec_pointer(m, o->imm), off));
         return;
     }
     if (at->inner == 2 && o->count * es >= CHUNK && same) {
@@ -173,21 +198,21 @@ void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v)
     }
     if (at->inner != 1) {
         load_apart(m, o);
-        widen(m, v, t, dv_x_reg(V_T0));
+        widen(m, v, t, to, dv_x_reg(V_T0));
         return;
     }
     dv_x_rm from = dv_x_mem(dv_x_vec_pointer(m, o->imm),
                             off + (int64_t)o->copy * m->gen.lanes * es);
     // Some emulators read more than the operand when vcvtdq2pd has a memory
     // source, so integers are loaded first if the result is f64.
-    int safe = !m->p->is64 || same || (t != DV_I32 && t != DV_I8);
+    int safe = !m->p->is64 || same || (t != DV_I32 && !is_byte(t));
     if (o->count == m->gen.lanes && safe) {
-        widen(m, v, t, from);
+        widen(m, v, t, to, from);
     } else if (same) {
         dv_x_load_lane(&m->gen, v, 0, o->count * es, from);
     } else {
         dv_x_load_lane(&m->gen, V_T0, 0, o->count * es, from);
-        widen(m, v, t, dv_x_reg(V_T0));
+        widen(m, v, t, to, dv_x_reg(V_T0));
     }
 }
 
@@ -276,7 +301,7 @@ static int narrow(dv_x_vec *m, int v, dv_dtype t)
     int vl = m->gen.vb;
     if (t == from)
         return v;
-    if (t == DV_I8) {
+    if (is_byte(t)) {
         to_i8(m, v);
         return V_T0;
     }

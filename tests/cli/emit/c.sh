@@ -36,11 +36,36 @@ for target in wormhole blackhole spyre; do
     program c $target same a=a.npy b=b.npy
     program openmp $target same a=a.npy b=b.npy
 done
+# -- Reads with a border: a padded convolution, and an index that is read
+printf 'input a: f32[3, 12, 17]\ninput b: f32[5, 3, 9]\nd[c,i,j] = sum[k,l] b[0,c,3*k+l] * a[c,i+k-1,j+l-1] else 0  for k in 0..3, l in 0..3, i in 0..12, j in 0..17\nt[i]: i8 = a[0,0,i]\ny[c,i] = (a[c,i-2,t[i]] else -3.0) + (max[j] d[c,i-1,j+5] else -inf)  for i in 0..15, j in 0..12\noutput y\n' >p.dv
+whole a 3,12,17 6
+whole b 5,3,9 7
+want a=a.npy b=b.npy
+for target in wormhole spyre; do
+    program c $target same a=a.npy b=b.npy
+    program openmp $target same a=a.npy b=b.npy
+done
 printf 'input a: f32[3, 40, 70]\ninput b: f32[3, 70, 65]\ny[z,m,n] = sum[k] a[z,m,k] * b[z,k,n]\noutput y\n' >p.dv
 whole a 3,40,70 3
 whole b 3,70,65 4
 want a=a.npy b=b.npy
 program openmp wormhole same a=a.npy b=b.npy
+# -- Functions, and integers by bits
+printf 'input a: f32[90, 70]\nk[m,n]: i32 = a[m,n] * 9\nt[m,n]: f64 = floor(a[m,n] / 4) + mod(a[m,n], 3) * rem(a[m,n], -2) + sign(a[m,n])\nb[m,n] = (k[m,n] & 12 | k[m,n] >> 2 ^ k[m,n] << 3) + mod(k[m,n], n - 3) - rem(k[m,n], 7) + sign(k[m,n] - 4)\ny[m,n] = t[m,n] + b[m,n] + (a[m,n] > 0 && !isnan(log(a[m,n])) || a[m,n] == -2)\noutput y\n' >p.dv
+whole a 90,70 6
+want a=a.npy
+for target in wormhole spyre; do
+    program c $target same a=a.npy
+    program openmp $target same a=a.npy
+done
+# -- Values of variables, in tiles that do not begin at 0
+printf 'input a: f32[90, 70]\ny[m,n] = select(n <= m - 3, a[m,n] * (3 - n), -9) + m\noutput y\n' >p.dv
+whole a 90,70 5
+want a=a.npy
+for target in wormhole spyre; do
+    program c $target same a=a.npy
+    program openmp $target same a=a.npy
+done
 # -- Policies: rectangles, and tiles that are cut along k and combined
 printf 'input a: f32[2, 96, 250]\ninput b: f32[250, 416]\ninput c: f32[96]\ny[z,m,n] = relu(sum[k] a[z,m,k] * b[k,n] - c[m])\noutput y\n' >p.dv
 whole a 2,96,250 1

@@ -22,6 +22,9 @@ sed 's/erf(x\[j - j,0 \* j\] + 0 \* x\[i,j\])/erf(x[i,j])/' p.dv >q.dv && mv q.d
 real x 40,70 3
 real v 40 4
 kernels functions 8x8 close 'x v' -t wormhole
+printf 'input x: f32[40, 70]\na[i,j] = sin(x[i,j]) * cos(x[i,j]) + tan(x[i,j] / 2) + asin(x[i,j] / 4) - acos(x[i,j] / 4) * atan(x[i,j])\ny[i,j] = a[i,j] / 4 + sinh(x[i,j]) / cosh(x[i,j]) + asinh(x[i,j]) * atanh(x[i,j] / 4) + acosh(abs(x[i,j]) + 1.5) * clamp(x[i,j], -1, 1)\noutput y\n' >p.dv
+real x 40,70 5
+kernels trigonometry 8x8 close x -t wormhole
 shape=
 printf 'input x: f32[70, 40]\ninput r: f32[1, 70]\ny[i,j] = x[j,i] + r[0,j]\noutput y\n' >p.dv
 whole x 70,40 1

@@ -1,5 +1,5 @@
 #!/bin/sh
-# F1: if output cannot be written, the command exits with 3 and one message; no
+# W1: if output cannot be written, the command exits with 3 and one message; no
 # partial and no temporary file is left, and an existing file stays.
 . "$(dirname "$0")/../common.inc"
 printf 'input x: f32[2000, 30]\ny[j,i] = x[i,j]\noutput x, y\n' >p.dv
@@ -26,7 +26,7 @@ done
 "$divvy" plan p.dv -t spyre 2>.err | head -n1 >.out
 grep -q 'runtime error\|Sanitizer' .err && complain 'a closed pipe'
 
-# F1: the file system is full in the middle of a file.
+# W1: the file system is full in the middle of a file.
 (
     ulimit -f 8 2>/dev/null || exit 0 # blocks of 512 or 1024 bytes
     trap '' XFSZ 2>/dev/null
@@ -53,13 +53,13 @@ if [ "$(id -u)" != 0 ]; then
     [ "$(cat folder/y.npy)" = before ] || complain 'a file in a read-only folder changed'
     chmod u+w folder
 fi
-# F1: the second of two outputs fails: the first is complete, the second does
+# W1: the second of two outputs fails: the first is complete, the second does
 # not exist.
 expect 3 'no/x.npy: error\[output\]' \
     "$divvy" run p.dv -t spyre --out y=y.npy --out x=no/x.npy
 [ ! -e y.npy ] || [ "$(wc -c <y.npy)" = 240128 ] || complain 'half of an output'
 rm -f y.npy
-# F1: a run that fails writes nothing.
+# W1: a run that fails writes nothing.
 printf 'input p: i32[4]\ninput x: f32[3]\nq[i] = p[i] * 0 + 7\ny[i] = x[q[i]]\noutput y\n' >bad.dv
 echo before >y.npy
 expect 1 'error\[bounds\]' "$divvy" run bad.dv -t spyre --out y=y.npy

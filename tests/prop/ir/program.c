@@ -100,7 +100,8 @@ static int n_applies(const dv_expr *e)
 // takes it.
 static int is_product(const dv_expr *e)
 {
-    if (e->kind == DV_EXPR_CONST || e->kind == DV_EXPR_READ)
+    if (e->kind == DV_EXPR_CONST || e->kind == DV_EXPR_READ ||
+        e->kind == DV_EXPR_INDEX)
         return 1;
     return e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL &&
            is_product(e->arg[0]) && is_product(e->arg[1]);

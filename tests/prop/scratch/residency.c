@@ -132,6 +132,14 @@ static int spares(const dv_plan *plan, const dv_program *p, const dv_target *t,
                    more - less, plan->scratch.saved_bytes);
 }
 
+static void random_ops(rng *r, dv_op_set *s, int percent)
+{
+    dv_op_set_clear(s);
+    for (int i = 0; i < dv_op_word_count(); i++)
+        if (rng_percent(r, percent))
+            dv_op_set_add(s, i);
+}
+
 // In half of the cases, lets the target and the caller forbid what they can
 // forbid: ops that work in place or use scratchpads, large groups, a tensor and
 // the op that writes it.
@@ -140,13 +148,12 @@ static void random_limits(rng *r, const dv_program *p, dv_target *t,
 {
     static char op[80];
     static const char *bars[2];
-    uint64_t all = (UINT64_C(1) << dv_op_word_count()) - 1;
     if (rng_percent(r, 50))
         return;
     if (rng_percent(r, 60))
-        t->in_place.without = rng_next(r) & all;
+        random_ops(r, &t->in_place, 50);
     if (rng_percent(r, 40))
-        t->keep.without = rng_next(r) & rng_next(r) & all;
+        random_ops(r, &t->keep, 75);
     if (rng_percent(r, 60))
         t->group_tensors = 4 + rng_below(r, 6);
     if (rng_percent(r, 60) || !p->n_tensors)
@@ -213,24 +220,21 @@ TEST(integers)
 
 typedef struct fn {
     const char *name;
-    int n_args, prec, real;
+    int n_args, prec, takes;
 } fn;
 
 static const fn fns[] = {
-#define DV_FN(NAME, spelling, args, prec, real, flops)                         \
-    {spelling, args, prec, real},
-#define DV_REDUCER(NAME, name, nothing, real)
+#define ANY      0
+#define FLOATS   1
+#define INTEGERS 2
+#define DV_FN(NAME, spelling, word, args, prec, takes, ...)                    \
+    {spelling, args, prec, takes},
 #include "lang/op.def"
-#undef DV_FN
-#undef DV_REDUCER
 };
 
 static const fn reducers[] = {
-#define DV_FN(NAME, spelling, args, prec, real, flops)
 #define DV_REDUCER(NAME, name, nothing, real) {name, 1, 0, real},
 #include "lang/op.def"
-#undef DV_FN
-#undef DV_REDUCER
 };
 
 enum {
@@ -244,7 +248,7 @@ static void put_call(dv_text *out, const fn *f)
 {
     static const char *const plain[] = {"x[i,j]", "w[i,j]", "x[i,j]"};
     static const char *const above[] = {"p[i,j]", "q[i,j]", "p[i,j]"};
-    const char *const *a = f->real ? above : plain;
+    const char *const *a = f->takes == FLOATS ? above : plain;
     if (f->prec && f->n_args == 2) {
         dv_put(out, "%s %s %s", a[0], f->name, a[1]);
     } else if (f->prec) {
@@ -267,7 +271,7 @@ static void put_inputs(dv_text *out, const char *dtype, int positive)
 
 static void put_fn(dv_text *out, const fn *f, const char *dtype, int reduces)
 {
-    put_inputs(out, dtype, f->real);
+    put_inputs(out, dtype, f->takes == FLOATS);
     dv_put(out, "r[i,j]: %s = ", dtype);
     put_call(out, f);
     dv_put(out, "\n");
@@ -377,7 +381,8 @@ TEST(every_op)
             for (int reduces = 0; reduces < 2; reduces++) {
                 const fn *f = i < N_FNS ? &fns[i] : &reducers[i - N_FNS];
                 dv_text text = {0};
-                if ((f->real && dtypes[t][0] == 'i') ||
+                int whole = dtypes[t][0] == 'i';
+                if (f->takes == (whole ? FLOATS : INTEGERS) ||
                     (share < 100 && n++ * share % 100 >= share))
                     continue;
                 if (i < N_FNS)

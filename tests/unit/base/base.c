@@ -565,6 +565,29 @@ TEST(dtype_integers)
     assert_true(most == INT64_MAX);
 }
 
+TEST(dtype_unsigned)
+{
+    assert_true(dv_round_to(DV_U8, -1) == 255 && dv_round_to(DV_U8, 300) == 44);
+    assert_true(dv_round_to(DV_U16, -1.5) == 65535);
+    assert_true(dv_round_to(DV_I16, 40000) == -25536);
+    assert_true(dv_round_to(DV_U32, -2) == 0xfffffffe);
+    assert_true(dv_round_to(DV_BOOL, 0.25) == 1 &&
+                dv_round_to(DV_BOOL, (double)NAN) == 1 &&
+                dv_round_to(DV_BOOL, -0.0) == 0);
+    for (int t = DV_I64; t <= DV_BOOL; t++) {
+        int64_t least = dv_int_least((dv_dtype)t), cell = 0;
+        int64_t most = dv_int_most((dv_dtype)t);
+        dv_int_store((dv_dtype)t, &cell, 0, least);
+        assert_true(dv_int_load((dv_dtype)t, &cell, 0) == least);
+        dv_int_store((dv_dtype)t, &cell, 0, most);
+        assert_true(dv_int_load((dv_dtype)t, &cell, 0) == most);
+        assert_true(dv_int_wrap((dv_dtype)t, most) == most);
+        if (t != DV_BOOL)
+            assert_true(dv_int_wrap((dv_dtype)t,
+                                    (int64_t)((uint64_t)most + 1)) == least);
+    }
+}
+
 TEST(dtype_names)
 {
     assert_int_equal(dv_dtype_find("bf16", 4), DV_BF16);
@@ -597,6 +620,7 @@ int main(void)
         cmocka_unit_test(math_checked),
         cmocka_unit_test(dtype_halves),
         cmocka_unit_test(dtype_integers),
+        cmocka_unit_test(dtype_unsigned),
         cmocka_unit_test(dtype_names),
     };
     return run_group(tests, NULL, NULL);

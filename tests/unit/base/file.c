@@ -1,4 +1,4 @@
-// F1: files that appear as a whole or not at all; and diagnostics.
+// W1: files that appear as a whole or not at all; and diagnostics.
 #define _POSIX_C_SOURCE 200809L
 #include "harness/test.h"
 #include "base/diag.h"
@@ -97,7 +97,7 @@ static void leave_temporary(void)
     assert_int_equal(code, 0);
 }
 
-// F1: the temporary file of a killed writer is removed by the next writer; that
+// W1: the temporary file of a killed writer is removed by the next writer; that
 // of a live writer and any other file stay, also if its name is similar.
 TEST(file_left_behind)
 {
@@ -125,7 +125,7 @@ TEST(file_left_behind)
     }
 }
 
-// F1: if there is no room for the whole file, the old file stays and nothing is
+// W1: if there is no room for the whole file, the old file stays and nothing is
 // left beside it.
 TEST(file_no_room)
 {

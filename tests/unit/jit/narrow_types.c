@@ -27,7 +27,7 @@ static void random_plans(int dtype, int n, int odd)
                 s.ctype = (uint8_t)(pick(2) ? DV_F16 : DV_BF16);
                 s.beta = DV_SCALE_ZERO;
             }
-            dv_gemm_options o = {0};
+            dv_gemm_options o = {.given = pick(2) ? 0 : pick(4)};
             o.l1_bytes = pick(2) ? 0 : 300 + pick(2000);
             o.l2_bytes = pick(2) ? 0 : 1000 + pick(5000);
             try_plan(jit, s, &o, odd && i % 10 == 9);
@@ -106,7 +106,8 @@ TEST(plans_edges)
                 s.ctype = DV_BF16;
             if (!dv_isa_has(dv_jit_isa(jit), s.dtype))
                 continue;
-            dv_gemm_options o = {.l1_bytes = pick(3) ? 0 : 2000};
+            dv_gemm_options o = {.l1_bytes = pick(3) ? 0 : 2000,
+                                 .given = pick(4)};
             try_plan(jit, s, &o, 0);
         }
         dv_jit_destroy(jit);

@@ -108,6 +108,28 @@ static const char passed[] = "input x: f16[256, 256]\n"
                              "r[j] = relu(s[j])\n"
                              "output u, r\n";
 
+// On small scratchpads, the ops from t on loop over tiles of rows. Every tile
+// needs all of k and v: k is read once for all cores, and v passes them.
+static const char tiled_share[] = "input x: f16[512, 64]\n"
+                                  "input k: f16[128, 64]\n"
+                                  "v[j,d] = k[j,d] * 2.0\n"
+                                  "q[i,d] = x[i,d] * 0.125\n"
+                                  "t[i,j] = sum[d] q[i,d] * k[j,d]\n"
+                                  "m[i] = max[j] t[i,j]\n"
+                                  "p[i,j] = exp(t[i,j] - m[i])\n"
+                                  "o[i,d] = sum[j] p[i,j] * v[j,d]\n"
+                                  "y[i,d] = o[i,d] / 3.0\n"
+                                  "output y\n";
+
+// The cores loop over blocks of f; y is summed up on the core.
+static const char sums[] = "input x: f16[128, 64]\n"
+                           "input w: f16[64, 1024]\n"
+                           "input z: f16[1024, 64]\n"
+                           "g[i,f] = sum[k] x[i,k] * w[k,f]\n"
+                           "r[i,f] = relu(g[i,f])\n"
+                           "y[i,j] = sum[f] r[i,f] * z[f,j]\n"
+                           "output y\n";
+
 static const example examples[] = {
     {"softmax", softmax, 1, 0, {0}, DV_PLAN_OPTIONS_INIT},
     {"softmax, 4 cores", softmax, 4, 0, {0}, DV_PLAN_OPTIONS_INIT},
@@ -142,6 +164,8 @@ static const example examples[] = {
      {"t:i=4", "u:i=4", "s:j=4", "r:j=4"},
      {.size = sizeof(dv_plan_options), .joint = DV_JOINT_OFF}},
     {"opaque", opaque, 1, 0, {0}, DV_PLAN_OPTIONS_INIT},
+    {"shared rows", tiled_share, 4, 99, {0}, DV_PLAN_OPTIONS_INIT},
+    {"sums", sums, 4, 99, {0}, DV_PLAN_OPTIONS_INIT},
     {"rows", tiled_rows, 2, 99, {0}, DV_PLAN_OPTIONS_INIT},
     {"rows, 1 core", tiled_rows, 1, 99.5, {0}, DV_PLAN_OPTIONS_INIT},
     {"tenants",
@@ -233,8 +257,8 @@ TEST(every_mutant_is_refused)
 // The examples have homes of every kind.
 TEST(every_kind_is_there)
 {
-    int fills[4] = {0}, stored = 0, in_place = 0, reloaded = 0,
-        by_tile[2] = {0};
+    int fills[DV_FILL_SUMMED + 1] = {0}, stored = 0, in_place = 0, reloaded = 0,
+                               by_tile[2] = {0};
     for (int e = 0; e < N_EXAMPLES; e++) {
         dv_plan *plan = plan_of(&examples[e]);
         for (int32_t i = 0; i < plan->scratch.n_homes; i++) {
@@ -250,7 +274,7 @@ TEST(every_kind_is_there)
         dv_plan_destroy(plan);
     }
     assert_true(fills[DV_FILL_WRITTEN] && fills[DV_FILL_LOADED] &&
-                fills[DV_FILL_RING]);
+                fills[DV_FILL_RING] && fills[DV_FILL_SUMMED]);
     assert_true(stored && in_place && reloaded);
     assert_true(by_tile[0] && by_tile[1]);
 }

@@ -449,6 +449,14 @@ static void reconcile(dv_target *t)
         t->scratch_program_bytes = t->scratch_bytes;
 }
 
+static void random_ops(dv_op_set *s)
+{
+    dv_op_set_clear(s);
+    for (int i = 0; i < dv_op_word_count(); i++)
+        if (rnd() % 2)
+            dv_op_set_add(s, i);
+}
+
 static void random_target(dv_target *t)
 {
     dv_target_init(t, "random");
@@ -458,8 +466,7 @@ static void random_target(dv_target *t)
             f->kind == DV_KIND_rects)
             continue;
         if (f->kind == DV_KIND_ops)
-            ((dv_op_set *)dv_field_of(t, f))->without =
-                rnd() & ((UINT64_C(1) << dv_op_word_count()) - 1);
+            random_ops(dv_field_of(t, f));
         else if (f->kind == DV_KIND_text)
             random_text(dv_field_of(t, f), (int)f->most);
         else

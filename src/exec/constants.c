@@ -1,0 +1,186 @@
+// Opens the files of constants, keeps what is packed of constants, and shares
+// both between execs.
+#include "exec/constants.h"
+#include "base/npy.h"
+#include <pthread.h>
+#include <string.h>
+
+struct dv_constant {
+    dv_npy_mapped file;
+    dv_dtype dtype;
+    int n_dims;
+    int64_t shape[DV_MAX_DIMS];
+    int64_t users;
+    struct dv_constant *next;
+};
+
+// The constants that are open in this process, and the lock that protects the
+// list and the numbers of users.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static dv_constant *all;
+
+static int is_same(const dv_constant *a, const dv_constant *b)
+{
+    return !memcmp(a->file.file, b->file.file, sizeof a->file.file) &&
+           a->dtype == b->dtype && a->n_dims == b->n_dims &&
+           !memcmp(a->shape, b->shape, sizeof a->shape);
+}
+
+// Adds a constant to the list, or finds the one that has the same elements.
+static dv_constant *share(dv_constant *mine)
+{
+    pthread_mutex_lock(&lock);
+    dv_constant *c = all;
+    while (c && !is_same(c, mine))
+        c = c->next;
+    if (c) {
+        c->users++;
+    } else {
+        mine->next = all;
+        all = mine;
+    }
+    pthread_mutex_unlock(&lock);
+    return c ? c : mine;
+}
+
+static void destroy(dv_constant *c)
+{
+    dv_npy_unmap(&c->file);
+    dv_release(c);
+}
+
+static dv_status open_file(dv_constant *c, const dv_program *p, int32_t tensor,
+                           dv_diag *diag)
+{
+    const dv_tensor *t = &p->tensors[tensor];
+    dv_text path = {0};
+    dv_constant_path(&path, p, tensor);
+    dv_status st = path.failed
+                       ? dv_nomem(diag)
+                       : dv_npy_map(&c->file, path.at, t->name, t->dtype,
+                                    t->n_dims, t->shape, diag);
+    dv_text_free(&path);
+    return st;
+}
+
+dv_status dv_constant_open(dv_constant **out, const dv_program *p,
+                           int32_t tensor, dv_diag *diag)
+{
+    const dv_tensor *t = &p->tensors[tensor];
+    dv_constant *mine = dv_alloc(sizeof *mine);
+    if (!mine)
+        return dv_nomem(diag);
+    *mine = (dv_constant){.dtype = t->dtype, .n_dims = t->n_dims, .users = 1};
+    for (int d = 0; d < t->n_dims; d++)
+        mine->shape[d] = t->shape[d];
+    dv_status st = open_file(mine, p, tensor, diag);
+    if (st != DV_OK) {
+        dv_release(mine);
+        return st;
+    }
+    *out = share(mine);
+    if (*out != mine)
+        destroy(mine);
+    return DV_OK;
+}
+
+const void *dv_constant_data(const dv_constant *c)
+{
+    return c->file.data;
+}
+
+void dv_constant_close(dv_constant *c)
+{
+    if (!c)
+        return;
+    pthread_mutex_lock(&lock);
+    int last = --c->users == 0;
+    dv_constant **link = &all;
+    while (*link && *link != c)
+        link = &(*link)->next;
+    if (last && *link)
+        *link = c->next;
+    pthread_mutex_unlock(&lock);
+    if (last)
+        destroy(c);
+}
+
+struct dv_packed {
+    void *data;
+    dv_text key;
+    int64_t users;
+    struct dv_packed *next;
+};
+
+// What is packed of constants in this process; `lock` protects the list, too.
+// It is held while elements are packed, so that no two execs pack the same.
+static dv_packed *all_packed;
+
+static void free_packed(dv_packed *p)
+{
+    dv_text_free(&p->key);
+    dv_release(p->data);
+    dv_release(p);
+}
+
+static dv_status make_packed(dv_packed **out, const dv_text *key, int64_t bytes,
+                             dv_packer pack, const void *user, dv_diag *diag)
+{
+    dv_packed *p = dv_alloc(sizeof *p);
+    if (!p)
+        return dv_nomem(diag);
+    *p = (dv_packed){.data = dv_alloc_buffer((size_t)bytes), .users = 1};
+    dv_put_bytes(&p->key, key->at, key->len);
+    dv_status st =
+        p->data && !p->key.failed ? pack(user, p->data, diag) : dv_nomem(diag);
+    if (st == DV_OK)
+        *out = p;
+    else
+        free_packed(p);
+    return st;
+}
+
+dv_status dv_packed_get(dv_packed **out, const dv_text *key, int64_t bytes,
+                        dv_packer pack, const void *user, dv_diag *diag)
+{
+    dv_status st = DV_OK;
+    pthread_mutex_lock(&lock);
+    dv_packed *p = all_packed;
+    while (p && (p->key.len != key->len ||
+                 memcmp(p->key.at, key->at, key->len) != 0))
+        p = p->next;
+    if (p) {
+        p->users++;
+    } else {
+        st = make_packed(&p, key, bytes, pack, user, diag);
+        if (st == DV_OK) {
+            p->next = all_packed;
+            all_packed = p;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    if (st == DV_OK)
+        *out = p;
+    return st;
+}
+
+const void *dv_packed_data(const dv_packed *p)
+{
+    return p->data;
+}
+
+void dv_packed_release(dv_packed *p)
+{
+    if (!p)
+        return;
+    pthread_mutex_lock(&lock);
+    int last = --p->users == 0;
+    dv_packed **link = &all_packed;
+    while (*link && *link != p)
+        link = &(*link)->next;
+    if (last && *link)
+        *link = p->next;
+    pthread_mutex_unlock(&lock);
+    if (last)
+        free_packed(p);
+}

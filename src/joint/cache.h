@@ -1,0 +1,82 @@
+// Shared by cache.c, which finds chains of ops that can run together tile by
+// tile on a machine with caches, and cached.c, which predicts their time.
+#ifndef DV_JOINT_CACHE_H
+#define DV_JOINT_CACHE_H
+#include "plan/plan.h"
+
+enum { DV_CACHE_CHAIN = 32, DV_CACHE_LEVELS = 4 };
+
+// What the price of a chain needs to know of a tensor.
+typedef struct dv_cache_tensor {
+    int32_t n_readers; // ops of the program that read it
+    int lasts;         // 1 if it is no temporary, or several ops write it
+    int written;       // 1 if an op writes it
+    // The number of the chain that used it last, the op of that chain that
+    // writes it (-1: none), and how many other ops read it.
+    int32_t chain, writer, n_left;
+    // While it is written for ops outside of the chain: what that costs,
+    // per value of the innermost cut variable.
+    double written_ns;
+    int passes; // 1 if only products have read it
+} dv_cache_tensor;
+
+// The work of a chain, as a function of the number of values of the innermost
+// cut variable in a tile. "Per value" means for each of these values.
+typedef struct dv_cache_work {
+    // Bytes that the ops touch per value, and in every tile, whatever its size.
+    // They share the core's cache.
+    double point_bytes, fixed_bytes;
+    // The same of operands of products, which pass through the cache: bytes per
+    // value, and in every tile.
+    double passing_bytes, streamed_bytes;
+    // Bytes per value that ops write, and that they read because an earlier op
+    // of the tile has used them.
+    double own_bytes;
+    // Time per value to compute and to pack operands of products, and to move
+    // what other groups use; time to load what every tile reads; other time per
+    // tile, to pack that, and at the ends of pieces of rows.
+    double point_ns, moved_ns, loaded_ns, tile_ns;
+    // Bytes of the largest tensor of which tiles cut rows into pieces; 0: none.
+    double rows_bytes;
+    int n_products;
+    int shared; // 1 if iterations of the outer levels touch the same bytes
+} dv_cache_work;
+
+typedef struct dv_cache_chain {
+    const dv_plan *plan;
+    dv_cache_tensor *tensors;
+    const uint8_t *edge; // edge[i]: a repeat loop begins or ends before op i
+    int32_t number;      // distinguishes chains, in dv_cache_tensor
+    int32_t first, end;
+    // The chain's ops are cut along one variable per level of tiling: cut[l][k]
+    // is the variable of op first + k that level l cuts, into slices of one
+    // value or, at the last level, of `len` values. The ranges begin[l], n[l]
+    // of these variables are the same for all ops.
+    int32_t levels, cut[DV_CACHE_LEVELS][DV_CACHE_CHAIN];
+    int64_t begin[DV_CACHE_LEVELS], n[DV_CACHE_LEVELS];
+    int64_t len; // values of the innermost cut variable in a tile
+    dv_cache_work work;
+} dv_cache_chain;
+
+// Returns the dim of an access whose index is exactly variable v, if no other
+// dim depends on v; otherwise -1.
+int dv_cache_dim(const dv_op *o, const dv_access *a, int v);
+// Returns whether the op is a contraction in which some operand is reused for
+// several results, such as a matrix product.
+int dv_cache_is_product(const dv_op *o);
+// Returns the number of iterations of all levels of tiling but the innermost.
+double dv_cache_outer(const dv_cache_chain *c);
+// Notes that the op writes a tensor of the chain.
+void dv_cache_enter(dv_cache_chain *c, int32_t i);
+// Adds the work of op i to that of a chain which ends before it; all levels of
+// tiling are known.
+void dv_cache_add(dv_cache_chain *c, int32_t i);
+// Returns the predicted time in ns of a chain in tiles of `len` values, and of
+// an op alone in its own tiles. What all divisions of a program have in common
+// is left out where that is simpler, so that only differences have a meaning.
+double dv_cache_price(const dv_cache_chain *c, int64_t len);
+double dv_cache_alone(const dv_plan *plan, int32_t op);
+// Returns the bytes of a core's cache, and its share of the last one.
+double dv_cache_near(const dv_plan *plan);
+double dv_cache_far(const dv_plan *plan);
+#endif

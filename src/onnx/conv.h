@@ -1,0 +1,30 @@
+// Windows that slide over the last dims of a tensor, and convolutions, which
+// quantised operators share.
+#ifndef DV_ONNX_CONV_H
+#define DV_ONNX_CONV_H
+#include "onnx/import.h"
+
+typedef struct dv_on_window {
+    int n; // dims that windows slide over
+    int64_t size[DV_MAX_DIMS], stride[DV_MAX_DIMS], dilation[DV_MAX_DIMS];
+    int64_t before[DV_MAX_DIMS], after[DV_MAX_DIMS]; // pads
+    int64_t extra[DV_MAX_DIMS]; // more pads, which ceil_mode asks for
+    int64_t out[DV_MAX_DIMS];   // number of windows
+} dv_on_window;
+
+typedef struct dv_on_conv {
+    dv_on_value *x, *w, *b;       // b may be NULL
+    dv_on_value *x_zero, *w_zero; // zero points; NULL: 0
+    double pad;                   // value of the pads
+    int64_t groups;
+    dv_on_window window;
+    dv_dtype dtype; // of the result
+} dv_on_conv;
+
+dv_status dv_on_window_read(dv_on *cx, const dv_onnx_node *n, int dims,
+                            const int64_t *in, const int64_t *kernel,
+                            dv_on_window *w);
+// Reads the attributes of a convolution whose operands are set.
+dv_status dv_on_conv_read(dv_on *cx, const dv_onnx_node *n, dv_on_conv *c);
+dv_status dv_on_conv_of(dv_on *cx, dv_on_value *out, const dv_on_conv *c);
+#endif

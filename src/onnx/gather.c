@@ -1,0 +1,558 @@
+// Operators that read or write through indices that are data: gathers,
+// scatters, one-hot, top-k.
+#include "base/dtype.h"
+#include "onnx/import.h"
+#include <string.h>
+
+// Makes indices that count from the end count from the beginning.
+static dv_status from_start(dv_on *cx, dv_on_value **indices, int64_t size)
+{
+    int axes[DV_MAX_DIMS];
+    dv_on_loop l;
+    dv_on_value *v = *indices, *made = dv_on_temp(cx, "index");
+    if (!made)
+        return DV_E_NOMEM;
+    if (dv_on_known(v)) {
+        const int64_t *list;
+        int count;
+        DV_TRY(dv_on_get_ints(cx, v, "indices", &list, &count));
+        int64_t *fixed = DV_NEW(cx->arena, int64_t, count + 1);
+        if (!fixed)
+            return dv_nomem(cx->diag);
+        for (int i = 0; i < count; i++) {
+            fixed[i] = list[i] < 0 ? list[i] + size : list[i];
+            if (fixed[i] < 0 || fixed[i] >= size)
+                return dv_on_refuse(cx, "index %lld is out of range",
+                                    (long long)list[i]);
+        }
+        *indices =
+            dv_on_const_ints(cx, v->name, DV_I64, v->n_dims, v->dims, fixed);
+        return *indices ? DV_OK : DV_E_NOMEM;
+    }
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_over(&l, v, axes));
+    dv_on_start(&l);
+    dv_term t = dv_on_read(&l, v, axes);
+    t = dv_on_3(cx, "select", dv_on_2(cx, "<", t, dv_on_i(cx, 0)),
+                dv_on_2(cx, "+", t, dv_on_i(cx, size)), t);
+    DV_TRY(dv_on_define(&l, made, v->dtype, 0, v->n_dims, axes, t));
+    *indices = made;
+    return DV_OK;
+}
+
+// A dim that is indexed by a read must be a whole dim of its tensor.
+static dv_status must_be_plain(dv_on *cx, dv_on_value *x, int d)
+{
+    return dv_on_is_plain(x, d) ? DV_OK : dv_on_copy(cx, x, 0);
+}
+
+// Gathers with known indices that are one position or evenly spaced: a slice.
+static int is_slice(dv_on *cx, dv_on_value *indices, int64_t *begin,
+                    int64_t *step)
+{
+    const int64_t *list;
+    int n;
+    if (!dv_on_known(indices) || indices->n_dims > 1 ||
+        dv_on_count(indices) < 1 ||
+        dv_on_get_ints(cx, indices, "indices", &list, &n) != DV_OK)
+        return 0;
+    *begin = list[0];
+    *step = n > 1 ? list[1] - list[0] : 1;
+    for (int i = 1; i < n; i++)
+        if (list[i] - list[i - 1] != *step || *step == 0)
+            return 0;
+    return 1;
+}
+
+static dv_status gather_slice(dv_on *cx, dv_on_value *out, dv_on_value *x,
+                              int axis, int64_t begin, int64_t step,
+                              const dv_on_value *indices)
+{
+    int64_t b[DV_MAX_DIMS] = {0}, s[DV_MAX_DIMS], dims[DV_MAX_DIMS];
+    int n = 0;
+    dv_on_value *cut = dv_on_temp(cx, out->name);
+    if (!cut)
+        return DV_E_NOMEM;
+    for (int d = 0; d < x->n_dims; d++)
+        s[d] = 1, dims[d] = x->dims[d];
+    b[axis] = begin;
+    s[axis] = step;
+    dims[axis] = dv_on_count(indices);
+    DV_TRY(dv_on_slice(cx, cut, x, b, s, dims));
+    for (int d = 0; d < x->n_dims; d++)
+        if (d != axis || indices->n_dims)
+            dims[n++] = cut->dims[d];
+    return dv_on_reshape(cx, out, cut, n, dims);
+}
+
+dv_status dv_on_gather(dv_on *cx, const dv_onnx_node *n)
+{
+    int axis, axes[DV_MAX_DIMS], ix[DV_MAX_DIMS], out_axes[2 * DV_MAX_DIMS],
+        n_out = 0;
+    int64_t begin, step;
+    dv_on_loop l;
+    dv_on_index index[DV_MAX_DIMS];
+    DV_TRY(dv_on_need(cx, n, 2));
+    dv_on_value *x = dv_on_in(cx, n, 0), *i = dv_on_in(cx, n, 1);
+    dv_on_value *out = dv_on_out(cx, n, 0);
+    DV_TRY(dv_on_norm_axis(cx, dv_on_int(n, "axis", 0), x->n_dims, &axis));
+    if (!out)
+        return DV_E_NOMEM;
+    if (x->n_dims + i->n_dims - 1 > DV_MAX_DIMS)
+        return dv_on_refuse(cx, "its result has too many dims");
+    DV_TRY(from_start(cx, &i, x->dims[axis]));
+    if (is_slice(cx, i, &begin, &step))
+        return gather_slice(cx, out, x, axis, begin, step, i);
+    DV_TRY(must_be_plain(cx, x, axis));
+    dv_on_loop_begin(&l, cx);
+    for (int d = 0; d < x->n_dims; d++) {
+        if (d == axis) {
+            for (int k = 0; k < i->n_dims; k++)
+                out_axes[n_out++] = ix[k] = dv_on_axis_add(&l, i->dims[k]);
+            axes[d] = -1;
+            continue;
+        }
+        out_axes[n_out++] = axes[d] = dv_on_axis_add(&l, x->dims[d]);
+    }
+    DV_TRY(dv_on_use(&l, x, axes));
+    DV_TRY(dv_on_use(&l, i, ix));
+    dv_on_start(&l);
+    for (int d = 0; d < x->n_dims; d++)
+        index[d] = dv_on_along(axes[d]);
+    index[axis].via = dv_on_read(&l, i, ix);
+    return dv_on_define(&l, out, x->dtype, x->is_bool, n_out, out_axes,
+                        dv_on_read_at(&l, x, index));
+}
+
+dv_status dv_on_gather_elements(dv_on *cx, const dv_onnx_node *n)
+{
+    int axis, axes[DV_MAX_DIMS];
+    dv_on_loop l;
+    dv_on_index index[DV_MAX_DIMS];
+    DV_TRY(dv_on_need(cx, n, 2));
+    dv_on_value *x = dv_on_in(cx, n, 0), *i = dv_on_in(cx, n, 1);
+    dv_on_value *out = dv_on_out(cx, n, 0);
+    DV_TRY(dv_on_norm_axis(cx, dv_on_int(n, "axis", 0), x->n_dims, &axis));
+    if (!out)
+        return DV_E_NOMEM;
+    if (x->n_dims != i->n_dims)
+        return dv_on_refuse(cx, "its inputs have different numbers of dims");
+    DV_TRY(from_start(cx, &i, x->dims[axis]));
+    for (int d = 0; d < x->n_dims; d++)
+        if (d == axis || i->dims[d] != x->dims[d])
+            DV_TRY(must_be_plain(cx, x, d));
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_over(&l, i, axes));
+    int used[DV_MAX_DIMS];
+    for (int d = 0; d < x->n_dims; d++)
+        used[d] = d != axis && i->dims[d] == x->dims[d] ? axes[d] : -1;
+    DV_TRY(dv_on_use(&l, x, used));
+    dv_on_start(&l);
+    for (int d = 0; d < x->n_dims; d++) {
+        if (i->dims[d] > x->dims[d] && d != axis)
+            return dv_on_refuse(cx, "dim %d of the indices is too long", d);
+        index[d] = dv_on_along(axes[d]);
+    }
+    index[axis] = (dv_on_index){.via = dv_on_read(&l, i, axes)};
+    return dv_on_define(&l, out, x->dtype, x->is_bool, x->n_dims, axes,
+                        dv_on_read_at(&l, x, index));
+}
+
+// The parts of tuples of indices: the last dim of the indices, and dims d to
+// d + n - 1 of the data that they index. Each part becomes a value of its own,
+// with that dim's negative indices resolved.
+static dv_status split_tuples(dv_on *cx, dv_on_value *indices,
+                              const dv_on_value *x, int first, int n,
+                              dv_on_value **parts)
+{
+    int64_t begin[DV_MAX_DIMS] = {0}, step[DV_MAX_DIMS], dims[DV_MAX_DIMS];
+    int last = indices->n_dims - 1;
+    for (int d = 0; d <= last; d++)
+        step[d] = 1, dims[d] = indices->dims[d];
+    for (int k = 0; k < n; k++) {
+        dv_on_value *cut = dv_on_temp(cx, "index");
+        parts[k] = dv_on_temp(cx, "index");
+        if (!cut || !parts[k])
+            return DV_E_NOMEM;
+        begin[last] = k;
+        dims[last] = 1;
+        DV_TRY(dv_on_slice(cx, cut, indices, begin, step, dims));
+        DV_TRY(dv_on_reshape(cx, parts[k], cut, last, cut->dims));
+        DV_TRY(from_start(cx, &parts[k], x->dims[first + k]));
+    }
+    return DV_OK;
+}
+
+dv_status dv_on_gather_nd(dv_on *cx, const dv_onnx_node *n)
+{
+    int axes[DV_MAX_DIMS], ix[DV_MAX_DIMS], out_axes[DV_MAX_DIMS * 2],
+        n_out = 0, batch = (int)dv_on_int(n, "batch_dims", 0);
+    dv_on_value *parts[DV_MAX_DIMS];
+    dv_on_loop l;
+    dv_on_index index[DV_MAX_DIMS];
+    DV_TRY(dv_on_need(cx, n, 2));
+    dv_on_value *x = dv_on_in(cx, n, 0), *i = dv_on_in(cx, n, 1);
+    dv_on_value *out = dv_on_out(cx, n, 0);
+    if (!out)
+        return DV_E_NOMEM;
+    int64_t tuple = i->n_dims ? i->dims[i->n_dims - 1] : 0;
+    if (batch < 0 || tuple < 1 || batch + tuple > x->n_dims ||
+        batch >= i->n_dims ||
+        i->n_dims - 1 + x->n_dims - batch - tuple > DV_MAX_DIMS)
+        return dv_on_refuse(cx, "its indices do not fit its data");
+    DV_TRY(split_tuples(cx, i, x, batch, (int)tuple, parts));
+    for (int d = batch; d < batch + (int)tuple; d++)
+        DV_TRY(must_be_plain(cx, x, d));
+    dv_on_loop_begin(&l, cx);
+    for (int d = 0; d < i->n_dims - 1; d++)
+        out_axes[n_out++] = ix[d] = dv_on_axis_add(&l, i->dims[d]);
+    for (int d = 0; d < x->n_dims; d++) {
+        if (d < batch)
+            axes[d] = ix[d];
+        else if (d < batch + tuple)
+            axes[d] = -1;
+        else
+            out_axes[n_out++] = axes[d] = dv_on_axis_add(&l, x->dims[d]);
+    }
+    DV_TRY(dv_on_use(&l, x, axes));
+    for (int k = 0; k < tuple; k++)
+        DV_TRY(dv_on_use(&l, parts[k], ix));
+    dv_on_start(&l);
+    for (int d = 0; d < x->n_dims; d++) {
+        index[d] = dv_on_along(axes[d]);
+        if (d >= batch && d < batch + tuple)
+            index[d].via = dv_on_read(&l, parts[d - batch], ix);
+    }
+    return dv_on_define(&l, out, x->dtype, x->is_bool, n_out, out_axes,
+                        dv_on_read_at(&l, x, index));
+}
+
+// -- Scatters ----------------------------------------------------------------
+
+// Defines a tensor of its own that holds the elements of x.
+static dv_status own_copy(dv_on *cx, dv_on_value **to, dv_on_value *x)
+{
+    int axes[DV_MAX_DIMS];
+    dv_on_loop l;
+    *to = dv_on_temp(cx, "scattered");
+    if (!*to)
+        return DV_E_NOMEM;
+    dv_on_loop_begin(&l, cx);
+    l.typed = 1;
+    for (int d = 0; d < x->n_dims; d++)
+        axes[d] = dv_on_axis_add(&l, x->dims[d]);
+    // Atoms of x would become dims, which an index that is read cannot cross.
+    for (int d = 0; d < x->n_dims; d++)
+        if (!dv_on_is_plain(x, d))
+            DV_TRY(dv_on_copy(cx, x, 0));
+    DV_TRY(dv_on_use(&l, x, axes));
+    dv_on_start(&l);
+    return dv_on_define(&l, *to, x->dtype, x->is_bool, x->n_dims, axes,
+                        dv_on_read(&l, x, axes));
+}
+
+// v combined with what is there: the value that an update writes.
+static dv_term combine(dv_on *cx, const char *how, dv_term old, dv_term v)
+{
+    if (!strcmp(how, "none"))
+        return v;
+    return dv_on_2(cx,
+                   !strcmp(how, "add")   ? "+"
+                   : !strcmp(how, "mul") ? "*"
+                                         : how,
+                   old, v);
+}
+
+// Fails if known indices name an element twice, where updates would have to be
+// combined one after the other.
+static dv_status reduction_of(dv_on *cx, const dv_onnx_node *n,
+                              const char **how)
+{
+    *how = dv_on_string(n, "reduction", "none");
+    if (strcmp(*how, "none") && strcmp(*how, "add") && strcmp(*how, "mul") &&
+        strcmp(*how, "max") && strcmp(*how, "min"))
+        return dv_on_refuse(cx, "attribute reduction '%s' is not supported",
+                            *how);
+    return DV_OK;
+}
+
+// Returns whether known indices along an axis name an element twice.
+static int repeats(dv_on *cx, dv_on_value *i, int axis)
+{
+    const int64_t *list;
+    int n;
+    int64_t inner = 1;
+    if (!dv_on_known(i) || dv_on_get_ints(cx, i, "indices", &list, &n) != DV_OK)
+        return 1;
+    for (int d = axis + 1; d < i->n_dims; d++)
+        inner *= i->dims[d];
+    int64_t size = i->dims[axis];
+    for (int64_t p = 0; p < n; p++)
+        for (int64_t q = p / inner % size + 1; q < size; q++)
+            if (list[p] == list[p + (q - p / inner % size) * inner])
+                return 1;
+    return 0;
+}
+
+dv_status dv_on_scatter_elements(dv_on *cx, const dv_onnx_node *n)
+{
+    int axis, axes[DV_MAX_DIMS];
+    const char *how;
+    dv_on_loop l;
+    dv_on_value *made;
+    dv_on_index index[DV_MAX_DIMS];
+    DV_TRY(dv_on_need(cx, n, 3));
+    dv_on_value *x = dv_on_in(cx, n, 0), *i = dv_on_in(cx, n, 1),
+                *u = dv_on_in(cx, n, 2), *out = dv_on_out(cx, n, 0);
+    DV_TRY(dv_on_norm_axis(cx, dv_on_int(n, "axis", 0), x->n_dims, &axis));
+    DV_TRY(reduction_of(cx, n, &how));
+    if (!out)
+        return DV_E_NOMEM;
+    if (i->n_dims != x->n_dims || u->n_dims != x->n_dims)
+        return dv_on_refuse(cx, "its inputs have different numbers of dims");
+    DV_TRY(from_start(cx, &i, x->dims[axis]));
+    if (strcmp(how, "none") && repeats(cx, i, axis))
+        return dv_on_refuse(cx,
+                            "attribute reduction is '%s' and an element "
+                            "may be updated twice",
+                            how);
+    for (int d = 0; d < x->n_dims; d++)
+        if (i->dims[d] > x->dims[d] && d != axis)
+            return dv_on_refuse(cx, "dim %d of the indices is too long", d);
+    DV_TRY(own_copy(cx, &made, x));
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_over(&l, i, axes));
+    DV_TRY(dv_on_use(&l, u, axes));
+    dv_on_start(&l);
+    for (int d = 0; d < x->n_dims; d++)
+        index[d] = dv_on_along(axes[d]);
+    index[axis] = (dv_on_index){.via = dv_on_read(&l, i, axes)};
+    dv_term v = dv_on_read(&l, u, axes);
+    if (strcmp(how, "none"))
+        v = combine(cx, how, dv_on_read_at(&l, made, index), v);
+    DV_TRY(dv_on_update(&l, made, index, v));
+    dv_on_same(out, made);
+    return DV_OK;
+}
+
+// Returns whether known tuples of indices name an element twice.
+static int tuples_repeat(dv_on *cx, dv_on_value *i)
+{
+    const int64_t *list;
+    int n;
+    if (!dv_on_known(i) ||
+        dv_on_get_ints(cx, i, "indices", &list, &n) != DV_OK || n > 4096)
+        return 1;
+    int64_t tuple = i->dims[i->n_dims - 1], rows = n / tuple;
+    for (int64_t p = 0; p < rows; p++)
+        for (int64_t q = p + 1; q < rows; q++)
+            if (!memcmp(list + p * tuple, list + q * tuple,
+                        (size_t)tuple * sizeof *list))
+                return 1;
+    return 0;
+}
+
+dv_status dv_on_scatter_nd(dv_on *cx, const dv_onnx_node *n)
+{
+    int ix[DV_MAX_DIMS], ux[DV_MAX_DIMS * 2], n_u = 0;
+    const char *how;
+    dv_on_loop l;
+    dv_on_value *made, *parts[DV_MAX_DIMS];
+    dv_on_index index[DV_MAX_DIMS];
+    DV_TRY(dv_on_need(cx, n, 3));
+    dv_on_value *x = dv_on_in(cx, n, 0), *i = dv_on_in(cx, n, 1),
+                *u = dv_on_in(cx, n, 2), *out = dv_on_out(cx, n, 0);
+    DV_TRY(reduction_of(cx, n, &how));
+    if (!out)
+        return DV_E_NOMEM;
+    int64_t tuple = i->n_dims ? i->dims[i->n_dims - 1] : 0;
+    if (tuple < 1 || tuple > x->n_dims ||
+        u->n_dims != i->n_dims - 1 + x->n_dims - tuple)
+        return dv_on_refuse(cx, "its indices and updates do not fit its data");
+    if (strcmp(how, "none") && tuples_repeat(cx, i))
+        return dv_on_refuse(cx,
+                            "attribute reduction is '%s' and an element "
+                            "may be updated twice",
+                            how);
+    DV_TRY(split_tuples(cx, i, x, 0, (int)tuple, parts));
+    DV_TRY(own_copy(cx, &made, x));
+    dv_on_loop_begin(&l, cx);
+    for (int d = 0; d < i->n_dims - 1; d++)
+        ux[n_u++] = ix[d] = dv_on_axis_add(&l, i->dims[d]);
+    for (int d = (int)tuple; d < x->n_dims; d++)
+        ux[n_u++] = dv_on_axis_add(&l, x->dims[d]);
+    DV_TRY(dv_on_use(&l, u, ux));
+    for (int k = 0; k < tuple; k++)
+        DV_TRY(dv_on_use(&l, parts[k], ix));
+    dv_on_start(&l);
+    for (int d = 0; d < x->n_dims; d++) {
+        if (d < tuple)
+            index[d] = (dv_on_index){.via = dv_on_read(&l, parts[d], ix)};
+        else
+            index[d] = dv_on_along(ux[i->n_dims - 1 + d - tuple]);
+    }
+    dv_term v = dv_on_read(&l, u, ux);
+    if (strcmp(how, "none"))
+        v = combine(cx, how, dv_on_read_at(&l, made, index), v);
+    DV_TRY(dv_on_update(&l, made, index, v));
+    dv_on_same(out, made);
+    return DV_OK;
+}
+
+// -- One-hot, top-k ----------------------------------------------------------
+
+dv_status dv_on_one_hot(dv_on *cx, const dv_onnx_node *n)
+{
+    const int64_t *depth;
+    int count, axis, axes[DV_MAX_DIMS], out_axes[DV_MAX_DIMS + 1];
+    dv_on_loop l;
+    DV_TRY(dv_on_need(cx, n, 3));
+    dv_on_value *i = dv_on_in(cx, n, 0), *values = dv_on_in(cx, n, 2);
+    dv_on_value *out = dv_on_out(cx, n, 0), *off = dv_on_temp(cx, "off"),
+                *on = dv_on_temp(cx, "on");
+    DV_TRY(dv_on_get_ints(cx, dv_on_in(cx, n, 1), "depth", &depth, &count));
+    if (!out || !off || !on)
+        return DV_E_NOMEM;
+    if (count != 1 || depth[0] < 1 || values->n_dims != 1 ||
+        values->dims[0] != 2 || i->n_dims == DV_MAX_DIMS)
+        return dv_on_refuse(cx, "its depth or its values do not fit");
+    DV_TRY(dv_on_norm_axis(cx, dv_on_int(n, "axis", -1), i->n_dims + 1, &axis));
+    int64_t zero = 0, at = 1, one = 1;
+    DV_TRY(dv_on_slice(cx, off, values, &zero, &one, &one));
+    DV_TRY(dv_on_slice(cx, on, values, &at, &one, &one));
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_over(&l, i, axes));
+    int k = dv_on_axis_add(&l, depth[0]);
+    for (int d = 0; d <= i->n_dims; d++)
+        out_axes[d] = d < axis ? axes[d] : d == axis ? k : axes[d - 1];
+    dv_on_start(&l);
+    // A negative index counts from the end.
+    dv_term t = dv_on_read(&l, i, axes), p = dv_on_position(&l, k);
+    dv_term is = dv_on_2(
+        cx, "max", dv_on_2(cx, "==", t, p),
+        dv_on_2(cx, "==", dv_on_2(cx, "+", t, dv_on_i(cx, depth[0])), p));
+    int scalar[] = {-1};
+    dv_term yes = dv_on_read(&l, on, scalar), no = dv_on_read(&l, off, scalar);
+    return dv_on_define(&l, out, values->dtype, 0, i->n_dims + 1, out_axes,
+                        dv_on_3(cx, "select", is, yes, no));
+}
+
+// The rank of each element along an axis: how many come before it in the
+// order. Ties are broken by position.
+static dv_status ranks(dv_on *cx, dv_on_value *rank, dv_on_value *x, int axis,
+                       int largest)
+{
+    int axes[DV_MAX_DIMS], other[DV_MAX_DIMS];
+    dv_on_loop l;
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_over(&l, x, axes));
+    memcpy(other, axes, sizeof other);
+    int k = other[axis] = dv_on_axis_add(&l, x->dims[axis]);
+    DV_TRY(dv_on_use(&l, x, other));
+    dv_on_start(&l);
+    dv_term own = dv_on_read(&l, x, axes), b = dv_on_read(&l, x, other);
+    dv_term before = dv_on_2(cx, largest ? ">" : "<", b, own);
+    dv_term earlier =
+        dv_on_2(cx, "<", dv_on_position(&l, k), dv_on_position(&l, axes[axis]));
+    dv_term same = dv_on_3(cx, "select", dv_on_2(cx, "==", b, own), earlier,
+                           dv_on_i(cx, 0));
+    dv_term t = dv_on_3(cx, "select", before, dv_on_i(cx, 1), same);
+    return dv_on_define(&l, rank, DV_I64, 0, x->n_dims, axes,
+                        dv_on_reduce(&l, "sum", t, 1, &k));
+}
+
+// Picks the elements of each rank: a sum with one term that is not 0 for
+// positions, a maximum for values.
+static dv_status pick(dv_on *cx, dv_on_value *out, dv_on_value *x,
+                      dv_on_value *rank, int axis, int64_t count, int positions)
+{
+    int axes[DV_MAX_DIMS], from[DV_MAX_DIMS];
+    dv_on_loop l;
+    dv_on_loop_begin(&l, cx);
+    for (int d = 0; d < x->n_dims; d++)
+        axes[d] = dv_on_axis_add(&l, d == axis ? count : x->dims[d]);
+    memcpy(from, axes, sizeof from);
+    int k = from[axis] = dv_on_axis_add(&l, x->dims[axis]);
+    DV_TRY(dv_on_use(&l, x, from));
+    DV_TRY(dv_on_use(&l, rank, from));
+    dv_on_start(&l);
+    dv_term is = dv_on_2(cx, "==", dv_on_read(&l, rank, from),
+                         dv_on_position(&l, axes[axis]));
+    dv_term v = positions ? dv_on_position(&l, k) : dv_on_read(&l, x, from);
+    dv_dtype t = positions ? DV_I64 : x->dtype;
+    v = dv_on_3(cx, "select", is, v, dv_on_num(cx, t, 0));
+    return dv_on_define(&l, out, t, 0, x->n_dims, axes,
+                        dv_on_reduce(&l, "sum", v, 1, &k));
+}
+
+dv_status dv_on_top_k(dv_on *cx, const dv_onnx_node *n)
+{
+    const int64_t *list;
+    int axis, count;
+    int64_t k = dv_on_int(n, "k", 1);
+    DV_TRY(dv_on_need(cx, n, cx->opset >= 10 ? 2 : 1));
+    dv_on_value *x = dv_on_in(cx, n, 0), *rank = dv_on_temp(cx, "rank");
+    DV_TRY(dv_on_norm_axis(cx, dv_on_int(n, "axis", -1), x->n_dims, &axis));
+    if (dv_on_in(cx, n, 1)) {
+        DV_TRY(dv_on_get_ints(cx, dv_on_in(cx, n, 1), "K", &list, &count));
+        k = count ? list[0] : 0;
+    }
+    if (!rank)
+        return DV_E_NOMEM;
+    if (k < 1 || k > x->dims[axis])
+        return dv_on_refuse(cx, "K is %lld", (long long)k);
+    DV_TRY(ranks(cx, rank, x, axis, dv_on_int(n, "largest", 1) != 0));
+    for (int i = 0; i < 2; i++) {
+        if (!dv_on_has_out(n, i))
+            continue;
+        dv_on_value *out = dv_on_out(cx, n, i);
+        if (!out)
+            return DV_E_NOMEM;
+        DV_TRY(pick(cx, out, x, rank, axis, k, i));
+    }
+    return DV_OK;
+}
+
+dv_status dv_on_reverse_sequence(dv_on *cx, const dv_onnx_node *n)
+{
+    int axes[DV_MAX_DIMS], time = (int)dv_on_int(n, "time_axis", 0),
+                           batch = (int)dv_on_int(n, "batch_axis", 1);
+    dv_on_loop l;
+    dv_on_index index[DV_MAX_DIMS];
+    DV_TRY(dv_on_need(cx, n, 2));
+    dv_on_value *x = dv_on_in(cx, n, 0), *len = dv_on_in(cx, n, 1);
+    dv_on_value *out = dv_on_out(cx, n, 0), *from = dv_on_temp(cx, "from");
+    if (!out || !from)
+        return DV_E_NOMEM;
+    if (x->n_dims < 2 || time + batch != 1 || time * batch != 0 ||
+        len->n_dims != 1)
+        return dv_on_refuse(cx, "attributes time_axis and batch_axis are 0 and "
+                                "1");
+    dv_on_loop_begin(&l, cx);
+    int t = dv_on_axis_add(&l, x->dims[time]);
+    int b = dv_on_axis_add(&l, x->dims[batch]), two[] = {t, b};
+    DV_TRY(dv_on_use(&l, len, &b));
+    dv_on_start(&l);
+    dv_term p = dv_on_position(&l, t), s = dv_on_read(&l, len, &b);
+    dv_term back = dv_on_2(cx, "-", dv_on_2(cx, "-", s, dv_on_i(cx, 1)), p);
+    DV_TRY(
+        dv_on_define(&l, from, DV_I64, 0, 2, two,
+                     dv_on_3(cx, "select", dv_on_2(cx, "<", p, s), back, p)));
+    DV_TRY(must_be_plain(cx, x, time));
+    dv_on_loop_begin(&l, cx);
+    for (int d = 0; d < x->n_dims; d++)
+        axes[d] = dv_on_axis_add(&l, x->dims[d]);
+    two[0] = axes[time];
+    two[1] = axes[batch];
+    int used[DV_MAX_DIMS];
+    memcpy(used, axes, sizeof used);
+    used[time] = -1;
+    DV_TRY(dv_on_use(&l, x, used));
+    DV_TRY(dv_on_use(&l, from, two));
+    dv_on_start(&l);
+    for (int d = 0; d < x->n_dims; d++)
+        index[d] = dv_on_along(axes[d]);
+    index[time] = (dv_on_index){.via = dv_on_read(&l, from, two)};
+    return dv_on_define(&l, out, x->dtype, x->is_bool, x->n_dims, axes,
+                        dv_on_read_at(&l, x, index));
+}

@@ -1,0 +1,286 @@
+// Matrix products: MatMul, Gemm, Einsum and the integer products.
+#include "base/dtype.h"
+#include "onnx/import.h"
+#include <string.h>
+
+// Adds a leading or a trailing dim of size 1 to a vector.
+static dv_status as_matrix(dv_on *cx, dv_on_value **v, int is_left)
+{
+    if ((*v)->n_dims != 1)
+        return DV_OK;
+    int64_t n = (*v)->dims[0], dims[] = {is_left ? 1 : n, is_left ? n : 1};
+    dv_on_value *view = dv_on_temp(cx, (*v)->name);
+    if (!view)
+        return DV_E_NOMEM;
+    DV_TRY(dv_on_reshape(cx, view, *v, 2, dims));
+    *v = view;
+    return DV_OK;
+}
+
+// An operand minus its zero point, which may be missing.
+static dv_term minus_zero(dv_on_loop *l, dv_on_value *x, const int *axes,
+                          dv_on_value *zero, const int *zero_axes)
+{
+    dv_term t = dv_on_read(l, x, axes);
+    return zero ? dv_on_2(l->cx, "-", t, dv_on_read(l, zero, zero_axes)) : t;
+}
+
+dv_status dv_on_product(dv_on *cx, dv_on_value *out, dv_on_value *a,
+                        dv_on_value *b, dv_dtype t, dv_on_value *a_zero,
+                        dv_on_value *b_zero)
+{
+    int n, ax[DV_MAX_DIMS], bx[DV_MAX_DIMS], cx_axes[DV_MAX_DIMS];
+    int a_was = a->n_dims, b_was = b->n_dims, k_dim[1];
+    if (!a_was || !b_was)
+        return dv_on_refuse(cx, "an operand is a scalar");
+    DV_TRY(as_matrix(cx, &a, 1));
+    DV_TRY(as_matrix(cx, &b, 0));
+    n = a->n_dims > b->n_dims ? a->n_dims : b->n_dims;
+    dv_on_loop l;
+    dv_on_loop_begin(&l, cx);
+    l.inlines = 1;
+    for (int d = 0; d < n - 2; d++) {
+        int p = d - n + a->n_dims, q = d - n + b->n_dims;
+        int64_t size = p >= 0 ? a->dims[p] : 1;
+        size = size == 1 && q >= 0 ? b->dims[q] : size;
+        cx_axes[d] = dv_on_axis_add(&l, size);
+        if (p >= 0)
+            ax[p] = cx_axes[d];
+        if (q >= 0)
+            bx[q] = cx_axes[d];
+    }
+    int m = dv_on_axis_add(&l, a->dims[a->n_dims - 2]);
+    int c = dv_on_axis_add(&l, b->dims[b->n_dims - 1]);
+    int k = dv_on_axis_add(&l, a->dims[a->n_dims - 1]);
+    if (b->dims[b->n_dims - 2] != a->dims[a->n_dims - 1])
+        return dv_on_refuse(cx, "A has %lld columns, B has %lld rows",
+                            (long long)a->dims[a->n_dims - 1],
+                            (long long)b->dims[b->n_dims - 2]);
+    ax[a->n_dims - 2] = m;
+    ax[a->n_dims - 1] = bx[b->n_dims - 2] = k_dim[0] = k;
+    bx[b->n_dims - 1] = c;
+    DV_TRY(dv_on_use(&l, a, ax));
+    DV_TRY(dv_on_use(&l, b, bx));
+    int a_axes[] = {m}, b_axes[] = {c};
+    if (a_zero && a_zero->n_dims)
+        DV_TRY(dv_on_use(&l, a_zero, a_axes));
+    if (b_zero && b_zero->n_dims)
+        DV_TRY(dv_on_use(&l, b_zero, b_axes));
+    dv_on_start(&l);
+    dv_term x = minus_zero(&l, a, ax, a_zero, a_axes);
+    dv_term y = minus_zero(&l, b, bx, b_zero, b_axes);
+    int n_out = n - 2;
+    if (a_was > 1)
+        cx_axes[n_out++] = m;
+    if (b_was > 1)
+        cx_axes[n_out++] = c;
+    return dv_on_define(
+        &l, out, t, 0, n_out, cx_axes,
+        dv_on_reduce(&l, "sum", dv_on_2(cx, "*", x, y), 1, k_dim));
+}
+
+dv_status dv_on_matmul(dv_on *cx, const dv_onnx_node *n)
+{
+    DV_TRY(dv_on_need(cx, n, 2));
+    dv_on_value *a = dv_on_in(cx, n, 0), *b = dv_on_in(cx, n, 1);
+    dv_on_value *out = dv_on_out(cx, n, 0);
+    return out ? dv_on_product(cx, out, a, b, a->dtype, NULL, NULL)
+               : DV_E_NOMEM;
+}
+
+dv_status dv_on_matmul_integer(dv_on *cx, const dv_onnx_node *n)
+{
+    DV_TRY(dv_on_need(cx, n, 2));
+    dv_on_value *zeros[] = {dv_on_in(cx, n, 2), dv_on_in(cx, n, 3)};
+    dv_on_value *out = dv_on_out(cx, n, 0);
+    for (int i = 0; i < 2; i++)
+        if (zeros[i] && zeros[i]->n_dims > 1)
+            return dv_on_refuse(cx, "a zero point has %d dims",
+                                zeros[i]->n_dims);
+    return out ? dv_on_product(cx, out, dv_on_in(cx, n, 0), dv_on_in(cx, n, 1),
+                               DV_I32, zeros[0], zeros[1])
+               : DV_E_NOMEM;
+}
+
+dv_status dv_on_gemm(dv_on *cx, const dv_onnx_node *n)
+{
+    DV_TRY(dv_on_need(cx, n, 2));
+    dv_on_value *a = dv_on_in(cx, n, 0), *b = dv_on_in(cx, n, 1);
+    dv_on_value *c = dv_on_in(cx, n, 2), *out = dv_on_out(cx, n, 0);
+    int ta = dv_on_int(n, "transA", 0) != 0,
+        tb = dv_on_int(n, "transB", 0) != 0;
+    double alpha = dv_on_float(n, "alpha", 1), beta = dv_on_float(n, "beta", 1);
+    dv_on_loop l;
+    if (!out)
+        return DV_E_NOMEM;
+    if (a->n_dims != 2 || b->n_dims != 2 || a->dims[!ta] != b->dims[tb] ||
+        (c && c->n_dims > 2))
+        return dv_on_refuse(cx, "the shapes of A, B and C do not fit");
+    dv_on_loop_begin(&l, cx);
+    l.inlines = 1;
+    int m = dv_on_axis_add(&l, a->dims[ta]),
+        j = dv_on_axis_add(&l, b->dims[!tb]);
+    int k = dv_on_axis_add(&l, a->dims[!ta]), axes[] = {m, j};
+    int ax[] = {ta ? k : m, ta ? m : k}, bx[] = {tb ? j : k, tb ? k : j};
+    int cxs[] = {c && c->n_dims == 1 ? j : m, j};
+    DV_TRY(dv_on_use(&l, a, ax));
+    DV_TRY(dv_on_use(&l, b, bx));
+    if (c)
+        DV_TRY(dv_on_use(&l, c, cxs));
+    dv_on_start(&l);
+    dv_dtype t = a->dtype;
+    dv_term p = dv_on_2(cx, "*", dv_on_read(&l, a, ax), dv_on_read(&l, b, bx));
+    dv_term y = dv_on_reduce(&l, "sum", p, 1, &k);
+    if (alpha != 1)
+        y = dv_on_2(cx, "*", dv_on_num(cx, t, alpha), y);
+    if (c && beta != 0) {
+        dv_term s = dv_on_read(&l, c, cxs);
+        y = dv_on_2(cx, "+", y,
+                    beta == 1 ? s
+                              : dv_on_2(cx, "*", dv_on_num(cx, t, beta), s));
+    }
+    return dv_on_define(&l, out, t, 0, 2, axes, y);
+}
+
+// -- Einsum ------------------------------------------------------------------
+
+// The letters of an equation. An ellipsis stands for the letters 1 to n, from
+// the right.
+typedef struct equation {
+    int n;
+    char terms[8][DV_MAX_DIMS];
+    int len[8];
+    char result[DV_MAX_DIMS];
+    int n_result;
+} equation;
+
+static int push_letter(char *to, int *n, char c)
+{
+    if (*n == DV_MAX_DIMS)
+        return 0;
+    to[(*n)++] = c;
+    return 1;
+}
+
+static int push_dots(char *to, int *n, int dims)
+{
+    for (int i = dims; i > 0; i--)
+        if (!push_letter(to, n, (char)i))
+            return 0;
+    return 1;
+}
+
+// Reads one term, up to a comma, an arrow or the end.
+static const char *read_term(const char *s, char *to, int *n, int dots)
+{
+    *n = 0;
+    for (; *s && *s != ',' && strncmp(s, "->", 2); s++) {
+        int ok = 1;
+        if (*s == ' ')
+            continue;
+        if (!strncmp(s, "...", 3)) {
+            ok = dots >= 0 && push_dots(to, n, dots);
+            s += 2;
+        } else {
+            ok = ((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z')) &&
+                 push_letter(to, n, *s);
+        }
+        if (!ok)
+            return NULL;
+    }
+    return s;
+}
+
+static int letters_before(const char *s)
+{
+    int n = 0;
+    for (; *s && *s != ',' && strncmp(s, "->", 2); s++)
+        n += *s != ' ' && *s != '.';
+    return n;
+}
+
+static int parse(equation *e, const char *s, dv_on_value *const *v, int n)
+{
+    int count[128] = {0}, dots = 0;
+    for (e->n = 0; e->n < n; e->n++) {
+        int own = v[e->n]->n_dims - letters_before(s);
+        s = read_term(s, e->terms[e->n], &e->len[e->n], own);
+        if (!s || e->len[e->n] != v[e->n]->n_dims)
+            return 0;
+        dots = own > dots ? own : dots;
+        for (int i = 0; i < e->len[e->n]; i++)
+            count[(int)e->terms[e->n][i]]++;
+        if (*s == ',' && e->n < n - 1)
+            s++;
+        else if (e->n < n - 1)
+            return 0;
+    }
+    if (!strncmp(s, "->", 2))
+        return (s = read_term(s + 2, e->result, &e->n_result, dots)) && !*s;
+    e->n_result = 0;
+    if (!push_dots(e->result, &e->n_result, dots))
+        return 0;
+    for (int c = 'A'; c <= 'z'; c++)
+        if (count[c] == 1 && !push_letter(e->result, &e->n_result, (char)c))
+            return 0;
+    return !*s;
+}
+
+dv_status dv_on_einsum(dv_on *cx, const dv_onnx_node *n)
+{
+    equation e;
+    dv_on_value *v[8];
+    int axis_of[128], axes[DV_MAX_DIMS], sums[DV_MAX_DIMS], n_sums = 0;
+    int kept[128] = {0};
+    const char *text = dv_on_string(n, "equation", "");
+    dv_on_loop l;
+    if (n->n_inputs < 1 || n->n_inputs > 8)
+        return dv_on_refuse(cx, "it has %d inputs", (int)n->n_inputs);
+    DV_TRY(dv_on_need(cx, n, n->n_inputs));
+    dv_on_value *out = dv_on_out(cx, n, 0);
+    for (int i = 0; i < n->n_inputs; i++)
+        v[i] = dv_on_in(cx, n, i);
+    if (!out)
+        return DV_E_NOMEM;
+    if (!parse(&e, text, v, n->n_inputs))
+        return dv_on_refuse(cx,
+                            "attribute equation '%s' does not fit its "
+                            "inputs",
+                            text);
+    memset(axis_of, -1, sizeof axis_of);
+    dv_on_loop_begin(&l, cx);
+    for (int i = 0; i < e.n; i++)
+        for (int d = 0; d < e.len[i]; d++) {
+            int *a = &axis_of[(int)e.terms[i][d]];
+            if (*a < 0)
+                *a = dv_on_axis_add(&l, v[i]->dims[d]);
+            else if (l.axes[*a].size == 1 && v[i]->dims[d] > 1) {
+                l.axes[*a].size = l.axes[*a].extent[0] = v[i]->dims[d];
+                l.axes[*a].n = 1;
+            }
+        }
+    int own[8][DV_MAX_DIMS];
+    for (int i = 0; i < e.n; i++) {
+        for (int d = 0; d < e.len[i]; d++)
+            own[i][d] = axis_of[(int)e.terms[i][d]];
+        DV_TRY(dv_on_use(&l, v[i], own[i]));
+    }
+    for (int d = 0; d < e.n_result; d++) {
+        axes[d] = axis_of[(int)e.result[d]];
+        kept[(int)e.result[d]] = 1;
+        if (axes[d] < 0)
+            return dv_on_refuse(cx,
+                                "attribute equation '%s': the result has a "
+                                "letter of no input",
+                                text);
+    }
+    for (int c = 0; c < 128; c++)
+        if (axis_of[c] >= 0 && !kept[c] && n_sums < DV_MAX_DIMS)
+            sums[n_sums++] = axis_of[c];
+    dv_on_start(&l);
+    dv_term y = dv_on_read(&l, v[0], own[0]);
+    for (int i = 1; i < e.n; i++)
+        y = dv_on_2(cx, "*", y, dv_on_read(&l, v[i], own[i]));
+    return dv_on_define(&l, out, v[0]->dtype, 0, e.n_result, axes,
+                        dv_on_reduce(&l, "sum", y, n_sums, sums));
+}

@@ -1,0 +1,564 @@
+// LSTM, GRU and RNN, unrolled over time: a product of all inputs with the input
+// weights, then a few statements per step.
+#include "base/dtype.h"
+#include "onnx/import.h"
+#include <string.h>
+#include <strings.h>
+
+enum { MAX_STEPS = 512, MAX_GATES = 4 };
+
+// One direction of a recurrent layer.
+typedef struct layer {
+    dv_on *cx;
+    const dv_onnx_node *n;
+    char kind; // L, G or R
+    int gates, direction, backward;
+    int64_t steps, batch, hidden, inputs;
+    dv_on_value *x, *w, *r, *b, *h0, *c0, *p; // of this direction
+    dv_on_value *len; // lengths of sequences; NULL: all have `steps`
+    dv_on_value *xw;  // [steps, batch, gates, hidden]
+    dv_on_value *h, *c;
+    double clip; // 0: none
+} layer;
+
+// Views part `at` of dim 0, without that dim.
+static dv_status part(dv_on *cx, dv_on_value **out, dv_on_value *v, int64_t at)
+{
+    int64_t begin[DV_MAX_DIMS] = {0}, step[DV_MAX_DIMS], dims[DV_MAX_DIMS];
+    dv_on_value *cut = dv_on_temp(cx, v->name);
+    *out = dv_on_temp(cx, v->name);
+    if (!cut || !*out)
+        return DV_E_NOMEM;
+    for (int d = 0; d < v->n_dims; d++)
+        step[d] = 1, dims[d] = v->dims[d];
+    begin[0] = at;
+    dims[0] = 1;
+    DV_TRY(dv_on_slice(cx, cut, v, begin, step, dims));
+    return dv_on_reshape(cx, *out, cut, v->n_dims - 1, v->dims + 1);
+}
+
+static dv_status view(dv_on *cx, dv_on_value **v, int n, const int64_t *dims)
+{
+    dv_on_value *to = dv_on_temp(cx, (*v)->name);
+    if (!to)
+        return DV_E_NOMEM;
+    DV_TRY(dv_on_reshape(cx, to, *v, n, dims));
+    *v = to;
+    return DV_OK;
+}
+
+// -- Activations -------------------------------------------------------------
+
+static double parameter(const layer *l, const char *name, int i, double other)
+{
+    const dv_onnx_attr *a = dv_on_attr(l->n, name);
+    return a && i < a->n_floats ? (double)a->floats[i] : other;
+}
+
+// The activation number i of this direction, applied to x.
+static dv_term activate(layer *l, int i, const char *usual, dv_term x)
+{
+    dv_on *cx = l->cx;
+    const dv_onnx_attr *a = dv_on_attr(l->n, "activations");
+    int per = l->kind == 'L' ? 3 : l->kind == 'G' ? 2 : 1;
+    int at = l->direction * per + i;
+    const char *name = a && at < a->n_strings ? a->strings[at] : usual;
+    if (l->clip > 0)
+        x = dv_on_2(cx, "max", dv_on_1(cx, "-", dv_on_f(cx, l->clip)),
+                    dv_on_2(cx, "min", x, dv_on_f(cx, l->clip)));
+    if (!strcasecmp(name, "Sigmoid"))
+        return dv_on_1(cx, "sigmoid", x);
+    if (!strcasecmp(name, "Tanh"))
+        return dv_on_1(cx, "tanh", x);
+    if (!strcasecmp(name, "Relu"))
+        return dv_on_1(cx, "relu", x);
+    if (!strcasecmp(name, "Affine"))
+        return dv_on_2(
+            cx, "+",
+            dv_on_2(
+                cx, "*",
+                dv_on_num(cx, DV_F32, parameter(l, "activation_alpha", at, 1)),
+                x),
+            dv_on_num(cx, DV_F32, parameter(l, "activation_beta", at, 0)));
+    if (!strcasecmp(name, "Softsign"))
+        return dv_on_2(cx, "/", x,
+                       dv_on_2(cx, "+", dv_on_f(cx, 1), dv_on_1(cx, "abs", x)));
+    dv_on_refuse(cx, "attribute activations: '%s' is not supported", name);
+    return NULL;
+}
+
+// -- One step ----------------------------------------------------------------
+
+// A loop over batch and hidden units, with the products of the state and one or
+// all recurrent weights.
+typedef struct step {
+    dv_on_loop l;
+    int axes[2];  // batch, hidden
+    int state[2]; // batch, summed hidden
+    layer *of;
+    dv_on_value *xt; // [batch, gates, hidden]
+} step;
+
+static dv_status use_gate(step *s, dv_on_value *h)
+{
+    int xx[] = {s->axes[0], -1, s->axes[1]};
+    int rx[] = {-1, s->axes[1], s->state[1]}, bx[] = {-1, s->axes[1]};
+    DV_TRY(dv_on_use(&s->l, s->xt, xx));
+    DV_TRY(dv_on_use(&s->l, s->of->r, rx));
+    if (s->of->b)
+        DV_TRY(dv_on_use(&s->l, s->of->b, bx));
+    if (s->of->p)
+        DV_TRY(dv_on_use(&s->l, s->of->p, bx));
+    return dv_on_use(&s->l, h, s->state);
+}
+
+static dv_status begin_step(step *s, layer *of, dv_on_value *xt)
+{
+    s->of = of;
+    s->xt = xt;
+    dv_on_loop_begin(&s->l, of->cx);
+    s->axes[0] = s->state[0] = dv_on_axis_add(&s->l, of->batch);
+    s->axes[1] = dv_on_axis_add(&s->l, of->hidden);
+    s->state[1] = dv_on_axis_add(&s->l, of->hidden);
+    return DV_OK;
+}
+
+static dv_on_index fixed(int64_t at)
+{
+    return (dv_on_index){.add = at};
+}
+
+// sum[k] h[b,k] * r[gate,j,k]
+static dv_term recur(step *s, dv_on_value *h, int gate)
+{
+    dv_on *cx = s->of->cx;
+    dv_on_index index[] = {fixed(gate), dv_on_along(s->axes[1]),
+                           dv_on_along(s->state[1])};
+    dv_term p = dv_on_2(cx, "*", dv_on_read(&s->l, h, s->state),
+                        dv_on_read_at(&s->l, s->of->r, index));
+    return dv_on_reduce(&s->l, "sum", p, 1, &s->state[1]);
+}
+
+// The bias of a gate: `which` is 0 for that of the input, 1 for that of the
+// state.
+static dv_term bias(step *s, int gate, int which)
+{
+    dv_on_index index[] = {fixed(which * s->of->gates + gate),
+                           dv_on_along(s->axes[1])};
+    return dv_on_read_at(&s->l, s->of->b, index);
+}
+
+static dv_term of_input(step *s, int gate)
+{
+    dv_on_index index[] = {dv_on_along(s->axes[0]), fixed(gate),
+                           dv_on_along(s->axes[1])};
+    return dv_on_read_at(&s->l, s->xt, index);
+}
+
+static dv_term plus(layer *l, dv_term a, dv_term b)
+{
+    return dv_on_2(l->cx, "+", a, b);
+}
+
+// Input, recurrent product and biases of a gate.
+static dv_term gate_sum(step *s, dv_on_value *h, int gate)
+{
+    layer *l = s->of;
+    dv_term t = plus(l, recur(s, h, gate), of_input(s, gate));
+    if (l->b)
+        t = plus(l, plus(l, t, bias(s, gate, 0)), bias(s, gate, 1));
+    return t;
+}
+
+// Defines a [batch, hidden] value.
+static dv_status set(step *s, dv_on_value **out, const char *hint, dv_term t)
+{
+    *out = dv_on_temp(s->of->cx, hint);
+    if (!*out)
+        return DV_E_NOMEM;
+    return dv_on_define(&s->l, *out, s->of->x->dtype, 0, 2, s->axes, t);
+}
+
+static dv_term peephole(step *s, int which, dv_on_value *c)
+{
+    layer *l = s->of;
+    dv_on_index index[] = {fixed(which), dv_on_along(s->axes[1])};
+    return dv_on_2(l->cx, "*", dv_on_read_at(&s->l, l->p, index),
+                   dv_on_read(&s->l, c, s->axes));
+}
+
+static dv_status gate(layer *l, dv_on_value *xt, int which, int activation,
+                      const char *usual, dv_on_value *c, int peep,
+                      dv_on_value **out)
+{
+    step s;
+    DV_TRY(begin_step(&s, l, xt));
+    DV_TRY(use_gate(&s, l->h));
+    if (l->p && peep >= 0)
+        DV_TRY(dv_on_use(&s.l, c, s.axes));
+    dv_on_start(&s.l);
+    dv_term t = gate_sum(&s, l->h, which);
+    if (l->p && peep >= 0)
+        t = plus(l, t, peephole(&s, peep, c));
+    return set(&s, out, "gate", activate(l, activation, usual, t));
+}
+
+// A loop over batch and hidden units alone.
+static dv_status pointwise(step *s, layer *l, dv_on_value **v, int n)
+{
+    s->of = l;
+    dv_on_loop_begin(&s->l, l->cx);
+    s->axes[0] = dv_on_axis_add(&s->l, l->batch);
+    s->axes[1] = dv_on_axis_add(&s->l, l->hidden);
+    for (int i = 0; i < n; i++)
+        DV_TRY(dv_on_use(&s->l, v[i], s->axes));
+    dv_on_start(&s->l);
+    return DV_OK;
+}
+
+// Gates of an LSTM are in the order i, o, f, c; peepholes in the order i, o, f.
+static dv_status lstm_step(layer *l, dv_on_value *xt, dv_on_value **h,
+                           dv_on_value **c)
+{
+    dv_on_value *i, *o, *f, *g;
+    step s;
+    dv_on *cx = l->cx;
+    DV_TRY(gate(l, xt, 0, 0, "Sigmoid", l->c, 0, &i));
+    if (dv_on_int(l->n, "input_forget", 0))
+        return dv_on_refuse(cx, "attribute input_forget is 1");
+    DV_TRY(gate(l, xt, 2, 0, "Sigmoid", l->c, 2, &f));
+    DV_TRY(gate(l, xt, 3, 1, "Tanh", NULL, -1, &g));
+    DV_TRY(pointwise(&s, l, (dv_on_value *[]){i, f, g, l->c}, 4));
+    dv_term t = plus(l,
+                     dv_on_2(cx, "*", dv_on_read(&s.l, f, s.axes),
+                             dv_on_read(&s.l, l->c, s.axes)),
+                     dv_on_2(cx, "*", dv_on_read(&s.l, i, s.axes),
+                             dv_on_read(&s.l, g, s.axes)));
+    DV_TRY(set(&s, c, "cell", t));
+    DV_TRY(gate(l, xt, 1, 0, "Sigmoid", *c, 1, &o));
+    DV_TRY(pointwise(&s, l, (dv_on_value *[]){o, *c}, 2));
+    double clip = l->clip;
+    l->clip = 0;
+    t = activate(l, 2, "Tanh", dv_on_read(&s.l, *c, s.axes));
+    l->clip = clip;
+    return set(&s, h, "state",
+               dv_on_2(cx, "*", dv_on_read(&s.l, o, s.axes), t));
+}
+
+// Gates of a GRU are in the order z, r, h.
+static dv_status gru_step(layer *l, dv_on_value *xt, dv_on_value **h)
+{
+    dv_on_value *z, *r, *g, *rh;
+    step s;
+    dv_on *cx = l->cx;
+    int after = dv_on_int(l->n, "linear_before_reset", 0) != 0;
+    DV_TRY(gate(l, xt, 0, 0, "Sigmoid", NULL, -1, &z));
+    DV_TRY(gate(l, xt, 1, 0, "Sigmoid", NULL, -1, &r));
+    dv_term t;
+    if (after) {
+        DV_TRY(begin_step(&s, l, xt));
+        DV_TRY(use_gate(&s, l->h));
+        DV_TRY(dv_on_use(&s.l, r, s.axes));
+        dv_on_start(&s.l);
+        dv_term inner = recur(&s, l->h, 2);
+        if (l->b)
+            inner = plus(l, inner, bias(&s, 2, 1));
+        t = plus(l, dv_on_2(cx, "*", dv_on_read(&s.l, r, s.axes), inner),
+                 of_input(&s, 2));
+        if (l->b)
+            t = plus(l, t, bias(&s, 2, 0));
+    } else {
+        DV_TRY(pointwise(&s, l, (dv_on_value *[]){r, l->h}, 2));
+        DV_TRY(set(&s, &rh, "reset",
+                   dv_on_2(cx, "*", dv_on_read(&s.l, r, s.axes),
+                           dv_on_read(&s.l, l->h, s.axes))));
+        DV_TRY(begin_step(&s, l, xt));
+        DV_TRY(use_gate(&s, rh));
+        dv_on_start(&s.l);
+        t = gate_sum(&s, rh, 2);
+    }
+    DV_TRY(set(&s, &g, "gate", activate(l, 1, "Tanh", t)));
+    DV_TRY(pointwise(&s, l, (dv_on_value *[]){z, g, l->h}, 3));
+    dv_term zt = dv_on_read(&s.l, z, s.axes);
+    t = plus(l,
+             dv_on_2(cx, "*", dv_on_2(cx, "-", dv_on_f(cx, 1), zt),
+                     dv_on_read(&s.l, g, s.axes)),
+             dv_on_2(cx, "*", zt, dv_on_read(&s.l, l->h, s.axes)));
+    return set(&s, h, "state", t);
+}
+
+// After the end of a sequence the state stays as it is.
+static dv_status hold(layer *l, int64_t t, dv_on_value *old, dv_on_value **v,
+                      int zero)
+{
+    step s;
+    dv_on *cx = l->cx;
+    if (!l->len)
+        return DV_OK;
+    s.of = l;
+    dv_on_loop_begin(&s.l, cx);
+    s.axes[0] = dv_on_axis_add(&s.l, l->batch);
+    s.axes[1] = dv_on_axis_add(&s.l, l->hidden);
+    DV_TRY(dv_on_use(&s.l, *v, s.axes));
+    if (!zero)
+        DV_TRY(dv_on_use(&s.l, old, s.axes));
+    DV_TRY(dv_on_use(&s.l, l->len, s.axes));
+    dv_on_start(&s.l);
+    dv_term is =
+        dv_on_2(cx, "<", dv_on_i(cx, t), dv_on_read(&s.l, l->len, s.axes));
+    dv_term other = zero ? dv_on_f(cx, 0) : dv_on_read(&s.l, old, s.axes);
+    return set(&s, v, "state",
+               dv_on_3(cx, "select", is, dv_on_read(&s.l, *v, s.axes), other));
+}
+
+// -- A layer -----------------------------------------------------------------
+
+// xw[t, b, gate, j] = sum[k] x[t, b, k] * w[gate, j, k]
+static dv_status input_product(layer *l)
+{
+    dv_on_loop p;
+    dv_on *cx = l->cx;
+    l->xw = dv_on_temp(cx, "xw");
+    if (!l->xw)
+        return DV_E_NOMEM;
+    dv_on_loop_begin(&p, cx);
+    int out[] = {dv_on_axis_add(&p, l->steps), dv_on_axis_add(&p, l->batch),
+                 dv_on_axis_add(&p, l->gates), dv_on_axis_add(&p, l->hidden)};
+    int k = dv_on_axis_add(&p, l->inputs);
+    int xx[] = {out[0], out[1], k}, wx[] = {out[2], out[3], k};
+    DV_TRY(dv_on_use(&p, l->x, xx));
+    DV_TRY(dv_on_use(&p, l->w, wx));
+    dv_on_start(&p);
+    dv_term t =
+        dv_on_2(cx, "*", dv_on_read(&p, l->x, xx), dv_on_read(&p, l->w, wx));
+    return dv_on_define(&p, l->xw, l->x->dtype, 0, 4, out,
+                        dv_on_reduce(&p, "sum", t, 1, &k));
+}
+
+static dv_status zero_state(layer *l, dv_on_value **v)
+{
+    double zero = 0;
+    int64_t dims[] = {l->batch, l->hidden};
+    if (*v)
+        return DV_OK;
+    dv_on_value *one =
+        dv_on_const_floats(l->cx, "zero", l->x->dtype, 0, NULL, &zero);
+    *v = dv_on_temp(l->cx, "zero");
+    return one && *v ? dv_on_expand(l->cx, *v, one, 2, dims) : DV_E_NOMEM;
+}
+
+// Runs all steps. y[t] becomes the state after step t as [1, 1, batch, hidden].
+static dv_status run_layer(layer *l, dv_on_value **y)
+{
+    dv_on *cx = l->cx;
+    DV_TRY(input_product(l));
+    l->h = l->h0;
+    l->c = l->c0;
+    DV_TRY(zero_state(l, &l->h));
+    DV_TRY(zero_state(l, &l->c));
+    for (int64_t i = 0; i < l->steps; i++) {
+        int64_t t = l->backward ? l->steps - 1 - i : i;
+        dv_on_value *xt, *h, *c = l->c;
+        DV_TRY(part(cx, &xt, l->xw, t));
+        if (l->kind == 'L')
+            DV_TRY(lstm_step(l, xt, &h, &c));
+        else if (l->kind == 'G')
+            DV_TRY(gru_step(l, xt, &h));
+        else
+            DV_TRY(gate(l, xt, 0, 0, "Tanh", NULL, -1, &h));
+        y[t] = h;
+        DV_TRY(hold(l, t, NULL, &y[t], 1));
+        DV_TRY(hold(l, t, l->h, &h, 0));
+        if (l->kind == 'L')
+            DV_TRY(hold(l, t, l->c, &c, 0));
+        l->h = h;
+        l->c = c;
+    }
+    return DV_OK;
+}
+
+// Views the operands of one direction.
+static dv_status of_direction(layer *l, int d)
+{
+    dv_on *cx = l->cx;
+    const dv_onnx_node *n = l->n;
+    dv_on_value *b = dv_on_in(cx, n, 3), *h = dv_on_in(cx, n, 5),
+                *c = dv_on_in(cx, n, 6), *p = dv_on_in(cx, n, 7);
+    int64_t wd[] = {l->gates, l->hidden, l->inputs};
+    int64_t rd[] = {l->gates, l->hidden, l->hidden};
+    int64_t bd[] = {2 * (int64_t)l->gates, l->hidden}, pd[] = {3, l->hidden};
+    DV_TRY(part(cx, &l->w, dv_on_in(cx, n, 1), d));
+    DV_TRY(view(cx, &l->w, 3, wd));
+    DV_TRY(part(cx, &l->r, dv_on_in(cx, n, 2), d));
+    DV_TRY(view(cx, &l->r, 3, rd));
+    l->b = l->p = l->h0 = l->c0 = NULL;
+    if (b) {
+        DV_TRY(part(cx, &l->b, b, d));
+        DV_TRY(view(cx, &l->b, 2, bd));
+    }
+    if (h)
+        DV_TRY(part(cx, &l->h0, h, d));
+    if (l->kind == 'L' && c)
+        DV_TRY(part(cx, &l->c0, c, d));
+    if (l->kind == 'L' && p) {
+        DV_TRY(part(cx, &l->p, p, d));
+        DV_TRY(view(cx, &l->p, 2, pd));
+    }
+    return DV_OK;
+}
+
+// Exchanges the first dims where the layout is [batch, time, …].
+static dv_status swap(dv_on *cx, dv_on_value **v, int a, int b)
+{
+    int perm[DV_MAX_DIMS];
+    dv_on_value *to = dv_on_temp(cx, (*v)->name);
+    if (!to)
+        return DV_E_NOMEM;
+    for (int d = 0; d < (*v)->n_dims; d++)
+        perm[d] = d == a ? b : d == b ? a : d;
+    DV_TRY(dv_on_transpose(cx, to, *v, perm));
+    *v = to;
+    return DV_OK;
+}
+
+// Joins states [batch, hidden] of all steps and directions: all[t * n + d].
+static dv_status join_steps(dv_on *cx, dv_on_value *out, dv_on_value **all,
+                            int64_t steps, int directions, int batch_first)
+{
+    dv_on_value *y = dv_on_temp(cx, "y"), *made = dv_on_temp(cx, "y");
+    int n = (int)steps * directions;
+    if (!y || !made)
+        return DV_E_NOMEM;
+    int64_t dims[] = {1, all[0]->dims[0], all[0]->dims[1]};
+    int64_t whole[] = {steps, directions, dims[1], dims[2]};
+    for (int i = 0; i < n; i++)
+        DV_TRY(view(cx, &all[i], 3, dims));
+    if (n == 1)
+        dv_on_same(y, all[0]);
+    else
+        DV_TRY(dv_on_join(cx, y, all, n, 0));
+    DV_TRY(dv_on_reshape(cx, made, y, 4, whole));
+    // [time, direction, batch, hidden] to [batch, time, direction, hidden]
+    if (batch_first)
+        return dv_on_transpose(cx, out, made, (int[]){2, 0, 1, 3});
+    dv_on_same(out, made);
+    return DV_OK;
+}
+
+static dv_status last_state(dv_on *cx, const dv_onnx_node *n, int output,
+                            dv_on_value **all, int directions, int batch_first)
+{
+    if (!dv_on_has_out(n, output))
+        return DV_OK;
+    dv_on_value *out = dv_on_out(cx, n, output), *y = dv_on_temp(cx, "last");
+    int64_t dims[] = {directions, all[0]->dims[0], all[0]->dims[1]};
+    if (!out || !y)
+        return DV_E_NOMEM;
+    DV_TRY(join_steps(cx, y, all, 1, directions, 0));
+    DV_TRY(view(cx, &y, 3, dims));
+    if (batch_first)
+        DV_TRY(swap(cx, &y, 0, 1));
+    dv_on_same(out, y);
+    return DV_OK;
+}
+
+static dv_status check_shapes(dv_on *cx, const layer *l, int directions)
+{
+    const dv_onnx_node *n = l->n;
+    const dv_on_value *w = dv_on_in(cx, n, 1), *r = dv_on_in(cx, n, 2);
+    const dv_on_value *b = dv_on_in(cx, n, 3);
+    int64_t rows = l->gates * l->hidden;
+    if (w->n_dims != 3 || r->n_dims != 3 || w->dims[0] != directions ||
+        r->dims[0] != directions || w->dims[1] != rows || r->dims[1] != rows ||
+        w->dims[2] != l->inputs || r->dims[2] != l->hidden ||
+        (b && (b->n_dims != 2 || b->dims[0] != directions ||
+               b->dims[1] != 2 * rows)))
+        return dv_on_refuse(cx, "the shapes of W, R and B do not fit");
+    for (int i = 5; i < 7; i++) {
+        const dv_on_value *s = dv_on_in(cx, n, i);
+        if (s && (s->n_dims != 3 ||
+                  dv_on_count(s) != directions * l->batch * l->hidden))
+            return dv_on_refuse(cx, "the shape of an initial state does not "
+                                    "fit");
+    }
+    if (l->steps > MAX_STEPS)
+        return dv_on_refuse(cx, "%lld steps, at most %d are supported",
+                            (long long)l->steps, (int)MAX_STEPS);
+    return DV_OK;
+}
+
+// Lengths of sequences that are all equal to the number of steps are ignored.
+static dv_status read_lengths(dv_on *cx, layer *l)
+{
+    const int64_t *list;
+    int count, all = 1;
+    dv_on_value *v = dv_on_in(cx, l->n, 4);
+    l->len = NULL;
+    if (!v)
+        return DV_OK;
+    if (v->n_dims != 1 || v->dims[0] != l->batch)
+        return dv_on_refuse(cx, "the shape of sequence_lens does not fit");
+    if (dv_on_known(v)) {
+        DV_TRY(dv_on_get_ints(cx, v, "sequence_lens", &list, &count));
+        for (int i = 0; i < count; i++)
+            all &= list[i] == l->steps;
+        if (all)
+            return DV_OK;
+    }
+    l->len = v;
+    return DV_OK;
+}
+
+dv_status dv_on_recurrent(dv_on *cx, const dv_onnx_node *n)
+{
+    DV_TRY(dv_on_need(cx, n, 3));
+    layer l = {.cx = cx, .n = n, .kind = n->type[0], .x = dv_on_in(cx, n, 0)};
+    const char *way = dv_on_string(n, "direction", "forward");
+    int directions = strcmp(way, "bidirectional") ? 1 : 2;
+    int batch_first = dv_on_int(n, "layout", 0) != 0;
+    l.gates = l.kind == 'L' ? 4 : l.kind == 'G' ? 3 : 1;
+    l.clip = dv_on_float(n, "clip", 0);
+    if (l.x->n_dims != 3 || dv_on_in(cx, n, 2)->n_dims != 3)
+        return dv_on_refuse(cx, "its input has %d dims", l.x->n_dims);
+    if (batch_first)
+        DV_TRY(swap(cx, &l.x, 0, 1));
+    l.steps = l.x->dims[0];
+    l.batch = l.x->dims[1];
+    l.inputs = l.x->dims[2];
+    l.hidden = dv_on_in(cx, n, 2)->dims[2];
+    DV_TRY(check_shapes(cx, &l, directions));
+    DV_TRY(read_lengths(cx, &l));
+    if (batch_first && (dv_on_in(cx, n, 5) || dv_on_in(cx, n, 6)))
+        return dv_on_refuse(cx, "attribute layout is 1 and there is an "
+                                "initial state");
+    dv_on_value **all =
+        DV_NEW(cx->arena, dv_on_value *, (l.steps + 1) * directions);
+    dv_on_value *h[2], *c[2];
+    if (!all)
+        return dv_nomem(cx->diag);
+    for (int d = 0; d < directions; d++) {
+        dv_on_value *y[MAX_STEPS];
+        l.direction = d;
+        l.backward = d == 1 || !strcmp(way, "reverse");
+        if (l.backward && l.len)
+            return dv_on_refuse(cx,
+                                "input sequence_lens with attribute "
+                                "direction '%s'",
+                                way);
+        DV_TRY(of_direction(&l, d));
+        DV_TRY(run_layer(&l, y));
+        for (int64_t t = 0; t < l.steps; t++)
+            all[t * directions + d] = y[t];
+        h[d] = l.h;
+        c[d] = l.c;
+    }
+    if (dv_on_has_out(n, 0)) {
+        dv_on_value *out = dv_on_out(cx, n, 0);
+        if (!out)
+            return DV_E_NOMEM;
+        DV_TRY(join_steps(cx, out, all, l.steps, directions, batch_first));
+    }
+    DV_TRY(last_state(cx, n, 1, h, directions, batch_first));
+    return l.kind == 'L' ? last_state(cx, n, 2, c, directions, batch_first)
+                         : DV_OK;
+}

@@ -1,0 +1,124 @@
+// Reads with a border by vector kernels and products: operands are copied to
+// buffers, whose edges the value outside of the tensor fills.
+#include "harness/test.h"
+#include "harness/unit.h"
+
+TEST(padded_convolutions)
+{
+    // A product; tiles with 1 to 8 threads, edges on all sides, any rounding.
+    runs_right("input x: f32[16, 13, 19] input w: f32[24, 16, 3, 3] "
+               "y[o,i,j] = relu(sum[c,a,b] w[o,c,a,b] * x[c,i+a-1,j+b-1] else "
+               "0) for i in 0..13, j in 0..19 output y",
+               8, 0, "a contraction");
+    // A border that is not 0, a bias, a stride of 2, and a bias with a border.
+    runs_right("input x: f32[16, 14, 22] input w: f32[24, 16, 3, 3] "
+               "input v: f32[20] "
+               "y[o,i,j] = (sum[c,a,b] w[o,c,a,b] * x[c,2*i+a-1,2*j+b-1] else "
+               "1.5) + (v[o] else 2) for i in 0..7, j in 0..11 output y",
+               4, 0, "a contraction");
+}
+
+TEST(types_of_products)
+{
+    static const char *const types[] = {"f64", "f16", "bf16", "i8"};
+    for (int i = 0; i < 4; i++) {
+        char text[400];
+        snprintf(text, sizeof text,
+                 "input x: %s[32, 9, 18] input w: %s[16, 32, 3, 3] "
+                 "y[o,i,j] = sum[c,a,b] w[o,c,a,b] * x[c,i+a-1,j+b-1] else 3 "
+                 "for i in 0..9, j in 0..18 output y",
+                 types[i], types[i]);
+        runs_right(text, 3, i == 3, "a contraction");
+    }
+}
+
+TEST(windows)
+{
+    runs_right("input x: f32[6, 23, 70] input w: f32[6, 3, 3] "
+               "y[c,i,j] = sum[a,b] w[c,a,b] * x[c,i+a-1,j+b-1] else 0 "
+               "for i in 0..23, j in 0..70 output y",
+               4, 0, "a vector kernel");
+    runs_right("input x: f32[6, 23, 71] "
+               "y[c,i,j] = max[a,b] x[c,2*i+a-1,2*j+b-1] else -inf "
+               "for a in 0..3, b in 0..3, i in 0..12, j in 0..36 output y",
+               4, 1, "a vector kernel");
+    runs_right("input x: i32[5, 40] y[i,j] = min[a] x[i,j+a-2] else -4 "
+               "for a in 0..5, j in 0..40 output y",
+               3, 1, "a vector kernel");
+}
+
+// Stencils share one copy; blocks of rows, and of one long row.
+TEST(pointwise)
+{
+    runs_right("input u: f64[65, 300] "
+               "y[i,j] = (u[i-1,j] else 1) + (u[i+1,j] else 1) + (u[i,j-1] "
+               "else 1) + (u[i,j+1] else 1) - 4 * u[i,j] output y",
+               4, 1, "a vector kernel");
+    runs_right("input u: f32[100000] y[i] = (u[i-1] else 0.5) + (u[i+1] else "
+               "inf) for i in 0..100000 output y",
+               3, 1, "a vector kernel");
+    runs_right("input u: f16[3, 5, 40] "
+               "y[i,j,k] = u[i-1,j-2,k-3] else -2 for i in 0..6, j in 0..9, k "
+               "in 0..44 output y",
+               4, 1, "a vector kernel");
+    // Everything is outside; reversed and transposed reads.
+    runs_right("input u: f32[40, 50] "
+               "y[i,j] = (u[i-100,j] else 7) + (u[49-j,i+3] else 2) "
+               "for i in 0..45, j in 0..55 output y",
+               4, 1, "a vector kernel");
+}
+
+// Updates read the values from before the statement.
+TEST(updates)
+{
+    runs_right("input u: f32[60, 70] repeat 5 { u[i,j] <- 0.25 * ((u[i-1,j] "
+               "else 0) + (u[i+1,j] else 0) + (u[i,j-1] else 0) + (u[i,j+1] "
+               "else 0)) } output u",
+               4, 0, "a vector kernel");
+}
+
+// Constants with a border are not packed before the first run, others are.
+TEST(constants)
+{
+    runs_right("const x: f32[32, 13, 19] const w: f32[24, 32, 3, 3] "
+               "y[o,i,j] = sum[c,a,b] w[o,c,a,b] * x[c,i+a-1,j+b-1] else 2 "
+               "for i in 0..13, j in 0..19 output y",
+               3, 0, "a contraction");
+}
+
+// Runs in the interpreter: indices that are read, opaque ops, copies that would
+// be too large, sums in parts.
+TEST(interpreted)
+{
+    runs_right("input u: f32[40, 50] y[i,j] = u[i,1000000000000*j] else 1 "
+               "for i in 0..45, j in 0..55 output y",
+               3, 1, "in strips, no kernel");
+    runs_right("input u: f32[50] input p: i32[50] "
+               "y[i] = u[p[i]] else 3 for i in 0..50 output y",
+               3, 1, "in strips, no kernel");
+    runs_right("input u: f32[50] extern y[i] = u[i-3] else 3 for i in 0..60 "
+               "output y",
+               3, 1, "in strips, no kernel");
+    const char *sum = "input u: f32[100000] "
+                      "y[] = sum[k] u[k-7] else 2 for k in 0..100007 output y";
+    for (int threads = 1; threads <= 4; threads++) {
+        job j;
+        start_and_run(&j, sum, threads);
+        is_right(&j, 0);
+        job_stop(&j);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(padded_convolutions),
+        cmocka_unit_test(types_of_products),
+        cmocka_unit_test(windows),
+        cmocka_unit_test(pointwise),
+        cmocka_unit_test(updates),
+        cmocka_unit_test(constants),
+        cmocka_unit_test(interpreted),
+    };
+    return run_group(tests, NULL, NULL);
+}
