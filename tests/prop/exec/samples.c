@@ -77,9 +77,11 @@ static int finds(const job *j, const dv_program *p, void *const *stored,
     const dv_tensor *t = &j->plan->ops->tensors[tensor];
     dv_verdict v;
     dv_arena arena = {0};
+    double positive_becomes = t->dtype == DV_BOOL ? 0 : -1;
     for (int64_t k = 0; k < t->n_elems; k++)
         dv_store(t->dtype, stored[tensor], k,
-                 dv_load(t->dtype, stored[tensor], k) > 0 ? -1 : 1);
+                 dv_load(t->dtype, stored[tensor], k) > 0 ? positive_becomes
+                                                          : 1);
     int ok = judged(j, p, stored, &v, &arena);
     if (ok && v.ok && !is_missed(&v, t->name))
         ok = case_no("%s is wrong, which is not found", t->name);
