@@ -87,8 +87,11 @@ dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
     if (!f)
         return dv_nomem(diag);
     f->op = how->op;
-    if (!dv_op_take_results(&f->part, f->op, dv_op_reduce(f->op)->dtype,
-                            how->arena))
+    // Where kernels sum integers in floats, a comparison with a sum is one of
+    // floats, as it is in dv_op_compute.
+    int8_t type =
+        dv_is_float(how->type) ? (int8_t)how->type : dv_op_reduce(f->op)->dtype;
+    if (!dv_op_take_results(&f->part, f->op, type, how->arena))
         return dv_nomem(diag);
     for (int32_t i = 0; i < f->part.n_reads; i++)
         if (dv_access_is_indirect(&f->op->reads[f->part.reads[i]]))
