@@ -123,7 +123,6 @@ int cli_verify_options(const cli_command *c, const char *text,
     if (!text || !*text)
         return -1;
     out->full = !strcmp(text, "full");
-    out->stated = !out->full;
     if (out->full)
         return -1;
     out->budget_s = strtod(text, &end);
@@ -132,25 +131,17 @@ int cli_verify_options(const cli_command *c, const char *text,
                : -1;
 }
 
-// Returns about how many seconds the oracle (the reference evaluation) takes
-// for all elements.
-static double full_seconds(const dv_program *source, const dv_plan *plan)
-{
-    enum { PER_SECOND = 20000000 };
-    return dv_verify_points(source, plan) / PER_SECOND;
-}
-
 int cli_verify_is_full(const cli_verify_how *how, const dv_program *source,
                        const dv_plan *plan)
 {
-    return how->full || full_seconds(source, plan) <= how->budget_s;
+    return how->full || dv_verify_seconds(source, plan) <= how->budget_s;
 }
 
 // Prints a note on standard error if comparing all elements will take long.
 static void announce(const dv_program *source, const dv_plan *plan)
 {
     enum { LONG_S = 30 };
-    double seconds = full_seconds(source, plan);
+    double seconds = dv_verify_seconds(source, plan);
     if (seconds > LONG_S)
         fprintf(stderr,
                 "verifying evaluates the program one point at a time, which "
@@ -160,34 +151,23 @@ static void announce(const dv_program *source, const dv_plan *plan)
 
 dv_status cli_verify(dv_verdict *out, const cli_verify_how *how, int64_t seed,
                      const dv_program *source, const dv_plan *plan,
-                     void *const *before, void *const *after, dv_arena *arena,
-                     dv_diag *diag)
+                     void *const *before, void *const *after, void *const *kept,
+                     dv_arena *arena, dv_diag *diag)
 {
     cli_progress progress;
-    dv_sample_how samples = {how->budget_s, (uint64_t)seed, cli_progress_step,
-                             &progress};
-    dv_status st = DV_OK;
-    int all = cli_verify_is_full(how, source, plan);
-    if (!all) {
+    dv_sample_how samples = {how->budget_s, kept, (uint64_t)seed,
+                             cli_progress_step, &progress};
+    dv_status st;
+    if (cli_verify_is_full(how, source, plan)) {
+        announce(source, plan);
+        cli_progress_begin(&progress, "verifying");
+        st = dv_verify(out, source, plan, before, after, cli_progress_step,
+                       &progress, diag);
+    } else {
         cli_progress_begin(&progress, "verifying samples");
         st = dv_verify_samples(out, source, plan, before, after, &samples,
                                arena, diag);
-        cli_progress_end(&progress);
-        all = st == DV_OK && out->ok && out->unreached && !how->stated;
-        if (all) {
-            fprintf(stderr,
-                    "no element of %s could be recomputed in %g s: comparing "
-                    "all elements\n",
-                    out->unreached, how->budget_s);
-            DV_TRY(cli_check_memory(plan->ops, 1, diag));
-        }
     }
-    if (st != DV_OK || !all)
-        return st;
-    announce(source, plan);
-    cli_progress_begin(&progress, "verifying");
-    st = dv_verify(out, source, plan, before, after, cli_progress_step,
-                   &progress, diag);
     cli_progress_end(&progress);
     return st;
 }

@@ -368,7 +368,7 @@ static dv_status verify(job *j)
     if (st == DV_OK)
         st = cli_verify(&j->verdict, &j->verify_how, j->seed,
                         source ? source : dv_einsum_program(j->exec), plan,
-                        before, after, &j->arena, j->diag);
+                        before, after, NULL, &j->arena, j->diag);
     dv_program_destroy(source);
     free(before);
     return st;

@@ -141,7 +141,8 @@ static dv_status verify(cli_job *j)
     for (int32_t i = 0; i < j->p->n_tensors; i++)
         stored[i] = is_team(j) ? j->after[i] : dv_exec_stored(j->exec, i);
     return cli_verify(&j->verdict, &j->verify_how, j->seed, j->l.program,
-                      j->l.plan, j->before, stored, &j->arena, j->diag);
+                      j->l.plan, j->before, stored, j->kept.data, &j->arena,
+                      j->diag);
 }
 
 dv_status cli_check_team_executor(const cli_job *j, dv_diag *diag)
@@ -181,6 +182,9 @@ static dv_status run(cli_job *j)
         if (data && j->exec && !t->file)
             DV_TRY(dv_exec_bind(j->exec, t->name, data, bytes, j->diag));
     }
+    if (j->exec && j->verify &&
+        !cli_verify_is_full(&j->verify_how, j->l.program, j->l.plan))
+        dv_keep_round(&j->kept, j->exec, j->p, &j->arena, j->diag);
     cli_progress progress;
     cli_progress_begin(&progress, "running");
     if (j->exec)

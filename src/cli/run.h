@@ -34,7 +34,8 @@ typedef struct cli_job {
     // What the simulator counted on each rank of a team; NULL: not simulated.
     dv_sim_traffic *rank_moved;
     dv_verdict verdict;
-    dv_arena arena; // holds the verdict's lists
+    dv_kept_round kept; // for the samples of --verify
+    dv_arena arena;     // holds the verdict's lists
     dv_diag *diag;
 } cli_job;
 

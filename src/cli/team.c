@@ -223,7 +223,8 @@ static dv_status judge(team *t, int *code)
     dv_status st = DV_OK;
     if (j->verify && !cli_rank)
         st = cli_verify(&j->verdict, &j->verify_how, j->seed, j->l.program,
-                        j->l.plan, j->before, j->after, &j->arena, t->mine);
+                        j->l.plan, j->before, j->after, NULL, &j->arena,
+                        t->mine);
     DV_TRY(settle(t, st));
     int64_t answer = cli_rank ? 0 : cli_run_report(j);
     st = t->comm->ops->share(t->comm, 0, &answer, (int64_t)sizeof answer);

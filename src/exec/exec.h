@@ -113,6 +113,21 @@ void dv_fill(const dv_program *p, int32_t tensor, uint64_t seed, double low,
 void dv_fill_box(const dv_program *p, int32_t tensor, uint64_t seed, double low,
                  double high, const dv_box *box, const dv_box *in, void *data);
 
+// A copy of the tensors in memory before the last iteration of the program's
+// last outermost repeat, made during a run.
+typedef struct dv_kept_round {
+    const dv_exec *x;
+    const dv_program *p;
+    void **data; // by tensor number, NULL if not in memory; NULL: none was made
+    dv_arena *arena;
+    dv_diag *diag;
+} dv_kept_round;
+// Makes the next run of an exec that has no hooks keep such a copy, in the
+// arena. Nothing is kept if no repeat has at least two iterations. `p` is the
+// program of the exec's plan.
+void dv_keep_round(dv_kept_round *k, dv_exec *x, const dv_program *p,
+                   dv_arena *arena, dv_diag *diag);
+
 typedef struct dv_verdict {
     int ok;
     // The output element with the largest ratio of error to tolerance: its
@@ -182,9 +197,9 @@ typedef struct dv_missed {
 // magnitudes. If the target stores intermediate results, the bound for the
 // program as written also allows for rounding each of them.
 //
-// The oracle (the reference evaluation) computes one point at a time, about 20
-// million points per second; dv_verify_points returns the number of points.
-double dv_verify_points(const dv_program *source, const dv_plan *plan);
+// The oracle (the reference evaluation) computes one point at a time;
+// dv_verify_seconds estimates the time that it takes.
+double dv_verify_seconds(const dv_program *source, const dv_plan *plan);
 dv_status dv_verify(dv_verdict *out, const dv_program *source,
                     const dv_plan *plan, void *const *before,
                     void *const *after, dv_progress progress, void *user,
@@ -203,9 +218,13 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
 // memory (dv_exec_stored). An operand that is not in memory is recomputed from
 // its own operands; a tile is missed if an operand was overwritten.
 //
+// The last iteration of a repeat overwrites what it has read; with a copy of
+// the tensors before it (`kept`), its tiles are recomputed from that.
+//
 // The verdict's list of missed tiles is allocated in the arena.
 typedef struct dv_sample_how {
     double budget_s;
+    void *const *kept; // what dv_keep_round kept; NULL: nothing
     uint64_t seed;
     dv_progress progress; // NULL: no reports
     void *user;

@@ -318,12 +318,13 @@ static dv_status new_marks(const dv_program *p, unsigned char ***out,
     return marks ? DV_OK : dv_nomem(diag);
 }
 
-double dv_verify_points(const dv_program *source, const dv_plan *plan)
+double dv_verify_seconds(const dv_program *source, const dv_plan *plan)
 {
-    double own = dv_eval_points(plan->ops);
-    return source && !same_text(source, plan->ops)
-               ? own + dv_eval_points(source)
-               : own;
+    enum { TERMS_PER_SECOND = 60000000 };
+    double terms = dv_eval_terms(plan->ops);
+    if (source && !same_text(source, plan->ops))
+        terms += dv_eval_terms(source);
+    return terms / TERMS_PER_SECOND;
 }
 
 static const char *name_in(const dv_program *p, const char *name)
@@ -362,11 +363,42 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
 
 // -- Comparing samples: elements that are recomputed one by one --------------
 
+// Copies all tensors in memory if the last iteration of the repeat begins next.
+static dv_status copy_before_last(void *user, int32_t repeat, int64_t round)
+{
+    dv_kept_round *k = user;
+    const dv_program *p = k->p;
+    if (repeat != dv_sampler_repeat(p) || round + 1 != p->repeats[repeat].times)
+        return DV_OK;
+    k->data = DV_NEW(k->arena, void *, p->n_tensors);
+    for (int32_t i = 0; k->data && i < p->n_tensors; i++) {
+        int64_t bytes = dv_tensor_bytes(&p->tensors[i]);
+        const void *now = dv_exec_stored(k->x, i);
+        if (!now)
+            continue;
+        if (!(k->data[i] = DV_NEW(k->arena, char, bytes)))
+            return dv_nomem(k->diag);
+        dv_exec_get(k->x, i);
+        memcpy(k->data[i], now, (size_t)bytes);
+    }
+    return k->data ? DV_OK : dv_nomem(k->diag);
+}
+
+void dv_keep_round(dv_kept_round *k, dv_exec *x, const dv_program *p,
+                   dv_arena *arena, dv_diag *diag)
+{
+    *k = (dv_kept_round){.x = x, .p = p, .arena = arena, .diag = diag};
+    if (dv_sampler_repeat(p) >= 0)
+        dv_exec_set_hooks(
+            x, &(dv_exec_hooks){.after_round = copy_before_last, .user = k});
+}
+
 // What the samples taken so far say about a tensor.
 typedef struct sampled_tensor {
     double size; // largest magnitude after the run; negative: not known yet
     double off;  // largest error found
     int64_t n, n_loose;             // elements compared, and those undecided
+    int64_t n_from_inputs;          // those recomputed from the inputs
     int64_t n_missed[DV_N_SAMPLED]; // tiles without a sample, by reason
     // An output's number in the program as written, and whether its last
     // element was recomputed from the inputs.
@@ -457,6 +489,7 @@ static dv_status sample_element(sampling *c, dv_sampler *x, int32_t tensor,
     s->n++;
     s->n_loose += loose;
     c->v->n_unknown += loose;
+    s->n_from_inputs += op < 0;
     *(op < 0 ? &c->v->n_from_inputs : &c->v->n_from_operands) += 1;
     return DV_OK;
 }
@@ -630,7 +663,9 @@ static dv_status sample(sampling *c, const dv_program *p, int from_inputs)
         after[i] = from_inputs ? NULL : c->after[k];
     }
     find_flushes(c->plan, p, flushes);
-    dv_sampler_how how = {.before = before, .after = after};
+    dv_sampler_how how = {.before = before,
+                          .after = after,
+                          .kept = from_inputs ? NULL : c->how->kept};
     how.options.round = 1;
     how.options.flushes = flushes;
     how.options.stored =
@@ -662,7 +697,8 @@ static void conclude(const sampling *c, dv_missed *missed)
                     (dv_missed){t->name, s->n_missed[k], why[k]};
         if (!t->is_output)
             continue;
-        if (s->is != DV_SAMPLED && s->is != DV_SAMPLE_LATE)
+        if (s->is != DV_SAMPLED &&
+            (s->is != DV_SAMPLE_LATE || s->n_from_inputs == 0))
             missed[v->n_missed++] = (dv_missed){t->name, 0, why[s->is]};
         if (s->n == 0)
             v->unreached = t->name;

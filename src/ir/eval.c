@@ -1077,20 +1077,20 @@ static dv_status run_ops(evaluator *ev, int first, int end, int next)
     return DV_OK;
 }
 
-// Returns the number of points evaluated by all reducers in e. Each reducer
-// (such as sum[k]) is evaluated once for every combination of the variables
-// that it depends on.
-static double reducer_points(const dv_op *op, const dv_expr *e)
+// Returns the number of operands and functions in e that are evaluated at all
+// points of the variables `vars`. A reducer (such as sum[k]) is evaluated once
+// for every combination of the variables that it depends on.
+static double terms_of(const dv_op *op, const dv_expr *e, uint32_t vars)
 {
-    double n = 0;
+    if (e->kind == DV_EXPR_REDUCE)
+        vars = dv_expr_free_vars(op, e) | e->vars;
+    double n = dv_op_points_double(op, vars);
     for (int i = 0; i < e->n_args; i++)
-        n += reducer_points(op, e->arg[i]);
-    return e->kind == DV_EXPR_REDUCE
-               ? n + dv_op_points_double(op, dv_expr_free_vars(op, e) | e->vars)
-               : n;
+        n += terms_of(op, e->arg[i], vars);
+    return n;
 }
 
-double dv_eval_points(const dv_program *p)
+double dv_eval_terms(const dv_program *p)
 {
     double sum = 0;
     for (int32_t i = 0; i < p->n_ops; i++) {
@@ -1099,8 +1099,7 @@ double dv_eval_points(const dv_program *p)
         for (int32_t k = 0; k < p->n_repeats; k++)
             if (p->repeats[k].first_op <= i && i < p->repeats[k].end_op)
                 times *= (double)p->repeats[k].times;
-        sum += times * (dv_op_points_double(op, dv_written_vars(op)) +
-                        reducer_points(op, op->body));
+        sum += times * terms_of(op, op->body, dv_written_vars(op));
     }
     return sum;
 }

@@ -41,9 +41,10 @@ typedef struct dv_eval_options {
     void *user;
 } dv_eval_options;
 
-// Returns the number of points (combinations of loop variables) that dv_eval
-// evaluates, one at a time; its run time is proportional to it.
-double dv_eval_points(const dv_program *p);
+// Returns the number of operands and functions that dv_eval evaluates, at all
+// points (combinations of loop variables); its run time is about proportional
+// to it.
+double dv_eval_terms(const dv_program *p);
 
 // Evaluates a program. values[t] has room for all elements of tensor t,
 // row-major; the inputs' values are set by the caller, all others are set on

@@ -32,6 +32,9 @@ struct dv_sampler {
     dv_point_eval **evals; // evals[op]; NULL until the op is first needed
     int32_t *op_of;        // op_of[step] is the op that the step executes
     int32_t n_steps, cap_steps;
+    // The first step that can be recomputed from how.kept; INT32_MAX if there
+    // is none.
+    int32_t kept_step;
     // The steps (executions of ops) that write tensor t, in order:
     // writers[first[t]] up to but not including writers[first[t + 1]].
     int32_t *first, *writers;
@@ -49,12 +52,26 @@ struct dv_sampler {
 
 // -- Unrolling repeat loops into steps, one execution of an op each ----------
 
+int32_t dv_sampler_repeat(const dv_program *p)
+{
+    int32_t last = -1;
+    for (int32_t i = 0, end = 0; i < p->n_repeats; i++) {
+        int outermost = p->repeats[i].first_op >= end;
+        if (outermost)
+            end = p->repeats[i].end_op;
+        if (outermost && p->repeats[i].times >= 2)
+            last = i;
+    }
+    return last;
+}
+
 // Appends one step per execution of ops first to end - 1, with repeat loops
 // unrolled. `next` is the number of the first repeat loop of the program that
 // may begin there.
 static dv_status unroll(dv_sampler *s, int32_t first, int32_t end, int32_t next)
 {
     const dv_program *p = s->p;
+    int32_t copied = s->how.kept ? dv_sampler_repeat(p) : -1;
     for (int32_t i = first; i < end && s->n_steps < MAX_STEPS;) {
         while (next < p->n_repeats && p->repeats[next].first_op < i)
             next++;
@@ -67,8 +84,11 @@ static dv_status unroll(dv_sampler *s, int32_t first, int32_t end, int32_t next)
             *op = i++;
             continue;
         }
-        for (int64_t n = 0; n < r->times && s->n_steps < MAX_STEPS; n++)
+        for (int64_t n = 0; n < r->times && s->n_steps < MAX_STEPS; n++) {
+            if (next == copied && n + 1 == r->times)
+                s->kept_step = s->n_steps;
             DV_TRY(unroll(s, i, r->end_op, next + 1));
+        }
         i = r->end_op;
     }
     return DV_OK;
@@ -94,7 +114,7 @@ static dv_status list_writers(dv_sampler *s)
 
 // Returns the position in s->writers of the first step that writes the tensor
 // at `step` or later; the end of the tensor's range if there is none.
-static int32_t writer_from(const dv_sampler *s, int32_t tensor, int64_t step)
+static int32_t writer_from(const dv_sampler *s, int32_t tensor, int32_t step)
 {
     int32_t lo = s->first[tensor], hi = s->first[tensor + 1];
     while (lo < hi) {
@@ -239,16 +259,17 @@ static dv_status ask(dv_sampler *s, place x, dv_number *value, double *error)
     return DV_OK;
 }
 
-// Finds the last step (execution of an op) before step number `before` that
+// Finds the last of the steps (executions of ops) `from` to `before` - 1 that
 // wrote an element; *step is -1 if there is none.
-static written find_step(const dv_sampler *s, int64_t before, int32_t tensor,
-                         int64_t element, int32_t *step)
+static written find_step(const dv_sampler *s, int32_t from, int32_t before,
+                         int32_t tensor, int64_t element, int32_t *step)
 {
     int64_t at[DV_MAX_VARS];
     written is = NO;
+    int32_t first = writer_from(s, tensor, from);
     *step = -1;
     for (int32_t w = writer_from(s, tensor, before);
-         is == NO && --w >= s->first[tensor];) {
+         is == NO && --w >= first;) {
         *step = s->writers[w];
         is = find_point(&s->p->tensors[tensor], &s->p->ops[s->op_of[*step]],
                         element, at);
@@ -259,7 +280,8 @@ static written find_step(const dv_sampler *s, int64_t before, int32_t tensor,
 
 // Supplies an operand to the element that is being recomputed: from memory if
 // its tensor is there (unless a later step has overwritten it), otherwise from
-// the recomputed elements.
+// the recomputed elements, or from the copy of the tensor that was kept before
+// the last iteration of a repeat.
 static dv_status load(void *user, int32_t tensor, int64_t element,
                       dv_number *value, double *error)
 {
@@ -270,15 +292,19 @@ static dv_status load(void *user, int32_t tensor, int64_t element,
         *error = 0;
     if (++s->n_loads % LOADS_PER_LOOK == 0 && dv_clock_s() > s->deadline_s)
         return give_up(s, DV_SAMPLE_LATE);
-    if (begin < end && s->how.after[tensor]) {
-        if (writer_from(s, tensor, s->now) < end)
-            return give_up(s, DV_SAMPLE_OVERWRITTEN);
+    int copied = s->now >= s->kept_step && s->how.kept[tensor];
+    if (begin < end && s->how.after[tensor] &&
+        writer_from(s, tensor, s->now) == end) {
         data = s->how.after[tensor];
+    } else if (begin < end && s->how.after[tensor] && !copied) {
+        return give_up(s, DV_SAMPLE_OVERWRITTEN);
     } else if (begin < end) {
-        if (find_step(s, s->now, tensor, element, &step) == UNKNOWN)
+        if (find_step(s, copied ? s->kept_step : 0, s->now, tensor, element,
+                      &step) == UNKNOWN)
             return give_up(s, DV_SAMPLE_INDIRECT);
         if (step >= 0)
             return ask(s, (place){step, element}, value, error);
+        data = copied ? s->how.kept[tensor] : data;
     }
     *value = dv_number_load(s->p->tensors[tensor].dtype, data, element);
     return DV_OK;
@@ -316,7 +342,7 @@ dv_status dv_sampler_element(dv_sampler *s, int32_t op, int32_t tensor,
                              dv_number *value, double *error)
 {
     int32_t step;
-    written found = find_step(s, s->n_steps, tensor, element, &step);
+    written found = find_step(s, 0, s->n_steps, tensor, element, &step);
     s->is = s->n_steps == MAX_STEPS ? DV_SAMPLE_TOO_LARGE
             : found == UNKNOWN      ? DV_SAMPLE_INDIRECT
             : op >= 0 && (step < 0 || s->op_of[step] != op)
@@ -353,7 +379,11 @@ dv_status dv_sampler_create(dv_sampler **out, const dv_program *p,
     dv_sampler *s = *out = DV_NEW(&arena, dv_sampler, 1);
     if (!s)
         return dv_nomem(diag);
-    *s = (dv_sampler){.p = p, .how = *how, .diag = diag, .arena = arena};
+    *s = (dv_sampler){.p = p,
+                      .how = *how,
+                      .kept_step = INT32_MAX,
+                      .diag = diag,
+                      .arena = arena};
     s->evals = DV_NEW(&s->arena, dv_point_eval *, p->n_ops + 1);
     if (!s->evals)
         return dv_nomem(diag);

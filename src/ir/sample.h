@@ -12,6 +12,10 @@
 // read there, unless a later step has overwritten the tensor, which ends the
 // attempt; otherwise it is recomputed in turn. Recomputed elements are kept, so
 // that each is computed once.
+//
+// The last iteration of a repeat overwrites what it has read. If the caller
+// kept a copy of the tensors as they were before it, its steps and all later
+// ones can be recomputed from that copy.
 #ifndef DV_SAMPLE_H
 #define DV_SAMPLE_H
 #include "ir/eval.h"
@@ -24,7 +28,14 @@ typedef struct dv_sampler_how {
     // inputs before the run, `after` those of tensors after it. A tensor whose
     // `after` is NULL was not stored and is recomputed.
     void *const *before, *const *after;
+    // The tensors as they were before the last iteration of the repeat
+    // dv_sampler_repeat(p), NULL for those not in memory. NULL: not kept.
+    void *const *kept;
 } dv_sampler_how;
+
+// Returns the last outermost repeat of a program that has at least two
+// iterations, -1 if there is none.
+int32_t dv_sampler_repeat(const dv_program *p);
 
 // Whether an element could be recomputed, and if not, why.
 typedef enum dv_sampled {

@@ -190,7 +190,7 @@ static dv_status evaluate(dv_on *cx, const dv_program *p, dv_arena *arena,
     dv_eval_options options = {.round = 1};
     if (!values)
         return dv_nomem(cx->diag);
-    if (dv_eval_points(p) > 64.0 * (double)DV_ON_MAX_FOLD)
+    if (dv_eval_terms(p) > 256.0 * (double)DV_ON_MAX_FOLD)
         return dv_on_refuse(cx, "evaluating this constant takes too long");
     for (int32_t i = 0; i < p->n_tensors; i++) {
         values[i] = dv_arena_alloc(arena, (size_t)p->tensors[i].n_elems + 1,

@@ -10,6 +10,7 @@ typedef struct job {
     // By tensor of plan->ops: the bound buffers, and what they held before the
     // last run.
     void **data, **before;
+    dv_kept_round kept; // what dv_keep_round kept, if it was asked to
     // Only of jobs that start_on() in unit.h made:
     const char *text;
     dv_program *program; // as written

@@ -281,7 +281,8 @@ typedef struct samples {
 
 static void sample(job *j, samples *s, double budget_s)
 {
-    const dv_sample_how how = {.budget_s = budget_s, .seed = 1};
+    const dv_sample_how how = {
+        .budget_s = budget_s, .kept = j->kept.data, .seed = 1};
     *s = (samples){0};
     assert_true(j->plan->ops->n_tensors <= 16);
     for (int32_t i = 0; i < j->plan->ops->n_tensors; i++)
@@ -395,6 +396,37 @@ TEST(test_wrong_temporary)
     dv_arena_free(&wrong.arena);
     stop(&j, &s);
     job_stop(&other);
+}
+
+// With a copy of the tensors before the last iteration of a repeat, its tiles
+// are recomputed although they overwrite what they read. The first statement is
+// overwritten by it.
+TEST(test_last_round)
+{
+    job j;
+    samples s, wrong;
+    begin(&j, "input u: f32[64, 64]\nv[i,j] = 0 * u[i,j]\nrepeat 3 {\n"
+              "v[i,j] <- 0.5 * (u[i,j] + u[i-1,j]) for i in 1..64\n"
+              "u[i,j] <- u[i,j] + v[i,j]\n}\n"
+              "y[i] = max[k] u[63-i,k]\noutput u, y\n");
+    dv_arena arena = {0};
+    dv_keep_round(&j.kept, j.x, j.plan->ops, &arena, j.diag);
+    must(job_run(&j));
+    assert_non_null(j.kept.data);
+    sample(&j, &s, INFINITY);
+    assert_true(s.v.ok && s.v.decided);
+    for (int32_t i = 0; i < s.v.n_missed; i++)
+        assert_string_equal(s.v.missed[i].tensor, "v");
+    dv_arena_free(&s.arena);
+    // The samples are those of the copy: with another one, results are wrong.
+    float *kept = j.kept.data[tensor_named(j.plan, "u")];
+    for (int i = 0; i < 4096; i++)
+        kept[i] += 1;
+    sample(&j, &wrong, INFINITY);
+    assert_false(wrong.v.ok);
+    assert_non_null(wrong.v.op);
+    dv_arena_free(&arena);
+    stop(&j, &wrong);
 }
 
 // What is overwritten, or written through an index that is read, is counted as
@@ -523,6 +555,7 @@ int main(void)
                                        cmocka_unit_test(test_changed),
                                        cmocka_unit_test(test_tiles),
                                        cmocka_unit_test(test_wrong_temporary),
+                                       cmocka_unit_test(test_last_round),
                                        cmocka_unit_test(test_missed),
                                        cmocka_unit_test(test_no_time),
                                        cmocka_unit_test(test_long_sum),
