@@ -511,6 +511,15 @@ static void list_transposed(transpose *t, const dv_vec_how *how)
     }
 }
 
+// Integers are moved like other types of their size.
+static dv_dtype moved_as(dv_dtype t)
+{
+    int size = dv_dtype_get(t)->size_bytes;
+    if (dv_is_float(t) || size > 4)
+        return t;
+    return size == 1 ? DV_I8 : size == 2 ? DV_F16 : DV_I32;
+}
+
 static dv_status make_moves(transpose *t, const dv_vec_how *how, dv_jit *jit,
                             dv_diag *diag)
 {
@@ -519,8 +528,7 @@ static dv_status make_moves(transpose *t, const dv_vec_how *how, dv_jit *jit,
             for (int c = 0; c < SIZES; c++) {
                 int i = t->operand[k];
                 dv_dtype type = how->p->tensors[how->op->reads[i].tensor].dtype;
-                if (type == DV_U8 || type == DV_BOOL)
-                    type = DV_I8; // bytes move alike
+                type = moved_as(type);
                 dv_move_shape s = {
                     .lds = how->reads[i].coef[t->col],
                     .ldd = is_copy(how) ? how->write->coef[t->row] : BLOCK,

@@ -41,6 +41,25 @@ static range product(range x, range y)
                    x.ok && y.ok);
 }
 
+// Returns the smallest range -2^n .. 2^n - 1 that contains both; if neither has
+// negative numbers, 0 .. 2^n - 1.
+static range bits_of(range x, range y)
+{
+    range all = either(x, y);
+    double n = 1;
+    while (n < 0x1p53 && (all.lo < -n || all.hi > n - 1))
+        n *= 2;
+    return bounded(all.lo < 0 ? -n : 0, n - 1, all.ok);
+}
+
+// Shifts by negative distances, or beyond 31, leave 0.
+static range shifted_left(range x, range by)
+{
+    double most = by.hi < 0 ? 0 : ldexp(1, (int)fmin(by.hi, 63));
+    return bounded(fmin(x.lo * most, 0), fmax(x.hi * most, 0),
+                   x.ok && fits(by));
+}
+
 static range apply_range(dv_fn fn, const range *x)
 {
     range none = {0};
@@ -65,6 +84,21 @@ static range apply_range(dv_fn fn, const range *x)
     case DV_FN_MIN:
     case DV_FN_MAX:
         return fits(x[0]) && fits(x[1]) ? either(x[0], x[1]) : none;
+    case DV_FN_SIGN:
+        return (range){-1, 1, fits(x[0])};
+    case DV_FN_BITAND: // only keeps bits of a number that is not negative
+        for (int i = 0; i < 2; i++)
+            if (x[i].lo >= 0)
+                return bounded(0, x[i].hi, x[0].ok && x[1].ok);
+        return bits_of(x[0], x[1]);
+    case DV_FN_BITOR:
+    case DV_FN_BITXOR:
+        return bits_of(x[0], x[1]);
+    case DV_FN_SHL:
+        return shifted_left(x[0], x[1]);
+    case DV_FN_SHR:
+        return (range){fmin(x[0].lo, 0), fmax(x[0].hi, 0),
+                       fits(x[0]) && fits(x[1])};
     default: // the remaining functions of integers are comparisons
         return (range){0, 1, dv_fn_compares(fn) && fits(x[0]) && fits(x[1])};
     }

@@ -36,7 +36,8 @@
 //   vec/ has kernels of pointwise statements and reductions:
 //   vec.h, shape.c     what a kernel computes
 //   build.c, fn.c      expressions as operations on vectors; functions
-//   math.[ch], arc.c   mathematical functions
+//   math.[ch], arc.c, trig.c, power.c  mathematical functions
+//   repair.c           calls of the C library for rare arguments
 //   ir.h, order.c      operations, and their order
 //   alloc.[ch]         registers
 //   plan.c, plans.c    loops; a cache of them

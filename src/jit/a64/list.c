@@ -42,7 +42,7 @@ static int64_t shown(dv_insn op, int i, int64_t v)
     dv_form form = dv_insn_rows[op].form;
     if (i != 2)
         return v;
-    if (form == DV_FORM_J || form == DV_FORM_JV)
+    if (form == DV_FORM_J || form == DV_FORM_JV || form == DV_FORM_JL)
         return 4 * v; // v counts instructions; the text has a distance in bytes
     if (form == DV_FORM_RI)
         // The encoded value counts units of 16 bits; the text has a shift in

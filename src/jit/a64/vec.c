@@ -13,7 +13,8 @@ enum {
     X_LEFT = 14, // elements left in the row
     X_COUNT = 15,
     X_FAR = X_TMP,
-    V_NARROW = 31,
+    X_LINK = 30,
+    N_CHANGED = 16, // x0 to x15: registers of kernels that a call may change
     // Number of vector registers that a kernel may use without saving them.
     N_FREE = 23
 };
@@ -25,7 +26,10 @@ static void make(dv_code *code, const dv_vec_plan *p, const dv_vec_isa *isa);
 #define NEON                                                                   \
     .emit = make, .n_regs = 31, .vector_bytes = 16, .max_accs = 4,             \
     .checks = 1, .pairs = 1, .turns = 8,                                       \
-    .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL}
+    .tied = {[DV_V_FMA] = ADDEND,                                              \
+             [DV_V_FNMA] = ADDEND,                                             \
+             [DV_V_SEL] = ALL,                                                 \
+             [DV_V_REPAIR] = ADDEND}
 const dv_vec_isa dv_a64_vec_isa = {NEON};
 const dv_vec_isa dv_a64_vec_isa_plain = {NEON, .soft_bf16 = 1};
 
@@ -51,6 +55,14 @@ typedef struct maker {
     // offset of the slow body's counter.
     size_t first, end, behind, check, slow;
     int64_t turns;
+    // If the plan has DV_V_REPAIR: offsets from sp of the link register, of the
+    // three vectors that are passed and of the saved registers; code offset of
+    // the code that saves them and calls, 0: none yet; and the functions that
+    // are called, whose addresses follow the constants.
+    int64_t link, lanes, all;
+    size_t repair;
+    int n_called;
+    uint16_t called[DV_N_FNS];
     int fetches; // 1: the plan has DV_V_PREFETCH operations for its prefetches
 } maker;
 
@@ -187,6 +199,8 @@ static void begin(maker *m)
     dv_gen_add(g, X_SP, X_SP, -m->frame);
     for (int i = 0; i < p->n_regs - N_FREE; i += 2)
         DV_E(stp_d, 8 + i, 9 + i, X_SP, m->saved + 8 * i);
+    if (m->lanes)
+        DV_STORE(X_LINK, X_SP, m->link);
     DV_E(mov_x, X_TMP, 0, 0, 0);
     DV_E(ldr_x, outer ? X_ALL : X_COUNT, X_TMP, offsetof(dv_vec_args, rows), 0);
     DV_E(ldr_x, outer ? X_LEFT : X_ALL, X_TMP, offsetof(dv_vec_args, n), 0);
@@ -199,6 +213,8 @@ static void leave(maker *m)
     dv_gen *g = &m->gen;
     for (int i = 0; i < m->p->n_regs - N_FREE; i += 2)
         DV_E(ldp_d, 8 + i, 9 + i, X_SP, m->saved + 8 * i);
+    if (m->lanes)
+        DV_LOAD(X_LINK, X_SP, m->link);
     dv_gen_add(g, X_SP, X_SP, m->frame);
     DV_E(ret, 0, 0, 0, 0);
 }
@@ -426,6 +442,13 @@ static void put_pool(maker *m)
             if (m->p->is64)
                 dv_code_put(code, (uint32_t)(bits >> 32));
         }
+    for (int i = 0; i < m->n_called; i++) {
+        uint64_t to = dv_vec_repair_address((dv_fn)m->called[i], m->p->is64);
+        dv_code_put(code, (uint32_t)to);
+        dv_code_put(code, (uint32_t)(to >> 32));
+        dv_code_put(code, 0);
+        dv_code_put(code, 0);
+    }
     if (!code->failed && !dv_a64_vec_point(code->at, first))
         code->failed = 1;
 }
@@ -442,8 +465,85 @@ static void spill(maker *m, const dv_vec_mop *o)
     DV_E(str_q, reg(o->a), X_SP, m->slots + 16 * o->imm, 0);
 }
 
+// Saves or restores the registers of the kernel.
+static void all_registers(maker *m, int restore)
+{
+    dv_gen *g = &m->gen;
+    int64_t at = m->all;
+    for (int i = 0; i < m->p->n_regs; i++, at += 16)
+        if (restore)
+            DV_E(ldr_q, reg(i), X_SP, at, 0);
+        else
+            DV_E(str_q, reg(i), X_SP, at, 0);
+    for (int i = 0; i < N_CHANGED; i++, at += 8)
+        if (restore)
+            DV_LOAD(i, X_SP, at);
+        else
+            DV_STORE(i, X_SP, at);
+    if (restore)
+        DV_LOAD(X_LINK, X_SP, m->link + 8);
+    else
+        DV_STORE(X_LINK, X_SP, m->link + 8);
+}
+
+// Emits a subroutine that calls the function whose address is in X_TMP.
+static void put_repair(maker *m)
+{
+    dv_gen *g = &m->gen;
+    m->repair = g->code->n;
+    all_registers(m, 0);
+    dv_gen_add(g, 0, X_SP, m->lanes);
+    dv_gen_mov(g, 1, g->lanes);
+    DV_E(blr, 0, X_TMP, 0, 0);
+    all_registers(m, 1);
+    DV_E(ret, 0, 0, 0, 0);
+}
+
+// Returns the number of a called function.
+static int called(maker *m, int fn)
+{
+    int i = 0;
+    while (i < m->n_called && m->called[i] != fn)
+        i++;
+    if (i == m->n_called)
+        m->called[m->n_called++] = (uint16_t)fn;
+    return i;
+}
+
+static void repair(maker *m, const dv_vec_mop *o)
+{
+    dv_gen *g = &m->gen;
+    int x[] = {reg(o->a), reg(o->b), reg(o->dst)};
+    if (!m->repair) {
+        size_t over = g->code->n;
+        DV_E(b_al, 0, 0, 0, 0);
+        put_repair(m);
+        patch(g->code, over, DV_INSN_b_al, 0, -words_to(g, over));
+    }
+    if (g->es == 8)
+        DV_E(fcmeq_2d, V_NARROW, x[2], x[2], 0);
+    else
+        DV_E(fcmeq_4s, V_NARROW, x[2], x[2], 0);
+    DV_E(uminv_4s, V_NARROW, V_NARROW, 0, 0);
+    DV_E(fmov_ws, X_TMP, V_NARROW, 0, 0);
+    size_t all_numbers = g->code->n;
+    DV_E(cbnz_w, X_TMP, 0, 0, 0);
+    for (int i = 0; i < 3; i++)
+        DV_E(str_q, x[i], X_SP, m->lanes + 16 * i, 0);
+    DV_E(ldr_qp, V_NARROW, 0, m->p->n_pool + called(m, o->imm), 0);
+    DV_E(fmov_xd, X_TMP, V_NARROW, 0, 0);
+    DV_E(bl, 0, 0, words_to(g, m->repair), 0);
+    DV_E(ldr_q, x[2], X_SP, m->lanes + 32, 0);
+    patch(g->code, all_numbers, DV_INSN_cbnz_w, X_TMP,
+          -words_to(g, all_numbers));
+}
+
 static void compute(maker *m, const dv_vec_mop *o)
 {
+    if (o->op == DV_V_REPAIR) {
+        repair(m, o);
+        return;
+    }
     dv_a64_vec_compute(&m->gen, (dv_vop)o->op, reg(o->dst), reg(o->a),
                        reg(o->b), reg(o->c), o->imm);
 }
@@ -491,6 +591,12 @@ static void make(dv_code *code, const dv_vec_plan *p, const dv_vec_isa *isa)
         dv_round_up(place_pointers(&m, m.lent + (m.soft_bf16 ? 32 : 0)), 16);
     m.turns = m.slots + 16 * (int64_t)p->n_slots;
     m.frame = m.turns + (p->n && p->ops[p->n - 1].op == DV_V_SLOW_END ? 16 : 0);
+    if (dv_vec_repairs(p)) {
+        m.link = m.frame;
+        m.lanes = m.link + 16;
+        m.all = m.lanes + 3 * 16;
+        m.frame = m.all + 16 * (int64_t)p->n_regs + 8 * N_CHANGED;
+    }
     for (int32_t i = 0; i < p->n && !code->failed; i++) {
         int moves = p->ops[i].op == DV_V_LOAD || p->ops[i].op == DV_V_STORE;
         // Reading ops[i + 1] is safe, since the last operation of a plan

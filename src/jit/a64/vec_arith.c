@@ -45,6 +45,7 @@ static const row rows[DV_V_MOV + 1] = {
     [DV_V_IABS] = {FOUR(abs_4s), A},
     [DV_V_ILT] = {FOUR(cmgt_4s), BA},
     [DV_V_IEQ] = {FOUR(cmeq_4s), AB},
+    [DV_V_ISHL] = {FOUR(sshl_4s), AB},
     [DV_V_PAIRS] = {BOTH(faddp_), AA},
     [DV_V_MOV] = {FOUR(mov_v), AA},
 };
@@ -83,9 +84,13 @@ void dv_a64_vec_compute(dv_gen *g, dv_vop op, int d, int a, int b, int c,
 {
     const row *r = &rows[op];
     if (r->args == NONE) {
-        if (op == DV_V_SEL)
+        if (op == DV_V_SEL) {
             pick(g, d, a, b, c);
-        else
+        } else if (op ==
+                   DV_V_ISAR) { // shifts to the right have negative counts
+            DV_E(neg_4s, V_NARROW, b, 0, 0);
+            DV_E(sshl_4s, d, a, V_NARROW, 0);
+        } else
             with_number(g, op, d, a, imm);
         return;
     }
@@ -119,8 +124,7 @@ int dv_a64_vec_point(unsigned char *code, size_t first)
 
 void dv_a64_vec_widen(dv_gen *g, int v, dv_dtype t, dv_dtype to)
 {
-    int byte = t == DV_U8 || t == DV_BOOL;
-    int whole = byte || t == DV_I8 || t == DV_I32 || t == DV_I64;
+    int byte = t == DV_U8 || t == DV_BOOL, whole = !dv_is_float(t);
     if (t == DV_F16)
         DV_E(fcvtl, v, v, 0, 0);
     if (t == DV_BF16)
@@ -133,9 +137,15 @@ void dv_a64_vec_widen(dv_gen *g, int v, dv_dtype t, dv_dtype to)
         DV_E(uxtl_8h, v, v, 0, 0);
         DV_E(uxtl_4s, v, v, 0, 0);
     }
+    if (t == DV_I16)
+        DV_E(sxtl_4s, v, v, 0, 0);
+    if (t == DV_U16)
+        DV_E(uxtl_4s, v, v, 0, 0);
     if (to == DV_F64 && !whole && t != DV_F64)
         DV_E(fcvtl_2d, v, v, 0, 0);
-    if (to == DV_F64 && whole && t != DV_I64)
+    if (to == DV_F64 && t == DV_U32)
+        DV_E(uxtl_2d, v, v, 0, 0);
+    else if (to == DV_F64 && whole && t != DV_I64)
         DV_E(sxtl_2d, v, v, 0, 0);
     if (to == DV_F64 && whole)
         DV_E(scvtf_2d, v, v, 0, 0);
@@ -145,11 +155,13 @@ void dv_a64_vec_widen(dv_gen *g, int v, dv_dtype t, dv_dtype to)
 
 int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t)
 {
-    if (t == from)
+    int size = dv_dtype_get(t)->size_bytes;
+    if (t == from || (!dv_is_float(t) && size == 4))
         return v;
-    if (t == DV_I8 || t == DV_U8) { // narrows i32 lanes to bytes
+    if (!dv_is_float(t)) { // narrows i32 lanes
         DV_E(xtn_4h, n, v, 0, 0);
-        DV_E(xtn_8b, n, n, 0, 0);
+        if (size == 1)
+            DV_E(xtn_8b, n, n, 0, 0);
         return n;
     }
     if (from == DV_F64 && t == DV_F32) {

@@ -4,6 +4,9 @@
 #include "jit/a64/gen.h"
 #include "jit/vec/ir.h"
 
+// A scratch register, free between operations.
+enum { V_NARROW = 31 };
+
 // Emits one operation of a vector plan: register d from registers a, b and c,
 // with lanes of g->es bytes.
 void dv_a64_vec_compute(dv_gen *g, dv_vop op, int d, int a, int b, int c,

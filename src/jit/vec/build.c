@@ -1,6 +1,7 @@
 // Translates the nodes of a kernel into values. Nodes are translated depth
 // first, so that values are made shortly before they are used.
 #include "jit/vec/alloc.h"
+#include <math.h>
 #include <string.h>
 
 static const uint8_t n_args[] = {
@@ -63,6 +64,12 @@ int32_t dv_vec_put(dv_vec_build *b, dv_vop op, int32_t x, int32_t y, int32_t z)
 int32_t dv_vec_shift(dv_vec_build *b, dv_vop op, int32_t x, int bits)
 {
     return put(b, op, x, 0, 0, bits);
+}
+
+int32_t dv_vec_repair(dv_vec_build *b, dv_fn fn, int32_t x, int32_t y,
+                      int32_t result)
+{
+    return put(b, DV_V_REPAIR, x, y, result, fn);
 }
 
 int32_t dv_vec_bits(dv_vec_build *b, uint64_t bits)
@@ -338,20 +345,23 @@ static void begin_section(dv_vec_build *b, dv_vec_section next)
     b->in = next;
 }
 
-// Converts f32 to an integer whose last 8 bits are those of x truncated to a
-// 64-bit integer, which saturates; nan gives 0. Numbers with |x| from 2^31 on
-// are multiples of 2^8 and give 0, except that x from 2^63 on saturates.
-static int32_t to_byte(dv_vec_build *b, int32_t x)
+// Converts f32 to an integer whose last 8 or 16 bits are those of x truncated
+// to a 64-bit integer, which saturates; nan gives 0. Numbers with |x| from
+// 2^(23 + bits) on are multiples of 2^bits and give 0, except that x from 2^63
+// on saturates.
+static int32_t to_narrow(dv_vec_build *b, int32_t x, int bits)
 {
     int32_t push = dv_vec_float(b, 0x1.8p23), one = dv_vec_float(b, 1);
     int32_t all = dv_vec_put(b, DV_V_FABS, x, 0, 0);
-    int32_t near = dv_vec_put(b, DV_V_FLT, all, dv_vec_float(b, 0x1p31), 0);
+    int32_t near =
+        dv_vec_put(b, DV_V_FLT, all, dv_vec_float(b, ldexp(1, 23 + bits)), 0);
     int32_t size = dv_vec_put(b, DV_V_AND, all, near, 0);
-    // Reduce modulo 256 by subtracting the nearest multiple; exact in float.
-    int32_t of = dv_vec_put(b, DV_V_FMUL, size, dv_vec_float(b, 0x1p-8), 0);
+    // Reduce modulo 2^bits by subtracting the nearest multiple; exact in float.
+    int32_t of =
+        dv_vec_put(b, DV_V_FMUL, size, dv_vec_float(b, ldexp(1, -bits)), 0);
     of = dv_vec_put(b, DV_V_FADD, of, push, 0);
     of = dv_vec_put(b, DV_V_FSUB, of, push, 0);
-    size = dv_vec_put(b, DV_V_FNMA, of, dv_vec_float(b, 256), size);
+    size = dv_vec_put(b, DV_V_FNMA, of, dv_vec_float(b, ldexp(1, bits)), size);
     // Round down to a whole number.
     int32_t whole = dv_vec_put(b, DV_V_FADD, size, push, 0);
     whole = dv_vec_put(b, DV_V_FSUB, whole, push, 0);
@@ -372,8 +382,13 @@ static void store(dv_vec_build *b, int32_t *stack)
     int32_t to = b->shape->n_operands - 1,
             v = value_of(b, b->shape->result, stack);
     dv_dtype t = (dv_dtype)b->shape->operands[to].dtype;
-    if (b->shape->compute == DV_F32 && (t == DV_I8 || t == DV_U8))
-        v = to_byte(b, v);
+    if (b->shape->compute == DV_F32 && !dv_is_float(t))
+        v = to_narrow(b, v, 8 * dv_dtype_get(t)->size_bytes);
+    if (b->shape->compute == DV_I32 && t == DV_BOOL) {
+        int32_t zero = dv_vec_bits(b, 0), one = dv_vec_bits(b, 1);
+        v = dv_vec_put(b, DV_V_SEL, dv_vec_put(b, DV_V_IEQ, v, zero, 0), zero,
+                       one);
+    }
     v = put(b, DV_V_STORE, v, 0, 0, b->first + to);
     if (!b->failed)
         b->vals[v].section = (uint8_t)b->in;

@@ -126,6 +126,28 @@ static int32_t sign(dv_vec_build *b, const int32_t *x)
     return P(SEL, P(FEQ, x[0], x[0]), sum, x[0]);
 }
 
+static int32_t sign_whole(dv_vec_build *b, const int32_t *x)
+{
+    int32_t one = dv_vec_bits(b, 1), minus = dv_vec_bits(b, UINT32_MAX);
+    return P(IMAX, P(IMIN, x[0], one), minus);
+}
+
+// Distances beyond 31, and negative ones, shift all bits out: to the left 0
+// remains, to the right the sign.
+static int32_t shift_left(dv_vec_build *b, const int32_t *x)
+{
+    int32_t most = dv_vec_bits(b, 31), zero = dv_vec_bits(b, 0);
+    int32_t out = P(OR, P(ILT, most, x[1]), P(ILT, x[1], zero));
+    return P(SEL, out, zero, P(ISHL, x[0], P(AND, x[1], most)));
+}
+
+static int32_t shift_right(dv_vec_build *b, const int32_t *x)
+{
+    int32_t most = dv_vec_bits(b, 31), zero = dv_vec_bits(b, 0);
+    int32_t by = P(SEL, P(ILT, x[1], zero), most, P(IMIN, x[1], most));
+    return P(ISAR, x[0], by);
+}
+
 // How a function is computed on floats and on integers: by one operation, if
 // `op` is not 0 (DV_V_CONST), or by `code`. `is_long`: the code on floats is so
 // long that a loop has other things to do than to wait for its result.
@@ -153,6 +175,12 @@ static const rule rules[DV_N_FNS] = {
     [DV_FN_ACOS] = {.code = dv_vec_acos, .is_long = 1},
     [DV_FN_ATAN] = {.code = dv_vec_atan, .is_long = 1},
     [DV_FN_ATAN2] = {.code = dv_vec_atan2, .is_long = 1},
+    [DV_FN_SIN] = {.code = dv_vec_sin, .is_long = 1},
+    [DV_FN_COS] = {.code = dv_vec_cos, .is_long = 1},
+    [DV_FN_TAN] = {.code = dv_vec_tan, .is_long = 1},
+    [DV_FN_POW] = {.code = dv_vec_pow, .is_long = 1},
+    [DV_FN_REM] = {.code = dv_vec_rem, .is_long = 1},
+    [DV_FN_MOD] = {.code = dv_vec_mod, .is_long = 1},
     [DV_FN_EXP2] = {.code = dv_vec_exp2, .is_long = 1},
     [DV_FN_EXPM1] = {.code = dv_vec_expm1, .is_long = 1},
     [DV_FN_LOG2] = {.code = dv_vec_log2, .is_long = 1},
@@ -168,7 +196,12 @@ static const rule rules[DV_N_FNS] = {
     [DV_FN_CEIL] = {.code = round_up},
     [DV_FN_ROUND] = {.code = round_even},
     [DV_FN_TRUNC] = {.code = truncate},
-    [DV_FN_SIGN] = {.code = sign},
+    [DV_FN_SIGN] = {.code = sign, .whole_code = sign_whole},
+    [DV_FN_BITAND] = {.whole_op = DV_V_AND},
+    [DV_FN_BITXOR] = {.whole_op = DV_V_XOR},
+    [DV_FN_BITOR] = {.whole_op = DV_V_OR},
+    [DV_FN_SHL] = {.whole_code = shift_left},
+    [DV_FN_SHR] = {.whole_code = shift_right},
     [DV_FN_MIN] = {.op = DV_V_FMIN, .whole_op = DV_V_IMIN},
     [DV_FN_MAX] = {.op = DV_V_FMAX, .whole_op = DV_V_IMAX},
 };

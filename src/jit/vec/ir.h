@@ -56,6 +56,8 @@
     DV_VOP(OR, 2)                                                              \
     DV_VOP(XOR, 2)                                                             \
     DV_VOP(SEL, 3) /* bits of b where a has ones, else of c */                 \
+    /* c where it is a number, else function `imm` of a and b (repair.c) */    \
+    DV_VOP(REPAIR, 3)                                                          \
     DV_VOP(IADD, 2)                                                            \
     DV_VOP(ISUB, 2)                                                            \
     DV_VOP(IMUL, 2) /* 32 bits only */                                         \
@@ -64,6 +66,8 @@
     DV_VOP(IABS, 1)                                                            \
     DV_VOP(ILT, 2)                                                             \
     DV_VOP(IEQ, 2)                                                             \
+    DV_VOP(ISHL, 2)  /* a shifted left by b, which is 0..31; 32 bits only */   \
+    DV_VOP(ISAR, 2)  /* to the right; copies the sign */                       \
     DV_VOP(SHL, 1)   /* shift left by `imm` bits */                            \
     DV_VOP(SHR, 1)   /* shift right; fills with zeros */                       \
     DV_VOP(ROT, 1)   /* rotates the lanes by `imm` */                          \
@@ -128,7 +132,7 @@ typedef struct dv_vec_value {
     uint8_t section; // where it is computed, a dv_vec_section
     int32_t arg[3];  // indices of earlier values
     // LOAD, STORE: the operand; ACCUM, ACCUM2, REDUCED: the statement; SHL,
-    // SHR, ROT: the distance to shift.
+    // SHR, ROT: the distance to shift; REPAIR: the function, a dv_fn.
     int32_t imm;
     // CONST: the constant's bits in one lane; if imm is 1, every lane holds its
     // number instead.
@@ -166,6 +170,10 @@ typedef struct dv_vec_build {
 void dv_vec_build_all(dv_vec_build *b);
 int32_t dv_vec_put(dv_vec_build *b, dv_vop op, int32_t x, int32_t y, int32_t z);
 int32_t dv_vec_shift(dv_vec_build *b, dv_vop op, int32_t x, int bits);
+// Makes the value that is `result` where that is a number, else fn(x, y) of the
+// C library. Code for common arguments gives nan for all others.
+int32_t dv_vec_repair(dv_vec_build *b, dv_fn fn, int32_t x, int32_t y,
+                      int32_t result);
 int32_t dv_vec_bits(dv_vec_build *b, uint64_t bits);
 // Makes a constant value: the number `value` rounded to the compute type.
 int32_t dv_vec_float(dv_vec_build *b, double value);
@@ -270,6 +278,15 @@ void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
 // shape and its operands.
 void dv_vec_plan_rebind(dv_vec_plan *p, const dv_vec_shape *shape,
                         dv_arena *arena);
+
+// The function of the C library that a kernel calls for DV_V_REPAIR: `lanes`
+// holds three vectors of n lanes each, a, b and the result, of which it
+// computes the lanes that are nan.
+typedef void dv_vec_repair_fn(void *lanes, int64_t n);
+// Returns the address of that function.
+uint64_t dv_vec_repair_address(dv_fn fn, int is64);
+// Returns whether a plan calls any.
+int dv_vec_repairs(const dv_vec_plan *p);
 
 // A cache of the most recent plans of one back end. It owns their memory.
 enum { DV_VEC_CACHED_PLANS = 8 };

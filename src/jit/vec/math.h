@@ -11,6 +11,8 @@ dv_vec_rule dv_vec_log, dv_vec_log2, dv_vec_log1p;
 dv_vec_rule dv_vec_sinh, dv_vec_cosh, dv_vec_tanh, dv_vec_erf;
 dv_vec_rule dv_vec_asinh, dv_vec_acosh, dv_vec_atanh;
 dv_vec_rule dv_vec_asin, dv_vec_acos, dv_vec_atan, dv_vec_atan2;
+dv_vec_rule dv_vec_sin, dv_vec_cos, dv_vec_tan;
+dv_vec_rule dv_vec_pow, dv_vec_rem, dv_vec_mod;
 dv_vec_rule dv_vec_sigmoid, dv_vec_silu, dv_vec_gelu;
 
 enum { DV_VEC_MAX_TERMS = 26 };
@@ -54,6 +56,12 @@ double dv_vec_magic(const dv_vec_real *k, int by);
 // Returns 2^(m + by), where the argument n is the sum of an integer m and
 // dv_vec_magic(k, by): its low bits are shifted into the exponent field.
 int32_t dv_vec_power(dv_vec_build *b, int32_t n);
+
+// Splits x > 0 into 2^e m with m within a factor sqrt(2) of 1; e is a float.
+int32_t dv_vec_split(dv_vec_build *b, int32_t x, int32_t *e);
+// Returns 2^m e^r, a normal number, where the argument n is the sum of an
+// integer m and dv_vec_magic(k, 0).
+int32_t dv_vec_exp_part(dv_vec_build *b, int32_t r, int32_t n);
 
 // Shorthands for formulas: P emits an operation, K makes a constant.
 #define P(op, ...) dv_vec_put3(b, DV_V_##op, (int32_t[3]){__VA_ARGS__})

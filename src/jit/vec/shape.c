@@ -8,13 +8,14 @@
 
 int dv_vec_loads(dv_dtype element, dv_dtype compute)
 {
-    int byte = element == DV_I8 || element == DV_U8 || element == DV_BOOL;
+    int narrow =
+        dv_dtype_get(element)->size_bytes <= 2 && !dv_is_float(element);
     if (compute == DV_F64)
-        return byte || element <= DV_I32;
+        return narrow || element <= DV_I32 || element == DV_U32;
     if (compute == DV_I32)
-        return byte || element == DV_I32;
+        return narrow || element == DV_I32 || element == DV_U32;
     return compute == DV_F32 &&
-           (byte || element == DV_F32 || element == DV_F16 ||
+           (narrow || element == DV_F32 || element == DV_F16 ||
             element == DV_BF16 || element == DV_I32);
 }
 
@@ -25,13 +26,14 @@ int dv_vec_stores(dv_dtype element, dv_dtype compute)
 
 int dv_vec_stores_on(const dv_isa *isa, dv_dtype element, dv_dtype compute)
 {
-    int byte = element == DV_I8 || element == DV_U8;
+    int narrow =
+        dv_dtype_get(element)->size_bytes <= 2 && !dv_is_float(element);
     if (compute == DV_I32)
-        return byte || element == DV_I32;
+        return narrow || element == DV_I32 || element == DV_U32;
     if (element == DV_F32 || element == DV_F16)
         return 1;
-    if (byte)
-        return compute == DV_F32;
+    if (narrow)
+        return compute == DV_F32 && element != DV_BOOL;
     if (element == DV_BF16)
         return isa &&
                (dv_isa_has(isa, DV_BF16) || dv_backend_vec(isa)->soft_bf16);

@@ -30,7 +30,10 @@
 //   fn.c      the table of functions, and the short ones
 //   math.c    functions as primitive operations
 //   arc.c     inverse trigonometric functions
-//   math.h    interface of fn.c and math.c
+//   trig.c    sine, cosine, tangent
+//   power.c   powers and remainders
+//   repair.c  calls of the C library for rare arguments
+//   math.h    interface of fn.c and of the functions
 //   plan.c    values to operations in loops
 //   order.c   order of operations
 //   alloc.c   register allocation

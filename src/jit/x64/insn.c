@@ -40,6 +40,7 @@ static const operands forms[] = {
     [DV_X_VKVMI] = {7, 31, 31, 15, ANY, 1},
     [DV_X_VK] = {31, 0, 7, 0, IN_REG, 0},
     [DV_X_KR] = {7, 0, 15, 0, IN_REG, 0},
+    [DV_X_KK] = {7, 0, 7, 0, IN_REG, 0},
     [DV_X_TC] = {0, 0, 0, 15, IN_MEM, 0},
     [DV_X_TM] = {7, 0, 0, 15, INDEXED, 0},
     [DV_X_T] = {7, 7, 7, 0, IN_REG, 0},

@@ -20,6 +20,7 @@ typedef enum dv_x_form {
     DV_X_VKVMI,
     DV_X_VK,
     DV_X_KR,
+    DV_X_KK,
     DV_X_TC, // from here on: operand layouts of AMX instructions
     DV_X_TM,
     DV_X_T

@@ -7,7 +7,7 @@
 // that are broadcast when loaded, then whole vectors that this back end adds.
 #include "jit/x64/vec.h"
 
-enum { ALL = 7 };
+enum { ALL = 7, RESULT = 4 };
 
 static void make(dv_code *code, const dv_vec_plan *p, const dv_vec_isa *isa);
 
@@ -17,7 +17,7 @@ const dv_vec_isa dv_x64_vec_isa_32 = {
     .vector_bytes = 32,
     .max_unroll = 4,
     .soft_bf16 = 1,
-    .tied = {[DV_V_FMA] = ALL, [DV_V_FNMA] = ALL},
+    .tied = {[DV_V_FMA] = ALL, [DV_V_FNMA] = ALL, [DV_V_REPAIR] = RESULT},
 };
 
 const dv_vec_isa dv_x64_vec_isa_64 = {
@@ -25,7 +25,10 @@ const dv_vec_isa dv_x64_vec_isa_64 = {
     .n_regs = 32 - N_TEMPS,
     .vector_bytes = 64,
     .soft_bf16 = 1,
-    .tied = {[DV_V_FMA] = ALL, [DV_V_FNMA] = ALL, [DV_V_SEL] = ALL},
+    .tied = {[DV_V_FMA] = ALL,
+             [DV_V_FNMA] = ALL,
+             [DV_V_SEL] = ALL,
+             [DV_V_REPAIR] = RESULT},
 };
 
 // The general registers of the running pointers. rdi (7) comes last, because it
@@ -207,6 +210,75 @@ static void spill(dv_x_vec *m, const dv_vec_mop *o)
                m->slots + (int64_t)m->gen.vb * o->imm, 0);
 }
 
+// The general registers that a call may change and kernels use.
+static const int8_t changed[] = {0, 1, 2, 6, 7, 8, 9, 10};
+enum { N_CHANGED = sizeof changed / sizeof *changed };
+
+// Saves or restores the registers of the kernel, at offset `at` from sp.
+static void all_registers(dv_x_vec *m, int restore, int64_t at)
+{
+    dv_x *g = &m->gen;
+    if (restore)
+        dv_x_loads(g, m->p->n_regs, dv_x_vec_reg(0), X_SP, at);
+    else
+        dv_x_stores(g, m->p->n_regs, dv_x_vec_reg(0), X_SP, at);
+    at += (int64_t)g->vb * m->p->n_regs;
+    for (int i = 0; i < N_CHANGED; i++)
+        if (restore)
+            dv_x_get(g, changed[i], X_SP, at + 8 * i);
+        else
+            dv_x_put(g, changed[i], X_SP, at + 8 * i);
+}
+
+// Emits a subroutine that calls the function whose address is in X_TMP.
+static void put_repair(dv_x_vec *m)
+{
+    // Bytes between the frame's sp and that of the call, which is a multiple of
+    // 16.
+    enum { RETURN = 8, PAD = 8, LANES = 7, COUNT = 6 };
+    dv_x *g = &m->gen;
+    size_t over = dv_x_jump(g, DV_X_jmp);
+    m->repair = g->code->n;
+    dv_x_add(g, X_SP, -PAD);
+    all_registers(m, 0, m->saved + PAD + RETURN);
+    dv_x_emit_gm(g->code, DV_X_lea, LANES, X_SP, m->lanes + PAD + RETURN);
+    dv_x_set(g, COUNT, g->lanes);
+    dv_x_emit(g->code, DV_X_vzeroupper, 0, 0, 0, dv_x_reg(0), none);
+    dv_x_emit(g->code, DV_X_call_r, 0, 0, 0, dv_x_reg(X_TMP), none);
+    all_registers(m, 1, m->saved + PAD + RETURN);
+    dv_x_add(g, X_SP, PAD);
+    dv_x_emit(g->code, DV_X_ret, 0, 0, 0, dv_x_reg(0), none);
+    dv_x_patch_jump(g, over);
+}
+
+void dv_x_vec_repair(dv_x_vec *m, const dv_vec_mop *o)
+{
+    enum { UNORDERED = 3 };
+    const dv_x_more how = {.imm = UNORDERED};
+    dv_x *g = &m->gen;
+    int x[] = {dv_x_vec_reg(o->a), dv_x_vec_reg(o->b), dv_x_vec_reg(o->dst)};
+    if (g->masks) {
+        dv_x_emit(g->code, g->es == 8 ? DV_X_vcmppd_k : DV_X_vcmpps_k, g->vb,
+                  K_TMP, x[2], dv_x_reg(x[2]), how);
+        dv_x_emit(g->code, DV_X_kortestw, 0, K_TMP, 0, dv_x_reg(K_TMP), none);
+    } else {
+        dv_x_emit(g->code, DV_XF(g, vcmp), g->vb, V_T0, x[2], dv_x_reg(x[2]),
+                  how);
+        dv_x_vec_op(m, DV_X_vptest, V_T0, 0, dv_x_reg(V_T0));
+    }
+    size_t all_numbers = dv_x_jump(g, DV_X_jz);
+    if (!m->repair)
+        put_repair(m);
+    for (int i = 0; i < 3; i++)
+        dv_x_store(g, x[i], X_SP, m->lanes + (int64_t)i * g->vb, 0);
+    uint64_t to = dv_vec_repair_address((dv_fn)o->imm, m->p->is64);
+    dv_x_rm address = dv_x_all64(m, to);
+    dv_x_get(g, X_TMP, address.base, address.disp);
+    dv_x_patch(g->code, dv_x_jump(g, DV_X_call), m->repair);
+    dv_x_load(g, x[2], X_SP, m->lanes + 2 * (int64_t)g->vb, 0);
+    dv_x_patch_jump(g, all_numbers);
+}
+
 static void one(dv_x_vec *m, const dv_vec_mop *o)
 {
     int computed =
@@ -232,6 +304,11 @@ static void make(dv_code *code, const dv_vec_plan *p, const dv_vec_isa *isa)
     m.all = place_pointers(&m, m.slots + (int64_t)vb * p->n_slots);
     m.old_sp = m.all + 8;
     m.frame = m.old_sp + 8;
+    if (dv_vec_repairs(p)) {
+        m.lanes = m.frame;
+        m.saved = m.lanes + 3 * (int64_t)vb;
+        m.frame = m.saved + (int64_t)vb * p->n_regs + 8 * N_CHANGED;
+    }
     for (int32_t i = 0; i < p->n && !code->failed; i++)
         one(&m, &p->ops[i]);
     put_pool(&m);

@@ -32,6 +32,10 @@ typedef struct dv_x_vec {
     // stack, the spill slots, the count of the inner loop, the saved sp and a
     // vector that conversions use; and the size of the frame.
     int64_t starts, running, slots, all, old_sp, stage, frame;
+    // Offsets from sp of the three vectors that DV_V_REPAIR passes and of the
+    // registers that it saves; code offset of the code that does, 0: none yet.
+    int64_t lanes, saved;
+    size_t repair;
     // Code offsets: tops of the enclosing loops, and the exit jumps to patch.
     size_t top[DV_VEC_MAX_NEST], out[DV_VEC_MAX_NEST];
     int depth;
@@ -63,6 +67,7 @@ dv_x_rm dv_x_own_const(dv_x_vec *m, dv_x_own_vector own);
 void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c);
 void dv_x_vec_op_n(dv_x_vec *m, dv_x_insn op, int vl, int a, int b, dv_x_rm c);
 
+void dv_x_vec_repair(dv_x_vec *m, const dv_vec_mop *o);
 void dv_x_vec_compute(dv_x_vec *m, const dv_vec_mop *o);
 void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v);
 void dv_x_vec_store(dv_x_vec *m, const dv_vec_mop *o, int v);

@@ -115,7 +115,7 @@ static void compare_whole(dv_x_vec *m, dv_vop op, int d, int a, int b)
 // subtraction. 0: the operation is none of these.
 #define BOTH(name) DV_X_##name##ps, DV_X_##name##pd
 #define ANY(name)  DV_X_##name, DV_X_##name
-static const uint16_t plain[DV_V_IMAX + 1][2] = {
+static const uint16_t plain[DV_V_ISAR + 1][2] = {
     [DV_V_FADD] = {BOTH(vadd)},
     [DV_V_FSUB] = {BOTH(vsub)},
     [DV_V_FMUL] = {BOTH(vmul)},
@@ -128,6 +128,8 @@ static const uint16_t plain[DV_V_IMAX + 1][2] = {
     [DV_V_IMUL] = {ANY(vmuli32)},
     [DV_V_IMIN] = {ANY(vmini32)},
     [DV_V_IMAX] = {ANY(vmaxi32)},
+    [DV_V_ISHL] = {ANY(vsllv32)},
+    [DV_V_ISAR] = {ANY(vsrav32)},
 };
 
 static void special_op(dv_x_vec *m, const dv_vec_mop *o, int d, int a, int b)
@@ -193,9 +195,11 @@ void dv_x_vec_compute(dv_x_vec *m, const dv_vec_mop *o)
     dv_x *g = &m->gen;
     int r[] = {dv_x_vec_reg(o->dst), dv_x_vec_reg(o->a), dv_x_vec_reg(o->b),
                dv_x_vec_reg(o->c)};
-    int op = o->op <= DV_V_IMAX ? plain[o->op][g->es == 8] : 0;
+    int op = o->op <= DV_V_ISAR ? plain[o->op][g->es == 8] : 0;
     if (op)
         dv_x_vvv(g, (dv_x_insn)op, r[0], r[1], r[2]);
+    else if (o->op == DV_V_REPAIR)
+        dv_x_vec_repair(m, o);
     else if (o->op == DV_V_SEL)
         pick(m, r[0], r[1], r[2], r[3]);
     else if (o->op == DV_V_FMA || o->op == DV_V_FNMA)

@@ -111,7 +111,8 @@ static int is_byte(dv_dtype t)
     return t == DV_I8 || t == DV_U8 || t == DV_BOOL;
 }
 
-// Widens narrow floats to f32, or bytes to i32, in a vector of vl bytes.
+// Widens narrow floats to f32, or integers of one or two bytes to i32, in a
+// vector of vl bytes.
 static void widen_4(dv_x_vec *m, int vl, int v, dv_dtype t, dv_x_rm from)
 {
     if (t == DV_F16) {
@@ -119,8 +120,10 @@ static void widen_4(dv_x_vec *m, int vl, int v, dv_dtype t, dv_x_rm from)
     } else if (t == DV_BF16) {
         op_n(m, DV_X_vpmovzxwd, vl, v, 0, from);
         op_n(m, DV_X_vsllv32, vl, v, v, dv_x_all32(m, 16));
-    } else {
+    } else if (is_byte(t)) {
         op_n(m, t == DV_I8 ? DV_X_vpmovsxbd : DV_X_vpmovzxbd, vl, v, 0, from);
+    } else {
+        op_n(m, t == DV_I16 ? DV_X_vpmovsxwd : DV_X_vpmovzxwd, vl, v, 0, from);
     }
 }
 
@@ -128,8 +131,8 @@ static void widen_4(dv_x_vec *m, int vl, int v, dv_dtype t, dv_x_rm from)
 // of a register.
 static void widen(dv_x_vec *m, int v, dv_dtype t, dv_dtype to, dv_x_rm from)
 {
-    int whole = is_byte(t) || t == DV_I32;
-    if (t == to) {
+    int whole = !dv_is_float(t);
+    if (t == to || (t == DV_U32 && to == DV_I32)) {
         op(m, DV_X_vmovups, v, 0, from);
     } else if (t == DV_I32 && to == DV_F32) {
         op(m, DV_X_vcvtdq2ps, v, 0, from);
@@ -139,6 +142,10 @@ static void widen(dv_x_vec *m, int v, dv_dtype t, dv_dtype to, dv_x_rm from)
             op(m, DV_X_vcvtdq2ps, v, 0, dv_x_reg(v));
     } else if (t == DV_I64) {
         from_i64(m, v, from);
+    } else if (t == DV_U32) { // becomes the mantissa of a float above 2^52
+        op(m, DV_X_vpmovzxdq, v, 0, from);
+        op(m, DV_X_vorps, v, v, dv_x_all64(m, 0x4330000000000000));
+        op(m, DV_X_vsubpd, v, v, dv_x_all64(m, 0x4330000000000000));
     } else {
         if (t != DV_F32 && t != DV_I32) {
             widen_4(m, m->gen.vb / 2, V_T0, t, from);
@@ -205,7 +212,7 @@ void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v)
                             off + (int64_t)o->copy * m->gen.lanes * es);
     // Some emulators read more than the operand when vcvtdq2pd has a memory
     // source, so integers are loaded first if the result is f64.
-    int safe = !m->p->is64 || same || (t != DV_I32 && !is_byte(t));
+    int safe = !m->p->is64 || same || dv_is_float(t);
     if (o->count == m->gen.lanes && safe) {
         widen(m, v, t, to, from);
     } else if (same) {
@@ -299,10 +306,16 @@ static int narrow(dv_x_vec *m, int v, dv_dtype t)
 {
     dv_dtype from = (dv_dtype)m->p->shape->compute;
     int vl = m->gen.vb;
-    if (t == from)
+    int whole = !dv_is_float(t);
+    if (t == from || (whole && dv_dtype_get(t)->size_bytes == 4))
         return v;
     if (is_byte(t)) {
         to_i8(m, v);
+        return V_T0;
+    }
+    if (whole) {
+        op(m, DV_X_vandps, V_T0, v, dv_x_all32(m, UINT16_MAX));
+        pack_words(m, vl);
         return V_T0;
     }
     if (t == DV_F32) {

@@ -141,6 +141,62 @@ TEST(parts_wrap)
 #define PRODUCT "a contraction, where values fit 32 bits"
 #define VECTOR  "a vector kernel, where values fit 32 bits"
 
+// Integers of one, two and four bytes, with and without a sign, have kernels.
+TEST(narrow_types)
+{
+    static const example e[] = {
+        {"input x: i16[5, 303] input y: u16[5, 303] "
+         "z[i,j] = x[i,j] * 3 + y[i,j] output z",
+         "a vector kernel"},
+        {"input x: u16[5, 303] y[j]: i16 = max[i] x[i,j] output y",
+         "a vector kernel"},
+        {"input x: u8[5, 303] y[i] = sum[j] x[i,2*j] output y",
+         "a vector kernel"},
+        {"input x: u32[5, 303] input y: u32[303] "
+         "z[i,j] = x[i,j] * y[j] - 7 output z",
+         "a vector kernel"},
+        {"input x: u32[5, 303] input y: f32[303] z[i,j] = x[i,j] + y[j] "
+         "output z",
+         "a vector kernel"},
+        {"input x: i16[303, 5] input y: u16[303] "
+         "z[j,i] = x[i,j] * 0.5 + y[i] output z",
+         "a vector kernel"},
+        {"input x: u16[70, 90] y[j,i] = x[i,j] + 1 output y",
+         "a vector kernel"},
+        {"input x: i32[5, 303] y[i,j]: bool = x[i,j] * 5 output y",
+         "a vector kernel"},
+        {"input x: bool[5, 303] y[i,j]: i16 = x[i,j] + 300 output y",
+         "a vector kernel"},
+    };
+    try_all(e, sizeof e / sizeof *e);
+}
+
+// Bits and shifts; distances may be negative or too large.
+TEST(bits_and_shifts)
+{
+    static const example e[] = {
+        {"input x: i32[5, 303] input y: i32[303] "
+         "z[i,j] = (x[i,j] & y[j]) ^ (x[i,j] | 255) output z",
+         "a vector kernel"},
+        {"input x: i32[5, 303] y[i,j] = ~(x[i,j] >> 3) & 15 output y",
+         "a vector kernel"},
+        {"input x: i16[303] input y: i8[303] z[j] = x[j] >> y[j] output z",
+         "a vector kernel"},
+        {"input x: i32[303] input y: i8[303] z[j] = x[j] << y[j] output z",
+         "a vector kernel"},
+        {"input x: u8[303] y[j]: u8 = (x[j] & 15) << 4 | x[j] >> 4 output y",
+         "a vector kernel"},
+        {"input x: i32[303] y[j] = (x[j] << 2) >> 2 output y",
+         "a vector kernel, where values fit 32 bits"},
+        {"input x: i8[303] y[j] = sign(x[j]) * (x[j] << 40 >> 38) output y",
+         NULL},
+        {"input x: u8[64, 303] input y: f32[64, 303] "
+         "z[i,j] = select((x[i,j] >> (j & 7)) & 1, y[i,j], 0.0) output z",
+         "a vector kernel"},
+    };
+    try_all(e, sizeof e / sizeof *e);
+}
+
 // Comparisons of sums or products must see all 64 bits.
 TEST(comparisons_look)
 {
@@ -195,7 +251,10 @@ TEST(bytes)
         "input x: f32[4, 1031] y[i,j]: i8 = x[i,j] output y",
         "input x: f32[4, 1031] y[i,j]: i8 = x[i,j] * 0.7 output y",
         "input x: f32[4, 1031] y[j]: i8 = max[i] x[i,j] output y",
-        "input x: f16[4, 1031] y[i,j]: i8 = x[i,j] output y"};
+        "input x: f16[4, 1031] y[i,j]: i8 = x[i,j] output y",
+        "input x: f32[4, 1031] y[i,j]: u8 = x[i,j] output y",
+        "input x: f32[4, 1031] y[i,j]: i16 = x[i,j] * 300.0 output y",
+        "input x: f32[4, 1031] y[j]: u16 = min[i] x[i,j] output y"};
     for (size_t k = 0; k < sizeof text / sizeof *text; k++) {
         job j[2];
         for (int e = 0; e < 2; e++) {
@@ -282,6 +341,8 @@ int main(void)
                                        cmocka_unit_test(bytes_again),
                                        cmocka_unit_test(sums_wrap),
                                        cmocka_unit_test(parts_wrap),
+                                       cmocka_unit_test(narrow_types),
+                                       cmocka_unit_test(bits_and_shifts),
                                        cmocka_unit_test(comparisons_look),
                                        cmocka_unit_test(integers_are_exact)};
     return run_group(tests, NULL, NULL);

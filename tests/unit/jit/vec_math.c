@@ -36,7 +36,8 @@ static const struct {
     {DV_FN_ROUND, 0, 0},     {DV_FN_TRUNC, 0, 0},    {DV_FN_SIGN, 0, 0},
     {DV_FN_SINH, 2, 4},      {DV_FN_COSH, 2, 4},     {DV_FN_ASIN, 2, 4},
     {DV_FN_ACOS, 2, 4},      {DV_FN_ATAN, 2, 4},     {DV_FN_ASINH, 2, 4},
-    {DV_FN_ACOSH, 2, 4},     {DV_FN_ATANH, 2, 4}};
+    {DV_FN_ACOSH, 2, 4},     {DV_FN_ATANH, 2, 4},    {DV_FN_SIN, 2, 4},
+    {DV_FN_COS, 2, 4},       {DV_FN_TAN, 2, 4}};
 enum { N_BOUNDS = sizeof bounds / sizeof *bounds };
 
 static long double wide(dv_fn fn, long double x)
@@ -70,6 +71,12 @@ static long double wide(dv_fn fn, long double x)
         return sinhl(x);
     case DV_FN_COSH:
         return coshl(x);
+    case DV_FN_SIN:
+        return sinl(x);
+    case DV_FN_COS:
+        return cosl(x);
+    case DV_FN_TAN:
+        return tanl(x);
     case DV_FN_ASIN:
         return asinl(x);
     case DV_FN_ACOS:
@@ -294,6 +301,114 @@ TEST(f64)
     // If long double is no wider than double, the bound says little.
     for (int i = 0; i < N_BOUNDS; i++)
         one_f64(bounds[i].fn, bounds[i].f64, stride == 1 ? 8 << 20 : SOME);
+}
+
+// -- Functions of two arguments ----------------------------------------------
+
+static dv_vec_fn kernel_of_two(dv_fn fn, dv_dtype t)
+{
+    dv_vec_operand o[3] = {{.inner = 1, .dtype = (uint8_t)t},
+                           {.inner = 1, .dtype = (uint8_t)t},
+                           {.inner = 1, .dtype = (uint8_t)t}};
+    dv_vec_node n[3] = {
+        {.kind = DV_VEC_LOAD},
+        {.kind = DV_VEC_LOAD, .arg = {1}},
+        {.kind = DV_VEC_APPLY, .fn = (uint8_t)fn, .arg = {0, 1}}};
+    dv_vec_shape s = {.operands = o,
+                      .nodes = n,
+                      .n_operands = 3,
+                      .n_nodes = 3,
+                      .result = 2,
+                      .compute = (uint8_t)t};
+    dv_vec_fn out;
+    assert_int_equal(dv_jit_vec(test_jit, &s, &out, NULL), DV_OK);
+    return out;
+}
+
+// Returns a special number, any bit pattern, a small whole number, or a number
+// around 0 or 1.
+static double of_two(void)
+{
+    static const double special[] = {
+        0,      -0.0,   1,       -1,         INFINITY, -INFINITY, NAN,
+        2,      -3,     0.5,     0x1p-149,   1e-40,    3e38,      0x1p24,
+        0x1p53, -1e300, 8388609, -4194303.0, 1e-320,   7};
+    double v, u = (double)(rnd() >> 11) * 0x1p-53;
+    uint64_t bits = rnd();
+    float f;
+    uint32_t word = (uint32_t)bits;
+    switch (bits >> 40 & 7) {
+    case 0:
+        return special[(bits >> 8) % (sizeof special / sizeof *special)];
+    case 1:
+        memcpy(&v, &bits, sizeof v);
+        return v;
+    case 2:
+        memcpy(&f, &word, sizeof f);
+        return (double)f;
+    case 3:
+        return floor(u * 20) - 10;
+    case 4:
+        return 1 + (u - 0.5) * 0x1p-8;
+    case 5:
+        return (u - 0.5) * 300;
+    default:
+        return u * 4;
+    }
+}
+
+static long double wide_of_two(dv_fn fn, double x, double y)
+{
+    if (fn == DV_FN_POW)
+        return powl((long double)x, (long double)y);
+    if (fn == DV_FN_ATAN2)
+        return atan2l((long double)x, (long double)y);
+    return (long double)dv_fn_apply(fn, x, y, 0);
+}
+
+static void two(dv_fn fn, double bound_f32, double bound_f64)
+{
+    static float xs[CHUNK], ys[CHUNK], zs[CHUNK];
+    static double x[CHUNK], y[CHUNK], z[CHUNK];
+    dv_vec_fn in_f32 = kernel_of_two(fn, DV_F32),
+              in_f64 = kernel_of_two(fn, DV_F64);
+    double worst_f32 = 0, worst_f64 = 0;
+    for (int done = 0; done < 2 * SOME; done += CHUNK) {
+        for (int i = 0; i < CHUNK; i++) {
+            x[i] = of_two(), y[i] = of_two();
+            xs[i] = (float)x[i], ys[i] = (float)y[i];
+        }
+        in_f32(&(dv_vec_args){1, CHUNK, (void *[]){xs, ys, zs}, NULL});
+        in_f64(&(dv_vec_args){1, CHUNK, (void *[]){x, y, z}, NULL});
+        for (int i = 0; i < CHUNK; i++) {
+            long double want = wide_of_two(fn, (double)xs[i], (double)ys[i]);
+            double e = error_f32(fn, xs[i], zs[i], (double)want);
+            if (e > bound_f32 ||
+                (zs[i] == 0 && !signbit(zs[i]) != !signbit((float)want)))
+                fail_msg("%s(%a, %a) is %a, want %La: %g ulp",
+                         dv_fn_get(fn)->text, (double)xs[i], (double)ys[i],
+                         (double)zs[i], want, e);
+            worst_f32 = fmax(worst_f32, e);
+            want = wide_of_two(fn, x[i], y[i]);
+            e = error_f64(fn, z[i], want);
+            if (e > bound_f64 ||
+                (z[i] == 0 && !signbit(z[i]) != !signbit((double)want)))
+                fail_msg("%s(%a, %a) is %a, want %La: %g ulp",
+                         dv_fn_get(fn)->text, x[i], y[i], z[i], want, e);
+            worst_f64 = fmax(worst_f64, e);
+        }
+    }
+    print_message("%-8s f32 %.3f ulp, f64 %.3f ulp\n", dv_fn_get(fn)->text,
+                  worst_f32, worst_f64);
+}
+
+TEST(of_two_arguments)
+{
+    skip_without_kernels();
+    two(DV_FN_POW, 2, 4);
+    two(DV_FN_ATAN2, 2, 4);
+    two(DV_FN_REM, 0, 0);
+    two(DV_FN_MOD, 0.5, 0.5);
 }
 
 // -0 and 0 give what the plain formulas give, with the same sign.
@@ -546,6 +661,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(f32),
                                        cmocka_unit_test(f64),
+                                       cmocka_unit_test(of_two_arguments),
                                        cmocka_unit_test(zeros),
                                        cmocka_unit_test(neighbours),
                                        cmocka_unit_test(crowds),

@@ -221,6 +221,7 @@ static void add_vector(dv_x_insn op)
         if ((kind == 'x' && vl != 16) || (kind == 'y' && vl != 32) ||
             (kind == 'z' && vl != 64) || (vl == 64 && row->enc == DV_X_V) ||
             ((op == DV_X_vsplatpd || op == DV_X_vpermps) && vl == 16) ||
+            (row->form == DV_X_KK && vl != 16) ||
             (kind_of(op, 'M') == 'h' && vl == 16))
             continue;
         for (size_t i = 0; i < sizeof regs / sizeof *regs; i++)
