@@ -388,6 +388,9 @@ static dv_status check_loops(const dv_plan *plan, const use *uses, int32_t op,
     if (as->window && (!reduce || dv_op_points(o, reduce->vars) != as->window))
         WRONG(C25, "op %s unrolls %d points, which it does not reduce", o->name,
               (int)as->window);
+    if (as->images && (!as->window || as->inner < 0 || as->guard))
+        WRONG(C25, "op %s runs on images without a window, or with a guard",
+              o->name);
     if (as->guard != DV_GUARD_INDICES && has_indirect_read(o))
         WRONG(C25, "op %s has indirect reads without a guard", o->name);
     return check_collapse(plan, uses, op, at, diag);

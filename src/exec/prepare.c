@@ -170,14 +170,15 @@ static dv_status make_kernels(dv_exec *x, dv_op_kernels *prepared,
     return st;
 }
 
+// Copies of a block and its results stay in an L1 cache of 32 KiB.
+enum { BLOCK_BYTES = 16 << 10 };
+
 // Prepares the copies of the op's operands with a border: of blocks for vector
 // kernels, and of whole tiles for products. They remain NULL if there are none,
 // or if the interpreter must run the op.
 static dv_status find_stages(dv_exec *x, int32_t op, dv_stage **blocks,
                              dv_stage **tiles, dv_diag *diag)
 {
-    // Copies of a block and its results stay in an L1 cache of 32 KiB.
-    enum { BLOCK_BYTES = 16 << 10 };
     const dv_kernel *k = &x->kernels[op];
     const int64_t *lens = x->plan->slices[op];
     return dv_stage_create(blocks, x->plan->ops, k, lens, BLOCK_BYTES,
@@ -185,6 +186,49 @@ static dv_status find_stages(dv_exec *x, int32_t op, dv_stage **blocks,
                    dv_stage_create(tiles, x->plan->ops, k, lens, 0, &x->arena)
                ? DV_OK
                : dv_nomem(diag);
+}
+
+// Creates an op whose operands are copied as images, as the plan's schedule
+// says or, while schedules are chosen, if it is faster. *vec and *stage remain
+// NULL if not.
+static dv_status prepare_images(dv_exec *x, int32_t op, const dv_vec_how *how,
+                                dv_vec_op **vec, dv_stage **stage,
+                                dv_diag *diag)
+{
+    const dv_op_schedule *as = how->as;
+    dv_stage *s = NULL;
+    if (as && !as->images)
+        return DV_OK;
+    if (!dv_stage_create_images(&s, x->plan->ops, &x->kernels[op],
+                                x->plan->slices[op], BLOCK_BYTES, &x->arena))
+        return dv_nomem(diag);
+    if (!s || (!as && !dv_stage_wants_images(s)))
+        return DV_OK;
+    dv_op_schedule loops = {.inner = s->col, .outer = -1, .window = 1};
+    for (int v = 0; v < how->op->n_vars; v++)
+        if (!how->op->vars[v].reduce && v != s->row && v != s->col &&
+            s->block[v] > 1 &&
+            (loops.outer < 0 || s->block[v] > s->block[loops.outer]))
+            loops.outer = v;
+    dv_vec_how images = *how;
+    images.op = &s->image_op;
+    images.reads = s->kernel.reads;
+    images.write = &s->kernel.write;
+    images.points = s->points;
+    images.staged = 1;
+    images.plan = NULL; // nothing is prefetched
+    images.as = as ? as : &loops;
+    DV_TRY(dv_vec_op_create(vec, &images, x->jit, &x->arena, diag));
+    if (!*vec)
+        return DV_OK;
+    dv_op_schedule is = {0};
+    dv_vec_op_describe(*vec, &is);
+    if (is.guard || !is.window || is.inner != s->col)
+        *vec = NULL; // guards check values in the tensors
+    else
+        DV_TRY(dv_vec_op_kernels(*vec, &images, x->jit, &x->arena, diag));
+    *stage = *vec ? s : NULL;
+    return DV_OK;
 }
 
 // Prepares an op as the plan's schedule `as` says or, if it is NULL, chooses
@@ -223,7 +267,7 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
         return DV_OK;
     if (pins->kind == DV_KERNEL_STRIP)
         return DV_OK;
-    dv_stage *blocks = NULL, *tiles = NULL;
+    dv_stage *blocks = NULL, *tiles = NULL, *images = NULL;
     if (!parts && !run->grid)
         DV_TRY(find_stages(x, op, &blocks, &tiles, diag));
     if (blocks) {
@@ -231,13 +275,19 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
         vec.reads = blocks->kernel.reads;
     }
     int want_product = pins->kind == DV_KERNEL_PRODUCT || pins->tile_size;
+    int gemm =
+        as ? product : want_product || dv_sums_worth_gemm(whole.p, whole.op);
+    if (!parts && !run->grid && !gemm)
+        DV_TRY(prepare_images(x, op, &vec, &prepared->vec, &images, diag));
+    if (images) {
+        prepared->stage = images;
+        return DV_OK;
+    }
     DV_TRY(dv_vec_op_create(&prepared->vec, &vec, x->jit, &x->arena, diag));
     if (blocks && prepared->vec && dv_vec_op_guard(prepared->vec))
         prepared->vec = NULL; // guards check values in the tensors
     prepared->stage = blocks;
-    if (parts || run->grid ||
-        (as ? !product
-            : !want_product && !dv_sums_worth_gemm(whole.p, whole.op))) {
+    if (parts || run->grid || !gemm) {
         vec.later = 0;
         DV_TRY(make_kernels(x, prepared, &vec, diag));
     }
@@ -289,6 +339,8 @@ void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out)
         dv_vec_op_describe(prepared->vec, out);
     if (prepared->product)
         dv_product_describe(prepared->product, out);
+    out->images = !prepared->product && prepared->vec && prepared->stage &&
+                  prepared->stage->col >= 0;
     out->guard = prepared->guard;
     out->kind = prepared->product ? DV_KERNEL_PRODUCT
                 : prepared->vec   ? DV_KERNEL_STATEMENT

@@ -7,6 +7,8 @@ enum {
     ALIGN_BYTES = 64,
     // Reads that are at most this far apart in each dim share a copy.
     NEAR = 16,
+    // A window that is copied as images has at most this many rows and columns.
+    MOST_WINDOW = 16,
 };
 // Copies of one tile must not take more than this.
 #define MOST_BYTES ((int64_t)1 << 30)
@@ -54,12 +56,19 @@ static int start_copy(dv_stage_copy *c, const dv_program *p, const dv_op *op,
     return 1;
 }
 
+static int is_copied(const dv_stage *s, int32_t read)
+{
+    const dv_flat *f = &s->kernel.reads[read];
+    return s->col < 0 ? s->kernel.op->reads[read].has_border
+                      : f->coef[s->row] != 0 || f->coef[s->col] != 0;
+}
+
 static int group_reads(dv_stage *s, const dv_program *p, dv_arena *arena)
 {
     const dv_op *op = s->kernel.op;
     for (int32_t r = 0; r < op->n_reads; r++) {
         int32_t c = 0;
-        if (!op->reads[r].has_border)
+        if (!is_copied(s, r))
             continue;
         while (c < s->n_copies && !is_near(op, &s->copies[c], &op->reads[r]))
             c++;
@@ -86,16 +95,88 @@ static int64_t extent_of(const dv_stage_copy *c, const dv_op *op, int d,
     return n;
 }
 
+// Returns the step in dim d of a copy from one result to the next along v.
+static int64_t step_of(const dv_stage_copy *c, int d, int v)
+{
+    return c->access->index[d].coef[v];
+}
+
+// Finds the rows and columns of the window that a copy for images has, and
+// thereby the copies that it consists of. Returns 0 if there are too many.
+static int find_phases(const dv_stage *s, dv_stage_copy *c, const int64_t *lens)
+{
+    const dv_op *op = s->kernel.op;
+    int col = c->access->n_dims - 1, row = col - 1;
+    int64_t one[DV_MAX_VARS], down = step_of(c, row, s->row);
+    int64_t right = step_of(c, col, s->col);
+    memcpy(one, lens, (size_t)op->n_vars * sizeof *one);
+    one[s->row] = one[s->col] = 1;
+    int64_t high = extent_of(c, op, row, one);
+    int64_t wide = extent_of(c, op, col, one);
+    if (high > MOST_WINDOW || wide > MOST_WINDOW)
+        return 0;
+    c->row_phases = dv_min_i64(down, high);
+    c->col_phases = dv_min_i64(right, wide);
+    c->rows = lens[s->row] + (high - 1) / down;
+    c->cols = lens[s->col] + (wide - 1) / right;
+    return 1;
+}
+
+// Finds the pitch of all images, which is the longest row of a copy, and lays
+// out the buffer of results.
+static int lay_out_images(dv_stage *s, const int64_t *lens, int64_t *sum)
+{
+    const dv_op *op = s->kernel.op;
+    int64_t n;
+    s->pitch = lens[s->col];
+    for (int32_t i = 0; i < s->n_copies; i++) {
+        if (!find_phases(s, &s->copies[i], lens))
+            return 0;
+        s->pitch = dv_max_i64(s->pitch, s->copies[i].cols);
+    }
+    if (!dv_mul_i64(&n, lens[s->row], s->pitch))
+        return 0;
+    for (int v = op->n_vars - 1; v >= 0; v--) {
+        s->result_step[v] = v == s->col ? 1 : 0;
+        if (v == s->row || v == s->col || op->vars[v].reduce)
+            continue;
+        s->result_step[v] = n;
+        if (!dv_mul_i64(&n, n, lens[v]))
+            return 0;
+    }
+    if (n > MOST_BYTES / s->result_bytes)
+        return 0;
+    *sum = dv_round_up(n * s->result_bytes, ALIGN_BYTES);
+    return 1;
+}
+
+// Lays out the two inner dims of a copy for images, before which *d of its dims
+// remain, and sets *n to its elements. Returns 0 if it is too large.
+static int lay_out_image(const dv_stage *s, dv_stage_copy *c, int *d,
+                         int64_t *n)
+{
+    int row = c->access->n_dims - 2;
+    c->stride[row] = c->stride[row + 1] = 0;
+    *d = row - 1;
+    return dv_mul_i64(n, c->rows, s->pitch) &&
+           dv_mul_i64(n, *n, c->row_phases * c->col_phases);
+}
+
 // Lays out the copies for boxes of these lengths. Returns their bytes, or
 // INT64_MAX if they are too large.
 static int64_t lay_out(dv_stage *s, const int64_t *lens)
 {
     int64_t sum = 0;
+    if (s->col >= 0 && !lay_out_images(s, lens, &sum))
+        return INT64_MAX;
     for (int32_t i = 0; i < s->n_copies; i++) {
         dv_stage_copy *c = &s->copies[i];
         int64_t n = 1;
         c->off_bytes = sum;
-        for (int d = c->access->n_dims - 1; d >= 0; d--) {
+        int d = c->access->n_dims - 1;
+        if (s->col >= 0 && !lay_out_image(s, c, &d, &n))
+            return INT64_MAX;
+        for (; d >= 0; d--) {
             c->stride[d] = n;
             if (!dv_mul_i64(&n, n, extent_of(c, s->kernel.op, d, lens)))
                 return INT64_MAX;
@@ -137,21 +218,17 @@ static void find_blocks(dv_stage *s, int64_t most_bytes)
 
 static int can_stage(const dv_op *op)
 {
-    if (op->is_extern || !dv_op_has_border(op) || dv_op_gathers(op) ||
-        dv_access_is_indirect(&op->write))
-        return 0;
-    return 1;
+    return !op->is_extern && !dv_op_gathers(op) &&
+           !dv_access_is_indirect(&op->write);
 }
 
-int dv_stage_create(dv_stage **out, const dv_program *p, const dv_kernel *k,
-                    const int64_t *lens, int64_t most_bytes, dv_arena *arena)
+// Creates the copies of a stage whose row and col are known.
+static int create(dv_stage **out, dv_stage *s, const dv_program *p,
+                  const dv_kernel *k, const int64_t *lens, int64_t most_bytes,
+                  dv_arena *arena)
 {
-    *out = NULL;
     const dv_op *op = k->op;
-    if (!can_stage(op))
-        return 1;
-    dv_stage *s = DV_NEW(arena, dv_stage, 1);
-    if (!s || !(s->copies = DV_NEW(arena, dv_stage_copy, op->n_reads)))
+    if (!(s->copies = DV_NEW(arena, dv_stage_copy, op->n_reads)))
         return 0;
     s->kernel = *k;
     if (!group_reads(s, p, arena))
@@ -183,6 +260,178 @@ int dv_stage_create(dv_stage **out, const dv_program *p, const dv_kernel *k,
     return 1;
 }
 
+int dv_stage_create(dv_stage **out, const dv_program *p, const dv_kernel *k,
+                    const int64_t *lens, int64_t most_bytes, dv_arena *arena)
+{
+    *out = NULL;
+    if (!can_stage(k->op) || !dv_op_has_border(k->op))
+        return 1;
+    dv_stage *s = DV_NEW(arena, dv_stage, 1);
+    if (!s)
+        return 0;
+    s->row = s->col = -1;
+    return create(out, s, p, k, lens, most_bytes, arena);
+}
+
+// Finds the variables of rows and columns: the last that is contiguous in the
+// result, and the one with the next larger stride.
+static int find_image(dv_stage *s, const dv_kernel *k, const int64_t *lens)
+{
+    const dv_op *op = k->op;
+    const int64_t *step = k->write.coef;
+    s->row = s->col = -1;
+    for (int v = 0; v < op->n_vars; v++)
+        if (!op->vars[v].reduce && lens[v] > 1 && step[v] == 1)
+            s->col = v;
+    for (int v = 0; v < op->n_vars && s->col >= 0; v++)
+        if (!op->vars[v].reduce && lens[v] > 1 && step[v] > 1 &&
+            (s->row < 0 || step[v] < step[s->row]))
+            s->row = v;
+    return s->row >= 0;
+}
+
+// Can a read be copied as images: are its last two dims, and no others, indexed
+// by rows and columns of the result, forwards, and otherwise only by the
+// window? Tiles of temporaries, which are not laid out as the tensor is,
+// cannot.
+static int has_image(const dv_stage *s, const dv_program *p, int32_t read)
+{
+    const dv_op *op = s->kernel.op;
+    const dv_access *a = &op->reads[read];
+    for (int v = 0; v < op->n_vars; v++)
+        if (s->kernel.reads[read].coef[v] != dv_access_step(p, a, v))
+            return 0;
+    for (int d = 0; d < a->n_dims; d++) {
+        int var = d == a->n_dims - 1   ? s->col
+                  : d == a->n_dims - 2 ? s->row
+                                       : -1;
+        if (var >= 0 && a->index[d].coef[var] <= 0)
+            return 0;
+        for (int v = 0; v < op->n_vars; v++) {
+            int may = var < 0 ? v != s->row && v != s->col
+                              : v == var || op->vars[v].reduce;
+            if (a->index[d].coef[v] && !may)
+                return 0;
+        }
+    }
+    return a->n_dims >= 2;
+}
+
+static int has_index(const dv_expr *e)
+{
+    int has = e->kind == DV_EXPR_INDEX;
+    for (int i = 0; i < e->n_args && !has; i++)
+        has = has_index(e->arg[i]);
+    return has;
+}
+
+// Finds where in the copy of a read each point of the window begins. Points are
+// numbered with the last variable fastest.
+static int find_points(dv_stage *s, const dv_stage_copy *c, int32_t read,
+                       dv_arena *arena)
+{
+    const dv_op *op = s->kernel.op;
+    const dv_access *a = &op->reads[read];
+    const int64_t *outer = s->kernel.reads[read].coef;
+    int col = a->n_dims - 1, row = col - 1;
+    int64_t n = dv_op_points(op, dv_op_reduce(op)->vars);
+    int64_t *points = DV_NEW(arena, int64_t, n);
+    if (!points)
+        return 0;
+    for (int64_t i = 0; i < n; i++) {
+        // The row and the column of the window, from its first ones.
+        int64_t down = a->index[row].base - c->base[row], left = i;
+        int64_t right = a->index[col].base - c->base[col], off = 0;
+        for (int v = op->n_vars - 1; v >= 0; v--) {
+            if (!op->vars[v].reduce)
+                continue;
+            int64_t len = dv_var_len(op, v), at = left % len;
+            int64_t y = a->index[row].coef[v], x = a->index[col].coef[v];
+            left /= len;
+            down += y * at - dv_min_i64(y * (len - 1), 0);
+            right += x * at - dv_min_i64(x * (len - 1), 0);
+            off += outer[v] * (op->vars[v].begin + at);
+        }
+        int64_t high = step_of(c, row, s->row), wide = step_of(c, col, s->col);
+        int64_t copy = down % high * c->col_phases + right % wide;
+        points[i] =
+            off + (copy * c->rows + down / high) * s->pitch + right / wide;
+    }
+    s->points[read] = points;
+    return 1;
+}
+
+int dv_stage_create_images(dv_stage **out, const dv_program *p,
+                           const dv_kernel *k, const int64_t *lens,
+                           int64_t most_bytes, dv_arena *arena)
+{
+    *out = NULL;
+    const dv_op *op = k->op;
+    if (!can_stage(op) || !dv_op_window(p, op) || has_index(op->body))
+        return 1;
+    dv_stage *s = DV_NEW(arena, dv_stage, 1), *made = NULL;
+    if (!s || !(s->points = DV_NEW(arena, const int64_t *, op->n_reads)) ||
+        !(s->result_step = DV_NEW(arena, int64_t, op->n_vars)))
+        return 0;
+    s->result = k->write;
+    s->result_bytes =
+        dv_dtype_get(p->tensors[op->write.tensor].dtype)->size_bytes;
+    if (!find_image(s, k, lens))
+        return 1;
+    s->kernel = *k;
+    for (int32_t r = 0; r < op->n_reads; r++)
+        if (is_copied(s, r) && !has_image(s, p, r))
+            return 1;
+    if (!create(&made, s, p, k, lens, most_bytes, arena))
+        return 0;
+    if (!made || !s->n_copies)
+        return 1;
+    for (int32_t i = 0; i < s->n_copies; i++)
+        for (int32_t r = 0; r < op->n_reads; r++) {
+            if (!s->copies[i].is_read[r])
+                continue;
+            s->kernel.reads[r].coef[s->col] = 1;
+            if (!find_points(s, &s->copies[i], r, arena))
+                return 0;
+        }
+    dv_var *vars = dv_arena_grow(arena, op->vars, (size_t)op->n_vars,
+                                 (size_t)op->n_vars, sizeof *op->vars);
+    if (!vars)
+        return 0;
+    vars[s->row].begin = vars[s->col].begin = 0;
+    vars[s->row].end = 1;
+    vars[s->col].end = (s->block[s->row] - 1) * s->pitch + s->block[s->col];
+    s->kernel.write = (dv_flat){0, s->result_step};
+    s->image_op = *op;
+    s->image_op.vars = vars;
+    *out = s;
+    return 1;
+}
+
+int dv_stage_wants_images(const dv_stage *s)
+{
+    enum { SHORT_ROW = 64 };
+    int has_border = 0;
+    for (int32_t i = 0; i < s->n_copies; i++) {
+        const dv_access *a = s->copies[i].access;
+        int64_t step = step_of(&s->copies[i], a->n_dims - 1, s->col);
+        has_border |= a->has_border;
+        if (s->block[s->col] > SHORT_ROW / step)
+            return 0;
+    }
+    return has_border;
+}
+
+void dv_stage_box(const dv_stage *s, int64_t *begin, int64_t *end)
+{
+    if (s->col < 0)
+        return;
+    end[s->col] = (end[s->row] - begin[s->row] - 1) * s->pitch + end[s->col] -
+                  begin[s->col];
+    begin[s->row] = begin[s->col] = 0;
+    end[s->row] = 1;
+}
+
 // Sets n elements to the value outside of the tensor.
 static inline void put_border(const dv_stage_copy *c, unsigned char *to,
                               int64_t n)
@@ -200,6 +449,21 @@ static inline void put_border(const dv_stage_copy *c, unsigned char *to,
         memset(to, c->border[0], (size_t)n);
 }
 
+// Rows or columns of an image: n from number `first` of the tensor's dim, which
+// are `step` apart; those from `begin` to `end` exist.
+typedef struct span {
+    int64_t first, step, n, begin, end;
+} span;
+
+static span span_of(int64_t first, int64_t step, int64_t n, int64_t side)
+{
+    int64_t begin = first < 0 ? dv_ceil_div(-first, step) : 0;
+    int64_t end = first < side ? dv_ceil_div(side - first, step) : 0;
+    end = dv_min_i64(end, n);
+    begin = dv_min_i64(begin, n);
+    return (span){first, step, n, begin, dv_max_i64(end, begin)};
+}
+
 // The box of a tensor that a copy has: n[d] elements from lo[d] in dim d, some
 // of which do not exist.
 typedef struct source {
@@ -208,6 +472,8 @@ typedef struct source {
     // The elements of a row (along the last dim): those before the tensor,
     // those inside, and all.
     int64_t before, inside, row;
+    // The rows and columns of each copy of an image.
+    span rows[MOST_WINDOW], cols[MOST_WINDOW];
 } source;
 
 // Copies one row, whose elements in the tensor begin at element `from`.
@@ -221,6 +487,110 @@ static inline void copy_row(const dv_stage_copy *c, const source *x,
     memcpy(to + x->before * bytes, x->data + at, (size_t)(x->inside * bytes));
     if (x->row > left)
         put_border(c, to + left * bytes, x->row - left);
+}
+
+// Copies a few bytes, mostly without a call.
+static inline void copy_bytes(unsigned char *to, const char *from, int64_t n)
+{
+    enum { V = 16, FEW = 16 * V };
+    if (n < V || n > FEW) {
+        memcpy(to, from, (size_t)n);
+        return;
+    }
+    for (int64_t i = 0; i < n - V; i += V)
+        memcpy(to + i, from + i, V);
+    memcpy(to + n - V, from + n - V, V);
+}
+
+// Copies n elements that are `step` elements apart.
+static inline void copy_apart(const dv_stage_copy *c, const char *from,
+                              int64_t step, unsigned char *to, int64_t n)
+{
+    int64_t bytes = c->elem_bytes;
+    if (step == 1)
+        copy_bytes(to, from, n * bytes);
+    else if (bytes == 4 && step == 2)
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + 4 * i, from + 8 * i, 4);
+    else
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + bytes * i, from + bytes * i * step, (size_t)bytes);
+}
+
+// Copies some rows and columns of the image at `from`, of which each row has
+// `side` elements. Between the elements of two rows is one gap.
+static void copy_image(const dv_stage_copy *c, const char *from, int64_t side,
+                       const span *rows, const span *cols, unsigned char *to)
+{
+    int64_t bytes = c->elem_bytes, n = cols->n, in = cols->end - cols->begin;
+    int64_t count = rows->end - rows->begin;
+    if (in <= 0 || count <= 0) {
+        put_border(c, to, rows->n * n);
+        return;
+    }
+    put_border(c, to, rows->begin * n + cols->begin);
+    to += (rows->begin * n + cols->begin) * bytes;
+    from += ((rows->first + rows->begin * rows->step) * side + cols->first +
+             cols->begin * cols->step) *
+            bytes;
+    for (int64_t r = 0; r < count; r++) {
+        copy_apart(c, from, cols->step, to, in);
+        from += rows->step * side * bytes;
+        to += in * bytes;
+        if (r + 1 < count)
+            put_border(c, to, n - in);
+        to += (n - in) * bytes;
+    }
+    put_border(c, to - (n - in) * bytes,
+               (rows->n - rows->end) * n + n - cols->end);
+}
+
+// Copies an image for all phases of rows and columns. `exists` is 0 if it is
+// outside of the tensor.
+static void copy_phases(const dv_stage *s, const dv_stage_copy *c,
+                        const source *x, const char *from, int exists,
+                        unsigned char *to)
+{
+    int64_t side = c->shape[c->access->n_dims - 1];
+    int64_t apart = c->rows * s->pitch * c->elem_bytes;
+    for (int64_t y = 0; y < c->row_phases; y++)
+        for (int64_t i = 0; i < c->col_phases; i++, to += apart)
+            if (exists)
+                copy_image(c, from, side, &x->rows[y], &x->cols[i], to);
+            else
+                put_border(c, to, x->rows[y].n * s->pitch);
+}
+
+// Finds the rows and columns of the copies of an image.
+static void set_spans(const dv_stage *s, const dv_stage_copy *c, source *x)
+{
+    int col = c->access->n_dims - 1, row = col - 1;
+    int64_t down = step_of(c, row, s->row), right = step_of(c, col, s->col);
+    // x->n[row] rows are read, of which a copy has every `down`-th.
+    for (int64_t y = 0; y < c->row_phases; y++)
+        x->rows[y] = span_of(x->lo[row] + y, down,
+                             dv_ceil_div(x->n[row] - y, down), c->shape[row]);
+    for (int64_t i = 0; i < c->col_phases; i++)
+        x->cols[i] = span_of(x->lo[col] + i, right, s->pitch, c->shape[col]);
+}
+
+// Copies dims `d` and inner of the box of a copy of images. `from` is the
+// number of the image in the outer dims.
+static void copy_outer(const dv_stage *s, const dv_stage_copy *c,
+                       const source *x, int d, int64_t from, int exists,
+                       unsigned char *to)
+{
+    int row = c->access->n_dims - 2;
+    int64_t image = c->shape[row] * c->shape[row + 1] * c->elem_bytes;
+    if (d == row) {
+        copy_phases(s, c, x, x->data + from * image, exists, to);
+        return;
+    }
+    for (int64_t i = 0; i < x->n[d]; i++, to += c->stride[d] * c->elem_bytes) {
+        int64_t index = x->lo[d] + i;
+        int in = exists && index >= 0 && index < c->shape[d];
+        copy_outer(s, c, x, d + 1, in ? from * c->shape[d] + index : 0, in, to);
+    }
 }
 
 // Copies dims `d` and inner of the box. `from` is the element number of index
@@ -256,9 +626,18 @@ void dv_stage_fill(const dv_stage *s, const int64_t *begin, const int64_t *end,
     int64_t lens[DV_MAX_VARS];
     for (int v = 0; v < op->n_vars; v++)
         lens[v] = end[v] - begin[v];
+    if (s->col >= 0) {
+        int64_t first = 0;
+        for (int v = 0; v < op->n_vars; v++)
+            first += v == s->col ? 0 : begin[v] * s->result_step[v];
+        // The buffer of results begins the memory.
+        at[op->n_reads] =
+            (void *)((uintptr_t)memory - (uintptr_t)(first * s->result_bytes));
+    }
     for (int32_t i = 0; i < s->n_copies; i++) {
         const dv_stage_copy *c = &s->copies[i];
-        source x = {.data = from[c->first_read]};
+        source x;
+        x.data = from[c->first_read];
         int64_t first = 0;
         for (int d = 0; d < c->access->n_dims; d++) {
             x.lo[d] = c->base[d];
@@ -270,16 +649,53 @@ void dv_stage_fill(const dv_stage *s, const int64_t *begin, const int64_t *end,
             first += x.lo[d] * c->stride[d];
         }
         int d = c->access->n_dims - 1;
+        unsigned char *to = (unsigned char *)memory + c->off_bytes;
         int64_t hi = dv_min_i64(x.lo[d] + x.n[d], c->shape[d]);
         x.before = dv_min_i64(dv_max_i64(-x.lo[d], 0), x.n[d]);
         x.inside = dv_max_i64(hi - x.lo[d] - x.before, 0);
         x.row = x.n[d];
-        unsigned char *to = (unsigned char *)memory + c->off_bytes;
-        copy_dims(c, &x, 0, 0, 1, to);
+        if (s->col >= 0) {
+            set_spans(s, c, &x);
+            copy_outer(s, c, &x, 0, 0, 1, to);
+        } else {
+            copy_dims(c, &x, 0, 0, 1, to);
+        }
         // Moved back, so that indices of the whole tensor address the copy.
         uintptr_t zero = (uintptr_t)to - (uintptr_t)(first * c->elem_bytes);
         for (int32_t r = 0; r < op->n_reads; r++)
             if (c->is_read[r])
                 at[r] = (void *)zero;
     }
+}
+
+void dv_stage_store(const dv_stage *s, const int64_t *begin, const int64_t *end,
+                    const void *memory, void *to)
+{
+    const dv_op *op = s->kernel.op;
+    int64_t bytes = s->result_bytes, point[DV_MAX_VARS];
+    int v;
+    if (s->col < 0)
+        return;
+    int64_t n = (end[s->col] - begin[s->col]) * bytes;
+    memcpy(point, begin, (size_t)op->n_vars * sizeof *point);
+    do {
+        int64_t from = 0;
+        for (v = 0; v < op->n_vars; v++)
+            from += (point[v] - begin[v]) * s->result_step[v];
+        const char *at = (const char *)memory + from * bytes;
+        unsigned char *row =
+            (unsigned char *)to + dv_flat_at(&s->result, op, point) * bytes;
+        for (int64_t r = begin[s->row]; r < end[s->row]; r++) {
+            copy_bytes(row, at, n);
+            at += s->pitch * bytes;
+            row += s->result.coef[s->row] * bytes;
+        }
+        for (v = op->n_vars - 1; v >= 0; v--) {
+            if (v == s->row || v == s->col || op->vars[v].reduce)
+                continue;
+            if (++point[v] < end[v])
+                break;
+            point[v] = begin[v];
+        }
+    } while (v >= 0);
 }

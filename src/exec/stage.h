@@ -8,6 +8,18 @@
 //
 // Reads of one tensor that differ by a few elements share a copy. For vector
 // kernels a tile is computed in blocks whose copies stay in the L1 cache.
+//
+// Windows with a border whose rows are short run on whole images. Copies and results get rows
+// of one pitch, so that one loop of the kernel covers an image; what it
+// computes in the gaps between rows is not stored. If rows or columns are read
+// with a step, there is a copy for each remainder, so that loads have unit
+// stride:
+//
+//   y[c,i,j] = sum[a,b] w[c,a,b] * x[c,2*i+a-1,2*j+b-1] else 0     7 x 7
+//   results
+//   ->  even and odd columns of the even and of the odd rows of x, in rows of 8
+//       elements; a and b choose the copy and where its elements begin; 55
+//       results, of which 6 are in gaps
 #ifndef DV_STAGE_H
 #define DV_STAGE_H
 #include "strip/strip.h"
@@ -20,6 +32,10 @@ typedef struct dv_stage_copy {
     // In each dim: the least constant of the reads' indices, how far the
     // greatest is beyond it, and the stride of the copy in elements.
     int64_t base[DV_MAX_DIMS], spread[DV_MAX_DIMS], stride[DV_MAX_DIMS];
+    // Of images: the number of copies, one for each remainder of the numbers of
+    // rows and of columns; the rows and columns of one; and where each point of
+    // the window begins.
+    int64_t row_phases, col_phases, rows, cols;
     const int64_t *shape; // of the tensor
     int64_t elem_bytes;
     int64_t off_bytes; // where the copy begins in the thread's memory
@@ -28,6 +44,17 @@ typedef struct dv_stage_copy {
 
 typedef struct dv_stage {
     dv_kernel kernel; // the op's, with the strides of the copies
+    // Of images: the variables of their rows and columns, the op in which the
+    // columns' variable runs over all points of an image, and the points of the
+    // window by read (NULL: the strides say where they are). Of boxes: -1.
+    int row, col;
+    dv_op image_op;
+    const int64_t **points;
+    int64_t pitch; // elements from row to row
+    // The result's place in the tensor; its strides in the buffer from which it
+    // is copied there.
+    dv_flat result;
+    int64_t *result_step, result_bytes;
     dv_stage_copy *copies;
     int32_t n_copies;
     int64_t block[DV_MAX_VARS]; // the size of a block along each variable
@@ -41,8 +68,23 @@ typedef struct dv_stage {
 // out of memory.
 int dv_stage_create(dv_stage **out, const dv_program *p, const dv_kernel *k,
                     const int64_t *lens, int64_t most_bytes, dv_arena *arena);
+// The same for windows whose operands are copied as images. *out is NULL if
+// this op cannot be run so.
+int dv_stage_create_images(dv_stage **out, const dv_program *p,
+                           const dv_kernel *k, const int64_t *lens,
+                           int64_t most_bytes, dv_arena *arena);
+// Returns whether images are faster than boxes: there is a border, for which
+// operands are copied anyway, and rows are short.
+int dv_stage_wants_images(const dv_stage *s);
 // Makes the copies of the box begin..end in `memory`. Reads the tensors at
 // from[read], their element 0, and sets at[read] to what takes their place.
 void dv_stage_fill(const dv_stage *s, const int64_t *begin, const int64_t *end,
                    void *const *from, void *memory, void **at);
+// Sets *begin and *end, which a kernel gets for a box, to the ranges of
+// `image_op` if the copies are images.
+void dv_stage_box(const dv_stage *s, int64_t *begin, int64_t *end);
+// Copies the results of images in a box to the tensor whose element 0 is at
+// `to`; does nothing if copies are boxes.
+void dv_stage_store(const dv_stage *s, const int64_t *begin, const int64_t *end,
+                    const void *memory, void *to);
 #endif

@@ -318,13 +318,18 @@ static void run_staged(dv_thread *w, const dv_op_kernels *by, const dv_tile *t)
 {
     const dv_stage *s = by->stage;
     int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
+    int64_t from[DV_MAX_VARS], to[DV_MAX_VARS];
     int n = s->kernel.op->n_vars, v = 0;
     memcpy(begin, t->begin, (size_t)n * sizeof *begin);
     do {
         for (v = 0; v < n; v++)
             end[v] = dv_min_i64(begin[v] + s->block[v], t->end[v]);
         dv_stage_fill(s, begin, end, w->from, w->stage, w->at);
-        dv_vec_op_run(by->vec, w->at, begin, end);
+        memcpy(from, begin, (size_t)n * sizeof *from);
+        memcpy(to, end, (size_t)n * sizeof *to);
+        dv_stage_box(s, from, to);
+        dv_vec_op_run(by->vec, w->at, from, to);
+        dv_stage_store(s, begin, end, w->stage, w->from[s->kernel.op->n_reads]);
         for (v = n - 1; v >= 0; v--) {
             begin[v] += s->block[v];
             if (begin[v] < t->end[v])
@@ -357,7 +362,7 @@ static void run_op(const cursor *c)
     int fits = c->what == PARTS || !by->guard ||
                dv_vec_op_fits(s->p, s->k, w->at, t->begin, t->end);
     if (by->stage)
-        memcpy(w->from, w->at, (size_t)s->k->op->n_reads * sizeof *w->at);
+        memcpy(w->from, w->at, (size_t)(s->k->op->n_reads + 1) * sizeof *w->at);
     if (by->stage && by->product)
         dv_stage_fill(by->stage, t->begin, t->end, w->from, w->stage, w->at);
     if (by->product && fits)

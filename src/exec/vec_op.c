@@ -613,9 +613,14 @@ static void set_loops(dv_vec_op *v, const maker *m)
 // Returns the offset in elements from value 0 of the reduced variables of a
 // window (a small stencil or pooling reduction) to one of its points. Points
 // are numbered with the last variable fastest.
-static int64_t to_point(const dv_op *op, const dv_flat *f, int32_t point)
+static int64_t to_point(const dv_vec_how *how, int read, int32_t point)
 {
+    const dv_op *op = how->op;
+    int last = read == op->n_reads;
+    const dv_flat *f = last ? how->write : &how->reads[read];
     int64_t off = 0;
+    if (!last && how->points && how->points[read])
+        return how->points[read][point];
     for (int v = op->n_vars - 1; v >= 0; v--)
         if (op->vars[v].reduce) {
             int64_t n = dv_var_len(op, v);
@@ -647,8 +652,9 @@ static void set_operand(dv_vec_op *v, const maker *m, dv_vec_operand *o, int i,
     v->read[i] = read;
     v->base[i] = f->base * es;
     if (m->points)
-        v->base[i] += to_point(op, f, point) * es;
-    int64_t behind = point ? to_point(op, f, point) - to_point(op, f, 0) : 0;
+        v->base[i] += to_point(how, read, point) * es;
+    int64_t behind =
+        point ? to_point(how, read, point) - to_point(how, read, 0) : 0;
     if (point && llabs(behind) <= DV_VEC_MAX_STRIDE) {
         o->lead = (uint16_t)(m->operand_of[read] + 1);
         o->behind = (int32_t)behind;

@@ -57,6 +57,9 @@ typedef struct dv_vec_how {
     // 1 if reads with a border go to copies, which have the strides in `reads`
     // (exec/stage.h); otherwise such ops are unsupported.
     int staged;
+    // By read: where each point of a window is, in elements from where the read
+    // begins; NULL, or NULL for a read: the strides say so.
+    const int64_t *const *points;
     int copied; // 1 if reads of the written tensor go to a snapshot
     // 1 if the caller checks every box as dv_vec_op_guard demands; then
     // indirect reads, and integers that may not always fit 32 bits, are

@@ -19,7 +19,7 @@ static int has_unit_stride(const dv_program *p, const dv_op *op, int var)
 
 int64_t dv_op_window(const dv_program *p, const dv_op *op)
 {
-    enum { MOST_POINTS = 64, LEAST_ROW = 8 };
+    enum { MOST_POINTS = 64, LEAST_ROW = 5 };
     const dv_expr *r = dv_op_reduce(op);
     if (!r || op->is_extern || dv_access_is_indirect(&op->write) ||
         dv_op_gathers(op) ||

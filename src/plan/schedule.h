@@ -128,6 +128,9 @@ typedef struct dv_op_schedule {
     // unrolls; 0: it loops over them.
     int32_t window;
     int transpose; // 1 if reads are transposed block by block
+    // 1 if operands of a window are copied so that rows of the result are one
+    // loop, which covers whole images (exec/stage.h).
+    int images;
     // For matrix products (kind DV_KERNEL_PRODUCT): the order of additions,
     // where the epilogue runs, and which of the two factors are copied first.
     dv_sum_order sums;

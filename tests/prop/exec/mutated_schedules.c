@@ -14,7 +14,7 @@ enum { N_MUTATIONS = 37 };
 static const char *const names[N_MUTATIONS] = {
     "kind",       "inner",       "outer",          "swap loops",
     "no loops",   "chunk",       "collapse",       "window",
-    "transpose",  "prefetch",    "guard",          "epilogue",
+    "transpose",  "reads",       "guard",          "epilogue",
     "copy",       "level size",  "level variable", "level side",
     "level lost", "dot",         "pairs",          "rows",
     "unit",       "delay",       "keep",           "keep twice",
@@ -230,7 +230,10 @@ static int mutate(rng *r, dv_plan *plan, int mutation)
         s->transpose = !s->transpose;
         break;
     case 9:
-        s->prefetch ^= UINT64_C(1) << rng_below(r, 3);
+        if (s->window && rng_percent(r, 50))
+            s->images = !s->images;
+        else
+            s->prefetch ^= UINT64_C(1) << rng_below(r, 3);
         break;
     case 10:
         s->guard = (dv_guard)rng_below(r, DV_N_GUARDS);

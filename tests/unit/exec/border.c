@@ -47,6 +47,63 @@ TEST(windows)
                3, 1, "a vector kernel");
 }
 
+// With short rows, windows run on whole images: of any step and border, with
+// rows and columns that the window leaves out, cut into blocks and tiles.
+static const char *const images[] = {
+    "input x: f32[40, 7, 7] input w: f32[40, 5, 5] "
+    "y[c,i,j] = sum[a,b] w[c,a,b] * x[c,i+a-2,j+b-2] else 0 "
+    "for i in 0..7, j in 0..7 output y",
+    "input x: f32[33, 14, 13] input w: f32[33, 5, 5] input v: f32[33] "
+    "y[c,i,j] = relu(v[c] + sum[a,b] w[c,a,b] * x[c,2*i+a-2,2*j+b-1] else 0) "
+    "for i in 0..7, j in 0..6 output y",
+    "input x: f64[9, 20, 21] y[c,i,j] = max[a,b] x[c,3*i+a-1,2*j+b-2] else "
+    "-inf for a in 0..3, b in 0..4, i in 0..7, j in 0..11 output y",
+    "input x: f32[5, 30, 31] input z: f32[5, 28, 15] "
+    "y[c,i,j] = z[c,i,j] - min[a] x[c,i+2,2*j+a-1] else 3 "
+    "for a in 0..4, i in 0..28, j in 0..15 output y",
+    "input x: f32[4, 9, 9] input w: f32[3, 3] "
+    "y[i,j] = sum[c,a,b] w[a,b] * x[c,i-a+1,j-2*b+2] else 1 "
+    "for i in 0..9, j in 0..9 output y",
+    "input x: i8[12, 9, 10] y[c,i,j]: i32 = sum[a,b] (x[c,3*i,j+b] + "
+    "(x[c,3*i+a-1,j] else 2)) for a in 0..2, b in 1..3, i in 0..3, j in 0..7 "
+    "output y",
+    "input x: f16[3, 60, 60] y[c,i,j] = mean[a,b] x[c-1,i+a-3,j+b-3] else 0.5 "
+    "for a in 0..7, b in 0..7, c in 0..5, i in 0..60, j in 0..60 output y"};
+
+TEST(windows_on_images)
+{
+    for (size_t i = 0; i < sizeof images / sizeof *images; i++)
+        runs_right(images[i], 4, 0, "a vector kernel");
+}
+
+// Boxes give the same bits.
+TEST(images_and_boxes)
+{
+    for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
+        static const char word[] = " images";
+        job one, other;
+        start_and_run(&one, images[i], 2);
+        char *text = dv_plan_text(one.plan);
+        char *at = strstr(text, word);
+        dv_plan *boxes;
+        if (at) {
+            memmove(at, at + strlen(word), strlen(at + strlen(word)) + 1);
+            assert_int_equal(dv_plan_parse(&boxes, text, strlen(text), "boxes",
+                                           NULL, NULL, one.diag),
+                             DV_OK);
+            assert_null(strstr(text, word));
+            must(job_done(&other, boxes, DV_RUN_THREADS) &&
+                 job_same_bits(&one, &other));
+            job_stop(&other);
+            dv_plan_destroy(boxes);
+        } else if (strcmp(one.plan->schedule.kernels, "none") != 0) {
+            fail_msg("no images: %s", text);
+        }
+        dv_free(text);
+        job_stop(&one);
+    }
+}
+
 // Stencils share one copy; blocks of rows, and of one long row.
 TEST(pointwise)
 {
@@ -115,6 +172,8 @@ int main(void)
         cmocka_unit_test(padded_convolutions),
         cmocka_unit_test(types_of_products),
         cmocka_unit_test(windows),
+        cmocka_unit_test(windows_on_images),
+        cmocka_unit_test(images_and_boxes),
         cmocka_unit_test(pointwise),
         cmocka_unit_test(updates),
         cmocka_unit_test(constants),
