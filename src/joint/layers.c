@@ -172,10 +172,22 @@ static int look_up(folder *f, dv_arena *arena)
     return 1;
 }
 
-// Adds op i of the whole plan to the folded one. What it reads of the ops from
-// `from` on, it reads of those `back` ops earlier.
-static int add_op(dv_layers *l, const folder *f, int32_t i, int32_t from,
-                  int32_t back)
+// Returns the tensor that an op of the last layer of a region reads in the
+// folded plan. That plan has the second layer in place of the layer before the
+// last.
+static int32_t read_from_second(const folder *f, const region *g,
+                                int32_t tensor)
+{
+    int32_t last = g->first + (g->n_layers - 1) * g->layer;
+    int32_t def = f->def[tensor];
+    return def >= last - g->layer && def < last
+               ? f->plan->ops->ops[def - folded_ops(g)].write.tensor
+               : tensor;
+}
+
+// Adds op i of the whole plan to the folded one. If g is not NULL, the op is in
+// the last layer of that region.
+static int add_op(dv_layers *l, const folder *f, int32_t i, const region *g)
 {
     const dv_plan *plan = f->plan;
     int32_t at = l->program.n_ops++;
@@ -197,11 +209,8 @@ static int add_op(dv_layers *l, const folder *f, int32_t i, int32_t from,
                       (size_t)o->n_reads, sizeof *reads);
     if (!l->part.slices[at] || !reads)
         return 0;
-    for (int r = 0; r < o->n_reads; r++) {
-        int32_t def = f->def[reads[r].tensor];
-        if (back && def >= from && def < from + back)
-            reads[r].tensor = plan->ops->ops[def - back].write.tensor;
-    }
+    for (int r = 0; g && r < o->n_reads; r++)
+        reads[r].tensor = read_from_second(f, g, reads[r].tensor);
     o->reads = reads;
     return 1;
 }
@@ -209,14 +218,13 @@ static int add_op(dv_layers *l, const folder *f, int32_t i, int32_t from,
 // Adds the kept layers of a region, and notes which of them the others follow.
 static int add_region(dv_layers *l, const folder *f, const region *g)
 {
-    int32_t last = g->n_layers - 1, left_out = folded_ops(g);
-    int32_t before = g->first + (last - 1) * g->layer;
+    int32_t last = g->n_layers - 1;
     for (int32_t k = 0; k < g->n_layers; k++)
         for (int32_t i = 0; i < g->layer; i++) {
             int32_t op = g->first + k * g->layer + i;
             if (k > 1 && k < last)
                 l->folded[op] = l->folded[g->first + g->layer + i];
-            else if (!add_op(l, f, op, before, k == last ? left_out : 0))
+            else if (!add_op(l, f, op, k == last ? g : NULL))
                 return 0;
         }
     return 1;
@@ -276,14 +284,14 @@ static int make_part(dv_layers *l, const folder *f, const region *regions,
     int32_t at = 0;
     for (int32_t i = 0; i < n_regions; i++) {
         while (at < regions[i].first)
-            if (!add_op(l, f, at++, 0, 0))
+            if (!add_op(l, f, at++, NULL))
                 return 0;
         if (!add_region(l, f, &regions[i]))
             return 0;
         at += regions[i].n_layers * regions[i].layer;
     }
     while (at < plan->ops->n_ops)
-        if (!add_op(l, f, at++, 0, 0))
+        if (!add_op(l, f, at++, NULL))
             return 0;
     l->part.n_groups = l->program.cap_ops = l->program.n_ops;
     return drop_tensors(l, arena);

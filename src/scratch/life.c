@@ -205,6 +205,11 @@ static int finds_all(const dv_life *l, int32_t op, int32_t tensor,
     return 1;
 }
 
+static int64_t elem_bytes(const dv_life *l, int32_t tensor)
+{
+    return l->plan->layouts[tensor].elem_bytes;
+}
+
 // Returns the bytes that an op reads of a tensor in main memory if the tensor
 // is not resident, in all its executions.
 static double read_bytes(const dv_life *l, int32_t op, int32_t tensor)
@@ -217,15 +222,15 @@ static double read_bytes(const dv_life *l, int32_t op, int32_t tensor)
     return sum * l->times[op];
 }
 
-int64_t dv_life_read_bytes(const dv_life *l, int32_t op, int r)
+int64_t dv_life_read_bytes(const dv_life *l, int32_t op, int k)
 {
     const dv_op *o = &l->plan->ops->ops[op];
     dv_view v;
-    if (dv_can_share(l->plan, l->rules, op, r))
-        return dv_received_bytes(l->plan, op, r);
-    if (o->is_extern || dv_view_make(&v, l->plan, op, r))
+    if (dv_can_share(l->plan, l->rules, op, k))
+        return dv_received_bytes(l->plan, op, k);
+    if (o->is_extern || dv_view_make(&v, l->plan, op, k))
         return 0;
-    return dv_view_elems(&v) * l->plan->layouts[o->reads[r].tensor].elem_bytes;
+    return dv_view_elems(&v) * elem_bytes(l, dv_op_access(o, k)->tensor);
 }
 
 static int push_use(dv_life *l, int32_t op)
@@ -244,11 +249,6 @@ static dv_cand *push_cand(dv_life *l, dv_cand c)
         *x = c;
     l->nomem |= !x;
     return x;
-}
-
-static int64_t elem_bytes(const dv_life *l, int32_t tensor)
-{
-    return l->plan->layouts[tensor].elem_bytes;
 }
 
 // Adds to candidate c the ops that can read it from the scratchpad. They are

@@ -140,9 +140,10 @@ int dv_life_make(dv_life *out, const dv_plan *plan,
 // at op `first` and op `use` reads it last: use + 1, or later if a repeat (a
 // loop) reads it again.
 int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use);
-// Returns the bytes that read r of an op takes from main memory if its tensor
-// is not resident.
-int64_t dv_life_read_bytes(const dv_life *l, int32_t op, int r);
+// Returns the bytes that read k of an op takes from main memory if its tensor
+// is not resident. For its write (k = n_reads): what the cores load to get the
+// result back that they wrote.
+int64_t dv_life_read_bytes(const dv_life *l, int32_t op, int k);
 
 // Returns the bytes that a loaded candidate, with this view, loads from main
 // memory.
@@ -150,9 +151,9 @@ double dv_life_load_bytes(const dv_life *l, const dv_cand *c, const dv_view *v);
 
 // What the cores receive over the ring while an op runs (share.c).
 //
-// dv_can_share returns whether read r of an op can be received over the ring,
-// so that main memory sends every element once; dv_can_pass, whether it can be
-// received from the cores that hold the tensor.
+// dv_can_share returns whether access r of an op is a read that can be received
+// over the ring, so that main memory sends every element once; dv_can_pass,
+// whether it can be received from the cores that hold the tensor.
 int dv_can_pass(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
                 int r);
 int dv_can_share(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,

@@ -95,7 +95,7 @@ int dv_can_share(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
     // Machines that compute on tiles may give any tile to any core afterwards.
     return rules->ring && plan->target.ring && !plan->target.tile_rows &&
            (rules->tiles || !dv_group_loops(g)) &&
-           dv_group_in_step(plan, g, op) && !o->is_extern &&
+           dv_group_in_step(plan, g, op) && !o->is_extern && r < o->n_reads &&
            !dv_access_is_indirect(&o->reads[r]) &&
            o->reads[r].tensor != o->write.tensor &&
            !is_written_in_loop(plan, op, o->reads[r].tensor);
@@ -260,9 +260,8 @@ int dv_share_reads(dv_scratch *s, const dv_plan *plan,
             return 0;
     for (int32_t i = 0; i < s->n_homes; i++) {
         dv_home *h = &s->homes[i];
-        const dv_op *o = &plan->ops->ops[h->as_op];
-        int r = dv_access_of(o, h->tensor);
-        h->shared = h->fill == DV_FILL_LOADED && r < o->n_reads &&
+        int r = dv_access_of(&plan->ops->ops[h->as_op], h->tensor);
+        h->shared = h->fill == DV_FILL_LOADED &&
                     dv_can_share(plan, rules, h->as_op, r) &&
                     dv_sharers(plan, h->as_op, r) > 1;
     }

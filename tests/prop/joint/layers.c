@@ -85,6 +85,31 @@ static dv_target *make_machine(rng *r)
     return t;
 }
 
+// Returns the op that writes a tensor, or -1.
+static int32_t writer_in(const dv_program *p, int32_t tensor)
+{
+    for (int32_t i = 0; i < p->n_ops; i++)
+        if (p->ops[i].write.tensor == tensor)
+            return i;
+    return -1;
+}
+
+// Returns whether op i of the whole program, if the folded one has it too,
+// reads there what the same ops write.
+static int reads_the_same(const dv_layers *l, const dv_program *whole,
+                          int32_t i)
+{
+    int32_t at = l->folded[i];
+    for (int r = 0; l->whole[at] == i && r < whole->ops[i].n_reads; r++) {
+        int32_t a = writer_in(whole, whole->ops[i].reads[r].tensor);
+        int32_t b = writer_in(&l->program, l->program.ops[at].reads[r].tensor);
+        if (b != (a < 0 ? -1 : l->folded[a]))
+            return case_no("folded op %s does not read what op %d writes",
+                           whole->ops[i].name, a);
+    }
+    return 1;
+}
+
 // Folds the program as pass joint does, and compares the folded plan with the
 // whole one.
 static int folds(const dv_program *p, const dv_target *t)
@@ -118,6 +143,7 @@ static int folds(const dv_program *p, const dv_target *t)
                 ok = x->is_input == y->is_input && x->n_elems == y->n_elems;
             }
             ok = ok || case_no("op %s is folded into %s", a->name, b->name);
+            ok = ok && reads_the_same(&l, plan->ops, i);
         }
         n_folded++;
     }

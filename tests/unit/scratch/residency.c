@@ -578,6 +578,35 @@ TEST(sizes_are_the_writers)
     dv_plan_destroy(plan);
 }
 
+// A result that leaves its cores and is loaded again has the view of the op
+// that writes it. Each core loads what it wrote, also where cores share reads.
+TEST(results_are_loaded_again_by_each_core)
+{
+    dv_plan_options o = {
+        .size = sizeof(dv_plan_options), .cores = 4, .joint = DV_JOINT_OFF};
+    const char *pins[] = {NULL};
+    dv_plan *plan = plan_on(leaves, "spyre", pins, &o);
+    dv_scratch_rules rules = dv_scratch_rules_of(plan, &o);
+    dv_arena arena = {0};
+    dv_life life;
+    assert_true(rules.ring && plan->target.ring);
+    assert_true(dv_life_make(&life, plan, &rules, NULL, &arena));
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        const dv_op *op = &plan->ops->ops[i];
+        dv_cand c = {.tensor = op->write.tensor,
+                     .as_op = i,
+                     .as_access = op->n_reads,
+                     .first_op = i + 1,
+                     .end_op = i + 2};
+        dv_view v;
+        assert_null(dv_view_make(&v, plan, i, op->n_reads));
+        assert_false(dv_can_share(plan, &rules, i, op->n_reads));
+        assert_true(dv_life_load_bytes(&life, &c, &v) == 64 * 64 * 2);
+    }
+    dv_arena_free(&arena);
+    dv_plan_destroy(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -590,6 +619,7 @@ int main(void)
         cmocka_unit_test(in_place_is_cut_and_laid_out_alike),
         cmocka_unit_test(one_cores_scalar_is_not_all_cores),
         cmocka_unit_test(sizes_are_the_writers),
+        cmocka_unit_test(results_are_loaded_again_by_each_core),
         cmocka_unit_test(canaries),
     };
     return run_group(tests, NULL, NULL);
