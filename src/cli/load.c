@@ -169,7 +169,8 @@ static dv_status check_effects(const char *path, const cli_plan_args *args,
         int given;
     } rows[] = {
         {"team", "dist", o->team > 0 && !args->team_of_ranks},
-        {"rank", "dist", o->rank > 0 && !args->team_of_ranks},
+        {"rank", "dist",
+         o->rank > 0 && !args->team_of_ranks && !args->takes_rank},
         {"grid", "dist", o->grid != NULL},
         {"const", "lower", args->constants.n > 0},
         {"divide", "divide", o->divide != 0},
@@ -211,8 +212,11 @@ static dv_status read_plan(const char *path, const char *text, size_t len,
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "%s is a plan: its target and params are fixed", path);
     DV_TRY(check_effects(path, args, diag));
-    return dv_plan_parse(&out->plan, text, len, path, args->start_at, options,
-                         diag);
+    DV_TRY(dv_plan_parse(&out->plan, text, len, path, args->start_at, options,
+                         diag));
+    return args->takes_rank && !args->start_at
+               ? dv_plan_set_rank(out->plan, options->rank, diag)
+               : DV_OK;
 }
 
 dv_status cli_load_plan(const char *path, const cli_plan_args *args,

@@ -17,6 +17,8 @@ typedef struct cli_plan_args {
     // Nonzero if the number of ranks and the own rank in `options` come from
     // mpirun.
     int team_of_ranks;
+    // Nonzero if --rank applies to finished plans of teams, too, and was given.
+    int takes_rank;
 } cli_plan_args;
 
 // The error message of commands that run all ranks of a team, if --rank is

@@ -359,6 +359,7 @@ int cli_plan(const cli_command *c, int argc, char **argv)
     args.options.rank = -1; // not given
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
     int one_rank = args.options.rank >= 0;
+    args.takes_rank = one_rank;
     if (!one_rank)
         args.options.rank = 0;
     if (code >= 0)

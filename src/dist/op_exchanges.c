@@ -4,6 +4,7 @@
 // that an earlier exchange brought and no op has overwritten since are not sent
 // again.
 #include "dist/dist.h"
+#include <inttypes.h>
 
 typedef struct exchange_finder {
     dv_plan_team *t;
@@ -98,6 +99,16 @@ static dv_status add_exchange(exchange_finder *w, int32_t op, int32_t tensor,
     return DV_OK;
 }
 
+// Computes the messages of the team's own rank in all exchanges.
+static dv_status list_messages(dv_plan_team *t, const dv_program *p,
+                               dv_arena *arena, dv_diag *diag)
+{
+    for (int32_t i = 0; i < t->n_op_exchanges; i++)
+        if (!dv_team_messages(&t->op_exchanges[i], p, t, i, t->rank, arena))
+            return dv_nomem(diag);
+    return DV_OK;
+}
+
 dv_status dv_team_exchanges(dv_plan_team *t, const dv_program *p,
                             dv_arena *arena, dv_diag *diag)
 {
@@ -116,8 +127,25 @@ dv_status dv_team_exchanges(dv_plan_team *t, const dv_program *p,
                 DV_TRY(add_exchange(&w, i, tensor, &cap, diag));
         }
     }
-    for (int32_t i = 0; i < t->n_op_exchanges; i++)
-        if (!dv_team_messages(&t->op_exchanges[i], p, t, i, t->rank, arena))
-            return dv_nomem(diag);
-    return DV_OK;
+    return list_messages(t, p, arena, diag);
+}
+
+dv_status dv_plan_set_rank(dv_plan *plan, int64_t rank, dv_diag *diag)
+{
+    dv_plan_team *t = &plan->team;
+    int64_t size = t->n_axes ? dv_plan_team_size(t) : 0;
+    if (size == 0)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "--rank %" PRId64 ": the plan is of no team", rank);
+    if (rank < 0 || rank >= size)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "there is no rank %" PRId64 " in a team of %" PRId64,
+                       rank, size);
+    if (plan->n_classes && !dv_plan_class_of(plan, rank))
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "the plan of rank %" PRId64
+                       " is not in this plan; --start-at dist makes it",
+                       rank);
+    t->rank = rank;
+    return list_messages(t, plan->ops, &plan->arena, diag);
 }

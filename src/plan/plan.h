@@ -633,6 +633,10 @@ dv_status dv_plan_read_rank(dv_plan **out, const dv_plan *team, int64_t cores,
                             dv_lexer *lx);
 // Returns the class of a rank in the plan of a team, or NULL.
 const dv_rank_class *dv_plan_class_of(const dv_plan *plan, int64_t rank);
+// Makes another rank the one whose messages and plan a team's plan lists
+// (dist/op_exchanges.c). Fails if the plan has no such rank, or only the plans
+// of others.
+dv_status dv_plan_set_rank(dv_plan *plan, int64_t rank, dv_diag *diag);
 // Destroys the plans of all ranks.
 void dv_plan_forget_ranks(dv_plan *plan);
 // Prints the results of all passes, without the target and the source.
