@@ -3,7 +3,9 @@
 #define _POSIX_C_SOURCE 200809L // for sysconf
 #include "base/hash.h"
 #include "base/math.h"
+#include "base/npy.h"
 #include "cli/load.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -113,6 +115,19 @@ int64_t cli_result_text(const dv_tensor *t, const void *data)
     printf("]  sum %.9g  hash %016" PRIx64 "\n",
            isnan(s.sum) ? fabs(s.sum) : s.sum, s.hash);
     return s.n_nan;
+}
+
+dv_status cli_npy_header(const char *path, dv_npy_header *out, dv_diag *diag)
+{
+    static char head[DV_NPY_MAX_HEAD];
+    dv_source src = {path, head, 0};
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return dv_fail(diag, DV_E_FILE, (dv_loc){&src, DV_FILE}, "%s",
+                       strerror(errno));
+    src.len = fread(head, 1, sizeof head, f);
+    fclose(f);
+    return dv_npy_parse(head, src.len, out, &src, diag);
 }
 
 int cli_verify_options(const cli_command *c, const char *text,

@@ -84,8 +84,9 @@ static int read_shape(job *j, int i, const char *text)
             (*at == 'x' && !*++at))
             return cli_usage(j->c,
                              "a shape is 64x32, 64x32:f16 or - for a "
-                             "scalar, not '%s'",
-                             text);
+                             "scalar, not '%s'; --in %d=FILE.npy reads an "
+                             "operand from a file, with its shape",
+                             text, i);
     }
     return *at == ':' ? read_dtype(j, at + 1, &a->dtype) : -1;
 }
@@ -121,16 +122,8 @@ static int read_ins(job *j)
 // Takes shape and type from the header of a .npy file.
 static dv_status shape_from_file(job *j, int i)
 {
-    static char head[DV_NPY_MAX_HEAD];
     dv_npy_header h;
-    dv_source src = {j->files[i], head, 0};
-    FILE *f = fopen(j->files[i], "rb");
-    if (!f)
-        return dv_fail(j->diag, DV_E_FILE, (dv_loc){&src, DV_FILE}, "%s",
-                       strerror(errno));
-    src.len = fread(head, 1, sizeof head, f);
-    fclose(f);
-    DV_TRY(dv_npy_parse(head, src.len, &h, &src, j->diag));
+    DV_TRY(cli_npy_header(j->files[i], &h, j->diag));
     j->arrays[i].dtype = h.dtype;
     j->arrays[i].n_dims = h.n_dims;
     for (int d = 0; d < h.n_dims; d++)

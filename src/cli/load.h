@@ -62,6 +62,10 @@ dv_status cli_apply_environment(dv_target *t, dv_plan_options *options,
 dv_status cli_check_memory(const dv_program *p, int verify, dv_diag *diag);
 // Fails if `need` bytes exceed the physical memory.
 dv_status cli_check_bytes(int64_t need, dv_diag *diag);
+// Reads the header of an .npy file.
+struct dv_npy_header;
+dv_status cli_npy_header(const char *path, struct dv_npy_header *out,
+                         dv_diag *diag);
 // Parses LOW..HIGH of --random. Returns -1 to continue, or an exit code.
 int cli_range(const cli_command *c, const char *text, double *low,
               double *high);

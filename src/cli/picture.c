@@ -102,7 +102,8 @@ void cli_draw_svg(dv_text *out, const dv_placement *p, const dv_buffer *b,
 
 enum { COLUMNS = 64, ROWS = 16 };
 
-char cli_letter(int32_t i)
+// Returns the letter that stands for buffer i.
+static char letter_of(int32_t i)
 {
     return "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[i % 52];
 }
@@ -118,12 +119,43 @@ static extent cells(int64_t begin, int64_t end, int64_t all, int n)
     return e;
 }
 
+// Lists the name of each letter's buffer, in lines of at most 80 columns. A
+// buffer that has no cell of the drawing is marked as too small.
+static void put_legend(dv_text *out, const dv_placement *p, const dv_buffer *b,
+                       char grid[ROWS][COLUMNS + 1])
+{
+    enum { INDENT = 14, LINE = 80, N_LETTERS = 52 };
+    size_t column = 0;
+    for (size_t k = 0; k < p->n_stays; k++) {
+        int32_t i = p->stays[k].buffer;
+        int seen = i >= N_LETTERS, drawn = 0;
+        for (size_t j = 0; j < k; j++)
+            seen |= p->stays[j].buffer == i;
+        if (seen || !b[i].name)
+            continue;
+        for (int row = 0; row < ROWS; row++)
+            drawn |= strchr(grid[row], letter_of(i)) != NULL;
+        const char *small = drawn ? "" : " (too small)";
+        size_t width = strlen(b[i].name) + strlen(small) + 5;
+        if (column == 0 || column + width > LINE)
+            dv_put(out, "%s%*s", column ? ",\n" : "", INDENT, "");
+        else
+            dv_put(out, ", ");
+        column = column == 0 || column + width > LINE ? INDENT : column;
+        dv_put(out, "%c: %s%s", letter_of(i), b[i].name, small);
+        column += width;
+    }
+    dv_put(out, "%s", column ? "\n" : "");
+}
+
 void cli_draw_text(dv_text *out, const dv_placement *p, const dv_buffer *b,
                    int64_t capacity)
 {
     char grid[ROWS][COLUMNS + 1];
     extent time = time_of(p);
     memset(grid, '.', sizeof grid);
+    for (int row = 0; row < ROWS; row++)
+        grid[row][COLUMNS] = 0;
     for (size_t k = 0; k < p->n_stays && capacity > 0; k++) {
         const dv_stay *s = &p->stays[k];
         const dv_buffer *o = &b[s->buffer];
@@ -133,10 +165,9 @@ void cli_draw_text(dv_text *out, const dv_placement *p, const dv_buffer *b,
             cells(s->address, s->address + o->size_bytes, capacity, ROWS);
         for (int64_t row = y.from; row < y.to; row++)
             for (int64_t col = x.from; col < x.to; col++)
-                grid[row][col] = cli_letter(s->buffer);
+                grid[row][col] = letter_of(s->buffer);
     }
     for (int row = ROWS - 1; row >= 0; row--) {
-        grid[row][COLUMNS] = 0;
         char label[24] = "";
         if (row == ROWS - 1)
             snprintf(label, sizeof label, "%" PRId64, capacity);
@@ -144,4 +175,5 @@ void cli_draw_text(dv_text *out, const dv_placement *p, const dv_buffer *b,
     }
     dv_put(out, "%12s  %-32" PRId64 "%32" PRId64 "\n", "tick", time.from,
            time.to);
+    put_legend(out, p, b, grid);
 }

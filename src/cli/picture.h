@@ -6,8 +6,7 @@
 
 void cli_draw_svg(dv_text *out, const dv_placement *p, const dv_buffer *b,
                   int64_t capacity);
-// Returns the letter that stands for buffer i in the drawing of cli_draw_text.
-char cli_letter(int32_t i);
+// Draws with one letter per buffer, and lists below what the letters mean.
 void cli_draw_text(dv_text *out, const dv_placement *p, const dv_buffer *b,
                    int64_t capacity);
 #endif

@@ -242,9 +242,10 @@ static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
     }
     if (d->candidates)
         dv_put(out,
-               "    %" PRId64 " divisions priced, %" PRId64
+               "    %s%" PRId64 " division%s priced, %" PRId64
                " ruled out by the span limit\n",
-               d->candidates, d->over_span);
+               d->pinned && !plan->team_ops ? "pinned; " : "", d->candidates,
+               d->candidates == 1 ? "" : "s", d->over_span);
     for (int v = 0; v < op->n_vars; v++) {
         if (d->why_undivided[v])
             dv_put(out, "    %s stays whole: %s\n", op->vars[v].name,

@@ -79,6 +79,29 @@ static dv_status open_constants(cli_job *j)
     return DV_OK;
 }
 
+// Adds to the error about a file of another shape which params, set to other
+// values, would make it fit. A dim fits if one param has its extent.
+static void hint_params(const cli_job *j, const char *path, const dv_tensor *t)
+{
+    const dv_program *p = j->l.program;
+    dv_npy_header h;
+    dv_text hint = {0};
+    if (!p || cli_npy_header(path, &h, NULL) || h.n_dims != t->n_dims)
+        return;
+    for (int d = 0; d < t->n_dims; d++)
+        for (int32_t i = 0, found = 0; i < p->n_params && !found; i++)
+            if (h.shape[d] != t->shape[d] && !p->params[i].is_float &&
+                p->params[i].i == t->shape[d]) {
+                found = 1;
+                dv_put(&hint, " --set %s=%" PRId64, p->params[i].name,
+                       h.shape[d]);
+            }
+    if (hint.at)
+        dv_note(j->diag, DV_NOWHERE, "params can change the shape of %s:%s",
+                t->name, hint.at);
+    dv_text_free(&hint);
+}
+
 dv_status cli_run_inputs(cli_job *j)
 {
     unsigned char *given = calloc((size_t)j->p->n_tensors + 1, 1);
@@ -95,6 +118,8 @@ dv_status cli_run_inputs(cli_job *j)
         given[tensor] = 1;
         st = dv_npy_read(path, t->name, t->dtype, t->n_dims, t->shape,
                          j->before[tensor], j->diag);
+        if (st == DV_E_FORMAT)
+            hint_params(j, path, t);
     }
     for (int i = 0; i < j->p->n_tensors && st == DV_OK; i++)
         if (j->p->tensors[i].is_input && !j->files[i] && !given[i] &&
@@ -384,6 +409,18 @@ static void report_text(const cli_job *j)
     report_made_up(j);
     printf("\n");
     const dv_sim_traffic *moved = moved_of(j);
+    if (j->resume)
+        printf("  resumed from %s, where %" PRId64 " iteration%s of the repeat "
+               "%s done\n",
+               j->resume, j->resumed_at, j->resumed_at == 1 ? "" : "s",
+               j->resumed_at == 1 ? "was" : "were");
+    if (j->checkpoint && j->saved_at)
+        printf("  checkpoint %s, last written after %" PRId64 " iteration%s\n",
+               j->checkpoint, j->saved_at, j->saved_at == 1 ? "" : "s");
+    else if (j->checkpoint)
+        printf("  checkpoint %s was not written: --every %" PRId64
+               " is no iteration before the last one\n",
+               j->checkpoint, j->every ? j->every : 1);
     if (j->rank_moved)
         report_ranks(j);
     if (moved)

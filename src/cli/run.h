@@ -23,6 +23,9 @@ typedef struct cli_job {
     const char *timeout, *checkpoint, *resume;
     double timeout_s;
     int64_t every;
+    // Iterations that were done in the checkpoint that the run resumed from,
+    // and in the last one that it wrote.
+    int64_t resumed_at, saved_at;
     cli_loaded l;
     const dv_program *p; // the plan's program
     void **before;       // per tensor: input data; owned, except in `files`

@@ -34,9 +34,8 @@ static void put_home(dv_text *out, const dv_plan *plan, const dv_home *h,
 {
     static const char *const fills[] = {"", ", loaded", ", over the ring",
                                         ", moved", ", partial sums"};
-    dv_put(out, "    %c %-12s ops %d..%d at %" PRId64 ", %" PRId64 " bytes%s%s",
-           cli_letter((int32_t)(h - plan->scratch.homes)), name,
-           (int)h->first_op, (int)h->end_op, h->address, h->core_bytes,
+    dv_put(out, "    + %-12s ops %d..%d at %" PRId64 ", %" PRId64 " bytes%s%s",
+           name, (int)h->first_op, (int)h->end_op, h->address, h->core_bytes,
            h->shared ? ", loaded once for all cores" : fills[h->fill],
            h->stored ? ", stored" : "");
     if (h->in_place_of >= 0)
@@ -109,7 +108,8 @@ static void put_picture(dv_text *out, const dv_plan *plan)
     for (size_t i = 0; stays && buffers && i < n; i++) {
         const dv_home *h = &s->homes[i];
         stays[i] = (dv_stay){(int32_t)i, h->first_op, h->end_op, h->address};
-        buffers[i] = (dv_buffer){.size_bytes = h->core_bytes};
+        buffers[i] = (dv_buffer){.name = plan->ops->tensors[h->tensor].name,
+                                 .size_bytes = h->core_bytes};
         top = dv_max_i64(top, h->address + h->core_bytes);
     }
     dv_placement p = {.stays = stays, .n_stays = n};

@@ -168,19 +168,21 @@ static dv_status step(void *user, int32_t repeat, int64_t round, dv_status mine,
                       dv_diag *trouble, dv_diag *diag)
 {
     team *t = user;
-    const cli_job *j = t->j;
+    cli_job *j = t->j;
     if (round % (j->every ? j->every : 1) != 0 ||
         round == j->p->repeats[repeat].times)
         return DV_OK;
     DV_TRY(dv_comm_agree_status(t->comm, mine, trouble, diag));
-    return dv_checkpoint_save(t->rank, j->checkpoint, repeat, round, diag);
+    DV_TRY(dv_checkpoint_save(t->rank, j->checkpoint, repeat, round, diag));
+    j->saved_at = round;
+    return DV_OK;
 }
 
 static dv_status run(team *t)
 {
     cli_job *j = t->j;
     if (j->resume)
-        DV_TRY(dv_checkpoint_load(t->rank, j->resume, j->diag));
+        DV_TRY(dv_checkpoint_load(t->rank, j->resume, &j->resumed_at, j->diag));
     else
         DV_TRY(own_inputs(t));
     if (j->checkpoint)

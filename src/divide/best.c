@@ -366,12 +366,53 @@ static int64_t pinned_rounds(const dv_target *t, const dv_divide_request *r)
     return dv_ceil_div(tiles, r->cores);
 }
 
+// Writes why a variable cannot have the number of slices that the user
+// prescribes; nothing if it can.
+static void put_why_not(dv_text *out, const dv_divide_space *s, dv_pin pin)
+{
+    const char *name = s->op->vars[pin.var].name;
+    int64_t units = s->units[pin.var], n = pin.n;
+    int64_t got = dv_ceil_div(units, dv_ceil_div(units, n));
+    if (n > 1 && s->blocked >> pin.var & 1)
+        dv_put(out, "%s must stay whole: %s", name, s->why[pin.var]);
+    else if (n > units && s->eps[pin.var] > 1)
+        dv_put(out,
+               "%s has %" PRId64 " stick%s of %" PRId64
+               " elements, too few for %" PRId64 " slices",
+               name, units, units == 1 ? "" : "s", s->eps[pin.var], n);
+    else if (n > units)
+        dv_put(out, "%s has %" PRId64 " values, too few for %" PRId64 " slices",
+               name, units, n);
+    else if (got != n)
+        dv_put(out,
+               "slices of %s of equal length, but the last, can be %" PRId64
+               ", not %" PRId64,
+               name, got, n);
+}
+
+static dv_status refuse_pins(const best *b, dv_diag *diag)
+{
+    dv_text why = {0};
+    double tiles = 1;
+    for (int i = 0; i < b->r->n_pins && !why.at; i++) {
+        put_why_not(&why, b->s, b->r->pins[i]);
+        tiles *= (double)b->r->pins[i].n;
+    }
+    if (!why.at)
+        dv_put(&why, "%.0f tiles are more than the %" PRId64 " cores", tiles,
+               b->r->cores);
+    dv_status st = dv_fail(diag, DV_E_CAPACITY, b->r->at,
+                           "%s: no division meets the pins: %s", b->s->op->name,
+                           why.at ? why.at : "");
+    dv_text_free(&why);
+    return st;
+}
+
 static dv_status refuse(const best *b, dv_diag *diag)
 {
     const dv_divide_space *s = b->s;
     if (b->over == 0)
-        return dv_fail(diag, DV_E_CAPACITY, b->r->at,
-                       "%s: no division meets the pins", s->op->name);
+        return refuse_pins(b, diag);
     dv_text closest = {0};
     for (int v = 0; v < s->n_vars; v++)
         if (b->closest_illegal.n[v] > 1)

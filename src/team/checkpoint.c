@@ -219,7 +219,7 @@ static dv_status check_header(const dv_rank *r, const char *path, header *h,
         h->repeat >= p->n_repeats || h->round < 0 ||
         h->round > p->repeats[h->repeat].times)
         return dv_fail(diag, DV_E_FORMAT, file,
-                       "a checkpoint of another program");
+                       "a checkpoint of another program, or of other params");
     if (size != h->size_bytes)
         return dv_fail(diag, DV_E_FORMAT, file,
                        "%s: the header promises %" PRId64
@@ -229,7 +229,8 @@ static dv_status check_header(const dv_rank *r, const char *path, header *h,
     return DV_OK;
 }
 
-dv_status dv_checkpoint_load(dv_rank *r, const char *path, dv_diag *diag)
+dv_status dv_checkpoint_load(dv_rank *r, const char *path, int64_t *at,
+                             dv_diag *diag)
 {
     dv_comm *c;
     dv_rank_plan(r, &c);
@@ -254,5 +255,7 @@ dv_status dv_checkpoint_load(dv_rank *r, const char *path, dv_diag *diag)
                        ", the header says %016" PRIx64,
                        sum, h.elements);
     dv_rank_resume_at(r, (int32_t)h.repeat, h.round);
+    if (at)
+        *at = h.round;
     return DV_OK;
 }

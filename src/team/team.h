@@ -314,8 +314,9 @@ dv_status dv_checkpoint_save(dv_rank *r, const char *path, int32_t repeat,
                              int64_t round, dv_diag *diag);
 // Fills the rank's boxes from a checkpoint and makes its next run continue
 // there, collectively. A file that is truncated, altered or of another program
-// is refused.
-dv_status dv_checkpoint_load(dv_rank *r, const char *path, dv_diag *diag);
+// is refused. *at, which may be NULL, gets the number of iterations done.
+dv_status dv_checkpoint_load(dv_rank *r, const char *path, int64_t *at,
+                             dv_diag *diag);
 
 // Read and write a rank's own box of a tensor in an .npy file, collectively.
 dv_status dv_rank_read_npy(dv_rank *r, int32_t tensor, const char *path,

@@ -166,9 +166,11 @@ run 3 "$divvy" plan "$p" && cp "$tmp/out" "$tmp/plan" || fail "plan"
 
 # -- checkpoints: another team resumes; damaged ones are refused
 run 3 "$divvy" run "$p" --checkpoint "$tmp/state" --every 20 || fail "--checkpoint"
+grep -q "checkpoint $tmp/state, last written after [0-9]* iterations" "$tmp/out" || fail "--checkpoint: nothing says when it was written"
 for n in 1 2 4; do
     run $n "$divvy" run "$p" --resume "$tmp/state" --verify --out "u=$tmp/n.npy" || fail "$n: --resume"
     cmp "$tmp/0.npy" "$tmp/n.npy" || fail "$n: resumed, another file"
+    grep -q "resumed from $tmp/state, where [0-9]* iterations of the repeat were done" "$tmp/out" || fail "$n: --resume: nothing says from where"
 done
 # Ranks that need a distant element read overlapping parts of a checkpoint.
 printf 'input x: f64[10]\nrepeat 4 { x[i] <- x[i]*0.5 + x[3] }\noutput x\n' >"$tmp/far.dv"

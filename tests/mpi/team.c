@@ -291,7 +291,7 @@ static void test_files(const char *path)
             }
         expect(same, "what was written is read");
         expect(!dv_checkpoint_save(r, path, 0, 2, NULL), "save");
-        expect(!dv_checkpoint_load(r, path, NULL), "load");
+        expect(!dv_checkpoint_load(r, path, NULL, NULL), "load");
         expect(!dv_rank_run(r, NULL), "go on");
         free(was);
     }

@@ -121,6 +121,7 @@ has '"status": "name"' '"line": 1' '"column": 6'
 # -- Wrong calls
 expect 2 'an expression is needed' "$divvy" einsum
 expect 2 "a shape is 64x32, 64x32:f16 or - for a scalar, not '2x'" "$divvy" einsum ij 2x
+expect 2 "not 'k.npy'; --in 1=FILE.npy reads an operand from a file" "$divvy" einsum ij,jk 2x2 k.npy
 expect 2 "not 'x2'" "$divvy" einsum ij x2
 expect 2 "not '-2'" "$divvy" einsum ij -- -2
 expect 2 "not '-2'" "$divvy" einsum ij -2

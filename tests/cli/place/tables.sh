@@ -121,7 +121,7 @@ steps=$(sed -n 's/.* \([0-9]*\) steps.*/\1/p' .out)
 
 # -- Drawings
 good "$three" -c 120 --svg t.svg --show
-has '^ *120 |' '^ *0 |' '^ *tick'
+has '^ *120 |' '^ *0 |' '^ *tick' '^ *a: a, b: b'
 grep -q '^<svg xmlns' t.svg && grep -q '<title>b: 40 bytes at ' t.svg && grep -q '^</svg>' t.svg ||
     complain 'no drawing'
 good 'id,lower,upper,size\n<&">,0,3,60\n' -c 100 --svg -
