@@ -23,6 +23,11 @@ for golden in tests/golden/*/[cC][0-9]*_*.expect; do
     grep -q 'error\[check\]' "$golden" || continue
     grep -q "$rule: " "$golden" || fail "$golden does not show $rule"
 done
+# Every rule that docs/invariants.md lists is cited by a test, by its own number.
+for rule in $(sed -n 's/^- \([A-Z][0-9]*\) .*/\1/p' docs/invariants.md); do
+    grep -rqw --exclude='*.expect' "$rule" tests || ls tests/golden/*/"$rule"_* tests/golden/*/"$(echo "$rule" | tr C c)"_* >/dev/null 2>&1 ||
+        fail "no test cites $rule"
+done
 # docs/cli.md lists the rules of nests, with the numbers of nest/rule.def.
 sed -n 's/^NEST_RULE([A-Z0-9_]*, *\([a-z0-9_]*\), *\([0-9]*\),.*/| \2 | `\1` |/p' src/nest/rule.def >"${TMPDIR:-/tmp}/rules.$$"
 [ -s "${TMPDIR:-/tmp}/rules.$$" ] || fail "src/nest/rule.def has no rules"

@@ -73,8 +73,10 @@ TEST(check)
     read_example("{\"problem\": {" EDGES ", \"usage_limit\": 50, " NODES "}}");
     CHECKED(495, "", 0, 1, 2, 0, 0);
     CHECKED(445, "", 0, 0, 2, 1, 0);
+    // V3
     CHECKED(-1, "at time 50 at least 55 is used, the limit is 50", 0, 0, 1, 1,
             0);
+    // V1
     CHECKED(-1, "6 strategies for 5 nodes", 0, 0, 0, 0, 0, 0);
     CHECKED(-1, "4 strategies for 5 nodes", 0, 0, 0, 0);
     CHECKED(-1, "node 2 has no strategy -1", 0, 0, -1, 0, 0);
@@ -122,6 +124,19 @@ TEST(edges_in_both_directions_and_loops)
     solved(&(dv_choose_problem){NULL, 0, NULL, 0, 0}, 0, DV_OK, "");
 }
 
+// The check refuses a choice with this message.
+static void check_refuses(const dv_choose_problem *p, const int32_t *choice,
+                          const char *message)
+{
+    dv_diag *diag = dv_diag_create();
+    int64_t cost;
+    assert_int_equal(dv_choose_check(p, choice, p->n_nodes, &cost, diag),
+                     DV_E_CHECK);
+    if (!strstr(dv_diag_text(diag), message))
+        fail_msg("%s", dv_diag_text(diag));
+    dv_diag_destroy(diag);
+}
+
 TEST(forbidden_entries)
 {
     const int64_t costs[] = {1, 0}, odd[] = {F, 3, 3, F}, all[] = {F, F, F, F};
@@ -131,6 +146,7 @@ TEST(forbidden_entries)
     dv_choose_edge edges[] = {{{0, 1}, odd}, {{1, 2}, odd}, {{2, 0}, odd}};
     dv_choose_problem p = {nodes, 3, edges, 2, DV_CHOOSE_NO_LIMIT};
     solved(&p, 7, DV_OK, "");
+    check_refuses(&p, (const int32_t[]){0, 0, 1}, "forbidden together"); // V2
     p.n_edges = 3; // an odd cycle has no two colours
     solved(&p, -1, DV_E_CAPACITY, "forbidden entries");
     edges[2].costs = all;
@@ -138,6 +154,8 @@ TEST(forbidden_entries)
     p.n_edges = 0;
     nodes[1].costs = never;
     solved(&p, -1, DV_E_CAPACITY, "no strategy of node 1 is allowed");
+    check_refuses(&p, (const int32_t[]){0, 1, 0},
+                  "of node 1 is forbidden"); // V2
 }
 
 TEST(limits)

@@ -30,6 +30,8 @@ static const example three = {
     4,
     {{P, {0}, 1, 1, 1500}, {P, {1}, 1, 2, 1500}, {P, {1, 2}, 2, 3, 1500}}};
 static const example four = {128, 25000, 1, 3, {{M, {0, 1}, 2, 2, 1500}}};
+static const example apart = {
+    128, 50000, 2, 4, {{P, {0}, 1, 1, 1500}, {P, {2}, 1, 3, 1500}}};
 static const example five = {
     128, 45000, 2, 5, {{M, {0, 1}, 2, 3, 2000}, {M, {3, 2}, 2, 4, 2000}}};
 
@@ -209,6 +211,12 @@ static const vector vectors[] = {
      {{{0, 1, -1}, 128, 128, 8, {3, -1}, NO_TILE}, ROW(128, 128, 8, 1)},
      {0},
      "F5: entry 0 does not need op 1"},
+    {"F8 apart",
+     &apart,
+     1,
+     {ROW(128, 128, 1, 0, 1)},
+     {0},
+     "F8: the ops of entry 0 are not connected"},
 };
 
 static dv_fuse_schedule schedule_of(const vector *v, dv_fuse_entry *entries)
@@ -231,6 +239,29 @@ static dv_fuse_schedule schedule_of(const vector *v, dv_fuse_entry *entries)
         entries[i] = e;
     }
     return (dv_fuse_schedule){.entries = entries, .n_entries = (size_t)v->n};
+}
+
+// F6: two products, with sums of 64 and of 32, both cut into steps of 16.
+TEST(test_lengths)
+{
+    static const dv_fuse_tensor tensors[] = {{64, 128}, {128, 64}, {128, 128},
+                                             {32, 128}, {128, 32}, {128, 128},
+                                             {128, 128}};
+    static const int32_t in[][2] = {{0, 1}, {3, 4}, {2, 5}};
+    static const dv_fuse_op ops[] = {
+        {M, in[0], 2, 2, 2000}, {M, in[1], 2, 5, 2000}, {P, in[2], 2, 6, 1500}};
+    static const int32_t all[] = {0, 1, 2};
+    dv_fuse_problem p = {tensors, 7, ops, 3, 500000, 10, 128, 128};
+    dv_fuse_entry e = {
+        .ops = all, .n_ops = 3, .width = 128, .height = 128, .depth = 16};
+    dv_fuse_schedule s = {.entries = &e, .n_entries = 1};
+    dv_fuse_options o = DV_FUSE_OPTIONS_INIT;
+    dv_diag *diag = dv_diag_create();
+    double got[1];
+    assert_int_equal(dv_fuse_evaluate(got, &s, &p, &o, diag), DV_E_CHECK);
+    assert_string_equal(dv_diag_error(diag)->text,
+                        "F6: entry 0 cuts sums of several lengths");
+    dv_diag_destroy(diag);
 }
 
 TEST(test_vectors)
@@ -411,9 +442,9 @@ TEST(test_no_memory)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),   cmocka_unit_test(test_solver),
-        cmocka_unit_test(test_bound),     cmocka_unit_test(test_wrong_problems),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_vectors),        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_solver),         cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_wrong_problems), cmocka_unit_test(test_no_memory),
     };
     return run_group(tests, NULL, NULL);
 }

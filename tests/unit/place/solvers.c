@@ -556,12 +556,12 @@ TEST(test_judge)
                       .peak_bytes = 64};
     assert_int_equal(dv_placement_check(&p, b, &o, NULL), DV_OK);
     b[1].n_parents = 0;
-    expect_wrong(&p, b, &o, "a and b share bytes in 2..3");
+    expect_wrong(&p, b, &o, "a and b share bytes in 2..3"); // S1
     b[1].n_parents = 1;
     at[1] = stays[1].address = 8;
     expect_wrong(&p, b, &o, "share bytes");
     at[1] = stays[1].address = 65;
-    expect_wrong(&p, b, &o, "alignment is 8");
+    expect_wrong(&p, b, &o, "alignment is 8"); // S2
     at[1] = stays[1].address = 144;
     expect_wrong(&p, b, &o, "ends at byte 208, the capacity is 200");
     at[1] = stays[1].address = 64;
@@ -569,19 +569,19 @@ TEST(test_judge)
     p.peak_bytes = 128;
     assert_int_equal(dv_placement_check(&p, b, &o, NULL), DV_OK);
     b[0].fixed_address = 8;
-    expect_wrong(&p, b, &o, "its fixed address is 8");
+    expect_wrong(&p, b, &o, "its fixed address is 8"); // S3
     b[0].fixed_address = -1;
     b[1].barred = "no";
     expect_wrong(&p, b, &o, "b is placed and barred: no");
     b[1].barred = NULL;
     stays[1].start = 3;
-    expect_wrong(&p, b, &o, "no part of its life");
+    expect_wrong(&p, b, &o, "no part of its life"); // S4
     stays[1].start = 2;
     b[0].group = b[1].group = 1;
     p.n_stays = 1, at[1] = -1, reasons[1] = "no room", p.peak_bytes = 64;
     expect_wrong(&p, b, &o, "a and b are not together");
     reasons[1] = NULL;
-    expect_wrong(&p, b, &o, "out without a reason");
+    expect_wrong(&p, b, &o, "out without a reason"); // S5
 }
 
 int main(void)
