@@ -11,6 +11,7 @@
 //   divvy/nest.h    one tensor operation as a loop nest; contractions
 //   divvy/onnx.h    ONNX models as programs
 //   divvy/place.h   buffers with lifetimes, placed into one memory
+//   divvy/run.h     operands with strides, several runs at once, thread pools
 //
 // A complete program (built and run as tests/api/tour.c):
 //

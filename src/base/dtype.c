@@ -8,7 +8,6 @@ static const dv_dtype_info dtypes[] = {
 #include "divvy/dtype.def"
 #undef DV_DTYPE
 };
-enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 
 const dv_dtype_info *dv_dtype_get(dv_dtype t)
 {
@@ -17,7 +16,7 @@ const dv_dtype_info *dv_dtype_get(dv_dtype t)
 
 int dv_dtype_find(const char *name, size_t len)
 {
-    for (int i = 0; i < N_DTYPES; i++)
+    for (int i = 0; i < DV_N_DTYPES; i++)
         if (strlen(dtypes[i].name) == len &&
             memcmp(dtypes[i].name, name, len) == 0)
             return i;

@@ -11,6 +11,14 @@ typedef struct dv_dtype_info {
     const char *npy;       // type string in a numpy header (descr)
 } dv_dtype_info;
 
+enum {
+#define DV_DTYPE(NAME, name, bytes, kind, mantissa_bits, npy)                  \
+    DV_NUMBER_OF_##NAME,
+#include "divvy/dtype.def"
+#undef DV_DTYPE
+    DV_N_DTYPES
+};
+
 const dv_dtype_info *dv_dtype_get(dv_dtype t);
 // Returns the dtype with this name of `len` bytes, or -1.
 int dv_dtype_find(const char *name, size_t len);

@@ -5,14 +5,18 @@
 // strip of elements at a time, and shares no code with the oracle. The thread
 // executor (threads.c) runs the same groups and tiles in parallel.
 //
-// Memory: an exec borrows its plan and the bound buffers. It owns the
-// temporaries, a copy of every input that is updated but is not an output, and
-// a snapshot of the written tensor for every update that reads the tensor it
-// overwrites. A run allocates nothing.
+// Memory: an exec borrows its plan, and a run the bound buffers. A run owns the
+// temporaries, copies of operands whose strides kernels cannot use, a copy of
+// every input that is updated but is not an output, and a snapshot of the
+// written tensor for every update that reads the tensor it overwrites. A run
+// allocates nothing.
 //
-//   exec.[ch]       creates an exec, binds buffers, runs plans sequentially
+//   exec.[ch]       creates an exec, which prepares what its runs share
+//   run.c           runs: their memory, and what is bound to operands
+//   start.c         runs in the background
+//   sequential.c    runs plans sequentially; the walk over the groups
 //   schedule.c      the pass `schedule`, which writes what prepare.c finds out
-//   prepare.c       prepares a run on threads: kernels and memory
+//   prepare.c       prepares runs on threads: kernels
 //   tile_loops.[ch] the loops of a product's tile, to and from the plan
 //   threads.c       runs the groups of a plan on threads
 //   local.c         finds temporaries that live within one tile

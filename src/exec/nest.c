@@ -240,8 +240,9 @@ static void run_plan(dv_contract *c, const void *in0, const void *in1,
         int32_t t = c->tensor[o];
         // Unchanged addresses are not written again, because all threads read
         // them.
-        if (t >= 0 && c->x->data[t] != at[o] + c->first_bytes[o])
-            c->x->data[t] = c->x->bound[t] = at[o] + c->first_bytes[o];
+        dv_run *r = &c->x->run;
+        if (t >= 0 && r->data[t] != at[o] + c->first_bytes[o])
+            r->data[t] = r->bound[t].data = at[o] + c->first_bytes[o];
     }
     dv_status st = dv_exec_run(c->x, c->diag);
     c->status = c->status ? c->status : st;

@@ -13,6 +13,9 @@
 #include <sched.h>
 #include <hwloc/glibc-sched.h>
 #endif
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 struct dv_pins {
     hwloc_topology_t topo; // topology of the host; not owned
@@ -206,4 +209,13 @@ void dv_unpin(dv_pins *p)
 {
     if (p && p->bound)
         let_go(p);
+}
+
+int dv_pins_allowed(void)
+{
+#ifdef _OPENMP
+    return omp_get_proc_bind() == omp_proc_bind_false;
+#else
+    return 0;
+#endif
 }

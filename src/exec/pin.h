@@ -14,4 +14,7 @@ void dv_pins_destroy(dv_pins *p);
 // the user; dv_unpin restores its binding after the run.
 void dv_pin(dv_pins *p, int32_t i);
 void dv_unpin(dv_pins *p);
+// Returns 1 if this library may bind threads to cores because the user has not
+// done so through OpenMP (OMP_PROC_BIND).
+int dv_pins_allowed(void);
 #endif

@@ -1,5 +1,5 @@
-// Prepares a run on threads: the threads (one per core of the plan), the
-// kernels of their tiles, and all memory that a run needs.
+// Prepares runs on threads: the kernels of all tiles, and the sizes of the
+// memory that a run needs.
 #include "base/math.h"
 #include "grid/grid.h"
 #include "nest/sums.h"
@@ -9,9 +9,6 @@
 #include "target/host.h"
 #include <inttypes.h>
 #include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 int dv_group_splits_reduction(const dv_plan *plan, int32_t group)
 {
@@ -79,8 +76,8 @@ static int grid_in_parts(const dv_group_grid *g)
     return 0;
 }
 
-// Fills in the run-time data of all groups and allocates the accumulators of
-// partial sums. Returns 0 when out of memory.
+// Fills in the run-time data of all groups and finds the memory of the
+// accumulators of partial sums. Returns 0 when it overflows.
 static int find_parts(dv_exec *x)
 {
     const dv_plan *plan = x->plan;
@@ -105,10 +102,7 @@ static int find_parts(dv_exec *x)
     if (!dv_mul_i64(&total, x->part_bytes, most))
         return 0;
     x->all_parts_bytes = total;
-    if (x->probing)
-        return 1;
-    x->parts = dv_alloc_buffer((size_t)total);
-    return x->parts != NULL;
+    return 1;
 }
 
 // Prepares the contractions of all tiles of an op.
@@ -354,12 +348,13 @@ void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out)
 // Fails if a run needs other memory than the plan says. A plan that was read
 // may be from a machine with other caches, for which panels of packed operands
 // have other sizes: then only the memory that threads share is compared.
+// Operands with strides are packed in other ways than the plan knows.
 static dv_status check_memory(const dv_exec *x, dv_diag *diag)
 {
     const dv_schedule *s = &x->plan->schedule;
     int64_t shared, thread, constant;
     dv_exec_memory(x, &shared, &thread, &constant);
-    if (x->kind != DV_RUN_THREADS || x->choosing || x->probing ||
+    if (x->kind != DV_RUN_THREADS || x->choosing || x->probing || x->layouts ||
         s->shared_bytes < 0 ||
         (s->shared_bytes == shared &&
          ((s->thread_bytes == thread && s->constant_bytes == constant) ||
@@ -526,36 +521,33 @@ static dv_status prepare_ops(dv_exec *x, dv_diag *diag)
     for (int32_t g = 0; g < plan->n_groups && x->jit; g++)
         for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
              op++) {
+            x->op_failed = op;
             x->prepared[op].kernels = n_kernels(x);
             DV_TRY(prepare_op(x, g, op,
                               x->choosing ? NULL : dv_op_scheduled(plan, op),
                               diag));
         }
     for (int32_t g = 0; g < plan->n_groups; g++) {
+        x->op_failed = plan->groups[g].first_op;
         x->group[g].rows = NULL;
         x->group[g].kernels = n_kernels(x);
         if (x->jit)
             DV_TRY(find_rows(x, g, diag));
     }
-    for (int32_t i = 0; i < plan->ops->n_ops && !x->choosing; i++)
+    for (int32_t i = 0; i < plan->ops->n_ops && !x->choosing; i++) {
+        x->op_failed = i;
         if (x->kind == DV_RUN_THREADS)
             DV_TRY(check_obeyed(x, i, diag));
-    find_thread_memory(x);
-    for (int32_t i = 0; i < x->n_threads && !x->probing; i++) {
-        dv_thread *w = &x->threads[i];
-        w->workspace = dv_alloc_buffer((size_t)x->workspace_bytes);
-        w->local = dv_alloc_buffer((size_t)x->local_bytes);
-        w->stage = dv_alloc_buffer((size_t)x->stage_bytes);
-        if (!w->workspace || !w->local || !w->stage)
-            return dv_nomem(diag);
     }
+    x->op_failed = -1;
+    find_thread_memory(x);
     return DV_OK;
 }
 
-// Returns the bytes of the interpreter's operands. Each strip (a buffer of
+// Each strip (a buffer of
 // DV_STRIP elements) holds an operand, and one more after the n_slots operands
 // holds the accumulators.
-static int64_t strips_bytes(const dv_exec *x)
+int64_t dv_exec_strips_bytes(const dv_exec *x)
 {
     return (x->n_slots + 1) * (int64_t)DV_STRIP * 8;
 }
@@ -569,49 +561,8 @@ void dv_exec_memory(const dv_exec *x, int64_t *shared_bytes,
             *constant_bytes += dv_product_once_bytes(x->prepared[op].product);
     *shared_bytes = dv_stored_bytes(x->plan) + x->all_parts_bytes +
                     x->snapshot_bytes + x->copied_bytes;
-    *thread_bytes =
-        x->workspace_bytes + x->local_bytes + x->stage_bytes + strips_bytes(x);
-}
-
-static int make_thread(dv_exec *x, int32_t id)
-{
-    // Elements between arrays that different threads write, so that these do
-    // not share cache lines.
-    enum { APART = 128 / sizeof(void *) };
-    dv_thread *w = &x->threads[id];
-    w->x = x;
-    w->id = id;
-    w->data = DV_NEW(&x->arena, void *, x->plan->ops->n_tensors + APART);
-    w->buf = dv_alloc((size_t)strips_bytes(x));
-    w->diag = dv_diag_create();
-    int32_t most = 0;
-    for (int32_t i = 0; i < x->plan->ops->n_ops; i++)
-        most = x->plan->ops->ops[i].n_reads > most
-                   ? x->plan->ops->ops[i].n_reads
-                   : most;
-    w->at = DV_NEW(&x->arena, void *, most + 1 + APART);
-    w->from = DV_NEW(&x->arena, void *, most + 1 + APART);
-    if (!w->data || !w->buf || !w->diag || !w->at || !w->from)
-        return 0;
-    w->strips = (dv_strips){
-        .p = x->plan->ops, .data = w->data, .diag = w->diag, .buf = w->buf};
-    w->strips.acc = (char *)w->buf + (size_t)x->n_slots * DV_STRIP * 8;
-    return 1;
-}
-
-// Points of a program that runs in less than about 100 us. Its threads are not
-// bound: binding the user's thread in every run, and undoing it, takes 2 us.
-enum { SHORT = 1 << 22 };
-
-// Returns 1 if this library may bind threads to cores because the user has not
-// done so through OpenMP (OMP_PROC_BIND).
-static int may_pin(void)
-{
-#ifdef _OPENMP
-    return omp_get_proc_bind() == omp_proc_bind_false;
-#else
-    return 0;
-#endif
+    *thread_bytes = x->workspace_bytes + x->local_bytes + x->stage_bytes +
+                    dv_exec_strips_bytes(x);
 }
 
 // Returns the number of cores that the plan may use: the highest core number
@@ -633,16 +584,7 @@ static int64_t most_cores(const dv_plan *plan)
     return most;
 }
 
-// Creates the work queue if any group needs one. Returns 0 when out of memory.
-static int make_queue(dv_exec *x)
-{
-    for (int32_t g = 0; g < x->plan->n_groups; g++)
-        if (x->group[g].n_queued)
-            return dv_queue_init(&x->queue, 0, x->n_threads, 1, 1);
-    return 1;
-}
-
-dv_status dv_threads_create(dv_exec *x, dv_diag *diag)
+dv_status dv_exec_prepare(dv_exec *x, dv_diag *diag)
 {
     int64_t cores = x->plan->target.cores, most = most_cores(x->plan);
 #ifndef _OPENMP
@@ -651,23 +593,18 @@ dv_status dv_threads_create(dv_exec *x, dv_diag *diag)
     // One thread suffices to find out which kernels there are.
     if (x->kind != DV_RUN_THREADS || x->probing)
         cores = 1;
-    int32_t n = (int32_t)dv_min_i64(cores, most);
-    x->threads = DV_NEW(&x->arena, dv_thread, n);
-    if (!x->threads || !find_parts(x))
-        return dv_nomem(diag);
-    x->n_threads = n;
-    for (int32_t i = 0; i < n; i++)
-        if (!make_thread(x, i))
-            return dv_nomem(diag);
-    if (!make_queue(x))
+    x->n_threads = (int32_t)dv_min_i64(cores, most);
+    x->most_reads = 0;
+    for (int32_t i = 0; i < x->plan->ops->n_ops; i++)
+        x->most_reads = x->plan->ops->ops[i].n_reads > x->most_reads
+                            ? x->plan->ops->ops[i].n_reads
+                            : x->most_reads;
+    if (!find_parts(x))
         return dv_nomem(diag);
     dv_status made = prepare_ops(x, diag);
     dv_jit_seal(x->jit);
     DV_TRY(made);
-    DV_TRY(check_memory(x, diag));
-    if (n > 1 && x->total > SHORT && may_pin() && !dv_pins_create(&x->pins, n))
-        return dv_nomem(diag);
-    return DV_OK;
+    return check_memory(x, diag);
 }
 
 dv_dtype dv_exec_type(const dv_exec *x, int32_t op)
@@ -730,7 +667,7 @@ void dv_exec_list(const dv_exec *x, dv_text *out)
 dv_status dv_exec_pack(dv_exec *x, dv_diag *diag)
 {
     const dv_plan *plan = x->plan;
-    void **at = x->threads[0].at;
+    void **data = x->run.data, **at = x->run.threads[0].at;
     for (int32_t g = 0; g < plan->n_groups && x->kind == DV_RUN_THREADS; g++)
         for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
              op++) {
@@ -739,8 +676,8 @@ dv_status dv_exec_pack(dv_exec *x, dv_diag *diag)
             if (!p || !dv_product_once_bytes(p))
                 continue;
             for (int r = 0; r < o->n_reads; r++)
-                at[r] = x->data[o->reads[r].tensor];
-            at[o->n_reads] = x->data[o->write.tensor];
+                at[r] = data[o->reads[r].tensor];
+            at[o->n_reads] = data[o->write.tensor];
             for (int64_t i = 0; i < plan->groups[g].n_tiles; i++) {
                 dv_tile t;
                 dv_plan_tile(&t, plan, op, i);
@@ -758,23 +695,10 @@ void dv_exec_unpack(dv_exec *x, int32_t tensor)
     x->packed = 0;
 }
 
-void dv_threads_destroy(dv_exec *x)
+void dv_exec_unprepare(dv_exec *x)
 {
     dv_exec_unpack(x, -1);
-    for (int32_t i = 0; i < x->n_threads; i++) {
-        dv_release(x->threads[i].local);
-        dv_release(x->threads[i].buf);
-        dv_release(x->threads[i].workspace);
-        dv_release(x->threads[i].stage);
-        dv_diag_destroy(x->threads[i].diag);
-    }
-    x->n_threads = 0;
     dv_product_set_free(&x->set);
-    dv_release(x->parts);
-    x->parts = NULL;
-    dv_queue_free(&x->queue);
-    dv_pins_destroy(x->pins);
-    x->pins = NULL;
     if (!x->own_jit)
         dv_jit_release(x->jit);
     dv_jit_destroy(x->own_jit);

@@ -1,7 +1,8 @@
-// The data structures of an exec and its threads, private to exec.c, threads.c,
-// prepare.c, local.c and nest.c.
+// The data structures of an exec and its runs, private to exec.c, run.c,
+// start.c, sequential.c, threads.c, prepare.c, local.c and nest.c.
 #ifndef DV_EXEC_STATE_H
 #define DV_EXEC_STATE_H
+#include "divvy/run.h"
 #include "grid/queue.h"
 #include "plan/tiles.h"
 #include "exec/constants.h"
@@ -11,6 +12,7 @@
 #include "exec/stage.h"
 #include "lang/ast.h"
 #include "sim/sim.h"
+#include <pthread.h>
 #include <stdatomic.h>
 
 // A temporary that is kept for one tile at a time, as the plan's schedule says:
@@ -62,8 +64,11 @@ typedef struct dv_op_kernels {
     int64_t kernels;
 } dv_op_kernels;
 
+// Whether ops write a tensor. One that is inlined is never stored.
+typedef enum dv_written { DV_NOT_WRITTEN, DV_WRITTEN, DV_INLINED } dv_written;
+
 typedef struct dv_thread {
-    dv_exec *x;
+    dv_run *run;
     int32_t id;
     dv_strips strips;
     void **data; // address of each tensor; temporaries point into `local`
@@ -77,6 +82,59 @@ typedef struct dv_thread {
     void **at;     // address of element 0 of each access of the current op
     dv_diag *diag; // error messages of this thread; owned
 } dv_thread;
+
+// What is bound to a tensor: the address of element 0, and the strides.
+typedef struct dv_bound {
+    void *data; // NULL: nothing is bound
+    int64_t strides[DV_MAX_DIMS];
+} dv_bound;
+
+// The memory of one execution of an exec: operands, temporaries and threads.
+struct dv_run {
+    dv_exec *x;
+    dv_arena arena; // holds the small arrays
+    void **data;    // address of each tensor, as kernels see it
+    // The tensors that this run allocated, which it frees: temporaries, if the
+    // plan has no schedule, and copies of operands.
+    void **owned;
+    dv_bound *bound; // the memory that the user bound to each tensor
+    // Memory of the temporaries that the plan stores; owned.
+    unsigned char *stored;
+    int rebound; // 1 if a buffer was bound since the last execution
+    // Snapshots of tensors that an op both reads and overwrites; owned.
+    void *snapshot;
+    dv_sim *sim; // simulator; owned; NULL: the plan runs on this machine
+    dv_thread *threads;
+    int32_t n_threads; // of those that have been made
+    // Accumulators of partial sums, one block per tile; owned.
+    unsigned char *parts;
+    dv_pins *pins;  // cores to bind threads to; owned; NULL: not bound
+    dv_queue queue; // work queue of the current group; owned
+    atomic_int failed, arrived;
+    atomic_uint round; // number of barriers passed, which wraps around
+    // The caller's thread pool; NULL: OpenMP's threads run the work.
+    dv_parallel_for parallel_for;
+    void *pool;
+    dv_progress progress;
+    void *user;
+    // Asked whether to go on (dv_exec_watch); NULL: nobody is. `cancelled` is 1
+    // if the current execution was stopped. Only `caller`, the thread that
+    // runs, uses them.
+    int (*watch)(void *user, double done);
+    void *watch_user;
+    int cancelled;
+    pthread_t caller;
+    double done;
+    double tile_work; // of the tile that runs, sequentially
+    // Seconds per group, borrowed from dv_exec_time_groups; NULL: not timed.
+    double *spent;
+    dv_exec_hooks hooks;
+    dv_status hook_status; // what the last call of a hook returned
+    // Where the next execution begins (dv_exec_resume_at); -1: at its first op.
+    int32_t from_repeat;
+    int64_t from_round;
+    struct dv_background *background; // owned; NULL: never started (start.c)
+};
 
 struct dv_exec {
     dv_arena arena; // holds the exec itself and all small arrays
@@ -98,56 +156,31 @@ struct dv_exec {
     // Cache of kernels for the instruction set that the target names; NULL:
     // `jit` is the cache that all execs share. Owned.
     dv_jit *own_jit;
-    // Strides of the temporaries of which threads keep only the current tile;
-    // NULL for all other tensors, which are row-major.
+    // Strides of tensors that are not row-major: temporaries of which threads
+    // keep only the current tile, and operands. NULL for all other tensors.
     int64_t **strides;
-    int packed; // 1 if the constants that the plan packs once are packed
+    // Strides of operands that kernels are to use, by tensor; NULL: row-major.
+    int64_t **layouts;
+    int *written;      // a dv_written, by tensor
+    int32_t op_failed; // the op whose preparation has failed; -1: none
+    int packed;        // 1 if the constants that the plan packs once are packed
     dv_group_plan *group; // run-time data, one entry per group
     // Bytes of each thread's memory for tiles, for packed operands, and for
     // copies of operands with a border.
     int64_t local_bytes, workspace_bytes, stage_bytes;
-    void **data; // address of each tensor
-    // The tensors that this exec allocated, which it frees.
-    void **owned;
-    // Memory of the temporaries that the plan stores; owned.
-    unsigned char *stored;
-    void **bound; // the buffers that the user bound, and the files' elements
     // The open files of constants; NULL for all other tensors. Owned.
     dv_constant **files;
-    int rebound; // 1 if a buffer was bound since the last run
-    // Snapshots of tensors that an op both reads and overwrites; owned.
-    void *snapshot;
-    dv_sim *sim; // simulator; owned; NULL: the plan runs on this machine
-    int32_t n_owned, n_slots;
-    // The threads of a run.
-    dv_thread *threads;
-    int32_t n_threads;
-    // Accumulators of partial sums, one block per tile; owned.
-    unsigned char *parts;
+    int32_t n_slots, n_threads, most_reads;
     int64_t part_bytes; // bytes of one tile's accumulators
     // Sizes of memory: all accumulators, all snapshots, and copies of inputs
     // that are updated but are no outputs.
     int64_t all_parts_bytes, snapshot_bytes, copied_bytes;
-    dv_pins *pins;  // cores to bind threads to; owned; NULL: not bound
-    dv_queue queue; // work queue of the current group; owned
-    atomic_int failed, arrived;
-    atomic_uint round; // number of barriers passed, which wraps around
-    dv_progress progress;
-    void *user;
-    // Asked whether to go on (dv_exec_watch); NULL: nobody is. `cancelled` is 1
-    // if the current run was stopped; only the first thread uses it.
-    int (*watch)(void *user, double done);
-    void *watch_user;
-    int cancelled;
-    double done, total;
-    double tile_work; // of the tile that runs, sequentially
-    // Seconds per group, borrowed from dv_exec_time_groups; NULL: not timed.
-    double *spent;
-    dv_exec_hooks hooks;
-    dv_status hook_status; // what the last call of a hook returned
-    // Where the next run begins (dv_exec_resume_at); -1: at its first op.
-    int32_t from_repeat;
-    int64_t from_round;
+    double total; // work of an execution
+    dv_run run;   // the run that dv_exec_run uses
+    // The number of other runs, and the lock that protects it and the packing
+    // of constants.
+    int64_t n_runs;
+    pthread_mutex_t lock;
 };
 
 // Prepares the temporaries of which threads keep only the current tile: those
@@ -166,7 +199,7 @@ void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out);
 // Returns the instruction set of the kernels, "none" without any.
 const char *dv_exec_kernels(const dv_exec *x);
 // A walk over the groups of a plan in the order of a run, every iteration of a
-// repeat included (exec.c).
+// repeat included (sequential.c).
 typedef struct dv_walk {
     const dv_plan *plan;
     int32_t next;        // the next group
@@ -198,17 +231,44 @@ dv_walk_step dv_walk_next(dv_walk *w);
 // Returns 1 if the reduction of any op in the group (ops that share one tile
 // space) is split over tiles.
 int dv_group_splits_reduction(const dv_plan *plan, int32_t group);
-// Creates and destroys the threads' state (prepare.c) and runs all groups on
-// the threads (threads.c).
+// Prepares the kernels of an exec, and frees them (prepare.c).
+dv_status dv_exec_prepare(dv_exec *x, dv_diag *diag);
+void dv_exec_unprepare(dv_exec *x);
 // dv_exec_pack packs the bound constants that the plan packs once and that are
 // not packed yet; dv_exec_unpack forgets what was packed of a tensor (-1: of
 // all).
 dv_status dv_exec_pack(dv_exec *x, dv_diag *diag);
-// Asks the caller's `watch`, if there is one, and returns whether the run is to
-// end. To be called by the first thread.
-int dv_exec_is_cancelled(dv_exec *x);
 void dv_exec_unpack(dv_exec *x, int32_t tensor);
-dv_status dv_threads_create(dv_exec *x, dv_diag *diag);
-void dv_threads_destroy(dv_exec *x);
-dv_status dv_threads_run(dv_exec *x, dv_diag *diag);
+// Returns the number of cores that the work of the plan is assigned to.
+int64_t dv_exec_most_cores(const dv_plan *plan);
+// Returns the bytes of the interpreter's operands, per thread.
+int64_t dv_exec_strips_bytes(const dv_exec *x);
+// Returns the number of the tensor that can be bound by this name.
+dv_status dv_exec_find_operand(int32_t *tensor, const dv_exec *x,
+                               const char *name, dv_diag *diag);
+// Fails if no array can have these strides.
+dv_status dv_run_check_strides(const dv_program *p, int32_t tensor,
+                               const int64_t *strides, dv_diag *diag);
+// Binds element 0 of a tensor; strides NULL: it is row-major.
+dv_status dv_run_set(dv_run *r, int32_t tensor, void *data,
+                     const int64_t *strides, dv_diag *diag);
+// Makes a run in which nothing is bound, without its memory, and frees both
+// (run.c).
+dv_status dv_run_init(dv_run *r, dv_exec *x, dv_diag *diag);
+void dv_run_finish(dv_run *r);
+// Allocates the memory of a run, whose other fields are set or zero, and frees
+// it (run.c). The tensors that are bound stay bound.
+dv_status dv_run_allocate(dv_run *r, dv_diag *diag);
+void dv_run_release(dv_run *r);
+// Executes the plan once, on the calling thread and those that it employs.
+dv_status dv_run_execute(dv_run *r, dv_diag *diag);
+// Ends and frees the thread that dv_run_start has made (start.c).
+void dv_run_end(dv_run *r);
+// Asks the caller's `watch`, if there is one, and returns whether the run is to
+// end. Does nothing on other threads than the one that runs.
+int dv_run_is_cancelled(dv_run *r);
+// Runs all groups: on the threads (threads.c), or in order on the calling
+// thread (sequential.c).
+dv_status dv_threads_run(dv_run *r, dv_diag *diag);
+dv_status dv_sequential_run(dv_run *r, dv_diag *diag);
 #endif

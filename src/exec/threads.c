@@ -18,7 +18,9 @@
 // A dv_thread is the memory and the kernels of one core of the plan. OpenMP may
 // provide fewer threads than the plan has cores (because of a limit or an
 // enclosing parallel region); an OpenMP thread then does the work of several
-// dv_threads one after the other.
+// dv_threads one after the other. With the caller's thread pool, only the
+// calling thread goes through the phases; the work of each is a parallel loop
+// over the dv_threads.
 #define _POSIX_C_SOURCE 200809L // declares sched_yield
 #include "base/clock.h"
 #include "base/fork.h"
@@ -30,26 +32,23 @@
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-#if defined(__SANITIZE_THREAD__)
-#include <pthread.h>
-#endif
 
 enum { SPINS = 2000 }; // spins of a waiting thread before it yields
 
 // Waits until all n threads of the run have arrived; a barrier.
-static void wait_all(dv_exec *x, int32_t n)
+static void wait_all(dv_run *r, int32_t n)
 {
     if (n == 1)
         return;
-    unsigned round = atomic_load_explicit(&x->round, memory_order_relaxed);
-    if (atomic_fetch_add_explicit(&x->arrived, 1, memory_order_acq_rel) ==
+    unsigned round = atomic_load_explicit(&r->round, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&r->arrived, 1, memory_order_acq_rel) ==
         n - 1) {
-        atomic_store_explicit(&x->arrived, 0, memory_order_relaxed);
-        atomic_store_explicit(&x->round, round + 1, memory_order_release);
+        atomic_store_explicit(&r->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&r->round, round + 1, memory_order_release);
         return;
     }
     for (int i = 0;
-         atomic_load_explicit(&x->round, memory_order_acquire) == round; i++)
+         atomic_load_explicit(&r->round, memory_order_acquire) == round; i++)
         if (i >= SPINS)
             sched_yield();
 }
@@ -58,11 +57,12 @@ static void wait_all(dv_exec *x, int32_t n)
 // computed, or only their partial sums, or partial sums are added up.
 typedef enum phase { WHOLE, PARTS, COMBINE } phase;
 
-// A thread of a run: its exec, its number `id`, the number n of threads, and
-// the phase it is in: ops first..end of a group (ops that share one tile space)
-// on all tiles. All threads go through the same phases.
+// A thread of a run: its run, its exec, its number `id`, the number n of
+// threads, and the phase it is in: ops first..end of a group (ops that share
+// one tile space) on all tiles. All threads go through the same phases.
 typedef struct thread {
-    dv_exec *x;
+    dv_run *r;
+    const dv_exec *x;
     int32_t id, n;
     dv_walk walk;
     int32_t group, first, end; // group -1: before the first one
@@ -92,16 +92,16 @@ typedef struct cursor {
 
 static void start_op(dv_thread *w, int32_t op)
 {
-    dv_exec *x = w->x;
+    const dv_run *r = w->run;
     dv_strips *s = &w->strips;
-    s->k = &x->kernels[op];
-    s->old = s->k->old_off < 0 ? NULL : (char *)x->snapshot + s->k->old_off;
+    s->k = &r->x->kernels[op];
+    s->old = s->k->old_off < 0 ? NULL : (char *)r->snapshot + s->k->old_off;
     s->part = DV_WHOLE;
     s->n_parts = 0;
     // The addresses of element 0 of each read and of the write.
     const dv_op *o = s->k->op;
-    for (int r = 0; r < o->n_reads; r++)
-        w->at[r] = (void *)(uintptr_t)dv_strips_source(s, r);
+    for (int i = 0; i < o->n_reads; i++)
+        w->at[i] = (void *)(uintptr_t)dv_strips_source(s, i);
     w->at[o->n_reads] = w->data[o->write.tensor];
 }
 
@@ -110,14 +110,15 @@ static void start_op(dv_thread *w, int32_t op)
 // tensor address the current tile.
 static void place_locals(dv_thread *w, const dv_group_plan *g, int64_t tile)
 {
-    const dv_plan *plan = w->x->plan;
+    const dv_exec *x = w->run->x;
+    const dv_plan *plan = x->plan;
     for (int32_t i = 0; i < g->n_locals; i++) {
         const dv_tile_buffer *l = &g->locals[i];
         const dv_op *o = &plan->ops->ops[l->op];
         dv_tile t;
         dv_plan_tile(&t, plan, l->op, tile);
         // The offset of the tile's first element, by the buffer's strides.
-        int64_t first = dv_flat_at(&w->x->kernels[l->op].write, o, t.begin);
+        int64_t first = dv_flat_at(&x->kernels[l->op].write, o, t.begin);
         dv_dtype dtype = plan->ops->tensors[l->tensor].dtype;
         int64_t bytes = l->off_bytes - first * dv_dtype_get(dtype)->size_bytes;
         // The base address may lie outside of the buffer; the tile's elements
@@ -128,16 +129,17 @@ static void place_locals(dv_thread *w, const dv_group_plan *g, int64_t tile)
 
 // Copies the id-th of n shares of the tensor that an op both reads and
 // overwrites to its snapshot.
-static void take_snapshot(dv_exec *x, int32_t op, int32_t id, int32_t n)
+static void take_snapshot(dv_run *r, int32_t op, int32_t id, int32_t n)
 {
+    const dv_exec *x = r->x;
     if (x->kernels[op].old_off < 0)
         return;
     int32_t t = x->kernels[op].op->write.tensor;
     int64_t bytes = dv_tensor_bytes(&x->plan->ops->tensors[t]);
     int64_t from = bytes / n * id + dv_min_i64(id, bytes % n);
     int64_t len = bytes / n + (id < bytes % n);
-    memcpy((char *)x->snapshot + x->kernels[op].old_off + from,
-           (char *)x->data[t] + from, (size_t)len);
+    memcpy((char *)r->snapshot + x->kernels[op].old_off + from,
+           (char *)r->data[t] + from, (size_t)len);
 }
 
 // Returns 1 if the snapshots of a group (copies of tensors that its ops both
@@ -154,12 +156,13 @@ static int snapshots_before(const dv_group *g)
 // core). Returns 0 if there are no more.
 static int next_tiles(cursor *c)
 {
-    dv_exec *x = c->w->x;
+    dv_run *r = c->w->run;
+    const dv_exec *x = r->x;
     const dv_group *g = &x->plan->groups[c->me->group];
     const dv_group_plan *p = &x->group[c->me->group];
     int64_t n;
     if (p->n_queued) {
-        if (!dv_queue_next(&x->queue, c->w->id, &c->next, &n))
+        if (!dv_queue_next(&r->queue, c->w->id, &c->next, &n))
             return 0;
         c->end = c->next + n;
         return 1;
@@ -187,14 +190,14 @@ static int next_tiles(cursor *c)
 // there is none, or if a thread has failed.
 static int next_tile(cursor *c)
 {
-    dv_exec *x = c->w->x;
-    const dv_group_plan *p = &x->group[c->me->group];
-    if (c->w->id == 0 && dv_exec_is_cancelled(x))
-        atomic_store(&x->failed, 1);
-    if (atomic_load_explicit(&x->failed, memory_order_relaxed))
+    dv_run *r = c->w->run;
+    const dv_group_plan *p = &r->x->group[c->me->group];
+    if (c->me->id == 0 && dv_run_is_cancelled(r))
+        atomic_store(&r->failed, 1);
+    if (atomic_load_explicit(&r->failed, memory_order_relaxed))
         return 0;
-    if (x->hooks.poll && c->w->id == 0)
-        x->hooks.poll(x->hooks.user);
+    if (r->hooks.poll && c->w->id == 0)
+        r->hooks.poll(r->hooks.user);
     if (c->next == c->end && !next_tiles(c))
         return 0;
     int spans = p->rows && !p->n_queued && dv_rows_span_tiles(p->rows);
@@ -210,7 +213,7 @@ static int next_tile(cursor *c)
 // Sets c->box to the current tile of the op, and c->what to what is done there.
 static void find_box(cursor *c)
 {
-    const dv_exec *x = c->w->x;
+    const dv_exec *x = c->me->x;
     const dv_group_plan *p = &x->group[c->me->group];
     int64_t bmn[3];
     c->what = c->me->what;
@@ -228,7 +231,8 @@ static void find_box(cursor *c)
 // Rows run all ops of the group at once. Returns 0 at the end of the phase.
 static int next_op(cursor *c)
 {
-    dv_exec *x = c->w->x;
+    dv_run *r = c->w->run;
+    const dv_exec *x = r->x;
     const thread *me = c->me;
     if (x->group[me->group].rows || c->op + 1 >= me->end) {
         if (!next_tile(c))
@@ -239,7 +243,7 @@ static int next_op(cursor *c)
     if (x->group[me->group].rows)
         return 1;
     if (!snapshots_before(&x->plan->groups[me->group]))
-        take_snapshot(x, c->op, 0, 1);
+        take_snapshot(r, c->op, 0, 1);
     start_op(c->w, c->op);
     find_box(c);
     return 1;
@@ -256,14 +260,14 @@ static int64_t n_results(const dv_op *o, const dv_tile *t)
 }
 
 // Returns the accumulators of a tile or of a range of the grid.
-static unsigned char *accumulators(const dv_exec *x, int64_t slot)
+static unsigned char *accumulators(const dv_run *r, int64_t slot)
 {
-    return x->parts + slot * x->part_bytes;
+    return r->parts + slot * r->x->part_bytes;
 }
 
 static int64_t slot_of(const cursor *c)
 {
-    const dv_group_grid *grid = c->w->x->group[c->me->group].grid;
+    const dv_group_grid *grid = c->me->x->group[c->me->group].grid;
     return c->range ? c->range - grid->ranges : c->tile;
 }
 
@@ -272,26 +276,26 @@ static int64_t slot_of(const cursor *c)
 static void add_part(const cursor *c, int64_t slot)
 {
     const dv_strips *s = &c->w->strips;
-    const dv_vec_op *vec = c->w->x->prepared[c->op].vec;
+    const dv_vec_op *vec = c->me->x->prepared[c->op].vec;
     int64_t n = n_results(s->k->op, &c->box);
     if (vec)
-        dv_vec_op_add(vec, s->k, s->parts, accumulators(c->w->x, slot), n);
+        dv_vec_op_add(vec, s->k, s->parts, accumulators(c->w->run, slot), n);
     else
-        dv_strips_add(s->k, s->parts, accumulators(c->w->x, slot), n);
+        dv_strips_add(s->k, s->parts, accumulators(c->w->run, slot), n);
 }
 
 // If the tile has the first part of its sums, adds the other parts in their
 // order and computes the results.
 static void combine_parts(const cursor *c)
 {
-    const dv_exec *x = c->w->x;
+    const dv_exec *x = c->me->x;
     dv_strips *s = &c->w->strips;
     const dv_op *o = s->k->op;
     int64_t n_parts;
     int64_t part = c->range ? c->range->k0 : dv_tile_part(o, &c->box, &n_parts);
     if (part != 0)
         return;
-    s->parts = accumulators(x, slot_of(c));
+    s->parts = accumulators(c->w->run, slot_of(c));
     if (c->range) {
         const dv_group_grid *g = x->group[c->me->group].grid;
         int32_t k = (int32_t)slot_of(c);
@@ -344,7 +348,7 @@ static void run_staged(dv_thread *w, const dv_op_kernels *by, const dv_tile *t)
 static void run_op(const cursor *c)
 {
     dv_thread *w = c->w;
-    const dv_exec *x = w->x;
+    const dv_exec *x = c->me->x;
     const dv_rows *rows = x->group[c->me->group].rows;
     const dv_op_kernels *by = &x->prepared[c->op];
     const dv_tile *t = &c->box;
@@ -357,7 +361,7 @@ static void run_op(const cursor *c)
         combine_parts(c);
         return;
     }
-    s->parts = c->what == PARTS ? accumulators(x, slot_of(c)) : NULL;
+    s->parts = c->what == PARTS ? accumulators(c->w->run, slot_of(c)) : NULL;
     s->part = c->what == PARTS ? DV_FIRST_PART : DV_WHOLE;
     int fits = c->what == PARTS || !by->guard ||
                dv_vec_op_fits(s->p, s->k, w->at, t->begin, t->end);
@@ -380,37 +384,54 @@ static void run_op(const cursor *c)
 
 // Returns 1 if nothing runs after a group (ops that share one tile space) but
 // the end of the parallel region, at which all threads wait anyway.
-static int ends_run(const dv_exec *x, int32_t group)
+static int ends_run(const dv_run *r, int32_t group)
 {
+    const dv_exec *x = r->x;
     return group + 1 == x->plan->n_groups && !x->plan->ops->n_repeats &&
-           !x->spent && !x->progress;
+           !r->spent && !r->progress;
 }
 
-// Runs the current phase; every thread calls it.
-static void run_phase(const thread *me)
+// Computes the work that the current phase has for a dv_thread.
+static void run_share(const thread *me, int32_t i)
 {
-    dv_exec *x = me->x;
+    dv_run *r = me->r;
+    const dv_group_plan *p = &me->x->group[me->group];
+    cursor c = {.me = me, .w = &r->threads[i], .op = me->end};
+    if (p->grid) {
+        c.all = (dv_tile_range){.n = p->n_queued, .k1 = p->grid->kt};
+        c.range = &c.all;
+    }
+    while (next_op(&c)) {
+        run_op(&c);
+        if (c.w->strips.status != DV_OK)
+            atomic_store(&r->failed, 1);
+    }
+}
+
+static void run_share_in_pool(void *arg, int i)
+{
+    run_share(arg, i);
+}
+
+// Runs the current phase; every thread calls it, of a thread pool only the one
+// that runs.
+static void run_phase(thread *me)
+{
+    dv_run *r = me->r;
+    const dv_exec *x = me->x;
     const dv_group_plan *p = &x->group[me->group];
     if (p->n_queued) {
         if (me->id == 0)
-            dv_queue_reset(&x->queue, p->n_queued, p->chunk, p->steal);
-        wait_all(x, me->n);
+            dv_queue_reset(&r->queue, p->n_queued, p->chunk, p->steal);
+        wait_all(r, me->n);
     }
-    for (int32_t i = me->id; i < x->n_threads; i += me->n) {
-        cursor c = {.me = me, .w = &x->threads[i], .op = me->end};
-        if (p->grid) {
-            c.all = (dv_tile_range){.n = p->n_queued, .k1 = p->grid->kt};
-            c.range = &c.all;
-        }
-        while (next_op(&c)) {
-            run_op(&c);
-            if (c.w->strips.status != DV_OK)
-                atomic_store(&x->failed, 1);
-        }
-    }
+    if (r->parallel_for)
+        r->parallel_for(r->pool, x->n_threads, run_share_in_pool, me);
+    for (int32_t i = me->id; !r->parallel_for && i < x->n_threads; i += me->n)
+        run_share(me, i);
     if (me->what == PARTS || me->end < x->plan->groups[me->group].end_op ||
-        !ends_run(x, me->group))
-        wait_all(x, me->n);
+        !ends_run(r, me->group))
+        wait_all(r, me->n);
 }
 
 // Thread 0 calls a hook while the other threads wait: the one at an extern op
@@ -418,43 +439,45 @@ static void run_phase(const thread *me)
 // get what it returned.
 static dv_status call_hook(const thread *me, int32_t of, int64_t round)
 {
-    dv_exec *x = me->x;
+    dv_run *r = me->r;
     if (me->id == 0)
-        x->hook_status = round ? x->hooks.after_round(x->hooks.user, of, round)
-                               : x->hooks.at_extern(x->hooks.user, of);
-    wait_all(x, me->n);
-    dv_status st = x->hook_status;
-    wait_all(x, me->n); // the next hook may overwrite it only now
+        r->hook_status = round ? r->hooks.after_round(r->hooks.user, of, round)
+                               : r->hooks.at_extern(r->hooks.user, of);
+    wait_all(r, me->n);
+    dv_status st = r->hook_status;
+    wait_all(r, me->n); // the next hook may overwrite it only now
     return st;
 }
 
 static void begin_group(thread *me)
 {
-    dv_exec *x = me->x;
+    dv_run *r = me->r;
+    const dv_exec *x = me->x;
     const dv_group *g = &x->plan->groups[me->group];
-    me->start = x->spent && me->id == 0 ? dv_clock_s() : 0;
+    me->start = r->spent && me->id == 0 ? dv_clock_s() : 0;
     me->end = g->first_op;
     if (!x->group[me->group].snapshots || !snapshots_before(g))
         return;
     for (int32_t op = g->first_op; op < g->end_op; op++)
-        take_snapshot(x, op, me->id, me->n);
-    wait_all(x, me->n);
+        take_snapshot(r, op, me->id, me->n);
+    wait_all(r, me->n);
 }
 
 // The threads synchronise at the end of a group, so thread 0 measures the time
 // of all.
 static dv_status end_group(const thread *me)
 {
-    dv_exec *x = me->x;
+    dv_run *r = me->r;
+    const dv_exec *x = me->x;
     const dv_group *g = &x->plan->groups[me->group];
-    if (x->spent && me->id == 0)
-        x->spent[me->group] += dv_clock_s() - me->start;
+    if (r->spent && me->id == 0)
+        r->spent[me->group] += dv_clock_s() - me->start;
     for (int32_t op = g->first_op;
-         (x->progress || x->watch) && me->id == 0 && op < g->end_op; op++)
-        x->done += dv_op_work(x->kernels[op].op);
-    if (x->progress && me->id == 0)
-        x->progress(x->user, x->done / x->total);
-    return x->hooks.at_extern && x->plan->ops->ops[g->first_op].is_extern
+         (r->progress || r->watch) && me->id == 0 && op < g->end_op; op++)
+        r->done += dv_op_work(x->kernels[op].op);
+    if (r->progress && me->id == 0)
+        r->progress(r->user, r->done / x->total);
+    return r->hooks.at_extern && x->plan->ops->ops[g->first_op].is_extern
                ? call_hook(me, g->first_op, 0)
                : DV_OK;
 }
@@ -467,7 +490,7 @@ static int next_group(thread *me)
         return 0;
     dv_walk_step step;
     while ((step = dv_walk_next(&me->walk)) == DV_WALK_ROUND)
-        if (me->x->hooks.after_round &&
+        if (me->r->hooks.after_round &&
             call_hook(me, me->walk.repeat, me->walk.round) != DV_OK)
             return 0;
     if (step == DV_WALK_END)
@@ -482,7 +505,7 @@ static int next_group(thread *me)
 // the run.
 static int next_phase(thread *me)
 {
-    dv_exec *x = me->x;
+    const dv_exec *x = me->x;
     if (me->what == PARTS) {
         me->what = COMBINE;
         return 1;
@@ -504,22 +527,23 @@ static int next_phase(thread *me)
     return 1;
 }
 
-static void work(dv_exec *x, int32_t id, int32_t n)
+static void work(dv_run *r, int32_t id, int32_t n)
 {
-    thread me = {.x = x, .id = id, .n = n, .group = -1};
+    const dv_exec *x = r->x;
+    thread me = {.r = r, .x = x, .id = id, .n = n, .group = -1};
     if (n > 1)
-        dv_pin(x->pins, id);
+        dv_pin(r->pins, id);
     for (int32_t i = id; i < x->n_threads; i += n) {
-        dv_thread *w = &x->threads[i];
-        memcpy(w->data, x->data,
+        dv_thread *w = &r->threads[i];
+        memcpy(w->data, r->data,
                (size_t)x->plan->ops->n_tensors * sizeof *w->data);
         w->strips.status = DV_OK;
     }
-    dv_walk_begin(&me.walk, x->plan, x->from_repeat, x->from_round);
+    dv_walk_begin(&me.walk, x->plan, r->from_repeat, r->from_round);
     while (next_phase(&me))
         run_phase(&me);
     if (n > 1 && id == 0)
-        dv_unpin(x->pins);
+        dv_unpin(r->pins);
 }
 
 #if defined(__SANITIZE_THREAD__)
@@ -527,56 +551,59 @@ static void work(dv_exec *x, int32_t id, int32_t n)
 // and would report false races. It understands pthreads, so builds with it use
 // these.
 typedef struct member {
-    dv_exec *x;
-    int32_t id;
+    dv_run *r;
+    int32_t id, n;
 } member;
 
 static void *begin(void *arg)
 {
     const member *m = arg;
-    work(m->x, m->id, m->x->n_threads);
+    work(m->r, m->id, m->n);
     return NULL;
 }
 
-static void fork_and_join(dv_exec *x)
+static void fork_and_join(dv_run *r)
 {
-    pthread_t threads[64];
-    member m[64];
-    if (x->n_threads > 64)
-        x->n_threads = 64;
-    for (int32_t i = 0; i < x->n_threads; i++) {
-        m[i] = (member){x, i};
+    enum { MOST = 64 };
+    pthread_t threads[MOST];
+    member m[MOST];
+    int32_t n = r->x->n_threads < MOST ? r->x->n_threads : MOST;
+    for (int32_t i = 0; i < n; i++) {
+        m[i] = (member){r, i, n};
         if (i > 0)
             pthread_create(&threads[i], NULL, begin, &m[i]);
     }
     begin(&m[0]);
-    for (int32_t i = 1; i < x->n_threads; i++)
+    for (int32_t i = 1; i < n; i++)
         pthread_join(threads[i], NULL);
 }
 #else
-static void fork_and_join(dv_exec *x)
+static void fork_and_join(dv_run *r)
 {
-    if (x->n_threads == 1 || !dv_has_threads()) {
-        work(x, 0, 1);
+    if (r->x->n_threads == 1 || !dv_has_threads()) {
+        work(r, 0, 1);
         return;
     }
 #ifdef _OPENMP
-#pragma omp parallel num_threads(x->n_threads)
-    work(x, omp_get_thread_num(), omp_get_num_threads());
+#pragma omp parallel num_threads(r->x->n_threads)
+    work(r, omp_get_thread_num(), omp_get_num_threads());
 #endif
 }
 #endif
 
-dv_status dv_threads_run(dv_exec *x, dv_diag *diag)
+dv_status dv_threads_run(dv_run *r, dv_diag *diag)
 {
-    atomic_store(&x->failed, 0);
-    atomic_store(&x->arrived, 0);
-    x->hook_status = DV_OK;
-    fork_and_join(x);
-    x->from_repeat = -1;
-    dv_status first = x->hook_status;
-    for (int32_t i = 0; i < x->n_threads; i++) {
-        dv_thread *w = &x->threads[i];
+    atomic_store(&r->failed, 0);
+    atomic_store(&r->arrived, 0);
+    r->hook_status = DV_OK;
+    if (r->parallel_for)
+        work(r, 0, 1);
+    else
+        fork_and_join(r);
+    r->from_repeat = -1;
+    dv_status first = r->hook_status;
+    for (int32_t i = 0; i < r->n_threads; i++) {
+        dv_thread *w = &r->threads[i];
         if (w->strips.status == DV_OK)
             continue;
         // The message of the first thread that failed is reported; the messages

@@ -7,18 +7,12 @@
 #include "base/file.h"
 #include "base/math.h"
 #include "base/options.h"
+#include "base/dtype.h"
 #include "ir/program.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-enum {
-#define DV_DTYPE(NAME, name, bytes, kind, mantissa_bits, npy) AFTER_##NAME,
-#include "divvy/dtype.def"
-#undef DV_DTYPE
-    N_DTYPES
-};
 
 // An expression, and the builder that made it.
 typedef struct term {
@@ -438,7 +432,7 @@ static dv_stmt *declare(dv_build *b, dv_stmt_kind kind, const char *what,
     dv_str s;
     if (!take_name(b, what, name, &s) || !usable(b, name, n_dims, dims))
         return NULL;
-    if ((unsigned)dtype >= N_DTYPES) {
+    if ((unsigned)dtype >= DV_N_DTYPES) {
         refuse(b, DV_E_DTYPE, "%s: there is no type %d", name, (int)dtype);
         return NULL;
     }
@@ -596,7 +590,7 @@ static int read_options(dv_build *b, dv_build_assign_options *o,
         refuse(b, st, "%s",
                dv_diag_error(diag) ? dv_diag_error(diag)->text
                                    : "wrong dv_build_assign_options");
-    else if (o->dtype < -1 || o->dtype >= N_DTYPES)
+    else if (o->dtype < -1 || o->dtype >= DV_N_DTYPES)
         refuse(b, DV_E_DTYPE, "there is no type %d", o->dtype);
     else if ((o->update | o->is_extern) & ~1)
         refuse(b, DV_E_USAGE,
