@@ -189,7 +189,7 @@ static dv_status check_pairs(const dv_plan *plan, int32_t op, dv_loc at,
     dv_dtype t = p->tensors[factor[0]->tensor].dtype;
     dv_dtype u = p->tensors[factor[1]->tensor].dtype;
     dv_dtype out = p->tensors[o->write.tensor].dtype;
-    if (!plan->target.matrix)
+    if (!plan->target.matrix && !(t == DV_I8 && plan->target.dots))
         WRONG(C22, "%s has no instructions for the matrices of %s",
               plan->target.name, o->name);
     dv_compute_type in = dv_op_compute(p, o);

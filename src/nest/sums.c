@@ -14,7 +14,8 @@ dv_sums_machine dv_sums_machine_of(const dv_target *t)
                          .l1_bytes = t->l1_bytes,
                          .l2_bytes = t->l2_bytes,
                          .l3_bytes = t->l3_bytes};
-    return (dv_sums_machine){dv_nest_caches_of(&o), t->vector_bytes, t->matrix};
+    return (dv_sums_machine){dv_nest_caches_of(&o), t->vector_bytes, t->matrix,
+                             t->matrix || t->dots};
 }
 
 const dv_sum_order *dv_sums_find(const dv_plan *plan, int32_t op)
@@ -304,7 +305,8 @@ static int choose_pairs(const dv_nest *whole, const dv_sums_machine *m,
     int64_t most = m->caches.l1 * 7 / 8 / (PANELS * es), unit = 8 / es;
     int64_t parts = dv_ceil_div(size[2], dv_max_i64(most, unit));
     int64_t block = dv_ceil_div(dv_ceil_div(size[2], parts), unit) * unit;
-    if (!m->matrix || size[0] < LEAST || size[1] < LEAST ||
+    int can = whole->narrow == DV_I8 ? m->dots : m->matrix;
+    if (!can || size[0] < LEAST || size[1] < LEAST ||
         size[2] < 2 * LEAST || size[2] > MOST_K || inner > block ||
         out->n_dims > DV_FORM_MAX_K)
         return 0;

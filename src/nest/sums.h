@@ -44,6 +44,7 @@ typedef struct dv_sums_machine {
     dv_nest_caches caches;
     int64_t vector_bytes;
     int matrix; // the core has matrix instructions for bf16 and i8
+    int dots;   // the core has instructions for products of i8
 } dv_sums_machine;
 dv_sums_machine dv_sums_machine_of(const dv_target *t);
 

@@ -17,66 +17,175 @@ static dv_status as_matrix(dv_on *cx, dv_on_value **v, int is_left)
     return DV_OK;
 }
 
-// An operand minus its zero point, which may be missing.
-static dv_term minus_zero(dv_on_loop *l, dv_on_value *x, const int *axes,
-                          dv_on_value *zero, const int *zero_axes)
+// A factor of a product of integers. Kernels multiply i8, so that 128 is
+// subtracted from a factor of u8 and from its zero point, and zero points are
+// applied to sums instead of to the elements:
+//
+//   sum (a - z) (b - y)  =  sum a b - y (sum a - K z) - z sum b
+typedef struct factor {
+    dv_on_value *x;    // i8
+    dv_on_value *zero; // i32; NULL: the number `constant`
+    int constant;
+    dv_on_value *sums; // of x over k
+    int axes[DV_MAX_DIMS], sum_axes[DV_MAX_DIMS], zero_axes[1];
+} factor;
+
+static int has_zero(const factor *f)
 {
-    dv_term t = dv_on_read(l, x, axes);
-    return zero ? dv_on_2(l->cx, "-", t, dv_on_read(l, zero, zero_axes)) : t;
+    return f->zero || f->constant;
+}
+
+// Makes *v a value of another type from which `by` is subtracted.
+static dv_status lower(dv_on *cx, dv_on_value **v, dv_dtype to, int by)
+{
+    int axes[DV_MAX_DIMS];
+    dv_on_loop l;
+    dv_on_value *x = *v;
+    *v = dv_on_temp(cx, x->name);
+    if (!*v)
+        return DV_E_NOMEM;
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_over(&l, x, axes));
+    dv_on_start(&l);
+    l.typed = 1;
+    dv_term t = dv_on_read(&l, x, axes);
+    return dv_on_define(&l, *v, to, 0, x->n_dims, axes,
+                        dv_on_2(cx, "-", t, dv_on_i(cx, by)));
+}
+
+static dv_status make_signed(dv_on *cx, factor *f)
+{
+    if (f->x->dtype == DV_I8)
+        return DV_OK;
+    if (f->zero)
+        DV_TRY(lower(cx, &f->zero, DV_I32, 128));
+    else
+        f->constant = -128;
+    return lower(cx, &f->x, DV_I8, 128);
+}
+
+// Sums f->x over dim k, which becomes 1.
+static dv_status sum_over(dv_on *cx, factor *f, int k)
+{
+    int axes[DV_MAX_DIMS], kept[DV_MAX_DIMS];
+    dv_on_loop l;
+    f->sums = dv_on_temp(cx, "sums");
+    if (!f->sums)
+        return DV_E_NOMEM;
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_over(&l, f->x, axes));
+    dv_on_start(&l);
+    memcpy(kept, axes, sizeof kept);
+    kept[k] = -1;
+    dv_term t =
+        dv_on_reduce(&l, "sum", dv_on_read(&l, f->x, axes), 1, &axes[k]);
+    return dv_on_define(&l, f->sums, DV_I32, 0, f->x->n_dims, kept, t);
+}
+
+// Prepares the factors of integers: a of dims [.., m, k], b of [.., k, n].
+static dv_status prepare_integers(dv_on *cx, factor *a, factor *b)
+{
+    DV_TRY(make_signed(cx, a));
+    DV_TRY(make_signed(cx, b));
+    if (has_zero(b))
+        DV_TRY(sum_over(cx, a, a->x->n_dims - 1));
+    return has_zero(a) ? sum_over(cx, b, b->x->n_dims - 2) : DV_OK;
+}
+
+static dv_status use_factor(dv_on_loop *l, factor *f, int k)
+{
+    for (int d = 0; d < f->x->n_dims; d++)
+        f->sum_axes[d] = f->axes[d] == k ? -1 : f->axes[d];
+    DV_TRY(dv_on_use(l, f->x, f->axes));
+    if (f->sums)
+        DV_TRY(dv_on_use(l, f->sums, f->sum_axes));
+    return f->zero && f->zero->n_dims ? dv_on_use(l, f->zero, f->zero_axes)
+                                      : DV_OK;
+}
+
+static dv_term zero_of(dv_on_loop *l, factor *f)
+{
+    return f->zero ? dv_on_read(l, f->zero, f->zero_axes)
+                   : dv_on_i(l->cx, f->constant);
+}
+
+// Subtracts what the zero points of a and b add to a sum over n elements.
+static dv_term minus_zeros(dv_on_loop *l, dv_term sum, factor *a, factor *b,
+                           int64_t n)
+{
+    dv_on *cx = l->cx;
+    if (has_zero(b)) {
+        dv_term s = dv_on_read(l, a->sums, a->sum_axes);
+        if (has_zero(a))
+            s = dv_on_2(cx, "-", s,
+                        dv_on_2(cx, "*", zero_of(l, a), dv_on_i(cx, n)));
+        sum = dv_on_2(cx, "-", sum, dv_on_2(cx, "*", zero_of(l, b), s));
+    }
+    if (has_zero(a)) {
+        dv_term s = dv_on_read(l, b->sums, b->sum_axes);
+        sum = dv_on_2(cx, "-", sum, dv_on_2(cx, "*", zero_of(l, a), s));
+    }
+    return sum;
+}
+
+static int is_byte(const dv_on_value *v)
+{
+    return !dv_is_float(v->dtype) && dv_dtype_get(v->dtype)->size_bytes == 1;
 }
 
 dv_status dv_on_product(dv_on *cx, dv_on_value *out, dv_on_value *a,
                         dv_on_value *b, dv_dtype t, dv_on_value *a_zero,
                         dv_on_value *b_zero)
 {
-    int n, ax[DV_MAX_DIMS], bx[DV_MAX_DIMS], cx_axes[DV_MAX_DIMS];
-    int a_was = a->n_dims, b_was = b->n_dims, k_dim[1];
+    int n, cx_axes[DV_MAX_DIMS], a_was = a->n_dims, b_was = b->n_dims;
     if (!a_was || !b_was)
         return dv_on_refuse(cx, "an operand is a scalar");
     DV_TRY(as_matrix(cx, &a, 1));
     DV_TRY(as_matrix(cx, &b, 0));
     n = a->n_dims > b->n_dims ? a->n_dims : b->n_dims;
+    if (b->dims[b->n_dims - 2] != a->dims[a->n_dims - 1])
+        return dv_on_refuse(cx, "A has %lld columns, B has %lld rows",
+                            (long long)a->dims[a->n_dims - 1],
+                            (long long)b->dims[b->n_dims - 2]);
+    factor x = {.x = a, .zero = a_zero}, y = {.x = b, .zero = b_zero};
+    int bytes = is_byte(a) && is_byte(b);
+    if (!bytes && (a_zero || b_zero))
+        return dv_on_refuse(cx, "a zero point of operands that are not of 8 "
+                                "bits is not supported");
+    if (bytes)
+        DV_TRY(prepare_integers(cx, &x, &y));
     dv_on_loop l;
     dv_on_loop_begin(&l, cx);
-    l.inlines = 1;
+    l.inlines = !bytes;
     for (int d = 0; d < n - 2; d++) {
         int p = d - n + a->n_dims, q = d - n + b->n_dims;
         int64_t size = p >= 0 ? a->dims[p] : 1;
         size = size == 1 && q >= 0 ? b->dims[q] : size;
         cx_axes[d] = dv_on_axis_add(&l, size);
         if (p >= 0)
-            ax[p] = cx_axes[d];
+            x.axes[p] = cx_axes[d];
         if (q >= 0)
-            bx[q] = cx_axes[d];
+            y.axes[q] = cx_axes[d];
     }
     int m = dv_on_axis_add(&l, a->dims[a->n_dims - 2]);
     int c = dv_on_axis_add(&l, b->dims[b->n_dims - 1]);
     int k = dv_on_axis_add(&l, a->dims[a->n_dims - 1]);
-    if (b->dims[b->n_dims - 2] != a->dims[a->n_dims - 1])
-        return dv_on_refuse(cx, "A has %lld columns, B has %lld rows",
-                            (long long)a->dims[a->n_dims - 1],
-                            (long long)b->dims[b->n_dims - 2]);
-    ax[a->n_dims - 2] = m;
-    ax[a->n_dims - 1] = bx[b->n_dims - 2] = k_dim[0] = k;
-    bx[b->n_dims - 1] = c;
-    DV_TRY(dv_on_use(&l, a, ax));
-    DV_TRY(dv_on_use(&l, b, bx));
-    int a_axes[] = {m}, b_axes[] = {c};
-    if (a_zero && a_zero->n_dims)
-        DV_TRY(dv_on_use(&l, a_zero, a_axes));
-    if (b_zero && b_zero->n_dims)
-        DV_TRY(dv_on_use(&l, b_zero, b_axes));
+    x.axes[a->n_dims - 2] = x.zero_axes[0] = m;
+    x.axes[a->n_dims - 1] = y.axes[b->n_dims - 2] = k;
+    y.axes[b->n_dims - 1] = y.zero_axes[0] = c;
+    DV_TRY(use_factor(&l, &x, k));
+    DV_TRY(use_factor(&l, &y, k));
     dv_on_start(&l);
-    dv_term x = minus_zero(&l, a, ax, a_zero, a_axes);
-    dv_term y = minus_zero(&l, b, bx, b_zero, b_axes);
+    dv_term p = dv_on_2(cx, "*", dv_on_read(&l, x.x, x.axes),
+                        dv_on_read(&l, y.x, y.axes));
     int n_out = n - 2;
     if (a_was > 1)
         cx_axes[n_out++] = m;
     if (b_was > 1)
         cx_axes[n_out++] = c;
-    return dv_on_define(
-        &l, out, t, 0, n_out, cx_axes,
-        dv_on_reduce(&l, "sum", dv_on_2(cx, "*", x, y), 1, k_dim));
+    return dv_on_define(&l, out, t, 0, n_out, cx_axes,
+                        minus_zeros(&l, dv_on_reduce(&l, "sum", p, 1, &k), &x,
+                                    &y, a->dims[a->n_dims - 1]));
 }
 
 dv_status dv_on_matmul(dv_on *cx, const dv_onnx_node *n)

@@ -147,6 +147,7 @@ void dv_host_from(dv_target *out, struct hwloc_topology *topo, dv_diag *diag)
     out->l3_bytes = dv_min_i64(m.share.l3_bytes, (int64_t)1 << 40);
     out->vector_bytes = best ? best->vector_bytes : 16;
     out->matrix = dv_isa_has_matrix(dv_isa_host());
+    out->dots = dv_isa_host() && dv_isa_has(dv_isa_host(), DV_I8);
     out->grain = DV_GRAIN_FUSED;
     out->here = 1;
     out->tiles_per_core = 0;
