@@ -141,6 +141,10 @@ DV_API void dv_build_assign(dv_build *b, dv_term left, dv_term value,
                             const dv_build_assign_options *options);
 // Begins a loop over the statements up to the matching dv_build_end.
 DV_API void dv_build_repeat(dv_build *b, dv_term times);
+// The same for a loop that counts, from begin to end - 1: in its statements the
+// name of the counter is its value (dv_build_name).
+DV_API void dv_build_count(dv_build *b, const char *counter, dv_term begin,
+                           dv_term end);
 DV_API void dv_build_end(dv_build *b);
 
 // Makes a program of the statements so far; `params` are values in place of

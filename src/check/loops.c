@@ -49,8 +49,8 @@ static int64_t stride_of(const shape *t, int operand, int v)
     const dv_tensor *x = &t->plan->ops->tensors[a->tensor];
     int64_t stride = 0, row = 1, part;
     for (int d = a->n_dims - 1; d >= 0; d--) {
-        int64_t coef = a->index[d].via < 0 ? a->index[d].coef[v] : 0;
-        if (!dv_mul_i64(&part, coef, row) || !dv_add_i64(&stride, stride, part))
+        if (!dv_mul_i64(&part, a->index[d].coef[v], row) ||
+            !dv_add_i64(&stride, stride, part))
             return INT64_MIN; // no kernel has such a stride
         row *= x->shape[d];
     }
@@ -82,8 +82,7 @@ static void fill_shape(shape *t, int32_t op)
         t->role[v] = 0;
         for (int i = 0; i < 3; i++)
             for (int d = 0; d < t->access[i]->n_dims; d++)
-                if (t->access[i]->index[d].via < 0 &&
-                    t->access[i]->index[d].coef[v])
+                if (t->access[i]->index[d].coef[v])
                     t->role[v] |= 1 << i;
     }
 }

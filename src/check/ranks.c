@@ -742,7 +742,9 @@ static int match_access(match *m, const dv_access *x, const dv_access *y,
         shift[d] = 0;
         if (i->via >= 0 && u->shape[d] != t->shape[d])
             return no(m, "it has not all elements of", t->name);
-        if (i->via >= 0 ? !match_read(m, i->via, k->via) : !same_coefs(m, i, k))
+        if (!same_coefs(m, i, k) ||
+            (i->via >= 0 && (i->factor != k->factor || distance(m, i, k) ||
+                             !match_read(m, i->via, k->via))))
             return no(m, "it accesses other elements of", t->name);
         if (i->via < 0)
             shift[d] = distance(m, i, k);

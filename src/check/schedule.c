@@ -13,9 +13,10 @@
 //   C25 the loops of a vector kernel are two different variables on which no
 //       indirect index depends; an unrolled window has all points of the
 //       reduction; loops run as one only if the outer one continues the inner
-//       one in every operand; an op with indirect reads is guarded; an extern
-//       op has no kernel; the epilogue of a product is after the parts of its
-//       sum if and only if tiles cut the sum
+//       one in every operand; an op with indirect indices is guarded, and
+//       those of its write depend on no variable; an extern op has no kernel;
+//       the epilogue of a product is after the parts of its sum if and only if
+//       tiles cut the sum
 //   C26 an inlined op computes one value per element of a temporary, without a
 //       reduction and without rounding when it would be stored; only later ops
 //       of its group read the temporary, and they run row by row or are inlined
@@ -38,11 +39,10 @@
     return DV_BREAKS(diag, rule, as->off ? dv_plan_at(plan, as->off) : at,     \
                      __VA_ARGS__)
 
-// Returns the coefficient of variable v in an index; 0 in an indirect index,
-// which is read from a tensor.
+// Returns the coefficient of variable v in the affine part of an index.
 static int64_t coef_of(const dv_index *x, int v)
 {
-    return x->via < 0 ? x->coef[v] : 0;
+    return x->coef[v];
 }
 
 // Finds the two factors of the op's sum of products. Returns 0 if the op is no
@@ -133,6 +133,10 @@ static dv_status check_once(const dv_plan *plan, int32_t op, dv_loc at,
         if (as->once >> i & 1 && factor[i]->has_border)
             WRONG(C37, "op %s packs %s once, which it reads with a border",
                   o->name, t->name);
+        for (int d = 0; d < t->n_dims; d++)
+            if (as->once >> i & 1 && factor[i]->index[d].via >= 0)
+                WRONG(C37, "op %s packs %s once, of which it reads other parts",
+                      o->name, t->name);
     }
     for (int32_t i = 0; i < plan->ops->n_ops; i++)
         for (int k = 0; k < 2; k++)
@@ -301,18 +305,24 @@ static int64_t stride_of(const dv_plan *plan, const use *uses,
     return stride;
 }
 
+// Returns whether the value that an indirect index reads depends on variable v.
+static int via_depends_on(const dv_op *o, const dv_index *x, int v)
+{
+    const dv_access *from = x->via < 0 ? NULL : &o->reads[x->via];
+    for (int e = 0; from && e < from->n_dims; e++)
+        if (coef_of(&from->index[e], v) ||
+            via_depends_on(o, &from->index[e], v))
+            return 1;
+    return 0;
+}
+
 // Returns whether an indirect index of the op depends on variable v.
 static int index_depends_on(const dv_op *o, int v)
 {
     for (int r = 0; r < o->n_reads; r++)
-        for (int d = 0; d < o->reads[r].n_dims; d++) {
-            int via = o->reads[r].index[d].via;
-            if (via < 0)
-                continue;
-            for (int e = 0; e < o->reads[via].n_dims; e++)
-                if (coef_of(&o->reads[via].index[e], v))
-                    return 1;
-        }
+        for (int d = 0; d < o->reads[r].n_dims; d++)
+            if (via_depends_on(o, &o->reads[r].index[d], v))
+                return 1;
     return 0;
 }
 
@@ -391,8 +401,14 @@ static dv_status check_loops(const dv_plan *plan, const use *uses, int32_t op,
     if (as->images && (!as->window || as->inner < 0 || as->guard))
         WRONG(C25, "op %s runs on images without a window, or with a guard",
               o->name);
-    if (as->guard != DV_GUARD_INDICES && has_indirect_read(o))
-        WRONG(C25, "op %s has indirect reads without a guard", o->name);
+    if (as->guard != DV_GUARD_INDICES &&
+        (has_indirect_read(o) || has_indirect_write(o)))
+        WRONG(C25, "op %s has indirect indices without a guard", o->name);
+    for (int d = 0; d < o->write.n_dims; d++)
+        for (int v = 0; v < o->n_vars; v++)
+            if (via_depends_on(o, &o->write.index[d], v))
+                WRONG(C25, "op %s writes through an index that depends on %s",
+                      o->name, o->vars[v].name);
     return check_collapse(plan, uses, op, at, diag);
 }
 

@@ -244,7 +244,7 @@ static int box_access(builder *b, dv_access *a, int32_t tensor, int n_dims,
         if (!coef)
             return 0;
         coef[d] = 1;
-        index[d] = (dv_index){at[d], coef, -1};
+        index[d] = (dv_index){.base = at[d], .coef = coef, .via = -1};
     }
     *a = (dv_access){.tensor = tensor, .n_dims = n_dims, .index = index};
     return 1;
@@ -329,9 +329,10 @@ static int map_access(builder *b, dv_access *out, const dv_access *a,
         return 0;
     for (int d = 0; d < a->n_dims; d++) {
         index[d] = a->index[d];
-        if (index[d].via >= 0)
-            continue;
-        index[d].base -= b->r->local[a->tensor].dim[d].off;
+        // The dim of an indirect index is whole, and its values count elements
+        // of the team's tensor.
+        if (index[d].via < 0)
+            index[d].base -= b->r->local[a->tensor].dim[d].off;
         for (int v = 0; v < n_vars; v++)
             index[d].base += shift[v] * index[d].coef[v];
     }

@@ -214,9 +214,10 @@ static uint64_t access_shape(uint64_t h, const dv_plan *plan, const dv_op *op,
         h = mix(mix(h, (uint64_t)l->size[d]), (uint64_t)l->stride[d]);
     h = mix(h, (uint64_t)l->elem_bytes);
     for (int d = 0; d < a->n_dims; d++) {
-        h = mix(mix(h, (uint64_t)a->index[d].base),
-                (uint64_t)a->index[d].via + 2);
-        for (int v = 0; v < op->n_vars && a->index[d].via < 0; v++)
+        h = mix(mix(mix(h, (uint64_t)a->index[d].base),
+                    (uint64_t)a->index[d].via + 2),
+                (uint64_t)a->index[d].factor);
+        for (int v = 0; v < op->n_vars; v++)
             h = mix(h, (uint64_t)a->index[d].coef[v]);
     }
     return h;

@@ -51,10 +51,15 @@ void dv_emit_tensor(dv_text *out, const dv_program *p, int32_t tensor)
 
 static void put_read(dv_text *out, const emit_op *o, int32_t read, int whole);
 
-// Prints an index as base + sum of coef * var, omitting zero terms.
+// Prints an index as factor * read + base + sum of coef * var, omitting zero
+// terms.
 static void put_index(dv_text *out, const emit_op *o, const dv_index *x)
 {
-    int any = 0;
+    int any = x->via >= 0;
+    if (any && x->factor != 1)
+        dv_put(out, "%" PRId64 " * ", x->factor);
+    if (any)
+        put_read(out, o, x->via, 1);
     for (int v = 0; v < o->op->n_vars; v++) {
         if (!x->coef[v])
             continue;
@@ -86,7 +91,7 @@ void dv_emit_access(dv_text *out, const emit_op *o, const dv_access *a, int old)
             dv_put(out, "%" PRId64 " * ", stride);
         if (a->index[d].via >= 0) {
             dv_put(out, "rt_index(");
-            put_read(out, o, a->index[d].via, 1);
+            put_index(out, o, &a->index[d]);
             dv_put(out, ", %" PRId64 ")", t->shape[d]);
         } else {
             dv_put(out, "(");
@@ -103,10 +108,7 @@ static void put_inside(dv_text *out, const emit_op *o, const dv_access *a)
 {
     for (int d = 0; d < a->n_dims; d++) {
         dv_put(out, "%srt_inside(", d ? " && " : "");
-        if (a->index[d].via >= 0)
-            put_read(out, o, a->index[d].via, 1);
-        else
-            put_index(out, o, &a->index[d]);
+        put_index(out, o, &a->index[d]);
         dv_put(out, ", %" PRId64 ")", o->p->tensors[a->tensor].shape[d]);
     }
     if (!a->n_dims)

@@ -37,18 +37,28 @@ static int have(parts *x, const dv_epilogue *f, const dv_epilogue_how *how)
 }
 
 // Copies an access and its tensor; the tensor gets number `at` in the
-// epilogue's program.
-static void take_access(parts *x, int32_t at, const dv_epilogue_how *how,
-                        const dv_access *from, dv_access *to)
+// epilogue's program. Returns 0 when out of memory.
+static int take_access(parts *x, int32_t at, const dv_epilogue *f,
+                       const dv_epilogue_how *how, const dv_access *from,
+                       dv_access *to)
 {
+    dv_index *index = DV_NEW(how->arena, dv_index, from->n_dims);
+    for (int d = 0; d < from->n_dims && index; d++) {
+        index[d] = from->index[d];
+        if (index[d].via >= 0)
+            index[d].via = dv_expr_part_read(&f->part, index[d].via);
+    }
     *to = *from;
     to->tensor = at;
+    to->index = index;
     x->tensors[at] = how->p->tensors[from->tensor];
+    return index != NULL;
 }
 
 // Fills in the epilogue's program and op. Its tensors are the tensors that are
 // read, then the sums, then the result. Reduced variables get extent 1.
-static void fill(parts *x, const dv_epilogue *f, const dv_epilogue_how *how)
+// Returns 0 when out of memory.
+static int fill(parts *x, const dv_epilogue *f, const dv_epilogue_how *how)
 {
     int32_t n = f->part.n_reads;
     int64_t es = dv_dtype_get(how->type)->size_bytes;
@@ -63,19 +73,23 @@ static void fill(parts *x, const dv_epilogue *f, const dv_epilogue_how *how)
     for (int32_t i = 0; i < n; i++) {
         int32_t r = f->part.reads[i];
         int same = f->op->reads[r].tensor == f->op->write.tensor;
-        take_access(x, same ? n + 1 : i, how, &f->op->reads[r], &x->reads[i]);
+        if (!take_access(x, same ? n + 1 : i, f, how, &f->op->reads[r],
+                         &x->reads[i]))
+            return 0;
         x->flats[i] = how->kernel->reads[r];
     }
     x->tensors[n] = (dv_tensor){.name = "sums", .dtype = how->type};
     x->reads[n] = (dv_access){.tensor = n};
     x->flats[n] = (dv_flat){0, x->coef};
-    take_access(x, n + 1, how, &f->op->write, &x->op.write);
+    if (!take_access(x, n + 1, f, how, &f->op->write, &x->op.write))
+        return 0;
     x->p = *how->p;
     x->p.tensors = x->tensors;
     x->p.n_tensors = n + 2;
     x->op.vars = x->vars;
     x->op.reads = x->reads;
     x->op.n_reads = n + 1;
+    return 1;
 }
 
 dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
@@ -94,12 +108,11 @@ dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
     if (!dv_op_take_results(&f->part, f->op, type, how->arena))
         return dv_nomem(diag);
     for (int32_t i = 0; i < f->part.n_reads; i++)
-        if (dv_access_is_indirect(&f->op->reads[f->part.reads[i]]))
+        if (dv_access_gathers(f->op, &f->op->reads[f->part.reads[i]]))
             // Vector kernels of epilogues have no indirect reads.
             return DV_OK;
-    if (!have(&x, f, how))
+    if (!have(&x, f, how) || !fill(&x, f, how))
         return dv_nomem(diag);
-    fill(&x, f, how);
     f->steps = x.steps;
     // `looks` says that the caller checks integers for overflow of 32 bits: it
     // has done so for the whole op.

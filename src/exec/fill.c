@@ -5,8 +5,22 @@
 #include "exec/exec.h"
 #include <math.h>
 
-// Returns the smallest extent of all dimensions that the tensor's values are
-// used to index; 0 if the tensor is not used as an index.
+// Returns the number of values 0, 1, … of a read for which an indirect index
+// stays inside of its dim; 1 at least.
+static int64_t values_inside(const dv_program *p, const dv_op *op,
+                             const dv_access *a, int d)
+{
+    const dv_index *x = &a->index[d];
+    int64_t extent = p->tensors[a->tensor].shape[d], lo, hi;
+    if (a->has_border || !dv_index_bounds(op, x, NULL, &lo, &hi))
+        return extent;
+    int64_t room = x->factor > 0 ? extent - 1 - hi : lo;
+    int64_t step = x->factor > 0 ? x->factor : -x->factor;
+    return dv_max_i64(room, 0) / step + 1;
+}
+
+// Returns a number such that the tensor's values may be 0 up to it, exclusive,
+// in all accesses that they index; 0 if the tensor is not used as an index.
 static int64_t index_limit(const dv_program *p, int32_t tensor)
 {
     int64_t limit = 0;
@@ -18,8 +32,8 @@ static int64_t index_limit(const dv_program *p, int32_t tensor)
                 int32_t via = a->index[d].via;
                 if (via < 0 || op->reads[via].tensor != tensor)
                     continue;
-                int64_t extent = p->tensors[a->tensor].shape[d];
-                limit = limit ? dv_min_i64(limit, extent) : extent;
+                int64_t n = values_inside(p, op, a, d);
+                limit = limit ? dv_min_i64(limit, n) : n;
             }
         }
     }

@@ -317,6 +317,9 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
         prepared->vec = NULL;
     if (prepared->product)
         prepared->stage = tiles;
+    if (prepared->product &&
+        (dv_op_gathers(k->op) || dv_access_is_indirect(&k->op->write)))
+        prepared->guard = DV_GUARD_INDICES;
     return DV_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "exec/constants.h"
 #include "exec/epilogue.h"
 #include "exec/tile_loops.h"
+#include "exec/vec_range.h"
 #include "exec/widen.h"
 #include "jit/backend.h"
 #include "nest/sums.h"
@@ -210,7 +211,7 @@ static void find_fused_epilogue(dv_product *p)
     if (r >= 0) {
         p->bias = r;
         p->bias_type = bias_type(p, r);
-        if (dv_access_is_indirect(&p->o->reads[r]) || p->bias_type < 0 ||
+        if (dv_access_gathers(p->o, &p->o->reads[r]) || p->bias_type < 0 ||
             program->tensors[p->o->reads[r].tensor].dtype != p->nest.dtype)
             return;
     }
@@ -248,7 +249,8 @@ static int fill_operands(dv_product *p, const int32_t *factor)
         p->flat[i] = i < 2 ? &k->reads[factor[i]] : &k->write;
         p->elem_bytes[i] = dv_dtype_get(t)->size_bytes;
         p->stored = t; // the last iteration sets the output's type
-        if (i < 2 && program->tensors[a->tensor].is_const && !a->has_border)
+        if (i < 2 && program->tensors[a->tensor].is_const && !a->has_border &&
+            !dv_access_is_indirect(a))
             p->fixed |= (uint8_t)(1 << i);
         if (i < 2 && !fill_copy(p, i, t))
             return 0;
@@ -385,6 +387,12 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
     p->o = how->kernel->op;
     p->bias = -1;
     dv_whole_op whole = dv_plan_whole_op(how->plan, how->op);
+    int indirect = dv_op_gathers(p->o) || dv_access_is_indirect(&p->o->write);
+    // Indices are looked at before whole sums only, and instead of values.
+    if (indirect &&
+        (how->parts || (how->kernel->compute == DV_IN_I64 &&
+                        dv_vec_op_fit(how->plan->ops, p->o) != DV_FITS_ALL)))
+        return DV_OK;
     if (!how->as && !how->wanted && how->vec &&
         !dv_sums_worth_gemm(whole.p, whole.op))
         return DV_OK; // no operand is reused: one vector pass is faster

@@ -365,6 +365,8 @@ static void run_op(const cursor *c)
     s->part = c->what == PARTS ? DV_FIRST_PART : DV_WHOLE;
     int fits = c->what == PARTS || !by->guard ||
                dv_vec_op_fits(s->p, s->k, w->at, t->begin, t->end);
+    if (by->guard == DV_GUARD_INDICES && fits && c->what != PARTS)
+        dv_vec_op_shift(s->p, s->k->op, w->at);
     if (by->stage)
         memcpy(w->from, w->at, (size_t)(s->k->op->n_reads + 1) * sizeof *w->at);
     if (by->stage && by->product)

@@ -41,8 +41,8 @@ enum { INDEX = -1 };
 enum { NEW_ACC, OLD_ACC };
 enum { FINISHED, UNFINISHED };
 
-// An indirect index of an operand: the index value that read `via` supplies,
-// times `apart` bytes, is added to the operand's address.
+// An indirect index that differs between points: the index value that read
+// `via` supplies, times `apart` bytes, is added to the operand's address.
 typedef struct vec_index {
     int32_t operand, via;
     int64_t apart;
@@ -241,6 +241,22 @@ static int same_place(const dv_flat *a, const dv_flat *b, int n_vars)
     return same;
 }
 
+static int is_indirect(const dv_op *op)
+{
+    return dv_op_gathers(op) || dv_access_is_indirect(&op->write);
+}
+
+// Returns whether read number i of the written tensor is harmless without a
+// copy of it: it reads what the same point writes, or what no point writes.
+static int same_element(const dv_vec_how *how, int i)
+{
+    const dv_op *op = how->op;
+    int equal = dv_access_is_indirect(&op->write)
+                    ? dv_access_equal(op, &op->reads[i], &op->write)
+                    : same_place(&how->reads[i], how->write, op->n_vars);
+    return equal || !dv_op_reads_own_write(op);
+}
+
 // Returns the type in which kernels store the result: a bool whose value is 0
 // or 1 anyway is a u8.
 static dv_dtype stored_type(const dv_vec_how *how)
@@ -297,14 +313,15 @@ static int possible(const dv_vec_how *how, const dv_isa *isa, dv_dtype *compute)
     *compute = how->as_f32 ? DV_F32 : dv_kernel_type(dv_op_compute(how->p, op));
     if (op->is_extern || (dv_op_has_border(op) && !how->staged) ||
         op->n_reads >= DV_VEC_MAX_OPERANDS ||
-        dv_access_is_indirect(&op->write) || n_reducers(op->body) > 1)
+        dv_access_gathers(op, &op->write) || n_reducers(op->body) > 1 ||
+        (!how->looks && is_indirect(op)))
         return 0;
     for (int i = 0; i < op->n_reads; i++) {
         const dv_access *a = &op->reads[i];
-        int far = dv_access_is_indirect(a);
-        if ((far && (!how->looks || !plain_indices(op, a))) ||
+        int far = dv_access_gathers(op, a);
+        if ((far && !plain_indices(op, a)) ||
             (a->tensor == op->write.tensor && !how->copied &&
-             (far || !same_place(&how->reads[i], how->write, op->n_vars))))
+             (far || !same_element(how, i))))
             return 0;
     }
     return has_all(op->body, *compute, 0) && types_agree(how, isa, *compute);
@@ -640,7 +657,7 @@ static void set_operand(dv_vec_op *v, const maker *m, dv_vec_operand *o, int i,
     const dv_access *a = last ? &op->write : &op->reads[read];
     dv_dtype t = how->p->tensors[a->tensor].dtype;
     int64_t es = dv_dtype_get(t)->size_bytes;
-    int value = last || !v->n_indices || !dv_op_is_index(op, read);
+    int value = last || !dv_op_is_index(op, read);
     o->dtype = value ? (uint8_t)t : m->shape.compute;
     if (last)
         o->dtype = (uint8_t)stored_type(how);
@@ -697,7 +714,7 @@ static int add_operands(dv_vec_op *v, maker *m, dv_vec_operand *o,
         if (!(uses[r] & 2))
             continue;
         int i = uses[r] & 1 ? v->n_operands++ : r;
-        if (i != r && dv_access_is_indirect(&op->reads[r]))
+        if (i != r && dv_access_gathers(op, &op->reads[r]))
             return 0;
         if (i != r)
             set_operand(v, m, &o[i], i, r, 0);
@@ -767,11 +784,13 @@ static void list_indices(dv_vec_op *v, const dv_vec_how *how)
         const dv_access *a = &op->reads[i];
         const dv_tensor *t = &tensors[a->tensor];
         int64_t apart = dv_dtype_get(t->dtype)->size_bytes;
-        for (int d = a->n_dims - 1; d >= 0; d--) {
+        int gathers = dv_access_gathers(op, a);
+        for (int d = gathers ? a->n_dims - 1 : -1; d >= 0; d--) {
             int via = a->index[d].via;
             if (via >= 0 && v->indices)
-                v->indices[v->n_indices] = (vec_index){
-                    i, via, apart, tensors[op->reads[via].tensor].dtype};
+                v->indices[v->n_indices] =
+                    (vec_index){i, via, apart * a->index[d].factor,
+                                tensors[op->reads[via].tensor].dtype};
             v->n_indices += via >= 0;
             apart *= t->shape[d];
         }
@@ -785,9 +804,10 @@ static int set_indices(dv_vec_op *v, maker *m)
     if (!v->indices)
         return 0;
     list_indices(v, m->how);
-    v->guard = v->n_indices ? DV_GUARD_INDICES
+    const dv_op *op = m->how->op;
+    v->guard = is_indirect(op) ? DV_GUARD_INDICES
                : m->shape.compute == DV_I32 &&
-                       dv_vec_op_fit(m->how->p, m->how->op) != DV_FITS_ALL
+                       dv_vec_op_fit(m->how->p, op) != DV_FITS_ALL
                    ? DV_GUARD_INT32
                    : DV_GUARD_NONE;
     return 1;

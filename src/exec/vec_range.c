@@ -298,19 +298,38 @@ static range found_by(const dv_program *p, const dv_kernel *k, int r,
     return range_at(&w, p->tensors[k->op->reads[r].tensor].dtype, at[r]);
 }
 
+// Returns whether an indirect index lies in 0..n for all values that are read,
+// which have range `read`, and all points of a box. Products and sums of bounds
+// beyond 2^53, which are inexact, are far outside.
+static int is_inside(const dv_op *op, const dv_index *x, range read,
+                     const int64_t *begin, const int64_t *end, int64_t n)
+{
+    double f = (double)x->factor, lo = (double)x->base, hi = lo;
+    lo += f * (f > 0 ? read.lo : read.hi);
+    hi += f * (f > 0 ? read.hi : read.lo);
+    for (int v = 0; v < op->n_vars; v++) {
+        double c = (double)x->coef[v], first = c * (double)begin[v];
+        double last = c * (double)(end[v] - 1);
+        lo += c > 0 ? first : last;
+        hi += c > 0 ? last : first;
+    }
+    return lo >= 0 && hi < (double)n;
+}
+
 int dv_vec_op_fits(const dv_program *p, const dv_kernel *k, void *const *at,
                    const int64_t *begin, const int64_t *end)
 {
     const dv_op *op = k->op;
     range found[DV_VEC_MAX_OPERANDS];
     int gathers = 0;
-    for (int i = 0; i < op->n_reads; i++) {
-        const dv_access *a = &op->reads[i];
+    for (int i = 0; i <= op->n_reads; i++) {
+        const dv_access *a = dv_op_access(op, i);
         for (int d = 0; d < a->n_dims; d++) {
             if (a->index[d].via < 0)
                 continue;
             range x = found_by(p, k, a->index[d].via, at, begin, end);
-            if (x.lo < 0 || x.hi >= (double)p->tensors[a->tensor].shape[d])
+            if (!is_inside(op, &a->index[d], x, begin, end,
+                           p->tensors[a->tensor].shape[d]))
                 return 0;
             gathers = 1;
         }
@@ -320,4 +339,31 @@ int dv_vec_op_fits(const dv_program *p, const dv_kernel *k, void *const *at,
     for (int i = 0; i < op->n_reads; i++)
         found[i] = found_by(p, k, i, at, begin, end);
     return range_of(op, op->body, found).ok;
+}
+
+void dv_vec_op_shift(const dv_program *p, const dv_op *op, void **at)
+{
+    int64_t by[DV_MAX_READS + 1];
+    for (int i = 0; i <= op->n_reads; i++) {
+        const dv_access *a = dv_op_access(op, i);
+        const dv_tensor *t = &p->tensors[a->tensor];
+        int64_t stride = dv_dtype_get(t->dtype)->size_bytes;
+        int gathers = dv_access_gathers(op, a);
+        by[i] = 0;
+        for (int d = a->n_dims - 1; d >= 0 && !gathers; d--) {
+            const dv_index *x = &a->index[d];
+            if (x->via >= 0) {
+                const dv_access *from = &op->reads[x->via];
+                const dv_tensor *of = &p->tensors[from->tensor];
+                int64_t rows[DV_MAX_DIMS], none[DV_MAX_VARS];
+                dv_row_strides(of->n_dims, of->shape, rows);
+                by[i] += dv_index_at(of->dtype, at[x->via],
+                                     dv_access_flatten(op, from, rows, none)) *
+                         x->factor * stride;
+            }
+            stride *= t->shape[d];
+        }
+    }
+    for (int i = 0; i <= op->n_reads; i++)
+        at[i] = (char *)at[i] + by[i];
 }

@@ -16,9 +16,13 @@ typedef enum dv_vec_fit {
 dv_vec_fit dv_vec_op_fit(const dv_program *p, const dv_op *op);
 
 // Returns 1 if 32 bits suffice for the values that the box begin..end of an op
-// reads; for an op with indirect reads, whose values always fit, if all indices
-// are in range. `at` holds the address of element 0 of each read. The box must
-// contain the full range of every reduced variable.
+// reads; for an op with indirect accesses, whose values always fit, if all
+// indices are in range. `at` holds the address of element 0 of each read. The
+// box must contain the full range of every reduced variable.
 int dv_vec_op_fits(const dv_program *p, const dv_kernel *k, void *const *at,
                    const int64_t *begin, const int64_t *end);
+// Adds the indirect indices of uniform accesses (dv_access_gathers) to the
+// addresses of element 0 of each read and, after them, of the write. All
+// indices must be in range.
+void dv_vec_op_shift(const dv_program *p, const dv_op *op, void **at);
 #endif

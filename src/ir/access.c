@@ -43,10 +43,32 @@ uint32_t dv_access_vars(const dv_op *op, const dv_access *a)
     uint32_t mask = 0;
     for (int d = 0; d < a->n_dims; d++) {
         const dv_index *x = &a->index[d];
-        mask |= x->via < 0 ? dv_index_vars(op, x)
-                           : dv_access_vars(op, &op->reads[x->via]);
+        for (int v = 0; v < op->n_vars; v++)
+            mask |= x->coef[v] ? 1u << v : 0;
+        mask |= x->via < 0 ? 0 : dv_access_vars(op, &op->reads[x->via]);
     }
     return mask;
+}
+
+int dv_index_is_value(const dv_op *op, const dv_index *x)
+{
+    int plain = x->via >= 0 && x->factor == 1 && x->base == 0;
+    for (int v = 0; v < op->n_vars && plain; v++)
+        plain = x->coef[v] == 0;
+    return plain;
+}
+
+int dv_access_gathers(const dv_op *op, const dv_access *a)
+{
+    for (int d = 0; d < a->n_dims; d++) {
+        if (a->index[d].via < 0)
+            continue;
+        const dv_access *by = &op->reads[a->index[d].via];
+        if (dv_access_vars(op, by) || dv_access_is_indirect(by) ||
+            by->has_border)
+            return 1;
+    }
+    return 0;
 }
 
 int dv_access_is_indirect(const dv_access *a)
@@ -65,11 +87,9 @@ int dv_access_equal(const dv_op *op, const dv_access *a, const dv_access *b)
         return 0;
     for (int d = 0; d < a->n_dims; d++) {
         const dv_index *x = &a->index[d], *y = &b->index[d];
-        if (x->via != y->via)
-            return 0;
-        if (x->via < 0 && (x->base != y->base ||
-                           memcmp(x->coef, y->coef,
-                                  (size_t)op->n_vars * sizeof *x->coef) != 0))
+        if (x->via != y->via || x->factor != y->factor || x->base != y->base ||
+            (op->n_vars &&
+             memcmp(x->coef, y->coef, (size_t)op->n_vars * sizeof *x->coef)))
             return 0;
     }
     return 1;
@@ -131,9 +151,8 @@ int64_t dv_access_step(const dv_program *p, const dv_access *a, int var)
 {
     int64_t step = 0, stride = 1, by;
     for (int d = a->n_dims - 1; d >= 0; d--) {
-        if (a->index[d].via < 0 &&
-            (!dv_mul_i64(&by, a->index[d].coef[var], stride) ||
-             !dv_add_i64(&step, step, by)))
+        if (!dv_mul_i64(&by, a->index[d].coef[var], stride) ||
+            !dv_add_i64(&step, step, by))
             // The stride overflows 64 bits only if the variable has a single
             // value (a second one would lie outside the tensor), so the stride
             // is never used.
@@ -150,16 +169,13 @@ int64_t dv_access_flatten(const dv_op *op, const dv_access *a,
     // fits 64 bits, even if the terms that are added up to it do not.
     uint64_t base = 0;
     for (int d = 0; d < a->n_dims; d++)
-        if (a->index[d].via < 0)
-            base += (uint64_t)a->index[d].base * (uint64_t)strides[d];
+        base += (uint64_t)a->index[d].base * (uint64_t)strides[d];
     for (int v = 0; v < op->n_vars; v++) {
         uint64_t step = 0;
         int64_t by;
         int fits = 1;
         coef[v] = 0;
         for (int d = 0; d < a->n_dims; d++) {
-            if (a->index[d].via >= 0)
-                continue;
             step += (uint64_t)a->index[d].coef[v] * (uint64_t)strides[d];
             fits = fits && dv_mul_i64(&by, a->index[d].coef[v], strides[d]) &&
                    dv_add_i64(&coef[v], coef[v], by);

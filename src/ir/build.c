@@ -375,7 +375,11 @@ static dv_status repeat(dv_builder *b, const dv_stmt *s)
 {
     dv_program *p = b->p;
     int64_t times = 0;
-    DV_TRY(dv_constant_int(b, s->value, &times));
+    dv_counter counter;
+    if (s->n_ranges)
+        DV_TRY(dv_counter_begin(b, s, &counter, &times));
+    else
+        DV_TRY(dv_constant_int(b, s->value, &times));
     if (times < 0)
         return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, s->value->off),
                        "repeat takes 0 or more, this is %" PRId64, times);
@@ -393,11 +397,13 @@ static dv_status repeat(dv_builder *b, const dv_stmt *s)
                            "only assignments and repeats stand in a repeat");
         DV_TRY(statement(b, c, NULL, 0));
     }
-    b->in_dead_repeat = was_dead;
-    p->repeats[slot].end_op = p->n_ops;
     if (p->repeats[slot].first_op == p->n_ops)
         return dv_fail(b->diag, DV_E_SYNTAX, dv_build_at(b, s->off),
                        "the repeat has nothing in it");
+    if (s->n_ranges)
+        DV_TRY(dv_counter_end(b, &counter));
+    b->in_dead_repeat = was_dead;
+    p->repeats[slot].end_op = p->n_ops;
     return DV_OK;
 }
 

@@ -3,6 +3,16 @@
 #define DV_BUILD_H
 #include "ir/program.h"
 
+// A repeat that counts, around the statement that is being resolved: its
+// counter's name in the text, and the access to the counter's tensor.
+typedef struct dv_counter {
+    dv_str name;
+    dv_node *begin; // its first value
+    dv_node value;
+    uint32_t off;
+    const struct dv_counter *outer; // that of the next repeat around it
+} dv_counter;
+
 typedef struct dv_builder {
     dv_program *p;
     dv_diag *diag;
@@ -12,6 +22,7 @@ typedef struct dv_builder {
     // inputs.
     dv_dtype float_type, int_type;
     int in_dead_repeat; // 1 inside a `repeat 0`, whose statements never run
+    const dv_counter *counters; // the innermost one; NULL: none
 } dv_builder;
 
 dv_loc dv_build_at(const dv_builder *b, uint32_t off);
@@ -29,6 +40,16 @@ const dv_param_value *dv_find_param(const dv_builder *b, dv_str name);
 // Adds a tensor to the program. Fails if its size in bytes does not fit 64
 // bits.
 dv_status dv_build_tensor(dv_builder *b, dv_tensor t, int32_t *id);
+// Counters of repeats (ir/counter.c). dv_counter_begin adds the statement that
+// starts a counter, in front of its repeat, and brings it into scope;
+// dv_counter_end the one that advances it, the last of the repeat.
+// dv_find_counter returns the counter in scope of this name, or NULL;
+// dv_counter_value the access that a use of its name means.
+dv_status dv_counter_begin(dv_builder *b, const dv_stmt *s, dv_counter *c,
+                           int64_t *times);
+dv_status dv_counter_end(dv_builder *b, const dv_counter *c);
+const dv_counter *dv_find_counter(const dv_builder *b, dv_str name);
+dv_node dv_counter_value(const dv_counter *c, const dv_node *use);
 // Resolves one assignment into an op (ir/build_op.c).
 dv_status dv_build_op(dv_builder *b, const dv_stmt *s);
 

@@ -13,6 +13,8 @@
 typedef struct form {
     int64_t base;
     int64_t coef[DV_MAX_VARS];
+    int64_t factor; // of the value that read number `via` loads, unless it is 0
+    int32_t via;
 } form;
 
 dv_status dv_opbuild_fail(const dv_opbuild *o, dv_status st, uint32_t off,
@@ -56,11 +58,13 @@ dv_status dv_bound_add(dv_opbuild *o, dv_str name, uint32_t off, int reduce)
 
 // Binds the variables that occur in an index of the left side. A name that is
 // the whole index is always a variable; a name inside a larger index is one
-// unless it is a param (a named constant).
+// unless it is a param (a named constant). The counter of a repeat is one only
+// if `for` gives it a range.
 dv_status dv_bound_index(dv_opbuild *o, const dv_node *n, int alone)
 {
     if (n->kind == DV_NODE_NAME) {
-        if (dv_bound_find(o, n->name) >= 0)
+        if (dv_bound_find(o, n->name) >= 0 ||
+            (dv_find_counter(o->b, n->name) && !dv_bound_for(o->s, n->name)))
             return DV_OK;
         int is_param = dv_find_param(o->b, n->name) != NULL;
         if (!alone && is_param && !dv_bound_for(o->s, n->name))
@@ -115,7 +119,7 @@ static int is_constant(const form *f, int n)
     for (int v = 0; v < n; v++)
         if (f->coef[v])
             return 0;
-    return 1;
+    return f->factor == 0;
 }
 
 static dv_status overflow(const dv_opbuild *o, const dv_node *n)
@@ -126,12 +130,15 @@ static dv_status overflow(const dv_opbuild *o, const dv_node *n)
 
 static dv_status affine(dv_opbuild *o, const dv_node *n, form *out);
 
-// Computes the affine form out = x + scale * y. Returns 0 on overflow.
+// Computes the form out = x + scale * y. Returns 0 on overflow.
 static int add_scaled(form *out, const form *x, const form *y, int64_t scale)
 {
     int64_t t;
-    int fits =
-        dv_mul_i64(&t, y->base, scale) && dv_add_i64(&out->base, x->base, t);
+    int fits = dv_mul_i64(&t, y->base, scale) &&
+               dv_add_i64(&out->base, x->base, t) &&
+               dv_mul_i64(&t, y->factor, scale) &&
+               dv_add_i64(&out->factor, x->factor, t);
+    out->via = x->factor ? x->via : y->via;
     for (int v = 0; fits && v < DV_MAX_VARS; v++)
         fits = dv_mul_i64(&t, y->coef[v], scale) &&
                dv_add_i64(&out->coef[v], x->coef[v], t);
@@ -144,6 +151,9 @@ static dv_status affine_apply(dv_opbuild *o, const dv_node *n, form *out)
     DV_TRY(affine(o, n->args[0], &x));
     if (n->n_args == 2)
         DV_TRY(affine(o, n->args[1], &y));
+    if (x.factor && y.factor && x.via != y.via)
+        return dv_fail(o->b->diag, DV_E_SYNTAX, dv_build_at(o->b, n->off),
+                       "an index has at most one access or counter");
     int fits;
     if (n->op == DV_FN_NEG)
         fits = add_scaled(out, &zero, &x, -1);
@@ -161,7 +171,23 @@ static dv_status affine_apply(dv_opbuild *o, const dv_node *n, form *out)
                        "an index is a sum of variables with whole factors; "
                        "this %s is none",
                        dv_fn_get((dv_fn)n->op)->text);
+    if (fits && (x.factor || y.factor) && !out->factor)
+        return dv_fail(o->b->diag, DV_E_SYNTAX, dv_build_at(o->b, n->off),
+                       "the access in the index cancels out");
     return fits ? DV_OK : overflow(o, n);
+}
+
+// The element of an integer tensor as an index.
+static dv_status found_index(dv_opbuild *o, const dv_node *n, form *out)
+{
+    DV_TRY(dv_access_read(o, n, &out->via));
+    const dv_tensor *t = &o->b->p->tensors[o->reads[out->via].tensor];
+    if (dv_is_float(t->dtype))
+        return dv_fail(o->b->diag, DV_E_DTYPE, dv_build_at(o->b, n->off),
+                       "an index is whole, %s holds %s", t->name,
+                       dv_dtype_get(t->dtype)->name);
+    out->factor = 1;
+    return DV_OK;
 }
 
 static dv_status affine(dv_opbuild *o, const dv_node *n, form *out)
@@ -177,6 +203,11 @@ static dv_status affine(dv_opbuild *o, const dv_node *n, form *out)
             out->coef[v] = 1;
             return DV_OK;
         }
+        const dv_counter *c = dv_find_counter(o->b, n->name);
+        if (c) {
+            dv_node value = dv_counter_value(c, n);
+            return found_index(o, &value, out);
+        }
         if (!dv_find_param(o->b, n->name))
             return unknown_name(o, n);
         return dv_constant_int(o->b, n, &out->base);
@@ -187,8 +218,7 @@ static dv_status affine(dv_opbuild *o, const dv_node *n, form *out)
         break;
     case DV_NODE_ACCESS:
     case DV_NODE_ELSE:
-        return dv_fail(o->b->diag, DV_E_SYNTAX, dv_build_at(o->b, n->off),
-                       "an access used as an index stands alone");
+        return found_index(o, n, out);
     case DV_NODE_FLOAT:
     case DV_NODE_INF:
     case DV_NODE_REDUCE:
@@ -350,25 +380,19 @@ dv_status dv_access_tensor(const dv_opbuild *o, const dv_node *n, int32_t *id)
 static dv_status index_of(dv_opbuild *o, const dv_node *n, int32_t tensor,
                           int dim, int border, dv_index *x)
 {
-    x->via = -1;
-    if (n->kind == DV_NODE_ACCESS || n->kind == DV_NODE_ELSE) {
-        DV_TRY(dv_access_read(o, n, &x->via));
-        const dv_tensor *t = &o->b->p->tensors[o->reads[x->via].tensor];
-        if (dv_is_float(t->dtype))
-            return dv_fail(o->b->diag, DV_E_DTYPE, dv_build_at(o->b, n->off),
-                           "an index is whole, %s holds %s", t->name,
-                           dv_dtype_get(t->dtype)->name);
-        return DV_OK;
-    }
     form f;
     DV_TRY(affine(o, n, &f));
-    DV_TRY(learn(o, n, &f, tensor, dim, border));
+    // The values of an index that is read say nothing about ranges.
+    if (!f.factor)
+        DV_TRY(learn(o, n, &f, tensor, dim, border));
     int64_t *coef = DV_NEW(&o->b->p->arena, int64_t, o->width);
     if (!coef)
         return dv_nomem(o->b->diag);
     memcpy(coef, f.coef, (size_t)o->width * sizeof *coef);
-    x->base = f.base;
-    x->coef = coef;
+    *x = (dv_index){.base = f.base,
+                    .coef = coef,
+                    .via = f.factor ? f.via : -1,
+                    .factor = f.factor};
     return DV_OK;
 }
 

@@ -69,11 +69,12 @@ static void variable(dv_opbuild *o, const dv_node *n, int v, dv_expr *e)
     e->kind = DV_EXPR_INDEX;
     e->dtype = DV_I64;
     e->read = v;
-    if (dv_find_param(o->b, n->name))
+    const dv_counter *c = dv_find_counter(o->b, n->name);
+    if (c || dv_find_param(o->b, n->name))
         dv_warn(o->b->diag, "name", dv_build_at(o->b, n->off),
-                "%.*s is a variable here, not the param; one of them needs "
+                "%.*s is a variable here, not the %s; one of them needs "
                 "another name",
-                len, n->name.at);
+                len, n->name.at, c ? "counter" : "param");
 }
 
 static dv_status constant(dv_opbuild *o, const dv_node *n, dv_expr *e)
@@ -180,6 +181,12 @@ static dv_status expression(dv_opbuild *o, const dv_node *n,
     if (v >= 0) {
         variable(o, n, v, e);
         return DV_OK;
+    }
+    const dv_counter *c =
+        n->kind == DV_NODE_NAME ? dv_find_counter(o->b, n->name) : NULL;
+    if (c) {
+        dv_node read = dv_counter_value(c, n);
+        return expression(o, &read, out);
     }
     switch ((dv_node_kind)n->kind) {
     case DV_NODE_INT:

@@ -551,6 +551,21 @@ void dv_build_output(dv_build *b, const char *name)
     st->n_dims = 1;
 }
 
+// Copies a range into *out and adds its text to *bytes.
+static int copy_range(dv_build *b, const dv_build_range *r, const char *what,
+                      dv_for *out, int64_t *bytes)
+{
+    dv_term ends[] = {r->begin, r->end};
+    if (!take_name(b, what, r->name, &out->name) ||
+        !usable(b, r->name, 2, ends))
+        return 0;
+    out->begin = node_of(r->begin);
+    out->end = node_of(r->end);
+    *bytes += out->name.len + term_of(r->begin)->text_bytes +
+              term_of(r->end)->text_bytes;
+    return 1;
+}
+
 // Copies the ranges of an assignment into *out and adds their text to *bytes.
 static int copy_ranges(dv_build *b, const dv_build_assign_options *o,
                        dv_for **out, int64_t *bytes)
@@ -565,17 +580,9 @@ static int copy_ranges(dv_build *b, const dv_build_assign_options *o,
         no_memory(b);
         return 0;
     }
-    for (size_t i = 0; i < o->n_ranges; i++) {
-        const dv_build_range *r = &o->ranges[i];
-        dv_term ends[] = {r->begin, r->end};
-        if (!take_name(b, "a range", r->name, &(*out)[i].name) ||
-            !usable(b, r->name, 2, ends))
+    for (size_t i = 0; i < o->n_ranges; i++)
+        if (!copy_range(b, &o->ranges[i], "a range", &(*out)[i], bytes))
             return 0;
-        (*out)[i].begin = node_of(r->begin);
-        (*out)[i].end = node_of(r->end);
-        *bytes += (*out)[i].name.len + term_of(r->begin)->text_bytes +
-                  term_of(r->end)->text_bytes;
-    }
     return 1;
 }
 
@@ -628,25 +635,56 @@ void dv_build_assign(dv_build *b, dv_term left, dv_term value,
     s->n_ranges = (int32_t)o.n_ranges;
 }
 
+// Opens a repeat whose first line has so many bytes. Returns NULL after an
+// error.
+static dv_stmt *open_repeat(dv_build *b, int64_t text_bytes)
+{
+    if (b->depth == DV_MAX_NESTING) {
+        refuse(b, DV_E_LIMIT, "nested deeper than %d levels",
+               (int)DV_MAX_NESTING);
+        return NULL;
+    }
+    dv_stmt *s = add(b, DV_STMT_REPEAT, text_bytes);
+    block *in = DV_NEW(&b->arena, block, 1);
+    if (!s || !in) {
+        no_memory(b);
+        return NULL;
+    }
+    *in = (block){.repeat = s, .outer = b->open};
+    b->open = in;
+    b->depth++;
+    return s;
+}
+
 void dv_build_repeat(dv_build *b, dv_term times)
 {
     if (!usable(b, "dv_build_repeat", 1, &times))
         return;
-    if (b->depth == DV_MAX_NESTING) {
-        refuse(b, DV_E_LIMIT, "nested deeper than %d levels",
-               (int)DV_MAX_NESTING);
+    dv_stmt *s = open_repeat(b, term_of(times)->text_bytes);
+    if (s)
+        s->value = node_of(times);
+}
+
+void dv_build_count(dv_build *b, const char *counter, dv_term begin,
+                    dv_term end)
+{
+    dv_term ends[] = {begin, end};
+    const dv_build_range range = {counter, begin, end};
+    int64_t bytes = 0;
+    if (!usable(b, "dv_build_count", 2, ends))
         return;
-    }
-    dv_stmt *s = add(b, DV_STMT_REPEAT, term_of(times)->text_bytes);
-    block *in = DV_NEW(&b->arena, block, 1);
-    if (!s || !in) {
+    dv_for *f = DV_NEW(&b->arena, dv_for, 1);
+    if (!f) {
         no_memory(b);
         return;
     }
-    s->value = node_of(times);
-    *in = (block){.repeat = s, .outer = b->open};
-    b->open = in;
-    b->depth++;
+    if (!copy_range(b, &range, "a counter", f, &bytes))
+        return;
+    dv_stmt *s = open_repeat(b, bytes);
+    if (s) {
+        s->ranges = f;
+        s->n_ranges = 1;
+    }
 }
 
 void dv_build_end(dv_build *b)

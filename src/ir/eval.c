@@ -1,4 +1,5 @@
 #include "ir/eval.h"
+#include "base/math.h"
 #include "ir/error.h"
 #include <float.h>
 #include <inttypes.h>
@@ -253,20 +254,23 @@ static int64_t found(evaluator *ev, const dv_access *a)
     for (int d = 0; d < a->n_dims; d++) {
         const dv_index *x = &a->index[d];
         int64_t i = x->base;
+        for (int v = 0; v < op->n_vars; v++)
+            i += x->coef[v] * ev->at[v];
         if (x->via >= 0) {
             double error = 0;
             // The value is an integer, because only integer tensors are
             // accepted as indices.
-            i = fetch(ev, x->via, ev->bounds ? &error : NULL).i;
+            int64_t by = fetch(ev, x->via, ev->bounds ? &error : NULL).i;
             if (error > 0)
                 ev->index_inexact = 1;
+            // A sum that does not fit 64 bits is outside of every tensor.
+            if (!dv_mul_i64(&by, by, x->factor) || !dv_add_i64(&i, i, by))
+                i = INT64_MIN;
             // An index that was computed with an error may be out of bounds
             // here, but in bounds on the machine: clamp it instead of failing.
             if (ev->index_inexact)
                 i = i < 0 ? 0 : i >= t->shape[d] ? t->shape[d] - 1 : i;
         }
-        for (int v = 0; x->via < 0 && v < op->n_vars; v++)
-            i += x->coef[v] * ev->at[v];
         if ((i < 0 || i >= t->shape[d]) && a->has_border)
             return OUTSIDE;
         if (i < 0 || i >= t->shape[d]) {
@@ -922,7 +926,7 @@ static void set_spot(evaluator *ev, const dv_access *a, spot *out)
     *out = (spot){.found = dv_access_is_indirect(a) ||
                            dv_access_leaves(ev->p, ev->op, a, NULL)};
     for (int d = a->n_dims - 1; d >= 0; d--) {
-        for (int v = 0; v < ev->op->n_vars && a->index[d].via < 0; v++)
+        for (int v = 0; v < ev->op->n_vars; v++)
             out->step[v] += stride * a->index[d].coef[v];
         out->at += stride * a->index[d].base;
         stride *= t->shape[d];

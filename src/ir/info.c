@@ -138,9 +138,9 @@ int dv_op_factors(const dv_op *op, int32_t factor[2])
         return 0;
     factor[0] = sum->arg[0]->arg[0]->read;
     factor[1] = sum->arg[0]->arg[1]->read;
-    return !dv_access_is_indirect(&op->reads[factor[0]]) &&
-           !dv_access_is_indirect(&op->reads[factor[1]]) &&
-           !dv_access_is_indirect(&op->write);
+    return !dv_access_gathers(op, &op->reads[factor[0]]) &&
+           !dv_access_gathers(op, &op->reads[factor[1]]) &&
+           !dv_access_gathers(op, &op->write);
 }
 
 dv_kind dv_op_kind(const dv_op *op)
@@ -395,12 +395,30 @@ double dv_op_bytes(const dv_program *p, const dv_op *op)
     return n;
 }
 
+// Returns whether two accesses of a tensor have no element in common: their
+// indices of some dim have ranges that do not meet, relative to the same value.
+static int are_apart(const dv_op *op, const dv_access *a, const dv_access *b)
+{
+    int64_t lo[2], hi[2];
+    for (int d = 0; d < a->n_dims; d++) {
+        const dv_index *x = &a->index[d], *y = &b->index[d];
+        int same = x->via == y->via && x->factor == y->factor &&
+                   (x->via < 0 || !dv_access_vars(op, &op->reads[x->via]));
+        if (same && dv_index_bounds(op, x, NULL, &lo[0], &hi[0]) &&
+            dv_index_bounds(op, y, NULL, &lo[1], &hi[1]) &&
+            (hi[0] < lo[1] || hi[1] < lo[0]))
+            return 1;
+    }
+    return 0;
+}
+
 int dv_op_reads_own_write(const dv_op *op)
 {
     for (int i = 0; i < op->n_reads; i++)
         if (op->reads[i].tensor == op->write.tensor &&
+            !are_apart(op, &op->reads[i], &op->write) &&
             (!dv_access_equal(op, &op->reads[i], &op->write) ||
-             dv_access_is_indirect(&op->write)))
+             dv_access_gathers(op, &op->write)))
             return 1;
     return 0;
 }

@@ -153,7 +153,7 @@ static dv_status bring(dv_lowering *lw, const window *w, const dv_expr *read,
     const dv_index *last = &w->from.index[n - 1];
     coef[n - 1] = 1;
     coef[n] = last->coef[w->along];
-    from[n - 1] = (dv_index){last->base, coef, -1};
+    from[n - 1] = (dv_index){.base = last->base, .coef = coef, .via = -1};
     *reads = w->from; // with its border
     reads->off = lw->work.off;
     reads->index = from;

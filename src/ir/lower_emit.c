@@ -44,10 +44,10 @@ static dv_status map_access(dv_lowering *lw, mapping *m, const dv_access *a,
     for (int d = 0; d < a->n_dims; d++) {
         const dv_index *x = &a->index[d];
         index[d].via = -1;
+        index[d].factor = x->factor;
         if (x->via >= 0) {
             DV_TRY(map_read(lw, m, x->via));
             index[d].via = lw->map[x->via];
-            continue;
         }
         int64_t *coef = DV_NEW(arena, int64_t, m->op.n_vars);
         if (!coef)
@@ -282,7 +282,7 @@ int dv_lower_index(dv_lowering *lw, dv_index *x, int n_vars, int v,
     if (!coef)
         return 0;
     coef[v] = 1;
-    *x = (dv_index){base, coef, -1};
+    *x = (dv_index){.base = base, .coef = coef, .via = -1};
     return 1;
 }
 

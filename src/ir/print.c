@@ -63,11 +63,13 @@ static void put_var(dv_text *out, const dv_op *op, int v)
 void dv_index_print(dv_text *out, const dv_program *p, const dv_op *op,
                     const dv_index *x)
 {
-    if (x->via >= 0) {
-        dv_access_print(out, p, op, &op->reads[x->via]);
-        return;
-    }
     int first = 1;
+    if (x->via >= 0) {
+        if (x->factor != 1)
+            dv_put(out, "%" PRId64 "*", x->factor);
+        dv_access_print(out, p, op, &op->reads[x->via]);
+        first = 0;
+    }
     for (int v = 0; v < op->n_vars; v++) {
         int64_t c = x->coef[v];
         if (c == 0)

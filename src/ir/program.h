@@ -22,6 +22,7 @@
 //   build.[ch]      resolves an AST: params, declarations, repeats
 //   build_op.c      resolves one assignment: expression, types, left side
 //   build_index.c   resolves the names, indices and ranges of an assignment
+//   counter.c       counters of repeats, as scalar tensors
 //   verify.c        checks the invariants of a program
 //   info.c          derives what is not stored: kinds, factors, sizes, flops
 //   access.c        accesses: their variables, strides, bounds and forms
@@ -76,13 +77,14 @@ typedef struct dv_var {
     uint32_t off;
 } dv_var;
 
-// One index of an access. If via < 0 it is base + the sum of coef[v] * v over
-// the op's variables; if via >= 0 it is the value loaded by read number `via`
-// of the op.
+// One index of an access: base + the sum of coef[v] * v over the op's
+// variables, its affine part, and, if via >= 0 (the index is indirect), factor
+// * the value that read number `via` of the op loads.
 typedef struct dv_index {
     int64_t base;
     const int64_t *coef; // coef[v] is the coefficient of variable v
     int32_t via;
+    int64_t factor; // 0 if via < 0
 } dv_index;
 
 typedef struct dv_access {
@@ -209,7 +211,7 @@ void dv_expr_fold_index(dv_expr *e);
 // Returns whether the expression is the product of two reads.
 int dv_expr_is_product(const dv_expr *e);
 // Finds the factors of an op that is a sum or mean of products of two reads, as
-// read numbers. Returns 0 for other ops and for indirect indices.
+// read numbers. Returns 0 for other ops and for accesses that gather.
 int dv_op_factors(const dv_op *op, int32_t factor[2]);
 const char *dv_kind_name(dv_kind k);
 const char *dv_role_name(dv_role r);
@@ -250,8 +252,7 @@ static inline const dv_access *dv_op_access(const dv_op *op, int k)
 {
     return k < op->n_reads ? &op->reads[k] : &op->write;
 }
-// Returns the mask of variables that an index depends on; 0 if it is read from
-// a tensor.
+// Returns the mask of variables that an index depends on; 0 if it is indirect.
 uint32_t dv_index_vars(const dv_op *op, const dv_index *x);
 // Values that dv_index_var returns if an index does not depend on exactly one
 // variable.
@@ -271,6 +272,14 @@ int dv_index_whole_var(const dv_op *op, const dv_index *x, int64_t extent);
 // the reads that supply its indices.
 uint32_t dv_access_vars(const dv_op *op, const dv_access *a);
 int dv_access_is_indirect(const dv_access *a);
+// Returns whether an indirect index has no affine part and its factor is 1: it
+// is the value that is read.
+int dv_index_is_value(const dv_op *op, const dv_index *x);
+// Returns whether an indirect index of the access may differ between points of
+// the op. Otherwise the access is uniform: its indirect indices come from reads
+// with constant indices, as the counter of a repeat does, and its elements are
+// as far apart as those of an access without them.
+int dv_access_gathers(const dv_op *op, const dv_access *a);
 // Returns whether the elements that are accessed when each variable has a range
 // of values form a box without gaps: every dim has at most one variable, with
 // coefficient 1, and no variable occurs twice; the access has no border.
@@ -282,8 +291,8 @@ int dv_access_is_vars(const dv_op *op, const dv_access *a, int *vars);
 // Returns the dim whose index is exactly the variable plus an offset, if no
 // other dim depends on the variable; otherwise -1.
 int dv_access_dim(const dv_op *op, const dv_access *a, int var);
-// dv_op_gathers returns whether one of the op's reads has an index that is
-// itself read from a tensor; dv_op_reads whether the op reads the tensor.
+// dv_op_gathers returns whether one of the op's reads has an indirect index;
+// dv_op_reads whether the op reads the tensor.
 int dv_op_gathers(const dv_op *op);
 int dv_op_reads(const dv_op *op, int32_t tensor);
 // Returns whether two accesses of the op have the same tensor and the same
@@ -293,13 +302,13 @@ int dv_access_equal(const dv_op *op, const dv_access *a, const dv_access *b);
 typedef struct dv_iter_space {
     int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
 } dv_iter_space;
-// Computes the least and greatest value of an affine index over a box of the
-// iteration space, or over the whole space if s is NULL. Returns 0 if one of
-// them does not fit 64 bits. The index must not be read from a tensor (x->via
-// must be -1).
+// Computes the least and greatest value of the affine part of an index over a
+// box of the iteration space, or over the whole space if s is NULL. Returns 0
+// if one of them does not fit 64 bits.
 int dv_index_bounds(const dv_op *op, const dv_index *x, const dv_iter_space *s,
                     int64_t *lo, int64_t *hi);
-// Returns the value of an affine index at a point (a value of each variable).
+// Returns the value of the affine part of an index at a point (a value of each
+// variable).
 static inline int64_t dv_index_value(const dv_op *op, const dv_index *x,
                                      const int64_t *point)
 {
@@ -328,13 +337,13 @@ int64_t dv_op_points(const dv_op *op, uint32_t vars);
 // a double, which does not overflow.
 double dv_op_points_double(const dv_op *op, uint32_t vars);
 // Returns the stride of a variable in an access: the distance in elements, in a
-// row-major tensor, when the variable grows by one. Dims with an index that is
-// read from a tensor are ignored.
+// row-major tensor, when the variable grows by one and values that indirect
+// indices read stay the same.
 int64_t dv_access_step(const dv_program *p, const dv_access *a, int var);
 // Writes an access as one affine offset in elements: coef[v] becomes the stride
 // of each variable, and the offset at value 0 of all variables is returned.
-// `strides` holds the stride of each dim; dims with an index that is read from
-// a tensor are ignored.
+// `strides` holds the stride of each dim; the values that indirect indices read
+// are not part of the offset.
 int64_t dv_access_flatten(const dv_op *op, const dv_access *a,
                           const int64_t *strides, int64_t *coef);
 // Computes the strides of the dims of a row-major array. Returns its number of
@@ -371,7 +380,7 @@ int dv_op_reads_first(const dv_op *op, int read);
 // Returns the bytes of the distinct elements of `tensor` that the op reads.
 double dv_op_read_bytes(const dv_program *p, const dv_op *op, int32_t tensor);
 // Returns whether an update (an op that modifies its tensor, `<-` in the text)
-// reads elements of that tensor that other iterations write.
+// may read elements of that tensor that it writes at other points.
 int dv_op_reads_own_write(const dv_op *op);
 
 // Returns whether a read serves only as an index of other accesses and does not

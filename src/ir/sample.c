@@ -1,6 +1,7 @@
 #include "ir/sample.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -245,6 +246,9 @@ static dv_status ask(dv_sampler *s, place x, dv_number *value, double *error)
         *error = k->error;
     if (k->at.step)
         return DV_OK;
+    // An index that is computed from a value without a bound may be outside.
+    if (error)
+        *error = INFINITY;
     // Do not push an element that is among the last 8 pushed: a sum may read
     // the same few operands many times.
     for (int32_t i = s->n_stack - 1; i >= s->depth && i >= s->n_stack - 8; i--)

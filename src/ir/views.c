@@ -28,7 +28,7 @@
 // An index while it is being rewritten, with room for a coefficient of every
 // variable; as dv_index otherwise.
 typedef struct affine {
-    int64_t base, coef[DV_MAX_VARS];
+    int64_t base, coef[DV_MAX_VARS], factor;
     int32_t via;
 } affine;
 
@@ -77,7 +77,8 @@ static int draft_open(draft *d, const dv_op *op, dv_arena *arena)
         for (int i = 0; i < a->n_dims; i++) {
             d->index[k][i].base = a->index[i].base;
             d->index[k][i].via = a->index[i].via;
-            if (a->index[i].via < 0 && op->n_vars)
+            d->index[k][i].factor = a->index[i].factor;
+            if (op->n_vars)
                 memcpy(d->index[k][i].coef, a->index[i].coef,
                        (size_t)op->n_vars * sizeof *a->index[i].coef);
         }
@@ -390,7 +391,7 @@ static int draft_close(const draft *d, dv_op *out)
             return 0;
         for (int i = 0; i < a->n_dims; i++)
             index[i] = (dv_index){d->index[k][i].base, d->index[k][i].coef,
-                                  d->index[k][i].via};
+                                  d->index[k][i].via, d->index[k][i].factor};
         a->index = index;
     }
     out->vars = vars;

@@ -128,7 +128,9 @@ typedef enum dv_stmt_kind {
     DV_STMT_CONST,
     DV_STMT_OUTPUT, // uses `dims` of dv_stmt: the outputs, as NAME nodes
     DV_STMT_ASSIGN, // uses `lhs`, `value` and `ranges` of dv_stmt
-    DV_STMT_REPEAT, // uses `value` (the trip count) and `body` of dv_stmt
+    // Uses `body` of dv_stmt, and `value` (the trip count) or, if it counts,
+    // `ranges` (its counter with its range).
+    DV_STMT_REPEAT,
 } dv_stmt_kind;
 
 typedef enum dv_place_kind {

@@ -4,7 +4,8 @@
 //   statement = param NAME = expr
 //             | input NAME : type [ @ place ]     | temp NAME : type
 //             | const NAME : type [ @ place ] [ = STRING ]
-//             | output NAME { , NAME }            | repeat expr { program }
+//             | output NAME { , NAME }
+//             | repeat ( expr | range ) { program }
 //             | [ extern ] access [ : DTYPE ] ( = | <- ) expr [ for ranges ]
 //   type      = DTYPE [ "[" [ expr { , expr } ] "]" ]
 //   place     = replicate | split ( INT { , INT } )
@@ -440,6 +441,18 @@ static dv_status output(parser *p, dv_stmt *s)
     return DV_OK;
 }
 
+static dv_status range(parser *p, dv_for *f)
+{
+    f->off = p->lx->tok.off;
+    DV_TRY(name(p, &f->name, "a variable"));
+    if (!dv_lex_is(p->lx, "in"))
+        return unexpected(p, "'in'");
+    DV_TRY(dv_lex(p->lx));
+    DV_TRY(parse_expr(p, &f->begin));
+    DV_TRY(dv_lex_expect(p->lx, DV_TOK_RANGE, "'..'"));
+    return parse_expr(p, &f->end);
+}
+
 static dv_status ranges(parser *p, dv_stmt *s)
 {
     int32_t cap = 0;
@@ -448,14 +461,7 @@ static dv_status ranges(parser *p, dv_stmt *s)
         dv_for *f = DV_PUSH(p->arena, dv_for, s->ranges, s->n_ranges, cap);
         if (!f)
             return dv_nomem(p->lx->diag);
-        f->off = p->lx->tok.off;
-        DV_TRY(name(p, &f->name, "a variable"));
-        if (!dv_lex_is(p->lx, "in"))
-            return unexpected(p, "'in'");
-        DV_TRY(dv_lex(p->lx));
-        DV_TRY(parse_expr(p, &f->begin));
-        DV_TRY(dv_lex_expect(p->lx, DV_TOK_RANGE, "'..'"));
-        DV_TRY(parse_expr(p, &f->end));
+        DV_TRY(range(p, f));
     } while (at(p, ','));
     return DV_OK;
 }
@@ -512,7 +518,15 @@ static dv_status block(parser *p, dv_ast *out);
 static dv_status repeat(parser *p, dv_stmt *s, int64_t *n_stmts)
 {
     dv_ast body = {0};
-    DV_TRY(parse_expr(p, &s->value));
+    if (at(p, DV_TOK_NAME) && dv_lex_peek(p->lx).kind == DV_TOK_NAME) {
+        s->ranges = DV_NEW(p->arena, dv_for, 1);
+        if (!s->ranges)
+            return dv_nomem(p->lx->diag);
+        s->n_ranges = 1;
+        DV_TRY(range(p, s->ranges));
+    } else {
+        DV_TRY(parse_expr(p, &s->value));
+    }
     DV_TRY(dv_lex_expect(p->lx, '{', "'{'"));
     DV_TRY(enter(p));
     DV_TRY(block(p, &body));

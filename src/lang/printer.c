@@ -136,6 +136,14 @@ static void declaration(dv_text *out, const dv_stmt *s, const char *word)
         dv_put(out, " = \"%.*s\"", (int)s->file.len, s->file.at);
 }
 
+static void range(dv_text *out, const dv_for *f)
+{
+    dv_put(out, "%.*s in ", (int)f->name.len, f->name.at);
+    node(out, f->begin, ALONE);
+    dv_put(out, "..");
+    node(out, f->end, ALONE);
+}
+
 static void assign(dv_text *out, const dv_stmt *s)
 {
     if (s->is_extern)
@@ -146,12 +154,8 @@ static void assign(dv_text *out, const dv_stmt *s)
     dv_put(out, s->update ? " <- " : " = ");
     node(out, s->value, ALONE);
     for (int32_t i = 0; i < s->n_ranges; i++) {
-        const dv_for *f = &s->ranges[i];
-        dv_put(out, "%s%.*s in ", i ? ", " : "  for ", (int)f->name.len,
-               f->name.at);
-        node(out, f->begin, ALONE);
-        dv_put(out, "..");
-        node(out, f->end, ALONE);
+        dv_put(out, "%s", i ? ", " : "  for ");
+        range(out, &s->ranges[i]);
     }
 }
 
@@ -184,7 +188,10 @@ static void stmts(dv_text *out, const dv_stmt *s, int indent)
             break;
         case DV_STMT_REPEAT:
             dv_put(out, "repeat ");
-            node(out, s->value, ALONE);
+            if (s->n_ranges)
+                range(out, s->ranges);
+            else
+                node(out, s->value, ALONE);
             dv_put(out, " {\n");
             stmts(out, s->body, indent + 4);
             dv_put(out, "%*s}", indent, "");

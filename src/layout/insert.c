@@ -39,7 +39,7 @@ static int make_vars(dv_program *p, const dv_tensor *t, dv_var *vars,
             return 0;
         number = atoi(vars[d].name + 1) + 1;
         coef[d] = 1;
-        index[d] = (dv_index){0, coef, -1};
+        index[d] = (dv_index){.coef = coef, .via = -1};
     }
     return 1;
 }

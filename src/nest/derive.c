@@ -238,6 +238,11 @@ static dv_status take_index(deriver *x, int o)
                           "%s has several indices that are read, a nest has "
                           "one",
                           name);
+        if (!dv_index_is_value(x->op, &a->index[d]))
+            return refuse(x, a->off,
+                          "an index of %s is a sum with a value that is read, "
+                          "a nest has values alone",
+                          name);
         x->n.look = (uint8_t)(1 + o);
         x->n.index_count = tensor_of(x, o)->shape[d];
         x->access[DV_IN2] = &x->op->reads[a->index[d].via];

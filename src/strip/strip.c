@@ -1,6 +1,7 @@
 // The part of the interpreter of ops that does not depend on the type: prepares
 // ops and computes offsets of elements.
 #include "strip/strip.h"
+#include "base/math.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,16 @@ int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
     return 1;
 }
 
+// The least value stands for an index that does not fit 64 bits: it is outside
+// of every tensor.
+static int64_t index_plus(const dv_index *x, int64_t value, int64_t affine)
+{
+    int64_t i;
+    return dv_mul_i64(&i, value, x->factor) && dv_add_i64(&i, i, affine)
+               ? i
+               : INT64_MIN;
+}
+
 static int64_t load_index(dv_strips *s, int32_t read, const int64_t *point)
 {
     const dv_access *a = &s->k->op->reads[read];
@@ -129,21 +140,23 @@ int64_t dv_strips_offset(dv_strips *s, const dv_access *a, const dv_flat *f,
 {
     int64_t off = dv_flat_at(f, s->k->op, point), stride = 1;
     for (int d = a->n_dims - 1; d >= 0; d--) {
-        int32_t via = a->index[d].via;
-        int64_t i = via >= 0 ? load_index(s, via, point)
-                    : a->has_border
-                        ? dv_index_value(s->k->op, &a->index[d], point)
-                        : 0;
+        const dv_index *x = &a->index[d];
+        int64_t affine = x->via >= 0 || a->has_border
+                             ? dv_index_value(s->k->op, x, point)
+                             : 0;
+        int64_t i = x->via >= 0
+                        ? index_plus(x, load_index(s, x->via, point), affine)
+                        : affine;
         if (a->has_border && (i < 0 || i >= s->p->tensors[a->tensor].shape[d]))
             return DV_OUTSIDE;
-        if (via >= 0)
-            off += checked(s, a, d, i) * stride;
+        if (x->via >= 0)
+            off += (checked(s, a, d, i) - affine) * stride;
         stride *= s->p->tensors[a->tensor].shape[d];
     }
     return off;
 }
 
-// Computes the value of an affine index at the first element of the current
+// Computes the affine part of an index at the first element of the current
 // strip (the elements that are computed together) and its step along the strip.
 static int64_t first_index(const dv_strips *s, const dv_index *x, int64_t *step)
 {
@@ -182,16 +195,18 @@ static void add_found(dv_strips *s, const dv_access *a, int d, int64_t stride,
     const dv_access *x = &s->k->op->reads[a->index[d].via];
     dv_dtype t = s->p->tensors[x->tensor].dtype;
     const void *data = dv_strips_source(s, a->index[d].via);
-    int64_t n = s->p->tensors[a->tensor].shape[d], at[DV_STRIP];
+    int64_t n = s->p->tensors[a->tensor].shape[d], at[DV_STRIP], step;
+    int64_t affine = first_index(s, &a->index[d], &step);
     dv_strips_find(s, x, &s->k->reads[a->index[d].via], at);
-    for (int64_t k = 0; k < s->n; k++) {
-        int64_t i = at[k] == DV_OUTSIDE ? (int64_t)x->border
-                                        : dv_index_at(t, data, at[k]);
+    for (int64_t k = 0; k < s->n; k++, affine += step) {
+        int64_t value = at[k] == DV_OUTSIDE ? (int64_t)x->border
+                                            : dv_index_at(t, data, at[k]);
+        int64_t i = index_plus(&a->index[d], value, affine);
         int outside = a->has_border && (i < 0 || i >= n);
         if (outside || found[k] == DV_OUTSIDE)
             found[k] = DV_OUTSIDE;
         else
-            found[k] += checked(s, a, d, i) * stride;
+            found[k] += (checked(s, a, d, i) - affine) * stride;
     }
 }
 

@@ -80,6 +80,8 @@ typedef struct gen {
     int64_t points;
     int own; // the tensor that the statement updates, or -1
     int indent, dead;
+    var counters[3]; // of the repeats around the statement
+    int n_counters;
 } gen;
 
 // -- Chance ------------------------------------------------------------------
@@ -324,6 +326,51 @@ static const char *affine(gen *g, const char *name, int64_t c, int64_t base)
     return base ? fmt(g, "%s+%" PRId64, part, base) : part;
 }
 
+// Returns a counter whose name no variable of the statement has, or NULL.
+static const var *some_counter(gen *g)
+{
+    const var *c = g->n_counters ? &g->counters[below(g, g->n_counters)] : NULL;
+    return c && in_scope(g, c->name) < 0 ? c : NULL;
+}
+
+// Returns an index that adds a multiple of a value in begin..end to a variable
+// or to a number, and stays inside 0..extent, or NULL. `what` is the text of
+// the value.
+static const char *sum_with(gen *g, const char *what, int64_t begin,
+                            int64_t end, int64_t extent, int with_var)
+{
+    int64_t c = percent(g, 70) ? 1 : percent(g, 50) ? -1 : 2;
+    int64_t lo = c > 0 ? c * begin : c * (end - 1);
+    int64_t span = (c < 0 ? -c : c) * (end - 1 - begin);
+    int v = with_var ? some_var(g) : -1;
+    if (span >= extent)
+        return NULL;
+    if (v >= 0 && g->vars[v].end - g->vars[v].begin + span <= extent) {
+        span += g->vars[v].end - 1 - g->vars[v].begin;
+        lo += g->vars[v].begin;
+        // An index that is read gives the variable no range.
+        g->vars[v].need = 1;
+    } else {
+        v = -1;
+    }
+    int64_t base = rng_below(&g->r, extent - span) - lo;
+    const char *s = c == 1    ? what
+                    : c == -1 ? fmt(g, "-%s", what)
+                              : fmt(g, "%" PRId64 "*%s", c, what);
+    if (v >= 0)
+        s = fmt(g, "%s + %s", s, g->vars[v].name);
+    return base ? fmt(g, "%s %c %" PRId64, s, base < 0 ? '-' : '+',
+                      base < 0 ? -base : base)
+                : s;
+}
+
+// Returns an index with the counter of a repeat, or NULL.
+static const char *counted(gen *g, int64_t extent, int with_var)
+{
+    const var *c = some_counter(g);
+    return c ? sum_with(g, c->name, c->begin, c->end, extent, with_var) : NULL;
+}
+
 // Returns an index c * v + base that stays inside 0..extent, or NULL.
 static const char *strided(gen *g, int64_t extent)
 {
@@ -358,8 +405,12 @@ static const char *indirect(gen *g, int64_t extent)
     int at = below(g, g->n_tensors);
     for (int i = 0; i < g->n_tensors; i++) {
         int t = (at + i) % g->n_tensors;
-        if (g->tensors[t].limit && g->tensors[t].limit <= extent)
-            return access_text(g, t, 1);
+        if (!g->tensors[t].limit || g->tensors[t].limit > extent)
+            continue;
+        const char *s = access_text(g, t, 1);
+        return percent(g, 60)
+                   ? s
+                   : sum_with(g, s, 0, g->tensors[t].limit, extent, 1);
     }
     return NULL;
 }
@@ -389,6 +440,8 @@ static const char *narrow(gen *g, int64_t extent)
 static const char *index_text(gen *g, int64_t extent, int direct)
 {
     const char *s = NULL;
+    if (!direct && percent(g, 40))
+        s = counted(g, extent, 1);
     for (int try = 0; try < 4 && !s; try++) {
         int kind = below(g, 20);
         s = kind < 12              ? plain(g, extent)
@@ -417,6 +470,9 @@ static const char *loose_index(gen *g, int64_t extent)
     static const int64_t coefs[] = {1, 1, 1, -1, 2};
     int v = some_var(g), w = some_var(g), at = below(g, g->n_tensors);
     int64_t base = rng_below(&g->r, 2 * extent + 1) - extent;
+    const var *c = percent(g, 40) ? some_counter(g) : NULL;
+    if (c)
+        return affine(g, c->name, coefs[below(g, 5)], base);
     if (v < 0 || percent(g, 15)) {
         const tensor *t = &g->tensors[at];
         return t->fixed && !dv_is_float(t->dtype) && percent(g, 50)
@@ -472,18 +528,21 @@ static value constant(gen *g, int real)
     return (value){fmt(g, "%d", c), WEAK_INT, c < 0 ? 4 : 5, 4};
 }
 
-// Returns the value of a variable in scope, or a constant if there is none.
+// Returns the value of a variable in scope or of a counter, or a constant if
+// there is none.
 static value position(gen *g)
 {
     int v = some_var(g);
-    if (v < 0)
+    const var *x = percent(g, 40) ? some_counter(g) : NULL;
+    if (v < 0 && !x)
         return constant(g, 0);
-    int64_t lo = g->vars[v].begin, hi = g->vars[v].end - 1;
+    x = x ? x : &g->vars[v];
+    int64_t lo = x->begin, hi = x->end - 1;
     int64_t by = percent(g, 30) ? below(g, 9) - 4 : 0;
     double bound = (double)(hi + 4 > 4 - lo ? hi + 4 : 4 - lo);
     if (!by)
-        return (value){g->vars[v].name, DV_I64, 5, bound};
-    return (value){fmt(g, "%s %c %d", g->vars[v].name, by < 0 ? '-' : '+',
+        return (value){x->name, DV_I64, 5, bound};
+    return (value){fmt(g, "%s %c %d", x->name, by < 0 ? '-' : '+',
                        (int)(by < 0 ? -by : by)),
                    DV_I64, 2, bound};
 }
@@ -1019,7 +1078,9 @@ static const char *left_index(gen *g, int64_t extent)
     int kind = below(g, 12);
     // Only a single indirect index is safe: two equal ones would write the same
     // element twice.
-    const char *s = kind == 0 && !g->n_vars ? indirect(g, extent) : NULL;
+    const char *s = kind == 0 && !g->n_vars           ? indirect(g, extent)
+                    : g->n_counters && percent(g, 50) ? counted(g, extent, 0)
+                                                      : NULL;
     if (s)
         return s;
     if (kind == 1)
@@ -1063,14 +1124,23 @@ static void update(gen *g)
 
 static void repeat(gen *g, int depth)
 {
+    static const char *const names[] = {"t", "step", "u"};
     int times = below(g, 4), n = 1 + below(g, 3);
+    int counts = percent(g, 60), begin = below(g, 4) - 1;
     int was_dead = g->dead;
     int free_ones = 0;
     for (int i = 0; i < g->n_tensors; i++)
         free_ones += !g->tensors[i].fixed;
     if (!free_ones)
         return;
-    line(g, fmt(g, "repeat %d {", times));
+    if (counts) {
+        const char *name = names[g->n_counters];
+        g->counters[g->n_counters++] =
+            (var){.name = name, .begin = begin, .end = begin + times};
+        line(g, fmt(g, "repeat %s in %d..%d {", name, begin, begin + times));
+    } else {
+        line(g, fmt(g, "repeat %d {", times));
+    }
     g->dead |= times == 0;
     g->indent += 4;
     update(g);
@@ -1084,6 +1154,7 @@ static void repeat(gen *g, int depth)
     }
     g->indent -= 4;
     g->dead = was_dead;
+    g->n_counters -= counts;
     line(g, "}");
 }
 

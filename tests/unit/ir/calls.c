@@ -105,6 +105,18 @@ static void replay_input(dv_build *b, const dv_stmt *s, const char *name)
         dv_build_temp(b, name, (dv_dtype)s->dtype, s->n_dims, dims);
 }
 
+static void replay_repeat(dv_build *b, const dv_stmt *s)
+{
+    char name[64];
+    if (!s->n_ranges) {
+        dv_build_repeat(b, replay(b, s->value));
+        return;
+    }
+    name_of(name, s->ranges->name);
+    dv_term begin = replay(b, s->ranges->begin);
+    dv_build_count(b, name, begin, replay(b, s->ranges->end));
+}
+
 static void replay_stmts(dv_build *b, const dv_stmt *s)
 {
     char name[64];
@@ -129,7 +141,7 @@ static void replay_stmts(dv_build *b, const dv_stmt *s)
             replay_assign(b, s);
             break;
         case DV_STMT_REPEAT:
-            dv_build_repeat(b, replay(b, s->value));
+            replay_repeat(b, s);
             replay_stmts(b, s->body);
             dv_build_end(b);
             break;

@@ -1,0 +1,130 @@
+// Counters of repeats. A counter is a scalar tensor of the program:
+//
+//   repeat t in 2..T {           t[] = 2
+//       y[t,i] <- x[t-1,i]       repeat T - 2 {
+//   }                                y[t[],i] <- x[t[]-1,i]
+//                                    t[] <- t[] + 1
+//                                }
+//
+// so that everything that knows of indirect indices and updates knows of
+// counters.
+#include "ir/build.h"
+#include "base/math.h"
+#include <inttypes.h>
+
+static int accesses(const dv_node *n, dv_str name)
+{
+    if (!n || n->kind < DV_NODE_ACCESS)
+        return 0;
+    for (uint32_t i = 0; i < n->n_args; i++)
+        if (accesses(n->args[i], name))
+            return 1;
+    return n->kind == DV_NODE_ACCESS && dv_str_eq(n->name, name);
+}
+
+// Returns whether one of these statements, or one inside them, declares or
+// accesses a tensor of this name.
+static int names_tensor(const dv_stmt *s, dv_str name)
+{
+    for (; s; s = s->next)
+        if ((s->kind != DV_STMT_PARAM && s->kind != DV_STMT_REPEAT &&
+             dv_str_eq(s->name, name)) ||
+            accesses(s->lhs, name) || accesses(s->value, name) ||
+            names_tensor(s->body, name))
+            return 1;
+    return 0;
+}
+
+// Finds a name for the counter's tensor that no tensor of the text has: that of
+// the counter if possible.
+static dv_status name_tensor(dv_builder *b, dv_str name, dv_str *out)
+{
+    dv_program *p = b->p;
+    dv_text text = {0};
+    for (int i = 0; text.at == NULL || names_tensor(p->ast.first, *out) ||
+                    dv_table_get(&p->tensor_ids, out->at, out->len, -1) >= 0;
+         i++) {
+        text.len = 0;
+        dv_put(&text, "%.*s", (int)name.len, name.at);
+        if (i)
+            dv_put(&text, "%d", i);
+        if (text.failed)
+            break;
+        *out = (dv_str){text.at, (uint32_t)text.len};
+    }
+    char *copy =
+        text.failed ? NULL : dv_arena_copy(&p->arena, text.at, text.len);
+    *out = (dv_str){copy, (uint32_t)text.len};
+    dv_text_free(&text);
+    return copy ? DV_OK : dv_nomem(b->diag);
+}
+
+// Assigns begin, or the counter's value plus 1, to the counter's tensor.
+static dv_status assign(dv_builder *b, const dv_counter *c, int update)
+{
+    dv_node *n = DV_NEW(&b->p->arena, dv_node, 3);
+    dv_node **args = DV_NEW(&b->p->arena, dv_node *, 2);
+    if (!n || !args)
+        return dv_nomem(b->diag);
+    n[0] = c->value;
+    n[1] = (dv_node){.kind = DV_NODE_INT, .depth = 1, .off = c->off, .i = 1};
+    n[2] = (dv_node){.kind = DV_NODE_APPLY,
+                     .op = DV_FN_ADD,
+                     .depth = 2,
+                     .off = c->off,
+                     .n_args = 2,
+                     .args = args};
+    args[0] = &n[0];
+    args[1] = &n[1];
+    dv_stmt s = {.kind = DV_STMT_ASSIGN,
+                 .update = (uint8_t)update,
+                 .dtype = (int8_t)(update ? -1 : DV_I64),
+                 .off = c->off,
+                 .name = c->value.name,
+                 .lhs = &n[0],
+                 .value = update ? &n[2] : c->begin};
+    return dv_build_op(b, &s);
+}
+
+dv_status dv_counter_begin(dv_builder *b, const dv_stmt *s, dv_counter *c,
+                           int64_t *times)
+{
+    const dv_for *f = &s->ranges[0];
+    int64_t begin, end;
+    DV_TRY(dv_constant_int(b, f->begin, &begin));
+    DV_TRY(dv_constant_int(b, f->end, &end));
+    if (!dv_sub_i64(times, end, begin) || *times < 0)
+        return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, f->off),
+                       "%.*s cannot count from %" PRId64 " to %" PRId64,
+                       (int)f->name.len, f->name.at, begin, end);
+    *c = (dv_counter){.name = f->name,
+                      .begin = f->begin,
+                      .off = f->off,
+                      .outer = b->counters};
+    c->value = (dv_node){.kind = DV_NODE_ACCESS, .depth = 1, .off = f->off};
+    DV_TRY(name_tensor(b, f->name, &c->value.name));
+    DV_TRY(assign(b, c, 0));
+    b->counters = c;
+    return DV_OK;
+}
+
+dv_status dv_counter_end(dv_builder *b, const dv_counter *c)
+{
+    b->counters = c->outer;
+    return assign(b, c, 1);
+}
+
+const dv_counter *dv_find_counter(const dv_builder *b, dv_str name)
+{
+    const dv_counter *c = b->counters;
+    while (c && !dv_str_eq(c->name, name))
+        c = c->outer;
+    return c;
+}
+
+dv_node dv_counter_value(const dv_counter *c, const dv_node *use)
+{
+    dv_node n = c->value;
+    n.off = use->off;
+    return n;
+}
