@@ -127,6 +127,11 @@ typedef struct dv_plan_options {
     // declared them with `const`.
     const char *const *constants;
     size_t n_constants;
+    // Called often while a plan is made, with the name of the pass, by the
+    // thread that makes it. If it returns a value other than 0, planning ends
+    // soon with DV_E_CANCELLED. NULL: not called.
+    int (*watch)(void *user, const char *pass);
+    void *watch_user;
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
@@ -134,6 +139,7 @@ typedef struct dv_plan_options {
             (dv_joint)0, (dv_residents)0, (dv_switch)0, (dv_switch)0,          \
             (dv_switch)0, (dv_switch)0, (dv_switch)0, (dv_switch)0,            \
             (dv_tenants)0, (dv_solver)0, 0, 0, NULL, NULL, 0, 0, NULL, NULL,   \
-            NULL, NULL, 0, NULL, 0, NULL, 0, NULL, NULL, 0, NULL, 0            \
+            NULL, NULL, 0, NULL, 0, NULL, 0, NULL, NULL, 0, NULL, 0, NULL,     \
+            NULL                                                               \
     }
 #endif

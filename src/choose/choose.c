@@ -2,6 +2,7 @@
 #include "choose/choose.h"
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/stop.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -26,7 +27,7 @@ int64_t dv_chooser_work(const dv_chooser *c)
 int dv_chooser_done(const dv_chooser *c)
 {
     return c->best_bound >= c->best_cost || dv_chooser_work(c) >= c->budget ||
-           (c->end_s > 0 && dv_clock_s() >= c->end_s);
+           (c->end_s > 0 && dv_clock_s() >= c->end_s) || dv_stop_wanted();
 }
 
 double dv_chooser_round(const dv_chooser *c, double bound)

@@ -13,6 +13,7 @@
 // Ops of the same shape are divided only once, because models repeat their
 // layers.
 #include "base/math.h"
+#include "base/stop.h"
 #include "divide/divide.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -340,6 +341,7 @@ static dv_status divide_all(dv_plan *plan, dv_divide method,
 {
     for (int32_t i = 0; i < plan->ops->n_ops; i++) {
         const dv_op *op = &plan->ops->ops[i];
+        DV_TRY(dv_stop_check(diag));
         if (op->is_extern)
             continue; // an `extern` op runs as a single tile
         dv_pin pins[DV_MAX_VARS];

@@ -1,6 +1,7 @@
 // Prepares runs on threads: the kernels of all tiles, and the sizes of the
 // memory that a run needs.
 #include "base/math.h"
+#include "base/stop.h"
 #include "grid/grid.h"
 #include "nest/sums.h"
 #include "exec/state.h"
@@ -525,6 +526,7 @@ static dv_status prepare_ops(dv_exec *x, dv_diag *diag)
         for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
              op++) {
             x->op_failed = op;
+            DV_TRY(dv_stop_check(diag)); // when a plan is made
             x->prepared[op].kernels = n_kernels(x);
             DV_TRY(prepare_op(x, g, op,
                               x->choosing ? NULL : dv_op_scheduled(plan, op),

@@ -19,6 +19,7 @@
 // divide the ops into consecutive chains, the one with the least sum is found
 // by going through the ops once, from the best ways to divide those before.
 #include "base/math.h"
+#include "base/stop.h"
 #include "joint/cache.h"
 #include "joint/joint.h"
 #include <math.h>
@@ -323,6 +324,7 @@ static dv_status make_groups(dv_plan *plan, search *s, dv_arena *arena,
         ends[n++] = end;
     for (int32_t i = 0; i < n; i++) {
         int32_t end = ends[n - 1 - i];
+        DV_TRY(dv_stop_check(diag));
         DV_TRY(make_group(plan, s, &s->ways[end], end, &groups[i], diag));
     }
     plan->groups = groups;

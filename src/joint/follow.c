@@ -8,6 +8,7 @@
 //   d = x - m, 32 slices of its own choice:   x, m and d in main memory
 //   cut as x is distributed by the op before: x resident, same 32 cores
 #include "base/math.h"
+#include "base/stop.h"
 #include "divide/divide.h"
 #include "plan/price.h"
 #include "joint/joint.h"
@@ -381,6 +382,7 @@ dv_status dv_joint_assess(dv_joint_price *out, dv_plan *plan,
                           const dv_scratch_rules *rules, dv_arena *arena,
                           dv_diag *diag)
 {
+    DV_TRY(dv_stop_check(diag));
     DV_TRY(dv_scratch_choose_homes(plan, rules, arena, diag));
     dv_price p = dv_plan_price(plan);
     *out = (dv_joint_price){p.total_us, p.memory_bytes};

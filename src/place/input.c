@@ -1,6 +1,7 @@
 // Builds a task (the checked input of the solvers) from the caller's buffers.
 // All rules of the input are checked here, so that solvers may rely on them.
 #include "base/math.h"
+#include "base/stop.h"
 #include "place/place.h"
 #include <inttypes.h>
 #include <math.h>
@@ -427,5 +428,6 @@ int64_t dv_place_capacity(int64_t memory_bytes, double taken, int64_t align)
 
 int dv_deadline_passed(const dv_effort *effort)
 {
-    return effort->until_s > 0 && dv_clock_s() > effort->until_s;
+    return (effort->until_s > 0 && dv_clock_s() > effort->until_s) ||
+           dv_stop_wanted();
 }

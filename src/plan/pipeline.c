@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/options.h"
+#include "base/stop.h"
 #include "plan/source.h"
 #include <inttypes.h>
 #include <string.h>
@@ -96,7 +97,7 @@ static dv_status find_pass(const char *name, int if_null, int *out,
     return st;
 }
 
-static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
+static dv_status run_watched(dv_pass_cx *cx, dv_plan *plan, int first)
 {
     int last;
     const dv_plan_options *o = cx->options;
@@ -113,6 +114,8 @@ static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
                                : !(pass->gives & ~plan->facts))
             continue;
         dv_diag_pass(cx->diag, pass->name);
+        dv_stop_step(pass->name);
+        DV_TRY(dv_stop_check(cx->diag));
         if (pass->needs & ~plan->facts)
             return dv_fail(cx->diag, DV_E_USAGE, DV_NOWHERE,
                            "pass %s needs what an earlier pass gives, and that "
@@ -122,12 +125,25 @@ static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
         DV_TRY(pass->run(cx, plan));
         plan->pass_ms[i] = (dv_clock_s() - start) * 1e3;
         plan->facts |= pass->gives;
+        // A search that was stopped may have found less than it needs.
+        DV_TRY(dv_stop_check(cx->diag));
         DV_TRY(pass->verify(plan, cx->diag));
         dv_diag_pass(cx->diag, NULL);
         if (o->after_pass)
             o->after_pass(o->user, pass->name, plan->pass_ms[i], plan);
     }
     return DV_OK;
+}
+
+// Runs the passes from number `first` on; the caller may stop them.
+static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
+{
+    dv_stop stop = {.watch = cx->options->watch,
+                    .user = cx->options->watch_user};
+    dv_stop_begin(&stop);
+    dv_status st = run_watched(cx, plan, first);
+    dv_stop_end(&stop);
+    return st;
 }
 
 static dv_status choose_cores(dv_target *t, const dv_plan_options *options,

@@ -1,0 +1,39 @@
+#include "base/stop.h"
+
+// The innermost call of this thread whose caller may stop it.
+static _Thread_local dv_stop *current;
+
+void dv_stop_begin(dv_stop *s)
+{
+    s->outer = current;
+    current = s;
+}
+
+void dv_stop_end(const dv_stop *s)
+{
+    current = s->outer;
+}
+
+void dv_stop_step(const char *step)
+{
+    if (current)
+        current->step = step;
+}
+
+int dv_stop_wanted(void)
+{
+    for (dv_stop *s = current; s; s = s->outer) {
+        if (!s->stopped && s->watch)
+            s->stopped = s->watch(s->user, s->step) != 0;
+        if (s->stopped)
+            return 1;
+    }
+    return 0;
+}
+
+dv_status dv_stop_check(dv_diag *diag)
+{
+    return dv_stop_wanted() ? dv_fail(diag, DV_E_CANCELLED, DV_NOWHERE,
+                                      "the caller stopped planning")
+                            : DV_OK;
+}

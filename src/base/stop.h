@@ -1,0 +1,30 @@
+// Whether the caller of a long call wants it to end. The call says whom to ask,
+// and the functions that it uses ask from time to time, however deep they are:
+//
+//   dv_stop stop = {.watch = watch, .user = user};
+//   dv_stop_begin(&stop);
+//   … DV_TRY(dv_stop_check(diag)); …   in loops over ops, plans, candidates
+//   dv_stop_end(&stop);
+//
+// Searches that can end early with what they have found ask dv_stop_wanted.
+// What the caller has said once stays said. Each thread has its own calls.
+#ifndef DV_STOP_H
+#define DV_STOP_H
+#include "base/diag.h"
+
+typedef struct dv_stop {
+    int (*watch)(void *user, const char *step); // NULL: nobody is asked
+    void *user;
+    const char *step; // what the call is doing, in one word
+    int stopped;
+    struct dv_stop *outer; // the call that made this one
+} dv_stop;
+
+void dv_stop_begin(dv_stop *s);
+void dv_stop_end(const dv_stop *s);
+// Names the step of the current call.
+void dv_stop_step(const char *step);
+int dv_stop_wanted(void);
+// Fails with DV_E_CANCELLED if the current call is to end.
+dv_status dv_stop_check(dv_diag *diag);
+#endif
