@@ -536,7 +536,7 @@ static dv_term activation(dv_on *cx, const dv_onnx_node *n, dv_dtype t,
         return dv_on_2(cx, "*", x, hard_sigmoid(cx, 1.0 / 6, 0.5, x));
     if (!strcmp(k, "Mish"))
         return dv_on_2(cx, "*", x, dv_on_1(cx, "tanh", softplus(cx, x)));
-    if (!strcmp(k, "Gelu") || !strcmp(k, "FastGelu"))
+    if (strstr(k, "Gelu") && strcmp(k, "QuickGelu"))
         return gelu(cx, n, x);
     if (!strcmp(k, "QuickGelu"))
         return dv_on_2(
@@ -550,6 +550,19 @@ static dv_term activation(dv_on *cx, const dv_onnx_node *n, dv_dtype t,
 dv_status dv_on_activation(dv_on *cx, const dv_onnx_node *n)
 {
     return one(cx, n, activation, -1);
+}
+
+// BiasGelu, and FastGelu, whose bias may be left out.
+dv_status dv_on_biased_gelu(dv_on *cx, const dv_onnx_node *n)
+{
+    dv_on_loop l;
+    dv_term x[2];
+    DV_TRY(dv_on_need(cx, n, 1));
+    dv_on_value *v[] = {dv_on_in(cx, n, 0), dv_on_in(cx, n, 1)};
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_broadcast(&l, v, v[1] ? 2 : 1, x));
+    dv_term sum = v[1] ? dv_on_2(cx, "+", x[0], x[1]) : x[0];
+    return finish(&l, n, v[0]->dtype, 0, gelu(cx, n, sum));
 }
 
 static dv_term logical_not(dv_on *cx, const dv_onnx_node *n, dv_dtype t,

@@ -279,6 +279,10 @@ dv_status dv_on_softmax_of(dv_on *cx, dv_on_value *out, dv_on_value *x,
                            unsigned mask, int is_log);
 dv_status dv_on_arg_of(dv_on *cx, dv_on_value *out, dv_on_value *x, int axis,
                        int is_max, int last, int keep_dims);
+// Quantises x to u8, with a scale and a zero point that fit its range
+// (quant.c).
+dv_status dv_on_quantize_by_range(dv_on *cx, dv_on_value *x, dv_on_value *y,
+                                  dv_on_value *scale, dv_on_value *zero);
 // Makes the axes of a loop from the dims of a value, 0 to n_dims - 1.
 dv_status dv_on_over(dv_on_loop *l, dv_on_value *v, int *axes);
 #endif

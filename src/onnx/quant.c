@@ -114,14 +114,20 @@ static dv_status extreme(dv_on *cx, dv_on_value *x, const char *reducer,
 
 dv_status dv_on_dynamic_quantize(dv_on *cx, const dv_onnx_node *n)
 {
+    DV_TRY(dv_on_need(cx, n, 1));
+    dv_on_value *y = dv_on_out(cx, n, 0), *scale = dv_on_out(cx, n, 1),
+                *zero = dv_on_out(cx, n, 2);
+    return y && scale && zero
+               ? dv_on_quantize_by_range(cx, dv_on_in(cx, n, 0), y, scale, zero)
+               : DV_E_NOMEM;
+}
+
+dv_status dv_on_quantize_by_range(dv_on *cx, dv_on_value *x, dv_on_value *y,
+                                  dv_on_value *scale, dv_on_value *zero)
+{
     int axes[DV_MAX_DIMS], u8 = dv_onnx_dtype(DV_ONNX_UINT8);
     dv_on_loop l;
     dv_on_value *low, *high;
-    DV_TRY(dv_on_need(cx, n, 1));
-    dv_on_value *x = dv_on_in(cx, n, 0), *y = dv_on_out(cx, n, 0),
-                *scale = dv_on_out(cx, n, 1), *zero = dv_on_out(cx, n, 2);
-    if (!y || !scale || !zero)
-        return DV_E_NOMEM;
     if (u8 < 0)
         return dv_on_refuse(cx, "type uint8 is not supported");
     DV_TRY(extreme(cx, x, "max", &high));

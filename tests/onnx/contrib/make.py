@@ -1,0 +1,149 @@
+# Makes small ONNX models of the domain com.microsoft and of quantised products,
+# with inputs and expected outputs computed here in plain Python, independently of
+# divvy: python3 make.py FOLDER/node. The test onnx/contrib runs them.
+import math, os, random, struct, sys
+
+out = sys.argv[1]
+F32, U8, I8, I32 = 1, 2, 3, 6
+CODE = {F32: 'f', U8: 'B', I8: 'b', I32: 'i'}
+
+def varint(v):
+    b = b''
+    v &= (1 << 64) - 1
+    while True:
+        if v < 128:
+            return b + bytes([v])
+        b += bytes([v & 127 | 128]); v >>= 7
+
+def num(field, v): return varint(field << 3) + varint(v)
+def raw(field, b): return varint(field << 3 | 2) + varint(len(b)) + b
+def text(field, s): return raw(field, s.encode())
+def flt(field, v): return varint(field << 3 | 5) + struct.pack('<f', v)
+
+def tensor(name, t, dims, data):
+    return (b''.join(num(1, d) for d in dims) + num(2, t) + text(8, name) +
+            raw(9, struct.pack('<%d%s' % (len(data), CODE[t]), *data)))
+
+def value(name, t, dims):
+    shape = b''.join(raw(1, num(1, d)) for d in dims)
+    return text(1, name) + raw(2, raw(1, num(1, t) + raw(2, shape)))
+
+def attribute(name, v):
+    b = text(1, name)
+    if isinstance(v, float): return b + flt(2, v) + num(20, 1)
+    if isinstance(v, int): return b + num(3, v) + num(20, 2)
+    return b + b''.join(num(8, x) for x in v) + num(20, 7)
+
+def case(name, op, domain, inputs, outputs, **attrs):
+    node = b''.join(text(1, i[0] if i else '') for i in inputs)
+    node += b''.join(text(2, o[0]) for o in outputs) + text(4, op)
+    node += b''.join(raw(5, attribute(k, v)) for k, v in attrs.items())
+    node += text(7, domain)
+    given = [i for i in inputs if i]
+    graph = raw(1, node) + text(2, name)
+    graph += b''.join(raw(11, value(*i[:3])) for i in given)
+    graph += b''.join(raw(12, value(*o[:3])) for o in outputs)
+    model = num(1, 8) + raw(7, graph) + raw(8, text(1, '') + num(2, 17))
+    model += raw(8, text(1, 'com.microsoft') + num(2, 1))
+    path = os.path.join(out, 'test_' + name, 'test_data_set_0')
+    os.makedirs(path, exist_ok=True)
+    open(os.path.join(out, 'test_' + name, 'model.onnx'), 'wb').write(model)
+    for kind, list in (('input', given), ('output', outputs)):
+        for n, x in enumerate(list):
+            open('%s/%s_%d.pb' % (path, kind, n), 'wb').write(tensor(*x))
+
+R = random.Random(7)
+def floats(n, s=1.0): return [struct.unpack('f', struct.pack('f', R.uniform(-s, s)))[0] for _ in range(n)]
+def ints(n, lo, hi): return [R.randint(lo, hi) for _ in range(n)]
+
+def matmul(a, b, m, k, n):
+    return [sum(a[i*k+l] * b[l*n+j] for l in range(k)) for i in range(m) for j in range(n)]
+
+def quantised(name, ta, tb, m, k, n, az, bz):
+    lim = {U8: (0, 255), I8: (-128, 127)}
+    a, b = ints(m*k, *lim[ta]), ints(k*n, *lim[tb])
+    if ta == U8: a[:k] = [255] * k
+    if tb == I8: b[::n] = [-128] * k
+    za = az if isinstance(az, list) else [az or 0] * m
+    zb = bz if isinstance(bz, list) else [bz or 0] * n
+    c = matmul([x - za[i // k] for i, x in enumerate(a)], [x - zb[i % n] for i, x in enumerate(b)], m, k, n)
+    def zero(nm, t, z):
+        return None if z is None else (nm, t, [len(z)], z) if isinstance(z, list) else (nm, t, [], [z])
+    case(name, 'MatMulInteger', '', [('a', ta, [m, k], a), ('b', tb, [k, n], b), zero('az', ta, az), zero('bz', tb, bz)], [('y', I32, [m, n], c)])
+
+quantised('matmul_integer_u8_i8', U8, I8, 9, 37, 19, 131, None)
+quantised('matmul_integer_u8_u8', U8, U8, 16, 64, 17, 7, 200)
+quantised('matmul_integer_u8_u8_no_zeros', U8, U8, 12, 33, 8, None, None)
+quantised('matmul_integer_i8_i8', I8, I8, 10, 48, 21, -5, ints(21, -128, 127))
+quantised('matmul_integer_i8_u8', I8, U8, 8, 16, 9, ints(8, -128, 127), 128)
+
+def gelu(x): return 0.5 * x * (1 + math.erf(x / math.sqrt(2)))
+def fast(x): return 0.5 * x * (1 + math.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))
+x, b = floats(3*8, 1.5), floats(8, 1)
+s = [v + b[i % 8] for i, v in enumerate(x)]
+MS = 'com.microsoft'
+case('bias_gelu', 'BiasGelu', MS, [('x', F32, [3, 8], x), ('b', F32, [8], b)], [('y', F32, [3, 8], [gelu(v) for v in s])])
+case('fast_gelu', 'FastGelu', MS, [('x', F32, [3, 8], x)], [('y', F32, [3, 8], [fast(v) for v in x])])
+case('fast_gelu_bias', 'FastGelu', MS, [('x', F32, [3, 8], x), ('b', F32, [8], b)], [('y', F32, [3, 8], [fast(v) for v in s])])
+case('gelu', 'Gelu', MS, [('x', F32, [3, 8], x)], [('y', F32, [3, 8], [gelu(v) for v in x])])
+case('quick_gelu', 'QuickGelu', MS, [('x', F32, [3, 8], x)], [('y', F32, [3, 8], [v / (1 + math.exp(-1.5 * v)) for v in x])], alpha=1.5)
+
+def turn(a, r, c): return [a[i*c+j] for j in range(c) for i in range(r)]
+a, b = floats(5*7), floats(7*6)
+c = [1.5 * v for v in matmul(a, b, 5, 7, 6)]
+case('fused_matmul', 'FusedMatMul', MS, [('a', F32, [7, 5], turn(a, 5, 7)), ('b', F32, [6, 7], turn(b, 7, 6))], [('y', F32, [5, 6], c)], transA=1, transB=1, alpha=1.5)
+case('fused_matmul_plain', 'FusedMatMul', MS, [('a', F32, [5, 7], a), ('b', F32, [7, 6], b)], [('y', F32, [5, 6], matmul(a, b, 5, 7, 6))])
+
+def norm(v, g, h, eps, rms):
+    mean = 0 if rms else sum(v) / len(v)
+    d = math.sqrt(sum((t - mean) ** 2 for t in v) / len(v) + eps)
+    return [(t - mean) / d * g[i] + (h[i] if h else 0) for i, t in enumerate(v)]
+x, skip, g, h, bias = floats(24), floats(24), floats(6), floats(6), floats(6)
+s = [u + v + bias[i % 6] for i, (u, v) in enumerate(zip(x, skip))]
+for rms in (0, 1):
+    y = sum((norm(s[r:r+6], g, None if rms else h, 1e-5, rms) for r in range(0, 24, 6)), [])
+    ins = [('x', F32, [2, 2, 6], x), ('skip', F32, [2, 2, 6], skip), ('g', F32, [6], g)]
+    ins += [] if rms else [('h', F32, [6], h)]
+    case('skip_simplified_layer_norm' if rms else 'skip_layer_norm', 'SkipSimplifiedLayerNormalization' if rms else 'SkipLayerNormalization', MS, ins + [('bias', F32, [6], bias)], [('y', F32, [2, 2, 6], y)], epsilon=1e-5)
+
+def single(v): return struct.unpack('f', struct.pack('f', v))[0]
+m, k, n = 9, 32, 11
+a8, b8 = ints(m*k, 0, 255), ints(k*n, -128, 127)
+bs, bias = [abs(v) + .1 for v in floats(n)], floats(n)
+acc = matmul([v - 120 for v in a8], b8, m, k, n)
+case('matmul_integer_to_float', 'MatMulIntegerToFloat', MS, [('a', U8, [m, k], a8), ('b', I8, [k, n], b8), ('as', F32, [], [.03]), ('bs', F32, [n], bs), ('az', U8, [], [120]), None, ('bias', F32, [n], bias)], [('y', F32, [m, n], [single(.03) * bs[i % n] * v + bias[i % n] for i, v in enumerate(acc)])])
+x = floats(m*k, 2)
+hi, lo = max(x + [0]), min(x + [0])
+sc = single((hi - lo) / 255)
+z = round(-lo / sc)
+q = [min(255, max(0, round(v / sc) + z)) for v in x]
+acc = matmul([v - z for v in q], [v - 3 for v in b8], m, k, n)
+case('dynamic_quantize_matmul', 'DynamicQuantizeMatMul', MS, [('a', F32, [m, k], x), ('b', I8, [k, n], b8), ('bs', F32, [], [.05]), ('bz', I8, [], [3]), ('bias', F32, [n], bias)], [('y', F32, [m, n], [sc * single(.05) * v + bias[i % n] for i, v in enumerate(acc)])])
+
+def attend(q, k, v, B, S, L, H, d, e, causal, extra=None, scale=None):
+    y = [0.0] * (B*S*H*e)
+    for b in range(B):
+        for h in range(H):
+            for i in range(S):
+                keys = range(i + 1 if causal else L)
+                t = [sum(q[(b*S+i)*H*d+h*d+c] * k[(b*L+j)*H*d+h*d+c] for c in range(d)) * (scale or d ** -.5) + (extra[(h*S+i)*L+j] if extra else 0) for j in keys]
+                p = [math.exp(u - max(t)) for u in t]
+                for c in range(e):
+                    y[(b*S+i)*H*e+h*e+c] = sum(p[j] * v[(b*L+j)*H*e+h*e+c] for j in keys) / sum(p)
+    return y
+B, S, L, H, d, e = 2, 5, 7, 3, 4, 2
+q, k, v = floats(B*S*H*d), floats(B*L*H*d), floats(B*L*H*e)
+bias, extra = floats(2*H*d + H*e), floats(H*S*L)
+Q, K, V = ('q', F32, [B, S, H*d], q), ('k', F32, [B, L, H*d], k), ('v', F32, [B, L, H*e], v)
+case('multi_head_attention', 'MultiHeadAttention', MS, [Q, K, V], [('y', F32, [B, S, H*e], attend(q, k, v, B, S, L, H, d, e, 0))], num_heads=H)
+plus = lambda x, b: [t + b[i % len(b)] for i, t in enumerate(x)]
+y = attend(plus(q, bias[:12]), plus(k, bias[12:24]), plus(v, bias[24:]), B, S, L, H, d, e, 0, extra, .3)
+case('multi_head_attention_bias', 'MultiHeadAttention', MS, [Q, K, V, ('bias', F32, [2*H*d + H*e], bias), None, ('extra', F32, [1, H, S, L], extra)], [('y', F32, [B, S, H*e], y)], num_heads=H, scale=.3)
+case('multi_head_attention_past', 'MultiHeadAttention', MS, [Q, K, V, None, None, None, ('pk', F32, [B, H, 2, d], floats(B*H*2*d)), ('pv', F32, [B, H, 2, e], floats(B*H*2*e))], [('y', F32, [B, S, H*e], [0.0]*(B*S*H*e))], num_heads=H)
+D = 6
+x, w, bias = floats(B*S*D), floats(D*3*H*d), floats(3*H*d)
+for causal in (0, 1):
+    all = plus(matmul(x, w, B*S, D, 3*H*d), bias)
+    cut = lambda o: [all[r*3*H*d + o*H*d + c] for r in range(B*S) for c in range(H*d)]
+    y = attend(cut(0), cut(1), cut(2), B, S, S, H, d, d, causal)
+    case('attention_causal' if causal else 'attention', 'Attention', MS, [('x', F32, [B, S, D], x), ('w', F32, [D, 3*H*d], w), ('bias', F32, [3*H*d], bias)], [('y', F32, [B, S, H*d], y)], num_heads=H, unidirectional=causal)
