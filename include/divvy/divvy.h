@@ -12,6 +12,7 @@
 //   divvy/onnx.h    ONNX models as programs
 //   divvy/place.h   buffers with lifetimes, placed into one memory
 //   divvy/run.h     operands with strides, several runs at once, thread pools
+//   divvy/session.h programs whose params follow from the shapes of arrays
 //
 // A complete program (built and run as tests/api/tour.c):
 //

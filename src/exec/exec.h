@@ -15,6 +15,7 @@
 //   run.c           runs: their memory, and what is bound to operands
 //   start.c         runs in the background
 //   sequential.c    runs plans sequentially; the walk over the groups
+//   session.c       sessions: plans and execs by the shapes of operands
 //   schedule.c      the pass `schedule`, which writes what prepare.c finds out
 //   prepare.c       prepares runs on threads: kernels
 //   tile_loops.[ch] the loops of a product's tile, to and from the plan

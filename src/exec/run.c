@@ -13,11 +13,6 @@
 
 // -- Operands -----------------------------------------------------------------
 
-static int is_operand(const dv_tensor *t)
-{
-    return t->is_input || t->is_output;
-}
-
 dv_status dv_exec_find_operand(int32_t *tensor, const dv_exec *x,
                                const char *name, dv_diag *diag)
 {
@@ -27,7 +22,7 @@ dv_status dv_exec_find_operand(int32_t *tensor, const dv_exec *x,
         return dv_fail(diag, DV_E_NAME, DV_NOWHERE, "there is no tensor %s",
                        name);
     const dv_tensor *t = &p->tensors[i];
-    if (!is_operand(t))
+    if (!dv_is_operand(t))
         return dv_fail(diag, DV_E_NAME, DV_NOWHERE,
                        "%s is neither an input nor an output", name);
     if (t->file)
@@ -39,18 +34,18 @@ dv_status dv_exec_find_operand(int32_t *tensor, const dv_exec *x,
     return DV_OK;
 }
 
-// Returns the tensor that is operand number i; -1 past the last.
-static int32_t operand_at(const dv_program *p, int i)
+int32_t dv_operand_tensor(const dv_program *p, int i)
 {
     for (int32_t t = 0; i >= 0 && t < p->n_tensors; t++)
-        if (is_operand(&p->tensors[t]) && i-- == 0)
+        if (dv_is_operand(&p->tensors[t]) && i-- == 0)
             return t;
     return -1;
 }
 
 dv_status dv_exec_operand(const dv_exec *x, int i, dv_tensor_info *out)
 {
-    return dv_program_tensor(x->plan->ops, operand_at(x->plan->ops, i), out);
+    return dv_program_tensor(x->plan->ops, dv_operand_tensor(x->plan->ops, i),
+                             out);
 }
 
 static void put_shape(dv_text *out, dv_dtype dtype, int n_dims,
@@ -220,7 +215,7 @@ dv_status dv_run_bind(dv_run *r, const dv_operand *given, dv_diag *diag)
 {
     const dv_program *p = r->x->plan->ops;
     dv_operand o = DV_OPERAND_INIT;
-    int32_t i = operand_at(p, given->number);
+    int32_t i = dv_operand_tensor(p, given->number);
     DV_TRY(dv_options_read(&o, sizeof o, given, "dv_operand", diag));
     if (!o.name && i < 0)
         return dv_fail(diag, DV_E_NAME, DV_NOWHERE, "there is no operand %d",
@@ -244,7 +239,7 @@ dv_status dv_run_bind(dv_run *r, const dv_operand *given, dv_diag *diag)
 
 int dv_run_copies(const dv_run *r, int i)
 {
-    int32_t t = operand_at(r->x->plan->ops, i);
+    int32_t t = dv_operand_tensor(r->x->plan->ops, i);
     return t >= 0 && r->owned[t] != NULL;
 }
 
@@ -338,7 +333,7 @@ static dv_status own_tensors(dv_run *r, dv_diag *diag)
         const dv_tensor *t = &p->tensors[i];
         if (r->bound[i].data)
             DV_TRY(place_operand(r, i, diag));
-        if (is_operand(t) || r->data[i] || x->kind == DV_RUN_SIM ||
+        if (dv_is_operand(t) || r->data[i] || x->kind == DV_RUN_SIM ||
             x->written[i] == DV_INLINED || (x->strides && x->strides[i]))
             continue; // it has memory, or is never stored
         r->owned[i] = r->data[i] = dv_alloc_buffer((size_t)dv_tensor_bytes(t));
@@ -543,7 +538,7 @@ static dv_status execute(dv_run *r, dv_diag *diag)
     dv_exec *x = r->x;
     const dv_program *p = x->plan->ops;
     for (int i = 0; i < p->n_tensors; i++)
-        if (is_operand(&p->tensors[i]) && !r->bound[i].data)
+        if (dv_is_operand(&p->tensors[i]) && !r->bound[i].data)
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is not bound",
                            p->tensors[i].name);
     DV_TRY(check_overlaps(r, diag));

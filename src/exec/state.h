@@ -1,5 +1,5 @@
 // The data structures of an exec and its runs, private to exec.c, run.c,
-// start.c, sequential.c, threads.c, prepare.c, local.c and nest.c.
+// session.c, start.c, sequential.c, threads.c, prepare.c, local.c and nest.c.
 #ifndef DV_EXEC_STATE_H
 #define DV_EXEC_STATE_H
 #include "divvy/run.h"
@@ -243,6 +243,13 @@ void dv_exec_unpack(dv_exec *x, int32_t tensor);
 int64_t dv_exec_most_cores(const dv_plan *plan);
 // Returns the bytes of the interpreter's operands, per thread.
 int64_t dv_exec_strips_bytes(const dv_exec *x);
+// Operands are inputs, constants and outputs, numbered in the order of tensors.
+static inline int dv_is_operand(const dv_tensor *t)
+{
+    return t->is_input || t->is_output;
+}
+// Returns the tensor that is operand number i; -1 past the last.
+int32_t dv_operand_tensor(const dv_program *p, int i);
 // Returns the number of the tensor that can be bound by this name.
 dv_status dv_exec_find_operand(int32_t *tensor, const dv_exec *x,
                                const char *name, dv_diag *diag);

@@ -13,8 +13,7 @@
 // epilogue), nodes below it once per point of the box. A lowered op has at most
 // one REDUCE node; a program as written may have any number.
 //
-// Everything is allocated in the program's arena and is immutable once
-// dv_program_* has returned it.
+// All memory is in the program's arena; nothing changes once it is returned.
 //
 //   program.[ch]    program objects: create from text, print, convert to JSON
 //   json.h          prints the JSON fields of a program, for other printers
@@ -23,6 +22,7 @@
 //   build_op.c      resolves one assignment: expression, types, left side
 //   build_index.c   resolves the names, indices and ranges of an assignment
 //   counter.c       counters of repeats, as scalar tensors
+//   infer.[ch]      finds params from the shapes of arrays
 //   verify.c        checks the invariants of a program
 //   info.c          derives what is not stored: kinds, factors, sizes, flops
 //   access.c        accesses: their variables, strides, bounds and forms
