@@ -1,11 +1,9 @@
-// LSTM, GRU and RNN, unrolled over time: a product of all inputs with the input
-// weights, then a few statements per step.
+// LSTM, GRU and RNN: a product of all inputs with the input weights, then a
+// repeat over the steps that updates the state.
 #include "base/dtype.h"
 #include "onnx/import.h"
 #include <string.h>
 #include <strings.h>
-
-enum { MAX_STEPS = 512, MAX_GATES = 4 };
 
 // One direction of a recurrent layer.
 typedef struct layer {
@@ -15,10 +13,11 @@ typedef struct layer {
     int gates, direction, backward;
     int64_t steps, batch, hidden, inputs;
     dv_on_value *x, *w, *r, *b, *h0, *c0, *p; // of this direction
-    dv_on_value *len; // lengths of sequences; NULL: all have `steps`
-    dv_on_value *xw;  // [steps, batch, gates, hidden]
-    dv_on_value *h, *c;
-    double clip; // 0: none
+    dv_on_value *len;       // lengths of sequences; NULL: all have `steps`
+    dv_on_value *xw;        // [steps, batch, gates, hidden]
+    dv_on_value *h, *c, *y; // the state, and h after all steps
+    dv_term step;           // the current one
+    double clip;            // 0: none
 } layer;
 
 // Views part `at` of dim 0, without that dim.
@@ -96,14 +95,13 @@ typedef struct step {
     int axes[2];  // batch, hidden
     int state[2]; // batch, summed hidden
     layer *of;
-    dv_on_value *xt; // [batch, gates, hidden]
 } step;
 
 static dv_status use_gate(step *s, dv_on_value *h)
 {
-    int xx[] = {s->axes[0], -1, s->axes[1]};
+    int xx[] = {-1, s->axes[0], -1, s->axes[1]};
     int rx[] = {-1, s->axes[1], s->state[1]}, bx[] = {-1, s->axes[1]};
-    DV_TRY(dv_on_use(&s->l, s->xt, xx));
+    DV_TRY(dv_on_use(&s->l, s->of->xw, xx));
     DV_TRY(dv_on_use(&s->l, s->of->r, rx));
     if (s->of->b)
         DV_TRY(dv_on_use(&s->l, s->of->b, bx));
@@ -112,10 +110,9 @@ static dv_status use_gate(step *s, dv_on_value *h)
     return dv_on_use(&s->l, h, s->state);
 }
 
-static dv_status begin_step(step *s, layer *of, dv_on_value *xt)
+static dv_status begin_step(step *s, layer *of)
 {
     s->of = of;
-    s->xt = xt;
     dv_on_loop_begin(&s->l, of->cx);
     s->axes[0] = s->state[0] = dv_on_axis_add(&s->l, of->batch);
     s->axes[1] = dv_on_axis_add(&s->l, of->hidden);
@@ -126,6 +123,12 @@ static dv_status begin_step(step *s, layer *of, dv_on_value *xt)
 static dv_on_index fixed(int64_t at)
 {
     return (dv_on_index){.add = at};
+}
+
+// The index of the current step.
+static dv_on_index at_step(const layer *l)
+{
+    return l->steps == 1 ? fixed(0) : (dv_on_index){.via = l->step};
 }
 
 // sum[k] h[b,k] * r[gate,j,k]
@@ -150,9 +153,9 @@ static dv_term bias(step *s, int gate, int which)
 
 static dv_term of_input(step *s, int gate)
 {
-    dv_on_index index[] = {dv_on_along(s->axes[0]), fixed(gate),
+    dv_on_index index[] = {at_step(s->of), dv_on_along(s->axes[0]), fixed(gate),
                            dv_on_along(s->axes[1])};
-    return dv_on_read_at(&s->l, s->xt, index);
+    return dv_on_read_at(&s->l, s->of->xw, index);
 }
 
 static dv_term plus(layer *l, dv_term a, dv_term b)
@@ -187,12 +190,11 @@ static dv_term peephole(step *s, int which, dv_on_value *c)
                    dv_on_read(&s->l, c, s->axes));
 }
 
-static dv_status gate(layer *l, dv_on_value *xt, int which, int activation,
-                      const char *usual, dv_on_value *c, int peep,
-                      dv_on_value **out)
+static dv_status gate(layer *l, int which, int activation, const char *usual,
+                      dv_on_value *c, int peep, dv_on_value **out)
 {
     step s;
-    DV_TRY(begin_step(&s, l, xt));
+    DV_TRY(begin_step(&s, l));
     DV_TRY(use_gate(&s, l->h));
     if (l->p && peep >= 0)
         DV_TRY(dv_on_use(&s.l, c, s.axes));
@@ -217,17 +219,16 @@ static dv_status pointwise(step *s, layer *l, dv_on_value **v, int n)
 }
 
 // Gates of an LSTM are in the order i, o, f, c; peepholes in the order i, o, f.
-static dv_status lstm_step(layer *l, dv_on_value *xt, dv_on_value **h,
-                           dv_on_value **c)
+static dv_status lstm_step(layer *l, dv_on_value **h, dv_on_value **c)
 {
     dv_on_value *i, *o, *f, *g;
     step s;
     dv_on *cx = l->cx;
-    DV_TRY(gate(l, xt, 0, 0, "Sigmoid", l->c, 0, &i));
+    DV_TRY(gate(l, 0, 0, "Sigmoid", l->c, 0, &i));
     if (dv_on_int(l->n, "input_forget", 0))
         return dv_on_refuse(cx, "attribute input_forget is 1");
-    DV_TRY(gate(l, xt, 2, 0, "Sigmoid", l->c, 2, &f));
-    DV_TRY(gate(l, xt, 3, 1, "Tanh", NULL, -1, &g));
+    DV_TRY(gate(l, 2, 0, "Sigmoid", l->c, 2, &f));
+    DV_TRY(gate(l, 3, 1, "Tanh", NULL, -1, &g));
     DV_TRY(pointwise(&s, l, (dv_on_value *[]){i, f, g, l->c}, 4));
     dv_term t = plus(l,
                      dv_on_2(cx, "*", dv_on_read(&s.l, f, s.axes),
@@ -235,7 +236,7 @@ static dv_status lstm_step(layer *l, dv_on_value *xt, dv_on_value **h,
                      dv_on_2(cx, "*", dv_on_read(&s.l, i, s.axes),
                              dv_on_read(&s.l, g, s.axes)));
     DV_TRY(set(&s, c, "cell", t));
-    DV_TRY(gate(l, xt, 1, 0, "Sigmoid", *c, 1, &o));
+    DV_TRY(gate(l, 1, 0, "Sigmoid", *c, 1, &o));
     DV_TRY(pointwise(&s, l, (dv_on_value *[]){o, *c}, 2));
     double clip = l->clip;
     l->clip = 0;
@@ -246,17 +247,17 @@ static dv_status lstm_step(layer *l, dv_on_value *xt, dv_on_value **h,
 }
 
 // Gates of a GRU are in the order z, r, h.
-static dv_status gru_step(layer *l, dv_on_value *xt, dv_on_value **h)
+static dv_status gru_step(layer *l, dv_on_value **h)
 {
     dv_on_value *z, *r, *g, *rh;
     step s;
     dv_on *cx = l->cx;
     int after = dv_on_int(l->n, "linear_before_reset", 0) != 0;
-    DV_TRY(gate(l, xt, 0, 0, "Sigmoid", NULL, -1, &z));
-    DV_TRY(gate(l, xt, 1, 0, "Sigmoid", NULL, -1, &r));
+    DV_TRY(gate(l, 0, 0, "Sigmoid", NULL, -1, &z));
+    DV_TRY(gate(l, 1, 0, "Sigmoid", NULL, -1, &r));
     dv_term t;
     if (after) {
-        DV_TRY(begin_step(&s, l, xt));
+        DV_TRY(begin_step(&s, l));
         DV_TRY(use_gate(&s, l->h));
         DV_TRY(dv_on_use(&s.l, r, s.axes));
         dv_on_start(&s.l);
@@ -272,7 +273,7 @@ static dv_status gru_step(layer *l, dv_on_value *xt, dv_on_value **h)
         DV_TRY(set(&s, &rh, "reset",
                    dv_on_2(cx, "*", dv_on_read(&s.l, r, s.axes),
                            dv_on_read(&s.l, l->h, s.axes))));
-        DV_TRY(begin_step(&s, l, xt));
+        DV_TRY(begin_step(&s, l));
         DV_TRY(use_gate(&s, rh));
         dv_on_start(&s.l);
         t = gate_sum(&s, rh, 2);
@@ -287,28 +288,30 @@ static dv_status gru_step(layer *l, dv_on_value *xt, dv_on_value **h)
     return set(&s, h, "state", t);
 }
 
-// After the end of a sequence the state stays as it is.
-static dv_status hold(layer *l, int64_t t, dv_on_value *old, dv_on_value **v,
-                      int zero)
+// Updates a state, or the current step of y, with the new value v. After the
+// end of a sequence a state stays as it is, and y is 0.
+static dv_status keep(layer *l, dv_on_value *to, dv_on_value *v)
 {
     step s;
     dv_on *cx = l->cx;
-    if (!l->len)
-        return DV_OK;
+    int all = to == l->y;
+    dv_on_value *used[] = {v, l->len, all ? NULL : to};
     s.of = l;
     dv_on_loop_begin(&s.l, cx);
     s.axes[0] = dv_on_axis_add(&s.l, l->batch);
     s.axes[1] = dv_on_axis_add(&s.l, l->hidden);
-    DV_TRY(dv_on_use(&s.l, *v, s.axes));
-    if (!zero)
-        DV_TRY(dv_on_use(&s.l, old, s.axes));
-    DV_TRY(dv_on_use(&s.l, l->len, s.axes));
+    for (int i = 0; i < (l->len ? 3 : 1); i++)
+        if (used[i])
+            DV_TRY(dv_on_use(&s.l, used[i], s.axes));
     dv_on_start(&s.l);
-    dv_term is =
-        dv_on_2(cx, "<", dv_on_i(cx, t), dv_on_read(&s.l, l->len, s.axes));
-    dv_term other = zero ? dv_on_f(cx, 0) : dv_on_read(&s.l, old, s.axes);
-    return set(&s, v, "state",
-               dv_on_3(cx, "select", is, dv_on_read(&s.l, *v, s.axes), other));
+    dv_term t = dv_on_read(&s.l, v, s.axes);
+    if (l->len)
+        t = dv_on_3(cx, "select",
+                    dv_on_2(cx, "<", l->step, dv_on_read(&s.l, l->len, s.axes)),
+                    t, all ? dv_on_f(cx, 0) : dv_on_read(&s.l, to, s.axes));
+    dv_on_index index[] = {at_step(l), dv_on_along(s.axes[0]),
+                           dv_on_along(s.axes[1])};
+    return dv_on_update(&s.l, to, all ? index : index + 1, t);
 }
 
 // -- A layer -----------------------------------------------------------------
@@ -335,45 +338,67 @@ static dv_status input_product(layer *l)
                         dv_on_reduce(&p, "sum", t, 1, &k));
 }
 
-static dv_status zero_state(layer *l, dv_on_value **v)
+// Makes a value that the repeat updates: a copy of a state, or zeros for each
+// of n steps.
+static dv_status begin_value(layer *l, dv_on_value **v, dv_on_value *from,
+                             int64_t n)
 {
-    double zero = 0;
-    int64_t dims[] = {l->batch, l->hidden};
-    if (*v)
-        return DV_OK;
-    dv_on_value *one =
-        dv_on_const_floats(l->cx, "zero", l->x->dtype, 0, NULL, &zero);
-    *v = dv_on_temp(l->cx, "zero");
-    return one && *v ? dv_on_expand(l->cx, *v, one, 2, dims) : DV_E_NOMEM;
+    dv_on_loop p;
+    dv_on *cx = l->cx;
+    dv_on_loop_begin(&p, cx);
+    int axes[] = {dv_on_axis_add(&p, n), dv_on_axis_add(&p, l->batch),
+                  dv_on_axis_add(&p, l->hidden)};
+    if (from)
+        DV_TRY(dv_on_use(&p, from, axes + 1));
+    dv_on_start(&p);
+    dv_term t = from ? dv_on_read(&p, from, axes + 1) : dv_on_f(cx, 0);
+    int state = v != &l->y;
+    *v = dv_on_temp(cx, state ? "state" : "y");
+    if (!*v)
+        return DV_E_NOMEM;
+    return dv_on_define(&p, *v, l->x->dtype, 0, 3 - state, axes + state, t);
 }
 
-// Runs all steps. y[t] becomes the state after step t as [1, 1, batch, hidden].
-static dv_status run_layer(layer *l, dv_on_value **y)
+// Declares what the repeat reads: a repeat has no declarations.
+static dv_status declare(layer *l)
+{
+    dv_on_value *const read[] = {l->r, l->b, l->p, l->len};
+    for (int i = 0; i < 4; i++)
+        if (read[i] && read[i]->base)
+            DV_TRY(dv_on_declare(l->cx, read[i]->base));
+    return DV_OK;
+}
+
+// Runs all steps.
+static dv_status run_layer(layer *l)
 {
     dv_on *cx = l->cx;
     DV_TRY(input_product(l));
-    l->h = l->h0;
-    l->c = l->c0;
-    DV_TRY(zero_state(l, &l->h));
-    DV_TRY(zero_state(l, &l->c));
-    for (int64_t i = 0; i < l->steps; i++) {
-        int64_t t = l->backward ? l->steps - 1 - i : i;
-        dv_on_value *xt, *h, *c = l->c;
-        DV_TRY(part(cx, &xt, l->xw, t));
-        if (l->kind == 'L')
-            DV_TRY(lstm_step(l, xt, &h, &c));
-        else if (l->kind == 'G')
-            DV_TRY(gru_step(l, xt, &h));
-        else
-            DV_TRY(gate(l, xt, 0, 0, "Tanh", NULL, -1, &h));
-        y[t] = h;
-        DV_TRY(hold(l, t, NULL, &y[t], 1));
-        DV_TRY(hold(l, t, l->h, &h, 0));
-        if (l->kind == 'L')
-            DV_TRY(hold(l, t, l->c, &c, 0));
-        l->h = h;
-        l->c = c;
-    }
+    DV_TRY(begin_value(l, &l->h, l->h0, 1));
+    if (l->kind == 'L')
+        DV_TRY(begin_value(l, &l->c, l->c0, 1));
+    DV_TRY(begin_value(l, &l->y, NULL, l->steps));
+    DV_TRY(declare(l));
+    // Variables have names of one letter.
+    const char *counter = dv_on_name(cx, "step");
+    if (!counter)
+        return DV_E_NOMEM;
+    dv_build_count(cx->build, counter, dv_on_i(cx, 0), dv_on_i(cx, l->steps));
+    l->step = dv_build_name(cx->build, counter);
+    if (l->backward)
+        l->step = dv_on_2(cx, "-", dv_on_i(cx, l->steps - 1), l->step);
+    dv_on_value *h, *c = NULL;
+    if (l->kind == 'L')
+        DV_TRY(lstm_step(l, &h, &c));
+    else if (l->kind == 'G')
+        DV_TRY(gru_step(l, &h));
+    else
+        DV_TRY(gate(l, 0, 0, "Tanh", NULL, -1, &h));
+    DV_TRY(keep(l, l->y, h));
+    DV_TRY(keep(l, l->h, h));
+    if (c)
+        DV_TRY(keep(l, l->c, c));
+    dv_build_end(cx->build);
     return DV_OK;
 }
 
@@ -421,27 +446,24 @@ static dv_status swap(dv_on *cx, dv_on_value **v, int a, int b)
     return DV_OK;
 }
 
-// Joins states [batch, hidden] of all steps and directions: all[t * n + d].
-static dv_status join_steps(dv_on *cx, dv_on_value *out, dv_on_value **all,
-                            int64_t steps, int directions, int batch_first)
+// Joins the values [steps, batch, hidden] of all directions.
+static dv_status join_directions(dv_on *cx, dv_on_value *out, dv_on_value **all,
+                                 int directions, int batch_first)
 {
-    dv_on_value *y = dv_on_temp(cx, "y"), *made = dv_on_temp(cx, "y");
-    int n = (int)steps * directions;
-    if (!y || !made)
+    dv_on_value *y = dv_on_temp(cx, "y");
+    int64_t dims[] = {all[0]->dims[0], 1, all[0]->dims[1], all[0]->dims[2]};
+    if (!y)
         return DV_E_NOMEM;
-    int64_t dims[] = {1, all[0]->dims[0], all[0]->dims[1]};
-    int64_t whole[] = {steps, directions, dims[1], dims[2]};
-    for (int i = 0; i < n; i++)
-        DV_TRY(view(cx, &all[i], 3, dims));
-    if (n == 1)
+    for (int d = 0; d < directions; d++)
+        DV_TRY(view(cx, &all[d], 4, dims));
+    if (directions == 1)
         dv_on_same(y, all[0]);
     else
-        DV_TRY(dv_on_join(cx, y, all, n, 0));
-    DV_TRY(dv_on_reshape(cx, made, y, 4, whole));
+        DV_TRY(dv_on_join(cx, y, all, directions, 1));
     // [time, direction, batch, hidden] to [batch, time, direction, hidden]
     if (batch_first)
-        return dv_on_transpose(cx, out, made, (int[]){2, 0, 1, 3});
-    dv_on_same(out, made);
+        return dv_on_transpose(cx, out, y, (int[]){2, 0, 1, 3});
+    dv_on_same(out, y);
     return DV_OK;
 }
 
@@ -451,11 +473,15 @@ static dv_status last_state(dv_on *cx, const dv_onnx_node *n, int output,
     if (!dv_on_has_out(n, output))
         return DV_OK;
     dv_on_value *out = dv_on_out(cx, n, output), *y = dv_on_temp(cx, "last");
-    int64_t dims[] = {directions, all[0]->dims[0], all[0]->dims[1]};
+    int64_t dims[] = {1, all[0]->dims[0], all[0]->dims[1]};
     if (!out || !y)
         return DV_E_NOMEM;
-    DV_TRY(join_steps(cx, y, all, 1, directions, 0));
-    DV_TRY(view(cx, &y, 3, dims));
+    for (int d = 0; d < directions; d++)
+        DV_TRY(view(cx, &all[d], 3, dims));
+    if (directions == 1)
+        dv_on_same(y, all[0]);
+    else
+        DV_TRY(dv_on_join(cx, y, all, directions, 0));
     if (batch_first)
         DV_TRY(swap(cx, &y, 0, 1));
     dv_on_same(out, y);
@@ -481,9 +507,6 @@ static dv_status check_shapes(dv_on *cx, const layer *l, int directions)
             return dv_on_refuse(cx, "the shape of an initial state does not "
                                     "fit");
     }
-    if (l->steps > MAX_STEPS)
-        return dv_on_refuse(cx, "%lld steps, at most %d are supported",
-                            (long long)l->steps, (int)MAX_STEPS);
     return DV_OK;
 }
 
@@ -531,13 +554,8 @@ dv_status dv_on_recurrent(dv_on *cx, const dv_onnx_node *n)
     if (batch_first && (dv_on_in(cx, n, 5) || dv_on_in(cx, n, 6)))
         return dv_on_refuse(cx, "attribute layout is 1 and there is an "
                                 "initial state");
-    dv_on_value **all =
-        DV_NEW(cx->arena, dv_on_value *, (l.steps + 1) * directions);
-    dv_on_value *h[2], *c[2];
-    if (!all)
-        return dv_nomem(cx->diag);
+    dv_on_value *y[2], *h[2], *c[2] = {NULL, NULL};
     for (int d = 0; d < directions; d++) {
-        dv_on_value *y[MAX_STEPS];
         l.direction = d;
         l.backward = d == 1 || !strcmp(way, "reverse");
         if (l.backward && l.len)
@@ -546,9 +564,8 @@ dv_status dv_on_recurrent(dv_on *cx, const dv_onnx_node *n)
                                 "direction '%s'",
                                 way);
         DV_TRY(of_direction(&l, d));
-        DV_TRY(run_layer(&l, y));
-        for (int64_t t = 0; t < l.steps; t++)
-            all[t * directions + d] = y[t];
+        DV_TRY(run_layer(&l));
+        y[d] = l.y;
         h[d] = l.h;
         c[d] = l.c;
     }
@@ -556,7 +573,7 @@ dv_status dv_on_recurrent(dv_on *cx, const dv_onnx_node *n)
         dv_on_value *out = dv_on_out(cx, n, 0);
         if (!out)
             return DV_E_NOMEM;
-        DV_TRY(join_steps(cx, out, all, l.steps, directions, batch_first));
+        DV_TRY(join_directions(cx, out, y, directions, batch_first));
     }
     DV_TRY(last_state(cx, n, 1, h, directions, batch_first));
     return l.kind == 'L' ? last_state(cx, n, 2, c, directions, batch_first)
