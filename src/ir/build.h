@@ -83,6 +83,8 @@ typedef struct dv_opbuild {
     int width;
     dv_access *reads;
     int32_t n_reads, cap_reads;
+    // Constants that become the last value of a variable; NULL: none.
+    dv_expr *last[DV_MAX_VARS];
 } dv_opbuild;
 
 // Fails with a message that consists of `name`, a name in the program's text,

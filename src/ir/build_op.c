@@ -1,7 +1,9 @@
 // Resolves one assignment: its expression, its types, its left side. Names,
 // indices and ranges are resolved in build_index.c.
 #include "ir/build.h"
+#include "base/math.h"
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static dv_status need_real(const dv_opbuild *o, const char *what, int type,
@@ -104,24 +106,142 @@ static dv_status constant(dv_opbuild *o, const dv_node *n, dv_expr *e)
     return p->is_float ? DV_OK : check_whole(o, n, p->i);
 }
 
+static dv_status already_bound(const dv_opbuild *o, const dv_node *n)
+{
+    int old = dv_bound_find(o, n->name);
+    dv_status st = dv_opbuild_fail(
+        o, DV_E_NAME, n->off,
+        "already is a variable here; reduce over another name", n->name);
+    dv_note(o->b->diag, dv_build_at(o->b, o->vars[old].var.off), "bound here");
+    return st;
+}
+
+static dv_expr *new_expr(dv_opbuild *o, dv_expr x, uint32_t off)
+{
+    dv_expr *e = DV_NEW(&o->b->p->arena, dv_expr, 1);
+    if (e) {
+        *e = x;
+        e->off = off;
+        if (x.kind == DV_EXPR_APPLY || x.kind == DV_EXPR_REDUCE)
+            e->dtype = dv_expr_type(e);
+    }
+    return e;
+}
+
+// Binds a variable with the range of another, under a name that nothing else
+// has. Returns its number in *v.
+static dv_status bind_like(dv_opbuild *o, const dv_node *of, int *v)
+{
+    char name[DV_MAX_VARS + 16];
+    dv_str like = of->name;
+    int len = like.len > DV_MAX_VARS ? DV_MAX_VARS : (int)like.len, i = 0;
+    dv_str new_name;
+    do
+        new_name =
+            (dv_str){name, (uint32_t)snprintf(name, sizeof name, "%.*s_%d", len,
+                                              like.at, ++i)};
+    while (dv_bound_find(o, new_name) >= 0 || dv_find_param(o->b, new_name) ||
+           dv_find_counter(o->b, new_name));
+    DV_TRY(dv_bound_add(o, new_name, of->off, 1));
+    *v = o->n_vars - 1;
+    dv_binding *b = &o->vars[*v];
+    b->name.at = b->var.name;
+    b->range = dv_bound_for(o->s, like);
+    return DV_OK;
+}
+
+// Copies a syntax tree, with another name for a variable.
+static dv_node *renamed(dv_opbuild *o, const dv_node *n, dv_str from, dv_str to)
+{
+    dv_arena *a = &o->b->p->arena;
+    dv_node *copy = DV_NEW(a, dv_node, 1);
+    if (!copy)
+        return NULL;
+    *copy = *n;
+    if (n->kind == DV_NODE_NAME && dv_str_eq(n->name, from))
+        copy->name = to;
+    if (n->kind < DV_NODE_ACCESS)
+        return copy;
+    copy->args = DV_NEW(a, dv_node *, n->n_args);
+    for (uint32_t i = 0; copy->args && i < n->n_args; i++)
+        if (!(copy->args[i] = renamed(o, n->args[i], from, to)))
+            return NULL;
+    return copy->args || !n->n_args ? copy : NULL;
+}
+
+// argmax[j] x is min[j] select(x == m, j, select(x != x, j, n)), where m is
+// max[j] x and n the last value of j; integers are no nan.
+static dv_status arg_reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
+{
+    const dv_reducer_info *r = dv_reducer_get((dv_reducer)n->op);
+    const dv_expr *x, *m;
+    int v, w;
+    if (n->n_args != 2)
+        return dv_fail(o->b->diag, DV_E_SYNTAX, dv_build_at(o->b, n->off),
+                       "%s is over one variable, not %u", r->text,
+                       n->n_args - 1);
+    if (dv_bound_find(o, n->args[1]->name) >= 0)
+        return already_bound(o, n->args[1]);
+    DV_TRY(dv_bound_add(o, n->args[1]->name, n->args[1]->off, 1));
+    v = o->n_vars - 1;
+    DV_TRY(expression(o, n->args[0], &x));
+    DV_TRY(bind_like(o, n->args[1], &w));
+    dv_node *again = renamed(o, n->args[0], n->args[1]->name, o->vars[w].name);
+    if (!again)
+        return dv_nomem(o->b->diag);
+    DV_TRY(expression(o, again, &m));
+    o->vars[v].in_scope = o->vars[w].in_scope = 0;
+    int real = x->dtype == DV_WEAK_FLOAT ||
+               (x->dtype >= 0 && dv_is_float((dv_dtype)x->dtype));
+    dv_expr most = {.kind = DV_EXPR_REDUCE,
+                    .fn = (uint8_t)r->arg_of,
+                    .n_args = 1,
+                    .vars = UINT32_C(1) << w,
+                    .arg = {m}};
+    dv_expr is = {.kind = DV_EXPR_APPLY,
+                  .fn = DV_FN_EQ,
+                  .n_args = 2,
+                  .arg = {x, new_expr(o, most, n->off)}};
+    dv_expr is_nan = is;
+    is_nan.fn = DV_FN_NE;
+    is_nan.arg[1] = x;
+    dv_expr at = {.kind = DV_EXPR_INDEX, .dtype = DV_I64, .read = v};
+    dv_expr last = {.kind = DV_EXPR_CONST, .dtype = DV_WEAK_INT};
+    o->last[v] = new_expr(o, last, n->off);
+    dv_expr pick = {.kind = DV_EXPR_APPLY,
+                    .fn = DV_FN_SELECT,
+                    .n_args = 3,
+                    .arg = {NULL, new_expr(o, at, n->off), o->last[v]}};
+    if (!is.arg[1] || !pick.arg[1] || !pick.arg[2])
+        return dv_nomem(o->b->diag);
+    for (int i = !real; i < 2; i++) {
+        pick.arg[0] = new_expr(o, i ? is : is_nan, n->off);
+        const dv_expr *made = pick.arg[0] ? new_expr(o, pick, n->off) : NULL;
+        if (!made)
+            return dv_nomem(o->b->diag);
+        pick.arg[2] = made;
+    }
+    *e = (dv_expr){.kind = DV_EXPR_REDUCE,
+                   .fn = DV_RED_MIN,
+                   .n_args = 1,
+                   .off = n->off,
+                   .vars = UINT32_C(1) << v,
+                   .arg = {pick.arg[2]}};
+    e->dtype = dv_expr_type(e);
+    return DV_OK;
+}
+
 static dv_status reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
 {
     int first = o->n_vars;
+    if (dv_reducer_get((dv_reducer)n->op)->arg_of >= 0)
+        return arg_reduction(o, n, e);
     e->kind = DV_EXPR_REDUCE;
     e->fn = n->op;
     e->n_args = 1;
     for (uint32_t i = 1; i < n->n_args; i++) {
-        int old = dv_bound_find(o, n->args[i]->name);
-        if (old >= 0) {
-            dv_status st =
-                dv_opbuild_fail(o, DV_E_NAME, n->args[i]->off,
-                                "already is a variable here; reduce over "
-                                "another name",
-                                n->args[i]->name);
-            dv_note(o->b->diag, dv_build_at(o->b, o->vars[old].var.off),
-                    "bound here");
-            return st;
-        }
+        if (dv_bound_find(o, n->args[i]->name) >= 0)
+            return already_bound(o, n->args[i]);
         DV_TRY(dv_bound_add(o, n->args[i]->name, n->args[i]->off, 1));
         e->vars |= 1u << (o->n_vars - 1);
     }
@@ -306,13 +426,17 @@ static dv_status result_type(const dv_opbuild *o, int32_t id, int found,
     return DV_OK;
 }
 
+// Counts the variables that reducers bind. The operand of an argmax is built
+// twice. More than DV_MAX_VARS is all the same.
 static int64_t count_reduced(const dv_node *n)
 {
     int64_t c = n->kind == DV_NODE_REDUCE ? (int64_t)n->n_args - 1 : 0;
     if (n->kind >= DV_NODE_ACCESS)
         for (uint32_t i = 0; i < n->n_args; i++)
             c += count_reduced(n->args[i]);
-    return c;
+    int twice = n->kind == DV_NODE_REDUCE &&
+                dv_reducer_get((dv_reducer)n->op)->arg_of >= 0;
+    return dv_min_i64(twice ? 2 * c : c, DV_MAX_VARS);
 }
 
 static dv_status bind_left(dv_opbuild *o)
@@ -391,8 +515,11 @@ dv_status dv_build_op(dv_builder *b, const dv_stmt *s)
     if (id >= 0)
         DV_TRY(dv_access_make(&o, s->lhs, id, 0, &write));
     DV_TRY(expression(&o, s->value, &body));
-    for (int v = 0; v < o.n_vars; v++)
+    for (int v = 0; v < o.n_vars; v++) {
         DV_TRY(dv_bound_range(&o, &o.vars[v]));
+        if (o.last[v])
+            o.last[v]->value = (double)(o.vars[v].var.end - 1);
+    }
     int type;
     DV_TRY(result_type(&o, id, body->dtype, &type));
     if (id < 0) {

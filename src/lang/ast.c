@@ -16,7 +16,9 @@ static const dv_fn_info fns[] = {
 };
 
 static const dv_reducer_info reducers[] = {
-#define DV_REDUCER(NAME, text, zero, real) {text, zero, real},
+#define DV_REDUCER(NAME, text, zero, real) {text, zero, real, -1},
+#include "lang/op.def"
+#define DV_ARG_REDUCER(NAME, text, of) {text, 0, 0, DV_RED_##of},
 #include "lang/op.def"
 };
 

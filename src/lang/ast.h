@@ -59,6 +59,16 @@ typedef enum dv_reducer {
 #include "lang/op.def"
 } dv_reducer;
 
+// Reducers that programs do not have; their numbers follow those that they do.
+enum {
+    DV_RED_BEFORE_ARGS = -1
+#define DV_REDUCER(...) +1
+#include "lang/op.def"
+    ,
+#define DV_ARG_REDUCER(NAME, ...) DV_RED_##NAME,
+#include "lang/op.def"
+};
+
 // A row of op.def, which explains the columns.
 typedef struct dv_fn_info {
     const char *text, *word;
@@ -74,6 +84,7 @@ typedef struct dv_reducer_info {
     const char *text;
     double zero; // initial accumulator, the result for an empty range
     int real;
+    int arg_of; // of argmax and argmin: max or min; otherwise -1
 } dv_reducer_info;
 
 // The comparisons come first, from < to !=.

@@ -644,8 +644,34 @@ static int64_t reduced_vars(gen *g, int *first)
     return 0;
 }
 
+// The place of the largest or least of values that were not rounded.
+static value arg_reduce(gen *g)
+{
+    int64_t end = g->extents[below(g, 4)], begin = end > 2 && percent(g, 30);
+    if (g->n_vars > MAX_VARS / 2 || g->points * end > MAX_POINTS / 2)
+        return leaf(g, 0, 0);
+    int v = bind(g, begin, end);
+    int64_t points = g->vars[v].end - g->vars[v].begin;
+    if (g->vars[v].begin)
+        g->vars[v].need = 1;
+    g->points *= 2 * points;
+    value x = leaf(g, g->mode == GEN_FLOATS && percent(g, 70), 1);
+    if (x.type < 0 || (g->mode == GEN_INTEGERS && percent(g, 50)))
+        x = infix(g, '+', x, leaf(g, 0, 0));
+    g->points /= 2 * points;
+    const char *name = g->vars[v].name;
+    g->vars[v].in_scope = 0;
+    g->vars[g->n_vars++] = g->vars[v]; // the language adds one like it
+    return (value){fmt(g, "(%s[%s] %s)", percent(g, 50) ? "argmax" : "argmin",
+                       name, operand(g, x, 3)),
+                   DV_I64, 5, (double)g->vars[v].end};
+}
+
 static value reduce(gen *g, int real, int depth)
 {
+    if (!real && percent(g, 15))
+        return arg_reduce(g);
+
     static const char *const reals[] = {"sum", "sum",  "max",
                                         "min", "mean", "prod"};
     int first;
