@@ -8,7 +8,7 @@ packages="cmake ninja-build gcc libc6-dev pkg-config libhwloc-dev"
 # set.
 other="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 [ "$(uname -m)" = aarch64 ] && other="gcc-x86-64-linux-gnu libc6-dev-amd64-cross"
-[ "$1" = check ] && packages="$packages clang clang-format libmpich-dev mpich $other qemu-user"
+[ "$1" = check ] && packages="$packages clang clang-format libmpich-dev mpich $other qemu-user chromium python3"
 
 # Is the thing there, whatever package it came from?
 have() {
@@ -29,6 +29,8 @@ have() {
     libopenmpi-dev) command -v mpicc.openmpi >/dev/null ;;
     openmpi-bin) command -v mpirun.openmpi >/dev/null ;;
     libmpich-dev) command -v mpicc.mpich >/dev/null ;;
+    chromium) command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ;;
+    python3) command -v python3 >/dev/null ;;
     mpich) command -v mpirun.mpich >/dev/null ;;
     pkg-config) command -v pkg-config >/dev/null ;;
     libc6-dev) echo '#include <stdio.h>' | gcc -fsyntax-only -x c - 2>/dev/null ;;

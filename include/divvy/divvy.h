@@ -9,7 +9,7 @@
 //   divvy/fuse.h    ops fused into tiled groups for a scratchpad
 //   divvy/grid.h    tiles of a result on the physical cores of a grid
 //   divvy/nest.h    one tensor operation as a loop nest; contractions
-//   divvy/onnx.h    ONNX models as programs
+//   divvy/onnx.h    ONNX models as programs; report.h: plans as web pages
 //   divvy/place.h   buffers with lifetimes, placed into one memory
 //   divvy/run.h     operands with strides, several runs at once, thread pools
 //   divvy/session.h programs whose params follow from the shapes of arrays

@@ -149,6 +149,12 @@ void dv_json_null(dv_json *j, const char *key)
     dv_put(j->out, "null");
 }
 
+void dv_json_raw(dv_json *j, const char *key, const char *json)
+{
+    item(j, key);
+    dv_put_bytes(j->out, json, strlen(json));
+}
+
 void dv_json_ints(dv_json *j, const char *key, const int64_t *v, int n)
 {
     dv_json_open_flat(j, key, '[');

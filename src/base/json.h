@@ -41,6 +41,8 @@ void dv_json_double(dv_json *j, const char *key, double v);
 void dv_json_string(dv_json *j, const char *key, const char *s);
 void dv_json_bool(dv_json *j, const char *key, int v);
 void dv_json_null(dv_json *j, const char *key);
+// Writes a value that is JSON already.
+void dv_json_raw(dv_json *j, const char *key, const char *json);
 void dv_json_ints(dv_json *j, const char *key, const int64_t *v, int n);
 #define DV_JSON_INTS(j, key, ...) dv_json_ints(j, key, DV_INTS(__VA_ARGS__))
 // Writes an assembled text as a string and frees it. If assembling it ran out

@@ -246,7 +246,7 @@ static void report_json(const job *j)
         DV_F("gb_per_s", j->bytes / s / 1e9), DV_F("copy_gb_per_s", j->copy));
     if (j->ranks)
         cli_bench_team_json(j, &w);
-    if (j->spent)
+    if (j->ops)
         groups_json(j, &w);
     dv_json_close(&w);
     dv_put(&out, "\n");
@@ -294,16 +294,32 @@ static void report_text(const job *j)
                (double)plan->schedule.shared_bytes / 1e6,
                (double)plan->schedule.thread_bytes / 1e6,
                (double)plan->schedule.constant_bytes / 1e6);
-    if (j->spent)
+    if (j->ops)
         groups_text(j);
 }
 
-static void report(const job *j)
+// Writes the reports of --html and --trace. Returns the exit code.
+static int write_reports(job *j)
+{
+    int simulated = j->exec && dv_exec_executor(j->exec) == DV_RUN_SIM;
+    for (int32_t g = 0; j->spent && g < j->l.plan->n_groups; g++)
+        j->spent[g] /= (double)j->n_group_runs;
+    const dv_measured m = {.seconds = simulated ? 0 : at(j, 0.5),
+                           .group_seconds = j->spent,
+                           .peak_gflops = j->peak,
+                           .copy_gb_per_s = j->copy,
+                           .executor = j->executor};
+    return cli_report_write(&j->pages, &j->l, &m, NULL, j->diag);
+}
+
+// Prints the results and returns the exit code.
+static int report(job *j)
 {
     if (j->json)
         report_json(j);
     else
         report_text(j);
+    return write_reports(j);
 }
 
 static int work(job *j, const cli_plan_args *args)
@@ -313,18 +329,18 @@ static int work(job *j, const cli_plan_args *args)
     if (j->l.plan->team.n_axes) {
         if (cli_bench_threads(j, args))
             return cli_fail(j->diag);
-        report(j);
-        return 0;
+        return report(j);
     }
     if (cli_check_memory(j->p, 0, j->diag) || get_ready(j))
         return cli_fail(j->diag);
     if (j->ops && dv_exec_executor(j->exec) != DV_RUN_THREADS)
         return cli_usage(j->c, "--ops times threads, %s is simulated",
                          j->l.plan->target.name);
-    if (measure(j) || (j->ops && measure_groups(j)))
+    int groups = j->ops || ((j->pages.html || j->pages.trace) &&
+                            dv_exec_executor(j->exec) == DV_RUN_THREADS);
+    if (measure(j) || (groups && measure_groups(j)))
         return cli_fail(j->diag);
-    report(j);
-    return 0;
+    return report(j);
 }
 
 // Runs the benchmark as one of the processes (ranks) of an mpirun, and returns
@@ -340,9 +356,7 @@ static int work_as_rank(job *j, const char *path, cli_plan_args *args)
     if (cli_bench_processes(j, path, args, &params))
         return cli_fail(j->diag);
     cli_warnings(j->diag);
-    if (!cli_rank)
-        report(j);
-    return 0;
+    return cli_rank ? 0 : report(j);
 }
 
 int cli_bench(const cli_command *c, int argc, char **argv)
@@ -355,10 +369,12 @@ int cli_bench(const cli_command *c, int argc, char **argv)
               .in = DV_F32,
               .low = -1,
               .high = 1};
+    cli_report_args *pages = &j.pages;
     const char *files[1], *range = NULL, *seconds = NULL;
     int n_files;
     const cli_option options[] = {
 #include "cli/plan_options.def"
+#include "cli/report_options.def"
         {"runs", 0, "N", "time at least N runs (default: 5)", CLI_SIZE,
          &j.least_runs},
         {"seconds", 0, "S", "and for at least S seconds (default: 1)", CLI_TEXT,
@@ -388,6 +404,9 @@ int cli_bench(const cli_command *c, int argc, char **argv)
         return cli_usage(c, "a program or a plan is needed");
     if (args.options.rank)
         return cli_usage(c, CLI_NO_RANK);
+    code = cli_report_paths(c, pages, files[0], args.target, NULL);
+    if (code >= 0)
+        return code;
     if (j.ops && (cli_ranks > 1 || args.options.team || args.options.grid))
         return cli_usage(c, "--ops times one process, not a team");
     j.diag = dv_diag_create();

@@ -1,7 +1,7 @@
 // The state of a call of `divvy bench`: its options and measurements.
 #ifndef DV_CLI_BENCH_H
 #define DV_CLI_BENCH_H
-#include "cli/load.h"
+#include "cli/report.h"
 #include "team/team.h"
 
 enum { CLI_BENCH_MAX_RUNS = 100000 };
@@ -45,6 +45,7 @@ typedef struct cli_bench_job {
     // Measurements of each rank of a team, or NULL for a single process; owned.
     cli_bench_rank *ranks;
     int64_t n_ranks;
+    cli_report_args pages;
     dv_diag *diag;
 } cli_bench_job;
 

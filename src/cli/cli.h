@@ -20,6 +20,7 @@
 //   nest.c, nest_run.[ch]     divvy nest, and its --run
 //   place.c, picture.[ch]     divvy place, and its drawings
 //   plan.c, scratch.c         divvy plan, and the scratch part of --explain
+//   report.[ch], report_options.def  divvy report, --html and --trace
 //   run.[ch], team.c          divvy run, in one process and under mpirun
 //   ranks.c                   compares options across the ranks of an mpirun
 //   targets.c                 divvy targets
@@ -112,6 +113,8 @@ int cli_check_overwrite(const cli_command *c, const char *option,
 // Nonzero if --json was given. main sets it before parsing, so that usage
 // errors are reported as JSON too.
 extern int cli_json;
+// The words of the command, for reports; NULL: no memory.
+extern const char *cli_words;
 // Number of processes and own rank if started by mpirun, else 0 and 0. Only
 // rank 0 prints.
 extern int64_t cli_ranks, cli_rank;
@@ -178,6 +181,7 @@ int cli_lint(const cli_command *c, int argc, char **argv);
 int cli_nest(const cli_command *c, int argc, char **argv);
 int cli_place(const cli_command *c, int argc, char **argv);
 int cli_plan(const cli_command *c, int argc, char **argv);
+int cli_report(const cli_command *c, int argc, char **argv);
 int cli_run(const cli_command *c, int argc, char **argv);
 int cli_targets(const cli_command *c, int argc, char **argv);
 #endif

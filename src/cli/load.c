@@ -117,11 +117,6 @@ static dv_status read_time_limit(const char *text, double *out, dv_diag *diag)
     return DV_OK;
 }
 
-// The rectangles of cores of --allow and --holes.
-typedef struct chosen {
-    dv_core_rect allowed[CLI_MAX_LIST], holes[CLI_MAX_LIST];
-} chosen;
-
 static dv_status read_rects(const cli_list *list, const char *option,
                             dv_core_rect *out, dv_diag *diag)
 {
@@ -133,7 +128,7 @@ static dv_status read_rects(const cli_list *list, const char *option,
     return DV_OK;
 }
 
-static dv_status read_options(const cli_plan_args *args, chosen *cores,
+static dv_status read_options(const cli_plan_args *args, cli_cores *cores,
                               dv_plan_options *out, dv_diag *diag)
 {
     *out = args->options;
@@ -228,21 +223,20 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
     int is_onnx = cli_is_onnx(path);
     if (!is_onnx)
         DV_TRY(dv_file_read(&text, &len, path, DV_MAX_TEXT_BYTES, diag));
-    dv_plan_options options;
-    chosen cores;
-    dv_status st = read_options(args, &cores, &options, diag);
+    dv_plan_options *options = &out->options;
+    dv_status st = read_options(args, &out->cores, options, diag);
     if (st != DV_OK) {
         // Parsing the options failed; the status is returned at the end.
     } else if (!is_onnx && is_plan(text, len)) {
-        st = read_plan(path, text, len, args, params, &options, out, diag);
+        st = read_plan(path, text, len, args, params, options, out, diag);
     } else if (args->start_at) {
         st = dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                      "--start-at goes on with a plan, %s is a program", path);
-    } else if (options.rank > 0 && !options.team && !options.grid) {
+    } else if (options->rank > 0 && !options->team && !options->grid) {
         st = dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                      "--rank %" PRId64 " of no team: --team says how many "
                      "there are",
-                     options.rank);
+                     options->rank);
     } else {
         st = is_onnx ? cli_load_onnx(path, params, out, diag)
                      : dv_program_parse(&out->program, text, len, path,
@@ -250,12 +244,12 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
         if (st == DV_OK)
             st = dv_target_load(&out->target,
                                 args->target ? args->target : "host", diag);
-        if (!options.scratch)
-            options.scratch = args->default_scratch;
+        if (!options->scratch)
+            options->scratch = args->default_scratch;
         if (st == DV_OK)
-            st = cli_apply_environment(out->target, &options, diag);
+            st = cli_apply_environment(out->target, options, diag);
         if (st == DV_OK)
-            st = dv_plan_create(&out->plan, out->program, out->target, &options,
+            st = dv_plan_create(&out->plan, out->program, out->target, options,
                                 diag);
     }
     dv_release(text);

@@ -27,11 +27,18 @@ typedef struct cli_plan_args {
     "--rank chooses the rank whose messages divvy plan lists: this command "   \
     "runs all ranks"
 
+// The rectangles of cores of --allow and --holes.
+typedef struct cli_cores {
+    dv_core_rect allowed[CLI_MAX_LIST], holes[CLI_MAX_LIST];
+} cli_cores;
+
 typedef struct cli_loaded {
     dv_program *program; // NULL if the file is a plan
     dv_target *target;   // NULL if the file is a plan
     dv_plan *plan;
     dv_onnx *model; // the model that owns the program; NULL: it is no model
+    dv_plan_options options; // those that the plan was made with
+    cli_cores cores;         // which `options` points to
 } cli_loaded;
 
 // Loads a file, makes a plan if it is a program, and checks the plan. Returns

@@ -39,6 +39,8 @@ const cli_command cli_commands[] = {
      NULL, 0},
     {"plan", "FILE", "divide a program for a target; print the plan", cli_plan,
      NULL, 0},
+    {"report", "PLAN [PLAN]", "write a page with pictures of a plan, or of two",
+     cli_report, NULL, 0},
     {"run", "FILE", "plan, check and run a program", cli_run, NULL, 1},
     {"targets", "[NAME]", "list the targets, or print one", cli_targets, NULL,
      0},
@@ -173,9 +175,29 @@ static void catch_ends(void)
     }
 }
 
+const char *cli_words;
+
+// Joins the words of the command, without the files of reports, so that the
+// report of a plan does not depend on where it is written.
+static void join_words(dv_text *out, int argc, char **argv)
+{
+    dv_put(out, "divvy");
+    for (int i = 1; i < argc; i++) {
+        int report =
+            !strncmp(argv[i], "--html", 6) || !strncmp(argv[i], "--trace", 7);
+        if (!report)
+            dv_put(out, " %s", argv[i]);
+        else if (!strchr(argv[i], '='))
+            i++; // the file's name
+    }
+    cli_words = out->at;
+}
+
 int main(int argc, char **argv)
 {
+    dv_text words = {0};
     catch_ends();
+    join_words(&words, argc, argv);
     // With SIGXFSZ ignored, a write beyond the limit on file sizes fails with
     // an error that is reported, and the temporary file is removed.
     signal(SIGXFSZ, SIG_IGN);
@@ -189,6 +211,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         cli_json |= !strcmp(argv[i], "--json");
     int code = cli_ranks_end(dispatch(argc, argv));
+    dv_text_free(&words);
     // A full disk may be detected only when the last output is flushed.
     int failed = ferror(stdout);
     if (fflush(stdout) != 0 || failed) {

@@ -1,7 +1,7 @@
 // divvy plan: makes, checks and prints a plan; it also continues with a printed
 // plan.
 #include "base/math.h"
-#include "cli/load.h"
+#include "cli/report.h"
 #include "exec/exec.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -337,10 +337,13 @@ int cli_plan(const cli_command *c, int argc, char **argv)
 {
     static cli_plan_args args;
     watcher w = {0};
+    static cli_report_args report;
+    cli_report_args *pages = &report;
     const char *files[1], *output = NULL;
     int json = 0, why = 0, n_files;
     const cli_option options[] = {
 #include "cli/plan_options.def"
+#include "cli/report_options.def"
         {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &json},
         {"output", 'o', "FILE", "write to a file, whole or not at all",
          CLI_TEXT, &output},
@@ -372,8 +375,11 @@ int cli_plan(const cli_command *c, int argc, char **argv)
     if (code < 0)
         code = cli_check_overwrite(c, "-o", output, args.target,
                                    "the target's description");
+    if (code < 0)
+        code = cli_report_paths(c, pages, files[0], args.target, output);
     if (code >= 0)
         return code;
+    int reports = pages->html || pages->trace;
     int code_too = w.dump_after && !strcmp(w.dump_after, "jit");
     if (w.dump_after && strcmp(w.dump_after, "all") != 0 && !code_too &&
         dv_pass_find(w.dump_after) < 0)
@@ -390,7 +396,7 @@ int cli_plan(const cli_command *c, int argc, char **argv)
     args.options.after_pass = after_pass;
     args.options.user = &w;
     dv_diag *diag = dv_diag_create();
-    cli_loaded l;
+    static cli_loaded l;
     code = cli_load(c, files[0], &args, &l, diag);
     if (code < 0) {
         cli_warnings(diag);
@@ -399,12 +405,15 @@ int cli_plan(const cli_command *c, int argc, char **argv)
             code = dump_code(plan_of_rank(l.plan), diag);
         else if (w.dump_after && !w.dumped && strcmp(w.dump_after, "all") != 0)
             code = not_run(&w, diag);
-        else if (!w.dump_after || output)
+        else if (w.dump_after ? output != NULL
+                              : !reports || output || json || why)
             code = cli_put(
                 why    ? explain(l.plan)
                 : json ? dv_plan_json(l.plan)
                        : text_of(l.plan, !args.options.stop_after, one_rank),
                 output, diag);
+        if (code == 0)
+            code = cli_report_write(pages, &l, NULL, NULL, diag);
         cli_unload(&l);
     } else {
         cli_unload(&l);

@@ -210,6 +210,13 @@ static dv_status run(cli_job *j)
     if (j->exec && j->verify &&
         !cli_verify_is_full(&j->verify_how, j->l.program, j->l.plan))
         dv_keep_round(&j->kept, j->exec, j->p, &j->arena, j->diag);
+    if ((j->pages.html || j->pages.trace) && j->exec &&
+        dv_exec_executor(j->exec) == DV_RUN_THREADS) {
+        j->group_seconds = DV_NEW(&j->arena, double, j->l.plan->n_groups + 1);
+        if (!j->group_seconds)
+            return dv_nomem(j->diag);
+        dv_exec_time_groups(j->exec, j->group_seconds);
+    }
     cli_progress progress;
     cli_progress_begin(&progress, "running");
     if (j->exec)
@@ -497,12 +504,32 @@ static int work(cli_job *j)
     return cli_run_report(j);
 }
 
+// Writes the reports of --html and --trace. Returns the exit code.
+static int write_reports(const cli_job *j)
+{
+    dv_price counted = {0};
+    if (j->exec && dv_plan_has_price(j->l.plan))
+        dv_exec_price(j->exec, -1, &counted);
+    // The time that the simulator itself takes says nothing of the machine.
+    int simulated = !dv_target_runs_here(&j->l.plan->target);
+    const dv_measured m = {.seconds = simulated ? 0 : j->seconds,
+                           .group_seconds = j->group_seconds,
+                           .counted_us = counted.total_us,
+                           .executor = j->exec     ? dv_exec_name(j->exec)
+                                       : cli_ranks ? "mpi"
+                                                   : "team"};
+    return cli_report_write(&j->pages, &j->l, &m, NULL, j->diag);
+}
+
 int cli_run_report(const cli_job *j)
 {
     if (j->json)
         report_json(j);
     else
         report_text(j);
+    int code = write_reports(j);
+    if (code)
+        return code;
     if (j->verify && !(j->verdict.ok && j->verdict.decided)) {
         cli_not_verified(&j->verdict, j->p, j->diag);
         // After the report, print the reason for the failure.
@@ -568,10 +595,12 @@ int cli_run(const cli_command *c, int argc, char **argv)
     static cli_plan_args args;
     static cli_job j;
     j = (cli_job){.c = c, .kind = -1, .usual = -1, .low = -1, .high = 1};
+    cli_report_args *pages = &j.pages;
     const char *files[1], *range = NULL, *executor = NULL, *verify = NULL;
     int n_files;
     const cli_option options[] = {
 #include "cli/plan_options.def"
+#include "cli/report_options.def"
         {"in", 0, "NAME=FILE.npy", "read an input", CLI_LIST, &j.in},
         {"out", 0, "NAME=FILE.npy", "write an output", CLI_LIST, &j.out},
         {"executor", 0, "HOW",
@@ -619,6 +648,8 @@ int cli_run(const cli_command *c, int argc, char **argv)
     code = cli_team_options(&j);
     if (code < 0)
         code = check_paths(&j, files[0], args.target);
+    if (code < 0)
+        code = cli_report_paths(c, pages, files[0], args.target, j.checkpoint);
     if (code >= 0)
         return code;
     j.diag = dv_diag_create();

@@ -1,7 +1,7 @@
 // The state of a call of `divvy run`: its options, data and results.
 #ifndef DV_CLI_RUN_H
 #define DV_CLI_RUN_H
-#include "cli/load.h"
+#include "cli/report.h"
 #include "exec/constants.h"
 #include "exec/exec.h"
 #include "team/team.h"
@@ -33,6 +33,8 @@ typedef struct cli_job {
     void **after;        // per tensor: data that the run works on; owned
     dv_exec *exec;       // runs the plan; NULL if each rank is a process
     double seconds;
+    cli_report_args pages;
+    double *group_seconds; // per group, for reports of runs on threads
     int64_t team_bytes, team_messages;
     // What the simulator counted on each rank of a team; NULL: not simulated.
     dv_sim_traffic *rank_moved;

@@ -32,7 +32,7 @@ static char *as_json(const dv_target *t)
 {
     dv_text out = {0};
     dv_json j = {.out = &out};
-    dv_target_json(&j, t);
+    dv_target_json(&j, NULL, t);
     return dv_text_take(&out);
 }
 

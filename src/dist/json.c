@@ -15,20 +15,29 @@ typedef struct totals {
     int64_t sent, received, needed; // in bytes, counting each exchange once
 } totals;
 
+// Prints the fields of a message, whose other rank is called `other`, and adds
+// its bytes.
+static void message_json(dv_json *j, const dv_program *p,
+                         const dv_op_exchange *s, const dv_piece *l,
+                         const char *other, int64_t *bytes)
+{
+    int64_t n = dv_box_elems(&l->box) * dv_elem_bytes(p, s->tensor);
+    dv_json_int(j, other, l->rank);
+    dv_json_string(j, "tensor", p->tensors[s->tensor].name);
+    dv_json_string(j, "op", p->ops[s->op].name);
+    box_json(j, "box", &l->box);
+    dv_json_int(j, "bytes", n);
+    *bytes += n;
+}
+
 static void pieces_json(dv_json *j, const dv_program *p,
                         const dv_op_exchange *s, int out, int64_t *bytes)
 {
     const dv_piece *l = out ? s->sends : s->receives;
     for (int32_t i = 0; i < (out ? s->n_sends : s->n_receives); i++) {
-        int64_t n = dv_box_elems(&l[i].box) * dv_elem_bytes(p, s->tensor);
         dv_json_open_flat(j, NULL, '{');
-        dv_json_int(j, out ? "to" : "from", l[i].rank);
-        dv_json_string(j, "tensor", p->tensors[s->tensor].name);
-        dv_json_string(j, "op", p->ops[s->op].name);
-        box_json(j, "box", &l[i].box);
-        dv_json_int(j, "bytes", n);
+        message_json(j, p, s, &l[i], out ? "to" : "from", bytes);
         dv_json_close(j);
-        *bytes += n;
     }
 }
 
@@ -178,6 +187,46 @@ static void products_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
 }
 
+// The messages of larger teams are listed for the plan's own rank only.
+enum { MOST_LISTED_RANKS = 64 };
+
+// Prints the messages that all ranks send, and which box of each tensor each
+// rank owns. Returns 0 if out of memory.
+static int all_ranks_json(dv_json *j, const dv_plan *plan, dv_arena *arena)
+{
+    const dv_plan_team *t = &plan->team;
+    const dv_program *p = plan->ops;
+    int64_t n = dv_plan_team_size(t), sent = 0;
+    int ok = 1;
+    if (n > MOST_LISTED_RANKS)
+        return 1;
+    dv_json_open(j, "owners", '{');
+    for (int32_t i = 0; i < p->n_tensors; i++) {
+        dv_json_open(j, p->tensors[i].name, '[');
+        for (int64_t r = 0; r < n; r++) {
+            dv_box own = dv_dist_own(&t->tensors[i], r);
+            box_json(j, NULL, &own);
+        }
+        dv_json_close(j);
+    }
+    dv_json_close(j);
+    dv_json_open(j, "all_messages", '[');
+    for (int32_t i = 0; i < t->n_op_exchanges; i++)
+        for (int64_t r = 0; r < n && ok; r++) {
+            dv_op_exchange s = t->op_exchanges[i];
+            ok = dv_team_messages(&s, p, t, i, r, arena);
+            for (int32_t k = 0; ok && k < s.n_sends; k++) {
+                dv_json_open_flat(j, NULL, '{');
+                dv_json_int(j, "from", r);
+                message_json(j, p, &s, &s.sends[k], "to", &sent);
+                dv_json_close(j);
+            }
+        }
+    dv_json_close(j);
+    dv_json_int(j, "all_bytes", sent);
+    return ok;
+}
+
 void dv_dist_json(dv_json *j, const dv_plan *plan)
 {
     const dv_plan_team *t = &plan->team;
@@ -210,6 +259,7 @@ void dv_dist_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
     collectives_json(j, plan);
     products_json(j, plan);
+    j->out->failed |= !all_ranks_json(j, plan, &arena);
     dv_json_close(j);
     dv_arena_free(&arena);
 }

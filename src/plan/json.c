@@ -1,13 +1,25 @@
 // Prints a plan as JSON: the program's fields, then the results of the passes
 // (steps of planning).
-#include "ir/json.h"
+#include "plan/json.h"
+#include "base/hash.h"
 #include "base/math.h"
-#include "plan/price.h"
+#include "ir/json.h"
+#include "plan/tiles.h"
+#include "plan/timeline.h"
 #include "plan/traffic.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+// What the functions that print the fields of tensors and ops get.
+typedef struct part_of {
+    const dv_plan *plan;
+    int parts;
+} part_of;
 
 static void layout_json(dv_json *j, const void *of, int32_t i)
 {
-    const dv_plan *plan = of;
+    const dv_plan *plan = ((const part_of *)of)->plan;
     if (!(plan->facts & DV_FACT_LAID_OUT))
         return;
     const dv_layout *l = &plan->layouts[i];
@@ -33,6 +45,16 @@ static int splits_json(dv_json *j, const dv_plan *plan, int32_t i)
     }
     dv_json_close(j);
     return even;
+}
+
+// Prints the number of values of each variable in one slice.
+static void slices_json(dv_json *j, const dv_plan *plan, int32_t i)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    dv_json_open_flat(j, "slice_sizes", '{');
+    for (int v = 0; v < op->n_vars; v++)
+        dv_json_int(j, op->vars[v].name, plan->slices[i][v]);
+    dv_json_close(j);
 }
 
 // Prints the names of the reduced variables of op i that are cut into slices,
@@ -64,21 +86,49 @@ static void why_json(dv_json *j, const dv_plan *plan, int32_t i)
     dv_json_close(j);
     dv_json_double(j, "cost_us", d->cost_us);
     dv_json_int(j, "candidates", d->candidates);
+    if (!d->runner)
+        return;
+    dv_json_open_flat(j, "runner_up", '{');
+    dv_json_double(j, "us", d->runner_up_us);
+    dv_json_open_flat(j, "splits", '{');
+    for (int v = 0; v < op->n_vars; v++)
+        dv_json_int(j, op->vars[v].name, d->runner[v]);
+    dv_json_close(j);
+    dv_json_close(j);
+}
+
+// Returns the line of the program's text where the statement of an op begins,
+// or 0 if it is not known.
+static int64_t line_of(const dv_plan *plan, int32_t i)
+{
+    const dv_program *p = plan->ops;
+    int32_t team_op = plan->team_ops ? plan->team_ops[i] : i;
+    if (plan->team_ops)
+        p = plan->team_program;
+    if (plan->src.len || team_op < 0 || !p->ops[team_op].off)
+        return 0;
+    int64_t line = 1;
+    for (size_t at = 0; at < p->src.len && at < p->ops[team_op].off; at++)
+        line += p->src.text[at] == '\n';
+    return line;
 }
 
 static void divide_json(dv_json *j, const void *of, int32_t i)
 {
-    const dv_plan *plan = of;
+    const dv_plan *plan = ((const part_of *)of)->plan;
+    int64_t line = line_of(plan, i);
+    DV_JSON_FIELDS(j, DV_F_IF(line, "line", line));
     if (!(plan->facts & DV_FACT_DIVIDED))
         return;
     dv_json_open(j, "divide", '{');
     int even = splits_json(j, plan, i);
+    slices_json(j, plan, i);
     int64_t tiles = dv_plan_n_tiles(plan, i), cores = plan->target.cores;
     dv_json_int(j, "cores", dv_min_i64(tiles, cores));
     dv_json_int(j, "rounds", dv_ceil_div(tiles, cores));
     dv_json_string(j, "slices", even ? "even" : "uneven");
     reduction_json(j, plan, i);
-    if (plan->divisions)
+    if (plan->divisions && ((const part_of *)of)->parts & DV_JSON_SPANS)
         why_json(j, plan, i);
     dv_json_close(j);
 }
@@ -99,7 +149,8 @@ static void price_json(dv_json *j, const dv_price *p, const char *limit,
             DV_F("gap", p->total_us > 0 ? 1 - least_us / p->total_us : 0)));
 }
 
-static void group_json(dv_json *j, const dv_plan *plan, const dv_group *g)
+static void group_json(dv_json *j, const dv_plan *plan, const dv_group *g,
+                       int parts)
 {
     dv_json_open(j, NULL, '{');
     dv_json_open_flat(j, "ops", '[');
@@ -112,6 +163,14 @@ static void group_json(dv_json *j, const dv_plan *plan, const dv_group *g)
     if (dv_plan_has_price(plan)) {
         dv_price p = dv_group_price(plan, (int32_t)(g - plan->groups));
         price_json(j, &p, dv_limit_name(p.limit), 0);
+        dv_group_work w = dv_group_work_of(plan, (int32_t)(g - plan->groups));
+        DV_JSON_OBJECT(j, "work", DV_F("macs", w.macs), DV_F("ops", w.ops),
+                       DV_F("memory_bytes", w.memory_bytes),
+                       DV_F("link_bytes", w.link_bytes));
+    }
+    if (!(parts & DV_JSON_DEALS)) {
+        dv_json_close(j);
+        return;
     }
     dv_json_open(j, "cores", '[');
     for (int32_t d = 0; d < g->n_deals; d++)
@@ -137,6 +196,61 @@ static void moves_json(dv_json *j, const dv_plan *plan)
                        DV_F("address", h->address));
     }
     dv_json_close(j);
+}
+
+static void numbers_json(dv_json *j, const char *key, const int32_t *v,
+                         int32_t n)
+{
+    dv_json_open_flat(j, key, '[');
+    for (int32_t i = 0; i < n; i++)
+        dv_json_int(j, NULL, v[i]);
+    dv_json_close(j);
+}
+
+// Prints what is in the scratchpads and when; ops and homes by their numbers.
+static void homes_json(dv_json *j, const dv_plan *plan)
+{
+    static const char *const fills[] = {"written", "loaded", "ring", "moved",
+                                        "summed"};
+    const dv_scratch *s = &plan->scratch;
+    dv_json_open(j, "homes", '[');
+    for (int32_t i = 0; i < s->n_homes; i++) {
+        const dv_home *h = &s->homes[i];
+        int from = h->fill == DV_FILL_RING || h->fill == DV_FILL_MOVED;
+        dv_json_open_flat(j, NULL, '{');
+        DV_JSON_FIELDS(
+            j, DV_F("name", plan->ops->tensors[h->tensor].name),
+            DV_F("first_op", h->first_op), DV_F("end_op", h->end_op),
+            DV_F("address", h->address), DV_F("core_bytes", h->core_bytes),
+            DV_F("fill", fills[h->fill]), DV_F_IF(from, "from", h->from),
+            DV_F_IF(h->in_place_of >= 0, "in_place_of", h->in_place_of),
+            DV_F_BOOL("stored", h->stored), DV_F_BOOL("shared", h->shared));
+        numbers_json(j, "readers", h->readers, h->n_readers);
+        numbers_json(j, "passed_to", h->passed_to, h->n_passed_to);
+        dv_json_close(j);
+    }
+    dv_json_close(j);
+}
+
+// Prints the most bytes of a scratchpad that are in use during one op, and
+// which op that is, the first if several are.
+static void peak_json(dv_json *j, const dv_plan *plan)
+{
+    const dv_scratch *s = &plan->scratch;
+    dv_arena arena = {0};
+    int64_t *end = DV_NEW(&arena, int64_t, plan->ops->n_ops + 1);
+    int32_t peak = 0;
+    j->out->failed |= !end;
+    for (int32_t i = 0; end && i < s->n_homes; i++) {
+        const dv_home *h = &s->homes[i];
+        for (int32_t op = h->first_op; op < h->end_op; op++)
+            end[op] = dv_max_i64(end[op], h->address + h->core_bytes);
+    }
+    for (int32_t op = 1; end && op < plan->ops->n_ops; op++)
+        peak = end[op] > end[peak] ? op : peak;
+    int64_t most = end ? end[peak] : 0;
+    DV_JSON_OBJECT(j, "peak", DV_F("bytes", most), DV_F_IF(most, "op", peak));
+    dv_arena_free(&arena);
 }
 
 static void op_names_json(dv_json *j, const char *key, const dv_plan *plan,
@@ -200,6 +314,24 @@ static void buffers_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
 }
 
+// Prints the tiles of one matrix in their order, as row * columns + column, if
+// the order is not row by row and there are not too many of them.
+static void sequence_json(dv_json *j, const dv_group_grid *g)
+{
+    enum { MOST_TILES = 1 << 16 };
+    dv_order order = dv_grid_order(g);
+    if (g->local_shard || g->rect || order.kind == DV_ORDER_ROW_MAJOR ||
+        g->mt * g->nt > MOST_TILES)
+        return;
+    dv_json_open_flat(j, "sequence", '[');
+    for (int64_t i = 0; i < g->mt * g->nt; i++) {
+        int64_t m, n;
+        dv_order_tile(&order, i, &m, &n);
+        dv_json_int(j, NULL, m * g->nt + n);
+    }
+    dv_json_close(j);
+}
+
 // Prints which core of the machine's grid computes which tiles of the result of
 // a group (ops that share one tile space).
 static void grid_json(dv_json *j, const dv_plan *plan)
@@ -221,6 +353,7 @@ static void grid_json(dv_json *j, const dv_plan *plan)
             dv_json_string(j, "order", g->order);
             dv_json_string(j, "policy", g->policy);
         }
+        sequence_json(j, g);
         dv_json_open(j, "rows", '[');
         for (int32_t r = 0; r < g->n_ranges; r++) {
             const dv_tile_range *x = &g->ranges[r];
@@ -254,7 +387,9 @@ static void scratch_json(dv_json *j, const dv_plan *plan)
     // "exact" is false if, for some access, the number of elements that it
     // moves could not be determined.
     dv_json_bool(j, "exact", t.exact);
+    peak_json(j, plan);
     buffers_json(j, plan);
+    homes_json(j, plan);
     moves_json(j, plan);
     received_json(j, plan);
     dv_json_close(j);
@@ -315,17 +450,17 @@ static void schedule_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
 }
 
-static void plan_json(dv_json *j, const dv_plan *plan);
+static void plan_json(dv_json *j, const dv_plan *plan, int parts);
 
 // Prints the plans of the ranks of a team, one for each class of equal ranks.
-static void ranks_json(dv_json *j, const dv_plan *plan)
+static void ranks_json(dv_json *j, const dv_plan *plan, int parts)
 {
     dv_json_open(j, "ranks", '[');
     for (int32_t i = 0; i < plan->n_classes; i++) {
         const dv_rank_class *c = &plan->classes[i];
         dv_json_open(j, NULL, '{');
         DV_JSON_FIELDS(j, dv_field_ints("ranks", c->ranks, c->n_ranks));
-        plan_json(j, c->plan);
+        plan_json(j, c->plan, parts & ~DV_JSON_ORIGIN);
         dv_json_close(j);
     }
     dv_json_close(j);
@@ -342,41 +477,52 @@ static void names_json(dv_json *j, const char *key, const char *const *names,
     dv_json_close(j);
 }
 
-// Prints the fields of a plan.
-static void plan_json(dv_json *j, const dv_plan *plan)
+// Prints the text of the program, as in its file if the plan was made from it;
+// otherwise as the plan contains it.
+static void text_json(dv_json *j, const dv_plan *plan)
 {
-    const dv_json_hooks more = {layout_json, divide_json, plan};
-    if (plan->facts & DV_FACT_LOWERED)
-        dv_program_json_fields(j, plan->ops, &more);
-    names_json(j, "removed", plan->removed, plan->n_removed);
-    names_json(j, "views", plan->views, plan->n_views);
-    dv_json_string(j, "target", plan->target.name);
-    dv_json_int(j, "cores", plan->target.cores);
-    if (plan->target.holes.n) {
-        dv_core_grid g = plan->target.core_grid;
-        DV_JSON_INTS(j, "core_grid", g.cols, g.rows);
-        dv_target_rects_json(j, "holes", &plan->target.holes);
-    }
-    if (plan->facts & DV_FACT_DISTRIBUTED)
-        dv_dist_json(j, plan);
-    if (plan->n_classes)
-        ranks_json(j, plan);
-    if (plan->facts & DV_FACT_GROUPED) {
-        dv_json_open(j, "groups", '[');
-        for (int32_t i = 0; i < plan->n_groups; i++)
-            group_json(j, plan, &plan->groups[i]);
-        dv_json_close(j);
-    }
-    if (dv_plan_has_price(plan)) {
-        dv_price p = dv_plan_price(plan);
-        price_json(j, &p, NULL, dv_plan_least_us(plan));
-    }
-    if (plan->facts & DV_FACT_PLACED)
-        scratch_json(j, plan);
-    if (plan->n_grids)
-        grid_json(j, plan);
-    if (plan->schedule.kernels)
-        schedule_json(j, plan);
+    dv_text text = {0};
+    if (!plan->src.len && plan->ops->src.len)
+        dv_put_bytes(&text, plan->ops->src.text, plan->ops->src.len);
+    else if (plan->source)
+        dv_put(&text, "%s", plan->source);
+    dv_json_text(j, "source", &text);
+}
+
+static void digest_json(dv_json *j, const char *key, const char *text)
+{
+    char digits[24];
+    uint64_t hash = text ? dv_hash(DV_HASH, text, strlen(text)) : 0;
+    snprintf(digits, sizeof digits, "%016" PRIx64, hash);
+    j->out->failed |= !text;
+    dv_json_string(j, key, digits);
+}
+
+// Prints hashes by which plans are told apart: of the program as the plan
+// contains it, of the target's description, and of the plan's text.
+static void digests_json(dv_json *j, const dv_plan *plan)
+{
+    char *target = dv_target_text(&plan->target), *text = dv_plan_text(plan);
+    dv_json_open_flat(j, "digests", '{');
+    digest_json(j, "program", plan->source ? plan->source : "");
+    digest_json(j, "target", target);
+    digest_json(j, "plan", text);
+    dv_json_close(j);
+    dv_free(target);
+    dv_free(text);
+}
+
+static void timeline_json(dv_json *j, const dv_plan *plan)
+{
+    dv_timeline t;
+    j->out->failed |= !dv_timeline_make(&t, plan, NULL);
+    if (t.basis && !j->out->failed)
+        dv_timeline_json(j, "timeline", &t);
+    dv_arena_free(&t.arena);
+}
+
+static void passes_json(dv_json *j, const dv_plan *plan)
+{
     dv_json_open(j, "passes", '[');
     for (int i = 0; i < DV_N_PASSES; i++) {
         if (plan->pass_ms[i] < 0)
@@ -387,18 +533,71 @@ static void plan_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
 }
 
-char *dv_plan_json(const dv_plan *plan)
+// Prints the fields of a plan.
+static void plan_json(dv_json *j, const dv_plan *plan, int parts)
 {
-    dv_text out = {0};
-    dv_json j = {.out = &out};
-    dv_json_open(&j, NULL, '{');
-    plan_json(&j, plan);
+    const part_of of = {plan, parts};
+    const dv_json_hooks more = {layout_json, divide_json, &of};
+    if (plan->facts & DV_FACT_LOWERED)
+        dv_program_json_fields(j, plan->ops, &more);
+    if (plan->facts & DV_FACT_LOWERED && parts & DV_JSON_ORIGIN)
+        text_json(j, plan);
+    names_json(j, "removed", plan->removed, plan->n_removed);
+    names_json(j, "views", plan->views, plan->n_views);
+    dv_json_string(j, "target", plan->target.name);
+    dv_json_int(j, "cores", plan->target.cores);
+    if (plan->target.holes.n) {
+        dv_core_grid g = plan->target.core_grid;
+        DV_JSON_INTS(j, "core_grid", g.cols, g.rows);
+        dv_target_rects_json(j, "holes", &plan->target.holes);
+    }
+    if (parts & DV_JSON_ORIGIN) {
+        dv_target_json(j, "machine", &plan->target);
+        digests_json(j, plan);
+    }
+    if (plan->facts & DV_FACT_DISTRIBUTED)
+        dv_dist_json(j, plan);
+    if (plan->n_classes)
+        ranks_json(j, plan, parts);
+    if (plan->facts & DV_FACT_GROUPED) {
+        dv_json_open(j, "groups", '[');
+        for (int32_t i = 0; i < plan->n_groups; i++)
+            group_json(j, plan, &plan->groups[i], parts);
+        dv_json_close(j);
+    }
+    if (dv_plan_has_price(plan)) {
+        dv_price p = dv_plan_price(plan);
+        price_json(j, &p, NULL, dv_plan_least_us(plan));
+    }
+    timeline_json(j, plan);
+    if (plan->facts & DV_FACT_PLACED)
+        scratch_json(j, plan);
+    if (plan->n_grids)
+        grid_json(j, plan);
+    if (plan->schedule.kernels)
+        schedule_json(j, plan);
+    if (parts & DV_JSON_PASS_TIMES)
+        passes_json(j, plan);
+}
+
+void dv_plan_json_object(dv_json *j, const char *key, const dv_plan *plan,
+                         int parts)
+{
+    dv_json_open(j, key, '{');
+    plan_json(j, plan, parts);
     dv_status check = dv_plan_check(plan, NULL);
     if (check == DV_E_NOMEM)
         // The check ran out of memory, which says nothing about the plan, so
         // the output as a whole fails.
-        out.failed = 1;
-    dv_json_string(&j, "check", dv_status_name(check));
-    dv_json_close(&j);
+        j->out->failed = 1;
+    dv_json_string(j, "check", dv_status_name(check));
+    dv_json_close(j);
+}
+
+char *dv_plan_json(const dv_plan *plan)
+{
+    dv_text out = {0};
+    dv_json j = {.out = &out};
+    dv_plan_json_object(&j, NULL, plan, DV_JSON_ALL);
     return dv_text_take(&out);
 }

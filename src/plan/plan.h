@@ -37,6 +37,8 @@
 //   cost.[ch]       estimates the cost of a division in microseconds
 //   traffic.[ch]    counts the elements that a plan moves, by formula
 //   price.[ch]      predicts the time of a group and of the whole plan
+//   timeline.[ch]   when groups and ops run, and on which cores
+//   json.h          prints a plan within the JSON of a report
 //   order.[ch]      traversal orders of the tiles of a matrix
 //   tiles.[ch]      the tiles of groups that run by their grid
 //   view.[ch]       which box of a tensor each core holds

@@ -5,8 +5,7 @@
 #include "plan/traffic.h"
 #include <math.h>
 
-// Counts per core are kept for this many cores at a time.
-enum { CORES_AT_ONCE = 256 };
+enum { CORES_AT_ONCE = DV_CORES_AT_ONCE };
 
 static int64_t points_of(const dv_op *op, const dv_tile *t)
 {
@@ -16,10 +15,8 @@ static int64_t points_of(const dv_op *op, const dv_tile *t)
     return n;
 }
 
-// Adds the points of an op that cores first..first+CORES_AT_ONCE compute to
-// those of each core.
-static void add_points(const dv_plan *plan, int32_t group, int32_t op,
-                       int64_t first, int64_t *points)
+void dv_add_core_points(const dv_plan *plan, int32_t group, int32_t op,
+                        int64_t first, int64_t *points)
 {
     const dv_op *o = &plan->ops->ops[op];
     const dv_group *g = &plan->groups[group];
@@ -79,7 +76,7 @@ static int64_t most_points(const dv_plan *plan, int32_t group, int32_t op,
     }
     for (int64_t c = 0; c < plan->target.cores; c += CORES_AT_ONCE) {
         int64_t points[CORES_AT_ONCE] = {0};
-        add_points(plan, group, op, c, points);
+        dv_add_core_points(plan, group, op, c, points);
         for (int i = 0; i < CORES_AT_ONCE; i++)
             most = dv_max_i64(most, points[i]);
     }
@@ -128,27 +125,45 @@ static int core_can_limit(const dv_target *t)
     return dv_cost_core_rate(t) < dv_cost_shared_rate(t);
 }
 
+// Counts the work of one op of a group, without core_bytes and syncs; `single`
+// says that no core has more than one tile.
+static dv_group_work op_work(const dv_plan *plan, int32_t group, int32_t i,
+                             int single)
+{
+    const dv_scratch *s = &plan->scratch;
+    const dv_op *op = &plan->ops->ops[i];
+    dv_traffic moved = dv_op_traffic(plan, group, i, -1);
+    dv_group_work w = {.memory_bytes = dv_traffic_bytes(&moved),
+                       .link_bytes =
+                           dv_add_most_i64(moved.link_bytes, moved.pass_bytes),
+                       .launches = 1};
+    for (int32_t k = s->fill_at ? s->fill_at[i] : 0;
+         s->fill_at && k < s->fill_at[i + 1]; k++)
+        w.transfers += dv_home_is_transferred(&s->homes[s->fill_order[k]]);
+    if (!op->is_extern)
+        *(dv_op_kind(op) == DV_KIND_CONTRACTION ? &w.macs : &w.ops) =
+            most_points(plan, group, i, single);
+    return w;
+}
+
+dv_group_work dv_op_work_of(const dv_plan *plan, int32_t group, int32_t op)
+{
+    return op_work(plan, group, op, one_tile_per_core(plan, group));
+}
+
 dv_group_work dv_group_work_of(const dv_plan *plan, int32_t group)
 {
     const dv_group *g = &plan->groups[group];
-    const dv_scratch *s = &plan->scratch;
     int single = one_tile_per_core(plan, group);
     dv_group_work w = {.syncs = on_several_cores(plan, group)};
     for (int32_t i = g->first_op; i < g->end_op; i++) {
-        const dv_op *op = &plan->ops->ops[i];
-        dv_traffic moved = dv_op_traffic(plan, group, i, -1);
-        w.memory_bytes =
-            dv_add_most_i64(w.memory_bytes, dv_traffic_bytes(&moved));
-        w.link_bytes = dv_add_most_i64(
-            w.link_bytes, dv_add_most_i64(moved.link_bytes, moved.pass_bytes));
-        w.launches++;
-        for (int32_t k = s->fill_at ? s->fill_at[i] : 0;
-             s->fill_at && k < s->fill_at[i + 1]; k++)
-            w.transfers += dv_home_is_transferred(&s->homes[s->fill_order[k]]);
-        int64_t *work =
-            dv_op_kind(op) == DV_KIND_CONTRACTION ? &w.macs : &w.ops;
-        if (!op->is_extern)
-            *work = dv_add_most_i64(*work, most_points(plan, group, i, single));
+        dv_group_work of = op_work(plan, group, i, single);
+        w.memory_bytes = dv_add_most_i64(w.memory_bytes, of.memory_bytes);
+        w.link_bytes = dv_add_most_i64(w.link_bytes, of.link_bytes);
+        w.macs = dv_add_most_i64(w.macs, of.macs);
+        w.ops = dv_add_most_i64(w.ops, of.ops);
+        w.launches += of.launches;
+        w.transfers += of.transfers;
     }
     if (core_can_limit(&plan->target))
         w.core_bytes = most_bytes(plan, group);

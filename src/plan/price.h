@@ -57,6 +57,14 @@ typedef struct dv_price {
 
 // Counts the work of one run of a group, by formula.
 dv_group_work dv_group_work_of(const dv_plan *plan, int32_t group);
+// Counts the same for one op of a group, without core_bytes and syncs, which
+// the group has as a whole.
+dv_group_work dv_op_work_of(const dv_plan *plan, int32_t group, int32_t op);
+// Adds the points of an op that the cores first..first+DV_CORES_AT_ONCE compute
+// to the element of `points` for that core.
+enum { DV_CORES_AT_ONCE = 256 };
+void dv_add_core_points(const dv_plan *plan, int32_t group, int32_t op,
+                        int64_t first, int64_t *points);
 // Converts counted work to time.
 dv_price dv_price_of(const dv_target *t, const dv_group_work *w);
 // Returns the predicted time of one run of a group.

@@ -273,9 +273,9 @@ void dv_target_rects_json(dv_json *j, const char *key, const dv_core_rects *r)
     dv_json_close(j);
 }
 
-void dv_target_json(dv_json *j, const dv_target *t)
+void dv_target_json(dv_json *j, const char *key, const dv_target *t)
 {
-    dv_json_open(j, NULL, '{');
+    dv_json_open(j, key, '{');
     dv_json_string(j, "name", t->name);
     for (int i = 0; i < DV_N_FIELDS; i++) {
         const dv_target_field *f = &dv_target_fields[i];

@@ -105,7 +105,7 @@ void dv_target_print(dv_text *out, const dv_target *t, int indent);
 void dv_target_print_properties(dv_text *out);
 // Prints every property as JSON, numbers in their base unit (bytes, per second,
 // Hz, ns).
-void dv_target_json(dv_json *j, const dv_target *t);
+void dv_target_json(dv_json *j, const char *key, const dv_target *t);
 // Prints rectangles as a JSON array [[x0, y0, x1, y1], …].
 void dv_target_rects_json(dv_json *j, const char *key, const dv_core_rects *r);
 int dv_target_equal(const dv_target *a, const dv_target *b);

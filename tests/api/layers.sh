@@ -2,7 +2,7 @@
 # Dependencies have one direction: a folder of src/ includes only itself and
 # folders before it in this list.
 # layers.sh SOURCE
-order="base kernel place choose fuse lang ir target plan check dist layout divide group scratch joint grid lint nest jit contract strip sim exec team darray einsum emit onnx cli"
+order="base kernel place choose fuse lang ir target plan check dist layout divide group scratch joint grid lint nest jit contract strip sim exec team darray einsum emit report onnx cli"
 cd "$1/src" || exit 2
 bad=0
 for dir in *; do

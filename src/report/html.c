@@ -1,0 +1,139 @@
+#include "base/options.h"
+#include "plan/json.h"
+#include "plan/timeline.h"
+#include "report/report.h"
+#include <inttypes.h>
+#include <string.h>
+
+enum { MOST_BYTES = 20000000 };
+
+// The details of plans that are left out of large pages, the least important
+// first.
+static const struct {
+    int part;
+    const char *what;
+} details[] = {
+    {DV_JSON_SPANS, "what was weighed when ops were divided"},
+    {DV_JSON_DEALS, "which core has which tiles"},
+};
+enum { N_DETAILS = sizeof details / sizeof *details };
+
+static void measured_json(dv_json *j, const dv_plan *plan, const dv_measured *m)
+{
+    if (!m) {
+        dv_json_null(j, "measured");
+        return;
+    }
+    dv_json_open(j, "measured", '{');
+    DV_JSON_FIELDS(
+        j, DV_F("executor", m->executor),
+        DV_F_WHEN(m->seconds > 0, DV_F("seconds", m->seconds)),
+        DV_F_WHEN(m->counted_us > 0, DV_F("counted_us", m->counted_us)),
+        DV_F_WHEN(m->peak_gflops > 0, DV_F("peak_gflops", m->peak_gflops)),
+        DV_F_WHEN(m->copy_gb_per_s > 0,
+                  DV_F("copy_gb_per_s", m->copy_gb_per_s)));
+    if (m->group_seconds) {
+        dv_timeline t;
+        j->out->failed |= !dv_timeline_make(&t, plan, m->group_seconds);
+        if (t.basis && !j->out->failed)
+            dv_timeline_json(j, "timeline", &t);
+        dv_arena_free(&t.arena);
+    }
+    dv_json_close(j);
+}
+
+// Prints all data of a page with the first n_left_out details left out.
+static void data_json(dv_text *out, const dv_plan *plan,
+                      const dv_report_options *o, const char *changes,
+                      int n_left_out)
+{
+    dv_json j = {.out = out};
+    int parts = DV_JSON_ALL & ~DV_JSON_PASS_TIMES;
+    for (int i = 0; i < n_left_out; i++)
+        parts &= ~details[i].part;
+    dv_json_open_flat(&j, NULL, '{');
+    DV_JSON_FIELDS(&j, DV_F("format", DV_JSON_FORMAT),
+                   DV_F("version", dv_version()), DV_F("command", o->command));
+    dv_plan_json_object(&j, "plan", plan, parts);
+    if (o->other)
+        dv_plan_json_object(&j, "other", o->other, parts);
+    measured_json(&j, plan, o->measured);
+    dv_json_raw(&j, "changes", changes);
+    dv_json_open_flat(&j, "left_out", '[');
+    for (int i = 0; i < n_left_out; i++)
+        dv_json_string(&j, NULL, details[i].what);
+    dv_json_close(&j);
+    dv_json_close(&j);
+}
+
+// Writes data so that nothing in it can end the script element around it: <
+// occurs only in strings, where an escape stands for the same character.
+static void put_escaped(dv_text *page, const dv_text *data)
+{
+    for (size_t at = 0; at < data->len;) {
+        size_t n = strcspn(data->at + at, "<");
+        dv_put_bytes(page, data->at + at, n);
+        at += n;
+        if (at < data->len)
+            dv_put(page, "\\u003c");
+        at += at < data->len;
+    }
+}
+
+static void put_page(dv_text *page, const dv_text *data)
+{
+    for (const char *const *line = dv_page_lines; *line; line++)
+        if (strcmp(*line, DV_PAGE_DATA) != 0)
+            dv_put_bytes(page, *line, strlen(*line));
+        else
+            put_escaped(page, data);
+    page->failed |= data->failed;
+}
+
+static dv_status put_changes(dv_text *out, const dv_plan *plan,
+                             const dv_report_options *o, dv_diag *diag)
+{
+    dv_json j = {.out = out};
+    if (o->changes == DV_OFF) {
+        dv_put(out, "null");
+        return DV_OK;
+    }
+    dv_json_open_flat(&j, NULL, '{');
+    dv_status st = dv_report_changes(&j, "list", plan, o->made_with, diag);
+    dv_json_close(&j);
+    return st;
+}
+
+dv_status dv_report_html(char **out, const dv_plan *plan,
+                         const dv_report_options *options, dv_diag *diag)
+{
+    dv_report_options o = DV_REPORT_OPTIONS_INIT;
+    dv_text changes = {0}, page = {0};
+    DV_TRY(dv_options_read(&o, sizeof o, options, "dv_report_options", diag));
+    DV_TRY(dv_options_enum((int)o.changes, DV_OFF + 1, "changes", diag));
+    int64_t most = o.most_bytes > 0 ? o.most_bytes : MOST_BYTES;
+    dv_status st = put_changes(&changes, plan, &o, diag);
+    for (int n = 0; st == DV_OK && n <= N_DETAILS; n++) {
+        dv_text data = {0};
+        dv_text_free(&page);
+        data_json(&data, plan, &o, changes.at, n);
+        put_page(&page, &data);
+        dv_text_free(&data);
+        if (page.failed || (int64_t)page.len <= most)
+            break;
+    }
+    if (st == DV_OK && (page.failed || changes.failed))
+        st = dv_nomem(diag);
+    if (st == DV_OK && (int64_t)page.len > most)
+        st = dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                     "the page would have %" PRId64
+                     " bytes without its details, more than the limit of "
+                     "%" PRId64,
+                     (int64_t)page.len, most);
+    dv_text_free(&changes);
+    if (st == DV_OK)
+        *out = dv_text_take(&page);
+    else
+        dv_text_free(&page);
+    return st;
+}
