@@ -15,11 +15,14 @@ typedef struct dv_core_rect {
 typedef enum dv_switch { DV_ON = 1, DV_OFF } dv_switch; // default: on
 // How ops are divided over cores: by the cost model (BEST), by the rules of
 // Torch-Spyre, the PyTorch backend of IBM's Spyre accelerator (SEED), or by
-// these rules with the cost model to break ties (SEED_COST).
+// these rules with the cost model to break ties (SEED_COST). SPAN: only what
+// the span limit of the target requires, by the first of these rules; the
+// remaining cores get nothing, and `joint` is OFF.
 typedef enum dv_divide {
     DV_DIVIDE_BEST = 1, // the default
     DV_DIVIDE_SEED,
-    DV_DIVIDE_SEED_COST
+    DV_DIVIDE_SEED_COST,
+    DV_DIVIDE_SPAN
 } dv_divide;
 // Whether the division of ops and the use of scratchpads are planned together:
 // AUTO: if the cost model says that it pays; SEED: in the way of Torch-Spyre,

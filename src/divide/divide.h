@@ -7,8 +7,9 @@
 //                                 j in 1024 = 16 sticks -> 1 slice
 //
 // There are two planners: `seed` divides as Torch-Spyre does (divisors only,
-// outputs by decreasing size, at most one reduction variable); `best` considers
-// every division and takes the cheapest by plan/cost.
+// outputs by decreasing size, at most one reduction variable), or only as far
+// as the span limit requires (`--divide span`); `best` considers every division
+// and takes the cheapest by plan/cost.
 //
 //   space.c      finds the units, limits and spans of an op
 //   seed.c       divides as Torch-Spyre does
@@ -82,6 +83,9 @@ typedef struct dv_divide_request {
     // For the planner `seed`: 1 if Torch-Spyre's cost model for matrix products
     // may choose the division.
     int cost;
+    // For the planner `seed`: 1 to cut only what the span limit and the pins
+    // require.
+    int span_only;
     dv_loc at;
 } dv_divide_request;
 

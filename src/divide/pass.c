@@ -22,7 +22,8 @@
 static const char *const methods[] = {[0] = "best",
                                       [DV_DIVIDE_BEST] = "best",
                                       [DV_DIVIDE_SEED] = "seed",
-                                      [DV_DIVIDE_SEED_COST] = "seed+cost"};
+                                      [DV_DIVIDE_SEED_COST] = "seed+cost",
+                                      [DV_DIVIDE_SPAN] = "span"};
 
 // Parses a pin "op:variable=number", a number of slices that the user
 // prescribes, and finds the op and the variable.
@@ -102,6 +103,7 @@ static dv_status decide(const dv_plan *plan, dv_divide method,
                            .cores = plan->target.cores,
                            .span_limit_bytes = plan->target.span_limit_bytes,
                            .cost = method == DV_DIVIDE_SEED_COST,
+                           .span_only = method == DV_DIVIDE_SPAN,
                            .at = {&plan->ops->src, s->op->off}};
     if (!method || method == DV_DIVIDE_BEST)
         return dv_divide_best(out, s, &plan->target, &r, diag);

@@ -460,7 +460,10 @@ dv_status dv_divide_seed(dv_divided *out, const dv_divide_space *s,
     result.forced = d.acc;
     DV_TRY(pin(&d));
     DV_TRY(one_reduced(&d));
-    distribute(&d, &result.splits);
+    if (r->span_only)
+        result.splits = d.acc;
+    else
+        distribute(&d, &result.splits);
     if (r->cost)
         try_matmul_model(&d, &result);
     DV_TRY(check_spans(&d, &result.splits));

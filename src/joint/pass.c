@@ -219,10 +219,12 @@ dv_status dv_joint_run(dv_pass_cx *cx, dv_plan *plan)
     DV_TRY(dv_bars_verify(plan, cx->options, cx->diag));
     if (!dv_scratch_begin(plan, &rules))
         return DV_OK;
-    dv_status st = dv_target_has_scratchpads(&plan->target)
-                       ? for_scratchpads(plan, cx->options->joint, &rules,
-                                         &arena, cx->diag)
-                       : dv_joint_for_caches(plan, &arena, cx->diag);
+    dv_status st = DV_OK;
+    if (dv_target_has_scratchpads(&plan->target))
+        st =
+            for_scratchpads(plan, cx->options->joint, &rules, &arena, cx->diag);
+    else if (cx->options->divide != DV_DIVIDE_SPAN)
+        st = dv_joint_for_caches(plan, &arena, cx->diag);
     dv_arena_free(&arena);
     return st;
 }

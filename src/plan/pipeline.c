@@ -208,7 +208,7 @@ static dv_status read_options(dv_plan_options *o, const dv_plan_options *given,
         const char *field;
         int value, n;
     } enums[] = {
-        {"divide", (int)o->divide, DV_DIVIDE_SEED_COST + 1},
+        {"divide", (int)o->divide, DV_DIVIDE_SPAN + 1},
         {"joint", (int)o->joint, DV_JOINT_OFF + 1},
         {"scratch", (int)o->scratch, DV_RESIDENTS_NONE + 1},
         {"in_place", (int)o->in_place, DV_OFF + 1},
@@ -223,6 +223,13 @@ static dv_status read_options(dv_plan_options *o, const dv_plan_options *given,
     for (size_t i = 0; i < sizeof enums / sizeof *enums; i++)
         DV_TRY(
             dv_options_enum(enums[i].value, enums[i].n, enums[i].field, diag));
+    if (o->divide == DV_DIVIDE_SPAN) {
+        if (o->joint && o->joint != DV_JOINT_OFF)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "divide span cuts only what the span limit "
+                           "requires, joint auto and seed cut more: use one");
+        o->joint = DV_JOINT_OFF;
+    }
     const struct {
         const char *field;
         int64_t value;

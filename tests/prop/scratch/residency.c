@@ -30,7 +30,9 @@ static dv_plan_options random_options(rng *r, int64_t cores)
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     o.scratch = (dv_residents)rng_below(r, DV_RESIDENTS_NONE);
     o.joint = joint[rng_below(r, 5)];
-    o.divide = (dv_divide)rng_below(r, DV_DIVIDE_SEED_COST + 1);
+    o.divide = (dv_divide)rng_below(r, DV_DIVIDE_SPAN + 1);
+    if (o.divide == DV_DIVIDE_SPAN)
+        o.joint = (dv_joint)0;
     o.in_place = on_off(r);
     o.clone_inputs = on_off(r);
     o.ring = on_off(r);

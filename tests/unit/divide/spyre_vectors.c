@@ -34,6 +34,9 @@ typedef struct state {
     dv_divided got;
     int ok;
     int host_bytes; // bytes that Torch-Spyre counts per element; 0: as we do
+    // The span limit and number of cores of the last plan.
+    long long limit;
+    int cores;
     int n_ops, n_plans, n_errors, n_costs;
 } state;
 
@@ -218,6 +221,20 @@ static void compare_splits(const state *s, const char *what, const char *text,
                      want.n[v], text);
 }
 
+// Compares the splits that the span limit requires with those of the planner
+// that makes no others.
+static void read_forced(const state *s, const char *text)
+{
+    dv_divide_request r = {.cores = s->cores,
+                           .span_limit_bytes = s->limit,
+                           .cost = 1,
+                           .span_only = 1};
+    dv_divided alone;
+    compare_splits(s, "the forced split", text, &s->got.forced);
+    assert_int_equal(dv_divide_seed(&alone, &s->space, &r, NULL), DV_OK);
+    compare_splits(s, "the split by the span pass", text, &alone.splits);
+}
+
 static void read_plan(state *s, const char *line)
 {
     long long limit;
@@ -226,6 +243,8 @@ static void read_plan(state *s, const char *line)
     sscanf(line, "plan %lld %d %15s %n", &limit, &cores, claimed, &at);
     if (s->host_bytes)
         return;
+    s->limit = limit;
+    s->cores = cores;
     assert_int_equal(divide(s, limit, cores, 1), DV_OK);
     if (s->got.claimed != !strcmp(claimed, "claimed"))
         fail_msg("%s, %d cores: claimed by the cost model or not?", s->name,
@@ -321,7 +340,7 @@ static void read_line(state *s, char *line)
     } else if (!strncmp(line, "plan ", 5)) {
         read_plan(s, line);
     } else if (!strncmp(line, "forced ", 7) && !s->host_bytes) {
-        compare_splits(s, "the forced split", line + 7, &s->got.forced);
+        read_forced(s, line + 7);
     } else if (!strncmp(line, "span ", 5)) {
         read_span(s, line);
     } else if (!strncmp(line, "encoded ", 8)) {
