@@ -3,7 +3,7 @@
 set -e
 cmake --preset fuzz --log-level=WARNING
 cmake --build --preset fuzz
-for name in program target plan nest npy csv fuse einsum lint; do
+for name in program target plan nest npy csv fuse einsum lint choose onnx; do
     work=build/fuzz/corpus-$name
     mkdir -p "$work"
     echo "== $name, $1 s"

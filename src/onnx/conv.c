@@ -5,15 +5,24 @@
 #include <math.h>
 #include <string.h>
 
+// Tables that are made at import have at most this many elements.
+#define MAX_TABLE ((int64_t)1 << 24)
+
 // -- Windows -----------------------------------------------------------------
 
-static void list_or(const dv_onnx_node *n, const char *name, int count,
-                    int64_t other, int64_t *out)
+// Reads an attribute of `count` numbers, which are all `other` if it is
+// missing.
+static dv_status list_or(dv_on *cx, const dv_onnx_node *n, const char *name,
+                         int count, int64_t other, int64_t *out)
 {
     int len;
     const int64_t *list = dv_on_ints(n, name, &len);
+    if (list && len && len != count)
+        return dv_on_refuse(cx, "attribute %s has %d entries, not %d", name,
+                            len, count);
     for (int i = 0; i < count; i++)
-        out[i] = list && i < len ? list[i] : other;
+        out[i] = list && len ? list[i] : other;
+    return DV_OK;
 }
 
 // Pads as SAME_UPPER and SAME_LOWER say: as many results as input / stride.
@@ -35,9 +44,9 @@ dv_status dv_on_window_read(dv_on *cx, const dv_onnx_node *n, int dims,
     const char *how = dv_on_string(n, "auto_pad", "NOTSET");
     int ceil_mode = dv_on_int(n, "ceil_mode", 0) != 0;
     w->n = dims;
-    list_or(n, "strides", dims, 1, w->stride);
-    list_or(n, "dilations", dims, 1, w->dilation);
-    list_or(n, "pads", 2 * dims, 0, pads);
+    DV_TRY(list_or(cx, n, "strides", dims, 1, w->stride));
+    DV_TRY(list_or(cx, n, "dilations", dims, 1, w->dilation));
+    DV_TRY(list_or(cx, n, "pads", 2 * dims, 0, pads));
     for (int i = 0; i < dims; i++) {
         w->size[i] = kernel[i];
         w->before[i] = pads[i];
@@ -360,6 +369,11 @@ static dv_status flip_weights(dv_on *cx, dv_on_value **w, int64_t groups,
     return DV_OK;
 }
 
+static int is_size(int64_t n)
+{
+    return n >= 0 && n <= INT32_MAX;
+}
+
 static dv_status transposed_window(dv_on *cx, const dv_onnx_node *n,
                                    const dv_on_value *x, const dv_on_value *w,
                                    dv_on_window *win)
@@ -368,16 +382,25 @@ static dv_status transposed_window(dv_on *cx, const dv_onnx_node *n,
     int dims = x->n_dims - 2, len;
     const char *how = dv_on_string(n, "auto_pad", "NOTSET");
     win->n = dims;
-    list_or(n, "strides", dims, 1, win->stride);
-    list_or(n, "dilations", dims, 1, win->dilation);
-    list_or(n, "pads", 2 * dims, 0, pads);
-    list_or(n, "output_padding", dims, 0, more);
+    DV_TRY(list_or(cx, n, "strides", dims, 1, win->stride));
+    DV_TRY(list_or(cx, n, "dilations", dims, 1, win->dilation));
+    DV_TRY(list_or(cx, n, "pads", 2 * dims, 0, pads));
+    DV_TRY(list_or(cx, n, "output_padding", dims, 0, more));
     const int64_t *given = dv_on_ints(n, "output_shape", &len);
+    if (given && len != dims && len != x->n_dims)
+        return dv_on_refuse(cx, "attribute output_shape has %d entries", len);
     for (int i = 0; i < dims; i++) {
         win->size[i] = w->dims[2 + i];
         if (win->size[i] < 1 || win->stride[i] < 1 || win->dilation[i] < 1 ||
             win->stride[i] > 65536 || win->dilation[i] > 65536)
             return dv_on_refuse(cx, "strides or dilations are out of range");
+        if (x->dims[2 + i] > INT32_MAX || win->size[i] > INT32_MAX ||
+            !is_size(pads[i]) || !is_size(pads[i + dims]) ||
+            !is_size(more[i]) || (given && !is_size(given[len - dims + i])))
+            return dv_on_refuse(cx,
+                                "dim %d, its pads or output_shape are out "
+                                "of range",
+                                i + 2);
         int64_t span = (win->size[i] - 1) * win->dilation[i];
         int64_t full =
             win->stride[i] * (x->dims[2 + i] - 1) + more[i] + span + 1;
@@ -488,15 +511,28 @@ static double least(dv_dtype t)
     return -ldexp(1, 8 * (int)dv_dtype_get(t)->size_bytes - 1);
 }
 
+// Returns the number of elements of a table that is made at import; -1 if there
+// are too many.
+static int64_t table_size(dv_on *cx, int n, const int64_t *dims)
+{
+    int64_t total = 1;
+    for (int i = 0; i < n; i++)
+        if (!dv_mul_i64(&total, total, dims[i]) || total > MAX_TABLE) {
+            dv_on_refuse(cx, "its windows or its image are too many");
+            return -1;
+        }
+    return total;
+}
+
 // Makes the number of elements that each window of an average covers: a table
 // over the results.
 static dv_on_value *window_counts(dv_on *cx, const dv_on_window *w,
                                   const int64_t *in, dv_dtype t, int with_pads,
                                   int *same)
 {
-    int64_t total = 1, at[DV_MAX_DIMS] = {0};
-    for (int i = 0; i < w->n; i++)
-        total *= w->out[i];
+    int64_t total = table_size(cx, w->n, w->out), at[DV_MAX_DIMS] = {0};
+    if (total < 0)
+        return NULL;
     double *counts = DV_NEW(cx->arena, double, total + 1);
     if (!counts) {
         dv_nomem(cx->diag);
@@ -556,7 +592,7 @@ static dv_status average(dv_on *cx, const dv_onnx_node *n, dv_on_value *out,
     dv_on_value *counts =
         window_counts(cx, w, x->dims + 2, x->dtype, with_pads, &same);
     if (!counts)
-        return DV_E_NOMEM;
+        return dv_diag_status(cx->diag);
     DV_TRY(begin_pool(&p, cx, x, w));
     DV_TRY(dv_on_use(&p.l, counts, p.s.out));
     dv_on_start(&p.l);
@@ -588,11 +624,12 @@ static dv_status lp_pool(dv_on *cx, const dv_onnx_node *n, dv_on_value *out,
 static dv_on_value *positions(dv_on *cx, const dv_on_window *w,
                               const int64_t *in, int column_major)
 {
-    int64_t dims[DV_MAX_DIMS], at[DV_MAX_DIMS] = {0}, total = 1;
-    for (int i = 0; i < w->n; i++) {
+    int64_t dims[DV_MAX_DIMS], at[DV_MAX_DIMS] = {0};
+    int64_t total = table_size(cx, w->n, in);
+    if (total < 0)
+        return NULL;
+    for (int i = 0; i < w->n; i++)
         dims[i] = in[i];
-        total *= dims[i];
-    }
     int64_t *list = DV_NEW(cx->arena, int64_t, total + 1);
     if (!list) {
         dv_nomem(cx->diag);
@@ -620,13 +657,16 @@ static dv_status max_indices(dv_on *cx, const dv_onnx_node *n, dv_on_value *x,
     pool p;
     dv_on_value *out = dv_on_out(cx, n, 1);
     int column = (int)dv_on_int(n, "storage_order", 0);
+    int64_t size = 1, n_planes = table_size(cx, 2, in);
+    if (n_planes < 0)
+        return DV_E_UNSUPPORTED;
     dv_on_value *at = positions(cx, w, in + 2, column);
-    int64_t size = 1, *planes = DV_NEW(cx->arena, int64_t, in[0] * in[1] + 1);
+    int64_t *planes = DV_NEW(cx->arena, int64_t, n_planes + 1);
     if (!out || !at || !planes)
-        return DV_E_NOMEM;
+        return dv_diag_status(cx->diag);
     for (int i = 0; i < w->n; i++)
         size *= in[2 + i];
-    for (int64_t i = 0; i < in[0] * in[1]; i++)
+    for (int64_t i = 0; i < n_planes; i++)
         planes[i] = i * size;
     dv_on_value *first = dv_on_const_ints(cx, "plane", DV_I64, 2, in, planes);
     if (!first)
@@ -721,15 +761,22 @@ dv_status dv_on_max_unpool(dv_on *cx, const dv_onnx_node *n)
         return DV_E_NOMEM;
     if (spatial < 1 || at->n_dims != x->n_dims)
         return dv_on_refuse(cx, "its input has %d dims", x->n_dims);
-    list_or(n, "strides", spatial, 1, stride);
-    list_or(n, "pads", 2 * spatial, 0, pads);
-    list_or(n, "kernel_shape", spatial, 1, size);
+    DV_TRY(list_or(cx, n, "strides", spatial, 1, stride));
+    DV_TRY(list_or(cx, n, "pads", 2 * spatial, 0, pads));
+    DV_TRY(list_or(cx, n, "kernel_shape", spatial, 1, size));
     if (dv_on_in(cx, n, 2))
         DV_TRY(dv_on_get_ints(cx, dv_on_in(cx, n, 2), "output_shape", &shape,
                               &count));
     for (int d = 0; d < x->n_dims; d++) {
         int i = d - 2;
         dims[d] = x->dims[d];
+        if (i >= 0 && (x->dims[d] > INT32_MAX || !is_size(stride[i]) ||
+                       !is_size(size[i]) || !is_size(pads[i]) ||
+                       !is_size(pads[i + spatial])))
+            return dv_on_refuse(cx,
+                                "dim %d, its kernel, stride or pads are "
+                                "out of range",
+                                d);
         if (i >= 0)
             dims[d] = (x->dims[d] - 1) * stride[i] + size[i] - pads[i] -
                       pads[i + spatial];

@@ -2,6 +2,7 @@
 // scatters, one-hot, top-k.
 #include "base/dtype.h"
 #include "onnx/import.h"
+#include <stdlib.h>
 #include <string.h>
 
 // Makes indices that count from the end count from the beginning.
@@ -276,21 +277,34 @@ static dv_status reduction_of(dv_on *cx, const dv_onnx_node *n,
     return DV_OK;
 }
 
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
 // Returns whether known indices along an axis name an element twice.
 static int repeats(dv_on *cx, dv_on_value *i, int axis)
 {
     const int64_t *list;
     int n;
-    int64_t inner = 1;
+    int64_t inner = 1, size = i->dims[axis];
     if (!dv_on_known(i) || dv_on_get_ints(cx, i, "indices", &list, &n) != DV_OK)
         return 1;
     for (int d = axis + 1; d < i->n_dims; d++)
         inner *= i->dims[d];
-    int64_t size = i->dims[axis];
-    for (int64_t p = 0; p < n; p++)
-        for (int64_t q = p / inner % size + 1; q < size; q++)
-            if (list[p] == list[p + (q - p / inner % size) * inner])
+    int64_t *row = DV_NEW(cx->arena, int64_t, size + 1);
+    if (!row)
+        return 1;
+    for (int64_t p = 0; size && p < n / size; p++) {
+        const int64_t *first = list + p / inner * size * inner + p % inner;
+        for (int64_t k = 0; k < size; k++)
+            row[k] = first[k * inner];
+        qsort(row, (size_t)size, sizeof *row, by_value);
+        for (int64_t k = 1; k < size; k++)
+            if (row[k] == row[k - 1])
                 return 1;
+    }
     return 0;
 }
 

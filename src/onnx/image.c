@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_TAPS = 4 };
+// MAX_SIZE limits the size of a dim, for which tables are made.
+enum { MAX_TAPS = 4, MAX_SIZE = 1 << 24 };
 
 // How one dim is resized.
 typedef struct resize {
@@ -217,7 +218,7 @@ static dv_status run(dv_on *cx, const dv_onnx_node *n, const double *scales,
         double in = (double)x->dims[d];
         resize r = {.in = x->dims[d], .mode = mode[0]};
         double size = sizes ? sizes[i] : floor(in * scales[i] + 1e-9);
-        if (!(size >= 1 && size < 1e9))
+        if (!(size >= 1 && size <= MAX_SIZE))
             return dv_on_refuse(cx, "dim %d gets %g elements", d, size);
         r.out = (int64_t)size;
         r.scale = sizes ? size / in : scales[i];

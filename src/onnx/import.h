@@ -23,6 +23,8 @@ enum { DV_ON_ATOMS = 32, DV_ON_AXES = 24, DV_ON_PARTS = 4 };
 
 // Constants of at most this many elements are evaluated at import.
 #define DV_ON_MAX_FOLD ((int64_t)1 << 18)
+// Constants are joined at import up to this many elements in all.
+#define DV_ON_MAX_JOINED ((int64_t)1 << 28)
 
 // A tensor of the program.
 typedef struct dv_on_base {
@@ -76,6 +78,7 @@ typedef struct dv_on {
     int n_scopes;  // number of programs begun so far
     int depth;     // nesting of subgraphs and functions
     int64_t opset; // of the default domain
+    int64_t n_joined;    // elements of constants that were joined
     const char *folder;  // of the model, for external data
     dv_table ids, names; // values by name in the model; names in the program
     dv_on_value **values;
@@ -146,6 +149,8 @@ dv_status dv_on_make(dv_on *cx, dv_on_value *v, dv_dtype dtype, int is_bool,
 // Makes `to` the same view as `from`, with another name.
 void dv_on_same(dv_on_value *to, const dv_on_value *from);
 int64_t dv_on_count(const dv_on_value *v);
+// Returns whether the elements of a value are known at import. Those of a small
+// constant that is expanded to a large tensor are not: they would fill memory.
 int dv_on_known(const dv_on_value *v);
 // Returns the elements of a known value, dense; NULL if it is not known, or out
 // of memory.

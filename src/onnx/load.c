@@ -442,6 +442,16 @@ static dv_status write_weight(const dv_onnx *m, int i, const char *dir,
     return st;
 }
 
+// Writes a comment that names an input or output as the model does. Control
+// characters in the name could end the comment.
+static void put_origin(dv_text *out, const char *what, const dv_onnx_binding *b)
+{
+    dv_put(out, "# %s %s: '", what, b->tensor);
+    for (const char *c = b->model_name; *c; c++)
+        dv_put(out, "%c", (unsigned char)*c < ' ' || *c == 127 ? '?' : *c);
+    dv_put(out, "' of the model\n");
+}
+
 static dv_status write_program(const dv_onnx *m, const char *dir, dv_diag *diag)
 {
     dv_text path = {0}, out = {0};
@@ -449,11 +459,9 @@ static dv_status write_program(const dv_onnx *m, const char *dir, dv_diag *diag)
     dv_put(&path, "%s/program.dv", dir);
     dv_put(&out, "# Imported from %s.\n", m->src.name);
     for (int i = 0; i < m->n_inputs; i++)
-        dv_put(&out, "# input %s: '%s' of the model\n", m->inputs[i].tensor,
-               m->inputs[i].model_name);
+        put_origin(&out, "input", &m->inputs[i]);
     for (int i = 0; i < m->n_outputs; i++)
-        dv_put(&out, "# output %s: '%s' of the model\n", m->outputs[i].tensor,
-               m->outputs[i].model_name);
+        put_origin(&out, "output", &m->outputs[i]);
     dv_put(&out, "%s", text ? text : "");
     dv_status st = !text || path.failed || out.failed
                        ? dv_nomem(diag)

@@ -79,8 +79,12 @@ dv_status dv_on_constant_of_shape(dv_on *cx, const dv_onnx_node *n)
     static const float zero;
     int32_t type = a && a->t ? a->t->type : DV_ONNX_FLOAT;
     data = &zero;
-    if (a && a->t)
+    if (a && a->t) {
+        for (int32_t d = 0; d < a->t->n_dims; d++)
+            if (a->t->dims[d] != 1)
+                return dv_on_refuse(cx, "attribute value is not one number");
         DV_TRY(dv_on_tensor_data(cx, &data, a->t));
+    }
     DV_TRY(dv_on_make(cx, one, (dv_dtype)dv_onnx_dtype(type),
                       type == DV_ONNX_BOOL, 0, NULL, data));
     return dv_on_expand(cx, out, one, count, dims);
@@ -216,16 +220,17 @@ dv_status dv_on_eye_like(dv_on *cx, const dv_onnx_node *n)
     dv_on_value *x = dv_on_in(cx, n, 0);
     int64_t to = dv_on_int(n, "dtype", 0);
     int t = to ? dv_onnx_dtype((int32_t)to) : (int)x->dtype;
-    if (x->n_dims != 2 || t < 0 || dv_on_count(x) > DV_ON_MAX_FOLD)
+    if (x->n_dims != 2 || t < 0 || dv_on_count(x) > DV_ON_MAX_FOLD ||
+        dv_on_count(x) == 0)
         return dv_on_refuse(cx,
-                            "its input has %d dims, or its type is not "
-                            "supported",
+                            "its input has %d dims, is empty or too large, or "
+                            "its type is not supported",
                             x->n_dims);
     double *list = DV_NEW(cx->arena, double, dv_on_count(x) + 1);
     if (!list)
         return dv_nomem(cx->diag);
     for (int64_t i = 0; i < x->dims[0]; i++)
-        if (i + k >= 0 && i + k < x->dims[1])
+        if (k >= -i && k < x->dims[1] - i)
             list[i * x->dims[1] + i + k] = 1;
     return set_const(
         cx, n, dv_on_const_floats(cx, "eye", (dv_dtype)t, 2, x->dims, list));

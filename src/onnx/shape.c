@@ -307,9 +307,9 @@ dv_status dv_on_depth_to_space(dv_on *cx, const dv_onnx_node *n)
     int to_space = !strcmp(n->type, "DepthToSpace");
     if (!out)
         return DV_E_NOMEM;
-    if (x->n_dims != 4 || b < 1)
-        return dv_on_refuse(cx, "its input has 4 dims and blocksize is at "
-                                "least 1");
+    if (x->n_dims != 4 || b < 1 || b > INT32_MAX || !dv_on_count(x))
+        return dv_on_refuse(cx, "its input has 4 dims, none of them empty, and "
+                                "blocksize is 1 to 2^31 - 1");
     const int64_t *s = x->dims;
     if (to_space) {
         if (s[1] % (b * b))
@@ -440,16 +440,23 @@ dv_status dv_on_join(dv_on *cx, dv_on_value *out, dv_on_value *const *parts,
         for (int d = 0; d < x->n_dims; d++)
             if (d != axis && parts[i]->dims[d] != x->dims[d])
                 return dv_on_refuse(cx, "its inputs differ in dim %d", d);
-        dims[axis] += parts[i]->dims[axis];
+        if (!dv_add_i64(&dims[axis], dims[axis], parts[i]->dims[axis]))
+            return dv_on_refuse(cx, "its result does not fit 64 bits");
     }
     dv_on_value *whole = dv_on_temp(cx, out->name);
     if (!whole)
         return DV_E_NOMEM;
     int known = 1;
-    for (int i = 0; i < n; i++)
+    int64_t total = cx->n_joined;
+    for (int i = 0; i < n; i++) {
         known &= dv_on_known(parts[i]) && parts[i]->dtype == x->dtype;
-    if (known)
+        if (!dv_add_i64(&total, total, dv_on_count(parts[i])))
+            return dv_on_refuse(cx, "its result does not fit 64 bits");
+    }
+    if (known && total <= DV_ON_MAX_JOINED) {
+        cx->n_joined = total;
         return join_known(cx, out, parts, n, axis, dims);
+    }
     DV_TRY(fill(cx, whole, x->dtype, x->is_bool, x->n_dims, dims, 0));
     for (int i = 0; i < n; i++) {
         if (dv_on_count(parts[i]))
@@ -640,6 +647,8 @@ dv_status dv_on_pad(dv_on *cx, const dv_onnx_node *n)
     for (int d = 0; d < x->n_dims; d++) {
         if (!before[d] && !after[d])
             continue;
+        if (!x->dims[d])
+            return dv_on_refuse(cx, "mode %s: dim %d is empty", mode, d);
         dv_on_value *made = dv_on_temp(cx, out->name);
         if (!made)
             return DV_E_NOMEM;

@@ -45,9 +45,21 @@ int64_t dv_on_count(const dv_on_value *v)
     return n;
 }
 
+// Fails unless products of any of these dims are numbers of bytes in 64 bits,
+// also where another dim is 0.
+static dv_status check_dims(dv_on *cx, int n_dims, const int64_t *dims)
+{
+    int64_t bytes = 8;
+    for (int d = 0; d < n_dims; d++)
+        if (dims[d] < 0 || !dv_mul_i64(&bytes, bytes, dims[d] ? dims[d] : 1))
+            return dv_on_refuse(cx, "a result does not fit 64 bits");
+    return DV_OK;
+}
+
 dv_status dv_on_make(dv_on *cx, dv_on_value *v, dv_dtype dtype, int is_bool,
                      int n_dims, const int64_t *dims, const void *data)
 {
+    DV_TRY(check_dims(cx, n_dims, dims));
     dv_on_base *b = DV_NEW(cx->arena, dv_on_base, 1);
     if (!b)
         return dv_nomem(cx->diag);
@@ -65,9 +77,6 @@ dv_status dv_on_make(dv_on *cx, dv_on_value *v, dv_dtype dtype, int is_bool,
         v->offset[d] = 0;
     }
     v->first[n_dims] = n_dims;
-    int64_t bytes;
-    if (dv_on_count(v) == INT64_MAX || !dv_mul_i64(&bytes, dv_on_count(v), 8))
-        return dv_on_refuse(cx, "a result does not fit 64 bits");
     return DV_OK;
 }
 
@@ -85,7 +94,13 @@ void dv_on_same(dv_on_value *to, const dv_on_value *from)
 
 int dv_on_known(const dv_on_value *v)
 {
-    return v->base && v->base->data;
+    const dv_on_base *b = v->base;
+    int64_t n = 1;
+    if (!b || !b->data)
+        return 0;
+    for (int d = 0; d < b->n_dims; d++)
+        n *= b->dims[d];
+    return dv_on_count(v) <= (n > DV_ON_MAX_FOLD ? n : DV_ON_MAX_FOLD);
 }
 
 // Copies the elements of a known view, atom by atom from the outermost, into a
@@ -341,6 +356,13 @@ dv_status dv_on_reshape(dv_on *cx, dv_on_value *to, dv_on_value *from,
                             "a result has %d dims, at most %d are "
                             "supported",
                             n_dims, (int)DV_MAX_DIMS);
+    DV_TRY(check_dims(cx, n_dims, dims));
+    int64_t count = 1;
+    for (int d = 0; d < n_dims; d++)
+        count *= dims[d];
+    if (count != dv_on_count(from))
+        return dv_on_refuse(cx, "%lld elements cannot have a shape of %lld",
+                            (long long)dv_on_count(from), (long long)count);
     for (int tries = 0;; tries++) {
         dv_on_value made = {0};
         dv_on_same(&made, from);
@@ -440,6 +462,9 @@ dv_status dv_on_expand(dv_on *cx, dv_on_value *to, const dv_on_value *from,
 {
     dv_on_value made = *from;
     int lead = n_dims - from->n_dims;
+    DV_TRY(check_dims(cx, n_dims, dims));
+    if (from->first[from->n_dims] + n_dims > DV_ON_ATOMS)
+        return dv_on_refuse(cx, "a result has too many dims");
     made.data = NULL;
     made.n_dims = n_dims;
     made.first[0] = 0;
@@ -447,8 +472,6 @@ dv_status dv_on_expand(dv_on *cx, dv_on_value *to, const dv_on_value *from,
         int f = d - lead;
         made.first[d + 1] = made.first[d];
         made.dims[d] = dims[d];
-        if (made.first[d] == DV_ON_ATOMS)
-            return dv_on_refuse(cx, "a result has too many dims");
         if (f < 0 || (from->dims[f] == 1 && dims[d] != 1)) {
             made.atoms[made.first[d + 1]++] = (dv_on_atom){dims[d], 0, -1};
             continue;

@@ -26,6 +26,23 @@ expect 1 'none.bin cannot be opened' "$divvy" check external_missing.onnx
 expect 1 'cut off or damaged' "$divvy" check cut.onnx
 expect 1 'cannot be opened' "$divvy" check missing.onnx
 expect 2 'a model and a folder' "$divvy" import conv.onnx
+# Sizes that overflow, and inputs that would have elements outside of memory.
+expect 1 'node 0, Expand: a result does not fit 64 bits' "$divvy" check expand_negative.onnx
+expect 1 'node 0, Expand: a result does not fit 64 bits' "$divvy" check expand_concat.onnx
+expect 1 'Expand: a result has too many dims' "$divvy" check expand_atoms.onnx
+expect 1 'node 0, DepthToSpace: .*blocksize is 1 to 2^31 - 1' "$divvy" check blocksize_huge.onnx
+expect 1 'node 0, Pad: mode wrap: dim 0 is empty' "$divvy" check pad_empty_wrap.onnx
+expect 1 'node 0, Pad: mode reflect: dim 0 is empty' "$divvy" check pad_empty_reflect.onnx
+expect 1 'attribute output_shape has 1 entries' "$divvy" check output_shape_short.onnx
+expect 1 'attribute pads has 2 entries, not 4' "$divvy" check pads_short.onnx
+expect 1 'attribute value is not one number' "$divvy" check constant_empty.onnx
+# Constants that would fill memory at import become statements.
+expect 0 '' "$divvy" check expand_bomb.onnx
+expect 0 '' "$divvy" check concat_bomb.onnx
+expect 1 'dim 2 gets 9e+08 elements' "$divvy" check resize_bomb.onnx
+# The name of an output ends a line, so that a statement would follow.
+expect 0 '' "$divvy" import name_lines.onnx -o name_lines
+grep -q '^const' name_lines/program.dv && complain 'a name became a statement'
 # A file of 2 GB with nothing in it.
 truncate -s 2147483648 large.onnx
 expect 1 'no ONNX model' "$divvy" check large.onnx
