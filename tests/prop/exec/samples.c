@@ -82,7 +82,7 @@ static int finds(const job *j, const dv_program *p, void *const *stored,
     const dv_tensor *t = &j->plan->ops->tensors[tensor];
     dv_verdict v;
     dv_arena arena = {0};
-    double positive_becomes = t->dtype == DV_BOOL ? 0 : -1;
+    double positive_becomes = dv_dtype_get(t->dtype)->kind == 'i' ? -1 : 0;
     for (int64_t k = 0; k < t->n_elems; k++)
         dv_store(t->dtype, stored[tensor], k,
                  dv_load(t->dtype, stored[tensor], k) > 0 ? positive_becomes
