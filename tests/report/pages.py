@@ -15,7 +15,7 @@ import tempfile
 
 from browser import Browser, find
 
-divvy, source, shots = sys.argv[1:4]
+divvy, source, shots = (os.path.abspath(word) for word in sys.argv[1:4])
 graphs = os.path.join(source, "tests/programs/graphs")
 ONE_OP = "input x: f32[8]\ny[i] = x[i] + 1\noutput y\n"
 HOSTILE = ("# </script><script>window.hacked = 1</script><b>&amp;\n" + ONE_OP)
@@ -60,8 +60,8 @@ PARTS = "[...document.querySelectorAll('section')].filter(s => !s.hidden && s.id
 # Where an op is drawn in each part that can be pointed at; the part is scrolled
 # into the window first.
 PLACES = {
-    "program": """(() => { const m = models[selected.m], line = m.lines.findIndex(l => l.includes(OP)), r = programRows[line];
-        r.scrollIntoView({block: 'center'}); const b = r.querySelector('.code').getBoundingClientRect();
+    "program": """(() => { const m = models[selected.m], r = programRows[m.lineOf[OP]];
+        r.scrollIntoView({block: 'center'}); const b = r.querySelector('code').getBoundingClientRect();
         const body = document.querySelector('#program .body').getBoundingClientRect();
         return [b.x + 30, Math.min(b.y + 6, body.bottom - 3)]; })()""",
     "timeline": """(() => { timeCanvas.scrollIntoView({block: 'center'}); const b = timeCanvas.getBoundingClientRect();
@@ -70,7 +70,7 @@ PLACES = {
     "scratch": """(() => { if (!scratchCanvas) return null; const m = scratchModel, top = scratchTop(m);
         const h = homesOf(m).find(h => h.first_op === OP && m.ops[OP].write.tensor === h.name); if (!h) return null;
         scratchCanvas.scrollIntoView({block: 'center'}); const b = scratchCanvas.getBoundingClientRect(), r = homeRect(h, top);
-        return [b.x + scratchAxis.x(OP + 0.5), b.y + r.y + r.h / 2]; })()""",
+        return [b.x + r.x + r.w / 2, b.y + r.y + r.h / 2]; })()""",
     "roofline": """(() => { const d = roofDots.find(d => +d.dot.dataset.op === OP); if (!d) return null;
         d.dot.scrollIntoView({block: 'center'}); const b = d.dot.getBoundingClientRect();
         return [b.x + b.width / 2, b.y + b.height / 2]; })()""",
@@ -102,7 +102,7 @@ def check_links(b, name, op):
         check(b.eval("location.hash").find(f"op={op}") >= 0, f"{name}: the address has no selection")
         check(b.eval("document.querySelector('#selection h2').textContent").startswith(f"Op {op}: "),
               f"{name}: the facts of op {op} are not shown")
-        check(b.eval("document.querySelectorAll('#program tr.sel').length") == 1, f"{name}: no line is marked")
+        check(b.eval("document.querySelectorAll('#program .line.sel').length") == 1, f"{name}: no line is marked")
 
 
 def check_pictures(b, name):

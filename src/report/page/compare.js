@@ -52,12 +52,7 @@ function makeCompare() {
     rows.length ? el('div', { class: 'scroll' }, el('table', { class: 'list', id: 'compare-ops' }, head(['op', 'cut into', 'group', 'result', 'time']), el('tbody', {}, rows.slice(0, 2000)))) : '');
 }
 
-function drawCompare() {
-  if (!data.other) return;
-  document.querySelectorAll('#compare tr[data-op]').forEach(tr => {
-    tr.classList.toggle('hov', hovered.op != null && +tr.dataset.op === hovered.op);
-    tr.classList.toggle('sel', selected.op != null && +tr.dataset.op === selected.op);
-  });
-  note('compare', shown().op != null);
-}
-views.push({ part: 'compare', draw: drawCompare });
+views.push({ part: 'compare', draw: () => {
+  markRows('#compare', (s, tr) => s.op === +tr.dataset.op);
+  if (data.other) note('compare', shown().op != null);
+} });

@@ -17,8 +17,14 @@ function limitSentence(m) {
   if (!m.plan.price) {
     if (isTeam && !m.timeline) return 'This machine has no predicted time.';
     if (!m.timeline) return 'The plan was read, and this machine has no predicted time.';
-    const longest = m.groups[m.timeline.groups.reduce((b, g, i, l) => (g.us > l[b].us ? i : b), 0)];
-    return `Times are ${m.timeline.basis}; the longest group is ${longest.ops.slice(0, 4).join(', ')}.`;
+    const gi = m.timeline.groups.reduce((b, g, i, l) => (g.us > l[b].us ? i : b), 0), ops = m.groups[gi] ? m.groups[gi].ops : [];
+    const share = m.timeline.us ? fmtShare(m.timeline.groups[gi].us / m.timeline.us) : '0 %';
+    const name = ops.slice(0, 4).join(', ') + (ops.length > 4 ? ' …' : '');
+    const roof = roofs(m), point = roofPoints(m).find(p => p.gi === gi);
+    if (!roof.measured || !roof.bandwidth || !point) return `Group ${gi} (${name}) takes ${share} of the ${m.timeline.basis} time.`;
+    const peak = roof.list[0].rate, memory = point.x * roof.bandwidth;
+    return `${memory < peak ? 'Main memory' : 'Arithmetic'} limits it: group ${gi} (${name}) takes ${share} of the time and reaches ${
+      fmtShare(point.y / Math.min(peak, memory))} of that limit.`;
   }
   m.groups.forEach((g, i) => {
     const times = m.plan.timeline.groups[i].times;
@@ -42,24 +48,24 @@ function changesList() {
   // against that.
   const again = list.find(c => c.kind === 'again'), base = Math.min(price.us, again ? again.us : Infinity);
   const best = list.filter(c => c.us < (c === again ? price.us : base) * (1 - 5e-4)).slice(0, 3);
-  const intro = `What would change it most (planned again ${list.length} times):`;
-  if (!best.length) return el('p', {}, intro + ' nothing that was tried makes it faster.');
+  const intro = el('h3', {}, 'What would change it most ', el('small', {}, `the best of ${plural(list.length, 'plan')} made for comparison`));
+  if (!best.length) return el('div', {}, intro, el('p', {}, 'Nothing that was tried makes it faster.'));
   return el('div', {}, intro, el('ol', {}, best.map(c => {
-    const li = el('li', { 'data-change': c.kind }, `${c.what}: `, el('b', {}, fmtTime(c.us)),
+    const li = el('li', { 'data-change': c.kind, 'data-op': c.op, tabindex: c.op == null ? null : 0 }, `${c.what}: `, el('b', {}, fmtTime(c.us)),
       ` (−${fmtShare(1 - c.us / price.us)}), ${fmtBytes(c.memory_bytes)} of main memory`);
     return c.op == null ? li : link(li, 0, c.op);
   })));
 }
 
-// The shares of computing, memory, ring and starting in the time of all groups.
-function priceBar(m) {
-  const p = m.plan.price, parts = [['compute', 'compute_us', 'compute'], ['main memory', 'memory_us', 'memory'],
-    ['ring', 'ring_us', 'ring'], ['starting and waiting', 'launch_us', 'wait']];
-  const all = parts.reduce((s, [, k]) => s + p[k], 0) || 1;
-  return el('div', {}, el('div', { class: 'split', role: 'img', 'aria-label': 'parts of the predicted time' },
-    parts.map(([, k, c]) => (p[k] ? el('i', { style: { flex: p[k] / all, background: `var(--${c})` } }) : null))),
-  el('div', { class: 'keys' }, parts.map(([name, k, c]) => el('span', { class: 'key' },
-    el('i', { style: { background: `var(--${c})` } }), name + ' ', num((m.path ? m.path + '.' : '') + 'price.' + k, fmtTime)))));
+// What the predicted time of all groups consists of. The parts overlap: while a
+// group computes, it also reads and writes main memory.
+function priceBars(m) {
+  const p = m.plan.price, path = (m.path ? m.path + '.' : '') + 'price.';
+  const parts = [['arithmetic', 'compute_us', 'compute'], ['main memory', 'memory_us', 'memory'],
+    ['ring', 'ring_us', 'ring'], ['starting, waiting', 'launch_us', 'wait']].filter(([, k]) => k !== 'ring_us' || plan.machine.ring);
+  return el('div', { class: 'bars' }, parts.flatMap(([name, k, c]) => [el('span', { class: 'name' }, name),
+    el('span', { class: 'bar' }, el('i', { style: { width: Math.min(100, 100 * p[k] / (p.us || 1)) + '%', background: `var(--${c})` } })),
+    el('span', { class: 'n' }, num(path + k, fmtTime))]));
 }
 
 function drawHead() {
@@ -89,6 +95,6 @@ function drawHead() {
     `${plural(plan.dist.team, 'rank')}, once each exchange`));
   const host = document.getElementById('head');
   host.replaceChildren(el('div', { class: 'facts' }, facts),
-    m.plan.price ? priceBar(m) : '',
-    el('div', { class: 'say' }, el('p', { id: 'limit' }, limitSentence(m)), isTeam ? '' : changesList() || ''));
+    el('div', { class: 'say' }, el('div', {}, el('p', { id: 'limit' }, limitSentence(m)), m.plan.price ? priceBars(m) : null),
+      el('div', { id: 'changes' }, isTeam ? null : changesList())));
 }

@@ -24,7 +24,7 @@ function makeFoot() {
 function setTheme(dark) {
   document.documentElement.dataset.theme = dark ? 'dark' : 'light';
   css = null;
-  redraw();
+  redraw(true);
 }
 
 function step(by) {
@@ -46,14 +46,21 @@ let themeBeforePrint = false;
 addEventListener('beforeprint', () => {
   themeBeforePrint = document.documentElement.dataset.theme === 'dark';
   setTheme(false);
-  document.querySelectorAll('details').forEach(d => { d.dataset.was = d.open ? 1 : ''; d.open = true; });
-  for (const v of views) v.draw();
+  document.querySelectorAll('details').forEach(d => {
+    d.dataset.was = d.open ? 1 : '';
+    d.open = true;
+    if (d.make) d.make();
+  });
+  printing = true;
+  drawnState = null;
+  drawNow();
 });
 addEventListener('afterprint', () => {
+  printing = false;
   document.querySelectorAll('details').forEach(d => { d.open = !!d.dataset.was; });
   setTheme(themeBeforePrint);
 });
-addEventListener('resize', redraw);
+addEventListener('resize', () => redraw(true));
 addEventListener('hashchange', () => { readAnchor(); redraw(); });
 
 // The head shows the model that is shown elsewhere.
@@ -75,6 +82,6 @@ if (!location.hash) {
 makeTimeline();
 makeRanks();
 makeCompare();
-for (const v of views) v.draw();
+drawNow();
 makeTitle();
 makeFoot();

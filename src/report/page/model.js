@@ -37,6 +37,8 @@ for (const m of models) {
       at += m.opUs[op];
     }
     g.end = op;
+    g.main = g.first; // the op that takes longest
+    for (let k = g.first; k < g.end; k++) if (m.opUs[k] > m.opUs[g.main]) g.main = k;
   });
 }
 
@@ -64,12 +66,14 @@ function fmtBytes(b) {
   while (b >= 1024 && u < 4) { b /= 1024; u++; }
   return digits(b, u ? 4 : 15) + ' ' + units[u];
 }
-function fmtRate(x) {
+// Shows a number of operations: 1.5 G.
+function fmtCount(x) {
   const units = ['', 'K', 'M', 'G', 'T', 'P'];
   let u = 0;
   while (x >= 1000 && u < 5) { x /= 1000; u++; }
   return digits(x, 3) + ' ' + units[u];
 }
+const fmtFlop = x => fmtCount(x) + 'flop';
 const fmtShare = x => digits(100 * x, 3) + ' %';
 const fmtBox = box => box.map(([lo, hi]) => `${lo}..${hi}`).join(' × ') || 'one element';
 function fmtCores(first, n) {
@@ -214,16 +218,24 @@ function gridBoxes(m, op, grid, access) {
 // model, `op` of an op of it.
 const selected = { m: 0, op: null, core: null, pair: null };
 const hovered = { m: 0, op: null, core: null };
-const views = []; // {part, draw}
+const views = []; // {part, draw, moves}
 
 let drawWanted = false;
-function redraw() {
+let drawnState = null;
+// Draws what has changed before the next frame: all parts if the selection has,
+// else those that zoom and pan, which have `moves` set. `all` says that all
+// parts look different, as after a change of the theme.
+function redraw(all) {
+  if (all === true) drawnState = null;
   if (drawWanted) return;
   drawWanted = true;
-  requestAnimationFrame(() => {
-    drawWanted = false;
-    for (const v of views) v.draw();
-  });
+  requestAnimationFrame(drawNow);
+}
+function drawNow() {
+  const state = JSON.stringify([selected, hovered]), changed = state !== drawnState;
+  drawWanted = false;
+  drawnState = state;
+  for (const v of views) if (changed || v.moves) v.draw();
 }
 function select(what) {
   if ('m' in what && what.m !== selected.m) Object.assign(selected, { op: null, core: null });
@@ -289,7 +301,7 @@ function showTip(event, text) {
 
 // -- Canvases ------------------------------------------------------------------
 
-let css = null;
+let css = null, printing = false;
 function colour(name) {
   css = css || getComputedStyle(document.documentElement);
   return css.getPropertyValue('--' + name).trim();
@@ -306,9 +318,11 @@ function coreColour(i, n) {
   return { fill: `rgb(${c.join(',')})`, ink: c[0] * 0.3 + c[1] * 0.6 + c[2] * 0.1 > 120 ? '#111' : '#fff' };
 }
 
+const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+
 // Sizes a canvas for the screen and returns its context, in CSS pixels.
 function context(canvas, width, height) {
-  const ratio = window.devicePixelRatio || 1;
+  const ratio = Math.max(window.devicePixelRatio || 1, printing ? 3 : 1);
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
@@ -317,16 +331,26 @@ function context(canvas, width, height) {
   const c = canvas.getContext('2d');
   c.setTransform(ratio, 0, 0, ratio, 0, 0);
   c.clearRect(0, 0, width, height);
-  c.font = '11px system-ui, "DejaVu Sans", sans-serif';
+  c.font = FONT;
   c.textBaseline = 'middle';
   return c;
 }
 
 // Draws a text where it fits, shortened if only a part of it does.
+const textWidths = new Map();
+function textWidth(c, text) {
+  let w = textWidths.get(text);
+  if (w == null) {
+    if (textWidths.size > 50000) textWidths.clear();
+    textWidths.set(text, w = c.measureText(text).width);
+  }
+  return w;
+}
 function fitText(c, text, x, y, width) {
   if (width < 8) return;
-  if (c.measureText(text).width > width) {
-    const fits = Math.floor(text.length * width / c.measureText(text).width) - 1;
+  const all = textWidth(c, text);
+  if (all > width) {
+    const fits = Math.floor(text.length * width / all) - 1;
     if (fits < 4) return;
     text = text.slice(0, fits) + '…';
   }
@@ -349,22 +373,31 @@ function hatch(c, x, y, w, h, ink) {
   c.restore();
 }
 
-// Lets wheel, drag and keys change the visible part first..last of an axis that
-// runs from 0 to `end`.
-function zoomable(canvas, axis, draw, pick) {
+// Lets wheel, drag and keys change the visible part first..last of the axis that
+// getAxis returns, which runs from 0 to `end`.
+function zoomable(canvas, getAxis, pick) {
   const limit = () => {
+    const axis = getAxis();
     const size = Math.min(axis.end, Math.max(axis.last - axis.first, axis.end * 1e-6));
     axis.first = Math.max(0, Math.min(axis.first, axis.end - size));
     axis.last = axis.first + size;
-    draw();
+    redraw();
+  };
+  const all = () => {
+    const axis = getAxis();
+    axis.first = 0;
+    axis.last = axis.end;
+    limit();
   };
   const zoom = (factor, at) => {
+    const axis = getAxis();
     const p = at == null ? (axis.first + axis.last) / 2 : at;
     axis.first = p + (axis.first - p) * factor;
     axis.last = p + (axis.last - p) * factor;
     limit();
   };
   const pan = share => {
+    const axis = getAxis();
     const d = (axis.last - axis.first) * share;
     axis.first += d;
     axis.last += d;
@@ -377,15 +410,17 @@ function zoomable(canvas, axis, draw, pick) {
     if (!zooms && !sideways) return;
     e.preventDefault();
     if (sideways) pan((e.deltaX || e.deltaY) / 800);
-    else zoom(Math.exp(e.deltaY / 300), axis.at(e.offsetX));
+    else zoom(Math.exp(e.deltaY / 300), getAxis().at(e.offsetX));
   }, { passive: false });
   let drag = null;
   canvas.addEventListener('pointerdown', e => {
+    const axis = getAxis();
     drag = { x: e.offsetX, moved: false, first: axis.first, last: axis.last };
     canvas.setPointerCapture(e.pointerId);
   });
   canvas.addEventListener('pointermove', e => {
     if (drag && (drag.moved || Math.abs(e.offsetX - drag.x) > 3)) {
+      const axis = getAxis();
       drag.moved = true;
       const d = (drag.x - e.offsetX) / axis.scale();
       axis.first = drag.first + d;
@@ -400,10 +435,10 @@ function zoomable(canvas, axis, draw, pick) {
   canvas.addEventListener('pointerleave', () => { showTip(null, ''); hover({}); });
   canvas.addEventListener('keydown', e => {
     const act = { '+': () => zoom(0.7), '=': () => zoom(0.7), '-': () => zoom(1 / 0.7), ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15),
-      '0': () => { axis.first = 0; axis.last = axis.end; limit(); } }[e.key];
+      '0': all, Home: () => pan(-1e9), End: () => pan(1e9) }[e.key];
     if (act) { e.preventDefault(); act(); }
   });
-  return { zoom, pan, all: () => { axis.first = 0; axis.last = axis.end; limit(); } };
+  return { zoom, pan, all };
 }
 
 // Returns an axis in which `left` pixels stand for its visible beginning.
@@ -420,4 +455,36 @@ function makeAxis(end) {
 function niceStep(length, n) {
   const raw = length / Math.max(n, 1), base = 10 ** Math.floor(Math.log10(raw));
   return base * [1, 2, 5, 10].find(k => k * base >= raw);
+}
+
+// -- Tables ----------------------------------------------------------------------
+
+const MOST_ROWS = 2000;
+
+// Makes a table; isNumber says which columns are numbers.
+function listTable(names, isNumber, rows) {
+  const more = rows.length - MOST_ROWS;
+  return el('div', { class: 'scroll' }, el('table', { class: 'list' }, el('thead', {}, el('tr', {}, names.map(t => el('th', { class: isNumber(t) ? 'n' : null }, t)))),
+    el('tbody', {}, rows.slice(0, MOST_ROWS))), more > 0 ? el('p', { class: 'hint' }, `${more} more are not listed.`) : null);
+}
+
+// Makes a part that is closed at first, and whose content is made when it is
+// opened: pages of large plans open sooner.
+function lazyList(id, title, make) {
+  const part = el('details', { id }, el('summary', {}, title));
+  part.make = () => {
+    part.make = null;
+    part.append(make());
+    redraw(true);
+  };
+  part.addEventListener('toggle', () => { if (part.open && part.make) part.make(); });
+  return part;
+}
+
+// Marks the rows of a part's tables that show what is pointed at or selected.
+function markRows(part, shows) {
+  document.querySelectorAll(part + ' tr[data-op]').forEach(tr => {
+    tr.classList.toggle('hov', hovered.op != null && shows(hovered, tr));
+    tr.classList.toggle('sel', selected.op != null && shows(selected, tr));
+  });
 }

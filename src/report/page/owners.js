@@ -1,5 +1,6 @@
 // Who owns what: each tensor of the shown op as a grid, coloured by the core
-// that has its parts; operands before and after they change hands.
+// that has its parts; operands before and after they change hands; for teams
+// also the parts of ranks, with what the shown rank wants of others.
 
 const ownersCache = new Map();
 let ownersKey = null, ownersCards = [];
@@ -40,9 +41,33 @@ function coresThatReceive(before, after) {
   return cores.size;
 }
 
+const CARD = { width: 200, height: 150, least: 34 };
+
+// Returns the size of a picture of rows x cols elements: it fits into a card, and
+// its shorter side stays readable.
+function cardSize(rows, cols, flat) {
+  if (flat) return { width: CARD.width, height: CARD.least };
+  const scale = Math.min(CARD.width / cols, CARD.height / rows);
+  return { width: Math.max(60, cols * scale), height: Math.max(60, rows * scale) };
+}
+
+// Returns a height for all cards of a model, so that what is below does not move
+// while the pointer goes from op to op.
+function ownersHeight(m) {
+  let most = CARD.least;
+  const tensors = [...m.tensors.values(), ...(isTeam ? plan.tensors : [])];
+  for (const t of tensors) {
+    const [a, b] = [...t.shape].sort((x, y) => y - x);
+    // Either of the two longest dims may be drawn downwards.
+    if (b > 1) most = Math.max(most, cardSize(a, b).height, cardSize(b, a).height);
+  }
+  return most + 92;
+}
+
 function makeOwners(m, op) {
   const body = document.querySelector('#owners .body'), head = document.querySelector('#owners h2');
   ownersCards = [];
+  body.style.height = ownersHeight(m) + 'px';
   if (op == null) {
     head.replaceChildren('Who owns what');
     body.replaceChildren(el('p', { class: 'hint' }, 'Select an op to see which core has which part of its tensors.'));
@@ -65,8 +90,31 @@ function makeOwners(m, op) {
   }
   items.push({ tensor: o.write.tensor, boxes: boxesOf(m, op, o.write), title: o.write.tensor, text: `as ${o.name} writes it` });
   const cards = items.slice(0, 8).map(makeCard.bind(null, m));
-  body.replaceChildren(el('div', { class: 'cards' }, cards), items.length > 8 ? el('p', { class: 'hint' }, `${items.length - 8} more operands are not drawn.`) : '',
-    el('div', { class: 'keys', id: 'core-key' }));
+  if (isTeam) cards.unshift(...rankCards(m, o));
+  body.replaceChildren(el('div', { class: 'cards' }, cards), items.length > 8 ? el('p', { class: 'hint' }, `${items.length - 8} more operands are not drawn.`) : '');
+  head.append(coreKey(isTeam ? dist.team : m.plan.cores, isTeam ? 'rank' : 'core'));
+}
+
+// The colours of cores or ranks, from the first to the last.
+function coreKey(n, word) {
+  if (n < 2) return '';
+  const stops = [...Array(9).keys()].map(i => coreColour(i * (n - 1) / 8, n).fill).join(', ');
+  return el('span', { class: 'keys' }, el('span', { class: 'key' }, `${word} 0 `, el('i', { class: 'ramp', style: { background: `linear-gradient(90deg, ${stops})` } }), ` ${n - 1}`),
+    el('span', { class: 'key' }, el('i', { class: 'shared' }), `of several ${word}s`),
+    el('span', { class: 'key' }, el('i', { class: 'wanted' }), isTeam ? 'wanted by this rank' : 'halo, shared with others'));
+}
+
+// The parts of ranks of the team's tensors that an op uses, and the boxes that
+// the shown rank wants of others.
+function rankCards(m, o) {
+  const rank = m.ranks[0];
+  return [...new Set([o.write.tensor, ...o.reads.map(r => r.tensor)])].flatMap(name => {
+    const owners = (dist.owners || {})[name], t = plan.tensors.find(x => x.name === name);
+    if (!owners || !t || !t.shape.length) return [];
+    const boxes = owners.map((b, core) => ({ core, box: b.map(([lo, n]) => [lo, lo + n]) }));
+    const wants = messages.filter(x => x.to === rank && x.tensor === name).map(x => x.box.map(([lo, n]) => [lo, lo + n]));
+    return [makeCard(m, { tensor: name, t, boxes, n: dist.team, wants, word: 'rank', title: name, text: 'owned by ranks' })];
+  });
 }
 
 // Joins the boxes of several reads per tile: the smallest box around them.
@@ -76,19 +124,15 @@ function joined(lists) {
 }
 
 function makeCard(m, item) {
-  const t = m.tensors.get(item.tensor), tags = [];
-  if (item.moved) tags.push(el('span', { class: 'tag warm' }, `changes hands on ${plural(item.moved, 'core')}`));
-  if (item.halo) tags.push(el('span', { class: 'tag' }, 'with halo'));
+  const t = item.t || m.tensors.get(item.tensor);
   const facts = `${t.dtype} [${t.shape.join(', ')}], ${t.role}`;
-  const title = el('h3', {}, item.title, ' ', el('span', { class: 'tag' }, item.text), ' ', tags);
+  const title = el('div', {}, el('h3', { title: item.title }, item.title), el('p', { class: 'tags hint', title: item.text }, item.text));
   if (!item.boxes || !item.boxes.length)
     return el('div', { class: 'card' }, title, el('p', { class: 'hint' }, facts), el('p', { class: 'hint' }, 'Its parts are not known here.'));
   if (!t.shape.length) return el('div', { class: 'card' }, title, el('p', { class: 'hint' }, facts + ': one element'));
   const dims = shownDims(t.shape, item.boxes);
   const rows = dims.row == null ? 1 : t.shape[dims.row], cols = t.shape[dims.col];
-  // The longer side has a fixed length; the shorter one stays readable.
-  const long = 200, ratio = Math.max(rows, cols) / Math.min(rows, cols), short = Math.max(dims.row == null ? 34 : 100, long / ratio);
-  const width = cols >= rows ? long : short, height = dims.row == null ? 34 : cols >= rows ? short : long;
+  const { width, height } = cardSize(rows, cols, dims.row == null);
   const hiddenAt = dims.hidden.map(d => [d, item.boxes[0].box[d].join()]);
   const drawn = item.boxes.filter(b => hiddenAt.every(([d, k]) => b.box[d].join() === k));
   const parts = new Map();
@@ -99,15 +143,18 @@ function makeCard(m, item) {
   }
   const whole = new Set(item.boxes.map(b => JSON.stringify(b.box))).size === 1 && item.boxes.length > 1;
   const canvas = el('canvas', { style: { width: width + 'px' }, role: 'img', 'aria-label': `${item.title}: which core has which part` });
-  const card = { m, canvas, drawn, parts: [...parts.values()], dims, shape: t.shape, width, height, rows, cols, whole, tensor: item.tensor };
+  const card = { m, canvas, drawn, parts: [...parts.values()], dims, shape: t.shape, width, height, rows, cols, whole, tensor: item.tensor,
+    n: item.n || m.plan.cores, wants: item.wants || [], word: item.word || 'core' };
   canvas.addEventListener('pointermove', e => pickOwner(card, e, false));
   canvas.addEventListener('pointerleave', () => { showTip(null, ''); hover({}); });
   canvas.addEventListener('click', e => pickOwner(card, e, true));
   ownersCards.push(card);
   const shares = [...parts.values()].map(p => p.cores.size), least = Math.min(...shares), most = Math.max(...shares);
-  const notes = [!whole && most > 1 ? `each part on ${least === most ? most : `${least} to ${most}`} cores` : null, whole ? `all ${item.boxes.length} cores have the same part` : null,
-    hiddenAt.length ? `shown: ${hiddenAt.map(([d, k]) => `dim ${d} at ${k.replace(',', '..')}`).join(', ')}` : null].filter(Boolean).join('; ');
-  return el('div', { class: 'card' }, title, canvas, el('p', { class: 'hint' }, facts, notes ? el('br') : null, notes));
+  const notes = [item.moved ? el('span', { class: 'tag warm' }, `changes hands on ${plural(item.moved, 'core')}`) : null,
+    item.halo ? el('span', { class: 'tag' }, 'with halo') : null,
+    card.wants.length ? `rank ${m.ranks[0]} wants ${card.wants.length === 1 ? '1 box' : card.wants.length + ' boxes'}` : null, !whole && most > 1 ? `each part on ${least === most ? most : `${least} to ${most}`} ${card.word}s` : null, whole ? `all ${item.boxes.length} ${card.word}s have the same part` : null,
+    hiddenAt.length ? `shown: ${hiddenAt.map(([d, k]) => `dim ${d} at ${k.replace(',', '..')}`).join(', ')}` : null].filter(Boolean);
+  return el('div', { class: 'card' }, title, canvas, el('p', { class: 'hint' }, facts), el('p', { class: 'hint notes' }, notes.flatMap((n, i) => (i ? ['; ', n] : [n]))));
 }
 
 function boxRect(card, box) {
@@ -119,15 +166,15 @@ function boxRect(card, box) {
 function drawOwners() {
   const now = shown(), m = models[now.m], key = `${now.m}/${now.op}`;
   if (key !== ownersKey) { ownersKey = key; makeOwners(m, now.op); }
-  const core = shownCore(), n = m.plan.cores;
   for (const card of ownersCards) {
+    const core = card.word === 'rank' ? m.ranks[0] : shownCore(), n = card.n;
     const c = context(card.canvas, card.width, card.height);
     for (const { box, cores } of card.parts) {
       const r = boxRect(card, box), one = cores.size === 1 ? [...cores][0] : null;
       // Parts that several cores have show how many these are.
       const ink = one != null ? coreColour(one, n) : { fill: colour('faint'), ink: colour('text') };
-      const text = card.whole ? 'every core' : one != null ? String(one) : `×${cores.size}`;
-      c.globalAlpha = core != null && !cores.has(core) ? 0.4 : 1;
+      const text = card.whole ? `every ${card.word}` : one != null ? String(one) : `×${cores.size}`;
+      c.globalAlpha = core != null && card.word === 'core' && !cores.has(core) ? 0.4 : 1;
       c.fillStyle = ink.fill;
       c.fillRect(r.x, r.y, Math.max(0.5, r.w - (r.w > 5 ? 1 : 0)), Math.max(0.5, r.h - (r.h > 5 ? 1 : 0)));
       if (one == null && r.w > 3 && r.h > 3) {
@@ -160,6 +207,11 @@ function drawOwners() {
             const q = boxRect(card, other.box), x0 = Math.max(r.x, q.x), y0 = Math.max(r.y, q.y), x1 = Math.min(r.x + r.w, q.x + q.w), y1 = Math.min(r.y + r.h, q.y + q.h);
             if (x1 - x0 > 0 && y1 - y0 > 0) hatch(c, x0, y0, x1 - x0, y1 - y0, colour('ring'));
           }
+          for (const want of card.wants) {
+            const q = boxRect(card, want), x = Math.min(q.x, card.width - 3), y = Math.min(q.y, card.height - 3);
+            c.fillStyle = colour('ring');
+            c.fillRect(x, y, Math.max(3, q.w), Math.max(3, q.h));
+          }
           c.strokeStyle = colour('ring');
           c.lineWidth = 2;
           c.strokeRect(r.x + 1, r.y + 1, Math.max(2, r.w - 2), Math.max(2, r.h - 2));
@@ -177,8 +229,12 @@ function pickOwner(card, e, click) {
   });
   if (!hits.length) { showTip(e, ''); hover({}); return; }
   const cores = [...new Set(hits.map(h => h.core))];
-  showTip(e, `${card.tensor} [${fmtBox(hits[0].box)}]\n${card.whole ? 'every core' : cores.length > 4 ? plural(cores.length, 'core') : cores.map(c => `core ${c}`).join(', ')}`);
+  showTip(e, `${card.tensor} [${fmtBox(hits[0].box)}]\n${card.whole ? `every ${card.word}` : cores.length > 4 ? plural(cores.length, card.word) : cores.map(c => `${card.word} ${c}`).join(', ')}`);
   if (card.whole) return;
+  if (card.word === 'rank') { // a click shows the plan of this rank
+    if (click) select({ m: models.findIndex(x => x.ranks.includes(cores[0])) });
+    return;
+  }
   if (click) select({ core: selected.core === cores[0] ? null : cores[0] });
   else if (selected.op != null) hover({ m: selected.m, op: selected.op, core: cores[0] });
   else hover({ m: hovered.m, op: hovered.op, core: cores[0] });

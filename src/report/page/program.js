@@ -29,56 +29,71 @@ function opsByLine(m) {
   }
   return lines;
 }
-for (const m of models) m.lines = opsByLine(m);
+for (const m of models) {
+  m.lines = opsByLine(m);
+  m.lineOf = new Array(m.ops.length).fill(-1);
+  m.lines.forEach((ops, line) => ops.forEach(op => { m.lineOf[op] = line; }));
+}
 
+const CHUNK = 100; // lines
 let programModel = null, programRows = [];
+
+// The columns are line number, text, and of its ops the number, work and time.
+function makeLine(m, i, most) {
+  const text = sourceLines[i], ops = m.lines[i], comment = text.indexOf('#'), line = el('div', { class: 'line', 'data-line': i + 1 });
+  line.append(el('span', { class: 'no' }, i + 1), el('code', {}, comment < 0 ? text : [text.slice(0, comment),
+    el('span', { class: 'comment' }, text.slice(comment))]));
+  if (!ops.length) return line;
+  const main = ops.reduce((b, o) => ((m.opUs[o] || 0) > (m.opUs[b] || 0) ? o : b), ops[ops.length - 1]);
+  const us = ops.reduce((s, o) => s + (m.opUs[o] || 0), 0);
+  line.classList.add('has');
+  line.setAttribute('role', 'option');
+  line.append(el('span', { class: 'n count', title: ops.slice(0, 40).map(o => m.ops[o].name).join(', ') }, ops.length),
+    el('span', { class: 'n' }, fmtCount(ops.reduce((s, o) => s + m.ops[o].flops, 0))),
+    el('span', { class: 'n us' }, m.timeline ? fmtTime(us) : '',
+      us ? el('i', { style: { width: 100 * us / most + '%', background: `var(--${m.ops[main].kind})` } }) : null));
+  return link(line, m.index, main);
+}
 
 function makeProgram(m) {
   programModel = m;
-  programRows = [];
   const sums = m.lines.map(ops => ops.reduce((s, i) => s + (m.opUs[i] || 0), 0));
-  const most = Math.max(...sums, 1e-300);
-  const rows = sourceLines.map((text, i) => {
-    const ops = m.lines[i], comment = text.indexOf('#');
-    const code = el('td', { class: 'code mono' }, comment < 0 ? text : [text.slice(0, comment),
-      el('span', { class: 'comment' }, text.slice(comment))]);
-    const main = ops.reduce((b, o) => ((m.opUs[o] || 0) > (m.opUs[b] || 0) ? o : b), ops[ops.length - 1]);
-    if (!ops.length) {
-      code.colSpan = 3;
-      const plain = el('tr', { 'data-line': i + 1 }, el('td', { class: 'no' }, i + 1), code);
-      programRows.push(plain);
-      return plain;
-    }
-    const row = el('tr', { class: 'has', tabindex: 0, 'data-line': i + 1 },
-      el('td', { class: 'no' }, i + 1), code,
-      el('td', { class: 'us', title: ops.map(o => m.ops[o].name).join(', ') }, m.timeline ? fmtTime(sums[i]) : ''),
-      el('td', { class: 'bar' }, sums[i] ? el('i', {
-        style: { width: 40 * sums[i] / most + 'px', background: `var(--${m.ops[main].kind})` } }) : ''));
-    link(row, m.index, main);
-    programRows.push(row);
-    return row;
-  });
-  const body = document.querySelector('#program .body');
-  body.replaceChildren(el('table', {}, rows));
+  const most = sums.reduce((a, b) => Math.max(a, b), 1e-300);
+  programRows = sourceLines.map((_, i) => makeLine(m, i, most));
+  const some = m.lines.some(ops => ops.length > 1), body = document.querySelector('#program .body');
+  body.classList.toggle('counts', some);
+  // Browsers lay out and draw only those chunks of a long text that are visible.
+  const chunks = [];
+  for (let i = 0; i < programRows.length; i += CHUNK) {
+    const rows = programRows.slice(i, i + CHUNK);
+    chunks.push(el('div', { class: 'chunk', role: 'presentation', style: { containIntrinsicSize: `auto ${20 * rows.length}px` } }, rows));
+  }
+  body.replaceChildren(el('div', { class: 'line titles' }, ['', '', 'ops', 'flop', m.timeline ? 'time' : ''].map(t => el('span', { class: t === 'ops' ? 'n count' : 'n' }, t))),
+    el('div', { id: 'lines', role: 'listbox', tabindex: 0, 'aria-label': 'Statements of the program; arrows go from op to op' }, chunks));
   document.querySelector('#program h2').replaceChildren('Program',
     el('small', {}, `${plural(m.ops.length, 'op')} in ${plural(m.groups.length, 'group')}${m.timeline ? ', ' + m.timeline.basis + ' times' : ''}`));
+}
+
+const marked = { hov: null, sel: null };
+function markLine(name, row) {
+  if (marked[name] === row) return;
+  if (marked[name]) marked[name].classList.remove(name);
+  if (row) row.classList.add(name);
+  marked[name] = row;
 }
 
 let lastScrolled = null;
 function drawProgram() {
   const m = models[shown().m];
   if (m !== programModel) makeProgram(m);
-  const line = (model, op) => (op == null || model !== m.index ? -1 : m.lines.findIndex(l => l.includes(op)));
-  const h = line(hovered.m, hovered.op), s = line(selected.m, selected.op);
-  programRows.forEach((r, i) => {
-    r.classList.toggle('hov', i === h);
-    r.classList.toggle('sel', i === s);
-  });
-  note('program', h >= 0 || s >= 0);
-  if (s >= 0 && lastScrolled !== selected.op) {
-    const body = document.querySelector('#program .body'), r = programRows[s];
-    if (r.offsetTop < body.scrollTop || r.offsetTop > body.scrollTop + body.clientHeight - 30)
-      body.scrollTop = r.offsetTop - body.clientHeight / 2;
+  const row = s => (s.op == null || s.m !== m.index ? null : programRows[m.lineOf[s.op]] || null);
+  const h = row(hovered), s = row(selected);
+  markLine('hov', h);
+  markLine('sel', s);
+  note('program', !!(h || s));
+  if (s && lastScrolled !== selected.op) {
+    const body = document.querySelector('#program .body'), top = s.getBoundingClientRect().top - body.getBoundingClientRect().top;
+    if (top < 20 || top > body.clientHeight - 30) body.scrollTop += top - body.clientHeight / 2;
   }
   lastScrolled = selected.op;
   drawSelection();
@@ -93,7 +108,7 @@ function drawSelection() {
   note('selection', oi != null);
   if (oi == null) {
     title.replaceChildren('Selection');
-    body.replaceChildren(el('p', { class: 'hint' }, 'Point at an op anywhere on this page to see it in all pictures; click to select it. ↑ and ↓ go from op to op, Esc deselects.'));
+    body.replaceChildren(el('p', { class: 'hint' }, 'Point at an op anywhere on this page to see it in all pictures; click to select it. ↑ and ↓ go from op to op, Esc deselects. In the timeline and the scratchpad + and − zoom, ← and → pan, 0 shows all.'));
     return;
   }
   const op = m.ops[oi], g = m.groups[m.groupOf[oi]], d = op.divide, rows = [];
@@ -103,7 +118,7 @@ function drawSelection() {
   title.replaceChildren(`Op ${oi}: ${op.name}`, el('small', {}, op.kind + (op.reducer ? ', ' + op.reducer : '')));
   add('computes', el('code', {}, op.body));
   if (m.opUs[oi] != null) add('time', `${fmtTime(m.opUs[oi])}, ${fmtShare(m.opUs[oi] / (m.timeline.us || 1))} of the plan`);
-  add('work', `${fmtRate(op.flops)}flop, ${fmtBytes(op.bytes)} touched`);
+  add('work', `${fmtFlop(op.flops)}, ${fmtBytes(op.bytes)} touched`);
   if (d) {
     add('cut into', `${splitText(d.splits)}: ${plural(d.cores, 'core')}${d.rounds > 1 ? `, ${d.rounds} rounds` : ''}${d.slices === 'uneven' ? ', uneven' : ''}`);
     if (d.reduction_split) add('partial sums', 'over ' + d.reduction_split);

@@ -7,7 +7,7 @@ let roofModel = null, roofDots = [];
 function roofs(m) {
   const t = plan.machine || {}, measured = data.measured || {}, list = [];
   if (measured.peak_gflops) return { bandwidth: (measured.copy_gb_per_s || 0) * 1e9, list: [{ name: 'measured peak', rate: measured.peak_gflops * 1e9 }], measured: true };
-  if (t.mac_rate) list.push({ name: 'products', rate: 2 * t.mac_rate * m.plan.cores });
+  if (t.mac_rate) list.push({ name: 'matrix products', rate: 2 * t.mac_rate * m.plan.cores });
   if (t.vector_rate) list.push({ name: 'other ops', rate: t.vector_rate * m.plan.cores });
   return { bandwidth: t.memory_bandwidth || 0, list };
 }
@@ -46,26 +46,26 @@ function makeRoofline(m) {
   const Y = v => height - bottom - (height - top - bottom) * Math.log(Math.max(v, y0) / y0) / Math.log(y1 / y0);
   const svg = el('svg', { viewBox: `0 0 ${width} ${height}`, role: 'group', 'aria-label': 'Roofline of the groups' });
   for (let v = x0; v <= x1 * 1.01; v *= 10)
-    svg.append(el('line', { class: 'axis', x1: X(v), x2: X(v), y1: top, y2: height - bottom }), el('text', { class: 'dim', x: X(v), y: height - bottom + 14, 'text-anchor': 'middle' }, fmtRate(v).trim()));
+    svg.append(el('line', { class: 'axis', x1: X(v), x2: X(v), y1: top, y2: height - bottom }), el('text', { class: 'dim', x: X(v), y: height - bottom + 14, 'text-anchor': 'middle' }, fmtCount(v).trim()));
   for (let v = y0; v <= y1 * 1.01; v *= 10)
-    svg.append(el('line', { class: 'axis', x1: left, x2: width - right, y1: Y(v), y2: Y(v) }), el('text', { class: 'dim', x: left - 6, y: Y(v) + 4, 'text-anchor': 'end' }, fmtRate(v) + 'op/s'));
-  svg.append(el('text', { class: 'dim', x: (left + width) / 2, y: height - 4, 'text-anchor': 'middle' }, `operations per byte of main memory`));
+    svg.append(el('line', { class: 'axis', x1: left, x2: width - right, y1: Y(v), y2: Y(v) }), el('text', { class: 'dim', x: left - 6, y: Y(v) + 4, 'text-anchor': 'end' }, fmtFlop(v) + '/s'));
+  svg.append(el('text', { class: 'dim', x: (left + width) / 2, y: height - 4, 'text-anchor': 'middle' }, 'flop per byte of main memory'));
   const stroke = { fill: 'none', stroke: 'var(--dim)', 'stroke-width': 1.5 };
   for (const r of roof.list) {
     const from = roof.bandwidth ? r.rate / roof.bandwidth : x0;
     svg.append(el('line', { ...stroke, x1: X(Math.max(x0, from)), x2: width - right, y1: Y(r.rate), y2: Y(r.rate) }),
-      el('text', { x: width - right - 4, y: Y(r.rate) - 5, 'text-anchor': 'end' }, `${r.name}: ${fmtRate(r.rate)}op/s`));
+      el('text', { x: width - right - 4, y: Y(r.rate) - 5, 'text-anchor': 'end' }, `${r.name}: ${fmtFlop(r.rate)}/s`));
   }
   if (roof.bandwidth) {
     const end = Math.min(x1, highest / roof.bandwidth);
     svg.append(el('line', { ...stroke, x1: X(Math.max(x0, y0 / roof.bandwidth)), y1: Y(Math.max(y0, x0 * roof.bandwidth)), x2: X(end), y2: Y(end * roof.bandwidth) }),
-      el('text', { x: X(Math.sqrt(Math.max(x0, y0 / roof.bandwidth) * end)) - 10, y: Y(Math.sqrt(Math.max(y0, x0 * roof.bandwidth) * end * roof.bandwidth)) - 3, 'text-anchor': 'end' }, `${roof.measured ? 'measured copy' : 'main memory'}: ${fmtRate(roof.bandwidth)}B/s`));
+      el('text', { x: X(Math.sqrt(Math.max(x0, y0 / roof.bandwidth) * end)) - 10, y: Y(Math.sqrt(Math.max(y0, x0 * roof.bandwidth) * end * roof.bandwidth)) - 3, 'text-anchor': 'end' }, `${roof.measured ? 'measured copy' : 'main memory'}: ${fmtCount(roof.bandwidth)}B/s`));
   }
-  const longest = points[0].us, named = [];
+  const longest = points[0].us, named = [], labels = [];
   for (const p of points.slice(0, 3000)) {
     const r = 4 + 9 * Math.sqrt(p.us / longest), x = X(p.x), y = Y(p.y);
-    const dot = link(el('circle', { class: 'dot', cx: x, cy: y, r, fill: `var(--${p.kind})`, 'fill-opacity': 0.85, tabindex: 0, 'data-op': p.op }), m.index, p.op);
-    const text = `${p.name}\n${fmtRate(p.y)}op/s, ${digits(p.x, 3)} operations per byte\n${fmtTime(p.us)}`;
+    const dot = link(el('circle', { class: 'dot', cx: x, cy: y, r, fill: `var(--${p.kind})`, 'fill-opacity': 0.85, tabindex: points.length > 100 ? null : 0, 'data-op': p.op }), m.index, p.op);
+    const text = `${p.name}\n${fmtFlop(p.y)}/s, ${digits(p.x, 3)} flop per byte\n${fmtTime(p.us)}`;
     dot.addEventListener('pointermove', e => showTip(e, text));
     dot.addEventListener('pointerleave', () => showTip(null, ''));
     roofDots.push({ dot, gi: p.gi });
@@ -74,9 +74,10 @@ function makeRoofline(m) {
     const wide = p.name.length * 6.3, flip = x + r + 4 + wide > width - right, label = { x: flip ? x - r - 4 - wide : x + r + 4, y: y + 4, w: wide };
     if (named.length < 14 && named.every(q => Math.abs(q.y - label.y) > 13 || q.x + q.w < label.x || label.x + label.w < q.x) && label.x > left) {
       named.push(label);
-      svg.append(el('text', { x: flip ? x - r - 4 : label.x, y: label.y, 'text-anchor': flip ? 'end' : 'start', 'pointer-events': 'none' }, p.name));
+      labels.push(el('text', { x: flip ? x - r - 4 : label.x, y: label.y, 'text-anchor': flip ? 'end' : 'start', 'pointer-events': 'none' }, p.name));
     }
   }
+  svg.append(...labels);
   body.replaceChildren(svg);
   part.querySelector('h2').replaceChildren('Roofline', el('small', {}, `a dot is a group, its area the time; ${roof.measured ? 'measured on this machine' : m.timeline.basis + ' times on ' + plan.target}`));
 }
