@@ -61,6 +61,9 @@ struct dv_vec_op {
     // If the inner loop has this many iterations, the outer loop continues it
     // in memory, and both run as one loop; 0: never.
     int64_t fuse;
+    // By variable outside the kernel's loops: the same for that variable, which
+    // then becomes part of the inner loop.
+    int64_t join[DV_MAX_VARS];
     // The read number of each operand, or INDEX if its address is the value of
     // a variable. Operands are the reads (for a window, a small reduction that
     // is unrolled, those of each of its points), then those that are loaded as
@@ -861,6 +864,23 @@ static int64_t find_fuse(const dv_vec_op *v, const dv_vec_how *how)
     return fuse_length(as, v->n_operands) == n ? n : 0;
 }
 
+// Finds for each variable outside the kernel's loops whether it continues the
+// inner loop in memory, as do rows of an image that is a part of a tensor.
+// Elements that are not reduced have the same bits in any loop.
+static void find_joins(dv_vec_op *v)
+{
+    if (v->reduce != DV_VEC_EACH || v->inner < 0 || v->n_indices)
+        return;
+    for (int32_t k = 0; k < v->n_written; k++) {
+        dv_vec_operand as[DV_VEC_MAX_OPERANDS] = {{0}};
+        for (int32_t i = 0; i < v->n_operands; i++) {
+            as[i].inner = v->step[i * v->n_vars + v->inner];
+            as[i].outer = v->step[i * v->n_vars + v->written[k]];
+        }
+        v->join[v->written[k]] = fuse_length(as, v->n_operands);
+    }
+}
+
 static int strides_fit(const dv_vec_shape *s)
 {
     for (int i = 0; i < s->n_operands; i++)
@@ -1025,6 +1045,7 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
     // two loops must not run as one. Copies have other strides than tensors.
     int apart = m->how->staged || (m->how->as && !m->how->as->collapse);
     v->fuse = apart ? 0 : find_fuse(v, m->how);
+    find_joins(v);
     // If the expression is long, the kernels are generated even if the caller
     // wants them later, because only that shows whether they exceed the size
     // limit.
@@ -1138,6 +1159,7 @@ typedef struct runner {
     const int64_t *begin, *end;
     int64_t point[DV_MAX_VARS];
     int64_t rows, n;
+    int32_t n_written; // of v->written, those that are loops around the kernel
     char *at[DV_VEC_MAX_OPERANDS];
 } runner;
 
@@ -1275,6 +1297,12 @@ static void set_out(runner *r, const dv_vec_op *v, void *const *at,
     r->end = end;
     r->rows = v->outer < 0 ? 1 : end[v->outer] - begin[v->outer];
     r->n = v->inner < 0 ? 1 : end[v->inner] - begin[v->inner];
+    for (r->n_written = v->n_written; r->n_written > 0; r->n_written--) {
+        int32_t x = v->written[r->n_written - 1];
+        if (v->join[x] != r->n)
+            break;
+        r->n *= end[x] - begin[x];
+    }
     for (int k = 0; k < v->n_vars; k++)
         r->point[k] = begin[k];
     for (int i = 0; i < v->n_operands; i++)
@@ -1297,7 +1325,7 @@ static void run_plain(const dv_vec_op *v, void *const *at, const int64_t *begin,
     int64_t all = outer ? r.n : both ? 1 : r.rows;
     do {
         if (v->n_indices)
-            prefetch_next(&r, v->written, v->n_written);
+            prefetch_next(&r, v->written, r.n_written);
         if (!several) {
             dv_vec_args args = args_for(&r, r.rows, r.n, NULL, operands);
             v->call[NEW_ACC][FINISHED](&args);
@@ -1312,7 +1340,7 @@ static void run_plain(const dv_vec_op *v, void *const *at, const int64_t *begin,
         }
         if (all > SCRATCH)
             advance(&r, var, -all);
-    } while (next_point(&r, v->written, v->n_written));
+    } while (next_point(&r, v->written, r.n_written));
 }
 
 typedef struct block_runner {
