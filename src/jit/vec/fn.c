@@ -62,6 +62,36 @@ static int32_t negate_whole(dv_vec_build *b, const int32_t *x)
     return dv_vec_put(b, DV_V_ISUB, dv_vec_bits(b, 0), x[0], 0);
 }
 
+// Returns whether a value is a constant, neither nan nor -0, with which bounds
+// are one instruction where minima and maxima of two values take several.
+static int is_bound(const dv_vec_build *b, int32_t v)
+{
+    uint64_t bits = b->vals[v].bits, sign = UINT64_C(1) << (b->is64 ? 63 : 31);
+    uint64_t inf = b->is64 ? UINT64_C(0x7ff) << 52 : UINT64_C(0xff) << 23;
+    return b->vals[v].op == DV_V_CONST && !b->vals[v].imm && bits != sign &&
+           (bits & (sign - 1)) <= inf;
+}
+
+static int32_t min_or_max(dv_vec_build *b, const int32_t *x, dv_vop any,
+                          dv_vop bound)
+{
+    if (b->failed)
+        return dv_vec_put(b, any, x[0], x[1], 0);
+    int first = is_bound(b, x[0]), second = is_bound(b, x[1]);
+    return dv_vec_put(b, first || second ? bound : any, x[first && !second],
+                      x[!first || second], 0);
+}
+
+static int32_t minimum(dv_vec_build *b, const int32_t *x)
+{
+    return min_or_max(b, x, DV_V_FMIN, DV_V_FLEAST);
+}
+
+static int32_t maximum(dv_vec_build *b, const int32_t *x)
+{
+    return min_or_max(b, x, DV_V_FMAX, DV_V_FMOST);
+}
+
 static int32_t relu(dv_vec_build *b, const int32_t *x)
 {
     return dv_vec_put(b, DV_V_FMOST, x[0], dv_vec_float(b, 0), 0);
@@ -202,8 +232,8 @@ static const rule rules[DV_N_FNS] = {
     [DV_FN_BITOR] = {.whole_op = DV_V_OR},
     [DV_FN_SHL] = {.whole_code = shift_left},
     [DV_FN_SHR] = {.whole_code = shift_right},
-    [DV_FN_MIN] = {.op = DV_V_FMIN, .whole_op = DV_V_IMIN},
-    [DV_FN_MAX] = {.op = DV_V_FMAX, .whole_op = DV_V_IMAX},
+    [DV_FN_MIN] = {.code = minimum, .whole_op = DV_V_IMIN},
+    [DV_FN_MAX] = {.code = maximum, .whole_op = DV_V_IMAX},
 };
 
 int dv_vec_has(dv_fn fn, dv_dtype compute)
