@@ -26,6 +26,14 @@ check:
 	@sh scripts/deps.sh check
 	@sh scripts/test.sh check $(JOBS)
 
+# The Python package, in build/dev/python, and its tests. `pip install .` builds
+# and installs it for another Python.
+python:
+	@sh scripts/deps.sh python
+	@cmake --preset dev --log-level=WARNING
+	@cmake --build --preset dev -j $(JOBS) --target divvy_python
+	@ctest --preset dev -j $(JOBS) -L '^python$$'
+
 install: release
 	@cmake --install build/release --prefix "$(PREFIX)"
 
@@ -60,4 +68,4 @@ attack:
 	@sh scripts/deps.sh check
 	@sh scripts/attack.sh $(JOBS)
 
-.PHONY: all deps release demo test check attack install format format-check fuzz bench bench-gemm clean
+.PHONY: all deps release demo test check attack python install format format-check fuzz bench bench-gemm clean

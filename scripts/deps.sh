@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install what is missing, through apt: deps.sh build|test|check
+# Install what is missing, through apt: deps.sh build|test|python|check
 # Says what it installs. Without apt it lists what is needed and stops.
 set -e
 packages="cmake ninja-build gcc libc6-dev pkg-config libhwloc-dev"
@@ -10,6 +10,12 @@ other="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 [ "$(uname -m)" = aarch64 ] && other="gcc-x86-64-linux-gnu libc6-dev-amd64-cross"
 [ "$1" = check ] && packages="$packages clang clang-format libmpich-dev mpich $other qemu-user chromium python3"
 
+case $1 in python | check) packages="$packages python3-dev python3-numpy python3-pytest" ;; esac
+
+# The Python that Debian's packages are for.
+debian_python() {
+    [ -x /usr/bin/python3 ] && /usr/bin/python3 -c "$1" 2>/dev/null
+}
 # Is the thing there, whatever package it came from?
 have() {
     case $1 in
@@ -31,6 +37,9 @@ have() {
     libmpich-dev) command -v mpicc.mpich >/dev/null ;;
     chromium) command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ;;
     python3) command -v python3 >/dev/null ;;
+    python3-dev) debian_python 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' ;;
+    python3-numpy) debian_python 'import numpy' ;;
+    python3-pytest) debian_python 'import pytest' ;;
     mpich) command -v mpirun.mpich >/dev/null ;;
     pkg-config) command -v pkg-config >/dev/null ;;
     libc6-dev) echo '#include <stdio.h>' | gcc -fsyntax-only -x c - 2>/dev/null ;;

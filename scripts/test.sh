@@ -46,6 +46,8 @@ else
     build dev --target check_programs
     stage foreign 3 "the other instruction set, the second MPI, altered plans"
     ctest --preset dev -j "$jobs" -L '^(check|attack)$'
+    stage python 1 "the Python package"
+    ctest --preset dev -j "$jobs" -L '^python$'
     stage random 3 "three times as many random cases"
     DV_CASES="${DV_CASES:-300}" ctest --preset dev -j "$jobs" -L '^prop$'
     stage sanitize-build 3 "gcc with address and undefined-behaviour sanitizers"

@@ -125,6 +125,10 @@ DV_API dv_status dv_diag_status(const dv_diag *d);
 // Returns the warnings and the error with file, line, column and caret, as
 // text, which is valid until the next call; "" if there is no message.
 DV_API const char *dv_diag_text(dv_diag *d);
+// Return the error's message alone, "" if there is no error, and the file of
+// its position, NULL if it has none; valid until the diag changes.
+DV_API const char *dv_diag_message(const dv_diag *d);
+DV_API const char *dv_diag_file(const dv_diag *d);
 // Return the line and the column of the error, counted from 1; 0 if it has no
 // position in a text.
 DV_API int dv_diag_line(const dv_diag *d);

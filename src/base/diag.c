@@ -230,6 +230,17 @@ const dv_message *dv_diag_warning(const dv_diag *d, int32_t i)
     return kept ? &d->warnings[i] : NULL;
 }
 
+const char *dv_diag_message(const dv_diag *d)
+{
+    return d && d->status != DV_OK ? d->error.text : "";
+}
+
+const char *dv_diag_file(const dv_diag *d)
+{
+    int has_position = d && d->status != DV_OK && d->error.line > 0;
+    return has_position ? d->error.file : NULL;
+}
+
 int dv_diag_line(const dv_diag *d)
 {
     return d && d->status != DV_OK ? (int)d->error.line : 0;

@@ -1,0 +1,131 @@
+// The extension module _divvy: the door from Python to the library. It is
+// compiled with Python's limited API, so that one binary serves Python 3.11 and
+// later.
+//
+//   module.c    the table of functions, and how the module is initialised
+//   error.c     failures of the library as exceptions
+//   operand.c   arrays of Python's libraries as operands, without a copy
+//   dlpack.c    capsules of DLPack, both kinds, in and out
+//   array.c     divvy.Array, which other libraries take without a copy
+//   result.c    results of the kind of an operand: numpy, torch, jax, Array
+//   einsum.c    einsum with a cache of expressions that are ready to run
+//
+// Every function is called with the GIL held, unless its comment says
+// otherwise. A function that returns a pointer returns NULL, and one that
+// returns an int -1, after it has set an exception.
+#ifndef DIVVY_PY_H
+#define DIVVY_PY_H
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030b0000
+#include <Python.h>
+#include "divvy/divvy.h"
+#include <stdint.h>
+
+// -- error.c ------------------------------------------------------------------
+
+int dvpy_error_init(PyObject *module);
+// Sets the exception that belongs to the failure that `diag` describes, and
+// returns NULL. If a Python exception is set already, it stays: a callback that
+// raised an exception has stopped the library.
+PyObject *dvpy_raise(dv_diag *diag);
+// Sets a divvy.Error without a position. DV_E_USAGE and DV_E_SHAPE are
+// ValueErrors, DV_E_DTYPE is a TypeError.
+PyObject *dvpy_fail(dv_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// -- operand.c ----------------------------------------------------------------
+
+// An array of another library, borrowed while the operand exists.
+typedef struct dvpy_operand {
+    dv_dtype dtype;
+    int n_dims;
+    int is_readonly;
+    int64_t shape[DV_MAX_DIMS];
+    int64_t strides[DV_MAX_DIMS]; // in elements
+    void *data;
+    // What is to be released: a buffer, a tensor of DLPack, or an object.
+    Py_buffer view; // its obj is NULL if there is no buffer
+    void *managed;  // of DLPack; NULL: none
+    int is_versioned;
+    PyObject *owner; // NULL: none
+} dvpy_operand;
+
+// Borrows the memory of an array: a divvy.Array, whatever has the buffer
+// protocol, or has `__dlpack__`. Anything else (lists, numbers) becomes a numpy
+// array if numpy has been imported.
+int dvpy_operand_get(dvpy_operand *out, PyObject *array);
+void dvpy_operand_release(dvpy_operand *o);
+// Returns whether the elements are in row-major order without gaps.
+int dvpy_operand_is_dense(const dvpy_operand *o);
+// Returns a type's number for its name ("f32", "float32", or an object whose
+// `name` is one), or -1.
+int dvpy_dtype_read(PyObject *name);
+const char *dvpy_dtype_name(dv_dtype t); // "f32"
+const char *dvpy_numpy_name(dv_dtype t); // "float32"
+int dvpy_dtype_size(dv_dtype t);         // in bytes
+const char *dvpy_format(dv_dtype t);     // of buffers; NULL: there is none
+
+// -- dlpack.c -----------------------------------------------------------------
+
+// Returns 1 if the array has no `__dlpack__`.
+int dvpy_dlpack_get(dvpy_operand *out, PyObject *array);
+void dvpy_dlpack_release(dvpy_operand *o);
+// The methods `__dlpack__` and `__dlpack_device__` of divvy.Array.
+PyObject *dvpy_dlpack_export(PyObject *self, PyObject *args, PyObject *names);
+PyObject *dvpy_dlpack_device(PyObject *self, PyObject *unused);
+
+// -- array.c ------------------------------------------------------------------
+
+// An array in memory of its own, or in that of `base`.
+typedef struct dvpy_array {
+    PyObject ob_base;
+    dv_dtype dtype;
+    int n_dims;
+    int is_readonly;
+    int64_t shape[DV_MAX_DIMS];
+    int64_t strides[DV_MAX_DIMS]; // in elements
+    Py_ssize_t byte_shape[DV_MAX_DIMS], byte_strides[DV_MAX_DIMS]; // of buffers
+    void *data;
+    void *memory;       // owned; NULL: none
+    dvpy_operand *base; // owned; keeps the memory of another array; NULL: none
+} dvpy_array;
+
+extern PyTypeObject *dvpy_array_type;
+int dvpy_array_init(PyObject *module);
+// Makes an array with memory of its own, which is not initialised.
+dvpy_array *dvpy_array_new(dv_dtype dtype, int n_dims, const int64_t *shape);
+// Makes an array that shows memory of `base`, which it takes over: after a
+// success the caller does not release it.
+dvpy_array *dvpy_array_view(dvpy_operand *base, dv_dtype dtype, void *data,
+                            int n_dims, const int64_t *shape,
+                            const int64_t *strides);
+PyObject *dvpy_asarray(PyObject *module, PyObject *array);
+
+// -- result.c -----------------------------------------------------------------
+
+// The library whose arrays a function returns.
+typedef enum dvpy_kind {
+    DVPY_ARRAY, // divvy.Array
+    DVPY_NUMPY,
+    DVPY_TORCH,
+    DVPY_STANDARD, // the Python array API standard (jax and others)
+} dvpy_kind;
+
+dvpy_kind dvpy_kind_of(PyObject *array);
+// Makes an array to write a result to, and borrows its memory: `out` is to be
+// released before dvpy_result_finish, which makes the array one of the kind of
+// `like` and takes over the caller's reference.
+PyObject *dvpy_result_new(dvpy_operand *out, dvpy_kind kind, dv_dtype dtype,
+                          int n_dims, const int64_t *shape);
+PyObject *dvpy_result_finish(PyObject *result, dvpy_kind kind, PyObject *like);
+// Returns a module that has been imported, as a new reference, or NULL without
+// an exception.
+PyObject *dvpy_imported(const char *name);
+
+// -- einsum.c -----------------------------------------------------------------
+
+int dvpy_einsum_init(PyObject *module);
+PyObject *dvpy_einsum(PyObject *module, PyObject *const *args, Py_ssize_t n,
+                      PyObject *names);
+
+#endif
