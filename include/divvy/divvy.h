@@ -4,6 +4,7 @@
 //
 //   divvy/build.h   programs built by calls instead of text
 //   divvy/choose.h  one strategy per node, with costs of pairs and memory
+//   divvy/divide.h  single ops divided over cores, for compilers
 //   divvy/dist.h    teams of processes, and arrays divided over them
 //   divvy/einsum.h  einsum expressions
 //   divvy/fuse.h    ops fused into tiled groups for a scratchpad

@@ -14,6 +14,7 @@
 //   space.c      finds the units, limits and spans of an op
 //   seed.c       divides as Torch-Spyre does
 //   best.c       chooses the cheapest division of each op
+//   op.c         divides one op of a caller that has no program
 //   pass.c       the pass "divide" and its section of the plan
 #ifndef DV_DIVIDE_H
 #define DV_DIVIDE_H
@@ -139,6 +140,14 @@ int dv_divide_menu(dv_splits *out, int most, const dv_divide_space *s,
                    const dv_target *t, const dv_divide_request *r);
 dv_status dv_divide_seed(dv_divided *out, const dv_divide_space *s,
                          const dv_divide_request *r, dv_diag *diag);
+
+// Divides an op by one of the planners, which sets the fields `cost` and
+// `span_only` of the request.
+dv_status dv_divide_by(dv_divided *out, dv_divide method,
+                       const dv_divide_space *s, const dv_target *t,
+                       dv_divide_request r, dv_diag *diag);
+// Returns the field `shares` of spaces of this target.
+int64_t dv_divide_shares(const dv_target *t);
 
 // Recomputes what the plan reports about the division of op i (its costs and
 // the bytes that cores access) after a later pass has changed its slices.

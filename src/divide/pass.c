@@ -94,19 +94,14 @@ static int pins_of(const pinned_op *all, size_t n_all, int32_t op, dv_pin *pins)
     return n;
 }
 
-static dv_status decide(const dv_plan *plan, dv_divide method,
-                        const dv_divide_space *s, const dv_pin *pins,
-                        int n_pins, dv_divided *out, dv_diag *diag)
+dv_status dv_divide_by(dv_divided *out, dv_divide method,
+                       const dv_divide_space *s, const dv_target *t,
+                       dv_divide_request r, dv_diag *diag)
 {
-    dv_divide_request r = {.pins = pins,
-                           .n_pins = n_pins,
-                           .cores = plan->target.cores,
-                           .span_limit_bytes = plan->target.span_limit_bytes,
-                           .cost = method == DV_DIVIDE_SEED_COST,
-                           .span_only = method == DV_DIVIDE_SPAN,
-                           .at = {&plan->ops->src, s->op->off}};
+    r.cost = method == DV_DIVIDE_SEED_COST;
+    r.span_only = method == DV_DIVIDE_SPAN;
     if (!method || method == DV_DIVIDE_BEST)
-        return dv_divide_best(out, s, &plan->target, &r, diag);
+        return dv_divide_best(out, s, t, &r, diag);
     DV_TRY(dv_divide_seed(out, s, &r, diag));
     // The planner `seed`, like Torch-Spyre, rounds slice lengths down when it
     // checks the span limit (on the bytes between the first and last one that a
@@ -123,8 +118,14 @@ static dv_status decide(const dv_plan *plan, dv_divide method,
     }
     // Report the time that divvy's cost model predicts, because Torch-Spyre's
     // planner minimises another cost.
-    out->cost_us = dv_divide_cost(s, &plan->target, &out->splits);
+    out->cost_us = dv_divide_cost(s, t, &out->splits);
     return DV_OK;
+}
+
+int64_t dv_divide_shares(const dv_target *t)
+{
+    // Machines that compute on tiles may give any tile to any core afterwards.
+    return t->ring && !t->tile_rows ? dv_target_ring(t, t->cores - 1) + 1 : 0;
 }
 
 // Stores in x, for reports, the span of each tensor (bytes from the first to
@@ -303,7 +304,12 @@ static dv_status divide_op(dv_plan *plan, int32_t i, dv_divide method,
                                     plan->layouts, work))
         return dv_nomem(diag);
     s->shares = plan->shares;
-    DV_TRY(decide(plan, method, s, pins, n_pins, &d, diag));
+    dv_divide_request r = {.pins = pins,
+                           .n_pins = n_pins,
+                           .cores = plan->target.cores,
+                           .span_limit_bytes = plan->target.span_limit_bytes,
+                           .at = {&plan->ops->src, op->off}};
+    DV_TRY(dv_divide_by(&d, method, s, &plan->target, r, diag));
     return keep(plan, i, s, &d, diag);
 }
 
@@ -422,11 +428,8 @@ dv_status dv_divide_run(dv_pass_cx *cx, dv_plan *plan)
     dv_divide method = cx->options->divide;
     DV_TRY(dv_plan_whole_slices(plan, cx->diag));
     plan->divide_method = methods[method];
-    // Machines that compute on tiles may give any tile to any core afterwards.
-    int ring = plan->target.ring && !plan->target.tile_rows &&
-               cx->options->ring != DV_OFF;
     plan->shares =
-        ring ? dv_target_ring(&plan->target, plan->target.cores - 1) + 1 : 0;
+        cx->options->ring != DV_OFF ? dv_divide_shares(&plan->target) : 0;
     plan->divisions = DV_NEW(&plan->arena, dv_division, plan->ops->n_ops);
     known k = {.cap = 16};
     while (k.cap < 2 * (size_t)plan->ops->n_ops)

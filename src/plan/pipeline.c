@@ -146,8 +146,8 @@ static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
     return st;
 }
 
-static dv_status choose_cores(dv_target *t, const dv_plan_options *options,
-                              dv_diag *diag)
+dv_status dv_choose_cores(dv_target *t, const dv_plan_options *options,
+                          dv_diag *diag)
 {
     int64_t all = t->cores;
     DV_TRY(dv_target_restrict(t, options->allowed, options->n_allowed,
@@ -195,7 +195,7 @@ static dv_status limit_cores(dv_plan *plan, const dv_plan_options *options,
         plan->target.cores = options->threads;
     if (options->tiles_per_core)
         plan->target.tiles_per_core = options->tiles_per_core;
-    return choose_cores(&plan->target, options, diag);
+    return dv_choose_cores(&plan->target, options, diag);
 }
 
 // Copies the caller's options and fails if an enum among them has no valid

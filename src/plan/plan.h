@@ -33,6 +33,7 @@
 //   lower.c         the pass "lower"
 //   source.[ch]     section "source": the program as written
 //   json.c          prints a plan as JSON
+//   stride_splits.[ch]  divisions as Torch-Spyre stores them, keyed by stride
 //   bar.c           what the caller keeps off the cores
 //   cost.[ch]       estimates the cost of a division in microseconds
 //   traffic.[ch]    counts the elements that a plan moves, by formula
@@ -622,6 +623,10 @@ const char *dv_sum_order_name(const dv_sum_order *s);
 // Parses the program as written from the plan's section source; *out is NULL if
 // the plan has none. The caller destroys it.
 dv_status dv_plan_source(const dv_plan *plan, dv_program **out, dv_diag *diag);
+
+// Restricts a target to the cores that the options allow (pipeline.c).
+dv_status dv_choose_cores(dv_target *t, const dv_plan_options *options,
+                          dv_diag *diag);
 
 // Plans the program of a rank of a team: all passes but lower and dist. `ops`
 // then belongs to the plan, or is destroyed if that fails; team_ops (see
