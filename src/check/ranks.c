@@ -696,7 +696,8 @@ static int match_read(match *m, int32_t r, int32_t s);
 
 // Checks that reads with a border are outside of the rank's tensor exactly
 // where they are outside of the team's, given the distance in each dim: what b
-// reaches of one tensor it reaches of the other. Sets *at to that box.
+// reaches of one tensor it reaches of the other. Sets *at to that box, which is
+// empty if all that b reads is outside.
 static int match_border(match *m, const dv_access *x, const dv_access *y,
                         const int64_t *shift, dv_box *at)
 {
@@ -721,7 +722,7 @@ static int match_border(match *m, const dv_access *x, const dv_access *y,
             (any != any_there ||
              (any && (here != there || here_end != there_end))))
             return no(m, "it leaves its part of the tensor inside of", t->name);
-        at->dim[d] = any ? (dv_range){here, here_end - here} : at->dim[d];
+        at->dim[d] = (dv_range){here, any ? here_end - here : 0};
     }
     return 1;
 }
@@ -762,6 +763,8 @@ static int match_read(match *m, int32_t r, int32_t s)
     if (!match_access(m, x, y, want.shift) ||
         !match_border(m, x, y, want.shift, &want.at))
         return 0;
+    if (dv_check_empty(&want.at))
+        return 1;
     if (m->w->busy[y->tensor] || !dv_holds_has(&m->w->holds, y->tensor, &want))
         return no(m,
                   "it reads elements that are not there, or not the current "
