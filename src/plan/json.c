@@ -407,7 +407,7 @@ static void grid_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
 }
 
-static void scratch_json(dv_json *j, const dv_plan *plan)
+static void scratch_json(dv_json *j, const dv_plan *plan, int parts)
 {
     const dv_scratch *s = &plan->scratch;
     dv_traffic t = dv_plan_traffic(plan);
@@ -424,10 +424,14 @@ static void scratch_json(dv_json *j, const dv_plan *plan)
     // moves could not be determined.
     dv_json_bool(j, "exact", t.exact);
     peak_json(j, plan);
-    buffers_json(j, plan);
-    homes_json(j, plan);
-    moves_json(j, plan);
-    received_json(j, plan);
+    if (parts & DV_JSON_BUFFERS)
+        buffers_json(j, plan);
+    if (parts & DV_JSON_HOMES)
+        homes_json(j, plan);
+    if (parts & DV_JSON_BUFFERS) {
+        moves_json(j, plan);
+        received_json(j, plan);
+    }
     dv_json_close(j);
 }
 
@@ -574,8 +578,10 @@ static void plan_json(dv_json *j, const dv_plan *plan, int parts)
 {
     const part_of of = {plan, parts};
     const dv_json_hooks more = {layout_json, divide_json, &of};
-    if (plan->facts & DV_FACT_LOWERED)
+    if (plan->facts & DV_FACT_LOWERED && parts & DV_JSON_OPS)
         dv_program_json_fields(j, plan->ops, &more);
+    else if (plan->facts & DV_FACT_LOWERED)
+        dv_json_string(j, "file", plan->ops->src.name);
     if (plan->facts & DV_FACT_LOWERED && parts & DV_JSON_ORIGIN)
         text_json(j, plan);
     names_json(j, "removed", plan->removed, plan->n_removed);
@@ -607,10 +613,10 @@ static void plan_json(dv_json *j, const dv_plan *plan, int parts)
     }
     timeline_json(j, plan);
     if (plan->facts & DV_FACT_PLACED)
-        scratch_json(j, plan);
+        scratch_json(j, plan, parts);
     if (plan->n_grids)
         grid_json(j, plan);
-    if (plan->schedule.kernels)
+    if (plan->schedule.kernels && parts & DV_JSON_OPS)
         schedule_json(j, plan);
     if (parts & DV_JSON_PASS_TIMES)
         passes_json(j, plan);

@@ -11,7 +11,10 @@
 
 enum {
     MOST_OPS = 2000, // larger programs are not planned again
-    MOST_GROUPS = 8, // the longest ones, whose divisions are changed
+    // The longest groups, whose divisions are changed: fewer in large programs.
+    LEAST_GROUPS = 8,
+    MOST_GROUPS = 64,
+    MOST_OPS_OF_GROUPS = 4000, // of all plans that are made for them
     MOST_CHANGES = 5 + MOST_GROUPS,
     MOST_TEXT = 256,
 };
@@ -130,9 +133,13 @@ static dv_status try_divisions(changer *c, dv_diag *diag)
 {
     dv_timeline t;
     dv_status st = DV_OK;
+    int most = MOST_OPS_OF_GROUPS / (c->plan->ops->n_ops + 1);
+    most = most < LEAST_GROUPS  ? LEAST_GROUPS
+           : most > MOST_GROUPS ? MOST_GROUPS
+                                : most;
     if (!dv_timeline_make(&t, c->plan, NULL))
         st = dv_nomem(diag);
-    for (int k = 0; st == DV_OK && k < MOST_GROUPS; k++) {
+    for (int k = 0; st == DV_OK && k < most; k++) {
         int32_t longest = -1;
         for (int32_t g = 0; g < t.n_groups; g++)
             if (t.groups[g].us >= 0 &&

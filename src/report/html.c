@@ -1,8 +1,10 @@
+#include "base/hash.h"
 #include "base/options.h"
 #include "plan/json.h"
 #include "plan/timeline.h"
 #include "report/report.h"
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MOST_BYTES = 20000000 };
@@ -15,6 +17,9 @@ static const struct {
 } details[] = {
     {DV_JSON_SPANS, "what was weighed when ops were divided"},
     {DV_JSON_DEALS, "which core has which tiles"},
+    {DV_JSON_BUFFERS, "why tensors are resident or not"},
+    {DV_JSON_HOMES, "what is in the scratchpads"},
+    {DV_JSON_OPS, "tensors, and what ops compute"},
 };
 enum { N_DETAILS = sizeof details / sizeof *details };
 
@@ -42,6 +47,68 @@ static void measured_json(dv_json *j, const dv_plan *plan, const dv_measured *m)
     dv_json_close(j);
 }
 
+static uint64_t hash_texts(uint64_t hash, const char *const *texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (texts[i])
+            hash = dv_hash(hash, texts[i], strlen(texts[i]) + 1);
+        else
+            hash = dv_hash(hash, "\1", 2);
+    return hash;
+}
+
+static uint64_t hash_rects(uint64_t hash, const dv_core_rect *rects, size_t n)
+{
+    return n ? dv_hash(hash, rects, n * sizeof *rects) : hash;
+}
+
+// Prints a hash of the options that a plan was made with, or null if they are
+// not known, as those of a plan that was read.
+static void options_json(dv_json *j, const dv_plan *plan,
+                         const dv_plan_options *o)
+{
+    if (!o || plan->src.len) {
+        dv_json_null(j, "options_digest");
+        return;
+    }
+    const int64_t numbers[] = {o->cores,
+                               o->threads,
+                               o->divide,
+                               o->joint,
+                               o->scratch,
+                               o->in_place,
+                               o->clone_inputs,
+                               o->ring,
+                               o->evict,
+                               o->reorder,
+                               o->recompute,
+                               o->tenants,
+                               o->solver,
+                               o->place_budget,
+                               o->team,
+                               o->rank,
+                               o->place != 0,
+                               (int64_t)o->n_pins,
+                               (int64_t)o->n_allowed,
+                               (int64_t)o->n_holes,
+                               (int64_t)o->n_bars,
+                               o->tiles_per_core,
+                               (int64_t)o->n_constants};
+    const char *const texts[] = {o->stop_after, o->grid, o->policy, o->order};
+    uint64_t hash = dv_hash(DV_HASH, numbers, sizeof numbers);
+    hash = dv_hash(hash, &o->time_limit_s, sizeof o->time_limit_s);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        hash = hash_texts(hash, &texts[i], 1);
+    hash = hash_texts(hash, o->pins, o->n_pins);
+    hash = hash_texts(hash, o->bars, o->n_bars);
+    hash = hash_texts(hash, o->constants, o->n_constants);
+    hash = hash_rects(hash, o->allowed, o->n_allowed);
+    hash = hash_rects(hash, o->holes, o->n_holes);
+    char digits[24];
+    snprintf(digits, sizeof digits, "%016" PRIx64, hash);
+    dv_json_string(j, "options_digest", digits);
+}
+
 // Prints all data of a page with the first n_left_out details left out.
 static void data_json(dv_text *out, const dv_plan *plan,
                       const dv_report_options *o, const char *changes,
@@ -54,6 +121,7 @@ static void data_json(dv_text *out, const dv_plan *plan,
     dv_json_open_flat(&j, NULL, '{');
     DV_JSON_FIELDS(&j, DV_F("format", DV_JSON_FORMAT),
                    DV_F("version", dv_version()), DV_F("command", o->command));
+    options_json(&j, plan, o->made_with);
     dv_plan_json_object(&j, "plan", plan, parts);
     if (o->other)
         dv_plan_json_object(&j, "other", o->other, parts);
@@ -113,6 +181,8 @@ dv_status dv_report_html(char **out, const dv_plan *plan,
     DV_TRY(dv_options_enum((int)o.changes, DV_OFF + 1, "changes", diag));
     int64_t most = o.most_bytes > 0 ? o.most_bytes : MOST_BYTES;
     dv_status st = put_changes(&changes, plan, &o, diag);
+    if (st == DV_OK && changes.failed)
+        st = dv_nomem(diag);
     for (int n = 0; st == DV_OK && n <= N_DETAILS; n++) {
         dv_text data = {0};
         dv_text_free(&page);
@@ -122,7 +192,7 @@ dv_status dv_report_html(char **out, const dv_plan *plan,
         if (page.failed || (int64_t)page.len <= most)
             break;
     }
-    if (st == DV_OK && (page.failed || changes.failed))
+    if (st == DV_OK && page.failed)
         st = dv_nomem(diag);
     if (st == DV_OK && (int64_t)page.len > most)
         st = dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,

@@ -1,10 +1,13 @@
 // The timeline of a plan in Chrome's trace format: a process per rank, a thread
 // per core, an event for each op of a tile. Times are in microseconds.
 #include "base/options.h"
+#include "dist/dist.h"
 #include "plan/json.h"
 #include "plan/timeline.h"
 #include "report/report.h"
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum {
     MOST_PIECES = 256, // a core with more ops x tiles in a group gets an event
@@ -36,13 +39,20 @@ static void event_json(dv_json *j, const char *name, const char *category,
     dv_json_close(j);
 }
 
+// Returns how often a core is shown to compute all ops of a group: for each
+// tile, or once if that is too often.
+static int64_t rounds_of(const dv_group_span *s, const dv_lane *lane)
+{
+    return lane->tiles * s->n_ops <= MOST_PIECES ? lane->tiles : 1;
+}
+
 // Prints what one core does while a group runs.
 static void core_json(dv_json *j, const dv_plan *plan, int64_t rank,
                       int32_t group, const dv_group_span *s,
                       const dv_lane *lane, int64_t core)
 {
     const dv_group *g = &plan->groups[group];
-    int64_t rounds = lane->tiles * s->n_ops <= MOST_PIECES ? lane->tiles : 1;
+    int64_t rounds = rounds_of(s, lane);
     double at = s->start_us, end = s->start_us + s->us;
     double share = lane->busy / (double)rounds;
     for (int64_t r = 0; r < rounds; r++)
@@ -56,57 +66,185 @@ static void core_json(dv_json *j, const dv_plan *plan, int64_t rank,
         event_json(j, "wait", "wait", rank, core, at, end - at, group, -1);
 }
 
-static double op_start(const dv_plan *plan, const dv_timeline *t, int32_t op)
+// A point in an event of the trace, where an arrow begins or ends.
+typedef struct place {
+    int64_t rank, core;
+    double us;
+} place;
+
+// Finds the middle of the event of an op on the first core that computes it, in
+// its first tile or its last one.
+static place place_of(const dv_plan *plan, const dv_timeline *t, int64_t rank,
+                      int32_t op, int last)
 {
-    int32_t g = dv_group_of(plan, op);
-    double at = t->groups[g].start_us;
-    for (int32_t i = plan->groups[g].first_op; i < op; i++)
-        at += t->groups[g].op_us[i - plan->groups[g].first_op];
-    return at;
+    int32_t g = dv_group_of(plan, op), first = plan->groups[g].first_op;
+    const dv_group_span *s = &t->groups[g];
+    if (!s->n_lanes)
+        return (place){rank, 0, s->start_us};
+    int64_t rounds = rounds_of(s, s->lanes);
+    double share = s->lanes->busy / (double)rounds, all = 0, before = 0;
+    for (int32_t i = 0; i < s->n_ops; i++) {
+        all += s->op_us[i];
+        before += i < op - first ? s->op_us[i] : 0;
+    }
+    double at = before + s->op_us[op - first] / 2 +
+                (last ? all * (double)(rounds - 1) : 0);
+    return (place){rank, s->lanes->core, s->start_us + at * share};
 }
 
-// Prints an arrow where a tensor goes from core to core.
-static void arrow_json(dv_json *j, const dv_plan *plan, const dv_timeline *t,
-                       int64_t rank, int32_t home)
+// Prints an arrow from one event to another; `id` is the number of the arrow.
+static void arrow_json(dv_json *j, const char *name, const char *category,
+                       place from, place to, int64_t *id)
 {
-    const dv_home *h = &plan->scratch.homes[home];
-    const dv_home *from = &plan->scratch.homes[h->from];
-    const char *name = plan->ops->tensors[h->tensor].name;
-    double ts[2] = {op_start(plan, t, from->first_op),
-                    op_start(plan, t, h->first_op)};
     for (int end = 0; end < 2; end++) {
+        const place *at = end ? &to : &from;
         dv_json_open_flat(j, NULL, '{');
         DV_JSON_FIELDS(j, DV_F("ph", end ? "f" : "s"), DV_F("name", name),
-                       DV_F("cat", "ring"), DV_F("id", home), DV_F("pid", rank),
-                       DV_F("tid", 0), DV_F("ts", ts[end]),
-                       DV_F_WHEN(end, DV_F("bp", "e")));
+                       DV_F("cat", category), DV_F("id", *id),
+                       DV_F("pid", at->rank), DV_F("tid", at->core),
+                       DV_F("ts", at->us), DV_F_WHEN(end, DV_F("bp", "e")));
         dv_json_close(j);
+    }
+    ++*id;
+}
+
+// Prints arrows where a tensor goes from core to core.
+static void ring_json(dv_json *j, const dv_plan *plan, const dv_timeline *t,
+                      int64_t rank, int64_t *id)
+{
+    const dv_scratch *s = &plan->scratch;
+    for (int32_t i = 0; i < s->n_homes; i++) {
+        const dv_home *h = &s->homes[i];
+        const char *name = plan->ops->tensors[h->tensor].name;
+        if (h->fill == DV_FILL_RING)
+            arrow_json(j, name, "ring",
+                       place_of(plan, t, rank, s->homes[h->from].first_op, 1),
+                       place_of(plan, t, rank, h->first_op, 0), id);
+        for (int32_t k = 0; k < h->n_passed_to; k++)
+            arrow_json(j, name, "ring", place_of(plan, t, rank, h->first_op, 1),
+                       place_of(plan, t, rank, h->passed_to[k], 0), id);
     }
 }
 
-static dv_status plan_json(dv_json *j, const dv_plan *plan, int64_t rank,
+// Returns the op of a rank's program that has event number n, or -1 unless
+// there are n_events of them.
+static int32_t event_op(const dv_plan *plan, int32_t n_events, int32_t n)
+{
+    int32_t found = -1, count = 0;
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        const dv_op *op = &plan->ops->ops[i];
+        if (!op->is_extern ||
+            strncmp(plan->ops->tensors[op->write.tensor].name, "messages", 8))
+            continue;
+        found = count++ == n ? i : found;
+    }
+    return count == n_events ? found : -1;
+}
+
+// Finds the event of a rank that sends the messages of an exchange or waits for
+// them. Returns 0 if the rank does more than exchange messages, such as adding
+// partial sums: then its events do not alternate.
+static int message_place(const dv_plan *plan, const dv_timeline *times,
+                         int64_t rank, int32_t exchange, int waits, place *out)
+{
+    for (int32_t c = 0; c < plan->n_classes; c++)
+        for (int32_t r = 0; r < plan->classes[c].n_ranks; r++) {
+            const dv_plan *own = plan->classes[c].plan;
+            if (plan->classes[c].ranks[r] != rank || !times[c].basis)
+                continue;
+            int32_t op = event_op(own, 2 * plan->team.n_op_exchanges,
+                                  2 * exchange + waits);
+            if (op >= 0)
+                *out = place_of(own, &times[c], rank, op, 0);
+            return op >= 0;
+        }
+    return 0;
+}
+
+// Prints arrows for the messages of all ranks. Returns 0 if out of memory.
+static int messages_json(dv_json *j, const dv_plan *plan,
+                         const dv_timeline *times, int64_t *id)
+{
+    const dv_plan_team *t = &plan->team;
+    dv_arena arena = {0};
+    int ok = 1;
+    for (int32_t i = 0; i < t->n_op_exchanges; i++)
+        for (int64_t r = 0; r < dv_plan_team_size(t) && ok; r++) {
+            dv_op_exchange s = t->op_exchanges[i];
+            place from, to;
+            ok = dv_team_messages(&s, plan->ops, t, i, r, &arena);
+            for (int32_t k = 0; ok && k < s.n_sends; k++)
+                if (message_place(plan, times, r, i, 0, &from) &&
+                    message_place(plan, times, s.sends[k].rank, i, 1, &to))
+                    arrow_json(j, plan->ops->tensors[s.tensor].name, "message",
+                               from, to, id);
+        }
+    dv_arena_free(&arena);
+    return ok;
+}
+
+// Makes the timeline of a plan that runs on cores, and fails if it has no
+// times.
+static dv_status time_plan(dv_timeline *t, const dv_plan *plan,
                            const double *seconds, dv_diag *diag)
 {
-    dv_timeline t;
-    dv_status st = DV_OK;
-    if (!dv_timeline_make(&t, plan, seconds))
-        st = dv_nomem(diag);
-    else if (!t.basis)
-        st = dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                     "a plan for %s that was read has no predicted times: make "
-                     "it from the program, or measure it",
-                     plan->target.name);
-    for (int64_t c = 0; st == DV_OK && c < plan->target.cores; c++)
+    if (!dv_timeline_make(t, plan, seconds))
+        return dv_nomem(diag);
+    if (!t->basis)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "a plan for %s that was read has no predicted times: "
+                       "make it from the program, or measure it",
+                       plan->target.name);
+    return DV_OK;
+}
+
+// Prints the events of a plan that runs on cores.
+static void plan_json(dv_json *j, const dv_plan *plan, const dv_timeline *t,
+                      int64_t rank, int64_t *id)
+{
+    for (int64_t c = 0; c < plan->target.cores; c++)
         name_json(j, "thread_name", rank, c, "core", c);
-    for (int32_t g = 0; st == DV_OK && g < t.n_groups; g++)
-        for (int32_t l = 0; l < t.groups[g].n_lanes; l++) {
-            const dv_lane *lane = &t.groups[g].lanes[l];
+    for (int32_t g = 0; g < t->n_groups; g++)
+        for (int32_t l = 0; l < t->groups[g].n_lanes; l++) {
+            const dv_lane *lane = &t->groups[g].lanes[l];
             for (int64_t c = 0; c < lane->n_cores; c++)
-                core_json(j, plan, rank, g, &t.groups[g], lane, lane->core + c);
+                core_json(j, plan, rank, g, &t->groups[g], lane,
+                          lane->core + c);
         }
-    for (int32_t i = 0; st == DV_OK && i < plan->scratch.n_homes; i++)
-        if (plan->scratch.homes[i].fill == DV_FILL_RING)
-            arrow_json(j, plan, &t, rank, i);
+    ring_json(j, plan, t, rank, id);
+}
+
+// Prints the events of all ranks of a team.
+static dv_status team_json(dv_json *j, const dv_plan *plan, int64_t *id,
+                           dv_diag *diag)
+{
+    dv_status st = DV_OK;
+    dv_timeline *times = calloc((size_t)plan->n_classes, sizeof *times);
+    if (!times)
+        return dv_nomem(diag);
+    for (int32_t c = 0; c < plan->n_classes && st == DV_OK; c++) {
+        const dv_rank_class *of = &plan->classes[c];
+        st = time_plan(&times[c], of->plan, NULL, diag);
+        for (int32_t r = 0; r < of->n_ranks && st == DV_OK; r++) {
+            name_json(j, "process_name", of->ranks[r], 0, "rank", of->ranks[r]);
+            plan_json(j, of->plan, &times[c], of->ranks[r], id);
+        }
+    }
+    if (st == DV_OK && !messages_json(j, plan, times, id))
+        st = dv_nomem(diag);
+    for (int32_t c = 0; c < plan->n_classes; c++)
+        dv_arena_free(&times[c].arena);
+    free(times);
+    return st;
+}
+
+static dv_status cores_json(dv_json *j, const dv_plan *plan,
+                            const double *seconds, int64_t *id, dv_diag *diag)
+{
+    dv_timeline t = {0};
+    dv_status st = time_plan(&t, plan, seconds, diag);
+    if (st == DV_OK)
+        plan_json(j, plan, &t, 0, id);
     dv_arena_free(&t.arena);
     return st;
 }
@@ -118,19 +256,16 @@ dv_status dv_report_trace(char **out, const dv_plan *plan,
     dv_text text = {0};
     dv_json j = {.out = &text};
     dv_status st = DV_OK;
+    int64_t id = 0;
     DV_TRY(dv_options_read(&o, sizeof o, options, "dv_report_options", diag));
     dv_json_open_flat(&j, NULL, '{');
     dv_json_string(&j, "displayTimeUnit", "ns");
     dv_json_open(&j, "traceEvents", '[');
-    if (!plan->n_classes)
-        st = plan_json(&j, plan, 0,
-                       o.measured ? o.measured->group_seconds : NULL, diag);
-    for (int32_t c = 0; c < plan->n_classes; c++)
-        for (int32_t r = 0; r < plan->classes[c].n_ranks && st == DV_OK; r++) {
-            int64_t rank = plan->classes[c].ranks[r];
-            name_json(&j, "process_name", rank, 0, "rank", rank);
-            st = plan_json(&j, plan->classes[c].plan, rank, NULL, diag);
-        }
+    if (plan->n_classes)
+        st = team_json(&j, plan, &id, diag);
+    else
+        st = cores_json(&j, plan, o.measured ? o.measured->group_seconds : NULL,
+                        &id, diag);
     dv_json_close(&j);
     dv_json_close(&j);
     if (st == DV_OK && text.failed)

@@ -133,6 +133,14 @@ class Browser:
             self.mouse(kind, x, y, button="left", clickCount=1)
         self.settle()
 
+    def drag(self, start, end):
+        self.hover(*start)
+        self.mouse("mousePressed", *start, button="left", clickCount=1)
+        for part in (0.25, 0.5, 1):
+            self.mouse("mouseMoved", *(a + (b - a) * part for a, b in zip(start, end)), button="left", buttons=1)
+        self.mouse("mouseReleased", *end, button="left", clickCount=1)
+        self.settle()
+
     def key(self, key):
         for kind in ("keyDown", "keyUp"):
             self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key)

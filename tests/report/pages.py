@@ -7,6 +7,7 @@ one part is shown in all parts.
 Ends with 77 if there is no browser."""
 import base64
 import json
+import math
 import os
 import re
 import subprocess
@@ -28,6 +29,7 @@ PLANS = {  # the words of the command, and an op to look at
     "one": (["plan", "one.dv", "--target", "spyre"], 0),
 }
 failures = []
+linked = set()  # the parts that were pointed at
 
 
 def check(ok, what):
@@ -74,6 +76,18 @@ PLACES = {
     "roofline": """(() => { const d = roofDots.find(d => +d.dot.dataset.op === OP); if (!d) return null;
         d.dot.scrollIntoView({block: 'center'}); const b = d.dot.getBoundingClientRect();
         return [b.x + b.width / 2, b.y + b.height / 2]; })()""",
+    # Tables have a row for the op that is longest in a group, or that begins a
+    # buffer; the row of a group above the timeline is that op's as well.
+    "groups": """(() => { const m = models[selected.m]; if (m.groups[m.groupOf[OP]].main !== OP) return null;
+        document.getElementById('groups').open = true; return new Promise(r => setTimeout(() => {
+        const row = [...document.querySelectorAll('#groups tr[data-op]')].find(t => +t.dataset.op === OP && +t.dataset.m === m.index);
+        row.scrollIntoView({block: 'center'}); const b = row.getBoundingClientRect(); r([b.x + 60, b.y + b.height / 2]); }, 0)); })()""",
+    "headings": """(() => { const m = models[selected.m], g = m.groups[m.groupOf[OP]]; if (g.main !== OP) return null;
+        timeCanvas.scrollIntoView({block: 'center'}); const b = timeCanvas.getBoundingClientRect(), t = m.timeline.groups[m.groupOf[OP]];
+        return [b.x + timeAxis.x(t.start_us + t.us / 2), b.y + 10]; })()""",
+    "buffers": """(() => { const d = document.getElementById('homes'); if (!d) return null; d.open = true; return new Promise(r => setTimeout(() => {
+        const row = document.querySelector('#homes tr[data-op="OP"]'); if (!row) { r(null); return; }
+        row.scrollIntoView({block: 'center'}); const b = row.getBoundingClientRect(); r([b.x + 10, b.y + b.height / 2]); }, 0)); })()""",
 }
 
 
@@ -103,6 +117,10 @@ def check_links(b, name, op):
         check(b.eval("document.querySelector('#selection h2').textContent").startswith(f"Op {op}: "),
               f"{name}: the facts of op {op} are not shown")
         check(b.eval("document.querySelectorAll('#program .line.sel').length") == 1, f"{name}: no line is marked")
+        check(b.eval("(() => { const r = document.querySelector('#program .line.sel').getBoundingClientRect(), "
+                     "p = document.querySelector('#program .body').getBoundingClientRect(); return r.bottom > p.top && r.top < p.bottom; })()"),
+              f"{name}: the line of op {op} is not visible")
+        linked.add(part)
 
 
 def check_pictures(b, name):
@@ -173,6 +191,27 @@ def check_keys(b):
     check(b.eval("timeAxis.last - timeAxis.first < timeEnd * 0.9"), "the wheel does not zoom")
     b.key("Escape")
     check(b.eval("selected.op") is None, "Escape does not deselect")
+    b.key("0")
+    # Dragging pans, and does not select.
+    b.eval("timeAxis.first = 0, timeAxis.last = timeEnd / 4, redraw()")
+    b.settle()
+    b.drag((x, y), (x - 200, y))
+    check(b.eval("timeAxis.first > 0 && Math.abs(timeAxis.last - timeAxis.first - timeEnd / 4) < timeEnd * 1e-9"), "dragging does not pan")
+    check(b.eval("selected.op") is None, "dragging selects")
+    # The scratchpad has the same axis, unless ops are to be equally wide.
+    check(b.eval("scratchAxis() === timeAxis"), "the scratchpad does not follow the timeline")
+    b.eval("[...document.querySelectorAll('#scratch button')].find(x => x.textContent === 'by op').click()")
+    b.settle()
+    check(b.eval("scratchAxis() === opAxis && scratchAxis().end === models[0].ops.length"), "the scratchpad is not by op")
+    # Every part that is used by pointer is reached by keys as well.
+    lost = b.eval("""[...document.querySelectorAll('.has, tr[data-op], li[data-op], circle[data-op], td.some, canvas, button, select, summary, a')]
+        .filter(e => e.offsetParent !== null && e.tabIndex < 0 && !e.closest('#lines') && !e.closest('.card')).map(e => e.outerHTML.slice(0, 80))""")
+    check(not lost, f"keys do not reach {lost}")
+    b.eval("document.getElementById('groups').open = true")
+    b.settle()
+    b.eval("document.querySelector('#groups tr[data-op]').focus()")
+    b.key("Enter")
+    check(b.eval("selected.op === models[0].groups[0].main"), "Enter does not select a group")
     # A part of the text can be selected.
     check(b.eval("getComputedStyle(document.querySelector('.fact .value')).userSelect") != "none", "numbers cannot be selected")
 
@@ -186,6 +225,73 @@ def check_looks(b):
     check(dark != b.eval("getComputedStyle(document.body).backgroundColor"), "dark looks like light")
     pdf = base64.b64decode(b.send("Page.printToPDF", printBackground=True)["data"])
     check(pdf.startswith(b"%PDF") and len(pdf) > 20000, f"the print has {len(pdf)} bytes")
+
+
+def seen_by(colour, kind):
+    """Returns a colour as people see it who lack a kind of cones (Machado,
+    Oliveira and Fernandes 2009, severity 1), in linear light."""
+    matrix = {
+        "none": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+        "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+        "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+        "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+    }[kind]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5))]
+    return [min(1, max(0, sum(m * c for m, c in zip(row, linear)))) for row in matrix]
+
+
+def lab(rgb):
+    """Converts linear light to CIELAB, in which distances are as people see them."""
+    rows = ((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505))
+    x, y, z = (sum(m * c for m, c in zip(row, rgb)) / w for row, w in zip(rows, (0.9505, 1, 1.089)))
+    f = [v ** (1 / 3) if v > 0.008856 else 7.787 * v + 16 / 116 for v in (x, y, z)]
+    return 116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])
+
+
+def contrast(a, b):
+    light = sorted(0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in (seen_by(a, "none"), seen_by(b, "none")))
+    return (light[1] + 0.05) / (light[0] + 0.05)
+
+
+def check_colours(b):
+    """People with any colour vision tell kinds of ops apart, and read their names."""
+    kinds = ["contraction", "reduction", "pointwise", "move", "extern"]
+    for theme in ("light", "dark"):
+        b.media(theme)
+        b.open("granite.html")
+        of = {k: b.eval(f"getComputedStyle(document.documentElement).getPropertyValue('--{k}').trim()")
+              for k in [*kinds, *("on-" + k for k in kinds), "ring", "wait", "card", "text", "dim"]}
+        of = {k: "#" + "".join(c * 2 for c in v[1:]) if len(v) == 4 else v for k, v in of.items()}
+        for vision in ("none", "protanopia", "deuteranopia", "tritanopia"):
+            for i, x in enumerate(kinds):
+                for y in [*kinds[i + 1:], "wait"]:
+                    far = math.dist(lab(seen_by(of[x], vision)), lab(seen_by(of[y], vision)))
+                    check(far > 15, f"{theme}, {vision}: {x} and {y} are {far:.1f} apart")
+        for k in kinds:
+            check(contrast(of[k], of["on-" + k]) > 3, f"{theme}: names on {k} have a contrast of {contrast(of[k], of['on-' + k]):.1f}")
+        for ink, least in (("text", 7), ("dim", 4.5)):
+            check(contrast(of[ink], of["card"]) > least, f"{theme}: {ink} has a contrast of {contrast(of[ink], of['card']):.1f}")
+    b.media("light")
+
+
+def check_small(b):
+    """Pages of which more and more is left out say so, and still draw."""
+    graph, before = f"{source}/examples/softmax.dv", []
+    limit = os.path.getsize("softmax.html")
+    while True:
+        limit -= 1
+        words = [divvy, "plan", graph, "--target", "spyre", "--html", "small.html", "--html-limit", str(limit)]
+        if subprocess.run(words, capture_output=True, check=False).returncode:
+            break
+        limit = os.path.getsize("small.html")
+        b.open("small.html", "#op=3")
+        said = b.eval("document.getElementById('left-out').textContent")
+        left_out = b.eval("data.left_out")
+        check(len(left_out) > len(before) and all(what in said for what in left_out), f"{left_out} is not said: {said}")
+        check(b.eval("selected.op === 3 && document.querySelector('#selection h2').textContent.startsWith('Op 3: ')"), f"nothing is selected without {left_out}")
+        check_pictures(b, f"without {left_out}")
+        before = left_out
+    check(len(before) == 5, f"only {before} can be left out")
 
 
 def check_hostile(b):
@@ -227,6 +333,30 @@ def check_ranks(b):
     check(b.eval("document.getElementById('model').value") == "3", "another rank cannot be chosen")
 
 
+def check_cores(b):
+    """A core that is pointed at is shown in all pictures that have cores."""
+    b.open("granite.html", "#op=29")
+    b.eval("document.getElementById('owners').scrollIntoView({block: 'center'})")
+    x, y = b.eval("(() => { const c = ownersCards[0], r = c.canvas.getBoundingClientRect(), q = boxRect(c, c.drawn.find(d => d.core === 5).box); "
+                  "return [r.x + q.x + q.w / 2, r.y + q.y + q.h / 2]; })()")
+    before = b.eval("timeCanvas.toDataURL()")
+    b.hover(x, y)
+    check(b.eval("hovered.core === 5 && !tip.hidden && tip.textContent.includes('core 5')"), "a part of core 5 does not show it")
+    check(b.eval("timeCanvas.toDataURL()") != before, "the timeline does not show the core")
+    b.click(x, y)
+    check(b.eval("selected.core === 5 && location.hash.includes('core=5') && selected.op === 29"), "a click does not select the core")
+    b.open("two.html", "#op=0")
+    row = "document.querySelector('#compare-ops tr[data-op=\"3\"]')"
+    b.eval(row + ".scrollIntoView({block: 'center'})")
+    b.click(*b.eval(f"(() => {{ const r = {row}.getBoundingClientRect(); return [r.x + 10, r.y + 8]; }})()"))
+    check(b.eval("selected.op") == 3, "a row of the comparison does not select its op")
+    b.open("softmax.html")
+    change = "document.querySelector('#changes li[data-op]')"
+    if b.eval(f"!!{change}"):
+        b.click(*b.eval(f"(() => {{ const r = {change}.getBoundingClientRect(); return [r.x + 10, r.y + 8]; }})()"))
+        check(b.eval(f"selected.op === +{change}.dataset.op"), "a change does not select its op")
+
+
 def main():
     if not find():
         print("skipped: there is no chromium (apt install chromium)")
@@ -240,10 +370,11 @@ def main():
         try:
             for name, (words, op) in PLANS.items():
                 check_page(b, name, words, op)
-            for part in (check_keys, check_looks, check_hostile, check_two, check_ranks):
+            for part in (check_keys, check_looks, check_colours, check_small, check_hostile, check_two, check_ranks, check_cores):
                 part(b)
         finally:
             b.close()
+        check(linked == set(PLACES), f"only {linked} were pointed at")
         check(not b.errors, f"scripts complain: {b.errors[:5]}")
     sys.exit(1 if failures else 0)
 

@@ -9,8 +9,6 @@ function fact(name, value, noteText, share) {
     noteText == null ? null : el('div', { class: 'note' }, noteText));
 }
 
-const waitUs = m => (m.timeline ? m.timeline.groups.reduce((s, g) => s + g.wait_us, 0) : 0);
-
 // Says in one sentence what limits the plan.
 function limitSentence(m) {
   const byLimit = { compute: 0, memory: 0, ring: 0, launch: 0 };

@@ -14,9 +14,11 @@ function makeTitle() {
 
 function makeFoot() {
   const d = plan.digests || {}, lines = [];
-  if (data.left_out.length) lines.push(el('p', { class: 'warn', id: 'left-out' }, `Left out, so that the page is not larger: ${data.left_out.join('; ')}.`));
+  if (data.left_out.length)
+    document.querySelector('main').prepend(el('p', { class: 'warn', id: 'left-out' }, `Left out, so that the page is not larger: ${data.left_out.join('; ')}.`));
   lines.push(el('p', {}, `divvy ${data.version}`, data.command ? [' by ', el('code', {}, data.command)] : null),
-    el('p', {}, 'program ', el('code', {}, d.program), ' · target ', el('code', {}, d.target), ' · plan ', el('code', {}, d.plan)),
+    el('p', {}, 'program ', el('code', {}, d.program), ' · target ', el('code', {}, d.target),
+      ' · options ', el('code', {}, data.options_digest || 'unknown, the plan was read'), ' · plan ', el('code', {}, d.plan)),
     el('p', {}, 'Params: ', Object.entries(plan.params || {}).map(([k, v]) => `${k} = ${v}`).join(', ') || 'none'));
   document.getElementById('foot').replaceChildren(...lines);
 }

@@ -5,6 +5,17 @@
 
 const data = JSON.parse(document.getElementById('data').textContent);
 
+// Details that were left out of a large page. Groups have the names of ops, whose
+// other fields stay unknown.
+function unknownOp(name) {
+  return { name, kind: 'unknown', vars: [], write: { tensor: name, index: [] }, reads: [], body: null, flops: 0, bytes: 0 };
+}
+for (const p of [data.plan, ...(data.plan.ranks || []), data.other].filter(Boolean)) {
+  p.ops = p.ops || (p.groups || []).flatMap(g => g.ops.map(unknownOp));
+  p.tensors = p.tensors || [];
+  if (p.scratch) p.scratch = { buffers: [], homes: [], ...p.scratch };
+}
+
 // A model is a plan that runs on cores: the plan itself or, for a team of
 // ranks, the plan of each class of equal ranks.
 const models = (data.plan.ranks || [null]).map((rank, i) => {
@@ -76,9 +87,6 @@ function fmtCount(x) {
 const fmtFlop = x => fmtCount(x) + 'flop';
 const fmtShare = x => digits(100 * x, 3) + ' %';
 const fmtBox = box => box.map(([lo, hi]) => `${lo}..${hi}`).join(' × ') || 'one element';
-function fmtCores(first, n) {
-  return n === 1 ? `core ${first}` : `cores ${first}–${first + n - 1}`;
-}
 const plural = (n, word) => `${n} ${word}${n === 1 ? '' : 's'}`;
 
 // -- Elements ------------------------------------------------------------------
@@ -96,6 +104,8 @@ function el(tag, attributes, ...children) {
     if (c != null) e.append(c);
   return e;
 }
+
+const kindNames = ['contraction', 'reduction', 'pointwise', 'move', 'extern', 'unknown'];
 
 // Returns a field of the plan's JSON by its path, as "price.us".
 const field = path => path.split('.').reduce((o, k) => (o == null ? o : o[k]), plan);

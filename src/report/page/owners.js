@@ -125,6 +125,7 @@ function joined(lists) {
 
 function makeCard(m, item) {
   const t = item.t || m.tensors.get(item.tensor);
+  if (!t) return el('div', { class: 'card' }, el('h3', {}, item.title), el('p', { class: 'hint' }, 'left out of this page'));
   const facts = `${t.dtype} [${t.shape.join(', ')}], ${t.role}`;
   const title = el('div', {}, el('h3', { title: item.title }, item.title), el('p', { class: 'tags hint', title: item.text }, item.text));
   if (!item.boxes || !item.boxes.length)

@@ -116,9 +116,9 @@ function drawSelection() {
   const schedule = (m.plan.schedule || { ops: [] }).ops[oi];
   const buffer = ((m.plan.scratch || { buffers: [] }).buffers || []).find(b => b.name === op.write.tensor);
   title.replaceChildren(`Op ${oi}: ${op.name}`, el('small', {}, op.kind + (op.reducer ? ', ' + op.reducer : '')));
-  add('computes', el('code', {}, op.body));
+  if (op.body != null) add('computes', el('code', {}, op.body));
   if (m.opUs[oi] != null) add('time', `${fmtTime(m.opUs[oi])}, ${fmtShare(m.opUs[oi] / (m.timeline.us || 1))} of the plan`);
-  add('work', `${fmtFlop(op.flops)}, ${fmtBytes(op.bytes)} touched`);
+  if (op.bytes) add('work', `${fmtFlop(op.flops)}, ${fmtBytes(op.bytes)} touched`);
   if (d) {
     add('cut into', `${splitText(d.splits)}: ${plural(d.cores, 'core')}${d.rounds > 1 ? `, ${d.rounds} rounds` : ''}${d.slices === 'uneven' ? ', uneven' : ''}`);
     if (d.reduction_split) add('partial sums', 'over ' + d.reduction_split);

@@ -3,7 +3,9 @@
 
 const dist = plan.dist || null;
 const messages = !dist ? [] : dist.all_messages || (dist.messages || []).map(x => ({ from: x.from == null ? dist.rank : x.from, to: x.to == null ? dist.rank : x.to, ...x }));
-let matrixCells = new Map();
+// The messages of each exchange, which is of one tensor before one op.
+const exchanges = [...messages.reduce((map, x) => map.set(`${x.op} ${x.tensor}`, [...(map.get(`${x.op} ${x.tensor}`) || []), x]), new Map()).values()];
+const matrixCells = new Map();
 
 // A number of bytes for a small cell, as 2.7K.
 function shortBytes(b) {

@@ -90,7 +90,7 @@ function makeScratch(m) {
   part.querySelector('h2').replaceChildren('Scratchpad', el('small', {}, `one core’s; all cores that work are alike. Usable: ${fmtBytes(s.capacity)}`));
   if (!s.homes.length) {
     if (awayList) awayList.open = true;
-    body.replaceChildren(el('p', { class: 'hint' }, 'Nothing is kept in the scratchpads.'), awayList || '');
+    body.replaceChildren(el('p', { class: 'hint' }, data.left_out.includes('what is in the scratchpads') ? 'What is in the scratchpads was left out of this page.' : 'Nothing is kept in the scratchpads.'), awayList || '');
     return;
   }
   opAxis = makeAxis(m.ops.length);
@@ -112,7 +112,6 @@ function makeScratch(m) {
     lazyList('homes', 'All buffers as a table', () => homesTable(m)), awayList || '')));
 }
 
-const kindNames = ['contraction', 'reduction', 'pointwise', 'move', 'extern'];
 // The colour of a home: that of the op that writes it, or of a copy.
 function homeColour(h) {
   return h.fill === 'written' || h.fill === 'summed' ? scratchModel.ops[h.first_op].kind : h.fill === 'ring' ? 'ring' : 'wait';

@@ -88,7 +88,7 @@ function makeTimeline() {
   rowHeight = Math.max(5, Math.min(26, Math.floor(380 / timeRows.length)));
   timeHeight = TOP + rowHeight * timeRows.length + BOTTOM;
   timeCanvas = el('canvas', { role: 'img', 'aria-label': 'Timeline: cores against time. Plus and minus zoom, arrows pan, 0 shows all.' });
-  const kinds = ['contraction', 'reduction', 'pointwise', 'move', 'extern'].filter(k => timed.some(m => m.ops.some(o => o.kind === k)));
+  const kinds = kindNames.filter(k => timed.some(m => m.ops.some(o => o.kind === k)));
   const act = zoomable(timeCanvas, () => timeAxis, pickTime);
   body.replaceChildren(
     el('div', { class: 'tools' },
@@ -270,12 +270,13 @@ function drawArrows(c) {
   c.lineWidth = 1;
 }
 
-// Returns the ops of a rank's program that send and wait for the messages of an
-// op of the team's program, as pairs [send, wait].
+// Returns the ops of a rank's program that send and wait for each exchange of the
+// team's program, as pairs [send, wait]; none if the rank does more than that,
+// such as adding partial sums.
 function exchangesOf(m) {
   const out = [];
   for (let k = 0; k + 1 < m.messageOps.length; k += 2) out.push([m.messageOps[k], m.messageOps[k + 1]]);
-  return out;
+  return m.messageOps.length === 2 * exchanges.length ? out : [];
 }
 
 // Marks where ranks send and wait for messages, and draws an arrow from rank to
@@ -300,6 +301,7 @@ function drawMessages(c) {
   const sends = exchangesOf(timeRows[from].m), waits = exchangesOf(timeRows[to].m);
   c.lineWidth = 1.8;
   for (let k = 0; k < Math.min(sends.length, waits.length, 400); k++) {
+    if (!exchanges[k].some(x => x.from === selected.pair[0] && x.to === selected.pair[1])) continue;
     const x0 = timeAxis.x(timeRows[from].m.opStart[sends[k][0]]), x1 = timeAxis.x(timeRows[to].m.opStart[waits[k][1]]);
     const y0 = TOP + (from + 0.5) * rowHeight, y1 = TOP + (to + 0.5) * rowHeight, down = Math.sign(y1 - y0) || 1;
     if (x1 < timeAxis.left || x0 > timeAxis.left + timeAxis.width) continue;

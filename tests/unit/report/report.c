@@ -1,6 +1,8 @@
 // Timelines: groups follow each other, ops fill their groups, and the total is
-// the predicted or the measured time.
+// the predicted or the measured time. Pages and traces: their options, and what
+// happens without memory.
 #include "harness/test.h"
+#include "base/mem.h"
 #include "divvy/report.h"
 #include "harness/unit.h"
 #include "plan/timeline.h"
@@ -123,13 +125,93 @@ static void test_options(void **state)
     dv_plan_destroy(plan);
 }
 
+// Calls one of the two functions; the caller frees the result.
+static dv_status make(int trace, char **out, const dv_plan *plan,
+                      const dv_report_options *o, dv_diag *diag)
+{
+    return trace ? dv_report_trace(out, plan, o, diag)
+                 : dv_report_html(out, plan, o, diag);
+}
+
+// Each allocation that fails is reported, and nothing is half made. Without the
+// plans that are made for comparison, which allocate thousands of times.
+static void test_no_memory(void **state)
+{
+    (void)state;
+    dv_plan *plan = plan_for(softmax, "spyre");
+    const dv_measured m = {.seconds = 1, .executor = "threads"};
+    dv_report_options o = DV_REPORT_OPTIONS_INIT;
+    dv_diag *diag = dv_diag_create();
+    o.changes = DV_OFF;
+    o.measured = &m;
+    for (int trace = 0; trace < 2; trace++) {
+        dv_status st = DV_E_NOMEM;
+        char *out = NULL, *whole = NULL;
+        for (int64_t n = 0; st != DV_OK; n++) {
+            dv_mem_fail_at(n);
+            st = make(trace, &out, plan, &o, diag);
+            dv_mem_fail_at(-1);
+            assert_true(st == DV_OK || (st == DV_E_NOMEM && !out));
+        }
+        assert_int_equal(make(trace, &whole, plan, &o, diag), DV_OK);
+        assert_string_equal(out, whole);
+        dv_free(out);
+        dv_free(whole);
+    }
+    dv_diag_destroy(diag);
+    dv_plan_destroy(plan);
+}
+
+// Returns the value of a field of a page that is a string, on the same line.
+static void field_of(const char *page, const char *name, char *value, size_t n)
+{
+    const char *at = strstr(page, name);
+    assert_non_null(at);
+    at += strlen(name);
+    size_t len = strcspn(at, ",\n");
+    assert_true(len < n);
+    memcpy(value, at, len);
+    value[len] = '\0';
+}
+
+// The digest of the options is that of their values: not of where texts are,
+// and another one if a text differs.
+static void test_digest(void **state)
+{
+    (void)state;
+    char pins[2][16] = {"m:j=4", "m:j=4"}, seen[4][64];
+    const char *lists[2][1] = {{pins[0]}, {pins[1]}};
+    dv_plan *plan = plan_for(softmax, "spyre");
+    dv_diag *diag = dv_diag_create();
+    for (int i = 0; i < 4; i++) {
+        dv_plan_options made = DV_PLAN_OPTIONS_INIT;
+        dv_report_options o = DV_REPORT_OPTIONS_INIT;
+        char *page = NULL;
+        made.pins = lists[i % 2];
+        made.n_pins = i < 3;
+        pins[0][4] = i == 2 ? '8' : '4';
+        o.changes = DV_OFF;
+        o.made_with = &made;
+        assert_int_equal(dv_report_html(&page, plan, &o, diag), DV_OK);
+        field_of(page, "\"options_digest\": ", seen[i], sizeof *seen);
+        dv_free(page);
+    }
+    assert_string_equal(seen[0], seen[1]);
+    for (int i = 2; i < 4; i++)
+        for (int k = 0; k < i; k++)
+            assert_true(k == 0 ? strcmp(seen[i], seen[0]) != 0
+                               : k == 1 || strcmp(seen[i], seen[k]) != 0);
+    assert_int_equal(strlen(seen[0]), 18); // 16 digits in quotes
+    dv_diag_destroy(diag);
+    dv_plan_destroy(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_predicted),
-        cmocka_unit_test(test_measured),
-        cmocka_unit_test(test_repeats),
-        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_predicted), cmocka_unit_test(test_measured),
+        cmocka_unit_test(test_repeats),   cmocka_unit_test(test_options),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_digest),
     };
     return run_group(tests, NULL, NULL);
 }
